@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// The state of one kernel's emission: nested scopes, what symbols and instructions are worth in them,
+// and the lane axis.
+//
+// A scope is one level of the loop nest; code that depends on no deeper loop is put into it, whenever
+// it is first asked for, so that loop invariants are hoisted by construction:
+//
+//   level 0   once a call of the kernel function: parameters, sizes
+//   level 1   once a grid item: outer loop variables
+//   level 2…  OUTER_LANES: the vector loop over the last outer variable, then a stage's inner loops
+//             INNER_LANES, SERIAL: a stage's inner loops (the last one is the vector loop)
+//
+// A value is uniform (one scalar) or varying: it depends on the lane variable, and is one vector for
+// each of the `copies` by which the vector loop is unrolled.
+#ifndef DT_BACKEND_LLVM_EMIT_BODY_H
+#define DT_BACKEND_LLVM_EMIT_BODY_H
+
+#include "backend_llvm/emit/context.h"
+
+#define DT_MAX_LEVELS (DT_MAX_LOOPS + 4)
+
+typedef struct dt_lanes_t {
+  bool varying;
+  LLVMValueRef v[DT_MAX_UNROLL]; // uniform: v[0] only
+} dt_lanes_t;
+
+typedef struct dt_memo_t {
+  uint64_t key;
+  dt_lanes_t value;
+} dt_memo_t;
+
+typedef struct dt_scope_t {
+  LLVMBasicBlockRef block; // where code of this level goes now; dominates all that is deeper
+  DT_VEC(dt_memo_t) memo;
+  LLVMBasicBlockRef header, exit; // of the loop that opened it
+  LLVMValueRef counter, end, step;
+} dt_scope_t;
+
+typedef struct dt_binding_t {
+  bool bound;
+  bool varying;
+  uint32_t level;
+  dt_lanes_t value; // the lane variable: made on demand from lane_base
+} dt_binding_t;
+
+// Accumulators of one fold: stack slots that become registers.
+typedef struct dt_accumulator_t {
+  LLVMTypeRef type, index_type;
+  LLVMValueRef value[DT_MAX_UNROLL], index[DT_MAX_UNROLL];
+} dt_accumulator_t;
+
+typedef struct dt_body_t {
+  dt_emit_t *m;
+  const dt_kernel_t *kernel;
+  const dt_schedule_t *schedule;
+  LLVMValueRef fn, words, scratch, record;
+  LLVMBasicBlockRef slots; // entry block: stack slots only
+  dt_scope_t scopes[DT_MAX_LEVELS];
+  dt_binding_t *bindings; // by symbol
+  uint32_t n_bindings;
+  LLVMValueRef *bases; // by buffer - 1: address of element 0; LOCAL: in scratch
+  bool *written;       // by buffer - 1: stored to by this kernel
+  dt_lanes_t *rows;    // by row value
+
+  // The lane axis: none when lanes is 1.
+  uint32_t lanes, copies; // copies: of the vector loop being emitted
+  uint32_t stride;        // LOCAL buffers with lanes on an outer loop: elements a lane group takes
+  uint32_t lane_level;
+  bool outer_lanes;
+  dt_sym_t lane_var;
+  LLVMValueRef lane_base; // lane variable's value in lane 0 of copy 0
+  LLVMValueRef mask;      // lanes that exist, in the masked tail; else NULL
+
+  // The stage being emitted.
+  const dt_stage_t *stage;
+  uint32_t stage_index, stage_level; // its loops are at stage_level + 1 …
+  uint32_t *inst_level;
+  bool *inst_varying;
+
+  // Host programs: every operation checks for overflow into this slot (i1); else NULL.
+  LLVMValueRef overflow;
+} dt_body_t;
+
+// ---- Scopes (body.c) -----------------------------------------------------------------------------------
+// Prepares everything but the function: bindings of all symbols, tables by buffer and row.
+dt_status_t dt__body_init(dt_body_t *k, dt_emit_t *m, const dt_kernel_t *kernel,
+                          const dt_schedule_t *schedule) DT_MUST_USE;
+// Makes the entry blocks of `fn` and opens level 0.
+void dt__body_enter(dt_body_t *k, LLVMValueRef fn);
+// Positions the builder where code of `level` goes.
+void dt__body_at(dt_body_t *k, uint32_t level);
+LLVMValueRef dt__body_slot(dt_body_t *k, LLVMTypeRef type, uint32_t count);
+bool dt__memo_find(const dt_body_t *k, uint32_t level, uint64_t key, dt_lanes_t *out);
+void dt__memo_put(dt_body_t *k, uint32_t level, uint64_t key, dt_lanes_t value);
+// for (counter = start; counter < end; counter += step), its body at `level`, inside level - 1.
+LLVMValueRef dt__loop_open(dt_body_t *k, uint32_t level, LLVMValueRef start, LLVMValueRef end,
+                           int64_t step);
+void dt__loop_close(dt_body_t *k, uint32_t level);
+void dt__bind_uniform(dt_body_t *k, uint32_t symbol, uint32_t level, LLVMValueRef value);
+void dt__bind_symbol(dt_body_t *k, dt_sym_t var, uint32_t level, LLVMValueRef value);
+
+// ---- Expressions (index.c) --------------------------------------------------------------------------------
+void dt__index_info(dt_body_t *k, dt_sym_t e, uint32_t *level, bool *varying);
+// The value as i64.
+dt_lanes_t dt__index_eval(dt_body_t *k, dt_sym_t e);
+// A uniform one.
+LLVMValueRef dt__index_scalar(dt_body_t *k, dt_sym_t e);
+// The vector of copy `c`; a uniform value is splat at `level`, its own.
+LLVMValueRef dt__lanes_vector(dt_body_t *k, const dt_lanes_t *value, uint32_t c, uint32_t level);
+
+typedef enum dt_access_t {
+  DT_ACCESS_UNIFORM, // one address for all lanes
+  DT_ACCESS_UNIT,    // neighbours
+  DT_ACCESS_REVERSED, // neighbours, last lane first
+  DT_ACCESS_EACH,    // an address a lane
+} dt_access_t;
+typedef struct dt_address_t {
+  dt_access_t access;
+  LLVMValueRef at[DT_MAX_UNROLL];
+} dt_address_t;
+// Level and lane dependence of an access; then its addresses, computed at `level` (not above them).
+dt_sym_t dt__access_offset(dt_body_t *k, dt_buffer_id_t buffer, const dt_sym_t *index);
+dt_address_t dt__access_address(dt_body_t *k, dt_buffer_id_t buffer, dt_sym_t offset,
+                                uint32_t level);
+
+// ---- Instructions (insts.c) -------------------------------------------------------------------------------
+// Levels and lane dependence of every instruction of the stage, and bindings of its loop symbols.
+dt_status_t dt__stage_enter(dt_body_t *k, uint32_t stage_index) DT_MUST_USE;
+dt_lanes_t dt__inst_value(dt_body_t *k, uint32_t inst);
+// Its vector in copy `c`, or scalar when the lane axis is none.
+LLVMValueRef dt__inst_lane(dt_body_t *k, uint32_t inst, uint32_t c, bool vector);
+// Emits the BIND instructions of `level`; they make blocks, so the scope must still be open.
+void dt__stage_binds(dt_body_t *k, uint32_t level);
+void dt__stage_stores(dt_body_t *k);
+
+// ---- Folds (folds.c) --------------------------------------------------------------------------------------
+void dt__fold_begin(dt_body_t *k, const dt_fold_t *fold, dt_accumulator_t *acc, bool vector,
+                    uint32_t copies);
+void dt__fold_step(dt_body_t *k, const dt_fold_t *fold, dt_accumulator_t *acc, bool vector,
+                   uint32_t copies);
+// The row value: per lane when `keep_lanes`, else of all lanes and copies together.
+dt_lanes_t dt__fold_end(dt_body_t *k, const dt_fold_t *fold, dt_accumulator_t *acc, bool vector,
+                        uint32_t copies, bool keep_lanes);
+
+// ---- Kernels ------------------------------------------------------------------------------------------------
+// Stage `index` in all its loops, and its row values (loops.c).
+void dt__stage_emit(dt_body_t *k, uint32_t index);
+// The vector loop over the last outer variable in [from, to), with stages first … last - 1 inside.
+// `prepare` (or NULL) runs at its beginning, once a vector.
+void dt__outer_vectors(dt_body_t *k, LLVMValueRef from, LLVMValueRef to, bool whole, uint32_t first,
+                       uint32_t last, void (*prepare)(dt_body_t *k, void *user), void *user);
+// Opens level 1 over grid items and binds nothing; out_vars receive the position on each grid axis.
+void dt__grid_open(dt_body_t *k, const LLVMValueRef *extents, uint32_t n, LLVMValueRef *out_vars);
+void dt__grid_close(dt_body_t *k);
+// One kernel under one schedule as function `name`.
+void dt__emit_kernel(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_t *schedule,
+                     const char *name);
+void dt__emit_matmul(dt_body_t *k); // matmul.c: all of the grid
+// Checks what emission relies on in a kernel and a schedule.
+dt_status_t dt__schedule_verify(dt_emit_t *m, const dt_kernel_t *kernel,
+                                const dt_schedule_t *schedule) DT_MUST_USE;
+
+// ---- Sizes shared by kernels and the host program (grid.c) ---------------------------------------------------
+// Extents of the grid axes, outermost first; their product is the number of grid items.
+uint32_t dt__grid_axes(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_t *schedule,
+                       dt_sym_t *out_extents);
+// Byte offset of LOCAL buffers in scratch, by buffer - 1 (none for others), and the total.
+dt_sym_t dt__scratch_layout(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_t *schedule,
+                            dt_sym_t *out_offsets);
+// MATMUL: elements of scratch for the copy of A and for the C tile.
+#define DT_MATMUL_DEPTH 512
+static inline int64_t dt__matmul_a_stride(size_t element) {
+  return DT_MATMUL_DEPTH + (int64_t)(64 / element);
+}
+
+#endif // DT_BACKEND_LLVM_EMIT_BODY_H

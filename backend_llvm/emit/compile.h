@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Code generation: a scheduled, planned program to object files. Units are independent and may be
+// compiled by several threads at once, each with its own LLVM context and its own clone of the
+// environment. Call only from Ductile's compile threads (LLVM needs a large stack).
+#ifndef DT_BACKEND_LLVM_EMIT_COMPILE_H
+#define DT_BACKEND_LLVM_EMIT_COMPILE_H
+
+#include "fuse/fuse.h"
+
+// Fills `out` for the CPU this process runs on (or `cpu`, an LLVM CPU name, when not ""). `threads`
+// is the kernel pool's width.
+dt_status_t dt__llvm_host_target(const char *cpu, uint32_t threads, dt_target_t *out) DT_MUST_USE;
+
+// How a program is cut: distinct kernel codes (equal kernels share one), grouped into units of about
+// equal cost, and one unit more for the host program (always the last).
+typedef struct dt_unit_map_t {
+  uint32_t n_kernels;       // of the program
+  uint32_t *code_of_kernel; // program kernel and schedule → code index: [first_code[k] + schedule]
+  uint32_t *first_code;
+  uint32_t n_codes;
+  uint32_t *unit_of_code;
+  uint32_t n_units; // host unit included
+} dt_unit_map_t;
+// Arrays in program->arena. `max_units` >= 2.
+dt_status_t dt__llvm_split(dt_program_t *program, const dt_target_t *target, uint32_t max_units,
+                           dt_unit_map_t *out) DT_MUST_USE;
+
+typedef struct dt_compile_options_t {
+  bool strict_fp;
+  bool verify;            // check the IR against the allow-list (always on in debug builds)
+  const char *dump_name;  // function name for DUCTILE_DUMP=llvm, or NULL
+  uint32_t dump_variant;
+} dt_compile_options_t;
+
+// Compiles one unit. *out_object is owned by the caller (dt__free). Symbols defined: dt_k<code index>
+// (dt_kernel_fn_t) for its kernels; dt_plan, dt_once, dt_run in the host unit. The program is only
+// read; the expressions made on the way go to a clone.
+dt_status_t dt__llvm_compile_unit(const dt_program_t *program, const dt_unit_map_t *map,
+                                  uint32_t unit, const dt_target_t *target,
+                                  const dt_compile_options_t *options, void **out_object,
+                                  size_t *out_bytes) DT_MUST_USE;
+// Scratch bytes dt_once needs are those the plan of a program with no symbols would ask; the host
+// unit exports dt_once_scratch (an int64 (*)(void)).
+
+#endif // DT_BACKEND_LLVM_EMIT_COMPILE_H

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// The state of one unit's emission: LLVM objects, the private copy of the program, and small helpers
+// over LLVM's builder that are the same for scalars and vectors. Building never fails half-way: the
+// first failure is kept (dt__emit_fail) and a poison value stands in, so callers check once.
+#ifndef DT_BACKEND_LLVM_EMIT_CONTEXT_H
+#define DT_BACKEND_LLVM_EMIT_CONTEXT_H
+
+#include "backend_llvm/emit/compile.h"
+#include "backend_llvm/emit/llvm_compat.h"
+#include "backend_llvm/emit/math.h"
+#include "runtime/base/dtype.h"
+#include "runtime/base/status.h"
+
+#define DT_MAX_UNROLL 8
+#define DT_MAX_LANES 64
+
+typedef struct dt_emit_t {
+  LLVMContextRef context;
+  LLVMModuleRef module;
+  LLVMBuilderRef b;
+  LLVMTargetMachineRef machine;
+  const dt_target_t *target;
+  bool strict_fp;
+  dt_program_t program; // a shallow copy whose environment and arena are this unit's own
+  dt_symenv_t *env;
+  dt_arena_t arena;
+  dt_emit_math_t math;
+  LLVMTypeRef t_i1, t_i8, t_i16, t_i32, t_i64, t_f32, t_f64, t_ptr, t_void;
+  LLVMValueRef fn_bind_fail; // internal functions, made on first use
+  LLVMValueRef fn_fmod;
+  LLVMValueRef fn_micro[2][DT_DTYPE_END][64]; // matmul micro-kernels: [accumulates][dtype][rows]
+  dt_status_t failure; // the first one
+} dt_emit_t;
+
+// Sets up everything but the program's clone. The machine is made for `target`.
+dt_status_t dt__emit_init(dt_emit_t *m, const dt_program_t *program, const dt_target_t *target,
+                          const dt_compile_options_t *options, const char *name) DT_MUST_USE;
+void dt__emit_fini(dt_emit_t *m);
+// Keeps the first failure; consumes `status`.
+void dt__emit_fail(dt_emit_t *m, dt_status_t status);
+
+// A function of the unit: internal or exported, with the attributes all our code has.
+LLVMValueRef dt__emit_function(dt_emit_t *m, const char *name, LLVMTypeRef type, bool exported);
+LLVMBasicBlockRef dt__emit_block(dt_emit_t *m, LLVMValueRef fn, const char *name);
+// Where code of an open block goes on: before its terminator, or at its end while it has none.
+void dt__emit_resume(dt_emit_t *m, LLVMBasicBlockRef block);
+
+// ---- Types -------------------------------------------------------------------------------------------
+// The type a value of `dtype` has in registers (BOOL: i1) and in memory (BOOL: i8).
+LLVMTypeRef dt__emit_type(const dt_emit_t *m, dt_dtype_t dtype);
+LLVMTypeRef dt__emit_memory_type(const dt_emit_t *m, dt_dtype_t dtype);
+// Lanes of a vector type; 0 for a scalar.
+uint32_t dt__emit_lanes(LLVMTypeRef type);
+// `scalar` itself, or a vector of it with `lanes` lanes.
+LLVMTypeRef dt__emit_widen(LLVMTypeRef scalar, uint32_t lanes);
+// `scalar` with the lanes of `value`'s type.
+LLVMTypeRef dt__emit_like(LLVMValueRef value, LLVMTypeRef scalar);
+
+// ---- Values ------------------------------------------------------------------------------------------
+LLVMValueRef dt__emit_i64(const dt_emit_t *m, int64_t value);
+LLVMValueRef dt__emit_i32(const dt_emit_t *m, uint32_t value);
+// A literal of `type` (vectors: in every lane); integers take `i`, floats `f`.
+LLVMValueRef dt__emit_int(LLVMTypeRef type, int64_t value);
+LLVMValueRef dt__emit_float(LLVMTypeRef type, double value);
+LLVMValueRef dt__emit_constant(const dt_emit_t *m, dt_dtype_t dtype, dt_scalar_t value);
+// The value in every lane.
+LLVMValueRef dt__emit_splat(dt_emit_t *m, LLVMValueRef value, uint32_t lanes);
+// <0, step, 2 step, …> of integer `scalar`.
+LLVMValueRef dt__emit_ramp(LLVMTypeRef scalar, uint32_t lanes, int64_t step);
+// A call of an intrinsic overloaded over `types`.
+LLVMValueRef dt__emit_intrinsic(dt_emit_t *m, const char *name, LLVMTypeRef *types,
+                                uint32_t n_types, LLVMValueRef *args, uint32_t n_args);
+// The usual case: overloaded over the type of the first argument.
+LLVMValueRef dt__emit_intrinsic1(dt_emit_t *m, const char *name, LLVMValueRef x);
+LLVMValueRef dt__emit_intrinsic2(dt_emit_t *m, const char *name, LLVMValueRef x, LLVMValueRef y);
+// a * b + c: one rounding where the target has it and the policy allows.
+LLVMValueRef dt__emit_mul_add(dt_emit_t *m, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c);
+// Address `bytes` (i64) after `base`.
+LLVMValueRef dt__emit_offset(dt_emit_t *m, LLVMValueRef base, LLVMValueRef bytes);
+// Address of element `index` (i64, or a vector of integers for many addresses).
+LLVMValueRef dt__emit_element(dt_emit_t *m, LLVMTypeRef element, LLVMValueRef base,
+                              LLVMValueRef index);
+
+// ---- Memory ------------------------------------------------------------------------------------------
+// Elements of `dtype` as values (BOOL: i1). Scalar, or `lanes` neighbours from `address`; `mask`
+// (vector of i1) may be NULL; lanes that are off read nothing and give `other` (NULL: zero).
+LLVMValueRef dt__emit_load(dt_emit_t *m, dt_dtype_t dtype, uint32_t lanes, LLVMValueRef address,
+                           LLVMValueRef mask, LLVMValueRef other);
+void dt__emit_store(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef value, LLVMValueRef address,
+                    LLVMValueRef mask);
+// One address a lane. `dead` is an address that can always be read: where gathers are made of scalar
+// loads, lanes that are off read it.
+LLVMValueRef dt__emit_gather(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef addresses,
+                             LLVMValueRef mask, LLVMValueRef other, LLVMValueRef dead);
+void dt__emit_scatter(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef value, LLVMValueRef addresses,
+                      LLVMValueRef mask);
+
+// ---- Scalar ops (scalar.c) -----------------------------------------------------------------------------
+// `dtype` is that of the operands (of the second and third for where); scalars or vectors alike.
+LLVMValueRef dt__emit_scalar_op(dt_emit_t *m, dt_scalar_op_t op, dt_dtype_t dtype,
+                                LLVMValueRef *args);
+LLVMValueRef dt__emit_cast(dt_emit_t *m, dt_dtype_t from, dt_dtype_t to, LLVMValueRef value);
+// The larger (smaller) of two; NaN if either is.
+LLVMValueRef dt__emit_extremum(dt_emit_t *m, dt_dtype_t dtype, bool larger, LLVMValueRef a,
+                               LLVMValueRef b);
+
+#endif // DT_BACKEND_LLVM_EMIT_CONTEXT_H

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// Folds: accumulators, one step, and the end. In the vector loop there is a vector accumulator for
+// each unrolled copy, so that steps do not wait for each other; at the end copies are combined in
+// pairs, then lanes in halves. The order is fixed by the schedule, never by the sizes of a call.
+#include "backend_llvm/emit/body.h"
+
+#include <math.h>
+
+static bool with_index(const dt_fold_t *fold) {
+  return fold->kind == DT_FOLD_ARGMAX || fold->kind == DT_FOLD_ARGMIN;
+}
+
+static bool takes_larger(const dt_fold_t *fold) {
+  return fold->kind == DT_FOLD_MAX || fold->kind == DT_FOLD_ARGMAX;
+}
+
+static dt_dtype_t value_dtype(const dt_body_t *k, const dt_fold_t *fold) {
+  return k->stage->insts.items[fold->value].dtype;
+}
+
+static dt_scalar_t lowest(dt_dtype_t dtype) {
+  if (dt__dtype_is_float(dtype))
+    return (dt_scalar_t){.f = -INFINITY};
+  if (dt__dtype_kind(dtype) != DT_KIND_SINT)
+    return (dt_scalar_t){.i = 0};
+  uint32_t bits = (uint32_t)dt_dtype_size(dtype) * 8;
+  return (dt_scalar_t){.i = bits == 64 ? INT64_MIN : -((int64_t)1 << (bits - 1))};
+}
+
+static dt_scalar_t highest(dt_dtype_t dtype) {
+  if (dt__dtype_is_float(dtype))
+    return (dt_scalar_t){.f = INFINITY};
+  return (dt_scalar_t){.i = ~lowest(dtype).i};
+}
+
+// The value over nothing. ARGMAX and ARGMIN: any; their index -1 says that nothing was seen.
+static LLVMValueRef identity(dt_body_t *k, const dt_fold_t *fold) {
+  dt_dtype_t dtype = value_dtype(k, fold);
+  dt_scalar_t one = dt__dtype_is_float(dtype) ? (dt_scalar_t){.f = 1} : (dt_scalar_t){.i = 1};
+  switch (fold->kind) {
+  case DT_FOLD_PROD:
+  case DT_FOLD_ALL:
+    return dt__emit_constant(k->m, dtype, one);
+  case DT_FOLD_MAX:
+  case DT_FOLD_ARGMAX:
+    return dt__emit_constant(k->m, dtype, lowest(dtype));
+  case DT_FOLD_MIN:
+  case DT_FOLD_ARGMIN:
+    return dt__emit_constant(k->m, dtype, highest(dtype));
+  default:
+    return LLVMConstNull(dt__emit_type(k->m, dtype));
+  }
+}
+
+static LLVMValueRef combine(dt_body_t *k, const dt_fold_t *fold, LLVMValueRef a, LLVMValueRef b) {
+  dt_emit_t *m = k->m;
+  dt_dtype_t dtype = value_dtype(k, fold);
+  bool real = dt__dtype_is_float(dtype);
+  switch (fold->kind) {
+  case DT_FOLD_SUM:
+    return real ? LLVMBuildFAdd(m->b, a, b, "") : LLVMBuildAdd(m->b, a, b, "");
+  case DT_FOLD_PROD:
+    return real ? LLVMBuildFMul(m->b, a, b, "") : LLVMBuildMul(m->b, a, b, "");
+  case DT_FOLD_ANY:
+    return LLVMBuildOr(m->b, a, b, "");
+  case DT_FOLD_ALL:
+    return LLVMBuildAnd(m->b, a, b, "");
+  default:
+    return dt__emit_extremum(m, dtype, takes_larger(fold), a, b);
+  }
+}
+
+// A value and where it was found.
+typedef struct found_t {
+  LLVMValueRef value, index;
+} found_t;
+
+// True where `b` beats `a` by value: larger (smaller), or NaN where a is a number.
+static LLVMValueRef beats(dt_body_t *k, const dt_fold_t *fold, LLVMValueRef b, LLVMValueRef a) {
+  dt_emit_t *m = k->m;
+  dt_dtype_t dtype = value_dtype(k, fold);
+  bool larger = takes_larger(fold);
+  if (!dt__dtype_is_float(dtype)) {
+    bool sign = dt__dtype_kind(dtype) == DT_KIND_SINT;
+    LLVMIntPredicate wins = larger ? (sign ? LLVMIntSGT : LLVMIntUGT)
+                                   : (sign ? LLVMIntSLT : LLVMIntULT);
+    return LLVMBuildICmp(m->b, wins, b, a, "");
+  }
+  LLVMValueRef better = LLVMBuildFCmp(m->b, larger ? LLVMRealOGT : LLVMRealOLT, b, a, "");
+  LLVMValueRef b_nan = LLVMBuildFCmp(m->b, LLVMRealUNO, b, b, "");
+  LLVMValueRef a_number = LLVMBuildFCmp(m->b, LLVMRealORD, a, a, "");
+  return LLVMBuildOr(m->b, better, LLVMBuildAnd(m->b, b_nan, a_number, ""), "");
+}
+
+static LLVMValueRef is_none(dt_body_t *k, LLVMValueRef index) {
+  return LLVMBuildICmp(k->m->b, LLVMIntSLT, index, LLVMConstNull(LLVMTypeOf(index)), "");
+}
+
+static found_t choose(dt_body_t *k, LLVMValueRef take, found_t a, found_t b) {
+  return (found_t){LLVMBuildSelect(k->m->b, take, b.value, a.value, ""),
+                   LLVMBuildSelect(k->m->b, take, b.index, a.index, "")};
+}
+
+// The better of two, of equals the one with the smaller index; one that saw nothing loses.
+static found_t combine_found(dt_body_t *k, const dt_fold_t *fold, found_t a, found_t b) {
+  dt_emit_t *m = k->m;
+  LLVMValueRef wins = beats(k, fold, b.value, a.value), loses = beats(k, fold, a.value, b.value);
+  LLVMValueRef earlier = LLVMBuildICmp(m->b, LLVMIntSLT, b.index, a.index, "");
+  LLVMValueRef tie = LLVMBuildAnd(m->b, LLVMBuildNot(m->b, loses, ""), earlier, "");
+  LLVMValueRef take = LLVMBuildOr(m->b, wins, tie, "");
+  take = LLVMBuildOr(m->b, take, is_none(k, a.index), "");
+  take = LLVMBuildAnd(m->b, take, LLVMBuildNot(m->b, is_none(k, b.index), ""), "");
+  return choose(k, take, a, b);
+}
+
+// ---- Accumulators ----------------------------------------------------------------------------------------
+void dt__fold_begin(dt_body_t *k, const dt_fold_t *fold, dt_accumulator_t *acc, bool vector,
+                    uint32_t copies) {
+  dt_emit_t *m = k->m;
+  uint32_t lanes = vector ? k->lanes : 0;
+  acc->type = dt__emit_widen(dt__emit_type(m, value_dtype(k, fold)), lanes);
+  acc->index_type = dt__emit_widen(m->t_i64, lanes);
+  LLVMValueRef start = identity(k, fold);
+  if (vector)
+    start = dt__emit_splat(m, start, lanes);
+  for (uint32_t c = 0; c < copies; c++) {
+    acc->value[c] = dt__body_slot(k, acc->type, 1);
+    LLVMBuildStore(m->b, start, acc->value[c]);
+    if (!with_index(fold))
+      continue;
+    acc->index[c] = dt__body_slot(k, acc->index_type, 1);
+    LLVMBuildStore(m->b, dt__emit_int(acc->index_type, -1), acc->index[c]);
+  }
+}
+
+static void step_found(dt_body_t *k, const dt_fold_t *fold, dt_accumulator_t *acc, bool vector,
+                       uint32_t c, uint32_t level, LLVMValueRef mask) {
+  dt_emit_t *m = k->m;
+  found_t b = {dt__inst_lane(k, fold->value, c, vector), dt__inst_lane(k, fold->index, c, vector)};
+  dt__body_at(k, level);
+  found_t a = {LLVMBuildLoad2(m->b, acc->type, acc->value[c], ""),
+               LLVMBuildLoad2(m->b, acc->index_type, acc->index[c], "")};
+  LLVMValueRef take = LLVMBuildOr(m->b, beats(k, fold, b.value, a.value), is_none(k, a.index), "");
+  if (mask)
+    take = LLVMBuildAnd(m->b, take, mask, "");
+  found_t best = choose(k, take, a, b);
+  LLVMBuildStore(m->b, best.value, acc->value[c]);
+  LLVMBuildStore(m->b, best.index, acc->index[c]);
+}
+
+// The sum of a product is one fused operation a step.
+static bool is_product_sum(const dt_body_t *k, const dt_fold_t *fold) {
+  const dt_inst_t *inst = &k->stage->insts.items[fold->value];
+  return fold->kind == DT_FOLD_SUM && inst->kind == DT_INST_SCALAR &&
+         inst->op == DT_SCALAR_mul && dt__dtype_is_float(inst->dtype) && !k->m->strict_fp;
+}
+
+void dt__fold_step(dt_body_t *k, const dt_fold_t *fold, dt_accumulator_t *acc, bool vector,
+                   uint32_t copies) {
+  dt_emit_t *m = k->m;
+  uint32_t level = k->stage_level + k->stage->n_loops;
+  // With lanes on an outer loop each lane folds for itself, and lanes that are off are never stored.
+  LLVMValueRef mask = vector && !k->outer_lanes ? k->mask : NULL;
+  const dt_inst_t *inst = &k->stage->insts.items[fold->value];
+  for (uint32_t c = 0; c < copies; c++) {
+    if (with_index(fold)) {
+      step_found(k, fold, acc, vector, c, level, mask);
+      continue;
+    }
+    bool fused = is_product_sum(k, fold);
+    LLVMValueRef a = dt__inst_lane(k, fused ? inst->args[0] : fold->value, c, vector);
+    LLVMValueRef b = fused ? dt__inst_lane(k, inst->args[1], c, vector) : NULL;
+    dt__body_at(k, level);
+    LLVMValueRef before = LLVMBuildLoad2(m->b, acc->type, acc->value[c], "");
+    LLVMValueRef after = fused ? dt__emit_mul_add(m, a, b, before) : combine(k, fold, before, a);
+    if (mask)
+      after = LLVMBuildSelect(m->b, mask, after, before, "");
+    LLVMBuildStore(m->b, after, acc->value[c]);
+  }
+}
+
+// ---- The end ---------------------------------------------------------------------------------------------
+static LLVMValueRef half(dt_body_t *k, LLVMValueRef vector, uint32_t from, uint32_t n) {
+  LLVMValueRef which[DT_MAX_LANES];
+  for (uint32_t i = 0; i < n; i++)
+    which[i] = dt__emit_i32(k->m, from + i);
+  return LLVMBuildShuffleVector(k->m->b, vector, LLVMGetPoison(LLVMTypeOf(vector)),
+                                LLVMConstVector(which, n), "");
+}
+
+static found_t join(dt_body_t *k, const dt_fold_t *fold, found_t a, found_t b) {
+  if (with_index(fold))
+    return combine_found(k, fold, a, b);
+  return (found_t){combine(k, fold, a.value, b.value), NULL};
+}
+
+static found_t join_lanes(dt_body_t *k, const dt_fold_t *fold, found_t all) {
+  for (uint32_t n = k->lanes / 2; n >= 1; n /= 2) {
+    found_t low = {half(k, all.value, 0, n), NULL}, high = {half(k, all.value, n, n), NULL};
+    if (with_index(fold)) {
+      low.index = half(k, all.index, 0, n);
+      high.index = half(k, all.index, n, n);
+    }
+    all = join(k, fold, low, high);
+  }
+  LLVMValueRef zero = dt__emit_i64(k->m, 0);
+  all.value = LLVMBuildExtractElement(k->m->b, all.value, zero, "");
+  if (with_index(fold))
+    all.index = LLVMBuildExtractElement(k->m->b, all.index, zero, "");
+  return all;
+}
+
+static LLVMValueRef row_value(dt_body_t *k, const dt_fold_t *fold, found_t found) {
+  if (!with_index(fold))
+    return found.value;
+  LLVMValueRef zero = LLVMConstNull(LLVMTypeOf(found.index));
+  return LLVMBuildSelect(k->m->b, is_none(k, found.index), zero, found.index, "");
+}
+
+dt_lanes_t dt__fold_end(dt_body_t *k, const dt_fold_t *fold, dt_accumulator_t *acc, bool vector,
+                        uint32_t copies, bool keep_lanes) {
+  dt_emit_t *m = k->m;
+  found_t found[DT_MAX_UNROLL];
+  for (uint32_t c = 0; c < copies; c++) {
+    found[c].value = LLVMBuildLoad2(m->b, acc->type, acc->value[c], "");
+    found[c].index =
+        with_index(fold) ? LLVMBuildLoad2(m->b, acc->index_type, acc->index[c], "") : NULL;
+  }
+  dt_lanes_t out = {.varying = keep_lanes && vector};
+  if (keep_lanes) {
+    for (uint32_t c = 0; c < copies; c++)
+      out.v[c] = row_value(k, fold, found[c]);
+    return out;
+  }
+  for (uint32_t n = copies; n > 1; n = (n + 1) / 2)
+    for (uint32_t c = 0; c + (n + 1) / 2 < n; c++)
+      found[c] = join(k, fold, found[c], found[c + (n + 1) / 2]);
+  out.v[0] = row_value(k, fold, vector ? join_lanes(k, fold, found[0]) : found[0]);
+  return out;
+}

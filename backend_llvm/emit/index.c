@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: Apache-2.0
+// Symbolic expressions to 64-bit integer code, each at the outermost level where its symbols are
+// known, once. Expressions linear in the lane variable are a scalar plus a constant ramp; others are
+// computed lane by lane. Addresses of accesses follow from the same analysis.
+#include "backend_llvm/emit/body.h"
+
+// Keys of the memo: what kind of thing, in which stage (level 0: any), and which.
+enum { KEY_EXPR = 1, KEY_SPLAT = 2 };
+
+static uint64_t expr_key(const dt_body_t *k, uint32_t level, dt_sym_t e) {
+  uint64_t stage = level ? k->stage_index + 1 : 0;
+  return (uint64_t)KEY_EXPR << 56 | stage << 32 | e.id;
+}
+
+void dt__index_info(dt_body_t *k, dt_sym_t e, uint32_t *level, bool *varying) {
+  uint32_t symbols[64];
+  uint32_t n = dt__sym_symbols(k->m->env, e, symbols, 64);
+  *level = 0;
+  *varying = false;
+  if (n > 64) {
+    dt__emit_fail(k->m, DT_FAIL(DT_E_LIMIT, "code generator: an index expression has %u symbols", n));
+    n = 64;
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    const dt_binding_t *binding = symbols[i] < k->n_bindings ? &k->bindings[symbols[i]] : NULL;
+    if (!binding || !binding->bound) {
+      dt_text_t text;
+      dt__text_init(&text);
+      dt__sym_print(k->m->env, e, &text);
+      dt__emit_fail(k->m, DT_FAIL(DT_E_INTERNAL,
+                                  "loop IR: kernel %s uses a symbol that nothing defines in '%s'",
+                                  k->kernel ? k->kernel->name : "", dt__text_str(&text)));
+      dt__text_fini(&text);
+      continue;
+    }
+    if (binding->level > *level)
+      *level = binding->level;
+    *varying |= binding->varying;
+  }
+}
+
+// ---- Operations ----------------------------------------------------------------------------------------
+static void note_overflow(dt_body_t *k, LLVMValueRef bit) {
+  dt_emit_t *m = k->m;
+  LLVMValueRef before = LLVMBuildLoad2(m->b, m->t_i1, k->overflow, "");
+  LLVMBuildStore(m->b, LLVMBuildOr(m->b, before, bit, ""), k->overflow);
+}
+
+static LLVMValueRef arithmetic(dt_body_t *k, bool product, LLVMValueRef a, LLVMValueRef b) {
+  dt_emit_t *m = k->m;
+  if (!k->overflow)
+    return product ? LLVMBuildMul(m->b, a, b, "") : LLVMBuildAdd(m->b, a, b, "");
+  LLVMTypeRef type = m->t_i64;
+  LLVMValueRef args[2] = {a, b};
+  LLVMValueRef pair = dt__emit_intrinsic(
+      m, product ? "llvm.smul.with.overflow" : "llvm.sadd.with.overflow", &type, 1, args, 2);
+  note_overflow(k, LLVMBuildExtractValue(m->b, pair, 1, ""));
+  return LLVMBuildExtractValue(m->b, pair, 0, "");
+}
+
+// A divisor that a hoisted expression may meet as 0 (its loop then has no iteration) must not trap.
+static LLVMValueRef safe_divisor(dt_body_t *k, dt_sym_t e, LLVMValueRef b) {
+  dt_emit_t *m = k->m;
+  if (dt__sym_range(m->env, e).lo >= 1)
+    return b;
+  LLVMValueRef zero = LLVMBuildICmp(m->b, LLVMIntEQ, b, LLVMConstNull(LLVMTypeOf(b)), "");
+  return LLVMBuildSelect(m->b, zero, dt__emit_int(LLVMTypeOf(b), 1), b, "");
+}
+
+// Both known not to be negative: one unsigned division. Vectors have none of 64 bits; where the
+// dividend is below 2^51 the quotient of doubles, truncated, is exact.
+static LLVMValueRef divide_unsigned(dt_body_t *k, bool rest, dt_range_t range, LLVMValueRef a,
+                                    LLVMValueRef b) {
+  dt_emit_t *m = k->m;
+  uint32_t lanes = dt__emit_lanes(LLVMTypeOf(a));
+  if (lanes && range.hi < (int64_t)1 << 31 && LLVMIsConstant(b)) {
+    LLVMTypeRef narrow = LLVMVectorType(m->t_i32, lanes);
+    LLVMValueRef x = LLVMBuildTrunc(m->b, a, narrow, ""), y = LLVMBuildTrunc(m->b, b, narrow, "");
+    LLVMValueRef q = rest ? LLVMBuildURem(m->b, x, y, "") : LLVMBuildUDiv(m->b, x, y, "");
+    return LLVMBuildZExt(m->b, q, LLVMTypeOf(a), "");
+  }
+  if (lanes && range.hi < (int64_t)1 << 51) {
+    LLVMTypeRef real = LLVMVectorType(m->t_f64, lanes);
+    LLVMValueRef x = LLVMBuildSIToFP(m->b, a, real, ""), y = LLVMBuildSIToFP(m->b, b, real, "");
+    LLVMValueRef q = LLVMBuildFPToSI(m->b, LLVMBuildFDiv(m->b, x, y, ""), LLVMTypeOf(a), "");
+    return rest ? LLVMBuildSub(m->b, a, LLVMBuildMul(m->b, q, b, ""), "") : q;
+  }
+  return rest ? LLVMBuildURem(m->b, a, b, "") : LLVMBuildUDiv(m->b, a, b, "");
+}
+
+// Rounds to minus infinity; the rest has the divisor's sign.
+static LLVMValueRef divide_signed(dt_body_t *k, bool rest, LLVMValueRef a, LLVMValueRef b) {
+  dt_emit_t *m = k->m;
+  LLVMTypeRef type = LLVMTypeOf(a);
+  LLVMValueRef zero = LLVMConstNull(type);
+  LLVMValueRef minus = LLVMBuildICmp(m->b, LLVMIntEQ, b, dt__emit_int(type, -1), "");
+  LLVMValueRef safe = LLVMBuildSelect(m->b, minus, dt__emit_int(type, 1), b, "");
+  LLVMValueRef q = LLVMBuildSDiv(m->b, a, safe, ""), r = LLVMBuildSRem(m->b, a, safe, "");
+  LLVMValueRef nonzero = LLVMBuildICmp(m->b, LLVMIntNE, r, zero, "");
+  LLVMValueRef signs = LLVMBuildXor(m->b, r, safe, "");
+  LLVMValueRef differ = LLVMBuildICmp(m->b, LLVMIntSLT, signs, zero, "");
+  LLVMValueRef adjust = LLVMBuildAnd(m->b, nonzero, differ, "");
+  if (rest) {
+    LLVMValueRef moved = LLVMBuildAdd(m->b, r, safe, "");
+    r = LLVMBuildSelect(m->b, adjust, moved, r, "");
+    return LLVMBuildSelect(m->b, minus, zero, r, "");
+  }
+  LLVMValueRef down = LLVMBuildSub(m->b, q, dt__emit_int(type, 1), "");
+  q = LLVMBuildSelect(m->b, adjust, down, q, "");
+  return LLVMBuildSelect(m->b, minus, LLVMBuildNeg(m->b, a, ""), q, "");
+}
+
+static LLVMValueRef truth(dt_body_t *k, LLVMValueRef value) {
+  return LLVMBuildICmp(k->m->b, LLVMIntNE, value, LLVMConstNull(LLVMTypeOf(value)), "");
+}
+
+static LLVMValueRef as_number(dt_body_t *k, LLVMValueRef bit) {
+  return LLVMBuildZExt(k->m->b, bit, dt__emit_like(bit, k->m->t_i64), "");
+}
+
+// What an operation knows of its operands besides their values.
+typedef struct operands_t {
+  const dt_sym_t *exprs;
+  LLVMValueRef *v;
+  uint32_t n;
+} operands_t;
+
+typedef LLVMValueRef (*expr_fn_t)(dt_body_t *k, const operands_t *o);
+
+static LLVMValueRef expr_ADD(dt_body_t *k, const operands_t *o) {
+  LLVMValueRef sum = o->v[0];
+  for (uint32_t i = 1; i < o->n; i++)
+    sum = arithmetic(k, false, sum, o->v[i]);
+  return sum;
+}
+
+static LLVMValueRef expr_MUL(dt_body_t *k, const operands_t *o) {
+  LLVMValueRef product = o->v[0];
+  for (uint32_t i = 1; i < o->n; i++)
+    product = arithmetic(k, true, product, o->v[i]);
+  return product;
+}
+
+static LLVMValueRef division(dt_body_t *k, const operands_t *o, bool rest) {
+  dt_range_t a = dt__sym_range(k->m->env, o->exprs[0]);
+  dt_range_t b = dt__sym_range(k->m->env, o->exprs[1]);
+  LLVMValueRef divisor = safe_divisor(k, o->exprs[1], o->v[1]);
+  if (a.lo >= 0 && b.lo >= 0)
+    return divide_unsigned(k, rest, a, o->v[0], divisor);
+  return divide_signed(k, rest, o->v[0], divisor);
+}
+
+static LLVMValueRef expr_FLOORDIV(dt_body_t *k, const operands_t *o) {
+  return division(k, o, false);
+}
+
+static LLVMValueRef expr_MOD(dt_body_t *k, const operands_t *o) { return division(k, o, true); }
+
+static LLVMValueRef extremum(dt_body_t *k, const operands_t *o, LLVMIntPredicate wins) {
+  LLVMValueRef best = o->v[0];
+  for (uint32_t i = 1; i < o->n; i++) {
+    LLVMValueRef better = LLVMBuildICmp(k->m->b, wins, o->v[i], best, "");
+    best = LLVMBuildSelect(k->m->b, better, o->v[i], best, "");
+  }
+  return best;
+}
+
+static LLVMValueRef expr_MIN(dt_body_t *k, const operands_t *o) {
+  return extremum(k, o, LLVMIntSLT);
+}
+
+static LLVMValueRef expr_MAX(dt_body_t *k, const operands_t *o) {
+  return extremum(k, o, LLVMIntSGT);
+}
+
+static LLVMValueRef expr_SELECT(dt_body_t *k, const operands_t *o) {
+  return LLVMBuildSelect(k->m->b, truth(k, o->v[0]), o->v[1], o->v[2], "");
+}
+
+#define EXPR_COMPARE(id, predicate)                                                                \
+  static LLVMValueRef expr_##id(dt_body_t *k, const operands_t *o) {                               \
+    return as_number(k, LLVMBuildICmp(k->m->b, predicate, o->v[0], o->v[1], ""));                  \
+  }
+EXPR_COMPARE(EQ, LLVMIntEQ)
+EXPR_COMPARE(NE, LLVMIntNE)
+EXPR_COMPARE(LT, LLVMIntSLT)
+EXPR_COMPARE(LE, LLVMIntSLE)
+
+static LLVMValueRef expr_AND(dt_body_t *k, const operands_t *o) {
+  LLVMValueRef all = truth(k, o->v[0]);
+  for (uint32_t i = 1; i < o->n; i++)
+    all = LLVMBuildAnd(k->m->b, all, truth(k, o->v[i]), "");
+  return as_number(k, all);
+}
+
+static LLVMValueRef expr_OR(dt_body_t *k, const operands_t *o) {
+  LLVMValueRef any = truth(k, o->v[0]);
+  for (uint32_t i = 1; i < o->n; i++)
+    any = LLVMBuildOr(k->m->b, any, truth(k, o->v[i]), "");
+  return as_number(k, any);
+}
+
+static LLVMValueRef expr_NOT(dt_body_t *k, const operands_t *o) {
+  return as_number(k, LLVMBuildNot(k->m->b, truth(k, o->v[0]), ""));
+}
+
+#define expr_NONE NULL
+#define expr_CONST NULL
+#define expr_SYMBOL NULL
+static const expr_fn_t expr_fns[DT_SYM_OP_COUNT] = {
+#define SYM_OP(id, name, arity, kind, doc) expr_##id,
+#include "symshape/sym_ops.def"
+};
+#undef expr_NONE
+#undef expr_CONST
+#undef expr_SYMBOL
+
+// ---- Evaluation ----------------------------------------------------------------------------------------
+LLVMValueRef dt__lanes_vector(dt_body_t *k, const dt_lanes_t *value, uint32_t c, uint32_t level) {
+  if (value->varying)
+    return value->v[c];
+  LLVMValueRef scalar = value->v[0];
+  if (LLVMIsAConstantInt(scalar) || LLVMIsAConstantFP(scalar))
+    return dt__emit_splat(k->m, scalar, k->lanes);
+  uint64_t key = (uint64_t)KEY_SPLAT << 56 | ((uint64_t)(uintptr_t)scalar & (((uint64_t)1 << 56) - 1));
+  dt_lanes_t splat = {0};
+  if (dt__memo_find(k, level, key, &splat))
+    return splat.v[0];
+  LLVMBasicBlockRef at = LLVMGetInsertBlock(k->m->b);
+  dt__body_at(k, level);
+  splat.v[0] = dt__emit_splat(k->m, scalar, k->lanes);
+  dt__memo_put(k, level, key, splat);
+  dt__emit_resume(k->m, at);
+  return splat.v[0];
+}
+
+// scalar + coef * <0, 1, …> in each copy.
+static dt_lanes_t ramp(dt_body_t *k, LLVMValueRef start, int64_t coef) {
+  dt_emit_t *m = k->m;
+  dt_lanes_t out = {.varying = true};
+  for (uint32_t c = 0; c < k->copies; c++) {
+    int64_t shift = coef * (int64_t)(c * k->lanes);
+    LLVMValueRef at = shift ? LLVMBuildAdd(m->b, start, dt__emit_i64(m, shift), "") : start;
+    out.v[c] = LLVMBuildAdd(m->b, dt__emit_splat(m, at, k->lanes),
+                            dt__emit_ramp(m->t_i64, k->lanes, coef), "");
+  }
+  return out;
+}
+
+// e as coef * lane + rest with a literal, small coef and a uniform rest.
+static bool lane_linear(dt_body_t *k, dt_sym_t e, int64_t *coef, dt_sym_t *rest) {
+  dt_sym_t coefficient;
+  if (k->lanes == 1 || !dt__sym_linear(k->m->env, e, k->lane_var, &coefficient, rest) ||
+      !dt__sym_is_const(k->m->env, coefficient, coef))
+    return false;
+  uint32_t level;
+  bool varying;
+  dt__index_info(k, *rest, &level, &varying);
+  return !varying && *coef > -((int64_t)1 << 40) && *coef < (int64_t)1 << 40;
+}
+
+static dt_lanes_t eval_operation(dt_body_t *k, dt_sym_t e, uint32_t level, bool varying) {
+  dt_emit_t *m = k->m;
+  dt_sym_view_t view = dt__sym_view(m->env, e);
+  uint32_t n = view.n_args;
+  dt_sym_t *exprs = DT_ARENA_ARRAY(&m->arena, dt_sym_t, n);
+  dt_lanes_t *args = DT_ARENA_ARRAY(&m->arena, dt_lanes_t, n);
+  LLVMValueRef *v = DT_ARENA_ARRAY(&m->arena, LLVMValueRef, n);
+  dt_lanes_t out = {.varying = varying};
+  if (!exprs || !args || !v || n == 0 || !expr_fns[view.op]) {
+    dt__emit_fail(m, exprs && args && v ? DT_FAIL(DT_E_INTERNAL, "loop IR: an empty expression")
+                                        : DT_NO_MEMORY());
+    for (uint32_t c = 0; c < DT_MAX_UNROLL; c++)
+      out.v[c] = varying ? LLVMGetPoison(LLVMVectorType(m->t_i64, k->lanes)) : dt__emit_i64(m, 0);
+    return out;
+  }
+  for (uint32_t i = 0; i < n; i++)
+    exprs[i] = view.args[i];
+  for (uint32_t i = 0; i < n; i++)
+    args[i] = dt__index_eval(k, exprs[i]);
+  for (uint32_t c = 0; c < (varying ? k->copies : 1); c++) {
+    for (uint32_t i = 0; i < n; i++) {
+      uint32_t own;
+      bool ignored;
+      dt__index_info(k, exprs[i], &own, &ignored);
+      v[i] = varying ? dt__lanes_vector(k, &args[i], c, own) : args[i].v[0];
+    }
+    dt__body_at(k, level);
+    out.v[c] = expr_fns[view.op](k, &(operands_t){exprs, v, n});
+  }
+  return out;
+}
+
+static dt_lanes_t eval_symbol(dt_body_t *k, uint32_t symbol, uint32_t level) {
+  const dt_binding_t *binding = &k->bindings[symbol];
+  if (!binding->varying || binding->value.v[0])
+    return binding->value;
+  dt__body_at(k, level); // the lane variable
+  return ramp(k, k->lane_base, 1);
+}
+
+dt_lanes_t dt__index_eval(dt_body_t *k, dt_sym_t e) {
+  dt_emit_t *m = k->m;
+  dt_lanes_t out = {0};
+  int64_t literal;
+  if (dt__sym_is_const(m->env, e, &literal)) {
+    out.v[0] = dt__emit_i64(m, literal);
+    return out;
+  }
+  uint32_t level, symbol;
+  bool varying;
+  dt__index_info(k, e, &level, &varying);
+  if (m->failure) {
+    for (uint32_t c = 0; c < DT_MAX_UNROLL; c++)
+      out.v[c] = dt__emit_i64(m, 0);
+    return out;
+  }
+  uint64_t key = expr_key(k, level, e);
+  if (dt__memo_find(k, level, key, &out))
+    return out;
+  int64_t coef;
+  dt_sym_t rest;
+  if (dt__sym_is_symbol(m->env, e, &symbol)) {
+    out = eval_symbol(k, symbol, level);
+  } else if (varying && lane_linear(k, e, &coef, &rest)) {
+    LLVMValueRef start = dt__index_scalar(k, rest);
+    dt__body_at(k, level);
+    LLVMValueRef lane = LLVMBuildMul(m->b, k->lane_base, dt__emit_i64(m, coef), "");
+    out = ramp(k, LLVMBuildAdd(m->b, start, lane, ""), coef);
+  } else {
+    out = eval_operation(k, e, level, varying);
+  }
+  dt__memo_put(k, level, key, out);
+  return out;
+}
+
+LLVMValueRef dt__index_scalar(dt_body_t *k, dt_sym_t e) {
+  dt_lanes_t value = dt__index_eval(k, e);
+  if (value.varying) {
+    dt__emit_fail(k->m, DT_FAIL(DT_E_INTERNAL, "loop IR: a size or address depends on the lane"));
+    return dt__emit_i64(k->m, 0);
+  }
+  return value.v[0];
+}
+
+// ---- Addresses -----------------------------------------------------------------------------------------
+dt_sym_t dt__access_offset(dt_body_t *k, dt_buffer_id_t buffer, const dt_sym_t *index) {
+  return dt__buffer_offset(&k->m->program, buffer, index);
+}
+
+static LLVMTypeRef element_type(dt_body_t *k, dt_buffer_id_t buffer) {
+  return dt__emit_memory_type(k->m, dt__program_buffer(&k->m->program, buffer)->dtype);
+}
+
+static bool has_lane_copies(dt_body_t *k, dt_buffer_id_t buffer) {
+  return k->outer_lanes && dt__program_buffer(&k->m->program, buffer)->kind == DT_BUFFER_LOCAL;
+}
+
+static dt_address_t each_address(dt_body_t *k, dt_buffer_id_t buffer, const dt_lanes_t *index,
+                                 uint32_t level) {
+  dt_emit_t *m = k->m;
+  dt_address_t out = {.access = DT_ACCESS_EACH};
+  for (uint32_t c = 0; c < k->copies; c++) {
+    LLVMValueRef at = dt__lanes_vector(k, index, c, level);
+    dt__body_at(k, level);
+    if (has_lane_copies(k, buffer)) {
+      LLVMTypeRef type = LLVMTypeOf(at);
+      at = LLVMBuildMul(m->b, at, dt__emit_int(type, k->stride), "");
+      at = LLVMBuildAdd(m->b, at, dt__emit_ramp(m->t_i64, k->lanes, 1), "");
+      at = LLVMBuildAdd(m->b, at, dt__emit_int(type, (int64_t)(c * k->lanes)), "");
+    }
+    out.at[c] = dt__emit_element(m, element_type(k, buffer), k->bases[buffer.id - 1], at);
+  }
+  return out;
+}
+
+// The same element of every lane's own copy: neighbours in memory.
+static dt_address_t local_address(dt_body_t *k, dt_buffer_id_t buffer, LLVMValueRef index) {
+  dt_emit_t *m = k->m;
+  dt_address_t out = {.access = DT_ACCESS_UNIT};
+  LLVMTypeRef element = element_type(k, buffer);
+  LLVMValueRef at = LLVMBuildMul(m->b, index, dt__emit_i64(m, k->stride), "");
+  LLVMValueRef base = dt__emit_element(m, element, k->bases[buffer.id - 1], at);
+  for (uint32_t c = 0; c < k->copies; c++)
+    out.at[c] = dt__emit_element(m, element, base, dt__emit_i64(m, (int64_t)(c * k->lanes)));
+  return out;
+}
+
+static dt_address_t linear_address(dt_body_t *k, dt_buffer_id_t buffer, int64_t coef,
+                                   dt_sym_t rest, uint32_t level) {
+  dt_emit_t *m = k->m;
+  LLVMTypeRef element = element_type(k, buffer);
+  dt_address_t out = {.access = coef == 1    ? DT_ACCESS_UNIT
+                                : coef == -1 ? DT_ACCESS_REVERSED
+                                             : DT_ACCESS_EACH};
+  LLVMValueRef start = dt__index_scalar(k, rest);
+  uint32_t own;
+  bool varying;
+  dt__index_info(k, rest, &own, &varying);
+  dt__body_at(k, own);
+  LLVMValueRef base = dt__emit_element(m, element, k->bases[buffer.id - 1], start);
+  dt__body_at(k, level);
+  LLVMValueRef lane = LLVMBuildMul(m->b, k->lane_base, dt__emit_i64(m, coef), "");
+  base = dt__emit_element(m, element, base, lane);
+  for (uint32_t c = 0; c < k->copies; c++) {
+    int64_t shift = coef * (int64_t)(c * k->lanes) - (coef == -1 ? (int64_t)k->lanes - 1 : 0);
+    out.at[c] = dt__emit_element(m, element, base, dt__emit_i64(m, shift));
+    if (out.access == DT_ACCESS_EACH)
+      out.at[c] = dt__emit_element(m, element, out.at[c], dt__emit_ramp(m->t_i64, k->lanes, coef));
+  }
+  return out;
+}
+
+dt_address_t dt__access_address(dt_body_t *k, dt_buffer_id_t buffer, dt_sym_t offset,
+                                uint32_t level) {
+  dt_emit_t *m = k->m;
+  uint32_t own;
+  bool varying;
+  dt__index_info(k, offset, &own, &varying);
+  int64_t coef;
+  dt_sym_t rest;
+  if (varying && !has_lane_copies(k, buffer) && lane_linear(k, offset, &coef, &rest))
+    return linear_address(k, buffer, coef, rest, level);
+  dt_lanes_t index = dt__index_eval(k, offset);
+  if (varying)
+    return each_address(k, buffer, &index, level);
+  dt__body_at(k, level);
+  if (has_lane_copies(k, buffer))
+    return local_address(k, buffer, index.v[0]);
+  dt_address_t out = {.access = DT_ACCESS_UNIFORM};
+  out.at[0] = dt__emit_element(m, element_type(k, buffer), k->bases[buffer.id - 1], index.v[0]);
+  return out;
+}

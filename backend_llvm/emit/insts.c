@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: Apache-2.0
+// Instructions of a stage: the level each belongs to, whether it differs between lanes, and its code,
+// made at that level when something first asks for it. Loads hoisted out of loops that may have no
+// iteration read a harmless address instead of one that may not exist.
+#include "backend_llvm/emit/body.h"
+
+enum { KEY_INST = 3, KEY_GUARD = 4 };
+
+static uint64_t inst_key(const dt_body_t *k, uint32_t kind, uint32_t id) {
+  return (uint64_t)kind << 56 | (uint64_t)(k->stage_index + 1) << 32 | id;
+}
+
+// ---- Levels ------------------------------------------------------------------------------------------
+static void join_inst(dt_body_t *k, uint32_t arg, uint32_t *level, bool *varying) {
+  if (arg == DT_NO_INST)
+    return;
+  if (k->inst_level[arg] > *level)
+    *level = k->inst_level[arg];
+  *varying |= k->inst_varying[arg];
+}
+
+static void join_expr(dt_body_t *k, dt_sym_t e, uint32_t *level, bool *varying) {
+  uint32_t own;
+  bool lanes;
+  dt__index_info(k, e, &own, &lanes);
+  if (own > *level)
+    *level = own;
+  *varying |= lanes;
+}
+
+static void at_least(uint32_t *level, uint32_t floor) {
+  if (*level < floor)
+    *level = floor;
+}
+
+static void place_load(dt_body_t *k, const dt_inst_t *inst, uint32_t *level, bool *varying) {
+  join_expr(k, dt__access_offset(k, inst->buffer, inst->index), level, varying);
+  join_inst(k, inst->mask, level, varying);
+  // What this kernel stores may have changed since the enclosing levels began.
+  if (k->written[inst->buffer.id - 1])
+    at_least(level, k->stage_level);
+  if (k->outer_lanes &&
+      dt__program_buffer(&k->m->program, inst->buffer)->kind == DT_BUFFER_LOCAL) {
+    at_least(level, k->lane_level);
+    *varying = true;
+  }
+}
+
+// A bound symbol is known where its instruction stands.
+static void place_bind(dt_body_t *k, const dt_inst_t *inst, uint32_t *level, bool *varying) {
+  uint32_t symbol;
+  join_expr(k, inst->extent, level, varying);
+  at_least(level, 1); // level 0 is closed before stages begin
+  if (dt__sym_is_symbol(k->m->env, inst->sym, &symbol) && symbol < k->n_bindings)
+    k->bindings[symbol] = (dt_binding_t){.bound = true, .level = *level, .varying = *varying};
+}
+
+static void place_inst(dt_body_t *k, uint32_t id) {
+  const dt_inst_t *inst = &k->stage->insts.items[id];
+  uint32_t level = 0;
+  bool varying = false;
+  for (uint32_t a = 0; a < 3; a++)
+    join_inst(k, inst->args[a], &level, &varying);
+  switch (inst->kind) {
+  case DT_INST_INDEX:
+    join_expr(k, inst->sym, &level, &varying);
+    break;
+  case DT_INST_LOAD:
+    place_load(k, inst, &level, &varying);
+    break;
+  case DT_INST_ROW:
+    at_least(&level, k->stage_level);
+    varying = k->rows[inst->row].varying;
+    break;
+  case DT_INST_BIND:
+    place_bind(k, inst, &level, &varying);
+    break;
+  default:
+    break;
+  }
+  k->inst_level[id] = level;
+  k->inst_varying[id] = varying;
+}
+
+static void place_loops(dt_body_t *k) {
+  const dt_stage_t *stage = k->stage;
+  for (uint32_t j = 0; j < stage->n_loops; j++) {
+    uint32_t symbol;
+    if (!dt__sym_is_symbol(k->m->env, stage->vars[j], &symbol) || symbol >= k->n_bindings)
+      continue;
+    bool lanes = !k->outer_lanes && k->lanes > 1 && j + 1 == stage->n_loops;
+    k->bindings[symbol] =
+        (dt_binding_t){.bound = true, .level = k->stage_level + 1 + j, .varying = lanes};
+    if (lanes) {
+      k->lane_var = stage->vars[j];
+      k->lane_level = k->stage_level + 1 + j;
+    }
+  }
+}
+
+dt_status_t dt__stage_enter(dt_body_t *k, uint32_t stage_index) {
+  k->stage = &k->kernel->stages.items[stage_index];
+  k->stage_index = stage_index;
+  k->inst_level = DT_ARENA_ARRAY(&k->m->arena, uint32_t, k->stage->insts.len + 1);
+  k->inst_varying = DT_ARENA_ARRAY(&k->m->arena, bool, k->stage->insts.len + 1);
+  if (!k->inst_level || !k->inst_varying)
+    return DT_NO_MEMORY();
+  place_loops(k);
+  for (uint32_t id = 0; id < k->stage->insts.len; id++)
+    place_inst(k, id);
+  return NULL;
+}
+
+// Whether all loops of the stage deeper than `level` have an iteration (i1), or NULL when they surely
+// have or there are none.
+static LLVMValueRef deeper_runs(dt_body_t *k, uint32_t level) {
+  dt_emit_t *m = k->m;
+  uint64_t key = inst_key(k, KEY_GUARD, level);
+  dt_lanes_t found = {0};
+  if (dt__memo_find(k, 0, key, &found))
+    return found.v[0];
+  LLVMValueRef all = NULL;
+  for (uint32_t j = 0; j < k->stage->n_loops; j++) {
+    dt_sym_t extent = k->stage->extents[j];
+    if (k->stage_level + 1 + j <= level || dt__sym_range(m->env, extent).lo >= 1)
+      continue;
+    LLVMValueRef n = dt__index_scalar(k, extent);
+    dt__body_at(k, 0);
+    LLVMValueRef some = LLVMBuildICmp(m->b, LLVMIntSGT, n, dt__emit_i64(m, 0), "");
+    all = all ? LLVMBuildAnd(m->b, all, some, "") : some;
+  }
+  found.v[0] = all;
+  dt__memo_put(k, 0, key, found);
+  return all;
+}
+
+// ---- Values ------------------------------------------------------------------------------------------
+LLVMValueRef dt__inst_lane(dt_body_t *k, uint32_t inst, uint32_t c, bool vector) {
+  dt_lanes_t value = dt__inst_value(k, inst);
+  if (!vector)
+    return value.v[0];
+  return dt__lanes_vector(k, &value, c, k->inst_level[inst]);
+}
+
+static LLVMValueRef and_mask(dt_body_t *k, LLVMValueRef a, LLVMValueRef b) {
+  if (!a || !b)
+    return a ? a : b;
+  return LLVMBuildAnd(k->m->b, a, b, "");
+}
+
+static LLVMValueRef load_uniform(dt_body_t *k, const dt_inst_t *inst, uint32_t level,
+                                 LLVMValueRef address) {
+  dt_emit_t *m = k->m;
+  LLVMValueRef runs = deeper_runs(k, level);
+  LLVMValueRef mask = inst->mask == DT_NO_INST ? NULL : dt__inst_lane(k, inst->mask, 0, false);
+  LLVMValueRef other =
+      mask && inst->args[0] != DT_NO_INST ? dt__inst_lane(k, inst->args[0], 0, false) : NULL;
+  dt__body_at(k, level);
+  LLVMValueRef safe = and_mask(k, runs, mask);
+  if (safe)
+    address = LLVMBuildSelect(m->b, safe, address, k->words, "");
+  LLVMValueRef value = dt__emit_load(m, inst->dtype, 0, address, NULL, NULL);
+  if (!mask)
+    return value;
+  return LLVMBuildSelect(m->b, mask, value, other ? other : LLVMConstNull(LLVMTypeOf(value)), "");
+}
+
+static LLVMValueRef reverse(dt_body_t *k, LLVMValueRef value) {
+  if (!value)
+    return NULL;
+  LLVMValueRef order[DT_MAX_LANES];
+  for (uint32_t i = 0; i < k->lanes; i++)
+    order[i] = dt__emit_i32(k->m, k->lanes - 1 - i);
+  return LLVMBuildShuffleVector(k->m->b, value, LLVMGetPoison(LLVMTypeOf(value)),
+                                LLVMConstVector(order, k->lanes), "");
+}
+
+// One element for all lanes, read if any of them wants it.
+static LLVMValueRef load_shared(dt_body_t *k, dt_dtype_t dtype, LLVMValueRef address,
+                                LLVMValueRef mask, LLVMValueRef other) {
+  dt_emit_t *m = k->m;
+  if (mask) {
+    LLVMValueRef any = dt__emit_intrinsic1(m, "llvm.vector.reduce.or", mask);
+    address = LLVMBuildSelect(m->b, any, address, k->words, "");
+  }
+  LLVMValueRef value =
+      dt__emit_splat(m, dt__emit_load(m, dtype, 0, address, NULL, NULL), k->lanes);
+  if (!mask)
+    return value;
+  return LLVMBuildSelect(m->b, mask, value, other ? other : LLVMConstNull(LLVMTypeOf(value)), "");
+}
+
+static LLVMValueRef load_lanes(dt_body_t *k, const dt_inst_t *inst, uint32_t level,
+                               const dt_address_t *address, uint32_t c) {
+  dt_emit_t *m = k->m;
+  LLVMValueRef runs = deeper_runs(k, level);
+  LLVMValueRef mask = inst->mask == DT_NO_INST ? NULL : dt__inst_lane(k, inst->mask, c, true);
+  LLVMValueRef other =
+      mask && inst->args[0] != DT_NO_INST ? dt__inst_lane(k, inst->args[0], c, true) : NULL;
+  dt__body_at(k, level);
+  if (runs)
+    mask = and_mask(k, mask, dt__emit_splat(m, runs, k->lanes));
+  if (address->access == DT_ACCESS_UNIFORM)
+    return load_shared(k, inst->dtype, address->at[0], mask, other);
+  mask = and_mask(k, mask, k->mask);
+  if (address->access == DT_ACCESS_UNIT)
+    return dt__emit_load(m, inst->dtype, k->lanes, address->at[c], mask, other);
+  if (address->access == DT_ACCESS_REVERSED)
+    return reverse(k, dt__emit_load(m, inst->dtype, k->lanes, address->at[c], reverse(k, mask),
+                                    reverse(k, other)));
+  return dt__emit_gather(m, inst->dtype, address->at[c], mask, other, k->words);
+}
+
+static dt_lanes_t value_load(dt_body_t *k, const dt_inst_t *inst, uint32_t id) {
+  uint32_t level = k->inst_level[id];
+  dt_lanes_t out = {.varying = k->inst_varying[id]};
+  dt_sym_t offset = dt__access_offset(k, inst->buffer, inst->index);
+  dt_address_t address = dt__access_address(k, inst->buffer, offset, level);
+  if (!out.varying) {
+    out.v[0] = load_uniform(k, inst, level, address.at[0]);
+    return out;
+  }
+  for (uint32_t c = 0; c < k->copies; c++)
+    out.v[c] = load_lanes(k, inst, level, &address, c);
+  return out;
+}
+
+static dt_lanes_t value_index(dt_body_t *k, const dt_inst_t *inst, uint32_t id) {
+  dt_lanes_t number = dt__index_eval(k, inst->sym);
+  dt_lanes_t out = {.varying = k->inst_varying[id]};
+  dt__body_at(k, k->inst_level[id]);
+  for (uint32_t c = 0; c < (out.varying ? k->copies : 1); c++)
+    out.v[c] = dt__emit_cast(k->m, DT_I64, inst->dtype, number.v[c]);
+  return out;
+}
+
+// The dtype an op computes in: of its last operand, which `where` keeps for its values.
+static dt_dtype_t operand_dtype(const dt_body_t *k, const dt_inst_t *inst) {
+  uint32_t n = inst->kind == DT_INST_SCALAR ? dt__scalar_info(inst->op)->arity : 1;
+  return k->stage->insts.items[inst->args[n - 1]].dtype;
+}
+
+static dt_lanes_t value_scalar(dt_body_t *k, const dt_inst_t *inst, uint32_t id) {
+  uint32_t n = inst->kind == DT_INST_SCALAR ? dt__scalar_info(inst->op)->arity : 1;
+  dt_lanes_t out = {.varying = k->inst_varying[id]};
+  dt_dtype_t dtype = operand_dtype(k, inst);
+  for (uint32_t c = 0; c < (out.varying ? k->copies : 1); c++) {
+    LLVMValueRef args[3] = {0};
+    for (uint32_t a = 0; a < n; a++)
+      args[a] = dt__inst_lane(k, inst->args[a], c, out.varying);
+    dt__body_at(k, k->inst_level[id]);
+    out.v[c] = inst->kind == DT_INST_CAST
+                   ? dt__emit_cast(k->m, dtype, inst->dtype, args[0])
+                   : dt__emit_scalar_op(k->m, inst->op, dtype, args);
+  }
+  return out;
+}
+
+// ---- Checked indices -----------------------------------------------------------------------------------
+// void (record, check + 1, value, extent): the first failure of a call is kept.
+static LLVMValueRef bind_fail_function(dt_emit_t *m) {
+  if (m->fn_bind_fail)
+    return m->fn_bind_fail;
+  LLVMBasicBlockRef at = LLVMGetInsertBlock(m->b);
+  LLVMTypeRef params[4] = {m->t_ptr, m->t_i64, m->t_i64, m->t_i64};
+  LLVMValueRef fn =
+      dt__emit_function(m, "dt_check_failed", LLVMFunctionType(m->t_void, params, 4, 0), false);
+  LLVMBasicBlockRef entry = dt__emit_block(m, fn, "entry"), won = dt__emit_block(m, fn, "won");
+  LLVMBasicBlockRef done = dt__emit_block(m, fn, "done");
+  LLVMPositionBuilderAtEnd(m->b, entry);
+  LLVMValueRef record = LLVMGetParam(fn, 0);
+  LLVMValueRef swap = LLVMBuildAtomicCmpXchg(m->b, record, dt__emit_i64(m, 0), LLVMGetParam(fn, 1),
+                                             LLVMAtomicOrderingAcquireRelease,
+                                             LLVMAtomicOrderingAcquire, 0);
+  LLVMBuildCondBr(m->b, LLVMBuildExtractValue(m->b, swap, 1, ""), won, done);
+  LLVMPositionBuilderAtEnd(m->b, won);
+  for (uint32_t i = 0; i < 2; i++) {
+    LLVMValueRef field = dt__emit_offset(m, record, dt__emit_i64(m, 8 + 8 * (int64_t)i));
+    LLVMBuildStore(m->b, LLVMGetParam(fn, 2 + i), field);
+  }
+  LLVMBuildBr(m->b, done);
+  LLVMPositionBuilderAtEnd(m->b, done);
+  LLVMBuildRetVoid(m->b);
+  m->fn_bind_fail = fn;
+  dt__emit_resume(m, at);
+  return fn;
+}
+
+static void call_bind_fail(dt_body_t *k, uint32_t check, LLVMValueRef value, LLVMValueRef extent) {
+  dt_emit_t *m = k->m;
+  LLVMValueRef fn = bind_fail_function(m);
+  LLVMValueRef args[4] = {k->record, dt__emit_i64(m, (int64_t)check + 1), value, extent};
+  LLVMBuildCall2(m->b, LLVMGlobalGetValueType(fn), fn, args, 4, "");
+}
+
+// The value and extent of the first lane that is bad.
+static LLVMValueRef first_bad(dt_body_t *k, LLVMValueRef bad, LLVMValueRef vector) {
+  dt_emit_t *m = k->m;
+  LLVMTypeRef bits = LLVMIntTypeInContext(m->context, k->lanes);
+  LLVMTypeRef types[1] = {bits};
+  LLVMValueRef args[2] = {LLVMBuildBitCast(m->b, bad, bits, ""), LLVMConstInt(m->t_i1, 0, 0)};
+  LLVMValueRef lane = dt__emit_intrinsic(m, "llvm.cttz", types, 1, args, 2);
+  lane = k->lanes < 64 ? LLVMBuildZExt(m->b, lane, m->t_i64, "") : lane;
+  lane = LLVMBuildAnd(m->b, lane, dt__emit_i64(m, (int64_t)k->lanes - 1), "");
+  return LLVMBuildExtractElement(m->b, vector, lane, "");
+}
+
+// In a block of its own, taken when a lane is bad; the scope goes on after it.
+static void report_bad(dt_body_t *k, const dt_inst_t *inst, uint32_t level, LLVMValueRef bad,
+                       LLVMValueRef loaded, LLVMValueRef extent) {
+  dt_emit_t *m = k->m;
+  LLVMBasicBlockRef failed = dt__emit_block(m, k->fn, "failed");
+  LLVMBasicBlockRef next = dt__emit_block(m, k->fn, "checked");
+  bool vector = dt__emit_lanes(LLVMTypeOf(bad)) != 0;
+  LLVMValueRef any = vector ? dt__emit_intrinsic1(m, "llvm.vector.reduce.or", bad) : bad;
+  LLVMBuildCondBr(m->b, any, failed, next);
+  LLVMPositionBuilderAtEnd(m->b, failed);
+  if (vector) {
+    loaded = first_bad(k, bad, loaded);
+    extent = first_bad(k, bad, extent);
+  }
+  call_bind_fail(k, inst->check, loaded, extent);
+  LLVMBuildBr(m->b, next);
+  k->scopes[level].block = next;
+  dt__body_at(k, level);
+}
+
+static dt_lanes_t value_bind(dt_body_t *k, const dt_inst_t *inst, uint32_t id) {
+  dt_emit_t *m = k->m;
+  uint32_t level = k->inst_level[id], symbol = 0;
+  dt_dtype_t dtype = k->stage->insts.items[inst->args[0]].dtype;
+  dt_lanes_t out = {.varying = k->inst_varying[id]}, bound = {.varying = out.varying};
+  dt_lanes_t extents = dt__index_eval(k, inst->extent);
+  uint32_t extent_level;
+  bool extent_varying;
+  dt__index_info(k, inst->extent, &extent_level, &extent_varying);
+  LLVMValueRef runs = deeper_runs(k, level);
+  for (uint32_t c = 0; c < (out.varying ? k->copies : 1); c++) {
+    LLVMValueRef raw = dt__inst_lane(k, inst->args[0], c, out.varying);
+    LLVMValueRef extent =
+        out.varying ? dt__lanes_vector(k, &extents, c, extent_level) : extents.v[0];
+    dt__body_at(k, level);
+    LLVMValueRef loaded = dt__emit_cast(m, dtype, DT_I64, raw);
+    LLVMValueRef zero = LLVMConstNull(LLVMTypeOf(loaded));
+    LLVMValueRef negative = LLVMBuildICmp(m->b, LLVMIntSLT, loaded, zero, "");
+    LLVMValueRef wrapped = LLVMBuildAdd(m->b, loaded, extent, "");
+    LLVMValueRef value = LLVMBuildSelect(m->b, negative, wrapped, loaded, "");
+    out.v[c] = LLVMBuildICmp(m->b, LLVMIntULT, value, extent, "");
+    bound.v[c] = LLVMBuildSelect(m->b, out.v[c], value, zero, "");
+    LLVMValueRef bad = LLVMBuildNot(m->b, out.v[c], "");
+    if (out.varying && k->mask)
+      bad = LLVMBuildAnd(m->b, bad, k->mask, "");
+    if (runs)
+      bad = LLVMBuildAnd(m->b, bad, out.varying ? dt__emit_splat(m, runs, k->lanes) : runs, "");
+    report_bad(k, inst, level, bad, loaded, extent);
+  }
+  if (dt__sym_is_symbol(m->env, inst->sym, &symbol) && symbol < k->n_bindings)
+    k->bindings[symbol].value = bound;
+  return out;
+}
+
+static dt_lanes_t make_value(dt_body_t *k, uint32_t id) {
+  const dt_inst_t *inst = &k->stage->insts.items[id];
+  switch (inst->kind) {
+  case DT_INST_CONST: {
+    dt_lanes_t literal = {0};
+    literal.v[0] = dt__emit_constant(k->m, inst->dtype, inst->value);
+    return literal;
+  }
+  case DT_INST_INDEX:
+    return value_index(k, inst, id);
+  case DT_INST_LOAD:
+    return value_load(k, inst, id);
+  case DT_INST_ROW:
+    return k->rows[inst->row];
+  case DT_INST_BIND:
+    return value_bind(k, inst, id);
+  default:
+    return value_scalar(k, inst, id);
+  }
+}
+
+dt_lanes_t dt__inst_value(dt_body_t *k, uint32_t id) {
+  uint32_t level = k->inst_level[id];
+  uint64_t key = inst_key(k, KEY_INST, id);
+  dt_lanes_t value;
+  if (dt__memo_find(k, level, key, &value))
+    return value;
+  value = make_value(k, id);
+  dt__memo_put(k, level, key, value);
+  return value;
+}
+
+void dt__stage_binds(dt_body_t *k, uint32_t level) {
+  for (uint32_t id = 0; id < k->stage->insts.len; id++)
+    if (k->stage->insts.items[id].kind == DT_INST_BIND && k->inst_level[id] == level)
+      (void)dt__inst_value(k, id);
+}
+
+// ---- Stores ------------------------------------------------------------------------------------------
+// A store outside the vector loop, or one whose address is the same for all lanes: then the loop has
+// one iteration, in lane 0.
+static void store_uniform(dt_body_t *k, const dt_store_t *store, uint32_t level,
+                          LLVMValueRef address, dt_lanes_t value) {
+  dt_dtype_t dtype = k->stage->insts.items[store->value].dtype;
+  dt__body_at(k, level);
+  LLVMValueRef one = value.v[0];
+  if (value.varying)
+    one = LLVMBuildExtractElement(k->m->b, one, dt__emit_i64(k->m, 0), "");
+  dt__emit_store(k->m, dtype, one, address, NULL);
+}
+
+static void store_lanes(dt_body_t *k, const dt_store_t *store, uint32_t level,
+                        const dt_address_t *address, LLVMValueRef vector, uint32_t c) {
+  dt_dtype_t dtype = k->stage->insts.items[store->value].dtype;
+  dt__body_at(k, level);
+  if (address->access == DT_ACCESS_UNIT)
+    dt__emit_store(k->m, dtype, vector, address->at[c], k->mask);
+  else if (address->access == DT_ACCESS_REVERSED)
+    dt__emit_store(k->m, dtype, reverse(k, vector), address->at[c], reverse(k, k->mask));
+  else
+    dt__emit_scatter(k->m, dtype, vector, address->at[c], k->mask);
+}
+
+// All values are made before anything is stored, so that a stage may read what it overwrites.
+void dt__stage_stores(dt_body_t *k) {
+  const dt_stage_t *stage = k->stage;
+  uint32_t level = k->stage_level + stage->n_loops;
+  for (uint32_t i = 0; i < stage->stores.len; i++)
+    (void)dt__inst_value(k, stage->stores.items[i].value);
+  for (uint32_t i = 0; i < stage->stores.len; i++) {
+    const dt_store_t *store = &stage->stores.items[i];
+    dt_sym_t offset = dt__access_offset(k, store->buffer, store->index);
+    dt_address_t address = dt__access_address(k, store->buffer, offset, level);
+    dt_lanes_t value = dt__inst_value(k, store->value);
+    if (address.access == DT_ACCESS_UNIFORM) {
+      store_uniform(k, store, level, address.at[0], value);
+      continue;
+    }
+    for (uint32_t c = 0; c < k->copies; c++)
+      store_lanes(k, store, level, &address, dt__inst_lane(k, store->value, c, true), c);
+  }
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elementary functions as LLVM IR, the same polynomials for x86 and PTX, scalars and vectors.
+// Everything is straight-line code of arithmetic, selects and intrinsics that are instructions on
+// x86-64-v3 and newer and on NVPTX (fma, sqrt, fabs, copysign, rint, trunc); nothing external is
+// called and no global is made. Where the target lacks FMA, LLVM's fma call keeps results right.
+// No fast-math flags are set, and the caller's builder must not set any. Denormals, signed zeros,
+// infinities and NaN follow C's Annex F. Errors are bounded in math_table.def.
+#ifndef DT_BACKEND_LLVM_EMIT_MATH_H
+#define DT_BACKEND_LLVM_EMIT_MATH_H
+
+#include <llvm-c/Core.h>
+
+typedef struct dt_emit_math_t {
+  LLVMContextRef context;
+  LLVMModuleRef module;
+  LLVMBuilderRef builder;
+} dt_emit_math_t;
+
+typedef enum dt_math_fn_t {
+#define MATH(id, name, ulp_f32, ulp_f64) DT_MATH_##id,
+#include "backend_llvm/emit/math_table.def"
+  DT_MATH_COUNT
+} dt_math_fn_t;
+
+// `x` is float, double or a fixed vector of one of them; the result has the same type. `fn` is
+// below DT_MATH_COUNT. The IR goes to the builder's position.
+LLVMValueRef dt__emit_math(const dt_emit_math_t *m, dt_math_fn_t fn, LLVMValueRef x);
+
+// x to the power y as C's pow: pow(x, 0) and pow(1, y) are 1 even for NaN. Within 1 ulp for float
+// and 2 ulp for double. Both operands have one type of those above.
+LLVMValueRef dt__emit_pow(const dt_emit_math_t *m, LLVMValueRef x, LLVMValueRef y);
+
+#endif

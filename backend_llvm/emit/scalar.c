@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: Apache-2.0
+// Code for each row of scalar_ops.def, over scalars and vectors of any dtype. Nothing traps and
+// nothing is poison: divisors are made safe before they are used, casts saturate. Float operations
+// carry no fast-math flag but contraction, which strict_fp takes away.
+#include "backend_llvm/emit/context.h"
+
+#include <float.h>
+
+typedef LLVMValueRef (*scalar_fn_t)(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *args);
+
+static bool is_float(dt_dtype_t dtype) { return dt__dtype_is_float(dtype); }
+static bool is_signed(dt_dtype_t dtype) { return dt__dtype_kind(dtype) == DT_KIND_SINT; }
+
+static LLVMValueRef zero_like(LLVMValueRef x) { return LLVMConstNull(LLVMTypeOf(x)); }
+
+static LLVMValueRef contracted(dt_emit_t *m, LLVMValueRef value) {
+  if (!m->strict_fp && LLVMCanValueUseFastMathFlags(value))
+    LLVMSetFastMathFlags(value, LLVMFastMathAllowContract);
+  return value;
+}
+
+static LLVMValueRef compare(dt_emit_t *m, dt_dtype_t dtype, LLVMRealPredicate real,
+                            LLVMIntPredicate sign, LLVMIntPredicate unsign, LLVMValueRef a,
+                            LLVMValueRef b) {
+  if (is_float(dtype))
+    return LLVMBuildFCmp(m->b, real, a, b, "");
+  return LLVMBuildICmp(m->b, is_signed(dtype) ? sign : unsign, a, b, "");
+}
+
+static LLVMValueRef less(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef a, LLVMValueRef b) {
+  return compare(m, dtype, LLVMRealOLT, LLVMIntSLT, LLVMIntULT, a, b);
+}
+
+static LLVMValueRef select(dt_emit_t *m, LLVMValueRef c, LLVMValueRef a, LLVMValueRef b) {
+  return LLVMBuildSelect(m->b, c, a, b, "");
+}
+
+// ---- Arithmetic --------------------------------------------------------------------------------------
+static LLVMValueRef op_neg(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
+  return is_float(dtype) ? LLVMBuildFNeg(m->b, a[0], "") : LLVMBuildNeg(m->b, a[0], "");
+}
+
+static LLVMValueRef op_abs(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
+  if (is_float(dtype))
+    return dt__emit_intrinsic1(m, "llvm.fabs", a[0]);
+  if (!is_signed(dtype))
+    return a[0];
+  return select(m, less(m, dtype, a[0], zero_like(a[0])), LLVMBuildNeg(m->b, a[0], ""), a[0]);
+}
+
+static LLVMValueRef op_sign(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
+  LLVMTypeRef type = LLVMTypeOf(a[0]);
+  LLVMValueRef zero = zero_like(a[0]);
+  bool f = is_float(dtype);
+  LLVMValueRef one = f ? dt__emit_float(type, 1) : dt__emit_int(type, 1);
+  LLVMValueRef minus = f ? dt__emit_float(type, -1) : dt__emit_int(type, -1);
+  LLVMValueRef rest = select(m, less(m, dtype, zero, a[0]), one, a[0]);
+  return dt__dtype_is_signed(dtype) ? select(m, less(m, dtype, a[0], zero), minus, rest) : rest;
+}
+
+static LLVMValueRef op_add(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
+  return is_float(dtype) ? contracted(m, LLVMBuildFAdd(m->b, a[0], a[1], ""))
+                         : LLVMBuildAdd(m->b, a[0], a[1], "");
+}
+
+static LLVMValueRef op_sub(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
+  return is_float(dtype) ? contracted(m, LLVMBuildFSub(m->b, a[0], a[1], ""))
+                         : LLVMBuildSub(m->b, a[0], a[1], "");
+}
+
+static LLVMValueRef op_mul(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
+  return is_float(dtype) ? contracted(m, LLVMBuildFMul(m->b, a[0], a[1], ""))
+                         : LLVMBuildMul(m->b, a[0], a[1], "");
+}
+
+// Truncated quotient with x / 0 = 0 and lowest / -1 = lowest. Vectors have no integer division, so
+// narrow ones go through floats wide enough for the quotient to be exact: the quotient of two
+// n-bit integers, rounded to 2n bits or more, never reaches the next integer.
+static LLVMValueRef narrow_quotient(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef a,
+                                    LLVMValueRef b) {
+  LLVMTypeRef type = LLVMTypeOf(a);
+  LLVMTypeRef real = dt__emit_like(a, dt_dtype_size(dtype) == 4 ? m->t_f64 : m->t_f32);
+  LLVMTypeRef wide = dt__emit_like(a, dt_dtype_size(dtype) == 4 ? m->t_i64 : m->t_i32);
+  bool s = is_signed(dtype);
+  LLVMValueRef zero = LLVMBuildICmp(m->b, LLVMIntEQ, b, zero_like(b), "");
+  b = select(m, zero, dt__emit_int(type, 1), b);
+  LLVMValueRef x = s ? LLVMBuildSIToFP(m->b, a, real, "") : LLVMBuildUIToFP(m->b, a, real, "");
+  LLVMValueRef y = s ? LLVMBuildSIToFP(m->b, b, real, "") : LLVMBuildUIToFP(m->b, b, real, "");
+  LLVMValueRef q = LLVMBuildFPToSI(m->b, LLVMBuildFDiv(m->b, x, y, ""), wide, "");
+  return select(m, zero, zero_like(a), LLVMBuildTrunc(m->b, q, type, ""));
+}
+
+static LLVMValueRef quotient(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef a, LLVMValueRef b) {
+  if (dt__emit_lanes(LLVMTypeOf(a)) && dt_dtype_size(dtype) <= 4 && !LLVMIsConstant(b))
+    return narrow_quotient(m, dtype, a, b);
+  LLVMTypeRef type = LLVMTypeOf(a);
+  LLVMValueRef one = dt__emit_int(type, 1);
+  LLVMValueRef zero = LLVMBuildICmp(m->b, LLVMIntEQ, b, zero_like(b), "");
+  if (!is_signed(dtype)) {
+    LLVMValueRef q = LLVMBuildUDiv(m->b, a, select(m, zero, one, b), "");
+    return select(m, zero, zero_like(a), q);
+  }
+  LLVMValueRef minus = LLVMBuildICmp(m->b, LLVMIntEQ, b, dt__emit_int(type, -1), "");
+  LLVMValueRef safe = select(m, LLVMBuildOr(m->b, zero, minus, ""), one, b);
+  LLVMValueRef q = LLVMBuildSDiv(m->b, a, safe, "");
+  q = select(m, minus, LLVMBuildNeg(m->b, a, ""), q);
+  return select(m, zero, zero_like(a), q);
+}
+
+static LLVMValueRef op_div(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
+  return is_float(dtype) ? LLVMBuildFDiv(m->b, a[0], a[1], "") : quotient(m, dtype, a[0], a[1]);
+}
+
+// ---- Float remainder ---------------------------------------------------------------------------------
+// double fmod(double a, double b), exact: from the largest b * 2^(50 n) below |a| downwards, each step
+// takes a multiple away by one fused multiply-subtract whose result is representable. A quotient
+// rounded up to the next integer leaves a small negative rest, which is made good.
+//
+//   r = |a|; d = |b|;  while (d * 2^50 <= r) d *= 2^50;
+//   loop: r -= trunc(r / d) * d;  if (r < 0) r += d;  if (d == |b|) stop;  d *= 2^-50
+static void fmod_body(dt_emit_t *m, LLVMValueRef fn) {
+  LLVMValueRef a = LLVMGetParam(fn, 0), b = LLVMGetParam(fn, 1);
+  LLVMBasicBlockRef entry = dt__emit_block(m, fn, "entry"), up = dt__emit_block(m, fn, "up");
+  LLVMBasicBlockRef down = dt__emit_block(m, fn, "down"), next = dt__emit_block(m, fn, "next");
+  LLVMBasicBlockRef done = dt__emit_block(m, fn, "done"), bad = dt__emit_block(m, fn, "bad");
+  LLVMBasicBlockRef start = dt__emit_block(m, fn, "start");
+  LLVMValueRef step = LLVMConstReal(m->t_f64, 0x1p50), back = LLVMConstReal(m->t_f64, 0x1p-50);
+  LLVMPositionBuilderAtEnd(m->b, entry);
+  LLVMValueRef x = dt__emit_intrinsic1(m, "llvm.fabs", a);
+  LLVMValueRef y = dt__emit_intrinsic1(m, "llvm.fabs", b);
+  LLVMValueRef finite =
+      LLVMBuildFCmp(m->b, LLVMRealOLE, x, LLVMConstReal(m->t_f64, DBL_MAX), "");
+  LLVMValueRef nonzero = LLVMBuildFCmp(m->b, LLVMRealOGT, y, LLVMConstNull(m->t_f64), "");
+  LLVMBuildCondBr(m->b, LLVMBuildAnd(m->b, finite, nonzero, ""), start, bad);
+  LLVMPositionBuilderAtEnd(m->b, bad);
+  LLVMValueRef product = LLVMBuildFMul(m->b, a, b, "");
+  LLVMBuildRet(m->b, LLVMBuildFDiv(m->b, product, product, ""));
+  LLVMPositionBuilderAtEnd(m->b, start);
+  LLVMBuildCondBr(m->b, LLVMBuildFCmp(m->b, LLVMRealOLT, x, y, ""), done, up);
+
+  LLVMPositionBuilderAtEnd(m->b, up);
+  LLVMValueRef d = LLVMBuildPhi(m->b, m->t_f64, "");
+  LLVMValueRef d_up = LLVMBuildFMul(m->b, d, step, "");
+  LLVMValueRef more = LLVMBuildFCmp(m->b, LLVMRealOLE, d_up, x, "");
+  LLVMBuildCondBr(m->b, more, up, down);
+  LLVMAddIncoming(d, (LLVMValueRef[]){y, d_up}, (LLVMBasicBlockRef[]){start, up}, 2);
+
+  LLVMPositionBuilderAtEnd(m->b, down);
+  LLVMValueRef r = LLVMBuildPhi(m->b, m->t_f64, ""), e = LLVMBuildPhi(m->b, m->t_f64, "");
+  LLVMValueRef q = dt__emit_intrinsic1(m, "llvm.trunc", LLVMBuildFDiv(m->b, r, e, ""));
+  LLVMValueRef fma[3] = {LLVMBuildFNeg(m->b, q, ""), e, r};
+  LLVMTypeRef type = m->t_f64;
+  LLVMValueRef rest = dt__emit_intrinsic(m, "llvm.fma", &type, 1, fma, 3);
+  LLVMValueRef below = LLVMBuildFCmp(m->b, LLVMRealOLT, rest, LLVMConstNull(m->t_f64), "");
+  rest = select(m, below, LLVMBuildFAdd(m->b, rest, e, ""), rest);
+  LLVMBuildCondBr(m->b, LLVMBuildFCmp(m->b, LLVMRealOLE, e, y, ""), done, next);
+  LLVMPositionBuilderAtEnd(m->b, next);
+  LLVMValueRef e_down = LLVMBuildFMul(m->b, e, back, "");
+  LLVMBuildBr(m->b, down);
+  LLVMAddIncoming(r, (LLVMValueRef[]){x, rest}, (LLVMBasicBlockRef[]){up, next}, 2);
+  LLVMAddIncoming(e, (LLVMValueRef[]){d, e_down}, (LLVMBasicBlockRef[]){up, next}, 2);
+
+  LLVMPositionBuilderAtEnd(m->b, done);
+  LLVMValueRef result = LLVMBuildPhi(m->b, m->t_f64, "");
+  LLVMAddIncoming(result, (LLVMValueRef[]){x, rest}, (LLVMBasicBlockRef[]){start, down}, 2);
+  LLVMBuildRet(m->b, dt__emit_intrinsic2(m, "llvm.copysign", result, a));
+}
+
+static LLVMValueRef fmod_one(dt_emit_t *m, LLVMValueRef a, LLVMValueRef b) {
+  LLVMTypeRef params[2] = {m->t_f64, m->t_f64};
+  LLVMTypeRef type = LLVMFunctionType(m->t_f64, params, 2, 0);
+  if (!m->fn_fmod) {
+    LLVMBasicBlockRef at = LLVMGetInsertBlock(m->b);
+    m->fn_fmod = dt__emit_function(m, "dt_fmod", type, false);
+    fmod_body(m, m->fn_fmod);
+    dt__emit_resume(m, at);
+  }
+  LLVMTypeRef scalar = LLVMTypeOf(a);
+  if (scalar == m->t_f32) {
+    a = LLVMBuildFPExt(m->b, a, m->t_f64, "");
+    b = LLVMBuildFPExt(m->b, b, m->t_f64, "");
+  }
+  LLVMValueRef r = LLVMBuildCall2(m->b, type, m->fn_fmod, (LLVMValueRef[]){a, b}, 2, "");
+  return scalar == m->t_f32 ? LLVMBuildFPTrunc(m->b, r, m->t_f32, "") : r;
+}
+
+static LLVMValueRef float_remainder(dt_emit_t *m, LLVMValueRef a, LLVMValueRef b) {
+  uint32_t lanes = dt__emit_lanes(LLVMTypeOf(a));
+  if (!lanes)
+    return fmod_one(m, a, b);
+  LLVMValueRef all = LLVMGetPoison(LLVMTypeOf(a));
+  for (uint32_t i = 0; i < lanes; i++) {
+    LLVMValueRef at = dt__emit_i64(m, i);
+    LLVMValueRef one = fmod_one(m, LLVMBuildExtractElement(m->b, a, at, ""),
+                                LLVMBuildExtractElement(m->b, b, at, ""));
+    all = LLVMBuildInsertElement(m->b, all, one, at, "");
+  }
+  return all;
+}
+
+static LLVMValueRef op_fmod(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
+  if (is_float(dtype))
+    return float_remainder(m, a[0], a[1]);
+  LLVMValueRef product = LLVMBuildMul(m->b, quotient(m, dtype, a[0], a[1]), a[1], "");
+  LLVMValueRef rest = LLVMBuildSub(m->b, a[0], product, "");
+  LLVMValueRef zero = LLVMBuildICmp(m->b, LLVMIntEQ, a[1], zero_like(a[1]), "");
+  return select(m, zero, zero_like(rest), rest);
+}
+
+// The remainder towards zero, moved by one divisor where it is not 0 and has the other sign.
+static LLVMValueRef op_mod(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
+  LLVMValueRef rest = op_fmod(m, dtype, a);
+  if (!dt__dtype_is_signed(dtype))
+    return rest;
+  LLVMValueRef zero = zero_like(rest);
+  LLVMValueRef differ =
+      LLVMBuildXor(m->b, less(m, dtype, rest, zero), less(m, dtype, a[1], zero), "");
+  LLVMValueRef nonzero = compare(m, dtype, LLVMRealONE, LLVMIntNE, LLVMIntNE, rest, zero);
+  LLVMValueRef moved = is_float(dtype) ? LLVMBuildFAdd(m->b, rest, a[1], "")
+                                       : LLVMBuildAdd(m->b, rest, a[1], "");
+  return select(m, LLVMBuildAnd(m->b, differ, nonzero, ""), moved, rest);
+}
+
+// ---- Elementary functions ------------------------------------------------------------------------------
+#define MATH_OP(name, id)                                                                          \
+  static LLVMValueRef op_##name(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {                 \
+    (void)dtype;                                                                                   \
+    return dt__emit_math(&m->math, DT_MATH_##id, a[0]);                                            \
+  }
+MATH_OP(exp, EXP)
+MATH_OP(expm1, EXPM1)
+MATH_OP(log, LOG)
+MATH_OP(log1p, LOG1P)
+MATH_OP(log2, LOG2)
+MATH_OP(rsqrt, RSQRT)
+MATH_OP(sin, SIN)
+MATH_OP(cos, COS)
+MATH_OP(tan, TAN)
+MATH_OP(asin, ASIN)
+MATH_OP(acos, ACOS)
+MATH_OP(atan, ATAN)
+MATH_OP(sinh, SINH)
+MATH_OP(cosh, COSH)
+MATH_OP(tanh, TANH)
+MATH_OP(erf, ERF)
+MATH_OP(sigmoid, SIGMOID)
+
+#define INTRINSIC_OP(name, intrinsic)                                                              \
+  static LLVMValueRef op_##name(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {                 \
+    (void)dtype;                                                                                   \
+    return dt__emit_intrinsic1(m, intrinsic, a[0]);                                                \
+  }
+INTRINSIC_OP(sqrt, "llvm.sqrt")
+INTRINSIC_OP(floor, "llvm.floor")
+INTRINSIC_OP(ceil, "llvm.ceil")
+INTRINSIC_OP(trunc, "llvm.trunc")
+INTRINSIC_OP(round, "llvm.roundeven")
+
+static LLVMValueRef op_reciprocal(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
+  (void)dtype;
+  return LLVMBuildFDiv(m->b, dt__emit_float(LLVMTypeOf(a[0]), 1), a[0], "");
+}
+
+static LLVMValueRef op_pow(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
+  (void)dtype;
+  return dt__emit_pow(&m->math, a[0], a[1]);
+}
+
+// ---- Comparisons and logic -----------------------------------------------------------------------------
+static bool known_number(LLVMValueRef value) {
+  LLVMBool loses;
+  LLVMValueRef one = value;
+  if (dt__emit_lanes(LLVMTypeOf(value)))
+    one = LLVMIsAConstantDataVector(value) ? LLVMGetAggregateElement(value, 0) : NULL;
+  if (!one || !LLVMIsAConstantFP(one))
+    return false;
+  double number = LLVMConstRealGetDouble(one, &loses);
+  return number - number == 0;
+}
+
+// x86's own maximum gives its second operand when either is NaN; that is `later` here, so only a NaN
+// in `first` needs a look.
+LLVMValueRef dt__emit_extremum(dt_emit_t *m, dt_dtype_t dtype, bool larger, LLVMValueRef a,
+                               LLVMValueRef b) {
+  if (!is_float(dtype)) {
+    LLVMValueRef first = larger ? less(m, dtype, b, a) : less(m, dtype, a, b);
+    return select(m, first, a, b);
+  }
+  LLVMValueRef first = known_number(b) ? b : a, later = known_number(b) ? a : b;
+  LLVMRealPredicate wins = larger ? LLVMRealOGT : LLVMRealOLT;
+  LLVMValueRef best = select(m, LLVMBuildFCmp(m->b, wins, first, later, ""), first, later);
+  if (known_number(first))
+    return best;
+  return select(m, LLVMBuildFCmp(m->b, LLVMRealUNO, first, first, ""), first, best);
+}
+
+static LLVMValueRef op_maximum(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
+  return dt__emit_extremum(m, dtype, true, a[0], a[1]);
+}
+
+static LLVMValueRef op_minimum(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
+  return dt__emit_extremum(m, dtype, false, a[0], a[1]);
+}
+
+static LLVMValueRef op_isnan(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
+  (void)dtype;
+  return LLVMBuildFCmp(m->b, LLVMRealUNO, a[0], a[0], "");
+}
+
+static LLVMValueRef op_isinf(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
+  (void)dtype;
+  LLVMValueRef magnitude = dt__emit_intrinsic1(m, "llvm.fabs", a[0]);
+  LLVMValueRef infinity = dt__emit_float(LLVMTypeOf(a[0]), __builtin_inf());
+  return LLVMBuildFCmp(m->b, LLVMRealOEQ, magnitude, infinity, "");
+}
+
+#define COMPARE_OP(name, real, sign, unsign)                                                       \
+  static LLVMValueRef op_##name(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {                 \
+    return compare(m, dtype, LLVMReal##real, LLVMInt##sign, LLVMInt##unsign, a[0], a[1]);          \
+  }
+COMPARE_OP(eq, OEQ, EQ, EQ)
+COMPARE_OP(ne, UNE, NE, NE)
+COMPARE_OP(lt, OLT, SLT, ULT)
+COMPARE_OP(le, OLE, SLE, ULE)
+COMPARE_OP(gt, OGT, SGT, UGT)
+COMPARE_OP(ge, OGE, SGE, UGE)
+
+static LLVMValueRef op_logical_not(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
+  (void)dtype;
+  return LLVMBuildNot(m->b, a[0], "");
+}
+
+#define LOGIC_OP(name, build)                                                                      \
+  static LLVMValueRef op_##name(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {                 \
+    (void)dtype;                                                                                   \
+    return build(m->b, a[0], a[1], "");                                                            \
+  }
+LOGIC_OP(logical_and, LLVMBuildAnd)
+LOGIC_OP(logical_or, LLVMBuildOr)
+LOGIC_OP(logical_xor, LLVMBuildXor)
+
+static LLVMValueRef op_where(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
+  (void)dtype;
+  return select(m, a[0], a[1], a[2]);
+}
+
+static const scalar_fn_t scalar_fns[DT_SCALAR_COUNT] = {
+    NULL,
+#define SCALAR_OP(name, arity, domain, result, doc) op_##name,
+#include "lower/graph/scalar_ops.def"
+};
+
+LLVMValueRef dt__emit_scalar_op(dt_emit_t *m, dt_scalar_op_t op, dt_dtype_t dtype,
+                                LLVMValueRef *args) {
+  if (op <= DT_SCALAR_NONE || op >= DT_SCALAR_COUNT) {
+    dt__emit_fail(m, DT_FAIL(DT_E_INTERNAL, "loop IR: scalar op %d does not exist", (int)op));
+    return args[0];
+  }
+  return scalar_fns[op](m, dtype, args);
+}
+
+// ---- Casts -------------------------------------------------------------------------------------------
+static LLVMValueRef cast_to_float(dt_emit_t *m, dt_dtype_t from, dt_dtype_t to, LLVMValueRef x) {
+  LLVMTypeRef type = dt__emit_like(x, dt__emit_type(m, to));
+  if (is_float(from))
+    return to == DT_F64 ? LLVMBuildFPExt(m->b, x, type, "") : LLVMBuildFPTrunc(m->b, x, type, "");
+  return is_signed(from) ? LLVMBuildSIToFP(m->b, x, type, "") : LLVMBuildUIToFP(m->b, x, type, "");
+}
+
+static LLVMValueRef cast_to_int(dt_emit_t *m, dt_dtype_t from, dt_dtype_t to, LLVMValueRef x) {
+  LLVMTypeRef types[2] = {dt__emit_like(x, dt__emit_type(m, to)), LLVMTypeOf(x)};
+  if (is_float(from))
+    return dt__emit_intrinsic(m, is_signed(to) ? "llvm.fptosi.sat" : "llvm.fptoui.sat", types, 2,
+                              &x, 1);
+  if (from != DT_BOOL && dt_dtype_size(from) == dt_dtype_size(to))
+    return x;
+  if (from != DT_BOOL && dt_dtype_size(from) > dt_dtype_size(to))
+    return LLVMBuildTrunc(m->b, x, types[0], "");
+  return is_signed(from) ? LLVMBuildSExt(m->b, x, types[0], "")
+                         : LLVMBuildZExt(m->b, x, types[0], "");
+}
+
+LLVMValueRef dt__emit_cast(dt_emit_t *m, dt_dtype_t from, dt_dtype_t to, LLVMValueRef x) {
+  if (from == to)
+    return x;
+  if (to == DT_BOOL)
+    return compare(m, from, LLVMRealUNE, LLVMIntNE, LLVMIntNE, x, zero_like(x));
+  return is_float(to) ? cast_to_float(m, from, to, x) : cast_to_int(m, from, to, x);
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Machine code in memory and how it is called: the ABI between generated code and the runtime. No
+// LLVM here, so that a build without it can run packaged code.
+//
+// Layouts below are read by generated code: change them only together with backend_llvm/emit.
+#ifndef DT_BACKEND_LLVM_LOAD_NATIVE_H
+#define DT_BACKEND_LLVM_LOAD_NATIVE_H
+
+#include "ductile/base.h"
+
+// The first failure of a data check in one call. Written by compare-and-swap on `check` (0 → index + 1),
+// the values after it by whoever won.
+typedef struct dt_launch_record_t {
+  _Atomic int64_t check;  // 0: none; else index into the program's checks, plus 1
+  int64_t value, extent;  // the offending index as loaded, and the size it must be below
+} dt_launch_record_t;
+
+// Runs grid items [begin, end) of a kernel. `words` are its parameters: the addresses of its buffers
+// in order of dt_kernel_params_t, then the values of its symbols. `scratch` is 64-byte aligned memory
+// of the calling worker, at least the kernel's scratch bytes.
+typedef void (*dt_kernel_fn_t)(const uint64_t *words, int64_t begin, int64_t end, void *scratch,
+                               dt_launch_record_t *record);
+
+// One call of a program. Owned by the caller (a session); the first part is set before plan, the
+// second by plan.
+typedef struct dt_frame_t {
+  // In.
+  const int64_t *symbols;      // values by symbol index
+  void *const *inputs;         // address of element 0 of each argument
+  void *const *constants;      // address of each constant
+  char *once;                  // the variant's ONCE memory
+  const dt_kernel_fn_t *kernels; // by code index (dt_unit_map_t)
+  // Set by plan.
+  int64_t block_bytes;         // leased block wanted; the caller then sets `block`
+  int64_t scratch_bytes;       // scratch wanted for each worker, the largest of all kernels
+  int64_t *output_sizes;       // sizes of all outputs, one after another; memory by the caller
+  // In, for run.
+  char *block;
+  void *const *outputs;        // address of element 0 of each result, contiguous
+  // Called by generated code for every kernel with at least one grid item.
+  void (*launch)(struct dt_frame_t *frame, dt_kernel_fn_t fn, const uint64_t *words, int64_t count,
+                 int64_t grain);
+  dt_launch_record_t record;
+} dt_frame_t;
+
+// Entry points of a host program. plan: 0, or index + 1 of the first failed assert of the program's
+// graph, or -1 when a size or byte count overflows its limit. once: runs the ONCE kernels (needs
+// once, constants, kernels, launch, scratch as of `once_scratch_bytes`). run: the others.
+typedef int64_t (*dt_host_plan_fn_t)(dt_frame_t *frame);
+typedef void (*dt_host_run_fn_t)(dt_frame_t *frame);
+
+// An object file (ELF64 x86-64 relocatable) loaded into memory: one mapping, written, then made
+// read-and-execute; never both. It may reference nothing outside itself but what the loader's
+// allow-list names; anything else is refused with DT_E_COMPILE naming the symbol.
+typedef struct dt_native dt_native_t;
+dt_status_t dt__native_load(const void *object, size_t bytes, dt_native_t **out) DT_MUST_USE;
+void dt__native_unload(dt_native_t *native); // NULL allowed; no code of it may be running
+// Address of a defined global function, NULL if there is none.
+void *dt__native_symbol(const dt_native_t *native, const char *name);
+size_t dt__native_bytes(const dt_native_t *native); // mapped
+
+#endif // DT_BACKEND_LLVM_LOAD_NATIVE_H

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+# How parts, tests and tools are declared. Each folder's CMakeLists.txt uses only these functions.
+
+set(CMAKE_C_STANDARD 17)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE RelWithDebInfo)
+endif()
+
+option(DUCTILE_LLVM "Build the LLVM backend" ON)
+option(DUCTILE_WERROR "Treat warnings as errors" ON)
+option(DUCTILE_TESTS "Build the tests" ON)
+set(DUCTILE_SANITIZE "" CACHE STRING "Sanitizers for everything: address,undefined or thread")
+set(DUCTILE_JEMALLOC "private" CACHE STRING "private | system | off")
+
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+
+add_library(dt_flags INTERFACE)
+target_compile_options(dt_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes
+                                          -Wmissing-prototypes -Wvla -fno-strict-aliasing)
+if(DUCTILE_WERROR)
+  target_compile_options(dt_flags INTERFACE -Werror)
+endif()
+if(DUCTILE_SANITIZE)
+  target_compile_options(dt_flags INTERFACE -fsanitize=${DUCTILE_SANITIZE} -fno-omit-frame-pointer
+                                            -fno-sanitize-recover=undefined)
+  target_link_options(dt_flags INTERFACE -fsanitize=${DUCTILE_SANITIZE})
+endif()
+target_compile_definitions(dt_flags INTERFACE _GNU_SOURCE)
+target_include_directories(dt_flags INTERFACE "${CMAKE_SOURCE_DIR}" "${CMAKE_SOURCE_DIR}/include")
+
+# dt_add_folders(DIR…): subfolders in order; one without a CMakeLists.txt is skipped.
+function(dt_add_folders)
+  foreach(dir IN LISTS ARGN)
+    if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/${dir}/CMakeLists.txt")
+      add_subdirectory(${dir})
+    endif()
+  endforeach()
+endfunction()
+
+# INTERIM: while parts are being written side by side, sources that are not there yet are left out.
+function(dt_existing_sources var)
+  set(found "")
+  foreach(source IN LISTS ${var})
+    if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/${source}" OR IS_ABSOLUTE "${source}")
+      list(APPEND found "${source}")
+    else()
+      message(WARNING "missing source: ${CMAKE_CURRENT_SOURCE_DIR}/${source}")
+      set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}")
+    endif()
+  endforeach()
+  if(NOT found)
+    file(WRITE "${CMAKE_CURRENT_BINARY_DIR}/empty.c" "int dt__nothing;\n")
+    set(found "${CMAKE_CURRENT_BINARY_DIR}/empty.c")
+  endif()
+  set(${var} "${found}" PARENT_SCOPE)
+endfunction()
+
+# dt_add_part(NAME SOURCES … [PARTS …] [LIBS …]): static library dt_NAME, a layer of libductile.
+function(dt_add_part name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;PARTS;LIBS" ${ARGN})
+  dt_existing_sources(ARG_SOURCES)
+  add_library(dt_${name} STATIC ${ARG_SOURCES})
+  list(TRANSFORM ARG_PARTS PREPEND dt_)
+  target_link_libraries(dt_${name} PUBLIC dt_flags ${ARG_PARTS} ${ARG_LIBS} Threads::Threads m)
+  set_property(GLOBAL APPEND PROPERTY DUCTILE_PARTS dt_${name})
+endfunction()
+
+# dt_add_test(LABEL.PART.NAME SOURCES … [PARTS …] [LIBS …] [ARGS …]): a cmocka program and its CTest
+# entry, labelled with the first component of its name.
+function(dt_add_test name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;PARTS;LIBS;ARGS" ${ARGN})
+  string(REPLACE "." "_" target ${name})
+  dt_existing_sources(ARG_SOURCES)
+  add_executable(${target} ${ARG_SOURCES})
+  list(TRANSFORM ARG_PARTS PREPEND dt_)
+  target_link_libraries(${target} PRIVATE dt_flags ${ARG_PARTS} ${ARG_LIBS} cmocka)
+  add_test(NAME ${name} COMMAND ${target} ${ARG_ARGS} WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
+  string(REGEX MATCH "^[^.]+" label ${name})
+  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 300)
+endfunction()
+
+# dt_add_script_test(LABEL.NAME COMMAND … [TIMEOUT SECONDS]): a test that is a program of the host.
+# It may exit with 77 to say that it was skipped.
+function(dt_add_script_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "COMMAND" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  add_test(NAME ${name} COMMAND ${ARG_COMMAND} WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
+  string(REGEX MATCH "^[^.]+" label ${name})
+  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT ${ARG_TIMEOUT}
+                                          SKIP_RETURN_CODE 77)
+endfunction()
+
+# dt_add_program(NAME SOURCES … [PARTS …] [LIBS …])
+function(dt_add_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;PARTS;LIBS" ${ARGN})
+  dt_existing_sources(ARG_SOURCES)
+  add_executable(${name} ${ARG_SOURCES})
+  list(TRANSFORM ARG_PARTS PREPEND dt_)
+  target_link_libraries(${name} PRIVATE dt_flags ${ARG_PARTS} ${ARG_LIBS})
+endfunction()

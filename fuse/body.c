@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+// See body.h.
+#include "fuse/body.h"
+
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+dt_status_t dt__body_rename(dt_body_copy_t *copy, dt_sym_t from, dt_sym_t to) {
+  if (copy->n_renames == DT_MAX_RENAMES)
+    return DT_FAIL(DT_E_LIMIT, "fuse: more than %d symbols to rename in one body", DT_MAX_RENAMES);
+  copy->rename_from[copy->n_renames] = from;
+  copy->rename_to[copy->n_renames] = to;
+  copy->n_renames++;
+  return NULL;
+}
+
+static dt_sym_t rename_expr(dt_body_copy_t *copy, dt_sym_t expr) {
+  if (expr.id == 0 || copy->n_renames == 0)
+    return expr;
+  return dt__sym_subst(copy->program->env, expr, copy->rename_from, copy->rename_to,
+                       copy->n_renames);
+}
+
+dt_sym_t *dt__body_exprs(dt_body_copy_t *copy, const dt_sym_t *exprs, uint32_t n) {
+  dt_sym_t *out = DT_ARENA_ARRAY(copy->program->arena, dt_sym_t, n ? n : 1);
+  for (uint32_t k = 0; out && k < n; k++)
+    out[k] = rename_expr(copy, exprs[k]);
+  return out;
+}
+
+static uint32_t mapped(const dt_body_copy_t *copy, uint32_t inst) {
+  return inst == DT_NO_INST ? DT_NO_INST : copy->map[inst];
+}
+
+// mask AND extra, either of which may be none.
+static dt_status_t and_masks(dt_body_copy_t *copy, uint32_t mask, uint32_t extra, uint32_t *out) {
+  if (mask == DT_NO_INST || extra == DT_NO_INST || mask == extra) {
+    *out = mask == DT_NO_INST ? extra : mask;
+    return NULL;
+  }
+  dt_inst_t both = {.kind = DT_INST_SCALAR,
+                    .dtype = DT_BOOL,
+                    .op = DT_SCALAR_logical_and,
+                    .args = {mask, extra, DT_NO_INST},
+                    .mask = DT_NO_INST};
+  return dt__stage_add(copy->program, copy->into, &both, out);
+}
+
+static dt_status_t copy_inst(dt_body_copy_t *copy, const dt_inst_t *from, uint32_t *out) {
+  dt_inst_t inst = *from;
+  for (int k = 0; k < 3; k++)
+    inst.args[k] = mapped(copy, from->args[k]);
+  inst.mask = mapped(copy, from->mask);
+  inst.sym = rename_expr(copy, from->sym);
+  inst.extent = rename_expr(copy, from->extent);
+  switch (from->kind) {
+  case DT_INST_ROW:
+    inst.row += copy->row_base;
+    break;
+  case DT_INST_BIND: {
+    // A body may be copied into one stage more than once, so each copy binds a symbol of its own.
+    uint32_t symbol = 0;
+    dt_range_t range = {0, DT_SIZE_LIMIT - 1};
+    if (dt__sym_is_symbol(copy->program->env, from->sym, &symbol))
+      range = dt__symbol_info(copy->program->env, symbol).range;
+    inst.sym = dt__sym_new(copy->program->env, DT_SYMBOL_DATA, range, NULL, "");
+    DT_TRY(dt__body_rename(copy, from->sym, inst.sym));
+    break;
+  }
+  case DT_INST_LOAD: {
+    uint32_t rank = dt__program_buffer(copy->program, from->buffer)->rank;
+    inst.index = dt__body_exprs(copy, from->index, rank);
+    if (!inst.index)
+      return DT_NO_MEMORY();
+    DT_TRY(and_masks(copy, inst.mask, copy->mask, &inst.mask));
+    if (copy->hook) {
+      DT_TRY(copy->hook(copy, &inst, copy->user, out));
+      if (*out != DT_NO_INST)
+        return NULL;
+    }
+    break;
+  }
+  default:
+    break;
+  }
+  return dt__stage_add(copy->program, copy->into, &inst, out);
+}
+
+dt_status_t dt__body_copy(dt_body_copy_t *copy) {
+  copy->map = DT_ARENA_ARRAY(copy->program->arena, uint32_t, copy->from->insts.len + 1);
+  if (!copy->map)
+    return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < copy->from->insts.len; k++) {
+    uint32_t id = DT_NO_INST;
+    DT_TRY(copy_inst(copy, &copy->from->insts.items[k], &id));
+    copy->map[k] = id;
+  }
+  return NULL;
+}
+
+dt_status_t dt__body_copy_results(dt_body_copy_t *copy) {
+  dt_program_t *program = copy->program;
+  for (uint32_t k = 0; k < copy->from->stores.len; k++) {
+    dt_store_t store = copy->from->stores.items[k];
+    store.index =
+        dt__body_exprs(copy, store.index, dt__program_buffer(program, store.buffer)->rank);
+    store.value = copy->map[store.value];
+    if (!store.index || !DT_VEC_PUSH(program->arena, &copy->into->stores, store))
+      return DT_NO_MEMORY();
+  }
+  for (uint32_t k = 0; k < copy->from->folds.len; k++) {
+    dt_fold_t fold = copy->from->folds.items[k];
+    fold.value = copy->map[fold.value];
+    fold.index = mapped(copy, fold.index);
+    fold.row += copy->row_base;
+    if (!DT_VEC_PUSH(program->arena, &copy->into->folds, fold))
+      return DT_NO_MEMORY();
+  }
+  return NULL;
+}
+
+// ---- Accesses -------------------------------------------------------------------------------------
+
+static void note_writers(dt_program_t *program, dt_access_t *access) {
+  for (uint32_t k = 0; k < program->kernels.len; k++) {
+    const dt_kernel_t *kernel = &program->kernels.items[k];
+    for (uint32_t s = 0; s < kernel->stages.len; s++) {
+      const dt_stage_t *stage = &kernel->stages.items[s];
+      for (uint32_t i = 0; i < stage->stores.len; i++) {
+        uint32_t buffer = stage->stores.items[i].buffer.id - 1;
+        if (access->writer[buffer] != k)
+          access->n_writers[buffer]++;
+        access->writer[buffer] = k;
+      }
+    }
+  }
+}
+
+// A kernel reads from every kernel that writes the buffer, not only the last of several.
+static void note_reads(dt_program_t *program, dt_access_t *access, uint32_t k, uint32_t buffer) {
+  uint64_t *reads = &access->reads[(size_t)k * access->words];
+  if (access->n_writers[buffer] == 1) {
+    uint32_t writer = access->writer[buffer];
+    if (writer != k)
+      reads[writer / 64] |= UINT64_C(1) << (writer % 64);
+    return;
+  }
+  for (uint32_t w = 0; access->n_writers[buffer] > 1 && w < k; w++) {
+    const dt_kernel_t *kernel = &program->kernels.items[w];
+    for (uint32_t s = 0; s < kernel->stages.len; s++)
+      for (uint32_t i = 0; i < kernel->stages.items[s].stores.len; i++)
+        if (kernel->stages.items[s].stores.items[i].buffer.id - 1 == buffer)
+          reads[w / 64] |= UINT64_C(1) << (w % 64);
+  }
+}
+
+dt_status_t dt__access_build(dt_program_t *program, dt_access_t *out) {
+  uint32_t n = program->kernels.len, m = program->buffers.len;
+  *out = (dt_access_t){.n_kernels = n, .n_buffers = m, .words = n / 64 + 1};
+  size_t set = (size_t)n * out->words;
+  out->writer = DT_ARENA_ARRAY(program->arena, uint32_t, m + 1);
+  out->n_writers = DT_ARENA_ARRAY(program->arena, uint32_t, m + 1);
+  out->n_loads = DT_ARENA_ARRAY(program->arena, uint32_t, m + 1);
+  out->reads = DT_ARENA_ARRAY(program->arena, uint64_t, set + 1);
+  out->reach = DT_ARENA_ARRAY(program->arena, uint64_t, set + 1);
+  if (!out->writer || !out->n_writers || !out->n_loads || !out->reads || !out->reach)
+    return DT_NO_MEMORY();
+  for (uint32_t b = 0; b < m; b++)
+    out->writer[b] = UINT32_MAX;
+  note_writers(program, out);
+  for (uint32_t k = 0; k < n; k++) {
+    const dt_kernel_t *kernel = &program->kernels.items[k];
+    for (uint32_t s = 0; s < kernel->stages.len; s++) {
+      const dt_stage_t *stage = &kernel->stages.items[s];
+      for (uint32_t i = 0; i < stage->insts.len; i++) {
+        if (stage->insts.items[i].kind != DT_INST_LOAD)
+          continue;
+        uint32_t buffer = stage->insts.items[i].buffer.id - 1;
+        out->n_loads[buffer]++;
+        note_reads(program, out, k, buffer);
+      }
+    }
+  }
+  // Kernels stand in order, so what a kernel reads comes before it and its own set is complete.
+  for (uint32_t k = 0; k < n; k++) {
+    uint64_t *reach = &out->reach[(size_t)k * out->words];
+    const uint64_t *reads = &out->reads[(size_t)k * out->words];
+    for (uint32_t j = 0; j < k; j++) {
+      if (!((reads[j / 64] >> (j % 64)) & 1))
+        continue;
+      reach[j / 64] |= UINT64_C(1) << (j % 64);
+      for (uint32_t w = 0; w < out->words; w++)
+        reach[w] |= out->reach[(size_t)j * out->words + w];
+    }
+  }
+  return NULL;
+}
+
+bool dt__kernel_is_map(const dt_kernel_t *kernel) {
+  return kernel->stages.len == 1 && kernel->stages.items[0].n_loops == 0 &&
+         kernel->stages.items[0].folds.len == 0 && kernel->stages.items[0].stores.len == 1;
+}
+
+bool dt__kernel_has_folds(const dt_kernel_t *kernel) {
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    if (kernel->stages.items[s].folds.len)
+      return true;
+  return false;
+}
+
+bool dt__kernel_is_contraction(const dt_kernel_t *kernel, uint32_t *out_a, uint32_t *out_b) {
+  if (kernel->stages.len == 0 || kernel->n_loops < 2)
+    return false;
+  const dt_stage_t *stage = &kernel->stages.items[0];
+  if (stage->n_loops != 1 || stage->folds.len != 1 || stage->stores.len != 0 ||
+      stage->folds.items[0].kind != DT_FOLD_SUM)
+    return false;
+  const dt_inst_t *product = &stage->insts.items[stage->folds.items[0].value];
+  if (product->kind != DT_INST_SCALAR || product->op != DT_SCALAR_mul)
+    return false;
+  const dt_inst_t *a = &stage->insts.items[product->args[0]];
+  const dt_inst_t *b = &stage->insts.items[product->args[1]];
+  if (a->kind != DT_INST_LOAD || b->kind != DT_INST_LOAD || stage->insts.len != 3)
+    return false;
+  *out_a = product->args[0];
+  *out_b = product->args[1];
+  return true;
+}
+
+// Relative costs of scalar ops that are not one cheap instruction.
+static const struct {
+  dt_scalar_op_t op;
+  uint32_t cost;
+} op_costs[] = {
+    {DT_SCALAR_exp, 10},   {DT_SCALAR_expm1, 12}, {DT_SCALAR_log, 12},  {DT_SCALAR_log1p, 14},
+    {DT_SCALAR_log2, 12},  {DT_SCALAR_sqrt, 6},   {DT_SCALAR_rsqrt, 8}, {DT_SCALAR_reciprocal, 4},
+    {DT_SCALAR_sin, 16},   {DT_SCALAR_cos, 16},   {DT_SCALAR_tan, 20},  {DT_SCALAR_asin, 16},
+    {DT_SCALAR_acos, 16},  {DT_SCALAR_atan, 16},  {DT_SCALAR_sinh, 16}, {DT_SCALAR_cosh, 16},
+    {DT_SCALAR_tanh, 16},  {DT_SCALAR_erf, 20},   {DT_SCALAR_sigmoid, 14}, {DT_SCALAR_div, 4},
+    {DT_SCALAR_mod, 12},   {DT_SCALAR_fmod, 20},  {DT_SCALAR_pow, 30},
+};
+
+uint32_t dt__stage_cost(const dt_stage_t *stage) {
+  uint32_t cost = 0;
+  for (uint32_t i = 0; i < stage->insts.len; i++) {
+    const dt_inst_t *inst = &stage->insts.items[i];
+    if (inst->kind == DT_INST_BIND)
+      cost += 4;
+    if (inst->kind == DT_INST_CAST)
+      cost += 1;
+    if (inst->kind != DT_INST_SCALAR)
+      continue;
+    uint32_t one = 1;
+    for (size_t k = 0; k < sizeof(op_costs) / sizeof(op_costs[0]); k++)
+      if (op_costs[k].op == inst->op)
+        one = op_costs[k].cost;
+    cost += one;
+  }
+  return cost;
+}
+
+uint32_t dt__stage_loads(const dt_stage_t *stage) {
+  uint32_t loads = 0;
+  for (uint32_t i = 0; i < stage->insts.len; i++)
+    loads += stage->insts.items[i].kind == DT_INST_LOAD;
+  return loads;
+}
+
+bool dt__index_uses(dt_program_t *program, const dt_sym_t *index, uint32_t rank, dt_sym_t var) {
+  for (uint32_t d = 0; d < rank; d++)
+    if (dt__sym_depends(program->env, index[d], var))
+      return true;
+  return false;
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copying stage bodies with symbols replaced, masks added and loads answered otherwise: what inlining,
+// merging and splitting are made of; and the questions about accesses that all fusion passes ask.
+#ifndef DT_FUSE_BODY_H
+#define DT_FUSE_BODY_H
+
+#include "lower/loop/loop.h"
+
+typedef struct dt_body_copy dt_body_copy_t;
+
+// May answer a LOAD (its index already in the target's symbols) with instruction *out of the target;
+// leaves *out as DT_NO_INST to have the load copied.
+typedef dt_status_t (*dt_load_hook_t)(dt_body_copy_t *copy, const dt_inst_t *load, void *user,
+                                      uint32_t *out);
+
+#define DT_MAX_RENAMES 64
+
+// One copy of `from`'s instructions to the end of `into`'s. Zero it, set the fields, dt__body_copy.
+struct dt_body_copy {
+  dt_program_t *program;
+  dt_stage_t *into;
+  const dt_stage_t *from;
+  uint32_t n_renames; // symbols replaced: loop variables, and DATA symbols that binds rename
+  dt_sym_t rename_from[DT_MAX_RENAMES], rename_to[DT_MAX_RENAMES];
+  uint32_t mask;      // a BOOL instruction of `into` every load gets, or DT_NO_INST
+  uint32_t row_base;  // added to row values
+  dt_load_hook_t hook;
+  void *user;
+  uint32_t *map; // out: new id of each instruction of `from`; in the program's arena
+};
+
+dt_status_t dt__body_copy(dt_body_copy_t *copy) DT_MUST_USE;
+// Adds symbol pair from → to; DT_E_LIMIT when full.
+dt_status_t dt__body_rename(dt_body_copy_t *copy, dt_sym_t from, dt_sym_t to) DT_MUST_USE;
+// `n` expressions with the copy's renames applied, in the arena; NULL without memory.
+dt_sym_t *dt__body_exprs(dt_body_copy_t *copy, const dt_sym_t *exprs, uint32_t n);
+// Copies stores and folds too (after dt__body_copy).
+dt_status_t dt__body_copy_results(dt_body_copy_t *copy) DT_MUST_USE;
+
+// ---- Accesses -------------------------------------------------------------------------------------
+// Who writes and reads each buffer, as kernel positions. Rebuilt after every edit that matters.
+typedef struct dt_access_t {
+  uint32_t n_kernels, n_buffers, words; // words: 64-bit words of one kernel set
+  uint32_t *writer;    // [buffer - 1]: the kernel that writes it, or UINT32_MAX
+  uint32_t *n_writers; // [buffer - 1]
+  uint32_t *n_loads;   // [buffer - 1]: load instructions in all kernels
+  uint64_t *reads;     // [kernel * words …]: kernels whose results it reads, directly
+  uint64_t *reach;     // the same, transitively
+} dt_access_t;
+dt_status_t dt__access_build(dt_program_t *program, dt_access_t *out) DT_MUST_USE;
+static inline bool dt__access_reaches(const dt_access_t *access, uint32_t from, uint32_t to) {
+  return (access->reach[(size_t)from * access->words + to / 64] >> (to % 64)) & 1;
+}
+
+// A kernel that only maps: one stage without inner loops and without folds, one store.
+bool dt__kernel_is_map(const dt_kernel_t *kernel);
+// A kernel whose stage 0 is a fold SUM over one inner loop of the product of two loads; the matrix
+// template may take it. Sets the two load instructions.
+bool dt__kernel_is_contraction(const dt_kernel_t *kernel, uint32_t *out_a, uint32_t *out_b);
+bool dt__kernel_has_folds(const dt_kernel_t *kernel);
+// Rough cost of one evaluation: cheap ops 1, elementary functions 8 and so on; loads not counted.
+uint32_t dt__stage_cost(const dt_stage_t *stage);
+uint32_t dt__stage_loads(const dt_stage_t *stage);
+// `expr` depends on loop variable `var`.
+bool dt__index_uses(dt_program_t *program, const dt_sym_t *index, uint32_t rank, dt_sym_t var);
+// A buffer whose contents others may see after the program: never dropped.
+static inline bool dt__buffer_visible(const dt_buffer_t *buffer) {
+  return buffer->kind == DT_BUFFER_OUTPUT;
+}
+
+#endif // DT_FUSE_BODY_H

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inlining: a load of what a map kernel stores becomes the map's body at the load's index. Always legal
+// (maps are pure and their store index can be inverted); done where it saves traffic without repeating
+// work. Kernels whose results are all taken in fall to dt__fuse_prune.
+#include "fuse/body.h"
+#include "fuse/fuse.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+#define MAX_BODY 400 // instructions a stage may grow to
+
+typedef struct inline_ctx_t {
+  dt_program_t *program;
+  dt_access_t access;
+  const dt_kernel_t *consumer;
+  const dt_stage_t *stage; // of the consumer, as it was
+} inline_ctx_t;
+
+// Loads that touch a new element in every iteration (others stay in registers or cache).
+static uint32_t full_loads(dt_program_t *program, const dt_kernel_t *kernel) {
+  const dt_stage_t *stage = &kernel->stages.items[0];
+  uint32_t full = 0;
+  for (uint32_t i = 0; i < stage->insts.len; i++) {
+    const dt_inst_t *load = &stage->insts.items[i];
+    if (load->kind != DT_INST_LOAD)
+      continue;
+    bool all = true;
+    uint32_t rank = dt__program_buffer(program, load->buffer)->rank;
+    for (uint32_t v = 0; v < kernel->n_loops; v++)
+      all = all && dt__index_uses(program, load->index, rank, kernel->vars[v]);
+    full += all;
+  }
+  return full;
+}
+
+static bool has_bind(const dt_stage_t *stage) {
+  for (uint32_t i = 0; i < stage->insts.len; i++)
+    if (stage->insts.items[i].kind == DT_INST_BIND)
+      return true;
+  return false;
+}
+
+// The load's element is wanted again in other iterations of the consumer.
+static bool repeated(const inline_ctx_t *ctx, const dt_inst_t *load, uint32_t rank) {
+  const dt_sym_t *lists[2] = {ctx->consumer->vars, ctx->stage->vars};
+  const uint32_t counts[2] = {ctx->consumer->n_loops, ctx->stage->n_loops};
+  for (int list = 0; list < 2; list++)
+    for (uint32_t v = 0; v < counts[list]; v++)
+      if (!dt__index_uses(ctx->program, load->index, rank, lists[list][v]))
+        return true;
+  return false;
+}
+
+// Sets the producer's loop variables as expressions of the load's index: each must stand alone in one
+// dim of the store.
+static bool invert(const inline_ctx_t *ctx, const dt_kernel_t *producer, const dt_inst_t *load,
+                   dt_sym_t *out) {
+  dt_program_t *program = ctx->program;
+  const dt_store_t *store = &producer->stages.items[0].stores.items[0];
+  uint32_t rank = dt__program_buffer(program, store->buffer)->rank;
+  for (uint32_t v = 0; v < producer->n_loops; v++) {
+    out[v] = DT_SYM_NONE_ID;
+    for (uint32_t d = 0; d < rank && out[v].id == 0; d++)
+      if (store->index[d].id == producer->vars[v].id)
+        out[v] = load->index[d];
+    if (out[v].id == 0)
+      return false;
+  }
+  return true;
+}
+
+static const char *refusal(const inline_ctx_t *ctx, const dt_kernel_t *producer,
+                           const dt_inst_t *load) {
+  dt_program_t *program = ctx->program;
+  const dt_buffer_t *buffer = dt__program_buffer(program, load->buffer);
+  const dt_stage_t *body = &producer->stages.items[0];
+  uint32_t b = load->buffer.id - 1;
+  if (load->mask != DT_NO_INST && has_bind(body))
+    return "a checked index under a mask";
+  if (ctx->stage->insts.len + body->insts.len > MAX_BODY)
+    return "the body would grow too large";
+  uint32_t cost = dt__stage_cost(body), full = full_loads(program, producer);
+  if (cost <= 1 && dt__stage_loads(body) <= 1)
+    return NULL;
+  bool again = repeated(ctx, load, buffer->rank);
+  if (!again && ctx->access.n_loads[b] == 1 && !dt__buffer_visible(buffer))
+    return NULL;
+  if (!again && cost <= 4 && full <= 1)
+    return NULL;
+  return again ? "it would be computed again in every iteration" : "it is dear and has several users";
+}
+
+static dt_status_t answer_load(dt_body_copy_t *copy, const dt_inst_t *load, void *user,
+                               uint32_t *out) {
+  inline_ctx_t *ctx = user;
+  dt_program_t *program = ctx->program;
+  uint32_t b = load->buffer.id - 1;
+  *out = DT_NO_INST;
+  if (ctx->access.n_writers[b] != 1)
+    return NULL;
+  const dt_kernel_t *producer = &program->kernels.items[ctx->access.writer[b]];
+  dt_sym_t at[DT_MAX_LOOPS];
+  if (producer == ctx->consumer || !dt__kernel_is_map(producer) ||
+      !invert(ctx, producer, load, at))
+    return NULL;
+  const char *why = refusal(ctx, producer, load);
+  if (why) {
+    DT_LOG(DT_LOG_FUSION, 2, "%s stays out of %s: %s", producer->name, ctx->consumer->name, why);
+    return NULL;
+  }
+  DT_LOG(DT_LOG_FUSION, 2, "%s goes into %s", producer->name, ctx->consumer->name);
+  dt_body_copy_t body = {.program = program,
+                         .into = copy->into,
+                         .from = &producer->stages.items[0],
+                         .mask = load->mask};
+  for (uint32_t v = 0; v < producer->n_loops; v++)
+    DT_TRY(dt__body_rename(&body, producer->vars[v], at[v]));
+  DT_TRY(dt__body_copy(&body));
+  uint32_t value = body.map[body.from->stores.items[0].value];
+  if (load->mask == DT_NO_INST) {
+    *out = value;
+    return NULL;
+  }
+  uint32_t other = load->args[0];
+  if (other == DT_NO_INST) {
+    dt_inst_t zero = {.kind = DT_INST_CONST,
+                      .dtype = load->dtype,
+                      .args = {DT_NO_INST, DT_NO_INST, DT_NO_INST},
+                      .mask = DT_NO_INST};
+    DT_TRY(dt__stage_add(program, copy->into, &zero, &other));
+  }
+  dt_inst_t where = {.kind = DT_INST_SCALAR,
+                     .dtype = load->dtype,
+                     .op = DT_SCALAR_where,
+                     .args = {load->mask, value, other},
+                     .mask = DT_NO_INST};
+  return dt__stage_add(program, copy->into, &where, out);
+}
+
+static const char *joined_name(dt_program_t *program, const char *first, const char *second) {
+  if (strstr(first, second) || strlen(first) + strlen(second) > 96)
+    return first;
+  return dt__arena_printf(program->arena, "%s_%s", second, first);
+}
+
+dt_status_t dt__fuse_inline(dt_program_t *program, const dt_target_t *target) {
+  (void)target;
+  inline_ctx_t ctx = {.program = program};
+  DT_TRY(dt__access_build(program, &ctx.access));
+  for (uint32_t k = 0; k < program->kernels.len; k++) {
+    dt_kernel_t *kernel = &program->kernels.items[k];
+    for (uint32_t s = 0; s < kernel->stages.len; s++) {
+      // The operands of a template are memory by contract.
+      if (s == 0 && kernel->schedules.len)
+        continue;
+      dt_stage_t *stage = &kernel->stages.items[s], before = *stage;
+      dt_stage_t fresh = before;
+      memset(&fresh.insts, 0, sizeof(fresh.insts));
+      memset(&fresh.stores, 0, sizeof(fresh.stores));
+      memset(&fresh.folds, 0, sizeof(fresh.folds));
+      ctx.consumer = kernel;
+      ctx.stage = &before;
+      dt_body_copy_t copy = {.program = program,
+                             .into = &fresh,
+                             .from = &before,
+                             .mask = DT_NO_INST,
+                             .hook = answer_load,
+                             .user = &ctx};
+      DT_TRY(dt__body_copy(&copy));
+      DT_TRY(dt__body_copy_results(&copy));
+      for (uint32_t i = 0; i < before.insts.len; i++) {
+        const dt_inst_t *load = &before.insts.items[i];
+        if (load->kind == DT_INST_LOAD && fresh.insts.items[copy.map[i]].kind != DT_INST_LOAD)
+          kernel->name = joined_name(
+              program, kernel->name,
+              program->kernels.items[ctx.access.writer[load->buffer.id - 1]].name);
+        if (!kernel->name)
+          return DT_NO_MEMORY();
+      }
+      *stage = fresh;
+    }
+  }
+  return dt__symenv_status(program->env);
+}

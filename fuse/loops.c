@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// See loops.h.
+#include "fuse/loops.h"
+
+#include "fuse/body.h"
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+dt_step_t dt__access_step(dt_program_t *program, dt_buffer_id_t buffer, const dt_sym_t *index,
+                          dt_sym_t var) {
+  dt_sym_t coef, rest, offset = dt__buffer_offset(program, buffer, index);
+  if (!dt__sym_depends(program->env, offset, var))
+    return DT_STEP_NONE;
+  if (!dt__sym_linear(program->env, offset, var, &coef, &rest))
+    return DT_STEP_OTHER;
+  int64_t step = 0;
+  if (!dt__sym_is_const(program->env, coef, &step))
+    return DT_STEP_STRIDED;
+  return step == 0 ? DT_STEP_NONE : step == 1 ? DT_STEP_UNIT : DT_STEP_STRIDED;
+}
+
+static void count_one(dt_step_t step, bool store, dt_step_count_t *count) {
+  count->none += step == DT_STEP_NONE;
+  count->unit += step == DT_STEP_UNIT;
+  count->strided += step == DT_STEP_STRIDED;
+  count->other += step == DT_STEP_OTHER;
+  count->unit_stores += store && step == DT_STEP_UNIT;
+  count->strided_stores += store && step > DT_STEP_UNIT;
+}
+
+void dt__count_steps(dt_program_t *program, const dt_stage_t *stage, dt_sym_t var,
+                     dt_step_count_t *count) {
+  for (uint32_t i = 0; i < stage->insts.len; i++) {
+    const dt_inst_t *load = &stage->insts.items[i];
+    if (load->kind == DT_INST_LOAD)
+      count_one(dt__access_step(program, load->buffer, load->index, var), false, count);
+  }
+  for (uint32_t i = 0; i < stage->stores.len; i++) {
+    const dt_store_t *store = &stage->stores.items[i];
+    count_one(dt__access_step(program, store->buffer, store->index, var), true, count);
+  }
+}
+
+// ---- Merging --------------------------------------------------------------------------------------
+
+typedef struct merge_t {
+  dt_program_t *program;
+  dt_sym_t high, low, low_extent, whole;
+} merge_t;
+
+// offset == c * low_extent * high + c * low + rest.
+static bool walks_as_one(const merge_t *m, dt_buffer_id_t buffer, const dt_sym_t *index) {
+  dt_symenv_t *env = m->program->env;
+  dt_sym_t offset = dt__buffer_offset(m->program, buffer, index), high, low, rest;
+  if (!dt__sym_linear(env, offset, m->high, &high, &rest) ||
+      !dt__sym_linear(env, rest, m->low, &low, &rest))
+    return false;
+  return dt__sym_known_eq(env, high, dt__sym_mul(env, low, m->low_extent));
+}
+
+static bool uses_either(const merge_t *m, dt_sym_t expr) {
+  return expr.id && (dt__sym_depends(m->program->env, expr, m->high) ||
+                     dt__sym_depends(m->program->env, expr, m->low));
+}
+
+static bool stage_walks_as_one(const merge_t *m, const dt_stage_t *stage) {
+  for (uint32_t i = 0; i < stage->insts.len; i++) {
+    const dt_inst_t *inst = &stage->insts.items[i];
+    if (inst->kind == DT_INST_LOAD && !walks_as_one(m, inst->buffer, inst->index))
+      return false;
+    // Values of the variables themselves would need a division in every iteration.
+    if (inst->kind != DT_INST_LOAD && (uses_either(m, inst->sym) || uses_either(m, inst->extent)))
+      return false;
+  }
+  for (uint32_t i = 0; i < stage->stores.len; i++)
+    if (!walks_as_one(m, stage->stores.items[i].buffer, stage->stores.items[i].index))
+      return false;
+  for (uint32_t v = 0; v < stage->n_loops; v++)
+    if (uses_either(m, stage->extents[v]))
+      return false;
+  return true;
+}
+
+// The stage over the merged loop; *linear says whether every address is still linear in it.
+static dt_status_t rewrite(const merge_t *m, const dt_stage_t *from, dt_stage_t *out,
+                           bool *linear) {
+  dt_program_t *program = m->program;
+  *out = *from;
+  memset(&out->insts, 0, sizeof(out->insts));
+  memset(&out->stores, 0, sizeof(out->stores));
+  memset(&out->folds, 0, sizeof(out->folds));
+  dt_body_copy_t copy = {.program = program, .into = out, .from = from, .mask = DT_NO_INST};
+  DT_TRY(dt__body_rename(&copy, m->high,
+                         dt__sym_floordiv(program->env, m->whole, m->low_extent)));
+  DT_TRY(dt__body_rename(&copy, m->low, dt__sym_mod(program->env, m->whole, m->low_extent)));
+  DT_TRY(dt__body_copy(&copy));
+  DT_TRY(dt__body_copy_results(&copy));
+  dt_step_count_t count = {0};
+  dt__count_steps(program, out, m->whole, &count);
+  *linear = *linear && count.other == 0;
+  return dt__symenv_status(program->env);
+}
+
+static void close_gap(uint32_t *n, dt_sym_t *vars, dt_sym_t *extents, uint32_t at, dt_sym_t var,
+                      dt_sym_t extent) {
+  vars[at] = var;
+  extents[at] = extent;
+  for (uint32_t k = at + 1; k + 1 < *n; k++) {
+    vars[k] = vars[k + 1];
+    extents[k] = extents[k + 1];
+  }
+  (*n)--;
+}
+
+static merge_t start(dt_program_t *program, const dt_sym_t *vars, const dt_sym_t *extents,
+                     uint32_t at, dt_sym_t *extent) {
+  *extent = dt__sym_mul(program->env, extents[at], extents[at + 1]);
+  return (merge_t){.program = program,
+                   .high = vars[at],
+                   .low = vars[at + 1],
+                   .low_extent = extents[at + 1],
+                   .whole = dt__sym_new_loop(program->env, *extent)};
+}
+
+static dt_status_t try_outer(dt_program_t *program, dt_kernel_t *kernel, uint32_t at, bool *done) {
+  dt_sym_t extent;
+  merge_t m = start(program, kernel->vars, kernel->extents, at, &extent);
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    if (!stage_walks_as_one(&m, &kernel->stages.items[s]))
+      return NULL;
+  dt_stage_t *fresh = DT_ARENA_ARRAY(program->arena, dt_stage_t, kernel->stages.len);
+  if (!fresh)
+    return DT_NO_MEMORY();
+  bool linear = true;
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    DT_TRY(rewrite(&m, &kernel->stages.items[s], &fresh[s], &linear));
+  if (!linear)
+    return NULL;
+  memcpy(kernel->stages.items, fresh, kernel->stages.len * sizeof(*fresh));
+  close_gap(&kernel->n_loops, kernel->vars, kernel->extents, at, m.whole, extent);
+  *done = true;
+  return NULL;
+}
+
+dt_status_t dt__merge_outer_loops(dt_program_t *program, dt_kernel_t *kernel, uint32_t end) {
+  for (uint32_t at = end; at-- > 1;) {
+    bool done = false;
+    DT_TRY(try_outer(program, kernel, at - 1, &done));
+  }
+  return dt__symenv_status(program->env);
+}
+
+dt_status_t dt__merge_inner_loops(dt_program_t *program, dt_stage_t *stage) {
+  for (uint32_t at = stage->n_loops; at-- > 1;) {
+    dt_sym_t extent;
+    merge_t m = start(program, stage->vars, stage->extents, at - 1, &extent);
+    dt_stage_t fresh;
+    bool linear = true;
+    if (!stage_walks_as_one(&m, stage))
+      continue;
+    DT_TRY(rewrite(&m, stage, &fresh, &linear));
+    if (!linear)
+      continue;
+    *stage = fresh;
+    close_gap(&stage->n_loops, stage->vars, stage->extents, at - 1, m.whole, extent);
+  }
+  return dt__symenv_status(program->env);
+}

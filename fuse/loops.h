@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// How accesses move with loops, and merging adjacent loops that all accesses walk as one.
+#ifndef DT_FUSE_LOOPS_H
+#define DT_FUSE_LOOPS_H
+
+#include "lower/loop/loop.h"
+
+// How an address moves when a loop variable steps by one.
+typedef enum dt_step_t {
+  DT_STEP_NONE,    // stays
+  DT_STEP_UNIT,    // to the next element
+  DT_STEP_STRIDED, // by a fixed other distance
+  DT_STEP_OTHER,   // not linear
+} dt_step_t;
+dt_step_t dt__access_step(dt_program_t *program, dt_buffer_id_t buffer, const dt_sym_t *index,
+                          dt_sym_t var);
+
+// Counts of steps over accesses; stores count in their own fields too.
+typedef struct dt_step_count_t {
+  uint32_t none, unit, strided, other;
+  uint32_t unit_stores, strided_stores;
+} dt_step_count_t;
+// Adds the accesses of `stage`, as loop `var` steps.
+void dt__count_steps(dt_program_t *program, const dt_stage_t *stage, dt_sym_t var,
+                     dt_step_count_t *count);
+
+// Merges adjacent outer loops [first, n_loops) of a kernel, and each stage's adjacent inner loops,
+// where every access moves by the inner extent times the inner step: fewer loops, longer vectors.
+dt_status_t dt__merge_outer_loops(dt_program_t *program, dt_kernel_t *kernel,
+                                  uint32_t end) DT_MUST_USE;
+dt_status_t dt__merge_inner_loops(dt_program_t *program, dt_stage_t *stage) DT_MUST_USE;
+
+#endif // DT_FUSE_LOOPS_H

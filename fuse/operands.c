@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operands of matrix products: a fold of a product that the target has a template for gets operands in
+// the template's layout. B is packed into panels by a kernel of its own (which runs once when B is
+// constant, and takes B's producers in as its prologue); A is copied only when its rows are not plain.
+// Comes first, so that later passes see the packing and copying kernels like any other.
+#include "fuse/body.h"
+#include "fuse/fuse.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+typedef struct contraction_t {
+  dt_kernel_t *kernel;
+  dt_stage_t *stage;
+  uint32_t a, b; // load instructions
+  dt_sym_t m, n, k;
+  dt_sym_t extent_n, extent_k;
+  uint32_t n_batch;
+} contraction_t;
+
+static bool load_uses(dt_program_t *program, const dt_inst_t *load, dt_sym_t var) {
+  return dt__index_uses(program, load->index, dt__program_buffer(program, load->buffer)->rank, var);
+}
+
+// Which load is A and which is B, by the loops they depend on; false: not a product of two matrices.
+static bool roles(dt_program_t *program, dt_kernel_t *kernel, contraction_t *out) {
+  uint32_t x = 0, y = 0;
+  if (!dt__kernel_is_contraction(kernel, &x, &y))
+    return false;
+  dt_stage_t *stage = &kernel->stages.items[0];
+  *out = (contraction_t){.kernel = kernel,
+                         .stage = stage,
+                         .m = kernel->vars[kernel->n_loops - 2],
+                         .n = kernel->vars[kernel->n_loops - 1],
+                         .k = stage->vars[0],
+                         .extent_n = kernel->extents[kernel->n_loops - 1],
+                         .extent_k = stage->extents[0],
+                         .n_batch = kernel->n_loops - 2};
+  for (int swap = 0; swap < 2; swap++) {
+    out->a = swap ? y : x;
+    out->b = swap ? x : y;
+    const dt_inst_t *a = &stage->insts.items[out->a], *b = &stage->insts.items[out->b];
+    if (load_uses(program, a, out->m) && !load_uses(program, a, out->n) &&
+        load_uses(program, b, out->n) && !load_uses(program, b, out->m) &&
+        load_uses(program, a, out->k) && load_uses(program, b, out->k))
+      return true;
+  }
+  return false;
+}
+
+// A is read in place when a step in k is one element and it moves linearly in m and the batch loops.
+static bool rows_are_plain(dt_program_t *program, const contraction_t *c) {
+  const dt_inst_t *a = &c->stage->insts.items[c->a];
+  if (a->mask != DT_NO_INST)
+    return false;
+  dt_sym_t offset = dt__buffer_offset(program, a->buffer, a->index), coef, rest;
+  int64_t step = 0;
+  if (!dt__sym_linear(program->env, offset, c->k, &coef, &rest) ||
+      !dt__sym_is_const(program->env, coef, &step) || step != 1)
+    return false;
+  for (uint32_t v = 0; v + 1 < c->kernel->n_loops; v++) {
+    if (!dt__sym_linear(program->env, rest, c->kernel->vars[v], &coef, &rest))
+      return false;
+  }
+  return true;
+}
+
+// A map kernel that stores `load`, taken from the contraction's body, into `into` at its own loops.
+typedef struct operand_kernel_t {
+  uint32_t n_loops;
+  dt_sym_t vars[DT_MAX_LOOPS], extents[DT_MAX_LOOPS];
+  uint32_t n_renames;
+  dt_sym_t from[DT_MAX_LOOPS], to[DT_MAX_LOOPS];
+  dt_sym_t condition; // loads are masked by it; none: no mask
+} operand_kernel_t;
+
+static dt_status_t add_operand_kernel(dt_program_t *program, const contraction_t *c, uint32_t load,
+                                      const operand_kernel_t *shape, dt_buffer_id_t into,
+                                      const char *name, dt_kernel_t *out) {
+  memset(out, 0, sizeof(*out));
+  out->name = name;
+  out->n_loops = shape->n_loops;
+  memcpy(out->vars, shape->vars, sizeof(out->vars));
+  memcpy(out->extents, shape->extents, sizeof(out->extents));
+  dt_stage_t stage = {0}, source = {0};
+  // The load and what its mask and fill value need are the instructions up to it.
+  source.insts.items = c->stage->insts.items;
+  source.insts.len = load + 1;
+  dt_body_copy_t copy = {.program = program, .into = &stage, .from = &source, .mask = DT_NO_INST};
+  for (uint32_t v = 0; v < shape->n_renames; v++)
+    DT_TRY(dt__body_rename(&copy, shape->from[v], shape->to[v]));
+  if (shape->condition.id) {
+    dt_inst_t mask = {.kind = DT_INST_INDEX,
+                      .dtype = DT_BOOL,
+                      .args = {DT_NO_INST, DT_NO_INST, DT_NO_INST},
+                      .mask = DT_NO_INST,
+                      .sym = shape->condition};
+    DT_TRY(dt__stage_add(program, &stage, &mask, &copy.mask));
+  }
+  DT_TRY(dt__body_copy(&copy));
+  dt_sym_t *index = DT_ARENA_ARRAY(program->arena, dt_sym_t, shape->n_loops);
+  if (!index)
+    return DT_NO_MEMORY();
+  memcpy(index, shape->vars, shape->n_loops * sizeof(*index));
+  dt_store_t store = {.buffer = into, .index = index, .value = copy.map[load]};
+  if (!DT_VEC_PUSH(program->arena, &stage.stores, store) ||
+      !DT_VEC_PUSH(program->arena, &out->stages, stage))
+    return DT_NO_MEMORY();
+  return NULL;
+}
+
+static dt_status_t shape_add_loop(dt_program_t *program, operand_kernel_t *shape, dt_sym_t extent,
+                                  dt_sym_t replaces, dt_sym_t *out_var) {
+  dt_sym_t var = dt__sym_new_loop(program->env, extent);
+  shape->vars[shape->n_loops] = var;
+  shape->extents[shape->n_loops++] = extent;
+  if (replaces.id) {
+    shape->from[shape->n_renames] = replaces;
+    shape->to[shape->n_renames++] = var;
+  }
+  *out_var = var;
+  return dt__symenv_status(program->env);
+}
+
+// Loops for the batch loops that `load` depends on; `index` receives them as the contraction sees them.
+static dt_status_t shape_add_batch(dt_program_t *program, const contraction_t *c,
+                                   const dt_inst_t *load, operand_kernel_t *shape, dt_buffer_t *buffer,
+                                   dt_sym_t *index) {
+  for (uint32_t v = 0; v < c->n_batch; v++) {
+    if (!load_uses(program, load, c->kernel->vars[v]))
+      continue;
+    dt_sym_t var;
+    index[buffer->rank] = c->kernel->vars[v];
+    buffer->sizes[buffer->rank++] = c->kernel->extents[v];
+    DT_TRY(shape_add_loop(program, shape, c->kernel->extents[v], c->kernel->vars[v], &var));
+  }
+  return NULL;
+}
+
+// Batch dims of the packed or copied operand plus `extra` dims must fit a buffer's rank.
+static bool rank_fits(dt_program_t *program, const contraction_t *c, const dt_inst_t *load,
+                      uint32_t extra) {
+  uint32_t rank = extra;
+  for (uint32_t v = 0; v < c->n_batch; v++)
+    rank += load_uses(program, load, c->kernel->vars[v]);
+  return rank <= DT_MAX_RANK;
+}
+
+static dt_status_t replace_load(dt_program_t *program, const contraction_t *c, uint32_t load,
+                                dt_buffer_id_t buffer, const dt_sym_t *index, uint32_t rank) {
+  dt_sym_t *copy = DT_ARENA_ARRAY(program->arena, dt_sym_t, rank);
+  if (!copy)
+    return DT_NO_MEMORY();
+  memcpy(copy, index, rank * sizeof(*copy));
+  dt_inst_t *inst = &c->stage->insts.items[load];
+  inst->buffer = buffer;
+  inst->index = copy;
+  inst->mask = DT_NO_INST;
+  inst->args[0] = DT_NO_INST;
+  return NULL;
+}
+
+static dt_status_t copy_rows(dt_program_t *program, const contraction_t *c, dt_kernel_t *out) {
+  dt_inst_t load = c->stage->insts.items[c->a];
+  operand_kernel_t shape = {0};
+  dt_buffer_t buffer = {.kind = DT_BUFFER_TEMP, .dtype = load.dtype};
+  dt_sym_t index[DT_MAX_RANK], var;
+  DT_TRY(shape_add_batch(program, c, &load, &shape, &buffer, index));
+  dt_sym_t extent_m = c->kernel->extents[c->n_batch];
+  index[buffer.rank] = c->m;
+  buffer.sizes[buffer.rank++] = extent_m;
+  DT_TRY(shape_add_loop(program, &shape, extent_m, c->m, &var));
+  index[buffer.rank] = c->k;
+  buffer.sizes[buffer.rank++] = c->extent_k;
+  DT_TRY(shape_add_loop(program, &shape, c->extent_k, c->k, &var));
+  dt_buffer_id_t id;
+  DT_TRY(dt__program_add_buffer(program, &buffer, &id));
+  DT_TRY(add_operand_kernel(program, c, c->a, &shape, id, "rows", out));
+  return replace_load(program, c, c->a, id, index, buffer.rank);
+}
+
+static dt_status_t pack_columns(dt_program_t *program, const contraction_t *c, uint32_t width,
+                                dt_kernel_t *out) {
+  dt_symenv_t *env = program->env;
+  dt_inst_t load = c->stage->insts.items[c->b];
+  operand_kernel_t shape = {0};
+  dt_buffer_t buffer = {.kind = DT_BUFFER_TEMP, .dtype = load.dtype};
+  dt_sym_t index[DT_MAX_RANK], panel, k, lane, w = dt__sym_const(env, width);
+  DT_TRY(shape_add_batch(program, c, &load, &shape, &buffer, index));
+  dt_sym_t panels = dt__sym_ceildiv(env, c->extent_n, w);
+  index[buffer.rank] = dt__sym_floordiv(env, c->n, w);
+  buffer.sizes[buffer.rank++] = panels;
+  DT_TRY(shape_add_loop(program, &shape, panels, DT_SYM_NONE_ID, &panel));
+  index[buffer.rank] = c->k;
+  buffer.sizes[buffer.rank++] = c->extent_k;
+  DT_TRY(shape_add_loop(program, &shape, c->extent_k, c->k, &k));
+  index[buffer.rank] = dt__sym_mod(env, c->n, w);
+  buffer.sizes[buffer.rank++] = w;
+  DT_TRY(shape_add_loop(program, &shape, w, DT_SYM_NONE_ID, &lane));
+  dt_sym_t column = dt__sym_add(env, dt__sym_mul(env, panel, w), lane);
+  shape.from[shape.n_renames] = c->n;
+  shape.to[shape.n_renames++] = column;
+  dt_sym_t inside = dt__sym_lt(env, column, c->extent_n);
+  if (!dt__sym_known_eq(env, dt__sym_mod(env, c->extent_n, w), dt__sym_const(env, 0)))
+    shape.condition = inside;
+  dt_buffer_id_t id;
+  DT_TRY(dt__program_add_buffer(program, &buffer, &id));
+  DT_TRY(add_operand_kernel(program, c, c->b, &shape, id, "pack", out));
+  return replace_load(program, c, c->b, id, index, buffer.rank);
+}
+
+// A product with few columns, or one row of which B would be packed for this call only, is cheaper as
+// plain loops.
+static const char *refusal(dt_program_t *program, const contraction_t *c, const dt_target_t *target,
+                           uint32_t size_class) {
+  int64_t n = 0, m = 0;
+  const dt_inst_t *a = &c->stage->insts.items[c->a], *b = &c->stage->insts.items[c->b];
+  if (target->matmul_width[size_class] == 0)
+    return "the target has no template for this element size";
+  if (dt__sym_is_const(program->env, c->extent_n, &n) && n < 4)
+    return "fewer than 4 columns";
+  bool b_is_constant = dt__program_buffer(program, b->buffer)->kind == DT_BUFFER_CONSTANT;
+  if (!b_is_constant && dt__sym_is_const(program->env, c->kernel->extents[c->n_batch], &m) && m < 2)
+    return "one row times a matrix that is not constant";
+  if (!rank_fits(program, c, a, 2) || !rank_fits(program, c, b, 3))
+    return "too many batch dims to pack";
+  return NULL;
+}
+
+static dt_status_t take(dt_program_t *program, dt_kernel_t *kernel, const dt_target_t *target,
+                        dt_kernel_t *before, uint32_t *n_before) {
+  contraction_t c;
+  *n_before = 0;
+  if (!roles(program, kernel, &c))
+    return NULL;
+  dt_dtype_t dtype = c.stage->folds.items[0].dtype;
+  size_t bytes = dt_dtype_size(dtype);
+  if (bytes != 4 && bytes != 8)
+    return NULL;
+  uint32_t size_class = bytes == 8;
+  const char *why = refusal(program, &c, target, size_class);
+  if (why) {
+    DT_LOG(DT_LOG_FUSION, 1, "%s: no matrix template: %s", kernel->name, why);
+    return NULL;
+  }
+  uint32_t width = target->matmul_width[size_class];
+  if (!rows_are_plain(program, &c))
+    DT_TRY(copy_rows(program, &c, &before[(*n_before)++]));
+  DT_TRY(pack_columns(program, &c, width, &before[(*n_before)++]));
+  dt_schedule_t schedule = {
+      .kind = DT_SCHEDULE_MATMUL,
+      .lanes = target->vector_bytes / (uint32_t)bytes,
+      .unroll = 1,
+      .block = 1,
+      .grain = 1,
+      .matmul = {.a = c.a, .b = c.b, .width = width, .rows = target->matmul_rows[size_class]}};
+  if (!DT_VEC_PUSH(program->arena, &kernel->schedules, schedule))
+    return DT_NO_MEMORY();
+  return dt__symenv_status(program->env);
+}
+
+dt_status_t dt__fuse_operands(dt_program_t *program, const dt_target_t *target) {
+  DT_VEC(dt_kernel_t) kernels = {0};
+  for (uint32_t k = 0; k < program->kernels.len; k++) {
+    dt_kernel_t before[2];
+    uint32_t n_before = 0;
+    DT_TRY(take(program, &program->kernels.items[k], target, before, &n_before));
+    for (uint32_t b = 0; b < n_before; b++)
+      if (!DT_VEC_PUSH(program->arena, &kernels, before[b]))
+        return DT_NO_MEMORY();
+    if (!DT_VEC_PUSH(program->arena, &kernels, program->kernels.items[k]))
+      return DT_NO_MEMORY();
+  }
+  program->kernels.items = kernels.items;
+  program->kernels.len = kernels.len;
+  program->kernels.cap = kernels.cap;
+  return NULL;
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dead code: stores nobody reads, instructions no result needs, empty stages, idle kernels. Runs from
+// the last kernel to the first, so one pass is enough. Checked indices (BIND) stay: they can fail.
+#include "fuse/body.h"
+#include "fuse/fuse.h"
+#include "fuse/prune.h"
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+static void mark(const dt_stage_t *stage, bool *live, uint32_t inst) {
+  if (inst != DT_NO_INST)
+    live[inst] = true;
+  (void)stage;
+}
+
+dt_status_t dt__prune_stage(dt_program_t *program, dt_stage_t *stage) {
+  uint32_t n = stage->insts.len;
+  bool *live = DT_ARENA_ARRAY(program->arena, bool, n + 1);
+  uint32_t *map = DT_ARENA_ARRAY(program->arena, uint32_t, n + 1);
+  if (!live || !map)
+    return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < stage->stores.len; k++)
+    mark(stage, live, stage->stores.items[k].value);
+  for (uint32_t k = 0; k < stage->folds.len; k++) {
+    mark(stage, live, stage->folds.items[k].value);
+    mark(stage, live, stage->folds.items[k].index);
+  }
+  for (uint32_t k = n; k-- > 0;) {
+    const dt_inst_t *inst = &stage->insts.items[k];
+    if (inst->kind == DT_INST_BIND)
+      live[k] = true;
+    if (!live[k])
+      continue;
+    for (int a = 0; a < 3; a++)
+      mark(stage, live, inst->args[a]);
+    mark(stage, live, inst->mask);
+  }
+  uint32_t kept = 0;
+  for (uint32_t k = 0; k < n; k++) {
+    if (!live[k])
+      continue;
+    dt_inst_t inst = stage->insts.items[k];
+    for (int a = 0; a < 3; a++)
+      inst.args[a] = inst.args[a] == DT_NO_INST ? DT_NO_INST : map[inst.args[a]];
+    inst.mask = inst.mask == DT_NO_INST ? DT_NO_INST : map[inst.mask];
+    map[k] = kept;
+    stage->insts.items[kept++] = inst;
+  }
+  stage->insts.len = kept;
+  for (uint32_t k = 0; k < stage->stores.len; k++)
+    stage->stores.items[k].value = map[stage->stores.items[k].value];
+  for (uint32_t k = 0; k < stage->folds.len; k++) {
+    dt_fold_t *fold = &stage->folds.items[k];
+    fold->value = map[fold->value];
+    fold->index = fold->index == DT_NO_INST ? DT_NO_INST : map[fold->index];
+  }
+  return NULL;
+}
+
+static bool stage_is_idle(const dt_stage_t *stage) {
+  if (stage->stores.len || stage->folds.len)
+    return false;
+  for (uint32_t k = 0; k < stage->insts.len; k++)
+    if (stage->insts.items[k].kind == DT_INST_BIND)
+      return false;
+  return true;
+}
+
+static bool row_is_used(const dt_kernel_t *kernel, uint32_t row) {
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    for (uint32_t k = 0; k < kernel->stages.items[s].insts.len; k++) {
+      const dt_inst_t *inst = &kernel->stages.items[s].insts.items[k];
+      if (inst->kind == DT_INST_ROW && inst->row == row)
+        return true;
+    }
+  return false;
+}
+
+// Loads of each buffer, counted afresh; a kernel's own are subtracted as its code goes.
+static void count_loads(const dt_kernel_t *kernel, uint32_t *loads, bool add) {
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    for (uint32_t k = 0; k < kernel->stages.items[s].insts.len; k++) {
+      const dt_inst_t *inst = &kernel->stages.items[s].insts.items[k];
+      if (inst->kind == DT_INST_LOAD)
+        loads[inst->buffer.id - 1] += add ? 1U : UINT32_MAX;
+    }
+}
+
+dt_status_t dt__prune_kernel(dt_program_t *program, dt_kernel_t *kernel, uint32_t *loads) {
+  for (uint32_t s = kernel->stages.len; s-- > 0;) {
+    dt_stage_t *stage = &kernel->stages.items[s];
+    uint32_t stores = 0, folds = 0;
+    for (uint32_t k = 0; k < stage->stores.len; k++) {
+      dt_buffer_id_t buffer = stage->stores.items[k].buffer;
+      if (loads[buffer.id - 1] || dt__buffer_visible(dt__program_buffer(program, buffer)))
+        stage->stores.items[stores++] = stage->stores.items[k];
+    }
+    stage->stores.len = stores;
+    for (uint32_t k = 0; k < stage->folds.len; k++)
+      if (row_is_used(kernel, stage->folds.items[k].row))
+        stage->folds.items[folds++] = stage->folds.items[k];
+    stage->folds.len = folds;
+    count_loads(kernel, loads, false);
+    DT_TRY(dt__prune_stage(program, stage));
+    count_loads(kernel, loads, true);
+  }
+  uint32_t kept = 0;
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    if (!stage_is_idle(&kernel->stages.items[s]))
+      kernel->stages.items[kept++] = kernel->stages.items[s];
+  kernel->stages.len = kept;
+  return NULL;
+}
+
+dt_status_t dt__fuse_prune(dt_program_t *program, const dt_target_t *target) {
+  (void)target;
+  uint32_t *loads = DT_ARENA_ARRAY(program->arena, uint32_t, program->buffers.len + 1);
+  if (!loads)
+    return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < program->kernels.len; k++)
+    count_loads(&program->kernels.items[k], loads, true);
+  for (uint32_t k = program->kernels.len; k-- > 0;)
+    DT_TRY(dt__prune_kernel(program, &program->kernels.items[k], loads));
+  uint32_t kept = 0;
+  for (uint32_t k = 0; k < program->kernels.len; k++)
+    if (program->kernels.items[k].stages.len)
+      program->kernels.items[kept++] = program->kernels.items[k];
+  program->kernels.len = kept;
+  return NULL;
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// How each kernel is run: loop order, the axis that vector lanes take, block and grain sizes. Meaning
+// does not change here; only cost does. Decided from how addresses move with each loop, which is known
+// for all sizes; extents count only where they are literals or have hints.
+#include "fuse/body.h"
+#include "fuse/fuse.h"
+#include "fuse/loops.h"
+#include "fuse/split_fold.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+#define TASK_WORK 16384 // element operations worth handing to another thread
+#define MAP_BLOCK 2048  // elements of a map in one grid item
+#define TILE_PANELS 4   // matrix tile: register tiles in each direction
+
+static int64_t likely(dt_program_t *program, dt_sym_t extent, int64_t otherwise) {
+  int64_t value = 0;
+  if (dt__sym_is_const(program->env, extent, &value) || dt__sym_hint(program->env, extent, &value))
+    return value > 1 ? value : 1;
+  return otherwise;
+}
+
+static bool has_inner_loops(const dt_kernel_t *kernel) {
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    if (kernel->stages.items[s].n_loops)
+      return true;
+  return false;
+}
+
+// ---- Vectors --------------------------------------------------------------------------------------
+
+// Lanes are counted in what kernels write: values that only index are split by the code generator.
+static uint32_t lanes_for(const dt_program_t *program, const dt_kernel_t *kernel,
+                          const dt_target_t *target) {
+  size_t widest = 4;
+  for (uint32_t s = 0; s < kernel->stages.len; s++) {
+    const dt_stage_t *stage = &kernel->stages.items[s];
+    for (uint32_t k = 0; k < stage->stores.len; k++) {
+      size_t size = dt_dtype_size(dt__program_buffer(program, stage->stores.items[k].buffer)->dtype);
+      widest = size > widest ? size : widest;
+    }
+    for (uint32_t k = 0; k < stage->folds.len; k++) {
+      size_t size = dt_dtype_size(stage->insts.items[stage->folds.items[k].value].dtype);
+      widest = size > widest ? size : widest;
+    }
+  }
+  return target->vector_bytes / (uint32_t)widest;
+}
+
+static uint32_t unroll_for(const dt_kernel_t *kernel) {
+  uint32_t insts = 0;
+  for (uint32_t s = 0; s < kernel->stages.len; s++) {
+    uint32_t cost = dt__stage_cost(&kernel->stages.items[s]) +
+                    dt__stage_loads(&kernel->stages.items[s]);
+    insts = cost > insts ? cost : insts;
+  }
+  return insts <= 6 ? 4 : insts <= 24 ? 2 : 1;
+}
+
+// ---- Loop order -----------------------------------------------------------------------------------
+
+// Higher is better: how well lanes over `var` read and write.
+static int64_t lane_score(dt_program_t *program, const dt_kernel_t *kernel, dt_sym_t var,
+                          dt_sym_t extent, uint32_t lanes) {
+  dt_step_count_t count = {0};
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    dt__count_steps(program, &kernel->stages.items[s], var, &count);
+  int64_t score = 4 * (int64_t)count.unit + 6 * (int64_t)count.unit_stores + count.none -
+                  4 * (int64_t)count.strided - 8 * (int64_t)count.strided_stores -
+                  6 * (int64_t)count.other;
+  int64_t size = 0;
+  if (dt__sym_is_const(program->env, extent, &size) && size < lanes)
+    score -= 8; // most lanes would be masked
+  return score;
+}
+
+// Puts the loop that lanes like best last; the others keep their order.
+static void order_loops(dt_program_t *program, dt_kernel_t *kernel, uint32_t lanes) {
+  if (kernel->n_loops < 2)
+    return;
+  uint32_t last = kernel->n_loops - 1, best = last;
+  int64_t best_score =
+      lane_score(program, kernel, kernel->vars[last], kernel->extents[last], lanes);
+  for (uint32_t v = last; v-- > 0;) {
+    int64_t score = lane_score(program, kernel, kernel->vars[v], kernel->extents[v], lanes);
+    if (score > best_score) {
+      best = v;
+      best_score = score;
+    }
+  }
+  dt_sym_t var = kernel->vars[best], extent = kernel->extents[best];
+  for (uint32_t v = best; v < last; v++) {
+    kernel->vars[v] = kernel->vars[v + 1];
+    kernel->extents[v] = kernel->extents[v + 1];
+  }
+  kernel->vars[last] = var;
+  kernel->extents[last] = extent;
+}
+
+// ---- Lanes over inner or outer loops ----------------------------------------------------------------
+
+static bool inner_lanes_win(dt_program_t *program, const dt_kernel_t *kernel, uint32_t lanes) {
+  if (kernel->n_loops == 0)
+    return true;
+  dt_step_count_t inner = {0}, outer = {0};
+  bool short_inner = true;
+  dt_sym_t last = kernel->vars[kernel->n_loops - 1];
+  for (uint32_t s = 0; s < kernel->stages.len; s++) {
+    const dt_stage_t *stage = &kernel->stages.items[s];
+    dt__count_steps(program, stage, last, &outer);
+    if (stage->n_loops == 0)
+      continue;
+    dt__count_steps(program, stage, stage->vars[stage->n_loops - 1], &inner);
+    int64_t size = 0;
+    if (!dt__sym_is_const(program->env, stage->extents[stage->n_loops - 1], &size) ||
+        size >= lanes / 2)
+      short_inner = false;
+  }
+  uint32_t bad_inner = inner.strided + inner.other, bad_outer = outer.strided + outer.other;
+  if (short_inner)
+    return false;
+  return bad_inner == 0 || bad_inner < bad_outer;
+}
+
+// ---- Schedules ------------------------------------------------------------------------------------
+
+static int64_t stage_work(dt_program_t *program, const dt_kernel_t *kernel) {
+  int64_t work = 0;
+  for (uint32_t s = 0; s < kernel->stages.len; s++) {
+    const dt_stage_t *stage = &kernel->stages.items[s];
+    int64_t each = 1 + dt__stage_cost(stage) / 4;
+    for (uint32_t v = 0; v < stage->n_loops && each < TASK_WORK; v++)
+      each *= likely(program, stage->extents[v], 128);
+    work += each;
+  }
+  return work > 0 ? work : 1;
+}
+
+static int64_t grain_for(int64_t item_work) {
+  return item_work >= TASK_WORK ? 1 : (TASK_WORK + item_work - 1) / item_work;
+}
+
+static void outer_lanes(dt_program_t *program, dt_kernel_t *kernel, dt_schedule_t *out) {
+  out->kind = DT_SCHEDULE_OUTER_LANES;
+  int64_t chunk = (int64_t)out->lanes * out->unroll, size = 0;
+  dt_sym_t extent = kernel->extents[kernel->n_loops - 1];
+  out->block = has_inner_loops(kernel) ? chunk : MAP_BLOCK;
+  if (dt__sym_is_const(program->env, extent, &size) && size < out->block)
+    out->block = (size + chunk - 1) / chunk * chunk;
+  if (out->block < chunk)
+    out->block = chunk;
+  int64_t width = likely(program, extent, out->block);
+  out->grain = grain_for(stage_work(program, kernel) * (width < out->block ? width : out->block));
+}
+
+static void inner_lanes(dt_program_t *program, dt_kernel_t *kernel, dt_schedule_t *out) {
+  out->kind = DT_SCHEDULE_INNER_LANES;
+  out->block = 1;
+  out->grain = grain_for(stage_work(program, kernel));
+}
+
+static dt_status_t schedule_loops(dt_program_t *program, dt_kernel_t *kernel,
+                                  const dt_target_t *target) {
+  uint32_t lanes = lanes_for(program, kernel, target);
+  dt_schedule_t schedule = {.lanes = lanes, .unroll = 1, .block = 1, .grain = 1};
+  bool inner = has_inner_loops(kernel);
+  if (!inner || !inner_lanes_win(program, kernel, lanes))
+    order_loops(program, kernel, lanes);
+  DT_TRY(dt__merge_outer_loops(program, kernel, kernel->n_loops));
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    DT_TRY(dt__merge_inner_loops(program, &kernel->stages.items[s]));
+  schedule.unroll = unroll_for(kernel);
+  if (inner && inner_lanes_win(program, kernel, lanes)) {
+    inner_lanes(program, kernel, &schedule);
+  } else if (kernel->n_loops) {
+    outer_lanes(program, kernel, &schedule);
+  } else {
+    schedule.kind = DT_SCHEDULE_SERIAL;
+    schedule.lanes = schedule.unroll = 1;
+  }
+  return DT_VEC_PUSH(program->arena, &kernel->schedules, schedule) ? NULL : DT_NO_MEMORY();
+}
+
+// Batch loops that B does not know join m, so that short sequences still fill register tiles.
+static dt_status_t schedule_matmul(dt_program_t *program, dt_kernel_t *kernel) {
+  DT_TRY(dt__merge_outer_loops(program, kernel, kernel->n_loops - 1));
+  dt_schedule_t *schedule = &kernel->schedules.items[0];
+  uint32_t a = 0, b = 0;
+  if (!dt__kernel_is_contraction(kernel, &a, &b))
+    return DT_FAIL(DT_E_INTERNAL, "fuse: %s lost its matrix form", kernel->name);
+  schedule->matmul.tile_rows = TILE_PANELS * schedule->matmul.rows;
+  schedule->matmul.tile_cols = TILE_PANELS * schedule->matmul.width;
+  int64_t work = likely(program, kernel->stages.items[0].extents[0], 128) *
+                 (int64_t)schedule->matmul.tile_cols;
+  schedule->grain = grain_for(work * 4 / (int64_t)schedule->lanes);
+  return NULL;
+}
+
+dt_status_t dt__fuse_schedule(dt_program_t *program, const dt_target_t *target) {
+  DT_TRY(dt__split_folds(program, target));
+  for (uint32_t k = 0; k < program->kernels.len; k++) {
+    dt_kernel_t *kernel = &program->kernels.items[k];
+    if (kernel->schedules.len)
+      DT_TRY(schedule_matmul(program, kernel));
+    else
+      DT_TRY(schedule_loops(program, kernel, target));
+  }
+  return dt__symenv_status(program->env);
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// See split_fold.h.
+//
+//   r = fold_k f(k), k < n      becomes      p[c] = fold_j f(c*L + j) or identity past n,  c < ceil(n/L)
+//                                            r    = fold_c p[c]
+#include "fuse/split_fold.h"
+
+#include "fuse/body.h"
+#include "fuse/loops.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+
+#include <math.h>
+#include <string.h>
+
+#define CHUNK 8192     // elements of one partial fold
+#define FEW_OUTER 4    // outer iterations that leave threads idle
+
+static bool few_outer(dt_program_t *program, const dt_kernel_t *kernel) {
+  int64_t total = 1;
+  for (uint32_t v = 0; v < kernel->n_loops; v++) {
+    int64_t size = 0;
+    if (!dt__sym_is_const(program->env, kernel->extents[v], &size) || size > FEW_OUTER)
+      return false;
+    total *= size;
+  }
+  return total <= FEW_OUTER;
+}
+
+static bool splittable(dt_program_t *program, const dt_kernel_t *kernel) {
+  if (kernel->schedules.len || kernel->stages.len == 0 || !few_outer(program, kernel) ||
+      kernel->n_loops + 1 > DT_MAX_RANK)
+    return false;
+  const dt_stage_t *stage = &kernel->stages.items[0];
+  if (stage->n_loops != 1 || stage->folds.len == 0 || stage->stores.len)
+    return false;
+  int64_t size = 0;
+  if (dt__sym_is_const(program->env, stage->extents[0], &size) && size < 2 * CHUNK)
+    return false;
+  for (uint32_t f = 0; f < stage->folds.len; f++)
+    if (stage->folds.items[f].kind >= DT_FOLD_ARGMAX)
+      return false;
+  for (uint32_t i = 0; i < stage->insts.len; i++)
+    if (stage->insts.items[i].kind == DT_INST_BIND || stage->insts.items[i].kind == DT_INST_ROW)
+      return false;
+  for (uint32_t s = 1; s < kernel->stages.len; s++)
+    if (kernel->stages.items[s].n_loops)
+      return false; // rows that are walked again: splitting the first walk alone gains little
+  return true;
+}
+
+static dt_status_t add_inst(dt_program_t *program, dt_stage_t *stage, dt_inst_t inst,
+                            uint32_t *out) {
+  for (int k = 0; k < 3; k++)
+    if (inst.kind != DT_INST_SCALAR)
+      inst.args[k] = DT_NO_INST;
+  if (inst.kind != DT_INST_LOAD || inst.mask == 0)
+    inst.mask = DT_NO_INST;
+  return dt__stage_add(program, stage, &inst, out);
+}
+
+// The value that changes no fold of this kind.
+static dt_status_t identity(dt_program_t *program, dt_stage_t *stage, dt_fold_kind_t kind,
+                            dt_dtype_t dtype, uint32_t *out) {
+  bool is_float = dtype == DT_F32 || dtype == DT_F64;
+  int bits = (int)dt_dtype_size(dtype) * 8;
+  bool is_unsigned = dtype >= DT_U8 && dtype <= DT_U64;
+  int64_t most = (int64_t)(UINT64_MAX >> (65 - bits));
+  int64_t low = is_unsigned ? 0 : -most - 1;
+  int64_t high = is_unsigned ? (int64_t)(UINT64_MAX >> (64 - bits)) : most;
+  dt_scalar_t value = {.i = 0};
+  switch (kind) {
+  case DT_FOLD_PROD:
+    value = is_float ? (dt_scalar_t){.f = 1} : (dt_scalar_t){.i = 1};
+    break;
+  case DT_FOLD_MAX:
+    value = is_float ? (dt_scalar_t){.f = -INFINITY} : (dt_scalar_t){.i = low};
+    break;
+  case DT_FOLD_MIN:
+    value = is_float ? (dt_scalar_t){.f = INFINITY} : (dt_scalar_t){.i = high};
+    break;
+  case DT_FOLD_ALL:
+    value.i = 1;
+    break;
+  default: // SUM of floats starts at 0.0, which is all zero bits; ANY at false
+    break;
+  }
+  return add_inst(program, stage, (dt_inst_t){.kind = DT_INST_CONST, .dtype = dtype, .value = value},
+                  out);
+}
+
+// The kernel of partial folds. `partials[f]` receives the buffer of each.
+static dt_status_t make_partial(dt_program_t *program, const dt_kernel_t *kernel, dt_sym_t chunks,
+                                dt_buffer_id_t *partials, dt_kernel_t *out) {
+  dt_symenv_t *env = program->env;
+  const dt_stage_t *from = &kernel->stages.items[0];
+  dt_sym_t length = dt__sym_const(env, CHUNK);
+  *out = (dt_kernel_t){.name = kernel->name, .n_loops = kernel->n_loops};
+  memcpy(out->vars, kernel->vars, sizeof(out->vars));
+  memcpy(out->extents, kernel->extents, sizeof(out->extents));
+  dt_sym_t chunk = dt__sym_new_loop(env, chunks), j = dt__sym_new_loop(env, length);
+  out->vars[out->n_loops] = chunk;
+  out->extents[out->n_loops++] = chunks;
+  out->n_rows = from->folds.len;
+  dt_stage_t fold = {.n_loops = 1, .vars = {j}, .extents = {length}}, store = {0};
+  dt_sym_t at = dt__sym_add(env, dt__sym_mul(env, chunk, length), j);
+  dt_body_copy_t copy = {.program = program, .into = &fold, .from = from, .mask = DT_NO_INST};
+  dt_inst_t inside = {.kind = DT_INST_INDEX,
+                      .dtype = DT_BOOL,
+                      .sym = dt__sym_lt(env, at, from->extents[0])};
+  DT_TRY(add_inst(program, &fold, inside, &copy.mask));
+  uint32_t mask = copy.mask;
+  DT_TRY(dt__body_rename(&copy, from->vars[0], at));
+  DT_TRY(dt__body_copy(&copy));
+  for (uint32_t f = 0; f < from->folds.len; f++) {
+    dt_fold_t part = from->folds.items[f];
+    uint32_t none = 0, row = 0;
+    DT_TRY(identity(program, &fold, part.kind, from->insts.items[part.value].dtype, &none));
+    dt_inst_t pick = {.kind = DT_INST_SCALAR,
+                      .dtype = from->insts.items[part.value].dtype,
+                      .op = DT_SCALAR_where,
+                      .args = {mask, copy.map[part.value], none}};
+    DT_TRY(add_inst(program, &fold, pick, &part.value));
+    part.row = f;
+    dt_buffer_t buffer = {.kind = DT_BUFFER_TEMP, .dtype = part.dtype, .rank = out->n_loops};
+    memcpy(buffer.sizes, out->extents, out->n_loops * sizeof(dt_sym_t));
+    DT_TRY(dt__program_add_buffer(program, &buffer, &partials[f]));
+    DT_TRY(add_inst(program, &store,
+                    (dt_inst_t){.kind = DT_INST_ROW, .dtype = part.dtype, .row = f}, &row));
+    dt_sym_t *index = DT_ARENA_ARRAY(program->arena, dt_sym_t, out->n_loops);
+    if (!index || !DT_VEC_PUSH(program->arena, &fold.folds, part))
+      return DT_NO_MEMORY();
+    memcpy(index, out->vars, out->n_loops * sizeof(*index));
+    dt_store_t to = {.buffer = partials[f], .index = index, .value = row};
+    if (!DT_VEC_PUSH(program->arena, &store.stores, to))
+      return DT_NO_MEMORY();
+  }
+  if (!DT_VEC_PUSH(program->arena, &out->stages, fold) ||
+      !DT_VEC_PUSH(program->arena, &out->stages, store))
+    return DT_NO_MEMORY();
+  return dt__symenv_status(env);
+}
+
+// Stage 0 of the kernel becomes the fold over chunks.
+static dt_status_t refold(dt_program_t *program, dt_kernel_t *kernel, dt_sym_t chunks,
+                          const dt_buffer_id_t *partials) {
+  dt_stage_t *stage = &kernel->stages.items[0];
+  dt_sym_t c = dt__sym_new_loop(program->env, chunks);
+  dt_stage_t fresh = {.n_loops = 1, .vars = {c}, .extents = {chunks}};
+  for (uint32_t f = 0; f < stage->folds.len; f++) {
+    dt_fold_t fold = stage->folds.items[f];
+    dt_sym_t *index = DT_ARENA_ARRAY(program->arena, dt_sym_t, kernel->n_loops + 1);
+    if (!index)
+      return DT_NO_MEMORY();
+    memcpy(index, kernel->vars, kernel->n_loops * sizeof(*index));
+    index[kernel->n_loops] = c;
+    dt_inst_t load = {
+        .kind = DT_INST_LOAD, .dtype = fold.dtype, .buffer = partials[f], .index = index};
+    DT_TRY(add_inst(program, &fresh, load, &fold.value));
+    if (!DT_VEC_PUSH(program->arena, &fresh.folds, fold))
+      return DT_NO_MEMORY();
+  }
+  *stage = fresh;
+  return NULL;
+}
+
+dt_status_t dt__split_folds(dt_program_t *program, const dt_target_t *target) {
+  (void)target;
+  DT_VEC(dt_kernel_t) kernels = {0};
+  for (uint32_t k = 0; k < program->kernels.len; k++) {
+    dt_kernel_t kernel = program->kernels.items[k];
+    if (kernel.schedules.len == 0 && kernel.stages.len && few_outer(program, &kernel))
+      DT_TRY(dt__merge_inner_loops(program, &kernel.stages.items[0]));
+    if (splittable(program, &kernel)) {
+      dt_kernel_t partial;
+      const dt_stage_t *stage = &kernel.stages.items[0];
+      dt_sym_t chunks = dt__sym_ceildiv(program->env, stage->extents[0],
+                                        dt__sym_const(program->env, CHUNK));
+      dt_buffer_id_t *partials =
+          DT_ARENA_ARRAY(program->arena, dt_buffer_id_t, stage->folds.len);
+      if (!partials)
+        return DT_NO_MEMORY();
+      DT_TRY(make_partial(program, &kernel, chunks, partials, &partial));
+      DT_TRY(refold(program, &kernel, chunks, partials));
+      DT_LOG(DT_LOG_FUSION, 1, "%s folds in two steps", kernel.name);
+      if (!DT_VEC_PUSH(program->arena, &kernels, partial))
+        return DT_NO_MEMORY();
+    }
+    if (!DT_VEC_PUSH(program->arena, &kernels, kernel))
+      return DT_NO_MEMORY();
+  }
+  program->kernels.items = kernels.items;
+  program->kernels.len = kernels.len;
+  program->kernels.cap = kernels.cap;
+  return dt__symenv_status(program->env);
+}

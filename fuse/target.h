@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// What fusion and scheduling need to know of a device: numbers, no code. Filled by a backend.
+#ifndef DT_FUSE_TARGET_H
+#define DT_FUSE_TARGET_H
+
+#include "ductile/base.h"
+
+typedef struct dt_target_t {
+  dt_device_t device;
+  char cpu[64];            // code generator's CPU name
+  char features[2048];     // its feature string
+  uint32_t vector_bytes;   // preferred vector width: 16, 32 or 64
+  uint32_t vector_registers; // 16 or 32
+  bool masked_memory;      // masked loads and stores cost about as much as plain ones
+  bool fma;
+  uint32_t threads;        // that will run kernels
+  int64_t l1_bytes, l2_bytes; // of one core
+  // Matrix template, by element bytes (index 0: 4 bytes, 1: 8 bytes): rows and columns (elements, a
+  // multiple of the lanes) of the register tile; 0: no template.
+  uint32_t matmul_rows[2], matmul_width[2];
+} dt_target_t;
+
+#endif // DT_FUSE_TARGET_H

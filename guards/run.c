@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// Running guard programs: one pass over the records, no allocation. The kinds are rows of
+// guard_kinds.def; expressions run on a small stack machine that agrees with dt__sym_eval.
+#include "guards/record.h"
+
+#include <string.h>
+
+// ---- Expressions --------------------------------------------------------------------------------
+typedef __int128 wide_t;
+
+typedef struct stack_t {
+  wide_t value[DT_GUARD_MAX_STACK];
+  bool valid[DT_GUARD_MAX_STACK]; // false: no value (overflow, division by 0)
+  uint32_t n;
+} stack_t;
+
+static bool fits(wide_t x) { return x == (wide_t)(int64_t)x; }
+
+static int64_t floordiv(int64_t a, int64_t b) {
+  int64_t q = a / b;
+  return a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
+}
+
+// Operations on two values; false: the result has none.
+static bool apply(dt_sym_op_t op, wide_t x, wide_t y, wide_t *out) {
+  int64_t a = (int64_t)x, b = (int64_t)y; // only sums and products take wider operands
+  switch (op) {
+  case DT_SYM_ADD:
+    return !__builtin_add_overflow(x, y, out);
+  case DT_SYM_MUL:
+    return !__builtin_mul_overflow(x, y, out);
+  case DT_SYM_FLOORDIV:
+  case DT_SYM_MOD:
+    *out = 0;
+    if (b == 0)
+      return false;
+    if (a == INT64_MIN && b == -1)
+      return op == DT_SYM_MOD;
+    *out = op == DT_SYM_MOD ? a - floordiv(a, b) * b : floordiv(a, b);
+    return true;
+  case DT_SYM_MIN:
+    *out = a < b ? a : b;
+    return true;
+  case DT_SYM_MAX:
+    *out = a > b ? a : b;
+    return true;
+  case DT_SYM_EQ:
+    *out = a == b;
+    return true;
+  case DT_SYM_NE:
+    *out = a != b;
+    return true;
+  case DT_SYM_LT:
+    *out = a < b;
+    return true;
+  case DT_SYM_LE:
+    *out = a <= b;
+    return true;
+  default:
+    return false;
+  }
+}
+
+// `and` is false as soon as one side is, whether the other has a value or not; `or` the same way.
+static void apply_junction(stack_t *stack, bool deciding) {
+  uint32_t k = stack->n - 2;
+  bool decided = (stack->valid[k] && (stack->value[k] != 0) == deciding) ||
+                 (stack->valid[k + 1] && (stack->value[k + 1] != 0) == deciding);
+  stack->valid[k] = decided || (stack->valid[k] && stack->valid[k + 1]);
+  stack->value[k] = decided ? deciding : !deciding;
+  stack->n--;
+}
+
+// Only the side that is chosen needs a value.
+static void apply_select(stack_t *stack) {
+  uint32_t k = stack->n - 3;
+  uint32_t chosen = stack->value[k] != 0 ? k + 1 : k + 2;
+  stack->valid[k] = stack->valid[k] && stack->valid[chosen];
+  stack->value[k] = stack->value[chosen];
+  stack->n -= 2;
+}
+
+static void push(stack_t *stack, int64_t value) {
+  stack->value[stack->n] = value;
+  stack->valid[stack->n++] = true;
+}
+
+static void run_step(const dt_guard_step_t *step, const int64_t *symbols, stack_t *stack) {
+  switch (step->op) {
+  case DT_SYM_CONST:
+    push(stack, step->value);
+    return;
+  case DT_SYM_SYMBOL:
+    push(stack, symbols[step->symbol]);
+    return;
+  case DT_GUARD_OP_NARROW:
+    stack->valid[stack->n - 1] = stack->valid[stack->n - 1] && fits(stack->value[stack->n - 1]);
+    return;
+  case DT_SYM_NOT:
+    stack->value[stack->n - 1] = stack->value[stack->n - 1] == 0;
+    return;
+  case DT_SYM_AND:
+  case DT_SYM_OR:
+    apply_junction(stack, step->op == DT_SYM_OR);
+    return;
+  case DT_SYM_SELECT:
+    apply_select(stack);
+    return;
+  default: {
+    uint32_t k = stack->n - 2;
+    stack->valid[k] =
+        stack->valid[k] && stack->valid[k + 1] &&
+        apply((dt_sym_op_t)step->op, stack->value[k], stack->value[k + 1], &stack->value[k]);
+    stack->n--;
+    return;
+  }
+  }
+}
+
+bool dt__guard_eval(const dt_guard_step_t *steps, uint32_t n, const int64_t *symbols,
+                    int64_t *out) {
+  stack_t stack;
+  stack.n = 0;
+  for (uint32_t k = 0; k < n; k++)
+    run_step(&steps[k], symbols, &stack);
+  *out = (int64_t)stack.value[0];
+  return stack.valid[0];
+}
+
+// ---- Kinds --------------------------------------------------------------------------------------
+typedef struct run_t {
+  const dt_guards_t *guards;
+  dt_tensor_t *const *inputs;
+  int64_t *sym;
+} run_t;
+
+static inline const dt_tensor_t *tensor_of(const run_t *run, const dt_guard_t *g) {
+  return run->inputs[g->input];
+}
+
+// Nobody steps along a dim of one element, or anywhere in a tensor without elements.
+static inline bool no_step(const dt_tensor_t *t, uint32_t dim) {
+  return t->sizes[dim] <= 1 || t->count == 0;
+}
+
+static inline bool check_header(const run_t *run, const dt_guard_t *g) {
+  const dt_tensor_t *t = tensor_of(run, g);
+  return (dt__guard_key(t->dtype, t->device, t->rank, t->contiguous) & g->b) == g->a;
+}
+
+static inline bool check_size_const(const run_t *run, const dt_guard_t *g) {
+  return tensor_of(run, g)->sizes[g->dim] == g->a;
+}
+
+static inline bool check_stride_const(const run_t *run, const dt_guard_t *g) {
+  const dt_tensor_t *t = tensor_of(run, g);
+  return t->strides[g->dim] == g->a || no_step(t, g->dim);
+}
+
+static inline bool check_bind_size(const run_t *run, const dt_guard_t *g) {
+  run->sym[g->at] = tensor_of(run, g)->sizes[g->dim];
+  return true;
+}
+
+static inline bool check_bind_stride(const run_t *run, const dt_guard_t *g) {
+  run->sym[g->at] = tensor_of(run, g)->strides[g->dim];
+  return true;
+}
+
+static inline bool check_size_symbol(const run_t *run, const dt_guard_t *g) {
+  return tensor_of(run, g)->sizes[g->dim] == run->sym[g->at];
+}
+
+static inline bool check_stride_symbol(const run_t *run, const dt_guard_t *g) {
+  const dt_tensor_t *t = tensor_of(run, g);
+  return t->strides[g->dim] == run->sym[g->at] || no_step(t, g->dim);
+}
+
+static inline bool check_symbol_range(const run_t *run, const dt_guard_t *g) {
+  return g->a <= run->sym[g->at] && run->sym[g->at] <= g->b;
+}
+
+static inline bool check_symbol_not(const run_t *run, const dt_guard_t *g) {
+  return run->sym[g->at] != g->a;
+}
+
+static inline bool check_symbol_mod(const run_t *run, const dt_guard_t *g) {
+  int64_t rest = run->sym[g->at] % g->a; // a > 0
+  return (rest < 0 ? rest + g->a : rest) == g->b;
+}
+
+static inline bool check_symbols_eq(const run_t *run, const dt_guard_t *g) {
+  return run->sym[g->at] == run->sym[g->other];
+}
+
+static inline bool check_symbols_ne(const run_t *run, const dt_guard_t *g) {
+  return run->sym[g->at] != run->sym[g->other];
+}
+
+static inline bool check_symbols_lt(const run_t *run, const dt_guard_t *g) {
+  return run->sym[g->at] < run->sym[g->other];
+}
+
+static inline bool check_symbols_le(const run_t *run, const dt_guard_t *g) {
+  return run->sym[g->at] <= run->sym[g->other];
+}
+
+static bool value_of(const run_t *run, const dt_guard_t *g, int64_t *out) {
+  return dt__guard_eval(run->guards->steps + g->at, g->other, run->sym, out);
+}
+
+static bool check_size_expr(const run_t *run, const dt_guard_t *g) {
+  int64_t value;
+  return value_of(run, g, &value) && tensor_of(run, g)->sizes[g->dim] == value;
+}
+
+static bool check_stride_expr(const run_t *run, const dt_guard_t *g) {
+  const dt_tensor_t *t = tensor_of(run, g);
+  int64_t value;
+  return no_step(t, g->dim) || (value_of(run, g, &value) && t->strides[g->dim] == value);
+}
+
+static bool check_expr(const run_t *run, const dt_guard_t *g) {
+  int64_t value;
+  return value_of(run, g, &value) && value != 0;
+}
+
+static inline bool check(const run_t *run, const dt_guard_t *g) {
+  switch ((dt_guard_kind_t)g->kind) {
+#define GUARD_KIND(id, can_fail, doc)                                                              \
+  case DT_GUARD_##id:                                                                              \
+    return check_##id(run, g);
+#include "guards/guard_kinds.def"
+  case DT_GUARD_KIND_COUNT:
+    break;
+  }
+  return false;
+}
+
+bool dt__guard_check(const dt_guards_t *guards, const dt_guard_t *guard,
+                     dt_tensor_t *const *inputs, int64_t *symbols) {
+  run_t run = {guards, inputs, symbols};
+  return check(&run, guard);
+}
+
+bool dt__guards_run(const dt_guards_t *guards, dt_tensor_t *const *inputs, int64_t *symbols) {
+  run_t run = {guards, inputs, symbols};
+  if (guards->clear)
+    memset(symbols, 0, guards->n_symbols * sizeof(*symbols));
+  const dt_guard_t *end = guards->records + guards->n_records;
+  for (const dt_guard_t *g = guards->records; g != end; g++) {
+    if (!check(&run, g))
+      return false;
+  }
+  return true;
+}

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ductile: compiles tensor programs when they are called, for sizes that change from call to call.
+// Includes the whole stable API; README.md has a complete example.
+#ifndef DUCTILE_DUCTILE_H
+#define DUCTILE_DUCTILE_H
+
+#include "ductile/base.h"
+#include "ductile/function.h"
+#include "ductile/tensor.h"
+#include "ductile/trace.h"
+
+#endif // DUCTILE_DUCTILE_H

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensors: typed, strided views of memory that the caller lends or Ductile owns.
+#ifndef DUCTILE_TENSOR_H
+#define DUCTILE_TENSOR_H
+
+#include "ductile/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// A tensor: dtype, sizes, strides (in elements), and a share in its storage. Reference-counted; the
+// metadata never changes except through dt_tensor_rebind.
+typedef struct dt_tensor dt_tensor_t;
+
+// What a tensor over borrowed memory looks like. Valid when zeroed apart from dtype, rank and data.
+typedef struct dt_tensor_desc_t {
+  uint32_t struct_size;   // sizeof(dt_tensor_desc_t); 0 is taken as the size of version 0.1
+  dt_dtype_t dtype;       // required
+  dt_device_t device;     // 0: host memory
+  uint32_t rank;          // 0 to DT_MAX_RANK; 0 is a scalar
+  const int64_t *sizes;   // `rank` sizes, each in [0, DT_SIZE_LIMIT); copied
+  const int64_t *strides; // `rank` strides in elements, may be 0 or negative; NULL: contiguous
+  void *data;             // address of element (0, …, 0), aligned to its dtype; may be NULL only when
+                          // the tensor has no elements
+  void (*release)(void *user); // called once when the last reference goes; NULL: nothing to do
+  void *user;
+} dt_tensor_desc_t;
+
+// Makes a tensor over the caller's memory, which must stay valid until `release` runs (or, without
+// `release`, until the last reference goes). On failure *out is NULL and `release` is not called.
+// DT_E_ARGUMENT, DT_E_DTYPE, DT_E_SHAPE (negative or too large sizes, bytes at or over
+// DT_SIZE_LIMIT), DT_E_NO_MEMORY, DT_E_UNSUPPORTED (device). [any]
+DT_API dt_status_t dt_tensor_create(const dt_tensor_desc_t *desc, dt_tensor_t **out) DT_MUST_USE;
+
+// Makes a contiguous tensor with memory of its own (64-byte aligned, contents undefined). [any]
+DT_API dt_status_t dt_tensor_create_empty(dt_dtype_t dtype, uint32_t rank, const int64_t *sizes,
+                                          dt_tensor_t **out) DT_MUST_USE;
+
+// Points a tensor made by dt_tensor_create at other memory or other sizes without allocating: for
+// callers that reuse one handle. The old memory's `release` runs. Must not race with any use of
+// this tensor. On failure the tensor is unchanged. [external]
+DT_API dt_status_t dt_tensor_rebind(dt_tensor_t *tensor, const dt_tensor_desc_t *desc) DT_MUST_USE;
+
+DT_API void dt_tensor_retain(dt_tensor_t *tensor);  // NULL allowed [any]
+DT_API void dt_tensor_release(dt_tensor_t *tensor); // NULL allowed [any]
+
+// Getters borrow. [any]
+DT_API dt_dtype_t dt_tensor_dtype(const dt_tensor_t *tensor);
+DT_API dt_device_t dt_tensor_device(const dt_tensor_t *tensor);
+DT_API uint32_t dt_tensor_rank(const dt_tensor_t *tensor);
+DT_API const int64_t *dt_tensor_sizes(const dt_tensor_t *tensor);   // `rank` values
+DT_API const int64_t *dt_tensor_strides(const dt_tensor_t *tensor); // `rank` values, elements
+DT_API void *dt_tensor_data(const dt_tensor_t *tensor);             // element (0, …, 0)
+DT_API int64_t dt_tensor_count(const dt_tensor_t *tensor);          // number of elements
+
+#ifdef __cplusplus
+}
+#endif
+#endif // DUCTILE_TENSOR_H

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// The evaluator's loop over nodes, its leaves, and the walks that other files use.
+#include "lower/graph/eval.h"
+
+#include "lower/graph/eval_private.h"
+#include "runtime/base/dtype.h"
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+#define MAX_ELEMENTS ((int64_t)1 << 31)
+
+dt_status_t dt__eval_sym(const dt_eval_t *e, dt_sym_t sym, int64_t *out) {
+  if (dt__sym_eval(e->graph->env, sym, e->symbols, out))
+    return NULL;
+  *out = 0;
+  return DT_FAIL(DT_E_SHAPE, "a size has no value (overflow or division by 0)");
+}
+
+dt_status_t dt__eval_misfit(const dt_node_t *node, const char *what) {
+  return DT_FAIL(DT_E_SHAPE, "%s: %s; the symbols' values break a guard",
+                 dt__op_info(node->op)->name, what);
+}
+
+// ---- Walks and rows -----------------------------------------------------------------------------
+dt_walk_t dt__walk_begin(uint32_t rank, const int64_t *sizes, const int64_t *strides) {
+  dt_walk_t walk = {.rank = rank};
+  if (rank) {
+    memcpy(walk.sizes, sizes, rank * sizeof(*sizes));
+    memcpy(walk.strides, strides, rank * sizeof(*strides));
+  }
+  return walk;
+}
+
+void dt__walk_next(dt_walk_t *walk) {
+  for (uint32_t k = walk->rank; k-- > 0;) {
+    walk->offset += walk->strides[k];
+    if (++walk->index[k] < walk->sizes[k])
+      return;
+    walk->offset -= walk->strides[k] * walk->sizes[k];
+    walk->index[k] = 0;
+  }
+}
+
+void dt__eval_strides(const dt_eval_value_t *value, int64_t *strides) {
+  int64_t stride = 1;
+  for (uint32_t k = value->rank; k-- > 0;) {
+    strides[k] = stride;
+    stride *= value->sizes[k]; // within the element limit, or 0
+  }
+}
+
+uint32_t dt__eval_axes(const dt_node_t *node) {
+  uint32_t bits = 0;
+  for (uint32_t k = 0; k < node->attrs->n_axes; k++)
+    bits |= 1u << node->attrs->axes[k];
+  return bits;
+}
+
+dt_status_t dt__eval_rows(const dt_eval_t *e, const dt_node_t *node, uint32_t folded,
+                          dt_eval_value_t *out, dt_row_fn_t fn) {
+  const dt_eval_value_t *in = dt__eval_in(e, node, 0);
+  int64_t strides[DT_MAX_RANK], sizes[2][DT_MAX_RANK], steps[2][DT_MAX_RANK];
+  int64_t counts[2] = {1, 1};
+  uint32_t ranks[2] = {0, 0};
+  dt__eval_strides(in, strides);
+  for (uint32_t k = 0; k < in->rank; k++) {
+    uint32_t side = (folded >> k) & 1u;
+    sizes[side][ranks[side]] = in->sizes[k];
+    steps[side][ranks[side]++] = strides[k];
+    // Either product may be large where the other is 0; then there is nothing to visit.
+    if (!dt__mul_i64(counts[side], in->sizes[k], &counts[side]))
+      return DT_FAIL(DT_E_LIMIT, "too many elements");
+  }
+  if (counts[0] == 0)
+    return NULL;
+  if (counts[0] > out->count && counts[1] > 0)
+    return dt__eval_misfit(node, "rows do not fit the result");
+  if (counts[1] > MAX_ELEMENTS)
+    return DT_FAIL(DT_E_LIMIT, "too many elements");
+  dt_row_t row = {.e = e, .node = node, .out = out, .n = counts[1]};
+  int64_t *at = DT_ARENA_ARRAY(e->arena, int64_t, row.n);
+  row.x = DT_ARENA_ARRAY(e->arena, dt_approx_t, row.n);
+  row.at = at;
+  if (!at || !row.x)
+    return DT_NO_MEMORY();
+  dt_walk_t outer = dt__walk_begin(ranks[0], sizes[0], steps[0]);
+  for (row.index = 0; row.index < counts[0]; row.index++, dt__walk_next(&outer)) {
+    dt_walk_t inner = dt__walk_begin(ranks[1], sizes[1], steps[1]);
+    for (int64_t k = 0; k < row.n; k++, dt__walk_next(&inner)) {
+      at[k] = outer.offset + inner.offset;
+      row.x[k] = dt__eval_at(in, at[k]);
+    }
+    fn(&row);
+  }
+  return NULL;
+}
+
+// ---- Leaves -------------------------------------------------------------------------------------
+static void load(dt_eval_value_t *out, const void *data, const int64_t *strides) {
+  if (out->count == 0)
+    return;
+  int64_t bytes = (int64_t)dt_dtype_size(out->dtype);
+  dt_walk_t walk = dt__walk_begin(out->rank, out->sizes, strides);
+  for (int64_t k = 0; k < out->count; k++, dt__walk_next(&walk))
+    out->data[k] = dt__scalar_load(out->dtype, (const char *)data + walk.offset * bytes);
+}
+
+dt_status_t dt__eval_input(const dt_eval_t *e, const dt_node_t *node, dt_eval_value_t *out) {
+  const dt_eval_arg_t *arg = &e->args[node->attrs->index];
+  for (uint32_t k = 0; k < out->rank; k++) {
+    if (arg->sizes[k] != out->sizes[k])
+      return DT_FAIL(DT_E_SHAPE, "argument %u: size %u is %lld, the symbols' values say %lld",
+                     node->attrs->index, k, (long long)arg->sizes[k], (long long)out->sizes[k]);
+  }
+  load(out, arg->data, arg->strides);
+  return NULL;
+}
+
+dt_status_t dt__eval_constant(const dt_eval_t *e, const dt_node_t *node, dt_eval_value_t *out) {
+  int64_t strides[DT_MAX_RANK];
+  dt__eval_strides(out, strides);
+  load(out, e->graph->constants.items[node->attrs->index].data, strides);
+  return NULL;
+}
+
+dt_status_t dt__eval_scalar(const dt_eval_t *e, const dt_node_t *node, dt_eval_value_t *out) {
+  (void)e;
+  if (dt__dtype_is_float(out->dtype))
+    out->data[0] =
+        dt__scalar_cast(DT_F64, out->dtype, (dt_scalar_t){.f = node->attrs->floats[0]});
+  else
+    out->data[0].i = node->attrs->ints[0];
+  return NULL;
+}
+
+dt_status_t dt__eval_size(const dt_eval_t *e, const dt_node_t *node, dt_eval_value_t *out) {
+  return dt__eval_sym(e, node->attrs->syms[0], &out->data[0].i);
+}
+
+dt_status_t dt__eval_iota(const dt_eval_t *e, const dt_node_t *node, dt_eval_value_t *out) {
+  (void)e;
+  int64_t none[DT_MAX_RANK] = {0};
+  dt_walk_t walk = dt__walk_begin(out->rank, out->sizes, none);
+  for (int64_t k = 0; k < out->count; k++, dt__walk_next(&walk)) {
+    dt_scalar_t index = {.i = walk.index[node->attrs->axes[0]]};
+    out->data[k] = dt__scalar_cast(DT_I64, out->dtype, index);
+  }
+  return NULL;
+}
+
+// ---- The loop -----------------------------------------------------------------------------------
+static const dt_eval_fn_t functions[DT_OP_COUNT] = {
+#define OP(name, arity, flags, dtype_rule, shape_rule, decompose, lower, eval, doc)                \
+  [DT_OP_##name] = dt__eval_##eval,
+#include "lower/graph/ops.def"
+};
+
+static dt_status_t make_room(const dt_eval_t *e, const dt_node_t *node, int64_t *left,
+                             dt_eval_value_t *out) {
+  bool empty = false;
+  out->dtype = node->dtype;
+  out->rank = node->rank;
+  out->count = 1;
+  for (uint32_t k = 0; k < node->rank; k++) {
+    DT_TRY(dt__eval_sym(e, node->sizes[k], &out->sizes[k]));
+    if (out->sizes[k] < 0 || out->sizes[k] >= DT_SIZE_LIMIT)
+      return DT_FAIL(DT_E_SHAPE, "size %u is %lld, which is not in [0, %lld)", k,
+                     (long long)out->sizes[k], (long long)DT_SIZE_LIMIT);
+    empty = empty || out->sizes[k] == 0;
+  }
+  for (uint32_t k = 0; k < node->rank && !empty; k++) {
+    if (!dt__mul_i64(out->count, out->sizes[k], &out->count) || out->count > *left)
+      return DT_FAIL(DT_E_LIMIT, "the evaluation has more than %lld elements",
+                     (long long)MAX_ELEMENTS);
+  }
+  if (empty)
+    out->count = 0;
+  *left -= out->count;
+  out->data = DT_ARENA_ARRAY(e->arena, dt_scalar_t, out->count);
+  if (e->bounds)
+    out->bound = DT_ARENA_ARRAY(e->arena, double, out->count);
+  return out->data && (out->bound || !e->bounds) ? NULL : DT_NO_MEMORY();
+}
+
+// Marks what outputs need; inputs of a node come before it, so one pass from the end does.
+static dt_status_t find_needed(const dt_graph_t *graph, dt_arena_t *arena, bool **out) {
+  bool *needed = DT_ARENA_ARRAY(arena, bool, graph->nodes.len + 1);
+  *out = needed;
+  if (!needed)
+    return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < graph->outputs.len; k++)
+    needed[graph->outputs.items[k].id] = true;
+  for (uint32_t id = graph->nodes.len; id > 0; id--) {
+    const dt_node_t *node = &graph->nodes.items[id - 1];
+    for (uint32_t k = 0; needed[id] && k < node->n_inputs; k++)
+      needed[node->inputs[k].id] = true;
+  }
+  return NULL;
+}
+
+static dt_status_t check_asserts(const dt_eval_t *e) {
+  for (uint32_t k = 0; k < e->graph->asserts.len; k++) {
+    const dt_graph_assert_t *item = &e->graph->asserts.items[k];
+    int64_t holds = 0;
+    DT_TRY(dt__eval_sym(e, item->cond, &holds));
+    if (!holds)
+      return DT_FAIL(DT_E_SHAPE, "assert failed: %s", item->what ? item->what : "");
+  }
+  return NULL;
+}
+
+dt_status_t dt__graph_eval(const dt_graph_t *graph, const int64_t *symbols,
+                           const dt_eval_arg_t *args, const dt_eval_options_t *options,
+                           dt_arena_t *arena, dt_eval_value_t *out) {
+  dt_eval_t e = {.graph = graph,
+                 .symbols = symbols,
+                 .args = args,
+                 .bounds = options && options->error_bounds,
+                 .arena = arena};
+  bool *needed = NULL;
+  int64_t left = MAX_ELEMENTS;
+  e.values = DT_ARENA_ARRAY(arena, dt_eval_value_t, graph->nodes.len);
+  if (!e.values)
+    return DT_NO_MEMORY();
+  DT_TRY(check_asserts(&e));
+  DT_TRY(find_needed(graph, arena, &needed));
+  for (uint32_t id = 1; id <= graph->nodes.len; id++) {
+    const dt_node_t *node = &graph->nodes.items[id - 1];
+    if (!needed[id])
+      continue;
+    dt_eval_value_t *value = &e.values[id - 1];
+    dt_status_t status = make_room(&e, node, &left, value);
+    if (!status)
+      status = functions[node->op](&e, node, value);
+    if (status)
+      return dt__status_annotate(status, "evaluating %%%u (%s)", id, dt__op_info(node->op)->name);
+  }
+  for (uint32_t k = 0; k < graph->outputs.len; k++)
+    out[k] = e.values[graph->outputs.items[k].id - 1];
+  return NULL;
+}

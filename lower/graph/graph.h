@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// The graph IR: small, functional, one result a node. Ops come from ops.def; sizes are symbolic
+// expressions in the graph's environment. A graph is appended to and then frozen; passes build a new
+// graph instead of editing one.
+//
+// A node's id is its value's id; inputs have smaller ids, so ids are a topological order. Element-wise
+// ops take inputs of one shape: broadcasting is an explicit `expand` (dt__graph_broadcast makes it).
+// There is no implicit conversion of dtypes either: `cast` says it.
+#ifndef DT_LOWER_GRAPH_GRAPH_H
+#define DT_LOWER_GRAPH_GRAPH_H
+
+#include "ductile/base.h"
+#include "runtime/base/memory.h"
+#include "runtime/base/text.h"
+#include "symshape/symshape.h"
+
+typedef enum dt_op_t {
+  DT_OP_NONE = 0,
+#define OP(name, arity, flags, dtype_rule, shape_rule, decompose, lower, eval, doc) DT_OP_##name,
+#include "lower/graph/ops.def"
+  DT_OP_COUNT
+} dt_op_t;
+
+// Flags of ops.def rows.
+enum {
+  DT_OPF_EW = 1,        // element-wise: all inputs and the result have one shape
+  DT_OPF_COMM = 2,      // a op b == b op a
+  DT_OPF_ASSOC = 4,     // exact for integers; floats are never reassociated by passes
+  DT_OPF_VIEW = 8,      // only renames indices: never becomes a kernel of its own accord
+  DT_OPF_REDUCE = 16,   // folds the dims in attrs.axes
+  DT_OPF_LEAF = 32,     // no inputs
+  DT_OPF_COMPOSITE = 64 // must be decomposed before lowering
+};
+
+typedef struct dt_node_id_t {
+  uint32_t id; // 1 … node count; 0 is none
+} dt_node_id_t;
+
+// Attributes; which fields an op reads stands in its ops.def doc. Unused fields are zero, so that
+// attributes compare and hash as bytes (padding included: always start from {0}).
+typedef struct dt_attrs_t {
+  dt_dtype_t dtype;      // cast, scalar, iota, size
+  uint32_t index;        // input, constant: which
+  uint32_t n_axes;       // reductions (ascending), permute (order), concat, gather, iota, softmax (one)
+  int32_t axes[DT_MAX_RANK];
+  uint32_t keepdims;     // reductions: 1 keeps folded dims as size 1
+  uint32_t n_syms;       // reshape, expand, iota: result sizes; slice: start then size, a pair a dim;
+  dt_sym_t syms[2 * DT_MAX_RANK]; // pad: low then high, a pair a dim; size: one
+  int64_t ints[DT_MAX_RANK];      // slice: step of each dim (not 0); scalar of an integer: ints[0]
+  double floats[2];      // scalar of a float: [0]; layer_norm, rms_norm: epsilon; pad: fill value
+} dt_attrs_t;
+
+typedef struct dt_node_t {
+  dt_op_t op;
+  dt_dtype_t dtype;
+  uint32_t rank;
+  dt_sym_t sizes[DT_MAX_RANK];
+  uint32_t n_inputs;
+  const dt_node_id_t *inputs;
+  const dt_attrs_t *attrs;
+  dt_origin_t origin;
+} dt_node_t;
+
+// An argument of the function: what a call must bring. Strides are what layout guards promise: in
+// elements, expressions in the sizes (contiguous) or INT symbols of their own.
+typedef struct dt_graph_input_t {
+  const char *name; // "" when unnamed
+  dt_dtype_t dtype;
+  uint32_t rank;
+  dt_sym_t sizes[DT_MAX_RANK];
+  dt_sym_t strides[DT_MAX_RANK];
+  bool contiguous; // strides are the contiguous ones
+} dt_graph_input_t;
+
+// A constant: contiguous host data, borrowed for the graph's life, static sizes. `key` is its
+// identity across variants and updates (never 0).
+typedef struct dt_graph_constant_t {
+  const char *name;
+  dt_dtype_t dtype;
+  uint32_t rank;
+  int64_t sizes[DT_MAX_RANK];
+  const void *data;
+  uint64_t key;
+} dt_graph_constant_t;
+
+// A check a call must pass at run time besides its guards (deferred asserts, index ranges).
+typedef struct dt_graph_assert_t {
+  dt_sym_t cond;
+  const char *what;
+  dt_origin_t origin;
+} dt_graph_assert_t;
+
+typedef struct dt_graph {
+  dt_arena_t *arena; // owns everything below; borrowed
+  dt_symenv_t *env;  // borrowed
+  DT_VEC(dt_node_t) nodes; // nodes.items[id - 1]
+  DT_VEC(dt_graph_input_t) inputs;
+  DT_VEC(dt_graph_constant_t) constants;
+  DT_VEC(dt_node_id_t) outputs;
+  DT_VEC(dt_graph_assert_t) asserts;
+} dt_graph_t;
+
+// An empty graph in `arena`; NULL without memory.
+dt_graph_t *dt__graph_create(dt_arena_t *arena, dt_symenv_t *env);
+
+static inline const dt_node_t *dt__graph_node(const dt_graph_t *graph, dt_node_id_t id) {
+  return &graph->nodes.items[id.id - 1];
+}
+
+// ---- Building -----------------------------------------------------------------------------------
+// Checks inputs and attributes, infers dtype and sizes, appends. Failures name the op, the argument,
+// what was expected and what came, with sizes of all inputs printed: DT_E_SHAPE, DT_E_DTYPE,
+// DT_E_ARGUMENT, DT_E_LIMIT. May ask the environment for guards (dt__sym_require).
+dt_status_t dt__graph_add(dt_graph_t *graph, dt_op_t op, const dt_node_id_t *inputs,
+                          uint32_t n_inputs, const dt_attrs_t *attrs /* NULL: all zero */,
+                          const dt_origin_t *origin, dt_node_id_t *out) DT_MUST_USE;
+// Declares the next input or constant and its leaf node. The struct is copied, names too.
+dt_status_t dt__graph_add_input(dt_graph_t *graph, const dt_graph_input_t *input,
+                                dt_node_id_t *out) DT_MUST_USE;
+dt_status_t dt__graph_add_constant(dt_graph_t *graph, const dt_graph_constant_t *constant,
+                                   const dt_origin_t *origin, dt_node_id_t *out) DT_MUST_USE;
+// Brings `values` to one shape by the broadcasting rule (aligned at the last dim, sizes equal or 1),
+// inserting reshape and expand nodes; nodes already of that shape stay as they are.
+dt_status_t dt__graph_broadcast(dt_graph_t *graph, dt_node_id_t *values, uint32_t n,
+                                const dt_origin_t *origin) DT_MUST_USE;
+// A rank-0 literal of `dtype`, expanded to `sizes`.
+dt_status_t dt__graph_full(dt_graph_t *graph, dt_dtype_t dtype, double value, uint32_t rank,
+                           const dt_sym_t *sizes, const dt_origin_t *origin,
+                           dt_node_id_t *out) DT_MUST_USE;
+dt_status_t dt__graph_add_output(dt_graph_t *graph, dt_node_id_t value) DT_MUST_USE;
+
+// ---- Op table -----------------------------------------------------------------------------------
+typedef enum dt_lower_kind_t {
+  DT_LOWER_none,
+  DT_LOWER_leaf,
+  DT_LOWER_ew,     // the scalar op of the same name (scalar_ops.def)
+  DT_LOWER_cast,
+  DT_LOWER_view,   // index map
+  DT_LOWER_reduce, // the scalar op that folds, by the row's name
+  DT_LOWER_argreduce,
+  DT_LOWER_gather,
+  DT_LOWER_pad,
+  DT_LOWER_concat,
+  DT_LOWER_matmul,
+} dt_lower_kind_t;
+
+typedef struct dt_op_info_t {
+  const char *name;
+  int arity; // -1: any number, at least one
+  uint32_t flags;
+  dt_lower_kind_t lower;
+  bool has_decomposition;
+  const char *doc;
+} dt_op_info_t;
+const dt_op_info_t *dt__op_info(dt_op_t op);
+// The op named `name` of `len` characters, or DT_OP_NONE.
+dt_op_t dt__op_find(const char *name, size_t len);
+
+// ---- Checking and text --------------------------------------------------------------------------
+// Every invariant above, for graphs of any origin (a parsed file). DT_E_FORMAT naming the node.
+dt_status_t dt__graph_verify(const dt_graph_t *graph) DT_MUST_USE;
+// Deterministic: values renumbered in order, no addresses; constants by name, dtype and sizes, and
+// with their data when small. Reads back with dt__graph_parse.
+void dt__graph_print(const dt_graph_t *graph, dt_text_t *out);
+// A fresh graph in `arena` with symbols in `env` (which must be empty).
+dt_status_t dt__graph_parse(dt_arena_t *arena, dt_symenv_t *env, dt_scan_t *scan,
+                            dt_graph_t **out) DT_MUST_USE;
+// Structural equality of attributes, for common subexpressions.
+bool dt__attrs_equal(const dt_attrs_t *a, const dt_attrs_t *b);
+
+#endif // DT_LOWER_GRAPH_GRAPH_H

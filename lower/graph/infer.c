@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inference: dispatch to the rules that ops.def names, what rules share, and the checks that every
+// result passes. How failures read is decided here.
+#include "lower/graph/infer.h"
+#include "lower/graph/scalar.h"
+#include "runtime/base/dtype.h"
+#include "runtime/base/status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static const dt_infer_rule_t shape_rules[DT_OP_COUNT] = {
+#define OP(name, arity, flags, dtype_rule, shape_rule, decompose, lower, eval, doc)                \
+  [DT_OP_##name] = dt__shape_rule_##shape_rule,
+#include "lower/graph/ops.def"
+};
+
+// ---- Messages -----------------------------------------------------------------------------------
+static void print_inputs(const dt_infer_t *ctx, dt_text_t *out) {
+  for (uint32_t k = 0; k < ctx->n_inputs; k++) {
+    const dt_node_t *in = dt__infer_in(ctx, k);
+    dt__text_put(out, k ? ", " : "; inputs ");
+    if (k == 8) {
+      dt__text_printf(out, "and %u more", ctx->n_inputs - k);
+      return;
+    }
+    dt__print_name(ctx->graph, ctx->inputs[k], out);
+    dt__text_printf(out, " %s", dt_dtype_name(in->dtype));
+    dt__print_sizes(ctx->env, in->rank, in->sizes, out);
+  }
+}
+
+static void put_place(const dt_infer_t *ctx, dt_text_t *out) {
+  if (ctx->origin.file && ctx->origin.file[0])
+    dt__text_printf(out, "%s:%d: ", ctx->origin.file, ctx->origin.line);
+  dt__text_printf(out, "%s: ", ctx->info->name);
+}
+
+dt_status_t dt__infer_fail(const dt_infer_t *ctx, dt_code_t code, const char *fmt, ...) {
+  char message[512];
+  va_list args;
+  va_start(args, fmt);
+  (void)vsnprintf(message, sizeof(message), fmt, args);
+  va_end(args);
+  dt_text_t text;
+  dt__text_init(&text);
+  put_place(ctx, &text);
+  dt__text_put(&text, message);
+  print_inputs(ctx, &text);
+  dt_status_t status = DT_FAIL(code, "%s", dt__text_str(&text));
+  dt__text_fini(&text);
+  return status;
+}
+
+// ---- Demands ------------------------------------------------------------------------------------
+bool dt__infer_holds(const dt_infer_t *ctx, dt_sym_t cond) {
+  if (cond.id == 0)
+    return false;
+  dt_tri_t known = dt__sym_known(ctx->env, cond);
+  return known == DT_TRUE || (ctx->check_only && known != DT_FALSE);
+}
+
+dt_status_t dt__infer_demand(const dt_infer_t *ctx, dt_sym_t cond, const char *what,
+                             dt_text_t *message) {
+  dt_status_t status = NULL;
+  dt_text_t text;
+  dt__text_init(&text);
+  if (cond.id == 0) {
+    status = dt__symenv_status(ctx->env);
+    if (!status)
+      status = DT_FAIL(DT_E_ARGUMENT, "a size is no expression (an earlier operation failed)");
+  } else if (dt__infer_holds(ctx, cond)) {
+    goto done;
+  } else if (dt__sym_known(ctx->env, cond) == DT_FALSE) {
+    put_place(ctx, &text);
+    dt__text_put(&text, dt__text_str(message));
+    status = DT_FAIL(DT_E_SHAPE, "%s", dt__text_str(&text));
+    goto done;
+  } else {
+    status = dt__sym_require(ctx->env, cond, &ctx->origin, what);
+  }
+  if (status) {
+    put_place(ctx, &text);
+    dt__text_put(&text, dt__text_str(message));
+    status = dt__status_annotate(status, "%s", dt__text_str(&text));
+  }
+done:
+  dt__text_fini(&text);
+  dt__text_fini(message);
+  return status;
+}
+
+dt_status_t dt__infer_need(const dt_infer_t *ctx, dt_sym_t cond, const char *what, const char *fmt,
+                           ...) {
+  if (dt__infer_holds(ctx, cond))
+    return NULL;
+  char line[512];
+  va_list args;
+  va_start(args, fmt);
+  (void)vsnprintf(line, sizeof(line), fmt, args);
+  va_end(args);
+  dt_text_t message;
+  dt__text_init(&message);
+  dt__text_put(&message, line);
+  print_inputs(ctx, &message);
+  return dt__infer_demand(ctx, cond, what, &message);
+}
+
+static void put_size_of(const dt_infer_t *ctx, uint32_t k, uint32_t dim, dt_text_t *out) {
+  const dt_node_t *in = dt__infer_in(ctx, k);
+  dt__sym_print(ctx->env, in->sizes[dim], out);
+  dt__text_put(out, " (of ");
+  dt__print_name(ctx->graph, ctx->inputs[k], out);
+  dt__text_put(out, " ");
+  dt__print_sizes(ctx->env, in->rank, in->sizes, out);
+  dt__text_put(out, ")");
+}
+
+dt_status_t dt__infer_equal(const dt_infer_t *ctx, uint32_t a, uint32_t da, uint32_t b, uint32_t db,
+                            const char *advice) {
+  dt_sym_t cond =
+      dt__sym_eq(ctx->env, dt__infer_in(ctx, a)->sizes[da], dt__infer_in(ctx, b)->sizes[db]);
+  if (dt__infer_holds(ctx, cond))
+    return NULL;
+  dt_text_t message;
+  dt__text_init(&message);
+  if (da == db)
+    dt__text_printf(&message, "sizes must be equal in dim %u: expected ", da);
+  else
+    dt__text_printf(&message, "sizes must be equal in dims %u and %u: expected ", da, db);
+  put_size_of(ctx, a, da, &message);
+  dt__text_put(&message, ", got ");
+  put_size_of(ctx, b, db, &message);
+  dt__text_printf(&message, "; %s", advice);
+  return dt__infer_demand(ctx, cond, "sizes must be equal", &message);
+}
+
+dt_sym_t dt__infer_repeats(dt_symenv_t *env, dt_sym_t in, dt_sym_t out) {
+  return dt__sym_or(env, dt__sym_eq(env, in, out), dt__sym_eq(env, in, dt__sym_const(env, 1)));
+}
+
+// ---- Attributes ---------------------------------------------------------------------------------
+dt_status_t dt__infer_axes(const dt_infer_t *ctx, uint32_t rank) {
+  const dt_attrs_t *attrs = ctx->attrs;
+  for (uint32_t k = 0; k < attrs->n_axes; k++) {
+    if (attrs->axes[k] < 0 || (uint32_t)attrs->axes[k] >= rank)
+      return dt__infer_fail(ctx, DT_E_ARGUMENT, "axis %d is not in [0, %u)", attrs->axes[k], rank);
+    if (k > 0 && attrs->axes[k] <= attrs->axes[k - 1])
+      return dt__infer_fail(ctx, DT_E_ARGUMENT, "axes must ascend: %d follows %d", attrs->axes[k],
+                            attrs->axes[k - 1]);
+  }
+  return NULL;
+}
+
+dt_status_t dt__infer_axis(const dt_infer_t *ctx, uint32_t rank) {
+  if (ctx->attrs->n_axes != 1)
+    return dt__infer_fail(ctx, DT_E_ARGUMENT, "exactly one axis is needed, %u given",
+                          ctx->attrs->n_axes);
+  return dt__infer_axes(ctx, rank);
+}
+
+dt_status_t dt__infer_syms(const dt_infer_t *ctx, uint32_t n) {
+  if (ctx->attrs->n_syms != n)
+    return dt__infer_fail(ctx, DT_E_ARGUMENT, "%u sizes are needed, %u given", n,
+                          ctx->attrs->n_syms);
+  for (uint32_t k = 0; k < n; k++) {
+    if (ctx->attrs->syms[k].id != 0)
+      continue;
+    dt_status_t status = dt__symenv_status(ctx->env);
+    if (status)
+      return dt__status_annotate(status, "%s: size %u", ctx->info->name, k);
+    return dt__infer_fail(ctx, DT_E_ARGUMENT,
+                          "size %u is no expression (an earlier operation failed)", k);
+  }
+  return NULL;
+}
+
+dt_status_t dt__infer_value(const dt_infer_t *ctx, dt_dtype_t dtype) {
+  dt_attrs_t *attrs = ctx->attrs;
+  if (dt__dtype_is_float(dtype)) {
+    attrs->ints[0] = 0;
+    attrs->floats[0] = dt__scalar_cast(DT_F64, dtype, (dt_scalar_t){.f = attrs->floats[0]}).f;
+    return NULL;
+  }
+  attrs->floats[0] = 0.0;
+  dt_scalar_t value = {.i = attrs->ints[0]};
+  if (dt__scalar_cast(DT_I64, dtype, value).i != value.i)
+    return dt__infer_fail(ctx, DT_E_ARGUMENT, "the value %lld does not fit %s", (long long)value.i,
+                          dt_dtype_name(dtype));
+  return NULL;
+}
+
+// ---- The result ---------------------------------------------------------------------------------
+// Sizes are expressions, not known to be negative, and neither a dim nor the bytes are known to reach
+// the limit. What is not known is checked at run time, where sizes are made.
+static dt_status_t check_result(const dt_infer_t *ctx) {
+  int64_t bytes = (int64_t)dt_dtype_size(ctx->dtype);
+  if (ctx->rank > DT_MAX_RANK)
+    return dt__infer_fail(ctx, DT_E_LIMIT, "the result would have %u dims, the most is %d",
+                          ctx->rank, DT_MAX_RANK);
+  for (uint32_t k = 0; k < ctx->rank; k++) {
+    if (ctx->sizes[k].id == 0) {
+      DT_TRY(dt__symenv_status(ctx->env));
+      return dt__infer_fail(ctx, DT_E_ARGUMENT, "size %u of the result is no expression", k);
+    }
+    dt_range_t range = dt__sym_range(ctx->env, ctx->sizes[k]);
+    if (range.hi < 0)
+      return dt__infer_fail(ctx, DT_E_SHAPE, "size %u of the result is negative (at most %lld)", k,
+                            (long long)range.hi);
+    int64_t least = range.lo < 0 ? 0 : range.lo;
+    if (least >= DT_SIZE_LIMIT)
+      return dt__infer_fail(ctx, DT_E_LIMIT, "size %u of the result is at least %lld, limit %lld",
+                            k, (long long)least, (long long)DT_SIZE_LIMIT);
+    if (!dt__mul_i64(bytes, least, &bytes))
+      bytes = INT64_MAX;
+    // A later zero makes the product zero again, so overflow only counts where no size may be zero.
+  }
+  if (bytes >= DT_SIZE_LIMIT)
+    return dt__infer_fail(ctx, DT_E_LIMIT, "the result has at least %lld bytes, limit %lld",
+                          (long long)bytes, (long long)DT_SIZE_LIMIT);
+  return NULL;
+}
+
+dt_status_t dt__infer(dt_infer_t *ctx) {
+  DT_TRY(dt__infer_dtype(ctx));
+  DT_TRY(shape_rules[ctx->op](ctx));
+  return check_result(ctx);
+}

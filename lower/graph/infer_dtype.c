@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// The dtype rules of ops.def. There is no promotion: inputs that differ are refused, with advice.
+#include "lower/graph/infer.h"
+#include "runtime/base/dtype.h"
+#include "runtime/base/status.h"
+
+// All inputs from `first` on have one dtype; it becomes the result's.
+static dt_status_t one_dtype(dt_infer_t *ctx, uint32_t first) {
+  ctx->dtype = dt__infer_in(ctx, first)->dtype;
+  for (uint32_t k = first + 1; k < ctx->n_inputs; k++) {
+    if (dt__infer_in(ctx, k)->dtype != ctx->dtype)
+      return dt__infer_fail(ctx, DT_E_DTYPE, "argument %u must be %s like argument %u, got %s; use cast",
+                            k, dt_dtype_name(ctx->dtype), first,
+                            dt_dtype_name(dt__infer_in(ctx, k)->dtype));
+  }
+  return NULL;
+}
+
+static dt_status_t expected(dt_infer_t *ctx, uint32_t k, const char *what) {
+  return dt__infer_fail(ctx, DT_E_DTYPE, "argument %u must be %s, got %s; use cast", k, what,
+                        dt_dtype_name(dt__infer_in(ctx, k)->dtype));
+}
+
+static dt_status_t dtype_rule_same(dt_infer_t *ctx) { return one_dtype(ctx, 0); }
+
+static dt_status_t dtype_rule_float_only(dt_infer_t *ctx) {
+  DT_TRY(one_dtype(ctx, 0));
+  return dt__dtype_is_float(ctx->dtype) ? NULL : expected(ctx, 0, "f32 or f64");
+}
+
+static dt_status_t dtype_rule_number(dt_infer_t *ctx) {
+  DT_TRY(one_dtype(ctx, 0));
+  return dt__dtype_is_bool(ctx->dtype) ? expected(ctx, 0, "a number") : NULL;
+}
+
+static dt_status_t dtype_rule_logic(dt_infer_t *ctx) {
+  DT_TRY(one_dtype(ctx, 0));
+  return dt__dtype_is_bool(ctx->dtype) ? NULL : expected(ctx, 0, "bool");
+}
+
+static dt_status_t dtype_rule_compare(dt_infer_t *ctx) {
+  DT_TRY(one_dtype(ctx, 0));
+  ctx->dtype = DT_BOOL;
+  return NULL;
+}
+
+static dt_status_t dtype_rule_order(dt_infer_t *ctx) {
+  DT_TRY(dtype_rule_number(ctx));
+  ctx->dtype = DT_BOOL;
+  return NULL;
+}
+
+static dt_status_t dtype_rule_float_test(dt_infer_t *ctx) {
+  DT_TRY(dtype_rule_float_only(ctx));
+  ctx->dtype = DT_BOOL;
+  return NULL;
+}
+
+static dt_status_t dtype_rule_arg(dt_infer_t *ctx) {
+  DT_TRY(dtype_rule_number(ctx));
+  ctx->dtype = DT_I64;
+  return NULL;
+}
+
+static dt_status_t dtype_rule_attr(dt_infer_t *ctx) {
+  ctx->dtype = ctx->attrs->dtype;
+  if (!dt__dtype_is_valid(ctx->dtype))
+    return dt__infer_fail(ctx, DT_E_DTYPE, "%d is no dtype", (int)ctx->dtype);
+  return NULL;
+}
+
+static dt_status_t dtype_rule_iota(dt_infer_t *ctx) {
+  DT_TRY(dtype_rule_attr(ctx));
+  if (dt__dtype_is_bool(ctx->dtype))
+    return dt__infer_fail(ctx, DT_E_DTYPE, "the result must be a number, not bool");
+  return NULL;
+}
+
+static dt_status_t dtype_rule_where(dt_infer_t *ctx) {
+  if (!dt__dtype_is_bool(dt__infer_in(ctx, 0)->dtype))
+    return expected(ctx, 0, "bool");
+  return one_dtype(ctx, 1);
+}
+
+static dt_status_t dtype_rule_gather(dt_infer_t *ctx) {
+  dt_dtype_t index = dt__infer_in(ctx, 1)->dtype;
+  if (index != DT_I32 && index != DT_I64)
+    return expected(ctx, 1, "i32 or i64");
+  ctx->dtype = dt__infer_in(ctx, 0)->dtype;
+  return NULL;
+}
+
+static dt_status_t dtype_rule_index(dt_infer_t *ctx) {
+  ctx->dtype = DT_I64;
+  return NULL;
+}
+
+static dt_status_t dtype_rule_input(dt_infer_t *ctx) {
+  if (ctx->attrs->index >= ctx->graph->inputs.len)
+    return dt__infer_fail(ctx, DT_E_ARGUMENT, "there is no input %u, the graph has %u",
+                          ctx->attrs->index, ctx->graph->inputs.len);
+  ctx->dtype = ctx->graph->inputs.items[ctx->attrs->index].dtype;
+  return NULL;
+}
+
+static dt_status_t dtype_rule_constant(dt_infer_t *ctx) {
+  if (ctx->attrs->index >= ctx->graph->constants.len)
+    return dt__infer_fail(ctx, DT_E_ARGUMENT, "there is no constant %u, the graph has %u",
+                          ctx->attrs->index, ctx->graph->constants.len);
+  ctx->dtype = ctx->graph->constants.items[ctx->attrs->index].dtype;
+  return NULL;
+}
+
+static const dt_infer_rule_t dtype_rules[DT_OP_COUNT] = {
+#define OP(name, arity, flags, dtype_rule, shape_rule, decompose, lower, eval, doc)                \
+  [DT_OP_##name] = dtype_rule_##dtype_rule,
+#include "lower/graph/ops.def"
+};
+
+dt_status_t dt__infer_dtype(dt_infer_t *ctx) { return dtype_rules[ctx->op](ctx); }

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The op table as data, and ops by name.
+#include "lower/graph/graph.h"
+
+#include <string.h>
+
+// The decompose column: `none` is explicit, anything else names a decomposition.
+enum {
+  DECOMPOSE_none = 0,
+  DECOMPOSE_mean = 1,
+  DECOMPOSE_var = 1,
+  DECOMPOSE_relu = 1,
+  DECOMPOSE_silu = 1,
+  DECOMPOSE_gelu = 1,
+  DECOMPOSE_gelu_tanh = 1,
+  DECOMPOSE_softmax = 1,
+  DECOMPOSE_log_softmax = 1,
+  DECOMPOSE_layer_norm = 1,
+  DECOMPOSE_rms_norm = 1,
+};
+
+static const dt_op_info_t infos[DT_OP_COUNT] = {
+    [DT_OP_NONE] = {.name = "none", .arity = 0, .doc = ""},
+#define OP(id, inputs, bits, dtype_rule, shape_rule, decompose, lowering, eval, text)              \
+  [DT_OP_##id] = {.name = #id,                                                                     \
+                  .arity = inputs,                                                                 \
+                  .flags = bits,                                                                   \
+                  .lower = DT_LOWER_##lowering,                                                    \
+                  .has_decomposition = DECOMPOSE_##decompose != 0,                                 \
+                  .doc = text},
+#include "lower/graph/ops.def"
+};
+
+// Every op can be lowered: by itself or by its decomposition, and composites only by the latter.
+#define OP(id, inputs, bits, dtype_rule, shape_rule, decompose, lowering, eval, text)              \
+  _Static_assert((DT_LOWER_##lowering != DT_LOWER_none) != (DECOMPOSE_##decompose != 0),           \
+                 #id " needs either a lowering or a decomposition");                               \
+  _Static_assert((((bits)&DT_OPF_COMPOSITE) != 0) == (DECOMPOSE_##decompose != 0),                 \
+                 #id " is a composite exactly when it has a decomposition");
+#include "lower/graph/ops.def"
+
+const dt_op_info_t *dt__op_info(dt_op_t op) {
+  return &infos[(unsigned)op < DT_OP_COUNT ? op : DT_OP_NONE];
+}
+
+dt_op_t dt__op_find(const char *name, size_t len) {
+  for (uint32_t op = DT_OP_NONE + 1; op < DT_OP_COUNT; op++) {
+    if (strlen(infos[op].name) == len && memcmp(infos[op].name, name, len) == 0)
+      return (dt_op_t)op;
+  }
+  return DT_OP_NONE;
+}

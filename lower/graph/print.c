@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graphs as text. Expressions are simplified with all that the environment has learned, so that the
+// text needs none of it. The grammar, which parse.c reads:
+//
+//   graph    graph (SYMBOL, …) { LINE … }
+//   SYMBOL   s0: [LO, HI] hint 5 "what binds it"            hint and string may be absent
+//   LINE     [%N =] input "name" f32[s0, 4] strides [4, 1] contiguous
+//            [%N =] constant "name" f32[2] key 7 data [1, 2.5]
+//            %N = OP %A, %B {KEY = VALUE, …} : f32[s0, 4]
+//            assert COND "what"
+//            return %N, …
+//
+// Inputs and constants are declared in their order; `%N = input {index = 0} : …` is one more leaf of a
+// declared one, and a declaration without `%N =` has no leaf at that place.
+#include "lower/graph/infer.h"
+#include "lower/graph/scalar.h"
+#include "runtime/base/dtype.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Data of constants up to this many elements is printed.
+#define PRINTED_DATA 64
+
+void dt__print_f64(dt_text_t *out, double value) {
+  // The shortest of these precisions that reads back as the same number.
+  char buf[40];
+  static const int precisions[] = {6, 9, 17};
+  int precision = 17;
+  for (size_t k = 0; k < sizeof(precisions) / sizeof(precisions[0]); k++) {
+    (void)snprintf(buf, sizeof(buf), "%.*g", precisions[k], value);
+    if (strtod(buf, NULL) == value) {
+      precision = precisions[k];
+      break;
+    }
+  }
+  dt__text_printf(out, "%.*g", precision, value);
+}
+
+static void put_string(dt_text_t *out, const char *string) {
+  dt__text_put(out, "\"");
+  for (const char *at = string; *at; at++) {
+    if (*at == '"' || *at == '\\')
+      dt__text_printf(out, "\\%c", *at);
+    else if (*at == '\n')
+      dt__text_put(out, "\\n");
+    else if (*at < ' ' || *at > '~')
+      dt__text_printf(out, "\\x%02x", (unsigned)(unsigned char)*at);
+    else
+      dt__text_write(out, at, 1);
+  }
+  dt__text_put(out, "\"");
+}
+
+void dt__print_sizes(const dt_symenv_t *env, uint32_t rank, const dt_sym_t *sizes,
+                     dt_text_t *out) {
+  dt__text_put(out, "[");
+  for (uint32_t k = 0; k < rank; k++) {
+    dt__text_put(out, k ? ", " : "");
+    dt__sym_print(env, sizes[k], out);
+  }
+  dt__text_put(out, "]");
+}
+
+void dt__print_name(const dt_graph_t *graph, dt_node_id_t id, dt_text_t *out) {
+  const dt_node_t *node = dt__graph_node(graph, id);
+  const char *name = "";
+  if (node->op == DT_OP_input)
+    name = graph->inputs.items[node->attrs->index].name;
+  else if (node->op == DT_OP_constant)
+    name = graph->constants.items[node->attrs->index].name;
+  if (name[0])
+    dt__text_put(out, name);
+  else
+    dt__text_printf(out, "%%%u", id.id);
+}
+
+// Simplified sizes.
+static void put_sizes(const dt_graph_t *graph, uint32_t n, const dt_sym_t *sizes, dt_text_t *out) {
+  dt_sym_t simple[2 * DT_MAX_RANK];
+  for (uint32_t k = 0; k < n; k++)
+    simple[k] = dt__sym_simplify(graph->env, sizes[k]);
+  dt__print_sizes(graph->env, n, simple, out);
+}
+
+static void put_value(dt_text_t *out, dt_dtype_t dtype, dt_scalar_t value) {
+  if (dt__dtype_is_float(dtype))
+    dt__print_f64(out, value.f);
+  else
+    dt__text_printf(out, "%lld", (long long)value.i);
+}
+
+// ---- Declarations -------------------------------------------------------------------------------
+static void put_symbols(const dt_graph_t *graph, dt_text_t *out) {
+  uint32_t n = dt__symenv_symbol_count(graph->env);
+  const char *separator = "";
+  dt__text_put(out, "graph (");
+  for (uint32_t k = 0; k < n; k++) {
+    dt_symbol_info_t info = dt__symbol_info(graph->env, k);
+    // Loop variables and loaded indices belong to loops, and come after all that a graph names.
+    if (info.kind == DT_SYMBOL_LOOP || info.kind == DT_SYMBOL_DATA)
+      continue;
+    dt__text_put(out, separator);
+    dt__sym_print(graph->env, dt__symbol_sym(graph->env, k), out);
+    dt__text_printf(out, ": [%lld, %lld]", (long long)info.range.lo, (long long)info.range.hi);
+    if (info.has_hint)
+      dt__text_printf(out, " hint %lld", (long long)info.hint);
+    if (info.name && info.name[0]) {
+      dt__text_put(out, " ");
+      put_string(out, info.name);
+    }
+    separator = ", ";
+  }
+  dt__text_put(out, ") {\n");
+}
+
+static void put_input(const dt_graph_t *graph, uint32_t index, dt_text_t *out) {
+  const dt_graph_input_t *input = &graph->inputs.items[index];
+  dt__text_put(out, "input ");
+  put_string(out, input->name);
+  dt__text_printf(out, " %s", dt_dtype_name(input->dtype));
+  put_sizes(graph, input->rank, input->sizes, out);
+  dt__text_put(out, " strides ");
+  put_sizes(graph, input->rank, input->strides, out);
+  dt__text_put(out, input->contiguous ? " contiguous\n" : "\n");
+}
+
+static void put_constant(const dt_graph_t *graph, uint32_t index, dt_text_t *out) {
+  const dt_graph_constant_t *constant = &graph->constants.items[index];
+  int64_t count = 1;
+  dt__text_put(out, "constant ");
+  put_string(out, constant->name);
+  dt__text_printf(out, " %s[", dt_dtype_name(constant->dtype));
+  for (uint32_t k = 0; k < constant->rank; k++) {
+    dt__text_printf(out, k ? ", %lld" : "%lld", (long long)constant->sizes[k]);
+    count = constant->sizes[k] == 0 || count == 0 ? 0 : count * constant->sizes[k];
+  }
+  dt__text_printf(out, "] key %lld", (long long)constant->key);
+  if (count > 0 && count <= PRINTED_DATA) {
+    const char *data = constant->data;
+    size_t size = dt_dtype_size(constant->dtype);
+    dt__text_put(out, " data [");
+    for (int64_t k = 0; k < count; k++) {
+      dt__text_put(out, k ? ", " : "");
+      put_value(out, constant->dtype, dt__scalar_load(constant->dtype, data + (size_t)k * size));
+    }
+    dt__text_put(out, "]");
+  }
+  dt__text_put(out, "\n");
+}
+
+// ---- Nodes --------------------------------------------------------------------------------------
+static void key(dt_text_t *out, bool *any, const char *name) {
+  dt__text_printf(out, "%s%s = ", *any ? ", " : " {", name);
+  *any = true;
+}
+
+static void put_attrs(const dt_graph_t *graph, const dt_node_t *node, dt_text_t *out) {
+  const dt_attrs_t *attrs = node->attrs;
+  uint32_t mask = dt__op_attrs(node->op);
+  bool any = false;
+  if (mask & DT_ATTR_INDEX) {
+    key(out, &any, "index");
+    dt__text_printf(out, "%u", attrs->index);
+  }
+  if (mask & DT_ATTR_DTYPE) {
+    key(out, &any, "dtype");
+    dt__text_put(out, dt_dtype_name(attrs->dtype));
+  }
+  if (mask & DT_ATTR_AXES) {
+    key(out, &any, "axes");
+    dt__text_put(out, "[");
+    for (uint32_t k = 0; k < attrs->n_axes; k++)
+      dt__text_printf(out, k ? ", %d" : "%d", attrs->axes[k]);
+    dt__text_put(out, "]");
+  }
+  if (mask & DT_ATTR_N_AXES) {
+    key(out, &any, "n_axes");
+    dt__text_printf(out, "%u", attrs->n_axes);
+  }
+  if (mask & DT_ATTR_KEEPDIMS) {
+    key(out, &any, "keepdims");
+    dt__text_printf(out, "%u", attrs->keepdims);
+  }
+  if (mask & DT_ATTR_SYMS) {
+    key(out, &any, "syms");
+    put_sizes(graph, attrs->n_syms, attrs->syms, out);
+  }
+  if (mask & DT_ATTR_STEPS) {
+    key(out, &any, "steps");
+    dt__text_put(out, "[");
+    for (uint32_t k = 0; k < node->rank; k++)
+      dt__text_printf(out, k ? ", %lld" : "%lld", (long long)attrs->ints[k]);
+    dt__text_put(out, "]");
+  }
+  if (mask & DT_ATTR_VALUE) {
+    key(out, &any, "value");
+    dt_scalar_t value = {.i = attrs->ints[0]};
+    if (dt__dtype_is_float(node->dtype))
+      value.f = attrs->floats[0];
+    put_value(out, node->dtype, value);
+  }
+  if (mask & DT_ATTR_EPSILON) {
+    key(out, &any, "epsilon");
+    dt__print_f64(out, attrs->floats[0]);
+  }
+  dt__text_put(out, any ? "}" : "");
+}
+
+static void put_node(const dt_graph_t *graph, uint32_t id, dt_text_t *out) {
+  const dt_node_t *node = &graph->nodes.items[id - 1];
+  dt__text_printf(out, "  %%%u = %s", id, dt__op_info(node->op)->name);
+  for (uint32_t k = 0; k < node->n_inputs; k++)
+    dt__text_printf(out, k ? ", %%%u" : " %%%u", node->inputs[k].id);
+  put_attrs(graph, node, out);
+  dt__text_printf(out, " : %s", dt_dtype_name(node->dtype));
+  put_sizes(graph, node->rank, node->sizes, out);
+  dt__text_put(out, "\n");
+}
+
+// Prints declarations up to `index`; true when that one was still to be declared, which the caller
+// then does together with its leaf.
+static bool declare_before(const dt_graph_t *graph, uint32_t index, uint32_t *next,
+                           void (*put)(const dt_graph_t *, uint32_t, dt_text_t *),
+                           dt_text_t *out) {
+  if (index < *next)
+    return false;
+  for (; *next < index; (*next)++) {
+    dt__text_put(out, "  ");
+    put(graph, *next, out);
+  }
+  (*next)++;
+  return true;
+}
+
+void dt__graph_print(const dt_graph_t *graph, dt_text_t *out) {
+  uint32_t next_input = 0, next_constant = 0;
+  put_symbols(graph, out);
+  for (uint32_t id = 1; id <= graph->nodes.len; id++) {
+    const dt_node_t *node = &graph->nodes.items[id - 1];
+    uint32_t index = node->attrs->index;
+    if (node->op == DT_OP_input && declare_before(graph, index, &next_input, put_input, out)) {
+      dt__text_printf(out, "  %%%u = ", id);
+      put_input(graph, index, out);
+    } else if (node->op == DT_OP_constant &&
+               declare_before(graph, index, &next_constant, put_constant, out)) {
+      dt__text_printf(out, "  %%%u = ", id);
+      put_constant(graph, index, out);
+    } else {
+      put_node(graph, id, out);
+    }
+  }
+  for (; next_input < graph->inputs.len; next_input++) {
+    dt__text_put(out, "  ");
+    put_input(graph, next_input, out);
+  }
+  for (; next_constant < graph->constants.len; next_constant++) {
+    dt__text_put(out, "  ");
+    put_constant(graph, next_constant, out);
+  }
+  for (uint32_t k = 0; k < graph->asserts.len; k++) {
+    dt__text_put(out, "  assert ");
+    dt__sym_print(graph->env, graph->asserts.items[k].cond, out);
+    dt__text_put(out, " ");
+    put_string(out, graph->asserts.items[k].what ? graph->asserts.items[k].what : "");
+    dt__text_put(out, "\n");
+  }
+  dt__text_put(out, "  return");
+  for (uint32_t k = 0; k < graph->outputs.len; k++)
+    dt__text_printf(out, k ? ", %%%u" : " %%%u", graph->outputs.items[k].id);
+  dt__text_put(out, "\n}\n");
+}

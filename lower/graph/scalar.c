@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+// The definitions of the scalar ops: one small function a row of scalar_ops.def, floats in float64
+// and not rounded, integers exactly and wrapped to their dtype.
+//
+// An integer travels in an int64: sign-extended or zero-extended to its value, u64 as its bits.
+// Operands are in range of their dtype.
+#include "lower/graph/scalar.h"
+
+#include "runtime/base/dtype.h"
+
+#include <math.h>
+#include <string.h>
+
+static dt_scalar_t real(double f) { return (dt_scalar_t){.f = f}; }
+static dt_scalar_t whole(int64_t i) { return (dt_scalar_t){.i = i}; }
+static dt_scalar_t truth(bool b) { return (dt_scalar_t){.i = b}; }
+
+static bool is_float(dt_dtype_t dtype) { return dt__dtype_is_float(dtype); }
+static bool is_unsigned(dt_dtype_t dtype) { return dt__dtype_kind(dtype) == DT_KIND_UINT; }
+
+// The value of the low bits of `bits` as `dtype`.
+static dt_scalar_t wrap(dt_dtype_t dtype, uint64_t bits) {
+  if (dt__dtype_is_bool(dtype))
+    return truth(bits != 0);
+  unsigned unused = 64u - 8u * (unsigned)dt_dtype_size(dtype);
+  if (unused >= 64)
+    return whole(0);
+  bits <<= unused;
+  return is_unsigned(dtype) ? whole((int64_t)(bits >> unused)) : whole((int64_t)bits >> unused);
+}
+
+// ---- Elementary functions: floats only ------------------------------------------------------------
+#define REAL_FUNCTION(name, expr)                                                                  \
+  static dt_scalar_t scalar_##name(dt_dtype_t dtype, const dt_scalar_t *a) {                       \
+    (void)dtype;                                                                                   \
+    double x = a[0].f;                                                                             \
+    return real(expr);                                                                             \
+  }
+REAL_FUNCTION(exp, exp(x))
+REAL_FUNCTION(expm1, expm1(x))
+REAL_FUNCTION(log, log(x))
+REAL_FUNCTION(log1p, log1p(x))
+REAL_FUNCTION(log2, log2(x))
+REAL_FUNCTION(sqrt, sqrt(x))
+REAL_FUNCTION(rsqrt, 1.0 / sqrt(x))
+REAL_FUNCTION(reciprocal, 1.0 / x)
+REAL_FUNCTION(sin, sin(x))
+REAL_FUNCTION(cos, cos(x))
+REAL_FUNCTION(tan, tan(x))
+REAL_FUNCTION(asin, asin(x))
+REAL_FUNCTION(acos, acos(x))
+REAL_FUNCTION(atan, atan(x))
+REAL_FUNCTION(sinh, sinh(x))
+REAL_FUNCTION(cosh, cosh(x))
+REAL_FUNCTION(tanh, tanh(x))
+REAL_FUNCTION(erf, erf(x))
+REAL_FUNCTION(sigmoid, 1.0 / (1.0 + exp(-x)))
+REAL_FUNCTION(floor, floor(x))
+REAL_FUNCTION(ceil, ceil(x))
+REAL_FUNCTION(trunc, trunc(x))
+REAL_FUNCTION(round, nearbyint(x))
+
+static dt_scalar_t scalar_isnan(dt_dtype_t dtype, const dt_scalar_t *a) {
+  (void)dtype;
+  return truth(isnan(a[0].f));
+}
+
+static dt_scalar_t scalar_isinf(dt_dtype_t dtype, const dt_scalar_t *a) {
+  (void)dtype;
+  return truth(isinf(a[0].f));
+}
+
+static dt_scalar_t scalar_pow(dt_dtype_t dtype, const dt_scalar_t *a) {
+  (void)dtype;
+  return real(pow(a[0].f, a[1].f));
+}
+
+// ---- One number -----------------------------------------------------------------------------------
+static dt_scalar_t scalar_neg(dt_dtype_t dtype, const dt_scalar_t *a) {
+  return is_float(dtype) ? real(-a[0].f) : wrap(dtype, 0 - (uint64_t)a[0].i);
+}
+
+static dt_scalar_t scalar_abs(dt_dtype_t dtype, const dt_scalar_t *a) {
+  if (is_float(dtype))
+    return real(fabs(a[0].f));
+  bool negative = !is_unsigned(dtype) && a[0].i < 0;
+  return negative ? scalar_neg(dtype, a) : a[0];
+}
+
+static dt_scalar_t scalar_sign(dt_dtype_t dtype, const dt_scalar_t *a) {
+  if (is_float(dtype))
+    return real(isnan(a[0].f) ? a[0].f : (double)((a[0].f > 0) - (a[0].f < 0)));
+  if (is_unsigned(dtype))
+    return whole(a[0].i != 0);
+  return whole((a[0].i > 0) - (a[0].i < 0));
+}
+
+// ---- Two numbers ----------------------------------------------------------------------------------
+static dt_scalar_t scalar_add(dt_dtype_t dtype, const dt_scalar_t *a) {
+  return is_float(dtype) ? real(a[0].f + a[1].f)
+                         : wrap(dtype, (uint64_t)a[0].i + (uint64_t)a[1].i);
+}
+
+static dt_scalar_t scalar_sub(dt_dtype_t dtype, const dt_scalar_t *a) {
+  return is_float(dtype) ? real(a[0].f - a[1].f)
+                         : wrap(dtype, (uint64_t)a[0].i - (uint64_t)a[1].i);
+}
+
+static dt_scalar_t scalar_mul(dt_dtype_t dtype, const dt_scalar_t *a) {
+  return is_float(dtype) ? real(a[0].f * a[1].f)
+                         : wrap(dtype, (uint64_t)a[0].i * (uint64_t)a[1].i);
+}
+
+static dt_scalar_t scalar_div(dt_dtype_t dtype, const dt_scalar_t *a) {
+  if (is_float(dtype))
+    return real(a[0].f / a[1].f);
+  if (a[1].i == 0)
+    return whole(0);
+  if (is_unsigned(dtype))
+    return whole((int64_t)((uint64_t)a[0].i / (uint64_t)a[1].i));
+  if (a[1].i == -1)
+    return scalar_neg(dtype, a); // where the quotient of the lowest value wraps
+  return whole(a[0].i / a[1].i);
+}
+
+static dt_scalar_t scalar_fmod(dt_dtype_t dtype, const dt_scalar_t *a) {
+  if (is_float(dtype))
+    return real(fmod(a[0].f, a[1].f));
+  if (a[1].i == 0)
+    return whole(0);
+  if (is_unsigned(dtype))
+    return whole((int64_t)((uint64_t)a[0].i % (uint64_t)a[1].i));
+  return whole(a[1].i == -1 ? 0 : a[0].i % a[1].i);
+}
+
+static dt_scalar_t scalar_mod(dt_dtype_t dtype, const dt_scalar_t *a) {
+  dt_scalar_t rest = scalar_fmod(dtype, a);
+  if (is_float(dtype)) {
+    if (rest.f == 0.0)
+      return real(copysign(0.0, a[1].f));
+    return real((rest.f < 0) != (a[1].f < 0) ? rest.f + a[1].f : rest.f);
+  }
+  if (is_unsigned(dtype) || rest.i == 0 || (rest.i < 0) == (a[1].i < 0))
+    return rest;
+  return whole(rest.i + a[1].i);
+}
+
+static bool int_less(dt_dtype_t dtype, int64_t a, int64_t b) {
+  return is_unsigned(dtype) ? (uint64_t)a < (uint64_t)b : a < b;
+}
+
+static dt_scalar_t scalar_maximum(dt_dtype_t dtype, const dt_scalar_t *a) {
+  if (!is_float(dtype))
+    return int_less(dtype, a[0].i, a[1].i) ? a[1] : a[0];
+  if (isnan(a[0].f) || isnan(a[1].f))
+    return real(NAN);
+  return a[0].f < a[1].f ? a[1] : a[0];
+}
+
+static dt_scalar_t scalar_minimum(dt_dtype_t dtype, const dt_scalar_t *a) {
+  if (!is_float(dtype))
+    return int_less(dtype, a[1].i, a[0].i) ? a[1] : a[0];
+  if (isnan(a[0].f) || isnan(a[1].f))
+    return real(NAN);
+  return a[1].f < a[0].f ? a[1] : a[0];
+}
+
+// ---- Comparisons ----------------------------------------------------------------------------------
+static dt_scalar_t scalar_eq(dt_dtype_t dtype, const dt_scalar_t *a) {
+  return truth(is_float(dtype) ? a[0].f == a[1].f : a[0].i == a[1].i);
+}
+
+static dt_scalar_t scalar_ne(dt_dtype_t dtype, const dt_scalar_t *a) {
+  return truth(!scalar_eq(dtype, a).i);
+}
+
+static dt_scalar_t scalar_lt(dt_dtype_t dtype, const dt_scalar_t *a) {
+  return truth(is_float(dtype) ? a[0].f < a[1].f : int_less(dtype, a[0].i, a[1].i));
+}
+
+static dt_scalar_t scalar_le(dt_dtype_t dtype, const dt_scalar_t *a) {
+  return truth(is_float(dtype) ? a[0].f <= a[1].f : !int_less(dtype, a[1].i, a[0].i));
+}
+
+static dt_scalar_t scalar_gt(dt_dtype_t dtype, const dt_scalar_t *a) {
+  return truth(is_float(dtype) ? a[0].f > a[1].f : int_less(dtype, a[1].i, a[0].i));
+}
+
+static dt_scalar_t scalar_ge(dt_dtype_t dtype, const dt_scalar_t *a) {
+  return truth(is_float(dtype) ? a[0].f >= a[1].f : !int_less(dtype, a[0].i, a[1].i));
+}
+
+// ---- Logic ----------------------------------------------------------------------------------------
+static dt_scalar_t scalar_logical_not(dt_dtype_t dtype, const dt_scalar_t *a) {
+  (void)dtype;
+  return truth(a[0].i == 0);
+}
+
+static dt_scalar_t scalar_logical_and(dt_dtype_t dtype, const dt_scalar_t *a) {
+  (void)dtype;
+  return truth(a[0].i != 0 && a[1].i != 0);
+}
+
+static dt_scalar_t scalar_logical_or(dt_dtype_t dtype, const dt_scalar_t *a) {
+  (void)dtype;
+  return truth(a[0].i != 0 || a[1].i != 0);
+}
+
+static dt_scalar_t scalar_logical_xor(dt_dtype_t dtype, const dt_scalar_t *a) {
+  (void)dtype;
+  return truth((a[0].i != 0) != (a[1].i != 0));
+}
+
+static dt_scalar_t scalar_where(dt_dtype_t dtype, const dt_scalar_t *a) {
+  (void)dtype;
+  return a[0].i ? a[1] : a[2];
+}
+
+// ---- Table ------------------------------------------------------------------------------------------
+typedef dt_scalar_t (*scalar_fn_t)(dt_dtype_t dtype, const dt_scalar_t *args);
+
+enum { RESULT_SAME = 0, RESULT_BOOL = 1 };
+
+static const struct {
+  dt_scalar_info_t info;
+  scalar_fn_t fn;
+} table[DT_SCALAR_COUNT] = {
+    [DT_SCALAR_NONE] = {.info = {.name = "none", .domain = 'A'}},
+#define SCALAR_OP(id, args, kinds, result, doc)                                                    \
+  [DT_SCALAR_##id] = {.info = {.name = #id,                                                        \
+                               .arity = args,                                                      \
+                               .domain = (#kinds)[0],                                              \
+                               .result_bool = RESULT_##result != 0},                               \
+                      .fn = scalar_##id},
+#include "lower/graph/scalar_ops.def"
+};
+
+const dt_scalar_info_t *dt__scalar_info(dt_scalar_op_t op) {
+  return &table[(unsigned)op < DT_SCALAR_COUNT ? op : DT_SCALAR_NONE].info;
+}
+
+dt_scalar_op_t dt__scalar_find(const char *name, size_t len) {
+  for (uint32_t op = DT_SCALAR_NONE + 1; op < DT_SCALAR_COUNT; op++) {
+    if (strlen(table[op].info.name) == len && memcmp(table[op].info.name, name, len) == 0)
+      return (dt_scalar_op_t)op;
+  }
+  return DT_SCALAR_NONE;
+}
+
+dt_scalar_t dt__scalar_eval(dt_scalar_op_t op, dt_dtype_t dtype, const dt_scalar_t *args) {
+  bool known = (unsigned)op < DT_SCALAR_COUNT && table[op].fn;
+  return known ? table[op].fn(dtype, args) : whole(0);
+}
+
+// ---- Casts ------------------------------------------------------------------------------------------
+// Truncates, saturates; NaN gives 0. The bounds 2^bits are doubles, their predecessors may be none.
+static dt_scalar_t real_to_int(dt_dtype_t to, double f) {
+  if (isnan(f))
+    return whole(0);
+  unsigned bits = 8u * (unsigned)dt_dtype_size(to);
+  f = trunc(f);
+  if (is_unsigned(to)) {
+    uint64_t highest = bits == 64 ? UINT64_MAX : ((uint64_t)1 << bits) - 1;
+    if (f <= 0)
+      return whole(0);
+    return whole((int64_t)(f >= ldexp(1.0, (int)bits) ? highest : (uint64_t)f));
+  }
+  int64_t highest = (int64_t)(((uint64_t)1 << (bits - 1)) - 1);
+  if (f >= ldexp(1.0, (int)bits - 1))
+    return whole(highest);
+  return whole(f < -ldexp(1.0, (int)bits - 1) ? -highest - 1 : (int64_t)f);
+}
+
+// One rounding, from the integer straight to the float.
+static dt_scalar_t int_to_real(dt_dtype_t from, dt_dtype_t to, int64_t i) {
+  if (to == DT_F32)
+    return real(is_unsigned(from) ? (double)(float)(uint64_t)i : (double)(float)i);
+  return real(is_unsigned(from) ? (double)(uint64_t)i : (double)i);
+}
+
+dt_scalar_t dt__scalar_cast(dt_dtype_t from, dt_dtype_t to, dt_scalar_t value) {
+  if (from == to)
+    return value;
+  if (is_float(from)) {
+    if (is_float(to))
+      return real(to == DT_F32 ? (double)(float)value.f : value.f);
+    if (dt__dtype_is_bool(to))
+      return truth(value.f != 0.0);
+    return real_to_int(to, value.f);
+  }
+  return is_float(to) ? int_to_real(from, to, value.i) : wrap(to, (uint64_t)value.i);
+}
+
+// ---- Memory -----------------------------------------------------------------------------------------
+#define LOAD_FLOAT(v) real((double)(v))
+#define LOAD_SINT(v) whole((int64_t)(v))
+#define LOAD_UINT(v) whole((int64_t)(v))
+#define LOAD_BOOL(v) truth((v) != 0)
+#define STORE_FLOAT(c_type, v) (c_type)(v).f
+#define STORE_SINT(c_type, v) (c_type)(v).i
+#define STORE_UINT(c_type, v) (c_type)(v).i
+#define STORE_BOOL(c_type, v) (c_type)((v).i != 0)
+
+#define DTYPE(id, value, name, bytes, kind, c_type)                                                \
+  static dt_scalar_t load_##id(const void *at) {                                                   \
+    c_type v;                                                                                      \
+    memcpy(&v, at, sizeof(v));                                                                     \
+    return LOAD_##kind(v);                                                                         \
+  }                                                                                                \
+  static void store_##id(void *at, dt_scalar_t x) {                                                \
+    c_type v = STORE_##kind(c_type, x);                                                            \
+    memcpy(at, &v, sizeof(v));                                                                     \
+  }
+#include "runtime/base/dtypes.def"
+
+static const struct {
+  dt_scalar_t (*load)(const void *at);
+  void (*store)(void *at, dt_scalar_t value);
+} memory[DT_DTYPE_END] = {
+#define DTYPE(id, value, name, bytes, kind, c_type) [DT_##id] = {load_##id, store_##id},
+#include "runtime/base/dtypes.def"
+};
+
+dt_scalar_t dt__scalar_load(dt_dtype_t dtype, const void *at) {
+  return dt__dtype_is_valid(dtype) ? memory[dtype].load(at) : whole(0);
+}
+
+void dt__scalar_store(dt_dtype_t dtype, void *at, dt_scalar_t value) {
+  if (dt__dtype_is_valid(dtype))
+    memory[dtype].store(at, value);
+}

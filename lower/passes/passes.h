@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graph passes. Each takes a graph and makes a new one in the same arena (or returns the old one when
+// nothing changed), keeps inputs, constants, asserts and the order of outputs, and adds no guard.
+// The pipeline (runtime/compile/pipeline.c) says in which order they run and verifies in between.
+#ifndef DT_LOWER_PASSES_PASSES_H
+#define DT_LOWER_PASSES_PASSES_H
+
+#include "lower/graph/graph.h"
+
+typedef dt_status_t (*dt_pass_fn_t)(dt_arena_t *arena, const dt_graph_t *graph,
+                                    const dt_graph_t **out);
+
+// Replaces composites by the ops of their decomposition, until none is left.
+dt_status_t dt__pass_decompose(dt_arena_t *arena, const dt_graph_t *graph,
+                               const dt_graph_t **out) DT_MUST_USE;
+// Applies the fold rules (fold_rules.def) bottom up: literals, identities, chains of views.
+dt_status_t dt__pass_fold(dt_arena_t *arena, const dt_graph_t *graph,
+                          const dt_graph_t **out) DT_MUST_USE;
+// Shares equal nodes.
+dt_status_t dt__pass_cse(dt_arena_t *arena, const dt_graph_t *graph,
+                         const dt_graph_t **out) DT_MUST_USE;
+// Drops nodes that no output needs. Inputs stay.
+dt_status_t dt__pass_dce(dt_arena_t *arena, const dt_graph_t *graph,
+                         const dt_graph_t **out) DT_MUST_USE;
+
+#endif // DT_LOWER_PASSES_PASSES_H

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the library asks about element types, answered from dtypes.def. A value that is no dtype has
+// kind DT_KIND_NONE and no property.
+#ifndef DT_RUNTIME_BASE_DTYPE_H
+#define DT_RUNTIME_BASE_DTYPE_H
+
+#include "ductile/base.h"
+
+typedef enum dt_dtype_kind_t {
+  DT_KIND_NONE = 0,
+  DT_KIND_BOOL,
+  DT_KIND_SINT,
+  DT_KIND_UINT,
+  DT_KIND_FLOAT,
+} dt_dtype_kind_t;
+
+// One past the largest dtype value, for tables indexed by dtype.
+#define DT_DTYPE_END 16
+
+dt_dtype_kind_t dt__dtype_kind(dt_dtype_t dtype);
+// The dtype named by the `len` characters at `name`; DT_DTYPE_NONE where none is.
+dt_dtype_t dt__dtype_parse(const char *name, size_t len);
+
+static inline bool dt__dtype_is_valid(dt_dtype_t dtype) {
+  return dt__dtype_kind(dtype) != DT_KIND_NONE;
+}
+static inline bool dt__dtype_is_bool(dt_dtype_t dtype) {
+  return dt__dtype_kind(dtype) == DT_KIND_BOOL;
+}
+static inline bool dt__dtype_is_float(dt_dtype_t dtype) {
+  return dt__dtype_kind(dtype) == DT_KIND_FLOAT;
+}
+// Signed or unsigned integers; not bool.
+static inline bool dt__dtype_is_int(dt_dtype_t dtype) {
+  dt_dtype_kind_t kind = dt__dtype_kind(dtype);
+  return kind == DT_KIND_SINT || kind == DT_KIND_UINT;
+}
+// Signed integers and floats.
+static inline bool dt__dtype_is_signed(dt_dtype_t dtype) {
+  dt_dtype_kind_t kind = dt__dtype_kind(dtype);
+  return kind == DT_KIND_SINT || kind == DT_KIND_FLOAT;
+}
+
+#endif // DT_RUNTIME_BASE_DTYPE_H

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Log channels (channels.def), chosen by DUCTILE_LOG ("guards:2,recompiles,lower.fold:3", by
+// prefix), and stage dumps chosen by DUCTILE_DUMP into DUCTILE_DUMP_DIR. Off costs one relaxed load.
+// A line goes to stderr, or to the sink a program installs, in one write.
+#ifndef DT_RUNTIME_BASE_LOG_H
+#define DT_RUNTIME_BASE_LOG_H
+
+#include "ductile/base.h"
+
+#include <stdatomic.h>
+
+typedef enum dt_channel_t {
+#define CHANNEL(id, name, doc) DT_LOG_##id,
+#include "runtime/base/channels.def"
+  DT_LOG_COUNT
+} dt_channel_t;
+
+extern _Atomic uint8_t dt__log_levels[DT_LOG_COUNT];
+
+// True when `channel` prints at `level` (1 = the ordinary level, higher = more).
+static inline bool dt__log_on(dt_channel_t channel, int level) {
+  return atomic_load_explicit(&dt__log_levels[channel], memory_order_relaxed) >= level;
+}
+void dt__log_write(dt_channel_t channel, const char *fmt, ...) DT_PRINTF(2, 3);
+#define DT_LOG(channel, level, ...)                                                                \
+  do {                                                                                             \
+    if (dt__log_on((channel), (level)))                                                            \
+      dt__log_write((channel), __VA_ARGS__);                                                       \
+  } while (0)
+
+// Applies a DUCTILE_LOG text, replacing what was set; a name covers its channel and those below it
+// ("lower" covers "lower.fold"), "all" covers every one. Unknown channels: DT_E_ARGUMENT naming the
+// known ones, and nothing changes.
+dt_status_t dt__log_configure(const char *spec) DT_MUST_USE;
+// Replaces stderr; NULL restores it. `write` may be called from any thread, one call at a time, and
+// must not log. When this returns, the sink that was replaced runs no more.
+typedef void (*dt_log_sink_t)(void *user, const char *line, size_t len);
+void dt__log_set_sink(dt_log_sink_t write, void *user);
+
+// Applies DUCTILE_DUMP (stages separated by commas, or "all"; "" for none) and DUCTILE_DUMP_DIR.
+dt_status_t dt__dump_configure(const char *stages, const char *folder) DT_MUST_USE;
+// True when `stage` ("graph", "fused", "loops", "llvm", "guards", …) is dumped.
+bool dt__dump_on(const char *stage);
+// Writes `text` to <dir>/<function>.<variant>.<nn>-<stage>.dtt. Failures are logged, not returned.
+void dt__dump(const char *function, uint32_t variant, uint32_t order, const char *stage,
+              const char *text);
+
+#endif // DT_RUNTIME_BASE_LOG_H

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// The heap: a private jemalloc where the build has one, else the C library's, behind one set of
+// functions, with the fault injection that the out-of-memory tests use. Arenas stand in arena.c.
+#include "runtime/base/memory.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef DUCTILE_JEMALLOC_PREFIXED
+#include <jemalloc/jemalloc.h>
+#define HEAP(fn) dtje_##fn
+#else
+#define HEAP(fn) fn
+#endif
+
+// Fault injection. `fail_at` is the number of the allocation that fails, 0 when off; `counted`
+// counts allocations while it is on, so that a serving process pays one relaxed load.
+static _Atomic uint64_t fail_at;
+static _Atomic bool fail_sticky;
+static _Atomic uint64_t counted;
+
+static bool injected_failure(void) {
+  uint64_t at = atomic_load_explicit(&fail_at, memory_order_relaxed);
+  if (__builtin_expect(at == 0, 1))
+    return false;
+  uint64_t number = atomic_fetch_add_explicit(&counted, 1, memory_order_relaxed) + 1;
+  return number == at || (number > at && atomic_load_explicit(&fail_sticky, memory_order_relaxed));
+}
+
+uint64_t dt__heap_fail_at(uint64_t n, bool sticky) {
+  atomic_store_explicit(&fail_at, 0, memory_order_relaxed);
+  uint64_t before = atomic_exchange_explicit(&counted, 0, memory_order_relaxed);
+  atomic_store_explicit(&fail_sticky, sticky, memory_order_relaxed);
+  atomic_store_explicit(&fail_at, n, memory_order_relaxed);
+  return before;
+}
+
+void *dt__alloc(size_t bytes) {
+  if (injected_failure())
+    return NULL;
+  return HEAP(malloc)(bytes ? bytes : 1);
+}
+
+void *dt__calloc(size_t count, size_t bytes) {
+  size_t total = 0;
+  if (!dt__mul_size(count, bytes, &total) || injected_failure())
+    return NULL;
+  return HEAP(calloc)(1, total ? total : 1);
+}
+
+void *dt__alloc_aligned(size_t bytes, size_t alignment) {
+  if (injected_failure())
+    return NULL;
+  void *ptr = NULL;
+  size_t at_least = alignment < sizeof(void *) ? sizeof(void *) : alignment;
+  return HEAP(posix_memalign)(&ptr, at_least, bytes ? bytes : 1) == 0 ? ptr : NULL;
+}
+
+void *dt__realloc(void *ptr, size_t bytes) {
+  if (injected_failure())
+    return NULL;
+  return HEAP(realloc)(ptr, bytes ? bytes : 1);
+}
+
+char *dt__strdup(const char *text) {
+  size_t bytes = strlen(text) + 1;
+  char *copy = dt__alloc(bytes);
+  if (copy)
+    memcpy(copy, text, bytes);
+  return copy;
+}
+
+void dt__free(void *ptr) { HEAP(free)(ptr); }

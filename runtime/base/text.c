@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// The growable string that printers write into. The scanner of text.h stands in scan.c.
+//
+// What is printed must not depend on the process's locale: IR texts and dumps are read back, and a
+// decimal comma would break them. Formatting therefore happens under the C locale of this thread.
+#include "runtime/base/text.h"
+
+#include "runtime/base/c_locale.h"
+#include "runtime/base/memory.h"
+#include "runtime/base/status.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static pthread_once_t locale_once = PTHREAD_ONCE_INIT;
+static locale_t c_locale;
+
+static void make_c_locale(void) { c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0); }
+
+locale_t dt__c_locale(void) {
+  (void)pthread_once(&locale_once, make_c_locale);
+  return c_locale;
+}
+
+static int format(char *out, size_t cap, const char *fmt, va_list args) {
+  locale_t plain = dt__c_locale();
+  locale_t before = plain ? uselocale(plain) : (locale_t)0;
+  int len = vsnprintf(out, cap, fmt, args);
+  if (before)
+    (void)uselocale(before);
+  return len;
+}
+
+void dt__text_init(dt_text_t *text) { *text = (dt_text_t){0}; }
+
+void dt__text_fini(dt_text_t *text) {
+  dt__free(text->data);
+  *text = (dt_text_t){0};
+}
+
+// Makes room for `more` characters and the NUL.
+static bool reserve(dt_text_t *text, size_t more) {
+  if (text->failed)
+    return false;
+  size_t need = 0;
+  if (!dt__add_size(text->len, more, &need) || !dt__add_size(need, 1, &need)) {
+    text->failed = true;
+    return false;
+  }
+  if (need <= text->cap)
+    return true;
+  size_t cap = text->cap < 64 ? 64 : text->cap;
+  while (cap < need && dt__mul_size(cap, 2, &cap)) {
+  }
+  char *data = dt__realloc(text->data, cap < need ? need : cap);
+  if (!data) {
+    text->failed = true;
+    return false;
+  }
+  text->data = data;
+  text->cap = cap < need ? need : cap;
+  return true;
+}
+
+void dt__text_write(dt_text_t *text, const char *str, size_t len) {
+  if (!reserve(text, len))
+    return;
+  if (len)
+    memcpy(text->data + text->len, str, len);
+  text->len += len;
+  text->data[text->len] = '\0';
+}
+
+void dt__text_put(dt_text_t *text, const char *str) { dt__text_write(text, str, strlen(str)); }
+
+void dt__text_printf(dt_text_t *text, const char *fmt, ...) {
+  if (!reserve(text, 64))
+    return;
+  va_list args, again;
+  va_start(args, fmt);
+  va_copy(again, args);
+  int len = format(text->data + text->len, text->cap - text->len, fmt, args);
+  va_end(args);
+  if (len < 0)
+    len = 0;
+  if ((size_t)len >= text->cap - text->len) {
+    if (reserve(text, (size_t)len))
+      (void)format(text->data + text->len, text->cap - text->len, fmt, again);
+    else
+      len = 0;
+  }
+  va_end(again);
+  text->len += (size_t)len;
+  text->data[text->len] = '\0';
+}
+
+const char *dt__text_str(const dt_text_t *text) { return text->data ? text->data : ""; }
+
+dt_status_t dt__text_status(const dt_text_t *text) { return text->failed ? DT_NO_MEMORY() : NULL; }

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranked mutexes, condition variables, background threads with large stacks, and fork detection.
+#ifndef DT_RUNTIME_BASE_THREAD_H
+#define DT_RUNTIME_BASE_THREAD_H
+
+#include "ductile/base.h"
+
+#include <pthread.h>
+
+// A thread may only lock a mutex of higher rank than those it holds (checked in debug builds).
+typedef enum dt_lock_rank_t {
+  DT_RANK_RUNTIME = 10,
+  DT_RANK_FUNCTION = 20,
+  DT_RANK_COMPILE = 30,
+  DT_RANK_SESSION = 40,
+  DT_RANK_RECLAIM = 50,
+  DT_RANK_POOL = 60,
+  DT_RANK_LOG = 90,
+} dt_lock_rank_t;
+
+typedef struct dt_mutex_t {
+  pthread_mutex_t mutex;
+  dt_lock_rank_t rank;
+} dt_mutex_t;
+
+dt_status_t dt__mutex_init(dt_mutex_t *mutex, dt_lock_rank_t rank) DT_MUST_USE;
+void dt__mutex_fini(dt_mutex_t *mutex);
+void dt__mutex_lock(dt_mutex_t *mutex);
+void dt__mutex_unlock(dt_mutex_t *mutex);
+// Waits on `cond` with `mutex` held.
+void dt__cond_wait(pthread_cond_t *cond, dt_mutex_t *mutex);
+
+// Starts a joinable background thread: 8 MiB stack, all signals blocked, low scheduling priority
+// when `background` is true, named `name` (at most 15 characters).
+dt_status_t dt__thread_start(pthread_t *out, const char *name, bool background,
+                             void *(*run)(void *), void *arg) DT_MUST_USE;
+
+// Monotonic nanoseconds.
+int64_t dt__now_ns(void);
+// True in a child process forked after the library was first used.
+bool dt__forked(void);
+// Resident memory of the process in bytes (0 when it cannot be read).
+int64_t dt__resident_bytes(void);
+// Cores this process may run on.
+int dt__core_count(void);
+
+#endif // DT_RUNTIME_BASE_THREAD_H

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a frozen graph to code that can be called: the pipeline's stages (pipeline.c, one array: the
+// file to read first), the compile threads and the assembled result.
+#ifndef DT_RUNTIME_COMPILE_COMPILE_H
+#define DT_RUNTIME_COMPILE_COMPILE_H
+
+#include "backend_llvm/load/native.h"
+#include "fuse/target.h"
+#include "runtime/trace/trace.h"
+
+// Threads that run compile work with 8 MiB stacks; the only threads LLVM runs on.
+typedef struct dt_compiler dt_compiler_t;
+
+typedef struct dt_compiler_options_t {
+  uint32_t threads;     // compile threads, at least 1
+  uint32_t pool_width;  // of the kernel pool: for the target description
+  const char *cpu;      // LLVM CPU name, "" for the host's
+  bool verify;          // verify graph and loops after every stage
+} dt_compiler_options_t;
+
+dt_status_t dt__compiler_create(const dt_compiler_options_t *options,
+                                dt_compiler_t **out) DT_MUST_USE;
+void dt__compiler_destroy(dt_compiler_t *compiler); // waits for running jobs; NULL allowed
+
+// Code of one variant, immutable. Sizes in bytes. In a build without LLVM there is none to be made
+// (DT_E_UNSUPPORTED).
+typedef struct dt_compiled_t {
+  dt_native_t **units;
+  uint32_t n_units;
+  dt_kernel_fn_t *kernels; // by code index
+  dt_host_plan_fn_t plan;
+  dt_host_run_fn_t once, run;
+  int64_t once_bytes, once_scratch_bytes;
+  uint32_t n_launches;     // kernels of a call
+  uint32_t n_symbols;      // length of a frame's symbol array
+  uint32_t n_output_sizes; // length of a frame's output_sizes
+  uint32_t n_checks;
+  const char **check_texts; // "gather: index of ids (model.c:41)"; owned
+  const char **assert_texts; // of the graph's asserts; owned
+  uint32_t n_asserts;
+  uint64_t code_bytes;
+} dt_compiled_t;
+
+// Runs every stage on the compile threads and waits. `name` and `variant` are for logs and dumps.
+// The traced graph is only read.
+dt_status_t dt__compile(dt_compiler_t *compiler, const dt_traced_t *traced, const char *name,
+                        uint32_t variant, bool strict_fp, dt_compiled_t **out) DT_MUST_USE;
+void dt__compiled_destroy(dt_compiled_t *compiled); // NULL allowed; no code of it may be running
+
+// The stages up to loop IR with memory plan, on the calling thread, for tools and tests: stops after
+// the stage named `until` ("graph", "decompose", …, "plan"; NULL: all). Prints go through `observe`.
+typedef struct dt_stage_view_t {
+  const char *stage;
+  const dt_graph_t *graph;     // graph stages, else NULL
+  const struct dt_program *program; // loop stages, else NULL
+} dt_stage_view_t;
+typedef void (*dt_stage_observer_t)(void *user, const dt_stage_view_t *view);
+dt_status_t dt__pipeline_run(dt_arena_t *arena, dt_symenv_t *env, const dt_graph_t *graph,
+                             const dt_target_t *target, const char *until, bool verify,
+                             dt_stage_observer_t observe, void *user,
+                             struct dt_program **out) DT_MUST_USE;
+// Names of the stages in order, NULL-terminated.
+const char *const *dt__pipeline_stages(void);
+
+#endif // DT_RUNTIME_COMPILE_COMPILE_H

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Storages: one heap block each, the header on a line of its own in front of the bytes.
+#include "runtime/tensor/tensor.h"
+
+#include "runtime/base/memory.h"
+#include "runtime/base/status.h"
+
+#define HEAD DT_STORAGE_ALIGNMENT
+_Static_assert(sizeof(dt_storage_t) <= HEAD, "the header fits in front of the aligned bytes");
+
+dt_status_t dt__storage_create(size_t bytes, dt_storage_t **out) {
+  *out = NULL;
+  if (bytes >= (size_t)DT_SIZE_LIMIT)
+    return DT_FAIL(DT_E_LIMIT, "a storage of %zu bytes; the limit is %lld", bytes,
+                   (long long)DT_SIZE_LIMIT - 1);
+  dt_storage_t *storage = dt__alloc_aligned(HEAD + bytes, DT_STORAGE_ALIGNMENT);
+  if (!storage)
+    return DT_FAIL(DT_E_NO_MEMORY, "out of memory: %zu bytes for a tensor", bytes);
+  *storage =
+      (dt_storage_t){.refs = 1, .device = DT_CPU, .bytes = bytes, .data = (char *)storage + HEAD};
+  *out = storage;
+  return NULL;
+}
+
+void dt__storage_retain(dt_storage_t *storage) {
+  if (storage)
+    (void)atomic_fetch_add_explicit(&storage->refs, 1, memory_order_relaxed);
+}
+
+void dt__storage_release(dt_storage_t *storage) {
+  if (storage && atomic_fetch_sub_explicit(&storage->refs, 1, memory_order_acq_rel) == 1)
+    dt__free(storage);
+}

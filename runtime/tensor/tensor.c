@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensors: handles over the caller's memory or over storages of ours, and their reference counts.
+#include "runtime/tensor/tensor.h"
+
+#include "runtime/base/memory.h"
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+// A descriptor is known up to its last field; one of version 0.1 is this long.
+#define DESC_BYTES (offsetof(dt_tensor_desc_t, user) + sizeof(void *))
+// Longer than any descriptor will be, so that a garbage size is not read to its end.
+#define DESC_MOST_BYTES 4096
+
+// A newer program may hand over a longer descriptor; that is fine while the part this library does
+// not know is zero, which by rule means the default.
+static dt_status_t check_struct_size(const dt_tensor_desc_t *desc) {
+  uint32_t size = desc->struct_size;
+  if (size == 0 || size == DESC_BYTES)
+    return NULL;
+  if (size < DESC_BYTES || size > DESC_MOST_BYTES)
+    return DT_FAIL(DT_E_ARGUMENT, "struct_size: %u; expected %zu, sizeof(dt_tensor_desc_t)", size,
+                   DESC_BYTES);
+  for (size_t i = DESC_BYTES; i < size; i++) {
+    if (((const char *)desc)[i] != 0)
+      return DT_FAIL(DT_E_UNSUPPORTED,
+                     "struct_size: %u: a field behind byte %zu is set that this version does not "
+                     "know",
+                     size, DESC_BYTES);
+  }
+  return NULL;
+}
+
+static void take_layout(dt_tensor_t *tensor, const dt_layout_t *layout) {
+  tensor->dtype = layout->dtype;
+  tensor->rank = layout->rank;
+  tensor->count = layout->count;
+  tensor->contiguous = layout->contiguous;
+  memcpy(tensor->sizes, layout->sizes, sizeof(tensor->sizes));
+  memcpy(tensor->strides, layout->strides, sizeof(tensor->strides));
+}
+
+// Checks the whole descriptor and fills the tensor's layout, device and address.
+static dt_status_t apply_desc(dt_tensor_t *tensor, const dt_tensor_desc_t *desc) {
+  if (!desc)
+    return DT_FAIL(DT_E_ARGUMENT, "desc: NULL; expected a tensor descriptor");
+  DT_TRY(check_struct_size(desc));
+  if (desc->device == DT_CUDA)
+    return DT_FAIL(DT_E_UNSUPPORTED, "device: DT_CUDA; this build has host tensors only (DT_CPU)");
+  if (desc->device != DT_CPU)
+    return DT_FAIL(DT_E_ARGUMENT, "device: %d is no device", (int)desc->device);
+  dt_layout_t layout;
+  DT_TRY(dt__layout_set(&layout, desc->dtype, desc->rank, desc->sizes, desc->strides));
+  if (layout.count && !desc->data)
+    return DT_FAIL(DT_E_ARGUMENT, "data: NULL; expected the address of %lld elements",
+                   (long long)layout.count);
+  size_t item = dt_dtype_size(desc->dtype);
+  if (layout.count && (uintptr_t)desc->data % item != 0)
+    return DT_FAIL(DT_E_ARGUMENT, "data: %p is not aligned to the %zu bytes of %s", desc->data,
+                   item, dt_dtype_name(desc->dtype));
+  take_layout(tensor, &layout);
+  tensor->device = desc->device;
+  tensor->data = desc->data;
+  tensor->release = desc->release;
+  tensor->user = desc->user;
+  return NULL;
+}
+
+static dt_tensor_t *tensor_new(void) {
+  dt_tensor_t *tensor = dt__alloc(sizeof(*tensor));
+  if (tensor)
+    *tensor = (dt_tensor_t){.refs = 1};
+  return tensor;
+}
+
+dt_status_t dt_tensor_create(const dt_tensor_desc_t *desc, dt_tensor_t **out) {
+  if (!out)
+    return DT_FAIL(DT_E_ARGUMENT, "out: NULL; expected where to put the tensor");
+  *out = NULL;
+  dt_tensor_t *tensor = tensor_new();
+  if (!tensor)
+    return DT_NO_MEMORY();
+  dt_status_t status = apply_desc(tensor, desc);
+  if (status) {
+    dt__free(tensor);
+    return dt__status_annotate(status, "dt_tensor_create");
+  }
+  *out = tensor;
+  return NULL;
+}
+
+dt_status_t dt__tensor_create_over(dt_storage_t *storage, size_t offset, dt_dtype_t dtype,
+                                   uint32_t rank, const int64_t *sizes, const int64_t *strides,
+                                   dt_tensor_t **out) {
+  *out = NULL;
+  dt_layout_t layout;
+  DT_TRY(dt__layout_set(&layout, dtype, rank, sizes, strides));
+  // low <= 0 <= high, and both are 0 where there are no elements.
+  bool inside = offset <= storage->bytes && (size_t)-layout.low <= offset &&
+                (size_t)layout.high <= storage->bytes - offset;
+  if (!inside || offset % dt_dtype_size(dtype) != 0)
+    return DT_FAIL(DT_E_INTERNAL,
+                   "a tensor over bytes %lld to %lld from offset %zu of a storage of %zu bytes",
+                   (long long)layout.low, (long long)layout.high, offset, storage->bytes);
+  dt_tensor_t *tensor = tensor_new();
+  if (!tensor)
+    return DT_NO_MEMORY();
+  take_layout(tensor, &layout);
+  tensor->device = storage->device;
+  tensor->data = (char *)storage->data + offset;
+  tensor->storage = storage;
+  dt__storage_retain(storage);
+  *out = tensor;
+  return NULL;
+}
+
+dt_status_t dt_tensor_create_empty(dt_dtype_t dtype, uint32_t rank, const int64_t *sizes,
+                                   dt_tensor_t **out) {
+  if (!out)
+    return DT_FAIL(DT_E_ARGUMENT, "out: NULL; expected where to put the tensor");
+  *out = NULL;
+  dt_layout_t layout;
+  dt_status_t status = dt__layout_set(&layout, dtype, rank, sizes, NULL);
+  if (status)
+    return dt__status_annotate(status, "dt_tensor_create_empty");
+  dt_storage_t *storage = NULL;
+  DT_TRY(dt__storage_create((size_t)layout.high, &storage));
+  status = dt__tensor_create_over(storage, 0, dtype, rank, sizes, NULL, out);
+  dt__storage_release(storage); // the tensor has its own share
+  return status;
+}
+
+// Lets the tensor's memory go: its share of a storage, or the caller's loan.
+static void release_memory(dt_storage_t *storage, void (*release)(void *user), void *user) {
+  dt__storage_release(storage);
+  if (release)
+    release(user);
+}
+
+dt_status_t dt_tensor_rebind(dt_tensor_t *tensor, const dt_tensor_desc_t *desc) {
+  if (!tensor)
+    return DT_FAIL(DT_E_ARGUMENT, "tensor: NULL; expected a tensor made by dt_tensor_create");
+  if (tensor->storage)
+    return DT_FAIL(DT_E_ARGUMENT,
+                   "tensor: owns its memory; expected a tensor made by dt_tensor_create");
+  void (*release)(void *user) = tensor->release;
+  void *user = tensor->user;
+  dt_status_t status = apply_desc(tensor, desc);
+  if (status)
+    return dt__status_annotate(status, "dt_tensor_rebind");
+  release_memory(NULL, release, user);
+  return NULL;
+}
+
+void dt_tensor_retain(dt_tensor_t *tensor) {
+  if (tensor)
+    (void)atomic_fetch_add_explicit(&tensor->refs, 1, memory_order_relaxed);
+}
+
+void dt_tensor_release(dt_tensor_t *tensor) {
+  if (!tensor || atomic_fetch_sub_explicit(&tensor->refs, 1, memory_order_acq_rel) != 1)
+    return;
+  release_memory(tensor->storage, tensor->release, tensor->user);
+  dt__free(tensor);
+}
+
+// ---- Getters --------------------------------------------------------------------------------------
+
+dt_dtype_t dt_tensor_dtype(const dt_tensor_t *tensor) { return tensor->dtype; }
+
+dt_device_t dt_tensor_device(const dt_tensor_t *tensor) { return tensor->device; }
+
+uint32_t dt_tensor_rank(const dt_tensor_t *tensor) { return tensor->rank; }
+
+const int64_t *dt_tensor_sizes(const dt_tensor_t *tensor) { return tensor->sizes; }
+
+const int64_t *dt_tensor_strides(const dt_tensor_t *tensor) { return tensor->strides; }
+
+void *dt_tensor_data(const dt_tensor_t *tensor) { return tensor->data; }
+
+int64_t dt_tensor_count(const dt_tensor_t *tensor) { return tensor->count; }

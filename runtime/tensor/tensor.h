@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tensor as the library sees it: laid out for the call path, which reads dtype, rank, sizes,
+// strides and the address of every argument on every call.
+//
+// Strides are canonical from the moment a tensor exists: a dim of size 0 or 1, and every dim of a
+// tensor without elements, has the contiguous stride (the product of the sizes after it, so 0 where
+// one of those is 0). A test of a stride against that product therefore holds for every contiguous
+// tensor, whatever strides the caller wrote for dims along which nobody can step.
+#ifndef DT_RUNTIME_TENSOR_TENSOR_H
+#define DT_RUNTIME_TENSOR_TENSOR_H
+
+#include "ductile/tensor.h"
+
+#include <stdatomic.h>
+
+// Bytes that Ductile owns, shared by the tensors over them. Released by the last of them.
+typedef struct dt_storage_t {
+  _Atomic uint32_t refs;
+  dt_device_t device;
+  size_t bytes;
+  void *data; // DT_STORAGE_ALIGNMENT-aligned
+} dt_storage_t;
+
+#define DT_STORAGE_ALIGNMENT ((size_t)64)
+
+// Host memory with undefined contents; `bytes` may be 0. DT_E_LIMIT at DT_SIZE_LIMIT and over.
+dt_status_t dt__storage_create(size_t bytes, dt_storage_t **out) DT_MUST_USE;
+void dt__storage_retain(dt_storage_t *storage);  // NULL allowed
+void dt__storage_release(dt_storage_t *storage); // NULL allowed
+
+// What a tensor's metadata comes to once dt__layout_set has checked every field.
+typedef struct dt_layout_t {
+  dt_dtype_t dtype;
+  uint32_t rank;
+  int64_t count;   // elements
+  bool contiguous; // row-major without gaps; true for scalars and for tensors without elements
+  int64_t sizes[DT_MAX_RANK];   // 0 from `rank` on
+  int64_t strides[DT_MAX_RANK]; // canonical, in elements; 0 from `rank` on
+  int64_t low, high; // byte offsets from element (0, …, 0): first byte, one past the last
+} dt_layout_t;
+
+// Checks and canonicalises; `strides` NULL: contiguous. *out is untouched on failure. The product
+// of the sizes, those of 0 counted as 1, times the element's bytes must be below DT_SIZE_LIMIT, so
+// that no partial product of sizes can overflow either.
+dt_status_t dt__layout_set(dt_layout_t *out, dt_dtype_t dtype, uint32_t rank, const int64_t *sizes,
+                           const int64_t *strides) DT_MUST_USE;
+
+struct dt_tensor {
+  _Atomic uint32_t refs;
+  dt_dtype_t dtype;
+  dt_device_t device;
+  uint32_t rank;
+  void *data;      // element (0, …, 0); NULL only without elements
+  int64_t count;   // elements
+  bool contiguous; // as in dt_layout_t, like sizes and strides
+  int64_t sizes[DT_MAX_RANK];
+  int64_t strides[DT_MAX_RANK];
+  dt_storage_t *storage;       // a share; NULL over borrowed memory
+  void (*release)(void *user); // borrowed memory only; may be NULL
+  void *user;
+};
+
+// A tensor over a storage of ours, `offset` bytes into it. Takes a share of its own. The elements
+// must lie inside the storage and be aligned: DT_E_INTERNAL otherwise.
+dt_status_t dt__tensor_create_over(dt_storage_t *storage, size_t offset, dt_dtype_t dtype,
+                                   uint32_t rank, const int64_t *sizes, const int64_t *strides,
+                                   dt_tensor_t **out) DT_MUST_USE;
+
+static inline bool dt__tensor_is_contiguous(const dt_tensor_t *tensor) {
+  return tensor->contiguous;
+}
+static inline size_t dt__tensor_bytes(const dt_tensor_t *tensor) {
+  return (size_t)tensor->count * dt_dtype_size(tensor->dtype);
+}
+
+#endif // DT_RUNTIME_TENSOR_TENSOR_H

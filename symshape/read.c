@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading expressions: views, ranges, linear form, symbols, evaluation.
+#include "symshape/sym_private.h"
+
+#include <string.h>
+
+typedef __int128 wide_t;
+
+dt_sym_view_t dt__sym_view(const dt_symenv_t *env, dt_sym_t e) {
+  if (e.id >= env->n_nodes)
+    e.id = 0;
+  const dt_sym_node_t *node = &env->nodes[e.id];
+  dt_sym_view_t view = {.op = (dt_sym_op_t)node->op,
+                        .n_args = node->n_args,
+                        .args = node->n_args ? env->args + node->first : NULL};
+  if (node->op == DT_SYM_CONST)
+    view.value = node->value;
+  if (node->op == DT_SYM_SYMBOL)
+    view.symbol = (uint32_t)node->value;
+  return view;
+}
+
+bool dt__sym_is_const(const dt_symenv_t *env, dt_sym_t e, int64_t *out_value) {
+  if (env->nodes[e.id].op != DT_SYM_CONST)
+    return false;
+  if (out_value)
+    *out_value = env->nodes[e.id].value;
+  return true;
+}
+
+bool dt__sym_is_symbol(const dt_symenv_t *env, dt_sym_t e, uint32_t *out_symbol) {
+  if (env->nodes[e.id].op != DT_SYM_SYMBOL)
+    return false;
+  if (out_symbol)
+    *out_symbol = (uint32_t)env->nodes[e.id].value;
+  return true;
+}
+
+dt_range_t dt__sym_range(dt_symenv_t *env, dt_sym_t e) {
+  dt_sym_t now = dt__sym_simplify(env, e);
+  int64_t value;
+  if (!now.id)
+    return (dt_range_t){INT64_MIN, INT64_MAX};
+  if (dt__literal_value(env, now.id, &value))
+    return (dt_range_t){value, value};
+  return dt__range_of(env, now.id);
+}
+
+bool dt__sym_linear(dt_symenv_t *env, dt_sym_t e, dt_sym_t var, dt_sym_t *coef, dt_sym_t *rest) {
+  *coef = *rest = DT_SYM_NONE_ID;
+  if (!e.id || env->nodes[var.id].op != DT_SYM_SYMBOL)
+    return false;
+  dt_poly_t p, a, r;
+  dt__poly_init(&p);
+  dt__poly_init(&a);
+  dt__poly_init(&r);
+  bool ok = dt__poly_load(env, &p, e.id) && dt__poly_split(env, &p, var.id, &a, &r);
+  if (ok) {
+    *coef = SYM(dt__poly_node(env, &a));
+    *rest = SYM(dt__poly_node(env, &r));
+    ok = coef->id && rest->id && !dt__sym_depends(env, *coef, var) &&
+         !dt__sym_depends(env, *rest, var);
+  }
+  if (!ok)
+    *coef = *rest = DT_SYM_NONE_ID;
+  dt__poly_fini(&p);
+  dt__poly_fini(&a);
+  dt__poly_fini(&r);
+  return ok;
+}
+
+bool dt__sym_depends(const dt_symenv_t *env, dt_sym_t e, dt_sym_t var) {
+  if (e.id == var.id)
+    return e.id != 0;
+  const dt_sym_node_t *node = &env->nodes[e.id];
+  if (!(node->mask & env->nodes[var.id].mask))
+    return false;
+  for (uint32_t k = 0; k < node->n_args; k++)
+    if (dt__sym_depends(env, SYM(dt__arg(env, e.id, k)), var))
+      return true;
+  return false;
+}
+
+// Marks symbols [first, first + 64*words) in `seen`.
+static void mark_symbols(const dt_symenv_t *env, uint32_t id, uint32_t first, uint32_t words,
+                         uint64_t *seen) {
+  const dt_sym_node_t *node = &env->nodes[id];
+  if (node->op == DT_SYM_SYMBOL) {
+    uint64_t index = (uint64_t)node->value - first;
+    if ((uint64_t)node->value >= first && index < 64ull * words)
+      seen[index / 64] |= 1ull << (index % 64);
+    return;
+  }
+  for (uint32_t k = 0; node->mask && k < node->n_args; k++)
+    mark_symbols(env, dt__arg(env, id, k), first, words, seen);
+}
+
+uint32_t dt__sym_symbols(const dt_symenv_t *env, dt_sym_t e, uint32_t *out, uint32_t cap) {
+  enum { WORDS = 64 };
+  uint64_t seen[WORDS];
+  uint32_t count = 0;
+  for (uint32_t first = 0; first < env->n_symbols; first += 64 * WORDS) {
+    memset(seen, 0, sizeof seen);
+    mark_symbols(env, e.id, first, WORDS, seen);
+    for (uint32_t w = 0; w < WORDS; w++)
+      for (uint64_t bits = seen[w]; bits; bits &= bits - 1, count++)
+        if (count < cap)
+          out[count] = first + w * 64 + (uint32_t)__builtin_ctzll(bits);
+  }
+  return count;
+}
+
+// ---- Evaluation --------------------------------------------------------------------------------------
+typedef struct dt_eval_t {
+  const dt_symenv_t *env;
+  const int64_t *values; // NULL: hints
+} dt_eval_t;
+
+static bool eval(const dt_eval_t *v, uint32_t id, int64_t *out);
+
+// Sums and products are exact to 127 bits inside.
+static bool eval_ring(const dt_eval_t *v, uint32_t id, wide_t *out) {
+  const dt_sym_node_t *node = &v->env->nodes[id];
+  if (node->op != DT_SYM_ADD && node->op != DT_SYM_MUL) {
+    int64_t value;
+    bool ok = eval(v, id, &value);
+    *out = ok ? value : 0;
+    return ok;
+  }
+  wide_t result = node->op == DT_SYM_MUL, x;
+  for (uint32_t k = 0; k < node->n_args; k++) {
+    if (!eval_ring(v, dt__arg(v->env, id, k), &x))
+      return false;
+    if (node->op == DT_SYM_ADD ? __builtin_add_overflow(result, x, &result)
+                               : __builtin_mul_overflow(result, x, &result))
+      return false;
+  }
+  *out = result;
+  return true;
+}
+
+static bool eval_symbol(const dt_eval_t *v, uint32_t symbol, int64_t *out) {
+  const dt_symbol_t *s = &v->env->symbols[symbol];
+  *out = v->values ? v->values[symbol] : s->hint;
+  return v->values || s->has_hint;
+}
+
+// False if one argument is false (AND), true if one is true (OR), whatever the others are.
+static bool eval_junction(const dt_eval_t *v, uint32_t id, bool deciding, int64_t *out) {
+  bool all = true;
+  for (uint32_t k = 0; k < v->env->nodes[id].n_args; k++) {
+    int64_t x;
+    bool ok = eval(v, dt__arg(v->env, id, k), &x);
+    all &= ok;
+    if (ok && (x != 0) == deciding) {
+      *out = deciding;
+      return true;
+    }
+  }
+  *out = !deciding;
+  return all;
+}
+
+static bool eval_minmax(const dt_eval_t *v, uint32_t id, bool max, int64_t *out) {
+  for (uint32_t k = 0; k < v->env->nodes[id].n_args; k++) {
+    int64_t x;
+    if (!eval(v, dt__arg(v->env, id, k), &x))
+      return false;
+    if (k == 0 || (max ? x > *out : x < *out))
+      *out = x;
+  }
+  return true;
+}
+
+static bool eval_binary(dt_sym_op_t op, int64_t a, int64_t b, int64_t *out) {
+  switch (op) {
+  case DT_SYM_FLOORDIV:
+  case DT_SYM_MOD:
+    if (b == 0 || (a == INT64_MIN && b == -1)) {
+      *out = 0;
+      return b != 0 && op == DT_SYM_MOD;
+    }
+    *out = dt__floordiv_i64(a, b);
+    if (op == DT_SYM_MOD)
+      *out = a - *out * b;
+    return true;
+  case DT_SYM_EQ:
+    *out = a == b;
+    return true;
+  case DT_SYM_NE:
+    *out = a != b;
+    return true;
+  case DT_SYM_LT:
+    *out = a < b;
+    return true;
+  case DT_SYM_LE:
+    *out = a <= b;
+    return true;
+  default:
+    return false;
+  }
+}
+
+static bool eval(const dt_eval_t *v, uint32_t id, int64_t *out) {
+  const dt_sym_node_t *node = &v->env->nodes[id];
+  int64_t a, b;
+  wide_t wide;
+  switch (node->op) {
+  case DT_SYM_NONE:
+    return false;
+  case DT_SYM_CONST:
+    *out = node->value;
+    return true;
+  case DT_SYM_SYMBOL:
+    return eval_symbol(v, (uint32_t)node->value, out);
+  case DT_SYM_ADD:
+  case DT_SYM_MUL:
+    if (!eval_ring(v, id, &wide) || wide != (int64_t)wide)
+      return false;
+    *out = (int64_t)wide;
+    return true;
+  case DT_SYM_MIN:
+  case DT_SYM_MAX:
+    return eval_minmax(v, id, node->op == DT_SYM_MAX, out);
+  case DT_SYM_SELECT:
+    return eval(v, dt__arg(v->env, id, 0), &a) && eval(v, dt__arg(v->env, id, a ? 1 : 2), out);
+  case DT_SYM_AND:
+  case DT_SYM_OR:
+    return eval_junction(v, id, node->op == DT_SYM_OR, out);
+  case DT_SYM_NOT:
+    if (!eval(v, dt__arg(v->env, id, 0), &a))
+      return false;
+    *out = a == 0;
+    return true;
+  default:
+    return eval(v, dt__arg(v->env, id, 0), &a) && eval(v, dt__arg(v->env, id, 1), &b) &&
+           eval_binary((dt_sym_op_t)node->op, a, b, out);
+  }
+}
+
+bool dt__sym_eval(const dt_symenv_t *env, dt_sym_t e, const int64_t *values, int64_t *out) {
+  dt_eval_t v = {env, values};
+  int64_t result;
+  if (!eval(&v, e.id, &result))
+    return false;
+  *out = result;
+  return true;
+}
+
+bool dt__sym_hint(const dt_symenv_t *env, dt_sym_t e, int64_t *out) {
+  return dt__sym_eval(env, e, NULL, out);
+}

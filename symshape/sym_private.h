@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// The inside of symshape: nodes, polynomials, facts, and what its files offer each other.
+//
+// Ring nodes are always a flat sum of products of atoms: ADD of terms; a term is a literal times a
+// monomial; a monomial is a MUL of atoms without a literal, or one atom; an atom is a symbol or any
+// other operation. Arguments have smaller ids than the node that holds them.
+//
+// A sum or product is exact while it is being added up (127 bits) and must fit in 64 bits where
+// another operation, or the caller, reads it. Two's complement code that wraps inside of a sum
+// agrees with that whenever the sum has a value, so terms may be moved about freely inside a sum,
+// but across a comparison or a division only when ranges show that the new sums fit too.
+#ifndef DT_SYMSHAPE_SYM_PRIVATE_H
+#define DT_SYMSHAPE_SYM_PRIVATE_H
+
+#include "runtime/base/memory.h"
+#include "runtime/base/status.h"
+#include "symshape/symshape.h"
+
+#define SYM_MAX_DEPTH 256u
+#define SYM_MAX_TERMS 4096u
+#define SYM_MAX_TREE (1u << 20)      // nodes of one expression, shared ones counted each time
+#define SYM_MAX_NODES (1u << 26)
+#define SYM_CACHE 4096u
+
+typedef enum dt_rule_t {
+#define RULE(id, doc) DT_RULE_##id,
+#include "symshape/rules.def"
+  DT_RULE_COUNT
+} dt_rule_t;
+
+typedef struct dt_sym_node_t {
+  uint32_t op, n_args, first; // arguments are env->args[first …]
+  uint32_t hash, depth, tree;
+  int64_t value; // CONST: the literal. SYMBOL: its index. MUL with a literal: id of the monomial
+  uint64_t mask; // bit (index % 64) of each symbol below
+  // Facts.
+  uint32_t rep;   // what this node was learned to be equal to; 0: nothing
+  int64_t lo, hi; // learned bounds
+  // Memos, valid while the epoch (the substitution's number) is the same.
+  uint32_t range_epoch, simp_epoch, simp, subst_run, subst;
+  dt_range_t range;
+} dt_sym_node_t;
+
+typedef struct dt_symbol_t {
+  dt_symbol_kind_t kind;
+  bool has_hint;
+  int64_t hint;
+  uint32_t node, extent;
+  int64_t modulus, residue; // value mod modulus == residue; modulus 1 says nothing
+  char *name;
+} dt_symbol_t;
+
+// A condition learned to be true that ranges and replacements do not express in full.
+typedef struct dt_fact_t {
+  uint32_t cond;
+  uint32_t ge0; // a sum known to be >= 0, or 0
+} dt_fact_t;
+
+typedef struct dt_op_memo_t {
+  uint32_t op, a, b, epoch, result;
+} dt_op_memo_t;
+
+struct dt_symenv {
+  dt_sym_node_t *nodes; // [0] is none
+  uint32_t n_nodes, cap_nodes;
+  dt_sym_t *args;
+  uint32_t n_args, cap_args;
+  uint32_t *table; // open addressing; power of two; 0 is empty
+  uint32_t table_cap;
+  dt_symbol_t *symbols;
+  uint32_t n_symbols, cap_symbols;
+  dt_fact_t *facts;
+  uint32_t n_facts, cap_facts;
+  uint32_t *replaced; // symbol indices that have a replacement
+  uint32_t n_replaced, cap_replaced;
+  dt_op_memo_t *cache; // SYM_CACHE slots
+  uint32_t epoch;      // raised by every new fact
+  uint32_t subst_run;
+  uint32_t quiet;       // > 0: a failure of arithmetic is not remembered
+  uint32_t prove_depth; // nesting of proofs through builders
+  bool frozen;
+  dt_code_t fail_code;
+  const char *fail_text;
+  dt_assume_fn_t assume;
+  void *assume_user;
+  uint32_t rule_hits[DT_RULE_COUNT];
+};
+
+// ---- Nodes (expr.c) -----------------------------------------------------------------------------
+#define SYM(i) ((dt_sym_t){(i)})
+static inline dt_sym_node_t *dt__node(const dt_symenv_t *env, uint32_t id) {
+  return &env->nodes[id];
+}
+static inline uint32_t dt__arg(const dt_symenv_t *env, uint32_t id, uint32_t k) {
+  return env->args[env->nodes[id].first + k].id;
+}
+// Remembers a first failure; arithmetic ones not in quiet mode. Returns none.
+dt_sym_t dt__sym_fail(dt_symenv_t *env, dt_code_t code, const char *text);
+// Finds or makes the node; no simplification. `args` must not point into env->args.
+uint32_t dt__intern(dt_symenv_t *env, dt_sym_op_t op, const dt_sym_t *args, uint32_t n,
+                    int64_t value);
+uint32_t dt__intern2(dt_symenv_t *env, dt_sym_op_t op, uint32_t a, uint32_t b);
+uint32_t dt__literal(dt_symenv_t *env, int64_t value);
+// The learned value of the node, or the literal its range leaves, or the node.
+uint32_t dt__finish(dt_symenv_t *env, uint32_t id);
+// Structural total order, independent of when nodes were made.
+int dt__sym_order(const dt_symenv_t *env, uint32_t a, uint32_t b);
+void dt__sym_sort(const dt_symenv_t *env, dt_sym_t *items, uint32_t n);
+bool dt__grow(void **items, uint32_t *cap, uint32_t need, size_t item);
+bool dt__is_bool(const dt_symenv_t *env, uint32_t id); // the operation gives 0 or 1
+static inline bool dt__literal_value(const dt_symenv_t *env, uint32_t id, int64_t *out) {
+  *out = env->nodes[id].value;
+  return env->nodes[id].op == DT_SYM_CONST;
+}
+// Remembered results of two-argument builders in this epoch.
+bool dt__cache_get(const dt_symenv_t *env, dt_sym_op_t op, uint32_t a, uint32_t b, uint32_t *out);
+void dt__cache_put(dt_symenv_t *env, dt_sym_op_t op, uint32_t a, uint32_t b, uint32_t result);
+static inline void dt__rule(dt_symenv_t *env, dt_rule_t rule) { env->rule_hits[rule]++; }
+
+// ---- Polynomials (poly.c) ------------------------------------------------------------------------
+typedef struct dt_term_t {
+  int64_t coef;  // not 0
+  uint32_t mono; // a monomial
+} dt_term_t;
+// Terms in canonical order; `c` is the literal. Not to be copied by assignment.
+typedef struct dt_poly_t {
+  dt_term_t *t;
+  uint32_t n, cap;
+  int64_t c;
+  dt_term_t small[8];
+} dt_poly_t;
+
+void dt__poly_init(dt_poly_t *p);
+void dt__poly_fini(dt_poly_t *p);
+void dt__poly_swap(dt_poly_t *a, dt_poly_t *b);
+// All false on overflow of a coefficient, too many terms (both remembered as "arithmetic" only by
+// builders), or no memory (always remembered).
+bool dt__poly_load(dt_symenv_t *env, dt_poly_t *p, uint32_t id);
+bool dt__poly_copy(dt_symenv_t *env, dt_poly_t *p, const dt_poly_t *from);
+bool dt__poly_add(dt_symenv_t *env, dt_poly_t *p, const dt_poly_t *q, int64_t scale); // p += scale*q
+bool dt__poly_add_term(dt_symenv_t *env, dt_poly_t *p, int64_t coef, uint32_t mono);
+bool dt__poly_add_literal(dt_poly_t *p, int64_t value);
+bool dt__poly_scale(dt_poly_t *p, int64_t scale);
+bool dt__poly_mul(dt_symenv_t *env, dt_poly_t *out, const dt_poly_t *a, const dt_poly_t *b);
+// p += scale * mono * q
+bool dt__poly_add_product(dt_symenv_t *env, dt_poly_t *p, int64_t scale, uint32_t mono,
+                          const dt_poly_t *q);
+uint32_t dt__poly_node(dt_symenv_t *env, const dt_poly_t *p); // interned as it stands
+int64_t dt__poly_gcd(const dt_poly_t *p);                     // of the coefficients without `c`; 0: none
+int64_t dt__gcd(int64_t a, int64_t b);                        // >= 0; INT64_MIN counts as 1
+dt_range_t dt__poly_range(dt_symenv_t *env, const dt_poly_t *p);
+// The sum's exact value provably fits in 64 bits whenever its atoms have values.
+bool dt__poly_fits(dt_symenv_t *env, const dt_poly_t *p);
+// Every term is a positive coefficient of a monomial >= 0, and the literal is >= 0.
+bool dt__poly_plain(dt_symenv_t *env, const dt_poly_t *p);
+
+uint32_t dt__mono_mul(dt_symenv_t *env, uint32_t a, uint32_t b); // 0 stands for the product of nothing
+uint32_t dt__mono_count(const dt_symenv_t *env, uint32_t mono);
+uint32_t dt__mono_factor(const dt_symenv_t *env, uint32_t mono, uint32_t k);
+// True and mono/by in *out (0: nothing left) when all factors of `by` occur in `mono`.
+bool dt__mono_div(dt_symenv_t *env, uint32_t mono, uint32_t by, uint32_t *out);
+uint32_t dt__mono_gcd(dt_symenv_t *env, uint32_t a, uint32_t b);
+// p == A*t + rest with A and rest free of the factor t; false when t has a higher power.
+bool dt__poly_split(dt_symenv_t *env, const dt_poly_t *p, uint32_t t, dt_poly_t *a,
+                    dt_poly_t *rest);
+
+// ---- Ranges and proofs (range.c, prove.c) -----------------------------------------------------------
+// Bounds in which INT64_MIN as lo and INT64_MAX as hi mean infinity, also beyond 64 bits.
+dt_range_t dt__range_of(dt_symenv_t *env, uint32_t id);
+dt_range_t dt__range_add(dt_range_t a, dt_range_t b);
+dt_range_t dt__range_mul(dt_range_t a, dt_range_t b);
+int64_t dt__floordiv_i64(int64_t a, int64_t b); // b not 0; not INT64_MIN // -1
+// value == residue (mod modulus); modulus 0: the value is residue; 1: nothing is known.
+typedef struct dt_congruence_t {
+  int64_t modulus, residue;
+} dt_congruence_t;
+dt_congruence_t dt__congruence(dt_symenv_t *env, uint32_t id, uint32_t depth);
+dt_congruence_t dt__poly_congruence(dt_symenv_t *env, const dt_poly_t *p);
+// The exact value of p is >= 0 wherever its atoms have values. `positive`: an expression that may
+// be taken to be >= 1 (a divisor), or 0.
+bool dt__prove_ge0(dt_symenv_t *env, const dt_poly_t *p, uint32_t positive);
+
+// ---- Builders on ids -------------------------------------------------------------------------------
+uint32_t dt__sum_finish(dt_symenv_t *env, dt_poly_t *p); // sum rules, then the node; p is used up
+static inline uint32_t dt__resolve(const dt_symenv_t *env, uint32_t id) {
+  return env->nodes[id].rep ? env->nodes[id].rep : id;
+}
+// Rebuilds one operation over new arguments.
+dt_sym_t dt__rebuild(dt_symenv_t *env, dt_sym_op_t op, dt_sym_t *args, uint32_t n);
+dt_sym_t dt__build_minmax(dt_symenv_t *env, dt_sym_op_t op, const dt_sym_t *args, uint32_t n);
+dt_sym_t dt__build_junction(dt_symenv_t *env, dt_sym_op_t op, const dt_sym_t *args, uint32_t n);
+// The sum that is >= 0 exactly when the LT or LE holds.
+bool dt__order_poly(dt_symenv_t *env, uint32_t cond, dt_poly_t *out);
+
+// ---- Facts (learn.c) ----------------------------------------------------------------------------------
+// DT_TRUE: learned. DT_FALSE: contradicts what is known. DT_UNKNOWN: no memory.
+dt_tri_t dt__learn(dt_symenv_t *env, uint32_t cond, uint32_t depth);
+void dt__symbol_letter(const dt_symenv_t *env, uint32_t symbol, char out[16]);
+
+#endif // DT_SYMSHAPE_SYM_PRIVATE_H

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Element types and the hash.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "runtime/base/dtype.h"
+#include "runtime/base/hash.h"
+
+static void test_known(void **state) {
+  (void)state;
+  const struct {
+    dt_dtype_t dtype;
+    const char *name;
+    size_t bytes;
+    dt_dtype_kind_t kind;
+  } cases[] = {
+      {DT_BOOL, "bool", 1, DT_KIND_BOOL}, {DT_I8, "i8", 1, DT_KIND_SINT},
+      {DT_I16, "i16", 2, DT_KIND_SINT},   {DT_I32, "i32", 4, DT_KIND_SINT},
+      {DT_I64, "i64", 8, DT_KIND_SINT},   {DT_U8, "u8", 1, DT_KIND_UINT},
+      {DT_U16, "u16", 2, DT_KIND_UINT},   {DT_U32, "u32", 4, DT_KIND_UINT},
+      {DT_U64, "u64", 8, DT_KIND_UINT},   {DT_F32, "f32", 4, DT_KIND_FLOAT},
+      {DT_F64, "f64", 8, DT_KIND_FLOAT},
+  };
+  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    dt_dtype_t dtype = cases[i].dtype;
+    dt_dtype_kind_t kind = cases[i].kind;
+    assert_string_equal(dt_dtype_name(dtype), cases[i].name);
+    assert_int_equal(dt_dtype_size(dtype), cases[i].bytes);
+    assert_int_equal(dt__dtype_kind(dtype), kind);
+    assert_int_equal(dt__dtype_parse(cases[i].name, strlen(cases[i].name)), dtype);
+    assert_true(dt__dtype_is_valid(dtype));
+    assert_int_equal(dt__dtype_is_bool(dtype), kind == DT_KIND_BOOL);
+    assert_int_equal(dt__dtype_is_float(dtype), kind == DT_KIND_FLOAT);
+    assert_int_equal(dt__dtype_is_int(dtype), kind == DT_KIND_SINT || kind == DT_KIND_UINT);
+    assert_int_equal(dt__dtype_is_signed(dtype), kind == DT_KIND_SINT || kind == DT_KIND_FLOAT);
+  }
+}
+
+static void test_unknown(void **state) {
+  (void)state;
+  const int values[] = {0, 10, 11, 14, 15, 16, 1000, -1};
+  for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+    dt_dtype_t dtype = (dt_dtype_t)values[i];
+    assert_string_equal(dt_dtype_name(dtype), "none");
+    assert_int_equal(dt_dtype_size(dtype), 0);
+    assert_false(dt__dtype_is_valid(dtype));
+  }
+  assert_int_equal(dt__dtype_parse("f32x", 4), DT_DTYPE_NONE);
+  assert_int_equal(dt__dtype_parse("f32x", 3), DT_F32);
+  assert_int_equal(dt__dtype_parse("none", 4), DT_DTYPE_NONE);
+  assert_int_equal(dt__dtype_parse("", 0), DT_DTYPE_NONE);
+}
+
+static void test_hash(void **state) {
+  (void)state;
+  const char data[] = "some bytes that are hashed";
+  uint64_t hash = dt__hash(data, sizeof(data), 0);
+  assert_true(hash == dt__hash(data, sizeof(data), 0));
+  assert_true(hash != dt__hash(data, sizeof(data), 1));
+  assert_true(hash != dt__hash(data, sizeof(data) - 1, 0));
+  assert_true(dt__hash(NULL, 0, 0) == dt__hash(data, 0, 0));
+  assert_true(dt__hash_mix(1, 2) != dt__hash_mix(2, 1));
+  assert_true(dt__hash_mix(1, 2) == dt__hash_mix(1, 2));
+  assert_true(dt__hash_mix(0, 0) != 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_known),
+      cmocka_unit_test(test_unknown),
+      cmocka_unit_test(test_hash),
+  };
+  return cmocka_run_group_tests_name("unit.base.dtype", tests, NULL, NULL);
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// Mutexes and their ranks, threads, forks, clocks.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/base/memory.h"
+#include "runtime/base/thread.h"
+
+typedef struct shared_t {
+  dt_mutex_t mutex;
+  pthread_cond_t cond;
+  int64_t total;
+  int arrived;
+} shared_t;
+
+static void *add_many(void *arg) {
+  shared_t *shared = arg;
+  for (int i = 0; i < 10000; i++) {
+    dt__mutex_lock(&shared->mutex);
+    shared->total++;
+    dt__mutex_unlock(&shared->mutex);
+  }
+  dt__mutex_lock(&shared->mutex);
+  shared->arrived++;
+  (void)pthread_cond_signal(&shared->cond);
+  dt__mutex_unlock(&shared->mutex);
+  return NULL;
+}
+
+static void test_mutex(void **state) {
+  (void)state;
+  shared_t shared = {.cond = PTHREAD_COND_INITIALIZER};
+  assert_null(dt__mutex_init(&shared.mutex, DT_RANK_SESSION));
+  pthread_t threads[4];
+  for (int i = 0; i < 4; i++)
+    assert_null(dt__thread_start(&threads[i], "add", false, add_many, &shared));
+  dt__mutex_lock(&shared.mutex);
+  while (shared.arrived < 4)
+    dt__cond_wait(&shared.cond, &shared.mutex);
+  int64_t total = shared.total;
+  dt__mutex_unlock(&shared.mutex);
+  for (int i = 0; i < 4; i++)
+    (void)pthread_join(threads[i], NULL);
+  assert_int_equal(total, 40000);
+  dt__mutex_fini(&shared.mutex);
+}
+
+static void test_ranks_in_order(void **state) {
+  (void)state;
+  dt_mutex_t low, high;
+  assert_null(dt__mutex_init(&low, DT_RANK_FUNCTION));
+  assert_null(dt__mutex_init(&high, DT_RANK_POOL));
+  for (int i = 0; i < 3; i++) {
+    dt__mutex_lock(&low);
+    dt__mutex_lock(&high);
+    if (i == 1) { // not the reverse order
+      dt__mutex_unlock(&low);
+      dt__mutex_unlock(&high);
+    } else {
+      dt__mutex_unlock(&high);
+      dt__mutex_unlock(&low);
+    }
+  }
+  dt__mutex_fini(&low);
+  dt__mutex_fini(&high);
+}
+
+// Whether the library was built with rank checks is seen from the outside: the child dies or not.
+static void test_ranks_out_of_order(void **state) {
+  (void)state;
+#ifdef NDEBUG
+  skip();
+#else
+  dt_mutex_t low, high;
+  assert_null(dt__mutex_init(&low, DT_RANK_FUNCTION));
+  assert_null(dt__mutex_init(&high, DT_RANK_POOL));
+  pid_t child = fork();
+  if (child == 0) {
+    (void)signal(SIGILL, SIG_DFL);
+    (void)signal(SIGTRAP, SIG_DFL);
+    (void)close(STDERR_FILENO);
+    dt__mutex_lock(&high);
+    dt__mutex_lock(&low);
+    _exit(0);
+  }
+  int result = 0;
+  assert_int_equal(waitpid(child, &result, 0), child);
+  assert_true(WIFSIGNALED(result));
+  dt__mutex_fini(&low);
+  dt__mutex_fini(&high);
+#endif
+}
+
+typedef struct seen_t {
+  char name[16];
+  int nice;
+  bool all_blocked;
+  size_t stack;
+} seen_t;
+
+static void *look(void *arg) {
+  seen_t *seen = arg;
+  (void)pthread_getname_np(pthread_self(), seen->name, sizeof(seen->name));
+  seen->nice = getpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid));
+  sigset_t mask;
+  (void)pthread_sigmask(SIG_SETMASK, NULL, &mask);
+  seen->all_blocked = sigismember(&mask, SIGINT) && sigismember(&mask, SIGTERM) &&
+                      sigismember(&mask, SIGCHLD) && sigismember(&mask, SIGALRM);
+  pthread_attr_t attr;
+  (void)pthread_getattr_np(pthread_self(), &attr);
+  void *low;
+  (void)pthread_attr_getstack(&attr, &low, &seen->stack);
+  (void)pthread_attr_destroy(&attr);
+  return arg;
+}
+
+static void test_thread(void **state) {
+  (void)state;
+  int own_nice = getpriority(PRIO_PROCESS, 0);
+  for (int background = 0; background < 2; background++) {
+    seen_t seen = {.nice = -100};
+    pthread_t thread;
+    assert_null(dt__thread_start(&thread, "a-name-longer-than-fits", background != 0, look, &seen));
+    void *result = NULL;
+    (void)pthread_join(thread, &result);
+    assert_ptr_equal(result, &seen);
+    assert_string_equal(seen.name, "a-name-longer-t");
+    assert_int_equal(seen.nice, background ? 10 : own_nice);
+    assert_true(seen.all_blocked);
+    assert_true(seen.stack >= ((size_t)8 << 20));
+  }
+  sigset_t mask; // the caller's own mask is as before
+  (void)pthread_sigmask(SIG_SETMASK, NULL, &mask);
+  assert_int_equal(sigismember(&mask, SIGINT), 0);
+}
+
+static void test_thread_without_memory(void **state) {
+  (void)state;
+  pthread_t thread;
+  (void)dt__heap_fail_at(1, true);
+  dt_status_t status = dt__thread_start(&thread, "none", false, look, NULL);
+  (void)dt__heap_fail_at(0, false);
+  assert_int_equal(dt_status_code(status), DT_E_NO_MEMORY);
+  dt_status_free(status);
+}
+
+static void test_fork(void **state) {
+  (void)state;
+  assert_false(dt__forked());
+  pid_t child = fork();
+  if (child == 0) {
+    pthread_t thread;
+    dt_status_t status = dt__thread_start(&thread, "none", false, look, NULL);
+    bool clean = dt__forked() && dt_status_code(status) == DT_E_FORKED;
+    dt_status_free(status);
+    _exit(clean ? 0 : 1);
+  }
+  int result = -1;
+  assert_int_equal(waitpid(child, &result, 0), child);
+  assert_true(WIFEXITED(result));
+  assert_int_equal(WEXITSTATUS(result), 0);
+  assert_false(dt__forked());
+}
+
+static void test_process(void **state) {
+  (void)state;
+  int64_t before = dt__now_ns();
+  assert_true(before > 0);
+  assert_true(dt__now_ns() >= before);
+  int cores = dt__core_count();
+  assert_true(cores >= 1);
+  int64_t resident = dt__resident_bytes();
+  assert_true(resident > 0);
+  size_t bytes = (size_t)64 << 20;
+  char *block = dt__alloc(bytes);
+  for (size_t i = 0; i < bytes; i += 4096)
+    ((volatile char *)block)[i] = 1;
+  int64_t grown = dt__resident_bytes() - resident;
+  dt__free(block);
+  if (grown < (int64_t)bytes / 2)
+    fail_msg("resident grew by %lld, expected about %zu", (long long)grown, bytes);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_mutex),
+      cmocka_unit_test(test_ranks_in_order),
+      cmocka_unit_test(test_ranks_out_of_order),
+      cmocka_unit_test(test_thread),
+      cmocka_unit_test(test_thread_without_memory),
+      cmocka_unit_test(test_fork),
+      cmocka_unit_test(test_process),
+  };
+  return cmocka_run_group_tests_name("unit.base.thread", tests, NULL, NULL);
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// The MiniLM example's weights and batches: seeded numbers that the NumPy reference makes too,
+// files that are not the model's, padding and masks.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "examples/minilm/sentences.h"
+#include "examples/minilm/weights.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void test_seeded(void **state) {
+  (void)state;
+  // From tools/minilm/reference.py.
+  static const struct {
+    const char *name;
+    int64_t index;
+    float value;
+  } rows[] = {
+      {"embeddings.word_embeddings.weight", 0, -0x1.57439p-5f},
+      {"embeddings.word_embeddings.weight", 11720447, -0x1.439bap-6f},
+      {"embeddings.LayerNorm.weight", 383, 0x1.e8b8b6p-1f},
+      {"encoder.layer.5.output.dense.weight", 12345, -0x1.c51288p-5f},
+      {"encoder.layer.0.attention.self.query.bias", 7, 0x1.3eaaf4p-5f},
+  };
+  char error[256] = "";
+  minilm_weights_t *weights = minilm_weights_seeded(error, sizeof error);
+  assert_non_null(weights);
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    dt_tensor_t *tensor = minilm_weights_find(weights, rows[i].name);
+    assert_non_null(tensor);
+    assert_true(rows[i].index < dt_tensor_count(tensor));
+    float value = ((const float *)dt_tensor_data(tensor))[rows[i].index];
+    if (value != rows[i].value)
+      fail_msg("%s[%lld] is %a, expected %a", rows[i].name, (long long)rows[i].index, (double)value,
+               (double)rows[i].value);
+  }
+  assert_null(minilm_weights_find(weights, "pooler.dense.weight"));
+  assert_null(minilm_weights_find(weights, "encoder.layer.6.output.dense.weight"));
+  minilm_weights_free(weights);
+  minilm_weights_free(NULL);
+}
+
+// A folder whose model file has the given header and data of zeros.
+static void check_refused(const char *header, size_t data_bytes, const char *expect) {
+  char folder[] = "/tmp/ductile-weights-XXXXXX", path[64], error[256] = "";
+  assert_non_null(mkdtemp(folder));
+  snprintf(path, sizeof path, "%s/model.safetensors", folder);
+  FILE *file = fopen(path, "wb");
+  assert_non_null(file);
+  uint64_t len = strlen(header);
+  fwrite(&len, 1, 8, file);
+  fputs(header, file);
+  for (size_t i = 0; i < data_bytes; i++)
+    fputc(0, file);
+  assert_int_equal(fclose(file), 0);
+  minilm_weights_t *weights = minilm_weights_load(folder, error, sizeof error);
+  unlink(path);
+  rmdir(folder);
+  assert_null(weights);
+  if (!strstr(error, expect))
+    fail_msg("got \"%s\", expected \"…%s…\"", error, expect);
+}
+
+static void test_wrong_files(void **state) {
+  (void)state;
+  check_refused("{", 0, "end of the text");
+  check_refused("{}", 0, "no tensor \"embeddings.word_embeddings.weight\"");
+  check_refused("{\"embeddings.word_embeddings.weight\":{\"dtype\":\"F32\",\"shape\":[2],"
+                "\"data_offsets\":[0,8]}}",
+                8, "\"embeddings.word_embeddings.weight\" is not that of all-MiniLM-L6-v2");
+  check_refused("{\"embeddings.word_embeddings.weight\":{\"dtype\":\"F16\",\"shape\":[2],"
+                "\"data_offsets\":[0,4]}}",
+                4, "dtype F16 is not supported");
+  char error[256] = "";
+  assert_null(minilm_weights_load("/nonexistent", error, sizeof error));
+  assert_non_null(strstr(error, "/nonexistent/model.safetensors"));
+}
+
+static void test_batches(void **state) {
+  (void)state;
+  const char *const sentences[] = {"one two three", "", "  one  "};
+  batch_t batch;
+  assert_null(batch_from_sentences(NULL, sentences, 3, &batch));
+  assert_int_equal(batch.count, 3);
+  assert_int_equal(batch.length, 5);
+  const int64_t *ids = dt_tensor_data(batch.ids), *mask = dt_tensor_data(batch.mask);
+  static const int64_t expect_mask[] = {1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 1, 1, 1, 0, 0};
+  assert_memory_equal(mask, expect_mask, sizeof expect_mask);
+  assert_int_equal(ids[0], 101);
+  assert_int_equal(ids[4], 102);
+  assert_int_equal(ids[6], 102);
+  assert_int_equal(ids[7], 0);
+  assert_int_equal(ids[11], ids[1]); // the same word
+  assert_int_not_equal(ids[1], ids[2]);
+  batch_free(&batch);
+
+  assert_null(batch_of_size(2, 3, &batch));
+  assert_int_equal(dt_tensor_count(batch.ids), 6);
+  batch_free(&batch);
+  assert_null(batch_of_size(0, 3, &batch));
+  assert_int_equal(dt_tensor_count(batch.mask), 0);
+  batch_free(&batch);
+}
+
+// Text of more words than the model reads is cut and still ends with [SEP].
+static void test_long_text(void **state) {
+  (void)state;
+  char text[2001];
+  for (int i = 0; i < 2000; i++)
+    text[i] = i % 2 ? ' ' : 'w';
+  text[2000] = '\0';
+  const char *const sentences[] = {text};
+  batch_t batch;
+  assert_null(batch_from_sentences(NULL, sentences, 1, &batch));
+  assert_int_equal(batch.length, 256);
+  assert_int_equal(((const int64_t *)dt_tensor_data(batch.ids))[255], 102);
+  batch_free(&batch);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_seeded),
+      cmocka_unit_test(test_wrong_files),
+      cmocka_unit_test(test_batches),
+      cmocka_unit_test(test_long_text),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Derives the polynomials of backend_llvm/emit/math_coef.c and prints that file.
+
+Each row names a function of one variable, an interval, a degree, an error weight and a float type.
+The polynomial is the weighted minimax fit on a dense Chebyshev grid (Lawson's reweighting), its
+coefficients rounded one by one to the type, lowest first, the others being refitted after each.
+Needs mpmath. Usage: derive.py > math_coef.c ; the fitted error of each row goes to stderr.
+"""
+import struct
+import sys
+from mpmath import mp, mpf
+
+mp.prec = 240
+
+
+def round_f32(v):
+    return mpf(struct.unpack("f", struct.pack("f", float(v)))[0])
+
+
+def round_f64(v):
+    return mpf(float(v))
+
+
+def solve_minimax(cols, target, weight, points):
+    """c for which max |sum c_k cols[k] - target| * weight on the grid is (nearly) least."""
+    n = len(cols)
+    share = [mpf(1)] * points
+    best = None
+    for _ in range(10):
+        scale = [share[p] * weight[p] ** 2 for p in range(points)]
+        scaled = [[c[p] * scale[p] for p in range(points)] for c in cols]
+        a = mp.matrix(n, n)
+        b = mp.matrix(n, 1)
+        for i in range(n):
+            for j in range(i, n):
+                a[i, j] = a[j, i] = mp.fdot(scaled[i], cols[j])
+            b[i] = mp.fdot(scaled[i], target)
+        sol = mp.lu_solve(a, b)
+        c = [sol[k] for k in range(n)]
+        err = [abs(sum(c[k] * cols[k][p] for k in range(n)) - target[p]) * weight[p]
+               for p in range(points)]
+        worst = max(err)
+        if best is None or worst < best[1]:
+            best = (c, worst)
+        if worst == 0:
+            break
+        share = [s * (e + worst / 1000) for s, e in zip(share, err)]
+        total = sum(share)
+        share = [s * points / total for s in share]
+    return best
+
+
+def fit(fn, weight, lo, hi, degree, rnd):
+    points = 8 * (degree + 2)
+    mid, half = (mpf(lo) + hi) / 2, (mpf(hi) - lo) / 2
+    xs = [mid - half * mp.cos(mp.pi * (i + mpf(1) / 2) / points) for i in range(points)]
+    target = [fn(x) for x in xs]
+    ws = [weight(x) for x in xs]
+    powers = [[x ** k for x in xs] for k in range(degree + 1)]
+    fixed = []
+    for k in range(degree + 1):
+        c, _ = solve_minimax(powers[k:], target, ws, points)
+        r = rnd(c[0])
+        fixed.append(r)
+        target = [t - r * p for t, p in zip(target, powers[k])]
+    error = max(abs(t) * w for t, w in zip(target, ws))
+    return fixed, error
+
+
+def series(f, n):
+    """f with its removable singularity at 0 avoided by evaluating slightly off it."""
+    return lambda x: f(x if abs(x) > mpf(2) ** -40 else mpf(2) ** -40)
+
+
+HALF_LN2 = mp.log(2) / 2 * mpf("1.0001")
+QUARTER_PI = mp.pi / 4 * mpf("1.0001")
+THIRD = mpf(1) / 3 * mpf("1.0001")
+
+exp_tail = series(lambda r: (mp.expm1(r) - r) / r ** 2, 0)
+exp_weight = lambda r: abs(r) + mpf(2) ** -20
+log_tail = series(lambda f: (mp.log1p(f) - f) / f ** 2, 0)
+log_weight = lambda f: abs(f) + mpf(2) ** -20
+log2_quot = series(lambda f: mp.log1p(f) / f / mp.log(2), 0)
+
+
+def atanh_tail(z):
+    s = mp.sqrt(max(z, mpf(2) ** -60))
+    return (2 * mp.atanh(s) - 2 * s) / s ** 3
+
+
+def sin_tail(z):
+    r = mp.sqrt(max(z, mpf(2) ** -60))
+    return (mp.sin(r) - r) / r ** 3
+
+
+def cos_tail(z):
+    z = max(z, mpf(2) ** -40)
+    return (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z ** 2
+
+
+def atan_tail(z):
+    r = mp.sqrt(max(z, mpf(2) ** -60))
+    return (mp.atan(r) - r) / r ** 3
+
+
+def asin_tail(z):
+    r = mp.sqrt(max(z, mpf(2) ** -60))
+    return (mp.asin(r) - r) / r ** 3
+
+
+ERF_MID, ERF_END = mpf("7.75"), mpf("15.5")
+
+
+def erf_quot(v):
+    u = max((v + 1) * ERF_MID, mpf(2) ** -60)
+    return mp.erf(mp.sqrt(u)) / mp.sqrt(u)
+
+
+def erf_small(z):
+    r = mp.sqrt(max(z, mpf(2) ** -60))
+    return mp.erf(r) / r - 1
+
+
+# erfc(x) exp(x^2) over q = (x - 2.5) / (x + 2.5) on 0.95 <= x <= 6.
+def erfcx_q(q):
+    x = mpf("2.5") * (1 + q) / (1 - q)
+    return mp.erfc(x) * mp.exp(x * x)
+
+
+one = lambda x: mpf(1)
+ROWS = [
+    # name, type, function, weight, lo, hi, degree
+    ("exp_f32", 32, exp_tail, exp_weight, -HALF_LN2, HALF_LN2, 4),
+    ("exp_f64", 64, exp_tail, exp_weight, -HALF_LN2, HALF_LN2, 10),
+    ("log_f32", 32, log_tail, log_weight, -THIRD, THIRD, 8),
+    ("log2_f32", 32, log2_quot, lambda f: 1 / log2_quot(f), -THIRD, THIRD, 9),
+    ("atanh_f64", 64, atanh_tail, lambda z: z + mpf(2) ** -30, 0, mpf("0.0401"), 7),
+    ("sin_f32", 32, sin_tail, lambda z: z + mpf(2) ** -30, 0, QUARTER_PI ** 2, 2),
+    ("sin_f64", 64, sin_tail, lambda z: z + mpf(2) ** -30, 0, QUARTER_PI ** 2, 5),
+    ("cos_f32", 32, cos_tail, lambda z: z ** 2 + mpf(2) ** -30, 0, QUARTER_PI ** 2, 2),
+    ("cos_f64", 64, cos_tail, lambda z: z ** 2 + mpf(2) ** -30, 0, QUARTER_PI ** 2, 5),
+    ("atan_f32", 32, atan_tail, lambda z: z + mpf(2) ** -30, 0, mpf("0.1717"), 4),
+    ("atan_f64", 64, atan_tail, lambda z: z + mpf(2) ** -30, 0, mpf("0.1717"), 10),
+    ("asin_f32", 32, asin_tail, lambda z: z + mpf(2) ** -30, 0, mpf("0.25"), 5),
+    ("asin_f64", 64, asin_tail, lambda z: z + mpf(2) ** -30, 0, mpf("0.25"), 12),
+    ("erf_f32", 32, erf_quot, lambda v: 1 / erf_quot(v), -1, 1, 15),
+    ("erf_small_f64", 64, erf_small, one, 0, mpf("1.0"), 12),
+    ("erfcx_f64", 64, erfcx_q, one, mpf("-0.4493"), mpf("0.4118"), 18),
+]
+
+
+def main():
+    print("""// SPDX-License-Identifier: Apache-2.0
+// Coefficients of the elementary functions, lowest degree first. Generated by tools/math/derive.py,
+// which says what each polynomial approximates and with which weight; do not edit by hand.
+#include "backend_llvm/emit/math_coef.h"
+""")
+    for name, bits, fn, weight, lo, hi, degree in ROWS:
+        if len(sys.argv) > 1 and name not in sys.argv[1:]:
+            continue
+        coef, error = fit(fn, weight, lo, hi, degree, round_f32 if bits == 32 else round_f64)
+        print("%-14s degree %2d error 2^%.1f" % (name, degree, mp.log(error, 2)), file=sys.stderr)
+        print("const double dt__math_%s[%d] = {" % (name, degree + 1))
+        for c in coef:
+            print("    %s," % float(c).hex())
+        print("};\n")
+
+
+if __name__ == "__main__":
+    main()
