@@ -118,14 +118,18 @@ static dt_tri_t refine_factors(dt_symenv_t *env, uint32_t mono, dt_range_t to, u
     if (dt__range_of(env, dt__mono_factor(env, mono, k)).lo < 0)
       return DT_TRUE;
   dt_tri_t answer = DT_TRUE;
+  if (to.lo >= 1) // then no factor is 0
+    for (uint32_t k = 0; k < n && answer == DT_TRUE; k++)
+      answer = refine_node(env, dt__mono_factor(env, mono, k), (dt_range_t){1, INT64_MAX},
+                           depth + 1);
   for (uint32_t k = 0; k < n && answer == DT_TRUE; k++) {
-    dt_range_t others = {1, 1}, mine = {to.lo >= 1 ? 1 : INT64_MIN, INT64_MAX};
+    dt_range_t others = {1, 1};
     for (uint32_t j = 0; j < n; j++)
       if (j != k)
         others = dt__range_mul(others, dt__range_of(env, dt__mono_factor(env, mono, j)));
     if (others.lo >= 1 && to.hi != INT64_MAX && to.hi >= 0)
-      mine.hi = to.hi / others.lo;
-    answer = refine_node(env, dt__mono_factor(env, mono, k), mine, depth + 1);
+      answer = refine_node(env, dt__mono_factor(env, mono, k),
+                           (dt_range_t){INT64_MIN, to.hi / others.lo}, depth + 1);
   }
   return answer;
 }

@@ -98,11 +98,11 @@ static bool put(dt_symenv_t *env, dt_poly_t *out, const dt_poly_t *a, const dt_p
 static int sign_of(dt_symenv_t *env, dt_proof_t *proof, const dt_poly_t *a) {
   if (a->n == 0)
     return a->c >= 0 ? 1 : -1;
-  if (prove(env, proof, a, 2))
+  if (prove(env, proof, a, 1))
     return 1;
   dt_poly_t minus;
   dt__poly_init(&minus);
-  int sign = dt__poly_add(env, &minus, a, -1) && prove(env, proof, &minus, 2) ? -1 : 0;
+  int sign = dt__poly_add(env, &minus, a, -1) && prove(env, proof, &minus, 1) ? -1 : 0;
   dt__poly_fini(&minus);
   return sign;
 }
@@ -302,9 +302,9 @@ static bool by_literal_bound(dt_symenv_t *env, dt_proof_t *proof, const dt_poly_
   return ok;
 }
 
-static bool prove(dt_symenv_t *env, dt_proof_t *proof, const dt_poly_t *d, uint32_t facts) {
-  if (--proof->steps < 0)
-    return false;
+// The positives that d brings in hold where d is evaluated, which may be one branch of a selection:
+// the caller takes them back.
+static bool prove_here(dt_symenv_t *env, dt_proof_t *proof, const dt_poly_t *d, uint32_t facts) {
   for (uint32_t k = 0; k < d->n; k++)
     for (uint32_t f = 0; f < dt__mono_count(env, d->t[k].mono); f++)
       note_atom(env, proof, dt__mono_factor(env, d->t[k].mono, f));
@@ -324,6 +324,15 @@ static bool prove(dt_symenv_t *env, dt_proof_t *proof, const dt_poly_t *d, uint3
   if (!ok && facts < 2)
     ok = by_facts(env, proof, d, facts);
   return ok || by_literal_bound(env, proof, d, facts);
+}
+
+static bool prove(dt_symenv_t *env, dt_proof_t *proof, const dt_poly_t *d, uint32_t facts) {
+  if (--proof->steps < 0)
+    return false;
+  uint32_t n_positive = proof->n_positive;
+  bool ok = prove_here(env, proof, d, facts);
+  proof->n_positive = n_positive;
+  return ok;
 }
 
 bool dt__prove_ge0(dt_symenv_t *env, const dt_poly_t *p, uint32_t positive) {

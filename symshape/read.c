@@ -2,6 +2,7 @@
 // Reading expressions: views, ranges, linear form, symbols, evaluation.
 #include "symshape/sym_private.h"
 
+#include <math.h>
 #include <string.h>
 
 typedef __int128 wide_t;
@@ -118,25 +119,52 @@ typedef struct dt_eval_t {
 
 static bool eval(const dt_eval_t *v, uint32_t id, int64_t *out);
 
-// Sums and products are exact to 127 bits inside.
-static bool eval_ring(const dt_eval_t *v, uint32_t id, wide_t *out) {
+// The value of a sum or product modulo 2^128, with an estimate and how far off that may be: where
+// the estimate is well below 2^127 the wrapped value is the exact one, though parts of the sum may
+// have been much larger (up to about 2^180; a sum with larger parts has no value).
+typedef struct dt_ring_t {
+  unsigned __int128 wrapped;
+  long double near, off;
+} dt_ring_t;
+
+#define RING_EPSILON 0x1p-62L // twice the rounding error of one long double operation
+
+static bool eval_ring(const dt_eval_t *v, uint32_t id, dt_ring_t *out) {
   const dt_sym_node_t *node = &v->env->nodes[id];
   if (node->op != DT_SYM_ADD && node->op != DT_SYM_MUL) {
     int64_t value;
-    bool ok = eval(v, id, &value);
-    *out = ok ? value : 0;
-    return ok;
+    if (!eval(v, id, &value))
+      return false;
+    *out = (dt_ring_t){(unsigned __int128)(wide_t)value, (long double)value, 0};
+    return true;
   }
-  wide_t result = node->op == DT_SYM_MUL, x;
+  bool product = node->op == DT_SYM_MUL;
+  dt_ring_t r = {product, product, 0}, x;
   for (uint32_t k = 0; k < node->n_args; k++) {
     if (!eval_ring(v, dt__arg(v->env, id, k), &x))
       return false;
-    if (node->op == DT_SYM_ADD ? __builtin_add_overflow(result, x, &result)
-                               : __builtin_mul_overflow(result, x, &result))
-      return false;
+    if (product) {
+      r.off = fabsl(r.near) * x.off + fabsl(x.near) * r.off + r.off * x.off;
+      r.near *= x.near;
+      r.wrapped *= x.wrapped;
+    } else {
+      r.off += x.off;
+      r.near += x.near;
+      r.wrapped += x.wrapped;
+    }
+    r.off += fabsl(r.near) * RING_EPSILON;
   }
-  *out = result;
+  *out = r;
   return true;
+}
+
+static bool eval_exact(const dt_eval_t *v, uint32_t id, int64_t *out) {
+  dt_ring_t r;
+  if (!eval_ring(v, id, &r) || fabsl(r.near) + r.off >= 0x1p126L)
+    return false;
+  wide_t exact = (wide_t)r.wrapped;
+  *out = (int64_t)exact;
+  return exact == (int64_t)exact;
 }
 
 static bool eval_symbol(const dt_eval_t *v, uint32_t symbol, int64_t *out) {
@@ -204,7 +232,6 @@ static bool eval_binary(dt_sym_op_t op, int64_t a, int64_t b, int64_t *out) {
 static bool eval(const dt_eval_t *v, uint32_t id, int64_t *out) {
   const dt_sym_node_t *node = &v->env->nodes[id];
   int64_t a, b;
-  wide_t wide;
   switch (node->op) {
   case DT_SYM_NONE:
     return false;
@@ -215,10 +242,7 @@ static bool eval(const dt_eval_t *v, uint32_t id, int64_t *out) {
     return eval_symbol(v, (uint32_t)node->value, out);
   case DT_SYM_ADD:
   case DT_SYM_MUL:
-    if (!eval_ring(v, id, &wide) || wide != (int64_t)wide)
-      return false;
-    *out = (int64_t)wide;
-    return true;
+    return eval_exact(v, id, out);
   case DT_SYM_MIN:
   case DT_SYM_MAX:
     return eval_minmax(v, id, node->op == DT_SYM_MAX, out);

@@ -80,10 +80,14 @@ static dt_sym_t rebuild_with(dt_symenv_t *env, dt_sym_t e, visit_t visit) {
 dt_sym_t dt__sym_simplify(dt_symenv_t *env, dt_sym_t e) {
   if (!e.id)
     return e;
-  if (env->nodes[e.id].rep)
-    return SYM(env->nodes[e.id].rep);
+  // A replacement holds no replaced symbol, but later facts may make it simpler.
+  e.id = dt__resolve(env, e.id);
   uint32_t op = env->nodes[e.id].op;
-  if (op == DT_SYM_CONST || op == DT_SYM_SYMBOL)
+  if (op == DT_SYM_SYMBOL) { // a loop whose extent became 1 stands still
+    dt_range_t range = dt__range_of(env, e.id);
+    return range.lo == range.hi ? SYM(dt__literal(env, range.lo)) : e;
+  }
+  if (op == DT_SYM_CONST)
     return e;
   if (env->nodes[e.id].simp_epoch == env->epoch)
     return SYM(env->nodes[e.id].simp);

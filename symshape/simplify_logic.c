@@ -47,7 +47,11 @@ static bool sides(dt_symenv_t *env, const dt_poly_t *f, dt_poly_t *p, dt_poly_t 
 
 // f -> -f - 1: the opposite of f >= 0.
 static bool opposite(dt_symenv_t *env, const dt_poly_t *f, dt_poly_t *out) {
-  return dt__poly_add(env, out, f, -1) && dt__poly_add_literal(out, -1);
+  bool ok = dt__poly_copy(env, out, f);
+  out->c = 0;
+  ok = ok && dt__poly_scale(out, -1);
+  out->c = -1 - f->c; // fits for every literal
+  return ok;
 }
 
 // 1 or 0 when f >= 0 is decided, else -1.
@@ -61,20 +65,21 @@ static int decide_order(dt_symenv_t *env, const dt_poly_t *f) {
   return answer;
 }
 
-// Divides f >= 0 by the common factor of its coefficients.
-static void reduce_order(dt_symenv_t *env, dt_poly_t *f) {
+// Divides f >= 0 by the common factor of its coefficients; false: there is none.
+static bool reduce_order(dt_symenv_t *env, dt_poly_t *f) {
   int64_t g = dt__poly_gcd(f);
   if (g <= 1)
-    return;
+    return false;
   dt__rule(env, DT_RULE_ORDER_GCD);
   for (uint32_t k = 0; k < f->n; k++)
     f->t[k].coef /= g;
   f->c = dt__floordiv_i64(f->c, g);
+  return true;
 }
 
-// ORDER_BOOL: an undecided f of one condition is 1 <= a or a <= 0.
+// ORDER_BOOL: f is a - 1 or -a for one condition a.
 static uint32_t order_bool(dt_symenv_t *env, const dt_poly_t *f) {
-  if (f->n != 1 || !dt__is_bool(env, f->t[0].mono))
+  if (f->n != 1 || !dt__is_bool(env, f->t[0].mono) || f->c != (f->t[0].coef > 0 ? -1 : 0))
     return 0;
   dt__rule(env, DT_RULE_ORDER_BOOL);
   return f->t[0].coef > 0 ? dt__finish(env, f->t[0].mono)
@@ -122,11 +127,12 @@ static dt_sym_t order(dt_symenv_t *env, dt_sym_op_t op, dt_sym_t a, dt_sym_t b) 
   env->quiet++;
   if (order_sum(env, op == DT_SYM_LT, x, y, &f)) {
     int answer = decide_order(env, &f);
+    if (answer < 0 && reduce_order(env, &f))
+      answer = decide_order(env, &f); // smaller literals may be decided
     if (answer >= 0) {
       dt__rule(env, DT_RULE_ORDER_PROVED);
       id = truth(env, answer);
     } else {
-      reduce_order(env, &f);
       id = order_bool(env, &f);
       id = id ? id : order_node(env, &f, sum_is_plain(env, x) && sum_is_plain(env, y));
     }
@@ -155,6 +161,15 @@ static int64_t divisors(const dt_symenv_t *env, const dt_poly_t *f) {
         return 0;
     }
   return product == 1 ? 0 : product;
+}
+
+// Divides f == 0 by the common factor of its literals.
+static void reduce_equal(dt_poly_t *f) {
+  int64_t g = dt__gcd(dt__poly_gcd(f), f->c);
+  for (uint32_t k = 0; g > 1 && k < f->n; k++)
+    f->t[k].coef /= g;
+  if (g > 1)
+    f->c /= g;
 }
 
 // 1 or 0 when f == 0 is decided, else -1.
@@ -206,11 +221,6 @@ static uint32_t equal_bool(dt_symenv_t *env, uint32_t x, uint32_t y) {
 
 // f == 0 as a node; 0 when the sides may not be changed.
 static uint32_t equal_node(dt_symenv_t *env, dt_poly_t *f, bool plain) {
-  int64_t g = dt__gcd(dt__poly_gcd(f), f->c);
-  for (uint32_t k = 0; g > 1 && k < f->n; k++)
-    f->t[k].coef /= g;
-  if (g > 1)
-    f->c /= g;
   dt_poly_t p, n;
   dt__poly_init(&p);
   dt__poly_init(&n);
@@ -236,6 +246,11 @@ dt_sym_t dt__sym_eq(dt_symenv_t *env, dt_sym_t a, dt_sym_t b) {
   if (!a.id || !b.id)
     return DT_SYM_NONE_ID;
   uint32_t x = dt__resolve(env, a.id), y = dt__resolve(env, b.id), id = 0;
+  int64_t l, r;
+  if (dt__literal_value(env, x, &l) && dt__literal_value(env, y, &r)) {
+    dt__rule(env, DT_RULE_EQUAL_SAME);
+    return SYM(truth(env, l == r));
+  }
   if (dt__cache_get(env, DT_SYM_EQ, x, y, &id))
     return SYM(id);
   id = equal_bool(env, x, y);
@@ -245,10 +260,13 @@ dt_sym_t dt__sym_eq(dt_symenv_t *env, dt_sym_t a, dt_sym_t b) {
   dt__poly_init(&f);
   dt__poly_init(&q);
   env->quiet++;
-  if (dt__poly_load(env, &f, x) && dt__poly_load(env, &q, y) && dt__poly_add(env, &f, &q, -1)) {
+  // The difference the other way round may fit where this one does not.
+  if ((dt__poly_load(env, &f, x) && dt__poly_load(env, &q, y) && dt__poly_add(env, &f, &q, -1)) ||
+      (dt__poly_load(env, &f, y) && dt__poly_load(env, &q, x) && dt__poly_add(env, &f, &q, -1))) {
+    reduce_equal(&f);
     int answer = decide_equal(env, &f);
     id = answer >= 0 ? truth(env, answer)
-                     : equal_node(env, &f, dt__poly_plain(env, &q) && sum_is_plain(env, x));
+                     : equal_node(env, &f, sum_is_plain(env, x) && sum_is_plain(env, y));
   }
   env->quiet--;
   dt__poly_fini(&f);

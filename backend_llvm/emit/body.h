@@ -66,6 +66,7 @@ typedef struct dt_body_t {
   uint32_t lanes, copies; // copies: of the vector loop being emitted
   uint32_t stride;        // LOCAL buffers with lanes on an outer loop: elements a lane group takes
   uint32_t lane_level;
+  uint32_t item_level;    // of the last outer variable that is no lane: 1, with tiles of rows 2
   bool outer_lanes;
   dt_sym_t lane_var;
   LLVMValueRef lane_base; // lane variable's value in lane 0 of copy 0
@@ -149,13 +150,13 @@ void dt__stage_emit(dt_body_t *k, uint32_t index);
 // `prepare` (or NULL) runs at its beginning, once a vector.
 void dt__outer_vectors(dt_body_t *k, LLVMValueRef from, LLVMValueRef to, bool whole, uint32_t first,
                        uint32_t last, void (*prepare)(dt_body_t *k, void *user), void *user);
-// Opens level 1 over grid items and binds nothing; out_vars receive the position on each grid axis.
-void dt__grid_open(dt_body_t *k, const LLVMValueRef *extents, uint32_t n, LLVMValueRef *out_vars);
-void dt__grid_close(dt_body_t *k);
 // One kernel under one schedule as function `name`.
 void dt__emit_kernel(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_t *schedule,
                      const char *name);
-void dt__emit_matmul(dt_body_t *k); // matmul.c: all of the grid
+// matmul.c: one tile of C, inside the grid loop, at the two tile coordinates.
+void dt__matmul_item(dt_body_t *k, LLVMValueRef tile_col, LLVMValueRef tile_row);
+dt_status_t dt__matmul_verify(dt_emit_t *m, const dt_kernel_t *kernel,
+                              const dt_schedule_t *schedule) DT_MUST_USE;
 // Checks what emission relies on in a kernel and a schedule.
 dt_status_t dt__schedule_verify(dt_emit_t *m, const dt_kernel_t *kernel,
                                 const dt_schedule_t *schedule) DT_MUST_USE;

@@ -91,12 +91,12 @@ void dt__emit_fail(dt_emit_t *m, dt_status_t status) {
 // ---- Functions ---------------------------------------------------------------------------------------
 static void add_attribute(dt_emit_t *m, LLVMValueRef fn, const char *name) {
   unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
-  LLVMAddAttributeAtIndex(fn, LLVMAttributeFunctionIndex,
+  LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
                           LLVMCreateEnumAttribute(m->context, kind, 0));
 }
 
 static void add_text_attribute(dt_emit_t *m, LLVMValueRef fn, const char *key, const char *value) {
-  LLVMAddAttributeAtIndex(fn, LLVMAttributeFunctionIndex,
+  LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
                           LLVMCreateStringAttribute(m->context, key, (unsigned)strlen(key), value,
                                                     (unsigned)strlen(value)));
 }
@@ -117,6 +117,8 @@ LLVMValueRef dt__emit_function(dt_emit_t *m, const char *name, LLVMTypeRef type,
   add_text_attribute(m, fn, "frame-pointer", "none");
   return fn;
 }
+
+void dt__emit_noinline(dt_emit_t *m, LLVMValueRef fn) { add_attribute(m, fn, "noinline"); }
 
 LLVMBasicBlockRef dt__emit_block(dt_emit_t *m, LLVMValueRef fn, const char *name) {
   return LLVMAppendBasicBlockInContext(m->context, fn, name);

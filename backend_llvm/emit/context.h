@@ -28,7 +28,6 @@ typedef struct dt_emit_t {
   LLVMTypeRef t_i1, t_i8, t_i16, t_i32, t_i64, t_f32, t_f64, t_ptr, t_void;
   LLVMValueRef fn_bind_fail; // internal functions, made on first use
   LLVMValueRef fn_fmod;
-  LLVMValueRef fn_micro[2][DT_DTYPE_END][64]; // matmul micro-kernels: [accumulates][dtype][rows]
   dt_status_t failure; // the first one
 } dt_emit_t;
 
@@ -41,6 +40,7 @@ void dt__emit_fail(dt_emit_t *m, dt_status_t status);
 
 // A function of the unit: internal or exported, with the attributes all our code has.
 LLVMValueRef dt__emit_function(dt_emit_t *m, const char *name, LLVMTypeRef type, bool exported);
+void dt__emit_noinline(dt_emit_t *m, LLVMValueRef fn);
 LLVMBasicBlockRef dt__emit_block(dt_emit_t *m, LLVMValueRef fn, const char *name);
 // Where code of an open block goes on: before its terminator, or at its end while it has none.
 void dt__emit_resume(dt_emit_t *m, LLVMBasicBlockRef block);

@@ -50,7 +50,7 @@ static void place_load(dt_body_t *k, const dt_inst_t *inst, uint32_t *level, boo
 static void place_bind(dt_body_t *k, const dt_inst_t *inst, uint32_t *level, bool *varying) {
   uint32_t symbol;
   join_expr(k, inst->extent, level, varying);
-  at_least(level, 1); // level 0 is closed before stages begin
+  at_least(level, k->item_level); // the levels above are closed before stages begin
   if (dt__sym_is_symbol(k->m->env, inst->sym, &symbol) && symbol < k->n_bindings)
     k->bindings[symbol] = (dt_binding_t){.bound = true, .level = *level, .varying = *varying};
 }

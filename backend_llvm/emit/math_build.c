@@ -110,3 +110,10 @@ dt_val_t dt__math_truncate(const dt_math_build_t *narrow, dt_val_t x) {
 double dt__math_magic(const dt_math_build_t *b) {
   return b->wide ? 0x1.8p52 : 0x1.8p23;
 }
+
+dt_val_t dt__math_through_double(const dt_math_build_t *b, dt_val_t x,
+                                 dt_val_t (*fn)(const dt_math_build_t *, dt_val_t)) {
+  dt_math_build_t wide;
+  dt__math_build_widen(&wide, b);
+  return dt__math_truncate(b, fn(&wide, dt__math_extend(&wide, x)));
+}

@@ -41,6 +41,10 @@ dt_val_t dt__math_at_least(const dt_math_build_t *b, dt_val_t x, double limit);
 dt_val_t dt__math_extend(const dt_math_build_t *wide, dt_val_t x);
 dt_val_t dt__math_truncate(const dt_math_build_t *narrow, dt_val_t x);
 
+// Emits `fn` on doubles for a float argument; its error then vanishes in the last rounding.
+dt_val_t dt__math_through_double(const dt_math_build_t *b, dt_val_t x,
+                                 dt_val_t (*fn)(const dt_math_build_t *, dt_val_t));
+
 static inline dt_val_t f_add(const dt_math_build_t *b, dt_val_t x, dt_val_t y) {
   return LLVMBuildFAdd(b->at, x, y, "");
 }

@@ -37,18 +37,17 @@ const double dt__math_log_f32[9] = {
     -0x1.0e00ce0000000p-3,
 };
 
-const double dt__math_log2_f32[11] = {
+const double dt__math_log2_f32[10] = {
     0x1.7154760000000p+0,
     -0x1.7154760000000p-1,
-    0x1.ec72a20000000p-2,
-    -0x1.7154be0000000p-2,
-    0x1.26f1ba0000000p-2,
-    -0x1.ec87de0000000p-3,
-    0x1.bf020e0000000p-3,
-    -0x1.6c244e0000000p-3,
-    0x1.3785d80000000p-5,
-    -0x1.6ba8760000000p-3,
-    0x1.29a2460000000p-1,
+    0x1.ec71640000000p-2,
+    -0x1.71548c0000000p-2,
+    0x1.276c900000000p-2,
+    -0x1.ec95340000000p-3,
+    0x1.a30d520000000p-3,
+    -0x1.6b83d20000000p-3,
+    0x1.86af8e0000000p-3,
+    -0x1.6dfbf60000000p-3,
 };
 
 const double dt__math_atanh_f64[8] = {
@@ -60,6 +59,18 @@ const double dt__math_atanh_f64[8] = {
     0x1.3b35c20f3e87cp-3,
     0x1.0dcb7a6a33d78p-3,
     0x1.1b8275db3f600p-3,
+};
+
+const double dt__math_pow_f64[9] = {
+    0x1.999999999999ap-3,
+    0x1.2492492492357p-3,
+    0x1.c71c71c748297p-4,
+    0x1.745d172d2fc65p-4,
+    0x1.3b13b949a61f0p-4,
+    0x1.110f71fb1505cp-4,
+    0x1.e24a11d71158bp-5,
+    0x1.a73d2975f7ebap-5,
+    0x1.da8227bf08363p-5,
 };
 
 const double dt__math_sin_f32[3] = {

@@ -9,6 +9,7 @@ extern const double dt__math_exp_f64[11];  // the same
 extern const double dt__math_log_f32[9];   // (log(1+f) - f) / f^2, |f| <= 1/3
 extern const double dt__math_log2_f32[10]; // log2(1+f) / f, |f| <= 1/3
 extern const double dt__math_atanh_f64[8]; // (log((1+s)/(1-s)) - 2s) / s^3 of z = s^2 <= 0.04
+extern const double dt__math_pow_f64[9];   // (atanh(s)/s - 1 - z/3) / z^2 of the same z
 extern const double dt__math_sin_f32[3];   // (sin r - r) / r^3 of z = r^2, |r| <= pi/4
 extern const double dt__math_sin_f64[6];
 extern const double dt__math_cos_f32[3]; // (cos r - 1 + z/2) / z^2 of z = r^2
@@ -20,6 +21,5 @@ extern const double dt__math_asin_f64[13];
 extern const double dt__math_erf_f32[16];       // erf(x) / x of v = x^2 / 7.75 - 1, |v| <= 1
 extern const double dt__math_erf_small_f64[13]; // erf(x) / x - 1 of z = x^2, |x| <= 1
 extern const double dt__math_erfcx_f64[19];     // erfc(x) e^(x^2) of (x - 2.5) / (x + 2.5), 0.95 .. 6
-extern const double dt__math_atanh_tail_f64[7]; // as atanh_f64, less its first two terms, over z^2
 
 #endif

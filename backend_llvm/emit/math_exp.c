@@ -110,19 +110,11 @@ dt_val_t dt__math_sigmoid(const dt_math_build_t *b, dt_val_t x) {
   return f_div(b, e, f_add(b, e, dt__math_f(b, 1.0)));
 }
 
-// Emits `fn` on doubles for a float argument; its error then vanishes in the last rounding.
-static dt_val_t through_double(const dt_math_build_t *b, dt_val_t x,
-                               dt_val_t (*fn)(const dt_math_build_t *, dt_val_t)) {
-  dt_math_build_t wide;
-  dt__math_build_widen(&wide, b);
-  return dt__math_truncate(b, fn(&wide, dt__math_extend(&wide, x)));
-}
-
 // sinh a = t / 2 + t / (2t + 2) with t = expm1(a), computed on t / 4 so that nothing overflows early.
 // The clamp lies above the point of overflow; where 2t + 2 overflows its quotient is negligible.
 dt_val_t dt__math_sinh(const dt_math_build_t *b, dt_val_t x) {
   if (!b->wide)
-    return through_double(b, x, dt__math_sinh);
+    return dt__math_through_double(b, x, dt__math_sinh);
   dt_val_t a = dt__math_at_most(b, f_abs(b, x), 710.5);
   dt_val_t h = shifted_expm1(b, a, -2);
   dt_val_t d = dt__math_fma(b, h, dt__math_f(b, 4.0), dt__math_f(b, 1.0));
@@ -132,7 +124,7 @@ dt_val_t dt__math_sinh(const dt_math_build_t *b, dt_val_t x) {
 
 dt_val_t dt__math_cosh(const dt_math_build_t *b, dt_val_t x) {
   if (!b->wide)
-    return through_double(b, x, dt__math_cosh);
+    return dt__math_through_double(b, x, dt__math_cosh);
   dt_val_t h = exp_shifted(b, dt__math_at_most(b, f_abs(b, x), 711), -1);
   return f_add(b, h, f_div(b, dt__math_f(b, 0.25), h));
 }

@@ -101,17 +101,10 @@ dt_val_t dt__math_log1p(const dt_math_build_t *b, dt_val_t x) {
   return f_sel(b, f_is(b, LLVMRealOEQ, x, 0.0), x, y);
 }
 
-static dt_val_t through_double(const dt_math_build_t *b, dt_val_t x,
-                               dt_val_t (*fn)(const dt_math_build_t *, dt_val_t)) {
-  dt_math_build_t wide;
-  dt__math_build_widen(&wide, b);
-  return dt__math_truncate(b, fn(&wide, dt__math_extend(&wide, x)));
-}
-
 // log1p(a + a^2 / (1 + sqrt(1 + a^2))); from 2^28 on, log(2a) = log1p(a) + ln2.
 dt_val_t dt__math_asinh(const dt_math_build_t *b, dt_val_t x) {
   if (!b->wide)
-    return through_double(b, x, dt__math_asinh);
+    return dt__math_through_double(b, x, dt__math_asinh);
   dt_val_t one = dt__math_f(b, 1.0);
   dt_val_t a = f_abs(b, x);
   dt_val_t huge = f_is(b, LLVMRealOGE, a, 0x1p28);
@@ -126,7 +119,7 @@ dt_val_t dt__math_asinh(const dt_math_build_t *b, dt_val_t x) {
 // log1p(t + sqrt(2t + t^2)) with t = x - 1; from 2^28 on, log(2x).
 dt_val_t dt__math_acosh(const dt_math_build_t *b, dt_val_t x) {
   if (!b->wide)
-    return through_double(b, x, dt__math_acosh);
+    return dt__math_through_double(b, x, dt__math_acosh);
   dt_val_t huge = f_is(b, LLVMRealOGE, x, 0x1p28);
   dt_val_t t = f_sub(b, x, dt__math_f(b, 1.0));
   dt_val_t root = f_sqrt(b, f_mul(b, t, f_add(b, t, dt__math_f(b, 2.0))));
@@ -138,7 +131,7 @@ dt_val_t dt__math_acosh(const dt_math_build_t *b, dt_val_t x) {
 // log1p(2a / (1 - a)) / 2; 1 - a is exact from 1/2 on, and below it 2a + 2a^2 / (1 - a) is as good.
 dt_val_t dt__math_atanh(const dt_math_build_t *b, dt_val_t x) {
   if (!b->wide)
-    return through_double(b, x, dt__math_atanh);
+    return dt__math_through_double(b, x, dt__math_atanh);
   dt_val_t a = f_abs(b, x);
   dt_val_t twice = f_add(b, a, a);
   dt_val_t rest = f_sub(b, dt__math_f(b, 1.0), a);

@@ -31,7 +31,7 @@ static LLVMValueRef less(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef a, LLVMVal
   return compare(m, dtype, LLVMRealOLT, LLVMIntSLT, LLVMIntULT, a, b);
 }
 
-static LLVMValueRef select(dt_emit_t *m, LLVMValueRef c, LLVMValueRef a, LLVMValueRef b) {
+static LLVMValueRef pick(dt_emit_t *m, LLVMValueRef c, LLVMValueRef a, LLVMValueRef b) {
   return LLVMBuildSelect(m->b, c, a, b, "");
 }
 
@@ -45,7 +45,7 @@ static LLVMValueRef op_abs(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
     return dt__emit_intrinsic1(m, "llvm.fabs", a[0]);
   if (!is_signed(dtype))
     return a[0];
-  return select(m, less(m, dtype, a[0], zero_like(a[0])), LLVMBuildNeg(m->b, a[0], ""), a[0]);
+  return pick(m, less(m, dtype, a[0], zero_like(a[0])), LLVMBuildNeg(m->b, a[0], ""), a[0]);
 }
 
 static LLVMValueRef op_sign(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
@@ -54,8 +54,11 @@ static LLVMValueRef op_sign(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
   bool f = is_float(dtype);
   LLVMValueRef one = f ? dt__emit_float(type, 1) : dt__emit_int(type, 1);
   LLVMValueRef minus = f ? dt__emit_float(type, -1) : dt__emit_int(type, -1);
-  LLVMValueRef rest = select(m, less(m, dtype, zero, a[0]), one, a[0]);
-  return dt__dtype_is_signed(dtype) ? select(m, less(m, dtype, a[0], zero), minus, rest) : rest;
+  LLVMValueRef rest = zero; // NaN stays, -0 becomes 0
+  if (f)
+    rest = pick(m, LLVMBuildFCmp(m->b, LLVMRealUNO, a[0], a[0], ""), a[0], zero);
+  rest = pick(m, less(m, dtype, zero, a[0]), one, rest);
+  return dt__dtype_is_signed(dtype) ? pick(m, less(m, dtype, a[0], zero), minus, rest) : rest;
 }
 
 static LLVMValueRef op_add(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
@@ -83,11 +86,11 @@ static LLVMValueRef narrow_quotient(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef
   LLVMTypeRef wide = dt__emit_like(a, dt_dtype_size(dtype) == 4 ? m->t_i64 : m->t_i32);
   bool s = is_signed(dtype);
   LLVMValueRef zero = LLVMBuildICmp(m->b, LLVMIntEQ, b, zero_like(b), "");
-  b = select(m, zero, dt__emit_int(type, 1), b);
+  b = pick(m, zero, dt__emit_int(type, 1), b);
   LLVMValueRef x = s ? LLVMBuildSIToFP(m->b, a, real, "") : LLVMBuildUIToFP(m->b, a, real, "");
   LLVMValueRef y = s ? LLVMBuildSIToFP(m->b, b, real, "") : LLVMBuildUIToFP(m->b, b, real, "");
   LLVMValueRef q = LLVMBuildFPToSI(m->b, LLVMBuildFDiv(m->b, x, y, ""), wide, "");
-  return select(m, zero, zero_like(a), LLVMBuildTrunc(m->b, q, type, ""));
+  return pick(m, zero, zero_like(a), LLVMBuildTrunc(m->b, q, type, ""));
 }
 
 static LLVMValueRef quotient(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef a, LLVMValueRef b) {
@@ -97,14 +100,14 @@ static LLVMValueRef quotient(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef a, LLV
   LLVMValueRef one = dt__emit_int(type, 1);
   LLVMValueRef zero = LLVMBuildICmp(m->b, LLVMIntEQ, b, zero_like(b), "");
   if (!is_signed(dtype)) {
-    LLVMValueRef q = LLVMBuildUDiv(m->b, a, select(m, zero, one, b), "");
-    return select(m, zero, zero_like(a), q);
+    LLVMValueRef q = LLVMBuildUDiv(m->b, a, pick(m, zero, one, b), "");
+    return pick(m, zero, zero_like(a), q);
   }
   LLVMValueRef minus = LLVMBuildICmp(m->b, LLVMIntEQ, b, dt__emit_int(type, -1), "");
-  LLVMValueRef safe = select(m, LLVMBuildOr(m->b, zero, minus, ""), one, b);
+  LLVMValueRef safe = pick(m, LLVMBuildOr(m->b, zero, minus, ""), one, b);
   LLVMValueRef q = LLVMBuildSDiv(m->b, a, safe, "");
-  q = select(m, minus, LLVMBuildNeg(m->b, a, ""), q);
-  return select(m, zero, zero_like(a), q);
+  q = pick(m, minus, LLVMBuildNeg(m->b, a, ""), q);
+  return pick(m, zero, zero_like(a), q);
 }
 
 static LLVMValueRef op_div(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
@@ -152,7 +155,7 @@ static void fmod_body(dt_emit_t *m, LLVMValueRef fn) {
   LLVMTypeRef type = m->t_f64;
   LLVMValueRef rest = dt__emit_intrinsic(m, "llvm.fma", &type, 1, fma, 3);
   LLVMValueRef below = LLVMBuildFCmp(m->b, LLVMRealOLT, rest, LLVMConstNull(m->t_f64), "");
-  rest = select(m, below, LLVMBuildFAdd(m->b, rest, e, ""), rest);
+  rest = pick(m, below, LLVMBuildFAdd(m->b, rest, e, ""), rest);
   LLVMBuildCondBr(m->b, LLVMBuildFCmp(m->b, LLVMRealOLE, e, y, ""), done, next);
   LLVMPositionBuilderAtEnd(m->b, next);
   LLVMValueRef e_down = LLVMBuildFMul(m->b, e, back, "");
@@ -204,7 +207,7 @@ static LLVMValueRef op_fmod(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
   LLVMValueRef product = LLVMBuildMul(m->b, quotient(m, dtype, a[0], a[1]), a[1], "");
   LLVMValueRef rest = LLVMBuildSub(m->b, a[0], product, "");
   LLVMValueRef zero = LLVMBuildICmp(m->b, LLVMIntEQ, a[1], zero_like(a[1]), "");
-  return select(m, zero, zero_like(rest), rest);
+  return pick(m, zero, zero_like(rest), rest);
 }
 
 // The remainder towards zero, moved by one divisor where it is not 0 and has the other sign.
@@ -218,7 +221,11 @@ static LLVMValueRef op_mod(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
   LLVMValueRef nonzero = compare(m, dtype, LLVMRealONE, LLVMIntNE, LLVMIntNE, rest, zero);
   LLVMValueRef moved = is_float(dtype) ? LLVMBuildFAdd(m->b, rest, a[1], "")
                                        : LLVMBuildAdd(m->b, rest, a[1], "");
-  return select(m, LLVMBuildAnd(m->b, differ, nonzero, ""), moved, rest);
+  rest = pick(m, LLVMBuildAnd(m->b, differ, nonzero, ""), moved, rest);
+  if (!is_float(dtype))
+    return rest;
+  LLVMValueRef no_rest = LLVMBuildFCmp(m->b, LLVMRealOEQ, rest, zero, "");
+  return pick(m, no_rest, dt__emit_intrinsic2(m, "llvm.copysign", zero, a[1]), rest);
 }
 
 // ---- Elementary functions ------------------------------------------------------------------------------
@@ -284,14 +291,14 @@ LLVMValueRef dt__emit_extremum(dt_emit_t *m, dt_dtype_t dtype, bool larger, LLVM
                                LLVMValueRef b) {
   if (!is_float(dtype)) {
     LLVMValueRef first = larger ? less(m, dtype, b, a) : less(m, dtype, a, b);
-    return select(m, first, a, b);
+    return pick(m, first, a, b);
   }
   LLVMValueRef first = known_number(b) ? b : a, later = known_number(b) ? a : b;
   LLVMRealPredicate wins = larger ? LLVMRealOGT : LLVMRealOLT;
-  LLVMValueRef best = select(m, LLVMBuildFCmp(m->b, wins, first, later, ""), first, later);
+  LLVMValueRef best = pick(m, LLVMBuildFCmp(m->b, wins, first, later, ""), first, later);
   if (known_number(first))
     return best;
-  return select(m, LLVMBuildFCmp(m->b, LLVMRealUNO, first, first, ""), first, best);
+  return pick(m, LLVMBuildFCmp(m->b, LLVMRealUNO, first, first, ""), first, best);
 }
 
 static LLVMValueRef op_maximum(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
@@ -341,7 +348,7 @@ LOGIC_OP(logical_xor, LLVMBuildXor)
 
 static LLVMValueRef op_where(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
   (void)dtype;
-  return select(m, a[0], a[1], a[2]);
+  return pick(m, a[0], a[1], a[2]);
 }
 
 static const scalar_fn_t scalar_fns[DT_SCALAR_COUNT] = {

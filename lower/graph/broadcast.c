@@ -161,7 +161,10 @@ dt_status_t dt__graph_full(dt_graph_t *graph, dt_dtype_t dtype, double value, ui
   if (!dt__dtype_is_float(dtype)) {
     // Casts saturate, so a value that comes back changed does not fit.
     dt_scalar_t whole = dt__scalar_cast(DT_F64, dtype, (dt_scalar_t){.f = value});
-    if (!(dt__scalar_cast(dtype, DT_F64, whole).f == value) || value == 0x1p64)
+    // Two to the 63 or 64 is the exception: the saturated value rounds to it.
+    bool fits = dt__scalar_cast(dtype, DT_F64, whole).f == value &&
+                value < (dtype == DT_U64 ? 0x1p64 : 0x1p63);
+    if (!fits)
       return DT_FAIL(DT_E_ARGUMENT, "full: the value %g is no %s", value, dt_dtype_name(dtype));
     attrs.ints[0] = whole.i;
   }

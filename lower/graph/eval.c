@@ -72,12 +72,12 @@ dt_status_t dt__eval_rows(const dt_eval_t *e, const dt_node_t *node, uint32_t fo
     if (!dt__mul_i64(counts[side], in->sizes[k], &counts[side]))
       return DT_FAIL(DT_E_LIMIT, "too many elements");
   }
-  if (counts[0] == 0)
-    return NULL;
-  if (counts[0] > out->count && counts[1] > 0)
+  // A reduction has one element a row, over nothing too; the others have those of the input.
+  bool reduces = (dt__op_info(node->op)->flags & DT_OPF_REDUCE) != 0;
+  if (out->count != (reduces ? counts[0] : in->count))
     return dt__eval_misfit(node, "rows do not fit the result");
-  if (counts[1] > MAX_ELEMENTS)
-    return DT_FAIL(DT_E_LIMIT, "too many elements");
+  if (out->count == 0)
+    return NULL;
   dt_row_t row = {.e = e, .node = node, .out = out, .n = counts[1]};
   int64_t *at = DT_ARENA_ARRAY(e->arena, int64_t, row.n);
   row.x = DT_ARENA_ARRAY(e->arena, dt_approx_t, row.n);

@@ -60,7 +60,7 @@ dt_status_t dt__eval_log_softmax(const dt_eval_t *e, const dt_node_t *node,
 static dt_approx_t mean(const dt_sum_t *sum, dt_dtype_t dtype, double per_term) {
   dt_approx_t total = dt__sum_total(sum, dtype, per_term);
   total = dt__approx_2(DT_SCALAR_div, dtype, total, dt__approx_real((double)sum->n));
-  return dt__approx_slack(dtype, total, 2);
+  return dt__approx_slack(dtype, total, dt__approx_mean_slack(total, sum->n));
 }
 
 // x / sqrt(mean(x^2) + epsilon) * scale, plus bias when there is one.

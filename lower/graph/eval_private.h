@@ -62,6 +62,10 @@ dt_approx_t dt__approx_rounded(dt_dtype_t dtype, double value, double spread, do
                                double tiny);
 // x with `roundings` u more.
 dt_approx_t dt__approx_slack(dt_dtype_t dtype, dt_approx_t x, double roundings);
+// The u that a quotient by a count of `n` may be off when it is a product with a rounded 1 / n.
+static inline double dt__approx_mean_slack(dt_approx_t mean, int64_t n) {
+  return mean.b == 0.0 && (n & (n - 1)) == 0 ? 0.0 : 2.0;
+}
 double dt__approx_normal(dt_dtype_t dtype);   // smallest normal number
 double dt__approx_unit(dt_dtype_t dtype);     // u
 // Sums and products of `dtype` up to here are exact when all terms are integers.

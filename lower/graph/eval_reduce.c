@@ -103,8 +103,7 @@ static dt_approx_t mean_of(const dt_row_t *row) {
   dt_dtype_t dtype = row->out->dtype;
   dt_approx_t mean = dt__approx_2(DT_SCALAR_div, dtype, fold_sum(row),
                                   dt__approx_real((double)row->n));
-  // Implementations may multiply with a rounded 1 / n; exact is exact only where that is.
-  return dt__approx_slack(dtype, mean, 2);
+  return dt__approx_slack(dtype, mean, dt__approx_mean_slack(mean, row->n));
 }
 
 static void row_mean(const dt_row_t *row) { dt__eval_put(row->out, row->index, mean_of(row)); }
@@ -163,14 +162,15 @@ dt_status_t dt__eval_matmul(const dt_eval_t *e, const dt_node_t *node, dt_eval_v
   if (b->sizes[b->rank - 2] != inner)
     return dt__eval_misfit(node, "inner sizes differ");
   for (uint32_t k = 0; k + 2 < a->rank; k++) {
-    if (b->rank > 2 && b->sizes[k] != a->sizes[k])
+    if ((b->rank > 2 && b->sizes[k] != a->sizes[k]) || out->sizes[k] != a->sizes[k])
       return dt__eval_misfit(node, "batch sizes differ");
-    batches *= a->sizes[k];
   }
+  if (out->sizes[a->rank - 2] != rows || out->sizes[a->rank - 1] != columns)
+    return dt__eval_misfit(node, "the result has other sizes");
   if (out->count == 0)
     return NULL;
-  if (batches * rows * columns != out->count)
-    return dt__eval_misfit(node, "the result has other sizes");
+  for (uint32_t k = 0; k + 2 < a->rank; k++)
+    batches *= a->sizes[k];
   int64_t b_batch = b->rank > 2 ? inner * columns : 0;
   for (int64_t n = 0; n < batches; n++) {
     for (int64_t row = 0; row < rows; row++) {

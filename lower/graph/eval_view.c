@@ -79,7 +79,8 @@ dt_status_t dt__eval_pad(const dt_eval_t *e, const dt_node_t *node, dt_eval_valu
     int64_t high = 0;
     DT_TRY(dt__eval_sym(e, node->attrs->syms[2 * k], &low[k]));
     DT_TRY(dt__eval_sym(e, node->attrs->syms[2 * k + 1], &high));
-    if (low[k] < 0 || high < 0 || out->sizes[k] - low[k] != in->sizes[k] + high)
+    if (low[k] < 0 || high < 0 || high >= DT_SIZE_LIMIT ||
+        out->sizes[k] - low[k] != in->sizes[k] + high)
       return dt__eval_misfit(node, "the padding does not fit");
   }
   dt_approx_t fill = {.v = {.i = node->attrs->ints[0]}};
@@ -124,14 +125,20 @@ dt_status_t dt__eval_gather(const dt_eval_t *e, const dt_node_t *node, dt_eval_v
   int64_t before = 1, after = 1, size = in->sizes[axis];
   if (out->count == 0)
     return NULL;
-  for (uint32_t k = 0; k < in->rank; k++) {
-    if (k < axis)
-      before *= in->sizes[k];
-    if (k > axis)
-      after *= in->sizes[k];
-  }
-  if (before * indices->count * after != out->count)
+  uint32_t dim = 0;
+  bool fits = true;
+  for (uint32_t k = 0; k < axis; k++, dim++)
+    fits = fits && in->sizes[k] == out->sizes[dim];
+  for (uint32_t k = 0; k < indices->rank; k++, dim++)
+    fits = fits && indices->sizes[k] == out->sizes[dim];
+  for (uint32_t k = axis + 1; k < in->rank; k++, dim++)
+    fits = fits && in->sizes[k] == out->sizes[dim];
+  if (!fits)
     return dt__eval_misfit(node, "the indices do not fit the result");
+  for (uint32_t k = 0; k < axis; k++)
+    before *= in->sizes[k];
+  for (uint32_t k = axis + 1; k < in->rank; k++)
+    after *= in->sizes[k];
   for (int64_t k = 0; k < indices->count; k++) {
     dt_approx_t given = dt__eval_at(indices, k);
     int64_t index = given.v.i < 0 ? given.v.i + size : given.v.i;

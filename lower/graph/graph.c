@@ -55,10 +55,9 @@ static dt_status_t append(dt_graph_t *graph, const dt_infer_t *ctx, dt_node_id_t
   return NULL;
 }
 
-dt_status_t dt__graph_add(dt_graph_t *graph, dt_op_t op, const dt_node_id_t *inputs,
-                          uint32_t n_inputs, const dt_attrs_t *attrs, const dt_origin_t *origin,
-                          dt_node_id_t *out) {
-  *out = (dt_node_id_t){0};
+static dt_status_t add_node(dt_graph_t *graph, dt_op_t op, const dt_node_id_t *inputs,
+                            uint32_t n_inputs, const dt_attrs_t *attrs, const dt_origin_t *origin,
+                            dt_node_id_t *out) {
   if ((unsigned)op >= DT_OP_COUNT || op == DT_OP_NONE)
     return DT_FAIL(DT_E_ARGUMENT, "%u is no op", (unsigned)op);
   const dt_op_info_t *info = dt__op_info(op);
@@ -86,6 +85,16 @@ dt_status_t dt__graph_add(dt_graph_t *graph, dt_op_t op, const dt_node_id_t *inp
     ctx.origin.file = "";
   DT_TRY(dt__infer(&ctx));
   return append(graph, &ctx, out);
+}
+
+dt_status_t dt__graph_add(dt_graph_t *graph, dt_op_t op, const dt_node_id_t *inputs,
+                          uint32_t n_inputs, const dt_attrs_t *attrs, const dt_origin_t *origin,
+                          dt_node_id_t *out) {
+  // `out` may be one of the inputs, so it is written last.
+  dt_node_id_t made = {0};
+  dt_status_t status = add_node(graph, op, inputs, n_inputs, attrs, origin, &made);
+  *out = made;
+  return status;
 }
 
 // ---- Inputs and constants -----------------------------------------------------------------------

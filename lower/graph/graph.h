@@ -110,7 +110,8 @@ static inline const dt_node_t *dt__graph_node(const dt_graph_t *graph, dt_node_i
 // ---- Building -----------------------------------------------------------------------------------
 // Checks inputs and attributes, infers dtype and sizes, appends. Failures name the op, the argument,
 // what was expected and what came, with sizes of all inputs printed: DT_E_SHAPE, DT_E_DTYPE,
-// DT_E_ARGUMENT, DT_E_LIMIT. May ask the environment for guards (dt__sym_require).
+// DT_E_ARGUMENT, DT_E_LIMIT. May ask the environment for guards (dt__sym_require). `out` may be one of
+// the inputs. A reshape may give one size as the literal -1: the node then has the size that fits.
 dt_status_t dt__graph_add(dt_graph_t *graph, dt_op_t op, const dt_node_id_t *inputs,
                           uint32_t n_inputs, const dt_attrs_t *attrs /* NULL: all zero */,
                           const dt_origin_t *origin, dt_node_id_t *out) DT_MUST_USE;

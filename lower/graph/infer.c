@@ -192,8 +192,9 @@ dt_status_t dt__infer_value(const dt_infer_t *ctx, dt_dtype_t dtype) {
 
 // ---- The result ---------------------------------------------------------------------------------
 // Sizes are expressions, not known to be negative, and neither a dim nor the bytes are known to reach
-// the limit. What is not known is checked at run time, where sizes are made.
-static dt_status_t check_result(const dt_infer_t *ctx) {
+// the limit. What is not known is checked at run time, where sizes are made. They are kept as all that
+// was learned so far simplifies them.
+static dt_status_t check_result(dt_infer_t *ctx) {
   int64_t bytes = (int64_t)dt_dtype_size(ctx->dtype);
   if (ctx->rank > DT_MAX_RANK)
     return dt__infer_fail(ctx, DT_E_LIMIT, "the result would have %u dims, the most is %d",
@@ -203,6 +204,8 @@ static dt_status_t check_result(const dt_infer_t *ctx) {
       DT_TRY(dt__symenv_status(ctx->env));
       return dt__infer_fail(ctx, DT_E_ARGUMENT, "size %u of the result is no expression", k);
     }
+    if (!ctx->check_only)
+      ctx->sizes[k] = dt__sym_simplify(ctx->env, ctx->sizes[k]);
     dt_range_t range = dt__sym_range(ctx->env, ctx->sizes[k]);
     if (range.hi < 0)
       return dt__infer_fail(ctx, DT_E_SHAPE, "size %u of the result is negative (at most %lld)", k,

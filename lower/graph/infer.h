@@ -83,7 +83,6 @@ dt_sym_t dt__infer_repeats(dt_symenv_t *env, dt_sym_t in, dt_sym_t out);
 // What is printed of a value: its name (or %id), and its dtype and sizes.
 void dt__print_name(const dt_graph_t *graph, dt_node_id_t id, dt_text_t *out);
 void dt__print_sizes(const dt_symenv_t *env, uint32_t rank, const dt_sym_t *sizes, dt_text_t *out);
-void dt__print_f64(dt_text_t *out, double value);
 
 // ---- Rules (columns of ops.def) ------------------------------------------------------------------
 typedef dt_status_t (*dt_infer_rule_t)(dt_infer_t *ctx);

@@ -23,14 +23,15 @@
 // Data of constants up to this many elements is printed.
 #define PRINTED_DATA 64
 
-void dt__print_f64(dt_text_t *out, double value) {
-  // The shortest of these precisions that reads back as the same number.
+static void put_float(dt_text_t *out, dt_dtype_t dtype, double value) {
+  // The shortest of these precisions that reads back as the same number of `dtype`.
   char buf[40];
   static const int precisions[] = {6, 9, 17};
   int precision = 17;
   for (size_t k = 0; k < sizeof(precisions) / sizeof(precisions[0]); k++) {
     (void)snprintf(buf, sizeof(buf), "%.*g", precisions[k], value);
-    if (strtod(buf, NULL) == value) {
+    double back = strtod(buf, NULL);
+    if (back == value || (dtype == DT_F32 && (double)(float)back == value)) {
       precision = precisions[k];
       break;
     }
@@ -86,7 +87,7 @@ static void put_sizes(const dt_graph_t *graph, uint32_t n, const dt_sym_t *sizes
 
 static void put_value(dt_text_t *out, dt_dtype_t dtype, dt_scalar_t value) {
   if (dt__dtype_is_float(dtype))
-    dt__print_f64(out, value.f);
+    put_float(out, dtype, value.f);
   else
     dt__text_printf(out, "%lld", (long long)value.i);
 }
@@ -203,7 +204,7 @@ static void put_attrs(const dt_graph_t *graph, const dt_node_t *node, dt_text_t 
   }
   if (mask & DT_ATTR_EPSILON) {
     key(out, &any, "epsilon");
-    dt__print_f64(out, attrs->floats[0]);
+    put_float(out, node->dtype, attrs->floats[0]);
   }
   dt__text_put(out, any ? "}" : "");
 }

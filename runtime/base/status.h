@@ -8,7 +8,7 @@
 // Makes a failure status. Never returns NULL: without memory it returns a static status with the
 // given code (freeing it is a no-op).
 dt_status_t dt__status_make(dt_code_t code, const char *file, int line, const char *fmt, ...)
-    DT_PRINTF(4, 5) DT_MUST_USE;
+    DT_PRINTF(4, 5) DT_MUST_USE __attribute__((returns_nonnull));
 // Puts a sentence of context in front of a failure's message and returns it; NULL stays NULL.
 // Consumes `status`.
 dt_status_t dt__status_annotate(dt_status_t status, const char *fmt, ...)

@@ -51,10 +51,15 @@ void dt__compiled_destroy(dt_compiled_t *compiled); // NULL allowed; no code of 
 // the stage named `until` ("graph", "decompose", …, "plan"; NULL: all). Prints go through `observe`.
 typedef struct dt_stage_view_t {
   const char *stage;
-  const dt_graph_t *graph;     // graph stages, else NULL
+  const char *dump;                 // DUCTILE_DUMP's name for this stage: "graph", "fused", "loops"
+  uint32_t order;                   // 0 is the input graph
+  int64_t ns;                       // that the stage took, verification not counted
+  const dt_graph_t *graph;          // graph stages, else NULL
   const struct dt_program *program; // loop stages, else NULL
 } dt_stage_view_t;
 typedef void (*dt_stage_observer_t)(void *user, const dt_stage_view_t *view);
+// *out is the program, NULL when a graph stage was the last. `graph` is only read; its symbols must
+// have the same ids in `env`, which receives what the stages learn. `observe` may be NULL.
 dt_status_t dt__pipeline_run(dt_arena_t *arena, dt_symenv_t *env, const dt_graph_t *graph,
                              const dt_target_t *target, const char *until, bool verify,
                              dt_stage_observer_t observe, void *user,

@@ -31,6 +31,10 @@ typedef struct dt_trace_request_t {
   dt_tensor_t *const *example;
 } dt_trace_request_t;
 
+// Checks the declarations themselves: DT_E_ARGUMENT, DT_E_DTYPE or DT_E_LIMIT naming the argument
+// and dim (an empty range, a static size out of range, one name with two sizes). dt__trace_run does
+// it, too; a function does it when it is made.
+dt_status_t dt__trace_check_declarations(const dt_trace_request_t *request) DT_MUST_USE;
 // Checks arguments against the declarations alone: DT_E_ARGUMENT, DT_E_DTYPE, DT_E_SHAPE naming the
 // argument, the dim, expected and actual (rank, static sizes, ranges, dims of one name). This is what
 // a call that missed does first, so that bad input makes no variant.

@@ -89,6 +89,13 @@ def atanh_tail(z):
     return (2 * mp.atanh(s) - 2 * s) / s ** 3
 
 
+# atanh(s) / s past its first two terms, for pow.
+def pow_tail(z):
+    z = max(z, mpf(2) ** -20)
+    s = mp.sqrt(z)
+    return (mp.atanh(s) / s - 1 - z / 3) / z ** 2
+
+
 def sin_tail(z):
     r = mp.sqrt(max(z, mpf(2) ** -60))
     return (mp.sin(r) - r) / r ** 3
@@ -136,6 +143,7 @@ ROWS = [
     ("log_f32", 32, log_tail, log_weight, -THIRD, THIRD, 8),
     ("log2_f32", 32, log2_quot, lambda f: 1 / log2_quot(f), -THIRD, THIRD, 9),
     ("atanh_f64", 64, atanh_tail, lambda z: z + mpf(2) ** -30, 0, mpf("0.0401"), 7),
+    ("pow_f64", 64, pow_tail, lambda z: z ** 2 + mpf(2) ** -30, 0, mpf("0.0401"), 8),
     ("sin_f32", 32, sin_tail, lambda z: z + mpf(2) ** -30, 0, QUARTER_PI ** 2, 2),
     ("sin_f64", 64, sin_tail, lambda z: z + mpf(2) ** -30, 0, QUARTER_PI ** 2, 5),
     ("cos_f32", 32, cos_tail, lambda z: z ** 2 + mpf(2) ** -30, 0, QUARTER_PI ** 2, 2),

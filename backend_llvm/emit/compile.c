@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// One unit from loop IR to an object file: emission, the checks on the IR, LLVM's passes, code
+// generation. What LLVM reports as an error becomes a status.
+#include "backend_llvm/emit/compile.h"
+
+#include "backend_llvm/emit/body.h"
+#include "backend_llvm/emit/host.h"
+#include "runtime/base/log.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// Kernels are vectorised and unrolled as they are emitted; what is left is promotion of stack slots,
+// folding of literals and common subexpressions, and loop strength. The host program is glue.
+#define KERNEL_PASSES                                                                              \
+  "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,"                   \
+  "loop-mssa(licm),gvn,instcombine<no-verify-fixpoint>,simplifycfg,dce)"
+#define HOST_PASSES "function(sroa,early-cse,instsimplify)"
+
+static void on_diagnostic(LLVMDiagnosticInfoRef info, void *user) {
+  dt_emit_t *m = user;
+  if (LLVMGetDiagInfoSeverity(info) != LLVMDSError)
+    return;
+  char *text = LLVMGetDiagInfoDescription(info);
+  dt__emit_fail(m, DT_FAIL(DT_E_COMPILE, "code generator: %s", text ? text : ""));
+  LLVMDisposeMessage(text);
+}
+
+static dt_status_t take_failure(dt_emit_t *m) {
+  dt_status_t status = m->failure;
+  m->failure = NULL;
+  if (!status)
+    status = dt__symenv_status(m->env);
+  return status;
+}
+
+// The first kernel and schedule that became `code`.
+static dt_status_t emit_code(dt_emit_t *m, const dt_unit_map_t *map, uint32_t code) {
+  for (uint32_t i = 0; i < map->n_kernels; i++) {
+    const dt_kernel_t *kernel = &m->program.kernels.items[i];
+    for (uint32_t s = 0; s < kernel->schedules.len; s++) {
+      if (map->code_of_kernel[map->first_code[i] + s] != code)
+        continue;
+      char name[32];
+      snprintf(name, sizeof(name), "dt_k%u", code);
+      dt__emit_kernel(m, kernel, &kernel->schedules.items[s], name);
+      return dt__status_annotate(take_failure(m), "kernel %s", kernel->name);
+    }
+  }
+  return DT_FAIL(DT_E_INTERNAL, "no kernel became code %u", code);
+}
+
+static dt_status_t emit_unit(dt_emit_t *m, const dt_unit_map_t *map, uint32_t unit) {
+  if (unit + 1 == map->n_units) {
+    DT_TRY(dt__emit_host(m, map));
+    return take_failure(m);
+  }
+  for (uint32_t code = 0; code < map->n_codes; code++)
+    if (map->unit_of_code[code] == unit)
+      DT_TRY(emit_code(m, map, code));
+  return NULL;
+}
+
+static dt_status_t verify_module(dt_emit_t *m, bool host) {
+  char *message = NULL;
+  LLVMBool broken = LLVMVerifyModule(m->module, LLVMReturnStatusAction, &message);
+  dt_status_t status =
+      broken ? DT_FAIL(DT_E_INTERNAL, "emitted code is malformed: %s", message ? message : "")
+             : NULL;
+  LLVMDisposeMessage(message);
+  return status ? status : dt__emit_check(m, host);
+}
+
+static void dump_module(dt_emit_t *m, const dt_compile_options_t *options, uint32_t order,
+                        const char *stage) {
+  if (!options || !options->dump_name || !dt__dump_on(stage))
+    return;
+  char *text = LLVMPrintModuleToString(m->module);
+  dt__dump(options->dump_name, options->dump_variant, order, stage, text);
+  LLVMDisposeMessage(text);
+}
+
+static dt_status_t run_passes(dt_emit_t *m, const char *passes) {
+  LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+  LLVMErrorRef error = LLVMRunPasses(m->module, passes, m->machine, options);
+  LLVMDisposePassBuilderOptions(options);
+  if (!error)
+    return take_failure(m);
+  char *message = LLVMGetErrorMessage(error);
+  dt_status_t status = DT_FAIL(DT_E_COMPILE, "code generator: %s", message ? message : "");
+  LLVMDisposeErrorMessage(message);
+  return status;
+}
+
+static dt_status_t emit_object(dt_emit_t *m, void **out_object, size_t *out_bytes) {
+  char *message = NULL;
+  LLVMMemoryBufferRef buffer = NULL;
+  if (LLVMTargetMachineEmitToMemoryBuffer(m->machine, m->module, LLVMObjectFile, &message,
+                                          &buffer)) {
+    dt_status_t status = DT_FAIL(DT_E_COMPILE, "code generator: %s", message ? message : "");
+    LLVMDisposeMessage(message);
+    return status;
+  }
+  size_t bytes = LLVMGetBufferSize(buffer);
+  void *copy = dt__alloc(bytes);
+  if (copy)
+    memcpy(copy, LLVMGetBufferStart(buffer), bytes);
+  LLVMDisposeMemoryBuffer(buffer);
+  if (!copy)
+    return DT_NO_MEMORY();
+  dt_status_t status = take_failure(m);
+  if (status) {
+    dt__free(copy);
+    return status;
+  }
+  *out_object = copy;
+  *out_bytes = bytes;
+  return NULL;
+}
+
+static bool verify_wanted(const dt_compile_options_t *options) {
+#ifndef NDEBUG
+  (void)options;
+  return true;
+#else
+  return options && options->verify;
+#endif
+}
+
+static dt_status_t compile(dt_emit_t *m, const dt_unit_map_t *map, uint32_t unit,
+                           const dt_compile_options_t *options, void **out_object,
+                           size_t *out_bytes) {
+  bool host = unit + 1 == map->n_units;
+  LLVMContextSetDiagnosticHandler(m->context, on_diagnostic, m);
+  DT_TRY(emit_unit(m, map, unit));
+  dump_module(m, options, 2 * unit, "llvm");
+  if (verify_wanted(options))
+    DT_TRY(verify_module(m, host));
+  DT_TRY(run_passes(m, host ? HOST_PASSES : KERNEL_PASSES));
+  dump_module(m, options, 2 * unit + 1, "llvm");
+  return emit_object(m, out_object, out_bytes);
+}
+
+dt_status_t dt__llvm_compile_unit(const dt_program_t *program, const dt_unit_map_t *map,
+                                  uint32_t unit, const dt_target_t *target,
+                                  const dt_compile_options_t *options, void **out_object,
+                                  size_t *out_bytes) {
+  *out_object = NULL;
+  *out_bytes = 0;
+  if (unit >= map->n_units)
+    return DT_FAIL(DT_E_ARGUMENT, "unit %u of %u", unit, map->n_units);
+  char name[32];
+  snprintf(name, sizeof(name), "ductile.%u", unit);
+  dt_emit_t m;
+  DT_TRY(dt__emit_init(&m, program, target, options, name));
+  dt_status_t status = compile(&m, map, unit, options, out_object, out_bytes);
+  dt__emit_fini(&m);
+  return status;
+}

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels: the grid, stages in their loops, and the vector loops. A vector loop is a main loop of
+// `unroll` whole vectors without masks, then a tail of single vectors under a mask.
+#include "backend_llvm/emit/body.h"
+
+// ---- Grid --------------------------------------------------------------------------------------------
+static LLVMValueRef at_least_one(dt_body_t *k, LLVMValueRef n) {
+  LLVMValueRef one = dt__emit_i64(k->m, 1);
+  LLVMValueRef less = LLVMBuildICmp(k->m->b, LLVMIntSLT, n, one, "");
+  return LLVMBuildSelect(k->m->b, less, one, n, "");
+}
+
+// The position on each axis is found by division once, for the first item, and then counted on: the
+// slots (kept in `counter` of no scope but on the stack) become registers.
+typedef struct odometer_t {
+  LLVMValueRef slots[DT_MAX_LOOPS], extents[DT_MAX_LOOPS];
+  uint32_t n;
+} odometer_t;
+
+static void odometer_start(dt_body_t *k, odometer_t *o, LLVMValueRef first) {
+  dt_emit_t *m = k->m;
+  for (uint32_t i = o->n; i-- > 0;) {
+    LLVMValueRef extent = at_least_one(k, o->extents[i]);
+    LLVMValueRef digit = i ? LLVMBuildURem(m->b, first, extent, "") : first;
+    first = LLVMBuildUDiv(m->b, first, extent, "");
+    o->slots[i] = dt__body_slot(k, m->t_i64, 1);
+    LLVMBuildStore(m->b, digit, o->slots[i]);
+  }
+}
+
+static void odometer_step(dt_body_t *k, const odometer_t *o) {
+  dt_emit_t *m = k->m;
+  LLVMValueRef carry = dt__emit_i64(m, 1);
+  for (uint32_t i = o->n; i-- > 0;) {
+    LLVMValueRef next =
+        LLVMBuildAdd(m->b, LLVMBuildLoad2(m->b, m->t_i64, o->slots[i], ""), carry, "");
+    LLVMValueRef wraps = LLVMBuildICmp(m->b, LLVMIntSGE, next, o->extents[i], "");
+    LLVMBuildStore(m->b, LLVMBuildSelect(m->b, wraps, dt__emit_i64(m, 0), next, ""), o->slots[i]);
+    carry = LLVMBuildZExt(m->b, wraps, m->t_i64, "");
+  }
+}
+
+// ---- Stages ------------------------------------------------------------------------------------------
+static void stage_body(dt_body_t *k, dt_accumulator_t *accs, bool vector) {
+  for (uint32_t i = 0; i < k->stage->folds.len; i++)
+    dt__fold_step(k, &k->stage->folds.items[i], &accs[i], vector, vector ? k->copies : 1);
+  dt__stage_stores(k);
+}
+
+static LLVMValueRef tail_mask(dt_body_t *k, LLVMValueRef left) {
+  dt_emit_t *m = k->m;
+  LLVMValueRef all = dt__emit_i64(m, k->lanes);
+  LLVMValueRef fewer = LLVMBuildICmp(m->b, LLVMIntSLT, left, all, "");
+  LLVMValueRef n = LLVMBuildSelect(m->b, fewer, left, all, "");
+  LLVMValueRef narrow = LLVMBuildTrunc(m->b, n, m->t_i32, "");
+  return LLVMBuildICmp(m->b, LLVMIntULT, dt__emit_ramp(m->t_i32, k->lanes, 1),
+                       dt__emit_splat(m, narrow, k->lanes), "");
+}
+
+static bool same_literal(LLVMValueRef a, LLVMValueRef b) {
+  return a == b && LLVMIsAConstantInt(a) != NULL;
+}
+
+// Copies that a loop of n iterations can use.
+static uint32_t useful_unroll(const dt_body_t *k, LLVMValueRef n) {
+  uint32_t unroll = k->schedule->unroll;
+  if (!LLVMIsAConstantInt(n))
+    return unroll;
+  int64_t vectors = LLVMConstIntGetSExtValue(n) / (int64_t)k->lanes;
+  if (vectors < 1)
+    return 1;
+  return vectors < (int64_t)unroll ? (uint32_t)vectors : unroll;
+}
+
+// What a vector loop runs, with copies, mask and lane_base set.
+typedef void (*vector_body_t)(dt_body_t *k, void *user);
+
+static void bind_lane(dt_body_t *k, uint32_t level) {
+  dt__bind_symbol(k, k->lane_var, level, NULL);
+  uint32_t symbol;
+  if (dt__sym_is_symbol(k->m->env, k->lane_var, &symbol) && symbol < k->n_bindings)
+    k->bindings[symbol].varying = true;
+}
+
+static void vector_loops(dt_body_t *k, uint32_t level, LLVMValueRef from, LLVMValueRef to,
+                         bool whole, uint32_t unroll, vector_body_t body, void *user) {
+  dt_emit_t *m = k->m;
+  int64_t group = (int64_t)k->lanes * unroll;
+  k->lane_level = level;
+  dt__body_at(k, level - 1);
+  LLVMValueRef n = LLVMBuildSub(m->b, to, from, "");
+  LLVMValueRef groups = LLVMBuildUDiv(m->b, n, dt__emit_i64(m, group), "");
+  LLVMValueRef covered = LLVMBuildMul(m->b, groups, dt__emit_i64(m, group), "");
+  LLVMValueRef middle = whole ? to : LLVMBuildAdd(m->b, from, covered, "");
+  bind_lane(k, level);
+  if (!same_literal(from, middle)) {
+    k->copies = unroll;
+    k->mask = NULL;
+    k->lane_base = dt__loop_open(k, level, from, middle, group);
+    body(k, user);
+    dt__loop_close(k, level);
+  }
+  if (!whole && !same_literal(middle, to)) {
+    bind_lane(k, level);
+    k->copies = 1;
+    k->lane_base = dt__loop_open(k, level, middle, to, k->lanes);
+    k->mask = tail_mask(k, LLVMBuildSub(m->b, to, k->lane_base, ""));
+    body(k, user);
+    dt__loop_close(k, level);
+    k->mask = NULL;
+  }
+  k->copies = 1;
+}
+
+static void inner_vector_body(dt_body_t *k, void *user) {
+  dt__stage_binds(k, k->lane_level);
+  stage_body(k, user, true);
+}
+
+static void stage_loops(dt_body_t *k, uint32_t j, dt_accumulator_t *accs, bool vector) {
+  const dt_stage_t *stage = k->stage;
+  if (j == stage->n_loops) {
+    stage_body(k, accs, vector);
+    return;
+  }
+  uint32_t level = k->stage_level + 1 + j;
+  LLVMValueRef extent = dt__index_scalar(k, stage->extents[j]);
+  LLVMValueRef zero = dt__emit_i64(k->m, 0);
+  if (vector && !k->outer_lanes && j + 1 == stage->n_loops) {
+    vector_loops(k, level, zero, extent, false, useful_unroll(k, extent), inner_vector_body, accs);
+    return;
+  }
+  LLVMValueRef counter = dt__loop_open(k, level, zero, extent, 1);
+  dt__bind_symbol(k, stage->vars[j], level, counter);
+  dt__stage_binds(k, level);
+  stage_loops(k, j + 1, accs, vector);
+  dt__loop_close(k, level);
+}
+
+void dt__stage_emit(dt_body_t *k, uint32_t index) {
+  dt_emit_t *m = k->m;
+  dt_status_t status = dt__stage_enter(k, index);
+  const dt_stage_t *stage = k->stage;
+  dt_accumulator_t *accs = DT_ARENA_ARRAY(&m->arena, dt_accumulator_t, stage->folds.len + 1);
+  if (status || !accs) {
+    dt__emit_fail(m, status ? status : DT_NO_MEMORY());
+    return;
+  }
+  bool vector = k->lanes > 1 && (k->outer_lanes || stage->n_loops > 0);
+  uint32_t copies = 1;
+  if (vector)
+    copies = k->outer_lanes
+                 ? k->copies
+                 : useful_unroll(k, dt__index_scalar(k, stage->extents[stage->n_loops - 1]));
+  dt__body_at(k, k->stage_level);
+  for (uint32_t i = 0; i < stage->folds.len; i++)
+    dt__fold_begin(k, &stage->folds.items[i], &accs[i], vector, copies);
+  dt__stage_binds(k, k->stage_level);
+  stage_loops(k, 0, accs, vector);
+  dt__body_at(k, k->stage_level);
+  for (uint32_t i = 0; i < stage->folds.len; i++) {
+    const dt_fold_t *fold = &stage->folds.items[i];
+    k->rows[fold->row] = dt__fold_end(k, fold, &accs[i], vector, copies, k->outer_lanes);
+  }
+}
+
+// ---- Lanes on the last outer loop ----------------------------------------------------------------------
+typedef struct outer_t {
+  uint32_t first, last;
+  void (*prepare)(dt_body_t *k, void *user);
+  void *user;
+} outer_t;
+
+static void outer_vector_body(dt_body_t *k, void *user) {
+  const outer_t *outer = user;
+  if (outer->prepare)
+    outer->prepare(k, outer->user);
+  for (uint32_t s = outer->first; s < outer->last; s++)
+    dt__stage_emit(k, s);
+}
+
+void dt__outer_vectors(dt_body_t *k, LLVMValueRef from, LLVMValueRef to, bool whole, uint32_t first,
+                       uint32_t last, void (*prepare)(dt_body_t *k, void *user), void *user) {
+  dt_emit_t *m = k->m;
+  k->outer_lanes = true;
+  k->lanes = k->schedule->lanes;
+  k->stride = k->schedule->lanes * k->schedule->unroll;
+  k->lane_var = k->kernel->vars[k->kernel->n_loops - 1];
+  uint32_t level = k->item_level + 1;
+  k->lane_level = level;
+  k->stage_level = level;
+  bind_lane(k, level);
+  for (uint32_t s = first; s < last; s++) {
+    dt_status_t status = dt__stage_enter(k, s);
+    if (status) {
+      dt__emit_fail(m, status);
+      return;
+    }
+    dt__stage_binds(k, k->item_level);
+  }
+  dt__body_at(k, k->item_level);
+  uint32_t unroll = whole ? k->schedule->unroll : useful_unroll(k, LLVMBuildSub(m->b, to, from, ""));
+  outer_t outer = {first, last, prepare, user};
+  vector_loops(k, level, from, to, whole, unroll, outer_vector_body, &outer);
+}
+
+// True when every grid item has a whole number of unrolled groups.
+static bool blocks_are_whole(dt_body_t *k) {
+  int64_t extent, group = (int64_t)k->schedule->lanes * k->schedule->unroll;
+  return dt__sym_is_const(k->m->env, k->kernel->extents[k->kernel->n_loops - 1], &extent) &&
+         extent % group == 0 && k->schedule->block % group == 0;
+}
+
+static void outer_lanes_item(dt_body_t *k, LLVMValueRef block_index) {
+  dt_emit_t *m = k->m;
+  LLVMValueRef extent = dt__index_scalar(k, k->kernel->extents[k->kernel->n_loops - 1]);
+  dt__body_at(k, 1);
+  LLVMValueRef block = dt__emit_i64(m, k->schedule->block);
+  LLVMValueRef from = LLVMBuildMul(m->b, block_index, block, "");
+  LLVMValueRef to = LLVMBuildAdd(m->b, from, block, "");
+  LLVMValueRef over = LLVMBuildICmp(m->b, LLVMIntSLT, extent, to, "");
+  to = LLVMBuildSelect(m->b, over, extent, to, "");
+  dt__outer_vectors(k, from, to, blocks_are_whole(k), 0, k->kernel->stages.len, NULL, NULL);
+}
+
+// ---- Kernels -------------------------------------------------------------------------------------------
+static void bind_parameters(dt_body_t *k, const dt_kernel_params_t *params) {
+  dt_emit_t *m = k->m;
+  for (uint32_t i = 0; i < params->n_buffers + params->n_symbols; i++) {
+    LLVMValueRef at = dt__emit_offset(m, k->words, dt__emit_i64(m, 8 * (int64_t)i));
+    bool buffer = i < params->n_buffers;
+    LLVMValueRef word = LLVMBuildLoad2(m->b, buffer ? m->t_ptr : m->t_i64, at, "");
+    if (buffer)
+      k->bases[params->buffers[i].id - 1] = word;
+    else
+      dt__bind_uniform(k, params->symbols[i - params->n_buffers], 0, word);
+  }
+}
+
+static void place_locals(dt_body_t *k) {
+  dt_emit_t *m = k->m;
+  dt_sym_t *offsets = DT_ARENA_ARRAY(&m->arena, dt_sym_t, m->program.buffers.len + 1);
+  if (!offsets) {
+    dt__emit_fail(m, DT_NO_MEMORY());
+    return;
+  }
+  (void)dt__scratch_layout(m, k->kernel, k->schedule, offsets);
+  for (uint32_t i = 0; i < m->program.buffers.len; i++) {
+    if (!offsets[i].id)
+      continue;
+    LLVMValueRef offset = dt__index_scalar(k, offsets[i]);
+    dt__body_at(k, 0);
+    k->bases[i] = dt__emit_offset(m, k->scratch, offset);
+  }
+}
+
+static void open_grid(dt_body_t *k, odometer_t *o, LLVMValueRef begin, LLVMValueRef end) {
+  dt_emit_t *m = k->m;
+  dt_sym_t axes[DT_MAX_LOOPS];
+  o->n = dt__grid_axes(m, k->kernel, k->schedule, axes);
+  for (uint32_t i = 0; i < o->n; i++)
+    o->extents[i] = dt__index_scalar(k, axes[i]);
+  dt__body_at(k, 0);
+  odometer_start(k, o, begin);
+  (void)dt__loop_open(k, 1, begin, end, 1);
+}
+
+static void emit_items(dt_body_t *k, odometer_t *o) {
+  dt_emit_t *m = k->m;
+  const dt_kernel_t *kernel = k->kernel;
+  LLVMValueRef digits[DT_MAX_LOOPS];
+  for (uint32_t i = 0; i < o->n; i++) {
+    digits[i] = LLVMBuildLoad2(m->b, m->t_i64, o->slots[i], "");
+    dt__bind_symbol(k, kernel->vars[i], 1, digits[i]);
+  }
+  switch (k->schedule->kind) {
+  case DT_SCHEDULE_OUTER_LANES:
+    outer_lanes_item(k, digits[o->n - 1]);
+    break;
+  case DT_SCHEDULE_MATMUL:
+    dt__matmul_item(k, digits[o->n - 2], digits[o->n - 1]);
+    break;
+  default:
+    k->lanes = k->schedule->kind == DT_SCHEDULE_SERIAL ? 1 : k->schedule->lanes;
+    k->stage_level = 1;
+    for (uint32_t s = 0; s < kernel->stages.len; s++)
+      dt__stage_emit(k, s);
+  }
+}
+
+dt_status_t dt__schedule_verify(dt_emit_t *m, const dt_kernel_t *kernel,
+                                const dt_schedule_t *schedule) {
+  uint32_t lanes = schedule->lanes, unroll = schedule->unroll;
+  bool outer = schedule->kind == DT_SCHEDULE_OUTER_LANES || schedule->kind == DT_SCHEDULE_MATMUL;
+  bool lanes_ok = lanes >= 1 && lanes <= DT_MAX_LANES && (lanes & (lanes - 1)) == 0;
+  if (schedule->kind == DT_SCHEDULE_SERIAL)
+    return NULL;
+  if (!lanes_ok || unroll < 1 || unroll > DT_MAX_UNROLL || (outer && lanes < 2))
+    return DT_FAIL(DT_E_INTERNAL, "schedule of kernel %s: %u lanes, %u vectors", kernel->name,
+                   lanes, unroll);
+  if (schedule->kind == DT_SCHEDULE_OUTER_LANES && (kernel->n_loops < 1 || schedule->block < 1))
+    return DT_FAIL(DT_E_INTERNAL, "schedule of kernel %s: no outer loop, or blocks of %lld",
+                   kernel->name, (long long)schedule->block);
+  if (schedule->kind == DT_SCHEDULE_MATMUL)
+    return dt__matmul_verify(m, kernel, schedule);
+  return NULL;
+}
+
+void dt__emit_kernel(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_t *schedule,
+                     const char *name) {
+  dt_body_t k;
+  dt_kernel_params_t params = {0};
+  dt_text_t text;
+  dt__text_init(&text);
+  dt_status_t status = dt__schedule_verify(m, kernel, schedule);
+  if (!status)
+    status = dt__kernel_print(&m->program, kernel, &params, &text);
+  dt__text_fini(&text);
+  if (!status)
+    status = dt__body_init(&k, m, kernel, schedule);
+  if (status) {
+    dt__emit_fail(m, status);
+    return;
+  }
+  LLVMTypeRef types[5] = {m->t_ptr, m->t_i64, m->t_i64, m->t_ptr, m->t_ptr};
+  LLVMValueRef fn =
+      dt__emit_function(m, name, LLVMFunctionType(m->t_void, types, 5, 0), true);
+  k.words = LLVMGetParam(fn, 0);
+  k.scratch = LLVMGetParam(fn, 3);
+  k.record = LLVMGetParam(fn, 4);
+  dt__body_enter(&k, fn);
+  bind_parameters(&k, &params);
+  place_locals(&k);
+  odometer_t odometer;
+  open_grid(&k, &odometer, LLVMGetParam(fn, 1), LLVMGetParam(fn, 2));
+  emit_items(&k, &odometer);
+  dt__body_at(&k, 1);
+  odometer_step(&k, &odometer);
+  dt__loop_close(&k, 1);
+  LLVMBuildRetVoid(m->b);
+}

@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: Apache-2.0
+// The matrix template: one grid item computes a tile of C = A * B and runs the stages that follow on
+// it, row by row, with lanes on n.
+//
+//   for each DEPTH of k:                          (B's panels of this depth stay in cache)
+//     copy A's rows of the tile, this depth, to scratch: rows lie at a stride that spreads them over
+//       the sets of the first-level cache, and addresses become literals
+//     for each panel of B in the tile:
+//       for each group of `rows` rows:            micro-kernel: rows x width accumulators
+//         C tile (scratch) = or += A rows * panel
+//   for each row: the later stages, their row value loaded from the C tile
+//
+// Micro-kernels are internal functions, shared by all kernels of the unit. What is left of a tile's
+// rows is done by those for 1, 2, 4 … rows. With few rows, several sets of accumulators take turns
+// over k, so that multiply-adds do not wait for each other.
+#include "backend_llvm/emit/body.h"
+
+#include <stdio.h>
+
+#define MICRO_UNROLL 4 // steps over k in one iteration
+
+static const dt_inst_t *stage0_inst(const dt_kernel_t *kernel, uint32_t id) {
+  return &kernel->stages.items[0].insts.items[id];
+}
+
+static bool is_product_of(const dt_kernel_t *kernel, uint32_t value, uint32_t a, uint32_t b) {
+  const dt_inst_t *inst = stage0_inst(kernel, value);
+  return inst->kind == DT_INST_SCALAR && inst->op == DT_SCALAR_mul &&
+         ((inst->args[0] == a && inst->args[1] == b) ||
+          (inst->args[0] == b && inst->args[1] == a));
+}
+
+static bool loads_plainly(const dt_kernel_t *kernel, uint32_t id, dt_dtype_t dtype) {
+  if (id >= kernel->stages.items[0].insts.len)
+    return false;
+  const dt_inst_t *inst = stage0_inst(kernel, id);
+  return inst->kind == DT_INST_LOAD && inst->mask == DT_NO_INST && inst->dtype == dtype;
+}
+
+static dt_status_t refuse(const dt_kernel_t *kernel, const char *why) {
+  return DT_FAIL(DT_E_INTERNAL, "matrix template of kernel %s: %s", kernel->name, why);
+}
+
+dt_status_t dt__matmul_verify(dt_emit_t *m, const dt_kernel_t *kernel,
+                              const dt_schedule_t *schedule) {
+  const dt_matmul_t *t = &schedule->matmul;
+  const dt_stage_t *stage = &kernel->stages.items[0];
+  if (kernel->n_loops < 2 || stage->n_loops != 1 || stage->folds.len != 1 || stage->stores.len != 0)
+    return refuse(kernel, "its first stage is not one fold over one loop");
+  const dt_fold_t *fold = &stage->folds.items[0];
+  dt_dtype_t dtype = fold->dtype;
+  size_t element = dt_dtype_size(dtype);
+  if (fold->kind != DT_FOLD_SUM || (element != 4 && element != 8) ||
+      !loads_plainly(kernel, t->a, dtype) || !loads_plainly(kernel, t->b, dtype) ||
+      !is_product_of(kernel, fold->value, t->a, t->b))
+    return refuse(kernel, "its first stage is not the sum of a product of two loads");
+  uint32_t lanes = m->target->vector_bytes / (uint32_t)element;
+  if (t->rows < 1 || t->rows > 32 || t->width == 0 || t->width % lanes != 0 ||
+      t->width / lanes > 4 || t->tile_rows == 0 || t->tile_rows % t->rows != 0 ||
+      t->tile_cols == 0 || t->tile_cols % t->width != 0 || t->tile_cols % schedule->lanes != 0)
+    return refuse(kernel, "its tiles do not fit each other");
+  int64_t coef;
+  dt_sym_t coefficient, rest;
+  const dt_inst_t *a = stage0_inst(kernel, t->a);
+  dt_sym_t offset = dt__buffer_offset(&m->program, a->buffer, a->index);
+  if (!dt__sym_linear(m->env, offset, stage->vars[0], &coefficient, &rest) ||
+      !dt__sym_is_const(m->env, coefficient, &coef) || coef != 1)
+    return refuse(kernel, "its left operand is not contiguous over k");
+  return NULL;
+}
+
+// ---- Micro-kernels -------------------------------------------------------------------------------------
+typedef struct micro_t {
+  dt_emit_t *m;
+  dt_dtype_t dtype;
+  uint32_t rows, vectors, lanes, sets;
+  LLVMValueRef fn, a, b, c, depth, again, c_stride;
+  LLVMValueRef acc[MICRO_UNROLL * 32 * 4]; // [set][row][vector]
+} micro_t;
+
+static uint32_t acc_count(const micro_t *t) { return t->sets * t->rows * t->vectors; }
+
+static LLVMTypeRef micro_vector(const micro_t *t) {
+  return LLVMVectorType(dt__emit_type(t->m, t->dtype), t->lanes);
+}
+
+// One step over k at element `at` (i64) plus `step`: every row's element of A times the panel's row.
+static void micro_step(micro_t *t, LLVMValueRef at, uint32_t step) {
+  dt_emit_t *m = t->m;
+  LLVMTypeRef type = dt__emit_type(m, t->dtype);
+  uint32_t set = step % t->sets;
+  LLVMValueRef a = dt__emit_element(m, type, t->a, at);
+  LLVMValueRef width = dt__emit_i64(m, (int64_t)t->vectors * t->lanes);
+  LLVMValueRef b = dt__emit_element(m, type, t->b, LLVMBuildMul(m->b, at, width, ""));
+  LLVMValueRef panel[4];
+  for (uint32_t v = 0; v < t->vectors; v++) {
+    LLVMValueRef from = dt__emit_i64(m, (int64_t)((step * t->vectors + v) * t->lanes));
+    panel[v] = dt__emit_load(m, t->dtype, t->lanes, dt__emit_element(m, type, b, from), NULL, NULL);
+  }
+  for (uint32_t r = 0; r < t->rows; r++) {
+    int64_t from = (int64_t)r * dt__matmul_a_stride(dt_dtype_size(t->dtype)) + step;
+    LLVMValueRef one = dt__emit_load(m, t->dtype, 0,
+                                     dt__emit_element(m, type, a, dt__emit_i64(m, from)), NULL, NULL);
+    LLVMValueRef all = dt__emit_splat(m, one, t->lanes);
+    for (uint32_t v = 0; v < t->vectors; v++) {
+      LLVMValueRef *acc = &t->acc[(set * t->rows + r) * t->vectors + v];
+      *acc = dt__emit_mul_add(m, all, panel[v], *acc);
+    }
+  }
+}
+
+// A loop over k from `start` to `end` by `steps`, entered with t->acc and leaving it after the loop.
+static LLVMValueRef micro_loop(micro_t *t, LLVMValueRef start, LLVMValueRef end, uint32_t steps) {
+  dt_emit_t *m = t->m;
+  LLVMBasicBlockRef before = LLVMGetInsertBlock(m->b);
+  LLVMBasicBlockRef loop = dt__emit_block(m, t->fn, "k"), done = dt__emit_block(m, t->fn, "end");
+  uint32_t n = acc_count(t);
+  LLVMBuildCondBr(m->b, LLVMBuildICmp(m->b, LLVMIntSLT, start, end, ""), loop, done);
+  LLVMPositionBuilderAtEnd(m->b, loop);
+  LLVMValueRef at = LLVMBuildPhi(m->b, m->t_i64, "");
+  LLVMValueRef phis[MICRO_UNROLL * 32 * 4], entering[MICRO_UNROLL * 32 * 4];
+  for (uint32_t i = 0; i < n; i++) {
+    entering[i] = t->acc[i];
+    phis[i] = t->acc[i] = LLVMBuildPhi(m->b, micro_vector(t), "");
+  }
+  for (uint32_t s = 0; s < steps; s++)
+    micro_step(t, at, s);
+  LLVMValueRef next = LLVMBuildNSWAdd(m->b, at, dt__emit_i64(m, steps), "");
+  LLVMBuildCondBr(m->b, LLVMBuildICmp(m->b, LLVMIntSLT, next, end, ""), loop, done);
+  LLVMAddIncoming(at, (LLVMValueRef[]){start, next}, (LLVMBasicBlockRef[]){before, loop}, 2);
+  for (uint32_t i = 0; i < n; i++)
+    LLVMAddIncoming(phis[i], (LLVMValueRef[]){entering[i], t->acc[i]},
+                    (LLVMBasicBlockRef[]){before, loop}, 2);
+  LLVMPositionBuilderAtEnd(m->b, done);
+  LLVMValueRef reached = LLVMBuildPhi(m->b, m->t_i64, "");
+  LLVMAddIncoming(reached, (LLVMValueRef[]){start, next}, (LLVMBasicBlockRef[]){before, loop}, 2);
+  for (uint32_t i = 0; i < n; i++) {
+    LLVMValueRef left = LLVMBuildPhi(m->b, micro_vector(t), "");
+    LLVMAddIncoming(left, (LLVMValueRef[]){entering[i], t->acc[i]},
+                    (LLVMBasicBlockRef[]){before, loop}, 2);
+    t->acc[i] = left;
+  }
+  return reached;
+}
+
+static LLVMValueRef c_address(micro_t *t, uint32_t row, uint32_t vector) {
+  dt_emit_t *m = t->m;
+  LLVMValueRef at = LLVMBuildMul(m->b, t->c_stride, dt__emit_i64(m, row), "");
+  at = LLVMBuildAdd(m->b, at, dt__emit_i64(m, (int64_t)(vector * t->lanes)), "");
+  return dt__emit_element(m, dt__emit_type(m, t->dtype), t->c, at);
+}
+
+// Starts from the C tile where `again` says so, else from zero.
+static void micro_begin(micro_t *t) {
+  dt_emit_t *m = t->m;
+  LLVMBasicBlockRef entry = LLVMGetInsertBlock(m->b), more = dt__emit_block(m, t->fn, "more");
+  LLVMBasicBlockRef start = dt__emit_block(m, t->fn, "start");
+  LLVMBuildCondBr(m->b, t->again, more, start);
+  LLVMPositionBuilderAtEnd(m->b, more);
+  uint32_t n = t->rows * t->vectors;
+  LLVMValueRef kept[32 * 4];
+  for (uint32_t i = 0; i < n; i++)
+    kept[i] = dt__emit_load(m, t->dtype, t->lanes, c_address(t, i / t->vectors, i % t->vectors),
+                            NULL, NULL);
+  LLVMBuildBr(m->b, start);
+  LLVMPositionBuilderAtEnd(m->b, start);
+  LLVMValueRef zero = LLVMConstNull(micro_vector(t));
+  for (uint32_t i = 0; i < acc_count(t); i++)
+    t->acc[i] = zero;
+  for (uint32_t i = 0; i < n; i++) {
+    t->acc[i] = LLVMBuildPhi(m->b, micro_vector(t), "");
+    LLVMAddIncoming(t->acc[i], (LLVMValueRef[]){zero, kept[i]},
+                    (LLVMBasicBlockRef[]){entry, more}, 2);
+  }
+}
+
+static void micro_end(micro_t *t) {
+  dt_emit_t *m = t->m;
+  uint32_t n = t->rows * t->vectors;
+  bool real = dt__dtype_is_float(t->dtype);
+  for (uint32_t half = t->sets / 2; half >= 1; half /= 2)
+    for (uint32_t i = 0; i < half * n; i++) {
+      LLVMValueRef a = t->acc[i], b = t->acc[half * n + i];
+      t->acc[i] = real ? LLVMBuildFAdd(m->b, a, b, "") : LLVMBuildAdd(m->b, a, b, "");
+    }
+  for (uint32_t i = 0; i < n; i++)
+    dt__emit_store(m, t->dtype, t->acc[i], c_address(t, i / t->vectors, i % t->vectors), NULL);
+  LLVMBuildRetVoid(m->b);
+}
+
+// void (A, B panel, C, depth, C stride, again): `rows` rows times one panel.
+static LLVMValueRef micro_function(dt_emit_t *m, dt_dtype_t dtype, uint32_t rows, uint32_t width) {
+  char name[64];
+  snprintf(name, sizeof(name), "dt_micro_%s_%ux%u", dt_dtype_name(dtype), rows, width);
+  LLVMValueRef made = LLVMGetNamedFunction(m->module, name);
+  if (made)
+    return made;
+  LLVMBasicBlockRef at = LLVMGetInsertBlock(m->b);
+  LLVMTypeRef params[6] = {m->t_ptr, m->t_ptr, m->t_ptr, m->t_i64, m->t_i64, m->t_i1};
+  LLVMValueRef fn = dt__emit_function(m, name, LLVMFunctionType(m->t_void, params, 6, 0), false);
+  dt__emit_noinline(m, fn);
+  uint32_t lanes = m->target->vector_bytes / (uint32_t)dt_dtype_size(dtype);
+  micro_t t = {.m = m,
+               .dtype = dtype,
+               .rows = rows,
+               .vectors = width / lanes,
+               .lanes = lanes,
+               .sets = rows == 1 ? 4 : rows == 2 ? 2 : 1,
+               .fn = fn,
+               .a = LLVMGetParam(fn, 0),
+               .b = LLVMGetParam(fn, 1),
+               .c = LLVMGetParam(fn, 2),
+               .depth = LLVMGetParam(fn, 3),
+               .c_stride = LLVMGetParam(fn, 4),
+               .again = LLVMGetParam(fn, 5)};
+  LLVMPositionBuilderAtEnd(m->b, dt__emit_block(m, fn, "entry"));
+  micro_begin(&t);
+  LLVMValueRef whole = LLVMBuildAnd(m->b, t.depth, dt__emit_i64(m, -MICRO_UNROLL), "");
+  LLVMValueRef reached = micro_loop(&t, dt__emit_i64(m, 0), whole, MICRO_UNROLL);
+  (void)micro_loop(&t, reached, t.depth, 1);
+  micro_end(&t);
+  dt__emit_resume(m, at);
+  return fn;
+}
+
+// ---- One tile ------------------------------------------------------------------------------------------
+typedef struct tile_t {
+  dt_body_t *k;
+  const dt_matmul_t *schedule;
+  dt_dtype_t dtype;
+  LLVMTypeRef type;
+  LLVMValueRef a_copy, c_tile;               // scratch
+  LLVMValueRef first_row, rows, first_col, cols; // of this tile
+  LLVMValueRef c_row;                        // the row the later stages work on
+  uint32_t row_value;
+} tile_t;
+
+static LLVMValueRef smaller(dt_body_t *k, LLVMValueRef a, LLVMValueRef b) {
+  LLVMValueRef less = LLVMBuildICmp(k->m->b, LLVMIntSLT, a, b, "");
+  return LLVMBuildSelect(k->m->b, less, a, b, "");
+}
+
+// The address of stage 0's load `id`, with the loop variables as bound, at `level`.
+static LLVMValueRef operand_address(dt_body_t *k, uint32_t id, uint32_t level) {
+  const dt_inst_t *inst = stage0_inst(k->kernel, id);
+  dt_sym_t offset = dt__access_offset(k, inst->buffer, inst->index);
+  return dt__access_address(k, inst->buffer, offset, level).at[0];
+}
+
+// depth elements from `from` to `to`, by vectors.
+static void copy_row(tile_t *t, LLVMValueRef from, LLVMValueRef to, LLVMValueRef depth) {
+  dt_body_t *k = t->k;
+  dt_emit_t *m = k->m;
+  uint32_t lanes = m->target->vector_bytes / (uint32_t)dt_dtype_size(t->dtype);
+  dt__body_at(k, 3);
+  LLVMValueRef whole = LLVMBuildAnd(m->b, depth, dt__emit_i64(m, -(int64_t)lanes), "");
+  LLVMValueRef counters[2] = {dt__emit_i64(m, 0), whole};
+  LLVMValueRef ends[2] = {whole, depth};
+  for (uint32_t i = 0; i < 2; i++) {
+    uint32_t step = i == 0 ? lanes : 0;
+    LLVMValueRef at = dt__loop_open(k, 4, counters[i], ends[i], step ? step : 1);
+    LLVMValueRef value =
+        dt__emit_load(m, t->dtype, step, dt__emit_element(m, t->type, from, at), NULL, NULL);
+    dt__emit_store(m, t->dtype, value, dt__emit_element(m, t->type, to, at), NULL);
+    dt__loop_close(k, 4);
+  }
+}
+
+static void copy_a(tile_t *t, LLVMValueRef first_k, LLVMValueRef depth) {
+  dt_body_t *k = t->k;
+  dt_emit_t *m = k->m;
+  const dt_kernel_t *kernel = k->kernel;
+  LLVMValueRef row = dt__loop_open(k, 3, dt__emit_i64(m, 0), t->rows, 1);
+  dt__bind_symbol(k, kernel->vars[kernel->n_loops - 2], 3,
+                  LLVMBuildAdd(m->b, t->first_row, row, ""));
+  dt__bind_symbol(k, kernel->stages.items[0].vars[0], 2, first_k);
+  LLVMValueRef from = operand_address(k, t->schedule->a, 3);
+  dt__body_at(k, 3);
+  LLVMValueRef stride = dt__emit_i64(m, dt__matmul_a_stride(dt_dtype_size(t->dtype)));
+  LLVMValueRef to = dt__emit_element(m, t->type, t->a_copy, LLVMBuildMul(m->b, row, stride, ""));
+  copy_row(t, from, to, depth);
+  dt__loop_close(k, 3);
+}
+
+static void call_micro(tile_t *t, uint32_t rows, LLVMValueRef row, LLVMValueRef panel,
+                       LLVMValueRef col, LLVMValueRef depth, LLVMValueRef again) {
+  dt_body_t *k = t->k;
+  dt_emit_t *m = k->m;
+  LLVMValueRef fn = micro_function(m, t->dtype, rows, t->schedule->width);
+  LLVMValueRef stride = dt__emit_i64(m, dt__matmul_a_stride(dt_dtype_size(t->dtype)));
+  LLVMValueRef c_stride = dt__emit_i64(m, t->schedule->tile_cols);
+  LLVMValueRef a = dt__emit_element(m, t->type, t->a_copy, LLVMBuildMul(m->b, row, stride, ""));
+  LLVMValueRef c_at = LLVMBuildAdd(m->b, LLVMBuildMul(m->b, row, c_stride, ""), col, "");
+  LLVMValueRef args[6] = {a,     panel,    dt__emit_element(m, t->type, t->c_tile, c_at),
+                          depth, c_stride, again};
+  LLVMBuildCall2(m->b, LLVMGlobalGetValueType(fn), fn, args, 6, "");
+}
+
+// All rows of the tile against one panel: whole groups in a loop, the rest by powers of two.
+static void multiply_panel(tile_t *t, LLVMValueRef panel, LLVMValueRef col, LLVMValueRef depth,
+                           LLVMValueRef again) {
+  dt_body_t *k = t->k;
+  dt_emit_t *m = k->m;
+  uint32_t group = t->schedule->rows;
+  dt__body_at(k, 3);
+  LLVMValueRef groups = LLVMBuildUDiv(m->b, t->rows, dt__emit_i64(m, group), "");
+  LLVMValueRef whole = LLVMBuildMul(m->b, groups, dt__emit_i64(m, group), "");
+  LLVMValueRef row = dt__loop_open(k, 4, dt__emit_i64(m, 0), whole, group);
+  call_micro(t, group, row, panel, col, depth, again);
+  dt__loop_close(k, 4);
+  LLVMValueRef left = LLVMBuildSub(m->b, t->rows, whole, "");
+  LLVMValueRef at = whole;
+  uint32_t part = 16;
+  while (part >= group)
+    part /= 2;
+  for (; part >= 1; part /= 2) {
+    LLVMBasicBlockRef some = dt__emit_block(m, k->fn, "rows"), next = dt__emit_block(m, k->fn, "next");
+    LLVMValueRef has = LLVMBuildAnd(m->b, left, dt__emit_i64(m, part), "");
+    LLVMValueRef any = LLVMBuildICmp(m->b, LLVMIntNE, has, dt__emit_i64(m, 0), "");
+    LLVMBuildCondBr(m->b, any, some, next);
+    LLVMPositionBuilderAtEnd(m->b, some);
+    call_micro(t, part, at, panel, col, depth, again);
+    LLVMBuildBr(m->b, next);
+    k->scopes[3].block = next;
+    dt__body_at(k, 3);
+    at = LLVMBuildAdd(m->b, at, has, "");
+  }
+}
+
+static void multiply_depth(tile_t *t, LLVMValueRef first_k, LLVMValueRef extent_k) {
+  dt_body_t *k = t->k;
+  dt_emit_t *m = k->m;
+  const dt_kernel_t *kernel = k->kernel;
+  LLVMValueRef left = LLVMBuildSub(m->b, extent_k, first_k, "");
+  LLVMValueRef depth = smaller(k, left, dt__emit_i64(m, DT_MATMUL_DEPTH));
+  LLVMValueRef again = LLVMBuildICmp(m->b, LLVMIntNE, first_k, dt__emit_i64(m, 0), "");
+  copy_a(t, first_k, depth);
+  LLVMValueRef col =
+      dt__loop_open(k, 3, dt__emit_i64(m, 0), t->cols, (int64_t)t->schedule->width);
+  dt__bind_symbol(k, kernel->vars[kernel->n_loops - 1], 3,
+                  LLVMBuildAdd(m->b, t->first_col, col, ""));
+  dt__bind_symbol(k, kernel->stages.items[0].vars[0], 2, first_k);
+  LLVMValueRef panel = operand_address(k, t->schedule->b, 3);
+  multiply_panel(t, panel, col, depth, again);
+  dt__loop_close(k, 3);
+}
+
+// The first stage's row value in the lanes of this vector.
+static void load_row_value(dt_body_t *k, void *user) {
+  tile_t *t = user;
+  dt_emit_t *m = k->m;
+  dt__body_at(k, k->lane_level);
+  LLVMValueRef at = LLVMBuildSub(m->b, k->lane_base, t->first_col, "");
+  dt_lanes_t *row = &k->rows[t->row_value];
+  row->varying = true;
+  for (uint32_t c = 0; c < k->copies; c++) {
+    LLVMValueRef from = LLVMBuildAdd(m->b, at, dt__emit_i64(m, (int64_t)(c * k->lanes)), "");
+    row->v[c] = dt__emit_load(m, t->dtype, k->lanes, dt__emit_element(m, t->type, t->c_row, from),
+                              NULL, NULL);
+  }
+}
+
+static void finish_rows(tile_t *t) {
+  dt_body_t *k = t->k;
+  dt_emit_t *m = k->m;
+  const dt_kernel_t *kernel = k->kernel;
+  LLVMValueRef row = dt__loop_open(k, 2, dt__emit_i64(m, 0), t->rows, 1);
+  dt__bind_symbol(k, kernel->vars[kernel->n_loops - 2], 2,
+                  LLVMBuildAdd(m->b, t->first_row, row, ""));
+  LLVMValueRef at = LLVMBuildMul(m->b, row, dt__emit_i64(m, t->schedule->tile_cols), "");
+  t->c_row = dt__emit_element(m, t->type, t->c_tile, at);
+  LLVMValueRef end = LLVMBuildAdd(m->b, t->first_col, t->cols, "");
+  k->item_level = 2;
+  dt__outer_vectors(k, t->first_col, end, false, 1, kernel->stages.len, load_row_value, t);
+  k->item_level = 1;
+  dt__loop_close(k, 2);
+}
+
+static LLVMValueRef tile_extent(dt_body_t *k, dt_sym_t total, LLVMValueRef first, uint32_t tile) {
+  LLVMValueRef all = dt__index_scalar(k, total);
+  dt__body_at(k, 1);
+  return smaller(k, LLVMBuildSub(k->m->b, all, first, ""), dt__emit_i64(k->m, tile));
+}
+
+void dt__matmul_item(dt_body_t *k, LLVMValueRef tile_col, LLVMValueRef tile_row) {
+  dt_emit_t *m = k->m;
+  const dt_kernel_t *kernel = k->kernel;
+  const dt_matmul_t *schedule = &k->schedule->matmul;
+  const dt_fold_t *fold = &kernel->stages.items[0].folds.items[0];
+  size_t element = dt_dtype_size(fold->dtype);
+  int64_t a_bytes = (schedule->tile_rows * dt__matmul_a_stride(element) * (int64_t)element + 63) & -64;
+  tile_t t = {.k = k,
+              .schedule = schedule,
+              .dtype = fold->dtype,
+              .type = dt__emit_type(m, fold->dtype),
+              .a_copy = k->scratch,
+              .row_value = fold->row};
+  k->stage_index = 0;
+  k->stage = &kernel->stages.items[0];
+  t.c_tile = dt__emit_offset(m, k->scratch, dt__emit_i64(m, a_bytes));
+  t.first_row = LLVMBuildMul(m->b, tile_row, dt__emit_i64(m, schedule->tile_rows), "");
+  t.first_col = LLVMBuildMul(m->b, tile_col, dt__emit_i64(m, schedule->tile_cols), "");
+  t.rows = tile_extent(k, kernel->extents[kernel->n_loops - 2], t.first_row, schedule->tile_rows);
+  t.cols = tile_extent(k, kernel->extents[kernel->n_loops - 1], t.first_col, schedule->tile_cols);
+  LLVMValueRef extent_k = dt__index_scalar(k, kernel->stages.items[0].extents[0]);
+  dt__body_at(k, 1);
+  // With nothing to sum the loop still runs once, over a depth of 0, and stores zeros.
+  LLVMValueRef one = dt__emit_i64(m, 1);
+  LLVMValueRef some = LLVMBuildICmp(m->b, LLVMIntSGT, extent_k, one, "");
+  LLVMValueRef end = LLVMBuildSelect(m->b, some, extent_k, one, "");
+  LLVMValueRef first_k = dt__loop_open(k, 2, dt__emit_i64(m, 0), end, DT_MATMUL_DEPTH);
+  multiply_depth(&t, first_k, extent_k);
+  dt__loop_close(k, 2);
+  finish_rows(&t);
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CPU that kernels are made for, in numbers: its name and features as LLVM sees them, vector
+// width, caches, and the shape of the matrix template's register tile.
+#include "backend_llvm/emit/compile.h"
+#include "backend_llvm/emit/llvm_compat.h"
+#include "runtime/base/status.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool has_feature(const char *features, const char *name) {
+  size_t len = strlen(name);
+  for (const char *at = features; (at = strstr(at, name)) != NULL; at += len) {
+    bool begins = at == features || at[-1] == ',';
+    bool ends = at[len] == '\0' || at[len] == ',';
+    if (begins && ends)
+      return true;
+  }
+  return false;
+}
+
+static dt_status_t host_names(dt_target_t *out) {
+  char *cpu = LLVMGetHostCPUName(), *features = LLVMGetHostCPUFeatures();
+  dt_status_t status = NULL;
+  if (!cpu || !features || strlen(cpu) >= sizeof(out->cpu) ||
+      strlen(features) >= sizeof(out->features)) {
+    status = DT_FAIL(DT_E_UNSUPPORTED, "the host CPU's name or features are too long");
+  } else {
+    strcpy(out->cpu, cpu);
+    strcpy(out->features, features);
+  }
+  LLVMDisposeMessage(cpu);
+  LLVMDisposeMessage(features);
+  return status;
+}
+
+// CPUs that may be named instead of the host's: what their name implies, without asking LLVM.
+typedef struct level_t {
+  const char *cpu;
+  uint32_t vector_bytes;
+} level_t;
+static const level_t levels[] = {{"x86-64-v2", 16}, {"x86-64-v3", 32}, {"x86-64-v4", 64}};
+
+static dt_status_t named_level(const char *cpu, dt_target_t *out) {
+  for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++) {
+    if (strcmp(levels[i].cpu, cpu) != 0)
+      continue;
+    strcpy(out->cpu, cpu);
+    out->vector_bytes = levels[i].vector_bytes;
+    out->fma = levels[i].vector_bytes >= 32;
+    return NULL;
+  }
+  return DT_FAIL(DT_E_ARGUMENT,
+                 "CPU '%s' is not known; use x86-64-v2, x86-64-v3, x86-64-v4, or \"\" for the host",
+                 cpu);
+}
+
+static int64_t cache_bytes(int name, int64_t otherwise) {
+  long bytes = sysconf(name);
+  return bytes > 0 ? (int64_t)bytes : otherwise;
+}
+
+// Rows times columns of accumulators, with room for the panel's vectors and one element of A. Columns
+// are two vectors, so that each element of A is used twice.
+static void matmul_shape(dt_target_t *out) {
+  for (uint32_t i = 0; i < 2; i++) {
+    uint32_t lanes = out->vector_bytes / (i == 0 ? 4 : 8);
+    out->matmul_width[i] = 2 * lanes;
+    out->matmul_rows[i] = out->vector_registers == 32 ? 8 : 6;
+  }
+}
+
+dt_status_t dt__llvm_host_target(const char *cpu, uint32_t threads, dt_target_t *out) {
+  *out = (dt_target_t){.device = DT_CPU, .threads = threads};
+  if (cpu && *cpu) {
+    DT_TRY(named_level(cpu, out));
+  } else {
+    DT_TRY(host_names(out));
+    const char *f = out->features;
+    if (!has_feature(f, "+sse4.1"))
+      return DT_FAIL(DT_E_UNSUPPORTED, "the host CPU '%s' has no SSE4.1", out->cpu);
+    out->fma = has_feature(f, "+fma");
+    bool wide = has_feature(f, "+avx512f") && has_feature(f, "+avx512vl") &&
+                has_feature(f, "+avx512bw") && has_feature(f, "+avx512dq");
+    bool middle = has_feature(f, "+avx2") && out->fma;
+    out->vector_bytes = wide ? 64 : middle ? 32 : 16;
+  }
+  out->vector_registers = out->vector_bytes == 64 ? 32 : 16;
+  out->masked_memory = out->vector_bytes == 64;
+  out->l1_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, 32 << 10);
+  out->l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, 1 << 20);
+  matmul_shape(out);
+  return NULL;
+}

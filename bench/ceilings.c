@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/ceilings.h"
+
+#include "bench/harness.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+static const double measure_for_ns = 0.2e9;
+
+// ---- Threads that work at the same time ---------------------------------------------------------
+
+typedef struct team_t team_t;
+
+// One thread's share of the work.
+typedef struct share_t {
+  team_t *team;
+  char *from, *to;
+  size_t bytes;
+  double begin_ns, end_ns;
+  long rounds;          // made between begin and end
+  volatile double sink; // what was computed, so that computing it is not left out
+} share_t;
+
+struct team_t {
+  void (*work)(share_t *share); // one round
+  _Atomic int ready;            // threads that have touched their memory
+  _Atomic int go;               // 1: all are ready; -1: give up
+};
+
+static void *run_share(void *argument) {
+  share_t *share = argument;
+  team_t *team = share->team;
+  team->work(share);
+  atomic_fetch_add(&team->ready, 1);
+  while (!atomic_load(&team->go))
+    sched_yield();
+  if (atomic_load(&team->go) < 0)
+    return NULL;
+  share->begin_ns = share->end_ns = bench_now_ns();
+  while (share->end_ns - share->begin_ns < measure_for_ns) {
+    team->work(share);
+    share->rounds++;
+    share->end_ns = bench_now_ns();
+  }
+  return NULL;
+}
+
+// Rounds a second of all threads together; 0 on failure. The last thread to end may have worked
+// alone for one round, which is short beside the time measured.
+static double run_team(void (*work)(share_t *), unsigned threads, share_t *shares) {
+  team_t team = {.work = work};
+  pthread_t ids[BENCH_MAX_THREADS];
+  unsigned made = 0;
+  for (; made < threads; made++) {
+    shares[made].team = &team;
+    if (pthread_create(&ids[made], NULL, run_share, &shares[made]))
+      break;
+  }
+  while (made == threads && atomic_load(&team.ready) < (int)threads)
+    sched_yield();
+  atomic_store(&team.go, made == threads ? 1 : -1);
+  double rate = 0;
+  for (unsigned i = 0; i < made; i++) {
+    pthread_join(ids[i], NULL);
+    if (shares[i].rounds)
+      rate += (double)shares[i].rounds / (shares[i].end_ns - shares[i].begin_ns) * 1e9;
+  }
+  return made == threads ? rate : 0;
+}
+
+// ---- Multiply-adds ------------------------------------------------------------------------------
+
+enum { CHAINS = 12, FMA_STEPS = 100000 }; // more chains than two units of four cycles can use
+
+#if defined(__x86_64__)
+__attribute__((target("avx512f"))) static void fma_512(share_t *share) {
+  __m512 sums[CHAINS], factor = _mm512_set1_ps(0.5f), term = _mm512_set1_ps(1.0f);
+  for (int i = 0; i < CHAINS; i++)
+    sums[i] = _mm512_set1_ps((float)i);
+  for (int step = 0; step < FMA_STEPS; step++)
+#pragma GCC unroll 12
+    for (int i = 0; i < CHAINS; i++)
+      sums[i] = _mm512_fmadd_ps(sums[i], factor, term);
+  for (int i = 0; i < CHAINS; i++)
+    share->sink += (double)_mm512_reduce_add_ps(sums[i]);
+}
+
+__attribute__((target("avx2,fma"))) static void fma_256(share_t *share) {
+  __m256 sums[CHAINS], factor = _mm256_set1_ps(0.5f), term = _mm256_set1_ps(1.0f);
+  for (int i = 0; i < CHAINS; i++)
+    sums[i] = _mm256_set1_ps((float)i);
+  for (int step = 0; step < FMA_STEPS; step++)
+#pragma GCC unroll 12
+    for (int i = 0; i < CHAINS; i++)
+      sums[i] = _mm256_fmadd_ps(sums[i], factor, term);
+  for (int i = 0; i < CHAINS; i++)
+    share->sink += (double)_mm256_cvtss_f32(sums[i]);
+}
+#endif
+
+double bench_ceiling_fma(unsigned threads) {
+  share_t shares[BENCH_MAX_THREADS] = {0};
+  if (!threads || threads > BENCH_MAX_THREADS)
+    return 0;
+#if defined(__x86_64__)
+  const double operations = 2.0 * CHAINS * FMA_STEPS;
+  if (__builtin_cpu_supports("avx512f"))
+    return run_team(fma_512, threads, shares) * operations * 16 * 1e-9;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    return run_team(fma_256, threads, shares) * operations * 8 * 1e-9;
+#endif
+  return 0;
+}
+
+// ---- Memory -------------------------------------------------------------------------------------
+
+static void copy_slice(share_t *share) { memcpy(share->to, share->from, share->bytes); }
+
+typedef uint64_t lanes_t __attribute__((vector_size(64)));
+
+#if defined(__x86_64__)
+__attribute__((target_clones("avx512f", "avx2", "default")))
+#endif
+static void read_slice(share_t *share) {
+  const lanes_t *at = (const lanes_t *)(const void *)share->from;
+  lanes_t sums[4] = {{0}};
+  for (size_t i = 0; i + 4 <= share->bytes / sizeof *at; i += 4) {
+    sums[0] ^= at[i];
+    sums[1] ^= at[i + 1];
+    sums[2] ^= at[i + 2];
+    sums[3] ^= at[i + 3];
+  }
+  share->sink += (double)(sums[0] ^ sums[1] ^ sums[2] ^ sums[3])[0];
+}
+
+// Bytes a second that pass through `work`, times `touched`.
+static double memory_rate(void (*work)(share_t *), unsigned threads, size_t bytes, bool two,
+                          double touched) {
+  enum { ALIGN = 4096 };
+  share_t shares[BENCH_MAX_THREADS] = {0};
+  if (!threads || threads > BENCH_MAX_THREADS)
+    return 0;
+  size_t slice = (bytes / threads + ALIGN - 1) / ALIGN * ALIGN;
+  char *from = aligned_alloc(ALIGN, slice * threads);
+  char *to = two ? aligned_alloc(ALIGN, slice * threads) : NULL;
+  double rate = 0;
+  if (from && (to || !two)) {
+    memset(from, 1, slice * threads);
+    for (unsigned i = 0; i < threads; i++) {
+      shares[i].from = from + i * slice;
+      shares[i].to = two ? to + i * slice : NULL;
+      shares[i].bytes = slice;
+    }
+    rate = run_team(work, threads, shares) * (double)slice * touched * 1e-9;
+  }
+  free(from);
+  free(to);
+  return rate;
+}
+
+double bench_ceiling_copy(unsigned threads, size_t bytes) {
+  return memory_rate(copy_slice, threads, bytes, true, 2);
+}
+
+double bench_ceiling_read(unsigned threads, size_t bytes) {
+  return memory_rate(read_slice, threads, bytes, false, 1);
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of lower/loop share and nobody else needs.
+#ifndef DT_LOWER_LOOP_LOOP_PRIVATE_H
+#define DT_LOWER_LOOP_LOOP_PRIVATE_H
+
+#include "lower/loop/loop.h"
+
+// `n` expressions in the arena; NULL without memory.
+dt_sym_t *dt__exprs_copy(dt_arena_t *arena, const dt_sym_t *exprs, uint32_t n);
+// How many of args are operands (a LOAD's one may be none).
+uint32_t dt__inst_arity(const dt_inst_t *inst);
+// The instruction of `stage` that `inst` equals, or DT_NO_INST.
+uint32_t dt__stage_find(const dt_program_t *program, const dt_stage_t *stage,
+                        const dt_inst_t *inst);
+
+// Names of the enums as text has them; NULL past the end.
+const char *dt__buffer_kind_name(dt_buffer_kind_t kind);
+const char *dt__fold_kind_name(dt_fold_kind_t kind);
+const char *dt__schedule_kind_name(dt_schedule_kind_t kind);
+
+static inline bool dt__fold_is_arg(dt_fold_kind_t kind) {
+  return kind == DT_FOLD_ARGMAX || kind == DT_FOLD_ARGMIN;
+}
+
+// ---- Expressions in another environment -------------------------------------------------------------
+// Text is written in an environment of its own, in which symbols are numbered densely in order of
+// first use. What parsing builds is the same, so printing again gives the same text; and two kernels
+// that differ in their symbols only meet in the same expressions, order of terms included.
+typedef struct dt_rename_t {
+  const dt_symenv_t *from;
+  dt_symenv_t *to;
+  dt_sym_t *map;    // by symbol of `from`; none where it has no counterpart yet
+  uint32_t n_map;
+  bool failed;      // no memory
+} dt_rename_t;
+
+dt_status_t dt__rename_init(dt_rename_t *rename, const dt_symenv_t *from) DT_MUST_USE;
+void dt__rename_fini(dt_rename_t *rename);
+// Gives the symbol a counterpart of the same kind and range, if it has none.
+void dt__rename_symbol(dt_rename_t *rename, uint32_t symbol);
+// The same expression in `to`; symbols without a counterpart get one, in order of use.
+dt_sym_t dt__rename_expr(dt_rename_t *rename, dt_sym_t e);
+
+// ---- Printing (print.c, for print_kernel.c too) ------------------------------------------------------
+typedef struct dt_loop_printer_t {
+  const dt_program_t *program;
+  dt_rename_t *rename;
+  dt_text_t *out;
+  // Writes how a buffer is called here.
+  void (*buffer_name)(struct dt_loop_printer_t *printer, dt_buffer_id_t buffer);
+  void *user;
+} dt_loop_printer_t;
+
+void dt__print_expr(dt_loop_printer_t *printer, dt_sym_t e);
+void dt__print_exprs(dt_loop_printer_t *printer, const dt_sym_t *exprs, uint32_t n);
+// Everything after the kernel's name.
+void dt__print_kernel_body(dt_loop_printer_t *printer, const dt_kernel_t *kernel);
+
+#endif // DT_LOWER_LOOP_LOOP_PRIVATE_H

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs, buffers and stage bodies as data: making them, sharing equal instructions, and the two
+// expressions everybody asks of a buffer. What they must satisfy stands in verify.c.
+#include "lower/loop/loop_private.h"
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+dt_program_t *dt__program_create(dt_arena_t *arena, dt_symenv_t *env, const dt_graph_t *graph) {
+  dt_program_t *program = DT_ARENA_NEW(arena, dt_program_t);
+  if (!program)
+    return NULL;
+  program->arena = arena;
+  program->env = env;
+  program->graph = graph;
+  return program;
+}
+
+dt_status_t dt__program_add_buffer(dt_program_t *program, const dt_buffer_t *buffer,
+                                   dt_buffer_id_t *out) {
+  dt_symenv_t *env = program->env;
+  *out = (dt_buffer_id_t){0};
+  if (buffer->rank > DT_MAX_RANK)
+    return DT_FAIL(DT_E_LIMIT, "a buffer of rank %u, the most is %d", buffer->rank, DT_MAX_RANK);
+  dt_buffer_t made = *buffer;
+  if (made.kind != DT_BUFFER_INPUT) {
+    dt_sym_t stride = dt__sym_const(env, 1);
+    for (uint32_t d = made.rank; d-- > 0;) {
+      made.strides[d] = stride;
+      stride = dt__sym_mul(env, stride, made.sizes[d]);
+    }
+  }
+  for (uint32_t d = made.rank; d < DT_MAX_RANK; d++)
+    made.sizes[d] = made.strides[d] = DT_SYM_NONE_ID;
+  if (!DT_VEC_PUSH(program->arena, &program->buffers, made) ||
+      !DT_VEC_PUSH(program->arena, &program->offsets, DT_SYM_NONE_ID))
+    return DT_NO_MEMORY();
+  *out = (dt_buffer_id_t){program->buffers.len};
+  return NULL;
+}
+
+dt_sym_t dt__buffer_offset(dt_program_t *program, dt_buffer_id_t buffer, const dt_sym_t *index) {
+  const dt_buffer_t *b = dt__program_buffer(program, buffer);
+  dt_sym_t offset = dt__sym_const(program->env, 0);
+  for (uint32_t d = 0; d < b->rank; d++)
+    offset = dt__sym_add(program->env, offset,
+                         dt__sym_mul(program->env, index[d], b->strides[d]));
+  return offset;
+}
+
+dt_sym_t dt__buffer_count(dt_program_t *program, dt_buffer_id_t buffer) {
+  const dt_buffer_t *b = dt__program_buffer(program, buffer);
+  dt_sym_t count = dt__sym_const(program->env, 1);
+  for (uint32_t d = 0; d < b->rank; d++)
+    count = dt__sym_mul(program->env, count, b->sizes[d]);
+  return count;
+}
+
+dt_sym_t *dt__exprs_copy(dt_arena_t *arena, const dt_sym_t *exprs, uint32_t n) {
+  dt_sym_t *copy = DT_ARENA_ARRAY(arena, dt_sym_t, n ? n : 1);
+  if (copy && n)
+    memcpy(copy, exprs, n * sizeof(*exprs));
+  return copy;
+}
+
+// ---- Instructions -------------------------------------------------------------------------------
+uint32_t dt__inst_arity(const dt_inst_t *inst) {
+  switch (inst->kind) {
+  case DT_INST_SCALAR:
+    return dt__scalar_info(inst->op)->arity;
+  case DT_INST_LOAD:
+  case DT_INST_CAST:
+  case DT_INST_BIND:
+    return 1;
+  case DT_INST_CONST:
+  case DT_INST_INDEX:
+  case DT_INST_ROW:
+    return 0;
+  }
+  return 0;
+}
+
+// The instruction with only the fields its kind reads, so that equal ones compare field by field.
+static dt_inst_t normal_form(const dt_inst_t *inst) {
+  dt_inst_t made = {.kind = inst->kind, .dtype = inst->dtype, .mask = DT_NO_INST};
+  uint32_t arity = dt__inst_arity(inst);
+  for (uint32_t k = 0; k < 3; k++)
+    made.args[k] = k < arity ? inst->args[k] : DT_NO_INST;
+  switch (inst->kind) {
+  case DT_INST_CONST:
+    made.value = inst->value;
+    break;
+  case DT_INST_INDEX:
+    made.sym = inst->sym;
+    break;
+  case DT_INST_LOAD:
+    made.buffer = inst->buffer;
+    made.index = inst->index;
+    made.mask = inst->mask;
+    if (made.mask == DT_NO_INST)
+      made.args[0] = DT_NO_INST;
+    break;
+  case DT_INST_SCALAR:
+    made.op = inst->op;
+    break;
+  case DT_INST_CAST:
+    break;
+  case DT_INST_ROW:
+    made.row = inst->row;
+    break;
+  case DT_INST_BIND:
+    made.sym = inst->sym;
+    made.extent = inst->extent;
+    made.check = inst->check;
+    break;
+  }
+  return made;
+}
+
+// Binds are equal when they bind to the same value, whatever their symbols are called.
+static bool same_inst(const dt_inst_t *a, const dt_inst_t *b, uint32_t rank) {
+  bool same_sym = a->kind == DT_INST_BIND || a->sym.id == b->sym.id;
+  if (a->kind != b->kind || a->dtype != b->dtype || a->op != b->op || a->mask != b->mask ||
+      a->row != b->row || a->check != b->check || a->buffer.id != b->buffer.id || !same_sym ||
+      a->extent.id != b->extent.id || a->value.i != b->value.i ||
+      memcmp(a->args, b->args, sizeof(a->args)) != 0)
+    return false;
+  return a->kind != DT_INST_LOAD || rank == 0 ||
+         memcmp(a->index, b->index, rank * sizeof(*a->index)) == 0;
+}
+
+uint32_t dt__stage_find(const dt_program_t *program, const dt_stage_t *stage,
+                        const dt_inst_t *inst) {
+  dt_inst_t made = normal_form(inst);
+  uint32_t rank = made.kind == DT_INST_LOAD ? dt__program_buffer(program, made.buffer)->rank : 0;
+  for (uint32_t i = 0; i < stage->insts.len; i++)
+    if (same_inst(&stage->insts.items[i], &made, rank))
+      return i;
+  return DT_NO_INST;
+}
+
+dt_status_t dt__stage_add(dt_program_t *program, dt_stage_t *stage, const dt_inst_t *inst,
+                          uint32_t *out) {
+  *out = DT_NO_INST;
+  dt_inst_t made = normal_form(inst);
+  if (made.kind == DT_INST_LOAD &&
+      (made.buffer.id == 0 || made.buffer.id > program->buffers.len))
+    return DT_FAIL(DT_E_INTERNAL, "a load from buffer %u of %u", made.buffer.id,
+                   program->buffers.len);
+  // Symbols that a bind defines are named by its users, so a bind is only shared by those who can
+  // rename (dt__stage_inline).
+  if (made.kind != DT_INST_BIND) {
+    *out = dt__stage_find(program, stage, &made);
+    if (*out != DT_NO_INST)
+      return NULL;
+  }
+  if (made.kind == DT_INST_LOAD) {
+    made.index = dt__exprs_copy(program->arena, made.index,
+                                dt__program_buffer(program, made.buffer)->rank);
+    if (!made.index)
+      return DT_NO_MEMORY();
+  }
+  if (!DT_VEC_PUSH(program->arena, &stage->insts, made))
+    return DT_NO_MEMORY();
+  *out = stage->insts.len - 1;
+  return NULL;
+}
+
+dt_sym_t dt__program_new_data(dt_program_t *program, dt_sym_t extent) {
+  dt_range_t range = dt__sym_range(program->env, extent);
+  int64_t hi = range.hi < 1 ? 0 : range.hi == INT64_MAX ? INT64_MAX : range.hi - 1;
+  return dt__sym_new(program->env, DT_SYMBOL_DATA, (dt_range_t){0, hi}, NULL, "");
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Units of a program compiled side by side, loaded, and their entry points found.
+#include "runtime/compile/codegen.h"
+
+#include "backend_llvm/emit/compile.h"
+#include "runtime/base/memory.h"
+#include "runtime/base/status.h"
+
+#include <stdio.h>
+
+dt_status_t dt__codegen_available(void) { return NULL; }
+
+dt_status_t dt__codegen_target(const char *cpu, uint32_t pool_width, dt_target_t *out) {
+  return dt__llvm_host_target(cpu, pool_width, out);
+}
+
+// ---- Compiling units ------------------------------------------------------------------------------
+
+typedef struct split_t {
+  const dt_codegen_request_t *request;
+  uint32_t max_units;
+  dt_unit_map_t map;
+} split_t;
+
+static dt_status_t run_split(void *opaque) {
+  split_t *split = opaque;
+  return dt__llvm_split(split->request->program, split->request->target, split->max_units,
+                        &split->map);
+}
+
+typedef struct unit_t {
+  const dt_codegen_request_t *request;
+  const dt_unit_map_t *map;
+  uint32_t index;
+  void *object; // owned
+  size_t bytes;
+} unit_t;
+
+static dt_status_t run_unit(void *opaque) {
+  unit_t *unit = opaque;
+  const dt_codegen_request_t *request = unit->request;
+  dt_compile_options_t options = {.strict_fp = request->strict_fp,
+                                  .verify = request->verify,
+                                  .dump_name = request->name,
+                                  .dump_variant = request->variant};
+  return dt__llvm_compile_unit(request->program, unit->map, unit->index, request->target, &options,
+                               &unit->object, &unit->bytes);
+}
+
+// ---- Loading --------------------------------------------------------------------------------------
+
+static dt_status_t load_units(const unit_t *units, uint32_t n_units, dt_compiled_t *out) {
+  out->units = dt__calloc(n_units, sizeof(*out->units));
+  if (!out->units)
+    return DT_NO_MEMORY();
+  for (uint32_t i = 0; i < n_units; i++) {
+    DT_TRY(dt__native_load(units[i].object, units[i].bytes, &out->units[i]));
+    out->n_units++;
+    out->code_bytes += dt__native_bytes(out->units[i]);
+  }
+  return NULL;
+}
+
+// Data and function pointers are of one size wherever the loader runs; ISO C has no cast for it.
+typedef union code_address_t {
+  void *data;
+  dt_kernel_fn_t kernel;
+  dt_host_plan_fn_t plan;
+  dt_host_run_fn_t run;
+  int64_t (*bytes)(void);
+} code_address_t;
+
+static dt_status_t find_symbol(const dt_native_t *unit, const char *name, code_address_t *out) {
+  out->data = dt__native_symbol(unit, name);
+  if (!out->data)
+    return DT_FAIL(DT_E_INTERNAL, "compiled code has no function %s", name);
+  return NULL;
+}
+
+static dt_status_t find_kernels(const dt_unit_map_t *map, dt_compiled_t *out) {
+  out->kernels = dt__calloc(map->n_codes, sizeof(*out->kernels));
+  if (!out->kernels)
+    return DT_NO_MEMORY();
+  for (uint32_t i = 0; i < map->n_codes; i++) {
+    char name[24];
+    (void)snprintf(name, sizeof(name), "dt_k%u", i);
+    code_address_t found;
+    DT_TRY(find_symbol(out->units[map->unit_of_code[i]], name, &found));
+    out->kernels[i] = found.kernel;
+  }
+  return NULL;
+}
+
+static dt_status_t find_host(const dt_unit_map_t *map, dt_compiled_t *out) {
+  const dt_native_t *host = out->units[map->n_units - 1];
+  code_address_t found;
+  DT_TRY(find_symbol(host, "dt_plan", &found));
+  out->plan = found.plan;
+  DT_TRY(find_symbol(host, "dt_run", &found));
+  out->run = found.run;
+  DT_TRY(find_symbol(host, "dt_once", &found));
+  out->once = found.run;
+  DT_TRY(find_symbol(host, "dt_once_scratch", &found));
+  out->once_scratch_bytes = found.bytes();
+  return NULL;
+}
+
+// ---- All of it ------------------------------------------------------------------------------------
+
+static dt_status_t compile_units(dt_jobs_t *jobs, const dt_codegen_request_t *request,
+                                 const dt_unit_map_t *map, unit_t *units, dt_compiled_t *out) {
+  dt_job_t *items = DT_ARENA_ARRAY(request->program->arena, dt_job_t, map->n_units);
+  if (!items)
+    return DT_NO_MEMORY();
+  for (uint32_t i = 0; i < map->n_units; i++) {
+    units[i] = (unit_t){.request = request, .map = map, .index = i};
+    items[i] = (dt_job_t){.run = run_unit, .arg = &units[i]};
+  }
+  DT_TRY(dt__jobs_run(jobs, items, map->n_units));
+  DT_TRY(load_units(units, map->n_units, out));
+  DT_TRY(find_kernels(map, out));
+  return find_host(map, out);
+}
+
+dt_status_t dt__codegen_run(dt_jobs_t *jobs, const dt_codegen_request_t *request,
+                            dt_compiled_t *out) {
+  split_t split = {.request = request, .max_units = request->threads + 1};
+  dt_job_t job = {.run = run_split, .arg = &split};
+  DT_TRY(dt__jobs_run(jobs, &job, 1));
+  unit_t *units = DT_ARENA_ARRAY(request->program->arena, unit_t, split.map.n_units);
+  if (!units)
+    return DT_NO_MEMORY();
+  dt_status_t status = compile_units(jobs, request, &split.map, units, out);
+  for (uint32_t i = 0; i < split.map.n_units; i++)
+    dt__free(units[i].object);
+  return status;
+}

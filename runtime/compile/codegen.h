@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a planned program to loaded machine code. codegen.c does it with LLVM; a build without LLVM
+// has codegen_none.c in its place, which refuses.
+#ifndef DT_RUNTIME_COMPILE_CODEGEN_H
+#define DT_RUNTIME_COMPILE_CODEGEN_H
+
+#include "lower/loop/loop.h"
+#include "runtime/compile/compile.h"
+#include "runtime/compile/jobs.h"
+
+typedef struct dt_codegen_request_t {
+  dt_program_t *program;     // planned; its arena receives what splitting makes
+  const dt_target_t *target;
+  uint32_t threads;          // of `jobs`
+  bool strict_fp, verify;
+  const char *name; // for dumps
+  uint32_t variant;
+} dt_codegen_request_t;
+
+// Whether this build makes code: NULL, or DT_E_UNSUPPORTED saying what to do.
+dt_status_t dt__codegen_available(void) DT_MUST_USE;
+// Describes the host, or the CPU of that name. On a compile thread.
+dt_status_t dt__codegen_target(const char *cpu, uint32_t pool_width, dt_target_t *out) DT_MUST_USE;
+// Compiles all units on the compile threads, loads them and fills units, kernels, plan, once, run,
+// once_scratch_bytes and code_bytes of `out`, of which the caller owns what was filled also on
+// failure. On any thread but a compile thread.
+dt_status_t dt__codegen_run(dt_jobs_t *jobs, const dt_codegen_request_t *request,
+                            dt_compiled_t *out) DT_MUST_USE;
+
+#endif // DT_RUNTIME_COMPILE_CODEGEN_H

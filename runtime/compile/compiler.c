@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+// One compile from end to end: the pipeline on a compile thread, code generation on all of them, and
+// what a call needs besides code. Every compile has an arena and a clone of the environment of its
+// own, and both end with it.
+#include "runtime/compile/compile.h"
+
+#include "lower/loop/loop.h"
+#include "runtime/base/log.h"
+#include "runtime/base/memory.h"
+#include "runtime/base/status.h"
+#include "runtime/base/text.h"
+#include "runtime/base/thread.h"
+#include "runtime/compile/codegen.h"
+#include "runtime/compile/jobs.h"
+
+#include <string.h>
+
+struct dt_compiler {
+  dt_jobs_t *jobs;
+  uint32_t threads;
+  bool verify;
+  dt_target_t target;
+};
+
+// ---- Compiler -------------------------------------------------------------------------------------
+
+typedef struct describe_t {
+  const dt_compiler_options_t *options;
+  dt_target_t *target;
+} describe_t;
+
+static dt_status_t run_describe(void *opaque) {
+  describe_t *describe = opaque;
+  const char *cpu = describe->options->cpu ? describe->options->cpu : "";
+  return dt__codegen_target(cpu, describe->options->pool_width, describe->target);
+}
+
+dt_status_t dt__compiler_create(const dt_compiler_options_t *options, dt_compiler_t **out) {
+  *out = NULL;
+  dt_compiler_t *compiler = dt__calloc(1, sizeof(*compiler));
+  if (!compiler)
+    return DT_NO_MEMORY();
+  compiler->threads = options->threads ? options->threads : 1;
+  compiler->verify = options->verify;
+  dt_status_t status = dt__jobs_create(compiler->threads, &compiler->jobs);
+  if (!status) {
+    describe_t describe = {.options = options, .target = &compiler->target};
+    dt_job_t job = {.run = run_describe, .arg = &describe};
+    status = dt__jobs_run(compiler->jobs, &job, 1);
+  }
+  if (status) {
+    dt__compiler_destroy(compiler);
+    return status;
+  }
+  *out = compiler;
+  return NULL;
+}
+
+void dt__compiler_destroy(dt_compiler_t *compiler) {
+  if (!compiler)
+    return;
+  dt__jobs_destroy(compiler->jobs);
+  dt__free(compiler);
+}
+
+// ---- Logs and dumps -------------------------------------------------------------------------------
+
+// Text of the last dumped stage, so that a stage which changed nothing writes no file.
+typedef struct watch_t {
+  const char *name;
+  uint32_t variant;
+  dt_text_t last;
+} watch_t;
+
+static void dump_stage(watch_t *watch, const dt_stage_view_t *view) {
+  dt_text_t text;
+  dt__text_init(&text);
+  if (view->program)
+    dt__program_print(view->program, &text);
+  else
+    dt__graph_print(view->graph, &text);
+  bool changed = !text.failed && strcmp(dt__text_str(&text), dt__text_str(&watch->last)) != 0;
+  if (changed && (dt__dump_on(view->dump) || dt__dump_on(view->stage)))
+    dt__dump(watch->name, watch->variant, view->order, view->stage, dt__text_str(&text));
+  dt__text_fini(&watch->last);
+  watch->last = text;
+}
+
+static bool any_dump(void) {
+  if (dt__dump_on("graph") || dt__dump_on("fused") || dt__dump_on("loops"))
+    return true;
+  for (const char *const *name = dt__pipeline_stages(); *name; name++) {
+    if (dt__dump_on(*name))
+      return true;
+  }
+  return false;
+}
+
+static void observe_stage(void *user, const dt_stage_view_t *view) {
+  watch_t *watch = user;
+  DT_LOG(DT_LOG_COMPILE, 2, "%s.%u %s: %.3f ms", watch->name, watch->variant, view->stage,
+         (double)view->ns * 1e-6);
+  if (any_dump())
+    dump_stage(watch, view);
+}
+
+// ---- One compile ----------------------------------------------------------------------------------
+
+typedef struct compile_t {
+  dt_compiler_t *compiler;
+  const dt_traced_t *traced;
+  const char *name;
+  uint32_t variant;
+  dt_arena_t arena;
+  dt_symenv_t *env; // a clone of the traced one
+  dt_program_t *program;
+} compile_t;
+
+static dt_status_t run_front(void *opaque) {
+  compile_t *compile = opaque;
+  const dt_traced_t *traced = compile->traced;
+  DT_TRY(dt__symenv_clone(traced->env, &compile->env));
+  watch_t watch = {.name = compile->name, .variant = compile->variant};
+  dt__text_init(&watch.last);
+  dt_status_t status = dt__pipeline_run(&compile->arena, compile->env, traced->graph,
+                                        &compile->compiler->target, NULL,
+                                        compile->compiler->verify, observe_stage, &watch,
+                                        &compile->program);
+  dt__text_fini(&watch.last);
+  return status;
+}
+
+// "gather: index of ids (model.c:41)": what failed, and the line of the program that asked for it.
+static dt_status_t origin_text(const char *what, const dt_origin_t *origin, const char **out) {
+  dt_text_t text;
+  dt__text_init(&text);
+  dt__text_put(&text, what ? what : "");
+  if (origin->file && origin->file[0]) {
+    const char *slash = strrchr(origin->file, '/');
+    dt__text_printf(&text, " (%s:%d)", slash ? slash + 1 : origin->file, origin->line);
+  }
+  *out = dt__strdup(dt__text_str(&text));
+  dt_status_t status = dt__text_status(&text);
+  dt__text_fini(&text);
+  if (!status && !*out)
+    status = DT_NO_MEMORY();
+  return status;
+}
+
+static dt_status_t take_texts(const dt_program_t *program, dt_compiled_t *out) {
+  const dt_graph_t *graph = program->graph;
+  out->check_texts = dt__calloc(program->checks.len, sizeof(*out->check_texts));
+  out->assert_texts = dt__calloc(graph->asserts.len, sizeof(*out->assert_texts));
+  if (!out->check_texts || !out->assert_texts)
+    return DT_NO_MEMORY();
+  for (; out->n_checks < program->checks.len; out->n_checks++) {
+    const dt_check_t *check = &program->checks.items[out->n_checks];
+    DT_TRY(origin_text(check->what, &check->origin, &out->check_texts[out->n_checks]));
+  }
+  for (; out->n_asserts < graph->asserts.len; out->n_asserts++) {
+    const dt_graph_assert_t *check = &graph->asserts.items[out->n_asserts];
+    DT_TRY(origin_text(check->what, &check->origin, &out->assert_texts[out->n_asserts]));
+  }
+  return NULL;
+}
+
+static dt_status_t take_numbers(const compile_t *compile, dt_compiled_t *out) {
+  const dt_program_t *program = compile->program;
+  if (!dt__sym_is_const(program->env, program->once_bytes, &out->once_bytes))
+    return DT_FAIL(DT_E_INTERNAL, "the bytes of what is computed once depend on a size");
+  out->n_launches = program->kernels.len - program->n_once;
+  out->n_symbols = dt__symenv_symbol_count(compile->traced->env);
+  const dt_graph_t *graph = compile->traced->graph;
+  for (uint32_t k = 0; k < graph->outputs.len; k++)
+    out->n_output_sizes += dt__graph_node(graph, graph->outputs.items[k])->rank;
+  return NULL;
+}
+
+static dt_status_t compile_all(compile_t *compile, bool strict_fp, dt_compiled_t *out) {
+  dt_compiler_t *compiler = compile->compiler;
+  dt_job_t front = {.run = run_front, .arg = compile};
+  DT_TRY(dt__jobs_run(compiler->jobs, &front, 1));
+  dt_codegen_request_t request = {.program = compile->program,
+                                  .target = &compiler->target,
+                                  .threads = compiler->threads,
+                                  .strict_fp = strict_fp,
+                                  .verify = compiler->verify,
+                                  .name = compile->name,
+                                  .variant = compile->variant};
+  DT_TRY(dt__codegen_run(compiler->jobs, &request, out));
+  DT_TRY(take_numbers(compile, out));
+  return take_texts(compile->program, out);
+}
+
+dt_status_t dt__compile(dt_compiler_t *compiler, const dt_traced_t *traced, const char *name,
+                        uint32_t variant, bool strict_fp, dt_compiled_t **out) {
+  *out = NULL;
+  DT_TRY(dt__codegen_available());
+  dt_compiled_t *compiled = dt__calloc(1, sizeof(*compiled));
+  if (!compiled)
+    return DT_NO_MEMORY();
+  compile_t compile = {.compiler = compiler, .traced = traced, .name = name, .variant = variant};
+  dt__arena_init(&compile.arena, 0);
+  int64_t begin = dt__now_ns();
+  dt_status_t status = compile_all(&compile, strict_fp, compiled);
+  if (!status)
+    DT_LOG(DT_LOG_COMPILE, 1,
+           "%s.%u: %u kernels a call, %u units, %llu bytes of code, %lld computed once, %.1f ms",
+           name, variant, compiled->n_launches, compiled->n_units,
+           (unsigned long long)compiled->code_bytes, (long long)compiled->once_bytes,
+           (double)(dt__now_ns() - begin) * 1e-6);
+  dt__symenv_destroy(compile.env);
+  dt__arena_fini(&compile.arena);
+  if (status) {
+    DT_LOG(DT_LOG_COMPILE, 1, "%s.%u: failed: %s", name, variant, dt_status_message(status));
+    dt__compiled_destroy(compiled);
+    return status;
+  }
+  *out = compiled;
+  return NULL;
+}
+
+static void free_texts(const char **texts, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++)
+    dt__free((char *)(uintptr_t)texts[i]);
+  dt__free(texts);
+}
+
+void dt__compiled_destroy(dt_compiled_t *compiled) {
+  if (!compiled)
+    return;
+  for (uint32_t i = 0; i < compiled->n_units; i++)
+    dt__native_unload(compiled->units[i]);
+  dt__free(compiled->units);
+  dt__free(compiled->kernels);
+  free_texts(compiled->check_texts, compiled->n_checks);
+  free_texts(compiled->assert_texts, compiled->n_asserts);
+  dt__free(compiled);
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// The compile threads: a queue of jobs that live in their submitter's memory, and groups to wait for.
+#ifndef DT_RUNTIME_COMPILE_JOBS_H
+#define DT_RUNTIME_COMPILE_JOBS_H
+
+#include "ductile/base.h"
+
+typedef struct dt_jobs dt_jobs_t;
+
+typedef struct dt_job_t {
+  struct dt_job_t *next; // the queue's
+  uint32_t *left;        // the group's count; guarded by the queue's mutex
+  dt_status_t (*run)(void *arg);
+  void *arg;
+  dt_status_t status; // what `run` returned; the submitter's when the group is done
+} dt_job_t;
+
+dt_status_t dt__jobs_create(uint32_t threads, dt_jobs_t **out) DT_MUST_USE;
+void dt__jobs_destroy(dt_jobs_t *jobs); // finishes what is queued, joins the threads; NULL allowed
+// Runs `n` jobs on the compile threads and waits for all of them. Returns the first failure in the
+// order of the array. Not from a compile thread. DT_E_FORKED in a child after fork.
+dt_status_t dt__jobs_run(dt_jobs_t *jobs, dt_job_t *items, uint32_t n) DT_MUST_USE;
+
+#endif // DT_RUNTIME_COMPILE_JOBS_H

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bindings: the data of a variant's constants and what is computed from them once. An update makes
+// new bindings for every variant, then exchanges them one by one; calls under way keep the old ones
+// until they leave their epoch.
+#include "runtime/exec/exec.h"
+
+#include "runtime/base/status.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// ---- One variant's bindings -----------------------------------------------------------------------
+
+static void destroy_retired(dt_retired_t *item) { dt__bindings_destroy((dt_bindings_t *)item); }
+
+void dt__bindings_destroy(dt_bindings_t *bindings) {
+  if (!bindings)
+    return;
+  for (uint32_t i = 0; bindings->tensors && i < bindings->n; i++)
+    dt_tensor_release(bindings->tensors[i]);
+  dt__free(bindings->tensors);
+  dt__free(bindings->addresses);
+  dt__free(bindings->once);
+  dt__free(bindings);
+}
+
+// Computes what depends on constants alone, with scratch of its own, over the kernel pool.
+static dt_status_t compute_once(const dt_function_t *function, const dt_compiled_t *compiled,
+                                dt_bindings_t *bindings) {
+  if (compiled->once_bytes == 0)
+    return NULL;
+  dt_pool_t *pool = function->runtime->pool;
+  size_t stride = ((size_t)compiled->once_scratch_bytes + 63) / 64 * 64;
+  bindings->once = dt__alloc_aligned((size_t)compiled->once_bytes, 64);
+  char *scratch = dt__alloc_aligned(stride * dt__pool_width(pool), 64);
+  if (!bindings->once || !scratch) {
+    dt__free(scratch);
+    return DT_FAIL(DT_E_NO_MEMORY, "out of memory: %lld bytes for what is computed from constants",
+                   (long long)compiled->once_bytes);
+  }
+  dt_launch_frame_t launch = {.frame = {.constants = bindings->addresses,
+                                        .once = bindings->once,
+                                        .kernels = compiled->kernels,
+                                        .launch = dt__launch},
+                              .pool = pool,
+                              .scratch = scratch,
+                              .scratch_stride = stride};
+  compiled->once(&launch.frame);
+  dt__free(scratch);
+  return dt__record_status(compiled, &launch.frame.record);
+}
+
+dt_status_t dt__bindings_create(const dt_function_t *function, const dt_variant_t *variant,
+                                dt_tensor_t *const *tensors, dt_bindings_t **out) {
+  *out = NULL;
+  const dt_traced_t *traced = variant->traced;
+  uint32_t n = traced->constants.len;
+  dt_bindings_t *bindings = dt__calloc(1, sizeof(*bindings));
+  if (!bindings)
+    return DT_NO_MEMORY();
+  bindings->retired.destroy = destroy_retired;
+  bindings->n = n;
+  bindings->tensors = dt__calloc(n, sizeof(*bindings->tensors));
+  bindings->addresses = dt__calloc(n, sizeof(*bindings->addresses));
+  dt_status_t status = NULL;
+  if (!bindings->tensors || !bindings->addresses)
+    status = DT_NO_MEMORY();
+  for (uint32_t i = 0; !status && i < n; i++) {
+    bindings->tensors[i] = tensors[i] ? tensors[i] : traced->constants.items[i];
+    dt_tensor_retain(bindings->tensors[i]);
+    bindings->addresses[i] = bindings->tensors[i]->data;
+  }
+  if (!status && variant->compiled)
+    status = compute_once(function, variant->compiled, bindings);
+  if (status) {
+    dt__bindings_destroy(bindings);
+    return status;
+  }
+  *out = bindings;
+  return NULL;
+}
+
+// ---- Constants as they were last updated ------------------------------------------------------------
+
+static dt_override_t *find_override(const dt_function_t *function, const char *name) {
+  dt_override_t *item = function->overrides;
+  while (item && strcmp(item->name, name) != 0)
+    item = item->next;
+  return item;
+}
+
+static void print_sizes(char *buf, size_t bytes, dt_dtype_t dtype, uint32_t rank,
+                        const int64_t *sizes) {
+  int at = snprintf(buf, bytes, "%s[", dt_dtype_name(dtype));
+  for (uint32_t k = 0; k < rank && at > 0 && (size_t)at < bytes; k++)
+    at += snprintf(buf + at, bytes - (size_t)at, "%s%lld", k ? ", " : "", (long long)sizes[k]);
+  if (at > 0 && (size_t)at < bytes)
+    (void)snprintf(buf + at, bytes - (size_t)at, "]");
+}
+
+// Whether `tensor` may stand for `constant`.
+static dt_status_t check_data(const dt_graph_constant_t *constant, const dt_tensor_t *tensor) {
+  char expected[256], actual[256];
+  print_sizes(expected, sizeof(expected), constant->dtype, constant->rank, constant->sizes);
+  print_sizes(actual, sizeof(actual), tensor->dtype, tensor->rank, tensor->sizes);
+  if (tensor->dtype != constant->dtype)
+    return DT_FAIL(DT_E_DTYPE, "constant '%s': got %s; expected %s", constant->name, actual,
+                   expected);
+  bool same = tensor->rank == constant->rank &&
+              memcmp(tensor->sizes, constant->sizes, tensor->rank * sizeof(int64_t)) == 0;
+  if (!same)
+    return DT_FAIL(DT_E_SHAPE, "constant '%s': got %s; expected %s", constant->name, actual,
+                   expected);
+  if (!tensor->contiguous)
+    return DT_FAIL(DT_E_SHAPE, "constant '%s': got a tensor with strides; expected contiguous",
+                   constant->name);
+  return NULL;
+}
+
+dt_status_t dt__variant_bind(dt_function_t *function, dt_variant_t *variant) {
+  const dt_graph_t *graph = variant->traced->graph;
+  uint32_t n = variant->traced->constants.len;
+  dt_tensor_t **tensors = dt__calloc(n, sizeof(*tensors));
+  if (!tensors)
+    return DT_NO_MEMORY();
+  dt_status_t status = NULL;
+  for (uint32_t i = 0; !status && i < n; i++) {
+    dt_override_t *item = find_override(function, graph->constants.items[i].name);
+    if (!item)
+      continue;
+    tensors[i] = item->tensor;
+    status = dt__status_annotate(check_data(&graph->constants.items[i], item->tensor),
+                                 "updated before this variant was traced");
+  }
+  dt_bindings_t *bindings = NULL;
+  if (!status)
+    status = dt__bindings_create(function, variant, tensors, &bindings);
+  dt__free(tensors);
+  if (!status)
+    atomic_store_explicit(&variant->bindings, bindings, memory_order_release);
+  return status;
+}
+
+// ---- dt_constant_update ---------------------------------------------------------------------------
+
+// Bindings of `variant` with the constants named `name` replaced, or NULL where it has none of them.
+static dt_status_t rebind(const dt_function_t *function, const dt_variant_t *variant,
+                          const char *name, dt_tensor_t *tensor, dt_bindings_t **out) {
+  *out = NULL;
+  const dt_graph_t *graph = variant->traced->graph;
+  const dt_bindings_t *old = atomic_load_explicit(&variant->bindings, memory_order_relaxed);
+  dt_tensor_t **tensors = dt__calloc(old->n, sizeof(*tensors));
+  if (!tensors)
+    return DT_NO_MEMORY();
+  bool found = false;
+  dt_status_t status = NULL;
+  for (uint32_t i = 0; !status && i < old->n; i++) {
+    bool named = strcmp(graph->constants.items[i].name, name) == 0;
+    tensors[i] = named ? tensor : old->tensors[i];
+    if (named)
+      status = check_data(&graph->constants.items[i], tensor);
+    found = found || named;
+  }
+  if (!status && found)
+    status = dt__bindings_create(function, variant, tensors, out);
+  dt__free(tensors);
+  return status;
+}
+
+static dt_override_t *override_new(const char *name, dt_tensor_t *tensor) {
+  size_t bytes = strlen(name) + 1;
+  dt_override_t *item = dt__alloc(sizeof(*item) + bytes);
+  if (!item)
+    return NULL;
+  item->next = NULL;
+  item->tensor = tensor;
+  dt_tensor_retain(tensor);
+  memcpy(item->name, name, bytes);
+  return item;
+}
+
+// Makes everything that can fail: new[i] for each variant, and an override unless there is one.
+static dt_status_t prepare_update(dt_function_t *function, const dt_variant_list_t *list,
+                                  const char *name, dt_tensor_t *tensor, dt_bindings_t **fresh,
+                                  dt_override_t **out_item) {
+  bool found = false;
+  for (uint32_t i = 0; i < list->n; i++) {
+    DT_TRY(rebind(function, list->items[i], name, tensor, &fresh[i]));
+    found = found || fresh[i];
+  }
+  if (!found)
+    return DT_FAIL(DT_E_ARGUMENT, "no constant is named '%s'%s", name,
+                   list->n ? "" : ": nothing was traced yet; call dt_function_prepare first");
+  if (find_override(function, name))
+    return NULL;
+  *out_item = override_new(name, tensor);
+  return *out_item ? NULL : DT_NO_MEMORY();
+}
+
+static void remember(dt_function_t *function, const char *name, dt_tensor_t *tensor,
+                     dt_override_t *item) {
+  if (item) {
+    item->next = function->overrides;
+    function->overrides = item;
+    return;
+  }
+  item = find_override(function, name);
+  dt_tensor_t *old = item->tensor;
+  item->tensor = tensor;
+  dt_tensor_retain(tensor);
+  dt_tensor_release(old); // variants that use it hold shares of their own
+}
+
+static dt_status_t update_locked(dt_function_t *function, const char *name, dt_tensor_t *tensor) {
+  dt_variant_list_t *list = atomic_load_explicit(&function->list, memory_order_relaxed);
+  dt_bindings_t **fresh = dt__calloc(list->n, sizeof(*fresh));
+  if (!fresh)
+    return DT_NO_MEMORY();
+  dt_override_t *item = NULL;
+  dt_status_t status = prepare_update(function, list, name, tensor, fresh, &item);
+  if (!status)
+    remember(function, name, tensor, item);
+  for (uint32_t i = 0; i < list->n; i++) {
+    if (status) {
+      dt__bindings_destroy(fresh[i]);
+    } else if (fresh[i]) {
+      dt_bindings_t *old =
+          atomic_exchange_explicit(&list->items[i]->bindings, fresh[i], memory_order_acq_rel);
+      dt__reclaim_retire(function->runtime->reclaim, &old->retired);
+    }
+  }
+  dt__free(fresh);
+  return status;
+}
+
+dt_status_t dt_constant_update(dt_function_t *function, const char *name, dt_tensor_t *tensor) {
+  if (!function || !name || !tensor)
+    return DT_FAIL(DT_E_ARGUMENT, "dt_constant_update: %s: NULL",
+                   !function ? "function" : !name ? "name" : "tensor");
+  if (dt__forked())
+    return DT_FAIL(DT_E_FORKED, "dt_constant_update in a child after fork");
+  dt__mutex_lock(&function->mutex);
+  dt_status_t status = update_locked(function, name, tensor);
+  dt__mutex_unlock(&function->mutex);
+  dt__runtime_collect(function->runtime);
+  return dt__status_annotate(status, "function %s: constant update", function->name);
+}

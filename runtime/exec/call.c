@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+// dt_call. On a hit it takes no lock and, with outputs given and sizes seen before, allocates
+// nothing: guards, the plan of the actual sizes, leased memory, kernels.
+#include "runtime/exec/exec.h"
+
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// ---- Kernels --------------------------------------------------------------------------------------
+
+typedef struct launch_t {
+  const dt_launch_frame_t *frame;
+  dt_launch_record_t *record;
+  dt_kernel_fn_t fn;
+  const uint64_t *words;
+} launch_t;
+
+static void run_range(void *opaque, int64_t begin, int64_t end, uint32_t worker) {
+  const launch_t *launch = opaque;
+  launch->fn(launch->words, begin, end,
+             launch->frame->scratch + worker * launch->frame->scratch_stride, launch->record);
+}
+
+void dt__launch(dt_frame_t *frame, dt_kernel_fn_t fn, const uint64_t *words, int64_t count,
+                int64_t grain) {
+  const dt_launch_frame_t *outer = (const dt_launch_frame_t *)frame;
+  // The pool would do the same; small kernels are worth the shorter way.
+  if (count <= grain) {
+    fn(words, 0, count, outer->scratch, &frame->record);
+    return;
+  }
+  launch_t launch = {.frame = outer, .record = &frame->record, .fn = fn, .words = words};
+  dt__pool_run(outer->pool, count, grain, run_range, &launch);
+}
+
+dt_status_t dt__record_status(const dt_compiled_t *compiled, const dt_launch_record_t *record) {
+  int64_t check = atomic_load_explicit(&record->check, memory_order_acquire);
+  if (check == 0)
+    return NULL;
+  if (check < 0 || check > (int64_t)compiled->n_checks)
+    return DT_FAIL(DT_E_INTERNAL, "check %lld of %u failed", (long long)check, compiled->n_checks);
+  return DT_FAIL(DT_E_RANGE, "%s: %lld is outside [%lld, %lld)", compiled->check_texts[check - 1],
+                 (long long)record->value, (long long)-record->extent, (long long)record->extent);
+}
+
+// ---- Outputs --------------------------------------------------------------------------------------
+
+typedef struct bytes_t {
+  uintptr_t begin, end; // equal when there are none
+} bytes_t;
+
+static bytes_t bytes_of(const dt_tensor_t *tensor) {
+  uintptr_t data = (uintptr_t)tensor->data;
+  if (tensor->contiguous)
+    return (bytes_t){data, data + dt__tensor_bytes(tensor)};
+  int64_t item = (int64_t)dt_dtype_size(tensor->dtype);
+  int64_t low = 0, high = item; // of a strided tensor, which has elements
+  for (uint32_t k = 0; k < tensor->rank; k++) {
+    int64_t reach = (tensor->sizes[k] - 1) * tensor->strides[k] * item;
+    if (reach < 0)
+      low += reach;
+    else
+      high += reach;
+  }
+  return (bytes_t){data + (uintptr_t)low, data + (uintptr_t)high};
+}
+
+static bool overlap(bytes_t a, bytes_t b) {
+  return a.begin < b.end && b.begin < a.end && a.begin != a.end && b.begin != b.end;
+}
+
+// A given output is written while inputs and other outputs are in use.
+static dt_status_t check_overlap(const dt_call_t *call, uint32_t index) {
+  bytes_t own = bytes_of(call->outputs[index]);
+  for (uint32_t i = 0; i < call->function->n_inputs; i++) {
+    char name[96];
+    if (overlap(own, bytes_of(call->inputs[i])))
+      return DT_FAIL(DT_E_ARGUMENT, "output %u overlaps %s; expected memory of its own", index,
+                     dt__input_name(call->function, i, name, sizeof(name)));
+  }
+  for (uint32_t k = 0; k < index; k++) {
+    if (call->outputs[k] && overlap(own, bytes_of(call->outputs[k])))
+      return DT_FAIL(DT_E_ARGUMENT, "output %u overlaps output %u; expected memory of its own",
+                     index, k);
+  }
+  return NULL;
+}
+
+static dt_status_t check_output(const dt_tensor_t *output, uint32_t index,
+                                const dt_output_info_t *info, const int64_t *sizes) {
+  if (output->dtype != info->dtype)
+    return DT_FAIL(DT_E_DTYPE, "output %u: got %s; expected %s", index,
+                   dt_dtype_name(output->dtype), dt_dtype_name(info->dtype));
+  if (output->rank != info->rank)
+    return DT_FAIL(DT_E_SHAPE, "output %u: got rank %u; expected %u", index, output->rank,
+                   info->rank);
+  for (uint32_t k = 0; k < info->rank; k++) {
+    if (output->sizes[k] != sizes[k])
+      return DT_FAIL(DT_E_SHAPE, "output %u, dim %u: got %lld; expected %lld", index, k,
+                     (long long)output->sizes[k], (long long)sizes[k]);
+  }
+  if (!output->contiguous)
+    return DT_FAIL(DT_E_SHAPE, "output %u: got a tensor with strides; expected contiguous", index);
+  return NULL;
+}
+
+dt_status_t dt__outputs_prepare(const dt_call_t *call, const dt_variant_t *variant,
+                                const int64_t *sizes) {
+  dt_session_t *session = call->session;
+  for (uint32_t k = 0; k < call->function->n_outputs; k++) {
+    const dt_output_info_t *info = &variant->outputs[k];
+    dt_tensor_t *given = call->outputs[k];
+    if (given) {
+      DT_TRY(check_output(given, k, info, sizes));
+      DT_TRY(check_overlap(call, k));
+      session->results[k] = given;
+    } else {
+      DT_TRY(dt_tensor_create_empty(info->dtype, info->rank, sizes, &session->results[k]));
+    }
+    sizes += info->rank;
+  }
+  return NULL;
+}
+
+// ---- Running a variant ----------------------------------------------------------------------------
+
+static dt_status_t plan_status(const dt_compiled_t *compiled, int64_t failed) {
+  if (failed == -1)
+    return DT_FAIL(DT_E_LIMIT, "these sizes make a tensor or the memory of the call %lld bytes or "
+                               "more",
+                   (long long)DT_SIZE_LIMIT);
+  if (failed < 0 || failed > (int64_t)compiled->n_asserts)
+    return DT_FAIL(DT_E_INTERNAL, "assert %lld of %u failed", (long long)failed,
+                   compiled->n_asserts);
+  return DT_FAIL(DT_E_SHAPE, "%s", compiled->assert_texts[failed - 1]);
+}
+
+static dt_status_t run_compiled(const dt_call_t *call, const dt_variant_t *variant,
+                                const dt_bindings_t *bindings) {
+  dt_session_t *session = call->session;
+  const dt_compiled_t *compiled = variant->compiled;
+  uint32_t n_inputs = call->function->n_inputs, n_outputs = call->function->n_outputs;
+  void **addresses = session->addresses;
+  for (uint32_t i = 0; i < n_inputs; i++)
+    addresses[i] = call->inputs[i]->data;
+  dt_launch_frame_t launch = {.frame = {.symbols = session->symbols,
+                                        .inputs = addresses,
+                                        .constants = bindings->addresses,
+                                        .once = bindings->once,
+                                        .kernels = compiled->kernels,
+                                        .output_sizes = session->sizes,
+                                        .outputs = addresses + n_inputs,
+                                        .launch = dt__launch},
+                              .pool = session->runtime->pool};
+  dt_frame_t *frame = &launch.frame;
+  int64_t failed = compiled->plan(frame);
+  if (failed)
+    return plan_status(compiled, failed);
+  DT_TRY(dt__session_lease_block(session, frame->block_bytes));
+  DT_TRY(dt__session_lease_scratch(session, frame->scratch_bytes));
+  DT_TRY(dt__outputs_prepare(call, variant, session->sizes));
+  for (uint32_t k = 0; k < n_outputs; k++)
+    addresses[n_inputs + k] = session->results[k]->data;
+  frame->block = session->block;
+  launch.scratch = session->scratch;
+  launch.scratch_stride = session->scratch_stride;
+  compiled->run(frame);
+  return dt__record_status(compiled, &frame->record);
+}
+
+static dt_status_t run_variant(const dt_call_t *call, const dt_variant_t *variant) {
+  const dt_bindings_t *bindings = atomic_load_explicit(&variant->bindings, memory_order_acquire);
+  memset(call->session->results, 0, call->function->n_outputs * sizeof(dt_tensor_t *));
+  dt_status_t status = NULL;
+  if (variant->compiled) {
+    status = run_compiled(call, variant, bindings);
+  } else {
+    status = dt__evaluate(call, variant, bindings);
+    (void)atomic_fetch_add_explicit(&call->function->evaluator_calls, 1, memory_order_relaxed);
+  }
+  for (uint32_t k = 0; k < call->function->n_outputs; k++) {
+    if (call->outputs[k])
+      continue;
+    if (status)
+      dt_tensor_release(call->session->results[k]);
+    else
+      call->outputs[k] = call->session->results[k];
+  }
+  return status;
+}
+
+// ---- dt_call --------------------------------------------------------------------------------------
+
+static dt_status_t check_arguments(const dt_call_t *call, uint32_t n_inputs, uint32_t n_outputs) {
+  const dt_function_t *function = call->function;
+  if (function->runtime != call->session->runtime)
+    return DT_FAIL(DT_E_ARGUMENT, "session and function belong to different runtimes");
+  if (n_inputs != function->n_inputs || n_outputs != function->n_outputs)
+    return DT_FAIL(DT_E_ARGUMENT, "got %u inputs and %u outputs; expected %u and %u", n_inputs,
+                   n_outputs, function->n_inputs, function->n_outputs);
+  if ((n_inputs && !call->inputs) || (n_outputs && !call->outputs))
+    return DT_FAIL(DT_E_ARGUMENT, "%s: NULL", n_inputs && !call->inputs ? "inputs" : "outputs");
+  for (uint32_t i = 0; i < n_inputs; i++) {
+    char name[96];
+    if (!call->inputs[i])
+      return DT_FAIL(DT_E_ARGUMENT, "%s: NULL; expected a tensor",
+                     dt__input_name(function, i, name, sizeof(name)));
+  }
+  if (dt__forked())
+    return DT_FAIL(DT_E_FORKED, "called in a child after fork");
+  return NULL;
+}
+
+// Finds the variant for the call. With one found the session is inside an epoch, else outside.
+static dt_status_t find_variant(const dt_call_t *call, const dt_variant_t **out) {
+  dt_session_t *session = call->session;
+  dt__reclaim_enter(session->runtime->reclaim, session->slot);
+  const dt_variant_list_t *list = atomic_load_explicit(&call->function->list, memory_order_acquire);
+  dt_status_t status = dt__session_reserve(session, call->function, list);
+  *out = status ? NULL : dt__list_find(list, call->inputs, session->symbols);
+  if (!*out)
+    dt__reclaim_leave(session->slot);
+  return status;
+}
+
+static dt_status_t run_call(const dt_call_t *call) {
+  const dt_variant_t *variant = NULL;
+  DT_TRY(find_variant(call, &variant));
+  if (!variant) {
+    (void)atomic_fetch_add_explicit(&call->function->misses, 1, memory_order_relaxed);
+    DT_TRY(dt__function_cover(call->session, call->function, call->inputs));
+    DT_TRY(find_variant(call, &variant));
+    if (!variant)
+      return DT_FAIL(DT_E_INTERNAL, "a variant that covered the arguments no longer does; were they "
+                                    "changed during the call?");
+  }
+  dt_status_t status = run_variant(call, variant);
+  dt__reclaim_leave(call->session->slot);
+  return status;
+}
+
+dt_status_t dt_call(dt_session_t *session, dt_function_t *function, dt_tensor_t *const *inputs,
+                    uint32_t n_inputs, dt_tensor_t **outputs, uint32_t n_outputs) {
+  if (!session || !function)
+    return DT_FAIL(DT_E_ARGUMENT, "dt_call: %s: NULL", session ? "function" : "session");
+  dt_call_t call = {
+      .session = session, .function = function, .inputs = inputs, .outputs = outputs};
+  dt_status_t status = check_arguments(&call, n_inputs, n_outputs);
+  if (!status)
+    status = run_call(&call);
+  if (status) {
+    (void)atomic_fetch_add_explicit(&function->failed_calls, 1, memory_order_relaxed);
+    return dt__status_annotate(status, "function %s", function->name);
+  }
+  (void)atomic_fetch_add_explicit(&function->counters[session->counter].calls, 1,
+                                  memory_order_relaxed);
+  if (atomic_load_explicit(&session->runtime->garbage, memory_order_relaxed))
+    dt__runtime_collect(session->runtime);
+  return NULL;
+}
+
+// ---- Measuring ------------------------------------------------------------------------------------
+
+dt_status_t dt_function_guard_ns(dt_session_t *session, dt_function_t *function,
+                                 dt_tensor_t *const *inputs, uint32_t n_inputs, uint32_t repeats,
+                                 double *out_ns) {
+  if (!session || !function || !out_ns || repeats == 0)
+    return DT_FAIL(DT_E_ARGUMENT, "dt_function_guard_ns: %s",
+                   !session    ? "session: NULL"
+                   : !function ? "function: NULL"
+                   : !out_ns   ? "out_ns: NULL"
+                               : "repeats: 0; expected at least 1");
+  *out_ns = 0;
+  dt_tensor_t *none = NULL;
+  dt_call_t call = {.session = session, .function = function, .inputs = inputs, .outputs = &none};
+  dt_status_t status = check_arguments(&call, n_inputs, function->n_outputs);
+  const dt_variant_t *variant = NULL;
+  if (!status)
+    status = find_variant(&call, &variant);
+  if (!status && !variant)
+    status = DT_FAIL(DT_E_STATE, "no variant covers these arguments; call with them first");
+  if (status)
+    return dt__status_annotate(status, "function %s: guard_ns", function->name);
+  int64_t begin = dt__now_ns();
+  for (uint32_t i = 0; i < repeats; i++) {
+    const dt_variant_list_t *list = atomic_load_explicit(&function->list, memory_order_acquire);
+    variant = dt__list_find(list, inputs, session->symbols);
+  }
+  *out_ns = (double)(dt__now_ns() - begin) / repeats;
+  dt__reclaim_leave(session->slot);
+  return NULL;
+}

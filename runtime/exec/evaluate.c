@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls answered by the reference evaluator (DT_ANSWER_EVALUATOR). Slow on purpose; nothing falls
+// back to it on its own.
+#include "runtime/exec/exec.h"
+
+#include "lower/graph/eval.h"
+#include "runtime/base/status.h"
+
+// The traced graph with the constants' data as bound at the moment; nodes are shared.
+static dt_status_t bind_graph(dt_arena_t *arena, const dt_graph_t *graph,
+                              const dt_bindings_t *bindings, dt_graph_t *out) {
+  *out = *graph;
+  uint32_t n = graph->constants.len;
+  out->constants.items = DT_ARENA_ARRAY(arena, dt_graph_constant_t, n);
+  if (!out->constants.items)
+    return DT_NO_MEMORY();
+  out->constants.cap = n;
+  for (uint32_t i = 0; i < n; i++) {
+    out->constants.items[i] = graph->constants.items[i];
+    out->constants.items[i].data = bindings->addresses[i];
+  }
+  return NULL;
+}
+
+static void store_value(const dt_eval_value_t *value, dt_tensor_t *output) {
+  size_t item = dt_dtype_size(value->dtype);
+  for (int64_t i = 0; i < value->count; i++)
+    dt__scalar_store(value->dtype, (char *)output->data + (size_t)i * item, value->data[i]);
+}
+
+static dt_status_t evaluate(dt_arena_t *arena, const dt_call_t *call, const dt_variant_t *variant,
+                            const dt_bindings_t *bindings) {
+  dt_session_t *session = call->session;
+  dt_graph_t graph;
+  DT_TRY(bind_graph(arena, variant->traced->graph, bindings, &graph));
+  dt_eval_arg_t *args = DT_ARENA_ARRAY(arena, dt_eval_arg_t, graph.inputs.len);
+  dt_eval_value_t *values = DT_ARENA_ARRAY(arena, dt_eval_value_t, graph.outputs.len);
+  if (!args || !values)
+    return DT_NO_MEMORY();
+  for (uint32_t i = 0; i < graph.inputs.len; i++)
+    args[i] = (dt_eval_arg_t){.data = call->inputs[i]->data,
+                              .sizes = call->inputs[i]->sizes,
+                              .strides = call->inputs[i]->strides};
+  DT_TRY(dt__graph_eval(&graph, session->symbols, args, NULL, arena, values));
+  int64_t *sizes = session->sizes;
+  for (uint32_t k = 0; k < graph.outputs.len; k++) {
+    for (uint32_t axis = 0; axis < values[k].rank; axis++)
+      *sizes++ = values[k].sizes[axis];
+  }
+  DT_TRY(dt__outputs_prepare(call, variant, session->sizes));
+  for (uint32_t k = 0; k < graph.outputs.len; k++)
+    store_value(&values[k], session->results[k]);
+  return NULL;
+}
+
+dt_status_t dt__evaluate(const dt_call_t *call, const dt_variant_t *variant,
+                         const dt_bindings_t *bindings) {
+  dt_arena_t arena;
+  dt__arena_init(&arena, 0);
+  dt_status_t status = evaluate(&arena, call, variant, bindings);
+  dt__arena_fini(&arena);
+  return status;
+}

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+// Functions: their declarations, checked and copied; their life; and what they tell about themselves.
+#include "runtime/exec/exec.h"
+
+#include "runtime/base/dtype.h"
+#include "runtime/base/status.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define OPTIONS_BYTES (offsetof(dt_function_options_t, closure_free) + sizeof(void (*)(void *)))
+#define MOST_ARGUMENTS 4096
+#define MOST_VARIANTS 4096
+
+// ---- Checking declarations ------------------------------------------------------------------------
+
+// "argument 'ids'" or "argument 2".
+static const char *describe_input(const dt_input_decl_t *inputs, uint32_t index, char *buf,
+                                  size_t bytes) {
+  if (inputs[index].name && inputs[index].name[0])
+    (void)snprintf(buf, bytes, "argument '%s'", inputs[index].name);
+  else
+    (void)snprintf(buf, bytes, "argument %u", index);
+  return buf;
+}
+
+const char *dt__input_name(const dt_function_t *function, uint32_t index, char *buf, size_t bytes) {
+  return describe_input(function->inputs, index, buf, bytes);
+}
+
+// The sizes that a dim's declaration admits.
+static dt_range_t dim_range(const dt_dim_decl_t *dim) {
+  if (dim->is_static)
+    return (dt_range_t){dim->value, dim->value};
+  return (dt_range_t){dim->min, dim->max ? dim->max : DT_SIZE_LIMIT - 1};
+}
+
+static dt_status_t check_dim(const dt_dim_decl_t *dim, uint32_t axis) {
+  if (dim->min < 0 || dim->min >= DT_SIZE_LIMIT)
+    return DT_FAIL(DT_E_ARGUMENT, "dim %u: min: %lld; expected a size, 0 to %lld", axis,
+                   (long long)dim->min, (long long)DT_SIZE_LIMIT - 1);
+  if (dim->max < 0 || dim->max >= DT_SIZE_LIMIT || (dim->max && dim->max < dim->min))
+    return DT_FAIL(DT_E_ARGUMENT, "dim %u: max: %lld; expected 0 for no bound, or min (%lld) to %lld",
+                   axis, (long long)dim->max, (long long)dim->min, (long long)DT_SIZE_LIMIT - 1);
+  if (!dim->is_static)
+    return NULL;
+  int64_t most = dim->max ? dim->max : DT_SIZE_LIMIT - 1;
+  if (dim->value < dim->min || dim->value > most)
+    return DT_FAIL(DT_E_ARGUMENT, "dim %u: static value: %lld; expected %lld to %lld", axis,
+                   (long long)dim->value, (long long)dim->min, (long long)most);
+  return NULL;
+}
+
+static dt_status_t check_input(const dt_input_decl_t *input) {
+  if (!dt__dtype_is_valid(input->dtype))
+    return DT_FAIL(DT_E_DTYPE, "dtype: %d is no element type", (int)input->dtype);
+  if (input->rank > DT_MAX_RANK)
+    return DT_FAIL(DT_E_LIMIT, "rank: %u; expected at most %d", input->rank, DT_MAX_RANK);
+  for (uint32_t axis = 0; input->dims && axis < input->rank; axis++)
+    DT_TRY(check_dim(&input->dims[axis], axis));
+  return NULL;
+}
+
+// Dims of one name have one size, so their declarations must leave one.
+static dt_status_t check_name(const dt_input_decl_t *inputs, uint32_t n, const char *name) {
+  dt_range_t range = {0, DT_SIZE_LIMIT - 1};
+  for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t axis = 0; inputs[i].dims && axis < inputs[i].rank; axis++) {
+      const dt_dim_decl_t *dim = &inputs[i].dims[axis];
+      if (!dim->name || strcmp(dim->name, name) != 0)
+        continue;
+      dt_range_t own = dim_range(dim);
+      range.lo = own.lo > range.lo ? own.lo : range.lo;
+      range.hi = own.hi < range.hi ? own.hi : range.hi;
+    }
+  }
+  if (range.lo > range.hi)
+    return DT_FAIL(DT_E_ARGUMENT, "dims named '%s' are declared so that no size fits all of them",
+                   name);
+  return NULL;
+}
+
+static dt_status_t check_inputs(const dt_input_decl_t *inputs, uint32_t n) {
+  char name[96];
+  for (uint32_t i = 0; i < n; i++) {
+    dt_status_t status = check_input(&inputs[i]);
+    if (status)
+      return dt__status_annotate(status, "%s", describe_input(inputs, i, name, sizeof(name)));
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t axis = 0; inputs[i].dims && axis < inputs[i].rank; axis++) {
+      if (inputs[i].dims[axis].name)
+        DT_TRY(check_name(inputs, n, inputs[i].dims[axis].name));
+    }
+  }
+  return NULL;
+}
+
+static dt_status_t check_options(const dt_function_options_t *options) {
+  if (!options)
+    return DT_FAIL(DT_E_ARGUMENT, "options: NULL; expected name, inputs and outputs");
+  DT_TRY(dt__check_struct_size(options, options->struct_size, OPTIONS_BYTES,
+                               "dt_function_options_t"));
+  if (options->next)
+    return DT_FAIL(DT_E_UNSUPPORTED, "next: expected NULL; this version knows no extension");
+  if (!options->name || !options->name[0])
+    return DT_FAIL(DT_E_ARGUMENT, "name: %s; expected a name for messages",
+                   options->name ? "empty" : "NULL");
+  if (options->n_inputs > MOST_ARGUMENTS || options->n_outputs > MOST_ARGUMENTS)
+    return DT_FAIL(DT_E_LIMIT, "%u inputs and %u outputs; expected at most %d of each",
+                   options->n_inputs, options->n_outputs, MOST_ARGUMENTS);
+  if (options->n_inputs && !options->inputs)
+    return DT_FAIL(DT_E_ARGUMENT, "inputs: NULL; expected %u declarations", options->n_inputs);
+  if (options->n_outputs == 0)
+    return DT_FAIL(DT_E_ARGUMENT, "n_outputs: 0; expected at least 1");
+  if (options->answer != DT_ANSWER_COMPILED && options->answer != DT_ANSWER_EVALUATOR)
+    return DT_FAIL(DT_E_ARGUMENT, "answer: %d is no dt_answer_t", (int)options->answer);
+  if (options->variant_limit > MOST_VARIANTS)
+    return DT_FAIL(DT_E_ARGUMENT, "variant_limit: %u; expected at most %d", options->variant_limit,
+                   MOST_VARIANTS);
+  return check_inputs(options->inputs, options->n_inputs);
+}
+
+// ---- Making ---------------------------------------------------------------------------------------
+
+static bool copy_text(dt_arena_t *arena, const char **text) {
+  if (*text)
+    *text = dt__arena_strdup(arena, *text);
+  return *text != NULL;
+}
+
+static dt_status_t copy_inputs(dt_function_t *function, const dt_function_options_t *options) {
+  dt_arena_t *arena = &function->arena;
+  dt_input_decl_t *inputs = DT_ARENA_ARRAY(arena, dt_input_decl_t, options->n_inputs);
+  if (!inputs)
+    return DT_NO_MEMORY();
+  for (uint32_t i = 0; i < options->n_inputs; i++) {
+    inputs[i] = options->inputs[i];
+    if (inputs[i].name && !copy_text(arena, &inputs[i].name))
+      return DT_NO_MEMORY();
+    if (!inputs[i].dims || inputs[i].rank == 0) {
+      inputs[i].dims = NULL;
+      continue;
+    }
+    dt_dim_decl_t *dims = DT_ARENA_ARRAY(arena, dt_dim_decl_t, inputs[i].rank);
+    if (!dims)
+      return DT_NO_MEMORY();
+    memcpy(dims, inputs[i].dims, inputs[i].rank * sizeof(*dims));
+    for (uint32_t axis = 0; axis < inputs[i].rank; axis++) {
+      if (dims[axis].name && !copy_text(arena, &dims[axis].name))
+        return DT_NO_MEMORY();
+    }
+    inputs[i].dims = dims;
+  }
+  function->inputs = inputs;
+  return NULL;
+}
+
+static dt_status_t function_init(dt_function_t *function, const dt_function_options_t *options) {
+  function->name = dt__arena_strdup(&function->arena, options->name);
+  if (!function->name)
+    return DT_NO_MEMORY();
+  DT_TRY(copy_inputs(function, options));
+  dt_variant_list_t *list = dt__calloc(1, sizeof(*list));
+  if (!list)
+    return DT_NO_MEMORY();
+  atomic_store_explicit(&function->list, list, memory_order_release);
+  return NULL;
+}
+
+static void function_free(dt_function_t *function) {
+  dt_variant_list_t *list = atomic_load_explicit(&function->list, memory_order_acquire);
+  for (uint32_t i = 0; list && i < list->n; i++)
+    dt__variant_destroy(list->items[i]);
+  dt__free(list);
+  while (function->overrides) {
+    dt_override_t *item = function->overrides;
+    function->overrides = item->next;
+    dt_tensor_release(item->tensor);
+    dt__free(item);
+  }
+  dt__arena_fini(&function->arena);
+  dt__free(function);
+}
+
+static dt_status_t create(dt_runtime_t *runtime, dt_program_fn_t program, void *closure,
+                          const dt_function_options_t *options, dt_function_t **out) {
+  if (!runtime || !program)
+    return DT_FAIL(DT_E_ARGUMENT, "%s: NULL", runtime ? "program" : "runtime");
+  DT_TRY(check_options(options));
+  dt_function_t *function = dt__alloc_aligned(sizeof(*function), _Alignof(dt_function_t));
+  if (!function)
+    return DT_NO_MEMORY();
+  *function = (dt_function_t){.program = program,
+                              .closure = closure,
+                              .closure_free = options->closure_free,
+                              .n_inputs = options->n_inputs,
+                              .n_outputs = options->n_outputs,
+                              .answer = options->answer,
+                              .variant_limit = options->variant_limit
+                                                   ? options->variant_limit
+                                                   : (uint32_t)runtime->params.variant_limit,
+                              .strict_fp = options->strict_fp || runtime->params.strict_fp};
+  atomic_init(&function->refs, 1);
+  dt__arena_init(&function->arena, 1024);
+  dt_status_t status = function_init(function, options);
+  if (!status)
+    status = dt__mutex_init(&function->mutex, DT_RANK_FUNCTION);
+  if (status) {
+    function_free(function);
+    return status;
+  }
+  (void)pthread_cond_init(&function->idle, NULL); // cannot fail on Linux without attributes
+  function->runtime = runtime;
+  dt_runtime_retain(runtime);
+  *out = function;
+  return NULL;
+}
+
+dt_status_t dt_function_create(dt_runtime_t *runtime, dt_program_fn_t program, void *closure,
+                               const dt_function_options_t *options, dt_function_t **out) {
+  if (!out)
+    return DT_FAIL(DT_E_ARGUMENT, "dt_function_create: out: NULL; expected where to put the function");
+  *out = NULL;
+  if (dt__forked())
+    return DT_FAIL(DT_E_FORKED, "dt_function_create in a child after fork");
+  dt_status_t status = create(runtime, program, closure, options, out);
+  return dt__status_annotate(status, "dt_function_create");
+}
+
+void dt_function_retain(dt_function_t *function) {
+  if (function)
+    (void)atomic_fetch_add_explicit(&function->refs, 1, memory_order_relaxed);
+}
+
+void dt_function_release(dt_function_t *function) {
+  if (!function || atomic_fetch_sub_explicit(&function->refs, 1, memory_order_acq_rel) != 1)
+    return;
+  dt_runtime_t *runtime = function->runtime;
+  if (!dt__forked()) {
+    (void)pthread_cond_destroy(&function->idle);
+    dt__mutex_fini(&function->mutex);
+  }
+  void (*closure_free)(void *closure) = function->closure_free;
+  void *closure = function->closure;
+  function_free(function);
+  if (!dt__forked())
+    dt__runtime_collect(runtime); // its old bindings hold the user's tensors
+  if (closure_free)
+    closure_free(closure);
+  dt_runtime_release(runtime);
+}
+
+dt_status_t dt_function_prepare(dt_function_t *function) {
+  if (!function)
+    return DT_FAIL(DT_E_ARGUMENT, "dt_function_prepare: function: NULL");
+  if (dt__forked())
+    return DT_FAIL(DT_E_FORKED, "dt_function_prepare in a child after fork");
+  return dt__status_annotate(dt__function_cover(NULL, function, NULL), "function %s: prepare",
+                             function->name);
+}
+
+// ---- Telling --------------------------------------------------------------------------------------
+
+static uint64_t count(const _Atomic uint64_t *counter) {
+  return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+dt_status_t dt_function_stats(dt_function_t *function, dt_function_stats_t *stats) {
+  if (!function || !stats)
+    return DT_FAIL(DT_E_ARGUMENT, "dt_function_stats: %s: NULL", function ? "stats" : "function");
+  if (dt__forked())
+    return DT_FAIL(DT_E_FORKED, "dt_function_stats in a child after fork");
+  uint32_t size = stats->struct_size ? stats->struct_size : (uint32_t)sizeof(*stats);
+  if (size < sizeof(stats->struct_size))
+    return DT_FAIL(DT_E_ARGUMENT, "dt_function_stats: struct_size: %u; expected %zu", size,
+                   sizeof(*stats));
+  dt_function_stats_t all = {.struct_size = stats->struct_size,
+                             .compiles = count(&function->compiles),
+                             .misses = count(&function->misses),
+                             .evaluator_calls = count(&function->evaluator_calls),
+                             .failed_calls = count(&function->failed_calls),
+                             .compile_ns = count(&function->compile_ns),
+                             .kernels = count(&function->kernels),
+                             .code_bytes = count(&function->code_bytes),
+                             .constant_bytes = count(&function->constant_bytes)};
+  for (uint32_t i = 0; i < DT_CALL_COUNTERS; i++)
+    all.calls += count(&function->counters[i].calls);
+  dt__mutex_lock(&function->mutex);
+  all.variants = atomic_load_explicit(&function->list, memory_order_relaxed)->n;
+  dt__mutex_unlock(&function->mutex);
+  memcpy(stats, &all, size < sizeof(all) ? size : sizeof(all));
+  return NULL;
+}
+
+dt_status_t dt_function_explain(dt_function_t *function, char **out) {
+  if (!function || !out)
+    return DT_FAIL(DT_E_ARGUMENT, "dt_function_explain: %s: NULL", function ? "out" : "function");
+  *out = NULL;
+  if (dt__forked())
+    return DT_FAIL(DT_E_FORKED, "dt_function_explain in a child after fork");
+  dt_text_t text;
+  dt__text_init(&text);
+  dt__mutex_lock(&function->mutex);
+  const dt_variant_list_t *list = atomic_load_explicit(&function->list, memory_order_relaxed);
+  dt__text_printf(&text, "function %s: %u of at most %u variants\n", function->name, list->n,
+                  function->variant_limit);
+  if (list->n) {
+    const dt_variant_t *newest = list->items[list->n - 1];
+    dt__text_printf(&text, "variant %u holds where\n", newest->number);
+    dt__guards_print(newest->guards, &text);
+  }
+  dt__mutex_unlock(&function->mutex);
+  dt_status_t status = dt__text_status(&text);
+  if (status) {
+    dt__text_fini(&text);
+    return status;
+  }
+  *out = text.data; // the writer's memory is the heap's, as dt_text_free expects
+  return NULL;
+}

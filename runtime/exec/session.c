@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sessions: the memory that one caller's calls lease. It grows to the largest that was asked for and
+// stays, so that a call at sizes seen before takes nothing from the heap.
+#include "runtime/exec/exec.h"
+
+#include "runtime/base/status.h"
+
+#include <sys/mman.h>
+
+#define LINE ((size_t)64)
+#define HUGE_PAGE ((size_t)2 << 20)
+
+dt_status_t dt_session_create(dt_runtime_t *runtime, dt_session_t **out) {
+  if (!out)
+    return DT_FAIL(DT_E_ARGUMENT, "dt_session_create: out: NULL; expected where to put the session");
+  *out = NULL;
+  if (!runtime)
+    return DT_FAIL(DT_E_ARGUMENT, "dt_session_create: runtime: NULL");
+  if (dt__forked())
+    return DT_FAIL(DT_E_FORKED, "dt_session_create in a child after fork");
+  dt_session_t *session = dt__calloc(1, sizeof(*session));
+  if (!session)
+    return DT_NO_MEMORY();
+  dt_status_t status = dt__reclaim_slot_acquire(runtime->reclaim, &session->slot);
+  if (status) {
+    dt__free(session);
+    return dt__status_annotate(status, "dt_session_create");
+  }
+  session->counter =
+      atomic_fetch_add_explicit(&runtime->next_session, 1, memory_order_relaxed) % DT_CALL_COUNTERS;
+  session->runtime = runtime;
+  dt_runtime_retain(runtime);
+  *out = session;
+  return NULL;
+}
+
+void dt_session_destroy(dt_session_t *session) {
+  if (!session)
+    return;
+  dt_runtime_t *runtime = session->runtime;
+  if (!dt__forked())
+    dt__reclaim_slot_release(runtime->reclaim, session->slot);
+  dt__free(session->symbols);
+  dt__free(session->sizes);
+  dt__free(session->addresses);
+  dt__free(session->results);
+  dt__free(session->block);
+  dt__free(session->scratch);
+  dt__free(session);
+  dt_runtime_release(runtime);
+}
+
+uint64_t dt_session_bytes(const dt_session_t *session) {
+  return session ? session->block_bytes + session->scratch_bytes : 0;
+}
+
+// ---- Growing --------------------------------------------------------------------------------------
+
+static bool reserve(void **items, uint32_t *cap, uint32_t need, size_t item) {
+  if (need <= *cap)
+    return true;
+  void *grown = dt__calloc(need, item);
+  if (!grown)
+    return false;
+  dt__free(*items);
+  *items = grown;
+  *cap = need;
+  return true;
+}
+
+dt_status_t dt__session_grow(dt_session_t *session, const dt_function_t *function,
+                             const dt_variant_list_t *list) {
+  uint32_t n_addresses = function->n_inputs + function->n_outputs;
+  if (!reserve((void **)&session->symbols, &session->symbols_cap, list->n_symbols,
+               sizeof(*session->symbols)) ||
+      !reserve((void **)&session->sizes, &session->sizes_cap, list->n_output_sizes,
+               sizeof(*session->sizes)) ||
+      !reserve((void **)&session->addresses, &session->addresses_cap, n_addresses,
+               sizeof(*session->addresses)) ||
+      !reserve((void **)&session->results, &session->results_cap, function->n_outputs,
+               sizeof(dt_tensor_t *)))
+    return DT_NO_MEMORY();
+  return NULL;
+}
+
+// Large blocks are used from end to end by each call: huge pages save most of their page faults.
+static char *alloc_block(size_t *bytes) {
+  bool huge = *bytes >= HUGE_PAGE;
+  size_t unit = huge ? HUGE_PAGE : LINE;
+  size_t rounded = 0;
+  if (!dt__add_size(*bytes, unit - 1, &rounded))
+    return NULL;
+  rounded = rounded / unit * unit;
+  char *block = dt__alloc_aligned(rounded, unit);
+  if (block && huge)
+    (void)madvise(block, rounded, MADV_HUGEPAGE); // advice: a system without them is as right
+  if (block)
+    *bytes = rounded;
+  return block;
+}
+
+dt_status_t dt__session_lease_block(dt_session_t *session, int64_t bytes) {
+  size_t need = (size_t)bytes;
+  if (bytes < 0 || bytes >= DT_SIZE_LIMIT)
+    return DT_FAIL(DT_E_LIMIT, "a block of %lld bytes; the limit is %lld", (long long)bytes,
+                   (long long)DT_SIZE_LIMIT - 1);
+  if (need <= session->block_bytes)
+    return NULL;
+  // The old block goes first: its contents mean nothing between calls, and both need not fit.
+  dt__free(session->block);
+  session->block = NULL;
+  session->block_bytes = 0;
+  session->block = alloc_block(&need);
+  if (!session->block)
+    return DT_FAIL(DT_E_NO_MEMORY, "out of memory: %lld bytes for the call's intermediate results",
+                   (long long)bytes);
+  session->block_bytes = need;
+  return NULL;
+}
+
+dt_status_t dt__session_lease_scratch(dt_session_t *session, int64_t bytes) {
+  size_t stride = ((size_t)bytes + LINE - 1) / LINE * LINE;
+  if (bytes < 0 || bytes >= DT_SIZE_LIMIT)
+    return DT_FAIL(DT_E_LIMIT, "scratch of %lld bytes a thread; the limit is %lld",
+                   (long long)bytes, (long long)DT_SIZE_LIMIT - 1);
+  if (stride <= session->scratch_stride)
+    return NULL;
+  dt__free(session->scratch);
+  session->scratch = NULL;
+  session->scratch_stride = 0;
+  session->scratch_bytes = 0;
+  size_t total = stride * dt__pool_width(session->runtime->pool); // below 2^47 times 2^12
+  session->scratch = alloc_block(&total);
+  if (!session->scratch)
+    return DT_FAIL(DT_E_NO_MEMORY, "out of memory: %lld bytes of scratch for each of %u threads",
+                   (long long)bytes, dt__pool_width(session->runtime->pool));
+  session->scratch_stride = stride;
+  session->scratch_bytes = total;
+  return NULL;
+}

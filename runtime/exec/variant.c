@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Variants: a traced program with its guards and code. All of it is immutable and lives as long as
+// the function; what constants are bound to stands in bind.c.
+#include "runtime/exec/exec.h"
+
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+// The shape of a call's results: rank and dtype of each, and how many sizes all have together.
+static dt_status_t take_outputs(const dt_function_t *function, dt_variant_t *variant) {
+  const dt_graph_t *graph = variant->traced->graph;
+  if (graph->outputs.len != function->n_outputs || graph->inputs.len != function->n_inputs)
+    return DT_FAIL(DT_E_INTERNAL, "traced %u inputs and %u outputs of %u and %u", graph->inputs.len,
+                   graph->outputs.len, function->n_inputs, function->n_outputs);
+  variant->outputs = dt__calloc(function->n_outputs, sizeof(*variant->outputs));
+  if (!variant->outputs)
+    return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < function->n_outputs; k++) {
+    const dt_node_t *node = dt__graph_node(graph, graph->outputs.items[k]);
+    variant->outputs[k] = (dt_output_info_t){.dtype = node->dtype, .rank = node->rank};
+    variant->n_output_sizes += node->rank;
+  }
+  return NULL;
+}
+
+static dt_status_t make(dt_function_t *function, dt_tensor_t *const *inputs,
+                        dt_variant_t *variant) {
+  dt_trace_request_t request = {.name = function->name,
+                                .program = function->program,
+                                .closure = function->closure,
+                                .n_inputs = function->n_inputs,
+                                .n_outputs = function->n_outputs,
+                                .inputs = function->inputs,
+                                .example = inputs};
+  DT_TRY(dt__trace_run(&request, &variant->traced));
+  const dt_traced_t *traced = variant->traced;
+  DT_TRY(take_outputs(function, variant));
+  DT_TRY(dt__guards_create(traced->graph, traced->conds.items, traced->conds.len,
+                           &variant->guards));
+  variant->n_symbols = dt__guards_symbol_count(variant->guards);
+  if (function->answer == DT_ANSWER_EVALUATOR)
+    return NULL;
+  DT_TRY(dt__compile(function->runtime->compiler, traced, function->name, variant->number,
+                     function->strict_fp, &variant->compiled));
+  // The frame's arrays are sized once for guards and code.
+  if (variant->compiled->n_symbols > variant->n_symbols)
+    variant->n_symbols = variant->compiled->n_symbols;
+  if (variant->compiled->n_output_sizes != variant->n_output_sizes)
+    return DT_FAIL(DT_E_INTERNAL, "compiled code gives %u output sizes; expected %u",
+                   variant->compiled->n_output_sizes, variant->n_output_sizes);
+  return NULL;
+}
+
+static void tell_guards(const dt_function_t *function, const dt_variant_t *variant) {
+  bool dump = dt__dump_on("guards");
+  if (!dump && !dt__log_on(DT_LOG_GUARDS, 1))
+    return;
+  dt_text_t text;
+  dt__text_init(&text);
+  dt__guards_print(variant->guards, &text);
+  if (!text.failed) {
+    DT_LOG(DT_LOG_GUARDS, 1, "%s.%u: %u guards\n%s", function->name, variant->number,
+           dt__guards_count(variant->guards), dt__text_str(&text));
+    if (dump)
+      dt__dump(function->name, variant->number, 90, "guards", dt__text_str(&text));
+  }
+  dt__text_fini(&text);
+}
+
+dt_status_t dt__variant_create(dt_function_t *function, dt_tensor_t *const *inputs, uint32_t number,
+                               dt_variant_t **out) {
+  *out = NULL;
+  dt_variant_t *variant = dt__calloc(1, sizeof(*variant));
+  if (!variant)
+    return DT_NO_MEMORY();
+  variant->number = number;
+  dt_status_t status = make(function, inputs, variant);
+  if (status) {
+    dt__variant_destroy(variant);
+    return status;
+  }
+  tell_guards(function, variant);
+  *out = variant;
+  return NULL;
+}
+
+void dt__variant_destroy(dt_variant_t *variant) {
+  if (!variant)
+    return;
+  dt__bindings_destroy(atomic_load_explicit(&variant->bindings, memory_order_acquire));
+  dt__compiled_destroy(variant->compiled);
+  dt__guards_destroy(variant->guards);
+  dt__traced_destroy(variant->traced);
+  dt__free(variant->outputs);
+  dt__free(variant);
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// A trace under way, and what the builders share: refusing foreign handles, remembering the first
+// failure, appending nodes. Include it first: it keeps the public header from renaming builders.
+#ifndef DT_RUNTIME_TRACE_CAPTURE_H
+#define DT_RUNTIME_TRACE_CAPTURE_H
+
+#define DT_NO_SOURCE_LINES
+#include "runtime/trace/trace.h"
+
+#include "runtime/base/status.h"
+
+struct dt_trace {
+  dt_traced_t *traced; // what is being made; owned by dt__trace_run until it succeeds
+  dt_graph_t *graph;   // traced's
+  dt_symenv_t *env;    // traced's
+  dt_status_t status;  // the first failure; owned
+  dt_origin_t origin;  // the builder at work and the user's line; strings live as long as `traced`
+  bool lost_cond;      // an assumption could not be recorded: no memory
+  DT_VEC(dt_value_t) constant_values; // by index in traced->constants
+};
+
+// ---- Entry and failure --------------------------------------------------------------------------
+// Every builder's first line: false when the trace has failed (or is NULL), so nothing is to be done.
+bool dt__trace_begin(dt_trace_t *trace, const char *op);
+// Remembers `status` as the trace's failure, with the op and the user's line in front where the
+// message lacks them. Takes `status`; NULL does nothing. Returns whether the trace is still good.
+bool dt__trace_take(dt_trace_t *trace, dt_status_t status);
+// dt__trace_take of a fresh failure.
+#define DT_TRACE_FAIL(trace, code, ...) ((void)dt__trace_take((trace), DT_FAIL((code), __VA_ARGS__)))
+
+// ---- Handles ------------------------------------------------------------------------------------
+// The node behind a value; NULL fails the trace, naming the argument as `what`.
+const dt_node_t *dt__trace_node(dt_trace_t *trace, dt_value_t x, const char *what);
+// False fails the trace: `a` is none or not of this trace.
+bool dt__trace_sym(dt_trace_t *trace, dt_sym_t a, const char *what);
+// `n` symbols at `syms` (checked, NULL refused) into `out`; n at most `most`.
+bool dt__trace_syms(dt_trace_t *trace, uint32_t n, const dt_sym_t *syms, uint32_t most,
+                    const char *what, dt_sym_t *out);
+// The expression, or none with the trace failed when the environment could not make it.
+dt_sym_t dt__trace_made(dt_trace_t *trace, dt_sym_t e);
+// Counts negative axes from the end; false fails the trace.
+bool dt__trace_axis(dt_trace_t *trace, int32_t axis, uint32_t rank, uint32_t *out);
+
+// ---- Nodes --------------------------------------------------------------------------------------
+// Appends `op` and returns its value; none with the trace failed.
+dt_value_t dt__trace_add(dt_trace_t *trace, dt_op_t op, const dt_value_t *inputs, uint32_t n,
+                         const dt_attrs_t *attrs);
+// The same, for element-wise ops: all inputs are checked and brought to one shape first.
+dt_value_t dt__trace_add_broadcast(dt_trace_t *trace, dt_op_t op, const dt_value_t *inputs,
+                                   uint32_t n, const dt_attrs_t *attrs);
+// x with the given sizes by a reshape or an expand node, or x itself where it has them.
+dt_value_t dt__trace_reshape(dt_trace_t *trace, dt_value_t x, uint32_t rank,
+                             const dt_sym_t *sizes);
+dt_value_t dt__trace_expand(dt_trace_t *trace, dt_value_t x, uint32_t rank, const dt_sym_t *sizes);
+// A literal for `dtype` into attrs (floats[0] or ints[0]); false fails the trace.
+bool dt__trace_literal(dt_trace_t *trace, dt_dtype_t dtype, double value, dt_attrs_t *attrs);
+
+// ---- Inputs (inputs.c) --------------------------------------------------------------------------
+// Declares every input in the graph and puts its value into `out`.
+dt_status_t dt__trace_declare(dt_trace_t *trace, const dt_trace_request_t *request,
+                              dt_value_t *out) DT_MUST_USE;
+
+#endif // DT_RUNTIME_TRACE_CAPTURE_H

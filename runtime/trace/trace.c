@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Running a program on symbolic tensors, and what is left of it: a frozen graph, the assumptions
+// under which it holds, its constants.
+#include "runtime/trace/capture.h"
+
+#include "runtime/base/log.h"
+
+// ---- Assumptions --------------------------------------------------------------------------------
+static void log_guard(const dt_symenv_t *env, dt_sym_t cond, const dt_origin_t *origin) {
+  dt_text_t text;
+  dt__text_init(&text);
+  dt__sym_print(env, cond, &text);
+  dt__log_write(DT_LOG_GUARDS, "assumed %s (%s, %s:%d)", dt__text_str(&text),
+                origin->op ? origin->op : "", origin->file ? origin->file : "", origin->line);
+  dt__text_fini(&text);
+}
+
+static void on_assume(void *user, dt_symenv_t *env, dt_sym_t cond, const dt_origin_t *origin) {
+  dt_trace_t *trace = user;
+  dt_guard_cond_t item = {.cond = cond, .origin = origin ? *origin : trace->origin};
+  if (!DT_VEC_PUSH(&trace->traced->arena, &trace->traced->conds, item))
+    trace->lost_cond = true; // seen when the node that asked is appended, and at the end
+  if (dt__log_on(DT_LOG_GUARDS, 1))
+    log_guard(env, cond, &item.origin);
+}
+
+// ---- Running ------------------------------------------------------------------------------------
+static dt_status_t run_program(dt_trace_t *trace, const dt_trace_request_t *request,
+                               const dt_value_t *in, dt_value_t *out) {
+  dt_status_t returned = request->program(trace, in, out, request->closure);
+  // A program may hand back what dt_trace_status lent it.
+  if (returned == trace->status)
+    returned = NULL;
+  dt_status_t status = dt__status_join(trace->status, returned);
+  trace->status = NULL;
+  if (!status && trace->lost_cond)
+    status = DT_NO_MEMORY();
+  if (!status)
+    status = dt__symenv_status(trace->env);
+  return status;
+}
+
+static dt_status_t add_outputs(dt_trace_t *trace, uint32_t n, const dt_value_t *out) {
+  for (uint32_t k = 0; k < n; k++) {
+    if (out[k].id == 0)
+      return DT_FAIL(DT_E_ARGUMENT, "output %u of %u was not set by the program", k, n);
+    if (out[k].id > trace->graph->nodes.len)
+      return DT_FAIL(DT_E_ARGUMENT, "output %u (id %u) is no value of this trace", k, out[k].id);
+    DT_TRY(dt__graph_add_output(trace->graph, (dt_node_id_t){out[k].id}));
+  }
+  return NULL;
+}
+
+static dt_status_t capture(dt_traced_t *traced, const dt_trace_request_t *request) {
+  DT_TRY(dt__symenv_create(&traced->env));
+  traced->graph = dt__graph_create(&traced->arena, traced->env);
+  // One more, so that no array is empty and a program without inputs or outputs gets a pointer.
+  dt_value_t *in = DT_ARENA_ARRAY(&traced->arena, dt_value_t, (size_t)request->n_inputs + 1);
+  dt_value_t *out = DT_ARENA_ARRAY(&traced->arena, dt_value_t, (size_t)request->n_outputs + 1);
+  if (!traced->graph || !in || !out)
+    return DT_NO_MEMORY();
+  dt_trace_t trace = {.traced = traced, .graph = traced->graph, .env = traced->env};
+  DT_TRY(dt__trace_declare(&trace, request, in));
+  dt__symenv_on_assume(traced->env, on_assume, &trace);
+  dt_status_t status = run_program(&trace, request, in, out);
+  dt__symenv_on_assume(traced->env, NULL, NULL);
+  if (!status)
+    status = add_outputs(&trace, request->n_outputs, out);
+  dt__symenv_freeze(traced->env);
+  return status;
+}
+
+dt_status_t dt__trace_run(const dt_trace_request_t *request, dt_traced_t **out) {
+  *out = NULL;
+  DT_TRY(dt__trace_check_declarations(request));
+  DT_TRY(dt__trace_check_inputs(request));
+  dt_traced_t *traced = dt__calloc(1, sizeof(*traced));
+  if (!traced)
+    return DT_NO_MEMORY();
+  dt__arena_init(&traced->arena, 0);
+  dt_status_t status = capture(traced, request);
+  if (status) {
+    dt__traced_destroy(traced);
+    bool named = request->name && request->name[0];
+    return named ? dt__status_annotate(status, "%s", request->name) : status;
+  }
+  *out = traced;
+  return NULL;
+}
+
+void dt__traced_destroy(dt_traced_t *traced) {
+  if (!traced)
+    return;
+  for (uint32_t k = 0; k < traced->constants.len; k++)
+    dt_tensor_release(traced->constants.items[k]);
+  dt__symenv_destroy(traced->env);
+  dt__arena_fini(&traced->arena);
+  dt__free(traced);
+}

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+// Conformance on the CPU: every case of cases.c, compiled once per dtype and run at many sizes, contiguous
+// and strided, against the evaluator under the numerical policy. Only answers of compiled code count:
+// a case whose calls were not all answered by it fails. usage: test_ops GROUP [OP]
+#include "tests/conform/cases.h"
+
+#include "lower/graph/eval.h"
+#include "lower/graph/eval_compare.h"
+#include "runtime/base/dtype.h"
+#include "runtime/base/status.h"
+#include "runtime/trace/trace.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const int64_t shapes[][2] = {{1, 1}, {0, 3},  {3, 0},   {2, 3},   {7, 16},  {16, 7},
+                                    {1, 33}, {33, 1}, {17, 65}, {130, 5}, {3, 300}, {64, 48}};
+static const struct {
+  dt_dtype_t dtype;
+  uint32_t bit;
+} dtypes[] = {{DT_F32, T_F32}, {DT_F64, T_F64}, {DT_I8, T_INT},  {DT_I16, T_INT},
+              {DT_I32, T_INT}, {DT_I64, T_INT}, {DT_U8, T_INT},  {DT_U16, T_INT},
+              {DT_U32, T_INT}, {DT_U64, T_INT}, {DT_BOOL, T_BOOL}};
+
+static int failures;
+static int64_t checked, uncertain;
+
+static bool failed(const char *what, dt_status_t status) {
+  if (!status)
+    return false;
+  printf("FAIL %s: %s: %s\n", what, dt_code_name(dt_status_code(status)),
+         dt_status_message(status));
+  dt_status_free(status);
+  failures++;
+  return true;
+}
+
+// ---- Programs and arguments -----------------------------------------------------------------------
+
+typedef struct run_t {
+  const case_t *c;
+  dt_dtype_t dtype;
+  char name[96];
+  dt_input_decl_t decls[CASE_INPUTS];
+  dt_dim_decl_t dims[CASE_INPUTS][CASE_RANK];
+} run_t;
+
+static dt_status_t program(dt_trace_t *trace, const dt_value_t *in, dt_value_t *out, void *closure) {
+  const run_t *run = closure;
+  out[0] = run->c->make(trace, in, run->dtype);
+  return NULL;
+}
+
+static dt_dtype_t input_dtype(const run_t *run, uint32_t k) {
+  return run->c->in[k].dtype ? run->c->in[k].dtype : run->dtype;
+}
+
+static void declare(run_t *run) {
+  for (uint32_t k = 0; k < run->c->n_inputs; k++) {
+    const input_t *in = &run->c->in[k];
+    for (uint32_t d = 0; d < in->rank; d++) {
+      dt_dim_decl_t *dim = &run->dims[k][d];
+      if (in->dims[d] < 0)
+        dim->name = in->dims[d] == DIM_M ? "m" : "n";
+      else
+        *dim = (dt_dim_decl_t){.value = in->dims[d], .is_static = true};
+    }
+    run->decls[k] =
+        (dt_input_decl_t){.dtype = input_dtype(run, k), .rank = in->rank, .dims = run->dims[k]};
+  }
+}
+
+static uint32_t next_random(uint32_t *state) {
+  *state = *state * 1664525U + 1013904223U;
+  return *state >> 8;
+}
+
+static dt_scalar_t random_value(dt_dtype_t dtype, fill_t fill, int64_t m, uint32_t *state) {
+  static const double specials[] = {NAN, INFINITY, -INFINITY, 0.0, -0.0, 1e-40, 1e38, -1.0, 1.0};
+  uint32_t bits = next_random(state);
+  bool is_float = dtype == DT_F32 || dtype == DT_F64;
+  if (dtype == DT_BOOL)
+    return (dt_scalar_t){.i = bits & 1};
+  if (fill == FILL_INDEX_M)
+    return (dt_scalar_t){.i = m ? (int64_t)(bits % (uint32_t)(2 * m)) - m : 0};
+  if (fill == FILL_SMALL) {
+    int64_t small = (int64_t)(bits % 5) - (dt__dtype_kind(dtype) == DT_KIND_UINT ? 0 : 2);
+    return is_float ? (dt_scalar_t){.f = (double)small} : (dt_scalar_t){.i = small};
+  }
+  if (is_float) {
+    if (fill == FILL_ANY && bits % 16 == 0)
+      return (dt_scalar_t){.f = specials[(bits >> 8) % (sizeof(specials) / sizeof(double))]};
+    return (dt_scalar_t){.f = ((double)bits / (1 << 23) - 1.0) * 4};
+  }
+  uint64_t wide = ((uint64_t)bits << 40) ^ ((uint64_t)next_random(state) << 16) ^ bits;
+  dt_scalar_t value = {.i = bits % 4 ? (int64_t)(bits % 200) - 100 : (int64_t)wide};
+  return dt__scalar_cast(DT_I64, dtype, value);
+}
+
+// Memory of an argument; layout 0: contiguous, 1: every dim with a gap, 2: reversed dims, backwards
+// along the last.
+typedef struct argument_t {
+  void *memory;
+  dt_tensor_t *tensor;
+} argument_t;
+
+static bool make_argument(const run_t *run, uint32_t k, const int64_t *shape, int layout,
+                          argument_t *out) {
+  const input_t *in = &run->c->in[k];
+  dt_dtype_t dtype = input_dtype(run, k);
+  size_t size = dt_dtype_size(dtype);
+  int64_t sizes[CASE_RANK], strides[CASE_RANK], span = 1;
+  for (uint32_t d = 0; d < in->rank; d++)
+    sizes[d] = in->dims[d] >= 0 ? in->dims[d] : in->dims[d] == DIM_M ? shape[0] : shape[1];
+  for (uint32_t d = 0; d < in->rank; d++) {
+    uint32_t at = layout == 2 ? d : in->rank - 1 - d;
+    strides[at] = span * (layout == 1 ? 2 : 1);
+    span = strides[at] * (sizes[at] > 0 ? sizes[at] : 1);
+  }
+  int64_t first = 0;
+  if (layout == 2 && in->rank) {
+    first = strides[in->rank - 1] * (sizes[in->rank - 1] > 0 ? sizes[in->rank - 1] - 1 : 0);
+    strides[in->rank - 1] = -strides[in->rank - 1];
+  }
+  out->memory = malloc((size_t)(span + 1) * size);
+  uint32_t state = 12345U + 77U * k + (uint32_t)shape[0] * 31U + (uint32_t)shape[1];
+  for (int64_t i = 0; out->memory && i <= span; i++)
+    dt__scalar_store(dtype, (char *)out->memory + (size_t)i * size,
+                     random_value(dtype, in->fill, shape[0], &state));
+  dt_tensor_desc_t desc = {.struct_size = sizeof(desc),
+                           .dtype = dtype,
+                           .rank = in->rank,
+                           .sizes = sizes,
+                           .strides = strides,
+                           .data = (char *)out->memory + (size_t)first * size};
+  return out->memory && !failed(run->name, dt_tensor_create(&desc, &out->tensor));
+}
+
+// ---- One call against the evaluator ------------------------------------------------------------------
+
+static bool oracle(const run_t *run, dt_tensor_t *const *inputs, dt_arena_t *arena,
+                   dt_traced_t **traced, dt_eval_value_t *out) {
+  dt_trace_request_t request = {.name = run->name,
+                                .program = program,
+                                .closure = (void *)(uintptr_t)run,
+                                .n_inputs = run->c->n_inputs,
+                                .n_outputs = 1,
+                                .inputs = run->decls,
+                                .example = inputs};
+  if (failed(run->name, dt__trace_run(&request, traced)))
+    return false;
+  dt_guards_t *guards = NULL;
+  if (failed(run->name, dt__guards_create((*traced)->graph, (*traced)->conds.items,
+                                          (*traced)->conds.len, &guards)))
+    return false;
+  int64_t *symbols = calloc(dt__guards_symbol_count(guards) + 1, sizeof(*symbols));
+  dt_eval_arg_t args[CASE_INPUTS];
+  for (uint32_t k = 0; k < run->c->n_inputs; k++)
+    args[k] = (dt_eval_arg_t){.data = dt_tensor_data(inputs[k]),
+                              .sizes = dt_tensor_sizes(inputs[k]),
+                              .strides = dt_tensor_strides(inputs[k])};
+  bool right = false;
+  dt_eval_options_t options = {.error_bounds = true};
+  if (!symbols || !dt__guards_run(guards, inputs, symbols)) {
+    printf("FAIL %s: the guards of a trace refuse its own example\n", run->name);
+    failures++;
+  } else {
+    right = !failed(run->name, dt__graph_eval((*traced)->graph, symbols, args, &options, arena, out));
+  }
+  free(symbols);
+  dt__guards_destroy(guards);
+  return right;
+}
+
+static void compare(const run_t *run, const int64_t *shape, int layout, dt_tensor_t *const *inputs,
+                    const dt_tensor_t *got) {
+  dt_arena_t arena;
+  dt__arena_init(&arena, 0);
+  dt_traced_t *traced = NULL;
+  dt_eval_value_t expected;
+  if (oracle(run, inputs, &arena, &traced, &expected)) {
+    bool same_shape = expected.rank == dt_tensor_rank(got) && expected.dtype == dt_tensor_dtype(got);
+    for (uint32_t d = 0; same_shape && d < expected.rank; d++)
+      same_shape = expected.sizes[d] == dt_tensor_sizes(got)[d];
+    dt_eval_report_t report = {0};
+    if (!same_shape) {
+      printf("FAIL %s [%d, %d]: rank, dtype or sizes differ\n", run->name, (int)shape[0],
+             (int)shape[1]);
+      failures++;
+    } else if (!dt__eval_compare(&expected, dt_tensor_data(got), NULL, &report)) {
+      dt_text_t text;
+      dt__text_init(&text);
+      dt__eval_report_print(&expected, &report, &text);
+      printf("FAIL %s [%d, %d] layout %d: %s\n", run->name, (int)shape[0], (int)shape[1], layout,
+             dt__text_str(&text));
+      dt__text_fini(&text);
+      failures++;
+    }
+    checked += report.compared;
+    uncertain += report.uncertain;
+  }
+  dt__traced_destroy(traced);
+  dt__arena_fini(&arena);
+}
+
+static void call_once(const run_t *run, dt_session_t *session, dt_function_t *function,
+                      const int64_t *shape, int layout) {
+  argument_t args[CASE_INPUTS] = {{0}};
+  dt_tensor_t *inputs[CASE_INPUTS], *output = NULL;
+  bool right = true;
+  for (uint32_t k = 0; right && k < run->c->n_inputs; k++) {
+    right = make_argument(run, k, shape, layout, &args[k]);
+    inputs[k] = args[k].tensor;
+  }
+  if (right &&
+      !failed(run->name, dt_call(session, function, inputs, run->c->n_inputs, &output, 1)))
+    compare(run, shape, layout, inputs, output);
+  dt_tensor_release(output);
+  for (uint32_t k = 0; k < run->c->n_inputs; k++) {
+    dt_tensor_release(args[k].tensor);
+    free(args[k].memory);
+  }
+}
+
+static void check_case(dt_runtime_t *runtime, const case_t *c, dt_dtype_t dtype) {
+  run_t run = {.c = c, .dtype = dtype};
+  snprintf(run.name, sizeof(run.name), "%s%s%s %s", c->op, c->form[0] ? " " : "", c->form,
+           dt_dtype_name(dtype));
+  declare(&run);
+  dt_function_options_t options = {.struct_size = sizeof(options),
+                                   .name = run.name,
+                                   .n_inputs = c->n_inputs,
+                                   .n_outputs = 1,
+                                   .inputs = run.decls};
+  dt_function_t *function = NULL;
+  dt_session_t *session = NULL;
+  if (failed(run.name, dt_function_create(runtime, program, &run, &options, &function)) ||
+      failed(run.name, dt_session_create(runtime, &session)))
+    goto out;
+  uint64_t calls = 0;
+  for (int layout = 0; layout < 3; layout++)
+    for (size_t s = 0; s < sizeof(shapes) / sizeof(shapes[0]); s++) {
+      if (c->needs_rows && shapes[s][0] == 0)
+        continue;
+      call_once(&run, session, function, shapes[s], layout);
+      calls++;
+    }
+  dt_function_stats_t stats = {.struct_size = sizeof(stats)};
+  if (!failed(run.name, dt_function_stats(function, &stats)) &&
+      (stats.calls != calls || stats.evaluator_calls != 0)) {
+    printf("FAIL %s: %d of %d calls answered, %d by the evaluator\n", run.name, (int)stats.calls,
+           (int)calls, (int)stats.evaluator_calls);
+    failures++;
+  }
+out:
+  dt_session_destroy(session);
+  dt_function_release(function);
+}
+
+// Every op of the table is in some case.
+static void check_coverage(void) {
+  for (int op = 1; op < DT_OP_COUNT; op++) {
+    bool covered = false;
+    for (uint32_t k = 0; k < n_cases; k++)
+      covered = covered || strcmp(cases[k].op, dt__op_info((dt_op_t)op)->name) == 0;
+    if (!covered) {
+      printf("FAIL no case for op %s\n", dt__op_info((dt_op_t)op)->name);
+      failures++;
+    }
+  }
+}
+
+int main(int argc, char **argv) {
+  dt_runtime_t *runtime = NULL;
+  setvbuf(stdout, NULL, _IOLBF, 0);
+  if (failed("runtime", dt_runtime_create(NULL, &runtime)))
+    return 1;
+  check_coverage();
+  int ran = 0;
+  for (uint32_t k = 0; k < n_cases; k++) {
+    const case_t *c = &cases[k];
+    if ((argc > 1 && strcmp(c->group, argv[1]) != 0) || (argc > 2 && strcmp(c->op, argv[2]) != 0))
+      continue;
+    for (size_t d = 0; d < sizeof(dtypes) / sizeof(dtypes[0]); d++)
+      if (c->dtypes & dtypes[d].bit) {
+        check_case(runtime, c, dtypes[d].dtype);
+        ran++;
+      }
+  }
+  dt_runtime_release(runtime);
+  printf("%d functions, %lld elements compared, %lld uncertain, %d failures\n", ran,
+         (long long)checked, (long long)uncertain, failures);
+  return failures || ran == 0 || uncertain * 2 > checked;
+}

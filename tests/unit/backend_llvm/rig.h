@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Builds small programs by hand, compiles and loads them, and runs them beside the interpreter.
+// Memory of inputs and results ends at a page nobody may touch, so that an access past the end dies.
+#ifndef DT_TESTS_BACKEND_LLVM_RIG_H
+#define DT_TESTS_BACKEND_LLVM_RIG_H
+
+#include "backend_llvm/emit/compile.h"
+#include "backend_llvm/load/native.h"
+#include "runtime/base/dtype.h"
+#include "runtime/base/status.h"
+
+#define RIG_MAX_SYMBOLS 256
+#define RIG_MAX_ARGS 8
+
+typedef struct rig_t {
+  dt_arena_t arena;
+  dt_symenv_t *env;
+  dt_graph_t *graph;
+  dt_program_t *program;
+  dt_target_t target;
+  dt_kernel_t kernel; // being built
+  dt_stage_t stage;   // being built
+} rig_t;
+
+// Fails the test with the status's message.
+void must(dt_status_t status);
+
+void rig_open(rig_t *r);
+void rig_close(rig_t *r);
+dt_sym_t rig_size(rig_t *r);
+dt_sym_t rig_const(rig_t *r, int64_t value);
+// Sizes and strides are literals or symbols; strides NULL: contiguous.
+dt_buffer_id_t rig_buffer(rig_t *r, dt_buffer_kind_t kind, dt_dtype_t dtype, uint32_t index,
+                          uint32_t rank, const dt_sym_t *sizes, const dt_sym_t *strides);
+
+// ---- Kernels: begin, outer loops, stages, end ------------------------------------------------------
+void rig_kernel(rig_t *r, const char *name);
+dt_sym_t rig_outer(rig_t *r, dt_sym_t extent);
+void rig_stage(rig_t *r);
+dt_sym_t rig_inner(rig_t *r, dt_sym_t extent);
+uint32_t rig_load(rig_t *r, dt_buffer_id_t buffer, const dt_sym_t *index);
+uint32_t rig_load_masked(rig_t *r, dt_buffer_id_t buffer, const dt_sym_t *index, uint32_t mask,
+                         uint32_t other);
+uint32_t rig_op(rig_t *r, dt_scalar_op_t op, uint32_t a, uint32_t b, uint32_t c);
+uint32_t rig_cast(rig_t *r, dt_dtype_t dtype, uint32_t a);
+uint32_t rig_literal(rig_t *r, dt_dtype_t dtype, double value);
+uint32_t rig_index(rig_t *r, dt_dtype_t dtype, dt_sym_t e);
+uint32_t rig_row(rig_t *r, uint32_t row, dt_dtype_t dtype);
+uint32_t rig_bind(rig_t *r, dt_sym_t data, dt_sym_t extent, uint32_t value, const char *what);
+void rig_store(rig_t *r, dt_buffer_id_t buffer, const dt_sym_t *index, uint32_t value);
+// Returns the row.
+uint32_t rig_fold(rig_t *r, dt_fold_kind_t kind, uint32_t value, uint32_t index);
+void rig_stage_end(rig_t *r);
+void rig_schedule(rig_t *r, dt_schedule_t schedule);
+void rig_kernel_end(rig_t *r);
+// The widest lanes for elements of `dtype` on the target.
+uint32_t rig_lanes(const rig_t *r, dt_dtype_t dtype);
+
+// ---- Compiled code -------------------------------------------------------------------------------------
+typedef struct code_t {
+  uint32_t n_units;
+  dt_native_t *natives[16];
+  dt_kernel_fn_t kernels[64];
+  uint32_t n_kernels;
+  dt_host_plan_fn_t plan;
+  dt_host_run_fn_t once, run;
+  int64_t (*once_scratch)(void);
+  char *once_memory;
+} code_t;
+
+void rig_compile(rig_t *r, code_t *code);
+dt_status_t rig_try_compile(rig_t *r, code_t *code) DT_MUST_USE;
+void code_close(code_t *code);
+
+// Memory of `bytes` that ends where a forbidden page begins.
+typedef struct region_t {
+  void *base, *at;
+  size_t mapped;
+} region_t;
+region_t region_open(size_t bytes);
+void region_close(region_t *region);
+
+typedef struct call_t {
+  int64_t symbols[RIG_MAX_SYMBOLS];
+  void *inputs[RIG_MAX_ARGS], *outputs[RIG_MAX_ARGS], *constants[RIG_MAX_ARGS];
+  int64_t output_sizes[RIG_MAX_ARGS * DT_MAX_RANK];
+  uint32_t pieces;    // chunks that each grid is cut into
+  dt_launch_record_t record;
+  uint32_t launches;
+  int64_t items;
+} call_t;
+
+// Plans and runs; returns plan's answer.
+int64_t code_call(code_t *code, call_t *call);
+
+// Fills with small whole numbers, exact in every dtype (floats: quarters too when `fractions`).
+void fill(dt_dtype_t dtype, void *at, size_t n, uint32_t seed, bool fractions);
+// Runs compiled and interpreted code over the call's inputs and compares output k of n[k] elements.
+void compare_call(rig_t *r, code_t *code, call_t *call, uint32_t n_outputs, const size_t *n,
+                  double rtol, const char *what);
+void expect_equal(dt_dtype_t dtype, const void *got, const void *want, size_t n, double rtol,
+                  const char *what);
+
+#endif // DT_TESTS_BACKEND_LLVM_RIG_H

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fusion keeps meaning: small programs are lowered, and after each fusion pass the interpreter must
+// give what it gave before the first, at many sizes. Kernel counts are checked where they are the
+// point (row-persistent softmax and layer norm, epilogues of products).
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "fuse/fuse.h"
+#include "lower/passes/passes.h"
+#include "runtime/base/status.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_INPUTS 6
+
+typedef struct build_t {
+  dt_arena_t arena;
+  dt_symenv_t *env;
+  dt_graph_t *graph;
+  dt_sym_t s[3]; // size symbols
+  dt_node_id_t in[MAX_INPUTS];
+  uint32_t n_inputs;
+} build_t;
+
+static void ok(dt_status_t status) {
+  if (status) {
+    fprintf(stderr, "status: %s\n", dt_status_message(status));
+    dt_status_free(status);
+    fail();
+  }
+}
+
+static const dt_origin_t here = {.op = "test", .file = "test_programs.c", .line = 1};
+
+static dt_node_id_t add(build_t *b, dt_op_t op, uint32_t n, const dt_node_id_t *in,
+                        const dt_attrs_t *attrs) {
+  dt_node_id_t out = {0};
+  ok(dt__graph_add(b->graph, op, in, n, attrs, &here, &out));
+  return out;
+}
+
+static dt_node_id_t unary(build_t *b, dt_op_t op, dt_node_id_t x) { return add(b, op, 1, &x, NULL); }
+
+static dt_node_id_t binary(build_t *b, dt_op_t op, dt_node_id_t x, dt_node_id_t y) {
+  dt_node_id_t in[2] = {x, y};
+  ok(dt__graph_broadcast(b->graph, in, 2, &here));
+  return add(b, op, 2, in, NULL);
+}
+
+static dt_node_id_t matmul(build_t *b, dt_node_id_t x, dt_node_id_t y) {
+  return add(b, DT_OP_matmul, 2, (dt_node_id_t[]){x, y}, NULL);
+}
+
+static dt_node_id_t reduce(build_t *b, dt_op_t op, dt_node_id_t x, int32_t axis, bool keep) {
+  dt_attrs_t attrs = {.n_axes = 1, .axes = {axis}, .keepdims = keep};
+  return add(b, op, 1, &x, &attrs);
+}
+
+static dt_node_id_t scalar(build_t *b, double value) {
+  dt_attrs_t attrs = {.dtype = DT_F32, .floats = {value}};
+  return add(b, DT_OP_scalar, 0, NULL, &attrs);
+}
+
+static dt_node_id_t input(build_t *b, uint32_t rank, const dt_sym_t *sizes) {
+  dt_graph_input_t in = {.name = "x", .dtype = DT_F32, .rank = rank, .contiguous = true};
+  dt_sym_t stride = dt__sym_const(b->env, 1);
+  for (uint32_t d = rank; d-- > 0;) {
+    in.sizes[d] = sizes[d];
+    in.strides[d] = stride;
+    stride = dt__sym_mul(b->env, stride, sizes[d]);
+  }
+  dt_node_id_t id;
+  ok(dt__graph_add_input(b->graph, &in, &id));
+  b->in[b->n_inputs++] = id;
+  return id;
+}
+
+static dt_node_id_t view(build_t *b, dt_op_t op, dt_node_id_t x, uint32_t n, const dt_sym_t *syms,
+                         const int32_t *axes) {
+  dt_attrs_t attrs = {0};
+  if (syms) {
+    attrs.n_syms = n;
+    memcpy(attrs.syms, syms, n * sizeof(*syms));
+  } else {
+    attrs.n_axes = n;
+    memcpy(attrs.axes, axes, n * sizeof(*axes));
+  }
+  return add(b, op, 1, &x, &attrs);
+}
+
+static dt_sym_t lit(build_t *b, int64_t v) { return dt__sym_const(b->env, v); }
+
+// ---- Programs -------------------------------------------------------------------------------------
+
+static void make_softmax(build_t *b) {
+  dt_node_id_t x = input(b, 2, b->s);
+  dt_attrs_t attrs = {.n_axes = 1, .axes = {1}};
+  ok(dt__graph_add_output(b->graph, add(b, DT_OP_softmax, 1, &x, &attrs)));
+}
+
+static void make_column_softmax(build_t *b) {
+  dt_node_id_t x = input(b, 2, b->s);
+  dt_attrs_t attrs = {.n_axes = 1, .axes = {0}};
+  ok(dt__graph_add_output(b->graph, add(b, DT_OP_softmax, 1, &x, &attrs)));
+}
+
+static void make_layer_norm(build_t *b) {
+  dt_sym_t width = lit(b, 24), sizes[3] = {b->s[0], b->s[1], width};
+  dt_node_id_t x = input(b, 3, sizes), r = input(b, 3, sizes), scale = input(b, 1, &width),
+               bias = input(b, 1, &width);
+  dt_node_id_t sum = binary(b, DT_OP_add, x, r), in[3] = {sum, scale, bias};
+  dt_attrs_t attrs = {.n_axes = 1, .floats = {1e-5}};
+  dt_node_id_t y = add(b, DT_OP_layer_norm, 3, in, &attrs);
+  ok(dt__graph_add_output(b->graph, y));
+  ok(dt__graph_add_output(b->graph, sum));
+}
+
+static void make_mlp(build_t *b) {
+  dt_sym_t k = lit(b, 19), n = lit(b, 37), x_sizes[3] = {b->s[0], b->s[1], k}, w_sizes[2] = {k, n};
+  dt_node_id_t x = input(b, 3, x_sizes), w = input(b, 2, w_sizes), bias = input(b, 1, &n);
+  dt_node_id_t y = unary(b, DT_OP_gelu, binary(b, DT_OP_add, matmul(b, x, w), bias));
+  ok(dt__graph_add_output(b->graph, y));
+}
+
+static void make_attention(build_t *b) {
+  // [s0, s1, 2*8] → heads → softmax(q kᵀ) v → [s0, s1, 16]
+  dt_sym_t width = lit(b, 16), heads = lit(b, 2), dim = lit(b, 8);
+  dt_sym_t sizes[3] = {b->s[0], b->s[1], width}, split[4] = {b->s[0], b->s[1], heads, dim};
+  const int32_t to_heads[4] = {0, 2, 1, 3}, to_keys[4] = {0, 2, 3, 1};
+  dt_node_id_t q = input(b, 3, sizes), k = input(b, 3, sizes), v = input(b, 3, sizes);
+  q = view(b, DT_OP_permute, view(b, DT_OP_reshape, q, 4, split, NULL), 4, NULL, to_heads);
+  k = view(b, DT_OP_permute, view(b, DT_OP_reshape, k, 4, split, NULL), 4, NULL, to_keys);
+  v = view(b, DT_OP_permute, view(b, DT_OP_reshape, v, 4, split, NULL), 4, NULL, to_heads);
+  dt_node_id_t scores = binary(b, DT_OP_mul, matmul(b, q, k), scalar(b, 0.35));
+  dt_attrs_t attrs = {.n_axes = 1, .axes = {3}};
+  dt_node_id_t p = add(b, DT_OP_softmax, 1, &scores, &attrs);
+  dt_node_id_t c = view(b, DT_OP_permute, matmul(b, p, v), 4, NULL, to_heads);
+  ok(dt__graph_add_output(b->graph, view(b, DT_OP_reshape, c, 3, sizes, NULL)));
+}
+
+static void make_column_sum(build_t *b) {
+  dt_node_id_t x = input(b, 2, b->s);
+  ok(dt__graph_add_output(b->graph, reduce(b, DT_OP_sum, unary(b, DT_OP_exp, x), 0, false)));
+}
+
+static void make_full_sum(build_t *b) {
+  dt_node_id_t x = input(b, 2, b->s);
+  dt_attrs_t attrs = {.n_axes = 2, .axes = {0, 1}};
+  dt_node_id_t sum = add(b, DT_OP_sum, 1, &x, &attrs), max = add(b, DT_OP_amax, 1, &x, &attrs);
+  ok(dt__graph_add_output(b->graph, binary(b, DT_OP_mul, sum, max)));
+}
+
+static void make_transpose(build_t *b) {
+  const int32_t swap[2] = {1, 0};
+  dt_node_id_t x = input(b, 2, b->s);
+  dt_node_id_t t = view(b, DT_OP_permute, unary(b, DT_OP_neg, x), 2, NULL, swap);
+  ok(dt__graph_add_output(b->graph, binary(b, DT_OP_add, t, t)));
+}
+
+static void make_concat_pad(build_t *b) {
+  dt_node_id_t x = input(b, 2, b->s), y = unary(b, DT_OP_tanh, x), in[2] = {x, y};
+  dt_attrs_t attrs = {.n_axes = 1, .axes = {1}};
+  dt_node_id_t c = add(b, DT_OP_concat, 2, in, &attrs);
+  dt_attrs_t pad = {.n_syms = 4, .floats = {7}};
+  const int64_t around[4] = {1, 0, 2, 3};
+  for (int k = 0; k < 4; k++)
+    pad.syms[k] = lit(b, around[k]);
+  dt_node_id_t p = add(b, DT_OP_pad, 1, &c, &pad);
+  ok(dt__graph_add_output(b->graph, reduce(b, DT_OP_sum, p, 1, true)));
+  ok(dt__graph_add_output(b->graph, unary(b, DT_OP_abs, p)));
+}
+
+static void make_rows_then_map(build_t *b) {
+  dt_node_id_t x = input(b, 2, b->s);
+  dt_node_id_t max = reduce(b, DT_OP_amax, x, 1, true), min = reduce(b, DT_OP_amin, x, 1, true);
+  dt_node_id_t range = binary(b, DT_OP_sub, max, min);
+  ok(dt__graph_add_output(b->graph, binary(b, DT_OP_div, binary(b, DT_OP_sub, x, min), range)));
+  ok(dt__graph_add_output(b->graph, range));
+}
+
+static const struct {
+  const char *name;
+  void (*make)(build_t *);
+  uint32_t kernels; // after fusion; 0: any
+} programs[] = {
+    {"softmax", make_softmax, 1},
+    {"column softmax", make_column_softmax, 1},
+    {"residual layer norm", make_layer_norm, 1},
+    {"mlp", make_mlp, 2}, // packing, product with epilogue
+    {"attention", make_attention, 5}, // two packings, two products, softmax
+    {"column sum", make_column_sum, 1},
+    {"full sum", make_full_sum, 2}, // two steps
+    {"transpose", make_transpose, 1},
+    {"concat and pad", make_concat_pad, 0},
+    {"rows then map", make_rows_then_map, 1},
+};
+
+typedef dt_status_t (*fuse_fn_t)(dt_program_t *, const dt_target_t *);
+static const struct {
+  const char *name;
+  fuse_fn_t fn;
+} passes[] = {
+    {"operands", dt__fuse_operands}, {"split", dt__fuse_split},       {"inline", dt__fuse_inline},
+    {"stages", dt__fuse_stages},     {"prune", dt__fuse_prune},       {"schedule", dt__fuse_schedule},
+    {"plan", dt__fuse_plan},
+};
+
+static const dt_target_t target = {.vector_bytes = 64,
+                                   .vector_registers = 32,
+                                   .masked_memory = true,
+                                   .fma = true,
+                                   .threads = 2,
+                                   .l1_bytes = 32768,
+                                   .l2_bytes = 1 << 20,
+                                   .matmul_rows = {6, 6},
+                                   .matmul_width = {16, 8}};
+
+static const int64_t shapes[][2] = {{1, 1}, {0, 5}, {5, 0}, {2, 3}, {7, 1}, {1, 9}, {6, 17}, {3, 33}};
+
+static float *random_floats(int64_t n, uint32_t seed) {
+  float *data = test_malloc(((size_t)n + 1) * sizeof(float));
+  for (int64_t k = 0; k < n; k++) {
+    seed = seed * 1664525U + 1013904223U;
+    data[k] = (float)(seed >> 8) / (float)(1 << 23) - 1.0F;
+  }
+  return data;
+}
+
+static int64_t count_of(const dt_program_t *program, const dt_sym_t *sizes, uint32_t rank,
+                        const int64_t *symbols) {
+  int64_t count = 1;
+  for (uint32_t d = 0; d < rank; d++) {
+    int64_t size = 0;
+    assert_true(dt__sym_eval(program->env, sizes[d], symbols, &size));
+    count *= size;
+  }
+  return count;
+}
+
+// Runs the program at one shape; results joined in one array.
+static float *run(dt_program_t *program, const int64_t *shape, int64_t *out_count) {
+  uint32_t n_symbols = dt__symenv_symbol_count(program->env);
+  int64_t *symbols = test_calloc(n_symbols + 1, sizeof(int64_t));
+  symbols[0] = shape[0];
+  symbols[1] = shape[1];
+  void *inputs[MAX_INPUTS] = {0}, *outputs[4] = {0};
+  for (uint32_t k = 0; k < program->graph->inputs.len; k++) {
+    const dt_graph_input_t *in = &program->graph->inputs.items[k];
+    inputs[k] = random_floats(count_of(program, in->sizes, in->rank, symbols), 17 + k);
+  }
+  int64_t total = 0;
+  int64_t counts[4] = {0};
+  for (uint32_t k = 0; k < program->outputs.len; k++) {
+    const dt_buffer_t *out = dt__program_buffer(program, program->outputs.items[k]);
+    counts[k] = count_of(program, out->sizes, out->rank, symbols);
+    outputs[k] = test_calloc((size_t)counts[k] + 1, sizeof(float));
+    total += counts[k];
+  }
+  ok(dt__program_interpret(program, symbols, inputs, outputs));
+  float *joined = test_malloc(((size_t)total + 1) * sizeof(float));
+  for (uint32_t k = 0, at = 0; k < program->outputs.len; at += (uint32_t)counts[k++]) {
+    memcpy(joined + at, outputs[k], (size_t)counts[k] * sizeof(float));
+    test_free(outputs[k]);
+  }
+  for (uint32_t k = 0; k < program->graph->inputs.len; k++)
+    test_free(inputs[k]);
+  test_free(symbols);
+  *out_count = total;
+  return joined;
+}
+
+static dt_program_t *lower(build_t *b) {
+  const dt_graph_t *graph = b->graph, *next = NULL;
+  static const dt_pass_fn_t graph_passes[] = {dt__pass_decompose, dt__pass_fold, dt__pass_cse,
+                                              dt__pass_dce};
+  for (size_t k = 0; k < sizeof(graph_passes) / sizeof(graph_passes[0]); k++) {
+    ok(graph_passes[k](&b->arena, graph, &next));
+    graph = next;
+  }
+  dt_program_t *program = NULL;
+  ok(dt__lower_graph(&b->arena, b->env, graph, &program));
+  return program;
+}
+
+static void show(const char *title, const dt_program_t *program) {
+  dt_text_t text;
+  dt__text_init(&text);
+  dt__program_print(program, &text);
+  fprintf(stderr, "---- %s\n%s\n", title, dt__text_str(&text));
+  dt__text_fini(&text);
+}
+
+static void check_program(size_t p) {
+  build_t b = {0};
+  dt__arena_init(&b.arena, 0);
+  ok(dt__symenv_create(&b.env));
+  b.graph = dt__graph_create(&b.arena, b.env);
+  dt_range_t range = {0, DT_SIZE_LIMIT - 1};
+  for (int k = 0; k < 2; k++)
+    b.s[k] = dt__sym_new(b.env, DT_SYMBOL_SIZE, range, NULL, "size");
+  programs[p].make(&b);
+  dt__symenv_freeze(b.env);
+  dt_program_t *program = lower(&b);
+  ok(dt__program_verify(program));
+  enum { N_SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
+  float *expected[N_SHAPES];
+  int64_t counts[N_SHAPES];
+  for (size_t k = 0; k < N_SHAPES; k++)
+    expected[k] = run(program, shapes[k], &counts[k]);
+  for (size_t f = 0; f < sizeof(passes) / sizeof(passes[0]); f++) {
+    ok(passes[f].fn(program, &target));
+    dt_status_t status = dt__program_verify(program);
+    if (status)
+      show(passes[f].name, program);
+    ok(status);
+    for (size_t k = 0; k < N_SHAPES; k++) {
+      int64_t count = 0;
+      float *got = run(program, shapes[k], &count);
+      assert_int_equal(count, counts[k]);
+      for (int64_t i = 0; i < count; i++) {
+        double want = (double)expected[k][i], have = (double)got[i];
+        bool same = (isnan(want) && isnan(have)) || want == have ||
+                    fabs(want - have) <= 1e-5 * (1 + fabs(want));
+        if (!same) {
+          show(passes[f].name, program);
+          fail_msg("%s after %s at [%d, %d]: element %d is %g, was %g", programs[p].name,
+                   passes[f].name, (int)shapes[k][0], (int)shapes[k][1], (int)i, have, want);
+        }
+      }
+      test_free(got);
+    }
+  }
+  if (programs[p].kernels && program->kernels.len != programs[p].kernels) {
+    show(programs[p].name, program);
+    fail_msg("%s: %u kernels, expected %u", programs[p].name, program->kernels.len,
+             programs[p].kernels);
+  }
+  for (size_t k = 0; k < N_SHAPES; k++)
+    test_free(expected[k]);
+  dt__symenv_destroy(b.env);
+  dt__arena_fini(&b.arena);
+}
+
+static void fusion_keeps_meaning(void **state) {
+  (void)state;
+  for (size_t p = 0; p < sizeof(programs) / sizeof(programs[0]); p++) {
+    printf("%s\n", programs[p].name);
+    check_program(p);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(fusion_keeps_meaning)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

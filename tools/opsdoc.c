@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// Prints docs/ops.md from the op table, or with --check FILE compares it with a file. Exit codes: 0
+// printed or equal, 1 different or unreadable, 2 wrong usage.
+#include "lower/graph/graph.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct row_t {
+  const char *dtype_rule, *shape_rule, *decompose;
+} row_t;
+
+static const row_t rows[DT_OP_COUNT] = {
+#define OP(name, arity, flags, dtype_rule, shape_rule, decompose, lower, eval, doc)                \
+  [DT_OP_##name] = {#dtype_rule, #shape_rule, #decompose},
+#include "lower/graph/ops.def"
+};
+
+// A rule and what it means to a reader.
+typedef struct rule_t {
+  const char *rule, *text;
+} rule_t;
+
+static const rule_t dtype_rules[] = {
+    {"same", "any, all the same"},
+    {"float_only", "f32, f64"},
+    {"number", "any but bool"},
+    {"logic", "bool"},
+    {"compare", "any; gives bool"},
+    {"order", "any but bool; gives bool"},
+    {"float_test", "f32, f64; gives bool"},
+    {"arg", "any but bool; gives i64"},
+    {"attr", "gives the dtype asked for"},
+    {"where", "bool, then any two the same"},
+    {"gather", "any; indices i32 or i64"},
+    {"index", "gives i64"},
+    {"input", "as declared"},
+    {"constant", "as its tensor"},
+    {"iota", "any but bool, as asked for"},
+};
+
+static const char *meaning(const rule_t *rules, size_t n, const char *rule) {
+  for (size_t k = 0; k < n; k++) {
+    if (strcmp(rules[k].rule, rule) == 0)
+      return rules[k].text;
+  }
+  return rule;
+}
+
+static const char *section_of(const dt_op_info_t *info, dt_op_t op) {
+  if (info->flags & DT_OPF_LEAF)
+    return "Leaves";
+  if (info->flags & DT_OPF_EW)
+    return info->arity == 1 ? "Element-wise, one operand" : "Element-wise, several operands";
+  if (info->flags & DT_OPF_VIEW)
+    return "Views";
+  if (info->flags & DT_OPF_REDUCE)
+    return "Reductions";
+  if (op == DT_OP_gather || op == DT_OP_pad || op == DT_OP_concat)
+    return "Joining, padding, indexing";
+  return "Along an axis, norms, matrix product";
+}
+
+static const char *const sections[] = {"Leaves",
+                                       "Element-wise, one operand",
+                                       "Element-wise, several operands",
+                                       "Views",
+                                       "Joining, padding, indexing",
+                                       "Reductions",
+                                       "Along an axis, norms, matrix product"};
+
+// A doc may hold the table's own column mark.
+static void put_cell(dt_text_t *out, const char *text) {
+  for (; *text; text++) {
+    if (*text == '|')
+      dt__text_put(out, "\\");
+    dt__text_write(out, text, 1);
+  }
+}
+
+static void put_row(dt_text_t *out, dt_op_t op) {
+  const dt_op_info_t *info = dt__op_info(op);
+  size_t n = sizeof(dtype_rules) / sizeof(dtype_rules[0]);
+  dt__text_printf(out, "| `%s` | ", info->name);
+  if (info->arity < 0)
+    dt__text_put(out, "1 or more | ");
+  else
+    dt__text_printf(out, "%d | ", info->arity);
+  dt__text_printf(out, "%s | ", meaning(dtype_rules, n, rows[op].dtype_rule));
+  put_cell(out, info->doc);
+  if (strcmp(rows[op].decompose, "none") != 0)
+    dt__text_put(out, " (decomposed)");
+  dt__text_put(out, " |\n");
+}
+
+static void print_all(dt_text_t *out) {
+  dt__text_put(
+      out,
+      "<!-- SPDX-License-Identifier: Apache-2.0 -->\n"
+      "# Ops\n"
+      "\n"
+      "Made from `lower/graph/ops.def` by the program `opsdoc`; do not edit. Op `x` is built by\n"
+      "`dt_x` of `ductile/trace.h`, or serves a builder there. `attrs`, `axes`, `syms`, `ints` and\n"
+      "`floats` are fields of `dt_attrs_t` in `lower/graph/graph.h`. Ops marked *decomposed* are\n"
+      "written in terms of others before they are lowered.\n");
+  for (size_t s = 0; s < sizeof(sections) / sizeof(sections[0]); s++) {
+    dt__text_printf(out, "\n## %s\n\n| op | operands | dtypes | meaning |\n|---|---|---|---|\n",
+                    sections[s]);
+    for (int op = DT_OP_NONE + 1; op < DT_OP_COUNT; op++) {
+      if (strcmp(section_of(dt__op_info((dt_op_t)op), (dt_op_t)op), sections[s]) == 0)
+        put_row(out, (dt_op_t)op);
+    }
+  }
+}
+
+// The file's bytes equal `text`; says which line differs first.
+static int compare(const char *path, const char *text) {
+  FILE *file = fopen(path, "rb");
+  if (!file) {
+    (void)fprintf(stderr, "opsdoc: %s cannot be read\n", path);
+    return 1;
+  }
+  int line = 1;
+  int c = fgetc(file);
+  while (c != EOF && c == (unsigned char)*text && *text) {
+    line += c == '\n';
+    text++;
+    c = fgetc(file);
+  }
+  (void)fclose(file);
+  if (c == EOF && !*text)
+    return 0;
+  (void)fprintf(stderr, "opsdoc: %s differs from the op table in line %d: run opsdoc > %s\n", path,
+                line, path);
+  return 1;
+}
+
+int main(int argc, char **argv) {
+  bool check = argc == 3 && strcmp(argv[1], "--check") == 0;
+  if (argc != 1 && !check) {
+    (void)fprintf(stderr, "usage: opsdoc [--check FILE]\n");
+    return 2;
+  }
+  dt_text_t text;
+  dt__text_init(&text);
+  print_all(&text);
+  int code = text.failed;
+  if (!code && check)
+    code = compare(argv[2], dt__text_str(&text));
+  else if (!code)
+    (void)fputs(dt__text_str(&text), stdout);
+  dt__text_fini(&text);
+  return code;
+}
