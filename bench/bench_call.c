@@ -3,13 +3,12 @@
 // eight numbers) is called over and over.
 //
 // The kernel's own cost cannot be seen from outside, so an honest floor stands for it: the same
-// addition as a C function behind a pointer, which does nothing else. Overhead is the call less that
-// floor and, where single calls are timed, less one reading of the clock.
+// addition as a C function behind a pointer, which does nothing else. Overhead is the call less
+// that floor and, where single calls are timed, less one reading of the clock.
 #include "bench/harness.h"
 
 #include <getopt.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { ELEMENTS = 8, WARM_UP = 20000 };
 static const double limit_ns = 1000; // of the overhead

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the machine can do at best, measured: multiply-adds, copying, reading. Figures of kernels are
-// judged beside these, taken in the same run.
+// What the machine can do at best, measured: multiply-adds, copying, reading. Figures of kernels
+// are judged beside these, taken in the same run.
 #ifndef BENCH_CEILINGS_H
 #define BENCH_CEILINGS_H
 

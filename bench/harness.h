@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the benchmark programs share: the clock, order statistics, the process's memory, seeded random
-// numbers, common options, and the lines they print.
+// What the benchmark programs share: the clock, order statistics, the process's memory, seeded
+// random numbers, common options, and the lines they print.
 //
 // A figure is one line: with --json {"bench":…,"case":…,"metric":…,"unit":…,"value":…} followed by
 // "peer", "peer_value" and "ratio" when it was measured against something in the same run, or by

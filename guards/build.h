@@ -51,8 +51,8 @@ typedef struct dt_guard_facts_t {
 dt_status_t dt__guard_facts_init(dt_guard_facts_t *facts, dt_arena_t *arena,
                                  const dt_symenv_t *from, const dt_range_t *ranges) DT_MUST_USE;
 void dt__guard_facts_fini(dt_guard_facts_t *facts);
-// Whether `cond` (of `from`) follows from what was learned.
-dt_tri_t dt__guard_facts_known(dt_guard_facts_t *facts, dt_sym_t cond);
+// Whether `cond` (of `from`) follows from what was learned, wherever its sums and products fit.
+bool dt__guard_facts_imply(dt_guard_facts_t *facts, dt_sym_t cond);
 // Takes `cond` for true. What cannot be expressed or contradicts is left out.
 void dt__guard_facts_learn(dt_guard_facts_t *facts, dt_sym_t cond);
 dt_range_t dt__guard_facts_range(const dt_guard_facts_t *facts, uint32_t symbol);

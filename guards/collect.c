@@ -192,7 +192,7 @@ static dt_status_t condition_guards(dt_guard_build_t *build, const dt_guard_cond
     status = dt__guard_check_bound(build, conds[k].cond, "a condition");
     if (status)
       break;
-    if (dt__guard_facts_known(&facts, conds[k].cond) == DT_TRUE)
+    if (dt__guard_facts_imply(&facts, conds[k].cond))
       continue;
     status = dt__guard_condition(build, conds[k].cond, &conds[k].origin);
     if (status)

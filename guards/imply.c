@@ -70,9 +70,26 @@ static dt_sym_t import(dt_guard_facts_t *facts, dt_sym_t e) {
   return build ? first : DT_SYM_NONE_ID;
 }
 
-dt_tri_t dt__guard_facts_known(dt_guard_facts_t *facts, dt_sym_t cond) {
+// Whether no divisor in `e` can be 0. The simplifier decides what an expression is where it has a
+// value; a condition that may have none must be kept to be a miss there.
+static bool divides(dt_guard_facts_t *facts, dt_sym_t e) {
+  dt_sym_view_t view = dt__sym_view(facts->from, e);
+  if (view.op == DT_SYM_FLOORDIV || view.op == DT_SYM_MOD) {
+    dt_sym_t by = import(facts, view.args[1]);
+    dt_sym_t zero = dt__sym_const(facts->env, 0);
+    if (!dt__sym_known_true(facts->env, dt__sym_ne(facts->env, by, zero)))
+      return false;
+  }
+  for (uint32_t k = 0; k < view.n_args; k++) {
+    if (!divides(facts, view.args[k]))
+      return false;
+  }
+  return true;
+}
+
+bool dt__guard_facts_imply(dt_guard_facts_t *facts, dt_sym_t cond) {
   dt_sym_t here = import(facts, cond);
-  return here.id ? dt__sym_known(facts->env, here) : DT_UNKNOWN;
+  return here.id && dt__sym_known_true(facts->env, here) && divides(facts, cond);
 }
 
 void dt__guard_facts_learn(dt_guard_facts_t *facts, dt_sym_t cond) {

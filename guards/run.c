@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Running guard programs: one pass over the records, no allocation. The kinds are rows of
-// guard_kinds.def; expressions run on a small stack machine that agrees with dt__sym_eval.
+// guard_kinds.def; expressions run on a small stack machine that agrees with dt__sym_eval, but that a
+// sum or product with parts beyond 127 bits has no value here, and so is a miss.
 #include "guards/record.h"
 
 #include <string.h>

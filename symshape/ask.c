@@ -20,8 +20,8 @@ dt_tri_t dt__sym_known(dt_symenv_t *env, dt_sym_t cond) {
 bool dt__sym_known_eq(dt_symenv_t *env, dt_sym_t a, dt_sym_t b) {
   if (!a.id || !b.id)
     return false;
-  return a.id == b.id ||
-         dt__sym_known_true(env, dt__sym_eq(env, dt__sym_simplify(env, a), dt__sym_simplify(env, b)));
+  return a.id == b.id || dt__sym_known_true(env, dt__sym_eq(env, dt__sym_simplify(env, a),
+                                                            dt__sym_simplify(env, b)));
 }
 
 // The failure that a none expression stands for.

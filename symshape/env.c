@@ -132,8 +132,8 @@ static dt_sym_t new_symbol(dt_symenv_t *env, const dt_symbol_t *given, dt_range_
   return SYM(id);
 }
 
-dt_sym_t dt__sym_new(dt_symenv_t *env, dt_symbol_kind_t kind, dt_range_t range,
-                     const int64_t *hint, const char *name) {
+dt_sym_t dt__sym_new(dt_symenv_t *env, dt_symbol_kind_t kind, dt_range_t range, const int64_t *hint,
+                     const char *name) {
   if (kind == DT_SYMBOL_LOOP)
     return dt__sym_fail(env, DT_E_ARGUMENT, "a loop symbol needs an extent");
   if (env->frozen && kind != DT_SYMBOL_DATA)

@@ -10,8 +10,9 @@
 typedef __int128 wide_t;
 
 static dt_tri_t both(dt_tri_t a, dt_tri_t b) {
-  return a == DT_FALSE || b == DT_FALSE ? DT_FALSE : a == DT_TRUE && b == DT_TRUE ? DT_TRUE
-                                                                                   : DT_UNKNOWN;
+  return a == DT_FALSE || b == DT_FALSE ? DT_FALSE
+         : a == DT_TRUE && b == DT_TRUE ? DT_TRUE
+                                        : DT_UNKNOWN;
 }
 
 static dt_tri_t no_memory(dt_symenv_t *env) {
@@ -101,7 +102,8 @@ static dt_tri_t replace_symbol(dt_symenv_t *env, uint32_t symbol, uint32_t value
     answer = both(answer, learn_le(env, dt__sym_simplify(env, SYM(value)).id,
                                    dt__literal(env, range.hi), depth));
   if (modulus > 1) {
-    dt_sym_t rest = dt__sym_mod(env, dt__sym_simplify(env, SYM(value)), dt__sym_const(env, modulus));
+    dt_sym_t rest =
+        dt__sym_mod(env, dt__sym_simplify(env, SYM(value)), dt__sym_const(env, modulus));
     dt_sym_t cond = dt__sym_eq(env, rest, dt__sym_const(env, residue));
     answer = both(answer, cond.id ? dt__learn(env, cond.id, depth + 1) : no_memory(env));
   }
@@ -120,8 +122,8 @@ static dt_tri_t refine_factors(dt_symenv_t *env, uint32_t mono, dt_range_t to, u
   dt_tri_t answer = DT_TRUE;
   if (to.lo >= 1) // then no factor is 0
     for (uint32_t k = 0; k < n && answer == DT_TRUE; k++)
-      answer = refine_node(env, dt__mono_factor(env, mono, k), (dt_range_t){1, INT64_MAX},
-                           depth + 1);
+      answer =
+          refine_node(env, dt__mono_factor(env, mono, k), (dt_range_t){1, INT64_MAX}, depth + 1);
   for (uint32_t k = 0; k < n && answer == DT_TRUE; k++) {
     dt_range_t others = {1, 1};
     for (uint32_t j = 0; j < n; j++)
@@ -190,9 +192,8 @@ static dt_tri_t refine_terms(dt_symenv_t *env, const dt_poly_t *f, uint32_t dept
     dt_range_t rest = {f->c, f->c};
     for (uint32_t j = 0; j < f->n; j++)
       if (j != k)
-        rest = dt__range_add(rest,
-                             dt__range_mul((dt_range_t){f->t[j].coef, f->t[j].coef},
-                                           dt__range_of(env, f->t[j].mono)));
+        rest = dt__range_add(rest, dt__range_mul((dt_range_t){f->t[j].coef, f->t[j].coef},
+                                                 dt__range_of(env, f->t[j].mono)));
     if (rest.hi == INT64_MAX || term.coef == INT64_MIN)
       continue;
     // coef*m >= -rest.hi
@@ -327,7 +328,8 @@ static int64_t inverse(int64_t a, int64_t m) {
   return (int64_t)((t0 % m + m) % m);
 }
 
-// symbol == residue (mod modulus), joined with what was known; DT_FALSE when they exclude each other.
+// symbol == residue (mod modulus), joined with what was known; DT_FALSE when they exclude each
+// other.
 static dt_tri_t learn_residue(dt_symenv_t *env, uint32_t symbol, int64_t modulus, int64_t residue) {
   dt_symbol_t *s = &env->symbols[symbol];
   int64_t g = dt__gcd(s->modulus, modulus);
@@ -397,9 +399,9 @@ static dt_tri_t learn_equal(dt_symenv_t *env, uint32_t cond, uint32_t depth) {
       } else {
         uint32_t node = dt__poly_node(env, &f);
         uint32_t minus = dt__poly_scale(&f, -1) ? dt__poly_node(env, &f) : 0;
-        answer = both(answer, node && minus ? both(add_fact(env, cond, node),
-                                                   add_fact(env, 0, minus))
-                                            : no_memory(env));
+        answer =
+            both(answer, node && minus ? both(add_fact(env, cond, node), add_fact(env, 0, minus))
+                                       : no_memory(env));
         answer = both(answer, refine_terms(env, &f, depth));
         if (dt__poly_scale(&f, -1))
           answer = both(answer, refine_terms(env, &f, depth));

@@ -99,10 +99,8 @@ static dt_status_t parse_atom(dt_parse_t *p, dt_sym_t *out) {
   static const struct {
     const char *name;
     dt_sym_op_t op;
-  } calls[] = {{"min", DT_SYM_MIN},
-               {"max", DT_SYM_MAX},
-               {"select", DT_SYM_SELECT},
-               {"not", DT_SYM_NOT}};
+  } calls[] = {
+      {"min", DT_SYM_MIN}, {"max", DT_SYM_MAX}, {"select", DT_SYM_SELECT}, {"not", DT_SYM_NOT}};
   const char *word;
   size_t len;
   DT_TRY(dt__scan_word(scan, &word, &len));

@@ -143,9 +143,7 @@ bool dt__poly_add(dt_symenv_t *env, dt_poly_t *p, const dt_poly_t *q, int64_t sc
   bool ok = reserve(env, &out, p->n + q->n < SYM_MAX_TERMS ? p->n + q->n : SYM_MAX_TERMS);
   uint32_t a = 0, b = 0;
   while (ok && (a < p->n || b < q->n)) {
-    int order = a == p->n   ? 1
-                : b == q->n ? -1
-                            : dt__sym_order(env, p->t[a].mono, q->t[b].mono);
+    int order = a == p->n ? 1 : b == q->n ? -1 : dt__sym_order(env, p->t[a].mono, q->t[b].mono);
     dt_term_t term = order <= 0 ? p->t[a] : (dt_term_t){0, q->t[b].mono};
     if (order >= 0) {
       int64_t coef;

@@ -68,7 +68,7 @@ static void put_product(const dt_symenv_t *env, uint32_t id, bool negate, dt_tex
 // True when a term is written with a minus in front of it. The least integer keeps its sign.
 static bool minus_in_front(const dt_symenv_t *env, uint32_t id) {
   const dt_sym_node_t *node = &env->nodes[id];
-  int64_t value = node->op == DT_SYM_CONST                 ? node->value
+  int64_t value = node->op == DT_SYM_CONST                ? node->value
                   : node->op == DT_SYM_MUL && node->value ? env->nodes[dt__arg(env, id, 0)].value
                                                           : 0;
   return value < 0 && value != INT64_MIN;

@@ -4,8 +4,8 @@
 // A sum d that is linear in an atom t, d = A*t + R, is smallest at t's upper bound where A <= 0 and
 // at its lower bound where A >= 0. So atoms are put out one by one, the latest made first: loop
 // symbols by 0 and extent - 1, remainders by 0 and divisor - 1, quotients by their defining
-// inequality, min and max by their arguments; then facts are subtracted; last, symbols that stand in
-// products go by their literal bounds. What is left is decided by ranges. Every step is one
+// inequality, min and max by their arguments; then facts are subtracted; last, symbols that stand
+// in products go by their literal bounds. What is left is decided by ranges. Every step is one
 // inequality between exact integers, so an answer "yes" is a proof; "no" means only: not found.
 //
 // The axiom of loops: an expression that contains a loop symbol is evaluated only when the loop
@@ -223,12 +223,12 @@ static bool eliminate(dt_symenv_t *env, dt_proof_t *proof, uint32_t t, const dt_
     ok = ok && put(env, &next, a, &bound, rest) && prove(env, proof, &next, facts);
   } else if (dt__range_of(env, dt__arg(env, t, 1)).lo >= 0) {
     if (op == DT_SYM_MOD) {
-      ok = sign > 0 || (dt__poly_load(env, &bound, dt__arg(env, t, 1)) &&
-                        dt__poly_add_literal(&bound, -1));
+      ok = sign > 0 ||
+           (dt__poly_load(env, &bound, dt__arg(env, t, 1)) && dt__poly_add_literal(&bound, -1));
       ok = ok && put(env, &next, a, &bound, rest) && prove(env, proof, &next, facts);
       if (!ok && sign < 0 && dt__range_of(env, dt__arg(env, t, 0)).lo >= 0) // x%q <= x
-        ok = dt__poly_load(env, &bound, dt__arg(env, t, 0)) &&
-             put(env, &next, a, &bound, rest) && prove(env, proof, &next, facts);
+        ok = dt__poly_load(env, &bound, dt__arg(env, t, 0)) && put(env, &next, a, &bound, rest) &&
+             prove(env, proof, &next, facts);
     } else {
       ok = quotient_bound(env, &next, t, a, rest, sign) && prove(env, proof, &next, facts);
       if (!ok)

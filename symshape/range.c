@@ -2,8 +2,8 @@
 // Bounds and residues of expressions from the bounds and residues of symbols.
 //
 // Bounds are of exact integers: INT64_MIN as lo and INT64_MAX as hi stand for infinity, and an end
-// that would lie beyond 64 bits becomes infinite or stays one inside of the other end, so that lo is
-// never INT64_MAX and hi never INT64_MIN.
+// that would lie beyond 64 bits becomes infinite or stays one inside of the other end, so that lo
+// is never INT64_MAX and hi never INT64_MIN.
 #include "symshape/sym_private.h"
 
 typedef __int128 wide_t;
@@ -51,6 +51,11 @@ int64_t dt__floordiv_i64(int64_t a, int64_t b) {
   return q - ((a % b != 0) && ((a < 0) != (b < 0)));
 }
 
+int64_t dt__mod_i64(int64_t a, int64_t b) {
+  int64_t r = b == -1 ? 0 : a % b;
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+
 static dt_range_t meet(dt_range_t a, dt_range_t b) {
   return (dt_range_t){a.lo > b.lo ? a.lo : b.lo, a.hi < b.hi ? a.hi : b.hi};
 }
@@ -67,8 +72,9 @@ static dt_range_t literal_range(int64_t v) {
 }
 
 static dt_range_t negate(dt_range_t r) {
-  return (dt_range_t){r.hi == INT64_MAX ? INT64_MIN : -r.hi,
-                      r.lo == INT64_MIN ? INT64_MAX : r.lo == INT64_MAX ? INT64_MIN + 1 : -r.lo};
+  return (dt_range_t){r.hi == INT64_MAX ? INT64_MIN : -r.hi, r.lo == INT64_MIN   ? INT64_MAX
+                                                             : r.lo == INT64_MAX ? INT64_MIN + 1
+                                                                                 : -r.lo};
 }
 
 // The divisor is at least 1 here: where it is 0 there is no value.
@@ -185,14 +191,14 @@ dt_range_t dt__range_of(dt_symenv_t *env, uint32_t id) {
 dt_range_t dt__poly_range(dt_symenv_t *env, const dt_poly_t *p) {
   dt_range_t r = literal_range(p->c);
   for (uint32_t k = 0; k < p->n; k++)
-    r = dt__range_add(r, dt__range_mul(literal_range(p->t[k].coef),
-                                       dt__range_of(env, p->t[k].mono)));
+    r = dt__range_add(r,
+                      dt__range_mul(literal_range(p->t[k].coef), dt__range_of(env, p->t[k].mono)));
   return r;
 }
 
 bool dt__poly_fits(dt_symenv_t *env, const dt_poly_t *p) {
-  if (p->n == 0 || (p->n == 1 && p->c == 0 && p->t[0].coef == 1 &&
-                    env->nodes[p->t[0].mono].op != DT_SYM_MUL))
+  if (p->n == 0 ||
+      (p->n == 1 && p->c == 0 && p->t[0].coef == 1 && env->nodes[p->t[0].mono].op != DT_SYM_MUL))
     return true;
   dt_range_t r = dt__poly_range(env, p);
   return r.lo > INT64_MIN && r.hi < INT64_MAX;

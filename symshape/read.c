@@ -203,14 +203,14 @@ static bool eval_minmax(const dt_eval_t *v, uint32_t id, bool max, int64_t *out)
 static bool eval_binary(dt_sym_op_t op, int64_t a, int64_t b, int64_t *out) {
   switch (op) {
   case DT_SYM_FLOORDIV:
-  case DT_SYM_MOD:
-    if (b == 0 || (a == INT64_MIN && b == -1)) {
-      *out = 0;
-      return b != 0 && op == DT_SYM_MOD;
-    }
+    if (b == 0 || (a == INT64_MIN && b == -1))
+      return false;
     *out = dt__floordiv_i64(a, b);
-    if (op == DT_SYM_MOD)
-      *out = a - *out * b;
+    return true;
+  case DT_SYM_MOD:
+    if (b == 0)
+      return false;
+    *out = dt__mod_i64(a, b);
     return true;
   case DT_SYM_EQ:
     *out = a == b;

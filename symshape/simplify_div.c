@@ -7,13 +7,13 @@
 #include "symshape/sym_private.h"
 
 typedef struct dt_division_t {
-  bool mod;         // the remainder is asked for
-  uint32_t x, q;    // as asked
-  dt_poly_t p, d;   // x and q
-  dt_poly_t k, r;   // p == d*k + r
-  bool single;      // d is one term or a literal:
-  int64_t coef;     //   coef *
-  uint32_t mono;    //   mono (0: none)
+  bool mod;       // the remainder is asked for
+  uint32_t x, q;  // as asked
+  dt_poly_t p, d; // x and q
+  dt_poly_t k, r; // p == d*k + r
+  bool single;    // d is one term or a literal:
+  int64_t coef;   //   coef *
+  uint32_t mono;  //   mono (0: none)
 } dt_division_t;
 
 static void division_init(dt_division_t *v) {
@@ -40,9 +40,8 @@ static uint32_t plus(dt_symenv_t *env, const dt_poly_t *p, uint32_t node) {
 
 // Splits a literal c = g*k + r with 0 <= r < g.
 static bool split_literal(dt_poly_t *k, dt_poly_t *r, int64_t c, int64_t g) {
-  int64_t quotient = dt__floordiv_i64(c, g), back;
-  return dt__add_i64(k->c, quotient, &k->c) && dt__mul_i64(quotient, g, &back) &&
-         !__builtin_sub_overflow(c, back, &r->c);
+  r->c = dt__mod_i64(c, g);
+  return dt__add_i64(k->c, dt__floordiv_i64(c, g), &k->c);
 }
 
 // p == g*a + r, with every term that g = coef*mono divides in a. coef >= 1.
@@ -97,8 +96,7 @@ static bool divide(dt_symenv_t *env, dt_division_t *v) {
   if (v->coef > 0)
     return divide_by_term(env, &v->p, v->coef, v->mono, &v->k, &v->r);
   // A negative divisor: x == q*k + r with q = -|q| and k = -k'.
-  return v->coef != INT64_MIN &&
-         divide_by_term(env, &v->p, -v->coef, v->mono, &v->k, &v->r) &&
+  return v->coef != INT64_MIN && divide_by_term(env, &v->p, -v->coef, v->mono, &v->k, &v->r) &&
          dt__poly_scale(&v->k, -1);
 }
 
@@ -138,9 +136,8 @@ static uint32_t quotient_range(dt_symenv_t *env, dt_division_t *v) {
   if (v->d.n || v->d.c < 1 || range.lo == INT64_MIN || range.hi == INT64_MAX)
     return 0;
   int64_t quotient = dt__floordiv_i64(range.lo, v->d.c), part;
-  if (quotient != dt__floordiv_i64(range.hi, v->d.c) ||
-      !dt__mul_i64(quotient, -v->d.c, &part) || !dt__poly_add_literal(&v->k, quotient) ||
-      !dt__poly_add_literal(&v->r, part))
+  if (quotient != dt__floordiv_i64(range.hi, v->d.c) || !dt__mul_i64(quotient, -v->d.c, &part) ||
+      !dt__poly_add_literal(&v->k, quotient) || !dt__poly_add_literal(&v->r, part))
     return 0;
   dt__rule(env, DT_RULE_DIV_QUOTIENT_RANGE);
   return dt__sum_finish(env, v->mod ? &v->r : &v->k);
@@ -158,8 +155,7 @@ static uint32_t cancel_by(dt_symenv_t *env, dt_division_t *v, int64_t coef, uint
             (!mono || dt__mono_div(env, v->mono, mono, &left)) &&
             dt__poly_add_term(env, &h, v->coef / coef, mono ? left : v->mono) &&
             dt__poly_add_term(env, &g, coef, mono);
-  ok = ok && (is_zero(&r) || (dt__poly_range(env, &h).lo >= 0 &&
-                              dt__poly_range(env, &g).lo >= 0 &&
+  ok = ok && (is_zero(&r) || (dt__poly_range(env, &h).lo >= 0 && dt__poly_range(env, &g).lo >= 0 &&
                               between(env, &r, &g, dt__poly_node(env, &g))));
   if (ok) {
     dt__rule(env, DT_RULE_DIV_CANCEL);
@@ -205,9 +201,7 @@ static uint32_t cancel(dt_symenv_t *env, dt_division_t *v) {
   return 0;
 }
 
-static bool never_negative(dt_symenv_t *env, uint32_t id) {
-  return dt__range_of(env, id).lo >= 0;
-}
+static bool never_negative(dt_symenv_t *env, uint32_t id) { return dt__range_of(env, id).lo >= 0; }
 
 // DIV_NESTED: x is y//q2 + c.
 static uint32_t nested(dt_symenv_t *env, dt_division_t *v) {
@@ -273,9 +267,9 @@ static uint32_t mod_of_mod(dt_symenv_t *env, dt_division_t *v) {
       dt_poly_t y, sum;
       dt__poly_init(&y);
       dt__poly_init(&sum);
-      if (dt__mono_div(env, term.mono, atom, &rest) && dt__poly_load(env, &y, dt__arg(env, atom, 0)) &&
-          dt__poly_copy(env, &sum, &v->r) && dt__mul_i64(term.coef, -1, &minus) &&
-          dt__poly_add_term(env, &sum, minus, term.mono) &&
+      if (dt__mono_div(env, term.mono, atom, &rest) &&
+          dt__poly_load(env, &y, dt__arg(env, atom, 0)) && dt__poly_copy(env, &sum, &v->r) &&
+          dt__mul_i64(term.coef, -1, &minus) && dt__poly_add_term(env, &sum, minus, term.mono) &&
           dt__poly_add_product(env, &sum, term.coef, rest, &y) && dt__poly_fits(env, &sum)) {
         dt__rule(env, DT_RULE_MOD_OF_MOD);
         id = build(env, true, dt__poly_node(env, &sum), v->q);
@@ -297,7 +291,7 @@ static uint32_t mod_literal(dt_symenv_t *env, dt_division_t *v) {
   dt_congruence_t c = dt__poly_congruence(env, &v->r);
   if (c.modulus == 0 || c.modulus % d == 0) {
     dt__rule(env, DT_RULE_MOD_CONGRUENCE);
-    return dt__literal(env, c.residue - d * dt__floordiv_i64(c.residue, d));
+    return dt__literal(env, dt__mod_i64(c.residue, d));
   }
   bool plain = dt__poly_plain(env, &v->p), changed = false;
   for (uint32_t k = 0; k < v->r.n; k++) {
@@ -331,8 +325,7 @@ static uint32_t simple_cases(dt_symenv_t *env, bool mod, uint32_t x, uint32_t q)
   }
   if (literal_x && literal_q && b != 0 && (b != -1 || mod || a != INT64_MIN)) {
     dt__rule(env, DT_RULE_DIV_LITERALS);
-    int64_t quotient = b == -1 ? 0 : dt__floordiv_i64(a, b);
-    return dt__literal(env, mod ? (b == -1 ? 0 : a - quotient * b) : b == -1 ? -a : quotient);
+    return dt__literal(env, mod ? dt__mod_i64(a, b) : dt__floordiv_i64(a, b));
   }
   return 0;
 }

@@ -82,8 +82,7 @@ static uint32_t order_bool(dt_symenv_t *env, const dt_poly_t *f) {
   if (f->n != 1 || !dt__is_bool(env, f->t[0].mono) || f->c != (f->t[0].coef > 0 ? -1 : 0))
     return 0;
   dt__rule(env, DT_RULE_ORDER_BOOL);
-  return f->t[0].coef > 0 ? dt__finish(env, f->t[0].mono)
-                          : dt__sym_not(env, SYM(f->t[0].mono)).id;
+  return f->t[0].coef > 0 ? dt__finish(env, f->t[0].mono) : dt__sym_not(env, SYM(f->t[0].mono)).id;
 }
 
 // f >= 0 as a node; 0 when the sides may not be changed.
@@ -185,8 +184,8 @@ static int decide_equal(dt_symenv_t *env, const dt_poly_t *f) {
   }
   dt_poly_t g;
   dt__poly_init(&g);
-  bool apart = dt__poly_copy(env, &g, f) && dt__poly_add_literal(&g, -1) &&
-               dt__prove_ge0(env, &g, 0);
+  bool apart =
+      dt__poly_copy(env, &g, f) && dt__poly_add_literal(&g, -1) && dt__prove_ge0(env, &g, 0);
   g.n = 0;
   g.c = 0;
   apart = apart || (opposite(env, f, &g) && dt__prove_ge0(env, &g, 0));
@@ -344,8 +343,7 @@ static uint32_t flatten(dt_symenv_t *env, dt_sym_op_t op, const dt_sym_t *args, 
       continue;
     }
     if (out)
-      out[count] = dt__is_bool(env, id) ? SYM(id)
-                                        : dt__sym_ne(env, SYM(id), dt__sym_const(env, 0));
+      out[count] = dt__is_bool(env, id) ? SYM(id) : dt__sym_ne(env, SYM(id), dt__sym_const(env, 0));
     count++;
   }
   return count;

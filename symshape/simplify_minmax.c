@@ -88,8 +88,7 @@ dt_sym_t dt__build_minmax(dt_symenv_t *env, dt_sym_op_t op, const dt_sym_t *args
   if (count > n)
     dt__rule(env, DT_RULE_MINMAX_FLAT);
   count = reduce(env, op, items, count);
-  uint32_t id = count == 1 ? items[0].id
-                           : dt__finish(env, dt__intern(env, op, items, count, 0));
+  uint32_t id = count == 1 ? items[0].id : dt__finish(env, dt__intern(env, op, items, count, 0));
   if (items != few)
     dt__free(items);
   return SYM(id);

@@ -46,7 +46,7 @@ static bool exact_div(dt_symenv_t *env, dt_poly_t *p, uint32_t k, uint32_t atom,
     return false;
   dt_congruence_t c = dt__congruence(env, x, 3);
   if (!q_mono && (c.modulus == 0 || c.modulus % divisor == 0)) {
-    residue = c.residue - divisor * dt__floordiv_i64(c.residue, divisor);
+    residue = dt__mod_i64(c.residue, divisor);
   } else {
     uint32_t mod = dt__sym_mod(env, SYM(x), SYM(q)).id;
     if (!mod || !dt__literal_value(env, mod, &residue))

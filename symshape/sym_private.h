@@ -18,7 +18,7 @@
 
 #define SYM_MAX_DEPTH 256u
 #define SYM_MAX_TERMS 4096u
-#define SYM_MAX_TREE (1u << 20)      // nodes of one expression, shared ones counted each time
+#define SYM_MAX_TREE (1u << 20) // nodes of one expression, shared ones counted each time
 #define SYM_MAX_NODES (1u << 26)
 #define SYM_CACHE 4096u
 
@@ -137,7 +137,8 @@ void dt__poly_swap(dt_poly_t *a, dt_poly_t *b);
 // builders), or no memory (always remembered).
 bool dt__poly_load(dt_symenv_t *env, dt_poly_t *p, uint32_t id);
 bool dt__poly_copy(dt_symenv_t *env, dt_poly_t *p, const dt_poly_t *from);
-bool dt__poly_add(dt_symenv_t *env, dt_poly_t *p, const dt_poly_t *q, int64_t scale); // p += scale*q
+bool dt__poly_add(dt_symenv_t *env, dt_poly_t *p, const dt_poly_t *q,
+                  int64_t scale); // p += scale*q
 bool dt__poly_add_term(dt_symenv_t *env, dt_poly_t *p, int64_t coef, uint32_t mono);
 bool dt__poly_add_literal(dt_poly_t *p, int64_t value);
 bool dt__poly_scale(dt_poly_t *p, int64_t scale);
@@ -146,15 +147,16 @@ bool dt__poly_mul(dt_symenv_t *env, dt_poly_t *out, const dt_poly_t *a, const dt
 bool dt__poly_add_product(dt_symenv_t *env, dt_poly_t *p, int64_t scale, uint32_t mono,
                           const dt_poly_t *q);
 uint32_t dt__poly_node(dt_symenv_t *env, const dt_poly_t *p); // interned as it stands
-int64_t dt__poly_gcd(const dt_poly_t *p);                     // of the coefficients without `c`; 0: none
-int64_t dt__gcd(int64_t a, int64_t b);                        // >= 0; INT64_MIN counts as 1
+int64_t dt__poly_gcd(const dt_poly_t *p); // of the coefficients without `c`; 0: none
+int64_t dt__gcd(int64_t a, int64_t b);    // >= 0; INT64_MIN counts as 1
 dt_range_t dt__poly_range(dt_symenv_t *env, const dt_poly_t *p);
 // The sum's exact value provably fits in 64 bits whenever its atoms have values.
 bool dt__poly_fits(dt_symenv_t *env, const dt_poly_t *p);
 // Every term is a positive coefficient of a monomial >= 0, and the literal is >= 0.
 bool dt__poly_plain(dt_symenv_t *env, const dt_poly_t *p);
 
-uint32_t dt__mono_mul(dt_symenv_t *env, uint32_t a, uint32_t b); // 0 stands for the product of nothing
+uint32_t dt__mono_mul(dt_symenv_t *env, uint32_t a,
+                      uint32_t b); // 0 stands for the product of nothing
 uint32_t dt__mono_count(const dt_symenv_t *env, uint32_t mono);
 uint32_t dt__mono_factor(const dt_symenv_t *env, uint32_t mono, uint32_t k);
 // True and mono/by in *out (0: nothing left) when all factors of `by` occur in `mono`.
@@ -170,6 +172,7 @@ dt_range_t dt__range_of(dt_symenv_t *env, uint32_t id);
 dt_range_t dt__range_add(dt_range_t a, dt_range_t b);
 dt_range_t dt__range_mul(dt_range_t a, dt_range_t b);
 int64_t dt__floordiv_i64(int64_t a, int64_t b); // b not 0; not INT64_MIN // -1
+int64_t dt__mod_i64(int64_t a, int64_t b);      // b not 0
 // value == residue (mod modulus); modulus 0: the value is residue; 1: nothing is known.
 typedef struct dt_congruence_t {
   int64_t modulus, residue;

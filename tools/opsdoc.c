@@ -7,12 +7,12 @@
 #include <string.h>
 
 typedef struct row_t {
-  const char *dtype_rule, *shape_rule, *decompose;
+  const char *dtype_rule, *decompose;
 } row_t;
 
 static const row_t rows[DT_OP_COUNT] = {
 #define OP(name, arity, flags, dtype_rule, shape_rule, decompose, lower, eval, doc)                \
-  [DT_OP_##name] = {#dtype_rule, #shape_rule, #decompose},
+  [DT_OP_##name] = {#dtype_rule, #decompose},
 #include "lower/graph/ops.def"
 };
 
@@ -101,7 +101,7 @@ static void print_all(dt_text_t *out) {
       "\n"
       "Made from `lower/graph/ops.def` by the program `opsdoc`; do not edit. Op `x` is built by\n"
       "`dt_x` of `ductile/trace.h`, or serves a builder there. `attrs`, `axes`, `syms`, `ints` and\n"
-      "`floats` are fields of `dt_attrs_t` in `lower/graph/graph.h`. Ops marked *decomposed* are\n"
+      "`floats` are fields of `dt_attrs_t` in `lower/graph/graph.h`. Ops marked (decomposed) are\n"
       "written in terms of others before they are lowered.\n");
   for (size_t s = 0; s < sizeof(sections) / sizeof(sections[0]); s++) {
     dt__text_printf(out, "\n## %s\n\n| op | operands | dtypes | meaning |\n|---|---|---|---|\n",

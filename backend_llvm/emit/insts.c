@@ -4,7 +4,7 @@
 // iteration read a harmless address instead of one that may not exist.
 #include "backend_llvm/emit/body.h"
 
-enum { KEY_INST = 3, KEY_GUARD = 4 };
+enum { KEY_INST = 3, KEY_GUARD = 4, KEY_BOUND = 5 };
 
 static uint64_t inst_key(const dt_body_t *k, uint32_t kind, uint32_t id) {
   return (uint64_t)kind << 56 | (uint64_t)(k->stage_index + 1) << 32 | id;
@@ -46,13 +46,17 @@ static void place_load(dt_body_t *k, const dt_inst_t *inst, uint32_t *level, boo
   }
 }
 
-// A bound symbol is known where its instruction stands.
-static void place_bind(dt_body_t *k, const dt_inst_t *inst, uint32_t *level, bool *varying) {
+// A bound symbol is known where its instruction stands; it may already have been made there.
+static void place_bind(dt_body_t *k, uint32_t id, uint32_t *level, bool *varying) {
+  const dt_inst_t *inst = &k->stage->insts.items[id];
   uint32_t symbol;
   join_expr(k, inst->extent, level, varying);
   at_least(level, k->item_level); // the levels above are closed before stages begin
-  if (dt__sym_is_symbol(k->m->env, inst->sym, &symbol) && symbol < k->n_bindings)
-    k->bindings[symbol] = (dt_binding_t){.bound = true, .level = *level, .varying = *varying};
+  if (!dt__sym_is_symbol(k->m->env, inst->sym, &symbol) || symbol >= k->n_bindings)
+    return;
+  dt_binding_t *binding = &k->bindings[symbol];
+  *binding = (dt_binding_t){.bound = true, .level = *level, .varying = *varying};
+  (void)dt__memo_find(k, *level, inst_key(k, KEY_BOUND, id), &binding->value);
 }
 
 static void place_inst(dt_body_t *k, uint32_t id) {
@@ -73,7 +77,7 @@ static void place_inst(dt_body_t *k, uint32_t id) {
     varying = k->rows[inst->row].varying;
     break;
   case DT_INST_BIND:
-    place_bind(k, inst, &level, &varying);
+    place_bind(k, id, &level, &varying);
     break;
   default:
     break;
@@ -356,6 +360,7 @@ static dt_lanes_t value_bind(dt_body_t *k, const dt_inst_t *inst, uint32_t id) {
   }
   if (dt__sym_is_symbol(m->env, inst->sym, &symbol) && symbol < k->n_bindings)
     k->bindings[symbol].value = bound;
+  dt__memo_put(k, level, inst_key(k, KEY_BOUND, id), bound);
   return out;
 }
 

@@ -22,4 +22,10 @@ extern const double dt__math_erf_f32[16];       // erf(x) / x of v = x^2 / 7.75 
 extern const double dt__math_erf_small_f64[13]; // erf(x) / x - 1 of z = x^2, |x| <= 1
 extern const double dt__math_erfcx_f64[19];     // erfc(x) e^(x^2) of (x - 2.5) / (x + 2.5), 0.95 .. 6
 
+// For the reduction of huge arguments by pi / 2: row k is {2^-s, c1, c2, …}, the c being a sum of
+// (2^s 2/pi) mod 4, for |x| from 2^(48 + step k) on.
+enum { DT_MATH_PI_NARROW_STEP = 30, DT_MATH_PI_WIDE_STEP = 39 };
+extern const double dt__math_pi_narrow[3][4]; // s = 25 + 30 k
+extern const double dt__math_pi_wide[26][5];  // s = -4 + 39 k
+
 #endif

@@ -39,8 +39,7 @@ static const uint32_t masks[DT_OP_COUNT] = {
 
 uint32_t dt__op_attrs(dt_op_t op) { return (unsigned)op < DT_OP_COUNT ? masks[op] : 0; }
 
-dt_status_t dt__attrs_normalize(dt_op_t op, uint32_t rank, const dt_attrs_t *from,
-                                dt_attrs_t *to) {
+dt_status_t dt__attrs_normalize(dt_op_t op, uint32_t rank, const dt_attrs_t *from, dt_attrs_t *to) {
   uint32_t mask = dt__op_attrs(op);
   memset(to, 0, sizeof(*to));
   if (!from)

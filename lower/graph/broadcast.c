@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Broadcasting, made explicit: reshape adds leading dims of size 1, expand repeats. Two sizes of which
-// nothing is known are asked to be equal; where the sizes at hand say that one of them is repeated,
-// the result's size is selected at run time, so that one variant covers all cases.
+// Broadcasting, made explicit: reshape adds leading dims of size 1, expand repeats. Two sizes of
+// which nothing is known are asked to be equal; where the sizes at hand say that one of them is
+// repeated, the result's size is selected at run time, so that one variant covers all cases.
 #include "lower/graph/infer.h"
 #include "lower/graph/scalar.h"
 #include "runtime/base/dtype.h"

@@ -127,8 +127,7 @@ dt_status_t dt__eval_constant(const dt_eval_t *e, const dt_node_t *node, dt_eval
 dt_status_t dt__eval_scalar(const dt_eval_t *e, const dt_node_t *node, dt_eval_value_t *out) {
   (void)e;
   if (dt__dtype_is_float(out->dtype))
-    out->data[0] =
-        dt__scalar_cast(DT_F64, out->dtype, (dt_scalar_t){.f = node->attrs->floats[0]});
+    out->data[0] = dt__scalar_cast(DT_F64, out->dtype, (dt_scalar_t){.f = node->attrs->floats[0]});
   else
     out->data[0].i = node->attrs->ints[0];
   return NULL;

@@ -13,9 +13,10 @@ typedef struct dt_eval_value_t {
   uint32_t rank;
   int64_t sizes[DT_MAX_RANK];
   int64_t count;
-  dt_scalar_t *data;   // count elements, owned by the evaluation's arena
-  // When asked for, else NULL: the error bound of each element. Integers and bool have 0, or INFINITY
-  // where a rounding somewhere before may change them; floats where it may change them without limit.
+  dt_scalar_t *data; // count elements, owned by the evaluation's arena
+  // When asked for, else NULL: the error bound of each element. Integers and bool have 0, or
+  // INFINITY where a rounding somewhere before may change them; floats where it may change them
+  // without limit.
   double *bound;
 } dt_eval_value_t;
 
@@ -31,9 +32,9 @@ typedef struct dt_eval_arg_t {
 
 // Evaluates the graph for symbol values `symbols` (indexed by symbol) and arguments in input order.
 // `out` has one value per graph output, allocated in `arena`. DT_E_RANGE for an index outside its
-// table, DT_E_SHAPE for a failed assert, for an argument of other sizes than the graph's input and for
-// symbol values that break a guard, DT_E_LIMIT over 2^31 elements of all values together. Only nodes
-// that outputs need are evaluated.
+// table, DT_E_SHAPE for a failed assert, for an argument of other sizes than the graph's input and
+// for symbol values that break a guard, DT_E_LIMIT over 2^31 elements of all values together. Only
+// nodes that outputs need are evaluated.
 dt_status_t dt__graph_eval(const dt_graph_t *graph, const int64_t *symbols,
                            const dt_eval_arg_t *args, const dt_eval_options_t *options,
                            dt_arena_t *arena, dt_eval_value_t *out) DT_MUST_USE;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values with error bounds: how each scalar op spreads its operands' errors, and what its own rounding
-// adds. Spread is judged by the function at both ends of the operand's interval (most are monotone
-// there), so a pole or the end of a domain inside it shows as infinity or NaN and becomes an infinite
-// bound. Results that the arithmetic makes exactly, from exact operands, have the bound 0.
+// Values with error bounds: how each scalar op spreads its operands' errors, and what its own
+// rounding adds. Spread is judged by the function at both ends of the operand's interval (most are
+// monotone there), so a pole or the end of a domain inside it shows as infinity or NaN and becomes
+// an infinite bound. Results that the arithmetic makes exactly, from exact operands, have the bound
+// 0.
 #include "lower/graph/eval_private.h"
 #include "runtime/base/dtype.h"
 
@@ -10,9 +11,7 @@
 #include <math.h>
 
 double dt__approx_unit(dt_dtype_t dtype) { return dtype == DT_F32 ? 0x1p-24 : 0x1p-53; }
-double dt__approx_normal(dt_dtype_t dtype) {
-  return dtype == DT_F32 ? (double)FLT_MIN : DBL_MIN;
-}
+double dt__approx_normal(dt_dtype_t dtype) { return dtype == DT_F32 ? (double)FLT_MIN : DBL_MIN; }
 double dt__approx_integers(dt_dtype_t dtype) { return dtype == DT_F32 ? 0x1p24 : 0x1p53; }
 
 static double smallest(dt_dtype_t dtype) { return dtype == DT_F32 ? 0x1p-149 : 0x1p-1074; }
@@ -37,7 +36,7 @@ dt_approx_t dt__approx_slack(dt_dtype_t dtype, dt_approx_t x, double roundings) 
   return x;
 }
 
-// ---- Rules: the result's value is made, they make its bound -----------------------------------------
+// ---- Rules: the result's value is made, they make its bound -------------------------------------
 typedef struct step_t {
   dt_scalar_op_t op;
   dt_dtype_t dtype; // of the operands, a float
@@ -179,8 +178,8 @@ static dt_approx_t bound_rest(const step_t *s, dt_scalar_t value) {
   return dt__approx_rounded(s->dtype, value.f, spread, 2, smallest(s->dtype));
 }
 
-// Monotone in each operand for positive bases, so the corners hold the extremes; for other bases only
-// the base may be uncertain, where the power has a pole or turns at 0.
+// Monotone in each operand for positive bases, so the corners hold the extremes; for other bases
+// only the base may be uncertain, where the power has a pole or turns at 0.
 static dt_approx_t bound_pow(const step_t *s, dt_scalar_t value) {
   const dt_approx_t *a = s->a;
   double spread = 0.0;
@@ -213,32 +212,53 @@ static dt_approx_t bound_test(const step_t *s, dt_scalar_t value) {
 }
 
 static const bound_fn_t rules[DT_SCALAR_COUNT] = {
-    [DT_SCALAR_neg] = bound_passes,     [DT_SCALAR_abs] = bound_passes,
-    [DT_SCALAR_sign] = bound_step,      [DT_SCALAR_exp] = bound_monotone,
-    [DT_SCALAR_expm1] = bound_monotone, [DT_SCALAR_log] = bound_monotone,
-    [DT_SCALAR_log1p] = bound_monotone, [DT_SCALAR_log2] = bound_monotone,
-    [DT_SCALAR_sqrt] = bound_sqrt,      [DT_SCALAR_rsqrt] = bound_pole,
-    [DT_SCALAR_reciprocal] = bound_pole, [DT_SCALAR_sin] = bound_wave,
-    [DT_SCALAR_cos] = bound_wave,       [DT_SCALAR_tan] = bound_tan,
-    [DT_SCALAR_asin] = bound_monotone,  [DT_SCALAR_acos] = bound_monotone,
-    [DT_SCALAR_atan] = bound_monotone,  [DT_SCALAR_sinh] = bound_monotone,
+    [DT_SCALAR_neg] = bound_passes,
+    [DT_SCALAR_abs] = bound_passes,
+    [DT_SCALAR_sign] = bound_step,
+    [DT_SCALAR_exp] = bound_monotone,
+    [DT_SCALAR_expm1] = bound_monotone,
+    [DT_SCALAR_log] = bound_monotone,
+    [DT_SCALAR_log1p] = bound_monotone,
+    [DT_SCALAR_log2] = bound_monotone,
+    [DT_SCALAR_sqrt] = bound_sqrt,
+    [DT_SCALAR_rsqrt] = bound_pole,
+    [DT_SCALAR_reciprocal] = bound_pole,
+    [DT_SCALAR_sin] = bound_wave,
+    [DT_SCALAR_cos] = bound_wave,
+    [DT_SCALAR_tan] = bound_tan,
+    [DT_SCALAR_asin] = bound_monotone,
+    [DT_SCALAR_acos] = bound_monotone,
+    [DT_SCALAR_atan] = bound_monotone,
+    [DT_SCALAR_sinh] = bound_monotone,
     // cosh turns at 0, but rises at least as far outwards as it falls inwards.
-    [DT_SCALAR_cosh] = bound_monotone,  [DT_SCALAR_tanh] = bound_monotone,
-    [DT_SCALAR_erf] = bound_monotone,   [DT_SCALAR_sigmoid] = bound_monotone,
-    [DT_SCALAR_floor] = bound_step,     [DT_SCALAR_ceil] = bound_step,
-    [DT_SCALAR_trunc] = bound_step,     [DT_SCALAR_round] = bound_step,
-    [DT_SCALAR_isnan] = bound_test,     [DT_SCALAR_isinf] = bound_test,
-    [DT_SCALAR_add] = bound_add,        [DT_SCALAR_sub] = bound_add,
-    [DT_SCALAR_mul] = bound_mul,        [DT_SCALAR_div] = bound_div,
-    [DT_SCALAR_mod] = bound_rest,       [DT_SCALAR_fmod] = bound_rest,
-    [DT_SCALAR_pow] = bound_pow,        [DT_SCALAR_maximum] = bound_choice,
-    [DT_SCALAR_minimum] = bound_choice, [DT_SCALAR_eq] = bound_compare,
-    [DT_SCALAR_ne] = bound_compare,     [DT_SCALAR_lt] = bound_compare,
-    [DT_SCALAR_le] = bound_compare,     [DT_SCALAR_gt] = bound_compare,
+    [DT_SCALAR_cosh] = bound_monotone,
+    [DT_SCALAR_tanh] = bound_monotone,
+    [DT_SCALAR_erf] = bound_monotone,
+    [DT_SCALAR_sigmoid] = bound_monotone,
+    [DT_SCALAR_floor] = bound_step,
+    [DT_SCALAR_ceil] = bound_step,
+    [DT_SCALAR_trunc] = bound_step,
+    [DT_SCALAR_round] = bound_step,
+    [DT_SCALAR_isnan] = bound_test,
+    [DT_SCALAR_isinf] = bound_test,
+    [DT_SCALAR_add] = bound_add,
+    [DT_SCALAR_sub] = bound_add,
+    [DT_SCALAR_mul] = bound_mul,
+    [DT_SCALAR_div] = bound_div,
+    [DT_SCALAR_mod] = bound_rest,
+    [DT_SCALAR_fmod] = bound_rest,
+    [DT_SCALAR_pow] = bound_pow,
+    [DT_SCALAR_maximum] = bound_choice,
+    [DT_SCALAR_minimum] = bound_choice,
+    [DT_SCALAR_eq] = bound_compare,
+    [DT_SCALAR_ne] = bound_compare,
+    [DT_SCALAR_lt] = bound_compare,
+    [DT_SCALAR_le] = bound_compare,
+    [DT_SCALAR_gt] = bound_compare,
     [DT_SCALAR_ge] = bound_compare,
 };
 
-// ---- Ops outside floats -----------------------------------------------------------------------------
+// ---- Ops outside floats -------------------------------------------------------------------------
 // One of two values, by a condition that may itself be uncertain.
 static dt_approx_t select_approx(dt_dtype_t dtype, const dt_approx_t *a, dt_scalar_t value) {
   const dt_approx_t *taken = a[0].v.i ? &a[1] : &a[2], *other = a[0].v.i ? &a[2] : &a[1];
@@ -315,13 +335,13 @@ dt_approx_t dt__approx_cast(dt_dtype_t from, dt_dtype_t to, dt_approx_t x) {
   return y;
 }
 
-// ---- Sums -------------------------------------------------------------------------------------------
+// ---- Sums ---------------------------------------------------------------------------------------
 void dt__sum_add(dt_sum_t *sum, double value, double bound) {
   double total = sum->sum + value;
   // What the addition dropped, from the larger of both.
   if (isfinite(total)) {
-    sum->rest += fabs(sum->sum) >= fabs(value) ? (sum->sum - total) + value
-                                               : (value - total) + sum->sum;
+    sum->rest +=
+        fabs(sum->sum) >= fabs(value) ? (sum->sum - total) + value : (value - total) + sum->sum;
   }
   if (isfinite(value))
     sum->magnitude += fabs(value);

@@ -73,8 +73,7 @@ dt_status_t dt__eval_relu(const dt_eval_t *e, const dt_node_t *node, dt_eval_val
   // The zero of the union is 0 for floats and integers.
   const dt_approx_t zero = {.v = {.i = 0}, .b = 0.0};
   for (int64_t i = 0; i < out->count; i++)
-    dt__eval_put(out, i,
-                 dt__approx_2(DT_SCALAR_maximum, out->dtype, dt__eval_at(in, i), zero));
+    dt__eval_put(out, i, dt__approx_2(DT_SCALAR_maximum, out->dtype, dt__eval_at(in, i), zero));
   return NULL;
 }
 

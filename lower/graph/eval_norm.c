@@ -43,16 +43,14 @@ static void row_log_softmax(const dt_row_t *row) {
   shift_by_max(row);
   dt_approx_t log_sum = dt__approx_1(DT_SCALAR_log, dtype, sum_of_exp(row));
   for (int64_t k = 0; k < row->n; k++)
-    dt__eval_put(row->out, row->at[k],
-                 dt__approx_2(DT_SCALAR_sub, dtype, row->x[k], log_sum));
+    dt__eval_put(row->out, row->at[k], dt__approx_2(DT_SCALAR_sub, dtype, row->x[k], log_sum));
 }
 
 dt_status_t dt__eval_softmax(const dt_eval_t *e, const dt_node_t *node, dt_eval_value_t *out) {
   return dt__eval_rows(e, node, dt__eval_axes(node), out, row_softmax);
 }
 
-dt_status_t dt__eval_log_softmax(const dt_eval_t *e, const dt_node_t *node,
-                                 dt_eval_value_t *out) {
+dt_status_t dt__eval_log_softmax(const dt_eval_t *e, const dt_node_t *node, dt_eval_value_t *out) {
   return dt__eval_rows(e, node, dt__eval_axes(node), out, row_log_softmax);
 }
 
@@ -82,8 +80,7 @@ static void scale_row(const dt_row_t *row) {
     y = dt__approx_slack(dtype, y, SLACK);
     y = dt__approx_2(DT_SCALAR_mul, dtype, y, dt__eval_at(scale, k));
     if (row->node->n_inputs > 2)
-      y = dt__approx_2(DT_SCALAR_add, dtype, y,
-                       dt__eval_at(dt__eval_in(row->e, row->node, 2), k));
+      y = dt__approx_2(DT_SCALAR_add, dtype, y, dt__eval_at(dt__eval_in(row->e, row->node, 2), k));
     dt__eval_put(row->out, row->at[k], y);
   }
 }

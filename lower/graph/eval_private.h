@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the evaluator's files share: values with error bounds, sums, walks over strided dims, rows, and
-// the functions that ops.def names in its eval column.
+// What the evaluator's files share: values with error bounds, sums, walks over strided dims, rows,
+// and the functions that ops.def names in its eval column.
 //
-// A bound says how far the value of an implementation may lie from ours when it rounds the result of
-// every op to the node's dtype (u = 2^-24 or 2^-53), elementary functions within a few u. It is made
-// along with the value, from the bounds of the operands.
+// A bound says how far the value of an implementation may lie from ours when it rounds the result
+// of every op to the node's dtype (u = 2^-24 or 2^-53), elementary functions within a few u. It is
+// made along with the value, from the bounds of the operands.
 #ifndef DT_LOWER_GRAPH_EVAL_PRIVATE_H
 #define DT_LOWER_GRAPH_EVAL_PRIVATE_H
 
@@ -29,7 +29,7 @@ dt_status_t dt__eval_sym(const dt_eval_t *e, dt_sym_t sym, int64_t *out) DT_MUST
 // Sizes do not fit each other, which the guards of building exclude.
 dt_status_t dt__eval_misfit(const dt_node_t *node, const char *what) DT_MUST_USE;
 
-// ---- A value with its bound -----------------------------------------------------------------------
+// ---- A value with its bound ---------------------------------------------------------------------
 typedef struct dt_approx_t {
   dt_scalar_t v;
   double b;
@@ -66,8 +66,8 @@ dt_approx_t dt__approx_slack(dt_dtype_t dtype, dt_approx_t x, double roundings);
 static inline double dt__approx_mean_slack(dt_approx_t mean, int64_t n) {
   return mean.b == 0.0 && (n & (n - 1)) == 0 ? 0.0 : 2.0;
 }
-double dt__approx_normal(dt_dtype_t dtype);   // smallest normal number
-double dt__approx_unit(dt_dtype_t dtype);     // u
+double dt__approx_normal(dt_dtype_t dtype); // smallest normal number
+double dt__approx_unit(dt_dtype_t dtype);   // u
 // Sums and products of `dtype` up to here are exact when all terms are integers.
 double dt__approx_integers(dt_dtype_t dtype);
 
@@ -84,7 +84,7 @@ void dt__sum_add(dt_sum_t *sum, double value, double bound);
 // `per_term`: roundings each term had before it was added.
 dt_approx_t dt__sum_total(const dt_sum_t *sum, dt_dtype_t dtype, double per_term);
 
-// ---- Walks ------------------------------------------------------------------------------------------
+// ---- Walks --------------------------------------------------------------------------------------
 // Visits indices of `sizes` in row-major order, with the offset that `strides` give them.
 typedef struct dt_walk_t {
   uint32_t rank;
@@ -101,10 +101,10 @@ typedef struct dt_row_t {
   const dt_eval_t *e;
   const dt_node_t *node;
   dt_eval_value_t *out;
-  int64_t index;       // of the row, row-major over the other dims
-  int64_t n;           // elements
-  dt_approx_t *x;      // their values; a row function may overwrite them
-  const int64_t *at;   // their places in the input
+  int64_t index;     // of the row, row-major over the other dims
+  int64_t n;         // elements
+  dt_approx_t *x;    // their values; a row function may overwrite them
+  const int64_t *at; // their places in the input
 } dt_row_t;
 typedef void (*dt_row_fn_t)(const dt_row_t *row);
 dt_status_t dt__eval_rows(const dt_eval_t *e, const dt_node_t *node, uint32_t folded,
@@ -112,15 +112,17 @@ dt_status_t dt__eval_rows(const dt_eval_t *e, const dt_node_t *node, uint32_t fo
 // attrs.axes as bits.
 uint32_t dt__eval_axes(const dt_node_t *node);
 
-// ---- The eval column --------------------------------------------------------------------------------
+// ---- The eval column ----------------------------------------------------------------------------
 // `out` has dtype, sizes and room; the function fills it.
 typedef dt_status_t (*dt_eval_fn_t)(const dt_eval_t *e, const dt_node_t *node,
                                     dt_eval_value_t *out);
 #define DT_EVAL_FUNCTIONS                                                                          \
-  FN(input) FN(constant) FN(scalar) FN(size) FN(iota) FN(ew) FN(cast) FN(reshape) FN(permute)      \
-  FN(expand) FN(slice) FN(pad) FN(concat) FN(gather) FN(reduce) FN(argreduce) FN(mean) FN(var)     \
-  FN(relu) FN(silu) FN(gelu) FN(gelu_tanh) FN(softmax) FN(log_softmax) FN(layer_norm)              \
-  FN(rms_norm) FN(matmul)
+  FN(input)                                                                                        \
+  FN(constant)                                                                                     \
+  FN(scalar) FN(size) FN(iota) FN(ew) FN(cast) FN(reshape) FN(permute) FN(expand) FN(slice)        \
+      FN(pad) FN(concat) FN(gather) FN(reduce) FN(argreduce) FN(mean) FN(var) FN(relu) FN(silu)    \
+          FN(gelu) FN(gelu_tanh) FN(softmax) FN(log_softmax) FN(layer_norm) FN(rms_norm)           \
+              FN(matmul)
 #define FN(name)                                                                                   \
   dt_status_t dt__eval_##name(const dt_eval_t *e, const dt_node_t *node, dt_eval_value_t *out)     \
       DT_MUST_USE;

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-// ---- Folds ----------------------------------------------------------------------------------------
+// ---- Folds --------------------------------------------------------------------------------------
 static dt_approx_t fold_sum(const dt_row_t *row) {
   dt_sum_t sum = dt__sum_zero();
   for (int64_t k = 0; k < row->n; k++)
@@ -38,8 +38,8 @@ static dt_approx_t fold_prod(const dt_row_t *row) {
 }
 
 typedef struct fold_t {
-  dt_scalar_op_t op;   // joins two
-  double first;        // the result over nothing; saturates to the dtype's lowest or highest
+  dt_scalar_op_t op; // joins two
+  double first;      // the result over nothing; saturates to the dtype's lowest or highest
   dt_approx_t (*real)(const dt_row_t *row); // for floats where bounds are not those of `op`
 } fold_t;
 
@@ -71,7 +71,7 @@ dt_status_t dt__eval_reduce(const dt_eval_t *e, const dt_node_t *node, dt_eval_v
   return dt__eval_rows(e, node, dt__eval_axes(node), out, row_reduce);
 }
 
-// ---- The place of the largest or smallest -----------------------------------------------------------
+// ---- The place of the largest or smallest -------------------------------------------------------
 static bool is_nan(dt_dtype_t dtype, dt_scalar_t x) {
   return dt__dtype_is_float(dtype) && isnan(x.f);
 }
@@ -98,11 +98,11 @@ dt_status_t dt__eval_argreduce(const dt_eval_t *e, const dt_node_t *node, dt_eva
   return dt__eval_rows(e, node, dt__eval_axes(node), out, row_argreduce);
 }
 
-// ---- Mean and variance --------------------------------------------------------------------------------
+// ---- Mean and variance --------------------------------------------------------------------------
 static dt_approx_t mean_of(const dt_row_t *row) {
   dt_dtype_t dtype = row->out->dtype;
-  dt_approx_t mean = dt__approx_2(DT_SCALAR_div, dtype, fold_sum(row),
-                                  dt__approx_real((double)row->n));
+  dt_approx_t mean =
+      dt__approx_2(DT_SCALAR_div, dtype, fold_sum(row), dt__approx_real((double)row->n));
   return dt__approx_slack(dtype, mean, dt__approx_mean_slack(mean, row->n));
 }
 
@@ -126,7 +126,7 @@ dt_status_t dt__eval_var(const dt_eval_t *e, const dt_node_t *node, dt_eval_valu
   return dt__eval_rows(e, node, dt__eval_axes(node), out, row_var);
 }
 
-// ---- Matrix product -------------------------------------------------------------------------------------
+// ---- Matrix product -----------------------------------------------------------------------------
 // One element: `inner` products of a[a_at + k] and b[b_at + k * step].
 static dt_approx_t dot(const dt_eval_value_t *a, const dt_eval_value_t *b, int64_t a_at,
                        int64_t b_at, int64_t step, int64_t inner) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The graph IR: small, functional, one result a node. Ops come from ops.def; sizes are symbolic
-// expressions in the graph's environment. A graph is appended to and then frozen; passes build a new
-// graph instead of editing one.
+// expressions in the graph's environment. A graph is appended to and then frozen; passes build a
+// new graph instead of editing one.
 //
-// A node's id is its value's id; inputs have smaller ids, so ids are a topological order. Element-wise
-// ops take inputs of one shape: broadcasting is an explicit `expand` (dt__graph_broadcast makes it).
-// There is no implicit conversion of dtypes either: `cast` says it.
+// A node's id is its value's id; inputs have smaller ids, so ids are a topological order.
+// Element-wise ops take inputs of one shape: broadcasting is an explicit `expand`
+// (dt__graph_broadcast makes it). There is no implicit conversion of dtypes either: `cast` says it.
 #ifndef DT_LOWER_GRAPH_GRAPH_H
 #define DT_LOWER_GRAPH_GRAPH_H
 
@@ -39,15 +39,15 @@ typedef struct dt_node_id_t {
 // Attributes; which fields an op reads stands in its ops.def doc. Unused fields are zero, so that
 // attributes compare and hash as bytes (padding included: always start from {0}).
 typedef struct dt_attrs_t {
-  dt_dtype_t dtype;      // cast, scalar, iota, size
-  uint32_t index;        // input, constant: which
-  uint32_t n_axes;       // reductions (ascending), permute (order), concat, gather, iota, softmax (one)
+  dt_dtype_t dtype; // cast, scalar, iota, size
+  uint32_t index;   // input, constant: which
+  uint32_t n_axes;  // reductions (ascending), permute (order), concat, gather, iota, softmax (one)
   int32_t axes[DT_MAX_RANK];
-  uint32_t keepdims;     // reductions: 1 keeps folded dims as size 1
-  uint32_t n_syms;       // reshape, expand, iota: result sizes; slice: start then size, a pair a dim;
+  uint32_t keepdims; // reductions: 1 keeps folded dims as size 1
+  uint32_t n_syms;   // reshape, expand, iota: result sizes; slice: start then size, a pair a dim;
   dt_sym_t syms[2 * DT_MAX_RANK]; // pad: low then high, a pair a dim; size: one
   int64_t ints[DT_MAX_RANK];      // slice: step of each dim (not 0); scalar of an integer: ints[0]
-  double floats[2];      // scalar of a float: [0]; layer_norm, rms_norm: epsilon; pad: fill value
+  double floats[2]; // scalar of a float: [0]; layer_norm, rms_norm: epsilon; pad: fill value
 } dt_attrs_t;
 
 typedef struct dt_node_t {
@@ -91,8 +91,8 @@ typedef struct dt_graph_assert_t {
 } dt_graph_assert_t;
 
 typedef struct dt_graph {
-  dt_arena_t *arena; // owns everything below; borrowed
-  dt_symenv_t *env;  // borrowed
+  dt_arena_t *arena;       // owns everything below; borrowed
+  dt_symenv_t *env;        // borrowed
   DT_VEC(dt_node_t) nodes; // nodes.items[id - 1]
   DT_VEC(dt_graph_input_t) inputs;
   DT_VEC(dt_graph_constant_t) constants;
@@ -108,10 +108,11 @@ static inline const dt_node_t *dt__graph_node(const dt_graph_t *graph, dt_node_i
 }
 
 // ---- Building -----------------------------------------------------------------------------------
-// Checks inputs and attributes, infers dtype and sizes, appends. Failures name the op, the argument,
-// what was expected and what came, with sizes of all inputs printed: DT_E_SHAPE, DT_E_DTYPE,
-// DT_E_ARGUMENT, DT_E_LIMIT. May ask the environment for guards (dt__sym_require). `out` may be one of
-// the inputs. A reshape may give one size as the literal -1: the node then has the size that fits.
+// Checks inputs and attributes, infers dtype and sizes, appends. Failures name the op, the
+// argument, what was expected and what came, with sizes of all inputs printed: DT_E_SHAPE,
+// DT_E_DTYPE, DT_E_ARGUMENT, DT_E_LIMIT. May ask the environment for guards (dt__sym_require).
+// `out` may be one of the inputs. A reshape may give one size as the literal -1: the node then has
+// the size that fits.
 dt_status_t dt__graph_add(dt_graph_t *graph, dt_op_t op, const dt_node_id_t *inputs,
                           uint32_t n_inputs, const dt_attrs_t *attrs /* NULL: all zero */,
                           const dt_origin_t *origin, dt_node_id_t *out) DT_MUST_USE;
@@ -120,8 +121,8 @@ dt_status_t dt__graph_add_input(dt_graph_t *graph, const dt_graph_input_t *input
                                 dt_node_id_t *out) DT_MUST_USE;
 dt_status_t dt__graph_add_constant(dt_graph_t *graph, const dt_graph_constant_t *constant,
                                    const dt_origin_t *origin, dt_node_id_t *out) DT_MUST_USE;
-// Brings `values` to one shape by the broadcasting rule (aligned at the last dim, sizes equal or 1),
-// inserting reshape and expand nodes; nodes already of that shape stay as they are.
+// Brings `values` to one shape by the broadcasting rule (aligned at the last dim, sizes equal or
+// 1), inserting reshape and expand nodes; nodes already of that shape stay as they are.
 dt_status_t dt__graph_broadcast(dt_graph_t *graph, dt_node_id_t *values, uint32_t n,
                                 const dt_origin_t *origin) DT_MUST_USE;
 // A rank-0 literal of `dtype`, expanded to `sizes`.
@@ -134,7 +135,7 @@ dt_status_t dt__graph_add_output(dt_graph_t *graph, dt_node_id_t value) DT_MUST_
 typedef enum dt_lower_kind_t {
   DT_LOWER_none,
   DT_LOWER_leaf,
-  DT_LOWER_ew,     // the scalar op of the same name (scalar_ops.def)
+  DT_LOWER_ew, // the scalar op of the same name (scalar_ops.def)
   DT_LOWER_cast,
   DT_LOWER_view,   // index map
   DT_LOWER_reduce, // the scalar op that folds, by the row's name

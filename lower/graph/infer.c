@@ -191,9 +191,9 @@ dt_status_t dt__infer_value(const dt_infer_t *ctx, dt_dtype_t dtype) {
 }
 
 // ---- The result ---------------------------------------------------------------------------------
-// Sizes are expressions, not known to be negative, and neither a dim nor the bytes are known to reach
-// the limit. What is not known is checked at run time, where sizes are made. They are kept as all that
-// was learned so far simplifies them.
+// Sizes are expressions, not known to be negative, and neither a dim nor the bytes are known to
+// reach the limit. What is not known is checked at run time, where sizes are made. They are kept as
+// all that was learned so far simplifies them.
 static dt_status_t check_result(dt_infer_t *ctx) {
   int64_t bytes = (int64_t)dt_dtype_size(ctx->dtype);
   if (ctx->rank > DT_MAX_RANK)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inference of one node's dtype and sizes: what the builder, the rules and the verifier share. A rule
-// reads inputs and attributes, may normalise the attributes, and fills the result; what it demands of
-// sizes goes through dt__infer_demand, so that building makes guards and checking makes none.
+// Inference of one node's dtype and sizes: what the builder, the rules and the verifier share. A
+// rule reads inputs and attributes, may normalise the attributes, and fills the result; what it
+// demands of sizes goes through dt__infer_demand, so that building makes guards and checking makes
+// none.
 #ifndef DT_LOWER_GRAPH_INFER_H
 #define DT_LOWER_GRAPH_INFER_H
 
@@ -54,7 +55,8 @@ dt_status_t dt__graph_declare_constant(dt_graph_t *graph,
 static inline const dt_node_t *dt__infer_in(const dt_infer_t *ctx, uint32_t k) {
   return dt__graph_node(ctx->graph, ctx->inputs[k]);
 }
-// True when nothing remains to be said: `cond` is known, or only checking and not known to be false.
+// True when nothing remains to be said: `cond` is known, or only checking and not known to be
+// false.
 bool dt__infer_holds(const dt_infer_t *ctx, dt_sym_t cond);
 // The program needs `cond`: a guard, or a failure whose message is "op: " and `message` (consumed).
 // `what` is a literal.
@@ -84,10 +86,9 @@ dt_sym_t dt__infer_repeats(dt_symenv_t *env, dt_sym_t in, dt_sym_t out);
 void dt__print_name(const dt_graph_t *graph, dt_node_id_t id, dt_text_t *out);
 void dt__print_sizes(const dt_symenv_t *env, uint32_t rank, const dt_sym_t *sizes, dt_text_t *out);
 
-// ---- Rules (columns of ops.def) ------------------------------------------------------------------
+// ---- Rules (columns of ops.def) -----------------------------------------------------------------
 typedef dt_status_t (*dt_infer_rule_t)(dt_infer_t *ctx);
 dt_status_t dt__infer_dtype(dt_infer_t *ctx) DT_MUST_USE;
-
 
 #define DT_SHAPE_RULES                                                                             \
   RULE(input, DT_ATTR_INDEX)                                                                       \

@@ -9,9 +9,9 @@ static dt_status_t one_dtype(dt_infer_t *ctx, uint32_t first) {
   ctx->dtype = dt__infer_in(ctx, first)->dtype;
   for (uint32_t k = first + 1; k < ctx->n_inputs; k++) {
     if (dt__infer_in(ctx, k)->dtype != ctx->dtype)
-      return dt__infer_fail(ctx, DT_E_DTYPE, "argument %u must be %s like argument %u, got %s; use cast",
-                            k, dt_dtype_name(ctx->dtype), first,
-                            dt_dtype_name(dt__infer_in(ctx, k)->dtype));
+      return dt__infer_fail(
+          ctx, DT_E_DTYPE, "argument %u must be %s like argument %u, got %s; use cast", k,
+          dt_dtype_name(ctx->dtype), first, dt_dtype_name(dt__infer_in(ctx, k)->dtype));
   }
   return NULL;
 }

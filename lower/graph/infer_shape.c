@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shape rules of leaves, element-wise ops, reductions, indexing, norms and the matrix product. Those
-// that rename indices stand in infer_view.c.
+// Shape rules of leaves, element-wise ops, reductions, indexing, norms and the matrix product.
+// Those that rename indices stand in infer_view.c.
 #include "lower/graph/infer.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/status.h"
@@ -59,9 +59,10 @@ dt_status_t dt__shape_rule_same(dt_infer_t *ctx) {
   const dt_node_t *first = dt__infer_in(ctx, 0);
   for (uint32_t k = 1; k < ctx->n_inputs; k++) {
     if (dt__infer_in(ctx, k)->rank != first->rank)
-      return dt__infer_fail(
-          ctx, DT_E_SHAPE, "arguments must have one rank: argument 0 has %u, argument %u has %u; "
-          "use reshape or broadcast", first->rank, k, dt__infer_in(ctx, k)->rank);
+      return dt__infer_fail(ctx, DT_E_SHAPE,
+                            "arguments must have one rank: argument 0 has %u, argument %u has %u; "
+                            "use reshape or broadcast",
+                            first->rank, k, dt__infer_in(ctx, k)->rank);
     for (uint32_t dim = 0; dim < first->rank; dim++)
       DT_TRY(dt__infer_equal(ctx, 0, dim, k, dim, "use expand or reshape"));
   }
@@ -106,8 +107,10 @@ dt_status_t dt__shape_rule_norm(dt_infer_t *ctx) {
   DT_TRY(dt__infer_value(ctx, ctx->dtype));
   for (uint32_t k = 1; k < ctx->n_inputs; k++) {
     if (dt__infer_in(ctx, k)->rank != n)
-      return dt__infer_fail(ctx, DT_E_SHAPE, "argument %u must have rank %u, the normalised dims, "
-                            "got %u", k, n, dt__infer_in(ctx, k)->rank);
+      return dt__infer_fail(ctx, DT_E_SHAPE,
+                            "argument %u must have rank %u, the normalised dims, "
+                            "got %u",
+                            k, n, dt__infer_in(ctx, k)->rank);
     for (uint32_t dim = 0; dim < n; dim++)
       DT_TRY(dt__infer_equal(ctx, 0, in->rank - n + dim, k, dim,
                              "scale and bias have the sizes of the normalised dims"));
@@ -142,8 +145,10 @@ dt_status_t dt__shape_rule_matmul(dt_infer_t *ctx) {
   if (a->rank < 2 || b->rank < 2)
     return dt__infer_fail(ctx, DT_E_SHAPE, "both arguments need rank 2 or more; use reshape");
   if (b->rank != 2 && b->rank != a->rank)
-    return dt__infer_fail(ctx, DT_E_SHAPE, "the second argument must have rank 2 or the first's "
-                          "(%u), got %u; use reshape and expand", a->rank, b->rank);
+    return dt__infer_fail(ctx, DT_E_SHAPE,
+                          "the second argument must have rank 2 or the first's "
+                          "(%u), got %u; use reshape and expand",
+                          a->rank, b->rank);
   if (b->rank > 2) {
     for (uint32_t dim = 0; dim + 2 < a->rank; dim++)
       DT_TRY(dt__infer_equal(ctx, 0, dim, 1, dim, "batch sizes are expanded first"));

@@ -38,8 +38,8 @@ static void factors_add(const dt_symenv_t *env, factors_t *factors, dt_sym_t siz
   }
 }
 
-// Takes common factors out of both. Valid for sizes of 0 too: for x = 0, both products are 0 whatever
-// the rest is, and the rest still is an answer.
+// Takes common factors out of both. Valid for sizes of 0 too: for x = 0, both products are 0
+// whatever the rest is, and the rest still is an answer.
 static void factors_cancel(factors_t *a, factors_t *b) {
   for (uint32_t i = 0; i < a->n;) {
     uint32_t j = 0;
@@ -94,8 +94,7 @@ static dt_status_t solve_open_size(dt_infer_t *ctx, uint32_t open) {
   dt_sym_t one = dt__sym_const(ctx->env, 1);
   if (!dt__sym_known_true(ctx->env, dt__sym_le(ctx->env, one, divisor)))
     divisor = dt__sym_max(ctx->env, divisor, one);
-  ctx->attrs->syms[open] =
-      dt__sym_floordiv(ctx->env, factors_product(ctx->env, &have), divisor);
+  ctx->attrs->syms[open] = dt__sym_floordiv(ctx->env, factors_product(ctx->env, &have), divisor);
   if (ctx->attrs->syms[open].id == 0) {
     DT_TRY(dt__symenv_status(ctx->env));
     return dt__infer_fail(ctx, DT_E_LIMIT, "size %u has no value", open);
@@ -171,7 +170,8 @@ dt_status_t dt__shape_rule_permute(dt_infer_t *ctx) {
 }
 
 // ---- Expand -------------------------------------------------------------------------------------
-// Whether the sizes at hand are those of a repeated dim, so that the variant should admit both cases.
+// Whether the sizes at hand are those of a repeated dim, so that the variant should admit both
+// cases.
 static bool hint_repeats(const dt_symenv_t *env, dt_sym_t in, dt_sym_t out) {
   int64_t in_hint = 0, out_hint = 0;
   return dt__sym_hint(env, in, &in_hint) && dt__sym_hint(env, out, &out_hint) && in_hint == 1;
@@ -209,8 +209,10 @@ static dt_status_t expand_dim(const dt_infer_t *ctx, uint32_t dim) {
 dt_status_t dt__shape_rule_expand(dt_infer_t *ctx) {
   const dt_node_t *in = dt__infer_in(ctx, 0);
   if (ctx->attrs->n_syms != in->rank)
-    return dt__infer_fail(ctx, DT_E_SHAPE, "the rank stays the same (%u), %u sizes given; use "
-                          "reshape to add dims", in->rank, ctx->attrs->n_syms);
+    return dt__infer_fail(ctx, DT_E_SHAPE,
+                          "the rank stays the same (%u), %u sizes given; use "
+                          "reshape to add dims",
+                          in->rank, ctx->attrs->n_syms);
   DT_TRY(dt__infer_syms(ctx, in->rank));
   ctx->rank = in->rank;
   for (uint32_t dim = 0; dim < in->rank; dim++) {
@@ -231,8 +233,10 @@ static dt_status_t slice_bound(const dt_infer_t *ctx, uint32_t dim, dt_sym_t siz
   dt_sym_t cond = inside;
   if (!dt__sym_known_true(env, dt__sym_lt(env, zero, size)))
     cond = dt__sym_or(env, dt__sym_eq(env, size, zero), inside);
-  return dt__infer_need(ctx, cond, "a slice lies inside", "the %s element taken from dim %u lies "
-                        "outside", end, dim);
+  return dt__infer_need(ctx, cond, "a slice lies inside",
+                        "the %s element taken from dim %u lies "
+                        "outside",
+                        end, dim);
 }
 
 dt_status_t dt__shape_rule_slice(dt_infer_t *ctx) {
@@ -252,7 +256,8 @@ dt_status_t dt__shape_rule_slice(dt_infer_t *ctx) {
       continue;
     dt_sym_t last = dt__sym_sub(env, size, dt__sym_const(env, 1));
     last = dt__sym_add(env, start, dt__sym_mul(env, last, dt__sym_const(env, step)));
-    // At least one element is taken, so the lower of first and last is the first for positive steps.
+    // At least one element is taken, so the lower of first and last is the first for positive
+    // steps.
     DT_TRY(slice_bound(ctx, dim, size, dt__sym_le(env, zero, step > 0 ? start : last),
                        step > 0 ? "first" : "last"));
     DT_TRY(slice_bound(ctx, dim, size, dt__sym_lt(env, step > 0 ? last : start, in->sizes[dim]),
@@ -286,8 +291,10 @@ dt_status_t dt__shape_rule_concat(dt_infer_t *ctx) {
   for (uint32_t k = 1; k < ctx->n_inputs; k++) {
     const dt_node_t *in = dt__infer_in(ctx, k);
     if (in->rank != first->rank)
-      return dt__infer_fail(ctx, DT_E_SHAPE, "argument 0 has rank %u, argument %u has %u; use "
-                            "reshape", first->rank, k, in->rank);
+      return dt__infer_fail(ctx, DT_E_SHAPE,
+                            "argument 0 has rank %u, argument %u has %u; use "
+                            "reshape",
+                            first->rank, k, in->rank);
     for (uint32_t dim = 0; dim < first->rank; dim++) {
       if (dim != axis)
         DT_TRY(dt__infer_equal(ctx, 0, dim, k, dim, "only the joined dim may differ"));

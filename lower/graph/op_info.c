@@ -35,7 +35,7 @@ static const dt_op_info_t infos[DT_OP_COUNT] = {
 #define OP(id, inputs, bits, dtype_rule, shape_rule, decompose, lowering, eval, text)              \
   _Static_assert((DT_LOWER_##lowering != DT_LOWER_none) != (DECOMPOSE_##decompose != 0),           \
                  #id " needs either a lowering or a decomposition");                               \
-  _Static_assert((((bits)&DT_OPF_COMPOSITE) != 0) == (DECOMPOSE_##decompose != 0),                 \
+  _Static_assert((((bits) & DT_OPF_COMPOSITE) != 0) == (DECOMPOSE_##decompose != 0),               \
                  #id " is a composite exactly when it has a decomposition");
 #include "lower/graph/ops.def"
 

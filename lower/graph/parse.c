@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reader of what print.c writes. A text is untrusted: every node goes through the builder, and the
-// sizes it states must be possible under what inference says; where inference cannot tell (the graph
-// was built with facts that the text does not carry), the stated sizes are learned.
+// The reader of what print.c writes. A text is untrusted: every node goes through the builder, and
+// the sizes it states must be possible under what inference says; where inference cannot tell (the
+// graph was built with facts that the text does not carry), the stated sizes are learned.
 #include "lower/graph/infer.h"
 #include "lower/graph/scalar.h"
 #include "runtime/base/dtype.h"
@@ -161,7 +161,7 @@ static dt_status_t parse_symbols(parser_t *p) {
   return dt__scan_expect(p->scan, "{");
 }
 
-// ---- Declarations: each reads on after its keyword, and adds a leaf when `leaf` is not NULL ----------
+// ---- Declarations: each reads on after its keyword, and adds a leaf when `leaf` is not NULL -----
 static dt_status_t parse_input(parser_t *p, dt_node_id_t *leaf) {
   dt_graph_input_t input = {0};
   uint32_t n = 0;
@@ -283,10 +283,14 @@ static const struct {
   uint32_t bit;
   dt_status_t (*read)(parser_t *p, dt_dtype_t value, dt_attrs_t *attrs);
 } attr_keys[] = {
-    {"index", DT_ATTR_INDEX, attr_index},          {"dtype", DT_ATTR_DTYPE, attr_dtype},
-    {"axes", DT_ATTR_AXES, attr_axes},             {"n_axes", DT_ATTR_N_AXES, attr_n_axes},
-    {"keepdims", DT_ATTR_KEEPDIMS, attr_keepdims}, {"syms", DT_ATTR_SYMS, attr_syms},
-    {"steps", DT_ATTR_STEPS, attr_steps},          {"value", DT_ATTR_VALUE, attr_value},
+    {"index", DT_ATTR_INDEX, attr_index},
+    {"dtype", DT_ATTR_DTYPE, attr_dtype},
+    {"axes", DT_ATTR_AXES, attr_axes},
+    {"n_axes", DT_ATTR_N_AXES, attr_n_axes},
+    {"keepdims", DT_ATTR_KEEPDIMS, attr_keepdims},
+    {"syms", DT_ATTR_SYMS, attr_syms},
+    {"steps", DT_ATTR_STEPS, attr_steps},
+    {"value", DT_ATTR_VALUE, attr_value},
     {"epsilon", DT_ATTR_EPSILON, attr_epsilon},
 };
 

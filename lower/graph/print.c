@@ -10,8 +10,8 @@
 //            assert COND "what"
 //            return %N, …
 //
-// Inputs and constants are declared in their order; `%N = input {index = 0} : …` is one more leaf of a
-// declared one, and a declaration without `%N =` has no leaf at that place.
+// Inputs and constants are declared in their order; `%N = input {index = 0} : …` is one more leaf
+// of a declared one, and a declaration without `%N =` has no leaf at that place.
 #include "lower/graph/infer.h"
 #include "lower/graph/scalar.h"
 #include "runtime/base/dtype.h"
@@ -54,8 +54,7 @@ static void put_string(dt_text_t *out, const char *string) {
   dt__text_put(out, "\"");
 }
 
-void dt__print_sizes(const dt_symenv_t *env, uint32_t rank, const dt_sym_t *sizes,
-                     dt_text_t *out) {
+void dt__print_sizes(const dt_symenv_t *env, uint32_t rank, const dt_sym_t *sizes, dt_text_t *out) {
   dt__text_put(out, "[");
   for (uint32_t k = 0; k < rank; k++) {
     dt__text_put(out, k ? ", " : "");
@@ -223,8 +222,7 @@ static void put_node(const dt_graph_t *graph, uint32_t id, dt_text_t *out) {
 // Prints declarations up to `index`; true when that one was still to be declared, which the caller
 // then does together with its leaf.
 static bool declare_before(const dt_graph_t *graph, uint32_t index, uint32_t *next,
-                           void (*put)(const dt_graph_t *, uint32_t, dt_text_t *),
-                           dt_text_t *out) {
+                           void (*put)(const dt_graph_t *, uint32_t, dt_text_t *), dt_text_t *out) {
   if (index < *next)
     return false;
   for (; *next < index; (*next)++) {

@@ -29,7 +29,7 @@ static dt_scalar_t wrap(dt_dtype_t dtype, uint64_t bits) {
   return is_unsigned(dtype) ? whole((int64_t)(bits >> unused)) : whole((int64_t)bits >> unused);
 }
 
-// ---- Elementary functions: floats only ------------------------------------------------------------
+// ---- Elementary functions: floats only ----------------------------------------------------------
 #define REAL_FUNCTION(name, expr)                                                                  \
   static dt_scalar_t scalar_##name(dt_dtype_t dtype, const dt_scalar_t *a) {                       \
     (void)dtype;                                                                                   \
@@ -75,7 +75,7 @@ static dt_scalar_t scalar_pow(dt_dtype_t dtype, const dt_scalar_t *a) {
   return real(pow(a[0].f, a[1].f));
 }
 
-// ---- One number -----------------------------------------------------------------------------------
+// ---- One number ---------------------------------------------------------------------------------
 static dt_scalar_t scalar_neg(dt_dtype_t dtype, const dt_scalar_t *a) {
   return is_float(dtype) ? real(-a[0].f) : wrap(dtype, 0 - (uint64_t)a[0].i);
 }
@@ -95,20 +95,17 @@ static dt_scalar_t scalar_sign(dt_dtype_t dtype, const dt_scalar_t *a) {
   return whole((a[0].i > 0) - (a[0].i < 0));
 }
 
-// ---- Two numbers ----------------------------------------------------------------------------------
+// ---- Two numbers --------------------------------------------------------------------------------
 static dt_scalar_t scalar_add(dt_dtype_t dtype, const dt_scalar_t *a) {
-  return is_float(dtype) ? real(a[0].f + a[1].f)
-                         : wrap(dtype, (uint64_t)a[0].i + (uint64_t)a[1].i);
+  return is_float(dtype) ? real(a[0].f + a[1].f) : wrap(dtype, (uint64_t)a[0].i + (uint64_t)a[1].i);
 }
 
 static dt_scalar_t scalar_sub(dt_dtype_t dtype, const dt_scalar_t *a) {
-  return is_float(dtype) ? real(a[0].f - a[1].f)
-                         : wrap(dtype, (uint64_t)a[0].i - (uint64_t)a[1].i);
+  return is_float(dtype) ? real(a[0].f - a[1].f) : wrap(dtype, (uint64_t)a[0].i - (uint64_t)a[1].i);
 }
 
 static dt_scalar_t scalar_mul(dt_dtype_t dtype, const dt_scalar_t *a) {
-  return is_float(dtype) ? real(a[0].f * a[1].f)
-                         : wrap(dtype, (uint64_t)a[0].i * (uint64_t)a[1].i);
+  return is_float(dtype) ? real(a[0].f * a[1].f) : wrap(dtype, (uint64_t)a[0].i * (uint64_t)a[1].i);
 }
 
 static dt_scalar_t scalar_div(dt_dtype_t dtype, const dt_scalar_t *a) {
@@ -165,7 +162,7 @@ static dt_scalar_t scalar_minimum(dt_dtype_t dtype, const dt_scalar_t *a) {
   return a[1].f < a[0].f ? a[1] : a[0];
 }
 
-// ---- Comparisons ----------------------------------------------------------------------------------
+// ---- Comparisons --------------------------------------------------------------------------------
 static dt_scalar_t scalar_eq(dt_dtype_t dtype, const dt_scalar_t *a) {
   return truth(is_float(dtype) ? a[0].f == a[1].f : a[0].i == a[1].i);
 }
@@ -190,7 +187,7 @@ static dt_scalar_t scalar_ge(dt_dtype_t dtype, const dt_scalar_t *a) {
   return truth(is_float(dtype) ? a[0].f >= a[1].f : !int_less(dtype, a[0].i, a[1].i));
 }
 
-// ---- Logic ----------------------------------------------------------------------------------------
+// ---- Logic --------------------------------------------------------------------------------------
 static dt_scalar_t scalar_logical_not(dt_dtype_t dtype, const dt_scalar_t *a) {
   (void)dtype;
   return truth(a[0].i == 0);
@@ -216,7 +213,7 @@ static dt_scalar_t scalar_where(dt_dtype_t dtype, const dt_scalar_t *a) {
   return a[0].i ? a[1] : a[2];
 }
 
-// ---- Table ------------------------------------------------------------------------------------------
+// ---- Table --------------------------------------------------------------------------------------
 typedef dt_scalar_t (*scalar_fn_t)(dt_dtype_t dtype, const dt_scalar_t *args);
 
 enum { RESULT_SAME = 0, RESULT_BOOL = 1 };
@@ -252,7 +249,7 @@ dt_scalar_t dt__scalar_eval(dt_scalar_op_t op, dt_dtype_t dtype, const dt_scalar
   return known ? table[op].fn(dtype, args) : whole(0);
 }
 
-// ---- Casts ------------------------------------------------------------------------------------------
+// ---- Casts --------------------------------------------------------------------------------------
 // Truncates, saturates; NaN gives 0. The bounds 2^bits are doubles, their predecessors may be none.
 static dt_scalar_t real_to_int(dt_dtype_t to, double f) {
   if (isnan(f))
@@ -291,7 +288,7 @@ dt_scalar_t dt__scalar_cast(dt_dtype_t from, dt_dtype_t to, dt_scalar_t value) {
   return is_float(to) ? int_to_real(from, to, value.i) : wrap(to, (uint64_t)value.i);
 }
 
-// ---- Memory -----------------------------------------------------------------------------------------
+// ---- Memory -------------------------------------------------------------------------------------
 #define LOAD_FLOAT(v) real((double)(v))
 #define LOAD_SINT(v) whole((int64_t)(v))
 #define LOAD_UINT(v) whole((int64_t)(v))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checker: ids, declarations, and each node's inference run again on a clone of the environment,
-// so that it learns nothing and asks for no guard. A demand on sizes fails only where it is known not
-// to hold; that it holds at each call is what the guards of building are for.
+// The checker: ids, declarations, and each node's inference run again on a clone of the
+// environment, so that it learns nothing and asks for no guard. A demand on sizes fails only where
+// it is known not to hold; that it holds at each call is what the guards of building are for.
 #include "lower/graph/infer.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/status.h"
@@ -64,8 +64,8 @@ static dt_status_t check_node(const dt_graph_t *graph, dt_symenv_t *env, uint32_
     return dt__infer_fail(&ctx, DT_E_FORMAT, "the rank must be %u, not %u", ctx.rank, node->rank);
   for (uint32_t k = 0; k < ctx.rank; k++) {
     if (dt__sym_known(env, dt__sym_eq(env, ctx.sizes[k], node->sizes[k])) == DT_FALSE)
-      return dt__infer_fail(&ctx, DT_E_FORMAT, "size %u of the result cannot be what inference says",
-                            k);
+      return dt__infer_fail(&ctx, DT_E_FORMAT,
+                            "size %u of the result cannot be what inference says", k);
   }
   return NULL;
 }

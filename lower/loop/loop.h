@@ -46,6 +46,9 @@ typedef struct dt_buffer_t {
   dt_sym_t strides[DT_MAX_RANK]; // elements
 } dt_buffer_t;
 
+// Index expressions of a load have a value, inside the buffer, wherever its mask holds. Elsewhere they
+// may have none (a division by zero): code for them must not trap. So may an INDEX whose value nothing
+// selects; what it gives then is unspecified.
 typedef enum dt_inst_kind_t {
   DT_INST_CONST,  // value
   DT_INST_INDEX,  // the integer expression `sym` as `dtype` (BOOL: sym != 0)
@@ -77,7 +80,8 @@ typedef struct dt_inst_t {
 
 typedef struct dt_store_t {
   dt_buffer_id_t buffer;
-  const dt_sym_t *index; // one a dim; over all outer and inner iterations no two are equal
+  const dt_sym_t *index; // one a dim; over all iterations of all kernels no two are equal, so several
+                         // kernels may write one buffer (concat), each another part of it
   uint32_t value;        // instruction
 } dt_store_t;
 
@@ -102,7 +106,7 @@ typedef struct dt_fold_t {
 
 typedef struct dt_stage_t {
   uint32_t n_loops;
-  dt_sym_t vars[DT_MAX_LOOPS]; // LOOP symbols, outermost first
+  dt_sym_t vars[DT_MAX_LOOPS]; // LOOP symbols of these extents, outermost first
   dt_sym_t extents[DT_MAX_LOOPS];
   DT_VEC(dt_inst_t) insts;
   DT_VEC(dt_store_t) stores;
@@ -179,15 +183,19 @@ dt_program_t *dt__program_create(dt_arena_t *arena, dt_symenv_t *env, const dt_g
 // Contiguous strides are filled in for every kind but INPUT.
 dt_status_t dt__program_add_buffer(dt_program_t *program, const dt_buffer_t *buffer,
                                    dt_buffer_id_t *out) DT_MUST_USE;
-// Appends an instruction; equal instructions of one stage are shared.
+// Appends an instruction, its index copied; equal instructions of one stage are shared, except BINDs.
+// Fields that the kind does not read are ignored, as is the fill of a load without a mask.
 dt_status_t dt__stage_add(dt_program_t *program, dt_stage_t *stage, const dt_inst_t *inst,
                           uint32_t *out) DT_MUST_USE;
 // Element offset of index[…] in `buffer`, as one simplified expression.
 dt_sym_t dt__buffer_offset(dt_program_t *program, dt_buffer_id_t buffer, const dt_sym_t *index);
 // Number of elements.
 dt_sym_t dt__buffer_count(dt_program_t *program, dt_buffer_id_t buffer);
-// Copies `from`'s body into `into` with symbols replaced; map[i] receives the new id of instruction i.
-// Row values are renumbered by adding `row_base`.
+// A fresh DATA symbol for a BIND of this extent: in [0, extent - 1], or 0.
+dt_sym_t dt__program_new_data(dt_program_t *program, dt_sym_t extent);
+// Copies `from`'s instructions into `into` (another stage) with symbols replaced; map[i] receives the
+// new id of instruction i. Binds get fresh DATA symbols (or share an equal bind of `into`), and their
+// uses with them. Row values are renumbered by adding `row_base`. Stores and folds stay behind.
 dt_status_t dt__stage_inline(dt_program_t *program, dt_stage_t *into, const dt_stage_t *from,
                              const dt_sym_t *from_vars, const dt_sym_t *to_exprs, uint32_t n_vars,
                              uint32_t row_base, uint32_t *map) DT_MUST_USE;
@@ -199,8 +207,14 @@ dt_status_t dt__lower_graph(dt_arena_t *arena, dt_symenv_t *env, const dt_graph_
 
 // Every invariant above, after any pass. DT_E_INTERNAL naming kernel and stage.
 dt_status_t dt__program_verify(const dt_program_t *program) DT_MUST_USE;
+// Deterministic: symbols renumbered in order of first use, no addresses. dt__program_parse reads it
+// back into an empty environment; the program then has no graph, so its constants have no data.
 void dt__program_print(const dt_program_t *program, dt_text_t *out);
-// One kernel with buffers and symbols renumbered in order of first use: equal texts are equal code.
+dt_status_t dt__program_parse(dt_arena_t *arena, dt_symenv_t *env, dt_scan_t *scan,
+                              dt_program_t **out) DT_MUST_USE;
+// One kernel with buffers and symbols renumbered in order of first use: equal texts are equal code, for
+// code that uses no other knowledge of its symbols than their ranges. Names and checks' texts are left
+// out, and so are the numbers of checks.
 // `buffers` and `symbols` receive the order (arena arrays): the kernel's parameters.
 typedef struct dt_kernel_params_t {
   uint32_t n_buffers, n_symbols;
@@ -212,10 +226,14 @@ dt_status_t dt__kernel_print(dt_program_t *program, const dt_kernel_t *kernel,
 
 // ---- Interpreter: the meaning, for tests --------------------------------------------------------------
 // Runs one kernel serially on memory. base[id - 1] is the address of each buffer that it uses (LOCAL
-// excluded); `symbols` are values by symbol. DT_E_RANGE naming the check that failed.
+// excluded); `symbols` are values by symbol, of which only SIZE, INT and UNBACKED ones are read.
+// DT_E_RANGE naming the check that failed; DT_E_INTERNAL naming kernel and buffer for an access outside
+// its sizes, a LOCAL element read before it was written, an index without a value.
 dt_status_t dt__kernel_interpret(const dt_program_t *program, const dt_kernel_t *kernel,
                                  const int64_t *symbols, void *const *base) DT_MUST_USE;
-// Runs all kernels: allocates TEMP and ONCE buffers itself. Inputs, constants and outputs by index.
+// Runs all kernels: allocates TEMP and ONCE buffers itself. Inputs and outputs by index; constants are
+// the graph's. Also checks that each element of a buffer is written at most once, before it is read, and
+// that every element of every output is written.
 dt_status_t dt__program_interpret(const dt_program_t *program, const int64_t *symbols,
                                   void *const *inputs, void *const *outputs) DT_MUST_USE;
 

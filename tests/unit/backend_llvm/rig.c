@@ -331,8 +331,8 @@ int64_t code_call(code_t *code, call_t *call) {
   int64_t answer = code->plan(f);
   if (answer != 0)
     return answer;
-  region_t block = region_open((size_t)f->block_bytes + 64);
-  f->block = (char *)block.base;
+  region_t block = region_open((size_t)f->block_bytes);
+  f->block = block.at;
   f->outputs = call->outputs;
   code->run(f);
   call->record.check = f->record.check;

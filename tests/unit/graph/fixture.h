@@ -12,8 +12,8 @@ typedef struct fixture_t {
   dt_arena_t arena;
   dt_symenv_t *env;
   dt_graph_t *graph;
-  uint32_t assumed;    // guards asked for so far
-  char last[256];      // the last one, printed
+  uint32_t assumed; // guards asked for so far
+  char last[256];   // the last one, printed
 } fixture_t;
 
 void fixture_init(fixture_t *f);

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include "tests/unit/graph/fixture.h"
@@ -81,8 +82,8 @@ static void test_dynamic(void **state) {
     assert_int_equal(f.assumed, 1);
     dt_sym_t size = dt__graph_node(f.graph, values[0])->sizes[0];
     assert_int_equal(size.id, dt__graph_node(f.graph, values[1])->sizes[0].id);
-    static const int64_t cases[][3] = {{1, 1, 1}, {1, 7, 7}, {7, 1, 7}, {7, 7, 7}, {1, 0, 0},
-                                       {0, 1, 0}, {0, 0, 0}};
+    static const int64_t cases[][3] = {{1, 1, 1}, {1, 7, 7}, {7, 1, 7}, {7, 7, 7},
+                                       {1, 0, 0}, {0, 1, 0}, {0, 0, 0}};
     for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
       int64_t got = -1;
       assert_true(dt__sym_eval(f.env, size, cases[c], &got));
@@ -144,7 +145,7 @@ static void test_full(void **state) {
   static const struct {
     dt_dtype_t dtype;
     double value;
-  } bad[] = {{DT_I8, 128},      {DT_I8, 0.5},  {DT_U8, -1},  {DT_BOOL, 2},
+  } bad[] = {{DT_I8, 128},     {DT_I8, 0.5},     {DT_U8, -1},          {DT_BOOL, 2},
              {DT_U64, 0x1p64}, {DT_I64, 0x1p63}, {DT_I32, (double)NAN}};
   for (size_t k = 0; k < sizeof(bad) / sizeof(bad[0]); k++) {
     dt_status_t status = dt__graph_full(f.graph, bad[k].dtype, bad[k].value, 0, NULL, NULL, &id);

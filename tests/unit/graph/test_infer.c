@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include "tests/unit/graph/fixture.h"
@@ -45,8 +46,7 @@ static void test_same(void **state) {
          PARTS("argument 0 has 2, argument 1 has 1", "inputs x f32[s0, 4], %6 f32[4]"));
   dt_sym_t s2 = size_symbol(&f, 8);
   dt_node_id_t other = input(&f, "w", DT_F32, 2, (dt_sym_t[]){s2, four});
-  refuse(&f, DT_OP_add, 2, IDS(x, other), NULL, DT_E_SHAPE,
-         PARTS("dim 0", "of x", "of w [s2, 4]"));
+  refuse(&f, DT_OP_add, 2, IDS(x, other), NULL, DT_E_SHAPE, PARTS("dim 0", "of x", "of w [s2, 4]"));
   OK(dt__graph_verify(f.graph));
   fixture_fini(&f);
 }
@@ -118,8 +118,7 @@ static void test_arguments(void **state) {
   assert_int_equal(x.id, 3);
   assert_string_equal(dt__graph_node(f.graph, x)->origin.op, "user add");
   assert_int_equal(dt__graph_node(f.graph, x)->inputs[0].id, 1);
-  assert_int_equal(dt_status_code(dt__graph_add_output(f.graph, (dt_node_id_t){9})),
-                   DT_E_ARGUMENT);
+  assert_int_equal(dt_status_code(dt__graph_add_output(f.graph, (dt_node_id_t){9})), DT_E_ARGUMENT);
   fixture_fini(&f);
 }
 
@@ -140,8 +139,9 @@ static void test_leaves(void **state) {
   again.dtype = DT_I8;
   again.ints[0] = -128;
   again.floats[0] = 3.0; // a literal of an integer has none
-  assert_true(dt__attrs_equal(dt__graph_node(f.graph, id)->attrs,
-                              dt__graph_node(f.graph, add(&f, DT_OP_scalar, 0, NULL, &again))->attrs));
+  assert_true(
+      dt__attrs_equal(dt__graph_node(f.graph, id)->attrs,
+                      dt__graph_node(f.graph, add(&f, DT_OP_scalar, 0, NULL, &again))->attrs));
   dt_attrs_t iota = with_axes(1, 1, 0, 0);
   iota.dtype = DT_F32;
   iota.n_syms = 2;
@@ -197,8 +197,8 @@ static void test_declarations(void **state) {
     dt_status_free(status);
     assert_int_equal(f.graph->constants.len, 0);
   }
-  dt_graph_constant_t good = {.name = NULL, .dtype = DT_F32, .rank = 1, .sizes = {4}, .data = data,
-                              .key = 3};
+  dt_graph_constant_t good = {
+      .name = NULL, .dtype = DT_F32, .rank = 1, .sizes = {4}, .data = data, .key = 3};
   OK(dt__graph_add_constant(f.graph, &good, NULL, &id));
   assert_string_equal(type_of(&f, id), "f32[4]");
   assert_string_equal(f.graph->constants.items[0].name, "");
@@ -291,7 +291,8 @@ static void test_matmul(void **state) {
                "(of bad [5, 6])"));
   dt_node_id_t vector = fixed(&f, "v", DT_F32, 1, (int64_t[]){4});
   refuse(&f, DT_OP_matmul, 2, IDS(x, vector), NULL, DT_E_SHAPE, PARTS("rank 2 or more"));
-  refuse(&f, DT_OP_matmul, 2, IDS(w, x), NULL, DT_E_SHAPE, PARTS("must have rank 2 or the first's"));
+  refuse(&f, DT_OP_matmul, 2, IDS(w, x), NULL, DT_E_SHAPE,
+         PARTS("must have rank 2 or the first's"));
   fixture_fini(&f);
 }
 
@@ -371,11 +372,11 @@ static void test_verify(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_same),      cmocka_unit_test(test_dtypes),
-      cmocka_unit_test(test_arguments), cmocka_unit_test(test_leaves),
+      cmocka_unit_test(test_same),         cmocka_unit_test(test_dtypes),
+      cmocka_unit_test(test_arguments),    cmocka_unit_test(test_leaves),
       cmocka_unit_test(test_declarations), cmocka_unit_test(test_reductions),
-      cmocka_unit_test(test_norms),     cmocka_unit_test(test_matmul),
-      cmocka_unit_test(test_gather),    cmocka_unit_test(test_verify),
+      cmocka_unit_test(test_norms),        cmocka_unit_test(test_matmul),
+      cmocka_unit_test(test_gather),       cmocka_unit_test(test_verify),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

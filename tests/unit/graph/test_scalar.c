@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include "lower/graph/graph.h"
@@ -81,8 +82,8 @@ static void test_integers(void **state) {
     int64_t got = eval_int(cases[k].op, cases[k].dtype, cases[k].a, cases[k].b).i;
     if (got != cases[k].want)
       print_error("%s %s(%lld, %lld): expected %lld, got %lld\n", dt_dtype_name(cases[k].dtype),
-                  dt__scalar_info(cases[k].op)->name, (long long)cases[k].a,
-                  (long long)cases[k].b, (long long)cases[k].want, (long long)got);
+                  dt__scalar_info(cases[k].op)->name, (long long)cases[k].a, (long long)cases[k].b,
+                  (long long)cases[k].want, (long long)got);
     assert_int_equal(got, cases[k].want);
   }
 }
@@ -188,15 +189,24 @@ static void test_casts(void **state) {
     double from;
     int64_t want;
   } to_int[] = {
-      {DT_I32, 1.9, 1},           {DT_I32, -1.9, -1},
-      {DT_I32, NAN, 0},           {DT_I32, INFINITY, INT32_MAX},
-      {DT_I32, -1e300, INT32_MIN}, {DT_I8, 127.5, 127},
-      {DT_I8, 128, 127},          {DT_I8, -128.9, LOW8},
-      {DT_U8, -0.5, 0},           {DT_U8, 256, 255},
-      {DT_U8, 255.9, 255},        {DT_I64, 0x1p63, INT64_MAX},
-      {DT_I64, -0x1p63, INT64_MIN}, {DT_U64, 0x1p64, U64_MAX_BITS},
-      {DT_U64, 0x1p63, INT64_MIN}, {DT_BOOL, 0.5, 1},
-      {DT_BOOL, -0.0, 0},         {DT_BOOL, NAN, 1},
+      {DT_I32, 1.9, 1},
+      {DT_I32, -1.9, -1},
+      {DT_I32, NAN, 0},
+      {DT_I32, INFINITY, INT32_MAX},
+      {DT_I32, -1e300, INT32_MIN},
+      {DT_I8, 127.5, 127},
+      {DT_I8, 128, 127},
+      {DT_I8, -128.9, LOW8},
+      {DT_U8, -0.5, 0},
+      {DT_U8, 256, 255},
+      {DT_U8, 255.9, 255},
+      {DT_I64, 0x1p63, INT64_MAX},
+      {DT_I64, -0x1p63, INT64_MIN},
+      {DT_U64, 0x1p64, U64_MAX_BITS},
+      {DT_U64, 0x1p63, INT64_MIN},
+      {DT_BOOL, 0.5, 1},
+      {DT_BOOL, -0.0, 0},
+      {DT_BOOL, NAN, 1},
   };
   for (size_t k = 0; k < sizeof(to_int) / sizeof(to_int[0]); k++) {
     int64_t got = dt__scalar_cast(DT_F64, to_int[k].to, (dt_scalar_t){.f = to_int[k].from}).i;
@@ -209,9 +219,10 @@ static void test_casts(void **state) {
     dt_dtype_t from, to;
     int64_t value, want;
   } ints[] = {
-      {DT_I64, DT_I8, 300, 44},   {DT_I64, DT_I8, 200, -56},  {DT_I32, DT_U8, -1, 255},
-      {DT_I8, DT_U64, -1, -1},    {DT_U64, DT_I32, -1, -1},   {DT_I32, DT_BOOL, 256, 1},
-      {DT_BOOL, DT_I64, 1, 1},    {DT_U32, DT_I64, 4294967295, 4294967295},
+      {DT_I64, DT_I8, 300, 44},         {DT_I64, DT_I8, 200, -56},
+      {DT_I32, DT_U8, -1, 255},         {DT_I8, DT_U64, -1, -1},
+      {DT_U64, DT_I32, -1, -1},         {DT_I32, DT_BOOL, 256, 1},
+      {DT_BOOL, DT_I64, 1, 1},          {DT_U32, DT_I64, 4294967295, 4294967295},
       {DT_U32, DT_I32, 4294967295, -1},
   };
   for (size_t k = 0; k < sizeof(ints) / sizeof(ints[0]); k++) {

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include "runtime/base/dtype.h"
@@ -210,7 +211,8 @@ static void test_refusals(void **state) {
       {"graph () { %1 = constant \"c\" u8[1] key 1 data [256] return }", "does not fit u8"},
       {"graph () { %1 = input {index = 0} : f32[] return }", "there is no input 0"},
       {"graph () { %1 = input \"x\" f32[2, 3] strides [3, 1] %2 = sum %1 {axes = [2]} : f32[2] "
-       "return }", "axis 2 is not in [0, 2)"},
+       "return }",
+       "axis 2 is not in [0, 2)"},
   };
   for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
     dt_text_t out;

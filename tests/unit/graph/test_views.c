@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include "tests/unit/graph/fixture.h"
@@ -43,7 +44,8 @@ static void test_reshape(void **state) {
   dt_node_id_t half = add(&f, DT_OP_reshape, 1, &x, &attrs);
   assert_int_equal(f.assumed, 1);
   int64_t got = 0;
-  assert_true(dt__sym_eval(f.env, dt__graph_node(f.graph, half)->sizes[1], (int64_t[]){6, 3}, &got));
+  assert_true(
+      dt__sym_eval(f.env, dt__graph_node(f.graph, half)->sizes[1], (int64_t[]){6, 3}, &got));
   assert_int_equal(got, 3);
   // By another symbol, which may be 0: the hint 6 * 768 / 3 fits.
   attrs = SYMS(2, s1, open);
@@ -108,8 +110,9 @@ static void expand_case(int64_t in_hint, int64_t out_hint, dt_code_t code, const
   dt_node_id_t x = input(&f, "x", DT_F32, 1, &in);
   dt_attrs_t attrs = SYMS(1, out);
   if (code != DT_OK) {
-    refuse(&f, DT_OP_expand, 1, &x, &attrs, code,
-           PARTS("expand: dim 0 must have size 1 or be kept: expected s0 (of x [s0]), asked for s1"));
+    refuse(
+        &f, DT_OP_expand, 1, &x, &attrs, code,
+        PARTS("expand: dim 0 must have size 1 or be kept: expected s0 (of x [s0]), asked for s1"));
   } else {
     (void)add(&f, DT_OP_expand, 1, &x, &attrs);
     if (strcmp(f.last, guard) != 0)
@@ -207,7 +210,8 @@ static void test_pad_concat(void **state) {
   attrs.ints[0] = -1;
   dt_node_id_t padded = add(&f, DT_OP_pad, 1, &x, &attrs);
   int64_t got = 0;
-  assert_true(dt__sym_eval(f.env, dt__graph_node(f.graph, padded)->sizes[0], (int64_t[]){5, 7}, &got));
+  assert_true(
+      dt__sym_eval(f.env, dt__graph_node(f.graph, padded)->sizes[0], (int64_t[]){5, 7}, &got));
   assert_int_equal(got, 13);
   attrs.ints[0] = 200;
   refuse(&f, DT_OP_pad, 1, &x, &attrs, DT_E_ARGUMENT, PARTS("200 does not fit i8"));
@@ -218,7 +222,8 @@ static void test_pad_concat(void **state) {
   dt_attrs_t axis = {.n_axes = 1, .axes = {0}};
   dt_node_id_t pair[2] = {x, y};
   dt_node_id_t joined = add(&f, DT_OP_concat, 2, pair, &axis);
-  assert_true(dt__sym_eval(f.env, dt__graph_node(f.graph, joined)->sizes[0], (int64_t[]){5, 7}, &got));
+  assert_true(
+      dt__sym_eval(f.env, dt__graph_node(f.graph, joined)->sizes[0], (int64_t[]){5, 7}, &got));
   assert_int_equal(got, 12);
   assert_string_equal(type_of(&f, add(&f, DT_OP_concat, 1, &x, &axis)), "i8[s0, 4]");
   assert_int_equal(f.assumed, 0);

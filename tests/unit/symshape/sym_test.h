@@ -61,7 +61,8 @@ static inline void check_text(dt_symenv_t *env, dt_sym_t e, const char *want, co
   assert_true(same);
 }
 // The text simplifies to the other text.
-#define GIVES(text, want) check_text(env, dt__sym_simplify(env, P(text)), (want), (text), __FILE__, __LINE__)
+#define GIVES(text, want)                                                                          \
+  check_text(env, dt__sym_simplify(env, P(text)), (want), (text), __FILE__, __LINE__)
 
 // s0 s1 s2 sizes; s3 a size >= 1; n4 n5 any integers; i6 < s0; i7 < s1; i8 < 384; i9 < 32;
 // u10 in [0, 100]; i11 < s0*s1; i12 < (s0 + 31)//32; s13 in [8, 15]; n14 in [0, 1].

@@ -167,8 +167,8 @@ static dt_status_t scenario(void) {
   dt_origin_t here = {"op", "file", 1};
   bool yes;
   DT_TRY_GOTO(dt__sym_require(env, dt__sym_eq(env, s[2], s[3]), &here, "equal"), done);
-  DT_TRY_GOTO(dt__sym_require(env, dt__sym_le(env, s[4], dt__sym_add(env, s[5], s[6])), &here, "le"),
-              done);
+  DT_TRY_GOTO(
+      dt__sym_require(env, dt__sym_le(env, s[4], dt__sym_add(env, s[5], s[6])), &here, "le"), done);
   dt_sym_t rest = dt__sym_mod(env, s[7], dt__sym_const(env, 8));
   DT_TRY_GOTO(dt__sym_learn(env, dt__sym_eq(env, rest, dt__sym_const(env, 0))), done);
   dt_sym_t either = dt__sym_or(env, dt__sym_lt(env, s[8], s[9]), dt__sym_le(env, s[10], s[11]));
@@ -181,7 +181,8 @@ static dt_status_t scenario(void) {
   wide = dt__sym_select(twin, dt__sym_ne(twin, s[12], s[13]), wide, quotient);
   DT_TRY_GOTO(dt__symenv_status(env), done);
   DT_TRY_GOTO(dt__symenv_status(twin), done);
-  status = wide.id && sum.id && quotient.id == i.id ? NULL : DT_FAIL(DT_E_INTERNAL, "a wrong answer");
+  status =
+      wide.id && sum.id && quotient.id == i.id ? NULL : DT_FAIL(DT_E_INTERNAL, "a wrong answer");
 done:
   dt__text_fini(&text);
   dt__symenv_destroy(twin);
@@ -284,8 +285,8 @@ static void test_speed(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_symbols), cmocka_unit_test(test_none),
-      cmocka_unit_test(test_limits),  cmocka_unit_test(test_clone),
+      cmocka_unit_test(test_symbols),   cmocka_unit_test(test_none),
+      cmocka_unit_test(test_limits),    cmocka_unit_test(test_clone),
       cmocka_unit_test(test_no_memory), cmocka_unit_test(test_speed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -88,8 +88,8 @@ static void test_rows(void **state) {
       dt__text_init(&text);
       dt__sym_print(env, e[way], &text);
       if (strcmp(dt__text_str(&text), rows[k].out) != 0) {
-        print_error("after %s: %s (built %s) gives %s, expected %s\n", rows[k].facts[0],
-                    rows[k].in, way ? "after" : "before", dt__text_str(&text), rows[k].out);
+        print_error("after %s: %s (built %s) gives %s, expected %s\n", rows[k].facts[0], rows[k].in,
+                    way ? "after" : "before", dt__text_str(&text), rows[k].out);
         failures++;
       }
       dt__text_fini(&text);
@@ -103,7 +103,7 @@ static void test_rows(void **state) {
 static void test_contradictions(void **state) {
   (void)state;
   static const char *const pairs[][2] = {
-      {"s0 == 3", "s0 == 4"},   {"s0 < s1", "s1 <= s0"},     {"s0%8 == 0", "s0%4 == 1"},
+      {"s0 == 3", "s0 == 4"},   {"s0 < s1", "s1 <= s0"},      {"s0%8 == 0", "s0%4 == 1"},
       {"s13 < s0", "s0 == 4"},  {"s0 == s1", "s0 + 1 == s1"}, {"s0 <= 3", "s0 == s1 + 4"},
       {"s0 == s1", "s0 != s1"},
   };

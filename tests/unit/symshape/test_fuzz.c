@@ -42,8 +42,9 @@ static int leaf(fuzz_t *f) {
   ast_t *node = &f->ast[f->n];
   if (pick(f, 3) == 0) {
     static const int64_t literals[] = {0, 1, 2, 3, 4, 5, 6, 8, 12, 32, -1, -2, -3, -4};
-    static const int64_t big[] = {INT64_MAX, INT64_MIN, INT64_MAX - 1, INT64_MIN + 1,
-                                  (int64_t)1 << 62, (int64_t)1 << 32, (int64_t)3 << 40};
+    static const int64_t big[] = {INT64_MAX,       INT64_MIN,        INT64_MAX - 1,
+                                  INT64_MIN + 1,   (int64_t)1 << 62, (int64_t)1 << 32,
+                                  (int64_t)3 << 40};
     bool huge = f->large && pick(f, 4) == 0;
     *node = (ast_t){.op = DT_SYM_CONST, .value = huge ? big[pick(f, 7)] : literals[pick(f, 14)]};
   } else {
@@ -52,13 +53,45 @@ static int leaf(fuzz_t *f) {
   return f->n++;
 }
 
+static int node_of(fuzz_t *f, dt_sym_op_t op, int a, int b) {
+  f->ast[f->n] = (ast_t){.op = op, .a = a, .b = b};
+  return f->n++;
+}
+
+static int tree(fuzz_t *f, int depth);
+
+// Forms that index expressions take: q*(x//q) + x%q, (x*q + r)//q and its remainder, (x//q)//r.
+static int index_form(fuzz_t *f, int depth) {
+  int x = tree(f, depth), q = leaf(f), r = leaf(f);
+  int div = node_of(f, DT_SYM_FLOORDIV, x, q), mod = node_of(f, DT_SYM_MOD, x, q);
+  int flat = node_of(f, DT_SYM_ADD, node_of(f, DT_SYM_MUL, x, q), r);
+  switch (pick(f, 6)) {
+  case 0:
+    return node_of(f, DT_SYM_ADD, node_of(f, DT_SYM_MUL, q, div), mod);
+  case 1:
+    return node_of(f, DT_SYM_FLOORDIV, flat, q);
+  case 2:
+    return node_of(f, DT_SYM_MOD, flat, q);
+  case 3:
+    return node_of(f, DT_SYM_FLOORDIV, flat, node_of(f, DT_SYM_MUL, q, leaf(f)));
+  case 4:
+    return node_of(f, pick(f, 2) ? DT_SYM_FLOORDIV : DT_SYM_MOD, div, r);
+  default:
+    return node_of(f, pick(f, 2) ? DT_SYM_FLOORDIV : DT_SYM_MOD,
+                   node_of(f, DT_SYM_MOD, x, node_of(f, DT_SYM_MUL, q, r)), r);
+  }
+}
+
 static int tree(fuzz_t *f, int depth) {
+  if (depth > 0 && f->n < MAX_AST - 60 && pick(f, 8) == 0)
+    return index_form(f, depth - 1);
   if (depth == 0 || pick(f, 8) == 0 || f->n > MAX_AST - 40)
     return leaf(f);
-  static const dt_sym_op_t ops[] = {
-      DT_SYM_ADD, DT_SYM_ADD, DT_SYM_ADD, DT_SYM_MUL, DT_SYM_MUL,    DT_SYM_FLOORDIV,
-      DT_SYM_FLOORDIV, DT_SYM_MOD, DT_SYM_MOD, DT_SYM_MIN, DT_SYM_MAX, DT_SYM_SELECT,
-      DT_SYM_EQ,  DT_SYM_NE,  DT_SYM_LT,  DT_SYM_LE,  DT_SYM_AND,    DT_SYM_OR, DT_SYM_NOT};
+  static const dt_sym_op_t ops[] = {DT_SYM_ADD, DT_SYM_ADD,      DT_SYM_ADD,      DT_SYM_MUL,
+                                    DT_SYM_MUL, DT_SYM_FLOORDIV, DT_SYM_FLOORDIV, DT_SYM_MOD,
+                                    DT_SYM_MOD, DT_SYM_MIN,      DT_SYM_MAX,      DT_SYM_SELECT,
+                                    DT_SYM_EQ,  DT_SYM_NE,       DT_SYM_LT,       DT_SYM_LE,
+                                    DT_SYM_AND, DT_SYM_OR,       DT_SYM_NOT};
   ast_t node = {.op = ops[pick(f, sizeof ops / sizeof ops[0] - (depth > 2 ? 7 : 0))]};
   node.a = tree(f, depth - 1);
   node.b = tree(f, depth - 1);
@@ -75,6 +108,17 @@ static int condition(fuzz_t *f, int depth) {
   node.b = tree(f, depth);
   f->ast[f->n] = node;
   return f->n++;
+}
+
+// A symbol's remainder by a literal is what it is at the first assignment.
+static int residue(fuzz_t *f) {
+  int64_t symbol = pick(f, 3) ? 0 : pick(f, SYMBOLS), modulus = 2 + pick(f, 7);
+  int64_t value = f->values[0][symbol] % modulus;
+  f->ast[f->n++] = (ast_t){.op = DT_SYM_SYMBOL, .value = symbol};
+  f->ast[f->n++] = (ast_t){.op = DT_SYM_CONST, .value = modulus};
+  f->ast[f->n++] = (ast_t){.op = DT_SYM_CONST, .value = value < 0 ? value + modulus : value};
+  int mod = node_of(f, DT_SYM_MOD, f->n - 3, f->n - 2);
+  return node_of(f, DT_SYM_EQ, mod, mod - 1);
 }
 
 static bool eval_ast(const fuzz_t *f, int at, const int64_t *values, int64_t *out) {
@@ -110,8 +154,8 @@ static bool eval_ast(const fuzz_t *f, int at, const int64_t *values, int64_t *ou
   case DT_SYM_MOD:
     if (b == 0 || (b == -1 && a == INT64_MIN))
       return false;
-    q = a / b - (a % b != 0 && (a < 0) != (b < 0));
-    *out = node->op == DT_SYM_MOD ? a - q * b : q;
+    q = a % b != 0 && (a < 0) != (b < 0); // 1 when the quotient is rounded down
+    *out = node->op == DT_SYM_MOD ? a % b + q * b : a / b - q;
     return true;
   case DT_SYM_MIN:
     *out = a < b ? a : b;
@@ -212,8 +256,9 @@ static void make_env(fuzz_t *f, bool tight) {
 
 static int64_t choose(fuzz_t *f, int64_t lo, int64_t hi) {
   if (f->large && lo < 0 && pick(f, 2) == 0) {
-    static const int64_t big[] = {INT64_MAX, INT64_MIN, INT64_MAX - 1, INT64_MIN + 1,
-                                  (int64_t)1 << 62, -((int64_t)1 << 62), 3037000500};
+    static const int64_t big[] = {INT64_MAX,     INT64_MIN,        INT64_MAX - 1,
+                                  INT64_MIN + 1, (int64_t)1 << 62, -((int64_t)1 << 62),
+                                  3037000500};
     return big[pick(f, 7)];
   }
   if (f->large && hi > 100 && pick(f, 2) == 0)
@@ -318,7 +363,11 @@ static void check_subst(fuzz_t *f, int at, dt_sym_t e) {
   }
 }
 
+static uint64_t rule_hits[DT_RULE_COUNT];
+
 static void end_env(fuzz_t *f) {
+  for (int r = 0; r < DT_RULE_COUNT; r++)
+    rule_hits[r] += f->env->rule_hits[r];
   // Literals may overflow in large mode only.
   dt_status_t status = dt__symenv_status(f->env);
   if (status && !(f->large && dt_status_code(status) == DT_E_LIMIT))
@@ -364,7 +413,7 @@ static void run_facts(fuzz_t *f, int rounds) {
     for (int k = 0; k < 4; k++)
       early[k] = build(f, early_ast[k] = tree(f, 2));
     for (int k = 0; k < facts; k++) {
-      int cond = condition(f, 1);
+      int cond = pick(f, 3) ? condition(f, 1) : residue(f);
       int64_t truth;
       if (!eval_ast(f, cond, f->values[0], &truth))
         continue;
@@ -377,8 +426,7 @@ static void run_facts(fuzz_t *f, int rounds) {
         report(f, cond, e, f->values[0], "cannot learn what is true", truth, 0);
       }
       if (dt__sym_known(f->env, e) != DT_TRUE)
-        report(f, cond, e, f->values[0], "learned but not known", 1,
-               dt__sym_known(f->env, e));
+        report(f, cond, e, f->values[0], "learned but not known", 1, dt__sym_known(f->env, e));
       // Keep the assignments under which it holds.
       int kept = 0;
       for (int v = 0; v < f->n_values; v++) {
@@ -443,8 +491,23 @@ static void test_facts(void **state) {
   assert_true(f.checks >= 20000);
 }
 
+// The comparisons above say something about each rule.
+static void test_rules_fired(void **state) {
+  (void)state;
+  static const char *const names[] = {
+#define RULE(id, doc) #id,
+#include "symshape/rules.def"
+  };
+  for (int r = 0; r < DT_RULE_COUNT; r++)
+    if (rule_hits[r] < 10) {
+      print_error("rule %s fired %llu times\n", names[r], (unsigned long long)rule_hits[r]);
+      fail();
+    }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_small), cmocka_unit_test(test_large),
-                                     cmocka_unit_test(test_facts)};
+                                     cmocka_unit_test(test_facts),
+                                     cmocka_unit_test(test_rules_fired)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,8 +13,10 @@ typedef struct row_t {
   dt_rule_t rule;
   const char *in, *out;
 } row_t;
-#define R(rule, in, out) {DT_RULE_##rule, in, out}
-#define KEEP(in, out) {NO_RULE, in, out}
+#define R(rule, in, out)                                                                           \
+  { DT_RULE_##rule, in, out }
+#define KEEP(in, out)                                                                              \
+  { NO_RULE, in, out }
 
 static const row_t rows[] = {
     // Sums and products.

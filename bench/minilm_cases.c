@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cases of bench_minilm: what is measured, over which shapes, with which limits.
+#include "bench/minilm.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct shape_t {
+  int64_t batch, length;
+} shape_t;
+
+static const uint64_t seed = 20261121; // of every list of random shapes
+
+static const char *shape_name(const char *before, shape_t shape, char text[64]) {
+  snprintf(text, 64, "%s%lldx%lld", before, (long long)shape.batch, (long long)shape.length);
+  return text;
+}
+
+// ---- Calls --------------------------------------------------------------------------------------
+
+static dt_status_t call_at(minilm_bench_t *bench, dt_function_t *function, shape_t shape,
+                           double *out_ns) {
+  dt_status_t status = minilm_io_bind(&bench->io, shape.batch, shape.length);
+  return status ? status : minilm_call(bench, function, out_ns);
+}
+
+// The median of calls at the bound sizes: at least `least`, then for as long as `for_ns`.
+static dt_status_t median_of_calls(minilm_bench_t *bench, dt_function_t *function, size_t least,
+                                   double for_ns, double *out_ns) {
+  enum { MOST = 401 };
+  double times[MOST], begin = bench_now_ns();
+  size_t count = 0;
+  dt_status_t status = NULL;
+  while (!status && count < MOST && (count < least || bench_now_ns() - begin < for_ns))
+    status = minilm_call(bench, function, &times[count++]);
+  *out_ns = bench_median(times, count);
+  return status;
+}
+
+static dt_function_t *make_function(minilm_bench_t *bench) {
+  dt_function_t *function = NULL;
+  bench_ok(minilm_create(bench->runtime, bench->weights, DT_ANSWER_COMPILED, &function),
+           "making the model");
+  return function;
+}
+
+static dt_function_t *make_prepared(minilm_bench_t *bench) {
+  dt_function_t *function = make_function(bench);
+  if (function && bench_ok(dt_function_prepare(function), "compiling"))
+    return function;
+  dt_function_release(function);
+  return NULL;
+}
+
+// What must hold of every function here: one variant, compiled code only.
+static bool report_counters(minilm_bench_t *bench, const char *name, dt_function_t *function) {
+  dt_function_stats_t stats = {.struct_size = sizeof stats};
+  if (!bench_ok(dt_function_stats(function, &stats), "reading the counters"))
+    return false;
+  bench_limited(&bench->report, name, "variants", "count", stats.variants, 1);
+  bench_limited(&bench->report, name, "compiles", "count", (double)stats.compiles, 1);
+  bench_limited(&bench->report, name, "evaluator calls", "count", (double)stats.evaluator_calls, 0);
+  bench_value(&bench->report, name, "kernels of a call", "count", (double)stats.kernels);
+  return true;
+}
+
+// ---- Cold ---------------------------------------------------------------------------------------
+
+// The first call of a new function: tracing, compiling, packing the weights, computing.
+static bool cold_once(minilm_bench_t *bench, const char *name) {
+  dt_function_t *function = make_function(bench);
+  double ns = 0;
+  bool good = function && bench_ok(call_at(bench, function, (shape_t){1, 16}, &ns), "first call");
+  dt_function_stats_t stats = {.struct_size = sizeof stats};
+  good = good && bench_ok(dt_function_stats(function, &stats), "reading the counters");
+  if (good) {
+    bench_limited(&bench->report, name, "first call at 1x16", "ms", ns * 1e-6, 1000);
+    bench_value(&bench->report, name, "of it compiling", "ms", (double)stats.compile_ns * 1e-6);
+    bench_value(&bench->report, name, "code", "KiB", (double)stats.code_bytes / 1024);
+    bench_value(&bench->report, name, "packed constants", "MiB",
+                (double)stats.constant_bytes / (1 << 20));
+    good = report_counters(bench, name, function);
+  }
+  dt_function_release(function);
+  return good;
+}
+
+bool minilm_case_cold(minilm_bench_t *bench) {
+  return cold_once(bench, "cold") && cold_once(bench, "cold, second function");
+}
+
+// ---- Latency ------------------------------------------------------------------------------------
+
+static const shape_t latency_shapes[] = {{1, 1},   {1, 16},   {3, 19},  {1, 64},
+                                         {2, 37},  {1, 128},  {5, 41},  {4, 64},
+                                         {8, 100}, {16, 128}, {32, 77}, {24, 111}};
+
+bool minilm_case_latency(minilm_bench_t *bench) {
+  dt_function_t *function = make_prepared(bench);
+  bool good = function != NULL;
+  for (size_t i = 0; i < sizeof latency_shapes / sizeof latency_shapes[0] && good; i++) {
+    char name[64];
+    double first = 0, median = 0, guard = 0;
+    shape_name("", latency_shapes[i], name);
+    good =
+        bench_ok(call_at(bench, function, latency_shapes[i], &first), name) &&
+        bench_ok(median_of_calls(bench, function, 9, 1e9, &median), name) &&
+        bench_ok(dt_function_guard_ns(bench->session, function, bench->io.inputs, 2, 10000, &guard),
+                 "timing the guards");
+    if (good) {
+      bench_value(&bench->report, name, "latency", "ms", median * 1e-6);
+      bench_value(&bench->report, name, "guards", "ns", guard);
+    }
+  }
+  if (good) {
+    bench_value(&bench->report, "latency", "session", "MiB",
+                (double)dt_session_bytes(bench->session) / (1 << 20));
+    good = report_counters(bench, "latency", function);
+  }
+  dt_function_release(function);
+  return good;
+}
+
+// ---- First call at a size -----------------------------------------------------------------------
+
+enum { FIRST_SHAPES = 50, FIRST_TOKENS = 1024 };
+
+// Shapes no two of which are equal, of 1 to FIRST_TOKENS tokens.
+static void draw_first_shapes(uint64_t state, shape_t shapes[FIRST_SHAPES]) {
+  for (size_t count = 0; count < FIRST_SHAPES;) {
+    shape_t shape = {bench_random(&state, 1, 64), bench_random(&state, 1, 512)};
+    bool fits = shape.batch * shape.length <= FIRST_TOKENS;
+    for (size_t i = 0; i < count && fits; i++)
+      fits = shapes[i].batch != shape.batch || shapes[i].length != shape.length;
+    if (fits)
+      shapes[count++] = shape;
+  }
+}
+
+// First call over median at each shape, on a session of its own that has made one call before.
+static bool first_calls(minilm_bench_t *bench, dt_function_t *function, const char *name,
+                        shape_t before, uint64_t state) {
+  shape_t shapes[FIRST_SHAPES], worst = {0, 0};
+  double ratios[FIRST_SHAPES], highest = 0, first = 0, median = 0;
+  char text[64];
+  draw_first_shapes(state, shapes);
+  dt_session_destroy(bench->session);
+  bench->session = NULL;
+  if (!bench_ok(dt_session_create(bench->runtime, &bench->session), "making a session"))
+    return false;
+  // Three calls, so that the processor and the threads are awake.
+  for (int i = 0; i < 3; i++)
+    if (!bench_ok(call_at(bench, function, before, &first), "calling"))
+      return false;
+  for (size_t i = 0; i < FIRST_SHAPES; i++) {
+    if (!bench_ok(call_at(bench, function, shapes[i], &first), "calling") ||
+        !bench_ok(median_of_calls(bench, function, 9, 0.15e9, &median), "calling"))
+      return false;
+    ratios[i] = first / median;
+    if (ratios[i] > highest) {
+      highest = ratios[i];
+      worst = shapes[i];
+    }
+  }
+  bench_sort(ratios, FIRST_SHAPES);
+  bench_value(&bench->report, name, "first call / median, p50", "ratio",
+              bench_quantile(ratios, FIRST_SHAPES, 0.5));
+  bench_value(&bench->report, name, "first call / median, p90", "ratio",
+              bench_quantile(ratios, FIRST_SHAPES, 0.9));
+  bench_limited(&bench->report, name, "first call / median, p99", "ratio",
+                bench_quantile(ratios, FIRST_SHAPES, 0.99), 1.3);
+  bench_value(&bench->report, shape_name("first: worst ", worst, text), "first call / median",
+              "ratio", highest);
+  return true;
+}
+
+bool minilm_case_first(minilm_bench_t *bench) {
+  dt_function_t *function = make_prepared(bench);
+  // Other shapes in the second list: sizes that the first has seen are no longer new.
+  bool good = function &&
+              first_calls(bench, function, "first, memory grows", (shape_t){1, 16}, seed) &&
+              first_calls(bench, function, "first, memory held", (shape_t){2, 512}, seed + 1) &&
+              report_counters(bench, "first", function);
+  dt_function_release(function);
+  return good;
+}
+
+// ---- Memory -------------------------------------------------------------------------------------
+
+enum { MEMORY_SHAPES = 500, MEMORY_TOKENS = 64 };
+
+// All shapes of 1 to MEMORY_TOKENS tokens (there are fewer than MEMORY_SHAPES), then such without
+// tokens, shuffled.
+static void draw_memory_shapes(shape_t shapes[MEMORY_SHAPES]) {
+  size_t count = 0;
+  for (int64_t batch = 1; batch <= MEMORY_TOKENS; batch++)
+    for (int64_t length = 1; batch * length <= MEMORY_TOKENS; length++)
+      shapes[count++] = (shape_t){batch, length};
+  for (int64_t size = 0; count < MEMORY_SHAPES; size++) {
+    shapes[count++] = (shape_t){0, size};
+    if (size && count < MEMORY_SHAPES)
+      shapes[count++] = (shape_t){size, 0};
+  }
+  uint64_t state = seed;
+  for (size_t i = MEMORY_SHAPES - 1; i > 0; i--) {
+    size_t other = (size_t)bench_random(&state, 0, (int64_t)i);
+    shape_t kept = shapes[i];
+    shapes[i] = shapes[other];
+    shapes[other] = kept;
+  }
+}
+
+// As a server would: every call makes its output, which is released after use.
+static dt_status_t call_and_release(minilm_bench_t *bench, dt_function_t *function, shape_t shape) {
+  dt_status_t status = minilm_io_bind(&bench->io, shape.batch, shape.length);
+  if (status)
+    return status;
+  dt_tensor_t *made = NULL;
+  status = dt_call(bench->session, function, bench->io.inputs, 2, &made, 1);
+  dt_tensor_release(made);
+  return status;
+}
+
+bool minilm_case_memory(minilm_bench_t *bench) {
+  shape_t shapes[MEMORY_SHAPES];
+  draw_memory_shapes(shapes);
+  dt_function_t *function = make_prepared(bench);
+  bool good = function != NULL;
+  // The first pass: every shape once, the largest among them.
+  for (long i = 0; i < MEMORY_SHAPES && good; i++)
+    good = bench_ok(call_and_release(bench, function, shapes[i]), "calling");
+  double before = (double)bench_resident_bytes();
+  for (long i = 0; i < bench->memory_calls && good; i++)
+    good = bench_ok(call_and_release(bench, function, shapes[i % MEMORY_SHAPES]), "calling");
+  double after = (double)bench_resident_bytes();
+  if (good) {
+    bench_value(&bench->report, "memory", "calls", "count", (double)bench->memory_calls);
+    bench_value(&bench->report, "memory", "resident", "MiB", after / (1 << 20));
+    bench_limited(&bench->report, "memory", "resident, growth", "MiB", (after - before) / (1 << 20),
+                  2);
+    bench_value(&bench->report, "memory", "session", "MiB",
+                (double)dt_session_bytes(bench->session) / (1 << 20));
+    good = report_counters(bench, "memory", function);
+  }
+  dt_function_release(function);
+  return good;
+}
+
+// ---- Variants -----------------------------------------------------------------------------------
+
+enum { VARIANT_TOKENS = 4096 };
+
+static bool finite_rows(const minilm_io_t *io, int64_t rows) {
+  for (int64_t i = 0; i < rows * MINILM_HIDDEN; i++)
+    if (!isfinite(io->embeddings[i]))
+      return false;
+  return true;
+}
+
+// A function whose first call is at `start` (batch -1: it is prepared instead), then random shapes.
+static bool variants_from(minilm_bench_t *bench, const char *name, shape_t start) {
+  dt_function_t *function = start.batch < 0 ? make_prepared(bench) : make_function(bench);
+  bool good = function != NULL;
+  double ns;
+  if (good && start.batch >= 0)
+    good = bench_ok(call_at(bench, function, start, &ns), "first call");
+  uint64_t state = seed;
+  for (long i = 0; i < bench->variant_shapes && good; i++) {
+    shape_t shape;
+    do
+      shape = (shape_t){bench_random(&state, 0, 64), bench_random(&state, 0, 512)};
+    while (shape.batch * shape.length > VARIANT_TOKENS);
+    good = bench_ok(call_at(bench, function, shape, &ns), "calling");
+    // Rows without tokens are nobody's business here; all others must be numbers.
+    if (good && shape.length && !finite_rows(&bench->io, shape.batch)) {
+      fprintf(stderr, "bench: an embedding at %lldx%lld is not finite\n", (long long)shape.batch,
+              (long long)shape.length);
+      good = false;
+    }
+  }
+  good = good && report_counters(bench, name, function);
+  dt_function_release(function);
+  return good;
+}
+
+bool minilm_case_variants(minilm_bench_t *bench) {
+  bench_value(&bench->report, "variants", "shapes", "count", (double)bench->variant_shapes);
+  return variants_from(bench, "variants from 1x1", (shape_t){1, 1}) &&
+         variants_from(bench, "variants from 7x33", (shape_t){7, 33}) &&
+         variants_from(bench, "variants from 0x5", (shape_t){0, 5}) &&
+         variants_from(bench, "variants from prepare", (shape_t){-1, 0});
+}

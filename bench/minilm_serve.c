@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// bench_minilm --serve: calls on request, one line a request, so that a driver can take turns with
+// another program.
+#include "bench/minilm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// Every answer is one line; a failure is "error TEXT".
+static bool answer_error(dt_status_t status) {
+  if (!status)
+    return false;
+  printf("error %s: %s\n", dt_code_name(dt_status_code(status)), dt_status_message(status));
+  dt_status_free(status);
+  return true;
+}
+
+static void run(minilm_bench_t *bench, dt_function_t *function, int64_t batch, int64_t length,
+                long calls) {
+  double *times = calloc((size_t)calls, sizeof times[0]);
+  if (!times) {
+    printf("error out of memory\n");
+    return;
+  }
+  dt_status_t status = minilm_io_bind(&bench->io, batch, length);
+  for (long i = 0; i < calls && !status; i++)
+    status = minilm_call(bench, function, &times[i]);
+  if (!answer_error(status)) {
+    for (long i = 0; i < calls; i++)
+      printf(i ? " %.0f" : "%.0f", times[i]);
+    putchar('\n');
+  }
+  free(times);
+}
+
+static void embed(minilm_bench_t *bench, dt_function_t *function, int64_t batch, int64_t length) {
+  double ns;
+  dt_status_t status = minilm_io_bind(&bench->io, batch, length);
+  if (!status)
+    status = minilm_call(bench, function, &ns);
+  if (answer_error(status))
+    return;
+  for (int64_t i = 0; i < batch * MINILM_HIDDEN; i++)
+    printf(i ? " %.9g" : "%.9g", (double)bench->io.embeddings[i]);
+  putchar('\n');
+}
+
+static void stats(minilm_bench_t *bench, dt_function_t *function) {
+  dt_function_stats_t stats = {.struct_size = sizeof stats};
+  if (!answer_error(dt_function_stats(function, &stats)))
+    printf("%u %llu %llu %llu\n", stats.variants, (unsigned long long)stats.evaluator_calls,
+           (unsigned long long)stats.kernels, (unsigned long long)dt_session_bytes(bench->session));
+}
+
+bool minilm_serve(minilm_bench_t *bench) {
+  dt_function_t *function = NULL;
+  bool good = bench_ok(minilm_create(bench->runtime, bench->weights, DT_ANSWER_COMPILED, &function),
+                       "making the model") &&
+              bench_ok(dt_function_prepare(function), "compiling");
+  if (good) {
+    printf("ready %s\n", dt_version());
+    fflush(stdout);
+  }
+  char line[256];
+  while (good && fgets(line, sizeof line, stdin)) {
+    long long batch, length;
+    long calls;
+    if (strcmp(line, "quit\n") == 0)
+      break;
+    if (strcmp(line, "stats\n") == 0)
+      stats(bench, function);
+    else if (sscanf(line, "run %lld %lld %ld", &batch, &length, &calls) == 3 && calls > 0 &&
+             calls <= 1000000)
+      run(bench, function, batch, length, calls);
+    else if (sscanf(line, "embed %lld %lld", &batch, &length) == 2)
+      embed(bench, function, batch, length);
+    else
+      printf("error unknown request\n");
+    fflush(stdout);
+  }
+  dt_function_release(function);
+  return good;
+}

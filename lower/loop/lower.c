@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lowering of a graph: dispatch, outputs, and the pieces that the lowering of each op is made of. The
+// ops themselves stand in lower_<kind>.c.
+//
+// A view makes no kernel: it makes another description of how its input is read. Every other op makes
+// one kernel that stores its whole result in one buffer (concat: one kernel a part).
+#include "lower/loop/lower_private.h"
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+static const dt_lower_fn_t lower_fns[] = {
+    [DT_LOWER_none] = NULL,
+    [DT_LOWER_leaf] = dt__lower_leaf,
+    [DT_LOWER_ew] = dt__lower_ew,
+    [DT_LOWER_cast] = dt__lower_cast,
+    [DT_LOWER_view] = dt__lower_view,
+    [DT_LOWER_reduce] = dt__lower_reduce,
+    [DT_LOWER_argreduce] = dt__lower_argreduce,
+    [DT_LOWER_gather] = dt__lower_gather,
+    [DT_LOWER_pad] = dt__lower_pad,
+    [DT_LOWER_concat] = dt__lower_concat,
+    [DT_LOWER_matmul] = dt__lower_matmul,
+};
+
+// ---- Pieces ---------------------------------------------------------------------------------------
+dt_status_t dt__lower_loops(dt_lowering_t *ctx, uint32_t rank, const dt_sym_t *sizes, dt_open_t how,
+                            dt_sym_t *vars, dt_sym_t *extents, uint32_t *n_loops, dt_sym_t *at) {
+  for (uint32_t k = 0; k < rank; k++) {
+    dt_sym_t size = dt__sym_simplify(ctx->env, sizes[k]);
+    int64_t literal = 0;
+    if (how == DT_OPEN_SQUEEZED && dt__sym_is_const(ctx->env, size, &literal) && literal == 1) {
+      at[k] = dt__sym_const(ctx->env, 0);
+      continue;
+    }
+    if (*n_loops == DT_MAX_LOOPS)
+      return DT_FAIL(DT_E_LIMIT, "a kernel would have more than %d loops", DT_MAX_LOOPS);
+    at[k] = dt__sym_new_loop(ctx->env, size);
+    vars[*n_loops] = at[k];
+    extents[(*n_loops)++] = size;
+  }
+  return dt__symenv_status(ctx->env);
+}
+
+dt_status_t dt__lower_begin(dt_lowering_t *ctx, dt_node_id_t id, dt_open_t how, dt_kernel_t *kernel,
+                            dt_sym_t *at) {
+  const dt_node_t *node = dt__lower_node(ctx, id);
+  memset(kernel, 0, sizeof(*kernel));
+  kernel->name = dt__op_info(node->op)->name;
+  return dt__lower_loops(ctx, node->rank, node->sizes, how, kernel->vars, kernel->extents,
+                         &kernel->n_loops, at);
+}
+
+static dt_status_t add_buffer(dt_lowering_t *ctx, dt_node_id_t id, dt_buffer_kind_t kind,
+                              uint32_t index, dt_buffer_id_t *out) {
+  const dt_node_t *node = dt__lower_node(ctx, id);
+  dt_buffer_t buffer = {.kind = kind, .dtype = node->dtype, .rank = node->rank, .index = index};
+  for (uint32_t k = 0; k < node->rank; k++)
+    buffer.sizes[k] = dt__sym_simplify(ctx->env, node->sizes[k]);
+  return dt__program_add_buffer(ctx->program, &buffer, out);
+}
+
+dt_status_t dt__lower_result(dt_lowering_t *ctx, dt_node_id_t id, dt_buffer_id_t *out) {
+  DT_TRY(add_buffer(ctx, id, DT_BUFFER_TEMP, 0, out));
+  return dt__lower_from_buffer(ctx, id, *out);
+}
+
+dt_status_t dt__lower_end(dt_lowering_t *ctx, dt_kernel_t *kernel, dt_stage_t *stage,
+                          dt_buffer_id_t buffer, const dt_sym_t *at, uint32_t value) {
+  uint32_t rank = dt__program_buffer(ctx->program, buffer)->rank;
+  dt_store_t store = {
+      .buffer = buffer, .index = dt__exprs_copy(ctx->arena, at, rank), .value = value};
+  if (!store.index || !DT_VEC_PUSH(ctx->arena, &stage->stores, store) ||
+      !DT_VEC_PUSH(ctx->arena, &kernel->stages, *stage) ||
+      !DT_VEC_PUSH(ctx->arena, &ctx->program->kernels, *kernel))
+    return DT_NO_MEMORY();
+  return NULL;
+}
+
+dt_status_t dt__lower_read(dt_lowering_t *ctx, dt_stage_t *stage, dt_node_id_t id,
+                           const dt_sym_t *at, uint32_t mask, uint32_t fill, uint32_t *out) {
+  const dt_lowered_t *value = &ctx->values[id.id - 1];
+  dt_sym_t index[DT_MAX_RANK];
+  dt_inst_t read;
+  dt__lower_substitute(ctx, value, at, &read, index);
+  if (mask == DT_NO_INST)
+    return dt__stage_add(ctx->program, stage, &read, out);
+  if (read.kind == DT_INST_LOAD) {
+    read.mask = mask;
+    read.args[0] = fill;
+    return dt__stage_add(ctx->program, stage, &read, out);
+  }
+  uint32_t leaf = 0;
+  DT_TRY(dt__stage_add(ctx->program, stage, &read, &leaf));
+  if (fill == DT_NO_INST) {
+    dt_inst_t zero = {.kind = DT_INST_CONST, .dtype = read.dtype};
+    DT_TRY(dt__stage_add(ctx->program, stage, &zero, &fill));
+  }
+  dt_inst_t where = {.kind = DT_INST_SCALAR,
+                     .dtype = read.dtype,
+                     .op = DT_SCALAR_where,
+                     .args = {mask, leaf, fill}};
+  return dt__stage_add(ctx->program, stage, &where, out);
+}
+
+dt_status_t dt__lower_row(dt_lowering_t *ctx, dt_stage_t *stage, dt_dtype_t dtype, uint32_t row,
+                          uint32_t *out) {
+  dt_inst_t inst = {.kind = DT_INST_ROW, .dtype = dtype, .row = row};
+  return dt__stage_add(ctx->program, stage, &inst, out);
+}
+
+// ---- Outputs --------------------------------------------------------------------------------------
+// The buffer that a kernel made for node `id` alone, or none: views, leaves and arguments.
+static dt_buffer_id_t own_buffer(const dt_lowering_t *ctx, dt_node_id_t id) {
+  const dt_node_t *node = dt__lower_node(ctx, id);
+  dt_lower_kind_t kind = dt__op_info(node->op)->lower;
+  if (kind == DT_LOWER_view || kind == DT_LOWER_leaf)
+    return (dt_buffer_id_t){0};
+  return ctx->values[id.id - 1].read.buffer;
+}
+
+static dt_status_t copy_out(dt_lowering_t *ctx, dt_node_id_t id, dt_buffer_id_t buffer) {
+  dt_kernel_t kernel;
+  dt_stage_t stage = {0};
+  dt_sym_t at[DT_MAX_RANK];
+  uint32_t value = 0;
+  DT_TRY(dt__lower_begin(ctx, id, DT_OPEN_SQUEEZED, &kernel, at));
+  kernel.name = "copy";
+  DT_TRY(dt__lower_read(ctx, &stage, id, at, DT_NO_INST, DT_NO_INST, &value));
+  return dt__lower_end(ctx, &kernel, &stage, buffer, at, value);
+}
+
+static dt_status_t lower_output(dt_lowering_t *ctx, uint32_t index) {
+  dt_program_t *program = ctx->program;
+  dt_node_id_t id = ctx->graph->outputs.items[index];
+  dt_buffer_id_t buffer = own_buffer(ctx, id);
+  if (buffer.id && dt__program_buffer(program, buffer)->kind == DT_BUFFER_TEMP) {
+    dt_buffer_t *made = dt__program_buffer(program, buffer);
+    made->kind = DT_BUFFER_OUTPUT;
+    made->index = index;
+  } else {
+    DT_TRY(add_buffer(ctx, id, DT_BUFFER_OUTPUT, index, &buffer));
+    DT_TRY(copy_out(ctx, id, buffer));
+  }
+  if (!DT_VEC_PUSH(ctx->arena, &program->outputs, buffer))
+    return DT_NO_MEMORY();
+  return NULL;
+}
+
+// ---- The graph ------------------------------------------------------------------------------------
+static dt_status_t lower_inputs(dt_lowering_t *ctx) {
+  for (uint32_t k = 0; k < ctx->graph->inputs.len; k++) {
+    const dt_graph_input_t *input = &ctx->graph->inputs.items[k];
+    dt_buffer_t buffer = {
+        .kind = DT_BUFFER_INPUT, .dtype = input->dtype, .rank = input->rank, .index = k};
+    for (uint32_t d = 0; d < input->rank; d++) {
+      buffer.sizes[d] = dt__sym_simplify(ctx->env, input->sizes[d]);
+      buffer.strides[d] = dt__sym_simplify(ctx->env, input->strides[d]);
+    }
+    DT_TRY(dt__program_add_buffer(ctx->program, &buffer, &ctx->inputs[k]));
+  }
+  return NULL;
+}
+
+static dt_status_t lower_node(dt_lowering_t *ctx, dt_node_id_t id) {
+  const dt_node_t *node = dt__lower_node(ctx, id);
+  const dt_op_info_t *info = dt__op_info(node->op);
+  dt_lower_fn_t fn = lower_fns[info->lower];
+  if (!fn)
+    return DT_FAIL(DT_E_INTERNAL, "%s: not decomposed before lowering", info->name);
+  dt_status_t status = fn(ctx, id);
+  if (!status)
+    status = dt__symenv_status(ctx->env);
+  return dt__status_annotate(status, "lowering %s (node %u)", info->name, id.id);
+}
+
+dt_status_t dt__lower_graph(dt_arena_t *arena, dt_symenv_t *env, const dt_graph_t *graph,
+                            dt_program_t **out) {
+  *out = NULL;
+  uint32_t n = graph->nodes.len;
+  dt_lowering_t ctx = {
+      .program = dt__program_create(arena, env, graph),
+      .arena = arena,
+      .env = env,
+      .graph = graph,
+      .values = DT_ARENA_ARRAY(arena, dt_lowered_t, n ? n : 1),
+      .inputs = DT_ARENA_ARRAY(arena, dt_buffer_id_t, graph->inputs.len + 1),
+      .constants = DT_ARENA_ARRAY(arena, dt_buffer_id_t, graph->constants.len + 1)};
+  if (!ctx.program || !ctx.values || !ctx.inputs || !ctx.constants)
+    return DT_NO_MEMORY();
+  DT_TRY(lower_inputs(&ctx));
+  for (uint32_t k = 1; k <= n; k++)
+    DT_TRY(lower_node(&ctx, (dt_node_id_t){k}));
+  for (uint32_t k = 0; k < graph->outputs.len; k++)
+    DT_TRY(lower_output(&ctx, k));
+  DT_TRY(dt__symenv_status(env));
+  *out = ctx.program;
+  return NULL;
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lowering of reductions and of the matrix product: a stage that folds over inner loops, then a stage
+// without inner loops that stores what was folded.
+#include "lower/loop/lower_private.h"
+#include "runtime/base/status.h"
+
+typedef struct fold_op_t {
+  bool known;
+  dt_fold_kind_t kind;
+} fold_op_t;
+
+static const fold_op_t fold_ops[DT_OP_COUNT] = {
+    [DT_OP_sum] = {true, DT_FOLD_SUM},       [DT_OP_prod] = {true, DT_FOLD_PROD},
+    [DT_OP_amax] = {true, DT_FOLD_MAX},      [DT_OP_amin] = {true, DT_FOLD_MIN},
+    [DT_OP_any] = {true, DT_FOLD_ANY},       [DT_OP_all] = {true, DT_FOLD_ALL},
+    [DT_OP_argmax] = {true, DT_FOLD_ARGMAX}, [DT_OP_argmin] = {true, DT_FOLD_ARGMIN},
+};
+
+// Ends the kernel: its first stage is `folds`, its second stores the row value at `at`.
+static dt_status_t end_with_row(dt_lowering_t *ctx, dt_node_id_t id, dt_kernel_t *kernel,
+                                dt_stage_t *folds, dt_fold_t *fold, const dt_sym_t *at) {
+  dt_stage_t last = {0};
+  dt_buffer_id_t buffer;
+  uint32_t value = 0;
+  fold->row = kernel->n_rows++;
+  fold->dtype = dt__lower_node(ctx, id)->dtype;
+  if (!DT_VEC_PUSH(ctx->arena, &folds->folds, *fold) ||
+      !DT_VEC_PUSH(ctx->arena, &kernel->stages, *folds))
+    return DT_NO_MEMORY();
+  DT_TRY(dt__lower_row(ctx, &last, fold->dtype, fold->row, &value));
+  DT_TRY(dt__lower_result(ctx, id, &buffer));
+  return dt__lower_end(ctx, kernel, &last, buffer, at, value);
+}
+
+// Loops over the folded dims; `old` is the input's index, of outer indices `at` and inner ones.
+static dt_status_t open_folded(dt_lowering_t *ctx, const dt_node_t *node, dt_stage_t *stage,
+                               const dt_sym_t *at, dt_sym_t *old) {
+  const dt_node_t *in = dt__lower_node(ctx, node->inputs[0]);
+  uint32_t folded = 0, kept = 0;
+  for (uint32_t k = 0; k < node->attrs->n_axes; k++)
+    folded |= 1u << node->attrs->axes[k];
+  for (uint32_t d = 0; d < in->rank; d++) {
+    if (!(folded >> d & 1)) {
+      old[d] = at[kept++];
+      continue;
+    }
+    kept += node->attrs->keepdims != 0;
+    DT_TRY(dt__lower_loops(ctx, 1, &in->sizes[d], DT_OPEN_SQUEEZED, stage->vars, stage->extents,
+                           &stage->n_loops, &old[d]));
+  }
+  return NULL;
+}
+
+static dt_status_t lower_fold(dt_lowering_t *ctx, dt_node_id_t id, bool with_index) {
+  const dt_node_t *node = dt__lower_node(ctx, id);
+  if (!fold_ops[node->op].known)
+    return DT_FAIL(DT_E_INTERNAL, "a reduction without a fold");
+  dt_fold_t fold = {.kind = fold_ops[node->op].kind, .index = DT_NO_INST};
+  dt_kernel_t kernel;
+  dt_stage_t stage = {0};
+  dt_sym_t at[DT_MAX_RANK], old[DT_MAX_RANK];
+  DT_TRY(dt__lower_begin(ctx, id, DT_OPEN_SQUEEZED, &kernel, at));
+  DT_TRY(open_folded(ctx, node, &stage, at, old));
+  DT_TRY(dt__lower_read(ctx, &stage, node->inputs[0], old, DT_NO_INST, DT_NO_INST, &fold.value));
+  if (with_index) {
+    dt_inst_t index = {
+        .kind = DT_INST_INDEX, .dtype = DT_I64, .sym = old[node->attrs->axes[0]]};
+    DT_TRY(dt__stage_add(ctx->program, &stage, &index, &fold.index));
+  }
+  return end_with_row(ctx, id, &kernel, &stage, &fold, at);
+}
+
+dt_status_t dt__lower_reduce(dt_lowering_t *ctx, dt_node_id_t id) {
+  return lower_fold(ctx, id, false);
+}
+
+dt_status_t dt__lower_argreduce(dt_lowering_t *ctx, dt_node_id_t id) {
+  return lower_fold(ctx, id, true);
+}
+
+// Outer loops are the batch dims, m and n, and the inner loop is k, also where a size is the literal 1:
+// templates look for just that.
+dt_status_t dt__lower_matmul(dt_lowering_t *ctx, dt_node_id_t id) {
+  const dt_node_t *node = dt__lower_node(ctx, id);
+  const dt_node_t *a = dt__lower_node(ctx, node->inputs[0]);
+  const dt_node_t *b = dt__lower_node(ctx, node->inputs[1]);
+  uint32_t rank = node->rank;
+  dt_kernel_t kernel;
+  dt_stage_t stage = {0};
+  dt_sym_t at[DT_MAX_RANK], at_a[DT_MAX_RANK], at_b[DT_MAX_RANK], k;
+  DT_TRY(dt__lower_begin(ctx, id, DT_OPEN_ONES, &kernel, at));
+  DT_TRY(dt__lower_loops(ctx, 1, &a->sizes[rank - 1], DT_OPEN_ONES, stage.vars, stage.extents,
+                         &stage.n_loops, &k));
+  for (uint32_t d = 0; d + 2 < rank; d++)
+    at_a[d] = at_b[d] = at[d];
+  at_a[rank - 2] = at[rank - 2];
+  at_a[rank - 1] = k;
+  at_b[b->rank - 2] = k;
+  at_b[b->rank - 1] = at[rank - 1];
+  dt_inst_t product = {.kind = DT_INST_SCALAR, .dtype = node->dtype, .op = DT_SCALAR_mul};
+  dt_fold_t fold = {.kind = DT_FOLD_SUM, .index = DT_NO_INST};
+  DT_TRY(dt__lower_read(ctx, &stage, node->inputs[0], at_a, DT_NO_INST, DT_NO_INST,
+                        &product.args[0]));
+  DT_TRY(dt__lower_read(ctx, &stage, node->inputs[1], at_b, DT_NO_INST, DT_NO_INST,
+                        &product.args[1]));
+  DT_TRY(dt__stage_add(ctx->program, &stage, &product, &fold.value));
+  return end_with_row(ctx, id, &kernel, &stage, &fold, at);
+}

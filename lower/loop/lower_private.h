@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lowering: how a value is read, and what the lowering of each kind of op is made of.
+#ifndef DT_LOWER_LOOP_LOWER_PRIVATE_H
+#define DT_LOWER_LOOP_LOWER_PRIVATE_H
+
+#include "lower/loop/loop_private.h"
+
+// A value as one instruction that reads an element of it: a LOAD (of a buffer, through whatever views
+// lie in between), a CONST or an INDEX. Its expressions are in `places`, one LOOP symbol a dim; a dim
+// whose size is the literal 1 has none, and its index is 0.
+typedef struct dt_lowered_t {
+  uint32_t rank;
+  dt_sym_t places[DT_MAX_RANK];
+  dt_inst_t read;
+} dt_lowered_t;
+
+typedef struct dt_lowering_t {
+  dt_program_t *program;
+  dt_arena_t *arena;
+  dt_symenv_t *env;
+  const dt_graph_t *graph;
+  dt_lowered_t *values;      // by node, [id - 1]
+  dt_buffer_id_t *inputs;    // by input
+  dt_buffer_id_t *constants; // by constant; none until used
+} dt_lowering_t;
+
+typedef dt_status_t (*dt_lower_fn_t)(dt_lowering_t *ctx, dt_node_id_t id);
+
+dt_status_t dt__lower_leaf(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
+dt_status_t dt__lower_view(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
+dt_status_t dt__lower_ew(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
+dt_status_t dt__lower_cast(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
+dt_status_t dt__lower_reduce(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
+dt_status_t dt__lower_argreduce(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
+dt_status_t dt__lower_matmul(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
+dt_status_t dt__lower_gather(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
+dt_status_t dt__lower_pad(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
+dt_status_t dt__lower_concat(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
+
+// ---- Pieces ---------------------------------------------------------------------------------------
+static inline const dt_node_t *dt__lower_node(const dt_lowering_t *ctx, dt_node_id_t id) {
+  return dt__graph_node(ctx->graph, id);
+}
+
+// What a kernel's outer loops are opened over; ONES keeps loops of literal extent 1.
+typedef enum dt_open_t { DT_OPEN_SQUEEZED, DT_OPEN_ONES } dt_open_t;
+
+// Opens one loop a size; at[k] is the index along it. `vars`, `extents` and `n_loops` are a kernel's or
+// a stage's, and grow.
+dt_status_t dt__lower_loops(dt_lowering_t *ctx, uint32_t rank, const dt_sym_t *sizes, dt_open_t how,
+                            dt_sym_t *vars, dt_sym_t *extents, uint32_t *n_loops,
+                            dt_sym_t *at) DT_MUST_USE;
+// The kernel of node `id` with outer loops over its result; at[k] is the index along dim k.
+dt_status_t dt__lower_begin(dt_lowering_t *ctx, dt_node_id_t id, dt_open_t how, dt_kernel_t *kernel,
+                            dt_sym_t *at) DT_MUST_USE;
+// Gives node `id` a TEMP buffer, in which its value is read from now on.
+dt_status_t dt__lower_result(dt_lowering_t *ctx, dt_node_id_t id, dt_buffer_id_t *out) DT_MUST_USE;
+// Stores instruction `value` of `stage` at `at`, ends the kernel with that stage and appends it.
+dt_status_t dt__lower_end(dt_lowering_t *ctx, dt_kernel_t *kernel, dt_stage_t *stage,
+                          dt_buffer_id_t buffer, const dt_sym_t *at, uint32_t value) DT_MUST_USE;
+// Appends the instruction that reads value `id` at `at`; where the BOOL instruction `mask` is false the
+// result is `fill`, or zero for DT_NO_INST. `mask` may be DT_NO_INST.
+dt_status_t dt__lower_read(dt_lowering_t *ctx, dt_stage_t *stage, dt_node_id_t id,
+                           const dt_sym_t *at, uint32_t mask, uint32_t fill,
+                           uint32_t *out) DT_MUST_USE;
+// Value `id` is an element of `buffer`.
+dt_status_t dt__lower_from_buffer(dt_lowering_t *ctx, dt_node_id_t id,
+                                  dt_buffer_id_t buffer) DT_MUST_USE;
+// The instruction that reads `value` at `at`; its index, if it has one, is written to `index`.
+void dt__lower_substitute(dt_lowering_t *ctx, const dt_lowered_t *value, const dt_sym_t *at,
+                          dt_inst_t *out, dt_sym_t *index);
+// Fresh places for a value of the sizes of node `id`; at[k] is the index along dim k.
+dt_status_t dt__lower_places(dt_lowering_t *ctx, dt_node_id_t id, dt_lowered_t *value,
+                             dt_sym_t *at) DT_MUST_USE;
+// The instruction for row value `row` of an earlier stage.
+dt_status_t dt__lower_row(dt_lowering_t *ctx, dt_stage_t *stage, dt_dtype_t dtype, uint32_t row,
+                          uint32_t *out) DT_MUST_USE;
+
+#endif // DT_LOWER_LOOP_LOWER_PRIVATE_H

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// See rewrite.h.
+#include "lower/passes/rewrite.h"
+
+#include "runtime/base/status.h"
+
+dt_status_t dt__rewrite_copy(dt_rewrite_t *rw, const dt_node_t *node, const dt_node_id_t *inputs,
+                             dt_node_id_t *out) {
+  return dt__graph_add(rw->to, node->op, inputs, node->n_inputs, node->attrs, &node->origin, out);
+}
+
+static dt_status_t visit_one(dt_rewrite_t *rw, const dt_node_t *node, dt_visit_fn_t visit,
+                             dt_node_id_t *out) {
+  if (node->op == DT_OP_input)
+    return dt__graph_add_input(rw->to, &rw->from->inputs.items[node->attrs->index], out);
+  if (node->op == DT_OP_constant)
+    return dt__graph_add_constant(rw->to, &rw->from->constants.items[node->attrs->index],
+                                  &node->origin, out);
+  dt_node_id_t *inputs = DT_ARENA_ARRAY(rw->arena, dt_node_id_t, node->n_inputs + 1);
+  if (!inputs)
+    return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < node->n_inputs; k++)
+    inputs[k] = rw->map[node->inputs[k].id - 1];
+  return visit(rw, node, inputs, out);
+}
+
+dt_status_t dt__rewrite(dt_arena_t *arena, const dt_graph_t *graph, dt_visit_fn_t visit,
+                        const bool *live, void *user, const dt_graph_t **out) {
+  dt_rewrite_t rw = {.arena = arena, .from = graph, .user = user};
+  rw.to = dt__graph_create(arena, graph->env);
+  rw.map = DT_ARENA_ARRAY(arena, dt_node_id_t, graph->nodes.len + 1);
+  if (!rw.to || !rw.map)
+    return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < graph->nodes.len; k++) {
+    const dt_node_t *node = &graph->nodes.items[k];
+    // Inputs and constants keep their numbers, used or not.
+    if (live && !live[k] && node->op != DT_OP_input && node->op != DT_OP_constant) {
+      rw.changed = true;
+      continue;
+    }
+    DT_TRY(visit_one(&rw, node, visit, &rw.map[k]));
+  }
+  if (!rw.changed) {
+    *out = graph;
+    return NULL;
+  }
+  for (uint32_t k = 0; k < graph->outputs.len; k++)
+    DT_TRY(dt__graph_add_output(rw.to, rw.map[graph->outputs.items[k].id - 1]));
+  for (uint32_t k = 0; k < graph->asserts.len; k++)
+    if (!DT_VEC_PUSH(arena, &rw.to->asserts, graph->asserts.items[k]))
+      return DT_NO_MEMORY();
+  *out = rw.to;
+  return NULL;
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// What tests of guards share: an environment and graph to fill, tensors of any shape over no memory,
+// and running a guard program on them.
+#ifndef DT_TESTS_UNIT_GUARDS_GUARD_TEST_H
+#define DT_TESTS_UNIT_GUARDS_GUARD_TEST_H
+
+#include "guards/guards.h"
+#include "runtime/base/memory.h"
+#include "runtime/base/status.h"
+
+#define MAX_CONDS 16
+#define MAX_INPUTS 4
+
+typedef struct fixture_t {
+  dt_arena_t arena;
+  dt_symenv_t *env;
+  dt_graph_t *graph;
+  dt_guards_t *guards;
+  dt_guard_cond_t conds[MAX_CONDS];
+  uint32_t n_conds;
+  dt_tensor_t *inputs[MAX_INPUTS];
+  int64_t symbols[64];
+} fixture_t;
+
+void fixture_init(fixture_t *f); // also collects assumptions of the environment into conds
+void fixture_fini(fixture_t *f);
+void check_ok(dt_status_t status, const char *file, int line);
+#define OK(expr) check_ok((expr), __FILE__, __LINE__)
+
+dt_sym_t size_symbol(fixture_t *f, int64_t lo, int64_t hi, const char *name);
+dt_sym_t literal(fixture_t *f, int64_t value);
+// A contiguous input.
+void add_input(fixture_t *f, const char *name, dt_dtype_t dtype, uint32_t rank,
+               const dt_sym_t *sizes);
+// One with the given strides.
+void add_strided(fixture_t *f, const char *name, uint32_t rank, const dt_sym_t *sizes,
+                 const dt_sym_t *strides);
+void add_cond(fixture_t *f, dt_sym_t cond, const char *op, const char *file, int line);
+void make_guards(fixture_t *f);
+
+// Replaces argument `k`. Strides NULL: contiguous.
+void set_input(fixture_t *f, uint32_t k, dt_dtype_t dtype, uint32_t rank, const int64_t *sizes,
+               const int64_t *strides);
+// dt__guards_run, compared with dt__guards_explain, which must agree.
+bool hit(fixture_t *f);
+// What the first failing guard says, and the program's text; in the arena.
+const char *why(fixture_t *f);
+const char *text_of(fixture_t *f);
+
+#endif // DT_TESTS_UNIT_GUARDS_GUARD_TEST_H
