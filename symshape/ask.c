@@ -93,17 +93,24 @@ static dt_status_t assume(dt_symenv_t *env, dt_sym_t cond, const dt_origin_t *or
   return dt__sym_learn(env, cond);
 }
 
+// What a condition implies may change how the condition itself reads: it is learned again until it
+// is plainly true.
+#define LEARN_ROUNDS 4
+
 dt_status_t dt__sym_learn(dt_symenv_t *env, dt_sym_t cond) {
   if (!cond.id)
     return none_status(env);
-  switch (dt__learn(env, cond.id, 0)) {
-  case DT_TRUE:
-    return NULL;
-  case DT_FALSE:
-    return question_status(env, DT_E_INTERNAL, cond, NULL, "a fact contradicts what is known", "");
-  default:
-    return none_status(env);
+  dt_tri_t answer = DT_TRUE;
+  for (int k = 0; k < LEARN_ROUNDS && answer == DT_TRUE; k++) {
+    answer = dt__learn(env, cond.id, 0);
+    if (answer == DT_TRUE && dt__sym_known(env, cond) == DT_TRUE)
+      break;
   }
+  if (answer == DT_TRUE)
+    return NULL;
+  if (answer == DT_UNKNOWN)
+    return none_status(env);
+  return question_status(env, DT_E_INTERNAL, cond, NULL, "a fact contradicts what is known", "");
 }
 
 dt_status_t dt__sym_decide(dt_symenv_t *env, dt_sym_t cond, bool otherwise,

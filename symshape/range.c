@@ -72,9 +72,13 @@ static dt_range_t literal_range(int64_t v) {
 }
 
 static dt_range_t negate(dt_range_t r) {
-  return (dt_range_t){r.hi == INT64_MAX ? INT64_MIN : -r.hi, r.lo == INT64_MIN   ? INT64_MAX
-                                                             : r.lo == INT64_MAX ? INT64_MIN + 1
-                                                                                 : -r.lo};
+  return tidy((dt_range_t){r.hi == INT64_MAX ? INT64_MIN : -r.hi,
+                           r.lo == INT64_MIN ? INT64_MAX : -r.lo});
+}
+
+// a//b where b is as large as one likes when it is INT64_MAX.
+static int64_t quotient(int64_t a, int64_t b) {
+  return b == INT64_MAX ? (a < 0 ? -1 : 0) : dt__floordiv_i64(a, b);
 }
 
 // The divisor is at least 1 here: where it is 0 there is no value.
@@ -92,8 +96,8 @@ static dt_range_t div_range(dt_range_t p, dt_range_t q) {
   }
   int64_t least = q.lo < 1 ? 1 : q.lo, most = q.hi < least ? least : q.hi;
   dt_range_t r;
-  r.lo = p.lo == INT64_MIN ? INT64_MIN : dt__floordiv_i64(p.lo, p.lo < 0 ? least : most);
-  r.hi = p.hi == INT64_MAX ? INT64_MAX : dt__floordiv_i64(p.hi, p.hi < 0 ? most : least);
+  r.lo = p.lo == INT64_MIN ? INT64_MIN : quotient(p.lo, p.lo < 0 ? least : most);
+  r.hi = p.hi == INT64_MAX ? INT64_MAX : quotient(p.hi, p.hi < 0 ? most : least);
   return r;
 }
 

@@ -28,8 +28,10 @@ typedef struct options_t {
 static const char help[] =
     "usage: ductile-opt [--stage NAME] [--print graph|loops] [--llvm] [--update] [FILE]\n"
     "\n"
-    "Reads graph IR from FILE (or standard input), runs the compiler's stages up to NAME and prints\n"
-    "the result. A FILE in sections (--TEST--, --ARGS--, --IN--, --EXPECT--) is a test: the options\n"
+    "Reads graph IR from FILE (or standard input), runs the compiler's stages up to NAME and "
+    "prints\n"
+    "the result. A FILE in sections (--TEST--, --ARGS--, --IN--, --EXPECT--) is a test: the "
+    "options\n"
     "in its --ARGS-- are taken, and the result is compared with --EXPECT--.\n"
     "\n"
     "  --stage NAME   the last stage to run (default: all of them)\n"
@@ -38,7 +40,8 @@ static const char help[] =
     "  --update       rewrite --EXPECT-- instead of comparing\n"
     "  --help         this text\n"
     "\n"
-    "Exit status: 0 printed, or as expected; 1 different, or the input was refused; 2 bad usage or\n"
+    "Exit status: 0 printed, or as expected; 1 different, or the input was refused; 2 bad usage "
+    "or\n"
     "an unreadable file.\n";
 
 static void print_help(void) {
@@ -178,8 +181,8 @@ static dt_status_t check_round_trip(const char *text) {
     status = dt__text_status(&again);
   }
   if (!status && strcmp(dt__text_str(&again), text) != 0)
-    status = DT_FAIL(DT_E_INTERNAL, "a printed graph reads back as another:\n%s",
-                     dt__text_str(&again));
+    status =
+        DT_FAIL(DT_E_INTERNAL, "a printed graph reads back as another:\n%s", dt__text_str(&again));
   dt__text_fini(&again);
   dt__symenv_destroy(env);
   dt__arena_fini(&arena);

@@ -41,8 +41,11 @@ static const struct {
 
 // A table's cell: a bar would end it.
 static void put_cell(dt_text_t *out, const char *text) {
-  for (; *text; text++)
-    dt__text_printf(out, *text == '|' ? "\\|" : "%c", *text);
+  for (; *text; text++) {
+    if (*text == '|')
+      dt__text_put(out, "\\");
+    dt__text_printf(out, "%c", *text);
+  }
 }
 
 static void put_param(dt_text_t *out, const param_t *param) {

@@ -100,7 +100,8 @@ static void print_all(dt_text_t *out) {
       "# Ops\n"
       "\n"
       "Made from `lower/graph/ops.def` by the program `opsdoc`; do not edit. Op `x` is built by\n"
-      "`dt_x` of `ductile/trace.h`, or serves a builder there. `attrs`, `axes`, `syms`, `ints` and\n"
+      "`dt_x` of `ductile/trace.h`, or serves a builder there. `attrs`, `axes`, `syms`, `ints` "
+      "and\n"
       "`floats` are fields of `dt_attrs_t` in `lower/graph/graph.h`. Ops marked (decomposed) are\n"
       "written in terms of others before they are lowered.\n");
   for (size_t s = 0; s < sizeof(sections) / sizeof(sections[0]); s++) {

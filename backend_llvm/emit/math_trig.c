@@ -5,6 +5,8 @@
 // found in double. Up to 2^48, n pi/2 is subtracted in parts by fused multiply-adds. Beyond, x is
 // y 2^s with y an integer, so that only (2^s 2/pi) mod 4 matters: for a window of exponents it is a
 // sum of constants c_i, and y c_i mod 4 is exact for each. The windows are selected lane by lane.
+#include <stddef.h>
+
 #include "backend_llvm/emit/math_build.h"
 #include "backend_llvm/emit/math_coef.h"
 
@@ -52,7 +54,8 @@ static dt_val_t mod4(const dt_math_build_t *w, dt_val_t x) {
   return dt__math_fma(w, n, dt__math_f(w, -4.0), x);
 }
 
-// |x| < 2^48. The first subtraction is exact: both operands are multiples of 2^-52 or finer x.
+// |x| < 2^48. The first subtraction is exact: its result is below 1 and, unless x itself is finer
+// and n = 0, a multiple of 2^-52.
 static reduced_t reduce_moderate(const dt_math_build_t *w, dt_val_t x, bool narrow) {
   reduced_t out;
   dt_val_t magic = dt__math_f(w, dt__math_magic(w));
@@ -203,7 +206,7 @@ static dt_val_t sin_turned(const dt_math_build_t *b, dt_val_t x, int64_t quarter
   return from_bits(b, LLVMBuildXor(b->at, y, sign, ""));
 }
 
-// The sum n magic + … + x keeps the sign of a zero x: r is -0 then.
+// A zero is answered itself, which keeps its sign.
 dt_val_t dt__math_sin(const dt_math_build_t *b, dt_val_t x) {
   dt_val_t y = sin_turned(b, x, 0);
   return f_sel(b, f_is(b, LLVMRealOEQ, x, 0.0), x, y);

@@ -116,17 +116,10 @@ uint32_t dt__eval_axes(const dt_node_t *node);
 // `out` has dtype, sizes and room; the function fills it.
 typedef dt_status_t (*dt_eval_fn_t)(const dt_eval_t *e, const dt_node_t *node,
                                     dt_eval_value_t *out);
-#define DT_EVAL_FUNCTIONS                                                                          \
-  FN(input)                                                                                        \
-  FN(constant)                                                                                     \
-  FN(scalar) FN(size) FN(iota) FN(ew) FN(cast) FN(reshape) FN(permute) FN(expand) FN(slice)        \
-      FN(pad) FN(concat) FN(gather) FN(reduce) FN(argreduce) FN(mean) FN(var) FN(relu) FN(silu)    \
-          FN(gelu) FN(gelu_tanh) FN(softmax) FN(log_softmax) FN(layer_norm) FN(rms_norm)           \
-              FN(matmul)
-#define FN(name)                                                                                   \
-  dt_status_t dt__eval_##name(const dt_eval_t *e, const dt_node_t *node, dt_eval_value_t *out)     \
+// Rows that share a function declare it again, which C allows.
+#define OP(name, arity, flags, dtype_rule, shape_rule, decompose, lower, eval, doc)                \
+  dt_status_t dt__eval_##eval(const dt_eval_t *e, const dt_node_t *node, dt_eval_value_t *out)     \
       DT_MUST_USE;
-DT_EVAL_FUNCTIONS
-#undef FN
+#include "lower/graph/ops.def"
 
 #endif // DT_LOWER_GRAPH_EVAL_PRIVATE_H

@@ -213,8 +213,7 @@ void dt__program_print(const dt_program_t *program, dt_text_t *out);
 dt_status_t dt__program_parse(dt_arena_t *arena, dt_symenv_t *env, dt_scan_t *scan,
                               dt_program_t **out) DT_MUST_USE;
 // One kernel with buffers and symbols renumbered in order of first use: equal texts are equal code, for
-// code that uses no other knowledge of its symbols than their ranges. Names and checks' texts are left
-// out, and so are the numbers of checks.
+// code that uses no other knowledge of its symbols than their ranges. Names are left out.
 // `buffers` and `symbols` receive the order (arena arrays): the kernel's parameters.
 typedef struct dt_kernel_params_t {
   uint32_t n_buffers, n_symbols;

@@ -9,9 +9,9 @@
 #include "runtime/compile/jobs.h"
 
 typedef struct dt_codegen_request_t {
-  dt_program_t *program;     // planned; its arena receives what splitting makes
+  dt_program_t *program; // planned; its arena receives what splitting makes
   const dt_target_t *target;
-  uint32_t threads;          // of `jobs`
+  uint32_t threads; // of `jobs`
   bool strict_fp, verify;
   const char *name; // for dumps
   uint32_t variant;

@@ -5,14 +5,19 @@
 #include "runtime/base/status.h"
 
 dt_status_t dt__codegen_available(void) {
-  return DT_FAIL(DT_E_UNSUPPORTED, "this build has no code generator; build with DUCTILE_LLVM=ON, or "
-                                   "ask for DT_ANSWER_EVALUATOR");
+  return DT_FAIL(DT_E_UNSUPPORTED,
+                 "this build has no code generator; build with DUCTILE_LLVM=ON, or "
+                 "ask for DT_ANSWER_EVALUATOR");
 }
 
 dt_status_t dt__codegen_target(const char *cpu, uint32_t pool_width, dt_target_t *out) {
   (void)cpu;
-  *out = (dt_target_t){.device = DT_CPU, .vector_bytes = 16, .vector_registers = 16,
-                       .threads = pool_width, .l1_bytes = 32 << 10, .l2_bytes = 1 << 20};
+  *out = (dt_target_t){.device = DT_CPU,
+                       .vector_bytes = 16,
+                       .vector_registers = 16,
+                       .threads = pool_width,
+                       .l1_bytes = 32 << 10,
+                       .l2_bytes = 1 << 20};
   return NULL;
 }
 

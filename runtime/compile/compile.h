@@ -12,10 +12,10 @@
 typedef struct dt_compiler dt_compiler_t;
 
 typedef struct dt_compiler_options_t {
-  uint32_t threads;     // compile threads, at least 1
-  uint32_t pool_width;  // of the kernel pool: for the target description
-  const char *cpu;      // LLVM CPU name, "" for the host's
-  bool verify;          // verify graph and loops after every stage
+  uint32_t threads;    // compile threads, at least 1
+  uint32_t pool_width; // of the kernel pool: for the target description
+  const char *cpu;     // LLVM CPU name, "" for the host's
+  bool verify;         // verify graph and loops after every stage
 } dt_compiler_options_t;
 
 dt_status_t dt__compiler_create(const dt_compiler_options_t *options,
@@ -35,7 +35,7 @@ typedef struct dt_compiled_t {
   uint32_t n_symbols;      // length of a frame's symbol array
   uint32_t n_output_sizes; // length of a frame's output_sizes
   uint32_t n_checks;
-  const char **check_texts; // "gather: index of ids (model.c:41)"; owned
+  const char **check_texts;  // "gather: index of ids (model.c:41)"; owned
   const char **assert_texts; // of the graph's asserts; owned
   uint32_t n_asserts;
   uint64_t code_bytes;
@@ -47,8 +47,9 @@ dt_status_t dt__compile(dt_compiler_t *compiler, const dt_traced_t *traced, cons
                         uint32_t variant, bool strict_fp, dt_compiled_t **out) DT_MUST_USE;
 void dt__compiled_destroy(dt_compiled_t *compiled); // NULL allowed; no code of it may be running
 
-// The stages up to loop IR with memory plan, on the calling thread, for tools and tests: stops after
-// the stage named `until` ("graph", "decompose", …, "plan"; NULL: all). Prints go through `observe`.
+// The stages up to loop IR with memory plan, on the calling thread, for tools and tests: stops
+// after the stage named `until` ("graph", "decompose", …, "plan"; NULL: all). Prints go through
+// `observe`.
 typedef struct dt_stage_view_t {
   const char *stage;
   const char *dump;                 // DUCTILE_DUMP's name for this stage: "graph", "fused", "loops"

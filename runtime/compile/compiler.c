@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One compile from end to end: the pipeline on a compile thread, code generation on all of them, and
-// what a call needs besides code. Every compile has an arena and a clone of the environment of its
-// own, and both end with it.
+// One compile from end to end: the pipeline on a compile thread, code generation on all of them,
+// and what a call needs besides code. Every compile has an arena and a clone of the environment of
+// its own, and both end with it.
 #include "runtime/compile/compile.h"
 
 #include "lower/loop/loop.h"
@@ -122,10 +122,9 @@ static dt_status_t run_front(void *opaque) {
   DT_TRY(dt__symenv_clone(traced->env, &compile->env));
   watch_t watch = {.name = compile->name, .variant = compile->variant};
   dt__text_init(&watch.last);
-  dt_status_t status = dt__pipeline_run(&compile->arena, compile->env, traced->graph,
-                                        &compile->compiler->target, NULL,
-                                        compile->compiler->verify, observe_stage, &watch,
-                                        &compile->program);
+  dt_status_t status =
+      dt__pipeline_run(&compile->arena, compile->env, traced->graph, &compile->compiler->target,
+                       NULL, compile->compiler->verify, observe_stage, &watch, &compile->program);
   dt__text_fini(&watch.last);
   return status;
 }

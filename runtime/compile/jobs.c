@@ -69,7 +69,8 @@ dt_status_t dt__jobs_create(uint32_t threads, dt_jobs_t **out) {
     return DT_NO_MEMORY();
   jobs->end = &jobs->first;
   jobs->threads = dt__calloc(threads, sizeof(*jobs->threads));
-  dt_status_t status = jobs->threads ? dt__mutex_init(&jobs->mutex, DT_RANK_COMPILE) : DT_NO_MEMORY();
+  dt_status_t status =
+      jobs->threads ? dt__mutex_init(&jobs->mutex, DT_RANK_COMPILE) : DT_NO_MEMORY();
   if (status) {
     dt__free(jobs->threads);
     dt__free(jobs);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The compile threads: a queue of jobs that live in their submitter's memory, and groups to wait for.
+// The compile threads: a queue of jobs that live in their submitter's memory, and groups to wait
+// for.
 #ifndef DT_RUNTIME_COMPILE_JOBS_H
 #define DT_RUNTIME_COMPILE_JOBS_H
 

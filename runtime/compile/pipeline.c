@@ -53,7 +53,7 @@ const char *const *dt__pipeline_stages(void) {
 #define STAGE(name, dump, kind, graph_pass, loop_pass) name,
       STAGES
 #undef STAGE
-      NULL};
+          NULL};
   return names;
 }
 
@@ -110,7 +110,8 @@ static dt_status_t run_stage(pipeline_t *pipeline, const stage_t *stage) {
   return DT_FAIL(DT_E_INTERNAL, "stage %s has no kind", stage->name);
 }
 
-// What a stage made must hold every invariant. The input's faults are its author's, all others ours.
+// What a stage made must hold every invariant. The input's faults are its author's, all others
+// ours.
 static dt_status_t verify_stage(const pipeline_t *pipeline, const stage_t *stage) {
   if (pipeline->program)
     return dt__program_verify(pipeline->program);

@@ -143,7 +143,8 @@ dt_status_t dt__variant_bind(dt_function_t *function, dt_variant_t *variant) {
 
 // ---- dt_constant_update ---------------------------------------------------------------------------
 
-// Bindings of `variant` with the constants named `name` replaced, or NULL where it has none of them.
+// Bindings of `variant` with the constants named `name` replaced, or NULL where it has none of
+// them.
 static dt_status_t rebind(const dt_function_t *function, const dt_variant_t *variant,
                           const char *name, dt_tensor_t *tensor, dt_bindings_t **out) {
   *out = NULL;
@@ -236,7 +237,9 @@ static dt_status_t update_locked(dt_function_t *function, const char *name, dt_t
 dt_status_t dt_constant_update(dt_function_t *function, const char *name, dt_tensor_t *tensor) {
   if (!function || !name || !tensor)
     return DT_FAIL(DT_E_ARGUMENT, "dt_constant_update: %s: NULL",
-                   !function ? "function" : !name ? "name" : "tensor");
+                   !function ? "function"
+                   : !name   ? "name"
+                             : "tensor");
   if (dt__forked())
     return DT_FAIL(DT_E_FORKED, "dt_constant_update in a child after fork");
   dt__mutex_lock(&function->mutex);

@@ -129,8 +129,9 @@ dt_status_t dt__outputs_prepare(const dt_call_t *call, const dt_variant_t *varia
 
 static dt_status_t plan_status(const dt_compiled_t *compiled, int64_t failed) {
   if (failed == -1)
-    return DT_FAIL(DT_E_LIMIT, "these sizes make a tensor or the memory of the call %lld bytes or "
-                               "more",
+    return DT_FAIL(DT_E_LIMIT,
+                   "these sizes make a tensor or the memory of the call %lld bytes or "
+                   "more",
                    (long long)DT_SIZE_LIMIT);
   if (failed < 0 || failed > (int64_t)compiled->n_asserts)
     return DT_FAIL(DT_E_INTERNAL, "assert %lld of %u failed", (long long)failed,
@@ -234,8 +235,9 @@ static dt_status_t run_call(const dt_call_t *call) {
     DT_TRY(dt__function_cover(call->session, call->function, call->inputs));
     DT_TRY(find_variant(call, &variant));
     if (!variant)
-      return DT_FAIL(DT_E_INTERNAL, "a variant that covered the arguments no longer does; were they "
-                                    "changed during the call?");
+      return DT_FAIL(DT_E_INTERNAL,
+                     "a variant that covered the arguments no longer does; were they "
+                     "changed during the call?");
   }
   dt_status_t status = run_variant(call, variant);
   dt__reclaim_leave(call->session->slot);
@@ -246,8 +248,7 @@ dt_status_t dt_call(dt_session_t *session, dt_function_t *function, dt_tensor_t 
                     uint32_t n_inputs, dt_tensor_t **outputs, uint32_t n_outputs) {
   if (!session || !function)
     return DT_FAIL(DT_E_ARGUMENT, "dt_call: %s: NULL", session ? "function" : "session");
-  dt_call_t call = {
-      .session = session, .function = function, .inputs = inputs, .outputs = outputs};
+  dt_call_t call = {.session = session, .function = function, .inputs = inputs, .outputs = outputs};
   dt_status_t status = check_arguments(&call, n_inputs, n_outputs);
   if (!status)
     status = run_call(&call);

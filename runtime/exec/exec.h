@@ -3,7 +3,8 @@
 //
 // Who owns what, and who may see it when:
 //   runtime  ◄── function, session (a reference each)
-//   function ──► variant list ──► variants; a list is never edited but replaced whole, and the old one
+//   function ──► variant list ──► variants; a list is never edited but replaced whole, and the old
+//   one
 //                retires through the runtime's reclaimer, since calls read it without a lock
 //   variant  ──► guards, traced program, code: immutable, for the function's life
 //            ──► bindings: what constants are at the moment; replaced whole like lists
@@ -59,7 +60,7 @@ typedef struct dt_variant_t {
 } dt_variant_t;
 
 typedef struct dt_variant_list_t {
-  dt_retired_t retired; // first: the reclaimer's item
+  dt_retired_t retired;               // first: the reclaimer's item
   uint32_t n_symbols, n_output_sizes; // the most that any variant needs
   uint32_t n;
   dt_variant_t *items[];
@@ -206,8 +207,8 @@ typedef struct dt_call_t {
 } dt_call_t;
 
 // call.c. Fills session->results: given tensors are checked against what the variant makes and
-// against the inputs' memory, the others made. sizes: of all outputs, one after another. New tensors
-// are released by dt_call when the call fails.
+// against the inputs' memory, the others made. sizes: of all outputs, one after another. New
+// tensors are released by dt_call when the call fails.
 dt_status_t dt__outputs_prepare(const dt_call_t *call, const dt_variant_t *variant,
                                 const int64_t *sizes) DT_MUST_USE;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions: their declarations, checked and copied; their life; and what they tell about themselves.
+// Functions: their declarations, checked and copied; their life; and what they tell about
+// themselves.
 #include "runtime/exec/exec.h"
 
 #include "runtime/base/dtype.h"
@@ -40,8 +41,9 @@ static dt_status_t check_dim(const dt_dim_decl_t *dim, uint32_t axis) {
     return DT_FAIL(DT_E_ARGUMENT, "dim %u: min: %lld; expected a size, 0 to %lld", axis,
                    (long long)dim->min, (long long)DT_SIZE_LIMIT - 1);
   if (dim->max < 0 || dim->max >= DT_SIZE_LIMIT || (dim->max && dim->max < dim->min))
-    return DT_FAIL(DT_E_ARGUMENT, "dim %u: max: %lld; expected 0 for no bound, or min (%lld) to %lld",
-                   axis, (long long)dim->max, (long long)dim->min, (long long)DT_SIZE_LIMIT - 1);
+    return DT_FAIL(DT_E_ARGUMENT,
+                   "dim %u: max: %lld; expected 0 for no bound, or min (%lld) to %lld", axis,
+                   (long long)dim->max, (long long)dim->min, (long long)DT_SIZE_LIMIT - 1);
   if (!dim->is_static)
     return NULL;
   int64_t most = dim->max ? dim->max : DT_SIZE_LIMIT - 1;
@@ -99,8 +101,8 @@ static dt_status_t check_inputs(const dt_input_decl_t *inputs, uint32_t n) {
 static dt_status_t check_options(const dt_function_options_t *options) {
   if (!options)
     return DT_FAIL(DT_E_ARGUMENT, "options: NULL; expected name, inputs and outputs");
-  DT_TRY(dt__check_struct_size(options, options->struct_size, OPTIONS_BYTES,
-                               "dt_function_options_t"));
+  DT_TRY(
+      dt__check_struct_size(options, options->struct_size, OPTIONS_BYTES, "dt_function_options_t"));
   if (options->next)
     return DT_FAIL(DT_E_UNSUPPORTED, "next: expected NULL; this version knows no extension");
   if (!options->name || !options->name[0])
@@ -220,7 +222,8 @@ static dt_status_t create(dt_runtime_t *runtime, dt_program_fn_t program, void *
 dt_status_t dt_function_create(dt_runtime_t *runtime, dt_program_fn_t program, void *closure,
                                const dt_function_options_t *options, dt_function_t **out) {
   if (!out)
-    return DT_FAIL(DT_E_ARGUMENT, "dt_function_create: out: NULL; expected where to put the function");
+    return DT_FAIL(DT_E_ARGUMENT,
+                   "dt_function_create: out: NULL; expected where to put the function");
   *out = NULL;
   if (dt__forked())
     return DT_FAIL(DT_E_FORKED, "dt_function_create in a child after fork");

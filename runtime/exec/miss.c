@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The slow path: arguments that no variant covers. One thread at a time makes a variant of a
-// function; others wait for it and look again. A failure makes no variant and is the caller's alone:
-// those that waited try for themselves, each with its own arguments.
+// function; others wait for it and look again. A failure makes no variant and is the caller's
+// alone: those that waited try for themselves, each with its own arguments.
 #include "runtime/exec/exec.h"
 
 #include "runtime/base/log.h"
@@ -9,7 +9,9 @@
 
 #include <string.h>
 
-static void destroy_list(dt_retired_t *item) { dt__free(item); } // variants stay: newer lists have them
+static void destroy_list(dt_retired_t *item) {
+  dt__free(item);
+} // variants stay: newer lists have them
 
 // A list of `old`'s variants and one more; NULL without memory.
 static dt_variant_list_t *list_append(const dt_variant_list_t *old, dt_variant_t *variant) {
@@ -107,10 +109,10 @@ static dt_status_t check_covers(const dt_variant_t *variant, dt_tensor_t *const 
   dt_text_t text;
   dt__text_init(&text);
   (void)dt__guards_explain(variant->guards, inputs, &text);
-  dt_status_t status =
-      DT_FAIL(DT_E_INTERNAL, "the guards of a new variant do not take the arguments that it was "
-                             "made for: %s",
-              dt__text_str(&text));
+  dt_status_t status = DT_FAIL(DT_E_INTERNAL,
+                               "the guards of a new variant do not take the arguments that it was "
+                               "made for: %s",
+                               dt__text_str(&text));
   dt__text_fini(&text);
   return status;
 }
@@ -131,7 +133,8 @@ static dt_status_t build(dt_function_t *function, dt_tensor_t *const *inputs, ui
   return status;
 }
 
-// Mutex held. Whether there is nothing to do: with `inputs` a variant covers them, else there is one.
+// Mutex held. Whether there is nothing to do: with `inputs` a variant covers them, else there is
+// one.
 static dt_status_t is_covered(dt_session_t *session, const dt_function_t *function,
                               dt_tensor_t *const *inputs, bool *out) {
   const dt_variant_list_t *list = atomic_load_explicit(&function->list, memory_order_relaxed);

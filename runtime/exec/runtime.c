@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runtimes: options and parameters, the kernel pool, the compiler and the reclaimer, and their order
-// of birth and death.
+// Runtimes: options and parameters, the kernel pool, the compiler and the reclaimer, and their
+// order of birth and death.
 #include "runtime/exec/exec.h"
 
 #include "runtime/base/log.h"
@@ -33,8 +33,8 @@ dt_status_t dt__check_struct_size(const void *options, uint32_t size, size_t kno
 static dt_status_t check_options(const dt_runtime_options_t *options) {
   if (!options)
     return NULL;
-  DT_TRY(dt__check_struct_size(options, options->struct_size, OPTIONS_BYTES,
-                               "dt_runtime_options_t"));
+  DT_TRY(
+      dt__check_struct_size(options, options->struct_size, OPTIONS_BYTES, "dt_runtime_options_t"));
   if (options->next)
     return DT_FAIL(DT_E_UNSUPPORTED, "next: expected NULL; this version knows no extension");
   if (options->threads > MOST_THREADS)
@@ -64,12 +64,12 @@ static dt_status_t runtime_init(dt_runtime_t *runtime, const dt_runtime_options_
     threads = MOST_THREADS; // one a core, on a host with more cores than that
   DT_TRY(dt__pool_create(threads, &runtime->pool));
   DT_TRY(dt__reclaim_create(&runtime->reclaim));
-  dt_compiler_options_t compiler = {
-      .threads = choose(options ? options->compile_threads : 0, params->compile_threads,
-                        cores < 4 ? cores : 4),
-      .pool_width = threads,
-      .cpu = params->cpu,
-      .verify = params->verify};
+  dt_compiler_options_t compiler = {.threads =
+                                        choose(options ? options->compile_threads : 0,
+                                               params->compile_threads, cores < 4 ? cores : 4),
+                                    .pool_width = threads,
+                                    .cpu = params->cpu,
+                                    .verify = params->verify};
   return dt__compiler_create(&compiler, &runtime->compiler);
 }
 
@@ -82,7 +82,8 @@ static void runtime_free(dt_runtime_t *runtime) {
 
 dt_status_t dt_runtime_create(const dt_runtime_options_t *options, dt_runtime_t **out) {
   if (!out)
-    return DT_FAIL(DT_E_ARGUMENT, "dt_runtime_create: out: NULL; expected where to put the runtime");
+    return DT_FAIL(DT_E_ARGUMENT,
+                   "dt_runtime_create: out: NULL; expected where to put the runtime");
   *out = NULL;
   if (dt__forked())
     return DT_FAIL(DT_E_FORKED, "dt_runtime_create in a child after fork");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions: the memory that one caller's calls lease. It grows to the largest that was asked for and
-// stays, so that a call at sizes seen before takes nothing from the heap.
+// Sessions: the memory that one caller's calls lease. It grows to the largest that was asked for
+// and stays, so that a call at sizes seen before takes nothing from the heap.
 #include "runtime/exec/exec.h"
 
 #include "runtime/base/status.h"
@@ -12,7 +12,8 @@
 
 dt_status_t dt_session_create(dt_runtime_t *runtime, dt_session_t **out) {
   if (!out)
-    return DT_FAIL(DT_E_ARGUMENT, "dt_session_create: out: NULL; expected where to put the session");
+    return DT_FAIL(DT_E_ARGUMENT,
+                   "dt_session_create: out: NULL; expected where to put the session");
   *out = NULL;
   if (!runtime)
     return DT_FAIL(DT_E_ARGUMENT, "dt_session_create: runtime: NULL");

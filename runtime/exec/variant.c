@@ -37,8 +37,8 @@ static dt_status_t make(dt_function_t *function, dt_tensor_t *const *inputs,
   DT_TRY(dt__trace_run(&request, &variant->traced));
   const dt_traced_t *traced = variant->traced;
   DT_TRY(take_outputs(function, variant));
-  DT_TRY(dt__guards_create(traced->graph, traced->conds.items, traced->conds.len,
-                           &variant->guards));
+  DT_TRY(
+      dt__guards_create(traced->graph, traced->conds.items, traced->conds.len, &variant->guards));
   variant->n_symbols = dt__guards_symbol_count(variant->guards);
   if (function->answer == DT_ANSWER_EVALUATOR)
     return NULL;

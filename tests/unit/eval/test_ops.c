@@ -514,13 +514,61 @@ static void test_refusals(void **state) {
   release(&p);
 }
 
+// Reads, checks and evaluates a graph; the status of whatever fails first.
+static dt_status_t whole_way(const char *text) {
+  parsed_t p = {.env = NULL};
+  dt_scan_t scan;
+  dt__arena_init(&p.arena, 256);
+  dt__scan_init(&scan, text, strlen(text), "test");
+  int64_t sizes[2] = {2, 4}, strides[2] = {4, 1}, symbol = 2;
+  float data[8] = {0};
+  const dt_eval_arg_t arg = {data, sizes, strides};
+  const dt_eval_options_t options = {.error_bounds = true};
+  dt_eval_value_t out;
+  dt_status_t status = dt__symenv_create(&p.env);
+  if (!status)
+    status = dt__graph_parse(&p.arena, p.env, &scan, &p.graph);
+  if (!status)
+    status = dt__graph_verify(p.graph);
+  if (!status)
+    status = dt__graph_eval(p.graph, &symbol, &arg, &options, &p.arena, &out);
+  release(&p);
+  return status;
+}
+
+// Every allocation fails once: always a clean status.
+static void test_no_memory(void **state) {
+  (void)state;
+  static const char text[] =
+      "graph (s0: [0, 99] hint 2) { %1 = input \"x\" f32[s0, 4] strides [4, 1] contiguous "
+      "%2 = reshape %1 {syms = [s0*2, 2]} : f32[s0*2, 2] "
+      "%3 = slice %2 {syms = [0, 2, 1, 1], steps = [1, 1]} : f32[2, 1] "
+      "%4 = softmax %1 {axes = [1]} : f32[s0, 4] "
+      "%5 = sum %4 {axes = [0], keepdims = 0} : f32[4] return %5 }";
+  OK(whole_way(text));
+  (void)dt__heap_fail_at(UINT64_MAX, false);
+  OK(whole_way(text));
+  uint64_t allocations = dt__heap_fail_at(0, false);
+  assert_true(allocations > 10);
+  for (uint64_t n = 1; n <= allocations; n++) {
+    (void)dt__heap_fail_at(n, false);
+    dt_status_t status = whole_way(text);
+    (void)dt__heap_fail_at(0, false);
+    // A failed message buffer is no failure of the work.
+    if (status && dt_status_code(status) != DT_E_NO_MEMORY)
+      print_error("allocation %llu: %s\n", (unsigned long long)n, dt_status_message(status));
+    assert_true(!status || dt_status_code(status) == DT_E_NO_MEMORY);
+    dt_status_free(status);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_leaves),     cmocka_unit_test(test_casts),
       cmocka_unit_test(test_views),      cmocka_unit_test(test_reductions),
       cmocka_unit_test(test_composites), cmocka_unit_test(test_matmul),
       cmocka_unit_test(test_every_op),   cmocka_unit_test(test_strided),
-      cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_refusals),   cmocka_unit_test(test_no_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -118,7 +118,9 @@ static void test_arguments(void **state) {
   assert_int_equal(x.id, 3);
   assert_string_equal(dt__graph_node(f.graph, x)->origin.op, "user add");
   assert_int_equal(dt__graph_node(f.graph, x)->inputs[0].id, 1);
-  assert_int_equal(dt_status_code(dt__graph_add_output(f.graph, (dt_node_id_t){9})), DT_E_ARGUMENT);
+  status = dt__graph_add_output(f.graph, (dt_node_id_t){9});
+  assert_int_equal(dt_status_code(status), DT_E_ARGUMENT);
+  dt_status_free(status);
   fixture_fini(&f);
 }
 

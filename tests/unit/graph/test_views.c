@@ -239,11 +239,55 @@ static void test_pad_concat(void **state) {
   fixture_fini(&f);
 }
 
+// Passes copy nodes into new graphs after the environment was frozen: whatever was guarded when a
+// node was built must then be known.
+static void test_rebuild(void **state) {
+  (void)state;
+  fixture_t f;
+  fixture_init(&f);
+  dt_sym_t s0 = size_symbol(&f, 6), s1 = size_symbol(&f, 3), s2 = size_symbol(&f, 1);
+  dt_sym_t s3 = size_symbol(&f, 12), n4;
+  int64_t hint = 1;
+  dt_range_t any = {-100, 100};
+  n4 = dt__sym_new(f.env, DT_SYMBOL_INT, any, &hint, "n");
+  dt_node_id_t x = input(&f, "x", DT_F32, 2, (dt_sym_t[]){s0, literal(&f, 4)});
+  dt_node_id_t y = input(&f, "y", DT_F32, 1, &s2), z = input(&f, "z", DT_F32, 1, &s3);
+  dt_attrs_t attrs = SYMS(2, s1, literal(&f, -1));
+  (void)add(&f, DT_OP_reshape, 1, &x, &attrs);
+  attrs = SYMS(2, literal(&f, 8), literal(&f, -1));
+  (void)add(&f, DT_OP_reshape, 1, &x, &attrs);
+  attrs = SYMS(2, literal(&f, 2), s3);
+  (void)add(&f, DT_OP_reshape, 1, &x, &attrs);
+  attrs = SYMS(1, s3);
+  (void)add(&f, DT_OP_expand, 1, &y, &attrs);
+  attrs = slice(n4, s1, 2);
+  (void)add(&f, DT_OP_slice, 1, &z, &attrs);
+  attrs = slice(s1, n4, -3);
+  (void)add(&f, DT_OP_slice, 1, &z, &attrs);
+  attrs = SYMS(2, n4, n4);
+  (void)add(&f, DT_OP_pad, 1, &z, &attrs);
+  uint32_t count = f.graph->nodes.len, asked = f.assumed;
+  assert_true(asked >= 7);
+  dt__symenv_freeze(f.env);
+  for (uint32_t id = 1; id <= count; id++) {
+    const dt_node_t node = f.graph->nodes.items[id - 1];
+    dt_node_id_t copy = add(&f, node.op, node.n_inputs, node.inputs, node.attrs);
+    const dt_node_t *made = dt__graph_node(f.graph, copy);
+    assert_true(dt__attrs_equal(made->attrs, node.attrs));
+    for (uint32_t k = 0; k < node.rank; k++)
+      assert_true(dt__sym_known_eq(f.env, made->sizes[k], node.sizes[k]));
+  }
+  assert_int_equal(f.assumed, asked);
+  OK(dt__graph_verify(f.graph));
+  fixture_fini(&f);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_reshape), cmocka_unit_test(test_reshape_empty),
       cmocka_unit_test(test_permute), cmocka_unit_test(test_expand),
       cmocka_unit_test(test_slice),   cmocka_unit_test(test_pad_concat),
+      cmocka_unit_test(test_rebuild),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

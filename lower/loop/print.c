@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs as text. The grammar, which parse.c reads:
+//
+//   program  program { LINE … }
+//   LINE     symbol s0: [LO, HI] hint 5 "what binds it"           hint and string may be absent
+//            buffer b1 = input 0 f32[s0, s1] strides [s1, 1]       strides of inputs only
+//            buffer b2 = temp f32[s0]                              number of input, constant, output
+//            check 0 "gather: index of ids" op "gather"
+//            kernel "exp_sum" outer i2 < s0 { STAGE … SCHEDULE … }
+//            outputs b2, …
+//            once COUNT, offset b2 = EXPR, block EXPR, kept EXPR   the plan, where it is made
+//   STAGE    stage inner i3 < s1, i4 < s2 { INST … }               "inner …" absent without loops
+//   INST     v0 = load f32 b1[i2, i3] mask v1 else v2              mask and else may be absent
+//            v1 = const f32 1.5        v2 = index i64 i3 + 1       v3 = exp f32 v0
+//            v4 = cast i32 v3          v5 = row f32 r0
+//            v6 = bind d5: [0, 41] < s1 of v4 check 0
+//            store b2[i2] = v3         fold max f32 r0 = v0        fold argmax i64 r1 = v0 at v2
+//   SCHEDULE schedule outer_lanes lanes 16 unroll 4 block 1 grain 8 if s0 <= 3
+//            schedule matmul lanes … a v0 b v1 width 16 rows 6 tile 48 64
+#include "lower/loop/loop_private.h"
+#include "lower/graph/scalar.h"
+#include "runtime/base/dtype.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const buffer_kinds[] = {"input", "constant", "output",
+                                           "temp",  "once",     "local"}; // ORDER(dt_buffer_kind_t)
+static const char *const fold_kinds[] = {"sum", "prod", "max",    "min",
+                                         "any", "all",  "argmax", "argmin"}; // ORDER(dt_fold_kind_t)
+static const char *const schedule_kinds[] = {"outer_lanes", "inner_lanes", "serial",
+                                             "matmul"}; // ORDER(dt_schedule_kind_t)
+_Static_assert(DT_BUFFER_LOCAL == 5, "ORDER(dt_buffer_kind_t)");
+_Static_assert(DT_FOLD_ARGMIN == 7, "ORDER(dt_fold_kind_t)");
+_Static_assert(DT_SCHEDULE_MATMUL == 3, "ORDER(dt_schedule_kind_t)");
+
+const char *dt__buffer_kind_name(dt_buffer_kind_t kind) {
+  return (unsigned)kind < 6 ? buffer_kinds[kind] : NULL;
+}
+const char *dt__fold_kind_name(dt_fold_kind_t kind) {
+  return (unsigned)kind < 8 ? fold_kinds[kind] : NULL;
+}
+const char *dt__schedule_kind_name(dt_schedule_kind_t kind) {
+  return (unsigned)kind < 4 ? schedule_kinds[kind] : NULL;
+}
+
+// ---- Small things -----------------------------------------------------------------------------------
+void dt__print_expr(dt_loop_printer_t *printer, dt_sym_t e) {
+  dt__sym_print(printer->rename->to, dt__rename_expr(printer->rename, e), printer->out);
+}
+
+void dt__print_exprs(dt_loop_printer_t *printer, const dt_sym_t *exprs, uint32_t n) {
+  dt__text_put(printer->out, "[");
+  for (uint32_t k = 0; k < n; k++) {
+    dt__text_put(printer->out, k ? ", " : "");
+    dt__print_expr(printer, exprs[k]);
+  }
+  dt__text_put(printer->out, "]");
+}
+
+// The symbol itself, also where it is known to be a literal.
+static dt_sym_t print_symbol(dt_loop_printer_t *printer, dt_sym_t e) {
+  uint32_t symbol = 0;
+  if (!dt__sym_is_symbol(printer->rename->from, e, &symbol))
+    return DT_SYM_NONE_ID;
+  dt__rename_symbol(printer->rename, symbol);
+  dt_sym_t made = printer->rename->map[symbol];
+  dt__sym_print(printer->rename->to, made, printer->out);
+  return made;
+}
+
+static void put_string(dt_text_t *out, const char *string) {
+  dt__text_put(out, "\"");
+  for (const char *at = string; *at; at++) {
+    if (*at == '"' || *at == '\\')
+      dt__text_printf(out, "\\%c", *at);
+    else if (*at == '\n')
+      dt__text_put(out, "\\n");
+    else if (*at < ' ' || *at > '~')
+      dt__text_printf(out, "\\x%02x", (unsigned)(unsigned char)*at);
+    else
+      dt__text_write(out, at, 1);
+  }
+  dt__text_put(out, "\"");
+}
+
+// The shortest of a few precisions that reads back as the same number.
+static void put_value(dt_text_t *out, dt_dtype_t dtype, dt_scalar_t value) {
+  static const int precisions[] = {6, 9, 17};
+  if (!dt__dtype_is_float(dtype)) {
+    dt__text_printf(out, "%lld", (long long)value.i);
+    return;
+  }
+  if (isnan(value.f)) {
+    dt__text_put(out, "nan");
+    return;
+  }
+  int precision = 17;
+  for (size_t k = 3; k-- > 0;) {
+    char buf[40];
+    (void)snprintf(buf, sizeof(buf), "%.*g", precisions[k], value.f);
+    if (strtod(buf, NULL) == value.f)
+      precision = precisions[k];
+  }
+  dt__text_printf(out, "%.*g", precision, value.f);
+}
+
+static void put_range(dt_text_t *out, dt_range_t range) {
+  dt__text_printf(out, "[%lld, %lld]", (long long)range.lo, (long long)range.hi);
+}
+
+static void print_loops(dt_loop_printer_t *printer, const char *title, uint32_t n,
+                        const dt_sym_t *vars, const dt_sym_t *extents) {
+  for (uint32_t k = 0; k < n; k++) {
+    dt__text_put(printer->out, k ? ", " : title);
+    print_symbol(printer, vars[k]);
+    dt__text_put(printer->out, " < ");
+    dt__print_expr(printer, extents[k]);
+  }
+}
+
+// ---- Bodies -------------------------------------------------------------------------------------------
+static void print_operands(dt_loop_printer_t *printer, const dt_inst_t *inst) {
+  for (uint32_t k = 0; k < 3 && inst->args[k] != DT_NO_INST; k++)
+    dt__text_printf(printer->out, "%s v%u", k ? "," : "", inst->args[k]);
+}
+
+static void print_load(dt_loop_printer_t *printer, const dt_inst_t *inst) {
+  dt__text_printf(printer->out, "load %s ", dt_dtype_name(inst->dtype));
+  printer->buffer_name(printer, inst->buffer);
+  dt__print_exprs(printer, inst->index,
+                  dt__program_buffer(printer->program, inst->buffer)->rank);
+  if (inst->mask != DT_NO_INST)
+    dt__text_printf(printer->out, " mask v%u", inst->mask);
+  if (inst->args[0] != DT_NO_INST)
+    dt__text_printf(printer->out, " else v%u", inst->args[0]);
+}
+
+static void print_bind(dt_loop_printer_t *printer, const dt_inst_t *inst) {
+  uint32_t symbol = 0;
+  dt__text_put(printer->out, "bind ");
+  dt_sym_t made = print_symbol(printer, inst->sym);
+  if (dt__sym_is_symbol(printer->rename->to, made, &symbol)) {
+    dt__text_put(printer->out, ": ");
+    put_range(printer->out, dt__symbol_info(printer->rename->to, symbol).range);
+  }
+  dt__text_put(printer->out, " < ");
+  dt__print_expr(printer, inst->extent);
+  dt__text_printf(printer->out, " of v%u check %u", inst->args[0], inst->check);
+}
+
+static void print_inst(dt_loop_printer_t *printer, const dt_inst_t *inst, uint32_t at) {
+  dt_text_t *out = printer->out;
+  const char *dtype = dt_dtype_name(inst->dtype);
+  dt__text_printf(out, "    v%u = ", at);
+  switch (inst->kind) {
+  case DT_INST_CONST:
+    dt__text_printf(out, "const %s ", dtype);
+    put_value(out, inst->dtype, inst->value);
+    break;
+  case DT_INST_INDEX:
+    dt__text_printf(out, "index %s ", dtype);
+    dt__print_expr(printer, inst->sym);
+    break;
+  case DT_INST_LOAD:
+    print_load(printer, inst);
+    break;
+  case DT_INST_SCALAR:
+    dt__text_printf(out, "%s %s", dt__scalar_info(inst->op)->name, dtype);
+    print_operands(printer, inst);
+    break;
+  case DT_INST_CAST:
+    dt__text_printf(out, "cast %s", dtype);
+    print_operands(printer, inst);
+    break;
+  case DT_INST_ROW:
+    dt__text_printf(out, "row %s r%u", dtype, inst->row);
+    break;
+  case DT_INST_BIND:
+    print_bind(printer, inst);
+    break;
+  }
+  dt__text_put(out, "\n");
+}
+
+static void print_stage(dt_loop_printer_t *printer, const dt_stage_t *stage) {
+  dt_text_t *out = printer->out;
+  dt__text_put(out, "  stage");
+  print_loops(printer, " inner ", stage->n_loops, stage->vars, stage->extents);
+  dt__text_put(out, " {\n");
+  for (uint32_t i = 0; i < stage->insts.len; i++)
+    print_inst(printer, &stage->insts.items[i], i);
+  for (uint32_t k = 0; k < stage->stores.len; k++) {
+    const dt_store_t *store = &stage->stores.items[k];
+    dt__text_put(out, "    store ");
+    printer->buffer_name(printer, store->buffer);
+    dt__print_exprs(printer, store->index,
+                    dt__program_buffer(printer->program, store->buffer)->rank);
+    dt__text_printf(out, " = v%u\n", store->value);
+  }
+  for (uint32_t k = 0; k < stage->folds.len; k++) {
+    const dt_fold_t *fold = &stage->folds.items[k];
+    dt__text_printf(out, "    fold %s %s r%u = v%u", dt__fold_kind_name(fold->kind),
+                    dt_dtype_name(fold->dtype), fold->row, fold->value);
+    if (fold->index != DT_NO_INST)
+      dt__text_printf(out, " at v%u", fold->index);
+    dt__text_put(out, "\n");
+  }
+  dt__text_put(out, "  }\n");
+}
+
+static void print_schedule(dt_loop_printer_t *printer, const dt_schedule_t *schedule) {
+  dt_text_t *out = printer->out;
+  dt__text_printf(out, "  schedule %s lanes %u unroll %u block %lld grain %lld",
+                  dt__schedule_kind_name(schedule->kind), schedule->lanes, schedule->unroll,
+                  (long long)schedule->block, (long long)schedule->grain);
+  const dt_matmul_t *m = &schedule->matmul;
+  if (schedule->kind == DT_SCHEDULE_MATMUL)
+    dt__text_printf(out, " a v%u b v%u width %u rows %u tile %u %u", m->a, m->b, m->width, m->rows,
+                    m->tile_rows, m->tile_cols);
+  if (schedule->predicate.id) {
+    dt__text_put(out, " if ");
+    dt__print_expr(printer, schedule->predicate);
+  }
+  dt__text_put(out, "\n");
+}
+
+void dt__print_kernel_body(dt_loop_printer_t *printer, const dt_kernel_t *kernel) {
+  print_loops(printer, " outer ", kernel->n_loops, kernel->vars, kernel->extents);
+  dt__text_put(printer->out, " {\n");
+  for (uint32_t k = 0; k < kernel->stages.len; k++)
+    print_stage(printer, &kernel->stages.items[k]);
+  for (uint32_t k = 0; k < kernel->schedules.len; k++)
+    print_schedule(printer, &kernel->schedules.items[k]);
+  dt__text_put(printer->out, "}\n");
+}
+
+// ---- Programs -------------------------------------------------------------------------------------------
+static void put_buffer_name(dt_loop_printer_t *printer, dt_buffer_id_t buffer) {
+  dt__text_printf(printer->out, "b%u", buffer.id);
+}
+
+static void print_buffer(dt_loop_printer_t *printer, uint32_t id) {
+  const dt_buffer_t *buffer = &printer->program->buffers.items[id - 1];
+  dt_text_t *out = printer->out;
+  bool numbered = buffer->kind <= DT_BUFFER_OUTPUT;
+  dt__text_printf(out, "buffer b%u = %s ", id, dt__buffer_kind_name(buffer->kind));
+  if (numbered)
+    dt__text_printf(out, "%u ", buffer->index);
+  dt__text_put(out, dt_dtype_name(buffer->dtype));
+  dt__print_exprs(printer, buffer->sizes, buffer->rank);
+  if (buffer->kind == DT_BUFFER_INPUT) {
+    dt__text_put(out, " strides ");
+    dt__print_exprs(printer, buffer->strides, buffer->rank);
+  }
+  dt__text_put(out, "\n");
+}
+
+static void print_plan(dt_loop_printer_t *printer) {
+  const dt_program_t *program = printer->program;
+  if (program->n_once)
+    dt__text_printf(printer->out, "once %u\n", program->n_once);
+  for (uint32_t b = 0; b < program->offsets.len; b++) {
+    if (!program->offsets.items[b].id)
+      continue;
+    dt__text_printf(printer->out, "offset b%u = ", b + 1);
+    dt__print_expr(printer, program->offsets.items[b]);
+    dt__text_put(printer->out, "\n");
+  }
+  const dt_sym_t totals[] = {program->block_bytes, program->once_bytes};
+  static const char *const names[] = {"block ", "kept "};
+  for (int k = 0; k < 2; k++) {
+    if (!totals[k].id)
+      continue;
+    dt__text_put(printer->out, names[k]);
+    dt__print_expr(printer, totals[k]);
+    dt__text_put(printer->out, "\n");
+  }
+}
+
+static void print_symbols(dt_loop_printer_t *printer) {
+  const dt_symenv_t *env = printer->rename->to;
+  uint32_t n = dt__symenv_symbol_count(env);
+  for (uint32_t k = 0; k < n; k++) {
+    dt_symbol_info_t info = dt__symbol_info(env, k);
+    dt__text_put(printer->out, "symbol ");
+    dt__sym_print(env, dt__symbol_sym(env, k), printer->out);
+    dt__text_put(printer->out, ": ");
+    put_range(printer->out, info.range);
+    if (info.has_hint)
+      dt__text_printf(printer->out, " hint %lld", (long long)info.hint);
+    if (info.name[0]) {
+      dt__text_put(printer->out, " ");
+      put_string(printer->out, info.name);
+    }
+    dt__text_put(printer->out, "\n");
+  }
+}
+
+static void print_program(dt_loop_printer_t *printer) {
+  const dt_program_t *program = printer->program;
+  dt_text_t *out = printer->out;
+  dt__text_put(out, "program {\n");
+  print_symbols(printer);
+  for (uint32_t id = 1; id <= program->buffers.len; id++)
+    print_buffer(printer, id);
+  for (uint32_t k = 0; k < program->checks.len; k++) {
+    const dt_check_t *check = &program->checks.items[k];
+    dt__text_printf(out, "check %u ", k);
+    put_string(out, check->what);
+    dt__text_put(out, " op ");
+    put_string(out, check->origin.op ? check->origin.op : "");
+    dt__text_put(out, "\n");
+  }
+  for (uint32_t k = 0; k < program->kernels.len; k++) {
+    dt__text_put(out, "kernel ");
+    put_string(out, program->kernels.items[k].name);
+    dt__print_kernel_body(printer, &program->kernels.items[k]);
+  }
+  for (uint32_t k = 0; k < program->outputs.len; k++)
+    dt__text_printf(out, "%s b%u", k ? "," : "outputs", program->outputs.items[k].id);
+  if (program->outputs.len)
+    dt__text_put(out, "\n");
+  print_plan(printer);
+  dt__text_put(out, "}\n");
+}
+
+// Printed twice: the first time finds out which sizes are used, so that the second can declare them,
+// numbered from 0, before anything else.
+void dt__program_print(const dt_program_t *program, dt_text_t *out) {
+  dt_rename_t found = {0}, final = {0};
+  dt_text_t scratch;
+  dt__text_init(&scratch);
+  dt_status_t status = dt__rename_init(&found, program->env);
+  if (!status)
+    status = dt__rename_init(&final, program->env);
+  if (!status) {
+    dt_loop_printer_t printer = {.program = program,
+                                 .rename = &found,
+                                 .out = &scratch,
+                                 .buffer_name = put_buffer_name};
+    print_program(&printer);
+    for (uint32_t k = 0; k < found.n_map; k++) {
+      dt_symbol_kind_t kind = dt__symbol_info(program->env, k).kind;
+      if (found.map[k].id && kind != DT_SYMBOL_LOOP && kind != DT_SYMBOL_DATA)
+        dt__rename_symbol(&final, k);
+    }
+    printer.rename = &final;
+    printer.out = out;
+    print_program(&printer);
+  }
+  out->failed |= status != NULL || found.failed || final.failed || scratch.failed;
+  dt_status_free(status);
+  dt__text_fini(&scratch);
+  dt__rename_fini(&found);
+  dt__rename_fini(&final);
+}

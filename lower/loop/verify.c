@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+// The verifier of programs: buffers, loops, what is written before it is read, schedules, the plan.
+// Bodies of stages are checked in verify_body.c. What depends on values (bounds, that no element is
+// stored twice) is checked by the interpreter.
+#include "lower/loop/verify_private.h"
+#include "runtime/base/dtype.h"
+#include "runtime/base/status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MAX_SYMBOLS 512 // in one expression
+
+dt_status_t dt__loop_verify_fail(const dt_loop_verifier_t *v, const char *fmt, ...) {
+  char text[256];
+  va_list args;
+  va_start(args, fmt);
+  (void)vsnprintf(text, sizeof(text), fmt, args);
+  va_end(args);
+  if (!v->kernel)
+    return DT_FAIL(DT_E_INTERNAL, "loop program: %s", text);
+  const char *name = v->kernel->name ? v->kernel->name : "";
+  if (!v->stage)
+    return DT_FAIL(DT_E_INTERNAL, "kernel %u (%s): %s", v->kernel_at, name, text);
+  return DT_FAIL(DT_E_INTERNAL, "kernel %u (%s), stage %u: %s", v->kernel_at, name, v->stage_at,
+                 text);
+}
+
+// ---- Expressions and loops ------------------------------------------------------------------------
+dt_status_t dt__loop_verify_expr(const dt_loop_verifier_t *v, dt_sym_t e, const char *what) {
+  uint32_t symbols[MAX_SYMBOLS];
+  if (!e.id)
+    return dt__loop_verify_fail(v, "%s is missing", what);
+  const dt_symenv_t *env = v->program->env;
+  uint32_t n = dt__sym_symbols(env, e, symbols, MAX_SYMBOLS);
+  if (n > MAX_SYMBOLS)
+    return dt__loop_verify_fail(v, "%s has more than %d symbols", what, MAX_SYMBOLS);
+  for (uint32_t k = 0; k < n; k++) {
+    dt_symbol_kind_t kind = dt__symbol_info(env, symbols[k]).kind;
+    if (kind != DT_SYMBOL_LOOP && kind != DT_SYMBOL_DATA)
+      continue;
+    uint32_t stamp = v->stamps[symbols[k]];
+    if (!stamp || (stamp != v->kernel_stamp && stamp != v->stage_stamp))
+      return dt__loop_verify_fail(v, "%s uses %c%u, which is not visible there", what,
+                                  kind == DT_SYMBOL_LOOP ? 'i' : 'd', symbols[k]);
+  }
+  return NULL;
+}
+
+dt_status_t dt__loop_verify_loops(dt_loop_verifier_t *v, uint32_t n, const dt_sym_t *vars,
+                                  const dt_sym_t *extents, uint32_t stamp) {
+  dt_symenv_t *env = v->program->env;
+  if (n > DT_MAX_LOOPS)
+    return dt__loop_verify_fail(v, "%u loops, the most is %d", n, DT_MAX_LOOPS);
+  // Extents are fixed for the whole call, so the loops are not visible in each other's.
+  uint32_t kernel_stamp = v->kernel_stamp, stage_stamp = v->stage_stamp;
+  v->kernel_stamp = v->stage_stamp = UINT32_MAX;
+  dt_status_t status = NULL;
+  for (uint32_t k = 0; k < n && !status; k++)
+    status = dt__loop_verify_expr(v, extents[k], "a loop's extent");
+  v->kernel_stamp = kernel_stamp;
+  v->stage_stamp = stage_stamp;
+  if (status)
+    return status;
+  for (uint32_t k = 0; k < n; k++) {
+    uint32_t symbol = 0;
+    if (!dt__sym_is_symbol(env, vars[k], &symbol) ||
+        dt__symbol_info(env, symbol).kind != DT_SYMBOL_LOOP)
+      return dt__loop_verify_fail(v, "loop %u has no LOOP symbol", k);
+    if (!dt__sym_known_eq(env, dt__symbol_extent(env, symbol), extents[k]))
+      return dt__loop_verify_fail(v, "loop i%u was made for another extent", symbol);
+    if (v->stamps[symbol] == v->kernel_stamp || v->stamps[symbol] == stamp)
+      return dt__loop_verify_fail(v, "loop i%u is used twice", symbol);
+    v->stamps[symbol] = stamp;
+  }
+  return NULL;
+}
+
+// ---- Buffers ------------------------------------------------------------------------------------------
+static dt_status_t verify_buffer(const dt_loop_verifier_t *v, uint32_t id) {
+  const dt_program_t *program = v->program;
+  const dt_buffer_t *buffer = &program->buffers.items[id - 1];
+  if (!dt__buffer_kind_name(buffer->kind) || !dt__dtype_is_valid(buffer->dtype) ||
+      buffer->rank > DT_MAX_RANK)
+    return dt__loop_verify_fail(v, "buffer %u has no valid kind, dtype or rank", id);
+  for (uint32_t d = 0; d < buffer->rank; d++) {
+    DT_TRY(dt__loop_verify_expr(v, buffer->sizes[d], "a buffer's size"));
+    DT_TRY(dt__loop_verify_expr(v, buffer->strides[d], "a buffer's stride"));
+  }
+  const dt_graph_t *graph = program->graph;
+  uint32_t limit = UINT32_MAX;
+  if (buffer->kind == DT_BUFFER_INPUT && graph)
+    limit = graph->inputs.len;
+  if (buffer->kind == DT_BUFFER_CONSTANT && graph)
+    limit = graph->constants.len;
+  if (buffer->kind == DT_BUFFER_OUTPUT)
+    limit = program->outputs.len;
+  if (buffer->index >= limit)
+    return dt__loop_verify_fail(v, "buffer %u is number %u of %u of its kind", id, buffer->index,
+                                limit);
+  return NULL;
+}
+
+static dt_status_t verify_plan(const dt_loop_verifier_t *v) {
+  const dt_program_t *program = v->program;
+  if (program->n_once > program->kernels.len)
+    return dt__loop_verify_fail(v, "%u kernels run once, of %u", program->n_once,
+                                program->kernels.len);
+  if (program->offsets.len != program->buffers.len)
+    return dt__loop_verify_fail(v, "%u offsets for %u buffers", program->offsets.len,
+                                program->buffers.len);
+  for (uint32_t b = 0; b < program->buffers.len; b++) {
+    dt_buffer_kind_t kind = program->buffers.items[b].kind;
+    dt_sym_t offset = program->offsets.items[b];
+    if (!offset.id)
+      continue;
+    if (kind != DT_BUFFER_TEMP && kind != DT_BUFFER_ONCE)
+      return dt__loop_verify_fail(v, "buffer %u has an offset, but is %s", b + 1,
+                                  dt__buffer_kind_name(kind));
+    DT_TRY(dt__loop_verify_expr(v, offset, "a buffer's offset"));
+  }
+  if (program->block_bytes.id)
+    DT_TRY(dt__loop_verify_expr(v, program->block_bytes, "the block's size"));
+  if (program->once_bytes.id)
+    DT_TRY(dt__loop_verify_expr(v, program->once_bytes, "the size of what is kept"));
+  return NULL;
+}
+
+static dt_status_t verify_outputs(const dt_loop_verifier_t *v) {
+  const dt_program_t *program = v->program;
+  for (uint32_t k = 0; k < program->outputs.len; k++) {
+    uint32_t id = program->outputs.items[k].id;
+    if (id == 0 || id > program->buffers.len)
+      return dt__loop_verify_fail(v, "result %u has no buffer", k);
+    const dt_buffer_t *buffer = &program->buffers.items[id - 1];
+    if (buffer->kind != DT_BUFFER_OUTPUT || buffer->index != k)
+      return dt__loop_verify_fail(v, "result %u is buffer %u, which is %s %u", k, id,
+                                  dt__buffer_kind_name(buffer->kind), buffer->index);
+    if (!v->written_by[id - 1])
+      return dt__loop_verify_fail(v, "result %u (buffer %u) is written by no kernel", k, id);
+  }
+  return NULL;
+}
+
+// ---- Schedules ------------------------------------------------------------------------------------------
+static bool is_load(const dt_stage_t *stage, uint32_t inst) {
+  return inst < stage->insts.len && stage->insts.items[inst].kind == DT_INST_LOAD;
+}
+
+static dt_status_t verify_matmul(const dt_loop_verifier_t *v, const dt_matmul_t *m) {
+  const dt_kernel_t *kernel = v->kernel;
+  if (kernel->n_loops < 2 || kernel->stages.len == 0 || kernel->stages.items[0].n_loops != 1 ||
+      kernel->stages.items[0].folds.len != 1)
+    return dt__loop_verify_fail(v, "a matmul schedule on loops of another form");
+  const dt_stage_t *stage = &kernel->stages.items[0];
+  if (!is_load(stage, m->a) || !is_load(stage, m->b) ||
+      stage->folds.items[0].kind != DT_FOLD_SUM)
+    return dt__loop_verify_fail(v, "a matmul schedule whose operands are not loads");
+  if (!m->width || !m->rows || !m->tile_rows || !m->tile_cols || m->tile_rows % m->rows ||
+      m->tile_cols % m->width)
+    return dt__loop_verify_fail(v, "matmul tiles of %u x %u with micro-kernels of %u x %u",
+                                m->tile_rows, m->tile_cols, m->rows, m->width);
+  return NULL;
+}
+
+static dt_status_t verify_schedules(const dt_loop_verifier_t *v) {
+  uint32_t n = v->kernel->schedules.len;
+  for (uint32_t k = 0; k < n; k++) {
+    const dt_schedule_t *schedule = &v->kernel->schedules.items[k];
+    if (!dt__schedule_kind_name(schedule->kind) || schedule->lanes < 1 || schedule->unroll < 1 ||
+        schedule->unroll > 8 || schedule->block < 1 || schedule->grain < 1)
+      return dt__loop_verify_fail(v, "schedule %u: lanes %u, unroll %u, block %lld, grain %lld", k,
+                                  schedule->lanes, schedule->unroll, (long long)schedule->block,
+                                  (long long)schedule->grain);
+    if ((schedule->predicate.id == 0) != (k + 1 == n))
+      return dt__loop_verify_fail(v, "schedule %u of %u: all but the last need a predicate", k, n);
+    if (schedule->kind == DT_SCHEDULE_MATMUL)
+      DT_TRY(verify_matmul(v, &schedule->matmul));
+  }
+  return NULL;
+}
+
+static dt_status_t verify_predicates(const dt_loop_verifier_t *v) {
+  for (uint32_t k = 0; k + 1 < v->kernel->schedules.len; k++)
+    DT_TRY(dt__loop_verify_expr(v, v->kernel->schedules.items[k].predicate, "a predicate"));
+  return NULL;
+}
+
+// ---- Kernels --------------------------------------------------------------------------------------------
+static dt_status_t verify_kernel(dt_loop_verifier_t *v) {
+  const dt_kernel_t *kernel = v->kernel;
+  if (!kernel->name)
+    return dt__loop_verify_fail(v, "no name");
+  if (kernel->stages.len == 0)
+    return dt__loop_verify_fail(v, "no stages");
+  DT_TRY(verify_predicates(v));
+  v->row_stage = dt__calloc(kernel->n_rows + 1, sizeof(*v->row_stage));
+  v->row_dtype = dt__calloc(kernel->n_rows + 1, sizeof(*v->row_dtype));
+  dt_status_t status = NULL;
+  if (!v->row_stage || !v->row_dtype) {
+    status = DT_NO_MEMORY();
+    goto done;
+  }
+  v->kernel_stamp = v->next_stamp++;
+  v->stage_stamp = v->kernel_stamp;
+  DT_TRY_GOTO(dt__loop_verify_loops(v, kernel->n_loops, kernel->vars, kernel->extents,
+                                    v->kernel_stamp),
+              done);
+  for (v->stage_at = 0; v->stage_at < kernel->stages.len; v->stage_at++) {
+    v->stage = &kernel->stages.items[v->stage_at];
+    v->stage_stamp = v->next_stamp++;
+    DT_TRY_GOTO(dt__loop_verify_stage(v), done);
+  }
+  v->stage = NULL;
+  status = verify_schedules(v);
+done:
+  dt__free(v->row_stage);
+  dt__free(v->row_dtype);
+  v->stage = NULL;
+  v->kernel_stamp = v->stage_stamp = UINT32_MAX;
+  for (uint32_t b = 0; b < v->program->buffers.len; b++)
+    v->earlier_writer[b] = v->written_by[b];
+  return status;
+}
+
+static dt_status_t verify(dt_loop_verifier_t *v) {
+  const dt_program_t *program = v->program;
+  for (uint32_t id = 1; id <= program->buffers.len; id++)
+    DT_TRY(verify_buffer(v, id));
+  DT_TRY(verify_plan(v));
+  for (v->kernel_at = 0; v->kernel_at < program->kernels.len; v->kernel_at++) {
+    v->kernel = &program->kernels.items[v->kernel_at];
+    DT_TRY(verify_kernel(v));
+  }
+  v->kernel = NULL;
+  return verify_outputs(v);
+}
+
+dt_status_t dt__program_verify(const dt_program_t *program) {
+  uint32_t n = program->buffers.len + 1, n_symbols = dt__symenv_symbol_count(program->env);
+  dt_loop_verifier_t v = {.program = program,
+                          .n_symbols = n_symbols,
+                          .next_stamp = 1,
+                          .kernel_stamp = UINT32_MAX,
+                          .stage_stamp = UINT32_MAX};
+  uint32_t **tables[] = {&v.written_by, &v.earlier_writer, &v.local_kernel, &v.local_stage};
+  bool ok = true;
+  v.stamps = dt__calloc(n_symbols + 1, sizeof(*v.stamps));
+  v.bound_by = dt__calloc(n_symbols + 1, sizeof(*v.bound_by));
+  for (size_t k = 0; k < sizeof(tables) / sizeof(tables[0]); k++) {
+    *tables[k] = dt__calloc(n, sizeof(**tables[k]));
+    ok &= *tables[k] != NULL;
+  }
+  dt_status_t status = ok && v.stamps && v.bound_by ? verify(&v) : DT_NO_MEMORY();
+  for (size_t k = 0; k < sizeof(tables) / sizeof(tables[0]); k++)
+    dt__free(*tables[k]);
+  dt__free(v.stamps);
+  dt__free(v.bound_by);
+  return status;
+}

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+// The verifier of a stage's body: operands, dtypes, buffers, row values and checked indices.
+#include "lower/graph/scalar.h"
+#include "lower/loop/verify_private.h"
+#include "runtime/base/dtype.h"
+#include "runtime/base/status.h"
+
+static dt_dtype_t dtype_of(const dt_loop_verifier_t *v, uint32_t inst) {
+  return v->stage->insts.items[inst].dtype;
+}
+
+// ---- Scalar ops -----------------------------------------------------------------------------------
+static bool in_domain(char domain, dt_dtype_t dtype) {
+  switch (domain) {
+  case 'F':
+    return dt__dtype_is_float(dtype);
+  case 'I':
+    return dt__dtype_is_int(dtype);
+  case 'B':
+    return dt__dtype_is_bool(dtype);
+  case 'N':
+    return dt__dtype_is_int(dtype) || dt__dtype_is_float(dtype);
+  default:
+    return dt__dtype_is_valid(dtype);
+  }
+}
+
+static dt_status_t verify_scalar(const dt_loop_verifier_t *v, const dt_inst_t *inst, uint32_t at) {
+  const dt_scalar_info_t *info = dt__scalar_info(inst->op);
+  uint32_t first = inst->op == DT_SCALAR_where;
+  if (first && dtype_of(v, inst->args[0]) != DT_BOOL)
+    return dt__loop_verify_fail(v, "v%u = where: its condition is no bool", at);
+  dt_dtype_t dtype = dtype_of(v, inst->args[first]);
+  for (uint32_t k = first; k < info->arity; k++)
+    if (dtype_of(v, inst->args[k]) != dtype)
+      return dt__loop_verify_fail(v, "v%u = %s of %s and %s", at, info->name,
+                                  dt_dtype_name(dtype),
+                                  dt_dtype_name(dtype_of(v, inst->args[k])));
+  if (!in_domain(info->domain, dtype))
+    return dt__loop_verify_fail(v, "v%u = %s of %s", at, info->name, dt_dtype_name(dtype));
+  if (inst->dtype != (info->result_bool ? DT_BOOL : dtype))
+    return dt__loop_verify_fail(v, "v%u = %s of %s gives %s", at, info->name,
+                                dt_dtype_name(dtype), dt_dtype_name(inst->dtype));
+  return NULL;
+}
+
+// ---- Memory -----------------------------------------------------------------------------------------
+static dt_status_t verify_access(const dt_loop_verifier_t *v, dt_buffer_id_t id,
+                                 const dt_sym_t *index, dt_dtype_t dtype, const char *what) {
+  if (id.id == 0 || id.id > v->program->buffers.len)
+    return dt__loop_verify_fail(v, "%s: buffer %u of %u", what, id.id, v->program->buffers.len);
+  const dt_buffer_t *buffer = dt__program_buffer(v->program, id);
+  if (buffer->dtype != dtype)
+    return dt__loop_verify_fail(v, "%s: %s, but buffer %u has %s", what, dt_dtype_name(dtype),
+                                id.id, dt_dtype_name(buffer->dtype));
+  if (buffer->rank && !index)
+    return dt__loop_verify_fail(v, "%s: buffer %u without an index", what, id.id);
+  for (uint32_t d = 0; d < buffer->rank; d++)
+    DT_TRY(dt__loop_verify_expr(v, index[d], what));
+  return NULL;
+}
+
+static dt_status_t verify_local(dt_loop_verifier_t *v, dt_buffer_id_t id) {
+  uint32_t *owner = &v->local_kernel[id.id - 1];
+  if (*owner && *owner != v->kernel_at + 1)
+    return dt__loop_verify_fail(v, "buffer %u is local to kernel %u", id.id, *owner - 1);
+  *owner = v->kernel_at + 1;
+  return NULL;
+}
+
+static dt_status_t verify_readable(dt_loop_verifier_t *v, dt_buffer_id_t id) {
+  const dt_buffer_t *buffer = dt__program_buffer(v->program, id);
+  uint32_t b = id.id - 1;
+  if (buffer->kind == DT_BUFFER_LOCAL) {
+    DT_TRY(verify_local(v, id));
+    if (!v->local_stage[b] || v->local_stage[b] > v->stage_at)
+      return dt__loop_verify_fail(v, "local buffer %u is read before a stage wrote it", id.id);
+    return NULL;
+  }
+  bool once = v->kernel_at < v->program->n_once;
+  if (buffer->kind == DT_BUFFER_CONSTANT)
+    return NULL;
+  if (once && buffer->kind != DT_BUFFER_ONCE)
+    return dt__loop_verify_fail(v, "a kernel that runs once reads buffer %u, which is %s", id.id,
+                                dt__buffer_kind_name(buffer->kind));
+  if (buffer->kind == DT_BUFFER_INPUT)
+    return NULL;
+  if (v->written_by[b] == v->kernel_at + 1)
+    return dt__loop_verify_fail(v, "buffer %u is written and read by one kernel", id.id);
+  if (!v->earlier_writer[b])
+    return dt__loop_verify_fail(v, "buffer %u is read before a kernel wrote it", id.id);
+  return NULL;
+}
+
+// `mask` is false wherever bind instruction `bind` is.
+static bool implies(const dt_stage_t *stage, uint32_t mask, uint32_t bind) {
+  if (mask == DT_NO_INST)
+    return false;
+  if (mask == bind)
+    return true;
+  const dt_inst_t *inst = &stage->insts.items[mask];
+  if (inst->kind != DT_INST_SCALAR || inst->op != DT_SCALAR_logical_and)
+    return false;
+  return implies(stage, inst->args[0], bind) || implies(stage, inst->args[1], bind);
+}
+
+static dt_status_t verify_checked(const dt_loop_verifier_t *v, const dt_inst_t *inst,
+                                  uint32_t at) {
+  const dt_symenv_t *env = v->program->env;
+  uint32_t rank = dt__program_buffer(v->program, inst->buffer)->rank, symbols[512];
+  for (uint32_t d = 0; d < rank; d++) {
+    uint32_t n = dt__sym_symbols(env, inst->index[d], symbols, 512);
+    for (uint32_t k = 0; k < n && k < 512; k++)
+      if (dt__symbol_info(env, symbols[k]).kind == DT_SYMBOL_DATA &&
+          !implies(v->stage, inst->mask, v->bound_by[symbols[k]]))
+        return dt__loop_verify_fail(v, "v%u loads at d%u without the mask of its bind", at,
+                                    symbols[k]);
+  }
+  return NULL;
+}
+
+static dt_status_t verify_load(dt_loop_verifier_t *v, const dt_inst_t *inst, uint32_t at) {
+  DT_TRY(verify_access(v, inst->buffer, inst->index, inst->dtype, "a load"));
+  DT_TRY(verify_readable(v, inst->buffer));
+  if (inst->mask != DT_NO_INST && dtype_of(v, inst->mask) != DT_BOOL)
+    return dt__loop_verify_fail(v, "v%u: its mask is no bool", at);
+  if (inst->args[0] != DT_NO_INST && inst->mask == DT_NO_INST)
+    return dt__loop_verify_fail(v, "v%u has a fill, but no mask", at);
+  if (inst->args[0] != DT_NO_INST && dtype_of(v, inst->args[0]) != inst->dtype)
+    return dt__loop_verify_fail(v, "v%u: its fill is %s", at,
+                                dt_dtype_name(dtype_of(v, inst->args[0])));
+  return verify_checked(v, inst, at);
+}
+
+// ---- Other instructions -------------------------------------------------------------------------------
+static dt_status_t verify_row(const dt_loop_verifier_t *v, const dt_inst_t *inst, uint32_t at) {
+  if (inst->row >= v->kernel->n_rows || !v->row_stage[inst->row] ||
+      v->row_stage[inst->row] > v->stage_at)
+    return dt__loop_verify_fail(v, "v%u: r%u is defined by no earlier stage", at, inst->row);
+  if (v->row_dtype[inst->row] != inst->dtype)
+    return dt__loop_verify_fail(v, "v%u: r%u is %s, not %s", at, inst->row,
+                                dt_dtype_name(v->row_dtype[inst->row]),
+                                dt_dtype_name(inst->dtype));
+  return NULL;
+}
+
+static dt_status_t verify_bind(dt_loop_verifier_t *v, const dt_inst_t *inst, uint32_t at) {
+  uint32_t symbol = 0;
+  const dt_symenv_t *env = v->program->env;
+  if (inst->dtype != DT_BOOL || !dt__dtype_is_int(dtype_of(v, inst->args[0])))
+    return dt__loop_verify_fail(v, "v%u binds %s", at,
+                                dt_dtype_name(dtype_of(v, inst->args[0])));
+  if (!dt__sym_is_symbol(env, inst->sym, &symbol) ||
+      dt__symbol_info(env, symbol).kind != DT_SYMBOL_DATA)
+    return dt__loop_verify_fail(v, "v%u binds no DATA symbol", at);
+  if (v->stamps[symbol] == v->stage_stamp)
+    return dt__loop_verify_fail(v, "v%u binds d%u again", at, symbol);
+  if (inst->check >= v->program->checks.len)
+    return dt__loop_verify_fail(v, "v%u: check %u of %u", at, inst->check,
+                                v->program->checks.len);
+  DT_TRY(dt__loop_verify_expr(v, inst->extent, "a bind's extent"));
+  v->stamps[symbol] = v->stage_stamp;
+  v->bound_by[symbol] = at;
+  return NULL;
+}
+
+static dt_status_t verify_operands(const dt_loop_verifier_t *v, const dt_inst_t *inst,
+                                   uint32_t at) {
+  if ((unsigned)inst->kind > DT_INST_BIND)
+    return dt__loop_verify_fail(v, "v%u is of no kind", at);
+  if (!dt__dtype_is_valid(inst->dtype))
+    return dt__loop_verify_fail(v, "v%u has no dtype", at);
+  if (inst->kind == DT_INST_SCALAR &&
+      (inst->op == DT_SCALAR_NONE || (unsigned)inst->op >= DT_SCALAR_COUNT))
+    return dt__loop_verify_fail(v, "v%u has no scalar op", at);
+  uint32_t arity = dt__inst_arity(inst);
+  for (uint32_t k = 0; k < 3; k++) {
+    bool none = inst->args[k] == DT_NO_INST;
+    if (k >= arity ? !none : inst->args[k] >= at && !(none && inst->kind == DT_INST_LOAD))
+      return dt__loop_verify_fail(v, "v%u: operand %u is not an earlier instruction", at, k);
+  }
+  if (inst->mask != DT_NO_INST && (inst->kind != DT_INST_LOAD || inst->mask >= at))
+    return dt__loop_verify_fail(v, "v%u: its mask is not an earlier instruction", at);
+  return NULL;
+}
+
+static dt_status_t verify_inst(dt_loop_verifier_t *v, uint32_t at) {
+  const dt_inst_t *inst = &v->stage->insts.items[at];
+  DT_TRY(verify_operands(v, inst, at));
+  switch (inst->kind) {
+  case DT_INST_CONST:
+  case DT_INST_CAST:
+    return NULL;
+  case DT_INST_INDEX:
+    return dt__loop_verify_expr(v, inst->sym, "an index");
+  case DT_INST_LOAD:
+    return verify_load(v, inst, at);
+  case DT_INST_SCALAR:
+    return verify_scalar(v, inst, at);
+  case DT_INST_ROW:
+    return verify_row(v, inst, at);
+  case DT_INST_BIND:
+    return verify_bind(v, inst, at);
+  }
+  return NULL;
+}
+
+// ---- Stores and folds -----------------------------------------------------------------------------------
+static dt_status_t verify_store(dt_loop_verifier_t *v, const dt_store_t *store) {
+  if (store->value >= v->stage->insts.len)
+    return dt__loop_verify_fail(v, "a store of v%u, which does not exist", store->value);
+  DT_TRY(verify_access(v, store->buffer, store->index, dtype_of(v, store->value), "a store"));
+  const dt_buffer_t *buffer = dt__program_buffer(v->program, store->buffer);
+  uint32_t b = store->buffer.id - 1;
+  bool once = v->kernel_at < v->program->n_once;
+  if (buffer->kind == DT_BUFFER_LOCAL) {
+    DT_TRY(verify_local(v, store->buffer));
+    if (!v->local_stage[b])
+      v->local_stage[b] = v->stage_at + 1;
+    return NULL;
+  }
+  if (buffer->kind == DT_BUFFER_INPUT || buffer->kind == DT_BUFFER_CONSTANT ||
+      once != (buffer->kind == DT_BUFFER_ONCE))
+    return dt__loop_verify_fail(v, "a store to buffer %u, which is %s, by a kernel that runs %s",
+                                store->buffer.id, dt__buffer_kind_name(buffer->kind),
+                                once ? "once" : "at each call");
+  v->written_by[b] = v->kernel_at + 1;
+  return NULL;
+}
+
+static dt_status_t verify_fold(dt_loop_verifier_t *v, const dt_fold_t *fold) {
+  const char *name = dt__fold_kind_name(fold->kind);
+  bool arg = dt__fold_is_arg(fold->kind);
+  if (!name || fold->value >= v->stage->insts.len)
+    return dt__loop_verify_fail(v, "a fold without kind or value");
+  dt_dtype_t dtype = dtype_of(v, fold->value);
+  bool logic = fold->kind == DT_FOLD_ANY || fold->kind == DT_FOLD_ALL;
+  if (logic != (dtype == DT_BOOL) || fold->dtype != (arg ? DT_I64 : dtype))
+    return dt__loop_verify_fail(v, "fold %s of %s gives %s", name, dt_dtype_name(dtype),
+                                dt_dtype_name(fold->dtype));
+  if (arg ? fold->index >= v->stage->insts.len || dtype_of(v, fold->index) != DT_I64
+          : fold->index != DT_NO_INST)
+    return dt__loop_verify_fail(v, "fold %s: its index is wrong", name);
+  if (fold->row >= v->kernel->n_rows || v->row_stage[fold->row])
+    return dt__loop_verify_fail(v, "fold %s defines r%u, of %u, again or out of range", name,
+                                fold->row, v->kernel->n_rows);
+  v->row_stage[fold->row] = v->stage_at + 1;
+  v->row_dtype[fold->row] = fold->dtype;
+  return NULL;
+}
+
+dt_status_t dt__loop_verify_stage(dt_loop_verifier_t *v) {
+  const dt_stage_t *stage = v->stage;
+  DT_TRY(dt__loop_verify_loops(v, stage->n_loops, stage->vars, stage->extents, v->stage_stamp));
+  for (uint32_t at = 0; at < stage->insts.len; at++)
+    DT_TRY(verify_inst(v, at));
+  for (uint32_t k = 0; k < stage->stores.len; k++)
+    DT_TRY(verify_store(v, &stage->stores.items[k]));
+  for (uint32_t k = 0; k < stage->folds.len; k++)
+    DT_TRY(verify_fold(v, &stage->folds.items[k]));
+  return NULL;
+}
