@@ -10,7 +10,8 @@ static const bool can_fail[DT_GUARD_KIND_COUNT] = {
 #define GUARD_KIND(id, fails, doc) [DT_GUARD_##id] = fails,
 #include "guards/guard_kinds.def"
 };
-_Static_assert(DT_GUARD_bind_size < DT_GUARD_size_symbol && DT_GUARD_bind_stride < DT_GUARD_size_symbol,
+_Static_assert(DT_GUARD_bind_size < DT_GUARD_size_symbol &&
+                   DT_GUARD_bind_stride < DT_GUARD_size_symbol,
                "ORDER(guard_kinds): symbols are bound before they are read");
 
 uint32_t dt__guard_text(dt_guard_build_t *build, const char *string) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collecting the guards of a graph: what its inputs look like, what was declared of its symbols, and
-// what tracing assumed, less what follows from the rest.
+// Collecting the guards of a graph: what its inputs look like, what was declared of its symbols,
+// and what tracing assumed, less what follows from the rest.
 //
 // Alignment of an input's data to its dtype needs no record: no tensor exists without it.
 #include "guards/build.h"
@@ -170,8 +170,7 @@ static dt_status_t range_guards(dt_guard_build_t *build, const dt_range_t *range
     bool has_hi = ranges[k].hi < (size ? DT_SIZE_LIMIT - 1 : INT64_MAX);
     if (!has_lo && !has_hi)
       continue;
-    dt_guard_t g = {
-        .kind = DT_GUARD_symbol_range, .at = k, .a = ranges[k].lo, .b = ranges[k].hi};
+    dt_guard_t g = {.kind = DT_GUARD_symbol_range, .at = k, .a = ranges[k].lo, .b = ranges[k].hi};
     dt_text_t text;
     dt__text_init(&text);
     put_range(build, k, ranges[k], has_lo, has_hi, &text);

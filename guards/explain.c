@@ -150,8 +150,7 @@ bool dt__guards_explain(const dt_guards_t *guards, dt_tensor_t *const *inputs, d
     failed = !dt__guard_check(guards, g, inputs, symbols);
     if (!failed)
       continue;
-    dt__text_printf(out, "expected %s, got ",
-                    text_at(guards, guards->reasons[g->reason].text));
+    dt__text_printf(out, "expected %s, got ", text_at(guards, guards->reasons[g->reason].text));
     actual[g->kind](&x, g);
     put_reason(guards, g, out);
   }

@@ -14,9 +14,9 @@ dt_status_t dt__guard_check_bound(const dt_guard_build_t *build, dt_sym_t e, con
     dt_text_t text;
     dt__text_init(&text);
     dt__sym_print(build->env, e, &text);
-    dt_status_t status = DT_FAIL(DT_E_INTERNAL, "guards: %s uses the symbol %s (%s), which no input binds",
-                                 what, dt__text_str(&text),
-                                 dt__symbol_info(build->env, view.symbol).name);
+    dt_status_t status =
+        DT_FAIL(DT_E_INTERNAL, "guards: %s uses the symbol %s (%s), which no input binds", what,
+                dt__text_str(&text), dt__symbol_info(build->env, view.symbol).name);
     dt__text_fini(&text);
     return status;
   }
@@ -157,8 +157,7 @@ static bool cheap_form(const dt_symenv_t *env, dt_sym_t cond, dt_guard_t *g) {
 }
 _Static_assert(DT_SYM_LE - DT_SYM_EQ == 3, "ORDER(sym_ops): EQ, NE, LT, LE");
 
-dt_status_t dt__guard_condition(dt_guard_build_t *build, dt_sym_t cond,
-                                const dt_origin_t *origin) {
+dt_status_t dt__guard_condition(dt_guard_build_t *build, dt_sym_t cond, const dt_origin_t *origin) {
   dt_sym_view_t view = dt__sym_view(build->env, cond);
   if (view.op == DT_SYM_AND) {
     for (uint32_t k = 0; k < view.n_args; k++)

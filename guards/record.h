@@ -73,10 +73,9 @@ static inline int64_t dt__guard_key(dt_dtype_t dtype, dt_device_t device, uint32
 }
 
 // One record against the arguments; binds what it binds.
-bool dt__guard_check(const dt_guards_t *guards, const dt_guard_t *guard,
-                     dt_tensor_t *const *inputs, int64_t *symbols);
+bool dt__guard_check(const dt_guards_t *guards, const dt_guard_t *guard, dt_tensor_t *const *inputs,
+                     int64_t *symbols);
 // An expression of `n` steps; false: it has no value (overflow, division by 0).
-bool dt__guard_eval(const dt_guard_step_t *steps, uint32_t n, const int64_t *symbols,
-                    int64_t *out);
+bool dt__guard_eval(const dt_guard_step_t *steps, uint32_t n, const int64_t *symbols, int64_t *out);
 
 #endif // DT_GUARDS_RECORD_H

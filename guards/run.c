@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Running guard programs: one pass over the records, no allocation. The kinds are rows of
-// guard_kinds.def; expressions run on a small stack machine that agrees with dt__sym_eval, but that a
-// sum or product with parts beyond 127 bits has no value here, and so is a miss.
+// guard_kinds.def; expressions run on a small stack machine that agrees with dt__sym_eval, but that
+// a sum or product with parts beyond 127 bits has no value here, and so is a miss.
 #include "guards/record.h"
 
 #include <string.h>
@@ -16,6 +16,12 @@ typedef struct stack_t {
 } stack_t;
 
 static bool fits(wide_t x) { return x == (wide_t)(int64_t)x; }
+
+// Both for b not 0 and a / b in range.
+static int64_t floormod(int64_t a, int64_t b) {
+  int64_t rest = a % b;
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
 
 static int64_t floordiv(int64_t a, int64_t b) {
   int64_t q = a / b;
@@ -37,7 +43,7 @@ static bool apply(dt_sym_op_t op, wide_t x, wide_t y, wide_t *out) {
       return false;
     if (a == INT64_MIN && b == -1)
       return op == DT_SYM_MOD;
-    *out = op == DT_SYM_MOD ? a - floordiv(a, b) * b : floordiv(a, b);
+    *out = op == DT_SYM_MOD ? floormod(a, b) : floordiv(a, b);
     return true;
   case DT_SYM_MIN:
     *out = a < b ? a : b;
@@ -238,8 +244,8 @@ static inline bool check(const run_t *run, const dt_guard_t *g) {
   return false;
 }
 
-bool dt__guard_check(const dt_guards_t *guards, const dt_guard_t *guard,
-                     dt_tensor_t *const *inputs, int64_t *symbols) {
+bool dt__guard_check(const dt_guards_t *guards, const dt_guard_t *guard, dt_tensor_t *const *inputs,
+                     int64_t *symbols) {
   run_t run = {guards, inputs, symbols};
   return check(&run, guard);
 }

@@ -103,7 +103,7 @@ void dt__symenv_on_assume(dt_symenv_t *env, dt_assume_fn_t fn, void *user) {
 
 void dt__symenv_freeze(dt_symenv_t *env) { env->frozen = true; }
 
-// ---- Symbols ---------------------------------------------------------------------------------------
+// ---- Symbols -----------------------------------------------------------------------------------
 static dt_sym_t new_symbol(dt_symenv_t *env, const dt_symbol_t *given, dt_range_t range,
                            const char *name) {
   if (!dt__grow((void **)&env->symbols, &env->cap_symbols, env->n_symbols + 1,

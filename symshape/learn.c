@@ -41,7 +41,7 @@ static dt_tri_t add_fact(dt_symenv_t *env, uint32_t cond, uint32_t ge0) {
   return DT_TRUE;
 }
 
-// ---- Replacement of a symbol ---------------------------------------------------------------------
+// ---- Replacement of a symbol -------------------------------------------------------------------
 static dt_tri_t learn_le(dt_symenv_t *env, uint32_t a, uint32_t b, uint32_t depth) {
   dt_sym_t cond = dt__sym_le(env, SYM(a), SYM(b));
   return cond.id ? dt__learn(env, cond.id, depth + 1) : no_memory(env);
@@ -110,7 +110,7 @@ static dt_tri_t replace_symbol(dt_symenv_t *env, uint32_t symbol, uint32_t value
   return both(answer, relearn_facts(env, mask, depth));
 }
 
-// ---- Bounds ------------------------------------------------------------------------------------------
+// ---- Bounds ------------------------------------------------------------------------------------
 static dt_tri_t refine_node(dt_symenv_t *env, uint32_t id, dt_range_t to, uint32_t depth);
 
 // Bounds of a product of factors >= 0 bound each factor.
@@ -249,7 +249,7 @@ static dt_tri_t learn_order(dt_symenv_t *env, uint32_t cond, uint32_t depth) {
   return answer;
 }
 
-// ---- Equalities --------------------------------------------------------------------------------------
+// ---- Equalities --------------------------------------------------------------------------------
 static bool has_kind(const dt_symenv_t *env, uint32_t id, uint32_t kinds) {
   const dt_sym_node_t *node = &env->nodes[id];
   if (node->op == DT_SYM_SYMBOL)

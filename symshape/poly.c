@@ -258,7 +258,7 @@ int64_t dt__poly_gcd(const dt_poly_t *p) {
   return g;
 }
 
-// ---- Monomials ------------------------------------------------------------------------------------
+// ---- Monomials ---------------------------------------------------------------------------------
 uint32_t dt__mono_count(const dt_symenv_t *env, uint32_t mono) {
   if (!mono)
     return 0;

@@ -72,8 +72,8 @@ static dt_range_t literal_range(int64_t v) {
 }
 
 static dt_range_t negate(dt_range_t r) {
-  return tidy((dt_range_t){r.hi == INT64_MAX ? INT64_MIN : -r.hi,
-                           r.lo == INT64_MIN ? INT64_MAX : -r.lo});
+  return tidy(
+      (dt_range_t){r.hi == INT64_MAX ? INT64_MIN : -r.hi, r.lo == INT64_MIN ? INT64_MAX : -r.lo});
 }
 
 // a//b where b is as large as one likes when it is INT64_MAX.
@@ -215,7 +215,7 @@ bool dt__poly_plain(dt_symenv_t *env, const dt_poly_t *p) {
   return p->c >= 0;
 }
 
-// ---- Residues --------------------------------------------------------------------------------------
+// ---- Residues ----------------------------------------------------------------------------------
 static dt_congruence_t reduce(int64_t modulus, wide_t residue) {
   if (modulus == 0)
     return residue == (int64_t)residue ? (dt_congruence_t){0, (int64_t)residue}

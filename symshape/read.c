@@ -111,7 +111,7 @@ uint32_t dt__sym_symbols(const dt_symenv_t *env, dt_sym_t e, uint32_t *out, uint
   return count;
 }
 
-// ---- Evaluation --------------------------------------------------------------------------------------
+// ---- Evaluation --------------------------------------------------------------------------------
 typedef struct dt_eval_t {
   const dt_symenv_t *env;
   const int64_t *values; // NULL: hints

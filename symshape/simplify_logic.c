@@ -288,7 +288,7 @@ dt_sym_t dt__sym_le(dt_symenv_t *env, dt_sym_t a, dt_sym_t b) {
   return order(env, DT_SYM_LE, a, b);
 }
 
-// ---- Not, and, or ----------------------------------------------------------------------------------
+// ---- Not, and, or ------------------------------------------------------------------------------
 static dt_sym_t not_junction(dt_symenv_t *env, uint32_t id) {
   uint32_t n = env->nodes[id].n_args;
   dt_sym_t few[16], *items = n <= 16 ? few : dt__alloc(n * sizeof *items);

@@ -86,7 +86,7 @@ struct dt_symenv {
   uint32_t rule_hits[DT_RULE_COUNT];
 };
 
-// ---- Nodes (expr.c) -----------------------------------------------------------------------------
+// ---- Nodes (expr.c) ----------------------------------------------------------------------------
 #define SYM(i) ((dt_sym_t){(i)})
 static inline dt_sym_node_t *dt__node(const dt_symenv_t *env, uint32_t id) {
   return &env->nodes[id];
@@ -117,7 +117,7 @@ bool dt__cache_get(const dt_symenv_t *env, dt_sym_op_t op, uint32_t a, uint32_t 
 void dt__cache_put(dt_symenv_t *env, dt_sym_op_t op, uint32_t a, uint32_t b, uint32_t result);
 static inline void dt__rule(dt_symenv_t *env, dt_rule_t rule) { env->rule_hits[rule]++; }
 
-// ---- Polynomials (poly.c) ------------------------------------------------------------------------
+// ---- Polynomials (poly.c) ----------------------------------------------------------------------
 typedef struct dt_term_t {
   int64_t coef;  // not 0
   uint32_t mono; // a monomial
@@ -166,7 +166,7 @@ uint32_t dt__mono_gcd(dt_symenv_t *env, uint32_t a, uint32_t b);
 bool dt__poly_split(dt_symenv_t *env, const dt_poly_t *p, uint32_t t, dt_poly_t *a,
                     dt_poly_t *rest);
 
-// ---- Ranges and proofs (range.c, prove.c) -----------------------------------------------------------
+// ---- Ranges and proofs (range.c, prove.c) ------------------------------------------------------
 // Bounds in which INT64_MIN as lo and INT64_MAX as hi mean infinity, also beyond 64 bits.
 dt_range_t dt__range_of(dt_symenv_t *env, uint32_t id);
 dt_range_t dt__range_add(dt_range_t a, dt_range_t b);
@@ -183,7 +183,7 @@ dt_congruence_t dt__poly_congruence(dt_symenv_t *env, const dt_poly_t *p);
 // be taken to be >= 1 (a divisor), or 0.
 bool dt__prove_ge0(dt_symenv_t *env, const dt_poly_t *p, uint32_t positive);
 
-// ---- Builders on ids -------------------------------------------------------------------------------
+// ---- Builders on ids ---------------------------------------------------------------------------
 uint32_t dt__sum_finish(dt_symenv_t *env, dt_poly_t *p); // sum rules, then the node; p is used up
 static inline uint32_t dt__resolve(const dt_symenv_t *env, uint32_t id) {
   return env->nodes[id].rep ? env->nodes[id].rep : id;
@@ -195,7 +195,7 @@ dt_sym_t dt__build_junction(dt_symenv_t *env, dt_sym_op_t op, const dt_sym_t *ar
 // The sum that is >= 0 exactly when the LT or LE holds.
 bool dt__order_poly(dt_symenv_t *env, uint32_t cond, dt_poly_t *out);
 
-// ---- Facts (learn.c) ----------------------------------------------------------------------------------
+// ---- Facts (learn.c) ---------------------------------------------------------------------------
 // DT_TRUE: learned. DT_FALSE: contradicts what is known. DT_UNKNOWN: no memory.
 dt_tri_t dt__learn(dt_symenv_t *env, uint32_t cond, uint32_t depth);
 void dt__symbol_letter(const dt_symenv_t *env, uint32_t symbol, char out[16]);

@@ -7,8 +7,17 @@
 // memory, or when a literal overflows, a builder returns the none expression (id 0), remembers the
 // first failure (dt__symenv_status), and none in gives none out; so callers check once, at the end.
 // Expressions are simplified as they are built; equal ids are equal values, and the other way round
-// as far as the rules reach. Rules hold for 64-bit integers under the axioms: a SIZE symbol is in
-// [0, DT_SIZE_LIMIT), a LOOP symbol in [0, extent - 1].
+// as far as the rules reach. Rules (rules.def) hold for 64-bit integers under the axioms:
+//  - a SIZE symbol is in [0, DT_SIZE_LIMIT), a LOOP symbol in [0, extent - 1];
+//  - an expression that contains a LOOP symbol is evaluated only when that loop runs, so its extent
+//    may be taken to be >= 1 in it (a size itself may be 0);
+//  - an expression has no value where it divides by 0, or where an operation's exact result does not
+//    fit in 64 bits. A sum of products is one operation: it is exact inside and must fit where it is
+//    read, as two's complement code computes it. SELECT looks at the branch it takes only; AND is
+//    false if one argument is, OR true if one argument is, whatever the others are.
+// A rewrite may give a value to what had none; it never changes one, nor takes one away (but in sums
+// with parts beyond 2^180). A learned fact adds itself to the axioms: from then on ids are equal
+// where it makes values equal.
 #ifndef DT_SYMSHAPE_SYMSHAPE_H
 #define DT_SYMSHAPE_SYMSHAPE_H
 
@@ -48,10 +57,10 @@ typedef struct dt_origin_t {
 typedef struct dt_symenv dt_symenv_t;
 #define DT_SYM_NONE_ID ((dt_sym_t){0})
 
-// ---- Environment --------------------------------------------------------------------------------
+// ---- Environment -------------------------------------------------------------------------------
 dt_status_t dt__symenv_create(dt_symenv_t **out) DT_MUST_USE;
 void dt__symenv_destroy(dt_symenv_t *env); // NULL allowed
-// A private copy with the same ids, facts and freeze state.
+// A private copy with the same ids, facts and freeze state, and no assumption callback.
 dt_status_t dt__symenv_clone(const dt_symenv_t *env, dt_symenv_t **out) DT_MUST_USE;
 // The first failure so far, as a fresh status each time (NULL if none).
 dt_status_t dt__symenv_status(const dt_symenv_t *env) DT_MUST_USE;
@@ -63,7 +72,7 @@ void dt__symenv_on_assume(dt_symenv_t *env, dt_assume_fn_t fn, void *user);
 // DT_E_STATE. LOOP and DATA symbols may still be made.
 void dt__symenv_freeze(dt_symenv_t *env);
 
-// ---- Symbols ------------------------------------------------------------------------------------
+// ---- Symbols -----------------------------------------------------------------------------------
 typedef struct dt_symbol_info_t {
   dt_symbol_kind_t kind;
   dt_range_t range; // as learned so far
@@ -83,7 +92,7 @@ dt_sym_t dt__symbol_sym(const dt_symenv_t *env, uint32_t symbol); // the plain s
 // The extent a loop symbol was made with (none for others).
 dt_sym_t dt__symbol_extent(const dt_symenv_t *env, uint32_t symbol);
 
-// ---- Building (simplified on the way) --------------------------------------------------------------
+// ---- Building (simplified on the way) ----------------------------------------------------------
 dt_sym_t dt__sym_const(dt_symenv_t *env, int64_t value);
 dt_sym_t dt__sym_add(dt_symenv_t *env, dt_sym_t a, dt_sym_t b);
 dt_sym_t dt__sym_sub(dt_symenv_t *env, dt_sym_t a, dt_sym_t b);
@@ -108,7 +117,7 @@ dt_sym_t dt__sym_simplify(dt_symenv_t *env, dt_sym_t e);
 dt_sym_t dt__sym_subst(dt_symenv_t *env, dt_sym_t e, const dt_sym_t *from, const dt_sym_t *to,
                        uint32_t n);
 
-// ---- Reading --------------------------------------------------------------------------------------
+// ---- Reading -----------------------------------------------------------------------------------
 typedef struct dt_sym_view_t {
   dt_sym_op_t op;
   uint32_t n_args;
@@ -131,7 +140,7 @@ bool dt__sym_eval(const dt_symenv_t *env, dt_sym_t e, const int64_t *values, int
 // The value from hints; false when a symbol has none, or no value.
 bool dt__sym_hint(const dt_symenv_t *env, dt_sym_t e, int64_t *out);
 
-// ---- Questions --------------------------------------------------------------------------------------
+// ---- Questions ---------------------------------------------------------------------------------
 // Tier 1, never guards: decided from ranges, facts and axioms alone.
 dt_tri_t dt__sym_known(dt_symenv_t *env, dt_sym_t cond);
 static inline bool dt__sym_known_true(dt_symenv_t *env, dt_sym_t cond) {
@@ -151,10 +160,11 @@ dt_status_t dt__sym_specialize(dt_symenv_t *env, dt_sym_t e, const dt_origin_t *
 // A fact that is checked elsewhere (declared range, axiom): learned, not reported as an assumption.
 dt_status_t dt__sym_learn(dt_symenv_t *env, dt_sym_t cond) DT_MUST_USE;
 
-// ---- Text -------------------------------------------------------------------------------------------
+// ---- Text --------------------------------------------------------------------------------------
 // Deterministic, fully parenthesised where needed: (s0*384 + s1)//32, min(s0, 4), s0 == s1.
 void dt__sym_print(const dt_symenv_t *env, dt_sym_t e, dt_text_t *out);
-// Parses what print writes; symbols by their names s0, i3 must exist.
+// Parses what print writes; symbols by their names s0, i3 must exist. Stops before what cannot go on
+// the expression (a comma, a bracket, an arrow).
 dt_status_t dt__sym_parse(dt_symenv_t *env, dt_scan_t *scan, dt_sym_t *out) DT_MUST_USE;
 
 #endif // DT_SYMSHAPE_SYMSHAPE_H

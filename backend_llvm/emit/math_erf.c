@@ -3,15 +3,16 @@
 #include "backend_llvm/emit/math_build.h"
 #include "backend_llvm/emit/math_coef.h"
 
-// erf(x) / x is smooth in x^2; one polynomial over the range in which erf is not yet 1 needs neither
-// a division nor an exponential.
+// Up to 1: x + x P(x^2). Above: 1 - Q(x)^4; the fourth root of erfc is so flat that a polynomial
+// does, and its error is small beside 1. Neither a division nor an exponential is needed.
 static dt_val_t erf_f32(const dt_math_build_t *b, dt_val_t x) {
-  const double end = 0x1.f7efbe0000000p+1; // sqrt(15.5) rounded down
-  dt_val_t c = dt__math_at_most(b, dt__math_at_least(b, x, -end), end);
-  dt_val_t v = dt__math_fma(b, f_mul(b, c, c), dt__math_f(b, (float)(1 / 7.75)),
-                            dt__math_f(b, -1.0));
-  dt_val_t y = f_mul(b, c, dt__math_poly(b, v, dt__math_erf_f32, 16));
-  return dt__math_at_most(b, dt__math_at_least(b, y, -1.0), 1.0);
+  dt_val_t a = dt__math_at_most(b, f_abs(b, x), 0x1.f8p1); // erf is 1 from 3.92 on
+  dt_val_t z = f_mul(b, a, a);
+  dt_val_t small = dt__math_fma(b, a, dt__math_poly(b, z, dt__math_erf_small_f32, 7), a);
+  dt_val_t root = dt__math_poly(b, f_sub(b, a, dt__math_f(b, 2.4375)), dt__math_erfc_root_f32, 10);
+  dt_val_t square = f_mul(b, root, root);
+  dt_val_t big = dt__math_fma(b, f_neg(b, square), square, dt__math_f(b, 1.0));
+  return dt__math_copysign(b, f_sel(b, f_is(b, LLVMRealOLT, a, 1.0), small, big), x);
 }
 
 // Up to 1: x + x P(x^2). Above: 1 - e^(-x^2) R(q), q = (x - 2.5) / (x + 2.5); rounding x^2 costs

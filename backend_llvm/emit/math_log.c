@@ -101,13 +101,13 @@ dt_val_t dt__math_log1p(const dt_math_build_t *b, dt_val_t x) {
   return f_sel(b, f_is(b, LLVMRealOEQ, x, 0.0), x, y);
 }
 
-// log1p(a + a^2 / (1 + sqrt(1 + a^2))); from 2^28 on, log(2a) = log1p(a) + ln2.
+// log1p(a + a^2 / (1 + sqrt(1 + a^2))); from 2^500 on, log1p(a) + ln2.
 dt_val_t dt__math_asinh(const dt_math_build_t *b, dt_val_t x) {
   if (!b->wide)
     return dt__math_through_double(b, x, dt__math_asinh);
   dt_val_t one = dt__math_f(b, 1.0);
   dt_val_t a = f_abs(b, x);
-  dt_val_t huge = f_is(b, LLVMRealOGE, a, 0x1p28);
+  dt_val_t huge = f_is(b, LLVMRealOGE, a, 0x1p500);
   dt_val_t z = f_mul(b, a, a);
   dt_val_t root = f_sqrt(b, dt__math_fma(b, a, a, one));
   dt_val_t arg = f_add(b, a, f_div(b, z, f_add(b, root, one)));
@@ -116,11 +116,11 @@ dt_val_t dt__math_asinh(const dt_math_build_t *b, dt_val_t x) {
   return dt__math_copysign(b, y, x);
 }
 
-// log1p(t + sqrt(2t + t^2)) with t = x - 1; from 2^28 on, log(2x).
+// log1p(t + sqrt(2t + t^2)) with t = x - 1; from 2^500 on, log1p(x) + ln2.
 dt_val_t dt__math_acosh(const dt_math_build_t *b, dt_val_t x) {
   if (!b->wide)
     return dt__math_through_double(b, x, dt__math_acosh);
-  dt_val_t huge = f_is(b, LLVMRealOGE, x, 0x1p28);
+  dt_val_t huge = f_is(b, LLVMRealOGE, x, 0x1p500);
   dt_val_t t = f_sub(b, x, dt__math_f(b, 1.0));
   dt_val_t root = f_sqrt(b, f_mul(b, t, f_add(b, t, dt__math_f(b, 2.0))));
   dt_val_t y = dt__math_log1p(b, f_sel(b, huge, x, f_add(b, t, root)));

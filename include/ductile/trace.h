@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tracing: a program is a C function that runs once on symbolic tensors and records what it does.
 //
-// Every builder takes the trace first and returns a value. Errors are sticky: after the first failure
-// builders return the none value (id 0) and do nothing, so a program needs no check after each line;
-// dt_trace_status tells, and the call that started the trace returns the failure, which names the op,
-// the sizes and the user's source line. C control flow runs as C.
+// Every builder takes the trace first and returns a value. Errors are sticky: after the first
+// failure builders return the none value (id 0) and do nothing, so a program needs no check after
+// each line; dt_trace_status tells, and the call that started the trace returns the failure, which
+// names the op, the sizes and the user's source line. C control flow runs as C.
 //
 // A trace, its values and its symbols belong to the thread that runs the program and end with it.
 // All functions here are [external].
@@ -25,13 +25,13 @@ typedef struct dt_value_t {
   uint32_t id;
 } dt_value_t;
 
-// A program: reads in[0 … n_inputs-1], sets out[0 … n_outputs-1]. A failure it returns ends the trace
-// with that failure. `closure` is what dt_function_create was given.
+// A program: reads in[0 … n_inputs-1], sets out[0 … n_outputs-1]. A failure it returns ends the
+// trace with that failure. `closure` is what dt_function_create was given.
 typedef dt_status_t (*dt_program_fn_t)(dt_trace_t *trace, const dt_value_t *in, dt_value_t *out,
                                        void *closure);
 
-// The first failure so far, borrowed from the trace; NULL if none. A program need not return it: the
-// trace remembers.
+// The first failure so far, borrowed from the trace; NULL if none. A program need not return it:
+// the trace remembers.
 DT_API dt_status_t dt_trace_status(const dt_trace_t *trace);
 // Remembers the source line of the next builder; the macros below do it for C and C++ callers.
 DT_API dt_trace_t *dt_trace_at(dt_trace_t *trace, const char *file, int line);
@@ -62,8 +62,8 @@ DT_API dt_sym_t dt_sym_le(dt_trace_t *trace, dt_sym_t a, dt_sym_t b);
 DT_API bool dt_sym_true(dt_trace_t *trace, dt_sym_t cond);
 // The integer itself, under a guard: specialises the variant to it.
 DT_API int64_t dt_sym_int(dt_trace_t *trace, dt_sym_t a);
-// States that the program needs `cond`: false sizes get DT_E_SHAPE with `what`, checked at each call
-// where it cannot be proved. `what` is copied.
+// States that the program needs `cond`: false sizes get DT_E_SHAPE with `what`, checked at each
+// call where it cannot be proved. `what` is copied.
 DT_API void dt_check(dt_trace_t *trace, dt_sym_t cond, const char *what);
 
 // ---- Leaves -------------------------------------------------------------------------------------
@@ -79,8 +79,9 @@ DT_API dt_value_t dt_iota(dt_trace_t *trace, dt_dtype_t dtype, uint32_t rank, co
                           int32_t axis);
 
 // ---- Element-wise -------------------------------------------------------------------------------
-// Operands have one dtype (dt_cast converts; nothing is converted silently) and broadcast: aligned at
-// the last dim, sizes equal or 1. docs/ops.md says what each op does with NaN, overflow and zero.
+// Operands have one dtype (dt_cast converts; nothing is converted silently) and broadcast: aligned
+// at the last dim, sizes equal or 1. docs/ops.md says what each op does with NaN, overflow and
+// zero.
 DT_API dt_value_t dt_neg(dt_trace_t *trace, dt_value_t x);
 DT_API dt_value_t dt_abs(dt_trace_t *trace, dt_value_t x);
 DT_API dt_value_t dt_sign(dt_trace_t *trace, dt_value_t x);
@@ -142,8 +143,9 @@ DT_API dt_value_t dt_reshape(dt_trace_t *trace, dt_value_t x, uint32_t rank, con
 // Result dim k is input dim axes[k]; `axes` has as many entries as x has dims.
 DT_API dt_value_t dt_permute(dt_trace_t *trace, dt_value_t x, const int32_t *axes);
 DT_API dt_value_t dt_transpose(dt_trace_t *trace, dt_value_t x, int32_t axis_a, int32_t axis_b);
-DT_API dt_value_t dt_unsqueeze(dt_trace_t *trace, dt_value_t x, int32_t axis); // inserts a size of 1
-DT_API dt_value_t dt_squeeze(dt_trace_t *trace, dt_value_t x, int32_t axis);   // drops a size of 1
+DT_API dt_value_t dt_unsqueeze(dt_trace_t *trace, dt_value_t x,
+                               int32_t axis);                                // inserts a size of 1
+DT_API dt_value_t dt_squeeze(dt_trace_t *trace, dt_value_t x, int32_t axis); // drops a size of 1
 // Repeats dims of size 1, and adds leading dims.
 DT_API dt_value_t dt_expand(dt_trace_t *trace, dt_value_t x, uint32_t rank, const dt_sym_t *sizes);
 // `size` elements along `axis` from `start` in steps of `step` (not 0, may be negative).
@@ -162,21 +164,21 @@ DT_API dt_value_t dt_gather(dt_trace_t *trace, dt_value_t x, dt_value_t indices,
 // ---- Reductions -----------------------------------------------------------------------------------
 // Over `n_axes` axes (0: all); keepdims keeps them as size 1.
 DT_API dt_value_t dt_sum(dt_trace_t *trace, dt_value_t x, uint32_t n_axes, const int32_t *axes,
-                     bool keepdims);
+                         bool keepdims);
 DT_API dt_value_t dt_prod(dt_trace_t *trace, dt_value_t x, uint32_t n_axes, const int32_t *axes,
-                      bool keepdims);
+                          bool keepdims);
 DT_API dt_value_t dt_amax(dt_trace_t *trace, dt_value_t x, uint32_t n_axes, const int32_t *axes,
-                      bool keepdims);
+                          bool keepdims);
 DT_API dt_value_t dt_amin(dt_trace_t *trace, dt_value_t x, uint32_t n_axes, const int32_t *axes,
-                      bool keepdims);
+                          bool keepdims);
 DT_API dt_value_t dt_any(dt_trace_t *trace, dt_value_t x, uint32_t n_axes, const int32_t *axes,
-                     bool keepdims);
+                         bool keepdims);
 DT_API dt_value_t dt_all(dt_trace_t *trace, dt_value_t x, uint32_t n_axes, const int32_t *axes,
-                     bool keepdims);
+                         bool keepdims);
 DT_API dt_value_t dt_mean(dt_trace_t *trace, dt_value_t x, uint32_t n_axes, const int32_t *axes,
-                      bool keepdims);
+                          bool keepdims);
 DT_API dt_value_t dt_var(dt_trace_t *trace, dt_value_t x, uint32_t n_axes, const int32_t *axes,
-                     bool keepdims);
+                         bool keepdims);
 DT_API dt_value_t dt_argmax(dt_trace_t *trace, dt_value_t x, int32_t axis, bool keepdims);
 DT_API dt_value_t dt_argmin(dt_trace_t *trace, dt_value_t x, int32_t axis, bool keepdims);
 

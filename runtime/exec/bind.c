@@ -2,7 +2,7 @@
 // Bindings: the data of a variant's constants and what is computed from them once. An update makes
 // new bindings for every variant, then exchanges them one by one; calls under way keep the old ones
 // until they leave their epoch.
-#include "runtime/exec/exec.h"
+#include "runtime/exec/call.h"
 
 #include "runtime/base/status.h"
 

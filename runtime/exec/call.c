@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // dt_call. On a hit it takes no lock and, with outputs given and sizes seen before, allocates
 // nothing: guards, the plan of the actual sizes, leased memory, kernels.
-#include "runtime/exec/exec.h"
+#include "runtime/exec/call.h"
 
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"

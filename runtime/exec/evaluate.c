@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls answered by the reference evaluator (DT_ANSWER_EVALUATOR). Slow on purpose; nothing falls
 // back to it on its own.
-#include "runtime/exec/exec.h"
+#include "runtime/exec/call.h"
 
 #include "lower/graph/eval.h"
 #include "runtime/base/status.h"

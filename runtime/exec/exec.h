@@ -142,21 +142,6 @@ static inline dt_status_t dt__session_reserve(dt_session_t *session, const dt_fu
 dt_status_t dt__session_lease_block(dt_session_t *session, int64_t bytes) DT_MUST_USE;
 dt_status_t dt__session_lease_scratch(dt_session_t *session, int64_t bytes) DT_MUST_USE;
 
-// ---- Running compiled code ------------------------------------------------------------------------
-
-// A frame and what its launch callback needs. Generated code sees the frame alone.
-typedef struct dt_launch_frame_t {
-  dt_frame_t frame; // first
-  dt_pool_t *pool;
-  char *scratch;
-  size_t scratch_stride;
-} dt_launch_frame_t;
-void dt__launch(dt_frame_t *frame, dt_kernel_fn_t fn, const uint64_t *words, int64_t count,
-                int64_t grain);
-// DT_E_RANGE saying which check failed on which value.
-dt_status_t dt__record_status(const dt_compiled_t *compiled,
-                              const dt_launch_record_t *record) DT_MUST_USE;
-
 // ---- Between the files ----------------------------------------------------------------------------
 
 // NULL when a struct of `size` bytes may be read as one of `known` bytes: shorter ones are refused,
@@ -197,23 +182,5 @@ dt_status_t dt__function_cover(dt_session_t *session, dt_function_t *function,
 
 // The name of input `index` for messages, in `buf`.
 const char *dt__input_name(const dt_function_t *function, uint32_t index, char *buf, size_t bytes);
-
-// What one dt_call was given.
-typedef struct dt_call_t {
-  dt_session_t *session;
-  dt_function_t *function;
-  dt_tensor_t *const *inputs;
-  dt_tensor_t **outputs; // as given; session->results are these, or new ones where NULL
-} dt_call_t;
-
-// call.c. Fills session->results: given tensors are checked against what the variant makes and
-// against the inputs' memory, the others made. sizes: of all outputs, one after another. New
-// tensors are released by dt_call when the call fails.
-dt_status_t dt__outputs_prepare(const dt_call_t *call, const dt_variant_t *variant,
-                                const int64_t *sizes) DT_MUST_USE;
-
-// evaluate.c. Answers by the reference evaluator, into session->results.
-dt_status_t dt__evaluate(const dt_call_t *call, const dt_variant_t *variant,
-                         const dt_bindings_t *bindings) DT_MUST_USE;
 
 #endif // DT_RUNTIME_EXEC_EXEC_H

@@ -38,9 +38,8 @@ static dt_sym_t join(dt_trace_t *trace, dt_sym_t a, dt_sym_t b) {
   dt_sym_t any = dt__sym_or(env, equal, dt__sym_or(env, a_is_one, dt__sym_eq(env, b, one)));
   bool select = repeats || (any.id && dt__sym_known_true(env, any));
   dt_sym_t cond = dt__trace_made(trace, select ? any : equal);
-  if (!cond.id ||
-      !dt__trace_take(trace, dt__sym_require(env, cond, &trace->origin,
-                                             "leading sizes are equal or 1")))
+  if (!cond.id || !dt__trace_take(trace, dt__sym_require(env, cond, &trace->origin,
+                                                         "leading sizes are equal or 1")))
     return DT_SYM_NONE_ID;
   return select ? dt__trace_made(trace, dt__sym_select(env, a_is_one, b, a)) : a;
 }
@@ -54,9 +53,8 @@ static dt_value_t bring(dt_trace_t *trace, dt_value_t x, uint32_t n, const dt_sy
     aligned[k] = k < n - own ? one_of(trace) : node->sizes[k - (n - own)];
     sizes[k] = k < n ? lead[k] : aligned[k];
     // What was required of the pair says this, too; the expand then asks nothing more.
-    dt_sym_t repeats =
-        dt__sym_or(trace->env, dt__sym_eq(trace->env, aligned[k], sizes[k]),
-                   dt__sym_eq(trace->env, aligned[k], dt__sym_const(trace->env, 1)));
+    dt_sym_t repeats = dt__sym_or(trace->env, dt__sym_eq(trace->env, aligned[k], sizes[k]),
+                                  dt__sym_eq(trace->env, aligned[k], dt__sym_const(trace->env, 1)));
     if (k < n && repeats.id && dt__sym_known(trace->env, repeats) == DT_UNKNOWN &&
         !dt__trace_take(trace, dt__sym_learn(trace->env, repeats)))
       return none_value;

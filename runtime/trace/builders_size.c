@@ -97,8 +97,7 @@ bool dt_sym_true(dt_trace_t *trace, dt_sym_t cond) {
     return false;
   }
   bool out = false;
-  return dt__trace_take(trace,
-                        dt__sym_decide(trace->env, cond, false, &trace->origin, &out)) &&
+  return dt__trace_take(trace, dt__sym_decide(trace->env, cond, false, &trace->origin, &out)) &&
          out;
 }
 
@@ -119,6 +118,10 @@ int64_t dt_sym_int(dt_trace_t *trace, dt_sym_t a) {
 
 // ---- Checks -------------------------------------------------------------------------------------
 static void fail_check(dt_trace_t *trace, dt_sym_t cond, const char *what) {
+  if (dt__sym_is_const(trace->env, cond, NULL)) {
+    DT_TRACE_FAIL(trace, DT_E_SHAPE, "%s", what);
+    return;
+  }
   dt_text_t text;
   put(trace, cond, &text);
   DT_TRACE_FAIL(trace, DT_E_SHAPE, "%s (the program's check of %s is false)", what,

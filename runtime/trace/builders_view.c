@@ -69,15 +69,30 @@ dt_value_t dt_unsqueeze(dt_trace_t *trace, dt_value_t x, int32_t axis) {
   return dt__trace_reshape(trace, x, node->rank + 1, sizes);
 }
 
+// A dim can be dropped when its size is 1.
+static bool require_one(dt_trace_t *trace, dt_sym_t size, uint32_t dim) {
+  dt_symenv_t *env = trace->env;
+  dt_sym_t cond = dt__trace_made(trace, dt__sym_eq(env, size, dt__sym_const(env, 1)));
+  if (!cond.id)
+    return false;
+  if (dt__sym_known(env, cond) != DT_FALSE)
+    return dt__trace_take(trace,
+                          dt__sym_require(env, cond, &trace->origin, "a dropped dim has size 1"));
+  dt_text_t text;
+  dt__text_init(&text);
+  dt__sym_print(env, dt__sym_simplify(env, size), &text);
+  DT_TRACE_FAIL(trace, DT_E_SHAPE, "dim %u has size %s; a dropped dim has size 1", dim,
+                dt__text_str(&text));
+  dt__text_fini(&text);
+  return false;
+}
+
 dt_value_t dt_squeeze(dt_trace_t *trace, dt_value_t x, int32_t axis) {
   const dt_node_t *node = begin(trace, "squeeze", x);
   uint32_t at = 0;
   if (!node || !dt__trace_axis(trace, axis, node->rank, &at))
     return none_value;
-  dt_sym_t one = dt__sym_const(trace->env, 1);
-  dt_sym_t cond = dt__trace_made(trace, dt__sym_eq(trace->env, node->sizes[at], one));
-  if (!cond.id || !dt__trace_take(trace, dt__sym_require(trace->env, cond, &trace->origin,
-                                                         "a dropped dim has size 1")))
+  if (!require_one(trace, node->sizes[at], at))
     return none_value;
   dt_sym_t sizes[DT_MAX_RANK];
   uint32_t rank = 0;
@@ -100,8 +115,8 @@ dt_value_t dt_expand(dt_trace_t *trace, dt_value_t x, uint32_t rank, const dt_sy
   }
   uint32_t added = rank - node->rank;
   for (uint32_t k = 0; k < rank; k++)
-    aligned[k] = k < added ? dt__trace_made(trace, dt__sym_const(trace->env, 1))
-                           : node->sizes[k - added];
+    aligned[k] =
+        k < added ? dt__trace_made(trace, dt__sym_const(trace->env, 1)) : node->sizes[k - added];
   return dt__trace_expand(trace, dt__trace_reshape(trace, x, rank, aligned), rank, want);
 }
 
@@ -115,8 +130,7 @@ dt_value_t dt_slice(dt_trace_t *trace, dt_value_t x, int32_t axis, dt_sym_t star
   dt_attrs_t attrs = {0};
   attrs.n_syms = 2 * node->rank;
   for (uint32_t k = 0; k < node->rank; k++) {
-    attrs.syms[2 * k] =
-        k == at ? start : dt__trace_made(trace, dt__sym_const(trace->env, 0));
+    attrs.syms[2 * k] = k == at ? start : dt__trace_made(trace, dt__sym_const(trace->env, 0));
     attrs.syms[2 * k + 1] = k == at ? size : node->sizes[k];
     attrs.ints[k] = k == at ? step : 1;
   }

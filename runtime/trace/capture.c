@@ -122,8 +122,8 @@ dt_sym_t dt__trace_made(dt_trace_t *trace, dt_sym_t e) {
   if (e.id)
     return e;
   dt_status_t status = dt__symenv_status(trace->env);
-  (void)dt__trace_take(trace, status ? status
-                                     : DT_FAIL(DT_E_LIMIT, "the size cannot be expressed"));
+  (void)dt__trace_take(trace,
+                       status ? status : DT_FAIL(DT_E_LIMIT, "the size cannot be expressed"));
   return DT_SYM_NONE_ID;
 }
 
@@ -159,6 +159,17 @@ static dt_node_id_t *node_ids(dt_trace_t *trace, const dt_value_t *inputs, uint3
   return ids;
 }
 
+// Operands of dtypes that will be refused are not broadcast first: the failure then shows them as
+// the program gave them, and no guard comes of it.
+static bool dtypes_fit(const dt_trace_t *trace, dt_op_t op, const dt_node_id_t *ids, uint32_t n) {
+  uint32_t first = op == DT_OP_where;
+  bool fit = !first || dt__graph_node(trace->graph, ids[0])->dtype == DT_BOOL;
+  for (uint32_t k = first + 1; k < n; k++)
+    fit &= dt__graph_node(trace->graph, ids[k])->dtype ==
+           dt__graph_node(trace->graph, ids[first])->dtype;
+  return fit;
+}
+
 static dt_value_t add(dt_trace_t *trace, dt_op_t op, const dt_value_t *inputs, uint32_t n,
                       const dt_attrs_t *attrs, bool broadcast) {
   if (trace->status)
@@ -167,11 +178,10 @@ static dt_value_t add(dt_trace_t *trace, dt_op_t op, const dt_value_t *inputs, u
   dt_node_id_t *ids = node_ids(trace, inputs, n, few, 4);
   if (!ids)
     return none_value;
-  if (broadcast && n > 1 &&
+  if (broadcast && dtypes_fit(trace, op, ids, n) &&
       !dt__trace_take(trace, dt__graph_broadcast(trace->graph, ids, n, &trace->origin)))
     return none_value;
-  if (!dt__trace_take(trace,
-                      dt__graph_add(trace->graph, op, ids, n, attrs, &trace->origin, &out)))
+  if (!dt__trace_take(trace, dt__graph_add(trace->graph, op, ids, n, attrs, &trace->origin, &out)))
     return none_value;
   if (trace->lost_cond)
     (void)dt__trace_take(trace, DT_NO_MEMORY());
@@ -188,8 +198,7 @@ dt_value_t dt__trace_add_broadcast(dt_trace_t *trace, dt_op_t op, const dt_value
   return add(trace, op, inputs, n, attrs, true);
 }
 
-static bool has_sizes(const dt_trace_t *trace, dt_value_t x, uint32_t rank,
-                      const dt_sym_t *sizes) {
+static bool has_sizes(const dt_trace_t *trace, dt_value_t x, uint32_t rank, const dt_sym_t *sizes) {
   const dt_node_t *node = dt__graph_node(trace->graph, (dt_node_id_t){x.id});
   bool same = node->rank == rank;
   for (uint32_t k = 0; same && k < rank; k++)

@@ -20,13 +20,15 @@ struct dt_trace {
 };
 
 // ---- Entry and failure --------------------------------------------------------------------------
-// Every builder's first line: false when the trace has failed (or is NULL), so nothing is to be done.
+// Every builder's first line: false when the trace has failed (or is NULL), so nothing is to be
+// done.
 bool dt__trace_begin(dt_trace_t *trace, const char *op);
 // Remembers `status` as the trace's failure, with the op and the user's line in front where the
 // message lacks them. Takes `status`; NULL does nothing. Returns whether the trace is still good.
 bool dt__trace_take(dt_trace_t *trace, dt_status_t status);
 // dt__trace_take of a fresh failure.
-#define DT_TRACE_FAIL(trace, code, ...) ((void)dt__trace_take((trace), DT_FAIL((code), __VA_ARGS__)))
+#define DT_TRACE_FAIL(trace, code, ...)                                                            \
+  ((void)dt__trace_take((trace), DT_FAIL((code), __VA_ARGS__)))
 
 // ---- Handles ------------------------------------------------------------------------------------
 // The node behind a value; NULL fails the trace, naming the argument as `what`.
@@ -49,8 +51,7 @@ dt_value_t dt__trace_add(dt_trace_t *trace, dt_op_t op, const dt_value_t *inputs
 dt_value_t dt__trace_add_broadcast(dt_trace_t *trace, dt_op_t op, const dt_value_t *inputs,
                                    uint32_t n, const dt_attrs_t *attrs);
 // x with the given sizes by a reshape or an expand node, or x itself where it has them.
-dt_value_t dt__trace_reshape(dt_trace_t *trace, dt_value_t x, uint32_t rank,
-                             const dt_sym_t *sizes);
+dt_value_t dt__trace_reshape(dt_trace_t *trace, dt_value_t x, uint32_t rank, const dt_sym_t *sizes);
 dt_value_t dt__trace_expand(dt_trace_t *trace, dt_value_t x, uint32_t rank, const dt_sym_t *sizes);
 // A literal for `dtype` into attrs (floats[0] or ints[0]); false fails the trace.
 bool dt__trace_literal(dt_trace_t *trace, dt_dtype_t dtype, double value, dt_attrs_t *attrs);

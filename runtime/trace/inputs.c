@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A function's declared inputs: whether the declarations make sense, whether arguments fit them, and
-// what they become in the graph (symbols, literals, layouts).
+// A function's declared inputs: whether the declarations make sense, whether arguments fit them,
+// and what they become in the graph (symbols, literals, layouts).
 #include "runtime/trace/capture.h"
 
 #include "runtime/base/dtype.h"

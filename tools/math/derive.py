@@ -116,12 +116,12 @@ def asin_tail(z):
     return (mp.asin(r) - r) / r ** 3
 
 
-ERF_MID, ERF_END = mpf("7.75"), mpf("15.5")
+# erfc(x)^(1/4) of w = x - 2.4375, 0.97 <= x <= 3.94; the weight is the absolute error of its 4th power.
+ERFC_MID = mpf("2.4375")
 
 
-def erf_quot(v):
-    u = max((v + 1) * ERF_MID, mpf(2) ** -60)
-    return mp.erf(mp.sqrt(u)) / mp.sqrt(u)
+def erfc_root(w):
+    return mp.erfc(ERFC_MID + w) ** mpf("0.25")
 
 
 def erf_small(z):
@@ -152,7 +152,9 @@ ROWS = [
     ("atan_f64", 64, atan_tail, lambda z: z + mpf(2) ** -30, 0, mpf("0.1717"), 10),
     ("asin_f32", 32, asin_tail, lambda z: z + mpf(2) ** -30, 0, mpf("0.25"), 5),
     ("asin_f64", 64, asin_tail, lambda z: z + mpf(2) ** -30, 0, mpf("0.25"), 12),
-    ("erf_f32", 32, erf_quot, lambda v: 1 / erf_quot(v), -1, 1, 15),
+    ("erf_small_f32", 32, erf_small, one, 0, mpf("1.0"), 6),
+    ("erfc_root_f32", 32, erfc_root, lambda w: 4 * erfc_root(w) ** 3, mpf("0.97") - ERFC_MID,
+     mpf("3.94") - ERFC_MID, 9),
     ("erf_small_f64", 64, erf_small, one, 0, mpf("1.0"), 12),
     ("erfcx_f64", 64, erfcx_q, one, mpf("-0.4493"), mpf("0.4118"), 18),
 ]

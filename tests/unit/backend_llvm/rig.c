@@ -59,6 +59,14 @@ dt_buffer_id_t rig_buffer(rig_t *r, dt_buffer_kind_t kind, dt_dtype_t dtype, uin
   }
   dt_buffer_id_t id;
   must(dt__program_add_buffer(r->program, &buffer, &id));
+  if (kind == DT_BUFFER_INPUT) {
+    dt_graph_input_t input = {.name = "", .dtype = dtype, .rank = rank};
+    for (uint32_t i = 0; i < rank; i++) {
+      input.sizes[i] = buffer.sizes[i];
+      input.strides[i] = buffer.strides[i];
+    }
+    assert_true(DT_VEC_PUSH(&r->arena, &r->graph->inputs, input));
+  }
   if (kind == DT_BUFFER_OUTPUT)
     assert_true(DT_VEC_PUSH(&r->arena, &r->program->outputs, id));
   return id;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tests of guards share: an environment and graph to fill, tensors of any shape over no memory,
-// and running a guard program on them.
+// What tests of guards share: an environment and graph to fill, tensors of any shape over no
+// memory, and running a guard program on them.
 #ifndef DT_TESTS_UNIT_GUARDS_GUARD_TEST_H
 #define DT_TESTS_UNIT_GUARDS_GUARD_TEST_H
 

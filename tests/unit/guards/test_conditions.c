@@ -16,9 +16,7 @@
 
 #define SWEEP 9
 
-static int64_t floordiv(int64_t a, int64_t b) {
-  return a / b - (a % b != 0 && (a < 0) != (b < 0));
-}
+static int64_t floordiv(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
@@ -39,7 +37,7 @@ static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
   C(b_gt_0, dt__sym_lt(E, L(0), b), y > 0)                                                         \
   C(a_mod_4, dt__sym_eq(E, dt__sym_mod(E, a, L(4)), L(0)), x % 4 == 0)                             \
   C(b_mod_3, dt__sym_eq(E, dt__sym_mod(E, b, L(3)), L(2)), y % 3 == 2)                             \
-  C(product, dt__sym_eq(E, dt__sym_mul(E, a, b), L(12)), x * y == 12)                              \
+  C(product, dt__sym_eq(E, dt__sym_mul(E, a, b), L(12)), x *y == 12)                               \
   C(sum, dt__sym_le(E, dt__sym_add(E, a, b), L(7)), x + y <= 7)                                    \
   C(difference, dt__sym_lt(E, dt__sym_sub(E, a, b), L(3)), x - y < 3)                              \
   C(half, dt__sym_eq(E, dt__sym_floordiv(E, a, L(2)), b), x / 2 == y)                              \
@@ -51,8 +49,7 @@ static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
   C(either, dt__sym_or(E, dt__sym_eq(E, a, L(1)), dt__sym_eq(E, a, b)), x == 1 || x == y)          \
   C(neither, dt__sym_not(E, dt__sym_or(E, dt__sym_eq(E, a, L(1)), dt__sym_eq(E, b, L(2)))),        \
     !(x == 1 || y == 2))                                                                           \
-  C(chosen,                                                                                        \
-    dt__sym_eq(E, dt__sym_select(E, dt__sym_eq(E, a, L(1)), b, a), L(5)),                          \
+  C(chosen, dt__sym_eq(E, dt__sym_select(E, dt__sym_eq(E, a, L(1)), b, a), L(5)),                  \
     (x == 1 ? y : x) == 5)                                                                         \
   C(guarded_division,                                                                              \
     dt__sym_or(E, dt__sym_eq(E, b, L(0)), dt__sym_eq(E, dt__sym_floordiv(E, a, b), L(1))),         \
@@ -111,8 +108,8 @@ static void sweep(fixture_t *f, const condition_t *first, const condition_t *sec
                  second->name, (int)lo, (int)hi, (int)x, (int)y, expected ? "hit" : "miss",
                  actual ? "hit" : "miss", text_of(f));
       if (actual && (f->symbols[0] != x || f->symbols[1] != y))
-        fail_msg("symbols: expected %d %d, got %lld %lld", (int)x, (int)y,
-                 (long long)f->symbols[0], (long long)f->symbols[1]);
+        fail_msg("symbols: expected %d %d, got %lld %lld", (int)x, (int)y, (long long)f->symbols[0],
+                 (long long)f->symbols[1]);
     }
   }
 }
@@ -190,8 +187,9 @@ static void test_overflow_is_a_miss(void **state) {
   // Holds wherever the square has a value.
   dt_sym_t square = dt__sym_mul(f.env, s[0], s[0]);
   add_cond(&f,
-           dt__sym_le(f.env, literal(&f, 0), dt__sym_sub(f.env, dt__sym_mul(f.env, square, s[1]),
-                                                         dt__sym_mul(f.env, s[0], s[1]))),
+           dt__sym_le(f.env, literal(&f, 0),
+                      dt__sym_sub(f.env, dt__sym_mul(f.env, square, s[1]),
+                                  dt__sym_mul(f.env, s[0], s[1]))),
            "square", "t.c", 2);
   add_cond(&f, dt__sym_ne(f.env, dt__sym_mul(f.env, square, s[1]), literal(&f, 8)), "eight", "t.c",
            3);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Guards over inputs: dtype, rank, sizes and strides, swept against the same tests written in C; and
-// what people read: the printed program and the explanation of each kind of miss.
+// Guards over inputs: dtype, rank, sizes and strides, swept against the same tests written in C;
+// and what people read: the printed program and the explanation of each kind of miss.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -106,17 +106,17 @@ static bool stride_holds(const int64_t *sizes, const int64_t *strides, uint32_t 
 }
 
 // Runs `holds` and the guards on every small layout.
-static void sweep_layouts(fixture_t *f, bool (*holds)(const int64_t *sizes,
-                                                      const int64_t *strides)) {
+static void sweep_layouts(fixture_t *f,
+                          bool (*holds)(const int64_t *sizes, const int64_t *strides)) {
   for (uint32_t code = 0; code < 4 * 4 * 6 * 6; code++) {
     int64_t sizes[2] = {size_choices[code % 4], size_choices[code / 4 % 4]};
     int64_t strides[2] = {stride_choices[code / 16 % 6], stride_choices[code / 96]};
     set_input(f, 0, DT_U8, 2, sizes, strides);
     bool expected = holds(sizes, strides), actual = hit(f);
     if (actual != expected)
-      fail_msg("sizes %d %d, strides %d %d: expected %s, got %s\n%s", (int)sizes[0],
-               (int)sizes[1], (int)strides[0], (int)strides[1], expected ? "hit" : "miss",
-               actual ? "hit" : "miss", text_of(f));
+      fail_msg("sizes %d %d, strides %d %d: expected %s, got %s\n%s", (int)sizes[0], (int)sizes[1],
+               (int)strides[0], (int)strides[1], expected ? "hit" : "miss", actual ? "hit" : "miss",
+               text_of(f));
   }
 }
 

@@ -14,6 +14,7 @@
 struct math_jit_t {
   LLVMOrcLLJITRef jit;
   LLVMTargetMachineRef machine;
+  math_kernel_t made[MATH_ALL][2];
 };
 
 static bool failed(LLVMErrorRef error) {
@@ -37,10 +38,9 @@ static LLVMTargetMachineRef make_machine(const char *triple, const char *cpu, co
                                  LLVMRelocPIC, LLVMCodeModelJITDefault);
 }
 
-static LLVMTargetMachineRef host_machine(void) {
+static LLVMTargetMachineRef host_machine(const char *want_cpu) {
   char *triple = LLVMGetDefaultTargetTriple();
   char *cpu = LLVMGetHostCPUName(), *features = LLVMGetHostCPUFeatures();
-  const char *want_cpu = getenv("MATH_CPU");
   LLVMTargetMachineRef machine = want_cpu ? make_machine(triple, want_cpu, "")
                                           : make_machine(triple, cpu, features);
   LLVMDisposeMessage(triple);
@@ -49,7 +49,7 @@ static LLVMTargetMachineRef host_machine(void) {
   return machine;
 }
 
-math_jit_t *math_jit_create(void) {
+math_jit_t *math_jit_create(const char *cpu) {
   LLVMInitializeX86TargetInfo();
   LLVMInitializeX86Target();
   LLVMInitializeX86TargetMC();
@@ -57,8 +57,8 @@ math_jit_t *math_jit_create(void) {
   math_jit_t *jit = calloc(1, sizeof *jit);
   if (!jit)
     return NULL;
-  jit->machine = host_machine();
-  LLVMTargetMachineRef own = host_machine();
+  jit->machine = host_machine(cpu);
+  LLVMTargetMachineRef own = host_machine(cpu);
   if (!jit->machine || !own)
     goto fail;
   LLVMOrcLLJITBuilderRef builder = LLVMOrcCreateLLJITBuilder();
@@ -71,7 +71,7 @@ math_jit_t *math_jit_create(void) {
   if (failed(LLVMOrcCreateDynamicLibrarySearchGeneratorForProcess(
           &process, LLVMOrcLLJITGetGlobalPrefix(jit->jit), NULL, NULL)))
     goto fail;
-  if (getenv("MATH_CPU"))
+  if (cpu)
     LLVMOrcJITDylibAddGenerator(LLVMOrcLLJITGetMainJITDylib(jit->jit), process);
   else
     LLVMOrcDisposeDefinitionGenerator(process);
@@ -161,6 +161,9 @@ static bool optimise(LLVMModuleRef module, LLVMTargetMachineRef machine) {
 }
 
 bool math_jit_compile(math_jit_t *jit, int fn, bool wide, math_kernel_t *out) {
+  *out = jit->made[fn][wide];
+  if (out->vector)
+    return true;
   LLVMContextRef context = LLVMContextCreate();
   LLVMModuleRef module = LLVMModuleCreateWithNameInContext("math", context);
   char *triple = LLVMGetTargetMachineTriple(jit->machine);
@@ -186,16 +189,17 @@ bool math_jit_compile(math_jit_t *jit, int fn, bool wide, math_kernel_t *out) {
     return false;
   out->vector = (math_loop_t)(uintptr_t)a;
   out->scalar = (math_loop_t)(uintptr_t)b;
+  jit->made[fn][wide] = *out;
   return true;
 }
 
-bool math_print_assembly(int fn, bool wide, bool ptx) {
+bool math_print_assembly(const math_jit_t *jit, int fn, bool wide, bool ptx) {
   LLVMInitializeNVPTXTargetInfo();
   LLVMInitializeNVPTXTarget();
   LLVMInitializeNVPTXTargetMC();
   LLVMInitializeNVPTXAsmPrinter();
   LLVMTargetMachineRef machine =
-      ptx ? make_machine("nvptx64-nvidia-cuda", "sm_90a", "") : host_machine();
+      ptx ? make_machine("nvptx64-nvidia-cuda", "sm_90a", "") : jit->machine;
   if (!machine)
     return false;
   LLVMContextRef context = LLVMContextCreate();
@@ -217,6 +221,7 @@ bool math_print_assembly(int fn, bool wide, bool ptx) {
     LLVMDisposeMemoryBuffer(text);
   LLVMDisposeModule(module);
   LLVMContextDispose(context);
-  LLVMDisposeTargetMachine(machine);
+  if (ptx)
+    LLVMDisposeTargetMachine(machine);
   return ok;
 }

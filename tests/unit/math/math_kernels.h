@@ -22,11 +22,13 @@ typedef struct math_kernel_t {
 
 typedef struct math_jit_t math_jit_t;
 
-// NULL, with a line on stderr, where LLVM refuses.
-math_jit_t *math_jit_create(void);
+// `cpu` is an LLVM CPU name that this host can run, or NULL for the host's own. NULL, with a line on
+// stderr, where LLVM refuses.
+math_jit_t *math_jit_create(const char *cpu);
 void math_jit_destroy(math_jit_t *jit);
+// Compiled once; asked again, it answers the same.
 bool math_jit_compile(math_jit_t *jit, int fn, bool wide, math_kernel_t *out);
-// The host's assembly of the vector loop, on stdout; with `ptx`, a scalar loop for NVPTX.
-bool math_print_assembly(int fn, bool wide, bool ptx);
+// The machine's assembly of the vector loop, on stdout; with `ptx`, a scalar loop for NVPTX.
+bool math_print_assembly(const math_jit_t *jit, int fn, bool wide, bool ptx);
 
 #endif

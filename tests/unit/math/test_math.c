@@ -2,6 +2,7 @@
 // Every elementary function, compiled for this host as vector and as scalar code, against references
 // of more precision. Fails where the error exceeds the bound in math_table.def or where vector and
 // scalar results differ in a bit. Prints the greatest error found and its argument.
+//   --cpu CPU before the others compiles for that LLVM CPU (which this host must be able to run)
 //   --full NAME [STRIDE]  all float arguments (or every STRIDE-th) of one function, as a table row
 //   --asm NAME | --ptx NAME  [f64]  the machine code of one function
 #include <setjmp.h>
@@ -263,14 +264,20 @@ static int run_full(const char *name, uint64_t stride) {
 }
 
 int main(int argc, char **argv) {
-  jit = math_jit_create();
+  const char *cpu = NULL;
+  if (argc > 2 && !strcmp(argv[1], "--cpu")) {
+    cpu = argv[2];
+    argc -= 2;
+    argv += 2;
+  }
+  jit = math_jit_create(cpu);
   if (!jit)
     return 2;
   int result;
   if (argc > 2 && !strcmp(argv[1], "--full")) {
     result = run_full(argv[2], argc > 3 ? strtoull(argv[3], NULL, 10) : 1);
   } else if (argc > 2 && (!strcmp(argv[1], "--asm") || !strcmp(argv[1], "--ptx"))) {
-    result = math_print_assembly(by_name(argv[2]), argc > 3, !strcmp(argv[1], "--ptx")) ? 0 : 2;
+    result = math_print_assembly(jit, by_name(argv[2]), argc > 3, !strcmp(argv[1], "--ptx")) ? 0 : 2;
   } else {
     struct CMUnitTest tests[2 * MATH_ALL + 1];
     char names[2 * MATH_ALL][32];

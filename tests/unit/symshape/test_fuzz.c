@@ -37,7 +37,7 @@ static uint64_t next(fuzz_t *f) {
 }
 static int64_t pick(fuzz_t *f, int64_t n) { return (int64_t)(next(f) % (uint64_t)n); }
 
-// ---- The written form --------------------------------------------------------------------------------
+// ---- The written form --------------------------------------------------------------------------
 static int leaf(fuzz_t *f) {
   ast_t *node = &f->ast[f->n];
   if (pick(f, 3) == 0) {
@@ -255,7 +255,7 @@ static void report(fuzz_t *f, int at, dt_sym_t e, const int64_t *values, const c
   fail();
 }
 
-// ---- Environments --------------------------------------------------------------------------------------
+// ---- Environments ------------------------------------------------------------------------------
 // x0 x1 sizes, x2 an integer, x3 < x0, x4 < x1, x5 a size or integer, x6 < (some expression), x7 a
 // size. Bounds tight or not, by `tight`.
 static void make_env(fuzz_t *f, bool tight) {
@@ -309,7 +309,7 @@ static void make_values(fuzz_t *f, bool tight) {
     f->n_values += assign(f, tight, f->values[f->n_values]);
 }
 
-// ---- Checks ----------------------------------------------------------------------------------------------
+// ---- Checks ------------------------------------------------------------------------------------
 static void check_values(fuzz_t *f, int at, dt_sym_t e, const char *what) {
   dt_range_t range = dt__sym_range(f->env, e);
   for (int k = 0; k < f->n_values; k++) {

@@ -72,25 +72,26 @@ static dt_status_t views(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, v
 static void test_views(void **state) {
   (void)state;
   expect_graph(views, NULL, 10,
-               HEADER "  %3 = reshape %1 {syms = [s0, s1*4]} : f32[s0, s1*4]\n"
-                      "  %4 = permute %1 {axes = [2, 0, 1]} : f32[4, s0, s1]\n"
-                      "  %5 = permute %1 {axes = [0, 2, 1]} : f32[s0, 4, s1]\n"
-                      "  %6 = reshape %1 {syms = [s0, s1, 4, 1]} : f32[s0, s1, 4, 1]\n"
-                      "  %7 = reshape %6 {syms = [s0, s1, 4]} : f32[s0, s1, 4]\n"
-                      "  %8 = reshape %2 {syms = [1, s0]} : i64[1, s0]\n"
-                      "  %9 = scalar {dtype = f32, value = 2.5} : f32[]\n"
-                      "  %10 = reshape %9 {syms = [1, 1]} : f32[1, 1]\n"
-                      "  %11 = expand %10 {syms = [s0, s1]} : f32[s0, s1]\n"
-                      "  %12 = slice %1 {syms = [0, s0, 1, s1 - 1, 0, 4], steps = [1, 1, 1]} : "
-                      "f32[s0, s1 - 1, 4]\n"
-                      "  %13 = concat %1, %12 {axes = [1]} : f32[s0, s1*2 - 1, 4]\n"
-                      "  %14 = pad %1 {syms = [0, 0, 1, 1, 2, 2], value = -1.5} : f32[s0, s1 + 2, "
-                      "8]\n"
-                      "  %15 = gather %1, %2 {axes = [2]} : f32[s0, s1, s0]\n"
-                      "  %16 = slice %1 {syms = [0, s0, 0, s1, 3, 4], steps = [1, 1, -1]} : f32[s0, "
-                      "s1, 4]\n"
-                      "  return %3, %4, %5, %7, %8, %11, %13, %14, %15, %16\n"
-                      "}\n");
+               HEADER
+               "  %3 = reshape %1 {syms = [s0, s1*4]} : f32[s0, s1*4]\n"
+               "  %4 = permute %1 {axes = [2, 0, 1]} : f32[4, s0, s1]\n"
+               "  %5 = permute %1 {axes = [0, 2, 1]} : f32[s0, 4, s1]\n"
+               "  %6 = reshape %1 {syms = [s0, s1, 4, 1]} : f32[s0, s1, 4, 1]\n"
+               "  %7 = reshape %6 {syms = [s0, s1, 4]} : f32[s0, s1, 4]\n"
+               "  %8 = reshape %2 {syms = [1, s0]} : i64[1, s0]\n"
+               "  %9 = scalar {dtype = f32, value = 2.5} : f32[]\n"
+               "  %10 = reshape %9 {syms = [1, 1]} : f32[1, 1]\n"
+               "  %11 = expand %10 {syms = [s0, s1]} : f32[s0, s1]\n"
+               "  %12 = slice %1 {syms = [0, s0, 1, s1 - 1, 0, 4], steps = [1, 1, 1]} : "
+               "f32[s0, s1 - 1, 4]\n"
+               "  %13 = concat %1, %12 {axes = [1]} : f32[s0, s1*2 - 1, 4]\n"
+               "  %14 = pad %1 {syms = [0, 0, 1, 1, 2, 2], value = -1.5} : f32[s0, s1 + 2, "
+               "8]\n"
+               "  %15 = gather %1, %2 {axes = [2]} : f32[s0, s1, s0]\n"
+               "  %16 = slice %1 {syms = [0, s0, 0, s1, 3, 4], steps = [1, 1, -1]} : f32[s0, "
+               "s1, 4]\n"
+               "  return %3, %4, %5, %7, %8, %11, %13, %14, %15, %16\n"
+               "}\n");
 }
 
 // ---- Leaves, reductions, norms ------------------------------------------------------------------
@@ -218,8 +219,8 @@ static dt_status_t one_op(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, 
   if (builder->unary)
     out[0] = builder->unary(t, x);
   else if (builder->binary)
-    out[0] = builder->binary(t, x, dt_reshape(t, x, 3, (dt_sym_t[]){dt_dim(t, x, 0), dt_dim(t, x, 1),
-                                                                    dt_dim(t, x, 2)}));
+    out[0] = builder->binary(
+        t, x, dt_reshape(t, x, 3, (dt_sym_t[]){dt_dim(t, x, 0), dt_dim(t, x, 1), dt_dim(t, x, 2)}));
   else
     out[0] = builder->reduce(t, x, 1, (int32_t[]){-1}, false);
   return NULL;
@@ -273,7 +274,13 @@ static const pair_t pairs[] = {
     {true, 3, 2, {2, 3, 4}, {4, 5}, "matmul %1, %2 : f32[s0, s1, s4]", false, false},
     {true, 3, 3, {2, 3, 4}, {2, 4, 5}, "matmul %1, %2 : f32[s0, s1, s5]", false, false},
     {true, 3, 3, {2, 3, 4}, {1, 4, 5}, "f32[select(s0 == 1, s3, s0), s1, s5]", false, false},
-    {true, 3, 3, {1, 3, 4}, {2, 4, 5}, "assumed s0 == s3 or s0 == 1 or s3 == 1 (matmul)", false,
+    {true,
+     3,
+     3,
+     {1, 3, 4},
+     {2, 4, 5},
+     "assumed s0 == s3 or s0 == 1 or s3 == 1 (matmul)",
+     false,
      false},
     {true, 2, 3, {3, 4}, {2, 4, 5}, "matmul %4, %2 : f32[s2, s0, s4]", false, false},
     {true, 4, 3, {2, 6, 3, 4}, {6, 4, 5}, "f32[s0, s1, s2, s6]", false, false},

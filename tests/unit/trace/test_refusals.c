@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What builders refuse, and how it reads: each failure names the function, the op and the user's line.
-// Also the questions a program asks about sizes, with and without example sizes, and lost memory.
+// What builders refuse, and how it reads: each failure names the function, the op and the user's
+// line. Also the questions a program asks about sizes, with and without example sizes, and lost
+// memory.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -35,7 +36,8 @@ static dt_trace_request_t request_of(dt_program_fn_t program, void *closure) {
   R(none_size, dt_size_value(t, (dt_sym_t){0}), DT_E_ARGUMENT, "size_value", "none size")          \
   R(foreign_size, dt_sym_add(t, (dt_sym_t){4000000}, one), DT_E_ARGUMENT, "sym_add",               \
     "argument a (id 4000000) is no size of this trace")                                            \
-  R(bad_axis, dt_softmax(t, x, 2), DT_E_ARGUMENT, "softmax", "axis 2; expected -2 to 1 for rank 2")\
+  R(bad_axis, dt_softmax(t, x, 2), DT_E_ARGUMENT, "softmax",                                       \
+    "axis 2; expected -2 to 1 for rank 2")                                                         \
   R(low_axis, dt_dim(t, x, -3), DT_E_ARGUMENT, "dim", "axis -3; expected -2 to 1")                 \
   R(scalar_axis, dt_argmax(t, dt_scalar(t, DT_F32, 1), 0, false), DT_E_ARGUMENT, "argmax",         \
     "a scalar has none")                                                                           \
@@ -44,7 +46,7 @@ static dt_trace_request_t request_of(dt_program_fn_t program, void *closure) {
   R(null_axes, dt_sum(t, x, 2, NULL, false), DT_E_ARGUMENT, "sum", "axes: NULL; expected 2")       \
   R(permute_twice, dt_permute(t, x, ((int32_t[]){0, -2})), DT_E_ARGUMENT, "permute", "twice")      \
   R(null_permute, dt_permute(t, x, NULL), DT_E_ARGUMENT, "permute", "axes: NULL")                  \
-  R(dtypes, dt_add(t, x, ids), DT_E_DTYPE, "add", "f32")                                           \
+  R(dtypes, dt_add(t, x, ids), DT_E_DTYPE, "add", "inputs x f32[s0, s1], ids i64[s2]")             \
   R(ints_only, dt_exp(t, ids), DT_E_DTYPE, "exp", "i64")                                           \
   R(no_dtype, dt_cast(t, x, (dt_dtype_t)77), DT_E_DTYPE, "cast", "77 is no dtype")                 \
   R(float_index, dt_gather(t, x, x, 0), DT_E_DTYPE, "gather", "f32")                               \
@@ -71,7 +73,7 @@ static dt_trace_request_t request_of(dt_program_fn_t program, void *closure) {
   R(no_name, dt_constant(t, NULL, w), DT_E_ARGUMENT, "constant", "name: NULL")                     \
   R(no_tensor, dt_constant(t, "w", NULL), DT_E_ARGUMENT, "constant", "\"w\": tensor is NULL")      \
   R(squeezed, dt_squeeze(t, dt_constant(t, "w", w), 0), DT_E_SHAPE, "squeeze",                     \
-    "a dropped dim has size 1")                                                                    \
+    "dim 0 has size 4; a dropped dim has size 1")                                                  \
   R(divided, dt_sym_floordiv(t, one, dt_sym_const(t, 0)), DT_E_SHAPE, "sym_floordiv",              \
     "divided by 0")                                                                                \
   R(overflow, dt_sym_mul(t, dt_sym_const(t, INT64_MAX), dt_sym_const(t, 2)), DT_E_LIMIT,           \
@@ -81,7 +83,7 @@ static dt_trace_request_t request_of(dt_program_fn_t program, void *closure) {
   R(no_number, dt_sym_int(t, dt_dim(t, x, 1)), DT_E_STATE, "sym_int",                              \
     "the number s1 is not decided by the declared sizes")                                          \
   R(checked, dt_check(t, dt_sym_eq(t, one, minus), "one is two"), DT_E_SHAPE, "check",             \
-    "one is two (the program's check of 0 is false)")                                              \
+    "one is two")                                                                                  \
   R(own, dt_trace_fail(t, DT_E_UNSUPPORTED, "no such layer"), DT_E_UNSUPPORTED, "program",         \
     "no such layer")
 
@@ -132,7 +134,6 @@ static void test_refusals(void **state) {
     dt_text_t place;
     dt__text_init(&place);
     dt__text_printf(&place, "test_refusals.c:%d", *r->line);
-    print_message("%s\n", dt_status_message(status));
     expect_failure(status, r->code, PARTS("model: ", r->op, r->says, dt__text_str(&place)));
     dt__text_fini(&place);
     assert_null(traced);
@@ -162,12 +163,14 @@ static void test_constants(void **state) {
                              tensor_of(DT_F32, 1, SIZES(4), NULL)};
   dt_trace_request_t request = request_of(same_name, tensors);
   trace_fails(&request, DT_E_ARGUMENT, PARTS("constant", "\"w\" names another tensor already"));
+  dt_tensor_release(tensors[1]);
   tensors[1] = tensors[0];
   dt__traced_destroy(trace_ok(&request));
   dt_tensor_t *strided = tensor_of(DT_F32, 2, SIZES(2, 3), SIZES(1, 2));
   request = request_of(one_constant, strided);
   trace_fails(&request, DT_E_ARGUMENT, PARTS("constant", "\"w\": the tensor is strided"));
   dt_tensor_release(strided);
+  dt_tensor_release(tensors[0]);
 }
 
 // ---- How a program ends -------------------------------------------------------------------------
@@ -231,6 +234,8 @@ static dt_status_t questions(dt_trace_t *t, const dt_value_t *in, dt_value_t *ou
   asked->columns = dt_sym_int(t, columns);
   assert_int_equal(dt_sym_int(t, columns), asked->columns);
   dt_check(t, dt_sym_le(t, dt_dim(t, in[1], 0), dt_sym_const(t, 512)), "at most 512 ids");
+  if (dt_trace_status(t))
+    return NULL;
   // Learned from the check.
   assert_true(dt_sym_true(t, dt_sym_lt(t, dt_dim(t, in[1], 0), dt_sym_const(t, 513))));
   out[0] = in[0];
@@ -290,8 +295,10 @@ static dt_status_t larger(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, 
   dt_value_t x = in[0];
   if (dt_sym_true(t, dt_sym_lt(t, dt_dim(t, x, 0), dt_sym_const(t, 8))))
     x = dt_relu(t, x);
+  for (int k = 0; k < 400; k++) // several blocks of the arena
+    x = dt_relu(t, x);
   x = dt_matmul(t, x, dt_constant(t, "w", closure));
-  x = dt_add(t, x, dt_size_value(t, dt_dim(t, x, 0)).id ? dt_scalar(t, DT_F32, 1) : x);
+  x = dt_add(t, x, dt_scalar(t, DT_F32, 1));
   dt_check(t, dt_sym_le(t, dt_dim(t, x, 0), dt_sym_const(t, 6)), "at most 6 rows");
   out[0] = dt_sum(t, x, 1, (int32_t[]){-1}, false);
   return NULL;
@@ -322,7 +329,8 @@ static void test_no_memory(void **state) {
     dt_status_free(status);
     dt__traced_destroy(traced);
   }
-  assert_true(failed > count / 2);
+  if (failed < 10)
+    fail_msg("%u of %u allocations were missed", failed, (uint32_t)count);
   dt_tensor_release(example[0]);
   dt_tensor_release(example[1]);
   dt_tensor_release(w);
@@ -330,8 +338,8 @@ static void test_no_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_refusals), cmocka_unit_test(test_constants),
-      cmocka_unit_test(test_endings),  cmocka_unit_test(test_no_trace),
+      cmocka_unit_test(test_refusals),  cmocka_unit_test(test_constants),
+      cmocka_unit_test(test_endings),   cmocka_unit_test(test_no_trace),
       cmocka_unit_test(test_questions), cmocka_unit_test(test_no_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

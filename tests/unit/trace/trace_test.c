@@ -40,8 +40,8 @@ dt_traced_t *trace_ok(const dt_trace_request_t *request) {
 void expect_failure(dt_status_t status, dt_code_t code, const char *const *parts) {
   const char *message = dt_status_message(status);
   if (dt_status_code(status) != code)
-    fail_msg("expected %s, got %s: %s", dt_code_name(code),
-             dt_code_name(dt_status_code(status)), message);
+    fail_msg("expected %s, got %s: %s", dt_code_name(code), dt_code_name(dt_status_code(status)),
+             message);
   for (uint32_t k = 0; parts[k]; k++) {
     if (!strstr(message, parts[k]))
       fail_msg("expected \"%s\" in \"%s\"", parts[k], message);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tests of tracing share: programs as plain functions, example tensors, texts of what was traced.
+// What tests of tracing share: programs as plain functions, example tensors, texts of what was
+// traced.
 #ifndef DT_TESTS_UNIT_TRACE_TRACE_TEST_H
 #define DT_TESTS_UNIT_TRACE_TRACE_TEST_H
 

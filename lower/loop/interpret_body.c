@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// The meaning of instructions, stores and folds on one iteration. Every result is rounded to the
+// instruction's dtype, as compiled code rounds it.
+#include "lower/graph/scalar.h"
+#include "lower/loop/interpret_private.h"
+#include "runtime/base/dtype.h"
+#include "runtime/base/status.h"
+
+#include <math.h>
+
+dt_status_t dt__interp_eval(const dt_interp_t *in, dt_sym_t e, const char *what, int64_t *out) {
+  if (dt__sym_eval(in->program->env, e, in->values, out))
+    return NULL;
+  dt_text_t text;
+  dt__text_init(&text);
+  dt__sym_print(in->program->env, e, &text);
+  dt_status_t status = DT_FAIL(DT_E_INTERNAL, "%s: %s %s has no value",
+                               in->kernel ? in->kernel->name : "program", what,
+                               dt__text_str(&text));
+  dt__text_fini(&text);
+  return status;
+}
+
+static dt_scalar_t rounded(dt_dtype_t dtype, dt_scalar_t value) {
+  if (dtype == DT_F32)
+    value.f = (double)(float)value.f;
+  return value;
+}
+
+// ---- Memory -----------------------------------------------------------------------------------------
+// The element's offset; DT_E_INTERNAL where the index leaves the buffer.
+static dt_status_t locate(const dt_interp_t *in, dt_buffer_id_t id, const dt_sym_t *index,
+                          const char *what, int64_t *out) {
+  const dt_interp_buffer_t *buffer = &in->buffers[id.id - 1];
+  uint32_t rank = dt__program_buffer(in->program, id)->rank;
+  *out = 0;
+  for (uint32_t d = 0; d < rank; d++) {
+    int64_t at = 0;
+    DT_TRY(dt__interp_eval(in, index[d], what, &at));
+    if (at < 0 || at >= buffer->sizes[d])
+      return DT_FAIL(DT_E_INTERNAL, "%s: %s buffer %u at %lld in dim %u of size %lld",
+                     in->kernel->name, what, id.id, (long long)at, d,
+                     (long long)buffer->sizes[d]);
+    *out += at * buffer->strides[d];
+  }
+  return NULL;
+}
+
+static dt_status_t load(const dt_interp_t *in, const dt_inst_t *inst, dt_scalar_t *out) {
+  *out = (dt_scalar_t){.i = 0};
+  if (inst->mask != DT_NO_INST && !in->insts[inst->mask].i) {
+    if (inst->args[0] != DT_NO_INST)
+      *out = in->insts[inst->args[0]];
+    return NULL;
+  }
+  const dt_interp_buffer_t *buffer = &in->buffers[inst->buffer.id - 1];
+  int64_t at = 0;
+  DT_TRY(locate(in, inst->buffer, inst->index, "a load from", &at));
+  bool local = dt__program_buffer(in->program, inst->buffer)->kind == DT_BUFFER_LOCAL;
+  if (buffer->written &&
+      (local ? buffer->written[at] != in->iteration : buffer->written[at] == 0))
+    return DT_FAIL(DT_E_INTERNAL, "%s: element %lld of buffer %u is read before it is written",
+                   in->kernel->name, (long long)at, inst->buffer.id);
+  *out = dt__scalar_load(inst->dtype, buffer->base + at * (int64_t)dt_dtype_size(inst->dtype));
+  return NULL;
+}
+
+static dt_status_t store(dt_interp_t *in, const dt_stage_t *stage, const dt_store_t *to) {
+  dt_interp_buffer_t *buffer = &in->buffers[to->buffer.id - 1];
+  const dt_buffer_t *info = dt__program_buffer(in->program, to->buffer);
+  dt_dtype_t dtype = stage->insts.items[to->value].dtype;
+  int64_t at = 0;
+  DT_TRY(locate(in, to->buffer, to->index, "a store to", &at));
+  if (buffer->written) {
+    bool again = info->kind == DT_BUFFER_LOCAL ? buffer->written[at] == in->iteration
+                                               : buffer->written[at] != 0;
+    if (again)
+      return DT_FAIL(DT_E_INTERNAL, "%s: element %lld of buffer %u is written twice",
+                     in->kernel->name, (long long)at, to->buffer.id);
+    buffer->written[at] = in->iteration;
+  }
+  dt__scalar_store(dtype, buffer->base + at * (int64_t)dt_dtype_size(dtype),
+                   in->insts[to->value]);
+  return NULL;
+}
+
+// ---- Instructions -------------------------------------------------------------------------------------
+// An index without a value is unspecified; here it is 0.
+static dt_scalar_t index_value(const dt_interp_t *in, const dt_inst_t *inst) {
+  int64_t value = 0;
+  if (!dt__sym_eval(in->program->env, inst->sym, in->values, &value))
+    value = 0;
+  dt_scalar_t made = {.i = value};
+  if (inst->dtype == DT_BOOL)
+    made.i = value != 0;
+  else if (inst->dtype == DT_F32)
+    made.f = (double)(float)value;
+  else if (inst->dtype != DT_I64)
+    made = dt__scalar_cast(DT_I64, inst->dtype, made);
+  return made;
+}
+
+static dt_status_t bind(dt_interp_t *in, const dt_inst_t *inst, dt_scalar_t *out) {
+  int64_t extent = 0, at = in->insts[inst->args[0]].i;
+  uint32_t symbol = 0;
+  DT_TRY(dt__interp_eval(in, inst->extent, "a bind's extent", &extent));
+  if (at < 0)
+    at += extent;
+  bool inside = at >= 0 && at < extent;
+  if (dt__sym_is_symbol(in->program->env, inst->sym, &symbol))
+    in->values[symbol] = inside ? at : 0;
+  if (!inside && !in->failed_check)
+    in->failed_check = inst->check + 1;
+  out->i = inside;
+  return NULL;
+}
+
+static dt_scalar_t scalar_value(const dt_interp_t *in, const dt_stage_t *stage,
+                                const dt_inst_t *inst) {
+  dt_scalar_t args[3] = {{.i = 0}, {.i = 0}, {.i = 0}};
+  uint32_t arity = dt__inst_arity(inst);
+  for (uint32_t k = 0; k < arity; k++)
+    args[k] = in->insts[inst->args[k]];
+  uint32_t typed = inst->args[inst->op == DT_SCALAR_where ? 1 : 0];
+  return rounded(inst->dtype, dt__scalar_eval(inst->op, stage->insts.items[typed].dtype, args));
+}
+
+static dt_status_t execute(dt_interp_t *in, const dt_stage_t *stage, const dt_inst_t *inst,
+                           dt_scalar_t *out) {
+  switch (inst->kind) {
+  case DT_INST_CONST:
+    *out = rounded(inst->dtype, inst->value);
+    return NULL;
+  case DT_INST_INDEX:
+    *out = index_value(in, inst);
+    return NULL;
+  case DT_INST_LOAD:
+    return load(in, inst, out);
+  case DT_INST_SCALAR:
+    *out = scalar_value(in, stage, inst);
+    return NULL;
+  case DT_INST_CAST:
+    *out = rounded(inst->dtype,
+                   dt__scalar_cast(stage->insts.items[inst->args[0]].dtype, inst->dtype,
+                                   in->insts[inst->args[0]]));
+    return NULL;
+  case DT_INST_ROW:
+    *out = in->rows[inst->row];
+    return NULL;
+  case DT_INST_BIND:
+    return bind(in, inst, out);
+  }
+  return NULL;
+}
+
+dt_status_t dt__interp_body(dt_interp_t *in, const dt_stage_t *stage) {
+  for (uint32_t i = 0; i < stage->insts.len; i++)
+    DT_TRY(execute(in, stage, &stage->insts.items[i], &in->insts[i]));
+  for (uint32_t k = 0; k < stage->stores.len; k++)
+    DT_TRY(store(in, stage, &stage->stores.items[k]));
+  return NULL;
+}
+
+// ---- Folds ----------------------------------------------------------------------------------------------
+static dt_scalar_t lowest(dt_dtype_t dtype) {
+  unsigned bits = (unsigned)dt_dtype_size(dtype) * 8;
+  switch (dt__dtype_kind(dtype)) {
+  case DT_KIND_FLOAT:
+    return (dt_scalar_t){.f = -INFINITY};
+  case DT_KIND_SINT:
+    return (dt_scalar_t){.i = (int64_t)(UINT64_MAX << (bits - 1))};
+  default:
+    return (dt_scalar_t){.i = 0};
+  }
+}
+
+static dt_scalar_t highest(dt_dtype_t dtype) {
+  unsigned bits = (unsigned)dt_dtype_size(dtype) * 8;
+  switch (dt__dtype_kind(dtype)) {
+  case DT_KIND_FLOAT:
+    return (dt_scalar_t){.f = INFINITY};
+  case DT_KIND_SINT:
+    return (dt_scalar_t){.i = (int64_t)(UINT64_MAX >> (65 - bits))};
+  default:
+    return (dt_scalar_t){.i = (int64_t)(UINT64_MAX >> (64 - bits))};
+  }
+}
+
+static dt_scalar_t one(dt_dtype_t dtype) {
+  return dt__dtype_is_float(dtype) ? (dt_scalar_t){.f = 1.0} : (dt_scalar_t){.i = 1};
+}
+
+// ORDER(dt_fold_kind_t); NONE: an index fold.
+static const dt_scalar_op_t fold_ops[] = {
+    DT_SCALAR_add,        DT_SCALAR_mul,         DT_SCALAR_maximum, DT_SCALAR_minimum,
+    DT_SCALAR_logical_or, DT_SCALAR_logical_and, DT_SCALAR_NONE,    DT_SCALAR_NONE};
+
+void dt__interp_fold_begin(const dt_fold_t *fold, dt_dtype_t dtype, dt_interp_fold_t *state) {
+  *state = (dt_interp_fold_t){0};
+  if (fold->kind == DT_FOLD_PROD || fold->kind == DT_FOLD_ALL)
+    state->value = one(dtype);
+  else if (fold->kind == DT_FOLD_MAX)
+    state->value = lowest(dtype);
+  else if (fold->kind == DT_FOLD_MIN)
+    state->value = highest(dtype);
+}
+
+static bool is_nan(dt_dtype_t dtype, dt_scalar_t value) {
+  return dt__dtype_is_float(dtype) && isnan(value.f);
+}
+
+void dt__interp_fold_take(const dt_fold_t *fold, dt_dtype_t dtype, dt_scalar_t value,
+                          dt_scalar_t index, dt_interp_fold_t *state) {
+  if (!dt__fold_is_arg(fold->kind)) {
+    dt_scalar_t args[2] = {state->value, value};
+    state->value = rounded(dtype, dt__scalar_eval(fold_ops[fold->kind], dtype, args));
+    return;
+  }
+  bool better = !state->any;
+  if (!better && !is_nan(dtype, state->value)) {
+    dt_scalar_t args[2] = {value, state->value};
+    dt_scalar_op_t op = fold->kind == DT_FOLD_ARGMAX ? DT_SCALAR_gt : DT_SCALAR_lt;
+    better = is_nan(dtype, value) || dt__scalar_eval(op, dtype, args).i;
+  }
+  if (better)
+    *state = (dt_interp_fold_t){true, value, index};
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// The interpreter's state: values of symbols, where buffers lie, and what was written.
+#ifndef DT_LOWER_LOOP_INTERPRET_PRIVATE_H
+#define DT_LOWER_LOOP_INTERPRET_PRIVATE_H
+
+#include "lower/loop/loop_private.h"
+
+// A buffer at run time.
+typedef struct dt_interp_buffer_t {
+  bool ready; // sizes and strides are evaluated
+  int64_t sizes[DT_MAX_RANK], strides[DT_MAX_RANK];
+  int64_t count;
+  char *base;
+  // Who wrote each element: the number of the outer iteration (LOCAL) or of the store (others), 0 for
+  // nobody. NULL where nobody asks. By offset: what is checked is contiguous.
+  uint32_t *written;
+} dt_interp_buffer_t;
+
+typedef struct dt_interp_t {
+  const dt_program_t *program;
+  const dt_kernel_t *kernel;
+  int64_t *values;             // by symbol
+  dt_interp_buffer_t *buffers; // [id - 1]
+  dt_scalar_t *rows;           // row values of the kernel
+  dt_scalar_t *insts;          // instructions of the stage
+  uint32_t iteration;          // outer iterations begun, from 1
+  uint32_t failed_check;       // 1 + the first check that failed, or 0
+} dt_interp_t;
+
+// `e` for the present values; DT_E_INTERNAL naming the kernel and `what` where it has none.
+dt_status_t dt__interp_eval(const dt_interp_t *in, dt_sym_t e, const char *what,
+                            int64_t *out) DT_MUST_USE;
+// One inner iteration of `stage`: its instructions, then its stores.
+dt_status_t dt__interp_body(dt_interp_t *in, const dt_stage_t *stage) DT_MUST_USE;
+
+// A fold in progress.
+typedef struct dt_interp_fold_t {
+  bool any;
+  dt_scalar_t value, index;
+} dt_interp_fold_t;
+void dt__interp_fold_begin(const dt_fold_t *fold, dt_dtype_t dtype, dt_interp_fold_t *state);
+void dt__interp_fold_take(const dt_fold_t *fold, dt_dtype_t dtype, dt_scalar_t value,
+                          dt_scalar_t index, dt_interp_fold_t *state);
+
+#endif // DT_LOWER_LOOP_INTERPRET_PRIVATE_H

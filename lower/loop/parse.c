@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs from text, as print.c writes them: symbols, buffers, checks, outputs and the plan. Kernels
+// are read in parse_body.c. What is read is verified by whoever asked for it.
+#include "lower/loop/parse_private.h"
+#include "runtime/base/dtype.h"
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+dt_status_t dt__loop_parse_u32(dt_loop_parser_t *p, uint32_t *out) {
+  int64_t value = 0;
+  *out = 0;
+  DT_TRY(dt__scan_i64(p->scan, &value));
+  if (value < 0 || value >= UINT32_MAX)
+    return dt__scan_fail(p->scan, "%lld is no count", (long long)value);
+  *out = (uint32_t)value;
+  return NULL;
+}
+
+dt_status_t dt__loop_parse_id(dt_loop_parser_t *p, char letter, uint32_t *out) {
+  const char token[2] = {letter, '\0'};
+  DT_TRY(dt__scan_expect(p->scan, token));
+  return dt__loop_parse_u32(p, out);
+}
+
+dt_status_t dt__loop_parse_buffer(dt_loop_parser_t *p, dt_buffer_id_t *out) {
+  DT_TRY(dt__loop_parse_id(p, 'b', &out->id));
+  if (out->id == 0 || out->id > p->program->buffers.len)
+    return dt__scan_fail(p->scan, "there is no buffer b%u", out->id);
+  return NULL;
+}
+
+dt_status_t dt__loop_parse_dtype(dt_loop_parser_t *p, dt_dtype_t *out) {
+  const char *word = NULL;
+  size_t len = 0;
+  DT_TRY(dt__scan_word(p->scan, &word, &len));
+  *out = dt__dtype_parse(word, len);
+  if (*out == DT_DTYPE_NONE)
+    return dt__scan_fail(p->scan, "unknown dtype '%.*s'", (int)(len > 32 ? 32 : len), word);
+  return NULL;
+}
+
+dt_status_t dt__loop_parse_exprs(dt_loop_parser_t *p, dt_sym_t *exprs, uint32_t cap,
+                                 uint32_t *out_n) {
+  *out_n = 0;
+  DT_TRY(dt__scan_expect(p->scan, "["));
+  if (dt__scan_accept(p->scan, "]"))
+    return NULL;
+  do {
+    if (*out_n == cap)
+      return dt__scan_fail(p->scan, "more than %u expressions", cap);
+    DT_TRY(dt__sym_parse(p->env, p->scan, &exprs[*out_n]));
+    (*out_n)++;
+  } while (dt__scan_accept(p->scan, ","));
+  return dt__scan_expect(p->scan, "]");
+}
+
+dt_status_t dt__loop_parse_range(dt_loop_parser_t *p, dt_range_t *out) {
+  DT_TRY(dt__scan_expect(p->scan, "["));
+  DT_TRY(dt__scan_i64(p->scan, &out->lo));
+  DT_TRY(dt__scan_expect(p->scan, ","));
+  DT_TRY(dt__scan_i64(p->scan, &out->hi));
+  return dt__scan_expect(p->scan, "]");
+}
+
+dt_status_t dt__loop_parse_string(dt_loop_parser_t *p, const char **out) {
+  char buf[1024];
+  size_t len = 0;
+  DT_TRY(dt__scan_string(p->scan, buf, sizeof(buf), &len));
+  if (memchr(buf, '\0', len))
+    return dt__scan_fail(p->scan, "a string with a NUL");
+  *out = dt__arena_strdup(p->arena, buf);
+  return *out ? NULL : DT_NO_MEMORY();
+}
+
+dt_status_t dt__loop_parse_name(dt_loop_parser_t *p, const char *(*name)(uint32_t), uint32_t n,
+                                const char *what, uint32_t *out) {
+  const char *word = NULL;
+  size_t len = 0;
+  DT_TRY(dt__scan_word(p->scan, &word, &len));
+  for (uint32_t k = 0; k < n; k++)
+    if (strlen(name(k)) == len && memcmp(name(k), word, len) == 0) {
+      *out = k;
+      return NULL;
+    }
+  return dt__scan_fail(p->scan, "unknown %s '%.*s'", what, (int)(len > 32 ? 32 : len), word);
+}
+
+// ---- Lines ----------------------------------------------------------------------------------------------
+static dt_status_t parse_symbol(dt_loop_parser_t *p) {
+  static const struct {
+    char letter;
+    dt_symbol_kind_t kind;
+  } kinds[] = {{'s', DT_SYMBOL_SIZE}, {'n', DT_SYMBOL_INT}, {'u', DT_SYMBOL_UNBACKED}};
+  dt__scan_space(p->scan);
+  size_t at = 0;
+  while (at < 3 && (p->scan->at == p->scan->end || *p->scan->at != kinds[at].letter))
+    at++;
+  if (at == 3)
+    return dt__scan_fail(p->scan, "expected a symbol s, n or u");
+  uint32_t number = 0;
+  DT_TRY(dt__loop_parse_id(p, kinds[at].letter, &number));
+  if (number != dt__symenv_symbol_count(p->env))
+    return dt__scan_fail(p->scan, "the next symbol has number %u",
+                         dt__symenv_symbol_count(p->env));
+  dt_range_t range;
+  int64_t hint = 0;
+  const char *name = "";
+  DT_TRY(dt__scan_expect(p->scan, ":"));
+  DT_TRY(dt__loop_parse_range(p, &range));
+  bool has_hint = dt__scan_accept_word(p->scan, "hint");
+  if (has_hint)
+    DT_TRY(dt__scan_i64(p->scan, &hint));
+  if (dt__scan_peek(p->scan, "\""))
+    DT_TRY(dt__loop_parse_string(p, &name));
+  (void)dt__sym_new(p->env, kinds[at].kind, range, has_hint ? &hint : NULL, name);
+  return dt__symenv_status(p->env);
+}
+
+static const char *buffer_kind(uint32_t k) { return dt__buffer_kind_name((dt_buffer_kind_t)k); }
+
+static dt_status_t parse_buffer(dt_loop_parser_t *p) {
+  dt_buffer_t buffer = {0};
+  dt_buffer_id_t made;
+  uint32_t id = 0, kind = 0, n_strides = 0;
+  DT_TRY(dt__loop_parse_id(p, 'b', &id));
+  if (id != p->program->buffers.len + 1)
+    return dt__scan_fail(p->scan, "the next buffer is b%u", p->program->buffers.len + 1);
+  DT_TRY(dt__scan_expect(p->scan, "="));
+  DT_TRY(dt__loop_parse_name(p, buffer_kind, DT_BUFFER_LOCAL + 1, "buffer kind", &kind));
+  buffer.kind = (dt_buffer_kind_t)kind;
+  if (kind <= DT_BUFFER_OUTPUT)
+    DT_TRY(dt__loop_parse_u32(p, &buffer.index));
+  DT_TRY(dt__loop_parse_dtype(p, &buffer.dtype));
+  DT_TRY(dt__loop_parse_exprs(p, buffer.sizes, DT_MAX_RANK, &buffer.rank));
+  if (buffer.kind == DT_BUFFER_INPUT) {
+    DT_TRY(dt__scan_expect(p->scan, "strides"));
+    DT_TRY(dt__loop_parse_exprs(p, buffer.strides, DT_MAX_RANK, &n_strides));
+    if (n_strides != buffer.rank)
+      return dt__scan_fail(p->scan, "%u strides for rank %u", n_strides, buffer.rank);
+  }
+  return dt__program_add_buffer(p->program, &buffer, &made);
+}
+
+static dt_status_t parse_check(dt_loop_parser_t *p) {
+  uint32_t number = 0;
+  dt_check_t check = {0};
+  DT_TRY(dt__loop_parse_u32(p, &number));
+  if (number != p->program->checks.len)
+    return dt__scan_fail(p->scan, "the next check has number %u", p->program->checks.len);
+  DT_TRY(dt__loop_parse_string(p, &check.what));
+  DT_TRY(dt__scan_expect(p->scan, "op"));
+  DT_TRY(dt__loop_parse_string(p, &check.origin.op));
+  return DT_VEC_PUSH(p->arena, &p->program->checks, check) ? NULL : DT_NO_MEMORY();
+}
+
+static dt_status_t parse_outputs(dt_loop_parser_t *p) {
+  do {
+    dt_buffer_id_t id;
+    DT_TRY(dt__loop_parse_buffer(p, &id));
+    if (!DT_VEC_PUSH(p->arena, &p->program->outputs, id))
+      return DT_NO_MEMORY();
+  } while (dt__scan_accept(p->scan, ","));
+  return NULL;
+}
+
+static dt_status_t parse_once(dt_loop_parser_t *p) {
+  return dt__loop_parse_u32(p, &p->program->n_once);
+}
+
+static dt_status_t parse_offset(dt_loop_parser_t *p) {
+  dt_buffer_id_t id;
+  DT_TRY(dt__loop_parse_buffer(p, &id));
+  DT_TRY(dt__scan_expect(p->scan, "="));
+  return dt__sym_parse(p->env, p->scan, &p->program->offsets.items[id.id - 1]);
+}
+
+static dt_status_t parse_block(dt_loop_parser_t *p) {
+  return dt__sym_parse(p->env, p->scan, &p->program->block_bytes);
+}
+
+static dt_status_t parse_kept(dt_loop_parser_t *p) {
+  return dt__sym_parse(p->env, p->scan, &p->program->once_bytes);
+}
+
+dt_status_t dt__program_parse(dt_arena_t *arena, dt_symenv_t *env, dt_scan_t *scan,
+                              dt_program_t **out) {
+  static const struct {
+    const char *word;
+    dt_status_t (*parse)(dt_loop_parser_t *p);
+  } lines[] = {{"symbol", parse_symbol},         {"buffer", parse_buffer},
+               {"check", parse_check},           {"kernel", dt__loop_parse_kernel},
+               {"outputs", parse_outputs},       {"once", parse_once},
+               {"offset", parse_offset},         {"block", parse_block},
+               {"kept", parse_kept}};
+  *out = NULL;
+  if (dt__symenv_symbol_count(env) != 0)
+    return DT_FAIL(DT_E_ARGUMENT, "a program is read into an environment without symbols");
+  dt_loop_parser_t p = {arena, env, scan, dt__program_create(arena, env, NULL)};
+  if (!p.program)
+    return DT_NO_MEMORY();
+  DT_TRY(dt__scan_expect(scan, "program"));
+  DT_TRY(dt__scan_expect(scan, "{"));
+  while (!dt__scan_accept(scan, "}")) {
+    size_t k = 0, n = sizeof(lines) / sizeof(lines[0]);
+    while (k < n && !dt__scan_accept_word(scan, lines[k].word))
+      k++;
+    if (k == n)
+      return dt__scan_fail(scan, "expected symbol, buffer, check, kernel, outputs or the plan");
+    DT_TRY(lines[k].parse(&p));
+    DT_TRY(dt__symenv_status(env));
+  }
+  *out = p.program;
+  return NULL;
+}

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels from text: loops, stages, instructions, schedules.
+#include "lower/graph/scalar.h"
+#include "lower/loop/parse_private.h"
+#include "runtime/base/dtype.h"
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+#define MAX_ROWS 65536u // of one kernel
+
+// ---- Loops ------------------------------------------------------------------------------------------
+// A loop's symbol is made where it is first met; its number must be the next one. Later stages may use
+// it again.
+static dt_status_t parse_loop(dt_loop_parser_t *p, dt_sym_t *var, dt_sym_t *extent) {
+  uint32_t number = 0;
+  DT_TRY(dt__loop_parse_id(p, 'i', &number));
+  DT_TRY(dt__scan_expect(p->scan, "<"));
+  DT_TRY(dt__sym_parse(p->env, p->scan, extent));
+  uint32_t count = dt__symenv_symbol_count(p->env);
+  if (number > count)
+    return dt__scan_fail(p->scan, "the next symbol has number %u", count);
+  if (number == count)
+    *var = dt__sym_new_loop(p->env, *extent);
+  else
+    *var = dt__symbol_sym(p->env, number);
+  return dt__symenv_status(p->env);
+}
+
+static dt_status_t parse_loops(dt_loop_parser_t *p, const char *word, dt_sym_t *vars,
+                               dt_sym_t *extents, uint32_t *out_n) {
+  *out_n = 0;
+  if (!dt__scan_accept_word(p->scan, word))
+    return NULL;
+  do {
+    if (*out_n == DT_MAX_LOOPS)
+      return dt__scan_fail(p->scan, "more than %d loops", DT_MAX_LOOPS);
+    DT_TRY(parse_loop(p, &vars[*out_n], &extents[*out_n]));
+    (*out_n)++;
+  } while (dt__scan_accept(p->scan, ","));
+  return NULL;
+}
+
+// ---- Instructions -------------------------------------------------------------------------------------
+static dt_status_t parse_element(dt_loop_parser_t *p, dt_buffer_id_t *buffer, dt_sym_t *index) {
+  uint32_t n = 0;
+  DT_TRY(dt__loop_parse_buffer(p, buffer));
+  DT_TRY(dt__loop_parse_exprs(p, index, DT_MAX_RANK, &n));
+  uint32_t rank = dt__program_buffer(p->program, *buffer)->rank;
+  if (n != rank)
+    return dt__scan_fail(p->scan, "%u indices for b%u of rank %u", n, buffer->id, rank);
+  return NULL;
+}
+
+static dt_status_t parse_const(dt_loop_parser_t *p, dt_inst_t *inst) {
+  DT_TRY(dt__loop_parse_dtype(p, &inst->dtype));
+  if (dt__dtype_is_float(inst->dtype))
+    return dt__scan_f64(p->scan, &inst->value.f);
+  return dt__scan_i64(p->scan, &inst->value.i);
+}
+
+static dt_status_t parse_index(dt_loop_parser_t *p, dt_inst_t *inst) {
+  DT_TRY(dt__loop_parse_dtype(p, &inst->dtype));
+  return dt__sym_parse(p->env, p->scan, &inst->sym);
+}
+
+static dt_status_t parse_load(dt_loop_parser_t *p, dt_inst_t *inst) {
+  dt_sym_t index[DT_MAX_RANK];
+  DT_TRY(dt__loop_parse_dtype(p, &inst->dtype));
+  DT_TRY(parse_element(p, &inst->buffer, index));
+  inst->index = dt__exprs_copy(p->arena, index, dt__program_buffer(p->program, inst->buffer)->rank);
+  if (!inst->index)
+    return DT_NO_MEMORY();
+  if (dt__scan_accept_word(p->scan, "mask"))
+    DT_TRY(dt__loop_parse_id(p, 'v', &inst->mask));
+  if (dt__scan_accept_word(p->scan, "else"))
+    DT_TRY(dt__loop_parse_id(p, 'v', &inst->args[0]));
+  return NULL;
+}
+
+static dt_status_t parse_cast(dt_loop_parser_t *p, dt_inst_t *inst) {
+  DT_TRY(dt__loop_parse_dtype(p, &inst->dtype));
+  return dt__loop_parse_id(p, 'v', &inst->args[0]);
+}
+
+static dt_status_t parse_row(dt_loop_parser_t *p, dt_inst_t *inst) {
+  DT_TRY(dt__loop_parse_dtype(p, &inst->dtype));
+  return dt__loop_parse_id(p, 'r', &inst->row);
+}
+
+static dt_status_t parse_bind(dt_loop_parser_t *p, dt_inst_t *inst) {
+  uint32_t number = 0;
+  dt_range_t range;
+  inst->dtype = DT_BOOL;
+  DT_TRY(dt__loop_parse_id(p, 'd', &number));
+  DT_TRY(dt__scan_expect(p->scan, ":"));
+  DT_TRY(dt__loop_parse_range(p, &range));
+  DT_TRY(dt__scan_expect(p->scan, "<"));
+  DT_TRY(dt__sym_parse(p->env, p->scan, &inst->extent));
+  DT_TRY(dt__scan_expect(p->scan, "of"));
+  DT_TRY(dt__loop_parse_id(p, 'v', &inst->args[0]));
+  DT_TRY(dt__scan_expect(p->scan, "check"));
+  DT_TRY(dt__loop_parse_u32(p, &inst->check));
+  if (number != dt__symenv_symbol_count(p->env))
+    return dt__scan_fail(p->scan, "the next symbol has number %u",
+                         dt__symenv_symbol_count(p->env));
+  inst->sym = dt__sym_new(p->env, DT_SYMBOL_DATA, range, NULL, "");
+  return dt__symenv_status(p->env);
+}
+
+static dt_status_t parse_scalar(dt_loop_parser_t *p, dt_inst_t *inst) {
+  const char *word = NULL;
+  size_t len = 0;
+  DT_TRY(dt__scan_word(p->scan, &word, &len));
+  inst->op = dt__scalar_find(word, len);
+  if (inst->op == DT_SCALAR_NONE)
+    return dt__scan_fail(p->scan, "unknown instruction '%.*s'", (int)(len > 32 ? 32 : len), word);
+  DT_TRY(dt__loop_parse_dtype(p, &inst->dtype));
+  for (uint32_t k = 0; k < dt__scalar_info(inst->op)->arity; k++) {
+    if (k)
+      DT_TRY(dt__scan_expect(p->scan, ","));
+    DT_TRY(dt__loop_parse_id(p, 'v', &inst->args[k]));
+  }
+  return NULL;
+}
+
+static dt_status_t parse_inst(dt_loop_parser_t *p, dt_stage_t *stage) {
+  static const struct {
+    const char *word;
+    dt_inst_kind_t kind;
+    dt_status_t (*parse)(dt_loop_parser_t *p, dt_inst_t *inst);
+  } kinds[] = {{"const", DT_INST_CONST, parse_const}, {"index", DT_INST_INDEX, parse_index},
+               {"load", DT_INST_LOAD, parse_load},    {"cast", DT_INST_CAST, parse_cast},
+               {"row", DT_INST_ROW, parse_row},       {"bind", DT_INST_BIND, parse_bind}};
+  uint32_t number = 0;
+  dt_inst_t inst = {.kind = DT_INST_SCALAR,
+                    .args = {DT_NO_INST, DT_NO_INST, DT_NO_INST},
+                    .mask = DT_NO_INST};
+  DT_TRY(dt__loop_parse_id(p, 'v', &number));
+  if (number != stage->insts.len)
+    return dt__scan_fail(p->scan, "the next instruction is v%u", stage->insts.len);
+  DT_TRY(dt__scan_expect(p->scan, "="));
+  size_t k = 0, n = sizeof(kinds) / sizeof(kinds[0]);
+  while (k < n && !dt__scan_accept_word(p->scan, kinds[k].word))
+    k++;
+  if (k < n)
+    inst.kind = kinds[k].kind;
+  DT_TRY(k < n ? kinds[k].parse(p, &inst) : parse_scalar(p, &inst));
+  // Appended as it is, not shared: numbers in the text are positions.
+  return DT_VEC_PUSH(p->arena, &stage->insts, inst) ? NULL : DT_NO_MEMORY();
+}
+
+static dt_status_t parse_store(dt_loop_parser_t *p, dt_stage_t *stage) {
+  dt_store_t store = {0};
+  dt_sym_t index[DT_MAX_RANK];
+  DT_TRY(parse_element(p, &store.buffer, index));
+  store.index = dt__exprs_copy(p->arena, index, dt__program_buffer(p->program, store.buffer)->rank);
+  if (!store.index)
+    return DT_NO_MEMORY();
+  DT_TRY(dt__scan_expect(p->scan, "="));
+  DT_TRY(dt__loop_parse_id(p, 'v', &store.value));
+  return DT_VEC_PUSH(p->arena, &stage->stores, store) ? NULL : DT_NO_MEMORY();
+}
+
+static const char *fold_kind(uint32_t k) { return dt__fold_kind_name((dt_fold_kind_t)k); }
+
+static dt_status_t parse_fold(dt_loop_parser_t *p, dt_kernel_t *kernel, dt_stage_t *stage) {
+  dt_fold_t fold = {.index = DT_NO_INST};
+  uint32_t kind = 0;
+  DT_TRY(dt__loop_parse_name(p, fold_kind, DT_FOLD_ARGMIN + 1, "fold", &kind));
+  fold.kind = (dt_fold_kind_t)kind;
+  DT_TRY(dt__loop_parse_dtype(p, &fold.dtype));
+  DT_TRY(dt__loop_parse_id(p, 'r', &fold.row));
+  if (fold.row >= MAX_ROWS)
+    return dt__scan_fail(p->scan, "row value r%u, the most is %u", fold.row, MAX_ROWS - 1);
+  DT_TRY(dt__scan_expect(p->scan, "="));
+  DT_TRY(dt__loop_parse_id(p, 'v', &fold.value));
+  if (dt__scan_accept_word(p->scan, "at"))
+    DT_TRY(dt__loop_parse_id(p, 'v', &fold.index));
+  if (fold.row >= kernel->n_rows)
+    kernel->n_rows = fold.row + 1;
+  return DT_VEC_PUSH(p->arena, &stage->folds, fold) ? NULL : DT_NO_MEMORY();
+}
+
+static dt_status_t parse_stage(dt_loop_parser_t *p, dt_kernel_t *kernel) {
+  dt_stage_t stage = {0};
+  DT_TRY(parse_loops(p, "inner", stage.vars, stage.extents, &stage.n_loops));
+  DT_TRY(dt__scan_expect(p->scan, "{"));
+  while (!dt__scan_accept(p->scan, "}")) {
+    if (dt__scan_accept_word(p->scan, "store"))
+      DT_TRY(parse_store(p, &stage));
+    else if (dt__scan_accept_word(p->scan, "fold"))
+      DT_TRY(parse_fold(p, kernel, &stage));
+    else
+      DT_TRY(parse_inst(p, &stage));
+  }
+  return DT_VEC_PUSH(p->arena, &kernel->stages, stage) ? NULL : DT_NO_MEMORY();
+}
+
+// ---- Schedules --------------------------------------------------------------------------------------------
+static const char *schedule_kind(uint32_t k) {
+  return dt__schedule_kind_name((dt_schedule_kind_t)k);
+}
+
+static dt_status_t parse_field(dt_loop_parser_t *p, const char *word, uint32_t *out) {
+  DT_TRY(dt__scan_expect(p->scan, word));
+  return dt__loop_parse_u32(p, out);
+}
+
+static dt_status_t parse_matmul(dt_loop_parser_t *p, dt_matmul_t *m) {
+  DT_TRY(dt__scan_expect(p->scan, "a"));
+  DT_TRY(dt__loop_parse_id(p, 'v', &m->a));
+  DT_TRY(dt__scan_expect(p->scan, "b"));
+  DT_TRY(dt__loop_parse_id(p, 'v', &m->b));
+  DT_TRY(parse_field(p, "width", &m->width));
+  DT_TRY(parse_field(p, "rows", &m->rows));
+  DT_TRY(parse_field(p, "tile", &m->tile_rows));
+  return dt__loop_parse_u32(p, &m->tile_cols);
+}
+
+static dt_status_t parse_schedule(dt_loop_parser_t *p, dt_kernel_t *kernel) {
+  dt_schedule_t schedule = {0};
+  uint32_t kind = 0;
+  DT_TRY(dt__loop_parse_name(p, schedule_kind, DT_SCHEDULE_MATMUL + 1, "schedule", &kind));
+  schedule.kind = (dt_schedule_kind_t)kind;
+  DT_TRY(parse_field(p, "lanes", &schedule.lanes));
+  DT_TRY(parse_field(p, "unroll", &schedule.unroll));
+  DT_TRY(dt__scan_expect(p->scan, "block"));
+  DT_TRY(dt__scan_i64(p->scan, &schedule.block));
+  DT_TRY(dt__scan_expect(p->scan, "grain"));
+  DT_TRY(dt__scan_i64(p->scan, &schedule.grain));
+  if (schedule.kind == DT_SCHEDULE_MATMUL)
+    DT_TRY(parse_matmul(p, &schedule.matmul));
+  if (dt__scan_accept_word(p->scan, "if"))
+    DT_TRY(dt__sym_parse(p->env, p->scan, &schedule.predicate));
+  return DT_VEC_PUSH(p->arena, &kernel->schedules, schedule) ? NULL : DT_NO_MEMORY();
+}
+
+dt_status_t dt__loop_parse_kernel(dt_loop_parser_t *p) {
+  dt_kernel_t kernel = {0};
+  DT_TRY(dt__loop_parse_string(p, &kernel.name));
+  DT_TRY(parse_loops(p, "outer", kernel.vars, kernel.extents, &kernel.n_loops));
+  DT_TRY(dt__scan_expect(p->scan, "{"));
+  while (!dt__scan_accept(p->scan, "}")) {
+    if (dt__scan_accept_word(p->scan, "stage"))
+      DT_TRY(parse_stage(p, &kernel));
+    else if (dt__scan_accept_word(p->scan, "schedule"))
+      DT_TRY(parse_schedule(p, &kernel));
+    else
+      return dt__scan_fail(p->scan, "expected stage or schedule");
+  }
+  return DT_VEC_PUSH(p->arena, &p->program->kernels, kernel) ? NULL : DT_NO_MEMORY();
+}

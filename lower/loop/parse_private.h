@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the two files of the program parser share.
+#ifndef DT_LOWER_LOOP_PARSE_PRIVATE_H
+#define DT_LOWER_LOOP_PARSE_PRIVATE_H
+
+#include "lower/loop/loop_private.h"
+
+typedef struct dt_loop_parser_t {
+  dt_arena_t *arena;
+  dt_symenv_t *env;
+  dt_scan_t *scan;
+  dt_program_t *program;
+} dt_loop_parser_t;
+
+dt_status_t dt__loop_parse_u32(dt_loop_parser_t *p, uint32_t *out) DT_MUST_USE;
+// `letter` and a number without a space between them: b1, v0, r2.
+dt_status_t dt__loop_parse_id(dt_loop_parser_t *p, char letter, uint32_t *out) DT_MUST_USE;
+dt_status_t dt__loop_parse_buffer(dt_loop_parser_t *p, dt_buffer_id_t *out) DT_MUST_USE;
+dt_status_t dt__loop_parse_dtype(dt_loop_parser_t *p, dt_dtype_t *out) DT_MUST_USE;
+// `[e, …]`, at most `cap` of them.
+dt_status_t dt__loop_parse_exprs(dt_loop_parser_t *p, dt_sym_t *exprs, uint32_t cap,
+                                 uint32_t *out_n) DT_MUST_USE;
+dt_status_t dt__loop_parse_range(dt_loop_parser_t *p, dt_range_t *out) DT_MUST_USE;
+dt_status_t dt__loop_parse_string(dt_loop_parser_t *p, const char **out) DT_MUST_USE;
+// A word among names[0 … n).
+dt_status_t dt__loop_parse_name(dt_loop_parser_t *p, const char *(*name)(uint32_t), uint32_t n,
+                                const char *what, uint32_t *out) DT_MUST_USE;
+// After the word `kernel`.
+dt_status_t dt__loop_parse_kernel(dt_loop_parser_t *p) DT_MUST_USE;
+
+#endif // DT_LOWER_LOOP_PARSE_PRIVATE_H

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// One call: what it was given, its frame for generated code, and its results.
+#ifndef DT_RUNTIME_EXEC_CALL_H
+#define DT_RUNTIME_EXEC_CALL_H
+
+#include "runtime/exec/exec.h"
+
+// ---- Running compiled code ------------------------------------------------------------------------
+
+// A frame and what its launch callback needs. Generated code sees the frame alone.
+typedef struct dt_launch_frame_t {
+  dt_frame_t frame; // first
+  dt_pool_t *pool;
+  char *scratch;
+  size_t scratch_stride;
+} dt_launch_frame_t;
+void dt__launch(dt_frame_t *frame, dt_kernel_fn_t fn, const uint64_t *words, int64_t count,
+                int64_t grain);
+// DT_E_RANGE saying which check failed on which value.
+dt_status_t dt__record_status(const dt_compiled_t *compiled,
+                              const dt_launch_record_t *record) DT_MUST_USE;
+
+// ---- Calls ----------------------------------------------------------------------------------------
+
+// What one dt_call was given.
+typedef struct dt_call_t {
+  dt_session_t *session;
+  dt_function_t *function;
+  dt_tensor_t *const *inputs;
+  dt_tensor_t **outputs; // as given; session->results are these, or new ones where NULL
+} dt_call_t;
+
+// call.c. Fills session->results: given tensors are checked against what the variant makes and
+// against the inputs' memory, the others made. sizes: of all outputs, one after another. New
+// tensors are released by dt_call when the call fails.
+dt_status_t dt__outputs_prepare(const dt_call_t *call, const dt_variant_t *variant,
+                                const int64_t *sizes) DT_MUST_USE;
+
+// evaluate.c. Answers by the reference evaluator, into session->results.
+dt_status_t dt__evaluate(const dt_call_t *call, const dt_variant_t *variant,
+                         const dt_bindings_t *bindings) DT_MUST_USE;
+
+#endif // DT_RUNTIME_EXEC_CALL_H
