@@ -12,6 +12,7 @@
 #include <immintrin.h>
 #endif
 
+enum { ROUNDS_KEPT = 256 };
 static const double measure_for_ns = 0.2e9;
 
 // ---- Threads that work at the same time ---------------------------------------------------------
@@ -23,8 +24,8 @@ typedef struct share_t {
   team_t *team;
   char *from, *to;
   size_t bytes;
-  double begin_ns, end_ns;
-  long rounds;          // made between begin and end
+  double round_ns[ROUNDS_KEPT]; // of the latest rounds
+  long rounds;
   volatile double sink; // what was computed, so that computing it is not left out
 } share_t;
 
@@ -43,17 +44,18 @@ static void *run_share(void *argument) {
     sched_yield();
   if (atomic_load(&team->go) < 0)
     return NULL;
-  share->begin_ns = share->end_ns = bench_now_ns();
-  while (share->end_ns - share->begin_ns < measure_for_ns) {
+  double begin = bench_now_ns(), at = begin;
+  while (at - begin < measure_for_ns) {
+    double start = at;
     team->work(share);
-    share->rounds++;
-    share->end_ns = bench_now_ns();
+    at = bench_now_ns();
+    share->round_ns[share->rounds++ % ROUNDS_KEPT] = at - start;
   }
   return NULL;
 }
 
-// Rounds a second of all threads together; 0 on failure. The last thread to end may have worked
-// alone for one round, which is short beside the time measured.
+// Rounds a second of all threads together, by the median round of each: like the figures that are
+// compared with it, it leaves out the times when something else had the processor. 0 on failure.
 static double run_team(void (*work)(share_t *), unsigned threads, share_t *shares) {
   team_t team = {.work = work};
   pthread_t ids[BENCH_MAX_THREADS];
@@ -69,15 +71,16 @@ static double run_team(void (*work)(share_t *), unsigned threads, share_t *share
   double rate = 0;
   for (unsigned i = 0; i < made; i++) {
     pthread_join(ids[i], NULL);
-    if (shares[i].rounds)
-      rate += (double)shares[i].rounds / (shares[i].end_ns - shares[i].begin_ns) * 1e9;
+    size_t kept = (size_t)(shares[i].rounds < ROUNDS_KEPT ? shares[i].rounds : ROUNDS_KEPT);
+    if (kept)
+      rate += 1e9 / bench_median(shares[i].round_ns, kept);
   }
   return made == threads ? rate : 0;
 }
 
 // ---- Multiply-adds ------------------------------------------------------------------------------
 
-enum { CHAINS = 12, FMA_STEPS = 100000 }; // more chains than two units of four cycles can use
+enum { CHAINS = 12, FMA_STEPS = 50000 }; // more chains than two units of four cycles can use
 
 #if defined(__x86_64__)
 __attribute__((target("avx512f"))) static void fma_512(share_t *share) {
@@ -106,7 +109,8 @@ __attribute__((target("avx2,fma"))) static void fma_256(share_t *share) {
 #endif
 
 double bench_ceiling_fma(unsigned threads) {
-  share_t shares[BENCH_MAX_THREADS] = {0};
+  static share_t shares[BENCH_MAX_THREADS];
+  memset(shares, 0, sizeof shares);
   if (!threads || threads > BENCH_MAX_THREADS)
     return 0;
 #if defined(__x86_64__)
@@ -144,7 +148,8 @@ static void read_slice(share_t *share) {
 static double memory_rate(void (*work)(share_t *), unsigned threads, size_t bytes, bool two,
                           double touched) {
   enum { ALIGN = 4096 };
-  share_t shares[BENCH_MAX_THREADS] = {0};
+  static share_t shares[BENCH_MAX_THREADS];
+  memset(shares, 0, sizeof shares);
   if (!threads || threads > BENCH_MAX_THREADS)
     return 0;
   size_t slice = (bytes / threads + ALIGN - 1) / ALIGN * ALIGN;

@@ -8,7 +8,8 @@
 
 enum { BENCH_MAX_THREADS = 256 };
 
-// All give 0 when there is no memory or no thread to be had, or no code for this processor.
+// Not to be called by two threads at once. All give 0 when there is no memory or no thread to be
+// had, or no code for this processor.
 
 // f32 multiply-adds from registers, in 10^9 operations a second (an fma counts two).
 double bench_ceiling_fma(unsigned threads);

@@ -5,10 +5,13 @@
 // Comes first, so that later passes see the packing and copying kernels like any other.
 #include "fuse/body.h"
 #include "fuse/fuse.h"
+#include "fuse/prune.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
 #include <string.h>
+
+#define TILE_PANELS 4 // register tiles of one task, in each direction
 
 typedef struct contraction_t {
   dt_kernel_t *kernel;
@@ -104,10 +107,10 @@ static dt_status_t add_operand_kernel(dt_program_t *program, const contraction_t
     return DT_NO_MEMORY();
   memcpy(index, shape->vars, shape->n_loops * sizeof(*index));
   dt_store_t store = {.buffer = into, .index = index, .value = copy.map[load]};
-  if (!DT_VEC_PUSH(program->arena, &stage.stores, store) ||
-      !DT_VEC_PUSH(program->arena, &out->stages, stage))
+  if (!DT_VEC_PUSH(program->arena, &stage.stores, store))
     return DT_NO_MEMORY();
-  return NULL;
+  DT_TRY(dt__prune_stage(program, &stage)); // the other operand's load came along
+  return DT_VEC_PUSH(program->arena, &out->stages, stage) ? NULL : DT_NO_MEMORY();
 }
 
 static dt_status_t shape_add_loop(dt_program_t *program, operand_kernel_t *shape, dt_sym_t extent,
@@ -254,7 +257,12 @@ static dt_status_t take(dt_program_t *program, dt_kernel_t *kernel, const dt_tar
       .unroll = 1,
       .block = 1,
       .grain = 1,
-      .matmul = {.a = c.a, .b = c.b, .width = width, .rows = target->matmul_rows[size_class]}};
+      .matmul = {.a = c.a,
+                 .b = c.b,
+                 .width = width,
+                 .rows = target->matmul_rows[size_class],
+                 .tile_rows = TILE_PANELS * target->matmul_rows[size_class],
+                 .tile_cols = TILE_PANELS * width}};
   if (!DT_VEC_PUSH(program->arena, &kernel->schedules, schedule))
     return DT_NO_MEMORY();
   return dt__symenv_status(program->env);

@@ -13,7 +13,6 @@
 
 #define TASK_WORK 16384 // element operations worth handing to another thread
 #define MAP_BLOCK 2048  // elements of a map in one grid item
-#define TILE_PANELS 4   // matrix tile: register tiles in each direction
 
 static int64_t likely(dt_program_t *program, dt_sym_t extent, int64_t otherwise) {
   int64_t value = 0;
@@ -190,8 +189,6 @@ static dt_status_t schedule_matmul(dt_program_t *program, dt_kernel_t *kernel) {
   uint32_t a = 0, b = 0;
   if (!dt__kernel_is_contraction(kernel, &a, &b))
     return DT_FAIL(DT_E_INTERNAL, "fuse: %s lost its matrix form", kernel->name);
-  schedule->matmul.tile_rows = TILE_PANELS * schedule->matmul.rows;
-  schedule->matmul.tile_cols = TILE_PANELS * schedule->matmul.width;
   int64_t work = likely(program, kernel->stages.items[0].extents[0], 128) *
                  (int64_t)schedule->matmul.tile_cols;
   schedule->grain = grain_for(work * 4 / (int64_t)schedule->lanes);

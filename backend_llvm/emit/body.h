@@ -169,7 +169,7 @@ uint32_t dt__grid_axes(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedul
 dt_sym_t dt__scratch_layout(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_t *schedule,
                             dt_sym_t *out_offsets);
 // MATMUL: elements of scratch for the copy of A and for the C tile.
-#define DT_MATMUL_DEPTH 512
+#define DT_MATMUL_DEPTH 256
 static inline int64_t dt__matmul_a_stride(size_t element) {
   return DT_MATMUL_DEPTH + (int64_t)(64 / element);
 }

@@ -96,7 +96,7 @@ dt_val_t dt__math_expm1(const dt_math_build_t *b, dt_val_t x) {
 // t / (1 + t) for t >= 0. For small t the rounding of 1 + t would cost a unit of the result; as
 // t - t^2 / (1 + t) it costs little.
 static dt_val_t over_one_plus(const dt_math_build_t *b, dt_val_t t) {
-  dt_val_t small = f_is(b, LLVMRealOLT, t, 0.3125);
+  dt_val_t small = f_is(b, LLVMRealOLT, t, 0.5);
   dt_val_t num = f_sel(b, small, f_mul(b, t, t), t);
   dt_val_t q = f_div(b, num, f_add(b, t, dt__math_f(b, 1.0)));
   return f_sel(b, small, f_sub(b, t, q), q);

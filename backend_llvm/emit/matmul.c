@@ -17,7 +17,7 @@
 
 #include <stdio.h>
 
-#define MICRO_UNROLL 4 // steps over k in one iteration
+#define MAX_SETS 4 // sets of accumulators, and steps over k in one iteration
 
 static const dt_inst_t *stage0_inst(const dt_kernel_t *kernel, uint32_t id) {
   return &kernel->stages.items[0].insts.items[id];
@@ -75,7 +75,7 @@ typedef struct micro_t {
   dt_dtype_t dtype;
   uint32_t rows, vectors, lanes, sets;
   LLVMValueRef fn, a, b, c, depth, again, c_stride;
-  LLVMValueRef acc[MICRO_UNROLL * 32 * 4]; // [set][row][vector]
+  LLVMValueRef acc[MAX_SETS * 32 * 4]; // [set][row][vector]
 } micro_t;
 
 static uint32_t acc_count(const micro_t *t) { return t->sets * t->rows * t->vectors; }
@@ -118,7 +118,7 @@ static LLVMValueRef micro_loop(micro_t *t, LLVMValueRef start, LLVMValueRef end,
   LLVMBuildCondBr(m->b, LLVMBuildICmp(m->b, LLVMIntSLT, start, end, ""), loop, done);
   LLVMPositionBuilderAtEnd(m->b, loop);
   LLVMValueRef at = LLVMBuildPhi(m->b, m->t_i64, "");
-  LLVMValueRef phis[MICRO_UNROLL * 32 * 4], entering[MICRO_UNROLL * 32 * 4];
+  LLVMValueRef phis[MAX_SETS * 32 * 4], entering[MAX_SETS * 32 * 4];
   for (uint32_t i = 0; i < n; i++) {
     entering[i] = t->acc[i];
     phis[i] = t->acc[i] = LLVMBuildPhi(m->b, micro_vector(t), "");
@@ -215,9 +215,11 @@ static LLVMValueRef micro_function(dt_emit_t *m, dt_dtype_t dtype, uint32_t rows
                .again = LLVMGetParam(fn, 5)};
   LLVMPositionBuilderAtEnd(m->b, dt__emit_block(m, fn, "entry"));
   micro_begin(&t);
-  LLVMValueRef whole = LLVMBuildAnd(m->b, t.depth, dt__emit_i64(m, -MICRO_UNROLL), "");
-  LLVMValueRef reached = micro_loop(&t, dt__emit_i64(m, 0), whole, MICRO_UNROLL);
-  (void)micro_loop(&t, reached, t.depth, 1);
+  LLVMValueRef at_k = dt__emit_i64(m, 0);
+  if (t.sets > 1)
+    at_k = micro_loop(&t, at_k, LLVMBuildAnd(m->b, t.depth, dt__emit_i64(m, -(int64_t)t.sets), ""),
+                      t.sets);
+  (void)micro_loop(&t, at_k, t.depth, 1);
   micro_end(&t);
   dt__emit_resume(m, at);
   return fn;

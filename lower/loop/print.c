@@ -246,7 +246,8 @@ static void print_buffer(dt_loop_printer_t *printer, uint32_t id) {
   const dt_buffer_t *buffer = &printer->program->buffers.items[id - 1];
   dt_text_t *out = printer->out;
   bool numbered = buffer->kind <= DT_BUFFER_OUTPUT;
-  dt__text_printf(out, "buffer b%u = %s ", id, dt__buffer_kind_name(buffer->kind));
+  const char *kind = dt__buffer_kind_name(buffer->kind);
+  dt__text_printf(out, "buffer b%u = %s ", id, kind ? kind : "?");
   if (numbered)
     dt__text_printf(out, "%u ", buffer->index);
   dt__text_put(out, dt_dtype_name(buffer->dtype));

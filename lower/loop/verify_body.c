@@ -68,7 +68,32 @@ static dt_status_t verify_local(dt_loop_verifier_t *v, dt_buffer_id_t id) {
   return NULL;
 }
 
-static dt_status_t verify_readable(dt_loop_verifier_t *v, dt_buffer_id_t id) {
+// A kernel may read what an earlier stage of it stored, in the same outer iteration: dims that move
+// with the outer loops alone must be the same in the store and in the load.
+static dt_status_t verify_own(const dt_loop_verifier_t *v, const dt_inst_t *load) {
+  const dt_symenv_t *env = v->program->env;
+  uint32_t rank = dt__program_buffer(v->program, load->buffer)->rank;
+  for (uint32_t s = 0; s < v->stage_at; s++) {
+    const dt_stage_t *stage = &v->kernel->stages.items[s];
+    for (uint32_t k = 0; k < stage->stores.len; k++) {
+      const dt_store_t *store = &stage->stores.items[k];
+      for (uint32_t d = 0; store->buffer.id == load->buffer.id && d < rank; d++) {
+        bool outer = false, inner = false;
+        for (uint32_t i = 0; i < v->kernel->n_loops; i++)
+          outer = outer || dt__sym_depends(env, store->index[d], v->kernel->vars[i]);
+        for (uint32_t i = 0; i < stage->n_loops; i++)
+          inner = inner || dt__sym_depends(env, store->index[d], stage->vars[i]);
+        if (outer && !inner && store->index[d].id != load->index[d].id)
+          return dt__loop_verify_fail(v, "buffer %u is read in another outer iteration than the one "
+                                         "that wrote it", load->buffer.id);
+      }
+    }
+  }
+  return NULL;
+}
+
+static dt_status_t verify_readable(dt_loop_verifier_t *v, const dt_inst_t *load) {
+  dt_buffer_id_t id = load->buffer;
   const dt_buffer_t *buffer = dt__program_buffer(v->program, id);
   uint32_t b = id.id - 1;
   if (buffer->kind == DT_BUFFER_LOCAL) {
@@ -77,6 +102,8 @@ static dt_status_t verify_readable(dt_loop_verifier_t *v, dt_buffer_id_t id) {
       return dt__loop_verify_fail(v, "local buffer %u is read before a stage wrote it", id.id);
     return NULL;
   }
+  if (v->written_by[b] == v->kernel_at + 1)
+    return verify_own(v, load);
   bool once = v->kernel_at < v->program->n_once;
   if (buffer->kind == DT_BUFFER_CONSTANT)
     return NULL;
@@ -85,8 +112,6 @@ static dt_status_t verify_readable(dt_loop_verifier_t *v, dt_buffer_id_t id) {
                                 dt__buffer_kind_name(buffer->kind));
   if (buffer->kind == DT_BUFFER_INPUT)
     return NULL;
-  if (v->written_by[b] == v->kernel_at + 1)
-    return dt__loop_verify_fail(v, "buffer %u is written and read by one kernel", id.id);
   if (!v->earlier_writer[b])
     return dt__loop_verify_fail(v, "buffer %u is read before a kernel wrote it", id.id);
   return NULL;
@@ -121,7 +146,7 @@ static dt_status_t verify_checked(const dt_loop_verifier_t *v, const dt_inst_t *
 
 static dt_status_t verify_load(dt_loop_verifier_t *v, const dt_inst_t *inst, uint32_t at) {
   DT_TRY(verify_access(v, inst->buffer, inst->index, inst->dtype, "a load"));
-  DT_TRY(verify_readable(v, inst->buffer));
+  DT_TRY(verify_readable(v, inst));
   if (inst->mask != DT_NO_INST && dtype_of(v, inst->mask) != DT_BOOL)
     return dt__loop_verify_fail(v, "v%u: its mask is no bool", at);
   if (inst->args[0] != DT_NO_INST && inst->mask == DT_NO_INST)

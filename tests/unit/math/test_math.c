@@ -3,7 +3,8 @@
 // of more precision. Fails where the error exceeds the bound in math_table.def or where vector and
 // scalar results differ in a bit. Prints the greatest error found and its argument.
 //   --cpu CPU before the others compiles for that LLVM CPU (which this host must be able to run)
-//   --full NAME [STRIDE]  all float arguments (or every STRIDE-th) of one function, as a table row
+//   --full NAME [STRIDE [FIRST LAST]]  all float arguments of one function (or every STRIDE-th, from
+//       one bit pattern to another, in hexadecimal), as a table row
 //   --asm NAME | --ptx NAME  [f64]  the machine code of one function
 #include <setjmp.h>
 #include <stdarg.h>
@@ -250,11 +251,11 @@ static int by_name(const char *name) {
   exit(2);
 }
 
-static int run_full(const char *name, uint64_t stride) {
+static int run_full(const char *name, uint64_t stride, uint64_t first, uint64_t last) {
   int fn = by_name(name);
   if (!start(&probe, fn, false) || fn == MATH_POW)
     return 2;
-  for (uint64_t k = 0; k <= UINT32_MAX; k += stride)
+  for (uint64_t k = first; k <= last; k += stride)
     add_bits(&probe, k, 0);
   flush(&probe);
   double bound = math_oracle(fn)->bound[0];
@@ -275,7 +276,10 @@ int main(int argc, char **argv) {
     return 2;
   int result;
   if (argc > 2 && !strcmp(argv[1], "--full")) {
-    result = run_full(argv[2], argc > 3 ? strtoull(argv[3], NULL, 10) : 1);
+    uint64_t stride = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
+    uint64_t first = argc > 4 ? strtoull(argv[4], NULL, 16) : 0;
+    uint64_t last = argc > 5 ? strtoull(argv[5], NULL, 16) : UINT32_MAX;
+    result = run_full(argv[2], stride ? stride : 1, first, last);
   } else if (argc > 2 && (!strcmp(argv[1], "--asm") || !strcmp(argv[1], "--ptx"))) {
     result = math_print_assembly(jit, by_name(argv[2]), argc > 3, !strcmp(argv[1], "--ptx")) ? 0 : 2;
   } else {
