@@ -4,17 +4,14 @@
 // that texts are equal everywhere.
 #include "fuse/target.h"
 #include "lower/loop/loop.h"
-#include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 #include "runtime/compile/compile.h"
 #include "tools/opt_file.h"
+#include "tools/opt_llvm.h"
 
 #include <stdio.h>
 #include <string.h>
-#ifdef DT_HAVE_LLVM
-#include "backend_llvm/emit/compile.h"
-#endif
 
 enum { EXIT_SAME = 0, EXIT_DIFFERENT = 1, EXIT_USAGE = 2 };
 
@@ -189,38 +186,6 @@ static dt_status_t check_round_trip(const char *text) {
   return status;
 }
 
-#ifdef DT_HAVE_LLVM
-static void append_line(void *user, const char *line, size_t len) {
-  dt__text_write(user, line, len);
-}
-
-// Generated code is shown by its log channel; this takes the lines instead of standard error.
-static dt_status_t print_llvm(dt_program_t *program, dt_text_t *out) {
-  dt_target_t target;
-  DT_TRY(dt__llvm_host_target("x86-64-v3", 4, &target));
-  dt_unit_map_t map;
-  DT_TRY(dt__llvm_split(program, &target, 2, &map));
-  DT_TRY(dt__log_configure("output_code"));
-  dt__log_set_sink(append_line, out);
-  dt_compile_options_t options = {.verify = true};
-  dt_status_t status = NULL;
-  for (uint32_t i = 0; !status && i < map.n_units; i++) {
-    void *object = NULL;
-    size_t bytes = 0;
-    status = dt__llvm_compile_unit(program, &map, i, &target, &options, &object, &bytes);
-    dt__free(object);
-  }
-  dt__log_set_sink(NULL, NULL);
-  return dt__status_join(status, dt__log_configure(""));
-}
-#else
-static dt_status_t print_llvm(dt_program_t *program, dt_text_t *out) {
-  (void)program;
-  (void)out;
-  return DT_FAIL(DT_E_UNSUPPORTED, "--llvm: this build has no code generator");
-}
-#endif
-
 static dt_status_t run_stages(dt_arena_t *arena, dt_symenv_t *env, const opt_file_t *file,
                               const options_t *options, result_t *result, dt_text_t *out) {
   dt_graph_t *graph = NULL;
@@ -234,7 +199,7 @@ static dt_status_t run_stages(dt_arena_t *arena, dt_symenv_t *env, const opt_fil
   DT_TRY(dt__text_status(&result->loops));
   DT_TRY(check_round_trip(dt__text_str(&result->graph)));
   if (options->llvm)
-    return print_llvm(program, out);
+    return opt_llvm_print(program, out);
   bool loops = options->print ? strcmp(options->print, "loops") == 0 : program != NULL;
   if (loops && !program)
     return DT_FAIL(DT_E_ARGUMENT, "--print loops: stage %s makes a graph", options->stage);

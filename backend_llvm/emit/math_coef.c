@@ -103,6 +103,29 @@ const double dt__math_cos_f64[6] = {
     -0x1.8fb1316797f5ep-37,
 };
 
+const double dt__math_tanh_f32[5] = {
+    -0x1.5555480000000p-2,
+    0x1.110c660000000p-3,
+    -0x1.b907d60000000p-5,
+    0x1.5826f80000000p-6,
+    -0x1.94daa40000000p-8,
+};
+
+const double dt__math_tanh_f64[12] = {
+    -0x1.5555555555555p-2,
+    0x1.111111111107fp-3,
+    -0x1.ba1ba1ba10c79p-5,
+    0x1.664f487f85baep-6,
+    -0x1.226e34cdf49cep-7,
+    0x1.d6d3b0b3be691p-9,
+    -0x1.7da0fea983d9dp-10,
+    0x1.3538ca54fe846p-11,
+    -0x1.f346b8e362e04p-13,
+    0x1.88ca3775b3551p-14,
+    -0x1.111105d977250p-15,
+    0x1.e4269b9988391p-18,
+};
+
 const double dt__math_atan_f32[5] = {
     -0x1.55554a0000000p-2,
     0x1.9991e60000000p-3,

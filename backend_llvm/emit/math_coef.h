@@ -14,6 +14,8 @@ extern const double dt__math_sin_f32[3];   // (sin r - r) / r^3 of z = r^2, |r| 
 extern const double dt__math_sin_f64[6];
 extern const double dt__math_cos_f32[3]; // (cos r - 1 + z/2) / z^2 of z = r^2
 extern const double dt__math_cos_f64[6];
+extern const double dt__math_tanh_f32[5]; // (tanh t - t) / t^3 of z = t^2, |t| <= 9/16
+extern const double dt__math_tanh_f64[12];
 extern const double dt__math_atan_f32[5]; // (atan t - t) / t^3 of z = t^2, |t| <= tan(pi/8)
 extern const double dt__math_atan_f64[11];
 extern const double dt__math_asin_f32[6]; // (asin t - t) / t^3 of z = t^2, |t| <= 1/2

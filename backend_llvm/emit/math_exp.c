@@ -14,7 +14,7 @@ typedef struct exp_limits_t {
   double low_minus1;           // below this e^x - 1 rounds to -1
   double one_tanh;             // above this tanh rounds to 1
   double one_sigmoid;          // above this the sigmoid rounds to 1
-  double tiny;                 // below this expm1, tanh and sinh are their argument
+  double tiny;                 // below this expm1 and sinh are their argument
   double ln2_high, ln2_low;    // n * ln2_high is exact for every n
 } exp_limits_t;
 
@@ -93,27 +93,30 @@ dt_val_t dt__math_expm1(const dt_math_build_t *b, dt_val_t x) {
   return unless_tiny(b, x, f_add(b, h, h));
 }
 
-// t / (1 + t) for t >= 0. For small t the rounding of 1 + t would cost a unit of the result; as
-// t - t^2 / (1 + t) it costs little.
-static dt_val_t over_one_plus(const dt_math_build_t *b, dt_val_t t) {
-  dt_val_t small = f_is(b, LLVMRealOLT, t, 0.5);
-  dt_val_t num = f_sel(b, small, f_mul(b, t, t), t);
-  dt_val_t q = f_div(b, num, f_add(b, t, dt__math_f(b, 1.0)));
-  return f_sel(b, small, f_sub(b, t, q), q);
-}
-
-// With t = expm1(2|x|) / 2, tanh |x| = t / (t + 1). t keeps its relative accuracy down to where
-// halving a denormal would lose a bit.
+// Up to 9/16: x + x^3 P(x^2). Above, with t = expm1(2|x|): tanh |x| = t / (t + 2).
 dt_val_t dt__math_tanh(const dt_math_build_t *b, dt_val_t x) {
   dt_val_t a = dt__math_at_most(b, f_abs(b, x), limits(b)->one_tanh);
-  dt_val_t y = over_one_plus(b, shifted_expm1(b, f_add(b, a, a), -1));
-  return unless_tiny(b, x, dt__math_copysign(b, y, x));
+  dt_val_t z = f_mul(b, a, a);
+  dt_val_t q = b->wide ? dt__math_poly(b, z, dt__math_tanh_f64, 12)
+                       : dt__math_poly(b, z, dt__math_tanh_f32, 5);
+  dt_val_t small = dt__math_fma(b, f_mul(b, a, z), q, a);
+  dt_val_t n;
+  dt_val_t p = dt__math_exp_reduced(b, f_add(b, a, a), b->bias, &n);
+  dt_val_t s = from_bits(b, i_shl(b, n, b->mantissa));
+  dt_val_t t = dt__math_fma(b, p, s, f_sub(b, s, dt__math_f(b, 1.0)));
+  dt_val_t big = f_div(b, t, f_add(b, t, dt__math_f(b, 2.0)));
+  return dt__math_copysign(b, f_sel(b, f_is(b, LLVMRealOLT, a, 0.5625), small, big), x);
 }
 
-// e^x / (1 + e^x): unlike 1 / (1 + e^-x), it keeps its accuracy down into the denormals.
+// e / (1 + e) with e = e^x: unlike 1 / (1 + e^-x), it keeps its accuracy down into the denormals. For
+// small e the rounding of 1 + e would cost a unit of the result; e - e^2 / (1 + e) avoids that.
 dt_val_t dt__math_sigmoid(const dt_math_build_t *b, dt_val_t x) {
   x = dt__math_at_most(b, dt__math_at_least(b, x, limits(b)->low), limits(b)->one_sigmoid);
-  return over_one_plus(b, exp_shifted(b, x, 0));
+  dt_val_t e = exp_shifted(b, x, 0);
+  dt_val_t small = f_is(b, LLVMRealOLT, e, 0.375);
+  dt_val_t num = f_sel(b, small, f_mul(b, e, e), e);
+  dt_val_t q = f_div(b, num, f_add(b, e, dt__math_f(b, 1.0)));
+  return f_sel(b, small, f_sub(b, e, q), q);
 }
 
 // sinh a = t / 2 + t / (2t + 2) with t = expm1(a), computed on t / 4 so that nothing overflows early.

@@ -84,6 +84,21 @@ static LLVMTypeRef micro_vector(const micro_t *t) {
   return LLVMVectorType(dt__emit_type(t->m, t->dtype), t->lanes);
 }
 
+#ifndef PD
+#define PD 1024
+#endif
+// Asks for the lines of the panel that will be read some steps later.
+static void prefetch_panel(micro_t *t, LLVMValueRef b, uint32_t step) {
+  dt_emit_t *m = t->m;
+  int64_t row = (int64_t)(t->vectors * t->lanes) * (int64_t)dt_dtype_size(t->dtype);
+  LLVMTypeRef type = m->t_ptr;
+  for (int64_t line = 0; line < row && PD; line += 64) {
+    LLVMValueRef at = dt__emit_offset(m, b, dt__emit_i64(m, PD + step * row + line));
+    LLVMValueRef args[4] = {at, dt__emit_i32(m, 0), dt__emit_i32(m, 3), dt__emit_i32(m, 1)};
+    (void)dt__emit_intrinsic(m, "llvm.prefetch", &type, 1, args, 4);
+  }
+}
+
 // One step over k at element `at` (i64) plus `step`: every row's element of A times the panel's row.
 static void micro_step(micro_t *t, LLVMValueRef at, uint32_t step) {
   dt_emit_t *m = t->m;
@@ -97,6 +112,7 @@ static void micro_step(micro_t *t, LLVMValueRef at, uint32_t step) {
     LLVMValueRef from = dt__emit_i64(m, (int64_t)((step * t->vectors + v) * t->lanes));
     panel[v] = dt__emit_load(m, t->dtype, t->lanes, dt__emit_element(m, type, b, from), NULL, NULL);
   }
+  prefetch_panel(t, b, step);
   for (uint32_t r = 0; r < t->rows; r++) {
     int64_t from = (int64_t)r * dt__matmul_a_stride(dt_dtype_size(t->dtype)) + step;
     LLVMValueRef one = dt__emit_load(m, t->dtype, 0,

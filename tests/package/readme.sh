@@ -9,6 +9,7 @@ include=$3
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+# shellcheck disable=SC2016
 sed -n '/^```c$/,/^```$/p' "$readme" | sed '1d;$d' >"$work/mlp.c"
 lines=$(wc -l <"$work/mlp.c")
 [[ $lines -gt 10 && $lines -lt 60 ]] || { printf 'the program has %s lines\n' "$lines" && exit 1; }

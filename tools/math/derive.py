@@ -106,6 +106,11 @@ def cos_tail(z):
     return (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z ** 2
 
 
+def tanh_tail(z):
+    r = mp.sqrt(max(z, mpf(2) ** -60))
+    return (mp.tanh(r) - r) / r ** 3
+
+
 def atan_tail(z):
     r = mp.sqrt(max(z, mpf(2) ** -60))
     return (mp.atan(r) - r) / r ** 3
@@ -148,6 +153,8 @@ ROWS = [
     ("sin_f64", 64, sin_tail, lambda z: z + mpf(2) ** -30, 0, QUARTER_PI ** 2, 5),
     ("cos_f32", 32, cos_tail, lambda z: z ** 2 + mpf(2) ** -30, 0, QUARTER_PI ** 2, 2),
     ("cos_f64", 64, cos_tail, lambda z: z ** 2 + mpf(2) ** -30, 0, QUARTER_PI ** 2, 5),
+    ("tanh_f32", 32, tanh_tail, lambda z: z + mpf(2) ** -30, 0, mpf("0.5625") ** 2, 4),
+    ("tanh_f64", 64, tanh_tail, lambda z: z + mpf(2) ** -30, 0, mpf("0.5625") ** 2, 11),
     ("atan_f32", 32, atan_tail, lambda z: z + mpf(2) ** -30, 0, mpf("0.1717"), 4),
     ("atan_f64", 64, atan_tail, lambda z: z + mpf(2) ** -30, 0, mpf("0.1717"), 10),
     ("asin_f32", 32, asin_tail, lambda z: z + mpf(2) ** -30, 0, mpf("0.25"), 5),

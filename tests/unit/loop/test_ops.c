@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every op of ops.def through lowering (composites through their decomposition) and the interpreter,
+// against the evaluator: all dtypes that it takes, sizes 0, 1, 2, 3 and 7, contiguous and strided.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "runtime/base/dtype.h"
+#include "tests/unit/loop/rig.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const int64_t sizes[] = {0, 1, 2, 3, 7};
+#define N_SIZES 5
+#define N_SYMBOLS 3 // s0, s1, s2 of each case
+
+typedef struct case_t {
+  rig_t rig;
+  dt_dtype_t dtype;
+  bool strided;
+  uint32_t form; // which variant of the op
+  dt_sym_t s[N_SYMBOLS], one, two, zero;
+} case_t;
+
+static dt_node_id_t in2(case_t *c, dt_dtype_t dtype, fill_t fill, dt_sym_t a, dt_sym_t b) {
+  dt_sym_t shape[2] = {a, b};
+  return rig_input(&c->rig, dtype, 2, shape, c->strided, fill);
+}
+
+static dt_node_id_t in3(case_t *c, dt_sym_t a, dt_sym_t b, dt_sym_t d) {
+  dt_sym_t shape[3] = {a, b, d};
+  return rig_input(&c->rig, c->dtype, 3, shape, c->strided, FILL_SPECIALS);
+}
+
+// Adds the op and makes it the result; false when it does not take the dtype.
+static bool finish(case_t *c, dt_op_t op, uint32_t n, const dt_node_id_t *in,
+                   const dt_attrs_t *attrs) {
+  dt_node_id_t id;
+  dt_status_t status = dt__graph_add(c->rig.f.graph, op, in, n, attrs, NULL, &id);
+  if (status && dt_status_code(status) == DT_E_DTYPE) {
+    dt_status_free(status);
+    return false;
+  }
+  OK(status);
+  rig_output(&c->rig, id);
+  return true;
+}
+
+// ---- Builders: by the op's shape rule; `forms` counts their variants ------------------------------------
+typedef bool (*build_fn_t)(case_t *c, dt_op_t op);
+
+static bool build_leaf(case_t *c, dt_op_t op) {
+  dt_attrs_t attrs = {.dtype = c->dtype, .n_syms = 2, .n_axes = 1, .axes = {(int32_t)c->form}};
+  if (op == DT_OP_input) {
+    dt_node_id_t x = in2(c, c->dtype, FILL_SPECIALS, c->s[0], c->s[1]);
+    rig_output(&c->rig, x);
+    rig_output(&c->rig, x); // two results of one value
+    return true;
+  }
+  if (op == DT_OP_constant) {
+    static const double data[8] = {1.5, -2, 0, 3};
+    dt_graph_constant_t constant = {
+        .name = "c", .dtype = c->dtype, .rank = 1, .sizes = {8}, .data = data, .key = 7};
+    if (c->dtype == DT_BOOL)
+      return false; // the bytes above are no bools
+    dt_node_id_t id;
+    OK(dt__graph_add_constant(c->rig.f.graph, &constant, NULL, &id));
+    rig_output(&c->rig, id);
+    return true;
+  }
+  attrs.syms[0] = op == DT_OP_size ? dt__sym_mul(c->rig.f.env, c->s[0], c->s[1]) : c->s[0];
+  attrs.syms[1] = c->s[1];
+  attrs.floats[0] = 0.1;
+  attrs.ints[0] = 1;
+  if (op == DT_OP_size)
+    attrs.n_syms = 1;
+  return finish(c, op, 0, NULL, &attrs);
+}
+
+static fill_t fill_of(dt_op_t op) {
+  return op == DT_OP_log || op == DT_OP_log2 || op == DT_OP_sqrt || op == DT_OP_rsqrt ||
+                 op == DT_OP_pow
+             ? FILL_POSITIVE
+             : FILL_SPECIALS;
+}
+
+static bool build_same(case_t *c, dt_op_t op) {
+  dt_node_id_t in[3];
+  uint32_t n = (uint32_t)dt__op_info(op)->arity;
+  for (uint32_t k = 0; k < n; k++)
+    in[k] = in2(c, op == DT_OP_where && k == 0 ? DT_BOOL : c->dtype, fill_of(op), c->s[0],
+                c->form ? c->one : c->s[1]);
+  return finish(c, op, n, in, NULL);
+}
+
+static bool build_cast(case_t *c, dt_op_t op) {
+  static const dt_dtype_t to[] = {DT_BOOL, DT_I8,  DT_I16, DT_I32, DT_I64, DT_U8,
+                                  DT_U16,  DT_U32, DT_U64, DT_F32, DT_F64};
+  dt_node_id_t x = in2(c, c->dtype, FILL_SPECIALS, c->s[0], c->s[1]);
+  dt_attrs_t attrs = {.dtype = to[c->form]};
+  return finish(c, op, 1, &x, &attrs);
+}
+
+static bool build_view(case_t *c, dt_op_t op) {
+  dt_symenv_t *env = c->rig.f.env;
+  dt_attrs_t attrs = {0};
+  dt_node_id_t x;
+  if (op == DT_OP_reshape) {
+    dt_sym_t product = dt__sym_mul(env, c->s[0], c->s[1]);
+    x = in3(c, c->s[0], c->s[1], c->s[2]);
+    const dt_sym_t shapes[4][4] = {{product, c->s[2]},
+                                   {c->s[0], c->one, dt__sym_mul(env, c->s[1], c->s[2])},
+                                   {c->s[2], c->s[0], c->s[1]},
+                                   {c->s[1], c->one, c->s[0], c->s[2]}};
+    static const uint32_t ranks[4] = {2, 3, 3, 4};
+    attrs.n_syms = ranks[c->form];
+    memcpy(attrs.syms, shapes[c->form], sizeof(shapes[0]));
+  } else if (op == DT_OP_permute) {
+    static const int32_t orders[4][3] = {{1, 2, 0}, {2, 0, 1}, {0, 2, 1}, {2, 1, 0}};
+    x = in3(c, c->s[0], c->s[1], c->s[2]);
+    attrs.n_axes = 3;
+    memcpy(attrs.axes, orders[c->form], sizeof(orders[0]));
+  } else if (op == DT_OP_expand) {
+    bool both = c->form & 1;
+    x = in3(c, c->one, c->s[1], both ? c->one : c->s[2]);
+    attrs.n_syms = 3;
+    memcpy(attrs.syms, c->s, sizeof(c->s));
+  } else {
+    // Backwards; every second; all but the first; nothing.
+    x = in2(c, c->dtype, FILL_SPECIALS, dt__sym_add(env, c->s[0], c->two), c->s[1]);
+    const dt_sym_t starts[4] = {dt__sym_add(env, c->s[0], c->one), c->zero, c->one, c->zero};
+    const dt_sym_t counts[4] = {dt__sym_add(env, c->s[0], c->two),
+                                dt__sym_floordiv(env, dt__sym_add(env, c->s[0],
+                                                                  dt__sym_const(env, 3)),
+                                                 c->two),
+                                dt__sym_add(env, c->s[0], c->one), c->zero};
+    static const int64_t steps[4] = {-1, 2, 1, 5};
+    attrs.n_syms = 4;
+    attrs.syms[0] = starts[c->form];
+    attrs.syms[1] = counts[c->form];
+    attrs.ints[0] = steps[c->form];
+    attrs.syms[2] = c->zero;
+    attrs.syms[3] = c->s[1];
+    attrs.ints[1] = 1;
+  }
+  return finish(c, op, 1, &x, &attrs);
+}
+
+static bool build_pad(case_t *c, dt_op_t op) {
+  dt_node_id_t x = in2(c, c->dtype, FILL_SPECIALS, c->s[0], c->s[1]);
+  dt_attrs_t attrs = {.n_syms = 4,
+                      .syms = {c->form == 0 ? c->two : c->zero, c->s[1], c->zero,
+                               c->form < 2 ? c->one : c->zero},
+                      .floats = {-0.5},
+                      .ints = {c->dtype == DT_BOOL ? 1 : 5}};
+  if (c->form == 2)
+    attrs.syms[1] = c->zero;
+  return finish(c, op, 1, &x, &attrs);
+}
+
+static bool build_concat(case_t *c, dt_op_t op) {
+  dt_node_id_t in[3] = {in2(c, c->dtype, FILL_SPECIALS, c->s[0], c->s[1]),
+                        in2(c, c->dtype, FILL_SPECIALS, c->form ? c->s[0] : c->s[2],
+                            c->form ? c->s[2] : c->s[1]),
+                        in2(c, c->dtype, FILL_SPECIALS, c->form ? c->s[0] : c->one,
+                            c->form ? c->two : c->s[1])};
+  dt_attrs_t attrs = {.n_axes = 1, .axes = {(int32_t)c->form}};
+  return finish(c, op, 3, in, &attrs);
+}
+
+static bool build_gather(case_t *c, dt_op_t op) {
+  uint32_t axis = c->form & 1;
+  dt_node_id_t in[2] = {in2(c, c->dtype, FILL_SPECIALS, c->s[0], c->s[1])};
+  c->rig.inputs[1].limit = c->s[axis];
+  in[1] = in2(c, c->form < 2 ? DT_I64 : DT_I32, FILL_INDEX, c->s[2], c->two);
+  dt_attrs_t attrs = {.n_axes = 1, .axes = {(int32_t)axis}};
+  return finish(c, op, 2, in, &attrs);
+}
+
+static bool build_reduce(case_t *c, dt_op_t op) {
+  static const struct {
+    uint32_t n;
+    int32_t axes[3];
+  } folded[4] = {{1, {0}}, {1, {2}}, {2, {0, 2}}, {3, {0, 1, 2}}};
+  bool single = op == DT_OP_argmax || op == DT_OP_argmin;
+  uint32_t which = c->form / 2;
+  if (single && folded[which].n > 1)
+    return false;
+  dt_sym_t last = which == 2 ? c->one : c->s[2];
+  dt_node_id_t x = in3(c, c->s[0], c->s[1], last);
+  dt_attrs_t attrs = {.n_axes = folded[which].n, .keepdims = c->form & 1};
+  memcpy(attrs.axes, folded[which].axes, sizeof(attrs.axes[0]) * 3);
+  for (uint32_t k = attrs.n_axes; k < 3; k++)
+    attrs.axes[k] = 0;
+  return finish(c, op, 1, &x, &attrs);
+}
+
+static bool build_axis(case_t *c, dt_op_t op) {
+  dt_node_id_t x = in3(c, c->s[0], c->s[1], c->s[2]);
+  dt_attrs_t attrs = {.n_axes = 1, .axes = {(int32_t)c->form}};
+  return finish(c, op, 1, &x, &attrs);
+}
+
+static bool build_norm(case_t *c, dt_op_t op) {
+  uint32_t n = 1 + c->form;
+  dt_node_id_t in[3] = {in3(c, c->s[0], c->s[1], c->s[2])};
+  for (uint32_t k = 1; k < 3; k++)
+    in[k] = rig_input(&c->rig, c->dtype, n, c->s + 3 - n, c->strided, FILL_FINITE);
+  dt_attrs_t attrs = {.n_axes = n, .floats = {1e-5}};
+  return finish(c, op, (uint32_t)dt__op_info(op)->arity, in, &attrs);
+}
+
+static bool build_matmul(case_t *c, dt_op_t op) {
+  dt_node_id_t in[2];
+  if (c->form < 2) {
+    in[0] = in2(c, c->dtype, FILL_FINITE, c->form ? c->one : c->s[0], c->s[1]);
+    in[1] = in2(c, c->dtype, FILL_FINITE, c->s[1], c->form ? c->one : c->s[2]);
+  } else {
+    in[0] = in3(c, c->two, c->s[0], c->s[1]);
+    in[1] = c->form == 2 ? in3(c, c->two, c->s[1], c->s[2])
+                         : in2(c, c->dtype, FILL_SPECIALS, c->s[1], c->s[2]);
+  }
+  return finish(c, op, 2, in, NULL);
+}
+
+// The builder of each op: by its shape rule, where it has no own.
+typedef struct builder_t {
+  build_fn_t fn;
+  uint32_t forms;
+} builder_t;
+
+static builder_t builder_of(dt_op_t op) {
+  const dt_op_info_t *info = dt__op_info(op);
+  if (info->flags & DT_OPF_LEAF)
+    return (builder_t){build_leaf, op == DT_OP_iota ? 2 : 1};
+  if (op == DT_OP_cast)
+    return (builder_t){build_cast, 11};
+  if (info->flags & DT_OPF_EW)
+    return (builder_t){build_same, 2};
+  if (info->flags & DT_OPF_VIEW)
+    return (builder_t){build_view, 4};
+  if (info->flags & DT_OPF_REDUCE)
+    return (builder_t){build_reduce, 8};
+  static const struct {
+    dt_op_t op;
+    builder_t builder;
+  } others[] = {{DT_OP_pad, {build_pad, 3}},           {DT_OP_concat, {build_concat, 2}},
+                {DT_OP_gather, {build_gather, 4}},     {DT_OP_softmax, {build_axis, 3}},
+                {DT_OP_log_softmax, {build_axis, 3}},  {DT_OP_layer_norm, {build_norm, 2}},
+                {DT_OP_rms_norm, {build_norm, 2}},     {DT_OP_matmul, {build_matmul, 4}}};
+  for (size_t k = 0; k < sizeof(others) / sizeof(others[0]); k++)
+    if (others[k].op == op)
+      return others[k].builder;
+  return (builder_t){NULL, 0};
+}
+
+// ---- Running ----------------------------------------------------------------------------------------------
+// All sizes for the form; the graph is lowered once.
+static bool run_form(dt_op_t op, dt_dtype_t dtype, uint32_t form, bool strided, build_fn_t build) {
+  case_t c = {.dtype = dtype, .strided = strided, .form = form};
+  char what[96];
+  (void)snprintf(what, sizeof(what), "%s %s form %u%s", dt__op_info(op)->name,
+                 dt_dtype_name(dtype), form, strided ? " strided" : "");
+  rig_init(&c.rig, (uint64_t)op * 1000 + (uint64_t)dtype * 20 + form * 2 + strided + 1);
+  for (uint32_t k = 0; k < N_SYMBOLS; k++)
+    c.s[k] = size_symbol(&c.rig.f, NO_HINT);
+  c.zero = literal(&c.rig.f, 0);
+  c.one = literal(&c.rig.f, 1);
+  c.two = literal(&c.rig.f, 2);
+  bool built = build(&c, op);
+  if (built) {
+    dt_symenv_t *env;
+    dt_program_t *program = rig_lower(&c.rig, &env);
+    int64_t symbols[64] = {0};
+    assert_true(dt__symenv_symbol_count(c.rig.f.env) <= 64);
+    for (uint32_t k = 0; k < N_SIZES * N_SIZES * N_SIZES; k++) {
+      symbols[0] = sizes[k % N_SIZES];
+      symbols[1] = sizes[k / N_SIZES % N_SIZES];
+      symbols[2] = sizes[k / N_SIZES / N_SIZES];
+      if (k % 3 && k > 30)
+        continue; // all pairs, and a third of the triples
+      rig_compare(&c.rig, program, symbols, what);
+    }
+    rig_worth(&c.rig);
+    dt__symenv_destroy(env);
+  }
+  rig_fini(&c.rig);
+  return built;
+}
+
+static void run_op(dt_op_t op) {
+  builder_t builder = builder_of(op);
+  uint32_t built = 0;
+  if (!builder.fn)
+    print_error("%s has no case here\n", dt__op_info(op)->name);
+  assert_non_null(builder.fn);
+  for (int dtype = 1; dtype < DT_DTYPE_END; dtype++)
+    for (uint32_t form = 0; dt__dtype_is_valid((dt_dtype_t)dtype) && form < builder.forms; form++)
+      for (int strided = 0; strided < 2; strided++)
+        built += run_form(op, (dt_dtype_t)dtype, form, strided, builder.fn);
+  if (!built)
+    print_error("%s took no dtype\n", dt__op_info(op)->name);
+  assert_true(built > 0);
+}
+
+#define OP(name, arity, flags, dtype_rule, shape_rule, decompose, lower, eval, doc)                \
+  static void test_##name(void **state) {                                                          \
+    (void)state;                                                                                   \
+    run_op(DT_OP_##name);                                                                          \
+  }
+#include "lower/graph/ops.def"
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+#define OP(name, arity, flags, dtype_rule, shape_rule, decompose, lower, eval, doc)                \
+  cmocka_unit_test(test_##name),
+#include "lower/graph/ops.def"
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
