@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One core's f32 matrix product by the matrix template, against the core's own multiply-add peak
-// measured between the repeats. B is packed beforehand, as constants are.
+// measured between the repeats, both in the thread's own processor time. B is packed beforehand, as
+// constants are.
 //   bench_matmul [M N K [tile_rows tile_cols [rows]]]
 #include "backend_llvm/emit/compile.h"
 #include "backend_llvm/load/native.h"
@@ -77,8 +78,8 @@ typedef struct product_t {
   dt_host_run_fn_t run;
 } product_t;
 
-static dt_buffer_id_t add_buffer(product_t *p, dt_buffer_kind_t kind, uint32_t index,
-                                 uint32_t rank, const dt_sym_t *sizes) {
+static dt_buffer_id_t add_buffer(product_t *p, dt_buffer_kind_t kind, uint32_t index, uint32_t rank,
+                                 const dt_sym_t *sizes) {
   dt_buffer_t buffer = {.kind = kind, .dtype = DT_F32, .rank = rank, .index = index};
   dt_sym_t stride = dt__sym_const(p->env, 1);
   for (uint32_t i = rank; i-- > 0;) {
@@ -144,7 +145,8 @@ static void build(product_t *p, uint32_t tile_rows, uint32_t tile_cols, uint32_t
   row.kind = DT_INST_ROW;
   dt_store_t store = {c, c_at, add_inst(p, &p->stages[1], row)};
   (void)DT_VEC_PUSH(&p->arena, &p->stages[1].stores, store);
-  dt_kernel_t kernel = {.name = "matmul", .n_loops = 2, .vars = {i, j}, .extents = {m, n}, .n_rows = 1};
+  dt_kernel_t kernel = {
+      .name = "matmul", .n_loops = 2, .vars = {i, j}, .extents = {m, n}, .n_rows = 1};
   (void)DT_VEC_PUSH(&p->arena, &kernel.stages, p->stages[0]);
   (void)DT_VEC_PUSH(&p->arena, &kernel.stages, p->stages[1]);
   dt_schedule_t schedule = {.kind = DT_SCHEDULE_MATMUL,
@@ -174,14 +176,10 @@ static double compile(product_t *p) {
     die(dt__native_load(object, bytes, &natives[u]));
     if (u == 0)
       kernel_ms = (seconds() - t) * 1e3;
-    if (getenv("BENCH_OBJECT") && u == 0) {
-      FILE *f = fopen(getenv("BENCH_OBJECT"), "wb");
-      fwrite(object, 1, bytes, f);
-      fclose(f);
-    }
     dt__free(object);
   }
-  void *kernel = dt__native_symbol(natives[0], "dt_k0"), *plan = dt__native_symbol(natives[1], "dt_plan");
+  void *kernel = dt__native_symbol(natives[0], "dt_k0"),
+       *plan = dt__native_symbol(natives[1], "dt_plan");
   void *run = dt__native_symbol(natives[1], "dt_run");
   memcpy(&p->kernel, &kernel, sizeof(kernel));
   memcpy(&p->plan, &plan, sizeof(plan));
@@ -209,7 +207,8 @@ static void measure(product_t *p, int64_t m, int64_t n, int64_t k, double compil
   uint32_t width = p->target.matmul_width[0];
   size_t panels = (size_t)((n + width - 1) / width);
   size_t a_count = (size_t)(m * k), b_count = panels * (size_t)k * width, c_count = (size_t)(m * n);
-  float *a = dt__alloc_aligned((a_count + 64) * 4, 64), *b = dt__alloc_aligned((b_count + 64) * 4, 64);
+  float *a = dt__alloc_aligned((a_count + 64) * 4, 64),
+        *b = dt__alloc_aligned((b_count + 64) * 4, 64);
   float *c = dt__alloc_aligned((c_count + 64) * 4, 64);
   for (size_t i = 0; i < a_count; i++)
     a[i] = (float)(i % 7) * 0.25f;
@@ -239,9 +238,12 @@ static void measure(product_t *p, int64_t m, int64_t n, int64_t k, double compil
   }
   qsort(rates, 21, sizeof(double), compare_doubles);
   qsort(peaks, 21, sizeof(double), compare_doubles);
-  printf("{\"bench\":\"matmul\",\"case\":\"%lldx%lldx%lld%s\",\"metric\":\"rate\",\"unit\":\"GFLOP/s\","
-         "\"value\":%.1f,\"peer\":\"fma peak\",\"peer_value\":%.1f,\"ratio\":%.3f,\"compile_ms\":%.1f}\n",
-         (long long)m, (long long)n, (long long)k, variant, rates[10], peaks[10], rates[10] / peaks[10], compile_ms);
+  printf("{\"bench\":\"matmul\",\"case\":\"%lldx%lldx%lld%s\",\"metric\":\"rate\",\"unit\":\"GFLOP/"
+         "s\","
+         "\"value\":%.1f,\"peer\":\"fma "
+         "peak\",\"peer_value\":%.1f,\"ratio\":%.3f,\"compile_ms\":%.1f}\n",
+         (long long)m, (long long)n, (long long)k, variant, rates[10], peaks[10],
+         rates[10] / peaks[10], compile_ms);
   fflush(stdout);
   dt__free(a);
   dt__free(b);
@@ -267,8 +269,9 @@ int main(int argc, char **argv) {
   if (argc > 3) {
     measure(&p, atoll(argv[1]), atoll(argv[2]), atoll(argv[3]), ms, variant);
   } else {
-    const int64_t cases[][3] = {{1, 384, 384},   {1, 1536, 384},  {4, 384, 384},    {16, 1536, 384},
-                                {128, 384, 384}, {128, 384, 1536}, {128, 1536, 384}, {2048, 2048, 2048}};
+    const int64_t cases[][3] = {{1, 384, 384},    {1, 1536, 384},    {4, 384, 384},
+                                {16, 1536, 384},  {128, 384, 384},   {128, 384, 1536},
+                                {128, 1536, 384}, {2048, 2048, 2048}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
       measure(&p, cases[i][0], cases[i][1], cases[i][2], ms, variant);
   }

@@ -129,8 +129,7 @@ static void note_writers(dt_program_t *program, dt_access_t *access) {
       const dt_stage_t *stage = &kernel->stages.items[s];
       for (uint32_t i = 0; i < stage->stores.len; i++) {
         uint32_t buffer = stage->stores.items[i].buffer.id - 1;
-        if (access->writer[buffer] != k)
-          access->n_writers[buffer]++;
+        access->n_writers[buffer]++;
         access->writer[buffer] = k;
       }
     }

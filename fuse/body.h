@@ -41,8 +41,8 @@ dt_status_t dt__body_copy_results(dt_body_copy_t *copy) DT_MUST_USE;
 // Who writes and reads each buffer, as kernel positions. Rebuilt after every edit that matters.
 typedef struct dt_access_t {
   uint32_t n_kernels, n_buffers, words; // words: 64-bit words of one kernel set
-  uint32_t *writer;    // [buffer - 1]: the kernel that writes it, or UINT32_MAX
-  uint32_t *n_writers; // [buffer - 1]
+  uint32_t *writer;    // [buffer - 1]: a kernel that writes it, the last one, or UINT32_MAX
+  uint32_t *n_writers; // [buffer - 1]: stores to it, of which one kernel may have several (concat)
   uint32_t *n_loads;   // [buffer - 1]: load instructions in all kernels
   uint64_t *reads;     // [kernel * words …]: kernels whose results it reads, directly
   uint64_t *reach;     // the same, transitively

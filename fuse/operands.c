@@ -221,6 +221,12 @@ static const char *refusal(dt_program_t *program, const contraction_t *c, const 
   const dt_inst_t *a = &c->stage->insts.items[c->a], *b = &c->stage->insts.items[c->b];
   if (target->matmul_width[size_class] == 0)
     return "the target has no template for this element size";
+  // A loop that never runs has no address that moves with it.
+  for (uint32_t v = 0; v < c->kernel->n_loops; v++)
+    if (dt__sym_is_const(program->env, c->kernel->extents[v], &n) && n == 0)
+      return "it has no elements";
+  if (dt__sym_is_const(program->env, c->extent_k, &n) && n == 0)
+    return "it is a sum of nothing";
   if (dt__sym_is_const(program->env, c->extent_n, &n) && n < 4)
     return "fewer than 4 columns";
   bool b_is_constant = dt__program_buffer(program, b->buffer)->kind == DT_BUFFER_CONSTANT;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads and stores of elements: scalar, neighbouring lanes, gathered and scattered, with and without
-// masks. BOOL is a byte of 0 or 1 in memory and i1 in registers.
+// Loads and stores of elements: scalar, neighbouring lanes, gathered and scattered, with and
+// without masks. BOOL is a byte of 0 or 1 in memory and i1 in registers.
 #include "backend_llvm/emit/context.h"
 
 static unsigned alignment_of(dt_dtype_t dtype) { return (unsigned)dt_dtype_size(dtype); }
@@ -80,8 +80,7 @@ LLVMValueRef dt__emit_gather(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef addres
     return LLVMBuildSelect(m->b, mask, all, other ? other : LLVMConstNull(LLVMTypeOf(all)), "");
   }
   LLVMTypeRef types[2] = {type, LLVMTypeOf(addresses)};
-  LLVMValueRef args[3] = {addresses,
-                          mask ? mask : LLVMConstAllOnes(LLVMVectorType(m->t_i1, lanes)),
+  LLVMValueRef args[3] = {addresses, mask ? mask : LLVMConstAllOnes(LLVMVectorType(m->t_i1, lanes)),
                           other ? other : LLVMConstNull(type)};
   LLVMValueRef call = dt__emit_intrinsic(m, "llvm.masked.gather", types, 2, args, 3);
   align_argument(m, call, 1, dtype);

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state of one kernel's emission: nested scopes, what symbols and instructions are worth in them,
-// and the lane axis.
+// The state of one kernel's emission: nested scopes, what symbols and instructions are worth in
+// them, and the lane axis.
 //
-// A scope is one level of the loop nest; code that depends on no deeper loop is put into it, whenever
-// it is first asked for, so that loop invariants are hoisted by construction:
+// A scope is one level of the loop nest; code that depends on no deeper loop is put into it,
+// whenever it is first asked for, so that loop invariants are hoisted by construction:
 //
 //   level 0   once a call of the kernel function: parameters, sizes
 //   level 1   once a grid item: outer loop variables
 //   level 2…  OUTER_LANES: the vector loop over the last outer variable, then a stage's inner loops
 //             INNER_LANES, SERIAL: a stage's inner loops (the last one is the vector loop)
 //
-// A value is uniform (one scalar) or varying: it depends on the lane variable, and is one vector for
-// each of the `copies` by which the vector loop is unrolled.
+// A value is uniform (one scalar) or varying: it depends on the lane variable, and is one vector
+// for each of the `copies` by which the vector loop is unrolled.
 #ifndef DT_BACKEND_LLVM_EMIT_BODY_H
 #define DT_BACKEND_LLVM_EMIT_BODY_H
 
@@ -66,7 +66,7 @@ typedef struct dt_body_t {
   uint32_t lanes, copies; // copies: of the vector loop being emitted
   uint32_t stride;        // LOCAL buffers with lanes on an outer loop: elements a lane group takes
   uint32_t lane_level;
-  uint32_t item_level;    // of the last outer variable that is no lane: 1, with tiles of rows 2
+  uint32_t item_level; // of the last outer variable that is no lane: 1, with tiles of rows 2
   bool outer_lanes;
   dt_sym_t lane_var;
   LLVMValueRef lane_base; // lane variable's value in lane 0 of copy 0
@@ -110,10 +110,10 @@ LLVMValueRef dt__index_scalar(dt_body_t *k, dt_sym_t e);
 LLVMValueRef dt__lanes_vector(dt_body_t *k, const dt_lanes_t *value, uint32_t c, uint32_t level);
 
 typedef enum dt_access_t {
-  DT_ACCESS_UNIFORM, // one address for all lanes
-  DT_ACCESS_UNIT,    // neighbours
+  DT_ACCESS_UNIFORM,  // one address for all lanes
+  DT_ACCESS_UNIT,     // neighbours
   DT_ACCESS_REVERSED, // neighbours, last lane first
-  DT_ACCESS_EACH,    // an address a lane
+  DT_ACCESS_EACH,     // an address a lane
 } dt_access_t;
 typedef struct dt_address_t {
   dt_access_t access;

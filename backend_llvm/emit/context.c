@@ -101,8 +101,8 @@ static void add_text_attribute(dt_emit_t *m, LLVMValueRef fn, const char *key, c
                                                     (unsigned)strlen(value)));
 }
 
-// Nothing unwinds through generated code and no library function may be assumed. The vector width is
-// stated because several CPUs' tuning would otherwise halve 512-bit vectors.
+// Nothing unwinds through generated code and no library function may be assumed. The vector width
+// is stated because several CPUs' tuning would otherwise halve 512-bit vectors.
 LLVMValueRef dt__emit_function(dt_emit_t *m, const char *name, LLVMTypeRef type, bool exported) {
   LLVMValueRef fn = LLVMAddFunction(m->module, name, type);
   LLVMSetLinkage(fn, exported ? LLVMExternalLinkage : LLVMInternalLinkage);
@@ -212,8 +212,8 @@ LLVMValueRef dt__emit_splat(dt_emit_t *m, LLVMValueRef value, uint32_t lanes) {
   LLVMTypeRef type = LLVMVectorType(LLVMTypeOf(value), lanes);
   LLVMValueRef poison = LLVMGetPoison(type);
   LLVMValueRef one = LLVMBuildInsertElement(m->b, poison, value, dt__emit_i64(m, 0), "");
-  return LLVMBuildShuffleVector(m->b, one, poison,
-                                LLVMConstNull(LLVMVectorType(m->t_i32, lanes)), "");
+  return LLVMBuildShuffleVector(m->b, one, poison, LLVMConstNull(LLVMVectorType(m->t_i32, lanes)),
+                                "");
 }
 
 LLVMValueRef dt__emit_ramp(LLVMTypeRef scalar, uint32_t lanes, int64_t step) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state of one unit's emission: LLVM objects, the private copy of the program, and small helpers
-// over LLVM's builder that are the same for scalars and vectors. Building never fails half-way: the
-// first failure is kept (dt__emit_fail) and a poison value stands in, so callers check once.
+// The state of one unit's emission: LLVM objects, the private copy of the program, and small
+// helpers over LLVM's builder that are the same for scalars and vectors. Building never fails
+// half-way: the first failure is kept (dt__emit_fail) and a poison value stands in, so callers
+// check once.
 #ifndef DT_BACKEND_LLVM_EMIT_CONTEXT_H
 #define DT_BACKEND_LLVM_EMIT_CONTEXT_H
 
@@ -88,8 +89,8 @@ LLVMValueRef dt__emit_load(dt_emit_t *m, dt_dtype_t dtype, uint32_t lanes, LLVMV
                            LLVMValueRef mask, LLVMValueRef other);
 void dt__emit_store(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef value, LLVMValueRef address,
                     LLVMValueRef mask);
-// One address a lane. `dead` is an address that can always be read: where gathers are made of scalar
-// loads, lanes that are off read it.
+// One address a lane. `dead` is an address that can always be read: where gathers are made of
+// scalar loads, lanes that are off read it.
 LLVMValueRef dt__emit_gather(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef addresses,
                              LLVMValueRef mask, LLVMValueRef other, LLVMValueRef dead);
 void dt__emit_scatter(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef value, LLVMValueRef addresses,

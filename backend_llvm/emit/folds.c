@@ -82,8 +82,8 @@ static LLVMValueRef beats(dt_body_t *k, const dt_fold_t *fold, LLVMValueRef b, L
   bool larger = takes_larger(fold);
   if (!dt__dtype_is_float(dtype)) {
     bool sign = dt__dtype_kind(dtype) == DT_KIND_SINT;
-    LLVMIntPredicate wins = larger ? (sign ? LLVMIntSGT : LLVMIntUGT)
-                                   : (sign ? LLVMIntSLT : LLVMIntULT);
+    LLVMIntPredicate wins =
+        larger ? (sign ? LLVMIntSGT : LLVMIntUGT) : (sign ? LLVMIntSLT : LLVMIntULT);
     return LLVMBuildICmp(m->b, wins, b, a, "");
   }
   LLVMValueRef better = LLVMBuildFCmp(m->b, larger ? LLVMRealOGT : LLVMRealOLT, b, a, "");
@@ -151,15 +151,16 @@ static void step_found(dt_body_t *k, const dt_fold_t *fold, dt_accumulator_t *ac
 // The sum of a product is one fused operation a step.
 static bool is_product_sum(const dt_body_t *k, const dt_fold_t *fold) {
   const dt_inst_t *inst = &k->stage->insts.items[fold->value];
-  return fold->kind == DT_FOLD_SUM && inst->kind == DT_INST_SCALAR &&
-         inst->op == DT_SCALAR_mul && dt__dtype_is_float(inst->dtype) && !k->m->strict_fp;
+  return fold->kind == DT_FOLD_SUM && inst->kind == DT_INST_SCALAR && inst->op == DT_SCALAR_mul &&
+         dt__dtype_is_float(inst->dtype) && !k->m->strict_fp;
 }
 
 void dt__fold_step(dt_body_t *k, const dt_fold_t *fold, dt_accumulator_t *acc, bool vector,
                    uint32_t copies) {
   dt_emit_t *m = k->m;
   uint32_t level = k->stage_level + k->stage->n_loops;
-  // With lanes on an outer loop each lane folds for itself, and lanes that are off are never stored.
+  // With lanes on an outer loop each lane folds for itself, and lanes that are off are never
+  // stored.
   LLVMValueRef mask = vector && !k->outer_lanes ? k->mask : NULL;
   const dt_inst_t *inst = &k->stage->insts.items[fold->value];
   for (uint32_t c = 0; c < copies; c++) {

@@ -9,8 +9,8 @@ uint32_t dt__grid_axes(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedul
   for (uint32_t i = 0; i < n; i++)
     out_extents[i] = kernel->extents[i];
   if (schedule->kind == DT_SCHEDULE_OUTER_LANES)
-    out_extents[n - 1] = dt__sym_ceildiv(m->env, kernel->extents[n - 1],
-                                         dt__sym_const(m->env, schedule->block));
+    out_extents[n - 1] =
+        dt__sym_ceildiv(m->env, kernel->extents[n - 1], dt__sym_const(m->env, schedule->block));
   if (schedule->kind == DT_SCHEDULE_MATMUL) {
     dt_sym_t rows = dt__sym_const(m->env, schedule->matmul.tile_rows);
     dt_sym_t cols = dt__sym_const(m->env, schedule->matmul.tile_cols);
@@ -68,8 +68,7 @@ dt_sym_t dt__scratch_layout(dt_emit_t *m, const dt_kernel_t *kernel, const dt_sc
       continue;
     const dt_buffer_t *buffer = &m->program.buffers.items[i];
     dt_sym_t count = dt__buffer_count(&m->program, (dt_buffer_id_t){i + 1});
-    dt_sym_t each =
-        dt__sym_const(m->env, (int64_t)dt_dtype_size(buffer->dtype) * copies);
+    dt_sym_t each = dt__sym_const(m->env, (int64_t)dt_dtype_size(buffer->dtype) * copies);
     if (out_offsets)
       out_offsets[i] = at;
     at = dt__sym_add(m->env, at, round_up(m, dt__sym_mul(m->env, count, each)));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host program: straight-line code over a dt_frame_t. dt_plan evaluates sizes with every operation
-// checked for overflow; dt_once and dt_run fill the words of each kernel on the stack and hand it to
-// the frame's launch function. Everything is computed on the main line, so that values may be shared;
-// only the launch itself is conditional.
+// The host program: straight-line code over a dt_frame_t. dt_plan evaluates sizes with every
+// operation checked for overflow; dt_once and dt_run fill the words of each kernel on the stack and
+// hand it to the frame's launch function. Everything is computed on the main line, so that values
+// may be shared; only the launch itself is conditional.
 #include "backend_llvm/emit/host.h"
 
 #include "backend_llvm/emit/body.h"
@@ -100,8 +100,8 @@ static void plan_buffers(host_t *h) {
         require_below_limit(h, evaluate(h, buffer->sizes[d]));
     }
     dt_sym_t count = dt__buffer_count(&m->program, (dt_buffer_id_t){i + 1});
-    dt_sym_t bytes = dt__sym_mul(
-        m->env, count, dt__sym_const(m->env, (int64_t)dt_dtype_size(buffer->dtype)));
+    dt_sym_t bytes =
+        dt__sym_mul(m->env, count, dt__sym_const(m->env, (int64_t)dt_dtype_size(buffer->dtype)));
     require_below_limit(h, evaluate(h, bytes));
   }
 }
@@ -139,8 +139,8 @@ static dt_status_t emit_plan(dt_emit_t *m, const dt_unit_map_t *map) {
   plan_asserts(&h);
   plan_buffers(&h);
   plan_outputs(&h);
-  LLVMValueRef block = evaluate(&h, m->program.block_bytes.id ? m->program.block_bytes
-                                                              : dt__sym_const(m->env, 0));
+  LLVMValueRef block =
+      evaluate(&h, m->program.block_bytes.id ? m->program.block_bytes : dt__sym_const(m->env, 0));
   require_below_limit(&h, block);
   LLVMBuildStore(m->b, block, field(&h, offsetof(dt_frame_t, block_bytes)));
   LLVMValueRef scratch = largest_scratch(&h, m->program.n_once, m->program.kernels.len);
@@ -170,16 +170,16 @@ static LLVMValueRef buffer_address(host_t *h, dt_buffer_id_t id) {
     return *base;
   switch (buffer->kind) {
   case DT_BUFFER_INPUT:
-    *base = load_at(h, m->t_ptr, load_field(h, m->t_ptr, offsetof(dt_frame_t, inputs)),
-                    buffer->index);
+    *base =
+        load_at(h, m->t_ptr, load_field(h, m->t_ptr, offsetof(dt_frame_t, inputs)), buffer->index);
     break;
   case DT_BUFFER_CONSTANT:
     *base = load_at(h, m->t_ptr, load_field(h, m->t_ptr, offsetof(dt_frame_t, constants)),
                     buffer->index);
     break;
   case DT_BUFFER_OUTPUT:
-    *base = load_at(h, m->t_ptr, load_field(h, m->t_ptr, offsetof(dt_frame_t, outputs)),
-                    buffer->index);
+    *base =
+        load_at(h, m->t_ptr, load_field(h, m->t_ptr, offsetof(dt_frame_t, outputs)), buffer->index);
     break;
   case DT_BUFFER_ONCE:
     *base = placed(h, offsetof(dt_frame_t, once), id.id - 1);
@@ -226,8 +226,8 @@ static choice_t choose(host_t *h, uint32_t kernel_index) {
       best = other;
       continue;
     }
-    LLVMValueRef take = LLVMBuildICmp(m->b, LLVMIntNE, evaluate(h, schedule->predicate),
-                                      dt__emit_i64(m, 0), "");
+    LLVMValueRef take =
+        LLVMBuildICmp(m->b, LLVMIntNE, evaluate(h, schedule->predicate), dt__emit_i64(m, 0), "");
     best.fn = LLVMBuildSelect(m->b, take, other.fn, best.fn, "");
     best.count = LLVMBuildSelect(m->b, take, other.count, best.count, "");
     best.grain = LLVMBuildSelect(m->b, take, other.grain, best.grain, "");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Symbolic expressions to 64-bit integer code, each at the outermost level where its symbols are
-// known, once. Expressions linear in the lane variable are a scalar plus a constant ramp; others are
-// computed lane by lane. Addresses of accesses follow from the same analysis.
+// known, once. Expressions linear in the lane variable are a scalar plus a constant ramp; others
+// are computed lane by lane. Addresses of accesses follow from the same analysis.
 #include "backend_llvm/emit/body.h"
 
 // Keys of the memo: what kind of thing, in which stage (level 0: any), and which.
@@ -18,7 +18,8 @@ void dt__index_info(dt_body_t *k, dt_sym_t e, uint32_t *level, bool *varying) {
   *level = 0;
   *varying = false;
   if (n > 64) {
-    dt__emit_fail(k->m, DT_FAIL(DT_E_LIMIT, "code generator: an index expression has %u symbols", n));
+    dt__emit_fail(k->m,
+                  DT_FAIL(DT_E_LIMIT, "code generator: an index expression has %u symbols", n));
     n = 64;
   }
   for (uint32_t i = 0; i < n; i++) {
@@ -222,7 +223,8 @@ LLVMValueRef dt__lanes_vector(dt_body_t *k, const dt_lanes_t *value, uint32_t c,
   LLVMValueRef scalar = value->v[0];
   if (LLVMIsAConstantInt(scalar) || LLVMIsAConstantFP(scalar))
     return dt__emit_splat(k->m, scalar, k->lanes);
-  uint64_t key = (uint64_t)KEY_SPLAT << 56 | ((uint64_t)(uintptr_t)scalar & (((uint64_t)1 << 56) - 1));
+  uint64_t key =
+      (uint64_t)KEY_SPLAT << 56 | ((uint64_t)(uintptr_t)scalar & (((uint64_t)1 << 56) - 1));
   dt_lanes_t splat = {0};
   if (dt__memo_find(k, level, key, &splat))
     return splat.v[0];
@@ -386,8 +388,8 @@ static dt_address_t local_address(dt_body_t *k, dt_buffer_id_t buffer, LLVMValue
   return out;
 }
 
-static dt_address_t linear_address(dt_body_t *k, dt_buffer_id_t buffer, int64_t coef,
-                                   dt_sym_t rest, uint32_t level) {
+static dt_address_t linear_address(dt_body_t *k, dt_buffer_id_t buffer, int64_t coef, dt_sym_t rest,
+                                   uint32_t level) {
   dt_emit_t *m = k->m;
   LLVMTypeRef element = element_type(k, buffer);
   dt_address_t out = {.access = coef == 1    ? DT_ACCESS_UNIT

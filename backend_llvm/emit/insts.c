@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instructions of a stage: the level each belongs to, whether it differs between lanes, and its code,
-// made at that level when something first asks for it. Loads hoisted out of loops that may have no
-// iteration read a harmless address instead of one that may not exist.
+// Instructions of a stage: the level each belongs to, whether it differs between lanes, and its
+// code, made at that level when something first asks for it. Loads hoisted out of loops that may
+// have no iteration read a harmless address instead of one that may not exist.
 #include "backend_llvm/emit/body.h"
 
 enum { KEY_INST = 3, KEY_GUARD = 4, KEY_BOUND = 5 };
@@ -39,8 +39,7 @@ static void place_load(dt_body_t *k, const dt_inst_t *inst, uint32_t *level, boo
   // What this kernel stores may have changed since the enclosing levels began.
   if (k->written[inst->buffer.id - 1])
     at_least(level, k->stage_level);
-  if (k->outer_lanes &&
-      dt__program_buffer(&k->m->program, inst->buffer)->kind == DT_BUFFER_LOCAL) {
+  if (k->outer_lanes && dt__program_buffer(&k->m->program, inst->buffer)->kind == DT_BUFFER_LOCAL) {
     at_least(level, k->lane_level);
     *varying = true;
   }
@@ -115,8 +114,8 @@ dt_status_t dt__stage_enter(dt_body_t *k, uint32_t stage_index) {
   return NULL;
 }
 
-// Whether all loops of the stage deeper than `level` have an iteration (i1), or NULL when they surely
-// have or there are none.
+// Whether all loops of the stage deeper than `level` have an iteration (i1), or NULL when they
+// surely have or there are none.
 static LLVMValueRef deeper_runs(dt_body_t *k, uint32_t level) {
   dt_emit_t *m = k->m;
   uint64_t key = inst_key(k, KEY_GUARD, level);
@@ -187,8 +186,7 @@ static LLVMValueRef load_shared(dt_body_t *k, dt_dtype_t dtype, LLVMValueRef add
     LLVMValueRef any = dt__emit_intrinsic1(m, "llvm.vector.reduce.or", mask);
     address = LLVMBuildSelect(m->b, any, address, k->words, "");
   }
-  LLVMValueRef value =
-      dt__emit_splat(m, dt__emit_load(m, dtype, 0, address, NULL, NULL), k->lanes);
+  LLVMValueRef value = dt__emit_splat(m, dt__emit_load(m, dtype, 0, address, NULL, NULL), k->lanes);
   if (!mask)
     return value;
   return LLVMBuildSelect(m->b, mask, value, other ? other : LLVMConstNull(LLVMTypeOf(value)), "");
@@ -253,9 +251,8 @@ static dt_lanes_t value_scalar(dt_body_t *k, const dt_inst_t *inst, uint32_t id)
     for (uint32_t a = 0; a < n; a++)
       args[a] = dt__inst_lane(k, inst->args[a], c, out.varying);
     dt__body_at(k, k->inst_level[id]);
-    out.v[c] = inst->kind == DT_INST_CAST
-                   ? dt__emit_cast(k->m, dtype, inst->dtype, args[0])
-                   : dt__emit_scalar_op(k->m, inst->op, dtype, args);
+    out.v[c] = inst->kind == DT_INST_CAST ? dt__emit_cast(k->m, dtype, inst->dtype, args[0])
+                                          : dt__emit_scalar_op(k->m, inst->op, dtype, args);
   }
   return out;
 }
@@ -273,9 +270,9 @@ static LLVMValueRef bind_fail_function(dt_emit_t *m) {
   LLVMBasicBlockRef done = dt__emit_block(m, fn, "done");
   LLVMPositionBuilderAtEnd(m->b, entry);
   LLVMValueRef record = LLVMGetParam(fn, 0);
-  LLVMValueRef swap = LLVMBuildAtomicCmpXchg(m->b, record, dt__emit_i64(m, 0), LLVMGetParam(fn, 1),
-                                             LLVMAtomicOrderingAcquireRelease,
-                                             LLVMAtomicOrderingAcquire, 0);
+  LLVMValueRef swap =
+      LLVMBuildAtomicCmpXchg(m->b, record, dt__emit_i64(m, 0), LLVMGetParam(fn, 1),
+                             LLVMAtomicOrderingAcquireRelease, LLVMAtomicOrderingAcquire, 0);
   LLVMBuildCondBr(m->b, LLVMBuildExtractValue(m->b, swap, 1, ""), won, done);
   LLVMPositionBuilderAtEnd(m->b, won);
   for (uint32_t i = 0; i < 2; i++) {
@@ -403,8 +400,8 @@ void dt__stage_binds(dt_body_t *k, uint32_t level) {
 }
 
 // ---- Stores ------------------------------------------------------------------------------------------
-// A store outside the vector loop, or one whose address is the same for all lanes: then the loop has
-// one iteration, in lane 0.
+// A store outside the vector loop, or one whose address is the same for all lanes: then the loop
+// has one iteration, in lane 0.
 static void store_uniform(dt_body_t *k, const dt_store_t *store, uint32_t level,
                           LLVMValueRef address, dt_lanes_t value) {
   dt_dtype_t dtype = k->stage->insts.items[store->value].dtype;

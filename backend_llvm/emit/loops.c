@@ -199,7 +199,8 @@ void dt__outer_vectors(dt_body_t *k, LLVMValueRef from, LLVMValueRef to, bool wh
     dt__stage_binds(k, k->item_level);
   }
   dt__body_at(k, k->item_level);
-  uint32_t unroll = whole ? k->schedule->unroll : useful_unroll(k, LLVMBuildSub(m->b, to, from, ""));
+  uint32_t unroll =
+      whole ? k->schedule->unroll : useful_unroll(k, LLVMBuildSub(m->b, to, from, ""));
   outer_t outer = {first, last, prepare, user};
   vector_loops(k, level, from, to, whole, unroll, outer_vector_body, &outer);
 }
@@ -323,8 +324,7 @@ void dt__emit_kernel(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_
     return;
   }
   LLVMTypeRef types[5] = {m->t_ptr, m->t_i64, m->t_i64, m->t_ptr, m->t_ptr};
-  LLVMValueRef fn =
-      dt__emit_function(m, name, LLVMFunctionType(m->t_void, types, 5, 0), true);
+  LLVMValueRef fn = dt__emit_function(m, name, LLVMFunctionType(m->t_void, types, 5, 0), true);
   k.words = LLVMGetParam(fn, 0);
   k.scratch = LLVMGetParam(fn, 3);
   k.record = LLVMGetParam(fn, 4);

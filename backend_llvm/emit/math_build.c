@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-enum { MAX_LANES = 64 };
-
 static void set_types(dt_math_build_t *b, bool wide) {
   LLVMTypeRef fp = wide ? LLVMDoubleTypeInContext(b->context) : LLVMFloatTypeInContext(b->context);
   LLVMTypeRef bits = wide ? LLVMInt64TypeInContext(b->context) : LLVMInt32TypeInContext(b->context);
@@ -31,23 +29,16 @@ void dt__math_build_widen(dt_math_build_t *out_wide, const dt_math_build_t *b) {
   set_types(out_wide, true);
 }
 
-// A vector constant of any length is made by inserting into lane 0 and shuffling, which the builder
-// folds to a constant; short ones, the usual case, take the direct way.
+// Written as an insertion into lane 0 and a shuffle, for any number of lanes; the builder folds
+// both.
 static dt_val_t splat(const dt_math_build_t *b, dt_val_t scalar) {
   if (!b->lanes)
     return scalar;
-  if (b->lanes <= MAX_LANES) {
-    dt_val_t all[MAX_LANES];
-    for (uint32_t k = 0; k < b->lanes; k++)
-      all[k] = scalar;
-    return LLVMConstVector(all, b->lanes);
-  }
   LLVMTypeRef i32 = LLVMInt32TypeInContext(b->context);
-  LLVMTypeRef type = LLVMVectorType(LLVMTypeOf(scalar), b->lanes);
-  dt_val_t one =
-      LLVMBuildInsertElement(b->at, LLVMGetPoison(type), scalar, LLVMConstInt(i32, 0, 0), "");
+  dt_val_t empty = LLVMGetPoison(LLVMVectorType(LLVMTypeOf(scalar), b->lanes));
+  dt_val_t first = LLVMBuildInsertElement(b->at, empty, scalar, LLVMConstInt(i32, 0, 0), "");
   dt_val_t zeros = LLVMConstNull(LLVMVectorType(i32, b->lanes));
-  return LLVMBuildShuffleVector(b->at, one, LLVMGetPoison(type), zeros, "");
+  return LLVMBuildShuffleVector(b->at, first, empty, zeros, "");
 }
 
 dt_val_t dt__math_f(const dt_math_build_t *b, double value) {
@@ -107,9 +98,7 @@ dt_val_t dt__math_truncate(const dt_math_build_t *narrow, dt_val_t x) {
   return LLVMBuildFPTrunc(narrow->at, x, narrow->fp, "");
 }
 
-double dt__math_magic(const dt_math_build_t *b) {
-  return b->wide ? 0x1.8p52 : 0x1.8p23;
-}
+double dt__math_magic(const dt_math_build_t *b) { return b->wide ? 0x1.8p52 : 0x1.8p23; }
 
 dt_val_t dt__math_through_double(const dt_math_build_t *b, dt_val_t x,
                                  dt_val_t (*fn)(const dt_math_build_t *, dt_val_t)) {

@@ -15,10 +15,10 @@ typedef struct dt_math_build_t {
   LLVMContextRef context;
   LLVMModuleRef module;
   LLVMBuilderRef at;
-  LLVMTypeRef fp;   // the value's type
-  LLVMTypeRef bits; // integers of the same width and lanes
-  uint32_t lanes;   // 0 for a scalar
-  bool wide;        // double
+  LLVMTypeRef fp;    // the value's type
+  LLVMTypeRef bits;  // integers of the same width and lanes
+  uint32_t lanes;    // 0 for a scalar
+  bool wide;         // double
   uint32_t mantissa; // stored bits
   int64_t bias;
 } dt_math_build_t;
@@ -105,7 +105,8 @@ static inline dt_val_t from_bits(const dt_math_build_t *b, dt_val_t x) {
 }
 
 // One emitter a row of math_table.def.
-#define MATH(id, name, ulp_f32, ulp_f64) dt_val_t dt__math_##name(const dt_math_build_t *b, dt_val_t x);
+#define MATH(id, name, ulp_f32, ulp_f64)                                                           \
+  dt_val_t dt__math_##name(const dt_math_build_t *b, dt_val_t x);
 #include "backend_llvm/emit/math_table.def"
 
 // 1.5 * 2^mantissa: added to a number of small magnitude, it leaves the nearest integer in the low

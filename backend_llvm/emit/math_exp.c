@@ -3,19 +3,19 @@
 //
 // x = n ln2 + r with |r| <= ln2 / 2, so e^x = 2^n (1 + p) with p = expm1(r), a polynomial. n comes
 // from the low bits of x / ln2 + 1.5 * 2^mantissa, where an offset makes it a ready exponent field.
-// exp scales by two powers of two of about n / 2 each: both are normal numbers over the whole range,
-// and only the last product can overflow or become denormal.
+// exp scales by two powers of two of about n / 2 each: both are normal numbers over the whole
+// range, and only the last product can overflow or become denormal.
 #include "backend_llvm/emit/math_build.h"
 #include "backend_llvm/emit/math_coef.h"
 
 typedef struct exp_limits_t {
-  double low, high;            // beyond these e^x is 0 and infinity
+  double low, high;             // beyond these e^x is 0 and infinity
   double low_base2, high_base2; // the same for 2^x
-  double low_minus1;           // below this e^x - 1 rounds to -1
-  double one_tanh;             // above this tanh rounds to 1
-  double one_sigmoid;          // above this the sigmoid rounds to 1
-  double tiny;                 // below this expm1 and sinh are their argument
-  double ln2_high, ln2_low;    // n * ln2_high is exact for every n
+  double low_minus1;            // below this e^x - 1 rounds to -1
+  double one_tanh;              // above this tanh rounds to 1
+  double one_sigmoid;           // above this the sigmoid rounds to 1
+  double tiny;                  // below this expm1 and sinh are their argument
+  double ln2_high, ln2_low;     // n * ln2_high is exact for every n
 } exp_limits_t;
 
 static const exp_limits_t LIMITS[2] = {
@@ -23,9 +23,7 @@ static const exp_limits_t LIMITS[2] = {
     {-746, 710, -1076, 1025, -40, 20, 40, 0x1p-56, 0x1.62e42feep-1, 0x1.a39ef35793c76p-33},
 };
 
-static const exp_limits_t *limits(const dt_math_build_t *b) {
-  return &LIMITS[b->wide];
-}
+static const exp_limits_t *limits(const dt_math_build_t *b) { return &LIMITS[b->wide]; }
 
 dt_val_t dt__math_exp_poly(const dt_math_build_t *b, dt_val_t r) {
   dt_val_t q = b->wide ? dt__math_poly(b, r, dt__math_exp_f64, 11)
@@ -108,8 +106,8 @@ dt_val_t dt__math_tanh(const dt_math_build_t *b, dt_val_t x) {
   return dt__math_copysign(b, f_sel(b, f_is(b, LLVMRealOLT, a, 0.5625), small, big), x);
 }
 
-// e / (1 + e) with e = e^x: unlike 1 / (1 + e^-x), it keeps its accuracy down into the denormals. For
-// small e the rounding of 1 + e would cost a unit of the result; e - e^2 / (1 + e) avoids that.
+// e / (1 + e) with e = e^x: unlike 1 / (1 + e^-x), it keeps its accuracy down into the denormals.
+// For small e the rounding of 1 + e would cost a unit of the result; e - e^2 / (1 + e) avoids that.
 dt_val_t dt__math_sigmoid(const dt_math_build_t *b, dt_val_t x) {
   x = dt__math_at_most(b, dt__math_at_least(b, x, limits(b)->low), limits(b)->one_sigmoid);
   dt_val_t e = exp_shifted(b, x, 0);
@@ -119,8 +117,9 @@ dt_val_t dt__math_sigmoid(const dt_math_build_t *b, dt_val_t x) {
   return f_sel(b, small, f_sub(b, e, q), q);
 }
 
-// sinh a = t / 2 + t / (2t + 2) with t = expm1(a), computed on t / 4 so that nothing overflows early.
-// The clamp lies above the point of overflow; where 2t + 2 overflows its quotient is negligible.
+// sinh a = t / 2 + t / (2t + 2) with t = expm1(a), computed on t / 4 so that nothing overflows
+// early. The clamp lies above the point of overflow; where 2t + 2 overflows its quotient is
+// negligible.
 dt_val_t dt__math_sinh(const dt_math_build_t *b, dt_val_t x) {
   if (!b->wide)
     return dt__math_through_double(b, x, dt__math_sinh);

@@ -37,8 +37,8 @@ dt_val_t dt__math_atan(const dt_math_build_t *b, dt_val_t x) {
   base_low = f_sel(b, large, dt__math_f(b, pi->half_low), base_low);
   dt_val_t t = f_div(b, num, den);
   dt_val_t z = f_mul(b, t, t);
-  dt_val_t tail = b->wide ? odd_tail(b, t, z, dt__math_atan_f64, 11)
-                          : odd_tail(b, t, z, dt__math_atan_f32, 5);
+  dt_val_t tail =
+      b->wide ? odd_tail(b, t, z, dt__math_atan_f64, 11) : odd_tail(b, t, z, dt__math_atan_f32, 5);
   dt_val_t y = f_add(b, base, f_add(b, t, f_add(b, tail, base_low)));
   return dt__math_copysign(b, y, x);
 }
@@ -62,10 +62,12 @@ dt_val_t dt__math_asin(const dt_math_build_t *b, dt_val_t x) {
   const pi_parts_t *pi = &PI_PARTS[b->wide];
   dt_val_t t, folded;
   dt_val_t tail = asin_reduced(b, x, &t, &folded);
-  // pi/2 - 2t - 2 tail, the small parts together first.
-  dt_val_t minus_two = dt__math_f(b, -2.0);
+  // pi/2 - 2t - 2 tail: what rounding pi/2 - 2t loses joins the small parts.
+  dt_val_t minus_two = dt__math_f(b, -2.0), half_pi = dt__math_f(b, pi->half);
+  dt_val_t high = dt__math_fma(b, t, minus_two, half_pi);
+  dt_val_t lost = dt__math_fma(b, t, minus_two, f_sub(b, half_pi, high));
   dt_val_t low = dt__math_fma(b, tail, minus_two, dt__math_f(b, pi->half_low));
-  dt_val_t high = dt__math_fma(b, t, minus_two, dt__math_f(b, pi->half));
+  low = f_add(b, low, lost);
   dt_val_t y = f_sel(b, folded, f_add(b, high, low), f_add(b, t, tail));
   return dt__math_copysign(b, y, x);
 }

@@ -40,8 +40,7 @@ static pair_t log2_pair(const dt_math_build_t *b, dt_val_t x) {
   s.low = f_div(b, rest, d);
   pair_t z = product(b, s, s);
   pair_t a = product(b, z, constant(b, 0x1.5555555555555p-2, 0x1.5555555555555p-56));
-  dt_val_t tail = f_mul(b, f_mul(b, z.high, z.high),
-                        dt__math_poly(b, z.high, dt__math_pow_f64, 9));
+  dt_val_t tail = f_mul(b, f_mul(b, z.high, z.high), dt__math_poly(b, z.high, dt__math_pow_f64, 9));
   a = renormal(b, a.high, f_add(b, a.low, tail));
   pair_t factor = renormal(b, one, a.high);
   factor.low = f_add(b, factor.low, a.low);
@@ -96,14 +95,14 @@ static dt_val_t pow_rules(const dt_math_build_t *b, dt_val_t x, dt_val_t y, dt_v
   dt_val_t half_broken = LLVMBuildFCmp(b->at, LLVMRealONE, f_rint(b, half), half, "");
   dt_val_t odd = LLVMBuildAnd(b->at, whole, half_broken, "");
   p = f_sel(b, odd, dt__math_copysign(b, p, x), p);
-  dt_val_t finite_negative = LLVMBuildAnd(b->at, f_is(b, LLVMRealOLT, x, 0.0),
-                                          f_is(b, LLVMRealOGT, x, -infinity), "");
+  dt_val_t finite_negative =
+      LLVMBuildAnd(b->at, f_is(b, LLVMRealOLT, x, 0.0), f_is(b, LLVMRealOGT, x, -infinity), "");
   dt_val_t broken = LLVMBuildNot(b->at, whole, "");
   p = f_sel(b, LLVMBuildAnd(b->at, finite_negative, broken, ""), nan, p);
   // A NaN operand, unless the other one decides alone.
   p = f_sel(b, LLVMBuildFCmp(b->at, LLVMRealUNO, x, y, ""), nan, p);
-  dt_val_t decided = LLVMBuildOr(b->at, f_is(b, LLVMRealOEQ, x, 1.0),
-                                 f_is(b, LLVMRealOEQ, y, 0.0), "");
+  dt_val_t decided =
+      LLVMBuildOr(b->at, f_is(b, LLVMRealOEQ, x, 1.0), f_is(b, LLVMRealOEQ, y, 0.0), "");
   return f_sel(b, decided, one, p);
 }
 

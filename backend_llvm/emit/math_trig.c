@@ -112,8 +112,8 @@ static reduced_t reduce_huge_narrow(const dt_math_build_t *w, dt_val_t x) {
   return out;
 }
 
-// Double's argument: all products as pairs; the sum is kept to twice the precision, because r may be
-// as small as 2^-62.
+// Double's argument: all products as pairs; the sum is kept to twice the precision, because r may
+// be as small as 2^-62.
 static reduced_t reduce_huge_wide(const dt_math_build_t *w, dt_val_t x) {
   enum { TERMS = 7 };
   reduced_t out;
@@ -166,10 +166,10 @@ static void sin_cos_kernel(const dt_math_build_t *b, pair_t r, dt_val_t *out_sin
                            dt_val_t *out_cos) {
   dt_val_t one = dt__math_f(b, 1.0), half = dt__math_f(b, 0.5);
   dt_val_t z = f_mul(b, r.high, r.high);
-  dt_val_t s = b->wide ? dt__math_poly(b, z, dt__math_sin_f64, 6)
-                       : dt__math_poly(b, z, dt__math_sin_f32, 3);
-  dt_val_t c = b->wide ? dt__math_poly(b, z, dt__math_cos_f64, 6)
-                       : dt__math_poly(b, z, dt__math_cos_f32, 3);
+  dt_val_t s =
+      b->wide ? dt__math_poly(b, z, dt__math_sin_f64, 6) : dt__math_poly(b, z, dt__math_sin_f32, 3);
+  dt_val_t c =
+      b->wide ? dt__math_poly(b, z, dt__math_cos_f64, 6) : dt__math_poly(b, z, dt__math_cos_f32, 3);
   dt_val_t rz = f_mul(b, r.high, z), zz = f_mul(b, z, z);
   dt_val_t half_z = f_mul(b, z, half);
   dt_val_t top = f_sub(b, one, half_z);
@@ -212,9 +212,7 @@ dt_val_t dt__math_sin(const dt_math_build_t *b, dt_val_t x) {
   return f_sel(b, f_is(b, LLVMRealOEQ, x, 0.0), x, y);
 }
 
-dt_val_t dt__math_cos(const dt_math_build_t *b, dt_val_t x) {
-  return sin_turned(b, x, 1);
-}
+dt_val_t dt__math_cos(const dt_math_build_t *b, dt_val_t x) { return sin_turned(b, x, 1); }
 
 dt_val_t dt__math_tan(const dt_math_build_t *b, dt_val_t x) {
   dt_math_build_t w;
@@ -222,8 +220,7 @@ dt_val_t dt__math_tan(const dt_math_build_t *b, dt_val_t x) {
   reduced_t red = reduce(&w, b->wide ? x : dt__math_extend(&w, x), !b->wide);
   dt_val_t s, c;
   sin_cos_kernel(&w, red.r, &s, &c);
-  dt_val_t odd =
-      LLVMBuildICmp(b->at, LLVMIntNE, i_and(&w, red.n, 1), dt__math_i(&w, 0), "");
+  dt_val_t odd = LLVMBuildICmp(b->at, LLVMIntNE, i_and(&w, red.n, 1), dt__math_i(&w, 0), "");
   dt_val_t y = f_div(&w, f_sel(&w, odd, f_neg(&w, c), s), f_sel(&w, odd, s, c));
   if (!b->wide)
     y = dt__math_truncate(b, y);

@@ -1,22 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// The matrix template: one grid item computes a tile of C = A * B and runs the stages that follow on
-// it, row by row, with lanes on n.
+// The matrix template: one grid item computes a tile of C = A * B and runs the stages that follow
+// on it, row by row, with lanes on n.
 //
 //   for each DEPTH of k:                          (B's panels of this depth stay in cache)
-//     copy A's rows of the tile, this depth, to scratch: rows lie at a stride that spreads them over
+//     copy A's rows of the tile, this depth, to scratch: rows lie at a stride that spreads them
+//     over
 //       the sets of the first-level cache, and addresses become literals
 //     for each panel of B in the tile:
 //       for each group of `rows` rows:            micro-kernel: rows x width accumulators
 //         C tile (scratch) = or += A rows * panel
 //   for each row: the later stages, their row value loaded from the C tile
 //
-// Micro-kernels are internal functions, shared by all kernels of the unit. What is left of a tile's
-// rows is done by those for 1, 2, 4 … rows. With few rows, several sets of accumulators take turns
-// over k, so that multiply-adds do not wait for each other.
+// Micro-kernels are internal functions, shared by all kernels of the unit: for a group of rows, for
+// half a group, and for one row. What is left of a tile's rows is padded to one of them by
+// repeating the last row; the copies of A and C have room for whole groups. With one row, several
+// sets of accumulators take turns over k, so that multiply-adds do not wait for each other.
 #include "backend_llvm/emit/body.h"
 
 #include <stdio.h>
 
+#define PREFETCH_BYTES 2048
 #define MAX_SETS 4 // sets of accumulators, and steps over k in one iteration
 
 static const dt_inst_t *stage0_inst(const dt_kernel_t *kernel, uint32_t id) {
@@ -26,8 +29,7 @@ static const dt_inst_t *stage0_inst(const dt_kernel_t *kernel, uint32_t id) {
 static bool is_product_of(const dt_kernel_t *kernel, uint32_t value, uint32_t a, uint32_t b) {
   const dt_inst_t *inst = stage0_inst(kernel, value);
   return inst->kind == DT_INST_SCALAR && inst->op == DT_SCALAR_mul &&
-         ((inst->args[0] == a && inst->args[1] == b) ||
-          (inst->args[0] == b && inst->args[1] == a));
+         ((inst->args[0] == a && inst->args[1] == b) || (inst->args[0] == b && inst->args[1] == a));
 }
 
 static bool loads_plainly(const dt_kernel_t *kernel, uint32_t id, dt_dtype_t dtype) {
@@ -84,22 +86,22 @@ static LLVMTypeRef micro_vector(const micro_t *t) {
   return LLVMVectorType(dt__emit_type(t->m, t->dtype), t->lanes);
 }
 
-#ifndef PD
-#define PD 1024
-#endif
-// Asks for the lines of the panel that will be read some steps later.
+// Asks for the lines of the panel that will be read some steps later: they come from the
+// second-level cache, or beyond in the first group of rows. With few rows the hardware keeps up by
+// itself.
 static void prefetch_panel(micro_t *t, LLVMValueRef b, uint32_t step) {
   dt_emit_t *m = t->m;
   int64_t row = (int64_t)(t->vectors * t->lanes) * (int64_t)dt_dtype_size(t->dtype);
   LLVMTypeRef type = m->t_ptr;
-  for (int64_t line = 0; line < row && PD; line += 64) {
-    LLVMValueRef at = dt__emit_offset(m, b, dt__emit_i64(m, PD + step * row + line));
+  for (int64_t line = 0; line < row && t->rows >= 4; line += 64) {
+    LLVMValueRef at = dt__emit_offset(m, b, dt__emit_i64(m, PREFETCH_BYTES + step * row + line));
     LLVMValueRef args[4] = {at, dt__emit_i32(m, 0), dt__emit_i32(m, 3), dt__emit_i32(m, 1)};
     (void)dt__emit_intrinsic(m, "llvm.prefetch", &type, 1, args, 4);
   }
 }
 
-// One step over k at element `at` (i64) plus `step`: every row's element of A times the panel's row.
+// One step over k at element `at` (i64) plus `step`: every row's element of A times the panel's
+// row.
 static void micro_step(micro_t *t, LLVMValueRef at, uint32_t step) {
   dt_emit_t *m = t->m;
   LLVMTypeRef type = dt__emit_type(m, t->dtype);
@@ -115,8 +117,8 @@ static void micro_step(micro_t *t, LLVMValueRef at, uint32_t step) {
   prefetch_panel(t, b, step);
   for (uint32_t r = 0; r < t->rows; r++) {
     int64_t from = (int64_t)r * dt__matmul_a_stride(dt_dtype_size(t->dtype)) + step;
-    LLVMValueRef one = dt__emit_load(m, t->dtype, 0,
-                                     dt__emit_element(m, type, a, dt__emit_i64(m, from)), NULL, NULL);
+    LLVMValueRef one = dt__emit_load(
+        m, t->dtype, 0, dt__emit_element(m, type, a, dt__emit_i64(m, from)), NULL, NULL);
     LLVMValueRef all = dt__emit_splat(m, one, t->lanes);
     for (uint32_t v = 0; v < t->vectors; v++) {
       LLVMValueRef *acc = &t->acc[(set * t->rows + r) * t->vectors + v];
@@ -125,7 +127,8 @@ static void micro_step(micro_t *t, LLVMValueRef at, uint32_t step) {
   }
 }
 
-// A loop over k from `start` to `end` by `steps`, entered with t->acc and leaving it after the loop.
+// A loop over k from `start` to `end` by `steps`, entered with t->acc and leaving it after the
+// loop.
 static LLVMValueRef micro_loop(micro_t *t, LLVMValueRef start, LLVMValueRef end, uint32_t steps) {
   dt_emit_t *m = t->m;
   LLVMBasicBlockRef before = LLVMGetInsertBlock(m->b);
@@ -185,8 +188,8 @@ static void micro_begin(micro_t *t) {
     t->acc[i] = zero;
   for (uint32_t i = 0; i < n; i++) {
     t->acc[i] = LLVMBuildPhi(m->b, micro_vector(t), "");
-    LLVMAddIncoming(t->acc[i], (LLVMValueRef[]){zero, kept[i]},
-                    (LLVMBasicBlockRef[]){entry, more}, 2);
+    LLVMAddIncoming(t->acc[i], (LLVMValueRef[]){zero, kept[i]}, (LLVMBasicBlockRef[]){entry, more},
+                    2);
   }
 }
 
@@ -221,7 +224,9 @@ static LLVMValueRef micro_function(dt_emit_t *m, dt_dtype_t dtype, uint32_t rows
                .rows = rows,
                .vectors = width / lanes,
                .lanes = lanes,
-               .sets = rows == 1 ? 4 : rows == 2 ? 2 : 1,
+               .sets = rows == 1   ? 4
+                       : rows <= 3 ? 2
+                                   : 1,
                .fn = fn,
                .a = LLVMGetParam(fn, 0),
                .b = LLVMGetParam(fn, 1),
@@ -247,11 +252,14 @@ typedef struct tile_t {
   const dt_matmul_t *schedule;
   dt_dtype_t dtype;
   LLVMTypeRef type;
-  LLVMValueRef a_copy, c_tile;               // scratch
+  LLVMValueRef a_copy, c_tile;                   // scratch
   LLVMValueRef first_row, rows, first_col, cols; // of this tile
-  LLVMValueRef c_row;                        // the row the later stages work on
+  LLVMValueRef grouped, left; // rows in whole groups, and in the one call after them
+  LLVMValueRef c_row;         // the row the later stages work on
   uint32_t row_value;
 } tile_t;
+
+static uint32_t half_group(uint32_t group) { return group / 2; }
 
 static LLVMValueRef smaller(dt_body_t *k, LLVMValueRef a, LLVMValueRef b) {
   LLVMValueRef less = LLVMBuildICmp(k->m->b, LLVMIntSLT, a, b, "");
@@ -288,9 +296,11 @@ static void copy_a(tile_t *t, LLVMValueRef first_k, LLVMValueRef depth) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
   const dt_kernel_t *kernel = k->kernel;
-  LLVMValueRef row = dt__loop_open(k, 3, dt__emit_i64(m, 0), t->rows, 1);
+  LLVMValueRef end = LLVMBuildAdd(m->b, t->grouped, t->left, "");
+  LLVMValueRef row = dt__loop_open(k, 3, dt__emit_i64(m, 0), end, 1);
+  LLVMValueRef last = LLVMBuildSub(m->b, t->rows, dt__emit_i64(m, 1), "");
   dt__bind_symbol(k, kernel->vars[kernel->n_loops - 2], 3,
-                  LLVMBuildAdd(m->b, t->first_row, row, ""));
+                  LLVMBuildAdd(m->b, t->first_row, smaller(k, row, last), ""));
   dt__bind_symbol(k, kernel->stages.items[0].vars[0], 2, first_k);
   LLVMValueRef from = operand_address(k, t->schedule->a, 3);
   dt__body_at(k, 3);
@@ -314,34 +324,38 @@ static void call_micro(tile_t *t, uint32_t rows, LLVMValueRef row, LLVMValueRef 
   LLVMBuildCall2(m->b, LLVMGlobalGetValueType(fn), fn, args, 6, "");
 }
 
-// All rows of the tile against one panel: whole groups in a loop, the rest by powers of two.
+// Calls the micro-kernel for `rows` rows where `wanted`, as a block of its own.
+static void call_if(tile_t *t, LLVMValueRef wanted, uint32_t rows, LLVMValueRef row,
+                    LLVMValueRef panel, LLVMValueRef col, LLVMValueRef depth, LLVMValueRef again) {
+  dt_body_t *k = t->k;
+  dt_emit_t *m = k->m;
+  LLVMBasicBlockRef some = dt__emit_block(m, k->fn, "rows"),
+                    next = dt__emit_block(m, k->fn, "next");
+  LLVMBuildCondBr(m->b, wanted, some, next);
+  LLVMPositionBuilderAtEnd(m->b, some);
+  call_micro(t, rows, row, panel, col, depth, again);
+  LLVMBuildBr(m->b, next);
+  k->scopes[3].block = next;
+  dt__body_at(k, 3);
+}
+
+// All rows of the tile against one panel: whole groups in a loop, then the rest.
 static void multiply_panel(tile_t *t, LLVMValueRef panel, LLVMValueRef col, LLVMValueRef depth,
                            LLVMValueRef again) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
   uint32_t group = t->schedule->rows;
-  dt__body_at(k, 3);
-  LLVMValueRef groups = LLVMBuildUDiv(m->b, t->rows, dt__emit_i64(m, group), "");
-  LLVMValueRef whole = LLVMBuildMul(m->b, groups, dt__emit_i64(m, group), "");
-  LLVMValueRef row = dt__loop_open(k, 4, dt__emit_i64(m, 0), whole, group);
+  LLVMValueRef row = dt__loop_open(k, 4, dt__emit_i64(m, 0), t->grouped, group);
   call_micro(t, group, row, panel, col, depth, again);
   dt__loop_close(k, 4);
-  LLVMValueRef left = LLVMBuildSub(m->b, t->rows, whole, "");
-  LLVMValueRef at = whole;
-  uint32_t part = 16;
-  while (part >= group)
-    part /= 2;
-  for (; part >= 1; part /= 2) {
-    LLVMBasicBlockRef some = dt__emit_block(m, k->fn, "rows"), next = dt__emit_block(m, k->fn, "next");
-    LLVMValueRef has = LLVMBuildAnd(m->b, left, dt__emit_i64(m, part), "");
-    LLVMValueRef any = LLVMBuildICmp(m->b, LLVMIntNE, has, dt__emit_i64(m, 0), "");
-    LLVMBuildCondBr(m->b, any, some, next);
-    LLVMPositionBuilderAtEnd(m->b, some);
-    call_micro(t, part, at, panel, col, depth, again);
-    LLVMBuildBr(m->b, next);
-    k->scopes[3].block = next;
-    dt__body_at(k, 3);
-    at = LLVMBuildAdd(m->b, at, has, "");
+  if (half_group(group) > 1) {
+    LLVMValueRef some =
+        LLVMBuildICmp(m->b, LLVMIntEQ, t->left, dt__emit_i64(m, half_group(group)), "");
+    call_if(t, some, half_group(group), t->grouped, panel, col, depth, again);
+  }
+  if (group > 1) {
+    LLVMValueRef one = LLVMBuildICmp(m->b, LLVMIntEQ, t->left, dt__emit_i64(m, 1), "");
+    call_if(t, one, 1, t->grouped, panel, col, depth, again);
   }
 }
 
@@ -353,8 +367,7 @@ static void multiply_depth(tile_t *t, LLVMValueRef first_k, LLVMValueRef extent_
   LLVMValueRef depth = smaller(k, left, dt__emit_i64(m, DT_MATMUL_DEPTH));
   LLVMValueRef again = LLVMBuildICmp(m->b, LLVMIntNE, first_k, dt__emit_i64(m, 0), "");
   copy_a(t, first_k, depth);
-  LLVMValueRef col =
-      dt__loop_open(k, 3, dt__emit_i64(m, 0), t->cols, (int64_t)t->schedule->width);
+  LLVMValueRef col = dt__loop_open(k, 3, dt__emit_i64(m, 0), t->cols, (int64_t)t->schedule->width);
   dt__bind_symbol(k, kernel->vars[kernel->n_loops - 1], 3,
                   LLVMBuildAdd(m->b, t->first_col, col, ""));
   dt__bind_symbol(k, kernel->stages.items[0].vars[0], 2, first_k);
@@ -400,13 +413,31 @@ static LLVMValueRef tile_extent(dt_body_t *k, dt_sym_t total, LLVMValueRef first
   return smaller(k, LLVMBuildSub(k->m->b, all, first, ""), dt__emit_i64(k->m, tile));
 }
 
+// Splits the tile's rows into whole groups and one call of the smallest micro-kernel that takes the
+// rest; the last kernel takes a rest of more than half a group, as a group of its own.
+static void group_rows(tile_t *t) {
+  dt_emit_t *m = t->k->m;
+  uint32_t group = t->schedule->rows, half = half_group(group);
+  LLVMValueRef size = dt__emit_i64(m, group), zero = dt__emit_i64(m, 0), one = dt__emit_i64(m, 1);
+  LLVMValueRef rest = LLVMBuildURem(m->b, t->rows, size, "");
+  LLVMValueRef many =
+      LLVMBuildICmp(m->b, LLVMIntSGT, rest, dt__emit_i64(m, half > 1 ? half : 1), "");
+  LLVMValueRef extra = LLVMBuildSelect(m->b, many, LLVMBuildSub(m->b, size, rest, ""), zero, "");
+  LLVMValueRef padded = LLVMBuildAdd(m->b, t->rows, extra, "");
+  rest = LLVMBuildSelect(m->b, many, zero, rest, "");
+  t->grouped = LLVMBuildSub(m->b, padded, rest, "");
+  LLVMValueRef some = LLVMBuildICmp(m->b, LLVMIntSGT, rest, one, "");
+  t->left = LLVMBuildSelect(m->b, some, dt__emit_i64(m, half), rest, "");
+}
+
 void dt__matmul_item(dt_body_t *k, LLVMValueRef tile_col, LLVMValueRef tile_row) {
   dt_emit_t *m = k->m;
   const dt_kernel_t *kernel = k->kernel;
   const dt_matmul_t *schedule = &k->schedule->matmul;
   const dt_fold_t *fold = &kernel->stages.items[0].folds.items[0];
   size_t element = dt_dtype_size(fold->dtype);
-  int64_t a_bytes = (schedule->tile_rows * dt__matmul_a_stride(element) * (int64_t)element + 63) & -64;
+  int64_t a_bytes =
+      (schedule->tile_rows * dt__matmul_a_stride(element) * (int64_t)element + 63) & -64;
   tile_t t = {.k = k,
               .schedule = schedule,
               .dtype = fold->dtype,
@@ -420,6 +451,7 @@ void dt__matmul_item(dt_body_t *k, LLVMValueRef tile_col, LLVMValueRef tile_row)
   t.first_col = LLVMBuildMul(m->b, tile_col, dt__emit_i64(m, schedule->tile_cols), "");
   t.rows = tile_extent(k, kernel->extents[kernel->n_loops - 2], t.first_row, schedule->tile_rows);
   t.cols = tile_extent(k, kernel->extents[kernel->n_loops - 1], t.first_col, schedule->tile_cols);
+  group_rows(&t);
   LLVMValueRef extent_k = dt__index_scalar(k, kernel->stages.items[0].extents[0]);
   dt__body_at(k, 1);
   // With nothing to sum the loop still runs once, over a depth of 0, and stores zeros.

@@ -115,9 +115,9 @@ static LLVMValueRef op_div(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
 }
 
 // ---- Float remainder ---------------------------------------------------------------------------------
-// double fmod(double a, double b), exact: from the largest b * 2^(50 n) below |a| downwards, each step
-// takes a multiple away by one fused multiply-subtract whose result is representable. A quotient
-// rounded up to the next integer leaves a small negative rest, which is made good.
+// double fmod(double a, double b), exact: from the largest b * 2^(50 n) below |a| downwards, each
+// step takes a multiple away by one fused multiply-subtract whose result is representable. A
+// quotient rounded up to the next integer leaves a small negative rest, which is made good.
 //
 //   r = |a|; d = |b|;  while (d * 2^50 <= r) d *= 2^50;
 //   loop: r -= trunc(r / d) * d;  if (r < 0) r += d;  if (d == |b|) stop;  d *= 2^-50
@@ -131,8 +131,7 @@ static void fmod_body(dt_emit_t *m, LLVMValueRef fn) {
   LLVMPositionBuilderAtEnd(m->b, entry);
   LLVMValueRef x = dt__emit_intrinsic1(m, "llvm.fabs", a);
   LLVMValueRef y = dt__emit_intrinsic1(m, "llvm.fabs", b);
-  LLVMValueRef finite =
-      LLVMBuildFCmp(m->b, LLVMRealOLE, x, LLVMConstReal(m->t_f64, DBL_MAX), "");
+  LLVMValueRef finite = LLVMBuildFCmp(m->b, LLVMRealOLE, x, LLVMConstReal(m->t_f64, DBL_MAX), "");
   LLVMValueRef nonzero = LLVMBuildFCmp(m->b, LLVMRealOGT, y, LLVMConstNull(m->t_f64), "");
   LLVMBuildCondBr(m->b, LLVMBuildAnd(m->b, finite, nonzero, ""), start, bad);
   LLVMPositionBuilderAtEnd(m->b, bad);
@@ -219,8 +218,8 @@ static LLVMValueRef op_mod(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
   LLVMValueRef differ =
       LLVMBuildXor(m->b, less(m, dtype, rest, zero), less(m, dtype, a[1], zero), "");
   LLVMValueRef nonzero = compare(m, dtype, LLVMRealONE, LLVMIntNE, LLVMIntNE, rest, zero);
-  LLVMValueRef moved = is_float(dtype) ? LLVMBuildFAdd(m->b, rest, a[1], "")
-                                       : LLVMBuildAdd(m->b, rest, a[1], "");
+  LLVMValueRef moved =
+      is_float(dtype) ? LLVMBuildFAdd(m->b, rest, a[1], "") : LLVMBuildAdd(m->b, rest, a[1], "");
   rest = pick(m, LLVMBuildAnd(m->b, differ, nonzero, ""), moved, rest);
   if (!is_float(dtype))
     return rest;
@@ -285,8 +284,8 @@ static bool known_number(LLVMValueRef value) {
   return number - number == 0;
 }
 
-// x86's own maximum gives its second operand when either is NaN; that is `later` here, so only a NaN
-// in `first` needs a look.
+// x86's own maximum gives its second operand when either is NaN; that is `later` here, so only a
+// NaN in `first` needs a look.
 LLVMValueRef dt__emit_extremum(dt_emit_t *m, dt_dtype_t dtype, bool larger, LLVMValueRef a,
                                LLVMValueRef b) {
   if (!is_float(dtype)) {

@@ -20,16 +20,20 @@ static bool has_feature(const char *features, const char *name) {
   return false;
 }
 
+static bool copy_text(char *to, size_t room, const char *from) {
+  size_t bytes = strlen(from) + 1;
+  if (bytes > room)
+    return false;
+  memcpy(to, from, bytes);
+  return true;
+}
+
 static dt_status_t host_names(dt_target_t *out) {
   char *cpu = LLVMGetHostCPUName(), *features = LLVMGetHostCPUFeatures();
   dt_status_t status = NULL;
-  if (!cpu || !features || strlen(cpu) >= sizeof(out->cpu) ||
-      strlen(features) >= sizeof(out->features)) {
+  if (!cpu || !features || !copy_text(out->cpu, sizeof(out->cpu), cpu) ||
+      !copy_text(out->features, sizeof(out->features), features))
     status = DT_FAIL(DT_E_UNSUPPORTED, "the host CPU's name or features are too long");
-  } else {
-    strcpy(out->cpu, cpu);
-    strcpy(out->features, features);
-  }
   LLVMDisposeMessage(cpu);
   LLVMDisposeMessage(features);
   return status;
@@ -46,7 +50,7 @@ static dt_status_t named_level(const char *cpu, dt_target_t *out) {
   for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++) {
     if (strcmp(levels[i].cpu, cpu) != 0)
       continue;
-    strcpy(out->cpu, cpu);
+    (void)copy_text(out->cpu, sizeof(out->cpu), cpu);
     out->vector_bytes = levels[i].vector_bytes;
     out->fma = levels[i].vector_bytes >= 32;
     return NULL;
@@ -61,8 +65,8 @@ static int64_t cache_bytes(int name, int64_t otherwise) {
   return bytes > 0 ? (int64_t)bytes : otherwise;
 }
 
-// Rows times columns of accumulators, with room for the panel's vectors and one element of A. Columns
-// are two vectors, so that each element of A is used twice.
+// Rows times columns of accumulators, with room for the panel's vectors and one element of A.
+// Columns are two vectors, so that each element of A is used twice.
 static void matmul_shape(dt_target_t *out) {
   for (uint32_t i = 0; i < 2; i++) {
     uint32_t lanes = out->vector_bytes / (i == 0 ? 4 : 8);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads ELF64 relocatable objects. Every offset, size, count, name and index that the file states is
-// checked here once, so that the loader may use them without looking at the file's length again.
+// Reads ELF64 relocatable objects. Every offset, size, count, name and index that the file states
+// is checked here once, so that the loader may use them without looking at the file's length again.
 #include "backend_llvm/load/elf.h"
 
 #include "runtime/base/memory.h"

@@ -12,8 +12,8 @@ typedef struct dt_elf_t {
   const unsigned char *data; // borrowed
   size_t bytes;
   uint32_t n_sections, n_symbols;
-  Elf64_Shdr *sections;     // checked: offset and size lie inside the data (except NOBITS)
-  Elf64_Sym *symbols;       // checked: names and section indices are valid
+  Elf64_Shdr *sections; // checked: offset and size lie inside the data (except NOBITS)
+  Elf64_Sym *symbols;   // checked: names and section indices are valid
   const char *section_names, *symbol_names;
   size_t section_names_bytes, symbol_names_bytes;
 } dt_elf_t;

@@ -61,7 +61,8 @@ static bool align_up(uint64_t *value, uint64_t alignment) {
   return *value <= MAX_MAPPED;
 }
 
-// Unwind tables describe frames that nothing unwinds; notes and debug information are not allocated.
+// Unwind tables describe frames that nothing unwinds; notes and debug information are not
+// allocated.
 static bool section_wanted(const loading_t *loading, const Elf64_Shdr *section) {
   return (section->sh_flags & SHF_ALLOC) != 0 && section->sh_type == SHT_PROGBITS &&
          strcmp(dt__elf_section_name(&loading->elf, section), ".eh_frame") != 0;
@@ -104,8 +105,8 @@ static dt_status_t place_sections(loading_t *loading) {
   return NULL;
 }
 
-// Address of symbol `index`; for an outside function that of its stub, so that 32-bit distances reach
-// it. The table entry of the symbol holds the same address.
+// Address of symbol `index`; for an outside function that of its stub, so that 32-bit distances
+// reach it. The table entry of the symbol holds the same address.
 static dt_status_t symbol_address(const loading_t *loading, uint32_t index, uint64_t *out) {
   const dt_elf_t *elf = &loading->elf;
   if (index == 0 || index >= elf->n_symbols)
@@ -260,7 +261,8 @@ static dt_status_t map_and_fill(loading_t *loading, dt_native_t *native) {
   DT_TRY(fill(loading));
   DT_TRY(export_functions(loading, native));
   if (mprotect(base, native->bytes, PROT_READ | PROT_EXEC) != 0)
-    return DT_FAIL(DT_E_COMPILE, "the system does not allow %zu bytes of code to be made executable",
+    return DT_FAIL(DT_E_COMPILE,
+                   "the system does not allow %zu bytes of code to be made executable",
                    native->bytes);
   return NULL;
 }

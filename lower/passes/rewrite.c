@@ -6,7 +6,16 @@
 
 dt_status_t dt__rewrite_copy(dt_rewrite_t *rw, const dt_node_t *node, const dt_node_id_t *inputs,
                              dt_node_id_t *out) {
-  return dt__graph_add(rw->to, node->op, inputs, node->n_inputs, node->attrs, &node->origin, out);
+  // Its inputs are what they were, so it is valid as it stands. Inferring it again would ask the
+  // environment what building it asked, which may have become a guard, and a frozen one answers none.
+  dt_node_t copy = *node;
+  copy.inputs = inputs;
+  for (uint32_t k = 0; k < node->rank; k++)
+    copy.sizes[k] = dt__sym_simplify(rw->to->env, node->sizes[k]);
+  if (!DT_VEC_PUSH(rw->to->arena, &rw->to->nodes, copy))
+    return DT_NO_MEMORY();
+  *out = (dt_node_id_t){rw->to->nodes.len};
+  return NULL;
 }
 
 static dt_status_t visit_one(dt_rewrite_t *rw, const dt_node_t *node, dt_visit_fn_t visit,

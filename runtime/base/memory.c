@@ -28,6 +28,8 @@ static bool injected_failure(void) {
   return number == at || (number > at && atomic_load_explicit(&fail_sticky, memory_order_relaxed));
 }
 
+bool dt__heap_should_fail(void) { return injected_failure(); }
+
 uint64_t dt__heap_fail_at(uint64_t n, bool sticky) {
   atomic_store_explicit(&fail_at, 0, memory_order_relaxed);
   uint64_t before = atomic_exchange_explicit(&counted, 0, memory_order_relaxed);

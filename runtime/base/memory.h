@@ -21,6 +21,8 @@ void dt__free(void *ptr);                                     // NULL allowed; f
 // n = 0 switches it off. Returns how many allocations were counted since the last call; they are
 // counted while it is on only (n = UINT64_MAX counts and fails none).
 uint64_t dt__heap_fail_at(uint64_t n, bool sticky);
+// Counts one allocation that is not the heap's own (a mapping); true when it is the one to fail.
+bool dt__heap_should_fail(void);
 
 // ---- Checked sizes: false on overflow, *out untouched --------------------------------------------
 static inline bool dt__mul_i64(int64_t a, int64_t b, int64_t *out) {

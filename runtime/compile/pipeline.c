@@ -116,7 +116,7 @@ static dt_status_t verify_stage(const pipeline_t *pipeline, const stage_t *stage
   if (pipeline->program)
     return dt__program_verify(pipeline->program);
   dt_status_t status = dt__graph_verify(pipeline->graph);
-  if (!status || stage->kind == STAGE_INPUT)
+  if (dt_status_code(status) != DT_E_FORMAT || stage->kind == STAGE_INPUT)
     return status;
   dt_status_t internal = DT_FAIL(DT_E_INTERNAL, "%s", dt_status_message(status));
   dt_status_free(status);

@@ -165,8 +165,8 @@ static dt_status_t run_compiled(const dt_call_t *call, const dt_variant_t *varia
   DT_TRY(dt__outputs_prepare(call, variant, session->sizes));
   for (uint32_t k = 0; k < n_outputs; k++)
     addresses[n_inputs + k] = session->results[k]->data;
-  frame->block = session->block;
-  launch.scratch = session->scratch;
+  frame->block = session->block.base;
+  launch.scratch = session->scratch.base;
   launch.scratch_stride = session->scratch_stride;
   compiled->run(frame);
   return dt__record_status(compiled, &frame->record);

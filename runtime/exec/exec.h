@@ -17,6 +17,7 @@
 #include "runtime/base/params.h"
 #include "runtime/base/pool.h"
 #include "runtime/base/reclaim.h"
+#include "runtime/base/region.h"
 #include "runtime/base/thread.h"
 #include "runtime/compile/compile.h"
 
@@ -122,10 +123,9 @@ struct dt_session {
   dt_tensor_t **results; // given or new
   uint32_t symbols_cap, sizes_cap, addresses_cap, results_cap;
   // Leased memory, 64-byte aligned. It only grows: to the largest that a call asked for.
-  char *block;
-  size_t block_bytes;
-  char *scratch;
-  size_t scratch_stride, scratch_bytes; // of one worker; of all
+  dt_region_t block;
+  dt_region_t scratch; // of all workers
+  size_t scratch_stride; // of one
 };
 
 // Makes room for a call of `function` with the variants in `list`; contents are not kept.

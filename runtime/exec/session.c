@@ -5,10 +5,7 @@
 
 #include "runtime/base/status.h"
 
-#include <sys/mman.h>
-
 #define LINE ((size_t)64)
-#define HUGE_PAGE ((size_t)2 << 20)
 
 dt_status_t dt_session_create(dt_runtime_t *runtime, dt_session_t **out) {
   if (!out)
@@ -45,14 +42,14 @@ void dt_session_destroy(dt_session_t *session) {
   dt__free(session->sizes);
   dt__free(session->addresses);
   dt__free(session->results);
-  dt__free(session->block);
-  dt__free(session->scratch);
+  dt__region_free(&session->block);
+  dt__region_free(&session->scratch);
   dt__free(session);
   dt_runtime_release(runtime);
 }
 
 uint64_t dt_session_bytes(const dt_session_t *session) {
-  return session ? session->block_bytes + session->scratch_bytes : 0;
+  return session ? session->block.bytes + session->scratch.bytes : 0;
 }
 
 // ---- Growing --------------------------------------------------------------------------------------
@@ -84,38 +81,14 @@ dt_status_t dt__session_grow(dt_session_t *session, const dt_function_t *functio
   return NULL;
 }
 
-// Large blocks are used from end to end by each call: huge pages save most of their page faults.
-static char *alloc_block(size_t *bytes) {
-  bool huge = *bytes >= HUGE_PAGE;
-  size_t unit = huge ? HUGE_PAGE : LINE;
-  size_t rounded = 0;
-  if (!dt__add_size(*bytes, unit - 1, &rounded))
-    return NULL;
-  rounded = rounded / unit * unit;
-  char *block = dt__alloc_aligned(rounded, unit);
-  if (block && huge)
-    (void)madvise(block, rounded, MADV_HUGEPAGE); // advice: a system without them is as right
-  if (block)
-    *bytes = rounded;
-  return block;
-}
-
 dt_status_t dt__session_lease_block(dt_session_t *session, int64_t bytes) {
   size_t need = (size_t)bytes;
   if (bytes < 0 || bytes >= DT_SIZE_LIMIT)
     return DT_FAIL(DT_E_LIMIT, "a block of %lld bytes; the limit is %lld", (long long)bytes,
                    (long long)DT_SIZE_LIMIT - 1);
-  if (need <= session->block_bytes)
-    return NULL;
-  // The old block goes first: its contents mean nothing between calls, and both need not fit.
-  dt__free(session->block);
-  session->block = NULL;
-  session->block_bytes = 0;
-  session->block = alloc_block(&need);
-  if (!session->block)
+  if (!dt__region_grow(&session->block, need))
     return DT_FAIL(DT_E_NO_MEMORY, "out of memory: %lld bytes for the call's intermediate results",
                    (long long)bytes);
-  session->block_bytes = need;
   return NULL;
 }
 
@@ -126,16 +99,11 @@ dt_status_t dt__session_lease_scratch(dt_session_t *session, int64_t bytes) {
                    (long long)bytes, (long long)DT_SIZE_LIMIT - 1);
   if (stride <= session->scratch_stride)
     return NULL;
-  dt__free(session->scratch);
-  session->scratch = NULL;
-  session->scratch_stride = 0;
-  session->scratch_bytes = 0;
   size_t total = stride * dt__pool_width(session->runtime->pool); // below 2^47 times 2^12
-  session->scratch = alloc_block(&total);
-  if (!session->scratch)
+  session->scratch_stride = 0;
+  if (!dt__region_grow(&session->scratch, total))
     return DT_FAIL(DT_E_NO_MEMORY, "out of memory: %lld bytes of scratch for each of %u threads",
                    (long long)bytes, dt__pool_width(session->runtime->pool));
   session->scratch_stride = stride;
-  session->scratch_bytes = total;
   return NULL;
 }

@@ -46,6 +46,7 @@ goal_result_t goal_run(goal_fn_t fn, const goal_run_t *run);
 typedef Z3_ast term_t; // an integer or a condition
 term_t t_int(goal_t *g, int64_t value);
 term_t t_power(goal_t *g, int bits); // 2^bits, scaled to the goal's word: t_power(g, 63) is its end
+term_t t_true(goal_t *g);
 term_t t_fresh(goal_t *g, const char *name);
 term_t t_flag(goal_t *g, const char *name);
 term_t t_add(goal_t *g, term_t a, term_t b);
@@ -111,8 +112,12 @@ void lemma_sign(goal_t *g, term_t a, term_t b);
 // A quotient and its remainder are the only ones: d.x == d.q*k + r with r of a remainder's size
 // gives d.k == k, d.r == r.
 void lemma_once(goal_t *g, const division_t *d, term_t k, term_t r);
+// a == b gives c*a == c*b.
+void lemma_times(goal_t *g, term_t a, term_t b, term_t c);
 // x is no larger than a*x in size when a is not 0.
 void lemma_smaller(goal_t *g, term_t x, term_t a);
+// For: a quotient is not larger than x in size, but that of -2^63 by -1.
+void lemma_size(goal_t *g, const division_t *d);
 
 // r is what a remainder by q can be.
 term_t t_remainder(goal_t *g, term_t q, term_t r);

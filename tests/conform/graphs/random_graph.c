@@ -347,13 +347,7 @@ static uint32_t put_gather(gen_t *g, uint32_t a) {
     return put_op(g, RG_gather, 2, (const uint32_t[]){a, ids}, 2, numbers);
   }
   if (chance(g, 40)) {
-    int32_t dims[3];
-    for (uint32_t d = 0; d < 3; d++)
-      dims[d] = 2 * (int32_t)node_of(g, a)->rank > (int32_t)d ? 0 : 0;
     uint32_t rank = node_of(g, a)->rank;
-    memset(dims, 0, sizeof(dims));
-    (void)rank;
-    numbers[0] = axis;
     // A table with at least one row whatever the sizes are.
     rg_node_t grown = {.op = RG_pad, .n_args = 1, .args = {a}, .n_numbers = 2 * rank};
     grown.numbers[2 * axis] = 1;
@@ -526,10 +520,7 @@ static void put_attention(gen_t *g) {
   uint32_t part[3];
   for (uint32_t k = 0; k < 3; k++) {
     uint32_t x = k && chance(g, 40) ? part[0] : put_leaf(g, DT_F32, 3, dims, some_fill(g), 0);
-    if (k == 0)
-      part[0] = x;
-    else
-      part[k] = x;
+    part[k] = x;
   }
   for (uint32_t k = 0; k < 3; k++) {
     uint32_t x = PUT(g, RG_split, part[k], 2, heads, 1);

@@ -216,7 +216,7 @@ static bool shrink_literals(shrink_t *s) {
     if (leaf && (node->numbers[node->rank] == RG_FILL_ANY ||
                  node->numbers[node->rank] == RG_FILL_SMOOTH)) {
       s->trial = *s->p;
-      s->trial.nodes[i].numbers[node->rank] -= node->numbers[node->rank] == RG_FILL_ANY ? 1 : 1;
+      s->trial.nodes[i].numbers[node->rank]--;
       any |= keep(s);
     }
   }

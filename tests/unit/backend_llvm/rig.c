@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "rig.h"
+#include "tests/unit/backend_llvm/rig.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -250,7 +250,8 @@ static dt_status_t load_units(rig_t *r, const dt_unit_map_t *map, code_t *code) 
   code->n_kernels = map->n_codes;
   const dt_native_t *host = code->natives[map->n_units - 1];
   void *symbols[4] = {dt__native_symbol(host, "dt_plan"), dt__native_symbol(host, "dt_once"),
-                      dt__native_symbol(host, "dt_run"), dt__native_symbol(host, "dt_once_scratch")};
+                      dt__native_symbol(host, "dt_run"),
+                      dt__native_symbol(host, "dt_once_scratch")};
   for (uint32_t i = 0; i < 4; i++)
     assert_non_null(symbols[i]);
   memcpy(&code->plan, &symbols[0], sizeof(void *));

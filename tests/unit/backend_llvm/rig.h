@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builds small programs by hand, compiles and loads them, and runs them beside the interpreter.
-// Memory of inputs and results ends at a page nobody may touch, so that an access past the end dies.
+// Memory of inputs and results ends at a page nobody may touch, so that an access past the end
+// dies.
 #ifndef DT_TESTS_BACKEND_LLVM_RIG_H
 #define DT_TESTS_BACKEND_LLVM_RIG_H
 
@@ -84,7 +85,7 @@ typedef struct call_t {
   int64_t symbols[RIG_MAX_SYMBOLS];
   void *inputs[RIG_MAX_ARGS], *outputs[RIG_MAX_ARGS], *constants[RIG_MAX_ARGS];
   int64_t output_sizes[RIG_MAX_ARGS * DT_MAX_RANK];
-  uint32_t pieces;    // chunks that each grid is cut into
+  uint32_t pieces; // chunks that each grid is cut into
   dt_launch_record_t record;
   uint32_t launches;
   int64_t items;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every fold kind over every dtype it takes, under all loop schedules, with NaN and infinities, ties,
-// several inner loops, and nothing to fold.
+// Every fold kind over every dtype it takes, under all loop schedules, with NaN and infinities,
+// ties, several inner loops, and nothing to fold.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "rig.h"
+#include "tests/unit/backend_llvm/rig.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -56,7 +56,8 @@ static void build(rig_t *r, const case_t *c) {
   rig_kernel_end(r);
 }
 
-// Values whose sums and products are exact in any order, with specials at places that differ by row.
+// Values whose sums and products are exact in any order, with specials at places that differ by
+// row.
 static void fill_case(const case_t *c, void *at, size_t m, size_t n) {
   fill(c->dtype, at, m * n, 11, false);
   size_t size = dt_dtype_size(c->dtype);
@@ -183,7 +184,8 @@ static void test_products(void **state) {
     rig_stage(&r);
     dt_sym_t at[2] = {i, rig_inner(&r, n)};
     uint32_t a = rig_load(&r, x, at), b = rig_load(&r, w, &i);
-    uint32_t square = rig_fold(&r, DT_FOLD_SUM, rig_op(&r, DT_SCALAR_mul, a, a, DT_NO_INST), DT_NO_INST);
+    uint32_t square =
+        rig_fold(&r, DT_FOLD_SUM, rig_op(&r, DT_SCALAR_mul, a, a, DT_NO_INST), DT_NO_INST);
     uint32_t total = rig_fold(&r, DT_FOLD_SUM, b, DT_NO_INST);
     rig_stage_end(&r);
     rig_stage(&r);
@@ -218,8 +220,8 @@ static void test_products(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_sum), cmocka_unit_test(test_prod),    cmocka_unit_test(test_max),
-      cmocka_unit_test(test_min), cmocka_unit_test(test_any_all), cmocka_unit_test(test_arg),
+      cmocka_unit_test(test_sum),      cmocka_unit_test(test_prod),    cmocka_unit_test(test_max),
+      cmocka_unit_test(test_min),      cmocka_unit_test(test_any_all), cmocka_unit_test(test_arg),
       cmocka_unit_test(test_products),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Indices loaded from data: rows looked up in a table, negative indices, and failures, which must be
-// recorded once and keep every access in bounds.
+// Indices loaded from data: rows looked up in a table, negative indices, and failures, which must
+// be recorded once and keep every access in bounds.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "rig.h"
+#include "tests/unit/backend_llvm/rig.h"
 
 #include <stdio.h>
 #include <stdlib.h>

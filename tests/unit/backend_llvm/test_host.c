@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host programs: sizes of results and of the block, asserts, overflow, schedules by predicate, kernels
-// that run once, kernels skipped when there is nothing to do, codes shared by equal kernels.
+// Host programs: sizes of results and of the block, asserts, overflow, schedules by predicate,
+// kernels that run once, kernels skipped when there is nothing to do, codes shared by equal
+// kernels.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "rig.h"
+#include "tests/unit/backend_llvm/rig.h"
 
 #include <string.h>
 
@@ -59,7 +60,8 @@ static void test_chain(void **state) {
     assert_int_equal(call.items, 3 * ((sizes[s] + 127) / 128));
     for (int64_t i = 0; i < sizes[s]; i++)
       if (out[i] != in[i] + 7)
-        fail_msg("element %lld is %g, expected %g", (long long)i, (double)out[i], (double)in[i] + 7);
+        fail_msg("element %lld is %g, expected %g", (long long)i, (double)out[i],
+                 (double)in[i] + 7);
   }
   code_close(&code);
   rig_close(&r);
@@ -108,8 +110,9 @@ static void test_asserts(void **state) {
   code_t code;
   rig_open(&r);
   dt_sym_t n = rig_size(&r), u = rig_size(&r);
-  dt_graph_assert_t asserts[2] = {{.cond = dt__sym_lt(r.env, u, n), .what = "u below n"},
-                                  {.cond = dt__sym_ne(r.env, u, rig_const(&r, 5)), .what = "not 5"}};
+  dt_graph_assert_t asserts[2] = {
+      {.cond = dt__sym_lt(r.env, u, n), .what = "u below n"},
+      {.cond = dt__sym_ne(r.env, u, rig_const(&r, 5)), .what = "not 5"}};
   for (int i = 0; i < 2; i++)
     assert_true(DT_VEC_PUSH(&r.arena, &r.graph->asserts, asserts[i]));
   dt_buffer_id_t x = rig_buffer(&r, DT_BUFFER_INPUT, DT_F32, 0, 1, &n, NULL);
@@ -256,9 +259,9 @@ static void test_refusals(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_chain),      cmocka_unit_test(test_overflow),
-      cmocka_unit_test(test_asserts),    cmocka_unit_test(test_predicates),
-      cmocka_unit_test(test_once),       cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_chain),   cmocka_unit_test(test_overflow),
+      cmocka_unit_test(test_asserts), cmocka_unit_test(test_predicates),
+      cmocka_unit_test(test_once),    cmocka_unit_test(test_refusals),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

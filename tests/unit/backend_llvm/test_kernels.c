@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "rig.h"
+#include "tests/unit/backend_llvm/rig.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -118,7 +118,8 @@ static void build_strided(rig_t *r, layout_t layout, dt_schedule_t schedule, boo
     j = rig_inner(r, n);
   dt_sym_t at[2] = {i, j};
   uint32_t a = rig_load(r, x, at), b = rig_load(r, y, &j), c = rig_load(r, v, &i);
-  uint32_t sum = rig_op(r, DT_SCALAR_add, rig_op(r, DT_SCALAR_mul, a, b, DT_NO_INST), c, DT_NO_INST);
+  uint32_t sum =
+      rig_op(r, DT_SCALAR_add, rig_op(r, DT_SCALAR_mul, a, b, DT_NO_INST), c, DT_NO_INST);
   rig_store(r, z, at, sum);
   rig_stage_end(r);
   rig_schedule(r, schedule);
@@ -189,10 +190,11 @@ static void build_pad(rig_t *r, dt_dtype_t dtype, dt_schedule_t schedule) {
   dt_sym_t at = dt__sym_sub(e, i, two);
   uint32_t a = rig_load_masked(r, x, &at, mask, seven);
   uint32_t b = rig_load_masked(r, x, &at, mask, DT_NO_INST);
-  dt_sym_t product = dt__sym_mul(e, dt__sym_floordiv(e, i, rig_const(r, 3)),
-                                 dt__sym_mod(e, i, rig_const(r, 5)));
+  dt_sym_t product =
+      dt__sym_mul(e, dt__sym_floordiv(e, i, rig_const(r, 3)), dt__sym_mod(e, i, rig_const(r, 5)));
   uint32_t c = rig_index(r, dtype, product);
-  uint32_t sum = rig_op(r, DT_SCALAR_add, rig_op(r, DT_SCALAR_add, a, b, DT_NO_INST), c, DT_NO_INST);
+  uint32_t sum =
+      rig_op(r, DT_SCALAR_add, rig_op(r, DT_SCALAR_add, a, b, DT_NO_INST), c, DT_NO_INST);
   rig_store(r, z, &i, sum);
   rig_stage_end(r);
   rig_schedule(r, schedule);
@@ -328,8 +330,8 @@ static void test_hoisted_loads(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_map),     cmocka_unit_test(test_strides),
-      cmocka_unit_test(test_pad),     cmocka_unit_test(test_softmax),
+      cmocka_unit_test(test_map),           cmocka_unit_test(test_strides),
+      cmocka_unit_test(test_pad),           cmocka_unit_test(test_softmax),
       cmocka_unit_test(test_hoisted_loads),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "rig.h"
+#include "tests/unit/backend_llvm/rig.h"
 
 #include "backend_llvm/emit/llvm_compat.h"
 
@@ -35,9 +35,9 @@ static object_t assemble(const char *text) {
     fail_msg("%s", message);
   LLVMTargetRef llvm_target;
   assert_false(LLVMGetTargetFromTriple("x86_64-unknown-linux-gnu", &llvm_target, &message));
-  LLVMTargetMachineRef machine = LLVMCreateTargetMachine(
-      llvm_target, "x86_64-unknown-linux-gnu", "x86-64-v3", "", LLVMCodeGenLevelDefault,
-      LLVMRelocPIC, LLVMCodeModelSmall);
+  LLVMTargetMachineRef machine =
+      LLVMCreateTargetMachine(llvm_target, "x86_64-unknown-linux-gnu", "x86-64-v3", "",
+                              LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelSmall);
   LLVMMemoryBufferRef buffer;
   if (LLVMTargetMachineEmitToMemoryBuffer(machine, module, LLVMObjectFile, &message, &buffer))
     fail_msg("%s", message);

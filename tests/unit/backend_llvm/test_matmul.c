@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "rig.h"
+#include "tests/unit/backend_llvm/rig.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every scalar op over every dtype it takes, and every cast, on all pairs of a list of awkward values:
-// limits, zeros of both signs, infinities, NaN. Serial and vector code against scalar.c.
+// Every scalar op over every dtype it takes, and every cast, on all pairs of a list of awkward
+// values: limits, zeros of both signs, infinities, NaN. Serial and vector code against scalar.c.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "rig.h"
+#include "tests/unit/backend_llvm/rig.h"
 
 #include <float.h>
 #include <math.h>
@@ -20,13 +20,33 @@ static const dt_dtype_t dtypes[] = {DT_BOOL, DT_I8,  DT_I16, DT_I32, DT_I64, DT_
 #define N_DTYPES (sizeof(dtypes) / sizeof(dtypes[0]))
 
 static size_t awkward(dt_dtype_t dtype, dt_scalar_t *out) {
-  static const double reals[] = {0.0,  -0.0, 1.0,    -1.0,      0.5,   -0.5,  1.5,      2.5,
-                                 -2.5, 3.0,  -7.25,  10.0,      0.1,   88.0,  -87.0,    1e-5,
-                                 1e6,  -1e9, 1e-30,  3e38,      1e10,  1e19,  2147483648.0, -9.3e18,
-                                 0.75, -0.9, 0.999,  123456.75, 255.5, -128.0};
-  static const int64_t whole[] = {0, 1, -1, 2, -2, 3, 7, -7, 10, 100, -100, 127, -128, 255, 32767,
-                                  -32768, 65535, INT32_MAX, INT32_MIN, UINT32_MAX, INT64_MAX,
-                                  INT64_MIN, 1234567890123LL};
+  static const double reals[] = {0.0,  -0.0, 1.0,   -1.0,      0.5,   -0.5,  1.5,          2.5,
+                                 -2.5, 3.0,  -7.25, 10.0,      0.1,   88.0,  -87.0,        1e-5,
+                                 1e6,  -1e9, 1e-30, 3e38,      1e10,  1e19,  2147483648.0, -9.3e18,
+                                 0.75, -0.9, 0.999, 123456.75, 255.5, -128.0};
+  static const int64_t whole[] = {0,
+                                  1,
+                                  -1,
+                                  2,
+                                  -2,
+                                  3,
+                                  7,
+                                  -7,
+                                  10,
+                                  100,
+                                  -100,
+                                  127,
+                                  -128,
+                                  255,
+                                  32767,
+                                  -32768,
+                                  65535,
+                                  INT32_MAX,
+                                  INT32_MIN,
+                                  UINT32_MAX,
+                                  INT64_MAX,
+                                  INT64_MIN,
+                                  1234567890123LL};
   size_t n = 0;
   if (dt__dtype_is_float(dtype)) {
     for (size_t i = 0; i < sizeof(reals) / sizeof(reals[0]); i++)
@@ -45,10 +65,8 @@ static size_t awkward(dt_dtype_t dtype, dt_scalar_t *out) {
 static dt_schedule_t schedule_of(const rig_t *r, uint32_t turn, dt_dtype_t widest) {
   if (turn == 0)
     return (dt_schedule_t){.kind = DT_SCHEDULE_SERIAL, .lanes = 1, .unroll = 1};
-  return (dt_schedule_t){.kind = DT_SCHEDULE_OUTER_LANES,
-                         .lanes = rig_lanes(r, widest),
-                         .unroll = 2,
-                         .block = 4096};
+  return (dt_schedule_t){
+      .kind = DT_SCHEDULE_OUTER_LANES, .lanes = rig_lanes(r, widest), .unroll = 2, .block = 4096};
 }
 
 // Error bounds of the elementary functions (test_math is the judge of their accuracy).

@@ -3,6 +3,8 @@
 // refusal the function still works.
 #include "tests/unit/exec/exec_test.h"
 
+#include "runtime/base/log.h"
+
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -368,6 +370,36 @@ static void test_statistics(void **state) {
   dt_function_release(add);
 }
 
+static void keep_line(void *user, const char *line, size_t len) {
+  char *kept = user;
+  if (len > 255)
+    len = 255;
+  memcpy(kept, line, len);
+  kept[len] = '\0';
+}
+
+// Each miss is one line: the function, the guard with expected and actual, and what was decided.
+static void test_misses_are_logged(void **state) {
+  fixture_t *fixture = *state;
+  const subject_t subject = {"pinned", pinned_program, 1, 1, one_vector};
+  dt_function_t *pinned = function_of(fixture, &subject);
+  char line[256] = "";
+  expect_ok(dt__log_configure("recompiles"));
+  dt__log_set_sink(keep_line, line);
+  expect_ok(call_one(fixture, pinned, 3, 1, -1));
+  assert_non_null(strstr(line, "pinned: no variant yet: making variant 0"));
+  expect_ok(call_one(fixture, pinned, 4, 1, -1));
+  assert_non_null(strstr(line, "making variant 1"));
+  assert_non_null(strstr(line, "3"));
+  assert_non_null(strstr(line, "4"));
+  line[0] = '\0';
+  expect_ok(call_one(fixture, pinned, 3, 1, -1));
+  assert_string_equal(line, "");
+  dt__log_set_sink(NULL, NULL);
+  expect_ok(dt__log_configure(""));
+  dt_function_release(pinned);
+}
+
 typedef struct nested_t {
   fixture_t *fixture;
   dt_function_t *function;
@@ -434,6 +466,7 @@ int main(void) {
       cmocka_unit_test(test_failing_program),
       cmocka_unit_test(test_two_runtimes),
       cmocka_unit_test(test_statistics),
+      cmocka_unit_test(test_misses_are_logged),
       cmocka_unit_test(test_call_inside_own_program),
       cmocka_unit_test(test_child_after_fork),
   };

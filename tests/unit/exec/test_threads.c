@@ -101,6 +101,70 @@ static void test_racing_first_call(void **state) {
   dt_runtime_release(runtime);
 }
 
+// ---- Failures while others wait ---------------------------------------------------------------------
+
+static _Atomic int failures_left;
+
+static dt_status_t flaky_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
+                                 void *closure) {
+  (void)closure;
+  if (atomic_fetch_sub(&failures_left, 1) > 0)
+    dt_trace_fail(t, DT_E_STATE, "not yet");
+  out[0] = dt_add(t, in[0], in[1]);
+  return NULL;
+}
+
+// Calls until it is answered, and counts in `id` how often it was refused.
+static void *flaky_main(void *opaque) {
+  worker_t *worker = opaque;
+  dt_session_t *session = NULL;
+  dt_status_t status = dt_session_create(worker->runtime, &session);
+  worker->wrong += status != NULL;
+  dt_status_free(status);
+  worker->id = 0;
+  (void)pthread_barrier_wait(worker->start);
+  dt_tensor_t *x = vector(3, 1), *out = NULL;
+  while (session && !out && worker->id < 100) {
+    status = dt_call(session, worker->function, (dt_tensor_t *[]){x, x}, 2, &out, 1);
+    worker->id += status != NULL;
+    worker->wrong += status && dt_status_code(status) != DT_E_STATE;
+    dt_status_free(status);
+  }
+  worker->wrong += !out || !uniform(out, 2);
+  dt_tensor_release(x);
+  dt_tensor_release(out);
+  dt_session_destroy(session);
+  return NULL;
+}
+
+// A failed trace belongs to one caller; those that waited for it try themselves.
+static void test_failures_are_ones_own(void **state) {
+  (void)state;
+  dt_runtime_t *runtime = NULL;
+  expect_ok(dt_runtime_create(NULL, &runtime));
+  subject_t subject = add_subject;
+  subject.program = flaky_program;
+  dt_function_t *flaky = subject_function(runtime, &subject, NULL, compiled_answer());
+  atomic_store(&failures_left, 5);
+  worker_t workers[THREADS];
+  pthread_barrier_t start;
+  start_all(workers, runtime, flaky, &start, NULL, flaky_main);
+  join_all(workers, &start);
+  uint32_t refused = 0;
+  for (uint32_t i = 0; i < THREADS; i++)
+    refused += workers[i].id;
+  assert_int_equal(refused, 5);
+  dt_function_stats_t stats = {.struct_size = sizeof(stats)};
+  expect_ok(dt_function_stats(flaky, &stats));
+  assert_int_equal(stats.compiles, 6);
+  assert_int_equal(stats.failed_calls, 5);
+  assert_int_equal(stats.variants, 1);
+  dt_function_release(flaky);
+  dt_runtime_release(runtime);
+}
+
+// ---- Updates ----------------------------------------------------------------------------------------
+
 // Every element of an answer belongs to one value of the constant.
 static void *scale_main(void *opaque) {
   worker_t *worker = opaque;
@@ -197,6 +261,7 @@ static void test_functions_come_and_go(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_racing_first_call),
+      cmocka_unit_test(test_failures_are_ones_own),
       cmocka_unit_test(test_updates_racing_calls),
       cmocka_unit_test(test_functions_come_and_go),
   };

@@ -55,7 +55,15 @@ void rig_output(rig_t *rig, dt_node_id_t id) { OK(dt__graph_add_output(rig->f.gr
 void check_text(const char *expected, const char *got) {
   if (strcmp(expected, got) == 0)
     return;
-  print_error("expected:\n%s\ngot:\n%s\n", expected, got);
+  // Long texts do not fit one message: the first line that differs comes first.
+  size_t same = 0, line = 0;
+  for (; expected[same] && expected[same] == got[same]; same++)
+    if (expected[same] == '\n')
+      line = same + 1;
+  print_error("first difference: expected\n%.120s\ngot\n%.120s\n", expected + line, got + line);
+  for (const char *at = got; *at; at += strlen(at) < 900 ? strlen(at) : 900)
+    print_error("%.900s", at);
+  print_error("\n");
   fail();
 }
 

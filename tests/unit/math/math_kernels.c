@@ -26,7 +26,8 @@ static bool failed(LLVMErrorRef error) {
   return true;
 }
 
-static LLVMTargetMachineRef make_machine(const char *triple, const char *cpu, const char *features) {
+static LLVMTargetMachineRef make_machine(const char *triple, const char *cpu,
+                                         const char *features) {
   LLVMTargetRef target;
   char *text = NULL;
   if (LLVMGetTargetFromTriple(triple, &target, &text)) {
@@ -41,8 +42,8 @@ static LLVMTargetMachineRef make_machine(const char *triple, const char *cpu, co
 static LLVMTargetMachineRef host_machine(const char *want_cpu) {
   char *triple = LLVMGetDefaultTargetTriple();
   char *cpu = LLVMGetHostCPUName(), *features = LLVMGetHostCPUFeatures();
-  LLVMTargetMachineRef machine = want_cpu ? make_machine(triple, want_cpu, "")
-                                          : make_machine(triple, cpu, features);
+  LLVMTargetMachineRef machine =
+      want_cpu ? make_machine(triple, want_cpu, "") : make_machine(triple, cpu, features);
   LLVMDisposeMessage(triple);
   LLVMDisposeMessage(cpu);
   LLVMDisposeMessage(features);
@@ -142,6 +143,15 @@ static void build_loop(LLVMContextRef context, LLVMModuleRef module, const char 
   LLVMDisposeBuilder(at);
 }
 
+static void set_target(LLVMModuleRef module, LLVMTargetMachineRef machine) {
+  char *triple = LLVMGetTargetMachineTriple(machine);
+  LLVMSetTarget(module, triple);
+  LLVMDisposeMessage(triple);
+  LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
+  LLVMSetModuleDataLayout(module, layout);
+  LLVMDisposeTargetData(layout);
+}
+
 static bool optimise(LLVMModuleRef module, LLVMTargetMachineRef machine) {
   char *text = NULL;
   if (LLVMVerifyModule(module, LLVMReturnStatusAction, &text)) {
@@ -166,10 +176,7 @@ bool math_jit_compile(math_jit_t *jit, int fn, bool wide, math_kernel_t *out) {
     return true;
   LLVMContextRef context = LLVMContextCreate();
   LLVMModuleRef module = LLVMModuleCreateWithNameInContext("math", context);
-  char *triple = LLVMGetTargetMachineTriple(jit->machine);
-  LLVMSetTarget(module, triple);
-  LLVMDisposeMessage(triple);
-  LLVMSetModuleDataLayout(module, LLVMCreateTargetDataLayout(jit->machine));
+  set_target(module, jit->machine);
   char vector[32], scalar[32];
   snprintf(vector, sizeof vector, "v_%d_%d", fn, wide);
   snprintf(scalar, sizeof scalar, "s_%d_%d", fn, wide);
@@ -204,15 +211,12 @@ bool math_print_assembly(const math_jit_t *jit, int fn, bool wide, bool ptx) {
     return false;
   LLVMContextRef context = LLVMContextCreate();
   LLVMModuleRef module = LLVMModuleCreateWithNameInContext("math", context);
-  char *triple = LLVMGetTargetMachineTriple(machine);
-  LLVMSetTarget(module, triple);
-  LLVMDisposeMessage(triple);
-  LLVMSetModuleDataLayout(module, LLVMCreateTargetDataLayout(machine));
+  set_target(module, machine);
   build_loop(context, module, "loop", fn, wide, ptx ? 0 : wide ? 8 : 16);
   LLVMMemoryBufferRef text = NULL;
   char *message = NULL;
-  bool ok = optimise(module, machine) &&
-            !LLVMTargetMachineEmitToMemoryBuffer(machine, module, LLVMAssemblyFile, &message, &text);
+  bool ok = optimise(module, machine) && !LLVMTargetMachineEmitToMemoryBuffer(
+                                             machine, module, LLVMAssemblyFile, &message, &text);
   if (ok)
     fwrite(LLVMGetBufferStart(text), 1, LLVMGetBufferSize(text), stdout);
   if (message)

@@ -22,8 +22,8 @@ typedef struct math_kernel_t {
 
 typedef struct math_jit_t math_jit_t;
 
-// `cpu` is an LLVM CPU name that this host can run, or NULL for the host's own. NULL, with a line on
-// stderr, where LLVM refuses.
+// `cpu` is an LLVM CPU name that this host can run, or NULL for the host's own. NULL, with a line
+// on stderr, where LLVM refuses.
 math_jit_t *math_jit_create(const char *cpu);
 void math_jit_destroy(math_jit_t *jit);
 // Compiled once; asked again, it answers the same.

@@ -14,16 +14,12 @@ static const math_oracle_t ORACLES[MATH_ALL] = {
     {"pow", {1.0, 2.0}},
 };
 
-static double rsqrt(double x) {
-  return 1 / sqrt(x);
-}
+static double rsqrt(double x) { return 1 / sqrt(x); }
 static double sigmoid(double x) {
   double e = exp(-fabs(x));
   return x < 0 ? e / (1 + e) : 1 / (1 + e);
 }
-static long double rsqrtl(long double x) {
-  return 1 / sqrtl(x);
-}
+static long double rsqrtl(long double x) { return 1 / sqrtl(x); }
 static long double sigmoidl(long double x) {
   long double e = expl(-fabsl(x));
   return x < 0 ? e / (1 + e) : 1 / (1 + e);
@@ -53,9 +49,7 @@ static const functions_t FUNCTIONS[DT_MATH_COUNT] = {
 #include "backend_llvm/emit/math_table.def"
 };
 
-const math_oracle_t *math_oracle(int fn) {
-  return &ORACLES[fn];
-}
+const math_oracle_t *math_oracle(int fn) { return &ORACLES[fn]; }
 
 double math_fast_f32(int fn, double x, double y) {
   return fn == MATH_POW ? pow(x, y) : FUNCTIONS[fn].f64(x);

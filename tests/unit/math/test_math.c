@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every elementary function, compiled for this host as vector and as scalar code, against references
-// of more precision. Fails where the error exceeds the bound in math_table.def or where vector and
-// scalar results differ in a bit. Prints the greatest error found and its argument.
+// Every elementary function, compiled for this host as vector and as scalar code, against
+// references of more precision. Fails where the error exceeds the bound in math_table.def or where
+// vector and scalar results differ in a bit. Prints the greatest error found and its argument.
 //   --cpu CPU before the others compiles for that LLVM CPU (which this host must be able to run)
-//   --full NAME [STRIDE [FIRST LAST]]  all float arguments of one function (or every STRIDE-th, from
+//   --full NAME [STRIDE [FIRST LAST]]  all float arguments of one function (or every STRIDE-th,
+//   from
 //       one bit pattern to another, in hexadecimal), as a table row
 //   --asm NAME | --ptx NAME  [f64]  the machine code of one function
 #include <setjmp.h>
@@ -172,11 +173,54 @@ static void add_edges(probe_t *p) {
 
 // Neighbourhoods of thresholds, multiples of pi / 4, powers, and known hard arguments.
 static void add_landmarks(probe_t *p) {
-  static const double AT[] = {0.5, 1, 2, 3, 4, 6, 9, 10, 17, 18, 19, 20, 22, 40, 87.33, 88.0296918,
-                              88.37, 88.72283, 89.415986, 103.27, 103.97, 104, 126, 127, 128, 149,
-                              150, 151, 708.39, 709.782712893384, 710.4758600739439, 745.1332191019,
-                              1022, 1023, 1024, 1074, 1075, 0.41421356, 2.41421356, 0x1p48, 0x1p52,
-                              0x1p28, 3.9370039, 3.92, 5.92, 0.3465736, 2.0 / 3, 4.0 / 3};
+  static const double AT[] = {0.5,
+                              1,
+                              2,
+                              3,
+                              4,
+                              6,
+                              9,
+                              10,
+                              17,
+                              18,
+                              19,
+                              20,
+                              22,
+                              40,
+                              87.33,
+                              88.0296918,
+                              88.37,
+                              88.72283,
+                              89.415986,
+                              103.27,
+                              103.97,
+                              104,
+                              126,
+                              127,
+                              128,
+                              149,
+                              150,
+                              151,
+                              708.39,
+                              709.782712893384,
+                              710.4758600739439,
+                              745.1332191019,
+                              1022,
+                              1023,
+                              1024,
+                              1074,
+                              1075,
+                              0.41421356,
+                              2.41421356,
+                              0x1p48,
+                              0x1p52,
+                              0x1p28,
+                              3.9370039,
+                              3.92,
+                              5.92,
+                              0.3465736,
+                              2.0 / 3,
+                              4.0 / 3};
   for (size_t k = 0; k < sizeof AT / sizeof *AT; k++)
     for (int d = -64; d <= 64; d++)
       for (int sign = -1; sign <= 1; sign += 2)
@@ -229,9 +273,10 @@ static void check_case(void **state) {
 // pow's rules for each pair of special values, as libm has them (sign of zero included).
 static void test_pow_specials(void **state) {
   (void)state;
-  static const double V[] = {0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 0.5, -0.5, INFINITY,
-                             -INFINITY, NAN, 1e30, -1e30, 0x1p-149, -0x1p-149, 16777215.0, -16777215.0,
-                             16777216.0, 1.5, -1.5};
+  static const double V[] = {0.0,         -0.0,       1.0,   -1.0,     2.0,       -2.0,
+                             3.0,         -3.0,       0.5,   -0.5,     INFINITY,  -INFINITY,
+                             NAN,         1e30,       -1e30, 0x1p-149, -0x1p-149, 16777215.0,
+                             -16777215.0, 16777216.0, 1.5,   -1.5};
   enum { N = sizeof V / sizeof *V };
   for (int wide = 0; wide < 2; wide++) {
     assert_true(start(&probe, MATH_POW, wide));
@@ -281,7 +326,8 @@ int main(int argc, char **argv) {
     uint64_t last = argc > 5 ? strtoull(argv[5], NULL, 16) : UINT32_MAX;
     result = run_full(argv[2], stride ? stride : 1, first, last);
   } else if (argc > 2 && (!strcmp(argv[1], "--asm") || !strcmp(argv[1], "--ptx"))) {
-    result = math_print_assembly(jit, by_name(argv[2]), argc > 3, !strcmp(argv[1], "--ptx")) ? 0 : 2;
+    result =
+        math_print_assembly(jit, by_name(argv[2]), argc > 3, !strcmp(argv[1], "--ptx")) ? 0 : 2;
   } else {
     struct CMUnitTest tests[2 * MATH_ALL + 1];
     char names[2 * MATH_ALL][32];

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory that grows in place: a reserved range of addresses whose pages become resident when they are
+// first touched. Growing costs the new pages only, where a fresh allocation would fault in all of them
+// again. Where ranges cannot be reserved (address-space limits, sanitizers) it is the heap's.
+#ifndef DT_RUNTIME_BASE_REGION_H
+#define DT_RUNTIME_BASE_REGION_H
+
+#include "ductile/base.h"
+
+// Valid when zeroed (empty). Externally synchronised.
+typedef struct dt_region_t {
+  char *base;      // 64-byte aligned; NULL when empty
+  size_t bytes;    // usable
+  size_t reserved; // bytes of the reserved range; 0: the heap's
+} dt_region_t;
+
+// Makes at least `bytes` usable. Contents are kept while the base stays; on the heap they are lost.
+// False: no memory; the region is then empty or as it was.
+bool dt__region_grow(dt_region_t *region, size_t bytes);
+void dt__region_free(dt_region_t *region); // leaves it empty
+
+#endif // DT_RUNTIME_BASE_REGION_H

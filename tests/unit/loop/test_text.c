@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs as text: what lowering writes (golden), what the verifier refuses, what the parser refuses,
+// and that no damaged text does worse than be refused.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/loop/rig.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// ---- Golden -----------------------------------------------------------------------------------------------
+typedef struct golden_t {
+  const char *graph, *program;
+} golden_t;
+
+static void check_golden(const golden_t *golden) {
+  dt_arena_t arena;
+  dt_symenv_t *env;
+  dt_graph_t *graph;
+  dt_program_t *program;
+  dt_scan_t scan;
+  dt_text_t text;
+  dt__arena_init(&arena, 0);
+  dt__text_init(&text);
+  OK(dt__symenv_create(&env));
+  dt__scan_init(&scan, golden->graph, strlen(golden->graph), "graph");
+  OK(dt__graph_parse(&arena, env, &scan, &graph));
+  OK(dt__lower_graph(&arena, env, graph, &program));
+  OK(dt__program_verify(program));
+  dt__program_print(program, &text);
+  check_text(golden->program, dt__text_str(&text));
+  dt__text_fini(&text);
+  dt__symenv_destroy(env);
+  dt__arena_fini(&arena);
+}
+
+// A view of a view is read through its index map; a reduction is a fold and a store.
+static void test_reduction(void **state) {
+  (void)state;
+  const golden_t golden = {
+      "graph (s0: [0, 99], s1: [0, 99]) {\n"
+      "  %1 = input \"x\" f32[s0, s1] strides [s1, 1] contiguous\n"
+      "  %2 = permute %1 {axes = [1, 0]} : f32[s1, s0]\n"
+      "  %3 = slice %2 {syms = [s1 - 1, s1, 0, s0], steps = [-1, 1]} : f32[s1, s0]\n"
+      "  %4 = exp %3 : f32[s1, s0]\n"
+      "  %5 = sum %4 {axes = [1], keepdims = 1} : f32[s1, 1]\n"
+      "  return %5\n}\n",
+      "program {\n"
+      "symbol s0: [0, 99]\n"
+      "symbol s1: [0, 99]\n"
+      "buffer b1 = input 0 f32[s0, s1] strides [s1, 1]\n"
+      "buffer b2 = temp f32[s1, s0]\n"
+      "buffer b3 = output 0 f32[s1, 1]\n"
+      "kernel \"exp\" outer i2 < s1, i3 < s0 {\n"
+      "  stage {\n"
+      "    v0 = load f32 b1[i3, s1 - i2 - 1]\n"
+      "    v1 = exp f32 v0\n"
+      "    store b2[i2, i3] = v1\n"
+      "  }\n"
+      "}\n"
+      "kernel \"sum\" outer i4 < s1 {\n"
+      "  stage inner i5 < s0 {\n"
+      "    v0 = load f32 b2[i4, i5]\n"
+      "    fold sum f32 r0 = v0\n"
+      "  }\n"
+      "  stage {\n"
+      "    v0 = row f32 r0\n"
+      "    store b3[i4, 0] = v0\n"
+      "  }\n"
+      "}\n"
+      "outputs b3\n"
+      "}\n"};
+  check_golden(&golden);
+}
+
+// Checked indices, padding under a mask, parts side by side, a copy for a result that is a view.
+static void test_maps(void **state) {
+  (void)state;
+  const golden_t golden = {
+      "graph (s0: [1, 99], s1: [0, 99]) {\n"
+      "  %1 = input \"x\" f32[s0, 4] strides [4, 1] contiguous\n"
+      "  %2 = input \"ids\" i64[s1] strides [1] contiguous\n"
+      "  %3 = gather %1, %2 {axes = [0]} : f32[s1, 4]\n"
+      "  %4 = pad %3 {syms = [0, 1, 0, 0], value = 2.5} : f32[s1 + 1, 4]\n"
+      "  %5 = concat %3, %4 {axes = [0]} : f32[s1*2 + 1, 4]\n"
+      "  %6 = reshape %1 {syms = [s0*4]} : f32[s0*4]\n"
+      "  return %5, %6\n}\n",
+      "program {\n"
+      "symbol s0: [1, 99]\n"
+      "symbol s1: [0, 99]\n"
+      "buffer b1 = input 0 f32[s0, 4] strides [4, 1]\n"
+      "buffer b2 = input 1 i64[s1] strides [1]\n"
+      "buffer b3 = temp f32[s1, 4]\n"
+      "buffer b4 = temp f32[s1 + 1, 4]\n"
+      "buffer b5 = output 0 f32[s1*2 + 1, 4]\n"
+      "buffer b6 = output 1 f32[s0*4]\n"
+      "check 0 \"gather: index of ids\" op \"gather\"\n"
+      "kernel \"gather\" outer i2 < s1, i3 < 4 {\n"
+      "  stage {\n"
+      "    v0 = load i64 b2[i2]\n"
+      "    v1 = bind d4: [0, 98] < s0 of v0 check 0\n"
+      "    v2 = load f32 b1[d4, i3] mask v1\n"
+      "    store b3[i2, i3] = v2\n"
+      "  }\n"
+      "}\n"
+      "kernel \"pad\" outer i5 < s1 + 1, i6 < 4 {\n"
+      "  stage {\n"
+      "    v0 = const f32 2.5\n"
+      "    v1 = index bool i5 < s1\n"
+      "    v2 = load f32 b3[i5, i6] mask v1 else v0\n"
+      "    store b4[i5, i6] = v2\n"
+      "  }\n"
+      "}\n"
+      "kernel \"concat\" outer i7 < s1, i8 < 4 {\n"
+      "  stage {\n"
+      "    v0 = load f32 b3[i7, i8]\n"
+      "    store b5[i7, i8] = v0\n"
+      "  }\n"
+      "}\n"
+      "kernel \"concat\" outer i9 < s1 + 1, i10 < 4 {\n"
+      "  stage {\n"
+      "    v0 = load f32 b4[i9, i10]\n"
+      "    store b5[s1 + i9, i10] = v0\n"
+      "  }\n"
+      "}\n"
+      "kernel \"copy\" outer i11 < s0*4 {\n"
+      "  stage {\n"
+      "    v0 = load f32 b1[i11//4, i11%4]\n"
+      "    store b6[i11] = v0\n"
+      "  }\n"
+      "}\n"
+      "outputs b5, b6\n"
+      "}\n"};
+  check_golden(&golden);
+}
+
+// ---- A text with everything ---------------------------------------------------------------------------
+static const char *const whole =
+    "program {\n"
+    "symbol s0: [0, 99] hint 5 \"x.size(0)\"\n"
+    "symbol n1: [-9, 9]\n"
+    "buffer b1 = input 0 f32[s0, s0] strides [n1, -1]\n"
+    "buffer b2 = constant 0 f32[4]\n"
+    "buffer b3 = once f32[4]\n"
+    "buffer b4 = local f32[s0]\n"
+    "buffer b5 = output 0 f32[s0, s0]\n"
+    "buffer b6 = temp i64[s0]\n"
+    "check 0 \"an index\" op \"gather\"\n"
+    "kernel \"once\" outer i2 < 4 {\n"
+    "  stage {\n"
+    "    v0 = load f32 b2[i2]\n"
+    "    v1 = neg f32 v0\n"
+    "    store b3[i2] = v1\n"
+    "  }\n"
+    "}\n"
+    "kernel \"arg\" outer i3 < s0 {\n"
+    "  stage inner i4 < s0 {\n"
+    "    v0 = load f32 b1[i3, i4]\n"
+    "    v1 = index i64 i4\n"
+    "    fold argmax i64 r0 = v0 at v1\n"
+    "  }\n"
+    "  stage {\n"
+    "    v0 = row i64 r0\n"
+    "    store b6[i3] = v0\n"
+    "  }\n"
+    "}\n"
+    "kernel \"row\" outer i5 < s0 {\n"
+    "  stage inner i6 < s0 {\n"
+    "    v0 = load f32 b1[i5, i6]\n"
+    "    v1 = load i64 b6[i6]\n"
+    "    v2 = bind d7: [0, 3] < 4 of v1 check 0\n"
+    "    v3 = const f32 -1.25\n"
+    "    v4 = load f32 b3[d7] mask v2 else v3\n"
+    "    v5 = add f32 v0, v4\n"
+    "    v6 = where f32 v2, v5, v3\n"
+    "    store b4[i6] = v6\n"
+    "    fold max f32 r0 = v5\n"
+    "    fold sum f32 r1 = v6\n"
+    "  }\n"
+    "  stage inner i8 < s0 {\n"
+    "    v0 = load f32 b4[i8]\n"
+    "    v1 = row f32 r1\n"
+    "    v2 = div f32 v0, v1\n"
+    "    v3 = index bool i8 <= 1\n"
+    "    v4 = cast f32 v3\n"
+    "    v5 = mul f32 v2, v4\n"
+    "    store b5[i5, i8] = v5\n"
+    "  }\n"
+    "  schedule inner_lanes lanes 16 unroll 4 block 1 grain 8 if s0 <= 3\n"
+    "  schedule serial lanes 1 unroll 1 block 1 grain 1\n"
+    "}\n"
+    "outputs b5\n"
+    "once 1\n"
+    "offset b3 = 0\n"
+    "offset b6 = 0\n"
+    "block s0*8\n"
+    "kept 64\n"
+    "}\n";
+
+static dt_status_t parse(dt_arena_t *arena, dt_symenv_t *env, const char *text, size_t len,
+                         dt_program_t **out) {
+  dt_scan_t scan;
+  dt__scan_init(&scan, text, len, "program");
+  return dt__program_parse(arena, env, &scan, out);
+}
+
+static void test_round_trip(void **state) {
+  (void)state;
+  dt_arena_t arena;
+  dt_symenv_t *env;
+  dt_program_t *program;
+  dt_text_t text;
+  dt__arena_init(&arena, 0);
+  dt__text_init(&text);
+  OK(dt__symenv_create(&env));
+  OK(parse(&arena, env, whole, strlen(whole), &program));
+  OK(dt__program_verify(program));
+  dt__program_print(program, &text);
+  check_text(whole, dt__text_str(&text));
+  dt__text_fini(&text);
+  dt__symenv_destroy(env);
+  dt__arena_fini(&arena);
+}
+
+// ---- Refusals -----------------------------------------------------------------------------------------------
+// `whole` with the first `from` after `after` replaced by `to`.
+typedef struct edit_t {
+  const char *after, *from, *to;
+  const char *message; // part of the failure's
+} edit_t;
+
+static void check_edit(const edit_t *edit, dt_code_t code) {
+  char text[4096];
+  const char *start = strstr(whole, edit->after);
+  assert_non_null(start);
+  const char *at = strstr(start, edit->from);
+  if (!at)
+    print_error("no \"%s\" after \"%s\"\n", edit->from, edit->after);
+  assert_non_null(at);
+  int len = snprintf(text, sizeof(text), "%.*s%s%s", (int)(at - whole), whole, edit->to,
+                     at + strlen(edit->from));
+  assert_true(len > 0 && (size_t)len < sizeof(text));
+  dt_arena_t arena;
+  dt_symenv_t *env;
+  dt_program_t *program;
+  dt__arena_init(&arena, 0);
+  OK(dt__symenv_create(&env));
+  dt_status_t status = parse(&arena, env, text, strlen(text), &program);
+  if (!status)
+    status = dt__program_verify(program);
+  if (dt_status_code(status) != code || !strstr(dt_status_message(status), edit->message)) {
+    print_error("after \"%s\", \"%s\" as \"%s\": expected %s with \"%s\", got %s: %s\n", edit->after,
+                edit->from, edit->to, dt_code_name(code), edit->message,
+                dt_code_name(dt_status_code(status)), dt_status_message(status));
+    fail();
+  }
+  dt_status_free(status);
+  dt__symenv_destroy(env);
+  dt__arena_fini(&arena);
+}
+
+static void test_verifier(void **state) {
+  (void)state;
+  static const edit_t edits[] = {
+      {"buffer b5", "output 0", "output 1", "number 1 of 1"},
+      {"outputs", "b5", "b6", "which is temp"},
+      {"kernel \"once\"", "v1 = neg f32 v0", "v1 = neg f64 v0", "gives f64"},
+      {"kernel \"once\"", "v1 = neg f32 v0", "v1 = neg f32 v1", "not an earlier instruction"},
+      {"kernel \"once\"", "v1 = neg f32 v0", "v1 = logical_not f32 v0", "logical_not of f32"},
+      {"kernel \"once\"", "store b3", "store b2", "a store to buffer 2, which is constant"},
+      {"kernel \"once\"", "v0 = load f32 b2[i2]", "v0 = load f32 b1[i2, i2]", "runs once reads"},
+      {"kernel \"once\"", "store b3[i2] = v1", "store b3[i2] = v9", "does not exist"},
+      {"kernel \"arg\"", "row i64 r0", "row f32 r0", "is i64, not f32"},
+      {"kernel \"arg\"", "row i64 r0", "row i64 r1", "no earlier stage"},
+      {"kernel \"arg\"", "fold argmax i64 r0 = v0 at v1", "fold argmax i64 r0 = v0 at v0",
+       "its index is wrong"},
+      {"kernel \"arg\"", "fold argmax i64 r0 = v0 at v1", "fold max i64 r0 = v0", "gives i64"},
+      {"kernel \"arg\"", "fold argmax i64 r0 = v0 at v1",
+       "fold any bool r0 = v0", "fold any of f32"},
+      {"kernel \"arg\"", "load f32 b1[i3, i4]", "load f32 b1[i3, i2]", "not visible"},
+      {"kernel \"arg\"", "load f32 b1[i3, i4]", "load f64 b1[i3, i4]", "but buffer 1 has f32"},
+      {"kernel \"arg\"", "store b6[i3]", "store b6[i4]", "not visible"},
+      {"kernel \"arg\"", "outer i3 < s0", "outer i3 < s0, i3 < s0", "used twice"},
+      {"kernel \"row\"", "outer i5 < s0", "outer i5 < s0, i2 < s0", "another extent"},
+      {"kernel \"row\"", "load f32 b3[d7] mask v2 else v3", "load f32 b3[d7]",
+       "without the mask of its bind"},
+      {"kernel \"row\"", "load f32 b3[d7] mask v2 else v3", "load f32 b3[d7] mask v3 else v3",
+       "its mask is no bool"},
+      {"kernel \"row\"", "load f32 b3[d7] mask v2 else v3", "load f32 b3[d7] mask v2 else v1",
+       "its fill is i64"},
+      {"kernel \"row\"", "load i64 b6[i6]", "load i64 b6[d7]", "unknown symbol"},
+      {"kernel \"row\"", "of v1 check 0", "of v0 check 0", "binds f32"},
+      {"kernel \"row\"", "of v1 check 0", "of v1 check 1", "check 1 of 1"},
+      {"kernel \"row\"", "v6 = where f32 v2, v5, v3", "v6 = where f32 v5, v5, v3",
+       "its condition is no bool"},
+      {"kernel \"row\"", "add f32 v0, v4", "add f32 v0, v1", "add of f32 and i64"},
+      {"kernel \"row\"", "fold sum f32 r1", "fold sum f32 r0", "again or out of range"},
+      {"kernel \"row\"", "v1 = row f32 r1", "v1 = row f32 r2", "no earlier stage"},
+      {"kernel \"row\"", "store b4[i6] = v6", "store b5[i5, i6] = v6", "before a stage wrote it"},
+      {"kernel \"row\"", "store b5[i5, i8] = v5", "store b4[i8] = v5", "written by no kernel"},
+      {"kernel \"row\"", "lanes 16 unroll 4", "lanes 16 unroll 9", "unroll 9"},
+      {"kernel \"row\"", " if s0 <= 3", "", "a predicate is missing"},
+      {"kernel \"row\"", "if s0 <= 3", "if i5 <= 3", "not visible"},
+      {"kernel \"row\"", "schedule serial lanes 1 unroll 1 block 1 grain 1",
+       "schedule matmul lanes 1 unroll 1 block 1 grain 1 a v0 b v1 width 1 rows 1 tile 1 1",
+       "loops of another form"},
+      {"buffer b6", "temp", "once", "by a kernel that runs at each call"},
+      {"once 1\n", "offset b6", "offset b5", "has an offset, but is output"},
+      {"once 1\n", "offset b6 = 0", "offset b6 = i5", "not visible"},
+      {"outputs", "once 1", "once 4", "4 kernels run once"},
+      {"buffer b4", "local f32[s0]", "local f32[i2]", "unknown symbol"},
+  };
+  for (size_t k = 0; k < sizeof(edits) / sizeof(edits[0]); k++)
+    check_edit(&edits[k], strcmp(edits[k].message, "unknown symbol") == 0 ? DT_E_FORMAT
+                                                                        : DT_E_INTERNAL);
+}
+
+static void test_parser(void **state) {
+  (void)state;
+  static const edit_t edits[] = {
+      {"", "program {", "graph {", "expected 'program'"},
+      {"symbol s0", "s0", "s1", "the next symbol has number 0"},
+      {"symbol s0", "s0", "i0", "expected a symbol"},
+      {"buffer b2", "b2", "b3", "the next buffer is b2"},
+      {"buffer b2", "constant", "const", "unknown buffer kind 'const'"},
+      {"buffer b2", "f32", "f31", "unknown dtype 'f31'"},
+      {"buffer b1", "strides [n1, -1]", "strides [n1]", "1 strides for rank 2"},
+      {"check 0", "0", "1", "the next check has number 0"},
+      {"kernel \"once\"", "neg f32", "neck f32", "unknown instruction 'neck'"},
+      {"kernel \"once\"", "v1 = neg", "v2 = neg", "the next instruction is v1"},
+      {"kernel \"once\"", "b2[i2]", "b9[i2]", "there is no buffer b9"},
+      {"kernel \"once\"", "b2[i2]", "b2[i2, i2]", "2 indices for b2 of rank 1"},
+      {"kernel \"arg\"", "fold argmax", "fold argmix", "unknown fold 'argmix'"},
+      {"kernel \"arg\"", "r0 = v0 at", "r99999999 = v0 at", "row value r99999999"},
+      {"kernel \"arg\"", "  stage", "  page", "expected stage or schedule"},
+      {"kernel \"row\"", "schedule serial", "schedule cereal", "unknown schedule 'cereal'"},
+      {"kernel \"row\"", "d7: [0, 3]", "d9: [0, 3]", "the next symbol has number 7"},
+      {"outputs", "outputs", "output", "expected symbol, buffer"},
+      {"kept 64", "64\n}", "64\n", "expected symbol, buffer"},
+  };
+  for (size_t k = 0; k < sizeof(edits) / sizeof(edits[0]); k++)
+    check_edit(&edits[k], DT_E_FORMAT);
+}
+
+// Characters are lost, doubled, or replaced by others of the text: whatever comes, it is a status.
+static void test_damage(void **state) {
+  (void)state;
+  uint64_t random = 88172645463325252u;
+  size_t len = strlen(whole);
+  uint32_t accepted = 0;
+  for (int round = 0; round < 4000; round++) {
+    char text[4096];
+    memcpy(text, whole, len + 1);
+    size_t n = len;
+    for (int k = 0; k < 1 + round % 3; k++) {
+      random ^= random << 13;
+      random ^= random >> 7;
+      random ^= random << 17;
+      size_t at = (size_t)(random % n), from = (size_t)((random >> 20) % n);
+      if (random >> 60 & 1) {
+        memmove(text + at, text + at + 1, n - at);
+        n--;
+      } else {
+        text[at] = text[from];
+      }
+    }
+    dt_arena_t arena;
+    dt_symenv_t *env;
+    dt_program_t *program;
+    dt__arena_init(&arena, 0);
+    OK(dt__symenv_create(&env));
+    dt_status_t status = parse(&arena, env, text, n, &program);
+    if (!status)
+      status = dt__program_verify(program);
+    if (!status) {
+      dt_text_t out;
+      dt__text_init(&out);
+      dt__program_print(program, &out);
+      dt__text_fini(&out);
+      accepted++;
+    }
+    dt_status_free(status);
+    dt__symenv_destroy(env);
+    dt__arena_fini(&arena);
+  }
+  assert_true(accepted > 100 && accepted < 3900);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_reduction),  cmocka_unit_test(test_maps),
+      cmocka_unit_test(test_round_trip), cmocka_unit_test(test_verifier),
+      cmocka_unit_test(test_parser),     cmocka_unit_test(test_damage),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
