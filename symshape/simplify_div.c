@@ -155,8 +155,13 @@ static uint32_t cancel_by(dt_symenv_t *env, dt_division_t *v, int64_t coef, uint
             (!mono || dt__mono_div(env, v->mono, mono, &left)) &&
             dt__poly_add_term(env, &h, v->coef / coef, mono ? left : v->mono) &&
             dt__poly_add_term(env, &g, coef, mono);
-  ok = ok && (is_zero(&r) || (dt__poly_range(env, &h).lo >= 0 && dt__poly_range(env, &g).lo >= 0 &&
-                              between(env, &r, &g, dt__poly_node(env, &g))));
+  // By a negative g, a or h may be 2^63 where the products fit.
+  bool positive = ok && dt__poly_range(env, &g).lo >= 0;
+  if (ok && is_zero(&r))
+    ok = positive || (dt__poly_fits(env, &a) && dt__poly_fits(env, &h));
+  else
+    ok =
+        positive && dt__poly_range(env, &h).lo >= 0 && between(env, &r, &g, dt__poly_node(env, &g));
   if (ok) {
     dt__rule(env, DT_RULE_DIV_CANCEL);
     id = build(env, v->mod, dt__poly_node(env, &a), dt__poly_node(env, &h));
@@ -310,6 +315,9 @@ static uint32_t extract(dt_symenv_t *env, dt_division_t *v) {
     return 0;
   bool part = v->single && v->coef > 0 && dt__poly_plain(env, &v->p);
   if (!part && !dt__poly_fits(env, &v->r))
+    return 0;
+  // -2^63 // -1 has no value where the whole quotient may have one. Literals -1 leave no r.
+  if (!v->mod && v->d.n && !never_negative(env, v->q) && dt__poly_range(env, &v->r).lo == INT64_MIN)
     return 0;
   dt__rule(env, DT_RULE_DIV_EXTRACT);
   uint32_t rest = build(env, v->mod, dt__poly_node(env, &v->r), v->q);

@@ -168,10 +168,28 @@ uint32_t dt__grid_axes(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedul
 // Byte offset of LOCAL buffers in scratch, by buffer - 1 (none for others), and the total.
 dt_sym_t dt__scratch_layout(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_t *schedule,
                             dt_sym_t *out_offsets);
-// MATMUL: elements of scratch for the copy of A and for the C tile.
+// Grid items a thread should take at least.
+dt_sym_t dt__grid_grain(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_t *schedule);
+
+// MATMUL: a grid item's tile is the schedule's, or so many times that where sizes give every thread
+// several of the larger ones: A is then copied, and B read, less often.
+#define DT_MATMUL_BIG_ROWS 2
+#define DT_MATMUL_BIG_COLS 3
+void dt__matmul_tile(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_t *schedule,
+                     dt_sym_t *out_rows, dt_sym_t *out_cols);
+// Elements of k that are worked on at a time, and the stride of A's copied rows.
 #define DT_MATMUL_DEPTH 256
 static inline int64_t dt__matmul_a_stride(size_t element) {
   return DT_MATMUL_DEPTH + (int64_t)(64 / element);
+}
+// Bytes of scratch for the copy of A's rows; the C tile follows.
+static inline int64_t dt__matmul_a_bytes(const dt_matmul_t *matmul, size_t element) {
+  int64_t rows = (int64_t)matmul->tile_rows * DT_MATMUL_BIG_ROWS;
+  return (rows * dt__matmul_a_stride(element) * (int64_t)element + 63) & ~(int64_t)63;
+}
+// Elements from one row of the C tile to the next.
+static inline int64_t dt__matmul_c_stride(const dt_matmul_t *matmul) {
+  return (int64_t)matmul->tile_cols * DT_MATMUL_BIG_COLS;
 }
 
 #endif // DT_BACKEND_LLVM_EMIT_BODY_H

@@ -30,9 +30,16 @@ static void on_diagnostic(LLVMDiagnosticInfoRef info, void *user) {
 static dt_status_t take_failure(dt_emit_t *m) {
   dt_status_t status = m->failure;
   m->failure = NULL;
-  if (!status)
-    status = dt__symenv_status(m->env);
-  return status;
+  return status ? status : dt__symenv_status(m->env);
+}
+
+// An expression that could not be made is none; what then fails for want of it is a consequence.
+static dt_status_t first_cause(dt_emit_t *m, dt_status_t status) {
+  dt_status_t cause = status ? dt__symenv_status(m->env) : NULL;
+  if (!cause)
+    return status;
+  dt_status_free(status);
+  return cause;
 }
 
 // The first kernel and schedule that became `code`.
@@ -154,7 +161,7 @@ dt_status_t dt__llvm_compile_unit(const dt_program_t *program, const dt_unit_map
   snprintf(name, sizeof(name), "ductile.%u", unit);
   dt_emit_t m;
   DT_TRY(dt__emit_init(&m, program, target, options, name));
-  dt_status_t status = compile(&m, map, unit, options, out_object, out_bytes);
+  dt_status_t status = first_cause(&m, compile(&m, map, unit, options, out_object, out_bytes));
   dt__emit_fini(&m);
   return status;
 }

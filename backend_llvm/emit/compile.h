@@ -11,8 +11,8 @@
 // is the kernel pool's width.
 dt_status_t dt__llvm_host_target(const char *cpu, uint32_t threads, dt_target_t *out) DT_MUST_USE;
 
-// How a program is cut: distinct kernel codes (equal kernels share one), grouped into units of about
-// equal cost, and one unit more for the host program (always the last).
+// How a program is cut: distinct kernel codes (equal kernels share one), grouped into units of
+// about equal cost, and one unit more for the host program (always the last).
 typedef struct dt_unit_map_t {
   uint32_t n_kernels;       // of the program
   uint32_t *code_of_kernel; // program kernel and schedule → code index: [first_code[k] + schedule]
@@ -27,14 +27,14 @@ dt_status_t dt__llvm_split(dt_program_t *program, const dt_target_t *target, uin
 
 typedef struct dt_compile_options_t {
   bool strict_fp;
-  bool verify;            // check the IR against the allow-list (always on in debug builds)
-  const char *dump_name;  // function name for DUCTILE_DUMP=llvm, or NULL
+  bool verify;           // check the IR against the allow-list (always on in debug builds)
+  const char *dump_name; // function name for DUCTILE_DUMP=llvm, or NULL
   uint32_t dump_variant;
 } dt_compile_options_t;
 
-// Compiles one unit. *out_object is owned by the caller (dt__free). Symbols defined: dt_k<code index>
-// (dt_kernel_fn_t) for its kernels; dt_plan, dt_once, dt_run in the host unit. The program is only
-// read; the expressions made on the way go to a clone.
+// Compiles one unit. *out_object is owned by the caller (dt__free). Symbols defined: dt_k<code
+// index> (dt_kernel_fn_t) for its kernels; dt_plan, dt_once, dt_run in the host unit. The program
+// is only read; the expressions made on the way go to a clone.
 dt_status_t dt__llvm_compile_unit(const dt_program_t *program, const dt_unit_map_t *map,
                                   uint32_t unit, const dt_target_t *target,
                                   const dt_compile_options_t *options, void **out_object,

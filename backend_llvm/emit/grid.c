@@ -3,6 +3,30 @@
 // that both sides make code of the same thing.
 #include "backend_llvm/emit/body.h"
 
+// 1 where tiles of the larger size are enough for every thread to have several.
+static dt_sym_t matmul_is_big(dt_emit_t *m, const dt_kernel_t *kernel,
+                              const dt_schedule_t *schedule) {
+  uint32_t n = kernel->n_loops;
+  dt_sym_t rows = dt__sym_const(m->env, (int64_t)schedule->matmul.tile_rows * DT_MATMUL_BIG_ROWS);
+  dt_sym_t cols = dt__sym_const(m->env, dt__matmul_c_stride(&schedule->matmul));
+  dt_sym_t tiles = dt__sym_mul(m->env, dt__sym_ceildiv(m->env, kernel->extents[n - 2], rows),
+                               dt__sym_ceildiv(m->env, kernel->extents[n - 1], cols));
+  for (uint32_t i = 0; i + 2 < n; i++)
+    tiles = dt__sym_mul(m->env, tiles, kernel->extents[i]);
+  int64_t enough = 4 * (int64_t)(m->target->threads ? m->target->threads : 1);
+  return dt__sym_le(m->env, dt__sym_const(m->env, enough), tiles);
+}
+
+void dt__matmul_tile(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_t *schedule,
+                     dt_sym_t *out_rows, dt_sym_t *out_cols) {
+  dt_sym_t big = matmul_is_big(m, kernel, schedule);
+  int64_t rows = schedule->matmul.tile_rows, cols = schedule->matmul.tile_cols;
+  *out_rows = dt__sym_select(m->env, big, dt__sym_const(m->env, rows * DT_MATMUL_BIG_ROWS),
+                             dt__sym_const(m->env, rows));
+  *out_cols = dt__sym_select(m->env, big, dt__sym_const(m->env, cols * DT_MATMUL_BIG_COLS),
+                             dt__sym_const(m->env, cols));
+}
+
 uint32_t dt__grid_axes(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_t *schedule,
                        dt_sym_t *out_extents) {
   uint32_t n = kernel->n_loops;
@@ -12,12 +36,22 @@ uint32_t dt__grid_axes(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedul
     out_extents[n - 1] =
         dt__sym_ceildiv(m->env, kernel->extents[n - 1], dt__sym_const(m->env, schedule->block));
   if (schedule->kind == DT_SCHEDULE_MATMUL) {
-    dt_sym_t rows = dt__sym_const(m->env, schedule->matmul.tile_rows);
-    dt_sym_t cols = dt__sym_const(m->env, schedule->matmul.tile_cols);
+    dt_sym_t rows, cols;
+    dt__matmul_tile(m, kernel, schedule, &rows, &cols);
     out_extents[n - 2] = dt__sym_ceildiv(m->env, kernel->extents[n - 1], cols);
     out_extents[n - 1] = dt__sym_ceildiv(m->env, kernel->extents[n - 2], rows);
   }
   return n;
+}
+
+dt_sym_t dt__grid_grain(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_t *schedule) {
+  int64_t grain = schedule->grain > 0 ? schedule->grain : 1;
+  dt_sym_t own = dt__sym_const(m->env, grain);
+  if (schedule->kind != DT_SCHEDULE_MATMUL)
+    return own;
+  int64_t fewer = grain / (DT_MATMUL_BIG_ROWS * DT_MATMUL_BIG_COLS);
+  dt_sym_t of_big = dt__sym_const(m->env, fewer > 0 ? fewer : 1);
+  return dt__sym_select(m->env, matmul_is_big(m, kernel, schedule), of_big, own);
 }
 
 static dt_sym_t round_up(dt_emit_t *m, dt_sym_t bytes) {
@@ -31,9 +65,9 @@ static int64_t matmul_bytes(const dt_kernel_t *kernel, const dt_schedule_t *sche
     return 0;
   int64_t element = (int64_t)dt_dtype_size(kernel->stages.items[0].folds.items[0].dtype);
   const dt_matmul_t *matmul = &schedule->matmul;
-  int64_t a = matmul->tile_rows * dt__matmul_a_stride((size_t)element) * element;
-  int64_t c = (int64_t)matmul->tile_rows * matmul->tile_cols * element;
-  return ((a + 63) & ~(int64_t)63) + ((c + 63) & ~(int64_t)63);
+  int64_t c =
+      (int64_t)matmul->tile_rows * DT_MATMUL_BIG_ROWS * dt__matmul_c_stride(matmul) * element;
+  return dt__matmul_a_bytes(matmul, (size_t)element) + ((c + 63) & ~(int64_t)63);
 }
 
 static void mark_local(const dt_emit_t *m, bool *used, dt_buffer_id_t id) {

@@ -209,7 +209,7 @@ static choice_t schedule_choice(host_t *h, uint32_t kernel_index, uint32_t s,
     count = dt__sym_mul(m->env, count, axes[i]);
   choice_t choice = {.count = evaluate(h, count)};
   choice.fn = load_at(h, m->t_ptr, functions, code);
-  choice.grain = dt__emit_i64(m, schedule->grain > 0 ? schedule->grain : 1);
+  choice.grain = evaluate(h, dt__grid_grain(m, kernel, schedule));
   return choice;
 }
 

@@ -316,7 +316,7 @@ static void call_micro(tile_t *t, uint32_t rows, LLVMValueRef row, LLVMValueRef 
   dt_emit_t *m = k->m;
   LLVMValueRef fn = micro_function(m, t->dtype, rows, t->schedule->width);
   LLVMValueRef stride = dt__emit_i64(m, dt__matmul_a_stride(dt_dtype_size(t->dtype)));
-  LLVMValueRef c_stride = dt__emit_i64(m, t->schedule->tile_cols);
+  LLVMValueRef c_stride = dt__emit_i64(m, dt__matmul_c_stride(t->schedule));
   LLVMValueRef a = dt__emit_element(m, t->type, t->a_copy, LLVMBuildMul(m->b, row, stride, ""));
   LLVMValueRef c_at = LLVMBuildAdd(m->b, LLVMBuildMul(m->b, row, c_stride, ""), col, "");
   LLVMValueRef args[6] = {a,     panel,    dt__emit_element(m, t->type, t->c_tile, c_at),
@@ -398,7 +398,7 @@ static void finish_rows(tile_t *t) {
   LLVMValueRef row = dt__loop_open(k, 2, dt__emit_i64(m, 0), t->rows, 1);
   dt__bind_symbol(k, kernel->vars[kernel->n_loops - 2], 2,
                   LLVMBuildAdd(m->b, t->first_row, row, ""));
-  LLVMValueRef at = LLVMBuildMul(m->b, row, dt__emit_i64(m, t->schedule->tile_cols), "");
+  LLVMValueRef at = LLVMBuildMul(m->b, row, dt__emit_i64(m, dt__matmul_c_stride(t->schedule)), "");
   t->c_row = dt__emit_element(m, t->type, t->c_tile, at);
   LLVMValueRef end = LLVMBuildAdd(m->b, t->first_col, t->cols, "");
   k->item_level = 2;
@@ -407,10 +407,11 @@ static void finish_rows(tile_t *t) {
   dt__loop_close(k, 2);
 }
 
-static LLVMValueRef tile_extent(dt_body_t *k, dt_sym_t total, LLVMValueRef first, uint32_t tile) {
+static LLVMValueRef tile_extent(dt_body_t *k, dt_sym_t total, LLVMValueRef first,
+                                LLVMValueRef tile) {
   LLVMValueRef all = dt__index_scalar(k, total);
   dt__body_at(k, 1);
-  return smaller(k, LLVMBuildSub(k->m->b, all, first, ""), dt__emit_i64(k->m, tile));
+  return smaller(k, LLVMBuildSub(k->m->b, all, first, ""), tile);
 }
 
 // Splits the tile's rows into whole groups and one call of the smallest micro-kernel that takes the
@@ -435,9 +436,7 @@ void dt__matmul_item(dt_body_t *k, LLVMValueRef tile_col, LLVMValueRef tile_row)
   const dt_kernel_t *kernel = k->kernel;
   const dt_matmul_t *schedule = &k->schedule->matmul;
   const dt_fold_t *fold = &kernel->stages.items[0].folds.items[0];
-  size_t element = dt_dtype_size(fold->dtype);
-  int64_t a_bytes =
-      (schedule->tile_rows * dt__matmul_a_stride(element) * (int64_t)element + 63) & -64;
+  int64_t a_bytes = dt__matmul_a_bytes(schedule, dt_dtype_size(fold->dtype));
   tile_t t = {.k = k,
               .schedule = schedule,
               .dtype = fold->dtype,
@@ -447,10 +446,14 @@ void dt__matmul_item(dt_body_t *k, LLVMValueRef tile_col, LLVMValueRef tile_row)
   k->stage_index = 0;
   k->stage = &kernel->stages.items[0];
   t.c_tile = dt__emit_offset(m, k->scratch, dt__emit_i64(m, a_bytes));
-  t.first_row = LLVMBuildMul(m->b, tile_row, dt__emit_i64(m, schedule->tile_rows), "");
-  t.first_col = LLVMBuildMul(m->b, tile_col, dt__emit_i64(m, schedule->tile_cols), "");
-  t.rows = tile_extent(k, kernel->extents[kernel->n_loops - 2], t.first_row, schedule->tile_rows);
-  t.cols = tile_extent(k, kernel->extents[kernel->n_loops - 1], t.first_col, schedule->tile_cols);
+  dt_sym_t tile[2];
+  dt__matmul_tile(m, kernel, k->schedule, &tile[0], &tile[1]);
+  LLVMValueRef tile_rows = dt__index_scalar(k, tile[0]), tile_cols = dt__index_scalar(k, tile[1]);
+  dt__body_at(k, 1);
+  t.first_row = LLVMBuildMul(m->b, tile_row, tile_rows, "");
+  t.first_col = LLVMBuildMul(m->b, tile_col, tile_cols, "");
+  t.rows = tile_extent(k, kernel->extents[kernel->n_loops - 2], t.first_row, tile_rows);
+  t.cols = tile_extent(k, kernel->extents[kernel->n_loops - 1], t.first_col, tile_cols);
   group_rows(&t);
   LLVMValueRef extent_k = dt__index_scalar(k, kernel->stages.items[0].extents[0]);
   dt__body_at(k, 1);

@@ -10,6 +10,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 
+#include <math.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -41,6 +42,8 @@ static uintptr_t outside_address(const char *name) {
       {"memcpy", (uintptr_t)memcpy},
       {"memset", (uintptr_t)memset},
       {"memmove", (uintptr_t)memmove},
+      {"fma", (uintptr_t)(double (*)(double, double, double))fma}, // CPUs without the instruction
+      {"fmaf", (uintptr_t)(float (*)(float, float, float))fmaf},
   };
   for (size_t i = 0; i < sizeof(allowed) / sizeof(allowed[0]); i++)
     if (strcmp(allowed[i].name, name) == 0)

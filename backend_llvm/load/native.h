@@ -8,16 +8,16 @@
 
 #include "ductile/base.h"
 
-// The first failure of a data check in one call. Written by compare-and-swap on `check` (0 → index + 1),
-// the values after it by whoever won.
+// The first failure of a data check in one call. Written by compare-and-swap on `check` (0 → index
+// + 1), the values after it by whoever won.
 typedef struct dt_launch_record_t {
-  _Atomic int64_t check;  // 0: none; else index into the program's checks, plus 1
-  int64_t value, extent;  // the offending index as loaded, and the size it must be below
+  _Atomic int64_t check; // 0: none; else index into the program's checks, plus 1
+  int64_t value, extent; // the offending index as loaded, and the size it must be below
 } dt_launch_record_t;
 
-// Runs grid items [begin, end) of a kernel. `words` are its parameters: the addresses of its buffers
-// in order of dt_kernel_params_t, then the values of its symbols. `scratch` is 64-byte aligned memory
-// of the calling worker, at least the kernel's scratch bytes.
+// Runs grid items [begin, end) of a kernel. `words` are its parameters: the addresses of its
+// buffers in order of dt_kernel_params_t, then the values of its symbols. `scratch` is 64-byte
+// aligned memory of the calling worker, at least the kernel's scratch bytes.
 typedef void (*dt_kernel_fn_t)(const uint64_t *words, int64_t begin, int64_t end, void *scratch,
                                dt_launch_record_t *record);
 
@@ -25,18 +25,18 @@ typedef void (*dt_kernel_fn_t)(const uint64_t *words, int64_t begin, int64_t end
 // second by plan.
 typedef struct dt_frame_t {
   // In.
-  const int64_t *symbols;      // values by symbol index
-  void *const *inputs;         // address of element 0 of each argument
-  void *const *constants;      // address of each constant
-  char *once;                  // the variant's ONCE memory
+  const int64_t *symbols;        // values by symbol index
+  void *const *inputs;           // address of element 0 of each argument
+  void *const *constants;        // address of each constant
+  char *once;                    // the variant's ONCE memory
   const dt_kernel_fn_t *kernels; // by code index (dt_unit_map_t)
   // Set by plan.
-  int64_t block_bytes;         // leased block wanted; the caller then sets `block`
-  int64_t scratch_bytes;       // scratch wanted for each worker, the largest of all kernels
-  int64_t *output_sizes;       // sizes of all outputs, one after another; memory by the caller
+  int64_t block_bytes;   // leased block wanted; the caller then sets `block`
+  int64_t scratch_bytes; // scratch wanted for each worker, the largest of all kernels
+  int64_t *output_sizes; // sizes of all outputs, one after another; memory by the caller
   // In, for run.
   char *block;
-  void *const *outputs;        // address of element 0 of each result, contiguous
+  void *const *outputs; // address of element 0 of each result, contiguous
   // Called by generated code for every kernel with at least one grid item.
   void (*launch)(struct dt_frame_t *frame, dt_kernel_fn_t fn, const uint64_t *words, int64_t count,
                  int64_t grain);

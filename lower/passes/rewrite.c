@@ -18,6 +18,17 @@ dt_status_t dt__rewrite_copy(dt_rewrite_t *rw, const dt_node_t *node, const dt_n
   return NULL;
 }
 
+// A node's sizes are not negative, or building it had failed. Where that was not provable, nodes made
+// with its sizes would have to ask, and a frozen environment answers from facts only.
+static dt_status_t learn_sizes(dt_symenv_t *env, const dt_node_t *node) {
+  for (uint32_t k = 0; k < node->rank; k++) {
+    dt_sym_t fact = dt__sym_le(env, dt__sym_const(env, 0), node->sizes[k]);
+    if (dt__sym_known(env, fact) == DT_UNKNOWN)
+      DT_TRY(dt__sym_learn(env, fact));
+  }
+  return NULL;
+}
+
 static dt_status_t visit_one(dt_rewrite_t *rw, const dt_node_t *node, dt_visit_fn_t visit,
                              dt_node_id_t *out) {
   if (node->op == DT_OP_input)
@@ -47,6 +58,7 @@ dt_status_t dt__rewrite(dt_arena_t *arena, const dt_graph_t *graph, dt_visit_fn_
       rw.changed = true;
       continue;
     }
+    DT_TRY(learn_sizes(graph->env, node));
     DT_TRY(visit_one(&rw, node, visit, &rw.map[k]));
   }
   if (!rw.changed) {

@@ -18,9 +18,7 @@ static void rest_below(goal_t *g, value_t r, value_t q) {
 }
 
 // q >= 0; weaker: any sign.
-static void not_negative(goal_t *g, value_t q) {
-  side(g, t_le(g, ZERO, q.v), t_true(g));
-}
+static void not_negative(goal_t *g, value_t q) { side(g, t_le(g, ZERO, q.v), t_true(g)); }
 
 static void by_one(goal_t *g) {
   value_t x = v_any(g, "x");
@@ -86,7 +84,6 @@ static void split(goal_t *g) {
 static void negative_one(goal_t *g) {
   value_t q = v_any(g, "q"), k = v_any(g, "k"), r = v_any(g, "r");
   value_t up = v_add(g, r, q);
-  not_negative(g, q);
   rest_below(g, up, q);
   division_t d = v_divide(g, whole_and_rest(g, q, k, r), q);
   lemma_once(g, &d, t_sub(g, k.v, ONE), up.v);
@@ -132,7 +129,11 @@ static void claim_cancel(goal_t *g, value_t p, value_t a, value_t f, value_t h, 
 
 static void cancel(goal_t *g) {
   value_t f = v_any(g, "g"), h = v_any(g, "h"), a = v_any(g, "a");
-  side(g, t_or(g, t_le(g, ZERO, f.v), t_and(g, t_fits(g, a.v), t_fits(g, h.v))), t_true(g));
+  side(g,
+       t_or(g, t_le(g, ZERO, f.v),
+            t_and(g, t_implies(g, a.has, t_fits(g, a.v)), t_implies(g, h.has, t_fits(g, h.v)))),
+       t_true(g));
+  example(g, t_and(g, t_eq(g, f.v, t_int(g, -1)), t_eq(g, h.v, t_int(g, 2))));
   claim_cancel(g, times(g, f, a), a, f, h, v_int(g, 0));
 }
 
@@ -153,7 +154,7 @@ static void claim_extract(goal_t *g, value_t q, value_t k, value_t r) {
 
 static void extract(goal_t *g) {
   value_t q = v_any(g, "q"), k = v_any(g, "k"), r = v_any(g, "r");
-  side(g, t_fits(g, r.v), t_true(g));
+  side_fits(g, r);
   term_t end = t_sub(g, ZERO, t_power(g, 63));
   side(g, t_or(g, t_lt(g, end, r.v), t_not(g, t_eq(g, q.v, t_int(g, -1)))), t_true(g));
   claim_extract(g, q, k, r);
@@ -170,11 +171,10 @@ static void extract_part(goal_t *g) {
 static void nested(goal_t *g) {
   value_t x = v_any(g, "x"), q = v_any(g, "q"), h = v_any(g, "h"), k = v_literal(g, "k");
   value_t top = v_add(g, x, v_mul(g, k, q)), by = v_mul(g, q, h);
-  not_negative(g, q);
   not_negative(g, h);
   term_t kept = t_eq(g, k.v, ZERO);
-  side(g, t_or(g, kept, t_fits(g, top.v)), t_true(g));
-  side(g, t_fits(g, by.v), t_true(g));
+  side(g, t_or(g, kept, t_implies(g, top.has, t_fits(g, top.v))), t_true(g));
+  side_fits(g, by);
   division_t inner = v_divide(g, x, q), outer = v_divide(g, v_add(g, inner.quotient, k), h);
   division_t flat = v_divide(g, top, by);
   term_t rest = t_add(g, t_mul(g, q.v, outer.r), inner.r);
@@ -207,67 +207,76 @@ static void of_remainder(goal_t *g) {
 static void remainder_of_remainder(goal_t *g) {
   value_t x = v_any(g, "x"), q = v_any(g, "q"), h = v_any(g, "h"), k = v_any(g, "k");
   value_t a = v_any(g, "a"), sum = v_add(g, v_mul(g, k, x), a);
-  side(g, t_fits(g, sum.v), t_true(g));
+  side_fits(g, sum);
+  example(g, t_and(g, t_eq(g, q.v, t_int(g, 2)), t_and(g, t_eq(g, h.v, ONE), t_eq(g, a.v, ZERO))));
   division_t inner = v_divide(g, x, v_mul(g, q, h));
-  division_t left = v_divide(g, v_add(g, v_mul(g, k, inner.remainder), a), q);
-  division_t right = v_divide(g, sum, q);
-  term_t more = t_mul(g, t_mul(g, k.v, h.v), inner.k);
+  value_t m = v_any(g, "m"), rest = v_add(g, v_mul(g, k, inner.remainder), a);
+  division_t left = v_divide(g, whole_and_rest(g, q, m, rest), q), right = v_divide(g, sum, q);
+  term_t more = t_sub(g, t_mul(g, t_mul(g, k.v, h.v), inner.k), m.v);
   lemma_times(g, x.v, t_add(g, t_mul(g, inner.q, inner.k), inner.r), k.v);
   lemma_once(g, &right, t_add(g, left.k, more), left.r);
   claim_rewrite(g, left.remainder, right.remainder);
 }
 
-// c = d*t + s as C's % gives it.
-static value_t reduced(goal_t *g, value_t c, value_t d, value_t *t) {
-  value_t s = v_literal(g, "s");
-  *t = v_literal(g, "t");
-  given(g, t_le(g, ONE, d.v));
-  given(g, t_eq(g, c.v, t_add(g, t_mul(g, d.v, t->v), s.v)));
-  given(g, t_and(g, t_lt(g, t_sub(g, ZERO, d.v), s.v), t_lt(g, s.v, d.v)));
-  return s;
+// d*m + c*x + a, where d divides what is before c*x.
+typedef struct reduction_t {
+  value_t c, d, m, x, a;
+  value_t s, t; // c == d*t + s as C's % gives it
+} reduction_t;
+
+static reduction_t reduction(goal_t *g) {
+  reduction_t p = {v_literal(g, "c"), v_literal(g, "d"), v_any(g, "m"),    v_any(g, "x"),
+                   v_any(g, "a"),     v_literal(g, "s"), v_literal(g, "t")};
+  value_t whole = v_add(g, v_mul(g, p.d, p.t), p.s);
+  given(g, t_le(g, ONE, p.d.v));
+  given(g, t_eq(g, p.c.v, whole.v));
+  given(g, t_and(g, t_lt(g, t_sub(g, ZERO, p.d.v), p.s.v), t_lt(g, p.s.v, p.d.v)));
+  lemma_times(g, p.c.v, whole.v, p.x.v);
+  return p;
 }
 
-static void claim_coefficient(goal_t *g, value_t c, value_t s, value_t t, value_t d, value_t x,
-                              value_t a) {
-  division_t left = v_divide(g, v_add(g, v_mul(g, c, x), a), d);
-  division_t right = v_divide(g, v_add(g, v_mul(g, s, x), a), d);
-  lemma_once(g, &right, t_sub(g, left.k, t_mul(g, t.v, x.v)), left.r);
-  claim(g, t_implies(g, t_in_word(g, left.remainder), t_in_word(g, right.remainder)));
-  claim(g, t_eq(g, left.r, right.r));
+static value_t reduced_sum(goal_t *g, const reduction_t *p) {
+  return v_add(g, v_mul(g, p->s, p->x), p->a);
+}
+
+static void claim_reduction(goal_t *g, const reduction_t *p) {
+  value_t rest = v_add(g, v_mul(g, p->c, p->x), p->a);
+  division_t left = v_divide(g, whole_and_rest(g, p->d, p->m, rest), p->d);
+  division_t right = v_divide(g, reduced_sum(g, p), p->d);
+  term_t more = t_add(g, p->m.v, t_mul(g, p->t.v, p->x.v));
+  lemma_once(g, &right, t_sub(g, left.k, more), left.r);
+  claim_rewrite(g, left.remainder, right.remainder);
 }
 
 static void coefficient(goal_t *g) {
-  value_t c = v_literal(g, "c"), d = v_literal(g, "d"), x = v_any(g, "x"), a = v_any(g, "a"), t;
-  value_t s = reduced(g, c, d, &t);
-  lemma_times(g, c.v, t_add(g, t_mul(g, d.v, t.v), s.v), x.v);
-  side(g, t_fits(g, t_add(g, t_mul(g, s.v, x.v), a.v)), t_true(g));
-  claim_coefficient(g, c, s, t, d, x, a);
+  reduction_t p = reduction(g);
+  side_fits(g, reduced_sum(g, &p));
+  claim_reduction(g, &p);
 }
 
 // All terms >= 0: the new sum is at most the old one.
 static void coefficient_part(goal_t *g) {
-  value_t c = v_literal(g, "c"), d = v_literal(g, "d"), x = v_any(g, "x"), a = v_any(g, "a"), t;
-  value_t s = reduced(g, c, d, &t);
-  lemma_times(g, c.v, t_add(g, t_mul(g, d.v, t.v), s.v), x.v);
-  side(g, t_le(g, ZERO, c.v), t_true(g));
-  side(g, t_le(g, ZERO, x.v), t_true(g));
-  side(g, t_le(g, ZERO, a.v), t_true(g));
+  reduction_t p = reduction(g);
+  side(g, t_le(g, ZERO, p.c.v), t_true(g));
+  side(g, t_le(g, ZERO, p.x.v), t_true(g));
+  side(g, t_le(g, ZERO, p.a.v), t_true(g));
+  side(g, t_le(g, ZERO, t_mul(g, p.d.v, p.m.v)), t_true(g));
   // C's remainder of c >= 0 is >= 0, and at most c.
-  given(g, t_implies(g, t_le(g, ZERO, c.v), t_between(g, ZERO, s.v, c.v)));
-  lemma_sign(g, s.v, x.v);
-  lemma_sign(g, t_sub(g, c.v, s.v), x.v);
-  claim_coefficient(g, c, s, t, d, x, a);
+  given(g, t_implies(g, t_le(g, ZERO, p.c.v), t_between(g, ZERO, p.s.v, p.c.v)));
+  lemma_sign(g, p.s.v, p.x.v);
+  lemma_sign(g, t_sub(g, p.c.v, p.s.v), p.x.v);
+  claim_reduction(g, &p);
 }
 
 // x == m*t + p with d dividing m, or x == p.
 static void congruence(goal_t *g) {
   value_t x = v_any(g, "x"), d = v_literal(g, "d"), j = v_any(g, "m/d"), t = v_any(g, "t");
-  value_t p = v_literal(g, "p");
+  value_t p = v_literal(g, "p"), k = v_any(g, "k");
   given(g, t_le(g, ONE, d.v));
   side(g, t_eq(g, x.v, t_add(g, t_mul(g, t_mul(g, d.v, j.v), t.v), p.v)),
        t_eq(g, x.v, t_add(g, t_mul(g, j.v, t.v), p.v)));
-  division_t left = v_divide(g, x, d), right = v_divide(g, p, d);
-  lemma_once(g, &left, t_add(g, t_mul(g, j.v, t.v), right.k), right.r);
+  division_t left = v_divide(g, whole_and_rest(g, d, k, x), d), right = v_divide(g, p, d);
+  lemma_once(g, &left, t_add(g, t_add(g, k.v, t_mul(g, j.v, t.v)), right.k), right.r);
   value_t r = {left.remainder.exact, left.remainder.has, right.r};
   claim_rewrite(g, left.remainder, r);
 }
@@ -304,26 +313,26 @@ static void congruence_of_either(goal_t *g) {
 }
 
 const proof_t division_proofs[] = {
-    {DT_RULE_DIV_ONE, "by 1", by_one},
-    {DT_RULE_DIV_ONE, "of 0", of_zero},
-    {DT_RULE_DIV_LITERALS, "as the C code rounds", of_literals},
-    {DT_RULE_DIV_SELF, "", of_itself},
-    {DT_RULE_DIV_SELF, "a step of long division", long_division},
-    {DT_RULE_DIV_SPLIT, "", split},
-    {DT_RULE_DIV_CANCEL, "r = 0", cancel},
-    {DT_RULE_DIV_CANCEL, "0 <= r < g", cancel_rest},
-    {DT_RULE_DIV_EXTRACT, "r fits", extract},
-    {DT_RULE_DIV_EXTRACT, "sum of terms >= 0", extract_part},
-    {DT_RULE_DIV_NEGATIVE_ONE, "", negative_one},
-    {DT_RULE_DIV_QUOTIENT_RANGE, "", quotient_range},
-    {DT_RULE_DIV_NESTED, "", nested},
-    {DT_RULE_DIV_OF_MOD, "", of_remainder},
-    {DT_RULE_MOD_OF_MOD, "", remainder_of_remainder},
-    {DT_RULE_MOD_COEFFICIENT, "the new sum fits", coefficient},
-    {DT_RULE_MOD_COEFFICIENT, "sum of terms >= 0", coefficient_part},
-    {DT_RULE_MOD_CONGRUENCE, "", congruence},
-    {DT_RULE_MOD_CONGRUENCE, "of a sum", congruence_of_sum},
-    {DT_RULE_MOD_CONGRUENCE, "of a product", congruence_of_product},
-    {DT_RULE_MOD_CONGRUENCE, "of one of two values", congruence_of_either},
-    {0, 0, 0},
+    {DT_RULE_DIV_ONE, "by 1", by_one, WITH_BITS},
+    {DT_RULE_DIV_ONE, "of 0", of_zero, WITH_BITS},
+    {DT_RULE_DIV_LITERALS, "as the C code rounds", of_literals, INTEGERS_ONLY},
+    {DT_RULE_DIV_SELF, "", of_itself, WITH_BITS},
+    {DT_RULE_DIV_SELF, "a step of long division", long_division, WITH_BITS},
+    {DT_RULE_DIV_SPLIT, "", split, WITH_BITS},
+    {DT_RULE_DIV_CANCEL, "r = 0", cancel, INTEGERS_ONLY},
+    {DT_RULE_DIV_CANCEL, "0 <= r < g", cancel_rest, INTEGERS_ONLY},
+    {DT_RULE_DIV_EXTRACT, "r fits", extract, INTEGERS_ONLY},
+    {DT_RULE_DIV_EXTRACT, "sum of terms >= 0", extract_part, INTEGERS_ONLY},
+    {DT_RULE_DIV_NEGATIVE_ONE, "", negative_one, WITH_BITS},
+    {DT_RULE_DIV_QUOTIENT_RANGE, "", quotient_range, INTEGERS_ONLY},
+    {DT_RULE_DIV_NESTED, "", nested, INTEGERS_ONLY},
+    {DT_RULE_DIV_OF_MOD, "", of_remainder, INTEGERS_ONLY},
+    {DT_RULE_MOD_OF_MOD, "", remainder_of_remainder, INTEGERS_ONLY},
+    {DT_RULE_MOD_COEFFICIENT, "the new sum fits", coefficient, INTEGERS_ONLY},
+    {DT_RULE_MOD_COEFFICIENT, "sum of terms >= 0", coefficient_part, INTEGERS_ONLY},
+    {DT_RULE_MOD_CONGRUENCE, "", congruence, INTEGERS_ONLY},
+    {DT_RULE_MOD_CONGRUENCE, "of a sum", congruence_of_sum, WITH_BITS},
+    {DT_RULE_MOD_CONGRUENCE, "of a product", congruence_of_product, WITH_BITS},
+    {DT_RULE_MOD_CONGRUENCE, "of one of two values", congruence_of_either, WITH_BITS},
+    {0, 0, 0, 0},
 };

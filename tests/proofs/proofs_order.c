@@ -8,8 +8,7 @@ static void literals(goal_t *g) {
   value_t c = v_literal(g, "c"), d = v_literal(g, "d");
   term_t less = t_lt(g, t_sub(g, c.v, d.v), ZERO);
   claim(g, t_eq(g, less, t_eq(g, v_lt(g, c, d).v, ONE)));
-  claim(g, t_eq(g, t_not(g, t_lt(g, t_sub(g, d.v, c.v), ZERO)),
-                t_eq(g, v_le(g, c, d).v, ONE)));
+  claim(g, t_eq(g, t_not(g, t_lt(g, t_sub(g, d.v, c.v), ZERO)), t_eq(g, v_le(g, c, d).v, ONE)));
 }
 
 static void proved_true(goal_t *g) {
@@ -38,8 +37,8 @@ static void order_sides(goal_t *g) {
   value_t a = v_any(g, "a"), b = v_any(g, "b");
   value_t n = side_of(g, "n", a, b), p = side_of(g, "p", a, b);
   term_t f = t_sub(g, b.v, a.v), sides = t_sub(g, p.v, n.v);
-  side(g, t_fits(g, n.v), t_true(g));
-  side(g, t_fits(g, p.v), t_true(g));
+  side_fits(g, n);
+  side_fits(g, p);
   value_t le = v_le(g, a, b), lt = v_lt(g, a, b), new_le = v_le(g, n, p), new_lt = v_lt(g, n, p);
   term_t is[4] = {t_eq(g, sides, f), t_eq(g, sides, t_add(g, f, ONE)),
                   t_eq(g, sides, t_sub(g, f, ONE)), t_eq(g, sides, f)};
@@ -54,8 +53,8 @@ static void order_sides(goal_t *g) {
 // Sums of terms >= 0: the new sides are at most the old ones. One term of each kind: u on both
 // sides, v on the right only, w on the left only; then literals.
 typedef struct plain_t {
-  value_t a, b;             // the old sides
-  term_t u, v, w, cu, du;   // a = cu*u + w + ca, b = du*u + v + cb
+  value_t a, b;           // the old sides
+  term_t u, v, w, cu, du; // a = cu*u + w + ca, b = du*u + v + cb
   term_t ca, cb;
 } plain_t;
 
@@ -113,6 +112,7 @@ static void equal_plain(goal_t *g) {
   claim(g, t_implies(g, t_and(g, words, right), t_and(g, t_fits(g, n), t_fits(g, t_add(g, p, c)))));
   claim(g, t_implies(g, t_and(g, words, t_not(g, right)),
                      t_and(g, t_fits(g, t_add(g, n, minus)), t_fits(g, p))));
+  claim(g, t_implies(g, words, t_and(g, t_fits(g, p), t_fits(g, n))));
   claim(g, t_fits(g, minus));
 }
 
@@ -175,8 +175,8 @@ static void equal_sides(goal_t *g) {
   term_t f = t_sub(g, a.v, b.v), s = t_sub(g, p.v, n.v);
   given(g, t_not(g, t_eq(g, i.v, ZERO)));
   side(g, t_not(g, t_eq(g, j.v, ZERO)), t_true(g));
-  side(g, t_fits(g, n.v), t_true(g));
-  side(g, t_fits(g, p.v), t_true(g));
+  side_fits(g, n);
+  side_fits(g, p);
   given(g, t_eq(g, t_mul(g, i.v, s), t_mul(g, j.v, f)));
   lemma_times(g, f, ZERO, j.v);
   lemma_times(g, s, ZERO, i.v);
@@ -239,7 +239,7 @@ static void step_remainder(goal_t *g) {
 static void step_quotient(goal_t *g) {
   value_t x = v_any(g, "x"), q = v_any(g, "q");
   term_t ratio = v_any(g, "ratio").v, a = t_mul(g, q.v, ratio);
-  side(g, t_le(g, ONE, q.v), t_not(g, t_eq(g, q.v, ZERO)));
+  side(g, t_le(g, ONE, q.v), t_true(g));
   division_t d = v_divide(g, x, q);
   term_t low = t_add(g, t_sub(g, x.v, q.v), ONE), qk = t_mul(g, q.v, d.k);
   lemma_smaller(g, ratio, q.v);
@@ -295,33 +295,34 @@ static void step_fact(goal_t *g) {
 // A product of factors >= 0 that is >= 1 has factors >= 1.
 static void step_positive(goal_t *g) {
   term_t a = v_any(g, "a").v, b = v_any(g, "b").v;
-  side(g, t_and(g, t_le(g, ZERO, a), t_le(g, ZERO, b)), t_le(g, ZERO, a));
+  side(g, t_and(g, t_le(g, ZERO, a), t_le(g, ZERO, b)), t_true(g));
   given(g, t_le(g, ONE, t_mul(g, a, b)));
   lemma_sign(g, a, b);
   claim(g, t_and(g, t_le(g, ONE, a), t_le(g, ONE, b)));
 }
 
 const proof_t order_proofs[] = {
-    {DT_RULE_ORDER_LITERALS, "", literals},
-    {DT_RULE_ORDER_PROVED, "true", proved_true},
-    {DT_RULE_ORDER_PROVED, "false", proved_false},
-    {DT_RULE_ORDER_PROVED, "step: loop symbols and remainders", step_loop},
-    {DT_RULE_ORDER_PROVED, "step: x % q <= x", step_remainder},
-    {DT_RULE_ORDER_PROVED, "step: quotients", step_quotient},
-    {DT_RULE_ORDER_PROVED, "step: quotients of loop symbols", step_quotient_by_loops},
-    {DT_RULE_ORDER_PROVED, "step: min, max, select", step_choice},
-    {DT_RULE_ORDER_PROVED, "step: facts", step_fact},
-    {DT_RULE_ORDER_PROVED, "step: factors of what is >= 1", step_positive},
-    {DT_RULE_ORDER_SIDES, "both sides fit", order_sides},
-    {DT_RULE_ORDER_SIDES, "sums of terms >= 0", order_plain},
-    {DT_RULE_ORDER_GCD, "", order_gcd},
-    {DT_RULE_ORDER_BOOL, "", order_bool},
-    {DT_RULE_EQUAL_SAME, "", equal_same},
-    {DT_RULE_EQUAL_PROVED, "", equal_proved},
-    {DT_RULE_EQUAL_CONGRUENCE, "", equal_congruence},
-    {DT_RULE_EQUAL_SIDES, "both sides fit", equal_sides},
-    {DT_RULE_EQUAL_SIDES, "sums of terms >= 0", equal_plain},
-    {DT_RULE_EQUAL_SCALED, "", equal_scaled},
-    {DT_RULE_EQUAL_BOOL, "", equal_bool},
-    {0, 0, 0},
+    {DT_RULE_ORDER_LITERALS, "", literals, WITH_BITS},
+    {DT_RULE_ORDER_PROVED, "true", proved_true, WITH_BITS},
+    {DT_RULE_ORDER_PROVED, "false", proved_false, WITH_BITS},
+    {DT_RULE_ORDER_PROVED, "step: loop symbols and remainders", step_loop, INTEGERS_ONLY},
+    {DT_RULE_ORDER_PROVED, "step: x % q <= x", step_remainder, INTEGERS_ONLY},
+    {DT_RULE_ORDER_PROVED, "step: quotients", step_quotient, INTEGERS_ONLY},
+    {DT_RULE_ORDER_PROVED, "step: quotients of loop symbols", step_quotient_by_loops,
+     INTEGERS_ONLY},
+    {DT_RULE_ORDER_PROVED, "step: min, max, select", step_choice, INTEGERS_ONLY},
+    {DT_RULE_ORDER_PROVED, "step: facts", step_fact, INTEGERS_ONLY},
+    {DT_RULE_ORDER_PROVED, "step: factors of what is >= 1", step_positive, WITH_BITS},
+    {DT_RULE_ORDER_SIDES, "both sides fit", order_sides, INTEGERS_ONLY},
+    {DT_RULE_ORDER_SIDES, "sums of terms >= 0", order_plain, INTEGERS_ONLY},
+    {DT_RULE_ORDER_GCD, "", order_gcd, INTEGERS_ONLY},
+    {DT_RULE_ORDER_BOOL, "", order_bool, WITH_BITS},
+    {DT_RULE_EQUAL_SAME, "", equal_same, WITH_BITS},
+    {DT_RULE_EQUAL_PROVED, "", equal_proved, WITH_BITS},
+    {DT_RULE_EQUAL_CONGRUENCE, "", equal_congruence, WITH_BITS},
+    {DT_RULE_EQUAL_SIDES, "both sides fit", equal_sides, INTEGERS_ONLY},
+    {DT_RULE_EQUAL_SIDES, "sums of terms >= 0", equal_plain, INTEGERS_ONLY},
+    {DT_RULE_EQUAL_SCALED, "", equal_scaled, INTEGERS_ONLY},
+    {DT_RULE_EQUAL_BOOL, "", equal_bool, WITH_BITS},
+    {0, 0, 0, 0},
 };

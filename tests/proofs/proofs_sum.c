@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Proofs of SUM_*, PRODUCT_*, FACT_VALUE and RANGE_VALUE, with the bounds that ranges are made of:
-// symshape/simplify_sum.c, learn.c, range.c.
+// Proofs of SUM_*, PRODUCT_* and RANGE_VALUE, with the bounds that ranges are made of:
+// symshape/simplify_sum.c, range.c.
 #include "tests/proofs/rules.h"
 
 static void merge(goal_t *g) {
@@ -23,34 +23,12 @@ static void quotient_and_remainder(goal_t *g) {
 // The residue is known from a congruence, or because x % q is r.
 static void exact_division(goal_t *g) {
   value_t x = v_any(g, "x"), q = v_any(g, "q"), r = v_literal(g, "r"), m = v_any(g, "m");
-  term_t below = t_and(g, t_le(g, ZERO, r.v), t_lt(g, r.v, q.v));
   given(g, t_eq(g, x.v, t_add(g, t_mul(g, q.v, m.v), r.v)));
-  side(g, t_or(g, t_eq(g, r.v, ZERO), below), t_le(g, ZERO, r.v));
+  side(g, t_implies(g, t_not(g, t_eq(g, q.v, ZERO)), t_remainder(g, q.v, r.v)), t_le(g, ZERO, r.v));
   division_t d = v_divide(g, x, q);
   lemma_once(g, &d, m.v, r.v);
   lemma_times(g, d.k, m.v, q.v);
   claim_rewrite(g, v_mul(g, q, d.quotient), v_sub(g, x, r));
-}
-
-static void learned_value(goal_t *g) {
-  value_t x = v_any(g, "x"), y = v_any(g, "y"), fact = v_eq(g, x, y);
-  given(g, t_and(g, fact.exact, t_in_word(g, fact)));
-  side(g, t_eq(g, fact.v, ONE), t_true(g));
-  claim_rewrite(g, x, y);
-}
-
-// c*s + rest == 0 solved for s, where c is 1 or -1.
-static void solved_value(goal_t *g) {
-  value_t s = v_any(g, "s"), rest = v_any(g, "rest"), c = v_literal(g, "c");
-  side(g, t_or(g, t_eq(g, c.v, ONE), t_eq(g, c.v, t_int(g, -1))), t_not(g, t_eq(g, c.v, ZERO)));
-  value_t sum = v_add(g, v_mul(g, c, s), rest);
-  given(g, t_and(g, sum.exact, sum.has));
-  given(g, t_eq(g, sum.v, ZERO));
-  lemma_times(g, c.v, ONE, s.v);
-  lemma_times(g, c.v, t_int(g, -1), s.v);
-  lemma_times(g, c.v, ONE, rest.v);
-  lemma_times(g, c.v, t_int(g, -1), rest.v);
-  claim_rewrite(g, s, v_sub(g, v_int(g, 0), v_mul(g, c, rest)));
 }
 
 static void range_value(goal_t *g) {
@@ -185,20 +163,18 @@ static void loop_bounds(goal_t *g) {
 }
 
 const proof_t sum_proofs[] = {
-    {DT_RULE_SUM_MERGE, "", merge},
-    {DT_RULE_PRODUCT_DISTRIBUTE, "", distribute},
-    {DT_RULE_SUM_DIVMOD, "", quotient_and_remainder},
-    {DT_RULE_SUM_EXACT_DIV, "", exact_division},
-    {DT_RULE_FACT_VALUE, "learned", learned_value},
-    {DT_RULE_FACT_VALUE, "solved for a symbol", solved_value},
-    {DT_RULE_RANGE_VALUE, "", range_value},
-    {DT_RULE_RANGE_VALUE, "bounds of a sum", sum_bounds},
-    {DT_RULE_RANGE_VALUE, "bounds of a product", product_bounds},
-    {DT_RULE_RANGE_VALUE, "bounds of a quotient", quotient_bounds},
-    {DT_RULE_RANGE_VALUE, "by a divisor without bound", quotient_by_any},
-    {DT_RULE_RANGE_VALUE, "by a divisor of either sign", quotient_by_either},
-    {DT_RULE_RANGE_VALUE, "bounds of a remainder", remainder_bounds},
-    {DT_RULE_RANGE_VALUE, "bounds of min, max, select", choice_bounds},
-    {DT_RULE_RANGE_VALUE, "bounds of a loop symbol", loop_bounds},
-    {0, 0, 0},
+    {DT_RULE_SUM_MERGE, "", merge, WITH_BITS},
+    {DT_RULE_PRODUCT_DISTRIBUTE, "", distribute, WITH_BITS},
+    {DT_RULE_SUM_DIVMOD, "", quotient_and_remainder, WITH_BITS},
+    {DT_RULE_SUM_EXACT_DIV, "", exact_division, INTEGERS_ONLY},
+    {DT_RULE_RANGE_VALUE, "", range_value, WITH_BITS},
+    {DT_RULE_RANGE_VALUE, "bounds of a sum", sum_bounds, INTEGERS_ONLY},
+    {DT_RULE_RANGE_VALUE, "bounds of a product", product_bounds, INTEGERS_ONLY},
+    {DT_RULE_RANGE_VALUE, "bounds of a quotient", quotient_bounds, INTEGERS_ONLY},
+    {DT_RULE_RANGE_VALUE, "by a divisor without bound", quotient_by_any, INTEGERS_ONLY},
+    {DT_RULE_RANGE_VALUE, "by a divisor of either sign", quotient_by_either, INTEGERS_ONLY},
+    {DT_RULE_RANGE_VALUE, "bounds of a remainder", remainder_bounds, INTEGERS_ONLY},
+    {DT_RULE_RANGE_VALUE, "bounds of min, max, select", choice_bounds, INTEGERS_ONLY},
+    {DT_RULE_RANGE_VALUE, "bounds of a loop symbol", loop_bounds, WITH_BITS},
+    {0, 0, 0, 0},
 };

@@ -33,7 +33,11 @@ struct goal_t {
   int n_products;
 };
 
-static bool is_bits(const goal_t *g) { return g->arith != ARITH_EXACT; }
+static bool is_bits(const goal_t *g) { return g->arith == ARITH_BITS || g->arith == ARITH_BRUTE; }
+
+static bool is_abstract(const goal_t *g) {
+  return g->arith == ARITH_BITS || g->arith == ARITH_EXACT;
+}
 
 // ---- Terms -------------------------------------------------------------------------------------
 term_t t_int(goal_t *g, int64_t value) { return Z3_mk_int64(g->z3, value, g->sort); }
@@ -70,9 +74,7 @@ static term_t constant(goal_t *g, const char *name, Z3_sort sort) {
 
 term_t t_true(goal_t *g) { return Z3_mk_true(g->z3); }
 term_t t_fresh(goal_t *g, const char *name) { return constant(g, name, g->sort); }
-term_t t_flag(goal_t *g, const char *name) {
-  return constant(g, name, Z3_mk_bool_sort(g->z3));
-}
+term_t t_flag(goal_t *g, const char *name) { return constant(g, name, Z3_mk_bool_sort(g->z3)); }
 term_t t_add(goal_t *g, term_t a, term_t b) {
   Z3_ast both[2] = {a, b};
   return is_bits(g) ? Z3_mk_bvadd(g->z3, a, b) : Z3_mk_add(g->z3, 2, both);
@@ -191,7 +193,7 @@ static Z3_ast linear(goal_t *g, Z3_ast e) {
 }
 
 static Z3_ast prepared(goal_t *g, Z3_ast e) {
-  return g->arith == ARITH_BRUTE ? e : linear(g, Z3_simplify_ex(g->z3, e, g->normal_form));
+  return is_abstract(g) ? linear(g, Z3_simplify_ex(g->z3, e, g->normal_form)) : e;
 }
 
 // ---- Givens and claims -------------------------------------------------------------------------
@@ -201,9 +203,15 @@ void side(goal_t *g, term_t cond, term_t weaker) {
   bool weak = weaker && g->n_weaker++ == g->weaken;
   given(g, weak ? weaker : cond);
 }
+void example(goal_t *g, term_t cond) {
+  if (g->weaken >= 0 && g->weaken == g->n_weaker - 1)
+    given(g, cond);
+}
 
 // ---- Values ------------------------------------------------------------------------------------
 term_t t_in_word(goal_t *g, value_t a) { return t_and(g, a.has, t_fits(g, a.v)); }
+
+void side_fits(goal_t *g, value_t a) { side(g, t_implies(g, a.has, t_fits(g, a.v)), t_true(g)); }
 
 value_t v_any(goal_t *g, const char *name) {
   value_t a = {t_flag(g, "exact"), t_flag(g, "has"), t_fresh(g, name)};
@@ -251,7 +259,7 @@ division_t v_divide(goal_t *g, value_t x, value_t q) {
   given(g, t_implies(g, some, t_eq(g, x.v, t_add(g, t_mul(g, q.v, d.k), d.r))));
   given(g, t_implies(g, some, t_remainder(g, q.v, d.r)));
   if (is_bits(g)) // the quotient is not larger than x
-    given(g, bounded(g, d.k, g->half));
+    given(g, bounded(g, d.k, g->half - 8));
   d.quotient = strict(g, x, q, d.k);
   d.quotient.exact = t_and(g, d.quotient.exact, some);
   d.quotient.has = t_and(g, d.quotient.has, t_and(g, some, t_fits(g, d.k)));
@@ -300,10 +308,9 @@ static value_t junction(goal_t *g, value_t a, value_t b, bool deciding) {
   }
   term_t has_x = t_and(g, t_in_word(g, a), x), has_y = t_and(g, t_in_word(g, b), y);
   term_t is_x = t_and(g, a.exact, x), is_y = t_and(g, b.exact, y);
-  return (value_t){
-      t_or(g, t_and(g, a.exact, b.exact), t_or(g, is_x, is_y)),
-      t_or(g, t_and(g, t_in_word(g, a), t_in_word(g, b)), t_or(g, has_x, has_y)),
-      t_if(g, t_or(g, is_x, is_y), t_int(g, deciding), t_int(g, !deciding))};
+  return (value_t){t_or(g, t_and(g, a.exact, b.exact), t_or(g, is_x, is_y)),
+                   t_or(g, t_and(g, t_in_word(g, a), t_in_word(g, b)), t_or(g, has_x, has_y)),
+                   t_if(g, t_or(g, is_x, is_y), t_int(g, deciding), t_int(g, !deciding))};
 }
 value_t v_and(goal_t *g, value_t a, value_t b) { return junction(g, a, b, false); }
 value_t v_or(goal_t *g, value_t a, value_t b) { return junction(g, a, b, true); }
@@ -315,7 +322,7 @@ void claim_rewrite(goal_t *g, value_t left, value_t right) {
 
 // ---- Lemmas ------------------------------------------------------------------------------------
 static void lemma(goal_t *g, term_t cond) {
-  if (g->arith != ARITH_BRUTE)
+  if (is_abstract(g))
     given(g, cond);
 }
 

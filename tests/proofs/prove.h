@@ -17,6 +17,7 @@
 typedef enum arith_t {
   ARITH_BITS,  // bit-vectors wide enough for every product; products of unknowns abstracted
   ARITH_EXACT, // integers of any size; products of unknowns abstracted
+  ARITH_TRUE,  // integers of any size, with products as they are and no lemma given
   ARITH_BRUTE, // bit-vectors for a small word, products multiplied: finds counterexamples
 } arith_t;
 
@@ -35,8 +36,8 @@ typedef struct goal_run_t {
 
 typedef struct goal_result_t {
   verdict_t verdict;
-  int n_weaker;  // side conditions that can be weakened
-  char *model;   // the counterexample in Z3's words, or the reason of UNKNOWN; free() it
+  int n_weaker; // side conditions that can be weakened
+  char *model;  // the counterexample in Z3's words, or the reason of UNKNOWN; free() it
   double seconds;
 } goal_result_t;
 
@@ -67,6 +68,8 @@ term_t t_fits(goal_t *g, term_t x);                          // in 64 bits
 void given(goal_t *g, term_t cond);
 // A side condition of the rule; `weaker` (NULL: not tried) must make the goal false in its place.
 void side(goal_t *g, term_t cond, term_t weaker);
+// After a side condition: where to look for the counterexample when that one is the weakened one.
+void example(goal_t *g, term_t cond);
 void claim(goal_t *g, term_t cond);
 
 // ---- Values ------------------------------------------------------------------------------------
@@ -101,6 +104,7 @@ value_t v_and(goal_t *g, value_t a, value_t b);
 value_t v_or(goal_t *g, value_t a, value_t b);
 value_t v_not(goal_t *g, value_t a);
 
+void side_fits(goal_t *g, value_t a);   // fits where it has a value; weaker: it need not
 term_t t_in_word(goal_t *g, value_t a); // has a 64-bit value: `has`, and fits
 // The rule "left -> right": where left has an exact value, right has the same; where left has a
 // 64-bit value, right has one.

@@ -5,7 +5,7 @@
 Each row names a function of one variable, an interval, a degree, an error weight and a float type.
 The polynomial is the weighted minimax fit on a dense Chebyshev grid (Lawson's reweighting), its
 coefficients rounded one by one to the type, lowest first, the others being refitted after each.
-Needs mpmath. Usage: derive.py > math_coef.c ; the fitted error of each row goes to stderr.
+Needs mpmath. Usage: derive.py > math_coef.c, then clang-format; the fitted error of each row goes to stderr.
 """
 import struct
 import sys

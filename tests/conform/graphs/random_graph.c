@@ -553,7 +553,8 @@ static void put_pattern(gen_t *g) {
 }
 
 // ---- Programs -------------------------------------------------------------------------------------
-static const int64_t alphabet[] = {0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 33, 64, 65, 129};
+static const int64_t alphabet[] = {0,  1,  2,  3,  4,  5,  7,  8,   15,
+                                   16, 17, 31, 33, 64, 65, 129, 257, 1025};
 
 static void choose_sizes(gen_t *g, bool paired) {
   rg_program_t *p = g->p;

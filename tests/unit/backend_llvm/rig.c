@@ -19,6 +19,21 @@ void must(dt_status_t status) {
     fail_msg("%s: %s", dt_code_name(dt_status_code(status)), dt_status_message(status));
 }
 
+static const char *rig_cpu = "";
+
+bool rig_use_cpu(int argc, char **argv) {
+  bool runs = true;
+  if (argc > 1)
+    rig_cpu = argv[1];
+  if (strcmp(rig_cpu, "x86-64-v2") == 0)
+    runs = __builtin_cpu_supports("sse4.2");
+  else if (strcmp(rig_cpu, "x86-64-v3") == 0)
+    runs = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (!runs)
+    printf("SKIP: the host cannot run %s\n", rig_cpu);
+  return runs;
+}
+
 void rig_open(rig_t *r) {
   memset(r, 0, sizeof(*r));
   dt__arena_init(&r->arena, 0);
@@ -27,7 +42,7 @@ void rig_open(rig_t *r) {
   assert_non_null(r->graph);
   r->program = dt__program_create(&r->arena, r->env, r->graph);
   assert_non_null(r->program);
-  must(dt__llvm_host_target("", 1, &r->target));
+  must(dt__llvm_host_target(rig_cpu, 1, &r->target));
 }
 
 void rig_close(rig_t *r) {

@@ -23,6 +23,10 @@ typedef struct rig_t {
   dt_stage_t stage;   // being built
 } rig_t;
 
+// Takes the CPU to make code for from the first argument (none: the host's). False, after saying
+// so: the host cannot run it, and the program should exit with 77.
+bool rig_use_cpu(int argc, char **argv);
+
 // Fails the test with the status's message.
 void must(dt_status_t status);
 

@@ -218,7 +218,9 @@ static void test_products(void **state) {
   }
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+  if (!rig_use_cpu(argc, argv))
+    return 77;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_sum),      cmocka_unit_test(test_prod),    cmocka_unit_test(test_max),
       cmocka_unit_test(test_min),      cmocka_unit_test(test_any_all), cmocka_unit_test(test_arg),

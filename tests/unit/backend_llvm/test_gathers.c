@@ -123,7 +123,9 @@ static void test_nothing_looked_up(void **state) {
   }
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+  if (!rig_use_cpu(argc, argv))
+    return 77;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_embed),
       cmocka_unit_test(test_nothing_looked_up),

@@ -257,7 +257,9 @@ static void test_refusals(void **state) {
   }
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+  if (!rig_use_cpu(argc, argv))
+    return 77;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_chain),   cmocka_unit_test(test_overflow),
       cmocka_unit_test(test_asserts), cmocka_unit_test(test_predicates),

@@ -328,7 +328,9 @@ static void test_hoisted_loads(void **state) {
   }
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+  if (!rig_use_cpu(argc, argv))
+    return 77;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_map),           cmocka_unit_test(test_strides),
       cmocka_unit_test(test_pad),           cmocka_unit_test(test_softmax),

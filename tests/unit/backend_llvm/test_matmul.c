@@ -185,7 +185,9 @@ static void test_dtypes(void **state) {
     check((case_t){dtypes[d], 2, 2, true, true, false}, 7);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+  if (!rig_use_cpu(argc, argv))
+    return 77;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_plain),
       cmocka_unit_test(test_epilogue),

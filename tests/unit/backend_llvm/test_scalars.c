@@ -241,7 +241,9 @@ static void test_casts(void **state) {
           check_cast(dtypes[a], dtypes[b], turn);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+  if (!rig_use_cpu(argc, argv))
+    return 77;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_ops),
       cmocka_unit_test(test_casts),

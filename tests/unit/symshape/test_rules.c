@@ -13,10 +13,8 @@ typedef struct row_t {
   dt_rule_t rule;
   const char *in, *out;
 } row_t;
-#define R(rule, in, out)                                                                           \
-  { DT_RULE_##rule, in, out }
-#define KEEP(in, out)                                                                              \
-  { NO_RULE, in, out }
+#define R(rule, in, out) {DT_RULE_##rule, in, out}
+#define KEEP(in, out) {NO_RULE, in, out}
 
 static const row_t rows[] = {
     // Sums and products.
@@ -73,9 +71,18 @@ static const row_t rows[] = {
     R(DIV_CANCEL, "(i6*s1 + i7)//(s1*2)", "i6//2"),
     R(DIV_CANCEL, "(n4*s1)//(s1*s2)", "n4//s2"),
     R(DIV_CANCEL, "(n4*6 + n5*4)//8", "(n4*3 + n5*2)//4"),
+    // n4 may be -1 and the products fit, but not n5*2 alone.
+    KEEP("(n4*n5*2)//(n4*3)", "(n4*n5*2)//(n4*3)"),
+    R(DIV_CANCEL, "(n4*n5)//(n4*3)", "n5//3"),
+    R(DIV_CANCEL, "(n4*n14*4)//(n4*3)", "(n14*4)//3"),
     R(DIV_EXTRACT, "(s0*8 + s1)//8", "s0 + s1//8"),
     R(DIV_EXTRACT, "(s0*s1*8 + s2 + 9)//8", "s0*s1 + (s2 + 1)//8 + 1"),
     R(DIV_EXTRACT, "(n4*8 + s1)%8", "s1%8"),
+    // n4//n5 has no value for -2^63 and -1, but the whole may have one.
+    KEEP("(s0*n5 + n4)//n5", "(s0*n5 + n4)//n5"),
+    R(DIV_EXTRACT, "(s0*n5 + n4)%n5", "n4%n5"),
+    R(DIV_EXTRACT, "(s0*n5 + s1)//n5", "s0 + s1//n5"),
+    R(DIV_EXTRACT, "(s0*3 + n4)//(-3)", "-s0 + n4//(-3)"),
     R(DIV_NESTED, "(n4//3)//5", "n4//15"),
     R(DIV_NESTED, "((s0 - 1)//2 + 1)//2", "(s0 + 1)//4"),
     R(DIV_OF_MOD, "(n4%12)//4", "(n4//4)%3"),
