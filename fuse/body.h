@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copying stage bodies with symbols replaced, masks added and loads answered otherwise: what inlining,
-// merging and splitting are made of; and the questions about accesses that all fusion passes ask.
+// Copying stage bodies with symbols replaced, masks added and loads answered otherwise: what
+// inlining, merging and splitting are made of; and the questions about accesses that all fusion
+// passes ask.
 #ifndef DT_FUSE_BODY_H
 #define DT_FUSE_BODY_H
 
@@ -8,8 +9,8 @@
 
 typedef struct dt_body_copy dt_body_copy_t;
 
-// May answer a LOAD (its index already in the target's symbols) with instruction *out of the target;
-// leaves *out as DT_NO_INST to have the load copied.
+// May answer a LOAD (its index already in the target's symbols) with instruction *out of the
+// target; leaves *out as DT_NO_INST to have the load copied.
 typedef dt_status_t (*dt_load_hook_t)(dt_body_copy_t *copy, const dt_inst_t *load, void *user,
                                       uint32_t *out);
 
@@ -22,8 +23,8 @@ struct dt_body_copy {
   const dt_stage_t *from;
   uint32_t n_renames; // symbols replaced: loop variables, and DATA symbols that binds rename
   dt_sym_t rename_from[DT_MAX_RENAMES], rename_to[DT_MAX_RENAMES];
-  uint32_t mask;      // a BOOL instruction of `into` every load gets, or DT_NO_INST
-  uint32_t row_base;  // added to row values
+  uint32_t mask;     // a BOOL instruction of `into` every load gets, or DT_NO_INST
+  uint32_t row_base; // added to row values
   dt_load_hook_t hook;
   void *user;
   uint32_t *map; // out: new id of each instruction of `from`; in the program's arena

@@ -1,33 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-// From one kernel an op to few kernels and a memory plan. Works on loop IR alone: legality comes from
-// comparing index expressions, profit from bytes saved; no op and no model is named here. Each pass
-// edits the program in place; after any of them it means the same (dt__program_interpret agrees) and
-// verifies.
+// From one kernel an op to few kernels and a memory plan. Works on loop IR alone: legality comes
+// from comparing index expressions, profit from bytes saved; no op and no model is named here. Each
+// pass edits the program in place; after any of them it means the same (dt__program_interpret
+// agrees) and verifies.
 #ifndef DT_FUSE_FUSE_H
 #define DT_FUSE_FUSE_H
 
 #include "fuse/target.h"
 #include "lower/loop/loop.h"
 
-// Gives matrix products operands in the template's layout: a packing kernel for B, a copy of A where
-// its rows are not plain; the product gets a MATMUL schedule.
+// Gives matrix products operands in the template's layout: a packing kernel for B, a copy of A
+// where its rows are not plain; the product gets a MATMUL schedule.
 dt_status_t dt__fuse_operands(dt_program_t *program, const dt_target_t *target) DT_MUST_USE;
 // Drops loops of extent 1 and splits loops that indices take apart (i // c and i % c), where c is
 // proved to divide the extent.
 dt_status_t dt__fuse_split(dt_program_t *program, const dt_target_t *target) DT_MUST_USE;
 // Puts maps into the loads of their users where that saves memory traffic or is free.
 dt_status_t dt__fuse_inline(dt_program_t *program, const dt_target_t *target) DT_MUST_USE;
-// Joins kernels that share outer loops into one with several stages: reductions with their producers
-// and consumers, row-persistent chains, and independent kernels over the same outer loops that read
-// the same buffers. Temporaries that live inside one kernel become LOCAL or vanish.
+// Joins kernels that share outer loops into one with several stages: reductions with their
+// producers and consumers, row-persistent chains, and independent kernels over the same outer loops
+// that read the same buffers. Temporaries that live inside one kernel become LOCAL or vanish.
 dt_status_t dt__fuse_stages(dt_program_t *program, const dt_target_t *target) DT_MUST_USE;
 // Drops kernels and buffers whose values nobody reads.
 dt_status_t dt__fuse_prune(dt_program_t *program, const dt_target_t *target) DT_MUST_USE;
 // Chooses templates (packing constant and dynamic operands), splits reductions that have too few
 // outer iterations, merges and splits loops, and gives every kernel its schedules.
 dt_status_t dt__fuse_schedule(dt_program_t *program, const dt_target_t *target) DT_MUST_USE;
-// Moves kernels that read constants only to the front (n_once), makes their results ONCE buffers, and
-// places TEMP and ONCE buffers: which may share memory is decided here, offsets are expressions.
+// Moves kernels that read constants only to the front (n_once), makes their results ONCE buffers,
+// and places TEMP and ONCE buffers: which may share memory is decided here, offsets are
+// expressions.
 dt_status_t dt__fuse_plan(dt_program_t *program, const dt_target_t *target) DT_MUST_USE;
 
 #endif // DT_FUSE_FUSE_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inlining: a load of what a map kernel stores becomes the map's body at the load's index. Always legal
-// (maps are pure and their store index can be inverted); done where it saves traffic without repeating
-// work. Kernels whose results are all taken in fall to dt__fuse_prune.
+// Inlining: a load of what a map kernel stores becomes the map's body at the load's index. Always
+// legal (maps are pure and their store index can be inverted); done where it saves traffic without
+// repeating work. Kernels whose results are all taken in fall to dt__fuse_prune.
 #include "fuse/body.h"
 #include "fuse/fuse.h"
 #include "runtime/base/log.h"
@@ -53,8 +53,8 @@ static bool repeated(const inline_ctx_t *ctx, const dt_inst_t *load, uint32_t ra
   return false;
 }
 
-// Sets the producer's loop variables as expressions of the load's index: each must stand alone in one
-// dim of the store.
+// Sets the producer's loop variables as expressions of the load's index: each must stand alone in
+// one dim of the store.
 static bool invert(const inline_ctx_t *ctx, const dt_kernel_t *producer, const dt_inst_t *load,
                    dt_sym_t *out) {
   dt_program_t *program = ctx->program;
@@ -89,7 +89,8 @@ static const char *refusal(const inline_ctx_t *ctx, const dt_kernel_t *producer,
     return NULL;
   if (!again && cost <= 4 && full <= 1)
     return NULL;
-  return again ? "it would be computed again in every iteration" : "it is dear and has several users";
+  return again ? "it would be computed again in every iteration"
+               : "it is dear and has several users";
 }
 
 static dt_status_t answer_load(dt_body_copy_t *copy, const dt_inst_t *load, void *user,
@@ -102,8 +103,7 @@ static dt_status_t answer_load(dt_body_copy_t *copy, const dt_inst_t *load, void
     return NULL;
   const dt_kernel_t *producer = &program->kernels.items[ctx->access.writer[b]];
   dt_sym_t at[DT_MAX_LOOPS];
-  if (producer == ctx->consumer || !dt__kernel_is_map(producer) ||
-      !invert(ctx, producer, load, at))
+  if (producer == ctx->consumer || !dt__kernel_is_map(producer) || !invert(ctx, producer, load, at))
     return NULL;
   const char *why = refusal(ctx, producer, load);
   if (why) {
@@ -173,9 +173,9 @@ dt_status_t dt__fuse_inline(dt_program_t *program, const dt_target_t *target) {
       for (uint32_t i = 0; i < before.insts.len; i++) {
         const dt_inst_t *load = &before.insts.items[i];
         if (load->kind == DT_INST_LOAD && fresh.insts.items[copy.map[i]].kind != DT_INST_LOAD)
-          kernel->name = joined_name(
-              program, kernel->name,
-              program->kernels.items[ctx.access.writer[load->buffer.id - 1]].name);
+          kernel->name =
+              joined_name(program, kernel->name,
+                          program->kernels.items[ctx.access.writer[load->buffer.id - 1]].name);
         if (!kernel->name)
           return DT_NO_MEMORY();
       }

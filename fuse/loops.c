@@ -91,8 +91,7 @@ static dt_status_t rewrite(const merge_t *m, const dt_stage_t *from, dt_stage_t 
   memset(&out->stores, 0, sizeof(out->stores));
   memset(&out->folds, 0, sizeof(out->folds));
   dt_body_copy_t copy = {.program = program, .into = out, .from = from, .mask = DT_NO_INST};
-  DT_TRY(dt__body_rename(&copy, m->high,
-                         dt__sym_floordiv(program->env, m->whole, m->low_extent)));
+  DT_TRY(dt__body_rename(&copy, m->high, dt__sym_floordiv(program->env, m->whole, m->low_extent)));
   DT_TRY(dt__body_rename(&copy, m->low, dt__sym_mod(program->env, m->whole, m->low_extent)));
   DT_TRY(dt__body_copy(&copy));
   DT_TRY(dt__body_copy_results(&copy));

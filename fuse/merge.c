@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// See merge.h. All of it rests on one fact that joining kernels established: within an outer iteration,
-// stages see only what earlier stages of the same outer iteration wrote to the buffers they share.
+// See merge.h. All of it rests on one fact that joining kernels established: within an outer
+// iteration, stages see only what earlier stages of the same outer iteration wrote to the buffers
+// they share.
 #include "fuse/merge.h"
 
 #include "fuse/body.h"
@@ -15,7 +16,7 @@ typedef struct merge_ctx_t {
   dt_program_t *program;
   dt_kernel_t *kernel;
   uint32_t *loads;
-  const dt_stage_t *source; // the stage whose stores answer loads
+  const dt_stage_t *source;               // the stage whose stores answer loads
   const dt_sym_t *source_vars, *own_vars; // of `source`, and what they are called in the reader
   dt_stage_t *into;
   uint32_t *values; // joining: value of each of source's stores in `into`
@@ -81,10 +82,8 @@ static dt_status_t forward_load(dt_body_copy_t *copy, const dt_inst_t *load, voi
   if (store == UINT32_MAX)
     return NULL;
   if (!ctx->copied) {
-    dt_body_copy_t body = {.program = ctx->program,
-                           .into = copy->into,
-                           .from = ctx->source,
-                           .mask = DT_NO_INST};
+    dt_body_copy_t body = {
+        .program = ctx->program, .into = copy->into, .from = ctx->source, .mask = DT_NO_INST};
     DT_TRY(dt__body_copy(&body));
     for (uint32_t k = 0; k < ctx->source->stores.len; k++)
       ctx->values[k] = body.map[ctx->source->stores.items[k].value];
@@ -160,9 +159,9 @@ static bool passes_elementwise(dt_program_t *program, const dt_stage_t *a, const
       continue;
     uint32_t rank = dt__program_buffer(program, load->buffer)->rank;
     for (uint32_t d = 0; d < rank; d++) {
-      dt_sym_t at = b->n_loops ? dt__sym_subst(program->env, load->index[d], b->vars, a->vars,
-                                               b->n_loops)
-                               : load->index[d];
+      dt_sym_t at = b->n_loops
+                        ? dt__sym_subst(program->env, load->index[d], b->vars, a->vars, b->n_loops)
+                        : load->index[d];
       if (at.id != a->stores.items[s].index[d].id)
         return false;
     }

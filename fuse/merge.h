@@ -11,8 +11,8 @@
 // program, kept true. The kernel's first `n_fixed` stages stay as they are (a template's).
 dt_status_t dt__merge_stages(dt_program_t *program, dt_kernel_t *kernel, uint32_t n_fixed,
                              uint32_t *loads) DT_MUST_USE;
-// What only this kernel reads becomes LOCAL, with the dims that move in its inner loops. Last, when no
-// kernel will be joined any more.
+// What only this kernel reads becomes LOCAL, with the dims that move in its inner loops. Last, when
+// no kernel will be joined any more.
 dt_status_t dt__merge_localise(dt_program_t *program, dt_kernel_t *kernel,
                                uint32_t *loads) DT_MUST_USE;
 

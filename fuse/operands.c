@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operands of matrix products: a fold of a product that the target has a template for gets operands in
-// the template's layout. B is packed into panels by a kernel of its own (which runs once when B is
-// constant, and takes B's producers in as its prologue); A is copied only when its rows are not plain.
-// Comes first, so that later passes see the packing and copying kernels like any other.
+// Operands of matrix products: a fold of a product that the target has a template for gets operands
+// in the template's layout. B is packed into panels by a kernel of its own (which runs once when B
+// is constant, and takes B's producers in as its prologue); A is copied only when its rows are not
+// plain. Comes first, so that later passes see the packing and copying kernels like any other.
 #include "fuse/body.h"
 #include "fuse/fuse.h"
 #include "fuse/prune.h"
@@ -26,7 +26,8 @@ static bool load_uses(dt_program_t *program, const dt_inst_t *load, dt_sym_t var
   return dt__index_uses(program, load->index, dt__program_buffer(program, load->buffer)->rank, var);
 }
 
-// Which load is A and which is B, by the loops they depend on; false: not a product of two matrices.
+// Which load is A and which is B, by the loops they depend on; false: not a product of two
+// matrices.
 static bool roles(dt_program_t *program, dt_kernel_t *kernel, contraction_t *out) {
   uint32_t x = 0, y = 0;
   if (!dt__kernel_is_contraction(kernel, &x, &y))
@@ -52,7 +53,8 @@ static bool roles(dt_program_t *program, dt_kernel_t *kernel, contraction_t *out
   return false;
 }
 
-// A is read in place when a step in k is one element and it moves linearly in m and the batch loops.
+// A is read in place when a step in k is one element and it moves linearly in m and the batch
+// loops.
 static bool rows_are_plain(dt_program_t *program, const contraction_t *c) {
   const dt_inst_t *a = &c->stage->insts.items[c->a];
   if (a->mask != DT_NO_INST)
@@ -126,10 +128,11 @@ static dt_status_t shape_add_loop(dt_program_t *program, operand_kernel_t *shape
   return dt__symenv_status(program->env);
 }
 
-// Loops for the batch loops that `load` depends on; `index` receives them as the contraction sees them.
+// Loops for the batch loops that `load` depends on; `index` receives them as the contraction sees
+// them.
 static dt_status_t shape_add_batch(dt_program_t *program, const contraction_t *c,
-                                   const dt_inst_t *load, operand_kernel_t *shape, dt_buffer_t *buffer,
-                                   dt_sym_t *index) {
+                                   const dt_inst_t *load, operand_kernel_t *shape,
+                                   dt_buffer_t *buffer, dt_sym_t *index) {
   for (uint32_t v = 0; v < c->n_batch; v++) {
     if (!load_uses(program, load, c->kernel->vars[v]))
       continue;
@@ -213,8 +216,8 @@ static dt_status_t pack_columns(dt_program_t *program, const contraction_t *c, u
   return replace_load(program, c, c->b, id, index, buffer.rank);
 }
 
-// A product with few columns, or one row of which B would be packed for this call only, is cheaper as
-// plain loops.
+// A product with few columns, or one row of which B would be packed for this call only, is cheaper
+// as plain loops.
 static const char *refusal(dt_program_t *program, const contraction_t *c, const dt_target_t *target,
                            uint32_t size_class) {
   int64_t n = 0, m = 0;
@@ -257,18 +260,17 @@ static dt_status_t take(dt_program_t *program, dt_kernel_t *kernel, const dt_tar
   if (!rows_are_plain(program, &c))
     DT_TRY(copy_rows(program, &c, &before[(*n_before)++]));
   DT_TRY(pack_columns(program, &c, width, &before[(*n_before)++]));
-  dt_schedule_t schedule = {
-      .kind = DT_SCHEDULE_MATMUL,
-      .lanes = target->vector_bytes / (uint32_t)bytes,
-      .unroll = 1,
-      .block = 1,
-      .grain = 1,
-      .matmul = {.a = c.a,
-                 .b = c.b,
-                 .width = width,
-                 .rows = target->matmul_rows[size_class],
-                 .tile_rows = TILE_PANELS * target->matmul_rows[size_class],
-                 .tile_cols = TILE_PANELS * width}};
+  dt_schedule_t schedule = {.kind = DT_SCHEDULE_MATMUL,
+                            .lanes = target->vector_bytes / (uint32_t)bytes,
+                            .unroll = 1,
+                            .block = 1,
+                            .grain = 1,
+                            .matmul = {.a = c.a,
+                                       .b = c.b,
+                                       .width = width,
+                                       .rows = target->matmul_rows[size_class],
+                                       .tile_rows = TILE_PANELS * target->matmul_rows[size_class],
+                                       .tile_cols = TILE_PANELS * width}};
   if (!DT_VEC_PUSH(program->arena, &kernel->schedules, schedule))
     return DT_NO_MEMORY();
   return dt__symenv_status(program->env);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory plan. Kernels that read only constants run once, when the variant is made, into memory of
-// their own. Temporaries share slots of one block: two share when one is dead before the other is
-// written, which holds for all sizes because it depends on the order of kernels alone. A slot is as
-// large as its largest tenant, an expression; slots lie one after another.
+// The memory plan. Kernels that read only constants run once, when the variant is made, into memory
+// of their own. Temporaries share slots of one block: two share when one is dead before the other
+// is written, which holds for all sizes because it depends on the order of kernels alone. A slot is
+// as large as its largest tenant, an expression; slots lie one after another.
 #include "fuse/body.h"
 #include "fuse/fuse.h"
 #include "runtime/base/log.h"
@@ -24,8 +24,8 @@ typedef struct life_t {
 // Bytes of a buffer, rounded up to ALIGN.
 static dt_sym_t rounded_bytes(dt_program_t *program, dt_buffer_id_t id) {
   dt_symenv_t *env = program->env;
-  dt_sym_t size = dt__sym_const(
-      env, (int64_t)dt_dtype_size(dt__program_buffer(program, id)->dtype));
+  dt_sym_t size =
+      dt__sym_const(env, (int64_t)dt_dtype_size(dt__program_buffer(program, id)->dtype));
   dt_sym_t bytes = dt__sym_mul(env, dt__buffer_count(program, id), size);
   dt_sym_t align = dt__sym_const(env, ALIGN);
   return dt__sym_mul(env, dt__sym_ceildiv(env, bytes, align), align);
@@ -180,8 +180,8 @@ static dt_status_t place_temps(dt_program_t *program, const life_t *lives) {
       uint32_t best = UINT32_MAX;
       int64_t best_misfit = INT64_MAX;
       for (uint32_t s = 0; s < slots.len; s++) {
-        int64_t fit = slots.items[s].last < k ? misfit(program, slots.items[s].bytes, bytes)
-                                              : INT64_MAX;
+        int64_t fit =
+            slots.items[s].last < k ? misfit(program, slots.items[s].bytes, bytes) : INT64_MAX;
         if (fit < best_misfit) {
           best = s;
           best_misfit = fit;

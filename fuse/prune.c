@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dead code: stores nobody reads, instructions no result needs, empty stages, idle kernels. Runs from
-// the last kernel to the first, so one pass is enough. Checked indices (BIND) stay: they can fail.
+// Dead code: stores nobody reads, instructions no result needs, empty stages, idle kernels. Runs
+// from the last kernel to the first, so one pass is enough. Checked indices (BIND) stay: they can
+// fail.
+#include "fuse/prune.h"
 #include "fuse/body.h"
 #include "fuse/fuse.h"
-#include "fuse/prune.h"
 #include "runtime/base/status.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How each kernel is run: loop order, the axis that vector lanes take, block and grain sizes. Meaning
-// does not change here; only cost does. Decided from how addresses move with each loop, which is known
-// for all sizes; extents count only where they are literals or have hints.
+// How each kernel is run: loop order, the axis that vector lanes take, block and grain sizes.
+// Meaning does not change here; only cost does. Decided from how addresses move with each loop,
+// which is known for all sizes; extents count only where they are literals or have hints.
 #include "fuse/body.h"
 #include "fuse/fuse.h"
 #include "fuse/loops.h"
@@ -37,7 +37,8 @@ static uint32_t lanes_for(const dt_program_t *program, const dt_kernel_t *kernel
   for (uint32_t s = 0; s < kernel->stages.len; s++) {
     const dt_stage_t *stage = &kernel->stages.items[s];
     for (uint32_t k = 0; k < stage->stores.len; k++) {
-      size_t size = dt_dtype_size(dt__program_buffer(program, stage->stores.items[k].buffer)->dtype);
+      size_t size =
+          dt_dtype_size(dt__program_buffer(program, stage->stores.items[k].buffer)->dtype);
       widest = size > widest ? size : widest;
     }
     for (uint32_t k = 0; k < stage->folds.len; k++) {
@@ -51,8 +52,8 @@ static uint32_t lanes_for(const dt_program_t *program, const dt_kernel_t *kernel
 static uint32_t unroll_for(const dt_kernel_t *kernel) {
   uint32_t insts = 0;
   for (uint32_t s = 0; s < kernel->stages.len; s++) {
-    uint32_t cost = dt__stage_cost(&kernel->stages.items[s]) +
-                    dt__stage_loads(&kernel->stages.items[s]);
+    uint32_t cost =
+        dt__stage_cost(&kernel->stages.items[s]) + dt__stage_loads(&kernel->stages.items[s]);
     insts = cost > insts ? cost : insts;
   }
   return insts <= 6 ? 4 : insts <= 24 ? 2 : 1;
@@ -189,9 +190,9 @@ static dt_status_t schedule_matmul(dt_program_t *program, dt_kernel_t *kernel) {
   uint32_t a = 0, b = 0;
   if (!dt__kernel_is_contraction(kernel, &a, &b))
     return DT_FAIL(DT_E_INTERNAL, "fuse: %s lost its matrix form", kernel->name);
-  int64_t work = likely(program, kernel->stages.items[0].extents[0], 128) *
-                 (int64_t)schedule->matmul.tile_cols;
-  schedule->grain = grain_for(work * 4 / (int64_t)schedule->lanes);
+  // Elements of B that one tile reads: with few rows that is what it costs.
+  schedule->grain = grain_for(likely(program, kernel->stages.items[0].extents[0], 128) *
+                              (int64_t)schedule->matmul.tile_cols);
   return NULL;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loop normalisation: loops of extent 1 go, and a loop i that indices take apart as i // c and i % c
-// becomes two loops where c provably divides its extent. After it, merged dims (a transpose then a
-// reshape) are plain loops that vectors and other kernels' loops can match.
+// Loop normalisation: loops of extent 1 go, and a loop i that indices take apart as i // c and i %
+// c becomes two loops where c provably divides its extent. After it, merged dims (a transpose then
+// a reshape) are plain loops that vectors and other kernels' loops can match.
 #include "fuse/body.h"
 #include "fuse/fuse.h"
 #include "runtime/base/status.h"
@@ -9,13 +9,13 @@
 #include <string.h>
 
 // Replaces loop variable `from` by `to` in every stage of `kernel` (outer loops) or in one stage.
-static dt_status_t substitute(dt_program_t *program, dt_stage_t *stage, dt_sym_t from, dt_sym_t to) {
+static dt_status_t substitute(dt_program_t *program, dt_stage_t *stage, dt_sym_t from,
+                              dt_sym_t to) {
   dt_stage_t fresh = *stage;
   memset(&fresh.insts, 0, sizeof(fresh.insts));
   memset(&fresh.stores, 0, sizeof(fresh.stores));
   memset(&fresh.folds, 0, sizeof(fresh.folds));
-  dt_body_copy_t copy = {
-      .program = program, .into = &fresh, .from = stage, .mask = DT_NO_INST};
+  dt_body_copy_t copy = {.program = program, .into = &fresh, .from = stage, .mask = DT_NO_INST};
   DT_TRY(dt__body_rename(&copy, from, to));
   DT_TRY(dt__body_copy(&copy));
   DT_TRY(dt__body_copy_results(&copy));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // See split_fold.h.
 //
-//   r = fold_k f(k), k < n      becomes      p[c] = fold_j f(c*L + j) or identity past n,  c < ceil(n/L)
+//   r = fold_k f(k), k < n      becomes      p[c] = fold_j f(c*L + j) or identity past n,  c <
+//   ceil(n/L)
 //                                            r    = fold_c p[c]
 #include "fuse/split_fold.h"
 
@@ -13,8 +14,8 @@
 #include <math.h>
 #include <string.h>
 
-#define CHUNK 8192     // elements of one partial fold
-#define FEW_OUTER 4    // outer iterations that leave threads idle
+#define CHUNK 8192  // elements of one partial fold
+#define FEW_OUTER 4 // outer iterations that leave threads idle
 
 static bool few_outer(dt_program_t *program, const dt_kernel_t *kernel) {
   int64_t total = 1;
@@ -85,8 +86,8 @@ static dt_status_t identity(dt_program_t *program, dt_stage_t *stage, dt_fold_ki
   default: // SUM of floats starts at 0.0, which is all zero bits; ANY at false
     break;
   }
-  return add_inst(program, stage, (dt_inst_t){.kind = DT_INST_CONST, .dtype = dtype, .value = value},
-                  out);
+  return add_inst(program, stage,
+                  (dt_inst_t){.kind = DT_INST_CONST, .dtype = dtype, .value = value}, out);
 }
 
 // The kernel of partial folds. `partials[f]` receives the buffer of each.
@@ -105,9 +106,8 @@ static dt_status_t make_partial(dt_program_t *program, const dt_kernel_t *kernel
   dt_stage_t fold = {.n_loops = 1, .vars = {j}, .extents = {length}}, store = {0};
   dt_sym_t at = dt__sym_add(env, dt__sym_mul(env, chunk, length), j);
   dt_body_copy_t copy = {.program = program, .into = &fold, .from = from, .mask = DT_NO_INST};
-  dt_inst_t inside = {.kind = DT_INST_INDEX,
-                      .dtype = DT_BOOL,
-                      .sym = dt__sym_lt(env, at, from->extents[0])};
+  dt_inst_t inside = {
+      .kind = DT_INST_INDEX, .dtype = DT_BOOL, .sym = dt__sym_lt(env, at, from->extents[0])};
   DT_TRY(add_inst(program, &fold, inside, &copy.mask));
   uint32_t mask = copy.mask;
   DT_TRY(dt__body_rename(&copy, from->vars[0], at));
@@ -174,10 +174,9 @@ dt_status_t dt__split_folds(dt_program_t *program, const dt_target_t *target) {
     if (splittable(program, &kernel)) {
       dt_kernel_t partial;
       const dt_stage_t *stage = &kernel.stages.items[0];
-      dt_sym_t chunks = dt__sym_ceildiv(program->env, stage->extents[0],
-                                        dt__sym_const(program->env, CHUNK));
-      dt_buffer_id_t *partials =
-          DT_ARENA_ARRAY(program->arena, dt_buffer_id_t, stage->folds.len);
+      dt_sym_t chunks =
+          dt__sym_ceildiv(program->env, stage->extents[0], dt__sym_const(program->env, CHUNK));
+      dt_buffer_id_t *partials = DT_ARENA_ARRAY(program->arena, dt_buffer_id_t, stage->folds.len);
       if (!partials)
         return DT_NO_MEMORY();
       DT_TRY(make_partial(program, &kernel, chunks, partials, &partial));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Joining kernels: two kernels become one when, in each iteration of common outer loops, the second
 // reads of the first's results only what the first wrote in the same iteration. Loops that are not
-// common become inner loops of their stages, which only maps allow. Legality is a comparison of index
-// expressions; order is kept by a topological sort over what kernels read.
+// common become inner loops of their stages, which only maps allow. Legality is a comparison of
+// index expressions; order is kept by a topological sort over what kernels read.
 #include "fuse/body.h"
 #include "fuse/fuse.h"
 #include "fuse/merge.h"
@@ -74,9 +74,9 @@ static uint32_t loop_index(const dt_sym_t *vars, uint32_t n, dt_sym_t var) {
   return UINT32_MAX;
 }
 
-// A store at `at` read at `index`: every outer loop of a that stands in the store's index must stand
-// alone there and meet an outer loop of b (its partner) in the load, always the same one. With
-// `may_skip` (a can give up loops) a loop that meets no loop of b is left without a partner.
+// A store at `at` read at `index`: every outer loop of a that stands in the store's index must
+// stand alone there and meet an outer loop of b (its partner) in the load, always the same one.
+// With `may_skip` (a can give up loops) a loop that meets no loop of b is left without a partner.
 static bool match_access(join_t *join, const dt_sym_t *at, const dt_sym_t *index, uint32_t rank,
                          bool may_skip) {
   const dt_kernel_t *a = join->a, *b = join->b;
@@ -89,8 +89,8 @@ static bool match_access(join_t *join, const dt_sym_t *at, const dt_sym_t *index
       continue;
     }
     uint32_t v = loop_index(b->vars, b->n_loops, index[d]);
-    bool meets = v != UINT32_MAX &&
-                 dt__sym_known_eq(join->program->env, a->extents[j], b->extents[v]);
+    bool meets =
+        v != UINT32_MAX && dt__sym_known_eq(join->program->env, a->extents[j], b->extents[v]);
     if (!meets) {
       if (!may_skip || (join->partner[j] != UINT32_MAX && join->partner[j] != DT_MAX_LOOPS))
         return false;
@@ -228,7 +228,8 @@ static const char *refusal(join_t *join, uint32_t ai, uint32_t bi) {
 // ---- Joining --------------------------------------------------------------------------------------
 
 // Appends `kernel`'s stages to `out`; its outer loops that have no place among out's outer loops
-// become each stage's first inner loops. `names[j]` is what outer loop j is called in `out`, or none.
+// become each stage's first inner loops. `names[j]` is what outer loop j is called in `out`, or
+// none.
 static dt_status_t append_stages(dt_program_t *program, dt_kernel_t *out, const dt_kernel_t *kernel,
                                  const dt_sym_t *names) {
   for (uint32_t s = 0; s < kernel->stages.len; s++) {

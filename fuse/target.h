@@ -7,13 +7,13 @@
 
 typedef struct dt_target_t {
   dt_device_t device;
-  char cpu[64];            // code generator's CPU name
-  char features[2048];     // its feature string
-  uint32_t vector_bytes;   // preferred vector width: 16, 32 or 64
+  char cpu[64];              // code generator's CPU name
+  char features[2048];       // its feature string
+  uint32_t vector_bytes;     // preferred vector width: 16, 32 or 64
   uint32_t vector_registers; // 16 or 32
-  bool masked_memory;      // masked loads and stores cost about as much as plain ones
+  bool masked_memory;        // masked loads and stores cost about as much as plain ones
   bool fma;
-  uint32_t threads;        // that will run kernels
+  uint32_t threads;           // that will run kernels
   int64_t l1_bytes, l2_bytes; // of one core
   // Matrix template, by element bytes (index 0: 4 bytes, 1: 8 bytes): rows and columns (elements, a
   // multiple of the lanes) of the register tile; 0: no template.

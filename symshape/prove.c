@@ -261,7 +261,8 @@ static bool by_facts(dt_symenv_t *env, dt_proof_t *proof, const dt_poly_t *d, ui
     for (uint32_t k = 0; !scale && k < f.n; k++)
       for (uint32_t j = 0; !scale && f.t[k].coef < 0 && j < d->n; j++)
         if (d->t[j].mono == f.t[k].mono && d->t[j].coef < 0)
-          scale = d->t[j].coef % f.t[k].coef == 0 && d->t[j].coef != INT64_MIN
+          // INT64_MIN % -1 traps, so that one is asked first.
+          scale = d->t[j].coef != INT64_MIN && d->t[j].coef % f.t[k].coef == 0
                       ? d->t[j].coef / f.t[k].coef
                       : 1;
     ok = scale && dt__poly_copy(env, &next, d) && dt__poly_add(env, &next, &f, -scale) &&

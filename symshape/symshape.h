@@ -11,13 +11,14 @@
 //  - a SIZE symbol is in [0, DT_SIZE_LIMIT), a LOOP symbol in [0, extent - 1];
 //  - an expression that contains a LOOP symbol is evaluated only when that loop runs, so its extent
 //    may be taken to be >= 1 in it (a size itself may be 0);
-//  - an expression has no value where it divides by 0, or where an operation's exact result does not
-//    fit in 64 bits. A sum of products is one operation: it is exact inside and must fit where it is
-//    read, as two's complement code computes it. SELECT looks at the branch it takes only; AND is
-//    false if one argument is, OR true if one argument is, whatever the others are.
-// A rewrite may give a value to what had none; it never changes one, nor takes one away (but in sums
-// with parts beyond 2^180). A learned fact adds itself to the axioms: from then on ids are equal
-// where it makes values equal.
+//  - an expression has no value where it divides by 0, or where an operation's exact result does
+//  not
+//    fit in 64 bits. A sum of products is one operation: it is exact inside and must fit where it
+//    is read, as two's complement code computes it. SELECT looks at the branch it takes only; AND
+//    is false if one argument is, OR true if one argument is, whatever the others are.
+// A rewrite may give a value to what had none; it never changes one, nor takes one away (but in
+// sums with parts beyond 2^180). A learned fact adds itself to the axioms: from then on ids are
+// equal where it makes values equal.
 #ifndef DT_SYMSHAPE_SYMSHAPE_H
 #define DT_SYMSHAPE_SYMSHAPE_H
 
@@ -86,7 +87,8 @@ dt_sym_t dt__sym_new(dt_symenv_t *env, dt_symbol_kind_t kind, dt_range_t range,
                      const int64_t *hint /* or NULL */, const char *name);
 // A loop variable in [0, extent - 1]: the simplifier knows 0 <= i < extent symbolically.
 dt_sym_t dt__sym_new_loop(dt_symenv_t *env, dt_sym_t extent);
-uint32_t dt__symenv_symbol_count(const dt_symenv_t *env); // symbol indices are 0 … count-1, in order of making
+uint32_t dt__symenv_symbol_count(
+    const dt_symenv_t *env); // symbol indices are 0 … count-1, in order of making
 dt_symbol_info_t dt__symbol_info(const dt_symenv_t *env, uint32_t symbol);
 dt_sym_t dt__symbol_sym(const dt_symenv_t *env, uint32_t symbol); // the plain symbol, not replaced
 // The extent a loop symbol was made with (none for others).
@@ -126,7 +128,7 @@ typedef struct dt_sym_view_t {
   uint32_t symbol;      // SYMBOL: its index
 } dt_sym_view_t;
 dt_sym_view_t dt__sym_view(const dt_symenv_t *env, dt_sym_t e);
-bool dt__sym_is_const(const dt_symenv_t *env, dt_sym_t e, int64_t *out_value); // out may be NULL
+bool dt__sym_is_const(const dt_symenv_t *env, dt_sym_t e, int64_t *out_value);    // out may be NULL
 bool dt__sym_is_symbol(const dt_symenv_t *env, dt_sym_t e, uint32_t *out_symbol); // out may be NULL
 // Bounds of the value under all facts; conservative.
 dt_range_t dt__sym_range(dt_symenv_t *env, dt_sym_t e);
@@ -147,7 +149,8 @@ static inline bool dt__sym_known_true(dt_symenv_t *env, dt_sym_t cond) {
   return dt__sym_known(env, cond) == DT_TRUE;
 }
 bool dt__sym_known_eq(dt_symenv_t *env, dt_sym_t a, dt_sym_t b);
-// Tier 2, may guard, never fails for lack of a hint: known, else by hint under a guard, else `otherwise`.
+// Tier 2, may guard, never fails for lack of a hint: known, else by hint under a guard, else
+// `otherwise`.
 dt_status_t dt__sym_decide(dt_symenv_t *env, dt_sym_t cond, bool otherwise,
                            const dt_origin_t *origin, bool *out) DT_MUST_USE;
 // Tier 3, the program needs `cond`: known true: nothing; known false, or false by hint: DT_E_SHAPE
@@ -163,8 +166,8 @@ dt_status_t dt__sym_learn(dt_symenv_t *env, dt_sym_t cond) DT_MUST_USE;
 // ---- Text --------------------------------------------------------------------------------------
 // Deterministic, fully parenthesised where needed: (s0*384 + s1)//32, min(s0, 4), s0 == s1.
 void dt__sym_print(const dt_symenv_t *env, dt_sym_t e, dt_text_t *out);
-// Parses what print writes; symbols by their names s0, i3 must exist. Stops before what cannot go on
-// the expression (a comma, a bracket, an arrow).
+// Parses what print writes; symbols by their names s0, i3 must exist. Stops before what cannot go
+// on the expression (a comma, a bracket, an arrow).
 dt_status_t dt__sym_parse(dt_symenv_t *env, dt_scan_t *scan, dt_sym_t *out) DT_MUST_USE;
 
 #endif // DT_SYMSHAPE_SYMSHAPE_H

@@ -101,6 +101,13 @@ void dt__emit_scatter(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef value, LLVMVa
 LLVMValueRef dt__emit_scalar_op(dt_emit_t *m, dt_scalar_op_t op, dt_dtype_t dtype,
                                 LLVMValueRef *args);
 LLVMValueRef dt__emit_cast(dt_emit_t *m, dt_dtype_t from, dt_dtype_t to, LLVMValueRef value);
+// Division by something that stays the same over many dividends: what is made of the divisor once,
+// and the quotient from it, within one unit in the last place (scalar.c says how).
+typedef struct dt_divisor_t {
+  LLVMValueRef divisor, reciprocal, scale, ordinary;
+} dt_divisor_t;
+dt_divisor_t dt__emit_divisor(dt_emit_t *m, LLVMValueRef divisor);
+LLVMValueRef dt__emit_divide(dt_emit_t *m, LLVMValueRef x, const dt_divisor_t *by);
 // The larger (smaller) of two; NaN if either is.
 LLVMValueRef dt__emit_extremum(dt_emit_t *m, dt_dtype_t dtype, bool larger, LLVMValueRef a,
                                LLVMValueRef b);

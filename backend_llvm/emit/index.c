@@ -270,8 +270,8 @@ static dt_lanes_t eval_operation(dt_body_t *k, dt_sym_t e, uint32_t level, bool 
   LLVMValueRef *v = DT_ARENA_ARRAY(&m->arena, LLVMValueRef, n);
   dt_lanes_t out = {.varying = varying};
   if (!exprs || !args || !v || n == 0 || !expr_fns[view.op]) {
-    dt__emit_fail(m, exprs && args && v ? DT_FAIL(DT_E_INTERNAL, "loop IR: an empty expression")
-                                        : DT_NO_MEMORY());
+    dt_status_t status = exprs && args && v ? dt__symenv_status(m->env) : DT_NO_MEMORY();
+    dt__emit_fail(m, status ? status : DT_FAIL(DT_E_INTERNAL, "loop IR: an empty expression"));
     for (uint32_t c = 0; c < DT_MAX_UNROLL; c++)
       out.v[c] = varying ? LLVMGetPoison(LLVMVectorType(m->t_i64, k->lanes)) : dt__emit_i64(m, 0);
     return out;

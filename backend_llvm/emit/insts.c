@@ -4,7 +4,7 @@
 // have no iteration read a harmless address instead of one that may not exist.
 #include "backend_llvm/emit/body.h"
 
-enum { KEY_INST = 3, KEY_GUARD = 4, KEY_BOUND = 5 };
+enum { KEY_INST = 3, KEY_GUARD = 4, KEY_BOUND = 5, KEY_DIVISOR = 6 };
 
 static uint64_t inst_key(const dt_body_t *k, uint32_t kind, uint32_t id) {
   return (uint64_t)kind << 56 | (uint64_t)(k->stage_index + 1) << 32 | id;
@@ -242,8 +242,71 @@ static dt_dtype_t operand_dtype(const dt_body_t *k, const dt_inst_t *inst) {
   return k->stage->insts.items[inst->args[n - 1]].dtype;
 }
 
+// Iterations of the stage's loops deeper than `level`, as far as literals and hints tell; else 0.
+static int64_t expected_repeats(dt_body_t *k, uint32_t level) {
+  int64_t repeats = 1;
+  for (uint32_t j = 0; j < k->stage->n_loops; j++) {
+    int64_t extent;
+    if (k->stage_level + 1 + j <= level)
+      continue;
+    if (!dt__sym_hint(k->m->env, k->stage->extents[j], &extent) || extent < 0 ||
+        !dt__mul_i64(repeats, extent, &repeats))
+      return 0;
+  }
+  return repeats;
+}
+
+// A division costs as much as ten multiplications, so a divisor known further out is inverted
+// there, where rows are long enough to pay for it.
+static bool divides_repeatedly(dt_body_t *k, const dt_inst_t *inst, uint32_t id) {
+  return inst->kind == DT_INST_SCALAR && inst->op == DT_SCALAR_div && k->inst_varying[id] &&
+         dt__dtype_is_float(inst->dtype) && !k->m->strict_fp && k->m->target->fma &&
+         expected_repeats(k, k->inst_level[inst->args[1]]) >= 256;
+}
+
+// Part `part` of what dt__emit_divisor makes of instruction `arg`, at that instruction's level.
+static dt_lanes_t divisor_part(dt_body_t *k, uint32_t arg, uint32_t part) {
+  uint32_t level = k->inst_level[arg];
+  uint64_t key = inst_key(k, KEY_DIVISOR, arg * 4);
+  dt_lanes_t found;
+  if (dt__memo_find(k, level, key + part, &found))
+    return found;
+  dt_lanes_t divisor = dt__inst_value(k, arg), parts[4];
+  dt__body_at(k, level);
+  for (uint32_t p = 0; p < 4; p++)
+    parts[p] = (dt_lanes_t){.varying = divisor.varying};
+  for (uint32_t c = 0; c < (divisor.varying ? k->copies : 1); c++) {
+    dt_divisor_t by = dt__emit_divisor(k->m, divisor.v[c]);
+    parts[0].v[c] = by.divisor;
+    parts[1].v[c] = by.reciprocal;
+    parts[2].v[c] = by.scale;
+    parts[3].v[c] = by.ordinary;
+  }
+  for (uint32_t p = 0; p < 4; p++)
+    dt__memo_put(k, level, key + p, parts[p]);
+  return parts[part];
+}
+
+static dt_lanes_t value_divide(dt_body_t *k, const dt_inst_t *inst, uint32_t id) {
+  dt_lanes_t out = {.varying = true};
+  uint32_t arg = inst->args[1];
+  for (uint32_t c = 0; c < k->copies; c++) {
+    LLVMValueRef x = dt__inst_lane(k, inst->args[0], c, true), parts[4];
+    for (uint32_t p = 0; p < 4; p++) {
+      dt_lanes_t part = divisor_part(k, arg, p);
+      parts[p] = dt__lanes_vector(k, &part, c, k->inst_level[arg]);
+    }
+    dt__body_at(k, k->inst_level[id]);
+    dt_divisor_t by = {parts[0], parts[1], parts[2], parts[3]};
+    out.v[c] = dt__emit_divide(k->m, x, &by);
+  }
+  return out;
+}
+
 static dt_lanes_t value_scalar(dt_body_t *k, const dt_inst_t *inst, uint32_t id) {
   uint32_t n = inst->kind == DT_INST_SCALAR ? dt__scalar_info(inst->op)->arity : 1;
+  if (divides_repeatedly(k, inst, id))
+    return value_divide(k, inst, id);
   dt_lanes_t out = {.varying = k->inst_varying[id]};
   dt_dtype_t dtype = operand_dtype(k, inst);
   for (uint32_t c = 0; c < (out.varying ? k->copies : 1); c++) {

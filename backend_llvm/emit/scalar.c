@@ -114,6 +114,47 @@ static LLVMValueRef op_div(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
   return is_float(dtype) ? LLVMBuildFDiv(m->b, a[0], a[1], "") : quotient(m, dtype, a[0], a[1]);
 }
 
+// A repeated divisor d: with y = 1 / d rounded once, q = x y is corrected by its own rest,
+// q + y (x - q d), which rounds as the true quotient does. Both are scaled by a power of two first
+// where d is so small or large that y would leave the range; then the dividend's part of the range
+// where that is inexact has quotients of 0 or infinity anyway. Where q is not finite, or d is 0,
+// infinite or NaN, q itself is the answer.
+dt_divisor_t dt__emit_divisor(dt_emit_t *m, LLVMValueRef divisor) {
+  LLVMTypeRef type = LLVMTypeOf(divisor);
+  LLVMTypeRef scalar = dt__emit_lanes(type) ? LLVMGetElementType(type) : type;
+  bool wide = scalar == m->t_f64;
+  double small = wide ? 0x1p-900 : 0x1p-100, up = wide ? 0x1p512 : 0x1p64;
+  LLVMValueRef size = dt__emit_intrinsic1(m, "llvm.fabs", divisor);
+  LLVMValueRef is_small = LLVMBuildFCmp(m->b, LLVMRealOLT, size, dt__emit_float(type, small), "");
+  LLVMValueRef is_large =
+      LLVMBuildFCmp(m->b, LLVMRealOGT, size, dt__emit_float(type, 1 / small), "");
+  dt_divisor_t by;
+  by.scale = pick(m, is_large, dt__emit_float(type, 1 / up), dt__emit_float(type, 1));
+  by.scale = pick(m, is_small, dt__emit_float(type, up), by.scale);
+  by.divisor = LLVMBuildFMul(m->b, divisor, by.scale, "");
+  by.reciprocal = LLVMBuildFDiv(m->b, dt__emit_float(type, 1), by.divisor, "");
+  LLVMValueRef scaled = dt__emit_intrinsic1(m, "llvm.fabs", by.divisor);
+  LLVMValueRef nonzero = LLVMBuildFCmp(m->b, LLVMRealOGT, scaled, LLVMConstNull(type), "");
+  LLVMValueRef infinity = dt__emit_float(type, __builtin_inf());
+  LLVMValueRef finite = LLVMBuildFCmp(m->b, LLVMRealOLT, scaled, infinity, "");
+  by.ordinary = LLVMBuildAnd(m->b, nonzero, finite, "");
+  return by;
+}
+
+LLVMValueRef dt__emit_divide(dt_emit_t *m, LLVMValueRef x, const dt_divisor_t *by) {
+  LLVMTypeRef type = LLVMTypeOf(x);
+  x = LLVMBuildFMul(m->b, x, by->scale, "");
+  LLVMValueRef q = LLVMBuildFMul(m->b, x, by->reciprocal, "");
+  LLVMValueRef rest[3] = {LLVMBuildFNeg(m->b, q, ""), by->divisor, x};
+  LLVMValueRef last[3] = {NULL, by->reciprocal, q};
+  last[0] = dt__emit_intrinsic(m, "llvm.fma", &type, 1, rest, 3);
+  LLVMValueRef better = dt__emit_intrinsic(m, "llvm.fma", &type, 1, last, 3);
+  LLVMValueRef size = dt__emit_intrinsic1(m, "llvm.fabs", q);
+  LLVMValueRef finite =
+      LLVMBuildFCmp(m->b, LLVMRealOLT, size, dt__emit_float(type, __builtin_inf()), "");
+  return pick(m, LLVMBuildAnd(m->b, finite, by->ordinary, ""), better, q);
+}
+
 // ---- Float remainder ---------------------------------------------------------------------------------
 // double fmod(double a, double b), exact: from the largest b * 2^(50 n) below |a| downwards, each
 // step takes a multiple away by one fused multiply-subtract whose result is representable. A

@@ -21,8 +21,8 @@ typedef struct dt_tensor_desc_t {
   uint32_t rank;          // 0 to DT_MAX_RANK; 0 is a scalar
   const int64_t *sizes;   // `rank` sizes, each in [0, DT_SIZE_LIMIT); copied
   const int64_t *strides; // `rank` strides in elements, may be 0 or negative; NULL: contiguous
-  void *data;             // address of element (0, …, 0), aligned to its dtype; may be NULL only when
-                          // the tensor has no elements
+  void *data; // address of element (0, …, 0), aligned to its dtype; may be NULL only when
+              // the tensor has no elements
   void (*release)(void *user); // called once when the last reference goes; NULL: nothing to do
   void *user;
 } dt_tensor_desc_t;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interpreter: loops, buffers in memory, and the checks that only running can make. Slow on purpose:
-// it is what fusion, schedules and every backend are compared with.
+// The interpreter: loops, buffers in memory, and the checks that only running can make. Slow on
+// purpose: it is what fusion, schedules and every backend are compared with.
 #include "lower/loop/interpret_private.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/status.h"
@@ -213,16 +213,15 @@ dt_status_t dt__kernel_interpret(const dt_program_t *program, const dt_kernel_t 
 }
 
 // ---- The program ------------------------------------------------------------------------------------------
-// The interpreter only reads inputs and constants; their memory is passed on without a qualifier because
-// outputs lie in the same array.
+// The interpreter only reads inputs and constants; their memory is passed on without a qualifier
+// because outputs lie in the same array.
 static char *not_const(const void *data) {
   char *made = NULL;
   memcpy(&made, &data, sizeof(made));
   return made;
 }
 
-static dt_status_t place(dt_interp_t *in, uint32_t id, void *const *inputs,
-                         void *const *outputs) {
+static dt_status_t place(dt_interp_t *in, uint32_t id, void *const *inputs, void *const *outputs) {
   const dt_buffer_t *buffer = &in->program->buffers.items[id - 1];
   dt_interp_buffer_t *at = &in->buffers[id - 1];
   DT_TRY(measure(in, id));

@@ -14,9 +14,9 @@ dt_status_t dt__interp_eval(const dt_interp_t *in, dt_sym_t e, const char *what,
   dt_text_t text;
   dt__text_init(&text);
   dt__sym_print(in->program->env, e, &text);
-  dt_status_t status = DT_FAIL(DT_E_INTERNAL, "%s: %s %s has no value",
-                               in->kernel ? in->kernel->name : "program", what,
-                               dt__text_str(&text));
+  dt_status_t status =
+      DT_FAIL(DT_E_INTERNAL, "%s: %s %s has no value", in->kernel ? in->kernel->name : "program",
+              what, dt__text_str(&text));
   dt__text_fini(&text);
   return status;
 }
@@ -39,8 +39,7 @@ static dt_status_t locate(const dt_interp_t *in, dt_buffer_id_t id, const dt_sym
     DT_TRY(dt__interp_eval(in, index[d], what, &at));
     if (at < 0 || at >= buffer->sizes[d])
       return DT_FAIL(DT_E_INTERNAL, "%s: %s buffer %u at %lld in dim %u of size %lld",
-                     in->kernel->name, what, id.id, (long long)at, d,
-                     (long long)buffer->sizes[d]);
+                     in->kernel->name, what, id.id, (long long)at, d, (long long)buffer->sizes[d]);
     *out += at * buffer->strides[d];
   }
   return NULL;
@@ -57,8 +56,7 @@ static dt_status_t load(const dt_interp_t *in, const dt_inst_t *inst, dt_scalar_
   int64_t at = 0;
   DT_TRY(locate(in, inst->buffer, inst->index, "a load from", &at));
   bool local = dt__program_buffer(in->program, inst->buffer)->kind == DT_BUFFER_LOCAL;
-  if (buffer->written &&
-      (local ? buffer->written[at] != in->iteration : buffer->written[at] == 0))
+  if (buffer->written && (local ? buffer->written[at] != in->iteration : buffer->written[at] == 0))
     return DT_FAIL(DT_E_INTERNAL, "%s: element %lld of buffer %u is read before it is written",
                    in->kernel->name, (long long)at, inst->buffer.id);
   *out = dt__scalar_load(inst->dtype, buffer->base + at * (int64_t)dt_dtype_size(inst->dtype));
@@ -79,8 +77,7 @@ static dt_status_t store(dt_interp_t *in, const dt_stage_t *stage, const dt_stor
                      in->kernel->name, (long long)at, to->buffer.id);
     buffer->written[at] = in->iteration;
   }
-  dt__scalar_store(dtype, buffer->base + at * (int64_t)dt_dtype_size(dtype),
-                   in->insts[to->value]);
+  dt__scalar_store(dtype, buffer->base + at * (int64_t)dt_dtype_size(dtype), in->insts[to->value]);
   return NULL;
 }
 
@@ -140,9 +137,8 @@ static dt_status_t execute(dt_interp_t *in, const dt_stage_t *stage, const dt_in
     *out = scalar_value(in, stage, inst);
     return NULL;
   case DT_INST_CAST:
-    *out = rounded(inst->dtype,
-                   dt__scalar_cast(stage->insts.items[inst->args[0]].dtype, inst->dtype,
-                                   in->insts[inst->args[0]]));
+    *out = rounded(inst->dtype, dt__scalar_cast(stage->insts.items[inst->args[0]].dtype,
+                                                inst->dtype, in->insts[inst->args[0]]));
     return NULL;
   case DT_INST_ROW:
     *out = in->rows[inst->row];

@@ -11,8 +11,8 @@ typedef struct dt_interp_buffer_t {
   int64_t sizes[DT_MAX_RANK], strides[DT_MAX_RANK];
   int64_t count;
   char *base;
-  // Who wrote each element: the number of the outer iteration (LOCAL) or of the store (others), 0 for
-  // nobody. NULL where nobody asks. By offset: what is checked is contiguous.
+  // Who wrote each element: the number of the outer iteration (LOCAL) or of the store (others), 0
+  // for nobody. NULL where nobody asks. By offset: what is checked is contiguous.
   uint32_t *written;
 } dt_interp_buffer_t;
 

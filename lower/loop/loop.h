@@ -4,18 +4,18 @@
 //
 // A program is buffers and kernels in order. A kernel is a perfect outer nest, whose iterations are
 // independent of each other, around stages that run one after another in each outer iteration. A
-// stage has inner loops of its own (possibly none): it either maps (stores elements) or folds all its
-// inner loops into row values, or both at once.
+// stage has inner loops of its own (possibly none): it either maps (stores elements) or folds all
+// its inner loops into row values, or both at once.
 //
 //   kernel softmax: outer i0 < s0, i1 < s1                       (independent, any order, parallel)
 //     stage 0: inner i2 < s2:  r0 = fold max(load x[i0, i1, i2])
-//     stage 1: inner i3 < s2:  e = exp(load x[i0, i1, i3] - r0);  store L0[i3] = e;  r1 = fold sum(e)
-//     stage 2: inner i4 < s2:  store y[i0, i1, i4] = load L0[i4] / r1
+//     stage 1: inner i3 < s2:  e = exp(load x[i0, i1, i3] - r0);  store L0[i3] = e;  r1 = fold
+//     sum(e) stage 2: inner i4 < s2:  store y[i0, i1, i4] = load L0[i4] / r1
 //
-// A reduction straight from lowering is one fold stage and one stage without inner loops that stores
-// the row value; a matrix product is the fold of a product. Fusion makes bigger kernels of these;
-// schedules (templates, vector axis, tiles) only say how a kernel is run, never what it means, so
-// that the interpreter and every backend agree on the meaning.
+// A reduction straight from lowering is one fold stage and one stage without inner loops that
+// stores the row value; a matrix product is the fold of a product. Fusion makes bigger kernels of
+// these; schedules (templates, vector axis, tiles) only say how a kernel is run, never what it
+// means, so that the interpreter and every backend agree on the meaning.
 #ifndef DT_LOWER_LOOP_LOOP_H
 #define DT_LOWER_LOOP_LOOP_H
 
@@ -34,7 +34,7 @@ typedef enum dt_buffer_kind_t {
   DT_BUFFER_OUTPUT,   // result `index`; contiguous
   DT_BUFFER_TEMP,     // lives inside one call, in the leased block
   DT_BUFFER_ONCE,     // computed when the variant is made, from constants only; kept with it
-  DT_BUFFER_LOCAL,    // scratch of one kernel, private to one outer iteration; sizes depend on no loop
+  DT_BUFFER_LOCAL, // scratch of one kernel, private to one outer iteration; sizes depend on no loop
 } dt_buffer_kind_t;
 
 typedef struct dt_buffer_t {
@@ -46,9 +46,9 @@ typedef struct dt_buffer_t {
   dt_sym_t strides[DT_MAX_RANK]; // elements
 } dt_buffer_t;
 
-// Index expressions of a load have a value, inside the buffer, wherever its mask holds. Elsewhere they
-// may have none (a division by zero): code for them must not trap. So may an INDEX whose value nothing
-// selects; what it gives then is unspecified.
+// Index expressions of a load have a value, inside the buffer, wherever its mask holds. Elsewhere
+// they may have none (a division by zero): code for them must not trap. So may an INDEX whose value
+// nothing selects; what it gives then is unspecified.
 typedef enum dt_inst_kind_t {
   DT_INST_CONST,  // value
   DT_INST_INDEX,  // the integer expression `sym` as `dtype` (BOOL: sym != 0)
@@ -80,8 +80,8 @@ typedef struct dt_inst_t {
 
 typedef struct dt_store_t {
   dt_buffer_id_t buffer;
-  const dt_sym_t *index; // one a dim; over all iterations of all kernels no two are equal, so several
-                         // kernels may write one buffer (concat), each another part of it
+  const dt_sym_t *index; // one a dim; over all iterations of all kernels no two are equal, so
+                         // several kernels may write one buffer (concat), each another part of it
   uint32_t value;        // instruction
 } dt_store_t;
 
@@ -92,15 +92,16 @@ typedef enum dt_fold_kind_t {
   DT_FOLD_MIN,
   DT_FOLD_ANY,
   DT_FOLD_ALL,
-  DT_FOLD_ARGMAX, // value, and the index instruction (I64); row value: the index; first wins, NaN wins
+  DT_FOLD_ARGMAX, // value, and the index instruction (I64); row value: the index; first wins, NaN
+                  // wins
   DT_FOLD_ARGMIN,
 } dt_fold_kind_t;
 
 typedef struct dt_fold_t {
   dt_fold_kind_t kind;
-  uint32_t value; // instruction
-  uint32_t index; // ARGMAX, ARGMIN: instruction of dtype I64, else DT_NO_INST
-  uint32_t row;   // the row value it defines, unique in the kernel
+  uint32_t value;   // instruction
+  uint32_t index;   // ARGMAX, ARGMIN: instruction of dtype I64, else DT_NO_INST
+  uint32_t row;     // the row value it defines, unique in the kernel
   dt_dtype_t dtype; // of the row value
 } dt_fold_t;
 
@@ -116,18 +117,19 @@ typedef struct dt_stage_t {
 // ---- Schedules: how a kernel is run ----------------------------------------------------------------
 typedef enum dt_schedule_kind_t {
   DT_SCHEDULE_OUTER_LANES, // vector lanes run over the last outer loop; inner loops are serial
-  DT_SCHEDULE_INNER_LANES, // one outer iteration at a time; lanes run over each stage's last inner loop
+  DT_SCHEDULE_INNER_LANES, // one outer iteration at a time; lanes run over each stage's last inner
+                           // loop
   DT_SCHEDULE_SERIAL,      // scalar code
   DT_SCHEDULE_MATMUL,      // stage 0 is the fold of A[…, m, k] * B[…, k, n]; stages after it store
 } dt_schedule_kind_t;
 
-// MATMUL: outer loops are batch loops, then m, then n. A is loaded with stride 1 over k. B's load is
-// from a packed buffer [batch…, ceil(N / width), K, width] at [b…, n // width, k, n % width], whose
-// lanes past N are zero.
+// MATMUL: outer loops are batch loops, then m, then n. A is loaded with stride 1 over k. B's load
+// is from a packed buffer [batch…, ceil(N / width), K, width] at [b…, n // width, k, n % width],
+// whose lanes past N are zero.
 typedef struct dt_matmul_t {
-  uint32_t a, b;      // LOAD instructions of stage 0
-  uint32_t width;     // packed columns a panel
-  uint32_t rows;      // rows of the micro-kernel
+  uint32_t a, b;                 // LOAD instructions of stage 0
+  uint32_t width;                // packed columns a panel
+  uint32_t rows;                 // rows of the micro-kernel
   uint32_t tile_rows, tile_cols; // C tile of one task; multiples of rows and width
 } dt_matmul_t;
 
@@ -147,7 +149,7 @@ typedef struct dt_kernel_t {
   dt_sym_t vars[DT_MAX_LOOPS];
   dt_sym_t extents[DT_MAX_LOOPS];
   DT_VEC(dt_stage_t) stages;
-  uint32_t n_rows; // row values
+  uint32_t n_rows;                 // row values
   DT_VEC(dt_schedule_t) schedules; // empty until scheduled
 } dt_kernel_t;
 
@@ -158,14 +160,14 @@ typedef struct dt_check_t {
 } dt_check_t;
 
 typedef struct dt_program {
-  dt_arena_t *arena;  // owns everything; borrowed
-  dt_symenv_t *env;   // private to the compile; borrowed
+  dt_arena_t *arena; // owns everything; borrowed
+  dt_symenv_t *env;  // private to the compile; borrowed
   const dt_graph_t *graph;
-  DT_VEC(dt_buffer_t) buffers;  // buffers.items[id - 1]
-  DT_VEC(dt_kernel_t) kernels;  // in order
+  DT_VEC(dt_buffer_t) buffers; // buffers.items[id - 1]
+  DT_VEC(dt_kernel_t) kernels; // in order
   DT_VEC(dt_check_t) checks;
-  // Result k of the function is this buffer (INPUT and CONSTANT kinds are copied by a kernel, so this
-  // is always an OUTPUT; two results never share one).
+  // Result k of the function is this buffer (INPUT and CONSTANT kinds are copied by a kernel, so
+  // this is always an OUTPUT; two results never share one).
   DT_VEC(dt_buffer_id_t) outputs;
   uint32_t n_once; // the first n_once kernels run when the variant is made (set by fuse)
   // Memory plan (set by fuse): byte offset of each TEMP in the block, of each ONCE buffer in the
@@ -183,8 +185,8 @@ dt_program_t *dt__program_create(dt_arena_t *arena, dt_symenv_t *env, const dt_g
 // Contiguous strides are filled in for every kind but INPUT.
 dt_status_t dt__program_add_buffer(dt_program_t *program, const dt_buffer_t *buffer,
                                    dt_buffer_id_t *out) DT_MUST_USE;
-// Appends an instruction, its index copied; equal instructions of one stage are shared, except BINDs.
-// Fields that the kind does not read are ignored, as is the fill of a load without a mask.
+// Appends an instruction, its index copied; equal instructions of one stage are shared, except
+// BINDs. Fields that the kind does not read are ignored, as is the fill of a load without a mask.
 dt_status_t dt__stage_add(dt_program_t *program, dt_stage_t *stage, const dt_inst_t *inst,
                           uint32_t *out) DT_MUST_USE;
 // Element offset of index[…] in `buffer`, as one simplified expression.
@@ -193,15 +195,16 @@ dt_sym_t dt__buffer_offset(dt_program_t *program, dt_buffer_id_t buffer, const d
 dt_sym_t dt__buffer_count(dt_program_t *program, dt_buffer_id_t buffer);
 // A fresh DATA symbol for a BIND of this extent: in [0, extent - 1], or 0.
 dt_sym_t dt__program_new_data(dt_program_t *program, dt_sym_t extent);
-// Copies `from`'s instructions into `into` (another stage) with symbols replaced; map[i] receives the
-// new id of instruction i. Binds get fresh DATA symbols (or share an equal bind of `into`), and their
-// uses with them. Row values are renumbered by adding `row_base`. Stores and folds stay behind.
+// Copies `from`'s instructions into `into` (another stage) with symbols replaced; map[i] receives
+// the new id of instruction i. Binds get fresh DATA symbols (or share an equal bind of `into`), and
+// their uses with them. Row values are renumbered by adding `row_base`. Stores and folds stay
+// behind.
 dt_status_t dt__stage_inline(dt_program_t *program, dt_stage_t *into, const dt_stage_t *from,
                              const dt_sym_t *from_vars, const dt_sym_t *to_exprs, uint32_t n_vars,
                              uint32_t row_base, uint32_t *map) DT_MUST_USE;
 
-// Makes the loops of a graph whose composites are decomposed: one kernel a non-view op, one buffer a
-// kernel. The environment must be the graph's, or a clone of it.
+// Makes the loops of a graph whose composites are decomposed: one kernel a non-view op, one buffer
+// a kernel. The environment must be the graph's, or a clone of it.
 dt_status_t dt__lower_graph(dt_arena_t *arena, dt_symenv_t *env, const dt_graph_t *graph,
                             dt_program_t **out) DT_MUST_USE;
 
@@ -212,27 +215,27 @@ dt_status_t dt__program_verify(const dt_program_t *program) DT_MUST_USE;
 void dt__program_print(const dt_program_t *program, dt_text_t *out);
 dt_status_t dt__program_parse(dt_arena_t *arena, dt_symenv_t *env, dt_scan_t *scan,
                               dt_program_t **out) DT_MUST_USE;
-// One kernel with buffers and symbols renumbered in order of first use: equal texts are equal code, for
-// code that uses no other knowledge of its symbols than their ranges. Names are left out.
+// One kernel with buffers and symbols renumbered in order of first use: equal texts are equal code,
+// for code that uses no other knowledge of its symbols than their ranges. Names are left out.
 // `buffers` and `symbols` receive the order (arena arrays): the kernel's parameters.
 typedef struct dt_kernel_params_t {
   uint32_t n_buffers, n_symbols;
   dt_buffer_id_t *buffers; // LOCAL excluded
-  uint32_t *symbols;       // free symbols (SIZE, INT, UNBACKED) that the body, extents and strides use
+  uint32_t *symbols; // free symbols (SIZE, INT, UNBACKED) that the body, extents and strides use
 } dt_kernel_params_t;
 dt_status_t dt__kernel_print(dt_program_t *program, const dt_kernel_t *kernel,
                              dt_kernel_params_t *params, dt_text_t *out) DT_MUST_USE;
 
 // ---- Interpreter: the meaning, for tests --------------------------------------------------------------
-// Runs one kernel serially on memory. base[id - 1] is the address of each buffer that it uses (LOCAL
-// excluded); `symbols` are values by symbol, of which only SIZE, INT and UNBACKED ones are read.
-// DT_E_RANGE naming the check that failed; DT_E_INTERNAL naming kernel and buffer for an access outside
-// its sizes, a LOCAL element read before it was written, an index without a value.
+// Runs one kernel serially on memory. base[id - 1] is the address of each buffer that it uses
+// (LOCAL excluded); `symbols` are values by symbol, of which only SIZE, INT and UNBACKED ones are
+// read. DT_E_RANGE naming the check that failed; DT_E_INTERNAL naming kernel and buffer for an
+// access outside its sizes, a LOCAL element read before it was written, an index without a value.
 dt_status_t dt__kernel_interpret(const dt_program_t *program, const dt_kernel_t *kernel,
                                  const int64_t *symbols, void *const *base) DT_MUST_USE;
-// Runs all kernels: allocates TEMP and ONCE buffers itself. Inputs and outputs by index; constants are
-// the graph's. Also checks that each element of a buffer is written at most once, before it is read, and
-// that every element of every output is written.
+// Runs all kernels: allocates TEMP and ONCE buffers itself. Inputs and outputs by index; constants
+// are the graph's. Also checks that each element of a buffer is written at most once, before it is
+// read, and that every element of every output is written.
 dt_status_t dt__program_interpret(const dt_program_t *program, const int64_t *symbols,
                                   void *const *inputs, void *const *outputs) DT_MUST_USE;
 

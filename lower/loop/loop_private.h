@@ -24,14 +24,14 @@ static inline bool dt__fold_is_arg(dt_fold_kind_t kind) {
 
 // ---- Expressions in another environment -------------------------------------------------------------
 // Text is written in an environment of its own, in which symbols are numbered densely in order of
-// first use. What parsing builds is the same, so printing again gives the same text; and two kernels
-// that differ in their symbols only meet in the same expressions, order of terms included.
+// first use. What parsing builds is the same, so printing again gives the same text; and two
+// kernels that differ in their symbols only meet in the same expressions, order of terms included.
 typedef struct dt_rename_t {
   const dt_symenv_t *from;
   dt_symenv_t *to;
-  dt_sym_t *map;    // by symbol of `from`; none where it has no counterpart yet
+  dt_sym_t *map; // by symbol of `from`; none where it has no counterpart yet
   uint32_t n_map;
-  bool failed;      // no memory
+  bool failed; // no memory
 } dt_rename_t;
 
 dt_status_t dt__rename_init(dt_rename_t *rename, const dt_symenv_t *from) DT_MUST_USE;

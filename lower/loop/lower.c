@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lowering of a graph: dispatch, outputs, and the pieces that the lowering of each op is made of. The
-// ops themselves stand in lower_<kind>.c.
+// Lowering of a graph: dispatch, outputs, and the pieces that the lowering of each op is made of.
+// The ops themselves stand in lower_<kind>.c.
 //
-// A view makes no kernel: it makes another description of how its input is read. Every other op makes
-// one kernel that stores its whole result in one buffer (concat: one kernel a part).
+// A view makes no kernel: it makes another description of how its input is read. Every other op
+// makes one kernel that stores its whole result in one buffer (concat: one kernel a part).
 #include "lower/loop/lower_private.h"
 #include "runtime/base/status.h"
 
@@ -178,14 +178,14 @@ dt_status_t dt__lower_graph(dt_arena_t *arena, dt_symenv_t *env, const dt_graph_
                             dt_program_t **out) {
   *out = NULL;
   uint32_t n = graph->nodes.len;
-  dt_lowering_t ctx = {
-      .program = dt__program_create(arena, env, graph),
-      .arena = arena,
-      .env = env,
-      .graph = graph,
-      .values = DT_ARENA_ARRAY(arena, dt_lowered_t, n ? n : 1),
-      .inputs = DT_ARENA_ARRAY(arena, dt_buffer_id_t, graph->inputs.len + 1),
-      .constants = DT_ARENA_ARRAY(arena, dt_buffer_id_t, graph->constants.len + 1)};
+  dt_lowering_t ctx = {.program = dt__program_create(arena, env, graph),
+                       .arena = arena,
+                       .env = env,
+                       .graph = graph,
+                       .values = DT_ARENA_ARRAY(arena, dt_lowered_t, n ? n : 1),
+                       .inputs = DT_ARENA_ARRAY(arena, dt_buffer_id_t, graph->inputs.len + 1),
+                       .constants =
+                           DT_ARENA_ARRAY(arena, dt_buffer_id_t, graph->constants.len + 1)};
   if (!ctx.program || !ctx.values || !ctx.inputs || !ctx.constants)
     return DT_NO_MEMORY();
   DT_TRY(lower_inputs(&ctx));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lowering of reductions and of the matrix product: a stage that folds over inner loops, then a stage
-// without inner loops that stores what was folded.
+// Lowering of reductions and of the matrix product: a stage that folds over inner loops, then a
+// stage without inner loops that stores what was folded.
 #include "lower/loop/lower_private.h"
 #include "runtime/base/status.h"
 
@@ -63,8 +63,7 @@ static dt_status_t lower_fold(dt_lowering_t *ctx, dt_node_id_t id, bool with_ind
   DT_TRY(open_folded(ctx, node, &stage, at, old));
   DT_TRY(dt__lower_read(ctx, &stage, node->inputs[0], old, DT_NO_INST, DT_NO_INST, &fold.value));
   if (with_index) {
-    dt_inst_t index = {
-        .kind = DT_INST_INDEX, .dtype = DT_I64, .sym = old[node->attrs->axes[0]]};
+    dt_inst_t index = {.kind = DT_INST_INDEX, .dtype = DT_I64, .sym = old[node->attrs->axes[0]]};
     DT_TRY(dt__stage_add(ctx->program, &stage, &index, &fold.index));
   }
   return end_with_row(ctx, id, &kernel, &stage, &fold, at);
@@ -78,8 +77,8 @@ dt_status_t dt__lower_argreduce(dt_lowering_t *ctx, dt_node_id_t id) {
   return lower_fold(ctx, id, true);
 }
 
-// Outer loops are the batch dims, m and n, and the inner loop is k, also where a size is the literal 1:
-// templates look for just that.
+// Outer loops are the batch dims, m and n, and the inner loop is k, also where a size is the
+// literal 1: templates look for just that.
 dt_status_t dt__lower_matmul(dt_lowering_t *ctx, dt_node_id_t id) {
   const dt_node_t *node = dt__lower_node(ctx, id);
   const dt_node_t *a = dt__lower_node(ctx, node->inputs[0]);
@@ -99,10 +98,10 @@ dt_status_t dt__lower_matmul(dt_lowering_t *ctx, dt_node_id_t id) {
   at_b[b->rank - 1] = at[rank - 1];
   dt_inst_t product = {.kind = DT_INST_SCALAR, .dtype = node->dtype, .op = DT_SCALAR_mul};
   dt_fold_t fold = {.kind = DT_FOLD_SUM, .index = DT_NO_INST};
-  DT_TRY(dt__lower_read(ctx, &stage, node->inputs[0], at_a, DT_NO_INST, DT_NO_INST,
-                        &product.args[0]));
-  DT_TRY(dt__lower_read(ctx, &stage, node->inputs[1], at_b, DT_NO_INST, DT_NO_INST,
-                        &product.args[1]));
+  DT_TRY(
+      dt__lower_read(ctx, &stage, node->inputs[0], at_a, DT_NO_INST, DT_NO_INST, &product.args[0]));
+  DT_TRY(
+      dt__lower_read(ctx, &stage, node->inputs[1], at_b, DT_NO_INST, DT_NO_INST, &product.args[1]));
   DT_TRY(dt__stage_add(ctx->program, &stage, &product, &fold.value));
   return end_with_row(ctx, id, &kernel, &stage, &fold, at);
 }

@@ -10,8 +10,8 @@ dt_status_t dt__lower_places(dt_lowering_t *ctx, dt_node_id_t id, dt_lowered_t *
   const dt_node_t *node = dt__lower_node(ctx, id);
   dt_sym_t vars[DT_MAX_LOOPS], extents[DT_MAX_LOOPS];
   uint32_t n_loops = 0;
-  DT_TRY(dt__lower_loops(ctx, node->rank, node->sizes, DT_OPEN_SQUEEZED, vars, extents, &n_loops,
-                         at));
+  DT_TRY(
+      dt__lower_loops(ctx, node->rank, node->sizes, DT_OPEN_SQUEEZED, vars, extents, &n_loops, at));
   *value = (dt_lowered_t){.rank = node->rank};
   for (uint32_t k = 0; k < node->rank; k++)
     value->places[k] = dt__sym_is_const(ctx->env, at[k], NULL) ? DT_SYM_NONE_ID : at[k];
@@ -102,8 +102,8 @@ static dt_status_t lower_iota(dt_lowering_t *ctx, dt_node_id_t id) {
   dt_lowered_t *value = &ctx->values[id.id - 1];
   dt_sym_t at[DT_MAX_RANK];
   DT_TRY(dt__lower_places(ctx, id, value, at));
-  value->read = (dt_inst_t){
-      .kind = DT_INST_INDEX, .dtype = node->dtype, .sym = at[node->attrs->axes[0]]};
+  value->read =
+      (dt_inst_t){.kind = DT_INST_INDEX, .dtype = node->dtype, .sym = at[node->attrs->axes[0]]};
   return NULL;
 }
 

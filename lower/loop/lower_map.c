@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lowering of ops that compute each element on its own: element-wise ops, casts, gather, pad, concat.
+// Lowering of ops that compute each element on its own: element-wise ops, casts, gather, pad,
+// concat.
 #include "lower/graph/scalar.h"
 #include "lower/loop/lower_private.h"
 #include "runtime/base/dtype.h"
@@ -17,8 +18,8 @@ static dt_status_t lower_elements(dt_lowering_t *ctx, dt_node_id_t id, dt_inst_t
   uint32_t value = 0;
   DT_TRY(dt__lower_begin(ctx, id, DT_OPEN_SQUEEZED, &kernel, at));
   for (uint32_t k = 0; k < node->n_inputs; k++)
-    DT_TRY(dt__lower_read(ctx, &stage, node->inputs[k], at, DT_NO_INST, DT_NO_INST,
-                          &inst->args[k]));
+    DT_TRY(
+        dt__lower_read(ctx, &stage, node->inputs[k], at, DT_NO_INST, DT_NO_INST, &inst->args[k]));
   DT_TRY(dt__stage_add(ctx->program, &stage, inst, &value));
   DT_TRY(dt__lower_result(ctx, id, &buffer));
   return dt__lower_end(ctx, &kernel, &stage, buffer, at, value);
@@ -27,9 +28,8 @@ static dt_status_t lower_elements(dt_lowering_t *ctx, dt_node_id_t id, dt_inst_t
 dt_status_t dt__lower_ew(dt_lowering_t *ctx, dt_node_id_t id) {
   const dt_node_t *node = dt__lower_node(ctx, id);
   const char *name = dt__op_info(node->op)->name;
-  dt_inst_t inst = {.kind = DT_INST_SCALAR,
-                    .dtype = node->dtype,
-                    .op = dt__scalar_find(name, strlen(name))};
+  dt_inst_t inst = {
+      .kind = DT_INST_SCALAR, .dtype = node->dtype, .op = dt__scalar_find(name, strlen(name))};
   if (inst.op == DT_SCALAR_NONE || dt__scalar_info(inst.op)->arity != node->n_inputs)
     return DT_FAIL(DT_E_INTERNAL, "no scalar op of this name and arity");
   return lower_elements(ctx, id, &inst);
@@ -97,8 +97,7 @@ dt_status_t dt__lower_pad(dt_lowering_t *ctx, dt_node_id_t id) {
     dt_sym_t low = node->attrs->syms[2 * d];
     old[d] = dt__sym_sub(env, at[d], low);
     inside = dt__sym_and(env, inside, dt__sym_le(env, low, at[d]));
-    inside = dt__sym_and(
-        env, inside, dt__sym_lt(env, at[d], dt__sym_add(env, low, in->sizes[d])));
+    inside = dt__sym_and(env, inside, dt__sym_lt(env, at[d], dt__sym_add(env, low, in->sizes[d])));
   }
   if (!dt__sym_known_true(env, inside)) {
     dt_inst_t number = {.kind = DT_INST_CONST, .dtype = node->dtype};

@@ -5,9 +5,9 @@
 
 #include "lower/loop/loop_private.h"
 
-// A value as one instruction that reads an element of it: a LOAD (of a buffer, through whatever views
-// lie in between), a CONST or an INDEX. Its expressions are in `places`, one LOOP symbol a dim; a dim
-// whose size is the literal 1 has none, and its index is 0.
+// A value as one instruction that reads an element of it: a LOAD (of a buffer, through whatever
+// views lie in between), a CONST or an INDEX. Its expressions are in `places`, one LOOP symbol a
+// dim; a dim whose size is the literal 1 has none, and its index is 0.
 typedef struct dt_lowered_t {
   uint32_t rank;
   dt_sym_t places[DT_MAX_RANK];
@@ -45,8 +45,8 @@ static inline const dt_node_t *dt__lower_node(const dt_lowering_t *ctx, dt_node_
 // What a kernel's outer loops are opened over; ONES keeps loops of literal extent 1.
 typedef enum dt_open_t { DT_OPEN_SQUEEZED, DT_OPEN_ONES } dt_open_t;
 
-// Opens one loop a size; at[k] is the index along it. `vars`, `extents` and `n_loops` are a kernel's or
-// a stage's, and grow.
+// Opens one loop a size; at[k] is the index along it. `vars`, `extents` and `n_loops` are a
+// kernel's or a stage's, and grow.
 dt_status_t dt__lower_loops(dt_lowering_t *ctx, uint32_t rank, const dt_sym_t *sizes, dt_open_t how,
                             dt_sym_t *vars, dt_sym_t *extents, uint32_t *n_loops,
                             dt_sym_t *at) DT_MUST_USE;
@@ -58,8 +58,8 @@ dt_status_t dt__lower_result(dt_lowering_t *ctx, dt_node_id_t id, dt_buffer_id_t
 // Stores instruction `value` of `stage` at `at`, ends the kernel with that stage and appends it.
 dt_status_t dt__lower_end(dt_lowering_t *ctx, dt_kernel_t *kernel, dt_stage_t *stage,
                           dt_buffer_id_t buffer, const dt_sym_t *at, uint32_t value) DT_MUST_USE;
-// Appends the instruction that reads value `id` at `at`; where the BOOL instruction `mask` is false the
-// result is `fill`, or zero for DT_NO_INST. `mask` may be DT_NO_INST.
+// Appends the instruction that reads value `id` at `at`; where the BOOL instruction `mask` is false
+// the result is `fill`, or zero for DT_NO_INST. `mask` may be DT_NO_INST.
 dt_status_t dt__lower_read(dt_lowering_t *ctx, dt_stage_t *stage, dt_node_id_t id,
                            const dt_sym_t *at, uint32_t mask, uint32_t fill,
                            uint32_t *out) DT_MUST_USE;

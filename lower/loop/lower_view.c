@@ -35,8 +35,8 @@ static dt_sym_t product(dt_symenv_t *env, const dt_sym_t *sizes, uint32_t n) {
   return made;
 }
 
-// The smallest p, q >= 1 such that the first p sizes of `a` and the first q of `b` provably have one
-// product; all that is left where nothing is provable.
+// The smallest p, q >= 1 such that the first p sizes of `a` and the first q of `b` provably have
+// one product; all that is left where nothing is provable.
 static void match_group(dt_symenv_t *env, const dt_sym_t *a, uint32_t na, const dt_sym_t *b,
                         uint32_t nb, uint32_t *out_p, uint32_t *out_q) {
   for (uint32_t both = 2; both <= na + nb; both++)
@@ -52,8 +52,8 @@ static void match_group(dt_symenv_t *env, const dt_sym_t *a, uint32_t na, const 
   *out_q = nb;
 }
 
-// The row-major position of index `at` among sizes `b`, as an index among sizes `a`. Only read where
-// the sizes are not zero: elsewhere no element exists.
+// The row-major position of index `at` among sizes `b`, as an index among sizes `a`. Only read
+// where the sizes are not zero: elsewhere no element exists.
 static void regroup(dt_symenv_t *env, const dt_sym_t *a, uint32_t p, dt_sym_t *old,
                     const dt_sym_t *b, uint32_t q, const dt_sym_t *at) {
   dt_sym_t linear = dt__sym_const(env, 0);
@@ -142,8 +142,8 @@ dt_status_t dt__lower_view(dt_lowering_t *ctx, dt_node_id_t id) {
   dt__lower_substitute(ctx, &ctx->values[node->inputs[0].id - 1], old, &value->read, index);
   if (value->read.kind != DT_INST_LOAD)
     return NULL;
-  value->read.index = dt__exprs_copy(ctx->arena, index,
-                                     dt__program_buffer(ctx->program, value->read.buffer)->rank);
+  value->read.index =
+      dt__exprs_copy(ctx->arena, index, dt__program_buffer(ctx->program, value->read.buffer)->rank);
   if (!value->read.index)
     return DT_NO_MEMORY();
   return NULL;

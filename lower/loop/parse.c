@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs from text, as print.c writes them: symbols, buffers, checks, outputs and the plan. Kernels
-// are read in parse_body.c. What is read is verified by whoever asked for it.
+// Programs from text, as print.c writes them: symbols, buffers, checks, outputs and the plan.
+// Kernels are read in parse_body.c. What is read is verified by whoever asked for it.
 #include "lower/loop/parse_private.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/status.h"
@@ -101,8 +101,7 @@ static dt_status_t parse_symbol(dt_loop_parser_t *p) {
   uint32_t number = 0;
   DT_TRY(dt__loop_parse_id(p, kinds[at].letter, &number));
   if (number != dt__symenv_symbol_count(p->env))
-    return dt__scan_fail(p->scan, "the next symbol has number %u",
-                         dt__symenv_symbol_count(p->env));
+    return dt__scan_fail(p->scan, "the next symbol has number %u", dt__symenv_symbol_count(p->env));
   dt_range_t range;
   int64_t hint = 0;
   const char *name = "";
@@ -188,11 +187,10 @@ dt_status_t dt__program_parse(dt_arena_t *arena, dt_symenv_t *env, dt_scan_t *sc
   static const struct {
     const char *word;
     dt_status_t (*parse)(dt_loop_parser_t *p);
-  } lines[] = {{"symbol", parse_symbol},         {"buffer", parse_buffer},
-               {"check", parse_check},           {"kernel", dt__loop_parse_kernel},
-               {"outputs", parse_outputs},       {"once", parse_once},
-               {"offset", parse_offset},         {"block", parse_block},
-               {"kept", parse_kept}};
+  } lines[] = {
+      {"symbol", parse_symbol},          {"buffer", parse_buffer},   {"check", parse_check},
+      {"kernel", dt__loop_parse_kernel}, {"outputs", parse_outputs}, {"once", parse_once},
+      {"offset", parse_offset},          {"block", parse_block},     {"kept", parse_kept}};
   *out = NULL;
   if (dt__symenv_symbol_count(env) != 0)
     return DT_FAIL(DT_E_ARGUMENT, "a program is read into an environment without symbols");

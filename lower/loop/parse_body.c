@@ -10,8 +10,8 @@
 #define MAX_ROWS 65536u // of one kernel
 
 // ---- Loops ------------------------------------------------------------------------------------------
-// A loop's symbol is made where it is first met; its number must be the next one. Later stages may use
-// it again.
+// A loop's symbol is made where it is first met; its number must be the next one. Later stages may
+// use it again.
 static dt_status_t parse_loop(dt_loop_parser_t *p, dt_sym_t *var, dt_sym_t *extent) {
   uint32_t number = 0;
   DT_TRY(dt__loop_parse_id(p, 'i', &number));
@@ -102,8 +102,7 @@ static dt_status_t parse_bind(dt_loop_parser_t *p, dt_inst_t *inst) {
   DT_TRY(dt__scan_expect(p->scan, "check"));
   DT_TRY(dt__loop_parse_u32(p, &inst->check));
   if (number != dt__symenv_symbol_count(p->env))
-    return dt__scan_fail(p->scan, "the next symbol has number %u",
-                         dt__symenv_symbol_count(p->env));
+    return dt__scan_fail(p->scan, "the next symbol has number %u", dt__symenv_symbol_count(p->env));
   inst->sym = dt__sym_new(p->env, DT_SYMBOL_DATA, range, NULL, "");
   return dt__symenv_status(p->env);
 }
@@ -133,9 +132,8 @@ static dt_status_t parse_inst(dt_loop_parser_t *p, dt_stage_t *stage) {
                {"load", DT_INST_LOAD, parse_load},    {"cast", DT_INST_CAST, parse_cast},
                {"row", DT_INST_ROW, parse_row},       {"bind", DT_INST_BIND, parse_bind}};
   uint32_t number = 0;
-  dt_inst_t inst = {.kind = DT_INST_SCALAR,
-                    .args = {DT_NO_INST, DT_NO_INST, DT_NO_INST},
-                    .mask = DT_NO_INST};
+  dt_inst_t inst = {
+      .kind = DT_INST_SCALAR, .args = {DT_NO_INST, DT_NO_INST, DT_NO_INST}, .mask = DT_NO_INST};
   DT_TRY(dt__loop_parse_id(p, 'v', &number));
   if (number != stage->insts.len)
     return dt__scan_fail(p->scan, "the next instruction is v%u", stage->insts.len);

@@ -4,11 +4,10 @@
 //   program  program { LINE … }
 //   LINE     symbol s0: [LO, HI] hint 5 "what binds it"           hint and string may be absent
 //            buffer b1 = input 0 f32[s0, s1] strides [s1, 1]       strides of inputs only
-//            buffer b2 = temp f32[s0]                              number of input, constant, output
-//            check 0 "gather: index of ids" op "gather"
-//            kernel "exp_sum" outer i2 < s0 { STAGE … SCHEDULE … }
-//            outputs b2, …
-//            once COUNT, offset b2 = EXPR, block EXPR, kept EXPR   the plan, where it is made
+//            buffer b2 = temp f32[s0]                              number of input, constant,
+//            output check 0 "gather: index of ids" op "gather" kernel "exp_sum" outer i2 < s0 {
+//            STAGE … SCHEDULE … } outputs b2, … once COUNT, offset b2 = EXPR, block EXPR, kept EXPR
+//            the plan, where it is made
 //   STAGE    stage inner i3 < s1, i4 < s2 { INST … }               "inner …" absent without loops
 //   INST     v0 = load f32 b1[i2, i3] mask v1 else v2              mask and else may be absent
 //            v1 = const f32 1.5        v2 = index i64 i3 + 1       v3 = exp f32 v0
@@ -17,8 +16,8 @@
 //            store b2[i2] = v3         fold max f32 r0 = v0        fold argmax i64 r1 = v0 at v2
 //   SCHEDULE schedule outer_lanes lanes 16 unroll 4 block 1 grain 8 if s0 <= 3
 //            schedule matmul lanes … a v0 b v1 width 16 rows 6 tile 48 64
-#include "lower/loop/loop_private.h"
 #include "lower/graph/scalar.h"
+#include "lower/loop/loop_private.h"
 #include "runtime/base/dtype.h"
 
 #include <math.h>
@@ -28,8 +27,8 @@
 
 static const char *const buffer_kinds[] = {"input", "constant", "output",
                                            "temp",  "once",     "local"}; // ORDER(dt_buffer_kind_t)
-static const char *const fold_kinds[] = {"sum", "prod", "max",    "min",
-                                         "any", "all",  "argmax", "argmin"}; // ORDER(dt_fold_kind_t)
+static const char *const fold_kinds[] = {"sum", "prod",   "max",   "min", "any",
+                                         "all", "argmax", "argmin"}; // ORDER(dt_fold_kind_t)
 static const char *const schedule_kinds[] = {"outer_lanes", "inner_lanes", "serial",
                                              "matmul"}; // ORDER(dt_schedule_kind_t)
 _Static_assert(DT_BUFFER_LOCAL == 5, "ORDER(dt_buffer_kind_t)");
@@ -130,8 +129,7 @@ static void print_operands(dt_loop_printer_t *printer, const dt_inst_t *inst) {
 static void print_load(dt_loop_printer_t *printer, const dt_inst_t *inst) {
   dt__text_printf(printer->out, "load %s ", dt_dtype_name(inst->dtype));
   printer->buffer_name(printer, inst->buffer);
-  dt__print_exprs(printer, inst->index,
-                  dt__program_buffer(printer->program, inst->buffer)->rank);
+  dt__print_exprs(printer, inst->index, dt__program_buffer(printer->program, inst->buffer)->rank);
   if (inst->mask != DT_NO_INST)
     dt__text_printf(printer->out, " mask v%u", inst->mask);
   if (inst->args[0] != DT_NO_INST)
@@ -328,8 +326,8 @@ static void print_program(dt_loop_printer_t *printer) {
   dt__text_put(out, "}\n");
 }
 
-// Printed twice: the first time finds out which sizes are used, so that the second can declare them,
-// numbered from 0, before anything else.
+// Printed twice: the first time finds out which sizes are used, so that the second can declare
+// them, numbered from 0, before anything else.
 void dt__program_print(const dt_program_t *program, dt_text_t *out) {
   dt_rename_t found = {0}, final = {0};
   dt_text_t scratch;
@@ -338,10 +336,8 @@ void dt__program_print(const dt_program_t *program, dt_text_t *out) {
   if (!status)
     status = dt__rename_init(&final, program->env);
   if (!status) {
-    dt_loop_printer_t printer = {.program = program,
-                                 .rename = &found,
-                                 .out = &scratch,
-                                 .buffer_name = put_buffer_name};
+    dt_loop_printer_t printer = {
+        .program = program, .rename = &found, .out = &scratch, .buffer_name = put_buffer_name};
     print_program(&printer);
     for (uint32_t k = 0; k < found.n_map; k++) {
       dt_symbol_kind_t kind = dt__symbol_info(program->env, k).kind;

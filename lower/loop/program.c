@@ -43,8 +43,7 @@ dt_sym_t dt__buffer_offset(dt_program_t *program, dt_buffer_id_t buffer, const d
   const dt_buffer_t *b = dt__program_buffer(program, buffer);
   dt_sym_t offset = dt__sym_const(program->env, 0);
   for (uint32_t d = 0; d < b->rank; d++)
-    offset = dt__sym_add(program->env, offset,
-                         dt__sym_mul(program->env, index[d], b->strides[d]));
+    offset = dt__sym_add(program->env, offset, dt__sym_mul(program->env, index[d], b->strides[d]));
   return offset;
 }
 
@@ -143,8 +142,7 @@ dt_status_t dt__stage_add(dt_program_t *program, dt_stage_t *stage, const dt_ins
                           uint32_t *out) {
   *out = DT_NO_INST;
   dt_inst_t made = normal_form(inst);
-  if (made.kind == DT_INST_LOAD &&
-      (made.buffer.id == 0 || made.buffer.id > program->buffers.len))
+  if (made.kind == DT_INST_LOAD && (made.buffer.id == 0 || made.buffer.id > program->buffers.len))
     return DT_FAIL(DT_E_INTERNAL, "a load from buffer %u of %u", made.buffer.id,
                    program->buffers.len);
   // Symbols that a bind defines are named by its users, so a bind is only shared by those who can
@@ -155,8 +153,8 @@ dt_status_t dt__stage_add(dt_program_t *program, dt_stage_t *stage, const dt_ins
       return NULL;
   }
   if (made.kind == DT_INST_LOAD) {
-    made.index = dt__exprs_copy(program->arena, made.index,
-                                dt__program_buffer(program, made.buffer)->rank);
+    made.index =
+        dt__exprs_copy(program->arena, made.index, dt__program_buffer(program, made.buffer)->rank);
     if (!made.index)
       return DT_NO_MEMORY();
   }

@@ -44,10 +44,10 @@ typedef dt_sym_t (*build2_fn_t)(dt_symenv_t *env, dt_sym_t a, dt_sym_t b);
 
 // Operations of two arguments, or of any number where they are associative.
 static const build2_fn_t builders[DT_SYM_OP_COUNT] = {
-    [DT_SYM_ADD] = dt__sym_add,   [DT_SYM_MUL] = dt__sym_mul, [DT_SYM_FLOORDIV] = dt__sym_floordiv,
-    [DT_SYM_MOD] = dt__sym_mod,   [DT_SYM_MIN] = dt__sym_min, [DT_SYM_MAX] = dt__sym_max,
-    [DT_SYM_EQ] = dt__sym_eq,     [DT_SYM_NE] = dt__sym_ne,   [DT_SYM_LT] = dt__sym_lt,
-    [DT_SYM_LE] = dt__sym_le,     [DT_SYM_AND] = dt__sym_and, [DT_SYM_OR] = dt__sym_or,
+    [DT_SYM_ADD] = dt__sym_add, [DT_SYM_MUL] = dt__sym_mul, [DT_SYM_FLOORDIV] = dt__sym_floordiv,
+    [DT_SYM_MOD] = dt__sym_mod, [DT_SYM_MIN] = dt__sym_min, [DT_SYM_MAX] = dt__sym_max,
+    [DT_SYM_EQ] = dt__sym_eq,   [DT_SYM_NE] = dt__sym_ne,   [DT_SYM_LT] = dt__sym_lt,
+    [DT_SYM_LE] = dt__sym_le,   [DT_SYM_AND] = dt__sym_and, [DT_SYM_OR] = dt__sym_or,
 };
 
 static dt_sym_t rename_expr(dt_rename_t *rename, dt_sym_t e) {

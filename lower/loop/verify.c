@@ -154,8 +154,7 @@ static dt_status_t verify_matmul(const dt_loop_verifier_t *v, const dt_matmul_t 
       kernel->stages.items[0].folds.len != 1)
     return dt__loop_verify_fail(v, "a matmul schedule on loops of another form");
   const dt_stage_t *stage = &kernel->stages.items[0];
-  if (!is_load(stage, m->a) || !is_load(stage, m->b) ||
-      stage->folds.items[0].kind != DT_FOLD_SUM)
+  if (!is_load(stage, m->a) || !is_load(stage, m->b) || stage->folds.items[0].kind != DT_FOLD_SUM)
     return dt__loop_verify_fail(v, "a matmul schedule whose operands are not loads");
   if (!m->width || !m->rows || !m->tile_rows || !m->tile_cols || m->tile_rows % m->rows ||
       m->tile_cols % m->width)
@@ -204,9 +203,9 @@ static dt_status_t verify_kernel(dt_loop_verifier_t *v) {
   }
   v->kernel_stamp = v->next_stamp++;
   v->stage_stamp = v->kernel_stamp;
-  DT_TRY_GOTO(dt__loop_verify_loops(v, kernel->n_loops, kernel->vars, kernel->extents,
-                                    v->kernel_stamp),
-              done);
+  DT_TRY_GOTO(
+      dt__loop_verify_loops(v, kernel->n_loops, kernel->vars, kernel->extents, v->kernel_stamp),
+      done);
   for (v->stage_at = 0; v->stage_at < kernel->stages.len; v->stage_at++) {
     v->stage = &kernel->stages.items[v->stage_at];
     v->stage_stamp = v->next_stamp++;
@@ -226,6 +225,8 @@ done:
 
 static dt_status_t verify(dt_loop_verifier_t *v) {
   const dt_program_t *program = v->program;
+  // Without memory expressions are missing everywhere: that is then the failure to tell.
+  DT_TRY(dt__symenv_status(program->env));
   for (uint32_t id = 1; id <= program->buffers.len; id++)
     DT_TRY(verify_buffer(v, id));
   DT_TRY(verify_plan(v));

@@ -33,14 +33,13 @@ static dt_status_t verify_scalar(const dt_loop_verifier_t *v, const dt_inst_t *i
   dt_dtype_t dtype = dtype_of(v, inst->args[first]);
   for (uint32_t k = first; k < info->arity; k++)
     if (dtype_of(v, inst->args[k]) != dtype)
-      return dt__loop_verify_fail(v, "v%u = %s of %s and %s", at, info->name,
-                                  dt_dtype_name(dtype),
+      return dt__loop_verify_fail(v, "v%u = %s of %s and %s", at, info->name, dt_dtype_name(dtype),
                                   dt_dtype_name(dtype_of(v, inst->args[k])));
   if (!in_domain(info->domain, dtype))
     return dt__loop_verify_fail(v, "v%u = %s of %s", at, info->name, dt_dtype_name(dtype));
   if (inst->dtype != (info->result_bool ? DT_BOOL : dtype))
-    return dt__loop_verify_fail(v, "v%u = %s of %s gives %s", at, info->name,
-                                dt_dtype_name(dtype), dt_dtype_name(inst->dtype));
+    return dt__loop_verify_fail(v, "v%u = %s of %s gives %s", at, info->name, dt_dtype_name(dtype),
+                                dt_dtype_name(inst->dtype));
   return NULL;
 }
 
@@ -84,8 +83,10 @@ static dt_status_t verify_own(const dt_loop_verifier_t *v, const dt_inst_t *load
         for (uint32_t i = 0; i < stage->n_loops; i++)
           inner = inner || dt__sym_depends(env, store->index[d], stage->vars[i]);
         if (outer && !inner && store->index[d].id != load->index[d].id)
-          return dt__loop_verify_fail(v, "buffer %u is read in another outer iteration than the one "
-                                         "that wrote it", load->buffer.id);
+          return dt__loop_verify_fail(v,
+                                      "buffer %u is read in another outer iteration than the one "
+                                      "that wrote it",
+                                      load->buffer.id);
       }
     }
   }
@@ -129,8 +130,7 @@ static bool implies(const dt_stage_t *stage, uint32_t mask, uint32_t bind) {
   return implies(stage, inst->args[0], bind) || implies(stage, inst->args[1], bind);
 }
 
-static dt_status_t verify_checked(const dt_loop_verifier_t *v, const dt_inst_t *inst,
-                                  uint32_t at) {
+static dt_status_t verify_checked(const dt_loop_verifier_t *v, const dt_inst_t *inst, uint32_t at) {
   const dt_symenv_t *env = v->program->env;
   uint32_t rank = dt__program_buffer(v->program, inst->buffer)->rank, symbols[512];
   for (uint32_t d = 0; d < rank; d++) {
@@ -164,8 +164,7 @@ static dt_status_t verify_row(const dt_loop_verifier_t *v, const dt_inst_t *inst
     return dt__loop_verify_fail(v, "v%u: r%u is defined by no earlier stage", at, inst->row);
   if (v->row_dtype[inst->row] != inst->dtype)
     return dt__loop_verify_fail(v, "v%u: r%u is %s, not %s", at, inst->row,
-                                dt_dtype_name(v->row_dtype[inst->row]),
-                                dt_dtype_name(inst->dtype));
+                                dt_dtype_name(v->row_dtype[inst->row]), dt_dtype_name(inst->dtype));
   return NULL;
 }
 
@@ -173,16 +172,14 @@ static dt_status_t verify_bind(dt_loop_verifier_t *v, const dt_inst_t *inst, uin
   uint32_t symbol = 0;
   const dt_symenv_t *env = v->program->env;
   if (inst->dtype != DT_BOOL || !dt__dtype_is_int(dtype_of(v, inst->args[0])))
-    return dt__loop_verify_fail(v, "v%u binds %s", at,
-                                dt_dtype_name(dtype_of(v, inst->args[0])));
+    return dt__loop_verify_fail(v, "v%u binds %s", at, dt_dtype_name(dtype_of(v, inst->args[0])));
   if (!dt__sym_is_symbol(env, inst->sym, &symbol) ||
       dt__symbol_info(env, symbol).kind != DT_SYMBOL_DATA)
     return dt__loop_verify_fail(v, "v%u binds no DATA symbol", at);
   if (v->stamps[symbol] == v->stage_stamp)
     return dt__loop_verify_fail(v, "v%u binds d%u again", at, symbol);
   if (inst->check >= v->program->checks.len)
-    return dt__loop_verify_fail(v, "v%u: check %u of %u", at, inst->check,
-                                v->program->checks.len);
+    return dt__loop_verify_fail(v, "v%u: check %u of %u", at, inst->check, v->program->checks.len);
   DT_TRY(dt__loop_verify_expr(v, inst->extent, "a bind's extent"));
   v->stamps[symbol] = v->stage_stamp;
   v->bound_by[symbol] = at;

@@ -13,14 +13,14 @@ typedef struct dt_loop_verifier_t {
   // Which loop and data symbols may be used: those whose stamp is the kernel's or the stage's.
   uint32_t *stamps; // by symbol
   uint32_t n_symbols, kernel_stamp, stage_stamp, next_stamp;
-  uint32_t *bound_by;   // by symbol: the instruction of the stage that binds it
-  uint32_t *row_stage;  // by row value of the kernel: 1 + the stage that defines it, or 0
+  uint32_t *bound_by;  // by symbol: the instruction of the stage that binds it
+  uint32_t *row_stage; // by row value of the kernel: 1 + the stage that defines it, or 0
   dt_dtype_t *row_dtype;
   // By buffer, [id - 1]. Kernels and stages count from 1 here; 0: none.
-  uint32_t *written_by;    // last earlier or present kernel that stores to it
+  uint32_t *written_by;     // last earlier or present kernel that stores to it
   uint32_t *earlier_writer; // some earlier kernel that stores to it
-  uint32_t *local_kernel;  // the kernel that a LOCAL belongs to
-  uint32_t *local_stage;   // first stage that stores to a LOCAL
+  uint32_t *local_kernel;   // the kernel that a LOCAL belongs to
+  uint32_t *local_stage;    // first stage that stores to a LOCAL
 } dt_loop_verifier_t;
 
 dt_status_t dt__loop_verify_fail(const dt_loop_verifier_t *v, const char *fmt, ...)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Common subexpressions: two nodes of one op with equal inputs and attributes become one. Stands after
-// folding, which makes equal what was written differently.
+// Common subexpressions: two nodes of one op with equal inputs (in any order where the op commutes)
+// and attributes become one. Stands after folding, which makes equal what was written differently.
 #include "lower/passes/passes.h"
 #include "lower/passes/rewrite.h"
 #include "runtime/base/hash.h"
@@ -13,14 +13,26 @@ typedef struct cse_t {
   uint32_t mask;
 } cse_t;
 
+static bool commutes(const dt_node_t *node) {
+  return node->n_inputs == 2 && (dt__op_info(node->op)->flags & DT_OPF_COMM);
+}
+
 static uint64_t node_hash(const dt_node_t *node, const dt_node_id_t *inputs) {
   uint64_t hash = dt__hash(node->attrs, sizeof(*node->attrs), (uint64_t)node->op);
+  if (commutes(node))
+    return dt__hash_mix(hash, (uint64_t)inputs[0].id + inputs[1].id);
   return dt__hash_mix(hash, dt__hash(inputs, node->n_inputs * sizeof(*inputs), 0));
 }
 
+static bool same_inputs(const dt_node_t *a, const dt_node_id_t *inputs) {
+  if (a->n_inputs == 0 || memcmp(a->inputs, inputs, a->n_inputs * sizeof(*inputs)) == 0)
+    return true;
+  return commutes(a) && a->inputs[0].id == inputs[1].id && a->inputs[1].id == inputs[0].id;
+}
+
 static bool same_node(const dt_node_t *a, const dt_node_t *b, const dt_node_id_t *inputs) {
-  return a->op == b->op && a->n_inputs == b->n_inputs && dt__attrs_equal(a->attrs, b->attrs) &&
-         (a->n_inputs == 0 || memcmp(a->inputs, inputs, a->n_inputs * sizeof(*inputs)) == 0);
+  return a->op == b->op && a->dtype == b->dtype && a->n_inputs == b->n_inputs &&
+         dt__attrs_equal(a->attrs, b->attrs) && same_inputs(a, inputs);
 }
 
 static dt_status_t share(dt_rewrite_t *rw, const dt_node_t *node, const dt_node_id_t *inputs,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decompositions: each composite of ops.def as simpler ops, one function a `decompose` column. They
-// keep the dtype, and follow the op's definition where rows are empty or hold NaN. What they use may
-// be composite itself: the pass repeats until nothing is.
+// keep the dtype, and follow the op's definition where rows are empty or hold NaN. What they use
+// may be composite itself: the pass repeats until nothing is.
 #include "lower/passes/passes.h"
 #include "lower/passes/rewrite.h"
 #include "runtime/base/status.h"
@@ -133,8 +133,7 @@ static dt_node_id_t decompose_softmax(build_t *b) {
 
 static dt_node_id_t decompose_log_softmax(build_t *b) {
   dt_node_id_t d = below_max(b);
-  dt_node_id_t sum =
-      fold(b, DT_OP_sum, one(b, DT_OP_exp, d), 1, b->node->attrs->axes, true);
+  dt_node_id_t sum = fold(b, DT_OP_sum, one(b, DT_OP_exp, d), 1, b->node->attrs->axes, true);
   return two(b, DT_OP_sub, d, one(b, DT_OP_log, sum));
 }
 

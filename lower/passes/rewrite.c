@@ -4,22 +4,51 @@
 
 #include "runtime/base/status.h"
 
+#include <string.h>
+
+// The node's inputs are what they were, so it is valid as it stands. Inferring it again would ask
+// the environment what building it asked, which may have become a guard, and a frozen one answers
+// none.
 dt_status_t dt__rewrite_copy(dt_rewrite_t *rw, const dt_node_t *node, const dt_node_id_t *inputs,
                              dt_node_id_t *out) {
-  // Its inputs are what they were, so it is valid as it stands. Inferring it again would ask the
-  // environment what building it asked, which may have become a guard, and a frozen one answers none.
-  dt_node_t copy = *node;
-  copy.inputs = inputs;
+  dt_node_t made = *node;
   for (uint32_t k = 0; k < node->rank; k++)
-    copy.sizes[k] = dt__sym_simplify(rw->to->env, node->sizes[k]);
-  if (!DT_VEC_PUSH(rw->to->arena, &rw->to->nodes, copy))
+    made.sizes[k] = dt__sym_simplify(rw->to->env, node->sizes[k]);
+  dt_node_id_t *list = DT_ARENA_ARRAY(rw->arena, dt_node_id_t, node->n_inputs + 1);
+  dt_attrs_t *attrs = DT_ARENA_NEW(rw->arena, dt_attrs_t);
+  // `out` may be one of the inputs.
+  if (list && node->n_inputs)
+    memcpy(list, inputs, node->n_inputs * sizeof(*list));
+  *out = (dt_node_id_t){0};
+  if (!list || !attrs)
+    return DT_NO_MEMORY();
+  // As bytes: the padding takes part in comparisons.
+  if (node->attrs)
+    memcpy(attrs, node->attrs, sizeof(*attrs));
+  made.inputs = list;
+  made.attrs = attrs;
+  if (!DT_VEC_PUSH(rw->arena, &rw->to->nodes, made))
     return DT_NO_MEMORY();
   *out = (dt_node_id_t){rw->to->nodes.len};
   return NULL;
 }
 
-// A node's sizes are not negative, or building it had failed. Where that was not provable, nodes made
-// with its sizes would have to ask, and a frozen environment answers from facts only.
+// Inputs and constants keep their numbers, used or not.
+static dt_status_t declare(dt_rewrite_t *rw) {
+  dt_graph_t *to = rw->to;
+  const dt_graph_t *from = rw->from;
+  bool ok = true;
+  for (uint32_t k = 0; ok && k < from->inputs.len; k++)
+    ok = DT_VEC_PUSH(rw->arena, &to->inputs, from->inputs.items[k]);
+  for (uint32_t k = 0; ok && k < from->constants.len; k++)
+    ok = DT_VEC_PUSH(rw->arena, &to->constants, from->constants.items[k]);
+  for (uint32_t k = 0; ok && k < from->asserts.len; k++)
+    ok = DT_VEC_PUSH(rw->arena, &to->asserts, from->asserts.items[k]);
+  return ok ? NULL : DT_NO_MEMORY();
+}
+
+// A node's sizes are not negative, or building it had failed. Where that was not provable, nodes
+// made with its sizes would have to ask, and a frozen environment answers from facts only.
 static dt_status_t learn_sizes(dt_symenv_t *env, const dt_node_t *node) {
   for (uint32_t k = 0; k < node->rank; k++) {
     dt_sym_t fact = dt__sym_le(env, dt__sym_const(env, 0), node->sizes[k]);
@@ -31,11 +60,6 @@ static dt_status_t learn_sizes(dt_symenv_t *env, const dt_node_t *node) {
 
 static dt_status_t visit_one(dt_rewrite_t *rw, const dt_node_t *node, dt_visit_fn_t visit,
                              dt_node_id_t *out) {
-  if (node->op == DT_OP_input)
-    return dt__graph_add_input(rw->to, &rw->from->inputs.items[node->attrs->index], out);
-  if (node->op == DT_OP_constant)
-    return dt__graph_add_constant(rw->to, &rw->from->constants.items[node->attrs->index],
-                                  &node->origin, out);
   dt_node_id_t *inputs = DT_ARENA_ARRAY(rw->arena, dt_node_id_t, node->n_inputs + 1);
   if (!inputs)
     return DT_NO_MEMORY();
@@ -46,29 +70,26 @@ static dt_status_t visit_one(dt_rewrite_t *rw, const dt_node_t *node, dt_visit_f
 
 dt_status_t dt__rewrite(dt_arena_t *arena, const dt_graph_t *graph, dt_visit_fn_t visit,
                         const bool *live, void *user, const dt_graph_t **out) {
+  *out = graph;
   dt_rewrite_t rw = {.arena = arena, .from = graph, .user = user};
   rw.to = dt__graph_create(arena, graph->env);
   rw.map = DT_ARENA_ARRAY(arena, dt_node_id_t, graph->nodes.len + 1);
   if (!rw.to || !rw.map)
     return DT_NO_MEMORY();
+  DT_TRY(declare(&rw));
   for (uint32_t k = 0; k < graph->nodes.len; k++) {
-    const dt_node_t *node = &graph->nodes.items[k];
-    // Inputs and constants keep their numbers, used or not.
-    if (live && !live[k] && node->op != DT_OP_input && node->op != DT_OP_constant) {
+    if (live && !live[k]) {
       rw.changed = true;
       continue;
     }
-    DT_TRY(learn_sizes(graph->env, node));
-    DT_TRY(visit_one(&rw, node, visit, &rw.map[k]));
+    DT_TRY(learn_sizes(graph->env, &graph->nodes.items[k]));
+    DT_TRY(visit_one(&rw, &graph->nodes.items[k], visit, &rw.map[k]));
   }
-  if (!rw.changed) {
-    *out = graph;
+  DT_TRY(dt__symenv_status(graph->env));
+  if (!rw.changed)
     return NULL;
-  }
   for (uint32_t k = 0; k < graph->outputs.len; k++)
-    DT_TRY(dt__graph_add_output(rw.to, rw.map[graph->outputs.items[k].id - 1]));
-  for (uint32_t k = 0; k < graph->asserts.len; k++)
-    if (!DT_VEC_PUSH(arena, &rw.to->asserts, graph->asserts.items[k]))
+    if (!DT_VEC_PUSH(arena, &rw.to->outputs, rw.map[graph->outputs.items[k].id - 1]))
       return DT_NO_MEMORY();
   *out = rw.to;
   return NULL;

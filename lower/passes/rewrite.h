@@ -8,7 +8,7 @@
 typedef struct dt_rewrite {
   dt_arena_t *arena;
   const dt_graph_t *from;
-  dt_graph_t *to;
+  dt_graph_t *to;    // has all declarations and asserts of `from` from the beginning
   dt_node_id_t *map; // [old id - 1]: the new node
   bool changed;      // set by a visitor that did something
   void *user;
@@ -19,11 +19,12 @@ typedef struct dt_rewrite {
 typedef dt_status_t (*dt_visit_fn_t)(dt_rewrite_t *rw, const dt_node_t *node,
                                      const dt_node_id_t *inputs, dt_node_id_t *out);
 
-// Runs `visit` over all nodes but inputs and constants, which are copied. *out is the new graph, or
-// `graph` itself when no visitor set rw->changed. `live` (by id - 1) leaves nodes out; NULL: all stay.
+// Runs `visit` over all nodes. *out is the new graph, or `graph` itself when no visitor set
+// rw->changed. `live` (by id - 1) leaves nodes out; NULL: all stay.
 dt_status_t dt__rewrite(dt_arena_t *arena, const dt_graph_t *graph, dt_visit_fn_t visit,
                         const bool *live, void *user, const dt_graph_t **out) DT_MUST_USE;
-// The node as it is, over other inputs.
+// The node as it is, over other inputs of the same dtypes and sizes. Nothing is inferred again, so
+// nothing can be asked of the environment.
 dt_status_t dt__rewrite_copy(dt_rewrite_t *rw, const dt_node_t *node, const dt_node_id_t *inputs,
                              dt_node_id_t *out) DT_MUST_USE;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Log channels (channels.def), chosen by DUCTILE_LOG ("guards:2,recompiles,lower.fold:3", by
-// prefix), and stage dumps chosen by DUCTILE_DUMP into DUCTILE_DUMP_DIR. Off costs one relaxed load.
-// A line goes to stderr, or to the sink a program installs, in one write.
+// prefix), and stage dumps chosen by DUCTILE_DUMP into DUCTILE_DUMP_DIR. Off costs one relaxed
+// load. A line goes to stderr, or to the sink a program installs, in one write.
 #ifndef DT_RUNTIME_BASE_LOG_H
 #define DT_RUNTIME_BASE_LOG_H
 

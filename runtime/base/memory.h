@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Heap, checked size arithmetic and arenas.
 //
-// The heap is jemalloc (private, prefixed) where the build has it, malloc in sanitizer builds. Tests
-// make the n-th allocation fail with dt__heap_fail_at.
+// The heap is jemalloc (private, prefixed) where the build has it, malloc in sanitizer builds.
+// Tests make the n-th allocation fail with dt__heap_fail_at.
 #ifndef DT_RUNTIME_BASE_MEMORY_H
 #define DT_RUNTIME_BASE_MEMORY_H
 
@@ -11,11 +11,11 @@
 // ---- Heap (thread-safe) ------------------------------------------------------------------------
 // All return NULL without memory. Zero bytes give a valid unique pointer.
 void *dt__alloc(size_t bytes);
-void *dt__calloc(size_t count, size_t bytes);                 // checked product, zeroed
-void *dt__alloc_aligned(size_t bytes, size_t alignment);      // alignment: a power of two
-void *dt__realloc(void *ptr, size_t bytes);                   // NULL leaves `ptr` as it was
+void *dt__calloc(size_t count, size_t bytes);            // checked product, zeroed
+void *dt__alloc_aligned(size_t bytes, size_t alignment); // alignment: a power of two
+void *dt__realloc(void *ptr, size_t bytes);              // NULL leaves `ptr` as it was
 char *dt__strdup(const char *text);
-void dt__free(void *ptr);                                     // NULL allowed; frees aligned ones too
+void dt__free(void *ptr); // NULL allowed; frees aligned ones too
 
 // Fault injection for tests: the n-th allocation from now (1 = next) fails, once or from then on;
 // n = 0 switches it off. Returns how many allocations were counted since the last call; they are
@@ -48,15 +48,16 @@ typedef struct dt_arena_t {
 } dt_arena_t;
 
 void dt__arena_init(dt_arena_t *arena, size_t block_bytes); // 0: 64 KiB
-void dt__arena_fini(dt_arena_t *arena);                     // frees everything; may be init'ed again
-void *dt__arena_alloc(dt_arena_t *arena, size_t bytes);     // 16-aligned, zeroed; NULL: no memory
+void dt__arena_fini(dt_arena_t *arena);                 // frees everything; may be init'ed again
+void *dt__arena_alloc(dt_arena_t *arena, size_t bytes); // 16-aligned, zeroed; NULL: no memory
 char *dt__arena_strdup(dt_arena_t *arena, const char *text);
 char *dt__arena_printf(dt_arena_t *arena, const char *fmt, ...) DT_PRINTF(2, 3);
 // Grows an array to hold `need` items (amortised doubling, items moved); false: no memory.
 bool dt__arena_grow(dt_arena_t *arena, void **items, uint32_t *cap, uint32_t need, size_t item);
 
 #define DT_ARENA_NEW(arena, type) ((type *)dt__arena_alloc((arena), sizeof(type)))
-#define DT_ARENA_ARRAY(arena, type, n) ((type *)dt__arena_alloc((arena), (size_t)(n) * sizeof(type)))
+#define DT_ARENA_ARRAY(arena, type, n)                                                             \
+  ((type *)dt__arena_alloc((arena), (size_t)(n) * sizeof(type)))
 
 // A growable array in an arena: `DT_VEC(int64_t) sizes = {0};`
 #define DT_VEC(type)                                                                               \
@@ -66,9 +67,8 @@ bool dt__arena_grow(dt_arena_t *arena, void **items, uint32_t *cap, uint32_t nee
   }
 // Room for one more at vec->items[vec->len]; false: no memory.
 #define DT_VEC_RESERVE(arena, vec)                                                                 \
-  ((vec)->len < (vec)->cap ||                                                                      \
-   dt__arena_grow((arena), (void **)&(vec)->items, &(vec)->cap, (vec)->len + 1,                    \
-                  sizeof(*(vec)->items)))
+  ((vec)->len < (vec)->cap || dt__arena_grow((arena), (void **)&(vec)->items, &(vec)->cap,         \
+                                             (vec)->len + 1, sizeof(*(vec)->items)))
 // Appends; false: no memory.
 #define DT_VEC_PUSH(arena, vec, value)                                                             \
   (DT_VEC_RESERVE(arena, vec) && ((vec)->items[(vec)->len++] = (value), true))

@@ -18,8 +18,8 @@ dt_status_t dt__pool_create(uint32_t threads, dt_pool_t **out) DT_MUST_USE;
 void dt__pool_destroy(dt_pool_t *pool); // no range may be running
 uint32_t dt__pool_width(const dt_pool_t *pool);
 // Runs fn over [0, count) in chunks of at least `grain` items, and returns when all are done. Chunk
-// boundaries depend on count, grain and the pool's width only, never on timing. count <= grain runs inline without touching the pool. [any, also concurrently; not from
-// inside fn]
+// boundaries depend on count, grain and the pool's width only, never on timing. count <= grain runs
+// inline without touching the pool. [any, also concurrently; not from inside fn]
 void dt__pool_run(dt_pool_t *pool, int64_t count, int64_t grain, dt_range_fn_t fn, void *arg);
 
 #endif // DT_RUNTIME_BASE_POOL_H

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that grows in place: a reserved range of addresses whose pages become resident when they are
-// first touched. Growing costs the new pages only, where a fresh allocation would fault in all of them
-// again. Where ranges cannot be reserved (address-space limits, sanitizers) it is the heap's.
+// Memory that grows in place: a reserved range of addresses whose pages become resident when they
+// are first touched. Growing costs the new pages only, where a fresh allocation would fault in all
+// of them again. Where ranges cannot be reserved (address-space limits, sanitizers) it is the
+// heap's.
 #ifndef DT_RUNTIME_BASE_REGION_H
 #define DT_RUNTIME_BASE_REGION_H
 

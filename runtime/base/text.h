@@ -29,10 +29,10 @@ typedef struct dt_scan_t {
 } dt_scan_t;
 
 void dt__scan_init(dt_scan_t *scan, const char *data, size_t len, const char *what);
-void dt__scan_space(dt_scan_t *scan);                       // skips blanks, newlines, `;` comments
-bool dt__scan_end(dt_scan_t *scan);                         // after space: nothing left
-bool dt__scan_accept(dt_scan_t *scan, const char *token);   // skips space; consumes token if next
-bool dt__scan_peek(dt_scan_t *scan, const char *token);     // skips space; looks only
+void dt__scan_space(dt_scan_t *scan);                     // skips blanks, newlines, `;` comments
+bool dt__scan_end(dt_scan_t *scan);                       // after space: nothing left
+bool dt__scan_accept(dt_scan_t *scan, const char *token); // skips space; consumes token if next
+bool dt__scan_peek(dt_scan_t *scan, const char *token);   // skips space; looks only
 // As accept, but the whole next word: "in" does not match "input". Tokens above match by prefix.
 bool dt__scan_accept_word(dt_scan_t *scan, const char *word);
 dt_status_t dt__scan_expect(dt_scan_t *scan, const char *token) DT_MUST_USE;

@@ -124,7 +124,7 @@ struct dt_session {
   uint32_t symbols_cap, sizes_cap, addresses_cap, results_cap;
   // Leased memory, 64-byte aligned. It only grows: to the largest that a call asked for.
   dt_region_t block;
-  dt_region_t scratch; // of all workers
+  dt_region_t scratch;   // of all workers
   size_t scratch_stride; // of one
 };
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conformance on the CPU: every case of cases.c, compiled once per dtype and run at many sizes, contiguous
-// and strided, against the evaluator under the numerical policy. Only answers of compiled code count:
-// a case whose calls were not all answered by it fails. usage: test_ops GROUP [OP]
+// Conformance on the CPU: every case of cases.c, compiled once per dtype and run at many sizes,
+// contiguous and strided, against the evaluator under the numerical policy. Only answers of
+// compiled code count: a case whose calls were not all answered by it fails. usage: test_ops GROUP
+// [OP]
 #include "tests/conform/cases.h"
 
 #include "lower/graph/eval.h"
@@ -15,13 +16,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const int64_t shapes[][2] = {{1, 1}, {0, 3},  {3, 0},   {2, 3},   {7, 16},  {16, 7},
+static const int64_t shapes[][2] = {{1, 1},  {0, 3},  {3, 0},   {2, 3},   {7, 16},  {16, 7},
                                     {1, 33}, {33, 1}, {17, 65}, {130, 5}, {3, 300}, {64, 48}};
 static const struct {
   dt_dtype_t dtype;
   uint32_t bit;
-} dtypes[] = {{DT_F32, T_F32}, {DT_F64, T_F64}, {DT_I8, T_INT},  {DT_I16, T_INT},
-              {DT_I32, T_INT}, {DT_I64, T_INT}, {DT_U8, T_INT},  {DT_U16, T_INT},
+} dtypes[] = {{DT_F32, T_F32}, {DT_F64, T_F64}, {DT_I8, T_INT},   {DT_I16, T_INT},
+              {DT_I32, T_INT}, {DT_I64, T_INT}, {DT_U8, T_INT},   {DT_U16, T_INT},
               {DT_U32, T_INT}, {DT_U64, T_INT}, {DT_BOOL, T_BOOL}};
 
 static int failures;
@@ -47,7 +48,8 @@ typedef struct run_t {
   dt_dim_decl_t dims[CASE_INPUTS][CASE_RANK];
 } run_t;
 
-static dt_status_t program(dt_trace_t *trace, const dt_value_t *in, dt_value_t *out, void *closure) {
+static dt_status_t program(dt_trace_t *trace, const dt_value_t *in, dt_value_t *out,
+                           void *closure) {
   const run_t *run = closure;
   out[0] = run->c->make(trace, in, run->dtype);
   return NULL;
@@ -167,7 +169,8 @@ static bool oracle(const run_t *run, dt_tensor_t *const *inputs, dt_arena_t *are
     printf("FAIL %s: the guards of a trace refuse its own example\n", run->name);
     failures++;
   } else {
-    right = !failed(run->name, dt__graph_eval((*traced)->graph, symbols, args, &options, arena, out));
+    right =
+        !failed(run->name, dt__graph_eval((*traced)->graph, symbols, args, &options, arena, out));
   }
   free(symbols);
   dt__guards_destroy(guards);
@@ -181,7 +184,8 @@ static void compare(const run_t *run, const int64_t *shape, int layout, dt_tenso
   dt_traced_t *traced = NULL;
   dt_eval_value_t expected;
   if (oracle(run, inputs, &arena, &traced, &expected)) {
-    bool same_shape = expected.rank == dt_tensor_rank(got) && expected.dtype == dt_tensor_dtype(got);
+    bool same_shape =
+        expected.rank == dt_tensor_rank(got) && expected.dtype == dt_tensor_dtype(got);
     for (uint32_t d = 0; same_shape && d < expected.rank; d++)
       same_shape = expected.sizes[d] == dt_tensor_sizes(got)[d];
     dt_eval_report_t report = {0};
@@ -214,8 +218,7 @@ static void call_once(const run_t *run, dt_session_t *session, dt_function_t *fu
     right = make_argument(run, k, shape, layout, &args[k]);
     inputs[k] = args[k].tensor;
   }
-  if (right &&
-      !failed(run->name, dt_call(session, function, inputs, run->c->n_inputs, &output, 1)))
+  if (right && !failed(run->name, dt_call(session, function, inputs, run->c->n_inputs, &output, 1)))
     compare(run, shape, layout, inputs, output);
   dt_tensor_release(output);
   for (uint32_t k = 0; k < run->c->n_inputs; k++) {

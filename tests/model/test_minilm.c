@@ -151,7 +151,8 @@ static void against_evaluator(dt_runtime_t *runtime, const minilm_weights_t *wei
     dt_tensor_release(want);
     free_batch(&b);
   }
-  printf("%d shapes against the evaluator: largest difference %.3g (allowed 2e-6)\n", shapes, worst);
+  printf("%d shapes against the evaluator: largest difference %.3g (allowed 2e-6)\n", shapes,
+         worst);
   CHECK(stats_of(compiled).evaluator_calls == 0, "the evaluator answered for compiled code");
   CHECK(stats_of(exact).evaluator_calls == (uint64_t)shapes, "the oracle is not the evaluator");
   dt_session_destroy(session);
@@ -183,8 +184,10 @@ static void bad_input(dt_runtime_t *runtime, const minilm_weights_t *weights) {
   ok(dt_tensor_create_empty(DT_I64, 1, (const int64_t[]){7}, &vector));
   // First with nothing compiled, then with a variant: the answers are the same.
   for (int round = 0; round < 2; round++) {
-    refuses(session, function, (dt_tensor_t *[]){good.inputs[0], longer.inputs[1]}, DT_E_SHAPE, "mask");
-    refuses(session, function, (dt_tensor_t *[]){good.inputs[0], none.inputs[1]}, DT_E_SHAPE, "mask");
+    refuses(session, function, (dt_tensor_t *[]){good.inputs[0], longer.inputs[1]}, DT_E_SHAPE,
+            "mask");
+    refuses(session, function, (dt_tensor_t *[]){good.inputs[0], none.inputs[1]}, DT_E_SHAPE,
+            "mask");
     refuses(session, function, (dt_tensor_t *[]){good.inputs[0], floats}, DT_E_DTYPE, "mask");
     refuses(session, function, (dt_tensor_t *[]){vector, good.inputs[1]}, DT_E_SHAPE, "ids");
     refuses(session, function, (dt_tensor_t *[]){good.inputs[0], NULL}, DT_E_ARGUMENT, "mask");
@@ -213,7 +216,10 @@ static void bad_input(dt_runtime_t *runtime, const minilm_weights_t *weights) {
 static minilm_weights_t *load(void) {
   char dir[512], error[256];
   const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-  snprintf(dir, sizeof(dir), "%s%s/ductile/minilm-gt-0.1.0", cache ? cache : home ? home : "",
+  snprintf(dir, sizeof(dir), "%s%s/ductile/minilm-gt-0.1.0",
+           cache  ? cache
+           : home ? home
+                  : "",
            cache ? "" : "/.cache");
   minilm_weights_t *weights = minilm_weights_load(dir, error, sizeof(error));
   printf("weights: %s\n", weights ? "trained" : "seeded (scripts/fetch-minilm brings the trained)");

@@ -155,7 +155,7 @@ static void claim_extract(goal_t *g, value_t q, value_t k, value_t r) {
 static void extract(goal_t *g) {
   value_t q = v_any(g, "q"), k = v_any(g, "k"), r = v_any(g, "r");
   side_fits(g, r);
-  term_t end = t_sub(g, ZERO, t_power(g, 63));
+  term_t end = t_sub(g, ZERO, t_word_end(g));
   side(g, t_or(g, t_lt(g, end, r.v), t_not(g, t_eq(g, q.v, t_int(g, -1)))), t_true(g));
   claim_extract(g, q, k, r);
 }

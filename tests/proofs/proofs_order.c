@@ -90,7 +90,7 @@ static void plain_parts(goal_t *g, const plain_t *s, term_t *p, term_t *n) {
 
 static void order_plain(goal_t *g) {
   plain_t s = plain_sides(g);
-  term_t p, n, c = t_fresh(g, "c"), end = t_sub(g, ZERO, t_power(g, 63));
+  term_t p, n, c = t_fresh(g, "c"), end = t_sub(g, ZERO, t_word_end(g));
   plain_parts(g, &s, &p, &n);
   term_t less = t_flag(g, "less"); // for a < b
   given(g, t_eq(g, c, t_sub(g, t_sub(g, s.cb, s.ca), t_if(g, less, ONE, ZERO))));

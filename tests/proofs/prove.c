@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Goals on Z3: terms in three arithmetics, products made linear, lemmas as instances.
+// Goals on Z3: terms in four arithmetics, products made linear, lemmas as instances.
 #include "tests/proofs/prove.h"
 
 #include <stdio.h>
@@ -18,6 +18,7 @@
 #define BRUTE_SUM 5
 
 #define MAX_PRODUCTS 256
+#define MAX_FACTORS 16
 
 struct goal_t {
   Z3_context z3;
@@ -25,7 +26,7 @@ struct goal_t {
   arith_t arith;
   unsigned wide, word, sum, half; // bits
   int weaken, n_weaker;
-  bool failed; // a Z3 call failed
+  bool failed; // a limit of this file was exceeded: no answer
   Z3_ast_vector givens, claims;
   Z3_params normal_form;
   int n_names;
@@ -60,11 +61,7 @@ static term_t power(goal_t *g, unsigned bits) {
   return Z3_mk_numeral(g->z3, text, g->sort);
 }
 
-term_t t_power(goal_t *g, int bits) {
-  int below = 64 - bits; // how far from the whole word
-  int scaled = g->word == 64 ? bits : below <= 2 ? (int)g->word - below : (int)g->word - 2;
-  return power(g, (unsigned)scaled);
-}
+term_t t_word_end(goal_t *g) { return power(g, g->word - 1); }
 
 static term_t constant(goal_t *g, const char *name, Z3_sort sort) {
   char text[80]; // names are made different by their number
@@ -137,21 +134,30 @@ static Z3_ast linear(goal_t *g, Z3_ast e);
 
 // A product in normal form: a number times unknowns, which are sorted here once more.
 static Z3_ast linear_product(goal_t *g, Z3_app app) {
-  Z3_ast number = NULL, rest[16];
+  Z3_ast number = NULL, rest[MAX_FACTORS];
   unsigned n = 0;
-  Z3_ast todo[32];
+  Z3_ast todo[2 * MAX_FACTORS];
   unsigned n_todo = 0;
+  if (Z3_get_app_num_args(g->z3, app) > MAX_FACTORS) {
+    g->failed = true;
+    return Z3_app_to_ast(g->z3, app);
+  }
   for (unsigned k = Z3_get_app_num_args(g->z3, app); k--;)
     todo[n_todo++] = Z3_get_app_arg(g->z3, app, k);
   Z3_decl_kind kind = Z3_get_decl_kind(g->z3, Z3_get_app_decl(g->z3, app));
   while (n_todo) {
+    if (n == MAX_FACTORS || n_todo > MAX_FACTORS) {
+      g->failed = true;
+      return Z3_app_to_ast(g->z3, app);
+    }
     Z3_ast e = todo[--n_todo];
     if (Z3_is_numeral_ast(g->z3, e)) {
       number = number ? Z3_simplify(g->z3, t_mul(g, number, e)) : e;
       continue;
     }
     Z3_app inner = Z3_to_app(g->z3, e);
-    if (Z3_get_decl_kind(g->z3, Z3_get_app_decl(g->z3, inner)) == kind) {
+    if (Z3_get_decl_kind(g->z3, Z3_get_app_decl(g->z3, inner)) == kind &&
+        Z3_get_app_num_args(g->z3, inner) <= MAX_FACTORS) {
       for (unsigned k = Z3_get_app_num_args(g->z3, inner); k--;)
         todo[n_todo++] = Z3_get_app_arg(g->z3, inner, k);
       continue;
@@ -425,7 +431,9 @@ static verdict_t check(goal_t *g, const goal_run_t *run, char **out_model) {
     Z3_solver_assert(g->z3, solver, prepared(g, t_not(g, all)));
   Z3_lbool answer = g->failed ? Z3_L_UNDEF : Z3_solver_check(g->z3, solver);
   *out_model = NULL;
-  if (answer == Z3_L_TRUE) {
+  if (g->failed) {
+    *out_model = copy_text("a limit of the test was exceeded");
+  } else if (answer == Z3_L_TRUE) {
     Z3_model model = Z3_solver_get_model(g->z3, solver);
     *out_model = copy_text(Z3_model_to_string(g->z3, model));
   } else if (answer == Z3_L_UNDEF) {
@@ -443,7 +451,7 @@ goal_result_t goal_run(goal_fn_t fn, const goal_run_t *run) {
   goal_init(&g, run);
   fn(&g);
   result.n_weaker = g.n_weaker;
-  result.verdict = check(&g, run, &result.model);
+  result.verdict = run->count_only ? UNKNOWN : check(&g, run, &result.model);
   Z3_ast_vector_dec_ref(g.z3, g.givens);
   Z3_ast_vector_dec_ref(g.z3, g.claims);
   Z3_params_dec_ref(g.z3, g.normal_form);

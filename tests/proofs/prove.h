@@ -31,6 +31,7 @@ typedef struct goal_run_t {
   arith_t arith;
   int weaken;       // index of the side condition to weaken, or -1
   bool only_givens; // claim nothing: REFUTED then means that the givens have a solution
+  bool count_only;  // ask nothing: only n_weaker is wanted
   unsigned limit_ms;
 } goal_run_t;
 
@@ -46,7 +47,7 @@ goal_result_t goal_run(goal_fn_t fn, const goal_run_t *run);
 // ---- Terms -------------------------------------------------------------------------------------
 typedef Z3_ast term_t; // an integer or a condition
 term_t t_int(goal_t *g, int64_t value);
-term_t t_power(goal_t *g, int bits); // 2^bits, scaled to the goal's word: t_power(g, 63) is its end
+term_t t_word_end(goal_t *g); // 2^63, or what it is in the goal's word
 term_t t_true(goal_t *g);
 term_t t_fresh(goal_t *g, const char *name);
 term_t t_flag(goal_t *g, const char *name);

@@ -299,6 +299,9 @@ def result_file(arguments, first):
 
 def main():
     arguments = parse_arguments()
+    if os.getloadavg()[0] > 0.5:
+        say(f"warning: the load average is {os.getloadavg()[0]:.1f}: on a machine that others use too, "
+            "these figures say little, above all with more than one thread")
     lines = []
 
     def emit(line):

@@ -269,21 +269,35 @@ static bool check_slice(check_t *c) {
   like(c, c->in[0]);
   rg_dim_t *dim = &node->dims[node->numbers[0]];
   int64_t number = node->numbers[2];
-  if (node->numbers[1] < 0 || node->numbers[1] >= RG_SLICE_COUNT || (number < 1 && node->numbers[1] != RG_SLICE_LITERAL))
+  if (node->numbers[1] < 0 || node->numbers[1] >= RG_SLICE_COUNT ||
+      (number < 1 && node->numbers[1] != RG_SLICE_LITERAL))
     return false;
   for (uint32_t k = 0; k < rg_point_count(c->p); k++) {
     int64_t d = dim->at[k], *out = &dim->at[k];
     switch ((rg_slice_t)node->numbers[1]) {
-    case RG_SLICE_HALF: *out = d / 2; break;
-    case RG_SLICE_REST: *out = d - d / 2; break;
-    case RG_SLICE_TAIL: *out = d > number ? d - number : 0; break;
-    case RG_SLICE_FIRST: *out = d > number ? number : d; break;
+    case RG_SLICE_HALF:
+      *out = d / 2;
+      break;
+    case RG_SLICE_REST:
+      *out = d - d / 2;
+      break;
+    case RG_SLICE_TAIL:
+      *out = d > number ? d - number : 0;
+      break;
+    case RG_SLICE_FIRST:
+      *out = d > number ? number : d;
+      break;
     case RG_SLICE_EVERY:
-    case RG_SLICE_BACKWARD: *out = (d + number - 1) / number; break;
-    case RG_SLICE_NONE: *out = 0; break;
+    case RG_SLICE_BACKWARD:
+      *out = (d + number - 1) / number;
+      break;
+    case RG_SLICE_NONE:
+      *out = 0;
+      break;
     case RG_SLICE_REVERSE:
     case RG_SLICE_LITERAL:
-    case RG_SLICE_COUNT: break;
+    case RG_SLICE_COUNT:
+      break;
     }
   }
   if (node->numbers[1] != RG_SLICE_LITERAL)
@@ -423,37 +437,62 @@ static bool check_form(check_t *c) {
   rg_node_t *node = c->node;
   switch (rg_ops[node->op].form) {
   case RG_FORM_input:
-  case RG_FORM_constant: return check_leaf(c);
-  case RG_FORM_scalar: node->rank = 0; return true;
-  case RG_FORM_size: node->rank = 0; return axis_ok(c, 0, c->in[0]->rank);
-  case RG_FORM_iota: return axis_ok(c, 0, c->in[0]->rank) && like(c, c->in[0]);
+  case RG_FORM_constant:
+    return check_leaf(c);
+  case RG_FORM_scalar:
+    node->rank = 0;
+    return true;
+  case RG_FORM_size:
+    node->rank = 0;
+    return axis_ok(c, 0, c->in[0]->rank);
+  case RG_FORM_iota:
+    return axis_ok(c, 0, c->in[0]->rank) && like(c, c->in[0]);
   case RG_FORM_unary:
   case RG_FORM_test:
-  case RG_FORM_cast: return like(c, c->in[0]);
+  case RG_FORM_cast:
+    return like(c, c->in[0]);
   case RG_FORM_binary:
   case RG_FORM_compare:
-  case RG_FORM_where: return check_broadcast(c);
-  case RG_FORM_permute: return check_permute(c);
-  case RG_FORM_transpose: return check_transpose(c);
-  case RG_FORM_unsqueeze: return check_unsqueeze(c);
-  case RG_FORM_squeeze: return check_squeeze(c);
-  case RG_FORM_regroup: return check_regroup(c);
-  case RG_FORM_split: return check_split(c);
-  case RG_FORM_flatten: return check_flatten(c);
-  case RG_FORM_reshape_like: return check_reshape_like(c);
-  case RG_FORM_expand: return check_expand(c);
-  case RG_FORM_slice: return check_slice(c);
-  case RG_FORM_concat: return check_concat(c);
-  case RG_FORM_pad: return check_pad(c);
-  case RG_FORM_gather: return check_gather(c);
-  case RG_FORM_reduce: return check_reduce(c);
+  case RG_FORM_where:
+    return check_broadcast(c);
+  case RG_FORM_permute:
+    return check_permute(c);
+  case RG_FORM_transpose:
+    return check_transpose(c);
+  case RG_FORM_unsqueeze:
+    return check_unsqueeze(c);
+  case RG_FORM_squeeze:
+    return check_squeeze(c);
+  case RG_FORM_regroup:
+    return check_regroup(c);
+  case RG_FORM_split:
+    return check_split(c);
+  case RG_FORM_flatten:
+    return check_flatten(c);
+  case RG_FORM_reshape_like:
+    return check_reshape_like(c);
+  case RG_FORM_expand:
+    return check_expand(c);
+  case RG_FORM_slice:
+    return check_slice(c);
+  case RG_FORM_concat:
+    return check_concat(c);
+  case RG_FORM_pad:
+    return check_pad(c);
+  case RG_FORM_gather:
+    return check_gather(c);
+  case RG_FORM_reduce:
+    return check_reduce(c);
   case RG_FORM_argreduce:
     return node->n_numbers == 2 && axis_ok(c, 0, c->in[0]->rank) &&
            check_folded(c, 1u << node->numbers[0], node->numbers[1] != 0);
-  case RG_FORM_along: return axis_ok(c, 0, c->in[0]->rank) && like(c, c->in[0]);
+  case RG_FORM_along:
+    return axis_ok(c, 0, c->in[0]->rank) && like(c, c->in[0]);
   case RG_FORM_layer_norm:
-  case RG_FORM_rms_norm: return check_norm(c);
-  case RG_FORM_matmul: return check_matmul(c);
+  case RG_FORM_rms_norm:
+    return check_norm(c);
+  case RG_FORM_matmul:
+    return check_matmul(c);
   case RG_FORM_branch:
     c->p->asks = true;
     return node->n_numbers == 2 && axis_ok(c, 0, c->in[0]->rank) && like(c, c->in[0]);
@@ -464,10 +503,10 @@ static bool check_form(check_t *c) {
 // ---- Dtypes ---------------------------------------------------------------------------------------
 static uint32_t least_args(rg_form_t form) {
   static const uint8_t least[] = {
-      [RG_FORM_input] = 0,        [RG_FORM_constant] = 0,   [RG_FORM_scalar] = 0,
-      [RG_FORM_binary] = 2,       [RG_FORM_compare] = 2,    [RG_FORM_where] = 3,
-      [RG_FORM_reshape_like] = 2, [RG_FORM_gather] = 2,     [RG_FORM_layer_norm] = 3,
-      [RG_FORM_rms_norm] = 2,     [RG_FORM_matmul] = 2,     [RG_FORM_branch] = 1,
+      [RG_FORM_input] = 0,        [RG_FORM_constant] = 0, [RG_FORM_scalar] = 0,
+      [RG_FORM_binary] = 2,       [RG_FORM_compare] = 2,  [RG_FORM_where] = 3,
+      [RG_FORM_reshape_like] = 2, [RG_FORM_gather] = 2,   [RG_FORM_layer_norm] = 3,
+      [RG_FORM_rms_norm] = 2,     [RG_FORM_matmul] = 2,   [RG_FORM_branch] = 1,
   };
   return least[form] || form <= RG_FORM_scalar ? least[form] : 1;
 }
@@ -504,7 +543,8 @@ static bool check_dtype(check_t *c) {
 bool rg_check_node(rg_program_t *p, uint32_t i) {
   check_t c = {.p = p, .node = &p->nodes[i]};
   uint32_t least = least_args(rg_ops[c.node->op].form);
-  bool more = rg_ops[c.node->op].form == RG_FORM_concat || rg_ops[c.node->op].form == RG_FORM_expand;
+  bool more =
+      rg_ops[c.node->op].form == RG_FORM_concat || rg_ops[c.node->op].form == RG_FORM_expand;
   if (c.node->n_args < least || (c.node->n_args > least && !more))
     return false;
   for (uint32_t k = 0; k < c.node->n_args; k++) {

@@ -117,8 +117,9 @@ static int32_t some_fill(gen_t *g) {
   if (g->style == RG_STYLE_exact)
     return RG_FILL_WHOLE;
   uint32_t roll = below(g, 10);
-  return roll < 2 ? RG_FILL_WHOLE
-         : roll < 9 || g->style == RG_STYLE_tame ? RG_FILL_SMOOTH : RG_FILL_ANY;
+  return roll < 2                                ? RG_FILL_WHOLE
+         : roll < 9 || g->style == RG_STYLE_tame ? RG_FILL_SMOOTH
+                                                 : RG_FILL_ANY;
 }
 
 static uint32_t put_input(gen_t *g) {
@@ -414,7 +415,8 @@ static uint32_t put_matmul(gen_t *g, uint32_t a) {
       return NONE;
   dims[lead] = inner;
   dims[lead + 1] = some_dim(g);
-  uint32_t b = put_leaf(g, dtype, lead + (lead == 0 && chance(g, 15) ? 1 : 2), dims, some_fill(g), 0);
+  uint32_t b =
+      put_leaf(g, dtype, lead + (lead == 0 && chance(g, 15) ? 1 : 2), dims, some_fill(g), 0);
   return PUT_2(g, RG_matmul, a, b);
 }
 
@@ -446,38 +448,61 @@ static uint32_t put_random(gen_t *g, rg_op_t op) {
   int32_t rank = (int32_t)node_of(g, a)->rank, axis = (int32_t)below(g, (uint32_t)rank);
   switch (info->form) {
   case RG_FORM_input:
-  case RG_FORM_constant: return put_input(g);
-  case RG_FORM_scalar: return put_scalar(g, some_dtype(g, 'A'));
+  case RG_FORM_constant:
+    return put_input(g);
+  case RG_FORM_scalar:
+    return put_scalar(g, some_dtype(g, 'A'));
   case RG_FORM_unary:
   case RG_FORM_test:
     return put_op(g, op, 1, &a, 0, NULL);
-  case RG_FORM_iota: return put_iota(g, a);
-  case RG_FORM_cast: return put_cast(g, a);
+  case RG_FORM_iota:
+    return put_iota(g, a);
+  case RG_FORM_cast:
+    return put_cast(g, a);
   case RG_FORM_binary:
   case RG_FORM_compare:
-  case RG_FORM_where: return put_elementwise(g, op, a);
-  case RG_FORM_permute: return put_permute(g, a);
-  case RG_FORM_transpose: return PUT(g, op, a, axis, (int32_t)below(g, (uint32_t)rank));
-  case RG_FORM_unsqueeze: return PUT(g, op, a, (int32_t)below(g, (uint32_t)rank + 1));
-  case RG_FORM_squeeze: return put_squeeze(g, a);
-  case RG_FORM_regroup: return put_regroup(g, a);
-  case RG_FORM_split: return put_split(g, a);
+  case RG_FORM_where:
+    return put_elementwise(g, op, a);
+  case RG_FORM_permute:
+    return put_permute(g, a);
+  case RG_FORM_transpose:
+    return PUT(g, op, a, axis, (int32_t)below(g, (uint32_t)rank));
+  case RG_FORM_unsqueeze:
+    return PUT(g, op, a, (int32_t)below(g, (uint32_t)rank + 1));
+  case RG_FORM_squeeze:
+    return put_squeeze(g, a);
+  case RG_FORM_regroup:
+    return put_regroup(g, a);
+  case RG_FORM_split:
+    return put_split(g, a);
   case RG_FORM_flatten:
     return PUT(g, op, a, axis, axis + (int32_t)below(g, (uint32_t)(rank - axis)));
-  case RG_FORM_reshape_like: return put_reshape_like(g, a);
-  case RG_FORM_expand: return put_expand(g, a);
-  case RG_FORM_slice: return put_slice(g, a);
-  case RG_FORM_concat: return put_concat(g, a);
-  case RG_FORM_pad: return put_pad(g, a);
-  case RG_FORM_gather: return put_gather(g, a);
-  case RG_FORM_reduce: return put_reduce(g, op, a);
-  case RG_FORM_argreduce: return PUT(g, op, a, axis, (int32_t)below(g, 2));
+  case RG_FORM_reshape_like:
+    return put_reshape_like(g, a);
+  case RG_FORM_expand:
+    return put_expand(g, a);
+  case RG_FORM_slice:
+    return put_slice(g, a);
+  case RG_FORM_concat:
+    return put_concat(g, a);
+  case RG_FORM_pad:
+    return put_pad(g, a);
+  case RG_FORM_gather:
+    return put_gather(g, a);
+  case RG_FORM_reduce:
+    return put_reduce(g, op, a);
+  case RG_FORM_argreduce:
+    return PUT(g, op, a, axis, (int32_t)below(g, 2));
   case RG_FORM_along:
-  case RG_FORM_size: return PUT(g, op, a, axis);
+  case RG_FORM_size:
+    return PUT(g, op, a, axis);
   case RG_FORM_layer_norm:
-  case RG_FORM_rms_norm: return put_norm(g, op, a);
-  case RG_FORM_matmul: return put_matmul(g, a);
-  case RG_FORM_branch: return PUT(g, op, a, axis, 1 + (int32_t)below(g, 8));
+  case RG_FORM_rms_norm:
+    return put_norm(g, op, a);
+  case RG_FORM_matmul:
+    return put_matmul(g, a);
+  case RG_FORM_branch:
+    return PUT(g, op, a, axis, 1 + (int32_t)below(g, 8));
   }
   return NONE;
 }
@@ -546,14 +571,20 @@ static void put_rows(gen_t *g) {
 
 static void put_pattern(gen_t *g) {
   switch (below(g, 3)) {
-  case 0: put_linear(g); break;
-  case 1: put_attention(g); break;
-  default: put_rows(g); break;
+  case 0:
+    put_linear(g);
+    break;
+  case 1:
+    put_attention(g);
+    break;
+  default:
+    put_rows(g);
+    break;
   }
 }
 
 // ---- Programs -------------------------------------------------------------------------------------
-static const int64_t alphabet[] = {0,  1,  2,  3,  4,  5,  7,  8,   15,
+static const int64_t alphabet[] = {0,  1,  2,  3,  4,  5,  7,   8,   15,
                                    16, 17, 31, 33, 64, 65, 129, 257, 1025};
 
 static void choose_sizes(gen_t *g, bool paired) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random tensor programs as data: generated from a seed, checked, replayed on a trace, written as
-// text and read back, shrunk. What an instruction takes from sizes it takes from its operands' dims,
-// so that an instruction stays valid when what stands before it is changed.
+// text and read back, shrunk. What an instruction takes from sizes it takes from its operands'
+// dims, so that an instruction stays valid when what stands before it is changed.
 //
-// Instead of symbolic algebra each dim is carried as its values at all shapes of the program and at a
-// few sets of large primes: two dims are taken to be equal when they are so everywhere.
+// Instead of symbolic algebra each dim is carried as its values at all shapes of the program and at
+// a few sets of large primes: two dims are taken to be equal when they are so everywhere.
 #ifndef DT_TESTS_CONFORM_RANDOM_GRAPH_H
 #define DT_TESTS_CONFORM_RANDOM_GRAPH_H
 
@@ -40,12 +40,37 @@ enum {
 //   reduce           keepdims, axes (none: all)
 //   branch           axis, number: negates where the size is below it
 typedef enum rg_form_t {
-  RG_FORM_input, RG_FORM_constant, RG_FORM_scalar, RG_FORM_size, RG_FORM_iota, RG_FORM_unary,
-  RG_FORM_test, RG_FORM_cast, RG_FORM_binary, RG_FORM_compare, RG_FORM_where, RG_FORM_permute,
-  RG_FORM_transpose, RG_FORM_unsqueeze, RG_FORM_squeeze, RG_FORM_regroup, RG_FORM_split,
-  RG_FORM_flatten, RG_FORM_reshape_like, RG_FORM_expand, RG_FORM_slice, RG_FORM_concat,
-  RG_FORM_pad, RG_FORM_gather, RG_FORM_reduce, RG_FORM_argreduce, RG_FORM_along,
-  RG_FORM_layer_norm, RG_FORM_rms_norm, RG_FORM_matmul, RG_FORM_branch,
+  RG_FORM_input,
+  RG_FORM_constant,
+  RG_FORM_scalar,
+  RG_FORM_size,
+  RG_FORM_iota,
+  RG_FORM_unary,
+  RG_FORM_test,
+  RG_FORM_cast,
+  RG_FORM_binary,
+  RG_FORM_compare,
+  RG_FORM_where,
+  RG_FORM_permute,
+  RG_FORM_transpose,
+  RG_FORM_unsqueeze,
+  RG_FORM_squeeze,
+  RG_FORM_regroup,
+  RG_FORM_split,
+  RG_FORM_flatten,
+  RG_FORM_reshape_like,
+  RG_FORM_expand,
+  RG_FORM_slice,
+  RG_FORM_concat,
+  RG_FORM_pad,
+  RG_FORM_gather,
+  RG_FORM_reduce,
+  RG_FORM_argreduce,
+  RG_FORM_along,
+  RG_FORM_layer_norm,
+  RG_FORM_rms_norm,
+  RG_FORM_matmul,
+  RG_FORM_branch,
 } rg_form_t;
 
 typedef enum rg_style_t { RG_STYLE_exact, RG_STYLE_tame, RG_STYLE_wild } rg_style_t;
@@ -104,7 +129,8 @@ typedef struct rg_node_t {
 
 typedef struct rg_call_t {
   int64_t sizes[RG_SYMBOLS];
-  int32_t layout; // 0: contiguous, 1: each dim with a gap, 2: dims in reversed order, the last backwards
+  int32_t layout; // 0: contiguous, 1: each dim with a gap, 2: dims in reversed order, the last
+                  // backwards
 } rg_call_t;
 
 typedef struct rg_program_t {
@@ -151,8 +177,8 @@ dt_status_t rg_parse(dt_scan_t *scan, rg_program_t *out) DT_MUST_USE;
 
 // Removes nodes that no output needs; operands are renumbered.
 void rg_sweep(rg_program_t *p);
-// Makes the program smaller while `fails` says so; `fails` is asked about valid programs only and is
-// not asked again after it returned RG_STOP.
+// Makes the program smaller while `fails` says so; `fails` is asked about valid programs only and
+// is not asked again after it returned RG_STOP.
 typedef enum rg_verdict_t { RG_GOOD, RG_FAILS, RG_STOP } rg_verdict_t;
 typedef rg_verdict_t (*rg_fails_fn_t)(void *user, const rg_program_t *p);
 void rg_shrink(rg_program_t *p, rg_fails_fn_t fails, void *user);

@@ -108,8 +108,8 @@ static dt_value_t expand(dt_trace_t *t, const rg_node_t *node, const dt_value_t 
   dt_sym_t sizes[DT_MAX_RANK + 1];
   bool leading = node->numbers[0] < 0;
   uint32_t rank = dims_of(t, in[0], sizes + leading);
-  sizes[leading ? 0 : node->numbers[0]] = node->n_args == 2 ? dt_dim(t, in[1], node->numbers[1])
-                                                            : dt_sym_const(t, node->numbers[1]);
+  sizes[leading ? 0 : node->numbers[0]] =
+      node->n_args == 2 ? dt_dim(t, in[1], node->numbers[1]) : dt_sym_const(t, node->numbers[1]);
   return dt_expand(t, in[0], rank + leading, sizes);
 }
 
@@ -120,7 +120,9 @@ static dt_value_t slice(dt_trace_t *t, const rg_node_t *node, dt_value_t x) {
   dt_sym_t start = dt_sym_const(t, 0), size = dim;
   dt_sym_t half = dt_sym_floordiv(t, dim, dt_sym_const(t, 2));
   switch ((rg_slice_t)node->numbers[1]) {
-  case RG_SLICE_HALF: size = half; break;
+  case RG_SLICE_HALF:
+    size = half;
+    break;
   case RG_SLICE_REST:
     start = half;
     size = dt_sym_sub(t, dim, half);
@@ -129,7 +131,9 @@ static dt_value_t slice(dt_trace_t *t, const rg_node_t *node, dt_value_t x) {
     start = dt_sym_min(t, n, dim);
     size = dt_sym_sub(t, dim, start);
     break;
-  case RG_SLICE_FIRST: size = dt_sym_min(t, n, dim); break;
+  case RG_SLICE_FIRST:
+    size = dt_sym_min(t, n, dim);
+    break;
   case RG_SLICE_REVERSE:
     start = dt_sym_sub(t, dim, one);
     step = -1;
@@ -143,13 +147,16 @@ static dt_value_t slice(dt_trace_t *t, const rg_node_t *node, dt_value_t x) {
       step = -number;
     }
     break;
-  case RG_SLICE_NONE: size = start; break;
+  case RG_SLICE_NONE:
+    size = start;
+    break;
   case RG_SLICE_LITERAL:
     start = n;
     size = dt_sym_const(t, node->numbers[3]);
     step = node->numbers[4];
     break;
-  case RG_SLICE_COUNT: break;
+  case RG_SLICE_COUNT:
+    break;
   }
   return dt_slice(t, x, axis, start, size, step);
 }
@@ -186,41 +193,66 @@ static dt_value_t build(dt_trace_t *t, const rg_replay_t *replay, uint32_t i,
   dt_sym_t sizes[DT_MAX_RANK];
   char name[16];
   switch (rg_ops[node->op].form) {
-  case RG_FORM_input: break; // taken from the arguments
+  case RG_FORM_input:
+    break; // taken from the arguments
   case RG_FORM_constant:
     (void)snprintf(name, sizeof(name), "c%u", i);
     return dt_constant(t, name, replay->constants[i]);
-  case RG_FORM_scalar: return dt_scalar(t, node->dtype, node->value);
-  case RG_FORM_size: return dt_size_value(t, dt_dim(t, in[0], node->numbers[0]));
+  case RG_FORM_scalar:
+    return dt_scalar(t, node->dtype, node->value);
+  case RG_FORM_size:
+    return dt_size_value(t, dt_dim(t, in[0], node->numbers[0]));
   case RG_FORM_iota:
     return dt_iota(t, node->dtype, dims_of(t, in[0], sizes), sizes, node->numbers[0]);
   case RG_FORM_unary:
-  case RG_FORM_test: return fn->unary(t, in[0]);
-  case RG_FORM_cast: return dt_cast(t, in[0], node->dtype);
+  case RG_FORM_test:
+    return fn->unary(t, in[0]);
+  case RG_FORM_cast:
+    return dt_cast(t, in[0], node->dtype);
   case RG_FORM_binary:
   case RG_FORM_compare:
-  case RG_FORM_matmul: return fn->binary(t, in[0], in[1]);
-  case RG_FORM_where: return dt_where(t, in[0], in[1], in[2]);
-  case RG_FORM_permute: return dt_permute(t, in[0], node->numbers);
-  case RG_FORM_transpose: return dt_transpose(t, in[0], node->numbers[0], node->numbers[1]);
-  case RG_FORM_unsqueeze: return dt_unsqueeze(t, in[0], node->numbers[0]);
-  case RG_FORM_squeeze: return dt_squeeze(t, in[0], node->numbers[0]);
-  case RG_FORM_regroup: return regroup(t, node, in[0]);
-  case RG_FORM_split: return split(t, node, in[0]);
-  case RG_FORM_flatten: return flatten(t, node, in[0]);
-  case RG_FORM_reshape_like: return dt_reshape(t, in[0], dims_of(t, in[1], sizes), sizes);
-  case RG_FORM_expand: return expand(t, node, in);
-  case RG_FORM_slice: return slice(t, node, in[0]);
-  case RG_FORM_concat: return dt_concat(t, node->n_args, in, node->numbers[0]);
-  case RG_FORM_pad: return pad(t, node, in[0]);
-  case RG_FORM_gather: return gather(t, node, in);
+  case RG_FORM_matmul:
+    return fn->binary(t, in[0], in[1]);
+  case RG_FORM_where:
+    return dt_where(t, in[0], in[1], in[2]);
+  case RG_FORM_permute:
+    return dt_permute(t, in[0], node->numbers);
+  case RG_FORM_transpose:
+    return dt_transpose(t, in[0], node->numbers[0], node->numbers[1]);
+  case RG_FORM_unsqueeze:
+    return dt_unsqueeze(t, in[0], node->numbers[0]);
+  case RG_FORM_squeeze:
+    return dt_squeeze(t, in[0], node->numbers[0]);
+  case RG_FORM_regroup:
+    return regroup(t, node, in[0]);
+  case RG_FORM_split:
+    return split(t, node, in[0]);
+  case RG_FORM_flatten:
+    return flatten(t, node, in[0]);
+  case RG_FORM_reshape_like:
+    return dt_reshape(t, in[0], dims_of(t, in[1], sizes), sizes);
+  case RG_FORM_expand:
+    return expand(t, node, in);
+  case RG_FORM_slice:
+    return slice(t, node, in[0]);
+  case RG_FORM_concat:
+    return dt_concat(t, node->n_args, in, node->numbers[0]);
+  case RG_FORM_pad:
+    return pad(t, node, in[0]);
+  case RG_FORM_gather:
+    return gather(t, node, in);
   case RG_FORM_reduce:
     return fn->reduce(t, in[0], node->n_numbers - 1, node->numbers + 1, node->numbers[0] != 0);
-  case RG_FORM_argreduce: return fn->argreduce(t, in[0], node->numbers[0], node->numbers[1] != 0);
-  case RG_FORM_along: return fn->along(t, in[0], node->numbers[0]);
-  case RG_FORM_layer_norm: return dt_layer_norm(t, in[0], in[1], in[2], 1e-5);
-  case RG_FORM_rms_norm: return dt_rms_norm(t, in[0], in[1], 1e-5);
-  case RG_FORM_branch: return branch(t, node, in[0]);
+  case RG_FORM_argreduce:
+    return fn->argreduce(t, in[0], node->numbers[0], node->numbers[1] != 0);
+  case RG_FORM_along:
+    return fn->along(t, in[0], node->numbers[0]);
+  case RG_FORM_layer_norm:
+    return dt_layer_norm(t, in[0], in[1], in[2], 1e-5);
+  case RG_FORM_rms_norm:
+    return dt_rms_norm(t, in[0], in[1], 1e-5);
+  case RG_FORM_branch:
+    return branch(t, node, in[0]);
   }
   return (dt_value_t){0};
 }

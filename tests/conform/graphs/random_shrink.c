@@ -195,8 +195,8 @@ static bool shrink_literals(shrink_t *s) {
       for (int32_t to = 1; to < old && to < 4; to++) {
         s->trial = *s->p;
         for (uint32_t at = 0; at < s->trial.n_nodes; at++)
-          for (uint32_t e = 0;
-               rg_ops[s->trial.nodes[at].op].form <= RG_FORM_constant && e < s->trial.nodes[at].rank;
+          for (uint32_t e = 0; rg_ops[s->trial.nodes[at].op].form <= RG_FORM_constant &&
+                               e < s->trial.nodes[at].rank;
                e++)
             if (s->trial.nodes[at].numbers[e] == old)
               s->trial.nodes[at].numbers[e] = to;
@@ -213,8 +213,8 @@ static bool shrink_literals(shrink_t *s) {
       s->trial.nodes[i].numbers[k]--;
       any |= keep(s);
     }
-    if (leaf && (node->numbers[node->rank] == RG_FILL_ANY ||
-                 node->numbers[node->rank] == RG_FILL_SMOOTH)) {
+    if (leaf &&
+        (node->numbers[node->rank] == RG_FILL_ANY || node->numbers[node->rank] == RG_FILL_SMOOTH)) {
       s->trial = *s->p;
       s->trial.nodes[i].numbers[node->rank]--;
       any |= keep(s);

@@ -174,9 +174,9 @@ static bool oracle(rg_run_t *run, const rg_args_t *args, dt_arena_t *arena, dt_t
                    "the guards of a trace refuse its own example");
   }
   dt_eval_options_t options = {.error_bounds = true};
-  right = right && !rg_failed(run, RG_REFUSED, "evaluator",
-                              dt__graph_eval((*traced)->graph, symbols, eval_args, &options, arena,
-                                             out));
+  right = right &&
+          !rg_failed(run, RG_REFUSED, "evaluator",
+                     dt__graph_eval((*traced)->graph, symbols, eval_args, &options, arena, out));
   free(symbols);
   dt__guards_destroy(guards);
   return right;
@@ -335,8 +335,7 @@ static void run_calls(rg_run_t *run) {
       !rg_failed(run, RG_HARNESS, "function",
                  dt_function_create(runtime, rg_replay, &run->replay, &options, &function)) &&
       !rg_failed(run, RG_HARNESS, "session", dt_session_create(runtime, &session)) &&
-      !(run->p->prepare &&
-        rg_failed(run, RG_REFUSED, "prepare", dt_function_prepare(function)))) {
+      !(run->p->prepare && rg_failed(run, RG_REFUSED, "prepare", dt_function_prepare(function)))) {
     uint32_t call = 0;
     while (call < run->p->n_calls && run_call(run, session, function, call))
       call++;

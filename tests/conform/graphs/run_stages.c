@@ -137,8 +137,8 @@ static void run_pipeline(stages_t *s, const dt_traced_t *traced) {
   if (!status)
     status = dt__symenv_clone(traced->env, &env);
   if (!status)
-    status = dt__pipeline_run(s->arena, env, traced->graph, &target, NULL, true, observe, s,
-                              &program);
+    status =
+        dt__pipeline_run(s->arena, env, traced->graph, &target, NULL, true, observe, s, &program);
   if (status && s->found)
     dt_status_free(status);
   else if (status)
@@ -150,8 +150,8 @@ static void run_pipeline(stages_t *s, const dt_traced_t *traced) {
   dt__symenv_destroy(env);
 }
 
-// Traces with the example of call `from` (n_calls: none) and, when that variant takes the arguments,
-// runs the pipeline on it. Whether it did.
+// Traces with the example of call `from` (n_calls: none) and, when that variant takes the
+// arguments, runs the pipeline on it. Whether it did.
 static bool try_variant(stages_t *s, uint32_t from) {
   rg_run_t *run = s->run;
   rg_args_t example = {0};
@@ -168,16 +168,15 @@ static bool try_variant(stages_t *s, uint32_t from) {
   dt_guards_t *guards = NULL;
   dt_status_t status = dt__trace_run(&request, &traced);
   if (!status)
-    status =
-        dt__guards_create(traced->graph, traced->conds.items, traced->conds.len, &guards);
+    status = dt__guards_create(traced->graph, traced->conds.items, traced->conds.len, &guards);
   bool takes = false;
   if (!status) {
     s->symbols = calloc(dt__guards_symbol_count(guards) + 4096, sizeof(*s->symbols));
     takes = s->symbols && dt__guards_run(guards, s->args->tensors, s->symbols);
     dt_eval_options_t options = {.error_bounds = true};
     if (takes)
-      status = dt__graph_eval(traced->graph, s->symbols, s->eval_args, &options, s->arena,
-                              s->expected);
+      status =
+          dt__graph_eval(traced->graph, s->symbols, s->eval_args, &options, s->arena, s->expected);
     if (takes && !status)
       run_pipeline(s, traced);
     free(s->symbols);

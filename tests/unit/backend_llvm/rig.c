@@ -245,7 +245,7 @@ static void place_buffers(rig_t *r) {
 }
 
 static dt_status_t load_units(rig_t *r, const dt_unit_map_t *map, code_t *code) {
-  dt_compile_options_t options = {.verify = true, .dump_name = "rig"};
+  dt_compile_options_t options = {.strict_fp = r->strict, .verify = true, .dump_name = "rig"};
   for (uint32_t u = 0; u < map->n_units; u++) {
     void *object;
     size_t bytes;
@@ -387,7 +387,7 @@ static bool close_enough(double a, double b, double rtol) {
     return isnan(a) && isnan(b);
   if (a == b)
     return true;
-  return fabs(a - b) <= rtol * fmax(fabs(a), fabs(b)) + rtol * 1e-3;
+  return fabs(a - b) <= rtol * fmax(fabs(a), fabs(b)) + (rtol >= 1e-6 ? rtol * 1e-3 : 0);
 }
 
 void expect_equal(dt_dtype_t dtype, const void *got, const void *want, size_t n, double rtol,

@@ -19,6 +19,7 @@ typedef struct rig_t {
   dt_graph_t *graph;
   dt_program_t *program;
   dt_target_t target;
+  bool strict;        // compiled with strict_fp
   dt_kernel_t kernel; // being built
   dt_stage_t stage;   // being built
 } rig_t;

@@ -10,6 +10,7 @@
 
 #include "tests/unit/backend_llvm/rig.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -293,6 +294,86 @@ static void test_softmax(void **state) {
   }
 }
 
+// ---- Division by a row's value, made into a multiplication ----------------------------------------------
+static double row_divisor(dt_dtype_t dtype, size_t i) {
+  const double narrow[] = {3, -7, 0.1, 1e-3, 1e-39, 1e-45, 3e38, -1e35, 0, -0.0, INFINITY, NAN, 1};
+  const double wide[] = {3,      -7, 0.1,  1e-3,     1e-310, 5e-324, 1.7e308,
+                         -1e300, 0,  -0.0, INFINITY, NAN,    1};
+  return dtype == DT_F32 ? narrow[i % 13] : wide[i % 13];
+}
+
+static void check_division(dt_dtype_t dtype, bool lanes_on_rows) {
+  rig_t r;
+  code_t code;
+  rig_open(&r);
+  dt_sym_t m = rig_size(&r), n = rig_const(&r, 311), shape[2] = {m, n};
+  dt_buffer_id_t x = rig_buffer(&r, DT_BUFFER_INPUT, dtype, 0, 2, shape, NULL);
+  dt_buffer_id_t d = rig_buffer(&r, DT_BUFFER_INPUT, dtype, 1, 1, &m, NULL);
+  dt_buffer_id_t y = rig_buffer(&r, DT_BUFFER_OUTPUT, dtype, 0, 2, shape, NULL);
+  rig_kernel(&r, "scale");
+  dt_sym_t at[2] = {rig_outer(&r, m)};
+  rig_stage(&r);
+  at[1] = rig_inner(&r, n);
+  uint32_t a = rig_load(&r, x, at), b = rig_load(&r, d, at);
+  rig_store(&r, y, at, rig_op(&r, DT_SCALAR_div, a, b, DT_NO_INST));
+  rig_stage_end(&r);
+  uint32_t lanes = rig_lanes(&r, dtype);
+  rig_schedule(&r, lanes_on_rows ? outer(lanes, 2, 64) : inner(lanes, 2));
+  rig_kernel_end(&r);
+  rig_compile(&r, &code);
+  size_t rows = 39, cols = 311, count = rows * cols, size = dt_dtype_size(dtype);
+  region_t xs = region_open(count * size), ds = region_open(rows * size);
+  for (size_t i = 0; i < rows; i++)
+    dt__scalar_store(dtype, (char *)ds.at + i * size, (dt_scalar_t){.f = row_divisor(dtype, i)});
+  double magnitude = dtype == DT_F32 ? 1e-45 : 5e-324, step = dtype == DT_F32 ? 2.3 : 950;
+  for (size_t i = 0; i < count; i++) {
+    double value = i % cols < 3 ? (double[]){INFINITY, NAN, 0}[i % cols] : magnitude;
+    dt__scalar_store(dtype, (char *)xs.at + i * size, (dt_scalar_t){.f = i % 2 ? value : -value});
+    magnitude *= step;
+    if (magnitude > (dtype == DT_F32 ? 3e38 : 1.7e308))
+      magnitude = (dtype == DT_F32 ? 1e-45 : 5e-324) * (double)(1 + i % 7);
+  }
+  call_t call = {.symbols = {(int64_t)rows}, .inputs = {xs.at, ds.at}, .pieces = 2};
+  compare_call(&r, &code, &call, 1, &count, dtype == DT_F32 ? 1.2e-7 : 2.3e-16, "division");
+  region_close(&xs);
+  region_close(&ds);
+  code_close(&code);
+  rig_close(&r);
+}
+
+static void test_division(void **state) {
+  (void)state;
+  check_division(DT_F32, false);
+  check_division(DT_F64, false);
+  check_division(DT_F32, true);
+}
+
+// ---- Strict floating point -----------------------------------------------------------------------------
+static void test_strict(void **state) {
+  (void)state;
+  rig_t r;
+  code_t code;
+  rig_open(&r);
+  r.strict = true;
+  build_map(&r, DT_F32, outer(rig_lanes(&r, DT_F32), 2, 128));
+  rig_compile(&r, &code);
+  float x[100], y[100], z[100];
+  for (int i = 0; i < 100; i++) {
+    x[i] = 1.0f / (float)(i + 3);
+    y[i] = -1.0f + 1e-3f / (float)(i + 7);
+  }
+  call_t call = {.symbols = {100}, .inputs = {x, y}, .outputs = {z}};
+  assert_int_equal(code_call(&code, &call), 0);
+  for (int i = 0; i < 100; i++) {
+    volatile float product = x[i] * y[i];
+    volatile float sum = product + x[i];
+    if (z[i] != sum)
+      fail_msg("element %d is %.9g, expected %.9g", i, (double)z[i], (double)sum);
+  }
+  code_close(&code);
+  rig_close(&r);
+}
+
 // A load that no iteration reaches must not be made: x is empty, and its element 0 a wild address.
 static void test_hoisted_loads(void **state) {
   (void)state;
@@ -334,7 +415,8 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_map),           cmocka_unit_test(test_strides),
       cmocka_unit_test(test_pad),           cmocka_unit_test(test_softmax),
-      cmocka_unit_test(test_hoisted_loads),
+      cmocka_unit_test(test_hoisted_loads), cmocka_unit_test(test_division),
+      cmocka_unit_test(test_strict),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

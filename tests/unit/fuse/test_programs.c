@@ -46,7 +46,9 @@ static dt_node_id_t add(build_t *b, dt_op_t op, uint32_t n, const dt_node_id_t *
   return out;
 }
 
-static dt_node_id_t unary(build_t *b, dt_op_t op, dt_node_id_t x) { return add(b, op, 1, &x, NULL); }
+static dt_node_id_t unary(build_t *b, dt_op_t op, dt_node_id_t x) {
+  return add(b, op, 1, &x, NULL);
+}
 
 static dt_node_id_t binary(build_t *b, dt_op_t op, dt_node_id_t x, dt_node_id_t y) {
   dt_node_id_t in[2] = {x, y};
@@ -193,7 +195,7 @@ static const struct {
     {"softmax", make_softmax, 1},
     {"column softmax", make_column_softmax, 1},
     {"residual layer norm", make_layer_norm, 1},
-    {"mlp", make_mlp, 2}, // packing, product with epilogue
+    {"mlp", make_mlp, 2},             // packing, product with epilogue
     {"attention", make_attention, 5}, // two packings, two products, softmax
     {"column sum", make_column_sum, 1},
     {"full sum", make_full_sum, 2}, // two steps
@@ -207,8 +209,8 @@ static const struct {
   const char *name;
   fuse_fn_t fn;
 } passes[] = {
-    {"operands", dt__fuse_operands}, {"split", dt__fuse_split},       {"inline", dt__fuse_inline},
-    {"stages", dt__fuse_stages},     {"prune", dt__fuse_prune},       {"schedule", dt__fuse_schedule},
+    {"operands", dt__fuse_operands}, {"split", dt__fuse_split}, {"inline", dt__fuse_inline},
+    {"stages", dt__fuse_stages},     {"prune", dt__fuse_prune}, {"schedule", dt__fuse_schedule},
     {"plan", dt__fuse_plan},
 };
 
@@ -222,7 +224,8 @@ static const dt_target_t target = {.vector_bytes = 64,
                                    .matmul_rows = {6, 6},
                                    .matmul_width = {16, 8}};
 
-static const int64_t shapes[][2] = {{1, 1}, {0, 5}, {5, 0}, {2, 3}, {7, 1}, {1, 9}, {6, 17}, {3, 33}};
+static const int64_t shapes[][2] = {{1, 1}, {0, 5}, {5, 0},  {2, 3},
+                                    {7, 1}, {1, 9}, {6, 17}, {3, 33}};
 
 static float *random_floats(int64_t n, uint32_t seed) {
   float *data = test_malloc(((size_t)n + 1) * sizeof(float));

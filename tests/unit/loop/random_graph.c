@@ -63,7 +63,8 @@ static void try_add(maker_t *m, dt_op_t op, uint32_t n, const dt_node_id_t *in,
 }
 
 // ---- Ops ------------------------------------------------------------------------------------------------
-// Dims are merged, split at a literal, put in (as ones) or given as the literals that they happen to be.
+// Dims are merged, split at a literal, put in (as ones) or given as the literals that they happen
+// to be.
 static void add_reshape(maker_t *m, dt_node_id_t x) {
   dt_node_t node = *node_of(m, x);
   dt_attrs_t attrs = {0};
@@ -154,8 +155,8 @@ static void add_expand(maker_t *m, dt_node_id_t x) {
   for (uint32_t k = 0; k < node.rank; k++) {
     attrs.syms[k] = node.sizes[k];
     if (hint_of(m, node.sizes[k]) == 1 && pick(m, 2))
-      attrs.syms[k] = pick(m, 2) ? lit(m, (int64_t)pick(m, 4))
-                                 : dt__symbol_sym(m->env, pick(m, RANDOM_SIZES));
+      attrs.syms[k] =
+          pick(m, 2) ? lit(m, (int64_t)pick(m, 4)) : dt__symbol_sym(m->env, pick(m, RANDOM_SIZES));
   }
   try_add(m, DT_OP_expand, 1, &x, &attrs);
 }
@@ -164,8 +165,8 @@ static void add_pad(maker_t *m, dt_node_id_t x) {
   dt_node_t node = *node_of(m, x);
   dt_attrs_t attrs = {.n_syms = 2 * node.rank, .floats = {0.5}};
   for (uint32_t k = 0; k < 2 * node.rank; k++)
-    attrs.syms[k] = pick(m, 3) ? lit(m, (int64_t)pick(m, 3))
-                               : dt__symbol_sym(m->env, pick(m, RANDOM_SIZES));
+    attrs.syms[k] =
+        pick(m, 3) ? lit(m, (int64_t)pick(m, 3)) : dt__symbol_sym(m->env, pick(m, RANDOM_SIZES));
   try_add(m, DT_OP_pad, 1, &x, &attrs);
 }
 
@@ -270,8 +271,7 @@ static void add_inputs(maker_t *m) {
     for (uint32_t d = 0; d < rank; d++)
       sizes[d] = pick(m, 5) ? dt__symbol_sym(m->env, pick(m, RANDOM_SIZES))
                             : lit(m, 1 + (int64_t)pick(m, 4));
-    m->pool[m->n++] =
-        rig_input(&m->g->rig, DT_F32, rank, sizes, pick(m, 2) != 0, FILL_FINITE);
+    m->pool[m->n++] = rig_input(&m->g->rig, DT_F32, rank, sizes, pick(m, 2) != 0, FILL_FINITE);
   }
 }
 

@@ -18,8 +18,8 @@ typedef struct random_graph_t {
 
 // Builds a graph with one or two outputs; the same for the same seed.
 void random_graph_make(random_graph_t *g, uint64_t seed);
-// Sizes other than the hints for which all assumptions hold; false when none was found. `symbols` are
-// by symbol.
+// Sizes other than the hints for which all assumptions hold; false when none was found. `symbols`
+// are by symbol.
 bool random_graph_other_sizes(random_graph_t *g, int64_t *symbols);
 
 #endif // DT_TESTS_UNIT_LOOP_RANDOM_GRAPH_H

@@ -90,19 +90,37 @@ static void check_round_trip(rig_t *rig, const dt_program_t *program) {
   dt__text_fini(&second);
 }
 
-dt_program_t *rig_lower(rig_t *rig, dt_symenv_t **out_env) {
+// The passes find an environment that answers from facts only.
+static dt_program_t *lower_after(rig_t *rig, const dt_pass_fn_t *passes, size_t n,
+                                 dt_symenv_t **out_env) {
   const dt_graph_t *graph = rig->f.graph;
   dt_program_t *program;
   OK(dt__symenv_status(rig->f.env));
   OK(dt__graph_verify(graph));
-  OK(dt__pass_decompose(&rig->f.arena, graph, &graph));
-  OK(dt__graph_verify(graph));
+  dt__symenv_freeze(rig->f.env);
+  for (size_t k = 0; k < n; k++) {
+    uint32_t n_inputs = graph->inputs.len, n_outputs = graph->outputs.len;
+    OK(passes[k](&rig->f.arena, graph, &graph));
+    OK(dt__graph_verify(graph));
+    assert_int_equal(graph->inputs.len, n_inputs);
+    assert_int_equal(graph->outputs.len, n_outputs);
+  }
   OK(dt__symenv_clone(rig->f.env, out_env));
-  dt__symenv_freeze(*out_env);
   OK(dt__lower_graph(&rig->f.arena, *out_env, graph, &program));
   OK(dt__program_verify(program));
   check_round_trip(rig, program);
   return program;
+}
+
+dt_program_t *rig_lower(rig_t *rig, dt_symenv_t **out_env) {
+  static const dt_pass_fn_t passes[] = {dt__pass_decompose};
+  return lower_after(rig, passes, 1, out_env);
+}
+
+dt_program_t *rig_lower_passed(rig_t *rig, dt_symenv_t **out_env) {
+  static const dt_pass_fn_t passes[] = {dt__pass_decompose, dt__pass_fold, dt__pass_cse,
+                                        dt__pass_dce};
+  return lower_after(rig, passes, 4, out_env);
 }
 
 // ---- Arguments ------------------------------------------------------------------------------------------
@@ -240,8 +258,7 @@ void rig_compare(rig_t *rig, const dt_program_t *program, int64_t *symbols, cons
   if (dt_status_code(want) != dt_status_code(got)) {
     print_case(rig, program, symbols, what);
     print_error("expected %s (%s), got %s (%s)\n", dt_code_name(dt_status_code(want)),
-                dt_status_message(want), dt_code_name(dt_status_code(got)),
-                dt_status_message(got));
+                dt_status_message(want), dt_code_name(dt_status_code(got)), dt_status_message(got));
     fail();
   }
   for (uint32_t k = 0; k < n_out; k++) {

@@ -24,7 +24,7 @@ typedef struct rig_input_t {
 typedef struct rig_t {
   fixture_t f;
   rig_input_t inputs[RIG_INPUTS];
-  uint64_t random; // state
+  uint64_t random;              // state
   uint32_t compared, uncertain; // elements, over all checks
 } rig_t;
 
@@ -40,6 +40,8 @@ void rig_output(rig_t *rig, dt_node_id_t id);
 // The graph's program (composites decomposed first), verified; its text must read back as itself.
 // Lives in the rig's arena, in a clone of the environment that the caller destroys.
 dt_program_t *rig_lower(rig_t *rig, dt_symenv_t **out_env);
+// The same after all passes, in the order of the pipeline.
+dt_program_t *rig_lower_passed(rig_t *rig, dt_symenv_t **out_env);
 // Runs program and evaluator on fresh random arguments for sizes `symbols` (by symbol; strides are
 // filled in) and compares all results, or the codes of their failures. `what` names the case.
 void rig_compare(rig_t *rig, const dt_program_t *program, int64_t *symbols, const char *what);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every op of ops.def through lowering (composites through their decomposition) and the interpreter,
-// against the evaluator: all dtypes that it takes, sizes 0, 1, 2, 3 and 7, contiguous and strided.
+// Every op of ops.def through lowering (composites through their decomposition) and the
+// interpreter, against the evaluator: all dtypes that it takes, sizes 0, 1, 2, 3 and 7, contiguous
+// and strided.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -133,11 +134,10 @@ static bool build_view(case_t *c, dt_op_t op) {
     // Backwards; every second; all but the first; nothing.
     x = in2(c, c->dtype, FILL_SPECIALS, dt__sym_add(env, c->s[0], c->two), c->s[1]);
     const dt_sym_t starts[4] = {dt__sym_add(env, c->s[0], c->one), c->zero, c->one, c->zero};
-    const dt_sym_t counts[4] = {dt__sym_add(env, c->s[0], c->two),
-                                dt__sym_floordiv(env, dt__sym_add(env, c->s[0],
-                                                                  dt__sym_const(env, 3)),
-                                                 c->two),
-                                dt__sym_add(env, c->s[0], c->one), c->zero};
+    const dt_sym_t counts[4] = {
+        dt__sym_add(env, c->s[0], c->two),
+        dt__sym_floordiv(env, dt__sym_add(env, c->s[0], dt__sym_const(env, 3)), c->two),
+        dt__sym_add(env, c->s[0], c->one), c->zero};
     static const int64_t steps[4] = {-1, 2, 1, 5};
     attrs.n_syms = 4;
     attrs.syms[0] = starts[c->form];
@@ -152,22 +152,21 @@ static bool build_view(case_t *c, dt_op_t op) {
 
 static bool build_pad(case_t *c, dt_op_t op) {
   dt_node_id_t x = in2(c, c->dtype, FILL_SPECIALS, c->s[0], c->s[1]);
-  dt_attrs_t attrs = {.n_syms = 4,
-                      .syms = {c->form == 0 ? c->two : c->zero, c->s[1], c->zero,
-                               c->form < 2 ? c->one : c->zero},
-                      .floats = {-0.5},
-                      .ints = {c->dtype == DT_BOOL ? 1 : 5}};
+  dt_attrs_t attrs = {
+      .n_syms = 4,
+      .syms = {c->form == 0 ? c->two : c->zero, c->s[1], c->zero, c->form < 2 ? c->one : c->zero},
+      .floats = {-0.5},
+      .ints = {c->dtype == DT_BOOL ? 1 : 5}};
   if (c->form == 2)
     attrs.syms[1] = c->zero;
   return finish(c, op, 1, &x, &attrs);
 }
 
 static bool build_concat(case_t *c, dt_op_t op) {
-  dt_node_id_t in[3] = {in2(c, c->dtype, FILL_SPECIALS, c->s[0], c->s[1]),
-                        in2(c, c->dtype, FILL_SPECIALS, c->form ? c->s[0] : c->s[2],
-                            c->form ? c->s[2] : c->s[1]),
-                        in2(c, c->dtype, FILL_SPECIALS, c->form ? c->s[0] : c->one,
-                            c->form ? c->two : c->s[1])};
+  dt_node_id_t in[3] = {
+      in2(c, c->dtype, FILL_SPECIALS, c->s[0], c->s[1]),
+      in2(c, c->dtype, FILL_SPECIALS, c->form ? c->s[0] : c->s[2], c->form ? c->s[2] : c->s[1]),
+      in2(c, c->dtype, FILL_SPECIALS, c->form ? c->s[0] : c->one, c->form ? c->two : c->s[1])};
   dt_attrs_t attrs = {.n_axes = 1, .axes = {(int32_t)c->form}};
   return finish(c, op, 3, in, &attrs);
 }
@@ -248,10 +247,10 @@ static builder_t builder_of(dt_op_t op) {
   static const struct {
     dt_op_t op;
     builder_t builder;
-  } others[] = {{DT_OP_pad, {build_pad, 3}},           {DT_OP_concat, {build_concat, 2}},
-                {DT_OP_gather, {build_gather, 4}},     {DT_OP_softmax, {build_axis, 3}},
-                {DT_OP_log_softmax, {build_axis, 3}},  {DT_OP_layer_norm, {build_norm, 2}},
-                {DT_OP_rms_norm, {build_norm, 2}},     {DT_OP_matmul, {build_matmul, 4}}};
+  } others[] = {{DT_OP_pad, {build_pad, 3}},          {DT_OP_concat, {build_concat, 2}},
+                {DT_OP_gather, {build_gather, 4}},    {DT_OP_softmax, {build_axis, 3}},
+                {DT_OP_log_softmax, {build_axis, 3}}, {DT_OP_layer_norm, {build_norm, 2}},
+                {DT_OP_rms_norm, {build_norm, 2}},    {DT_OP_matmul, {build_matmul, 4}}};
   for (size_t k = 0; k < sizeof(others) / sizeof(others[0]); k++)
     if (others[k].op == op)
       return others[k].builder;
@@ -263,8 +262,8 @@ static builder_t builder_of(dt_op_t op) {
 static bool run_form(dt_op_t op, dt_dtype_t dtype, uint32_t form, bool strided, build_fn_t build) {
   case_t c = {.dtype = dtype, .strided = strided, .form = form};
   char what[96];
-  (void)snprintf(what, sizeof(what), "%s %s form %u%s", dt__op_info(op)->name,
-                 dt_dtype_name(dtype), form, strided ? " strided" : "");
+  (void)snprintf(what, sizeof(what), "%s %s form %u%s", dt__op_info(op)->name, dt_dtype_name(dtype),
+                 form, strided ? " strided" : "");
   rig_init(&c.rig, (uint64_t)op * 1000 + (uint64_t)dtype * 20 + form * 2 + strided + 1);
   for (uint32_t k = 0; k < N_SYMBOLS; k++)
     c.s[k] = size_symbol(&c.rig.f, NO_HINT);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Building programs by hand: sharing of instructions, inlining with checked indices, canonical texts of
-// kernels, and what the interpreter makes of hand-written programs, failures included.
+// Building programs by hand: sharing of instructions, inlining with checked indices, canonical
+// texts of kernels, and what the interpreter makes of hand-written programs, failures included.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -90,8 +90,8 @@ static void test_sharing(void **state) {
   hand_fini(&h);
 }
 
-// A body with a bind is taken into another stage twice, at two indices: two symbols; and once more at
-// the first index: shared.
+// A body with a bind is taken into another stage twice, at two indices: two symbols; and once more
+// at the first index: shared.
 static void test_inline(void **state) {
   (void)state;
   hand_t h;
@@ -290,19 +290,22 @@ static void test_failures(void **state) {
       {"stage inner i2 < 2 { v0 = load f32 b1[i1] store b2[i1] = v0 }",
        "element 0 of buffer 2 is written twice", DT_E_INTERNAL},
       {"stage { v0 = const f32 1 store b3[i1] = v0 } stage { v0 = load f32 b3[i1] "
-       "store b2[i1] = v0 }", NULL, DT_OK},
+       "store b2[i1] = v0 }",
+       NULL, DT_OK},
       {"stage { v0 = const f32 1 store b3[0] = v0 } stage { v0 = load f32 b3[i1] "
-       "store b2[i1] = v0 }", "element 1 of buffer 3 is read before it is written",
-       DT_E_INTERNAL},
-      {"stage { v0 = load f32 b1[1//i1] store b2[i1] = v0 }", "has no value",
-       DT_E_INTERNAL},
+       "store b2[i1] = v0 }",
+       "element 1 of buffer 3 is read before it is written", DT_E_INTERNAL},
+      {"stage { v0 = load f32 b1[1//i1] store b2[i1] = v0 }", "has no value", DT_E_INTERNAL},
       // An index that nothing needs may be without a value; a masked load is not made.
       {"stage { v0 = index i64 1//i1 v1 = index bool i1 <= s0 - 101 "
-       "v2 = load f32 b1[1//i1] mask v1 store b2[i1] = v2 }", NULL, DT_OK},
+       "v2 = load f32 b1[1//i1] mask v1 store b2[i1] = v2 }",
+       NULL, DT_OK},
       {"stage { v0 = index i64 i1 v1 = bind d2: [0, 2] < 3 of v0 check 0 "
-       "v2 = load f32 b1[d2] mask v1 store b2[i1] = v2 }", "index of x", DT_E_RANGE},
+       "v2 = load f32 b1[d2] mask v1 store b2[i1] = v2 }",
+       "index of x", DT_E_RANGE},
       {"stage { v0 = index i64 i1 - 3 v1 = bind d2: [0, 2] < 3 of v0 check 0 "
-       "v2 = load f32 b1[d2] mask v1 store b2[i1] = v2 }", NULL, DT_OK},
+       "v2 = load f32 b1[d2] mask v1 store b2[i1] = v2 }",
+       NULL, DT_OK},
   };
   for (size_t k = 0; k < sizeof(runs) / sizeof(runs[0]); k++)
     run_case(&runs[k]);
@@ -334,8 +337,7 @@ static void test_one_kernel(void **state) {
   assert_int_equal(y, 0);
   base[0] = NULL;
   symbols[0] = 4;
-  dt_status_t status =
-      dt__kernel_interpret(h.program, &h.program->kernels.items[0], symbols, base);
+  dt_status_t status = dt__kernel_interpret(h.program, &h.program->kernels.items[0], symbols, base);
   assert_int_equal(dt_status_code(status), DT_E_INTERNAL);
   dt_status_free(status);
   hand_fini(&h);
@@ -343,9 +345,9 @@ static void test_one_kernel(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_sharing),  cmocka_unit_test(test_inline),
+      cmocka_unit_test(test_sharing),   cmocka_unit_test(test_inline),
       cmocka_unit_test(test_canonical), cmocka_unit_test(test_softmax),
-      cmocka_unit_test(test_failures), cmocka_unit_test(test_one_kernel),
+      cmocka_unit_test(test_failures),  cmocka_unit_test(test_one_kernel),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

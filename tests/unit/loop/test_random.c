@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random graphs through lowering and the interpreter, against the evaluator: at the sizes that they were
-// made with and at others that their assumptions admit.
+// Random graphs through lowering and the interpreter, against the evaluator: at the sizes that they
+// were made with and at others that their assumptions admit.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,8 +41,8 @@ static void test_random(void **state) {
     rig_fini(&g.rig);
   }
   printf("%llu graphs, %llu runs at other sizes, %llu elements compared, %llu uncertain\n",
-         (unsigned long long)lowered, (unsigned long long)elsewhere,
-         (unsigned long long)compared, (unsigned long long)uncertain);
+         (unsigned long long)lowered, (unsigned long long)elsewhere, (unsigned long long)compared,
+         (unsigned long long)uncertain);
   if (n_seeds >= 1000) {
     assert_true(elsewhere > n_seeds);
     assert_true(uncertain * 20 < compared);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs as text: what lowering writes (golden), what the verifier refuses, what the parser refuses,
-// and that no damaged text does worse than be refused.
+// Programs as text: what lowering writes (golden), what the verifier refuses, what the parser
+// refuses, and that no damaged text does worse than be refused.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -81,61 +81,60 @@ static void test_reduction(void **state) {
 // Checked indices, padding under a mask, parts side by side, a copy for a result that is a view.
 static void test_maps(void **state) {
   (void)state;
-  const golden_t golden = {
-      "graph (s0: [1, 99], s1: [0, 99]) {\n"
-      "  %1 = input \"x\" f32[s0, 4] strides [4, 1] contiguous\n"
-      "  %2 = input \"ids\" i64[s1] strides [1] contiguous\n"
-      "  %3 = gather %1, %2 {axes = [0]} : f32[s1, 4]\n"
-      "  %4 = pad %3 {syms = [0, 1, 0, 0], value = 2.5} : f32[s1 + 1, 4]\n"
-      "  %5 = concat %3, %4 {axes = [0]} : f32[s1*2 + 1, 4]\n"
-      "  %6 = reshape %1 {syms = [s0*4]} : f32[s0*4]\n"
-      "  return %5, %6\n}\n",
-      "program {\n"
-      "symbol s0: [1, 99]\n"
-      "symbol s1: [0, 99]\n"
-      "buffer b1 = input 0 f32[s0, 4] strides [4, 1]\n"
-      "buffer b2 = input 1 i64[s1] strides [1]\n"
-      "buffer b3 = temp f32[s1, 4]\n"
-      "buffer b4 = temp f32[s1 + 1, 4]\n"
-      "buffer b5 = output 0 f32[s1*2 + 1, 4]\n"
-      "buffer b6 = output 1 f32[s0*4]\n"
-      "check 0 \"gather: index of ids\" op \"gather\"\n"
-      "kernel \"gather\" outer i2 < s1, i3 < 4 {\n"
-      "  stage {\n"
-      "    v0 = load i64 b2[i2]\n"
-      "    v1 = bind d4: [0, 98] < s0 of v0 check 0\n"
-      "    v2 = load f32 b1[d4, i3] mask v1\n"
-      "    store b3[i2, i3] = v2\n"
-      "  }\n"
-      "}\n"
-      "kernel \"pad\" outer i5 < s1 + 1, i6 < 4 {\n"
-      "  stage {\n"
-      "    v0 = const f32 2.5\n"
-      "    v1 = index bool i5 < s1\n"
-      "    v2 = load f32 b3[i5, i6] mask v1 else v0\n"
-      "    store b4[i5, i6] = v2\n"
-      "  }\n"
-      "}\n"
-      "kernel \"concat\" outer i7 < s1, i8 < 4 {\n"
-      "  stage {\n"
-      "    v0 = load f32 b3[i7, i8]\n"
-      "    store b5[i7, i8] = v0\n"
-      "  }\n"
-      "}\n"
-      "kernel \"concat\" outer i9 < s1 + 1, i10 < 4 {\n"
-      "  stage {\n"
-      "    v0 = load f32 b4[i9, i10]\n"
-      "    store b5[s1 + i9, i10] = v0\n"
-      "  }\n"
-      "}\n"
-      "kernel \"copy\" outer i11 < s0*4 {\n"
-      "  stage {\n"
-      "    v0 = load f32 b1[i11//4, i11%4]\n"
-      "    store b6[i11] = v0\n"
-      "  }\n"
-      "}\n"
-      "outputs b5, b6\n"
-      "}\n"};
+  const golden_t golden = {"graph (s0: [1, 99], s1: [0, 99]) {\n"
+                           "  %1 = input \"x\" f32[s0, 4] strides [4, 1] contiguous\n"
+                           "  %2 = input \"ids\" i64[s1] strides [1] contiguous\n"
+                           "  %3 = gather %1, %2 {axes = [0]} : f32[s1, 4]\n"
+                           "  %4 = pad %3 {syms = [0, 1, 0, 0], value = 2.5} : f32[s1 + 1, 4]\n"
+                           "  %5 = concat %3, %4 {axes = [0]} : f32[s1*2 + 1, 4]\n"
+                           "  %6 = reshape %1 {syms = [s0*4]} : f32[s0*4]\n"
+                           "  return %5, %6\n}\n",
+                           "program {\n"
+                           "symbol s0: [1, 99]\n"
+                           "symbol s1: [0, 99]\n"
+                           "buffer b1 = input 0 f32[s0, 4] strides [4, 1]\n"
+                           "buffer b2 = input 1 i64[s1] strides [1]\n"
+                           "buffer b3 = temp f32[s1, 4]\n"
+                           "buffer b4 = temp f32[s1 + 1, 4]\n"
+                           "buffer b5 = output 0 f32[s1*2 + 1, 4]\n"
+                           "buffer b6 = output 1 f32[s0*4]\n"
+                           "check 0 \"gather: index of ids\" op \"gather\"\n"
+                           "kernel \"gather\" outer i2 < s1, i3 < 4 {\n"
+                           "  stage {\n"
+                           "    v0 = load i64 b2[i2]\n"
+                           "    v1 = bind d4: [0, 98] < s0 of v0 check 0\n"
+                           "    v2 = load f32 b1[d4, i3] mask v1\n"
+                           "    store b3[i2, i3] = v2\n"
+                           "  }\n"
+                           "}\n"
+                           "kernel \"pad\" outer i5 < s1 + 1, i6 < 4 {\n"
+                           "  stage {\n"
+                           "    v0 = const f32 2.5\n"
+                           "    v1 = index bool i5 < s1\n"
+                           "    v2 = load f32 b3[i5, i6] mask v1 else v0\n"
+                           "    store b4[i5, i6] = v2\n"
+                           "  }\n"
+                           "}\n"
+                           "kernel \"concat\" outer i7 < s1, i8 < 4 {\n"
+                           "  stage {\n"
+                           "    v0 = load f32 b3[i7, i8]\n"
+                           "    store b5[i7, i8] = v0\n"
+                           "  }\n"
+                           "}\n"
+                           "kernel \"concat\" outer i9 < s1 + 1, i10 < 4 {\n"
+                           "  stage {\n"
+                           "    v0 = load f32 b4[i9, i10]\n"
+                           "    store b5[s1 + i9, i10] = v0\n"
+                           "  }\n"
+                           "}\n"
+                           "kernel \"copy\" outer i11 < s0*4 {\n"
+                           "  stage {\n"
+                           "    v0 = load f32 b1[i11//4, i11%4]\n"
+                           "    store b6[i11] = v0\n"
+                           "  }\n"
+                           "}\n"
+                           "outputs b5, b6\n"
+                           "}\n"};
   check_golden(&golden);
 }
 
@@ -254,8 +253,8 @@ static void check_edit(const edit_t *edit, dt_code_t code) {
   if (!status)
     status = dt__program_verify(program);
   if (dt_status_code(status) != code || !strstr(dt_status_message(status), edit->message)) {
-    print_error("after \"%s\", \"%s\" as \"%s\": expected %s with \"%s\", got %s: %s\n", edit->after,
-                edit->from, edit->to, dt_code_name(code), edit->message,
+    print_error("after \"%s\", \"%s\" as \"%s\": expected %s with \"%s\", got %s: %s\n",
+                edit->after, edit->from, edit->to, dt_code_name(code), edit->message,
                 dt_code_name(dt_status_code(status)), dt_status_message(status));
     fail();
   }
@@ -280,8 +279,8 @@ static void test_verifier(void **state) {
       {"kernel \"arg\"", "fold argmax i64 r0 = v0 at v1", "fold argmax i64 r0 = v0 at v0",
        "its index is wrong"},
       {"kernel \"arg\"", "fold argmax i64 r0 = v0 at v1", "fold max i64 r0 = v0", "gives i64"},
-      {"kernel \"arg\"", "fold argmax i64 r0 = v0 at v1",
-       "fold any bool r0 = v0", "fold any of f32"},
+      {"kernel \"arg\"", "fold argmax i64 r0 = v0 at v1", "fold any bool r0 = v0",
+       "fold any of f32"},
       {"kernel \"arg\"", "load f32 b1[i3, i4]", "load f32 b1[i3, i2]", "not visible"},
       {"kernel \"arg\"", "load f32 b1[i3, i4]", "load f64 b1[i3, i4]", "but buffer 1 has f32"},
       {"kernel \"arg\"", "store b6[i3]", "store b6[i4]", "not visible"},
@@ -316,8 +315,8 @@ static void test_verifier(void **state) {
       {"buffer b4", "local f32[s0]", "local f32[i2]", "unknown symbol"},
   };
   for (size_t k = 0; k < sizeof(edits) / sizeof(edits[0]); k++)
-    check_edit(&edits[k], strcmp(edits[k].message, "unknown symbol") == 0 ? DT_E_FORMAT
-                                                                        : DT_E_INTERNAL);
+    check_edit(&edits[k],
+               strcmp(edits[k].message, "unknown symbol") == 0 ? DT_E_FORMAT : DT_E_INTERNAL);
 }
 
 static void test_parser(void **state) {
