@@ -53,6 +53,8 @@ static double end_spread(const step_t *s, double value) {
   double x = s->a[0].v.f, b = s->a[0].b;
   if (b == 0.0)
     return 0.0;
+  if (isinf(b))
+    return INFINITY; // a NaN, too
   double high = apply(s, x + b), low = apply(s, x - b);
   if (isnan(value) && isnan(high) && isnan(low) && fabs(x) > b)
     return 0.0; // outside the domain as a whole
@@ -110,7 +112,7 @@ static dt_approx_t bound_pole(const step_t *s, dt_scalar_t value) {
 
 static dt_approx_t bound_wave(const step_t *s, dt_scalar_t value) {
   double b = s->a[0].b;
-  return elementary(s, value, b < 2.0 ? b : 2.0);
+  return elementary(s, value, b < 2.0 || isinf(b) ? b : 2.0);
 }
 
 static dt_approx_t bound_tan(const step_t *s, dt_scalar_t value) {
@@ -152,8 +154,8 @@ static dt_approx_t bound_div(const step_t *s, dt_scalar_t value) {
   if (a[1].b > 0.0 && !(below > 0.0))
     spread = INFINITY;
   else if (a[0].b > 0.0 || a[1].b > 0.0)
-    spread = isinf(a[1].v.f) ? 0.0 : (a[0].b + fabs(value.f) * a[1].b) / below;
-  if (isinf(a[0].v.f) && isinf(value.f) && below > 0.0)
+    spread = isinf(a[1].v.f) && isfinite(a[0].b) ? 0.0 : (a[0].b + fabs(value.f) * a[1].b) / below;
+  if (isinf(a[0].v.f) && isfinite(a[0].b) && isinf(value.f) && below > 0.0)
     spread = 0.0;
   bool exact = exact_operands(s, 2) && fma(value.f, a[1].v.f, -a[0].v.f) == 0.0;
   return basic(s, value.f, spread, exact);
@@ -185,7 +187,8 @@ static dt_approx_t bound_pow(const step_t *s, dt_scalar_t value) {
   double spread = 0.0;
   if (!exact_operands(s, 2)) {
     bool crosses = fabs(a[0].v.f) <= a[0].b, below = a[0].v.f - a[0].b < 0.0;
-    if ((below && a[1].b > 0.0) || (crosses && a[1].v.f - a[1].b < 0.0))
+    if (isinf(a[0].b) || isinf(a[1].b) || (below && a[1].b > 0.0) ||
+        (crosses && a[1].v.f - a[1].b < 0.0))
       spread = INFINITY;
     for (uint32_t k = 0; k < 4; k++) {
       double x = a[0].v.f + (k & 1 ? a[0].b : -a[0].b), y = a[1].v.f + (k & 2 ? a[1].b : -a[1].b);
