@@ -20,6 +20,7 @@
 #include "runtime/base/region.h"
 #include "runtime/base/thread.h"
 #include "runtime/compile/compile.h"
+#include "runtime/exec/pager.h"
 
 #include <stdatomic.h>
 
@@ -29,6 +30,7 @@ struct dt_runtime {
   dt_pool_t *pool;
   dt_compiler_t *compiler;
   dt_reclaim_t *reclaim;
+  dt_pager_t *pager;
   _Atomic bool garbage;          // something retired may wait still: collect when convenient
   _Atomic uint32_t next_session; // spreads sessions over counters
 };

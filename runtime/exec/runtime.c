@@ -64,6 +64,7 @@ static dt_status_t runtime_init(dt_runtime_t *runtime, const dt_runtime_options_
     threads = MOST_THREADS; // one a core, on a host with more cores than that
   DT_TRY(dt__pool_create(threads, &runtime->pool));
   DT_TRY(dt__reclaim_create(&runtime->reclaim));
+  DT_TRY(dt__pager_create((size_t)params->warm_mib << 20, &runtime->pager));
   dt_compiler_options_t compiler = {.threads =
                                         choose(options ? options->compile_threads : 0,
                                                params->compile_threads, cores < 4 ? cores : 4),
@@ -77,6 +78,7 @@ static void runtime_free(dt_runtime_t *runtime) {
   dt__compiler_destroy(runtime->compiler);
   dt__reclaim_destroy(runtime->reclaim);
   dt__pool_destroy(runtime->pool);
+  dt__pager_destroy(runtime->pager);
   dt__free(runtime);
 }
 

@@ -42,7 +42,10 @@ void dt_session_destroy(dt_session_t *session) {
   dt__free(session->sizes);
   dt__free(session->addresses);
   dt__free(session->results);
-  dt__region_free(&session->block);
+  if (dt__forked())
+    dt__region_free(&session->block);
+  else
+    dt__pager_give(runtime->pager, session->block);
   dt__region_free(&session->scratch);
   dt__free(session);
   dt_runtime_release(runtime);
@@ -86,6 +89,8 @@ dt_status_t dt__session_lease_block(dt_session_t *session, int64_t bytes) {
   if (bytes < 0 || bytes >= DT_SIZE_LIMIT)
     return DT_FAIL(DT_E_LIMIT, "a block of %lld bytes; the limit is %lld", (long long)bytes,
                    (long long)DT_SIZE_LIMIT - 1);
+  if (need > 0 && !session->block.base)
+    session->block = dt__pager_take(session->runtime->pager);
   if (!dt__region_grow(&session->block, need))
     return DT_FAIL(DT_E_NO_MEMORY, "out of memory: %lld bytes for the call's intermediate results",
                    (long long)bytes);

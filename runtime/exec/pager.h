@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Resident memory for sessions, made ready off the call path: a background thread makes the pages
+// of one region resident when the runtime starts, and regions of sessions that end are kept for the
+// next. A session takes one at its first call; growing further is its own.
+#ifndef DT_RUNTIME_EXEC_PAGER_H
+#define DT_RUNTIME_EXEC_PAGER_H
+
+#include "runtime/base/region.h"
+
+typedef struct dt_pager dt_pager_t;
+
+// `warm_bytes` 0: nothing is made ready ahead.
+dt_status_t dt__pager_create(size_t warm_bytes, dt_pager_t **out) DT_MUST_USE;
+void dt__pager_destroy(dt_pager_t *pager); // NULL allowed
+// A region with resident pages, or an empty one where none is ready. Never waits. [any]
+dt_region_t dt__pager_take(dt_pager_t *pager);
+// Keeps the region for the next session, or frees it. [any]
+void dt__pager_give(dt_pager_t *pager, dt_region_t region);
+
+#endif // DT_RUNTIME_EXEC_PAGER_H

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Growing keeps the base and the contents within the reserved range, and failures leave it usable.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "runtime/base/memory.h"
+#include "runtime/base/region.h"
+
+#include <string.h>
+
+static void grows(void **state) {
+  (void)state;
+  dt_region_t region = {0};
+  assert_true(dt__region_grow(&region, 0));
+  assert_null(region.base);
+  assert_true(dt__region_grow(&region, 100));
+  assert_int_equal((uintptr_t)region.base % 64, 0);
+  memset(region.base, 7, 100);
+  char *base = region.base;
+  for (size_t bytes = 1000; bytes < ((size_t)8 << 20); bytes *= 3) {
+    assert_true(dt__region_grow(&region, bytes));
+    assert_true(region.bytes >= bytes);
+    region.base[bytes - 1] = 1;
+    if (region.reserved) {
+      assert_ptr_equal(region.base, base);
+      assert_int_equal(region.base[99], 7);
+    }
+  }
+  size_t held = region.bytes;
+  assert_true(dt__region_grow(&region, 10));
+  assert_int_equal(region.bytes, held);
+  dt__region_free(&region);
+  assert_null(region.base);
+  assert_int_equal(region.bytes, 0);
+  dt__region_free(&region);
+}
+
+static void fails_cleanly(void **state) {
+  (void)state;
+  dt_region_t region = {0};
+  (void)dt__heap_fail_at(1, true); // neither the range nor the heap
+  assert_false(dt__region_grow(&region, 4096));
+  (void)dt__heap_fail_at(0, false);
+  assert_null(region.base);
+  (void)dt__heap_fail_at(1, false); // no range: the heap instead
+  assert_true(dt__region_grow(&region, 4096));
+  (void)dt__heap_fail_at(0, false);
+  memset(region.base, 1, 4096);
+  assert_false(dt__region_grow(&region, SIZE_MAX - 10));
+  dt__region_free(&region);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(grows), cmocka_unit_test(fails_cleanly)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
