@@ -120,6 +120,34 @@ dt_status_t dt__body_copy_results(dt_body_copy_t *copy) {
   return NULL;
 }
 
+void dt__stage_start(dt_stage_t *fresh, const dt_stage_t *from) {
+  *fresh = *from;
+  memset(&fresh->insts, 0, sizeof(fresh->insts));
+  memset(&fresh->stores, 0, sizeof(fresh->stores));
+  memset(&fresh->folds, 0, sizeof(fresh->folds));
+}
+
+dt_status_t dt__body_masked(dt_program_t *program, dt_stage_t *into, const dt_inst_t *load,
+                            uint32_t value, uint32_t *out) {
+  *out = value;
+  if (load->mask == DT_NO_INST)
+    return NULL;
+  uint32_t other = load->args[0];
+  if (other == DT_NO_INST) {
+    dt_inst_t zero = {.kind = DT_INST_CONST,
+                      .dtype = load->dtype,
+                      .args = {DT_NO_INST, DT_NO_INST, DT_NO_INST},
+                      .mask = DT_NO_INST};
+    DT_TRY(dt__stage_add(program, into, &zero, &other));
+  }
+  dt_inst_t where = {.kind = DT_INST_SCALAR,
+                     .dtype = load->dtype,
+                     .op = DT_SCALAR_where,
+                     .args = {load->mask, value, other},
+                     .mask = DT_NO_INST};
+  return dt__stage_add(program, into, &where, out);
+}
+
 // ---- Accesses -------------------------------------------------------------------------------------
 
 static void note_writers(dt_program_t *program, dt_access_t *access) {

@@ -38,6 +38,13 @@ dt_sym_t *dt__body_exprs(dt_body_copy_t *copy, const dt_sym_t *exprs, uint32_t n
 // Copies stores and folds too (after dt__body_copy).
 dt_status_t dt__body_copy_results(dt_body_copy_t *copy) DT_MUST_USE;
 
+// A stage like `from` with an empty body, to be filled by copies.
+void dt__stage_start(dt_stage_t *fresh, const dt_stage_t *from);
+// What `load` gives when its element is instruction `value` of `into`: the value itself, or, under
+// a mask, the value or the load's fill.
+dt_status_t dt__body_masked(dt_program_t *program, dt_stage_t *into, const dt_inst_t *load,
+                            uint32_t value, uint32_t *out) DT_MUST_USE;
+
 // ---- Accesses -------------------------------------------------------------------------------------
 // Who writes and reads each buffer, as kernel positions. Rebuilt after every edit that matters.
 typedef struct dt_access_t {

@@ -119,24 +119,7 @@ static dt_status_t answer_load(dt_body_copy_t *copy, const dt_inst_t *load, void
     DT_TRY(dt__body_rename(&body, producer->vars[v], at[v]));
   DT_TRY(dt__body_copy(&body));
   uint32_t value = body.map[body.from->stores.items[0].value];
-  if (load->mask == DT_NO_INST) {
-    *out = value;
-    return NULL;
-  }
-  uint32_t other = load->args[0];
-  if (other == DT_NO_INST) {
-    dt_inst_t zero = {.kind = DT_INST_CONST,
-                      .dtype = load->dtype,
-                      .args = {DT_NO_INST, DT_NO_INST, DT_NO_INST},
-                      .mask = DT_NO_INST};
-    DT_TRY(dt__stage_add(program, copy->into, &zero, &other));
-  }
-  dt_inst_t where = {.kind = DT_INST_SCALAR,
-                     .dtype = load->dtype,
-                     .op = DT_SCALAR_where,
-                     .args = {load->mask, value, other},
-                     .mask = DT_NO_INST};
-  return dt__stage_add(program, copy->into, &where, out);
+  return dt__body_masked(program, copy->into, load, value, out);
 }
 
 static const char *joined_name(dt_program_t *program, const char *first, const char *second) {
@@ -156,10 +139,8 @@ dt_status_t dt__fuse_inline(dt_program_t *program, const dt_target_t *target) {
       if (s == 0 && kernel->schedules.len)
         continue;
       dt_stage_t *stage = &kernel->stages.items[s], before = *stage;
-      dt_stage_t fresh = before;
-      memset(&fresh.insts, 0, sizeof(fresh.insts));
-      memset(&fresh.stores, 0, sizeof(fresh.stores));
-      memset(&fresh.folds, 0, sizeof(fresh.folds));
+      dt_stage_t fresh;
+      dt__stage_start(&fresh, &before);
       ctx.consumer = kernel;
       ctx.stage = &before;
       dt_body_copy_t copy = {.program = program,

@@ -86,10 +86,7 @@ static bool stage_walks_as_one(const merge_t *m, const dt_stage_t *stage) {
 static dt_status_t rewrite(const merge_t *m, const dt_stage_t *from, dt_stage_t *out,
                            bool *linear) {
   dt_program_t *program = m->program;
-  *out = *from;
-  memset(&out->insts, 0, sizeof(out->insts));
-  memset(&out->stores, 0, sizeof(out->stores));
-  memset(&out->folds, 0, sizeof(out->folds));
+  dt__stage_start(out, from);
   dt_body_copy_t copy = {.program = program, .into = out, .from = from, .mask = DT_NO_INST};
   DT_TRY(dt__body_rename(&copy, m->high, dt__sym_floordiv(program->env, m->whole, m->low_extent)));
   DT_TRY(dt__body_rename(&copy, m->low, dt__sym_mod(program->env, m->whole, m->low_extent)));

@@ -23,27 +23,6 @@ typedef struct merge_ctx_t {
   uint32_t copied;  // forwarding: 1 when `values` is filled
 } merge_ctx_t;
 
-static dt_status_t masked_value(dt_program_t *program, dt_stage_t *into, const dt_inst_t *load,
-                                uint32_t value, uint32_t *out) {
-  *out = value;
-  if (load->mask == DT_NO_INST)
-    return NULL;
-  uint32_t other = load->args[0];
-  if (other == DT_NO_INST) {
-    dt_inst_t zero = {.kind = DT_INST_CONST,
-                      .dtype = load->dtype,
-                      .args = {DT_NO_INST, DT_NO_INST, DT_NO_INST},
-                      .mask = DT_NO_INST};
-    DT_TRY(dt__stage_add(program, into, &zero, &other));
-  }
-  dt_inst_t where = {.kind = DT_INST_SCALAR,
-                     .dtype = load->dtype,
-                     .op = DT_SCALAR_where,
-                     .args = {load->mask, value, other},
-                     .mask = DT_NO_INST};
-  return dt__stage_add(program, into, &where, out);
-}
-
 static uint32_t store_of(const dt_stage_t *stage, dt_buffer_id_t buffer) {
   for (uint32_t k = 0; k < stage->stores.len; k++)
     if (stage->stores.items[k].buffer.id == buffer.id)
@@ -57,13 +36,6 @@ static bool loads_from(const dt_stage_t *reader, const dt_stage_t *writer) {
         store_of(writer, reader->insts.items[k].buffer) != UINT32_MAX)
       return true;
   return false;
-}
-
-static void start_rebuild(dt_stage_t *fresh, const dt_stage_t *from) {
-  *fresh = *from;
-  memset(&fresh->insts, 0, sizeof(fresh->insts));
-  memset(&fresh->stores, 0, sizeof(fresh->stores));
-  memset(&fresh->folds, 0, sizeof(fresh->folds));
 }
 
 static void count_stage(const dt_stage_t *stage, uint32_t *loads, bool add) {
@@ -89,7 +61,7 @@ static dt_status_t forward_load(dt_body_copy_t *copy, const dt_inst_t *load, voi
       ctx->values[k] = body.map[ctx->source->stores.items[k].value];
     ctx->copied = 1;
   }
-  return masked_value(ctx->program, copy->into, load, ctx->values[store], out);
+  return dt__body_masked(ctx->program, copy->into, load, ctx->values[store], out);
 }
 
 // Takes the scalar stage `from` into stage `to`.
@@ -101,7 +73,7 @@ static dt_status_t forward(dt_program_t *program, dt_kernel_t *kernel, uint32_t 
   ctx.values = DT_ARENA_ARRAY(program->arena, uint32_t, source.stores.len + 1);
   if (!ctx.values)
     return DT_NO_MEMORY();
-  start_rebuild(&fresh, reader);
+  dt__stage_start(&fresh, reader);
   dt_body_copy_t copy = {.program = program,
                          .into = &fresh,
                          .from = reader,
@@ -192,7 +164,7 @@ static dt_status_t join_load(dt_body_copy_t *copy, const dt_inst_t *load, void *
   uint32_t store = store_of(ctx->source, load->buffer);
   if (store == UINT32_MAX)
     return NULL;
-  return masked_value(ctx->program, copy->into, load, ctx->values[store], out);
+  return dt__body_masked(ctx->program, copy->into, load, ctx->values[store], out);
 }
 
 static dt_status_t join(dt_program_t *program, dt_kernel_t *kernel, uint32_t i, uint32_t j,
@@ -202,7 +174,7 @@ static dt_status_t join(dt_program_t *program, dt_kernel_t *kernel, uint32_t i, 
   ctx.values = DT_ARENA_ARRAY(program->arena, uint32_t, a.stores.len + 1);
   if (!ctx.values)
     return DT_NO_MEMORY();
-  start_rebuild(&fresh, &a);
+  dt__stage_start(&fresh, &a);
   dt_body_copy_t first = {.program = program, .into = &fresh, .from = &a, .mask = DT_NO_INST};
   DT_TRY(dt__body_copy(&first));
   DT_TRY(dt__body_copy_results(&first));

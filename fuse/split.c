@@ -11,10 +11,8 @@
 // Replaces loop variable `from` by `to` in every stage of `kernel` (outer loops) or in one stage.
 static dt_status_t substitute(dt_program_t *program, dt_stage_t *stage, dt_sym_t from,
                               dt_sym_t to) {
-  dt_stage_t fresh = *stage;
-  memset(&fresh.insts, 0, sizeof(fresh.insts));
-  memset(&fresh.stores, 0, sizeof(fresh.stores));
-  memset(&fresh.folds, 0, sizeof(fresh.folds));
+  dt_stage_t fresh;
+  dt__stage_start(&fresh, stage);
   dt_body_copy_t copy = {.program = program, .into = &fresh, .from = stage, .mask = DT_NO_INST};
   DT_TRY(dt__body_rename(&copy, from, to));
   DT_TRY(dt__body_copy(&copy));
