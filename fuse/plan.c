@@ -55,8 +55,7 @@ static bool depends_on_call(dt_program_t *program, dt_sym_t expr) {
   return n > 64;
 }
 
-static bool stage_is_constant(dt_program_t *program, const dt_kernel_t *kernel,
-                              const dt_stage_t *stage, const bool *once) {
+static bool stage_is_constant(dt_program_t *program, const dt_stage_t *stage, const bool *once) {
   for (uint32_t i = 0; i < stage->insts.len; i++) {
     const dt_inst_t *inst = &stage->insts.items[i];
     if (inst->kind == DT_INST_BIND)
@@ -80,7 +79,6 @@ static bool stage_is_constant(dt_program_t *program, const dt_kernel_t *kernel,
       if (!dt__sym_is_const(program->env, buffer->sizes[d], NULL))
         return false;
   }
-  (void)kernel;
   return true;
 }
 
@@ -106,7 +104,7 @@ static dt_status_t hoist_constant(dt_program_t *program) {
     bool constant = static_loops(program, kernel);
     for (uint32_t s = 0; constant && s < kernel->stages.len; s++) {
       const dt_stage_t *stage = &kernel->stages.items[s];
-      constant = stage_is_constant(program, kernel, stage, once);
+      constant = stage_is_constant(program, stage, once);
       for (uint32_t i = 0; constant && i < stage->stores.len; i++)
         constant = writers[stage->stores.items[i].buffer.id - 1] == 1;
     }

@@ -9,10 +9,9 @@
 
 #include <string.h>
 
-static void mark(const dt_stage_t *stage, bool *live, uint32_t inst) {
+static void mark(bool *live, uint32_t inst) {
   if (inst != DT_NO_INST)
     live[inst] = true;
-  (void)stage;
 }
 
 dt_status_t dt__prune_stage(dt_program_t *program, dt_stage_t *stage) {
@@ -22,10 +21,10 @@ dt_status_t dt__prune_stage(dt_program_t *program, dt_stage_t *stage) {
   if (!live || !map)
     return DT_NO_MEMORY();
   for (uint32_t k = 0; k < stage->stores.len; k++)
-    mark(stage, live, stage->stores.items[k].value);
+    mark(live, stage->stores.items[k].value);
   for (uint32_t k = 0; k < stage->folds.len; k++) {
-    mark(stage, live, stage->folds.items[k].value);
-    mark(stage, live, stage->folds.items[k].index);
+    mark(live, stage->folds.items[k].value);
+    mark(live, stage->folds.items[k].index);
   }
   for (uint32_t k = n; k-- > 0;) {
     const dt_inst_t *inst = &stage->insts.items[k];
@@ -34,8 +33,8 @@ dt_status_t dt__prune_stage(dt_program_t *program, dt_stage_t *stage) {
     if (!live[k])
       continue;
     for (int a = 0; a < 3; a++)
-      mark(stage, live, inst->args[a]);
-    mark(stage, live, inst->mask);
+      mark(live, inst->args[a]);
+    mark(live, inst->mask);
   }
   uint32_t kept = 0;
   for (uint32_t k = 0; k < n; k++) {
