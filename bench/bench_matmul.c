@@ -143,7 +143,7 @@ static void build(product_t *p, uint32_t tile_rows, uint32_t tile_cols, uint32_t
   (void)DT_VEC_PUSH(&p->arena, &p->stages[0].folds, fold);
   dt_inst_t row = load_inst((dt_buffer_id_t){0}, NULL);
   row.kind = DT_INST_ROW;
-  dt_store_t store = {c, c_at, add_inst(p, &p->stages[1], row)};
+  dt_store_t store = {c, c_at, add_inst(p, &p->stages[1], row), DT_NO_INST};
   (void)DT_VEC_PUSH(&p->arena, &p->stages[1].stores, store);
   dt_kernel_t kernel = {
       .name = "matmul", .n_loops = 2, .vars = {i, j}, .extents = {m, n}, .n_rows = 1};
@@ -179,8 +179,8 @@ static double compile(product_t *p) {
     dt__free(object);
   }
   void *kernel = dt__native_symbol(natives[0], "dt_k0"),
-       *plan = dt__native_symbol(natives[1], "dt_plan");
-  void *run = dt__native_symbol(natives[1], "dt_run");
+       *plan = dt__native_symbol(natives[1], "dt_plan_0");
+  void *run = dt__native_symbol(natives[1], "dt_run_0");
   memcpy(&p->kernel, &kernel, sizeof(kernel));
   memcpy(&p->plan, &plan, sizeof(plan));
   memcpy(&p->run, &run, sizeof(run));

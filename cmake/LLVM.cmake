@@ -3,6 +3,25 @@
 # DUCTILE_LLVM is switched off for this configuration: parts that need code generation are left out
 # and nothing else changes. An older LLVM on the PATH is never taken.
 
+# LLVM's archives, and what they need, so that nothing but the C library is wanted at run time. What
+# LLVM can do with libxml2, Z3 or a terminal is never reached from the C API's code generation, so
+# those are left out, and the linker would say if it were.
+function(dt_static_llvm)
+  set(components x86 nvptx passes irreader bitreader analysis target mc)
+  execute_process(COMMAND "${DT_LLVM_CONFIG}" --link-static --libfiles ${components}
+                  OUTPUT_VARIABLE files OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE failed)
+  if(failed)
+    message(FATAL_ERROR "DUCTILE_STATIC_LLVM: ${DT_LLVM_CONFIG} knows no static libraries")
+  endif()
+  separate_arguments(files)
+  find_library(DT_LIBZ NAMES libz.a REQUIRED)
+  find_library(DT_LIBZSTD NAMES libzstd.a REQUIRED)
+  target_link_libraries(dt_llvm INTERFACE -Wl,--start-group ${files} -Wl,--end-group
+                        "${DT_LIBZ}" "${DT_LIBZSTD}" -l:libstdc++.a -static-libgcc dl m)
+  target_link_options(dt_llvm INTERFACE -Wl,--gc-sections -Wl,--exclude-libs,ALL)
+  message(STATUS "LLVM: ${dt_llvm_version}, its archives")
+endfunction()
+
 if(DUCTILE_LLVM)
   # A folder of LLVM's own CMake files may name another build; else Debian's versioned program.
   if(LLVM_DIR)
@@ -25,8 +44,12 @@ if(DUCTILE_LLVM)
      AND EXISTS "${DT_LLVM_INCLUDE_DIR}/llvm-c/Core.h")
     add_library(dt_llvm INTERFACE)
     target_include_directories(dt_llvm SYSTEM INTERFACE "${DT_LLVM_INCLUDE_DIR}")
-    target_link_libraries(dt_llvm INTERFACE "${DT_LLVM_LIBRARY}")
-    message(STATUS "LLVM: ${dt_llvm_version}, ${DT_LLVM_LIBRARY}")
+    if(DUCTILE_STATIC_LLVM)
+      dt_static_llvm()
+    else()
+      target_link_libraries(dt_llvm INTERFACE "${DT_LLVM_LIBRARY}")
+      message(STATUS "LLVM: ${dt_llvm_version}, ${DT_LLVM_LIBRARY}")
+    endif()
   else()
     message(WARNING "LLVM 22 was not found (scripts/deps installs it): the LLVM backend is left out.")
     set(DUCTILE_LLVM OFF)

@@ -47,6 +47,34 @@ static dt_status_t and_masks(dt_body_copy_t *copy, uint32_t mask, uint32_t extra
   return dt__stage_add(copy->program, copy->into, &both, out);
 }
 
+// The bind of `into` that binds the same value under the same mask and check, or DT_NO_INST.
+static uint32_t find_bind(const dt_stage_t *into, const dt_inst_t *bind) {
+  for (uint32_t k = 0; k < into->insts.len; k++) {
+    const dt_inst_t *inst = &into->insts.items[k];
+    if (inst->kind == DT_INST_BIND && inst->args[0] == bind->args[0] && inst->mask == bind->mask &&
+        inst->extent.id == bind->extent.id && inst->check == bind->check)
+      return k;
+  }
+  return DT_NO_INST;
+}
+
+// A body may be copied into one stage more than once, so each copy binds a symbol of its own,
+// unless it is for the same value.
+static dt_status_t copy_bind(dt_body_copy_t *copy, dt_inst_t *inst, uint32_t *out) {
+  dt_sym_t from = inst->sym;
+  uint32_t symbol = 0;
+  dt_range_t range = {0, DT_SIZE_LIMIT - 1};
+  DT_TRY(and_masks(copy, inst->mask, copy->mask, &inst->mask));
+  *out = find_bind(copy->into, inst);
+  if (*out != DT_NO_INST)
+    return dt__body_rename(copy, from, copy->into->insts.items[*out].sym);
+  if (dt__sym_is_symbol(copy->program->env, from, &symbol))
+    range = dt__symbol_info(copy->program->env, symbol).range;
+  inst->sym = dt__sym_new(copy->program->env, DT_SYMBOL_DATA, range, NULL, "");
+  DT_TRY(dt__body_rename(copy, from, inst->sym));
+  return dt__stage_add(copy->program, copy->into, inst, out);
+}
+
 static dt_status_t copy_inst(dt_body_copy_t *copy, const dt_inst_t *from, uint32_t *out) {
   dt_inst_t inst = *from;
   for (int k = 0; k < 3; k++)
@@ -56,18 +84,12 @@ static dt_status_t copy_inst(dt_body_copy_t *copy, const dt_inst_t *from, uint32
   inst.extent = rename_expr(copy, from->extent);
   switch (from->kind) {
   case DT_INST_ROW:
+  case DT_INST_RUNNING:
     inst.row += copy->row_base;
     break;
-  case DT_INST_BIND: {
-    // A body may be copied into one stage more than once, so each copy binds a symbol of its own.
-    uint32_t symbol = 0;
-    dt_range_t range = {0, DT_SIZE_LIMIT - 1};
-    if (dt__sym_is_symbol(copy->program->env, from->sym, &symbol))
-      range = dt__symbol_info(copy->program->env, symbol).range;
-    inst.sym = dt__sym_new(copy->program->env, DT_SYMBOL_DATA, range, NULL, "");
-    DT_TRY(dt__body_rename(copy, from->sym, inst.sym));
-    break;
-  }
+  case DT_INST_BIND:
+    inst.sym = from->sym;
+    return copy_bind(copy, &inst, out);
   case DT_INST_LOAD: {
     uint32_t rank = dt__program_buffer(copy->program, from->buffer)->rank;
     inst.index = dt__body_exprs(copy, from->index, rank);
@@ -106,6 +128,7 @@ dt_status_t dt__body_copy_results(dt_body_copy_t *copy) {
     store.index =
         dt__body_exprs(copy, store.index, dt__program_buffer(program, store.buffer)->rank);
     store.value = copy->map[store.value];
+    store.mask = mapped(copy, store.mask);
     if (!store.index || !DT_VEC_PUSH(program->arena, &copy->into->stores, store))
       return DT_NO_MEMORY();
   }
@@ -157,6 +180,8 @@ static void note_writers(dt_program_t *program, dt_access_t *access) {
       const dt_stage_t *stage = &kernel->stages.items[s];
       for (uint32_t i = 0; i < stage->stores.len; i++) {
         uint32_t buffer = stage->stores.items[i].buffer.id - 1;
+        if (program->buffers.items[buffer].kind == DT_BUFFER_INPUT)
+          continue; // the last kernels update it: who reads it reads what the caller wrote
         access->n_writers[buffer]++;
         access->writer[buffer] = k;
       }
@@ -201,14 +226,15 @@ dt_status_t dt__access_build(dt_program_t *program, dt_access_t *out) {
     for (uint32_t s = 0; s < kernel->stages.len; s++) {
       const dt_stage_t *stage = &kernel->stages.items[s];
       for (uint32_t i = 0; i < stage->insts.len; i++) {
-        if (stage->insts.items[i].kind != DT_INST_LOAD)
+        dt_buffer_id_t buffer = dt__inst_reads(&stage->insts.items[i]);
+        if (!buffer.id)
           continue;
-        uint32_t buffer = stage->insts.items[i].buffer.id - 1;
-        out->n_loads[buffer]++;
-        note_reads(program, out, k, buffer);
+        out->n_loads[buffer.id - 1]++;
+        note_reads(program, out, k, buffer.id - 1);
       }
     }
   }
+  dt__count_items(program, out->n_loads);
   // Kernels stand in order, so what a kernel reads comes before it and its own set is complete.
   for (uint32_t k = 0; k < n; k++) {
     uint64_t *reach = &out->reach[(size_t)k * out->words];
@@ -224,9 +250,33 @@ dt_status_t dt__access_build(dt_program_t *program, dt_access_t *out) {
   return NULL;
 }
 
-bool dt__kernel_is_map(const dt_kernel_t *kernel) {
+void dt__count_items(const dt_program_t *program, uint32_t *loads) {
+  for (uint32_t k = 0; k < program->items.len; k++)
+    loads[program->items.items[k].buffer.id - 1]++;
+}
+
+// ---- Forms of kernels -----------------------------------------------------------------------------
+bool dt__kernel_is_map(const dt_program_t *program, const dt_kernel_t *kernel) {
   return kernel->stages.len == 1 && kernel->stages.items[0].n_loops == 0 &&
-         kernel->stages.items[0].folds.len == 0 && kernel->stages.items[0].stores.len == 1;
+         kernel->stages.items[0].folds.len == 0 && kernel->stages.items[0].stores.len == 1 &&
+         !dt__store_scatters(program, &kernel->stages.items[0].stores.items[0]) &&
+         !dt__kernel_updates(program, kernel);
+}
+
+static bool has_inst(const dt_stage_t *stage, dt_inst_kind_t kind) {
+  for (uint32_t i = 0; i < stage->insts.len; i++)
+    if (stage->insts.items[i].kind == kind)
+      return true;
+  return false;
+}
+
+bool dt__stage_in_order(const dt_stage_t *stage) { return has_inst(stage, DT_INST_RUNNING); }
+
+bool dt__kernel_in_order(const dt_kernel_t *kernel) {
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    if (dt__stage_in_order(&kernel->stages.items[s]))
+      return true;
+  return false;
 }
 
 bool dt__kernel_has_folds(const dt_kernel_t *kernel) {
@@ -255,6 +305,8 @@ bool dt__kernel_is_contraction(const dt_kernel_t *kernel, uint32_t *out_a, uint3
   return true;
 }
 
+#define SEARCH_COST 40 // halving some thousand elements
+
 // Relative costs of scalar ops that are not one cheap instruction.
 static const struct {
   dt_scalar_op_t op;
@@ -274,6 +326,8 @@ uint32_t dt__stage_cost(const dt_stage_t *stage) {
     const dt_inst_t *inst = &stage->insts.items[i];
     if (inst->kind == DT_INST_BIND)
       cost += 4;
+    if (inst->kind == DT_INST_SEARCH)
+      cost += SEARCH_COST;
     if (inst->kind == DT_INST_CAST)
       cost += 1;
     if (inst->kind != DT_INST_SCALAR)

@@ -23,7 +23,7 @@ struct dt_body_copy {
   const dt_stage_t *from;
   uint32_t n_renames; // symbols replaced: loop variables, and DATA symbols that binds rename
   dt_sym_t rename_from[DT_MAX_RENAMES], rename_to[DT_MAX_RENAMES];
-  uint32_t mask;     // a BOOL instruction of `into` every load gets, or DT_NO_INST
+  uint32_t mask;     // a BOOL instruction of `into` every load and bind gets, or DT_NO_INST
   uint32_t row_base; // added to row values
   dt_load_hook_t hook;
   void *user;
@@ -51,7 +51,7 @@ typedef struct dt_access_t {
   uint32_t n_kernels, n_buffers, words; // words: 64-bit words of one kernel set
   uint32_t *writer;    // [buffer - 1]: a kernel that writes it, the last one, or UINT32_MAX
   uint32_t *n_writers; // [buffer - 1]: stores to it, of which one kernel may have several (concat)
-  uint32_t *n_loads;   // [buffer - 1]: load instructions in all kernels
+  uint32_t *n_loads;   // [buffer - 1]: instructions that read it in all kernels, and items
   uint64_t *reads;     // [kernel * words …]: kernels whose results it reads, directly
   uint64_t *reach;     // the same, transitively
 } dt_access_t;
@@ -60,8 +60,16 @@ static inline bool dt__access_reaches(const dt_access_t *access, uint32_t from, 
   return (access->reach[(size_t)from * access->words + to / 64] >> (to % 64)) & 1;
 }
 
-// A kernel that only maps: one stage without inner loops and without folds, one store.
-bool dt__kernel_is_map(const dt_kernel_t *kernel);
+// Adds 1 to loads[id - 1] for each item that is read from the buffer: so it is never dropped, and
+// never private to a kernel.
+void dt__count_items(const dt_program_t *program, uint32_t *loads);
+
+// A kernel that only maps: one stage without inner loops and without folds, one store, of every
+// element of its iterations, to no argument.
+bool dt__kernel_is_map(const dt_program_t *program, const dt_kernel_t *kernel);
+// The stage's inner loops run in their order, whole: it has running folds.
+bool dt__stage_in_order(const dt_stage_t *stage);
+bool dt__kernel_in_order(const dt_kernel_t *kernel);
 // A kernel whose stage 0 is a fold SUM over one inner loop of the product of two loads; the matrix
 // template may take it. Sets the two load instructions.
 bool dt__kernel_is_contraction(const dt_kernel_t *kernel, uint32_t *out_a, uint32_t *out_b);
@@ -73,7 +81,7 @@ uint32_t dt__stage_loads(const dt_stage_t *stage);
 bool dt__index_uses(dt_program_t *program, const dt_sym_t *index, uint32_t rank, dt_sym_t var);
 // A buffer whose contents others may see after the program: never dropped.
 static inline bool dt__buffer_visible(const dt_buffer_t *buffer) {
-  return buffer->kind == DT_BUFFER_OUTPUT;
+  return buffer->kind == DT_BUFFER_OUTPUT || buffer->kind == DT_BUFFER_INPUT;
 }
 
 #endif // DT_FUSE_BODY_H

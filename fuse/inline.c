@@ -9,13 +9,15 @@
 
 #include <string.h>
 
-#define MAX_BODY 400 // instructions a stage may grow to
+#define MAX_BODY 400  // instructions a stage may grow to
+#define SCALAR_COST 4 // of what is better done in lanes, in a kernel of its own
 
 typedef struct inline_ctx_t {
   dt_program_t *program;
   dt_access_t access;
   const dt_kernel_t *consumer;
   const dt_stage_t *stage; // of the consumer, as it was
+  bool in_order;           // the consumer may not run in lanes
 } inline_ctx_t;
 
 // Loads that touch a new element in every iteration (others stay in registers or cache).
@@ -84,6 +86,8 @@ static const char *refusal(const inline_ctx_t *ctx, const dt_kernel_t *producer,
   uint32_t cost = dt__stage_cost(body), full = full_loads(program, producer);
   if (cost <= 1 && dt__stage_loads(body) <= 1)
     return NULL;
+  if (cost > SCALAR_COST && ctx->in_order)
+    return "its user's loops run in order";
   bool again = repeated(ctx, load, buffer->rank);
   if (!again && ctx->access.n_loads[b] == 1 && !dt__buffer_visible(buffer))
     return NULL;
@@ -103,7 +107,8 @@ static dt_status_t answer_load(dt_body_copy_t *copy, const dt_inst_t *load, void
     return NULL;
   const dt_kernel_t *producer = &program->kernels.items[ctx->access.writer[b]];
   dt_sym_t at[DT_MAX_LOOPS];
-  if (producer == ctx->consumer || !dt__kernel_is_map(producer) || !invert(ctx, producer, load, at))
+  if (producer == ctx->consumer || !dt__kernel_is_map(program, producer) ||
+      !invert(ctx, producer, load, at))
     return NULL;
   const char *why = refusal(ctx, producer, load);
   if (why) {
@@ -134,6 +139,9 @@ dt_status_t dt__fuse_inline(dt_program_t *program, const dt_target_t *target) {
   DT_TRY(dt__access_build(program, &ctx.access));
   for (uint32_t k = 0; k < program->kernels.len; k++) {
     dt_kernel_t *kernel = &program->kernels.items[k];
+    if (dt__kernel_updates(program, kernel))
+      continue; // what it reads must not be what it writes
+    ctx.in_order = dt__kernel_in_order(kernel);
     for (uint32_t s = 0; s < kernel->stages.len; s++) {
       // The operands of a template are memory by contract.
       if (s == 0 && kernel->schedules.len)

@@ -148,7 +148,7 @@ dt_status_t dt__merge_outer_loops(dt_program_t *program, dt_kernel_t *kernel, ui
 }
 
 dt_status_t dt__merge_inner_loops(dt_program_t *program, dt_stage_t *stage) {
-  for (uint32_t at = stage->n_loops; at-- > 1;) {
+  for (uint32_t at = dt__stage_in_order(stage) ? 0 : stage->n_loops; at-- > 1;) {
     dt_sym_t extent;
     merge_t m = start(program, stage->vars, stage->extents, at - 1, &extent);
     dt_stage_t fresh;

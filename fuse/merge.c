@@ -31,17 +31,25 @@ static uint32_t store_of(const dt_stage_t *stage, dt_buffer_id_t buffer) {
 }
 
 static bool loads_from(const dt_stage_t *reader, const dt_stage_t *writer) {
-  for (uint32_t k = 0; k < reader->insts.len; k++)
-    if (reader->insts.items[k].kind == DT_INST_LOAD &&
-        store_of(writer, reader->insts.items[k].buffer) != UINT32_MAX)
+  for (uint32_t k = 0; k < reader->insts.len; k++) {
+    dt_buffer_id_t buffer = dt__inst_reads(&reader->insts.items[k]);
+    if (buffer.id && store_of(writer, buffer) != UINT32_MAX)
       return true;
+  }
   return false;
 }
 
 static void count_stage(const dt_stage_t *stage, uint32_t *loads, bool add) {
   for (uint32_t k = 0; k < stage->insts.len; k++)
-    if (stage->insts.items[k].kind == DT_INST_LOAD)
+    if (dt__inst_reads(&stage->insts.items[k]).id)
       loads[stage->insts.items[k].buffer.id - 1] += add ? 1U : UINT32_MAX;
+}
+
+static bool scatters(const dt_program_t *program, const dt_stage_t *stage) {
+  for (uint32_t k = 0; k < stage->stores.len; k++)
+    if (dt__store_scatters(program, &stage->stores.items[k]))
+      return true;
+  return false;
 }
 
 // ---- Forwarding -----------------------------------------------------------------------------------
@@ -93,7 +101,7 @@ static dt_status_t forward_all(dt_program_t *program, dt_kernel_t *kernel, uint3
   for (uint32_t to = 1; to < kernel->stages.len; to++)
     for (uint32_t from = to; from-- > 0;) {
       const dt_stage_t *source = &kernel->stages.items[from];
-      if (source->n_loops == 0 && source->folds.len == 0 &&
+      if (source->n_loops == 0 && source->folds.len == 0 && !scatters(program, source) &&
           loads_from(&kernel->stages.items[to], source))
         DT_TRY(forward(program, kernel, from, to, loads));
     }
@@ -143,7 +151,8 @@ static bool passes_elementwise(dt_program_t *program, const dt_stage_t *a, const
 
 static bool may_join(dt_program_t *program, const dt_kernel_t *kernel, uint32_t i, uint32_t j) {
   const dt_stage_t *a = &kernel->stages.items[i], *b = &kernel->stages.items[j];
-  if (!same_loops(program, a, b) || uses_rows_of(b, a) || !passes_elementwise(program, a, b))
+  if (!same_loops(program, a, b) || uses_rows_of(b, a) || !passes_elementwise(program, a, b) ||
+      (scatters(program, a) && loads_from(b, a)))
     return false;
   // A stage without loops next to a fold over nothing means the same, but keep the two apart: a
   // fold stage folds in every iteration, and there is one.
@@ -288,7 +297,8 @@ static dt_status_t localise(dt_program_t *program, dt_kernel_t *kernel, uint32_t
   for (uint32_t s = 0; s < kernel->stages.len; s++)
     for (uint32_t k = 0; k < kernel->stages.items[s].stores.len; k++) {
       dt_buffer_id_t buffer = kernel->stages.items[s].stores.items[k].buffer;
-      if (dt__program_buffer(program, buffer)->kind != DT_BUFFER_TEMP)
+      if (dt__program_buffer(program, buffer)->kind != DT_BUFFER_TEMP ||
+          scatters(program, &kernel->stages.items[s]))
         continue;
       uint32_t inside = loads_inside(kernel, buffer);
       if (inside && inside == loads[buffer.id - 1])

@@ -108,7 +108,7 @@ static dt_status_t add_operand_kernel(dt_program_t *program, const contraction_t
   if (!index)
     return DT_NO_MEMORY();
   memcpy(index, shape->vars, shape->n_loops * sizeof(*index));
-  dt_store_t store = {.buffer = into, .index = index, .value = copy.map[load]};
+  dt_store_t store = {.buffer = into, .index = index, .value = copy.map[load], .mask = DT_NO_INST};
   if (!DT_VEC_PUSH(program->arena, &stage.stores, store))
     return DT_NO_MEMORY();
   DT_TRY(dt__prune_stage(program, &stage)); // the other operand's load came along

@@ -1,35 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory plan. Kernels that read only constants run once, when the variant is made, into memory
-// of their own. Temporaries share slots of one block: two share when one is dead before the other
-// is written, which holds for all sizes because it depends on the order of kernels alone. A slot is
-// as large as its largest tenant, an expression; slots lie one after another.
+// of their own; the others are put into segments, between which the host reads numbers from data.
+// Temporaries share slots of one block: two share when one is dead before the other is written, or
+// when the kernel that reads the one last stores the other at the very elements that it reads;
+// either holds for all sizes. A slot is as large as its largest tenant, an expression; slots lie
+// one after another. A slot belongs to the segment of its first tenant: every tenant's size is
+// known there, and slots of later segments lie behind it, so that what was placed never moves.
 #include "fuse/body.h"
 #include "fuse/fuse.h"
+#include "fuse/order.h"
+#include "fuse/place.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
 #include <string.h>
-
-#define ALIGN 64
-
-typedef struct slot_t {
-  dt_sym_t bytes;
-  uint32_t last; // kernel that reads its present tenant last
-} slot_t;
-
-typedef struct life_t {
-  uint32_t first, last; // kernels that write and read it; first > last: never used
-} life_t;
-
-// Bytes of a buffer, rounded up to ALIGN.
-static dt_sym_t rounded_bytes(dt_program_t *program, dt_buffer_id_t id) {
-  dt_symenv_t *env = program->env;
-  dt_sym_t size =
-      dt__sym_const(env, (int64_t)dt_dtype_size(dt__program_buffer(program, id)->dtype));
-  dt_sym_t bytes = dt__sym_mul(env, dt__buffer_count(program, id), size);
-  dt_sym_t align = dt__sym_const(env, ALIGN);
-  return dt__sym_mul(env, dt__sym_ceildiv(env, bytes, align), align);
-}
 
 // ---- Kernels that run once --------------------------------------------------------------------------
 
@@ -62,11 +46,13 @@ static bool stage_is_constant(dt_program_t *program, const dt_stage_t *stage, co
       return false; // its failure belongs to a call
     if (inst->kind == DT_INST_INDEX && depends_on_call(program, inst->sym))
       return false;
-    if (inst->kind != DT_INST_LOAD)
+    if (!dt__inst_reads(inst).id)
       continue;
     dt_buffer_kind_t kind = dt__program_buffer(program, inst->buffer)->kind;
     if (kind != DT_BUFFER_CONSTANT && kind != DT_BUFFER_LOCAL && !once[inst->buffer.id - 1])
       return false;
+    if (inst->kind != DT_INST_LOAD)
+      continue;
     for (uint32_t d = 0; d < dt__program_buffer(program, inst->buffer)->rank; d++)
       if (depends_on_call(program, inst->index[d]))
         return false;
@@ -127,92 +113,41 @@ static dt_status_t hoist_constant(dt_program_t *program) {
   return NULL;
 }
 
-// ---- Slots ------------------------------------------------------------------------------------------
+// ---- Segments -------------------------------------------------------------------------------------
 
-static dt_status_t find_lives(dt_program_t *program, life_t **out) {
-  life_t *lives = DT_ARENA_ARRAY(program->arena, life_t, program->buffers.len + 1);
-  if (!lives)
+// Kernels in order of their segments, otherwise as they stand; without items there are no segments.
+static dt_status_t make_segments(dt_program_t *program) {
+  uint32_t n = program->kernels.len, *of_kernel = NULL, *of_item = NULL, at = program->n_once;
+  memset(&program->segments, 0, sizeof(program->segments));
+  if (program->items.len == 0)
+    return NULL;
+  DT_TRY(dt__find_segments(program, &of_kernel, &of_item));
+  dt_kernel_t *sorted = DT_ARENA_ARRAY(program->arena, dt_kernel_t, n + 1);
+  if (!sorted)
     return DT_NO_MEMORY();
-  for (uint32_t b = 0; b < program->buffers.len; b++)
-    lives[b] = (life_t){.first = UINT32_MAX, .last = 0};
-  for (uint32_t k = 0; k < program->kernels.len; k++)
-    for (uint32_t s = 0; s < program->kernels.items[k].stages.len; s++) {
-      const dt_stage_t *stage = &program->kernels.items[k].stages.items[s];
-      for (uint32_t i = 0; i < stage->stores.len; i++) {
-        life_t *life = &lives[stage->stores.items[i].buffer.id - 1];
-        life->first = life->first < k ? life->first : k;
-        life->last = life->last > k ? life->last : k;
-      }
-      for (uint32_t i = 0; i < stage->insts.len; i++)
-        if (stage->insts.items[i].kind == DT_INST_LOAD) {
-          life_t *life = &lives[stage->insts.items[i].buffer.id - 1];
-          life->last = life->last > k ? life->last : k;
-        }
-    }
-  *out = lives;
-  return NULL;
-}
-
-// How badly `bytes` fits a free slot; 0 is exact. Hints only choose among right answers.
-static int64_t misfit(dt_program_t *program, dt_sym_t slot, dt_sym_t bytes) {
-  int64_t have = 0, want = 0;
-  if (slot.id == bytes.id)
-    return 0;
-  if (!dt__sym_hint(program->env, slot, &have) || !dt__sym_hint(program->env, bytes, &want))
-    return INT64_MAX / 2;
-  return 1 + (have > want ? have - want : want - have);
-}
-
-static dt_status_t place_temps(dt_program_t *program, const life_t *lives) {
-  dt_symenv_t *env = program->env;
-  DT_VEC(slot_t) slots = {0};
-  uint32_t n = program->buffers.len;
-  uint32_t *slot_of = DT_ARENA_ARRAY(program->arena, uint32_t, n + 1);
-  if (!slot_of)
-    return DT_NO_MEMORY();
-  for (uint32_t k = program->n_once; k < program->kernels.len; k++)
-    for (uint32_t b = 0; b < n; b++) {
-      if (program->buffers.items[b].kind != DT_BUFFER_TEMP || lives[b].first != k)
-        continue;
-      dt_sym_t bytes = rounded_bytes(program, (dt_buffer_id_t){b + 1});
-      uint32_t best = UINT32_MAX;
-      int64_t best_misfit = INT64_MAX;
-      for (uint32_t s = 0; s < slots.len; s++) {
-        int64_t fit =
-            slots.items[s].last < k ? misfit(program, slots.items[s].bytes, bytes) : INT64_MAX;
-        if (fit < best_misfit) {
-          best = s;
-          best_misfit = fit;
-        }
-      }
-      if (best == UINT32_MAX) {
-        best = slots.len;
-        if (!DT_VEC_PUSH(program->arena, &slots, ((slot_t){.bytes = bytes})))
-          return DT_NO_MEMORY();
-      }
-      slots.items[best].bytes = dt__sym_max(env, slots.items[best].bytes, bytes);
-      slots.items[best].last = lives[b].last;
-      slot_of[b] = best + 1;
-    }
-  dt_sym_t *starts = DT_ARENA_ARRAY(program->arena, dt_sym_t, slots.len + 1);
-  if (!starts)
-    return DT_NO_MEMORY();
-  dt_sym_t at = dt__sym_const(env, 0);
-  for (uint32_t s = 0; s < slots.len; s++) {
-    starts[s] = at;
-    at = dt__sym_add(env, at, slots.items[s].bytes);
+  uint32_t last = of_item[program->items.len - 1], items = 0;
+  for (uint32_t k = program->n_once; k < n; k++)
+    last = of_kernel[k] > last ? of_kernel[k] : last;
+  memcpy(sorted, program->kernels.items, program->n_once * sizeof(*sorted));
+  for (uint32_t segment = 0; segment <= last; segment++) {
+    while (items < program->items.len && of_item[items] <= segment)
+      items++;
+    for (uint32_t k = program->n_once; k < n; k++)
+      if (of_kernel[k] == segment)
+        sorted[at++] = program->kernels.items[k];
+    dt_program_segment_t made = {.item_end = items, .kernel_end = at};
+    if (!DT_VEC_PUSH(program->arena, &program->segments, made))
+      return DT_NO_MEMORY();
   }
-  program->block_bytes = at;
-  for (uint32_t b = 0; b < n; b++)
-    if (slot_of[b])
-      program->offsets.items[b] = starts[slot_of[b] - 1];
-  DT_LOG(DT_LOG_MEMORY, 1, "%u slots for the temporaries of %u buffers", slots.len, n);
+  memcpy(program->kernels.items, sorted, n * sizeof(*sorted));
   return NULL;
 }
 
 dt_status_t dt__fuse_plan(dt_program_t *program, const dt_target_t *target) {
   (void)target;
   DT_TRY(hoist_constant(program));
+  DT_TRY(make_segments(program));
+  DT_TRY(dt__program_settle_slices(program));
   uint32_t n = program->buffers.len;
   program->offsets.items = DT_ARENA_ARRAY(program->arena, dt_sym_t, n + 1);
   program->offsets.len = program->offsets.cap = n;
@@ -223,11 +158,9 @@ dt_status_t dt__fuse_plan(dt_program_t *program, const dt_target_t *target) {
     if (program->buffers.items[b].kind != DT_BUFFER_ONCE)
       continue;
     program->offsets.items[b] = at;
-    at = dt__sym_add(program->env, at, rounded_bytes(program, (dt_buffer_id_t){b + 1}));
+    at = dt__sym_add(program->env, at, dt__placed_bytes(program, (dt_buffer_id_t){b + 1}));
   }
   program->once_bytes = at;
-  life_t *lives = NULL;
-  DT_TRY(find_lives(program, &lives));
-  DT_TRY(place_temps(program, lives));
+  DT_TRY(dt__place_temps(program));
   return dt__symenv_status(program->env);
 }

@@ -14,19 +14,23 @@ static void mark(bool *live, uint32_t inst) {
     live[inst] = true;
 }
 
-dt_status_t dt__prune_stage(dt_program_t *program, dt_stage_t *stage) {
-  uint32_t n = stage->insts.len;
-  bool *live = DT_ARENA_ARRAY(program->arena, bool, n + 1);
-  uint32_t *map = DT_ARENA_ARRAY(program->arena, uint32_t, n + 1);
-  if (!live || !map)
-    return DT_NO_MEMORY();
-  for (uint32_t k = 0; k < stage->stores.len; k++)
+static void mark_fold(bool *live, bool *kept, const dt_stage_t *stage, uint32_t fold) {
+  kept[fold] = true;
+  mark(live, stage->folds.items[fold].value);
+  mark(live, stage->folds.items[fold].index);
+}
+
+// What stores, binds and the folds already kept need; a running value that is needed keeps its
+// fold.
+static void find_live(const dt_stage_t *stage, bool *live, bool *kept) {
+  for (uint32_t k = 0; k < stage->stores.len; k++) {
     mark(live, stage->stores.items[k].value);
-  for (uint32_t k = 0; k < stage->folds.len; k++) {
-    mark(live, stage->folds.items[k].value);
-    mark(live, stage->folds.items[k].index);
+    mark(live, stage->stores.items[k].mask);
   }
-  for (uint32_t k = n; k-- > 0;) {
+  for (uint32_t k = 0; k < stage->folds.len; k++)
+    if (kept[k])
+      mark_fold(live, kept, stage, k);
+  for (uint32_t k = stage->insts.len; k-- > 0;) {
     const dt_inst_t *inst = &stage->insts.items[k];
     if (inst->kind == DT_INST_BIND)
       live[k] = true;
@@ -35,27 +39,58 @@ dt_status_t dt__prune_stage(dt_program_t *program, dt_stage_t *stage) {
     for (int a = 0; a < 3; a++)
       mark(live, inst->args[a]);
     mark(live, inst->mask);
+    for (uint32_t f = 0; inst->kind == DT_INST_RUNNING && f < stage->folds.len; f++)
+      if (stage->folds.items[f].row == inst->row)
+        mark_fold(live, kept, stage, f);
   }
+}
+
+static uint32_t renumbered(const uint32_t *map, uint32_t inst) {
+  return inst == DT_NO_INST ? DT_NO_INST : map[inst];
+}
+
+// Drops what is not needed when all folds for which `row_used` says so are.
+static dt_status_t prune_stage(dt_program_t *program, dt_stage_t *stage, const bool *row_used) {
+  uint32_t n = stage->insts.len;
+  bool *live = DT_ARENA_ARRAY(program->arena, bool, n + 1);
+  bool *kept_folds = DT_ARENA_ARRAY(program->arena, bool, stage->folds.len + 1);
+  uint32_t *map = DT_ARENA_ARRAY(program->arena, uint32_t, n + 1);
+  if (!live || !map || !kept_folds)
+    return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < stage->folds.len; k++)
+    kept_folds[k] = !row_used || row_used[stage->folds.items[k].row];
+  find_live(stage, live, kept_folds);
   uint32_t kept = 0;
   for (uint32_t k = 0; k < n; k++) {
     if (!live[k])
       continue;
     dt_inst_t inst = stage->insts.items[k];
     for (int a = 0; a < 3; a++)
-      inst.args[a] = inst.args[a] == DT_NO_INST ? DT_NO_INST : map[inst.args[a]];
-    inst.mask = inst.mask == DT_NO_INST ? DT_NO_INST : map[inst.mask];
+      inst.args[a] = renumbered(map, inst.args[a]);
+    inst.mask = renumbered(map, inst.mask);
     map[k] = kept;
     stage->insts.items[kept++] = inst;
   }
   stage->insts.len = kept;
-  for (uint32_t k = 0; k < stage->stores.len; k++)
+  for (uint32_t k = 0; k < stage->stores.len; k++) {
     stage->stores.items[k].value = map[stage->stores.items[k].value];
-  for (uint32_t k = 0; k < stage->folds.len; k++) {
-    dt_fold_t *fold = &stage->folds.items[k];
-    fold->value = map[fold->value];
-    fold->index = fold->index == DT_NO_INST ? DT_NO_INST : map[fold->index];
+    stage->stores.items[k].mask = renumbered(map, stage->stores.items[k].mask);
   }
+  uint32_t folds = 0;
+  for (uint32_t k = 0; k < stage->folds.len; k++) {
+    dt_fold_t fold = stage->folds.items[k];
+    if (!kept_folds[k])
+      continue;
+    fold.value = map[fold.value];
+    fold.index = renumbered(map, fold.index);
+    stage->folds.items[folds++] = fold;
+  }
+  stage->folds.len = folds;
   return NULL;
+}
+
+dt_status_t dt__prune_stage(dt_program_t *program, dt_stage_t *stage) {
+  return prune_stage(program, stage, NULL);
 }
 
 static bool stage_is_idle(const dt_stage_t *stage) {
@@ -67,14 +102,15 @@ static bool stage_is_idle(const dt_stage_t *stage) {
   return true;
 }
 
-static bool row_is_used(const dt_kernel_t *kernel, uint32_t row) {
+// Rows that later stages read.
+static void find_used_rows(const dt_kernel_t *kernel, bool *used) {
+  memset(used, 0, kernel->n_rows * sizeof(*used));
   for (uint32_t s = 0; s < kernel->stages.len; s++)
     for (uint32_t k = 0; k < kernel->stages.items[s].insts.len; k++) {
       const dt_inst_t *inst = &kernel->stages.items[s].insts.items[k];
-      if (inst->kind == DT_INST_ROW && inst->row == row)
-        return true;
+      if (inst->kind == DT_INST_ROW)
+        used[inst->row] = true;
     }
-  return false;
 }
 
 // Loads of each buffer, counted afresh; a kernel's own are subtracted as its code goes.
@@ -82,27 +118,27 @@ static void count_loads(const dt_kernel_t *kernel, uint32_t *loads, bool add) {
   for (uint32_t s = 0; s < kernel->stages.len; s++)
     for (uint32_t k = 0; k < kernel->stages.items[s].insts.len; k++) {
       const dt_inst_t *inst = &kernel->stages.items[s].insts.items[k];
-      if (inst->kind == DT_INST_LOAD)
+      if (dt__inst_reads(inst).id)
         loads[inst->buffer.id - 1] += add ? 1U : UINT32_MAX;
     }
 }
 
 dt_status_t dt__prune_kernel(dt_program_t *program, dt_kernel_t *kernel, uint32_t *loads) {
+  bool *row_used = DT_ARENA_ARRAY(program->arena, bool, kernel->n_rows + 1);
+  if (!row_used)
+    return DT_NO_MEMORY();
   for (uint32_t s = kernel->stages.len; s-- > 0;) {
     dt_stage_t *stage = &kernel->stages.items[s];
-    uint32_t stores = 0, folds = 0;
+    uint32_t stores = 0;
     for (uint32_t k = 0; k < stage->stores.len; k++) {
       dt_buffer_id_t buffer = stage->stores.items[k].buffer;
       if (loads[buffer.id - 1] || dt__buffer_visible(dt__program_buffer(program, buffer)))
         stage->stores.items[stores++] = stage->stores.items[k];
     }
     stage->stores.len = stores;
-    for (uint32_t k = 0; k < stage->folds.len; k++)
-      if (row_is_used(kernel, stage->folds.items[k].row))
-        stage->folds.items[folds++] = stage->folds.items[k];
-    stage->folds.len = folds;
+    find_used_rows(kernel, row_used);
     count_loads(kernel, loads, false);
-    DT_TRY(dt__prune_stage(program, stage));
+    DT_TRY(prune_stage(program, stage, row_used));
     count_loads(kernel, loads, true);
   }
   uint32_t kept = 0;
@@ -120,6 +156,7 @@ dt_status_t dt__fuse_prune(dt_program_t *program, const dt_target_t *target) {
     return DT_NO_MEMORY();
   for (uint32_t k = 0; k < program->kernels.len; k++)
     count_loads(&program->kernels.items[k], loads, true);
+  dt__count_items(program, loads);
   for (uint32_t k = program->kernels.len; k-- > 0;)
     DT_TRY(dt__prune_kernel(program, &program->kernels.items[k], loads));
   uint32_t kept = 0;

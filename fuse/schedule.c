@@ -161,25 +161,44 @@ static void inner_lanes(dt_program_t *program, dt_kernel_t *kernel, dt_schedule_
   out->grain = grain_for(stage_work(program, kernel));
 }
 
+static void serial(dt_program_t *program, dt_kernel_t *kernel, dt_schedule_t *out) {
+  out->kind = DT_SCHEDULE_SERIAL;
+  out->lanes = out->unroll = 1;
+  if (kernel->n_loops)
+    out->grain = grain_for(stage_work(program, kernel));
+}
+
+// Loops that run in order leave only outer loops to lanes, which is worth it where no access is
+// strided.
+static bool is_serial(dt_program_t *program, const dt_kernel_t *kernel) {
+  bool in_order = dt__kernel_in_order(kernel);
+  if (kernel->n_loops == 0)
+    return in_order || !has_inner_loops(kernel);
+  if (!in_order)
+    return false;
+  dt_step_count_t count = {0};
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    dt__count_steps(program, &kernel->stages.items[s], kernel->vars[kernel->n_loops - 1], &count);
+  return count.strided || count.other;
+}
+
 static dt_status_t schedule_loops(dt_program_t *program, dt_kernel_t *kernel,
                                   const dt_target_t *target) {
   uint32_t lanes = lanes_for(program, kernel, target);
   dt_schedule_t schedule = {.lanes = lanes, .unroll = 1, .block = 1, .grain = 1};
-  bool inner = has_inner_loops(kernel);
+  bool inner = has_inner_loops(kernel) && !dt__kernel_in_order(kernel);
   if (!inner || !inner_lanes_win(program, kernel, lanes))
     order_loops(program, kernel, lanes);
   DT_TRY(dt__merge_outer_loops(program, kernel, kernel->n_loops));
   for (uint32_t s = 0; s < kernel->stages.len; s++)
     DT_TRY(dt__merge_inner_loops(program, &kernel->stages.items[s]));
   schedule.unroll = unroll_for(kernel);
-  if (inner && inner_lanes_win(program, kernel, lanes)) {
+  if (is_serial(program, kernel))
+    serial(program, kernel, &schedule);
+  else if (inner && inner_lanes_win(program, kernel, lanes))
     inner_lanes(program, kernel, &schedule);
-  } else if (kernel->n_loops) {
+  else
     outer_lanes(program, kernel, &schedule);
-  } else {
-    schedule.kind = DT_SCHEDULE_SERIAL;
-    schedule.lanes = schedule.unroll = 1;
-  }
   return DT_VEC_PUSH(program->arena, &kernel->schedules, schedule) ? NULL : DT_NO_MEMORY();
 }
 
@@ -205,5 +224,6 @@ dt_status_t dt__fuse_schedule(dt_program_t *program, const dt_target_t *target) 
     else
       DT_TRY(schedule_loops(program, kernel, target));
   }
+  DT_TRY(dt__program_settle_slices(program));
   return dt__symenv_status(program->env);
 }

@@ -111,13 +111,14 @@ static dt_status_t split_loop(dt_program_t *program, const loops_t *loops, uint3
   return NULL;
 }
 
-static dt_status_t normalise(dt_program_t *program, const loops_t *loops) {
+// With `whole` loops are dropped, but not split.
+static dt_status_t normalise(dt_program_t *program, const loops_t *loops, bool whole) {
   for (uint32_t at = *loops->n; at-- > 0;) {
     int64_t extent = 0;
     if (dt__sym_is_const(program->env, loops->extents[at], &extent) && extent == 1)
       DT_TRY(drop_loop(program, loops, at));
   }
-  for (bool changed = true; changed;) {
+  for (bool changed = !whole; changed;) {
     changed = false;
     for (uint32_t at = 0; at < *loops->n && !changed; at++)
       for (uint32_t s = 0; s < loops->n_stages && !changed; s++) {
@@ -140,7 +141,7 @@ dt_status_t dt__fuse_split(dt_program_t *program, const dt_target_t *target) {
                      .extents = kernel->extents,
                      .stages = kernel->stages.items,
                      .n_stages = kernel->stages.len};
-    DT_TRY(normalise(program, &outer));
+    DT_TRY(normalise(program, &outer, false));
     for (uint32_t s = 0; s < kernel->stages.len; s++) {
       dt_stage_t *stage = &kernel->stages.items[s];
       loops_t inner = {.n = &stage->n_loops,
@@ -148,7 +149,7 @@ dt_status_t dt__fuse_split(dt_program_t *program, const dt_target_t *target) {
                        .extents = stage->extents,
                        .stages = stage,
                        .n_stages = 1};
-      DT_TRY(normalise(program, &inner));
+      DT_TRY(normalise(program, &inner, dt__stage_in_order(stage)));
     }
   }
   return NULL;

@@ -42,7 +42,8 @@ static bool splittable(dt_program_t *program, const dt_kernel_t *kernel) {
     if (stage->folds.items[f].kind >= DT_FOLD_ARGMAX)
       return false;
   for (uint32_t i = 0; i < stage->insts.len; i++)
-    if (stage->insts.items[i].kind == DT_INST_BIND || stage->insts.items[i].kind == DT_INST_ROW)
+    if (stage->insts.items[i].kind == DT_INST_BIND || stage->insts.items[i].kind == DT_INST_ROW ||
+        stage->insts.items[i].kind == DT_INST_RUNNING)
       return false;
   for (uint32_t s = 1; s < kernel->stages.len; s++)
     if (kernel->stages.items[s].n_loops)
@@ -131,7 +132,7 @@ static dt_status_t make_partial(dt_program_t *program, const dt_kernel_t *kernel
     if (!index || !DT_VEC_PUSH(program->arena, &fold.folds, part))
       return DT_NO_MEMORY();
     memcpy(index, out->vars, out->n_loops * sizeof(*index));
-    dt_store_t to = {.buffer = partials[f], .index = index, .value = row};
+    dt_store_t to = {.buffer = partials[f], .index = index, .value = row, .mask = DT_NO_INST};
     if (!DT_VEC_PUSH(program->arena, &store.stores, to))
       return DT_NO_MEMORY();
   }

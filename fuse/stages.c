@@ -6,6 +6,7 @@
 #include "fuse/body.h"
 #include "fuse/fuse.h"
 #include "fuse/merge.h"
+#include "fuse/order.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
@@ -18,7 +19,8 @@
 typedef struct join_t {
   dt_program_t *program;
   dt_access_t access;
-  bool *constant; // per kernel: reads constants only
+  bool *constant;    // per kernel: reads constants only
+  uint32_t *segment; // per kernel
   // The pair under examination.
   const dt_kernel_t *a, *b;
   // b's outer loop that walks together with a's outer loop j; UINT32_MAX: none.
@@ -53,7 +55,7 @@ static dt_status_t find_constant(join_t *join) {
     for (uint32_t s = 0; s < kernel->stages.len; s++)
       for (uint32_t i = 0; i < kernel->stages.items[s].insts.len; i++) {
         const dt_inst_t *load = &kernel->stages.items[s].insts.items[i];
-        if (load->kind != DT_INST_LOAD)
+        if (!dt__inst_reads(load).id)
           continue;
         uint32_t b = load->buffer.id - 1, writer = join->access.writer[b];
         bool from_constant = program->buffers.items[b].kind == DT_BUFFER_CONSTANT ||
@@ -113,19 +115,21 @@ static const dt_store_t *find_store(const dt_kernel_t *kernel, dt_buffer_id_t bu
   return NULL;
 }
 
-// Partners by what b reads of a. *found: b reads something of a.
+// Partners by what b reads of a. *found: b reads something of a. What a scatters, and what b
+// searches, is read only when a is done.
 static bool match_vertical(join_t *join, bool may_skip, bool *found) {
   *found = false;
   for (uint32_t s = 0; s < join->b->stages.len; s++)
     for (uint32_t k = 0; k < join->b->stages.items[s].insts.len; k++) {
       const dt_inst_t *load = &join->b->stages.items[s].insts.items[k];
-      if (load->kind != DT_INST_LOAD)
+      if (!dt__inst_reads(load).id)
         continue;
       const dt_store_t *store = find_store(join->a, load->buffer);
       if (!store)
         continue;
       *found = true;
-      if (join->access.n_writers[load->buffer.id - 1] != 1 ||
+      if (join->access.n_writers[load->buffer.id - 1] != 1 || load->kind != DT_INST_LOAD ||
+          dt__store_scatters(join->program, store) ||
           !match_access(join, store->index, load->index,
                         dt__program_buffer(join->program, load->buffer)->rank, may_skip))
         return false;
@@ -199,6 +203,11 @@ static bool path_between(const join_t *join, uint32_t a, uint32_t b) {
   return false;
 }
 
+// What other code would only make slower, or must not see.
+static bool stands_alone(const dt_program_t *program, const dt_kernel_t *kernel) {
+  return dt__kernel_in_order(kernel) || dt__kernel_updates(program, kernel);
+}
+
 static const char *refusal(join_t *join, uint32_t ai, uint32_t bi) {
   join->a = &join->program->kernels.items[ai];
   join->b = &join->program->kernels.items[bi];
@@ -206,6 +215,10 @@ static const char *refusal(join_t *join, uint32_t ai, uint32_t bi) {
     join->partner[j] = UINT32_MAX;
   if (is_template(join->b))
     return "operands of a matrix template are memory";
+  if (join->segment[ai] != join->segment[bi])
+    return "they run in different segments";
+  if (stands_alone(join->program, join->a) || stands_alone(join->program, join->b))
+    return "one runs in order, or updates an argument";
   if (join->constant[ai] != join->constant[bi])
     return "one reads constants only";
   if (join->a->stages.len + join->b->stages.len > MAX_STAGES ||
@@ -305,47 +318,10 @@ static dt_status_t count_all_loads(dt_program_t *program, uint32_t **out) {
     for (uint32_t s = 0; s < program->kernels.items[k].stages.len; s++) {
       const dt_stage_t *stage = &program->kernels.items[k].stages.items[s];
       for (uint32_t i = 0; i < stage->insts.len; i++)
-        if (stage->insts.items[i].kind == DT_INST_LOAD)
+        if (dt__inst_reads(&stage->insts.items[i]).id)
           (*out)[stage->insts.items[i].buffer.id - 1]++;
     }
-  return NULL;
-}
-
-// Kernels so that each stands after all it reads from, otherwise in their present order.
-static dt_status_t sort_kernels(dt_program_t *program) {
-  uint32_t n = program->kernels.len;
-  uint32_t *writer_left = DT_ARENA_ARRAY(program->arena, uint32_t, program->buffers.len + 1);
-  dt_kernel_t *sorted = DT_ARENA_ARRAY(program->arena, dt_kernel_t, n + 1);
-  bool *placed = DT_ARENA_ARRAY(program->arena, bool, n + 1);
-  if (!writer_left || !sorted || !placed)
-    return DT_NO_MEMORY();
-  for (uint32_t k = 0; k < n; k++)
-    for (uint32_t s = 0; s < program->kernels.items[k].stages.len; s++)
-      for (uint32_t i = 0; i < program->kernels.items[k].stages.items[s].stores.len; i++)
-        writer_left[program->kernels.items[k].stages.items[s].stores.items[i].buffer.id - 1]++;
-  for (uint32_t at = 0; at < n;) {
-    uint32_t before = at;
-    for (uint32_t k = 0; k < n; k++) {
-      const dt_kernel_t *kernel = &program->kernels.items[k];
-      bool ready = !placed[k];
-      for (uint32_t s = 0; ready && s < kernel->stages.len; s++)
-        for (uint32_t i = 0; ready && i < kernel->stages.items[s].insts.len; i++) {
-          const dt_inst_t *load = &kernel->stages.items[s].insts.items[i];
-          ready = load->kind != DT_INST_LOAD || writer_left[load->buffer.id - 1] == 0 ||
-                  find_store(kernel, load->buffer);
-        }
-      if (!ready)
-        continue;
-      placed[k] = true;
-      sorted[at++] = *kernel;
-      for (uint32_t s = 0; s < kernel->stages.len; s++)
-        for (uint32_t i = 0; i < kernel->stages.items[s].stores.len; i++)
-          writer_left[kernel->stages.items[s].stores.items[i].buffer.id - 1]--;
-    }
-    if (at == before)
-      return DT_FAIL(DT_E_INTERNAL, "fuse: kernels wait for each other");
-  }
-  memcpy(program->kernels.items, sorted, n * sizeof(*sorted));
+  dt__count_items(program, *out);
   return NULL;
 }
 
@@ -362,7 +338,7 @@ static dt_status_t join_pair(join_t *join, uint32_t ai, uint32_t bi) {
   uint32_t *loads = NULL;
   DT_TRY(count_all_loads(program, &loads));
   DT_TRY(dt__merge_stages(program, &program->kernels.items[bi - 1], n_fixed, loads));
-  return sort_kernels(program);
+  return dt__sort_kernels(program);
 }
 
 // The first pair that may be joined: producers of each kernel first, then neighbours.
@@ -392,6 +368,7 @@ dt_status_t dt__fuse_stages(dt_program_t *program, const dt_target_t *target) {
     uint32_t a = 0, b = 0;
     DT_TRY(dt__access_build(program, &join.access));
     DT_TRY(find_constant(&join));
+    DT_TRY(dt__find_segments(program, &join.segment, NULL));
     if (!next_pair(&join, &a, &b))
       break;
     DT_TRY(join_pair(&join, a, b));

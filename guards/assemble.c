@@ -11,8 +11,12 @@ static const bool can_fail[DT_GUARD_KIND_COUNT] = {
 #include "guards/guard_kinds.def"
 };
 _Static_assert(DT_GUARD_bind_size < DT_GUARD_size_symbol &&
-                   DT_GUARD_bind_stride < DT_GUARD_size_symbol,
+                   DT_GUARD_bind_stride < DT_GUARD_size_symbol &&
+                   DT_GUARD_bind_value < DT_GUARD_size_symbol &&
+                   DT_GUARD_bind_capture < DT_GUARD_size_symbol,
                "ORDER(guard_kinds): symbols are bound before they are read");
+_Static_assert(DT_GUARD_header < DT_GUARD_value_const && DT_GUARD_header < DT_GUARD_bind_value,
+               "ORDER(guard_kinds): an argument's memory is read after its dtype is known");
 
 uint32_t dt__guard_text(dt_guard_build_t *build, const char *string) {
   if (build->text.len == 0)

@@ -28,6 +28,13 @@ dt_status_t dt__guard_emit(dt_guard_build_t *build, dt_guard_t record, dt_text_t
 // Sorts the records and copies everything into one block.
 dt_status_t dt__guard_assemble(dt_guard_build_t *build, dt_guards_t **out) DT_MUST_USE;
 
+// ---- Collection (collect.c, collect_context.c) ----------------------------------------------------
+// An input's name, or "argument 2".
+void dt__guard_put_input(const dt_guard_build_t *build, uint32_t k, dt_text_t *text);
+// Modes, alignment and how inputs share memory. `context` may be NULL.
+dt_status_t dt__guard_collect_context(dt_guard_build_t *build,
+                                      const dt_guard_context_t *context) DT_MUST_USE;
+
 // ---- Expressions (expression.c) -----------------------------------------------------------------
 // Steps for `e`, whose symbols must all be bound: DT_E_INTERNAL otherwise.
 dt_status_t dt__guard_compile(dt_guard_build_t *build, dt_sym_t e, uint32_t *out_at,

@@ -133,16 +133,16 @@ static bool symbol_to_symbol(dt_sym_op_t op, const sides_t *s, dt_guard_t *g) {
   return true;
 }
 
-// symbol % divisor == rest
+// symbol % divisor == rest, or !=
 static bool symbol_modulo(const dt_symenv_t *env, const dt_sym_view_t *view, const sides_t *s,
                           dt_guard_t *g) {
-  if (view->op != DT_SYM_EQ || (!s->a_literal && !s->b_literal))
+  if (view->op > DT_SYM_NE || (!s->a_literal && !s->b_literal))
     return false;
   dt_sym_view_t mod = dt__sym_view(env, view->args[s->a_literal ? 1 : 0]);
   if (mod.op != DT_SYM_MOD || !dt__sym_is_symbol(env, mod.args[0], &g->at) ||
       !dt__sym_is_const(env, mod.args[1], &g->a) || g->a <= 0)
     return false;
-  g->kind = DT_GUARD_symbol_mod;
+  g->kind = view->op == DT_SYM_EQ ? DT_GUARD_symbol_mod : DT_GUARD_symbol_not_mod;
   g->b = s->a_literal ? s->x : s->y;
   return true;
 }

@@ -44,6 +44,7 @@ static const binary_fn_t builders[DT_SYM_OP_COUNT] = {
     [DT_SYM_MAX] = dt__sym_max, [DT_SYM_AND] = dt__sym_and, [DT_SYM_OR] = dt__sym_or,
     [DT_SYM_EQ] = dt__sym_eq,   [DT_SYM_NE] = dt__sym_ne,   [DT_SYM_LT] = dt__sym_lt,
     [DT_SYM_LE] = dt__sym_le,   [DT_SYM_MOD] = dt__sym_mod, [DT_SYM_FLOORDIV] = dt__sym_floordiv,
+    [DT_SYM_SHL] = dt__sym_shl, [DT_SYM_SHR] = dt__sym_shr,
 };
 
 // The same expression here; none where it cannot be had. Depth is bounded by the environment's.
@@ -68,14 +69,21 @@ static dt_sym_t import(dt_guard_facts_t *facts, dt_sym_t e) {
   return build ? first : DT_SYM_NONE_ID;
 }
 
-// Whether no divisor in `e` can be 0. The simplifier decides what an expression is where it has a
-// value; a condition that may have none must be kept to be a miss there.
+// Whether no divisor in `e` can be 0 and no shift can leave 64 bits. The simplifier decides what an
+// expression is where it has a value; a condition that may have none must be kept to be a miss
+// there.
 static bool divides(dt_guard_facts_t *facts, dt_sym_t e) {
   dt_sym_view_t view = dt__sym_view(facts->from, e);
   if (view.op == DT_SYM_FLOORDIV || view.op == DT_SYM_MOD) {
     dt_sym_t by = import(facts, view.args[1]);
     dt_sym_t zero = dt__sym_const(facts->env, 0);
     if (!dt__sym_known_true(facts->env, dt__sym_ne(facts->env, by, zero)))
+      return false;
+  }
+  if (view.op == DT_SYM_SHL || view.op == DT_SYM_SHR) {
+    dt_range_t count = dt__sym_range(facts->env, import(facts, view.args[1]));
+    dt_range_t value = dt__sym_range(facts->env, import(facts, e));
+    if (count.lo < 0 || count.hi > 62 || value.lo == INT64_MIN || value.hi == INT64_MAX)
       return false;
   }
   for (uint32_t k = 0; k < view.n_args; k++) {

@@ -17,12 +17,12 @@ typedef enum dt_guard_kind_t {
 } dt_guard_kind_t;
 
 typedef struct dt_guard_t {
-  uint8_t kind; // dt_guard_kind_t
-  uint8_t dim;
-  uint16_t input;
-  uint32_t at; // a symbol, or the first step of an expression
+  uint8_t kind;   // dt_guard_kind_t
+  uint8_t dim;    // or the dtype of a value
+  uint16_t input; // or a capture
+  uint32_t at;    // a symbol, or the first step of an expression
   int64_t a, b;
-  uint32_t other;  // a second symbol, or the number of an expression's steps
+  uint32_t other;  // a second symbol or input, or the number of an expression's steps
   uint32_t reason; // which of `reasons` says what is tested and who asked
 } dt_guard_t;
 _Static_assert(sizeof(dt_guard_t) == 32, "two records a cache line");
@@ -65,6 +65,7 @@ struct dt_guards {
 
 // What a header record compares, of a tensor as it is: one byte each of dtype, device and rank, and
 // a bit for contiguous.
+#define DT_GUARD_KEY_HEADER ((int64_t)0xffffff)
 #define DT_GUARD_KEY_CONTIGUOUS ((int64_t)1 << 24)
 static inline int64_t dt__guard_key(dt_dtype_t dtype, dt_device_t device, uint32_t rank,
                                     bool contiguous) {
@@ -72,10 +73,22 @@ static inline int64_t dt__guard_key(dt_dtype_t dtype, dt_device_t device, uint32
                    (uint64_t)contiguous << 24);
 }
 
+// The integer in a tensor of rank 0, read as one of `dtype` (integer or bool). False: it does not
+// fit.
+bool dt__guard_value(const dt_tensor_t *tensor, dt_dtype_t dtype, int64_t *out);
+
 // One record against the arguments; binds what it binds.
-bool dt__guard_check(const dt_guards_t *guards, const dt_guard_t *guard, dt_tensor_t *const *inputs,
-                     int64_t *symbols);
+bool dt__guard_check(const dt_guards_t *guards, const dt_guard_t *guard,
+                     const dt_guard_args_t *args, int64_t *symbols);
 // An expression of `n` steps; false: it has no value (overflow, division by 0).
 bool dt__guard_eval(const dt_guard_step_t *steps, uint32_t n, const int64_t *symbols, int64_t *out);
+
+// remedy.c. What a caller may declare or change so that this guard need not fail.
+void dt__guard_remedy(const dt_guards_t *guards, const dt_guard_t *guard, dt_text_t *out);
+// Whether step `k` of an expression of `steps` reads a symbol that no earlier step reads.
+bool dt__guard_step_is_new(const dt_guard_step_t *steps, uint32_t k);
+
+// "strict_fp is off": the modes in `mask`, in words (collect_context.c).
+void dt__guard_put_modes(uint64_t modes, uint64_t mask, dt_text_t *out);
 
 #endif // DT_GUARDS_RECORD_H

@@ -4,6 +4,9 @@
 // a sum or product with parts beyond 127 bits has no value here, and so is a miss.
 #include "guards/record.h"
 
+#include "runtime/base/dtype.h"
+
+#include <stdlib.h>
 #include <string.h>
 
 // ---- Expressions --------------------------------------------------------------------------------
@@ -28,6 +31,11 @@ static int64_t floordiv(int64_t a, int64_t b) {
   return a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
 }
 
+// a // 2^count for a count in [0, 63].
+static int64_t floordiv_power(int64_t a, int64_t count) {
+  return count == 63 ? -(a < 0) : floordiv(a, (int64_t)1 << count);
+}
+
 // Operations on two values; false: the result has none.
 static bool apply(dt_sym_op_t op, wide_t x, wide_t y, wide_t *out) {
   int64_t a = (int64_t)x, b = (int64_t)y; // only sums and products take wider operands
@@ -45,6 +53,12 @@ static bool apply(dt_sym_op_t op, wide_t x, wide_t y, wide_t *out) {
       return op == DT_SYM_MOD;
     *out = op == DT_SYM_MOD ? floormod(a, b) : floordiv(a, b);
     return true;
+  case DT_SYM_SHL:
+    *out = b >= 0 && b <= 62 ? (wide_t)a * ((int64_t)1 << b) : 0;
+    return b >= 0 && b <= 62 && fits(*out);
+  case DT_SYM_SHR:
+    *out = b >= 0 && b <= 63 ? floordiv_power(a, b) : 0;
+    return b >= 0 && b <= 63;
   case DT_SYM_MIN:
     *out = a < b ? a : b;
     return true;
@@ -137,17 +151,21 @@ bool dt__guard_eval(const dt_guard_step_t *steps, uint32_t n, const int64_t *sym
 // ---- Kinds --------------------------------------------------------------------------------------
 typedef struct run_t {
   const dt_guards_t *guards;
-  dt_tensor_t *const *inputs;
+  const dt_guard_args_t *args;
   int64_t *sym;
 } run_t;
 
 static inline const dt_tensor_t *tensor_of(const run_t *run, const dt_guard_t *g) {
-  return run->inputs[g->input];
+  return run->args->inputs[g->input];
 }
 
 // Nobody steps along a dim of one element, or anywhere in a tensor without elements.
 static inline bool no_step(const dt_tensor_t *t, uint32_t dim) {
   return t->sizes[dim] <= 1 || t->count == 0;
+}
+
+static inline bool check_modes(const run_t *run, const dt_guard_t *g) {
+  return (run->args->modes & (uint64_t)g->b) == (uint64_t)g->a;
 }
 
 static inline bool check_header(const run_t *run, const dt_guard_t *g) {
@@ -174,6 +192,71 @@ static inline bool check_bind_stride(const run_t *run, const dt_guard_t *g) {
   return true;
 }
 
+// ---- Integers from memory
+bool dt__guard_value(const dt_tensor_t *tensor, dt_dtype_t dtype, int64_t *out) {
+  union {
+    int8_t i8;
+    int16_t i16;
+    int32_t i32;
+    int64_t i64;
+    uint8_t u8;
+    uint16_t u16;
+    uint32_t u32;
+  } memory = {0};
+  memcpy(&memory, tensor->data, dt_dtype_size(dtype));
+  bool is_signed = dt__dtype_is_signed(dtype);
+  switch (dt_dtype_size(dtype)) {
+  case 1:
+    *out = dtype == DT_BOOL ? memory.u8 != 0 : is_signed ? memory.i8 : memory.u8;
+    return true;
+  case 2:
+    *out = is_signed ? memory.i16 : memory.u16;
+    return true;
+  case 4:
+    *out = is_signed ? memory.i32 : (int64_t)memory.u32;
+    return true;
+  default:
+    *out = memory.i64;
+    return is_signed || memory.i64 >= 0;
+  }
+}
+
+static inline bool input_value(const run_t *run, const dt_guard_t *g, int64_t *out) {
+  return dt__guard_value(tensor_of(run, g), (dt_dtype_t)g->dim, out);
+}
+
+static inline int64_t capture_value(const run_t *run, const dt_guard_t *g) {
+  return run->args->captures[g->input];
+}
+
+static bool check_bind_value(const run_t *run, const dt_guard_t *g) {
+  return input_value(run, g, &run->sym[g->at]);
+}
+
+static inline bool check_bind_capture(const run_t *run, const dt_guard_t *g) {
+  run->sym[g->at] = capture_value(run, g);
+  return true;
+}
+
+static bool check_value_const(const run_t *run, const dt_guard_t *g) {
+  int64_t value;
+  return input_value(run, g, &value) && value == g->a;
+}
+
+static inline bool check_capture_const(const run_t *run, const dt_guard_t *g) {
+  return capture_value(run, g) == g->a;
+}
+
+static bool check_value_symbol(const run_t *run, const dt_guard_t *g) {
+  int64_t value;
+  return input_value(run, g, &value) && value == run->sym[g->at];
+}
+
+static inline bool check_capture_symbol(const run_t *run, const dt_guard_t *g) {
+  return capture_value(run, g) == run->sym[g->at];
+}
+
+// ---- Sizes, strides, symbols
 static inline bool check_size_symbol(const run_t *run, const dt_guard_t *g) {
   return tensor_of(run, g)->sizes[g->dim] == run->sym[g->at];
 }
@@ -194,6 +277,10 @@ static inline bool check_symbol_not(const run_t *run, const dt_guard_t *g) {
 static inline bool check_symbol_mod(const run_t *run, const dt_guard_t *g) {
   int64_t rest = run->sym[g->at] % g->a; // a > 0
   return (rest < 0 ? rest + g->a : rest) == g->b;
+}
+
+static inline bool check_symbol_not_mod(const run_t *run, const dt_guard_t *g) {
+  return !check_symbol_mod(run, g);
 }
 
 static inline bool check_symbols_eq(const run_t *run, const dt_guard_t *g) {
@@ -227,9 +314,77 @@ static bool check_stride_expr(const run_t *run, const dt_guard_t *g) {
   return no_step(t, g->dim) || (value_of(run, g, &value) && t->strides[g->dim] == value);
 }
 
+static bool check_value_expr(const run_t *run, const dt_guard_t *g) {
+  int64_t value, own;
+  return input_value(run, g, &own) && value_of(run, g, &value) && own == value;
+}
+
+static bool check_capture_expr(const run_t *run, const dt_guard_t *g) {
+  int64_t value;
+  return value_of(run, g, &value) && capture_value(run, g) == value;
+}
+
 static bool check_expr(const run_t *run, const dt_guard_t *g) {
   int64_t value;
   return value_of(run, g, &value) && value != 0;
+}
+
+// ---- Memory
+static inline bool check_aligned(const run_t *run, const dt_guard_t *g) {
+  return ((uintptr_t)tensor_of(run, g)->data & ((uintptr_t)g->a - 1)) == 0;
+}
+
+static bool check_same_memory(const run_t *run, const dt_guard_t *g) {
+  const dt_tensor_t *x = tensor_of(run, g), *y = run->args->inputs[g->other];
+  if (x->data != y->data || x->dtype != y->dtype || x->rank != y->rank)
+    return false;
+  return memcmp(x->sizes, y->sizes, x->rank * sizeof(x->sizes[0])) == 0 &&
+         memcmp(x->strides, y->strides, x->rank * sizeof(x->strides[0])) == 0;
+}
+
+// Addresses of the first byte and one past the last, of a tensor with elements.
+static void bytes_of(const dt_tensor_t *t, int64_t *low, int64_t *high) {
+  int64_t item = (int64_t)dt_dtype_size(t->dtype);
+  *low = (int64_t)(uintptr_t)t->data;
+  *high = *low + item;
+  for (uint32_t k = 0; k < t->rank; k++) {
+    int64_t reach = (t->sizes[k] - 1) * t->strides[k] * item;
+    if (reach < 0)
+      *low += reach;
+    else
+      *high += reach;
+  }
+}
+
+static bool check_disjoint(const run_t *run, const dt_guard_t *g) {
+  const dt_tensor_t *x = tensor_of(run, g), *y = run->args->inputs[g->other];
+  if (x->count == 0 || y->count == 0)
+    return true;
+  int64_t x_low, x_high, y_low, y_high;
+  bytes_of(x, &x_low, &x_high);
+  bytes_of(y, &y_low, &y_high);
+  return x_high <= y_low || y_high <= x_low;
+}
+
+// Every stride steps over all that the smaller ones reach. There are injective layouts without
+// that; they miss.
+static bool check_no_overlap(const run_t *run, const dt_guard_t *g) {
+  const dt_tensor_t *t = tensor_of(run, g);
+  if (t->contiguous || t->count == 0)
+    return true;
+  for (uint32_t k = 0; k < t->rank; k++) {
+    if (t->sizes[k] <= 1)
+      continue;
+    int64_t step = llabs(t->strides[k]), reach = 1;
+    for (uint32_t j = 0; j < t->rank; j++) {
+      int64_t other = llabs(t->strides[j]);
+      if (j != k && (other < step || (other == step && j < k)))
+        reach += (t->sizes[j] - 1) * other;
+    }
+    if (step < reach)
+      return false;
+  }
+  return true;
 }
 
 static inline bool check(const run_t *run, const dt_guard_t *g) {
@@ -244,14 +399,14 @@ static inline bool check(const run_t *run, const dt_guard_t *g) {
   return false;
 }
 
-bool dt__guard_check(const dt_guards_t *guards, const dt_guard_t *guard, dt_tensor_t *const *inputs,
-                     int64_t *symbols) {
-  run_t run = {guards, inputs, symbols};
+bool dt__guard_check(const dt_guards_t *guards, const dt_guard_t *guard,
+                     const dt_guard_args_t *args, int64_t *symbols) {
+  run_t run = {guards, args, symbols};
   return check(&run, guard);
 }
 
-bool dt__guards_run(const dt_guards_t *guards, dt_tensor_t *const *inputs, int64_t *symbols) {
-  run_t run = {guards, inputs, symbols};
+bool dt__guards_run(const dt_guards_t *guards, const dt_guard_args_t *args, int64_t *symbols) {
+  run_t run = {guards, args, symbols};
   if (guards->clear)
     memset(symbols, 0, guards->n_symbols * sizeof(*symbols));
   const dt_guard_t *end = guards->records + guards->n_records;

@@ -35,14 +35,14 @@ static const char *op_of(const dt_origin_t *origin) {
 }
 
 // "; s1 is ids.size(1) = 5, s0 is batch"
-static void put_symbols(dt_symenv_t *env, dt_sym_t e, dt_text_t *text) {
+static void put_symbols(dt_symenv_t *env, dt_sym_t e, const char *before, dt_text_t *text) {
   uint32_t symbols[MESSAGE_SYMBOLS];
   uint32_t n = dt__sym_symbols(env, e, symbols, MESSAGE_SYMBOLS);
   for (uint32_t k = 0; k < n && k < MESSAGE_SYMBOLS; k++) {
     dt_symbol_info_t info = dt__symbol_info(env, symbols[k]);
     char letter[16];
     dt__symbol_letter(env, symbols[k], letter);
-    dt__text_printf(text, "%s%s", k ? ", " : "; ", letter);
+    dt__text_printf(text, "%s%s", k ? ", " : before, letter);
     if (info.name[0])
       dt__text_printf(text, " is %s", info.name);
     if (info.has_hint)
@@ -50,20 +50,51 @@ static void put_symbols(dt_symenv_t *env, dt_sym_t e, dt_text_t *text) {
   }
 }
 
+// ", have 5 and 384" where the hints say so.
+static void put_hints(dt_symenv_t *env, dt_sym_t a, dt_sym_t b, dt_text_t *text) {
+  int64_t l, r;
+  if (dt__sym_hint(env, a, &l) && dt__sym_hint(env, b, &r) &&
+      !(dt__sym_is_const(env, a, NULL) && dt__sym_is_const(env, b, NULL)))
+    dt__text_printf(text, ", have %lld and %lld", (long long)l, (long long)r);
+}
+
+// The comparison that was false as it was built, in its own words: "s1 == 384, have 5 and 384; …".
+static void put_refused(dt_symenv_t *env, dt_text_t *text) {
+  dt_sym_t a = env->refused.a, b = env->refused.b;
+  const char *op = env->refused.op == DT_SYM_EQ   ? "=="
+                   : env->refused.op == DT_SYM_NE ? "!="
+                   : env->refused.op == DT_SYM_LT ? "<"
+                                                  : "<=";
+  dt__sym_print(env, a, text);
+  dt__text_printf(text, " %s ", op);
+  dt__sym_print(env, b, text);
+  put_hints(env, a, b, text);
+  put_symbols(env, a, "; ", text);
+  put_symbols(env, b, "; ", text);
+}
+
+void dt__sym_explain_false(dt_symenv_t *env, dt_sym_t cond, dt_text_t *text) {
+  dt_sym_view_t view = dt__sym_view(env, cond);
+  if (view.op != DT_SYM_CONST) {
+    dt__sym_print(env, cond, text);
+    if (view.op >= DT_SYM_EQ && view.op <= DT_SYM_LE)
+      put_hints(env, view.args[0], view.args[1], text);
+    put_symbols(env, cond, "; ", text);
+  } else if (env->refused.op != DT_SYM_NONE) {
+    put_refused(env, text);
+  }
+}
+
 // "expected s1 == 384, have 5 and 384; s1 is ids.size(1) = 5"
 static void put_question(dt_symenv_t *env, dt_sym_t cond, dt_text_t *text) {
-  dt_sym_view_t view = dt__sym_view(env, cond);
-  int64_t l, r;
-  if (view.op == DT_SYM_CONST) {
+  dt_text_t words;
+  dt__text_init(&words);
+  dt__sym_explain_false(env, cond, &words);
+  if (words.len)
+    dt__text_printf(text, "expected %s", dt__text_str(&words));
+  else
     dt__text_put(text, "the condition is false for all sizes");
-    return;
-  }
-  dt__text_put(text, "expected ");
-  dt__sym_print(env, cond, text);
-  if (view.op >= DT_SYM_EQ && view.op <= DT_SYM_LE && dt__sym_hint(env, view.args[0], &l) &&
-      dt__sym_hint(env, view.args[1], &r))
-    dt__text_printf(text, ", have %lld and %lld", (long long)l, (long long)r);
-  put_symbols(env, cond, text);
+  dt__text_fini(&words);
 }
 
 static dt_status_t question_status(dt_symenv_t *env, dt_code_t code, dt_sym_t cond,
@@ -84,33 +115,54 @@ static dt_status_t question_status(dt_symenv_t *env, dt_code_t code, dt_sym_t co
 
 static const char *const frozen_why = "the sizes are frozen and this needs a guard";
 
-// Reports and learns an assumption. DT_E_INTERNAL when it contradicts what is known.
+// What a condition implies may change how the condition itself reads: it is learned again until it
+// is plainly true. A condition on data holds from when the newest of its numbers is read; what is
+// older may be used before that, so nothing is learned of it: not what a range or a replacement
+// would say at all times, and facts are for questions that are as late.
+#define LEARN_ROUNDS 4
+
+dt_status_t dt__sym_learn_at(dt_symenv_t *env, dt_sym_t cond, const dt_origin_t *origin) {
+  if (!cond.id)
+    return none_status(env);
+  dt_sym_fact_t before = env->asked;
+  uint32_t late = env->late;
+  env->asked = (dt_sym_fact_t){.cond = cond};
+  if (origin)
+    env->asked.origin = *origin;
+  dt_tri_t answer = DT_TRUE;
+  env->late = env->nodes[cond.id].late;
+  for (int k = 0; k < LEARN_ROUNDS && answer == DT_TRUE; k++) {
+    dt_sym_t now = dt__sym_simplify(env, cond);
+    answer = dt__learn(env, cond.id, 0);
+    answer = dt__both(answer, dt__propagate(env));
+    if (answer == DT_TRUE && dt__sym_known(env, cond) == DT_TRUE)
+      break;
+    if (now.id && env->nodes[now.id].late < env->late) // the numbers in it are older ones by now
+      break;
+  }
+  env->late = late;
+  env->asked = before;
+  env->refused.op = DT_SYM_NONE;
+  if (answer == DT_TRUE)
+    return NULL;
+  if (answer == DT_UNKNOWN)
+    return none_status(env);
+  // What an op or the program asked for is the caller's problem; a fact of ours is not.
+  return question_status(env, origin ? DT_E_SHAPE : DT_E_INTERNAL, cond, origin,
+                         "a fact contradicts what is known", "");
+}
+
+dt_status_t dt__sym_learn(dt_symenv_t *env, dt_sym_t cond) {
+  return dt__sym_learn_at(env, cond, NULL);
+}
+
+// Reports and learns an assumption. DT_E_SHAPE when it contradicts what is known.
 static dt_status_t assume(dt_symenv_t *env, dt_sym_t cond, const dt_origin_t *origin) {
   if (!cond.id)
     return none_status(env);
   if (env->assume)
     env->assume(env->assume_user, env, cond, origin);
-  return dt__sym_learn(env, cond);
-}
-
-// What a condition implies may change how the condition itself reads: it is learned again until it
-// is plainly true.
-#define LEARN_ROUNDS 4
-
-dt_status_t dt__sym_learn(dt_symenv_t *env, dt_sym_t cond) {
-  if (!cond.id)
-    return none_status(env);
-  dt_tri_t answer = DT_TRUE;
-  for (int k = 0; k < LEARN_ROUNDS && answer == DT_TRUE; k++) {
-    answer = dt__learn(env, cond.id, 0);
-    if (answer == DT_TRUE && dt__sym_known(env, cond) == DT_TRUE)
-      break;
-  }
-  if (answer == DT_TRUE)
-    return NULL;
-  if (answer == DT_UNKNOWN)
-    return none_status(env);
-  return question_status(env, DT_E_INTERNAL, cond, NULL, "a fact contradicts what is known", "");
+  return dt__sym_learn_at(env, cond, origin);
 }
 
 dt_status_t dt__sym_decide(dt_symenv_t *env, dt_sym_t cond, bool otherwise,

@@ -7,8 +7,8 @@
 
 #define FIRST_TABLE 256u
 
-static const char *const symbol_letters = "snuid"; // ORDER(dt_symbol_kind_t)
-_Static_assert(DT_SYMBOL_SIZE == 0 && DT_SYMBOL_DATA == 4, "ORDER(dt_symbol_kind_t)");
+static const char *const symbol_letters = "snuidp"; // ORDER(dt_symbol_kind_t)
+_Static_assert(DT_SYMBOL_SIZE == 0 && DT_SYMBOL_SLICE == 5, "ORDER(dt_symbol_kind_t)");
 
 dt_status_t dt__symenv_create(dt_symenv_t **out) {
   *out = NULL;
@@ -40,7 +40,10 @@ void dt__symenv_destroy(dt_symenv_t *env) {
   dt__free(env->table);
   dt__free(env->symbols);
   dt__free(env->facts);
-  dt__free(env->replaced);
+  dt__free(env->uses);
+  dt__free(env->pairs);
+  dt__free(env->whys);
+  dt__free(env->dirty);
   dt__free(env->cache);
   dt__free(env);
 }
@@ -70,8 +73,13 @@ dt_status_t dt__symenv_clone(const dt_symenv_t *env, dt_symenv_t **out) {
   made->table = copy(env->table, env->table_cap, sizeof *env->table, &ok);
   made->facts = copy(env->facts, env->n_facts, sizeof *env->facts, &ok);
   made->cap_facts = env->n_facts;
-  made->replaced = copy(env->replaced, env->n_replaced, sizeof *env->replaced, &ok);
-  made->cap_replaced = env->n_replaced;
+  made->uses = copy(env->uses, env->n_uses, sizeof *env->uses, &ok);
+  made->cap_uses = env->n_uses;
+  made->pairs = copy(env->pairs, env->cap_pairs, sizeof *env->pairs, &ok);
+  made->whys = copy(env->whys, env->n_whys, sizeof *env->whys, &ok);
+  made->cap_whys = env->n_whys;
+  made->dirty = copy(env->dirty, env->n_dirty, sizeof *env->dirty, &ok);
+  made->cap_dirty = env->n_dirty;
   made->cache = copy(env->cache, SYM_CACHE, sizeof *env->cache, &ok);
   made->symbols = copy(env->symbols, env->n_symbols, sizeof *env->symbols, &ok);
   made->cap_symbols = env->n_symbols;
@@ -112,21 +120,22 @@ static dt_sym_t new_symbol(dt_symenv_t *env, const dt_symbol_t *given, dt_range_
   char *text = dt__strdup(name ? name : "");
   uint32_t literal = range.lo == range.hi ? dt__literal(env, range.lo) : 0;
   uint32_t id = text ? dt__intern(env, DT_SYM_SYMBOL, NULL, 0, (int64_t)env->n_symbols) : 0;
-  if (!id || (range.lo == range.hi && !literal) ||
-      !dt__grow((void **)&env->replaced, &env->cap_replaced, env->n_replaced + 1,
-                sizeof *env->replaced)) {
+  if (!id || (range.lo == range.hi && !literal)) {
     dt__free(text);
     return dt__sym_fail(env, DT_E_NO_MEMORY, "out of memory");
   }
+  if (given->kind == DT_SYMBOL_UNBACKED)
+    env->nodes[id].late = env->n_symbols + 1;
+  else if (given->kind == DT_SYMBOL_LOOP)
+    env->nodes[id].late = env->nodes[given->extent].late;
   env->nodes[id].lo = range.lo;
   env->nodes[id].hi = range.hi;
   env->nodes[id].rep = literal;
-  if (literal)
-    env->replaced[env->n_replaced++] = env->n_symbols;
   dt_symbol_t *symbol = &env->symbols[env->n_symbols++];
   *symbol = *given;
   symbol->node = id;
   symbol->modulus = 1;
+  symbol->made = range;
   symbol->residue = 0;
   symbol->name = text;
   return SYM(id);
@@ -136,7 +145,7 @@ dt_sym_t dt__sym_new(dt_symenv_t *env, dt_symbol_kind_t kind, dt_range_t range, 
                      const char *name) {
   if (kind == DT_SYMBOL_LOOP)
     return dt__sym_fail(env, DT_E_ARGUMENT, "a loop symbol needs an extent");
-  if (env->frozen && kind != DT_SYMBOL_DATA)
+  if (env->frozen && kind != DT_SYMBOL_DATA && kind != DT_SYMBOL_SLICE)
     return dt__sym_fail(env, DT_E_STATE, "a new size after the symbols were frozen");
   if (kind == DT_SYMBOL_SIZE) {
     range.lo = range.lo < 0 ? 0 : range.lo;
@@ -167,6 +176,7 @@ dt_symbol_info_t dt__symbol_info(const dt_symenv_t *env, uint32_t symbol) {
   const dt_sym_node_t *node = &env->nodes[s->node];
   return (dt_symbol_info_t){.kind = s->kind,
                             .range = {node->lo, node->hi},
+                            .made = s->made,
                             .has_hint = s->has_hint,
                             .hint = s->hint,
                             .name = s->name};

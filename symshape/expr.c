@@ -79,6 +79,7 @@ static bool measure(dt_symenv_t *env, dt_sym_node_t *node, const dt_sym_t *args)
     node->depth = arg->depth + 1 > node->depth ? arg->depth + 1 : node->depth;
     tree += arg->tree;
     node->mask |= arg->mask;
+    node->late = arg->late > node->late ? arg->late : node->late;
   }
   node->tree = (uint32_t)tree;
   if (node->depth > SYM_MAX_DEPTH) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Text to expressions: a recursive descent over what print.c writes, with a depth limit. Builders
-// simplify on the way, so text that print wrote in the same environment gives the same id.
+// simplify on the way, so text that print wrote in the same environment gives the same id. Forms
+// that print never writes, because they are built from others, are understood too.
 #include "symshape/sym_private.h"
 
 #include <string.h>
@@ -59,25 +60,56 @@ static dt_status_t parse_symbol(dt_parse_t *p, const char *word, size_t len, dt_
   return NULL;
 }
 
-// The bracketed arguments of min, max, select and not.
-static dt_status_t parse_call(dt_parse_t *p, dt_sym_op_t op, dt_sym_t *out) {
+// What is written like a function: operations, and forms that are built from others.
+typedef struct dt_call_t {
+  const char *name;
+  dt_sym_op_t op; // NONE: `one` or `two` builds it
+  uint32_t n;
+  dt_sym_t (*one)(dt_symenv_t *env, dt_sym_t a);
+  dt_sym_t (*two)(dt_symenv_t *env, dt_sym_t a, dt_sym_t b);
+} dt_call_t;
+
+static const dt_call_t calls[] = {
+    {"min", DT_SYM_MIN, 2, NULL, NULL},
+    {"max", DT_SYM_MAX, 2, NULL, NULL},
+    {"select", DT_SYM_SELECT, 3, NULL, NULL},
+    {"not", DT_SYM_NOT, 1, NULL, NULL},
+    {"shl", DT_SYM_SHL, 2, NULL, NULL},
+    {"shr", DT_SYM_SHR, 2, NULL, NULL},
+    {"abs", DT_SYM_NONE, 1, dt__sym_abs, NULL},
+    {"ceildiv", DT_SYM_NONE, 2, NULL, dt__sym_ceildiv},
+    {"exactdiv", DT_SYM_NONE, 2, NULL, dt__sym_exactdiv},
+    {"truncdiv", DT_SYM_NONE, 2, NULL, dt__sym_truncdiv},
+    {"truncmod", DT_SYM_NONE, 2, NULL, dt__sym_truncmod},
+};
+
+static const dt_call_t *find_call(const char *word, size_t len) {
+  for (size_t k = 0; k < sizeof calls / sizeof calls[0]; k++)
+    if (strlen(calls[k].name) == len && memcmp(calls[k].name, word, len) == 0)
+      return &calls[k];
+  return NULL;
+}
+
+static dt_status_t parse_call(dt_parse_t *p, const dt_call_t *call, dt_sym_t *out) {
   dt_sym_t args[3];
   uint32_t n = 0;
+  bool any = call->op == DT_SYM_MIN || call->op == DT_SYM_MAX;
   DT_TRY(dt__scan_expect(p->scan, "("));
   do {
-    if (n == 3 || (n == 2 && op != DT_SYM_SELECT)) {
-      // min and max of many: fold pairwise.
-      if (op != DT_SYM_MIN && op != DT_SYM_MAX)
+    if (n == call->n) {
+      if (!any)
         return dt__scan_fail(p->scan, "too many arguments");
-      args[0] = dt__rebuild(p->env, op, args, 2);
+      args[0] = dt__rebuild(p->env, call->op, args, 2); // min and max of many: fold pairwise
       n = 1;
     }
     DT_TRY(parse_or(p, &args[n++]));
   } while (dt__scan_accept(p->scan, ","));
   DT_TRY(dt__scan_expect(p->scan, ")"));
-  if (n != (op == DT_SYM_SELECT ? 3u : op == DT_SYM_NOT ? 1u : 2u))
+  if (n != call->n)
     return dt__scan_fail(p->scan, "wrong number of arguments");
-  *out = dt__rebuild(p->env, op, args, n);
+  *out = call->one   ? call->one(p->env, args[0])
+         : call->two ? call->two(p->env, args[0], args[1])
+                     : dt__rebuild(p->env, call->op, args, n);
   return NULL;
 }
 
@@ -96,17 +128,12 @@ static dt_status_t parse_atom(dt_parse_t *p, dt_sym_t *out) {
     *out = dt__sym_const(p->env, value);
     return NULL;
   }
-  static const struct {
-    const char *name;
-    dt_sym_op_t op;
-  } calls[] = {
-      {"min", DT_SYM_MIN}, {"max", DT_SYM_MAX}, {"select", DT_SYM_SELECT}, {"not", DT_SYM_NOT}};
   const char *word;
   size_t len;
   DT_TRY(dt__scan_word(scan, &word, &len));
-  for (size_t k = 0; k < sizeof calls / sizeof calls[0]; k++)
-    if (strlen(calls[k].name) == len && memcmp(calls[k].name, word, len) == 0)
-      return parse_call(p, calls[k].op, out);
+  const dt_call_t *call = find_call(word, len);
+  if (call)
+    return parse_call(p, call, out);
   return parse_symbol(p, word, len, out);
 }
 

@@ -4,9 +4,10 @@
 // A sum d that is linear in an atom t, d = A*t + R, is smallest at t's upper bound where A <= 0 and
 // at its lower bound where A >= 0. So atoms are put out one by one, the latest made first: loop
 // symbols by 0 and extent - 1, remainders by 0 and divisor - 1, quotients by their defining
-// inequality, min and max by their arguments; then facts are subtracted; last, symbols that stand
-// in products go by their literal bounds. What is left is decided by ranges. Every step is one
-// inequality between exact integers, so an answer "yes" is a proof; "no" means only: not found.
+// inequality (the whole sum times the divisor where need be), min and max by their arguments; then
+// facts are subtracted; last, symbols that stand in products go by their literal bounds. What is
+// left is decided by ranges. Every step is one inequality between exact integers, so an answer
+// "yes" is a proof; "no" means only: not found.
 //
 // The axiom of loops: an expression that contains a loop symbol is evaluated only when the loop
 // runs, so its extent may be taken to be >= 1. Likewise a divisor that is known to be >= 0 is >= 1.
@@ -14,10 +15,13 @@
 
 #define STEPS 96
 #define MAX_POSITIVE 12
+#define MAX_LIST 24
+#define MAX_CHAIN 4 // facts that one proof uses
 
 typedef struct dt_proof_t {
   uint32_t positive[MAX_POSITIVE]; // expressions that are >= 1 here
   uint32_t n_positive;
+  uint32_t late; // of the question: only facts that hold by then are used
   int steps;
 } dt_proof_t;
 
@@ -165,6 +169,25 @@ static bool quotient_bound(dt_symenv_t *env, dt_poly_t *next, uint32_t atom, con
   return ok;
 }
 
+// q*d + q - 1 for q >= 1, where d == A*(x//q) + rest and q*(x//q) lies in [x - q + 1, x]. That it
+// is >= 0 is that d > -1.
+static bool quotient_scaled(dt_symenv_t *env, dt_poly_t *next, uint32_t atom, const dt_poly_t *a,
+                            const dt_poly_t *rest, int sign) {
+  dt_poly_t q, x, scaled;
+  dt__poly_init(&q);
+  dt__poly_init(&x);
+  dt__poly_init(&scaled);
+  bool ok = dt__poly_load(env, &q, dt__arg(env, atom, 1)) &&
+            dt__poly_load(env, &x, dt__arg(env, atom, 0)) &&
+            (sign < 0 || (dt__poly_add(env, &x, &q, -1) && dt__poly_add_literal(&x, 1))) &&
+            dt__poly_mul(env, &scaled, rest, &q) && dt__poly_add(env, &scaled, &q, 1) &&
+            dt__poly_add_literal(&scaled, -1) && put(env, next, a, &x, &scaled);
+  dt__poly_fini(&q);
+  dt__poly_fini(&x);
+  dt__poly_fini(&scaled);
+  return ok;
+}
+
 // x with its loop symbols put to the end that makes x largest (up) or smallest: the bound of x//q.
 static bool quotient_by_loops(dt_symenv_t *env, dt_proof_t *proof, dt_poly_t *next, uint32_t atom,
                               const dt_poly_t *a, const dt_poly_t *rest, int sign) {
@@ -234,6 +257,8 @@ static bool eliminate(dt_symenv_t *env, dt_proof_t *proof, uint32_t t, const dt_
       if (!ok)
         ok = quotient_by_loops(env, proof, &next, t, a, rest, sign) &&
              prove(env, proof, &next, facts);
+      if (!ok)
+        ok = quotient_scaled(env, &next, t, a, rest, sign) && prove(env, proof, &next, facts);
     }
   }
   dt__poly_fini(&bound);
@@ -241,36 +266,52 @@ static bool eliminate(dt_symenv_t *env, dt_proof_t *proof, uint32_t t, const dt_
   return ok;
 }
 
-// Subtracts a fact f >= 0 that takes away a negative term of d, and goes on.
-static bool by_facts(dt_symenv_t *env, dt_proof_t *proof, const dt_poly_t *d, uint32_t facts) {
-  uint64_t mask = 0;
-  for (uint32_t k = 0; k < d->n; k++)
-    if (d->t[k].coef < 0)
-      mask |= env->nodes[d->t[k].mono].mask;
-  if (!mask)
-    return false;
+// Subtracts the fact from d so often that its term in `less` is gone, and goes on.
+static bool by_fact(dt_symenv_t *env, dt_proof_t *proof, const dt_poly_t *d, const dt_term_t *less,
+                    uint32_t fact, uint32_t facts) {
   dt_poly_t f, next;
   dt__poly_init(&f);
   dt__poly_init(&next);
-  bool ok = false;
-  for (uint32_t i = 0; !ok && proof->steps > 0 && i < env->n_facts; i++) {
-    uint32_t id = env->facts[i].ge0;
-    if (!id || !(env->nodes[id].mask & mask) || !dt__poly_load(env, &f, id))
-      continue;
-    int64_t scale = 0;
-    for (uint32_t k = 0; !scale && k < f.n; k++)
-      for (uint32_t j = 0; !scale && f.t[k].coef < 0 && j < d->n; j++)
-        if (d->t[j].mono == f.t[k].mono && d->t[j].coef < 0)
-          // INT64_MIN % -1 traps, so that one is asked first.
-          scale = d->t[j].coef != INT64_MIN && d->t[j].coef % f.t[k].coef == 0
-                      ? d->t[j].coef / f.t[k].coef
-                      : 1;
-    ok = scale && dt__poly_copy(env, &next, d) && dt__poly_add(env, &next, &f, -scale) &&
-         prove(env, proof, &next, facts + 1);
-  }
+  int64_t scale = 1;
+  bool ok = env->facts[fact].ge0 && env->facts[fact].late <= proof->late &&
+            dt__poly_load(env, &f, env->facts[fact].ge0);
+  for (uint32_t k = 0; ok && k < f.n; k++)
+    // INT64_MIN % -1 traps, so that one is asked first.
+    if (f.t[k].mono == less->mono && f.t[k].coef < 0 && less->coef != INT64_MIN &&
+        less->coef % f.t[k].coef == 0)
+      scale = less->coef / f.t[k].coef;
+  ok = ok && dt__poly_copy(env, &next, d) && dt__poly_add(env, &next, &f, -scale) &&
+       prove(env, proof, &next, facts + 1);
   dt__poly_fini(&f);
   dt__poly_fini(&next);
   return ok;
+}
+
+// Tries the facts of a list, the newest first; a fixed number, so that a question's cost does not
+// grow with the facts about a size that many are about.
+static bool by_list(dt_symenv_t *env, dt_proof_t *proof, const dt_poly_t *d, const dt_term_t *less,
+                    uint32_t *head, uint32_t facts) {
+  uint32_t at = head ? dt__use_live(env, head) : 0;
+  for (int n = 0; at && n < MAX_LIST && proof->steps > 0; at = env->uses[at].next, n++)
+    if (by_fact(env, proof, d, less, env->uses[at].what, facts))
+      return true;
+  return false;
+}
+
+// Subtracts a fact f >= 0 that takes away a negative term of d, and goes on: first those that take
+// away a positive one as well.
+static bool by_facts(dt_symenv_t *env, dt_proof_t *proof, const dt_poly_t *d, uint32_t facts) {
+  if (!env->n_facts)
+    return false;
+  for (uint32_t k = 0; k < d->n; k++)
+    for (uint32_t j = 0; d->t[k].coef < 0 && j < d->n; j++)
+      if (d->t[j].coef > 0 &&
+          by_list(env, proof, d, &d->t[k], dt__fact_pair(env, d->t[k].mono, d->t[j].mono), facts))
+        return true;
+  for (uint32_t k = 0; k < d->n; k++)
+    if (d->t[k].coef < 0 && by_list(env, proof, d, &d->t[k], &env->nodes[d->t[k].mono].less, facts))
+      return true;
+  return false;
 }
 
 // Puts the latest symbol that stands in a product to a literal bound.
@@ -322,7 +363,7 @@ static bool prove_here(dt_symenv_t *env, dt_proof_t *proof, const dt_poly_t *d, 
       ok = eliminate(env, proof, t, &a, &rest, facts);
   dt__poly_fini(&a);
   dt__poly_fini(&rest);
-  if (!ok && facts < 2)
+  if (!ok && facts < MAX_CHAIN)
     ok = by_facts(env, proof, d, facts);
   return ok || by_literal_bound(env, proof, d, facts);
 }
@@ -343,6 +384,9 @@ bool dt__prove_ge0(dt_symenv_t *env, const dt_poly_t *p, uint32_t positive) {
   if (p->n == 0 || r.hi < 0 || env->prove_depth >= 3)
     return false;
   dt_proof_t proof = {.steps = STEPS};
+  for (uint32_t k = 0; k < p->n; k++)
+    if (env->nodes[p->t[k].mono].late > proof.late)
+      proof.late = env->nodes[p->t[k].mono].late;
   env->prove_depth++;
   env->quiet++;
   if (positive)

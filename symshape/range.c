@@ -116,6 +116,70 @@ static dt_range_t mod_range(dt_range_t p, dt_range_t q) {
   return (dt_range_t){low, q.hi == INT64_MAX ? INT64_MAX : q.hi - 1};
 }
 
+// The power by which shifts multiply or divide; counts beyond `most` have no value. 2^63 and more
+// is as large as one likes.
+static dt_range_t power_range(dt_range_t count, int64_t most) {
+  int64_t lo = count.lo < 0 ? 0 : count.lo > most ? most : count.lo;
+  int64_t hi = count.hi < lo ? lo : count.hi > most ? most : count.hi;
+  return (dt_range_t){lo > 62 ? INT64_MAX - 1 : (int64_t)1 << lo,
+                      hi > 62 ? INT64_MAX : (int64_t)1 << hi};
+}
+
+// x to the power n, n >= 1: even powers are never negative.
+static dt_range_t whole_power(dt_range_t x, uint32_t n) {
+  dt_range_t lo = {x.lo, x.lo}, hi = {x.hi, x.hi}, r = x;
+  for (uint32_t k = 1; k < n; k++) {
+    lo = dt__range_mul(lo, (dt_range_t){x.lo, x.lo});
+    hi = dt__range_mul(hi, (dt_range_t){x.hi, x.hi});
+  }
+  if (n % 2) {
+    r = (dt_range_t){lo.lo, hi.hi};
+  } else {
+    r = (dt_range_t){lo.lo < hi.lo ? lo.lo : hi.lo, lo.hi > hi.hi ? lo.hi : hi.hi};
+    if (x.lo <= 0 && x.hi >= 0)
+      r.lo = 0;
+  }
+  return r;
+}
+
+// A product: equal factors, which stand side by side, are taken together.
+static dt_range_t product_range(dt_symenv_t *env, uint32_t id) {
+  uint32_t n = env->nodes[id].n_args;
+  dt_range_t r = {1, 1};
+  for (uint32_t k = 0, run = 1; k < n; k += run) {
+    uint32_t factor = dt__arg(env, id, k);
+    for (run = 1; k + run < n && dt__arg(env, id, k + run) == factor;)
+      run++;
+    r = dt__range_mul(r, whole_power(dt__range_of(env, factor), run));
+  }
+  if (env->nodes[id].value) {
+    // The monomial may have bounds of its own that its factors do not give.
+    dt_range_t mono = dt__range_of(env, (uint32_t)env->nodes[id].value);
+    r = meet(r, dt__range_mul(dt__range_of(env, dt__arg(env, id, 0)), mono));
+  }
+  return r;
+}
+
+// max(x, y) is at least half of x + y, min(x, y) at most; where that is a literal it is a bound.
+static dt_range_t half_sum(dt_symenv_t *env, uint32_t id, bool max, dt_range_t r) {
+  dt_poly_t p, q;
+  dt__poly_init(&p);
+  dt__poly_init(&q);
+  env->quiet++;
+  if (dt__poly_load(env, &p, dt__arg(env, id, 0)) && dt__poly_load(env, &q, dt__arg(env, id, 1)) &&
+      p.n == q.n && dt__poly_add(env, &p, &q, 1) && p.n == 0) {
+    int64_t down = dt__floordiv_i64(p.c, 2), up = down + (p.c % 2 != 0);
+    if (max)
+      r.lo = r.lo > up ? r.lo : up;
+    else
+      r.hi = r.hi < down ? r.hi : down;
+  }
+  env->quiet--;
+  dt__poly_fini(&p);
+  dt__poly_fini(&q);
+  return r;
+}
+
 static dt_range_t minmax_range(dt_symenv_t *env, uint32_t id, bool max) {
   dt_range_t r = dt__range_of(env, dt__arg(env, id, 0));
   for (uint32_t k = 1; k < env->nodes[id].n_args; k++) {
@@ -125,7 +189,7 @@ static dt_range_t minmax_range(dt_symenv_t *env, uint32_t id, bool max) {
     else
       r = (dt_range_t){r.lo < x.lo ? r.lo : x.lo, r.hi < x.hi ? r.hi : x.hi};
   }
-  return r;
+  return env->nodes[id].n_args == 2 ? half_sum(env, id, max, r) : r;
 }
 
 static dt_range_t symbol_range(dt_symenv_t *env, uint32_t id) {
@@ -146,27 +210,24 @@ static dt_range_t compute(dt_symenv_t *env, uint32_t id) {
   case DT_SYM_SYMBOL:
     return symbol_range(env, id);
   case DT_SYM_ADD:
-  case DT_SYM_MUL:
     r = dt__range_of(env, dt__arg(env, id, 0));
-    for (uint32_t k = 1; k < n; k++) {
-      dt_range_t x = dt__range_of(env, dt__arg(env, id, k));
-      bool square = op == DT_SYM_MUL && k == 1 && dt__arg(env, id, 0) == dt__arg(env, id, 1);
-      r = op == DT_SYM_ADD ? dt__range_add(r, x) : dt__range_mul(r, x);
-      if (square && r.lo < 0)
-        r.lo = 0;
-    }
-    if (op == DT_SYM_MUL && env->nodes[id].value) {
-      // The monomial may have bounds of its own that its factors do not give.
-      dt_range_t mono = dt__range_of(env, (uint32_t)env->nodes[id].value);
-      r = meet(r, dt__range_mul(dt__range_of(env, dt__arg(env, id, 0)), mono));
-    }
+    for (uint32_t k = 1; k < n; k++)
+      r = dt__range_add(r, dt__range_of(env, dt__arg(env, id, k)));
     return r;
+  case DT_SYM_MUL:
+    return product_range(env, id);
   case DT_SYM_FLOORDIV:
     return div_range(dt__range_of(env, dt__arg(env, id, 0)),
                      dt__range_of(env, dt__arg(env, id, 1)));
   case DT_SYM_MOD:
     return mod_range(dt__range_of(env, dt__arg(env, id, 0)),
                      dt__range_of(env, dt__arg(env, id, 1)));
+  case DT_SYM_SHL:
+    return dt__range_mul(dt__range_of(env, dt__arg(env, id, 0)),
+                         power_range(dt__range_of(env, dt__arg(env, id, 1)), 62));
+  case DT_SYM_SHR:
+    return div_range(dt__range_of(env, dt__arg(env, id, 0)),
+                     power_range(dt__range_of(env, dt__arg(env, id, 1)), 63));
   case DT_SYM_MIN:
   case DT_SYM_MAX:
     return minmax_range(env, id, op == DT_SYM_MAX);
@@ -252,6 +313,22 @@ static dt_congruence_t congruence_join(dt_congruence_t a, dt_congruence_t b) {
   return reduce(m, a.residue);
 }
 
+// x//c and x%c for x == residue (mod m): the first is known modulo m/c where c divides m, the
+// second modulo what c and m have in common.
+static dt_congruence_t congruence_div(dt_symenv_t *env, uint32_t id, uint32_t depth) {
+  dt_congruence_t x = {1, 0};
+  int64_t c;
+  if (!dt__literal_value(env, dt__arg(env, id, 1), &c) || c < 2)
+    return x;
+  x = dt__congruence(env, dt__arg(env, id, 0), depth);
+  if (env->nodes[id].op == DT_SYM_MOD)
+    return x.modulus ? reduce(dt__gcd(x.modulus, c), x.residue)
+                     : (dt_congruence_t){0, dt__mod_i64(x.residue, c)};
+  if (x.modulus % c)
+    return (dt_congruence_t){1, 0};
+  return reduce(x.modulus / c, dt__floordiv_i64(x.residue, c));
+}
+
 dt_congruence_t dt__congruence(dt_symenv_t *env, uint32_t id, uint32_t depth) {
   const dt_congruence_t unknown = {1, 0};
   const dt_sym_node_t *node = &env->nodes[id];
@@ -261,6 +338,9 @@ dt_congruence_t dt__congruence(dt_symenv_t *env, uint32_t id, uint32_t depth) {
     return (dt_congruence_t){0, node->value};
   case DT_SYM_SYMBOL:
     return (dt_congruence_t){env->symbols[node->value].modulus, env->symbols[node->value].residue};
+  case DT_SYM_FLOORDIV:
+  case DT_SYM_MOD:
+    return depth ? congruence_div(env, id, depth - 1) : unknown;
   case DT_SYM_SELECT:
     first = 1;
     break;

@@ -111,10 +111,30 @@ uint32_t dt__sym_symbols(const dt_symenv_t *env, dt_sym_t e, uint32_t *out, uint
   return count;
 }
 
+// 1 + the index of the newest UNBACKED symbol, but at least `least`.
+static uint32_t newest_unbacked(const dt_symenv_t *env, uint32_t id, uint32_t least) {
+  const dt_sym_node_t *node = &env->nodes[id];
+  if (node->op == DT_SYM_SYMBOL) {
+    uint32_t index = (uint32_t)node->value;
+    return env->symbols[index].kind == DT_SYMBOL_UNBACKED && index >= least ? index + 1 : least;
+  }
+  for (uint32_t k = 0; node->mask && k < node->n_args; k++)
+    least = newest_unbacked(env, dt__arg(env, id, k), least);
+  return least;
+}
+
+bool dt__sym_newest_unbacked(const dt_symenv_t *env, dt_sym_t e, uint32_t *out) {
+  uint32_t newest = newest_unbacked(env, e.id, 0);
+  if (newest)
+    *out = newest - 1;
+  return newest != 0;
+}
+
 // ---- Evaluation --------------------------------------------------------------------------------
 typedef struct dt_eval_t {
   const dt_symenv_t *env;
   const int64_t *values; // NULL: hints
+  const int64_t *only;   // the value of the one symbol there is; NULL: more
 } dt_eval_t;
 
 static bool eval(const dt_eval_t *v, uint32_t id, int64_t *out);
@@ -169,6 +189,10 @@ static bool eval_exact(const dt_eval_t *v, uint32_t id, int64_t *out) {
 
 static bool eval_symbol(const dt_eval_t *v, uint32_t symbol, int64_t *out) {
   const dt_symbol_t *s = &v->env->symbols[symbol];
+  if (v->only) {
+    *out = *v->only;
+    return true;
+  }
   *out = v->values ? v->values[symbol] : s->hint;
   return v->values || s->has_hint;
 }
@@ -211,6 +235,13 @@ static bool eval_binary(dt_sym_op_t op, int64_t a, int64_t b, int64_t *out) {
     if (b == 0)
       return false;
     *out = dt__mod_i64(a, b);
+    return true;
+  case DT_SYM_SHL:
+    return b >= 0 && b <= 62 && dt__mul_i64(a, (int64_t)1 << b, out);
+  case DT_SYM_SHR:
+    if (b < 0 || b > 63)
+      return false;
+    *out = b == 63 ? -(a < 0) : dt__floordiv_i64(a, (int64_t)1 << b);
     return true;
   case DT_SYM_EQ:
     *out = a == b;
@@ -263,12 +294,17 @@ static bool eval(const dt_eval_t *v, uint32_t id, int64_t *out) {
 }
 
 bool dt__sym_eval(const dt_symenv_t *env, dt_sym_t e, const int64_t *values, int64_t *out) {
-  dt_eval_t v = {env, values};
+  dt_eval_t v = {env, values, NULL};
   int64_t result;
   if (!eval(&v, e.id, &result))
     return false;
   *out = result;
   return true;
+}
+
+bool dt__eval_one(const dt_symenv_t *env, uint32_t id, int64_t value, int64_t *out) {
+  dt_eval_t v = {env, NULL, &value};
+  return eval(&v, id, out);
 }
 
 bool dt__sym_hint(const dt_symenv_t *env, dt_sym_t e, int64_t *out) {

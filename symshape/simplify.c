@@ -2,7 +2,10 @@
 // Rebuilding expressions: by what was learned since, and by substitution.
 #include "symshape/sym_private.h"
 
-dt_sym_t dt__sym_const(dt_symenv_t *env, int64_t value) { return SYM(dt__literal(env, value)); }
+dt_sym_t dt__sym_const(dt_symenv_t *env, int64_t value) {
+  env->refused.op = DT_SYM_NONE; // what comes next is not about the last comparison
+  return SYM(dt__literal(env, value));
+}
 
 static dt_sym_t rebuild_sum(dt_symenv_t *env, const dt_sym_t *args, uint32_t n) {
   dt_poly_t p, q;
@@ -56,6 +59,10 @@ dt_sym_t dt__rebuild(dt_symenv_t *env, dt_sym_op_t op, dt_sym_t *args, uint32_t 
     return dt__build_junction(env, op, args, n);
   case DT_SYM_NOT:
     return dt__sym_not(env, args[0]);
+  case DT_SYM_SHL:
+    return dt__sym_shl(env, args[0], args[1]);
+  case DT_SYM_SHR:
+    return dt__sym_shr(env, args[0], args[1]);
   default:
     return DT_SYM_NONE_ID;
   }

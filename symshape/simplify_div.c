@@ -224,11 +224,31 @@ static uint32_t nested(dt_symenv_t *env, dt_division_t *v) {
       dt__poly_mul(env, &product, &by, &v->d) && dt__poly_add(env, &top, &by, v->p.c) &&
       (v->p.c == 0 || dt__poly_fits(env, &top)) && dt__poly_fits(env, &product)) {
     dt__rule(env, DT_RULE_DIV_NESTED);
-    id = build(env, false, dt__poly_node(env, &top), dt__poly_node(env, &product));
+    uint32_t above = dt__sum_finish(env, &top), below = dt__sum_finish(env, &product);
+    id = build(env, false, above, below);
   }
   dt__poly_fini(&top);
   dt__poly_fini(&by);
   dt__poly_fini(&product);
+  return id;
+}
+
+// DIV_NEGATED: all terms of x are negative and the divisor is a literal.
+static uint32_t negated(dt_symenv_t *env, dt_division_t *v) {
+  if (v->mod || v->d.n || v->d.c < 2)
+    return 0;
+  for (uint32_t k = 0; k < v->p.n; k++)
+    if (v->p.t[k].coef > 0)
+      return 0;
+  dt_poly_t up;
+  dt__poly_init(&up);
+  uint32_t id = 0;
+  if (dt__poly_copy(env, &up, &v->p) && dt__poly_scale(&up, -1) &&
+      dt__poly_add_literal(&up, v->d.c - 1) && dt__poly_fits(env, &up)) {
+    dt__rule(env, DT_RULE_DIV_NEGATED);
+    id = dt__sym_neg(env, SYM(build(env, false, dt__poly_node(env, &up), v->q))).id;
+  }
+  dt__poly_fini(&up);
   return id;
 }
 
@@ -353,6 +373,7 @@ static uint32_t rules(dt_symenv_t *env, dt_division_t *v) {
   uint32_t id = quotient_range(env, v);
   id = id || !positive ? id : negative_one(env, v, positive);
   id = id ? id : cancel(env, v);
+  id = id ? id : negated(env, v);
   id = id ? id : nested(env, v);
   id = id ? id : div_of_mod(env, v);
   id = id ? id : mod_of_mod(env, v);

@@ -241,7 +241,19 @@ static uint32_t equal_node(dt_symenv_t *env, dt_poly_t *f, bool plain) {
   return id;
 }
 
-dt_sym_t dt__sym_eq(dt_symenv_t *env, dt_sym_t a, dt_sym_t b) {
+// Remembers the sides of a comparison that is false as it is built, for messages.
+static dt_sym_t compared(dt_symenv_t *env, dt_sym_op_t op, dt_sym_t a, dt_sym_t b, dt_sym_t made) {
+  int64_t value;
+  if (env->quiet || env->asked.cond.id || env->prove_depth)
+    return made;
+  bool no = made.id && dt__literal_value(env, made.id, &value) && value == 0;
+  env->refused.op = no ? op : DT_SYM_NONE;
+  env->refused.a = a;
+  env->refused.b = b;
+  return made;
+}
+
+static dt_sym_t equal(dt_symenv_t *env, dt_sym_t a, dt_sym_t b) {
   if (!a.id || !b.id)
     return DT_SYM_NONE_ID;
   uint32_t x = dt__resolve(env, a.id), y = dt__resolve(env, b.id), id = 0;
@@ -278,14 +290,17 @@ dt_sym_t dt__sym_eq(dt_symenv_t *env, dt_sym_t a, dt_sym_t b) {
   return SYM(id);
 }
 
+dt_sym_t dt__sym_eq(dt_symenv_t *env, dt_sym_t a, dt_sym_t b) {
+  return compared(env, DT_SYM_EQ, a, b, equal(env, a, b));
+}
 dt_sym_t dt__sym_ne(dt_symenv_t *env, dt_sym_t a, dt_sym_t b) {
-  return dt__sym_not(env, dt__sym_eq(env, a, b));
+  return compared(env, DT_SYM_NE, a, b, dt__sym_not(env, equal(env, a, b)));
 }
 dt_sym_t dt__sym_lt(dt_symenv_t *env, dt_sym_t a, dt_sym_t b) {
-  return order(env, DT_SYM_LT, a, b);
+  return compared(env, DT_SYM_LT, a, b, order(env, DT_SYM_LT, a, b));
 }
 dt_sym_t dt__sym_le(dt_symenv_t *env, dt_sym_t a, dt_sym_t b) {
-  return order(env, DT_SYM_LE, a, b);
+  return compared(env, DT_SYM_LE, a, b, order(env, DT_SYM_LE, a, b));
 }
 
 // ---- Not, and, or ------------------------------------------------------------------------------

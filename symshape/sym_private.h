@@ -21,6 +21,8 @@
 #define SYM_MAX_TREE (1u << 20) // nodes of one expression, shared ones counted each time
 #define SYM_MAX_NODES (1u << 26)
 #define SYM_CACHE 4096u
+#define SYM_MAX_LEARN_DEPTH 12u
+#define SYM_MAX_REFINE_TERMS 64u
 
 typedef enum dt_rule_t {
 #define RULE(id, doc) DT_RULE_##id,
@@ -33,7 +35,9 @@ typedef struct dt_sym_node_t {
   uint32_t hash, depth, tree;
   int64_t value; // CONST: the literal. SYMBOL: its index. MUL with a literal: id of the monomial
   uint64_t mask; // bit (index % 64) of each symbol below
+  uint32_t late; // 1 + the newest UNBACKED symbol below (a loop's: in its extent), or 0
   // Facts.
+  uint32_t less;  // facts with a sum in which this is a term with a minus: the first of its uses
   uint32_t rep;   // what this node was learned to be equal to; 0: nothing
   int64_t lo, hi; // learned bounds
   // Memos, valid while the epoch (the substitution's number) is the same.
@@ -46,15 +50,38 @@ typedef struct dt_symbol_t {
   bool has_hint;
   int64_t hint;
   uint32_t node, extent;
+  dt_range_t made;
   int64_t modulus, residue; // value mod modulus == residue; modulus 1 says nothing
+  uint32_t facts;           // facts that mention it: the first of its uses
+  uint32_t in;              // symbols whose replacement mentions it: the first of its uses
+  uint32_t why, last_why;   // first and last entry in env->whys; 0: none
+  bool dirty;               // in env->dirty
   char *name;
 } dt_symbol_t;
 
 // A condition learned to be true that ranges and replacements do not express in full.
 typedef struct dt_fact_t {
   uint32_t cond;
-  uint32_t ge0; // a sum known to be >= 0, or 0
+  uint32_t ge0;  // a sum known to be >= 0, or 0
+  uint32_t only; // 1 + the one symbol that cond is about; 0: it is about more
+  uint32_t late; // from when it holds: after this symbol (as in nodes) is bound
 } dt_fact_t;
+
+// Lists of facts (or symbols), newest first: an entry of env->uses; `next` 0 ends the list.
+typedef struct dt_use_t {
+  uint32_t what, next;
+} dt_use_t;
+
+// Facts whose sum has -less and +more among its terms. A slot of a hash table; `uses` 0: empty.
+typedef struct dt_pair_t {
+  uint32_t less, more, uses;
+} dt_pair_t;
+
+// An entry of a symbol's list of reasons.
+typedef struct dt_why_t {
+  dt_sym_fact_t fact;
+  uint32_t next;
+} dt_why_t;
 
 typedef struct dt_op_memo_t {
   uint32_t op, a, b, epoch, result;
@@ -71,10 +98,22 @@ struct dt_symenv {
   uint32_t n_symbols, cap_symbols;
   dt_fact_t *facts;
   uint32_t n_facts, cap_facts;
-  uint32_t *replaced; // symbol indices that have a replacement
-  uint32_t n_replaced, cap_replaced;
+  dt_use_t *uses; // [0] is not used
+  uint32_t n_uses, cap_uses;
+  dt_pair_t *pairs;
+  uint32_t n_pairs, cap_pairs; // cap: 0 or a power of two
+  dt_why_t *whys;              // [0] is not used
+  uint32_t n_whys, cap_whys;
+  dt_sym_fact_t asked; // what is being learned; none: nothing is to be remembered
+  uint32_t *dirty;     // symbols whose bounds changed since facts about them were read
+  uint32_t n_dirty, cap_dirty;
+  struct {
+    dt_sym_op_t op; // NONE: no
+    dt_sym_t a, b;
+  } refused;           // the last comparison, if it was false as it was built
   dt_op_memo_t *cache; // SYM_CACHE slots
   uint32_t epoch;      // raised by every new fact
+  uint32_t late;       // from when the condition holds that is being learned
   uint32_t subst_run;
   uint32_t quiet;       // > 0: a failure of arithmetic is not remembered
   uint32_t prove_depth; // nesting of proofs through builders
@@ -96,6 +135,10 @@ static inline uint32_t dt__arg(const dt_symenv_t *env, uint32_t id, uint32_t k) 
 }
 // Remembers a first failure; arithmetic ones not in quiet mode. Returns none.
 dt_sym_t dt__sym_fail(dt_symenv_t *env, dt_code_t code, const char *text);
+// Whether what is being learned may be said of the node itself: it holds whenever that is used.
+static inline bool dt__may_say(const dt_symenv_t *env, uint32_t id) {
+  return env->nodes[id].late >= env->late;
+}
 // Finds or makes the node; no simplification. `args` must not point into env->args.
 uint32_t dt__intern(dt_symenv_t *env, dt_sym_op_t op, const dt_sym_t *args, uint32_t n,
                     int64_t value);
@@ -195,7 +238,43 @@ dt_sym_t dt__build_junction(dt_symenv_t *env, dt_sym_op_t op, const dt_sym_t *ar
 // The sum that is >= 0 exactly when the LT or LE holds.
 bool dt__order_poly(dt_symenv_t *env, uint32_t cond, dt_poly_t *out);
 
-// ---- Facts (learn.c) ---------------------------------------------------------------------------
+// ---- Facts (facts.c, refine.c, learn.c) ---------------------------------------------------------
+// All false without memory.
+bool dt__fact_add(dt_symenv_t *env, uint32_t cond, uint32_t ge0);
+// Takes a fact out: its lists drop it when they are read next.
+void dt__fact_drop(dt_symenv_t *env, uint32_t fact);
+bool dt__use_add(dt_symenv_t *env, uint32_t *head, uint32_t what);
+// The first use in the list that is of a fact which is not dropped; 0: none.
+uint32_t dt__use_live(dt_symenv_t *env, uint32_t *head);
+// The list of facts with -less and +more; NULL: none.
+uint32_t *dt__fact_pair(dt_symenv_t *env, uint32_t less, uint32_t more);
+// Notes that what is being learned fixed or narrowed the symbol.
+bool dt__note_why(dt_symenv_t *env, uint32_t symbol);
+bool dt__note_dirty(dt_symenv_t *env, uint32_t symbol);
+
+static inline dt_tri_t dt__both(dt_tri_t a, dt_tri_t b) {
+  return a == DT_FALSE || b == DT_FALSE ? DT_FALSE
+         : a == DT_TRUE && b == DT_TRUE ? DT_TRUE
+                                        : DT_UNKNOWN;
+}
+static inline dt_tri_t dt__no_memory(dt_symenv_t *env) {
+  dt__sym_fail(env, DT_E_NO_MEMORY, "out of memory");
+  return DT_UNKNOWN;
+}
+
+// The following give DT_TRUE: done. DT_FALSE: contradicts what is known. DT_UNKNOWN: no memory.
+// The node is in [to.lo, to.hi].
+dt_tri_t dt__refine_node(dt_symenv_t *env, uint32_t id, dt_range_t to, uint32_t depth);
+// f >= 0 bounds each of its monomials by the bounds of the others.
+dt_tri_t dt__refine_terms(dt_symenv_t *env, const dt_poly_t *f, uint32_t depth);
+// f == 0 modulo g, the common factor of all other terms (and of `modulus`), fixes a residue.
+dt_tri_t dt__learn_residues(dt_symenv_t *env, const dt_poly_t *f, int64_t modulus, uint32_t depth);
+dt_tri_t dt__learn_le(dt_symenv_t *env, uint32_t a, uint32_t b, uint32_t depth);
+dt_tri_t dt__replace_symbol(dt_symenv_t *env, uint32_t symbol, uint32_t value, uint32_t depth);
+// Reads facts about symbols whose bounds changed, until nothing changes or enough is done.
+dt_tri_t dt__propagate(dt_symenv_t *env);
+// The value of an expression about one symbol only.
+bool dt__eval_one(const dt_symenv_t *env, uint32_t id, int64_t value, int64_t *out);
 // DT_TRUE: learned. DT_FALSE: contradicts what is known. DT_UNKNOWN: no memory.
 dt_tri_t dt__learn(dt_symenv_t *env, uint32_t cond, uint32_t depth);
 void dt__symbol_letter(const dt_symenv_t *env, uint32_t symbol, char out[16]);

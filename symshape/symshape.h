@@ -38,6 +38,7 @@ typedef enum dt_symbol_kind_t {
   DT_SYMBOL_UNBACKED, // u: bound by data at run time
   DT_SYMBOL_LOOP,     // i: a loop variable
   DT_SYMBOL_DATA,     // d: an index a kernel loads from a tensor
+  DT_SYMBOL_SLICE,    // p: where a slice of a loop begins, or its length; bound slice by slice
 } dt_symbol_kind_t;
 
 // Inclusive bounds; INT64_MIN and INT64_MAX mean unbounded. lo > hi: no value.
@@ -70,13 +71,14 @@ typedef void (*dt_assume_fn_t)(void *user, dt_symenv_t *env, dt_sym_t cond,
                                const dt_origin_t *origin);
 void dt__symenv_on_assume(dt_symenv_t *env, dt_assume_fn_t fn, void *user);
 // After this, questions are answered from facts only; one that would need a guard fails with
-// DT_E_STATE. LOOP and DATA symbols may still be made.
+// DT_E_STATE. LOOP, DATA and SLICE symbols may still be made.
 void dt__symenv_freeze(dt_symenv_t *env);
 
 // ---- Symbols -----------------------------------------------------------------------------------
 typedef struct dt_symbol_info_t {
   dt_symbol_kind_t kind;
   dt_range_t range; // as learned so far
+  dt_range_t made;  // as it was made
   bool has_hint;
   int64_t hint;
   const char *name; // what binds it, for messages ("ids.size(0)", "batch"); may be ""
@@ -103,6 +105,14 @@ dt_sym_t dt__sym_neg(dt_symenv_t *env, dt_sym_t a);
 dt_sym_t dt__sym_floordiv(dt_symenv_t *env, dt_sym_t a, dt_sym_t b);
 dt_sym_t dt__sym_ceildiv(dt_symenv_t *env, dt_sym_t a, dt_sym_t b); // (a + b - 1) // b, b > 0
 dt_sym_t dt__sym_mod(dt_symenv_t *env, dt_sym_t a, dt_sym_t b);
+// a // b where b divides a: the caller knows it, or learns a % b == 0 as well.
+dt_sym_t dt__sym_exactdiv(dt_symenv_t *env, dt_sym_t a, dt_sym_t b);
+// The quotient rounded to 0, and the remainder that has the sign of a, as in C.
+dt_sym_t dt__sym_truncdiv(dt_symenv_t *env, dt_sym_t a, dt_sym_t b);
+dt_sym_t dt__sym_truncmod(dt_symenv_t *env, dt_sym_t a, dt_sym_t b);
+dt_sym_t dt__sym_shl(dt_symenv_t *env, dt_sym_t a, dt_sym_t b); // a * 2^b, b in [0, 62]
+dt_sym_t dt__sym_shr(dt_symenv_t *env, dt_sym_t a, dt_sym_t b); // a // 2^b, b in [0, 63]
+dt_sym_t dt__sym_abs(dt_symenv_t *env, dt_sym_t a);
 dt_sym_t dt__sym_min(dt_symenv_t *env, dt_sym_t a, dt_sym_t b);
 dt_sym_t dt__sym_max(dt_symenv_t *env, dt_sym_t a, dt_sym_t b);
 dt_sym_t dt__sym_select(dt_symenv_t *env, dt_sym_t cond, dt_sym_t a, dt_sym_t b);
@@ -137,6 +147,8 @@ bool dt__sym_linear(dt_symenv_t *env, dt_sym_t e, dt_sym_t var, dt_sym_t *coef, 
 bool dt__sym_depends(const dt_symenv_t *env, dt_sym_t e, dt_sym_t var);
 // Indices of the symbols in `e`, ascending, each once. Returns the count; writes at most `cap`.
 uint32_t dt__sym_symbols(const dt_symenv_t *env, dt_sym_t e, uint32_t *out, uint32_t cap);
+// The newest (last made) UNBACKED symbol in `e`; false when there is none.
+bool dt__sym_newest_unbacked(const dt_symenv_t *env, dt_sym_t e, uint32_t *out);
 // The value for symbol values indexed by symbol; false: overflow, or division by 0.
 bool dt__sym_eval(const dt_symenv_t *env, dt_sym_t e, const int64_t *values, int64_t *out);
 // The value from hints; false when a symbol has none, or no value.
@@ -162,6 +174,23 @@ dt_status_t dt__sym_specialize(dt_symenv_t *env, dt_sym_t e, const dt_origin_t *
                                int64_t *out) DT_MUST_USE;
 // A fact that is checked elsewhere (declared range, axiom): learned, not reported as an assumption.
 dt_status_t dt__sym_learn(dt_symenv_t *env, dt_sym_t cond) DT_MUST_USE;
+// The same for a check that an op or the program asked for: DT_E_SHAPE where it contradicts what is
+// known. Origin may be NULL.
+dt_status_t dt__sym_learn_at(dt_symenv_t *env, dt_sym_t cond,
+                             const dt_origin_t *origin) DT_MUST_USE;
+// What a condition that is false asked for, with sizes: "s1 == 384, have 5 and 384; s1 is … = 5".
+// Where it was false as it was built and so is a literal: the sides of that comparison, as long as
+// it is the last that was built. Writes nothing when there is no more to say.
+void dt__sym_explain_false(dt_symenv_t *env, dt_sym_t cond, dt_text_t *text);
+
+// Why a symbol is what it is: the conditions that fixed it or narrowed its range, in the order they
+// were learned, each as it was asked. Returns how many there are; writes at most `cap`.
+typedef struct dt_sym_fact_t {
+  dt_sym_t cond;
+  dt_origin_t origin; // all empty: declared, or an axiom
+} dt_sym_fact_t;
+uint32_t dt__symbol_facts(const dt_symenv_t *env, uint32_t symbol, dt_sym_fact_t *out,
+                          uint32_t cap);
 
 // ---- Text --------------------------------------------------------------------------------------
 // Deterministic, fully parenthesised where needed: (s0*384 + s1)//32, min(s0, 4), s0 == s1.

@@ -34,6 +34,10 @@ static const rule_t dtype_rules[] = {
     {"where", "bool, then any two the same"},
     {"gather", "any; indices i32 or i64"},
     {"index", "gives i64"},
+    {"item", "integers, bool; gives i64"},
+    {"search", "any but bool, the same; gives i64"},
+    {"compress", "bool, i64, then any, all the same"},
+    {"select", "any; the second bool"},
     {"input", "as declared"},
     {"constant", "as its tensor"},
     {"iota", "any but bool, as asked for"},
@@ -58,16 +62,15 @@ static const char *section_of(const dt_op_info_t *info, dt_op_t op) {
     return "Reductions";
   if (op == DT_OP_gather || op == DT_OP_pad || op == DT_OP_concat)
     return "Joining, padding, indexing";
+  if (op >= DT_OP_item && op <= DT_OP_masked_select)
+    return "Sizes from data";
   return "Along an axis, norms, matrix product";
 }
 
-static const char *const sections[] = {"Leaves",
-                                       "Element-wise, one operand",
-                                       "Element-wise, several operands",
-                                       "Views",
-                                       "Joining, padding, indexing",
-                                       "Reductions",
-                                       "Along an axis, norms, matrix product"};
+static const char *const sections[] = {
+    "Leaves",          "Element-wise, one operand",           "Element-wise, several operands",
+    "Views",           "Joining, padding, indexing",          "Reductions",
+    "Sizes from data", "Along an axis, norms, matrix product"};
 
 // A doc may hold the table's own column mark.
 static void put_cell(dt_text_t *out, const char *text) {

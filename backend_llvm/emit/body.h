@@ -47,6 +47,9 @@ typedef struct dt_binding_t {
 typedef struct dt_accumulator_t {
   LLVMTypeRef type, index_type;
   LLVMValueRef value[DT_MAX_UNROLL], index[DT_MAX_UNROLL];
+  // After this iteration, once it has stepped in it.
+  bool stepped;
+  LLVMValueRef after[DT_MAX_UNROLL], after_index[DT_MAX_UNROLL];
 } dt_accumulator_t;
 
 typedef struct dt_body_t {
@@ -77,6 +80,9 @@ typedef struct dt_body_t {
   uint32_t stage_index, stage_level; // its loops are at stage_level + 1 …
   uint32_t *inst_level;
   bool *inst_varying;
+  dt_accumulator_t *accs; // by fold
+  bool acc_vector;        // accumulators are vectors
+  LLVMValueRef nowhere;   // stack slot that masked scalar stores write to when they are off
 
   // Host programs: every operation checks for overflow into this slot (i1); else NULL.
   LLVMValueRef overflow;
@@ -132,13 +138,20 @@ dt_lanes_t dt__inst_value(dt_body_t *k, uint32_t inst);
 LLVMValueRef dt__inst_lane(dt_body_t *k, uint32_t inst, uint32_t c, bool vector);
 // Emits the BIND instructions of `level`; they make blocks, so the scope must still be open.
 void dt__stage_binds(dt_body_t *k, uint32_t level);
-void dt__stage_stores(dt_body_t *k);
+void dt__stage_stores(dt_body_t *k); // stores.c
+// Lanes in reverse order; NULL gives NULL. The value of the first lane where `mask` is true.
+LLVMValueRef dt__lanes_reverse(dt_body_t *k, LLVMValueRef value);
+LLVMValueRef dt__lanes_first(dt_body_t *k, LLVMValueRef mask, LLVMValueRef vector);
 
 // ---- Folds (folds.c) --------------------------------------------------------------------------------------
 void dt__fold_begin(dt_body_t *k, const dt_fold_t *fold, dt_accumulator_t *acc, bool vector,
                     uint32_t copies);
-void dt__fold_step(dt_body_t *k, const dt_fold_t *fold, dt_accumulator_t *acc, bool vector,
-                   uint32_t copies);
+// A new iteration begins; then every fold of the stage takes its step, or has taken it because the
+// iteration asked for its value.
+void dt__folds_iterate(dt_body_t *k);
+void dt__folds_step(dt_body_t *k);
+// The fold of the stage that defines `row`, up to and with this iteration.
+dt_lanes_t dt__fold_running(dt_body_t *k, uint32_t row);
 // The row value: per lane when `keep_lanes`, else of all lanes and copies together.
 dt_lanes_t dt__fold_end(dt_body_t *k, const dt_fold_t *fold, dt_accumulator_t *acc, bool vector,
                         uint32_t copies, bool keep_lanes);

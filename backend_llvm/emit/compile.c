@@ -30,7 +30,7 @@ static void on_diagnostic(LLVMDiagnosticInfoRef info, void *user) {
 static dt_status_t take_failure(dt_emit_t *m) {
   dt_status_t status = m->failure;
   m->failure = NULL;
-  return status ? status : dt__symenv_status(m->env);
+  return status || !m->env ? status : dt__symenv_status(m->env);
 }
 
 // An expression that could not be made is none; what then fails for want of it is a consequence.
@@ -135,18 +135,29 @@ static bool verify_wanted(const dt_compile_options_t *options) {
 #endif
 }
 
+dt_status_t dt__emit_finish(dt_emit_t *m, const char *passes, bool host,
+                            const dt_compile_options_t *options, uint32_t order, void **out_object,
+                            size_t *out_bytes) {
+  LLVMContextSetDiagnosticHandler(m->context, on_diagnostic, m);
+  DT_TRY(take_failure(m));
+  dump_module(m, options, 2 * order, "llvm");
+  if (verify_wanted(options))
+    DT_TRY(verify_module(m, host));
+  if (passes) {
+    DT_TRY(run_passes(m, passes));
+    dump_module(m, options, 2 * order + 1, "llvm");
+  }
+  return emit_object(m, out_object, out_bytes);
+}
+
 static dt_status_t compile(dt_emit_t *m, const dt_unit_map_t *map, uint32_t unit,
                            const dt_compile_options_t *options, void **out_object,
                            size_t *out_bytes) {
   bool host = unit + 1 == map->n_units;
   LLVMContextSetDiagnosticHandler(m->context, on_diagnostic, m);
   DT_TRY(emit_unit(m, map, unit));
-  dump_module(m, options, 2 * unit, "llvm");
-  if (verify_wanted(options))
-    DT_TRY(verify_module(m, host));
-  DT_TRY(run_passes(m, host ? HOST_PASSES : KERNEL_PASSES));
-  dump_module(m, options, 2 * unit + 1, "llvm");
-  return emit_object(m, out_object, out_bytes);
+  return dt__emit_finish(m, host ? HOST_PASSES : KERNEL_PASSES, host, options, unit, out_object,
+                         out_bytes);
 }
 
 dt_status_t dt__llvm_compile_unit(const dt_program_t *program, const dt_unit_map_t *map,

@@ -28,18 +28,35 @@ dt_status_t dt__llvm_split(dt_program_t *program, const dt_target_t *target, uin
 typedef struct dt_compile_options_t {
   bool strict_fp;
   bool verify;           // check the IR against the allow-list (always on in debug builds)
+  bool quick;            // code that is wanted soon rather than fast
   const char *dump_name; // function name for DUCTILE_DUMP=llvm, or NULL
   uint32_t dump_variant;
 } dt_compile_options_t;
 
 // Compiles one unit. *out_object is owned by the caller (dt__free). Symbols defined: dt_k<code
-// index> (dt_kernel_fn_t) for its kernels; dt_plan, dt_once, dt_run in the host unit. The program
-// is only read; the expressions made on the way go to a clone.
+// index> (dt_kernel_fn_t) for its kernels; in the host unit dt_once, and dt_plan_<segment>,
+// dt_run_<segment>. The program is only read; the expressions made on the way go to a clone.
 dt_status_t dt__llvm_compile_unit(const dt_program_t *program, const dt_unit_map_t *map,
                                   uint32_t unit, const dt_target_t *target,
                                   const dt_compile_options_t *options, void **out_object,
                                   size_t *out_bytes) DT_MUST_USE;
 // Scratch bytes dt_once needs are those the plan of a program with no symbols would ask; the host
 // unit exports dt_once_scratch (an int64 (*)(void)).
+
+// ---- Segments (segments.c) -----------------------------------------------------------------------
+// What one segment of a call plans and runs: items and kernels [first, end). A program without
+// segments has one.
+typedef struct dt_segment_span_t {
+  uint32_t item, item_end;
+  uint32_t kernel, kernel_end;
+  dt_sym_t block_bytes; // none: 0
+} dt_segment_span_t;
+uint32_t dt__llvm_segment_count(const dt_program_t *program);
+dt_segment_span_t dt__llvm_segment_span(const dt_program_t *program, uint32_t segment);
+// Every item and every kernel stands in one segment, in order; items are as loop.h says.
+dt_status_t dt__llvm_segments_verify(const dt_program_t *program) DT_MUST_USE;
+// The first segment whose plan knows the value of `e`, or all sizes of a buffer.
+uint32_t dt__llvm_segment_of(const dt_program_t *program, dt_sym_t e);
+uint32_t dt__llvm_sizes_segment(const dt_program_t *program, dt_buffer_id_t id);
 
 #endif // DT_BACKEND_LLVM_EMIT_COMPILE_H

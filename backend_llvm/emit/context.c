@@ -15,7 +15,7 @@ static void register_targets(void) {
   LLVMInitializeX86AsmPrinter();
 }
 
-static dt_status_t make_machine(dt_emit_t *m) {
+static dt_status_t make_machine(dt_emit_t *m, bool quick) {
   pthread_once(&targets_once, register_targets);
   const char *triple = "x86_64-unknown-linux-gnu";
   LLVMTargetRef target = NULL;
@@ -26,7 +26,8 @@ static dt_status_t make_machine(dt_emit_t *m) {
     return status;
   }
   m->machine = LLVMCreateTargetMachine(target, triple, m->target->cpu, m->target->features,
-                                       LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelSmall);
+                                       quick ? LLVMCodeGenLevelNone : LLVMCodeGenLevelDefault,
+                                       LLVMRelocPIC, LLVMCodeModelSmall);
   if (!m->machine)
     return DT_FAIL(DT_E_COMPILE, "code generator: no machine for CPU '%s'", m->target->cpu);
   LLVMSetTarget(m->module, triple);
@@ -42,13 +43,16 @@ dt_status_t dt__emit_init(dt_emit_t *m, const dt_program_t *program, const dt_ta
   m->target = target;
   m->strict_fp = options && options->strict_fp;
   dt__arena_init(&m->arena, 0);
-  m->program = *program;
-  m->program.arena = &m->arena;
-  dt_status_t status = dt__symenv_clone(program->env, &m->env);
+  dt_status_t status = NULL;
+  if (program) {
+    m->program = *program;
+    status = dt__symenv_clone(program->env, &m->env);
+  }
   if (status) {
     dt__emit_fini(m);
     return status;
   }
+  m->program.arena = &m->arena;
   m->program.env = m->env;
   m->context = LLVMContextCreate();
   m->module = LLVMModuleCreateWithNameInContext(name, m->context);
@@ -63,7 +67,7 @@ dt_status_t dt__emit_init(dt_emit_t *m, const dt_program_t *program, const dt_ta
   m->t_f64 = LLVMDoubleTypeInContext(m->context);
   m->t_ptr = LLVMPointerTypeInContext(m->context, 0);
   m->t_void = LLVMVoidTypeInContext(m->context);
-  status = make_machine(m);
+  status = make_machine(m, options && options->quick);
   if (status)
     dt__emit_fini(m);
   return status;

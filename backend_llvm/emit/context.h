@@ -32,10 +32,16 @@ typedef struct dt_emit_t {
   dt_status_t failure; // the first one
 } dt_emit_t;
 
-// Sets up everything but the program's clone. The machine is made for `target`.
+// Sets up everything. The machine is made for `target`. `program` NULL: code that is no kernel's;
+// then there is no environment either.
 dt_status_t dt__emit_init(dt_emit_t *m, const dt_program_t *program, const dt_target_t *target,
                           const dt_compile_options_t *options, const char *name) DT_MUST_USE;
 void dt__emit_fini(dt_emit_t *m);
+// Checks, passes (LLVM's text; NULL: none) and code generation: the object is the caller's
+// (dt__free). `host`: may call through pointers. `order` is for dumps.
+dt_status_t dt__emit_finish(dt_emit_t *m, const char *passes, bool host,
+                            const dt_compile_options_t *options, uint32_t order, void **out_object,
+                            size_t *out_bytes) DT_MUST_USE;
 // Keeps the first failure; consumes `status`.
 void dt__emit_fail(dt_emit_t *m, dt_status_t status);
 
@@ -95,6 +101,15 @@ LLVMValueRef dt__emit_gather(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef addres
                              LLVMValueRef mask, LLVMValueRef other, LLVMValueRef dead);
 void dt__emit_scatter(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef value, LLVMValueRef addresses,
                       LLVMValueRef mask);
+
+// How many of `count` ascending elements at `base`, `stride` apart, are less than `wanted`
+// (inclusive: or equal), a scalar or a vector; i64 (search.c). `dead` as for gathers.
+typedef struct dt_search_t {
+  dt_dtype_t dtype;
+  bool inclusive;
+  LLVMValueRef base, count, stride, dead;
+} dt_search_t;
+LLVMValueRef dt__emit_search(dt_emit_t *m, const dt_search_t *search, LLVMValueRef wanted);
 
 // ---- Scalar ops (scalar.c) -----------------------------------------------------------------------------
 // `dtype` is that of the operands (of the second and third for where); scalars or vectors alike.

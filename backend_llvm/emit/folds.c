@@ -146,6 +146,8 @@ static void step_found(dt_body_t *k, const dt_fold_t *fold, dt_accumulator_t *ac
   found_t best = choose(k, take, a, b);
   LLVMBuildStore(m->b, best.value, acc->value[c]);
   LLVMBuildStore(m->b, best.index, acc->index[c]);
+  acc->after[c] = best.value;
+  acc->after_index[c] = best.index;
 }
 
 // The sum of a product is one fused operation a step.
@@ -155,9 +157,10 @@ static bool is_product_sum(const dt_body_t *k, const dt_fold_t *fold) {
          dt__dtype_is_float(inst->dtype) && !k->m->strict_fp;
 }
 
-void dt__fold_step(dt_body_t *k, const dt_fold_t *fold, dt_accumulator_t *acc, bool vector,
-                   uint32_t copies) {
+static void step(dt_body_t *k, const dt_fold_t *fold, dt_accumulator_t *acc) {
   dt_emit_t *m = k->m;
+  bool vector = k->acc_vector;
+  uint32_t copies = vector ? k->copies : 1;
   uint32_t level = k->stage_level + k->stage->n_loops;
   // With lanes on an outer loop each lane folds for itself, and lanes that are off are never
   // stored.
@@ -177,7 +180,24 @@ void dt__fold_step(dt_body_t *k, const dt_fold_t *fold, dt_accumulator_t *acc, b
     if (mask)
       after = LLVMBuildSelect(m->b, mask, after, before, "");
     LLVMBuildStore(m->b, after, acc->value[c]);
+    acc->after[c] = after;
   }
+}
+
+static void step_once(dt_body_t *k, uint32_t fold) {
+  if (!k->accs[fold].stepped)
+    step(k, &k->stage->folds.items[fold], &k->accs[fold]);
+  k->accs[fold].stepped = true;
+}
+
+void dt__folds_iterate(dt_body_t *k) {
+  for (uint32_t i = 0; i < k->stage->folds.len; i++)
+    k->accs[i].stepped = false;
+}
+
+void dt__folds_step(dt_body_t *k) {
+  for (uint32_t i = 0; i < k->stage->folds.len; i++)
+    step_once(k, i);
 }
 
 // ---- The end ---------------------------------------------------------------------------------------------
@@ -216,6 +236,26 @@ static LLVMValueRef row_value(dt_body_t *k, const dt_fold_t *fold, found_t found
     return found.value;
   LLVMValueRef zero = LLVMConstNull(LLVMTypeOf(found.index));
   return LLVMBuildSelect(k->m->b, is_none(k, found.index), zero, found.index, "");
+}
+
+dt_lanes_t dt__fold_running(dt_body_t *k, uint32_t row) {
+  dt_lanes_t out = {.varying = k->acc_vector};
+  uint32_t i = 0;
+  while (i < k->stage->folds.len && k->stage->folds.items[i].row != row)
+    i++;
+  if (i == k->stage->folds.len) {
+    dt__emit_fail(k->m, DT_FAIL(DT_E_INTERNAL, "loop IR: row %u is folded by another stage", row));
+    for (uint32_t c = 0; c < DT_MAX_UNROLL; c++)
+      out.v[c] = dt__emit_i64(k->m, 0);
+    return out;
+  }
+  step_once(k, i);
+  dt__body_at(k, k->stage_level + k->stage->n_loops);
+  const dt_accumulator_t *acc = &k->accs[i];
+  for (uint32_t c = 0; c < (out.varying ? k->copies : 1); c++)
+    out.v[c] =
+        row_value(k, &k->stage->folds.items[i], (found_t){acc->after[c], acc->after_index[c]});
+  return out;
 }
 
 dt_lanes_t dt__fold_end(dt_body_t *k, const dt_fold_t *fold, dt_accumulator_t *acc, bool vector,

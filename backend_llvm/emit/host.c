@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host program: straight-line code over a dt_frame_t. dt_plan evaluates sizes with every
-// operation checked for overflow; dt_once and dt_run fill the words of each kernel on the stack and
-// hand it to the frame's launch function. Everything is computed on the main line, so that values
-// may be shared; only the launch itself is conditional.
+// The host program: straight-line code over a dt_frame_t. dt_plan_<k> binds what segment k reads
+// from data and evaluates the sizes that are known by then, with every operation checked for
+// overflow; dt_once and dt_run_<k> fill the words of each kernel on the stack and hand it to the
+// frame's launch function. Everything is computed on the main line, so that values may be shared;
+// only the launch itself is conditional.
 #include "backend_llvm/emit/host.h"
 
 #include "backend_llvm/emit/body.h"
 #include "backend_llvm/load/native.h"
+
+#include <stdio.h>
 
 typedef struct host_t {
   dt_body_t k;
   const dt_unit_map_t *map;
   LLVMValueRef frame;
   LLVMValueRef words; // stack, for the kernel with the most
+  uint32_t level;     // of the code being made: 1 inside of a loop over slices
 } host_t;
 
 static LLVMValueRef field(host_t *h, size_t offset) {
@@ -35,13 +39,21 @@ static void store_at(host_t *h, LLVMValueRef value, LLVMValueRef base, int64_t i
 
 static LLVMValueRef evaluate(host_t *h, dt_sym_t e) {
   LLVMValueRef value = dt__index_scalar(&h->k, e);
-  dt__body_at(&h->k, 0);
+  dt__body_at(&h->k, h->level);
   return value;
 }
 
-// Opens `name` and binds every symbol that a call brings.
+static bool is_item(const dt_emit_t *m, uint32_t symbol) {
+  for (uint32_t i = 0; i < m->program.items.len; i++)
+    if (m->program.items.items[i].symbol == symbol)
+      return true;
+  return false;
+}
+
+// Opens `name` and binds every symbol that a call brings, and those of its first `items` items.
 static dt_status_t open_function(host_t *h, dt_emit_t *m, const dt_unit_map_t *map,
-                                 const char *name, LLVMTypeRef result, bool symbols) {
+                                 const char *name, LLVMTypeRef result, bool symbols,
+                                 uint32_t items) {
   *h = (host_t){.map = map};
   DT_TRY(dt__body_init(&h->k, m, NULL, NULL));
   LLVMTypeRef type = LLVMFunctionType(result, &m->t_ptr, 1, 0);
@@ -53,105 +65,18 @@ static dt_status_t open_function(host_t *h, dt_emit_t *m, const dt_unit_map_t *m
   LLVMValueRef values = load_field(h, m->t_ptr, offsetof(dt_frame_t, symbols));
   for (uint32_t i = 0; i < h->k.n_bindings; i++) {
     dt_symbol_kind_t kind = dt__symbol_info(m->env, i).kind;
-    if (kind == DT_SYMBOL_SIZE || kind == DT_SYMBOL_INT || kind == DT_SYMBOL_UNBACKED)
+    bool data = kind == DT_SYMBOL_UNBACKED && !is_item(m, i); // an argument's size, under no guard
+    if (kind == DT_SYMBOL_SIZE || kind == DT_SYMBOL_INT || data)
       dt__bind_uniform(&h->k, i, 0, load_at(h, m->t_i64, values, i));
   }
+  for (uint32_t i = 0; i < items; i++) {
+    uint32_t symbol = m->program.items.items[i].symbol;
+    dt__bind_uniform(&h->k, symbol, 0, load_at(h, m->t_i64, values, symbol));
+  }
   return NULL;
 }
 
-// ---- Plan ----------------------------------------------------------------------------------------------
-static void note_bad(host_t *h, LLVMValueRef bit) {
-  dt_emit_t *m = h->k.m;
-  LLVMValueRef before = LLVMBuildLoad2(m->b, m->t_i1, h->k.overflow, "");
-  LLVMBuildStore(m->b, LLVMBuildOr(m->b, before, bit, ""), h->k.overflow);
-}
-
-// Unsigned comparison: a negative value is refused too.
-static void require_below_limit(host_t *h, LLVMValueRef value) {
-  dt_emit_t *m = h->k.m;
-  note_bad(h, LLVMBuildICmp(m->b, LLVMIntUGE, value, dt__emit_i64(m, DT_SIZE_LIMIT), ""));
-}
-
-static void plan_asserts(host_t *h) {
-  dt_emit_t *m = h->k.m;
-  const dt_graph_t *graph = m->program.graph;
-  for (uint32_t i = 0; graph && i < graph->asserts.len; i++) {
-    LLVMValueRef holds = LLVMBuildICmp(m->b, LLVMIntNE, evaluate(h, graph->asserts.items[i].cond),
-                                       dt__emit_i64(m, 0), "");
-    LLVMBasicBlockRef failed = dt__emit_block(m, h->k.fn, "failed");
-    LLVMBasicBlockRef next = dt__emit_block(m, h->k.fn, "next");
-    LLVMBuildCondBr(m->b, holds, next, failed);
-    LLVMPositionBuilderAtEnd(m->b, failed);
-    LLVMBuildRet(m->b, dt__emit_i64(m, (int64_t)i + 1));
-    h->k.scopes[0].block = next;
-    dt__body_at(&h->k, 0);
-  }
-}
-
-static void plan_buffers(host_t *h) {
-  dt_emit_t *m = h->k.m;
-  for (uint32_t i = 0; i < m->program.buffers.len; i++) {
-    const dt_buffer_t *buffer = &m->program.buffers.items[i];
-    if (buffer->kind == DT_BUFFER_INPUT || buffer->kind == DT_BUFFER_CONSTANT)
-      continue;
-    for (uint32_t d = 0; d < buffer->rank; d++) {
-      dt_range_t range = dt__sym_range(m->env, buffer->sizes[d]);
-      if (range.lo < 0 || range.hi >= DT_SIZE_LIMIT)
-        require_below_limit(h, evaluate(h, buffer->sizes[d]));
-    }
-    dt_sym_t count = dt__buffer_count(&m->program, (dt_buffer_id_t){i + 1});
-    dt_sym_t bytes =
-        dt__sym_mul(m->env, count, dt__sym_const(m->env, (int64_t)dt_dtype_size(buffer->dtype)));
-    require_below_limit(h, evaluate(h, bytes));
-  }
-}
-
-static void plan_outputs(host_t *h) {
-  dt_emit_t *m = h->k.m;
-  LLVMValueRef sizes = load_field(h, m->t_ptr, offsetof(dt_frame_t, output_sizes));
-  int64_t at = 0;
-  for (uint32_t o = 0; o < m->program.outputs.len; o++) {
-    const dt_buffer_t *buffer = dt__program_buffer(&m->program, m->program.outputs.items[o]);
-    for (uint32_t d = 0; d < buffer->rank; d++)
-      store_at(h, evaluate(h, buffer->sizes[d]), sizes, at++);
-  }
-}
-
-// The largest scratch of kernels first … last - 1 under any of their schedules.
-static LLVMValueRef largest_scratch(host_t *h, uint32_t first, uint32_t last) {
-  dt_emit_t *m = h->k.m;
-  dt_sym_t most = dt__sym_const(m->env, 0);
-  for (uint32_t i = first; i < last; i++) {
-    const dt_kernel_t *kernel = &m->program.kernels.items[i];
-    for (uint32_t s = 0; s < kernel->schedules.len; s++) {
-      dt_sym_t bytes = dt__scratch_layout(m, kernel, &kernel->schedules.items[s], NULL);
-      most = dt__sym_max(m->env, most, bytes);
-    }
-  }
-  return evaluate(h, most);
-}
-
-static dt_status_t emit_plan(dt_emit_t *m, const dt_unit_map_t *map) {
-  host_t h;
-  DT_TRY(open_function(&h, m, map, "dt_plan", m->t_i64, true));
-  h.k.overflow = dt__body_slot(&h.k, m->t_i1, 1);
-  LLVMBuildStore(m->b, LLVMConstNull(m->t_i1), h.k.overflow);
-  plan_asserts(&h);
-  plan_buffers(&h);
-  plan_outputs(&h);
-  LLVMValueRef block =
-      evaluate(&h, m->program.block_bytes.id ? m->program.block_bytes : dt__sym_const(m->env, 0));
-  require_below_limit(&h, block);
-  LLVMBuildStore(m->b, block, field(&h, offsetof(dt_frame_t, block_bytes)));
-  LLVMValueRef scratch = largest_scratch(&h, m->program.n_once, m->program.kernels.len);
-  require_below_limit(&h, scratch);
-  LLVMBuildStore(m->b, scratch, field(&h, offsetof(dt_frame_t, scratch_bytes)));
-  LLVMValueRef bad = LLVMBuildLoad2(m->b, m->t_i1, h.k.overflow, "");
-  LLVMBuildRet(m->b, LLVMBuildSelect(m->b, bad, dt__emit_i64(m, -1), dt__emit_i64(m, 0), ""));
-  return NULL;
-}
-
-// ---- Run -----------------------------------------------------------------------------------------------
+// ---- Memory ---------------------------------------------------------------------------------------
 static LLVMValueRef placed(host_t *h, size_t memory, uint32_t buffer) {
   dt_emit_t *m = h->k.m;
   LLVMValueRef base = load_field(h, m->t_ptr, memory);
@@ -168,6 +93,10 @@ static LLVMValueRef buffer_address(host_t *h, dt_buffer_id_t id) {
   LLVMValueRef *base = &h->k.bases[id.id - 1];
   if (*base)
     return *base;
+  // Kept for the whole function, so it is made outside of a loop over slices.
+  uint32_t level = h->level;
+  h->level = 0;
+  dt__body_at(&h->k, 0);
   switch (buffer->kind) {
   case DT_BUFFER_INPUT:
     *base =
@@ -188,9 +117,150 @@ static LLVMValueRef buffer_address(host_t *h, dt_buffer_id_t id) {
     *base = placed(h, offsetof(dt_frame_t, block), id.id - 1);
     break;
   }
+  h->level = level;
+  dt__body_at(&h->k, level);
   return *base;
 }
 
+// ---- Plan ----------------------------------------------------------------------------------------------
+static void note_bad(host_t *h, LLVMValueRef bit) {
+  dt_emit_t *m = h->k.m;
+  LLVMValueRef before = LLVMBuildLoad2(m->b, m->t_i1, h->k.overflow, "");
+  LLVMBuildStore(m->b, LLVMBuildOr(m->b, before, bit, ""), h->k.overflow);
+}
+
+// Unsigned comparison: a negative value is refused too.
+static void require_below_limit(host_t *h, LLVMValueRef value) {
+  dt_emit_t *m = h->k.m;
+  note_bad(h, LLVMBuildICmp(m->b, LLVMIntUGE, value, dt__emit_i64(m, DT_SIZE_LIMIT), ""));
+}
+
+// Goes on where `holds`; elsewhere the plan ends with `answer`.
+static void require(host_t *h, LLVMValueRef holds, int64_t answer) {
+  dt_emit_t *m = h->k.m;
+  LLVMBasicBlockRef failed = dt__emit_block(m, h->k.fn, "failed");
+  LLVMBasicBlockRef next = dt__emit_block(m, h->k.fn, "next");
+  LLVMBuildCondBr(m->b, holds, next, failed);
+  LLVMPositionBuilderAtEnd(m->b, failed);
+  LLVMBuildRet(m->b, dt__emit_i64(m, answer));
+  h->k.scopes[0].block = next;
+  dt__body_at(&h->k, 0);
+}
+
+// Reads the segment's items into the frame's symbols. Whatever is computed from one later relies on
+// its range, so that is tested first.
+static void plan_items(host_t *h, const dt_segment_span_t *span) {
+  dt_emit_t *m = h->k.m;
+  for (uint32_t i = span->item; i < span->item_end; i++) {
+    const dt_program_item_t *item = &m->program.items.items[i];
+    LLVMValueRef value = LLVMBuildLoad2(m->b, m->t_i64, buffer_address(h, item->buffer), "");
+    store_at(h, value, load_field(h, m->t_ptr, offsetof(dt_frame_t, symbols)), item->symbol);
+    dt_range_t range = dt__symbol_info(m->env, item->symbol).range;
+    LLVMValueRef low = LLVMBuildICmp(m->b, LLVMIntSGE, value, dt__emit_i64(m, range.lo), "");
+    LLVMValueRef high = LLVMBuildICmp(m->b, LLVMIntSLE, value, dt__emit_i64(m, range.hi), "");
+    require(h, LLVMBuildAnd(m->b, low, high, ""), -2 - (int64_t)i);
+    dt__bind_uniform(&h->k, item->symbol, 0, value);
+  }
+}
+
+static void plan_asserts(host_t *h, uint32_t segment) {
+  dt_emit_t *m = h->k.m;
+  const dt_graph_t *graph = m->program.graph;
+  for (uint32_t i = 0; graph && i < graph->asserts.len; i++) {
+    dt_sym_t cond = graph->asserts.items[i].cond;
+    if (dt__llvm_segment_of(&m->program, cond) != segment)
+      continue;
+    LLVMValueRef truth = evaluate(h, cond);
+    require(h, LLVMBuildICmp(m->b, LLVMIntNE, truth, dt__emit_i64(m, 0), ""), (int64_t)i + 1);
+  }
+}
+
+// Sizes and bytes of the buffers that this segment is the first to know.
+static void plan_buffers(host_t *h, uint32_t segment) {
+  dt_emit_t *m = h->k.m;
+  for (uint32_t i = 0; i < m->program.buffers.len; i++) {
+    const dt_buffer_t *buffer = &m->program.buffers.items[i];
+    dt_buffer_id_t id = {i + 1};
+    if (buffer->kind == DT_BUFFER_INPUT || buffer->kind == DT_BUFFER_CONSTANT ||
+        dt__llvm_sizes_segment(&m->program, id) != segment)
+      continue;
+    for (uint32_t d = 0; d < buffer->rank; d++) {
+      dt_range_t range = dt__sym_range(m->env, buffer->sizes[d]);
+      if (range.lo < 0 || range.hi >= DT_SIZE_LIMIT)
+        require_below_limit(h, evaluate(h, buffer->sizes[d]));
+    }
+    dt_sym_t count = dt__buffer_count(&m->program, id);
+    dt_sym_t bytes =
+        dt__sym_mul(m->env, count, dt__sym_const(m->env, (int64_t)dt_dtype_size(buffer->dtype)));
+    require_below_limit(h, evaluate(h, bytes));
+  }
+}
+
+// A loop over slices ends: its extent is no more than a size may be, also where the buffers that it
+// walks have no elements.
+static void plan_slices(host_t *h, const dt_segment_span_t *span) {
+  dt_emit_t *m = h->k.m;
+  for (uint32_t i = 0; i < m->program.slices.len; i++) {
+    const dt_program_slices_t *slices = &m->program.slices.items[i];
+    if (slices->first >= span->kernel && slices->end <= span->kernel_end)
+      require_below_limit(h, evaluate(h, slices->extent));
+  }
+}
+
+static void plan_outputs(host_t *h, uint32_t segment) {
+  dt_emit_t *m = h->k.m;
+  LLVMValueRef sizes = load_field(h, m->t_ptr, offsetof(dt_frame_t, output_sizes));
+  int64_t at = 0;
+  for (uint32_t o = 0; o < m->program.outputs.len; o++) {
+    dt_buffer_id_t id = m->program.outputs.items[o];
+    const dt_buffer_t *buffer = dt__program_buffer(&m->program, id);
+    bool known = dt__llvm_sizes_segment(&m->program, id) == segment;
+    for (uint32_t d = 0; known && d < buffer->rank; d++)
+      store_at(h, evaluate(h, buffer->sizes[d]), sizes, at + d);
+    at += buffer->rank;
+  }
+}
+
+// The largest scratch of kernels first … last - 1 under any of their schedules.
+static LLVMValueRef largest_scratch(host_t *h, uint32_t first, uint32_t last) {
+  dt_emit_t *m = h->k.m;
+  dt_sym_t most = dt__sym_const(m->env, 0);
+  for (uint32_t i = first; i < last; i++) {
+    const dt_kernel_t *kernel = &m->program.kernels.items[i];
+    for (uint32_t s = 0; s < kernel->schedules.len; s++) {
+      dt_sym_t bytes = dt__scratch_layout(m, kernel, &kernel->schedules.items[s], NULL);
+      most = dt__sym_max(m->env, most, bytes);
+    }
+  }
+  return evaluate(h, most);
+}
+
+static dt_status_t emit_plan(dt_emit_t *m, const dt_unit_map_t *map, uint32_t segment) {
+  host_t h;
+  char name[32];
+  snprintf(name, sizeof(name), "dt_plan_%u", segment);
+  dt_segment_span_t span = dt__llvm_segment_span(&m->program, segment);
+  DT_TRY(open_function(&h, m, map, name, m->t_i64, true, span.item));
+  h.k.overflow = dt__body_slot(&h.k, m->t_i1, 1);
+  LLVMBuildStore(m->b, LLVMConstNull(m->t_i1), h.k.overflow);
+  plan_items(&h, &span);
+  plan_asserts(&h, segment);
+  plan_buffers(&h, segment);
+  plan_slices(&h, &span);
+  plan_outputs(&h, segment);
+  LLVMValueRef block =
+      evaluate(&h, span.block_bytes.id ? span.block_bytes : dt__sym_const(m->env, 0));
+  require_below_limit(&h, block);
+  LLVMBuildStore(m->b, block, field(&h, offsetof(dt_frame_t, block_bytes)));
+  LLVMValueRef scratch = largest_scratch(&h, span.kernel, span.kernel_end);
+  require_below_limit(&h, scratch);
+  LLVMBuildStore(m->b, scratch, field(&h, offsetof(dt_frame_t, scratch_bytes)));
+  LLVMValueRef bad = LLVMBuildLoad2(m->b, m->t_i1, h.k.overflow, "");
+  LLVMBuildRet(m->b, LLVMBuildSelect(m->b, bad, dt__emit_i64(m, -1), dt__emit_i64(m, 0), ""));
+  return NULL;
+}
+
+// ---- Run -----------------------------------------------------------------------------------------------
 // What is launched: of the first schedule whose predicate holds.
 typedef struct choice_t {
   LLVMValueRef fn, count, grain;
@@ -248,8 +318,28 @@ static void launch(host_t *h, choice_t choice) {
   LLVMValueRef args[5] = {h->frame, choice.fn, h->words, choice.count, choice.grain};
   LLVMBuildCall2(m->b, type, fn, args, 5, "");
   LLVMBuildBr(m->b, next);
-  h->k.scopes[0].block = next;
-  dt__body_at(&h->k, 0);
+  h->k.scopes[h->level].block = next;
+  dt__body_at(&h->k, h->level);
+}
+
+// The host's loop over slices: its kernels' sizes and words are computed once a slice.
+static void open_slices(host_t *h, const dt_program_slices_t *slices) {
+  dt_emit_t *m = h->k.m;
+  dt_sym_t number = dt__sym_ceildiv(m->env, slices->extent, slices->step);
+  LLVMValueRef zero = dt__emit_i64(m, 0), end = evaluate(h, number);
+  LLVMValueRef extent = evaluate(h, slices->extent), step = evaluate(h, slices->step);
+  LLVMValueRef at = dt__loop_open(&h->k, 1, zero, end, 1);
+  h->level = 1;
+  LLVMValueRef begin = LLVMBuildMul(m->b, at, step, "");
+  LLVMValueRef left = LLVMBuildSub(m->b, extent, begin, "");
+  LLVMValueRef less = LLVMBuildICmp(m->b, LLVMIntSLT, left, step, "");
+  dt__bind_uniform(&h->k, slices->begin, 1, begin);
+  dt__bind_uniform(&h->k, slices->count, 1, LLVMBuildSelect(m->b, less, left, step, ""));
+}
+
+static void close_slices(host_t *h) {
+  dt__loop_close(&h->k, 1);
+  h->level = 0;
 }
 
 static dt_status_t run_kernel(host_t *h, uint32_t index, const dt_kernel_params_t *params) {
@@ -270,17 +360,23 @@ static dt_status_t run_kernel(host_t *h, uint32_t index, const dt_kernel_params_
 }
 
 static dt_status_t emit_run(dt_emit_t *m, const dt_unit_map_t *map, const char *name,
-                            uint32_t first, uint32_t last, bool symbols,
+                            uint32_t first, uint32_t last, bool symbols, uint32_t items,
                             const dt_kernel_params_t *params) {
   host_t h;
-  DT_TRY(open_function(&h, m, map, name, m->t_void, symbols));
+  DT_TRY(open_function(&h, m, map, name, m->t_void, symbols, items));
   uint32_t most = 1;
   for (uint32_t i = first; i < last; i++)
     if (params[i].n_buffers + params[i].n_symbols > most)
       most = params[i].n_buffers + params[i].n_symbols;
   h.words = dt__body_slot(&h.k, m->t_i64, most);
-  for (uint32_t i = first; i < last && !m->failure; i++)
+  for (uint32_t i = first; i < last && !m->failure; i++) {
+    const dt_program_slices_t *slices = dt__kernel_slices(&m->program, i);
+    if (slices && i == slices->first)
+      open_slices(&h, slices);
     DT_TRY(run_kernel(&h, i, &params[i]));
+    if (slices && i + 1 == slices->end)
+      close_slices(&h);
+  }
   LLVMBuildRetVoid(m->b);
   return NULL;
 }
@@ -294,10 +390,22 @@ static dt_status_t emit_once_scratch(dt_emit_t *m, const dt_unit_map_t *map) {
   return NULL;
 }
 
+static dt_status_t emit_segments(dt_emit_t *m, const dt_unit_map_t *map,
+                                 const dt_kernel_params_t *params) {
+  uint32_t n = dt__llvm_segment_count(&m->program);
+  for (uint32_t segment = 0; segment < n; segment++) {
+    dt_segment_span_t span = dt__llvm_segment_span(&m->program, segment);
+    char name[32];
+    snprintf(name, sizeof(name), "dt_run_%u", segment);
+    DT_TRY(emit_plan(m, map, segment));
+    DT_TRY(emit_run(m, map, name, span.kernel, span.kernel_end, true, span.item_end, params));
+  }
+  return NULL;
+}
+
 dt_status_t dt__emit_host(dt_emit_t *m, const dt_unit_map_t *map) {
   uint32_t n = m->program.kernels.len;
-  if (m->program.n_once > n)
-    return DT_FAIL(DT_E_INTERNAL, "program: %u of %u kernels run once", m->program.n_once, n);
+  DT_TRY(dt__llvm_segments_verify(&m->program));
   dt_kernel_params_t *params = DT_ARENA_ARRAY(&m->arena, dt_kernel_params_t, n + 1);
   if (!params)
     return DT_NO_MEMORY();
@@ -309,8 +417,7 @@ dt_status_t dt__emit_host(dt_emit_t *m, const dt_unit_map_t *map) {
     dt__text_fini(&text);
     DT_TRY(status);
   }
-  DT_TRY(emit_plan(m, map));
   DT_TRY(emit_once_scratch(m, map));
-  DT_TRY(emit_run(m, map, "dt_once", 0, m->program.n_once, false, params));
-  return emit_run(m, map, "dt_run", m->program.n_once, n, true, params);
+  DT_TRY(emit_run(m, map, "dt_once", 0, m->program.n_once, false, 0, params));
+  return emit_segments(m, map, params);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host program of a variant: dt_plan, dt_once, dt_once_scratch and dt_run (native.h).
+// The host program of a variant: dt_once, dt_once_scratch, and dt_plan_<k>, dt_run_<k> for each
+// segment k (native.h).
 #ifndef DT_BACKEND_LLVM_EMIT_HOST_H
 #define DT_BACKEND_LLVM_EMIT_HOST_H
 

@@ -13,14 +13,17 @@ static uint64_t expr_key(const dt_body_t *k, uint32_t level, dt_sym_t e) {
 }
 
 void dt__index_info(dt_body_t *k, dt_sym_t e, uint32_t *level, bool *varying) {
-  uint32_t symbols[64];
-  uint32_t n = dt__sym_symbols(k->m->env, e, symbols, 64);
+  uint32_t few[64], *symbols = few;
+  uint32_t n = dt__sym_symbols(k->m->env, e, few, 64);
   *level = 0;
   *varying = false;
   if (n > 64) {
-    dt__emit_fail(k->m,
-                  DT_FAIL(DT_E_LIMIT, "code generator: an index expression has %u symbols", n));
-    n = 64;
+    symbols = DT_ARENA_ARRAY(&k->m->arena, uint32_t, n);
+    if (!symbols) {
+      dt__emit_fail(k->m, DT_NO_MEMORY());
+      return;
+    }
+    (void)dt__sym_symbols(k->m->env, e, symbols, n);
   }
   for (uint32_t i = 0; i < n; i++) {
     const dt_binding_t *binding = symbols[i] < k->n_bindings ? &k->bindings[symbols[i]] : NULL;
@@ -203,6 +206,35 @@ static LLVMValueRef expr_OR(dt_body_t *k, const operands_t *o) {
 
 static LLVMValueRef expr_NOT(dt_body_t *k, const operands_t *o) {
   return as_number(k, LLVMBuildNot(k->m->b, truth(k, o->v[0]), ""));
+}
+
+// The count of a shift where it is in [0, most], else 0; host programs refuse the others.
+static LLVMValueRef shift_count(dt_body_t *k, const operands_t *o, int64_t most) {
+  dt_emit_t *m = k->m;
+  dt_range_t range = dt__sym_range(m->env, o->exprs[1]);
+  LLVMValueRef count = o->v[1];
+  LLVMTypeRef type = LLVMTypeOf(count);
+  if (range.lo >= 0 && range.hi <= most)
+    return count;
+  LLVMValueRef out = LLVMBuildICmp(m->b, LLVMIntUGT, count, dt__emit_int(type, most), "");
+  if (k->overflow)
+    note_overflow(k, out);
+  return LLVMBuildSelect(m->b, out, LLVMConstNull(type), count, "");
+}
+
+static LLVMValueRef expr_SHL(dt_body_t *k, const operands_t *o) {
+  dt_emit_t *m = k->m;
+  LLVMValueRef count = shift_count(k, o, 62), a = o->v[0];
+  LLVMValueRef value = LLVMBuildShl(m->b, a, count, "");
+  if (k->overflow) {
+    LLVMValueRef back = LLVMBuildAShr(m->b, value, count, "");
+    note_overflow(k, LLVMBuildICmp(m->b, LLVMIntNE, back, a, ""));
+  }
+  return value;
+}
+
+static LLVMValueRef expr_SHR(dt_body_t *k, const operands_t *o) {
+  return LLVMBuildAShr(k->m->b, o->v[0], shift_count(k, o, 63), "");
 }
 
 #define expr_NONE NULL

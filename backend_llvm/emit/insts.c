@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Instructions of a stage: the level each belongs to, whether it differs between lanes, and its
-// code, made at that level when something first asks for it. Loads hoisted out of loops that may
-// have no iteration read a harmless address instead of one that may not exist.
+// code, made at that level when something first asks for it (stores: stores.c). Loads hoisted out
+// of loops that may have no iteration read a harmless address instead of one that may not exist.
 #include "backend_llvm/emit/body.h"
 
 enum { KEY_INST = 3, KEY_GUARD = 4, KEY_BOUND = 5, KEY_DIVISOR = 6 };
@@ -45,11 +45,20 @@ static void place_load(dt_body_t *k, const dt_inst_t *inst, uint32_t *level, boo
   }
 }
 
+static void place_search(dt_body_t *k, const dt_inst_t *inst, uint32_t *level, bool *varying) {
+  const dt_buffer_t *buffer = dt__program_buffer(&k->m->program, inst->buffer);
+  join_expr(k, buffer->sizes[0], level, varying);
+  join_expr(k, buffer->strides[0], level, varying);
+  if (k->written[inst->buffer.id - 1])
+    at_least(level, k->stage_level);
+}
+
 // A bound symbol is known where its instruction stands; it may already have been made there.
 static void place_bind(dt_body_t *k, uint32_t id, uint32_t *level, bool *varying) {
   const dt_inst_t *inst = &k->stage->insts.items[id];
   uint32_t symbol;
   join_expr(k, inst->extent, level, varying);
+  join_inst(k, inst->mask, level, varying);
   at_least(level, k->item_level); // the levels above are closed before stages begin
   if (!dt__sym_is_symbol(k->m->env, inst->sym, &symbol) || symbol >= k->n_bindings)
     return;
@@ -74,6 +83,13 @@ static void place_inst(dt_body_t *k, uint32_t id) {
   case DT_INST_ROW:
     at_least(&level, k->stage_level);
     varying = k->rows[inst->row].varying;
+    break;
+  case DT_INST_RUNNING: // as deep as the fold's step
+    at_least(&level, k->stage_level + k->stage->n_loops);
+    varying = k->outer_lanes && k->lanes > 1;
+    break;
+  case DT_INST_SEARCH:
+    place_search(k, inst, &level, &varying);
     break;
   case DT_INST_BIND:
     place_bind(k, id, &level, &varying);
@@ -168,7 +184,7 @@ static LLVMValueRef load_uniform(dt_body_t *k, const dt_inst_t *inst, uint32_t l
   return LLVMBuildSelect(m->b, mask, value, other ? other : LLVMConstNull(LLVMTypeOf(value)), "");
 }
 
-static LLVMValueRef reverse(dt_body_t *k, LLVMValueRef value) {
+LLVMValueRef dt__lanes_reverse(dt_body_t *k, LLVMValueRef value) {
   if (!value)
     return NULL;
   LLVMValueRef order[DT_MAX_LANES];
@@ -208,8 +224,9 @@ static LLVMValueRef load_lanes(dt_body_t *k, const dt_inst_t *inst, uint32_t lev
   if (address->access == DT_ACCESS_UNIT)
     return dt__emit_load(m, inst->dtype, k->lanes, address->at[c], mask, other);
   if (address->access == DT_ACCESS_REVERSED)
-    return reverse(k, dt__emit_load(m, inst->dtype, k->lanes, address->at[c], reverse(k, mask),
-                                    reverse(k, other)));
+    return dt__lanes_reverse(k, dt__emit_load(m, inst->dtype, k->lanes, address->at[c],
+                                              dt__lanes_reverse(k, mask),
+                                              dt__lanes_reverse(k, other)));
   return dt__emit_gather(m, inst->dtype, address->at[c], mask, other, k->words);
 }
 
@@ -357,12 +374,11 @@ static void call_bind_fail(dt_body_t *k, uint32_t check, LLVMValueRef value, LLV
   LLVMBuildCall2(m->b, LLVMGlobalGetValueType(fn), fn, args, 4, "");
 }
 
-// The value and extent of the first lane that is bad.
-static LLVMValueRef first_bad(dt_body_t *k, LLVMValueRef bad, LLVMValueRef vector) {
+LLVMValueRef dt__lanes_first(dt_body_t *k, LLVMValueRef mask, LLVMValueRef vector) {
   dt_emit_t *m = k->m;
   LLVMTypeRef bits = LLVMIntTypeInContext(m->context, k->lanes);
   LLVMTypeRef types[1] = {bits};
-  LLVMValueRef args[2] = {LLVMBuildBitCast(m->b, bad, bits, ""), LLVMConstInt(m->t_i1, 0, 0)};
+  LLVMValueRef args[2] = {LLVMBuildBitCast(m->b, mask, bits, ""), LLVMConstInt(m->t_i1, 0, 0)};
   LLVMValueRef lane = dt__emit_intrinsic(m, "llvm.cttz", types, 1, args, 2);
   lane = k->lanes < 64 ? LLVMBuildZExt(m->b, lane, m->t_i64, "") : lane;
   lane = LLVMBuildAnd(m->b, lane, dt__emit_i64(m, (int64_t)k->lanes - 1), "");
@@ -380,8 +396,8 @@ static void report_bad(dt_body_t *k, const dt_inst_t *inst, uint32_t level, LLVM
   LLVMBuildCondBr(m->b, any, failed, next);
   LLVMPositionBuilderAtEnd(m->b, failed);
   if (vector) {
-    loaded = first_bad(k, bad, loaded);
-    extent = first_bad(k, bad, extent);
+    loaded = dt__lanes_first(k, bad, loaded);
+    extent = dt__lanes_first(k, bad, extent);
   }
   call_bind_fail(k, inst->check, loaded, extent);
   LLVMBuildBr(m->b, next);
@@ -403,15 +419,18 @@ static dt_lanes_t value_bind(dt_body_t *k, const dt_inst_t *inst, uint32_t id) {
     LLVMValueRef raw = dt__inst_lane(k, inst->args[0], c, out.varying);
     LLVMValueRef extent =
         out.varying ? dt__lanes_vector(k, &extents, c, extent_level) : extents.v[0];
+    LLVMValueRef wanted =
+        inst->mask == DT_NO_INST ? NULL : dt__inst_lane(k, inst->mask, c, out.varying);
     dt__body_at(k, level);
     LLVMValueRef loaded = dt__emit_cast(m, dtype, DT_I64, raw);
     LLVMValueRef zero = LLVMConstNull(LLVMTypeOf(loaded));
     LLVMValueRef negative = LLVMBuildICmp(m->b, LLVMIntSLT, loaded, zero, "");
     LLVMValueRef wrapped = LLVMBuildAdd(m->b, loaded, extent, "");
     LLVMValueRef value = LLVMBuildSelect(m->b, negative, wrapped, loaded, "");
-    out.v[c] = LLVMBuildICmp(m->b, LLVMIntULT, value, extent, "");
+    LLVMValueRef inside = LLVMBuildICmp(m->b, LLVMIntULT, value, extent, "");
+    out.v[c] = and_mask(k, inside, wanted);
     bound.v[c] = LLVMBuildSelect(m->b, out.v[c], value, zero, "");
-    LLVMValueRef bad = LLVMBuildNot(m->b, out.v[c], "");
+    LLVMValueRef bad = and_mask(k, LLVMBuildNot(m->b, inside, ""), wanted);
     if (out.varying && k->mask)
       bad = LLVMBuildAnd(m->b, bad, k->mask, "");
     if (runs)
@@ -421,6 +440,23 @@ static dt_lanes_t value_bind(dt_body_t *k, const dt_inst_t *inst, uint32_t id) {
   if (dt__sym_is_symbol(m->env, inst->sym, &symbol) && symbol < k->n_bindings)
     k->bindings[symbol].value = bound;
   dt__memo_put(k, level, inst_key(k, KEY_BOUND, id), bound);
+  return out;
+}
+
+static dt_lanes_t value_search(dt_body_t *k, const dt_inst_t *inst, uint32_t id) {
+  const dt_buffer_t *buffer = dt__program_buffer(&k->m->program, inst->buffer);
+  dt_lanes_t out = {.varying = k->inst_varying[id]};
+  dt_search_t search = {.dtype = buffer->dtype,
+                        .inclusive = inst->inclusive,
+                        .base = k->bases[inst->buffer.id - 1],
+                        .count = dt__index_scalar(k, buffer->sizes[0]),
+                        .stride = dt__index_scalar(k, buffer->strides[0]),
+                        .dead = k->words};
+  for (uint32_t c = 0; c < (out.varying ? k->copies : 1); c++) {
+    LLVMValueRef wanted = dt__inst_lane(k, inst->args[0], c, out.varying);
+    dt__body_at(k, k->inst_level[id]);
+    out.v[c] = dt__emit_search(k->m, &search, wanted);
+  }
   return out;
 }
 
@@ -440,6 +476,10 @@ static dt_lanes_t make_value(dt_body_t *k, uint32_t id) {
     return k->rows[inst->row];
   case DT_INST_BIND:
     return value_bind(k, inst, id);
+  case DT_INST_RUNNING:
+    return dt__fold_running(k, inst->row);
+  case DT_INST_SEARCH:
+    return value_search(k, inst, id);
   default:
     return value_scalar(k, inst, id);
   }
@@ -460,49 +500,4 @@ void dt__stage_binds(dt_body_t *k, uint32_t level) {
   for (uint32_t id = 0; id < k->stage->insts.len; id++)
     if (k->stage->insts.items[id].kind == DT_INST_BIND && k->inst_level[id] == level)
       (void)dt__inst_value(k, id);
-}
-
-// ---- Stores ------------------------------------------------------------------------------------------
-// A store outside the vector loop, or one whose address is the same for all lanes: then the loop
-// has one iteration, in lane 0.
-static void store_uniform(dt_body_t *k, const dt_store_t *store, uint32_t level,
-                          LLVMValueRef address, dt_lanes_t value) {
-  dt_dtype_t dtype = k->stage->insts.items[store->value].dtype;
-  dt__body_at(k, level);
-  LLVMValueRef one = value.v[0];
-  if (value.varying)
-    one = LLVMBuildExtractElement(k->m->b, one, dt__emit_i64(k->m, 0), "");
-  dt__emit_store(k->m, dtype, one, address, NULL);
-}
-
-static void store_lanes(dt_body_t *k, const dt_store_t *store, uint32_t level,
-                        const dt_address_t *address, LLVMValueRef vector, uint32_t c) {
-  dt_dtype_t dtype = k->stage->insts.items[store->value].dtype;
-  dt__body_at(k, level);
-  if (address->access == DT_ACCESS_UNIT)
-    dt__emit_store(k->m, dtype, vector, address->at[c], k->mask);
-  else if (address->access == DT_ACCESS_REVERSED)
-    dt__emit_store(k->m, dtype, reverse(k, vector), address->at[c], reverse(k, k->mask));
-  else
-    dt__emit_scatter(k->m, dtype, vector, address->at[c], k->mask);
-}
-
-// All values are made before anything is stored, so that a stage may read what it overwrites.
-void dt__stage_stores(dt_body_t *k) {
-  const dt_stage_t *stage = k->stage;
-  uint32_t level = k->stage_level + stage->n_loops;
-  for (uint32_t i = 0; i < stage->stores.len; i++)
-    (void)dt__inst_value(k, stage->stores.items[i].value);
-  for (uint32_t i = 0; i < stage->stores.len; i++) {
-    const dt_store_t *store = &stage->stores.items[i];
-    dt_sym_t offset = dt__access_offset(k, store->buffer, store->index);
-    dt_address_t address = dt__access_address(k, store->buffer, offset, level);
-    dt_lanes_t value = dt__inst_value(k, store->value);
-    if (address.access == DT_ACCESS_UNIFORM) {
-      store_uniform(k, store, level, address.at[0], value);
-      continue;
-    }
-    for (uint32_t c = 0; c < k->copies; c++)
-      store_lanes(k, store, level, &address, dt__inst_lane(k, store->value, c, true), c);
-  }
 }

@@ -41,9 +41,8 @@ static void odometer_step(dt_body_t *k, const odometer_t *o) {
 }
 
 // ---- Stages ------------------------------------------------------------------------------------------
-static void stage_body(dt_body_t *k, dt_accumulator_t *accs, bool vector) {
-  for (uint32_t i = 0; i < k->stage->folds.len; i++)
-    dt__fold_step(k, &k->stage->folds.items[i], &accs[i], vector, vector ? k->copies : 1);
+static void stage_body(dt_body_t *k) {
+  dt__folds_step(k);
   dt__stage_stores(k);
 }
 
@@ -113,27 +112,29 @@ static void vector_loops(dt_body_t *k, uint32_t level, LLVMValueRef from, LLVMVa
 }
 
 static void inner_vector_body(dt_body_t *k, void *user) {
+  (void)user;
+  dt__folds_iterate(k);
   dt__stage_binds(k, k->lane_level);
-  stage_body(k, user, true);
+  stage_body(k);
 }
 
-static void stage_loops(dt_body_t *k, uint32_t j, dt_accumulator_t *accs, bool vector) {
+static void stage_loops(dt_body_t *k, uint32_t j) {
   const dt_stage_t *stage = k->stage;
   if (j == stage->n_loops) {
-    stage_body(k, accs, vector);
+    stage_body(k);
     return;
   }
   uint32_t level = k->stage_level + 1 + j;
   LLVMValueRef extent = dt__index_scalar(k, stage->extents[j]);
   LLVMValueRef zero = dt__emit_i64(k->m, 0);
-  if (vector && !k->outer_lanes && j + 1 == stage->n_loops) {
-    vector_loops(k, level, zero, extent, false, useful_unroll(k, extent), inner_vector_body, accs);
+  if (k->acc_vector && !k->outer_lanes && j + 1 == stage->n_loops) {
+    vector_loops(k, level, zero, extent, false, useful_unroll(k, extent), inner_vector_body, NULL);
     return;
   }
   LLVMValueRef counter = dt__loop_open(k, level, zero, extent, 1);
   dt__bind_symbol(k, stage->vars[j], level, counter);
   dt__stage_binds(k, level);
-  stage_loops(k, j + 1, accs, vector);
+  stage_loops(k, j + 1);
   dt__loop_close(k, level);
 }
 
@@ -152,11 +153,14 @@ void dt__stage_emit(dt_body_t *k, uint32_t index) {
     copies = k->outer_lanes
                  ? k->copies
                  : useful_unroll(k, dt__index_scalar(k, stage->extents[stage->n_loops - 1]));
+  k->accs = accs;
+  k->acc_vector = vector;
   dt__body_at(k, k->stage_level);
   for (uint32_t i = 0; i < stage->folds.len; i++)
     dt__fold_begin(k, &stage->folds.items[i], &accs[i], vector, copies);
+  dt__folds_iterate(k);
   dt__stage_binds(k, k->stage_level);
-  stage_loops(k, 0, accs, vector);
+  stage_loops(k, 0);
   dt__body_at(k, k->stage_level);
   for (uint32_t i = 0; i < stage->folds.len; i++) {
     const dt_fold_t *fold = &stage->folds.items[i];
@@ -289,6 +293,14 @@ static void emit_items(dt_body_t *k, odometer_t *o) {
   }
 }
 
+static bool runs_in_order(const dt_kernel_t *kernel) {
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    for (uint32_t i = 0; i < kernel->stages.items[s].insts.len; i++)
+      if (kernel->stages.items[s].insts.items[i].kind == DT_INST_RUNNING)
+        return true;
+  return false;
+}
+
 dt_status_t dt__schedule_verify(dt_emit_t *m, const dt_kernel_t *kernel,
                                 const dt_schedule_t *schedule) {
   uint32_t lanes = schedule->lanes, unroll = schedule->unroll;
@@ -302,6 +314,9 @@ dt_status_t dt__schedule_verify(dt_emit_t *m, const dt_kernel_t *kernel,
   if (schedule->kind == DT_SCHEDULE_OUTER_LANES && (kernel->n_loops < 1 || schedule->block < 1))
     return DT_FAIL(DT_E_INTERNAL, "schedule of kernel %s: no outer loop, or blocks of %lld",
                    kernel->name, (long long)schedule->block);
+  if (schedule->kind == DT_SCHEDULE_INNER_LANES && runs_in_order(kernel))
+    return DT_FAIL(DT_E_INTERNAL, "schedule of kernel %s: lanes over loops that run in order",
+                   kernel->name);
   if (schedule->kind == DT_SCHEDULE_MATMUL)
     return dt__matmul_verify(m, kernel, schedule);
   return NULL;

@@ -22,16 +22,19 @@ typedef void (*dt_kernel_fn_t)(const uint64_t *words, int64_t begin, int64_t end
                                dt_launch_record_t *record);
 
 // One call of a program. Owned by the caller (a session); the first part is set before plan, the
-// second by plan.
+// second by plan. A program that reads numbers from its own data is planned and run in segments, in
+// order: the plan of a later one reads them (from the block, or from arguments, constants, ONCE
+// memory) into `symbols`.
 typedef struct dt_frame_t {
   // In.
-  const int64_t *symbols;        // values by symbol index
+  int64_t *symbols;              // values by symbol index
   void *const *inputs;           // address of element 0 of each argument
   void *const *constants;        // address of each constant
   char *once;                    // the variant's ONCE memory
   const dt_kernel_fn_t *kernels; // by code index (dt_unit_map_t)
   // Set by plan.
-  int64_t block_bytes;   // leased block wanted; the caller then sets `block`
+  int64_t block_bytes;   // leased block wanted, never less than before; the caller then sets
+                         // `block`, with what was in it kept
   int64_t scratch_bytes; // scratch wanted for each worker, the largest of all kernels
   int64_t *output_sizes; // sizes of all outputs, one after another; memory by the caller
   // In, for run.
@@ -43,9 +46,11 @@ typedef struct dt_frame_t {
   dt_launch_record_t record;
 } dt_frame_t;
 
-// Entry points of a host program. plan: 0, or index + 1 of the first failed assert of the program's
-// graph, or -1 when a size or byte count overflows its limit. once: runs the ONCE kernels (needs
-// once, constants, kernels, launch, scratch as of `once_scratch_bytes`). run: the others.
+// Entry points of a host program, plan and run once a segment. plan: 0, or index + 1 of the first
+// failed assert of the program's graph, or -1 when a size or byte count overflows its limit, or
+// -2 - index of an item whose value, by then in `symbols`, is outside of its range. once: runs the
+// ONCE kernels (needs once, constants, kernels, launch, scratch as of `once_scratch_bytes`). run:
+// the others.
 typedef int64_t (*dt_host_plan_fn_t)(dt_frame_t *frame);
 typedef void (*dt_host_run_fn_t)(dt_frame_t *frame);
 

@@ -50,6 +50,7 @@ typedef enum dt_code_t {
   DT_E_FORKED = 11,     // used in a child after fork
   DT_E_STATE = 12,      // called at the wrong time (a trace that has ended, a stale output)
   DT_E_INTERNAL = 13,   // a broken invariant of ours: please report
+  DT_E_DEVICE = 14,     // the device failed or is lost: only a new process can use it again
 } dt_code_t;
 
 // A result. NULL is success; anything else is owned by whoever received it and is released with

@@ -5,7 +5,9 @@
 #define DUCTILE_DUCTILE_H
 
 #include "ductile/base.h"
+#include "ductile/explain.h"
 #include "ductile/function.h"
+#include "ductile/ir.h"
 #include "ductile/tensor.h"
 #include "ductile/trace.h"
 

@@ -35,24 +35,86 @@ DT_API void dt_runtime_retain(dt_runtime_t *runtime); // [any]
 // The last release waits for compiles under way and joins all threads. NULL allowed. [any]
 DT_API void dt_runtime_release(dt_runtime_t *runtime);
 
+// Modes of a runtime: read by each call, and part of the guards of what was compiled under them.
+typedef enum dt_mode_t {
+  // 1: equal inputs give equal bits, whatever the threads. All code of this version does at any
+  // setting, so it makes no variants.
+  DT_MODE_DETERMINISTIC = 0,
+  // 1: no contraction; reductions in index order. Functions with strict_fp are always so. At first
+  // what DUCTILE_STRICT_FP says.
+  DT_MODE_STRICT_FP = 1,
+  // The most threads that work on one kernel, 0 to 65535; 0: all of the runtime's. Makes no
+  // variants.
+  DT_MODE_KERNEL_THREADS = 2,
+} dt_mode_t;
+// Holds from each session's next call on. DT_E_ARGUMENT (no such mode, a value out of range). [any]
+DT_API dt_status_t dt_runtime_mode_set(dt_runtime_t *runtime, dt_mode_t mode,
+                                       uint32_t value) DT_MUST_USE;
+DT_API uint32_t dt_runtime_mode_get(const dt_runtime_t *runtime, dt_mode_t mode); // [any]
+
 // ---- Functions ----------------------------------------------------------------------------------
 
 // A program with its compiled variants. Thread-safe: any number of sessions may call it at once.
 typedef struct dt_function dt_function_t;
 
-// One dim of a declared input. Zeroed: any size, a symbol of its own.
+// How a compile takes the sizes of the call that asked for it, its integer arguments and captures:
+// what torch.compile calls `dynamic`. Marks of dims go before it.
+typedef enum dt_dynamic_t {
+  // dynamic=True: symbols from the first compile on, so that one variant serves all sizes that the
+  // program does not itself tell apart; 0 and 1 are ordinary sizes.
+  DT_DYNAMIC_SYMBOLIC = 0,
+  // dynamic=None, PyTorch's default: the first compile takes the numbers of its call; each number
+  // that has changed when a later call misses becomes a symbol for good ("automatic dynamic").
+  DT_DYNAMIC_AUTOMATIC = 1,
+  // dynamic=False: every compile takes the numbers of its call.
+  DT_DYNAMIC_STATIC = 2
+} dt_dynamic_t;
+
+// What is said about one dim, in PyTorch's words. Dims of one name share a mark.
+typedef enum dt_mark_t {
+  DT_MARK_NONE = 0,    // the function's `dynamic` decides
+  DT_MARK_DYNAMIC = 1, // mark_dynamic: a symbol; a program that needs one size gets DT_E_SHAPE
+                       // naming the dim, the op and the line
+  DT_MARK_MAYBE_DYNAMIC = 2, // maybe_mark_dynamic: a symbol; a program that needs one size gets a
+                             // variant for it
+  DT_MARK_STATIC = 3,        // mark_static: each size of a call gets a variant of its own
+  DT_MARK_UNBACKED = 4 // mark_unbacked: a symbol without a size while tracing, as if read from
+                       // data: never a guard, what ops need is checked at each call, and a C
+                       // branch on it is DT_E_STATE
+} dt_mark_t;
+
+// One dim of a declared input. Zeroed: any size, a symbol of its own. What is declared is checked
+// at each call, whatever variants there are.
 typedef struct dt_dim_decl_t {
   const char *name; // dims of one name have one size, checked at each call; NULL: unnamed
   int64_t min, max; // allowed sizes, inclusive; max 0 means no upper bound of its own
   int64_t value;    // with is_static: the only size
   bool is_static;
+  dt_mark_t mark;
+  int64_t multiple_of; // sizes are multiples of this; 0: any
+  // A derived dim: its size is scale * (the size of the dims named `of`) + offset. NULL: none.
+  const char *of;
+  int64_t scale, offset; // scale 0 is taken as 1
 } dt_dim_decl_t;
+
+// What an input is.
+typedef enum dt_input_kind_t {
+  DT_INPUT_TENSOR = 0,
+  // A number that calls bring as a rank-0 tensor (dtype: an integer of at most 64 bits, not u64).
+  // The program sees a rank-0 i64 value made of a symbol: dt_int_value gives the symbol, which may
+  // make sizes.
+  DT_INPUT_INTEGER = 1,
+  DT_INPUT_BOOLEAN = 2 // the same, of dtype bool, 0 or 1; a symbol only where `dynamic` is symbolic
+} dt_input_kind_t;
 
 typedef struct dt_input_decl_t {
   const char *name; // for messages; NULL: "argument <index>"
   dt_dtype_t dtype; // required
   uint32_t rank;
   const dt_dim_decl_t *dims; // `rank` entries; NULL: all zero
+  dt_input_kind_t kind;
+  uint32_t alignment; // of the data, in bytes: a power of two up to 4096, checked at each call; 0:
+                      // the dtype's
 } dt_input_decl_t;
 
 // Who answers a call.
@@ -60,6 +122,17 @@ typedef enum dt_answer_t {
   DT_ANSWER_COMPILED = 0, // compiled code, or a status
   DT_ANSWER_EVALUATOR = 1 // the reference evaluator (float64 inside): slow, for checking answers
 } dt_answer_t;
+
+// What a call gets that would need one variant more than the limit. Each is logged (`recompiles`)
+// and counted; calls that existing variants cover go on as ever.
+typedef enum dt_limit_action_t {
+  // One more variant, made without the sizes of any call: every dim that is not declared or marked
+  // otherwise is a symbol. DT_E_LIMIT where the program cannot be traced so, or where it does not
+  // cover the call.
+  DT_LIMIT_GENERIC = 0,
+  DT_LIMIT_ERROR = 1,    // DT_E_LIMIT
+  DT_LIMIT_EVALUATOR = 2 // the reference evaluator's answer: slow, traced anew for each such call
+} dt_limit_action_t;
 
 // `name`, `n_inputs`, `inputs` and `n_outputs` are required; the rest is valid when zeroed.
 // Everything is copied.
@@ -70,9 +143,13 @@ typedef struct dt_function_options_t {
   uint32_t n_inputs, n_outputs;
   const dt_input_decl_t *inputs; // n_inputs entries
   dt_answer_t answer;
-  uint32_t variant_limit; // 0: DUCTILE_VARIANT_LIMIT; a call that would need more gets DT_E_LIMIT
+  uint32_t variant_limit; // 0: DUCTILE_VARIANT_LIMIT; limit_action says what a call beyond it gets
   bool strict_fp;         // no contraction; reductions in index order
   void (*closure_free)(void *closure); // called once when the function is destroyed; NULL: nothing
+  dt_dynamic_t dynamic;
+  dt_limit_action_t limit_action;
+  uint32_t compile_limit; // compiles in the function's life, failed ones included, before
+                          // limit_action is taken; 0: DUCTILE_COMPILE_LIMIT
 } dt_function_options_t;
 
 // Makes a function. Nothing is traced yet. On failure *out is NULL and closure_free is not called.
@@ -87,8 +164,13 @@ DT_API void dt_function_release(dt_function_t *function);
 
 // Compiles the generic variant from the declared inputs alone, contiguous, without example sizes,
 // and waits for it; afterwards no call waits for a compiler unless it enters a region of sizes that
-// the program itself distinguishes. Does nothing when a variant exists. [any]
+// the program itself distinguishes. Does nothing when a variant exists. DT_E_STATE where `dynamic`
+// or a mark asks for the sizes of a call. [any]
 DT_API dt_status_t dt_function_prepare(dt_function_t *function) DT_MUST_USE;
+
+// While frozen, a call that no variant covers makes none: it gets DT_E_STATE, which names the guard
+// it missed by. A compile under way goes on. [any]
+DT_API dt_status_t dt_function_freeze(dt_function_t *function, bool frozen) DT_MUST_USE;
 
 // Replaces the data of constant `name` (same dtype and sizes) for all variants, between calls: a
 // call under way keeps the old data, a later one sees the new. `tensor` is retained. DT_E_ARGUMENT
@@ -112,7 +194,8 @@ DT_API void dt_session_destroy(dt_session_t *session); // NULL allowed [external
 // On failure no new tensor is returned, tensors given as outputs may have been partly written, the
 // function goes on working, and no variant is made for bad input: DT_E_ARGUMENT, DT_E_DTYPE,
 // DT_E_SHAPE (naming argument, dim, expected and actual), DT_E_RANGE (an index in data),
-// DT_E_LIMIT, DT_E_NO_MEMORY, DT_E_COMPILE, DT_E_FORKED. [external by session]
+// DT_E_LIMIT, DT_E_STATE (frozen, or a branch that nothing decides), DT_E_NO_MEMORY, DT_E_COMPILE,
+// DT_E_FORKED. [external by session]
 DT_API dt_status_t dt_call(dt_session_t *session, dt_function_t *function,
                            dt_tensor_t *const *inputs, uint32_t n_inputs, dt_tensor_t **outputs,
                            uint32_t n_outputs) DT_MUST_USE;
@@ -132,9 +215,23 @@ typedef struct dt_function_stats_t {
   uint64_t kernels;        // of the newest variant, launches a call
   uint64_t code_bytes;     // mapped, all variants
   uint64_t constant_bytes; // packed constants, all variants
+  uint64_t promotions;     // sizes, integers and captures that became symbols by changing
+  uint64_t limit_misses;   // misses beyond a limit, whatever was done about them
+  uint64_t frozen_misses;  // misses refused because the function was frozen
+  uint64_t sampled_calls;  // that the histogram of sizes has seen; misses are always seen
 } dt_function_stats_t;
 DT_API dt_status_t dt_function_stats(dt_function_t *function,
                                      dt_function_stats_t *stats) DT_MUST_USE;
+
+// What calls have shown: which sizes, integers and captures change (the state of "automatic
+// dynamic"), and a histogram of the sizes of sampled calls and of misses. Saved as text by way of a
+// temporary file beside `path`, which is replaced as a whole. DT_E_IO, DT_E_NO_MEMORY. [any]
+DT_API dt_status_t dt_function_profile_save(dt_function_t *function, const char *path) DT_MUST_USE;
+// Adds a saved profile to what the function knows. It only ever makes more sizes dynamic, and with
+// one loaded before the first call automatic promotion needs no second compile. DT_E_IO,
+// DT_E_FORMAT (damaged, of another version or of a function with other inputs), DT_E_NO_MEMORY; on
+// failure nothing changed. [any]
+DT_API dt_status_t dt_function_profile_load(dt_function_t *function, const char *path) DT_MUST_USE;
 
 // Nanoseconds that finding the variant for `inputs` takes, the mean over `repeats` look-ups; the
 // call itself is not made. DT_E_STATE when no variant covers them. [external by session]

@@ -48,23 +48,65 @@ DT_API dt_sym_t dt_sym_const(dt_trace_t *trace, int64_t value);
 DT_API dt_sym_t dt_sym_add(dt_trace_t *trace, dt_sym_t a, dt_sym_t b);
 DT_API dt_sym_t dt_sym_sub(dt_trace_t *trace, dt_sym_t a, dt_sym_t b);
 DT_API dt_sym_t dt_sym_mul(dt_trace_t *trace, dt_sym_t a, dt_sym_t b);
-DT_API dt_sym_t dt_sym_floordiv(dt_trace_t *trace, dt_sym_t a, dt_sym_t b); // to minus infinity
-DT_API dt_sym_t dt_sym_mod(dt_trace_t *trace, dt_sym_t a, dt_sym_t b);      // sign of b
+DT_API dt_sym_t dt_sym_neg(dt_trace_t *trace, dt_sym_t a);
+DT_API dt_sym_t dt_sym_abs(dt_trace_t *trace, dt_sym_t a);
 DT_API dt_sym_t dt_sym_min(dt_trace_t *trace, dt_sym_t a, dt_sym_t b);
 DT_API dt_sym_t dt_sym_max(dt_trace_t *trace, dt_sym_t a, dt_sym_t b);
-// Conditions: 0 or 1.
+// Quotients and remainders. A divisor that is 0 for the sizes at hand fails the trace; other sizes
+// for which it is 0 are kept out by a guard, or by a check at the call where it depends on data.
+DT_API dt_sym_t dt_sym_floordiv(dt_trace_t *trace, dt_sym_t a, dt_sym_t b); // to minus infinity
+DT_API dt_sym_t dt_sym_mod(dt_trace_t *trace, dt_sym_t a, dt_sym_t b);      // sign of b
+DT_API dt_sym_t dt_sym_ceildiv(dt_trace_t *trace, dt_sym_t a, dt_sym_t b);  // to infinity
+DT_API dt_sym_t dt_sym_truncdiv(dt_trace_t *trace, dt_sym_t a, dt_sym_t b); // to 0, as in C
+DT_API dt_sym_t dt_sym_truncmod(dt_trace_t *trace, dt_sym_t a, dt_sym_t b); // sign of a, as in C
+// a / b where b divides a; that it does is needed in the same way as that b is not 0.
+DT_API dt_sym_t dt_sym_exactdiv(dt_trace_t *trace, dt_sym_t a, dt_sym_t b);
+// a * 2^b, and a / 2^b rounded to minus infinity; b in [0, 62] and [0, 63] is needed likewise.
+DT_API dt_sym_t dt_sym_shl(dt_trace_t *trace, dt_sym_t a, dt_sym_t b);
+DT_API dt_sym_t dt_sym_shr(dt_trace_t *trace, dt_sym_t a, dt_sym_t b);
+// Conditions: 0 or 1; as an argument, a size that is not 0 counts as 1.
 DT_API dt_sym_t dt_sym_eq(dt_trace_t *trace, dt_sym_t a, dt_sym_t b);
+DT_API dt_sym_t dt_sym_ne(dt_trace_t *trace, dt_sym_t a, dt_sym_t b);
 DT_API dt_sym_t dt_sym_lt(dt_trace_t *trace, dt_sym_t a, dt_sym_t b);
 DT_API dt_sym_t dt_sym_le(dt_trace_t *trace, dt_sym_t a, dt_sym_t b);
+DT_API dt_sym_t dt_sym_and(dt_trace_t *trace, dt_sym_t a, dt_sym_t b);
+DT_API dt_sym_t dt_sym_or(dt_trace_t *trace, dt_sym_t a, dt_sym_t b);
+DT_API dt_sym_t dt_sym_not(dt_trace_t *trace, dt_sym_t a);
+// cond ? a : b, without a guard: both stay possible.
+DT_API dt_sym_t dt_sym_select(dt_trace_t *trace, dt_sym_t cond, dt_sym_t a, dt_sym_t b);
+// Asks without a guard: true when `cond` is decided for all sizes this variant admits, and then how
+// in *out_value (NULL allowed).
+DT_API bool dt_sym_known(dt_trace_t *trace, dt_sym_t cond, bool *out_value);
+// Asks without failing: what is known, or true of the sizes of the call being traced, under a
+// guard; `otherwise`, without one, where neither answers (data, dt_function_prepare).
+DT_API bool dt_sym_guard_or(dt_trace_t *trace, dt_sym_t cond, bool otherwise);
 // A C branch on a condition: known, or by the sizes of the call being traced under a guard (other
 // sizes then get a variant of their own). Without such sizes (dt_function_prepare) it fails with
-// DT_E_STATE unless the answer is known. After a failure: false.
+// DT_E_STATE unless the answer is known, and so does a branch on data, naming the checks (dt_check)
+// that would decide it. After a failure: false.
 DT_API bool dt_sym_true(dt_trace_t *trace, dt_sym_t cond);
 // The integer itself, under a guard: specialises the variant to it.
 DT_API int64_t dt_sym_int(dt_trace_t *trace, dt_sym_t a);
 // States that the program needs `cond`: false sizes get DT_E_SHAPE with `what`, checked at each
 // call where it cannot be proved. `what` is copied.
 DT_API void dt_check(dt_trace_t *trace, dt_sym_t cond, const char *what);
+
+// ---- Integers -----------------------------------------------------------------------------------
+// The symbol behind an integer or boolean argument (0 or 1), or behind dt_size_value.
+DT_API dt_sym_t dt_int_value(dt_trace_t *trace, dt_value_t x);
+// An integer outside of the arguments (what a closure holds): a symbol that each call binds by a
+// relaxed atomic load of *address, which must stay readable for the function's life. A name stands
+// for one address in all traces of a function; reading it again gives the same symbol. `name` is
+// copied.
+DT_API dt_sym_t dt_capture(dt_trace_t *trace, const char *name, const int64_t *address);
+
+// ---- Updates ------------------------------------------------------------------------------------
+// The call writes `value` (of the input's dtype and sizes) into the memory of tensor input `input`,
+// a value of in[], after everything has read it. From here on `input`, and every input that is the
+// same memory in the call being traced, reads as `value`; values made from it before keep theirs.
+// Once an input. Its memory must have no two indices for one element, and must not overlap another
+// input's but as the same elements: DT_E_ARGUMENT.
+DT_API void dt_update(dt_trace_t *trace, dt_value_t input, dt_value_t value);
 
 // ---- Leaves -------------------------------------------------------------------------------------
 // A constant of the function: `tensor` is retained for the function's life, its contents must not
@@ -154,11 +196,13 @@ DT_API dt_value_t dt_slice(dt_trace_t *trace, dt_value_t x, int32_t axis, dt_sym
 
 // ---- Joining, padding, indexing -------------------------------------------------------------------
 DT_API dt_value_t dt_concat(dt_trace_t *trace, uint32_t n, const dt_value_t *values, int32_t axis);
-// low[k] and high[k] elements of `value` around dim k.
+// low[k] and high[k] elements of `value` around dim k; negative amounts take elements away, at most
+// all there are.
 DT_API dt_value_t dt_pad(dt_trace_t *trace, dt_value_t x, const dt_sym_t *low, const dt_sym_t *high,
                          double value);
 // Dim `axis` of x is replaced by the dims of `indices` (i32 or i64, -size <= index < size; an index
-// outside gives DT_E_RANGE at the call). Embedding lookup is dt_gather(table, ids, 0).
+// outside gives DT_E_RANGE at the call). Embedding lookup is dt_gather(table, ids, 0); with indices
+// of rank 1 it selects rows, columns and so on.
 DT_API dt_value_t dt_gather(dt_trace_t *trace, dt_value_t x, dt_value_t indices, int32_t axis);
 
 // ---- Reductions -----------------------------------------------------------------------------------
@@ -182,6 +226,58 @@ DT_API dt_value_t dt_var(dt_trace_t *trace, dt_value_t x, uint32_t n_axes, const
 DT_API dt_value_t dt_argmax(dt_trace_t *trace, dt_value_t x, int32_t axis, bool keepdims);
 DT_API dt_value_t dt_argmin(dt_trace_t *trace, dt_value_t x, int32_t axis, bool keepdims);
 
+// ---- Sizes from data ------------------------------------------------------------------------------
+// Numbers that only a call's data tell can be used wherever a size can. No C branch can depend on
+// them (dt_sym_true, dt_sym_int: DT_E_STATE): state what must hold with dt_check, select with
+// dt_where. What shapes need of such a number (a size in [0, 2^47), equal sizes, a slice inside) is
+// checked at each call as soon as the number is read; a call that fails a check gets DT_E_SHAPE
+// naming the op and its source line, and touches no memory outside of its tensors. Where two sizes
+// of which one is such a number meet in broadcasting, each call decides which of them is 1.
+//
+// The one element of x (integer or bool; u64 wraps) as a number. Of an integer argument, a size or
+// a literal it is that; else it is a new symbol in the dtype's range, the same for each reading of
+// one value. DT_E_DTYPE for floats: compare tensors, or use dt_cast. DT_E_SHAPE unless x has
+// one element.
+DT_API dt_sym_t dt_item(dt_trace_t *trace, dt_value_t x);
+// Indices of the elements that are not 0 (NaN is not), in row-major order: i64 [u, rank of x] for a
+// new symbol u, their number. Any dtype.
+DT_API dt_value_t dt_nonzero(dt_trace_t *trace, dt_value_t x);
+// The elements of x where `mask` (bool) is true, in row-major order: [u] of x's dtype for a new
+// symbol u, their number. x and mask broadcast.
+DT_API dt_value_t dt_masked_select(dt_trace_t *trace, dt_value_t x, dt_value_t mask);
+// Row k of x along `axis`, repeats[k] times, one after another: size u along the axis for a new
+// symbol u, the sum of the repeats. `repeats` is of integers, rank 1 with a size equal to x's along
+// the axis or 1, or rank 0. A call with a negative one gets DT_E_RANGE.
+DT_API dt_value_t dt_repeat_interleave(dt_trace_t *trace, dt_value_t x, dt_value_t repeats,
+                                       int32_t axis);
+// Sums of the elements up to each one along `axis`; same dtype (not bool; integers wrap) and sizes.
+typedef enum dt_cumsum_mode_t {
+  DT_CUMSUM_INCLUSIVE = 0,
+  DT_CUMSUM_EXCLUSIVE = 1, // without the element itself: the first is 0
+  DT_CUMSUM_REVERSE = 2,   // from the end
+  DT_CUMSUM_EXCLUSIVE_REVERSE = 3,
+} dt_cumsum_mode_t;
+DT_API dt_value_t dt_cumsum(dt_trace_t *trace, dt_value_t x, int32_t axis, dt_cumsum_mode_t mode);
+// How many elements of `sorted` (rank 1, ascending, without NaN; else unspecified, in [0, size])
+// are less than each of `values`, or less or equal where `inclusive`: i64 of the values' sizes.
+// Both of one dtype, not bool. A value that is NaN gets 0.
+DT_API dt_value_t dt_searchsorted(dt_trace_t *trace, dt_value_t sorted, dt_value_t values,
+                                  bool inclusive);
+// `value` everywhere; integers are converted exactly or fail.
+DT_API dt_value_t dt_full(dt_trace_t *trace, dt_dtype_t dtype, double value, uint32_t rank,
+                          const dt_sym_t *sizes);
+// start, start + step, … up to but without `limit`: [max(0, ceil((limit - start) / step))] of
+// `dtype` (not bool), computed in i64 and then converted. A step of 0 is refused.
+DT_API dt_value_t dt_range(dt_trace_t *trace, dt_dtype_t dtype, dt_sym_t start, dt_sym_t limit,
+                           dt_sym_t step);
+// x[begin:end:step] along `axis` as Python has it: negative bounds count from the end, bounds
+// outside are clamped, so INT64_MAX and INT64_MIN are open ends. The step is not 0.
+DT_API dt_value_t dt_slice_range(dt_trace_t *trace, dt_value_t x, int32_t axis, dt_sym_t begin,
+                                 dt_sym_t end, int64_t step);
+// Cuts x along `axis` into `n` parts of the given sizes, which add up to x's: out[0 … n-1], views.
+DT_API void dt_split(dt_trace_t *trace, dt_value_t x, int32_t axis, uint32_t n,
+                     const dt_sym_t *sizes, dt_value_t *out);
+
 // ---- Composites -----------------------------------------------------------------------------------
 DT_API dt_value_t dt_softmax(dt_trace_t *trace, dt_value_t x, int32_t axis);
 DT_API dt_value_t dt_log_softmax(dt_trace_t *trace, dt_value_t x, int32_t axis);
@@ -192,99 +288,11 @@ DT_API dt_value_t dt_rms_norm(dt_trace_t *trace, dt_value_t x, dt_value_t scale,
 // [..., M, K] x [..., K, N]; leading dims broadcast; a rank-1 operand is a vector as in NumPy.
 DT_API dt_value_t dt_matmul(dt_trace_t *trace, dt_value_t a, dt_value_t b);
 
-// ---- Source lines ---------------------------------------------------------------------------------
-// Each builder's macro records the caller's file and line; (dt_add)(…) in parentheses does not.
-#ifndef DT_NO_SOURCE_LINES
-#define DT_AT(trace) dt_trace_at((trace), __FILE__, __LINE__)
-#define dt_neg(trace, ...) (dt_neg)(DT_AT(trace), __VA_ARGS__)
-#define dt_abs(trace, ...) (dt_abs)(DT_AT(trace), __VA_ARGS__)
-#define dt_sign(trace, ...) (dt_sign)(DT_AT(trace), __VA_ARGS__)
-#define dt_exp(trace, ...) (dt_exp)(DT_AT(trace), __VA_ARGS__)
-#define dt_expm1(trace, ...) (dt_expm1)(DT_AT(trace), __VA_ARGS__)
-#define dt_log(trace, ...) (dt_log)(DT_AT(trace), __VA_ARGS__)
-#define dt_log1p(trace, ...) (dt_log1p)(DT_AT(trace), __VA_ARGS__)
-#define dt_log2(trace, ...) (dt_log2)(DT_AT(trace), __VA_ARGS__)
-#define dt_sqrt(trace, ...) (dt_sqrt)(DT_AT(trace), __VA_ARGS__)
-#define dt_rsqrt(trace, ...) (dt_rsqrt)(DT_AT(trace), __VA_ARGS__)
-#define dt_reciprocal(trace, ...) (dt_reciprocal)(DT_AT(trace), __VA_ARGS__)
-#define dt_sin(trace, ...) (dt_sin)(DT_AT(trace), __VA_ARGS__)
-#define dt_cos(trace, ...) (dt_cos)(DT_AT(trace), __VA_ARGS__)
-#define dt_tan(trace, ...) (dt_tan)(DT_AT(trace), __VA_ARGS__)
-#define dt_asin(trace, ...) (dt_asin)(DT_AT(trace), __VA_ARGS__)
-#define dt_acos(trace, ...) (dt_acos)(DT_AT(trace), __VA_ARGS__)
-#define dt_atan(trace, ...) (dt_atan)(DT_AT(trace), __VA_ARGS__)
-#define dt_sinh(trace, ...) (dt_sinh)(DT_AT(trace), __VA_ARGS__)
-#define dt_cosh(trace, ...) (dt_cosh)(DT_AT(trace), __VA_ARGS__)
-#define dt_tanh(trace, ...) (dt_tanh)(DT_AT(trace), __VA_ARGS__)
-#define dt_erf(trace, ...) (dt_erf)(DT_AT(trace), __VA_ARGS__)
-#define dt_sigmoid(trace, ...) (dt_sigmoid)(DT_AT(trace), __VA_ARGS__)
-#define dt_floor(trace, ...) (dt_floor)(DT_AT(trace), __VA_ARGS__)
-#define dt_ceil(trace, ...) (dt_ceil)(DT_AT(trace), __VA_ARGS__)
-#define dt_trunc(trace, ...) (dt_trunc)(DT_AT(trace), __VA_ARGS__)
-#define dt_round(trace, ...) (dt_round)(DT_AT(trace), __VA_ARGS__)
-#define dt_isnan(trace, ...) (dt_isnan)(DT_AT(trace), __VA_ARGS__)
-#define dt_isinf(trace, ...) (dt_isinf)(DT_AT(trace), __VA_ARGS__)
-#define dt_logical_not(trace, ...) (dt_logical_not)(DT_AT(trace), __VA_ARGS__)
-#define dt_relu(trace, ...) (dt_relu)(DT_AT(trace), __VA_ARGS__)
-#define dt_silu(trace, ...) (dt_silu)(DT_AT(trace), __VA_ARGS__)
-#define dt_gelu(trace, ...) (dt_gelu)(DT_AT(trace), __VA_ARGS__)
-#define dt_gelu_tanh(trace, ...) (dt_gelu_tanh)(DT_AT(trace), __VA_ARGS__)
-#define dt_add(trace, ...) (dt_add)(DT_AT(trace), __VA_ARGS__)
-#define dt_sub(trace, ...) (dt_sub)(DT_AT(trace), __VA_ARGS__)
-#define dt_mul(trace, ...) (dt_mul)(DT_AT(trace), __VA_ARGS__)
-#define dt_div(trace, ...) (dt_div)(DT_AT(trace), __VA_ARGS__)
-#define dt_mod(trace, ...) (dt_mod)(DT_AT(trace), __VA_ARGS__)
-#define dt_fmod(trace, ...) (dt_fmod)(DT_AT(trace), __VA_ARGS__)
-#define dt_pow(trace, ...) (dt_pow)(DT_AT(trace), __VA_ARGS__)
-#define dt_maximum(trace, ...) (dt_maximum)(DT_AT(trace), __VA_ARGS__)
-#define dt_minimum(trace, ...) (dt_minimum)(DT_AT(trace), __VA_ARGS__)
-#define dt_eq(trace, ...) (dt_eq)(DT_AT(trace), __VA_ARGS__)
-#define dt_ne(trace, ...) (dt_ne)(DT_AT(trace), __VA_ARGS__)
-#define dt_lt(trace, ...) (dt_lt)(DT_AT(trace), __VA_ARGS__)
-#define dt_le(trace, ...) (dt_le)(DT_AT(trace), __VA_ARGS__)
-#define dt_gt(trace, ...) (dt_gt)(DT_AT(trace), __VA_ARGS__)
-#define dt_ge(trace, ...) (dt_ge)(DT_AT(trace), __VA_ARGS__)
-#define dt_logical_and(trace, ...) (dt_logical_and)(DT_AT(trace), __VA_ARGS__)
-#define dt_logical_or(trace, ...) (dt_logical_or)(DT_AT(trace), __VA_ARGS__)
-#define dt_logical_xor(trace, ...) (dt_logical_xor)(DT_AT(trace), __VA_ARGS__)
-#define dt_where(trace, ...) (dt_where)(DT_AT(trace), __VA_ARGS__)
-#define dt_cast(trace, ...) (dt_cast)(DT_AT(trace), __VA_ARGS__)
-#define dt_reshape(trace, ...) (dt_reshape)(DT_AT(trace), __VA_ARGS__)
-#define dt_permute(trace, ...) (dt_permute)(DT_AT(trace), __VA_ARGS__)
-#define dt_transpose(trace, ...) (dt_transpose)(DT_AT(trace), __VA_ARGS__)
-#define dt_unsqueeze(trace, ...) (dt_unsqueeze)(DT_AT(trace), __VA_ARGS__)
-#define dt_squeeze(trace, ...) (dt_squeeze)(DT_AT(trace), __VA_ARGS__)
-#define dt_expand(trace, ...) (dt_expand)(DT_AT(trace), __VA_ARGS__)
-#define dt_slice(trace, ...) (dt_slice)(DT_AT(trace), __VA_ARGS__)
-#define dt_concat(trace, ...) (dt_concat)(DT_AT(trace), __VA_ARGS__)
-#define dt_pad(trace, ...) (dt_pad)(DT_AT(trace), __VA_ARGS__)
-#define dt_gather(trace, ...) (dt_gather)(DT_AT(trace), __VA_ARGS__)
-#define dt_sum(trace, ...) (dt_sum)(DT_AT(trace), __VA_ARGS__)
-#define dt_prod(trace, ...) (dt_prod)(DT_AT(trace), __VA_ARGS__)
-#define dt_amax(trace, ...) (dt_amax)(DT_AT(trace), __VA_ARGS__)
-#define dt_amin(trace, ...) (dt_amin)(DT_AT(trace), __VA_ARGS__)
-#define dt_any(trace, ...) (dt_any)(DT_AT(trace), __VA_ARGS__)
-#define dt_all(trace, ...) (dt_all)(DT_AT(trace), __VA_ARGS__)
-#define dt_mean(trace, ...) (dt_mean)(DT_AT(trace), __VA_ARGS__)
-#define dt_var(trace, ...) (dt_var)(DT_AT(trace), __VA_ARGS__)
-#define dt_argmax(trace, ...) (dt_argmax)(DT_AT(trace), __VA_ARGS__)
-#define dt_argmin(trace, ...) (dt_argmin)(DT_AT(trace), __VA_ARGS__)
-#define dt_softmax(trace, ...) (dt_softmax)(DT_AT(trace), __VA_ARGS__)
-#define dt_log_softmax(trace, ...) (dt_log_softmax)(DT_AT(trace), __VA_ARGS__)
-#define dt_layer_norm(trace, ...) (dt_layer_norm)(DT_AT(trace), __VA_ARGS__)
-#define dt_rms_norm(trace, ...) (dt_rms_norm)(DT_AT(trace), __VA_ARGS__)
-#define dt_matmul(trace, ...) (dt_matmul)(DT_AT(trace), __VA_ARGS__)
-#define dt_constant(trace, ...) (dt_constant)(DT_AT(trace), __VA_ARGS__)
-#define dt_scalar(trace, ...) (dt_scalar)(DT_AT(trace), __VA_ARGS__)
-#define dt_size_value(trace, ...) (dt_size_value)(DT_AT(trace), __VA_ARGS__)
-#define dt_iota(trace, ...) (dt_iota)(DT_AT(trace), __VA_ARGS__)
-#define dt_dim(trace, ...) (dt_dim)(DT_AT(trace), __VA_ARGS__)
-#define dt_sym_true(trace, ...) (dt_sym_true)(DT_AT(trace), __VA_ARGS__)
-#define dt_sym_int(trace, ...) (dt_sym_int)(DT_AT(trace), __VA_ARGS__)
-#define dt_check(trace, ...) (dt_check)(DT_AT(trace), __VA_ARGS__)
-#endif // DT_NO_SOURCE_LINES
-
 #ifdef __cplusplus
 }
 #endif
+
+// Builders as macros that record the caller's line; DT_NO_SOURCE_LINES leaves them out.
+#include "ductile/trace_lines.h"
+
 #endif // DUCTILE_TRACE_H

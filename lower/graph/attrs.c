@@ -27,6 +27,10 @@ enum {
   DTYPE_where = 0,
   DTYPE_gather = 0,
   DTYPE_index = 0,
+  DTYPE_item = 0,
+  DTYPE_search = 0,
+  DTYPE_compress = 0,
+  DTYPE_select = 0,
   DTYPE_input = 0,
   DTYPE_constant = 0,
 };
@@ -58,6 +62,8 @@ dt_status_t dt__attrs_normalize(dt_op_t op, uint32_t rank, const dt_attrs_t *fro
     memcpy(to->axes, from->axes, from->n_axes * sizeof(from->axes[0]));
   if (mask & DT_ATTR_KEEPDIMS)
     to->keepdims = from->keepdims != 0;
+  if (mask & DT_ATTR_MODE)
+    to->mode = from->mode;
   if (mask & DT_ATTR_SYMS) {
     if (from->n_syms > 2 * DT_MAX_RANK)
       return DT_FAIL(DT_E_ARGUMENT, "%s: %u sizes given, the most is %d", dt__op_info(op)->name,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Broadcasting, made explicit: reshape adds leading dims of size 1, expand repeats. Two sizes of
 // which nothing is known are asked to be equal; where the sizes at hand say that one of them is
-// repeated, the result's size is selected at run time, so that one variant covers all cases.
+// repeated, or one of them comes from data, so that nothing is at hand, the result's size is
+// selected at run time, so that one variant covers all cases.
 #include "lower/graph/infer.h"
 #include "lower/graph/scalar.h"
 #include "runtime/base/dtype.h"
@@ -78,7 +79,10 @@ static dt_status_t join_size(broadcast_t *b, uint32_t k, uint32_t dim) {
     return NULL;
   int64_t a_hint = 0, c_hint = 0;
   bool hinted = dt__sym_hint(env, a, &a_hint) && dt__sym_hint(env, c, &c_hint);
-  bool repeats = hinted && (a_hint == 1 || c_hint == 1);
+  uint32_t newest = 0;
+  bool repeats =
+      hinted ? a_hint == 1 || c_hint == 1
+             : dt__sym_newest_unbacked(env, a, &newest) || dt__sym_newest_unbacked(env, c, &newest);
   dt_sym_t a_is_one = dt__sym_eq(env, a, one), equal = dt__sym_eq(env, a, c);
   dt_sym_t any = dt__sym_or(env, equal, dt__sym_or(env, a_is_one, dt__sym_eq(env, c, one)));
   // A rebuilt graph finds the question answered by the facts of the first time.

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define MAX_ELEMENTS ((int64_t)1 << 31)
+#define ENTRY UINT32_MAX // asserts that wait for no data
 
 dt_status_t dt__eval_sym(const dt_eval_t *e, dt_sym_t sym, int64_t *out) {
   if (dt__sym_eval(e->graph->env, sym, e->symbols, out))
@@ -182,58 +183,76 @@ static dt_status_t make_room(const dt_eval_t *e, const dt_node_t *node, int64_t 
   return out->data && (out->bound || !e->bounds) ? NULL : DT_NO_MEMORY();
 }
 
-// Marks what outputs need; inputs of a node come before it, so one pass from the end does.
-static dt_status_t find_needed(const dt_graph_t *graph, dt_arena_t *arena, bool **out) {
-  bool *needed = DT_ARENA_ARRAY(arena, bool, graph->nodes.len + 1);
-  *out = needed;
-  if (!needed)
-    return DT_NO_MEMORY();
-  for (uint32_t k = 0; k < graph->outputs.len; k++)
-    needed[graph->outputs.items[k].id] = true;
-  for (uint32_t id = graph->nodes.len; id > 0; id--) {
-    const dt_node_t *node = &graph->nodes.items[id - 1];
-    for (uint32_t k = 0; needed[id] && k < node->n_inputs; k++)
-      needed[node->inputs[k].id] = true;
+// ---- Asserts ------------------------------------------------------------------------------------
+// Makes the asserts whose newest symbol from data is `newest`, or which have none.
+static dt_status_t check_asserts(const dt_eval_t *e, uint32_t newest) {
+  for (uint32_t k = 0; k < e->graph->asserts.len; k++) {
+    const dt_graph_assert_t *item = &e->graph->asserts.items[k];
+    int64_t holds = 0;
+    if (e->waits_for[k] != newest)
+      continue;
+    // A condition without a value does not hold either.
+    if (!dt__sym_eval(e->graph->env, item->cond, e->symbols, &holds) || !holds)
+      return DT_FAIL(item->code ? item->code : DT_E_SHAPE, "assert failed: %s",
+                     item->what ? item->what : "");
   }
   return NULL;
 }
 
-static dt_status_t check_asserts(const dt_eval_t *e) {
-  for (uint32_t k = 0; k < e->graph->asserts.len; k++) {
-    const dt_graph_assert_t *item = &e->graph->asserts.items[k];
-    int64_t holds = 0;
-    DT_TRY(dt__eval_sym(e, item->cond, &holds));
-    if (!holds)
-      return DT_FAIL(DT_E_SHAPE, "assert failed: %s", item->what ? item->what : "");
+static dt_status_t prepare(dt_eval_t *e, const int64_t *symbols) {
+  const dt_graph_t *graph = e->graph;
+  uint32_t n = dt__symenv_symbol_count(graph->env);
+  e->values = DT_ARENA_ARRAY(e->arena, dt_eval_value_t, graph->nodes.len + 1);
+  e->symbols = DT_ARENA_ARRAY(e->arena, int64_t, (size_t)n + 1);
+  e->waits_for = DT_ARENA_ARRAY(e->arena, uint32_t, graph->asserts.len + 1);
+  if (!e->values || !e->symbols || !e->waits_for)
+    return DT_NO_MEMORY();
+  bool *bound = DT_ARENA_ARRAY(e->arena, bool, (size_t)n + 1); // by an item, and not at entry
+  if (!bound)
+    return DT_NO_MEMORY();
+  for (uint32_t k = 0, symbol = 0; k < graph->nodes.len; k++) {
+    const dt_node_t *node = &graph->nodes.items[k];
+    if (node->op == DT_OP_item && dt__sym_is_symbol(graph->env, node->attrs->syms[0], &symbol))
+      bound[symbol] = true;
   }
+  for (uint32_t k = 0; k < n; k++) {
+    dt_symbol_kind_t kind = dt__symbol_info(graph->env, k).kind;
+    if (!bound[k] && kind != DT_SYMBOL_LOOP && kind != DT_SYMBOL_DATA)
+      e->symbols[k] = symbols[k];
+  }
+  for (uint32_t k = 0; k < graph->asserts.len; k++) {
+    uint32_t newest = 0;
+    bool waits = dt__sym_newest_unbacked(graph->env, graph->asserts.items[k].cond, &newest);
+    e->waits_for[k] = waits && bound[newest] ? newest : ENTRY;
+  }
+  return check_asserts(e, ENTRY);
+}
+
+static dt_status_t evaluate_node(dt_eval_t *e, const dt_node_t *node, int64_t *left,
+                                 dt_eval_value_t *value) {
+  uint32_t symbol = 0;
+  DT_TRY(make_room(e, node, left, value));
+  DT_TRY(functions[node->op](e, node, value));
+  if (node->op == DT_OP_item && dt__sym_is_symbol(e->graph->env, node->attrs->syms[0], &symbol))
+    DT_TRY(check_asserts(e, symbol));
   return NULL;
 }
 
 dt_status_t dt__graph_eval(const dt_graph_t *graph, const int64_t *symbols,
                            const dt_eval_arg_t *args, const dt_eval_options_t *options,
                            dt_arena_t *arena, dt_eval_value_t *out) {
-  dt_eval_t e = {.graph = graph,
-                 .symbols = symbols,
-                 .args = args,
-                 .bounds = options && options->error_bounds,
-                 .arena = arena};
+  dt_eval_t e = {
+      .graph = graph, .args = args, .bounds = options && options->error_bounds, .arena = arena};
   bool *needed = NULL;
   int64_t left = MAX_ELEMENTS;
-  e.values = DT_ARENA_ARRAY(arena, dt_eval_value_t, graph->nodes.len);
-  if (!e.values)
-    return DT_NO_MEMORY();
-  DT_TRY(check_asserts(&e));
-  DT_TRY(find_needed(graph, arena, &needed));
-  for (uint32_t id = 1; id <= graph->nodes.len; id++) {
-    const dt_node_t *node = &graph->nodes.items[id - 1];
-    if (!needed[id])
-      continue;
-    dt_eval_value_t *value = &e.values[id - 1];
-    dt_status_t status = make_room(&e, node, &left, value);
-    if (!status)
-      status = functions[node->op](&e, node, value);
+  DT_TRY(prepare(&e, symbols));
+  DT_TRY(dt__graph_live(graph, arena, &needed));
+  for (uint32_t k = 0; k < graph->nodes.len; k++) {
+    const dt_node_t *node = &graph->nodes.items[k];
+    dt_status_t status = needed[k] ? evaluate_node(&e, node, &left, &e.values[k]) : NULL;
     if (status)
-      return dt__status_annotate(status, "evaluating %%%u (%s)", id, dt__op_info(node->op)->name);
+      return dt__status_annotate(status, "evaluating %%%u (%s)", k + 1,
+                                 dt__op_info(node->op)->name);
   }
   for (uint32_t k = 0; k < graph->outputs.len; k++)
     out[k] = e.values[graph->outputs.items[k].id - 1];

@@ -30,11 +30,12 @@ typedef struct dt_eval_arg_t {
   const int64_t *sizes, *strides; // rank of the graph's input; elements
 } dt_eval_arg_t;
 
-// Evaluates the graph for symbol values `symbols` (indexed by symbol) and arguments in input order.
+// Evaluates the graph for symbol values `symbols` (indexed by symbol; those that items bind are not
+// read) and arguments in input order.
 // `out` has one value per graph output, allocated in `arena`. DT_E_RANGE for an index outside its
-// table, DT_E_SHAPE for a failed assert, for an argument of other sizes than the graph's input and
-// for symbol values that break a guard, DT_E_LIMIT over 2^31 elements of all values together. Only
-// nodes that outputs need are evaluated.
+// table, the assert's code for one that fails, for an argument of other sizes than the graph's
+// input and for symbol values that break a guard, DT_E_LIMIT over 2^31 elements of all values
+// together. Only nodes that outputs need are evaluated.
 dt_status_t dt__graph_eval(const dt_graph_t *graph, const int64_t *symbols,
                            const dt_eval_arg_t *args, const dt_eval_options_t *options,
                            dt_arena_t *arena, dt_eval_value_t *out) DT_MUST_USE;

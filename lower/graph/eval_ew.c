@@ -16,6 +16,10 @@
 #define SCALAR_pad(name) DT_SCALAR_NONE
 #define SCALAR_concat(name) DT_SCALAR_NONE
 #define SCALAR_matmul(name) DT_SCALAR_NONE
+#define SCALAR_item(name) DT_SCALAR_NONE
+#define SCALAR_scan(name) DT_SCALAR_NONE
+#define SCALAR_search(name) DT_SCALAR_NONE
+#define SCALAR_compress(name) DT_SCALAR_NONE
 #define SCALAR_ew(name) DT_SCALAR_##name
 
 // The scalar op of each op that is lowered to one.

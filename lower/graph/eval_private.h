@@ -13,7 +13,8 @@
 
 typedef struct dt_eval_t {
   const dt_graph_t *graph;
-  const int64_t *symbols;
+  int64_t *symbols;    // by symbol; items bind theirs
+  uint32_t *waits_for; // by assert: the newest symbol from data in it
   const dt_eval_arg_t *args;
   bool bounds;
   dt_arena_t *arena;

@@ -107,10 +107,29 @@ static dt_status_t check_declared(const char *what, const char *name, dt_dtype_t
   return NULL;
 }
 
+static dt_status_t check_input_kind(const dt_graph_t *graph, const dt_graph_input_t *input,
+                                    const char *name) {
+  if (input->align & (input->align - 1))
+    return DT_FAIL(DT_E_ARGUMENT, "input \"%s\": alignment %u is no power of two", name,
+                   input->align);
+  if (!input->is_int)
+    return NULL;
+  if (input->rank != 0 || dt__dtype_is_float(input->dtype))
+    return DT_FAIL(DT_E_ARGUMENT,
+                   "input \"%s\": an integer argument is a scalar, not %s of rank %u", name,
+                   dt_dtype_name(input->dtype), input->rank);
+  if (input->value.id == 0) {
+    DT_TRY(dt__symenv_status(graph->env));
+    return DT_FAIL(DT_E_ARGUMENT, "input \"%s\": its value is no expression", name);
+  }
+  return NULL;
+}
+
 dt_status_t dt__graph_declare_input(dt_graph_t *graph, const dt_graph_input_t *input) {
   dt_graph_input_t own = *input;
   own.name = input->name ? input->name : "";
   DT_TRY(check_declared("input", own.name, input->dtype, input->rank));
+  DT_TRY(check_input_kind(graph, input, own.name));
   for (uint32_t k = 0; k < input->rank; k++) {
     if (input->sizes[k].id != 0 && input->strides[k].id != 0)
       continue;
@@ -177,6 +196,39 @@ dt_status_t dt__graph_add_constant(dt_graph_t *graph, const dt_graph_constant_t 
   if (status)
     graph->constants.len--;
   return status;
+}
+
+dt_status_t dt__graph_add_capture(dt_graph_t *graph, const dt_graph_capture_t *capture) {
+  dt_graph_capture_t own = *capture;
+  if (capture->value.id == 0) {
+    DT_TRY(dt__symenv_status(graph->env));
+    return DT_FAIL(DT_E_ARGUMENT, "capture \"%s\": its value is no expression", capture->name);
+  }
+  own.name = dt__arena_strdup(graph->arena, capture->name);
+  if (!own.name || !DT_VEC_PUSH(graph->arena, &graph->captures, own))
+    return DT_NO_MEMORY();
+  return NULL;
+}
+
+dt_status_t dt__graph_add_update(dt_graph_t *graph, const dt_graph_update_t *update) {
+  if (update->input >= graph->inputs.len || graph->inputs.items[update->input].is_int)
+    return DT_FAIL(DT_E_ARGUMENT, "update of %u, which is no tensor input", update->input);
+  if (update->value.id == 0 || update->value.id > graph->nodes.len)
+    return DT_FAIL(DT_E_ARGUMENT, "update of input %u: %%%u is no value of this graph",
+                   update->input, update->value.id);
+  const dt_graph_input_t *input = &graph->inputs.items[update->input];
+  const dt_node_t *value = dt__graph_node(graph, update->value);
+  if (value->dtype != input->dtype || value->rank != input->rank)
+    return DT_FAIL(DT_E_ARGUMENT, "update of input %u: %s of rank %u; expected %s of rank %u",
+                   update->input, dt_dtype_name(value->dtype), value->rank,
+                   dt_dtype_name(input->dtype), input->rank);
+  for (uint32_t k = 0; k < graph->updates.len; k++) {
+    if (graph->updates.items[k].input == update->input)
+      return DT_FAIL(DT_E_ARGUMENT, "input %u is updated twice", update->input);
+  }
+  if (!DT_VEC_PUSH(graph->arena, &graph->updates, *update))
+    return DT_NO_MEMORY();
+  return NULL;
 }
 
 dt_status_t dt__graph_add_output(dt_graph_t *graph, dt_node_id_t value) {

@@ -36,6 +36,10 @@ typedef struct dt_node_id_t {
   uint32_t id; // 1 … node count; 0 is none
 } dt_node_id_t;
 
+// Bits of attrs.mode.
+enum { DT_SCAN_EXCLUSIVE = 1, DT_SCAN_REVERSE = 2, DT_SCAN_WHOLE = 4 }; // WHOLE: rows stay whole
+enum { DT_SEARCH_INCLUSIVE = 1 };
+
 // Attributes; which fields an op reads stands in its ops.def doc. Unused fields are zero, so that
 // attributes compare and hash as bytes (padding included: always start from {0}).
 typedef struct dt_attrs_t {
@@ -44,8 +48,9 @@ typedef struct dt_attrs_t {
   uint32_t n_axes;  // reductions (ascending), permute (order), concat, gather, iota, softmax (one)
   int32_t axes[DT_MAX_RANK];
   uint32_t keepdims; // reductions: 1 keeps folded dims as size 1
+  uint32_t mode;     // cumsum: DT_SCAN_* joined; searchsorted: DT_SEARCH_*
   uint32_t n_syms;   // reshape, expand, iota: result sizes; slice: start then size, a pair a dim;
-  dt_sym_t syms[2 * DT_MAX_RANK]; // pad: low then high, a pair a dim; size: one
+  dt_sym_t syms[2 * DT_MAX_RANK]; // pad: low then high, a pair a dim; size, item, nonzero: one
   int64_t ints[DT_MAX_RANK];      // slice: step of each dim (not 0); scalar of an integer: ints[0]
   double floats[2]; // scalar of a float: [0]; layer_norm, rms_norm: epsilon; pad: fill value
 } dt_attrs_t;
@@ -70,7 +75,24 @@ typedef struct dt_graph_input_t {
   dt_sym_t sizes[DT_MAX_RANK];
   dt_sym_t strides[DT_MAX_RANK];
   bool contiguous; // strides are the contiguous ones
+  uint32_t align;  // of the data, in bytes, a power of two; 0: the dtype's
+  // An integer or boolean argument: rank 0, in host memory, read when guards are run. Its value is
+  // the symbol `value`; no kernel reads its memory.
+  bool is_int;
+  dt_sym_t value;
 } dt_graph_input_t;
+
+// An integer outside of the call's arguments that the program read: part of the call's guards.
+typedef struct dt_graph_capture_t {
+  const char *name;
+  dt_sym_t value; // a symbol, or a literal where it was specialised
+} dt_graph_capture_t;
+
+// A value that the call writes into an input's memory, after everything has read it.
+typedef struct dt_graph_update_t {
+  uint32_t input;
+  dt_node_id_t value; // of the input's dtype and sizes
+} dt_graph_update_t;
 
 // A constant: contiguous host data, borrowed for the graph's life, static sizes. `key` is its
 // identity across variants and updates (never 0).
@@ -83,11 +105,14 @@ typedef struct dt_graph_constant_t {
   uint64_t key;
 } dt_graph_constant_t;
 
-// A check a call must pass at run time besides its guards (deferred asserts, index ranges).
+// A check a call must pass at run time besides its guards. It is made as soon as the newest
+// unbacked symbol in `cond` is bound, before anything uses that symbol (at entry when there is
+// none).
 typedef struct dt_graph_assert_t {
   dt_sym_t cond;
   const char *what;
   dt_origin_t origin;
+  dt_code_t code; // what a call that fails it gets; DT_OK: DT_E_SHAPE
 } dt_graph_assert_t;
 
 typedef struct dt_graph {
@@ -98,6 +123,8 @@ typedef struct dt_graph {
   DT_VEC(dt_graph_constant_t) constants;
   DT_VEC(dt_node_id_t) outputs;
   DT_VEC(dt_graph_assert_t) asserts;
+  DT_VEC(dt_graph_capture_t) captures;
+  DT_VEC(dt_graph_update_t) updates; // at most one an input
 } dt_graph_t;
 
 // An empty graph in `arena`; NULL without memory.
@@ -130,6 +157,15 @@ dt_status_t dt__graph_full(dt_graph_t *graph, dt_dtype_t dtype, double value, ui
                            const dt_sym_t *sizes, const dt_origin_t *origin,
                            dt_node_id_t *out) DT_MUST_USE;
 dt_status_t dt__graph_add_output(dt_graph_t *graph, dt_node_id_t value) DT_MUST_USE;
+// The next captured integer; the name is copied.
+dt_status_t dt__graph_add_capture(dt_graph_t *graph, const dt_graph_capture_t *capture) DT_MUST_USE;
+// A value of the input's dtype and rank, whose sizes are the input's at each call (the caller sees
+// to that); an input is updated once.
+dt_status_t dt__graph_add_update(dt_graph_t *graph, const dt_graph_update_t *update) DT_MUST_USE;
+
+// The nodes that outputs, updates and asserts need, by id - 1: those they are made of, and the
+// items of all symbols in sizes and attributes of such nodes.
+dt_status_t dt__graph_live(const dt_graph_t *graph, dt_arena_t *arena, bool **out) DT_MUST_USE;
 
 // ---- Op table -----------------------------------------------------------------------------------
 typedef enum dt_lower_kind_t {
@@ -144,6 +180,10 @@ typedef enum dt_lower_kind_t {
   DT_LOWER_pad,
   DT_LOWER_concat,
   DT_LOWER_matmul,
+  DT_LOWER_item,     // a cast into a rank-0 I64 buffer that the program lists in `items`
+  DT_LOWER_scan,     // inclusive, forwards (mode 0 or WHOLE): the running fold of its axis
+  DT_LOWER_search,   // DT_INST_SEARCH
+  DT_LOWER_compress, // masked stores at DATA indices
 } dt_lower_kind_t;
 
 typedef struct dt_op_info_t {

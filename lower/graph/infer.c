@@ -175,6 +175,18 @@ dt_status_t dt__infer_syms(const dt_infer_t *ctx, uint32_t n) {
   return NULL;
 }
 
+dt_status_t dt__infer_size(const dt_infer_t *ctx, dt_sym_t e, const char *what, uint32_t dim) {
+  dt_symenv_t *env = ctx->env;
+  uint32_t symbol = 0;
+  DT_TRY(dt__infer_need(ctx, dt__sym_le(env, dt__sym_const(env, 0), e), "sizes are not negative",
+                        "%s of dim %u must not be negative", what, dim));
+  if (!dt__sym_newest_unbacked(env, e, &symbol))
+    return NULL;
+  return dt__infer_need(ctx, dt__sym_lt(env, e, dt__sym_const(env, DT_SIZE_LIMIT)),
+                        "sizes are below the limit", "%s of dim %u must be below %lld", what, dim,
+                        (long long)DT_SIZE_LIMIT);
+}
+
 dt_status_t dt__infer_value(const dt_infer_t *ctx, dt_dtype_t dtype) {
   dt_attrs_t *attrs = ctx->attrs;
   if (dt__dtype_is_float(dtype)) {

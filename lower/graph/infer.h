@@ -16,9 +16,11 @@ enum {
   DT_ATTR_N_AXES = 8, // the count alone
   DT_ATTR_KEEPDIMS = 16,
   DT_ATTR_SYMS = 32,
-  DT_ATTR_STEPS = 64,   // ints, one a dim of the first input
-  DT_ATTR_VALUE = 128,  // floats[0] or ints[0], by dtype
-  DT_ATTR_EPSILON = 256 // floats[0]
+  DT_ATTR_STEPS = 64,    // ints, one a dim of the first input
+  DT_ATTR_VALUE = 128,   // floats[0] or ints[0], by dtype
+  DT_ATTR_EPSILON = 256, // floats[0]
+  DT_ATTR_MODE = 512,
+  DT_ATTR_BINDS = 1024 // syms[0] is a symbol that the node binds: it stays as it is
 };
 
 #define DT_GRAPH_MAX_NODES 1000000u
@@ -77,6 +79,10 @@ dt_status_t dt__infer_axes(const dt_infer_t *ctx, uint32_t rank) DT_MUST_USE;
 dt_status_t dt__infer_axis(const dt_infer_t *ctx, uint32_t rank) DT_MUST_USE;
 // attrs.syms hold exactly `n` expressions.
 dt_status_t dt__infer_syms(const dt_infer_t *ctx, uint32_t n) DT_MUST_USE;
+// `e` can be a size: not negative and, where it is made of data, below the limit that the sizes of
+// arguments keep. `what` begins the message: "the size" of dim `dim`.
+dt_status_t dt__infer_size(const dt_infer_t *ctx, dt_sym_t e, const char *what,
+                           uint32_t dim) DT_MUST_USE;
 // attrs' literal rounded or checked for `dtype`.
 dt_status_t dt__infer_value(const dt_infer_t *ctx, dt_dtype_t dtype) DT_MUST_USE;
 // Both say "one of them is 1" or "equal" for a dim of size `in` repeated to `out`.
@@ -106,6 +112,12 @@ dt_status_t dt__infer_dtype(dt_infer_t *ctx) DT_MUST_USE;
   RULE(pad, DT_ATTR_SYMS | DT_ATTR_VALUE)                                                          \
   RULE(concat, DT_ATTR_AXES)                                                                       \
   RULE(gather, DT_ATTR_AXES)                                                                       \
+  RULE(item, DT_ATTR_SYMS | DT_ATTR_BINDS)                                                         \
+  RULE(scan, DT_ATTR_AXES | DT_ATTR_MODE)                                                          \
+  RULE(search, DT_ATTR_MODE)                                                                       \
+  RULE(compress, DT_ATTR_SYMS)                                                                     \
+  RULE(nonzero, DT_ATTR_SYMS)                                                                      \
+  RULE(select, DT_ATTR_SYMS)                                                                       \
   RULE(matmul, 0)                                                                                  \
   RULE(norm, DT_ATTR_N_AXES | DT_ATTR_EPSILON)
 

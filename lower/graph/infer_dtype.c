@@ -95,6 +95,36 @@ static dt_status_t dtype_rule_index(dt_infer_t *ctx) {
   return NULL;
 }
 
+static dt_status_t dtype_rule_item(dt_infer_t *ctx) {
+  if (dt__dtype_is_float(dt__infer_in(ctx, 0)->dtype))
+    return expected(ctx, 0, "an integer or bool");
+  ctx->dtype = DT_I64;
+  return NULL;
+}
+
+static dt_status_t dtype_rule_search(dt_infer_t *ctx) {
+  DT_TRY(dtype_rule_number(ctx));
+  ctx->dtype = DT_I64;
+  return NULL;
+}
+
+static dt_status_t dtype_rule_compress(dt_infer_t *ctx) {
+  if (ctx->n_inputs < 3)
+    return dt__infer_fail(ctx, DT_E_ARGUMENT, "a mask, places and at least one value are needed");
+  if (!dt__dtype_is_bool(dt__infer_in(ctx, 0)->dtype))
+    return expected(ctx, 0, "bool");
+  if (dt__infer_in(ctx, 1)->dtype != DT_I64)
+    return expected(ctx, 1, "i64");
+  return one_dtype(ctx, 2);
+}
+
+static dt_status_t dtype_rule_select(dt_infer_t *ctx) {
+  if (!dt__dtype_is_bool(dt__infer_in(ctx, 1)->dtype))
+    return expected(ctx, 1, "bool");
+  ctx->dtype = dt__infer_in(ctx, 0)->dtype;
+  return NULL;
+}
+
 static dt_status_t dtype_rule_input(dt_infer_t *ctx) {
   if (ctx->attrs->index >= ctx->graph->inputs.len)
     return dt__infer_fail(ctx, DT_E_ARGUMENT, "there is no input %u, the graph has %u",

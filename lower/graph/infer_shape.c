@@ -48,8 +48,7 @@ dt_status_t dt__shape_rule_iota(dt_infer_t *ctx) {
   ctx->rank = rank;
   for (uint32_t k = 0; k < rank; k++) {
     ctx->sizes[k] = ctx->attrs->syms[k];
-    dt_sym_t cond = dt__sym_le(ctx->env, dt__sym_const(ctx->env, 0), ctx->sizes[k]);
-    DT_TRY(dt__infer_need(ctx, cond, "sizes are not negative", "size %u must not be negative", k));
+    DT_TRY(dt__infer_size(ctx, ctx->sizes[k], "the size", k));
   }
   return NULL;
 }

@@ -3,12 +3,6 @@
 #include "lower/graph/infer.h"
 #include "runtime/base/status.h"
 
-static dt_status_t not_negative(const dt_infer_t *ctx, dt_sym_t e, const char *what, uint32_t dim) {
-  dt_sym_t cond = dt__sym_le(ctx->env, dt__sym_const(ctx->env, 0), e);
-  return dt__infer_need(ctx, cond, "sizes are not negative", "%s of dim %u must not be negative",
-                        what, dim);
-}
-
 // ---- Reshape ------------------------------------------------------------------------------------
 // Factors of a product of sizes: one literal and other expressions.
 #define MAX_FACTORS 64
@@ -121,7 +115,7 @@ dt_status_t dt__shape_rule_reshape(dt_infer_t *ctx) {
   }
   for (uint32_t k = 0; k < attrs->n_syms; k++) {
     if (k != open)
-      DT_TRY(not_negative(ctx, attrs->syms[k], "the size", k));
+      DT_TRY(dt__infer_size(ctx, attrs->syms[k], "the size", k));
   }
   if (open != UINT32_MAX)
     DT_TRY(solve_open_size(ctx, open));
@@ -170,10 +164,13 @@ dt_status_t dt__shape_rule_permute(dt_infer_t *ctx) {
 }
 
 // ---- Expand -------------------------------------------------------------------------------------
-// Whether the sizes at hand are those of a repeated dim, so that the variant should admit both
-// cases.
-static bool hint_repeats(const dt_symenv_t *env, dt_sym_t in, dt_sym_t out) {
+// Whether the sizes at hand are those of a repeated dim, or data will say, so that the variant
+// should admit both cases.
+static bool may_repeat(const dt_symenv_t *env, dt_sym_t in, dt_sym_t out) {
   int64_t in_hint = 0, out_hint = 0;
+  uint32_t newest = 0;
+  if (dt__sym_newest_unbacked(env, in, &newest))
+    return true;
   return dt__sym_hint(env, in, &in_hint) && dt__sym_hint(env, out, &out_hint) && in_hint == 1;
 }
 
@@ -182,7 +179,7 @@ static dt_status_t expand_dim(const dt_infer_t *ctx, uint32_t dim) {
   dt_sym_t from = in->sizes[dim], to = ctx->attrs->syms[dim];
   if (dt__sym_known_eq(ctx->env, from, to))
     return NULL;
-  DT_TRY(not_negative(ctx, to, "the size", dim));
+  DT_TRY(dt__infer_size(ctx, to, "the size", dim));
   dt_sym_t one = dt__sym_const(ctx->env, 1);
   if (dt__sym_known_eq(ctx->env, from, one))
     return NULL;
@@ -190,7 +187,7 @@ static dt_status_t expand_dim(const dt_infer_t *ctx, uint32_t dim) {
   if (dt__infer_holds(ctx, either))
     return NULL;
   dt_sym_t equal = dt__sym_eq(ctx->env, from, to);
-  dt_sym_t cond = hint_repeats(ctx->env, from, to) && dt__sym_known(ctx->env, either) != DT_FALSE
+  dt_sym_t cond = may_repeat(ctx->env, from, to) && dt__sym_known(ctx->env, either) != DT_FALSE
                       ? either
                       : equal;
   dt_text_t message;
@@ -250,7 +247,7 @@ dt_status_t dt__shape_rule_slice(dt_infer_t *ctx) {
     int64_t step = ctx->attrs->ints[dim];
     if (step == 0)
       return dt__infer_fail(ctx, DT_E_ARGUMENT, "the step of dim %u is 0", dim);
-    DT_TRY(not_negative(ctx, size, "the size", dim));
+    DT_TRY(dt__infer_size(ctx, size, "the size", dim));
     ctx->sizes[dim] = size;
     if (dt__sym_known_eq(env, size, zero))
       continue;
@@ -274,8 +271,8 @@ dt_status_t dt__shape_rule_pad(dt_infer_t *ctx) {
   ctx->rank = in->rank;
   for (uint32_t dim = 0; dim < in->rank; dim++) {
     dt_sym_t low = ctx->attrs->syms[2 * dim], high = ctx->attrs->syms[2 * dim + 1];
-    DT_TRY(not_negative(ctx, low, "the padding before", dim));
-    DT_TRY(not_negative(ctx, high, "the padding after", dim));
+    DT_TRY(dt__infer_size(ctx, low, "the padding before", dim));
+    DT_TRY(dt__infer_size(ctx, high, "the padding after", dim));
     ctx->sizes[dim] = dt__sym_add(ctx->env, dt__sym_add(ctx->env, in->sizes[dim], low), high);
   }
   return NULL;

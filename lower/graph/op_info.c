@@ -17,6 +17,9 @@ enum {
   DECOMPOSE_log_softmax = 1,
   DECOMPOSE_layer_norm = 1,
   DECOMPOSE_rms_norm = 1,
+  DECOMPOSE_cumsum = 1,
+  DECOMPOSE_nonzero = 1,
+  DECOMPOSE_masked_select = 1,
 };
 
 static const dt_op_info_t infos[DT_OP_COUNT] = {
@@ -32,11 +35,12 @@ static const dt_op_info_t infos[DT_OP_COUNT] = {
 };
 
 // Every op can be lowered: by itself or by its decomposition, and composites only by the latter.
+// Others may have one for the cases that it makes better.
 #define OP(id, inputs, bits, dtype_rule, shape_rule, decompose, lowering, eval, text)              \
-  _Static_assert((DT_LOWER_##lowering != DT_LOWER_none) != (DECOMPOSE_##decompose != 0),           \
-                 #id " needs either a lowering or a decomposition");                               \
-  _Static_assert((((bits) & DT_OPF_COMPOSITE) != 0) == (DECOMPOSE_##decompose != 0),               \
-                 #id " is a composite exactly when it has a decomposition");
+  _Static_assert(DT_LOWER_##lowering != DT_LOWER_none || DECOMPOSE_##decompose != 0,               \
+                 #id " needs a lowering or a decomposition");                                      \
+  _Static_assert((((bits) & DT_OPF_COMPOSITE) != 0) == (DT_LOWER_##lowering == DT_LOWER_none),     \
+                 #id " is a composite exactly when it has no lowering");
 #include "lower/graph/ops.def"
 
 const dt_op_info_t *dt__op_info(dt_op_t op) {

@@ -53,6 +53,13 @@ static dt_status_t sym_item(parser_t *p, void *items, uint32_t k) {
   return dt__sym_parse(p->env, p->scan, (dt_sym_t *)items + k);
 }
 
+// [EXPRESSION]: in brackets, or the % of the next line would go on with it.
+static dt_status_t parse_one_sym(parser_t *p, dt_sym_t *out) {
+  uint32_t n = 0;
+  DT_TRY(parse_list(p, sym_item, out, 1, &n));
+  return n == 1 ? NULL : dt__scan_fail(p->scan, "expected one expression");
+}
+
 static dt_status_t i64_item(parser_t *p, void *items, uint32_t k) {
   return dt__scan_i64(p->scan, (int64_t *)items + k);
 }
@@ -174,6 +181,11 @@ static dt_status_t parse_input(parser_t *p, dt_node_id_t *leaf) {
   if (n != input.rank)
     return dt__scan_fail(p->scan, "%u strides for %u sizes", n, input.rank);
   input.contiguous = dt__scan_accept_word(p->scan, "contiguous");
+  if (dt__scan_accept_word(p->scan, "align"))
+    DT_TRY(parse_u32(p, &input.align));
+  input.is_int = dt__scan_accept_word(p->scan, "value");
+  if (input.is_int)
+    DT_TRY(parse_one_sym(p, &input.value));
   return placed(p, leaf ? dt__graph_add_input(p->graph, &input, leaf)
                         : dt__graph_declare_input(p->graph, &input));
 }
@@ -251,6 +263,11 @@ static dt_status_t attr_keepdims(parser_t *p, dt_dtype_t value, dt_attrs_t *attr
   return parse_u32(p, &attrs->keepdims);
 }
 
+static dt_status_t attr_mode(parser_t *p, dt_dtype_t value, dt_attrs_t *attrs) {
+  (void)value;
+  return parse_u32(p, &attrs->mode);
+}
+
 static dt_status_t attr_syms(parser_t *p, dt_dtype_t value, dt_attrs_t *attrs) {
   (void)value;
   return parse_list(p, sym_item, attrs->syms, 2 * DT_MAX_RANK, &attrs->n_syms);
@@ -288,6 +305,7 @@ static const struct {
     {"axes", DT_ATTR_AXES, attr_axes},
     {"n_axes", DT_ATTR_N_AXES, attr_n_axes},
     {"keepdims", DT_ATTR_KEEPDIMS, attr_keepdims},
+    {"mode", DT_ATTR_MODE, attr_mode},
     {"syms", DT_ATTR_SYMS, attr_syms},
     {"steps", DT_ATTR_STEPS, attr_steps},
     {"value", DT_ATTR_VALUE, attr_value},
@@ -387,9 +405,29 @@ static dt_status_t parse_assert(parser_t *p) {
   DT_TRY(dt__sym_parse(p->env, p->scan, &assertion.cond));
   DT_TRY(parse_string(p));
   assertion.what = dt__arena_strdup(p->graph->arena, p->name);
+  if (dt__scan_accept_word(p->scan, "code")) {
+    int32_t code = 0;
+    DT_TRY(parse_i32(p, 0, &code));
+    assertion.code = (dt_code_t)code;
+  }
   if (!assertion.what || !DT_VEC_PUSH(p->graph->arena, &p->graph->asserts, assertion))
     return DT_NO_MEMORY();
   return NULL;
+}
+
+static dt_status_t parse_capture(parser_t *p) {
+  dt_graph_capture_t capture = {0};
+  DT_TRY(parse_string(p));
+  capture.name = p->name;
+  DT_TRY(parse_one_sym(p, &capture.value));
+  return placed(p, dt__graph_add_capture(p->graph, &capture));
+}
+
+static dt_status_t parse_update(parser_t *p) {
+  dt_graph_update_t update = {0};
+  DT_TRY(parse_u32(p, &update.input));
+  DT_TRY(parse_id(p, &update.value));
+  return placed(p, dt__graph_add_update(p->graph, &update));
 }
 
 static dt_status_t parse_return(parser_t *p) {
@@ -419,6 +457,10 @@ dt_status_t dt__graph_parse(dt_arena_t *arena, dt_symenv_t *env, dt_scan_t *scan
   while (!dt__scan_accept_word(scan, "return")) {
     if (dt__scan_accept_word(scan, "assert"))
       DT_TRY(parse_assert(p));
+    else if (dt__scan_accept_word(scan, "capture"))
+      DT_TRY(parse_capture(p));
+    else if (dt__scan_accept_word(scan, "update"))
+      DT_TRY(parse_update(p));
     else if (dt__scan_accept_word(scan, "input"))
       DT_TRY(parse_input(p, NULL));
     else if (dt__scan_accept_word(scan, "constant"))

@@ -4,10 +4,13 @@
 //
 //   graph    graph (SYMBOL, …) { LINE … }
 //   SYMBOL   s0: [LO, HI] hint 5 "what binds it"            hint and string may be absent
-//   LINE     [%N =] input "name" f32[s0, 4] strides [4, 1] contiguous
+//   LINE     [%N =] input "name" f32[s0, 4] strides [4, 1] contiguous align 64
+//            input "name" i64[] strides [] contiguous value [n1]  an integer argument: no leaf
+//            capture "name" [n2]
 //            [%N =] constant "name" f32[2] key 7 data [1, 2.5]
 //            %N = OP %A, %B {KEY = VALUE, …} : f32[s0, 4]
-//            assert COND "what"
+//            assert COND "what"                          and "code N" where it is not DT_E_SHAPE
+//            update INPUT %N                      what the call writes into input number INPUT
 //            return %N, …
 //
 // Inputs and constants are declared in their order; `%N = input {index = 0} : …` is one more leaf
@@ -123,7 +126,25 @@ static void put_input(const dt_graph_t *graph, uint32_t index, dt_text_t *out) {
   put_sizes(graph, input->rank, input->sizes, out);
   dt__text_put(out, " strides ");
   put_sizes(graph, input->rank, input->strides, out);
-  dt__text_put(out, input->contiguous ? " contiguous\n" : "\n");
+  if (input->contiguous)
+    dt__text_put(out, " contiguous");
+  if (input->align)
+    dt__text_printf(out, " align %u", input->align);
+  if (input->is_int) {
+    dt__text_put(out, " value ");
+    put_sizes(graph, 1, &input->value, out);
+  }
+  dt__text_put(out, "\n");
+}
+
+static void put_captures(const dt_graph_t *graph, dt_text_t *out) {
+  for (uint32_t k = 0; k < graph->captures.len; k++) {
+    dt__text_put(out, "  capture ");
+    put_string(out, graph->captures.items[k].name);
+    dt__text_put(out, " ");
+    put_sizes(graph, 1, &graph->captures.items[k].value, out);
+    dt__text_put(out, "\n");
+  }
 }
 
 static void put_constant(const dt_graph_t *graph, uint32_t index, dt_text_t *out) {
@@ -183,9 +204,16 @@ static void put_attrs(const dt_graph_t *graph, const dt_node_t *node, dt_text_t 
     key(out, &any, "keepdims");
     dt__text_printf(out, "%u", attrs->keepdims);
   }
+  if (mask & DT_ATTR_MODE) {
+    key(out, &any, "mode");
+    dt__text_printf(out, "%u", attrs->mode);
+  }
   if (mask & DT_ATTR_SYMS) {
     key(out, &any, "syms");
-    put_sizes(graph, attrs->n_syms, attrs->syms, out);
+    if (mask & DT_ATTR_BINDS)
+      dt__print_sizes(graph->env, attrs->n_syms, attrs->syms, out);
+    else
+      put_sizes(graph, attrs->n_syms, attrs->syms, out);
   }
   if (mask & DT_ATTR_STEPS) {
     key(out, &any, "steps");
@@ -233,9 +261,24 @@ static bool declare_before(const dt_graph_t *graph, uint32_t index, uint32_t *ne
   return true;
 }
 
+// They stand before the nodes, whose demands would answer them when the text is read.
+static void put_asserts(const dt_graph_t *graph, dt_text_t *out) {
+  for (uint32_t k = 0; k < graph->asserts.len; k++) {
+    dt__text_put(out, "  assert ");
+    dt__sym_print(graph->env, graph->asserts.items[k].cond, out);
+    dt__text_put(out, " ");
+    put_string(out, graph->asserts.items[k].what ? graph->asserts.items[k].what : "");
+    if (graph->asserts.items[k].code)
+      dt__text_printf(out, " code %d", (int)graph->asserts.items[k].code);
+    dt__text_put(out, "\n");
+  }
+}
+
 void dt__graph_print(const dt_graph_t *graph, dt_text_t *out) {
   uint32_t next_input = 0, next_constant = 0;
   put_symbols(graph, out);
+  put_captures(graph, out);
+  put_asserts(graph, out);
   for (uint32_t id = 1; id <= graph->nodes.len; id++) {
     const dt_node_t *node = &graph->nodes.items[id - 1];
     uint32_t index = node->attrs->index;
@@ -258,13 +301,9 @@ void dt__graph_print(const dt_graph_t *graph, dt_text_t *out) {
     dt__text_put(out, "  ");
     put_constant(graph, next_constant, out);
   }
-  for (uint32_t k = 0; k < graph->asserts.len; k++) {
-    dt__text_put(out, "  assert ");
-    dt__sym_print(graph->env, graph->asserts.items[k].cond, out);
-    dt__text_put(out, " ");
-    put_string(out, graph->asserts.items[k].what ? graph->asserts.items[k].what : "");
-    dt__text_put(out, "\n");
-  }
+  for (uint32_t k = 0; k < graph->updates.len; k++)
+    dt__text_printf(out, "  update %u %%%u\n", graph->updates.items[k].input,
+                    graph->updates.items[k].value.id);
   dt__text_put(out, "  return");
   for (uint32_t k = 0; k < graph->outputs.len; k++)
     dt__text_printf(out, k ? ", %%%u" : " %%%u", graph->outputs.items[k].id);

@@ -75,6 +75,9 @@ static dt_status_t check_declarations(const dt_graph_t *graph) {
     const dt_graph_input_t *input = &graph->inputs.items[k];
     if (!input->name || !dt__dtype_is_valid(input->dtype) || input->rank > DT_MAX_RANK)
       return DT_FAIL(DT_E_FORMAT, "input %u: no name, dtype or rank", k);
+    if (input->is_int && (input->rank != 0 || input->value.id == 0))
+      return DT_FAIL(DT_E_FORMAT, "input %u: an integer argument of rank %u%s", k, input->rank,
+                     input->value.id ? "" : " without a value");
     for (uint32_t dim = 0; dim < input->rank; dim++) {
       if (input->sizes[dim].id == 0 || input->strides[dim].id == 0)
         return DT_FAIL(DT_E_FORMAT, "input %u: size or stride %u is no expression", k, dim);
@@ -97,8 +100,106 @@ static dt_status_t check_declarations(const dt_graph_t *graph) {
   return NULL;
 }
 
+static dt_status_t check_captures(const dt_graph_t *graph) {
+  for (uint32_t k = 0; k < graph->captures.len; k++) {
+    if (!graph->captures.items[k].name || graph->captures.items[k].value.id == 0)
+      return DT_FAIL(DT_E_FORMAT, "capture %u has no name or no value", k);
+  }
+  return NULL;
+}
+
+// An update is of a tensor input's dtype and rank, and its sizes may be the input's.
+static dt_status_t check_updates(const dt_graph_t *graph) {
+  for (uint32_t k = 0; k < graph->updates.len; k++) {
+    const dt_graph_update_t *update = &graph->updates.items[k];
+    if (update->input >= graph->inputs.len || graph->inputs.items[update->input].is_int ||
+        update->value.id == 0 || update->value.id > graph->nodes.len)
+      return DT_FAIL(DT_E_FORMAT, "update %u names no tensor input or no value", k);
+    const dt_graph_input_t *input = &graph->inputs.items[update->input];
+    const dt_node_t *value = dt__graph_node(graph, update->value);
+    if (value->dtype != input->dtype || value->rank != input->rank)
+      return DT_FAIL(DT_E_FORMAT, "update %u: the value is not of the input's dtype and rank", k);
+    for (uint32_t j = 0; j < k; j++) {
+      if (graph->updates.items[j].input == update->input)
+        return DT_FAIL(DT_E_FORMAT, "input %u is updated twice", update->input);
+    }
+  }
+  return NULL;
+}
+
+// ---- Symbols from data --------------------------------------------------------------------------
+typedef struct bound_t {
+  const dt_graph_t *graph;
+  uint32_t n_symbols;
+  bool *bound;       // by symbol
+  uint32_t *scratch; // n_symbols
+} bound_t;
+
+static void bind_all(bound_t *b, uint32_t n, const dt_sym_t *exprs) {
+  for (uint32_t k = 0; k < n; k++) {
+    uint32_t found = dt__sym_symbols(b->graph->env, exprs[k], b->scratch, b->n_symbols);
+    for (uint32_t i = 0; i < found; i++)
+      b->bound[b->scratch[i]] = true;
+  }
+}
+
+static dt_status_t check_bound(const bound_t *b, uint32_t n, const dt_sym_t *exprs) {
+  for (uint32_t k = 0; k < n; k++) {
+    uint32_t found = dt__sym_symbols(b->graph->env, exprs[k], b->scratch, b->n_symbols);
+    for (uint32_t i = 0; i < found; i++) {
+      uint32_t symbol = b->scratch[i];
+      if (!b->bound[symbol] && dt__symbol_info(b->graph->env, symbol).kind == DT_SYMBOL_UNBACKED)
+        return DT_FAIL(DT_E_FORMAT, "u%u is used before an item binds it", symbol);
+    }
+  }
+  return NULL;
+}
+
+static dt_status_t check_data_symbols(bound_t *b) {
+  for (uint32_t k = 0; k < b->graph->inputs.len; k++) {
+    const dt_graph_input_t *input = &b->graph->inputs.items[k];
+    bind_all(b, input->rank, input->sizes);
+    bind_all(b, input->rank, input->strides);
+  }
+  for (uint32_t k = 0; k < b->graph->nodes.len; k++) {
+    const dt_node_t *node = &b->graph->nodes.items[k];
+    uint32_t symbol = 0;
+    dt_status_t status = NULL;
+    if (node->op == DT_OP_item && dt__sym_is_symbol(b->graph->env, node->attrs->syms[0], &symbol)) {
+      if (b->bound[symbol])
+        status = DT_FAIL(DT_E_FORMAT, "u%u is bound twice", symbol);
+      b->bound[symbol] = true;
+    }
+    if (!status)
+      status = check_bound(b, node->rank, node->sizes);
+    if (!status)
+      status = check_bound(b, node->attrs->n_syms, node->attrs->syms);
+    if (status)
+      return malformed(status, "node %", k + 1);
+  }
+  return NULL;
+}
+
+// Each symbol that data binds has one item, before all that uses it.
+static dt_status_t check_items(const dt_graph_t *graph) {
+  bound_t b = {.graph = graph, .n_symbols = dt__symenv_symbol_count(graph->env)};
+  bool from_data = false;
+  for (uint32_t k = 0; k < b.n_symbols && !from_data; k++)
+    from_data = dt__symbol_info(graph->env, k).kind == DT_SYMBOL_UNBACKED;
+  if (!from_data)
+    return NULL;
+  b.bound = dt__calloc(b.n_symbols, sizeof(*b.bound));
+  b.scratch = dt__calloc(b.n_symbols, sizeof(*b.scratch));
+  dt_status_t status = b.bound && b.scratch ? check_data_symbols(&b) : DT_NO_MEMORY();
+  dt__free(b.bound);
+  dt__free(b.scratch);
+  return status;
+}
+
 dt_status_t dt__graph_verify(const dt_graph_t *graph) {
   DT_TRY(check_declarations(graph));
+  DT_TRY(check_captures(graph));
+  DT_TRY(check_updates(graph));
   dt_symenv_t *env = NULL;
   DT_TRY(dt__symenv_clone(graph->env, &env));
   dt_status_t status = NULL;
@@ -106,6 +207,7 @@ dt_status_t dt__graph_verify(const dt_graph_t *graph) {
     status = malformed(check_node(graph, env, id), "node %", id);
   dt__symenv_destroy(env);
   DT_TRY(status);
+  DT_TRY(check_items(graph));
   for (uint32_t k = 0; k < graph->outputs.len; k++) {
     if (graph->outputs.items[k].id == 0 || graph->outputs.items[k].id > graph->nodes.len)
       return DT_FAIL(DT_E_FORMAT, "output %u is no value of the graph", k);

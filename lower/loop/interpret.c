@@ -49,6 +49,7 @@ static dt_status_t run_stage(dt_interp_t *in, const dt_stage_t *stage, dt_interp
     const dt_fold_t *fold = &stage->folds.items[k];
     dt__interp_fold_begin(fold, stage->insts.items[fold->value].dtype, &states[k]);
   }
+  in->folds = states;
   bool more = !nest.empty;
   for (; more; more = nest_next(in, &nest)) {
     DT_TRY(dt__interp_body(in, stage));
@@ -83,7 +84,7 @@ static dt_status_t run_outer(dt_interp_t *in, dt_interp_fold_t *states) {
 }
 
 // ---- Buffers --------------------------------------------------------------------------------------------
-static dt_status_t measure(dt_interp_t *in, uint32_t id) {
+dt_status_t dt__interp_measure(dt_interp_t *in, uint32_t id) {
   dt_interp_buffer_t *at = &in->buffers[id - 1];
   const dt_buffer_t *buffer = &in->program->buffers.items[id - 1];
   if (at->ready)
@@ -102,7 +103,7 @@ static dt_status_t measure(dt_interp_t *in, uint32_t id) {
   return NULL;
 }
 
-static dt_status_t allocate(dt_interp_t *in, uint32_t id, bool memory) {
+dt_status_t dt__interp_allocate(dt_interp_t *in, uint32_t id, bool memory) {
   dt_interp_buffer_t *at = &in->buffers[id - 1];
   size_t bytes = dt_dtype_size(in->program->buffers.items[id - 1].dtype);
   at->written = dt__calloc((size_t)at->count + 1, sizeof(*at->written));
@@ -126,11 +127,11 @@ static void release_locals(dt_interp_t *in) {
 }
 
 static dt_status_t prepare_buffer(dt_interp_t *in, dt_buffer_id_t id) {
-  DT_TRY(measure(in, id.id));
+  DT_TRY(dt__interp_measure(in, id.id));
   dt_interp_buffer_t *at = &in->buffers[id.id - 1];
   bool local = dt__program_buffer(in->program, id)->kind == DT_BUFFER_LOCAL;
   if (local && !at->base)
-    return allocate(in, id.id, true);
+    return dt__interp_allocate(in, id.id, true);
   if (!at->base && at->count)
     return DT_FAIL(DT_E_INTERNAL, "%s: buffer %u has no memory", in->kernel->name, id.id);
   return NULL;
@@ -140,7 +141,7 @@ static dt_status_t prepare_buffers(dt_interp_t *in) {
   for (uint32_t s = 0; s < in->kernel->stages.len; s++) {
     const dt_stage_t *stage = &in->kernel->stages.items[s];
     for (uint32_t i = 0; i < stage->insts.len; i++)
-      if (stage->insts.items[i].kind == DT_INST_LOAD)
+      if (dt__inst_reads(&stage->insts.items[i]).id)
         DT_TRY(prepare_buffer(in, stage->insts.items[i].buffer));
     for (uint32_t k = 0; k < stage->stores.len; k++)
       DT_TRY(prepare_buffer(in, stage->stores.items[k].buffer));
@@ -149,7 +150,7 @@ static dt_status_t prepare_buffers(dt_interp_t *in) {
 }
 
 // ---- One kernel -------------------------------------------------------------------------------------------
-static dt_status_t run_kernel(dt_interp_t *in, const dt_kernel_t *kernel) {
+dt_status_t dt__interp_run(dt_interp_t *in, const dt_kernel_t *kernel) {
   uint32_t n_insts = 0, n_folds = 0;
   for (uint32_t k = 0; k < kernel->stages.len; k++) {
     const dt_stage_t *stage = &kernel->stages.items[k];
@@ -177,24 +178,23 @@ static dt_status_t run_kernel(dt_interp_t *in, const dt_kernel_t *kernel) {
   return status;
 }
 
-static void interp_fini(dt_interp_t *in) {
+void dt__interp_fini(dt_interp_t *in) {
   dt__free(in->values);
   dt__free(in->buffers);
 }
 
-static dt_status_t interp_init(dt_interp_t *in, const dt_program_t *program,
-                               const int64_t *symbols) {
+dt_status_t dt__interp_init(dt_interp_t *in, const dt_program_t *program, const int64_t *symbols) {
   uint32_t n = dt__symenv_symbol_count(program->env);
   *in = (dt_interp_t){.program = program};
   in->values = dt__calloc(n + 1, sizeof(*in->values));
   in->buffers = dt__calloc(program->buffers.len + 1, sizeof(*in->buffers));
   if (!in->values || !in->buffers) {
-    interp_fini(in);
+    dt__interp_fini(in);
     return DT_NO_MEMORY();
   }
   for (uint32_t k = 0; k < n; k++) {
     dt_symbol_kind_t kind = dt__symbol_info(program->env, k).kind;
-    if (kind != DT_SYMBOL_LOOP && kind != DT_SYMBOL_DATA)
+    if (kind != DT_SYMBOL_LOOP && kind != DT_SYMBOL_DATA && kind != DT_SYMBOL_SLICE)
       in->values[k] = symbols[k];
   }
   return NULL;
@@ -203,79 +203,14 @@ static dt_status_t interp_init(dt_interp_t *in, const dt_program_t *program,
 dt_status_t dt__kernel_interpret(const dt_program_t *program, const dt_kernel_t *kernel,
                                  const int64_t *symbols, void *const *base) {
   dt_interp_t in;
-  DT_TRY(interp_init(&in, program, symbols));
+  DT_TRY(dt__interp_init(&in, program, symbols));
+  for (uint32_t k = 0; k < dt__symenv_symbol_count(program->env); k++)
+    if (dt__symbol_info(program->env, k).kind == DT_SYMBOL_SLICE)
+      in.values[k] = symbols[k];
   for (uint32_t b = 0; b < program->buffers.len; b++)
     if (program->buffers.items[b].kind != DT_BUFFER_LOCAL)
       in.buffers[b].base = base[b];
-  dt_status_t status = run_kernel(&in, kernel);
-  interp_fini(&in);
-  return status;
-}
-
-// ---- The program ------------------------------------------------------------------------------------------
-// The interpreter only reads inputs and constants; their memory is passed on without a qualifier
-// because outputs lie in the same array.
-static char *not_const(const void *data) {
-  char *made = NULL;
-  memcpy(&made, &data, sizeof(made));
-  return made;
-}
-
-static dt_status_t place(dt_interp_t *in, uint32_t id, void *const *inputs, void *const *outputs) {
-  const dt_buffer_t *buffer = &in->program->buffers.items[id - 1];
-  dt_interp_buffer_t *at = &in->buffers[id - 1];
-  DT_TRY(measure(in, id));
-  switch (buffer->kind) {
-  case DT_BUFFER_INPUT:
-    at->base = inputs[buffer->index];
-    return NULL;
-  case DT_BUFFER_CONSTANT:
-    if (!in->program->graph)
-      return DT_FAIL(DT_E_STATE, "buffer %u is a constant, and the program has no graph", id);
-    at->base = not_const(in->program->graph->constants.items[buffer->index].data);
-    return NULL;
-  case DT_BUFFER_OUTPUT:
-    at->base = outputs[buffer->index];
-    return allocate(in, id, false);
-  case DT_BUFFER_TEMP:
-  case DT_BUFFER_ONCE:
-    return allocate(in, id, true);
-  case DT_BUFFER_LOCAL:
-    return NULL;
-  }
-  return NULL;
-}
-
-static dt_status_t check_complete(const dt_interp_t *in) {
-  for (uint32_t b = 0; b < in->program->buffers.len; b++) {
-    const dt_interp_buffer_t *at = &in->buffers[b];
-    if (in->program->buffers.items[b].kind != DT_BUFFER_OUTPUT)
-      continue;
-    for (int64_t k = 0; k < at->count; k++)
-      if (!at->written[k])
-        return DT_FAIL(DT_E_INTERNAL, "element %lld of result %u is never written", (long long)k,
-                       in->program->buffers.items[b].index);
-  }
-  return NULL;
-}
-
-dt_status_t dt__program_interpret(const dt_program_t *program, const int64_t *symbols,
-                                  void *const *inputs, void *const *outputs) {
-  dt_interp_t in;
-  DT_TRY(interp_init(&in, program, symbols));
-  dt_status_t status = NULL;
-  for (uint32_t id = 1; id <= program->buffers.len && !status; id++)
-    status = place(&in, id, inputs, outputs);
-  for (uint32_t k = 0; k < program->kernels.len && !status; k++)
-    status = run_kernel(&in, &program->kernels.items[k]);
-  if (!status)
-    status = check_complete(&in);
-  for (uint32_t b = 0; b < program->buffers.len; b++) {
-    dt_buffer_kind_t kind = program->buffers.items[b].kind;
-    if (kind == DT_BUFFER_TEMP || kind == DT_BUFFER_ONCE)
-      dt__free(in.buffers[b].base);
-    dt__free(in.buffers[b].written);
-  }
-  interp_fini(&in);
+  dt_status_t status = dt__interp_run(&in, kernel);
+  dt__interp_fini(&in);
   return status;
 }

@@ -64,6 +64,8 @@ static dt_status_t load(const dt_interp_t *in, const dt_inst_t *inst, dt_scalar_
 }
 
 static dt_status_t store(dt_interp_t *in, const dt_stage_t *stage, const dt_store_t *to) {
+  if (to->mask != DT_NO_INST && !in->insts[to->mask].i)
+    return NULL;
   dt_interp_buffer_t *buffer = &in->buffers[to->buffer.id - 1];
   const dt_buffer_t *info = dt__program_buffer(in->program, to->buffer);
   dt_dtype_t dtype = stage->insts.items[to->value].dtype;
@@ -103,12 +105,58 @@ static dt_status_t bind(dt_interp_t *in, const dt_inst_t *inst, dt_scalar_t *out
   DT_TRY(dt__interp_eval(in, inst->extent, "a bind's extent", &extent));
   if (at < 0)
     at += extent;
-  bool inside = at >= 0 && at < extent;
+  bool wanted = inst->mask == DT_NO_INST || in->insts[inst->mask].i;
+  bool inside = wanted && at >= 0 && at < extent;
   if (dt__sym_is_symbol(in->program->env, inst->sym, &symbol))
     in->values[symbol] = inside ? at : 0;
-  if (!inside && !in->failed_check)
+  if (wanted && !inside && !in->failed_check)
     in->failed_check = inst->check + 1;
   out->i = inside;
+  return NULL;
+}
+
+// The fold with this iteration taken, which the loop takes for good at its end.
+static dt_status_t running(const dt_interp_t *in, const dt_stage_t *stage, const dt_inst_t *inst,
+                           dt_scalar_t *out) {
+  for (uint32_t k = 0; k < stage->folds.len; k++) {
+    const dt_fold_t *fold = &stage->folds.items[k];
+    if (fold->row != inst->row)
+      continue;
+    dt_interp_fold_t state = in->folds[k];
+    dt_scalar_t index = {.i = 0};
+    if (fold->index != DT_NO_INST)
+      index = in->insts[fold->index];
+    dt__interp_fold_take(fold, stage->insts.items[fold->value].dtype, in->insts[fold->value], index,
+                         &state);
+    *out = dt__fold_is_arg(fold->kind) ? state.index : state.value;
+    return NULL;
+  }
+  return DT_FAIL(DT_E_INTERNAL, "%s: r%u is folded by another stage", in->kernel->name, inst->row);
+}
+
+// By halving: where the buffer does not ascend, the answer is one of [0, size], the same
+// everywhere.
+static dt_status_t search(const dt_interp_t *in, const dt_stage_t *stage, const dt_inst_t *inst,
+                          dt_scalar_t *out) {
+  const dt_interp_buffer_t *buffer = &in->buffers[inst->buffer.id - 1];
+  dt_dtype_t dtype = stage->insts.items[inst->args[0]].dtype;
+  int64_t low = 0, high = buffer->sizes[0];
+  while (low < high) {
+    int64_t middle = low + (high - low) / 2, at = middle * buffer->strides[0];
+    if (buffer->written && !buffer->written[at])
+      return DT_FAIL(DT_E_INTERNAL,
+                     "%s: element %lld of buffer %u is searched before it is written",
+                     in->kernel->name, (long long)middle, inst->buffer.id);
+    dt_scalar_t args[2] = {
+        dt__scalar_load(dtype, buffer->base + at * (int64_t)dt_dtype_size(dtype)),
+        in->insts[inst->args[0]]};
+    dt_scalar_op_t op = inst->inclusive ? DT_SCALAR_le : DT_SCALAR_lt;
+    if (dt__scalar_eval(op, dtype, args).i)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  out->i = low;
   return NULL;
 }
 
@@ -145,6 +193,10 @@ static dt_status_t execute(dt_interp_t *in, const dt_stage_t *stage, const dt_in
     return NULL;
   case DT_INST_BIND:
     return bind(in, inst, out);
+  case DT_INST_RUNNING:
+    return running(in, stage, inst, out);
+  case DT_INST_SEARCH:
+    return search(in, stage, inst, out);
   }
   return NULL;
 }

@@ -7,7 +7,8 @@
 
 // A buffer at run time.
 typedef struct dt_interp_buffer_t {
-  bool ready; // sizes and strides are evaluated
+  bool ready;  // sizes and strides are evaluated
+  bool placed; // it has its memory (dt__program_interpret)
   int64_t sizes[DT_MAX_RANK], strides[DT_MAX_RANK];
   int64_t count;
   char *base;
@@ -16,6 +17,12 @@ typedef struct dt_interp_buffer_t {
   uint32_t *written;
 } dt_interp_buffer_t;
 
+// A fold in progress.
+typedef struct dt_interp_fold_t {
+  bool any;
+  dt_scalar_t value, index;
+} dt_interp_fold_t;
+
 typedef struct dt_interp_t {
   const dt_program_t *program;
   const dt_kernel_t *kernel;
@@ -23,9 +30,19 @@ typedef struct dt_interp_t {
   dt_interp_buffer_t *buffers; // [id - 1]
   dt_scalar_t *rows;           // row values of the kernel
   dt_scalar_t *insts;          // instructions of the stage
+  dt_interp_fold_t *folds;     // of the stage, up to the iteration before this one
   uint32_t iteration;          // outer iterations begun, from 1
   uint32_t failed_check;       // 1 + the first check that failed, or 0
 } dt_interp_t;
+
+dt_status_t dt__interp_init(dt_interp_t *in, const dt_program_t *program,
+                            const int64_t *symbols) DT_MUST_USE;
+void dt__interp_fini(dt_interp_t *in);
+// Sizes and strides of buffer `id` for the present values.
+dt_status_t dt__interp_measure(dt_interp_t *in, uint32_t id) DT_MUST_USE;
+// Notes who writes the measured buffer; with `memory`, gives it some.
+dt_status_t dt__interp_allocate(dt_interp_t *in, uint32_t id, bool memory) DT_MUST_USE;
+dt_status_t dt__interp_run(dt_interp_t *in, const dt_kernel_t *kernel) DT_MUST_USE;
 
 // `e` for the present values; DT_E_INTERNAL naming the kernel and `what` where it has none.
 dt_status_t dt__interp_eval(const dt_interp_t *in, dt_sym_t e, const char *what,
@@ -33,11 +50,6 @@ dt_status_t dt__interp_eval(const dt_interp_t *in, dt_sym_t e, const char *what,
 // One inner iteration of `stage`: its instructions, then its stores.
 dt_status_t dt__interp_body(dt_interp_t *in, const dt_stage_t *stage) DT_MUST_USE;
 
-// A fold in progress.
-typedef struct dt_interp_fold_t {
-  bool any;
-  dt_scalar_t value, index;
-} dt_interp_fold_t;
 void dt__interp_fold_begin(const dt_fold_t *fold, dt_dtype_t dtype, dt_interp_fold_t *state);
 void dt__interp_fold_take(const dt_fold_t *fold, dt_dtype_t dtype, dt_scalar_t value,
                           dt_scalar_t index, dt_interp_fold_t *state);

@@ -50,15 +50,21 @@ typedef struct dt_buffer_t {
 // they may have none (a division by zero): code for them must not trap. So may an INDEX whose value
 // nothing selects; what it gives then is unspecified.
 typedef enum dt_inst_kind_t {
-  DT_INST_CONST,  // value
-  DT_INST_INDEX,  // the integer expression `sym` as `dtype` (BOOL: sym != 0)
-  DT_INST_LOAD,   // buffer[index…]; where `mask` is false: args[0] (or zero when args[0] is none)
-  DT_INST_SCALAR, // scalar op on args
-  DT_INST_CAST,   // args[0] to dtype
-  DT_INST_ROW,    // row value `row` of an earlier stage
-  DT_INST_BIND,   // binds the DATA symbol `sym` to integer args[0], plus `extent` if negative; the
-                  // result (BOOL) says 0 <= sym < extent. Where it is false the failure `check` is
-                  // recorded, sym is 0, and loads that use it must be masked by this result.
+  DT_INST_CONST,   // value
+  DT_INST_INDEX,   // the integer expression `sym` as `dtype` (BOOL: sym != 0)
+  DT_INST_LOAD,    // buffer[index…]; where `mask` is false: args[0] (or zero when args[0] is none)
+  DT_INST_SCALAR,  // scalar op on args
+  DT_INST_CAST,    // args[0] to dtype
+  DT_INST_ROW,     // row value `row` of an earlier stage
+  DT_INST_RUNNING, // the fold of this stage that defines row value `row`, up to and with this
+                   // iteration of the inner loops in their order: the stage runs in order
+  DT_INST_SEARCH,  // how many elements of the rank-1 `buffer`, which ascends, are less than args[0]
+                   // (`inclusive`: or equal); I64. Found by halving [0, size) at (low + high) / 2,
+                   // so that it is the same number everywhere also where the buffer does not ascend
+  DT_INST_BIND,    // binds the DATA symbol `sym` to integer args[0], plus `extent` if negative; the
+                   // result (BOOL) says 0 <= sym < extent. Where it is false the failure `check` is
+                   // recorded, sym is 0, and loads that use it must be masked by this result. Where
+                   // `mask` is false the result is false and sym is 0, but nothing is recorded.
 } dt_inst_kind_t;
 
 // An instruction; its id is its position in the stage's body, args are ids of earlier ones.
@@ -68,8 +74,9 @@ typedef struct dt_inst_t {
   dt_dtype_t dtype; // of the result
   dt_scalar_op_t op;
   uint32_t args[3]; // DT_NO_INST where unused
-  uint32_t mask;    // LOAD: a BOOL instruction, or DT_NO_INST
-  uint32_t row;     // ROW
+  uint32_t mask;    // LOAD, BIND: a BOOL instruction, or DT_NO_INST
+  uint32_t row;     // ROW, RUNNING
+  bool inclusive;   // SEARCH
   uint32_t check;   // BIND: index into the program's checks
   dt_buffer_id_t buffer;
   const dt_sym_t *index; // LOAD: one expression a dim of the buffer
@@ -78,11 +85,16 @@ typedef struct dt_inst_t {
   dt_scalar_t value;     // CONST
 } dt_inst_t;
 
+// Stores to an INPUT buffer (an argument that the call updates) are made by the last kernels only,
+// which read no argument and are fused with nothing.
 typedef struct dt_store_t {
   dt_buffer_id_t buffer;
   const dt_sym_t *index; // one a dim; over all iterations of all kernels no two are equal, so
                          // several kernels may write one buffer (concat), each another part of it
   uint32_t value;        // instruction
+  uint32_t mask;         // a BOOL instruction: where it is false nothing is stored; or DT_NO_INST.
+                         // An index may use DATA symbols (a scatter): its lowering then promises
+                         // that no two are equal, and the mask implies that they are bound in range
 } dt_store_t;
 
 typedef enum dt_fold_kind_t {
@@ -150,6 +162,7 @@ typedef struct dt_kernel_t {
   dt_sym_t extents[DT_MAX_LOOPS];
   DT_VEC(dt_stage_t) stages;
   uint32_t n_rows;                 // row values
+  uint32_t slices;                 // 1 + which of the program's slices it runs in; 0: none
   DT_VEC(dt_schedule_t) schedules; // empty until scheduled
 } dt_kernel_t;
 
@@ -158,6 +171,35 @@ typedef struct dt_check_t {
   const char *what; // "gather: index of ids"
   dt_origin_t origin;
 } dt_check_t;
+
+// A number that a call reads from its own data: after the kernels that write `buffer` (rank 0, I64)
+// the host binds the UNBACKED symbol `symbol` to it, makes the graph's asserts on it, and goes on.
+typedef struct dt_program_item_t {
+  dt_buffer_id_t buffer;
+  uint32_t symbol;
+  const char *what; // for messages: "item", "nonzero"
+  dt_origin_t origin;
+} dt_program_item_t;
+
+// A kernel belongs to the first segment at whose beginning every UNBACKED symbol that it uses is
+// bound: in its extents, indices, predicates, and the sizes and strides of its buffers. The same
+// holds for offsets of what it writes first. A segment may be without kernels, and the first one
+// may begin with items (of constants).
+typedef struct dt_program_segment_t {
+  uint32_t item_end;    // items before this one are bound when it begins
+  uint32_t kernel_end;  // its kernels go up to this one
+  dt_sym_t block_bytes; // of all TEMP buffers placed in it or before; earlier ones never move
+} dt_program_segment_t;
+
+// Kernels [first, end) run over a common loop a slice at a time, all of them over one slice before
+// the next: for begin = 0, step, 2 step, … below `extent` with count = min(step, extent - begin).
+// Both are SLICE symbols, which only these kernels use. A temporary that only they use holds one
+// slice; its first dim has the size `step`.
+typedef struct dt_program_slices_t {
+  uint32_t first, end;   // set by dt__program_settle_slices from what the kernels say
+  dt_sym_t extent, step; // step >= 1
+  uint32_t begin, count; // SLICE symbols, by index
+} dt_program_slices_t;
 
 typedef struct dt_program {
   dt_arena_t *arena; // owns everything; borrowed
@@ -169,6 +211,12 @@ typedef struct dt_program {
   // Result k of the function is this buffer (INPUT and CONSTANT kinds are copied by a kernel, so
   // this is always an OUTPUT; two results never share one).
   DT_VEC(dt_buffer_id_t) outputs;
+  DT_VEC(dt_program_item_t) items; // what is read back, in the order it is bound
+  // Set by fuse: kernels n_once … in order of segments. The host plans a segment (binds its items,
+  // makes the asserts that wait for them, computes sizes), then runs its kernels. Empty: one
+  // segment.
+  DT_VEC(dt_program_segment_t) segments;
+  DT_VEC(dt_program_slices_t) slices; // set by fuse; in order, none over two segments
   uint32_t n_once; // the first n_once kernels run when the variant is made (set by fuse)
   // Memory plan (set by fuse): byte offset of each TEMP in the block, of each ONCE buffer in the
   // variant's memory (none for other kinds), and the two totals. Multiples of 64.
@@ -189,6 +237,24 @@ dt_status_t dt__program_add_buffer(dt_program_t *program, const dt_buffer_t *buf
 // BINDs. Fields that the kind does not read are ignored, as is the fill of a load without a mask.
 dt_status_t dt__stage_add(dt_program_t *program, dt_stage_t *stage, const dt_inst_t *inst,
                           uint32_t *out) DT_MUST_USE;
+// The buffer that `inst` reads (LOAD, SEARCH), or none.
+static inline dt_buffer_id_t dt__inst_reads(const dt_inst_t *inst) {
+  bool reads = inst->kind == DT_INST_LOAD || inst->kind == DT_INST_SEARCH;
+  return reads ? inst->buffer : (dt_buffer_id_t){0};
+}
+// The store leaves out elements, or chooses them by data: only a whole buffer may be read after it.
+bool dt__store_scatters(const dt_program_t *program, const dt_store_t *store);
+// The kernel stores to an argument of the call.
+bool dt__kernel_updates(const dt_program_t *program, const dt_kernel_t *kernel);
+// The slices that kernel k is run in, or NULL.
+const dt_program_slices_t *dt__kernel_slices(const dt_program_t *program, uint32_t k);
+// Sets first and end of all slices after kernels were put in another order or added. DT_E_INTERNAL
+// when kernels of one do not stand side by side.
+dt_status_t dt__program_settle_slices(dt_program_t *program) DT_MUST_USE;
+// How many items, from the first on, must be bound before the kernel can run: because of its own
+// symbols, not of what it reads. The same for one expression.
+uint32_t dt__kernel_items(const dt_program_t *program, const dt_kernel_t *kernel);
+uint32_t dt__expr_items(const dt_program_t *program, dt_sym_t e);
 // Element offset of index[…] in `buffer`, as one simplified expression.
 dt_sym_t dt__buffer_offset(dt_program_t *program, dt_buffer_id_t buffer, const dt_sym_t *index);
 // Number of elements.
@@ -228,14 +294,17 @@ dt_status_t dt__kernel_print(dt_program_t *program, const dt_kernel_t *kernel,
 
 // ---- Interpreter: the meaning, for tests --------------------------------------------------------------
 // Runs one kernel serially on memory. base[id - 1] is the address of each buffer that it uses
-// (LOCAL excluded); `symbols` are values by symbol, of which only SIZE, INT and UNBACKED ones are
-// read. DT_E_RANGE naming the check that failed; DT_E_INTERNAL naming kernel and buffer for an
-// access outside its sizes, a LOCAL element read before it was written, an index without a value.
+// (LOCAL excluded); `symbols` are values by symbol, of which only SIZE, INT, UNBACKED and SLICE
+// ones are read. DT_E_RANGE naming the check that failed; DT_E_INTERNAL naming kernel and buffer
+// for an access outside its sizes, a LOCAL element read before it was written, an index without a
+// value.
 dt_status_t dt__kernel_interpret(const dt_program_t *program, const dt_kernel_t *kernel,
                                  const int64_t *symbols, void *const *base) DT_MUST_USE;
 // Runs all kernels: allocates TEMP and ONCE buffers itself. Inputs and outputs by index; constants
-// are the graph's. Also checks that each element of a buffer is written at most once, before it is
-// read, and that every element of every output is written.
+// are the graph's. Items are bound as soon as their buffers are written, whatever `symbols` says of
+// them, and the graph's asserts made (DT_E_SHAPE): results must have room for the sizes that
+// follow. Also checks that each element of a buffer is written at most once, before it is read,
+// that every element of every output is written, and that nothing is used before it is bound.
 dt_status_t dt__program_interpret(const dt_program_t *program, const int64_t *symbols,
                                   void *const *inputs, void *const *outputs) DT_MUST_USE;
 

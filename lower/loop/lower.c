@@ -21,6 +21,10 @@ static const dt_lower_fn_t lower_fns[] = {
     [DT_LOWER_pad] = dt__lower_pad,
     [DT_LOWER_concat] = dt__lower_concat,
     [DT_LOWER_matmul] = dt__lower_matmul,
+    [DT_LOWER_item] = dt__lower_item,
+    [DT_LOWER_scan] = dt__lower_scan,
+    [DT_LOWER_search] = dt__lower_search,
+    [DT_LOWER_compress] = dt__lower_compress,
 };
 
 // ---- Pieces ---------------------------------------------------------------------------------------
@@ -60,16 +64,22 @@ static dt_status_t add_buffer(dt_lowering_t *ctx, dt_node_id_t id, dt_buffer_kin
   return dt__program_add_buffer(ctx->program, &buffer, out);
 }
 
+dt_status_t dt__lower_temp(dt_lowering_t *ctx, dt_node_id_t id, dt_buffer_id_t *out) {
+  return add_buffer(ctx, id, DT_BUFFER_TEMP, 0, out);
+}
+
 dt_status_t dt__lower_result(dt_lowering_t *ctx, dt_node_id_t id, dt_buffer_id_t *out) {
-  DT_TRY(add_buffer(ctx, id, DT_BUFFER_TEMP, 0, out));
+  DT_TRY(dt__lower_temp(ctx, id, out));
   return dt__lower_from_buffer(ctx, id, *out);
 }
 
 dt_status_t dt__lower_end(dt_lowering_t *ctx, dt_kernel_t *kernel, dt_stage_t *stage,
                           dt_buffer_id_t buffer, const dt_sym_t *at, uint32_t value) {
   uint32_t rank = dt__program_buffer(ctx->program, buffer)->rank;
-  dt_store_t store = {
-      .buffer = buffer, .index = dt__exprs_copy(ctx->arena, at, rank), .value = value};
+  dt_store_t store = {.buffer = buffer,
+                      .index = dt__exprs_copy(ctx->arena, at, rank),
+                      .value = value,
+                      .mask = DT_NO_INST};
   if (!store.index || !DT_VEC_PUSH(ctx->arena, &stage->stores, store) ||
       !DT_VEC_PUSH(ctx->arena, &kernel->stages, *stage) ||
       !DT_VEC_PUSH(ctx->arena, &ctx->program->kernels, *kernel))
@@ -119,7 +129,7 @@ static dt_buffer_id_t own_buffer(const dt_lowering_t *ctx, dt_node_id_t id) {
   return ctx->values[id.id - 1].read.buffer;
 }
 
-static dt_status_t copy_out(dt_lowering_t *ctx, dt_node_id_t id, dt_buffer_id_t buffer) {
+dt_status_t dt__lower_copy(dt_lowering_t *ctx, dt_node_id_t id, dt_buffer_id_t buffer) {
   dt_kernel_t kernel;
   dt_stage_t stage = {0};
   dt_sym_t at[DT_MAX_RANK];
@@ -140,10 +150,49 @@ static dt_status_t lower_output(dt_lowering_t *ctx, uint32_t index) {
     made->index = index;
   } else {
     DT_TRY(add_buffer(ctx, id, DT_BUFFER_OUTPUT, index, &buffer));
-    DT_TRY(copy_out(ctx, id, buffer));
+    DT_TRY(dt__lower_copy(ctx, id, buffer));
   }
   if (!DT_VEC_PUSH(ctx->arena, &program->outputs, buffer))
     return DT_NO_MEMORY();
+  return NULL;
+}
+
+// ---- Updates of arguments --------------------------------------------------------------------------
+// The value in a buffer of its own, so that the last kernel of all need not read what it writes.
+static dt_status_t update_source(dt_lowering_t *ctx, dt_node_id_t value, dt_buffer_id_t *out) {
+  *out = own_buffer(ctx, value);
+  if (out->id)
+    return NULL;
+  DT_TRY(dt__lower_temp(ctx, value, out));
+  return dt__lower_copy(ctx, value, *out);
+}
+
+static dt_status_t lower_update(dt_lowering_t *ctx, const dt_graph_update_t *update,
+                                dt_buffer_id_t source) {
+  dt_kernel_t kernel;
+  dt_stage_t stage = {0};
+  dt_sym_t at[DT_MAX_RANK];
+  uint32_t value = 0;
+  DT_TRY(dt__lower_begin(ctx, update->value, DT_OPEN_SQUEEZED, &kernel, at));
+  kernel.name = "update";
+  dt_inst_t load = {.kind = DT_INST_LOAD,
+                    .dtype = dt__program_buffer(ctx->program, source)->dtype,
+                    .mask = DT_NO_INST,
+                    .buffer = source,
+                    .index = at};
+  DT_TRY(dt__stage_add(ctx->program, &stage, &load, &value));
+  return dt__lower_end(ctx, &kernel, &stage, ctx->inputs[update->input], at, value);
+}
+
+static dt_status_t lower_updates(dt_lowering_t *ctx) {
+  uint32_t n = ctx->graph->updates.len;
+  dt_buffer_id_t *sources = DT_ARENA_ARRAY(ctx->arena, dt_buffer_id_t, n + 1);
+  if (!sources)
+    return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < n; k++)
+    DT_TRY(update_source(ctx, ctx->graph->updates.items[k].value, &sources[k]));
+  for (uint32_t k = 0; k < n; k++)
+    DT_TRY(lower_update(ctx, &ctx->graph->updates.items[k], sources[k]));
   return NULL;
 }
 
@@ -193,6 +242,7 @@ dt_status_t dt__lower_graph(dt_arena_t *arena, dt_symenv_t *env, const dt_graph_
     DT_TRY(lower_node(&ctx, (dt_node_id_t){k}));
   for (uint32_t k = 0; k < graph->outputs.len; k++)
     DT_TRY(lower_output(&ctx, k));
+  DT_TRY(lower_updates(&ctx));
   DT_TRY(dt__symenv_status(env));
   *out = ctx.program;
   return NULL;

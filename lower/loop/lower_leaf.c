@@ -58,7 +58,14 @@ dt_status_t dt__lower_from_buffer(dt_lowering_t *ctx, dt_node_id_t id, dt_buffer
 
 // ---- Leaves -----------------------------------------------------------------------------------------
 static dt_status_t lower_input(dt_lowering_t *ctx, dt_node_id_t id) {
-  return dt__lower_from_buffer(ctx, id, ctx->inputs[dt__lower_node(ctx, id)->attrs->index]);
+  uint32_t index = dt__lower_node(ctx, id)->attrs->index;
+  const dt_graph_input_t *input = &ctx->graph->inputs.items[index];
+  if (!input->is_int)
+    return dt__lower_from_buffer(ctx, id, ctx->inputs[index]);
+  ctx->values[id.id - 1].read = (dt_inst_t){.kind = DT_INST_INDEX,
+                                            .dtype = input->dtype,
+                                            .sym = dt__sym_simplify(ctx->env, input->value)};
+  return NULL;
 }
 
 static dt_status_t lower_constant(dt_lowering_t *ctx, dt_node_id_t id) {

@@ -67,6 +67,7 @@ dt_status_t dt__lower_gather(dt_lowering_t *ctx, dt_node_id_t id) {
   DT_TRY(dt__lower_begin(ctx, id, DT_OPEN_SQUEEZED, &kernel, at));
   dt_inst_t bind = {.kind = DT_INST_BIND,
                     .dtype = DT_BOOL,
+                    .mask = DT_NO_INST,
                     .extent = dt__sym_simplify(ctx->env, in->sizes[axis])};
   bind.sym = dt__program_new_data(ctx->program, bind.extent);
   DT_TRY(add_check(ctx, node, &bind.check));

@@ -36,6 +36,10 @@ dt_status_t dt__lower_matmul(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
 dt_status_t dt__lower_gather(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
 dt_status_t dt__lower_pad(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
 dt_status_t dt__lower_concat(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
+dt_status_t dt__lower_item(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
+dt_status_t dt__lower_scan(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
+dt_status_t dt__lower_search(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
+dt_status_t dt__lower_compress(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
 
 // ---- Pieces ---------------------------------------------------------------------------------------
 static inline const dt_node_t *dt__lower_node(const dt_lowering_t *ctx, dt_node_id_t id) {
@@ -55,6 +59,10 @@ dt_status_t dt__lower_begin(dt_lowering_t *ctx, dt_node_id_t id, dt_open_t how, 
                             dt_sym_t *at) DT_MUST_USE;
 // Gives node `id` a TEMP buffer, in which its value is read from now on.
 dt_status_t dt__lower_result(dt_lowering_t *ctx, dt_node_id_t id, dt_buffer_id_t *out) DT_MUST_USE;
+// A TEMP buffer of the dtype and sizes of node `id`, for something else than its value.
+dt_status_t dt__lower_temp(dt_lowering_t *ctx, dt_node_id_t id, dt_buffer_id_t *out) DT_MUST_USE;
+// A kernel that copies value `id` into `buffer`.
+dt_status_t dt__lower_copy(dt_lowering_t *ctx, dt_node_id_t id, dt_buffer_id_t buffer) DT_MUST_USE;
 // Stores instruction `value` of `stage` at `at`, ends the kernel with that stage and appends it.
 dt_status_t dt__lower_end(dt_lowering_t *ctx, dt_kernel_t *kernel, dt_stage_t *stage,
                           dt_buffer_id_t buffer, const dt_sym_t *at, uint32_t value) DT_MUST_USE;

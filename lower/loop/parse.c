@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs from text, as print.c writes them: symbols, buffers, checks, outputs and the plan.
-// Kernels are read in parse_body.c. What is read is verified by whoever asked for it.
+// Programs from text, as print.c writes them: symbols, buffers and checks. Kernels are read in
+// parse_body.c, what stands around them in parse_plan.c. What is read is verified by whoever asked
+// for it.
 #include "lower/loop/parse_private.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/status.h"
@@ -91,7 +92,10 @@ static dt_status_t parse_symbol(dt_loop_parser_t *p) {
   static const struct {
     char letter;
     dt_symbol_kind_t kind;
-  } kinds[] = {{'s', DT_SYMBOL_SIZE}, {'n', DT_SYMBOL_INT}, {'u', DT_SYMBOL_UNBACKED}};
+  } kinds[] = {{'s', DT_SYMBOL_SIZE},
+               {'n', DT_SYMBOL_INT},
+               {'u', DT_SYMBOL_UNBACKED},
+               {'p', DT_SYMBOL_SLICE}};
   dt__scan_space(p->scan);
   size_t at = 0;
   while (at < 3 && (p->scan->at == p->scan->end || *p->scan->at != kinds[at].letter))
@@ -153,44 +157,23 @@ static dt_status_t parse_check(dt_loop_parser_t *p) {
   return DT_VEC_PUSH(p->arena, &p->program->checks, check) ? NULL : DT_NO_MEMORY();
 }
 
-static dt_status_t parse_outputs(dt_loop_parser_t *p) {
-  do {
-    dt_buffer_id_t id;
-    DT_TRY(dt__loop_parse_buffer(p, &id));
-    if (!DT_VEC_PUSH(p->arena, &p->program->outputs, id))
-      return DT_NO_MEMORY();
-  } while (dt__scan_accept(p->scan, ","));
-  return NULL;
-}
-
-static dt_status_t parse_once(dt_loop_parser_t *p) {
-  return dt__loop_parse_u32(p, &p->program->n_once);
-}
-
-static dt_status_t parse_offset(dt_loop_parser_t *p) {
-  dt_buffer_id_t id;
-  DT_TRY(dt__loop_parse_buffer(p, &id));
-  DT_TRY(dt__scan_expect(p->scan, "="));
-  return dt__sym_parse(p->env, p->scan, &p->program->offsets.items[id.id - 1]);
-}
-
-static dt_status_t parse_block(dt_loop_parser_t *p) {
-  return dt__sym_parse(p->env, p->scan, &p->program->block_bytes);
-}
-
-static dt_status_t parse_kept(dt_loop_parser_t *p) {
-  return dt__sym_parse(p->env, p->scan, &p->program->once_bytes);
-}
-
 dt_status_t dt__program_parse(dt_arena_t *arena, dt_symenv_t *env, dt_scan_t *scan,
                               dt_program_t **out) {
   static const struct {
     const char *word;
     dt_status_t (*parse)(dt_loop_parser_t *p);
-  } lines[] = {
-      {"symbol", parse_symbol},          {"buffer", parse_buffer},   {"check", parse_check},
-      {"kernel", dt__loop_parse_kernel}, {"outputs", parse_outputs}, {"once", parse_once},
-      {"offset", parse_offset},          {"block", parse_block},     {"kept", parse_kept}};
+  } lines[] = {{"symbol", parse_symbol},
+               {"buffer", parse_buffer},
+               {"check", parse_check},
+               {"kernel", dt__loop_parse_kernel},
+               {"outputs", dt__loop_parse_outputs},
+               {"item", dt__loop_parse_item},
+               {"once", dt__loop_parse_once},
+               {"offset", dt__loop_parse_offset},
+               {"block", dt__loop_parse_block},
+               {"kept", dt__loop_parse_kept},
+               {"segment", dt__loop_parse_segment},
+               {"slices", dt__loop_parse_slices}};
   *out = NULL;
   if (dt__symenv_symbol_count(env) != 0)
     return DT_FAIL(DT_E_ARGUMENT, "a program is read into an environment without symbols");
@@ -204,7 +187,8 @@ dt_status_t dt__program_parse(dt_arena_t *arena, dt_symenv_t *env, dt_scan_t *sc
     while (k < n && !dt__scan_accept_word(scan, lines[k].word))
       k++;
     if (k == n)
-      return dt__scan_fail(scan, "expected symbol, buffer, check, kernel, outputs or the plan");
+      return dt__scan_fail(scan,
+                           "expected symbol, buffer, check, kernel, outputs, item or the plan");
     DT_TRY(lines[k].parse(&p));
     DT_TRY(dt__symenv_status(env));
   }

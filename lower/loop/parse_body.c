@@ -101,10 +101,21 @@ static dt_status_t parse_bind(dt_loop_parser_t *p, dt_inst_t *inst) {
   DT_TRY(dt__loop_parse_id(p, 'v', &inst->args[0]));
   DT_TRY(dt__scan_expect(p->scan, "check"));
   DT_TRY(dt__loop_parse_u32(p, &inst->check));
+  if (dt__scan_accept_word(p->scan, "mask"))
+    DT_TRY(dt__loop_parse_id(p, 'v', &inst->mask));
   if (number != dt__symenv_symbol_count(p->env))
     return dt__scan_fail(p->scan, "the next symbol has number %u", dt__symenv_symbol_count(p->env));
   inst->sym = dt__sym_new(p->env, DT_SYMBOL_DATA, range, NULL, "");
   return dt__symenv_status(p->env);
+}
+
+static dt_status_t parse_search(dt_loop_parser_t *p, dt_inst_t *inst) {
+  DT_TRY(dt__loop_parse_dtype(p, &inst->dtype));
+  DT_TRY(dt__loop_parse_buffer(p, &inst->buffer));
+  DT_TRY(dt__scan_expect(p->scan, "of"));
+  DT_TRY(dt__loop_parse_id(p, 'v', &inst->args[0]));
+  inst->inclusive = dt__scan_accept_word(p->scan, "inclusive");
+  return NULL;
 }
 
 static dt_status_t parse_scalar(dt_loop_parser_t *p, dt_inst_t *inst) {
@@ -128,9 +139,10 @@ static dt_status_t parse_inst(dt_loop_parser_t *p, dt_stage_t *stage) {
     const char *word;
     dt_inst_kind_t kind;
     dt_status_t (*parse)(dt_loop_parser_t *p, dt_inst_t *inst);
-  } kinds[] = {{"const", DT_INST_CONST, parse_const}, {"index", DT_INST_INDEX, parse_index},
-               {"load", DT_INST_LOAD, parse_load},    {"cast", DT_INST_CAST, parse_cast},
-               {"row", DT_INST_ROW, parse_row},       {"bind", DT_INST_BIND, parse_bind}};
+  } kinds[] = {{"const", DT_INST_CONST, parse_const},   {"index", DT_INST_INDEX, parse_index},
+               {"load", DT_INST_LOAD, parse_load},      {"cast", DT_INST_CAST, parse_cast},
+               {"row", DT_INST_ROW, parse_row},         {"bind", DT_INST_BIND, parse_bind},
+               {"running", DT_INST_RUNNING, parse_row}, {"search", DT_INST_SEARCH, parse_search}};
   uint32_t number = 0;
   dt_inst_t inst = {
       .kind = DT_INST_SCALAR, .args = {DT_NO_INST, DT_NO_INST, DT_NO_INST}, .mask = DT_NO_INST};
@@ -149,7 +161,7 @@ static dt_status_t parse_inst(dt_loop_parser_t *p, dt_stage_t *stage) {
 }
 
 static dt_status_t parse_store(dt_loop_parser_t *p, dt_stage_t *stage) {
-  dt_store_t store = {0};
+  dt_store_t store = {.mask = DT_NO_INST};
   dt_sym_t index[DT_MAX_RANK];
   DT_TRY(parse_element(p, &store.buffer, index));
   store.index = dt__exprs_copy(p->arena, index, dt__program_buffer(p->program, store.buffer)->rank);
@@ -157,6 +169,8 @@ static dt_status_t parse_store(dt_loop_parser_t *p, dt_stage_t *stage) {
     return DT_NO_MEMORY();
   DT_TRY(dt__scan_expect(p->scan, "="));
   DT_TRY(dt__loop_parse_id(p, 'v', &store.value));
+  if (dt__scan_accept_word(p->scan, "mask"))
+    DT_TRY(dt__loop_parse_id(p, 'v', &store.mask));
   return DT_VEC_PUSH(p->arena, &stage->stores, store) ? NULL : DT_NO_MEMORY();
 }
 

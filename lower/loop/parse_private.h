@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the two files of the program parser share.
+// What the files of the program parser share.
 #ifndef DT_LOWER_LOOP_PARSE_PRIVATE_H
 #define DT_LOWER_LOOP_PARSE_PRIVATE_H
 
@@ -27,5 +27,14 @@ dt_status_t dt__loop_parse_name(dt_loop_parser_t *p, const char *(*name)(uint32_
                                 const char *what, uint32_t *out) DT_MUST_USE;
 // After the word `kernel`.
 dt_status_t dt__loop_parse_kernel(dt_loop_parser_t *p) DT_MUST_USE;
+// After the word that begins each line: parse_plan.c.
+dt_status_t dt__loop_parse_outputs(dt_loop_parser_t *p) DT_MUST_USE;
+dt_status_t dt__loop_parse_item(dt_loop_parser_t *p) DT_MUST_USE;
+dt_status_t dt__loop_parse_once(dt_loop_parser_t *p) DT_MUST_USE;
+dt_status_t dt__loop_parse_offset(dt_loop_parser_t *p) DT_MUST_USE;
+dt_status_t dt__loop_parse_block(dt_loop_parser_t *p) DT_MUST_USE;
+dt_status_t dt__loop_parse_kept(dt_loop_parser_t *p) DT_MUST_USE;
+dt_status_t dt__loop_parse_segment(dt_loop_parser_t *p) DT_MUST_USE;
+dt_status_t dt__loop_parse_slices(dt_loop_parser_t *p) DT_MUST_USE;
 
 #endif // DT_LOWER_LOOP_PARSE_PRIVATE_H

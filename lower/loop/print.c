@@ -2,18 +2,24 @@
 // Programs as text. The grammar, which parse.c reads:
 //
 //   program  program { LINE … }
-//   LINE     symbol s0: [LO, HI] hint 5 "what binds it"           hint and string may be absent
+//   LINE     symbol s0: [LO, HI] hint 5 "what binds it"            hint and string may be absent
 //            buffer b1 = input 0 f32[s0, s1] strides [s1, 1]       strides of inputs only
-//            buffer b2 = temp f32[s0]                              number of input, constant,
-//            output check 0 "gather: index of ids" op "gather" kernel "exp_sum" outer i2 < s0 {
-//            STAGE … SCHEDULE … } outputs b2, … once COUNT, offset b2 = EXPR, block EXPR, kept EXPR
-//            the plan, where it is made
+//            buffer b2 = temp f32[s0]                              temp, once, local: no number
+//            check 0 "gather: index of ids" op "gather"
+//            kernel "exp_sum" outer i2 < s0 { STAGE … SCHEDULE … }
+//            outputs b2, …
+//            item b3 binds u4 "nonzero" op "item"                  in the order of binding
+//            once COUNT, offset b2 = EXPR, block EXPR, kept EXPR   the plan, where it is made
+//            segment items 1 kernels 3 block EXPR                  where there are items
+//            slices kernels 2 5 over EXPR step EXPR begin p7 count p8
 //   STAGE    stage inner i3 < s1, i4 < s2 { INST … }               "inner …" absent without loops
 //   INST     v0 = load f32 b1[i2, i3] mask v1 else v2              mask and else may be absent
 //            v1 = const f32 1.5        v2 = index i64 i3 + 1       v3 = exp f32 v0
 //            v4 = cast i32 v3          v5 = row f32 r0
-//            v6 = bind d5: [0, 41] < s1 of v4 check 0
-//            store b2[i2] = v3         fold max f32 r0 = v0        fold argmax i64 r1 = v0 at v2
+//            v6 = bind d5: [0, 41] < s1 of v4 check 0 mask v1      mask may be absent
+//            v7 = running f32 r0       v8 = search i64 b2 of v0 inclusive
+//            store b2[i2] = v3 mask v6                             mask may be absent
+//            fold max f32 r0 = v0      fold argmax i64 r1 = v0 at v2
 //   SCHEDULE schedule outer_lanes lanes 16 unroll 4 block 1 grain 8 if s0 <= 3
 //            schedule matmul lanes … a v0 b v1 width 16 rows 6 tile 48 64
 #include "lower/graph/scalar.h"
@@ -147,6 +153,8 @@ static void print_bind(dt_loop_printer_t *printer, const dt_inst_t *inst) {
   dt__text_put(printer->out, " < ");
   dt__print_expr(printer, inst->extent);
   dt__text_printf(printer->out, " of v%u check %u", inst->args[0], inst->check);
+  if (inst->mask != DT_NO_INST)
+    dt__text_printf(printer->out, " mask v%u", inst->mask);
 }
 
 static void print_inst(dt_loop_printer_t *printer, const dt_inst_t *inst, uint32_t at) {
@@ -179,6 +187,14 @@ static void print_inst(dt_loop_printer_t *printer, const dt_inst_t *inst, uint32
   case DT_INST_BIND:
     print_bind(printer, inst);
     break;
+  case DT_INST_RUNNING:
+    dt__text_printf(out, "running %s r%u", dtype, inst->row);
+    break;
+  case DT_INST_SEARCH:
+    dt__text_printf(out, "search %s ", dtype);
+    printer->buffer_name(printer, inst->buffer);
+    dt__text_printf(out, " of v%u%s", inst->args[0], inst->inclusive ? " inclusive" : "");
+    break;
   }
   dt__text_put(out, "\n");
 }
@@ -196,7 +212,10 @@ static void print_stage(dt_loop_printer_t *printer, const dt_stage_t *stage) {
     printer->buffer_name(printer, store->buffer);
     dt__print_exprs(printer, store->index,
                     dt__program_buffer(printer->program, store->buffer)->rank);
-    dt__text_printf(out, " = v%u\n", store->value);
+    dt__text_printf(out, " = v%u", store->value);
+    if (store->mask != DT_NO_INST)
+      dt__text_printf(out, " mask v%u", store->mask);
+    dt__text_put(out, "\n");
   }
   for (uint32_t k = 0; k < stage->folds.len; k++) {
     const dt_fold_t *fold = &stage->folds.items[k];
@@ -279,6 +298,47 @@ static void print_plan(dt_loop_printer_t *printer) {
   }
 }
 
+static void print_items(dt_loop_printer_t *printer) {
+  const dt_program_t *program = printer->program;
+  for (uint32_t k = 0; k < program->items.len; k++) {
+    const dt_program_item_t *item = &program->items.items[k];
+    dt__text_printf(printer->out, "item b%u binds ", item->buffer.id);
+    print_symbol(printer, dt__symbol_sym(program->env, item->symbol));
+    dt__text_put(printer->out, " ");
+    put_string(printer->out, item->what ? item->what : "");
+    dt__text_put(printer->out, " op ");
+    put_string(printer->out, item->origin.op ? item->origin.op : "");
+    dt__text_put(printer->out, "\n");
+  }
+}
+
+static void print_segments(dt_loop_printer_t *printer) {
+  const dt_program_t *program = printer->program;
+  for (uint32_t k = 0; k < program->segments.len; k++) {
+    const dt_program_segment_t *segment = &program->segments.items[k];
+    dt__text_printf(printer->out, "segment items %u kernels %u block ", segment->item_end,
+                    segment->kernel_end);
+    dt__print_expr(printer, segment->block_bytes);
+    dt__text_put(printer->out, "\n");
+  }
+}
+
+static void print_slices(dt_loop_printer_t *printer) {
+  const dt_program_t *program = printer->program;
+  for (uint32_t k = 0; k < program->slices.len; k++) {
+    const dt_program_slices_t *slices = &program->slices.items[k];
+    dt__text_printf(printer->out, "slices kernels %u %u over ", slices->first, slices->end);
+    dt__print_expr(printer, slices->extent);
+    dt__text_put(printer->out, " step ");
+    dt__print_expr(printer, slices->step);
+    dt__text_put(printer->out, " begin ");
+    print_symbol(printer, dt__symbol_sym(program->env, slices->begin));
+    dt__text_put(printer->out, " count ");
+    print_symbol(printer, dt__symbol_sym(program->env, slices->count));
+    dt__text_put(printer->out, "\n");
+  }
+}
+
 static void print_symbols(dt_loop_printer_t *printer) {
   const dt_symenv_t *env = printer->rename->to;
   uint32_t n = dt__symenv_symbol_count(env);
@@ -322,7 +382,10 @@ static void print_program(dt_loop_printer_t *printer) {
     dt__text_printf(out, "%s b%u", k ? "," : "outputs", program->outputs.items[k].id);
   if (program->outputs.len)
     dt__text_put(out, "\n");
+  print_items(printer);
   print_plan(printer);
+  print_segments(printer);
+  print_slices(printer);
   dt__text_put(out, "}\n");
 }
 

@@ -33,7 +33,7 @@ static dt_status_t use_buffers(canonical_t *c, const dt_kernel_t *kernel) {
   for (uint32_t s = 0; s < kernel->stages.len; s++) {
     const dt_stage_t *stage = &kernel->stages.items[s];
     for (uint32_t i = 0; i < stage->insts.len; i++)
-      if (stage->insts.items[i].kind == DT_INST_LOAD)
+      if (dt__inst_reads(&stage->insts.items[i]).id)
         DT_TRY(use_buffer(c, stage->insts.items[i].buffer));
     for (uint32_t k = 0; k < stage->stores.len; k++)
       DT_TRY(use_buffer(c, stage->stores.items[k].buffer));

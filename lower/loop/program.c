@@ -70,7 +70,9 @@ uint32_t dt__inst_arity(const dt_inst_t *inst) {
   case DT_INST_LOAD:
   case DT_INST_CAST:
   case DT_INST_BIND:
+  case DT_INST_SEARCH:
     return 1;
+  case DT_INST_RUNNING:
   case DT_INST_CONST:
   case DT_INST_INDEX:
   case DT_INST_ROW:
@@ -105,12 +107,18 @@ static dt_inst_t normal_form(const dt_inst_t *inst) {
   case DT_INST_CAST:
     break;
   case DT_INST_ROW:
+  case DT_INST_RUNNING:
     made.row = inst->row;
+    break;
+  case DT_INST_SEARCH:
+    made.buffer = inst->buffer;
+    made.inclusive = inst->inclusive;
     break;
   case DT_INST_BIND:
     made.sym = inst->sym;
     made.extent = inst->extent;
     made.check = inst->check;
+    made.mask = inst->mask;
     break;
   }
   return made;
@@ -120,9 +128,9 @@ static dt_inst_t normal_form(const dt_inst_t *inst) {
 static bool same_inst(const dt_inst_t *a, const dt_inst_t *b, uint32_t rank) {
   bool same_sym = a->kind == DT_INST_BIND || a->sym.id == b->sym.id;
   if (a->kind != b->kind || a->dtype != b->dtype || a->op != b->op || a->mask != b->mask ||
-      a->row != b->row || a->check != b->check || a->buffer.id != b->buffer.id || !same_sym ||
-      a->extent.id != b->extent.id || a->value.i != b->value.i ||
-      memcmp(a->args, b->args, sizeof(a->args)) != 0)
+      a->row != b->row || a->inclusive != b->inclusive || a->check != b->check ||
+      a->buffer.id != b->buffer.id || !same_sym || a->extent.id != b->extent.id ||
+      a->value.i != b->value.i || memcmp(a->args, b->args, sizeof(a->args)) != 0)
     return false;
   return a->kind != DT_INST_LOAD || rank == 0 ||
          memcmp(a->index, b->index, rank * sizeof(*a->index)) == 0;
@@ -142,7 +150,8 @@ dt_status_t dt__stage_add(dt_program_t *program, dt_stage_t *stage, const dt_ins
                           uint32_t *out) {
   *out = DT_NO_INST;
   dt_inst_t made = normal_form(inst);
-  if (made.kind == DT_INST_LOAD && (made.buffer.id == 0 || made.buffer.id > program->buffers.len))
+  bool reads = made.kind == DT_INST_LOAD || made.kind == DT_INST_SEARCH;
+  if (reads && (made.buffer.id == 0 || made.buffer.id > program->buffers.len))
     return DT_FAIL(DT_E_INTERNAL, "a load from buffer %u of %u", made.buffer.id,
                    program->buffers.len);
   // Symbols that a bind defines are named by its users, so a bind is only shared by those who can
@@ -168,4 +177,28 @@ dt_sym_t dt__program_new_data(dt_program_t *program, dt_sym_t extent) {
   dt_range_t range = dt__sym_range(program->env, extent);
   int64_t hi = range.hi < 1 ? 0 : range.hi == INT64_MAX ? INT64_MAX : range.hi - 1;
   return dt__sym_new(program->env, DT_SYMBOL_DATA, (dt_range_t){0, hi}, NULL, "");
+}
+
+// ---- Slices -------------------------------------------------------------------------------------
+const dt_program_slices_t *dt__kernel_slices(const dt_program_t *program, uint32_t k) {
+  uint32_t slices = program->kernels.items[k].slices;
+  return slices ? &program->slices.items[slices - 1] : NULL;
+}
+
+dt_status_t dt__program_settle_slices(dt_program_t *program) {
+  for (uint32_t i = 0; i < program->slices.len; i++) {
+    dt_program_slices_t *slices = &program->slices.items[i];
+    uint32_t members = 0;
+    slices->first = slices->end = 0;
+    for (uint32_t k = 0; k < program->kernels.len; k++) {
+      if (program->kernels.items[k].slices != i + 1)
+        continue;
+      slices->first = members ? slices->first : k;
+      slices->end = k + 1;
+      members++;
+    }
+    if (members == 0 || slices->end - slices->first != members)
+      return DT_FAIL(DT_E_INTERNAL, "slices %u: their %u kernels stand apart", i, members);
+  }
+  return NULL;
 }

@@ -48,6 +48,7 @@ static const build2_fn_t builders[DT_SYM_OP_COUNT] = {
     [DT_SYM_MOD] = dt__sym_mod, [DT_SYM_MIN] = dt__sym_min, [DT_SYM_MAX] = dt__sym_max,
     [DT_SYM_EQ] = dt__sym_eq,   [DT_SYM_NE] = dt__sym_ne,   [DT_SYM_LT] = dt__sym_lt,
     [DT_SYM_LE] = dt__sym_le,   [DT_SYM_AND] = dt__sym_and, [DT_SYM_OR] = dt__sym_or,
+    [DT_SYM_SHL] = dt__sym_shl, [DT_SYM_SHR] = dt__sym_shr,
 };
 
 static dt_sym_t rename_expr(dt_rename_t *rename, dt_sym_t e) {

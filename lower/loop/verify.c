@@ -102,31 +102,6 @@ static dt_status_t verify_buffer(const dt_loop_verifier_t *v, uint32_t id) {
   return NULL;
 }
 
-static dt_status_t verify_plan(const dt_loop_verifier_t *v) {
-  const dt_program_t *program = v->program;
-  if (program->n_once > program->kernels.len)
-    return dt__loop_verify_fail(v, "%u kernels run once, of %u", program->n_once,
-                                program->kernels.len);
-  if (program->offsets.len != program->buffers.len)
-    return dt__loop_verify_fail(v, "%u offsets for %u buffers", program->offsets.len,
-                                program->buffers.len);
-  for (uint32_t b = 0; b < program->buffers.len; b++) {
-    dt_buffer_kind_t kind = program->buffers.items[b].kind;
-    dt_sym_t offset = program->offsets.items[b];
-    if (!offset.id)
-      continue;
-    if (kind != DT_BUFFER_TEMP && kind != DT_BUFFER_ONCE)
-      return dt__loop_verify_fail(v, "buffer %u has an offset, but is %s", b + 1,
-                                  dt__buffer_kind_name(kind));
-    DT_TRY(dt__loop_verify_expr(v, offset, "a buffer's offset"));
-  }
-  if (program->block_bytes.id)
-    DT_TRY(dt__loop_verify_expr(v, program->block_bytes, "the block's size"));
-  if (program->once_bytes.id)
-    DT_TRY(dt__loop_verify_expr(v, program->once_bytes, "the size of what is kept"));
-  return NULL;
-}
-
 static dt_status_t verify_outputs(const dt_loop_verifier_t *v) {
   const dt_program_t *program = v->program;
   for (uint32_t k = 0; k < program->outputs.len; k++) {
@@ -163,6 +138,14 @@ static dt_status_t verify_matmul(const dt_loop_verifier_t *v, const dt_matmul_t 
   return NULL;
 }
 
+static bool runs_in_order(const dt_kernel_t *kernel) {
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    for (uint32_t i = 0; i < kernel->stages.items[s].insts.len; i++)
+      if (kernel->stages.items[s].insts.items[i].kind == DT_INST_RUNNING)
+        return true;
+  return false;
+}
+
 static dt_status_t verify_schedules(const dt_loop_verifier_t *v) {
   uint32_t n = v->kernel->schedules.len;
   for (uint32_t k = 0; k < n; k++) {
@@ -176,6 +159,8 @@ static dt_status_t verify_schedules(const dt_loop_verifier_t *v) {
       return dt__loop_verify_fail(v, "schedule %u of %u: all but the last need a predicate", k, n);
     if (schedule->kind == DT_SCHEDULE_MATMUL)
       DT_TRY(verify_matmul(v, &schedule->matmul));
+    if (schedule->kind == DT_SCHEDULE_INNER_LANES && runs_in_order(v->kernel))
+      return dt__loop_verify_fail(v, "schedule %u takes loops apart that run in order", k);
   }
   return NULL;
 }
@@ -183,6 +168,28 @@ static dt_status_t verify_schedules(const dt_loop_verifier_t *v) {
 static dt_status_t verify_predicates(const dt_loop_verifier_t *v) {
   for (uint32_t k = 0; k + 1 < v->kernel->schedules.len; k++)
     DT_TRY(dt__loop_verify_expr(v, v->kernel->schedules.items[k].predicate, "a predicate"));
+  return NULL;
+}
+
+// ---- Updates of arguments ---------------------------------------------------------------------------
+static dt_status_t verify_updates(dt_loop_verifier_t *v) {
+  bool updates = dt__kernel_updates(v->program, v->kernel);
+  if (v->updates && !updates)
+    return dt__loop_verify_fail(v, "it comes after a kernel that updates an argument");
+  v->updates = updates;
+  for (uint32_t s = 0; updates && s < v->kernel->stages.len; s++) {
+    const dt_stage_t *stage = &v->kernel->stages.items[s];
+    for (uint32_t i = 0; i < stage->insts.len; i++) {
+      dt_buffer_id_t read = dt__inst_reads(&stage->insts.items[i]);
+      if (read.id && dt__program_buffer(v->program, read)->kind == DT_BUFFER_INPUT)
+        return dt__loop_verify_fail(v, "it updates an argument and reads buffer %u", read.id);
+    }
+    for (uint32_t k = 0; k < stage->stores.len; k++) {
+      dt_buffer_id_t id = stage->stores.items[k].buffer;
+      if (dt__program_buffer(v->program, id)->kind != DT_BUFFER_INPUT)
+        return dt__loop_verify_fail(v, "it updates an argument and writes buffer %u", id.id);
+    }
+  }
   return NULL;
 }
 
@@ -212,6 +219,7 @@ static dt_status_t verify_kernel(dt_loop_verifier_t *v) {
     DT_TRY_GOTO(dt__loop_verify_stage(v), done);
   }
   v->stage = NULL;
+  DT_TRY_GOTO(verify_updates(v), done);
   status = verify_schedules(v);
 done:
   dt__free(v->row_stage);
@@ -229,13 +237,14 @@ static dt_status_t verify(dt_loop_verifier_t *v) {
   DT_TRY(dt__symenv_status(program->env));
   for (uint32_t id = 1; id <= program->buffers.len; id++)
     DT_TRY(verify_buffer(v, id));
-  DT_TRY(verify_plan(v));
+  DT_TRY(dt__loop_verify_plan(v));
   for (v->kernel_at = 0; v->kernel_at < program->kernels.len; v->kernel_at++) {
     v->kernel = &program->kernels.items[v->kernel_at];
     DT_TRY(verify_kernel(v));
   }
   v->kernel = NULL;
-  return verify_outputs(v);
+  DT_TRY(verify_outputs(v));
+  return dt__loop_verify_order(v);
 }
 
 dt_status_t dt__program_verify(const dt_program_t *program) {
@@ -245,7 +254,8 @@ dt_status_t dt__program_verify(const dt_program_t *program) {
                           .next_stamp = 1,
                           .kernel_stamp = UINT32_MAX,
                           .stage_stamp = UINT32_MAX};
-  uint32_t **tables[] = {&v.written_by, &v.earlier_writer, &v.local_kernel, &v.local_stage};
+  uint32_t **tables[] = {&v.written_by, &v.first_writer, &v.earlier_writer, &v.local_kernel,
+                         &v.local_stage};
   bool ok = true;
   v.stamps = dt__calloc(n_symbols + 1, sizeof(*v.stamps));
   v.bound_by = dt__calloc(n_symbols + 1, sizeof(*v.bound_by));

@@ -76,6 +76,9 @@ static dt_status_t verify_own(const dt_loop_verifier_t *v, const dt_inst_t *load
     const dt_stage_t *stage = &v->kernel->stages.items[s];
     for (uint32_t k = 0; k < stage->stores.len; k++) {
       const dt_store_t *store = &stage->stores.items[k];
+      if (store->buffer.id == load->buffer.id && dt__store_scatters(v->program, store))
+        return dt__loop_verify_fail(v, "buffer %u is read by the kernel that scatters into it",
+                                    load->buffer.id);
       for (uint32_t d = 0; store->buffer.id == load->buffer.id && d < rank; d++) {
         bool outer = false, inner = false;
         for (uint32_t i = 0; i < v->kernel->n_loops; i++)
@@ -111,6 +114,8 @@ static dt_status_t verify_readable(dt_loop_verifier_t *v, const dt_inst_t *load)
   if (once && buffer->kind != DT_BUFFER_ONCE)
     return dt__loop_verify_fail(v, "a kernel that runs once reads buffer %u, which is %s", id.id,
                                 dt__buffer_kind_name(buffer->kind));
+  if (buffer->kind == DT_BUFFER_INPUT && v->earlier_writer[b])
+    return dt__loop_verify_fail(v, "buffer %u is read after it was updated", id.id);
   if (buffer->kind == DT_BUFFER_INPUT)
     return NULL;
   if (!v->earlier_writer[b])
@@ -130,16 +135,17 @@ static bool implies(const dt_stage_t *stage, uint32_t mask, uint32_t bind) {
   return implies(stage, inst->args[0], bind) || implies(stage, inst->args[1], bind);
 }
 
-static dt_status_t verify_checked(const dt_loop_verifier_t *v, const dt_inst_t *inst, uint32_t at) {
+// Wherever `mask` is true, every DATA symbol of an access is in its range.
+static dt_status_t verify_checked(const dt_loop_verifier_t *v, dt_buffer_id_t buffer,
+                                  const dt_sym_t *index, uint32_t mask, const char *what) {
   const dt_symenv_t *env = v->program->env;
-  uint32_t rank = dt__program_buffer(v->program, inst->buffer)->rank, symbols[512];
+  uint32_t rank = dt__program_buffer(v->program, buffer)->rank, symbols[512];
   for (uint32_t d = 0; d < rank; d++) {
-    uint32_t n = dt__sym_symbols(env, inst->index[d], symbols, 512);
+    uint32_t n = dt__sym_symbols(env, index[d], symbols, 512);
     for (uint32_t k = 0; k < n && k < 512; k++)
       if (dt__symbol_info(env, symbols[k]).kind == DT_SYMBOL_DATA &&
-          !implies(v->stage, inst->mask, v->bound_by[symbols[k]]))
-        return dt__loop_verify_fail(v, "v%u loads at d%u without the mask of its bind", at,
-                                    symbols[k]);
+          !implies(v->stage, mask, v->bound_by[symbols[k]]))
+        return dt__loop_verify_fail(v, "%s at d%u without the mask of its bind", what, symbols[k]);
   }
   return NULL;
 }
@@ -154,7 +160,7 @@ static dt_status_t verify_load(dt_loop_verifier_t *v, const dt_inst_t *inst, uin
   if (inst->args[0] != DT_NO_INST && dtype_of(v, inst->args[0]) != inst->dtype)
     return dt__loop_verify_fail(v, "v%u: its fill is %s", at,
                                 dt_dtype_name(dtype_of(v, inst->args[0])));
-  return verify_checked(v, inst, at);
+  return verify_checked(v, inst->buffer, inst->index, inst->mask, "a load");
 }
 
 // ---- Other instructions -------------------------------------------------------------------------------
@@ -168,6 +174,42 @@ static dt_status_t verify_row(const dt_loop_verifier_t *v, const dt_inst_t *inst
   return NULL;
 }
 
+// The fold of this stage that defines `row`; its operands stand before instruction `at`.
+static dt_status_t verify_running(const dt_loop_verifier_t *v, const dt_inst_t *inst, uint32_t at) {
+  for (uint32_t k = 0; k < v->stage->folds.len; k++) {
+    const dt_fold_t *fold = &v->stage->folds.items[k];
+    if (fold->row != inst->row)
+      continue;
+    if (fold->value >= at || (fold->index != DT_NO_INST && fold->index >= at))
+      return dt__loop_verify_fail(v, "v%u: r%u folds what comes after it", at, inst->row);
+    if (fold->dtype != inst->dtype)
+      return dt__loop_verify_fail(v, "v%u: r%u is %s, not %s", at, inst->row,
+                                  dt_dtype_name(fold->dtype), dt_dtype_name(inst->dtype));
+    return NULL;
+  }
+  return dt__loop_verify_fail(v, "v%u: r%u is no fold of this stage", at, inst->row);
+}
+
+static dt_status_t verify_search(dt_loop_verifier_t *v, const dt_inst_t *inst, uint32_t at) {
+  dt_dtype_t dtype = dtype_of(v, inst->args[0]);
+  if (!in_domain('N', dtype) || inst->dtype != DT_I64)
+    return dt__loop_verify_fail(v, "v%u searches %s and gives %s", at, dt_dtype_name(dtype),
+                                dt_dtype_name(inst->dtype));
+  dt_buffer_id_t id = inst->buffer;
+  if (id.id == 0 || id.id > v->program->buffers.len)
+    return dt__loop_verify_fail(v, "v%u searches buffer %u of %u", at, id.id,
+                                v->program->buffers.len);
+  const dt_buffer_t *buffer = dt__program_buffer(v->program, id);
+  if (buffer->rank != 1 || buffer->dtype != dtype)
+    return dt__loop_verify_fail(v, "v%u searches buffer %u of rank %u and %s for %s", at, id.id,
+                                buffer->rank, dt_dtype_name(buffer->dtype), dt_dtype_name(dtype));
+  // All of it must be there: no other outer iteration may be writing it.
+  if (buffer->kind == DT_BUFFER_LOCAL || v->written_by[id.id - 1] == v->kernel_at + 1)
+    return dt__loop_verify_fail(v, "v%u searches buffer %u, which its own kernel writes", at,
+                                id.id);
+  return verify_readable(v, inst);
+}
+
 static dt_status_t verify_bind(dt_loop_verifier_t *v, const dt_inst_t *inst, uint32_t at) {
   uint32_t symbol = 0;
   const dt_symenv_t *env = v->program->env;
@@ -178,6 +220,8 @@ static dt_status_t verify_bind(dt_loop_verifier_t *v, const dt_inst_t *inst, uin
     return dt__loop_verify_fail(v, "v%u binds no DATA symbol", at);
   if (v->stamps[symbol] == v->stage_stamp)
     return dt__loop_verify_fail(v, "v%u binds d%u again", at, symbol);
+  if (inst->mask != DT_NO_INST && dtype_of(v, inst->mask) != DT_BOOL)
+    return dt__loop_verify_fail(v, "v%u: its mask is no bool", at);
   if (inst->check >= v->program->checks.len)
     return dt__loop_verify_fail(v, "v%u: check %u of %u", at, inst->check, v->program->checks.len);
   DT_TRY(dt__loop_verify_expr(v, inst->extent, "a bind's extent"));
@@ -201,7 +245,8 @@ static dt_status_t verify_operands(const dt_loop_verifier_t *v, const dt_inst_t 
     if (k >= arity ? !none : inst->args[k] >= at && !(none && inst->kind == DT_INST_LOAD))
       return dt__loop_verify_fail(v, "v%u: operand %u is not an earlier instruction", at, k);
   }
-  if (inst->mask != DT_NO_INST && (inst->kind != DT_INST_LOAD || inst->mask >= at))
+  bool maskable = inst->kind == DT_INST_LOAD || inst->kind == DT_INST_BIND;
+  if (inst->mask != DT_NO_INST && (!maskable || inst->mask >= at))
     return dt__loop_verify_fail(v, "v%u: its mask is not an earlier instruction", at);
   return NULL;
 }
@@ -223,6 +268,10 @@ static dt_status_t verify_inst(dt_loop_verifier_t *v, uint32_t at) {
     return verify_row(v, inst, at);
   case DT_INST_BIND:
     return verify_bind(v, inst, at);
+  case DT_INST_RUNNING:
+    return verify_running(v, inst, at);
+  case DT_INST_SEARCH:
+    return verify_search(v, inst, at);
   }
   return NULL;
 }
@@ -235,18 +284,25 @@ static dt_status_t verify_store(dt_loop_verifier_t *v, const dt_store_t *store) 
   const dt_buffer_t *buffer = dt__program_buffer(v->program, store->buffer);
   uint32_t b = store->buffer.id - 1;
   bool once = v->kernel_at < v->program->n_once;
+  if (store->mask != DT_NO_INST &&
+      (store->mask >= v->stage->insts.len || dtype_of(v, store->mask) != DT_BOOL))
+    return dt__loop_verify_fail(v, "a store to buffer %u: its mask is no bool", store->buffer.id);
+  DT_TRY(verify_checked(v, store->buffer, store->index, store->mask, "a store"));
+  if (buffer->kind == DT_BUFFER_LOCAL && dt__store_scatters(v->program, store))
+    return dt__loop_verify_fail(v, "a store scatters into local buffer %u", store->buffer.id);
   if (buffer->kind == DT_BUFFER_LOCAL) {
     DT_TRY(verify_local(v, store->buffer));
     if (!v->local_stage[b])
       v->local_stage[b] = v->stage_at + 1;
     return NULL;
   }
-  if (buffer->kind == DT_BUFFER_INPUT || buffer->kind == DT_BUFFER_CONSTANT ||
-      once != (buffer->kind == DT_BUFFER_ONCE))
+  if (buffer->kind == DT_BUFFER_CONSTANT || once != (buffer->kind == DT_BUFFER_ONCE))
     return dt__loop_verify_fail(v, "a store to buffer %u, which is %s, by a kernel that runs %s",
                                 store->buffer.id, dt__buffer_kind_name(buffer->kind),
                                 once ? "once" : "at each call");
   v->written_by[b] = v->kernel_at + 1;
+  if (!v->first_writer[b])
+    v->first_writer[b] = v->kernel_at + 1;
   return NULL;
 }
 

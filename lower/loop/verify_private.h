@@ -18,9 +18,11 @@ typedef struct dt_loop_verifier_t {
   dt_dtype_t *row_dtype;
   // By buffer, [id - 1]. Kernels and stages count from 1 here; 0: none.
   uint32_t *written_by;     // last earlier or present kernel that stores to it
+  uint32_t *first_writer;   // first kernel that stores to it
   uint32_t *earlier_writer; // some earlier kernel that stores to it
   uint32_t *local_kernel;   // the kernel that a LOCAL belongs to
   uint32_t *local_stage;    // first stage that stores to a LOCAL
+  bool updates;             // a kernel so far stores to an argument
 } dt_loop_verifier_t;
 
 dt_status_t dt__loop_verify_fail(const dt_loop_verifier_t *v, const char *fmt, ...)
@@ -33,5 +35,9 @@ dt_status_t dt__loop_verify_loops(dt_loop_verifier_t *v, uint32_t n, const dt_sy
                                   const dt_sym_t *extents, uint32_t stamp) DT_MUST_USE;
 // v->stage: loops, instructions, stores and folds.
 dt_status_t dt__loop_verify_stage(dt_loop_verifier_t *v) DT_MUST_USE;
+// Offsets and totals.
+dt_status_t dt__loop_verify_plan(const dt_loop_verifier_t *v) DT_MUST_USE;
+// Items and segments, after all kernels.
+dt_status_t dt__loop_verify_order(const dt_loop_verifier_t *v) DT_MUST_USE;
 
 #endif // DT_LOWER_LOOP_VERIFY_PRIVATE_H

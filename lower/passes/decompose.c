@@ -1,41 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decompositions: each composite of ops.def as simpler ops, one function a `decompose` column. They
 // keep the dtype, and follow the op's definition where rows are empty or hold NaN. What they use
-// may be composite itself: the pass repeats until nothing is.
+// may be composite itself: the pass repeats until nothing is. Those of sizes from data stand in
+// decompose_data.c.
+#include "lower/passes/decompose.h"
 #include "lower/passes/passes.h"
-#include "lower/passes/rewrite.h"
 #include "runtime/base/status.h"
 
 #include <math.h>
 #include <string.h>
 
-// A decomposition in the making: sticky failure, so that formulas read as formulas.
-typedef struct build_t {
-  dt_rewrite_t *rw;
-  const dt_node_t *node;
-  const dt_node_id_t *in;
-  dt_status_t status;
-} build_t;
-
-static dt_node_id_t emit(build_t *b, dt_op_t op, const dt_node_id_t *inputs, uint32_t n,
-                         const dt_attrs_t *attrs) {
+dt_node_id_t dt__build_op(dt_build_t *b, dt_op_t op, const dt_node_id_t *inputs, uint32_t n,
+                          const dt_attrs_t *attrs) {
   dt_node_id_t out = {0};
   if (!b->status)
     b->status = dt__graph_add(b->rw->to, op, inputs, n, attrs, &b->node->origin, &out);
   return out;
 }
 
-static dt_node_id_t one(build_t *b, dt_op_t op, dt_node_id_t x) { return emit(b, op, &x, 1, NULL); }
+static dt_node_id_t one(dt_build_t *b, dt_op_t op, dt_node_id_t x) {
+  return dt__build_op(b, op, &x, 1, NULL);
+}
 
 // Broadcasts: values here differ from each other only in dims that are 1 by construction.
-static dt_node_id_t two(build_t *b, dt_op_t op, dt_node_id_t x, dt_node_id_t y) {
+dt_node_id_t dt__build_pair(dt_build_t *b, dt_op_t op, dt_node_id_t x, dt_node_id_t y) {
   dt_node_id_t in[2] = {x, y};
   if (!b->status)
     b->status = dt__graph_broadcast(b->rw->to, in, 2, &b->node->origin);
-  return emit(b, op, in, 2, NULL);
+  return dt__build_op(b, op, in, 2, NULL);
 }
 
-static dt_node_id_t number(build_t *b, double value) {
+static dt_node_id_t number(dt_build_t *b, double value) {
   dt_attrs_t attrs = {0};
   attrs.dtype = b->node->dtype;
   attrs.floats[0] = value;
@@ -44,21 +39,21 @@ static dt_node_id_t number(build_t *b, double value) {
     attrs.ints[0] = 0;
   else
     attrs.floats[0] = 0;
-  return emit(b, DT_OP_scalar, NULL, 0, &attrs);
+  return dt__build_op(b, DT_OP_scalar, NULL, 0, &attrs);
 }
 
 // Folds x over the node's axes, kept as size 1.
-static dt_node_id_t fold(build_t *b, dt_op_t op, dt_node_id_t x, uint32_t n_axes,
+static dt_node_id_t fold(dt_build_t *b, dt_op_t op, dt_node_id_t x, uint32_t n_axes,
                          const int32_t *axes, bool keepdims) {
   dt_attrs_t attrs = {0};
   attrs.n_axes = n_axes;
   memcpy(attrs.axes, axes, n_axes * sizeof(*axes));
   attrs.keepdims = keepdims;
-  return emit(b, op, &x, 1, &attrs);
+  return dt__build_op(b, op, &x, 1, &attrs);
 }
 
 // The number of elements folded, as a value of the node's dtype.
-static dt_node_id_t count(build_t *b, dt_node_id_t x, uint32_t n_axes, const int32_t *axes) {
+static dt_node_id_t count(dt_build_t *b, dt_node_id_t x, uint32_t n_axes, const int32_t *axes) {
   if (b->status)
     return (dt_node_id_t){0};
   const dt_node_t *node = dt__graph_node(b->rw->to, x);
@@ -69,118 +64,122 @@ static dt_node_id_t count(build_t *b, dt_node_id_t x, uint32_t n_axes, const int
   attrs.syms[0] = dt__sym_const(env, 1);
   for (uint32_t k = 0; k < n_axes; k++)
     attrs.syms[0] = dt__sym_mul(env, attrs.syms[0], node->sizes[axes[k]]);
-  dt_node_id_t size = emit(b, DT_OP_size, NULL, 0, &attrs);
+  dt_node_id_t size = dt__build_op(b, DT_OP_size, NULL, 0, &attrs);
   dt_attrs_t cast = {0};
   cast.dtype = b->node->dtype;
-  return emit(b, DT_OP_cast, &size, 1, &cast);
+  return dt__build_op(b, DT_OP_cast, &size, 1, &cast);
 }
 
-static dt_node_id_t mean_of(build_t *b, dt_node_id_t x, uint32_t n, const int32_t *axes,
+static dt_node_id_t mean_of(dt_build_t *b, dt_node_id_t x, uint32_t n, const int32_t *axes,
                             bool keepdims) {
   dt_node_id_t sum = fold(b, DT_OP_sum, x, n, axes, keepdims);
-  return two(b, DT_OP_div, sum, count(b, x, n, axes));
+  return dt__build_pair(b, DT_OP_div, sum, count(b, x, n, axes));
 }
 
 // ---- One function a decompose column -----------------------------------------------------------------
 
-static dt_node_id_t decompose_mean(build_t *b) {
+dt_node_id_t dt__decompose_mean(dt_build_t *b) {
   const dt_attrs_t *a = b->node->attrs;
   return mean_of(b, b->in[0], a->n_axes, a->axes, a->keepdims);
 }
 
-static dt_node_id_t decompose_var(build_t *b) {
+dt_node_id_t dt__decompose_var(dt_build_t *b) {
   const dt_attrs_t *a = b->node->attrs;
   dt_node_id_t centred =
-      two(b, DT_OP_sub, b->in[0], mean_of(b, b->in[0], a->n_axes, a->axes, true));
-  return mean_of(b, two(b, DT_OP_mul, centred, centred), a->n_axes, a->axes, a->keepdims);
+      dt__build_pair(b, DT_OP_sub, b->in[0], mean_of(b, b->in[0], a->n_axes, a->axes, true));
+  return mean_of(b, dt__build_pair(b, DT_OP_mul, centred, centred), a->n_axes, a->axes,
+                 a->keepdims);
 }
 
-static dt_node_id_t decompose_relu(build_t *b) {
-  return two(b, DT_OP_maximum, b->in[0], number(b, 0));
+dt_node_id_t dt__decompose_relu(dt_build_t *b) {
+  return dt__build_pair(b, DT_OP_maximum, b->in[0], number(b, 0));
 }
 
-static dt_node_id_t decompose_silu(build_t *b) {
-  return two(b, DT_OP_mul, b->in[0], one(b, DT_OP_sigmoid, b->in[0]));
+dt_node_id_t dt__decompose_silu(dt_build_t *b) {
+  return dt__build_pair(b, DT_OP_mul, b->in[0], one(b, DT_OP_sigmoid, b->in[0]));
 }
 
-static dt_node_id_t decompose_gelu(build_t *b) {
+dt_node_id_t dt__decompose_gelu(dt_build_t *b) {
   dt_node_id_t x = b->in[0];
-  dt_node_id_t e = one(b, DT_OP_erf, two(b, DT_OP_mul, x, number(b, M_SQRT1_2)));
-  dt_node_id_t half = two(b, DT_OP_mul, x, number(b, 0.5));
-  return two(b, DT_OP_mul, half, two(b, DT_OP_add, e, number(b, 1)));
+  dt_node_id_t e = one(b, DT_OP_erf, dt__build_pair(b, DT_OP_mul, x, number(b, M_SQRT1_2)));
+  dt_node_id_t half = dt__build_pair(b, DT_OP_mul, x, number(b, 0.5));
+  return dt__build_pair(b, DT_OP_mul, half, dt__build_pair(b, DT_OP_add, e, number(b, 1)));
 }
 
 // x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))): Hendrycks and Gimpel, 2016.
-static dt_node_id_t decompose_gelu_tanh(build_t *b) {
+dt_node_id_t dt__decompose_gelu_tanh(dt_build_t *b) {
   dt_node_id_t x = b->in[0];
-  dt_node_id_t cube = two(b, DT_OP_mul, two(b, DT_OP_mul, x, x), x);
-  dt_node_id_t inner = two(b, DT_OP_add, x, two(b, DT_OP_mul, cube, number(b, 0.044715)));
-  dt_node_id_t t = one(b, DT_OP_tanh, two(b, DT_OP_mul, inner, number(b, sqrt(M_2_PI))));
-  dt_node_id_t half = two(b, DT_OP_mul, x, number(b, 0.5));
-  return two(b, DT_OP_mul, half, two(b, DT_OP_add, t, number(b, 1)));
+  dt_node_id_t cube = dt__build_pair(b, DT_OP_mul, dt__build_pair(b, DT_OP_mul, x, x), x);
+  dt_node_id_t inner =
+      dt__build_pair(b, DT_OP_add, x, dt__build_pair(b, DT_OP_mul, cube, number(b, 0.044715)));
+  dt_node_id_t t = one(b, DT_OP_tanh, dt__build_pair(b, DT_OP_mul, inner, number(b, sqrt(M_2_PI))));
+  dt_node_id_t half = dt__build_pair(b, DT_OP_mul, x, number(b, 0.5));
+  return dt__build_pair(b, DT_OP_mul, half, dt__build_pair(b, DT_OP_add, t, number(b, 1)));
 }
 
 // x - max along the axis: at most 0, so that exp cannot overflow.
-static dt_node_id_t below_max(build_t *b) {
+static dt_node_id_t below_max(dt_build_t *b) {
   const int32_t *axes = b->node->attrs->axes;
-  return two(b, DT_OP_sub, b->in[0], fold(b, DT_OP_amax, b->in[0], 1, axes, true));
+  return dt__build_pair(b, DT_OP_sub, b->in[0], fold(b, DT_OP_amax, b->in[0], 1, axes, true));
 }
 
-static dt_node_id_t decompose_softmax(build_t *b) {
+dt_node_id_t dt__decompose_softmax(dt_build_t *b) {
   dt_node_id_t e = one(b, DT_OP_exp, below_max(b));
-  return two(b, DT_OP_div, e, fold(b, DT_OP_sum, e, 1, b->node->attrs->axes, true));
+  return dt__build_pair(b, DT_OP_div, e, fold(b, DT_OP_sum, e, 1, b->node->attrs->axes, true));
 }
 
-static dt_node_id_t decompose_log_softmax(build_t *b) {
+dt_node_id_t dt__decompose_log_softmax(dt_build_t *b) {
   dt_node_id_t d = below_max(b);
   dt_node_id_t sum = fold(b, DT_OP_sum, one(b, DT_OP_exp, d), 1, b->node->attrs->axes, true);
-  return two(b, DT_OP_sub, d, one(b, DT_OP_log, sum));
+  return dt__build_pair(b, DT_OP_sub, d, one(b, DT_OP_log, sum));
 }
 
-static uint32_t last_axes(const build_t *b, int32_t *axes) {
+static uint32_t last_axes(const dt_build_t *b, int32_t *axes) {
   uint32_t n = b->node->attrs->n_axes;
   for (uint32_t k = 0; k < n; k++)
     axes[k] = (int32_t)(b->node->rank - n + k);
   return n;
 }
 
-static dt_node_id_t decompose_layer_norm(build_t *b) {
+dt_node_id_t dt__decompose_layer_norm(dt_build_t *b) {
   int32_t axes[DT_MAX_RANK];
   uint32_t n = last_axes(b, axes);
-  dt_node_id_t centred = two(b, DT_OP_sub, b->in[0], mean_of(b, b->in[0], n, axes, true));
-  dt_node_id_t var = mean_of(b, two(b, DT_OP_mul, centred, centred), n, axes, true);
+  dt_node_id_t centred =
+      dt__build_pair(b, DT_OP_sub, b->in[0], mean_of(b, b->in[0], n, axes, true));
+  dt_node_id_t var = mean_of(b, dt__build_pair(b, DT_OP_mul, centred, centred), n, axes, true);
   dt_node_id_t scale =
-      one(b, DT_OP_rsqrt, two(b, DT_OP_add, var, number(b, b->node->attrs->floats[0])));
-  dt_node_id_t y = two(b, DT_OP_mul, two(b, DT_OP_mul, centred, scale), b->in[1]);
-  return two(b, DT_OP_add, y, b->in[2]);
+      one(b, DT_OP_rsqrt, dt__build_pair(b, DT_OP_add, var, number(b, b->node->attrs->floats[0])));
+  dt_node_id_t y =
+      dt__build_pair(b, DT_OP_mul, dt__build_pair(b, DT_OP_mul, centred, scale), b->in[1]);
+  return dt__build_pair(b, DT_OP_add, y, b->in[2]);
 }
 
-static dt_node_id_t decompose_rms_norm(build_t *b) {
+dt_node_id_t dt__decompose_rms_norm(dt_build_t *b) {
   int32_t axes[DT_MAX_RANK];
   uint32_t n = last_axes(b, axes);
-  dt_node_id_t square = mean_of(b, two(b, DT_OP_mul, b->in[0], b->in[0]), n, axes, true);
-  dt_node_id_t scale =
-      one(b, DT_OP_rsqrt, two(b, DT_OP_add, square, number(b, b->node->attrs->floats[0])));
-  return two(b, DT_OP_mul, two(b, DT_OP_mul, b->in[0], scale), b->in[1]);
+  dt_node_id_t square = mean_of(b, dt__build_pair(b, DT_OP_mul, b->in[0], b->in[0]), n, axes, true);
+  dt_node_id_t scale = one(
+      b, DT_OP_rsqrt, dt__build_pair(b, DT_OP_add, square, number(b, b->node->attrs->floats[0])));
+  return dt__build_pair(b, DT_OP_mul, dt__build_pair(b, DT_OP_mul, b->in[0], scale), b->in[1]);
 }
 
 // ---- The pass ---------------------------------------------------------------------------------------
 
-typedef dt_node_id_t (*decompose_fn_t)(build_t *b);
-#define decompose_none NULL
-static const decompose_fn_t decompositions[DT_OP_COUNT] = {
+#define dt__decompose_none NULL
+static const dt_decompose_fn_t decompositions[DT_OP_COUNT] = {
 #define OP(name, arity, flags, dtype_rule, shape_rule, decompose, lower, eval, doc)                \
-  [DT_OP_##name] = decompose_##decompose,
+  [DT_OP_##name] = dt__decompose_##decompose,
 #include "lower/graph/ops.def"
 };
 
 static dt_status_t visit(dt_rewrite_t *rw, const dt_node_t *node, const dt_node_id_t *inputs,
                          dt_node_id_t *out) {
-  decompose_fn_t fn = decompositions[node->op];
-  if (!fn)
+  dt_decompose_fn_t fn = decompositions[node->op];
+  dt_build_t b = {.rw = rw, .node = node, .in = inputs};
+  dt_node_id_t made = fn ? fn(&b) : (dt_node_id_t){0};
+  if (!made.id && !b.status) // nothing better than the op itself
     return dt__rewrite_copy(rw, node, inputs, out);
-  build_t b = {.rw = rw, .node = node, .in = inputs};
-  *out = fn(&b);
+  *out = made;
   rw->changed = true;
   return b.status;
 }

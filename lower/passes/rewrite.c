@@ -44,6 +44,8 @@ static dt_status_t declare(dt_rewrite_t *rw) {
     ok = DT_VEC_PUSH(rw->arena, &to->constants, from->constants.items[k]);
   for (uint32_t k = 0; ok && k < from->asserts.len; k++)
     ok = DT_VEC_PUSH(rw->arena, &to->asserts, from->asserts.items[k]);
+  for (uint32_t k = 0; ok && k < from->captures.len; k++)
+    ok = DT_VEC_PUSH(rw->arena, &to->captures, from->captures.items[k]);
   return ok ? NULL : DT_NO_MEMORY();
 }
 
@@ -91,6 +93,12 @@ dt_status_t dt__rewrite(dt_arena_t *arena, const dt_graph_t *graph, dt_visit_fn_
   for (uint32_t k = 0; k < graph->outputs.len; k++)
     if (!DT_VEC_PUSH(arena, &rw.to->outputs, rw.map[graph->outputs.items[k].id - 1]))
       return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < graph->updates.len; k++) {
+    dt_graph_update_t update = graph->updates.items[k];
+    update.value = rw.map[update.value.id - 1];
+    if (!DT_VEC_PUSH(arena, &rw.to->updates, update))
+      return DT_NO_MEMORY();
+  }
   *out = rw.to;
   return NULL;
 }

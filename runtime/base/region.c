@@ -6,6 +6,7 @@
 #include "runtime/base/memory.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #define RESERVE ((size_t)16 << 30) // of addresses; thousands of regions fit a process
@@ -51,13 +52,8 @@ static bool grow_in_place(dt_region_t *region, size_t bytes) {
   return true;
 }
 
-bool dt__region_grow(dt_region_t *region, size_t bytes) {
-  if (bytes <= region->bytes)
-    return true;
-  if (bytes <= region->reserved)
-    return grow_in_place(region, bytes);
-  // The old memory goes first: both need not fit.
-  dt__region_free(region);
+// Memory for an empty region: a range where one can be reserved, else the heap's.
+static bool take(dt_region_t *region, size_t bytes) {
   if (bytes <= RESERVE && dt__region_reserve(region)) {
     if (grow_in_place(region, bytes))
       return true;
@@ -70,6 +66,31 @@ bool dt__region_grow(dt_region_t *region, size_t bytes) {
   region->base = dt__alloc_aligned(rounded, LINE);
   region->bytes = region->base ? rounded : 0;
   return region->base != NULL;
+}
+
+bool dt__region_grow(dt_region_t *region, size_t bytes) {
+  if (bytes <= region->bytes)
+    return true;
+  if (bytes <= region->reserved)
+    return grow_in_place(region, bytes);
+  // The old memory goes first: both need not fit.
+  dt__region_free(region);
+  return take(region, bytes);
+}
+
+bool dt__region_extend(dt_region_t *region, size_t used, size_t bytes) {
+  if (bytes <= region->bytes)
+    return true;
+  if (bytes <= region->reserved)
+    return grow_in_place(region, bytes);
+  dt_region_t next = {0};
+  if (!take(&next, bytes))
+    return false;
+  if (used)
+    memcpy(next.base, region->base, used);
+  dt__region_free(region);
+  *region = next;
+  return true;
 }
 
 void dt__region_free(dt_region_t *region) {

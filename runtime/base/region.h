@@ -18,6 +18,9 @@ typedef struct dt_region_t {
 // Makes at least `bytes` usable. Contents are kept while the base stays; on the heap they are lost.
 // False: no memory; the region is then empty or as it was.
 bool dt__region_grow(dt_region_t *region, size_t bytes);
+// As dt__region_grow, and the first `used` bytes are kept wherever the base goes. False: the region
+// is as it was.
+bool dt__region_extend(dt_region_t *region, size_t used, size_t bytes);
 // Reserves the range of an empty region, with nothing usable yet. False: ranges cannot be reserved.
 bool dt__region_reserve(dt_region_t *region);
 void dt__region_free(dt_region_t *region); // leaves it empty

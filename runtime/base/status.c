@@ -32,7 +32,8 @@ struct dt_status {
   CODE(DT_E_COMPILE, "code generation failed")                                                     \
   CODE(DT_E_FORKED, "used in a child after fork")                                                  \
   CODE(DT_E_STATE, "called at the wrong time")                                                     \
-  CODE(DT_E_INTERNAL, "broken invariant")
+  CODE(DT_E_INTERNAL, "broken invariant")                                                          \
+  CODE(DT_E_DEVICE, "the device failed")
 
 static struct dt_status static_statuses[] = {
 #define CODE(id, what)                                                                             \

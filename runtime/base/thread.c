@@ -93,8 +93,9 @@ void dt__mutex_lock(dt_mutex_t *mutex) {
 }
 
 void dt__mutex_unlock(dt_mutex_t *mutex) {
+  dt_lock_rank_t rank = mutex->rank; // who locks it next may destroy it
   (void)pthread_mutex_unlock(&mutex->mutex);
-  rank_pop(mutex->rank);
+  rank_pop(rank);
 }
 
 // The rank stays held meanwhile: the mutex is the thread's again before anything else runs.

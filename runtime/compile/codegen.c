@@ -91,17 +91,38 @@ static dt_status_t find_kernels(const dt_unit_map_t *map, dt_compiled_t *out) {
   return NULL;
 }
 
-static dt_status_t find_host(const dt_unit_map_t *map, dt_compiled_t *out) {
+static dt_status_t find_segments(const dt_native_t *host, uint32_t n, dt_compiled_t *out) {
+  out->segments = dt__calloc(n, sizeof(*out->segments));
+  if (!out->segments)
+    return DT_NO_MEMORY();
+  out->n_segments = n;
+  for (uint32_t i = 0; i < n; i++) {
+    char name[32];
+    code_address_t found;
+    (void)snprintf(name, sizeof(name), "dt_plan_%u", i);
+    DT_TRY(find_symbol(host, name, &found));
+    out->segments[i].plan = found.plan;
+    (void)snprintf(name, sizeof(name), "dt_run_%u", i);
+    DT_TRY(find_symbol(host, name, &found));
+    out->segments[i].run = found.run;
+  }
+  return NULL;
+}
+
+static dt_status_t find_host(const dt_program_t *program, const dt_unit_map_t *map,
+                             dt_compiled_t *out) {
   const dt_native_t *host = out->units[map->n_units - 1];
   code_address_t found;
-  DT_TRY(find_symbol(host, "dt_plan", &found));
-  out->plan = found.plan;
-  DT_TRY(find_symbol(host, "dt_run", &found));
-  out->run = found.run;
+  DT_TRY(find_segments(host, dt__llvm_segment_count(program), out));
   DT_TRY(find_symbol(host, "dt_once", &found));
   out->once = found.run;
   DT_TRY(find_symbol(host, "dt_once_scratch", &found));
   out->once_scratch_bytes = found.bytes();
+  out->output_segments = dt__calloc(program->outputs.len, sizeof(*out->output_segments));
+  if (!out->output_segments)
+    return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < program->outputs.len; k++)
+    out->output_segments[k] = dt__llvm_sizes_segment(program, program->outputs.items[k]);
   return NULL;
 }
 
@@ -119,7 +140,7 @@ static dt_status_t compile_units(dt_jobs_t *jobs, const dt_codegen_request_t *re
   DT_TRY(dt__jobs_run(jobs, items, map->n_units));
   DT_TRY(load_units(units, map->n_units, out));
   DT_TRY(find_kernels(map, out));
-  return find_host(map, out);
+  return find_host(request->program, map, out);
 }
 
 dt_status_t dt__codegen_run(dt_jobs_t *jobs, const dt_codegen_request_t *request,

@@ -21,15 +21,36 @@ typedef struct dt_compiler_options_t {
 dt_status_t dt__compiler_create(const dt_compiler_options_t *options,
                                 dt_compiler_t **out) DT_MUST_USE;
 void dt__compiler_destroy(dt_compiler_t *compiler); // waits for running jobs; NULL allowed
+// Its threads, for other work, and what they compile for. Borrowed.
+struct dt_jobs *dt__compiler_jobs(dt_compiler_t *compiler);
+const dt_target_t *dt__compiler_target(const dt_compiler_t *compiler);
+bool dt__compiler_verifies(const dt_compiler_t *compiler);
+
+// A part of a call: planned, then run. A call has several where it reads numbers from its own data.
+typedef struct dt_compiled_segment_t {
+  dt_host_plan_fn_t plan;
+  dt_host_run_fn_t run;
+} dt_compiled_segment_t;
+
+// A number that a call reads from its data.
+typedef struct dt_compiled_item_t {
+  const char *text; // "item of lengths (model.c:41)"; owned
+  uint32_t symbol;  // where a frame's symbols have it
+  dt_range_t range; // inclusive; a call with another value ends
+} dt_compiled_item_t;
 
 // Code of one variant, immutable. Sizes in bytes. In a build without LLVM there is none to be made
 // (DT_E_UNSUPPORTED).
 typedef struct dt_compiled_t {
   dt_native_t **units;
   uint32_t n_units;
-  dt_kernel_fn_t *kernels; // by code index
-  dt_host_plan_fn_t plan;
-  dt_host_run_fn_t once, run;
+  dt_kernel_fn_t *kernels;         // by code index
+  dt_compiled_segment_t *segments; // in order; at least one
+  uint32_t n_segments;
+  uint32_t *output_segments; // by output: the segment whose plan knows its sizes
+  dt_host_run_fn_t once;
+  dt_compiled_item_t *items;
+  uint32_t n_items;
   int64_t once_bytes, once_scratch_bytes;
   uint32_t n_launches;     // kernels of a call
   uint32_t n_symbols;      // length of a frame's symbol array
@@ -37,6 +58,7 @@ typedef struct dt_compiled_t {
   uint32_t n_checks;
   const char **check_texts;  // "gather: index of ids (model.c:41)"; owned
   const char **assert_texts; // of the graph's asserts; owned
+  dt_code_t *assert_codes;   // what a call that fails them gets
   uint32_t n_asserts;
   uint64_t code_bytes;
 } dt_compiled_t;

@@ -63,6 +63,12 @@ void dt__compiler_destroy(dt_compiler_t *compiler) {
   dt__free(compiler);
 }
 
+dt_jobs_t *dt__compiler_jobs(dt_compiler_t *compiler) { return compiler->jobs; }
+
+bool dt__compiler_verifies(const dt_compiler_t *compiler) { return compiler->verify; }
+
+const dt_target_t *dt__compiler_target(const dt_compiler_t *compiler) { return &compiler->target; }
+
 // ---- Logs and dumps -------------------------------------------------------------------------------
 
 // Text of the last dumped stage, so that a stage which changed nothing writes no file.
@@ -138,19 +144,18 @@ static dt_status_t origin_text(const char *what, const dt_origin_t *origin, cons
     const char *slash = strrchr(origin->file, '/');
     dt__text_printf(&text, " (%s:%d)", slash ? slash + 1 : origin->file, origin->line);
   }
-  *out = dt__strdup(dt__text_str(&text));
   dt_status_t status = dt__text_status(&text);
+  *out = status ? NULL : dt__strdup(dt__text_str(&text));
   dt__text_fini(&text);
-  if (!status && !*out)
-    status = DT_NO_MEMORY();
-  return status;
+  return status || *out ? status : DT_NO_MEMORY();
 }
 
 static dt_status_t take_texts(const dt_program_t *program, dt_compiled_t *out) {
   const dt_graph_t *graph = program->graph;
   out->check_texts = dt__calloc(program->checks.len, sizeof(*out->check_texts));
   out->assert_texts = dt__calloc(graph->asserts.len, sizeof(*out->assert_texts));
-  if (!out->check_texts || !out->assert_texts)
+  out->assert_codes = dt__calloc(graph->asserts.len, sizeof(*out->assert_codes));
+  if (!out->check_texts || !out->assert_texts || !out->assert_codes)
     return DT_NO_MEMORY();
   for (; out->n_checks < program->checks.len; out->n_checks++) {
     const dt_check_t *check = &program->checks.items[out->n_checks];
@@ -158,7 +163,24 @@ static dt_status_t take_texts(const dt_program_t *program, dt_compiled_t *out) {
   }
   for (; out->n_asserts < graph->asserts.len; out->n_asserts++) {
     const dt_graph_assert_t *check = &graph->asserts.items[out->n_asserts];
+    out->assert_codes[out->n_asserts] = check->code ? check->code : DT_E_SHAPE;
     DT_TRY(origin_text(check->what, &check->origin, &out->assert_texts[out->n_asserts]));
+  }
+  return NULL;
+}
+
+static dt_status_t take_items(const dt_program_t *program, dt_compiled_t *out) {
+  out->items = dt__calloc(program->items.len, sizeof(*out->items));
+  if (!out->items)
+    return DT_NO_MEMORY();
+  for (; out->n_items < program->items.len; out->n_items++) {
+    const dt_program_item_t *item = &program->items.items[out->n_items];
+    dt_compiled_item_t *own = &out->items[out->n_items];
+    own->symbol = item->symbol;
+    own->range = dt__symbol_info(program->env, item->symbol).range;
+    if (item->symbol >= out->n_symbols)
+      out->n_symbols = item->symbol + 1;
+    DT_TRY(origin_text(item->what, &item->origin, &own->text));
   }
   return NULL;
 }
@@ -175,6 +197,20 @@ static dt_status_t take_numbers(const compile_t *compile, dt_compiled_t *out) {
   return NULL;
 }
 
+static void tell_segments(const compile_t *compile, const dt_compiled_t *compiled) {
+  const dt_program_t *program = compile->program;
+  uint32_t item = 0, kernel = program->n_once;
+  for (uint32_t s = 0; s < program->segments.len; s++) {
+    const dt_program_segment_t *segment = &program->segments.items[s];
+    DT_LOG(DT_LOG_COMPILE, 2, "%s.%u segment %u: %u kernels, after reading %u numbers%s%s",
+           compile->name, compile->variant, s, segment->kernel_end - kernel,
+           segment->item_end - item, segment->item_end > item ? ", first " : "",
+           segment->item_end > item ? compiled->items[item].text : "");
+    item = segment->item_end;
+    kernel = segment->kernel_end;
+  }
+}
+
 static dt_status_t compile_all(compile_t *compile, bool strict_fp, dt_compiled_t *out) {
   dt_compiler_t *compiler = compile->compiler;
   dt_job_t front = {.run = run_front, .arg = compile};
@@ -188,6 +224,8 @@ static dt_status_t compile_all(compile_t *compile, bool strict_fp, dt_compiled_t
                                   .variant = compile->variant};
   DT_TRY(dt__codegen_run(compiler->jobs, &request, out));
   DT_TRY(take_numbers(compile, out));
+  DT_TRY(take_items(compile->program, out));
+  tell_segments(compile, out);
   return take_texts(compile->program, out);
 }
 
@@ -204,8 +242,9 @@ dt_status_t dt__compile(dt_compiler_t *compiler, const dt_traced_t *traced, cons
   dt_status_t status = compile_all(&compile, strict_fp, compiled);
   if (!status)
     DT_LOG(DT_LOG_COMPILE, 1,
-           "%s.%u: %u kernels a call, %u units, %llu bytes of code, %lld computed once, %.1f ms",
-           name, variant, compiled->n_launches, compiled->n_units,
+           "%s.%u: %u kernels a call, %u segments, %u units, %llu bytes of code, %lld computed "
+           "once, %.1f ms",
+           name, variant, compiled->n_launches, compiled->n_segments, compiled->n_units,
            (unsigned long long)compiled->code_bytes, (long long)compiled->once_bytes,
            (double)(dt__now_ns() - begin) * 1e-6);
   dt__symenv_destroy(compile.env);
@@ -232,6 +271,12 @@ void dt__compiled_destroy(dt_compiled_t *compiled) {
     dt__native_unload(compiled->units[i]);
   dt__free(compiled->units);
   dt__free(compiled->kernels);
+  dt__free(compiled->assert_codes);
+  dt__free(compiled->segments);
+  dt__free(compiled->output_segments);
+  for (uint32_t i = 0; i < compiled->n_items; i++)
+    dt__free((char *)(uintptr_t)compiled->items[i].text);
+  dt__free(compiled->items);
   free_texts(compiled->check_texts, compiled->n_checks);
   free_texts(compiled->assert_texts, compiled->n_asserts);
   dt__free(compiled);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The compile threads: a queue of jobs that live in their submitter's memory, and groups to wait
-// for.
+// The compile threads: a queue of jobs that live in their submitter's memory, groups to wait for,
+// and detached jobs that nobody waits for.
 #ifndef DT_RUNTIME_COMPILE_JOBS_H
 #define DT_RUNTIME_COMPILE_JOBS_H
 
@@ -10,7 +10,8 @@ typedef struct dt_jobs dt_jobs_t;
 
 typedef struct dt_job_t {
   struct dt_job_t *next; // the queue's
-  uint32_t *left;        // the group's count; guarded by the queue's mutex
+  uint32_t *left;        // the group's count; guarded by the queue's mutex; NULL: detached
+  int64_t due_ns;        // of a detached job: not before this time (dt__now_ns)
   dt_status_t (*run)(void *arg);
   void *arg;
   dt_status_t status; // what `run` returned; the submitter's when the group is done
@@ -21,5 +22,12 @@ void dt__jobs_destroy(dt_jobs_t *jobs); // finishes what is queued, joins the th
 // Runs `n` jobs on the compile threads and waits for all of them. Returns the first failure in the
 // order of the array. Not from a compile thread. DT_E_FORKED in a child after fork.
 dt_status_t dt__jobs_run(dt_jobs_t *jobs, dt_job_t *items, uint32_t n) DT_MUST_USE;
+// Queues a job that nobody waits for, to begin after `delay_ns` at the earliest. It stays the
+// submitter's until `run` is entered, and is not touched any more once `run` was; what `run`
+// returns is dropped. dt__jobs_destroy runs it if it has not been. DT_E_FORKED in a child after
+// fork.
+dt_status_t dt__jobs_post(dt_jobs_t *jobs, dt_job_t *job, int64_t delay_ns) DT_MUST_USE;
+// Takes a posted job back; false: its `run` was entered, or it is not there.
+bool dt__jobs_cancel(dt_jobs_t *jobs, dt_job_t *job);
 
 #endif // DT_RUNTIME_COMPILE_JOBS_H

@@ -37,6 +37,7 @@ typedef struct stage_t {
   STAGE("inline", "fused", STAGE_LOOP, NULL, dt__fuse_inline)                                      \
   STAGE("stages", "fused", STAGE_LOOP, NULL, dt__fuse_stages)                                      \
   STAGE("prune", "fused", STAGE_LOOP, NULL, dt__fuse_prune)                                        \
+  STAGE("slices", "fused", STAGE_LOOP, NULL, dt__fuse_slices)                                      \
   STAGE("schedule", "loops", STAGE_LOOP, NULL, dt__fuse_schedule)                                  \
   STAGE("plan", "loops", STAGE_LOOP, NULL, dt__fuse_plan)
 
@@ -85,6 +86,8 @@ static dt_graph_t *rehome(dt_arena_t *arena, dt_symenv_t *env, const dt_graph_t 
   copy->constants.cap = copy->constants.len;
   copy->outputs.cap = copy->outputs.len;
   copy->asserts.cap = copy->asserts.len;
+  copy->captures.cap = copy->captures.len;
+  copy->updates.cap = copy->updates.len;
   return copy;
 }
 

@@ -3,6 +3,7 @@
 // nothing: guards, the plan of the actual sizes, leased memory, kernels.
 #include "runtime/exec/call.h"
 
+#include "guards/modes.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
@@ -33,6 +34,10 @@ void dt__launch(dt_frame_t *frame, dt_kernel_fn_t fn, const uint64_t *words, int
     return;
   }
   launch_t launch = {.frame = outer, .record = &frame->record, .fn = fn, .words = words};
+  // As many chunks as threads may work: none is given more than one.
+  int64_t most = outer->threads;
+  if (most && count / most >= grain)
+    grain = (count + most - 1) / most;
   dt__pool_run(outer->pool, count, grain, run_range, &launch);
 }
 
@@ -48,47 +53,24 @@ dt_status_t dt__record_status(const dt_compiled_t *compiled, const dt_launch_rec
 
 // ---- Outputs --------------------------------------------------------------------------------------
 
-typedef struct bytes_t {
-  uintptr_t begin, end; // equal when there are none
-} bytes_t;
-
-static bytes_t bytes_of(const dt_tensor_t *tensor) {
-  uintptr_t data = (uintptr_t)tensor->data;
-  if (tensor->contiguous)
-    return (bytes_t){data, data + dt__tensor_bytes(tensor)};
-  int64_t item = (int64_t)dt_dtype_size(tensor->dtype);
-  int64_t low = 0, high = item; // of a strided tensor, which has elements
-  for (uint32_t k = 0; k < tensor->rank; k++) {
-    int64_t reach = (tensor->sizes[k] - 1) * tensor->strides[k] * item;
-    if (reach < 0)
-      low += reach;
-    else
-      high += reach;
-  }
-  return (bytes_t){data + (uintptr_t)low, data + (uintptr_t)high};
-}
-
-static bool overlap(bytes_t a, bytes_t b) {
-  return a.begin < b.end && b.begin < a.end && a.begin != a.end && b.begin != b.end;
-}
-
 // A given output is written while inputs and other outputs are in use.
 static dt_status_t check_overlap(const dt_call_t *call, uint32_t index) {
-  bytes_t own = bytes_of(call->outputs[index]);
+  dt_bytes_t own = dt__tensor_reach(call->outputs[index]);
   for (uint32_t i = 0; i < call->function->n_inputs; i++) {
     char name[96];
-    if (overlap(own, bytes_of(call->inputs[i])))
+    if (dt__bytes_meet(own, dt__tensor_reach(call->inputs[i])))
       return DT_FAIL(DT_E_ARGUMENT, "output %u overlaps %s; expected memory of its own", index,
                      dt__input_name(call->function, i, name, sizeof(name)));
   }
   for (uint32_t k = 0; k < index; k++) {
-    if (call->outputs[k] && overlap(own, bytes_of(call->outputs[k])))
+    if (call->outputs[k] && dt__bytes_meet(own, dt__tensor_reach(call->outputs[k])))
       return DT_FAIL(DT_E_ARGUMENT, "output %u overlaps output %u; expected memory of its own",
                      index, k);
   }
   return NULL;
 }
 
+// `sizes` NULL: not known yet.
 static dt_status_t check_output(const dt_tensor_t *output, uint32_t index,
                                 const dt_output_info_t *info, const int64_t *sizes) {
   if (output->dtype != info->dtype)
@@ -97,7 +79,7 @@ static dt_status_t check_output(const dt_tensor_t *output, uint32_t index,
   if (output->rank != info->rank)
     return DT_FAIL(DT_E_SHAPE, "output %u: got rank %u; expected %u", index, output->rank,
                    info->rank);
-  for (uint32_t k = 0; k < info->rank; k++) {
+  for (uint32_t k = 0; sizes && k < info->rank; k++) {
     if (output->sizes[k] != sizes[k])
       return DT_FAIL(DT_E_SHAPE, "output %u, dim %u: got %lld; expected %lld", index, k,
                      (long long)output->sizes[k], (long long)sizes[k]);
@@ -107,18 +89,28 @@ static dt_status_t check_output(const dt_tensor_t *output, uint32_t index,
   return NULL;
 }
 
+// Everything that can be told about given outputs is told by the first segment, before anything is
+// written.
 dt_status_t dt__outputs_prepare(const dt_call_t *call, const dt_variant_t *variant,
-                                const int64_t *sizes) {
+                                const uint32_t *segments, uint32_t segment) {
   dt_session_t *session = call->session;
+  const int64_t *sizes = session->sizes;
+  void **addresses = session->addresses + call->function->n_inputs;
   for (uint32_t k = 0; k < call->function->n_outputs; k++) {
     const dt_output_info_t *info = &variant->outputs[k];
-    dt_tensor_t *given = call->outputs[k];
-    if (given) {
-      DT_TRY(check_output(given, k, info, sizes));
-      DT_TRY(check_overlap(call, k));
-      session->results[k] = given;
-    } else {
-      DT_TRY(dt_tensor_create_empty(info->dtype, info->rank, sizes, &session->results[k]));
+    dt_tensor_t *result = call->outputs[k];
+    bool known = !segments || segments[k] == segment;
+    if (result) {
+      if (known || segment == 0) {
+        DT_TRY(check_output(result, k, info, known ? sizes : NULL));
+        DT_TRY(check_overlap(call, k));
+      }
+    } else if (known) {
+      DT_TRY(dt_tensor_create_empty(info->dtype, info->rank, sizes, &result));
+    }
+    if (known) {
+      session->results[k] = result;
+      addresses[k] = result->data;
     }
     sizes += info->rank;
   }
@@ -127,23 +119,72 @@ dt_status_t dt__outputs_prepare(const dt_call_t *call, const dt_variant_t *varia
 
 // ---- Running a variant ----------------------------------------------------------------------------
 
-static dt_status_t plan_status(const dt_compiled_t *compiled, int64_t failed) {
+static dt_status_t assert_status(const dt_compiled_t *compiled, uint32_t index) {
+  return DT_FAIL(compiled->assert_codes[index], "%s", compiled->assert_texts[index]);
+}
+
+// A range is what asserts allow and the dtype has: the assert that fails says who asked for it.
+static dt_status_t item_status(const dt_variant_t *variant, uint32_t index,
+                               const int64_t *symbols) {
+  const dt_compiled_t *compiled = variant->compiled;
+  const dt_compiled_item_t *item = &compiled->items[index];
+  const dt_graph_t *graph = variant->traced->graph;
+  for (uint32_t i = 0; i < graph->asserts.len; i++) {
+    uint32_t newest = 0;
+    int64_t holds = 0;
+    dt_sym_t cond = graph->asserts.items[i].cond;
+    bool about = dt__sym_newest_unbacked(graph->env, cond, &newest) && newest == item->symbol;
+    if (about && (!dt__sym_eval(graph->env, cond, symbols, &holds) || !holds))
+      return dt__status_annotate(assert_status(compiled, i), "%s: the data says %lld", item->text,
+                                 (long long)symbols[item->symbol]);
+  }
+  return DT_FAIL(DT_E_RANGE, "%s: the data says %lld; expected %lld to %lld", item->text,
+                 (long long)symbols[item->symbol], (long long)item->range.lo,
+                 (long long)item->range.hi);
+}
+
+static dt_status_t plan_status(const dt_variant_t *variant, int64_t failed,
+                               const int64_t *symbols) {
+  const dt_compiled_t *compiled = variant->compiled;
   if (failed == -1)
     return DT_FAIL(DT_E_LIMIT,
                    "these sizes make a tensor or the memory of the call %lld bytes or "
                    "more",
                    (long long)DT_SIZE_LIMIT);
-  if (failed < 0 || failed > (int64_t)compiled->n_asserts)
-    return DT_FAIL(DT_E_INTERNAL, "assert %lld of %u failed", (long long)failed,
-                   compiled->n_asserts);
-  return DT_FAIL(DT_E_SHAPE, "%s", compiled->assert_texts[failed - 1]);
+  if (failed < 0 && -2 - failed < (int64_t)compiled->n_items)
+    return item_status(variant, (uint32_t)(-2 - failed), symbols);
+  if (failed > 0 && failed <= (int64_t)compiled->n_asserts)
+    return assert_status(compiled, (uint32_t)failed - 1);
+  return DT_FAIL(DT_E_INTERNAL, "a plan ended with %lld", (long long)failed);
+}
+
+// What the first `used` bytes of the block hold stays. A failed check ends the call before the next
+// segment reads what was computed in spite of it.
+static dt_status_t run_segment(const dt_call_t *call, const dt_variant_t *variant,
+                               dt_launch_frame_t *launch, uint32_t segment) {
+  dt_session_t *session = call->session;
+  const dt_compiled_t *compiled = variant->compiled;
+  dt_frame_t *frame = &launch->frame;
+  int64_t used = frame->block_bytes;
+  int64_t failed = compiled->segments[segment].plan(frame);
+  if (failed)
+    return plan_status(variant, failed, session->symbols);
+  DT_TRY(dt__session_lease_block(session, used, frame->block_bytes));
+  DT_TRY(dt__session_lease_scratch(session, frame->scratch_bytes));
+  const uint32_t *segments = compiled->n_segments > 1 ? compiled->output_segments : NULL;
+  DT_TRY(dt__outputs_prepare(call, variant, segments, segment));
+  frame->block = session->block.base;
+  launch->scratch = session->scratch.base;
+  launch->scratch_stride = session->scratch_stride;
+  compiled->segments[segment].run(frame);
+  return dt__record_status(compiled, &frame->record);
 }
 
 static dt_status_t run_compiled(const dt_call_t *call, const dt_variant_t *variant,
                                 const dt_bindings_t *bindings) {
   dt_session_t *session = call->session;
   const dt_compiled_t *compiled = variant->compiled;
-  uint32_t n_inputs = call->function->n_inputs, n_outputs = call->function->n_outputs;
+  uint32_t n_inputs = call->function->n_inputs;
   void **addresses = session->addresses;
   for (uint32_t i = 0; i < n_inputs; i++)
     addresses[i] = call->inputs[i]->data;
@@ -155,21 +196,11 @@ static dt_status_t run_compiled(const dt_call_t *call, const dt_variant_t *varia
                                         .output_sizes = session->sizes,
                                         .outputs = addresses + n_inputs,
                                         .launch = dt__launch},
-                              .pool = session->runtime->pool};
-  dt_frame_t *frame = &launch.frame;
-  int64_t failed = compiled->plan(frame);
-  if (failed)
-    return plan_status(compiled, failed);
-  DT_TRY(dt__session_lease_block(session, frame->block_bytes));
-  DT_TRY(dt__session_lease_scratch(session, frame->scratch_bytes));
-  DT_TRY(dt__outputs_prepare(call, variant, session->sizes));
-  for (uint32_t k = 0; k < n_outputs; k++)
-    addresses[n_inputs + k] = session->results[k]->data;
-  frame->block = session->block.base;
-  launch.scratch = session->scratch.base;
-  launch.scratch_stride = session->scratch_stride;
-  compiled->run(frame);
-  return dt__record_status(compiled, &frame->record);
+                              .pool = session->runtime->pool,
+                              .threads = dt__modes_threads(call->modes)};
+  for (uint32_t segment = 0; segment < compiled->n_segments; segment++)
+    DT_TRY(run_segment(call, variant, &launch, segment));
+  return NULL;
 }
 
 static dt_status_t run_variant(const dt_call_t *call, const dt_variant_t *variant) {
@@ -216,28 +247,62 @@ static dt_status_t check_arguments(const dt_call_t *call, uint32_t n_inputs, uin
 }
 
 // Finds the variant for the call. With one found the session is inside an epoch, else outside.
-static dt_status_t find_variant(const dt_call_t *call, const dt_variant_t **out) {
+static dt_status_t find_variant(dt_call_t *call, const dt_variant_t **out) {
   dt_session_t *session = call->session;
   dt__reclaim_enter(session->runtime->reclaim, session->slot);
   const dt_variant_list_t *list = atomic_load_explicit(&call->function->list, memory_order_acquire);
   dt_status_t status = dt__session_reserve(session, call->function, list);
-  *out = status ? NULL : dt__list_find(list, call->inputs, session->symbols);
+  int64_t captured[DT_MOST_CAPTURES];
+  dt_guard_args_t args = dt__guard_args(call->function, list, call->inputs, captured);
+  call->modes = args.modes;
+  *out = status ? NULL : dt__list_find(list, &args, session->symbols);
   if (!*out)
     dt__reclaim_leave(session->slot);
   return status;
 }
 
-static dt_status_t run_call(const dt_call_t *call) {
+// Answers by a variant that was made for this call alone; destroys it. Its guards were found to
+// hold, and are run again for the symbols.
+static dt_status_t run_once(const dt_call_t *call, dt_variant_t *variant) {
+  dt_session_t *session = call->session;
+  const dt_variant_list_t sizes = {.n_symbols = variant->n_symbols,
+                                   .n_output_sizes = variant->n_output_sizes};
+  dt_status_t status = dt__session_reserve(session, call->function, &sizes);
+  if (!status) {
+    memcpy(session->symbols, variant->once_symbols, variant->n_symbols * sizeof(int64_t));
+    status = run_variant(call, variant);
+  }
+  dt__variant_destroy(variant);
+  return status;
+}
+
+// Rounds of looking and making before a call gives up on captures and modes that keep changing.
+#define MOST_ROUNDS 16
+
+static dt_status_t run_missed(dt_call_t *call, const dt_variant_t **out) {
+  (void)atomic_fetch_add_explicit(&call->function->misses, 1, memory_order_relaxed);
+  for (int round = 0; round < MOST_ROUNDS; round++) {
+    dt_variant_t *once = NULL;
+    DT_TRY(dt__function_cover(call->session, call->function, call->inputs, &once));
+    if (once)
+      return run_once(call, once);
+    DT_TRY(find_variant(call, out));
+    if (*out)
+      return NULL;
+  }
+  return DT_FAIL(DT_E_STATE,
+                 "variants that covered the arguments no longer do, %d times in a row: arguments, "
+                 "captures or modes are changed during the call",
+                 MOST_ROUNDS);
+}
+
+static dt_status_t run_call(dt_call_t *call) {
   const dt_variant_t *variant = NULL;
   DT_TRY(find_variant(call, &variant));
   if (!variant) {
-    (void)atomic_fetch_add_explicit(&call->function->misses, 1, memory_order_relaxed);
-    DT_TRY(dt__function_cover(call->session, call->function, call->inputs));
-    DT_TRY(find_variant(call, &variant));
+    DT_TRY(run_missed(call, &variant));
     if (!variant)
-      return DT_FAIL(DT_E_INTERNAL,
-                     "a variant that covered the arguments no longer does; were they "
-                     "changed during the call?");
+      return NULL; // answered for once
   }
   dt_status_t status = run_variant(call, variant);
   dt__reclaim_leave(call->session->slot);
@@ -258,6 +323,8 @@ dt_status_t dt_call(dt_session_t *session, dt_function_t *function, dt_tensor_t 
   }
   (void)atomic_fetch_add_explicit(&function->counters[session->counter].calls, 1,
                                   memory_order_relaxed);
+  if (dt__session_samples(session))
+    dt__histogram_sample(function, inputs);
   if (atomic_load_explicit(&session->runtime->garbage, memory_order_relaxed))
     dt__runtime_collect(session->runtime);
   return NULL;
@@ -288,7 +355,9 @@ dt_status_t dt_function_guard_ns(dt_session_t *session, dt_function_t *function,
   int64_t begin = dt__now_ns();
   for (uint32_t i = 0; i < repeats; i++) {
     const dt_variant_list_t *list = atomic_load_explicit(&function->list, memory_order_acquire);
-    variant = dt__list_find(list, inputs, session->symbols);
+    int64_t captured[DT_MOST_CAPTURES];
+    dt_guard_args_t args = dt__guard_args(function, list, inputs, captured);
+    variant = dt__list_find(list, &args, session->symbols);
   }
   *out_ns = (double)(dt__now_ns() - begin) / repeats;
   dt__reclaim_leave(session->slot);

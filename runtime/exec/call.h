@@ -13,6 +13,7 @@ typedef struct dt_launch_frame_t {
   dt_pool_t *pool;
   char *scratch;
   size_t scratch_stride;
+  uint32_t threads; // the most that work on one kernel; 0: all
 } dt_launch_frame_t;
 void dt__launch(dt_frame_t *frame, dt_kernel_fn_t fn, const uint64_t *words, int64_t count,
                 int64_t grain);
@@ -28,13 +29,15 @@ typedef struct dt_call_t {
   dt_function_t *function;
   dt_tensor_t *const *inputs;
   dt_tensor_t **outputs; // as given; session->results are these, or new ones where NULL
+  uint64_t modes;        // of the runtime, as the guards saw them
 } dt_call_t;
 
-// call.c. Fills session->results: given tensors are checked against what the variant makes and
-// against the inputs' memory, the others made. sizes: of all outputs, one after another. New
-// tensors are released by dt_call when the call fails.
+// call.c. Fills session->results, and the addresses of their elements behind those of the inputs,
+// by session->sizes (of all outputs, one after another): given tensors are checked against what the
+// variant makes and against the inputs' memory, the others made. Those of outputs k with
+// segments[k] == segment; NULL: of all. New tensors are released by dt_call when the call fails.
 dt_status_t dt__outputs_prepare(const dt_call_t *call, const dt_variant_t *variant,
-                                const int64_t *sizes) DT_MUST_USE;
+                                const uint32_t *segments, uint32_t segment) DT_MUST_USE;
 
 // evaluate.c. Answers by the reference evaluator, into session->results.
 dt_status_t dt__evaluate(const dt_call_t *call, const dt_variant_t *variant,

@@ -6,7 +6,8 @@
 #include "lower/graph/eval.h"
 #include "runtime/base/status.h"
 
-// The traced graph with the constants' data as bound at the moment; nodes are shared.
+// The traced graph with the constants' data as bound at the moment; nodes are shared. What inputs
+// are updated with stands behind the outputs.
 static dt_status_t bind_graph(dt_arena_t *arena, const dt_graph_t *graph,
                               const dt_bindings_t *bindings, dt_graph_t *out) {
   *out = *graph;
@@ -19,7 +20,32 @@ static dt_status_t bind_graph(dt_arena_t *arena, const dt_graph_t *graph,
     out->constants.items[i] = graph->constants.items[i];
     out->constants.items[i].data = bindings->addresses[i];
   }
+  uint32_t n_outputs = graph->outputs.len, n_updates = graph->updates.len;
+  out->outputs.items = DT_ARENA_ARRAY(arena, dt_node_id_t, n_outputs + n_updates);
+  if (!out->outputs.items)
+    return DT_NO_MEMORY();
+  for (uint32_t i = 0; i < n_outputs; i++)
+    out->outputs.items[i] = graph->outputs.items[i];
+  for (uint32_t i = 0; i < n_updates; i++)
+    out->outputs.items[n_outputs + i] = graph->updates.items[i].value;
+  out->outputs.len = out->outputs.cap = n_outputs + n_updates;
   return NULL;
+}
+
+// Element by element in row-major order, to wherever the tensor has it.
+static void update_input(const dt_eval_value_t *value, dt_tensor_t *input) {
+  size_t item = dt_dtype_size(value->dtype);
+  int64_t at[DT_MAX_RANK] = {0}, offset = 0;
+  for (int64_t i = 0; i < value->count; i++) {
+    dt__scalar_store(value->dtype, (char *)input->data + offset * (int64_t)item, value->data[i]);
+    for (uint32_t k = input->rank; k-- > 0;) {
+      offset += input->strides[k];
+      if (++at[k] < input->sizes[k])
+        break;
+      offset -= at[k] * input->strides[k];
+      at[k] = 0;
+    }
+  }
 }
 
 static void store_value(const dt_eval_value_t *value, dt_tensor_t *output) {
@@ -43,13 +69,16 @@ static dt_status_t evaluate(dt_arena_t *arena, const dt_call_t *call, const dt_v
                               .strides = call->inputs[i]->strides};
   DT_TRY(dt__graph_eval(&graph, session->symbols, args, NULL, arena, values));
   int64_t *sizes = session->sizes;
-  for (uint32_t k = 0; k < graph.outputs.len; k++) {
+  uint32_t n_outputs = call->function->n_outputs;
+  for (uint32_t k = 0; k < n_outputs; k++) {
     for (uint32_t axis = 0; axis < values[k].rank; axis++)
       *sizes++ = values[k].sizes[axis];
   }
-  DT_TRY(dt__outputs_prepare(call, variant, session->sizes));
-  for (uint32_t k = 0; k < graph.outputs.len; k++)
+  DT_TRY(dt__outputs_prepare(call, variant, NULL, 0));
+  for (uint32_t k = 0; k < n_outputs; k++)
     store_value(&values[k], session->results[k]);
+  for (uint32_t k = 0; k < graph.updates.len; k++)
+    update_input(&values[n_outputs + k], call->inputs[graph.updates.items[k].input]);
   return NULL;
 }
 

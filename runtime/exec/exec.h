@@ -20,7 +20,9 @@
 #include "runtime/base/region.h"
 #include "runtime/base/thread.h"
 #include "runtime/compile/compile.h"
+#include "runtime/compile/decide.h"
 #include "runtime/exec/pager.h"
+#include "runtime/exec/policy.h"
 
 #include <stdatomic.h>
 
@@ -31,6 +33,7 @@ struct dt_runtime {
   dt_compiler_t *compiler;
   dt_reclaim_t *reclaim;
   dt_pager_t *pager;
+  _Atomic uint64_t modes;        // modes.h
   _Atomic bool garbage;          // something retired may wait still: collect when convenient
   _Atomic uint32_t next_session; // spreads sessions over counters
 };
@@ -60,11 +63,16 @@ typedef struct dt_variant_t {
   uint32_t n_output_sizes; // ranks of all outputs, added up
   dt_output_info_t *outputs;
   dt_bindings_t *_Atomic bindings;
+  int64_t
+      *once_symbols; // of the call that the variant was made for, where it is for that one alone
 } dt_variant_t;
 
 typedef struct dt_variant_list_t {
   dt_retired_t retired;               // first: the reclaimer's item
   uint32_t n_symbols, n_output_sizes; // the most that any variant needs
+  const int64_t *const *captures;     // addresses, by the graphs' captures
+  uint32_t n_captures;
+  const struct dt_decider_t *decider; // over the first of them; or NULL: all are interpreted
   uint32_t n;
   dt_variant_t *items[];
 } dt_variant_list_t;
@@ -84,6 +92,24 @@ typedef struct dt_override_t {
   char name[];
 } dt_override_t;
 
+// The making of deciders: one at a time, by a job on the compile threads. Guarded by the function's
+// mutex.
+typedef struct dt_decider_build_t {
+  dt_job_t job;
+  bool posted;        // the job is queued or runs
+  bool running;       // it runs
+  bool stopped;       // for good
+  bool again;         // variants came while it ran
+  int64_t ns, all_ns; // how long the last one took, and all of them
+  uint64_t made, failed;
+} dt_decider_build_t;
+// What a function remembers of its compiles (explain.h). Valid when zeroed.
+typedef struct dt_history_t {
+  struct dt_history_item_t *first, *last; // oldest first
+  uint32_t n;
+  uint64_t forgotten; // older ones, freed
+} dt_history_t;
+
 struct dt_function {
   dt_call_counter_t counters[DT_CALL_COUNTERS];
   _Atomic uint32_t refs;
@@ -96,20 +122,28 @@ struct dt_function {
   uint32_t n_inputs, n_outputs;
   const dt_input_decl_t *inputs;
   dt_answer_t answer;
-  uint32_t variant_limit;
-  bool strict_fp;
+  dt_dynamic_t dynamic;
+  dt_limit_action_t limit_action;
+  uint32_t variant_limit, compile_limit;
+  bool strict_fp; // whatever the runtime's mode is
 
   dt_variant_list_t *_Atomic list; // never NULL; replaced under `mutex`
 
   dt_mutex_t mutex;
-  pthread_cond_t idle;      // `building` became false
-  bool building;            // guarded by mutex: a variant is being made
-  pthread_t builder;        // guarded by mutex: by whom
-  uint32_t next_number;     // guarded by mutex
-  dt_override_t *overrides; // guarded by mutex
+  pthread_cond_t idle;         // `building` became false
+  bool building;               // guarded by mutex: a variant is being made
+  pthread_t builder;           // guarded by mutex: by whom
+  uint32_t next_number;        // guarded by mutex
+  dt_override_t *overrides;    // guarded by mutex
+  dt_history_t history;        // guarded by mutex
+  bool frozen;                 // guarded by mutex
+  bool generic_tried;          // guarded by mutex: at a limit, whatever came of it
+  const char *generic_failure; // guarded by mutex: why there is no generic variant; or NULL
+  dt_policy_t policy;          // guarded as its parts say
+  dt_decider_build_t decider;
 
   _Atomic uint64_t compiles, misses, evaluator_calls, failed_calls, compile_ns, kernels, code_bytes,
-      constant_bytes;
+      constant_bytes, promotions, limit_misses, frozen_misses, sampled_calls;
 };
 
 // ---- Sessions -------------------------------------------------------------------------------------
@@ -117,7 +151,9 @@ struct dt_function {
 struct dt_session {
   dt_runtime_t *runtime; // a reference
   dt_reclaim_slot_t *slot;
-  uint32_t counter; // which of a function's call counters
+  uint32_t counter;   // which of a function's call counters
+  uint32_t sample_in; // the call that many from now is sampled, 1 the next
+  uint32_t sample_seed;
   // Scratch of the call path; grown off it.
   int64_t *symbols;
   int64_t *sizes;
@@ -133,6 +169,11 @@ struct dt_session {
 // Makes room for a call of `function` with the variants in `list`; contents are not kept.
 dt_status_t dt__session_grow(dt_session_t *session, const dt_function_t *function,
                              const dt_variant_list_t *list) DT_MUST_USE;
+// Whether this call is to be sampled; the next one to be is chosen at random.
+bool dt__session_resample(dt_session_t *session);
+static inline bool dt__session_samples(dt_session_t *session) {
+  return --session->sample_in == 0 && dt__session_resample(session);
+}
 static inline dt_status_t dt__session_reserve(dt_session_t *session, const dt_function_t *function,
                                               const dt_variant_list_t *list) {
   if (session->symbols_cap >= list->n_symbols && session->sizes_cap >= list->n_output_sizes &&
@@ -141,8 +182,20 @@ static inline dt_status_t dt__session_reserve(dt_session_t *session, const dt_fu
     return NULL;
   return dt__session_grow(session, function, list);
 }
-dt_status_t dt__session_lease_block(dt_session_t *session, int64_t bytes) DT_MUST_USE;
-dt_status_t dt__session_lease_scratch(dt_session_t *session, int64_t bytes) DT_MUST_USE;
+// The first `used` bytes of the block keep what is in them; the block may move.
+dt_status_t dt__session_grow_block(dt_session_t *session, int64_t used, int64_t bytes) DT_MUST_USE;
+static inline dt_status_t dt__session_lease_block(dt_session_t *session, int64_t used,
+                                                  int64_t bytes) {
+  if ((uint64_t)bytes <= session->block.bytes)
+    return NULL;
+  return dt__session_grow_block(session, used, bytes);
+}
+dt_status_t dt__session_grow_scratch(dt_session_t *session, int64_t bytes) DT_MUST_USE;
+static inline dt_status_t dt__session_lease_scratch(dt_session_t *session, int64_t bytes) {
+  if ((uint64_t)bytes <= session->scratch_stride)
+    return NULL;
+  return dt__session_grow_scratch(session, bytes);
+}
 
 // ---- Between the files ----------------------------------------------------------------------------
 
@@ -154,8 +207,15 @@ dt_status_t dt__check_struct_size(const void *options, uint32_t size, size_t kno
 // Frees what was retired and is seen by nobody any more.
 void dt__runtime_collect(dt_runtime_t *runtime);
 
-// variant.c. Traces for `inputs` (NULL: from declarations alone) and compiles. No lock held.
-dt_status_t dt__variant_create(dt_function_t *function, dt_tensor_t *const *inputs, uint32_t number,
+// variant.c. Traces and compiles. No lock held.
+typedef struct dt_variant_request_t {
+  dt_tensor_t *const *inputs; // of the call; NULL: from declarations alone
+  uint32_t number;
+  uint64_t modes; // of the runtime, for the whole of it
+  bool generic;   // without the call's sizes
+  bool evaluated; // no code: the evaluator answers
+} dt_variant_request_t;
+dt_status_t dt__variant_create(dt_function_t *function, const dt_variant_request_t *request,
                                dt_variant_t **out) DT_MUST_USE;
 // Destroys bindings too. NULL allowed.
 void dt__variant_destroy(dt_variant_t *variant);
@@ -167,20 +227,60 @@ void dt__bindings_destroy(dt_bindings_t *bindings); // NULL allowed
 // bind.c, under the function's mutex: bindings of a new variant, with constants as last updated.
 dt_status_t dt__variant_bind(dt_function_t *function, dt_variant_t *variant) DT_MUST_USE;
 
+// decide.c. Compiled code that finds among the first `n` variants of a list the one whose guards
+// hold first. Made off the call path. Lists of one function share it until a newer one is made.
+typedef struct dt_decider_t {
+  dt_retired_t retired; // first: the reclaimer's item
+  dt_native_t *native;
+  dt_decide_fn_t decide;
+  uint32_t n;
+} dt_decider_t;
+void dt__decider_destroy(dt_decider_t *decider); // NULL allowed; nobody is inside
+// The function's mutex held, after a list was published: asks for a decider over it. One build a
+// function is under way at a time; variants that come meanwhile are in the next. Where no decider
+// can be made, guards are interpreted: that is no failure of anybody's.
+void dt__decider_request(dt_function_t *function);
+// Mutex not held. Waits for a build under way; none is begun afterwards.
+void dt__decider_stop(dt_function_t *function);
+
+// What the guards of the variants in `list` see of a call. Captures may change at any time, so they
+// are read once, into the caller's `captured`.
+#define DT_MOST_CAPTURES 64
+static inline dt_guard_args_t dt__guard_args(const dt_function_t *function,
+                                             const dt_variant_list_t *list,
+                                             dt_tensor_t *const *inputs,
+                                             int64_t captured[DT_MOST_CAPTURES]) {
+  for (uint32_t k = 0; k < list->n_captures; k++)
+    captured[k] = __atomic_load_n(list->captures[k], __ATOMIC_RELAXED);
+  return (dt_guard_args_t){
+      .inputs = inputs,
+      .captures = captured,
+      .modes = atomic_load_explicit(&function->runtime->modes, memory_order_relaxed)};
+}
+
 // The first variant whose guards hold, `symbols` filled; or NULL.
-static inline dt_variant_t *dt__list_find(const dt_variant_list_t *list, dt_tensor_t *const *inputs,
-                                          int64_t *symbols) {
-  for (uint32_t i = 0; i < list->n; i++) {
-    if (dt__guards_run(list->items[i]->guards, inputs, symbols))
+static inline dt_variant_t *dt__list_find(const dt_variant_list_t *list,
+                                          const dt_guard_args_t *args, int64_t *symbols) {
+  uint32_t i = 0;
+  if (list->decider) {
+    int64_t found = list->decider->decide(args, symbols);
+    if (found >= 0)
+      return list->items[found];
+    i = list->decider->n;
+  }
+  for (; i < list->n; i++) {
+    if (dt__guards_run(list->items[i]->guards, args, symbols))
       return list->items[i];
   }
   return NULL;
 }
 
 // miss.c. Makes sure that a variant covers `inputs`, or with inputs NULL that there is any variant:
-// checks the arguments, waits for a compile under way, or compiles. Not inside an epoch.
+// checks the arguments, waits for a compile under way, or compiles. Not inside an epoch. At a limit
+// with DT_LIMIT_EVALUATOR *out_once (NULL with inputs NULL) is a variant for this call alone, which
+// the caller destroys; else it is NULL.
 dt_status_t dt__function_cover(dt_session_t *session, dt_function_t *function,
-                               dt_tensor_t *const *inputs) DT_MUST_USE;
+                               dt_tensor_t *const *inputs, dt_variant_t **out_once) DT_MUST_USE;
 
 // The name of input `index` for messages, in `buf`.
 const char *dt__input_name(const dt_function_t *function, uint32_t index, char *buf, size_t bytes);

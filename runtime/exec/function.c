@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions: their declarations, checked and copied; their life; and what they tell about
 // themselves.
-#include "runtime/exec/exec.h"
+#include "runtime/exec/explain.h"
 
 #include "runtime/base/dtype.h"
 #include "runtime/base/status.h"
@@ -9,9 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define OPTIONS_BYTES (offsetof(dt_function_options_t, closure_free) + sizeof(void (*)(void *)))
+#define OPTIONS_BYTES (offsetof(dt_function_options_t, compile_limit) + sizeof(uint32_t))
 #define MOST_ARGUMENTS 4096
 #define MOST_VARIANTS 4096
+#define MOST_COMPILES 1048576
 
 // ---- Checking declarations ------------------------------------------------------------------------
 
@@ -29,76 +30,7 @@ const char *dt__input_name(const dt_function_t *function, uint32_t index, char *
   return describe_input(function->inputs, index, buf, bytes);
 }
 
-// The sizes that a dim's declaration admits.
-static dt_range_t dim_range(const dt_dim_decl_t *dim) {
-  if (dim->is_static)
-    return (dt_range_t){dim->value, dim->value};
-  return (dt_range_t){dim->min, dim->max ? dim->max : DT_SIZE_LIMIT - 1};
-}
-
-static dt_status_t check_dim(const dt_dim_decl_t *dim, uint32_t axis) {
-  if (dim->min < 0 || dim->min >= DT_SIZE_LIMIT)
-    return DT_FAIL(DT_E_ARGUMENT, "dim %u: min: %lld; expected a size, 0 to %lld", axis,
-                   (long long)dim->min, (long long)DT_SIZE_LIMIT - 1);
-  if (dim->max < 0 || dim->max >= DT_SIZE_LIMIT || (dim->max && dim->max < dim->min))
-    return DT_FAIL(DT_E_ARGUMENT,
-                   "dim %u: max: %lld; expected 0 for no bound, or min (%lld) to %lld", axis,
-                   (long long)dim->max, (long long)dim->min, (long long)DT_SIZE_LIMIT - 1);
-  if (!dim->is_static)
-    return NULL;
-  int64_t most = dim->max ? dim->max : DT_SIZE_LIMIT - 1;
-  if (dim->value < dim->min || dim->value > most)
-    return DT_FAIL(DT_E_ARGUMENT, "dim %u: static value: %lld; expected %lld to %lld", axis,
-                   (long long)dim->value, (long long)dim->min, (long long)most);
-  return NULL;
-}
-
-static dt_status_t check_input(const dt_input_decl_t *input) {
-  if (!dt__dtype_is_valid(input->dtype))
-    return DT_FAIL(DT_E_DTYPE, "dtype: %d is no element type", (int)input->dtype);
-  if (input->rank > DT_MAX_RANK)
-    return DT_FAIL(DT_E_LIMIT, "rank: %u; expected at most %d", input->rank, DT_MAX_RANK);
-  for (uint32_t axis = 0; input->dims && axis < input->rank; axis++)
-    DT_TRY(check_dim(&input->dims[axis], axis));
-  return NULL;
-}
-
-// Dims of one name have one size, so their declarations must leave one.
-static dt_status_t check_name(const dt_input_decl_t *inputs, uint32_t n, const char *name) {
-  dt_range_t range = {0, DT_SIZE_LIMIT - 1};
-  for (uint32_t i = 0; i < n; i++) {
-    for (uint32_t axis = 0; inputs[i].dims && axis < inputs[i].rank; axis++) {
-      const dt_dim_decl_t *dim = &inputs[i].dims[axis];
-      if (!dim->name || strcmp(dim->name, name) != 0)
-        continue;
-      dt_range_t own = dim_range(dim);
-      range.lo = own.lo > range.lo ? own.lo : range.lo;
-      range.hi = own.hi < range.hi ? own.hi : range.hi;
-    }
-  }
-  if (range.lo > range.hi)
-    return DT_FAIL(DT_E_ARGUMENT, "dims named '%s' are declared so that no size fits all of them",
-                   name);
-  return NULL;
-}
-
-static dt_status_t check_inputs(const dt_input_decl_t *inputs, uint32_t n) {
-  char name[96];
-  for (uint32_t i = 0; i < n; i++) {
-    dt_status_t status = check_input(&inputs[i]);
-    if (status)
-      return dt__status_annotate(status, "%s", describe_input(inputs, i, name, sizeof(name)));
-  }
-  for (uint32_t i = 0; i < n; i++) {
-    for (uint32_t axis = 0; inputs[i].dims && axis < inputs[i].rank; axis++) {
-      if (inputs[i].dims[axis].name)
-        DT_TRY(check_name(inputs, n, inputs[i].dims[axis].name));
-    }
-  }
-  return NULL;
-}
-
-static dt_status_t check_options(const dt_function_options_t *options) {
+static dt_status_t check_options(const dt_function_options_t *options, dt_program_fn_t program) {
   if (!options)
     return DT_FAIL(DT_E_ARGUMENT, "options: NULL; expected name, inputs and outputs");
   DT_TRY(
@@ -120,7 +52,17 @@ static dt_status_t check_options(const dt_function_options_t *options) {
   if (options->variant_limit > MOST_VARIANTS)
     return DT_FAIL(DT_E_ARGUMENT, "variant_limit: %u; expected at most %d", options->variant_limit,
                    MOST_VARIANTS);
-  return check_inputs(options->inputs, options->n_inputs);
+  if (options->compile_limit > MOST_COMPILES)
+    return DT_FAIL(DT_E_ARGUMENT, "compile_limit: %u; expected at most %d", options->compile_limit,
+                   MOST_COMPILES);
+  if ((unsigned)options->dynamic > DT_DYNAMIC_STATIC)
+    return DT_FAIL(DT_E_ARGUMENT, "dynamic: %d is no dt_dynamic_t", (int)options->dynamic);
+  if ((unsigned)options->limit_action > DT_LIMIT_EVALUATOR)
+    return DT_FAIL(DT_E_ARGUMENT, "limit_action: %d is no dt_limit_action_t",
+                   (int)options->limit_action);
+  dt_trace_request_t request = {
+      .program = program, .n_inputs = options->n_inputs, .inputs = options->inputs};
+  return dt__trace_check_declarations(&request);
 }
 
 // ---- Making ---------------------------------------------------------------------------------------
@@ -149,7 +91,8 @@ static dt_status_t copy_inputs(dt_function_t *function, const dt_function_option
       return DT_NO_MEMORY();
     memcpy(dims, inputs[i].dims, inputs[i].rank * sizeof(*dims));
     for (uint32_t axis = 0; axis < inputs[i].rank; axis++) {
-      if (dims[axis].name && !copy_text(arena, &dims[axis].name))
+      if ((dims[axis].name && !copy_text(arena, &dims[axis].name)) ||
+          (dims[axis].of && !copy_text(arena, &dims[axis].of)))
         return DT_NO_MEMORY();
     }
     inputs[i].dims = dims;
@@ -163,6 +106,7 @@ static dt_status_t function_init(dt_function_t *function, const dt_function_opti
   if (!function->name)
     return DT_NO_MEMORY();
   DT_TRY(copy_inputs(function, options));
+  DT_TRY(dt__policy_init(function));
   dt_variant_list_t *list = dt__calloc(1, sizeof(*list));
   if (!list)
     return DT_NO_MEMORY();
@@ -174,6 +118,8 @@ static void function_free(dt_function_t *function) {
   dt_variant_list_t *list = atomic_load_explicit(&function->list, memory_order_acquire);
   for (uint32_t i = 0; list && i < list->n; i++)
     dt__variant_destroy(list->items[i]);
+  if (list)
+    dt__decider_destroy((dt_decider_t *)(uintptr_t)list->decider);
   dt__free(list);
   while (function->overrides) {
     dt_override_t *item = function->overrides;
@@ -181,6 +127,7 @@ static void function_free(dt_function_t *function) {
     dt_tensor_release(item->tensor);
     dt__free(item);
   }
+  dt__history_fini(&function->history);
   dt__arena_fini(&function->arena);
   dt__free(function);
 }
@@ -189,20 +136,24 @@ static dt_status_t create(dt_runtime_t *runtime, dt_program_fn_t program, void *
                           const dt_function_options_t *options, dt_function_t **out) {
   if (!runtime || !program)
     return DT_FAIL(DT_E_ARGUMENT, "%s: NULL", runtime ? "program" : "runtime");
-  DT_TRY(check_options(options));
+  DT_TRY(check_options(options, program));
   dt_function_t *function = dt__alloc_aligned(sizeof(*function), _Alignof(dt_function_t));
   if (!function)
     return DT_NO_MEMORY();
-  *function = (dt_function_t){.program = program,
-                              .closure = closure,
-                              .closure_free = options->closure_free,
-                              .n_inputs = options->n_inputs,
-                              .n_outputs = options->n_outputs,
-                              .answer = options->answer,
-                              .variant_limit = options->variant_limit
-                                                   ? options->variant_limit
-                                                   : (uint32_t)runtime->params.variant_limit,
-                              .strict_fp = options->strict_fp || runtime->params.strict_fp};
+  *function = (dt_function_t){
+      .program = program,
+      .closure = closure,
+      .closure_free = options->closure_free,
+      .n_inputs = options->n_inputs,
+      .n_outputs = options->n_outputs,
+      .answer = options->answer,
+      .dynamic = options->dynamic,
+      .limit_action = options->limit_action,
+      .compile_limit =
+          options->compile_limit ? options->compile_limit : (uint32_t)runtime->params.compile_limit,
+      .variant_limit =
+          options->variant_limit ? options->variant_limit : (uint32_t)runtime->params.variant_limit,
+      .strict_fp = options->strict_fp};
   atomic_init(&function->refs, 1);
   dt__arena_init(&function->arena, 1024);
   dt_status_t status = function_init(function, options);
@@ -240,6 +191,7 @@ void dt_function_release(dt_function_t *function) {
   if (!function || atomic_fetch_sub_explicit(&function->refs, 1, memory_order_acq_rel) != 1)
     return;
   dt_runtime_t *runtime = function->runtime;
+  dt__decider_stop(function);
   if (!dt__forked()) {
     (void)pthread_cond_destroy(&function->idle);
     dt__mutex_fini(&function->mutex);
@@ -259,8 +211,19 @@ dt_status_t dt_function_prepare(dt_function_t *function) {
     return DT_FAIL(DT_E_ARGUMENT, "dt_function_prepare: function: NULL");
   if (dt__forked())
     return DT_FAIL(DT_E_FORKED, "dt_function_prepare in a child after fork");
-  return dt__status_annotate(dt__function_cover(NULL, function, NULL), "function %s: prepare",
+  return dt__status_annotate(dt__function_cover(NULL, function, NULL, NULL), "function %s: prepare",
                              function->name);
+}
+
+dt_status_t dt_function_freeze(dt_function_t *function, bool frozen) {
+  if (!function)
+    return DT_FAIL(DT_E_ARGUMENT, "dt_function_freeze: function: NULL");
+  if (dt__forked())
+    return DT_FAIL(DT_E_FORKED, "dt_function_freeze in a child after fork");
+  dt__mutex_lock(&function->mutex);
+  function->frozen = frozen;
+  dt__mutex_unlock(&function->mutex);
+  return NULL;
 }
 
 // ---- Telling --------------------------------------------------------------------------------------
@@ -286,7 +249,11 @@ dt_status_t dt_function_stats(dt_function_t *function, dt_function_stats_t *stat
                              .compile_ns = count(&function->compile_ns),
                              .kernels = count(&function->kernels),
                              .code_bytes = count(&function->code_bytes),
-                             .constant_bytes = count(&function->constant_bytes)};
+                             .constant_bytes = count(&function->constant_bytes),
+                             .promotions = count(&function->promotions),
+                             .limit_misses = count(&function->limit_misses),
+                             .frozen_misses = count(&function->frozen_misses),
+                             .sampled_calls = count(&function->sampled_calls)};
   for (uint32_t i = 0; i < DT_CALL_COUNTERS; i++)
     all.calls += count(&function->counters[i].calls);
   dt__mutex_lock(&function->mutex);

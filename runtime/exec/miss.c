@@ -2,11 +2,11 @@
 // The slow path: arguments that no variant covers. One thread at a time makes a variant of a
 // function; others wait for it and look again. A failure makes no variant and is the caller's
 // alone: those that waited try for themselves, each with its own arguments.
-#include "runtime/exec/exec.h"
+#include "runtime/exec/explain.h"
 
-#include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static void destroy_list(dt_retired_t *item) {
@@ -14,13 +14,16 @@ static void destroy_list(dt_retired_t *item) {
 } // variants stay: newer lists have them
 
 // A list of `old`'s variants and one more; NULL without memory.
-static dt_variant_list_t *list_append(const dt_variant_list_t *old, dt_variant_t *variant) {
+static dt_variant_list_t *list_append(const dt_variant_list_t *old, dt_variant_t *variant,
+                                      const int64_t *const *captures, uint32_t n_captures) {
   dt_variant_list_t *list = dt__alloc(sizeof(*list) + (old->n + 1) * sizeof(list->items[0]));
   if (!list)
     return NULL;
   *list = *old;
   memcpy(list->items, old->items, old->n * sizeof(list->items[0]));
   list->items[list->n++] = variant;
+  list->captures = captures;
+  list->n_captures = n_captures;
   if (variant->n_symbols > list->n_symbols)
     list->n_symbols = variant->n_symbols;
   if (variant->n_output_sizes > list->n_output_sizes)
@@ -31,8 +34,12 @@ static dt_variant_list_t *list_append(const dt_variant_list_t *old, dt_variant_t
 // Takes `variant` also on failure. Mutex held.
 static dt_status_t publish(dt_function_t *function, dt_variant_t *variant) {
   dt_variant_list_t *old = atomic_load_explicit(&function->list, memory_order_relaxed);
+  const int64_t *const *captures = NULL;
   dt_status_t status = dt__variant_bind(function, variant);
-  dt_variant_list_t *list = status ? NULL : list_append(old, variant);
+  if (!status)
+    status = dt__policy_publish(function, variant->traced, &captures);
+  dt_variant_list_t *list =
+      status ? NULL : list_append(old, variant, captures, function->policy.captures.len);
   if (!list) {
     dt__variant_destroy(variant);
     return status ? status : DT_NO_MEMORY();
@@ -47,48 +54,67 @@ static dt_status_t publish(dt_function_t *function, dt_variant_t *variant) {
     (void)atomic_fetch_add_explicit(&function->constant_bytes,
                                     (uint64_t)variant->compiled->once_bytes, memory_order_relaxed);
   }
+  dt__decider_request(function);
   return NULL;
 }
 
-// The guard of the newest variant that `inputs` fail, for messages.
-static void explain_miss(const dt_variant_list_t *list, dt_tensor_t *const *inputs,
-                         dt_text_t *text) {
-  if (!list->n)
-    dt__text_put(text, "no variant yet");
-  else if (!dt__guards_explain(list->items[list->n - 1]->guards, inputs, text))
-    dt__text_put(text, "the guards hold when walked, but not when run");
-}
+// ---- Refusals -------------------------------------------------------------------------------------
 
-static void log_miss(const dt_function_t *function, const dt_variant_list_t *list,
-                     dt_tensor_t *const *inputs, const char *decision, uint32_t number) {
-  if (!inputs || !dt__log_on(DT_LOG_RECOMPILES, 1))
-    return;
+// What a call that gets no variant is told: `why`, and the guard of the variant that comes nearest.
+static dt_status_t refuse(const dt_function_t *function, const dt_variant_list_t *list,
+                          dt_tensor_t *const *inputs, dt_code_t code, const char *why) {
+  if (!inputs || !list->n)
+    return DT_FAIL(code, "%s", why);
   dt_text_t text;
   dt__text_init(&text);
-  explain_miss(list, inputs, &text);
-  DT_LOG(DT_LOG_RECOMPILES, 1, "%s: %s: %s %u", function->name, dt__text_str(&text), decision,
-         number);
-  dt__text_fini(&text);
-}
-
-static dt_status_t limit_status(const dt_function_t *function, const dt_variant_list_t *list,
-                                dt_tensor_t *const *inputs) {
-  dt_text_t text;
-  dt__text_init(&text);
-  if (inputs)
-    explain_miss(list, inputs, &text);
-  dt_status_t status =
-      DT_FAIL(DT_E_LIMIT,
-              "%u variants are the limit (variant_limit, or DUCTILE_VARIANT_LIMIT) and none covers "
-              "these arguments; the newest misses by: %s",
-              function->variant_limit, dt__text_str(&text));
+  dt_arena_t arena;
+  dt__arena_init(&arena, 1024);
+  int64_t captured[DT_MOST_CAPTURES];
+  dt_guard_args_t args = dt__guard_args(function, list, inputs, captured);
+  const dt_miss_info_t *miss = dt__miss_nearest(&arena, list, &args);
+  if (miss)
+    dt__miss_put(miss, &text);
+  dt_status_t status = DT_FAIL(code, "%s; the nearest variant misses by: %s%s%s", why,
+                               dt__text_str(&text), miss ? "; " : "", miss ? miss->remedy : "");
+  dt__arena_fini(&arena);
   dt__text_fini(&text);
   return status;
 }
 
+static dt_status_t refuse_frozen(dt_function_t *function, const dt_variant_list_t *list,
+                                 dt_tensor_t *const *inputs) {
+  int64_t captured[DT_MOST_CAPTURES];
+  dt_guard_args_t args = dt__guard_args(function, list, inputs, captured);
+  (void)atomic_fetch_add_explicit(&function->frozen_misses, 1, memory_order_relaxed);
+  dt__tell_miss(function, list, &args, "refused, frozen with variants", list->n);
+  return refuse(function, list, inputs, DT_E_STATE,
+                list->n ? "the function is frozen and no variant covers these arguments"
+                        : "the function is frozen and has no variant");
+}
+
+// Whether one more variant is over a limit; which, into `why`.
+static bool over_limit(const dt_function_t *function, const dt_variant_list_t *list, char *why,
+                       size_t bytes) {
+  uint64_t compiles = atomic_load_explicit(&function->compiles, memory_order_relaxed);
+  if (list->n >= function->variant_limit)
+    (void)snprintf(why, bytes,
+                   "%u variants are the limit (variant_limit, or DUCTILE_VARIANT_LIMIT) and none "
+                   "covers these arguments",
+                   function->variant_limit);
+  else if (compiles >= function->compile_limit)
+    (void)snprintf(why, bytes,
+                   "%llu compiles are the limit of a function's life (compile_limit, or "
+                   "DUCTILE_COMPILE_LIMIT) and no variant covers these arguments",
+                   (unsigned long long)compiles);
+  else
+    return false;
+  return true;
+}
+
+// ---- Making one -----------------------------------------------------------------------------------
+
 static dt_status_t check_inputs(const dt_function_t *function, dt_tensor_t *const *inputs) {
-  dt_trace_request_t request = {.name = function->name,
-                                .program = function->program,
+  dt_trace_request_t request = {.program = function->program,
                                 .closure = function->closure,
                                 .n_inputs = function->n_inputs,
                                 .n_outputs = function->n_outputs,
@@ -98,18 +124,21 @@ static dt_status_t check_inputs(const dt_function_t *function, dt_tensor_t *cons
 }
 
 // A variant that was made for these arguments must take them: else calls would compile for ever.
-static dt_status_t check_covers(const dt_variant_t *variant, dt_tensor_t *const *inputs) {
-  int64_t *symbols = dt__calloc(variant->n_symbols, sizeof(*symbols));
-  if (!symbols)
-    return DT_NO_MEMORY();
-  bool covers = dt__guards_run(variant->guards, inputs, symbols);
-  dt__free(symbols);
-  if (covers)
+// Captures and modes are those that it was made for; `symbols` are then what its guards bind.
+static dt_status_t check_covers(const dt_variant_t *variant, const dt_variant_request_t *request,
+                                int64_t *symbols) {
+  const dt_traced_t *traced = variant->traced;
+  int64_t captures[DT_MOST_CAPTURES];
+  for (uint32_t k = 0; k < traced->captures.len; k++)
+    captures[k] = traced->captures.items[k].value;
+  dt_guard_args_t args = {.inputs = request->inputs, .captures = captures, .modes = request->modes};
+  if (dt__guards_run(variant->guards, &args, symbols))
     return NULL;
   dt_text_t text;
   dt__text_init(&text);
-  (void)dt__guards_explain(variant->guards, inputs, &text);
-  dt_status_t status = DT_FAIL(DT_E_INTERNAL,
+  (void)dt__guards_explain(variant->guards, &args, &text);
+  // The generic variant is made without the sizes of the call, and may rest on assumptions.
+  dt_status_t status = DT_FAIL(request->generic ? DT_E_LIMIT : DT_E_INTERNAL,
                                "the guards of a new variant do not take the arguments that it was "
                                "made for: %s",
                                dt__text_str(&text));
@@ -117,13 +146,26 @@ static dt_status_t check_covers(const dt_variant_t *variant, dt_tensor_t *const 
   return status;
 }
 
-static dt_status_t build(dt_function_t *function, dt_tensor_t *const *inputs, uint32_t number,
+static dt_status_t create(dt_function_t *function, const dt_variant_request_t *request,
+                          dt_variant_t **out) {
+  DT_TRY(dt__variant_create(function, request, out));
+  if (!request->inputs)
+    return NULL;
+  int64_t *symbols = dt__calloc((*out)->n_symbols, sizeof(*symbols));
+  dt_status_t status = symbols ? check_covers(*out, request, symbols) : DT_NO_MEMORY();
+  if (request->evaluated && !status)
+    (*out)->once_symbols = symbols;
+  else
+    dt__free(symbols);
+  return status;
+}
+
+static dt_status_t build(dt_function_t *function, const dt_variant_request_t *request,
                          dt_variant_t **out) {
   int64_t begin = dt__now_ns();
-  (void)atomic_fetch_add_explicit(&function->compiles, 1, memory_order_relaxed);
-  dt_status_t status = dt__variant_create(function, inputs, number, out);
-  if (!status && inputs)
-    status = check_covers(*out, inputs);
+  if (!request->evaluated)
+    (void)atomic_fetch_add_explicit(&function->compiles, 1, memory_order_relaxed);
+  dt_status_t status = create(function, request, out);
   if (status) {
     dt__variant_destroy(*out);
     *out = NULL;
@@ -132,6 +174,103 @@ static dt_status_t build(dt_function_t *function, dt_tensor_t *const *inputs, ui
                                   memory_order_relaxed);
   return status;
 }
+
+// Mutex held at entry and exit, but not while the variant is made: programs and compiles take long.
+static dt_status_t build_alone(dt_function_t *function, const dt_variant_request_t *request,
+                               dt_variant_t **out) {
+  function->building = true;
+  function->builder = pthread_self();
+  dt__mutex_unlock(&function->mutex);
+  dt_status_t status = build(function, request, out);
+  dt__mutex_lock(&function->mutex);
+  function->building = false;
+  (void)pthread_cond_broadcast(&function->idle);
+  return status;
+}
+
+static dt_variant_request_t request_of(dt_function_t *function, dt_tensor_t *const *inputs) {
+  return (dt_variant_request_t){
+      .inputs = inputs,
+      .number = function->next_number++,
+      .modes = atomic_load_explicit(&function->runtime->modes, memory_order_relaxed)};
+}
+
+// Mutex held, but not all the while.
+static dt_status_t build_and_publish(dt_function_t *function, dt_tensor_t *const *inputs,
+                                     bool generic) {
+  const dt_variant_list_t *list = atomic_load_explicit(&function->list, memory_order_relaxed);
+  int64_t captured[DT_MOST_CAPTURES];
+  dt_guard_args_t args = dt__guard_args(function, list, inputs, captured);
+  dt_variant_request_t request = request_of(function, inputs);
+  request.generic = generic;
+  dt_history_item_t *item = dt__history_begin(function, list, &args, request.number);
+  dt_variant_t *variant = NULL;
+  dt_status_t status = build_alone(function, &request, &variant);
+  if (!status)
+    status = publish(function, variant);
+  dt__history_end(function, item, status);
+  return status;
+}
+
+// ---- At a limit -----------------------------------------------------------------------------------
+
+// One variant for all sizes, tried once in the function's life (but for lack of memory).
+static dt_status_t make_generic(dt_function_t *function, dt_tensor_t *const *inputs,
+                                const char *why) {
+  const dt_variant_list_t *list = atomic_load_explicit(&function->list, memory_order_relaxed);
+  if (!function->generic_tried) {
+    function->generic_tried = true;
+    dt_status_t status = build_and_publish(function, inputs, true);
+    if (!status)
+      return NULL;
+    if (dt_status_code(status) == DT_E_NO_MEMORY) {
+      function->generic_tried = false;
+      return status;
+    }
+    function->generic_failure = dt__arena_strdup(&function->arena, dt_status_message(status));
+    dt_status_free(status);
+    list = atomic_load_explicit(&function->list, memory_order_relaxed);
+  }
+  dt_status_t status = refuse(function, list, inputs, DT_E_LIMIT, why);
+  if (!function->generic_failure)
+    return status;
+  return dt__status_annotate(status, "no generic variant (%s)", function->generic_failure);
+}
+
+static dt_status_t make_once(dt_function_t *function, dt_tensor_t *const *inputs,
+                             dt_variant_t **out) {
+  dt_variant_request_t request = request_of(function, inputs);
+  request.evaluated = true;
+  DT_TRY(build_alone(function, &request, out));
+  dt_status_t status = dt__variant_bind(function, *out);
+  if (status) {
+    dt__variant_destroy(*out);
+    *out = NULL;
+  }
+  return status;
+}
+
+static dt_status_t act_at_limit(dt_function_t *function, dt_tensor_t *const *inputs,
+                                const char *why, dt_variant_t **out_once) {
+  const dt_variant_list_t *list = atomic_load_explicit(&function->list, memory_order_relaxed);
+  int64_t captured[DT_MOST_CAPTURES];
+  dt_guard_args_t args = dt__guard_args(function, list, inputs, captured);
+  dt_limit_action_t action = function->limit_action;
+  bool generic = action == DT_LIMIT_GENERIC && !function->generic_tried;
+  (void)atomic_fetch_add_explicit(&function->limit_misses, 1, memory_order_relaxed);
+  dt__tell_miss(function, list, &args,
+                generic                        ? "making the generic variant, at the limit of"
+                : action == DT_LIMIT_EVALUATOR ? "answered by the evaluator, at the limit of"
+                                               : "refused, at the limit of",
+                function->variant_limit);
+  if (action == DT_LIMIT_GENERIC)
+    return make_generic(function, inputs, why);
+  if (action == DT_LIMIT_EVALUATOR && inputs)
+    return make_once(function, inputs, out_once);
+  return refuse(function, list, inputs, DT_E_LIMIT, why);
+}
+
+// ---- Covering -------------------------------------------------------------------------------------
 
 // Mutex held. Whether there is nothing to do: with `inputs` a variant covers them, else there is
 // one.
@@ -142,41 +281,36 @@ static dt_status_t is_covered(dt_session_t *session, const dt_function_t *functi
   if (!inputs || !list->n)
     return NULL;
   DT_TRY(dt__session_reserve(session, function, list));
-  *out = dt__list_find(list, inputs, session->symbols) != NULL;
+  int64_t captured[DT_MOST_CAPTURES];
+  dt_guard_args_t args = dt__guard_args(function, list, inputs, captured);
+  *out = dt__list_find(list, &args, session->symbols) != NULL;
   return NULL;
 }
 
-// Mutex held at entry and exit, but not while the variant is made: programs and compiles take long.
-static dt_status_t build_and_publish(dt_function_t *function, dt_tensor_t *const *inputs) {
+// Mutex held, nobody is building.
+static dt_status_t make_variant(dt_function_t *function, dt_tensor_t *const *inputs,
+                                dt_variant_t **out_once) {
   const dt_variant_list_t *list = atomic_load_explicit(&function->list, memory_order_relaxed);
-  if (list->n >= function->variant_limit) {
-    log_miss(function, list, inputs, "refused, at the limit of", function->variant_limit);
-    return limit_status(function, list, inputs);
-  }
-  uint32_t number = function->next_number++;
-  log_miss(function, list, inputs, "making variant", number);
-  function->building = true;
-  function->builder = pthread_self();
-  dt__mutex_unlock(&function->mutex);
-  dt_variant_t *variant = NULL;
-  dt_status_t status = build(function, inputs, number, &variant);
-  dt__mutex_lock(&function->mutex);
-  if (!status)
-    status = publish(function, variant);
-  function->building = false;
-  (void)pthread_cond_broadcast(&function->idle);
-  return status;
+  char why[256];
+  if (function->frozen)
+    return refuse_frozen(function, list, inputs);
+  if (!inputs && function->dynamic == DT_DYNAMIC_STATIC)
+    return DT_FAIL(DT_E_STATE, "`dynamic` is static: sizes are known at a call only; compile by a "
+                               "call");
+  if (over_limit(function, list, why, sizeof(why)))
+    return act_at_limit(function, inputs, why, out_once);
+  return build_and_publish(function, inputs, false);
 }
 
 static dt_status_t cover_locked(dt_session_t *session, dt_function_t *function,
-                                dt_tensor_t *const *inputs) {
+                                dt_tensor_t *const *inputs, dt_variant_t **out_once) {
   for (;;) {
     bool covered = false;
     DT_TRY(is_covered(session, function, inputs, &covered));
     if (covered)
       return NULL;
     if (!function->building)
-      return build_and_publish(function, inputs);
+      return make_variant(function, inputs, out_once);
     if (pthread_equal(function->builder, pthread_self()))
       return DT_FAIL(DT_E_STATE, "called from inside its own program");
     dt__cond_wait(&function->idle, &function->mutex);
@@ -184,11 +318,15 @@ static dt_status_t cover_locked(dt_session_t *session, dt_function_t *function,
 }
 
 dt_status_t dt__function_cover(dt_session_t *session, dt_function_t *function,
-                               dt_tensor_t *const *inputs) {
-  if (inputs)
+                               dt_tensor_t *const *inputs, dt_variant_t **out_once) {
+  if (out_once)
+    *out_once = NULL;
+  if (inputs) {
     DT_TRY(check_inputs(function, inputs));
+    dt__histogram_miss(function, inputs);
+  }
   dt__mutex_lock(&function->mutex);
-  dt_status_t status = cover_locked(session, function, inputs);
+  dt_status_t status = cover_locked(session, function, inputs, out_once);
   dt__mutex_unlock(&function->mutex);
   dt__runtime_collect(function->runtime);
   return status;

@@ -3,6 +3,7 @@
 // order of birth and death.
 #include "runtime/exec/exec.h"
 
+#include "guards/modes.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
@@ -62,6 +63,8 @@ static dt_status_t runtime_init(dt_runtime_t *runtime, const dt_runtime_options_
   uint32_t threads = choose(options ? options->threads : 0, params->threads, cores);
   if (threads > MOST_THREADS)
     threads = MOST_THREADS; // one a core, on a host with more cores than that
+  if (params->strict_fp)
+    atomic_store_explicit(&runtime->modes, DT_MODES_STRICT_FP, memory_order_relaxed);
   DT_TRY(dt__pool_create(threads, &runtime->pool));
   DT_TRY(dt__reclaim_create(&runtime->reclaim));
   DT_TRY(dt__pager_create((size_t)params->warm_mib << 20, &runtime->pager));
@@ -120,6 +123,45 @@ void dt__runtime_collect(dt_runtime_t *runtime) {
   atomic_store_explicit(&runtime->garbage, false, memory_order_relaxed);
   if (dt__reclaim_collect(runtime->reclaim))
     atomic_store_explicit(&runtime->garbage, true, memory_order_relaxed);
+}
+
+// ---- Modes ----------------------------------------------------------------------------------------
+
+typedef struct mode_row_t {
+  uint64_t bits;
+  uint32_t shift, most;
+} mode_row_t;
+
+static const mode_row_t mode_rows[] = {
+    [DT_MODE_DETERMINISTIC] = {DT_MODES_DETERMINISTIC, 0, 1},
+    [DT_MODE_STRICT_FP] = {DT_MODES_STRICT_FP, 1, 1},
+    [DT_MODE_KERNEL_THREADS] = {DT_MODES_THREADS, DT_MODES_THREADS_SHIFT, DT_MODES_THREADS_MOST},
+};
+#define N_MODES (sizeof(mode_rows) / sizeof(mode_rows[0]))
+_Static_assert(DT_MODES_DETERMINISTIC == 1 && DT_MODES_STRICT_FP == 2, "shifts of mode_rows");
+
+dt_status_t dt_runtime_mode_set(dt_runtime_t *runtime, dt_mode_t mode, uint32_t value) {
+  if (!runtime)
+    return DT_FAIL(DT_E_ARGUMENT, "dt_runtime_mode_set: runtime: NULL");
+  if ((unsigned)mode >= N_MODES)
+    return DT_FAIL(DT_E_ARGUMENT, "dt_runtime_mode_set: mode: %d is no dt_mode_t", (int)mode);
+  const mode_row_t *row = &mode_rows[mode];
+  if (value > row->most)
+    return DT_FAIL(DT_E_ARGUMENT, "dt_runtime_mode_set: value: %u; expected at most %u", value,
+                   row->most);
+  uint64_t old = atomic_load_explicit(&runtime->modes, memory_order_relaxed), next;
+  do
+    next = (old & ~row->bits) | ((uint64_t)value << row->shift);
+  while (!atomic_compare_exchange_weak_explicit(&runtime->modes, &old, next, memory_order_relaxed,
+                                                memory_order_relaxed));
+  return NULL;
+}
+
+uint32_t dt_runtime_mode_get(const dt_runtime_t *runtime, dt_mode_t mode) {
+  if (!runtime || (unsigned)mode >= N_MODES)
+    return 0;
+  uint64_t modes = atomic_load_explicit(&runtime->modes, memory_order_relaxed);
+  return (uint32_t)((modes & mode_rows[mode].bits) >> mode_rows[mode].shift);
 }
 
 void dt_text_free(char *text) { dt__free(text); }

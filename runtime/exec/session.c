@@ -27,6 +27,8 @@ dt_status_t dt_session_create(dt_runtime_t *runtime, dt_session_t **out) {
   session->counter =
       atomic_fetch_add_explicit(&runtime->next_session, 1, memory_order_relaxed) % DT_CALL_COUNTERS;
   session->runtime = runtime;
+  session->sample_in = 1; // so that short lives are seen, too
+  session->sample_seed = session->counter * 2 + 1;
   dt_runtime_retain(runtime);
   *out = session;
   return NULL;
@@ -53,6 +55,21 @@ void dt_session_destroy(dt_session_t *session) {
 
 uint64_t dt_session_bytes(const dt_session_t *session) {
   return session ? session->block.bytes + session->scratch.bytes : 0;
+}
+
+// ---- Sampling -------------------------------------------------------------------------------------
+
+// One call in SAMPLE_MEAN is sampled, at distances that no pattern of calls keeps step with.
+#define SAMPLE_MEAN 256u
+
+bool dt__session_resample(dt_session_t *session) {
+  uint32_t x = session->sample_seed; // not 0, and so it stays
+  x ^= x << 13;
+  x ^= x >> 17;
+  x ^= x << 5;
+  session->sample_seed = x;
+  session->sample_in = 1 + x % (2 * SAMPLE_MEAN - 1);
+  return true;
 }
 
 // ---- Growing --------------------------------------------------------------------------------------
@@ -84,26 +101,26 @@ dt_status_t dt__session_grow(dt_session_t *session, const dt_function_t *functio
   return NULL;
 }
 
-dt_status_t dt__session_lease_block(dt_session_t *session, int64_t bytes) {
+dt_status_t dt__session_grow_block(dt_session_t *session, int64_t used, int64_t bytes) {
   size_t need = (size_t)bytes;
   if (bytes < 0 || bytes >= DT_SIZE_LIMIT)
     return DT_FAIL(DT_E_LIMIT, "a block of %lld bytes; the limit is %lld", (long long)bytes,
                    (long long)DT_SIZE_LIMIT - 1);
   if (need > 0 && !session->block.base)
     session->block = dt__pager_take(session->runtime->pager);
-  if (!dt__region_grow(&session->block, need))
+  bool leased = used ? dt__region_extend(&session->block, (size_t)used, need)
+                     : dt__region_grow(&session->block, need);
+  if (!leased)
     return DT_FAIL(DT_E_NO_MEMORY, "out of memory: %lld bytes for the call's intermediate results",
                    (long long)bytes);
   return NULL;
 }
 
-dt_status_t dt__session_lease_scratch(dt_session_t *session, int64_t bytes) {
+dt_status_t dt__session_grow_scratch(dt_session_t *session, int64_t bytes) {
   size_t stride = ((size_t)bytes + LINE - 1) / LINE * LINE;
   if (bytes < 0 || bytes >= DT_SIZE_LIMIT)
     return DT_FAIL(DT_E_LIMIT, "scratch of %lld bytes a thread; the limit is %lld",
                    (long long)bytes, (long long)DT_SIZE_LIMIT - 1);
-  if (stride <= session->scratch_stride)
-    return NULL;
   size_t total = stride * dt__pool_width(session->runtime->pool); // below 2^47 times 2^12
   session->scratch_stride = 0;
   if (!dt__region_grow(&session->scratch, total))

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Variants: a traced program with its guards and code. All of it is immutable and lives as long as
 // the function; what constants are bound to stands in bind.c.
-#include "runtime/exec/exec.h"
+#include "runtime/exec/explain.h"
 
+#include "guards/modes.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
@@ -25,25 +26,40 @@ static dt_status_t take_outputs(const dt_function_t *function, dt_variant_t *var
   return NULL;
 }
 
-static dt_status_t make(dt_function_t *function, dt_tensor_t *const *inputs,
-                        dt_variant_t *variant) {
-  dt_trace_request_t request = {.name = function->name,
-                                .program = function->program,
+static dt_status_t trace(dt_function_t *function, const dt_variant_request_t *how,
+                         dt_traced_t **out) {
+  dt_policy_build_t build = {.function = function, .generic = how->generic};
+  dt_trace_policy_t policy = {
+      .user = &build, .literal = dt__policy_literal, .capture = dt__policy_capture};
+  dt_trace_request_t request = {.program = function->program,
                                 .closure = function->closure,
                                 .n_inputs = function->n_inputs,
                                 .n_outputs = function->n_outputs,
                                 .inputs = function->inputs,
-                                .example = inputs};
-  DT_TRY(dt__trace_run(&request, &variant->traced));
+                                .example = how->inputs,
+                                .no_hints = how->generic,
+                                .policy = &policy};
+  return dt__trace_run(&request, out);
+}
+
+static dt_status_t make(dt_function_t *function, const dt_variant_request_t *how,
+                        dt_variant_t *variant) {
+  DT_TRY(trace(function, how, &variant->traced));
   const dt_traced_t *traced = variant->traced;
+  bool compiles = function->answer == DT_ANSWER_COMPILED && !how->evaluated;
+  // Of the modes, code depends on this one alone, and only where the function does not say it.
+  uint64_t mask = compiles && !function->strict_fp ? DT_MODES_STRICT_FP : 0;
+  dt_guard_context_t context = {
+      .modes = how->modes & mask, .modes_mask = mask, .shared = traced->shared};
   DT_TRY(take_outputs(function, variant));
-  DT_TRY(
-      dt__guards_create(traced->graph, traced->conds.items, traced->conds.len, &variant->guards));
+  DT_TRY(dt__guards_create(traced->graph, traced->conds.items, traced->conds.len, &context,
+                           &variant->guards));
   variant->n_symbols = dt__guards_symbol_count(variant->guards);
-  if (function->answer == DT_ANSWER_EVALUATOR)
+  if (!compiles)
     return NULL;
+  bool strict_fp = function->strict_fp || (how->modes & DT_MODES_STRICT_FP);
   DT_TRY(dt__compile(function->runtime->compiler, traced, function->name, variant->number,
-                     function->strict_fp, &variant->compiled));
+                     strict_fp, &variant->compiled));
   // The frame's arrays are sized once for guards and code.
   if (variant->compiled->n_symbols > variant->n_symbols)
     variant->n_symbols = variant->compiled->n_symbols;
@@ -69,19 +85,20 @@ static void tell_guards(const dt_function_t *function, const dt_variant_t *varia
   dt__text_fini(&text);
 }
 
-dt_status_t dt__variant_create(dt_function_t *function, dt_tensor_t *const *inputs, uint32_t number,
+dt_status_t dt__variant_create(dt_function_t *function, const dt_variant_request_t *request,
                                dt_variant_t **out) {
   *out = NULL;
   dt_variant_t *variant = dt__calloc(1, sizeof(*variant));
   if (!variant)
     return DT_NO_MEMORY();
-  variant->number = number;
-  dt_status_t status = make(function, inputs, variant);
+  variant->number = request->number;
+  dt_status_t status = make(function, request, variant);
   if (status) {
     dt__variant_destroy(variant);
     return status;
   }
   tell_guards(function, variant);
+  dt__tell_dims(function, variant);
   *out = variant;
   return NULL;
 }
@@ -94,5 +111,6 @@ void dt__variant_destroy(dt_variant_t *variant) {
   dt__guards_destroy(variant->guards);
   dt__traced_destroy(variant->traced);
   dt__free(variant->outputs);
+  dt__free(variant->once_symbols);
   dt__free(variant);
 }

@@ -44,6 +44,12 @@ static const dt_value_t none_value = {0};
 #define ROW_gather(name, arity, lower)
 #define ROW_matmul(name, arity, lower)
 #define ROW_norm(name, arity, lower)
+#define ROW_item(name, arity, lower)
+#define ROW_scan(name, arity, lower)
+#define ROW_search(name, arity, lower)
+#define ROW_compress(name, arity, lower)
+#define ROW_nonzero(name, arity, lower)
+#define ROW_select(name, arity, lower)
 #define OP(name, arity, flags, dtype_rule, shape_rule, decompose, lower, eval, doc)                \
   ROW_##shape_rule(name, arity, lower)
 #include "lower/graph/ops.def"

@@ -91,6 +91,12 @@ static dt_value_t along(dt_trace_t *trace, dt_op_t op, const char *name, dt_valu
 #define ROW_gather(name, lower)
 #define ROW_matmul(name, lower)
 #define ROW_norm(name, lower)
+#define ROW_item(name, lower)
+#define ROW_scan(name, lower)
+#define ROW_search(name, lower)
+#define ROW_compress(name, lower)
+#define ROW_nonzero(name, lower)
+#define ROW_select(name, lower)
 #define OP(name, arity, flags, dtype_rule, shape_rule, decompose, lower, eval, doc)                \
   ROW_##shape_rule(name, lower)
 #include "lower/graph/ops.def"

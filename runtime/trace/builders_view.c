@@ -156,6 +156,33 @@ dt_value_t dt_concat(dt_trace_t *trace, uint32_t n, const dt_value_t *values, in
   return dt__trace_add(trace, DT_OP_concat, values, n, &attrs);
 }
 
+// Takes away what a negative amount says, and leaves what is to be added: sizes for which neither
+// is known get both, one of them nothing.
+static dt_value_t crop(dt_trace_t *trace, dt_value_t x, dt_sym_t *low, dt_sym_t *high) {
+  dt_symenv_t *env = trace->env;
+  dt_node_t node = *dt__graph_node(trace->graph, (dt_node_id_t){x.id});
+  dt_sym_t zero = dt__sym_const(env, 0);
+  dt_attrs_t attrs = {0};
+  bool any = false;
+  attrs.n_syms = 2 * node.rank;
+  for (uint32_t k = 0; k < node.rank; k++) {
+    dt_sym_t *amounts[2] = {&low[k], &high[k]}, taken[2] = {zero, zero};
+    for (uint32_t side = 0; side < 2; side++) {
+      dt_sym_t amount = *amounts[side];
+      if (dt__sym_known_true(env, dt__sym_le(env, zero, amount)))
+        continue;
+      taken[side] = dt__sym_max(env, zero, dt__sym_neg(env, amount));
+      *amounts[side] = dt__trace_made(trace, dt__sym_max(env, zero, amount));
+      any = true;
+    }
+    attrs.syms[2 * k] = taken[0];
+    attrs.syms[2 * k + 1] = dt__trace_made(
+        trace, dt__sym_sub(env, dt__sym_sub(env, node.sizes[k], taken[0]), taken[1]));
+    attrs.ints[k] = 1;
+  }
+  return any && !trace->status ? dt__trace_add(trace, DT_OP_slice, &x, 1, &attrs) : x;
+}
+
 dt_value_t dt_pad(dt_trace_t *trace, dt_value_t x, const dt_sym_t *low, const dt_sym_t *high,
                   double value) {
   const dt_node_t *node = begin(trace, "pad", x);
@@ -165,8 +192,10 @@ dt_value_t dt_pad(dt_trace_t *trace, dt_value_t x, const dt_sym_t *low, const dt
       !dt__trace_syms(trace, node->rank, high, DT_MAX_RANK, "high", highs) ||
       !dt__trace_literal(trace, node->dtype, value, &attrs))
     return none_value;
-  attrs.n_syms = 2 * node->rank;
-  for (uint32_t k = 0; k < node->rank; k++) {
+  uint32_t rank = node->rank;
+  x = crop(trace, x, lows, highs);
+  attrs.n_syms = 2 * rank;
+  for (uint32_t k = 0; k < rank; k++) {
     attrs.syms[2 * k] = lows[k];
     attrs.syms[2 * k + 1] = highs[k];
   }

@@ -78,6 +78,7 @@ void dt_trace_fail(dt_trace_t *trace, dt_code_t code, const char *message) {
 
 // ---- Handles ------------------------------------------------------------------------------------
 const dt_node_t *dt__trace_node(dt_trace_t *trace, dt_value_t x, const char *what) {
+  x = dt__trace_current(trace, x);
   if (x.id == 0)
     DT_TRACE_FAIL(trace, DT_E_ARGUMENT,
                   "%s is the none value (id 0): it was never set, or comes from another trace that "
@@ -154,7 +155,7 @@ static dt_node_id_t *node_ids(dt_trace_t *trace, const dt_value_t *inputs, uint3
     (void)snprintf(what, sizeof(what), "argument %u", k);
     if (!dt__trace_node(trace, inputs[k], what))
       return NULL;
-    ids[k] = (dt_node_id_t){inputs[k].id};
+    ids[k] = (dt_node_id_t){dt__trace_current(trace, inputs[k]).id};
   }
   return ids;
 }
@@ -214,7 +215,8 @@ static dt_value_t add_sized(dt_trace_t *trace, dt_op_t op, dt_value_t x, uint32_
     return x;
   dt_attrs_t attrs = {0};
   attrs.n_syms = rank;
-  memcpy(attrs.syms, sizes, rank * sizeof(attrs.syms[0]));
+  if (rank)
+    memcpy(attrs.syms, sizes, rank * sizeof(attrs.syms[0]));
   return dt__trace_add(trace, op, &x, 1, &attrs);
 }
 

@@ -9,14 +9,31 @@
 
 #include "runtime/base/status.h"
 
+// A number read from data, and what it is the element of.
+typedef struct dt_trace_item_t {
+  dt_value_t value;
+  dt_sym_t number;
+} dt_trace_item_t;
+// An input as the program sees it.
+typedef struct dt_trace_input_t {
+  dt_value_t handle;  // what in[] holds
+  dt_value_t current; // what reading it gives, once it is updated; 0: the handle
+  dt_sym_t value;     // of an integer or boolean argument
+  bool updated;
+} dt_trace_input_t;
+
 struct dt_trace {
-  dt_traced_t *traced; // what is being made; owned by dt__trace_run until it succeeds
-  dt_graph_t *graph;   // traced's
-  dt_symenv_t *env;    // traced's
-  dt_status_t status;  // the first failure; owned
-  dt_origin_t origin;  // the builder at work and the user's line; strings live as long as `traced`
-  bool lost_cond;      // an assumption could not be recorded: no memory
+  const dt_trace_request_t *request;
+  dt_trace_input_t *inputs; // by input
+  bool updates;             // any input has a `current`
+  dt_traced_t *traced;      // what is being made; owned by dt__trace_run until it succeeds
+  dt_graph_t *graph;        // traced's
+  dt_symenv_t *env;         // traced's
+  dt_status_t status;       // the first failure; owned
+  dt_origin_t origin; // the builder at work and the user's line; strings live as long as `traced`
+  bool lost_cond;     // an assumption could not be recorded: no memory
   DT_VEC(dt_value_t) constant_values; // by index in traced->constants
+  DT_VEC(dt_trace_item_t) items;      // in the order they were read
 };
 
 // ---- Entry and failure --------------------------------------------------------------------------
@@ -33,6 +50,8 @@ bool dt__trace_take(dt_trace_t *trace, dt_status_t status);
 // ---- Handles ------------------------------------------------------------------------------------
 // The node behind a value; NULL fails the trace, naming the argument as `what`.
 const dt_node_t *dt__trace_node(dt_trace_t *trace, dt_value_t x, const char *what);
+// What reading `x` gives: an updated input's new value, else `x`.
+dt_value_t dt__trace_current(const dt_trace_t *trace, dt_value_t x);
 // False fails the trace: `a` is none or not of this trace.
 bool dt__trace_sym(dt_trace_t *trace, dt_sym_t a, const char *what);
 // `n` symbols at `syms` (checked, NULL refused) into `out`; n at most `most`.
@@ -60,5 +79,11 @@ bool dt__trace_literal(dt_trace_t *trace, dt_dtype_t dtype, double value, dt_att
 // Declares every input in the graph and puts its value into `out`.
 dt_status_t dt__trace_declare(dt_trace_t *trace, const dt_trace_request_t *request,
                               dt_value_t *out) DT_MUST_USE;
+// DT_E_SHAPE where the program needs one size of a dim that is declared dynamic.
+dt_status_t dt__trace_check_marks(dt_trace_t *trace) DT_MUST_USE;
+// Symbols for captures that earlier traces read and this one did not. (builders_int.c)
+dt_status_t dt__trace_finish_captures(dt_trace_t *trace) DT_MUST_USE;
+// DT_E_ARGUMENT where an updated input overlaps another in part. (builders_update.c)
+dt_status_t dt__trace_check_updates(dt_trace_t *trace) DT_MUST_USE;
 
 #endif // DT_RUNTIME_TRACE_CAPTURE_H

@@ -1,232 +1,117 @@
 // SPDX-License-Identifier: Apache-2.0
-// A function's declared inputs: whether the declarations make sense, whether arguments fit them,
-// and what they become in the graph (symbols, literals, layouts).
+// What declared inputs become in the graph: symbols, literals, expressions, layouts, and integers
+// that calls bring. And after the program has run, whether dims that are declared dynamic are so.
 #include "runtime/trace/capture.h"
 
+#include "lower/graph/infer.h"
 #include "runtime/base/dtype.h"
+#include "runtime/trace/declare.h"
 
 #include <stdio.h>
 #include <string.h>
 
-// ---- Naming -------------------------------------------------------------------------------------
-typedef struct label_t {
-  char text[160];
-} label_t;
+#define MOST_FACTS 64
 
-// `argument 0 "ids"`
-static label_t label(const dt_trace_request_t *request, uint32_t k) {
-  label_t out;
-  const char *name = request->inputs[k].name;
-  if (name && name[0])
-    (void)snprintf(out.text, sizeof(out.text), "argument %u \"%.100s\"", k, name);
-  else
-    (void)snprintf(out.text, sizeof(out.text), "argument %u", k);
-  return out;
-}
+static const dt_origin_t declared_origin = {.op = "declared sizes"};
 
-// `argument 0 "ids", dim 1 "seq"`
-static label_t dim_label(const dt_trace_request_t *request, uint32_t k, uint32_t dim) {
-  label_t out = label(request, k);
-  const dt_dim_decl_t *dims = request->inputs[k].dims;
-  const char *name = dims ? dims[dim].name : NULL;
-  size_t len = strlen(out.text);
-  if (name && name[0])
-    (void)snprintf(out.text + len, sizeof(out.text) - len, ", dim %u \"%.24s\"", dim, name);
-  else
-    (void)snprintf(out.text + len, sizeof(out.text) - len, ", dim %u", dim);
-  return out;
-}
+// Sizes as they are made, by input and dim.
+typedef struct declare_t {
+  dt_trace_t *trace;
+  const dt_trace_request_t *request;
+  dt_sym_t (*sizes)[DT_MAX_RANK];
+} declare_t;
 
-// ---- Declarations -------------------------------------------------------------------------------
-static const dt_dim_decl_t *dim_of(const dt_trace_request_t *request, uint32_t k, uint32_t dim) {
-  static const dt_dim_decl_t any = {0};
-  return request->inputs[k].dims ? &request->inputs[k].dims[dim] : &any;
-}
-
-static bool is_named(const dt_dim_decl_t *dim) { return dim->name && dim->name[0]; }
-
-// What one dim's declaration allows.
-static dt_range_t range_of(const dt_dim_decl_t *dim) {
-  if (dim->is_static)
-    return (dt_range_t){dim->value, dim->value};
-  return (dt_range_t){dim->min, dim->max ? dim->max : DT_SIZE_LIMIT - 1};
-}
-
-typedef struct dim_at_t {
-  uint32_t input, dim;
-} dim_at_t;
-
-// The first dim of the same name; the dim itself where it has none.
-static dim_at_t first_of_name(const dt_trace_request_t *request, uint32_t input, uint32_t dim) {
-  const dt_dim_decl_t *self = dim_of(request, input, dim);
-  for (uint32_t k = 0; is_named(self) && k <= input; k++) {
-    for (uint32_t d = 0; d < request->inputs[k].rank; d++) {
-      const dt_dim_decl_t *other = dim_of(request, k, d);
-      if (is_named(other) && strcmp(other->name, self->name) == 0)
-        return (dim_at_t){k, d};
-    }
-  }
-  return (dim_at_t){input, dim};
-}
-
-// What all declarations of the dim's name allow together. `out_static`: one says a size.
-static dt_range_t joint_range(const dt_trace_request_t *request, uint32_t input, uint32_t dim,
-                              bool *out_static) {
-  const dt_dim_decl_t *self = dim_of(request, input, dim);
-  dt_range_t range = range_of(self);
-  *out_static = self->is_static;
-  for (uint32_t k = 0; is_named(self) && k < request->n_inputs; k++) {
-    for (uint32_t d = 0; d < request->inputs[k].rank; d++) {
-      const dt_dim_decl_t *other = dim_of(request, k, d);
-      if (!is_named(other) || strcmp(other->name, self->name) != 0)
-        continue;
-      dt_range_t more = range_of(other);
-      range.lo = more.lo > range.lo ? more.lo : range.lo;
-      range.hi = more.hi < range.hi ? more.hi : range.hi;
-      *out_static |= other->is_static;
-    }
-  }
-  return range;
-}
-
-static dt_status_t check_dim(const dt_trace_request_t *request, uint32_t k, uint32_t d) {
-  const dt_dim_decl_t *dim = dim_of(request, k, d);
-  label_t who = dim_label(request, k, d);
-  if (dim->is_static && (dim->value < 0 || dim->value >= DT_SIZE_LIMIT))
-    return DT_FAIL(DT_E_ARGUMENT, "%s: static size %lld; expected 0 to %lld", who.text,
-                   (long long)dim->value, (long long)DT_SIZE_LIMIT - 1);
-  if (!dim->is_static && (dim->min < 0 || dim->max < 0 || dim->max >= DT_SIZE_LIMIT))
-    return DT_FAIL(DT_E_ARGUMENT, "%s: min %lld, max %lld; expected 0 to %lld", who.text,
-                   (long long)dim->min, (long long)dim->max, (long long)DT_SIZE_LIMIT - 1);
-  if (!dim->is_static && dim->max && dim->max < dim->min)
-    return DT_FAIL(DT_E_ARGUMENT, "%s: max %lld is less than min %lld", who.text,
-                   (long long)dim->max, (long long)dim->min);
-  return NULL;
-}
-
-static dt_status_t check_declared(const dt_trace_request_t *request) {
-  if (!request->program)
-    return DT_FAIL(DT_E_ARGUMENT, "program: NULL; expected a function to trace");
-  if (request->n_inputs && !request->inputs)
-    return DT_FAIL(DT_E_ARGUMENT, "inputs: NULL; expected %u declarations", request->n_inputs);
-  for (uint32_t k = 0; k < request->n_inputs; k++) {
-    const dt_input_decl_t *input = &request->inputs[k];
-    if (!dt__dtype_is_valid(input->dtype))
-      return DT_FAIL(DT_E_DTYPE, "%s: declared dtype %d is none", label(request, k).text,
-                     (int)input->dtype);
-    if (input->rank > DT_MAX_RANK)
-      return DT_FAIL(DT_E_LIMIT, "%s: declared rank %u; the most is %d", label(request, k).text,
-                     input->rank, DT_MAX_RANK);
-    for (uint32_t d = 0; d < input->rank; d++)
-      DT_TRY(check_dim(request, k, d));
-  }
-  // Ranges of one name are joined only once each is known to make sense.
-  for (uint32_t k = 0; k < request->n_inputs; k++) {
-    for (uint32_t d = 0; d < request->inputs[k].rank; d++) {
-      bool is_static = false;
-      dt_range_t range = joint_range(request, k, d, &is_static);
-      if (range.lo > range.hi)
-        return DT_FAIL(DT_E_ARGUMENT, "%s: no size satisfies all declarations of this name",
-                       dim_label(request, k, d).text);
-    }
-  }
-  return NULL;
-}
-
-// The function's name in front of a failure.
-static dt_status_t in_function(const dt_trace_request_t *request, dt_status_t status) {
-  if (!request->name || !request->name[0])
-    return status;
-  return dt__status_annotate(status, "%s", request->name);
-}
-
-dt_status_t dt__trace_check_declarations(const dt_trace_request_t *request) {
-  return in_function(request, check_declared(request));
-}
-
-// ---- Arguments ----------------------------------------------------------------------------------
-static dt_status_t check_size(const dt_trace_request_t *request, uint32_t k, uint32_t d) {
-  const dt_dim_decl_t *dim = dim_of(request, k, d);
-  int64_t size = request->example[k]->sizes[d];
-  dt_range_t range = range_of(dim);
-  if (dim->is_static && size != dim->value)
-    return DT_FAIL(DT_E_SHAPE, "%s: size %lld; expected %lld", dim_label(request, k, d).text,
-                   (long long)size, (long long)dim->value);
-  if (size < range.lo)
-    return DT_FAIL(DT_E_SHAPE, "%s: size %lld; expected at least %lld",
-                   dim_label(request, k, d).text, (long long)size, (long long)range.lo);
-  if (size > range.hi)
-    return DT_FAIL(DT_E_SHAPE, "%s: size %lld; expected at most %lld",
-                   dim_label(request, k, d).text, (long long)size, (long long)range.hi);
-  dim_at_t first = first_of_name(request, k, d);
-  int64_t expected = request->example[first.input]->sizes[first.dim];
-  if (size != expected)
-    return DT_FAIL(DT_E_SHAPE, "%s: size %lld; expected %lld, the size of %s",
-                   dim_label(request, k, d).text, (long long)size, (long long)expected,
-                   dim_label(request, first.input, first.dim).text);
-  return NULL;
-}
-
-static dt_status_t check_arguments(const dt_trace_request_t *request) {
-  // Headers of all first: sizes of one name are compared across arguments.
-  for (uint32_t k = 0; k < request->n_inputs; k++) {
-    const dt_tensor_t *tensor = request->example[k];
-    const dt_input_decl_t *input = &request->inputs[k];
-    if (!tensor)
-      return DT_FAIL(DT_E_ARGUMENT, "%s: NULL; expected a tensor", label(request, k).text);
-    if (tensor->device != DT_CPU)
-      return DT_FAIL(DT_E_UNSUPPORTED, "%s: not in host memory", label(request, k).text);
-    if (tensor->dtype != input->dtype)
-      return DT_FAIL(DT_E_DTYPE, "%s: dtype %s; expected %s", label(request, k).text,
-                     dt_dtype_name(tensor->dtype), dt_dtype_name(input->dtype));
-    if (tensor->rank != input->rank)
-      return DT_FAIL(DT_E_SHAPE, "%s: rank %u; expected %u", label(request, k).text, tensor->rank,
-                     input->rank);
-  }
-  for (uint32_t k = 0; k < request->n_inputs; k++) {
-    for (uint32_t d = 0; d < request->inputs[k].rank; d++)
-      DT_TRY(check_size(request, k, d));
-  }
-  return NULL;
-}
-
-dt_status_t dt__trace_check_inputs(const dt_trace_request_t *request) {
-  if (!request->example || request->n_inputs == 0)
+// ---- Declared facts -----------------------------------------------------------------------------
+// What a call is checked for by the guards, whatever the program asks.
+static dt_status_t declare_fact(dt_trace_t *trace, dt_sym_t cond) {
+  if (!cond.id)
+    return dt__symenv_status(trace->env);
+  if (dt__sym_known(trace->env, cond) == DT_TRUE)
     return NULL;
-  return in_function(request, check_arguments(request));
+  dt_guard_cond_t item = {.cond = cond, .origin = declared_origin};
+  if (!DT_VEC_PUSH(&trace->traced->arena, &trace->traced->conds, item))
+    return DT_NO_MEMORY();
+  return dt__sym_learn(trace->env, cond);
 }
 
-// ---- Symbols and layout -------------------------------------------------------------------------
-// "ids.size(1)"
-static label_t part_name(const dt_trace_request_t *request, uint32_t k, const char *part,
-                         uint32_t dim) {
-  label_t out;
-  const char *name = request->inputs[k].name;
-  if (name && name[0])
-    (void)snprintf(out.text, sizeof(out.text), "%.100s.%s(%u)", name, part, dim);
-  else
-    (void)snprintf(out.text, sizeof(out.text), "argument %u.%s(%u)", k, part, dim);
-  return out;
+// Each dim of the name says for itself what its size is a multiple of.
+static dt_status_t declare_divisor(const declare_t *declare, uint32_t k, uint32_t d) {
+  int64_t divisor = dt__dim_decl(declare->request, k, d)->multiple_of;
+  dt_symenv_t *env = declare->trace->env;
+  if (divisor <= 1)
+    return NULL;
+  dt_sym_t rest = dt__sym_mod(env, declare->sizes[k][d], dt__sym_const(env, divisor));
+  return declare_fact(declare->trace, dt__sym_eq(env, rest, dt__sym_const(env, 0)));
 }
 
-static dt_sym_t make_size(dt_trace_t *trace, const dt_trace_request_t *request, uint32_t k,
-                          uint32_t d, const dt_graph_input_t *self) {
-  const dt_dim_decl_t *dim = dim_of(request, k, d);
-  bool is_static = false;
-  dt_range_t range = joint_range(request, k, d, &is_static);
-  if (is_static)
-    return dt__sym_const(trace->env, range.lo);
-  dim_at_t first = first_of_name(request, k, d);
-  if (first.input < k)
-    return trace->graph->inputs.items[first.input].sizes[first.dim];
-  if (first.dim < d)
-    return self->sizes[first.dim];
-  const int64_t *hint = request->example ? &request->example[k]->sizes[d] : NULL;
-  label_t name = part_name(request, k, "size", d);
-  return dt__sym_new(trace->env, DT_SYMBOL_SIZE, range, hint,
-                     is_named(dim) ? dim->name : name.text);
+// ---- Sizes --------------------------------------------------------------------------------------
+static bool wants_literal(const dt_trace_request_t *request, uint32_t k, uint32_t d,
+                          int64_t value) {
+  const dt_trace_policy_t *policy = request->policy;
+  return policy && policy->literal && policy->literal(policy->user, k, d, value);
 }
 
+// The size of a dim that leads its name and derives from nothing.
+static dt_status_t make_size(const declare_t *declare, dt_dim_at_t at, const dt_dim_facts_t *facts,
+                             dt_sym_t *out) {
+  const dt_trace_request_t *request = declare->request;
+  const dt_dim_decl_t *dim = dt__dim_decl(request, at.input, at.dim);
+  dt_symenv_t *env = declare->trace->env;
+  const int64_t *size = request->example ? &request->example[at.input]->sizes[at.dim] : NULL;
+  bool literal = facts->mark == DT_MARK_STATIC;
+  if (facts->is_static) {
+    *out = dt__sym_const(env, facts->range.lo);
+    return NULL;
+  }
+  if (literal && !size)
+    return DT_FAIL(DT_E_STATE,
+                   "%s is marked static: its size is known at a call only; compile by a "
+                   "call, or declare the size itself (is_static, value)",
+                   dt__dim_label(request, at.input, at.dim).text);
+  if (facts->mark == DT_MARK_NONE && size)
+    literal = wants_literal(request, at.input, at.dim, *size);
+  if (literal) {
+    *out = dt__sym_const(env, *size);
+    return NULL;
+  }
+  bool unbacked = facts->mark == DT_MARK_UNBACKED;
+  dt_label_t name = dt__part_label(request, at.input, "size", at.dim);
+  *out = dt__sym_new(env, unbacked ? DT_SYMBOL_UNBACKED : DT_SYMBOL_SIZE, facts->range,
+                     unbacked || request->no_hints ? NULL : size,
+                     dt__dim_is_named(dim) ? dim->name : name.text);
+  return NULL;
+}
+
+// A size that derives from another, which is made by now.
+static dt_status_t derive_size(const declare_t *declare, const dt_dim_facts_t *facts,
+                               dt_sym_t *out) {
+  dt_symenv_t *env = declare->trace->env;
+  dt_sym_t of = declare->sizes[facts->of.input][facts->of.dim];
+  *out = dt__sym_add(env, dt__sym_mul(env, dt__sym_const(env, facts->scale), of),
+                     dt__sym_const(env, facts->offset));
+  DT_TRY(declare_fact(declare->trace, dt__sym_le(env, dt__sym_const(env, facts->range.lo), *out)));
+  return declare_fact(declare->trace, dt__sym_le(env, *out, dt__sym_const(env, facts->range.hi)));
+}
+
+// Ends at a dim that derives from nothing: dims that derive from themselves are refused.
+static dt_status_t size_of(const declare_t *declare, uint32_t k, uint32_t d) {
+  dt_sym_t *size = &declare->sizes[k][d];
+  if (size->id)
+    return NULL;
+  dt_dim_at_t leader = dt__dim_leader(declare->request, k, d);
+  if (leader.input != k || leader.dim != d) {
+    DT_TRY(size_of(declare, leader.input, leader.dim));
+    *size = declare->sizes[leader.input][leader.dim];
+    return NULL;
+  }
+  dt_dim_facts_t facts = dt__dim_facts(declare->request, k, d);
+  if (!facts.derived)
+    return make_size(declare, leader, &facts, size);
+  DT_TRY(size_of(declare, facts.of.input, facts.of.dim));
+  return derive_size(declare, &facts, size);
+}
+
+// ---- Layout -------------------------------------------------------------------------------------
 static void make_strides(dt_trace_t *trace, const dt_trace_request_t *request, uint32_t k,
                          dt_graph_input_t *input) {
   const dt_tensor_t *example = request->example ? request->example[k] : NULL;
@@ -238,26 +123,164 @@ static void make_strides(dt_trace_t *trace, const dt_trace_request_t *request, u
     if (input->contiguous) {
       stride = dt__sym_mul(env, stride, input->sizes[d]);
     } else if (d + 1 < input->rank || example->strides[d] != 1) {
-      label_t name = part_name(request, k, "stride", d);
+      dt_label_t name = dt__part_label(request, k, "stride", d);
       input->strides[d] = dt__sym_new(env, DT_SYMBOL_INT, (dt_range_t){INT64_MIN, INT64_MAX},
-                                      &example->strides[d], name.text);
+                                      request->no_hints ? NULL : &example->strides[d], name.text);
     }
   }
 }
 
+// ---- Integers -----------------------------------------------------------------------------------
+int64_t dt__int_argument(const dt_tensor_t *tensor) {
+  const void *data = tensor->data;
+  switch (tensor->dtype) {
+  case DT_BOOL:
+    return *(const uint8_t *)data != 0;
+  case DT_I8:
+    return *(const int8_t *)data;
+  case DT_I16:
+    return *(const int16_t *)data;
+  case DT_I32:
+    return *(const int32_t *)data;
+  case DT_U8:
+    return *(const uint8_t *)data;
+  case DT_U16:
+    return *(const uint16_t *)data;
+  case DT_U32:
+    return *(const uint32_t *)data;
+  default: // declarations admit I64 and no other
+    return *(const int64_t *)data;
+  }
+}
+
+// What its dtype alone says of a value.
+static dt_range_t int_range(dt_dtype_t dtype) {
+  int bits = (int)dt_dtype_size(dtype) * 8;
+  if (dtype == DT_BOOL)
+    return (dt_range_t){0, 1};
+  if (bits == 64)
+    return (dt_range_t){INT64_MIN, INT64_MAX};
+  int64_t half = (int64_t)1 << (bits - 1);
+  return dt__dtype_is_signed(dtype) ? (dt_range_t){-half, half - 1} : (dt_range_t){0, 2 * half - 1};
+}
+
+static dt_status_t declare_int(dt_trace_t *trace, const dt_trace_request_t *request, uint32_t k,
+                               dt_graph_input_t *input, dt_node_id_t *out) {
+  int64_t value = request->example ? dt__int_argument(request->example[k]) : 0;
+  const int64_t *hint = request->example && !request->no_hints ? &value : NULL;
+  input->is_int = true;
+  if (request->example && wants_literal(request, k, 0, value)) {
+    input->value = dt__sym_const(trace->env, value);
+  } else {
+    dt_label_t name = dt__input_label(request, k);
+    input->value = dt__sym_new(trace->env, DT_SYMBOL_INT, int_range(input->dtype), hint,
+                               input->name[0] ? input->name : name.text);
+  }
+  trace->inputs[k].value = input->value;
+  DT_TRY(dt__symenv_status(trace->env));
+  DT_TRY(dt__graph_declare_input(trace->graph, input));
+  dt_origin_t origin = {.op = "argument", .file = ""};
+  dt_attrs_t attrs = {0};
+  attrs.n_syms = 1;
+  attrs.syms[0] = input->value;
+  DT_TRY(dt__graph_add(trace->graph, DT_OP_size, NULL, 0, &attrs, &origin, out));
+  if (input->dtype != DT_BOOL)
+    return NULL;
+  attrs = (dt_attrs_t){0};
+  attrs.dtype = DT_BOOL;
+  return dt__graph_add(trace->graph, DT_OP_cast, out, 1, &attrs, &origin, out);
+}
+
+// ---- All inputs ---------------------------------------------------------------------------------
+static dt_status_t declare_input(const declare_t *declare, uint32_t k, dt_node_id_t *out) {
+  dt_trace_t *trace = declare->trace;
+  const dt_input_decl_t *decl = &declare->request->inputs[k];
+  dt_graph_input_t input = {.name = decl->name ? decl->name : "",
+                            .dtype = decl->dtype,
+                            .rank = decl->rank,
+                            .align = decl->alignment};
+  memcpy(input.sizes, declare->sizes[k], decl->rank * sizeof(input.sizes[0]));
+  make_strides(trace, declare->request, k, &input);
+  DT_TRY(dt__symenv_status(trace->env));
+  if (decl->kind != DT_INPUT_TENSOR)
+    return declare_int(trace, declare->request, k, &input, out);
+  return dt__graph_add_input(trace->graph, &input, out);
+}
+
 dt_status_t dt__trace_declare(dt_trace_t *trace, const dt_trace_request_t *request,
                               dt_value_t *out) {
+  declare_t declare = {.trace = trace, .request = request};
+  declare.sizes =
+      dt__arena_alloc(&trace->traced->arena, request->n_inputs * sizeof(*declare.sizes));
+  trace->inputs = DT_ARENA_ARRAY(&trace->traced->arena, dt_trace_input_t, request->n_inputs);
+  if (!declare.sizes || !trace->inputs)
+    return DT_NO_MEMORY();
   for (uint32_t k = 0; k < request->n_inputs; k++) {
-    const dt_input_decl_t *decl = &request->inputs[k];
-    dt_graph_input_t input = {
-        .name = decl->name ? decl->name : "", .dtype = decl->dtype, .rank = decl->rank};
-    for (uint32_t d = 0; d < decl->rank; d++)
-      input.sizes[d] = make_size(trace, request, k, d, &input);
-    make_strides(trace, request, k, &input);
-    DT_TRY(dt__symenv_status(trace->env));
     dt_node_id_t id = {0};
-    DT_TRY(dt__graph_add_input(trace->graph, &input, &id));
+    for (uint32_t d = 0; d < request->inputs[k].rank; d++) {
+      DT_TRY(size_of(&declare, k, d));
+      DT_TRY(dt__symenv_status(trace->env));
+    }
+    DT_TRY(declare_input(&declare, k, &id));
     out[k] = (dt_value_t){id.id};
+    trace->inputs[k].handle = out[k];
+  }
+  // Last, so that symbols are numbered as the inputs stand.
+  for (uint32_t k = 0; k < request->n_inputs; k++) {
+    for (uint32_t d = 0; d < request->inputs[k].rank; d++)
+      DT_TRY(declare_divisor(&declare, k, d));
+  }
+  return dt__symenv_status(trace->env);
+}
+
+// ---- Dims that are declared dynamic -------------------------------------------------------------
+// Who fixed the symbol: what the environment says, else the last that asked about it.
+static dt_origin_t find_culprit(const dt_trace_t *trace, uint32_t symbol) {
+  dt_sym_fact_t facts[MOST_FACTS];
+  uint32_t n = dt__symbol_facts(trace->env, symbol, facts, MOST_FACTS);
+  for (uint32_t k = n < MOST_FACTS ? n : MOST_FACTS; k-- > 0;) {
+    if (facts[k].origin.op)
+      return facts[k].origin;
+  }
+  dt_sym_t plain = dt__symbol_sym(trace->env, symbol);
+  for (uint32_t k = trace->traced->conds.len; k-- > 0;) {
+    if (dt__sym_depends(trace->env, trace->traced->conds.items[k].cond, plain))
+      return trace->traced->conds.items[k].origin;
+  }
+  for (uint32_t k = trace->graph->asserts.len; k-- > 0;) {
+    if (dt__sym_depends(trace->env, trace->graph->asserts.items[k].cond, plain))
+      return trace->graph->asserts.items[k].origin;
+  }
+  return (dt_origin_t){.op = "the program"};
+}
+
+static dt_status_t check_mark(const dt_trace_t *trace, uint32_t k, uint32_t d) {
+  const dt_trace_request_t *request = trace->request;
+  dt_sym_t size = trace->graph->inputs.items[k].sizes[d];
+  uint32_t symbol = 0;
+  int64_t value = 0;
+  if (dt__dim_facts(request, k, d).mark != DT_MARK_DYNAMIC ||
+      !dt__sym_is_symbol(trace->env, size, &symbol))
+    return NULL;
+  dt_sym_t now = dt__sym_simplify(trace->env, size);
+  if (!now.id || !dt__sym_is_const(trace->env, now, &value))
+    return NULL;
+  dt_origin_t origin = find_culprit(trace, symbol);
+  char place[160] = "";
+  if (origin.file && origin.file[0])
+    (void)snprintf(place, sizeof(place), " (%.120s:%d)", origin.file, origin.line);
+  return DT_FAIL(DT_E_SHAPE,
+                 "%s is marked dynamic, but %s%s needs %s == %lld: make the program serve all "
+                 "sizes, declare the size static, or mark the dim maybe-dynamic",
+                 dt__dim_label(request, k, d).text, origin.op ? origin.op : "the program", place,
+                 dt__part_label(request, k, "size", d).text, (long long)value);
+}
+
+dt_status_t dt__trace_check_marks(dt_trace_t *trace) {
+  const dt_trace_request_t *request = trace->request;
+  for (uint32_t k = 0; k < request->n_inputs; k++) {
+    for (uint32_t d = 0; request->inputs[k].dims && d < request->inputs[k].rank; d++)
+      DT_TRY(check_mark(trace, k, d));
   }
   return NULL;
 }

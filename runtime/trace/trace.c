@@ -15,10 +15,29 @@ static void log_guard(const dt_symenv_t *env, dt_sym_t cond, const dt_origin_t *
   dt__text_fini(&text);
 }
 
+// A condition on numbers that are read from data cannot be a guard: the call checks it as soon as
+// they are known.
+static bool defer(dt_trace_t *trace, const dt_symenv_t *env, const dt_guard_cond_t *item) {
+  dt_arena_t *arena = &trace->traced->arena;
+  dt_text_t text;
+  dt__text_init(&text);
+  dt__text_printf(&text, "%s needs ", item->origin.op ? item->origin.op : "the program");
+  dt__sym_print(env, item->cond, &text);
+  dt_graph_assert_t check = {.cond = item->cond,
+                             .what = dt__arena_strdup(arena, dt__text_str(&text)),
+                             .origin = item->origin};
+  dt__text_fini(&text);
+  return check.what && DT_VEC_PUSH(arena, &trace->graph->asserts, check);
+}
+
 static void on_assume(void *user, dt_symenv_t *env, dt_sym_t cond, const dt_origin_t *origin) {
   dt_trace_t *trace = user;
   dt_guard_cond_t item = {.cond = cond, .origin = origin ? *origin : trace->origin};
-  if (!DT_VEC_PUSH(&trace->traced->arena, &trace->traced->conds, item))
+  uint32_t newest = 0;
+  bool kept = dt__sym_newest_unbacked(env, cond, &newest)
+                  ? defer(trace, env, &item)
+                  : DT_VEC_PUSH(&trace->traced->arena, &trace->traced->conds, item);
+  if (!kept)
     trace->lost_cond = true; // seen when the node that asked is appended, and at the end
   if (dt__log_on(DT_LOG_GUARDS, 1))
     log_guard(env, cond, &item.origin);
@@ -40,13 +59,21 @@ static dt_status_t run_program(dt_trace_t *trace, const dt_trace_request_t *requ
   return status;
 }
 
+// What the program did as a whole, once it has ended well.
+static dt_status_t check_whole(dt_trace_t *trace) {
+  DT_TRY(dt__trace_finish_captures(trace));
+  DT_TRY(dt__trace_check_updates(trace));
+  return dt__trace_check_marks(trace);
+}
+
 static dt_status_t add_outputs(dt_trace_t *trace, uint32_t n, const dt_value_t *out) {
   for (uint32_t k = 0; k < n; k++) {
     if (out[k].id == 0)
       return DT_FAIL(DT_E_ARGUMENT, "output %u of %u was not set by the program", k, n);
     if (out[k].id > trace->graph->nodes.len)
       return DT_FAIL(DT_E_ARGUMENT, "output %u (id %u) is no value of this trace", k, out[k].id);
-    DT_TRY(dt__graph_add_output(trace->graph, (dt_node_id_t){out[k].id}));
+    dt_value_t value = dt__trace_current(trace, out[k]);
+    DT_TRY(dt__graph_add_output(trace->graph, (dt_node_id_t){value.id}));
   }
   return NULL;
 }
@@ -59,13 +86,16 @@ static dt_status_t capture(dt_traced_t *traced, const dt_trace_request_t *reques
   dt_value_t *out = DT_ARENA_ARRAY(&traced->arena, dt_value_t, (size_t)request->n_outputs + 1);
   if (!traced->graph || !in || !out)
     return DT_NO_MEMORY();
-  dt_trace_t trace = {.traced = traced, .graph = traced->graph, .env = traced->env};
+  dt_trace_t trace = {
+      .request = request, .traced = traced, .graph = traced->graph, .env = traced->env};
   DT_TRY(dt__trace_declare(&trace, request, in));
   dt__symenv_on_assume(traced->env, on_assume, &trace);
   dt_status_t status = run_program(&trace, request, in, out);
   dt__symenv_on_assume(traced->env, NULL, NULL);
   if (!status)
     status = add_outputs(&trace, request->n_outputs, out);
+  if (!status)
+    status = check_whole(&trace);
   dt__symenv_freeze(traced->env);
   return status;
 }

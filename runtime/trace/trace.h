@@ -9,6 +9,12 @@
 #include "lower/graph/graph.h"
 #include "runtime/tensor/tensor.h"
 
+// A captured integer: where it is, and what it was when the trace read it.
+typedef struct dt_traced_capture_t {
+  const int64_t *address; // NULL: this trace did not read it
+  int64_t value;
+} dt_traced_capture_t;
+
 // What was traced; frozen. Owned by a function's entry; specialisation, explanation and the
 // evaluator work from it. The graph and environment live in `arena`'s and the environment's own
 // memory.
@@ -18,10 +24,25 @@ typedef struct dt_traced_t {
   dt_graph_t *graph;
   DT_VEC(dt_guard_cond_t) conds;   // assumptions, in order; origins' strings live as long as this
   DT_VEC(dt_tensor_t *) constants; // retained; constants.items[i] backs graph constant i
+  DT_VEC(dt_traced_capture_t) captures; // by the graph's captures
+  // By input, where the graph updates any: as dt_guard_context_t says; else NULL.
+  const uint32_t *shared;
 } dt_traced_t;
 
+// Who decides what a trace takes from its call as a number, and what as a symbol.
+typedef struct dt_trace_policy_t {
+  void *user;
+  // Whether `value`, the call's size of a dim that no mark decides, or an integer argument's value
+  // (dim 0), becomes a literal.
+  bool (*literal)(void *user, uint32_t input, uint32_t dim, int64_t value);
+  // The capture's index in all graphs of the function, and whether `value` becomes a literal.
+  // Asked once a trace. Fails where the name stands for another address already.
+  dt_status_t (*capture)(void *user, const char *name, const int64_t *address, int64_t value,
+                         uint32_t *out_index, bool *out_literal);
+} dt_trace_policy_t;
+
 typedef struct dt_trace_request_t {
-  const char *name; // the function's
+  const char *name; // put in front of failures; NULL: nothing is
   dt_program_fn_t program;
   void *closure;
   uint32_t n_inputs, n_outputs;
@@ -30,19 +51,34 @@ typedef struct dt_trace_request_t {
   // variant's guards will promise (contiguous; else innermost stride 1 if so, every other stride a
   // symbol). NULL: no hints, contiguous.
   dt_tensor_t *const *example;
+  bool
+      no_hints; // take the layouts of `example` alone, so that no question is answered by its sizes
+  const dt_trace_policy_t *policy; // NULL: everything is a symbol
 } dt_trace_request_t;
 
 // Checks the declarations themselves: DT_E_ARGUMENT, DT_E_DTYPE or DT_E_LIMIT naming the argument
-// and dim (an empty range, a static size out of range, one name with two sizes). dt__trace_run does
-// it, too; a function does it when it is made.
+// and dim (an empty range, a static size out of range, one name with two sizes or marks, a derived
+// dim of no dim). dt__trace_run does it, too; a function does it when it is made.
 dt_status_t dt__trace_check_declarations(const dt_trace_request_t *request) DT_MUST_USE;
 // Checks arguments against the declarations alone: DT_E_ARGUMENT, DT_E_DTYPE, DT_E_SHAPE naming the
-// argument, the dim, expected and actual (rank, static sizes, ranges, dims of one name). This is
-// what a call that missed does first, so that bad input makes no variant.
+// argument, the dim, expected and actual (rank, static sizes, ranges, divisors, dims of one name,
+// derived dims, alignment). This is what a call that missed does first, so that bad input makes no
+// variant.
 dt_status_t dt__trace_check_inputs(const dt_trace_request_t *request) DT_MUST_USE;
-// Declared names become one symbol, static dims literals, ranges facts; then runs the program. On
-// failure *out is NULL and the status names op, sizes and source line.
+// Declared names become one symbol, static dims literals, derived dims expressions, ranges and
+// divisors facts; then runs the program. On failure *out is NULL and the status names op, sizes and
+// source line.
 dt_status_t dt__trace_run(const dt_trace_request_t *request, dt_traced_t **out) DT_MUST_USE;
 void dt__traced_destroy(dt_traced_t *traced); // NULL allowed; releases constants
+
+// The value of an integer or boolean argument.
+int64_t dt__int_argument(const dt_tensor_t *tensor);
+
+// The bytes between a tensor's first and last element; begin == end where it has none.
+typedef struct dt_bytes_t {
+  uintptr_t begin, end;
+} dt_bytes_t;
+dt_bytes_t dt__tensor_reach(const dt_tensor_t *tensor);
+bool dt__bytes_meet(dt_bytes_t a, dt_bytes_t b);
 
 #endif // DT_RUNTIME_TRACE_TRACE_H

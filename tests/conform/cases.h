@@ -15,6 +15,7 @@ typedef enum fill_t {
   FILL_SMALL,   // small integers as any dtype: sums and products are exact
   FILL_FINITE,  // ordinary values without specials
   FILL_INDEX_M, // indices in [-m, m)
+  FILL_COUNT,   // 0 to 3
 } fill_t;
 
 typedef struct input_t {

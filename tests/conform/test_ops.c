@@ -87,6 +87,8 @@ static dt_scalar_t random_value(dt_dtype_t dtype, fill_t fill, int64_t m, uint32
     return (dt_scalar_t){.i = bits & 1};
   if (fill == FILL_INDEX_M)
     return (dt_scalar_t){.i = m ? (int64_t)(bits % (uint32_t)(2 * m)) - m : 0};
+  if (fill == FILL_COUNT)
+    return (dt_scalar_t){.i = bits % 4};
   if (fill == FILL_SMALL) {
     int64_t small = (int64_t)(bits % 5) - (dt__dtype_kind(dtype) == DT_KIND_UINT ? 0 : 2);
     return is_float ? (dt_scalar_t){.f = (double)small} : (dt_scalar_t){.i = small};
@@ -155,7 +157,7 @@ static bool oracle(const run_t *run, dt_tensor_t *const *inputs, dt_arena_t *are
     return false;
   dt_guards_t *guards = NULL;
   if (failed(run->name, dt__guards_create((*traced)->graph, (*traced)->conds.items,
-                                          (*traced)->conds.len, &guards)))
+                                          (*traced)->conds.len, NULL, &guards)))
     return false;
   int64_t *symbols = calloc(dt__guards_symbol_count(guards) + 1, sizeof(*symbols));
   dt_eval_arg_t args[CASE_INPUTS];
@@ -165,7 +167,7 @@ static bool oracle(const run_t *run, dt_tensor_t *const *inputs, dt_arena_t *are
                               .strides = dt_tensor_strides(inputs[k])};
   bool right = false;
   dt_eval_options_t options = {.error_bounds = true};
-  if (!symbols || !dt__guards_run(guards, inputs, symbols)) {
+  if (!symbols || !dt__guards_run(guards, &(dt_guard_args_t){.inputs = inputs}, symbols)) {
     printf("FAIL %s: the guards of a trace refuse its own example\n", run->name);
     failures++;
   } else {

@@ -13,6 +13,9 @@ trap 'rm -rf "$work"' EXIT
   exit 1
 }
 mv "$work/first" "$work/second"
+# The command finds the library from where it stands, and its manual is there.
+"$work/second/bin/ductile" --version
+[[ -s $work/second/share/man/man1/ductile.1 ]] || { printf 'ductile.1 was not installed\n' && exit 1; }
 
 cat >"$work/user.c" <<'TEXT'
 #include <ductile/tensor.h>

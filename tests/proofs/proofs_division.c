@@ -312,6 +312,42 @@ static void congruence_of_either(goal_t *g) {
   claim(g, t_eq(g, y, t_add(g, t_mul(g, d, times), p)));
 }
 
+// x == c*n*t + p: x//c is n*t + p//c.
+static void congruence_of_quotient(goal_t *g) {
+  value_t x = v_any(g, "x"), c = v_literal(g, "c"), p = v_literal(g, "p");
+  term_t n = v_any(g, "n").v, t = v_any(g, "t").v;
+  given(g, t_le(g, ONE, c.v));
+  side(g, t_eq(g, x.v, t_add(g, t_mul(g, t_mul(g, c.v, n), t), p.v)),
+       t_eq(g, x.v, t_add(g, t_mul(g, n, t), p.v)));
+  division_t left = v_divide(g, x, c), right = v_divide(g, p, c);
+  term_t nt = t_mul(g, n, t);
+  lemma_once(g, &left, t_add(g, nt, right.k), right.r);
+  claim(g, t_eq(g, left.k, t_add(g, nt, right.k)));
+}
+
+// x == d*j*t + p: x%(d*i) is p modulo d.
+static void congruence_of_remainder(goal_t *g) {
+  value_t x = v_any(g, "x"), d = v_any(g, "d"), i = v_any(g, "i");
+  term_t j = v_any(g, "j").v, t = v_any(g, "t").v, p = v_literal(g, "p").v;
+  division_t left = v_divide(g, x, v_mul(g, d, i));
+  given(g, t_not(g, t_eq(g, left.q, ZERO)));
+  side(g, t_eq(g, x.v, t_add(g, t_mul(g, t_mul(g, d.v, j), t), p)), t_true(g));
+  term_t times = t_sub(g, t_mul(g, j, t), t_mul(g, i.v, left.k));
+  claim(g, t_eq(g, left.r, t_add(g, t_mul(g, d.v, times), p)));
+}
+
+static void negated(goal_t *g) {
+  value_t x = v_any(g, "x"), c = v_literal(g, "c"), one = v_int(g, 1);
+  side(g, t_le(g, ONE, c.v), t_true(g));
+  value_t up = v_sub(g, v_add(g, x, c), one), minus = v_sub(g, v_int(g, 0), x);
+  side_fits(g, up);
+  division_t left = v_divide(g, minus, c), right = v_divide(g, up, c);
+  lemma_once(g, &left, t_sub(g, ZERO, right.k), t_sub(g, t_sub(g, c.v, ONE), right.r));
+  lemma_size(g, &right);
+  lemma_size(g, &left);
+  claim_rewrite(g, left.quotient, v_sub(g, v_int(g, 0), right.quotient));
+}
+
 const proof_t division_proofs[] = {
     {DT_RULE_DIV_ONE, "by 1", by_one, WITH_BITS},
     {DT_RULE_DIV_ONE, "of 0", of_zero, WITH_BITS},
@@ -325,6 +361,7 @@ const proof_t division_proofs[] = {
     {DT_RULE_DIV_EXTRACT, "sum of terms >= 0", extract_part, INTEGERS_ONLY},
     {DT_RULE_DIV_NEGATIVE_ONE, "", negative_one, WITH_BITS},
     {DT_RULE_DIV_QUOTIENT_RANGE, "", quotient_range, INTEGERS_ONLY},
+    {DT_RULE_DIV_NEGATED, "", negated, INTEGERS_ONLY},
     {DT_RULE_DIV_NESTED, "", nested, INTEGERS_ONLY},
     {DT_RULE_DIV_OF_MOD, "", of_remainder, INTEGERS_ONLY},
     {DT_RULE_MOD_OF_MOD, "", remainder_of_remainder, INTEGERS_ONLY},
@@ -334,5 +371,7 @@ const proof_t division_proofs[] = {
     {DT_RULE_MOD_CONGRUENCE, "of a sum", congruence_of_sum, WITH_BITS},
     {DT_RULE_MOD_CONGRUENCE, "of a product", congruence_of_product, WITH_BITS},
     {DT_RULE_MOD_CONGRUENCE, "of one of two values", congruence_of_either, WITH_BITS},
+    {DT_RULE_MOD_CONGRUENCE, "of a quotient", congruence_of_quotient, INTEGERS_ONLY},
+    {DT_RULE_MOD_CONGRUENCE, "of a remainder", congruence_of_remainder, INTEGERS_ONLY},
     {0, 0, 0, 0},
 };

@@ -126,9 +126,59 @@ static void arguments(goal_t *g) {
   claim(g, t_le(g, ZERO, t_add(g, t_mul(g, c, y.v), rest)));
 }
 
+// c*u == n: u is n//c, and n%c is 0.
+static void solved_by_division(goal_t *g) {
+  value_t u = v_any(g, "u"), n = v_any(g, "n"), c = v_literal(g, "c");
+  side(g, t_le(g, ONE, c.v), t_le(g, ZERO, c.v));
+  given(g, t_eq(g, t_mul(g, c.v, u.v), n.v));
+  division_t d = v_divide(g, n, c);
+  lemma_once(g, &d, u.v, ZERO);
+  claim(g, t_and(g, t_eq(g, d.k, u.v), t_eq(g, d.r, ZERO)));
+}
+
+// s == r modulo m moves the ends of s's bounds to numbers of that residue.
+static void bound_of_residue(goal_t *g) {
+  term_t s = v_any(g, "s").v, t = v_any(g, "t").v;
+  value_t m = v_literal(g, "m"), r = v_literal(g, "r");
+  value_t lo = v_literal(g, "lo"), hi = v_literal(g, "hi");
+  given(g, t_le(g, ONE, m.v));
+  given(g, t_between(g, lo.v, s, hi.v));
+  side(g, t_eq(g, s, t_add(g, t_mul(g, m.v, t), r.v)), t_true(g));
+  division_t up = v_divide(g, v_sub(g, r, lo), m), down = v_divide(g, v_sub(g, hi, r), m);
+  lemma_sign(g, m.v, t_add(g, t, up.k));
+  lemma_sign(g, m.v, t_add(g, t_add(g, t, up.k), ONE));
+  lemma_sign(g, m.v, t_sub(g, t, down.k));
+  lemma_sign(g, m.v, t_sub(g, t_sub(g, t, down.k), ONE));
+  claim(g, t_le(g, t_add(g, lo.v, up.r), s));
+  claim(g, t_le(g, s, t_sub(g, hi.v, down.r)));
+}
+
+// Ends that are numbers of the residue, and are excluded, move by the modulus.
+static void bound_of_excluded(goal_t *g) {
+  term_t s = v_any(g, "s").v, lo = v_literal(g, "lo").v, hi = v_literal(g, "hi").v;
+  term_t m = v_literal(g, "m").v, t = v_any(g, "t").v, u = v_any(g, "u").v;
+  given(g, t_le(g, ONE, m));
+  given(g, t_between(g, lo, s, hi));
+  given(g, t_and(g, t_eq(g, t_sub(g, s, lo), t_mul(g, m, t)),
+                 t_eq(g, t_sub(g, hi, s), t_mul(g, m, u))));
+  side(g, t_not(g, t_eq(g, s, lo)), t_true(g));
+  side(g, t_not(g, t_eq(g, s, hi)), t_true(g));
+  lemma_sign(g, m, t);
+  lemma_sign(g, m, u);
+  lemma_sign(g, m, t_sub(g, t, ONE));
+  lemma_sign(g, m, t_sub(g, u, ONE));
+  lemma_times(g, t, ZERO, m);
+  lemma_times(g, u, ZERO, m);
+  claim(g, t_le(g, t_add(g, lo, m), s));
+  claim(g, t_le(g, s, t_sub(g, hi, m)));
+}
+
 const proof_t fact_proofs[] = {
     {DT_RULE_FACT_VALUE, "learned", learned_value, WITH_BITS},
     {DT_RULE_FACT_VALUE, "solved for a symbol", solved_value, WITH_BITS},
+    {DT_RULE_FACT_VALUE, "solved by an exact division", solved_by_division, INTEGERS_ONLY},
+    {DT_RULE_FACT_VALUE, "bound of a residue", bound_of_residue, INTEGERS_ONLY},
+    {DT_RULE_FACT_VALUE, "bound that is excluded", bound_of_excluded, INTEGERS_ONLY},
     {DT_RULE_FACT_VALUE, "bound of a term", bound_of_term, INTEGERS_ONLY},
     {DT_RULE_FACT_VALUE, "bound of a quotient", bound_of_quotient, INTEGERS_ONLY},
     {DT_RULE_FACT_VALUE, "bound of a factor", bound_of_factor, INTEGERS_ONLY},

@@ -251,6 +251,24 @@ static void step_quotient(goal_t *g) {
   claim(g, t_implies(g, t_le(g, ZERO, a), t_le(g, t_mul(g, ratio, low), aq)));
 }
 
+// d = a*(x//q) + rest: q*d + q - 1 >= 0 with an end of [x - q + 1, x] for q*(x//q) gives d >= 0.
+static void step_quotient_scaled(goal_t *g) {
+  value_t x = v_any(g, "x"), q = v_any(g, "q");
+  term_t a = v_any(g, "a").v, rest = v_any(g, "rest").v;
+  side(g, t_le(g, ONE, q.v), t_true(g));
+  division_t d = v_divide(g, x, q);
+  term_t qk = t_mul(g, q.v, d.k), low = t_add(g, t_sub(g, x.v, q.v), ONE);
+  term_t sum = t_add(g, t_mul(g, a, d.k), rest);
+  term_t more = t_sub(g, t_add(g, t_mul(g, q.v, rest), q.v), ONE);
+  lemma_sign(g, a, t_sub(g, x.v, qk));
+  lemma_sign(g, a, t_sub(g, qk, low));
+  lemma_sign(g, q.v, t_add(g, sum, ONE));
+  term_t with_x = t_le(g, ZERO, t_add(g, t_mul(g, a, x.v), more));
+  term_t with_low = t_le(g, ZERO, t_add(g, t_mul(g, a, low), more));
+  claim(g, t_implies(g, t_and(g, t_le(g, a, ZERO), with_x), t_le(g, ZERO, sum)));
+  claim(g, t_implies(g, t_and(g, t_le(g, ZERO, a), with_low), t_le(g, ZERO, sum)));
+}
+
 // x <= y gives x//q <= y//q for q >= 1.
 static void step_quotient_by_loops(goal_t *g) {
   value_t x = v_any(g, "x"), y = v_any(g, "y"), q = v_any(g, "q");
@@ -308,6 +326,7 @@ const proof_t order_proofs[] = {
     {DT_RULE_ORDER_PROVED, "step: loop symbols and remainders", step_loop, INTEGERS_ONLY},
     {DT_RULE_ORDER_PROVED, "step: x % q <= x", step_remainder, INTEGERS_ONLY},
     {DT_RULE_ORDER_PROVED, "step: quotients", step_quotient, INTEGERS_ONLY},
+    {DT_RULE_ORDER_PROVED, "step: the sum times a divisor", step_quotient_scaled, INTEGERS_ONLY},
     {DT_RULE_ORDER_PROVED, "step: quotients of loop symbols", step_quotient_by_loops,
      INTEGERS_ONLY},
     {DT_RULE_ORDER_PROVED, "step: min, max, select", step_choice, INTEGERS_ONLY},

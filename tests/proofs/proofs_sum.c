@@ -162,6 +162,49 @@ static void loop_bounds(goal_t *g) {
   claim(g, t_le(g, ONE, extent));
 }
 
+// x*x for lo <= x <= hi: not negative, at most the larger square of the ends, and at least the
+// smaller one when both ends have one sign.
+static void square_bounds(goal_t *g) {
+  term_t x = v_any(g, "x").v, lo = v_any(g, "lo").v, hi = v_any(g, "hi").v;
+  side(g, t_between(g, lo, x, hi), t_le(g, lo, x));
+  term_t xx = t_mul(g, x, x), ll = t_mul(g, lo, lo), hh = t_mul(g, hi, hi);
+  lemma_sign(g, x, x);
+  lemma_sign(g, lo, t_sub(g, x, lo));
+  lemma_sign(g, x, t_sub(g, x, lo));
+  lemma_sign(g, hi, t_sub(g, hi, x));
+  lemma_sign(g, x, t_sub(g, hi, x));
+  claim(g, t_le(g, ZERO, xx));
+  claim(g, t_or(g, t_le(g, xx, ll), t_le(g, xx, hh)));
+  claim(g, t_implies(g, t_le(g, ZERO, lo), t_le(g, ll, xx)));
+  claim(g, t_implies(g, t_le(g, hi, ZERO), t_le(g, hh, xx)));
+}
+
+// From p <= x^n <= q with 0 <= p and 0 <= lo <= x <= hi: x^(n+1) is in [lo*p, hi*q]. Odd powers of
+// what is negative are those of its opposite, turned.
+static void power_bounds(goal_t *g) {
+  term_t x = v_any(g, "x").v, lo = v_any(g, "lo").v, hi = v_any(g, "hi").v;
+  term_t y = v_any(g, "y").v, p = v_any(g, "p").v, q = v_any(g, "q").v;
+  given(g, t_between(g, lo, x, hi));
+  given(g, t_between(g, p, y, q));
+  side(g, t_le(g, ZERO, lo), t_true(g));
+  side(g, t_le(g, ZERO, p), t_true(g));
+  lemma_sign(g, t_sub(g, x, lo), y);
+  lemma_sign(g, lo, t_sub(g, y, p));
+  lemma_sign(g, t_sub(g, hi, x), q);
+  lemma_sign(g, x, t_sub(g, q, y));
+  claim(g, t_between(g, t_mul(g, lo, p), t_mul(g, x, y), t_mul(g, hi, q)));
+}
+
+// max(x, y) >= c/2 and min(x, y) <= c/2 for x + y == c, rounded up and down.
+static void half_sum(goal_t *g) {
+  value_t x = v_any(g, "x"), y = v_any(g, "y"), c = v_literal(g, "c");
+  side(g, t_eq(g, t_add(g, x.v, y.v), c.v), t_le(g, t_add(g, x.v, y.v), c.v));
+  division_t half = v_divide(g, c, v_int(g, 2));
+  term_t up = t_add(g, half.k, half.r);
+  claim(g, t_le(g, up, v_max(g, x, y).v));
+  claim(g, t_le(g, v_min(g, x, y).v, half.k));
+}
+
 const proof_t sum_proofs[] = {
     {DT_RULE_SUM_MERGE, "", merge, WITH_BITS},
     {DT_RULE_PRODUCT_DISTRIBUTE, "", distribute, WITH_BITS},
@@ -175,6 +218,9 @@ const proof_t sum_proofs[] = {
     {DT_RULE_RANGE_VALUE, "by a divisor of either sign", quotient_by_either, INTEGERS_ONLY},
     {DT_RULE_RANGE_VALUE, "bounds of a remainder", remainder_bounds, INTEGERS_ONLY},
     {DT_RULE_RANGE_VALUE, "bounds of min, max, select", choice_bounds, INTEGERS_ONLY},
+    {DT_RULE_RANGE_VALUE, "bounds of a square", square_bounds, INTEGERS_ONLY},
+    {DT_RULE_RANGE_VALUE, "bounds of a power from the one before", power_bounds, INTEGERS_ONLY},
+    {DT_RULE_RANGE_VALUE, "half of a sum", half_sum, INTEGERS_ONLY},
     {DT_RULE_RANGE_VALUE, "bounds of a loop symbol", loop_bounds, WITH_BITS},
     {0, 0, 0, 0},
 };

@@ -16,7 +16,7 @@ typedef struct proof_t {
 #define LEMMA_OF_PRODUCTS (-2) // proved without the others, of products as they are
 
 // Each ends with a row without a goal.
-extern const proof_t sum_proofs[], fact_proofs[], range_proofs[], division_proofs[],
+extern const proof_t sum_proofs[], fact_proofs[], range_proofs[], division_proofs[], form_proofs[],
     choice_proofs[], order_proofs[], lemma_proofs[];
 
 #define ZERO t_int(g, 0)

@@ -22,8 +22,8 @@ static const char *const rule_names[] = {
 #include "symshape/rules.def"
 };
 
-static const proof_t *const tables[] = {lemma_proofs,  sum_proofs,   fact_proofs, division_proofs,
-                                        choice_proofs, order_proofs, NULL};
+static const proof_t *const tables[] = {lemma_proofs, sum_proofs,    fact_proofs,  division_proofs,
+                                        form_proofs,  choice_proofs, order_proofs, NULL};
 
 static const char *rule_name(const proof_t *proof) {
   return proof->rule < 0 ? "lemma" : rule_names[proof->rule];

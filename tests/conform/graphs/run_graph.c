@@ -158,7 +158,7 @@ static bool oracle(rg_run_t *run, const rg_args_t *args, dt_arena_t *arena, dt_t
   dt_guards_t *guards = NULL;
   if (rg_failed(run, RG_REFUSED, "guards",
                 dt__guards_create((*traced)->graph, (*traced)->conds.items, (*traced)->conds.len,
-                                  &guards)))
+                                  NULL, &guards)))
     return false;
   int64_t *symbols = calloc(dt__guards_symbol_count(guards) + 1, sizeof(*symbols));
   dt_eval_arg_t eval_args[RG_NODES];
@@ -166,7 +166,8 @@ static bool oracle(rg_run_t *run, const rg_args_t *args, dt_arena_t *arena, dt_t
     eval_args[k] = (dt_eval_arg_t){.data = dt_tensor_data(args->tensors[k]),
                                    .sizes = dt_tensor_sizes(args->tensors[k]),
                                    .strides = dt_tensor_strides(args->tensors[k])};
-  bool right = symbols && dt__guards_run(guards, args->tensors, symbols);
+  bool right =
+      symbols && dt__guards_run(guards, &(dt_guard_args_t){.inputs = args->tensors}, symbols);
   if (!right) {
     run->out->kind = RG_WRONG;
     (void)snprintf(run->out->stage, sizeof(run->out->stage), "guards");

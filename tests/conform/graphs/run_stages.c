@@ -168,11 +168,13 @@ static bool try_variant(stages_t *s, uint32_t from) {
   dt_guards_t *guards = NULL;
   dt_status_t status = dt__trace_run(&request, &traced);
   if (!status)
-    status = dt__guards_create(traced->graph, traced->conds.items, traced->conds.len, &guards);
+    status =
+        dt__guards_create(traced->graph, traced->conds.items, traced->conds.len, NULL, &guards);
   bool takes = false;
   if (!status) {
     s->symbols = calloc(dt__guards_symbol_count(guards) + 4096, sizeof(*s->symbols));
-    takes = s->symbols && dt__guards_run(guards, s->args->tensors, s->symbols);
+    takes = s->symbols &&
+            dt__guards_run(guards, &(dt_guard_args_t){.inputs = s->args->tensors}, s->symbols);
     dt_eval_options_t options = {.error_bounds = true};
     if (takes)
       status =

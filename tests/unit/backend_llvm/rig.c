@@ -178,20 +178,45 @@ uint32_t rig_row(rig_t *r, uint32_t row, dt_dtype_t dtype) {
   return add(r, &inst);
 }
 
-uint32_t rig_bind(rig_t *r, dt_sym_t data, dt_sym_t extent, uint32_t value, const char *what) {
+uint32_t rig_bind_masked(rig_t *r, dt_sym_t data, dt_sym_t extent, uint32_t value, uint32_t mask,
+                         const char *what) {
   dt_inst_t inst = blank(DT_INST_BIND, DT_BOOL);
   inst.sym = data;
   inst.extent = extent;
   inst.args[0] = value;
+  inst.mask = mask;
   inst.check = r->program->checks.len;
   dt_check_t check = {.what = what};
   assert_true(DT_VEC_PUSH(&r->arena, &r->program->checks, check));
   return add(r, &inst);
 }
 
-void rig_store(rig_t *r, dt_buffer_id_t buffer, const dt_sym_t *index, uint32_t value) {
-  dt_store_t store = {buffer, copy_index(r, buffer, index), value};
+uint32_t rig_bind(rig_t *r, dt_sym_t data, dt_sym_t extent, uint32_t value, const char *what) {
+  return rig_bind_masked(r, data, extent, value, DT_NO_INST, what);
+}
+
+uint32_t rig_search(rig_t *r, dt_buffer_id_t buffer, uint32_t value, bool inclusive) {
+  dt_inst_t inst = blank(DT_INST_SEARCH, DT_I64);
+  inst.buffer = buffer;
+  inst.args[0] = value;
+  inst.inclusive = inclusive;
+  return add(r, &inst);
+}
+
+uint32_t rig_running(rig_t *r, uint32_t row, dt_dtype_t dtype) {
+  dt_inst_t inst = blank(DT_INST_RUNNING, dtype);
+  inst.row = row;
+  return add(r, &inst);
+}
+
+void rig_store_masked(rig_t *r, dt_buffer_id_t buffer, const dt_sym_t *index, uint32_t value,
+                      uint32_t mask) {
+  dt_store_t store = {buffer, copy_index(r, buffer, index), value, mask};
   assert_true(DT_VEC_PUSH(&r->arena, &r->stage.stores, store));
+}
+
+void rig_store(rig_t *r, dt_buffer_id_t buffer, const dt_sym_t *index, uint32_t value) {
+  rig_store_masked(r, buffer, index, value, DT_NO_INST);
 }
 
 uint32_t rig_fold(rig_t *r, dt_fold_kind_t kind, uint32_t value, uint32_t index) {
@@ -215,30 +240,54 @@ void rig_kernel_end(rig_t *r) {
   assert_true(DT_VEC_PUSH(&r->arena, &r->program->kernels, r->kernel));
 }
 
+dt_sym_t rig_item(rig_t *r, dt_buffer_id_t buffer, int64_t lo, int64_t hi, const char *what) {
+  dt_sym_t symbol = dt__sym_new(r->env, DT_SYMBOL_UNBACKED, (dt_range_t){lo, hi}, NULL, what);
+  dt_program_item_t item = {.buffer = buffer, .what = what};
+  assert_true(dt__sym_is_symbol(r->env, symbol, &item.symbol));
+  assert_true(DT_VEC_PUSH(&r->arena, &r->program->items, item));
+  return symbol;
+}
+
+// The items made while it was built read what it writes: the next segment binds them.
+void rig_segment(rig_t *r) {
+  dt_program_segment_t segment = {.item_end = r->next_items, .kernel_end = r->program->kernels.len};
+  assert_true(DT_VEC_PUSH(&r->arena, &r->program->segments, segment));
+  r->next_items = r->program->items.len;
+}
+
 uint32_t rig_lanes(const rig_t *r, dt_dtype_t dtype) {
   return r->target.vector_bytes / (uint32_t)dt_dtype_size(dtype);
 }
 
 // ---- Compiling ---------------------------------------------------------------------------------------
-// TEMP and ONCE buffers one after another.
+static dt_sym_t rounded_bytes(rig_t *r, uint32_t buffer) {
+  dt_symenv_t *env = r->env;
+  dt_dtype_t dtype = r->program->buffers.items[buffer].dtype;
+  dt_sym_t count = dt__buffer_count(r->program, (dt_buffer_id_t){buffer + 1});
+  dt_sym_t bytes = dt__sym_mul(env, count, rig_const(r, (int64_t)dt_dtype_size(dtype)));
+  dt_sym_t unit = rig_const(r, 64);
+  return dt__sym_mul(env, dt__sym_ceildiv(env, bytes, unit), unit);
+}
+
+// TEMP and ONCE buffers one after another; TEMPs in order of the segments that know their sizes.
 static void place_buffers(rig_t *r) {
   dt_program_t *p = r->program;
-  dt_sym_t block = rig_const(r, 0), once = rig_const(r, 0), unit = rig_const(r, 64);
+  dt_sym_t block = rig_const(r, 0), once = rig_const(r, 0);
   p->offsets.len = 0;
-  for (uint32_t i = 0; i < p->buffers.len; i++) {
-    const dt_buffer_t *b = &p->buffers.items[i];
-    dt_sym_t bytes = dt__sym_mul(r->env, dt__buffer_count(p, (dt_buffer_id_t){i + 1}),
-                                 rig_const(r, (int64_t)dt_dtype_size(b->dtype)));
-    bytes = dt__sym_mul(r->env, dt__sym_ceildiv(r->env, bytes, unit), unit);
-    dt_sym_t offset = {0};
-    if (b->kind == DT_BUFFER_TEMP) {
-      offset = block;
-      block = dt__sym_add(r->env, block, bytes);
-    } else if (b->kind == DT_BUFFER_ONCE) {
-      offset = once;
-      once = dt__sym_add(r->env, once, bytes);
+  for (uint32_t i = 0; i < p->buffers.len; i++)
+    assert_true(DT_VEC_PUSH(&r->arena, &p->offsets, DT_SYM_NONE_ID));
+  for (uint32_t s = 0; s < dt__llvm_segment_count(p); s++) {
+    for (uint32_t i = 0; i < p->buffers.len; i++) {
+      const dt_buffer_t *b = &p->buffers.items[i];
+      uint32_t own = dt__llvm_sizes_segment(p, (dt_buffer_id_t){i + 1});
+      if (own != s || (b->kind != DT_BUFFER_TEMP && b->kind != DT_BUFFER_ONCE))
+        continue;
+      dt_sym_t *at = b->kind == DT_BUFFER_TEMP ? &block : &once;
+      p->offsets.items[i] = *at;
+      *at = dt__sym_add(r->env, *at, rounded_bytes(r, i));
     }
-    assert_true(DT_VEC_PUSH(&r->arena, &p->offsets, offset));
+    if (s < p->segments.len)
+      p->segments.items[s].block_bytes = block;
   }
   p->block_bytes = block;
   p->once_bytes = once;
@@ -264,15 +313,23 @@ static dt_status_t load_units(rig_t *r, const dt_unit_map_t *map, code_t *code) 
   }
   code->n_kernels = map->n_codes;
   const dt_native_t *host = code->natives[map->n_units - 1];
-  void *symbols[4] = {dt__native_symbol(host, "dt_plan"), dt__native_symbol(host, "dt_once"),
-                      dt__native_symbol(host, "dt_run"),
-                      dt__native_symbol(host, "dt_once_scratch")};
-  for (uint32_t i = 0; i < 4; i++)
-    assert_non_null(symbols[i]);
-  memcpy(&code->plan, &symbols[0], sizeof(void *));
-  memcpy(&code->once, &symbols[1], sizeof(void *));
-  memcpy(&code->run, &symbols[2], sizeof(void *));
-  memcpy(&code->once_scratch, &symbols[3], sizeof(void *));
+  void *once[2] = {dt__native_symbol(host, "dt_once"), dt__native_symbol(host, "dt_once_scratch")};
+  assert_non_null(once[0]);
+  assert_non_null(once[1]);
+  memcpy(&code->once, &once[0], sizeof(void *));
+  memcpy(&code->once_scratch, &once[1], sizeof(void *));
+  code->n_segments = dt__llvm_segment_count(r->program);
+  assert_true(code->n_segments <= RIG_MAX_SEGMENTS);
+  for (uint32_t s = 0; s < code->n_segments; s++) {
+    char plan[32], run[32];
+    snprintf(plan, sizeof(plan), "dt_plan_%u", s);
+    snprintf(run, sizeof(run), "dt_run_%u", s);
+    void *found[2] = {dt__native_symbol(host, plan), dt__native_symbol(host, run)};
+    assert_non_null(found[0]);
+    assert_non_null(found[1]);
+    memcpy(&code->plan[s], &found[0], sizeof(void *));
+    memcpy(&code->run[s], &found[1], sizeof(void *));
+  }
   return NULL;
 }
 
@@ -340,6 +397,19 @@ static void launch(dt_frame_t *frame, dt_kernel_fn_t fn, const uint64_t *words, 
   dt__free(scratch);
 }
 
+// A larger block at another address, with what was in it.
+static void move_block(dt_frame_t *f, region_t *block, int64_t kept) {
+  region_t next = region_open((size_t)f->block_bytes);
+  assert_true(f->block_bytes >= kept);
+  memset(next.at, 0xee, (size_t)f->block_bytes);
+  if (block->base) {
+    memcpy(next.at, block->at, (size_t)kept);
+    region_close(block);
+  }
+  *block = next;
+  f->block = next.at;
+}
+
 int64_t code_call(code_t *code, call_t *call) {
   frame_t own = {.call = call};
   dt_frame_t *f = &own.frame;
@@ -349,21 +419,28 @@ int64_t code_call(code_t *code, call_t *call) {
   f->once = code->once_memory;
   f->kernels = code->kernels;
   f->output_sizes = call->output_sizes;
+  f->outputs = call->outputs;
   f->launch = launch;
   call->launches = 0;
   call->items = 0;
-  int64_t answer = code->plan(f);
-  if (answer != 0)
-    return answer;
-  region_t block = region_open((size_t)f->block_bytes);
-  f->block = block.at;
-  f->outputs = call->outputs;
-  code->run(f);
+  call->segments = 0;
+  region_t block = {0};
+  int64_t answer = 0;
+  for (uint32_t s = 0; s < code->n_segments && answer == 0 && f->record.check == 0; s++) {
+    int64_t kept = f->block_bytes;
+    answer = code->plan[s](f);
+    call->segments++;
+    if (answer)
+      break;
+    move_block(f, &block, kept);
+    code->run[s](f);
+  }
   call->record.check = f->record.check;
   call->record.value = f->record.value;
   call->record.extent = f->record.extent;
-  region_close(&block);
-  return 0;
+  if (block.base)
+    region_close(&block);
+  return answer;
 }
 
 void fill(dt_dtype_t dtype, void *at, size_t n, uint32_t seed, bool fractions) {

@@ -12,6 +12,7 @@
 
 #define RIG_MAX_SYMBOLS 256
 #define RIG_MAX_ARGS 8
+#define RIG_MAX_SEGMENTS 4
 
 typedef struct rig_t {
   dt_arena_t arena;
@@ -19,9 +20,10 @@ typedef struct rig_t {
   dt_graph_t *graph;
   dt_program_t *program;
   dt_target_t target;
-  bool strict;        // compiled with strict_fp
-  dt_kernel_t kernel; // being built
-  dt_stage_t stage;   // being built
+  bool strict;         // compiled with strict_fp
+  dt_kernel_t kernel;  // being built
+  dt_stage_t stage;    // being built
+  uint32_t next_items; // bound when the next segment begins
 } rig_t;
 
 // Takes the CPU to make code for from the first argument (none: the host's). False, after saying
@@ -53,12 +55,25 @@ uint32_t rig_literal(rig_t *r, dt_dtype_t dtype, double value);
 uint32_t rig_index(rig_t *r, dt_dtype_t dtype, dt_sym_t e);
 uint32_t rig_row(rig_t *r, uint32_t row, dt_dtype_t dtype);
 uint32_t rig_bind(rig_t *r, dt_sym_t data, dt_sym_t extent, uint32_t value, const char *what);
+uint32_t rig_bind_masked(rig_t *r, dt_sym_t data, dt_sym_t extent, uint32_t value, uint32_t mask,
+                         const char *what);
+// How many elements of `buffer` are less than `value`, or not greater.
+uint32_t rig_search(rig_t *r, dt_buffer_id_t buffer, uint32_t value, bool inclusive);
+// The fold of this stage that defines `row`, so far.
+uint32_t rig_running(rig_t *r, uint32_t row, dt_dtype_t dtype);
 void rig_store(rig_t *r, dt_buffer_id_t buffer, const dt_sym_t *index, uint32_t value);
+void rig_store_masked(rig_t *r, dt_buffer_id_t buffer, const dt_sym_t *index, uint32_t value,
+                      uint32_t mask);
 // Returns the row.
 uint32_t rig_fold(rig_t *r, dt_fold_kind_t kind, uint32_t value, uint32_t index);
 void rig_stage_end(rig_t *r);
 void rig_schedule(rig_t *r, dt_schedule_t schedule);
 void rig_kernel_end(rig_t *r);
+// An UNBACKED symbol in [lo, hi], bound by an item that reads `buffer`.
+dt_sym_t rig_item(rig_t *r, dt_buffer_id_t buffer, int64_t lo, int64_t hi, const char *what);
+// Ends a segment after the kernels so far. Items made since the last segment ended are bound when
+// the next one begins.
+void rig_segment(rig_t *r);
 // The widest lanes for elements of `dtype` on the target.
 uint32_t rig_lanes(const rig_t *r, dt_dtype_t dtype);
 
@@ -68,8 +83,9 @@ typedef struct code_t {
   dt_native_t *natives[16];
   dt_kernel_fn_t kernels[64];
   uint32_t n_kernels;
-  dt_host_plan_fn_t plan;
-  dt_host_run_fn_t once, run;
+  uint32_t n_segments;
+  dt_host_plan_fn_t plan[RIG_MAX_SEGMENTS];
+  dt_host_run_fn_t once, run[RIG_MAX_SEGMENTS];
   int64_t (*once_scratch)(void);
   char *once_memory;
 } code_t;
@@ -94,9 +110,11 @@ typedef struct call_t {
   dt_launch_record_t record;
   uint32_t launches;
   int64_t items;
+  uint32_t segments; // planned
 } call_t;
 
-// Plans and runs; returns plan's answer.
+// Plans and runs every segment, each with the block somewhere else; returns the first answer of a
+// plan that is not 0. Ends after a segment in which a check failed.
 int64_t code_call(code_t *code, call_t *call);
 
 // Fills with small whole numbers, exact in every dtype (floats: quarters too when `fractions`).

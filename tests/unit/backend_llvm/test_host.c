@@ -104,6 +104,47 @@ static void test_overflow(void **state) {
   rig_close(&r);
 }
 
+// y[i] = i >> n for i < m << n, by lanes and one at a time; a count that is none, or a result that
+// does not fit, is refused.
+static void test_shifts(void **state) {
+  (void)state;
+  for (int serial = 0; serial < 2; serial++) {
+    rig_t r;
+    code_t code;
+    rig_open(&r);
+    dt_sym_t m = rig_size(&r), n = rig_size(&r), size = dt__sym_shl(r.env, m, n);
+    dt_buffer_id_t y = rig_buffer(&r, DT_BUFFER_OUTPUT, DT_I64, 0, 1, &size, NULL);
+    rig_kernel(&r, "shifts");
+    dt_sym_t i = rig_outer(&r, size);
+    rig_stage(&r);
+    rig_store(&r, y, &i, rig_index(&r, DT_I64, dt__sym_shr(r.env, i, n)));
+    rig_stage_end(&r);
+    dt_schedule_t schedule = {
+        .kind = DT_SCHEDULE_OUTER_LANES, .lanes = rig_lanes(&r, DT_I64), .unroll = 2, .block = 16};
+    if (serial)
+      schedule = (dt_schedule_t){.kind = DT_SCHEDULE_SERIAL, .lanes = 1, .unroll = 1, .block = 16};
+    rig_schedule(&r, schedule);
+    rig_kernel_end(&r);
+    rig_compile(&r, &code);
+    static const int64_t rows[][2] = {{0, 3}, {1, 0}, {5, 3}, {13, 1}, {1, 6}, {0, 62}};
+    for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
+      int64_t out[64], count = rows[k][0] << rows[k][1];
+      call_t call = {.symbols = {rows[k][0], rows[k][1]}, .outputs = {out}};
+      assert_int_equal(code_call(&code, &call), 0);
+      assert_int_equal(call.output_sizes[0], count);
+      for (int64_t at = 0; at < count; at++)
+        assert_int_equal(out[at], at >> rows[k][1]);
+    }
+    static const int64_t bad[][2] = {{1, 63}, {0, 64}, {2, 62}, {1 << 20, 45}, {1, 46}};
+    for (size_t k = 0; k < sizeof bad / sizeof bad[0]; k++) {
+      call_t call = {.symbols = {bad[k][0], bad[k][1]}};
+      assert_int_equal(code_call(&code, &call), -1);
+    }
+    code_close(&code);
+    rig_close(&r);
+  }
+}
+
 static void test_asserts(void **state) {
   (void)state;
   rig_t r;
@@ -261,9 +302,10 @@ int main(int argc, char **argv) {
   if (!rig_use_cpu(argc, argv))
     return 77;
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_chain),   cmocka_unit_test(test_overflow),
-      cmocka_unit_test(test_asserts), cmocka_unit_test(test_predicates),
-      cmocka_unit_test(test_once),    cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_chain),      cmocka_unit_test(test_overflow),
+      cmocka_unit_test(test_shifts),     cmocka_unit_test(test_asserts),
+      cmocka_unit_test(test_predicates), cmocka_unit_test(test_once),
+      cmocka_unit_test(test_refusals),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,7 +58,41 @@ static void fails_cleanly(void **state) {
   dt__region_free(&region);
 }
 
+// Contents survive whether the region grows in place or moves; a failure leaves them where they
+// were.
+static void extends(void **state) {
+  (void)state;
+  for (int heap = 0; heap < 2; heap++) {
+    dt_region_t region = {0};
+    if (heap && dt__region_reserve(&region)) {
+      dt__region_free(&region);
+      (void)dt__heap_fail_at(1, false); // no range
+    }
+    assert_true(dt__region_extend(&region, 0, 100));
+    (void)dt__heap_fail_at(0, false);
+    for (int i = 0; i < 100; i++)
+      region.base[i] = (char)i;
+    char *base = region.base;
+    (void)dt__heap_fail_at(1, true);
+    if (!region.reserved) {
+      assert_false(dt__region_extend(&region, 100, 100000));
+      assert_ptr_equal(region.base, base);
+    }
+    (void)dt__heap_fail_at(0, false);
+    assert_true(dt__region_extend(&region, 100, 100000));
+    assert_true(region.bytes >= 100000);
+    assert_int_equal((uintptr_t)region.base % 64, 0);
+    region.base[99999] = 1;
+    for (int i = 0; i < 100; i++)
+      assert_int_equal(region.base[i], (char)i);
+    assert_false(dt__region_extend(&region, 100, SIZE_MAX - 10));
+    assert_int_equal(region.base[99], 99);
+    dt__region_free(&region);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(grows), cmocka_unit_test(fails_cleanly)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(grows), cmocka_unit_test(fails_cleanly),
+                                     cmocka_unit_test(extends)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

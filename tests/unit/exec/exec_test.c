@@ -113,6 +113,45 @@ void expect_close(dt_tensor_t *actual, dt_tensor_t *expected, double atol, doubl
   }
 }
 
+int fixture_open(void **state, uint32_t threads, uint64_t seed) {
+  static fixture_t fixture;
+  fixture = (fixture_t){.rng = {seed}};
+  dt_runtime_options_t options = {.struct_size = sizeof(options), .threads = threads};
+  expect_ok(dt_runtime_create(&options, &fixture.runtime));
+  expect_ok(dt_session_create(fixture.runtime, &fixture.session));
+  *state = &fixture;
+  return 0;
+}
+
+int fixture_close(void **state) {
+  fixture_t *fixture = *state;
+  dt_session_destroy(fixture->session);
+  dt_runtime_release(fixture->runtime);
+  return 0;
+}
+
+dt_function_options_t options_of(uint32_t n, const dt_input_decl_t *inputs) {
+  return (dt_function_options_t){.struct_size = sizeof(dt_function_options_t),
+                                 .name = "f",
+                                 .n_inputs = n,
+                                 .n_outputs = 1,
+                                 .inputs = inputs,
+                                 .answer = compiled_answer()};
+}
+
+dt_function_t *function_of(fixture_t *fixture, dt_program_fn_t program, void *closure,
+                           const dt_function_options_t *options) {
+  dt_function_t *function = NULL;
+  expect_ok(dt_function_create(fixture->runtime, program, closure, options, &function));
+  return function;
+}
+
+dt_function_stats_t stats_of(dt_function_t *function) {
+  dt_function_stats_t stats = {.struct_size = sizeof(stats)};
+  expect_ok(dt_function_stats(function, &stats));
+  return stats;
+}
+
 uint32_t variants_of(dt_function_t *function) {
   dt_function_stats_t stats = {.struct_size = sizeof(stats)};
   expect_ok(dt_function_stats(function, &stats));

@@ -47,6 +47,22 @@ void expect_close(dt_tensor_t *actual, dt_tensor_t *expected, double atol, doubl
 
 uint32_t variants_of(dt_function_t *function);
 
+// What most tests of a group share. fixture_open() makes a runtime of `threads` threads and a
+// session, and seeds the random numbers; both fit a setup and a teardown of cmocka.
+typedef struct fixture_t {
+  dt_runtime_t *runtime;
+  dt_session_t *session;
+  rng_t rng;
+} fixture_t;
+int fixture_open(void **state, uint32_t threads, uint64_t seed);
+int fixture_close(void **state);
+
+// Options of a function "f" with `n` inputs and one output, answered by compiled code.
+dt_function_options_t options_of(uint32_t n, const dt_input_decl_t *inputs);
+dt_function_t *function_of(fixture_t *fixture, dt_program_fn_t program, void *closure,
+                           const dt_function_options_t *options);
+dt_function_stats_t stats_of(dt_function_t *function);
+
 // A program with its declarations.
 typedef struct subject_t {
   const char *name;

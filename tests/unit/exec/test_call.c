@@ -9,30 +9,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-typedef struct fixture_t {
-  dt_runtime_t *runtime;
-  dt_session_t *session;
-  rng_t rng;
-} fixture_t;
+static int setup(void **state) { return fixture_open(state, 2, 7); }
 
-static int setup(void **state) {
-  static fixture_t fixture;
-  fixture = (fixture_t){.rng = {7}};
-  dt_runtime_options_t options = {.struct_size = sizeof(options), .threads = 2};
-  expect_ok(dt_runtime_create(&options, &fixture.runtime));
-  expect_ok(dt_session_create(fixture.runtime, &fixture.session));
-  *state = &fixture;
-  return 0;
-}
-
-static int teardown(void **state) {
-  fixture_t *fixture = *state;
-  dt_session_destroy(fixture->session);
-  dt_runtime_release(fixture->runtime);
-  return 0;
-}
-
-static dt_function_t *function_of(fixture_t *fixture, const subject_t *subject) {
+static dt_function_t *compiled(fixture_t *fixture, const subject_t *subject) {
   return subject_function(fixture->runtime, subject, NULL, compiled_answer());
 }
 
@@ -51,7 +30,7 @@ static void expect_add_works(fixture_t *fixture, dt_function_t *add, int64_t n) 
 static void test_refused_arguments(void **state) {
   fixture_t *fixture = *state;
   dt_session_t *session = fixture->session;
-  dt_function_t *add = function_of(fixture, &add_subject);
+  dt_function_t *add = compiled(fixture, &add_subject);
   dt_tensor_t *three = tensor_full(1, 1, (const int64_t[]){3});
   dt_tensor_t *four = tensor_full(1, 1, (const int64_t[]){4});
   dt_tensor_t *matrix = tensor_full(1, 2, (const int64_t[]){3, 1});
@@ -87,7 +66,7 @@ static void test_refused_arguments(void **state) {
 static void test_refused_outputs(void **state) {
   fixture_t *fixture = *state;
   dt_session_t *session = fixture->session;
-  dt_function_t *add = function_of(fixture, &add_subject);
+  dt_function_t *add = compiled(fixture, &add_subject);
   int64_t n = 6;
   dt_tensor_t *inputs[2] = {tensor_full(1, 1, &n), tensor_full(2, 1, &n)};
   dt_tensor_t *bad[] = {
@@ -135,7 +114,7 @@ static void test_refused_outputs(void **state) {
 
 static void test_indices_out_of_range(void **state) {
   fixture_t *fixture = *state;
-  dt_function_t *gather = function_of(fixture, &gather_subject);
+  dt_function_t *gather = compiled(fixture, &gather_subject);
   dt_tensor_t *table = tensor_f32(&fixture->rng, 2, (const int64_t[]){5, 3});
   static const int64_t good[] = {4, 0, -5, -1}, bad[][4] = {{0, 5, 1, 2}, {0, 1, 2, -6}};
   int64_t four = 4;
@@ -162,7 +141,7 @@ static void test_indices_out_of_range(void **state) {
 
 static void test_strided_arguments(void **state) {
   fixture_t *fixture = *state;
-  dt_function_t *columns = function_of(fixture, &columns_subject);
+  dt_function_t *columns = compiled(fixture, &columns_subject);
   for (int64_t i = 0; i < 4; i++) {
     int64_t rows = 2 + 3 * i, width = 9 - 2 * i;
     dt_tensor_t *base = tensor_f32(&fixture->rng, 2, (const int64_t[]){rows, width});
@@ -251,7 +230,7 @@ static dt_status_t call_one(fixture_t *fixture, dt_function_t *function, int64_t
 static void test_branches_make_variants(void **state) {
   fixture_t *fixture = *state;
   const subject_t subject = {"branch", branch_program, 1, 1, one_vector};
-  dt_function_t *branch = function_of(fixture, &subject);
+  dt_function_t *branch = compiled(fixture, &subject);
   expect_code(dt_function_prepare(branch), DT_E_STATE);
   for (int round = 0; round < 2; round++) {
     expect_ok(call_one(fixture, branch, 3, -2, 2));
@@ -285,7 +264,7 @@ static void test_variant_limit(void **state) {
 static void test_checks(void **state) {
   fixture_t *fixture = *state;
   const subject_t subject = {"even", even_program, 1, 1, one_vector};
-  dt_function_t *even = function_of(fixture, &subject);
+  dt_function_t *even = compiled(fixture, &subject);
   for (int round = 0; round < 2; round++) {
     expect_ok(call_one(fixture, even, 4, 1, -1));
     expect_told(call_one(fixture, even, 5, 1, -1), DT_E_SHAPE, "an even number of elements");
@@ -330,7 +309,7 @@ static void test_two_runtimes(void **state) {
 
 static void test_statistics(void **state) {
   fixture_t *fixture = *state;
-  dt_function_t *add = function_of(fixture, &add_subject);
+  dt_function_t *add = compiled(fixture, &add_subject);
   char *text = NULL;
   expect_ok(dt_function_explain(add, &text));
   assert_non_null(strstr(text, "add"));
@@ -382,7 +361,7 @@ static void keep_line(void *user, const char *line, size_t len) {
 static void test_misses_are_logged(void **state) {
   fixture_t *fixture = *state;
   const subject_t subject = {"pinned", pinned_program, 1, 1, one_vector};
-  dt_function_t *pinned = function_of(fixture, &subject);
+  dt_function_t *pinned = compiled(fixture, &subject);
   char line[256] = "";
   expect_ok(dt__log_configure("recompiles"));
   dt__log_set_sink(keep_line, line);
@@ -427,7 +406,7 @@ static void test_call_inside_own_program(void **state) {
 
 static void test_child_after_fork(void **state) {
   fixture_t *fixture = *state;
-  dt_function_t *add = function_of(fixture, &add_subject);
+  dt_function_t *add = compiled(fixture, &add_subject);
   expect_add_works(fixture, add, 3);
   int64_t n = 3;
   dt_tensor_t *x = tensor_full(1, 1, &n), *out = NULL;
@@ -470,5 +449,5 @@ int main(void) {
       cmocka_unit_test(test_call_inside_own_program),
       cmocka_unit_test(test_child_after_fork),
   };
-  return cmocka_run_group_tests(tests, setup, teardown);
+  return cmocka_run_group_tests(tests, setup, fixture_close);
 }

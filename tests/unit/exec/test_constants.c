@@ -3,26 +3,9 @@
 // again, and a refused update changes nothing.
 #include "tests/unit/exec/exec_test.h"
 
-typedef struct fixture_t {
-  dt_runtime_t *runtime;
-  dt_session_t *session;
-} fixture_t;
-
 static int setup(void **state) {
-  static fixture_t fixture;
-  fixture = (fixture_t){0};
-  expect_ok(dt_runtime_create(NULL, &fixture.runtime));
-  expect_ok(dt_session_create(fixture.runtime, &fixture.session));
-  *state = &fixture;
-  return 0;
-}
-
-static int teardown(void **state) {
-  fixture_t *fixture = *state;
-  dt_session_destroy(fixture->session);
-  dt_runtime_release(fixture->runtime);
-  return 0;
-}
+  return fixture_open(state, 0, 1);
+} // as many threads as by default
 
 static dt_tensor_t *weights(float value) { return tensor_full(value, 1, (const int64_t[]){4}); }
 
@@ -141,5 +124,5 @@ int main(void) {
       cmocka_unit_test(test_refused_updates),
       cmocka_unit_test(test_old_data_is_released),
   };
-  return cmocka_run_group_tests(tests, setup, teardown);
+  return cmocka_run_group_tests(tests, setup, fixture_close);
 }

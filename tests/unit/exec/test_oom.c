@@ -131,12 +131,30 @@ static void test_mlp(void **state) {
   mlp_fini(&mlp);
 }
 
+// Two segments: how many ones there are is the sum of the squares.
+static dt_status_t segments_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
+                                    void *closure) {
+  (void)closure;
+  dt_value_t total = dt_sum(t, dt_mul(t, in[0], in[0]), 0, NULL, false);
+  dt_sym_t k = dt_item(t, dt_cast(t, total, DT_I64));
+  out[0] = dt_div(t, dt_full(t, DT_F32, 1, 1, &k), total);
+  return NULL;
+}
+static const dt_input_decl_t segments_inputs[] = {{.name = "x", .dtype = DT_F32, .rank = 1}};
+static const subject_t segments_subject = {"segments", segments_program, 1, 1, segments_inputs};
+
+static void test_segments(void **state) {
+  (void)state;
+  dt_tensor_t *x = tensor_full(2, 1, (const int64_t[]){30});
+  run_compiled(&segments_subject, &x, NULL, NULL);
+  dt_tensor_release(x);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_runtime),
-      cmocka_unit_test(test_softmax),
-      cmocka_unit_test(test_constants),
-      cmocka_unit_test(test_mlp),
+      cmocka_unit_test(test_runtime),   cmocka_unit_test(test_softmax),
+      cmocka_unit_test(test_constants), cmocka_unit_test(test_mlp),
+      cmocka_unit_test(test_segments),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,16 +7,16 @@
 
 #define SHAPES 200
 
-typedef struct fixture_t {
+typedef struct shapes_fixture_t {
   dt_runtime_t *runtime;
   dt_session_t *session;
   rng_t rng;
   mlp_t mlp;
-} fixture_t;
+} shapes_fixture_t;
 
 static int setup(void **state) {
-  static fixture_t fixture;
-  fixture = (fixture_t){.rng = {42}};
+  static shapes_fixture_t fixture;
+  fixture = (shapes_fixture_t){.rng = {42}};
   dt_runtime_options_t options = {.struct_size = sizeof(options), .threads = 3};
   expect_ok(dt_runtime_create(&options, &fixture.runtime));
   expect_ok(dt_session_create(fixture.runtime, &fixture.session));
@@ -26,7 +26,7 @@ static int setup(void **state) {
 }
 
 static int teardown(void **state) {
-  fixture_t *fixture = *state;
+  shapes_fixture_t *fixture = *state;
   mlp_fini(&fixture->mlp);
   dt_session_destroy(fixture->session);
   dt_runtime_release(fixture->runtime);
@@ -58,8 +58,9 @@ static void make_inputs(const subject_t *subject, rng_t *rng, int64_t rows, int6
     inputs[i] = tensor_f32(rng, 1, (const int64_t[]){columns});
 }
 
-static void call_and_compare(fixture_t *fixture, const subject_t *subject, dt_function_t *compiled,
-                             dt_function_t *evaluated, int64_t rows, int64_t columns) {
+static void call_and_compare(shapes_fixture_t *fixture, const subject_t *subject,
+                             dt_function_t *compiled, dt_function_t *evaluated, int64_t rows,
+                             int64_t columns) {
   dt_tensor_t *inputs[3] = {0}, *actual = NULL, *expected = NULL;
   make_inputs(subject, &fixture->rng, rows, columns, inputs);
   expect_ok(dt_call(fixture->session, compiled, inputs, subject->n_inputs, &actual, 1));
@@ -79,7 +80,7 @@ static void call_and_compare(fixture_t *fixture, const subject_t *subject, dt_fu
     dt_tensor_release(inputs[i]);
 }
 
-static void run_shapes(fixture_t *fixture, const subject_t *subject) {
+static void run_shapes(shapes_fixture_t *fixture, const subject_t *subject) {
   static const int64_t starts[][2] = {{1, 1}, {7, 33}, {0, 5}, {-1, -1}};
   dt_function_t *evaluated =
       subject_function(fixture->runtime, subject, &fixture->mlp, DT_ANSWER_EVALUATOR);

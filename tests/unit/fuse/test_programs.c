@@ -147,6 +147,21 @@ static void make_attention(build_t *b) {
   ok(dt__graph_add_output(b->graph, view(b, DT_OP_reshape, c, 3, sizes, NULL)));
 }
 
+// One after the other, as layers are.
+static void make_two_attentions(build_t *b) {
+  make_attention(b);
+  dt_node_id_t x = b->graph->outputs.items[0];
+  b->graph->outputs.len = 0;
+  dt_sym_t sizes[3] = {b->s[0], b->s[1], lit(b, 16)};
+  const int32_t turn[3] = {0, 2, 1};
+  dt_node_id_t y = input(b, 3, sizes);
+  dt_node_id_t scores = matmul(b, x, view(b, DT_OP_permute, y, 3, NULL, turn));
+  dt_attrs_t attrs = {.n_axes = 1, .axes = {2}};
+  dt_node_id_t p = add(b, DT_OP_softmax, 1, &scores, &attrs);
+  ok(dt__graph_add_output(b->graph, matmul(b, p, y)));
+  ok(dt__graph_add_output(b->graph, x));
+}
+
 static void make_column_sum(build_t *b) {
   dt_node_id_t x = input(b, 2, b->s);
   ok(dt__graph_add_output(b->graph, reduce(b, DT_OP_sum, unary(b, DT_OP_exp, x), 0, false)));
@@ -191,17 +206,19 @@ static const struct {
   const char *name;
   void (*make)(build_t *);
   uint32_t kernels; // after fusion; 0: any
+  uint32_t slices;
 } programs[] = {
-    {"softmax", make_softmax, 1},
-    {"column softmax", make_column_softmax, 1},
-    {"residual layer norm", make_layer_norm, 1},
-    {"mlp", make_mlp, 2},             // packing, product with epilogue
-    {"attention", make_attention, 5}, // two packings, two products, softmax
-    {"column sum", make_column_sum, 1},
-    {"full sum", make_full_sum, 2}, // two steps
-    {"transpose", make_transpose, 1},
-    {"concat and pad", make_concat_pad, 0},
-    {"rows then map", make_rows_then_map, 1},
+    {"softmax", make_softmax, 1, 0},
+    {"column softmax", make_column_softmax, 1, 0},
+    {"residual layer norm", make_layer_norm, 1, 0},
+    {"mlp", make_mlp, 2, 0},             // packing, product with epilogue
+    {"attention", make_attention, 5, 1}, // two packings, two products, softmax
+    {"two attentions", make_two_attentions, 10, 2},
+    {"column sum", make_column_sum, 1, 0},
+    {"full sum", make_full_sum, 2, 0}, // two steps
+    {"transpose", make_transpose, 1, 0},
+    {"concat and pad", make_concat_pad, 0, 0},
+    {"rows then map", make_rows_then_map, 1, 0},
 };
 
 typedef dt_status_t (*fuse_fn_t)(dt_program_t *, const dt_target_t *);
@@ -210,19 +227,20 @@ static const struct {
   fuse_fn_t fn;
 } passes[] = {
     {"operands", dt__fuse_operands}, {"split", dt__fuse_split}, {"inline", dt__fuse_inline},
-    {"stages", dt__fuse_stages},     {"prune", dt__fuse_prune}, {"schedule", dt__fuse_schedule},
-    {"plan", dt__fuse_plan},
+    {"stages", dt__fuse_stages},     {"prune", dt__fuse_prune}, {"slices", dt__fuse_slices},
+    {"schedule", dt__fuse_schedule}, {"plan", dt__fuse_plan},
 };
 
-static const dt_target_t target = {.vector_bytes = 64,
-                                   .vector_registers = 32,
-                                   .masked_memory = true,
-                                   .fma = true,
-                                   .threads = 2,
-                                   .l1_bytes = 32768,
-                                   .l2_bytes = 1 << 20,
-                                   .matmul_rows = {6, 6},
-                                   .matmul_width = {16, 8}};
+// The cache decides how many iterations a slice has: 4 bytes make every slice one.
+static dt_target_t target = {.vector_bytes = 64,
+                             .vector_registers = 32,
+                             .masked_memory = true,
+                             .fma = true,
+                             .threads = 2,
+                             .l1_bytes = 32768,
+                             .l2_bytes = 1 << 20,
+                             .matmul_rows = {6, 6},
+                             .matmul_width = {16, 8}};
 
 static const int64_t shapes[][2] = {{1, 1}, {0, 5}, {5, 0},  {2, 3},
                                     {7, 1}, {1, 9}, {6, 17}, {3, 33}};
@@ -345,6 +363,11 @@ static void check_program(size_t p) {
     fail_msg("%s: %u kernels, expected %u", programs[p].name, program->kernels.len,
              programs[p].kernels);
   }
+  if (program->slices.len != programs[p].slices) {
+    show(programs[p].name, program);
+    fail_msg("%s: %u chains in slices, expected %u", programs[p].name, program->slices.len,
+             programs[p].slices);
+  }
   for (size_t k = 0; k < N_SHAPES; k++)
     test_free(expected[k]);
   dt__symenv_destroy(b.env);
@@ -353,9 +376,13 @@ static void check_program(size_t p) {
 
 static void fusion_keeps_meaning(void **state) {
   (void)state;
+  static const int64_t caches[] = {4, 500, 1 << 20};
   for (size_t p = 0; p < sizeof(programs) / sizeof(programs[0]); p++) {
     printf("%s\n", programs[p].name);
-    check_program(p);
+    for (size_t c = 0; c < sizeof(caches) / sizeof(caches[0]); c++) {
+      target.l2_bytes = caches[c];
+      check_program(p);
+    }
   }
 }
 

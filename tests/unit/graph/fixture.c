@@ -155,6 +155,12 @@ static void example_attrs(fixture_t *f, dt_op_t op, dt_dtype_t dtype, dt_attrs_t
   } else if (op == DT_OP_size) {
     attrs->n_syms = 1;
     attrs->syms[0] = dt__sym_add(f->env, dt__sym_mul(f->env, s0, three), three);
+  } else if (op == DT_OP_item) {
+    attrs->n_syms = 1;
+    attrs->syms[0] = dt__sym_new(f->env, DT_SYMBOL_UNBACKED, (dt_range_t){-9, 9}, NULL, "a number");
+  } else if (op >= DT_OP_cumsum && op <= DT_OP_masked_select) {
+    attrs->n_syms = 1;
+    attrs->mode = op == DT_OP_cumsum ? DT_SCAN_EXCLUSIVE | DT_SCAN_REVERSE : DT_SEARCH_INCLUSIVE;
   }
 }
 
@@ -179,6 +185,14 @@ dt_node_id_t add_example(fixture_t *f, dt_op_t op, dt_dtype_t dtype) {
       shape[0] = whole[1];
       shape[1] = literal(f, 3);
     }
+    if (op == DT_OP_item)
+      rank = 0;
+    if (op == DT_OP_searchsorted && k == 0)
+      rank = 1;
+    if ((op == DT_OP_compress && k == 0) || (op == DT_OP_masked_select && k == 1))
+      own = DT_BOOL;
+    if (op == DT_OP_compress && k == 1)
+      own = DT_I64;
     if ((op == DT_OP_layer_norm || op == DT_OP_rms_norm) && k > 0) {
       rank = 1;
       shape[0] = whole[1];

@@ -151,7 +151,8 @@ static void test_leaves(void **state) {
   iota.syms[1] = literal(&f, 3);
   assert_string_equal(type_of(&f, add(&f, DT_OP_iota, 0, NULL, &iota)), "f32[s0, 3]");
   iota.syms[1] = literal(&f, -3);
-  refuse(&f, DT_OP_iota, 0, NULL, &iota, DT_E_SHAPE, PARTS("size 1 must not be negative"));
+  refuse(&f, DT_OP_iota, 0, NULL, &iota, DT_E_SHAPE,
+         PARTS("the size of dim 1 must not be negative"));
   iota.syms[1] = literal(&f, DT_SIZE_LIMIT);
   refuse(&f, DT_OP_iota, 0, NULL, &iota, DT_E_LIMIT, PARTS("size 1 of the result"));
   iota.syms[0] = literal(&f, 1 << 20);

@@ -120,6 +120,7 @@ static void test_every_op(void **state) {
 static void test_odd_leaves(void **state) {
   (void)state;
   static const char text[] = "graph (s0: [0, 9], n1: [-5, 5] hint -2 \"stride\", u2: [1, 7]) {\n"
+                             "  assert u2 <= 5 \"at \\\"most\\\" 5\"\n"
                              "  %1 = input \"\" f64[s0] strides [n1]\n"
                              "  constant \"big\" i64[100] key 3\n"
                              "  %2 = constant \"e\" f32[0, 4] key 4\n"
@@ -128,7 +129,6 @@ static void test_odd_leaves(void **state) {
                              "  %5 = add %1, %3 : f64[s0]\n"
                              "  input \"unused\" bool[] strides []\n"
                              "  input \"last\" u8[u2] strides [1] contiguous\n"
-                             "  assert u2 <= 5 \"at \\\"most\\\" 5\"\n"
                              "  return %5, %4, %2\n"
                              "}\n";
   dt_text_t out;

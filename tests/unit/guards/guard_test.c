@@ -7,11 +7,12 @@
 
 #include <cmocka.h>
 
+#include "guards/tree.h"
 #include "tests/unit/guards/guard_test.h"
 
 #include <string.h>
 
-static _Alignas(64) char memory[64]; // what tensors point at; nothing reads it
+static _Alignas(64) char memory[64]; // what tensors point at where their elements do not matter
 
 void check_ok(dt_status_t status, const char *file, int line) {
   if (status)
@@ -72,6 +73,21 @@ void add_strided(fixture_t *f, const char *name, uint32_t rank, const dt_sym_t *
   declare(f, &input);
 }
 
+void add_integer(fixture_t *f, const char *name, dt_dtype_t dtype, dt_sym_t value) {
+  declare(f, &(dt_graph_input_t){
+                 .name = name, .dtype = dtype, .contiguous = true, .is_int = true, .value = value});
+}
+
+void add_capture(fixture_t *f, const char *name, dt_sym_t value) {
+  dt_graph_capture_t capture = {.name = name, .value = value};
+  assert_true(DT_VEC_PUSH(&f->arena, &f->graph->captures, capture));
+}
+
+void add_update(fixture_t *f, uint32_t input) {
+  dt_graph_update_t update = {.input = input, .value = {1}}; // guards do not look at the value
+  assert_true(DT_VEC_PUSH(&f->arena, &f->graph->updates, update));
+}
+
 void add_cond(fixture_t *f, dt_sym_t cond, const char *op, const char *file, int line) {
   assert_true(cond.id != 0);
   assert_true(f->n_conds < MAX_CONDS);
@@ -81,35 +97,64 @@ void add_cond(fixture_t *f, dt_sym_t cond, const char *op, const char *file, int
 void make_guards(fixture_t *f) {
   dt__guards_destroy(f->guards);
   f->guards = NULL;
-  OK(dt__guards_create(f->graph, f->conds, f->n_conds, &f->guards));
+  OK(dt__guards_create(f->graph, f->conds, f->n_conds, &f->context, &f->guards));
   assert_true(dt__guards_symbol_count(f->guards) <= 64);
+}
+
+void set_input_at(fixture_t *f, uint32_t k, dt_dtype_t dtype, uint32_t rank, const int64_t *sizes,
+                  const int64_t *strides, void *data) {
+  dt_tensor_release(f->inputs[k]);
+  f->inputs[k] = NULL;
+  dt_tensor_desc_t desc = {
+      .dtype = dtype, .rank = rank, .sizes = sizes, .strides = strides, .data = data};
+  OK(dt_tensor_create(&desc, &f->inputs[k]));
 }
 
 void set_input(fixture_t *f, uint32_t k, dt_dtype_t dtype, uint32_t rank, const int64_t *sizes,
                const int64_t *strides) {
-  dt_tensor_release(f->inputs[k]);
-  f->inputs[k] = NULL;
-  dt_tensor_desc_t desc = {
-      .dtype = dtype, .rank = rank, .sizes = sizes, .strides = strides, .data = memory};
-  OK(dt_tensor_create(&desc, &f->inputs[k]));
+  set_input_at(f, k, dtype, rank, sizes, strides, memory);
+}
+
+static dt_guard_args_t args_of(fixture_t *f) {
+  for (uint32_t k = 0; k < MAX_INPUTS; k++)
+    f->captured[k] = f->captures[k] ? *f->captures[k] : 0;
+  return (dt_guard_args_t){.inputs = f->inputs, .captures = f->captured, .modes = f->modes};
+}
+
+static void check_decision(fixture_t *f, bool accepted) {
+  const dt_guards_t *programs[] = {f->guards};
+  dt_guard_args_t args = args_of(f);
+  dt_tree_t *tree = NULL;
+  int64_t symbols[64];
+  OK(dt__tree_create(programs, 1, &tree));
+  int64_t found = dt__tree_run(tree, &args, symbols);
+  dt__tree_destroy(tree);
+  if ((found == 0) != accepted)
+    fail_msg("run says %d, a decision over the one program %lld", accepted, (long long)found);
+  if (accepted &&
+      memcmp(symbols, f->symbols, dt__guards_symbol_count(f->guards) * sizeof(symbols[0])) != 0)
+    fail_msg("a decision over the one program leaves other symbols");
 }
 
 bool hit(fixture_t *f) {
   memset(f->symbols, 0x55, sizeof(f->symbols));
-  bool accepted = dt__guards_run(f->guards, f->inputs, f->symbols);
+  dt_guard_args_t args = args_of(f);
+  bool accepted = dt__guards_run(f->guards, &args, f->symbols);
   dt_text_t text;
   dt__text_init(&text);
-  bool failed = dt__guards_explain(f->guards, f->inputs, &text);
+  bool failed = dt__guards_explain(f->guards, &args, &text);
   if (failed == accepted || (text.len > 0) != failed)
     fail_msg("run says %d, explain says %d: \"%s\"", accepted, failed, dt__text_str(&text));
   dt__text_fini(&text);
+  check_decision(f, accepted);
   return accepted;
 }
 
 const char *why(fixture_t *f) {
   dt_text_t text;
   dt__text_init(&text);
-  dt__guards_explain(f->guards, f->inputs, &text);
+  dt_guard_args_t args = args_of(f);
+  dt__guards_explain(f->guards, &args, &text);
   const char *copy = dt__arena_strdup(&f->arena, dt__text_str(&text));
   dt__text_fini(&text);
   return copy;

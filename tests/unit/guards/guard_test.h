@@ -18,7 +18,11 @@ typedef struct fixture_t {
   dt_guards_t *guards;
   dt_guard_cond_t conds[MAX_CONDS];
   uint32_t n_conds;
+  dt_guard_context_t context; // for make_guards
   dt_tensor_t *inputs[MAX_INPUTS];
+  const int64_t *captures[MAX_INPUTS]; // read at each run
+  int64_t captured[MAX_INPUTS];
+  uint64_t modes; // of the call
   int64_t symbols[64];
 } fixture_t;
 
@@ -35,13 +39,21 @@ void add_input(fixture_t *f, const char *name, dt_dtype_t dtype, uint32_t rank,
 // One with the given strides.
 void add_strided(fixture_t *f, const char *name, uint32_t rank, const dt_sym_t *sizes,
                  const dt_sym_t *strides);
+// An integer argument, and an integer outside of the arguments.
+void add_integer(fixture_t *f, const char *name, dt_dtype_t dtype, dt_sym_t value);
+void add_capture(fixture_t *f, const char *name, dt_sym_t value);
+void add_update(fixture_t *f, uint32_t input); // the call writes into it
 void add_cond(fixture_t *f, dt_sym_t cond, const char *op, const char *file, int line);
 void make_guards(fixture_t *f);
 
 // Replaces argument `k`. Strides NULL: contiguous.
 void set_input(fixture_t *f, uint32_t k, dt_dtype_t dtype, uint32_t rank, const int64_t *sizes,
                const int64_t *strides);
-// dt__guards_run, compared with dt__guards_explain, which must agree.
+// The same over memory of the caller's.
+void set_input_at(fixture_t *f, uint32_t k, dt_dtype_t dtype, uint32_t rank, const int64_t *sizes,
+                  const int64_t *strides, void *data);
+// dt__guards_run, compared with dt__guards_explain and with a decision over the one program, which
+// must agree.
 bool hit(fixture_t *f);
 // What the first failing guard says, and the program's text; in the arena.
 const char *why(fixture_t *f);

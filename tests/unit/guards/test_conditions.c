@@ -217,7 +217,7 @@ static void test_unbound_is_refused(void **state) {
   dt_sym_t a = size_symbol(&f, 0, 9, "lost");
   dt_sym_t twice = dt__sym_mul(f.env, a, literal(&f, 2));
   add_input(&f, "x", DT_U8, 1, &twice);
-  dt_status_t status = dt__guards_create(f.graph, NULL, 0, &f.guards);
+  dt_status_t status = dt__guards_create(f.graph, NULL, 0, NULL, &f.guards);
   assert_int_equal(dt_status_code(status), DT_E_INTERNAL);
   assert_non_null(strstr(dt_status_message(status), "lost"));
   assert_null(f.guards);
@@ -237,7 +237,7 @@ static dt_sym_t random_expression(fixture_t *f, const dt_sym_t *s, int depth) {
   if (depth == 0 || roll(6) == 0)
     return roll(3) ? s[roll(2)] : literal(f, literals[roll(10)]);
   dt_sym_t a = random_expression(f, s, depth - 1), b = random_expression(f, s, depth - 1);
-  switch (roll(14)) {
+  switch (roll(16)) {
   case 0:
   case 1:
     return dt__sym_add(f->env, a, b);
@@ -262,6 +262,10 @@ static dt_sym_t random_expression(fixture_t *f, const dt_sym_t *s, int depth) {
     return dt__sym_and(f->env, a, dt__sym_le(f->env, a, b));
   case 12:
     return dt__sym_not(f->env, a);
+  case 13:
+    return dt__sym_shl(f->env, a, roll(2) ? b : dt__sym_min(f->env, b, literal(f, 20)));
+  case 14:
+    return dt__sym_shr(f->env, a, roll(2) ? b : dt__sym_min(f->env, b, literal(f, 63)));
   default:
     return dt__sym_lt(f->env, a, b);
   }
@@ -315,7 +319,7 @@ static void test_no_memory(void **state) {
   for (uint64_t n = 1; n <= count; n++) {
     dt_guards_t *guards = NULL;
     dt__heap_fail_at(n, true);
-    dt_status_t status = dt__guards_create(f.graph, f.conds, f.n_conds, &guards);
+    dt_status_t status = dt__guards_create(f.graph, f.conds, f.n_conds, NULL, &guards);
     dt__heap_fail_at(0, false);
     assert_int_equal(dt_status_code(status), DT_E_NO_MEMORY);
     assert_null(guards);

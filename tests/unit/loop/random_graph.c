@@ -179,6 +179,14 @@ static void add_reduce(maker_t *m, dt_node_id_t x) {
   try_add(m, ops[pick(m, 4)], 1, &x, &attrs);
 }
 
+static void add_cumsum(maker_t *m, dt_node_id_t x) {
+  const dt_node_t *node = node_of(m, x);
+  if (node->rank == 0)
+    return;
+  dt_attrs_t attrs = {.n_axes = 1, .axes = {(int32_t)pick(m, node->rank)}, .mode = pick(m, 4)};
+  try_add(m, DT_OP_cumsum, 1, &x, &attrs);
+}
+
 static void add_concat(maker_t *m, dt_node_id_t x) {
   dt_node_id_t in[3] = {x, m->pool[pick(m, m->n)], x};
   uint32_t rank = node_of(m, x)->rank;
@@ -248,10 +256,11 @@ static void add_gather(maker_t *m, dt_node_id_t x) {
 }
 
 typedef void (*add_fn_t)(maker_t *m, dt_node_id_t x);
-static const add_fn_t adders[] = {
-    add_reshape, add_reshape, add_reshape, add_reshape, add_permute, add_permute, add_permute,
-    add_slice,   add_slice,   add_slice,   add_expand,  add_expand,  add_pad,     add_reduce,
-    add_concat,  add_unary,   add_binary,  add_binary,  add_softmax, add_matmul,  add_gather};
+static const add_fn_t adders[] = {add_reshape, add_reshape, add_reshape, add_reshape, add_permute,
+                                  add_permute, add_permute, add_slice,   add_slice,   add_slice,
+                                  add_expand,  add_cumsum,  add_expand,  add_pad,     add_reduce,
+                                  add_concat,  add_unary,   add_binary,  add_binary,  add_softmax,
+                                  add_matmul,  add_gather};
 #define N_ADDERS (sizeof(adders) / sizeof(adders[0]))
 
 // ---- Graphs -----------------------------------------------------------------------------------------------

@@ -8,10 +8,11 @@
 #include "tests/unit/graph/fixture.h"
 
 typedef enum fill_t {
-  FILL_FINITE,   // ordinary values
-  FILL_SPECIALS, // and NaN, infinities, zeros of both signs
-  FILL_POSITIVE, // in [0, 4): arguments of roots and logarithms, divisors
-  FILL_INDEX,    // integers in [-limit, limit)
+  FILL_FINITE,    // ordinary values
+  FILL_SPECIALS,  // and NaN, infinities, zeros of both signs
+  FILL_POSITIVE,  // in [0, 4): arguments of roots and logarithms, divisors
+  FILL_INDEX,     // integers in [-limit, limit)
+  FILL_ASCENDING, // rank 1, each element at least the one before it
 } fill_t;
 
 // An argument as a test declares it, by input.
@@ -20,10 +21,14 @@ typedef struct rig_input_t {
   dt_sym_t limit; // of FILL_INDEX
 } rig_input_t;
 
+typedef dt_status_t (*rig_run_t)(const dt_program_t *program, const int64_t *symbols,
+                                 void *const *inputs, void *const *outputs);
+
 #define RIG_INPUTS 8
 typedef struct rig_t {
   fixture_t f;
   rig_input_t inputs[RIG_INPUTS];
+  rig_run_t run;                // how programs are run; by the interpreter unless it is replaced
   uint64_t random;              // state
   uint32_t compared, uncertain; // elements, over all checks
 } rig_t;

@@ -226,6 +226,112 @@ static bool build_matmul(case_t *c, dt_op_t op) {
   return finish(c, op, 2, in, NULL);
 }
 
+// ---- Sizes from data --------------------------------------------------------------------------------------
+static dt_sym_t unbacked(case_t *c, int64_t lo, int64_t hi) {
+  return dt__sym_new(c->rig.f.env, DT_SYMBOL_UNBACKED, (dt_range_t){lo, hi}, NULL, "data");
+}
+
+static dt_node_id_t cast_to(case_t *c, dt_node_id_t x, dt_dtype_t dtype) {
+  return add(&c->rig.f, DT_OP_cast, 1, &x, &(dt_attrs_t){.dtype = dtype});
+}
+
+static dt_node_id_t add_item(case_t *c, dt_node_id_t x, dt_sym_t u) {
+  return add(&c->rig.f, DT_OP_item, 1, &x, &(dt_attrs_t){.n_syms = 1, .syms = {u}});
+}
+
+// How many elements of the bool `mask` (rank 2) are true, as a symbol.
+static dt_sym_t count_true(case_t *c, dt_node_id_t mask) {
+  dt_sym_t u = unbacked(c, 0, DT_SIZE_LIMIT - 1);
+  dt_node_id_t ones = cast_to(c, mask, DT_I64);
+  (void)add_item(c, add(&c->rig.f, DT_OP_sum, 1, &ones, &(dt_attrs_t){.n_axes = 2, .axes = {0, 1}}),
+                 u);
+  return u;
+}
+
+// The number itself; or a result whose sizes it gives.
+static bool build_item(case_t *c, dt_op_t op) {
+  dt_node_id_t x = rig_input(&c->rig, c->dtype, 0, NULL, false, FILL_FINITE);
+  dt_attrs_t attrs = {.n_syms = 1, .syms = {unbacked(c, INT64_MIN, INT64_MAX)}};
+  if (c->form == 0)
+    return finish(c, op, 1, &x, &attrs);
+  if (dt__dtype_is_float(c->dtype))
+    return false;
+  dt_node_id_t five =
+      add(&c->rig.f, DT_OP_scalar, 0, NULL, &(dt_attrs_t){.dtype = DT_I64, .ints = {5}});
+  dt_node_id_t size =
+      add(&c->rig.f, DT_OP_mod, 2, (dt_node_id_t[]){cast_to(c, x, DT_I64), five}, NULL);
+  attrs.syms[0] = unbacked(c, 0, 4);
+  rig_output(&c->rig, add(&c->rig.f, op, 1, &size, &attrs));
+  dt_attrs_t shape = {.dtype = DT_I64, .n_syms = 2, .syms = {attrs.syms[0], c->s[1]}, .n_axes = 1};
+  dt_node_id_t ramp = add(&c->rig.f, DT_OP_iota, 0, NULL, &shape);
+  rig_output(&c->rig, ramp);
+  return finish(c, DT_OP_sum, 1, &ramp, &(dt_attrs_t){.n_axes = 1});
+}
+
+static bool build_scan(case_t *c, dt_op_t op) {
+  dt_node_id_t x = in3(c, c->s[0], c->s[1], c->form % 3 == 1 ? c->one : c->s[2]);
+  dt_attrs_t attrs = {.n_axes = 1, .axes = {(int32_t)c->form % 3}, .mode = c->form / 3};
+  return finish(c, op, 1, &x, &attrs);
+}
+
+static bool build_search(case_t *c, dt_op_t op) {
+  if (c->dtype == DT_BOOL)
+    return false;
+  dt_sym_t size = c->form & 2 ? c->one : c->s[2];
+  dt_node_id_t in[2] = {rig_input(&c->rig, c->dtype, 1, &size, c->strided, FILL_ASCENDING)};
+  if (c->form & 4) { // all but the first: a view, which is made a buffer
+    if (c->form & 2)
+      return false;
+    dt_attrs_t part = {.n_syms = 2,
+                       .syms = {c->one, dt__sym_max(c->rig.f.env, c->zero,
+                                                    dt__sym_sub(c->rig.f.env, size, c->one))},
+                       .ints = {1}};
+    dt_status_t status = dt__graph_add(c->rig.f.graph, DT_OP_slice, in, 1, &part, NULL, &in[0]);
+    bool refused = status != NULL; // an empty one has no such view
+    dt_status_free(status);
+    if (refused)
+      return false;
+  }
+  in[1] = in2(c, c->dtype, FILL_SPECIALS, c->s[0], c->s[1]);
+  return finish(c, op, 2, in, &(dt_attrs_t){.mode = c->form & 1});
+}
+
+static dt_node_id_t truth_input(case_t *c) {
+  return in2(c, DT_BOOL, FILL_FINITE, c->s[0], c->form & 1 ? c->one : c->s[1]);
+}
+
+static bool build_compress(case_t *c, dt_op_t op) {
+  dt_symenv_t *env = c->rig.f.env;
+  dt_sym_t shape[2] = {c->s[0], c->form & 1 ? c->one : c->s[1]};
+  dt_sym_t count = dt__sym_mul(env, shape[0], shape[1]);
+  dt_node_id_t mask = truth_input(c);
+  dt_attrs_t attrs = {.n_syms = 1, .syms = {count_true(c, mask)}};
+  dt_attrs_t flat = {.n_syms = 1, .syms = {count}}, whole = {.n_syms = 2};
+  memcpy(whole.syms, shape, sizeof(shape));
+  dt_node_id_t places = cast_to(c, mask, DT_I64);
+  places = add(&c->rig.f, DT_OP_reshape, 1, &places, &flat);
+  places = add(&c->rig.f, DT_OP_cumsum, 1, &places,
+               &(dt_attrs_t){.n_axes = 1, .mode = DT_SCAN_EXCLUSIVE});
+  places = add(&c->rig.f, DT_OP_reshape, 1, &places, &whole);
+  uint32_t columns = 1 + c->form / 2;
+  dt_node_id_t in[4] = {mask, places};
+  for (uint32_t k = 0; k < columns; k++)
+    in[2 + k] = in2(c, c->dtype, FILL_SPECIALS, shape[0], shape[1]);
+  return finish(c, op, 2 + columns, in, &attrs);
+}
+
+static bool build_nonzero(case_t *c, dt_op_t op) {
+  dt_node_id_t x = in2(c, c->dtype, FILL_SPECIALS, c->s[0], c->form & 1 ? c->one : c->s[1]);
+  dt_node_id_t truth = c->dtype == DT_BOOL ? x : cast_to(c, x, DT_BOOL);
+  return finish(c, op, 1, &x, &(dt_attrs_t){.n_syms = 1, .syms = {count_true(c, truth)}});
+}
+
+static bool build_select(case_t *c, dt_op_t op) {
+  dt_node_id_t in[2] = {in2(c, c->dtype, FILL_SPECIALS, c->s[0], c->form & 1 ? c->one : c->s[1]),
+                        truth_input(c)};
+  return finish(c, op, 2, in, &(dt_attrs_t){.n_syms = 1, .syms = {count_true(c, in[1])}});
+}
+
 // The builder of each op: by its shape rule, where it has no own.
 typedef struct builder_t {
   build_fn_t fn;
@@ -247,10 +353,20 @@ static builder_t builder_of(dt_op_t op) {
   static const struct {
     dt_op_t op;
     builder_t builder;
-  } others[] = {{DT_OP_pad, {build_pad, 3}},          {DT_OP_concat, {build_concat, 2}},
-                {DT_OP_gather, {build_gather, 4}},    {DT_OP_softmax, {build_axis, 3}},
-                {DT_OP_log_softmax, {build_axis, 3}}, {DT_OP_layer_norm, {build_norm, 2}},
-                {DT_OP_rms_norm, {build_norm, 2}},    {DT_OP_matmul, {build_matmul, 4}}};
+  } others[] = {{DT_OP_pad, {build_pad, 3}},
+                {DT_OP_concat, {build_concat, 2}},
+                {DT_OP_gather, {build_gather, 4}},
+                {DT_OP_softmax, {build_axis, 3}},
+                {DT_OP_log_softmax, {build_axis, 3}},
+                {DT_OP_layer_norm, {build_norm, 2}},
+                {DT_OP_rms_norm, {build_norm, 2}},
+                {DT_OP_matmul, {build_matmul, 4}},
+                {DT_OP_item, {build_item, 2}},
+                {DT_OP_cumsum, {build_scan, 12}},
+                {DT_OP_searchsorted, {build_search, 6}},
+                {DT_OP_compress, {build_compress, 4}},
+                {DT_OP_nonzero, {build_nonzero, 2}},
+                {DT_OP_masked_select, {build_select, 2}}};
   for (size_t k = 0; k < sizeof(others) / sizeof(others[0]); k++)
     if (others[k].op == op)
       return others[k].builder;

@@ -103,6 +103,7 @@ static void test_inline(void **state) {
   dt_inst_t bind = {.kind = DT_INST_BIND,
                     .dtype = DT_BOOL,
                     .args = {id},
+                    .mask = DT_NO_INST,
                     .extent = s0,
                     .sym = dt__program_new_data(h.program, s0)};
   OK(dt__stage_add(h.program, &from, &bind, &found));
@@ -204,6 +205,52 @@ static void test_canonical(void **state) {
   for (uint32_t k = 0; k < 5; k++)
     dt__text_fini(&texts[k]);
   hand_fini(&h);
+}
+
+// What a kernel searches in, how, and under which masks it binds and stores are parts of its text.
+static void test_canonical_data(void **state) {
+  (void)state;
+  static const char *const bodies[] = {
+      "v2 = search i64 b2 of v0 v3 = bind d4: [0, 98] < s0 of v2 check 0 store b3[d4] = v0 mask v3",
+      "v2 = search i64 b2 of v0 inclusive v3 = bind d4: [0, 98] < s0 of v2 check 0 "
+      "store b3[d4] = v0 mask v3",
+      "v2 = search i64 b2 of v0 v3 = bind d4: [0, 98] < s0 of v2 check 0 mask v1 "
+      "store b3[d4] = v0 mask v3",
+      "v2 = search i64 b2 of v0 v3 = bind d4: [0, 98] < s0 of v2 check 0 "
+      "v4 = logical_and bool v1, v3 store b3[d4] = v0 mask v4",
+      "v2 = search i64 b1 of v0 v3 = bind d4: [0, 98] < s0 of v2 check 0 "
+      "store b3[d4] = v0 mask v3",
+      "v2 = index i64 i2 v3 = running i64 r0 store b3[i2] = v3 fold sum i64 r0 = v0",
+      "v2 = index i64 i2 v3 = running i64 r0 store b3[i2] = v3 fold max i64 r0 = v0"};
+  enum { N_BODIES = sizeof(bodies) / sizeof(bodies[0]) };
+  dt_text_t texts[N_BODIES];
+  for (int k = 0; k < N_BODIES; k++) {
+    char source[1024];
+    hand_t h;
+    dt_kernel_params_t params;
+    (void)snprintf(source, sizeof(source),
+                   "program {\nsymbol s0: [0, 99]\nsymbol u1: [0, 99]\n"
+                   "buffer b1 = input 0 i64[s0] strides [1]\n"
+                   "buffer b2 = input 1 i64[u1] strides [1]\n"
+                   "buffer b3 = output 0 i64[s0]\n"
+                   "check 0 \"place\" op \"\"\n"
+                   "kernel \"k\" {\n stage inner i2 < s0 { v0 = load i64 b1[i2] "
+                   "v1 = index bool i2 <= u1 %s }\n}\noutputs b3\n}\n",
+                   bodies[k]);
+    // The loop is symbol 2 and the bound one symbol 3 in all of them.
+    for (char *at = strstr(source, "d4"); at; at = strstr(at, "d4"))
+      at[1] = '3';
+    hand_parse(&h, source);
+    canonical(&h, 0, &params, &texts[k]);
+    bool searches = strstr(bodies[k], "search i64 b2") != NULL;
+    assert_int_equal(params.n_buffers, searches ? 3 : 2);
+    assert_int_equal(params.n_symbols, 2);
+    for (int other = 0; other < k; other++)
+      assert_string_not_equal(dt__text_str(&texts[k]), dt__text_str(&texts[other]));
+    hand_fini(&h);
+  }
+  for (int k = 0; k < N_BODIES; k++)
+    dt__text_fini(&texts[k]);
 }
 
 // ---- Interpreting -----------------------------------------------------------------------------------------
@@ -315,6 +362,165 @@ static void test_failures(void **state) {
   run_case(&incomplete);
 }
 
+// ---- Sizes from data --------------------------------------------------------------------------------------
+// Positions of the elements of b1 (f32[s0]) above zero, in b4 (output 0, i64[u1]); `edit` replaces
+// one part of the program, where it is not NULL.
+static void select_positive(const char *from, const char *to, const run_case_t *c, int64_t *out) {
+  static const char *const source =
+      "program {\nsymbol s0: [0, 99]\nsymbol u1: [0, 99]\n"
+      "buffer b1 = input 0 f32[s0] strides [1]\n"
+      "buffer b2 = temp i64[s0]\n"
+      "buffer b3 = temp i64[]\n"
+      "buffer b4 = output 0 i64[u1]\n"
+      "check 0 \"a place\" op \"\"\n"
+      "kernel \"scan\" {\n"
+      "  stage inner i2 < s0 { v0 = load f32 b1[i2] v1 = const f32 0 v2 = gt bool v0, v1 "
+      "v3 = cast i64 v2 v4 = running i64 r0 store b2[i2] = v4 fold sum i64 r0 = v3 }\n"
+      "  stage { v0 = row i64 r0 store b3[] = v0 }\n}\n"
+      "kernel \"select\" outer i3 < s0 {\n"
+      "  stage { v0 = load f32 b1[i3] v1 = const f32 0 v2 = gt bool v0, v1 v3 = load i64 b2[i3] "
+      "v4 = const i64 1 v5 = sub i64 v3, v4 v6 = bind d4: [0, 98] < u1 of v5 check 0 mask v2 "
+      "v7 = index i64 i3 store b4[d4] = v7 mask v6 }\n}\n"
+      "outputs b4\nitem b3 binds u1 \"count\" op \"\"\n}\n";
+  char text[2048];
+  const char *at = from ? strstr(source, from) : source;
+  assert_non_null(at);
+  (void)snprintf(text, sizeof(text), "%.*s%s%s", (int)(at - source), source, to,
+                 at + (from ? strlen(from) : 0));
+  hand_t h;
+  hand_parse(&h, text);
+  float x[5] = {1, -2, 3, 0, 5};
+  void *in[1] = {x}, *outs[1] = {out};
+  int64_t symbols[2] = {5, 77}; // the item's is not read
+  dt_status_t status = dt__program_interpret(h.program, symbols, in, outs);
+  if (dt_status_code(status) != c->code ||
+      (c->message && !strstr(dt_status_message(status), c->message))) {
+    print_error("%s: expected %s %s, got %s %s\n", to, dt_code_name(c->code),
+                c->message ? c->message : "", dt_code_name(dt_status_code(status)),
+                dt_status_message(status));
+    fail();
+  }
+  dt_status_free(status);
+  hand_fini(&h);
+}
+
+static void test_items(void **state) {
+  (void)state;
+  int64_t out[8] = {-1, -1, -1, -1};
+  select_positive(NULL, "", &(run_case_t){NULL, NULL, DT_OK}, out);
+  const int64_t want[4] = {0, 2, 4, -1};
+  assert_memory_equal(out, want, sizeof(want));
+  // Others of the five elements are no failure, though their places are outside of the result.
+  static const struct {
+    const char *from, *to;
+    run_case_t c;
+  } cases[] = {
+      {"v5 = sub i64 v3, v4", "v5 = add i64 v3, v4", {NULL, "a place", DT_E_RANGE}},
+      {"v5 = sub i64 v3, v4",
+       "v5 = sub i64 v4, v4",
+       {NULL, "element 0 of buffer 4 is written twice", DT_E_INTERNAL}},
+      {"store b3[] = v0",
+       "v1 = const i64 -3 store b3[] = v1",
+       {NULL, "the data says -3; expected 0 to 99", DT_E_RANGE}},
+  };
+  for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++)
+    select_positive(cases[k].from, cases[k].to, &cases[k].c, out);
+  select_positive("v7 = index i64 i3 store b4[d4] = v7 mask v6",
+                  "v7 = index i64 i3 v8 = index bool i3 <= 2 v9 = logical_and bool v6, v8 "
+                  "store b4[d4] = v7 mask v9",
+                  &(run_case_t){NULL, "element 2 of result 0 is never written", DT_E_INTERNAL},
+                  out);
+}
+
+// Searching by halving, what ascends and what does not; running extremes and arguments.
+static void test_search_and_running(void **state) {
+  (void)state;
+  hand_t h;
+  hand_parse(&h, "program {\nsymbol s0: [0, 99]\nsymbol n1: [-9, 9]\n"
+                 "buffer b1 = input 0 f32[s0] strides [n1]\n"
+                 "buffer b2 = input 1 f32[6] strides [1]\n"
+                 "buffer b3 = output 0 i64[6]\n"
+                 "buffer b4 = output 1 i64[6]\n"
+                 "buffer b5 = output 2 f32[6]\n"
+                 "buffer b6 = output 3 i64[6]\n"
+                 "kernel \"search\" outer i2 < 6 {\n"
+                 "  stage { v0 = load f32 b2[i2] v1 = search i64 b1 of v0 "
+                 "v2 = search i64 b1 of v0 inclusive store b3[i2] = v1 store b4[i2] = v2 }\n}\n"
+                 "kernel \"running\" {\n"
+                 "  stage inner i3 < 2, i4 < 3 { v0 = load f32 b2[i3*3 + i4] v1 = running f32 r0 "
+                 "v2 = index i64 i3*3 + i4 v3 = running i64 r1 store b5[i3*3 + i4] = v1 "
+                 "store b6[i3*3 + i4] = v3 fold max f32 r0 = v0 fold argmin i64 r1 = v0 at v2 }\n"
+                 "}\noutputs b3, b4, b5, b6\n}\n");
+  float sorted[5] = {7, 2, 2, 2, -1}, values[6] = {2, -5, 9, NAN, -6, 7}, max[6];
+  int64_t below[6], upto[6], argmin[6], symbols[2] = {5, -1};
+  void *in[2] = {sorted + 4, values}, *out[4] = {below, upto, max, argmin};
+  OK(dt__program_interpret(h.program, symbols, in, out));
+  const int64_t want_below[6] = {1, 0, 5, 0, 0, 4}, want_upto[6] = {4, 0, 5, 0, 0, 5};
+  const int64_t want_argmin[6] = {0, 1, 1, 3, 3, 3};
+  assert_memory_equal(below, want_below, sizeof(below));
+  assert_memory_equal(upto, want_upto, sizeof(upto));
+  assert_memory_equal(argmin, want_argmin, sizeof(argmin));
+  const float want_max[3] = {2, 2, 9};
+  assert_memory_equal(max, want_max, sizeof(want_max));
+  assert_true(isnan(max[3]) && isnan(max[5]));
+  symbols[0] = 0; // nothing to search in
+  OK(dt__program_interpret(h.program, symbols, in, out));
+  for (int k = 0; k < 6; k++)
+    assert_true(below[k] == 0 && upto[k] == 0);
+  hand_fini(&h);
+}
+
+// A result that views an argument has what it held; the argument then holds the new value.
+static void test_update(void **state) {
+  (void)state;
+  rig_t rig;
+  rig_init(&rig, 1);
+  dt_sym_t s0 = size_symbol(&rig.f, NO_HINT);
+  dt_node_id_t x = rig_input(&rig, DT_F32, 1, &s0, true, FILL_FINITE);
+  dt_sym_t one = literal(&rig.f, 1);
+  dt_attrs_t backwards = {.n_syms = 2, .syms = {dt__sym_sub(rig.f.env, s0, one), s0}, .ints = {-1}};
+  dt_node_id_t y = add(&rig.f, DT_OP_slice, 1, &x, &backwards);
+  dt_attrs_t row = {.n_syms = 2, .syms = {one, s0}};
+  rig_output(&rig, add(&rig.f, DT_OP_reshape, 1, &x, &row));
+  dt_graph_update_t update = {.input = 0, .value = y};
+  assert_true(DT_VEC_PUSH(&rig.f.arena, &rig.f.graph->updates, update));
+  dt_symenv_t *env;
+  dt_program_t *program = rig_lower(&rig, &env);
+  float memory[6] = {1, 9, 2, 9, 3, 9}, result[3];
+  void *in[1] = {memory}, *out[1] = {result};
+  uint32_t stride;
+  assert_true(dt__sym_is_symbol(env, rig.f.graph->inputs.items[0].strides[0], &stride));
+  int64_t symbols[8] = {0};
+  symbols[0] = 3;
+  symbols[stride] = 2;
+  OK(dt__program_interpret(program, symbols, in, out));
+  const float want[6] = {3, 9, 2, 9, 1, 9}, before[3] = {1, 2, 3};
+  assert_memory_equal(memory, want, sizeof(want));
+  assert_memory_equal(result, before, sizeof(before));
+  dt__symenv_destroy(env);
+  rig_fini(&rig);
+}
+
+// An integer argument is its symbol: its memory is not read.
+static void test_integer(void **state) {
+  (void)state;
+  rig_t rig;
+  rig_init(&rig, 1);
+  dt_graph_input_t made = {.name = "n", .dtype = DT_I64, .contiguous = true, .is_int = true};
+  made.value = dt__sym_new(rig.f.env, DT_SYMBOL_INT, (dt_range_t){INT64_MIN, INT64_MAX}, NULL, "n");
+  dt_node_id_t n;
+  OK(dt__graph_add_input(rig.f.graph, &made, &n));
+  rig_output(&rig, add(&rig.f, DT_OP_neg, 1, &n, NULL));
+  dt_symenv_t *env;
+  dt_program_t *program = rig_lower(&rig, &env);
+  int64_t symbols[4] = {-17}, result = 0;
+  void *in[1] = {NULL}, *out[1] = {&result};
+  OK(dt__program_interpret(program, symbols, in, out));
+  assert_int_equal(result, 17);
+  dt__symenv_destroy(env);
+  rig_fini(&rig);
+}
+
 // One kernel on memory of the caller's.
 static void test_one_kernel(void **state) {
   (void)state;
@@ -348,6 +554,9 @@ int main(void) {
       cmocka_unit_test(test_sharing),   cmocka_unit_test(test_inline),
       cmocka_unit_test(test_canonical), cmocka_unit_test(test_softmax),
       cmocka_unit_test(test_failures),  cmocka_unit_test(test_one_kernel),
+      cmocka_unit_test(test_items),     cmocka_unit_test(test_search_and_running),
+      cmocka_unit_test(test_update),    cmocka_unit_test(test_canonical_data),
+      cmocka_unit_test(test_integer),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

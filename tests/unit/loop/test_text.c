@@ -201,6 +201,68 @@ static const char *const whole =
     "kept 64\n"
     "}\n";
 
+// And one with what sizes from data need: two segments, a running fold, a search, a scatter, an
+// item, an update.
+static const char *const segmented = "program {\n"
+                                     "symbol s0: [0, 99]\n"
+                                     "symbol u1: [0, 99] \"data\"\n"
+                                     "buffer b1 = input 0 f32[s0] strides [1]\n"
+                                     "buffer b2 = input 1 i64[s0] strides [1]\n"
+                                     "buffer b3 = temp i64[s0]\n"
+                                     "buffer b4 = temp i64[]\n"
+                                     "buffer b5 = temp i64[u1]\n"
+                                     "buffer b6 = output 0 i64[u1]\n"
+                                     "check 0 \"compress: place\" op \"compress\"\n"
+                                     "kernel \"scan\" {\n"
+                                     "  stage inner i2 < s0 {\n"
+                                     "    v0 = load f32 b1[i2]\n"
+                                     "    v1 = cast i64 v0\n"
+                                     "    v2 = running i64 r0\n"
+                                     "    store b3[i2] = v2\n"
+                                     "    fold sum i64 r0 = v1\n"
+                                     "  }\n"
+                                     "  schedule serial lanes 1 unroll 1 block 1 grain 1\n"
+                                     "}\n"
+                                     "kernel \"item\" {\n"
+                                     "  stage {\n"
+                                     "    v0 = const i64 3\n"
+                                     "    store b4[] = v0\n"
+                                     "  }\n"
+                                     "}\n"
+                                     "kernel \"compress\" outer i3 < s0 {\n"
+                                     "  stage {\n"
+                                     "    v0 = load i64 b3[i3]\n"
+                                     "    v1 = index bool i3 <= 2\n"
+                                     "    v2 = bind d4: [0, 98] < u1 of v0 check 0 mask v1\n"
+                                     "    v3 = index i64 i3\n"
+                                     "    store b5[d4] = v3 mask v2\n"
+                                     "  }\n"
+                                     "}\n"
+                                     "kernel \"search\" outer i5 < u1 {\n"
+                                     "  stage {\n"
+                                     "    v0 = load i64 b5[i5]\n"
+                                     "    v1 = search i64 b3 of v0 inclusive\n"
+                                     "    v2 = search i64 b3 of v0\n"
+                                     "    v3 = sub i64 v1, v2\n"
+                                     "    store b6[i5] = v3\n"
+                                     "  }\n"
+                                     "}\n"
+                                     "kernel \"update\" outer i6 < s0 {\n"
+                                     "  stage {\n"
+                                     "    v0 = load i64 b3[i6]\n"
+                                     "    store b2[i6] = v0\n"
+                                     "  }\n"
+                                     "}\n"
+                                     "outputs b6\n"
+                                     "item b4 binds u1 \"nonzero\" op \"item\"\n"
+                                     "offset b3 = 0\n"
+                                     "offset b4 = s0*8\n"
+                                     "offset b5 = s0*8 + 64\n"
+                                     "block s0*8 + u1*8 + 64\n"
+                                     "segment items 0 kernels 2 block s0*8 + 64\n"
+                                     "segment items 1 kernels 5 block s0*8 + u1*8 + 64\n"
+                                     "}\n";
+
 static dt_status_t parse(dt_arena_t *arena, dt_symenv_t *env, const char *text, size_t len,
                          dt_program_t **out) {
   dt_scan_t scan;
@@ -208,8 +270,7 @@ static dt_status_t parse(dt_arena_t *arena, dt_symenv_t *env, const char *text, 
   return dt__program_parse(arena, env, &scan, out);
 }
 
-static void test_round_trip(void **state) {
-  (void)state;
+static void check_round_trip(const char *expected) {
   dt_arena_t arena;
   dt_symenv_t *env;
   dt_program_t *program;
@@ -217,31 +278,37 @@ static void test_round_trip(void **state) {
   dt__arena_init(&arena, 0);
   dt__text_init(&text);
   OK(dt__symenv_create(&env));
-  OK(parse(&arena, env, whole, strlen(whole), &program));
+  OK(parse(&arena, env, expected, strlen(expected), &program));
   OK(dt__program_verify(program));
   dt__program_print(program, &text);
-  check_text(whole, dt__text_str(&text));
+  check_text(expected, dt__text_str(&text));
   dt__text_fini(&text);
   dt__symenv_destroy(env);
   dt__arena_fini(&arena);
 }
 
+static void test_round_trip(void **state) {
+  (void)state;
+  check_round_trip(whole);
+  check_round_trip(segmented);
+}
+
 // ---- Refusals -----------------------------------------------------------------------------------------------
-// `whole` with the first `from` after `after` replaced by `to`.
+// A text with the first `from` after `after` replaced by `to`.
 typedef struct edit_t {
   const char *after, *from, *to;
   const char *message; // part of the failure's
 } edit_t;
 
-static void check_edit(const edit_t *edit, dt_code_t code) {
+static void check_edit(const char *source, const edit_t *edit, dt_code_t code) {
   char text[4096];
-  const char *start = strstr(whole, edit->after);
+  const char *start = strstr(source, edit->after);
   assert_non_null(start);
   const char *at = strstr(start, edit->from);
   if (!at)
     print_error("no \"%s\" after \"%s\"\n", edit->from, edit->after);
   assert_non_null(at);
-  int len = snprintf(text, sizeof(text), "%.*s%s%s", (int)(at - whole), whole, edit->to,
+  int len = snprintf(text, sizeof(text), "%.*s%s%s", (int)(at - source), source, edit->to,
                      at + strlen(edit->from));
   assert_true(len > 0 && (size_t)len < sizeof(text));
   dt_arena_t arena;
@@ -315,8 +382,58 @@ static void test_verifier(void **state) {
       {"buffer b4", "local f32[s0]", "local f32[i2]", "unknown symbol"},
   };
   for (size_t k = 0; k < sizeof(edits) / sizeof(edits[0]); k++)
-    check_edit(&edits[k],
+    check_edit(whole, &edits[k],
                strcmp(edits[k].message, "unknown symbol") == 0 ? DT_E_FORMAT : DT_E_INTERNAL);
+}
+
+static void test_data_verifier(void **state) {
+  (void)state;
+  static const edit_t edits[] = {
+      {"kernel \"scan\"", "v2 = running i64 r0", "v2 = running i64 r1", "is no fold of this stage"},
+      {"kernel \"scan\"", "v2 = running i64 r0", "v2 = running f32 r0", "is i64, not f32"},
+      {"kernel \"scan\"", "fold sum i64 r0 = v1", "fold sum i64 r0 = v2", "what comes after it"},
+      {"kernel \"scan\"", "schedule serial", "schedule inner_lanes", "run in order"},
+      {"kernel \"compress\"", "mask v1\n    v3", "mask v0\n    v3", "v2: its mask is no bool"},
+      {"kernel \"compress\"", "= v3 mask v2", "= v3 mask v1", "without the mask of its bind"},
+      {"kernel \"compress\"", "= v3 mask v2", "= v3", "without the mask of its bind"},
+      {"kernel \"compress\"", "= v3 mask v2", "= v3 mask v0", "its mask is no bool"},
+      {"kernel \"compress\"", "= v3 mask v2", "= v3 mask v9", "its mask is no bool"},
+      {"kernel \"search\"", "search i64 b3 of v0 inclusive", "search i32 b3 of v0 inclusive",
+       "searches i64 and gives i32"},
+      {"kernel \"search\"", "search i64 b3 of v0 inclusive", "search i64 b4 of v0 inclusive",
+       "of rank 0"},
+      {"kernel \"search\"", "search i64 b3 of v0 inclusive", "search i64 b1 of v0 inclusive",
+       "and f32 for i64"},
+      {"kernel \"search\"", "search i64 b3 of v0 inclusive", "search i64 b6 of v0 inclusive",
+       "buffer 6 is read before a kernel wrote it"},
+      {"kernel \"update\"", "load i64 b3[i6]", "load i64 b2[i6]", "and reads buffer 2"},
+      {"kernel \"item\"", "store b4[]", "store b2[0]", "comes after a kernel that updates"},
+      {"kernel \"scan\"", "store b3[i2]", "store b2[i2]", "and reads buffer 1"},
+      {"kernel \"update\"", "store b2[i6] = v0\n", "store b2[i6] = v0\n store b5[i6] = v0\n",
+       "and writes buffer 5"},
+      {"kernel \"item\"", "store b4[]", "store b5[0]", "buffer 4 is written by no kernel"},
+      {"outputs", "item b4", "item b3", "holds no single i64"},
+      {"kernel \"scan\"", "i2 < s0", "i2 < u1", "uses item 0 before it is written"},
+      {"outputs", "segment items 0 kernels 2", "segment items 1 kernels 2", "not written when"},
+      {"outputs", "segment items 0 kernels 2", "segment items 0 kernels 3",
+       "uses items that are not bound"},
+      {"outputs", "segment items 0 kernels 2 block s0*8 + 64",
+       "segment items 0 kernels 2 block s0*8 + u1", "its block's size is not known"},
+      {"outputs", "offset b4 = s0*8", "offset b4 = u1*8", "the offset of buffer 4 is not known"},
+      {"outputs", "segment items 1 kernels 5", "segment items 1 kernels 4",
+       "4 kernels and 1 items"},
+      {"outputs", "segment items 1 kernels 5", "segment items 1 kernels 1", "kernels up to 1"},
+  };
+  for (size_t k = 0; k < sizeof(edits) / sizeof(edits[0]); k++)
+    check_edit(segmented, &edits[k], DT_E_INTERNAL);
+  static const edit_t texts[] = {
+      {"outputs", "binds u1", "binds u0", "there is no symbol u0"},
+      {"outputs", "item b4", "item b9", "there is no buffer b9"},
+      {"outputs", "segment items", "segment item", "expected 'items'"},
+      {"kernel \"search\"", "b3 of v0", "b3 to v0", "expected 'of'"},
+  };
+  for (size_t k = 0; k < sizeof(texts) / sizeof(texts[0]); k++)
+    check_edit(segmented, &texts[k], DT_E_FORMAT);
 }
 
 static void test_parser(void **state) {
@@ -343,18 +460,17 @@ static void test_parser(void **state) {
       {"kept 64", "64\n}", "64\n", "expected symbol, buffer"},
   };
   for (size_t k = 0; k < sizeof(edits) / sizeof(edits[0]); k++)
-    check_edit(&edits[k], DT_E_FORMAT);
+    check_edit(whole, &edits[k], DT_E_FORMAT);
 }
 
 // Characters are lost, doubled, or replaced by others of the text: whatever comes, it is a status.
-static void test_damage(void **state) {
-  (void)state;
+static void damage(const char *source) {
   uint64_t random = 88172645463325252u;
-  size_t len = strlen(whole);
+  size_t len = strlen(source);
   uint32_t accepted = 0;
   for (int round = 0; round < 4000; round++) {
     char text[4096];
-    memcpy(text, whole, len + 1);
+    memcpy(text, source, len + 1);
     size_t n = len;
     for (int k = 0; k < 1 + round % 3; k++) {
       random ^= random << 13;
@@ -390,11 +506,18 @@ static void test_damage(void **state) {
   assert_true(accepted > 100 && accepted < 3900);
 }
 
+static void test_damage(void **state) {
+  (void)state;
+  damage(whole);
+  damage(segmented);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_reduction),  cmocka_unit_test(test_maps),
-      cmocka_unit_test(test_round_trip), cmocka_unit_test(test_verifier),
-      cmocka_unit_test(test_parser),     cmocka_unit_test(test_damage),
+      cmocka_unit_test(test_reduction),     cmocka_unit_test(test_maps),
+      cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_verifier),
+      cmocka_unit_test(test_parser),        cmocka_unit_test(test_damage),
+      cmocka_unit_test(test_data_verifier),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

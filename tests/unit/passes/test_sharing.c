@@ -42,8 +42,8 @@ static void check(dt_pass_fn_t pass, const char *before, const char *after) {
   dt__arena_fini(&arena);
 }
 
-#define HEAD                                                                                       \
-  "graph (s0: [0, 99]) {\n"                                                                        \
+#define HEAD "graph (s0: [0, 99]) {\n" LEAVES
+#define LEAVES                                                                                     \
   "  %1 = input \"x\" f32[s0] strides [1] contiguous\n"                                            \
   "  %2 = input \"y\" f32[s0] strides [1] contiguous\n"
 
@@ -86,10 +86,10 @@ static void test_dce(void **state) {
              "  assert s0 <= 50 \"few\"\n"
              "  return %6, %1\n}\n",
         // The second input keeps its node, the constant its number.
-        HEAD "  %3 = neg %1 : f32[s0]\n"
-             "  constant \"c\" f32[1] key 5 data [1]\n"
-             "  assert s0 <= 50 \"few\"\n"
-             "  return %3, %1\n}\n");
+        "graph (s0: [0, 99]) {\n"
+        "  assert s0 <= 50 \"few\"\n" LEAVES "  %3 = neg %1 : f32[s0]\n"
+        "  constant \"c\" f32[1] key 5 data [1]\n"
+        "  return %3, %1\n}\n");
 }
 
 static void test_decompose(void **state) {
@@ -111,8 +111,37 @@ static void test_decompose(void **state) {
   check(dt__pass_decompose, PLAIN, PLAIN);
 }
 
+// What updates write lives, and is found again where it went; captures stay.
+static void test_updates(void **state) {
+  (void)state;
+  fixture_t f;
+  fixture_init(&f);
+  dt_sym_t s = size_symbol(&f, 3);
+  const dt_graph_t *made;
+  dt_node_id_t x = input(&f, "x", DT_F32, 1, &s);
+  (void)add(&f, DT_OP_exp, 1, &x, NULL); // dead
+  dt_node_id_t value = add(&f, DT_OP_relu, 1, &x, NULL);
+  assert_true(DT_VEC_PUSH(&f.arena, &f.graph->updates, ((dt_graph_update_t){0, value})));
+  assert_true(DT_VEC_PUSH(&f.arena, &f.graph->captures, ((dt_graph_capture_t){"n", s})));
+  OK(dt__graph_add_output(f.graph, x));
+  dt__symenv_freeze(f.env);
+  OK(dt__pass_decompose(&f.arena, f.graph, &made));
+  OK(dt__pass_fold(&f.arena, made, &made));
+  OK(dt__pass_cse(&f.arena, made, &made));
+  OK(dt__pass_dce(&f.arena, made, &made));
+  assert_int_equal(made->updates.len, 1);
+  const dt_node_t *written = dt__graph_node(made, made->updates.items[0].value);
+  assert_int_equal(written->op, DT_OP_maximum);
+  for (uint32_t k = 0; k < made->nodes.len; k++)
+    assert_true(made->nodes.items[k].op != DT_OP_exp);
+  assert_int_equal(made->captures.len, 1);
+  assert_string_equal(made->captures.items[0].name, "n");
+  fixture_fini(&f);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_cse), cmocka_unit_test(test_dce),
-                                     cmocka_unit_test(test_decompose)};
+                                     cmocka_unit_test(test_decompose),
+                                     cmocka_unit_test(test_updates)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -173,6 +173,14 @@ static dt_status_t scenario(void) {
   DT_TRY_GOTO(dt__sym_learn(env, dt__sym_eq(env, rest, dt__sym_const(env, 0))), done);
   dt_sym_t either = dt__sym_or(env, dt__sym_lt(env, s[8], s[9]), dt__sym_le(env, s[10], s[11]));
   DT_TRY_GOTO(dt__sym_decide(env, either, true, &here, &yes), done);
+  dt_sym_t u = dt__sym_new(env, DT_SYMBOL_UNBACKED, (dt_range_t){0, 99}, NULL, "data");
+  dt_sym_t ten = dt__sym_const(env, 10);
+  DT_TRY_GOTO(dt__sym_learn_at(env, dt__sym_eq(env, dt__sym_mul(env, u, ten), s[14]), &here), done);
+  DT_TRY_GOTO(dt__sym_learn(env, dt__sym_le(env, s[15], dt__sym_mul(env, s[16], s[17]))), done);
+  DT_TRY_GOTO(dt__sym_learn(env, dt__sym_le(env, s[16], ten)), done);
+  DT_TRY_GOTO(dt__sym_learn(env, dt__sym_eq(env, s[15], dt__sym_add(env, s[18], ten))), done);
+  sum = dt__sym_add(env, sum, dt__sym_truncdiv(env, dt__sym_sub(env, s[19], s[18]), s[17]));
+  sum = dt__sym_add(env, sum, dt__sym_shr(env, dt__sym_abs(env, u), s[17]));
   sum = dt__sym_simplify(env, sum);
   sum = dt__sym_subst(env, sum, &s[20], &flat, 1);
   dt__sym_print(env, sum, &text);

@@ -21,7 +21,9 @@ static const row_t rows[] = {
     {{"s2 == s0*s1", "s0 == 3"}, "s2", "s1*3"},
     {{"s1 == s0", "s2 == s1", "s0 == 7"}, "s2 + s1", "14"},
     {{"u10 == s0"}, "u10", "s0"},
-    {{"u10 == s0"}, "s0 <= 100", "1"},
+    // What data binds says nothing of the sizes that were there before it.
+    {{"u10 == s0"}, "s0 <= 100", "s0 <= 100"},
+    {{"s0 <= u10"}, "s0 <= 100", "s0 <= 100"},
     {{"s0 == u10 + 1"}, "s0 - u10", "1"},
     {{"s0*2 == s1*3"}, "s0%3", "0"},
     {{"s0*2 == s1*3"}, "s1%2", "0"},
@@ -42,6 +44,8 @@ static const row_t rows[] = {
     {{"max(s0, s1) <= s2"}, "s0 <= s2", "1"},
     {{"s2 <= min(s0, s1)"}, "s1 < s2", "0"},
     {{"s0 < s1", "s1 < s2"}, "s0 + 1 < s2", "1"},
+    {{"s0 < s1", "s1 < s2", "s2 < s3"}, "s0 + 2 < s3", "1"},
+    {{"s3 <= s13", "s2 < s3", "s1 < s2", "s0 < s1"}, "s0 + 3 <= s13", "1"},
     {{"s0 <= s1"}, "min(s0, s1)", "s0"},
     {{"s0 <= s1"}, "min(s0*s2, s1*s2)", "s0*s2"},
     {{"s0 <= s1"}, "i6 < s1", "1"},
@@ -55,6 +59,26 @@ static const row_t rows[] = {
     {{"s0 < s1", "s1 == 5"}, "s0 <= 4", "1"},
     {{"s0 == 1 or s1 == 1", "s0 == 3"}, "s1", "1"},
     {{"s13 == s0"}, "8 <= s0", "1"},
+    // A fact never takes an answer away.
+    {{"s0 < s1"}, "s0//2 <= s0", "1"},
+    {{"s0//2 <= 100"}, "s0//2 <= s0", "1"},
+    {{"s0%2 == 0"}, "s0//2 <= s0", "1"},
+    {{"s0//2 <= s1", "s1 <= s0"}, "s0//2 <= s0", "1"},
+    {{"s0//2 == s1"}, "s1 <= s0", "1"},
+    {{"s0 <= s1*s2"}, "s1*(s0//2) <= s0*s1", "1"},
+    // Bounds that move are read by the facts before them.
+    {{"s0 < s1", "s1 < s2", "s2 <= 10"}, "s0 <= 8", "1"},
+    {{"s0 + 4 <= s1", "3 <= s0"}, "7 <= s1", "1"},
+    {{"s0 <= 2 or 10 <= s1", "5 <= s0"}, "10 <= s1", "1"},
+    {{"s0*s1 <= 100", "20 <= s0"}, "s1 <= 5", "1"},
+    {{"s0 != 4", "s0 != 5", "4 <= s0", "s0 <= 6"}, "s0", "6"},
+    {{"(s0//4)%3 == 1", "9 <= s0", "s0 <= 16"}, "s0", "16"},
+    {{"s0*s0 == 49", "1 <= s0", "s0 <= 50"}, "s0", "7"},
+    {{"s0//3 == 1", "s0%3 == 0"}, "s0", "3"},
+    {{"s0//3 == 1", "s0%3 == 0"}, "exactdiv(s0, 3)", "1"},
+    // Data sizes are never replaced by later ones.
+    {{"u10*3 == s0"}, "u10*3 == s0", "1"},
+    {{"u10*3 == s0"}, "s0%3", "s0%3"}, // s0 may be used before u10 is read
     // Divisibility.
     {{"s0%8 == 0"}, "(s0//8)*8", "s0"},
     {{"s0%8 == 0"}, "s0%4", "0"},
@@ -64,11 +88,14 @@ static const row_t rows[] = {
     {{"s0%8 == 0"}, "s0//8 == (s0 + 7)//8", "1"},
     {{"s0%8 == 0"}, "(s0//8)*2 == s0//4", "1"},
     {{"s0%8 == 3"}, "(s0//8)*8", "s0 - 3"},
+    {{"s0%8 == 3"}, "(s0//2)%4", "1"},
+    {{"s0%8 == 6"}, "((s0%12)%2)", "0"},
+    {{"s0%24 == 8"}, "(s0//8)%3", "1"},
     {{"(s0 + 3)%8 == 0"}, "s0%4", "1"},
     {{"s0%4 == 1", "s0%3 == 2"}, "s0%12", "5"},
     {{"s1%s3 == 0"}, "(s1//s3)*s3", "s1"},
     {{"s1%8 == 0", "s1 == s0"}, "s0%8", "0"},
-    {{"s0%8 == 0", "s0 <= 15", "1 <= s0"}, "s0 == 8", "s0 == 8"},
+    {{"s0%8 == 0", "s0 <= 15", "1 <= s0"}, "s0 == 8", "1"},
     // A loop whose extent is 1 stands still.
     {{"s0 == 1"}, "i6 <= 0", "1"},
     {{"s0 == 1"}, "i6*32 + n4", "n4"},
@@ -100,6 +127,47 @@ static void test_rows(void **state) {
   assert_int_equal(failures, 0);
 }
 
+// A condition on data is no reason for anything that may be used before its newest number is read.
+static void test_late_facts(void **state) {
+  (void)state;
+  static const struct {
+    const char *facts[3], *question;
+    dt_tri_t answer;
+  } cases[] = {
+      {{"u1 < u2", "u2 <= s0"}, "u1 < s0", DT_UNKNOWN},
+      {{"u1 < u2", "u2 <= s0"}, "u1 + u2 < s0 + u2", DT_UNKNOWN},
+      {{"u1 < u2", "u2 <= s0"}, "u2 <= s0 + 3", DT_TRUE},
+      {{"u1 < u2", "u2 <= s0"}, "u1 + 1 <= u2 + 5", DT_TRUE},
+      {{"u1 <= s0"}, "u1 < s0 + 1", DT_TRUE},
+      {{"5 <= u2", "u2 <= u1"}, "5 <= u1", DT_UNKNOWN},
+      {{"5 <= u1", "u1 <= u2"}, "5 <= u2", DT_TRUE},
+      {{"3 <= u2", "u1 == u2 + 4"}, "7 <= u1", DT_UNKNOWN},
+      {{"u1 == u2 + 4"}, "u2 == u1 - 4", DT_TRUE},
+      {{"u2 <= 9", "u2 == s0"}, "s0 <= 9", DT_UNKNOWN},
+      {{"u2 == s0", "u2 <= 9"}, "s0 <= 9", DT_TRUE}, // stated of s0 itself, by then
+      {{"u2%8 == 0", "u2 == s0"}, "s0%8 == 0", DT_UNKNOWN},
+      {{"s0 <= 9", "u2 == s0"}, "u2 <= 9", DT_TRUE},
+      {{"4*s0 == u1*8 + 4"}, "s0%2 == 1", DT_UNKNOWN},
+      {{"u1 == 5"}, "u1 <= 5", DT_TRUE},
+  };
+  for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+    dt_symenv_t *env = NULL;
+    const dt_range_t any = {0, INT64_MAX};
+    OK(dt__symenv_create(&env));
+    (void)dt__sym_new(env, DT_SYMBOL_SIZE, any, NULL, "");
+    (void)dt__sym_new(env, DT_SYMBOL_UNBACKED, any, NULL, "");
+    (void)dt__sym_new(env, DT_SYMBOL_UNBACKED, any, NULL, "");
+    for (int f = 0; f < 3 && cases[k].facts[f]; f++)
+      OK(dt__sym_learn(env, P(cases[k].facts[f])));
+    dt_tri_t answer = dt__sym_known(env, P(cases[k].question));
+    if (answer != cases[k].answer)
+      print_error("after %s: %s is %d, expected %d\n", cases[k].facts[0], cases[k].question,
+                  (int)answer, (int)cases[k].answer);
+    assert_int_equal(answer, cases[k].answer);
+    dt__symenv_destroy(env);
+  }
+}
+
 static void test_contradictions(void **state) {
   (void)state;
   static const char *const pairs[][2] = {
@@ -112,6 +180,13 @@ static void test_contradictions(void **state) {
     dt_sym_t second = P(pairs[k][1]);
     OK(dt__sym_learn(env, P(pairs[k][0])));
     FAILS(dt__sym_learn(env, second), DT_E_INTERNAL);
+    dt__symenv_destroy(env);
+    // The program's own checks are the program's to mend.
+    dt_origin_t check = {"check", "model.c", 7};
+    env = standard_env();
+    second = P(pairs[k][1]);
+    OK(dt__sym_learn_at(env, P(pairs[k][0]), &check));
+    FAILS(dt__sym_learn_at(env, second, &check), DT_E_SHAPE);
     dt__symenv_destroy(env);
   }
 }
@@ -238,9 +313,10 @@ static void test_freeze(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_rows),       cmocka_unit_test(test_contradictions),
-      cmocka_unit_test(test_decide),     cmocka_unit_test(test_require),
-      cmocka_unit_test(test_specialize), cmocka_unit_test(test_freeze),
+      cmocka_unit_test(test_rows),           cmocka_unit_test(test_late_facts),
+      cmocka_unit_test(test_contradictions), cmocka_unit_test(test_decide),
+      cmocka_unit_test(test_require),        cmocka_unit_test(test_specialize),
+      cmocka_unit_test(test_freeze),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

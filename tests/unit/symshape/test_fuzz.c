@@ -12,8 +12,11 @@
 #define SYMBOLS 8
 #define ASSIGNMENTS 48
 
+// Operations that are built from others.
+enum { FORM_ABS = DT_SYM_OP_COUNT, FORM_CEILDIV, FORM_TRUNCDIV, FORM_TRUNCMOD, FORM_COUNT };
+
 typedef struct ast_t {
-  dt_sym_op_t op;
+  int op; // dt_sym_op_t, or a form
   int a, b, c;
   int64_t value; // literal, or symbol index
 } ast_t;
@@ -53,7 +56,7 @@ static int leaf(fuzz_t *f) {
   return f->n++;
 }
 
-static int node_of(fuzz_t *f, dt_sym_op_t op, int a, int b) {
+static int node_of(fuzz_t *f, int op, int a, int b) {
   f->ast[f->n] = (ast_t){.op = op, .a = a, .b = b};
   return f->n++;
 }
@@ -67,7 +70,8 @@ static int index_form(fuzz_t *f, int depth) {
   int flat = node_of(f, DT_SYM_ADD, node_of(f, DT_SYM_MUL, x, q), r);
   static const int64_t powers[] = {2, 4, 8};
   int other, same, c;
-  switch (pick(f, 8)) {
+  switch (pick(f, 9)) {
+  case 8:
   case 6: // (x//4)*2 == x//2
     f->ast[f->n] = (ast_t){.op = DT_SYM_CONST, .value = powers[pick(f, 2)]};
     r = f->n++;
@@ -101,17 +105,38 @@ static int index_form(fuzz_t *f, int depth) {
   }
 }
 
+// A shift by a symbol, or by a literal that may be no count; small ones to the left, or nothing
+// fits.
+static int shift(fuzz_t *f, int op, int depth) {
+  static const int64_t counts[] = {0, 1, 2, 3, -1, 62, 63, 64};
+  int x = tree(f, depth), count;
+  if (pick(f, 2)) {
+    count = f->n++;
+    bool any = op == DT_SYM_SHR || f->large;
+    f->ast[count] = (ast_t){.op = DT_SYM_CONST, .value = counts[pick(f, any ? 8 : 5)]};
+  } else {
+    count = f->n++;
+    f->ast[count] = (ast_t){.op = DT_SYM_SYMBOL, .value = pick(f, SYMBOLS)};
+    if (op == DT_SYM_SHR && pick(f, 4) == 0) // shr(shl(x, y), y)
+      x = node_of(f, DT_SYM_SHL, x, count);
+  }
+  return node_of(f, op, x, count);
+}
+
 static int tree(fuzz_t *f, int depth) {
   if (depth > 0 && f->n < MAX_AST - 60 && pick(f, 8) == 0)
     return index_form(f, depth - 1);
   if (depth == 0 || pick(f, 8) == 0 || f->n > MAX_AST - 40)
     return leaf(f);
-  static const dt_sym_op_t ops[] = {DT_SYM_ADD, DT_SYM_ADD,      DT_SYM_ADD,      DT_SYM_MUL,
-                                    DT_SYM_MUL, DT_SYM_FLOORDIV, DT_SYM_FLOORDIV, DT_SYM_MOD,
-                                    DT_SYM_MOD, DT_SYM_MIN,      DT_SYM_MAX,      DT_SYM_SELECT,
-                                    DT_SYM_EQ,  DT_SYM_NE,       DT_SYM_LT,       DT_SYM_LE,
-                                    DT_SYM_AND, DT_SYM_OR,       DT_SYM_NOT};
+  static const int ops[] = {
+      DT_SYM_ADD,      DT_SYM_ADD,      DT_SYM_ADD,    DT_SYM_MUL, DT_SYM_MUL,
+      DT_SYM_FLOORDIV, DT_SYM_FLOORDIV, DT_SYM_MOD,    DT_SYM_MOD, DT_SYM_MIN,
+      DT_SYM_MAX,      DT_SYM_SHL,      DT_SYM_SHR,    FORM_ABS,   FORM_CEILDIV,
+      FORM_TRUNCDIV,   FORM_TRUNCMOD,   DT_SYM_SELECT, DT_SYM_EQ,  DT_SYM_NE,
+      DT_SYM_LT,       DT_SYM_LE,       DT_SYM_AND,    DT_SYM_OR,  DT_SYM_NOT};
   ast_t node = {.op = ops[pick(f, sizeof ops / sizeof ops[0] - (depth > 2 ? 7 : 0))]};
+  if (node.op == DT_SYM_SHL || node.op == DT_SYM_SHR)
+    return shift(f, node.op, depth - 1);
   node.a = tree(f, depth - 1);
   node.b = tree(f, depth - 1);
   node.c = node.op == DT_SYM_SELECT ? tree(f, depth - 1) : 0;
@@ -140,6 +165,28 @@ static int residue(fuzz_t *f) {
   return node_of(f, DT_SYM_EQ, mod, mod - 1);
 }
 
+// C's operators and the shifts, in C.
+static bool eval_form(int op, int64_t a, int64_t b, int64_t *out) {
+  switch (op) {
+  case DT_SYM_SHL:
+    return b >= 0 && b <= 62 && !__builtin_mul_overflow(a, (int64_t)1 << b, out);
+  case DT_SYM_SHR:
+    *out = b >= 0 && b <= 63 ? a >> b : 0;
+    return b >= 0 && b <= 63;
+  case FORM_ABS:
+    *out = a < 0 && a != INT64_MIN ? -a : a;
+    return a != INT64_MIN;
+  default:
+    if (b == 0 || (b == -1 && a == INT64_MIN))
+      return false;
+    *out = op == FORM_TRUNCDIV   ? a / b
+           : op == FORM_TRUNCMOD ? a % b
+                                 : a / b + (a % b != 0 && (a < 0) == (b < 0)); // CEILDIV
+    // The sum that a ceiling is made from must fit, and its divisor be positive.
+    return op != FORM_CEILDIV || (b > 0 && a <= INT64_MAX - b + 1);
+  }
+}
+
 static bool eval_ast(const fuzz_t *f, int at, const int64_t *values, int64_t *out) {
   const ast_t *node = &f->ast[at];
   int64_t a = 0, b = 0;
@@ -154,6 +201,8 @@ static bool eval_ast(const fuzz_t *f, int at, const int64_t *values, int64_t *ou
     *out = !a;
     return ok_a;
   }
+  if (node->op == FORM_ABS)
+    return ok_a && eval_form(node->op, a, 0, out);
   bool ok_b = eval_ast(f, node->b, values, &b);
   if (node->op == DT_SYM_AND || node->op == DT_SYM_OR) {
     bool deciding = node->op == DT_SYM_OR;
@@ -163,6 +212,8 @@ static bool eval_ast(const fuzz_t *f, int at, const int64_t *values, int64_t *ou
   }
   if (!ok_a || !ok_b)
     return false;
+  if (node->op >= FORM_ABS || node->op == DT_SYM_SHL || node->op == DT_SYM_SHR)
+    return eval_form(node->op, a, b, out);
   int64_t q;
   switch (node->op) {
   case DT_SYM_ADD:
@@ -204,18 +255,28 @@ static dt_sym_t build(fuzz_t *f, int at) {
   if (node->op == DT_SYM_SYMBOL)
     return dt__symbol_sym(f->env, (uint32_t)node->value);
   dt_sym_t args[3] = {build(f, node->a), DT_SYM_NONE_ID, DT_SYM_NONE_ID};
+  if (node->op == FORM_ABS)
+    return dt__sym_abs(f->env, args[0]);
+  if (node->op > FORM_ABS)
+    return (node->op == FORM_CEILDIV    ? dt__sym_ceildiv
+            : node->op == FORM_TRUNCDIV ? dt__sym_truncdiv
+                                        : dt__sym_truncmod)(f->env, args[0], build(f, node->b));
   if (node->op != DT_SYM_NOT)
     args[1] = build(f, node->b);
   if (node->op == DT_SYM_SELECT)
     args[2] = build(f, node->c);
   uint32_t n = node->op == DT_SYM_NOT ? 1 : node->op == DT_SYM_SELECT ? 3 : 2;
-  return dt__rebuild(f->env, node->op, args, n);
+  return dt__rebuild(f->env, (dt_sym_op_t)node->op, args, n);
 }
 
 static void print_ast(const fuzz_t *f, int at) {
   static const char *const names[] = {
 #define SYM_OP(id, name, arity, kind, doc) name,
 #include "symshape/sym_ops.def"
+      "abs",
+      "ceildiv",
+      "truncdiv",
+      "truncmod",
   };
   const ast_t *node = &f->ast[at];
   if (node->op == DT_SYM_CONST) {
@@ -228,7 +289,7 @@ static void print_ast(const fuzz_t *f, int at) {
   }
   print_error("%s(", names[node->op]);
   print_ast(f, node->a);
-  if (node->op != DT_SYM_NOT) {
+  if (node->op != DT_SYM_NOT && node->op != FORM_ABS) {
     print_error(", ");
     print_ast(f, node->b);
   }
@@ -484,7 +545,7 @@ static void test_small(void **state) {
   (void)state;
   static fuzz_t f;
   f = (fuzz_t){.seed = seed_of(0x9e3779b97f4a7c15u)};
-  run_plain(&f, 1500 * rounds_scale(), 3);
+  run_plain(&f, 2500 * rounds_scale(), 3);
   run_plain(&f, 400 * rounds_scale(), 4);
   print_message("%llu values compared\n", (unsigned long long)f.checks);
   assert_true(f.checks >= 200000);
@@ -505,9 +566,36 @@ static void test_facts(void **state) {
   (void)state;
   static fuzz_t f;
   f = (fuzz_t){.seed = seed_of(0x94d049bb133111ebu)};
-  run_facts(&f, 3000 * rounds_scale());
+  run_facts(&f, 4000 * rounds_scale());
   print_message("%llu values compared\n", (unsigned long long)f.checks);
   assert_true(f.checks >= 20000);
+}
+
+// Simplification ends, and soon: large expressions, built, simplified again after facts, within a
+// number of rule applications that any loop would exceed.
+static void test_ends(void **state) {
+  (void)state;
+  static fuzz_t f;
+  f = (fuzz_t){.seed = seed_of(0xbf58476d1ce4e5b9u)};
+  uint64_t most = 0;
+  for (int round = 0; round < 200 * rounds_scale(); round++) {
+    make_env(&f, pick(&f, 2));
+    f.n = 0;
+    int at = tree(&f, 7), cond = f.n < MAX_AST - 100 ? condition(&f, 2) : at;
+    uint64_t before = 0, after = 0;
+    for (int r = 0; r < DT_RULE_COUNT; r++)
+      before += f.env->rule_hits[r];
+    dt_sym_t e = build(&f, at), c = build(&f, cond);
+    if (c.id)
+      dt_status_free(dt__sym_learn(f.env, c)); // may contradict itself
+    (void)dt__sym_simplify(f.env, e);
+    for (int r = 0; r < DT_RULE_COUNT; r++)
+      after += f.env->rule_hits[r];
+    most = after - before > most ? after - before : most;
+    dt__symenv_destroy(f.env);
+  }
+  print_message("at most %llu rule applications for one expression\n", (unsigned long long)most);
+  assert_true(most < 5000000);
 }
 
 // The comparisons above say something about each rule.
@@ -526,7 +614,7 @@ static void test_rules_fired(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_small), cmocka_unit_test(test_large),
-                                     cmocka_unit_test(test_facts),
+                                     cmocka_unit_test(test_facts), cmocka_unit_test(test_ends),
                                      cmocka_unit_test(test_rules_fired)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -203,6 +203,12 @@ static const builder_t builders[] = {
 #define RULE_gather(name, arity, lower)
 #define RULE_matmul(name, arity, lower)
 #define RULE_norm(name, arity, lower)
+#define RULE_item(name, arity, lower)
+#define RULE_scan(name, arity, lower)
+#define RULE_search(name, arity, lower)
+#define RULE_compress(name, arity, lower)
+#define RULE_nonzero(name, arity, lower)
+#define RULE_select(name, arity, lower)
 #define OP(name, arity, flags, dtype_rule, shape_rule, decompose, lower, eval, doc)                \
   RULE_##shape_rule(name, arity, lower)
 #include "lower/graph/ops.def"

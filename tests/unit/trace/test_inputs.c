@@ -148,7 +148,8 @@ static void test_arguments(void **state) {
   assert_null(dt__trace_check_inputs(&prepared));
   dt_traced_t *generic = trace_ok(&prepared);
   dt_guards_t *guards = NULL;
-  assert_null(dt__guards_create(generic->graph, generic->conds.items, generic->conds.len, &guards));
+  assert_null(
+      dt__guards_create(generic->graph, generic->conds.items, generic->conds.len, NULL, &guards));
   for (uint32_t k = 0; k < sizeof(calls) / sizeof(calls[0]); k++) {
     const call_t *call = &calls[k];
     dt_tensor_t *example[2] = {tensor_of(call->dtypes[0], call->ranks[0], call->ids, NULL),
@@ -161,7 +162,7 @@ static void test_arguments(void **state) {
       trace_fails(&request, call->code, PARTS("model: ", call->says));
     // The guards of the generic variant say the same.
     int64_t symbols[8];
-    bool hit = dt__guards_run(guards, example, symbols);
+    bool hit = dt__guards_run(guards, &(dt_guard_args_t){.inputs = example}, symbols);
     if (hit != (call->code == DT_OK))
       fail_msg("call %u: expected %d, got %d", k, call->code == DT_OK, hit);
     dt_tensor_release(example[0]);
@@ -181,13 +182,14 @@ static void test_guards_admit_what_is_declared(void **state) {
   dt_trace_request_t prepared = request_of(2, declared, NULL);
   dt_traced_t *generic = trace_ok(&prepared);
   dt_guards_t *guards = NULL;
-  assert_null(dt__guards_create(generic->graph, generic->conds.items, generic->conds.len, &guards));
+  assert_null(
+      dt__guards_create(generic->graph, generic->conds.items, generic->conds.len, NULL, &guards));
   for (int64_t code = 0; code < 10 * 5 * 10 * 4 * 3; code++) {
     int64_t ids[2] = {code % 10, code / 10 % 5};
     int64_t mask[3] = {code / 50 % 10, code / 500 % 4, code / 2000};
     dt_tensor_t *inputs[2] = {tensor_of(DT_I64, 2, ids, NULL), tensor_of(DT_F32, 3, mask, NULL)};
     int64_t symbols[8];
-    bool hit = dt__guards_run(guards, inputs, symbols);
+    bool hit = dt__guards_run(guards, &(dt_guard_args_t){.inputs = inputs}, symbols);
     bool expected = ids[0] >= 1 && ids[0] <= 8 && ids[1] == 3 && mask[0] == ids[0] && mask[1] >= 2;
     if (hit != expected)
       fail_msg("ids %d %d, mask %d %d %d: expected %d, got %d", (int)ids[0], (int)ids[1],
@@ -248,9 +250,10 @@ static void test_layouts(void **state) {
     // What was traced admits the call it was traced for.
     dt_traced_t *traced = trace_ok(&request);
     dt_guards_t *guards = NULL;
-    assert_null(dt__guards_create(traced->graph, traced->conds.items, traced->conds.len, &guards));
+    assert_null(
+        dt__guards_create(traced->graph, traced->conds.items, traced->conds.len, NULL, &guards));
     int64_t symbols[8];
-    if (!dt__guards_run(guards, &example, symbols))
+    if (!dt__guards_run(guards, &(dt_guard_args_t){.inputs = &example}, symbols))
       fail_msg("row %u misses", k);
     dt__guards_destroy(guards);
     dt__traced_destroy(traced);
@@ -273,12 +276,13 @@ static void test_asked_equality(void **state) {
   request.program = sum_of_two;
   dt_traced_t *traced = trace_ok(&request);
   dt_guards_t *guards = NULL;
-  assert_null(dt__guards_create(traced->graph, traced->conds.items, traced->conds.len, &guards));
+  assert_null(
+      dt__guards_create(traced->graph, traced->conds.items, traced->conds.len, NULL, &guards));
   for (int64_t x = 0; x < 4; x++) {
     for (int64_t y = 0; y < 4; y++) {
       dt_tensor_t *pair[2] = {tensor_of(DT_F32, 1, &x, NULL), tensor_of(DT_F32, 1, &y, NULL)};
       int64_t symbols[8];
-      if (dt__guards_run(guards, pair, symbols) != (x == y))
+      if (dt__guards_run(guards, &(dt_guard_args_t){.inputs = pair}, symbols) != (x == y))
         fail_msg("%d and %d: expected %d", (int)x, (int)y, x == y);
       dt_tensor_release(pair[0]);
       dt_tensor_release(pair[1]);
@@ -288,7 +292,7 @@ static void test_asked_equality(void **state) {
                           tensor_of(DT_F32, 1, SIZES(3), NULL)};
   dt_text_t text;
   dt__text_init(&text);
-  assert_true(dt__guards_explain(guards, pair, &text));
+  assert_true(dt__guards_explain(guards, &(dt_guard_args_t){.inputs = pair}, &text));
   const char *expected = "expected s0 == s1, got s0 = 2 (a.size(0)), s1 = 3 (b.size(0)) (add, ";
   if (strncmp(dt__text_str(&text), expected, strlen(expected)) != 0 ||
       !strstr(dt__text_str(&text), "test_inputs.c:"))

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stores of a stage, in its innermost loop: neighbours, scattered, or one element for all lanes,
+// under the store's own mask and that of the vector loop's tail.
+#include "backend_llvm/emit/body.h"
+
+// Where a scalar store goes whose mask is off: the stack. It costs less than a branch that data
+// decides.
+static LLVMValueRef nowhere(dt_body_t *k) {
+  if (!k->nowhere)
+    k->nowhere = dt__body_slot(k, k->m->t_i64, 1);
+  return k->nowhere;
+}
+
+static void store_one(dt_body_t *k, dt_dtype_t dtype, LLVMValueRef value, LLVMValueRef address,
+                      LLVMValueRef on) {
+  if (on)
+    address = LLVMBuildSelect(k->m->b, on, address, nowhere(k), "");
+  dt__emit_store(k->m, dtype, value, address, NULL);
+}
+
+// One element whose mask differs between lanes: it is on in at most one of them.
+static void store_from_lane(dt_body_t *k, dt_dtype_t dtype, const dt_lanes_t *value,
+                            LLVMValueRef address, const dt_lanes_t *mask) {
+  for (uint32_t c = 0; c < k->copies; c++) {
+    LLVMValueRef on = mask->v[c];
+    if (k->mask)
+      on = LLVMBuildAnd(k->m->b, on, k->mask, "");
+    LLVMValueRef any = dt__emit_intrinsic1(k->m, "llvm.vector.reduce.or", on);
+    LLVMValueRef one = value->varying ? dt__lanes_first(k, on, value->v[c]) : value->v[0];
+    store_one(k, dtype, one, address, any);
+  }
+}
+
+// A store outside the vector loop, or one whose address is the same for all lanes: then the loop
+// has one iteration, in lane 0, or the mask picks one.
+static void store_uniform(dt_body_t *k, const dt_store_t *store, uint32_t level,
+                          LLVMValueRef address) {
+  dt_dtype_t dtype = k->stage->insts.items[store->value].dtype;
+  dt_lanes_t value = dt__inst_value(k, store->value), mask = {0};
+  if (store->mask != DT_NO_INST)
+    mask = dt__inst_value(k, store->mask);
+  dt__body_at(k, level);
+  if (mask.varying) {
+    store_from_lane(k, dtype, &value, address, &mask);
+    return;
+  }
+  LLVMValueRef one = value.v[0];
+  if (value.varying)
+    one = LLVMBuildExtractElement(k->m->b, one, dt__emit_i64(k->m, 0), "");
+  store_one(k, dtype, one, address, mask.v[0]);
+}
+
+static void store_lanes(dt_body_t *k, const dt_store_t *store, uint32_t level,
+                        const dt_address_t *address, uint32_t c) {
+  dt_dtype_t dtype = k->stage->insts.items[store->value].dtype;
+  LLVMValueRef vector = dt__inst_lane(k, store->value, c, true), mask = k->mask;
+  LLVMValueRef on = store->mask == DT_NO_INST ? NULL : dt__inst_lane(k, store->mask, c, true);
+  dt__body_at(k, level);
+  if (on)
+    mask = mask ? LLVMBuildAnd(k->m->b, on, mask, "") : on;
+  if (address->access == DT_ACCESS_UNIT)
+    dt__emit_store(k->m, dtype, vector, address->at[c], mask);
+  else if (address->access == DT_ACCESS_REVERSED)
+    dt__emit_store(k->m, dtype, dt__lanes_reverse(k, vector), address->at[c],
+                   dt__lanes_reverse(k, mask));
+  else
+    dt__emit_scatter(k->m, dtype, vector, address->at[c], mask);
+}
+
+// All values are made before anything is stored, so that a stage may read what it overwrites.
+void dt__stage_stores(dt_body_t *k) {
+  const dt_stage_t *stage = k->stage;
+  uint32_t level = k->stage_level + stage->n_loops;
+  for (uint32_t i = 0; i < stage->stores.len; i++) {
+    const dt_store_t *store = &stage->stores.items[i];
+    (void)dt__inst_value(k, store->value);
+    if (store->mask != DT_NO_INST)
+      (void)dt__inst_value(k, store->mask);
+  }
+  for (uint32_t i = 0; i < stage->stores.len; i++) {
+    const dt_store_t *store = &stage->stores.items[i];
+    dt_sym_t offset = dt__access_offset(k, store->buffer, store->index);
+    dt_address_t address = dt__access_address(k, store->buffer, offset, level);
+    if (address.access == DT_ACCESS_UNIFORM) {
+      store_uniform(k, store, level, address.at[0]);
+      continue;
+    }
+    for (uint32_t c = 0; c < k->copies; c++)
+      store_lanes(k, store, level, &address, c);
+  }
+}

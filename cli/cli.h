@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the subcommands of `ductile` share. The command is a user of the library: it knows the
+// public headers only.
+#ifndef DUCTILE_CLI_CLI_H
+#define DUCTILE_CLI_CLI_H
+
+#include "ductile/ductile.h"
+
+#include <stdio.h>
+
+// Exit statuses of every subcommand.
+enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
+
+// Subcommands: argv[0] is the subcommand's name.
+#define COMMAND(name, summary) int cli_##name(int argc, char **argv);
+#include "cli/commands.def"
+
+// ---- Saying things (say.c) ------------------------------------------------------------------------
+// "ductile explain: …" on standard error; returns `exit_status`.
+int cli_complain(const char *command, int exit_status, const char *fmt, ...) DT_PRINTF(3, 4);
+// Complains of a failure and frees it; CLI_DONE for none.
+int cli_failed(const char *command, const char *what, dt_status_t status);
+// A JSON string with its quotes.
+void cli_json_string(FILE *out, const char *text);
+
+// ---- Files (ir_file.c) ----------------------------------------------------------------------------
+// Reads graph IR: the whole file, or the section --IN-- of a test in sections, with the lines of
+// the others left empty so that line numbers stay the file's. `path` "-" is standard input. The
+// text is the caller's (free); NULL on failure, which is told on standard error.
+char *cli_read_ir(const char *command, const char *path, size_t *out_len);
+
+// ---- Arguments of calls (call_text.c) -------------------------------------------------------------
+#define CLI_MESSAGE 256
+// Makes the arguments of a call from a text such as "x=3x4,y=4x5@5x1,n=7": sizes, or the value of
+// an integer argument; strides behind @; zeros otherwise. `inputs` are the function's declarations.
+// False: `message` says what is wrong, and nothing was made.
+bool cli_make_args(const char *text, uint32_t n, const dt_input_decl_t *inputs, dt_tensor_t **out,
+                   char message[CLI_MESSAGE]);
+
+#endif // DUCTILE_CLI_CLI_H

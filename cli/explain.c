@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+// ductile explain: makes a function of a graph, calls it with the sizes given, and says what each
+// call finds: the variant that takes it, or the guard that fails, who asked and what to do.
+#include "cli/cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ME "explain"
+#define MOST_CALLS 1024
+
+typedef struct options_t {
+  const char *path;
+  const char *calls[MOST_CALLS];
+  uint32_t n_calls;
+  uint32_t limit;
+  dt_dynamic_t dynamic;
+  bool json, help;
+} options_t;
+
+static const char help[] =
+    "usage: ductile explain FILE [--call \"NAME=SIZES,…\"]… [--dynamic MODE] [--limit N] [--json]\n"
+    "\n"
+    "Compiles the graph in FILE and says which dims are symbols, what guards there are and which "
+    "op\n"
+    "and line asked for them; then, call for call, which variant takes it or why none does, and\n"
+    "what to declare so that it would. Without --call it compiles for all sizes at once.\n"
+    "FILE is graph IR as DUCTILE_DUMP=graph writes it, or a .dtt test; - is standard input.\n"
+    "\n"
+    "  --call TEXT      a call: for each input NAME=SIZES, as in \"x=3x4,y=4x5@5x1,n=7\"; strides\n"
+    "                   stand behind @, an integer argument gives its value, inputs without a "
+    "name\n"
+    "                   go by their number, and inputs of static sizes may be left out\n"
+    "  --dynamic MODE   symbolic (every size a symbol; the default), automatic (a size becomes "
+    "one\n"
+    "                   when it changes) or static (each size is compiled in)\n"
+    "  --limit N        the most variants (default: DUCTILE_VARIANT_LIMIT)\n"
+    "  --json           JSON lines instead of text\n"
+    "  --help           this text\n"
+    "\n"
+    "Exit status: 0 all calls answered; 1 a call failed, or the file was refused; 2 wrong usage.\n";
+
+// ---- Options --------------------------------------------------------------------------------------
+static bool take_dynamic(options_t *options, const char *value) {
+  static const char *const names[] = {"symbolic", "automatic", "static"};
+  for (int k = 0; k < 3; k++) {
+    if (strcmp(value, names[k]) == 0) {
+      options->dynamic = (dt_dynamic_t)k;
+      return true;
+    }
+  }
+  return false;
+}
+
+static bool take_limit(options_t *options, const char *value) {
+  char *end = NULL;
+  unsigned long n = strtoul(value, &end, 10);
+  options->limit = (uint32_t)n;
+  return value[0] >= '1' && value[0] <= '9' && *end == '\0' && n <= UINT32_MAX;
+}
+
+static bool take_call(options_t *options, const char *value) {
+  if (options->n_calls == MOST_CALLS)
+    return false;
+  options->calls[options->n_calls++] = value;
+  return true;
+}
+
+static bool take_pair(options_t *options, const char *word, const char *value) {
+  if (strcmp(word, "--call") == 0)
+    return take_call(options, value);
+  if (strcmp(word, "--dynamic") == 0)
+    return take_dynamic(options, value);
+  return strcmp(word, "--limit") == 0 && take_limit(options, value);
+}
+
+static bool take_options(options_t *options, int argc, char **argv) {
+  for (int k = 1; k < argc; k++) {
+    if (strcmp(argv[k], "--json") == 0) {
+      options->json = true;
+    } else if (strcmp(argv[k], "--help") == 0 || strcmp(argv[k], "-h") == 0) {
+      options->help = true;
+    } else if (argv[k][0] != '-' || argv[k][1] == '\0') {
+      if (options->path)
+        return cli_complain(ME, false, "one file only: %s and %s", options->path, argv[k]);
+      options->path = argv[k];
+    } else if (k + 1 < argc && take_pair(options, argv[k], argv[k + 1])) {
+      k++;
+    } else {
+      return cli_complain(ME, false, "%s %s: no such option or value; see --help", argv[k],
+                          k + 1 < argc ? argv[k + 1] : "");
+    }
+  }
+  if (!options->path && !options->help)
+    return cli_complain(ME, false, "no file; see --help");
+  return true;
+}
+
+// ---- Telling --------------------------------------------------------------------------------------
+typedef struct job_t {
+  const options_t *options;
+  dt_runtime_t *runtime;
+  dt_session_t *session;
+  dt_function_t *function;
+  uint32_t n_inputs, n_outputs;
+  const dt_input_decl_t *inputs;
+  dt_tensor_t **args, **results;
+} job_t;
+
+static int tell(const job_t *job, dt_tensor_t *const *args, uint32_t parts) {
+  dt_report_t *report = NULL;
+  char *text = NULL;
+  dt_status_t status = dt_function_report(job->function, args, args ? job->n_inputs : 0, &report);
+  if (!status)
+    status = job->options->json ? dt_report_json(report, parts, &text)
+                                : dt_report_text(report, parts, &text);
+  if (!status)
+    (void)fputs(text, stdout);
+  dt_text_free(text);
+  dt_report_free(report);
+  return cli_failed(ME, job->options->path, status);
+}
+
+static void tell_call(const job_t *job, uint32_t k) {
+  if (job->options->json) {
+    (void)printf("{\"event\":\"call\",\"call\":%u,\"arguments\":", k);
+    cli_json_string(stdout, job->options->calls[k]);
+    (void)printf("}\n");
+  } else {
+    (void)printf("call %u: %s\n", k, job->options->calls[k]);
+  }
+}
+
+static int tell_answer(const job_t *job, uint32_t k, dt_status_t status) {
+  int result = status ? CLI_FAILED : CLI_DONE;
+  if (job->options->json) {
+    (void)printf("{\"event\":\"answer\",\"call\":%u,\"code\":\"%s\",\"message\":", k,
+                 dt_code_name(dt_status_code(status)));
+    cli_json_string(stdout, dt_status_message(status));
+    (void)printf("}\n");
+  } else if (!status) {
+    (void)printf("answered\n\n");
+  } else {
+    (void)printf("failed: %s: %s\n\n", dt_code_name(dt_status_code(status)),
+                 dt_status_message(status));
+  }
+  (void)fflush(stdout);
+  if (status)
+    (void)cli_complain(ME, CLI_FAILED, "call %u failed", k);
+  dt_status_free(status);
+  return result;
+}
+
+// ---- Calls ----------------------------------------------------------------------------------------
+static int run_call(const job_t *job, uint32_t k) {
+  char message[CLI_MESSAGE];
+  const char *text = job->options->calls[k];
+  if (!cli_make_args(text, job->n_inputs, job->inputs, job->args, message))
+    return cli_complain(ME, CLI_USAGE, "--call \"%s\": %s", text, message);
+  tell_call(job, k);
+  int result = tell(job, job->args, DT_REPORT_CALL);
+  if (result == CLI_DONE) {
+    for (uint32_t i = 0; i < job->n_outputs; i++)
+      job->results[i] = NULL;
+    result = tell_answer(job, k,
+                         dt_call(job->session, job->function, job->args, job->n_inputs,
+                                 job->results, job->n_outputs));
+    for (uint32_t i = 0; i < job->n_outputs && result == CLI_DONE; i++)
+      dt_tensor_release(job->results[i]);
+  }
+  for (uint32_t i = 0; i < job->n_inputs; i++)
+    dt_tensor_release(job->args[i]);
+  return result;
+}
+
+// All calls are made, whatever becomes of one, but for wrong usage.
+static int run_calls(const job_t *job) {
+  int worst = CLI_DONE;
+  if (job->options->n_calls == 0)
+    worst = cli_failed(ME, job->options->path, dt_function_prepare(job->function));
+  for (uint32_t k = 0; k < job->options->n_calls && worst != CLI_USAGE; k++) {
+    int result = run_call(job, k);
+    worst = result > worst ? result : worst;
+  }
+  if (worst == CLI_USAGE)
+    return worst;
+  int told = tell(job, NULL, DT_REPORT_VARIANTS);
+  if (!job->options->json)
+    (void)printf("\n");
+  return told == CLI_DONE && tell(job, NULL, DT_REPORT_COMPILES) == CLI_DONE ? worst : CLI_FAILED;
+}
+
+// ---- The job --------------------------------------------------------------------------------------
+// "model" of "dir/model.dtt"
+static void name_of(const char *path, char *out, size_t bytes) {
+  const char *base = strrchr(path, '/');
+  base = base ? base + 1 : path;
+  size_t len = strcspn(base, ".");
+  (void)snprintf(out, bytes, "%.*s", (int)(len < 64 ? len : 64), base);
+  if (!out[0] || strcmp(out, "-") == 0)
+    (void)snprintf(out, bytes, "graph");
+}
+
+static dt_status_t prepare(job_t *job, const char *text, size_t len) {
+  char name[80];
+  name_of(job->options->path, name, sizeof(name));
+  dt_function_options_t about = {.struct_size = sizeof(about),
+                                 .name = name,
+                                 .variant_limit = job->options->limit,
+                                 .limit_action = DT_LIMIT_ERROR,
+                                 .dynamic = job->options->dynamic};
+  dt_status_t status = dt_runtime_create(NULL, &job->runtime);
+  if (!status)
+    status = dt_session_create(job->runtime, &job->session);
+  if (!status)
+    status = dt_function_create_from_ir(job->runtime, text, len, job->options->path, &about,
+                                        &job->function);
+  return status;
+}
+
+static int run(job_t *job, const char *text, size_t len) {
+  int result = cli_failed(ME, job->options->path, prepare(job, text, len));
+  if (result == CLI_DONE) {
+    job->inputs = dt_function_inputs(job->function, &job->n_inputs);
+    job->n_outputs = dt_function_n_outputs(job->function);
+    job->args = calloc(job->n_inputs + 1, sizeof(dt_tensor_t *));
+    job->results = calloc(job->n_outputs + 1, sizeof(dt_tensor_t *));
+    result = job->args && job->results ? run_calls(job) : cli_complain(ME, CLI_FAILED, "no memory");
+  }
+  free(job->args);
+  free(job->results);
+  dt_function_release(job->function);
+  dt_session_destroy(job->session);
+  dt_runtime_release(job->runtime);
+  return result;
+}
+
+int cli_explain(int argc, char **argv) {
+  static options_t options;
+  if (!take_options(&options, argc, argv))
+    return CLI_USAGE;
+  if (options.help) {
+    (void)fputs(help, stdout);
+    return CLI_DONE;
+  }
+  size_t len = 0;
+  char *text = cli_read_ir(ME, options.path, &len);
+  if (!text)
+    return CLI_FAILED;
+  job_t job = {.options = &options};
+  int result = run(&job, text, len);
+  free(text);
+  return result;
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages and JSON strings of the command.
+#include "cli/cli.h"
+
+#include <stdarg.h>
+
+int cli_complain(const char *command, int exit_status, const char *fmt, ...) {
+  va_list args;
+  va_start(args, fmt);
+  (void)fprintf(stderr, "ductile %s: ", command);
+  (void)vfprintf(stderr, fmt, args);
+  (void)fprintf(stderr, "\n");
+  va_end(args);
+  return exit_status;
+}
+
+int cli_failed(const char *command, const char *what, dt_status_t status) {
+  if (!status)
+    return CLI_DONE;
+  (void)cli_complain(command, CLI_FAILED, "%s: %s: %s", what, dt_code_name(dt_status_code(status)),
+                     dt_status_message(status));
+  dt_status_free(status);
+  return CLI_FAILED;
+}
+
+void cli_json_string(FILE *out, const char *text) {
+  (void)fputc('"', out);
+  for (const char *at = text; *at; at++) {
+    unsigned char c = (unsigned char)*at;
+    if (c == '"' || c == '\\')
+      (void)fprintf(out, "\\%c", c);
+    else if (c < 0x20 || c == 0x7f)
+      (void)fprintf(out, "\\u%04x", c);
+    else
+      (void)fputc(c, out);
+  }
+  (void)fputc('"', out);
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// See order.h.
+#include "fuse/order.h"
+
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+static void at_least(uint32_t *value, uint32_t other) { *value = *value > other ? *value : other; }
+
+// Stores of `kernel` to each buffer are added to `counts`, or taken away. What updates an argument
+// is not counted: nobody waits for it.
+static void count_stores(const dt_program_t *program, const dt_kernel_t *kernel, uint32_t *counts,
+                         bool add) {
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    for (uint32_t i = 0; i < kernel->stages.items[s].stores.len; i++) {
+      uint32_t b = kernel->stages.items[s].stores.items[i].buffer.id - 1;
+      if (program->buffers.items[b].kind != DT_BUFFER_INPUT)
+        counts[b] += add ? 1U : UINT32_MAX;
+    }
+}
+
+// ---- Segments -------------------------------------------------------------------------------------
+
+typedef struct segments_t {
+  dt_program_t *program;
+  uint32_t *kernels, *items; // what is looked for
+  // By buffer, [id - 1]: the first segment in which kernels may read it, the first at whose
+  // beginning the host may, and the stores to it in kernels to come.
+  uint32_t *readable, *host_readable, *left;
+  uint32_t n_bound; // items whose segments are known
+} segments_t;
+
+static dt_status_t bind_items(segments_t *s, uint32_t n) {
+  for (; s->n_bound < n; s->n_bound++) {
+    uint32_t b = s->program->items.items[s->n_bound].buffer.id - 1;
+    uint32_t segment = s->n_bound ? s->items[s->n_bound - 1] : 0;
+    if (s->left[b])
+      return DT_FAIL(DT_E_INTERNAL, "fuse: item %u is used before it is written", s->n_bound);
+    at_least(&segment, s->host_readable[b]);
+    s->items[s->n_bound] = segment;
+  }
+  return NULL;
+}
+
+static void note_stores(segments_t *s, const dt_kernel_t *kernel, uint32_t segment, bool once) {
+  for (uint32_t t = 0; t < kernel->stages.len; t++)
+    for (uint32_t i = 0; i < kernel->stages.items[t].stores.len; i++) {
+      uint32_t b = kernel->stages.items[t].stores.items[i].buffer.id - 1;
+      at_least(&s->readable[b], segment);
+      at_least(&s->host_readable[b], once ? 0 : segment + 1);
+    }
+  count_stores(s->program, kernel, s->left, false);
+}
+
+static dt_status_t find_segment(segments_t *s, uint32_t k) {
+  const dt_kernel_t *kernel = &s->program->kernels.items[k];
+  uint32_t items = dt__kernel_items(s->program, kernel), segment = 0;
+  DT_TRY(bind_items(s, items));
+  if (items)
+    segment = s->items[items - 1];
+  for (uint32_t t = 0; t < kernel->stages.len; t++)
+    for (uint32_t i = 0; i < kernel->stages.items[t].insts.len; i++) {
+      dt_buffer_id_t buffer = dt__inst_reads(&kernel->stages.items[t].insts.items[i]);
+      if (buffer.id)
+        at_least(&segment, s->readable[buffer.id - 1]);
+    }
+  s->kernels[k] = segment;
+  note_stores(s, kernel, segment, k < s->program->n_once);
+  return NULL;
+}
+
+dt_status_t dt__find_segments(dt_program_t *program, uint32_t **out_kernels, uint32_t **out_items) {
+  uint32_t n = program->kernels.len, m = program->buffers.len, last = 0;
+  dt_arena_t *arena = program->arena;
+  segments_t s = {.program = program,
+                  .kernels = DT_ARENA_ARRAY(arena, uint32_t, n + 1),
+                  .items = DT_ARENA_ARRAY(arena, uint32_t, program->items.len + 1),
+                  .readable = DT_ARENA_ARRAY(arena, uint32_t, m + 1),
+                  .host_readable = DT_ARENA_ARRAY(arena, uint32_t, m + 1),
+                  .left = DT_ARENA_ARRAY(arena, uint32_t, m + 1)};
+  if (!s.kernels || !s.items || !s.readable || !s.host_readable || !s.left)
+    return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < n; k++)
+    count_stores(program, &program->kernels.items[k], s.left, true);
+  for (uint32_t k = 0; k < n && program->items.len; k++) {
+    DT_TRY(find_segment(&s, k));
+    at_least(&last, s.kernels[k]);
+  }
+  DT_TRY(bind_items(&s, program->items.len));
+  if (program->items.len)
+    at_least(&last, s.items[program->items.len - 1]);
+  for (uint32_t k = 0; k < n; k++)
+    if (dt__kernel_updates(program, &program->kernels.items[k]))
+      s.kernels[k] = last;
+  *out_kernels = s.kernels;
+  if (out_items)
+    *out_items = s.items;
+  return NULL;
+}
+
+// ---- Sorting --------------------------------------------------------------------------------------
+
+typedef struct sort_t {
+  dt_program_t *program;
+  uint32_t *left;  // [buffer - 1]: stores to it in kernels not yet placed
+  uint32_t n_left; // kernels not yet placed that update no argument
+} sort_t;
+
+static bool writes(const dt_kernel_t *kernel, dt_buffer_id_t buffer) {
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    for (uint32_t k = 0; k < kernel->stages.items[s].stores.len; k++)
+      if (kernel->stages.items[s].stores.items[k].buffer.id == buffer.id)
+        return true;
+  return false;
+}
+
+static bool is_ready(const sort_t *sort, const dt_kernel_t *kernel) {
+  const dt_program_t *program = sort->program;
+  if (dt__kernel_updates(program, kernel) && sort->n_left)
+    return false;
+  uint32_t items = dt__kernel_items(program, kernel);
+  for (uint32_t k = 0; k < items; k++)
+    if (sort->left[program->items.items[k].buffer.id - 1])
+      return false;
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    for (uint32_t i = 0; i < kernel->stages.items[s].insts.len; i++) {
+      dt_buffer_id_t buffer = dt__inst_reads(&kernel->stages.items[s].insts.items[i]);
+      if (buffer.id && sort->left[buffer.id - 1] && !writes(kernel, buffer))
+        return false;
+    }
+  return true;
+}
+
+dt_status_t dt__sort_kernels(dt_program_t *program) {
+  uint32_t n = program->kernels.len;
+  dt_kernel_t *sorted = DT_ARENA_ARRAY(program->arena, dt_kernel_t, n + 1);
+  bool *placed = DT_ARENA_ARRAY(program->arena, bool, n + 1);
+  sort_t sort = {.program = program,
+                 .left = DT_ARENA_ARRAY(program->arena, uint32_t, program->buffers.len + 1)};
+  if (!sort.left || !sorted || !placed)
+    return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < n; k++) {
+    count_stores(program, &program->kernels.items[k], sort.left, true);
+    sort.n_left += !dt__kernel_updates(program, &program->kernels.items[k]);
+  }
+  for (uint32_t at = 0; at < n;) {
+    uint32_t before = at;
+    for (uint32_t k = 0; k < n; k++) {
+      const dt_kernel_t *kernel = &program->kernels.items[k];
+      if (placed[k] || !is_ready(&sort, kernel))
+        continue;
+      placed[k] = true;
+      sorted[at++] = *kernel;
+      count_stores(program, kernel, sort.left, false);
+      sort.n_left -= !dt__kernel_updates(program, kernel);
+    }
+    if (at == before)
+      return DT_FAIL(DT_E_INTERNAL, "fuse: kernels wait for each other");
+  }
+  memcpy(program->kernels.items, sorted, n * sizeof(*sorted));
+  return NULL;
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Functions from graph IR text, as DUCTILE_DUMP=graph writes it.
+#ifndef DUCTILE_IR_H
+#define DUCTILE_IR_H
+
+#include "ductile/function.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Makes a function of the graph in `text` (`len` bytes, copied). `file` names the text in messages,
+// and with a node's line stands where a program's source line would. `options` as for
+// dt_function_create with what the text says left out: n_inputs, inputs, n_outputs and closure_free
+// must be 0. Sizes that the text gives one symbol get one declared name; captured integers hold the
+// text's hints. On failure *out is NULL: DT_E_FORMAT with the place in the text, DT_E_ARGUMENT,
+// DT_E_UNSUPPORTED (no input binds a symbol), DT_E_NO_MEMORY. [any]
+DT_API dt_status_t dt_function_create_from_ir(dt_runtime_t *runtime, const char *text, size_t len,
+                                              const char *file,
+                                              const dt_function_options_t *options,
+                                              dt_function_t **out) DT_MUST_USE;
+
+// What a function takes and gives; declarations live as long as the function. NULL gives 0. [any]
+DT_API const dt_input_decl_t *dt_function_inputs(const dt_function_t *function, uint32_t *out_n);
+DT_API uint32_t dt_function_n_outputs(const dt_function_t *function);
+
+#ifdef __cplusplus
+}
+#endif
+#endif // DUCTILE_IR_H

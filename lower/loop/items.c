@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a kernel waits for: the items (numbers that a call reads from its own data) whose symbols it
+// uses. And the two kinds of stores that are not plain.
+#include "lower/loop/loop_private.h"
+
+#define MAX_SYMBOLS 512 // in one expression; with more, all items are waited for
+
+bool dt__store_scatters(const dt_program_t *program, const dt_store_t *store) {
+  uint32_t symbols[MAX_SYMBOLS];
+  uint32_t rank = dt__program_buffer(program, store->buffer)->rank;
+  if (store->mask != DT_NO_INST)
+    return true;
+  for (uint32_t d = 0; d < rank; d++) {
+    uint32_t n = dt__sym_symbols(program->env, store->index[d], symbols, MAX_SYMBOLS);
+    for (uint32_t k = 0; k < n && k < MAX_SYMBOLS; k++)
+      if (dt__symbol_info(program->env, symbols[k]).kind == DT_SYMBOL_DATA)
+        return true;
+    if (n > MAX_SYMBOLS)
+      return true;
+  }
+  return false;
+}
+
+bool dt__kernel_updates(const dt_program_t *program, const dt_kernel_t *kernel) {
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    for (uint32_t k = 0; k < kernel->stages.items[s].stores.len; k++) {
+      dt_buffer_id_t buffer = kernel->stages.items[s].stores.items[k].buffer;
+      if (dt__program_buffer(program, buffer)->kind == DT_BUFFER_INPUT)
+        return true;
+    }
+  return false;
+}
+
+// ---- Items ----------------------------------------------------------------------------------------
+uint32_t dt__expr_items(const dt_program_t *program, dt_sym_t e) {
+  uint32_t symbols[MAX_SYMBOLS], items = 0;
+  if (program->items.len == 0 || e.id == 0)
+    return 0;
+  uint32_t n = dt__sym_symbols(program->env, e, symbols, MAX_SYMBOLS);
+  if (n > MAX_SYMBOLS)
+    return program->items.len;
+  for (uint32_t k = 0; k < n; k++)
+    for (uint32_t i = items; i < program->items.len; i++)
+      if (program->items.items[i].symbol == symbols[k])
+        items = i + 1;
+  return items;
+}
+
+static void at_least(uint32_t *items, uint32_t more) { *items = *items > more ? *items : more; }
+
+static uint32_t exprs_items(const dt_program_t *program, const dt_sym_t *exprs, uint32_t n) {
+  uint32_t items = 0;
+  for (uint32_t k = 0; k < n; k++)
+    at_least(&items, dt__expr_items(program, exprs[k]));
+  return items;
+}
+
+static uint32_t buffer_items(const dt_program_t *program, dt_buffer_id_t id) {
+  const dt_buffer_t *buffer = dt__program_buffer(program, id);
+  uint32_t items = exprs_items(program, buffer->sizes, buffer->rank);
+  at_least(&items, exprs_items(program, buffer->strides, buffer->rank));
+  return items;
+}
+
+static uint32_t inst_items(const dt_program_t *program, const dt_inst_t *inst) {
+  uint32_t items = 0;
+  if (dt__inst_reads(inst).id)
+    items = buffer_items(program, inst->buffer);
+  if (inst->kind == DT_INST_LOAD)
+    at_least(&items,
+             exprs_items(program, inst->index, dt__program_buffer(program, inst->buffer)->rank));
+  if (inst->kind == DT_INST_INDEX)
+    at_least(&items, dt__expr_items(program, inst->sym));
+  if (inst->kind == DT_INST_BIND)
+    at_least(&items, dt__expr_items(program, inst->extent));
+  return items;
+}
+
+uint32_t dt__kernel_items(const dt_program_t *program, const dt_kernel_t *kernel) {
+  if (program->items.len == 0)
+    return 0;
+  uint32_t items = exprs_items(program, kernel->extents, kernel->n_loops);
+  for (uint32_t s = 0; s < kernel->stages.len; s++) {
+    const dt_stage_t *stage = &kernel->stages.items[s];
+    at_least(&items, exprs_items(program, stage->extents, stage->n_loops));
+    for (uint32_t i = 0; i < stage->insts.len; i++)
+      at_least(&items, inst_items(program, &stage->insts.items[i]));
+    for (uint32_t k = 0; k < stage->stores.len; k++) {
+      const dt_store_t *store = &stage->stores.items[k];
+      at_least(&items, buffer_items(program, store->buffer));
+      at_least(&items, exprs_items(program, store->index,
+                                   dt__program_buffer(program, store->buffer)->rank));
+    }
+  }
+  for (uint32_t k = 0; k < kernel->schedules.len; k++)
+    at_least(&items, dt__expr_items(program, kernel->schedules.items[k].predicate));
+  return items;
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stands around kernels, from text: results, items, the memory plan and its segments.
+#include "lower/loop/parse_private.h"
+#include "runtime/base/status.h"
+
+dt_status_t dt__loop_parse_outputs(dt_loop_parser_t *p) {
+  do {
+    dt_buffer_id_t id;
+    DT_TRY(dt__loop_parse_buffer(p, &id));
+    if (!DT_VEC_PUSH(p->arena, &p->program->outputs, id))
+      return DT_NO_MEMORY();
+  } while (dt__scan_accept(p->scan, ","));
+  return NULL;
+}
+
+dt_status_t dt__loop_parse_once(dt_loop_parser_t *p) {
+  return dt__loop_parse_u32(p, &p->program->n_once);
+}
+
+dt_status_t dt__loop_parse_offset(dt_loop_parser_t *p) {
+  dt_buffer_id_t id;
+  DT_TRY(dt__loop_parse_buffer(p, &id));
+  DT_TRY(dt__scan_expect(p->scan, "="));
+  return dt__sym_parse(p->env, p->scan, &p->program->offsets.items[id.id - 1]);
+}
+
+dt_status_t dt__loop_parse_block(dt_loop_parser_t *p) {
+  return dt__sym_parse(p->env, p->scan, &p->program->block_bytes);
+}
+
+dt_status_t dt__loop_parse_kept(dt_loop_parser_t *p) {
+  return dt__sym_parse(p->env, p->scan, &p->program->once_bytes);
+}
+
+dt_status_t dt__loop_parse_item(dt_loop_parser_t *p) {
+  dt_program_item_t item = {0};
+  DT_TRY(dt__loop_parse_buffer(p, &item.buffer));
+  DT_TRY(dt__scan_expect(p->scan, "binds"));
+  DT_TRY(dt__loop_parse_id(p, 'u', &item.symbol));
+  if (item.symbol >= dt__symenv_symbol_count(p->env) ||
+      dt__symbol_info(p->env, item.symbol).kind != DT_SYMBOL_UNBACKED)
+    return dt__scan_fail(p->scan, "there is no symbol u%u", item.symbol);
+  DT_TRY(dt__loop_parse_string(p, &item.what));
+  DT_TRY(dt__scan_expect(p->scan, "op"));
+  DT_TRY(dt__loop_parse_string(p, &item.origin.op));
+  return DT_VEC_PUSH(p->arena, &p->program->items, item) ? NULL : DT_NO_MEMORY();
+}
+
+dt_status_t dt__loop_parse_segment(dt_loop_parser_t *p) {
+  dt_program_segment_t segment = {0};
+  DT_TRY(dt__scan_expect(p->scan, "items"));
+  DT_TRY(dt__loop_parse_u32(p, &segment.item_end));
+  DT_TRY(dt__scan_expect(p->scan, "kernels"));
+  DT_TRY(dt__loop_parse_u32(p, &segment.kernel_end));
+  DT_TRY(dt__scan_expect(p->scan, "block"));
+  DT_TRY(dt__sym_parse(p->env, p->scan, &segment.block_bytes));
+  return DT_VEC_PUSH(p->arena, &p->program->segments, segment) ? NULL : DT_NO_MEMORY();
+}
+
+static dt_status_t parse_symbol(dt_loop_parser_t *p, const char *word, uint32_t *out) {
+  DT_TRY(dt__scan_expect(p->scan, word));
+  DT_TRY(dt__loop_parse_id(p, 'p', out));
+  if (*out >= dt__symenv_symbol_count(p->env) ||
+      dt__symbol_info(p->env, *out).kind != DT_SYMBOL_SLICE)
+    return dt__scan_fail(p->scan, "there is no symbol p%u", *out);
+  return NULL;
+}
+
+dt_status_t dt__loop_parse_slices(dt_loop_parser_t *p) {
+  dt_program_slices_t slices = {0};
+  DT_TRY(dt__scan_expect(p->scan, "kernels"));
+  DT_TRY(dt__loop_parse_u32(p, &slices.first));
+  DT_TRY(dt__loop_parse_u32(p, &slices.end));
+  DT_TRY(dt__scan_expect(p->scan, "over"));
+  DT_TRY(dt__sym_parse(p->env, p->scan, &slices.extent));
+  DT_TRY(dt__scan_expect(p->scan, "step"));
+  DT_TRY(dt__sym_parse(p->env, p->scan, &slices.step));
+  DT_TRY(parse_symbol(p, "begin", &slices.begin));
+  DT_TRY(parse_symbol(p, "count", &slices.count));
+  if (slices.first >= slices.end || slices.end > p->program->kernels.len)
+    return dt__scan_fail(p->scan, "slices of kernels %u to %u of %u", slices.first, slices.end,
+                         p->program->kernels.len);
+  for (uint32_t k = slices.first; k < slices.end; k++)
+    p->program->kernels.items[k].slices = p->program->slices.len + 1;
+  return DT_VEC_PUSH(p->arena, &p->program->slices, slices) ? NULL : DT_NO_MEMORY();
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// The verifier of what stands around kernels: items are written before they are bound and bound
+// before they are used, segments keep that order, the memory plan uses only what is bound.
+#include "lower/loop/verify_private.h"
+#include "runtime/base/status.h"
+
+// ---- Items ----------------------------------------------------------------------------------------
+static dt_status_t verify_item(const dt_loop_verifier_t *v, uint32_t at) {
+  const dt_program_t *program = v->program;
+  const dt_program_item_t *item = &program->items.items[at];
+  uint32_t id = item->buffer.id;
+  if (id == 0 || id > program->buffers.len)
+    return dt__loop_verify_fail(v, "item %u: buffer %u of %u", at, id, program->buffers.len);
+  const dt_buffer_t *buffer = &program->buffers.items[id - 1];
+  if (buffer->rank || buffer->dtype != DT_I64 || buffer->kind == DT_BUFFER_LOCAL ||
+      buffer->kind == DT_BUFFER_OUTPUT)
+    return dt__loop_verify_fail(v, "item %u: buffer %u, which is %s, holds no single i64", at, id,
+                                dt__buffer_kind_name(buffer->kind));
+  bool memory = buffer->kind == DT_BUFFER_TEMP || buffer->kind == DT_BUFFER_ONCE;
+  if (memory && !v->written_by[id - 1])
+    return dt__loop_verify_fail(v, "item %u: buffer %u is written by no kernel", at, id);
+  if (item->symbol >= v->n_symbols ||
+      dt__symbol_info(program->env, item->symbol).kind != DT_SYMBOL_UNBACKED)
+    return dt__loop_verify_fail(v, "item %u binds no UNBACKED symbol", at);
+  for (uint32_t k = 0; k < at; k++)
+    if (program->items.items[k].symbol == item->symbol)
+      return dt__loop_verify_fail(v, "items %u and %u bind the same symbol", k, at);
+  return NULL;
+}
+
+// Kernels before which the first `items` items cannot be bound.
+static uint32_t bound_after(const dt_loop_verifier_t *v, uint32_t items) {
+  uint32_t after = 0;
+  for (uint32_t k = 0; k < items; k++) {
+    uint32_t written = v->written_by[v->program->items.items[k].buffer.id - 1];
+    after = written > after ? written : after;
+  }
+  return after;
+}
+
+static dt_status_t verify_items(const dt_loop_verifier_t *v) {
+  const dt_program_t *program = v->program;
+  for (uint32_t k = 0; k < program->items.len; k++)
+    DT_TRY(verify_item(v, k));
+  for (uint32_t k = 0; k < program->kernels.len && program->items.len; k++) {
+    uint32_t items = dt__kernel_items(program, &program->kernels.items[k]);
+    if (bound_after(v, items) > k)
+      return dt__loop_verify_fail(v, "kernel %u (%s) uses item %u before it is written", k,
+                                  program->kernels.items[k].name, items - 1);
+  }
+  return NULL;
+}
+
+// ---- Memory -----------------------------------------------------------------------------------------
+dt_status_t dt__loop_verify_plan(const dt_loop_verifier_t *v) {
+  const dt_program_t *program = v->program;
+  if (program->n_once > program->kernels.len)
+    return dt__loop_verify_fail(v, "%u kernels run once, of %u", program->n_once,
+                                program->kernels.len);
+  if (program->offsets.len != program->buffers.len)
+    return dt__loop_verify_fail(v, "%u offsets for %u buffers", program->offsets.len,
+                                program->buffers.len);
+  for (uint32_t b = 0; b < program->buffers.len; b++) {
+    dt_buffer_kind_t kind = program->buffers.items[b].kind;
+    dt_sym_t offset = program->offsets.items[b];
+    if (!offset.id)
+      continue;
+    if (kind != DT_BUFFER_TEMP && kind != DT_BUFFER_ONCE)
+      return dt__loop_verify_fail(v, "buffer %u has an offset, but is %s", b + 1,
+                                  dt__buffer_kind_name(kind));
+    DT_TRY(dt__loop_verify_expr(v, offset, "a buffer's offset"));
+  }
+  if (program->block_bytes.id)
+    DT_TRY(dt__loop_verify_expr(v, program->block_bytes, "the block's size"));
+  if (program->once_bytes.id)
+    DT_TRY(dt__loop_verify_expr(v, program->once_bytes, "the size of what is kept"));
+  return NULL;
+}
+
+// ---- Segments -----------------------------------------------------------------------------------------
+static dt_status_t verify_segment(const dt_loop_verifier_t *v, uint32_t at, uint32_t first_kernel) {
+  const dt_program_t *program = v->program;
+  const dt_program_segment_t *segment = &program->segments.items[at];
+  uint32_t first_item = at ? program->segments.items[at - 1].item_end : 0;
+  if (segment->item_end < first_item || segment->item_end > program->items.len ||
+      segment->kernel_end < first_kernel || segment->kernel_end > program->kernels.len)
+    return dt__loop_verify_fail(v, "segment %u: items up to %u, kernels up to %u", at,
+                                segment->item_end, segment->kernel_end);
+  if (bound_after(v, segment->item_end) > first_kernel)
+    return dt__loop_verify_fail(v, "segment %u: its items are not written when it begins", at);
+  for (uint32_t k = first_kernel; k < segment->kernel_end; k++)
+    if (dt__kernel_items(program, &program->kernels.items[k]) > segment->item_end)
+      return dt__loop_verify_fail(v, "segment %u: kernel %u (%s) uses items that are not bound", at,
+                                  k, program->kernels.items[k].name);
+  if (segment->block_bytes.id) {
+    DT_TRY(dt__loop_verify_expr(v, segment->block_bytes, "the block's size"));
+    if (dt__expr_items(program, segment->block_bytes) > segment->item_end)
+      return dt__loop_verify_fail(v, "segment %u: its block's size is not known in it", at);
+  }
+  for (uint32_t b = 0; b < program->buffers.len; b++) {
+    uint32_t first = v->first_writer[b];
+    if (first > first_kernel && first <= segment->kernel_end &&
+        dt__expr_items(program, program->offsets.items[b]) > segment->item_end)
+      return dt__loop_verify_fail(v, "segment %u: the offset of buffer %u is not known in it", at,
+                                  b + 1);
+  }
+  return NULL;
+}
+
+static dt_status_t verify_segments(const dt_loop_verifier_t *v) {
+  const dt_program_t *program = v->program;
+  uint32_t n = program->segments.len, kernels = program->n_once;
+  for (uint32_t k = 0; k < n; k++) {
+    DT_TRY(verify_segment(v, k, kernels));
+    kernels = program->segments.items[k].kernel_end;
+  }
+  if (n && (kernels != program->kernels.len ||
+            program->segments.items[n - 1].item_end != program->items.len))
+    return dt__loop_verify_fail(v, "%u kernels and %u items in segments, of %u and %u", kernels,
+                                program->segments.items[n - 1].item_end, program->kernels.len,
+                                program->items.len);
+  return NULL;
+}
+
+// ---- Slices -----------------------------------------------------------------------------------------
+static bool uses_slice_symbol(const dt_program_t *program, const dt_program_slices_t *slices,
+                              dt_sym_t e) {
+  const dt_symenv_t *env = program->env;
+  return e.id && (dt__sym_depends(env, e, dt__symbol_sym(env, slices->begin)) ||
+                  dt__sym_depends(env, e, dt__symbol_sym(env, slices->count)));
+}
+
+static dt_status_t verify_slices_of(const dt_loop_verifier_t *v, uint32_t at) {
+  const dt_program_t *program = v->program;
+  const dt_program_slices_t *slices = &program->slices.items[at];
+  uint32_t before = at ? program->slices.items[at - 1].end : program->n_once;
+  if (slices->first < before || slices->end <= slices->first ||
+      slices->end > program->kernels.len || slices->begin >= v->n_symbols ||
+      slices->count >= v->n_symbols)
+    return dt__loop_verify_fail(v, "slices %u: kernels %u to %u", at, slices->first, slices->end);
+  for (uint32_t k = 0; k < program->segments.len; k++)
+    if (slices->first < program->segments.items[k].kernel_end &&
+        slices->end > program->segments.items[k].kernel_end)
+      return dt__loop_verify_fail(v, "slices %u: they go over the end of segment %u", at, k);
+  DT_TRY(dt__loop_verify_expr(v, slices->extent, "the extent of slices"));
+  DT_TRY(dt__loop_verify_expr(v, slices->step, "the step of slices"));
+  for (uint32_t k = 0; k < program->kernels.len; k++)
+    if ((program->kernels.items[k].slices == at + 1) != (k >= slices->first && k < slices->end))
+      return dt__loop_verify_fail(v, "slices %u: kernel %u does not know of them", at, k);
+  for (uint32_t b = 0; b < program->buffers.len; b++)
+    for (uint32_t d = 0; d < program->buffers.items[b].rank; d++)
+      if (uses_slice_symbol(program, slices, program->buffers.items[b].sizes[d]))
+        return dt__loop_verify_fail(v, "slices %u: the size of buffer %u changes with them", at,
+                                    b + 1);
+  for (uint32_t k = 0; k < program->kernels.len; k++)
+    for (uint32_t l = 0; l < program->kernels.items[k].n_loops; l++)
+      if ((k < slices->first || k >= slices->end) &&
+          uses_slice_symbol(program, slices, program->kernels.items[k].extents[l]))
+        return dt__loop_verify_fail(v, "slices %u: kernel %u uses their symbols", at, k);
+  return NULL;
+}
+
+dt_status_t dt__loop_verify_order(const dt_loop_verifier_t *v) {
+  DT_TRY(verify_items(v));
+  DT_TRY(verify_segments(v));
+  for (uint32_t k = 0; k < v->program->slices.len; k++)
+    DT_TRY(verify_slices_of(v, k));
+  return NULL;
+}

@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graph IR text as a program: declarations from its inputs, then node for node.
+#include "runtime/trace/capture.h"
+
+#include "runtime/trace/replay.h"
+
+#include <string.h>
+
+struct dt_replay_t {
+  dt_arena_t arena;
+  dt_symenv_t *env; // of the text
+  dt_graph_t *graph;
+  const char *file;
+  int *lines;        // by node
+  int *assert_lines; // by assert
+  dt_input_decl_t *inputs;
+  int64_t *captures;       // what the text's captures read: their hints
+  dt_tensor_t **constants; // of the text, borrowing its data
+};
+
+// ---- Declarations -------------------------------------------------------------------------------
+// How many dims of inputs read the symbol `e`.
+static uint32_t uses(const dt_replay_t *r, dt_sym_t e) {
+  uint32_t n = 0, symbol = 0;
+  (void)dt__sym_is_symbol(r->env, e, &symbol);
+  for (uint32_t k = 0; k < r->graph->inputs.len; k++) {
+    const dt_graph_input_t *input = &r->graph->inputs.items[k];
+    for (uint32_t d = 0; d < input->rank; d++)
+      n += dt__sym_depends(r->env, input->sizes[d], dt__symbol_sym(r->env, symbol));
+  }
+  return n;
+}
+
+// What the dims of a symbol are called; NULL where it needs no name. *failed: no memory.
+static const char *name_of(dt_replay_t *r, dt_sym_t e, bool *failed) {
+  uint32_t symbol = 0;
+  (void)dt__sym_is_symbol(r->env, e, &symbol);
+  const char *name = dt__symbol_info(r->env, symbol).name;
+  bool own = name && name[0] && !strchr(name, '(');
+  if (!own && uses(r, e) < 2)
+    return NULL;
+  dt_text_t text;
+  dt__text_init(&text);
+  dt__sym_print(r->env, e, &text);
+  const char *out = dt__arena_strdup(&r->arena, own ? name : dt__text_str(&text));
+  *failed |= !out || text.failed;
+  dt__text_fini(&text);
+  return out;
+}
+
+static bool is_a_dim(const dt_replay_t *r, dt_sym_t symbol) {
+  for (uint32_t k = 0; k < r->graph->inputs.len; k++) {
+    const dt_graph_input_t *input = &r->graph->inputs.items[k];
+    for (uint32_t d = 0; d < input->rank; d++) {
+      if (input->sizes[d].id == symbol.id)
+        return true;
+    }
+  }
+  return false;
+}
+
+// e == scale * symbol + offset with numbers for scale and offset, and the symbol is a dim's size.
+static bool is_derived(const dt_replay_t *r, dt_sym_t e, dt_sym_t *symbol, int64_t *scale,
+                       int64_t *offset) {
+  uint32_t index = 0;
+  dt_sym_t coef, rest;
+  if (dt__sym_symbols(r->env, e, &index, 1) != 1)
+    return false;
+  *symbol = dt__symbol_sym(r->env, index);
+  return dt__sym_linear(r->env, e, *symbol, &coef, &rest) &&
+         dt__sym_is_const(r->env, coef, scale) && dt__sym_is_const(r->env, rest, offset) &&
+         *scale > 0 && is_a_dim(r, *symbol);
+}
+
+static void declare_dim(dt_replay_t *r, dt_sym_t e, dt_dim_decl_t *out, bool *failed) {
+  uint32_t symbol = 0;
+  dt_sym_t of;
+  int64_t value = 0, scale = 0, offset = 0;
+  if (dt__sym_is_const(r->env, e, &value)) {
+    out->is_static = true;
+    out->value = value;
+  } else if (dt__sym_is_symbol(r->env, e, &symbol)) {
+    dt_range_t range = dt__symbol_info(r->env, symbol).range;
+    out->name = name_of(r, e, failed);
+    out->min = range.lo > 0 ? range.lo : 0;
+    out->max = range.hi < DT_SIZE_LIMIT - 1 ? range.hi : 0;
+  } else if (is_derived(r, e, &of, &scale, &offset)) {
+    out->of = name_of(r, of, failed);
+    out->scale = scale;
+    out->offset = offset;
+  } // else: compared when it is replayed
+}
+
+static dt_status_t declare(dt_replay_t *r) {
+  uint32_t n = r->graph->inputs.len;
+  bool failed = false;
+  r->inputs = DT_ARENA_ARRAY(&r->arena, dt_input_decl_t, n + 1);
+  if (!r->inputs)
+    return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < n; k++) {
+    const dt_graph_input_t *input = &r->graph->inputs.items[k];
+    dt_dim_decl_t *dims = DT_ARENA_ARRAY(&r->arena, dt_dim_decl_t, input->rank + 1);
+    if (!dims)
+      return DT_NO_MEMORY();
+    for (uint32_t d = 0; d < input->rank; d++)
+      declare_dim(r, input->sizes[d], &dims[d], &failed);
+    r->inputs[k] = (dt_input_decl_t){.name = input->name[0] ? input->name : NULL,
+                                     .dtype = input->dtype,
+                                     .rank = input->rank,
+                                     .dims = dims,
+                                     .alignment = input->align};
+    if (input->is_int)
+      r->inputs[k].kind = input->dtype == DT_BOOL ? DT_INPUT_BOOLEAN : DT_INPUT_INTEGER;
+  }
+  return failed ? DT_NO_MEMORY() : NULL;
+}
+
+// ---- Reading the text ---------------------------------------------------------------------------
+// A line that begins with `word`, and goes on behind it.
+static bool begins(const char *at, const char *end, const char *word) {
+  size_t len = strlen(word);
+  return (size_t)(end - at) > len && memcmp(at, word, len) == 0;
+}
+
+// The lines of nodes, which begin with their numbers, and of asserts.
+static dt_status_t find_lines(dt_replay_t *r, const char *text, size_t len) {
+  const char *end = text + len;
+  int line = 1;
+  uint32_t asserts = 0;
+  r->lines = DT_ARENA_ARRAY(&r->arena, int, r->graph->nodes.len + 1);
+  r->assert_lines = DT_ARENA_ARRAY(&r->arena, int, r->graph->asserts.len + 1);
+  if (!r->lines || !r->assert_lines)
+    return DT_NO_MEMORY();
+  for (const char *at = text; at < end; line++) {
+    const char *stop = memchr(at, '\n', (size_t)(end - at));
+    uint32_t id = 0;
+    while (at < end && *at == ' ')
+      at++;
+    if (begins(at, end, "assert ") && asserts < r->graph->asserts.len)
+      r->assert_lines[asserts++] = line;
+    bool node = at < end && *at == '%';
+    for (at++; node && at < end && *at >= '0' && *at <= '9' && id <= r->graph->nodes.len; at++)
+      id = id * 10 + (uint32_t)(*at - '0');
+    if (node && id && id <= r->graph->nodes.len)
+      r->lines[id - 1] = line;
+    at = stop ? stop + 1 : end;
+  }
+  return NULL;
+}
+
+static dt_status_t keep_constants(dt_replay_t *r) {
+  uint32_t n = r->graph->constants.len;
+  r->constants = DT_ARENA_ARRAY(&r->arena, dt_tensor_t *, n + 1);
+  if (!r->constants)
+    return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < n; k++) {
+    const dt_graph_constant_t *constant = &r->graph->constants.items[k];
+    dt_tensor_desc_t desc = {.struct_size = sizeof(desc),
+                             .dtype = constant->dtype,
+                             .rank = constant->rank,
+                             .sizes = constant->sizes,
+                             .data = (void *)(uintptr_t)constant->data};
+    DT_TRY(dt_tensor_create(&desc, &r->constants[k]));
+  }
+  return NULL;
+}
+
+static dt_status_t keep_captures(dt_replay_t *r) {
+  r->captures = DT_ARENA_ARRAY(&r->arena, int64_t, r->graph->captures.len + 1);
+  if (!r->captures)
+    return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < r->graph->captures.len; k++) {
+    if (!dt__sym_hint(r->env, r->graph->captures.items[k].value, &r->captures[k]))
+      r->captures[k] = 0;
+  }
+  return NULL;
+}
+
+static dt_status_t read_text(dt_replay_t *r, const char *text, size_t len) {
+  dt_scan_t scan;
+  DT_TRY(dt__symenv_create(&r->env));
+  dt__scan_init(&scan, text, len, r->file);
+  DT_TRY(dt__graph_parse(&r->arena, r->env, &scan, &r->graph));
+  if (!dt__scan_end(&scan))
+    return dt__scan_fail(&scan, "expected the end of the text");
+  DT_TRY(dt__graph_verify(r->graph));
+  if (r->graph->outputs.len == 0)
+    return DT_FAIL(DT_E_FORMAT, "%s: the graph returns nothing", r->file);
+  DT_TRY(find_lines(r, text, len));
+  DT_TRY(declare(r));
+  DT_TRY(keep_captures(r));
+  return keep_constants(r);
+}
+
+dt_status_t dt__replay_create(const char *text, size_t len, const char *file, dt_replay_t **out) {
+  *out = NULL;
+  dt_replay_t *r = dt__calloc(1, sizeof(*r));
+  if (!r)
+    return DT_NO_MEMORY();
+  dt__arena_init(&r->arena, 0);
+  r->file = dt__arena_strdup(&r->arena, file);
+  dt_status_t status = r->file ? read_text(r, text, len) : DT_NO_MEMORY();
+  if (status) {
+    dt__replay_destroy(r);
+    return status;
+  }
+  *out = r;
+  return NULL;
+}
+
+void dt__replay_destroy(dt_replay_t *r) {
+  if (!r)
+    return;
+  for (uint32_t k = 0; r->constants && k < r->graph->constants.len; k++)
+    dt_tensor_release(r->constants[k]);
+  dt__symenv_destroy(r->env);
+  dt__arena_fini(&r->arena);
+  dt__free(r);
+}
+
+const dt_input_decl_t *dt__replay_inputs(const dt_replay_t *r, uint32_t *out_n) {
+  *out_n = r->graph->inputs.len;
+  return r->inputs;
+}
+
+uint32_t dt__replay_n_outputs(const dt_replay_t *r) { return r->graph->outputs.len; }
+
+// ---- Symbols ------------------------------------------------------------------------------------
+typedef struct run_t {
+  const dt_replay_t *r;
+  dt_trace_t *trace;
+  const dt_value_t *in;
+  dt_sym_t *symbols;  // by symbol of the text: in the trace; none until it is bound
+  dt_value_t *values; // by node of the text
+} run_t;
+
+// Binds `e` of the text, where it is a symbol that stands for nothing yet.
+static void bind(const run_t *run, dt_sym_t e, dt_sym_t here) {
+  uint32_t symbol = 0;
+  if (dt__sym_is_symbol(run->r->env, e, &symbol) && run->symbols[symbol].id == 0)
+    run->symbols[symbol] = here;
+}
+
+static dt_sym_t import_symbol(const run_t *run, uint32_t symbol) {
+  if (run->symbols[symbol].id)
+    return run->symbols[symbol];
+  dt_text_t text;
+  dt__text_init(&text);
+  dt__sym_print(run->r->env, dt__symbol_sym(run->r->env, symbol), &text);
+  DT_TRACE_FAIL(run->trace, DT_E_UNSUPPORTED, "no input binds the symbol %s", dt__text_str(&text));
+  dt__text_fini(&text);
+  return DT_SYM_NONE_ID;
+}
+
+typedef dt_sym_t (*binary_fn_t)(dt_symenv_t *env, dt_sym_t a, dt_sym_t b);
+static const binary_fn_t builders[DT_SYM_OP_COUNT] = {
+    [DT_SYM_ADD] = dt__sym_add, [DT_SYM_MUL] = dt__sym_mul, [DT_SYM_MIN] = dt__sym_min,
+    [DT_SYM_MAX] = dt__sym_max, [DT_SYM_AND] = dt__sym_and, [DT_SYM_OR] = dt__sym_or,
+    [DT_SYM_EQ] = dt__sym_eq,   [DT_SYM_NE] = dt__sym_ne,   [DT_SYM_LT] = dt__sym_lt,
+    [DT_SYM_LE] = dt__sym_le,   [DT_SYM_MOD] = dt__sym_mod, [DT_SYM_FLOORDIV] = dt__sym_floordiv,
+};
+
+// The expression in the trace; none with the trace failed. Depth is bounded by the reader's.
+static dt_sym_t import(const run_t *run, dt_sym_t e) {
+  dt_symenv_t *env = run->trace->env;
+  dt_sym_view_t view = dt__sym_view(run->r->env, e);
+  if (run->trace->status)
+    return DT_SYM_NONE_ID;
+  if (view.op == DT_SYM_CONST)
+    return dt__trace_made(run->trace, dt__sym_const(env, view.value));
+  if (view.op == DT_SYM_SYMBOL)
+    return import_symbol(run, view.symbol);
+  dt_sym_t out = view.n_args ? import(run, view.args[0]) : DT_SYM_NONE_ID;
+  if (view.op == DT_SYM_NOT) {
+    out = dt__sym_not(env, out);
+  } else if (view.op == DT_SYM_SELECT) {
+    dt_sym_t a = import(run, view.args[1]);
+    out = dt__sym_select(env, out, a, import(run, view.args[2]));
+  } else {
+    for (uint32_t k = 1; k < view.n_args; k++) {
+      dt_sym_t next = import(run, view.args[k]);
+      out = builders[view.op] ? builders[view.op](env, out, next) : DT_SYM_NONE_ID;
+    }
+  }
+  return run->trace->status ? DT_SYM_NONE_ID : dt__trace_made(run->trace, out);
+}
+
+static void bind_inputs(const run_t *run) {
+  const dt_graph_t *text = run->r->graph;
+  for (uint32_t k = 0; k < text->inputs.len; k++) {
+    const dt_graph_input_t *from = &text->inputs.items[k];
+    const dt_graph_input_t *to = &run->trace->graph->inputs.items[k];
+    for (uint32_t d = 0; d < from->rank; d++)
+      bind(run, from->sizes[d], to->sizes[d]);
+    if (from->is_int)
+      bind(run, from->value, (dt_int_value)(run->trace, run->in[k]));
+  }
+  for (uint32_t k = 0; k < text->inputs.len; k++) {
+    for (uint32_t d = 0; d < text->inputs.items[k].rank; d++)
+      bind(run, text->inputs.items[k].strides[d], run->trace->graph->inputs.items[k].strides[d]);
+  }
+  for (uint32_t k = 0; k < text->captures.len; k++)
+    bind(run, text->captures.items[k].value,
+         (dt_capture)(run->trace, text->captures.items[k].name, &run->r->captures[k]));
+}
+
+// The trace's size and the text's are one: known, or a guard.
+static void require_equal(const run_t *run, dt_sym_t here, dt_sym_t e, const char *what) {
+  dt_symenv_t *env = run->trace->env;
+  dt_sym_t there = import(run, e);
+  if (run->trace->status || dt__sym_known_eq(env, here, there))
+    return;
+  dt_sym_t cond = dt__trace_made(run->trace, dt__sym_eq(env, here, there));
+  if (cond.id)
+    (void)dt__trace_take(run->trace, dt__sym_require(env, cond, &run->trace->origin, what));
+}
+
+static void check_inputs(const run_t *run) {
+  const dt_graph_t *text = run->r->graph;
+  for (uint32_t k = 0; k < text->inputs.len; k++) {
+    for (uint32_t d = 0; d < text->inputs.items[k].rank; d++)
+      require_equal(run, run->trace->graph->inputs.items[k].sizes[d],
+                    text->inputs.items[k].sizes[d], "a size is what the text says");
+  }
+}
+
+// ---- Nodes --------------------------------------------------------------------------------------
+static dt_value_t add_node(const run_t *run, const dt_node_t *node) {
+  static const dt_value_t none = {0};
+  dt_value_t few[8], *inputs = few;
+  if (node->n_inputs > 8)
+    inputs = DT_ARENA_ARRAY(&run->trace->traced->arena, dt_value_t, node->n_inputs);
+  if (!inputs) {
+    (void)dt__trace_take(run->trace, DT_NO_MEMORY());
+    return none;
+  }
+  for (uint32_t k = 0; k < node->n_inputs; k++)
+    inputs[k] = run->values[node->inputs[k].id - 1];
+  dt_attrs_t attrs = *node->attrs;
+  for (uint32_t k = 0; k < attrs.n_syms && k < 2 * DT_MAX_RANK; k++)
+    attrs.syms[k] = import(run, node->attrs->syms[k]);
+  return dt__trace_add(run->trace, node->op, inputs, node->n_inputs, &attrs);
+}
+
+static dt_value_t replay_node(const run_t *run, const dt_node_t *node) {
+  const dt_graph_t *text = run->r->graph;
+  uint32_t index = node->attrs->index;
+  if (node->op == DT_OP_input)
+    return run->in[index];
+  if (node->op == DT_OP_constant)
+    return (dt_constant)(run->trace, text->constants.items[index].name, run->r->constants[index]);
+  if (!dt__trace_begin(run->trace, dt__op_info(node->op)->name))
+    return (dt_value_t){0};
+  return add_node(run, node);
+}
+
+// A size that the text gives as a symbol of its own is bound by the node's; others must agree.
+static void take_sizes(const run_t *run, const dt_node_t *node, dt_value_t made) {
+  for (uint32_t d = 0; d < node->rank && !run->trace->status; d++) {
+    dt_sym_t here = dt__graph_node(run->trace->graph, (dt_node_id_t){made.id})->sizes[d];
+    bind(run, node->sizes[d], here);
+    require_equal(run, here, node->sizes[d], "a size is what the text says");
+  }
+}
+
+static void replay_nodes(const run_t *run) {
+  const dt_graph_t *text = run->r->graph;
+  for (uint32_t k = 0; k < text->nodes.len && !run->trace->status; k++) {
+    const dt_node_t *node = &text->nodes.items[k];
+    (void)dt_trace_at(run->trace, run->r->file, run->r->lines[k]);
+    run->values[k] = replay_node(run, node);
+    if (!run->trace->status)
+      take_sizes(run, node, run->values[k]);
+  }
+}
+
+static void replay_checks(const run_t *run) {
+  const dt_graph_t *text = run->r->graph;
+  for (uint32_t k = 0; k < text->asserts.len && !run->trace->status; k++) {
+    (void)dt_trace_at(run->trace, run->r->file, run->r->assert_lines[k]);
+    dt_sym_t cond = import(run, text->asserts.items[k].cond);
+    if (cond.id)
+      (dt_check)(run->trace, cond, text->asserts.items[k].what);
+  }
+}
+
+dt_status_t dt__replay_program(dt_trace_t *trace, const dt_value_t *in, dt_value_t *out,
+                               void *replay) {
+  const dt_replay_t *r = replay;
+  const dt_graph_t *text = r->graph;
+  dt_arena_t *arena = &trace->traced->arena;
+  run_t run = {.r = r, .trace = trace, .in = in};
+  run.symbols = DT_ARENA_ARRAY(arena, dt_sym_t, dt__symenv_symbol_count(r->env) + 1);
+  run.values = DT_ARENA_ARRAY(arena, dt_value_t, text->nodes.len + 1);
+  if (!run.symbols || !run.values)
+    return DT_NO_MEMORY();
+  (void)dt_trace_at(trace, r->file, 1);
+  if (!dt__trace_begin(trace, "input"))
+    return NULL;
+  bind_inputs(&run);
+  check_inputs(&run);
+  replay_nodes(&run);
+  replay_checks(&run);
+  for (uint32_t k = 0; k < text->updates.len && !trace->status; k++)
+    (dt_update)(trace, in[text->updates.items[k].input],
+                run.values[text->updates.items[k].value.id - 1]);
+  for (uint32_t k = 0; k < text->outputs.len && !trace->status; k++)
+    out[k] = run.values[text->outputs.items[k].id - 1];
+  return NULL;
+}

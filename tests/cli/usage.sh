@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# usage: usage.sh DUCTILE. Exit statuses, and where messages go.
+set -euo pipefail
+ductile=$1
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+failures=0
+# expect STATUS PATTERN ARGUMENT…: the command ends so, and says PATTERN on standard error when it
+# fails, on standard output when it does not.
+expect() {
+  local expected=$1 pattern=$2 status=0 out err said
+  shift 2
+  out=$("$ductile" "$@" 2>/dev/null) || status=$?
+  err=$("$ductile" "$@" 2>&1 >/dev/null) || true
+  said=$err
+  [[ $expected -ne 0 ]] || said=$out
+  if [[ $status -ne $expected || $said != *"$pattern"* || ($expected -eq 0 && -n $err) ]]; then
+    printf 'ductile %s: status %s, expected %s with "%s"; it said: %s\n' "$*" "$status" "$expected" \
+      "$pattern" "$said"
+    failures=$((failures + 1))
+  fi
+}
+
+expect 0 'usage: ductile COMMAND' --help
+expect 0 'ductile 0.' --version
+expect 0 'usage: ductile explain' explain --help
+expect 2 'usage: ductile COMMAND'
+expect 2 "no command 'nope'" nope
+expect 2 'no file' explain
+expect 2 'one file only' explain a b
+expect 2 '--nope' explain --nope
+expect 2 '--call : no such option' explain graphs/add.dtt --call
+expect 2 '--dynamic always' explain graphs/add.dtt --dynamic always
+expect 2 '--limit 0' explain graphs/add.dtt --limit 0
+expect 2 '--limit 5x' explain graphs/add.dtt --limit 5x
+expect 1 'nowhere.dtt: No such file' explain nowhere.dtt
+expect 1 'graphs: Is a directory' explain graphs
+expect 1 'bad.dtt:2:' explain graphs/bad.dtt
+expect 1 'no input binds the symbol s1' explain graphs/unbound.dtt
+expect 2 'no sizes for input 1, y' explain graphs/add.dtt --call x=3x4
+expect 2 "no input is called 'z'" explain graphs/add.dtt --call z=3
+expect 2 "'x' stands twice" explain graphs/add.dtt --call x=3x4,x=3x4
+expect 2 'expected a number at the end' explain graphs/add.dtt --call x=3x
+expect 2 "expected a number at 'y'" explain graphs/add.dtt --call x=y
+expect 2 'behind the last comma' explain graphs/add.dtt --call x=3x4,
+expect 2 'expected NAME=SIZES' explain graphs/add.dtt --call x
+expect 2 '1 strides for 2 sizes' explain graphs/add.dtt --call x=3x4@1,y=3x4
+expect 2 'out of range' explain graphs/add.dtt --call x=-1x4,y=3x4
+expect 2 'out of range' explain graphs/add.dtt --call x=1x99999999999999999,y=3x4
+expect 2 'more than 4294967296 bytes' explain graphs/add.dtt --call x=99999x99999,y=3x4
+expect 2 'more than 8 sizes' explain graphs/add.dtt --call x=1x1x1x1x1x1x1x1x1,y=3x4
+
+# Output that cannot be written is a failure.
+if [[ -w /dev/full ]]; then
+  status=0
+  "$ductile" --help >/dev/full 2>/dev/null || status=$?
+  [[ $status -eq 1 ]] || { printf 'a full disk: status %s\n' "$status" && failures=$((failures + 1)); }
+fi
+printf '%d failures\n' "$failures"
+[[ $failures -eq 0 ]]

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// A CUDA driver that needs no GPU: a shared library with the functions of driver_syms.def, and this
+// interface to direct it and to ask what went wrong. It models what the driver promises about
+// contexts, memory, streams, events and code:
+//
+//  - device addresses are no host addresses, so that touching device memory from the host faults;
+//  - work is queued and done as late as possible, in an order of the seed's choice among those that
+//    waits allow, so that a missing wait gives wrong data;
+//  - every access is kept with a vector clock: two that conflict and are unordered are a violation,
+//    as are uses of freed or unmapped memory, frees under work in flight, calls without a current
+//    context, and launches that the device would refuse;
+//  - any call can be made to fail, at its n-th time, once or for ever after.
+//
+// Code is PTX text whose entries are found by name; what a kernel does is a host function that a
+// test registers. Safe to use from several threads.
+#ifndef DT_TESTS_FAKE_CUDA_FAKE_CUDA_H
+#define DT_TESTS_FAKE_CUDA_FAKE_CUDA_H
+
+#include "backend_cuda/driver/driver.h"
+
+#include <stdbool.h>
+
+#define FAKE_API __attribute__((visibility("default")))
+
+// Forgets everything: memory (freed or not), streams, modules, failures, violations. The seed
+// decides orders of work. Call it only while nothing of the fake is in use.
+FAKE_API void fake_cuda_reset(uint64_t seed);
+
+// ---- Failures -----------------------------------------------------------------------------------
+// The n-th call of `sym` from now (0: the next) gives `result` instead of doing anything; with
+// `sticky` so does every later call of every function but error_name and error_string, as after an
+// error that the context does not survive.
+FAKE_API void fake_cuda_fail(dt_cuda_sym_t sym, uint64_t n, dt_cu_result_t result, bool sticky);
+// Calls of `sym` since the reset.
+FAKE_API uint64_t fake_cuda_calls(dt_cuda_sym_t sym);
+
+// ---- Kernels ------------------------------------------------------------------------------------
+// A range of device memory that a kernel reads or writes, as device addresses.
+typedef struct fake_access_t {
+  dt_cu_ptr_t begin;
+  size_t bytes;
+  bool write;
+} fake_access_t;
+
+// What is launched. `param` holds the bytes of the one parameter, with device addresses.
+typedef struct fake_launch_t {
+  const char *name;
+  uint32_t grid[3], block[3];
+  uint32_t shared_bytes;
+  bool programmatic; // launched with the programmatic attribute
+  const unsigned char *param;
+  size_t param_bytes;
+} fake_launch_t;
+
+typedef struct fake_kernel_t {
+  // Writes at most `cap` accesses and returns how many there are. NULL: touches nothing.
+  uint32_t (*accesses)(const fake_launch_t *launch, fake_access_t *out, uint32_t cap, void *user);
+  // Does the work, at some time after the launch. NULL: does nothing.
+  void (*run)(const fake_launch_t *launch, void *user);
+  void *user;
+} fake_kernel_t;
+
+// For kernels of this name in any module; NULL for the name: those with none of their own.
+FAKE_API void fake_cuda_kernel(const char *name, const fake_kernel_t *kernel);
+// The host address behind a device address inside live memory; NULL for any other.
+FAKE_API void *fake_cuda_host(dt_cu_ptr_t ptr);
+
+// ---- What went wrong ----------------------------------------------------------------------------
+// Violations since the reset, and the first one's text ("" when none).
+FAKE_API uint32_t fake_cuda_violations(const char **out_first);
+// What is still held: allocations, ranges, mappings, streams, events, modules, links, contexts.
+FAKE_API uint32_t fake_cuda_held(void);
+FAKE_API uint64_t fake_cuda_bytes(void); // device memory held now
+
+#endif // DT_TESTS_FAKE_CUDA_FAKE_CUDA_H

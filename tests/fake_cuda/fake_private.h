@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of the fake driver share. Everything is guarded by one recursive mutex, which
+// every entry point holds.
+#ifndef DT_TESTS_FAKE_CUDA_FAKE_PRIVATE_H
+#define DT_TESTS_FAKE_CUDA_FAKE_PRIVATE_H
+
+#include "tests/fake_cuda/fake_cuda.h"
+
+#define FAKE_STREAMS 64    // clocks are vectors of this length; 0 is the default stream
+#define FAKE_MEMORY 4096   // live and remembered blocks
+#define FAKE_RECORDS 65536 // accesses that the host has not waited for
+#define FAKE_DEVICES 2
+#define FAKE_OFFSET ((uint64_t)1 << 46) // between host and device addresses
+#define FAKE_GRANULE ((size_t)2 << 20)
+
+// ---- Entry and violations (fake_cuda.c) ---------------------------------------------------------
+enum { FAKE_ANYWHERE = 0, FAKE_IN_CONTEXT = 1 };
+// Locks, counts the call and says what it must return at once (0: go on). Pair with fake_leave.
+dt_cu_result_t fake_enter(dt_cuda_sym_t sym, int where);
+dt_cu_result_t fake_leave(dt_cu_result_t result);
+#define FAKE_ENTER(name, where)                                                                    \
+  do {                                                                                             \
+    dt_cu_result_t failed_ = fake_enter(DT_CUDA_SYM_##name, (where));                              \
+    if (failed_)                                                                                   \
+      return fake_leave(failed_);                                                                  \
+  } while (0)
+void fake_violation(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+uint64_t fake_random(void);
+int fake_device(void); // of the current context
+
+// ---- Memory (fake_memory.c) ---------------------------------------------------------------------
+typedef enum fake_kind_t {
+  FAKE_NONE,
+  FAKE_ALLOCATED, // mem_alloc
+  FAKE_ASYNC,     // mem_alloc_async
+  FAKE_PINNED,    // host_alloc: host memory that the device sees at an address of its own
+  FAKE_RANGE,     // reserved; pages come and go
+} fake_kind_t;
+typedef struct fake_block_t {
+  fake_kind_t kind;
+  bool live;
+  unsigned char *host;
+  size_t bytes;
+  void *base; // what was mapped for it
+  size_t room;
+  unsigned char *mapped; // FAKE_RANGE: a byte a granule: 0 none, 1 mapped, 2 with access
+} fake_block_t;
+void fake_memory_reset(void);
+uint32_t fake_memory_held(void);
+// The host address of [ptr, ptr + bytes) if all of it may be used by the device now; else NULL, and
+// a violation naming `what`.
+unsigned char *fake_use(dt_cu_ptr_t ptr, size_t bytes, const char *what);
+
+// ---- Streams (fake_stream.c) --------------------------------------------------------------------
+typedef struct fake_work_t {
+  struct fake_work_t *next;
+  void (*run)(struct fake_work_t *work);
+  uint32_t waits_stream; // with waits_for > 0: that stream must have done so many first
+  uint64_t waits_for;
+  void *to;
+  const void *from;
+  size_t bytes;
+  int value;
+  const fake_kernel_t *kernel;
+  fake_launch_t launch;
+  unsigned char param[]; // of the launch
+} fake_work_t;
+void fake_stream_reset(void);
+uint32_t fake_stream_held(void);
+// Queues work (malloc'ed here with `extra` bytes of parameter) after checking its accesses against
+// all unordered ones. NULL for a stream that does not exist.
+fake_work_t *fake_queue(dt_cu_stream_t stream, const fake_access_t *accesses, uint32_t n,
+                        size_t extra, const char *what);
+bool fake_is_stream(dt_cu_stream_t stream);
+// Whether the host has waited for every access to the range.
+bool fake_range_idle(dt_cu_ptr_t begin, size_t bytes);
+void fake_drain(void); // does all work of all streams and lets the host know
+
+// ---- Code (fake_code.c) -------------------------------------------------------------------------
+void fake_code_reset(void);
+uint32_t fake_code_held(void);
+
+#endif // DT_TESTS_FAKE_CUDA_FAKE_PRIVATE_H
