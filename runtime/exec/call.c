@@ -269,7 +269,8 @@ static dt_status_t run_once(const dt_call_t *call, dt_variant_t *variant) {
                                    .n_output_sizes = variant->n_output_sizes};
   dt_status_t status = dt__session_reserve(session, call->function, &sizes);
   if (!status) {
-    memcpy(session->symbols, variant->once_symbols, variant->n_symbols * sizeof(int64_t));
+    for (uint32_t k = 0; k < variant->n_symbols; k++)
+      session->symbols[k] = variant->once_symbols[k];
     status = run_variant(call, variant);
   }
   dt__variant_destroy(variant);

@@ -265,6 +265,16 @@ static void test_limit_evaluator(void **state) {
   assert_int_equal(stats.limit_misses, 4);
   assert_int_equal(stats.evaluator_calls, compiled_answer() == DT_ANSWER_COMPILED ? 4 : 5);
   assert_int_equal(stats.calls, 5);
+
+  // A session that has seen no symbol yet is answered as well.
+  dt_session_t *fresh = NULL;
+  expect_ok(dt_session_create(fixture->runtime, &fresh));
+  dt_tensor_t *x = tensor_full(2, 1, (const int64_t[]){7}), *out = NULL;
+  expect_ok(dt_call(fresh, function, &x, 1, &out, 1));
+  assert_true(((float *)dt_tensor_data(out))[6] == -2);
+  dt_tensor_release(x);
+  dt_tensor_release(out);
+  dt_session_destroy(fresh);
   dt_function_release(function);
 }
 
