@@ -40,7 +40,13 @@ typedef struct dt_frame_t {
   // In, for run.
   char *block;
   void *const *outputs; // address of element 0 of each result, contiguous
-  // Called by generated code for every kernel with at least one grid item.
+  // Items where generated code cannot read them (device memory): dt_items_<k> writes the addresses
+  // of those that segment k begins with to item_addresses[item], and the plan of segment k reads
+  // their values from item_values[item]. NULL where it reads memory itself.
+  uint64_t *item_addresses;
+  const int64_t *item_values;
+  // Called by generated code for every kernel with at least one grid item. On a device `fn` is the
+  // entry of `kernels` as it is, and `grain` the bytes of scratch that a grid item's team needs.
   void (*launch)(struct dt_frame_t *frame, dt_kernel_fn_t fn, const uint64_t *words, int64_t count,
                  int64_t grain);
   dt_launch_record_t record;

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// How kernels made by backend_cuda/emit are launched: the interface between generated PTX and
+// backend_cuda/exec. No LLVM here.
+//
+// The host program of a variant is the same as on the CPU (backend_llvm/load/native.h): it plans
+// sizes and calls `launch` for every kernel. On a GPU a frame's `kernels` point to dt_cuda_kernel_t
+// instead of code, and `grain` says the bytes of scratch that one team needs in this call.
+//
+// A team is the group of threads that shares a grid item: one thread, one warp or one block. A
+// block holds `teams` of them. Grid item i is taken by team i of the grid, which goes on in steps
+// of all teams in the grid, so that any grid from one block on computes everything.
+//
+// An entry dt_k<code> has one parameter: `n_words` 64-bit words as in a CPU kernel (device
+// addresses, then symbols), then a dt_cuda_tail_t.
+#ifndef DT_BACKEND_CUDA_EXEC_LAUNCH_H
+#define DT_BACKEND_CUDA_EXEC_LAUNCH_H
+
+#include "backend_cuda/driver/driver.h"
+
+// What follows a kernel's words in its parameter block.
+typedef struct dt_cuda_tail_t {
+  int64_t count;          // grid items
+  uint64_t scratch;       // global memory for LOCAL buffers, 64-byte aligned; 0: dynamic shared memory
+  int64_t scratch_stride; // bytes from one team's scratch to the next: team t of the grid (global)
+                          // or of the block (shared) has [t * stride, …)
+  uint64_t record;        // dt_cuda_record_t in memory that the host sees; never 0
+} dt_cuda_tail_t;
+#define DT_CUDA_TAIL_WORDS ((uint32_t)(sizeof(dt_cuda_tail_t) / 8))
+// The most bytes of parameters that a launch may have (compute capability 7.0 and up take more from
+// CUDA 12.1 on).
+#define DT_CUDA_PARAM_BYTES 4096
+
+// The first failure of a data check in one call. Whoever claims it (0 → 1, atomic over the device)
+// writes value and extent, makes them visible to the host, then writes check.
+typedef struct dt_cuda_record_t {
+  int64_t check;         // 0: none; else index into the program's checks, plus 1
+  int64_t value, extent; // the offending index as loaded, and the size it must be below
+  int64_t claim;
+} dt_cuda_record_t;
+
+// One kernel as its maker describes it.
+typedef struct dt_cuda_kernel_info_t {
+  uint32_t threads; // of a block
+  uint32_t teams;   // of a block; divides threads
+  uint32_t n_words; // before the tail
+  uint32_t most_blocks; // useful ones a multiprocessor, 0: as many as there are items
+} dt_cuda_kernel_info_t;
+
+// One kernel as it is launched.
+typedef struct dt_cuda_kernel_t {
+  dt_cuda_kernel_info_t info;
+  dt_cu_function_t function;
+  uint32_t static_shared;  // bytes, of the kernel's own
+  uint32_t registers;      // a thread
+  uint32_t local_bytes;    // a thread: spills and stack
+} dt_cuda_kernel_t;
+
+// ---- Code (code.c) ------------------------------------------------------------------------------
+// PTX text of one unit, zero-terminated, and which kernels (code indices) it defines.
+typedef struct dt_cuda_image_t {
+  const char *text;
+  size_t bytes; // without the zero
+} dt_cuda_image_t;
+
+// Loaded code of one variant on one device.
+typedef struct dt_cuda_code_t dt_cuda_code_t;
+
+// Makes one cubin of all images by the driver's linker (on the calling thread, which should be a
+// compile thread: no launch waits for it), loads it and finds dt_k0 … dt_k<n-1>. DT_E_COMPILE with
+// the linker's log; what the driver says. On failure *out is NULL and nothing is kept.
+dt_status_t dt__cuda_code_load(dt_cuda_device_t *device, const dt_cuda_image_t *images,
+                               uint32_t n_images, const dt_cuda_kernel_info_t *kernels,
+                               uint32_t n_kernels, dt_cuda_code_t **out) DT_MUST_USE;
+// Unloads. NULL allowed. No launch of it may be running.
+void dt__cuda_code_unload(dt_cuda_code_t *code);
+const dt_cuda_kernel_t *dt__cuda_code_kernel(const dt_cuda_code_t *code, uint32_t index);
+size_t dt__cuda_code_bytes(const dt_cuda_code_t *code); // of the cubin
+
+#endif // DT_BACKEND_CUDA_EXEC_LAUNCH_H
