@@ -49,7 +49,7 @@ static void use_function(fixture_t *f, const char *name, dt_tensor_t **inputs, u
   } else {
     assert_null(out);
   }
-  if (w)
+  if (w && out)
     (void)went(dt_constant_update(function, "w", w));
   dt_tensor_release(out);
   dt_function_release(function);
