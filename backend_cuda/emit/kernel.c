@@ -104,10 +104,13 @@ static void emit_items(entry_t *e) {
   uint32_t n = dt__grid_extents(k, extents);
   LLVMValueRef item = dt__loop_open_by(k, 1, e->first, e->count, e->step);
   for (uint32_t i = n; i-- > 0;) {
-    LLVMValueRef extent = i ? dt__at_least_one(k, extents[i]) : NULL;
-    digits[i] = i ? LLVMBuildURem(m->b, item, extent, "") : item;
-    if (i)
-      item = LLVMBuildUDiv(m->b, item, extent, "");
+    digits[i] = item;
+    if (i == 0)
+      break;
+    LLVMValueRef extent = dt__at_least_one(k, extents[i]);
+    LLVMValueRef over = LLVMBuildUDiv(m->b, item, extent, "");
+    digits[i] = LLVMBuildSub(m->b, item, LLVMBuildMul(m->b, over, extent, ""), "");
+    item = over;
   }
   dt__item_emit(k, digits, n);
   dt__body_at(k, 1);

@@ -231,7 +231,8 @@ static LLVMValueRef load_lanes(dt_body_t *k, const dt_inst_t *inst, uint32_t lev
     mask = and_mask(k, mask, dt__emit_splat(m, runs, k->lanes));
   if (address->access == DT_ACCESS_UNIFORM)
     return load_shared(k, inst->dtype, address->at[0], mask, other);
-  mask = and_mask(k, mask, k->mask);
+  bool kept = k->inside[c] && !mask && address->access == DT_ACCESS_UNIT; // read at a safe place
+  mask = kept ? NULL : and_mask(k, mask, k->masks[c]);
   if (address->access == DT_ACCESS_UNIT && !mask) {
     uint32_t alignment = address->alignment ? address->alignment : (uint32_t)dt_dtype_size(inst->dtype);
     return dt__emit_load_at(m, inst->dtype, k->lanes, address->at[c], alignment,
@@ -250,6 +251,9 @@ static dt_lanes_t value_load(dt_body_t *k, const dt_inst_t *inst, uint32_t id) {
   uint32_t level = k->inst_level[id];
   dt_lanes_t out = {.varying = k->inst_varying[id]};
   dt_sym_t offset = dt__access_offset(k, inst->buffer, inst->index);
+  bool keeps = k->resident && out.varying && inst->mask == DT_NO_INST;
+  if (keeps && dt__resident_find(k, inst->buffer, offset, &out))
+    return out;
   dt_address_t address = dt__access_address(k, inst->buffer, offset, level);
   if (!out.varying) {
     out.v[0] = load_uniform(k, inst, level, address.at[0]);
@@ -257,6 +261,8 @@ static dt_lanes_t value_load(dt_body_t *k, const dt_inst_t *inst, uint32_t id) {
   }
   for (uint32_t c = 0; c < k->copies; c++)
     out.v[c] = load_lanes(k, inst, level, &address, c);
+  if (keeps)
+    dt__resident_put(k, inst->buffer, offset, &out);
   return out;
 }
 
@@ -451,8 +457,8 @@ static dt_lanes_t value_bind(dt_body_t *k, const dt_inst_t *inst, uint32_t id) {
     out.v[c] = and_mask(k, inside, wanted);
     bound.v[c] = LLVMBuildSelect(m->b, out.v[c], value, zero, "");
     LLVMValueRef bad = and_mask(k, LLVMBuildNot(m->b, inside, ""), wanted);
-    if (out.varying && k->mask)
-      bad = LLVMBuildAnd(m->b, bad, k->mask, "");
+    if (out.varying && k->masks[c])
+      bad = LLVMBuildAnd(m->b, bad, k->masks[c], "");
     if (runs)
       bad = LLVMBuildAnd(m->b, bad, out.varying ? dt__emit_splat(m, runs, k->lanes) : runs, "");
     report_bad(k, inst, level, bad, loaded, extent);

@@ -247,6 +247,7 @@ static dt_status_t parse_schedule(dt_loop_parser_t *p, dt_kernel_t *kernel) {
     if (team < 1 || team > 1024)
       return dt__scan_fail(p->scan, "expected a team of 1 to 1024 threads");
     schedule.team = (uint32_t)team;
+    schedule.resident = dt__scan_accept_word(p->scan, "resident");
   }
   if (schedule.kind == DT_SCHEDULE_MATMUL)
     DT_TRY(parse_matmul(p, &schedule.matmul));
