@@ -6,7 +6,10 @@
 //                the last loop is long enough for it, else each thread takes a vector of its own.
 //                With loops inside each thread walks them for its own vector
 //   SERIAL       each thread takes an iteration
+//   TILES        maps that read along one loop and write along another: a block takes a square
 #include "fuse/teams.h"
+
+#include "fuse/loops.h"
 
 #include "runtime/base/status.h"
 
@@ -124,6 +127,87 @@ static dt_status_t inner_teams(dt_program_t *program, dt_kernel_t *kernel,
   return NULL;
 }
 
+// ---- Tiles ------------------------------------------------------------------------------------------
+
+// Elements of a tile's side, by the bytes of what goes through shared memory, and the least extents
+// that are worth one.
+#define TILE_SIDE 64
+#define LEAST_SIDE 16
+#define MOST_TILE_BYTES (48 << 10)
+
+// The outer loop that loads walk by single elements while they jump along the last one; and the
+// bytes of one element of each such load. -1: none, or several.
+static int crossing_loop(dt_program_t *program, const dt_kernel_t *kernel, size_t *out_bytes) {
+  const dt_stage_t *stage = &kernel->stages.items[0];
+  dt_sym_t last = kernel->vars[kernel->n_loops - 1];
+  int found = -1;
+  *out_bytes = 0;
+  for (uint32_t i = 0; i < stage->insts.len; i++) {
+    const dt_inst_t *inst = &stage->insts.items[i];
+    if (inst->kind != DT_INST_LOAD ||
+        dt__access_step(program, inst->buffer, inst->index, last) != DT_STEP_STRIDED)
+      continue;
+    int own = -1;
+    for (uint32_t v = 0; v + 1 < kernel->n_loops; v++)
+      if (dt__access_step(program, inst->buffer, inst->index, kernel->vars[v]) == DT_STEP_UNIT)
+        own = (int)v;
+    if (own < 0 || (found >= 0 && found != own))
+      return -1;
+    found = own;
+    *out_bytes += dt_dtype_size(inst->dtype);
+  }
+  return found;
+}
+
+static bool stores_run_along(dt_program_t *program, const dt_kernel_t *kernel) {
+  const dt_stage_t *stage = &kernel->stages.items[0];
+  for (uint32_t i = 0; i < stage->insts.len; i++)
+    if (stage->insts.items[i].kind == DT_INST_BIND)
+      return false;
+  for (uint32_t i = 0; i < stage->stores.len; i++)
+    if (dt__access_step(program, stage->stores.items[i].buffer, stage->stores.items[i].index,
+                        kernel->vars[kernel->n_loops - 1]) != DT_STEP_UNIT)
+      return false;
+  return true;
+}
+
+static void move_loop(dt_kernel_t *kernel, uint32_t from, uint32_t to) {
+  dt_sym_t var = kernel->vars[from], extent = kernel->extents[from];
+  for (uint32_t v = from; v < to; v++) {
+    kernel->vars[v] = kernel->vars[v + 1];
+    kernel->extents[v] = kernel->extents[v + 1];
+  }
+  kernel->vars[to] = var;
+  kernel->extents[to] = extent;
+}
+
+// A map that reads rows and writes columns.
+static dt_status_t tile_teams(dt_program_t *program, dt_kernel_t *kernel,
+                              const dt_target_t *target) {
+  dt_symenv_t *env = program->env;
+  size_t bytes = 0;
+  if (kernel->n_loops < 2 || kernel->stages.len != 1 || !stores_run_along(program, kernel))
+    return NULL;
+  int crossing = crossing_loop(program, kernel, &bytes);
+  int64_t side = bytes <= 8 ? TILE_SIDE : TILE_SIDE / 2;
+  if (crossing < 0 || side * (side + 1) * (int64_t)bytes > MOST_TILE_BYTES)
+    return NULL;
+  uint32_t n = kernel->n_loops;
+  move_loop(kernel, (uint32_t)crossing, n - 2);
+  dt_schedule_t tiles = {.kind = DT_SCHEDULE_TILES,
+                         .lanes = 1,
+                         .unroll = 1,
+                         .block = side,
+                         .grain = 1,
+                         .team = target->block_threads};
+  dt_sym_t least = dt__sym_const(env, LEAST_SIDE);
+  dt_sym_t wide = dt__sym_and(env, dt__sym_le(env, least, kernel->extents[n - 2]),
+                              dt__sym_le(env, least, kernel->extents[n - 1]));
+  return prefer(program, kernel, tiles, wide);
+}
+
+// ---- Maps -------------------------------------------------------------------------------------------
+
 static dt_status_t outer_teams(dt_program_t *program, dt_kernel_t *kernel,
                                const dt_target_t *target) {
   dt_schedule_t *schedule = &kernel->schedules.items[0];
@@ -148,7 +232,7 @@ static dt_status_t outer_teams(dt_program_t *program, dt_kernel_t *kernel,
     dt_sym_t is_long = dt__sym_le(program->env, dt__sym_const(program->env, own.block), extent);
     DT_TRY(prefer(program, kernel, own, is_long));
   }
-  return NULL;
+  return tile_teams(program, kernel, target);
 }
 
 dt_status_t dt__schedule_teams(dt_program_t *program, dt_kernel_t *kernel,

@@ -38,6 +38,10 @@ static LLVMValueRef shared_global(dt_emit_t *m, const char *name, LLVMTypeRef ty
   return global;
 }
 
+LLVMValueRef dt__cuda_shared(dt_emit_t *m, const char *name, LLVMTypeRef type) {
+  return shared_global(m, name, type, false);
+}
+
 LLVMValueRef dt__cuda_dynamic_shared(dt_emit_t *m) {
   LLVMValueRef all = shared_global(m, "dt_shared", LLVMArrayType2(m->t_i8, 0), true);
   return LLVMBuildAddrSpaceCast(m->b, all, m->t_ptr, "");
@@ -118,7 +122,7 @@ static LLVMValueRef team_gather(dt_body_t *k, LLVMValueRef value, uint32_t slot)
   char name[64];
   (void)snprintf(name, sizeof(name), "dt_slots_%s_%u", LLVMGetValueName(k->fn), slot);
   uint32_t warps = k->team / DT_WARP, level = k->stage_level;
-  LLVMValueRef slots = shared_global(m, name, LLVMArrayType2(m->t_i64, warps), false);
+  LLVMValueRef slots = dt__cuda_shared(m, name, LLVMArrayType2(m->t_i64, warps));
   LLVMValueRef lane = LLVMBuildAnd(m->b, k->rank, dt__emit_i64(m, DT_WARP - 1), "");
   LLVMValueRef warp = LLVMBuildLShr(m->b, k->rank, dt__emit_i64(m, 5), "");
   LLVMValueRef first = LLVMBuildICmp(m->b, LLVMIntEQ, lane, dt__emit_i64(m, 0), "");
@@ -189,4 +193,8 @@ static void report(dt_body_t *k, uint32_t check, LLVMValueRef value, LLVMValueRe
 }
 
 const dt_device_emit_t dt__cuda_device_emit = {
-    .sync = team_sync, .exchange = team_exchange, .gather = team_gather, .report = report};
+    .sync = team_sync,
+    .exchange = team_exchange,
+    .gather = team_gather,
+    .tile = dt__cuda_tile,
+    .report = report};

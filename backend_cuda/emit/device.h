@@ -25,6 +25,11 @@ typedef enum dt_cuda_register_t {
 LLVMValueRef dt__cuda_register(dt_emit_t *m, dt_cuda_register_t which);
 // Dynamic shared memory of the block, as a generic address; 16-byte aligned.
 LLVMValueRef dt__cuda_dynamic_shared(dt_emit_t *m);
+// Shared memory of the block's own, in its address space; 16-byte aligned. The same name gives the
+// same memory.
+LLVMValueRef dt__cuda_shared(dt_emit_t *m, const char *name, LLVMTypeRef type);
+// tiles.c: one square of a TILES schedule.
+void dt__cuda_tile(dt_body_t *k, LLVMValueRef row, LLVMValueRef col);
 // Waits for all threads of the block.
 void dt__cuda_block_sync(dt_emit_t *m);
 

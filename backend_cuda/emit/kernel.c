@@ -133,7 +133,9 @@ static void emit_version(const entry_t *e, LLVMBasicBlockRef block, uint32_t lan
 static void emit_versions(entry_t *e) {
   dt_body_t *k = &e->k;
   dt_emit_t *m = k->m;
-  uint32_t lanes = k->schedule->kind == DT_SCHEDULE_SERIAL ? 1 : k->schedule->lanes;
+  dt_schedule_kind_t kind = k->schedule->kind;
+  bool scalar = kind == DT_SCHEDULE_SERIAL || kind == DT_SCHEDULE_TILES;
+  uint32_t lanes = scalar ? 1 : k->schedule->lanes;
   LLVMValueRef aligned = lanes > 1 ? dt__lanes_aligned(k, lanes) : NULL;
   dt__body_at(k, 0);
   LLVMBasicBlockRef single = dt__emit_block(m, k->fn, "elements");

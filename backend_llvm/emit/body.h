@@ -186,6 +186,8 @@ bool dt__resident_owns(dt_body_t *k, dt_buffer_id_t buffer);
 // Levels and lane dependence of every instruction of the stage, and bindings of its loop symbols.
 dt_status_t dt__stage_enter(dt_body_t *k, uint32_t stage_index) DT_MUST_USE;
 dt_lanes_t dt__inst_value(dt_body_t *k, uint32_t inst);
+// Says what the instruction is worth where the stage's innermost code goes, instead of making it.
+void dt__inst_preset(dt_body_t *k, uint32_t inst, LLVMValueRef value);
 // Its vector in copy `c`, or scalar when the lane axis is none.
 LLVMValueRef dt__inst_lane(dt_body_t *k, uint32_t inst, uint32_t c, bool vector);
 // Emits the BIND instructions of `level`; they make blocks, so the scope must still be open.

@@ -522,6 +522,11 @@ dt_lanes_t dt__inst_value(dt_body_t *k, uint32_t id) {
   return value;
 }
 
+void dt__inst_preset(dt_body_t *k, uint32_t inst, LLVMValueRef value) {
+  dt_lanes_t preset = {.v = {value}};
+  dt__memo_put(k, k->inst_level[inst], inst_key(k, KEY_INST, inst), preset);
+}
+
 void dt__stage_binds(dt_body_t *k, uint32_t level) {
   for (uint32_t id = 0; id < k->stage->insts.len; id++)
     if (k->stage->insts.items[id].kind == DT_INST_BIND && k->inst_level[id] == level)

@@ -345,7 +345,9 @@ static void emit_stages(dt_body_t *k) {
 void dt__item_emit(dt_body_t *k, LLVMValueRef *digits, uint32_t n) {
   for (uint32_t i = 0; i < n; i++)
     dt__bind_symbol(k, k->kernel->vars[i], 1, digits[i]);
-  if (k->schedule->kind == DT_SCHEDULE_OUTER_LANES)
+  if (k->schedule->kind == DT_SCHEDULE_TILES)
+    k->m->device->tile(k, digits[n - 2], digits[n - 1]);
+  else if (k->schedule->kind == DT_SCHEDULE_OUTER_LANES)
     outer_lanes_item(k, digits[n - 1]);
   else if (k->schedule->kind == DT_SCHEDULE_MATMUL)
     dt__matmul_item(k, digits[n - 2], digits[n - 1]);
@@ -386,6 +388,10 @@ dt_status_t dt__schedule_verify(dt_emit_t *m, const dt_kernel_t *kernel,
                    kernel->name);
   if (schedule->kind == DT_SCHEDULE_MATMUL)
     return dt__matmul_verify(m, kernel, schedule);
+  if (schedule->kind == DT_SCHEDULE_TILES &&
+      (kernel->n_loops < 2 || kernel->stages.len != 1 || kernel->stages.items[0].n_loops))
+    return DT_FAIL(DT_E_INTERNAL, "schedule of kernel %s: tiles of something else than a map",
+                   kernel->name);
   return NULL;
 }
 

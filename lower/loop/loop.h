@@ -133,6 +133,8 @@ typedef enum dt_schedule_kind_t {
                            // loop
   DT_SCHEDULE_SERIAL,      // scalar code
   DT_SCHEDULE_MATMUL,      // stage 0 is the fold of A[…, m, k] * B[…, k, n]; stages after it store
+  DT_SCHEDULE_TILES,       // of devices: squares of `block` iterations of the last two outer loops;
+                           // what is loaded across the last one goes through shared memory
 } dt_schedule_kind_t;
 
 // MATMUL: outer loops are batch loops, then m, then n. A is loaded with stride 1 over k. B's load

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conformance on the CPU: every case of cases.c, compiled once per dtype and run at many sizes,
+// Conformance on the CPU, or on a GPU (tests/device/on_device.h): every case of cases.c, compiled once per dtype and run at many sizes,
 // contiguous and strided, against the evaluator under the numerical policy. Only answers of
 // compiled code count: a case whose calls were not all answered by it fails. usage: test_ops GROUP
 // [OP]
@@ -10,6 +10,7 @@
 #include "runtime/base/dtype.h"
 #include "runtime/base/status.h"
 #include "runtime/trace/trace.h"
+#include "tests/device/on_device.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -214,16 +215,21 @@ static void compare(const run_t *run, const int64_t *shape, int layout, dt_tenso
 static void call_once(const run_t *run, dt_session_t *session, dt_function_t *function,
                       const int64_t *shape, int layout) {
   argument_t args[CASE_INPUTS] = {{0}};
-  dt_tensor_t *inputs[CASE_INPUTS], *output = NULL;
+  dt_tensor_t *inputs[CASE_INPUTS], *there[CASE_INPUTS] = {0}, *output = NULL, *brought = NULL;
   bool right = true;
   for (uint32_t k = 0; right && k < run->c->n_inputs; k++) {
-    right = make_argument(run, k, shape, layout, &args[k]);
+    right = make_argument(run, k, shape, layout, &args[k]) &&
+            !failed(run->name, on_device_take(session, args[k].tensor, &there[k]));
     inputs[k] = args[k].tensor;
   }
-  if (right && !failed(run->name, dt_call(session, function, inputs, run->c->n_inputs, &output, 1)))
-    compare(run, shape, layout, inputs, output);
+  if (right &&
+      !failed(run->name, dt_call(session, function, there, run->c->n_inputs, &output, 1)) &&
+      !failed(run->name, on_device_bring(session, output, &brought)))
+    compare(run, shape, layout, inputs, brought);
+  dt_tensor_release(brought);
   dt_tensor_release(output);
   for (uint32_t k = 0; k < run->c->n_inputs; k++) {
+    dt_tensor_release(there[k]);
     dt_tensor_release(args[k].tensor);
     free(args[k].memory);
   }
@@ -242,7 +248,7 @@ static void check_case(dt_runtime_t *runtime, const case_t *c, dt_dtype_t dtype)
   dt_function_t *function = NULL;
   dt_session_t *session = NULL;
   if (failed(run.name, dt_function_create(runtime, program, &run, &options, &function)) ||
-      failed(run.name, dt_session_create(runtime, &session)))
+      failed(run.name, on_device_session(runtime, &session)))
     goto out;
   uint64_t calls = 0;
   for (int layout = 0; layout < 3; layout++)
