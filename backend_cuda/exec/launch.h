@@ -19,8 +19,8 @@
 
 // What follows a kernel's words in its parameter block.
 typedef struct dt_cuda_tail_t {
-  int64_t count;          // grid items
-  uint64_t scratch;       // global memory for LOCAL buffers, 64-byte aligned; 0: dynamic shared memory
+  int64_t count;    // grid items
+  uint64_t scratch; // global memory for LOCAL buffers, 64-byte aligned; 0: dynamic shared memory
   int64_t scratch_stride; // bytes from one team's scratch to the next: team t of the grid (global)
                           // or of the block (shared) has [t * stride, …)
   uint64_t record;        // dt_cuda_record_t in memory that the host sees; never 0
@@ -40,9 +40,9 @@ typedef struct dt_cuda_record_t {
 
 // One kernel as its maker describes it.
 typedef struct dt_cuda_kernel_info_t {
-  uint32_t threads; // of a block
-  uint32_t teams;   // of a block; divides threads
-  uint32_t n_words; // before the tail
+  uint32_t threads;     // of a block
+  uint32_t teams;       // of a block; divides threads
+  uint32_t n_words;     // before the tail
   uint32_t most_blocks; // useful ones a multiprocessor, 0: as many as there are items
 } dt_cuda_kernel_info_t;
 
@@ -50,9 +50,9 @@ typedef struct dt_cuda_kernel_info_t {
 typedef struct dt_cuda_kernel_t {
   dt_cuda_kernel_info_t info;
   dt_cu_function_t function;
-  uint32_t static_shared;  // bytes, of the kernel's own
-  uint32_t registers;      // a thread
-  uint32_t local_bytes;    // a thread: spills and stack
+  uint32_t static_shared; // bytes, of the kernel's own
+  uint32_t registers;     // a thread
+  uint32_t local_bytes;   // a thread: spills and stack
 } dt_cuda_kernel_t;
 
 // ---- Code (code.c) ------------------------------------------------------------------------------

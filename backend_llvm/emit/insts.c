@@ -86,7 +86,7 @@ static void place_inst(dt_body_t *k, uint32_t id) {
     break;
   case DT_INST_RUNNING: // as deep as the fold's step
     at_least(&level, k->stage_level + k->stage->n_loops);
-    varying = k->outer_lanes && k->lanes > 1;
+    varying = k->outer_lanes && k->axis;
     break;
   case DT_INST_SEARCH:
     place_search(k, inst, &level, &varying);
@@ -107,7 +107,7 @@ static void place_loops(dt_body_t *k) {
     uint32_t symbol;
     if (!dt__sym_is_symbol(k->m->env, stage->vars[j], &symbol) || symbol >= k->n_bindings)
       continue;
-    bool lanes = !k->outer_lanes && k->lanes > 1 && j + 1 == stage->n_loops;
+    bool lanes = !k->outer_lanes && k->axis && j + 1 == stage->n_loops;
     k->bindings[symbol] =
         (dt_binding_t){.bound = true, .level = k->stage_level + 1 + j, .varying = lanes};
     if (lanes) {
@@ -167,6 +167,15 @@ static LLVMValueRef and_mask(dt_body_t *k, LLVMValueRef a, LLVMValueRef b) {
   return LLVMBuildAnd(k->m->b, a, b, "");
 }
 
+// What no kernel of a call may write while this one reads it: devices keep it in another cache.
+static bool is_invariant(const dt_body_t *k, const dt_inst_t *inst) {
+  if (!k->m->device || k->updates)
+    return false;
+  dt_buffer_kind_t kind = dt__program_buffer(&k->m->program, inst->buffer)->kind;
+  return kind == DT_BUFFER_INPUT || kind == DT_BUFFER_CONSTANT ||
+         (kind == DT_BUFFER_ONCE && !k->written[inst->buffer.id - 1]);
+}
+
 static LLVMValueRef load_uniform(dt_body_t *k, const dt_inst_t *inst, uint32_t level,
                                  LLVMValueRef address) {
   dt_emit_t *m = k->m;
@@ -177,8 +186,10 @@ static LLVMValueRef load_uniform(dt_body_t *k, const dt_inst_t *inst, uint32_t l
   dt__body_at(k, level);
   LLVMValueRef safe = and_mask(k, runs, mask);
   if (safe)
-    address = LLVMBuildSelect(m->b, safe, address, k->words, "");
-  LLVMValueRef value = dt__emit_load(m, inst->dtype, 0, address, NULL, NULL);
+    address = LLVMBuildSelect(m->b, safe, address, k->dead, "");
+  LLVMValueRef value = dt__emit_load_at(m, inst->dtype, 0, address,
+                                        (uint32_t)dt_dtype_size(inst->dtype),
+                                        !safe && is_invariant(k, inst));
   if (!mask)
     return value;
   return LLVMBuildSelect(m->b, mask, value, other ? other : LLVMConstNull(LLVMTypeOf(value)), "");
@@ -200,7 +211,7 @@ static LLVMValueRef load_shared(dt_body_t *k, dt_dtype_t dtype, LLVMValueRef add
   dt_emit_t *m = k->m;
   if (mask) {
     LLVMValueRef any = dt__emit_intrinsic1(m, "llvm.vector.reduce.or", mask);
-    address = LLVMBuildSelect(m->b, any, address, k->words, "");
+    address = LLVMBuildSelect(m->b, any, address, k->dead, "");
   }
   LLVMValueRef value = dt__emit_splat(m, dt__emit_load(m, dtype, 0, address, NULL, NULL), k->lanes);
   if (!mask)
@@ -221,13 +232,18 @@ static LLVMValueRef load_lanes(dt_body_t *k, const dt_inst_t *inst, uint32_t lev
   if (address->access == DT_ACCESS_UNIFORM)
     return load_shared(k, inst->dtype, address->at[0], mask, other);
   mask = and_mask(k, mask, k->mask);
+  if (address->access == DT_ACCESS_UNIT && !mask) {
+    uint32_t alignment = address->alignment ? address->alignment : (uint32_t)dt_dtype_size(inst->dtype);
+    return dt__emit_load_at(m, inst->dtype, k->lanes, address->at[c], alignment,
+                            is_invariant(k, inst));
+  }
   if (address->access == DT_ACCESS_UNIT)
     return dt__emit_load(m, inst->dtype, k->lanes, address->at[c], mask, other);
   if (address->access == DT_ACCESS_REVERSED)
     return dt__lanes_reverse(k, dt__emit_load(m, inst->dtype, k->lanes, address->at[c],
                                               dt__lanes_reverse(k, mask),
                                               dt__lanes_reverse(k, other)));
-  return dt__emit_gather(m, inst->dtype, address->at[c], mask, other, k->words);
+  return dt__emit_gather(m, inst->dtype, address->at[c], mask, other, k->dead);
 }
 
 static dt_lanes_t value_load(dt_body_t *k, const dt_inst_t *inst, uint32_t id) {
@@ -369,6 +385,10 @@ static LLVMValueRef bind_fail_function(dt_emit_t *m) {
 
 static void call_bind_fail(dt_body_t *k, uint32_t check, LLVMValueRef value, LLVMValueRef extent) {
   dt_emit_t *m = k->m;
+  if (m->device) {
+    m->device->report(k, check, value, extent);
+    return;
+  }
   LLVMValueRef fn = bind_fail_function(m);
   LLVMValueRef args[4] = {k->record, dt__emit_i64(m, (int64_t)check + 1), value, extent};
   LLVMBuildCall2(m->b, LLVMGlobalGetValueType(fn), fn, args, 4, "");
@@ -451,7 +471,7 @@ static dt_lanes_t value_search(dt_body_t *k, const dt_inst_t *inst, uint32_t id)
                         .base = k->bases[inst->buffer.id - 1],
                         .count = dt__index_scalar(k, buffer->sizes[0]),
                         .stride = dt__index_scalar(k, buffer->strides[0]),
-                        .dead = k->words};
+                        .dead = k->dead};
   for (uint32_t c = 0; c < (out.varying ? k->copies : 1); c++) {
     LLVMValueRef wanted = dt__inst_lane(k, inst->args[0], c, out.varying);
     dt__body_at(k, k->inst_level[id]);

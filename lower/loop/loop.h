@@ -153,6 +153,7 @@ typedef struct dt_schedule_t {
   uint32_t unroll;    // vectors an iteration of the main loop, 1 … 8
   int64_t block;      // OUTER_LANES: iterations of the last outer loop in one grid item (else 1)
   int64_t grain;      // grid items a thread should take at least
+  uint32_t team;      // threads that share a grid item, a power of two; 0: a thread of a CPU
   dt_matmul_t matmul;
 } dt_schedule_t;
 

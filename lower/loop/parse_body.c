@@ -241,6 +241,13 @@ static dt_status_t parse_schedule(dt_loop_parser_t *p, dt_kernel_t *kernel) {
   DT_TRY(dt__scan_i64(p->scan, &schedule.block));
   DT_TRY(dt__scan_expect(p->scan, "grain"));
   DT_TRY(dt__scan_i64(p->scan, &schedule.grain));
+  if (dt__scan_accept_word(p->scan, "team")) {
+    int64_t team = 0;
+    DT_TRY(dt__scan_i64(p->scan, &team));
+    if (team < 1 || team > 1024)
+      return dt__scan_fail(p->scan, "expected a team of 1 to 1024 threads");
+    schedule.team = (uint32_t)team;
+  }
   if (schedule.kind == DT_SCHEDULE_MATMUL)
     DT_TRY(parse_matmul(p, &schedule.matmul));
   if (dt__scan_accept_word(p->scan, "if"))

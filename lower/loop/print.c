@@ -233,6 +233,8 @@ static void print_schedule(dt_loop_printer_t *printer, const dt_schedule_t *sche
   dt__text_printf(out, "  schedule %s lanes %u unroll %u block %lld grain %lld",
                   dt__schedule_kind_name(schedule->kind), schedule->lanes, schedule->unroll,
                   (long long)schedule->block, (long long)schedule->grain);
+  if (schedule->team)
+    dt__text_printf(out, " team %u", schedule->team);
   const dt_matmul_t *m = &schedule->matmul;
   if (schedule->kind == DT_SCHEDULE_MATMUL)
     dt__text_printf(out, " a v%u b v%u width %u rows %u tile %u %u", m->a, m->b, m->width, m->rows,

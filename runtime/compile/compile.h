@@ -30,6 +30,9 @@ bool dt__compiler_verifies(const dt_compiler_t *compiler);
 typedef struct dt_compiled_segment_t {
   dt_host_plan_fn_t plan;
   dt_host_run_fn_t run;
+  // On a device, where the segment begins by reading numbers: writes their device addresses to the
+  // frame's item_addresses, before plan. Else NULL.
+  dt_host_run_fn_t items;
 } dt_compiled_segment_t;
 
 // A number that a call reads from its data.
@@ -44,7 +47,7 @@ typedef struct dt_compiled_item_t {
 typedef struct dt_compiled_t {
   dt_native_t **units;
   uint32_t n_units;
-  dt_kernel_fn_t *kernels;         // by code index
+  dt_kernel_fn_t *kernels; // by code index; on a device the dt_cuda_kernel_t of `cuda`, cast
   dt_compiled_segment_t *segments; // in order; at least one
   uint32_t n_segments;
   uint32_t *output_segments; // by output: the segment whose plan knows its sizes
@@ -61,13 +64,24 @@ typedef struct dt_compiled_t {
   dt_code_t *assert_codes;   // what a call that fails them gets
   uint32_t n_asserts;
   uint64_t code_bytes;
+  dt_device_t device;          // whose memory kernels work on
+  struct dt_cuda_code_t *cuda; // kernels of a CUDA device; NULL on the CPU
 } dt_compiled_t;
 
-// Runs every stage on the compile threads and waits. `name` and `variant` are for logs and dumps.
-// The traced graph is only read.
-dt_status_t dt__compile(dt_compiler_t *compiler, const dt_traced_t *traced, const char *name,
-                        uint32_t variant, bool strict_fp, dt_compiled_t **out) DT_MUST_USE;
-void dt__compiled_destroy(dt_compiled_t *compiled); // NULL allowed; no code of it may be running
+typedef struct dt_compile_request_t {
+  const dt_traced_t *traced; // only read
+  const char *name;          // with `variant`, for logs and dumps
+  uint32_t variant;
+  bool strict_fp;
+  struct dt_cuda_device_t *cuda; // the device to compile for; NULL: the CPU
+} dt_compile_request_t;
+
+// Runs every stage on the compile threads and waits.
+dt_status_t dt__compile(dt_compiler_t *compiler, const dt_compile_request_t *request,
+                        dt_compiled_t **out) DT_MUST_USE;
+// NULL allowed; no code of it may be running. Device code is not unloaded: who calls it on a device
+// knows when its launches have ended, and unloads it first.
+void dt__compiled_destroy(dt_compiled_t *compiled);
 
 // The stages up to loop IR with memory plan, on the calling thread, for tools and tests: stops
 // after the stage named `until` ("graph", "decompose", …, "plan"; NULL: all). Prints go through

@@ -229,17 +229,25 @@ static dt_status_t compile_all(compile_t *compile, bool strict_fp, dt_compiled_t
   return take_texts(compile->program, out);
 }
 
-dt_status_t dt__compile(dt_compiler_t *compiler, const dt_traced_t *traced, const char *name,
-                        uint32_t variant, bool strict_fp, dt_compiled_t **out) {
+dt_status_t dt__compile(dt_compiler_t *compiler, const dt_compile_request_t *request,
+                        dt_compiled_t **out) {
   *out = NULL;
   DT_TRY(dt__codegen_available());
+  const char *name = request->name;
+  uint32_t variant = request->variant;
+  if (request->cuda)
+    return DT_FAIL(DT_E_UNSUPPORTED,
+                   "%s.%u: this version makes no code for CUDA devices; call "
+                   "the function in a session on the CPU",
+                   name, variant);
   dt_compiled_t *compiled = dt__calloc(1, sizeof(*compiled));
   if (!compiled)
     return DT_NO_MEMORY();
-  compile_t compile = {.compiler = compiler, .traced = traced, .name = name, .variant = variant};
+  compile_t compile = {
+      .compiler = compiler, .traced = request->traced, .name = name, .variant = variant};
   dt__arena_init(&compile.arena, 0);
   int64_t begin = dt__now_ns();
-  dt_status_t status = compile_all(&compile, strict_fp, compiled);
+  dt_status_t status = compile_all(&compile, request->strict_fp, compiled);
   if (!status)
     DT_LOG(DT_LOG_COMPILE, 1,
            "%s.%u: %u kernels a call, %u segments, %u units, %llu bytes of code, %lld computed "

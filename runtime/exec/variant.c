@@ -57,9 +57,12 @@ static dt_status_t make(dt_function_t *function, const dt_variant_request_t *how
   variant->n_symbols = dt__guards_symbol_count(variant->guards);
   if (!compiles)
     return NULL;
-  bool strict_fp = function->strict_fp || (how->modes & DT_MODES_STRICT_FP);
-  DT_TRY(dt__compile(function->runtime->compiler, traced, function->name, variant->number,
-                     strict_fp, &variant->compiled));
+  dt_compile_request_t request = {.traced = traced,
+                                  .name = function->name,
+                                  .variant = variant->number,
+                                  .strict_fp =
+                                      function->strict_fp || (how->modes & DT_MODES_STRICT_FP)};
+  DT_TRY(dt__compile(function->runtime->compiler, &request, &variant->compiled));
   // The frame's arrays are sized once for guards and code.
   if (variant->compiled->n_symbols > variant->n_symbols)
     variant->n_symbols = variant->compiled->n_symbols;

@@ -343,7 +343,7 @@ static builder_t builder_of(dt_op_t op) {
   if (info->flags & DT_OPF_LEAF)
     return (builder_t){build_leaf, op == DT_OP_iota ? 2 : 1};
   if (op == DT_OP_cast)
-    return (builder_t){build_cast, 11};
+    return (builder_t){build_cast, 13};
   if (info->flags & DT_OPF_EW)
     return (builder_t){build_same, 2};
   if (info->flags & DT_OPF_VIEW)
