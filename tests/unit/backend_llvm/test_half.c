@@ -48,8 +48,8 @@ static void fill_reals(values_t *v, dt_dtype_t half) {
     if (!isfinite(x))
       continue;
     // Past the largest number, as far as it is from the one before.
-    double step = isfinite(next) && (bits & 0x7fff) != 0x7fff ? next - x
-                                                              : x - half_value(half, bits - 1);
+    double step =
+        isfinite(next) && (bits & 0x7fff) != 0x7fff ? next - x : x - half_value(half, bits - 1);
     double middle = x + step / 2, beyond = x + step;
     put(v, (dt_scalar_t){.f = middle});
     put(v, (dt_scalar_t){.f = beside(v->dtype, middle, x)});
@@ -148,7 +148,7 @@ static void test_from_reals(void **state) {
 
 static void test_from_integers(void **state) {
   (void)state;
-  static const dt_dtype_t integers[] = {DT_BOOL, DT_I8, DT_I16, DT_I32, DT_I64,
+  static const dt_dtype_t integers[] = {DT_BOOL, DT_I8,  DT_I16, DT_I32, DT_I64,
                                         DT_U8,   DT_U16, DT_U32, DT_U64};
   for (size_t h = 0; h < 2; h++)
     for (size_t d = 0; d < sizeof(integers) / sizeof(integers[0]); d++)
