@@ -88,15 +88,7 @@ static LLVMValueRef round_f16(dt_emit_t *m, LLVMValueRef value) {
   return LLVMBuildOr(m->b, rounded, and_bits(m, down(m, bits, 16), 0x8000), "");
 }
 
-// An f32 operation on extended halves that is rounded to F16 may become one on F16, which LLVM would
-// fuse with a later one if it might be contracted: the rounding in between would be lost.
-static void keep_rounding(LLVMValueRef value) {
-  if (LLVMCanValueUseFastMathFlags(value))
-    LLVMSetFastMathFlags(value, LLVMFastMathNone);
-}
-
 LLVMValueRef dt__emit_half_round(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef value) {
-  keep_rounding(value);
   LLVMTypeRef type = dt__emit_like(value, m->t_i16);
   if (dtype == DT_F16 && m->target->half_convert) {
     LLVMTypeRef half = dt__emit_like(value, LLVMHalfTypeInContext(m->context));
