@@ -187,9 +187,9 @@ static LLVMValueRef load_uniform(dt_body_t *k, const dt_inst_t *inst, uint32_t l
   LLVMValueRef safe = and_mask(k, runs, mask);
   if (safe)
     address = LLVMBuildSelect(m->b, safe, address, k->dead, "");
-  LLVMValueRef value = dt__emit_load_at(m, inst->dtype, 0, address,
-                                        (uint32_t)dt_dtype_size(inst->dtype),
-                                        !safe && is_invariant(k, inst));
+  LLVMValueRef value =
+      dt__emit_load_at(m, inst->dtype, 0, address, (uint32_t)dt_dtype_size(inst->dtype),
+                       !safe && is_invariant(k, inst));
   if (!mask)
     return value;
   return LLVMBuildSelect(m->b, mask, value, other ? other : LLVMConstNull(LLVMTypeOf(value)), "");
@@ -233,7 +233,8 @@ static LLVMValueRef load_lanes(dt_body_t *k, const dt_inst_t *inst, uint32_t lev
     return load_shared(k, inst->dtype, address->at[0], mask, other);
   mask = and_mask(k, mask, k->mask);
   if (address->access == DT_ACCESS_UNIT && !mask) {
-    uint32_t alignment = address->alignment ? address->alignment : (uint32_t)dt_dtype_size(inst->dtype);
+    uint32_t alignment =
+        address->alignment ? address->alignment : (uint32_t)dt_dtype_size(inst->dtype);
     return dt__emit_load_at(m, inst->dtype, k->lanes, address->at[c], alignment,
                             is_invariant(k, inst));
   }
@@ -341,8 +342,7 @@ static dt_lanes_t value_divide(dt_body_t *k, const dt_inst_t *inst, uint32_t id)
 static bool takes_halves(const dt_body_t *k, const dt_inst_t *inst, uint32_t n) {
   for (uint32_t a = 0; a < n; a++) {
     const dt_inst_t *arg = &k->stage->insts.items[inst->args[a]];
-    if (arg->kind == DT_INST_CAST &&
-        dt__dtype_is_half(k->stage->insts.items[arg->args[0]].dtype))
+    if (arg->kind == DT_INST_CAST && dt__dtype_is_half(k->stage->insts.items[arg->args[0]].dtype))
       return true;
   }
   return false;
