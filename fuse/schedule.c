@@ -6,6 +6,7 @@
 #include "fuse/fuse.h"
 #include "fuse/loops.h"
 #include "fuse/split_fold.h"
+#include "fuse/teams.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
@@ -223,6 +224,8 @@ dt_status_t dt__fuse_schedule(dt_program_t *program, const dt_target_t *target) 
       DT_TRY(schedule_matmul(program, kernel));
     else
       DT_TRY(schedule_loops(program, kernel, target));
+    if (target->device == DT_CUDA)
+      DT_TRY(dt__schedule_teams(program, kernel, target));
   }
   DT_TRY(dt__program_settle_slices(program));
   return dt__symenv_status(program->env);

@@ -13,11 +13,15 @@ typedef struct dt_target_t {
   uint32_t vector_registers; // 16 or 32
   bool masked_memory;        // masked loads and stores cost about as much as plain ones
   bool fma;
-  uint32_t threads;           // that will run kernels
+  bool half_convert;          // has instructions between F16 and F32
+  uint32_t threads;           // that will run kernels; devices: multiprocessors
   int64_t l1_bytes, l2_bytes; // of one core
   // Matrix template, by element bytes (index 0: 4 bytes, 1: 8 bytes): rows and columns (elements, a
   // multiple of the lanes) of the register tile; 0: no template.
   uint32_t matmul_rows[2], matmul_width[2];
+  // Devices: threads of a block, and the machine that host programs run on (borrowed; NULL: this).
+  uint32_t block_threads;
+  const struct dt_target_t *host;
 } dt_target_t;
 
 #endif // DT_FUSE_TARGET_H

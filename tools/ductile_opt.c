@@ -9,6 +9,7 @@
 #include "runtime/compile/compile.h"
 #include "tools/opt_file.h"
 #include "tools/opt_llvm.h"
+#include "tools/opt_ptx.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,12 +19,14 @@ enum { EXIT_SAME = 0, EXIT_DIFFERENT = 1, EXIT_USAGE = 2 };
 typedef struct options_t {
   const char *stage; // NULL: the last
   const char *print; // "graph", "loops" or NULL: what the stage makes
-  bool llvm, update, help;
+  const char *gpu;   // NULL: a CPU
+  bool llvm, ptx, update, help;
   const char *path; // NULL: standard input
 } options_t;
 
 static const char help[] =
-    "usage: ductile-opt [--stage NAME] [--print graph|loops] [--llvm] [--update] [FILE]\n"
+    "usage: ductile-opt [--stage NAME] [--print graph|loops] [--llvm] [--gpu ARCH [--ptx]]\n"
+    "                   [--update] [FILE]\n"
     "\n"
     "Reads graph IR from FILE (or standard input), runs the compiler's stages up to NAME and "
     "prints\n"
@@ -34,6 +37,8 @@ static const char help[] =
     "  --stage NAME   the last stage to run (default: all of them)\n"
     "  --print WHAT   graph or loops: the last one made (default: what the last stage makes)\n"
     "  --llvm         the LLVM IR of the kernels, after all stages\n"
+    "  --gpu ARCH     for a GPU instead of a CPU: sm_80, sm_89 or sm_90\n"
+    "  --ptx          the PTX of the kernels, after all stages; with --gpu\n"
     "  --update       rewrite --EXPECT-- instead of comparing\n"
     "  --help         this text\n"
     "\n"
@@ -62,6 +67,8 @@ static bool known_stage(const char *name) {
 static bool take_flag(options_t *options, const char *word) {
   if (strcmp(word, "--llvm") == 0)
     options->llvm = true;
+  else if (strcmp(word, "--ptx") == 0)
+    options->ptx = true;
   else if (strcmp(word, "--update") == 0)
     options->update = true;
   else if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
@@ -79,6 +86,8 @@ static bool take_pair(options_t *options, const char *word, const char *value) {
     return false;
   if (strcmp(word, "--stage") == 0 && known_stage(value))
     options->stage = value;
+  else if (strcmp(word, "--gpu") == 0 && opt_ptx_known(value))
+    options->gpu = value;
   else if (strcmp(word, "--print") == 0 &&
            (strcmp(value, "graph") == 0 || strcmp(value, "loops") == 0))
     options->print = value;
@@ -192,14 +201,21 @@ static dt_status_t run_stages(dt_arena_t *arena, dt_symenv_t *env, const opt_fil
   DT_TRY(parse(arena, env, file->in, "graph", &graph));
   dt__symenv_freeze(env); // as after tracing: stages add no guard
   dt_target_t target = described_target();
+  if (options->gpu)
+    DT_TRY(opt_ptx_target(options->gpu, &target));
+  bool code = options->llvm || options->ptx;
   dt_program_t *program = NULL;
-  DT_TRY(dt__pipeline_run(arena, env, graph, &target, options->llvm ? NULL : options->stage, true,
-                          observe, result, &program));
+  DT_TRY(dt__pipeline_run(arena, env, graph, &target, code ? NULL : options->stage, true, observe,
+                          result, &program));
   DT_TRY(dt__text_status(&result->graph));
   DT_TRY(dt__text_status(&result->loops));
   DT_TRY(check_round_trip(dt__text_str(&result->graph)));
   if (options->llvm)
     return opt_llvm_print(program, out);
+  if (options->ptx && !options->gpu)
+    return DT_FAIL(DT_E_ARGUMENT, "--ptx: expected --gpu with it");
+  if (options->ptx)
+    return opt_ptx_print(program, &target, out);
   bool loops = options->print ? strcmp(options->print, "loops") == 0 : program != NULL;
   if (loops && !program)
     return DT_FAIL(DT_E_ARGUMENT, "--print loops: stage %s makes a graph", options->stage);

@@ -23,12 +23,12 @@ typedef struct rule_t {
 
 static const rule_t dtype_rules[] = {
     {"same", "any, all the same"},
-    {"float_only", "f32, f64"},
+    {"float_only", "floats"},
     {"number", "any but bool"},
     {"logic", "bool"},
     {"compare", "any; gives bool"},
     {"order", "any but bool; gives bool"},
-    {"float_test", "f32, f64; gives bool"},
+    {"float_test", "floats; gives bool"},
     {"arg", "any but bool; gives i64"},
     {"attr", "gives the dtype asked for"},
     {"where", "bool, then any two the same"},
@@ -106,7 +106,13 @@ static void print_all(dt_text_t *out) {
       "`dt_x` of `ductile/trace.h`, or serves a builder there. `attrs`, `axes`, `syms`, `ints` "
       "and\n"
       "`floats` are fields of `dt_attrs_t` in `lower/graph/graph.h`. Ops marked (decomposed) are\n"
-      "written in terms of others before they are lowered.\n");
+      "written in terms of others before they are lowered.\n"
+      "\n"
+      "Floats are f16, bf16, f32 and f64. f16 and bf16 are for storage: an op on them, composites "
+      "and\n"
+      "sums included, is computed in f32 and rounded once, to nearest even; every op's result is\n"
+      "rounded, also where ops are fused. What only moves elements leaves their bits as they "
+      "are.\n");
   for (size_t s = 0; s < sizeof(sections) / sizeof(sections[0]); s++) {
     dt__text_printf(out, "\n## %s\n\n| op | operands | dtypes | meaning |\n|---|---|---|---|\n",
                     sections[s]);

@@ -24,14 +24,29 @@ static void align_argument(dt_emit_t *m, LLVMValueRef call, unsigned argument, d
                            LLVMCreateEnumAttribute(m->context, kind, alignment_of(dtype)));
 }
 
+LLVMValueRef dt__emit_load_at(dt_emit_t *m, dt_dtype_t dtype, uint32_t lanes, LLVMValueRef address,
+                              uint32_t alignment, bool invariant) {
+  LLVMTypeRef type = dt__emit_widen(dt__emit_memory_type(m, dtype), lanes);
+  LLVMValueRef load = LLVMBuildLoad2(m->b, type, address, "");
+  LLVMSetAlignment(load, alignment);
+  if (invariant) {
+    unsigned kind = LLVMGetMDKindIDInContext(m->context, "invariant.load", 14);
+    LLVMSetMetadata(load, kind, LLVMMetadataAsValue(m->context,
+                                                    LLVMMDNodeInContext2(m->context, NULL, 0)));
+  }
+  return from_memory(m, dtype, load);
+}
+
+void dt__emit_store_at(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef value, LLVMValueRef address,
+                       uint32_t alignment) {
+  LLVMSetAlignment(LLVMBuildStore(m->b, to_memory(m, dtype, value), address), alignment);
+}
+
 LLVMValueRef dt__emit_load(dt_emit_t *m, dt_dtype_t dtype, uint32_t lanes, LLVMValueRef address,
                            LLVMValueRef mask, LLVMValueRef other) {
+  if (!mask)
+    return dt__emit_load_at(m, dtype, lanes, address, alignment_of(dtype), false);
   LLVMTypeRef type = dt__emit_widen(dt__emit_memory_type(m, dtype), lanes);
-  if (!mask) {
-    LLVMValueRef load = LLVMBuildLoad2(m->b, type, address, "");
-    LLVMSetAlignment(load, alignment_of(dtype));
-    return from_memory(m, dtype, load);
-  }
   LLVMValueRef kept = other ? to_memory(m, dtype, other) : LLVMConstNull(type);
   LLVMTypeRef types[2] = {type, m->t_ptr};
   LLVMValueRef args[3] = {address, mask, kept};
@@ -42,11 +57,11 @@ LLVMValueRef dt__emit_load(dt_emit_t *m, dt_dtype_t dtype, uint32_t lanes, LLVMV
 
 void dt__emit_store(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef value, LLVMValueRef address,
                     LLVMValueRef mask) {
-  value = to_memory(m, dtype, value);
   if (!mask) {
-    LLVMSetAlignment(LLVMBuildStore(m->b, value, address), alignment_of(dtype));
+    dt__emit_store_at(m, dtype, value, address, alignment_of(dtype));
     return;
   }
+  value = to_memory(m, dtype, value);
   LLVMTypeRef types[2] = {LLVMTypeOf(value), m->t_ptr};
   LLVMValueRef args[3] = {value, address, mask};
   LLVMValueRef call = dt__emit_intrinsic(m, "llvm.masked.store", types, 2, args, 3);

@@ -101,37 +101,50 @@ static bool intrinsic_allowed(const char *name) {
   return false;
 }
 
-static dt_status_t check_call(LLVMValueRef call, bool host) {
+// What devices have besides: their own registers, barriers and exchanges, and inline instructions.
+static bool device_allowed(LLVMOpcode opcode) {
+  return opcode == LLVMAddrSpaceCast || opcode == LLVMPtrToInt || opcode == LLVMIntToPtr ||
+         opcode == LLVMFence || opcode == LLVMAtomicRMW;
+}
+
+static bool device_intrinsic(const char *name) { return strncmp(name, "llvm.nvvm.", 10) == 0; }
+
+static dt_status_t check_call(const dt_emit_t *m, LLVMValueRef call, bool host) {
   LLVMValueRef callee = LLVMGetCalledValue(call);
+  if (m->device && LLVMIsAInlineAsm(callee))
+    return NULL;
   if (!LLVMIsAFunction(callee))
     return host ? NULL : DT_FAIL(DT_E_INTERNAL, "emitted code calls through a pointer");
   size_t len;
   const char *name = LLVMGetValueName2(callee, &len);
-  if (!LLVMIsDeclaration(callee) || (LLVMGetIntrinsicID(callee) != 0 && intrinsic_allowed(name)))
+  bool known = intrinsic_allowed(name) || (m->device && device_intrinsic(name));
+  if (!LLVMIsDeclaration(callee) || (LLVMGetIntrinsicID(callee) != 0 && known))
     return NULL;
   return DT_FAIL(DT_E_INTERNAL, "emitted code calls '%s', which is not on the list", name);
 }
 
-static dt_status_t check_function(LLVMValueRef fn, bool host) {
+static dt_status_t check_function(const dt_emit_t *m, LLVMValueRef fn, bool host) {
   for (LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(fn); block;
        block = LLVMGetNextBasicBlock(block)) {
     for (LLVMValueRef inst = LLVMGetFirstInstruction(block); inst;
          inst = LLVMGetNextInstruction(inst)) {
       LLVMOpcode opcode = LLVMGetInstructionOpcode(inst);
-      if (!opcode_allowed(opcode))
+      if (!opcode_allowed(opcode) && !(m->device && device_allowed(opcode)))
         return DT_FAIL(DT_E_INTERNAL, "emitted code has instruction %d, which is not on the list",
                        (int)opcode);
       if (opcode == LLVMCall)
-        DT_TRY(check_call(inst, host));
+        DT_TRY(check_call(m, inst, host));
     }
   }
   return NULL;
 }
 
 dt_status_t dt__emit_check(dt_emit_t *m, bool host) {
-  if (LLVMGetFirstGlobal(m->module))
-    return DT_FAIL(DT_E_INTERNAL, "emitted code has a global variable");
+  for (LLVMValueRef global = LLVMGetFirstGlobal(m->module); global;
+       global = LLVMGetNextGlobal(global))
+    if (!m->device || LLVMGetPointerAddressSpace(LLVMTypeOf(global)) != 3)
+      return DT_FAIL(DT_E_INTERNAL, "emitted code has a global variable");
   for (LLVMValueRef fn = LLVMGetFirstFunction(m->module); fn; fn = LLVMGetNextFunction(fn))
-    DT_TRY(check_function(fn, host));
+    DT_TRY(check_function(m, fn, host));
   return NULL;
 }

@@ -5,7 +5,7 @@
 dt_status_t dt__body_init(dt_body_t *k, dt_emit_t *m, const dt_kernel_t *kernel,
                           const dt_schedule_t *schedule) {
   *k = (dt_body_t){
-      .m = m, .kernel = kernel, .schedule = schedule, .lanes = 1, .copies = 1, .item_level = 1};
+      .m = m, .kernel = kernel, .schedule = schedule, .lanes = 1, .copies = 1, .team = 1, .item_level = 1};
   k->n_bindings = dt__symenv_symbol_count(m->env);
   uint32_t n_buffers = m->program.buffers.len;
   k->bindings = DT_ARENA_ARRAY(&m->arena, dt_binding_t, k->n_bindings + 1);
@@ -14,6 +14,7 @@ dt_status_t dt__body_init(dt_body_t *k, dt_emit_t *m, const dt_kernel_t *kernel,
   k->rows = DT_ARENA_ARRAY(&m->arena, dt_lanes_t, kernel ? kernel->n_rows + 1 : 1);
   if (!k->bindings || !k->bases || !k->written || !k->rows)
     return DT_NO_MEMORY();
+  k->updates = kernel && dt__kernel_updates(&m->program, kernel);
   for (uint32_t s = 0; kernel && s < kernel->stages.len; s++)
     for (uint32_t i = 0; i < kernel->stages.items[s].stores.len; i++)
       k->written[kernel->stages.items[s].stores.items[i].buffer.id - 1] = true;
@@ -63,6 +64,11 @@ void dt__memo_put(dt_body_t *k, uint32_t level, uint64_t key, dt_lanes_t value) 
 // only when it has one.
 LLVMValueRef dt__loop_open(dt_body_t *k, uint32_t level, LLVMValueRef start, LLVMValueRef end,
                            int64_t step) {
+  return dt__loop_open_by(k, level, start, end, dt__emit_i64(k->m, step));
+}
+
+LLVMValueRef dt__loop_open_by(dt_body_t *k, uint32_t level, LLVMValueRef start, LLVMValueRef end,
+                              LLVMValueRef step) {
   dt_emit_t *m = k->m;
   dt_scope_t *scope = &k->scopes[level];
   dt__body_at(k, level - 1);
@@ -73,7 +79,7 @@ LLVMValueRef dt__loop_open(dt_body_t *k, uint32_t level, LLVMValueRef start, LLV
   LLVMBuildCondBr(m->b, any, scope->header, scope->exit);
   scope->block = scope->header;
   scope->end = end;
-  scope->step = dt__emit_i64(m, step);
+  scope->step = step;
   scope->memo.len = 0;
   dt__body_at(k, level);
   scope->counter = LLVMBuildPhi(m->b, m->t_i64, "");

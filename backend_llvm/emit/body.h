@@ -43,6 +43,14 @@ typedef struct dt_binding_t {
   dt_lanes_t value; // the lane variable: made on demand from lane_base
 } dt_binding_t;
 
+// A row's part that a thread has in registers: elements of `buffer` at `offset`, with the lane
+// variable of the first stage in the place of the others'.
+typedef struct dt_resident_t {
+  dt_buffer_id_t buffer;
+  dt_sym_t offset;
+  dt_lanes_t value;
+} dt_resident_t;
+
 // Accumulators of one fold: stack slots that become registers.
 typedef struct dt_accumulator_t {
   LLVMTypeRef type, index_type;
@@ -57,23 +65,34 @@ typedef struct dt_body_t {
   const dt_kernel_t *kernel;
   const dt_schedule_t *schedule;
   LLVMValueRef fn, words, scratch, record;
+  LLVMValueRef dead;       // an address that can always be read, 8 bytes
   LLVMBasicBlockRef slots; // entry block: stack slots only
   dt_scope_t scopes[DT_MAX_LEVELS];
   dt_binding_t *bindings; // by symbol
   uint32_t n_bindings;
   LLVMValueRef *bases; // by buffer - 1: address of element 0; LOCAL: in scratch
   bool *written;       // by buffer - 1: stored to by this kernel
+  bool updates;        // the kernel stores to an argument of the call
   dt_lanes_t *rows;    // by row value
 
-  // The lane axis: none when lanes is 1.
+  // The lane axis. Threads of a team take neighbouring vectors of it, so that the next copy of a
+  // thread's vector stands lanes * team elements further.
+  bool axis;              // there is one
   uint32_t lanes, copies; // copies: of the vector loop being emitted
+  uint32_t team;          // threads that share a grid item; 1 on a CPU
+  LLVMValueRef rank;      // i64: of this thread in its team; NULL when team is 1
+  bool aligned;           // dt__lanes_aligned holds where this code runs
   uint32_t stride;        // LOCAL buffers with lanes on an outer loop: elements a lane group takes
   uint32_t lane_level;
   uint32_t item_level; // of the last outer variable that is no lane: 1, with tiles of rows 2
   bool outer_lanes;
   dt_sym_t lane_var;
   LLVMValueRef lane_base; // lane variable's value in lane 0 of copy 0
-  LLVMValueRef mask;      // lanes that exist, in the masked tail; else NULL
+  LLVMValueRef masks[DT_MAX_UNROLL]; // by copy: lanes that exist, in the masked tail; NULL: all
+  // Resident rows (resident.c): whether a copy's vector exists, i1; NULL elsewhere.
+  LLVMValueRef inside[DT_MAX_UNROLL];
+  bool resident; // what is emitted keeps rows in registers
+  DT_VEC(dt_resident_t) kept;
 
   // The stage being emitted.
   const dt_stage_t *stage;
@@ -102,6 +121,8 @@ void dt__memo_put(dt_body_t *k, uint32_t level, uint64_t key, dt_lanes_t value);
 // for (counter = start; counter < end; counter += step), its body at `level`, inside level - 1.
 LLVMValueRef dt__loop_open(dt_body_t *k, uint32_t level, LLVMValueRef start, LLVMValueRef end,
                            int64_t step);
+LLVMValueRef dt__loop_open_by(dt_body_t *k, uint32_t level, LLVMValueRef start, LLVMValueRef end,
+                              LLVMValueRef step);
 void dt__loop_close(dt_body_t *k, uint32_t level);
 void dt__bind_uniform(dt_body_t *k, uint32_t symbol, uint32_t level, LLVMValueRef value);
 void dt__bind_symbol(dt_body_t *k, dt_sym_t var, uint32_t level, LLVMValueRef value);
@@ -123,6 +144,7 @@ typedef enum dt_access_t {
 } dt_access_t;
 typedef struct dt_address_t {
   dt_access_t access;
+  uint32_t alignment; // UNIT: bytes, where more than an element's is known; else 0
   LLVMValueRef at[DT_MAX_UNROLL];
 } dt_address_t;
 // Level and lane dependence of an access; then its addresses, computed at `level` (not above them).
@@ -130,10 +152,42 @@ dt_sym_t dt__access_offset(dt_body_t *k, dt_buffer_id_t buffer, const dt_sym_t *
 dt_address_t dt__access_address(dt_body_t *k, dt_buffer_id_t buffer, dt_sym_t offset,
                                 uint32_t level);
 
+// ---- Alignment (aligned.c) --------------------------------------------------------------------------------
+// Vector accesses of devices must be aligned. An i1, at level 0, that says where `lanes` lanes can
+// be used: extents of lane loops, steps between rows and addresses of buffers are multiples of
+// whole vectors. NULL: nowhere. Accesses that can never be aligned are left out.
+LLVMValueRef dt__lanes_aligned(dt_body_t *k, uint32_t lanes);
+// Of a vector that the condition speaks of, bytes: at most what one instruction takes.
+static inline uint32_t dt__vector_alignment(dt_dtype_t dtype, uint32_t lanes) {
+  uint32_t bytes = lanes * (uint32_t)dt_dtype_size(dtype);
+  return bytes < 16 ? bytes : 16;
+}
+// Whether the access is among those that the condition speaks of.
+bool dt__offset_aligned(dt_body_t *k, dt_sym_t offset, dt_sym_t lane_var, uint32_t lanes);
+
+// ---- Resident rows (resident.c) ---------------------------------------------------------------------------
+// A row that is not longer than the vectors of a team's copies is walked without a loop, and each
+// thread keeps what it loaded or stored of it for later stages.
+// Whether the schedule and the kernel allow it.
+bool dt__row_is_resident(dt_body_t *k);
+// Opens the vector loop's level for the only iteration, with `inside` and masks set.
+void dt__resident_open(dt_body_t *k, uint32_t level, LLVMValueRef extent);
+void dt__resident_close(dt_body_t *k, uint32_t level);
+bool dt__resident_find(dt_body_t *k, dt_buffer_id_t buffer, dt_sym_t offset, dt_lanes_t *out);
+void dt__resident_put(dt_body_t *k, dt_buffer_id_t buffer, dt_sym_t offset,
+                      const dt_lanes_t *value);
+// After a store: `value` is what stands at `offset` now, and nothing else is known of the buffer.
+void dt__resident_store(dt_body_t *k, dt_buffer_id_t buffer, dt_sym_t offset,
+                        const dt_lanes_t *value);
+// A LOCAL buffer of which every access is kept: it needs no memory.
+bool dt__resident_owns(dt_body_t *k, dt_buffer_id_t buffer);
+
 // ---- Instructions (insts.c) -------------------------------------------------------------------------------
 // Levels and lane dependence of every instruction of the stage, and bindings of its loop symbols.
 dt_status_t dt__stage_enter(dt_body_t *k, uint32_t stage_index) DT_MUST_USE;
 dt_lanes_t dt__inst_value(dt_body_t *k, uint32_t inst);
+// Says what the instruction is worth where the stage's innermost code goes, instead of making it.
+void dt__inst_preset(dt_body_t *k, uint32_t inst, LLVMValueRef value);
 // Its vector in copy `c`, or scalar when the lane axis is none.
 LLVMValueRef dt__inst_lane(dt_body_t *k, uint32_t inst, uint32_t c, bool vector);
 // Emits the BIND instructions of `level`; they make blocks, so the scope must still be open.
@@ -146,6 +200,7 @@ LLVMValueRef dt__lanes_first(dt_body_t *k, LLVMValueRef mask, LLVMValueRef vecto
 // ---- Folds (folds.c) --------------------------------------------------------------------------------------
 void dt__fold_begin(dt_body_t *k, const dt_fold_t *fold, dt_accumulator_t *acc, bool vector,
                     uint32_t copies);
+// Teams: the row values of all threads together, in each of them.
 // A new iteration begins; then every fold of the stage takes its step, or has taken it because the
 // iteration asked for its value.
 void dt__folds_iterate(dt_body_t *k);
@@ -163,6 +218,17 @@ void dt__stage_emit(dt_body_t *k, uint32_t index);
 // `prepare` (or NULL) runs at its beginning, once a vector.
 void dt__outer_vectors(dt_body_t *k, LLVMValueRef from, LLVMValueRef to, bool whole, uint32_t first,
                        uint32_t last, void (*prepare)(dt_body_t *k, void *user), void *user);
+// One grid item at its position on each of the `n` axes, at level 1 (loops.c).
+void dt__item_emit(dt_body_t *k, LLVMValueRef *digits, uint32_t n);
+// Buffer addresses and symbols from k->words, LOCAL buffers in k->scratch (loops.c).
+void dt__bind_parameters(dt_body_t *k, const dt_kernel_params_t *params);
+void dt__place_locals(dt_body_t *k);
+// The extents of the grid's axes, at level 0 (loops.c).
+uint32_t dt__grid_extents(dt_body_t *k, LLVMValueRef *out);
+// Where this thread's first vector stands in a loop of its team from `start` on (loops.c).
+LLVMValueRef dt__own_start(dt_body_t *k, LLVMValueRef start);
+// n, or 1 where it is less.
+LLVMValueRef dt__at_least_one(dt_body_t *k, LLVMValueRef n);
 // One kernel under one schedule as function `name`.
 void dt__emit_kernel(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_t *schedule,
                      const char *name);

@@ -27,7 +27,7 @@ static void on_diagnostic(LLVMDiagnosticInfoRef info, void *user) {
   LLVMDisposeMessage(text);
 }
 
-static dt_status_t take_failure(dt_emit_t *m) {
+dt_status_t dt__emit_take_failure(dt_emit_t *m) {
   dt_status_t status = m->failure;
   m->failure = NULL;
   return status || !m->env ? status : dt__symenv_status(m->env);
@@ -42,26 +42,36 @@ static dt_status_t first_cause(dt_emit_t *m, dt_status_t status) {
   return cause;
 }
 
-// The first kernel and schedule that became `code`.
-static dt_status_t emit_code(dt_emit_t *m, const dt_unit_map_t *map, uint32_t code) {
+const dt_schedule_t *dt__llvm_code_schedule(const dt_program_t *program, const dt_unit_map_t *map,
+                                            uint32_t code, const dt_kernel_t **out_kernel) {
   for (uint32_t i = 0; i < map->n_kernels; i++) {
-    const dt_kernel_t *kernel = &m->program.kernels.items[i];
+    const dt_kernel_t *kernel = &program->kernels.items[i];
     for (uint32_t s = 0; s < kernel->schedules.len; s++) {
       if (map->code_of_kernel[map->first_code[i] + s] != code)
         continue;
-      char name[32];
-      snprintf(name, sizeof(name), "dt_k%u", code);
-      dt__emit_kernel(m, kernel, &kernel->schedules.items[s], name);
-      return dt__status_annotate(take_failure(m), "kernel %s", kernel->name);
+      *out_kernel = kernel;
+      return &kernel->schedules.items[s];
     }
   }
-  return DT_FAIL(DT_E_INTERNAL, "no kernel became code %u", code);
+  *out_kernel = NULL;
+  return NULL;
+}
+
+static dt_status_t emit_code(dt_emit_t *m, const dt_unit_map_t *map, uint32_t code) {
+  const dt_kernel_t *kernel = NULL;
+  const dt_schedule_t *schedule = dt__llvm_code_schedule(&m->program, map, code, &kernel);
+  if (!schedule)
+    return DT_FAIL(DT_E_INTERNAL, "no kernel became code %u", code);
+  char name[32];
+  snprintf(name, sizeof(name), "dt_k%u", code);
+  dt__emit_kernel(m, kernel, schedule, name);
+  return dt__status_annotate(dt__emit_take_failure(m), "kernel %s", kernel->name);
 }
 
 static dt_status_t emit_unit(dt_emit_t *m, const dt_unit_map_t *map, uint32_t unit) {
   if (unit + 1 == map->n_units) {
     DT_TRY(dt__emit_host(m, map));
-    return take_failure(m);
+    return dt__emit_take_failure(m);
   }
   for (uint32_t code = 0; code < map->n_codes; code++)
     if (map->unit_of_code[code] == unit)
@@ -93,7 +103,7 @@ static dt_status_t run_passes(dt_emit_t *m, const char *passes) {
   LLVMErrorRef error = LLVMRunPasses(m->module, passes, m->machine, options);
   LLVMDisposePassBuilderOptions(options);
   if (!error)
-    return take_failure(m);
+    return dt__emit_take_failure(m);
   char *message = LLVMGetErrorMessage(error);
   dt_status_t status = DT_FAIL(DT_E_COMPILE, "code generator: %s", message ? message : "");
   LLVMDisposeErrorMessage(message);
@@ -103,20 +113,22 @@ static dt_status_t run_passes(dt_emit_t *m, const char *passes) {
 static dt_status_t emit_object(dt_emit_t *m, void **out_object, size_t *out_bytes) {
   char *message = NULL;
   LLVMMemoryBufferRef buffer = NULL;
-  if (LLVMTargetMachineEmitToMemoryBuffer(m->machine, m->module, LLVMObjectFile, &message,
-                                          &buffer)) {
+  LLVMCodeGenFileType type = m->device ? LLVMAssemblyFile : LLVMObjectFile;
+  if (LLVMTargetMachineEmitToMemoryBuffer(m->machine, m->module, type, &message, &buffer)) {
     dt_status_t status = DT_FAIL(DT_E_COMPILE, "code generator: %s", message ? message : "");
     LLVMDisposeMessage(message);
     return status;
   }
   size_t bytes = LLVMGetBufferSize(buffer);
-  void *copy = dt__alloc(bytes);
-  if (copy)
+  char *copy = dt__alloc(bytes + 1);
+  if (copy) {
     memcpy(copy, LLVMGetBufferStart(buffer), bytes);
+    copy[bytes] = '\0'; // text ends
+  }
   LLVMDisposeMemoryBuffer(buffer);
   if (!copy)
     return DT_NO_MEMORY();
-  dt_status_t status = take_failure(m);
+  dt_status_t status = dt__emit_take_failure(m);
   if (status) {
     dt__free(copy);
     return status;
@@ -139,7 +151,7 @@ dt_status_t dt__emit_finish(dt_emit_t *m, const char *passes, bool host,
                             const dt_compile_options_t *options, uint32_t order, void **out_object,
                             size_t *out_bytes) {
   LLVMContextSetDiagnosticHandler(m->context, on_diagnostic, m);
-  DT_TRY(take_failure(m));
+  DT_TRY(dt__emit_take_failure(m));
   dump_module(m, options, 2 * order, "llvm");
   if (verify_wanted(options))
     DT_TRY(verify_module(m, host));

@@ -43,6 +43,10 @@ dt_status_t dt__llvm_compile_unit(const dt_program_t *program, const dt_unit_map
 // Scratch bytes dt_once needs are those the plan of a program with no symbols would ask; the host
 // unit exports dt_once_scratch (an int64 (*)(void)).
 
+// The first kernel and schedule that became `code`; NULL: none.
+const dt_schedule_t *dt__llvm_code_schedule(const dt_program_t *program, const dt_unit_map_t *map,
+                                            uint32_t code, const dt_kernel_t **out_kernel);
+
 // ---- Segments (segments.c) -----------------------------------------------------------------------
 // What one segment of a call plans and runs: items and kernels [first, end). A program without
 // segments has one.

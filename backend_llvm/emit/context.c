@@ -15,9 +15,8 @@ static void register_targets(void) {
   LLVMInitializeX86AsmPrinter();
 }
 
-static dt_status_t make_machine(dt_emit_t *m, bool quick) {
-  pthread_once(&targets_once, register_targets);
-  const char *triple = "x86_64-unknown-linux-gnu";
+dt_status_t dt__emit_machine(dt_emit_t *m, const char *triple, const dt_target_t *described,
+                             bool quick) {
   LLVMTargetRef target = NULL;
   char *message = NULL;
   if (LLVMGetTargetFromTriple(triple, &target, &message)) {
@@ -25,11 +24,11 @@ static dt_status_t make_machine(dt_emit_t *m, bool quick) {
     LLVMDisposeMessage(message);
     return status;
   }
-  m->machine = LLVMCreateTargetMachine(target, triple, m->target->cpu, m->target->features,
+  m->machine = LLVMCreateTargetMachine(target, triple, described->cpu, described->features,
                                        quick ? LLVMCodeGenLevelNone : LLVMCodeGenLevelDefault,
                                        LLVMRelocPIC, LLVMCodeModelSmall);
   if (!m->machine)
-    return DT_FAIL(DT_E_COMPILE, "code generator: no machine for CPU '%s'", m->target->cpu);
+    return DT_FAIL(DT_E_COMPILE, "code generator: no machine for CPU '%s'", described->cpu);
   LLVMSetTarget(m->module, triple);
   LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(m->machine);
   LLVMSetModuleDataLayout(m->module, layout);
@@ -37,7 +36,7 @@ static dt_status_t make_machine(dt_emit_t *m, bool quick) {
   return NULL;
 }
 
-dt_status_t dt__emit_init(dt_emit_t *m, const dt_program_t *program, const dt_target_t *target,
+dt_status_t dt__emit_open(dt_emit_t *m, const dt_program_t *program, const dt_target_t *target,
                           const dt_compile_options_t *options, const char *name) {
   memset(m, 0, sizeof(*m));
   m->target = target;
@@ -67,7 +66,16 @@ dt_status_t dt__emit_init(dt_emit_t *m, const dt_program_t *program, const dt_ta
   m->t_f64 = LLVMDoubleTypeInContext(m->context);
   m->t_ptr = LLVMPointerTypeInContext(m->context, 0);
   m->t_void = LLVMVoidTypeInContext(m->context);
-  status = make_machine(m, options && options->quick);
+  return NULL;
+}
+
+dt_status_t dt__emit_init(dt_emit_t *m, const dt_program_t *program, const dt_target_t *target,
+                          const dt_compile_options_t *options, const char *name) {
+  DT_TRY(dt__emit_open(m, program, target, options, name));
+  pthread_once(&targets_once, register_targets);
+  dt_status_t status =
+      dt__emit_machine(m, "x86_64-unknown-linux-gnu", target->host ? target->host : target,
+                       options && options->quick);
   if (status)
     dt__emit_fini(m);
   return status;
@@ -113,6 +121,8 @@ LLVMValueRef dt__emit_function(dt_emit_t *m, const char *name, LLVMTypeRef type,
   LLVMSetVisibility(fn, exported ? LLVMHiddenVisibility : LLVMDefaultVisibility);
   add_attribute(m, fn, "nounwind");
   add_text_attribute(m, fn, "no-builtins", "");
+  if (m->device)
+    return fn;
   const char *bits = m->target->vector_bytes == 64   ? "512"
                      : m->target->vector_bytes == 32 ? "256"
                                                      : "128";
@@ -138,7 +148,7 @@ void dt__emit_resume(dt_emit_t *m, LLVMBasicBlockRef block) {
 
 // ---- Types -------------------------------------------------------------------------------------------
 LLVMTypeRef dt__emit_memory_type(const dt_emit_t *m, dt_dtype_t dtype) {
-  if (dt__dtype_is_float(dtype))
+  if (dtype == DT_F32 || dtype == DT_F64)
     return dtype == DT_F32 ? m->t_f32 : m->t_f64;
   switch (dt_dtype_size(dtype)) {
   case 1:
@@ -204,6 +214,11 @@ LLVMValueRef dt__emit_i32(const dt_emit_t *m, uint32_t value) {
 
 LLVMValueRef dt__emit_constant(const dt_emit_t *m, dt_dtype_t dtype, dt_scalar_t value) {
   LLVMTypeRef type = dt__emit_type(m, dtype);
+  if (dt__dtype_is_half(dtype)) {
+    uint16_t bits = 0;
+    dt__scalar_store(dtype, &bits, value);
+    return dt__emit_int(type, bits);
+  }
   if (dt__dtype_is_float(dtype))
     return LLVMConstReal(type, dtype == DT_F32 ? (double)(float)value.f : value.f);
   return dt__emit_int(type, dtype == DT_BOOL ? value.i != 0 : value.i);

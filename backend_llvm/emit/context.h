@@ -15,13 +15,33 @@
 #define DT_MAX_UNROLL 8
 #define DT_MAX_LANES 64
 
+struct dt_body_t;
+
+// What the code generator of a device does in its own way. Threads that share a grid item are a
+// team; all of a team's threads run the same scopes.
+typedef struct dt_device_emit_t {
+  // Memory accesses before it are seen by the team's threads after it.
+  void (*sync)(struct dt_body_t *k);
+  // The value of the thread whose rank differs by `distance` (a power of two below 32).
+  LLVMValueRef (*exchange)(struct dt_body_t *k, LLVMValueRef value, uint32_t distance);
+  // Teams of several warps: the first thread of each warp hands in its value; thread i of every
+  // warp gets that of warp i modulo their number. `slot` is unique in the kernel.
+  LLVMValueRef (*gather)(struct dt_body_t *k, LLVMValueRef value, uint32_t slot);
+  // One square of a TILES schedule, at its position in the last two loops.
+  void (*tile)(struct dt_body_t *k, LLVMValueRef row, LLVMValueRef col);
+  // Keeps the first failed check in k->record.
+  void (*report)(struct dt_body_t *k, uint32_t check, LLVMValueRef value, LLVMValueRef extent);
+} dt_device_emit_t;
+
 typedef struct dt_emit_t {
+  const dt_device_emit_t *device; // NULL: a CPU
   LLVMContextRef context;
   LLVMModuleRef module;
   LLVMBuilderRef b;
   LLVMTargetMachineRef machine;
   const dt_target_t *target;
   bool strict_fp;
+  bool whole_ops;       // the operation being emitted may not be contracted with another
   dt_program_t program; // a shallow copy whose environment and arena are this unit's own
   dt_symenv_t *env;
   dt_arena_t arena;
@@ -32,16 +52,25 @@ typedef struct dt_emit_t {
   dt_status_t failure; // the first one
 } dt_emit_t;
 
-// Sets up everything. The machine is made for `target`. `program` NULL: code that is no kernel's;
-// then there is no environment either.
+// Sets up everything but the machine. `program` NULL: code that is no kernel's; then there is no
+// environment either.
+dt_status_t dt__emit_open(dt_emit_t *m, const dt_program_t *program, const dt_target_t *target,
+                          const dt_compile_options_t *options, const char *name) DT_MUST_USE;
+// The same with a machine for `target`, or for its host where it is a device.
 dt_status_t dt__emit_init(dt_emit_t *m, const dt_program_t *program, const dt_target_t *target,
                           const dt_compile_options_t *options, const char *name) DT_MUST_USE;
+// The code generator for `triple`, with target->cpu and target->features. x86-64 is known; a device
+// registers its own with LLVM first.
+dt_status_t dt__emit_machine(dt_emit_t *m, const char *triple, const dt_target_t *target,
+                             bool quick) DT_MUST_USE;
 void dt__emit_fini(dt_emit_t *m);
 // Checks, passes (LLVM's text; NULL: none) and code generation: the object is the caller's
 // (dt__free). `host`: may call through pointers. `order` is for dumps.
 dt_status_t dt__emit_finish(dt_emit_t *m, const char *passes, bool host,
                             const dt_compile_options_t *options, uint32_t order, void **out_object,
                             size_t *out_bytes) DT_MUST_USE;
+// Hands over the first failure, of emission or of the environment.
+dt_status_t dt__emit_take_failure(dt_emit_t *m) DT_MUST_USE;
 // Keeps the first failure; consumes `status`.
 void dt__emit_fail(dt_emit_t *m, dt_status_t status);
 
@@ -95,6 +124,12 @@ LLVMValueRef dt__emit_load(dt_emit_t *m, dt_dtype_t dtype, uint32_t lanes, LLVMV
                            LLVMValueRef mask, LLVMValueRef other);
 void dt__emit_store(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef value, LLVMValueRef address,
                     LLVMValueRef mask);
+// The same without masks, at an address that is a multiple of `alignment` bytes; `invariant`:
+// nothing writes there while the kernel runs.
+LLVMValueRef dt__emit_load_at(dt_emit_t *m, dt_dtype_t dtype, uint32_t lanes, LLVMValueRef address,
+                              uint32_t alignment, bool invariant);
+void dt__emit_store_at(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef value, LLVMValueRef address,
+                       uint32_t alignment);
 // One address a lane. `dead` is an address that can always be read: where gathers are made of
 // scalar loads, lanes that are off read it.
 LLVMValueRef dt__emit_gather(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef addresses,

@@ -164,9 +164,10 @@ static void step(dt_body_t *k, const dt_fold_t *fold, dt_accumulator_t *acc) {
   uint32_t level = k->stage_level + k->stage->n_loops;
   // With lanes on an outer loop each lane folds for itself, and lanes that are off are never
   // stored.
-  LLVMValueRef mask = vector && !k->outer_lanes ? k->mask : NULL;
+  bool masked = vector && !k->outer_lanes;
   const dt_inst_t *inst = &k->stage->insts.items[fold->value];
   for (uint32_t c = 0; c < copies; c++) {
+    LLVMValueRef mask = masked ? k->masks[c] : NULL;
     if (with_index(fold)) {
       step_found(k, fold, acc, vector, c, level, mask);
       continue;
@@ -231,6 +232,29 @@ static found_t join_lanes(dt_body_t *k, const dt_fold_t *fold, found_t all) {
   return all;
 }
 
+// All threads of the team get the same, bit for bit: operands only ever change sides.
+static found_t join_threads(dt_body_t *k, const dt_fold_t *fold, found_t all, uint32_t threads) {
+  const dt_device_emit_t *device = k->m->device;
+  for (uint32_t n = threads / 2; n >= 1; n /= 2) {
+    found_t other = {device->exchange(k, all.value, n), NULL};
+    if (with_index(fold))
+      other.index = device->exchange(k, all.index, n);
+    all = join(k, fold, all, other);
+  }
+  return all;
+}
+
+static found_t join_team(dt_body_t *k, const dt_fold_t *fold, found_t all) {
+  uint32_t warp = k->team < 32 ? k->team : 32;
+  all = join_threads(k, fold, all, warp);
+  if (k->team == warp)
+    return all;
+  all.value = k->m->device->gather(k, all.value, 2 * fold->row);
+  if (with_index(fold))
+    all.index = k->m->device->gather(k, all.index, 2 * fold->row + 1);
+  return join_threads(k, fold, all, k->team / warp);
+}
+
 static LLVMValueRef row_value(dt_body_t *k, const dt_fold_t *fold, found_t found) {
   if (!with_index(fold))
     return found.value;
@@ -276,6 +300,10 @@ dt_lanes_t dt__fold_end(dt_body_t *k, const dt_fold_t *fold, dt_accumulator_t *a
   for (uint32_t n = copies; n > 1; n = (n + 1) / 2)
     for (uint32_t c = 0; c + (n + 1) / 2 < n; c++)
       found[c] = join(k, fold, found[c], found[c + (n + 1) / 2]);
-  out.v[0] = row_value(k, fold, vector ? join_lanes(k, fold, found[0]) : found[0]);
+  if (vector)
+    found[0] = join_lanes(k, fold, found[0]);
+  if (vector && k->team > 1)
+    found[0] = join_team(k, fold, found[0]);
+  out.v[0] = row_value(k, fold, found[0]);
   return out;
 }

@@ -153,7 +153,10 @@ static void plan_items(host_t *h, const dt_segment_span_t *span) {
   dt_emit_t *m = h->k.m;
   for (uint32_t i = span->item; i < span->item_end; i++) {
     const dt_program_item_t *item = &m->program.items.items[i];
-    LLVMValueRef value = LLVMBuildLoad2(m->b, m->t_i64, buffer_address(h, item->buffer), "");
+    LLVMValueRef value =
+        m->target->device == DT_CPU
+            ? LLVMBuildLoad2(m->b, m->t_i64, buffer_address(h, item->buffer), "")
+            : load_at(h, m->t_i64, load_field(h, m->t_ptr, offsetof(dt_frame_t, item_values)), i);
     store_at(h, value, load_field(h, m->t_ptr, offsetof(dt_frame_t, symbols)), item->symbol);
     dt_range_t range = dt__symbol_info(m->env, item->symbol).range;
     LLVMValueRef low = LLVMBuildICmp(m->b, LLVMIntSGE, value, dt__emit_i64(m, range.lo), "");
@@ -279,7 +282,9 @@ static choice_t schedule_choice(host_t *h, uint32_t kernel_index, uint32_t s,
     count = dt__sym_mul(m->env, count, axes[i]);
   choice_t choice = {.count = evaluate(h, count)};
   choice.fn = load_at(h, m->t_ptr, functions, code);
-  choice.grain = evaluate(h, dt__grid_grain(m, kernel, schedule));
+  choice.grain = evaluate(h, m->target->device == DT_CPU
+                                 ? dt__grid_grain(m, kernel, schedule)
+                                 : dt__scratch_layout(m, kernel, schedule, NULL));
   return choice;
 }
 
@@ -381,6 +386,23 @@ static dt_status_t emit_run(dt_emit_t *m, const dt_unit_map_t *map, const char *
   return NULL;
 }
 
+// Where the host finds the numbers that the segment begins with, in memory that code here cannot
+// read.
+static dt_status_t emit_items(dt_emit_t *m, const dt_unit_map_t *map, uint32_t segment) {
+  host_t h;
+  char name[32];
+  snprintf(name, sizeof(name), "dt_items_%u", segment);
+  dt_segment_span_t span = dt__llvm_segment_span(&m->program, segment);
+  if (m->target->device == DT_CPU || span.item == span.item_end)
+    return NULL;
+  DT_TRY(open_function(&h, m, map, name, m->t_void, true, span.item));
+  LLVMValueRef to = load_field(&h, m->t_ptr, offsetof(dt_frame_t, item_addresses));
+  for (uint32_t i = span.item; i < span.item_end; i++)
+    store_at(&h, buffer_address(&h, m->program.items.items[i].buffer), to, i);
+  LLVMBuildRetVoid(m->b);
+  return NULL;
+}
+
 static dt_status_t emit_once_scratch(dt_emit_t *m, const dt_unit_map_t *map) {
   host_t h = {.map = map};
   DT_TRY(dt__body_init(&h.k, m, NULL, NULL));
@@ -397,6 +419,7 @@ static dt_status_t emit_segments(dt_emit_t *m, const dt_unit_map_t *map,
     dt_segment_span_t span = dt__llvm_segment_span(&m->program, segment);
     char name[32];
     snprintf(name, sizeof(name), "dt_run_%u", segment);
+    DT_TRY(emit_items(m, map, segment));
     DT_TRY(emit_plan(m, map, segment));
     DT_TRY(emit_run(m, map, name, span.kernel, span.kernel_end, true, span.item_end, params));
   }

@@ -273,7 +273,7 @@ static dt_lanes_t ramp(dt_body_t *k, LLVMValueRef start, int64_t coef) {
   dt_emit_t *m = k->m;
   dt_lanes_t out = {.varying = true};
   for (uint32_t c = 0; c < k->copies; c++) {
-    int64_t shift = coef * (int64_t)(c * k->lanes);
+    int64_t shift = coef * (int64_t)(c * k->lanes * k->team);
     LLVMValueRef at = shift ? LLVMBuildAdd(m->b, start, dt__emit_i64(m, shift), "") : start;
     out.v[c] = LLVMBuildAdd(m->b, dt__emit_splat(m, at, k->lanes),
                             dt__emit_ramp(m->t_i64, k->lanes, coef), "");
@@ -284,7 +284,7 @@ static dt_lanes_t ramp(dt_body_t *k, LLVMValueRef start, int64_t coef) {
 // e as coef * lane + rest with a literal, small coef and a uniform rest.
 static bool lane_linear(dt_body_t *k, dt_sym_t e, int64_t *coef, dt_sym_t *rest) {
   dt_sym_t coefficient;
-  if (k->lanes == 1 || !dt__sym_linear(k->m->env, e, k->lane_var, &coefficient, rest) ||
+  if (!k->axis || !dt__sym_linear(k->m->env, e, k->lane_var, &coefficient, rest) ||
       !dt__sym_is_const(k->m->env, coefficient, coef))
     return false;
   uint32_t level;
@@ -420,13 +420,15 @@ static dt_address_t local_address(dt_body_t *k, dt_buffer_id_t buffer, LLVMValue
   return out;
 }
 
-static dt_address_t linear_address(dt_body_t *k, dt_buffer_id_t buffer, int64_t coef, dt_sym_t rest,
-                                   uint32_t level) {
+static dt_address_t linear_address(dt_body_t *k, dt_buffer_id_t buffer, dt_sym_t offset,
+                                   int64_t coef, dt_sym_t rest, uint32_t level) {
   dt_emit_t *m = k->m;
   LLVMTypeRef element = element_type(k, buffer);
   dt_address_t out = {.access = coef == 1    ? DT_ACCESS_UNIT
                                 : coef == -1 ? DT_ACCESS_REVERSED
                                              : DT_ACCESS_EACH};
+  if (coef == 1 && k->aligned && dt__offset_aligned(k, offset, k->lane_var, k->lanes))
+    out.alignment = dt__vector_alignment(dt__program_buffer(&k->m->program, buffer)->dtype, k->lanes);
   LLVMValueRef start = dt__index_scalar(k, rest);
   uint32_t own;
   bool varying;
@@ -434,11 +436,15 @@ static dt_address_t linear_address(dt_body_t *k, dt_buffer_id_t buffer, int64_t 
   dt__body_at(k, own);
   LLVMValueRef base = dt__emit_element(m, element, k->bases[buffer.id - 1], start);
   dt__body_at(k, level);
+  LLVMValueRef first = base;
   LLVMValueRef lane = LLVMBuildMul(m->b, k->lane_base, dt__emit_i64(m, coef), "");
   base = dt__emit_element(m, element, base, lane);
   for (uint32_t c = 0; c < k->copies; c++) {
-    int64_t shift = coef * (int64_t)(c * k->lanes) - (coef == -1 ? (int64_t)k->lanes - 1 : 0);
+    int64_t shift =
+        coef * (int64_t)(c * k->lanes * k->team) - (coef == -1 ? (int64_t)k->lanes - 1 : 0);
     out.at[c] = dt__emit_element(m, element, base, dt__emit_i64(m, shift));
+    if (k->inside[c] && out.access == DT_ACCESS_UNIT) // the row's first vector always exists
+      out.at[c] = LLVMBuildSelect(m->b, k->inside[c], out.at[c], first, "");
     if (out.access == DT_ACCESS_EACH)
       out.at[c] = dt__emit_element(m, element, out.at[c], dt__emit_ramp(m->t_i64, k->lanes, coef));
   }
@@ -454,7 +460,7 @@ dt_address_t dt__access_address(dt_body_t *k, dt_buffer_id_t buffer, dt_sym_t of
   int64_t coef;
   dt_sym_t rest;
   if (varying && !has_lane_copies(k, buffer) && lane_linear(k, offset, &coef, &rest))
-    return linear_address(k, buffer, coef, rest, level);
+    return linear_address(k, buffer, offset, coef, rest, level);
   dt_lanes_t index = dt__index_eval(k, offset);
   if (varying)
     return each_address(k, buffer, &index, level);

@@ -86,7 +86,7 @@ static void place_inst(dt_body_t *k, uint32_t id) {
     break;
   case DT_INST_RUNNING: // as deep as the fold's step
     at_least(&level, k->stage_level + k->stage->n_loops);
-    varying = k->outer_lanes && k->lanes > 1;
+    varying = k->outer_lanes && k->axis;
     break;
   case DT_INST_SEARCH:
     place_search(k, inst, &level, &varying);
@@ -107,7 +107,7 @@ static void place_loops(dt_body_t *k) {
     uint32_t symbol;
     if (!dt__sym_is_symbol(k->m->env, stage->vars[j], &symbol) || symbol >= k->n_bindings)
       continue;
-    bool lanes = !k->outer_lanes && k->lanes > 1 && j + 1 == stage->n_loops;
+    bool lanes = !k->outer_lanes && k->axis && j + 1 == stage->n_loops;
     k->bindings[symbol] =
         (dt_binding_t){.bound = true, .level = k->stage_level + 1 + j, .varying = lanes};
     if (lanes) {
@@ -167,6 +167,15 @@ static LLVMValueRef and_mask(dt_body_t *k, LLVMValueRef a, LLVMValueRef b) {
   return LLVMBuildAnd(k->m->b, a, b, "");
 }
 
+// What no kernel of a call may write while this one reads it: devices keep it in another cache.
+static bool is_invariant(const dt_body_t *k, const dt_inst_t *inst) {
+  if (!k->m->device || k->updates)
+    return false;
+  dt_buffer_kind_t kind = dt__program_buffer(&k->m->program, inst->buffer)->kind;
+  return kind == DT_BUFFER_INPUT || kind == DT_BUFFER_CONSTANT ||
+         (kind == DT_BUFFER_ONCE && !k->written[inst->buffer.id - 1]);
+}
+
 static LLVMValueRef load_uniform(dt_body_t *k, const dt_inst_t *inst, uint32_t level,
                                  LLVMValueRef address) {
   dt_emit_t *m = k->m;
@@ -177,8 +186,10 @@ static LLVMValueRef load_uniform(dt_body_t *k, const dt_inst_t *inst, uint32_t l
   dt__body_at(k, level);
   LLVMValueRef safe = and_mask(k, runs, mask);
   if (safe)
-    address = LLVMBuildSelect(m->b, safe, address, k->words, "");
-  LLVMValueRef value = dt__emit_load(m, inst->dtype, 0, address, NULL, NULL);
+    address = LLVMBuildSelect(m->b, safe, address, k->dead, "");
+  LLVMValueRef value =
+      dt__emit_load_at(m, inst->dtype, 0, address, (uint32_t)dt_dtype_size(inst->dtype),
+                       !safe && is_invariant(k, inst));
   if (!mask)
     return value;
   return LLVMBuildSelect(m->b, mask, value, other ? other : LLVMConstNull(LLVMTypeOf(value)), "");
@@ -200,7 +211,7 @@ static LLVMValueRef load_shared(dt_body_t *k, dt_dtype_t dtype, LLVMValueRef add
   dt_emit_t *m = k->m;
   if (mask) {
     LLVMValueRef any = dt__emit_intrinsic1(m, "llvm.vector.reduce.or", mask);
-    address = LLVMBuildSelect(m->b, any, address, k->words, "");
+    address = LLVMBuildSelect(m->b, any, address, k->dead, "");
   }
   LLVMValueRef value = dt__emit_splat(m, dt__emit_load(m, dtype, 0, address, NULL, NULL), k->lanes);
   if (!mask)
@@ -220,20 +231,30 @@ static LLVMValueRef load_lanes(dt_body_t *k, const dt_inst_t *inst, uint32_t lev
     mask = and_mask(k, mask, dt__emit_splat(m, runs, k->lanes));
   if (address->access == DT_ACCESS_UNIFORM)
     return load_shared(k, inst->dtype, address->at[0], mask, other);
-  mask = and_mask(k, mask, k->mask);
+  bool kept = k->inside[c] && !mask && address->access == DT_ACCESS_UNIT; // read at a safe place
+  mask = kept ? NULL : and_mask(k, mask, k->masks[c]);
+  if (address->access == DT_ACCESS_UNIT && !mask) {
+    uint32_t alignment =
+        address->alignment ? address->alignment : (uint32_t)dt_dtype_size(inst->dtype);
+    return dt__emit_load_at(m, inst->dtype, k->lanes, address->at[c], alignment,
+                            is_invariant(k, inst));
+  }
   if (address->access == DT_ACCESS_UNIT)
     return dt__emit_load(m, inst->dtype, k->lanes, address->at[c], mask, other);
   if (address->access == DT_ACCESS_REVERSED)
     return dt__lanes_reverse(k, dt__emit_load(m, inst->dtype, k->lanes, address->at[c],
                                               dt__lanes_reverse(k, mask),
                                               dt__lanes_reverse(k, other)));
-  return dt__emit_gather(m, inst->dtype, address->at[c], mask, other, k->words);
+  return dt__emit_gather(m, inst->dtype, address->at[c], mask, other, k->dead);
 }
 
 static dt_lanes_t value_load(dt_body_t *k, const dt_inst_t *inst, uint32_t id) {
   uint32_t level = k->inst_level[id];
   dt_lanes_t out = {.varying = k->inst_varying[id]};
   dt_sym_t offset = dt__access_offset(k, inst->buffer, inst->index);
+  bool keeps = k->resident && out.varying && inst->mask == DT_NO_INST;
+  if (keeps && dt__resident_find(k, inst->buffer, offset, &out))
+    return out;
   dt_address_t address = dt__access_address(k, inst->buffer, offset, level);
   if (!out.varying) {
     out.v[0] = load_uniform(k, inst, level, address.at[0]);
@@ -241,6 +262,8 @@ static dt_lanes_t value_load(dt_body_t *k, const dt_inst_t *inst, uint32_t id) {
   }
   for (uint32_t c = 0; c < k->copies; c++)
     out.v[c] = load_lanes(k, inst, level, &address, c);
+  if (keeps)
+    dt__resident_put(k, inst->buffer, offset, &out);
   return out;
 }
 
@@ -320,19 +343,33 @@ static dt_lanes_t value_divide(dt_body_t *k, const dt_inst_t *inst, uint32_t id)
   return out;
 }
 
+// Whether an operand was a half. LLVM makes an F16 operation of an f32 one on such operands whose
+// result is rounded to F16, and would then contract it with a later one: without the rounding.
+static bool takes_halves(const dt_body_t *k, const dt_inst_t *inst, uint32_t n) {
+  for (uint32_t a = 0; a < n; a++) {
+    const dt_inst_t *arg = &k->stage->insts.items[inst->args[a]];
+    if (arg->kind == DT_INST_CAST && dt__dtype_is_half(k->stage->insts.items[arg->args[0]].dtype))
+      return true;
+  }
+  return false;
+}
+
 static dt_lanes_t value_scalar(dt_body_t *k, const dt_inst_t *inst, uint32_t id) {
   uint32_t n = inst->kind == DT_INST_SCALAR ? dt__scalar_info(inst->op)->arity : 1;
   if (divides_repeatedly(k, inst, id))
     return value_divide(k, inst, id);
   dt_lanes_t out = {.varying = k->inst_varying[id]};
   dt_dtype_t dtype = operand_dtype(k, inst);
+  bool whole = takes_halves(k, inst, n);
   for (uint32_t c = 0; c < (out.varying ? k->copies : 1); c++) {
     LLVMValueRef args[3] = {0};
     for (uint32_t a = 0; a < n; a++)
       args[a] = dt__inst_lane(k, inst->args[a], c, out.varying);
     dt__body_at(k, k->inst_level[id]);
+    k->m->whole_ops = whole;
     out.v[c] = inst->kind == DT_INST_CAST ? dt__emit_cast(k->m, dtype, inst->dtype, args[0])
                                           : dt__emit_scalar_op(k->m, inst->op, dtype, args);
+    k->m->whole_ops = false;
   }
   return out;
 }
@@ -369,6 +406,10 @@ static LLVMValueRef bind_fail_function(dt_emit_t *m) {
 
 static void call_bind_fail(dt_body_t *k, uint32_t check, LLVMValueRef value, LLVMValueRef extent) {
   dt_emit_t *m = k->m;
+  if (m->device) {
+    m->device->report(k, check, value, extent);
+    return;
+  }
   LLVMValueRef fn = bind_fail_function(m);
   LLVMValueRef args[4] = {k->record, dt__emit_i64(m, (int64_t)check + 1), value, extent};
   LLVMBuildCall2(m->b, LLVMGlobalGetValueType(fn), fn, args, 4, "");
@@ -431,8 +472,8 @@ static dt_lanes_t value_bind(dt_body_t *k, const dt_inst_t *inst, uint32_t id) {
     out.v[c] = and_mask(k, inside, wanted);
     bound.v[c] = LLVMBuildSelect(m->b, out.v[c], value, zero, "");
     LLVMValueRef bad = and_mask(k, LLVMBuildNot(m->b, inside, ""), wanted);
-    if (out.varying && k->mask)
-      bad = LLVMBuildAnd(m->b, bad, k->mask, "");
+    if (out.varying && k->masks[c])
+      bad = LLVMBuildAnd(m->b, bad, k->masks[c], "");
     if (runs)
       bad = LLVMBuildAnd(m->b, bad, out.varying ? dt__emit_splat(m, runs, k->lanes) : runs, "");
     report_bad(k, inst, level, bad, loaded, extent);
@@ -451,7 +492,7 @@ static dt_lanes_t value_search(dt_body_t *k, const dt_inst_t *inst, uint32_t id)
                         .base = k->bases[inst->buffer.id - 1],
                         .count = dt__index_scalar(k, buffer->sizes[0]),
                         .stride = dt__index_scalar(k, buffer->strides[0]),
-                        .dead = k->words};
+                        .dead = k->dead};
   for (uint32_t c = 0; c < (out.varying ? k->copies : 1); c++) {
     LLVMValueRef wanted = dt__inst_lane(k, inst->args[0], c, out.varying);
     dt__body_at(k, k->inst_level[id]);
@@ -494,6 +535,11 @@ dt_lanes_t dt__inst_value(dt_body_t *k, uint32_t id) {
   value = make_value(k, id);
   dt__memo_put(k, level, key, value);
   return value;
+}
+
+void dt__inst_preset(dt_body_t *k, uint32_t inst, LLVMValueRef value) {
+  dt_lanes_t preset = {.v = {value}};
+  dt__memo_put(k, k->inst_level[inst], inst_key(k, KEY_INST, inst), preset);
 }
 
 void dt__stage_binds(dt_body_t *k, uint32_t level) {

@@ -4,7 +4,7 @@
 #include "backend_llvm/emit/body.h"
 
 // ---- Grid --------------------------------------------------------------------------------------------
-static LLVMValueRef at_least_one(dt_body_t *k, LLVMValueRef n) {
+LLVMValueRef dt__at_least_one(dt_body_t *k, LLVMValueRef n) {
   LLVMValueRef one = dt__emit_i64(k->m, 1);
   LLVMValueRef less = LLVMBuildICmp(k->m->b, LLVMIntSLT, n, one, "");
   return LLVMBuildSelect(k->m->b, less, one, n, "");
@@ -20,7 +20,7 @@ typedef struct odometer_t {
 static void odometer_start(dt_body_t *k, odometer_t *o, LLVMValueRef first) {
   dt_emit_t *m = k->m;
   for (uint32_t i = o->n; i-- > 0;) {
-    LLVMValueRef extent = at_least_one(k, o->extents[i]);
+    LLVMValueRef extent = dt__at_least_one(k, o->extents[i]);
     LLVMValueRef digit = i ? LLVMBuildURem(m->b, first, extent, "") : first;
     first = LLVMBuildUDiv(m->b, first, extent, "");
     o->slots[i] = dt__body_slot(k, m->t_i64, 1);
@@ -65,7 +65,7 @@ static uint32_t useful_unroll(const dt_body_t *k, LLVMValueRef n) {
   uint32_t unroll = k->schedule->unroll;
   if (!LLVMIsAConstantInt(n))
     return unroll;
-  int64_t vectors = LLVMConstIntGetSExtValue(n) / (int64_t)k->lanes;
+  int64_t vectors = LLVMConstIntGetSExtValue(n) / (int64_t)(k->lanes * k->team);
   if (vectors < 1)
     return 1;
   return vectors < (int64_t)unroll ? (uint32_t)vectors : unroll;
@@ -81,10 +81,20 @@ static void bind_lane(dt_body_t *k, uint32_t level) {
     k->bindings[symbol].varying = true;
 }
 
+// Where this thread's first vector stands in a loop of its team from `start` on.
+LLVMValueRef dt__own_start(dt_body_t *k, LLVMValueRef start) {
+  dt_emit_t *m = k->m;
+  if (!k->rank)
+    return start;
+  LLVMValueRef shift = LLVMBuildMul(m->b, k->rank, dt__emit_i64(m, k->lanes), "");
+  return LLVMBuildNSWAdd(m->b, start, shift, "");
+}
+
+// On a device the condition of `aligned` leaves no part of a vector, so the tail has no mask.
 static void vector_loops(dt_body_t *k, uint32_t level, LLVMValueRef from, LLVMValueRef to,
                          bool whole, uint32_t unroll, vector_body_t body, void *user) {
   dt_emit_t *m = k->m;
-  int64_t group = (int64_t)k->lanes * unroll;
+  int64_t wide = (int64_t)k->lanes * k->team, group = wide * unroll;
   k->lane_level = level;
   dt__body_at(k, level - 1);
   LLVMValueRef n = LLVMBuildSub(m->b, to, from, "");
@@ -94,19 +104,19 @@ static void vector_loops(dt_body_t *k, uint32_t level, LLVMValueRef from, LLVMVa
   bind_lane(k, level);
   if (!same_literal(from, middle)) {
     k->copies = unroll;
-    k->mask = NULL;
-    k->lane_base = dt__loop_open(k, level, from, middle, group);
+    k->masks[0] = NULL;
+    k->lane_base = dt__loop_open(k, level, dt__own_start(k, from), middle, group);
     body(k, user);
     dt__loop_close(k, level);
   }
   if (!whole && !same_literal(middle, to)) {
     bind_lane(k, level);
     k->copies = 1;
-    k->lane_base = dt__loop_open(k, level, middle, to, k->lanes);
-    k->mask = tail_mask(k, LLVMBuildSub(m->b, to, k->lane_base, ""));
+    k->lane_base = dt__loop_open(k, level, dt__own_start(k, middle), to, wide);
+    k->masks[0] = m->device ? NULL : tail_mask(k, LLVMBuildSub(m->b, to, k->lane_base, ""));
     body(k, user);
     dt__loop_close(k, level);
-    k->mask = NULL;
+    k->masks[0] = NULL;
   }
   k->copies = 1;
 }
@@ -127,6 +137,16 @@ static void stage_loops(dt_body_t *k, uint32_t j) {
   uint32_t level = k->stage_level + 1 + j;
   LLVMValueRef extent = dt__index_scalar(k, stage->extents[j]);
   LLVMValueRef zero = dt__emit_i64(k->m, 0);
+  if (k->resident && j + 1 == stage->n_loops) {
+    k->copies = k->schedule->unroll;
+    k->lane_level = level;
+    bind_lane(k, level);
+    dt__resident_open(k, level, extent);
+    inner_vector_body(k, NULL);
+    dt__resident_close(k, level);
+    k->copies = 1;
+    return;
+  }
   if (k->acc_vector && !k->outer_lanes && j + 1 == stage->n_loops) {
     vector_loops(k, level, zero, extent, false, useful_unroll(k, extent), inner_vector_body, NULL);
     return;
@@ -147,11 +167,11 @@ void dt__stage_emit(dt_body_t *k, uint32_t index) {
     dt__emit_fail(m, status ? status : DT_NO_MEMORY());
     return;
   }
-  bool vector = k->lanes > 1 && (k->outer_lanes || stage->n_loops > 0);
+  bool vector = k->axis && (k->outer_lanes || stage->n_loops > 0);
   uint32_t copies = 1;
   if (vector)
-    copies = k->outer_lanes
-                 ? k->copies
+    copies = k->outer_lanes ? k->copies
+             : k->resident  ? k->schedule->unroll
                  : useful_unroll(k, dt__index_scalar(k, stage->extents[stage->n_loops - 1]));
   k->accs = accs;
   k->acc_vector = vector;
@@ -186,8 +206,9 @@ static void outer_vector_body(dt_body_t *k, void *user) {
 void dt__outer_vectors(dt_body_t *k, LLVMValueRef from, LLVMValueRef to, bool whole, uint32_t first,
                        uint32_t last, void (*prepare)(dt_body_t *k, void *user), void *user) {
   dt_emit_t *m = k->m;
-  k->outer_lanes = true;
-  k->lanes = k->schedule->lanes;
+  k->outer_lanes = k->axis = true;
+  if (!m->device)
+    k->lanes = k->schedule->lanes;
   k->stride = k->schedule->lanes * k->schedule->unroll;
   k->lane_var = k->kernel->vars[k->kernel->n_loops - 1];
   uint32_t level = k->item_level + 1;
@@ -211,7 +232,9 @@ void dt__outer_vectors(dt_body_t *k, LLVMValueRef from, LLVMValueRef to, bool wh
 
 // True when every grid item has a whole number of unrolled groups.
 static bool blocks_are_whole(dt_body_t *k) {
-  int64_t extent, group = (int64_t)k->schedule->lanes * k->schedule->unroll;
+  if (k->m->device && k->team == 1 && k->schedule->unroll == 1)
+    return true; // one vector, or single elements
+  int64_t extent, group = (int64_t)k->schedule->lanes * k->schedule->unroll * k->team;
   return dt__sym_is_const(k->m->env, k->kernel->extents[k->kernel->n_loops - 1], &extent) &&
          extent % group == 0 && k->schedule->block % group == 0;
 }
@@ -222,19 +245,22 @@ static void outer_lanes_item(dt_body_t *k, LLVMValueRef block_index) {
   dt__body_at(k, 1);
   LLVMValueRef block = dt__emit_i64(m, k->schedule->block);
   LLVMValueRef from = LLVMBuildMul(m->b, block_index, block, "");
-  LLVMValueRef to = LLVMBuildAdd(m->b, from, block, "");
+  LLVMValueRef to = LLVMBuildNSWAdd(m->b, from, block, "");
   LLVMValueRef over = LLVMBuildICmp(m->b, LLVMIntSLT, extent, to, "");
   to = LLVMBuildSelect(m->b, over, extent, to, "");
   dt__outer_vectors(k, from, to, blocks_are_whole(k), 0, k->kernel->stages.len, NULL, NULL);
 }
 
 // ---- Kernels -------------------------------------------------------------------------------------------
-static void bind_parameters(dt_body_t *k, const dt_kernel_params_t *params) {
+void dt__bind_parameters(dt_body_t *k, const dt_kernel_params_t *params) {
   dt_emit_t *m = k->m;
   for (uint32_t i = 0; i < params->n_buffers + params->n_symbols; i++) {
     LLVMValueRef at = dt__emit_offset(m, k->words, dt__emit_i64(m, 8 * (int64_t)i));
     bool buffer = i < params->n_buffers;
-    LLVMValueRef word = LLVMBuildLoad2(m->b, buffer ? m->t_ptr : m->t_i64, at, "");
+    LLVMTypeRef pointer = m->device ? LLVMPointerTypeInContext(m->context, 1) : m->t_ptr;
+    LLVMValueRef word = LLVMBuildLoad2(m->b, buffer ? pointer : m->t_i64, at, "");
+    if (buffer && m->device) // global memory: later passes find every access's space from here
+      word = LLVMBuildAddrSpaceCast(m->b, word, m->t_ptr, "");
     if (buffer)
       k->bases[params->buffers[i].id - 1] = word;
     else
@@ -242,7 +268,7 @@ static void bind_parameters(dt_body_t *k, const dt_kernel_params_t *params) {
   }
 }
 
-static void place_locals(dt_body_t *k) {
+void dt__place_locals(dt_body_t *k) {
   dt_emit_t *m = k->m;
   dt_sym_t *offsets = DT_ARENA_ARRAY(&m->arena, dt_sym_t, m->program.buffers.len + 1);
   if (!offsets) {
@@ -259,38 +285,81 @@ static void place_locals(dt_body_t *k) {
   }
 }
 
-static void open_grid(dt_body_t *k, odometer_t *o, LLVMValueRef begin, LLVMValueRef end) {
-  dt_emit_t *m = k->m;
+uint32_t dt__grid_extents(dt_body_t *k, LLVMValueRef *out) {
   dt_sym_t axes[DT_MAX_LOOPS];
-  o->n = dt__grid_axes(m, k->kernel, k->schedule, axes);
-  for (uint32_t i = 0; i < o->n; i++)
-    o->extents[i] = dt__index_scalar(k, axes[i]);
+  uint32_t n = dt__grid_axes(k->m, k->kernel, k->schedule, axes);
+  for (uint32_t i = 0; i < n; i++)
+    out[i] = dt__index_scalar(k, axes[i]);
   dt__body_at(k, 0);
+  return n;
+}
+
+static void open_grid(dt_body_t *k, odometer_t *o, LLVMValueRef begin, LLVMValueRef end) {
+  o->n = dt__grid_extents(k, o->extents);
   odometer_start(k, o, begin);
   (void)dt__loop_open(k, 1, begin, end, 1);
 }
 
-static void emit_items(dt_body_t *k, odometer_t *o) {
-  dt_emit_t *m = k->m;
+// Whether a buffer that the kernel stores to has the place of `read` in memory.
+static bool is_overwritten(const dt_body_t *k, dt_buffer_id_t read) {
+  const dt_program_t *program = &k->m->program;
+  if (k->written[read.id - 1])
+    return true;
+  if (read.id > program->offsets.len || !program->offsets.items[read.id - 1].id)
+    return false;
+  for (uint32_t i = 0; i < program->offsets.len; i++)
+    if (k->written[i] && program->offsets.items[i].id == program->offsets.items[read.id - 1].id)
+      return true;
+  return false;
+}
+
+// A stage may read what another thread of the team stored in an earlier one, or overwrite what it
+// has read.
+static bool stages_meet(const dt_body_t *k) {
   const dt_kernel_t *kernel = k->kernel;
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    for (uint32_t i = 0; i < kernel->stages.items[s].insts.len; i++) {
+      dt_buffer_id_t read = dt__inst_reads(&kernel->stages.items[s].insts.items[i]);
+      if (read.id && is_overwritten(k, read))
+        return true;
+    }
+  return false;
+}
+
+static void emit_stages(dt_body_t *k) {
+  bool serial = k->schedule->kind == DT_SCHEDULE_SERIAL;
+  if (!k->m->device)
+    k->lanes = serial ? 1 : k->schedule->lanes;
+  k->axis = !serial && (k->lanes > 1 || k->m->device);
+  k->stage_level = 1;
+  k->resident = k->aligned && dt__row_is_resident(k);
+  k->kept.len = 0;
+  bool meet = k->team > 1 && stages_meet(k);
+  for (uint32_t s = 0; s < k->kernel->stages.len; s++) {
+    if (s && meet)
+      k->m->device->sync(k);
+    dt__stage_emit(k, s);
+  }
+}
+
+void dt__item_emit(dt_body_t *k, LLVMValueRef *digits, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++)
+    dt__bind_symbol(k, k->kernel->vars[i], 1, digits[i]);
+  if (k->schedule->kind == DT_SCHEDULE_TILES)
+    k->m->device->tile(k, digits[n - 2], digits[n - 1]);
+  else if (k->schedule->kind == DT_SCHEDULE_OUTER_LANES)
+    outer_lanes_item(k, digits[n - 1]);
+  else if (k->schedule->kind == DT_SCHEDULE_MATMUL)
+    dt__matmul_item(k, digits[n - 2], digits[n - 1]);
+  else
+    emit_stages(k);
+}
+
+static void emit_items(dt_body_t *k, odometer_t *o) {
   LLVMValueRef digits[DT_MAX_LOOPS];
-  for (uint32_t i = 0; i < o->n; i++) {
-    digits[i] = LLVMBuildLoad2(m->b, m->t_i64, o->slots[i], "");
-    dt__bind_symbol(k, kernel->vars[i], 1, digits[i]);
-  }
-  switch (k->schedule->kind) {
-  case DT_SCHEDULE_OUTER_LANES:
-    outer_lanes_item(k, digits[o->n - 1]);
-    break;
-  case DT_SCHEDULE_MATMUL:
-    dt__matmul_item(k, digits[o->n - 2], digits[o->n - 1]);
-    break;
-  default:
-    k->lanes = k->schedule->kind == DT_SCHEDULE_SERIAL ? 1 : k->schedule->lanes;
-    k->stage_level = 1;
-    for (uint32_t s = 0; s < kernel->stages.len; s++)
-      dt__stage_emit(k, s);
-  }
+  for (uint32_t i = 0; i < o->n; i++)
+    digits[i] = LLVMBuildLoad2(k->m->b, k->m->t_i64, o->slots[i], "");
+  dt__item_emit(k, digits, o->n);
 }
 
 static bool runs_in_order(const dt_kernel_t *kernel) {
@@ -319,6 +388,10 @@ dt_status_t dt__schedule_verify(dt_emit_t *m, const dt_kernel_t *kernel,
                    kernel->name);
   if (schedule->kind == DT_SCHEDULE_MATMUL)
     return dt__matmul_verify(m, kernel, schedule);
+  if (schedule->kind == DT_SCHEDULE_TILES &&
+      (kernel->n_loops < 2 || kernel->stages.len != 1 || kernel->stages.items[0].n_loops))
+    return DT_FAIL(DT_E_INTERNAL, "schedule of kernel %s: tiles of something else than a map",
+                   kernel->name);
   return NULL;
 }
 
@@ -340,12 +413,12 @@ void dt__emit_kernel(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_
   }
   LLVMTypeRef types[5] = {m->t_ptr, m->t_i64, m->t_i64, m->t_ptr, m->t_ptr};
   LLVMValueRef fn = dt__emit_function(m, name, LLVMFunctionType(m->t_void, types, 5, 0), true);
-  k.words = LLVMGetParam(fn, 0);
+  k.words = k.dead = LLVMGetParam(fn, 0);
   k.scratch = LLVMGetParam(fn, 3);
   k.record = LLVMGetParam(fn, 4);
   dt__body_enter(&k, fn);
-  bind_parameters(&k, &params);
-  place_locals(&k);
+  dt__bind_parameters(&k, &params);
+  dt__place_locals(&k);
   odometer_t odometer;
   open_grid(&k, &odometer, LLVMGetParam(fn, 1), LLVMGetParam(fn, 2));
   emit_items(&k, &odometer);

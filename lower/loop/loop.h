@@ -54,7 +54,8 @@ typedef enum dt_inst_kind_t {
   DT_INST_INDEX,   // the integer expression `sym` as `dtype` (BOOL: sym != 0)
   DT_INST_LOAD,    // buffer[index…]; where `mask` is false: args[0] (or zero when args[0] is none)
   DT_INST_SCALAR,  // scalar op on args
-  DT_INST_CAST,    // args[0] to dtype
+  DT_INST_CAST,    // args[0] to dtype; the way in and out of F16 and BF16, which are loaded, moved
+                   // and stored, and which no fold and no scalar op but where takes
   DT_INST_ROW,     // row value `row` of an earlier stage
   DT_INST_RUNNING, // the fold of this stage that defines row value `row`, up to and with this
                    // iteration of the inner loops in their order: the stage runs in order
@@ -133,6 +134,8 @@ typedef enum dt_schedule_kind_t {
                            // loop
   DT_SCHEDULE_SERIAL,      // scalar code
   DT_SCHEDULE_MATMUL,      // stage 0 is the fold of A[…, m, k] * B[…, k, n]; stages after it store
+  DT_SCHEDULE_TILES,       // of devices: squares of `block` iterations of the last two outer loops;
+                           // what is loaded across the last one goes through shared memory
 } dt_schedule_kind_t;
 
 // MATMUL: outer loops are batch loops, then m, then n. A is loaded with stride 1 over k. B's load
@@ -152,6 +155,9 @@ typedef struct dt_schedule_t {
   uint32_t unroll;    // vectors an iteration of the main loop, 1 … 8
   int64_t block;      // OUTER_LANES: iterations of the last outer loop in one grid item (else 1)
   int64_t grain;      // grid items a thread should take at least
+  uint32_t team;      // threads that share a grid item, a power of two; 0: a thread of a CPU
+  bool resident;      // INNER_LANES with teams: each stage has at most one loop, all of one extent,
+                      // which is in [1, team * lanes * unroll]: threads may keep rows in registers
   dt_matmul_t matmul;
 } dt_schedule_t;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conformance on the CPU: every case of cases.c, compiled once per dtype and run at many sizes,
+// Conformance on the CPU, or on a GPU (tests/device/on_device.h): every case of cases.c, compiled once per dtype and run at many sizes,
 // contiguous and strided, against the evaluator under the numerical policy. Only answers of
 // compiled code count: a case whose calls were not all answered by it fails. usage: test_ops GROUP
 // [OP]
@@ -10,6 +10,7 @@
 #include "runtime/base/dtype.h"
 #include "runtime/base/status.h"
 #include "runtime/trace/trace.h"
+#include "tests/device/on_device.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -21,9 +22,10 @@ static const int64_t shapes[][2] = {{1, 1},  {0, 3},  {3, 0},   {2, 3},   {7, 16
 static const struct {
   dt_dtype_t dtype;
   uint32_t bit;
-} dtypes[] = {{DT_F32, T_F32}, {DT_F64, T_F64}, {DT_I8, T_INT},   {DT_I16, T_INT},
-              {DT_I32, T_INT}, {DT_I64, T_INT}, {DT_U8, T_INT},   {DT_U16, T_INT},
-              {DT_U32, T_INT}, {DT_U64, T_INT}, {DT_BOOL, T_BOOL}};
+} dtypes[] = {{DT_F16, T_F16},  {DT_BF16, T_BF16}, {DT_F32, T_F32}, {DT_F64, T_F64},
+              {DT_I8, T_INT},   {DT_I16, T_INT},   {DT_I32, T_INT}, {DT_I64, T_INT},
+              {DT_U8, T_INT},   {DT_U16, T_INT},   {DT_U32, T_INT}, {DT_U64, T_INT},
+              {DT_BOOL, T_BOOL}};
 
 static int failures;
 static int64_t checked, uncertain;
@@ -80,9 +82,10 @@ static uint32_t next_random(uint32_t *state) {
 }
 
 static dt_scalar_t random_value(dt_dtype_t dtype, fill_t fill, int64_t m, uint32_t *state) {
-  static const double specials[] = {NAN, INFINITY, -INFINITY, 0.0, -0.0, 1e-40, 1e38, -1.0, 1.0};
+  static const double specials[] = {NAN,   INFINITY, -INFINITY, 0.0,  -0.0,
+                                    1e-40, 6e-8,     1e38,      -1.0, 1.0};
   uint32_t bits = next_random(state);
-  bool is_float = dtype == DT_F32 || dtype == DT_F64;
+  bool is_float = dt__dtype_is_float(dtype);
   if (dtype == DT_BOOL)
     return (dt_scalar_t){.i = bits & 1};
   if (fill == FILL_INDEX_M)
@@ -214,16 +217,21 @@ static void compare(const run_t *run, const int64_t *shape, int layout, dt_tenso
 static void call_once(const run_t *run, dt_session_t *session, dt_function_t *function,
                       const int64_t *shape, int layout) {
   argument_t args[CASE_INPUTS] = {{0}};
-  dt_tensor_t *inputs[CASE_INPUTS], *output = NULL;
+  dt_tensor_t *inputs[CASE_INPUTS], *there[CASE_INPUTS] = {0}, *output = NULL, *brought = NULL;
   bool right = true;
   for (uint32_t k = 0; right && k < run->c->n_inputs; k++) {
-    right = make_argument(run, k, shape, layout, &args[k]);
+    right = make_argument(run, k, shape, layout, &args[k]) &&
+            !failed(run->name, on_device_take(session, args[k].tensor, &there[k]));
     inputs[k] = args[k].tensor;
   }
-  if (right && !failed(run->name, dt_call(session, function, inputs, run->c->n_inputs, &output, 1)))
-    compare(run, shape, layout, inputs, output);
+  if (right &&
+      !failed(run->name, dt_call(session, function, there, run->c->n_inputs, &output, 1)) &&
+      !failed(run->name, on_device_bring(session, output, &brought)))
+    compare(run, shape, layout, inputs, brought);
+  dt_tensor_release(brought);
   dt_tensor_release(output);
   for (uint32_t k = 0; k < run->c->n_inputs; k++) {
+    dt_tensor_release(there[k]);
     dt_tensor_release(args[k].tensor);
     free(args[k].memory);
   }
@@ -242,7 +250,7 @@ static void check_case(dt_runtime_t *runtime, const case_t *c, dt_dtype_t dtype)
   dt_function_t *function = NULL;
   dt_session_t *session = NULL;
   if (failed(run.name, dt_function_create(runtime, program, &run, &options, &function)) ||
-      failed(run.name, dt_session_create(runtime, &session)))
+      failed(run.name, on_device_session(runtime, &session)))
     goto out;
   uint64_t calls = 0;
   for (int layout = 0; layout < 3; layout++)

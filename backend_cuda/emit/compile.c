@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// One unit of kernels to PTX text.
+#include "backend_cuda/emit/emit.h"
+
+#include "backend_cuda/emit/kernel.h"
+#include "runtime/base/status.h"
+
+#include <pthread.h>
+#include <stdio.h>
+
+// As for CPUs (backend_llvm/emit/compile.c), and: addresses get the space of memory that they are
+// known to be in, and small functions become part of their callers.
+#define KERNEL_PASSES                                                                              \
+  "function(sroa,early-cse<memssa>,infer-address-spaces,instcombine<no-verify-fixpoint>,"          \
+  "simplifycfg,loop-mssa(licm),gvn,instcombine<no-verify-fixpoint>,infer-address-spaces,"          \
+  "simplifycfg,loop-unroll<O2;partial;runtime;no-upperbound>,instcombine<no-verify-fixpoint>,"     \
+  "simplifycfg,dce)"
+
+static pthread_once_t target_once = PTHREAD_ONCE_INIT;
+
+static void register_target(void) {
+  LLVMInitializeNVPTXTargetInfo();
+  LLVMInitializeNVPTXTarget();
+  LLVMInitializeNVPTXTargetMC();
+  LLVMInitializeNVPTXAsmPrinter();
+}
+
+static dt_status_t emit_codes(dt_emit_t *m, const dt_unit_map_t *map, uint32_t unit) {
+  for (uint32_t code = 0; code < map->n_codes; code++) {
+    if (map->unit_of_code[code] != unit)
+      continue;
+    const dt_kernel_t *kernel = NULL;
+    const dt_schedule_t *schedule = dt__llvm_code_schedule(&m->program, map, code, &kernel);
+    if (!schedule)
+      return DT_FAIL(DT_E_INTERNAL, "no kernel became code %u", code);
+    char name[32];
+    (void)snprintf(name, sizeof(name), "dt_k%u", code);
+    dt__cuda_emit_kernel(m, kernel, schedule, name);
+    DT_TRY(dt__status_annotate(dt__emit_take_failure(m), "kernel %s", kernel->name));
+  }
+  return NULL;
+}
+
+dt_status_t dt__cuda_compile_unit(const dt_program_t *program, const dt_unit_map_t *map,
+                                  uint32_t unit, const dt_target_t *target,
+                                  const dt_compile_options_t *options, char **out_text,
+                                  size_t *out_bytes) {
+  *out_text = NULL;
+  *out_bytes = 0;
+  if (unit + 1 >= map->n_units)
+    return DT_FAIL(DT_E_ARGUMENT, "unit %u of %u kernel units", unit, map->n_units - 1);
+  (void)pthread_once(&target_once, register_target);
+  char name[32];
+  (void)snprintf(name, sizeof(name), "ductile.%u", unit);
+  dt_emit_t m;
+  DT_TRY(dt__emit_open(&m, program, target, options, name));
+  m.device = &dt__cuda_device_emit;
+  dt_status_t status = dt__emit_machine(&m, "nvptx64-nvidia-cuda", target, false);
+  if (!status)
+    status = emit_codes(&m, map, unit);
+  void *text = NULL;
+  if (!status)
+    status = dt__emit_finish(&m, KERNEL_PASSES, false, options, unit, &text, out_bytes);
+  dt__emit_fini(&m);
+  *out_text = text;
+  return status;
+}
+
+dt_status_t dt__cuda_kernel_info(dt_program_t *program, const dt_unit_map_t *map, uint32_t code,
+                                 const dt_target_t *target, dt_cuda_kernel_info_t *out) {
+  const dt_kernel_t *kernel = NULL;
+  const dt_schedule_t *schedule = dt__llvm_code_schedule(program, map, code, &kernel);
+  if (!schedule)
+    return DT_FAIL(DT_E_INTERNAL, "no kernel became code %u", code);
+  dt_kernel_params_t params = {0};
+  dt_text_t text;
+  dt__text_init(&text);
+  dt_status_t status = dt__kernel_print(program, kernel, &params, &text);
+  dt__text_fini(&text);
+  DT_TRY(status);
+  uint32_t team = schedule->team ? schedule->team : 1;
+  *out = (dt_cuda_kernel_info_t){.threads = target->block_threads,
+                                 .teams = target->block_threads / team,
+                                 .n_words = params.n_buffers + params.n_symbols};
+  return NULL;
+}

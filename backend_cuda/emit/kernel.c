@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// See kernel.h. The body is emitted twice where vectors pay: for whole vectors, taken where
+// dt__lanes_aligned holds, and element by element. Threads then still take neighbouring elements.
+#include "backend_cuda/emit/kernel.h"
+
+#include "runtime/base/status.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define PTX_KERNEL 71 // LLVM's calling convention
+
+typedef struct entry_t {
+  dt_body_t k;
+  uint32_t n_words;
+  LLVMTypeRef block; // [n_words + tail] x i64
+  LLVMValueRef count, first, step; // grid items: this team's first one, and how far to the next
+} entry_t;
+
+static void add_attribute(dt_emit_t *m, LLVMValueRef fn, LLVMAttributeIndex at, const char *name,
+                          uint64_t value, LLVMTypeRef type) {
+  unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
+  LLVMAttributeRef attribute = type ? LLVMCreateTypeAttribute(m->context, kind, type)
+                                    : LLVMCreateEnumAttribute(m->context, kind, value);
+  LLVMAddAttributeAtIndex(fn, at, attribute);
+}
+
+static void bound_threads(dt_emit_t *m, LLVMValueRef fn) {
+  char threads[16];
+  int bytes = snprintf(threads, sizeof(threads), "%u", m->target->block_threads);
+  LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                          LLVMCreateStringAttribute(m->context, "nvvm.reqntid", 12, threads,
+                                                    (unsigned)bytes));
+}
+
+static LLVMValueRef open_entry(entry_t *e, dt_emit_t *m, const char *name) {
+  e->block = LLVMArrayType2(m->t_i64, e->n_words + DT_CUDA_TAIL_WORDS);
+  LLVMValueRef fn =
+      dt__emit_function(m, name, LLVMFunctionType(m->t_void, &m->t_ptr, 1, 0), true);
+  LLVMSetVisibility(fn, LLVMDefaultVisibility);
+  LLVMSetFunctionCallConv(fn, PTX_KERNEL);
+  add_attribute(m, fn, 1, "byval", 0, e->block);
+  add_attribute(m, fn, 1, "align", 8, NULL);
+  add_attribute(m, fn, 1, "noalias", 0, NULL);
+  add_attribute(m, fn, 1, "readonly", 0, NULL);
+  bound_threads(m, fn);
+  return fn;
+}
+
+static LLVMValueRef tail_word(entry_t *e, size_t offset, LLVMTypeRef type) {
+  dt_emit_t *m = e->k.m;
+  int64_t at = 8 * (int64_t)e->n_words + (int64_t)offset;
+  return LLVMBuildLoad2(m->b, type, dt__emit_offset(m, e->k.words, dt__emit_i64(m, at)), "");
+}
+
+// Who this thread is, what its team starts with, and where its scratch is.
+static void place_thread(entry_t *e) {
+  dt_body_t *k = &e->k;
+  dt_emit_t *m = k->m;
+  uint32_t threads = m->target->block_threads, teams = threads / k->team;
+  LLVMValueRef tid = dt__cuda_register(m, DT_CUDA_TID), block = dt__cuda_register(m, DT_CUDA_CTAID);
+  LLVMValueRef blocks = dt__cuda_register(m, DT_CUDA_NCTAID), size = dt__emit_i64(m, k->team);
+  LLVMValueRef own = LLVMBuildUDiv(m->b, tid, size, "");
+  k->rank = k->team > 1 ? LLVMBuildURem(m->b, tid, size, "") : NULL;
+  LLVMValueRef n = dt__emit_i64(m, teams);
+  e->first = LLVMBuildNSWAdd(m->b, LLVMBuildNSWMul(m->b, block, n, ""), own, "");
+  e->step = LLVMBuildNSWMul(m->b, blocks, n, "");
+  e->count = tail_word(e, offsetof(dt_cuda_tail_t, count), m->t_i64);
+  k->record = tail_word(e, offsetof(dt_cuda_tail_t, record), LLVMPointerTypeInContext(m->context, 1));
+  k->record = k->dead = LLVMBuildAddrSpaceCast(m->b, k->record, m->t_ptr, "");
+  LLVMValueRef scratch = tail_word(e, offsetof(dt_cuda_tail_t, scratch), m->t_i64);
+  LLVMValueRef stride = tail_word(e, offsetof(dt_cuda_tail_t, scratch_stride), m->t_i64);
+  LLVMValueRef shared = LLVMBuildICmp(m->b, LLVMIntEQ, scratch, dt__emit_i64(m, 0), "");
+  LLVMValueRef global = LLVMBuildIntToPtr(m->b, scratch, m->t_ptr, "");
+  LLVMValueRef base = LLVMBuildSelect(m->b, shared, dt__cuda_dynamic_shared(m), global, "");
+  LLVMValueRef team = LLVMBuildSelect(m->b, shared, own, e->first, "");
+  k->scratch = dt__emit_offset(m, base, LLVMBuildMul(m->b, team, stride, ""));
+}
+
+static bool has_folds(const dt_kernel_t *kernel) {
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    if (kernel->stages.items[s].folds.len)
+      return true;
+  return false;
+}
+
+static bool has_locals(const dt_body_t *k) {
+  for (uint32_t i = 0; i < k->m->program.buffers.len; i++)
+    if (k->written[i] && k->m->program.buffers.items[i].kind == DT_BUFFER_LOCAL)
+      return true;
+  return false;
+}
+
+// What the team shares is used again by its next grid item.
+static bool items_meet(const dt_body_t *k) {
+  return k->team > 1 && (has_locals(k) || (k->team > DT_WARP && has_folds(k->kernel)));
+}
+
+// All grid items of this team, with k->lanes lanes.
+static void emit_items(entry_t *e) {
+  dt_body_t *k = &e->k;
+  dt_emit_t *m = k->m;
+  LLVMValueRef extents[DT_MAX_LOOPS], digits[DT_MAX_LOOPS];
+  uint32_t n = dt__grid_extents(k, extents);
+  LLVMValueRef item = dt__loop_open_by(k, 1, e->first, e->count, e->step);
+  for (uint32_t i = n; i-- > 0;) {
+    digits[i] = item;
+    if (i == 0)
+      break;
+    LLVMValueRef extent = dt__at_least_one(k, extents[i]);
+    LLVMValueRef over = LLVMBuildUDiv(m->b, item, extent, "");
+    digits[i] = LLVMBuildSub(m->b, item, LLVMBuildMul(m->b, over, extent, ""), "");
+    item = over;
+  }
+  dt__item_emit(k, digits, n);
+  dt__body_at(k, 1);
+  if (items_meet(k))
+    m->device->sync(k);
+  dt__loop_close(k, 1);
+  LLVMBuildRetVoid(m->b);
+}
+
+// Emits a version into `block`, which nothing of another version is seen from.
+static void emit_version(const entry_t *e, LLVMBasicBlockRef block, uint32_t lanes, bool aligned) {
+  entry_t version = *e;
+  version.k.scopes[0].block = block;
+  version.k.lanes = lanes;
+  version.k.aligned = aligned;
+  dt__body_at(&version.k, 0);
+  emit_items(&version);
+}
+
+static void emit_versions(entry_t *e) {
+  dt_body_t *k = &e->k;
+  dt_emit_t *m = k->m;
+  dt_schedule_kind_t kind = k->schedule->kind;
+  bool scalar = kind == DT_SCHEDULE_SERIAL || kind == DT_SCHEDULE_TILES;
+  uint32_t lanes = scalar ? 1 : k->schedule->lanes;
+  LLVMValueRef aligned = lanes > 1 ? dt__lanes_aligned(k, lanes) : NULL;
+  dt__body_at(k, 0);
+  LLVMBasicBlockRef single = dt__emit_block(m, k->fn, "elements");
+  if (!aligned) {
+    LLVMBuildBr(m->b, single);
+  } else {
+    LLVMBasicBlockRef vectors = dt__emit_block(m, k->fn, "vectors");
+    LLVMBuildCondBr(m->b, aligned, vectors, single);
+    emit_version(e, vectors, lanes, true);
+  }
+  emit_version(e, single, 1, false);
+}
+
+void dt__cuda_emit_kernel(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_t *schedule,
+                          const char *name) {
+  entry_t e = {0};
+  dt_kernel_params_t params = {0};
+  dt_text_t text;
+  dt__text_init(&text);
+  dt_status_t status = dt__schedule_verify(m, kernel, schedule);
+  if (!status)
+    status = dt__kernel_print(&m->program, kernel, &params, &text);
+  dt__text_fini(&text);
+  if (!status)
+    status = dt__body_init(&e.k, m, kernel, schedule);
+  if (status) {
+    dt__emit_fail(m, status);
+    return;
+  }
+  e.n_words = params.n_buffers + params.n_symbols;
+  e.k.team = schedule->team ? schedule->team : 1;
+  LLVMValueRef fn = open_entry(&e, m, name);
+  e.k.words = LLVMGetParam(fn, 0);
+  dt__body_enter(&e.k, fn);
+  place_thread(&e);
+  dt__bind_parameters(&e.k, &params);
+  dt__place_locals(&e.k);
+  emit_versions(&e);
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// A GPU as fusion and scheduling see it.
+#include "backend_cuda/emit/emit.h"
+#include "runtime/base/status.h"
+
+#include <stdio.h>
+
+#define LEAST_MAJOR 8
+#define BLOCK_THREADS 256
+// Bytes that one thread loads or stores at once.
+#define ACCESS_BYTES 16
+
+dt_status_t dt__cuda_target(const dt_cuda_model_t *model, const dt_target_t *host,
+                            dt_target_t *out) {
+  if (model->major < LEAST_MAJOR)
+    return DT_FAIL(DT_E_UNSUPPORTED, "compute capability %d.%d; expected at least %d.0",
+                   model->major, model->minor, LEAST_MAJOR);
+  *out = (dt_target_t){.device = DT_CUDA,
+                       .vector_bytes = ACCESS_BYTES,
+                       .vector_registers = 64,
+                       .fma = true,
+                       .half_convert = true,
+                       .threads = (uint32_t)model->processors,
+                       .l1_bytes = model->shared_per_block,
+                       .l2_bytes = model->l2_bytes,
+                       .block_threads = BLOCK_THREADS,
+                       .host = host};
+  // Instructions of one architecture alone exist from 9.0 on.
+  (void)snprintf(out->cpu, sizeof(out->cpu), "sm_%d%d%s", model->major, model->minor,
+                 model->major >= 9 ? "a" : "");
+  // The text's version is the driver's least (12.0), or the first that knows the architecture.
+  (void)snprintf(out->features, sizeof(out->features), "+ptx%d", model->major >= 10 ? 86 : 80);
+  return NULL;
+}

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Schedules of devices: which threads share a grid item.
+#ifndef DT_FUSE_TEAMS_H
+#define DT_FUSE_TEAMS_H
+
+#include "fuse/target.h"
+#include "lower/loop/loop.h"
+
+// Gives the kernel's one schedule, made as for a CPU, its team; where the best team depends on
+// sizes of the call, one schedule a case with a predicate before the last.
+dt_status_t dt__schedule_teams(dt_program_t *program, dt_kernel_t *kernel,
+                               const dt_target_t *target) DT_MUST_USE;
+
+#endif // DT_FUSE_TEAMS_H
