@@ -324,6 +324,7 @@ dt_status_t __wrap_dt__compile(dt_compiler_t *compiler, const dt_compile_request
     return DT_NO_MEMORY();
   dt_status_t status = fill(request, compiled);
   if (status) {
+    dt__cuda_code_unload(compiled->cuda);
     dt__compiled_destroy(compiled);
     return status;
   }

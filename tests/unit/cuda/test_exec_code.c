@@ -79,7 +79,7 @@ static bool links(const char *text) {
   uint64_t before = fake_cuda_calls(DT_CUDA_SYM_link_complete);
   dt_cuda_code_t *code = NULL;
   assert_null(load(text, 2, &code));
-  assert_int_equal(dt__cuda_code_kernel(code, 0)->registers, 32);
+  assert_true(dt__cuda_code_kernel(code, 0)->registers > 0);
   assert_null(dt__cuda_code_kernel(code, 1));
   assert_true(dt__cuda_code_bytes(code) > 0);
   dt__cuda_code_unload(code);
