@@ -300,8 +300,8 @@ const ptx_scalar_row_t ptx_integer_rows[] = {
     ROW("prmt.ecr", B32, 3, prmt_ecr),
     ROW("prmt.rc16", B32, 3, prmt_rc16),
     ROW("lop3", B32, 4, lop3),
-    ROW("dp4a", U32, 3, dp4a_uu),
-    ROW("dp4a", S32, 3, dp4a_ss),
+    ROW("dp4a.u32", U32, 3, dp4a_uu),
+    ROW("dp4a.s32", S32, 3, dp4a_ss),
     {0},
 };
 // Plain moves, by the bytes of their type.

@@ -39,7 +39,7 @@ void ptx_name_address(const ptx_run_t *run, uint64_t address, char *out, size_t 
     const ptx_range_t *range = &run->ranges[k];
     uint64_t away = address < range->begin ? range->begin - address
                     : address < range->end ? 0
-                                           : address - range->end;
+                                           : address - range->end + 1;
     if (away < distance)
       near = range, distance = away;
   }
