@@ -41,8 +41,8 @@ SIGNED(min, x < y ? x : y)
 SIGNED(max, x > y ? x : y)
 SIGNED(abs, x < 0 ? 0 - (uint64_t)(int64_t)x : (uint64_t)x)
 // The device gives all ones for a division by zero, and wraps at the least number.
-UNSIGNED(div, y == 0 ? UINT64_MAX : x / y)
-UNSIGNED(rem, y == 0 ? x : x % y)
+UNSIGNED(div, y == 0 ? UINT64_MAX : (uint64_t)x / y)
+UNSIGNED(rem, y == 0 ? x : (uint64_t)x % y)
 SIGNED(div, y == 0    ? -1
             : y == -1 ? (int64_t)(0 - (uint64_t)(int64_t)x)
                       : x / y)
