@@ -139,10 +139,13 @@ void ptx_exec_multiply(ptx_warp_t *warp, const ptx_insn_t *in, uint32_t mask) {
     gather_factors(warp, in, lane, &p);
     gather_sum(warp, in, lane, &p);
   }
+  // A product of two f64 is not exact; the others are.
+  bool fused = in->type == PTX_F64;
   for (uint32_t row = 0; row < rows; row++)
-    for (uint32_t column = 0; column < 8; column++)
-      for (uint32_t k = 0; k < in->width; k++)
-        p.c[row][column] = fma(p.a[row][k], p.b[k][column], p.c[row][column]);
+    for (uint32_t k = 0; k < in->width; k++)
+      for (uint32_t column = 0; column < 8; column++)
+        p.c[row][column] = fused ? fma(p.a[row][k], p.b[k][column], p.c[row][column])
+                                 : p.c[row][column] + p.a[row][k] * p.b[k][column];
   for (uint32_t lane = 0; lane < PTX_LANES; lane++)
     spread_result(warp, in, lane, &p);
 }

@@ -232,6 +232,10 @@ static void warps(void **state) {
       {"elect.sync %r9|%p1, -1;\nselp.u32 %r10, 1, 0, %p1;\n" OUT32, 1, 0},
       {"setp.lt.u32 %p1, %r1, 8;\n@%p1 bra L;\nactivemask.b32 %r10;\nbra M;\nL:\nactivemask.b32 "
        "%r10;\nM:\n" OUT32, 0xff, 0xffffff00},
+      // Lanes that spin at a lower position than those they wait for.
+      {"atom.shared.exch.b32 %r9, [sm], 0;\nbar.sync 0;\nsetp.gt.u32 %p1, %r1, 15;\n@%p1 bra M;\n"
+       "L:\nld.volatile.shared.u32 %r10, [sm];\nsetp.eq.u32 %p2, %r10, 0;\n@%p2 bra L;\nbra E;\n"
+       "M:\natom.shared.exch.b32 %r9, [sm], 5;\nmov.u32 %r10, 6;\nE:\n" OUT32, 5, 6},
       // Loops of different lengths come together again.
       {"mov.u32 %r10, 0;\nL:\nadd.u32 %r10, %r10, 2;\nsetp.le.u32 %p1, %r10, %r1;\n@%p1 bra L;\n"
        "shfl.sync.bfly.b32 %r10, %r10, 31, 31, -1;\n" OUT32, 32, 2},
@@ -242,7 +246,7 @@ static void warps(void **state) {
        "A: mov.u32 %r10, 10;\nbra E;\nB: mov.u32 %r10, 20;\nbra E;\nC: mov.u32 %r10, 30;\nE:\n" OUT32,
        10, 30},
   };
-  TRY("", cases);
+  TRY(".shared .b32 sm;", cases);
 }
 
 // Calls in divergent code: lanes come back together before they meet. The callee stands behind the
