@@ -92,8 +92,7 @@ static void gather_factors(const ptx_warp_t *warp, const ptx_insn_t *in, uint32_
     uint64_t bits = ptx_in(warp, in->in[k])[lane];
     uint32_t row = g + 8 * (k % rows), column = t * per + k / rows * 4 * per;
     for (uint32_t half = 0; half < per; half++)
-      p->a[row][column + half] =
-          pairs ? half_of(bits, half, in->from) : whole_of(bits, in->from);
+      p->a[row][column + half] = pairs ? half_of(bits, half, in->from) : whole_of(bits, in->from);
   }
   for (uint32_t k = 0; k < n_b; k++) {
     uint64_t bits = ptx_in(warp, in->in[4 + k])[lane];

@@ -15,7 +15,8 @@ static void convert(const char *body, const void *from, size_t from_bytes, void 
   char text[512];
   (void)snprintf(text, sizeof(text),
                  "mov.u32 %%r2, %%ctaid.x;\nmad.lo.u32 %%r1, %%r2, 256, %%r1;\n"
-                 "mul.wide.u32 %%d3, %%r1, 4;\nmul.wide.u32 %%d4, %%r1, 2;\n%s", body);
+                 "mul.wide.u32 %%d3, %%r1, 4;\nmul.wide.u32 %%d4, %%r1, 2;\n%s",
+                 body);
   dt_cu_function_t f = load_body("", text);
   dt_cu_ptr_t in = allocate(N * 4), out = allocate(N * 4);
   OK(cuda->copy_to_device(in, from, from_bytes, NULL));
