@@ -18,6 +18,7 @@ typedef struct tile_t {
   uint32_t side;
   LLVMValueRef first[2]; // of the square, in the last two loops
   LLVMValueRef at[2];    // of this thread in this round, from there
+  LLVMValueRef rank;     // of this thread in the block: points are its own, not the team's
   bool whole;            // no part of the square is outside
   bool *crosses;         // by instruction: loaded along the last loop but one
 } tile_t;
@@ -91,7 +92,7 @@ static void walk(tile_t *t, uint32_t along, void (*point)(tile_t *t)) {
   uint32_t n = kernel->n_loops, rows = k->team / t->side;
   dt__body_at(k, ITEM);
   LLVMValueRef size = dt__emit_i64(m, t->side);
-  LLVMValueRef near = LLVMBuildURem(m->b, k->rank, size, ""), far = LLVMBuildUDiv(m->b, k->rank, size, "");
+  LLVMValueRef near = LLVMBuildURem(m->b, t->rank, size, ""), far = LLVMBuildUDiv(m->b, t->rank, size, "");
   LLVMValueRef round = dt__loop_open(k, ROUND, dt__emit_i64(m, 0), size, rows);
   t->at[along] = near;
   t->at[1 - along] = LLVMBuildNSWAdd(m->b, round, far, "");
@@ -119,13 +120,14 @@ static void walk(tile_t *t, uint32_t along, void (*point)(tile_t *t)) {
 
 void dt__cuda_tile(dt_body_t *k, LLVMValueRef row, LLVMValueRef col) {
   dt_emit_t *m = k->m;
-  tile_t t = {.k = k, .side = (uint32_t)k->schedule->block};
+  tile_t t = {.k = k, .side = (uint32_t)k->schedule->block, .rank = k->rank};
   dt_status_t status = find_crossing(&t);
   if (status) {
     dt__emit_fail(m, status);
     return;
   }
   k->axis = false;
+  k->rank = NULL;
   dt__body_at(k, ITEM);
   LLVMValueRef side = dt__emit_i64(m, t.side), first[2] = {row, col};
   LLVMValueRef whole = LLVMConstInt(m->t_i1, 1, 0);
@@ -153,5 +155,6 @@ void dt__cuda_tile(dt_body_t *k, LLVMValueRef row, LLVMValueRef col) {
   item->block = done;
   item->memo.len = known;
   dt__body_at(k, ITEM);
+  k->rank = t.rank;
   m->device->sync(k); // the next square's loads overwrite
 }

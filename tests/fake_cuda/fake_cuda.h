@@ -43,8 +43,8 @@ typedef struct fake_access_t {
   bool write;
 } fake_access_t;
 
-// What is launched. `param` holds the bytes of the parameters, each aligned as its declaration says,
-// with device addresses.
+// What is launched. `param` holds the bytes of the parameters, each aligned as its declaration
+// says, with device addresses.
 typedef struct fake_launch_t {
   const char *name;
   uint32_t grid[3], block[3];

@@ -41,11 +41,9 @@ SIGNED(min, x < y ? x : y)
 SIGNED(max, x > y ? x : y)
 SIGNED(abs, x < 0 ? 0 - (uint64_t)(int64_t)x : (uint64_t)x)
 // The device gives all ones for a division by zero, and wraps at the least number.
-UNSIGNED(div, y == 0 ? UINT64_MAX : x / y)
-UNSIGNED(rem, y == 0 ? x : x % y)
-SIGNED(div, y == 0    ? -1
-            : y == -1 ? (int64_t)(0 - (uint64_t)(int64_t)x)
-                      : x / y)
+UNSIGNED(div, y == 0 ? UINT64_MAX : (uint64_t)x / y)
+UNSIGNED(rem, y == 0 ? x : (uint64_t)x % y)
+SIGNED(div, y == 0 ? -1 : y == -1 ? (int64_t)(0 - (uint64_t)(int64_t)x) : x / y)
 SIGNED(rem, y == 0 ? (int64_t)x : y == -1 ? 0 : x % y)
 
 __extension__ typedef __int128 int128_t;
@@ -99,14 +97,10 @@ static uint64_t brev_64(ARGS) {
 static uint64_t brev_32(ARGS) { return brev_64(a, b, c, d, in) >> 32; }
 
 // The highest bit that differs from the sign; all ones when there is none.
-static uint64_t find_bit(uint64_t x) {
-  return x ? 63 - (uint64_t)__builtin_clzll(x) : UINT32_MAX;
-}
+static uint64_t find_bit(uint64_t x) { return x ? 63 - (uint64_t)__builtin_clzll(x) : UINT32_MAX; }
 static uint64_t bfind_of_u32(ARGS) { return UNUSED, find_bit((uint32_t)a); }
 static uint64_t bfind_of_u64(ARGS) { return UNUSED, find_bit(a); }
-static uint64_t bfind_of_s32(ARGS) {
-  return UNUSED, find_bit((uint32_t)((int32_t)a < 0 ? ~a : a));
-}
+static uint64_t bfind_of_s32(ARGS) { return UNUSED, find_bit((uint32_t)((int32_t)a < 0 ? ~a : a)); }
 static uint64_t bfind_of_s64(ARGS) { return UNUSED, find_bit((int64_t)a < 0 ? ~a : a); }
 static uint64_t bfind_shift_u32(ARGS) {
   return UNUSED, (uint32_t)a ? 31 - find_bit((uint32_t)a) : UINT32_MAX;
@@ -190,7 +184,8 @@ static uint64_t move_32(ARGS) { return UNUSED, (uint32_t)a; }
 static uint64_t move_64(ARGS) { return UNUSED, a; }
 
 // Dot products of four bytes.
-#define BYTE(x, k, signed_) (signed_ ? (int64_t)(int8_t)((x) >> 8 * (k)) : (int64_t)((x) >> 8 * (k) & 255))
+#define BYTE(x, k, signed_)                                                                        \
+  (signed_ ? (int64_t)(int8_t)((x) >> 8 * (k)) : (int64_t)((x) >> 8 * (k) & 255))
 #define DP4A(name, sa, sb)                                                                         \
   static uint64_t dp4a_##name(ARGS) {                                                              \
     UNUSED;                                                                                        \
@@ -232,8 +227,7 @@ static uint64_t sub_sat_s32(ARGS) {
 #define ROWS_WIDE(name, n, fn)                                                                     \
   ROW(name, U16, n, fn##_u16), ROW(name, S16, n, fn##_s16), ROW(name, U32, n, fn##_u32),           \
       ROW(name, S32, n, fn##_s32)
-#define ROWS_32_64(name, type, n, fn)                                                              \
-  ROW(name, type##32, n, fn##32), ROW(name, type##64, n, fn##64)
+#define ROWS_32_64(name, type, n, fn) ROW(name, type##32, n, fn##32), ROW(name, type##64, n, fn##64)
 
 const ptx_scalar_row_t ptx_integer_rows[] = {
     ROWS_WRAP("add", 2, add),
@@ -260,7 +254,7 @@ const ptx_scalar_row_t ptx_integer_rows[] = {
     ROWS_BITS("and", 2, and),
     ROWS_BITS("or", 2, or),
     ROWS_BITS("xor", 2, xor),
-    ROWS_BITS("not", 1, not ),
+    ROWS_BITS("not", 1, not),
     ROW("and", PRED, 2, and_pred),
     ROW("or", PRED, 2, or_pred),
     ROW("xor", PRED, 2, xor_pred),
@@ -300,8 +294,8 @@ const ptx_scalar_row_t ptx_integer_rows[] = {
     ROW("prmt.ecr", B32, 3, prmt_ecr),
     ROW("prmt.rc16", B32, 3, prmt_rc16),
     ROW("lop3", B32, 4, lop3),
-    ROW("dp4a", U32, 3, dp4a_uu),
-    ROW("dp4a", S32, 3, dp4a_ss),
+    ROW("dp4a.u32", U32, 3, dp4a_uu),
+    ROW("dp4a.s32", S32, 3, dp4a_ss),
     {0},
 };
 // Plain moves, by the bytes of their type.

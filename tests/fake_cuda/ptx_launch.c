@@ -23,8 +23,8 @@ void fake_ptx_reset(void) {
 
 void ptx_name_address(const ptx_run_t *run, uint64_t address, char *out, size_t bytes) {
   uint64_t space = address >> 60, at = address & (PTX_WINDOW(1) - 1);
-  static const char *const names[] = {[PTX_SHARED] = "shared", [PTX_LOCAL] = "local",
-                                      [PTX_PARAM] = "parameter"};
+  static const char *const names[] = {
+      [PTX_SHARED] = "shared", [PTX_LOCAL] = "local", [PTX_PARAM] = "parameter"};
   if (space >= PTX_SHARED && space <= PTX_PARAM) {
     uint64_t size = space == PTX_SHARED  ? run->shared_bytes
                     : space == PTX_LOCAL ? run->module->local_bytes
@@ -39,7 +39,7 @@ void ptx_name_address(const ptx_run_t *run, uint64_t address, char *out, size_t 
     const ptx_range_t *range = &run->ranges[k];
     uint64_t away = address < range->begin ? range->begin - address
                     : address < range->end ? 0
-                                           : address - range->end;
+                                           : address - range->end + 1;
     if (away < distance)
       near = range, distance = away;
   }

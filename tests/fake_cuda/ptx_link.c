@@ -116,8 +116,8 @@ static void count_shared(ptx_module_t *m, uint32_t f) {
       continue;
     bool used = v->owner == f;
     for (uint32_t p = 0; v->owner == PTX_NONE && p < m->n_patches && !used; p++)
-      used = m->patches[p].variable == k && (m->patches[p].function == f ||
-                                             !m->functions[m->patches[p].function].entry);
+      used = m->patches[p].variable == k &&
+             (m->patches[p].function == f || !m->functions[m->patches[p].function].entry);
     if (used)
       bytes = round_up(bytes, v->align) + v->bytes;
   }

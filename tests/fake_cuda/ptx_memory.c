@@ -25,8 +25,8 @@ static unsigned char *outside(ptx_warp_t *warp, const ptx_insn_t *in, uint32_t l
                               uint64_t address, uint32_t bytes, uint32_t touch, const char *what) {
   char where[160];
   ptx_name_address(warp->run, address, where, sizeof(where));
-  ptx_violation(warp, in, lane, "%s of %u bytes %s: %s", touch & PTX_WRITE ? "write" : "read", bytes,
-                what, where);
+  ptx_violation(warp, in, lane, "%s of %u bytes %s: %s", touch & PTX_WRITE ? "write" : "read",
+                bytes, what, where);
   return NULL;
 }
 
@@ -71,8 +71,8 @@ unsigned char *ptx_at(ptx_warp_t *warp, const ptx_insn_t *in, uint32_t lane, ptx
     address &= PTX_WINDOW(1) - 1;
   }
   if (address % bytes)
-    return outside(warp, in, lane, address + (space > PTX_GLOBAL && space < PTX_CONST
-                                                  ? PTX_WINDOW(space) : 0),
+    return outside(warp, in, lane,
+                   address + (space > PTX_GLOBAL && space < PTX_CONST ? PTX_WINDOW(space) : 0),
                    bytes, touch, "not aligned");
   const ptx_run_t *run = warp->run;
   switch (space) {
@@ -222,8 +222,7 @@ void ptx_exec_atomic(ptx_warp_t *warp, const ptx_insn_t *in, uint32_t mask) {
   uint32_t bytes = ptx_type_bytes(in->type);
   PTX_EACH(lane, mask) {
     uint64_t address = ptx_in(warp, in->in[0])[lane] + (uint64_t)in->offset, old = 0;
-    unsigned char *at =
-        ptx_at(warp, in, lane, in->space, address, bytes, PTX_WRITE | PTX_STRONG);
+    unsigned char *at = ptx_at(warp, in, lane, in->space, address, bytes, PTX_WRITE | PTX_STRONG);
     if (!at)
       return;
     memcpy(&old, at, bytes);
