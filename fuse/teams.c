@@ -98,7 +98,7 @@ static uint32_t count_walks(const dt_kernel_t *kernel) {
 
 // Rows that are walked more than once stay in registers where they are short enough.
 static const struct {
-  uint32_t team, unroll; // 0: a block
+  uint32_t team, unroll;                                    // 0: a block
 } resident_rows[] = {{0, 4}, {0, 1}, {WARP, 4}, {WARP, 1}}; // longest first
 
 static dt_status_t inner_teams(dt_program_t *program, dt_kernel_t *kernel,

@@ -110,8 +110,8 @@ static LLVMValueRef team_exchange(dt_body_t *k, LLVMValueRef value, uint32_t dis
 }
 
 static LLVMValueRef slot_address(dt_emit_t *m, LLVMValueRef slots, LLVMValueRef index) {
-  LLVMValueRef at = LLVMBuildTrunc(m->b, LLVMBuildShl(m->b, index, dt__emit_i64(m, 3), ""),
-                                   m->t_i32, "");
+  LLVMValueRef at =
+      LLVMBuildTrunc(m->b, LLVMBuildShl(m->b, index, dt__emit_i64(m, 3), ""), m->t_i32, "");
   return LLVMBuildGEP2(m->b, m->t_i8, slots, &at, 1, "");
 }
 
@@ -127,7 +127,8 @@ static LLVMValueRef team_gather(dt_body_t *k, LLVMValueRef value, uint32_t slot)
   LLVMValueRef warp = LLVMBuildLShr(m->b, k->rank, dt__emit_i64(m, 5), "");
   LLVMValueRef first = LLVMBuildICmp(m->b, LLVMIntEQ, lane, dt__emit_i64(m, 0), "");
   words_t w = to_words(m, value);
-  LLVMBasicBlockRef some = dt__emit_block(m, k->fn, "hand"), next = dt__emit_block(m, k->fn, "next");
+  LLVMBasicBlockRef some = dt__emit_block(m, k->fn, "hand"),
+                    next = dt__emit_block(m, k->fn, "next");
   LLVMBuildCondBr(m->b, first, some, next);
   LLVMPositionBuilderAtEnd(m->b, some);
   LLVMValueRef own = slot_address(m, slots, warp);
@@ -192,9 +193,8 @@ static void report(dt_body_t *k, uint32_t check, LLVMValueRef value, LLVMValueRe
   LLVMBuildCall2(m->b, LLVMGlobalGetValueType(fn), fn, args, 4, "");
 }
 
-const dt_device_emit_t dt__cuda_device_emit = {
-    .sync = team_sync,
-    .exchange = team_exchange,
-    .gather = team_gather,
-    .tile = dt__cuda_tile,
-    .report = report};
+const dt_device_emit_t dt__cuda_device_emit = {.sync = team_sync,
+                                               .exchange = team_exchange,
+                                               .gather = team_gather,
+                                               .tile = dt__cuda_tile,
+                                               .report = report};

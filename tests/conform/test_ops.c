@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conformance on the CPU, or on a GPU (tests/device/on_device.h): every case of cases.c, compiled once per dtype and run at many sizes,
-// contiguous and strided, against the evaluator under the numerical policy. Only answers of
-// compiled code count: a case whose calls were not all answered by it fails. usage: test_ops GROUP
-// [OP]
+// Conformance on the CPU, or on a GPU (tests/device/on_device.h): every case of cases.c, compiled
+// once per dtype and run at many sizes, contiguous and strided, against the evaluator under the
+// numerical policy. Only answers of compiled code count: a case whose calls were not all answered
+// by it fails. usage: test_ops GROUP [OP]
 #include "tests/conform/cases.h"
 
 #include "lower/graph/eval.h"

@@ -46,6 +46,8 @@ fixture_t fixture_open(void);
 void fixture_close(fixture_t *fixture);
 dt_status_t open_session(dt_runtime_t *runtime, int32_t ordinal, void *stream, dt_session_t **out);
 
+// From now on, as long as `on`, streams of the session's device are said to be captured.
+void set_capturing(dt_session_t *session, bool on);
 // Functions "add", "gather", "select" and "scale" (closure: its constant w[4]).
 dt_function_t *function_named(dt_runtime_t *runtime, const char *name, void *closure);
 // How many bytes the scratch of FAKE_ADD's teams is in calls from now on.

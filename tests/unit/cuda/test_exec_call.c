@@ -146,6 +146,54 @@ static void a_lent_stream_is_used_and_left(void **state) {
   fake_end();
 }
 
+// While a lent stream is captured only what needs no memory and no wait is done.
+static void a_capture_allows_plain_launches(void **state) {
+  (void)state;
+  fake_begin(9);
+  fixture_t f = fixture_open();
+  dt_session_t *lent = NULL;
+  OK(open_session(f.runtime, 0, dt_session_stream(f.session), &lent));
+  dt_function_t *add = function_named(f.runtime, "add", NULL);
+  dt_function_t *gather = function_named(f.runtime, "gather", NULL);
+  dt_function_t *select = function_named(f.runtime, "select", NULL);
+  const int64_t some[] = {0};
+  dt_tensor_t *host = host_f32(32, 1, 1), *x = on_device(lent, host), *out = NULL, *fresh = NULL;
+  dt_tensor_t *ids = host_i64(1, some), *at = on_device(lent, ids);
+  dt_tensor_t *large = NULL, *dead = NULL;
+  int64_t n = 1 << 20;
+  OK(dt_tensor_create_on(lent, DT_F32, 1, &n, &large));
+  OK(dt_tensor_create_on(lent, DT_F32, 1, &n, &dead));
+  OK(dt_call(lent, add, (dt_tensor_t *[]){x, x}, 2, &out, 1));
+  OK(dt_function_prepare_on(gather, DT_CUDA, 0));
+  OK(dt_function_prepare_on(select, DT_CUDA, 0));
+  set_capturing(lent, true);
+  OK(dt_call(lent, add, (dt_tensor_t *[]){x, x}, 2, &out, 1));
+  TOLD(dt_call(lent, add, (dt_tensor_t *[]){x, x}, 2, &fresh, 1), DT_E_UNSUPPORTED, "captured");
+  TOLD(dt_call(lent, add, (dt_tensor_t *[]){large, large}, 2, &dead, 1), DT_E_UNSUPPORTED,
+       "larger sizes");
+  TOLD(dt_call(lent, gather, (dt_tensor_t *[]){x, at}, 2, &fresh, 1), DT_E_UNSUPPORTED,
+       "checks data");
+  TOLD(dt_call(lent, select, &x, 1, &fresh, 1), DT_E_UNSUPPORTED, "captured");
+  TOLD(dt_tensor_create_on(lent, DT_F32, 1, &n, &fresh), DT_E_UNSUPPORTED, "captured");
+  TOLD(dt_tensor_copy(lent, host, x), DT_E_UNSUPPORTED, "captured");
+  TOLD(dt_session_wait(lent), DT_E_UNSUPPORTED, "captured");
+  uint64_t frees = fake_cuda_calls(DT_CUDA_SYM_mem_free_async);
+  dt_tensor_release(dead); // kept until the capture has ended
+  assert_int_equal(fake_cuda_calls(DT_CUDA_SYM_mem_free_async), frees);
+  dt_session_t *second = NULL;
+  TOLD(open_session(f.runtime, 0, dt_session_stream(f.session), &second), DT_E_UNSUPPORTED,
+       "captured");
+  set_capturing(lent, false);
+  expect_line(lent, out, 32, 2, 2);
+  release_all((dt_tensor_t *[]){host, x, out, ids, at, large}, 6);
+  dt_function_release(add);
+  dt_function_release(gather);
+  dt_function_release(select);
+  dt_session_destroy(lent);
+  fixture_close(&f);
+  fake_end();
+}
+
 // ---- Memory ---------------------------------------------------------------------------------------
 
 static void blocks_grow_in_place_and_scratch_spills(void **state) {
@@ -488,6 +536,7 @@ int main(void) {
       cmocka_unit_test(sessions_are_ordered_by_events),
       cmocka_unit_test(a_missing_event_is_seen_by_the_fake),
       cmocka_unit_test(a_lent_stream_is_used_and_left),
+      cmocka_unit_test(a_capture_allows_plain_launches),
       cmocka_unit_test(blocks_grow_in_place_and_scratch_spills),
       cmocka_unit_test(empty_tensors_need_no_memory),
       cmocka_unit_test(copies_go_every_way),
