@@ -197,8 +197,8 @@ DT_API void dt_session_destroy(dt_session_t *session); // NULL allowed [external
 // covers traces and compiles (single-flight: concurrent callers wait for the one compile).
 //
 // In a session on a device, tensors are in its memory but for integer and boolean inputs, which
-// stay on the host; the work is queued in the session, and inputs are borrowed until it has run
-// (device.h).
+// stay on the host; the work is queued in the session, and memory that the caller lent must stay
+// until it has run (device.h).
 //
 // On failure no new tensor is returned, tensors given as outputs may have been partly written, the
 // function goes on working, and no variant is made for bad input: DT_E_ARGUMENT, DT_E_DTYPE,

@@ -499,6 +499,35 @@ static void constants_are_copied_once_and_updated(void **state) {
   fake_end();
 }
 
+// Two variants of one function have one copy of a constant; so have those of an update.
+static void variants_share_copies(void **state) {
+  (void)state;
+  fake_begin(7);
+  fixture_t f = fixture_open();
+  const dt_input_decl_t one = {.name = "x", .dtype = DT_F32, .rank = 1};
+  dt_tensor_t *w = host_f32(4, 1, 0), *v = host_f32(4, 2, 0);
+  dt_function_options_t options = {.name = "scale", .n_inputs = 1, .n_outputs = 1, .inputs = &one};
+  dt_function_t *scale = NULL;
+  OK(dt_function_create(f.runtime, scale_program, w, &options, &scale));
+  dt_tensor_t *host = host_f32(16, 0, 1), *x = on_device(f.session, host);
+  uint64_t copies = fake_cuda_calls(DT_CUDA_SYM_copy_to_device);
+  OK(dt_function_prepare_on(scale, DT_CUDA, 0));
+  assert_int_equal(fake_cuda_calls(DT_CUDA_SYM_copy_to_device), copies + 1);
+  OK(dt_runtime_mode_set(f.runtime, DT_MODE_STRICT_FP, 1)); // asks for another variant
+  dt_tensor_t *first = call(&f, scale, &x, 1);
+  assert_int_equal(stats_of(scale).variants, 2);
+  assert_int_equal(fake_cuda_calls(DT_CUDA_SYM_copy_to_device), copies + 1);
+  OK(dt_constant_update(scale, "w", v));
+  assert_int_equal(fake_cuda_calls(DT_CUDA_SYM_copy_to_device), copies + 2);
+  dt_tensor_t *second = call(&f, scale, &x, 1);
+  expect_line(f.session, first, 16, 0, 4);
+  expect_line(f.session, second, 16, 0, 16);
+  release_all((dt_tensor_t *[]){host, x, first, second, w, v}, 6);
+  dt_function_release(scale);
+  fixture_close(&f);
+  fake_end();
+}
+
 // ---- Devices --------------------------------------------------------------------------------------
 
 static void devices_are_counted_and_described(void **state) {
@@ -547,6 +576,7 @@ int main(void) {
       cmocka_unit_test(failed_checks_are_told_later),
       cmocka_unit_test(records_are_used_again_when_done),
       cmocka_unit_test(constants_are_copied_once_and_updated),
+      cmocka_unit_test(variants_share_copies),
       cmocka_unit_test(devices_are_counted_and_described),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

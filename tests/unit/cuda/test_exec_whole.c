@@ -171,6 +171,46 @@ static void sizes_come_from_data(void **state) {
   run_subject(&positive, NULL, fill_vector);
 }
 
+// Numbers that calls bring stay on the host.
+static dt_status_t shift_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
+                                 void *closure) {
+  (void)closure;
+  out[0] = dt_add(t, in[0], dt_cast(t, in[1], DT_F32));
+  return NULL;
+}
+static const dt_input_decl_t shift_inputs[] = {
+    {.name = "x", .dtype = DT_F32, .rank = 1},
+    {.name = "by", .dtype = DT_I64, .kind = DT_INPUT_INTEGER}};
+static const subject_t shift = {"shift", shift_program, 2, 1, shift_inputs};
+
+static void numbers_stay_on_the_host(void **state) {
+  (void)state;
+  place_t place = open_place();
+  dt_function_t *function = subject_function(place.runtime, &shift, NULL, DT_ANSWER_COMPILED);
+  const int64_t n = 40, numbers[] = {7, -3};
+  dt_tensor_t *x = tensor_full(1, 1, &n), *there = upload(&place, x);
+  for (uint32_t k = 0; k < 2; k++) {
+    dt_tensor_t *by = tensor_i64(0, NULL, &numbers[k]), *out = NULL;
+    expect_ok(dt_call(place.device, function, (dt_tensor_t *[]){there, by}, 2, &out, 1));
+    dt_tensor_t *got = download(&place, out);
+    dt_tensor_t *want = tensor_full(1 + (float)numbers[k], 1, &n);
+    expect_close(got, want, 0, 0, "shift");
+    dt_tensor_t *wrong = upload(&place, by), *none = NULL;
+    expect_told(dt_call(place.device, function, (dt_tensor_t *[]){there, wrong}, 2, &none, 1),
+                DT_E_ARGUMENT, "a number that calls bring is a host tensor");
+    dt_tensor_release(by);
+    dt_tensor_release(wrong);
+    dt_tensor_release(out);
+    dt_tensor_release(got);
+    dt_tensor_release(want);
+  }
+  assert_int_equal(variants_of(function), 1);
+  dt_tensor_release(x);
+  dt_tensor_release(there);
+  dt_function_release(function);
+  close_place(&place);
+}
+
 static void a_wrong_index_is_told(void **state) {
   (void)state;
   place_t place = open_place();
@@ -202,6 +242,7 @@ int main(void) {
       cmocka_unit_test(layers_with_constants),
       cmocka_unit_test(scales_by_what_is_computed_once),
       cmocka_unit_test(sizes_come_from_data),
+      cmocka_unit_test(numbers_stay_on_the_host),
       cmocka_unit_test(a_wrong_index_is_told),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
