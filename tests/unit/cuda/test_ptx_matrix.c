@@ -5,8 +5,6 @@
 
 #include <math.h>
 
-
-
 // One shape: how a register's elements are spread. `per` elements a register of a factor.
 typedef struct shape_t {
   const char *opcode;
@@ -89,9 +87,10 @@ static void run_shape(const shape_t *s, uint64_t in[10][32], uint64_t out[4][32]
   list(b, sizeof(b), factor, 14, s->n_b);
   list(c, sizeof(c), sum, 16, s->n_c);
   list(d, sizeof(d), sum, 0, s->n_c);
-  size_t at = (size_t)snprintf(body, sizeof(body), "mul.wide.u32 %%d3, %%r1, 8;\n"
-                                                   "add.s64 %%d4, %%d0, %%d3;\n"
-                                                   "add.s64 %%d5, %%d1, %%d3;\n");
+  size_t at = (size_t)snprintf(body, sizeof(body),
+                               "mul.wide.u32 %%d3, %%r1, 8;\n"
+                               "add.s64 %%d4, %%d0, %%d3;\n"
+                               "add.s64 %%d5, %%d1, %%d3;\n");
   for (uint32_t r = 0; r < 10; r++) {
     const char *reg = r < 6 ? factor : sum;
     at += (size_t)snprintf(body + at, sizeof(body) - at, "ld.global.b%d %%%s%u, [%%d4+%u];\n",
@@ -145,18 +144,19 @@ static void matrices_there_and_back(void **state) {
   for (uint32_t from = 0; from < 2; from++) {
     for (uint32_t to = 0; to < 2; to++) {
       char body[2048];
-      (void)snprintf(body, sizeof(body),
-                     "mul.wide.u32 %%d3, %%r1, 16;\nadd.s64 %%d4, %%d0, %%d3;\n"
-                     "ld.global.v4.b32 {%%r4, %%r5, %%r6, %%r7}, [%%d4];\nmov.u32 %%r2, sm;\n"
-                     "mad.lo.u32 %%r2, %%r1, 16, %%r2;\n"
-                     "st.shared.v4.b32 [%%r2], {%%r4, %%r5, %%r6, %%r7};\nbar.warp.sync -1;\n"
-                     "ldmatrix.sync.aligned.m8n8.x4%s.shared.b16 {%%r4, %%r5, %%r6, %%r7}, [%%r2];\n"
-                     "stmatrix.sync.aligned.m8n8.x4%s.shared.b16 [%%r2+512], "
-                     "{%%r4, %%r5, %%r6, %%r7};\nbar.warp.sync -1;\n"
-                     "ld.shared.v4.b32 {%%r4, %%r5, %%r6, %%r7}, [%%r2+512];\n"
-                     "add.s64 %%d4, %%d1, %%d3;\n"
-                     "st.global.v4.b32 [%%d4], {%%r4, %%r5, %%r6, %%r7};",
-                     trans[from], trans[to]);
+      (void)snprintf(
+          body, sizeof(body),
+          "mul.wide.u32 %%d3, %%r1, 16;\nadd.s64 %%d4, %%d0, %%d3;\n"
+          "ld.global.v4.b32 {%%r4, %%r5, %%r6, %%r7}, [%%d4];\nmov.u32 %%r2, sm;\n"
+          "mad.lo.u32 %%r2, %%r1, 16, %%r2;\n"
+          "st.shared.v4.b32 [%%r2], {%%r4, %%r5, %%r6, %%r7};\nbar.warp.sync -1;\n"
+          "ldmatrix.sync.aligned.m8n8.x4%s.shared.b16 {%%r4, %%r5, %%r6, %%r7}, [%%r2];\n"
+          "stmatrix.sync.aligned.m8n8.x4%s.shared.b16 [%%r2+512], "
+          "{%%r4, %%r5, %%r6, %%r7};\nbar.warp.sync -1;\n"
+          "ld.shared.v4.b32 {%%r4, %%r5, %%r6, %%r7}, [%%r2+512];\n"
+          "add.s64 %%d4, %%d1, %%d3;\n"
+          "st.global.v4.b32 [%%d4], {%%r4, %%r5, %%r6, %%r7};",
+          trans[from], trans[to]);
       dt_cu_function_t f = load_body(".shared .align 16 .b8 sm[1024];", body);
       uint16_t in[4][8][8], out[4][8][8];
       for (uint32_t k = 0; k < 256; k++)
