@@ -25,9 +25,9 @@ static void add_attribute(dt_emit_t *m, LLVMValueRef fn, LLVMAttributeIndex at, 
   LLVMAddAttributeAtIndex(fn, at, attribute);
 }
 
-static void bound_threads(dt_emit_t *m, LLVMValueRef fn) {
+static void bound_threads(dt_emit_t *m, LLVMValueRef fn, uint32_t n) {
   char threads[16];
-  int bytes = snprintf(threads, sizeof(threads), "%u", m->target->block_threads);
+  int bytes = snprintf(threads, sizeof(threads), "%u", n);
   LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
                           LLVMCreateStringAttribute(m->context, "nvvm.reqntid", 12, threads,
                                                     (unsigned)bytes));
@@ -43,7 +43,7 @@ static LLVMValueRef open_entry(entry_t *e, dt_emit_t *m, const char *name) {
   add_attribute(m, fn, 1, "align", 8, NULL);
   add_attribute(m, fn, 1, "noalias", 0, NULL);
   add_attribute(m, fn, 1, "readonly", 0, NULL);
-  bound_threads(m, fn);
+  bound_threads(m, fn, dt__cuda_block_threads(m->target, e->k.schedule));
   return fn;
 }
 
@@ -57,7 +57,7 @@ static LLVMValueRef tail_word(entry_t *e, size_t offset, LLVMTypeRef type) {
 static void place_thread(entry_t *e) {
   dt_body_t *k = &e->k;
   dt_emit_t *m = k->m;
-  uint32_t threads = m->target->block_threads, teams = threads / k->team;
+  uint32_t threads = dt__cuda_block_threads(m->target, k->schedule), teams = threads / k->team;
   LLVMValueRef tid = dt__cuda_register(m, DT_CUDA_TID), block = dt__cuda_register(m, DT_CUDA_CTAID);
   LLVMValueRef blocks = dt__cuda_register(m, DT_CUDA_NCTAID), size = dt__emit_i64(m, k->team);
   LLVMValueRef own = LLVMBuildUDiv(m->b, tid, size, "");
