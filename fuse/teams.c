@@ -96,10 +96,11 @@ static uint32_t count_walks(const dt_kernel_t *kernel) {
   return walks;
 }
 
-// Rows that are walked more than once stay in registers where they are short enough.
+// Rows that are walked more than once stay in registers where they are short enough: by few threads
+// with many elements each, which leaves room for other rows under way.
 static const struct {
-  uint32_t team, unroll;                                    // 0: a block
-} resident_rows[] = {{0, 4}, {0, 1}, {WARP, 4}, {WARP, 1}}; // longest first
+  uint32_t team, unroll;
+} resident_rows[] = {{4 * WARP, 8}, {4 * WARP, 2}, {WARP, 4}, {WARP, 1}}; // longest first
 
 static dt_status_t inner_teams(dt_program_t *program, dt_kernel_t *kernel,
                                const dt_target_t *target) {
@@ -117,7 +118,7 @@ static dt_status_t inner_teams(dt_program_t *program, dt_kernel_t *kernel,
   }
   own.resident = true;
   for (size_t i = 0; i < sizeof(resident_rows) / sizeof(resident_rows[0]); i++) {
-    own.team = resident_rows[i].team ? resident_rows[i].team : target->block_threads;
+    own.team = resident_rows[i].team;
     own.unroll = resident_rows[i].unroll;
     int64_t most = (int64_t)own.team * own.lanes * own.unroll;
     dt_sym_t some = dt__sym_le(env, dt__sym_const(env, 1), extent);

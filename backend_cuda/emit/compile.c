@@ -79,8 +79,9 @@ dt_status_t dt__cuda_kernel_info(dt_program_t *program, const dt_unit_map_t *map
   dt__text_fini(&text);
   DT_TRY(status);
   uint32_t team = schedule->team ? schedule->team : 1;
-  *out = (dt_cuda_kernel_info_t){.threads = target->block_threads,
-                                 .teams = target->block_threads / team,
+  uint32_t threads = dt__cuda_block_threads(target, schedule);
+  *out = (dt_cuda_kernel_info_t){.threads = threads,
+                                 .teams = threads / team,
                                  .n_words = params.n_buffers + params.n_symbols};
   return NULL;
 }

@@ -110,8 +110,8 @@ static LLVMValueRef team_exchange(dt_body_t *k, LLVMValueRef value, uint32_t dis
 }
 
 static LLVMValueRef slot_address(dt_emit_t *m, LLVMValueRef slots, LLVMValueRef index) {
-  LLVMValueRef at =
-      LLVMBuildTrunc(m->b, LLVMBuildShl(m->b, index, dt__emit_i64(m, 3), ""), m->t_i32, "");
+  LLVMValueRef at = LLVMBuildTrunc(m->b, LLVMBuildShl(m->b, index, dt__emit_i64(m, 3), ""),
+                                   m->t_i32, "");
   return LLVMBuildGEP2(m->b, m->t_i8, slots, &at, 1, "");
 }
 
@@ -126,27 +126,21 @@ static LLVMValueRef team_gather(dt_body_t *k, LLVMValueRef value, uint32_t slot)
   LLVMValueRef lane = LLVMBuildAnd(m->b, k->rank, dt__emit_i64(m, DT_WARP - 1), "");
   LLVMValueRef warp = LLVMBuildLShr(m->b, k->rank, dt__emit_i64(m, 5), "");
   LLVMValueRef first = LLVMBuildICmp(m->b, LLVMIntEQ, lane, dt__emit_i64(m, 0), "");
-  words_t w = to_words(m, value);
-  LLVMBasicBlockRef some = dt__emit_block(m, k->fn, "hand"),
-                    next = dt__emit_block(m, k->fn, "next");
+  LLVMTypeRef type = LLVMTypeOf(value), whole = LLVMIntTypeInContext(m->context, bits_of(m, type));
+  LLVMValueRef bits = LLVMBuildBitCast(m->b, value, whole, "");
+  bits = whole == m->t_i64 ? bits : LLVMBuildZExt(m->b, bits, m->t_i64, "");
+  LLVMBasicBlockRef some = dt__emit_block(m, k->fn, "hand"), next = dt__emit_block(m, k->fn, "next");
   LLVMBuildCondBr(m->b, first, some, next);
   LLVMPositionBuilderAtEnd(m->b, some);
-  LLVMValueRef own = slot_address(m, slots, warp);
-  for (uint32_t i = 0; i < w.n; i++) {
-    LLVMValueRef step = dt__emit_i32(m, 4 * i);
-    LLVMBuildStore(m->b, w.v[i], LLVMBuildGEP2(m->b, m->t_i8, own, &step, 1, ""));
-  }
+  LLVMBuildStore(m->b, bits, slot_address(m, slots, warp));
   LLVMBuildBr(m->b, next);
   k->scopes[level].block = next;
   dt__body_at(k, level);
   dt__cuda_block_sync(m);
   LLVMValueRef wanted = LLVMBuildAnd(m->b, lane, dt__emit_i64(m, warps - 1), "");
-  LLVMValueRef from = slot_address(m, slots, wanted);
-  for (uint32_t i = 0; i < w.n; i++) {
-    LLVMValueRef step = dt__emit_i32(m, 4 * i);
-    w.v[i] = LLVMBuildLoad2(m->b, m->t_i32, LLVMBuildGEP2(m->b, m->t_i8, from, &step, 1, ""), "");
-  }
-  return from_words(m, &w);
+  bits = LLVMBuildLoad2(m->b, m->t_i64, slot_address(m, slots, wanted), "");
+  bits = whole == m->t_i64 ? bits : LLVMBuildTrunc(m->b, bits, whole, "");
+  return LLVMBuildBitCast(m->b, bits, type, "");
 }
 
 // ---- Failed checks -----------------------------------------------------------------------------------
@@ -193,8 +187,9 @@ static void report(dt_body_t *k, uint32_t check, LLVMValueRef value, LLVMValueRe
   LLVMBuildCall2(m->b, LLVMGlobalGetValueType(fn), fn, args, 4, "");
 }
 
-const dt_device_emit_t dt__cuda_device_emit = {.sync = team_sync,
-                                               .exchange = team_exchange,
-                                               .gather = team_gather,
-                                               .tile = dt__cuda_tile,
-                                               .report = report};
+const dt_device_emit_t dt__cuda_device_emit = {
+    .sync = team_sync,
+    .exchange = team_exchange,
+    .gather = team_gather,
+    .tile = dt__cuda_tile,
+    .report = report};

@@ -13,7 +13,7 @@
 typedef struct entry_t {
   dt_body_t k;
   uint32_t n_words;
-  LLVMTypeRef block;               // [n_words + tail] x i64
+  LLVMTypeRef block; // [n_words + tail] x i64
   LLVMValueRef count, first, step; // grid items: this team's first one, and how far to the next
 } entry_t;
 
@@ -25,24 +25,25 @@ static void add_attribute(dt_emit_t *m, LLVMValueRef fn, LLVMAttributeIndex at, 
   LLVMAddAttributeAtIndex(fn, at, attribute);
 }
 
-static void bound_threads(dt_emit_t *m, LLVMValueRef fn) {
+static void bound_threads(dt_emit_t *m, LLVMValueRef fn, uint32_t n) {
   char threads[16];
-  int bytes = snprintf(threads, sizeof(threads), "%u", m->target->block_threads);
-  LLVMAddAttributeAtIndex(
-      fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
-      LLVMCreateStringAttribute(m->context, "nvvm.reqntid", 12, threads, (unsigned)bytes));
+  int bytes = snprintf(threads, sizeof(threads), "%u", n);
+  LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                          LLVMCreateStringAttribute(m->context, "nvvm.reqntid", 12, threads,
+                                                    (unsigned)bytes));
 }
 
 static LLVMValueRef open_entry(entry_t *e, dt_emit_t *m, const char *name) {
   e->block = LLVMArrayType2(m->t_i64, e->n_words + DT_CUDA_TAIL_WORDS);
-  LLVMValueRef fn = dt__emit_function(m, name, LLVMFunctionType(m->t_void, &m->t_ptr, 1, 0), true);
+  LLVMValueRef fn =
+      dt__emit_function(m, name, LLVMFunctionType(m->t_void, &m->t_ptr, 1, 0), true);
   LLVMSetVisibility(fn, LLVMDefaultVisibility);
   LLVMSetFunctionCallConv(fn, PTX_KERNEL);
   add_attribute(m, fn, 1, "byval", 0, e->block);
   add_attribute(m, fn, 1, "align", 8, NULL);
   add_attribute(m, fn, 1, "noalias", 0, NULL);
   add_attribute(m, fn, 1, "readonly", 0, NULL);
-  bound_threads(m, fn);
+  bound_threads(m, fn, dt__cuda_block_threads(m->target, e->k.schedule));
   return fn;
 }
 
@@ -56,7 +57,7 @@ static LLVMValueRef tail_word(entry_t *e, size_t offset, LLVMTypeRef type) {
 static void place_thread(entry_t *e) {
   dt_body_t *k = &e->k;
   dt_emit_t *m = k->m;
-  uint32_t threads = m->target->block_threads, teams = threads / k->team;
+  uint32_t threads = dt__cuda_block_threads(m->target, k->schedule), teams = threads / k->team;
   LLVMValueRef tid = dt__cuda_register(m, DT_CUDA_TID), block = dt__cuda_register(m, DT_CUDA_CTAID);
   LLVMValueRef blocks = dt__cuda_register(m, DT_CUDA_NCTAID), size = dt__emit_i64(m, k->team);
   LLVMValueRef own = LLVMBuildUDiv(m->b, tid, size, "");
@@ -65,8 +66,7 @@ static void place_thread(entry_t *e) {
   e->first = LLVMBuildNSWAdd(m->b, LLVMBuildNSWMul(m->b, block, n, ""), own, "");
   e->step = LLVMBuildNSWMul(m->b, blocks, n, "");
   e->count = tail_word(e, offsetof(dt_cuda_tail_t, count), m->t_i64);
-  k->record =
-      tail_word(e, offsetof(dt_cuda_tail_t, record), LLVMPointerTypeInContext(m->context, 1));
+  k->record = tail_word(e, offsetof(dt_cuda_tail_t, record), LLVMPointerTypeInContext(m->context, 1));
   k->record = k->dead = LLVMBuildAddrSpaceCast(m->b, k->record, m->t_ptr, "");
   LLVMValueRef scratch = tail_word(e, offsetof(dt_cuda_tail_t, scratch), m->t_i64);
   LLVMValueRef stride = tail_word(e, offsetof(dt_cuda_tail_t, scratch_stride), m->t_i64);

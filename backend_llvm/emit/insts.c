@@ -301,7 +301,8 @@ static int64_t expected_repeats(dt_body_t *k, uint32_t level) {
 static bool divides_repeatedly(dt_body_t *k, const dt_inst_t *inst, uint32_t id) {
   return inst->kind == DT_INST_SCALAR && inst->op == DT_SCALAR_div && k->inst_varying[id] &&
          dt__dtype_is_float(inst->dtype) && !k->m->strict_fp && k->m->target->fma &&
-         expected_repeats(k, k->inst_level[inst->args[1]]) >= 256;
+         (k->m->device ? k->inst_level[inst->args[1]] < k->inst_level[id]
+                       : expected_repeats(k, k->inst_level[inst->args[1]]) >= 256);
 }
 
 // Part `part` of what dt__emit_divisor makes of instruction `arg`, at that instruction's level.

@@ -107,7 +107,9 @@ static dt_scalar_t random_value(dt_dtype_t dtype, fill_t fill, int64_t m, uint32
 }
 
 // Memory of an argument; layout 0: contiguous, 1: every dim with a gap, 2: reversed dims, backwards
-// along the last.
+// along the last, EVERY: contiguous, of halves all there are.
+enum { EVERY = 3 };
+static const int64_t every_half[2] = {256, 256};
 typedef struct argument_t {
   void *memory;
   dt_tensor_t *tensor;
@@ -133,9 +135,14 @@ static bool make_argument(const run_t *run, uint32_t k, const int64_t *shape, in
   }
   out->memory = malloc((size_t)(span + 1) * size);
   uint32_t state = 12345U + 77U * k + (uint32_t)shape[0] * 31U + (uint32_t)shape[1];
-  for (int64_t i = 0; out->memory && i <= span; i++)
-    dt__scalar_store(dtype, (char *)out->memory + (size_t)i * size,
-                     random_value(dtype, in->fill, shape[0], &state));
+  for (int64_t i = 0; out->memory && i <= span; i++) {
+    char *at = (char *)out->memory + (size_t)i * size;
+    uint16_t bits = (uint16_t)i;
+    if (layout == EVERY && dt__dtype_is_half(dtype))
+      memcpy(at, &bits, sizeof(bits));
+    else
+      dt__scalar_store(dtype, at, random_value(dtype, in->fill, shape[0], &state));
+  }
   dt_tensor_desc_t desc = {.struct_size = sizeof(desc),
                            .dtype = dtype,
                            .rank = in->rank,
@@ -182,6 +189,18 @@ static bool oracle(const run_t *run, dt_tensor_t *const *inputs, dt_arena_t *are
   return right;
 }
 
+// An element in halves whose bound is 0 is certain after its rounding, so that even the last place
+// must be right; the place of the first that is not, or -1.
+static int64_t first_inexact(const dt_eval_value_t *expected, const dt_tensor_t *got) {
+  for (int64_t k = 0; dt__dtype_is_half(expected->dtype) && k < expected->count; k++) {
+    const char *at = (const char *)dt_tensor_data(got) + 2 * (size_t)k;
+    double want = expected->data[k].f;
+    if (expected->bound[k] == 0.0 && !isnan(want) && dt__scalar_load(expected->dtype, at).f != want)
+      return k;
+  }
+  return -1;
+}
+
 static void compare(const run_t *run, const int64_t *shape, int layout, dt_tensor_t *const *inputs,
                     const dt_tensor_t *got) {
   dt_arena_t arena;
@@ -205,6 +224,11 @@ static void compare(const run_t *run, const int64_t *shape, int layout, dt_tenso
       printf("FAIL %s [%d, %d] layout %d: %s\n", run->name, (int)shape[0], (int)shape[1], layout,
              dt__text_str(&text));
       dt__text_fini(&text);
+      failures++;
+    } else if (first_inexact(&expected, got) >= 0) {
+      int64_t k = first_inexact(&expected, got);
+      printf("FAIL %s [%d, %d] layout %d: element %d is not %.9g, which is certain\n", run->name,
+             (int)shape[0], (int)shape[1], layout, (int)k, expected.data[k].f);
       failures++;
     }
     checked += report.compared;
@@ -260,6 +284,10 @@ static void check_case(dt_runtime_t *runtime, const case_t *c, dt_dtype_t dtype)
       call_once(&run, session, function, shapes[s], layout);
       calls++;
     }
+  if (dt__dtype_is_half(dtype) && strcmp(c->group, "unary") == 0) {
+    call_once(&run, session, function, every_half, EVERY);
+    calls++;
+  }
   dt_function_stats_t stats = {.struct_size = sizeof(stats)};
   if (!failed(run.name, dt_function_stats(function, &stats)) &&
       (stats.calls != calls || stats.evaluator_calls != 0)) {

@@ -197,6 +197,17 @@ static uint64_t move_64(ARGS) { return UNUSED, a; }
 DP4A(uu, false, false)
 DP4A(ss, true, true)
 
+// Two numbers of 16 bits at once.
+#define PAIR(name, fn)                                                                             \
+  static uint64_t pair_##name(ARGS) {                                                              \
+    return fn(a, b, c, d, in) | fn(a >> 16, b >> 16, c >> 16, d, in) << 16;                        \
+  }
+PAIR(add, add_16)
+PAIR(min_u, min_u16)
+PAIR(max_u, max_u16)
+PAIR(min_s, min_s16)
+PAIR(max_s, max_s16)
+
 static uint64_t sad_u32(ARGS) {
   UNUSED;
   uint32_t x = (uint32_t)a, y = (uint32_t)b;
@@ -250,6 +261,12 @@ const ptx_scalar_row_t ptx_integer_rows[] = {
     ROW("abs", S16, 1, abs_s16),
     ROW("abs", S32, 1, abs_s32),
     ROW("abs", S64, 1, abs_s64),
+    ROW("add", U16X2, 2, pair_add),
+    ROW("add", S16X2, 2, pair_add),
+    ROW("min", U16X2, 2, pair_min_u),
+    ROW("max", U16X2, 2, pair_max_u),
+    ROW("min", S16X2, 2, pair_min_s),
+    ROW("max", S16X2, 2, pair_max_s),
     ROW("sad", U32, 3, sad_u32),
     ROWS_BITS("and", 2, and),
     ROWS_BITS("or", 2, or),

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MOST_STATIC 49152 // bytes of static shared memory; more must be dynamic
+
 // ---- Functions --------------------------------------------------------------------------------------
 
 typedef struct order_t {
@@ -140,9 +142,14 @@ bool ptx_link(ptx_reader_t *r) {
   if (!place_all(r))
     return false;
   place_shared(m);
-  for (uint32_t k = 0; k < m->n_functions; k++)
-    if (m->functions[k].entry)
-      count_shared(m, k);
+  for (uint32_t k = 0; k < m->n_functions; k++) {
+    if (!m->functions[k].entry)
+      continue;
+    count_shared(m, k);
+    if (m->functions[k].shared_bytes > MOST_STATIC)
+      return ptx_fail(r, 0, "\"%s\" declares %u bytes of shared memory; %d is the most",
+                      m->functions[k].name, m->functions[k].shared_bytes, MOST_STATIC);
+  }
   for (uint32_t k = 0; k < m->n_patches; k++)
     m->constants[m->patches[k].constant] += m->variables[m->patches[k].variable].address;
   spread_constants(m);

@@ -123,6 +123,8 @@ void ptx_try_barriers(ptx_run_t *run);
 // A violation at an instruction of a thread; the launch stops.
 void ptx_violation(ptx_warp_t *warp, const ptx_insn_t *in, uint32_t lane, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
+// Whether a launch may come to a function: its entry, and all that are none.
+bool ptx_takes_part(const ptx_run_t *run, const ptx_function_t *f);
 void ptx_name_address(const ptx_run_t *run, uint64_t address, char *out, size_t bytes);
 
 // ---- Memory (ptx_memory.c, ptx_shadow.c) -------------------------------------------------------------

@@ -79,6 +79,8 @@ static void integers(void **state) {
       {"cvt.s64.s32 %d10, -5;", (uint64_t)-5, (uint64_t)-5},
       {"cvt.sat.u8.s32 %r10, 300;" OUT32, 255, 255},
       {"cvt.sat.s8.s32 %r9, -300;\ncvt.s64.s8 %d10, %r9;", (uint64_t)-128, (uint64_t)-128},
+      {"add.s16x2 %r10, 0x0001ffff, 0x00010001;\n" OUT32, 0x20000, 0x20000},
+      {"min.s16x2 %r10, 0x0001ffff, 0xfffe0001;\n" OUT32, 0xfffeffff, 0xfffeffff},
       {"add.sat.s32 %r10, 0x7fffffff, %r1;" OUT32, 0x7fffffff, 0x7fffffff},
       {"setp.ge.s32 %p1, %r1, 16;\nselp.b32 %r10, 5, -1, %p1;" OUT32, 0xffffffff, 5},
       {"setp.lt.u32 %p2, %r1, 40;\nsetp.eq.and.s32 %p1|%p3, %r1, 31, %p2;\n"
@@ -367,6 +369,7 @@ static void what_is_not_known_is_refused(void **state) {
       {".visible .entry k() { .reg .b32 a; ld.param.b32 a, [x]; }", "no register \"x\""},
       {".visible .entry k() { wgmma.fence.sync.aligned; }", "\"wgmma\" is not simulated"},
       {".visible .entry k() {", "the text ends inside a function"},
+      {".visible .entry k() { .shared .b8 x[49153]; ret; }", "49153 bytes of shared memory"},
       {".maybe 3", "a directive that is not known"},
   };
   for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {

@@ -266,6 +266,19 @@ static void a_violation_says_where(void **state) {
       fail_msg("violation \"%s\"; expected \"%s\" in it", first, parts[p]);
 }
 
+// Local memory of another entry of the module is not this one's.
+static void entries_have_local_memory_of_their_own(void **state) {
+  (void)state;
+  dt_cu_function_t f =
+      load_text(PTX_HEADER ".visible .entry first() { .local .align 8 .b8 d[16]; .reg .b64 a;\n"
+                           "mov.u64 a, d; st.local.u64 [a+8], a; st.local.u64 [a+16], a; ret; }\n"
+                           ".visible .entry second() { .local .align 8 .b8 d[64]; ret; }\n",
+                "first");
+  OK(launch_params(f, (launch_t){0}, NULL));
+  finish();
+  expect_violation("write of 8 bytes outside of local memory: local address 16");
+}
+
 static void the_race_check_can_be_off(void **state) {
   (void)state;
   dt_cu_function_t k = load_body(SHARED, "st.shared.u32 [sm], %r1;\nst.global.u32 [%d0], %r1;");
@@ -344,17 +357,12 @@ int main(int argc, char **argv) {
   assert_int_equal(argc, 2);
   library = argv[1];
   const struct CMUnitTest tests[] = {
-      TEST(accesses_outside_of_memory),
-      TEST(races_on_shared_memory),
-      TEST(races_on_global_memory),
-      TEST(asynchronous_copies),
-      TEST(threads_that_do_not_come),
-      TEST(kernels_that_may_begin_early),
-      TEST(a_violation_says_where),
-      TEST(the_race_check_can_be_off),
-      TEST(launches_must_fit_their_declaration),
-      TEST(streams_order_what_kernels_touch),
-      TEST(kernels_on_two_streams_must_not_meet),
+      TEST(accesses_outside_of_memory),       TEST(races_on_shared_memory),
+      TEST(races_on_global_memory),           TEST(asynchronous_copies),
+      TEST(threads_that_do_not_come),         TEST(kernels_that_may_begin_early),
+      TEST(a_violation_says_where),           TEST(entries_have_local_memory_of_their_own),
+      TEST(the_race_check_can_be_off),        TEST(launches_must_fit_their_declaration),
+      TEST(streams_order_what_kernels_touch), TEST(kernels_on_two_streams_must_not_meet),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
