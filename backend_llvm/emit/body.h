@@ -87,7 +87,7 @@ typedef struct dt_body_t {
   uint32_t item_level; // of the last outer variable that is no lane: 1, with tiles of rows 2
   bool outer_lanes;
   dt_sym_t lane_var;
-  LLVMValueRef lane_base;            // lane variable's value in lane 0 of copy 0
+  LLVMValueRef lane_base; // lane variable's value in lane 0 of copy 0
   LLVMValueRef masks[DT_MAX_UNROLL]; // by copy: lanes that exist, in the masked tail; NULL: all
   // Resident rows (resident.c): whether a copy's vector exists, i1; NULL elsewhere.
   LLVMValueRef inside[DT_MAX_UNROLL];
