@@ -2,6 +2,7 @@
 // See body.h.
 #include "fuse/body.h"
 
+#include "runtime/base/dtype.h"
 #include "runtime/base/status.h"
 
 #include <string.h>
@@ -286,6 +287,18 @@ bool dt__kernel_has_folds(const dt_kernel_t *kernel) {
   return false;
 }
 
+// The load that a factor is, or is the cast of: halves are cast where they are multiplied.
+static bool factor_load(const dt_stage_t *stage, uint32_t factor, uint32_t *out, uint32_t *casts) {
+  const dt_inst_t *inst = &stage->insts.items[factor];
+  *out = factor;
+  if (inst->kind == DT_INST_CAST && inst->dtype == DT_F32 &&
+      dt__dtype_is_half(stage->insts.items[inst->args[0]].dtype)) {
+    *out = inst->args[0];
+    ++*casts;
+  }
+  return stage->insts.items[*out].kind == DT_INST_LOAD;
+}
+
 bool dt__kernel_is_contraction(const dt_kernel_t *kernel, uint32_t *out_a, uint32_t *out_b) {
   if (kernel->stages.len == 0 || kernel->n_loops < 2)
     return false;
@@ -296,13 +309,9 @@ bool dt__kernel_is_contraction(const dt_kernel_t *kernel, uint32_t *out_a, uint3
   const dt_inst_t *product = &stage->insts.items[stage->folds.items[0].value];
   if (product->kind != DT_INST_SCALAR || product->op != DT_SCALAR_mul)
     return false;
-  const dt_inst_t *a = &stage->insts.items[product->args[0]];
-  const dt_inst_t *b = &stage->insts.items[product->args[1]];
-  if (a->kind != DT_INST_LOAD || b->kind != DT_INST_LOAD || stage->insts.len != 3)
-    return false;
-  *out_a = product->args[0];
-  *out_b = product->args[1];
-  return true;
+  uint32_t casts = 0;
+  return factor_load(stage, product->args[0], out_a, &casts) &&
+         factor_load(stage, product->args[1], out_b, &casts) && stage->insts.len == 3 + casts;
 }
 
 #define SEARCH_COST 40 // halving some thousand elements

@@ -16,7 +16,8 @@
 typedef struct contraction_t {
   dt_kernel_t *kernel;
   dt_stage_t *stage;
-  uint32_t a, b; // load instructions
+  uint32_t a, b;               // load instructions
+  uint32_t a_factor, b_factor; // what is multiplied: the loads, or casts of them
   dt_sym_t m, n, k;
   dt_sym_t extent_n, extent_k;
   uint32_t n_batch;
@@ -42,8 +43,11 @@ static bool roles(dt_program_t *program, dt_kernel_t *kernel, contraction_t *out
                          .extent_k = stage->extents[0],
                          .n_batch = kernel->n_loops - 2};
   for (int swap = 0; swap < 2; swap++) {
+    const dt_inst_t *product = &stage->insts.items[stage->folds.items[0].value];
     out->a = swap ? y : x;
     out->b = swap ? x : y;
+    out->a_factor = product->args[swap ? 1 : 0];
+    out->b_factor = product->args[swap ? 0 : 1];
     const dt_inst_t *a = &stage->insts.items[out->a], *b = &stage->insts.items[out->b];
     if (load_uses(program, a, out->m) && !load_uses(program, a, out->n) &&
         load_uses(program, b, out->n) && !load_uses(program, b, out->m) &&
@@ -71,7 +75,7 @@ static bool rows_are_plain(dt_program_t *program, const contraction_t *c) {
   return true;
 }
 
-// A map kernel that stores `load`, taken from the contraction's body, into `into` at its own loops.
+// A map kernel that stores `factor`, taken from the contraction's body, into `into` at its own loops.
 typedef struct operand_kernel_t {
   uint32_t n_loops;
   dt_sym_t vars[DT_MAX_LOOPS], extents[DT_MAX_LOOPS];
@@ -80,7 +84,7 @@ typedef struct operand_kernel_t {
   dt_sym_t condition; // loads are masked by it; none: no mask
 } operand_kernel_t;
 
-static dt_status_t add_operand_kernel(dt_program_t *program, const contraction_t *c, uint32_t load,
+static dt_status_t add_operand_kernel(dt_program_t *program, const contraction_t *c, uint32_t factor,
                                       const operand_kernel_t *shape, dt_buffer_id_t into,
                                       const char *name, dt_kernel_t *out) {
   memset(out, 0, sizeof(*out));
@@ -89,9 +93,9 @@ static dt_status_t add_operand_kernel(dt_program_t *program, const contraction_t
   memcpy(out->vars, shape->vars, sizeof(out->vars));
   memcpy(out->extents, shape->extents, sizeof(out->extents));
   dt_stage_t stage = {0}, source = {0};
-  // The load and what its mask and fill value need are the instructions up to it.
+  // What it needs, a mask and a fill value perhaps, are the instructions up to it.
   source.insts.items = c->stage->insts.items;
-  source.insts.len = load + 1;
+  source.insts.len = factor + 1;
   dt_body_copy_t copy = {.program = program, .into = &stage, .from = &source, .mask = DT_NO_INST};
   for (uint32_t v = 0; v < shape->n_renames; v++)
     DT_TRY(dt__body_rename(&copy, shape->from[v], shape->to[v]));
@@ -108,7 +112,7 @@ static dt_status_t add_operand_kernel(dt_program_t *program, const contraction_t
   if (!index)
     return DT_NO_MEMORY();
   memcpy(index, shape->vars, shape->n_loops * sizeof(*index));
-  dt_store_t store = {.buffer = into, .index = index, .value = copy.map[load], .mask = DT_NO_INST};
+  dt_store_t store = {.buffer = into, .index = index, .value = copy.map[factor], .mask = DT_NO_INST};
   if (!DT_VEC_PUSH(program->arena, &stage.stores, store))
     return DT_NO_MEMORY();
   DT_TRY(dt__prune_stage(program, &stage)); // the other operand's load came along
@@ -153,13 +157,14 @@ static bool rank_fits(dt_program_t *program, const contraction_t *c, const dt_in
   return rank <= DT_MAX_RANK;
 }
 
-static dt_status_t replace_load(dt_program_t *program, const contraction_t *c, uint32_t load,
-                                dt_buffer_id_t buffer, const dt_sym_t *index, uint32_t rank) {
+static dt_status_t replace_factor(dt_program_t *program, const contraction_t *c, uint32_t factor,
+                                  dt_buffer_id_t buffer, const dt_sym_t *index, uint32_t rank) {
   dt_sym_t *copy = DT_ARENA_ARRAY(program->arena, dt_sym_t, rank);
   if (!copy)
     return DT_NO_MEMORY();
   memcpy(copy, index, rank * sizeof(*copy));
-  dt_inst_t *inst = &c->stage->insts.items[load];
+  dt_inst_t *inst = &c->stage->insts.items[factor];
+  inst->kind = DT_INST_LOAD;
   inst->buffer = buffer;
   inst->index = copy;
   inst->mask = DT_NO_INST;
@@ -170,7 +175,7 @@ static dt_status_t replace_load(dt_program_t *program, const contraction_t *c, u
 static dt_status_t copy_rows(dt_program_t *program, const contraction_t *c, dt_kernel_t *out) {
   dt_inst_t load = c->stage->insts.items[c->a];
   operand_kernel_t shape = {0};
-  dt_buffer_t buffer = {.kind = DT_BUFFER_TEMP, .dtype = load.dtype};
+  dt_buffer_t buffer = {.kind = DT_BUFFER_TEMP, .dtype = c->stage->folds.items[0].dtype};
   dt_sym_t index[DT_MAX_RANK], var;
   DT_TRY(shape_add_batch(program, c, &load, &shape, &buffer, index));
   dt_sym_t extent_m = c->kernel->extents[c->n_batch];
@@ -182,8 +187,8 @@ static dt_status_t copy_rows(dt_program_t *program, const contraction_t *c, dt_k
   DT_TRY(shape_add_loop(program, &shape, c->extent_k, c->k, &var));
   dt_buffer_id_t id;
   DT_TRY(dt__program_add_buffer(program, &buffer, &id));
-  DT_TRY(add_operand_kernel(program, c, c->a, &shape, id, "rows", out));
-  return replace_load(program, c, c->a, id, index, buffer.rank);
+  DT_TRY(add_operand_kernel(program, c, c->a_factor, &shape, id, "rows", out));
+  return replace_factor(program, c, c->a_factor, id, index, buffer.rank);
 }
 
 static dt_status_t pack_columns(dt_program_t *program, const contraction_t *c, uint32_t width,
@@ -191,7 +196,7 @@ static dt_status_t pack_columns(dt_program_t *program, const contraction_t *c, u
   dt_symenv_t *env = program->env;
   dt_inst_t load = c->stage->insts.items[c->b];
   operand_kernel_t shape = {0};
-  dt_buffer_t buffer = {.kind = DT_BUFFER_TEMP, .dtype = load.dtype};
+  dt_buffer_t buffer = {.kind = DT_BUFFER_TEMP, .dtype = c->stage->folds.items[0].dtype};
   dt_sym_t index[DT_MAX_RANK], panel, k, lane, w = dt__sym_const(env, width);
   DT_TRY(shape_add_batch(program, c, &load, &shape, &buffer, index));
   dt_sym_t panels = dt__sym_ceildiv(env, c->extent_n, w);
@@ -212,8 +217,8 @@ static dt_status_t pack_columns(dt_program_t *program, const contraction_t *c, u
     shape.condition = inside;
   dt_buffer_id_t id;
   DT_TRY(dt__program_add_buffer(program, &buffer, &id));
-  DT_TRY(add_operand_kernel(program, c, c->b, &shape, id, "pack", out));
-  return replace_load(program, c, c->b, id, index, buffer.rank);
+  DT_TRY(add_operand_kernel(program, c, c->b_factor, &shape, id, "pack", out));
+  return replace_factor(program, c, c->b_factor, id, index, buffer.rank);
 }
 
 // A product with few columns, or one row of which B would be packed for this call only, is cheaper
@@ -260,6 +265,9 @@ static dt_status_t take(dt_program_t *program, dt_kernel_t *kernel, const dt_tar
   if (!rows_are_plain(program, &c))
     DT_TRY(copy_rows(program, &c, &before[(*n_before)++]));
   DT_TRY(pack_columns(program, &c, width, &before[(*n_before)++]));
+  DT_TRY(dt__prune_stage(program, c.stage)); // loads whose casts are replaced
+  if (!roles(program, kernel, &c))
+    return DT_FAIL(DT_E_INTERNAL, "fuse: %s lost its matrix form", kernel->name);
   dt_schedule_t schedule = {.kind = DT_SCHEDULE_MATMUL,
                             .lanes = target->vector_bytes / (uint32_t)bytes,
                             .unroll = 1,

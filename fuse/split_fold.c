@@ -8,6 +8,7 @@
 
 #include "fuse/body.h"
 #include "fuse/loops.h"
+#include "runtime/base/dtype.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
@@ -64,7 +65,7 @@ static dt_status_t add_inst(dt_program_t *program, dt_stage_t *stage, dt_inst_t 
 // The value that changes no fold of this kind.
 static dt_status_t identity(dt_program_t *program, dt_stage_t *stage, dt_fold_kind_t kind,
                             dt_dtype_t dtype, uint32_t *out) {
-  bool is_float = dtype == DT_F32 || dtype == DT_F64;
+  bool is_float = dt__dtype_is_float(dtype);
   int bits = (int)dt_dtype_size(dtype) * 8;
   bool is_unsigned = dtype >= DT_U8 && dtype <= DT_U64;
   int64_t most = (int64_t)(UINT64_MAX >> (65 - bits));

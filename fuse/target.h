@@ -13,6 +13,7 @@ typedef struct dt_target_t {
   uint32_t vector_registers; // 16 or 32
   bool masked_memory;        // masked loads and stores cost about as much as plain ones
   bool fma;
+  bool half_convert;          // has instructions between F16 and F32
   uint32_t threads;           // that will run kernels; devices: multiprocessors
   int64_t l1_bytes, l2_bytes; // of one core
   // Matrix template, by element bytes (index 0: 4 bytes, 1: 8 bytes): rows and columns (elements, a

@@ -23,12 +23,12 @@ typedef struct rule_t {
 
 static const rule_t dtype_rules[] = {
     {"same", "any, all the same"},
-    {"float_only", "f32, f64"},
+    {"float_only", "floats"},
     {"number", "any but bool"},
     {"logic", "bool"},
     {"compare", "any; gives bool"},
     {"order", "any but bool; gives bool"},
-    {"float_test", "f32, f64; gives bool"},
+    {"float_test", "floats; gives bool"},
     {"arg", "any but bool; gives i64"},
     {"attr", "gives the dtype asked for"},
     {"where", "bool, then any two the same"},

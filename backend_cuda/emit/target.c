@@ -19,6 +19,7 @@ dt_status_t dt__cuda_target(const dt_cuda_model_t *model, const dt_target_t *hos
                        .vector_bytes = ACCESS_BYTES,
                        .vector_registers = 64,
                        .fma = true,
+                       .half_convert = true,
                        .threads = (uint32_t)model->processors,
                        .l1_bytes = model->shared_per_block,
                        .l2_bytes = model->l2_bytes,

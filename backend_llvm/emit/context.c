@@ -148,7 +148,7 @@ void dt__emit_resume(dt_emit_t *m, LLVMBasicBlockRef block) {
 
 // ---- Types -------------------------------------------------------------------------------------------
 LLVMTypeRef dt__emit_memory_type(const dt_emit_t *m, dt_dtype_t dtype) {
-  if (dt__dtype_is_float(dtype))
+  if (dtype == DT_F32 || dtype == DT_F64)
     return dtype == DT_F32 ? m->t_f32 : m->t_f64;
   switch (dt_dtype_size(dtype)) {
   case 1:
@@ -214,6 +214,11 @@ LLVMValueRef dt__emit_i32(const dt_emit_t *m, uint32_t value) {
 
 LLVMValueRef dt__emit_constant(const dt_emit_t *m, dt_dtype_t dtype, dt_scalar_t value) {
   LLVMTypeRef type = dt__emit_type(m, dtype);
+  if (dt__dtype_is_half(dtype)) {
+    uint16_t bits = 0;
+    dt__scalar_store(dtype, &bits, value);
+    return dt__emit_int(type, bits);
+  }
   if (dt__dtype_is_float(dtype))
     return LLVMConstReal(type, dtype == DT_F32 ? (double)(float)value.f : value.f);
   return dt__emit_int(type, dtype == DT_BOOL ? value.i != 0 : value.i);

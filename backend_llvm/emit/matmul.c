@@ -26,17 +26,33 @@ static const dt_inst_t *stage0_inst(const dt_kernel_t *kernel, uint32_t id) {
   return &kernel->stages.items[0].insts.items[id];
 }
 
+// `factor` is load `a`, or its cast to f32.
+static bool stands_for(const dt_kernel_t *kernel, uint32_t factor, uint32_t a) {
+  const dt_inst_t *inst = stage0_inst(kernel, factor);
+  return factor == a || (inst->kind == DT_INST_CAST && inst->args[0] == a);
+}
+
 static bool is_product_of(const dt_kernel_t *kernel, uint32_t value, uint32_t a, uint32_t b) {
   const dt_inst_t *inst = stage0_inst(kernel, value);
   return inst->kind == DT_INST_SCALAR && inst->op == DT_SCALAR_mul &&
-         ((inst->args[0] == a && inst->args[1] == b) || (inst->args[0] == b && inst->args[1] == a));
+         ((stands_for(kernel, inst->args[0], a) && inst->args[1] == b) ||
+          (inst->args[0] == b && stands_for(kernel, inst->args[1], a)));
 }
 
-static bool loads_plainly(const dt_kernel_t *kernel, uint32_t id, dt_dtype_t dtype) {
+static bool loads_plainly(const dt_kernel_t *kernel, uint32_t id) {
   if (id >= kernel->stages.items[0].insts.len)
     return false;
   const dt_inst_t *inst = stage0_inst(kernel, id);
-  return inst->kind == DT_INST_LOAD && inst->mask == DT_NO_INST && inst->dtype == dtype;
+  return inst->kind == DT_INST_LOAD && inst->mask == DT_NO_INST;
+}
+
+// A is copied, and may be converted on the way: halves for a product of f32.
+static bool operands_fit(const dt_kernel_t *kernel, const dt_matmul_t *t, dt_dtype_t dtype) {
+  if (!loads_plainly(kernel, t->a) || !loads_plainly(kernel, t->b))
+    return false;
+  dt_dtype_t a = stage0_inst(kernel, t->a)->dtype;
+  return stage0_inst(kernel, t->b)->dtype == dtype &&
+         (a == dtype || (dtype == DT_F32 && dt__dtype_is_half(a)));
 }
 
 static dt_status_t refuse(const dt_kernel_t *kernel, const char *why) {
@@ -53,8 +69,7 @@ dt_status_t dt__matmul_verify(dt_emit_t *m, const dt_kernel_t *kernel,
   dt_dtype_t dtype = fold->dtype;
   size_t element = dt_dtype_size(dtype);
   if (fold->kind != DT_FOLD_SUM || (element != 4 && element != 8) ||
-      !loads_plainly(kernel, t->a, dtype) || !loads_plainly(kernel, t->b, dtype) ||
-      !is_product_of(kernel, fold->value, t->a, t->b))
+      !operands_fit(kernel, t, dtype) || !is_product_of(kernel, fold->value, t->a, t->b))
     return refuse(kernel, "its first stage is not the sum of a product of two loads");
   uint32_t lanes = m->target->vector_bytes / (uint32_t)element;
   if (t->rows < 1 || t->rows > 32 || t->width == 0 || t->width % lanes != 0 ||
@@ -273,11 +288,12 @@ static LLVMValueRef operand_address(dt_body_t *k, uint32_t id, uint32_t level) {
   return dt__access_address(k, inst->buffer, offset, level).at[0];
 }
 
-// depth elements from `from` to `to`, by vectors.
+// depth elements from `from` to `to`, by vectors; halves become f32.
 static void copy_row(tile_t *t, LLVMValueRef from, LLVMValueRef to, LLVMValueRef depth) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
   uint32_t lanes = m->target->vector_bytes / (uint32_t)dt_dtype_size(t->dtype);
+  dt_dtype_t source = stage0_inst(k->kernel, t->schedule->a)->dtype;
   dt__body_at(k, 3);
   LLVMValueRef whole = LLVMBuildAnd(m->b, depth, dt__emit_i64(m, -(int64_t)lanes), "");
   LLVMValueRef counters[2] = {dt__emit_i64(m, 0), whole};
@@ -286,7 +302,9 @@ static void copy_row(tile_t *t, LLVMValueRef from, LLVMValueRef to, LLVMValueRef
     uint32_t step = i == 0 ? lanes : 0;
     LLVMValueRef at = dt__loop_open(k, 4, counters[i], ends[i], step ? step : 1);
     LLVMValueRef value =
-        dt__emit_load(m, t->dtype, step, dt__emit_element(m, t->type, from, at), NULL, NULL);
+        dt__emit_load(m, source, step,
+                      dt__emit_element(m, dt__emit_memory_type(m, source), from, at), NULL, NULL);
+    value = dt__emit_cast(m, source, t->dtype, value);
     dt__emit_store(m, t->dtype, value, dt__emit_element(m, t->type, to, at), NULL);
     dt__loop_close(k, 4);
   }

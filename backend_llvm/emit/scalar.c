@@ -3,6 +3,7 @@
 // nothing is poison: divisors are made safe before they are used, casts saturate. Float operations
 // carry no fast-math flag but contraction, which strict_fp takes away.
 #include "backend_llvm/emit/context.h"
+#include "backend_llvm/emit/half.h"
 
 #include <float.h>
 
@@ -430,6 +431,10 @@ static LLVMValueRef cast_to_int(dt_emit_t *m, dt_dtype_t from, dt_dtype_t to, LL
 LLVMValueRef dt__emit_cast(dt_emit_t *m, dt_dtype_t from, dt_dtype_t to, LLVMValueRef x) {
   if (from == to)
     return x;
+  if (dt__dtype_is_half(from))
+    return dt__emit_cast(m, DT_F32, to, dt__emit_half_extend(m, from, x));
+  if (dt__dtype_is_half(to))
+    return dt__emit_half_cast(m, from, to, x);
   if (to == DT_BOOL)
     return compare(m, from, LLVMRealUNE, LLVMIntNE, LLVMIntNE, x, zero_like(x));
   return is_float(to) ? cast_to_float(m, from, to, x) : cast_to_int(m, from, to, x);

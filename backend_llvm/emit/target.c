@@ -53,6 +53,7 @@ static dt_status_t named_level(const char *cpu, dt_target_t *out) {
     (void)copy_text(out->cpu, sizeof(out->cpu), cpu);
     out->vector_bytes = levels[i].vector_bytes;
     out->fma = levels[i].vector_bytes >= 32;
+    out->half_convert = levels[i].vector_bytes >= 32;
     return NULL;
   }
   return DT_FAIL(DT_E_ARGUMENT,
@@ -85,6 +86,7 @@ dt_status_t dt__llvm_host_target(const char *cpu, uint32_t threads, dt_target_t 
     if (!has_feature(f, "+sse4.1"))
       return DT_FAIL(DT_E_UNSUPPORTED, "the host CPU '%s' has no SSE4.1", out->cpu);
     out->fma = has_feature(f, "+fma");
+    out->half_convert = has_feature(f, "+f16c");
     bool wide = has_feature(f, "+avx512f") && has_feature(f, "+avx512vl") &&
                 has_feature(f, "+avx512bw") && has_feature(f, "+avx512dq");
     bool middle = has_feature(f, "+avx2") && out->fma;

@@ -81,6 +81,8 @@ typedef enum dt_dtype_t {
   DT_U16 = 7,
   DT_U32 = 8,
   DT_U64 = 9,
+  DT_F16 = 10,  // IEEE binary16. Both 16-bit floats are storage types: an op computes in f32, its
+  DT_BF16 = 11, // sums too, and rounds its result once, to nearest even. bf16: an f32's upper half
   DT_F32 = 12,
   DT_F64 = 13,
 } dt_dtype_t;

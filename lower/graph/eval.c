@@ -233,6 +233,10 @@ static dt_status_t evaluate_node(dt_eval_t *e, const dt_node_t *node, int64_t *l
   uint32_t symbol = 0;
   DT_TRY(make_room(e, node, left, value));
   DT_TRY(functions[node->op](e, node, value));
+  if (dt__op_info(node->op)->computes && dt__dtype_is_half(node->dtype)) {
+    for (int64_t k = 0; k < value->count; k++)
+      dt__eval_put(value, k, dt__approx_stored(node->dtype, dt__eval_at(value, k)));
+  }
   if (node->op == DT_OP_item && dt__sym_is_symbol(e->graph->env, node->attrs->syms[0], &symbol))
     DT_TRY(check_asserts(e, symbol));
   return NULL;

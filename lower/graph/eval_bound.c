@@ -10,12 +10,39 @@
 #include <float.h>
 #include <math.h>
 
-double dt__approx_unit(dt_dtype_t dtype) { return dtype == DT_F32 ? 0x1p-24 : 0x1p-53; }
-double dt__approx_normal(dt_dtype_t dtype) { return dtype == DT_F32 ? (double)FLT_MIN : DBL_MIN; }
-double dt__approx_integers(dt_dtype_t dtype) { return dtype == DT_F32 ? 0x1p24 : 0x1p53; }
+// Of the dtype that ops on a dtype compute in.
+typedef struct format_t {
+  double unit, normal, integers, smallest, largest;
+} format_t;
+static const format_t *format_of(dt_dtype_t dtype) {
+  static const format_t single = {0x1p-24, (double)FLT_MIN, 0x1p24, 0x1p-149, (double)FLT_MAX};
+  static const format_t wide = {0x1p-53, DBL_MIN, 0x1p53, 0x1p-1074, DBL_MAX};
+  return dt__dtype_computed(dtype) == DT_F32 ? &single : &wide;
+}
 
-static double smallest(dt_dtype_t dtype) { return dtype == DT_F32 ? 0x1p-149 : 0x1p-1074; }
-static double largest(dt_dtype_t dtype) { return dtype == DT_F32 ? (double)FLT_MAX : DBL_MAX; }
+double dt__approx_unit(dt_dtype_t dtype) { return format_of(dtype)->unit; }
+double dt__approx_normal(dt_dtype_t dtype) { return format_of(dtype)->normal; }
+double dt__approx_integers(dt_dtype_t dtype) { return format_of(dtype)->integers; }
+
+static double smallest(dt_dtype_t dtype) { return format_of(dtype)->smallest; }
+static double largest(dt_dtype_t dtype) { return format_of(dtype)->largest; }
+
+// Rounding is monotone, so where an implementation may be before it tells where it may be after it:
+// mostly at the one number that the whole interval rounds to.
+dt_approx_t dt__approx_stored(dt_dtype_t dtype, dt_approx_t x) {
+  if (!dt__dtype_is_half(dtype))
+    return x;
+  dt_approx_t y = {dt__scalar_cast(DT_F64, dtype, x.v), x.b};
+  if (isnan(y.v.f) || isinf(x.b) || x.b == 0.0)
+    return y;
+  double high = dt__scalar_cast(DT_F64, dtype, (dt_scalar_t){.f = x.v.f + x.b}).f;
+  double low = dt__scalar_cast(DT_F64, dtype, (dt_scalar_t){.f = x.v.f - x.b}).f;
+  if (high == low)
+    y.b = 0.0;
+  else
+    y.b = isinf(y.v.f) ? INFINITY : fmax(high - y.v.f, y.v.f - low);
+  return y;
+}
 
 dt_approx_t dt__approx_rounded(dt_dtype_t dtype, double value, double spread, double roundings,
                                double tiny) {
@@ -70,7 +97,7 @@ static bool exact_operands(const step_t *s, uint32_t n) {
 }
 
 static bool representable(dt_dtype_t dtype, double value) {
-  return dtype == DT_F64 || (double)(float)value == value;
+  return dt__scalar_cast(DT_F64, dtype, (dt_scalar_t){.f = value}).f == value;
 }
 
 static dt_approx_t basic(const step_t *s, double value, double spread, bool exact) {
@@ -91,7 +118,7 @@ static dt_approx_t bound_step(const step_t *s, dt_scalar_t value) {
 
 // Elementary functions: within 4 u, and in float64 our own value within 2 u more.
 static dt_approx_t elementary(const step_t *s, dt_scalar_t value, double spread) {
-  return dt__approx_rounded(s->dtype, value.f, spread, s->dtype == DT_F32 ? 4 : 6,
+  return dt__approx_rounded(s->dtype, value.f, spread, s->dtype == DT_F64 ? 6 : 4,
                             dt__approx_normal(s->dtype));
 }
 
@@ -301,6 +328,7 @@ static bool poisoned(dt_scalar_op_t op, const dt_approx_t *args, uint32_t arity,
 dt_approx_t dt__approx_scalar(dt_scalar_op_t op, dt_dtype_t dtype, const dt_approx_t *args) {
   uint32_t arity = dt__scalar_info(op)->arity;
   dt_scalar_t values[3] = {{0}, {0}, {0}};
+  dtype = dt__dtype_computed(dtype);
   for (uint32_t k = 0; k < arity && k < 3; k++)
     values[k] = args[k].v;
   dt_scalar_t value = dt__scalar_eval(op, dtype, values);
@@ -321,6 +349,8 @@ dt_approx_t dt__approx_scalar(dt_scalar_op_t op, dt_dtype_t dtype, const dt_appr
 }
 
 dt_approx_t dt__approx_cast(dt_dtype_t from, dt_dtype_t to, dt_approx_t x) {
+  if (dt__dtype_is_float(from) && from != to && dt__dtype_is_half(to))
+    return dt__approx_stored(to, x);
   dt_approx_t y = {dt__scalar_cast(from, to, x.v), x.b};
   if (from == to || x.b == 0.0)
     return y;

@@ -10,6 +10,12 @@
 // The distance from |value| to the next number of `dtype`, `value` being one.
 static double last_place(dt_dtype_t dtype, double value) {
   double size = fabs(value);
+  if (dt__dtype_is_half(dtype)) {
+    uint16_t bits = 0; // the next number has the next bits
+    dt__scalar_store(dtype, &bits, (dt_scalar_t){.f = size});
+    bits++;
+    return dt__scalar_load(dtype, &bits).f - size;
+  }
   if (dtype == DT_F32)
     return (double)nextafterf((float)size, INFINITY) - (double)(float)size;
   return nextafter(size, INFINITY) - size;

@@ -2,6 +2,7 @@
 // Evaluation of softmax and of normalisations, each row from its definition. Bounds follow the same
 // steps, with a few u more for implementations that multiply with reciprocals.
 #include "lower/graph/eval_private.h"
+#include "runtime/base/dtype.h"
 #include "runtime/base/status.h"
 
 #include <math.h>
@@ -70,7 +71,7 @@ static void scale_row(const dt_row_t *row) {
     dt__sum_add(&squares, square.v.f, square.b);
   }
   dt_scalar_t epsilon =
-      dt__scalar_cast(DT_F64, dtype, (dt_scalar_t){.f = row->node->attrs->floats[0]});
+      dt__scalar_cast(DT_F64, dt__dtype_computed(dtype), (dt_scalar_t){.f = row->node->attrs->floats[0]});
   dt_approx_t size = dt__approx_2(DT_SCALAR_add, dtype, mean(&squares, dtype, 0),
                                   (dt_approx_t){.v = epsilon, .b = 0.0});
   size = dt__approx_1(DT_SCALAR_sqrt, dtype, size);

@@ -4,7 +4,8 @@
 //
 // A bound says how far the value of an implementation may lie from ours when it rounds the result
 // of every op to the node's dtype (u = 2^-24 or 2^-53), elementary functions within a few u. It is
-// made along with the value, from the bounds of the operands.
+// made along with the value, from the bounds of the operands. Results in halves are bounded as f32
+// results, u = 2^-24, and then rounded, values and bounds: mostly to a bound of 0.
 #ifndef DT_LOWER_GRAPH_EVAL_PRIVATE_H
 #define DT_LOWER_GRAPH_EVAL_PRIVATE_H
 
@@ -49,6 +50,9 @@ static inline dt_approx_t dt__approx_real(double f) {
 }
 // A scalar op on operands of `dtype`, as dt__scalar_eval, with the bound of its result.
 dt_approx_t dt__approx_scalar(dt_scalar_op_t op, dt_dtype_t dtype, const dt_approx_t *args);
+// A result of an op on halves, which is made in f32, as it is stored: rounded. Other dtypes keep
+// what they have.
+dt_approx_t dt__approx_stored(dt_dtype_t dtype, dt_approx_t x);
 dt_approx_t dt__approx_cast(dt_dtype_t from, dt_dtype_t to, dt_approx_t x);
 static inline dt_approx_t dt__approx_1(dt_scalar_op_t op, dt_dtype_t dtype, dt_approx_t a) {
   return dt__approx_scalar(op, dtype, &a);

@@ -192,6 +192,9 @@ typedef struct dt_op_info_t {
   uint32_t flags;
   dt_lower_kind_t lower;
   bool has_decomposition;
+  // Its inputs' values matter, not only their places: halves are widened to f32 before it, and its
+  // result is rounded after it. Others move elements, or convert them (cast).
+  bool computes;
   const char *doc;
 } dt_op_info_t;
 const dt_op_info_t *dt__op_info(dt_op_t op);

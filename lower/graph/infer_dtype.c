@@ -25,7 +25,7 @@ static dt_status_t dtype_rule_same(dt_infer_t *ctx) { return one_dtype(ctx, 0); 
 
 static dt_status_t dtype_rule_float_only(dt_infer_t *ctx) {
   DT_TRY(one_dtype(ctx, 0));
-  return dt__dtype_is_float(ctx->dtype) ? NULL : expected(ctx, 0, "f32 or f64");
+  return dt__dtype_is_float(ctx->dtype) ? NULL : expected(ctx, 0, "a float");
 }
 
 static dt_status_t dtype_rule_number(dt_infer_t *ctx) {

@@ -22,6 +22,29 @@ enum {
   DECOMPOSE_masked_select = 1,
 };
 
+// The dtype_rule column: whether ops of that rule compute with their inputs.
+enum {
+  COMPUTES_same = 0,
+  COMPUTES_float_only = 1,
+  COMPUTES_number = 1,
+  COMPUTES_logic = 0,
+  COMPUTES_compare = 1,
+  COMPUTES_order = 1,
+  COMPUTES_float_test = 1,
+  COMPUTES_arg = 1,
+  COMPUTES_attr = 0,
+  COMPUTES_where = 0,
+  COMPUTES_gather = 0,
+  COMPUTES_index = 0,
+  COMPUTES_item = 0,
+  COMPUTES_search = 1,
+  COMPUTES_compress = 0,
+  COMPUTES_select = 0,
+  COMPUTES_input = 0,
+  COMPUTES_constant = 0,
+  COMPUTES_iota = 0,
+};
+
 static const dt_op_info_t infos[DT_OP_COUNT] = {
     [DT_OP_NONE] = {.name = "none", .arity = 0, .doc = ""},
 #define OP(id, inputs, bits, dtype_rule, shape_rule, decompose, lowering, eval, text)              \
@@ -30,6 +53,7 @@ static const dt_op_info_t infos[DT_OP_COUNT] = {
                   .flags = bits,                                                                   \
                   .lower = DT_LOWER_##lowering,                                                    \
                   .has_decomposition = DECOMPOSE_##decompose != 0,                                 \
+                  .computes = COMPUTES_##dtype_rule != 0,                                          \
                   .doc = text},
 #include "lower/graph/ops.def"
 };

@@ -34,7 +34,7 @@ static void put_float(dt_text_t *out, dt_dtype_t dtype, double value) {
   for (size_t k = 0; k < sizeof(precisions) / sizeof(precisions[0]); k++) {
     (void)snprintf(buf, sizeof(buf), "%.*g", precisions[k], value);
     double back = strtod(buf, NULL);
-    if (back == value || (dtype == DT_F32 && (double)(float)back == value)) {
+    if (dt__scalar_cast(DT_F64, dtype, (dt_scalar_t){.f = back}).f == value) {
       precision = precisions[k];
       break;
     }

@@ -7,6 +7,7 @@
 #include "lower/graph/scalar.h"
 
 #include "runtime/base/dtype.h"
+#include "runtime/base/half.h"
 
 #include <math.h>
 #include <string.h>
@@ -268,8 +269,35 @@ static dt_scalar_t real_to_int(dt_dtype_t to, double f) {
   return whole(f < -ldexp(1.0, (int)bits - 1) ? -highest - 1 : (int64_t)f);
 }
 
+// The value rounded to a float dtype, once.
+static double narrow(dt_dtype_t to, double f) {
+  switch (to) {
+  case DT_F16:
+    return dt__f16_widen(dt__f16_round(f));
+  case DT_BF16:
+    return dt__bf16_widen(dt__bf16_round(f));
+  case DT_F32:
+    return (double)(float)f;
+  default:
+    return f;
+  }
+}
+
+// As a float64 whose last bit says whether anything was cut off, so that rounding it to a narrower
+// float rounds the integer itself.
+static double int_to_odd(dt_dtype_t from, int64_t i) {
+  bool negative = !is_unsigned(from) && i < 0;
+  uint64_t size = negative ? 0 - (uint64_t)i : (uint64_t)i;
+  double f = (double)size;
+  if (size >> 53)
+    f = (double)((size >> 11) | ((size & 0x7ff) != 0)) * 0x1p11;
+  return negative ? -f : f;
+}
+
 // One rounding, from the integer straight to the float.
 static dt_scalar_t int_to_real(dt_dtype_t from, dt_dtype_t to, int64_t i) {
+  if (dt__dtype_is_half(to))
+    return real(narrow(to, int_to_odd(from, i)));
   if (to == DT_F32)
     return real(is_unsigned(from) ? (double)(float)(uint64_t)i : (double)(float)i);
   return real(is_unsigned(from) ? (double)(uint64_t)i : (double)i);
@@ -280,7 +308,7 @@ dt_scalar_t dt__scalar_cast(dt_dtype_t from, dt_dtype_t to, dt_scalar_t value) {
     return value;
   if (is_float(from)) {
     if (is_float(to))
-      return real(to == DT_F32 ? (double)(float)value.f : value.f);
+      return real(narrow(to, value.f));
     if (dt__dtype_is_bool(to))
       return truth(value.f != 0.0);
     return real_to_int(to, value.f);
@@ -289,11 +317,20 @@ dt_scalar_t dt__scalar_cast(dt_dtype_t from, dt_dtype_t to, dt_scalar_t value) {
 }
 
 // ---- Memory -------------------------------------------------------------------------------------
-#define LOAD_FLOAT(v) real((double)(v))
-#define LOAD_SINT(v) whole((int64_t)(v))
-#define LOAD_UINT(v) whole((int64_t)(v))
-#define LOAD_BOOL(v) truth((v) != 0)
-#define STORE_FLOAT(c_type, v) (c_type)(v).f
+static double widen_dt_f16_t(dt_f16_t x) { return dt__f16_widen(x); }
+static double widen_dt_bf16_t(dt_bf16_t x) { return dt__bf16_widen(x); }
+static double widen_float(float x) { return (double)x; }
+static double widen_double(double x) { return x; }
+static dt_f16_t round_dt_f16_t(double x) { return dt__f16_round(x); }
+static dt_bf16_t round_dt_bf16_t(double x) { return dt__bf16_round(x); }
+static float round_float(double x) { return (float)x; }
+static double round_double(double x) { return x; }
+
+#define LOAD_FLOAT(c_type, v) real(widen_##c_type(v))
+#define LOAD_SINT(c_type, v) whole((int64_t)(v))
+#define LOAD_UINT(c_type, v) whole((int64_t)(v))
+#define LOAD_BOOL(c_type, v) truth((v) != 0)
+#define STORE_FLOAT(c_type, v) round_##c_type((v).f)
 #define STORE_SINT(c_type, v) (c_type)(v).i
 #define STORE_UINT(c_type, v) (c_type)(v).i
 #define STORE_BOOL(c_type, v) (c_type)((v).i != 0)
@@ -302,7 +339,7 @@ dt_scalar_t dt__scalar_cast(dt_dtype_t from, dt_dtype_t to, dt_scalar_t value) {
   static dt_scalar_t load_##id(const void *at) {                                                   \
     c_type v;                                                                                      \
     memcpy(&v, at, sizeof(v));                                                                     \
-    return LOAD_##kind(v);                                                                         \
+    return LOAD_##kind(c_type, v);                                                                         \
   }                                                                                                \
   static void store_##id(void *at, dt_scalar_t x) {                                                \
     c_type v = STORE_##kind(c_type, x);                                                            \

@@ -22,9 +22,7 @@ dt_status_t dt__interp_eval(const dt_interp_t *in, dt_sym_t e, const char *what,
 }
 
 static dt_scalar_t rounded(dt_dtype_t dtype, dt_scalar_t value) {
-  if (dtype == DT_F32)
-    value.f = (double)(float)value.f;
-  return value;
+  return dt__dtype_is_float(dtype) ? dt__scalar_cast(DT_F64, dtype, value) : value;
 }
 
 // ---- Memory -----------------------------------------------------------------------------------------
@@ -92,8 +90,6 @@ static dt_scalar_t index_value(const dt_interp_t *in, const dt_inst_t *inst) {
   dt_scalar_t made = {.i = value};
   if (inst->dtype == DT_BOOL)
     made.i = value != 0;
-  else if (inst->dtype == DT_F32)
-    made.f = (double)(float)value;
   else if (inst->dtype != DT_I64)
     made = dt__scalar_cast(DT_I64, inst->dtype, made);
   return made;

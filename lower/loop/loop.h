@@ -54,7 +54,8 @@ typedef enum dt_inst_kind_t {
   DT_INST_INDEX,   // the integer expression `sym` as `dtype` (BOOL: sym != 0)
   DT_INST_LOAD,    // buffer[index…]; where `mask` is false: args[0] (or zero when args[0] is none)
   DT_INST_SCALAR,  // scalar op on args
-  DT_INST_CAST,    // args[0] to dtype
+  DT_INST_CAST,    // args[0] to dtype; the way in and out of F16 and BF16, which are loaded, moved
+                   // and stored, and which no fold and no scalar op but where takes
   DT_INST_ROW,     // row value `row` of an earlier stage
   DT_INST_RUNNING, // the fold of this stage that defines row value `row`, up to and with this
                    // iteration of the inner loops in their order: the stage runs in order

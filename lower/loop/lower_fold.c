@@ -2,6 +2,7 @@
 // Lowering of reductions and of the matrix product: a stage that folds over inner loops, then a
 // stage without inner loops that stores what was folded.
 #include "lower/loop/lower_private.h"
+#include "runtime/base/dtype.h"
 #include "runtime/base/status.h"
 
 typedef struct fold_op_t {
@@ -79,6 +80,20 @@ dt_status_t dt__lower_argreduce(dt_lowering_t *ctx, dt_node_id_t id) {
 
 // Outer loops are the batch dims, m and n, and the inner loop is k, also where a size is the
 // literal 1: templates look for just that.
+// An element of a factor. Halves are read as they lie, and cast here: no f32 copy of them is made
+// that the product would then read.
+static dt_status_t read_factor(dt_lowering_t *ctx, dt_stage_t *stage, dt_node_id_t id,
+                               const dt_sym_t *at, uint32_t *out) {
+  const dt_node_t *node = dt__lower_node(ctx, id);
+  if (node->op != DT_OP_cast || node->dtype != DT_F32 ||
+      !dt__dtype_is_half(dt__lower_node(ctx, node->inputs[0])->dtype))
+    return dt__lower_read(ctx, stage, id, at, DT_NO_INST, DT_NO_INST, out);
+  dt_inst_t cast = {.kind = DT_INST_CAST, .dtype = DT_F32};
+  DT_TRY(
+      dt__lower_read(ctx, stage, node->inputs[0], at, DT_NO_INST, DT_NO_INST, &cast.args[0]));
+  return dt__stage_add(ctx->program, stage, &cast, out);
+}
+
 dt_status_t dt__lower_matmul(dt_lowering_t *ctx, dt_node_id_t id) {
   const dt_node_t *node = dt__lower_node(ctx, id);
   const dt_node_t *a = dt__lower_node(ctx, node->inputs[0]);
@@ -98,10 +113,8 @@ dt_status_t dt__lower_matmul(dt_lowering_t *ctx, dt_node_id_t id) {
   at_b[b->rank - 1] = at[rank - 1];
   dt_inst_t product = {.kind = DT_INST_SCALAR, .dtype = node->dtype, .op = DT_SCALAR_mul};
   dt_fold_t fold = {.kind = DT_FOLD_SUM, .index = DT_NO_INST};
-  DT_TRY(
-      dt__lower_read(ctx, &stage, node->inputs[0], at_a, DT_NO_INST, DT_NO_INST, &product.args[0]));
-  DT_TRY(
-      dt__lower_read(ctx, &stage, node->inputs[1], at_b, DT_NO_INST, DT_NO_INST, &product.args[1]));
+  DT_TRY(read_factor(ctx, &stage, node->inputs[0], at_a, &product.args[0]));
+  DT_TRY(read_factor(ctx, &stage, node->inputs[1], at_b, &product.args[1]));
   DT_TRY(dt__stage_add(ctx->program, &stage, &product, &fold.value));
   return end_with_row(ctx, id, &kernel, &stage, &fold, at);
 }

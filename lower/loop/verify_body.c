@@ -37,6 +37,9 @@ static dt_status_t verify_scalar(const dt_loop_verifier_t *v, const dt_inst_t *i
                                   dt_dtype_name(dtype_of(v, inst->args[k])));
   if (!in_domain(info->domain, dtype))
     return dt__loop_verify_fail(v, "v%u = %s of %s", at, info->name, dt_dtype_name(dtype));
+  if (dt__dtype_is_half(dtype) && inst->op != DT_SCALAR_where)
+    return dt__loop_verify_fail(v, "v%u = %s of %s, which is only stored; cast to f32 first", at,
+                                info->name, dt_dtype_name(dtype));
   if (inst->dtype != (info->result_bool ? DT_BOOL : dtype))
     return dt__loop_verify_fail(v, "v%u = %s of %s gives %s", at, info->name, dt_dtype_name(dtype),
                                 dt_dtype_name(inst->dtype));
@@ -192,7 +195,7 @@ static dt_status_t verify_running(const dt_loop_verifier_t *v, const dt_inst_t *
 
 static dt_status_t verify_search(dt_loop_verifier_t *v, const dt_inst_t *inst, uint32_t at) {
   dt_dtype_t dtype = dtype_of(v, inst->args[0]);
-  if (!in_domain('N', dtype) || inst->dtype != DT_I64)
+  if (!in_domain('N', dtype) || dt__dtype_is_half(dtype) || inst->dtype != DT_I64)
     return dt__loop_verify_fail(v, "v%u searches %s and gives %s", at, dt_dtype_name(dtype),
                                 dt_dtype_name(inst->dtype));
   dt_buffer_id_t id = inst->buffer;
@@ -316,6 +319,9 @@ static dt_status_t verify_fold(dt_loop_verifier_t *v, const dt_fold_t *fold) {
   if (logic != (dtype == DT_BOOL) || fold->dtype != (arg ? DT_I64 : dtype))
     return dt__loop_verify_fail(v, "fold %s of %s gives %s", name, dt_dtype_name(dtype),
                                 dt_dtype_name(fold->dtype));
+  if (dt__dtype_is_half(dtype))
+    return dt__loop_verify_fail(v, "fold %s of %s, which is only stored; cast to f32 first", name,
+                                dt_dtype_name(dtype));
   if (arg ? fold->index >= v->stage->insts.len || dtype_of(v, fold->index) != DT_I64
           : fold->index != DT_NO_INST)
     return dt__loop_verify_fail(v, "fold %s: its index is wrong", name);

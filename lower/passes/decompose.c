@@ -5,6 +5,7 @@
 // decompose_data.c.
 #include "lower/passes/decompose.h"
 #include "lower/passes/passes.h"
+#include "runtime/base/dtype.h"
 #include "runtime/base/status.h"
 
 #include <math.h>
@@ -35,7 +36,7 @@ static dt_node_id_t number(dt_build_t *b, double value) {
   attrs.dtype = b->node->dtype;
   attrs.floats[0] = value;
   attrs.ints[0] = (int64_t)value;
-  if (attrs.dtype == DT_F32 || attrs.dtype == DT_F64)
+  if (dt__dtype_is_float(attrs.dtype))
     attrs.ints[0] = 0;
   else
     attrs.floats[0] = 0;
@@ -176,7 +177,9 @@ static dt_status_t visit(dt_rewrite_t *rw, const dt_node_t *node, const dt_node_
                          dt_node_id_t *out) {
   dt_decompose_fn_t fn = decompositions[node->op];
   dt_build_t b = {.rw = rw, .node = node, .in = inputs};
-  dt_node_id_t made = fn ? fn(&b) : (dt_node_id_t){0};
+  dt_node_id_t made = dt__build_widened(&b);
+  if (!made.id && !b.status && fn)
+    made = fn(&b);
   if (!made.id && !b.status) // nothing better than the op itself
     return dt__rewrite_copy(rw, node, inputs, out);
   *out = made;

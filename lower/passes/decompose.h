@@ -20,6 +20,9 @@ dt_node_id_t dt__build_op(dt_build_t *b, dt_op_t op, const dt_node_id_t *inputs,
 // Of two operands, brought to one shape first.
 dt_node_id_t dt__build_pair(dt_build_t *b, dt_op_t op, dt_node_id_t x, dt_node_id_t y);
 
+// An op that computes with halves, as the same op of f32 between casts; none for other nodes.
+dt_node_id_t dt__build_widened(dt_build_t *b);
+
 typedef dt_node_id_t (*dt_decompose_fn_t)(dt_build_t *b);
 // Rows that share a function declare it again; `none` is declared, too, and nowhere defined.
 #define OP(name, arity, flags, dtype_rule, shape_rule, decompose, lower, eval, doc)                \

@@ -77,6 +77,19 @@ dt_status_t dt__fold_cast_same(dt_folding_t *f, dt_node_id_t *out) {
   return NULL;
 }
 
+// Binary digits of a float dtype, and one more than its largest exponent.
+typedef struct float_limits_t {
+  uint32_t digits;
+  int most;
+} float_limits_t;
+static float_limits_t float_limits(dt_dtype_t dtype) {
+  static const float_limits_t limits[DT_DTYPE_END] = {[DT_F16] = {11, 16},
+                                                      [DT_BF16] = {8, FLT_MAX_EXP},
+                                                      [DT_F32] = {FLT_MANT_DIG, FLT_MAX_EXP},
+                                                      [DT_F64] = {DBL_MANT_DIG, DBL_MAX_EXP}};
+  return limits[dtype];
+}
+
 // Bits of the integers that a dtype holds without loss; 0 for none.
 static uint32_t whole_bits(dt_dtype_t dtype) {
   uint32_t bits = (uint32_t)dt_dtype_size(dtype) * 8;
@@ -88,7 +101,7 @@ static uint32_t whole_bits(dt_dtype_t dtype) {
   case DT_KIND_SINT:
     return bits - 1;
   case DT_KIND_FLOAT:
-    return dtype == DT_F64 ? DBL_MANT_DIG : FLT_MANT_DIG;
+    return float_limits(dtype).digits;
   default:
     return 0;
   }
@@ -99,7 +112,7 @@ static bool holds_all(dt_dtype_t from, dt_dtype_t to) {
   if (dt__dtype_is_bool(to) || whole_bits(from) > whole_bits(to))
     return from == to;
   if (dt__dtype_is_float(from))
-    return dt__dtype_is_float(to);
+    return dt__dtype_is_float(to) && float_limits(from).most <= float_limits(to).most;
   return !dt__dtype_is_signed(from) || dt__dtype_is_signed(to);
 }
 
@@ -197,7 +210,7 @@ dt_status_t dt__fold_div_power(dt_folding_t *f, dt_node_id_t *out) {
   if (!is_float(f) || !dt__fold_literal(f, f->node->inputs[1], &by) || !isfinite(by.f) ||
       fabs(frexp(by.f, &exponent)) != 0.5)
     return NULL;
-  int most = f->node->dtype == DT_F64 ? DBL_MAX_EXP : FLT_MAX_EXP;
+  int most = float_limits(f->node->dtype).most;
   if (exponent < 4 - most || exponent > most - 2)
     return NULL;
   dt_node_id_t in[2] = {f->node->inputs[0]};

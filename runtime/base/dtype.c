@@ -2,6 +2,8 @@
 // Element types: the table made from dtypes.def and the queries over it.
 #include "runtime/base/dtype.h"
 
+#include "runtime/base/half.h"
+
 #include <string.h>
 
 typedef struct dtype_row_t {

@@ -35,6 +35,14 @@ static inline bool dt__dtype_is_int(dt_dtype_t dtype) {
   dt_dtype_kind_t kind = dt__dtype_kind(dtype);
   return kind == DT_KIND_SINT || kind == DT_KIND_UINT;
 }
+// Floats of 16 bits: stored, gathered and cast, but computed with as f32.
+static inline bool dt__dtype_is_half(dt_dtype_t dtype) {
+  return dtype == DT_F16 || dtype == DT_BF16;
+}
+// The dtype that ops on `dtype` compute in.
+static inline dt_dtype_t dt__dtype_computed(dt_dtype_t dtype) {
+  return dt__dtype_is_half(dtype) ? DT_F32 : dtype;
+}
 // Signed integers and floats.
 static inline bool dt__dtype_is_signed(dt_dtype_t dtype) {
   dt_dtype_kind_t kind = dt__dtype_kind(dtype);

@@ -69,6 +69,8 @@ BINARY(logical_or)
 BINARY(logical_xor)
 BINARY(pow)
 MAKE(where, dt_where(t, x[0], x[1], x[2]))
+MAKE(cast_f16, dt_cast(t, x[0], DT_F16))
+MAKE(cast_bf16, dt_cast(t, x[0], DT_BF16))
 MAKE(cast_f32, dt_cast(t, x[0], DT_F32))
 MAKE(cast_f64, dt_cast(t, x[0], DT_F64))
 MAKE(cast_i32, dt_cast(t, x[0], DT_I32))
@@ -289,6 +291,8 @@ const case_t cases[] = {
     {"unary", "sign", "", T_NUMBER, 1, {ANY(2, MN)}, false, make_sign},
     {"unary", "relu", "", T_NUMBER, 1, {ANY(2, MN)}, false, make_relu},
     {"unary", "logical_not", "", T_BOOL, 1, {ANY(2, MN)}, false, make_logical_not},
+    {"unary", "cast", "to f16", T_ALL, 1, {ANY(2, MN)}, false, make_cast_f16},
+    {"unary", "cast", "to bf16", T_ALL, 1, {ANY(2, MN)}, false, make_cast_bf16},
     {"unary", "cast", "to f32", T_ALL, 1, {ANY(2, MN)}, false, make_cast_f32},
     {"unary", "cast", "to f64", T_ALL, 1, {ANY(2, MN)}, false, make_cast_f64},
     {"unary", "cast", "to i32", T_ALL, 1, {ANY(2, MN)}, false, make_cast_i32},
@@ -490,7 +494,7 @@ const case_t cases[] = {
      {ANY(2, MN), {DT_I32, FILL_INDEX_M, 1, {7}}},
      true,
      make_gather_columns},
-    {"view", "iota", "rows", T_F32 | T_INT, 1, {ANY(2, MN)}, false, make_iota_rows},
+    {"view", "iota", "rows", T_NUMBER, 1, {ANY(2, MN)}, false, make_iota_rows},
     {"view", "iota", "columns", T_NUMBER, 1, {ANY(2, MN)}, false, make_iota_columns},
     {"view", "size", "", T_NUMBER, 1, {ANY(2, MN)}, false, make_size},
     {"composite", "softmax", "rows", T_FLOAT, 1, {FINITE(2, MN)}, false, make_softmax_rows},
@@ -504,7 +508,7 @@ const case_t cases[] = {
      {FINITE(2, MN)},
      false,
      make_log_softmax_columns},
-    {"composite", "softmax", "specials", T_F32, 1, {ANY(2, MN)}, false, make_softmax_rows},
+    {"composite", "softmax", "specials", T_FLOAT, 1, {ANY(2, MN)}, false, make_softmax_rows},
     {"composite",
      "layer_norm",
      "",

@@ -28,7 +28,9 @@ typedef struct input_t {
 enum { // dtypes a case is tried with
   T_F32 = 1,
   T_F64 = 2,
-  T_FLOAT = T_F32 | T_F64,
+  T_F16 = 16,
+  T_BF16 = 32,
+  T_FLOAT = T_F16 | T_BF16 | T_F32 | T_F64,
   T_INT = 4,
   T_NUMBER = T_FLOAT | T_INT,
   T_BOOL = 8,

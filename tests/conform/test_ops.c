@@ -21,7 +21,7 @@ static const int64_t shapes[][2] = {{1, 1},  {0, 3},  {3, 0},   {2, 3},   {7, 16
 static const struct {
   dt_dtype_t dtype;
   uint32_t bit;
-} dtypes[] = {{DT_F32, T_F32}, {DT_F64, T_F64}, {DT_I8, T_INT},   {DT_I16, T_INT},
+} dtypes[] = {{DT_F16, T_F16}, {DT_BF16, T_BF16}, {DT_F32, T_F32}, {DT_F64, T_F64}, {DT_I8, T_INT},   {DT_I16, T_INT},
               {DT_I32, T_INT}, {DT_I64, T_INT}, {DT_U8, T_INT},   {DT_U16, T_INT},
               {DT_U32, T_INT}, {DT_U64, T_INT}, {DT_BOOL, T_BOOL}};
 
@@ -80,9 +80,9 @@ static uint32_t next_random(uint32_t *state) {
 }
 
 static dt_scalar_t random_value(dt_dtype_t dtype, fill_t fill, int64_t m, uint32_t *state) {
-  static const double specials[] = {NAN, INFINITY, -INFINITY, 0.0, -0.0, 1e-40, 1e38, -1.0, 1.0};
+  static const double specials[] = {NAN, INFINITY, -INFINITY, 0.0, -0.0, 1e-40, 6e-8, 1e38, -1.0, 1.0};
   uint32_t bits = next_random(state);
-  bool is_float = dtype == DT_F32 || dtype == DT_F64;
+  bool is_float = dt__dtype_is_float(dtype);
   if (dtype == DT_BOOL)
     return (dt_scalar_t){.i = bits & 1};
   if (fill == FILL_INDEX_M)

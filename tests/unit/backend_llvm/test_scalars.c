@@ -16,7 +16,7 @@
 #include <string.h>
 
 static const dt_dtype_t dtypes[] = {DT_BOOL, DT_I8,  DT_I16, DT_I32, DT_I64, DT_U8,
-                                    DT_U16,  DT_U32, DT_U64, DT_F32, DT_F64};
+                                    DT_U16,  DT_U32, DT_U64, DT_F16, DT_BF16, DT_F32, DT_F64};
 #define N_DTYPES (sizeof(dtypes) / sizeof(dtypes[0]))
 
 static size_t awkward(dt_dtype_t dtype, dt_scalar_t *out) {
@@ -50,7 +50,7 @@ static size_t awkward(dt_dtype_t dtype, dt_scalar_t *out) {
   size_t n = 0;
   if (dt__dtype_is_float(dtype)) {
     for (size_t i = 0; i < sizeof(reals) / sizeof(reals[0]); i++)
-      out[n++].f = dtype == DT_F32 ? (double)(float)reals[i] : reals[i];
+      out[n++] = dt__scalar_cast(DT_F64, dtype, (dt_scalar_t){.f = reals[i]});
     out[n++].f = INFINITY;
     out[n++].f = -INFINITY;
     out[n++].f = NAN;
@@ -79,8 +79,7 @@ static double tolerance(const dt_scalar_info_t *info, dt_dtype_t dtype) {
 static bool far(double got, double want, double rtol, dt_dtype_t dtype) {
   if (isnan(got) || isnan(want))
     return !(isnan(got) && isnan(want));
-  if (dtype == DT_F32)
-    want = (double)(float)want;
+  want = dt__scalar_cast(DT_F64, dtype, (dt_scalar_t){.f = want}).f;
   if (got == want)
     return false;
   double tiny = dtype == DT_F32 ? FLT_MIN : DBL_MIN;
@@ -140,7 +139,12 @@ static void check_op(dt_scalar_op_t op, dt_dtype_t dtype, uint32_t turn) {
   uint32_t a = rig_load(&r, x, &i), b = info->arity >= 2 ? rig_load(&r, y, &i) : DT_NO_INST;
   uint32_t result;
   if (info->arity == 3) {
-    uint32_t same = rig_op(&r, DT_SCALAR_eq, a, b, DT_NO_INST);
+    uint32_t x_wide = a, y_wide = b; // halves are compared as f32
+    if (dt__dtype_is_half(dtype)) {
+      x_wide = rig_cast(&r, DT_F32, a);
+      y_wide = rig_cast(&r, DT_F32, b);
+    }
+    uint32_t same = rig_op(&r, DT_SCALAR_eq, x_wide, y_wide, DT_NO_INST);
     result = rig_op(&r, op, same, a, b);
   } else {
     result = rig_op(&r, op, a, b, DT_NO_INST);
@@ -177,7 +181,10 @@ static void check_op(dt_scalar_op_t op, dt_dtype_t dtype, uint32_t turn) {
   rig_close(&r);
 }
 
-static bool takes(char domain, dt_dtype_t dtype) {
+static bool takes(dt_scalar_op_t op, dt_dtype_t dtype) {
+  char domain = dt__scalar_info(op)->domain;
+  if (dt__dtype_is_half(dtype))
+    return op == DT_SCALAR_where;
   if (domain == 'F')
     return dt__dtype_is_float(dtype);
   if (domain == 'I')
@@ -192,7 +199,7 @@ static void test_ops(void **state) {
   for (dt_scalar_op_t op = DT_SCALAR_NONE + 1; op < DT_SCALAR_COUNT; op++)
     for (size_t d = 0; d < N_DTYPES; d++)
       for (uint32_t turn = 0; turn < 2; turn++)
-        if (takes(dt__scalar_info(op)->domain, dtypes[d]))
+        if (takes(op, dtypes[d]))
           check_op(op, dtypes[d], turn);
 }
 

@@ -235,6 +235,18 @@ static void test_casts(void **state) {
   assert_true(dt__scalar_cast(DT_U64, DT_F64, (dt_scalar_t){.i = -1}).f == 0x1p64);
   assert_true(dt__scalar_cast(DT_F64, DT_F32, (dt_scalar_t){.f = 0.1}).f == (double)0.1f);
   assert_true(dt__scalar_cast(DT_F32, DT_F64, (dt_scalar_t){.f = 0.1}).f == 0.1);
+  // Halfway to the next bf16, and a little more than f64 or f32 would keep of it.
+  dt_scalar_t above = {.i = ((int64_t)1 << 62) + ((int64_t)1 << 54) + 1};
+  assert_true(dt__scalar_cast(DT_I64, DT_BF16, above).f == 0x1p62 + 0x1p55);
+  above.i--;
+  assert_true(dt__scalar_cast(DT_I64, DT_BF16, above).f == 0x1p62);
+  assert_true(dt__scalar_cast(DT_I64, DT_BF16, (dt_scalar_t){.i = INT64_MIN}).f == -0x1p63);
+  assert_true(dt__scalar_cast(DT_U64, DT_BF16, (dt_scalar_t){.i = -1}).f == 0x1p64);
+  assert_true(dt__scalar_cast(DT_I64, DT_F16, (dt_scalar_t){.i = 2049}).f == 2048);
+  assert_true(isinf(dt__scalar_cast(DT_I32, DT_F16, (dt_scalar_t){.i = 65520}).f));
+  dt_scalar_t twice = {.f = 1 + 0x1p-11 + 0x1p-40};
+  assert_true(dt__scalar_cast(DT_F64, DT_F16, twice).f == 1 + 0x1p-10);
+  assert_int_equal(dt__scalar_cast(DT_F16, DT_I8, (dt_scalar_t){.f = 300}).i, 127);
 }
 
 static void test_memory(void **state) {
