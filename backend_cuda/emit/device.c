@@ -2,6 +2,8 @@
 // See device.h. Values wider or narrower than a register are exchanged as words of 32 bits.
 #include "backend_cuda/emit/device.h"
 
+#include "backend_cuda/emit/matmul.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -38,9 +40,12 @@ static LLVMValueRef shared_global(dt_emit_t *m, const char *name, LLVMTypeRef ty
   return global;
 }
 
+LLVMValueRef dt__cuda_shared_base(dt_emit_t *m) {
+  return shared_global(m, "dt_shared", LLVMArrayType2(m->t_i8, 0), true);
+}
+
 LLVMValueRef dt__cuda_dynamic_shared(dt_emit_t *m) {
-  LLVMValueRef all = shared_global(m, "dt_shared", LLVMArrayType2(m->t_i8, 0), true);
-  return LLVMBuildAddrSpaceCast(m->b, all, m->t_ptr, "");
+  return LLVMBuildAddrSpaceCast(m->b, dt__cuda_shared_base(m), m->t_ptr, "");
 }
 
 // ---- Teams -------------------------------------------------------------------------------------------
@@ -189,4 +194,4 @@ static void report(dt_body_t *k, uint32_t check, LLVMValueRef value, LLVMValueRe
 }
 
 const dt_device_emit_t dt__cuda_device_emit = {
-    .sync = team_sync, .exchange = team_exchange, .gather = team_gather, .report = report};
+    .sync = team_sync, .exchange = team_exchange, .gather = team_gather, .matmul = dt__cuda_matmul_item, .report = report};

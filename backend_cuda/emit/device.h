@@ -25,6 +25,9 @@ typedef enum dt_cuda_register_t {
 LLVMValueRef dt__cuda_register(dt_emit_t *m, dt_cuda_register_t which);
 // Dynamic shared memory of the block, as a generic address; 16-byte aligned.
 LLVMValueRef dt__cuda_dynamic_shared(dt_emit_t *m);
+// The same in its own address space. A kernel's own bytes (dt_cuda_kernel_info_t's shared_bytes)
+// come first, scratch after them.
+LLVMValueRef dt__cuda_shared_base(dt_emit_t *m);
 // Waits for all threads of the block.
 void dt__cuda_block_sync(dt_emit_t *m);
 

@@ -3,6 +3,8 @@
 // dt__lanes_aligned holds, and element by element. Threads then still take neighbouring elements.
 #include "backend_cuda/emit/kernel.h"
 
+#include "backend_cuda/emit/matmul.h"
+
 #include "runtime/base/status.h"
 
 #include <stdio.h>
@@ -12,7 +14,7 @@
 
 typedef struct entry_t {
   dt_body_t k;
-  uint32_t n_words;
+  uint32_t n_words, shared_bytes;
   LLVMTypeRef block; // [n_words + tail] x i64
   LLVMValueRef count, first, step; // grid items: this team's first one, and how far to the next
 } entry_t;
@@ -72,7 +74,9 @@ static void place_thread(entry_t *e) {
   LLVMValueRef stride = tail_word(e, offsetof(dt_cuda_tail_t, scratch_stride), m->t_i64);
   LLVMValueRef shared = LLVMBuildICmp(m->b, LLVMIntEQ, scratch, dt__emit_i64(m, 0), "");
   LLVMValueRef global = LLVMBuildIntToPtr(m->b, scratch, m->t_ptr, "");
-  LLVMValueRef base = LLVMBuildSelect(m->b, shared, dt__cuda_dynamic_shared(m), global, "");
+  LLVMValueRef own_bytes = dt__emit_i64(m, e->shared_bytes);
+  LLVMValueRef behind = dt__emit_offset(m, dt__cuda_dynamic_shared(m), own_bytes);
+  LLVMValueRef base = LLVMBuildSelect(m->b, shared, behind, global, "");
   LLVMValueRef team = LLVMBuildSelect(m->b, shared, own, e->first, "");
   k->scratch = dt__emit_offset(m, base, LLVMBuildMul(m->b, team, stride, ""));
 }
@@ -93,6 +97,8 @@ static bool has_locals(const dt_body_t *k) {
 
 // What the team shares is used again by its next grid item.
 static bool items_meet(const dt_body_t *k) {
+  if (k->schedule->kind == DT_SCHEDULE_MATMUL)
+    return true;
   return k->team > 1 && (has_locals(k) || (k->team > DT_WARP && has_folds(k->kernel)));
 }
 
@@ -131,7 +137,11 @@ static void emit_versions(entry_t *e) {
   dt_body_t *k = &e->k;
   dt_emit_t *m = k->m;
   uint32_t lanes = k->schedule->kind == DT_SCHEDULE_SERIAL ? 1 : k->schedule->lanes;
-  LLVMValueRef aligned = lanes > 1 ? dt__lanes_aligned(k, lanes) : NULL;
+  LLVMValueRef aligned = NULL;
+  if (k->schedule->kind == DT_SCHEDULE_MATMUL)
+    aligned = dt__cuda_matmul_aligned(k);
+  else if (lanes > 1)
+    aligned = dt__lanes_aligned(k, lanes);
   dt__body_at(k, 0);
   LLVMBasicBlockRef single = dt__emit_block(m, k->fn, "elements");
   if (!aligned) {
@@ -148,12 +158,15 @@ void dt__cuda_emit_kernel(dt_emit_t *m, const dt_kernel_t *kernel, const dt_sche
                           const char *name) {
   entry_t e = {0};
   dt_kernel_params_t params = {0};
+  dt_matmul_plan_t plan = {0};
   dt_text_t text;
   dt__text_init(&text);
   dt_status_t status = dt__schedule_verify(m, kernel, schedule);
   if (!status)
     status = dt__kernel_print(&m->program, kernel, &params, &text);
   dt__text_fini(&text);
+  if (!status && schedule->kind == DT_SCHEDULE_MATMUL)
+    status = dt__matmul_plan(&m->program, kernel, schedule, m->strict_fp, &plan);
   if (!status)
     status = dt__body_init(&e.k, m, kernel, schedule);
   if (status) {
@@ -161,6 +174,7 @@ void dt__cuda_emit_kernel(dt_emit_t *m, const dt_kernel_t *kernel, const dt_sche
     return;
   }
   e.n_words = params.n_buffers + params.n_symbols;
+  e.shared_bytes = plan.shared_bytes;
   e.k.team = schedule->team ? schedule->team : 1;
   LLVMValueRef fn = open_entry(&e, m, name);
   e.k.words = LLVMGetParam(fn, 0);
