@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Code of the fake driver: PTX text whose entries are found by their declarations, "cubins" that
-// are that text behind a magic word, launches that are checked as a device would and handed to the
-// host function registered for the kernel's name.
+// Code of the fake driver: PTX text, read as the simulator reads it, "cubins" that are that text
+// behind a magic word, launches that are checked as a device would and handed to the host function
+// registered for the kernel's name, or to the simulator.
 #include "tests/fake_cuda/fake_private.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,24 +15,29 @@
 #define MAX_FUNCTIONS 4096
 #define MAX_KERNELS 256
 #define MAX_ACCESSES 256
+#define MAX_SHARED 232448 // bytes of a block, static and dynamic
 #define MAGIC "FAKECUBIN\n"
 
 static struct CUfunc_st {
   bool live;
   uint32_t module;
-  char name[128];
-  size_t param_bytes; // of its one parameter
+  const ptx_function_t *entry; // the module's
   int max_shared;
 } functions[MAX_FUNCTIONS];
 
 static struct CUmod_st {
   bool live;
+  ptx_module_t *ptx;
 } modules[MAX_MODULES];
+static char ptx_error[512];
 
 static struct CUlinkState_st {
   bool live;
   char *text;
   size_t bytes;
+  uint32_t n; // options, which stay the caller's
+  int *options;
+  void **values;
 } links[MAX_MODULES];
 
 static struct {
@@ -42,16 +46,19 @@ static struct {
 } kernels[MAX_KERNELS];
 static uint32_t n_kernels;
 static fake_kernel_t any_kernel;
+static bool any_is_set;
 
 void fake_code_reset(void) {
   for (uint32_t k = 0; k < MAX_MODULES; k++)
-    free(links[k].text);
+    free(links[k].text), ptx_module_destroy(modules[k].ptx);
   memset(functions, 0, sizeof(functions));
   memset(modules, 0, sizeof(modules));
   memset(links, 0, sizeof(links));
   memset(kernels, 0, sizeof(kernels));
   memset(&any_kernel, 0, sizeof(any_kernel));
   n_kernels = 0;
+  any_is_set = false;
+  ptx_error[0] = 0;
 }
 
 uint32_t fake_code_held(void) {
@@ -64,65 +71,72 @@ uint32_t fake_code_held(void) {
 void fake_cuda_kernel(const char *name, const fake_kernel_t *kernel) {
   if (!name) {
     any_kernel = *kernel;
+    any_is_set = true;
   } else if (n_kernels < MAX_KERNELS) {
     (void)snprintf(kernels[n_kernels].name, sizeof(kernels[0].name), "%s", name);
     kernels[n_kernels++].kernel = *kernel;
   }
 }
 
+// NULL: the kernel is to be interpreted.
 static const fake_kernel_t *find_kernel(const char *name) {
   for (uint32_t k = n_kernels; k-- > 0;)
     if (strcmp(kernels[k].name, name) == 0)
       return &kernels[k].kernel;
-  return &any_kernel;
+  return any_is_set ? &any_kernel : NULL;
 }
 
 // ---- PTX ------------------------------------------------------------------------------------------
 
-// Bytes of the parameter declared in [text, end): ".param .align 8 .b8 name[64]" or ".param .u64
-// x".
-static size_t param_bytes(const char *text, const char *end) {
-  size_t bytes = 0;
-  for (const char *at = text; at < end; at++) {
-    if (strncmp(at, ".param", 6) != 0)
+const char *fake_ptx_error(void) { return ptx_error; }
+
+// NULL: refused, and `ptx_error` says why.
+static ptx_module_t *read_ptx(const char *text) {
+  ptx_module_t *ptx = ptx_module_create(text);
+  (void)snprintf(ptx_error, sizeof(ptx_error), "%s", ptx ? ptx->error : "no memory");
+  bool complete = strstr(text, ".version") && strstr(text, ".target");
+  if (!ptx_error[0] && !complete)
+    (void)snprintf(ptx_error, sizeof(ptx_error), "no .version or no .target");
+  if (!ptx_error[0])
+    return ptx;
+  ptx_module_destroy(ptx);
+  return NULL;
+}
+
+static bool add_functions(uint32_t module, const ptx_module_t *ptx) {
+  uint32_t next = 0;
+  for (uint32_t f = 0; f < ptx->n_functions; f++) {
+    if (!ptx->functions[f].entry)
       continue;
-    const char *stop = at;
-    while (stop < end && *stop != ',' && *stop != ')')
-      stop++;
-    const char *bracket = memchr(at, '[', (size_t)(stop - at));
-    const char *type = at + 6;
-    while (type < stop &&
-           !(*type == '.' &&
-             (type[1] == 'b' || type[1] == 'u' || type[1] == 's' || type[1] == 'f') &&
-             isdigit((unsigned char)type[2])))
-      type++;
-    size_t one = type < stop ? (size_t)strtoul(type + 2, NULL, 10) / 8 : 8;
-    bytes += bracket ? (size_t)strtoul(bracket + 1, NULL, 10) * (one ? one : 1) : one;
-    at = stop;
-  }
-  return bytes;
-}
-
-static bool add_functions(uint32_t module, const char *text) {
-  uint32_t found = 0;
-  for (const char *at = text; (at = strstr(at, ".entry ")) != NULL; at++) {
-    const char *name = at + 7, *stop = name + strcspn(name, "( \n\t");
-    const char *close = strchr(stop, ')');
-    struct CUfunc_st *function = NULL;
-    for (uint32_t k = 0; k < MAX_FUNCTIONS && !function; k++)
-      function = functions[k].live ? NULL : &functions[k];
-    if (!close || !function || (size_t)(stop - name) >= sizeof(function->name))
+    while (next < MAX_FUNCTIONS && functions[next].live)
+      next++;
+    if (next == MAX_FUNCTIONS)
       return false;
-    *function = (struct CUfunc_st){.live = true, .module = module, .max_shared = 49152};
-    memcpy(function->name, name, (size_t)(stop - name));
-    function->param_bytes = param_bytes(stop, close);
-    found++;
+    functions[next] = (struct CUfunc_st){
+        .live = true, .module = module, .entry = &ptx->functions[f], .max_shared = 49152};
   }
-  return found > 0;
+  return true;
 }
 
-static bool is_ptx(const char *text) {
-  return strstr(text, ".version") && strstr(text, ".target") && strstr(text, ".entry ");
+static void drop_functions(uint32_t module) {
+  for (uint32_t k = 0; k < MAX_FUNCTIONS; k++)
+    if (functions[k].live && functions[k].module == module)
+      functions[k].live = false;
+}
+
+// The log that a caller has given for errors: its text and the size that was given for it, which
+// becomes the size of what was written.
+static void write_log(uint32_t n, const int *options, void **values) {
+  char *log = NULL;
+  size_t room = 0;
+  for (uint32_t k = 0; k < n; k++) {
+    if (options[k] == DT_CU_JIT_ERROR_LOG)
+      log = values[k];
+    if (options[k] == DT_CU_JIT_ERROR_LOG_BYTES)
+      room = (size_t)(uintptr_t)values[k];
+  }
+  if (log && room)
+    (void)snprintf(log, room, "ptxas fatal: %s", ptx_error);
 }
 
 // ---- Linking and loading ----------------------------------------------------------------------------
@@ -133,11 +147,11 @@ static bool is_link(dt_cu_link_t link) {
 
 dt_cu_result_t cuLinkCreate_v2(uint32_t n, int *options, void **values, dt_cu_link_t *out) {
   FAKE_ENTER(link_create, FAKE_IN_CONTEXT);
-  (void)n, (void)options, (void)values;
   for (uint32_t k = 0; k < MAX_MODULES; k++) {
     if (links[k].live)
       continue;
-    links[k] = (struct CUlinkState_st){.live = true};
+    links[k] =
+        (struct CUlinkState_st){.live = true, .n = n, .options = options, .values = values};
     *out = &links[k];
     return fake_leave(DT_CU_SUCCESS);
   }
@@ -147,12 +161,17 @@ dt_cu_result_t cuLinkCreate_v2(uint32_t n, int *options, void **values, dt_cu_li
 dt_cu_result_t cuLinkAddData_v2(dt_cu_link_t link, int type, void *data, size_t bytes,
                                 const char *name, uint32_t n, int *options, void **values) {
   FAKE_ENTER(link_add, FAKE_IN_CONTEXT);
-  (void)name, (void)n, (void)options, (void)values;
+  (void)name;
   if (!is_link(link) || type != DT_CU_JIT_PTX || bytes == 0)
     return fake_leave(DT_CU_INVALID_VALUE);
   const char *text = data; // NUL-terminated by contract, which the driver counts in `bytes`
-  if (text[bytes - 1] != 0 || !is_ptx(text))
+  ptx_module_t *ptx = text[bytes - 1] == 0 ? read_ptx(text) : NULL;
+  if (!ptx) {
+    write_log(n, options, values);
+    write_log(link->n, link->options, link->values);
     return fake_leave(DT_CU_INVALID_PTX);
+  }
+  ptx_module_destroy(ptx);
   char *grown = realloc(link->text, link->bytes + bytes + sizeof(MAGIC));
   if (!grown)
     return fake_leave(DT_CU_OUT_OF_MEMORY);
@@ -189,18 +208,26 @@ dt_cu_result_t cuLinkDestroy(dt_cu_link_t link) {
 dt_cu_result_t cuModuleLoadData(dt_cu_module_t *out, const void *image) {
   FAKE_ENTER(module_load, FAKE_IN_CONTEXT);
   const char *text = image;
-  if (strncmp(text, MAGIC, sizeof(MAGIC) - 1) != 0 && !is_ptx(text))
+  bool is_cubin = strncmp(text, MAGIC, sizeof(MAGIC) - 1) == 0;
+  if (!is_cubin && !strstr(text, ".version"))
     return fake_leave(200);
+  ptx_module_t *ptx = read_ptx(is_cubin ? text + sizeof(MAGIC) - 1 : text);
+  if (!ptx)
+    return fake_leave(DT_CU_INVALID_PTX);
   for (uint32_t k = 0; k < MAX_MODULES; k++) {
     if (modules[k].live)
       continue;
-    if (!add_functions(k, text))
-      return fake_leave(DT_CU_OUT_OF_MEMORY);
+    if (!add_functions(k, ptx)) {
+      drop_functions(k);
+      break;
+    }
     fake_drain(); // loading waits for running kernels
     modules[k].live = true;
+    modules[k].ptx = ptx;
     *out = &modules[k];
     return fake_leave(DT_CU_SUCCESS);
   }
+  ptx_module_destroy(ptx);
   return fake_leave(DT_CU_OUT_OF_MEMORY);
 }
 
@@ -211,10 +238,9 @@ dt_cu_result_t cuModuleUnload(dt_cu_module_t module) {
     return fake_leave(DT_CU_INVALID_VALUE);
   }
   fake_drain();
-  for (uint32_t k = 0; k < MAX_FUNCTIONS; k++)
-    if (functions[k].live && functions[k].module == (uint32_t)(module - modules))
-      functions[k].live = false;
-  module->live = false;
+  drop_functions((uint32_t)(module - modules));
+  ptx_module_destroy(module->ptx);
+  *module = (struct CUmod_st){0};
   return fake_leave(DT_CU_SUCCESS);
 }
 
@@ -224,7 +250,7 @@ dt_cu_result_t cuModuleGetFunction(dt_cu_function_t *out, dt_cu_module_t module,
     return fake_leave(DT_CU_INVALID_VALUE);
   for (uint32_t k = 0; k < MAX_FUNCTIONS; k++) {
     if (functions[k].live && functions[k].module == (uint32_t)(module - modules) &&
-        strcmp(functions[k].name, name) == 0) {
+        strcmp(functions[k].entry->name, name) == 0) {
       *out = &functions[k];
       return fake_leave(DT_CU_SUCCESS);
     }
@@ -242,7 +268,12 @@ dt_cu_result_t cuFuncGetAttribute(int *out, int attribute, dt_cu_function_t func
   FAKE_ENTER(function_attribute, FAKE_IN_CONTEXT);
   if (!is_function(function))
     return fake_leave(400);
-  *out = attribute == DT_CU_FUNC_REGISTERS            ? 32
+  const ptx_function_t *entry = function->entry;
+  const ptx_module_t *ptx = modules[function->module].ptx;
+  uint32_t registers = 16 + entry->registers / 4; // what is live at a time is some part
+  *out = attribute == DT_CU_FUNC_REGISTERS      ? (int)(registers < 255 ? registers : 255)
+         : attribute == DT_CU_FUNC_SHARED_BYTES ? (int)entry->shared_bytes
+         : attribute == DT_CU_FUNC_LOCAL_BYTES  ? (int)ptx->local_bytes
          : attribute == DT_CU_FUNC_MAX_DYNAMIC_SHARED ? function->max_shared
                                                       : 0;
   return fake_leave(DT_CU_SUCCESS);
@@ -251,7 +282,7 @@ dt_cu_result_t cuFuncGetAttribute(int *out, int attribute, dt_cu_function_t func
 dt_cu_result_t cuFuncSetAttribute(dt_cu_function_t function, int attribute, int value) {
   FAKE_ENTER(function_set, FAKE_IN_CONTEXT);
   if (!is_function(function) || attribute != DT_CU_FUNC_MAX_DYNAMIC_SHARED || value < 0 ||
-      value > 232448)
+      value > MAX_SHARED - (int)function->entry->shared_bytes)
     return fake_leave(DT_CU_INVALID_VALUE);
   function->max_shared = value;
   return fake_leave(DT_CU_SUCCESS);
@@ -262,6 +293,7 @@ dt_cu_result_t cuOccupancyMaxActiveBlocksPerMultiprocessor(int *out, dt_cu_funct
   FAKE_ENTER(occupancy, FAKE_IN_CONTEXT);
   if (!is_function(function) || threads <= 0)
     return fake_leave(DT_CU_INVALID_VALUE);
+  shared += function->entry->shared_bytes;
   size_t by_shared = shared ? 233472 / (shared + 1024) : 32;
   size_t by_threads = 2048 / (size_t)threads;
   *out = (int)(by_shared < by_threads ? by_shared : by_threads);
@@ -275,12 +307,54 @@ static void run_kernel(fake_work_t *work) {
     work->kernel->run(&work->launch, work->kernel->user);
 }
 
+static bool fits_declaration(const uint32_t block[3], const ptx_function_t *entry) {
+  const uint32_t *most = entry->max_threads, *required = entry->required;
+  uint64_t threads = (uint64_t)block[0] * block[1] * block[2];
+  if (required[0] &&
+      (block[0] != required[0] || block[1] != required[1] || block[2] != required[2]))
+    return false;
+  return !most[0] || threads <= (uint64_t)most[0] * most[1] * most[2];
+}
+
 static bool fits(const dt_cu_launch_config_t *config, const struct CUfunc_st *function) {
   uint64_t threads = (uint64_t)config->block[0] * config->block[1] * config->block[2];
   return threads > 0 && threads <= 1024 && config->block[2] <= 64 && config->grid[0] > 0 &&
          config->grid[1] > 0 && config->grid[2] > 0 && config->grid[0] <= 0x7fffffff &&
          config->grid[1] <= 65535 && config->grid[2] <= 65535 &&
-         config->shared_bytes <= (uint32_t)function->max_shared;
+         config->shared_bytes <= (uint32_t)function->max_shared &&
+         config->shared_bytes + (uint64_t)function->entry->shared_bytes <= MAX_SHARED &&
+         fits_declaration(config->block, function->entry);
+}
+
+// The parameters one behind the other, each at its offset; NULL: no memory.
+static unsigned char *gather_params(const ptx_function_t *entry, void **params) {
+  unsigned char *all = calloc(1, (size_t)entry->param_bytes + 1);
+  for (uint32_t k = 0; all && k < entry->n_params; k++)
+    memcpy(all + entry->params[k].offset, params[k], entry->params[k].bytes);
+  return all;
+}
+
+static fake_work_t *queue_launch(dt_cu_stream_t stream, const fake_launch_t *launch,
+                                 const ptx_module_t *ptx, const ptx_function_t *entry) {
+  const fake_kernel_t *kernel = find_kernel(launch->name);
+  fake_access_t accesses[MAX_ACCESSES];
+  uint32_t n = kernel && kernel->accesses
+                   ? kernel->accesses(launch, accesses, MAX_ACCESSES, kernel->user)
+                   : 0;
+  if (n > MAX_ACCESSES)
+    n = MAX_ACCESSES;
+  fake_work_t *work = fake_queue(stream, accesses, n, launch->param_bytes, launch->name);
+  if (!work)
+    return NULL;
+  work->run = run_kernel;
+  work->kernel = kernel;
+  work->launch = *launch;
+  if (launch->param_bytes)
+    memcpy(work->param, launch->param, launch->param_bytes);
+  work->launch.param = work->param;
+  if (!kernel)
+    fake_defer(work, ptx, entry);
+  return work;
 }
 
 dt_cu_result_t cuLaunchKernelEx(const dt_cu_launch_config_t *config, dt_cu_function_t function,
@@ -288,33 +362,25 @@ dt_cu_result_t cuLaunchKernelEx(const dt_cu_launch_config_t *config, dt_cu_funct
   FAKE_ENTER(launch, FAKE_IN_CONTEXT);
   if (!is_function(function) || extra || !fake_is_stream(config->stream))
     return fake_leave(400);
+  const ptx_function_t *entry = function->entry;
   if (!fits(config, function)) {
-    fake_violation("%s: a launch that no device takes", function->name);
+    fake_violation("%s: a launch that no device takes", entry->name);
     return fake_leave(DT_CU_INVALID_VALUE);
   }
-  fake_launch_t launch = {.name = function->name,
+  unsigned char *all = gather_params(entry, params);
+  if (!all)
+    return fake_leave(DT_CU_OUT_OF_MEMORY);
+  fake_launch_t launch = {.name = entry->name,
                           .shared_bytes = config->shared_bytes,
-                          .param = function->param_bytes ? params[0] : NULL,
-                          .param_bytes = function->param_bytes};
+                          .param = all,
+                          .param_bytes = entry->param_bytes};
   memcpy(launch.grid, config->grid, sizeof(launch.grid));
   memcpy(launch.block, config->block, sizeof(launch.block));
   for (uint32_t k = 0; k < config->n_attrs; k++)
     launch.programmatic |=
         config->attrs[k].id == DT_CU_LAUNCH_PROGRAMMATIC && config->attrs[k].value.programmatic;
-  const fake_kernel_t *kernel = find_kernel(function->name);
-  fake_access_t accesses[MAX_ACCESSES];
-  uint32_t n =
-      kernel->accesses ? kernel->accesses(&launch, accesses, MAX_ACCESSES, kernel->user) : 0;
-  if (n > MAX_ACCESSES)
-    n = MAX_ACCESSES;
-  fake_work_t *work = fake_queue(config->stream, accesses, n, launch.param_bytes, launch.name);
-  if (!work)
-    return fake_leave(DT_CU_OUT_OF_MEMORY);
-  work->run = run_kernel;
-  work->kernel = kernel;
-  work->launch = launch;
-  if (launch.param_bytes)
-    memcpy(work->param, launch.param, launch.param_bytes);
-  work->launch.param = work->param;
-  return fake_leave(DT_CU_SUCCESS);
+  const ptx_module_t *ptx = modules[function->module].ptx;
+  const fake_work_t *work = queue_launch(config->stream, &launch, ptx, entry);
+  free(all);
+  return fake_leave(work ? DT_CU_SUCCESS : DT_CU_OUT_OF_MEMORY);
 }

@@ -24,7 +24,7 @@ static struct {
   failure_t failures[DT_CUDA_SYM_COUNT];
   dt_cu_result_t lost; // of a sticky failure that has struck
   uint32_t violations;
-  char first[256];
+  char first[1024];
   uint32_t retained[FAKE_DEVICES];
   bool started;
 } state;
@@ -105,6 +105,7 @@ void fake_cuda_reset(uint64_t seed) {
   fake_stream_reset();
   fake_memory_reset();
   fake_code_reset();
+  fake_ptx_reset();
   memset(&state, 0, sizeof(state));
   state.random = seed;
   state.started = true; // a process initialises the driver once

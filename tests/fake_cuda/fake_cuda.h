@@ -11,8 +11,9 @@
 //    context, and launches that the device would refuse;
 //  - any call can be made to fail, at its n-th time, once or for ever after.
 //
-// Code is PTX text whose entries are found by name; what a kernel does is a host function that a
-// test registers. Safe to use from several threads.
+// Code is PTX text. What a kernel does is a host function that a test registers for its name; a
+// kernel with none is interpreted (ptx_*.c), and every access of its threads is checked: bounds,
+// alignment, races, threads that wait for what cannot come. Safe to use from several threads.
 #ifndef DT_TESTS_FAKE_CUDA_FAKE_CUDA_H
 #define DT_TESTS_FAKE_CUDA_FAKE_CUDA_H
 
@@ -42,7 +43,8 @@ typedef struct fake_access_t {
   bool write;
 } fake_access_t;
 
-// What is launched. `param` holds the bytes of the one parameter, with device addresses.
+// What is launched. `param` holds the bytes of the parameters, each aligned as its declaration says,
+// with device addresses.
 typedef struct fake_launch_t {
   const char *name;
   uint32_t grid[3], block[3];
@@ -60,10 +62,19 @@ typedef struct fake_kernel_t {
   void *user;
 } fake_kernel_t;
 
-// For kernels of this name in any module; NULL for the name: those with none of their own.
+// For kernels of this name in any module; NULL for the name: those with none of their own, which
+// are interpreted otherwise.
 FAKE_API void fake_cuda_kernel(const char *name, const fake_kernel_t *kernel);
 // The host address behind a device address inside live memory; NULL for any other.
 FAKE_API void *fake_cuda_host(dt_cu_ptr_t ptr);
+
+// ---- Interpreted kernels ------------------------------------------------------------------------
+// Whether conflicting accesses of unordered threads are violations. On after a reset.
+FAKE_API void fake_cuda_racecheck(bool on);
+// Instructions that threads have executed since the reset.
+FAKE_API uint64_t fake_cuda_instructions(void);
+// Why the last PTX was refused: the line and its text; "" when it was not.
+FAKE_API const char *fake_ptx_error(void);
 
 // ---- What went wrong ----------------------------------------------------------------------------
 // Violations since the reset, and the first one's text ("" when none).

@@ -124,6 +124,34 @@ unsigned char *fake_use(dt_cu_ptr_t ptr, size_t bytes, const char *what) {
   return NULL;
 }
 
+// Of a reserved range, the runs of granules that are mapped with access.
+static void each_run(const fake_block_t *block,
+                     void (*each)(void *user, dt_cu_ptr_t begin, size_t bytes, unsigned char *host),
+                     void *user) {
+  size_t n = block->bytes / FAKE_GRANULE;
+  for (size_t g = 0; g < n; g++) {
+    size_t first = g;
+    while (g < n && block->mapped[g] == 2)
+      g++;
+    if (g > first)
+      each(user, device_address(block) + first * FAKE_GRANULE, (g - first) * FAKE_GRANULE,
+          block->host + first * FAKE_GRANULE);
+  }
+}
+
+void fake_each_range(void (*each)(void *user, dt_cu_ptr_t begin, size_t bytes, unsigned char *host),
+                     void *user) {
+  for (uint32_t k = 0; k < n_blocks; k++) {
+    const fake_block_t *block = &blocks[k];
+    if (!block->live)
+      continue;
+    if (block->kind == FAKE_RANGE)
+      each_run(block, each, user);
+    else
+      each(user, device_address(block), block->bytes, block->host);
+  }
+}
+
 void *fake_cuda_host(dt_cu_ptr_t ptr) {
   const fake_block_t *block = find(ptr);
   return block && block->live ? block->host + (ptr - device_address(block)) : NULL;

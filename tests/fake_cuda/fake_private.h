@@ -5,6 +5,7 @@
 #define DT_TESTS_FAKE_CUDA_FAKE_PRIVATE_H
 
 #include "tests/fake_cuda/fake_cuda.h"
+#include "tests/fake_cuda/ptx.h"
 
 #define FAKE_STREAMS 64    // clocks are vectors of this length; 0 is the default stream
 #define FAKE_MEMORY 4096   // live and remembered blocks
@@ -50,10 +51,16 @@ uint32_t fake_memory_held(void);
 // The host address of [ptr, ptr + bytes) if all of it may be used by the device now; else NULL, and
 // a violation naming `what`.
 unsigned char *fake_use(dt_cu_ptr_t ptr, size_t bytes, const char *what);
+// Calls `each` for each range of memory that the device may use now.
+void fake_each_range(void (*each)(void *user, dt_cu_ptr_t begin, size_t bytes, unsigned char *host),
+                     void *user);
 
 // ---- Streams (fake_stream.c) --------------------------------------------------------------------
+// The order of a piece of work, shared by its records.
+typedef struct fake_order_t fake_order_t;
 typedef struct fake_work_t {
   struct fake_work_t *next;
+  fake_order_t *order;
   void (*run)(struct fake_work_t *work);
   uint32_t waits_stream; // with waits_for > 0: that stream must have done so many first
   uint64_t waits_for;
@@ -62,6 +69,8 @@ typedef struct fake_work_t {
   size_t bytes;
   int value;
   const fake_kernel_t *kernel;
+  const ptx_module_t *module; // of an interpreted launch
+  const ptx_function_t *entry;
   fake_launch_t launch;
   unsigned char param[]; // of the launch
 } fake_work_t;
@@ -72,9 +81,26 @@ uint32_t fake_stream_held(void);
 fake_work_t *fake_queue(dt_cu_stream_t stream, const fake_access_t *accesses, uint32_t n,
                         size_t extra, const char *what);
 bool fake_is_stream(dt_cu_stream_t stream);
+// Makes work a launch of an entry, whose accesses are known only when it runs: until then no record
+// is forgotten that it may conflict with.
+void fake_defer(fake_work_t *work, const ptx_module_t *module, const ptx_function_t *entry);
+// Bytes that deferred work has touched, as ranges in order; takes the list.
+typedef struct fake_bytes_t {
+  dt_cu_ptr_t begin, end;
+} fake_bytes_t;
+typedef struct fake_touched_t {
+  fake_bytes_t *at;
+  uint32_t n;
+} fake_touched_t;
+void fake_touched(fake_work_t *work, fake_touched_t list, bool write);
 // Whether the host has waited for every access to the range.
 bool fake_range_idle(dt_cu_ptr_t begin, size_t bytes);
 void fake_drain(void); // does all work of all streams and lets the host know
+
+// ---- PTX (ptx_launch.c) -------------------------------------------------------------------------
+// Runs an interpreted launch to its end, or to its first violation.
+void fake_ptx_run(fake_work_t *work);
+void fake_ptx_reset(void);
 
 // ---- Code (fake_code.c) -------------------------------------------------------------------------
 void fake_code_reset(void);

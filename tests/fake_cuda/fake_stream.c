@@ -2,7 +2,9 @@
 // Streams and events of the fake driver. Work is done as late as the host's waits allow, one piece
 // at a time from a stream chosen by the seed. Order is kept as vector clocks (Fidge, Mattern):
 // entry s of a clock counts the pieces of stream s that came before; an access is kept with its
-// stream and number, and a later one that conflicts must have that number in its clock.
+// stream and number, and a later one that conflicts must have that number in its clock. What an
+// interpreted kernel touches is known only once it has run: it is then compared both with what it
+// had to come after and with what was queued since.
 #include "tests/fake_cuda/fake_private.h"
 
 #include <stdlib.h>
@@ -16,6 +18,13 @@
 typedef struct clock_vector_t {
   uint64_t n[FAKE_STREAMS];
 } clock_vector_t;
+
+struct fake_order_t {
+  uint32_t uses; // by the work and by records
+  uint32_t stream;
+  uint64_t number;
+  clock_vector_t clock;
+};
 
 static struct CUstream_st {
   bool live;
@@ -33,13 +42,16 @@ static struct CUevent_st {
 
 typedef struct record_t {
   dt_cu_ptr_t begin, end;
-  uint32_t stream;
-  uint64_t number;
   bool write;
+  fake_order_t *order;
+  fake_touched_t parts; // of [begin, end); none: all of it
 } record_t;
 static record_t records[FAKE_RECORDS];
 static uint32_t n_records;
+static uint32_t n_deferred; // work queued whose accesses are not known yet
 static clock_vector_t host; // what the host has waited for
+
+static bool do_one(void);
 
 static void join(clock_vector_t *into, const clock_vector_t *from) {
   for (uint32_t k = 0; k < FAKE_STREAMS; k++)
@@ -47,18 +59,47 @@ static void join(clock_vector_t *into, const clock_vector_t *from) {
       into->n[k] = from->n[k];
 }
 
+// ---- Orders and records -----------------------------------------------------------------------------
+
+static void drop_order(fake_order_t *order) {
+  if (order && --order->uses == 0)
+    free(order);
+}
+
+static void drop_record(record_t *record) {
+  drop_order(record->order);
+  free(record->parts.at);
+}
+
+static void free_work(fake_work_t *work) {
+  drop_order(work->order);
+  free(work);
+}
+
+static void add_record(record_t record) {
+  if (n_records == FAKE_RECORDS) {
+    fake_violation("more than %d accesses that the host has not waited for", FAKE_RECORDS);
+    free(record.parts.at);
+    return;
+  }
+  record.order->uses++;
+  records[n_records++] = record;
+}
+
 void fake_stream_reset(void) {
   for (uint32_t k = 0; k < FAKE_STREAMS; k++) {
     while (streams[k].first) {
       fake_work_t *work = streams[k].first;
       streams[k].first = work->next;
-      free(work);
+      free_work(work);
     }
   }
   memset(streams, 0, sizeof(streams));
   memset(events, 0, sizeof(events));
   memset(&host, 0, sizeof(host));
-  n_records = 0;
+  for (uint32_t k = 0; k < n_records; k++)
+    drop_record(&records[k]);
+  n_records = n_deferred = 0;
   streams[0].live = true;
 }
 
@@ -89,32 +130,82 @@ static bool is_event(dt_cu_event_t event) {
 
 // ---- Accesses -------------------------------------------------------------------------------------
 
+// What the host has waited for is before all that comes, but not before what is queued already.
 static void forget_old(void) {
+  if (n_deferred)
+    return;
   uint32_t kept = 0;
-  for (uint32_t k = 0; k < n_records; k++)
-    if (records[k].number > host.n[records[k].stream])
+  for (uint32_t k = 0; k < n_records; k++) {
+    if (records[k].order->number > host.n[records[k].order->stream])
       records[kept++] = records[k];
+    else
+      drop_record(&records[k]);
+  }
   n_records = kept;
 }
 
-static void check_access(const fake_access_t *access, const clock_vector_t *clock,
-                         const char *what) {
+// The first of ordered ranges that ends behind `begin`; n: none.
+static uint32_t first_behind(const fake_touched_t *parts, dt_cu_ptr_t begin) {
+  uint32_t low = 0, high = parts->n;
+  while (low < high) {
+    uint32_t middle = (low + high) / 2;
+    if (parts->at[middle].end > begin)
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return low;
+}
+
+// A place in [begin, end) that the record touches; 0: none.
+static dt_cu_ptr_t meets(const record_t *record, dt_cu_ptr_t begin, dt_cu_ptr_t end) {
+  if (record->begin >= end || begin >= record->end)
+    return 0;
+  if (record->parts.n == 0)
+    return begin > record->begin ? begin : record->begin;
+  uint32_t k = first_behind(&record->parts, begin);
+  if (k == record->parts.n || record->parts.at[k].begin >= end)
+    return 0;
+  return begin > record->parts.at[k].begin ? begin : record->parts.at[k].begin;
+}
+
+static bool is_ordered(const fake_order_t *a, const fake_order_t *b) {
+  return a->stream == b->stream || a->number <= b->clock.n[a->stream] ||
+         b->number <= a->clock.n[b->stream];
+}
+
+static void check_access(const fake_access_t *access, const fake_order_t *order, const char *what) {
+  dt_cu_ptr_t end = access->begin + access->bytes;
   for (uint32_t k = 0; k < n_records; k++) {
     const record_t *old = &records[k];
-    bool meets = old->begin < access->begin + access->bytes && access->begin < old->end;
-    if (meets && (old->write || access->write) && old->number > clock->n[old->stream])
+    if (!(old->write || access->write) || is_ordered(old->order, order))
+      continue;
+    dt_cu_ptr_t at = meets(old, access->begin, end);
+    if (at)
       fake_violation("%s: %s of %zu bytes at %llx is not ordered after a %s on stream %u", what,
-                     access->write ? "write" : "read", access->bytes,
-                     (unsigned long long)access->begin, old->write ? "write" : "read", old->stream);
+                     access->write ? "write" : "read", access->bytes, (unsigned long long)at,
+                     old->write ? "write" : "read", old->order->stream);
   }
 }
 
 bool fake_range_idle(dt_cu_ptr_t begin, size_t bytes) {
   for (uint32_t k = 0; k < n_records; k++)
-    if (records[k].begin < begin + bytes && begin < records[k].end &&
-        records[k].number > host.n[records[k].stream])
+    if (meets(&records[k], begin, begin + bytes) &&
+        records[k].order->number > host.n[records[k].order->stream])
       return false;
   return true;
+}
+
+static fake_order_t *new_order(uint32_t s) {
+  struct CUstream_st *stream = &streams[s];
+  join(&stream->clock, &host);
+  fake_order_t *order = malloc(sizeof(*order));
+  if (!order)
+    return NULL;
+  stream->clock.n[s] = ++stream->queued;
+  *order = (fake_order_t){
+      .uses = 1, .stream = s, .number = stream->queued, .clock = stream->clock};
+  return order;
 }
 
 fake_work_t *fake_queue(dt_cu_stream_t handle, const fake_access_t *accesses, uint32_t n,
@@ -122,32 +213,77 @@ fake_work_t *fake_queue(dt_cu_stream_t handle, const fake_access_t *accesses, ui
   uint32_t s = index_of(handle);
   if (s == FAKE_STREAMS)
     return NULL;
-  struct CUstream_st *stream = &streams[s];
-  join(&stream->clock, &host);
-  if (n_records + n > FAKE_RECORDS)
+  if (n_records + n + 2 > FAKE_RECORDS) {
+    while (n_deferred && do_one())
+      continue;
     forget_old();
+  }
+  fake_work_t *work = calloc(1, sizeof(*work) + extra);
+  fake_order_t *order = work ? new_order(s) : NULL;
+  if (!order) {
+    free(work);
+    return NULL;
+  }
+  work->order = order;
   for (uint32_t k = 0; k < n; k++) {
     if (accesses[k].bytes == 0)
       continue;
-    check_access(&accesses[k], &stream->clock, what);
+    check_access(&accesses[k], order, what);
     (void)fake_use(accesses[k].begin, accesses[k].bytes, what);
   }
-  stream->clock.n[s] = ++stream->queued;
-  for (uint32_t k = 0; k < n && n_records < FAKE_RECORDS; k++)
-    records[n_records++] = (record_t){.begin = accesses[k].begin,
-                                      .end = accesses[k].begin + accesses[k].bytes,
-                                      .stream = s,
-                                      .number = stream->queued,
-                                      .write = accesses[k].write};
-  fake_work_t *work = calloc(1, sizeof(*work) + extra);
-  if (!work)
-    return NULL;
+  for (uint32_t k = 0; k < n; k++)
+    add_record((record_t){.begin = accesses[k].begin,
+                          .end = accesses[k].begin + accesses[k].bytes,
+                          .write = accesses[k].write,
+                          .order = order});
+  struct CUstream_st *stream = &streams[s];
   if (stream->last)
     stream->last->next = work;
   else
     stream->first = work;
   stream->last = work;
   return work;
+}
+
+// ---- Deferred accesses ------------------------------------------------------------------------------
+
+void fake_defer(fake_work_t *work, const ptx_module_t *module, const ptx_function_t *entry) {
+  work->module = module;
+  work->entry = entry;
+  work->run = fake_ptx_run;
+  n_deferred++;
+}
+
+// One violation for each record that the list conflicts with, at the first place.
+static void check_touched(const fake_work_t *work, const fake_touched_t *list, bool write) {
+  for (uint32_t k = 0; k < n_records; k++) {
+    const record_t *old = &records[k];
+    if (!(old->write || write) || is_ordered(old->order, work->order))
+      continue;
+    dt_cu_ptr_t at = 0;
+    for (uint32_t p = first_behind(list, old->begin); p < list->n && !at; p++) {
+      if (list->at[p].begin >= old->end)
+        break;
+      at = meets(old, list->at[p].begin, list->at[p].end);
+    }
+    if (at)
+      fake_violation("%s: a %s at %llx is not ordered with a %s on stream %u", work->launch.name,
+                     write ? "write" : "read", (unsigned long long)at,
+                     old->write ? "write" : "read", old->order->stream);
+  }
+}
+
+void fake_touched(fake_work_t *work, fake_touched_t list, bool write) {
+  if (list.n == 0) {
+    free(list.at);
+    return;
+  }
+  check_touched(work, &list, write);
+  add_record((record_t){.begin = list.at[0].begin,
+                        .end = list.at[list.n - 1].end,
+                        .write = write,
+                        .order = work->order,
+                        .parts = list});
 }
 
 // ---- Doing work -----------------------------------------------------------------------------------
@@ -172,8 +308,9 @@ static bool do_one(void) {
     stream->last = NULL;
   if (work->run)
     work->run(work);
+  n_deferred -= work->entry != NULL;
   stream->done++;
-  free(work);
+  free_work(work);
   return true;
 }
 
