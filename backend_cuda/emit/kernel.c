@@ -11,6 +11,9 @@
 #include <string.h>
 
 #define PTX_KERNEL 71 // LLVM's calling convention
+// Of a matrix product on one processor: while one waits for its tiles the others multiply. Registers
+// are shared out accordingly.
+#define MATMUL_BLOCKS 2
 
 typedef struct entry_t {
   dt_body_t k;
@@ -27,11 +30,11 @@ static void add_attribute(dt_emit_t *m, LLVMValueRef fn, LLVMAttributeIndex at, 
   LLVMAddAttributeAtIndex(fn, at, attribute);
 }
 
-static void bound_threads(dt_emit_t *m, LLVMValueRef fn) {
-  char threads[16];
-  int bytes = snprintf(threads, sizeof(threads), "%u", m->target->block_threads);
+static void add_number(dt_emit_t *m, LLVMValueRef fn, const char *key, uint32_t number) {
+  char text[16];
+  int bytes = snprintf(text, sizeof(text), "%u", number);
   LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
-                          LLVMCreateStringAttribute(m->context, "nvvm.reqntid", 12, threads,
+                          LLVMCreateStringAttribute(m->context, key, (unsigned)strlen(key), text,
                                                     (unsigned)bytes));
 }
 
@@ -45,7 +48,9 @@ static LLVMValueRef open_entry(entry_t *e, dt_emit_t *m, const char *name) {
   add_attribute(m, fn, 1, "align", 8, NULL);
   add_attribute(m, fn, 1, "noalias", 0, NULL);
   add_attribute(m, fn, 1, "readonly", 0, NULL);
-  bound_threads(m, fn);
+  add_number(m, fn, "nvvm.reqntid", m->target->block_threads);
+  if (e->k.schedule->kind == DT_SCHEDULE_MATMUL)
+    add_number(m, fn, "nvvm.minctasm", MATMUL_BLOCKS);
   return fn;
 }
 

@@ -62,7 +62,7 @@ LLVMValueRef dt__cuda_matmul_aligned(dt_body_t *k);
 void dt__cuda_matmul_item(dt_body_t *k, LLVMValueRef tile_col, LLVMValueRef tile_row);
 
 // Copies both operands' tiles from k = first_k on into the ring at byte `at` (i32), at level 2 with
-// levels 3 and 4 for itself (matmul_copy.c).
+// levels from 3 on for itself (matmul_copy.c).
 void dt__matmul_copy(dt_tile_t *t, LLVMValueRef first_k, LLVMValueRef at);
 // Adds the products of the tile at byte `at` of the ring to the sums, at level 2; and sums to the
 // C tile, replacing what is there or adding to it. By tensor cores (matmul_mma.c) and by plain

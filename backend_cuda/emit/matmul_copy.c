@@ -5,10 +5,13 @@
 #include "backend_cuda/emit/matmul.h"
 #include "backend_cuda/emit/ptx.h"
 
+#define TOGETHER 4 // elements of a thread that are read before the first of them is needed
+
 // One copy by each thread: so many elements from element (outer, inner) of the tile on.
 typedef struct piece_t {
   dt_tile_t *t;
   const dt_operand_t *o;
+  uint32_t level, elements;
   LLVMValueRef inner, outer; // i32
   LLVMValueRef inside;       // i1
   LLVMValueRef to;           // byte of shared memory, i32
@@ -29,21 +32,20 @@ static LLVMValueRef below(dt_emit_t *m, LLVMValueRef a, LLVMValueRef b) {
 static LLVMValueRef extent_of(piece_t *p) {
   dt_body_t *k = p->t->k;
   LLVMValueRef extent = dt__index_scalar(k, p->o->extent);
-  dt__body_at(k, 4);
+  dt__body_at(k, p->level);
   return extent;
 }
 
-// Where the piece stands in the matrix; `at` is the ring's place, `number` the piece's.
-static void place_piece(piece_t *p, uint32_t number, uint32_t elements, LLVMValueRef first_k,
-                        LLVMValueRef at) {
+// Where the piece stands in the matrix; `at` is the ring's place, `number` (i32) the piece's.
+static void place_piece(piece_t *p, LLVMValueRef number, LLVMValueRef first_k, LLVMValueRef at) {
   dt_tile_t *t = p->t;
   dt_emit_t *m = t->k->m;
   const dt_operand_t *o = p->o;
-  uint32_t in_row = o->inner / elements, rows = t->plan.threads / in_row;
+  uint32_t in_row = o->inner / p->elements, rows = t->plan.threads / in_row;
   LLVMValueRef low = LLVMBuildAnd(m->b, t->tid, dt__emit_i32(m, in_row - 1), "");
   LLVMValueRef high = LLVMBuildLShr(m->b, t->tid, dt__emit_i32(m, log2_of(in_row)), "");
-  p->inner = dt__matmul_step(t, low, elements, 0);
-  p->outer = dt__matmul_step(t, high, 1, number * rows);
+  p->inner = dt__matmul_step(t, low, p->elements, 0);
+  p->outer = LLVMBuildAdd(m->b, high, dt__matmul_step(t, number, rows, 0), "");
   uint32_t element = (uint32_t)dt_dtype_size(o->dtype);
   LLVMValueRef in_tile = LLVMBuildAdd(m->b, dt__matmul_step(t, p->outer, o->pitch, o->offset),
                                       dt__matmul_step(t, p->inner, element, 0), "");
@@ -60,22 +62,22 @@ static void place_piece(piece_t *p, uint32_t number, uint32_t elements, LLVMValu
 // The stage's instructions at the piece's position.
 static void enter_piece(piece_t *p, LLVMValueRef var, LLVMValueRef at_k) {
   dt_body_t *k = p->t->k;
-  k->stage_level = 3;
-  dt__bind_symbol(k, p->o->var, 4, var);
+  k->stage_level = p->level - 1;
+  dt__bind_symbol(k, p->o->var, p->level, var);
   dt_status_t status = dt__stage_enter(k, 0);
   if (status)
     dt__emit_fail(k->m, status);
-  dt__bind_symbol(k, k->stage->vars[0], 4, at_k);
+  dt__bind_symbol(k, k->stage->vars[0], p->level, at_k);
 }
 
-static void copy_units(piece_t *p) {
+static void copy_unit(piece_t *p) {
   dt_body_t *k = p->t->k;
   dt_emit_t *m = k->m;
   enter_piece(p, p->var, p->k);
   const dt_inst_t *load = &k->stage->insts.items[p->o->load];
   dt_sym_t offset = dt__access_offset(k, load->buffer, load->index);
-  LLVMValueRef from = dt__access_address(k, load->buffer, offset, 4).at[0];
-  dt__body_at(k, 4);
+  LLVMValueRef from = dt__access_address(k, load->buffer, offset, p->level).at[0];
+  dt__body_at(k, p->level);
   LLVMValueRef bytes =
       LLVMBuildSelect(m->b, p->inside, dt__emit_i32(m, 16), dt__emit_i32(m, 0), "");
   from = LLVMBuildSelect(m->b, p->inside, from, k->bases[load->buffer.id - 1], "");
@@ -89,45 +91,65 @@ static LLVMValueRef last_at_most(piece_t *p, LLVMValueRef at, LLVMValueRef exten
 }
 
 // Outside of the matrix its last element is read instead.
-static void copy_element(piece_t *p) {
+static LLVMValueRef read_element(piece_t *p) {
   dt_body_t *k = p->t->k;
   dt_emit_t *m = k->m;
   LLVMValueRef extent = extent_of(p);
   enter_piece(p, last_at_most(p, p->var, extent), last_at_most(p, p->k, p->t->extent_k));
-  dt__stage_binds(k, 4);
+  dt__stage_binds(k, p->level);
   dt_dtype_t dtype = k->stage->insts.items[p->o->load].dtype;
   LLVMValueRef value = dt__inst_value(k, p->o->load).v[0];
-  dt__body_at(k, 4);
+  dt__body_at(k, p->level);
   if (dtype != p->o->dtype)
     value = dt__emit_cast(m, dtype, p->o->dtype, value);
-  value = LLVMBuildSelect(m->b, p->inside, value, LLVMConstNull(LLVMTypeOf(value)), "");
-  dt__emit_store(m, p->o->dtype, value, dt__matmul_shared(p->t, p->to, 0), NULL);
+  return LLVMBuildSelect(m->b, p->inside, value, LLVMConstNull(LLVMTypeOf(value)), "");
 }
 
-static void copy_operand(dt_tile_t *t, const dt_operand_t *o, LLVMValueRef first_k,
-                         LLVMValueRef at) {
+// Every thread has the same number of units, or one that only the first threads have.
+static void copy_units(dt_tile_t *t, const dt_operand_t *o, LLVMValueRef first_k, LLVMValueRef at) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
-  uint32_t elements = t->asynchronous ? 16 / (uint32_t)dt_dtype_size(o->dtype) : 1;
+  uint32_t elements = 16 / (uint32_t)dt_dtype_size(o->dtype);
   uint32_t pieces = o->inner / elements * o->outer;
   for (uint32_t i = 0; i * t->plan.threads < pieces; i++) {
     dt__body_at(k, 3);
-    uint32_t left = pieces - i * t->plan.threads;
     LLVMValueRef wanted = NULL;
-    if (left < t->plan.threads)
-      wanted = LLVMBuildICmp(m->b, LLVMIntULT, t->tid, dt__emit_i32(m, left), "");
+    if (pieces < t->plan.threads)
+      wanted = LLVMBuildICmp(m->b, LLVMIntULT, t->tid, dt__emit_i32(m, pieces), "");
     dt__scope_open(k, 4, wanted);
-    piece_t piece = {.t = t, .o = o};
-    place_piece(&piece, i, elements, first_k, at);
-    if (t->asynchronous)
-      copy_units(&piece);
-    else
-      copy_element(&piece);
+    piece_t piece = {.t = t, .o = o, .level = 4, .elements = elements};
+    place_piece(&piece, dt__emit_i32(m, i), first_k, at);
+    copy_unit(&piece);
     dt__scope_close(k, 4);
   }
 }
 
+// A loop over a few at a time keeps addresses out of registers that multiplication needs.
+static void copy_elements(dt_tile_t *t, const dt_operand_t *o, LLVMValueRef first_k,
+                          LLVMValueRef at) {
+  dt_body_t *k = t->k;
+  dt_emit_t *m = k->m;
+  uint32_t pieces = o->inner * o->outer / t->plan.threads;
+  uint32_t together = pieces < TOGETHER ? pieces : TOGETHER;
+  LLVMValueRef values[TOGETHER], places[TOGETHER];
+  LLVMValueRef number =
+      dt__loop_open(k, 4, dt__emit_i64(m, 0), dt__emit_i64(m, pieces), together);
+  number = LLVMBuildTrunc(m->b, number, m->t_i32, "");
+  for (uint32_t i = 0; i < together; i++) {
+    dt__scope_open(k, 5, NULL);
+    piece_t piece = {.t = t, .o = o, .level = 5, .elements = 1};
+    place_piece(&piece, dt__matmul_step(t, number, 1, i), first_k, at);
+    values[i] = read_element(&piece);
+    places[i] = piece.to;
+    dt__scope_close(k, 5);
+  }
+  for (uint32_t i = 0; i < together; i++)
+    dt__emit_store(m, o->dtype, values[i], dt__matmul_shared(t, places[i], 0), NULL);
+  dt__loop_close(k, 4);
+}
+
 void dt__matmul_copy(dt_tile_t *t, LLVMValueRef first_k, LLVMValueRef at) {
-  copy_operand(t, &t->plan.a, first_k, at);
-  copy_operand(t, &t->plan.b, first_k, at);
+  const dt_operand_t *operands[2] = {&t->plan.a, &t->plan.b};
+  for (uint32_t i = 0; i < 2; i++)
+    (t->asynchronous ? copy_units : copy_elements)(t, operands[i], first_k, at);
 }

@@ -76,47 +76,59 @@ static LLVMValueRef part_of(dt_tile_t *t, const side_t *s, LLVMValueRef vector, 
                                       : dt__emit_cast(m, s->o->dtype, t->plan.dtype, value);
 }
 
-// Fills s->v for `step` elements of k from element `at` on.
-static void read_side(dt_tile_t *t, side_t *s, uint32_t at, uint32_t step) {
-  dt_emit_t *m = t->k->m;
+// Fills s->v[0 … step - 1] from element `at` of k on.
+static void read_along_k(dt_tile_t *t, side_t *s, uint32_t at, uint32_t step) {
   uint32_t element = element_of(s);
-  if (s->o->along_k) {
-    for (uint32_t i = 0; i < s->n; i++) {
-      LLVMValueRef from = dt__matmul_shared(t, s->at, place_of(s, i) * s->o->pitch + at * element);
-      LLVMValueRef vector = dt__emit_load_at(m, s->o->dtype, step, from, step * element, false);
-      for (uint32_t x = 0; x < step; x++)
-        s->v[x][i] = part_of(t, s, vector, x);
-    }
-    return;
+  for (uint32_t i = 0; i < s->n; i++) {
+    LLVMValueRef from = dt__matmul_shared(t, s->at, place_of(s, i) * s->o->pitch + at * element);
+    LLVMValueRef vector =
+        dt__emit_load_at(t->k->m, s->o->dtype, step, from, step * element, false);
+    for (uint32_t x = 0; x < step; x++)
+      s->v[x][i] = part_of(t, s, vector, x);
   }
-  for (uint32_t x = 0; x < step; x++)
-    for (uint32_t i = 0; i < s->n; i += s->lanes) {
-      LLVMValueRef from =
-          dt__matmul_shared(t, s->at, place_of(s, i) * element + (at + x) * s->o->pitch);
-      LLVMValueRef vector =
-          dt__emit_load_at(m, s->o->dtype, s->lanes, from, s->lanes * element, false);
-      for (uint32_t l = 0; l < s->lanes; l++)
-        s->v[x][i + l] = part_of(t, s, vector, l);
-    }
+}
+
+// Fills s->v[x] for element `at` of k.
+static void read_across_k(dt_tile_t *t, side_t *s, uint32_t at, uint32_t x) {
+  uint32_t element = element_of(s);
+  for (uint32_t i = 0; i < s->n; i += s->lanes) {
+    LLVMValueRef from = dt__matmul_shared(t, s->at, place_of(s, i) * element + at * s->o->pitch);
+    LLVMValueRef vector =
+        dt__emit_load_at(t->k->m, s->o->dtype, s->lanes, from, s->lanes * element, false);
+    for (uint32_t l = 0; l < s->lanes; l++)
+      s->v[x][i + l] = part_of(t, s, vector, l);
+  }
+}
+
+// What is read by single elements of k is read just before it is used: registers are few.
+static void step_over(dt_tile_t *t, side_t *a, side_t *b, uint32_t at, LLVMValueRef *sums) {
+  dt_emit_t *m = t->k->m;
+  side_t *sides[2] = {a, b};
+  uint32_t step = step_of(t);
+  for (uint32_t i = 0; i < 2; i++)
+    if (sides[i]->o->along_k)
+      read_along_k(t, sides[i], at, step);
+  for (uint32_t x = 0; x < step; x++) {
+    for (uint32_t i = 0; i < 2; i++)
+      if (!sides[i]->o->along_k)
+        read_across_k(t, sides[i], at + x, x);
+    for (uint32_t i = 0; i < a->n; i++)
+      for (uint32_t j = 0; j < b->n; j++)
+        sums[i * b->n + j] = dt__emit_mul_add(m, a->v[x][i], b->v[x][j], sums[i * b->n + j]);
+  }
 }
 
 void dt__matmul_fma(dt_tile_t *t, LLVMValueRef at) {
   dt_emit_t *m = t->k->m;
   side_t a = side_of(t, &t->plan.a), b = side_of(t, &t->plan.b);
-  uint32_t step = step_of(t), part = t->plan.matmul->depth / t->plan.parts;
+  uint32_t part = t->plan.matmul->depth / t->plan.parts;
   LLVMValueRef sums[DT_MATMUL_MAX_SUMS];
   begin_side(t, &a, at);
   begin_side(t, &b, at);
   for (uint32_t i = 0; i < t->n_sums; i++)
     sums[i] = LLVMBuildLoad2(m->b, t->type, t->sums[i], "");
-  for (uint32_t k = 0; k < part; k += step) {
-    read_side(t, &a, k, step);
-    read_side(t, &b, k, step);
-    for (uint32_t x = 0; x < step; x++)
-      for (uint32_t i = 0; i < a.n; i++)
-        for (uint32_t j = 0; j < b.n; j++)
-          sums[i * b.n + j] = dt__emit_mul_add(m, a.v[x][i], b.v[x][j], sums[i * b.n + j]);
-  }
+  for (uint32_t k = 0; k < part; k += step_of(t))
+    step_over(t, &a, &b, k, sums);
   for (uint32_t i = 0; i < t->n_sums; i++)
     LLVMBuildStore(m->b, sums[i], t->sums[i]);
 }

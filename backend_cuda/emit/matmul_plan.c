@@ -57,7 +57,8 @@ static bool fits_warps(const dt_matmul_plan_t *p) {
          m->rows * m->width / DT_WARP <= DT_MATMUL_MAX_SUMS && is_power(p->threads) &&
          is_power(m->tile_rows) && is_power(m->tile_cols) && is_power(m->depth) &&
          is_power(m->rows) && is_power(m->width) && m->tile_cols <= p->threads &&
-         m->tile_rows <= p->threads && m->depth <= p->threads && m->ring >= 2;
+         m->tile_rows <= p->threads && m->depth <= p->threads && m->ring >= 2 &&
+         m->tile_rows * m->depth >= p->threads && m->tile_cols * m->depth >= p->threads;
 }
 
 static dt_status_t check_form(const dt_kernel_t *kernel, const dt_matmul_t *m) {
