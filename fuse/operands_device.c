@@ -93,7 +93,8 @@ dt_status_t dt__operands_device(dt_program_t *program, const dt_target_t *target
   return dt__symenv_status(program->env);
 }
 
-// Whether there are so many tiles that every processor has one.
+// Whether there are so many tiles that every processor has one, and the matrix fills more than half
+// of one in both directions.
 static dt_sym_t enough(dt_program_t *program, const dt_kernel_t *kernel, const dt_matmul_t *tile,
                        const dt_target_t *target) {
   dt_symenv_t *env = program->env;
@@ -103,7 +104,10 @@ static dt_sym_t enough(dt_program_t *program, const dt_kernel_t *kernel, const d
                                dt__sym_ceildiv(env, kernel->extents[n - 1], cols));
   for (uint32_t v = 0; v + 2 < n; v++)
     count = dt__sym_mul(env, count, kernel->extents[v]);
-  return dt__sym_le(env, dt__sym_const(env, target->threads ? target->threads : 1), count);
+  dt_sym_t many = dt__sym_le(env, dt__sym_const(env, target->threads ? target->threads : 1), count);
+  dt_sym_t tall = dt__sym_lt(env, dt__sym_const(env, tile->tile_rows / 2), kernel->extents[n - 2]);
+  dt_sym_t wide = dt__sym_lt(env, dt__sym_const(env, tile->tile_cols / 2), kernel->extents[n - 1]);
+  return dt__sym_and(env, many, dt__sym_and(env, tall, wide));
 }
 
 // Adds `schedule` where `condition` holds and none before it was taken; *done when it surely is.
