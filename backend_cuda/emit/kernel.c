@@ -11,13 +11,10 @@
 #include <string.h>
 
 #define PTX_KERNEL 71 // LLVM's calling convention
-// Of a matrix product on one processor: while one waits for its tiles the others multiply. Registers
-// are shared out accordingly.
-#define MATMUL_BLOCKS 2
 
 typedef struct entry_t {
   dt_body_t k;
-  uint32_t n_words, shared_bytes;
+  uint32_t n_words, shared_bytes, matmul_blocks;
   LLVMTypeRef block; // [n_words + tail] x i64
   LLVMValueRef count, first, step; // grid items: this team's first one, and how far to the next
 } entry_t;
@@ -50,7 +47,7 @@ static LLVMValueRef open_entry(entry_t *e, dt_emit_t *m, const char *name) {
   add_attribute(m, fn, 1, "readonly", 0, NULL);
   add_number(m, fn, "nvvm.reqntid", m->target->block_threads);
   if (e->k.schedule->kind == DT_SCHEDULE_MATMUL)
-    add_number(m, fn, "nvvm.minctasm", MATMUL_BLOCKS);
+    add_number(m, fn, "nvvm.minctasm", e->matmul_blocks);
   return fn;
 }
 
@@ -180,6 +177,7 @@ void dt__cuda_emit_kernel(dt_emit_t *m, const dt_kernel_t *kernel, const dt_sche
   }
   e.n_words = params.n_buffers + params.n_symbols;
   e.shared_bytes = plan.shared_bytes;
+  e.matmul_blocks = plan.blocks;
   e.k.team = schedule->team ? schedule->team : 1;
   LLVMValueRef fn = open_entry(&e, m, name);
   e.k.words = LLVMGetParam(fn, 0);

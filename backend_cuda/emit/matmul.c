@@ -66,7 +66,7 @@ void dt__scope_close(dt_body_t *k, uint32_t level) {
 static void place_thread(dt_tile_t *t) {
   dt_emit_t *m = t->k->m;
   const dt_matmul_plan_t *p = &t->plan;
-  t->tid = LLVMBuildTrunc(m->b, t->k->rank, m->t_i32, "");
+  t->tid = dt__ptx_thread(m);
   t->lane = LLVMBuildAnd(m->b, t->tid, dt__emit_i32(m, DT_WARP - 1), "");
   LLVMValueRef warp = LLVMBuildLShr(m->b, t->tid, dt__emit_i32(m, 5), "");
   LLVMValueRef cols = dt__emit_i32(m, p->warps_n), rows = dt__emit_i32(m, p->warps_m);
@@ -207,6 +207,7 @@ void dt__cuda_matmul_item(dt_body_t *k, LLVMValueRef tile_col, LLVMValueRef tile
   place_thread(&t);
   place_tile(&t, tile_col, tile_row);
   clear_sums(&t);
+  dt__matmul_copy_begin(&t);
   multiply_all(&t);
   gather_sums(&t);
   dt__matmul_finish(&t);

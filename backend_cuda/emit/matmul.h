@@ -31,6 +31,8 @@ typedef struct dt_matmul_plan_t {
   uint32_t parts;        // that do: 1 where sums must be made in order
   uint32_t ring_bytes;   // from one tile of the ring to the next
   uint32_t c_pitch;      // bytes from one row of the C tile to the next
+  uint32_t blocks; // on one processor, by which registers are shared out: while one waits the other
+                   // multiplies
   uint32_t shared_bytes; // of the ring or of the C tile, which takes its place
 } dt_matmul_plan_t;
 
@@ -40,6 +42,14 @@ dt_status_t dt__matmul_plan(dt_program_t *program, const dt_kernel_t *kernel,
 
 // ---- Emission ---------------------------------------------------------------------------------------
 #define DT_MATMUL_MAX_SUMS 64 // of a thread
+
+// What a thread copies of one operand's tile, 16 bytes at a time.
+typedef struct dt_units_t {
+  LLVMValueRef from;         // address of the first one, for the first tile
+  LLVMValueRef to, k;        // i32: byte in one tile of the ring; element along k in the tile
+  LLVMValueRef var, extent;  // i64: of m or n, in the matrix
+  LLVMValueRef by_k, by_row; // i64, bytes from one step of k, and one row of the tile, to the next
+} dt_units_t;
 
 typedef struct dt_tile_t {
   dt_body_t *k;
@@ -53,6 +63,7 @@ typedef struct dt_tile_t {
   LLVMValueRef extent_k;                  // i64
   LLVMValueRef sums[DT_MATMUL_MAX_SUMS];  // stack slots that become registers
   uint32_t n_sums;
+  dt_units_t units[2]; // of A and B
   LLVMValueRef row; // while rows of the C tile are finished: which one
 } dt_tile_t;
 
@@ -61,6 +72,8 @@ LLVMValueRef dt__cuda_matmul_aligned(dt_body_t *k);
 // dt_device_emit_t's matmul.
 void dt__cuda_matmul_item(dt_body_t *k, LLVMValueRef tile_col, LLVMValueRef tile_row);
 
+// Prepares copies of 16 bytes, once a tile of C, at level 1 with level 2 for itself.
+void dt__matmul_copy_begin(dt_tile_t *t);
 // Copies both operands' tiles from k = first_k on into the ring at byte `at` (i32), at level 2 with
 // levels from 3 on for itself (matmul_copy.c).
 void dt__matmul_copy(dt_tile_t *t, LLVMValueRef first_k, LLVMValueRef at);

@@ -4,6 +4,7 @@
 // stored is aligned vectors are used, else single elements; that is decided for each kernel's call
 // apart from how operands are copied.
 #include "backend_cuda/emit/matmul.h"
+#include "backend_cuda/emit/ptx.h"
 
 #include <string.h>
 
@@ -39,6 +40,7 @@ static void finish_rows(dt_tile_t *t, uint32_t lanes, bool aligned) {
   LLVMValueRef rows = dt__index_scalar(k, t->plan.a.extent);
   LLVMValueRef cols = dt__index_scalar(k, t->plan.b.extent);
   dt__body_at(k, 2);
+  t->tid = dt__ptx_thread(m);
   LLVMValueRef wide = dt__emit_i32(m, across);
   LLVMValueRef own_row = LLVMBuildUDiv(m->b, t->tid, wide, "");
   LLVMValueRef start =
@@ -72,7 +74,8 @@ static void own_locals(dt_tile_t *t) {
     if (buffer->kind != DT_BUFFER_LOCAL || !k->bases[i])
       continue;
     int64_t bytes = (int64_t)lanes * (int64_t)dt_dtype_size(buffer->dtype);
-    LLVMValueRef own = LLVMBuildMul(m->b, k->rank, dt__emit_i64(m, bytes), "");
+    LLVMValueRef own = LLVMBuildZExt(m->b, dt__ptx_thread(m), m->t_i64, "");
+    own = LLVMBuildMul(m->b, own, dt__emit_i64(m, bytes), "");
     k->bases[i] = dt__emit_offset(m, k->bases[i], own);
   }
 }

@@ -55,19 +55,19 @@ void dt__matmul_mma(dt_tile_t *t, LLVMValueRef at) {
   dt_emit_t *m = t->k->m;
   const dt_matmul_t *tile = t->plan.matmul;
   uint32_t rows = tile->rows / BLOCK, cols = tile->width / BLOCK;
-  LLVMValueRef sums[DT_MATMUL_MAX_SUMS], a[MAX_BLOCKS][4], b[MAX_BLOCKS][4];
+  LLVMValueRef sums[DT_MATMUL_MAX_SUMS], a[MAX_BLOCKS][4], b[4];
   LLVMValueRef a_at = begin(t, &t->plan.a, at), b_at = begin(t, &t->plan.b, at);
   for (uint32_t i = 0; i < t->n_sums; i++)
     sums[i] = LLVMBuildLoad2(m->b, t->type, t->sums[i], "");
   for (uint32_t deep = 0; deep < tile->depth / t->plan.parts / BLOCK; deep++) {
     for (uint32_t i = 0; i < rows; i++)
       read_block(t, &t->plan.a, a_at, i, deep, a[i]);
-    for (uint32_t j = 0; j < cols; j++)
-      read_block(t, &t->plan.b, b_at, j, deep, b[j]);
-    for (uint32_t i = 0; i < rows; i++)
-      for (uint32_t j = 0; j < 2 * cols; j++)
-        dt__ptx_multiply(m, t->plan.a.dtype, a[i], &b[j / 2][j % 2 * 2],
-                         &sums[(i * 2 * cols + j) * 4]);
+    for (uint32_t j = 0; j < 2 * cols; j++) {
+      if (j % 2 == 0)
+        read_block(t, &t->plan.b, b_at, j / 2, deep, b);
+      for (uint32_t i = 0; i < rows; i++)
+        dt__ptx_multiply(m, t->plan.a.dtype, a[i], &b[j % 2 * 2], &sums[(i * 2 * cols + j) * 4]);
+    }
   }
   for (uint32_t i = 0; i < t->n_sums; i++)
     LLVMBuildStore(m->b, sums[i], t->sums[i]);

@@ -96,6 +96,9 @@ dt_status_t dt__matmul_plan(dt_program_t *program, const dt_kernel_t *kernel,
   out->warps_n = m->tile_cols / m->width;
   out->slices = out->threads / DT_WARP / (out->warps_m * out->warps_n);
   out->parts = strict ? 1 : out->slices;
+  // A thread's sums; half of a processor's registers are 128 a thread.
+  size_t words = m->rows * m->width / DT_WARP * dt_dtype_size(out->dtype) / 4;
+  out->blocks = words >= 64 && !out->tensor ? 1 : 2;
   if (!fits_warps(out))
     return refuse(kernel, "its tiles do not fit each other");
   out->b.offset = tile_bytes(&out->a, m->depth);

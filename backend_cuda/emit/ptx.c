@@ -2,10 +2,28 @@
 // See ptx.h.
 #include "backend_cuda/emit/ptx.h"
 
+#include <string.h>
+
 #define GLOBAL_SPACE 1
 
 static LLVMValueRef call(dt_emit_t *m, const char *name, LLVMValueRef *args, uint32_t n) {
   return dt__emit_intrinsic(m, name, NULL, 0, args, n);
+}
+
+static LLVMValueRef inline_text(dt_emit_t *m, LLVMTypeRef result, const char *text,
+                                const char *constraints) {
+  LLVMTypeRef type = LLVMFunctionType(result, NULL, 0, 0);
+  LLVMValueRef code = LLVMGetInlineAsm(type, text, strlen(text), constraints, strlen(constraints),
+                                       true, false, LLVMInlineAsmDialectATT, false);
+  return LLVMBuildCall2(m->b, type, code, NULL, 0, "");
+}
+
+LLVMValueRef dt__ptx_thread(dt_emit_t *m) {
+  return inline_text(m, m->t_i32, "mov.u32 $0, %tid.x;", "=r");
+}
+
+void dt__ptx_no_unroll(dt_emit_t *m) {
+  (void)inline_text(m, m->t_void, ".pragma \"nounroll\";", "");
 }
 
 void dt__ptx_copy(dt_emit_t *m, LLVMValueRef to, LLVMValueRef from, LLVMValueRef bytes) {

@@ -6,6 +6,11 @@
 
 #include "backend_llvm/emit/context.h"
 
+// The thread's number in its block, i32, read anew: what is computed from it is not kept in registers
+// from before a loop that has better use for them.
+LLVMValueRef dt__ptx_thread(dt_emit_t *m);
+// Keeps the assembler from unrolling the loop whose first block this stands in.
+void dt__ptx_no_unroll(dt_emit_t *m);
 // Starts a copy of 16 bytes from global to shared memory, both aligned: of the first `bytes` (i32,
 // 0 or 16), zeros after them. `from` is a generic address; it is not read where `bytes` is 0.
 void dt__ptx_copy(dt_emit_t *m, LLVMValueRef to, LLVMValueRef from, LLVMValueRef bytes);
