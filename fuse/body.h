@@ -70,8 +70,8 @@ bool dt__kernel_is_map(const dt_program_t *program, const dt_kernel_t *kernel);
 // The stage's inner loops run in their order, whole: it has running folds.
 bool dt__stage_in_order(const dt_stage_t *stage);
 bool dt__kernel_in_order(const dt_kernel_t *kernel);
-// A kernel whose stage 0 is a fold SUM over one inner loop of the product of two loads, or of halves
-// cast to f32; the matrix template may take it. Sets the two load instructions.
+// A kernel whose stage 0 is a fold SUM over one inner loop of the product of two loads, or of
+// halves cast to f32; the matrix template may take it. Sets the two load instructions.
 bool dt__kernel_is_contraction(const dt_kernel_t *kernel, uint32_t *out_a, uint32_t *out_b);
 bool dt__kernel_has_folds(const dt_kernel_t *kernel);
 // Rough cost of one evaluation: cheap ops 1, elementary functions 8 and so on; loads not counted.

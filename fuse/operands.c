@@ -65,7 +65,8 @@ static bool rows_are_plain(dt_program_t *program, const dt_contraction_t *c) {
   return true;
 }
 
-// A map kernel that stores `factor`, taken from the contraction's body, into `into` at its own loops.
+// A map kernel that stores `factor`, taken from the contraction's body, into `into` at its own
+// loops.
 typedef struct operand_kernel_t {
   uint32_t n_loops;
   dt_sym_t vars[DT_MAX_LOOPS], extents[DT_MAX_LOOPS];
@@ -74,9 +75,9 @@ typedef struct operand_kernel_t {
   dt_sym_t condition; // loads are masked by it; none: no mask
 } operand_kernel_t;
 
-static dt_status_t add_operand_kernel(dt_program_t *program, const dt_contraction_t *c, uint32_t factor,
-                                      const operand_kernel_t *shape, dt_buffer_id_t into,
-                                      const char *name, dt_kernel_t *out) {
+static dt_status_t add_operand_kernel(dt_program_t *program, const dt_contraction_t *c,
+                                      uint32_t factor, const operand_kernel_t *shape,
+                                      dt_buffer_id_t into, const char *name, dt_kernel_t *out) {
   memset(out, 0, sizeof(*out));
   out->name = name;
   out->n_loops = shape->n_loops;
@@ -102,7 +103,8 @@ static dt_status_t add_operand_kernel(dt_program_t *program, const dt_contractio
   if (!index)
     return DT_NO_MEMORY();
   memcpy(index, shape->vars, shape->n_loops * sizeof(*index));
-  dt_store_t store = {.buffer = into, .index = index, .value = copy.map[factor], .mask = DT_NO_INST};
+  dt_store_t store = {
+      .buffer = into, .index = index, .value = copy.map[factor], .mask = DT_NO_INST};
   if (!DT_VEC_PUSH(program->arena, &stage.stores, store))
     return DT_NO_MEMORY();
   DT_TRY(dt__prune_stage(program, &stage)); // the other operand's load came along

@@ -17,6 +17,10 @@
 
 #define CHUNK 8192  // elements of one partial fold
 #define FEW_OUTER 4 // outer iterations that leave threads idle
+// Devices, folds of columns: the least rows of a partial fold, and how many partial folds are
+// enough for all of a device's threads.
+#define LEAST_ROWS 32
+#define ENOUGH_PARTS ((int64_t)1 << 20)
 
 static bool few_outer(dt_program_t *program, const dt_kernel_t *kernel) {
   int64_t total = 1;
@@ -29,15 +33,30 @@ static bool few_outer(dt_program_t *program, const dt_kernel_t *kernel) {
   return total <= FEW_OUTER;
 }
 
-static bool splittable(dt_program_t *program, const dt_kernel_t *kernel) {
-  if (kernel->schedules.len || kernel->stages.len == 0 || !few_outer(program, kernel) ||
-      kernel->n_loops + 1 > DT_MAX_RANK)
+// Lanes run over the last outer loop, and each walks a column.
+static bool folds_columns(dt_program_t *program, const dt_kernel_t *kernel) {
+  const dt_stage_t *stage = &kernel->stages.items[0];
+  if (kernel->n_loops == 0)
+    return false;
+  dt_step_count_t across = {0}, down = {0};
+  dt__count_steps(program, stage, kernel->vars[kernel->n_loops - 1], &across);
+  dt__count_steps(program, stage, stage->vars[0], &down);
+  return across.unit && !across.strided && !across.other && down.strided && !down.unit;
+}
+
+static bool splittable(dt_program_t *program, const dt_kernel_t *kernel,
+                       const dt_target_t *target) {
+  if (kernel->schedules.len || kernel->stages.len == 0 || kernel->n_loops + 1 > DT_MAX_RANK)
     return false;
   const dt_stage_t *stage = &kernel->stages.items[0];
   if (stage->n_loops != 1 || stage->folds.len == 0 || stage->stores.len)
     return false;
+  bool columns = target->device == DT_CUDA && folds_columns(program, kernel);
+  if (!columns && !few_outer(program, kernel))
+    return false;
   int64_t size = 0;
-  if (dt__sym_is_const(program->env, stage->extents[0], &size) && size < 2 * CHUNK)
+  if (dt__sym_is_const(program->env, stage->extents[0], &size) &&
+      size < 2 * (columns ? LEAST_ROWS : CHUNK))
     return false;
   for (uint32_t f = 0; f < stage->folds.len; f++)
     if (stage->folds.items[f].kind >= DT_FOLD_ARGMAX)
@@ -93,33 +112,43 @@ static dt_status_t identity(dt_program_t *program, dt_stage_t *stage, dt_fold_ki
 }
 
 // The kernel of partial folds. `partials[f]` receives the buffer of each.
-static dt_status_t make_partial(dt_program_t *program, const dt_kernel_t *kernel, dt_sym_t chunks,
-                                dt_buffer_id_t *partials, dt_kernel_t *out) {
+// Every part has `length` iterations, those past the end without effect: `masked`: nothing is
+// loaded there; else the last element is, which lets loads of several iterations go together.
+static dt_status_t make_partial(dt_program_t *program, const dt_kernel_t *kernel, dt_sym_t length,
+                                bool masked, dt_sym_t chunks, dt_buffer_id_t *partials,
+                                dt_kernel_t *out) {
   dt_symenv_t *env = program->env;
   const dt_stage_t *from = &kernel->stages.items[0];
-  dt_sym_t length = dt__sym_const(env, CHUNK);
   *out = (dt_kernel_t){.name = kernel->name, .n_loops = kernel->n_loops};
   memcpy(out->vars, kernel->vars, sizeof(out->vars));
   memcpy(out->extents, kernel->extents, sizeof(out->extents));
   dt_sym_t chunk = dt__sym_new_loop(env, chunks), j = dt__sym_new_loop(env, length);
-  out->vars[out->n_loops] = chunk;
-  out->extents[out->n_loops++] = chunks;
+  // Outermost, so that loops that lanes may run over stay last.
+  for (uint32_t v = out->n_loops++; v-- > 0;) {
+    out->vars[v + 1] = out->vars[v];
+    out->extents[v + 1] = out->extents[v];
+  }
+  out->vars[0] = chunk;
+  out->extents[0] = chunks;
   out->n_rows = from->folds.len;
+  dt_sym_t begin = dt__sym_mul(env, chunk, length), at = dt__sym_add(env, begin, j);
   dt_stage_t fold = {.n_loops = 1, .vars = {j}, .extents = {length}}, store = {0};
-  dt_sym_t at = dt__sym_add(env, dt__sym_mul(env, chunk, length), j);
   dt_body_copy_t copy = {.program = program, .into = &fold, .from = from, .mask = DT_NO_INST};
   dt_inst_t inside = {
       .kind = DT_INST_INDEX, .dtype = DT_BOOL, .sym = dt__sym_lt(env, at, from->extents[0])};
-  DT_TRY(add_inst(program, &fold, inside, &copy.mask));
-  uint32_t mask = copy.mask;
-  DT_TRY(dt__body_rename(&copy, from->vars[0], at));
+  uint32_t mask = 0;
+  DT_TRY(add_inst(program, &fold, inside, &mask));
+  copy.mask = masked ? mask : DT_NO_INST;
+  dt_sym_t last = dt__sym_sub(env, from->extents[0], dt__sym_const(env, 1));
+  DT_TRY(dt__body_rename(&copy, from->vars[0], masked ? at : dt__sym_min(env, at, last)));
   DT_TRY(dt__body_copy(&copy));
   for (uint32_t f = 0; f < from->folds.len; f++) {
     dt_fold_t part = from->folds.items[f];
     uint32_t none = 0, row = 0;
-    DT_TRY(identity(program, &fold, part.kind, from->insts.items[part.value].dtype, &none));
+    dt_dtype_t dtype = from->insts.items[part.value].dtype;
+    DT_TRY(identity(program, &fold, part.kind, dtype, &none));
     dt_inst_t pick = {.kind = DT_INST_SCALAR,
-                      .dtype = from->insts.items[part.value].dtype,
+                      .dtype = dtype,
                       .op = DT_SCALAR_where,
                       .args = {mask, copy.map[part.value], none}};
     DT_TRY(add_inst(program, &fold, pick, &part.value));
@@ -154,8 +183,8 @@ static dt_status_t refold(dt_program_t *program, dt_kernel_t *kernel, dt_sym_t c
     dt_sym_t *index = DT_ARENA_ARRAY(program->arena, dt_sym_t, kernel->n_loops + 1);
     if (!index)
       return DT_NO_MEMORY();
-    memcpy(index, kernel->vars, kernel->n_loops * sizeof(*index));
-    index[kernel->n_loops] = c;
+    memcpy(index + 1, kernel->vars, kernel->n_loops * sizeof(*index));
+    index[0] = c;
     dt_inst_t load = {
         .kind = DT_INST_LOAD, .dtype = fold.dtype, .buffer = partials[f], .index = index};
     DT_TRY(add_inst(program, &fresh, load, &fold.value));
@@ -166,22 +195,42 @@ static dt_status_t refold(dt_program_t *program, dt_kernel_t *kernel, dt_sym_t c
   return NULL;
 }
 
+// Lanes run over the last outer loop on a device: see folds_columns.
+static bool is_columns(dt_program_t *program, const dt_kernel_t *kernel,
+                       const dt_target_t *target) {
+  return target->device == DT_CUDA && folds_columns(program, kernel);
+}
+
+// Elements of one partial fold; columns: as few as give every thread of a device something to do.
+static dt_sym_t part_length(dt_program_t *program, const dt_kernel_t *kernel,
+                            const dt_target_t *target) {
+  dt_symenv_t *env = program->env;
+  const dt_stage_t *stage = &kernel->stages.items[0];
+  if (!is_columns(program, kernel, target))
+    return dt__sym_const(env, CHUNK);
+  dt_sym_t all = stage->extents[0];
+  for (uint32_t v = 0; v < kernel->n_loops; v++)
+    all = dt__sym_mul(env, all, kernel->extents[v]);
+  dt_sym_t share = dt__sym_floordiv(env, all, dt__sym_const(env, ENOUGH_PARTS));
+  return dt__sym_max(env, dt__sym_const(env, LEAST_ROWS), share);
+}
+
 dt_status_t dt__split_folds(dt_program_t *program, const dt_target_t *target) {
-  (void)target;
   DT_VEC(dt_kernel_t) kernels = {0};
   for (uint32_t k = 0; k < program->kernels.len; k++) {
     dt_kernel_t kernel = program->kernels.items[k];
     if (kernel.schedules.len == 0 && kernel.stages.len && few_outer(program, &kernel))
       DT_TRY(dt__merge_inner_loops(program, &kernel.stages.items[0]));
-    if (splittable(program, &kernel)) {
+    if (splittable(program, &kernel, target)) {
       dt_kernel_t partial;
       const dt_stage_t *stage = &kernel.stages.items[0];
-      dt_sym_t chunks =
-          dt__sym_ceildiv(program->env, stage->extents[0], dt__sym_const(program->env, CHUNK));
+      dt_sym_t length = part_length(program, &kernel, target);
+      dt_sym_t chunks = dt__sym_ceildiv(program->env, stage->extents[0], length);
       dt_buffer_id_t *partials = DT_ARENA_ARRAY(program->arena, dt_buffer_id_t, stage->folds.len);
       if (!partials)
         return DT_NO_MEMORY();
-      DT_TRY(make_partial(program, &kernel, chunks, partials, &partial));
+      DT_TRY(make_partial(program, &kernel, length, !is_columns(program, &kernel, target), chunks,
+                          partials, &partial));
       DT_TRY(refold(program, &kernel, chunks, partials));
       DT_LOG(DT_LOG_FUSION, 1, "%s folds in two steps", kernel.name);
       if (!DT_VEC_PUSH(program->arena, &kernels, partial))

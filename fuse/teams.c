@@ -6,9 +6,11 @@
 //                the last loop is long enough for it, else each thread takes a vector of its own.
 //                With loops inside each thread walks them for its own vector
 //   SERIAL       each thread takes an iteration
+//   TILES        maps that read along one loop and write along another: a block takes a square
 //   MATMUL       a block takes a tile (operands_device.c)
 #include "fuse/teams.h"
 
+#include "fuse/loops.h"
 #include "fuse/operands.h"
 #include "runtime/base/status.h"
 
@@ -34,21 +36,25 @@ static bool has_locals(const dt_program_t *program, const dt_kernel_t *kernel) {
   return false;
 }
 
-// Puts `first` before the schedule that the kernel has, to be taken where `predicate` holds; a
+// Puts `first` before the schedules that the kernel has, to be taken where `predicate` holds; a
 // predicate that is known decides now.
 static dt_status_t prefer(dt_program_t *program, dt_kernel_t *kernel, dt_schedule_t first,
                           dt_sym_t predicate) {
-  dt_schedule_t *last = &kernel->schedules.items[0];
   int64_t holds = 0;
   if (dt__sym_is_const(program->env, predicate, &holds)) {
-    if (holds)
-      *last = first;
+    if (holds) {
+      kernel->schedules.items[0] = first;
+      kernel->schedules.len = 1;
+    }
     return NULL;
   }
-  dt_schedule_t second = *last;
   first.predicate = predicate;
-  *last = first;
-  return DT_VEC_PUSH(program->arena, &kernel->schedules, second) ? NULL : DT_NO_MEMORY();
+  if (!DT_VEC_PUSH(program->arena, &kernel->schedules, first))
+    return DT_NO_MEMORY();
+  for (uint32_t i = kernel->schedules.len - 1; i > 0; i--)
+    kernel->schedules.items[i] = kernel->schedules.items[i - 1];
+  kernel->schedules.items[0] = first;
+  return NULL;
 }
 
 // Elements that one grid item walks in its longest stage.
@@ -65,18 +71,144 @@ static dt_sym_t row_length(dt_program_t *program, const dt_kernel_t *kernel) {
   return most;
 }
 
+// The one extent of all inner loops, where stages have one loop or none; else none.
+static dt_sym_t one_extent(dt_program_t *program, const dt_kernel_t *kernel) {
+  dt_sym_t extent = DT_SYM_NONE_ID;
+  for (uint32_t s = 0; s < kernel->stages.len; s++) {
+    const dt_stage_t *stage = &kernel->stages.items[s];
+    if (stage->n_loops > 1)
+      return DT_SYM_NONE_ID;
+    if (!stage->n_loops)
+      continue;
+    if (extent.id && !dt__sym_known_eq(program->env, extent, stage->extents[0]))
+      return DT_SYM_NONE_ID;
+    extent = stage->extents[0];
+  }
+  for (uint32_t v = 0; v < kernel->n_loops && extent.id; v++)
+    if (dt__sym_depends(program->env, extent, kernel->vars[v]))
+      return DT_SYM_NONE_ID;
+  return extent;
+}
+
+static uint32_t count_walks(const dt_kernel_t *kernel) {
+  uint32_t walks = 0;
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    walks += kernel->stages.items[s].n_loops > 0;
+  return walks;
+}
+
+// Rows that are walked more than once stay in registers where they are short enough: by few threads
+// with many elements each, which leaves room for other rows under way.
+static const struct {
+  uint32_t team, unroll;
+} resident_rows[] = {{4 * WARP, 8}, {4 * WARP, 2}, {WARP, 4}, {WARP, 1}}; // longest first
+
 static dt_status_t inner_teams(dt_program_t *program, dt_kernel_t *kernel,
                                const dt_target_t *target) {
+  dt_symenv_t *env = program->env;
   dt_schedule_t *schedule = &kernel->schedules.items[0];
   if (schedule->unroll > ROW_UNROLL)
     schedule->unroll = ROW_UNROLL;
   schedule->team = target->block_threads;
-  dt_schedule_t warp = *schedule;
-  warp.team = WARP;
-  dt_sym_t is_short = dt__sym_le(program->env, row_length(program, kernel),
-                                 dt__sym_const(program->env, LONG_ROW));
-  return prefer(program, kernel, warp, is_short);
+  dt_schedule_t own = *schedule;
+  dt_sym_t extent = one_extent(program, kernel);
+  if (!extent.id || count_walks(kernel) < 2) {
+    own.team = WARP;
+    return prefer(program, kernel, own,
+                  dt__sym_le(env, row_length(program, kernel), dt__sym_const(env, LONG_ROW)));
+  }
+  own.resident = true;
+  for (size_t i = 0; i < sizeof(resident_rows) / sizeof(resident_rows[0]); i++) {
+    own.team = resident_rows[i].team;
+    own.unroll = resident_rows[i].unroll;
+    int64_t most = (int64_t)own.team * own.lanes * own.unroll;
+    dt_sym_t some = dt__sym_le(env, dt__sym_const(env, 1), extent);
+    dt_sym_t fits = dt__sym_le(env, extent, dt__sym_const(env, most));
+    DT_TRY(prefer(program, kernel, own, dt__sym_and(env, some, fits)));
+  }
+  return NULL;
 }
+
+// ---- Tiles ------------------------------------------------------------------------------------------
+
+// Elements of a tile's side, by the bytes of what goes through shared memory, and the least extents
+// that are worth one.
+#define TILE_SIDE 64
+#define LEAST_SIDE 16
+#define MOST_TILE_BYTES (48 << 10)
+
+// The outer loop that loads walk by single elements while they jump along the last one; and the
+// bytes of one element of each such load. -1: none, or several.
+static int crossing_loop(dt_program_t *program, const dt_kernel_t *kernel, size_t *out_bytes) {
+  const dt_stage_t *stage = &kernel->stages.items[0];
+  dt_sym_t last = kernel->vars[kernel->n_loops - 1];
+  int found = -1;
+  *out_bytes = 0;
+  for (uint32_t i = 0; i < stage->insts.len; i++) {
+    const dt_inst_t *inst = &stage->insts.items[i];
+    if (inst->kind != DT_INST_LOAD ||
+        dt__access_step(program, inst->buffer, inst->index, last) != DT_STEP_STRIDED)
+      continue;
+    int own = -1;
+    for (uint32_t v = 0; v + 1 < kernel->n_loops; v++)
+      if (dt__access_step(program, inst->buffer, inst->index, kernel->vars[v]) == DT_STEP_UNIT)
+        own = (int)v;
+    if (own < 0 || (found >= 0 && found != own))
+      return -1;
+    found = own;
+    *out_bytes += dt_dtype_size(inst->dtype);
+  }
+  return found;
+}
+
+static bool stores_run_along(dt_program_t *program, const dt_kernel_t *kernel) {
+  const dt_stage_t *stage = &kernel->stages.items[0];
+  for (uint32_t i = 0; i < stage->insts.len; i++)
+    if (stage->insts.items[i].kind == DT_INST_BIND)
+      return false;
+  for (uint32_t i = 0; i < stage->stores.len; i++)
+    if (dt__access_step(program, stage->stores.items[i].buffer, stage->stores.items[i].index,
+                        kernel->vars[kernel->n_loops - 1]) != DT_STEP_UNIT)
+      return false;
+  return true;
+}
+
+static void move_loop(dt_kernel_t *kernel, uint32_t from, uint32_t to) {
+  dt_sym_t var = kernel->vars[from], extent = kernel->extents[from];
+  for (uint32_t v = from; v < to; v++) {
+    kernel->vars[v] = kernel->vars[v + 1];
+    kernel->extents[v] = kernel->extents[v + 1];
+  }
+  kernel->vars[to] = var;
+  kernel->extents[to] = extent;
+}
+
+// A map that reads rows and writes columns.
+static dt_status_t tile_teams(dt_program_t *program, dt_kernel_t *kernel,
+                              const dt_target_t *target) {
+  dt_symenv_t *env = program->env;
+  size_t bytes = 0;
+  if (kernel->n_loops < 2 || kernel->stages.len != 1 || !stores_run_along(program, kernel))
+    return NULL;
+  int crossing = crossing_loop(program, kernel, &bytes);
+  int64_t side = bytes <= 8 ? TILE_SIDE : TILE_SIDE / 2;
+  if (crossing < 0 || side * (side + 1) * (int64_t)bytes > MOST_TILE_BYTES)
+    return NULL;
+  uint32_t n = kernel->n_loops;
+  move_loop(kernel, (uint32_t)crossing, n - 2);
+  dt_schedule_t tiles = {.kind = DT_SCHEDULE_TILES,
+                         .lanes = 1,
+                         .unroll = 1,
+                         .block = side,
+                         .grain = 1,
+                         .team = target->block_threads};
+  dt_sym_t least = dt__sym_const(env, LEAST_SIDE);
+  dt_sym_t wide = dt__sym_and(env, dt__sym_le(env, least, kernel->extents[n - 2]),
+                              dt__sym_le(env, least, kernel->extents[n - 1]));
+  return prefer(program, kernel, tiles, wide);
+}
+
+// ---- Maps -------------------------------------------------------------------------------------------
 
 static dt_status_t outer_teams(dt_program_t *program, dt_kernel_t *kernel,
                                const dt_target_t *target) {
@@ -92,13 +224,17 @@ static dt_status_t outer_teams(dt_program_t *program, dt_kernel_t *kernel,
     schedule->block = (int64_t)schedule->team * schedule->lanes * schedule->unroll;
     return NULL;
   }
-  dt_schedule_t warp = *schedule;
-  warp.team = WARP;
-  warp.block = (int64_t)WARP * warp.lanes;
-  dt_sym_t extent = kernel->extents[kernel->n_loops - 1];
-  dt_sym_t is_long =
-      dt__sym_le(program->env, dt__sym_const(program->env, warp.block), extent);
-  return prefer(program, kernel, warp, is_long);
+  // Longest last loops first, so that a team's threads all have something to do.
+  dt_schedule_t own = *schedule;
+  for (size_t i = 0; i < 2; i++) {
+    own.team = i == 0 ? WARP : target->block_threads;
+    own.unroll = i == 0 ? 1 : MAP_UNROLL;
+    own.block = (int64_t)own.team * own.lanes * own.unroll;
+    dt_sym_t extent = kernel->extents[kernel->n_loops - 1];
+    dt_sym_t is_long = dt__sym_le(program->env, dt__sym_const(program->env, own.block), extent);
+    DT_TRY(prefer(program, kernel, own, is_long));
+  }
+  return tile_teams(program, kernel, target);
 }
 
 dt_status_t dt__schedule_teams(dt_program_t *program, dt_kernel_t *kernel,

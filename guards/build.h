@@ -12,6 +12,7 @@ typedef struct dt_guard_build_t {
   const dt_symenv_t *env; // the graph's
   dt_arena_t arena;
   uint32_t n_symbols;
+  dt_device_t place;          // where tensors are
   bool *bound;                // by symbol: an input binds it
   dt_text_t text;             // strings one after the other, each with its NUL
   DT_VEC(dt_guard_t) records; // in the order they were asked for

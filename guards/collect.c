@@ -5,6 +5,7 @@
 // Alignment of an input's data to its dtype needs no record: no tensor exists without it. What
 // depends on the call as a whole, modes and shared memory, stands in collect_context.c.
 #include "guards/build.h"
+#include "guards/modes.h"
 
 #include "runtime/base/dtype.h"
 #include "runtime/base/status.h"
@@ -23,18 +24,21 @@ void dt__guard_put_input(const dt_guard_build_t *build, uint32_t k, dt_text_t *t
 // ---- Inputs -------------------------------------------------------------------------------------
 static dt_status_t header_guard(dt_guard_build_t *build, uint32_t k) {
   const dt_graph_input_t *input = &build->graph->inputs.items[k];
-  // The device is the host: graphs hold no other inputs.
+  // Numbers that calls bring stay where the host reads them.
+  dt_device_t place = input->is_int ? DT_CPU : build->place;
+  char where[32];
   int64_t mask =
       DT_GUARD_KEY_HEADER | (input->contiguous && input->rank ? DT_GUARD_KEY_CONTIGUOUS : 0);
   dt_guard_t g = {.kind = DT_GUARD_header,
                   .input = (uint16_t)k,
-                  .a = dt__guard_key(input->dtype, DT_CPU, input->rank, true) & mask,
+                  .a = dt__guard_key(input->dtype, place, input->rank, true) & mask,
                   .b = mask};
   dt_text_t text;
   dt__text_init(&text);
   dt__guard_put_input(build, k, &text);
-  dt__text_printf(&text, " is %s of rank %u on the host%s", dt_dtype_name(input->dtype),
-                  input->rank, input->contiguous && !input->is_int ? ", contiguous" : "");
+  dt__text_printf(&text, " is %s of rank %u on %s%s", dt_dtype_name(input->dtype), input->rank,
+                  place == DT_CPU ? "the host" : dt__place_name(place, where, sizeof(where)),
+                  input->contiguous && !input->is_int ? ", contiguous" : "");
   return dt__guard_emit(build, g, &text, &argument_origin);
 }
 
@@ -304,6 +308,7 @@ dt_status_t dt__guards_create(const dt_graph_t *graph, const dt_guard_cond_t *co
   dt__arena_init(&build.arena, 0);
   dt__text_init(&build.text);
   build.n_symbols = dt__symenv_symbol_count(graph->env);
+  build.place = context ? dt__modes_place(context->modes & context->modes_mask) : DT_CPU;
   dt_status_t status = collect(&build, conds, n_conds, context);
   if (!status)
     status = dt__guard_assemble(&build, out);

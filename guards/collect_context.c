@@ -20,9 +20,17 @@ void dt__guard_put_modes(uint64_t modes, uint64_t mask, dt_text_t *out) {
   }
   DT_MODES_NAMED(MODE)
 #define KNOWN(bit, name) | (bit)
-  uint64_t rest = mask & ~((uint64_t)0 DT_MODES_NAMED(KNOWN));
+  uint64_t rest = mask & ~((uint64_t)0 DT_MODES_NAMED(KNOWN)) & ~DT_MODES_PLACE;
 #undef KNOWN
 #undef MODE
+  // The CPU goes without saying beside other modes.
+  dt_device_t place = dt__modes_place(modes);
+  if ((mask & DT_MODES_PLACE) && (place != DT_CPU || !join[0])) {
+    char name[32];
+    dt__text_printf(out, "%sthe session runs on %s", join,
+                    dt__place_name(place, name, sizeof(name)));
+    join = ", ";
+  }
   if (rest)
     dt__text_printf(out, "%smodes 0x%llx are 0x%llx", join, (unsigned long long)rest,
                     (unsigned long long)(modes & rest));

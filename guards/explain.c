@@ -46,8 +46,10 @@ static void actual_modes(const explain_t *x, const dt_guard_t *g) {
 
 static void actual_header(const explain_t *x, const dt_guard_t *g) {
   const dt_tensor_t *t = x->args->inputs[g->input];
+  char where[32];
   dt__text_printf(x->out, "%s of rank %u on %s%s", dt_dtype_name(t->dtype), t->rank,
-                  t->device == DT_CPU ? "the host" : "a device",
+                  t->device == DT_CPU ? "the host"
+                                      : dt__place_name(t->device, where, sizeof(where)),
                   t->contiguous ? ", contiguous" : ", strided");
 }
 

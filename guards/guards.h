@@ -16,7 +16,9 @@ typedef struct dt_guard_cond_t {
 
 // What a variant's validity may depend on besides the graph and what it assumed.
 typedef struct dt_guard_context_t {
-  uint64_t modes, modes_mask; // (a call's modes & modes_mask) == modes
+  // (a call's modes & modes_mask) == modes. A place among them (guards/modes.h) is where tensor
+  // inputs are.
+  uint64_t modes, modes_mask;
   // How the inputs shared memory when traced: shared[k] is the first input with the same data,
   // dtype, sizes and strides as input k (k itself: none before it). NULL: every one its own. Read
   // only where the graph updates an input: then a pair of which one is updated is either the same

@@ -106,7 +106,13 @@ static void print_all(dt_text_t *out) {
       "`dt_x` of `ductile/trace.h`, or serves a builder there. `attrs`, `axes`, `syms`, `ints` "
       "and\n"
       "`floats` are fields of `dt_attrs_t` in `lower/graph/graph.h`. Ops marked (decomposed) are\n"
-      "written in terms of others before they are lowered.\n");
+      "written in terms of others before they are lowered.\n"
+      "\n"
+      "Floats are f16, bf16, f32 and f64. f16 and bf16 are for storage: an op on them, composites "
+      "and\n"
+      "sums included, is computed in f32 and rounded once, to nearest even; every op's result is\n"
+      "rounded, also where ops are fused. What only moves elements leaves their bits as they "
+      "are.\n");
   for (size_t s = 0; s < sizeof(sections) / sizeof(sections[0]); s++) {
     dt__text_printf(out, "\n## %s\n\n| op | operands | dtypes | meaning |\n|---|---|---|---|\n",
                     sections[s]);

@@ -54,6 +54,7 @@ typedef struct dt_cuda_device_t {
   int64_t l2_bytes, memory_bytes;
   int64_t granularity; // of mapped pages, bytes
   _Atomic int lost;    // the result that made the context unusable; 0: none
+  char cache_dir[256]; // where cubins are kept; "": nowhere. Set before code is loaded
 } dt_cuda_device_t;
 
 // DT_E_UNSUPPORTED (no such device, too old: compute capability 8.0 is the least), what the driver

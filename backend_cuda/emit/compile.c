@@ -14,6 +14,7 @@
 #define KERNEL_PASSES                                                                              \
   "function(sroa,early-cse<memssa>,infer-address-spaces,instcombine<no-verify-fixpoint>,"          \
   "simplifycfg,loop-mssa(licm),gvn,instcombine<no-verify-fixpoint>,infer-address-spaces,"          \
+  "simplifycfg,loop-unroll<O2;partial;runtime;no-upperbound>,instcombine<no-verify-fixpoint>,"     \
   "simplifycfg,dce)"
 
 static pthread_once_t target_once = PTHREAD_ONCE_INIT;
@@ -82,8 +83,9 @@ dt_status_t dt__cuda_kernel_info(dt_program_t *program, const dt_unit_map_t *map
   dt_matmul_plan_t plan = {0};
   if (schedule->kind == DT_SCHEDULE_MATMUL)
     DT_TRY(dt__matmul_plan(program, kernel, schedule, false, &plan));
-  *out = (dt_cuda_kernel_info_t){.threads = target->block_threads,
-                                 .teams = target->block_threads / team,
+  uint32_t threads = dt__cuda_block_threads(target, schedule);
+  *out = (dt_cuda_kernel_info_t){.threads = threads,
+                                 .teams = threads / team,
                                  .n_words = params.n_buffers + params.n_symbols,
                                  .shared_bytes = plan.shared_bytes};
   return NULL;

@@ -40,6 +40,10 @@ static LLVMValueRef shared_global(dt_emit_t *m, const char *name, LLVMTypeRef ty
   return global;
 }
 
+LLVMValueRef dt__cuda_shared(dt_emit_t *m, const char *name, LLVMTypeRef type) {
+  return shared_global(m, name, type, false);
+}
+
 LLVMValueRef dt__cuda_shared_base(dt_emit_t *m) {
   return shared_global(m, "dt_shared", LLVMArrayType2(m->t_i8, 0), true);
 }
@@ -123,30 +127,25 @@ static LLVMValueRef team_gather(dt_body_t *k, LLVMValueRef value, uint32_t slot)
   char name[64];
   (void)snprintf(name, sizeof(name), "dt_slots_%s_%u", LLVMGetValueName(k->fn), slot);
   uint32_t warps = k->team / DT_WARP, level = k->stage_level;
-  LLVMValueRef slots = shared_global(m, name, LLVMArrayType2(m->t_i64, warps), false);
+  LLVMValueRef slots = dt__cuda_shared(m, name, LLVMArrayType2(m->t_i64, warps));
   LLVMValueRef lane = LLVMBuildAnd(m->b, k->rank, dt__emit_i64(m, DT_WARP - 1), "");
   LLVMValueRef warp = LLVMBuildLShr(m->b, k->rank, dt__emit_i64(m, 5), "");
   LLVMValueRef first = LLVMBuildICmp(m->b, LLVMIntEQ, lane, dt__emit_i64(m, 0), "");
-  words_t w = to_words(m, value);
+  LLVMTypeRef type = LLVMTypeOf(value), whole = LLVMIntTypeInContext(m->context, bits_of(m, type));
+  LLVMValueRef bits = LLVMBuildBitCast(m->b, value, whole, "");
+  bits = whole == m->t_i64 ? bits : LLVMBuildZExt(m->b, bits, m->t_i64, "");
   LLVMBasicBlockRef some = dt__emit_block(m, k->fn, "hand"), next = dt__emit_block(m, k->fn, "next");
   LLVMBuildCondBr(m->b, first, some, next);
   LLVMPositionBuilderAtEnd(m->b, some);
-  LLVMValueRef own = slot_address(m, slots, warp);
-  for (uint32_t i = 0; i < w.n; i++) {
-    LLVMValueRef step = dt__emit_i32(m, 4 * i);
-    LLVMBuildStore(m->b, w.v[i], LLVMBuildGEP2(m->b, m->t_i8, own, &step, 1, ""));
-  }
+  LLVMBuildStore(m->b, bits, slot_address(m, slots, warp));
   LLVMBuildBr(m->b, next);
   k->scopes[level].block = next;
   dt__body_at(k, level);
   dt__cuda_block_sync(m);
   LLVMValueRef wanted = LLVMBuildAnd(m->b, lane, dt__emit_i64(m, warps - 1), "");
-  LLVMValueRef from = slot_address(m, slots, wanted);
-  for (uint32_t i = 0; i < w.n; i++) {
-    LLVMValueRef step = dt__emit_i32(m, 4 * i);
-    w.v[i] = LLVMBuildLoad2(m->b, m->t_i32, LLVMBuildGEP2(m->b, m->t_i8, from, &step, 1, ""), "");
-  }
-  return from_words(m, &w);
+  bits = LLVMBuildLoad2(m->b, m->t_i64, slot_address(m, slots, wanted), "");
+  bits = whole == m->t_i64 ? bits : LLVMBuildTrunc(m->b, bits, whole, "");
+  return LLVMBuildBitCast(m->b, bits, type, "");
 }
 
 // ---- Failed checks -----------------------------------------------------------------------------------
@@ -194,4 +193,9 @@ static void report(dt_body_t *k, uint32_t check, LLVMValueRef value, LLVMValueRe
 }
 
 const dt_device_emit_t dt__cuda_device_emit = {
-    .sync = team_sync, .exchange = team_exchange, .gather = team_gather, .matmul = dt__cuda_matmul_item, .report = report};
+    .sync = team_sync,
+    .exchange = team_exchange,
+    .gather = team_gather,
+    .matmul = dt__cuda_matmul_item,
+    .tile = dt__cuda_tile,
+    .report = report};

@@ -28,6 +28,11 @@ LLVMValueRef dt__cuda_dynamic_shared(dt_emit_t *m);
 // The same in its own address space. A kernel's own bytes (dt_cuda_kernel_info_t's shared_bytes)
 // come first, scratch after them.
 LLVMValueRef dt__cuda_shared_base(dt_emit_t *m);
+// Shared memory of the block's own, in its address space; 16-byte aligned. The same name gives the
+// same memory.
+LLVMValueRef dt__cuda_shared(dt_emit_t *m, const char *name, LLVMTypeRef type);
+// tiles.c: one square of a TILES schedule.
+void dt__cuda_tile(dt_body_t *k, LLVMValueRef row, LLVMValueRef col);
 // Waits for all threads of the block.
 void dt__cuda_block_sync(dt_emit_t *m);
 

@@ -45,7 +45,7 @@ static LLVMValueRef open_entry(entry_t *e, dt_emit_t *m, const char *name) {
   add_attribute(m, fn, 1, "align", 8, NULL);
   add_attribute(m, fn, 1, "noalias", 0, NULL);
   add_attribute(m, fn, 1, "readonly", 0, NULL);
-  add_number(m, fn, "nvvm.reqntid", m->target->block_threads);
+  add_number(m, fn, "nvvm.reqntid", dt__cuda_block_threads(m->target, e->k.schedule));
   if (e->k.schedule->kind == DT_SCHEDULE_MATMUL)
     add_number(m, fn, "nvvm.minctasm", e->matmul_blocks);
   return fn;
@@ -61,7 +61,7 @@ static LLVMValueRef tail_word(entry_t *e, size_t offset, LLVMTypeRef type) {
 static void place_thread(entry_t *e) {
   dt_body_t *k = &e->k;
   dt_emit_t *m = k->m;
-  uint32_t threads = m->target->block_threads, teams = threads / k->team;
+  uint32_t threads = dt__cuda_block_threads(m->target, k->schedule), teams = threads / k->team;
   LLVMValueRef tid = dt__cuda_register(m, DT_CUDA_TID), block = dt__cuda_register(m, DT_CUDA_CTAID);
   LLVMValueRef blocks = dt__cuda_register(m, DT_CUDA_NCTAID), size = dt__emit_i64(m, k->team);
   LLVMValueRef own = LLVMBuildUDiv(m->b, tid, size, "");
@@ -112,10 +112,13 @@ static void emit_items(entry_t *e) {
   uint32_t n = dt__grid_extents(k, extents);
   LLVMValueRef item = dt__loop_open_by(k, 1, e->first, e->count, e->step);
   for (uint32_t i = n; i-- > 0;) {
-    LLVMValueRef extent = i ? dt__at_least_one(k, extents[i]) : NULL;
-    digits[i] = i ? LLVMBuildURem(m->b, item, extent, "") : item;
-    if (i)
-      item = LLVMBuildUDiv(m->b, item, extent, "");
+    digits[i] = item;
+    if (i == 0)
+      break;
+    LLVMValueRef extent = dt__at_least_one(k, extents[i]);
+    LLVMValueRef over = LLVMBuildUDiv(m->b, item, extent, "");
+    digits[i] = LLVMBuildSub(m->b, item, LLVMBuildMul(m->b, over, extent, ""), "");
+    item = over;
   }
   dt__item_emit(k, digits, n);
   dt__body_at(k, 1);
@@ -138,9 +141,11 @@ static void emit_version(const entry_t *e, LLVMBasicBlockRef block, uint32_t lan
 static void emit_versions(entry_t *e) {
   dt_body_t *k = &e->k;
   dt_emit_t *m = k->m;
-  uint32_t lanes = k->schedule->kind == DT_SCHEDULE_SERIAL ? 1 : k->schedule->lanes;
+  dt_schedule_kind_t kind = k->schedule->kind;
+  bool scalar = kind == DT_SCHEDULE_SERIAL || kind == DT_SCHEDULE_TILES;
+  uint32_t lanes = scalar ? 1 : k->schedule->lanes;
   LLVMValueRef aligned = NULL;
-  if (k->schedule->kind == DT_SCHEDULE_MATMUL)
+  if (kind == DT_SCHEDULE_MATMUL)
     aligned = dt__cuda_matmul_aligned(k);
   else if (lanes > 1)
     aligned = dt__lanes_aligned(k, lanes);

@@ -35,40 +35,63 @@ static bool inner_symbol(const dt_body_t *k, dt_sym_t e, uint32_t *out) {
   return false;
 }
 
+static bool uses_inner(const dt_body_t *k, dt_sym_t e) {
+  uint32_t ignored;
+  return inner_symbol(k, e, &ignored);
+}
+
 static bool is_multiple(const dt_body_t *k, dt_sym_t e, uint32_t lanes, bool *known) {
   int64_t literal;
   *known = dt__sym_is_const(k->m->env, e, &literal);
   return *known && literal % (int64_t)lanes == 0;
 }
 
-// Takes `offset` apart; false when it is not linear, or a literal step breaks alignment.
+// `term` must be a multiple of a vector; false when it never is.
+static bool add_term(const dt_body_t *k, dt_sym_t term, uint32_t lanes, terms_t *out) {
+  bool known;
+  if (is_multiple(k, term, lanes, &known))
+    return true;
+  if (known || out->n == MOST_TERMS)
+    return false;
+  out->items[out->n++] = term;
+  return true;
+}
+
+// An addend that changes inside of the kernel: the product of its factors that do not is the step.
+static bool add_step(const dt_body_t *k, dt_sym_t addend, uint32_t lanes, terms_t *out) {
+  dt_symenv_t *env = k->m->env;
+  dt_sym_view_t view = dt__sym_view(env, addend);
+  dt_sym_t step = dt__sym_const(env, 1);
+  if (view.op != DT_SYM_MUL)
+    return false;
+  for (uint32_t i = 0; i < view.n_args; i++)
+    if (!uses_inner(k, view.args[i])) {
+      step = dt__sym_mul(env, step, view.args[i]);
+      view = dt__sym_view(env, addend); // the environment may have moved
+    }
+  return add_term(k, step, lanes, out);
+}
+
+// Takes `offset` apart; false when lanes are no neighbours, or a literal step breaks alignment.
 static bool take_terms(dt_body_t *k, dt_sym_t offset, dt_sym_t lane_var, uint32_t lanes,
                        terms_t *out) {
   dt_symenv_t *env = k->m->env;
-  dt_sym_t coef, rest;
+  dt_sym_t coef, rest, fixed = dt__sym_const(env, 0);
   int64_t step = 0;
   out->n = 0;
   if (!dt__sym_linear(env, offset, lane_var, &coef, &rest) ||
       !dt__sym_is_const(env, coef, &step) || step != 1)
     return false;
-  for (;;) {
-    uint32_t symbol;
-    bool known, more = inner_symbol(k, rest, &symbol);
-    dt_sym_t term = rest;
-    if (more) {
-      uint32_t ignored;
-      if (!dt__sym_linear(env, rest, dt__symbol_sym(env, symbol), &term, &rest) ||
-          inner_symbol(k, term, &ignored))
-        return false;
-    }
-    if (!is_multiple(k, term, lanes, &known)) {
-      if (known || out->n == MOST_TERMS)
-        return false;
-      out->items[out->n++] = term;
-    }
-    if (!more)
-      return true;
+  dt_sym_view_t view = dt__sym_view(env, rest);
+  uint32_t n = view.op == DT_SYM_ADD ? view.n_args : 1;
+  for (uint32_t i = 0; i < n; i++) {
+    dt_sym_t addend = view.op == DT_SYM_ADD ? dt__sym_view(env, rest).args[i] : rest;
+    if (!uses_inner(k, addend))
+      fixed = dt__sym_add(env, fixed, addend);
+    else if (!add_step(k, addend, lanes, out))
+      return false;
   }
+  return add_term(k, fixed, lanes, out);
 }
 
 bool dt__offset_aligned(dt_body_t *k, dt_sym_t offset, dt_sym_t lane_var, uint32_t lanes) {
@@ -173,9 +196,8 @@ LLVMValueRef dt__lanes_aligned(dt_body_t *k, uint32_t lanes) {
       continue;
     dt_sym_t var = outer ? kernel->vars[kernel->n_loops - 1] : stage->vars[stage->n_loops - 1];
     if (!outer) {
-      uint32_t ignored;
       dt_sym_t extent = stage->extents[stage->n_loops - 1];
-      if (inner_symbol(k, extent, &ignored))
+      if (uses_inner(k, extent))
         return NULL;
       require_extent(k, &c, extent);
     }

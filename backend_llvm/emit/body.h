@@ -43,6 +43,14 @@ typedef struct dt_binding_t {
   dt_lanes_t value; // the lane variable: made on demand from lane_base
 } dt_binding_t;
 
+// A row's part that a thread has in registers: elements of `buffer` at `offset`, with the lane
+// variable of the first stage in the place of the others'.
+typedef struct dt_resident_t {
+  dt_buffer_id_t buffer;
+  dt_sym_t offset;
+  dt_lanes_t value;
+} dt_resident_t;
+
 // Accumulators of one fold: stack slots that become registers.
 typedef struct dt_accumulator_t {
   LLVMTypeRef type, index_type;
@@ -80,7 +88,11 @@ typedef struct dt_body_t {
   bool outer_lanes;
   dt_sym_t lane_var;
   LLVMValueRef lane_base; // lane variable's value in lane 0 of copy 0
-  LLVMValueRef mask;      // lanes that exist, in the masked tail; else NULL
+  LLVMValueRef masks[DT_MAX_UNROLL]; // by copy: lanes that exist, in the masked tail; NULL: all
+  // Resident rows (resident.c): whether a copy's vector exists, i1; NULL elsewhere.
+  LLVMValueRef inside[DT_MAX_UNROLL];
+  bool resident; // what is emitted keeps rows in registers
+  DT_VEC(dt_resident_t) kept;
 
   // The stage being emitted.
   const dt_stage_t *stage;
@@ -161,10 +173,29 @@ static inline uint32_t dt__vector_alignment(dt_dtype_t dtype, uint32_t lanes) {
 // Whether the access is among those that the condition speaks of.
 bool dt__offset_aligned(dt_body_t *k, dt_sym_t offset, dt_sym_t lane_var, uint32_t lanes);
 
+// ---- Resident rows (resident.c) ---------------------------------------------------------------------------
+// A row that is not longer than the vectors of a team's copies is walked without a loop, and each
+// thread keeps what it loaded or stored of it for later stages.
+// Whether the schedule and the kernel allow it.
+bool dt__row_is_resident(dt_body_t *k);
+// Opens the vector loop's level for the only iteration, with `inside` and masks set.
+void dt__resident_open(dt_body_t *k, uint32_t level, LLVMValueRef extent);
+void dt__resident_close(dt_body_t *k, uint32_t level);
+bool dt__resident_find(dt_body_t *k, dt_buffer_id_t buffer, dt_sym_t offset, dt_lanes_t *out);
+void dt__resident_put(dt_body_t *k, dt_buffer_id_t buffer, dt_sym_t offset,
+                      const dt_lanes_t *value);
+// After a store: `value` is what stands at `offset` now, and nothing else is known of the buffer.
+void dt__resident_store(dt_body_t *k, dt_buffer_id_t buffer, dt_sym_t offset,
+                        const dt_lanes_t *value);
+// A LOCAL buffer of which every access is kept: it needs no memory.
+bool dt__resident_owns(dt_body_t *k, dt_buffer_id_t buffer);
+
 // ---- Instructions (insts.c) -------------------------------------------------------------------------------
 // Levels and lane dependence of every instruction of the stage, and bindings of its loop symbols.
 dt_status_t dt__stage_enter(dt_body_t *k, uint32_t stage_index) DT_MUST_USE;
 dt_lanes_t dt__inst_value(dt_body_t *k, uint32_t inst);
+// Says what the instruction is worth where the stage's innermost code goes, instead of making it.
+void dt__inst_preset(dt_body_t *k, uint32_t inst, LLVMValueRef value);
 // Its vector in copy `c`, or scalar when the lane axis is none.
 LLVMValueRef dt__inst_lane(dt_body_t *k, uint32_t inst, uint32_t c, bool vector);
 // Emits the BIND instructions of `level`; they make blocks, so the scope must still be open.
@@ -202,6 +233,8 @@ void dt__bind_parameters(dt_body_t *k, const dt_kernel_params_t *params);
 void dt__place_locals(dt_body_t *k);
 // The extents of the grid's axes, at level 0 (loops.c).
 uint32_t dt__grid_extents(dt_body_t *k, LLVMValueRef *out);
+// Where this thread's first vector stands in a loop of its team from `start` on (loops.c).
+LLVMValueRef dt__own_start(dt_body_t *k, LLVMValueRef start);
 // n, or 1 where it is less.
 LLVMValueRef dt__at_least_one(dt_body_t *k, LLVMValueRef n);
 // One kernel under one schedule as function `name`.

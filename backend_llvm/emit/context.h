@@ -30,6 +30,8 @@ typedef struct dt_device_emit_t {
   // One tile of a matrix product, at its two coordinates among the tiles (body.h's
   // dt__matmul_item).
   void (*matmul)(struct dt_body_t *k, LLVMValueRef tile_col, LLVMValueRef tile_row);
+  // One square of a TILES schedule, at its position in the last two loops.
+  void (*tile)(struct dt_body_t *k, LLVMValueRef row, LLVMValueRef col);
   // Keeps the first failed check in k->record.
   void (*report)(struct dt_body_t *k, uint32_t check, LLVMValueRef value, LLVMValueRef extent);
 } dt_device_emit_t;
@@ -42,6 +44,7 @@ typedef struct dt_emit_t {
   LLVMTargetMachineRef machine;
   const dt_target_t *target;
   bool strict_fp;
+  bool whole_ops;       // the operation being emitted may not be contracted with another
   dt_program_t program; // a shallow copy whose environment and arena are this unit's own
   dt_symenv_t *env;
   dt_arena_t arena;

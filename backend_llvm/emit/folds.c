@@ -164,9 +164,10 @@ static void step(dt_body_t *k, const dt_fold_t *fold, dt_accumulator_t *acc) {
   uint32_t level = k->stage_level + k->stage->n_loops;
   // With lanes on an outer loop each lane folds for itself, and lanes that are off are never
   // stored.
-  LLVMValueRef mask = vector && !k->outer_lanes ? k->mask : NULL;
+  bool masked = vector && !k->outer_lanes;
   const dt_inst_t *inst = &k->stage->insts.items[fold->value];
   for (uint32_t c = 0; c < copies; c++) {
+    LLVMValueRef mask = masked ? k->masks[c] : NULL;
     if (with_index(fold)) {
       step_found(k, fold, acc, vector, c, level, mask);
       continue;

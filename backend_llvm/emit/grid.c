@@ -40,6 +40,10 @@ uint32_t dt__grid_axes(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedul
   if (schedule->kind == DT_SCHEDULE_OUTER_LANES)
     out_extents[n - 1] =
         dt__sym_ceildiv(m->env, kernel->extents[n - 1], dt__sym_const(m->env, schedule->block));
+  if (schedule->kind == DT_SCHEDULE_TILES)
+    for (uint32_t i = n - 2; i < n; i++)
+      out_extents[i] =
+          dt__sym_ceildiv(m->env, kernel->extents[i], dt__sym_const(m->env, schedule->block));
   if (schedule->kind == DT_SCHEDULE_MATMUL) {
     dt_sym_t rows, cols;
     dt__matmul_tile(m, kernel, schedule, &rows, &cols);

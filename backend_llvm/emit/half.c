@@ -76,8 +76,7 @@ static LLVMValueRef round_bf16(dt_emit_t *m, LLVMValueRef value) {
 static LLVMValueRef round_f16(dt_emit_t *m, LLVMValueRef value) {
   LLVMValueRef bits = as(m, value, m->t_i32);
   LLVMValueRef size = and_bits(m, bits, 0x7fffffff), magnitude = as(m, size, m->t_f32);
-  LLVMValueRef sum =
-      LLVMBuildFAdd(m->b, magnitude, dt__emit_float(LLVMTypeOf(magnitude), 0.5), "");
+  LLVMValueRef sum = LLVMBuildFAdd(m->b, magnitude, dt__emit_float(LLVMTypeOf(magnitude), 0.5), "");
   LLVMValueRef tiny = LLVMBuildSub(m->b, as(m, sum, m->t_i32), like(size, 0x3f000000), "");
   LLVMValueRef rebiased = LLVMBuildSub(m->b, size, like(size, (int64_t)112 << 23), "");
   LLVMValueRef is_tiny = LLVMBuildICmp(m->b, LLVMIntULT, size, like(size, 0x38800000), "");
@@ -106,12 +105,10 @@ static LLVMValueRef narrow_to_odd(dt_emit_t *m, LLVMValueRef x) {
   LLVMValueRef near = LLVMBuildFPTrunc(m->b, x, dt__emit_like(x, m->t_f32), "");
   LLVMValueRef back = LLVMBuildFPExt(m->b, near, LLVMTypeOf(x), "");
   LLVMValueRef inexact = LLVMBuildFCmp(m->b, LLVMRealONE, back, x, "");
-  LLVMValueRef above =
-      LLVMBuildFCmp(m->b, LLVMRealOGT, dt__emit_intrinsic1(m, "llvm.fabs", back),
-                    dt__emit_intrinsic1(m, "llvm.fabs", x), "");
+  LLVMValueRef above = LLVMBuildFCmp(m->b, LLVMRealOGT, dt__emit_intrinsic1(m, "llvm.fabs", back),
+                                     dt__emit_intrinsic1(m, "llvm.fabs", x), "");
   LLVMValueRef bits = as(m, near, m->t_i32);
-  LLVMValueRef cut = LLVMBuildSub(
-      m->b, bits, LLVMBuildZExt(m->b, above, LLVMTypeOf(bits), ""), "");
+  LLVMValueRef cut = LLVMBuildSub(m->b, bits, LLVMBuildZExt(m->b, above, LLVMTypeOf(bits), ""), "");
   LLVMValueRef odd = LLVMBuildOr(m->b, cut, like(bits, 1), "");
   return as(m, pick(m, inexact, odd, bits), m->t_f32);
 }

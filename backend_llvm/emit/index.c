@@ -436,12 +436,15 @@ static dt_address_t linear_address(dt_body_t *k, dt_buffer_id_t buffer, dt_sym_t
   dt__body_at(k, own);
   LLVMValueRef base = dt__emit_element(m, element, k->bases[buffer.id - 1], start);
   dt__body_at(k, level);
+  LLVMValueRef first = base;
   LLVMValueRef lane = LLVMBuildMul(m->b, k->lane_base, dt__emit_i64(m, coef), "");
   base = dt__emit_element(m, element, base, lane);
   for (uint32_t c = 0; c < k->copies; c++) {
     int64_t shift =
         coef * (int64_t)(c * k->lanes * k->team) - (coef == -1 ? (int64_t)k->lanes - 1 : 0);
     out.at[c] = dt__emit_element(m, element, base, dt__emit_i64(m, shift));
+    if (k->inside[c] && out.access == DT_ACCESS_UNIT) // the row's first vector always exists
+      out.at[c] = LLVMBuildSelect(m->b, k->inside[c], out.at[c], first, "");
     if (out.access == DT_ACCESS_EACH)
       out.at[c] = dt__emit_element(m, element, out.at[c], dt__emit_ramp(m->t_i64, k->lanes, coef));
   }

@@ -187,9 +187,9 @@ static LLVMValueRef load_uniform(dt_body_t *k, const dt_inst_t *inst, uint32_t l
   LLVMValueRef safe = and_mask(k, runs, mask);
   if (safe)
     address = LLVMBuildSelect(m->b, safe, address, k->dead, "");
-  LLVMValueRef value = dt__emit_load_at(m, inst->dtype, 0, address,
-                                        (uint32_t)dt_dtype_size(inst->dtype),
-                                        !safe && is_invariant(k, inst));
+  LLVMValueRef value =
+      dt__emit_load_at(m, inst->dtype, 0, address, (uint32_t)dt_dtype_size(inst->dtype),
+                       !safe && is_invariant(k, inst));
   if (!mask)
     return value;
   return LLVMBuildSelect(m->b, mask, value, other ? other : LLVMConstNull(LLVMTypeOf(value)), "");
@@ -231,9 +231,11 @@ static LLVMValueRef load_lanes(dt_body_t *k, const dt_inst_t *inst, uint32_t lev
     mask = and_mask(k, mask, dt__emit_splat(m, runs, k->lanes));
   if (address->access == DT_ACCESS_UNIFORM)
     return load_shared(k, inst->dtype, address->at[0], mask, other);
-  mask = and_mask(k, mask, k->mask);
+  bool kept = k->inside[c] && !mask && address->access == DT_ACCESS_UNIT; // read at a safe place
+  mask = kept ? NULL : and_mask(k, mask, k->masks[c]);
   if (address->access == DT_ACCESS_UNIT && !mask) {
-    uint32_t alignment = address->alignment ? address->alignment : (uint32_t)dt_dtype_size(inst->dtype);
+    uint32_t alignment =
+        address->alignment ? address->alignment : (uint32_t)dt_dtype_size(inst->dtype);
     return dt__emit_load_at(m, inst->dtype, k->lanes, address->at[c], alignment,
                             is_invariant(k, inst));
   }
@@ -250,6 +252,9 @@ static dt_lanes_t value_load(dt_body_t *k, const dt_inst_t *inst, uint32_t id) {
   uint32_t level = k->inst_level[id];
   dt_lanes_t out = {.varying = k->inst_varying[id]};
   dt_sym_t offset = dt__access_offset(k, inst->buffer, inst->index);
+  bool keeps = k->resident && out.varying && inst->mask == DT_NO_INST;
+  if (keeps && dt__resident_find(k, inst->buffer, offset, &out))
+    return out;
   dt_address_t address = dt__access_address(k, inst->buffer, offset, level);
   if (!out.varying) {
     out.v[0] = load_uniform(k, inst, level, address.at[0]);
@@ -257,6 +262,8 @@ static dt_lanes_t value_load(dt_body_t *k, const dt_inst_t *inst, uint32_t id) {
   }
   for (uint32_t c = 0; c < k->copies; c++)
     out.v[c] = load_lanes(k, inst, level, &address, c);
+  if (keeps)
+    dt__resident_put(k, inst->buffer, offset, &out);
   return out;
 }
 
@@ -294,7 +301,8 @@ static int64_t expected_repeats(dt_body_t *k, uint32_t level) {
 static bool divides_repeatedly(dt_body_t *k, const dt_inst_t *inst, uint32_t id) {
   return inst->kind == DT_INST_SCALAR && inst->op == DT_SCALAR_div && k->inst_varying[id] &&
          dt__dtype_is_float(inst->dtype) && !k->m->strict_fp && k->m->target->fma &&
-         expected_repeats(k, k->inst_level[inst->args[1]]) >= 256;
+         (k->m->device ? k->inst_level[inst->args[1]] < k->inst_level[id]
+                       : expected_repeats(k, k->inst_level[inst->args[1]]) >= 256);
 }
 
 // Part `part` of what dt__emit_divisor makes of instruction `arg`, at that instruction's level.
@@ -336,19 +344,33 @@ static dt_lanes_t value_divide(dt_body_t *k, const dt_inst_t *inst, uint32_t id)
   return out;
 }
 
+// Whether an operand was a half. LLVM makes an F16 operation of an f32 one on such operands whose
+// result is rounded to F16, and would then contract it with a later one: without the rounding.
+static bool takes_halves(const dt_body_t *k, const dt_inst_t *inst, uint32_t n) {
+  for (uint32_t a = 0; a < n; a++) {
+    const dt_inst_t *arg = &k->stage->insts.items[inst->args[a]];
+    if (arg->kind == DT_INST_CAST && dt__dtype_is_half(k->stage->insts.items[arg->args[0]].dtype))
+      return true;
+  }
+  return false;
+}
+
 static dt_lanes_t value_scalar(dt_body_t *k, const dt_inst_t *inst, uint32_t id) {
   uint32_t n = inst->kind == DT_INST_SCALAR ? dt__scalar_info(inst->op)->arity : 1;
   if (divides_repeatedly(k, inst, id))
     return value_divide(k, inst, id);
   dt_lanes_t out = {.varying = k->inst_varying[id]};
   dt_dtype_t dtype = operand_dtype(k, inst);
+  bool whole = takes_halves(k, inst, n);
   for (uint32_t c = 0; c < (out.varying ? k->copies : 1); c++) {
     LLVMValueRef args[3] = {0};
     for (uint32_t a = 0; a < n; a++)
       args[a] = dt__inst_lane(k, inst->args[a], c, out.varying);
     dt__body_at(k, k->inst_level[id]);
+    k->m->whole_ops = whole;
     out.v[c] = inst->kind == DT_INST_CAST ? dt__emit_cast(k->m, dtype, inst->dtype, args[0])
                                           : dt__emit_scalar_op(k->m, inst->op, dtype, args);
+    k->m->whole_ops = false;
   }
   return out;
 }
@@ -451,8 +473,8 @@ static dt_lanes_t value_bind(dt_body_t *k, const dt_inst_t *inst, uint32_t id) {
     out.v[c] = and_mask(k, inside, wanted);
     bound.v[c] = LLVMBuildSelect(m->b, out.v[c], value, zero, "");
     LLVMValueRef bad = and_mask(k, LLVMBuildNot(m->b, inside, ""), wanted);
-    if (out.varying && k->mask)
-      bad = LLVMBuildAnd(m->b, bad, k->mask, "");
+    if (out.varying && k->masks[c])
+      bad = LLVMBuildAnd(m->b, bad, k->masks[c], "");
     if (runs)
       bad = LLVMBuildAnd(m->b, bad, out.varying ? dt__emit_splat(m, runs, k->lanes) : runs, "");
     report_bad(k, inst, level, bad, loaded, extent);
@@ -514,6 +536,11 @@ dt_lanes_t dt__inst_value(dt_body_t *k, uint32_t id) {
   value = make_value(k, id);
   dt__memo_put(k, level, key, value);
   return value;
+}
+
+void dt__inst_preset(dt_body_t *k, uint32_t inst, LLVMValueRef value) {
+  dt_lanes_t preset = {.v = {value}};
+  dt__memo_put(k, k->inst_level[inst], inst_key(k, KEY_INST, inst), preset);
 }
 
 void dt__stage_binds(dt_body_t *k, uint32_t level) {

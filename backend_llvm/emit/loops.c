@@ -82,7 +82,7 @@ static void bind_lane(dt_body_t *k, uint32_t level) {
 }
 
 // Where this thread's first vector stands in a loop of its team from `start` on.
-static LLVMValueRef own_start(dt_body_t *k, LLVMValueRef start) {
+LLVMValueRef dt__own_start(dt_body_t *k, LLVMValueRef start) {
   dt_emit_t *m = k->m;
   if (!k->rank)
     return start;
@@ -104,19 +104,19 @@ static void vector_loops(dt_body_t *k, uint32_t level, LLVMValueRef from, LLVMVa
   bind_lane(k, level);
   if (!same_literal(from, middle)) {
     k->copies = unroll;
-    k->mask = NULL;
-    k->lane_base = dt__loop_open(k, level, own_start(k, from), middle, group);
+    k->masks[0] = NULL;
+    k->lane_base = dt__loop_open(k, level, dt__own_start(k, from), middle, group);
     body(k, user);
     dt__loop_close(k, level);
   }
   if (!whole && !same_literal(middle, to)) {
     bind_lane(k, level);
     k->copies = 1;
-    k->lane_base = dt__loop_open(k, level, own_start(k, middle), to, wide);
-    k->mask = m->device ? NULL : tail_mask(k, LLVMBuildSub(m->b, to, k->lane_base, ""));
+    k->lane_base = dt__loop_open(k, level, dt__own_start(k, middle), to, wide);
+    k->masks[0] = m->device ? NULL : tail_mask(k, LLVMBuildSub(m->b, to, k->lane_base, ""));
     body(k, user);
     dt__loop_close(k, level);
-    k->mask = NULL;
+    k->masks[0] = NULL;
   }
   k->copies = 1;
 }
@@ -137,6 +137,16 @@ static void stage_loops(dt_body_t *k, uint32_t j) {
   uint32_t level = k->stage_level + 1 + j;
   LLVMValueRef extent = dt__index_scalar(k, stage->extents[j]);
   LLVMValueRef zero = dt__emit_i64(k->m, 0);
+  if (k->resident && j + 1 == stage->n_loops) {
+    k->copies = k->schedule->unroll;
+    k->lane_level = level;
+    bind_lane(k, level);
+    dt__resident_open(k, level, extent);
+    inner_vector_body(k, NULL);
+    dt__resident_close(k, level);
+    k->copies = 1;
+    return;
+  }
   if (k->acc_vector && !k->outer_lanes && j + 1 == stage->n_loops) {
     vector_loops(k, level, zero, extent, false, useful_unroll(k, extent), inner_vector_body, NULL);
     return;
@@ -160,8 +170,8 @@ void dt__stage_emit(dt_body_t *k, uint32_t index) {
   bool vector = k->axis && (k->outer_lanes || stage->n_loops > 0);
   uint32_t copies = 1;
   if (vector)
-    copies = k->outer_lanes
-                 ? k->copies
+    copies = k->outer_lanes ? k->copies
+             : k->resident  ? k->schedule->unroll
                  : useful_unroll(k, dt__index_scalar(k, stage->extents[stage->n_loops - 1]));
   k->accs = accs;
   k->acc_vector = vector;
@@ -322,6 +332,8 @@ static void emit_stages(dt_body_t *k) {
     k->lanes = serial ? 1 : k->schedule->lanes;
   k->axis = !serial && (k->lanes > 1 || k->m->device);
   k->stage_level = 1;
+  k->resident = k->aligned && dt__row_is_resident(k);
+  k->kept.len = 0;
   bool meet = k->team > 1 && stages_meet(k);
   for (uint32_t s = 0; s < k->kernel->stages.len; s++) {
     if (s && meet)
@@ -333,7 +345,9 @@ static void emit_stages(dt_body_t *k) {
 void dt__item_emit(dt_body_t *k, LLVMValueRef *digits, uint32_t n) {
   for (uint32_t i = 0; i < n; i++)
     dt__bind_symbol(k, k->kernel->vars[i], 1, digits[i]);
-  if (k->schedule->kind == DT_SCHEDULE_OUTER_LANES)
+  if (k->schedule->kind == DT_SCHEDULE_TILES)
+    k->m->device->tile(k, digits[n - 2], digits[n - 1]);
+  else if (k->schedule->kind == DT_SCHEDULE_OUTER_LANES)
     outer_lanes_item(k, digits[n - 1]);
   else if (k->schedule->kind == DT_SCHEDULE_MATMUL && k->m->device)
     k->m->device->matmul(k, digits[n - 2], digits[n - 1]);
@@ -376,6 +390,10 @@ dt_status_t dt__schedule_verify(dt_emit_t *m, const dt_kernel_t *kernel,
                    kernel->name);
   if (schedule->kind == DT_SCHEDULE_MATMUL)
     return dt__matmul_verify(m, kernel, schedule);
+  if (schedule->kind == DT_SCHEDULE_TILES &&
+      (kernel->n_loops < 2 || kernel->stages.len != 1 || kernel->stages.items[0].n_loops))
+    return DT_FAIL(DT_E_INTERNAL, "schedule of kernel %s: tiles of something else than a map",
+                   kernel->name);
   return NULL;
 }
 

@@ -9,11 +9,13 @@
 #define DT_BACKEND_LLVM_EMIT_MATH_H
 
 #include <llvm-c/Core.h>
+#include <stdbool.h>
 
 typedef struct dt_emit_math_t {
   LLVMContextRef context;
   LLVMModuleRef module;
   LLVMBuilderRef builder;
+  bool approximate; // the target has a reciprocal of about the last place, and a slow division
 } dt_emit_math_t;
 
 typedef enum dt_math_fn_t {

@@ -15,6 +15,7 @@ static void set_types(dt_math_build_t *b, bool wide) {
 }
 
 void dt__math_build_init(dt_math_build_t *b, const dt_emit_math_t *m, LLVMTypeRef type) {
+  b->approximate = m->approximate;
   bool vector = LLVMGetTypeKind(type) == LLVMVectorTypeKind;
   LLVMTypeRef element = vector ? LLVMGetElementType(type) : type;
   b->context = m->context;
@@ -105,4 +106,16 @@ dt_val_t dt__math_through_double(const dt_math_build_t *b, dt_val_t x,
   dt_math_build_t wide;
   dt__math_build_widen(&wide, b);
   return dt__math_truncate(b, fn(&wide, dt__math_extend(&wide, x)));
+}
+
+// A reciprocal of about the last place, and the quotient corrected by its own rest.
+dt_val_t dt__math_div(const dt_math_build_t *b, dt_val_t x, dt_val_t y) {
+  if (!b->approximate || b->wide)
+    return f_div(b, x, y);
+  dt_val_t reciprocal = f_div(b, dt__math_f(b, 1.0), y);
+  if (LLVMIsAInstruction(reciprocal))
+    LLVMSetFastMathFlags(reciprocal, LLVMFastMathApproxFunc);
+  dt_val_t q = f_mul(b, x, reciprocal);
+  dt_val_t rest = dt__math_fma(b, f_neg(b, q), y, x);
+  return dt__math_fma(b, rest, reciprocal, q);
 }

@@ -19,6 +19,7 @@ typedef struct dt_math_build_t {
   LLVMTypeRef bits;  // integers of the same width and lanes
   uint32_t lanes;    // 0 for a scalar
   bool wide;         // double
+  bool approximate;  // as dt_emit_math_t says
   uint32_t mantissa; // stored bits
   int64_t bias;
 } dt_math_build_t;
@@ -57,6 +58,9 @@ static inline dt_val_t f_mul(const dt_math_build_t *b, dt_val_t x, dt_val_t y) {
 static inline dt_val_t f_div(const dt_math_build_t *b, dt_val_t x, dt_val_t y) {
   return LLVMBuildFDiv(b->at, x, y, "");
 }
+// The same within one unit in the last place, for a finite y in [1, 2^100] and a quotient that is
+// not denormal.
+dt_val_t dt__math_div(const dt_math_build_t *b, dt_val_t x, dt_val_t y);
 static inline dt_val_t f_neg(const dt_math_build_t *b, dt_val_t x) {
   return LLVMBuildFNeg(b->at, x, "");
 }

@@ -102,7 +102,7 @@ dt_val_t dt__math_tanh(const dt_math_build_t *b, dt_val_t x) {
   dt_val_t p = dt__math_exp_reduced(b, f_add(b, a, a), b->bias, &n);
   dt_val_t s = from_bits(b, i_shl(b, n, b->mantissa));
   dt_val_t t = dt__math_fma(b, p, s, f_sub(b, s, dt__math_f(b, 1.0)));
-  dt_val_t big = f_div(b, t, f_add(b, t, dt__math_f(b, 2.0)));
+  dt_val_t big = dt__math_div(b, t, f_add(b, t, dt__math_f(b, 2.0)));
   return dt__math_copysign(b, f_sel(b, f_is(b, LLVMRealOLT, a, 0.5625), small, big), x);
 }
 
@@ -113,7 +113,7 @@ dt_val_t dt__math_sigmoid(const dt_math_build_t *b, dt_val_t x) {
   dt_val_t e = exp_shifted(b, x, 0);
   dt_val_t small = f_is(b, LLVMRealOLT, e, 0.375);
   dt_val_t num = f_sel(b, small, f_mul(b, e, e), e);
-  dt_val_t q = f_div(b, num, f_add(b, e, dt__math_f(b, 1.0)));
+  dt_val_t q = dt__math_div(b, num, f_add(b, e, dt__math_f(b, 1.0)));
   return f_sel(b, small, f_sub(b, e, q), q);
 }
 

@@ -15,7 +15,7 @@ static bool is_signed(dt_dtype_t dtype) { return dt__dtype_kind(dtype) == DT_KIN
 static LLVMValueRef zero_like(LLVMValueRef x) { return LLVMConstNull(LLVMTypeOf(x)); }
 
 static LLVMValueRef contracted(dt_emit_t *m, LLVMValueRef value) {
-  if (!m->strict_fp && LLVMCanValueUseFastMathFlags(value))
+  if (!m->strict_fp && !m->whole_ops && LLVMCanValueUseFastMathFlags(value))
     LLVMSetFastMathFlags(value, LLVMFastMathAllowContract);
   return value;
 }

@@ -13,12 +13,13 @@ static LLVMValueRef nowhere(dt_body_t *k) {
 
 // On a device stray stores would all meet in memory, so there it is a branch.
 static void store_where(dt_body_t *k, uint32_t level, dt_dtype_t dtype, LLVMValueRef value,
-                        LLVMValueRef address, LLVMValueRef on) {
+                        LLVMValueRef address, uint32_t alignment, LLVMValueRef on) {
   dt_emit_t *m = k->m;
   LLVMBasicBlockRef some = dt__emit_block(m, k->fn, "store"), next = dt__emit_block(m, k->fn, "next");
   LLVMBuildCondBr(m->b, on, some, next);
   LLVMPositionBuilderAtEnd(m->b, some);
-  dt__emit_store(m, dtype, value, address, NULL);
+  dt__emit_store_at(m, dtype, value, address,
+                    alignment ? alignment : (uint32_t)dt_dtype_size(dtype));
   LLVMBuildBr(m->b, next);
   k->scopes[level].block = next;
   dt__body_at(k, level);
@@ -27,7 +28,7 @@ static void store_where(dt_body_t *k, uint32_t level, dt_dtype_t dtype, LLVMValu
 static void store_one(dt_body_t *k, uint32_t level, dt_dtype_t dtype, LLVMValueRef value,
                       LLVMValueRef address, LLVMValueRef on) {
   if (on && k->m->device) {
-    store_where(k, level, dtype, value, address, on);
+    store_where(k, level, dtype, value, address, 0, on);
     return;
   }
   if (on)
@@ -40,8 +41,8 @@ static void store_from_lane(dt_body_t *k, uint32_t level, dt_dtype_t dtype, cons
                             LLVMValueRef address, const dt_lanes_t *mask) {
   for (uint32_t c = 0; c < k->copies; c++) {
     LLVMValueRef on = mask->v[c];
-    if (k->mask)
-      on = LLVMBuildAnd(k->m->b, on, k->mask, "");
+    if (k->masks[c])
+      on = LLVMBuildAnd(k->m->b, on, k->masks[c], "");
     LLVMValueRef any = dt__emit_intrinsic1(k->m, "llvm.vector.reduce.or", on);
     LLVMValueRef one = value->varying ? dt__lanes_first(k, on, value->v[c]) : value->v[0];
     store_one(k, level, dtype, one, address, any);
@@ -75,12 +76,14 @@ static void store_uniform(dt_body_t *k, const dt_store_t *store, uint32_t level,
 static void store_lanes(dt_body_t *k, const dt_store_t *store, uint32_t level,
                         const dt_address_t *address, uint32_t c) {
   dt_dtype_t dtype = k->stage->insts.items[store->value].dtype;
-  LLVMValueRef vector = dt__inst_lane(k, store->value, c, true), mask = k->mask;
+  LLVMValueRef vector = dt__inst_lane(k, store->value, c, true), mask = k->masks[c];
   LLVMValueRef on = store->mask == DT_NO_INST ? NULL : dt__inst_lane(k, store->mask, c, true);
   dt__body_at(k, level);
   if (on)
     mask = mask ? LLVMBuildAnd(k->m->b, on, mask, "") : on;
-  if (address->access == DT_ACCESS_UNIT && address->alignment && !mask)
+  if (address->access == DT_ACCESS_UNIT && k->inside[c] && !on)
+    store_where(k, level, dtype, vector, address->at[c], address->alignment, k->inside[c]);
+  else if (address->access == DT_ACCESS_UNIT && address->alignment && !mask)
     dt__emit_store_at(k->m, dtype, vector, address->at[c], address->alignment);
   else if (address->access == DT_ACCESS_UNIT)
     dt__emit_store(k->m, dtype, vector, address->at[c], mask);
@@ -89,6 +92,18 @@ static void store_lanes(dt_body_t *k, const dt_store_t *store, uint32_t level,
                    dt__lanes_reverse(k, mask));
   else
     dt__emit_scatter(k->m, dtype, vector, address->at[c], mask);
+}
+
+// What a resident row's later stages read of this store; true: from nowhere else.
+static bool keep_stored(dt_body_t *k, const dt_store_t *store, dt_sym_t offset) {
+  dt_lanes_t value = dt__inst_value(k, store->value), vectors = {.varying = true};
+  if (!k->stage->n_loops)
+    return false;
+  for (uint32_t c = 0; c < k->copies; c++)
+    vectors.v[c] = dt__inst_lane(k, store->value, c, true);
+  (void)value;
+  dt__resident_store(k, store->buffer, offset, store->mask == DT_NO_INST ? &vectors : NULL);
+  return dt__resident_owns(k, store->buffer);
 }
 
 // All values are made before anything is stored, so that a stage may read what it overwrites.
@@ -104,6 +119,8 @@ void dt__stage_stores(dt_body_t *k) {
   for (uint32_t i = 0; i < stage->stores.len; i++) {
     const dt_store_t *store = &stage->stores.items[i];
     dt_sym_t offset = dt__access_offset(k, store->buffer, store->index);
+    if (k->resident && keep_stored(k, store, offset))
+      continue;
     dt_address_t address = dt__access_address(k, store->buffer, offset, level);
     if (address.access == DT_ACCESS_UNIFORM) {
       store_uniform(k, store, level, address.at[0]);

@@ -5,6 +5,7 @@
 #define DUCTILE_DUCTILE_H
 
 #include "ductile/base.h"
+#include "ductile/device.h"
 #include "ductile/explain.h"
 #include "ductile/function.h"
 #include "ductile/ir.h"

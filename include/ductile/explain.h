@@ -53,6 +53,8 @@ typedef struct dt_variant_info_t {
   uint32_t n_dims, n_guards;
   const dt_dim_info_t *const *dims;
   const dt_guard_info_t *const *guards;
+  dt_device_t device; // whose code it is
+  int32_t ordinal;
 } dt_variant_info_t;
 
 // What one variant says to a call's arguments. On a hit the texts are "".

@@ -167,6 +167,10 @@ DT_API void dt_function_release(dt_function_t *function);
 // the program itself distinguishes. Does nothing when a variant exists. DT_E_STATE where `dynamic`
 // or a mark asks for the sizes of a call. [any]
 DT_API dt_status_t dt_function_prepare(dt_function_t *function) DT_MUST_USE;
+// The same for sessions on a device: DT_CPU with ordinal 0, or a CUDA device. DT_E_UNSUPPORTED
+// where there is none. [any]
+DT_API dt_status_t dt_function_prepare_on(dt_function_t *function, dt_device_t device,
+                                          int32_t ordinal) DT_MUST_USE;
 
 // While frozen, a call that no variant covers makes none: it gets DT_E_STATE, which names the guard
 // it missed by. A compile under way goes on. [any]
@@ -180,7 +184,8 @@ DT_API dt_status_t dt_constant_update(dt_function_t *function, const char *name,
 
 // ---- Sessions and calls -------------------------------------------------------------------------
 
-// One caller's place: the memory its calls lease. One thread at a time.
+// One caller's place: the memory its calls lease, and the device they run on: the CPU here,
+// dt_session_create_on (device.h) says which. One thread at a time.
 typedef struct dt_session dt_session_t;
 
 DT_API dt_status_t dt_session_create(dt_runtime_t *runtime, dt_session_t **out) DT_MUST_USE;
@@ -219,6 +224,7 @@ typedef struct dt_function_stats_t {
   uint64_t limit_misses;   // misses beyond a limit, whatever was done about them
   uint64_t frozen_misses;  // misses refused because the function was frozen
   uint64_t sampled_calls;  // that the histogram of sizes has seen; misses are always seen
+  uint64_t readbacks;      // times a call on a device waited for numbers that its sizes depend on
 } dt_function_stats_t;
 DT_API dt_status_t dt_function_stats(dt_function_t *function,
                                      dt_function_stats_t *stats) DT_MUST_USE;
@@ -239,7 +245,7 @@ DT_API dt_status_t dt_function_guard_ns(dt_session_t *session, dt_function_t *fu
                                         dt_tensor_t *const *inputs, uint32_t n_inputs,
                                         uint32_t repeats, double *out_ns) DT_MUST_USE;
 
-// Bytes a session holds: its block (the largest so far) and its scratch.
+// Bytes a session holds: its block (the largest so far) and its scratch, where it runs.
 DT_API uint64_t dt_session_bytes(const dt_session_t *session);
 
 // What the newest variant's guards are, and why: text for people, one guard a line. *out is owned

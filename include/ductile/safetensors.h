@@ -73,7 +73,7 @@ DT_API uint32_t dt_safetensors_count(const dt_safetensors_t *file);
 // borrowed from the file. [any]
 DT_API const char *dt_safetensors_name(const dt_safetensors_t *file, uint32_t index);
 
-// The dtype of tensor `index` as the file spells it, such as "BF16"; NULL when there is no such
+// The dtype of tensor `index` as the file spells it, such as "F8_E4M3"; NULL when there is no such
 // tensor. Also where Ductile has no such dtype. Static storage. [any]
 DT_API const char *dt_safetensors_dtype_name(const dt_safetensors_t *file, uint32_t index);
 

@@ -17,7 +17,7 @@ typedef struct dt_tensor dt_tensor_t;
 typedef struct dt_tensor_desc_t {
   uint32_t struct_size;   // sizeof(dt_tensor_desc_t); 0 is taken as the size of version 0.1
   dt_dtype_t dtype;       // required
-  dt_device_t device;     // 0: host memory
+  dt_device_t device;     // 0: host memory; DT_CUDA: device memory, whose address is taken as it is
   uint32_t rank;          // 0 to DT_MAX_RANK; 0 is a scalar
   const int64_t *sizes;   // `rank` sizes, each in [0, DT_SIZE_LIMIT); copied
   const int64_t *strides; // `rank` strides in elements, may be 0 or negative; NULL: contiguous
@@ -25,12 +25,13 @@ typedef struct dt_tensor_desc_t {
               // the tensor has no elements
   void (*release)(void *user); // called once when the last reference goes; NULL: nothing to do
   void *user;
+  int32_t ordinal; // which device, 0 to 254; 0 in host memory
 } dt_tensor_desc_t;
 
 // Makes a tensor over the caller's memory, which must stay valid until `release` runs (or, without
 // `release`, until the last reference goes). On failure *out is NULL and `release` is not called.
 // DT_E_ARGUMENT, DT_E_DTYPE, DT_E_SHAPE (negative or too large sizes, bytes at or over
-// DT_SIZE_LIMIT), DT_E_NO_MEMORY, DT_E_UNSUPPORTED (device). [any]
+// DT_SIZE_LIMIT), DT_E_NO_MEMORY. [any]
 DT_API dt_status_t dt_tensor_create(const dt_tensor_desc_t *desc, dt_tensor_t **out) DT_MUST_USE;
 
 // Makes a contiguous tensor with memory of its own (64-byte aligned, contents undefined). [any]
@@ -48,11 +49,13 @@ DT_API void dt_tensor_release(dt_tensor_t *tensor); // NULL allowed [any]
 // Getters borrow. [any]
 DT_API dt_dtype_t dt_tensor_dtype(const dt_tensor_t *tensor);
 DT_API dt_device_t dt_tensor_device(const dt_tensor_t *tensor);
+DT_API int32_t dt_tensor_ordinal(const dt_tensor_t *tensor); // of its device; 0 on the host
 DT_API uint32_t dt_tensor_rank(const dt_tensor_t *tensor);
 DT_API const int64_t *dt_tensor_sizes(const dt_tensor_t *tensor);   // `rank` values
 DT_API const int64_t *dt_tensor_strides(const dt_tensor_t *tensor); // `rank` values, elements
-DT_API void *dt_tensor_data(const dt_tensor_t *tensor);             // element (0, …, 0)
-DT_API int64_t dt_tensor_count(const dt_tensor_t *tensor);          // number of elements
+// Element (0, …, 0); on a device an address that the host may not touch.
+DT_API void *dt_tensor_data(const dt_tensor_t *tensor);
+DT_API int64_t dt_tensor_count(const dt_tensor_t *tensor); // number of elements
 
 #ifdef __cplusplus
 }

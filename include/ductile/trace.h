@@ -123,7 +123,7 @@ DT_API dt_value_t dt_iota(dt_trace_t *trace, dt_dtype_t dtype, uint32_t rank, co
 // ---- Element-wise -------------------------------------------------------------------------------
 // Operands have one dtype (dt_cast converts; nothing is converted silently) and broadcast: aligned
 // at the last dim, sizes equal or 1. docs/ops.md says what each op does with NaN, overflow and
-// zero.
+// zero. On f16 and bf16 an op, of any kind, computes in f32, and its result is rounded once.
 DT_API dt_value_t dt_neg(dt_trace_t *trace, dt_value_t x);
 DT_API dt_value_t dt_abs(dt_trace_t *trace, dt_value_t x);
 DT_API dt_value_t dt_sign(dt_trace_t *trace, dt_value_t x);

@@ -70,8 +70,8 @@ static void scale_row(const dt_row_t *row) {
     dt_approx_t square = dt__approx_2(DT_SCALAR_mul, dtype, row->x[k], row->x[k]);
     dt__sum_add(&squares, square.v.f, square.b);
   }
-  dt_scalar_t epsilon =
-      dt__scalar_cast(DT_F64, dt__dtype_computed(dtype), (dt_scalar_t){.f = row->node->attrs->floats[0]});
+  dt_scalar_t epsilon = dt__scalar_cast(DT_F64, dt__dtype_computed(dtype),
+                                        (dt_scalar_t){.f = row->node->attrs->floats[0]});
   dt_approx_t size = dt__approx_2(DT_SCALAR_add, dtype, mean(&squares, dtype, 0),
                                   (dt_approx_t){.v = epsilon, .b = 0.0});
   size = dt__approx_1(DT_SCALAR_sqrt, dtype, size);

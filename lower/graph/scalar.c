@@ -339,7 +339,7 @@ static double round_double(double x) { return x; }
   static dt_scalar_t load_##id(const void *at) {                                                   \
     c_type v;                                                                                      \
     memcpy(&v, at, sizeof(v));                                                                     \
-    return LOAD_##kind(c_type, v);                                                                         \
+    return LOAD_##kind(c_type, v);                                                                 \
   }                                                                                                \
   static void store_##id(void *at, dt_scalar_t x) {                                                \
     c_type v = STORE_##kind(c_type, x);                                                            \

@@ -134,6 +134,8 @@ typedef enum dt_schedule_kind_t {
                            // loop
   DT_SCHEDULE_SERIAL,      // scalar code
   DT_SCHEDULE_MATMUL,      // stage 0 is the fold of A[…, m, k] * B[…, k, n]; stages after it store
+  DT_SCHEDULE_TILES,       // of devices: squares of `block` iterations of the last two outer loops;
+                           // what is loaded across the last one goes through shared memory
 } dt_schedule_kind_t;
 
 // MATMUL: outer loops are batch loops, then m, then n. A is loaded with stride 1 over k. B's load
@@ -160,6 +162,8 @@ typedef struct dt_schedule_t {
   int64_t block;      // OUTER_LANES: iterations of the last outer loop in one grid item (else 1)
   int64_t grain;      // grid items a thread should take at least
   uint32_t team;      // threads that share a grid item, a power of two; 0: a thread of a CPU
+  bool resident;      // INNER_LANES with teams: each stage has at most one loop, all of one extent,
+                      // which is in [1, team * lanes * unroll]: threads may keep rows in registers
   dt_matmul_t matmul;
 } dt_schedule_t;
 

@@ -89,8 +89,7 @@ static dt_status_t read_factor(dt_lowering_t *ctx, dt_stage_t *stage, dt_node_id
       !dt__dtype_is_half(dt__lower_node(ctx, node->inputs[0])->dtype))
     return dt__lower_read(ctx, stage, id, at, DT_NO_INST, DT_NO_INST, out);
   dt_inst_t cast = {.kind = DT_INST_CAST, .dtype = DT_F32};
-  DT_TRY(
-      dt__lower_read(ctx, stage, node->inputs[0], at, DT_NO_INST, DT_NO_INST, &cast.args[0]));
+  DT_TRY(dt__lower_read(ctx, stage, node->inputs[0], at, DT_NO_INST, DT_NO_INST, &cast.args[0]));
   return dt__stage_add(ctx->program, stage, &cast, out);
 }
 

@@ -237,7 +237,7 @@ static dt_status_t parse_matmul(dt_loop_parser_t *p, dt_matmul_t *m) {
 static dt_status_t parse_schedule(dt_loop_parser_t *p, dt_kernel_t *kernel) {
   dt_schedule_t schedule = {0};
   uint32_t kind = 0;
-  DT_TRY(dt__loop_parse_name(p, schedule_kind, DT_SCHEDULE_MATMUL + 1, "schedule", &kind));
+  DT_TRY(dt__loop_parse_name(p, schedule_kind, DT_SCHEDULE_TILES + 1, "schedule", &kind));
   schedule.kind = (dt_schedule_kind_t)kind;
   DT_TRY(parse_field(p, "lanes", &schedule.lanes));
   DT_TRY(parse_field(p, "unroll", &schedule.unroll));
@@ -251,6 +251,7 @@ static dt_status_t parse_schedule(dt_loop_parser_t *p, dt_kernel_t *kernel) {
     if (team < 1 || team > 1024)
       return dt__scan_fail(p->scan, "expected a team of 1 to 1024 threads");
     schedule.team = (uint32_t)team;
+    schedule.resident = dt__scan_accept_word(p->scan, "resident");
   }
   if (schedule.kind == DT_SCHEDULE_MATMUL)
     DT_TRY(parse_matmul(p, &schedule.matmul));

@@ -36,10 +36,10 @@ static const char *const buffer_kinds[] = {"input", "constant", "output",
 static const char *const fold_kinds[] = {"sum", "prod",   "max",   "min", "any",
                                          "all", "argmax", "argmin"}; // ORDER(dt_fold_kind_t)
 static const char *const schedule_kinds[] = {"outer_lanes", "inner_lanes", "serial",
-                                             "matmul"}; // ORDER(dt_schedule_kind_t)
+                                             "matmul", "tiles"}; // ORDER(dt_schedule_kind_t)
 _Static_assert(DT_BUFFER_LOCAL == 5, "ORDER(dt_buffer_kind_t)");
 _Static_assert(DT_FOLD_ARGMIN == 7, "ORDER(dt_fold_kind_t)");
-_Static_assert(DT_SCHEDULE_MATMUL == 3, "ORDER(dt_schedule_kind_t)");
+_Static_assert(DT_SCHEDULE_TILES == 4, "ORDER(dt_schedule_kind_t)");
 
 const char *dt__buffer_kind_name(dt_buffer_kind_t kind) {
   return (unsigned)kind < 6 ? buffer_kinds[kind] : NULL;
@@ -48,7 +48,7 @@ const char *dt__fold_kind_name(dt_fold_kind_t kind) {
   return (unsigned)kind < 8 ? fold_kinds[kind] : NULL;
 }
 const char *dt__schedule_kind_name(dt_schedule_kind_t kind) {
-  return (unsigned)kind < 4 ? schedule_kinds[kind] : NULL;
+  return (unsigned)kind <= DT_SCHEDULE_TILES ? schedule_kinds[kind] : NULL;
 }
 
 // ---- Small things -----------------------------------------------------------------------------------
@@ -234,7 +234,7 @@ static void print_schedule(dt_loop_printer_t *printer, const dt_schedule_t *sche
                   dt__schedule_kind_name(schedule->kind), schedule->lanes, schedule->unroll,
                   (long long)schedule->block, (long long)schedule->grain);
   if (schedule->team)
-    dt__text_printf(out, " team %u", schedule->team);
+    dt__text_printf(out, " team %u%s", schedule->team, schedule->resident ? " resident" : "");
   const dt_matmul_t *m = &schedule->matmul;
   if (schedule->kind == DT_SCHEDULE_MATMUL)
     dt__text_printf(out, " a v%u b v%u width %u rows %u tile %u %u", m->a, m->b, m->width, m->rows,

@@ -6,6 +6,7 @@
 #include "runtime/base/status.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,6 +54,21 @@ static dt_status_t read_text(const char *name, const char *text, size_t cap, cha
 #define READ_BOOL(id, name, text, min, max) read_bool(name, text, &out->id)
 #define READ_TEXT(id, name, text, min, max) read_text(name, text, sizeof(out->id), out->id)
 
+// Where code is kept when nobody says: none without a home, or with one of too long a name.
+static void find_cache_dir(dt_params_t *out) {
+  const char *said = getenv("DUCTILE_CACHE_DIR"), *cache = getenv("XDG_CACHE_HOME");
+  const char *home = getenv("HOME");
+  int n = 0;
+  if (said)
+    return; // also where it is empty
+  if (cache && cache[0] == '/')
+    n = snprintf(out->cache_dir, sizeof(out->cache_dir), "%s/ductile", cache);
+  else if (home && home[0] == '/')
+    n = snprintf(out->cache_dir, sizeof(out->cache_dir), "%s/.cache/ductile", home);
+  if (n < 0 || (size_t)n >= sizeof(out->cache_dir))
+    out->cache_dir[0] = 0;
+}
+
 dt_status_t dt__params_load(dt_params_t *out) {
   memset(out, 0, sizeof(*out));
 #define PARAM(id, type, name, value, min, max, doc) DEFAULT_##type(id, value);
@@ -66,5 +82,6 @@ dt_status_t dt__params_load(dt_params_t *out) {
       DT_TRY(READ_##type(id, "DUCTILE_" name, text, min, max));                                    \
   }
 #include "runtime/base/params.def"
+  find_cache_dir(out);
   return NULL;
 }

@@ -2,9 +2,11 @@
 // Units of a program compiled side by side, loaded, and their entry points found.
 #include "runtime/compile/codegen.h"
 
+#include "backend_cuda/emit/emit.h"
 #include "backend_llvm/emit/compile.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
+#include "runtime/compile/codegen_cuda.h"
 
 #include <stdio.h>
 
@@ -12,6 +14,11 @@ dt_status_t dt__codegen_available(void) { return NULL; }
 
 dt_status_t dt__codegen_target(const char *cpu, uint32_t pool_width, dt_target_t *out) {
   return dt__llvm_host_target(cpu, pool_width, out);
+}
+
+dt_status_t dt__codegen_device(const dt_cuda_device_t *device, const dt_target_t *host,
+                               dt_target_t *out) {
+  return dt__codegen_cuda_target(device, host, out);
 }
 
 // ---- Compiling units ------------------------------------------------------------------------------
@@ -43,20 +50,29 @@ static dt_status_t run_unit(void *opaque) {
                                   .verify = request->verify,
                                   .dump_name = request->name,
                                   .dump_variant = request->variant};
+  bool host = unit->index + 1 == unit->map->n_units;
+  if (request->cuda && !host) {
+    char *text = NULL;
+    DT_TRY(dt__cuda_compile_unit(request->program, unit->map, unit->index, request->target,
+                                 &options, &text, &unit->bytes));
+    unit->object = text;
+    return NULL;
+  }
   return dt__llvm_compile_unit(request->program, unit->map, unit->index, request->target, &options,
                                &unit->object, &unit->bytes);
 }
 
 // ---- Loading --------------------------------------------------------------------------------------
 
-static dt_status_t load_units(const unit_t *units, uint32_t n_units, dt_compiled_t *out) {
-  out->units = dt__calloc(n_units, sizeof(*out->units));
+// Units from `first` on, the host's among them.
+static dt_status_t load_units(const unit_t *units, uint32_t first, uint32_t n_units,
+                              dt_compiled_t *out) {
+  out->units = dt__calloc(n_units - first, sizeof(*out->units));
   if (!out->units)
     return DT_NO_MEMORY();
-  for (uint32_t i = 0; i < n_units; i++) {
-    DT_TRY(dt__native_load(units[i].object, units[i].bytes, &out->units[i]));
-    out->n_units++;
-    out->code_bytes += dt__native_bytes(out->units[i]);
+  for (uint32_t i = first; i < n_units; i++) {
+    DT_TRY(dt__native_load(units[i].object, units[i].bytes, &out->units[out->n_units]));
+    out->code_bytes += dt__native_bytes(out->units[out->n_units++]);
   }
   return NULL;
 }
@@ -105,13 +121,15 @@ static dt_status_t find_segments(const dt_native_t *host, uint32_t n, dt_compile
     (void)snprintf(name, sizeof(name), "dt_run_%u", i);
     DT_TRY(find_symbol(host, name, &found));
     out->segments[i].run = found.run;
+    (void)snprintf(name, sizeof(name), "dt_items_%u", i);
+    found.data = dt__native_symbol(host, name); // of devices, where the segment reads numbers
+    out->segments[i].items = found.data ? found.run : NULL;
   }
   return NULL;
 }
 
-static dt_status_t find_host(const dt_program_t *program, const dt_unit_map_t *map,
-                             dt_compiled_t *out) {
-  const dt_native_t *host = out->units[map->n_units - 1];
+static dt_status_t find_host(const dt_program_t *program, dt_compiled_t *out) {
+  const dt_native_t *host = out->units[out->n_units - 1];
   code_address_t found;
   DT_TRY(find_segments(host, dt__llvm_segment_count(program), out));
   DT_TRY(find_symbol(host, "dt_once", &found));
@@ -126,6 +144,26 @@ static dt_status_t find_host(const dt_program_t *program, const dt_unit_map_t *m
   return NULL;
 }
 
+// ---- Devices --------------------------------------------------------------------------------------
+
+static dt_status_t load_cpu(const dt_unit_map_t *map, const unit_t *units, dt_compiled_t *out) {
+  DT_TRY(load_units(units, 0, map->n_units, out));
+  return find_kernels(map, out);
+}
+
+static dt_status_t load_cuda(dt_jobs_t *jobs, const dt_codegen_request_t *request,
+                             const dt_unit_map_t *map, const unit_t *units, dt_compiled_t *out) {
+  uint32_t n = map->n_units - 1;
+  dt_cuda_image_t *images = DT_ARENA_ARRAY(request->program->arena, dt_cuda_image_t, n + 1);
+  if (!images)
+    return DT_NO_MEMORY();
+  for (uint32_t i = 0; i < n; i++)
+    images[i] = (dt_cuda_image_t){.text = units[i].object, .bytes = units[i].bytes};
+  DT_TRY(dt__codegen_cuda_load(jobs, request->cuda, request->program, map, request->target, images,
+                               n, out));
+  return load_units(units, n, map->n_units, out);
+}
+
 // ---- All of it ------------------------------------------------------------------------------------
 
 static dt_status_t compile_units(dt_jobs_t *jobs, const dt_codegen_request_t *request,
@@ -138,9 +176,9 @@ static dt_status_t compile_units(dt_jobs_t *jobs, const dt_codegen_request_t *re
     items[i] = (dt_job_t){.run = run_unit, .arg = &units[i]};
   }
   DT_TRY(dt__jobs_run(jobs, items, map->n_units));
-  DT_TRY(load_units(units, map->n_units, out));
-  DT_TRY(find_kernels(map, out));
-  return find_host(request->program, map, out);
+  DT_TRY(request->cuda ? load_cuda(jobs, request, map, units, out)
+                       : load_cpu(map, units, out));
+  return find_host(request->program, out);
 }
 
 dt_status_t dt__codegen_run(dt_jobs_t *jobs, const dt_codegen_request_t *request,

@@ -11,6 +11,7 @@
 typedef struct dt_codegen_request_t {
   dt_program_t *program; // planned; its arena receives what splitting makes
   const dt_target_t *target;
+  struct dt_cuda_device_t *cuda; // the device whose target that is; NULL: a CPU
   uint32_t threads; // of `jobs`
   bool strict_fp, verify;
   const char *name; // for dumps
@@ -21,6 +22,9 @@ typedef struct dt_codegen_request_t {
 dt_status_t dt__codegen_available(void) DT_MUST_USE;
 // Describes the host, or the CPU of that name. On a compile thread.
 dt_status_t dt__codegen_target(const char *cpu, uint32_t pool_width, dt_target_t *out) DT_MUST_USE;
+// Describes a CUDA device; `host` (borrowed by *out) runs its host programs.
+dt_status_t dt__codegen_device(const struct dt_cuda_device_t *device, const dt_target_t *host,
+                               dt_target_t *out) DT_MUST_USE;
 // Compiles all units on the compile threads, loads them and fills units, kernels, plan, once, run,
 // once_scratch_bytes and code_bytes of `out`, of which the caller owns what was filled also on
 // failure. On any thread but a compile thread.

@@ -117,6 +117,8 @@ typedef struct compile_t {
   const dt_traced_t *traced;
   const char *name;
   uint32_t variant;
+  struct dt_cuda_device_t *cuda; // NULL: the CPU
+  dt_target_t target;
   dt_arena_t arena;
   dt_symenv_t *env; // a clone of the traced one
   dt_program_t *program;
@@ -129,8 +131,7 @@ static dt_status_t run_front(void *opaque) {
   watch_t watch = {.name = compile->name, .variant = compile->variant};
   dt__text_init(&watch.last);
   dt_status_t status =
-      dt__pipeline_run(&compile->arena, compile->env, traced->graph, &compile->compiler->target,
-                       NULL, compile->compiler->verify, observe_stage, &watch, &compile->program);
+      dt__pipeline_run(&compile->arena, compile->env, traced->graph, &compile->target, NULL, compile->compiler->verify, observe_stage, &watch, &compile->program);
   dt__text_fini(&watch.last);
   return status;
 }
@@ -213,10 +214,13 @@ static void tell_segments(const compile_t *compile, const dt_compiled_t *compile
 
 static dt_status_t compile_all(compile_t *compile, bool strict_fp, dt_compiled_t *out) {
   dt_compiler_t *compiler = compile->compiler;
+  if (compile->cuda)
+    DT_TRY(dt__codegen_device(compile->cuda, &compiler->target, &compile->target));
   dt_job_t front = {.run = run_front, .arg = compile};
   DT_TRY(dt__jobs_run(compiler->jobs, &front, 1));
   dt_codegen_request_t request = {.program = compile->program,
-                                  .target = &compiler->target,
+                                  .target = &compile->target,
+                                  .cuda = compile->cuda,
                                   .threads = compiler->threads,
                                   .strict_fp = strict_fp,
                                   .verify = compiler->verify,
@@ -235,16 +239,15 @@ dt_status_t dt__compile(dt_compiler_t *compiler, const dt_compile_request_t *req
   DT_TRY(dt__codegen_available());
   const char *name = request->name;
   uint32_t variant = request->variant;
-  if (request->cuda)
-    return DT_FAIL(DT_E_UNSUPPORTED,
-                   "%s.%u: this version makes no code for CUDA devices; call "
-                   "the function in a session on the CPU",
-                   name, variant);
   dt_compiled_t *compiled = dt__calloc(1, sizeof(*compiled));
   if (!compiled)
     return DT_NO_MEMORY();
-  compile_t compile = {
-      .compiler = compiler, .traced = request->traced, .name = name, .variant = variant};
+  compile_t compile = {.compiler = compiler,
+                       .traced = request->traced,
+                       .name = name,
+                       .variant = variant,
+                       .cuda = request->cuda,
+                       .target = compiler->target};
   dt__arena_init(&compile.arena, 0);
   int64_t begin = dt__now_ns();
   dt_status_t status = compile_all(&compile, request->strict_fp, compiled);

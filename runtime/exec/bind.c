@@ -18,9 +18,15 @@ void dt__bindings_destroy(dt_bindings_t *bindings) {
     return;
   for (uint32_t i = 0; bindings->tensors && i < bindings->n; i++)
     dt_tensor_release(bindings->tensors[i]);
+  for (uint32_t i = 0; bindings->copies && i < bindings->n; i++)
+    dt__storage_release(bindings->copies[i]);
+  dt__free(bindings->copies);
   dt__free(bindings->tensors);
   dt__free(bindings->addresses);
-  dt__free(bindings->once);
+  if (bindings->once_storage)
+    dt__storage_release(bindings->once_storage);
+  else
+    dt__free(bindings->once);
   dt__free(bindings);
 }
 
@@ -51,7 +57,8 @@ static dt_status_t compute_once(const dt_function_t *function, const dt_compiled
 }
 
 dt_status_t dt__bindings_create(const dt_function_t *function, const dt_variant_t *variant,
-                                dt_tensor_t *const *tensors, dt_bindings_t **out) {
+                                dt_tensor_t *const *tensors, const dt_bindings_peers_t *peers,
+                                dt_bindings_t **out) {
   *out = NULL;
   const dt_traced_t *traced = variant->traced;
   uint32_t n = traced->constants.len;
@@ -70,8 +77,11 @@ dt_status_t dt__bindings_create(const dt_function_t *function, const dt_variant_
     dt_tensor_retain(bindings->tensors[i]);
     bindings->addresses[i] = bindings->tensors[i]->data;
   }
+  if (!status && variant->gpu)
+    status = dt__bindings_upload(variant, peers, bindings);
   if (!status && variant->compiled)
-    status = compute_once(function, variant->compiled, bindings);
+    status = variant->gpu ? dt__bindings_once(variant, bindings)
+                          : compute_once(function, variant->compiled, bindings);
   if (status) {
     dt__bindings_destroy(bindings);
     return status;
@@ -114,6 +124,10 @@ static dt_status_t check_data(const dt_graph_constant_t *constant, const dt_tens
   if (!tensor->contiguous)
     return DT_FAIL(DT_E_SHAPE, "constant '%s': got a tensor with strides; expected contiguous",
                    constant->name);
+  if (tensor->device != DT_CPU)
+    return DT_FAIL(DT_E_ARGUMENT,
+                   "constant '%s': on %s; expected a host tensor, of which each device gets a copy",
+                   constant->name, dt__place_name(tensor->device, actual, sizeof(actual)));
   return NULL;
 }
 
@@ -134,7 +148,10 @@ dt_status_t dt__variant_bind(dt_function_t *function, dt_variant_t *variant) {
   }
   dt_bindings_t *bindings = NULL;
   if (!status)
-    status = dt__bindings_create(function, variant, tensors, &bindings);
+    status = dt__bindings_create(
+        function, variant, tensors,
+        &(dt_bindings_peers_t){.list = atomic_load_explicit(&function->list, memory_order_relaxed)},
+        &bindings);
   dt__free(tensors);
   if (!status)
     atomic_store_explicit(&variant->bindings, bindings, memory_order_release);
@@ -146,7 +163,8 @@ dt_status_t dt__variant_bind(dt_function_t *function, dt_variant_t *variant) {
 // Bindings of `variant` with the constants named `name` replaced, or NULL where it has none of
 // them.
 static dt_status_t rebind(const dt_function_t *function, const dt_variant_t *variant,
-                          const char *name, dt_tensor_t *tensor, dt_bindings_t **out) {
+                          const char *name, dt_tensor_t *tensor, const dt_bindings_peers_t *peers,
+                          dt_bindings_t **out) {
   *out = NULL;
   const dt_graph_t *graph = variant->traced->graph;
   const dt_bindings_t *old = atomic_load_explicit(&variant->bindings, memory_order_relaxed);
@@ -163,7 +181,7 @@ static dt_status_t rebind(const dt_function_t *function, const dt_variant_t *var
     found = found || named;
   }
   if (!status && found)
-    status = dt__bindings_create(function, variant, tensors, out);
+    status = dt__bindings_create(function, variant, tensors, peers, out);
   dt__free(tensors);
   return status;
 }
@@ -186,7 +204,8 @@ static dt_status_t prepare_update(dt_function_t *function, const dt_variant_list
                                   dt_override_t **out_item) {
   bool found = false;
   for (uint32_t i = 0; i < list->n; i++) {
-    DT_TRY(rebind(function, list->items[i], name, tensor, &fresh[i]));
+    dt_bindings_peers_t peers = {.list = list, .fresh = fresh, .n_fresh = i};
+    DT_TRY(rebind(function, list->items[i], name, tensor, &peers, &fresh[i]));
     found = found || fresh[i];
   }
   if (!found)

@@ -71,8 +71,17 @@ static dt_status_t check_overlap(const dt_call_t *call, uint32_t index) {
 }
 
 // `sizes` NULL: not known yet.
-static dt_status_t check_output(const dt_tensor_t *output, uint32_t index,
-                                const dt_output_info_t *info, const int64_t *sizes) {
+static dt_status_t check_output(const dt_session_t *session, const dt_tensor_t *output,
+                                uint32_t index, const dt_output_info_t *info,
+                                const int64_t *sizes) {
+  char here[32], there[32];
+  if (output->device != session->place)
+    return DT_FAIL(
+        DT_E_ARGUMENT,
+        "output %u is on %s, and the session runs on %s; make it by dt_tensor_create_on, "
+        "and get at the elements by dt_tensor_copy or dt_tensor_read",
+        index, dt__place_name(output->device, there, sizeof(there)),
+        dt__place_name(session->place, here, sizeof(here)));
   if (output->dtype != info->dtype)
     return DT_FAIL(DT_E_DTYPE, "output %u: got %s; expected %s", index,
                    dt_dtype_name(output->dtype), dt_dtype_name(info->dtype));
@@ -102,11 +111,12 @@ dt_status_t dt__outputs_prepare(const dt_call_t *call, const dt_variant_t *varia
     bool known = !segments || segments[k] == segment;
     if (result) {
       if (known || segment == 0) {
-        DT_TRY(check_output(result, k, info, known ? sizes : NULL));
+        DT_TRY(check_output(session, result, k, info, known ? sizes : NULL));
         DT_TRY(check_overlap(call, k));
       }
     } else if (known) {
-      DT_TRY(dt_tensor_create_empty(info->dtype, info->rank, sizes, &result));
+      DT_TRY(session->device ? dt__device_tensor(session, info->dtype, info->rank, sizes, &result)
+                             : dt_tensor_create_empty(info->dtype, info->rank, sizes, &result));
     }
     if (known) {
       session->results[k] = result;
@@ -143,8 +153,7 @@ static dt_status_t item_status(const dt_variant_t *variant, uint32_t index,
                  (long long)item->range.hi);
 }
 
-static dt_status_t plan_status(const dt_variant_t *variant, int64_t failed,
-                               const int64_t *symbols) {
+dt_status_t dt__plan_status(const dt_variant_t *variant, int64_t failed, const int64_t *symbols) {
   const dt_compiled_t *compiled = variant->compiled;
   if (failed == -1)
     return DT_FAIL(DT_E_LIMIT,
@@ -168,7 +177,7 @@ static dt_status_t run_segment(const dt_call_t *call, const dt_variant_t *varian
   int64_t used = frame->block_bytes;
   int64_t failed = compiled->segments[segment].plan(frame);
   if (failed)
-    return plan_status(variant, failed, session->symbols);
+    return dt__plan_status(variant, failed, session->symbols);
   DT_TRY(dt__session_lease_block(session, used, frame->block_bytes));
   DT_TRY(dt__session_lease_scratch(session, frame->scratch_bytes));
   const uint32_t *segments = compiled->n_segments > 1 ? compiled->output_segments : NULL;
@@ -208,7 +217,8 @@ static dt_status_t run_variant(const dt_call_t *call, const dt_variant_t *varian
   memset(call->session->results, 0, call->function->n_outputs * sizeof(dt_tensor_t *));
   dt_status_t status = NULL;
   if (variant->compiled) {
-    status = run_compiled(call, variant, bindings);
+    status = call->session->device ? dt__device_run_compiled(call, variant, bindings)
+                                   : run_compiled(call, variant, bindings);
   } else {
     status = dt__evaluate(call, variant, bindings);
     (void)atomic_fetch_add_explicit(&call->function->evaluator_calls, 1, memory_order_relaxed);
@@ -253,7 +263,8 @@ static dt_status_t find_variant(dt_call_t *call, const dt_variant_t **out) {
   const dt_variant_list_t *list = atomic_load_explicit(&call->function->list, memory_order_acquire);
   dt_status_t status = dt__session_reserve(session, call->function, list);
   int64_t captured[DT_MOST_CAPTURES];
-  dt_guard_args_t args = dt__guard_args(call->function, list, call->inputs, captured);
+  dt_guard_args_t args =
+      dt__guard_args(call->function, list, session->place, call->inputs, captured);
   call->modes = args.modes;
   *out = status ? NULL : dt__list_find(list, &args, session->symbols);
   if (!*out)
@@ -284,7 +295,8 @@ static dt_status_t run_missed(dt_call_t *call, const dt_variant_t **out) {
   (void)atomic_fetch_add_explicit(&call->function->misses, 1, memory_order_relaxed);
   for (int round = 0; round < MOST_ROUNDS; round++) {
     dt_variant_t *once = NULL;
-    DT_TRY(dt__function_cover(call->session, call->function, call->inputs, &once));
+    DT_TRY(dt__function_cover(call->session, call->function, call->session->place, call->inputs,
+                              &once));
     if (once)
       return run_once(call, once);
     DT_TRY(find_variant(call, out));
@@ -317,7 +329,7 @@ dt_status_t dt_call(dt_session_t *session, dt_function_t *function, dt_tensor_t 
   dt_call_t call = {.session = session, .function = function, .inputs = inputs, .outputs = outputs};
   dt_status_t status = check_arguments(&call, n_inputs, n_outputs);
   if (!status)
-    status = run_call(&call);
+    status = session->device ? dt__device_call(&call, run_call) : run_call(&call);
   if (status) {
     (void)atomic_fetch_add_explicit(&function->failed_calls, 1, memory_order_relaxed);
     return dt__status_annotate(status, "function %s", function->name);
@@ -357,7 +369,7 @@ dt_status_t dt_function_guard_ns(dt_session_t *session, dt_function_t *function,
   for (uint32_t i = 0; i < repeats; i++) {
     const dt_variant_list_t *list = atomic_load_explicit(&function->list, memory_order_acquire);
     int64_t captured[DT_MOST_CAPTURES];
-    dt_guard_args_t args = dt__guard_args(function, list, inputs, captured);
+    dt_guard_args_t args = dt__guard_args(function, list, session->place, inputs, captured);
     variant = dt__list_find(list, &args, session->symbols);
   }
   *out_ns = (double)(dt__now_ns() - begin) / repeats;

@@ -39,6 +39,21 @@ typedef struct dt_call_t {
 dt_status_t dt__outputs_prepare(const dt_call_t *call, const dt_variant_t *variant,
                                 const uint32_t *segments, uint32_t segment) DT_MUST_USE;
 
+// call.c. What a plan's failure means; `failed` is what it returned, `symbols` what it has read.
+dt_status_t dt__plan_status(const dt_variant_t *variant, int64_t failed,
+                            const int64_t *symbols) DT_MUST_USE;
+
+// call_device.c. Runs a call of a session on a device by `run`, with the device's context current,
+// after the failures of earlier calls were looked at.
+dt_status_t dt__device_call(dt_call_t *call, dt_status_t (*run)(dt_call_t *call)) DT_MUST_USE;
+// Queues a variant's kernels. Context current.
+dt_status_t dt__device_run_compiled(const dt_call_t *call, const dt_variant_t *variant,
+                                    const dt_bindings_t *bindings) DT_MUST_USE;
+
+// tensor_device.c. A new contiguous tensor where the session runs, which is a device.
+dt_status_t dt__device_tensor(dt_session_t *session, dt_dtype_t dtype, uint32_t rank,
+                              const int64_t *sizes, dt_tensor_t **out) DT_MUST_USE;
+
 // evaluate.c. Answers by the reference evaluator, into session->results.
 dt_status_t dt__evaluate(const dt_call_t *call, const dt_variant_t *variant,
                          const dt_bindings_t *bindings) DT_MUST_USE;

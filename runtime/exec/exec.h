@@ -12,7 +12,8 @@
 #ifndef DT_RUNTIME_EXEC_EXEC_H
 #define DT_RUNTIME_EXEC_EXEC_H
 
-#include "ductile/function.h"
+#include "ductile/device.h"
+#include "guards/modes.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/params.h"
 #include "runtime/base/pool.h"
@@ -26,6 +27,8 @@
 
 #include <stdatomic.h>
 
+struct dt_cuda_gpu_t;
+
 struct dt_runtime {
   _Atomic uint32_t refs;
   dt_params_t params;
@@ -36,7 +39,18 @@ struct dt_runtime {
   _Atomic uint64_t modes;        // modes.h
   _Atomic bool garbage;          // something retired may wait still: collect when convenient
   _Atomic uint32_t next_session; // spreads sessions over counters
+  dt_mutex_t devices_mutex;
+  bool has_devices_mutex;
+  struct dt_cuda_gpu_t *gpus[DT_MOST_ORDINALS]; // opened so far; guarded by devices_mutex
 };
+
+// device.c. The GPU of that ordinal, opened at the first use; the runtime's. DT_E_UNSUPPORTED where
+// there is no driver or no such device.
+dt_status_t dt__runtime_device(dt_runtime_t *runtime, int32_t ordinal,
+                               struct dt_cuda_gpu_t **out) DT_MUST_USE;
+// The same for a place: NULL for the CPU.
+dt_status_t dt__runtime_place(dt_runtime_t *runtime, dt_device_t place,
+                              struct dt_cuda_gpu_t **out) DT_MUST_USE;
 
 // ---- Variants -------------------------------------------------------------------------------------
 
@@ -46,7 +60,11 @@ typedef struct dt_bindings_t {
   char *once;           // ONCE memory, 64-byte aligned; NULL when there is none
   uint32_t n;
   dt_tensor_t **tensors; // retained, by constant index
-  void **addresses;      // of their elements
+  void **addresses;      // of their elements, where the variant runs
+  // On a device: copies of the tensors, shared with other bindings of the same tensors, and what
+  // `once` points into.
+  dt_storage_t **copies;
+  dt_storage_t *once_storage;
 } dt_bindings_t;
 
 typedef struct dt_output_info_t {
@@ -57,10 +75,12 @@ typedef struct dt_output_info_t {
 typedef struct dt_variant_t {
   dt_guards_t *guards;
   dt_traced_t *traced;
-  dt_compiled_t *compiled; // NULL: answered by the evaluator
-  uint32_t number;         // for logs
-  uint32_t n_symbols;      // length of the symbol array that guards and code use
-  uint32_t n_output_sizes; // ranks of all outputs, added up
+  dt_compiled_t *compiled;   // NULL: answered by the evaluator
+  dt_device_t place;         // of the sessions that it answers
+  struct dt_cuda_gpu_t *gpu; // a reference; NULL on the CPU
+  uint32_t number;           // for logs
+  uint32_t n_symbols;        // length of the symbol array that guards and code use
+  uint32_t n_output_sizes;   // ranks of all outputs, added up
   dt_output_info_t *outputs;
   dt_bindings_t *_Atomic bindings;
   int64_t
@@ -130,26 +150,31 @@ struct dt_function {
   dt_variant_list_t *_Atomic list; // never NULL; replaced under `mutex`
 
   dt_mutex_t mutex;
-  pthread_cond_t idle;         // `building` became false
-  bool building;               // guarded by mutex: a variant is being made
-  pthread_t builder;           // guarded by mutex: by whom
-  uint32_t next_number;        // guarded by mutex
-  dt_override_t *overrides;    // guarded by mutex
-  dt_history_t history;        // guarded by mutex
-  bool frozen;                 // guarded by mutex
-  bool generic_tried;          // guarded by mutex: at a limit, whatever came of it
+  pthread_cond_t idle;        // `building` became false
+  bool building;              // guarded by mutex: a variant is being made
+  pthread_t builder;          // guarded by mutex: by whom
+  uint32_t next_number;       // guarded by mutex
+  dt_override_t *overrides;   // guarded by mutex
+  dt_history_t history;       // guarded by mutex
+  bool frozen;                // guarded by mutex
+  dt_device_t *generic_tried; // guarded by mutex: places, at a limit, whatever came of it
+  uint32_t n_generic_tried;
   const char *generic_failure; // guarded by mutex: why there is no generic variant; or NULL
   dt_policy_t policy;          // guarded as its parts say
   dt_decider_build_t decider;
 
   _Atomic uint64_t compiles, misses, evaluator_calls, failed_calls, compile_ns, kernels, code_bytes,
-      constant_bytes, promotions, limit_misses, frozen_misses, sampled_calls;
+      constant_bytes, promotions, limit_misses, frozen_misses, sampled_calls, readbacks;
 };
 
 // ---- Sessions -------------------------------------------------------------------------------------
 
+typedef struct dt_session_device_t dt_session_device_t;
+
 struct dt_session {
-  dt_runtime_t *runtime; // a reference
+  dt_runtime_t *runtime;       // a reference
+  dt_session_device_t *device; // session_device.h; owned; NULL on the CPU
+  dt_device_t place;
   dt_reclaim_slot_t *slot;
   uint32_t counter;   // which of a function's call counters
   uint32_t sample_in; // the call that many from now is sampled, 1 the next
@@ -160,12 +185,18 @@ struct dt_session {
   void **addresses;      // of inputs, then of outputs
   dt_tensor_t **results; // given or new
   uint32_t symbols_cap, sizes_cap, addresses_cap, results_cap;
-  // Leased memory, 64-byte aligned. It only grows: to the largest that a call asked for.
+  // Leased memory, 64-byte aligned, on the CPU. It only grows: to the largest that a call asked
+  // for.
   dt_region_t block;
   dt_region_t scratch;   // of all workers
   size_t scratch_stride; // of one
 };
 
+// session_device.c. Waits for everything queued and gives the failure of a check; nothing on the
+// CPU.
+dt_status_t dt__session_settle(dt_session_t *session) DT_MUST_USE;
+void dt__session_device_destroy(dt_session_device_t *own); // NULL allowed
+uint64_t dt__session_device_bytes(const dt_session_device_t *own);
 // Makes room for a call of `function` with the variants in `list`; contents are not kept.
 dt_status_t dt__session_grow(dt_session_t *session, const dt_function_t *function,
                              const dt_variant_list_t *list) DT_MUST_USE;
@@ -211,7 +242,7 @@ void dt__runtime_collect(dt_runtime_t *runtime);
 typedef struct dt_variant_request_t {
   dt_tensor_t *const *inputs; // of the call; NULL: from declarations alone
   uint32_t number;
-  uint64_t modes; // of the runtime, for the whole of it
+  uint64_t modes; // of the runtime, and the session's place (guards/modes.h), for the whole of it
   bool generic;   // without the call's sizes
   bool evaluated; // no code: the evaluator answers
 } dt_variant_request_t;
@@ -219,9 +250,25 @@ dt_status_t dt__variant_create(dt_function_t *function, const dt_variant_request
                                dt_variant_t **out) DT_MUST_USE;
 // Destroys bindings too. NULL allowed.
 void dt__variant_destroy(dt_variant_t *variant);
-// Retains tensors[i] for constant i (NULL: the traced one), and computes what is computed once.
+// Bindings that device copies of constants may be shared with: those of a list's variants, and
+// new ones (entries may be NULL).
+typedef struct dt_bindings_peers_t {
+  const dt_variant_list_t *list;
+  dt_bindings_t *const *fresh; // of the list's first `n_fresh` variants
+  uint32_t n_fresh;
+} dt_bindings_peers_t;
+// Retains tensors[i] for constant i (NULL: the traced one), and computes what is computed once. The
+// function's mutex held.
 dt_status_t dt__bindings_create(const dt_function_t *function, const dt_variant_t *variant,
-                                dt_tensor_t *const *tensors, dt_bindings_t **out) DT_MUST_USE;
+                                dt_tensor_t *const *tensors, const dt_bindings_peers_t *peers,
+                                dt_bindings_t **out) DT_MUST_USE;
+// constants_device.c. The same on a device, with `tensors` retained: copies and addresses, then
+// ONCE memory. What was made is the bindings' also on failure.
+dt_status_t dt__bindings_upload(const dt_variant_t *variant, const dt_bindings_peers_t *peers,
+                                dt_bindings_t *bindings) DT_MUST_USE;
+dt_status_t dt__bindings_once(const dt_variant_t *variant, dt_bindings_t *bindings) DT_MUST_USE;
+// Waits for launches and unloads. Nobody is inside the variant.
+void dt__variant_unload(dt_variant_t *variant);
 void dt__bindings_destroy(dt_bindings_t *bindings); // NULL allowed
 
 // bind.c, under the function's mutex: bindings of a new variant, with constants as last updated.
@@ -243,11 +290,11 @@ void dt__decider_request(dt_function_t *function);
 // Mutex not held. Waits for a build under way; none is begun afterwards.
 void dt__decider_stop(dt_function_t *function);
 
-// What the guards of the variants in `list` see of a call. Captures may change at any time, so they
-// are read once, into the caller's `captured`.
+// What the guards of the variants in `list` see of a call in a session at `place`. Captures may
+// change at any time, so they are read once, into the caller's `captured`.
 #define DT_MOST_CAPTURES 64
 static inline dt_guard_args_t dt__guard_args(const dt_function_t *function,
-                                             const dt_variant_list_t *list,
+                                             const dt_variant_list_t *list, dt_device_t place,
                                              dt_tensor_t *const *inputs,
                                              int64_t captured[DT_MOST_CAPTURES]) {
   for (uint32_t k = 0; k < list->n_captures; k++)
@@ -255,7 +302,8 @@ static inline dt_guard_args_t dt__guard_args(const dt_function_t *function,
   return (dt_guard_args_t){
       .inputs = inputs,
       .captures = captured,
-      .modes = atomic_load_explicit(&function->runtime->modes, memory_order_relaxed)};
+      .modes = atomic_load_explicit(&function->runtime->modes, memory_order_relaxed) |
+               dt__modes_of_place(place)};
 }
 
 // The first variant whose guards hold, `symbols` filled; or NULL.
@@ -275,11 +323,11 @@ static inline dt_variant_t *dt__list_find(const dt_variant_list_t *list,
   return NULL;
 }
 
-// miss.c. Makes sure that a variant covers `inputs`, or with inputs NULL that there is any variant:
-// checks the arguments, waits for a compile under way, or compiles. Not inside an epoch. At a limit
-// with DT_LIMIT_EVALUATOR *out_once (NULL with inputs NULL) is a variant for this call alone, which
-// the caller destroys; else it is NULL.
-dt_status_t dt__function_cover(dt_session_t *session, dt_function_t *function,
+// miss.c. Makes sure that a variant covers `inputs`, or with inputs NULL (session NULL) that there
+// is any variant for `place`: checks the arguments, waits for a compile under way, or compiles. Not
+// inside an epoch. At a limit with DT_LIMIT_EVALUATOR *out_once (NULL with inputs NULL) is a
+// variant for this call alone, which the caller destroys; else it is NULL.
+dt_status_t dt__function_cover(dt_session_t *session, dt_function_t *function, dt_device_t place,
                                dt_tensor_t *const *inputs, dt_variant_t **out_once) DT_MUST_USE;
 
 // The name of input `index` for messages, in `buf`.

@@ -127,6 +127,7 @@ static void function_free(dt_function_t *function) {
     dt_tensor_release(item->tensor);
     dt__free(item);
   }
+  dt__free(function->generic_tried);
   dt__history_fini(&function->history);
   dt__arena_fini(&function->arena);
   dt__free(function);
@@ -207,11 +208,28 @@ void dt_function_release(dt_function_t *function) {
 }
 
 dt_status_t dt_function_prepare(dt_function_t *function) {
+  return dt_function_prepare_on(function, DT_CPU, 0);
+}
+
+static dt_status_t prepare(dt_function_t *function, dt_device_t device, int32_t ordinal) {
+  struct dt_cuda_gpu_t *gpu = NULL;
+  if (device != DT_CPU && device != DT_CUDA)
+    return DT_FAIL(DT_E_ARGUMENT, "device: %d is no device", (int)device);
+  if (device == DT_CPU && ordinal != 0)
+    return DT_FAIL(DT_E_ARGUMENT, "ordinal: %d; expected 0 for the CPU", (int)ordinal);
+  if (device == DT_CUDA)
+    DT_TRY(dt__runtime_device(function->runtime, ordinal, &gpu));
+  if (device == DT_CUDA && function->answer == DT_ANSWER_EVALUATOR)
+    return DT_FAIL(DT_E_UNSUPPORTED, "the reference evaluator answers on the CPU only");
+  return dt__function_cover(NULL, function, dt__place(device, ordinal), NULL, NULL);
+}
+
+dt_status_t dt_function_prepare_on(dt_function_t *function, dt_device_t device, int32_t ordinal) {
   if (!function)
     return DT_FAIL(DT_E_ARGUMENT, "dt_function_prepare: function: NULL");
   if (dt__forked())
     return DT_FAIL(DT_E_FORKED, "dt_function_prepare in a child after fork");
-  return dt__status_annotate(dt__function_cover(NULL, function, NULL, NULL), "function %s: prepare",
+  return dt__status_annotate(prepare(function, device, ordinal), "function %s: prepare",
                              function->name);
 }
 
@@ -253,7 +271,8 @@ dt_status_t dt_function_stats(dt_function_t *function, dt_function_stats_t *stat
                              .promotions = count(&function->promotions),
                              .limit_misses = count(&function->limit_misses),
                              .frozen_misses = count(&function->frozen_misses),
-                             .sampled_calls = count(&function->sampled_calls)};
+                             .sampled_calls = count(&function->sampled_calls),
+                             .readbacks = count(&function->readbacks)};
   for (uint32_t i = 0; i < DT_CALL_COUNTERS; i++)
     all.calls += count(&function->counters[i].calls);
   dt__mutex_lock(&function->mutex);

@@ -62,7 +62,8 @@ static dt_status_t publish(dt_function_t *function, dt_variant_t *variant) {
 
 // What a call that gets no variant is told: `why`, and the guard of the variant that comes nearest.
 static dt_status_t refuse(const dt_function_t *function, const dt_variant_list_t *list,
-                          dt_tensor_t *const *inputs, dt_code_t code, const char *why) {
+                          dt_device_t place, dt_tensor_t *const *inputs, dt_code_t code,
+                          const char *why) {
   if (!inputs || !list->n)
     return DT_FAIL(code, "%s", why);
   dt_text_t text;
@@ -70,7 +71,7 @@ static dt_status_t refuse(const dt_function_t *function, const dt_variant_list_t
   dt_arena_t arena;
   dt__arena_init(&arena, 1024);
   int64_t captured[DT_MOST_CAPTURES];
-  dt_guard_args_t args = dt__guard_args(function, list, inputs, captured);
+  dt_guard_args_t args = dt__guard_args(function, list, place, inputs, captured);
   const dt_miss_info_t *miss = dt__miss_nearest(&arena, list, &args);
   if (miss)
     dt__miss_put(miss, &text);
@@ -82,12 +83,12 @@ static dt_status_t refuse(const dt_function_t *function, const dt_variant_list_t
 }
 
 static dt_status_t refuse_frozen(dt_function_t *function, const dt_variant_list_t *list,
-                                 dt_tensor_t *const *inputs) {
+                                 dt_device_t place, dt_tensor_t *const *inputs) {
   int64_t captured[DT_MOST_CAPTURES];
-  dt_guard_args_t args = dt__guard_args(function, list, inputs, captured);
+  dt_guard_args_t args = dt__guard_args(function, list, place, inputs, captured);
   (void)atomic_fetch_add_explicit(&function->frozen_misses, 1, memory_order_relaxed);
   dt__tell_miss(function, list, &args, "refused, frozen with variants", list->n);
-  return refuse(function, list, inputs, DT_E_STATE,
+  return refuse(function, list, place, inputs, DT_E_STATE,
                 list->n ? "the function is frozen and no variant covers these arguments"
                         : "the function is frozen and has no variant");
 }
@@ -113,12 +114,14 @@ static bool over_limit(const dt_function_t *function, const dt_variant_list_t *l
 
 // ---- Making one -----------------------------------------------------------------------------------
 
-static dt_status_t check_inputs(const dt_function_t *function, dt_tensor_t *const *inputs) {
+static dt_status_t check_inputs(const dt_function_t *function, dt_device_t place,
+                                dt_tensor_t *const *inputs) {
   dt_trace_request_t request = {.program = function->program,
                                 .closure = function->closure,
                                 .n_inputs = function->n_inputs,
                                 .n_outputs = function->n_outputs,
                                 .inputs = function->inputs,
+                                .place = place,
                                 .example = inputs};
   return dt__trace_check_inputs(&request);
 }
@@ -188,20 +191,22 @@ static dt_status_t build_alone(dt_function_t *function, const dt_variant_request
   return status;
 }
 
-static dt_variant_request_t request_of(dt_function_t *function, dt_tensor_t *const *inputs) {
+static dt_variant_request_t request_of(dt_function_t *function, dt_device_t place,
+                                       dt_tensor_t *const *inputs) {
   return (dt_variant_request_t){
       .inputs = inputs,
       .number = function->next_number++,
-      .modes = atomic_load_explicit(&function->runtime->modes, memory_order_relaxed)};
+      .modes = atomic_load_explicit(&function->runtime->modes, memory_order_relaxed) |
+               dt__modes_of_place(place)};
 }
 
 // Mutex held, but not all the while.
-static dt_status_t build_and_publish(dt_function_t *function, dt_tensor_t *const *inputs,
-                                     bool generic) {
+static dt_status_t build_and_publish(dt_function_t *function, dt_device_t place,
+                                     dt_tensor_t *const *inputs, bool generic) {
   const dt_variant_list_t *list = atomic_load_explicit(&function->list, memory_order_relaxed);
   int64_t captured[DT_MOST_CAPTURES];
-  dt_guard_args_t args = dt__guard_args(function, list, inputs, captured);
-  dt_variant_request_t request = request_of(function, inputs);
+  dt_guard_args_t args = dt__guard_args(function, list, place, inputs, captured);
+  dt_variant_request_t request = request_of(function, place, inputs);
   request.generic = generic;
   dt_history_item_t *item = dt__history_begin(function, list, &args, request.number);
   dt_variant_t *variant = NULL;
@@ -214,32 +219,57 @@ static dt_status_t build_and_publish(dt_function_t *function, dt_tensor_t *const
 
 // ---- At a limit -----------------------------------------------------------------------------------
 
-// One variant for all sizes, tried once in the function's life (but for lack of memory).
-static dt_status_t make_generic(dt_function_t *function, dt_tensor_t *const *inputs,
-                                const char *why) {
+static bool generic_tried(const dt_function_t *function, dt_device_t place) {
+  for (uint32_t k = 0; k < function->n_generic_tried; k++)
+    if (function->generic_tried[k] == place)
+      return true;
+  return false;
+}
+
+static bool note_generic(dt_function_t *function, dt_device_t place) {
+  uint32_t n = function->n_generic_tried;
+  dt_device_t *tried = dt__realloc(function->generic_tried, (n + 1) * sizeof(*tried));
+  if (!tried)
+    return false;
+  tried[n] = place;
+  function->generic_tried = tried;
+  function->n_generic_tried = n + 1;
+  return true;
+}
+
+// One variant for all sizes, tried once in the function's life for each place (but for lack of
+// memory).
+static dt_status_t make_generic(dt_function_t *function, dt_device_t place,
+                                dt_tensor_t *const *inputs, const char *why) {
   const dt_variant_list_t *list = atomic_load_explicit(&function->list, memory_order_relaxed);
-  if (!function->generic_tried) {
-    function->generic_tried = true;
-    dt_status_t status = build_and_publish(function, inputs, true);
+  if (!generic_tried(function, place)) {
+    if (!note_generic(function, place))
+      return DT_NO_MEMORY();
+    dt_status_t status = build_and_publish(function, place, inputs, true);
     if (!status)
       return NULL;
     if (dt_status_code(status) == DT_E_NO_MEMORY) {
-      function->generic_tried = false;
+      function->n_generic_tried--;
       return status;
     }
     function->generic_failure = dt__arena_strdup(&function->arena, dt_status_message(status));
     dt_status_free(status);
     list = atomic_load_explicit(&function->list, memory_order_relaxed);
   }
-  dt_status_t status = refuse(function, list, inputs, DT_E_LIMIT, why);
+  dt_status_t status = refuse(function, list, place, inputs, DT_E_LIMIT, why);
   if (!function->generic_failure)
     return status;
   return dt__status_annotate(status, "no generic variant (%s)", function->generic_failure);
 }
 
-static dt_status_t make_once(dt_function_t *function, dt_tensor_t *const *inputs,
-                             dt_variant_t **out) {
-  dt_variant_request_t request = request_of(function, inputs);
+static dt_status_t make_once(dt_function_t *function, dt_device_t place, dt_tensor_t *const *inputs,
+                             const char *why, dt_variant_t **out) {
+  if (place != DT_CPU)
+    return DT_FAIL(DT_E_UNSUPPORTED,
+                   "%s, and the evaluator (limit_action) answers on the CPU only: call with host "
+                   "tensors in a session on the CPU, or raise the limit",
+                   why);
+  dt_variant_request_t request = request_of(function, place, inputs);
   request.evaluated = true;
   DT_TRY(build_alone(function, &request, out));
   dt_status_t status = dt__variant_bind(function, *out);
@@ -250,13 +280,14 @@ static dt_status_t make_once(dt_function_t *function, dt_tensor_t *const *inputs
   return status;
 }
 
-static dt_status_t act_at_limit(dt_function_t *function, dt_tensor_t *const *inputs,
-                                const char *why, dt_variant_t **out_once) {
+static dt_status_t act_at_limit(dt_function_t *function, dt_device_t place,
+                                dt_tensor_t *const *inputs, const char *why,
+                                dt_variant_t **out_once) {
   const dt_variant_list_t *list = atomic_load_explicit(&function->list, memory_order_relaxed);
   int64_t captured[DT_MOST_CAPTURES];
-  dt_guard_args_t args = dt__guard_args(function, list, inputs, captured);
+  dt_guard_args_t args = dt__guard_args(function, list, place, inputs, captured);
   dt_limit_action_t action = function->limit_action;
-  bool generic = action == DT_LIMIT_GENERIC && !function->generic_tried;
+  bool generic = action == DT_LIMIT_GENERIC && !generic_tried(function, place);
   (void)atomic_fetch_add_explicit(&function->limit_misses, 1, memory_order_relaxed);
   dt__tell_miss(function, list, &args,
                 generic                        ? "making the generic variant, at the limit of"
@@ -264,10 +295,10 @@ static dt_status_t act_at_limit(dt_function_t *function, dt_tensor_t *const *inp
                                                : "refused, at the limit of",
                 function->variant_limit);
   if (action == DT_LIMIT_GENERIC)
-    return make_generic(function, inputs, why);
+    return make_generic(function, place, inputs, why);
   if (action == DT_LIMIT_EVALUATOR && inputs)
-    return make_once(function, inputs, out_once);
-  return refuse(function, list, inputs, DT_E_LIMIT, why);
+    return make_once(function, place, inputs, why, out_once);
+  return refuse(function, list, place, inputs, DT_E_LIMIT, why);
 }
 
 // ---- Covering -------------------------------------------------------------------------------------
@@ -275,58 +306,60 @@ static dt_status_t act_at_limit(dt_function_t *function, dt_tensor_t *const *inp
 // Mutex held. Whether there is nothing to do: with `inputs` a variant covers them, else there is
 // one.
 static dt_status_t is_covered(dt_session_t *session, const dt_function_t *function,
-                              dt_tensor_t *const *inputs, bool *out) {
+                              dt_device_t place, dt_tensor_t *const *inputs, bool *out) {
   const dt_variant_list_t *list = atomic_load_explicit(&function->list, memory_order_relaxed);
-  *out = list->n > 0;
+  *out = false;
+  for (uint32_t k = 0; k < list->n; k++)
+    *out = *out || list->items[k]->place == place;
   if (!inputs || !list->n)
     return NULL;
   DT_TRY(dt__session_reserve(session, function, list));
   int64_t captured[DT_MOST_CAPTURES];
-  dt_guard_args_t args = dt__guard_args(function, list, inputs, captured);
+  dt_guard_args_t args = dt__guard_args(function, list, place, inputs, captured);
   *out = dt__list_find(list, &args, session->symbols) != NULL;
   return NULL;
 }
 
 // Mutex held, nobody is building.
-static dt_status_t make_variant(dt_function_t *function, dt_tensor_t *const *inputs,
-                                dt_variant_t **out_once) {
+static dt_status_t make_variant(dt_function_t *function, dt_device_t place,
+                                dt_tensor_t *const *inputs, dt_variant_t **out_once) {
   const dt_variant_list_t *list = atomic_load_explicit(&function->list, memory_order_relaxed);
   char why[256];
   if (function->frozen)
-    return refuse_frozen(function, list, inputs);
+    return refuse_frozen(function, list, place, inputs);
   if (!inputs && function->dynamic == DT_DYNAMIC_STATIC)
     return DT_FAIL(DT_E_STATE, "`dynamic` is static: sizes are known at a call only; compile by a "
                                "call");
   if (over_limit(function, list, why, sizeof(why)))
-    return act_at_limit(function, inputs, why, out_once);
-  return build_and_publish(function, inputs, false);
+    return act_at_limit(function, place, inputs, why, out_once);
+  return build_and_publish(function, place, inputs, false);
 }
 
-static dt_status_t cover_locked(dt_session_t *session, dt_function_t *function,
+static dt_status_t cover_locked(dt_session_t *session, dt_function_t *function, dt_device_t place,
                                 dt_tensor_t *const *inputs, dt_variant_t **out_once) {
   for (;;) {
     bool covered = false;
-    DT_TRY(is_covered(session, function, inputs, &covered));
+    DT_TRY(is_covered(session, function, place, inputs, &covered));
     if (covered)
       return NULL;
     if (!function->building)
-      return make_variant(function, inputs, out_once);
+      return make_variant(function, place, inputs, out_once);
     if (pthread_equal(function->builder, pthread_self()))
       return DT_FAIL(DT_E_STATE, "called from inside its own program");
     dt__cond_wait(&function->idle, &function->mutex);
   }
 }
 
-dt_status_t dt__function_cover(dt_session_t *session, dt_function_t *function,
+dt_status_t dt__function_cover(dt_session_t *session, dt_function_t *function, dt_device_t place,
                                dt_tensor_t *const *inputs, dt_variant_t **out_once) {
   if (out_once)
     *out_once = NULL;
   if (inputs) {
-    DT_TRY(check_inputs(function, inputs));
+    DT_TRY(check_inputs(function, place, inputs));
     dt__histogram_miss(function, inputs);
   }
   dt__mutex_lock(&function->mutex);
-  dt_status_t status = cover_locked(session, function, inputs, out_once);
+  dt_status_t status = cover_locked(session, function, place, inputs, out_once);
   dt__mutex_unlock(&function->mutex);
   dt__runtime_collect(function->runtime);
   return status;

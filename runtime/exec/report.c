@@ -143,6 +143,14 @@ static void put_remedy(const refusal_t *r) {
 }
 
 // ---- Collecting -----------------------------------------------------------------------------------
+// Where a session would have to run for these inputs.
+static dt_device_t place_of(const dt_function_t *function, dt_tensor_t *const *inputs) {
+  for (uint32_t k = 0; inputs && k < function->n_inputs; k++)
+    if (function->inputs[k].kind == DT_INPUT_TENSOR)
+      return inputs[k]->device;
+  return DT_CPU;
+}
+
 static bool take_refusal(report_t *report, const dt_function_t *function,
                          dt_tensor_t *const *inputs) {
   dt_report_t *head = &report->head;
@@ -151,6 +159,7 @@ static bool take_refusal(report_t *report, const dt_function_t *function,
                                 .n_inputs = function->n_inputs,
                                 .n_outputs = function->n_outputs,
                                 .inputs = function->inputs,
+                                .place = place_of(function, inputs),
                                 .example = inputs};
   dt_status_t status = dt__trace_check_inputs(&request);
   if (!status)
@@ -199,6 +208,8 @@ static bool take_variants(report_t *report, const dt_function_t *function,
     if (!info)
       return false;
     info->number = list->items[k]->number;
+    info->device = dt__place_device(list->items[k]->place);
+    info->ordinal = dt__place_ordinal(list->items[k]->place);
     good = dt__dims_make(&report->arena, function, list->items[k], info) &&
            take_guards(&report->arena, list->items[k]->guards, info);
     items[k] = info;
@@ -253,7 +264,8 @@ static bool collect(report_t *report, dt_function_t *function, dt_tensor_t *cons
   dt__mutex_lock(&function->mutex);
   const dt_variant_list_t *list = atomic_load_explicit(&function->list, memory_order_relaxed);
   int64_t captured[DT_MOST_CAPTURES];
-  dt_guard_args_t args = dt__guard_args(function, list, inputs, captured);
+  dt_guard_args_t args =
+      dt__guard_args(function, list, place_of(function, inputs), inputs, captured);
   good = good && take_variants(report, function, list) && take_compiles(report, &function->history);
   if (good && inputs && report->head.refused == DT_OK)
     good = take_misses(report, list, &args);

@@ -67,7 +67,10 @@ static void put_dims(const dt_variant_info_t *variant, dt_text_t *out) {
 static void put_variants(const dt_report_t *report, dt_text_t *out) {
   for (uint32_t k = 0; k < report->n_variants; k++) {
     const dt_variant_info_t *variant = report->variants[k];
-    dt__text_printf(out, "variant %u of function %s sees\n", variant->number, report->function);
+    dt__text_printf(out, "variant %u of function %s", variant->number, report->function);
+    if (variant->device == DT_CUDA)
+      dt__text_printf(out, " on CUDA device %d", (int)variant->ordinal);
+    dt__text_put(out, " sees\n");
     put_dims(variant, out);
     dt__text_put(out, "and takes calls with\n");
     for (uint32_t g = 0; g < variant->n_guards; g++) {
@@ -153,6 +156,8 @@ static void variant_event(const dt_report_t *report, const dt_variant_info_t *va
                           dt_text_t *out) {
   begin_event("variant", report, out);
   put_number("variant", variant->number, out);
+  if (variant->device == DT_CUDA)
+    put_number("cuda", (uint64_t)variant->ordinal, out);
   dt__text_put(out, ",\"dims\":[");
   for (uint32_t k = 0; k < variant->n_dims; k++) {
     const dt_dim_info_t *dim = variant->dims[k];

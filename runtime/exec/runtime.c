@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runtimes: options and parameters, the kernel pool, the compiler and the reclaimer, and their
 // order of birth and death.
+#include "backend_cuda/exec/gpu.h"
 #include "runtime/exec/exec.h"
 
 #include "guards/modes.h"
@@ -55,6 +56,8 @@ static uint32_t choose(uint32_t option, int64_t variable, int fallback) {
 }
 
 static dt_status_t runtime_init(dt_runtime_t *runtime, const dt_runtime_options_t *options) {
+  DT_TRY(dt__mutex_init(&runtime->devices_mutex, DT_RANK_DEVICES));
+  runtime->has_devices_mutex = true;
   DT_TRY(dt__params_load(&runtime->params));
   const dt_params_t *params = &runtime->params;
   DT_TRY(dt__log_configure(params->log));
@@ -82,6 +85,10 @@ static void runtime_free(dt_runtime_t *runtime) {
   dt__reclaim_destroy(runtime->reclaim);
   dt__pool_destroy(runtime->pool);
   dt__pager_destroy(runtime->pager);
+  for (uint32_t k = 0; k < DT_MOST_ORDINALS && !dt__forked(); k++)
+    dt__cuda_gpu_release(runtime->gpus[k]);
+  if (runtime->has_devices_mutex)
+    dt__mutex_fini(&runtime->devices_mutex);
   dt__free(runtime);
 }
 

@@ -38,6 +38,8 @@ void dt_session_destroy(dt_session_t *session) {
   if (!session)
     return;
   dt_runtime_t *runtime = session->runtime;
+  if (!dt__forked()) // a child has no device of its parent's
+    dt__session_device_destroy(session->device);
   if (!dt__forked())
     dt__reclaim_slot_release(runtime->reclaim, session->slot);
   dt__free(session->symbols);
@@ -54,7 +56,10 @@ void dt_session_destroy(dt_session_t *session) {
 }
 
 uint64_t dt_session_bytes(const dt_session_t *session) {
-  return session ? session->block.bytes + session->scratch.bytes : 0;
+  if (!session)
+    return 0;
+  return session->device ? dt__session_device_bytes(session->device)
+                         : session->block.bytes + session->scratch.bytes;
 }
 
 // ---- Sampling -------------------------------------------------------------------------------------

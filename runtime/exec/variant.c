@@ -3,6 +3,7 @@
 // the function; what constants are bound to stands in bind.c.
 #include "runtime/exec/explain.h"
 
+#include "backend_cuda/exec/gpu.h"
 #include "guards/modes.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
@@ -36,6 +37,7 @@ static dt_status_t trace(dt_function_t *function, const dt_variant_request_t *ho
                                 .n_inputs = function->n_inputs,
                                 .n_outputs = function->n_outputs,
                                 .inputs = function->inputs,
+                                .place = dt__modes_place(how->modes),
                                 .example = how->inputs,
                                 .no_hints = how->generic,
                                 .policy = &policy};
@@ -48,7 +50,9 @@ static dt_status_t make(dt_function_t *function, const dt_variant_request_t *how
   const dt_traced_t *traced = variant->traced;
   bool compiles = function->answer == DT_ANSWER_COMPILED && !how->evaluated;
   // Of the modes, code depends on this one alone, and only where the function does not say it.
-  uint64_t mask = compiles && !function->strict_fp ? DT_MODES_STRICT_FP : 0;
+  uint64_t mask = compiles ? DT_MODES_PLACE : 0;
+  if (compiles && !function->strict_fp)
+    mask |= DT_MODES_STRICT_FP;
   dt_guard_context_t context = {
       .modes = how->modes & mask, .modes_mask = mask, .shared = traced->shared};
   DT_TRY(take_outputs(function, variant));
@@ -57,11 +61,16 @@ static dt_status_t make(dt_function_t *function, const dt_variant_request_t *how
   variant->n_symbols = dt__guards_symbol_count(variant->guards);
   if (!compiles)
     return NULL;
+  variant->place = dt__modes_place(how->modes);
+  DT_TRY(dt__runtime_place(function->runtime, variant->place, &variant->gpu));
+  if (variant->gpu)
+    dt__cuda_gpu_retain(variant->gpu);
   dt_compile_request_t request = {.traced = traced,
                                   .name = function->name,
                                   .variant = variant->number,
                                   .strict_fp =
-                                      function->strict_fp || (how->modes & DT_MODES_STRICT_FP)};
+                                      function->strict_fp || (how->modes & DT_MODES_STRICT_FP),
+                                  .cuda = variant->gpu ? variant->gpu->device : NULL};
   DT_TRY(dt__compile(function->runtime->compiler, &request, &variant->compiled));
   // The frame's arrays are sized once for guards and code.
   if (variant->compiled->n_symbols > variant->n_symbols)
@@ -110,10 +119,12 @@ void dt__variant_destroy(dt_variant_t *variant) {
   if (!variant)
     return;
   dt__bindings_destroy(atomic_load_explicit(&variant->bindings, memory_order_acquire));
+  dt__variant_unload(variant);
   dt__compiled_destroy(variant->compiled);
   dt__guards_destroy(variant->guards);
   dt__traced_destroy(variant->traced);
   dt__free(variant->outputs);
   dt__free(variant->once_symbols);
+  dt__cuda_gpu_release(variant->gpu);
   dt__free(variant);
 }

@@ -5,6 +5,8 @@
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 
+#include <stdio.h>
+
 #define HEAD DT_STORAGE_ALIGNMENT
 _Static_assert(sizeof(dt_storage_t) <= HEAD, "the header fits in front of the aligned bytes");
 
@@ -17,7 +19,7 @@ dt_status_t dt__storage_create(size_t bytes, dt_storage_t **out) {
   if (!storage)
     return DT_FAIL(DT_E_NO_MEMORY, "out of memory: %zu bytes for a tensor", bytes);
   *storage =
-      (dt_storage_t){.refs = 1, .device = DT_CPU, .bytes = bytes, .data = (char *)storage + HEAD};
+      (dt_storage_t){.refs = 1, .place = DT_CPU, .bytes = bytes, .data = (char *)storage + HEAD};
   *out = storage;
   return NULL;
 }
@@ -28,6 +30,17 @@ void dt__storage_retain(dt_storage_t *storage) {
 }
 
 void dt__storage_release(dt_storage_t *storage) {
-  if (storage && atomic_fetch_sub_explicit(&storage->refs, 1, memory_order_acq_rel) == 1)
+  if (!storage || atomic_fetch_sub_explicit(&storage->refs, 1, memory_order_acq_rel) != 1)
+    return;
+  if (storage->destroy)
+    storage->destroy(storage);
+  else
     dt__free(storage);
+}
+
+const char *dt__place_name(dt_device_t place, char *buf, size_t bytes) {
+  if (place == DT_CPU)
+    return "the CPU";
+  (void)snprintf(buf, bytes, "CUDA device %d", dt__place_ordinal(place));
+  return buf;
 }

@@ -7,8 +7,9 @@
 
 #include <string.h>
 
-// A descriptor is known up to its last field; one of version 0.1 is this long.
-#define DESC_BYTES (offsetof(dt_tensor_desc_t, user) + sizeof(void *))
+// A descriptor is known up to its last field, and may end before `ordinal`, which it once did.
+#define DESC_BYTES (offsetof(dt_tensor_desc_t, ordinal) + sizeof(int32_t))
+#define DESC_SHORT offsetof(dt_tensor_desc_t, ordinal)
 // Longer than any descriptor will be, so that a garbage size is not read to its end.
 #define DESC_MOST_BYTES 4096
 
@@ -16,17 +17,17 @@
 // not know is zero, which by rule means the default.
 static dt_status_t check_struct_size(const dt_tensor_desc_t *desc) {
   uint32_t size = desc->struct_size;
-  if (size == 0 || size == DESC_BYTES)
+  if (size == 0 || size == DESC_BYTES || size == DESC_SHORT)
     return NULL;
   if (size < DESC_BYTES || size > DESC_MOST_BYTES)
     return DT_FAIL(DT_E_ARGUMENT, "struct_size: %u; expected %zu, sizeof(dt_tensor_desc_t)", size,
-                   DESC_BYTES);
-  for (size_t i = DESC_BYTES; i < size; i++) {
+                   sizeof(dt_tensor_desc_t));
+  for (size_t i = sizeof(*desc); i < size; i++) {
     if (((const char *)desc)[i] != 0)
       return DT_FAIL(DT_E_UNSUPPORTED,
                      "struct_size: %u: a field behind byte %zu is set that this version does not "
                      "know",
-                     size, DESC_BYTES);
+                     size, sizeof(*desc));
   }
   return NULL;
 }
@@ -45,10 +46,12 @@ static dt_status_t apply_desc(dt_tensor_t *tensor, const dt_tensor_desc_t *desc)
   if (!desc)
     return DT_FAIL(DT_E_ARGUMENT, "desc: NULL; expected a tensor descriptor");
   DT_TRY(check_struct_size(desc));
-  if (desc->device == DT_CUDA)
-    return DT_FAIL(DT_E_UNSUPPORTED, "device: DT_CUDA; this build has host tensors only (DT_CPU)");
-  if (desc->device != DT_CPU)
+  if (desc->device != DT_CPU && desc->device != DT_CUDA)
     return DT_FAIL(DT_E_ARGUMENT, "device: %d is no device", (int)desc->device);
+  int32_t ordinal = desc->struct_size == DESC_SHORT ? 0 : desc->ordinal;
+  if (ordinal < 0 || ordinal >= DT_MOST_ORDINALS || (ordinal && desc->device == DT_CPU))
+    return DT_FAIL(DT_E_ARGUMENT, "ordinal: %d; expected %s", (int)ordinal,
+                   desc->device == DT_CPU ? "0 for host memory" : "0 to 254");
   dt_layout_t layout;
   DT_TRY(dt__layout_set(&layout, desc->dtype, desc->rank, desc->sizes, desc->strides));
   if (layout.count && !desc->data)
@@ -59,7 +62,7 @@ static dt_status_t apply_desc(dt_tensor_t *tensor, const dt_tensor_desc_t *desc)
     return DT_FAIL(DT_E_ARGUMENT, "data: %p is not aligned to the %zu bytes of %s", desc->data,
                    item, dt_dtype_name(desc->dtype));
   take_layout(tensor, &layout);
-  tensor->device = desc->device;
+  tensor->device = dt__place(desc->device, ordinal);
   tensor->data = desc->data;
   tensor->release = desc->release;
   tensor->user = desc->user;
@@ -106,8 +109,8 @@ dt_status_t dt__tensor_create_over(dt_storage_t *storage, size_t offset, dt_dtyp
   if (!tensor)
     return DT_NO_MEMORY();
   take_layout(tensor, &layout);
-  tensor->device = storage->device;
-  tensor->data = (char *)storage->data + offset;
+  tensor->device = storage->place;
+  tensor->data = storage->data ? (char *)storage->data + offset : NULL;
   tensor->storage = storage;
   dt__storage_retain(storage);
   *out = tensor;
@@ -168,7 +171,9 @@ void dt_tensor_release(dt_tensor_t *tensor) {
 
 dt_dtype_t dt_tensor_dtype(const dt_tensor_t *tensor) { return tensor->dtype; }
 
-dt_device_t dt_tensor_device(const dt_tensor_t *tensor) { return tensor->device; }
+dt_device_t dt_tensor_device(const dt_tensor_t *tensor) { return dt__place_device(tensor->device); }
+
+int32_t dt_tensor_ordinal(const dt_tensor_t *tensor) { return dt__place_ordinal(tensor->device); }
 
 uint32_t dt_tensor_rank(const dt_tensor_t *tensor) { return tensor->rank; }
 

@@ -13,12 +13,28 @@
 
 #include <stdatomic.h>
 
+// Where memory is, in one number of a byte: 0 on the host, 1 + ordinal on a CUDA device. What is
+// typed dt_device_t inside the library holds a place: DT_CPU, or DT_CUDA plus the ordinal.
+#define DT_MOST_ORDINALS 255
+static inline dt_device_t dt__place(dt_device_t device, int ordinal) {
+  return device == DT_CPU ? DT_CPU : (dt_device_t)(DT_CUDA + (unsigned)ordinal);
+}
+static inline dt_device_t dt__place_device(dt_device_t place) {
+  return place == DT_CPU ? DT_CPU : DT_CUDA;
+}
+static inline int dt__place_ordinal(dt_device_t place) {
+  return place == DT_CPU ? 0 : (int)place - DT_CUDA;
+}
+// "the CPU", "CUDA device 1", in `buf`.
+const char *dt__place_name(dt_device_t place, char *buf, size_t bytes);
+
 // Bytes that Ductile owns, shared by the tensors over them. Released by the last of them.
 typedef struct dt_storage_t {
   _Atomic uint32_t refs;
-  dt_device_t device;
+  dt_device_t place;
   size_t bytes;
-  void *data; // DT_STORAGE_ALIGNMENT-aligned
+  void *data; // DT_STORAGE_ALIGNMENT-aligned; NULL on a device when there are no bytes
+  void (*destroy)(struct dt_storage_t *storage); // NULL: the heap's
 } dt_storage_t;
 
 #define DT_STORAGE_ALIGNMENT ((size_t)64)
@@ -48,7 +64,7 @@ dt_status_t dt__layout_set(dt_layout_t *out, dt_dtype_t dtype, uint32_t rank, co
 struct dt_tensor {
   _Atomic uint32_t refs;
   dt_dtype_t dtype;
-  dt_device_t device;
+  dt_device_t device; // a place
   uint32_t rank;
   void *data;      // element (0, …, 0); NULL only without elements
   int64_t count;   // elements

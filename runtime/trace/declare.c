@@ -360,8 +360,20 @@ static dt_status_t check_header(const dt_trace_request_t *request, uint32_t k) {
   dt_label_t who = dt__input_label(request, k);
   if (!tensor)
     return DT_FAIL(DT_E_ARGUMENT, "%s: NULL; expected a tensor", who.text);
-  if (tensor->device != DT_CPU)
-    return DT_FAIL(DT_E_UNSUPPORTED, "%s: not in host memory", who.text);
+  dt_device_t place = input->kind == DT_INPUT_TENSOR ? request->place : DT_CPU;
+  char here[32], there[32];
+  if (tensor->device != place && place != request->place)
+    return DT_FAIL(DT_E_ARGUMENT,
+                   "%s: on %s; a number that calls bring is a host tensor in every session; copy "
+                   "it there by dt_tensor_copy",
+                   who.text, dt__place_name(tensor->device, there, sizeof(there)));
+  if (tensor->device != place)
+    return DT_FAIL(
+        DT_E_ARGUMENT,
+        "%s: on %s, and the session runs on %s; copy it there by dt_tensor_copy, or call "
+        "in a session on its device",
+        who.text, dt__place_name(tensor->device, there, sizeof(there)),
+        dt__place_name(place, here, sizeof(here)));
   if (tensor->dtype != input->dtype)
     return DT_FAIL(DT_E_DTYPE, "%s: dtype %s; expected %s", who.text, dt_dtype_name(tensor->dtype),
                    dt_dtype_name(input->dtype));

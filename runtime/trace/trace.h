@@ -47,6 +47,7 @@ typedef struct dt_trace_request_t {
   void *closure;
   uint32_t n_inputs, n_outputs;
   const dt_input_decl_t *inputs; // declarations; dims may be NULL
+  dt_device_t place;             // where tensors of a call must be; numbers are on the host
   // Arguments of the call being traced: their sizes are hints and their layout is what the
   // variant's guards will promise (contiguous; else innermost stride 1 if so, every other stride a
   // symbol). NULL: no hints, contiguous.

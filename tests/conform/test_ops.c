@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conformance on the CPU: every case of cases.c, compiled once per dtype and run at many sizes,
-// contiguous and strided, against the evaluator under the numerical policy. Only answers of
-// compiled code count: a case whose calls were not all answered by it fails. usage: test_ops GROUP
-// [OP]
+// Conformance on the CPU, or on a GPU (tests/device/on_device.h): every case of cases.c, compiled
+// once per dtype and run at many sizes, contiguous and strided, against the evaluator under the
+// numerical policy. Only answers of compiled code count: a case whose calls were not all answered
+// by it fails. usage: test_ops GROUP [OP]
 #include "tests/conform/cases.h"
 
 #include "lower/graph/eval.h"
@@ -10,6 +10,7 @@
 #include "runtime/base/dtype.h"
 #include "runtime/base/status.h"
 #include "runtime/trace/trace.h"
+#include "tests/device/on_device.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -21,9 +22,10 @@ static const int64_t shapes[][2] = {{1, 1},  {0, 3},  {3, 0},   {2, 3},   {7, 16
 static const struct {
   dt_dtype_t dtype;
   uint32_t bit;
-} dtypes[] = {{DT_F16, T_F16}, {DT_BF16, T_BF16}, {DT_F32, T_F32}, {DT_F64, T_F64}, {DT_I8, T_INT},   {DT_I16, T_INT},
-              {DT_I32, T_INT}, {DT_I64, T_INT}, {DT_U8, T_INT},   {DT_U16, T_INT},
-              {DT_U32, T_INT}, {DT_U64, T_INT}, {DT_BOOL, T_BOOL}};
+} dtypes[] = {{DT_F16, T_F16},  {DT_BF16, T_BF16}, {DT_F32, T_F32}, {DT_F64, T_F64},
+              {DT_I8, T_INT},   {DT_I16, T_INT},   {DT_I32, T_INT}, {DT_I64, T_INT},
+              {DT_U8, T_INT},   {DT_U16, T_INT},   {DT_U32, T_INT}, {DT_U64, T_INT},
+              {DT_BOOL, T_BOOL}};
 
 static int failures;
 static int64_t checked, uncertain;
@@ -80,7 +82,8 @@ static uint32_t next_random(uint32_t *state) {
 }
 
 static dt_scalar_t random_value(dt_dtype_t dtype, fill_t fill, int64_t m, uint32_t *state) {
-  static const double specials[] = {NAN, INFINITY, -INFINITY, 0.0, -0.0, 1e-40, 6e-8, 1e38, -1.0, 1.0};
+  static const double specials[] = {NAN,   INFINITY, -INFINITY, 0.0,  -0.0,
+                                    1e-40, 6e-8,     1e38,      -1.0, 1.0};
   uint32_t bits = next_random(state);
   bool is_float = dt__dtype_is_float(dtype);
   if (dtype == DT_BOOL)
@@ -104,7 +107,9 @@ static dt_scalar_t random_value(dt_dtype_t dtype, fill_t fill, int64_t m, uint32
 }
 
 // Memory of an argument; layout 0: contiguous, 1: every dim with a gap, 2: reversed dims, backwards
-// along the last.
+// along the last, EVERY: contiguous, of halves all there are.
+enum { EVERY = 3 };
+static const int64_t every_half[2] = {256, 256};
 typedef struct argument_t {
   void *memory;
   dt_tensor_t *tensor;
@@ -130,9 +135,14 @@ static bool make_argument(const run_t *run, uint32_t k, const int64_t *shape, in
   }
   out->memory = malloc((size_t)(span + 1) * size);
   uint32_t state = 12345U + 77U * k + (uint32_t)shape[0] * 31U + (uint32_t)shape[1];
-  for (int64_t i = 0; out->memory && i <= span; i++)
-    dt__scalar_store(dtype, (char *)out->memory + (size_t)i * size,
-                     random_value(dtype, in->fill, shape[0], &state));
+  for (int64_t i = 0; out->memory && i <= span; i++) {
+    char *at = (char *)out->memory + (size_t)i * size;
+    uint16_t bits = (uint16_t)i;
+    if (layout == EVERY && dt__dtype_is_half(dtype))
+      memcpy(at, &bits, sizeof(bits));
+    else
+      dt__scalar_store(dtype, at, random_value(dtype, in->fill, shape[0], &state));
+  }
   dt_tensor_desc_t desc = {.struct_size = sizeof(desc),
                            .dtype = dtype,
                            .rank = in->rank,
@@ -179,6 +189,18 @@ static bool oracle(const run_t *run, dt_tensor_t *const *inputs, dt_arena_t *are
   return right;
 }
 
+// An element in halves whose bound is 0 is certain after its rounding, so that even the last place
+// must be right; the place of the first that is not, or -1.
+static int64_t first_inexact(const dt_eval_value_t *expected, const dt_tensor_t *got) {
+  for (int64_t k = 0; dt__dtype_is_half(expected->dtype) && k < expected->count; k++) {
+    const char *at = (const char *)dt_tensor_data(got) + 2 * (size_t)k;
+    double want = expected->data[k].f;
+    if (expected->bound[k] == 0.0 && !isnan(want) && dt__scalar_load(expected->dtype, at).f != want)
+      return k;
+  }
+  return -1;
+}
+
 static void compare(const run_t *run, const int64_t *shape, int layout, dt_tensor_t *const *inputs,
                     const dt_tensor_t *got) {
   dt_arena_t arena;
@@ -203,6 +225,11 @@ static void compare(const run_t *run, const int64_t *shape, int layout, dt_tenso
              dt__text_str(&text));
       dt__text_fini(&text);
       failures++;
+    } else if (first_inexact(&expected, got) >= 0) {
+      int64_t k = first_inexact(&expected, got);
+      printf("FAIL %s [%d, %d] layout %d: element %d is not %.9g, which is certain\n", run->name,
+             (int)shape[0], (int)shape[1], layout, (int)k, expected.data[k].f);
+      failures++;
     }
     checked += report.compared;
     uncertain += report.uncertain;
@@ -214,16 +241,21 @@ static void compare(const run_t *run, const int64_t *shape, int layout, dt_tenso
 static void call_once(const run_t *run, dt_session_t *session, dt_function_t *function,
                       const int64_t *shape, int layout) {
   argument_t args[CASE_INPUTS] = {{0}};
-  dt_tensor_t *inputs[CASE_INPUTS], *output = NULL;
+  dt_tensor_t *inputs[CASE_INPUTS], *there[CASE_INPUTS] = {0}, *output = NULL, *brought = NULL;
   bool right = true;
   for (uint32_t k = 0; right && k < run->c->n_inputs; k++) {
-    right = make_argument(run, k, shape, layout, &args[k]);
+    right = make_argument(run, k, shape, layout, &args[k]) &&
+            !failed(run->name, on_device_take(session, args[k].tensor, &there[k]));
     inputs[k] = args[k].tensor;
   }
-  if (right && !failed(run->name, dt_call(session, function, inputs, run->c->n_inputs, &output, 1)))
-    compare(run, shape, layout, inputs, output);
+  if (right &&
+      !failed(run->name, dt_call(session, function, there, run->c->n_inputs, &output, 1)) &&
+      !failed(run->name, on_device_bring(session, output, &brought)))
+    compare(run, shape, layout, inputs, brought);
+  dt_tensor_release(brought);
   dt_tensor_release(output);
   for (uint32_t k = 0; k < run->c->n_inputs; k++) {
+    dt_tensor_release(there[k]);
     dt_tensor_release(args[k].tensor);
     free(args[k].memory);
   }
@@ -242,7 +274,7 @@ static void check_case(dt_runtime_t *runtime, const case_t *c, dt_dtype_t dtype)
   dt_function_t *function = NULL;
   dt_session_t *session = NULL;
   if (failed(run.name, dt_function_create(runtime, program, &run, &options, &function)) ||
-      failed(run.name, dt_session_create(runtime, &session)))
+      failed(run.name, on_device_session(runtime, &session)))
     goto out;
   uint64_t calls = 0;
   for (int layout = 0; layout < 3; layout++)
@@ -252,6 +284,10 @@ static void check_case(dt_runtime_t *runtime, const case_t *c, dt_dtype_t dtype)
       call_once(&run, session, function, shapes[s], layout);
       calls++;
     }
+  if (dt__dtype_is_half(dtype) && strcmp(c->group, "unary") == 0) {
+    call_once(&run, session, function, every_half, EVERY);
+    calls++;
+  }
   dt_function_stats_t stats = {.struct_size = sizeof(stats)};
   if (!failed(run.name, dt_function_stats(function, &stats)) &&
       (stats.calls != calls || stats.evaluator_calls != 0)) {

@@ -150,8 +150,7 @@ dt_cu_result_t cuLinkCreate_v2(uint32_t n, int *options, void **values, dt_cu_li
   for (uint32_t k = 0; k < MAX_MODULES; k++) {
     if (links[k].live)
       continue;
-    links[k] =
-        (struct CUlinkState_st){.live = true, .n = n, .options = options, .values = values};
+    links[k] = (struct CUlinkState_st){.live = true, .n = n, .options = options, .values = values};
     *out = &links[k];
     return fake_leave(DT_CU_SUCCESS);
   }
@@ -264,6 +263,15 @@ static bool is_function(dt_cu_function_t function) {
   return function >= functions && function < functions + MAX_FUNCTIONS && function->live;
 }
 
+// Of the entry, and of all functions that it may call.
+static int local_bytes(const ptx_module_t *ptx, const ptx_function_t *entry) {
+  uint32_t bytes = 0;
+  for (uint32_t k = 0; k < ptx->n_functions; k++)
+    if (&ptx->functions[k] == entry || !ptx->functions[k].entry)
+      bytes += ptx->functions[k].local_end - ptx->functions[k].local_begin;
+  return (int)bytes;
+}
+
 dt_cu_result_t cuFuncGetAttribute(int *out, int attribute, dt_cu_function_t function) {
   FAKE_ENTER(function_attribute, FAKE_IN_CONTEXT);
   if (!is_function(function))
@@ -271,9 +279,9 @@ dt_cu_result_t cuFuncGetAttribute(int *out, int attribute, dt_cu_function_t func
   const ptx_function_t *entry = function->entry;
   const ptx_module_t *ptx = modules[function->module].ptx;
   uint32_t registers = 16 + entry->registers / 4; // what is live at a time is some part
-  *out = attribute == DT_CU_FUNC_REGISTERS      ? (int)(registers < 255 ? registers : 255)
-         : attribute == DT_CU_FUNC_SHARED_BYTES ? (int)entry->shared_bytes
-         : attribute == DT_CU_FUNC_LOCAL_BYTES  ? (int)ptx->local_bytes
+  *out = attribute == DT_CU_FUNC_REGISTERS            ? (int)(registers < 255 ? registers : 255)
+         : attribute == DT_CU_FUNC_SHARED_BYTES       ? (int)entry->shared_bytes
+         : attribute == DT_CU_FUNC_LOCAL_BYTES        ? local_bytes(ptx, entry)
          : attribute == DT_CU_FUNC_MAX_DYNAMIC_SHARED ? function->max_shared
                                                       : 0;
   return fake_leave(DT_CU_SUCCESS);

@@ -43,8 +43,8 @@ typedef struct fake_access_t {
   bool write;
 } fake_access_t;
 
-// What is launched. `param` holds the bytes of the parameters, each aligned as its declaration says,
-// with device addresses.
+// What is launched. `param` holds the bytes of the parameters, each aligned as its declaration
+// says, with device addresses.
 typedef struct fake_launch_t {
   const char *name;
   uint32_t grid[3], block[3];
@@ -69,6 +69,10 @@ FAKE_API void fake_cuda_kernel(const char *name, const fake_kernel_t *kernel);
 FAKE_API void *fake_cuda_host(dt_cu_ptr_t ptr);
 
 // ---- Interpreted kernels ------------------------------------------------------------------------
+// The first violation of a launch names the kernel, the line with its text, the block, the thread
+// and the address, and ends the launch. Blocks of a launch are unordered, fences or not: what one
+// writes without an atomic operation no other may touch. A read of memory or of a register that
+// was never written gives 0xcb in every byte.
 // Whether conflicting accesses of unordered threads are violations. On after a reset.
 FAKE_API void fake_cuda_racecheck(bool on);
 // Instructions that threads have executed since the reset.

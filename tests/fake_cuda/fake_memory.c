@@ -135,7 +135,7 @@ static void each_run(const fake_block_t *block,
       g++;
     if (g > first)
       each(user, device_address(block) + first * FAKE_GRANULE, (g - first) * FAKE_GRANULE,
-          block->host + first * FAKE_GRANULE);
+           block->host + first * FAKE_GRANULE);
   }
 }
 

@@ -8,7 +8,7 @@
 #include "tests/fake_cuda/ptx.h"
 
 #define FAKE_STREAMS 64    // clocks are vectors of this length; 0 is the default stream
-#define FAKE_MEMORY 4096   // live and remembered blocks
+#define FAKE_MEMORY 262144 // live and remembered blocks
 #define FAKE_RECORDS 65536 // accesses that the host has not waited for
 #define FAKE_DEVICES 2
 #define FAKE_OFFSET ((uint64_t)1 << 46) // between host and device addresses

@@ -203,8 +203,7 @@ static fake_order_t *new_order(uint32_t s) {
   if (!order)
     return NULL;
   stream->clock.n[s] = ++stream->queued;
-  *order = (fake_order_t){
-      .uses = 1, .stream = s, .number = stream->queued, .clock = stream->clock};
+  *order = (fake_order_t){.uses = 1, .stream = s, .number = stream->queued, .clock = stream->clock};
   return order;
 }
 

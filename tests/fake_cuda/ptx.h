@@ -116,13 +116,15 @@ typedef struct ptx_function_t {
   uint32_t n_params, n_results, param_bytes;
   ptx_insn_t *code; // until linked
   uint32_t n_code, room;
-  uint32_t begin, end;    // in the module's code
-  int32_t return_slot;    // where to go on after ret
-  uint32_t *callees;      // functions that it calls
+  uint32_t begin, end; // in the module's code
+  int32_t return_slot; // where to go on after ret
+  uint32_t *callees;   // functions that it calls
   uint32_t n_callees;
-  uint32_t registers;     // declared, in units of 32 bits
-  uint32_t shared_bytes;  // of static variables, as the function's attribute says
-  uint32_t shared_end;    // where they end in the block's shared memory
+  uint32_t registers; // declared, in units of 32 bits
+  // What it declares itself: registers' slots, and local memory of a thread.
+  uint32_t slot_begin, slot_end, local_begin, local_end;
+  uint32_t shared_bytes;                // of static variables, as the function's attribute says
+  uint32_t shared_end;                  // where they end in the block's shared memory
   uint32_t max_threads[3], required[3]; // 0: not said
 } ptx_function_t;
 

@@ -31,8 +31,10 @@ static uint64_t int_to_int(ARGS) {
   return x > most ? most : x;
 }
 
-static const int directions[] = {
-    [PTX_RN] = FE_TONEAREST, [PTX_RZ] = FE_TOWARDZERO, [PTX_RM] = FE_DOWNWARD, [PTX_RP] = FE_UPWARD};
+static const int directions[] = {[PTX_RN] = FE_TONEAREST,
+                                 [PTX_RZ] = FE_TOWARDZERO,
+                                 [PTX_RM] = FE_DOWNWARD,
+                                 [PTX_RP] = FE_UPWARD};
 
 // Rounded once, in the direction of the mode, from all 64 bits.
 static uint64_t int_to_float(ARGS) {

@@ -284,7 +284,8 @@ bool ptx_read_argument(ptx_reader_t *r) {
 }
 
 // One .param or .reg of a function. A function declared before keeps its slots.
-static bool read_param(ptx_reader_t *r, ptx_function_t *f, bool result, uint32_t index, bool again) {
+static bool read_param(ptx_reader_t *r, ptx_function_t *f, bool result, uint32_t index,
+                       bool again) {
   bool is_register = ptx_is(directive(r), "reg");
   if (!is_register && !ptx_is(directive(r), "param"))
     return ptx_fail(r, r->token.line, ".param or .reg expected");

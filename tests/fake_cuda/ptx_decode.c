@@ -62,8 +62,7 @@ ptx_type_t ptx_take_type(ptx_reader_t *r) {
 ptx_space_t ptx_take_space(ptx_reader_t *r) {
   static const ptx_space_t spaces[] = {PTX_GLOBAL, PTX_SHARED, PTX_SHARED, PTX_LOCAL,
                                        PTX_PARAM,  PTX_PARAM,  PTX_PARAM,  PTX_CONST};
-  int k = ptx_take_one(
-      r, "global shared shared::cta local param param::entry param::func const");
+  int k = ptx_take_one(r, "global shared shared::cta local param param::entry param::func const");
   return k < 0 ? PTX_GENERIC : spaces[k];
 }
 
@@ -285,8 +284,7 @@ static uint32_t matches(const ptx_statement_t *s, const char *name) {
 }
 
 static const ptx_scalar_row_t *find_scalar(const ptx_statement_t *s, bool *out_known) {
-  static const ptx_scalar_row_t *const tables[] = {ptx_integer_rows, ptx_float_rows,
-                                                   ptx_half_rows};
+  static const ptx_scalar_row_t *const tables[] = {ptx_integer_rows, ptx_float_rows, ptx_half_rows};
   ptx_type_t type = PTX_NO_TYPE;
   for (uint32_t k = 1; k < s->n_parts && type == PTX_NO_TYPE; k++)
     type = ptx_type_of(s->parts[k]);
@@ -361,7 +359,8 @@ bool ptx_decode(ptx_reader_t *r) {
   const ptx_scalar_row_t *row = find_scalar(s, &known);
   if (row)
     return decode_scalar(r, row);
-  return ptx_fail(r, s->line, known ? "\"%.*s\" with a type or part that is not simulated"
-                                    : "\"%.*s\" is not simulated",
+  return ptx_fail(r, s->line,
+                  known ? "\"%.*s\" with a type or part that is not simulated"
+                        : "\"%.*s\" is not simulated",
                   (int)s->parts[0].n, s->parts[0].at);
 }

@@ -73,8 +73,8 @@ static bool bind(ptx_reader_t *r, const ptx_operand_t *operand, const ptx_param_
   if (symbol)
     actual = symbol->slot;
   else
-    actual = in ? ptx_source(r, operand, formal->bytes == 8 ? PTX_B64 : PTX_B32)
-                : ptx_dest(r, operand);
+    actual =
+        in ? ptx_source(r, operand, formal->bytes == 8 ? PTX_B64 : PTX_B32) : ptx_dest(r, operand);
   for (int32_t k = 0; k < (symbol ? formal->n_slots : 1); k++) {
     int32_t mine = actual < 0 ? actual : actual + k;
     ptx_copy_t *copy = PTX_GROW(*list, *n);
@@ -264,8 +264,7 @@ static bool decode_barrier_as(ptx_reader_t *r, bool aligned) {
   if (kind == 2)
     (void)ptx_take_one(r, "u32 pred");
   (void)ptx_take(r, "all");
-  if (kind < 0 || (kind == 2 && action < 0) ||
-      !ptx_count(r, (kind == 1 ? 2u : 1u) + red, 2 + red))
+  if (kind < 0 || (kind == 2 && action < 0) || !ptx_count(r, (kind == 1 ? 2u : 1u) + red, 2 + red))
     return fail_form(r);
   uint32_t at = kind == 2 ? 1 : 0, n = r->statement.n - red;
   int32_t out = kind == 2 ? ptx_dest(r, ptx_operand(r, 0)) : PTX_SINK;
@@ -295,19 +294,9 @@ static bool decode_bar(ptx_reader_t *r) {
 static bool decode_barrier(ptx_reader_t *r) { return decode_barrier_as(r, false); }
 
 const ptx_opcode_t ptx_control_opcodes[] = {
-    {"bra", decode_bra},
-    {"brx", decode_brx},
-    {"ret", decode_ret},
-    {"exit", decode_exit},
-    {"trap", decode_trap},
-    {"call", decode_call},
-    {"shfl", decode_shfl},
-    {"vote", decode_vote},
-    {"redux", decode_redux},
-    {"match", decode_match},
-    {"elect", decode_elect},
-    {"activemask", decode_activemask},
-    {"bar", decode_bar},
-    {"barrier", decode_barrier},
-    {NULL, NULL},
+    {"bra", decode_bra},     {"brx", decode_brx},         {"ret", decode_ret},
+    {"exit", decode_exit},   {"trap", decode_trap},       {"call", decode_call},
+    {"shfl", decode_shfl},   {"vote", decode_vote},       {"redux", decode_redux},
+    {"match", decode_match}, {"elect", decode_elect},     {"activemask", decode_activemask},
+    {"bar", decode_bar},     {"barrier", decode_barrier}, {NULL, NULL},
 };

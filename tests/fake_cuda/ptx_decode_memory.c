@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decoders of instructions on memory: loads, stores, atomics, asynchronous copies, fences, matrices.
+// Decoders of instructions on memory: loads, stores, atomics, asynchronous copies, fences,
+// matrices.
 #include "tests/fake_cuda/ptx_decode.h"
 #include "tests/fake_cuda/ptx_run.h"
 
@@ -82,7 +83,10 @@ static bool decode_ld(ptx_reader_t *r) {
   if (a.in.n_out != a.in.width)
     return fail_form(r);
   bool param = a.in.space == PTX_PARAM;
-  fill(ptx_emit(r, a.slot ? ptx_exec_load_slot : param ? ptx_exec_load_param : ptx_exec_load), a.in);
+  fill(ptx_emit(r, a.slot  ? ptx_exec_load_slot
+                   : param ? ptx_exec_load_param
+                           : ptx_exec_load),
+       a.in);
   return ptx_done(r);
 }
 
@@ -254,10 +258,10 @@ typedef struct shape_t {
   uint8_t k, n_d, n_a, n_b;
 } shape_t;
 static const shape_t shapes[] = {
-    {"m16n8k16", PTX_F32, PTX_F16, 16, 4, 4, 2},  {"m16n8k16", PTX_F32, PTX_BF16, 16, 4, 4, 2},
-    {"m16n8k16", PTX_F16, PTX_F16, 16, 2, 4, 2},  {"m16n8k8", PTX_F32, PTX_F16, 8, 4, 2, 1},
-    {"m16n8k8", PTX_F32, PTX_BF16, 8, 4, 2, 1},   {"m16n8k8", PTX_F16, PTX_F16, 8, 2, 2, 1},
-    {"m16n8k8", PTX_F32, PTX_TF32, 8, 4, 4, 2},   {"m16n8k4", PTX_F32, PTX_TF32, 4, 4, 2, 1},
+    {"m16n8k16", PTX_F32, PTX_F16, 16, 4, 4, 2}, {"m16n8k16", PTX_F32, PTX_BF16, 16, 4, 4, 2},
+    {"m16n8k16", PTX_F16, PTX_F16, 16, 2, 4, 2}, {"m16n8k8", PTX_F32, PTX_F16, 8, 4, 2, 1},
+    {"m16n8k8", PTX_F32, PTX_BF16, 8, 4, 2, 1},  {"m16n8k8", PTX_F16, PTX_F16, 8, 2, 2, 1},
+    {"m16n8k8", PTX_F32, PTX_TF32, 8, 4, 4, 2},  {"m16n8k4", PTX_F32, PTX_TF32, 4, 4, 2, 1},
     {"m8n8k4", PTX_F64, PTX_F64, 4, 2, 1, 1},
 };
 
@@ -282,8 +286,7 @@ static const shape_t *take_shape(ptx_reader_t *r) {
 
 static bool decode_mma(ptx_reader_t *r) {
   ptx_insn_t in = {0};
-  if (!ptx_take(r, "sync") || !ptx_take(r, "aligned") || !ptx_take(r, "row") ||
-      !ptx_take(r, "col"))
+  if (!ptx_take(r, "sync") || !ptx_take(r, "aligned") || !ptx_take(r, "row") || !ptx_take(r, "col"))
     return fail_form(r);
   const shape_t *shape = take_shape(r);
   if (!shape || !ptx_count(r, 4, 4))

@@ -42,8 +42,8 @@ static bool decode_vector_move(ptx_reader_t *r, ptx_type_t type, bool pack) {
 
 static bool decode_clock(ptx_reader_t *r, ptx_type_t type) {
   ptx_slice_t name = ptx_operand(r, 1)->name;
-  static const char *const names[] = {"%clock", "%clock64", "%clock_hi", "%globaltimer",
-                                      "%globaltimer_lo", "%globaltimer_hi"};
+  static const char *const names[] = {"%clock",       "%clock64",        "%clock_hi",
+                                      "%globaltimer", "%globaltimer_lo", "%globaltimer_hi"};
   for (uint32_t k = 0; k < sizeof(names) / sizeof(names[0]); k++) {
     if (!ptx_is(name, names[k]))
       continue;
@@ -64,8 +64,7 @@ static bool decode_mov(ptx_reader_t *r) {
   const ptx_operand_t *to = ptx_operand(r, 0), *from = ptx_operand(r, 1);
   if (to->kind == PTX_OP_VECTOR || from->kind == PTX_OP_VECTOR)
     return decode_vector_move(r, type, from->kind == PTX_OP_VECTOR);
-  if (from->kind == PTX_OP_NAME && from->name.n && from->name.at[0] == '%' &&
-      decode_clock(r, type))
+  if (from->kind == PTX_OP_NAME && from->name.n && from->name.at[0] == '%' && decode_clock(r, type))
     return true;
   uint32_t bytes = ptx_type_bytes(type);
   if (bytes > 8)
@@ -114,8 +113,8 @@ static bool take_compare(ptx_reader_t *r, ptx_insn_t *in) {
   static const struct {
     uint8_t compare;
     bool unordered;
-  } rows[] = {{PTX_EQ, 0}, {PTX_NE, 0}, {PTX_LT, 0}, {PTX_LE, 0}, {PTX_GT, 0}, {PTX_GE, 0},
-              {PTX_EQ, 1}, {PTX_NE, 1}, {PTX_LT, 1}, {PTX_LE, 1}, {PTX_GT, 1}, {PTX_GE, 1},
+  } rows[] = {{PTX_EQ, 0}, {PTX_NE, 0}, {PTX_LT, 0}, {PTX_LE, 0}, {PTX_GT, 0},  {PTX_GE, 0},
+              {PTX_EQ, 1}, {PTX_NE, 1}, {PTX_LT, 1}, {PTX_LE, 1}, {PTX_GT, 1},  {PTX_GE, 1},
               {PTX_LT, 0}, {PTX_LE, 0}, {PTX_GT, 0}, {PTX_GE, 0}, {PTX_NUM, 0}, {PTX_NAN, 1}};
   int k = ptx_take_one(r, "eq ne lt le gt ge equ neu ltu leu gtu geu lo ls hi hs num nan");
   if (k < 0)
@@ -293,8 +292,17 @@ static bool decode_isspacep(ptx_reader_t *r) {
 }
 
 const ptx_opcode_t ptx_value_opcodes[] = {
-    {"mov", decode_mov},   {"cvt", decode_cvt},   {"setp", decode_setp},   {"set", decode_set},
-    {"selp", decode_selp}, {"slct", decode_slct}, {"testp", decode_testp}, {"addc", decode_addc},
-    {"subc", decode_subc}, {"madc", decode_madc}, {"cvta", decode_cvta},
-    {"isspacep", decode_isspacep}, {NULL, NULL},
+    {"mov", decode_mov},
+    {"cvt", decode_cvt},
+    {"setp", decode_setp},
+    {"set", decode_set},
+    {"selp", decode_selp},
+    {"slct", decode_slct},
+    {"testp", decode_testp},
+    {"addc", decode_addc},
+    {"subc", decode_subc},
+    {"madc", decode_madc},
+    {"cvta", decode_cvta},
+    {"isspacep", decode_isspacep},
+    {NULL, NULL},
 };

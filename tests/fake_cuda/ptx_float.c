@@ -27,8 +27,10 @@ static uint64_t double_result(double x) {
   return isnan(x) ? 0x7fffffffffffffff : ptx_encode(x, PTX_F64, PTX_RN);
 }
 
-static const int directions[] = {
-    [PTX_RN] = FE_TONEAREST, [PTX_RZ] = FE_TOWARDZERO, [PTX_RM] = FE_DOWNWARD, [PTX_RP] = FE_UPWARD};
+static const int directions[] = {[PTX_RN] = FE_TONEAREST,
+                                 [PTX_RZ] = FE_TOWARDZERO,
+                                 [PTX_RM] = FE_DOWNWARD,
+                                 [PTX_RP] = FE_UPWARD};
 
 // An expression over x, y, z in both types. The volatile values keep the operation between the two
 // changes of direction.
@@ -91,9 +93,7 @@ static uint64_t neg_f64(ARGS) { return UNUSED, a ^ SIGN64; }
 static uint64_t abs_f32(ARGS) { return UNUSED, flushed(a, in) & ~SIGN32; }
 static uint64_t abs_f64(ARGS) { return UNUSED, a & ~SIGN64; }
 // copysign d, a, b: the sign of a on b.
-static uint64_t copysign_f32(ARGS) {
-  return UNUSED, (uint32_t)((b & ~SIGN32) | (a & SIGN32));
-}
+static uint64_t copysign_f32(ARGS) { return UNUSED, (uint32_t)((b & ~SIGN32) | (a & SIGN32)); }
 static uint64_t copysign_f64(ARGS) { return UNUSED, (b & ~SIGN64) | (a & SIGN64); }
 
 // The greater or smaller number; -0 is below +0; of what is not a number, the other, or with .NaN

@@ -41,11 +41,9 @@ SIGNED(min, x < y ? x : y)
 SIGNED(max, x > y ? x : y)
 SIGNED(abs, x < 0 ? 0 - (uint64_t)(int64_t)x : (uint64_t)x)
 // The device gives all ones for a division by zero, and wraps at the least number.
-UNSIGNED(div, y == 0 ? UINT64_MAX : x / y)
-UNSIGNED(rem, y == 0 ? x : x % y)
-SIGNED(div, y == 0    ? -1
-            : y == -1 ? (int64_t)(0 - (uint64_t)(int64_t)x)
-                      : x / y)
+UNSIGNED(div, y == 0 ? UINT64_MAX : (uint64_t)x / y)
+UNSIGNED(rem, y == 0 ? x : (uint64_t)x % y)
+SIGNED(div, y == 0 ? -1 : y == -1 ? (int64_t)(0 - (uint64_t)(int64_t)x) : x / y)
 SIGNED(rem, y == 0 ? (int64_t)x : y == -1 ? 0 : x % y)
 
 __extension__ typedef __int128 int128_t;
@@ -99,14 +97,10 @@ static uint64_t brev_64(ARGS) {
 static uint64_t brev_32(ARGS) { return brev_64(a, b, c, d, in) >> 32; }
 
 // The highest bit that differs from the sign; all ones when there is none.
-static uint64_t find_bit(uint64_t x) {
-  return x ? 63 - (uint64_t)__builtin_clzll(x) : UINT32_MAX;
-}
+static uint64_t find_bit(uint64_t x) { return x ? 63 - (uint64_t)__builtin_clzll(x) : UINT32_MAX; }
 static uint64_t bfind_of_u32(ARGS) { return UNUSED, find_bit((uint32_t)a); }
 static uint64_t bfind_of_u64(ARGS) { return UNUSED, find_bit(a); }
-static uint64_t bfind_of_s32(ARGS) {
-  return UNUSED, find_bit((uint32_t)((int32_t)a < 0 ? ~a : a));
-}
+static uint64_t bfind_of_s32(ARGS) { return UNUSED, find_bit((uint32_t)((int32_t)a < 0 ? ~a : a)); }
 static uint64_t bfind_of_s64(ARGS) { return UNUSED, find_bit((int64_t)a < 0 ? ~a : a); }
 static uint64_t bfind_shift_u32(ARGS) {
   return UNUSED, (uint32_t)a ? 31 - find_bit((uint32_t)a) : UINT32_MAX;
@@ -190,7 +184,8 @@ static uint64_t move_32(ARGS) { return UNUSED, (uint32_t)a; }
 static uint64_t move_64(ARGS) { return UNUSED, a; }
 
 // Dot products of four bytes.
-#define BYTE(x, k, signed_) (signed_ ? (int64_t)(int8_t)((x) >> 8 * (k)) : (int64_t)((x) >> 8 * (k) & 255))
+#define BYTE(x, k, signed_)                                                                        \
+  (signed_ ? (int64_t)(int8_t)((x) >> 8 * (k)) : (int64_t)((x) >> 8 * (k) & 255))
 #define DP4A(name, sa, sb)                                                                         \
   static uint64_t dp4a_##name(ARGS) {                                                              \
     UNUSED;                                                                                        \
@@ -201,6 +196,17 @@ static uint64_t move_64(ARGS) { return UNUSED, a; }
   }
 DP4A(uu, false, false)
 DP4A(ss, true, true)
+
+// Two numbers of 16 bits at once.
+#define PAIR(name, fn)                                                                             \
+  static uint64_t pair_##name(ARGS) {                                                              \
+    return fn(a, b, c, d, in) | fn(a >> 16, b >> 16, c >> 16, d, in) << 16;                        \
+  }
+PAIR(add, add_16)
+PAIR(min_u, min_u16)
+PAIR(max_u, max_u16)
+PAIR(min_s, min_s16)
+PAIR(max_s, max_s16)
 
 static uint64_t sad_u32(ARGS) {
   UNUSED;
@@ -232,8 +238,7 @@ static uint64_t sub_sat_s32(ARGS) {
 #define ROWS_WIDE(name, n, fn)                                                                     \
   ROW(name, U16, n, fn##_u16), ROW(name, S16, n, fn##_s16), ROW(name, U32, n, fn##_u32),           \
       ROW(name, S32, n, fn##_s32)
-#define ROWS_32_64(name, type, n, fn)                                                              \
-  ROW(name, type##32, n, fn##32), ROW(name, type##64, n, fn##64)
+#define ROWS_32_64(name, type, n, fn) ROW(name, type##32, n, fn##32), ROW(name, type##64, n, fn##64)
 
 const ptx_scalar_row_t ptx_integer_rows[] = {
     ROWS_WRAP("add", 2, add),
@@ -256,11 +261,17 @@ const ptx_scalar_row_t ptx_integer_rows[] = {
     ROW("abs", S16, 1, abs_s16),
     ROW("abs", S32, 1, abs_s32),
     ROW("abs", S64, 1, abs_s64),
+    ROW("add", U16X2, 2, pair_add),
+    ROW("add", S16X2, 2, pair_add),
+    ROW("min", U16X2, 2, pair_min_u),
+    ROW("max", U16X2, 2, pair_max_u),
+    ROW("min", S16X2, 2, pair_min_s),
+    ROW("max", S16X2, 2, pair_max_s),
     ROW("sad", U32, 3, sad_u32),
     ROWS_BITS("and", 2, and),
     ROWS_BITS("or", 2, or),
     ROWS_BITS("xor", 2, xor),
-    ROWS_BITS("not", 1, not ),
+    ROWS_BITS("not", 1, not),
     ROW("and", PRED, 2, and_pred),
     ROW("or", PRED, 2, or_pred),
     ROW("xor", PRED, 2, xor_pred),

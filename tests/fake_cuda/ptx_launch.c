@@ -23,8 +23,8 @@ void fake_ptx_reset(void) {
 
 void ptx_name_address(const ptx_run_t *run, uint64_t address, char *out, size_t bytes) {
   uint64_t space = address >> 60, at = address & (PTX_WINDOW(1) - 1);
-  static const char *const names[] = {[PTX_SHARED] = "shared", [PTX_LOCAL] = "local",
-                                      [PTX_PARAM] = "parameter"};
+  static const char *const names[] = {
+      [PTX_SHARED] = "shared", [PTX_LOCAL] = "local", [PTX_PARAM] = "parameter"};
   if (space >= PTX_SHARED && space <= PTX_PARAM) {
     uint64_t size = space == PTX_SHARED  ? run->shared_bytes
                     : space == PTX_LOCAL ? run->module->local_bytes
@@ -164,6 +164,29 @@ static void set_specials(ptx_warp_t *warp) {
   }
 }
 
+bool ptx_takes_part(const ptx_run_t *run, const ptx_function_t *f) {
+  return f == run->entry || !f->entry;
+}
+
+// What was never written reads as something that no program can want. A module's other entries
+// have slots and local memory, too, which nobody touches.
+static void spoil(ptx_warp_t *warp) {
+  const ptx_module_t *m = warp->run->module;
+  size_t local = ((size_t)m->local_bytes + 16) / 16 * 16;
+  for (uint32_t k = 0; k < m->n_functions; k++) {
+    const ptx_function_t *f = &m->functions[k];
+    if (!ptx_takes_part(warp->run, f))
+      continue;
+    memset(ptx_out(warp, (int32_t)f->slot_begin), 0xcb,
+           (size_t)(f->slot_end - f->slot_begin) * PTX_LANES * sizeof(warp->regs[0]));
+    if (f->local_end == f->local_begin)
+      continue;
+    for (size_t lane = 0; lane < PTX_LANES; lane++)
+      memset(warp->run->local_memory + (warp->first_thread + lane) * local + f->local_begin, 0xcb,
+             f->local_end - f->local_begin);
+  }
+}
+
 static void start_warp(ptx_run_t *run, uint32_t index) {
   ptx_warp_t *warp = &run->warps[index];
   ptx_asyncs_t asyncs[PTX_LANES];
@@ -178,8 +201,7 @@ static void start_warp(ptx_run_t *run, uint32_t index) {
   warp->exists = warp->alive = n >= PTX_LANES ? PTX_ALL : (1u << n) - 1;
   warp->regs = run->regs + (size_t)index * run->module->n_slots * PTX_LANES;
   warp->time = 1;
-  // What was never written reads as something that no program can want.
-  memset(warp->regs, 0xcb, (size_t)run->module->n_slots * PTX_LANES * sizeof(warp->regs[0]));
+  spoil(warp);
   set_specials(warp);
   for (uint32_t lane = 0; lane < PTX_LANES; lane++)
     warp->pc[lane] = run->entry->begin;
@@ -195,8 +217,6 @@ static void run_block(ptx_run_t *run, uint64_t number) {
   run->alive = run->n_threads;
   memset(run->barriers, 0, sizeof(run->barriers));
   memset(run->shared_memory, 0xcb, run->shared_bytes);
-  memset(run->local_memory, 0xcb,
-         (size_t)run->n_warps * PTX_LANES * (((size_t)run->module->local_bytes + 16) / 16 * 16));
   for (uint32_t w = 0; w < run->n_warps; w++)
     start_warp(run, w);
   // Shared memory begins anew: what blocks before did to it is nobody's business.

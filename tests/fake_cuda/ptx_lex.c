@@ -13,9 +13,7 @@ bool ptx_is(ptx_slice_t slice, const char *text) {
   return strlen(text) == slice.n && memcmp(slice.at, text, slice.n) == 0;
 }
 
-bool ptx_same(ptx_slice_t a, ptx_slice_t b) {
-  return a.n == b.n && memcmp(a.at, b.at, a.n) == 0;
-}
+bool ptx_same(ptx_slice_t a, ptx_slice_t b) { return a.n == b.n && memcmp(a.at, b.at, a.n) == 0; }
 
 void *ptx_grow(void *array, uint32_t *n, size_t size) {
   uint32_t at = (*n)++;

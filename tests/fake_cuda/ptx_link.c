@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MOST_STATIC 49152 // bytes of static shared memory; more must be dynamic
+
 // ---- Functions --------------------------------------------------------------------------------------
 
 typedef struct order_t {
@@ -116,8 +118,8 @@ static void count_shared(ptx_module_t *m, uint32_t f) {
       continue;
     bool used = v->owner == f;
     for (uint32_t p = 0; v->owner == PTX_NONE && p < m->n_patches && !used; p++)
-      used = m->patches[p].variable == k && (m->patches[p].function == f ||
-                                             !m->functions[m->patches[p].function].entry);
+      used = m->patches[p].variable == k &&
+             (m->patches[p].function == f || !m->functions[m->patches[p].function].entry);
     if (used)
       bytes = round_up(bytes, v->align) + v->bytes;
   }
@@ -140,9 +142,14 @@ bool ptx_link(ptx_reader_t *r) {
   if (!place_all(r))
     return false;
   place_shared(m);
-  for (uint32_t k = 0; k < m->n_functions; k++)
-    if (m->functions[k].entry)
-      count_shared(m, k);
+  for (uint32_t k = 0; k < m->n_functions; k++) {
+    if (!m->functions[k].entry)
+      continue;
+    count_shared(m, k);
+    if (m->functions[k].shared_bytes > MOST_STATIC)
+      return ptx_fail(r, 0, "\"%s\" declares %u bytes of shared memory; %d is the most",
+                      m->functions[k].name, m->functions[k].shared_bytes, MOST_STATIC);
+  }
   for (uint32_t k = 0; k < m->n_patches; k++)
     m->constants[m->patches[k].constant] += m->variables[m->patches[k].variable].address;
   spread_constants(m);

@@ -92,8 +92,7 @@ static void gather_factors(const ptx_warp_t *warp, const ptx_insn_t *in, uint32_
     uint64_t bits = ptx_in(warp, in->in[k])[lane];
     uint32_t row = g + 8 * (k % rows), column = t * per + k / rows * 4 * per;
     for (uint32_t half = 0; half < per; half++)
-      p->a[row][column + half] =
-          pairs ? half_of(bits, half, in->from) : whole_of(bits, in->from);
+      p->a[row][column + half] = pairs ? half_of(bits, half, in->from) : whole_of(bits, in->from);
   }
   for (uint32_t k = 0; k < n_b; k++) {
     uint64_t bits = ptx_in(warp, in->in[4 + k])[lane];
@@ -139,10 +138,13 @@ void ptx_exec_multiply(ptx_warp_t *warp, const ptx_insn_t *in, uint32_t mask) {
     gather_factors(warp, in, lane, &p);
     gather_sum(warp, in, lane, &p);
   }
+  // A product of two f64 is not exact; the others are.
+  bool fused = in->type == PTX_F64;
   for (uint32_t row = 0; row < rows; row++)
-    for (uint32_t column = 0; column < 8; column++)
-      for (uint32_t k = 0; k < in->width; k++)
-        p.c[row][column] = fma(p.a[row][k], p.b[k][column], p.c[row][column]);
+    for (uint32_t k = 0; k < in->width; k++)
+      for (uint32_t column = 0; column < 8; column++)
+        p.c[row][column] = fused ? fma(p.a[row][k], p.b[k][column], p.c[row][column])
+                                 : p.c[row][column] + p.a[row][k] * p.b[k][column];
   for (uint32_t lane = 0; lane < PTX_LANES; lane++)
     spread_result(warp, in, lane, &p);
 }

@@ -25,8 +25,8 @@ static unsigned char *outside(ptx_warp_t *warp, const ptx_insn_t *in, uint32_t l
                               uint64_t address, uint32_t bytes, uint32_t touch, const char *what) {
   char where[160];
   ptx_name_address(warp->run, address, where, sizeof(where));
-  ptx_violation(warp, in, lane, "%s of %u bytes %s: %s", touch & PTX_WRITE ? "write" : "read", bytes,
-                what, where);
+  ptx_violation(warp, in, lane, "%s of %u bytes %s: %s", touch & PTX_WRITE ? "write" : "read",
+                bytes, what, where);
   return NULL;
 }
 
@@ -64,6 +64,21 @@ static unsigned char *at_shared(ptx_warp_t *warp, const ptx_insn_t *in, uint32_t
   return run->shared_memory + address;
 }
 
+static unsigned char *at_local(ptx_warp_t *warp, const ptx_insn_t *in, uint32_t lane,
+                               uint64_t address, uint32_t bytes, uint32_t touch) {
+  const ptx_run_t *run = warp->run;
+  const ptx_module_t *m = run->module;
+  size_t thread = (size_t)warp->first_thread + lane, size = ((size_t)m->local_bytes + 16) / 16 * 16;
+  for (uint32_t k = 0; k < m->n_functions; k++) {
+    const ptx_function_t *f = &m->functions[k];
+    if (ptx_takes_part(run, f) && address >= f->local_begin && address < f->local_end &&
+        bytes <= f->local_end - address)
+      return run->local_memory + thread * size + address;
+  }
+  return outside(warp, in, lane, PTX_WINDOW(PTX_LOCAL) + address, bytes, touch,
+                 "outside of local memory");
+}
+
 unsigned char *ptx_at(ptx_warp_t *warp, const ptx_insn_t *in, uint32_t lane, ptx_space_t space,
                       uint64_t address, uint32_t bytes, uint32_t touch) {
   if (space == PTX_GENERIC && address >> 60) {
@@ -71,21 +86,15 @@ unsigned char *ptx_at(ptx_warp_t *warp, const ptx_insn_t *in, uint32_t lane, ptx
     address &= PTX_WINDOW(1) - 1;
   }
   if (address % bytes)
-    return outside(warp, in, lane, address + (space > PTX_GLOBAL && space < PTX_CONST
-                                                  ? PTX_WINDOW(space) : 0),
+    return outside(warp, in, lane,
+                   address + (space > PTX_GLOBAL && space < PTX_CONST ? PTX_WINDOW(space) : 0),
                    bytes, touch, "not aligned");
   const ptx_run_t *run = warp->run;
   switch (space) {
   case PTX_SHARED:
     return at_shared(warp, in, lane, address, bytes, touch);
-  case PTX_LOCAL: {
-    uint32_t size = run->module->local_bytes;
-    size_t thread = (size_t)warp->first_thread + lane;
-    if (address >= size || bytes > size - address)
-      return outside(warp, in, lane, PTX_WINDOW(PTX_LOCAL) + address, bytes, touch,
-                     "outside of local memory");
-    return run->local_memory + thread * ((size_t)size + 16) / 16 * 16 + address;
-  }
+  case PTX_LOCAL:
+    return at_local(warp, in, lane, address, bytes, touch);
   case PTX_PARAM:
     if (address >= run->launch->param_bytes || bytes > run->launch->param_bytes - address ||
         touch & PTX_WRITE)
@@ -222,8 +231,7 @@ void ptx_exec_atomic(ptx_warp_t *warp, const ptx_insn_t *in, uint32_t mask) {
   uint32_t bytes = ptx_type_bytes(in->type);
   PTX_EACH(lane, mask) {
     uint64_t address = ptx_in(warp, in->in[0])[lane] + (uint64_t)in->offset, old = 0;
-    unsigned char *at =
-        ptx_at(warp, in, lane, in->space, address, bytes, PTX_WRITE | PTX_STRONG);
+    unsigned char *at = ptx_at(warp, in, lane, in->space, address, bytes, PTX_WRITE | PTX_STRONG);
     if (!at)
       return;
     memcpy(&old, at, bytes);

@@ -39,10 +39,32 @@ static double in_direction(double x, ptx_round_t round) {
   }
 }
 
+static uint64_t bits_of(double x) {
+  uint64_t bits;
+  memcpy(&bits, &x, sizeof(bits));
+  return bits;
+}
+
+// To nearest among normal numbers: on the bits, whose carry goes into the exponent by itself.
+// False: the number or its result is none that this may be done with.
+static bool round_bits(double x, const format_t *f, double *out) {
+  uint64_t bits = bits_of(x);
+  int exponent = (int)(bits >> 52 & 0x7ff) - 1023, drop = 53 - f->digits;
+  if (exponent < f->least || exponent >= f->most)
+    return false;
+  bits += (((uint64_t)1 << (drop - 1)) - 1) + (bits >> drop & 1);
+  bits = bits >> drop << drop;
+  memcpy(out, &bits, sizeof(bits));
+  return true;
+}
+
 double ptx_round_to(double x, ptx_type_t type, ptx_round_t round) {
   if (type == PTX_F64 || isnan(x) || isinf(x) || x == 0)
     return x;
   format_t f = format_of(type);
+  double nearest;
+  if (round == PTX_RN && round_bits(x, &f, &nearest))
+    return nearest;
   int exponent = ilogb(x);
   if (exponent < f.least)
     exponent = f.least;
@@ -56,13 +78,12 @@ double ptx_round_to(double x, ptx_type_t type, ptx_round_t round) {
 }
 
 uint64_t ptx_encode(double x, ptx_type_t type, ptx_round_t round) {
-  if (type == PTX_F64) {
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof(bits));
-    return bits;
-  }
+  if (type == PTX_F64)
+    return bits_of(x);
   if (isnan(x))
     return format_of(type).nan;
+  if (type == PTX_F32 && round == PTX_RN)
+    return ptx_float_bits((float)x);
   double y = ptx_round_to(x, type, round);
   if (type != PTX_F16) {
     uint32_t bits = (uint32_t)ptx_float_bits((float)y);
@@ -72,10 +93,21 @@ uint64_t ptx_encode(double x, ptx_type_t type, ptx_round_t round) {
   y = fabs(y);
   if (isinf(y))
     return sign | 0x7c00;
-  int exponent = y == 0 ? -15 : ilogb(y);
+  int exponent = (int)(bits_of(y) >> 52) - 1023;
   if (exponent < -14)
     return sign | (uint64_t)ldexp(y, 24);
-  return sign | ((uint64_t)(exponent + 15) << 10) | ((uint64_t)ldexp(y, 10 - exponent) & 0x3ff);
+  return sign | (uint64_t)(exponent + 15) << 10 | (bits_of(y) >> 42 & 0x3ff);
+}
+
+// A half's fields, moved to those of a float.
+static double half_value(uint64_t bits) {
+  uint64_t exponent = bits >> 10 & 31, fraction = bits & 0x3ff, sign = bits >> 15 & 1;
+  if (exponent == 0) {
+    double x = (double)fraction * 0x1p-24;
+    return sign ? -x : x;
+  }
+  uint64_t wide = exponent == 31 ? 255 : exponent + 112;
+  return (double)ptx_float(sign << 31 | wide << 23 | fraction << 13);
 }
 
 double ptx_decode_float(uint64_t bits, ptx_type_t type) {
@@ -86,14 +118,7 @@ double ptx_decode_float(uint64_t bits, ptx_type_t type) {
   }
   if (type == PTX_BF16)
     return (double)ptx_float(bits << 16);
-  if (type != PTX_F16)
-    return (double)ptx_float(bits);
-  int exponent = (int)(bits >> 10 & 31);
-  double fraction = (double)(bits & 0x3ff);
-  double x = exponent == 31  ? (fraction != 0 ? (double)NAN : (double)INFINITY)
-             : exponent == 0 ? ldexp(fraction, -24)
-                             : ldexp(fraction + 1024, exponent - 25);
-  return bits & 0x8000 ? -x : x;
+  return type == PTX_F16 ? half_value(bits) : (double)ptx_float(bits);
 }
 
 float ptx_float(uint64_t bits) {

@@ -266,7 +266,11 @@ static bool read_function(ptx_reader_t *r, bool entry) {
   if (f->defined)
     return ptx_fail(r, line, "\"%s\" is defined twice", f->name);
   f->defined = true;
+  f->slot_begin = r->module->n_slots;
+  f->local_begin = r->module->local_bytes;
   bool fine = read_block(r) && resolve_labels(r);
+  f->slot_end = r->module->n_slots;
+  f->local_end = r->module->local_bytes;
   r->n_symbols = symbols;
   r->function = PTX_NONE;
   return fine;

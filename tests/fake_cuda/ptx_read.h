@@ -16,7 +16,13 @@ typedef struct ptx_slice_t {
 bool ptx_is(ptx_slice_t slice, const char *text);
 bool ptx_same(ptx_slice_t a, ptx_slice_t b);
 
-typedef enum ptx_token_kind_t { PTX_END, PTX_WORD, PTX_NUMBER, PTX_STRING, PTX_SIGN } ptx_token_kind_t;
+typedef enum ptx_token_kind_t {
+  PTX_END,
+  PTX_WORD,
+  PTX_NUMBER,
+  PTX_STRING,
+  PTX_SIGN
+} ptx_token_kind_t;
 typedef enum ptx_number_t { PTX_INTEGER, PTX_SINGLE, PTX_DOUBLE } ptx_number_t;
 typedef struct ptx_token_t {
   ptx_token_kind_t kind;
@@ -57,7 +63,11 @@ typedef struct ptx_statement_t {
 } ptx_statement_t;
 
 // ---- Names ----------------------------------------------------------------------------------------
-typedef enum ptx_symbol_kind_t { PTX_SYM_REGISTER, PTX_SYM_PARAM, PTX_SYM_VARIABLE } ptx_symbol_kind_t;
+typedef enum ptx_symbol_kind_t {
+  PTX_SYM_REGISTER,
+  PTX_SYM_PARAM,
+  PTX_SYM_VARIABLE
+} ptx_symbol_kind_t;
 typedef struct ptx_symbol_t {
   ptx_slice_t name;
   ptx_symbol_kind_t kind;
@@ -103,7 +113,7 @@ typedef struct ptx_reader_t {
 
 // Makes room for one more element of `size` bytes in *array, zeroed. NULL: no memory.
 void *ptx_grow(void *array, uint32_t *n, size_t size);
-#define PTX_GROW(array, n) ((array) = ptx_grow((array), &(n), sizeof(*(array))), &(array)[(n)-1])
+#define PTX_GROW(array, n) ((array) = ptx_grow((array), &(n), sizeof(*(array))), &(array)[(n) - 1])
 
 // The first failure's text goes to the module, with the line and what stands there.
 bool ptx_fail(ptx_reader_t *r, uint32_t line, const char *fmt, ...)

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#define TURN 4096                       // instructions of a warp before others have theirs
+#define TURN 4096                      // instructions of a warp before others have theirs
 #define MOST_STEPS ((uint64_t)1 << 31) // of a block's warps: more is taken for no end
 
 static uint32_t runnable(const ptx_warp_t *warp) {
@@ -35,8 +35,8 @@ static uint32_t met_with(const ptx_warp_t *warp, uint32_t lane) {
   const ptx_insn_t *code = warp->run->module->code, *in = &code[warp->pc[lane]];
   uint32_t met = 0;
   PTX_EACH(other, warp->waiting) {
-    bool same = in->anywhere ? code[warp->pc[other]].exec == in->exec
-                             : warp->pc[other] == warp->pc[lane];
+    bool same =
+        in->anywhere ? code[warp->pc[other]].exec == in->exec : warp->pc[other] == warp->pc[lane];
     if (same && warp->need[other] == warp->need[lane])
       met |= 1u << other;
   }

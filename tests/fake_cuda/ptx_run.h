@@ -48,7 +48,7 @@ typedef struct ptx_asyncs_t { // of a thread
 
 struct ptx_warp_t {
   ptx_run_t *run;
-  uint64_t *regs; // slot * PTX_LANES + lane
+  uint64_t *regs;               // slot * PTX_LANES + lane
   uint32_t index, first_thread; // in the block
   uint32_t exists, alive;       // lanes
   uint32_t waiting;             // at a meeting of lanes
@@ -60,9 +60,9 @@ struct ptx_warp_t {
   uint32_t bias;   // lanes from here on go first, for the sake of fairness
   uint32_t jumped; // lanes whose pc the instruction has set
   uint32_t time;
-  uint32_t all_met;                        // when all lanes last met
-  uint32_t met[PTX_LANES][PTX_LANES];      // when two lanes last did
-  uint32_t known[PTX_WARPS];               // up to when other warps' work is before ours
+  uint32_t all_met;                   // when all lanes last met
+  uint32_t met[PTX_LANES][PTX_LANES]; // when two lanes last did
+  uint32_t known[PTX_WARPS];          // up to when other warps' work is before ours
   ptx_asyncs_t asyncs[PTX_LANES];
 };
 
@@ -123,6 +123,8 @@ void ptx_try_barriers(ptx_run_t *run);
 // A violation at an instruction of a thread; the launch stops.
 void ptx_violation(ptx_warp_t *warp, const ptx_insn_t *in, uint32_t lane, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
+// Whether a launch may come to a function: its entry, and all that are none.
+bool ptx_takes_part(const ptx_run_t *run, const ptx_function_t *f);
 void ptx_name_address(const ptx_run_t *run, uint64_t address, char *out, size_t bytes);
 
 // ---- Memory (ptx_memory.c, ptx_shadow.c) -------------------------------------------------------------
@@ -148,7 +150,7 @@ double ptx_round_to(double x, ptx_type_t type, ptx_round_t round); // to the nea
 uint64_t ptx_encode(double x, ptx_type_t type, ptx_round_t round); // as the type's bits
 double ptx_decode_float(uint64_t bits, ptx_type_t type);
 float ptx_float(uint64_t bits);
-uint64_t ptx_float_bits(float x); // NaN: the device's
+uint64_t ptx_float_bits(float x);                   // NaN: the device's
 uint64_t ptx_flush(uint64_t bits, ptx_type_t type); // denormals to zero
 
 #endif // DT_TESTS_FAKE_CUDA_PTX_RUN_H

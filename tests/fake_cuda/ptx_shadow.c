@@ -141,7 +141,7 @@ static void race(const touch_t *t, uint32_t number, bool wrote) {
 static void note_read(const touch_t *t, ptx_cell_t *cell) {
   for (uint32_t k = 0; k < 2; k++) {
     if (cell->reader[k] == t->number || cell->reader[k] == 0 ||
-        is_before(t->warp, t->lane, cell->reader[k], cell->read_time[k]))  {
+        is_before(t->warp, t->lane, cell->reader[k], cell->read_time[k])) {
       cell->reader[k] = t->number;
       cell->read_time[k] = t->time;
       return;

@@ -4,9 +4,7 @@
 
 static uint32_t read_operand(ptx_reader_t *r);
 
-static ptx_operand_t *operand(ptx_reader_t *r, uint32_t index) {
-  return &r->statement.all[index];
-}
+static ptx_operand_t *operand(ptx_reader_t *r, uint32_t index) { return &r->statement.all[index]; }
 
 static uint32_t new_operand(ptx_reader_t *r, ptx_operand_kind_t kind) {
   ptx_statement_t *s = &r->statement;

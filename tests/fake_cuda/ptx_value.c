@@ -143,8 +143,8 @@ void ptx_exec_compare(ptx_warp_t *warp, const ptx_insn_t *in, uint32_t mask) {
 
 void ptx_exec_set(ptx_warp_t *warp, const ptx_insn_t *in, uint32_t mask) {
   const uint64_t *a = ptx_in(warp, in->in[0]), *b = ptx_in(warp, in->in[1]);
-  uint64_t yes = ptx_type_kind(in->type) == PTX_FLOAT ? ptx_encode(1, in->type, PTX_RN)
-                                                      : UINT64_MAX;
+  uint64_t yes =
+      ptx_type_kind(in->type) == PTX_FLOAT ? ptx_encode(1, in->type, PTX_RN) : UINT64_MAX;
   PTX_EACH(lane, mask)
   ptx_out(warp, in->out[0])[lane] =
       combined(compare(a[lane], b[lane], in), with_of(warp, in, lane), in->combine) ? yes : 0;
@@ -160,9 +160,8 @@ void ptx_exec_select(ptx_warp_t *warp, const ptx_insn_t *in, uint32_t mask) {
 void ptx_exec_slct(ptx_warp_t *warp, const ptx_insn_t *in, uint32_t mask) {
   PTX_EACH(lane, mask) {
     uint64_t c = ptx_in(warp, in->in[2])[lane];
-    bool first = in->from == PTX_S32
-                     ? (int32_t)c >= 0
-                     : ptx_float(in->ftz ? ptx_flush(c, PTX_F32) : c) >= 0;
+    bool first =
+        in->from == PTX_S32 ? (int32_t)c >= 0 : ptx_float(in->ftz ? ptx_flush(c, PTX_F32) : c) >= 0;
     ptx_out(warp, in->out[0])[lane] = ptx_in(warp, in->in[first ? 0 : 1])[lane];
   }
 }
@@ -173,8 +172,8 @@ void ptx_exec_test(ptx_warp_t *warp, const ptx_insn_t *in, uint32_t mask) {
     double x = ptx_decode_float(a, in->type);
     float single = ptx_float(a);
     int class = in->type == PTX_F32 ? fpclassify(single) : fpclassify(x);
-    const bool is[] = {isfinite(x) != 0, isinf(x) != 0,      !isnan(x), isnan(x) != 0,
-                       class == FP_NORMAL, class == FP_SUBNORMAL};
+    const bool is[] = {isfinite(x) != 0, isinf(x) != 0,      !isnan(x),
+                       isnan(x) != 0,    class == FP_NORMAL, class == FP_SUBNORMAL};
     ptx_out(warp, in->out[0])[lane] = is[in->mode];
   }
 }

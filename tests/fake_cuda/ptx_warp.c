@@ -47,7 +47,8 @@ void ptx_exec_shuffle(ptx_warp_t *warp, const ptx_insn_t *in, uint32_t mask) {
   uint32_t results[PTX_LANES] = {0}, valids = 0;
   PTX_EACH(lane, mask) {
     bool valid;
-    uint32_t b = (uint32_t)ptx_in(warp, in->in[2])[lane], c = (uint32_t)ptx_in(warp, in->in[3])[lane];
+    uint32_t b = (uint32_t)ptx_in(warp, in->in[2])[lane],
+             c = (uint32_t)ptx_in(warp, in->in[3])[lane];
     uint32_t from = source_lane(in->mode, lane, b, c, &valid);
     if (!(mask >> from & 1)) {
       ptx_violation(warp, in, lane, "reads lane %u, which is not there: the lanes are %08x", from,

@@ -80,12 +80,19 @@ static uint32_t pick(gen_t *g, char domain) {
 }
 
 static dt_dtype_t some_dtype(gen_t *g, char domain) {
-  static const dt_dtype_t any[] = {DT_F32, DT_F32, DT_F32, DT_F32, DT_F64, DT_I32, DT_I64, DT_BOOL};
+  static const dt_dtype_t any[] = {DT_F32, DT_F32,  DT_F32, DT_F32, DT_F64,
+                                   DT_F16, DT_BF16, DT_I32, DT_I64, DT_BOOL};
   for (;;) {
     dt_dtype_t dtype = any[below(g, COUNT(any))];
     if (in_domain(domain, dtype))
       return dtype;
   }
+}
+
+// What a model computes in.
+static dt_dtype_t some_float(gen_t *g) {
+  static const dt_dtype_t floats[] = {DT_F32, DT_F32, DT_F32, DT_F16, DT_BF16};
+  return floats[below(g, COUNT(floats))];
 }
 
 // ---- Leaves ---------------------------------------------------------------------------------------
@@ -531,9 +538,10 @@ static void put_by_weight(gen_t *g) {
 static void put_linear(gen_t *g) {
   int32_t in = some_literal(g), out = some_literal(g), dims[3] = {some_dim(g), some_dim(g), in};
   uint32_t lead = below(g, 2);
-  uint32_t x = put_leaf(g, DT_F32, 3 - lead, dims + lead, some_fill(g), 0);
-  uint32_t w = put_leaf(g, DT_F32, 2, (int32_t[]){in, out}, some_fill(g), 0);
-  uint32_t b = put_leaf(g, DT_F32, 1, &out, some_fill(g), 0);
+  dt_dtype_t dtype = some_float(g);
+  uint32_t x = put_leaf(g, dtype, 3 - lead, dims + lead, some_fill(g), 0);
+  uint32_t w = put_leaf(g, dtype, 2, (int32_t[]){in, out}, some_fill(g), 0);
+  uint32_t b = put_leaf(g, dtype, 1, &out, some_fill(g), 0);
   uint32_t y = PUT_2(g, RG_add, PUT_2(g, RG_matmul, x, w), b);
   (void)put_op(g, g->style == RG_STYLE_exact ? RG_relu : RG_gelu, 1, &y, 0, NULL);
 }
@@ -543,8 +551,9 @@ static void put_attention(gen_t *g) {
   int32_t heads = 1 + (int32_t)below(g, 3), width = 1 + (int32_t)below(g, 9);
   int32_t dims[3] = {some_dim(g), some_dim(g), heads * width};
   uint32_t part[3];
+  dt_dtype_t dtype = some_float(g);
   for (uint32_t k = 0; k < 3; k++) {
-    uint32_t x = k && chance(g, 40) ? part[0] : put_leaf(g, DT_F32, 3, dims, some_fill(g), 0);
+    uint32_t x = k && chance(g, 40) ? part[0] : put_leaf(g, dtype, 3, dims, some_fill(g), 0);
     part[k] = x;
   }
   for (uint32_t k = 0; k < 3; k++) {

@@ -8,6 +8,7 @@
 #include "runtime/base/status.h"
 #include "runtime/tensor/tensor.h"
 #include "runtime/trace/trace.h"
+#include "tests/device/on_device.h"
 
 #include <errno.h>
 #include <math.h>
@@ -260,8 +261,8 @@ static bool run_call(rg_run_t *run, dt_session_t *session, dt_function_t *functi
   run->out->call = call;
   bool good = rg_make_args(run, call, &args) && own_outputs(run, call, outputs) &&
               !rg_failed(run, RG_REFUSED, what,
-                         dt_call(session, function, args.tensors, run->n_inputs, outputs,
-                                 run->p->n_outputs)) &&
+                         on_device_call(session, function, run->decls, args.tensors,
+                                        run->n_inputs, outputs, run->p->n_outputs)) &&
               compare(run, call, &args, outputs);
   for (uint32_t k = 0; k < run->p->n_outputs; k++)
     dt_tensor_release(outputs[k]);
@@ -335,8 +336,8 @@ static void run_calls(rg_run_t *run) {
   if (!rg_failed(run, RG_HARNESS, "runtime", dt_runtime_create(&runtime_options, &runtime)) &&
       !rg_failed(run, RG_HARNESS, "function",
                  dt_function_create(runtime, rg_replay, &run->replay, &options, &function)) &&
-      !rg_failed(run, RG_HARNESS, "session", dt_session_create(runtime, &session)) &&
-      !(run->p->prepare && rg_failed(run, RG_REFUSED, "prepare", dt_function_prepare(function)))) {
+      !rg_failed(run, RG_HARNESS, "session", on_device_session(runtime, &session)) &&
+      !(run->p->prepare && rg_failed(run, RG_REFUSED, "prepare", on_device_prepare(function)))) {
     uint32_t call = 0;
     while (call < run->p->n_calls && run_call(run, session, function, call))
       call++;

@@ -13,6 +13,7 @@
 #include "runtime/base/status.h"
 #include "runtime/tensor/tensor.h"
 #include "runtime/trace/trace.h"
+#include "tests/device/on_device.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -244,7 +245,7 @@ static bool compare(run_t *run, uint32_t set, const dt_tensor_t *got) {
 static bool call_once(run_t *run, dt_session_t *session, dt_function_t *function, uint32_t set) {
   call_t *call = &run->calls[set];
   dt_tensor_t *got = NULL;
-  dt_status_t status = dt_call(session, function, call->inputs, run->p->n_inputs, &got, 1);
+  dt_status_t status = on_device_call(session, function, run->decls, call->inputs, run->p->n_inputs, &got, 1);
   run->out->calls++;
   bool right = true;
   if (call->model.refused && !status)
@@ -306,11 +307,11 @@ static bool run_order(run_t *run, order_t order) {
   bool right =
       good(run, SP_HARNESS, SP_SETS, "function",
            dt_function_create(run->runtime, sp_replay, &run->replay, &options, &function)) &&
-      good(run, SP_HARNESS, SP_SETS, "session", dt_session_create(run->runtime, &session));
+      good(run, SP_HARNESS, SP_SETS, "session", on_device_session(run->runtime, &session));
   bool prepared = order == PREPARED;
   if (right && prepared) {
     // A question that no declaration answers cannot be compiled ahead.
-    dt_status_t status = dt_function_prepare(function);
+    dt_status_t status = on_device_prepare(function);
     prepared = status == NULL;
     dt_status_free(status);
   }

@@ -101,6 +101,8 @@ static void test_embed(void **state) {
     check(DT_I64, DT_F64, shape);
     check(DT_I32, DT_I8, shape);
     check(DT_I64, DT_BOOL, shape);
+    check(DT_I64, DT_F16, shape);
+    check(DT_I32, DT_BF16, shape);
   }
 }
 

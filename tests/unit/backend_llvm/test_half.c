@@ -48,8 +48,8 @@ static void fill_reals(values_t *v, dt_dtype_t half) {
     if (!isfinite(x))
       continue;
     // Past the largest number, as far as it is from the one before.
-    double step = isfinite(next) && (bits & 0x7fff) != 0x7fff ? next - x
-                                                              : x - half_value(half, bits - 1);
+    double step =
+        isfinite(next) && (bits & 0x7fff) != 0x7fff ? next - x : x - half_value(half, bits - 1);
     double middle = x + step / 2, beyond = x + step;
     put(v, (dt_scalar_t){.f = middle});
     put(v, (dt_scalar_t){.f = beside(v->dtype, middle, x)});
@@ -148,7 +148,7 @@ static void test_from_reals(void **state) {
 
 static void test_from_integers(void **state) {
   (void)state;
-  static const dt_dtype_t integers[] = {DT_BOOL, DT_I8, DT_I16, DT_I32, DT_I64,
+  static const dt_dtype_t integers[] = {DT_BOOL, DT_I8,  DT_I16, DT_I32, DT_I64,
                                         DT_U8,   DT_U16, DT_U32, DT_U64};
   for (size_t h = 0; h < 2; h++)
     for (size_t d = 0; d < sizeof(integers) / sizeof(integers[0]); d++)
@@ -171,6 +171,60 @@ static void test_from_halves(void **state) {
   }
 }
 
+// ---- Roundings in between -------------------------------------------------------------------------------
+// x * y + x, rounded after each op: no multiply-add may skip the first rounding, although f32 ops
+// may be contracted and CPUs have arithmetic on f16.
+static void build_mul_add(rig_t *r, dt_dtype_t half, uint32_t turn) {
+  dt_sym_t n = rig_size(r);
+  dt_buffer_id_t x = rig_buffer(r, DT_BUFFER_INPUT, half, 0, 1, &n, NULL);
+  dt_buffer_id_t y = rig_buffer(r, DT_BUFFER_INPUT, half, 1, 1, &n, NULL);
+  dt_buffer_id_t z = rig_buffer(r, DT_BUFFER_OUTPUT, half, 0, 1, &n, NULL);
+  rig_kernel(r, "mul_add");
+  dt_sym_t i = rig_outer(r, n);
+  rig_stage(r);
+  uint32_t a = rig_cast(r, DT_F32, rig_load(r, x, &i));
+  uint32_t b = rig_cast(r, DT_F32, rig_load(r, y, &i));
+  uint32_t product = rig_cast(r, half, rig_op(r, DT_SCALAR_mul, a, b, DT_NO_INST));
+  uint32_t sum = rig_op(r, DT_SCALAR_add, rig_cast(r, DT_F32, product), a, DT_NO_INST);
+  rig_store(r, z, &i, rig_cast(r, half, sum));
+  rig_stage_end(r);
+  rig_schedule(r, schedule_of(r, turn, DT_F32));
+  rig_kernel_end(r);
+}
+
+static void check_roundings(dt_dtype_t half, uint32_t turn) {
+  static uint16_t x[HALVES], y[HALVES], z[HALVES];
+  rig_t r;
+  code_t code;
+  rig_open(&r);
+  build_mul_add(&r, half, turn);
+  rig_compile(&r, &code);
+  for (uint32_t k = 0; k < HALVES; k++) {
+    dt__scalar_store(half, &x[k], (dt_scalar_t){.f = 1.0 + (double)(k % 256) / 256});
+    dt__scalar_store(half, &y[k], (dt_scalar_t){.f = 1.0 + (double)(k / 256 % 256) / 1024});
+  }
+  call_t call = {.symbols = {HALVES}, .inputs = {x, y}, .outputs = {z}};
+  assert_int_equal(code_call(&code, &call), 0);
+  for (uint32_t k = 0; k < HALVES; k++) {
+    uint16_t product, want;
+    double a = dt__scalar_load(half, &x[k]).f, b = dt__scalar_load(half, &y[k]).f;
+    dt__scalar_store(half, &product, (dt_scalar_t){.f = a * b});
+    dt__scalar_store(half, &want, (dt_scalar_t){.f = dt__scalar_load(half, &product).f + a});
+    if (z[k] != want)
+      fail_msg("%s: %a * %a + %a, code %u: got %04x, expected %04x", dt_dtype_name(half), a, b, a,
+               turn, z[k], want);
+  }
+  code_close(&code);
+  rig_close(&r);
+}
+
+static void test_roundings(void **state) {
+  (void)state;
+  for (size_t h = 0; h < 2; h++)
+    for (uint32_t turn = 0; turn < 2; turn++)
+      check_roundings(halves[h], turn);
+}
+
 int main(int argc, char **argv) {
   if (!rig_use_cpu(argc, argv))
     return 77;
@@ -178,6 +232,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(test_from_reals),
       cmocka_unit_test(test_from_integers),
       cmocka_unit_test(test_from_halves),
+      cmocka_unit_test(test_roundings),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,8 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const dt_dtype_t dtypes[] = {DT_BOOL, DT_I8,  DT_I16, DT_I32, DT_I64, DT_U8,
-                                    DT_U16,  DT_U32, DT_U64, DT_F16, DT_BF16, DT_F32, DT_F64};
+static const dt_dtype_t dtypes[] = {DT_BOOL, DT_I8,  DT_I16, DT_I32,  DT_I64, DT_U8, DT_U16,
+                                    DT_U32,  DT_U64, DT_F16, DT_BF16, DT_F32, DT_F64};
 #define N_DTYPES (sizeof(dtypes) / sizeof(dtypes[0]))
 
 static size_t awkward(dt_dtype_t dtype, dt_scalar_t *out) {

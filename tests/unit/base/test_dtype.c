@@ -19,12 +19,12 @@ static void test_known(void **state) {
     size_t bytes;
     dt_dtype_kind_t kind;
   } cases[] = {
-      {DT_BOOL, "bool", 1, DT_KIND_BOOL}, {DT_I8, "i8", 1, DT_KIND_SINT},
-      {DT_I16, "i16", 2, DT_KIND_SINT},   {DT_I32, "i32", 4, DT_KIND_SINT},
-      {DT_I64, "i64", 8, DT_KIND_SINT},   {DT_U8, "u8", 1, DT_KIND_UINT},
-      {DT_U16, "u16", 2, DT_KIND_UINT},   {DT_U32, "u32", 4, DT_KIND_UINT},
-      {DT_U64, "u64", 8, DT_KIND_UINT},   {DT_F32, "f32", 4, DT_KIND_FLOAT},
-      {DT_F64, "f64", 8, DT_KIND_FLOAT},  {DT_F16, "f16", 2, DT_KIND_FLOAT},
+      {DT_BOOL, "bool", 1, DT_KIND_BOOL},  {DT_I8, "i8", 1, DT_KIND_SINT},
+      {DT_I16, "i16", 2, DT_KIND_SINT},    {DT_I32, "i32", 4, DT_KIND_SINT},
+      {DT_I64, "i64", 8, DT_KIND_SINT},    {DT_U8, "u8", 1, DT_KIND_UINT},
+      {DT_U16, "u16", 2, DT_KIND_UINT},    {DT_U32, "u32", 4, DT_KIND_UINT},
+      {DT_U64, "u64", 8, DT_KIND_UINT},    {DT_F32, "f32", 4, DT_KIND_FLOAT},
+      {DT_F64, "f64", 8, DT_KIND_FLOAT},   {DT_F16, "f16", 2, DT_KIND_FLOAT},
       {DT_BF16, "bf16", 2, DT_KIND_FLOAT},
   };
   for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -42,8 +42,8 @@ static void expect(const format_t *f, double x, uint32_t want) {
 static double meaning(const format_t *f, uint32_t bits) {
   uint32_t exponent = (bits & 0x7fff) >> f->fraction;
   double part = (double)(bits & ((1U << f->fraction) - 1)) / (double)(1U << f->fraction);
-  double size = exponent ? (1.0 + part) * exp2((int)exponent - 1 + f->lowest)
-                         : part * exp2(f->lowest);
+  double size =
+      exponent ? (1.0 + part) * exp2((int)exponent - 1 + f->lowest) : part * exp2(f->lowest);
   return bits & 0x8000 ? -size : size;
 }
 

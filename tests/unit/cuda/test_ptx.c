@@ -6,7 +6,7 @@
 
 // The body leaves 64-bit words at %d1, of which the first is compared, for each thread at 8 bytes.
 typedef struct case_t {
-  const char *body; // a result in %d10 from %r1 (the thread) and %r0 (7)
+  const char *body;     // a result in %d10 from %r1 (the thread) and %r0 (7)
   uint64_t first, last; // of threads 0 and 31
 } case_t;
 
@@ -15,7 +15,8 @@ static void try_cases(const char *declarations, const case_t *cases, size_t n) {
     char body[2048];
     (void)snprintf(body, sizeof(body),
                    "%s\nmul.wide.u32 %%d3, %%r1, 8;\nadd.s64 %%d4, %%d1, %%d3;\n"
-                   "st.global.u64 [%%d4], %%d10;", cases[k].body);
+                   "st.global.u64 [%%d4], %%d10;",
+                   cases[k].body);
     dt_cu_function_t f = load_body(declarations, body);
     dt_cu_ptr_t out = allocate(256), in = allocate(4096);
     OK(cuda->fill_bytes(in, 1, 4096, NULL));
@@ -78,19 +79,24 @@ static void integers(void **state) {
       {"cvt.s64.s32 %d10, -5;", (uint64_t)-5, (uint64_t)-5},
       {"cvt.sat.u8.s32 %r10, 300;" OUT32, 255, 255},
       {"cvt.sat.s8.s32 %r9, -300;\ncvt.s64.s8 %d10, %r9;", (uint64_t)-128, (uint64_t)-128},
+      {"add.s16x2 %r10, 0x0001ffff, 0x00010001;\n" OUT32, 0x20000, 0x20000},
+      {"min.s16x2 %r10, 0x0001ffff, 0xfffe0001;\n" OUT32, 0xfffeffff, 0xfffeffff},
       {"add.sat.s32 %r10, 0x7fffffff, %r1;" OUT32, 0x7fffffff, 0x7fffffff},
       {"setp.ge.s32 %p1, %r1, 16;\nselp.b32 %r10, 5, -1, %p1;" OUT32, 0xffffffff, 5},
       {"setp.lt.u32 %p2, %r1, 40;\nsetp.eq.and.s32 %p1|%p3, %r1, 31, %p2;\n"
-       "selp.u32 %r9, 1, 0, %p1;\nselp.u32 %r8, 2, 0, %p3;\nor.b32 %r10, %r9, %r8;" OUT32, 2, 1},
+       "selp.u32 %r9, 1, 0, %p1;\nselp.u32 %r8, 2, 0, %p3;\nor.b32 %r10, %r9, %r8;" OUT32,
+       2, 1},
       {"setp.gt.or.s32 %p1, %r1, 31, !%p0;\nmov.pred %p0, 0;\n"
-       "setp.gt.or.s32 %p1, %r1, 31, !%p0;\nselp.u32 %r10, 1, 0, %p1;" OUT32, 1, 1},
+       "setp.gt.or.s32 %p1, %r1, 31, !%p0;\nselp.u32 %r10, 1, 0, %p1;" OUT32,
+       1, 1},
       {"set.eq.u32.s32 %r10, %r1, 31;" OUT32, 0, 0xffffffff},
       {"sub.s32 %r9, %r1, 3;\nslct.u32.s32 %r10, 1, 2, %r9;" OUT32, 2, 1},
       {"mov.u32 %r10, %laneid;" OUT32, 0, 31},
       {"mov.u32 %r10, %lanemask_lt;" OUT32, 0, 0x7fffffff},
       {"mov.u32 %r10, %ntid.x;" OUT32, 32, 32},
       {"{ .reg .b32 t; mov.b32 t, %r1; add.u32 %r10, t, 1; }\n{ .reg .b64 t; cvt.u64.u32 t, %r10; "
-       "mov.b64 %d10, t; }", 1, 32},
+       "mov.b64 %d10, t; }",
+       1, 32},
   };
   TRY("", cases);
 }
@@ -131,7 +137,8 @@ static void floats(void **state) {
       {"cvt.rzi.u64.f64 %d10, 0d43F0000000000000;", UINT64_MAX, UINT64_MAX},
       {"cvt.f64.f32 %e1, 0f3FC00000;\nmov.b64 %d10, %e1;", 0x3ff8000000000000, 0x3ff8000000000000},
       {"fma.rn.f64 %e1, 0d3FF8000000000000, 0d4000000000000000, 0d3FF0000000000000;\n"
-       "mov.b64 %d10, %e1;", 0x4010000000000000, 0x4010000000000000},
+       "mov.b64 %d10, %e1;",
+       0x4010000000000000, 0x4010000000000000},
       {"setp.ltu.f32 %p1, 0f7FC00000, 0f00000000;\nselp.u32 %r10, 1, 0, %p1;" OUT32, 1, 1},
       {"setp.ne.f32 %p1, 0f7FC00000, 0f00000000;\nselp.u32 %r10, 1, 0, %p1;" OUT32, 0, 0},
       {"setp.nan.f32 %p1, 0f7FC00000, 0f00000000;\nselp.u32 %r10, 1, 0, %p1;" OUT32, 1, 1},
@@ -187,32 +194,40 @@ static void memory(void **state) {
       {"ld.global.u64 %d10, [g+8];", 0x400, 0x400},
       {"ld.global.f32 %f1, [pi];\nmov.b32 %r10, %f1;\n" OUT32, 0x40490fdb, 0x40490fdb},
       {DEPOT "cvta.local.u64 sp, spl;\ncvt.u64.u32 %d9, %r1;\nst.u64 [sp+8], %d9;\n"
-             "ld.local.u64 %d10, [spl+8];", 0, 31},
+             "ld.local.u64 %d10, [spl+8];",
+       0, 31},
       {"mov.u32 %r9, sm;\nmad.lo.u32 %r9, %r1, 8, %r9;\nst.shared.v2.u32 [%r9], {%r1, %r0};\n"
-       "cvt.u64.u32 %d9, %r9;\ncvta.shared.u64 %d9, %d9;\nld.u64 %d10, [%d9];", 0x700000000,
-       0x70000001f},
+       "cvt.u64.u32 %d9, %r9;\ncvta.shared.u64 %d9, %d9;\nld.u64 %d10, [%d9];",
+       0x700000000, 0x70000001f},
       {"atom.shared.exch.b32 %r9, [sm+4], 0;\nbar.sync 0;\natom.shared.add.u32 %r9, [sm+4], 2;\n"
-       "bar.sync 0;\nld.shared.u32 %r10, [sm+4];\n" OUT32, 64, 64},
-      {"atom.global.max.u32 %r9, [%d0], 0x2000000;\nbar.sync 0;\nld.global.u32 %r10, [%d0];\n" OUT32,
+       "bar.sync 0;\nld.shared.u32 %r10, [sm+4];\n" OUT32,
+       64, 64},
+      {"atom.global.max.u32 %r9, [%d0], 0x2000000;\nbar.sync 0;\nld.global.u32 %r10, "
+       "[%d0];\n" OUT32,
        0x2000000, 0x2000000},
       {"atom.shared.exch.b32 %r9, [sm], 0;\nbar.sync 0;\nred.shared.add.f32 [sm], 0f3F000000;\n"
-       "bar.sync 0;\nld.shared.u32 %r10, [sm];\n" OUT32, 0x41800000, 0x41800000},
+       "bar.sync 0;\nld.shared.u32 %r10, [sm];\n" OUT32,
+       0x41800000, 0x41800000},
       {"setp.eq.u32 %p1, %r1, 31;\n@%p1 atom.global.cas.b32 %r9, [%d0+64], 0x01010101, 9;\n"
-       "bar.sync 0;\nld.global.u32 %r10, [%d0+64];\n" OUT32, 9, 9},
+       "bar.sync 0;\nld.global.u32 %r10, [%d0+64];\n" OUT32,
+       9, 9},
       {"mov.u32 %r9, sm;\nmad.lo.u32 %r9, %r1, 16, %r9;\nmul.wide.u32 %d9, %r1, 16;\n"
        "add.s64 %d9, %d9, %d0;\nmov.u32 %r8, 4;\n"
        "cp.async.cg.shared.global [%r9], [%d9], 16, %r8;\ncp.async.commit_group;\n"
-       "cp.async.wait_group 0;\nld.shared.u64 %d10, [%r9];", 0x1010101, 0x1010101},
+       "cp.async.wait_group 0;\nld.shared.u64 %d10, [%r9];",
+       0x1010101, 0x1010101},
       // Not yet waited for, the place holds what it did.
       {"mov.u32 %r9, sm;\nmad.lo.u32 %r9, %r1, 4, %r9;\nst.shared.u32 [%r9], %r1;\n"
-       "cp.async.ca.shared.global [%r9], [%d0], 4;\nld.shared.u32 %r10, [%r9];\n" OUT32, 0, 31},
+       "cp.async.ca.shared.global [%r9], [%d0], 4;\nld.shared.u32 %r10, [%r9];\n" OUT32,
+       0, 31},
       {"mov.u32 %r9, sm;\nmad.lo.u32 %r9, %r1, 4, %r9;\nst.shared.u32 [%r9], %r1;\n"
        "cp.async.ca.shared.global [%r9], [%d0], 4;\ncp.async.commit_group;\n"
        "cp.async.commit_group;\ncp.async.wait_group 1;\nld.shared.u32 %r10, [%r9];\n" OUT32,
        0x1010101, 0x1010101},
   };
   TRY(".const .align 2 .b16 t[3] = {1, -2, 3};\n.global .align 8 .b8 g[16] = {1, 2, 3, 4, 0, 0, 0, "
-      "0, 0, 4};\n.global .f32 pi = 0f40490FDB;\n.shared .align 16 .b8 sm[1024];", cases);
+      "0, 0, 4};\n.global .f32 pi = 0f40490FDB;\n.shared .align 16 .b8 sm[1024];",
+      cases);
 }
 
 static void warps(void **state) {
@@ -224,25 +239,35 @@ static void warps(void **state) {
       {"shfl.sync.idx.b32 %r10, %r1, 3, 0x181f, -1;\n" OUT32, 3, 27}, // segments of eight
       {"setp.gt.u32 %p1, %r1, 3;\nvote.sync.ballot.b32 %r10, %p1, -1;\n" OUT32, 0xfffffff0,
        0xfffffff0},
-      {"setp.gt.u32 %p1, %r1, 3;\nvote.sync.all.pred %p2, !%p1, -1;\nselp.u32 %r10, 1, 0, %p2;\n" OUT32,
+      {"setp.gt.u32 %p1, %r1, 3;\nvote.sync.all.pred %p2, !%p1, -1;\nselp.u32 %r10, 1, 0, "
+       "%p2;\n" OUT32,
        0, 0},
       {"redux.sync.add.s32 %r10, %r1, -1;\n" OUT32, 496, 496},
       {"sub.s32 %r9, %r1, 5;\nredux.sync.min.s32 %r10, %r9, -1;\n" OUT32, 0xfffffffb, 0xfffffffb},
       {"shr.u32 %r9, %r1, 4;\nmatch.any.sync.b32 %r10, %r9, -1;\n" OUT32, 0xffff, 0xffff0000},
       {"elect.sync %r9|%p1, -1;\nselp.u32 %r10, 1, 0, %p1;\n" OUT32, 1, 0},
       {"setp.lt.u32 %p1, %r1, 8;\n@%p1 bra L;\nactivemask.b32 %r10;\nbra M;\nL:\nactivemask.b32 "
-       "%r10;\nM:\n" OUT32, 0xff, 0xffffff00},
+       "%r10;\nM:\n" OUT32,
+       0xff, 0xffffff00},
+      // Lanes that spin at a lower position than those they wait for.
+      {"atom.shared.exch.b32 %r9, [sm], 0;\nbar.sync 0;\nsetp.gt.u32 %p1, %r1, 15;\n@%p1 bra M;\n"
+       "L:\nld.volatile.shared.u32 %r10, [sm];\nsetp.eq.u32 %p2, %r10, 0;\n@%p2 bra L;\nbra E;\n"
+       "M:\natom.shared.exch.b32 %r9, [sm], 5;\nmov.u32 %r10, 6;\nE:\n" OUT32,
+       5, 6},
       // Loops of different lengths come together again.
       {"mov.u32 %r10, 0;\nL:\nadd.u32 %r10, %r10, 2;\nsetp.le.u32 %p1, %r10, %r1;\n@%p1 bra L;\n"
-       "shfl.sync.bfly.b32 %r10, %r10, 31, 31, -1;\n" OUT32, 32, 2},
+       "shfl.sync.bfly.b32 %r10, %r10, 31, 31, -1;\n" OUT32,
+       32, 2},
       {"setp.gt.u32 %p1, %r1, 3;\nbar.red.popc.u32 %r10, 0, %p1;\n" OUT32, 28, 28},
-      {"setp.gt.u32 %p1, %r1, 3;\nbarrier.cta.red.or.pred %p2, 0, %p1;\nselp.u32 %r10, 1, 0, %p2;\n" OUT32,
+      {"setp.gt.u32 %p1, %r1, 3;\nbarrier.cta.red.or.pred %p2, 0, %p1;\nselp.u32 %r10, 1, 0, "
+       "%p2;\n" OUT32,
        1, 1},
       {"and.b32 %r9, %r1, 3;\nmin.u32 %r9, %r9, 2;\nT: .branchtargets A, B, C;\nbrx.idx %r9, T;\n"
-       "A: mov.u32 %r10, 10;\nbra E;\nB: mov.u32 %r10, 20;\nbra E;\nC: mov.u32 %r10, 30;\nE:\n" OUT32,
+       "A: mov.u32 %r10, 10;\nbra E;\nB: mov.u32 %r10, 20;\nbra E;\nC: mov.u32 %r10, "
+       "30;\nE:\n" OUT32,
        10, 30},
   };
-  TRY("", cases);
+  TRY(".shared .b32 sm;", cases);
 }
 
 // Calls in divergent code: lanes come back together before they meet. The callee stands behind the
@@ -261,13 +286,17 @@ static void calls(void **state) {
   static const case_t cases[] = {
       {"mov.u32 %r10, 5;\nsetp.lt.u32 %p1, %r1, 4;\n@!%p1 bra M;\n"
        "{\n.param .b32 a;\n.param .b32 b;\nst.param.b32 [a], %r1;\ncall.uni (b), twice, (a);\n"
-       "ld.param.b32 %r10, [b];\n}\nM:\nshfl.sync.bfly.b32 %r10, %r10, 30, 31, -1;\n" OUT32, 5, 2},
+       "ld.param.b32 %r10, [b];\n}\nM:\nshfl.sync.bfly.b32 %r10, %r10, 30, 31, -1;\n" OUT32,
+       5, 2},
       {"{\n.param .b32 a;\n.param .b32 b;\nst.param.b32 [a], %r1;\ncall (b), twice, (a);\n"
-       "ld.param.b32 %r10, [b];\n}\n" OUT32, 0, 1000},
+       "ld.param.b32 %r10, [b];\n}\n" OUT32,
+       0, 1000},
       {"{\n.param .align 8 .b8 a[16];\n.param .b64 b;\nst.param.v4.b32 [a], {%r1, 0, 0, %r0};\n"
        "mul.wide.u32 %d5, %r1, 4;\nadd.s64 %d5, %d5, %d2;\nst.param.b64 [b], %d5;\n"
-       "call.uni many, (a, b);\n}\nld.global.u32 %r10, [%d5];\n" OUT32, 7, 38},
-      {"setp.lt.u32 %p1, %r1, 9;\nmov.u32 %r10, 0;\n@%p1 call (%r10), plus, (%r1, 3);\n" OUT32, 3, 0},
+       "call.uni many, (a, b);\n}\nld.global.u32 %r10, [%d5];\n" OUT32,
+       7, 38},
+      {"setp.lt.u32 %p1, %r1, 9;\nmov.u32 %r10, 0;\n@%p1 call (%r10), plus, (%r1, 3);\n" OUT32, 3,
+       0},
   };
   TRY(functions, cases);
 }
@@ -277,24 +306,24 @@ static void calls(void **state) {
 // One product of 16 x 16 and 16 x 8 halves, each read by ldmatrix, against the sums themselves.
 static void matrix_products(void **state) {
   (void)state;
-  dt_cu_function_t f = load_body(
-      ".shared .align 16 .b8 a[512];\n.shared .align 16 .b8 b[256];",
-      "mul.wide.u32 %d3, %r1, 16;\nadd.s64 %d4, %d0, %d3;\nmov.u32 %r2, a;\n"
-      "mad.lo.u32 %r2, %r1, 16, %r2;\ncp.async.cg.shared.global [%r2], [%d4], 16;\n"
-      "setp.lt.u32 %p1, %r1, 16;\nadd.s64 %d4, %d1, %d3;\nmov.u32 %r3, b;\n"
-      "mad.lo.u32 %r3, %r1, 16, %r3;\n@%p1 cp.async.cg.shared.global [%r3], [%d4], 16;\n"
-      "cp.async.commit_group;\ncp.async.wait_all;\nbar.sync 0;\n"
-      "and.b32 %r4, %r1, 15;\nshr.u32 %r5, %r1, 4;\nshl.b32 %r4, %r4, 5;\n"
-      "mad.lo.u32 %r4, %r5, 16, %r4;\nmov.u32 %r2, a;\nadd.u32 %r2, %r2, %r4;\n"
-      "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r10, %r11, %r12, %r13}, [%r2];\n"
-      "and.b32 %r4, %r1, 15;\nmov.u32 %r3, b;\nmad.lo.u32 %r3, %r4, 16, %r3;\n"
-      "ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%r14, %r15}, [%r3];\n"
-      "mov.f32 %f0, 0f3F800000;\n"
-      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f4, %f5, %f6, %f7}, "
-      "{%r10, %r11, %r12, %r13}, {%r14, %r15}, {%f0, %f0, %f0, %f0};\n"
-      "shr.u32 %r4, %r1, 2;\nand.b32 %r5, %r1, 3;\nshl.b32 %r4, %r4, 5;\n"
-      "mad.lo.u32 %r4, %r5, 8, %r4;\ncvt.u64.u32 %d3, %r4;\nadd.s64 %d4, %d2, %d3;\n"
-      "st.global.v2.f32 [%d4], {%f4, %f5};\nst.global.v2.f32 [%d4+256], {%f6, %f7};");
+  dt_cu_function_t f =
+      load_body(".shared .align 16 .b8 a[512];\n.shared .align 16 .b8 b[256];",
+                "mul.wide.u32 %d3, %r1, 16;\nadd.s64 %d4, %d0, %d3;\nmov.u32 %r2, a;\n"
+                "mad.lo.u32 %r2, %r1, 16, %r2;\ncp.async.cg.shared.global [%r2], [%d4], 16;\n"
+                "setp.lt.u32 %p1, %r1, 16;\nadd.s64 %d4, %d1, %d3;\nmov.u32 %r3, b;\n"
+                "mad.lo.u32 %r3, %r1, 16, %r3;\n@%p1 cp.async.cg.shared.global [%r3], [%d4], 16;\n"
+                "cp.async.commit_group;\ncp.async.wait_all;\nbar.sync 0;\n"
+                "and.b32 %r4, %r1, 15;\nshr.u32 %r5, %r1, 4;\nshl.b32 %r4, %r4, 5;\n"
+                "mad.lo.u32 %r4, %r5, 16, %r4;\nmov.u32 %r2, a;\nadd.u32 %r2, %r2, %r4;\n"
+                "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r10, %r11, %r12, %r13}, [%r2];\n"
+                "and.b32 %r4, %r1, 15;\nmov.u32 %r3, b;\nmad.lo.u32 %r3, %r4, 16, %r3;\n"
+                "ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%r14, %r15}, [%r3];\n"
+                "mov.f32 %f0, 0f3F800000;\n"
+                "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f4, %f5, %f6, %f7}, "
+                "{%r10, %r11, %r12, %r13}, {%r14, %r15}, {%f0, %f0, %f0, %f0};\n"
+                "shr.u32 %r4, %r1, 2;\nand.b32 %r5, %r1, 3;\nshl.b32 %r4, %r4, 5;\n"
+                "mad.lo.u32 %r4, %r5, 8, %r4;\ncvt.u64.u32 %d3, %r4;\nadd.s64 %d4, %d2, %d3;\n"
+                "st.global.v2.f32 [%d4], {%f4, %f5};\nst.global.v2.f32 [%d4+256], {%f6, %f7};");
   uint16_t a[16][16], b[16][8];
   float out[16][8];
   // Halves of small integers: 0x6400 + n is 1024 + n.
@@ -329,7 +358,8 @@ static void what_is_not_known_is_refused(void **state) {
   static const struct {
     const char *text, *error;
   } cases[] = {
-      {".visible .entry k() { frobnicate.b32 %r1; ret; }", "line 4: \"frobnicate\" is not simulated"},
+      {".visible .entry k() { frobnicate.b32 %r1; ret; }",
+       "line 4: \"frobnicate\" is not simulated"},
       {".visible .entry k() { .reg .b32 a; add.wild.s32 a, a, a; ret; }", "\".wild\""},
       {".visible .entry k() { .reg .b32 a;\nadd.s32 a, b, a; ret; }", "line 5: no register \"b\""},
       {".visible .entry k() { bra nowhere; }", "no label \"nowhere\""},
@@ -339,6 +369,7 @@ static void what_is_not_known_is_refused(void **state) {
       {".visible .entry k() { .reg .b32 a; ld.param.b32 a, [x]; }", "no register \"x\""},
       {".visible .entry k() { wgmma.fence.sync.aligned; }", "\"wgmma\" is not simulated"},
       {".visible .entry k() {", "the text ends inside a function"},
+      {".visible .entry k() { .shared .b8 x[49153]; ret; }", "49153 bytes of shared memory"},
       {".maybe 3", "a directive that is not known"},
   };
   for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
@@ -361,12 +392,12 @@ static void what_is_not_known_is_refused(void **state) {
 
 static void attributes_tell_what_a_function_uses(void **state) {
   (void)state;
-  dt_cu_function_t f = load_text(
-      PTX_HEADER ".shared .align 8 .b8 common[24];\n.shared .align 8 .b8 unused[100];\n"
-                 ".visible .entry big() { .shared .b8 x[3]; .shared .align 8 .b8 y[8];\n"
-                 ".local .b8 depot[48]; .reg .b32 r; ld.shared.b32 r, [common]; ret; }\n"
-                 ".visible .entry small() { .shared .b32 x; ret; }\n",
-      "big");
+  dt_cu_function_t f =
+      load_text(PTX_HEADER ".shared .align 8 .b8 common[24];\n.shared .align 8 .b8 unused[100];\n"
+                           ".visible .entry big() { .shared .b8 x[3]; .shared .align 8 .b8 y[8];\n"
+                           ".local .b8 depot[48]; .reg .b32 r; ld.shared.b32 r, [common]; ret; }\n"
+                           ".visible .entry small() { .shared .b32 x; ret; }\n",
+                "big");
   int value = 0;
   OK(cuda->function_attribute(&value, DT_CU_FUNC_SHARED_BYTES, f));
   assert_int_equal(value, 24 + 8 + 8);

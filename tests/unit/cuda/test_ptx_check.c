@@ -49,16 +49,26 @@ static void accesses_outside_of_memory(void **state) {
       {"", "ld.global.u16 %h2, [%d0+1];", {0}, "not aligned"},
       {SHARED, SM "st.shared.u32 [%r2], %r1;", {.block = 256}, NULL},
       {SHARED, SM "st.shared.u32 [%r2+4], %r1;", {.block = 256}, "outside of shared memory"},
-      {".extern .shared .align 16 .b8 sm[];", SM "st.shared.u32 [%r2], %r1;",
-       {.block = 64, .shared = 256}, NULL},
-      {".extern .shared .align 16 .b8 sm[];", SM "st.shared.u32 [%r2], %r1;",
-       {.block = 65, .shared = 256}, "outside of shared memory"},
-      {"", ".local .align 4 .b8 depot[64];\nmov.u64 %d3, depot;\nst.local.u32 [%d3+60], %r1;", {0},
+      {".extern .shared .align 16 .b8 sm[];",
+       SM "st.shared.u32 [%r2], %r1;",
+       {.block = 64, .shared = 256},
        NULL},
-      {"", ".local .align 4 .b8 depot[64];\nmov.u64 %d3, depot;\nst.local.u32 [%d3+64], %r1;", {0},
+      {".extern .shared .align 16 .b8 sm[];",
+       SM "st.shared.u32 [%r2], %r1;",
+       {.block = 65, .shared = 256},
+       "outside of shared memory"},
+      {"",
+       ".local .align 4 .b8 depot[64];\nmov.u64 %d3, depot;\nst.local.u32 [%d3+60], %r1;",
+       {0},
+       NULL},
+      {"",
+       ".local .align 4 .b8 depot[64];\nmov.u64 %d3, depot;\nst.local.u32 [%d3+64], %r1;",
+       {0},
        "outside of local memory"},
       {".const .align 4 .b32 t[2] = {1, 2};",
-       "mov.u64 %d3, t;\nst.global.u32 [%d3], %r1;", {.block = 1}, "in constant memory"},
+       "mov.u64 %d3, t;\nst.global.u32 [%d3], %r1;",
+       {.block = 1},
+       "in constant memory"},
   };
   TRY(cases);
 }
@@ -67,26 +77,43 @@ static void races_on_shared_memory(void **state) {
   (void)state;
   static const case_t cases[] = {
       // Neighbours' values, with a barrier and without.
-      {SHARED, SM "st.shared.u32 [%r2], %r1;\nbar.sync 0;\nxor.b32 %r4, %r2, 4;\n"
-                  "ld.shared.u32 %r5, [%r4];", {.block = 64}, NULL},
-      {SHARED, SM "st.shared.u32 [%r2], %r1;\nxor.b32 %r4, %r2, 4;\nld.shared.u32 %r5, [%r4];",
-       {.block = 64}, "race: reads shared address"},
+      {SHARED,
+       SM "st.shared.u32 [%r2], %r1;\nbar.sync 0;\nxor.b32 %r4, %r2, 4;\n"
+          "ld.shared.u32 %r5, [%r4];",
+       {.block = 64},
+       NULL},
+      {SHARED,
+       SM "st.shared.u32 [%r2], %r1;\nxor.b32 %r4, %r2, 4;\nld.shared.u32 %r5, [%r4];",
+       {.block = 64},
+       "race: reads shared address"},
       // A barrier of the warp orders its lanes, and not those of other warps.
-      {SHARED, SM "st.shared.u32 [%r2], %r1;\nbar.warp.sync -1;\nxor.b32 %r4, %r2, 4;\n"
-                  "ld.shared.u32 %r5, [%r4];", {.block = 64}, NULL},
-      {SHARED, SM "st.shared.u32 [%r2], %r1;\nbar.warp.sync -1;\nxor.b32 %r4, %r2, 128;\n"
-                  "ld.shared.u32 %r5, [%r4];", {.block = 64}, "race: "},
+      {SHARED,
+       SM "st.shared.u32 [%r2], %r1;\nbar.warp.sync -1;\nxor.b32 %r4, %r2, 4;\n"
+          "ld.shared.u32 %r5, [%r4];",
+       {.block = 64},
+       NULL},
+      {SHARED,
+       SM "st.shared.u32 [%r2], %r1;\nbar.warp.sync -1;\nxor.b32 %r4, %r2, 128;\n"
+          "ld.shared.u32 %r5, [%r4];",
+       {.block = 64},
+       "race: "},
       // Written again before all have read.
-      {SHARED, SM "st.shared.u32 [%r2], %r1;\nbar.sync 0;\nxor.b32 %r4, %r2, 128;\n"
-                  "ld.shared.u32 %r5, [%r4];\nbar.sync 0;\nst.shared.u32 [%r2], %r5;",
-       {.block = 64}, NULL},
-      {SHARED, SM "st.shared.u32 [%r2], %r1;\nbar.sync 0;\nxor.b32 %r4, %r2, 128;\n"
-                  "ld.shared.u32 %r5, [%r4];\nst.shared.u32 [%r2], %r5;",
-       {.block = 64}, "race: "},
+      {SHARED,
+       SM "st.shared.u32 [%r2], %r1;\nbar.sync 0;\nxor.b32 %r4, %r2, 128;\n"
+          "ld.shared.u32 %r5, [%r4];\nbar.sync 0;\nst.shared.u32 [%r2], %r5;",
+       {.block = 64},
+       NULL},
+      {SHARED,
+       SM "st.shared.u32 [%r2], %r1;\nbar.sync 0;\nxor.b32 %r4, %r2, 128;\n"
+          "ld.shared.u32 %r5, [%r4];\nst.shared.u32 [%r2], %r5;",
+       {.block = 64},
+       "race: "},
       // All write one place; all add to one place.
       {SHARED, "st.shared.u32 [sm], %r1;", {0}, "race: writes"},
       {SHARED, "mov.u32 %r2, 1;\nred.shared.add.u32 [sm], %r2;", {0}, NULL},
-      {SHARED, "mov.u32 %r2, 1;\nred.shared.add.u32 [sm], %r2;\nld.shared.u32 %r3, [sm];", {0},
+      {SHARED,
+       "mov.u32 %r2, 1;\nred.shared.add.u32 [sm], %r2;\nld.shared.u32 %r3, [sm];",
+       {0},
        "race: reads"},
       // Bytes of one word are different places.
       {SHARED, "mov.u32 %r2, sm;\nadd.u32 %r2, %r2, %r1;\nst.shared.u8 [%r2], %r1;", {0}, NULL},
@@ -99,16 +126,27 @@ static void races_on_shared_memory(void **state) {
 static void races_on_global_memory(void **state) {
   (void)state;
   static const case_t cases[] = {
-      {"", "mov.u32 %r2, %ctaid.x;\nmad.lo.u32 %r1, %r2, 32, %r1;\n" AT
-           "st.global.u32 [%d4], %r1;", {.grid = 8}, NULL},
+      {"",
+       "mov.u32 %r2, %ctaid.x;\nmad.lo.u32 %r1, %r2, 32, %r1;\n" AT "st.global.u32 [%d4], %r1;",
+       {.grid = 8},
+       NULL},
       {"", AT "st.global.u32 [%d4], %r1;", {.grid = 2}, "race: writes address"},
-      {"", "setp.eq.u32 %p1, %r1, 0;\n@%p1 st.global.u32 [%d0], %r1;\nbar.sync 0;\n"
-           "ld.global.u32 %r2, [%d0];", {.block = 64}, NULL},
-      {"", "setp.eq.u32 %p1, %r1, 0;\n@%p1 st.global.u32 [%d0], %r1;\n"
-           "ld.global.u32 %r2, [%d0];", {.block = 64}, "race: "},
+      {"",
+       "setp.eq.u32 %p1, %r1, 0;\n@%p1 st.global.u32 [%d0], %r1;\nbar.sync 0;\n"
+       "ld.global.u32 %r2, [%d0];",
+       {.block = 64},
+       NULL},
+      {"",
+       "setp.eq.u32 %p1, %r1, 0;\n@%p1 st.global.u32 [%d0], %r1;\n"
+       "ld.global.u32 %r2, [%d0];",
+       {.block = 64},
+       "race: "},
       {"", "atom.global.add.u32 %r2, [%d0], %r1;", {.grid = 4, .block = 64}, NULL},
-      {"", AT "add.s64 %d4, %d0, %d3;\nmul.wide.u32 %d3, %r1, 2;\nadd.s64 %d4, %d0, %d3;\n"
-              "cvt.u16.u32 %h1, %r1;\nst.global.u16 [%d4], %h1;", {0}, NULL},
+      {"",
+       AT "add.s64 %d4, %d0, %d3;\nmul.wide.u32 %d3, %r1, 2;\nadd.s64 %d4, %d0, %d3;\n"
+          "cvt.u16.u32 %h1, %r1;\nst.global.u16 [%d4], %h1;",
+       {0},
+       NULL},
       {"", "ld.global.u32 %r2, [%d0];", {.grid = 3, .block = 64}, NULL},
   };
   TRY(cases);
@@ -118,14 +156,24 @@ static void asynchronous_copies(void **state) {
   (void)state;
 #define COPY SM AT "cp.async.ca.shared.global [%r2], [%d4], 4;\ncp.async.commit_group;\n"
   static const case_t cases[] = {
-      {SHARED, COPY "cp.async.wait_group 0;\nbar.sync 0;\nxor.b32 %r4, %r2, 4;\n"
-                    "ld.shared.u32 %r5, [%r4];", {.block = 64}, NULL},
-      {SHARED, COPY "bar.sync 0;\nxor.b32 %r4, %r2, 4;\nld.shared.u32 %r5, [%r4];\n"
-                    "cp.async.wait_all;", {.block = 64}, "race: "},
-      {SHARED, COPY "cp.async.wait_all;\nxor.b32 %r4, %r2, 4;\nld.shared.u32 %r5, [%r4];",
-       {.block = 64}, "race: "},
+      {SHARED,
+       COPY "cp.async.wait_group 0;\nbar.sync 0;\nxor.b32 %r4, %r2, 4;\n"
+            "ld.shared.u32 %r5, [%r4];",
+       {.block = 64},
+       NULL},
+      {SHARED,
+       COPY "bar.sync 0;\nxor.b32 %r4, %r2, 4;\nld.shared.u32 %r5, [%r4];\n"
+            "cp.async.wait_all;",
+       {.block = 64},
+       "race: "},
+      {SHARED,
+       COPY "cp.async.wait_all;\nxor.b32 %r4, %r2, 4;\nld.shared.u32 %r5, [%r4];",
+       {.block = 64},
+       "race: "},
       {SHARED, SM AT "cp.async.cg.shared.global [%r2], [%d4], 16;", {0}, "not aligned"},
-      {SHARED, SM AT "mov.u32 %r9, 5;\ncp.async.ca.shared.global [%r2], [%d4], 4, %r9;", {0},
+      {SHARED,
+       SM AT "mov.u32 %r9, 5;\ncp.async.ca.shared.global [%r2], [%d4], 4, %r9;",
+       {0},
        "a copy of 4 bytes from 5"},
   };
   TRY(cases);
@@ -135,22 +183,36 @@ static void threads_that_do_not_come(void **state) {
   (void)state;
   static const case_t cases[] = {
       // Half of a warp at a barrier, and the other half at another or at none.
-      {"", "setp.lt.u32 %p1, %r1, 16;\n@%p1 bra L;\nbar.sync 0;\nbra M;\nL:\nbar.sync 1;\nM:", {0},
+      {"",
+       "setp.lt.u32 %p1, %r1, 16;\n@%p1 bra L;\nbar.sync 0;\nbra M;\nL:\nbar.sync 1;\nM:",
+       {0},
        "deadlock: the lanes 0000ffff wait for lanes ffff0000"},
-      {"", "setp.lt.u32 %p1, %r1, 32;\n@%p1 bra L;\nbar.sync 0;\nbra M;\nL:\nbar.sync 1;\nM:",
-       {.block = 64}, "deadlock: barrier 1 has 32 of 64 threads"},
+      {"",
+       "setp.lt.u32 %p1, %r1, 32;\n@%p1 bra L;\nbar.sync 0;\nbra M;\nL:\nbar.sync 1;\nM:",
+       {.block = 64},
+       "deadlock: barrier 1 has 32 of 64 threads"},
       // Threads that have ended are not waited for, but for a barrier that counts.
       {"", "setp.lt.u32 %p1, %r1, 40;\n@%p1 ret;\nbar.sync 0;", {.block = 64}, NULL},
-      {"", "setp.lt.u32 %p1, %r1, 32;\n@%p1 ret;\nbar.sync 0, 64;", {.block = 64},
+      {"",
+       "setp.lt.u32 %p1, %r1, 32;\n@%p1 ret;\nbar.sync 0, 64;",
+       {.block = 64},
        "deadlock: barrier 0 has 32 of 64"},
       {"", "setp.lt.u32 %p1, %r1, 32;\n@%p1 ret;\nbar.sync 3, 64;", {.block = 96}, NULL},
       // A barrier in divergent code that all come to in the end is none that is not aligned.
-      {"", "setp.lt.u32 %p1, %r1, 16;\n@%p1 bra L;\nbarrier.sync 0;\nbra M;\nL:\nbarrier.sync 0;\nM:",
-       {0}, NULL},
+      {"",
+       "setp.lt.u32 %p1, %r1, 16;\n@%p1 bra L;\nbarrier.sync 0;\nbra M;\nL:\nbarrier.sync 0;\nM:",
+       {0},
+       NULL},
       {"", "shfl.sync.bfly.b32 %r2, %r1, 1, 31, -1;", {0}, NULL},
-      {"", "setp.lt.u32 %p1, %r1, 16;\n@%p1 bra L;\nshfl.sync.bfly.b32 %r2, %r1, 1, 31, -1;\nbra M;\n"
-           "L:\nshfl.sync.bfly.b32 %r3, %r1, 1, 31, -1;\nM:", {0}, "deadlock: the lanes"},
-      {"", "setp.lt.u32 %p1, %r1, 16;\n@%p1 shfl.sync.bfly.b32 %r2, %r1, 1, 31, 0xffff;", {0}, NULL},
+      {"",
+       "setp.lt.u32 %p1, %r1, 16;\n@%p1 bra L;\nshfl.sync.bfly.b32 %r2, %r1, 1, 31, -1;\nbra M;\n"
+       "L:\nshfl.sync.bfly.b32 %r3, %r1, 1, 31, -1;\nM:",
+       {0},
+       "deadlock: the lanes"},
+      {"",
+       "setp.lt.u32 %p1, %r1, 16;\n@%p1 shfl.sync.bfly.b32 %r2, %r1, 1, 31, 0xffff;",
+       {0},
+       NULL},
       {"", "shfl.sync.bfly.b32 %r2, %r1, 1, 31, 0xffff;", {0}, "not in its own mask"},
       {"", "shfl.sync.down.b32 %r2, %r1, 16, 31, -1;", {.block = 16}, "reads lane 16"},
       {"", "trap;", {0}, "the thread traps"},
@@ -163,16 +225,23 @@ static void threads_that_do_not_come(void **state) {
 static void kernels_that_may_begin_early(void **state) {
   (void)state;
   static const case_t cases[] = {
-      {"", "griddepcontrol.wait;\nld.global.u32 %r2, [%d0];\ngriddepcontrol.launch_dependents;",
-       {.programmatic = true}, NULL},
-      {"", "ld.global.u32 %r2, [%d0];\ngriddepcontrol.wait;", {.programmatic = true},
+      {"",
+       "griddepcontrol.wait;\nld.global.u32 %r2, [%d0];\ngriddepcontrol.launch_dependents;",
+       {.programmatic = true},
+       NULL},
+      {"",
+       "ld.global.u32 %r2, [%d0];\ngriddepcontrol.wait;",
+       {.programmatic = true},
        "before griddepcontrol.wait"},
       {"", "ld.global.u32 %r2, [%d0];\ngriddepcontrol.wait;", {0}, NULL},
-      {"", "setp.eq.u32 %p1, %r1, 0;\n@%p1 griddepcontrol.wait;\nld.global.u32 %r2, [%d0];",
-       {.programmatic = true}, "thread (1, 0, 0)"},
+      {"",
+       "setp.eq.u32 %p1, %r1, 0;\n@%p1 griddepcontrol.wait;\nld.global.u32 %r2, [%d0];",
+       {.programmatic = true},
+       "thread (1, 0, 0)"},
       {".const .align 4 .b32 t[2] = {1, 2};",
        "mov.u64 %d3, t;\nld.const.u32 %r2, [%d3];\nld.const.u32 %r3, [t+4];",
-       {.programmatic = true}, NULL},
+       {.programmatic = true},
+       NULL},
   };
   TRY(cases);
 }
@@ -195,6 +264,19 @@ static void a_violation_says_where(void **state) {
   for (size_t p = 0; p < sizeof(parts) / sizeof(parts[0]); p++)
     if (!strstr(first, parts[p]))
       fail_msg("violation \"%s\"; expected \"%s\" in it", first, parts[p]);
+}
+
+// Local memory of another entry of the module is not this one's.
+static void entries_have_local_memory_of_their_own(void **state) {
+  (void)state;
+  dt_cu_function_t f =
+      load_text(PTX_HEADER ".visible .entry first() { .local .align 8 .b8 d[16]; .reg .b64 a;\n"
+                           "mov.u64 a, d; st.local.u64 [a+8], a; st.local.u64 [a+16], a; ret; }\n"
+                           ".visible .entry second() { .local .align 8 .b8 d[64]; ret; }\n",
+                "first");
+  OK(launch_params(f, (launch_t){0}, NULL));
+  finish();
+  expect_violation("write of 8 bytes outside of local memory: local address 16");
 }
 
 static void the_race_check_can_be_off(void **state) {
@@ -275,17 +357,12 @@ int main(int argc, char **argv) {
   assert_int_equal(argc, 2);
   library = argv[1];
   const struct CMUnitTest tests[] = {
-      TEST(accesses_outside_of_memory),
-      TEST(races_on_shared_memory),
-      TEST(races_on_global_memory),
-      TEST(asynchronous_copies),
-      TEST(threads_that_do_not_come),
-      TEST(kernels_that_may_begin_early),
-      TEST(a_violation_says_where),
-      TEST(the_race_check_can_be_off),
-      TEST(launches_must_fit_their_declaration),
-      TEST(streams_order_what_kernels_touch),
-      TEST(kernels_on_two_streams_must_not_meet),
+      TEST(accesses_outside_of_memory),       TEST(races_on_shared_memory),
+      TEST(races_on_global_memory),           TEST(asynchronous_copies),
+      TEST(threads_that_do_not_come),         TEST(kernels_that_may_begin_early),
+      TEST(a_violation_says_where),           TEST(entries_have_local_memory_of_their_own),
+      TEST(the_race_check_can_be_off),        TEST(launches_must_fit_their_declaration),
+      TEST(streams_order_what_kernels_touch), TEST(kernels_on_two_streams_must_not_meet),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -161,14 +161,41 @@ static void numbers_and_a_switch(void **state) {
                (long long)expected_number(i, x[i], d));
 }
 
+// A text that breaks off, and one with a byte changed, is refused or read, and nothing else
+// happens.
+static void broken_texts(void **state) {
+  (void)state;
+  static const char *const names[] = {"pointwise", "reduce", "scalar"};
+  uint32_t refused = 0;
+  for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++) {
+    char *text = read_text(names[k]);
+    size_t n = strlen(text);
+    for (size_t at = 1; at < n; at += 5) {
+      for (uint32_t how = 0; how < 2; how++) {
+        char was = text[at];
+        text[at] = how ? (char)("{}[](),;.%$@!-+0x9z\"/:|<"[at / 5 % 25]) : 0;
+        dt_cu_link_t link = NULL;
+        OK(cuda->link_create(0, NULL, NULL, &link));
+        dt_cu_result_t result =
+            cuda->link_add(link, DT_CU_JIT_PTX, text, strlen(text) + 1, "x", 0, NULL, NULL);
+        assert_true(result == DT_CU_SUCCESS || result == DT_CU_INVALID_PTX);
+        assert_true((result == DT_CU_SUCCESS) == (fake_ptx_error()[0] == 0));
+        refused += result != DT_CU_SUCCESS;
+        OK(cuda->link_destroy(link));
+        text[at] = was;
+      }
+    }
+    free(text);
+  }
+  assert_true(refused > 500);
+}
+
 int main(int argc, char **argv) {
   assert_int_equal(argc, 2);
   library = argv[1];
   const struct CMUnitTest tests[] = {
-      TEST(a_pointwise_loop),
-      TEST(a_sum_by_blocks),
-      TEST(an_exponential),
-      TEST(numbers_and_a_switch),
+      TEST(a_pointwise_loop),     TEST(a_sum_by_blocks), TEST(an_exponential),
+      TEST(numbers_and_a_switch), TEST(broken_texts),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -76,6 +76,54 @@ static void test_scalar_pairs(void **state) {
   assert_true(uncertain * 50 <= total); // under 2 %
 }
 
+// ---- Halves: computed in float, and rounded after each op ---------------------------------------
+static double half_op(dt_dtype_t half, dt_scalar_op_t op, double x, double y) {
+  dt_scalar_t made = {.f = (double)rounded_op(op, (float)x, (float)y)};
+  return dt__scalar_cast(DT_F32, half, made).f;
+}
+
+static dt_approx_t half_approx(dt_dtype_t half, dt_scalar_op_t op, dt_approx_t x, dt_approx_t y) {
+  return dt__approx_stored(half, dt__approx_2(op, half, x, y));
+}
+
+static double random_half(dt_dtype_t half) {
+  return dt__scalar_cast(DT_F32, half, (dt_scalar_t){.f = (double)random_float(4)}).f;
+}
+
+// A bound says how far the half may be, with no last place to spare, and is mostly 0: the rounding
+// that both make is the same.
+static void check_half_pair(dt_dtype_t half, dt_scalar_op_t first, dt_scalar_op_t second,
+                            uint64_t *certain) {
+  double x = random_half(half), y = random_half(half), z = random_half(half);
+  double got = half_op(half, second, half_op(half, first, x, y), z);
+  dt_approx_t inner = half_approx(half, first, dt__approx_real(x), dt__approx_real(y));
+  dt_approx_t outer = half_approx(half, second, inner, dt__approx_real(z));
+  bool good = isnan(got) ? isnan(outer.v.f) : got == outer.v.f || fabs(got - outer.v.f) <= outer.b;
+  if (!good)
+    print_error("%s %s(%s(%.9g, %.9g), %.9g): expected %.17g +- %g, got %.9g\n",
+                dt_dtype_name(half), dt__scalar_info(second)->name, dt__scalar_info(first)->name, x,
+                y, z, outer.v.f, outer.b, got);
+  assert_true(good);
+  *certain += outer.b == 0.0;
+}
+
+static void test_half_pairs(void **state) {
+  (void)state;
+  static const dt_scalar_op_t ops[] = {
+      DT_SCALAR_add, DT_SCALAR_sub,  DT_SCALAR_mul,     DT_SCALAR_div,     DT_SCALAR_pow,
+      DT_SCALAR_exp, DT_SCALAR_tanh, DT_SCALAR_sigmoid, DT_SCALAR_maximum, DT_SCALAR_neg};
+  const size_t n = sizeof(ops) / sizeof(ops[0]);
+  uint64_t certain = 0, total = 0;
+  for (uint32_t h = 0; h < 2; h++)
+    for (size_t a = 0; a < n; a++)
+      for (size_t b = 0; b < n; b++)
+        for (uint32_t k = 0; k < 300; k++, total++)
+          check_half_pair(h ? DT_BF16 : DT_F16, ops[a], ops[b], &certain);
+  if (certain * 100 < total * 95)
+    print_error("%llu of %llu certain\n", (unsigned long long)certain, (unsigned long long)total);
+  assert_true(certain * 100 >= total * 95);
+}
+
 static void test_edges(void **state) {
   (void)state;
   const dt_approx_t near_zero = {.v = {.f = 1e-8}, .b = 1e-7}, five = {.v = {.f = 5}, .b = 0};
@@ -359,9 +407,10 @@ static void test_argmax(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_scalar_pairs), cmocka_unit_test(test_edges),
-      cmocka_unit_test(test_exact),        cmocka_unit_test(test_rows),
-      cmocka_unit_test(test_matmul),       cmocka_unit_test(test_argmax),
+      cmocka_unit_test(test_scalar_pairs), cmocka_unit_test(test_half_pairs),
+      cmocka_unit_test(test_edges),        cmocka_unit_test(test_exact),
+      cmocka_unit_test(test_rows),         cmocka_unit_test(test_matmul),
+      cmocka_unit_test(test_argmax),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -60,6 +60,42 @@ static void test_floats(void **state) {
   }
 }
 
+static void test_halves(void **state) {
+  (void)state;
+  static const struct {
+    dt_dtype_t dtype;
+    double expected, bound;
+    uint16_t got;
+    bool good;
+  } cases[] = {
+      {DT_F16, 1.0, 0, 0x3c00, true},          {DT_F16, 1.0, 0, 0x3c01, true}, // one last place
+      {DT_F16, 1.0, 0, 0x3c02, false},         {DT_F16, 1.0, 0, 0x3bff, true},
+      {DT_F16, 1.0, 0.01, 0x3c0a, true},       {DT_F16, 65519.0, 0, 0x7bff, true},
+      {DT_F16, 65520.0, 0, 0x7c00, true}, // rounds to an infinity
+      {DT_F16, 65504.0, 0, 0x7c00, false},     {DT_F16, 0x1p-24, 0, 0x0002, true},
+      {DT_F16, 0x1p-24, 0, 0x0003, false},     {DT_F16, (double)NAN, 0, 0xfe00, true},
+      {DT_F16, (double)NAN, 0, 0x7c00, false}, {DT_BF16, 1.0, 0, 0x3f81, true},
+      {DT_BF16, 1.0, 0, 0x3f82, false},        {DT_BF16, -2.0, 0, 0xc000, true},
+      {DT_BF16, -2.0, 0, 0x4000, false},
+  };
+  for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
+    dt_scalar_t data = {.f = cases[k].expected};
+    double bound = cases[k].bound;
+    dt_eval_value_t value = {.dtype = cases[k].dtype,
+                             .rank = 1,
+                             .sizes = {1},
+                             .count = 1,
+                             .data = &data,
+                             .bound = &bound};
+    dt_eval_report_t report;
+    bool good = dt__eval_compare(&value, &cases[k].got, NULL, &report);
+    if (good != cases[k].good)
+      print_error("%s: expected %.9g +- %g, got %04x: %s\n", dt_dtype_name(cases[k].dtype),
+                  cases[k].expected, bound, cases[k].got, good ? "taken" : "refused");
+    assert_int_equal(good, cases[k].good);
+  }
+}
+
 static void test_reports(void **state) {
   (void)state;
   dt_scalar_t data[4] = {{.f = 1.0}, {.f = 2.0}, {.f = 3.0}, {.f = 4.0}};
@@ -115,6 +151,7 @@ static void test_integers(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_floats),
+      cmocka_unit_test(test_halves),
       cmocka_unit_test(test_reports),
       cmocka_unit_test(test_integers),
   };

@@ -69,6 +69,10 @@ static void test_good(void **state) {
   assert_int_equal(info.bytes, 0);
   assert_int_equal(info.rank, 3);
   assert_null(dt_safetensors_copy(file, "none", NULL, 0));
+  assert_null(dt_safetensors_find(file, "half", &info));
+  assert_int_equal(info.dtype, DT_BF16);
+  assert_int_equal(info.bytes, 6);
+  assert_int_equal(((const unsigned char *)info.data)[5], 37);
   dt_safetensors_close(file);
   bytes_free(&bytes);
 }
@@ -131,11 +135,11 @@ static void test_every_dtype(void **state) {
     size_t bytes; // of eight elements
     dt_dtype_t dtype;
   } rows[] = {
-      {"BOOL", 8, DT_BOOL}, {"I8", 8, DT_I8},    {"U8", 8, DT_U8},    {"I16", 16, DT_I16},
-      {"U16", 16, DT_U16},  {"I32", 32, DT_I32}, {"U32", 32, DT_U32}, {"I64", 64, DT_I64},
-      {"U64", 64, DT_U64},  {"F32", 32, DT_F32}, {"F64", 64, DT_F64}, {"F16", 16, 0},
-      {"BF16", 16, 0},      {"C64", 64, 0},      {"F8_E5M2", 8, 0},   {"F8_E4M3", 8, 0},
-      {"F8_E8M0", 8, 0},    {"F6_E2M3", 6, 0},   {"F6_E3M2", 6, 0},   {"F4", 4, 0},
+      {"BOOL", 8, DT_BOOL},  {"I8", 8, DT_I8},    {"U8", 8, DT_U8},    {"I16", 16, DT_I16},
+      {"U16", 16, DT_U16},   {"I32", 32, DT_I32}, {"U32", 32, DT_U32}, {"I64", 64, DT_I64},
+      {"U64", 64, DT_U64},   {"F32", 32, DT_F32}, {"F64", 64, DT_F64}, {"F16", 16, DT_F16},
+      {"BF16", 16, DT_BF16}, {"C64", 64, 0},      {"F8_E5M2", 8, 0},   {"F8_E4M3", 8, 0},
+      {"F8_E8M0", 8, 0},     {"F6_E2M3", 6, 0},   {"F6_E3M2", 6, 0},   {"F4", 4, 0},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     char header[128];

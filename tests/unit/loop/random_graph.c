@@ -273,14 +273,16 @@ static int64_t total_of(const maker_t *m, dt_node_id_t id) {
 }
 
 static void add_inputs(maker_t *m) {
+  static const dt_dtype_t dtypes[] = {DT_F32, DT_F32, DT_F32, DT_F16, DT_BF16};
   uint32_t n = 1 + pick(m, 2);
+  dt_dtype_t dtype = dtypes[pick(m, 5)];
   for (uint32_t k = 0; k < n; k++) {
     dt_sym_t sizes[DT_MAX_RANK];
     uint32_t rank = 1 + pick(m, 3);
     for (uint32_t d = 0; d < rank; d++)
       sizes[d] = pick(m, 5) ? dt__symbol_sym(m->env, pick(m, RANDOM_SIZES))
                             : lit(m, 1 + (int64_t)pick(m, 4));
-    m->pool[m->n++] = rig_input(&m->g->rig, DT_F32, rank, sizes, pick(m, 2) != 0, FILL_FINITE);
+    m->pool[m->n++] = rig_input(&m->g->rig, dtype, rank, sizes, pick(m, 2) != 0, FILL_FINITE);
   }
 }
 

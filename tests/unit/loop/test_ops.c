@@ -99,8 +99,8 @@ static bool build_same(case_t *c, dt_op_t op) {
 }
 
 static bool build_cast(case_t *c, dt_op_t op) {
-  static const dt_dtype_t to[] = {DT_BOOL, DT_I8,  DT_I16, DT_I32, DT_I64, DT_U8,
-                                  DT_U16,  DT_U32, DT_U64, DT_F16, DT_BF16, DT_F32, DT_F64};
+  static const dt_dtype_t to[] = {DT_BOOL, DT_I8,  DT_I16, DT_I32,  DT_I64, DT_U8, DT_U16,
+                                  DT_U32,  DT_U64, DT_F16, DT_BF16, DT_F32, DT_F64};
   dt_node_id_t x = in2(c, c->dtype, FILL_SPECIALS, c->s[0], c->s[1]);
   dt_attrs_t attrs = {.dtype = to[c->form]};
   return finish(c, op, 1, &x, &attrs);

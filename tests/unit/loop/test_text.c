@@ -330,6 +330,52 @@ static void check_edit(const char *source, const edit_t *edit, dt_code_t code) {
   dt__arena_fini(&arena);
 }
 
+// 16-bit floats are loaded, cast, chosen and stored; nothing computes in them.
+static const char halves[] = "program {\n"
+                             "symbol s0: [0, 99]\n"
+                             "buffer b1 = input 0 f16[s0] strides [1]\n"
+                             "buffer b2 = output 0 f16[s0]\n"
+                             "buffer b3 = output 1 bf16[1]\n"
+                             "kernel \"map\" outer i1 < s0 {\n"
+                             "  stage {\n"
+                             "    v0 = load f16 b1[i1]\n"
+                             "    v1 = cast f32 v0\n"
+                             "    v2 = const f16 0.0999756\n"
+                             "    v3 = index bool i1 <= 2\n"
+                             "    v4 = where f16 v3, v0, v2\n"
+                             "    v5 = add f32 v1, v1\n"
+                             "    store b2[i1] = v4\n"
+                             "  }\n"
+                             "}\n"
+                             "kernel \"sum\" outer i2 < 1 {\n"
+                             "  stage inner i3 < s0 {\n"
+                             "    v0 = load f16 b1[i3]\n"
+                             "    v1 = cast f32 v0\n"
+                             "    fold sum f32 r0 = v1\n"
+                             "  }\n"
+                             "  stage {\n"
+                             "    v0 = row f32 r0\n"
+                             "    v1 = cast bf16 v0\n"
+                             "    store b3[i2] = v1\n"
+                             "  }\n"
+                             "}\n"
+                             "outputs b2, b3\n"
+                             "}\n";
+
+static void test_halves(void **state) {
+  (void)state;
+  static const edit_t edits[] = {
+      {"kernel \"map\"", "v5 = add f32 v1, v1", "v5 = add f16 v0, v0", "add of f16, which is only"},
+      {"kernel \"map\"", "v5 = add f32 v1, v1", "v5 = eq bool v0, v2", "eq of f16, which is only"},
+      {"kernel \"sum\"", "fold sum f32 r0 = v1", "fold sum f16 r0 = v0",
+       "fold sum of f16, which is only stored"},
+      {"kernel \"map\"", "where f16 v3, v0, v2", "where f16 v3, v0, v1", "where of f16 and f32"},
+  };
+  check_round_trip(halves);
+  for (size_t k = 0; k < sizeof(edits) / sizeof(edits[0]); k++)
+    check_edit(halves, &edits[k], DT_E_INTERNAL);
+}
+
 static void test_verifier(void **state) {
   (void)state;
   static const edit_t edits[] = {
@@ -517,7 +563,7 @@ int main(void) {
       cmocka_unit_test(test_reduction),     cmocka_unit_test(test_maps),
       cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_verifier),
       cmocka_unit_test(test_parser),        cmocka_unit_test(test_damage),
-      cmocka_unit_test(test_data_verifier),
+      cmocka_unit_test(test_data_verifier), cmocka_unit_test(test_halves),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

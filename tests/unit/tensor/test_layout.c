@@ -86,7 +86,7 @@ static void test_refused(void **state) {
   (void)state;
   const refusal_t cases[] = {
       {DT_E_DTYPE, DT_DTYPE_NONE, 0, NULL, NULL, {"dtype", "0", "no element type"}},
-      {DT_E_DTYPE, (dt_dtype_t)11, 0, NULL, NULL, {"dtype", "11", ""}},
+      {DT_E_DTYPE, (dt_dtype_t)14, 0, NULL, NULL, {"dtype", "14", ""}},
       {DT_E_SHAPE, DT_F32, 9, DIMS(1, 1, 1, 1, 1, 1, 1, 1, 1), NULL, {"rank", "9", "8"}},
       {DT_E_SHAPE, DT_F32, UINT32_MAX, DIMS(1), NULL, {"rank", "4294967295", "8"}},
       {DT_E_ARGUMENT, DT_F32, 2, NULL, NULL, {"sizes", "NULL", "2"}},

@@ -99,12 +99,12 @@ static void test_refused(void **state) {
 
   dt_tensor_desc_t desc = good;
   desc.struct_size = 8;
-  EXPECT_FAILURE(dt_tensor_create(&desc, &tensor), DT_E_ARGUMENT, "struct_size: 8; expected 56");
+  EXPECT_FAILURE(dt_tensor_create(&desc, &tensor), DT_E_ARGUMENT, "struct_size: 8; expected 64");
   desc.struct_size = UINT32_MAX;
   EXPECT_FAILURE(dt_tensor_create(&desc, &tensor), DT_E_ARGUMENT, "struct_size: 4294967295");
   desc = good;
-  desc.device = DT_CUDA;
-  EXPECT_FAILURE(dt_tensor_create(&desc, &tensor), DT_E_UNSUPPORTED, "device: DT_CUDA");
+  desc.device = (dt_device_t)2;
+  EXPECT_FAILURE(dt_tensor_create(&desc, &tensor), DT_E_ARGUMENT, "device: 2");
   desc.device = (dt_device_t)7;
   EXPECT_FAILURE(dt_tensor_create(&desc, &tensor), DT_E_ARGUMENT, "device: 7");
   desc = good;
@@ -143,7 +143,7 @@ static void test_newer_desc(void **state) {
   assert_null(dt_tensor_create(&newer.desc, &tensor));
   dt_tensor_release(tensor);
   newer.later = 1;
-  EXPECT_FAILURE(dt_tensor_create(&newer.desc, &tensor), DT_E_UNSUPPORTED, "struct_size: 64");
+  EXPECT_FAILURE(dt_tensor_create(&newer.desc, &tensor), DT_E_UNSUPPORTED, "struct_size: 72");
 }
 
 static void test_owned(void **state) {

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+// Code: PTX to a cubin by the driver's linker, which disturbs no launch, or from the disk; the
+// cubin into the device; and what each kernel takes of it.
+#include "backend_cuda/exec/cache.h"
+#include "backend_cuda/exec/gpu.h"
+#include "backend_cuda/exec/launch.h"
+
+#include "runtime/base/log.h"
+#include "runtime/base/memory.h"
+#include "runtime/base/status.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LOG_BYTES 8192
+#define MOST_THREADS 1024
+#define KEY_FORMAT 1 // raised when what is done with PTX changes
+
+struct dt_cuda_code_t {
+  dt_cuda_device_t *device; // borrowed
+  dt_cu_module_t module;
+  size_t bytes; // of the cubin
+  uint32_t n;
+  dt_cuda_kernel_t kernels[];
+};
+
+// ---- Linking --------------------------------------------------------------------------------------
+
+typedef struct linking_t {
+  dt_cuda_device_t *device;
+  const dt_cuda_image_t *images;
+  uint32_t n_images;
+  dt_cu_link_t link;
+  char log[LOG_BYTES];
+} linking_t;
+
+// What the linker says of the program is a failure to compile; what it says of the machine is not.
+static dt_status_t link_status(linking_t *linking, dt_cu_result_t result, const char *what) {
+  dt_status_t status = dt__cuda_check(linking->device, result, what);
+  dt_code_t code = dt_status_code(status);
+  if (!status || code == DT_E_NO_MEMORY || code == DT_E_DEVICE)
+    return status;
+  linking->log[LOG_BYTES - 1] = 0;
+  dt_status_t told = DT_FAIL(DT_E_COMPILE, "%s%s%s", dt_status_message(status),
+                             linking->log[0] ? "\n" : "", linking->log);
+  dt_status_free(status);
+  return told;
+}
+
+static dt_status_t link_images(linking_t *linking, void **out, size_t *out_bytes) {
+  const dt_cuda_t *cuda = linking->device->cuda;
+  for (uint32_t k = 0; k < linking->n_images; k++) {
+    const dt_cuda_image_t *image = &linking->images[k];
+    char name[32];
+    (void)snprintf(name, sizeof(name), "unit%u.ptx", k);
+    // The driver only reads the text, zero included.
+    dt_cu_result_t result =
+        cuda->link_add(linking->link, DT_CU_JIT_PTX, (void *)(uintptr_t)image->text,
+                       image->bytes + 1, name, 0, NULL, NULL);
+    DT_TRY(link_status(linking, result, dt__cuda_symbol(DT_CUDA_SYM_link_add)));
+  }
+  void *cubin = NULL;
+  size_t bytes = 0;
+  DT_TRY(link_status(linking, cuda->link_complete(linking->link, &cubin, &bytes),
+                     dt__cuda_symbol(DT_CUDA_SYM_link_complete)));
+  *out = dt__alloc(bytes); // the linker's own goes with it
+  if (!*out)
+    return DT_NO_MEMORY();
+  memcpy(*out, cubin, bytes);
+  *out_bytes = bytes;
+  return NULL;
+}
+
+static dt_status_t link_cubin(linking_t *linking, void **out, size_t *out_bytes) {
+  const dt_cuda_t *cuda = linking->device->cuda;
+  int options[] = {DT_CU_JIT_ERROR_LOG, DT_CU_JIT_ERROR_LOG_BYTES};
+  void *values[] = {linking->log, (void *)(uintptr_t)LOG_BYTES};
+  DT_TRY(link_status(linking, cuda->link_create(2, options, values, &linking->link),
+                     dt__cuda_symbol(DT_CUDA_SYM_link_create)));
+  dt_status_t status = link_images(linking, out, out_bytes);
+  (void)cuda->link_destroy(linking->link);
+  return status;
+}
+
+// ---- Cubins ---------------------------------------------------------------------------------------
+
+static void make_key(const dt_cuda_device_t *device, const dt_cuda_image_t *images,
+                     uint32_t n_images, dt_text_t *out) {
+  dt__text_init(out);
+  dt__text_printf(out, "ductile %d.%d.%d, format %d, driver %d, sm_%d%d, %u images\n",
+                  DT_VERSION_MAJOR, DT_VERSION_MINOR, DT_VERSION_PATCH, KEY_FORMAT,
+                  device->cuda->version, device->major, device->minor, n_images);
+  for (uint32_t k = 0; k < n_images; k++) {
+    dt__text_printf(out, "%zu\n", images[k].bytes);
+    dt__text_write(out, images[k].text, images[k].bytes);
+  }
+}
+
+static dt_status_t link_and_keep(dt_cuda_device_t *device, const dt_cuda_image_t *images,
+                                 uint32_t n_images, const dt_text_t *key, void **out,
+                                 size_t *out_bytes) {
+  linking_t *linking = dt__calloc(1, sizeof(*linking));
+  if (!linking)
+    return DT_NO_MEMORY();
+  linking->device = device;
+  linking->images = images;
+  linking->n_images = n_images;
+  dt_status_t status = link_cubin(linking, out, out_bytes);
+  dt__free(linking);
+  if (!status)
+    dt__cuda_cache_keep(device->cache_dir, key, *out, *out_bytes);
+  return status;
+}
+
+// ---- Kernels --------------------------------------------------------------------------------------
+
+static dt_status_t find_kernel(dt_cuda_code_t *code, uint32_t index,
+                               const dt_cuda_kernel_info_t *info) {
+  dt_cuda_device_t *device = code->device;
+  dt_cuda_kernel_t *kernel = &code->kernels[index];
+  char name[24];
+  int shared = 0, registers = 0, local = 0;
+  kernel->info = *info;
+  (void)snprintf(name, sizeof(name), "dt_k%u", index);
+  dt_cu_result_t result = device->cuda->module_function(&kernel->function, code->module, name);
+  if (result == DT_CU_NOT_FOUND)
+    return DT_FAIL(DT_E_COMPILE, "device code has no kernel %s", name);
+  DT_TRY(dt__cuda_check(device, result, dt__cuda_symbol(DT_CUDA_SYM_module_function)));
+  DT_CUDA_TRY(device, function_attribute, &shared, DT_CU_FUNC_SHARED_BYTES, kernel->function);
+  DT_CUDA_TRY(device, function_attribute, &registers, DT_CU_FUNC_REGISTERS, kernel->function);
+  DT_CUDA_TRY(device, function_attribute, &local, DT_CU_FUNC_LOCAL_BYTES, kernel->function);
+  kernel->static_shared = (uint32_t)shared;
+  int64_t least_shared = (int64_t)shared + info->shared_bytes;
+  kernel->registers = (uint32_t)registers;
+  kernel->local_bytes = (uint32_t)local;
+  DT_LOG(DT_LOG_COMPILE, 2, "%s: %d registers, %d bytes of local and %d of shared memory", name,
+         registers, local, shared);
+  if ((int64_t)registers * info->threads > device->registers_per_block ||
+      least_shared > device->shared_per_block)
+    return DT_FAIL(DT_E_COMPILE,
+                   "%s: %u threads of %d registers with %lld bytes of shared memory; %s has %d "
+                   "registers and %d bytes for a block",
+                   name, info->threads, registers, (long long)least_shared, device->name,
+                   device->registers_per_block, device->shared_per_block);
+  if (device->shared_per_block > shared)
+    DT_CUDA_TRY(device, function_set, kernel->function, DT_CU_FUNC_MAX_DYNAMIC_SHARED,
+                device->shared_per_block - shared);
+  return NULL;
+}
+
+static dt_status_t load_cubin(dt_cuda_code_t *code, const void *cubin,
+                              const dt_cuda_kernel_info_t *kernels) {
+  dt_cuda_device_t *device = code->device;
+  dt_cu_module_t module = NULL;
+  DT_CUDA_TRY(device, module_load, &module, cubin);
+  code->module = module;
+  for (uint32_t k = 0; k < code->n; k++)
+    DT_TRY(find_kernel(code, k, &kernels[k]));
+  return NULL;
+}
+
+// A cubin from the disk that the driver does not take is made anew.
+static dt_status_t load(dt_cuda_code_t *code, const dt_cuda_image_t *images, uint32_t n_images,
+                        const dt_cuda_kernel_info_t *kernels) {
+  dt_cuda_device_t *device = code->device;
+  dt_text_t key;
+  void *cubin = NULL;
+  make_key(device, images, n_images, &key);
+  dt_status_t status = NULL;
+  bool kept = dt__cuda_cache_find(device->cache_dir, &key, &cubin, &code->bytes);
+  if (kept) {
+    DT_LOG(DT_LOG_COMPILE, 2, "cache: a cubin of %zu bytes", code->bytes);
+    status = load_cubin(code, cubin, kernels);
+    dt_code_t failure = dt_status_code(status);
+    if (status && failure != DT_E_NO_MEMORY && failure != DT_E_DEVICE) {
+      dt_status_free(status);
+      status = NULL;
+      kept = false;
+      dt__free(cubin);
+      cubin = NULL;
+      if (code->module)
+        (void)device->cuda->module_unload(code->module);
+      code->module = NULL;
+    }
+  }
+  if (!kept) {
+    status = link_and_keep(device, images, n_images, &key, &cubin, &code->bytes);
+    if (!status)
+      status = load_cubin(code, cubin, kernels);
+  }
+  dt__free(cubin);
+  dt__text_fini(&key);
+  return status;
+}
+
+static dt_status_t check_kernels(const dt_cuda_kernel_info_t *kernels, uint32_t n) {
+  for (uint32_t k = 0; k < n; k++) {
+    const dt_cuda_kernel_info_t *info = &kernels[k];
+    if (info->threads == 0 || info->threads > MOST_THREADS || info->teams == 0 ||
+        info->threads % info->teams)
+      return DT_FAIL(DT_E_INTERNAL, "dt_k%u: %u teams in %u threads", k, info->teams,
+                     info->threads);
+    if (info->n_words > DT_CUDA_PARAM_BYTES / 8 - DT_CUDA_TAIL_WORDS)
+      return DT_FAIL(DT_E_COMPILE, "dt_k%u: %u words of parameters; a launch takes at most %u", k,
+                     info->n_words, DT_CUDA_PARAM_BYTES / 8 - DT_CUDA_TAIL_WORDS);
+  }
+  return NULL;
+}
+
+dt_status_t dt__cuda_code_load(dt_cuda_device_t *device, const dt_cuda_image_t *images,
+                               uint32_t n_images, const dt_cuda_kernel_info_t *kernels,
+                               uint32_t n_kernels, dt_cuda_code_t **out) {
+  *out = NULL;
+  DT_TRY(check_kernels(kernels, n_kernels));
+  dt_cuda_code_t *code = dt__calloc(1, sizeof(*code) + n_kernels * sizeof(code->kernels[0]));
+  if (!code)
+    return DT_NO_MEMORY();
+  code->device = device;
+  code->n = n_kernels;
+  dt_status_t status = dt__cuda_enter(device);
+  if (!status) {
+    status = n_images ? load(code, images, n_images, kernels) : NULL;
+    dt__cuda_leave(device);
+  }
+  if (status) {
+    dt__cuda_code_unload(code);
+    return status;
+  }
+  *out = code;
+  return NULL;
+}
+
+void dt__cuda_code_unload(dt_cuda_code_t *code) {
+  if (!code)
+    return;
+  dt_status_t status = code->module ? dt__cuda_enter(code->device) : NULL;
+  if (!status && code->module) {
+    (void)code->device->cuda->module_unload(code->module);
+    dt__cuda_leave(code->device);
+  }
+  dt_status_free(status); // a lost context has nothing to give back
+  dt__free(code);
+}
+
+const dt_cuda_kernel_t *dt__cuda_code_kernel(const dt_cuda_code_t *code, uint32_t index) {
+  return index < code->n ? &code->kernels[index] : NULL;
+}
+
+size_t dt__cuda_code_bytes(const dt_cuda_code_t *code) { return code->bytes; }

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// What running a host program on a GPU needs besides the program: the frame's launch callback.
+#ifndef DT_BACKEND_CUDA_EXEC_SESSION_H
+#define DT_BACKEND_CUDA_EXEC_SESSION_H
+
+#include "backend_cuda/exec/gpu.h"
+#include "backend_cuda/exec/launch.h"
+#include "backend_llvm/load/native.h"
+
+// A frame and what its launch callback needs. Generated code sees the frame alone.
+typedef struct dt_cuda_launch_frame_t {
+  dt_frame_t frame; // first
+  dt_cuda_gpu_t *gpu;
+  dt_cu_stream_t stream;
+  dt_cuda_region_t *scratch; // of teams that shared memory does not hold; grows
+  dt_cu_ptr_t record;        // dt_cuda_record_t as the device sees it
+  uint64_t launches;         // kernels queued
+  dt_status_t status;        // the first failure; launches after it do nothing. The caller's
+} dt_cuda_launch_frame_t;
+
+// frame->launch of a dt_cuda_launch_frame_t. The device's context is current.
+void dt__cuda_launch(dt_frame_t *frame, dt_kernel_fn_t fn, const uint64_t *words, int64_t count,
+                     int64_t grain);
+
+#endif // DT_BACKEND_CUDA_EXEC_SESSION_H

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls on a device: the same plan and host program as on the CPU, with launches that are queued.
+// Nothing here waits for the device but what the call's own sizes depend on.
+#include "runtime/exec/session_device.h"
+
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+#define LEAST_ITEMS 64u
+
+// ---- Numbers that the host reads ------------------------------------------------------------------
+
+// Room for that many numbers.
+static dt_status_t reserve_items(dt_session_device_t *own, uint32_t n) {
+  dt_cuda_device_t *device = own->gpu->device;
+  if (n <= own->items_cap)
+    return NULL;
+  n = n < LEAST_ITEMS ? LEAST_ITEMS : n;
+  DT_TRY(dt__cuda_stream_wait(own->stream)); // copies into the old memory
+  uint64_t *addresses = dt__calloc(n, sizeof(*addresses));
+  void *values = NULL;
+  dt_status_t status =
+      addresses
+          ? dt__cuda_check(
+                device, device->cuda->host_alloc(&values, n * sizeof(int64_t), DT_CU_HOST_PORTABLE),
+                dt__cuda_symbol(DT_CUDA_SYM_host_alloc))
+          : DT_NO_MEMORY();
+  if (status) {
+    dt__free(addresses);
+    return status;
+  }
+  if (own->item_values)
+    (void)device->cuda->host_free(own->item_values);
+  dt__free(own->item_addresses);
+  own->item_addresses = addresses;
+  own->item_values = values;
+  own->items_cap = n;
+  return NULL;
+}
+
+// Brings the numbers that segment `k` begins with to the host. The segments before it are queued.
+static dt_status_t read_items(const dt_call_t *call, const dt_compiled_t *compiled, uint32_t k,
+                              dt_cuda_launch_frame_t *launch, uint32_t record) {
+  dt_session_device_t *own = call->session->device;
+  dt_cuda_device_t *device = own->gpu->device;
+  memset(own->item_addresses, 0, compiled->n_items * sizeof(*own->item_addresses));
+  compiled->segments[k].items(&launch->frame);
+  for (uint32_t i = 0; i < compiled->n_items; i++) {
+    if (own->item_addresses[i])
+      DT_CUDA_TRY(device, copy_to_host, &own->item_values[i], own->item_addresses[i],
+                  sizeof(int64_t), launch->stream);
+  }
+  (void)atomic_fetch_add_explicit(&call->function->readbacks, 1, memory_order_relaxed);
+  DT_TRY(dt__cuda_stream_wait(own->stream));
+  // Numbers computed in spite of a failed check are not used.
+  return record < DT_RECORDS ? dt__records_look(&own->records, record) : NULL;
+}
+
+// ---- Segments -------------------------------------------------------------------------------------
+
+static dt_status_t lease_block(dt_session_device_t *own, int64_t bytes) {
+  if (bytes < 0 || bytes >= DT_SIZE_LIMIT)
+    return DT_FAIL(DT_E_LIMIT, "a block of %lld bytes; the limit is %lld", (long long)bytes,
+                   (long long)DT_SIZE_LIMIT - 1);
+  if ((size_t)bytes <= own->block.bytes)
+    return NULL;
+  DT_TRY(dt__cuda_stream_check(own->stream, "a call of larger sizes than before"));
+  return dt__status_annotate(dt__cuda_region_grow(&own->block, own->gpu, (size_t)bytes),
+                             "%lld bytes for the call's intermediate results", (long long)bytes);
+}
+
+static dt_status_t run_segment(const dt_call_t *call, const dt_variant_t *variant,
+                               dt_cuda_launch_frame_t *launch, uint32_t k, uint32_t record) {
+  dt_session_t *session = call->session;
+  dt_session_device_t *own = session->device;
+  const dt_compiled_t *compiled = variant->compiled;
+  dt_frame_t *frame = &launch->frame;
+  if (compiled->segments[k].items)
+    DT_TRY(read_items(call, compiled, k, launch, record));
+  int64_t failed = compiled->segments[k].plan(frame);
+  if (failed)
+    return dt__plan_status(variant, failed, session->symbols);
+  DT_TRY(lease_block(own, frame->block_bytes));
+  const uint32_t *segments = compiled->n_segments > 1 ? compiled->output_segments : NULL;
+  DT_TRY(dt__outputs_prepare(call, variant, segments, k));
+  frame->block = dt__cuda_pointer(own->block.base);
+  compiled->segments[k].run(frame);
+  return launch->status;
+}
+
+dt_status_t dt__device_run_compiled(const dt_call_t *call, const dt_variant_t *variant,
+                                    const dt_bindings_t *bindings) {
+  dt_session_t *session = call->session;
+  dt_session_device_t *own = session->device;
+  const dt_compiled_t *compiled = variant->compiled;
+  uint32_t n_inputs = call->function->n_inputs, record = DT_RECORDS;
+  void **addresses = session->addresses;
+  for (uint32_t i = 0; i < n_inputs; i++)
+    addresses[i] = call->inputs[i]->data;
+  if (compiled->n_items)
+    DT_TRY(reserve_items(own, compiled->n_items));
+  dt_cu_stream_t stream = own->stream->handle;
+  if (compiled->n_checks) {
+    DT_TRY(dt__cuda_stream_check(own->stream, "a call that checks data"));
+    DT_TRY(dt__records_take(&own->records, own->gpu->device, stream, call->function, compiled,
+                            &record));
+  }
+  dt_cuda_launch_frame_t launch = {.frame = {.symbols = session->symbols,
+                                             .inputs = addresses,
+                                             .constants = bindings->addresses,
+                                             .once = bindings->once,
+                                             .kernels = compiled->kernels,
+                                             .output_sizes = session->sizes,
+                                             .outputs = addresses + n_inputs,
+                                             .item_addresses = own->item_addresses,
+                                             .item_values = own->item_values,
+                                             .launch = dt__cuda_launch},
+                                   .gpu = own->gpu,
+                                   .stream = stream,
+                                   .scratch = &own->scratch,
+                                   .record = dt__records_address(&own->records, record)};
+  for (uint32_t k = 0; k < compiled->n_segments; k++)
+    DT_TRY(run_segment(call, variant, &launch, k, record));
+  return NULL;
+}
+
+// ---- Around a call --------------------------------------------------------------------------------
+
+static dt_status_t run_entered(dt_call_t *call, dt_status_t (*run)(dt_call_t *call)) {
+  dt_session_device_t *own = call->session->device;
+  if (call->function->answer == DT_ANSWER_EVALUATOR)
+    return DT_FAIL(DT_E_UNSUPPORTED,
+                   "the reference evaluator answers on the CPU only: call it in a "
+                   "session made by dt_session_create, with host tensors");
+  if (dt__records_any(&own->records)) {
+    DT_TRY(
+        dt__status_annotate(dt__records_failure(&own->records), "an earlier call of this session"));
+    DT_TRY(dt__records_reserve(&own->records, own->gpu->device));
+  }
+  return run(call);
+}
+
+dt_status_t dt__device_call(dt_call_t *call, dt_status_t (*run)(dt_call_t *call)) {
+  dt_session_device_t *own = call->session->device;
+  DT_TRY(dt__cuda_enter(own->gpu->device));
+  dt_status_t status = run_entered(call, run);
+  dt__cuda_leave(own->gpu->device);
+  return status;
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Constants of variants on a device: copies in its memory, one a tensor for all variants of a
+// function, and what is computed from them once. All of it is complete when a binding exists, so
+// that no call has to wait for it.
+#include "runtime/exec/session_device.h"
+
+#include "runtime/base/status.h"
+
+// ---- Copies ---------------------------------------------------------------------------------------
+
+static dt_storage_t *find_in(const dt_bindings_t *bindings, const dt_tensor_t *tensor,
+                             dt_device_t place) {
+  for (uint32_t i = 0; bindings && bindings->copies && i < bindings->n; i++) {
+    dt_storage_t *copy = bindings->copies[i];
+    if (bindings->tensors[i] == tensor && copy && copy->place == place)
+      return copy;
+  }
+  return NULL;
+}
+
+// A copy of `tensor` at `place` that other bindings have; or NULL.
+static dt_storage_t *find_copy(const dt_bindings_peers_t *peers, const dt_bindings_t *own,
+                               const dt_tensor_t *tensor, dt_device_t place) {
+  dt_storage_t *copy = find_in(own, tensor, place);
+  for (uint32_t k = 0; !copy && peers->fresh && k < peers->n_fresh; k++)
+    copy = find_in(peers->fresh[k], tensor, place);
+  for (uint32_t k = 0; !copy && peers->list && k < peers->list->n; k++)
+    copy = find_in(atomic_load_explicit(&peers->list->items[k]->bindings, memory_order_acquire),
+                   tensor, place);
+  return copy;
+}
+
+static dt_status_t upload(dt_cuda_gpu_t *gpu, const dt_tensor_t *tensor, dt_storage_t **out) {
+  dt_storage_t *copy = NULL;
+  DT_TRY(dt__cuda_memory_create(gpu, NULL, dt__tensor_bytes(tensor), &copy));
+  dt_status_t status = dt__cuda_gpu_upload(gpu, dt__cuda_address(copy->data), tensor->data,
+                                           dt__tensor_bytes(tensor));
+  if (status) {
+    dt__storage_release(copy);
+    return status;
+  }
+  *out = copy;
+  return NULL;
+}
+
+dt_status_t dt__bindings_upload(const dt_variant_t *variant, const dt_bindings_peers_t *peers,
+                                dt_bindings_t *bindings) {
+  bindings->copies = dt__calloc(bindings->n, sizeof(dt_storage_t *));
+  if (!bindings->copies)
+    return DT_NO_MEMORY();
+  for (uint32_t i = 0; i < bindings->n; i++) {
+    const dt_tensor_t *tensor = bindings->tensors[i];
+    dt_storage_t *copy = find_copy(peers, bindings, tensor, variant->place);
+    if (copy)
+      dt__storage_retain(copy);
+    else
+      DT_TRY(dt__status_annotate(upload(variant->gpu, tensor, &copy), "constant '%s'",
+                                 variant->traced->graph->constants.items[i].name));
+    bindings->copies[i] = copy;
+    bindings->addresses[i] = copy->data;
+  }
+  return NULL;
+}
+
+// ---- Once -----------------------------------------------------------------------------------------
+
+// Context current. `record` is pinned and zero.
+static dt_status_t run_once(const dt_variant_t *variant, const dt_bindings_t *bindings,
+                            dt_cuda_record_t *record, dt_cuda_region_t *scratch) {
+  dt_cuda_gpu_t *gpu = variant->gpu;
+  const dt_compiled_t *compiled = variant->compiled;
+  dt_cuda_launch_frame_t launch = {.frame = {.constants = bindings->addresses,
+                                             .once = bindings->once,
+                                             .kernels = compiled->kernels,
+                                             .launch = dt__cuda_launch},
+                                   .gpu = gpu,
+                                   .stream = gpu->own,
+                                   .scratch = scratch};
+  DT_CUDA_TRY(gpu->device, host_device_ptr, &launch.record, record, 0);
+  compiled->once(&launch.frame);
+  dt_cu_result_t result = gpu->device->cuda->stream_synchronize(gpu->own);
+  DT_TRY(dt__status_join(
+      launch.status,
+      dt__cuda_check(gpu->device, result, dt__cuda_symbol(DT_CUDA_SYM_stream_synchronize))));
+  dt_launch_record_t seen = {.value = record->value, .extent = record->extent};
+  atomic_init(&seen.check, record->check);
+  return dt__record_status(compiled, &seen);
+}
+
+static dt_status_t with_record(const dt_variant_t *variant, const dt_bindings_t *bindings) {
+  dt_cuda_device_t *device = variant->gpu->device;
+  dt_cuda_region_t scratch = {0};
+  void *record = NULL;
+  DT_CUDA_TRY(device, host_alloc, &record, sizeof(dt_cuda_record_t),
+              DT_CU_HOST_PORTABLE | DT_CU_HOST_MAPPED);
+  *(dt_cuda_record_t *)record = (dt_cuda_record_t){0};
+  dt_status_t status = run_once(variant, bindings, record, &scratch);
+  if (status) // some of it may run still
+    (void)device->cuda->stream_synchronize(variant->gpu->own);
+  dt__cuda_region_free(&scratch, variant->gpu);
+  (void)device->cuda->host_free(record);
+  return status;
+}
+
+dt_status_t dt__bindings_once(const dt_variant_t *variant, dt_bindings_t *bindings) {
+  int64_t bytes = variant->compiled->once_bytes;
+  if (bytes == 0)
+    return NULL;
+  DT_TRY(dt__cuda_memory_create(variant->gpu, NULL, (size_t)bytes, &bindings->once_storage));
+  bindings->once = bindings->once_storage->data;
+  DT_TRY(dt__cuda_enter(variant->gpu->device));
+  dt_status_t status = with_record(variant, bindings);
+  dt__cuda_leave(variant->gpu->device);
+  return dt__status_annotate(status, "what is computed from constants");
+}
+
+// ---- The end --------------------------------------------------------------------------------------
+
+void dt__variant_unload(dt_variant_t *variant) {
+  if (!variant->compiled || !variant->compiled->cuda)
+    return;
+  dt_status_t status = dt__cuda_gpu_wait(variant->gpu);
+  dt_status_free(status); // what is lost runs no more
+  dt__cuda_code_unload(variant->compiled->cuda);
+  variant->compiled->cuda = NULL;
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sessions on a device: their making and their end, and waiting for them.
+#include "runtime/exec/session_device.h"
+
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+
+#define OPTIONS_BYTES (offsetof(dt_session_options_t, stream) + sizeof(void *))
+
+// ---- Making ---------------------------------------------------------------------------------------
+
+static void device_free(dt_session_device_t *own) {
+  dt_cuda_gpu_t *gpu = own->gpu;
+  if (own->stream) {
+    dt_status_t status = dt__cuda_stream_wait(own->stream);
+    if (!status)
+      status = dt__records_settle(&own->records);
+    if (status)
+      DT_LOG(DT_LOG_EXEC, 1, "a session ends with a failure that nobody asked for: %s",
+             dt_status_message(status));
+    dt_status_free(status);
+  }
+  dt__records_drop(&own->records);
+  dt_status_t status = dt__cuda_enter(gpu->device);
+  if (!status) {
+    dt__records_fini(&own->records, gpu->device);
+    dt__cuda_staging_fini(&own->staging, gpu->device);
+    if (own->item_values)
+      (void)gpu->device->cuda->host_free(own->item_values);
+    dt__cuda_leave(gpu->device);
+  }
+  dt_status_free(status); // a lost context has nothing to give back
+  dt__free(own->item_addresses);
+  dt__cuda_region_free(&own->block, gpu);
+  dt__cuda_region_free(&own->scratch, gpu);
+  if (own->stream)
+    dt__cuda_stream_close(own->stream);
+  dt__cuda_stream_release(own->stream);
+  dt__cuda_gpu_release(gpu);
+  dt__free(own);
+}
+
+void dt__session_device_destroy(dt_session_device_t *own) {
+  if (own)
+    device_free(own);
+}
+
+static dt_status_t make_device(dt_runtime_t *runtime, const dt_session_options_t *options,
+                               dt_session_device_t **out) {
+  dt_cuda_gpu_t *gpu = NULL;
+  DT_TRY(dt__runtime_device(runtime, options->ordinal, &gpu));
+  dt_session_device_t *own = dt__calloc(1, sizeof(*own));
+  if (!own)
+    return DT_NO_MEMORY();
+  own->gpu = gpu;
+  dt__cuda_gpu_retain(gpu);
+  dt_status_t status = dt__cuda_stream_create(gpu, options->stream, &own->stream);
+  if (!status)
+    status = dt__cuda_enter(gpu->device);
+  if (!status) {
+    status = dt__records_init(&own->records, gpu->device);
+    dt__cuda_leave(gpu->device);
+  }
+  if (status) {
+    device_free(own);
+    return status;
+  }
+  *out = own;
+  return NULL;
+}
+
+static dt_status_t check_options(const dt_session_options_t *options) {
+  DT_TRY(
+      dt__check_struct_size(options, options->struct_size, OPTIONS_BYTES, "dt_session_options_t"));
+  if (options->next)
+    return DT_FAIL(DT_E_UNSUPPORTED, "next: expected NULL; this version knows no extension");
+  if (options->device != DT_CPU && options->device != DT_CUDA)
+    return DT_FAIL(DT_E_ARGUMENT, "device: %d is no device", (int)options->device);
+  if (options->device == DT_CPU && (options->ordinal != 0 || options->stream))
+    return DT_FAIL(DT_E_ARGUMENT, "%s; a session on the CPU has ordinal 0 and no stream",
+                   options->stream ? "stream: not NULL" : "ordinal: not 0");
+  return NULL;
+}
+
+static dt_status_t create_on(dt_runtime_t *runtime, const dt_session_options_t *options,
+                             dt_session_t **out) {
+  static const dt_session_options_t on_cpu = {0};
+  dt_session_device_t *own = NULL;
+  options = options ? options : &on_cpu;
+  DT_TRY(check_options(options));
+  if (!runtime)
+    return DT_FAIL(DT_E_ARGUMENT, "runtime: NULL");
+  if (dt__forked())
+    return DT_FAIL(DT_E_FORKED, "called in a child after fork");
+  if (options->device == DT_CUDA)
+    DT_TRY(make_device(runtime, options, &own));
+  dt_status_t status = dt_session_create(runtime, out);
+  if (status) {
+    dt__session_device_destroy(own);
+    return status;
+  }
+  (*out)->device = own;
+  (*out)->place = dt__place(options->device, options->ordinal);
+  return NULL;
+}
+
+dt_status_t dt_session_create_on(dt_runtime_t *runtime, const dt_session_options_t *options,
+                                 dt_session_t **out) {
+  if (!out)
+    return DT_FAIL(DT_E_ARGUMENT,
+                   "dt_session_create_on: out: NULL; expected where to put the session");
+  *out = NULL;
+  return dt__status_annotate(create_on(runtime, options, out), "dt_session_create_on");
+}
+
+// ---- Waiting --------------------------------------------------------------------------------------
+
+dt_status_t dt__session_settle(dt_session_t *session) {
+  dt_session_device_t *own = session->device;
+  if (!own)
+    return NULL;
+  DT_TRY(dt__cuda_stream_wait(own->stream));
+  return dt__records_settle(&own->records);
+}
+
+dt_status_t dt_session_wait(dt_session_t *session) {
+  if (!session)
+    return DT_FAIL(DT_E_ARGUMENT, "dt_session_wait: session: NULL");
+  if (dt__forked())
+    return DT_FAIL(DT_E_FORKED, "dt_session_wait in a child after fork");
+  return dt__session_settle(session);
+}
+
+void *dt_session_stream(const dt_session_t *session) {
+  return session && session->device ? (void *)session->device->stream->handle : NULL;
+}
+
+uint64_t dt__session_device_bytes(const dt_session_device_t *own) {
+  return own->block.bytes + own->scratch.bytes;
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensors of sessions: made where the session runs, copied between there and the host, read.
+#include "runtime/exec/session_device.h"
+
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+// ---- Making ---------------------------------------------------------------------------------------
+
+dt_status_t dt__device_tensor(dt_session_t *session, dt_dtype_t dtype, uint32_t rank,
+                              const int64_t *sizes, dt_tensor_t **out) {
+  *out = NULL;
+  dt_layout_t layout;
+  dt_storage_t *storage = NULL;
+  DT_TRY(dt__layout_set(&layout, dtype, rank, sizes, NULL));
+  dt_session_device_t *own = session->device;
+  DT_TRY(dt__cuda_memory_create(own->gpu, own->stream, (size_t)layout.high, &storage));
+  dt_status_t status = dt__tensor_create_over(storage, 0, dtype, rank, sizes, NULL, out);
+  dt__storage_release(storage); // the tensor has its own share
+  return status;
+}
+
+dt_status_t dt_tensor_create_on(dt_session_t *session, dt_dtype_t dtype, uint32_t rank,
+                                const int64_t *sizes, dt_tensor_t **out) {
+  if (!session || !out)
+    return DT_FAIL(DT_E_ARGUMENT, "dt_tensor_create_on: %s: NULL", session ? "out" : "session");
+  *out = NULL;
+  if (dt__forked())
+    return DT_FAIL(DT_E_FORKED, "dt_tensor_create_on in a child after fork");
+  if (!session->device)
+    return dt_tensor_create_empty(dtype, rank, sizes, out);
+  return dt__status_annotate(dt__device_tensor(session, dtype, rank, sizes, out),
+                             "dt_tensor_create_on");
+}
+
+// ---- Checks ---------------------------------------------------------------------------------------
+
+// Whether the elements fill their memory, each once: contiguous with dims in some order.
+static bool is_dense(const dt_tensor_t *tensor) {
+  bool taken[DT_MAX_RANK] = {false};
+  int64_t stride = 1;
+  for (uint32_t n = 0; n < tensor->rank; n++) {
+    uint32_t next = tensor->rank;
+    for (uint32_t d = 0; d < tensor->rank; d++)
+      if (!taken[d] && tensor->sizes[d] > 1 && tensor->strides[d] == stride)
+        next = d;
+    if (next == tensor->rank)
+      break;
+    taken[next] = true;
+    stride *= tensor->sizes[next];
+  }
+  return stride == tensor->count;
+}
+
+static dt_status_t check_place(const dt_session_t *session, const dt_tensor_t *tensor,
+                               const char *what) {
+  char here[32], there[32];
+  if (tensor->device == DT_CPU || tensor->device == session->place)
+    return NULL;
+  return DT_FAIL(DT_E_ARGUMENT,
+                 "%s: on %s, and the session runs on %s; copy in a session on the tensor's device",
+                 what, dt__place_name(tensor->device, there, sizeof(there)),
+                 dt__place_name(session->place, here, sizeof(here)));
+}
+
+static dt_status_t check_copy(const dt_session_t *session, const dt_tensor_t *from,
+                              const dt_tensor_t *to) {
+  if (from->dtype != to->dtype)
+    return DT_FAIL(DT_E_DTYPE, "from %s to %s; expected one dtype", dt_dtype_name(from->dtype),
+                   dt_dtype_name(to->dtype));
+  if (from->rank != to->rank)
+    return DT_FAIL(DT_E_SHAPE, "from rank %u to rank %u; expected one rank", from->rank, to->rank);
+  for (uint32_t d = 0; d < from->rank; d++) {
+    if (from->sizes[d] != to->sizes[d])
+      return DT_FAIL(DT_E_SHAPE, "dim %u: from size %lld to size %lld; expected one size", d,
+                     (long long)from->sizes[d], (long long)to->sizes[d]);
+  }
+  DT_TRY(check_place(session, from, "from"));
+  DT_TRY(check_place(session, to, "to"));
+  bool equal = memcmp(from->strides, to->strides, sizeof(from->strides)) == 0;
+  if (from->count && !(from->contiguous && to->contiguous) && !(equal && is_dense(from)))
+    return DT_FAIL(DT_E_UNSUPPORTED, "strides with gaps or of other orders; expected both tensors "
+                                     "contiguous, or without gaps and of equal strides");
+  return NULL;
+}
+
+// ---- Copying --------------------------------------------------------------------------------------
+
+static bool is_pinned(const dt_cuda_t *cuda, void *host) {
+  dt_cu_ptr_t device = 0;
+  return cuda->host_device_ptr(&device, host, 0) == DT_CU_SUCCESS;
+}
+
+// Context current.
+static dt_status_t queue_copy(dt_session_device_t *own, dt_device_t from_place, void *from,
+                              dt_device_t to_place, void *to, size_t bytes) {
+  dt_cuda_device_t *device = own->gpu->device;
+  dt_cu_stream_t stream = own->stream->handle;
+  if (from_place != DT_CPU && to_place != DT_CPU) {
+    DT_CUDA_TRY(device, copy_on_device, dt__cuda_address(to), dt__cuda_address(from), bytes,
+                stream);
+    return NULL;
+  }
+  void *host = from_place == DT_CPU ? from : to;
+  if (is_pinned(device->cuda, host)) {
+    if (host == from)
+      DT_CUDA_TRY(device, copy_to_device, dt__cuda_address(to), from, bytes, stream);
+    else
+      DT_CUDA_TRY(device, copy_to_host, to, dt__cuda_address(from), bytes, stream);
+    return NULL;
+  }
+  DT_TRY(dt__cuda_stream_check(own->stream, "a copy of memory that is not pinned"));
+  if (host == from)
+    return dt__cuda_stage_in(&own->staging, device, stream, dt__cuda_address(to), from, bytes);
+  return dt__cuda_stage_out(&own->staging, device, stream, to, dt__cuda_address(from), bytes);
+}
+
+static dt_status_t copy_bytes(dt_session_t *session, dt_device_t from_place, void *from,
+                              dt_device_t to_place, void *to, size_t bytes) {
+  dt_session_device_t *own = session->device;
+  if (bytes == 0)
+    return NULL;
+  if (from_place == DT_CPU && to_place == DT_CPU) {
+    memmove(to, from, bytes);
+    return NULL;
+  }
+  DT_TRY(dt__cuda_enter(own->gpu->device));
+  dt_status_t status = queue_copy(own, from_place, from, to_place, to, bytes);
+  dt__cuda_leave(own->gpu->device);
+  return status;
+}
+
+dt_status_t dt_tensor_copy(dt_session_t *session, const dt_tensor_t *from, dt_tensor_t *to) {
+  if (!session || !from || !to)
+    return DT_FAIL(DT_E_ARGUMENT, "dt_tensor_copy: %s: NULL",
+                   !session ? "session"
+                   : !from  ? "from"
+                            : "to");
+  if (dt__forked())
+    return DT_FAIL(DT_E_FORKED, "dt_tensor_copy in a child after fork");
+  dt_status_t status = check_copy(session, from, to);
+  if (!status)
+    status =
+        copy_bytes(session, from->device, from->data, to->device, to->data, dt__tensor_bytes(from));
+  return dt__status_annotate(status, "dt_tensor_copy");
+}
+
+static dt_status_t read_tensor(dt_session_t *session, const dt_tensor_t *tensor, void *to,
+                               size_t bytes) {
+  if (!tensor->contiguous)
+    return DT_FAIL(DT_E_SHAPE, "a tensor with strides; expected contiguous");
+  if (bytes != dt__tensor_bytes(tensor))
+    return DT_FAIL(DT_E_ARGUMENT, "bytes: %zu; expected %zu, those of all elements", bytes,
+                   dt__tensor_bytes(tensor));
+  if (bytes && !to)
+    return DT_FAIL(DT_E_ARGUMENT, "to: NULL; expected room for %zu bytes", bytes);
+  DT_TRY(check_place(session, tensor, "tensor"));
+  if (session->device)
+    DT_TRY(dt__cuda_stream_check(session->device->stream, "a wait"));
+  DT_TRY(copy_bytes(session, tensor->device, tensor->data, DT_CPU, to, bytes));
+  return dt__session_settle(session);
+}
+
+dt_status_t dt_tensor_read(dt_session_t *session, const dt_tensor_t *tensor, void *to,
+                           size_t bytes) {
+  if (!session || !tensor)
+    return DT_FAIL(DT_E_ARGUMENT, "dt_tensor_read: %s: NULL", session ? "tensor" : "session");
+  if (dt__forked())
+    return DT_FAIL(DT_E_FORKED, "dt_tensor_read in a child after fork");
+  return dt__status_annotate(read_tensor(session, tensor, to, bytes), "dt_tensor_read");
+}
+
+// ---- Pinned memory --------------------------------------------------------------------------------
+
+static dt_status_t alloc_pinned(dt_session_device_t *own, size_t bytes, void **out) {
+  dt_cuda_device_t *device = own->gpu->device;
+  DT_TRY(dt__cuda_stream_check(own->stream, "pinned memory"));
+  DT_TRY(dt__cuda_enter(device));
+  dt_status_t status =
+      dt__cuda_check(device, device->cuda->host_alloc(out, bytes, DT_CU_HOST_PORTABLE),
+                     dt__cuda_symbol(DT_CUDA_SYM_host_alloc));
+  dt__cuda_leave(device);
+  return status;
+}
+
+dt_status_t dt_host_alloc(dt_session_t *session, size_t bytes, void **out) {
+  if (!session || !out || bytes == 0)
+    return DT_FAIL(DT_E_ARGUMENT, "dt_host_alloc: %s",
+                   !session ? "session: NULL"
+                   : !out   ? "out: NULL"
+                            : "bytes: 0; expected at least 1");
+  *out = NULL;
+  if (session->device)
+    return dt__status_annotate(alloc_pinned(session->device, bytes, out), "dt_host_alloc");
+  *out = dt__alloc_aligned(bytes, DT_STORAGE_ALIGNMENT);
+  return *out ? NULL : DT_NO_MEMORY();
+}
+
+void dt_host_free(dt_session_t *session, void *ptr) {
+  if (!session || !ptr)
+    return;
+  if (!session->device) {
+    dt__free(ptr);
+    return;
+  }
+  dt_cuda_device_t *device = session->device->gpu->device;
+  dt_status_t status = dt__cuda_enter(device);
+  if (!status) {
+    (void)device->cuda->host_free(ptr);
+    dt__cuda_leave(device);
+  }
+  dt_status_free(status);
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensor core instructions of the PTX simulator: every shape, with factors that differ in every
+// place, laid out over the lanes here as the PTX manual says, and matrices loaded and stored.
+#include "tests/unit/cuda/ptx_fixture.h"
+
+#include <math.h>
+
+// One shape: how a register's elements are spread. `per` elements a register of a factor.
+typedef struct shape_t {
+  const char *opcode;
+  uint32_t rows, k, per, n_a, n_b, n_c;
+  char factor, sum; // h: f16, b: bf16, t: tf32, f: f32, d: f64
+} shape_t;
+
+static const shape_t shapes[] = {
+    {"m16n8k16.row.col.f32.f16.f16.f32", 16, 16, 2, 4, 2, 4, 'h', 'f'},
+    {"m16n8k16.row.col.f32.bf16.bf16.f32", 16, 16, 2, 4, 2, 4, 'b', 'f'},
+    {"m16n8k16.row.col.f16.f16.f16.f16", 16, 16, 2, 4, 2, 2, 'h', 'h'},
+    {"m16n8k8.row.col.f32.f16.f16.f32", 16, 8, 2, 2, 1, 4, 'h', 'f'},
+    {"m16n8k8.row.col.f32.bf16.bf16.f32", 16, 8, 2, 2, 1, 4, 'b', 'f'},
+    {"m16n8k8.row.col.f32.tf32.tf32.f32", 16, 8, 1, 4, 2, 4, 't', 'f'},
+    {"m16n8k4.row.col.f32.tf32.tf32.f32", 16, 4, 1, 2, 1, 4, 't', 'f'},
+    {"m8n8k4.row.col.f64.f64.f64.f64", 8, 4, 1, 1, 1, 2, 'd', 'd'},
+};
+
+// A small integer in the format, by its definition; all of them are exact.
+static uint64_t encode(int32_t x, char format) {
+  if (format == 'd') {
+    double value = x;
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    return bits;
+  }
+  float value = (float)x;
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof(bits));
+  if (format == 'b')
+    return bits >> 16;
+  if (format != 'h' || x == 0)
+    return bits;
+  return (bits >> 16 & 0x8000) | ((bits >> 23 & 255) - 112) << 10 | (bits >> 13 & 1023);
+}
+
+static int32_t a_at(uint32_t row, uint32_t k) { return (int32_t)((row * 5 + k * 3) % 11) - 5; }
+static int32_t b_at(uint32_t k, uint32_t column) { return (int32_t)((k * 7 + column) % 9) - 4; }
+static int32_t c_at(uint32_t row, uint32_t column) { return (int32_t)(row * 8 + column) - 60; }
+
+static void set(uint64_t words[32], uint32_t lane, uint32_t half, uint64_t bits) {
+  words[lane] |= bits << 16 * half;
+}
+
+// Registers a0…, b0…, c0… of every lane, each in 8 bytes: register r of lane l is words[r][l].
+static void spread(const shape_t *s, uint64_t words[10][32]) {
+  memset(words, 0, sizeof(uint64_t[10][32]));
+  uint32_t row_groups = s->rows / 8;
+  for (uint32_t lane = 0; lane < 32; lane++) {
+    uint32_t g = lane / 4, t = lane % 4;
+    for (uint32_t r = 0; r < s->n_a; r++)
+      for (uint32_t h = 0; h < s->per; h++)
+        set(words[r], lane, h,
+            encode(a_at(g + 8 * (r % row_groups), t * s->per + h + r / row_groups * 4 * s->per),
+                   s->factor));
+    for (uint32_t r = 0; r < s->n_b; r++)
+      for (uint32_t h = 0; h < s->per; h++)
+        set(words[4 + r], lane, h, encode(b_at(t * s->per + h + 4 * s->per * r, g), s->factor));
+    for (uint32_t r = 0; r < s->n_c; r++)
+      for (uint32_t h = 0; h < (s->sum == 'h' ? 2u : 1u); h++)
+        set(words[6 + r], lane, h,
+            s->sum == 'h' ? encode(c_at(g + 8 * r, 2 * t + h), 'h')
+                          : encode(c_at(g + 8 * (r / 2), 2 * t + r % 2), s->sum));
+  }
+}
+
+static void list(char *out, size_t bytes, const char *reg, uint32_t first, uint32_t n) {
+  size_t at = 0;
+  out[at++] = '{';
+  for (uint32_t k = 0; k < n; k++)
+    at += (size_t)snprintf(out + at, bytes - at, "%s%%%s%u", k ? ", " : "", reg, first + k);
+  (void)snprintf(out + at, bytes - at, "}");
+}
+
+static void run_shape(const shape_t *s, uint64_t in[10][32], uint64_t out[4][32]) {
+  char body[4096], a[64], b[64], c[64], d[64];
+  const char *sum = s->sum == 'd' ? "e" : s->sum == 'f' ? "f" : "r";
+  const char *factor = s->factor == 'd' ? "e" : "r";
+  list(a, sizeof(a), factor, 10, s->n_a);
+  list(b, sizeof(b), factor, 14, s->n_b);
+  list(c, sizeof(c), sum, 16, s->n_c);
+  list(d, sizeof(d), sum, 0, s->n_c);
+  size_t at = (size_t)snprintf(body, sizeof(body),
+                               "mul.wide.u32 %%d3, %%r1, 8;\n"
+                               "add.s64 %%d4, %%d0, %%d3;\n"
+                               "add.s64 %%d5, %%d1, %%d3;\n");
+  for (uint32_t r = 0; r < 10; r++) {
+    const char *reg = r < 6 ? factor : sum;
+    at += (size_t)snprintf(body + at, sizeof(body) - at, "ld.global.b%d %%%s%u, [%%d4+%u];\n",
+                           *reg == 'e' ? 64 : 32, reg, 10 + r, 256 * r);
+  }
+  at += (size_t)snprintf(body + at, sizeof(body) - at, "mma.sync.aligned.%s %s, %s, %s, %s;\n",
+                         s->opcode, d, a, b, c);
+  for (uint32_t r = 0; r < s->n_c; r++)
+    at += (size_t)snprintf(body + at, sizeof(body) - at, "st.global.b%d [%%d5+%u], %%%s%u;\n",
+                           *sum == 'e' ? 64 : 32, 256 * r, sum, r);
+  dt_cu_function_t f = load_body("", body);
+  dt_cu_ptr_t from = allocate(2560), to = allocate(1024);
+  OK(cuda->copy_to_device(from, in, 2560, NULL));
+  OK(cuda->fill_bytes(to, 0, 1024, NULL));
+  launch(f, (launch_t){0}, from, to, from, 0);
+  OK(cuda->copy_to_host(out, to, 1024, NULL));
+  finish();
+  expect_none();
+}
+
+static void every_shape(void **state) {
+  (void)state;
+  for (size_t k = 0; k < sizeof(shapes) / sizeof(shapes[0]); k++) {
+    const shape_t *s = &shapes[k];
+    uint64_t in[10][32], out[4][32];
+    spread(s, in);
+    run_shape(s, in, out);
+    for (uint32_t lane = 0; lane < 32; lane++) {
+      for (uint32_t r = 0; r < s->n_c; r++) {
+        uint64_t expected = 0;
+        for (uint32_t h = 0; h < (s->sum == 'h' ? 2u : 1u); h++) {
+          uint32_t row = lane / 4 + 8 * (s->sum == 'h' ? r : r / 2);
+          uint32_t column = 2 * (lane % 4) + (s->sum == 'h' ? h : r % 2);
+          int32_t sum = c_at(row, column);
+          for (uint32_t i = 0; i < s->k; i++)
+            sum += a_at(row, i) * b_at(i, column);
+          expected |= encode(sum, s->sum) << 16 * h;
+        }
+        if (out[r][lane] != expected)
+          fail_msg("%s: register %u of lane %u is %llx; expected %llx", s->opcode, r, lane,
+                   (unsigned long long)out[r][lane], (unsigned long long)expected);
+      }
+    }
+  }
+}
+
+// Four matrices through ldmatrix and back through stmatrix, straight and transposed.
+static void matrices_there_and_back(void **state) {
+  (void)state;
+  static const char *const trans[] = {"", ".trans"};
+  for (uint32_t from = 0; from < 2; from++) {
+    for (uint32_t to = 0; to < 2; to++) {
+      char body[2048];
+      (void)snprintf(
+          body, sizeof(body),
+          "mul.wide.u32 %%d3, %%r1, 16;\nadd.s64 %%d4, %%d0, %%d3;\n"
+          "ld.global.v4.b32 {%%r4, %%r5, %%r6, %%r7}, [%%d4];\nmov.u32 %%r2, sm;\n"
+          "mad.lo.u32 %%r2, %%r1, 16, %%r2;\n"
+          "st.shared.v4.b32 [%%r2], {%%r4, %%r5, %%r6, %%r7};\nbar.warp.sync -1;\n"
+          "ldmatrix.sync.aligned.m8n8.x4%s.shared.b16 {%%r4, %%r5, %%r6, %%r7}, [%%r2];\n"
+          "stmatrix.sync.aligned.m8n8.x4%s.shared.b16 [%%r2+512], "
+          "{%%r4, %%r5, %%r6, %%r7};\nbar.warp.sync -1;\n"
+          "ld.shared.v4.b32 {%%r4, %%r5, %%r6, %%r7}, [%%r2+512];\n"
+          "add.s64 %%d4, %%d1, %%d3;\n"
+          "st.global.v4.b32 [%%d4], {%%r4, %%r5, %%r6, %%r7};",
+          trans[from], trans[to]);
+      dt_cu_function_t f = load_body(".shared .align 16 .b8 sm[1024];", body);
+      uint16_t in[4][8][8], out[4][8][8];
+      for (uint32_t k = 0; k < 256; k++)
+        (&in[0][0][0])[k] = (uint16_t)(k * 257);
+      dt_cu_ptr_t a = allocate(512), b = allocate(512);
+      OK(cuda->copy_to_device(a, in, 512, NULL));
+      launch(f, (launch_t){0}, a, b, a, 0);
+      OK(cuda->copy_to_host(out, b, 512, NULL));
+      finish();
+      expect_none();
+      for (uint32_t k = 0; k < 256; k++) {
+        uint32_t m = k / 64, row = k / 8 % 8, column = k % 8;
+        uint16_t expected = from == to ? in[m][row][column] : in[m][column][row];
+        assert_int_equal(out[m][row][column], expected);
+      }
+    }
+  }
+}
+
+static void a_warp_must_be_whole(void **state) {
+  (void)state;
+  dt_cu_function_t f = load_body(
+      "", "setp.eq.u32 %p1, %r1, 5;\n@%p1 ret;\nmma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 "
+          "{%e0, %e1}, {%e2}, {%e3}, {%e0, %e1};");
+  launch(f, (launch_t){0}, 0, 0, 0, 0);
+  finish();
+  expect_violation("needs all 32 lanes");
+}
+
+int main(int argc, char **argv) {
+  assert_int_equal(argc, 2);
+  library = argv[1];
+  const struct CMUnitTest tests[] = {
+      TEST(every_shape),
+      TEST(matrices_there_and_back),
+      TEST(a_warp_must_be_whole),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
