@@ -3,6 +3,8 @@
 // in the template's layout. B is packed into panels by a kernel of its own (which runs once when B
 // is constant, and takes B's producers in as its prologue); A is copied only when its rows are not
 // plain. Comes first, so that later passes see the packing and copying kernels like any other.
+#include "fuse/operands.h"
+
 #include "fuse/body.h"
 #include "fuse/fuse.h"
 #include "fuse/prune.h"
@@ -13,28 +15,16 @@
 
 #define TILE_PANELS 4 // register tiles of one task, in each direction
 
-typedef struct contraction_t {
-  dt_kernel_t *kernel;
-  dt_stage_t *stage;
-  uint32_t a, b;               // load instructions
-  uint32_t a_factor, b_factor; // what is multiplied: the loads, or casts of them
-  dt_sym_t m, n, k;
-  dt_sym_t extent_n, extent_k;
-  uint32_t n_batch;
-} contraction_t;
-
 static bool load_uses(dt_program_t *program, const dt_inst_t *load, dt_sym_t var) {
   return dt__index_uses(program, load->index, dt__program_buffer(program, load->buffer)->rank, var);
 }
 
-// Which load is A and which is B, by the loops they depend on; false: not a product of two
-// matrices.
-static bool roles(dt_program_t *program, dt_kernel_t *kernel, contraction_t *out) {
+bool dt__contraction_roles(dt_program_t *program, dt_kernel_t *kernel, dt_contraction_t *out) {
   uint32_t x = 0, y = 0;
   if (!dt__kernel_is_contraction(kernel, &x, &y))
     return false;
   dt_stage_t *stage = &kernel->stages.items[0];
-  *out = (contraction_t){.kernel = kernel,
+  *out = (dt_contraction_t){.kernel = kernel,
                          .stage = stage,
                          .m = kernel->vars[kernel->n_loops - 2],
                          .n = kernel->vars[kernel->n_loops - 1],
@@ -59,7 +49,7 @@ static bool roles(dt_program_t *program, dt_kernel_t *kernel, contraction_t *out
 
 // A is read in place when a step in k is one element and it moves linearly in m and the batch
 // loops.
-static bool rows_are_plain(dt_program_t *program, const contraction_t *c) {
+static bool rows_are_plain(dt_program_t *program, const dt_contraction_t *c) {
   const dt_inst_t *a = &c->stage->insts.items[c->a];
   if (a->mask != DT_NO_INST)
     return false;
@@ -85,7 +75,7 @@ typedef struct operand_kernel_t {
   dt_sym_t condition; // loads are masked by it; none: no mask
 } operand_kernel_t;
 
-static dt_status_t add_operand_kernel(dt_program_t *program, const contraction_t *c,
+static dt_status_t add_operand_kernel(dt_program_t *program, const dt_contraction_t *c,
                                       uint32_t factor, const operand_kernel_t *shape,
                                       dt_buffer_id_t into, const char *name, dt_kernel_t *out) {
   memset(out, 0, sizeof(*out));
@@ -136,7 +126,7 @@ static dt_status_t shape_add_loop(dt_program_t *program, operand_kernel_t *shape
 
 // Loops for the batch loops that `load` depends on; `index` receives them as the contraction sees
 // them.
-static dt_status_t shape_add_batch(dt_program_t *program, const contraction_t *c,
+static dt_status_t shape_add_batch(dt_program_t *program, const dt_contraction_t *c,
                                    const dt_inst_t *load, operand_kernel_t *shape,
                                    dt_buffer_t *buffer, dt_sym_t *index) {
   for (uint32_t v = 0; v < c->n_batch; v++) {
@@ -151,7 +141,7 @@ static dt_status_t shape_add_batch(dt_program_t *program, const contraction_t *c
 }
 
 // Batch dims of the packed or copied operand plus `extra` dims must fit a buffer's rank.
-static bool rank_fits(dt_program_t *program, const contraction_t *c, const dt_inst_t *load,
+static bool rank_fits(dt_program_t *program, const dt_contraction_t *c, const dt_inst_t *load,
                       uint32_t extra) {
   uint32_t rank = extra;
   for (uint32_t v = 0; v < c->n_batch; v++)
@@ -159,7 +149,7 @@ static bool rank_fits(dt_program_t *program, const contraction_t *c, const dt_in
   return rank <= DT_MAX_RANK;
 }
 
-static dt_status_t replace_factor(dt_program_t *program, const contraction_t *c, uint32_t factor,
+static dt_status_t replace_factor(dt_program_t *program, const dt_contraction_t *c, uint32_t factor,
                                   dt_buffer_id_t buffer, const dt_sym_t *index, uint32_t rank) {
   dt_sym_t *copy = DT_ARENA_ARRAY(program->arena, dt_sym_t, rank);
   if (!copy)
@@ -174,7 +164,7 @@ static dt_status_t replace_factor(dt_program_t *program, const contraction_t *c,
   return NULL;
 }
 
-static dt_status_t copy_rows(dt_program_t *program, const contraction_t *c, dt_kernel_t *out) {
+static dt_status_t copy_rows(dt_program_t *program, const dt_contraction_t *c, dt_kernel_t *out) {
   dt_inst_t load = c->stage->insts.items[c->a];
   operand_kernel_t shape = {0};
   dt_buffer_t buffer = {.kind = DT_BUFFER_TEMP, .dtype = c->stage->folds.items[0].dtype};
@@ -193,7 +183,7 @@ static dt_status_t copy_rows(dt_program_t *program, const contraction_t *c, dt_k
   return replace_factor(program, c, c->a_factor, id, index, buffer.rank);
 }
 
-static dt_status_t pack_columns(dt_program_t *program, const contraction_t *c, uint32_t width,
+static dt_status_t pack_columns(dt_program_t *program, const dt_contraction_t *c, uint32_t width,
                                 dt_kernel_t *out) {
   dt_symenv_t *env = program->env;
   dt_inst_t load = c->stage->insts.items[c->b];
@@ -225,7 +215,7 @@ static dt_status_t pack_columns(dt_program_t *program, const contraction_t *c, u
 
 // A product with few columns, or one row of which B would be packed for this call only, is cheaper
 // as plain loops.
-static const char *refusal(dt_program_t *program, const contraction_t *c, const dt_target_t *target,
+static const char *refusal(dt_program_t *program, const dt_contraction_t *c, const dt_target_t *target,
                            uint32_t size_class) {
   int64_t n = 0, m = 0;
   const dt_inst_t *a = &c->stage->insts.items[c->a], *b = &c->stage->insts.items[c->b];
@@ -249,9 +239,9 @@ static const char *refusal(dt_program_t *program, const contraction_t *c, const 
 
 static dt_status_t take(dt_program_t *program, dt_kernel_t *kernel, const dt_target_t *target,
                         dt_kernel_t *before, uint32_t *n_before) {
-  contraction_t c;
+  dt_contraction_t c;
   *n_before = 0;
-  if (!roles(program, kernel, &c))
+  if (!dt__contraction_roles(program, kernel, &c))
     return NULL;
   dt_dtype_t dtype = c.stage->folds.items[0].dtype;
   size_t bytes = dt_dtype_size(dtype);
@@ -268,7 +258,7 @@ static dt_status_t take(dt_program_t *program, dt_kernel_t *kernel, const dt_tar
     DT_TRY(copy_rows(program, &c, &before[(*n_before)++]));
   DT_TRY(pack_columns(program, &c, width, &before[(*n_before)++]));
   DT_TRY(dt__prune_stage(program, c.stage)); // loads whose casts are replaced
-  if (!roles(program, kernel, &c))
+  if (!dt__contraction_roles(program, kernel, &c))
     return DT_FAIL(DT_E_INTERNAL, "fuse: %s lost its matrix form", kernel->name);
   dt_schedule_t schedule = {.kind = DT_SCHEDULE_MATMUL,
                             .lanes = target->vector_bytes / (uint32_t)bytes,
@@ -287,6 +277,8 @@ static dt_status_t take(dt_program_t *program, dt_kernel_t *kernel, const dt_tar
 }
 
 dt_status_t dt__fuse_operands(dt_program_t *program, const dt_target_t *target) {
+  if (target->device != DT_CPU)
+    return dt__operands_device(program, target);
   DT_VEC(dt_kernel_t) kernels = {0};
   for (uint32_t k = 0; k < program->kernels.len; k++) {
     dt_kernel_t before[2];

@@ -204,7 +204,8 @@ static dt_status_t schedule_loops(dt_program_t *program, dt_kernel_t *kernel,
 }
 
 // Batch loops that B does not know join m, so that short sequences still fill register tiles.
-static dt_status_t schedule_matmul(dt_program_t *program, dt_kernel_t *kernel) {
+static dt_status_t schedule_matmul(dt_program_t *program, dt_kernel_t *kernel,
+                                   const dt_target_t *target) {
   DT_TRY(dt__merge_outer_loops(program, kernel, kernel->n_loops - 1));
   dt_schedule_t *schedule = &kernel->schedules.items[0];
   uint32_t a = 0, b = 0;
@@ -213,6 +214,10 @@ static dt_status_t schedule_matmul(dt_program_t *program, dt_kernel_t *kernel) {
   // Elements of B that one tile reads: with few rows that is what it costs.
   schedule->grain = grain_for(likely(program, kernel->stages.items[0].extents[0], 128) *
                               (int64_t)schedule->matmul.tile_cols);
+  if (target->device != DT_CPU) {
+    schedule->grain = 1;
+    schedule->lanes = lanes_for(program, kernel, target);
+  }
   return NULL;
 }
 
@@ -221,7 +226,7 @@ dt_status_t dt__fuse_schedule(dt_program_t *program, const dt_target_t *target) 
   for (uint32_t k = 0; k < program->kernels.len; k++) {
     dt_kernel_t *kernel = &program->kernels.items[k];
     if (kernel->schedules.len)
-      DT_TRY(schedule_matmul(program, kernel));
+      DT_TRY(schedule_matmul(program, kernel, target));
     else
       DT_TRY(schedule_loops(program, kernel, target));
     if (target->device == DT_CUDA)

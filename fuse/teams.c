@@ -7,10 +7,11 @@
 //                With loops inside each thread walks them for its own vector
 //   SERIAL       each thread takes an iteration
 //   TILES        maps that read along one loop and write along another: a block takes a square
+//   MATMUL       a block takes a tile (operands_device.c)
 #include "fuse/teams.h"
 
 #include "fuse/loops.h"
-
+#include "fuse/operands.h"
 #include "runtime/base/status.h"
 
 #define WARP 32
@@ -239,6 +240,8 @@ static dt_status_t outer_teams(dt_program_t *program, dt_kernel_t *kernel,
 dt_status_t dt__schedule_teams(dt_program_t *program, dt_kernel_t *kernel,
                                const dt_target_t *target) {
   dt_schedule_t *schedule = &kernel->schedules.items[0];
+  if (schedule->kind == DT_SCHEDULE_MATMUL)
+    return dt__matmul_teams(program, kernel, target);
   if (schedule->kind == DT_SCHEDULE_INNER_LANES)
     return inner_teams(program, kernel, target);
   if (schedule->kind == DT_SCHEDULE_OUTER_LANES)

@@ -3,6 +3,7 @@
 #include "backend_cuda/emit/emit.h"
 
 #include "backend_cuda/emit/kernel.h"
+#include "backend_cuda/emit/matmul.h"
 #include "runtime/base/status.h"
 
 #include <pthread.h>
@@ -79,9 +80,13 @@ dt_status_t dt__cuda_kernel_info(dt_program_t *program, const dt_unit_map_t *map
   dt__text_fini(&text);
   DT_TRY(status);
   uint32_t team = schedule->team ? schedule->team : 1;
+  dt_matmul_plan_t plan = {0};
+  if (schedule->kind == DT_SCHEDULE_MATMUL)
+    DT_TRY(dt__matmul_plan(program, kernel, schedule, false, &plan));
   uint32_t threads = dt__cuda_block_threads(target, schedule);
   *out = (dt_cuda_kernel_info_t){.threads = threads,
                                  .teams = threads / team,
-                                 .n_words = params.n_buffers + params.n_symbols};
+                                 .n_words = params.n_buffers + params.n_symbols,
+                                 .shared_bytes = plan.shared_bytes};
   return NULL;
 }

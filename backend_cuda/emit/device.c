@@ -2,6 +2,8 @@
 // See device.h. Values wider or narrower than a register are exchanged as words of 32 bits.
 #include "backend_cuda/emit/device.h"
 
+#include "backend_cuda/emit/matmul.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -42,9 +44,12 @@ LLVMValueRef dt__cuda_shared(dt_emit_t *m, const char *name, LLVMTypeRef type) {
   return shared_global(m, name, type, false);
 }
 
+LLVMValueRef dt__cuda_shared_base(dt_emit_t *m) {
+  return shared_global(m, "dt_shared", LLVMArrayType2(m->t_i8, 0), true);
+}
+
 LLVMValueRef dt__cuda_dynamic_shared(dt_emit_t *m) {
-  LLVMValueRef all = shared_global(m, "dt_shared", LLVMArrayType2(m->t_i8, 0), true);
-  return LLVMBuildAddrSpaceCast(m->b, all, m->t_ptr, "");
+  return LLVMBuildAddrSpaceCast(m->b, dt__cuda_shared_base(m), m->t_ptr, "");
 }
 
 // ---- Teams -------------------------------------------------------------------------------------------
@@ -191,5 +196,6 @@ const dt_device_emit_t dt__cuda_device_emit = {
     .sync = team_sync,
     .exchange = team_exchange,
     .gather = team_gather,
+    .matmul = dt__cuda_matmul_item,
     .tile = dt__cuda_tile,
     .report = report};

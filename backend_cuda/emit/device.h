@@ -25,6 +25,9 @@ typedef enum dt_cuda_register_t {
 LLVMValueRef dt__cuda_register(dt_emit_t *m, dt_cuda_register_t which);
 // Dynamic shared memory of the block, as a generic address; 16-byte aligned.
 LLVMValueRef dt__cuda_dynamic_shared(dt_emit_t *m);
+// The same in its own address space. A kernel's own bytes (dt_cuda_kernel_info_t's shared_bytes)
+// come first, scratch after them.
+LLVMValueRef dt__cuda_shared_base(dt_emit_t *m);
 // Shared memory of the block's own, in its address space; 16-byte aligned. The same name gives the
 // same memory.
 LLVMValueRef dt__cuda_shared(dt_emit_t *m, const char *name, LLVMTypeRef type);

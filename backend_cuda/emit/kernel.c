@@ -3,6 +3,8 @@
 // dt__lanes_aligned holds, and element by element. Threads then still take neighbouring elements.
 #include "backend_cuda/emit/kernel.h"
 
+#include "backend_cuda/emit/matmul.h"
+
 #include "runtime/base/status.h"
 
 #include <stdio.h>
@@ -12,7 +14,7 @@
 
 typedef struct entry_t {
   dt_body_t k;
-  uint32_t n_words;
+  uint32_t n_words, shared_bytes, matmul_blocks;
   LLVMTypeRef block; // [n_words + tail] x i64
   LLVMValueRef count, first, step; // grid items: this team's first one, and how far to the next
 } entry_t;
@@ -25,11 +27,11 @@ static void add_attribute(dt_emit_t *m, LLVMValueRef fn, LLVMAttributeIndex at, 
   LLVMAddAttributeAtIndex(fn, at, attribute);
 }
 
-static void bound_threads(dt_emit_t *m, LLVMValueRef fn, uint32_t n) {
-  char threads[16];
-  int bytes = snprintf(threads, sizeof(threads), "%u", n);
+static void add_number(dt_emit_t *m, LLVMValueRef fn, const char *key, uint32_t number) {
+  char text[16];
+  int bytes = snprintf(text, sizeof(text), "%u", number);
   LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
-                          LLVMCreateStringAttribute(m->context, "nvvm.reqntid", 12, threads,
+                          LLVMCreateStringAttribute(m->context, key, (unsigned)strlen(key), text,
                                                     (unsigned)bytes));
 }
 
@@ -43,7 +45,9 @@ static LLVMValueRef open_entry(entry_t *e, dt_emit_t *m, const char *name) {
   add_attribute(m, fn, 1, "align", 8, NULL);
   add_attribute(m, fn, 1, "noalias", 0, NULL);
   add_attribute(m, fn, 1, "readonly", 0, NULL);
-  bound_threads(m, fn, dt__cuda_block_threads(m->target, e->k.schedule));
+  add_number(m, fn, "nvvm.reqntid", dt__cuda_block_threads(m->target, e->k.schedule));
+  if (e->k.schedule->kind == DT_SCHEDULE_MATMUL)
+    add_number(m, fn, "nvvm.minctasm", e->matmul_blocks);
   return fn;
 }
 
@@ -72,7 +76,9 @@ static void place_thread(entry_t *e) {
   LLVMValueRef stride = tail_word(e, offsetof(dt_cuda_tail_t, scratch_stride), m->t_i64);
   LLVMValueRef shared = LLVMBuildICmp(m->b, LLVMIntEQ, scratch, dt__emit_i64(m, 0), "");
   LLVMValueRef global = LLVMBuildIntToPtr(m->b, scratch, m->t_ptr, "");
-  LLVMValueRef base = LLVMBuildSelect(m->b, shared, dt__cuda_dynamic_shared(m), global, "");
+  LLVMValueRef own_bytes = dt__emit_i64(m, e->shared_bytes);
+  LLVMValueRef behind = dt__emit_offset(m, dt__cuda_dynamic_shared(m), own_bytes);
+  LLVMValueRef base = LLVMBuildSelect(m->b, shared, behind, global, "");
   LLVMValueRef team = LLVMBuildSelect(m->b, shared, own, e->first, "");
   k->scratch = dt__emit_offset(m, base, LLVMBuildMul(m->b, team, stride, ""));
 }
@@ -93,6 +99,8 @@ static bool has_locals(const dt_body_t *k) {
 
 // What the team shares is used again by its next grid item.
 static bool items_meet(const dt_body_t *k) {
+  if (k->schedule->kind == DT_SCHEDULE_MATMUL)
+    return true;
   return k->team > 1 && (has_locals(k) || (k->team > DT_WARP && has_folds(k->kernel)));
 }
 
@@ -136,7 +144,11 @@ static void emit_versions(entry_t *e) {
   dt_schedule_kind_t kind = k->schedule->kind;
   bool scalar = kind == DT_SCHEDULE_SERIAL || kind == DT_SCHEDULE_TILES;
   uint32_t lanes = scalar ? 1 : k->schedule->lanes;
-  LLVMValueRef aligned = lanes > 1 ? dt__lanes_aligned(k, lanes) : NULL;
+  LLVMValueRef aligned = NULL;
+  if (kind == DT_SCHEDULE_MATMUL)
+    aligned = dt__cuda_matmul_aligned(k);
+  else if (lanes > 1)
+    aligned = dt__lanes_aligned(k, lanes);
   dt__body_at(k, 0);
   LLVMBasicBlockRef single = dt__emit_block(m, k->fn, "elements");
   if (!aligned) {
@@ -153,12 +165,15 @@ void dt__cuda_emit_kernel(dt_emit_t *m, const dt_kernel_t *kernel, const dt_sche
                           const char *name) {
   entry_t e = {0};
   dt_kernel_params_t params = {0};
+  dt_matmul_plan_t plan = {0};
   dt_text_t text;
   dt__text_init(&text);
   dt_status_t status = dt__schedule_verify(m, kernel, schedule);
   if (!status)
     status = dt__kernel_print(&m->program, kernel, &params, &text);
   dt__text_fini(&text);
+  if (!status && schedule->kind == DT_SCHEDULE_MATMUL)
+    status = dt__matmul_plan(&m->program, kernel, schedule, m->strict_fp, &plan);
   if (!status)
     status = dt__body_init(&e.k, m, kernel, schedule);
   if (status) {
@@ -166,6 +181,8 @@ void dt__cuda_emit_kernel(dt_emit_t *m, const dt_kernel_t *kernel, const dt_sche
     return;
   }
   e.n_words = params.n_buffers + params.n_symbols;
+  e.shared_bytes = plan.shared_bytes;
+  e.matmul_blocks = plan.blocks;
   e.k.team = schedule->team ? schedule->team : 1;
   LLVMValueRef fn = open_entry(&e, m, name);
   e.k.words = LLVMGetParam(fn, 0);

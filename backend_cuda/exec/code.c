@@ -130,16 +130,17 @@ static dt_status_t find_kernel(dt_cuda_code_t *code, uint32_t index,
   DT_CUDA_TRY(device, function_attribute, &registers, DT_CU_FUNC_REGISTERS, kernel->function);
   DT_CUDA_TRY(device, function_attribute, &local, DT_CU_FUNC_LOCAL_BYTES, kernel->function);
   kernel->static_shared = (uint32_t)shared;
+  int64_t least_shared = (int64_t)shared + info->shared_bytes;
   kernel->registers = (uint32_t)registers;
   kernel->local_bytes = (uint32_t)local;
   DT_LOG(DT_LOG_COMPILE, 2, "%s: %d registers, %d bytes of local and %d of shared memory", name,
          registers, local, shared);
   if ((int64_t)registers * info->threads > device->registers_per_block ||
-      shared > device->shared_per_block)
+      least_shared > device->shared_per_block)
     return DT_FAIL(DT_E_COMPILE,
-                   "%s: %u threads of %d registers with %d bytes of shared memory; %s has %d "
+                   "%s: %u threads of %d registers with %lld bytes of shared memory; %s has %d "
                    "registers and %d bytes for a block",
-                   name, info->threads, registers, shared, device->name,
+                   name, info->threads, registers, (long long)least_shared, device->name,
                    device->registers_per_block, device->shared_per_block);
   if (device->shared_per_block > shared)
     DT_CUDA_TRY(device, function_set, kernel->function, DT_CU_FUNC_MAX_DYNAMIC_SHARED,

@@ -31,7 +31,8 @@ static int64_t grid_of(const dt_cuda_kernel_t *kernel, const dt_cuda_device_t *d
   return blocks;
 }
 
-// Fills the tail's scratch and the launch's shared memory, and may make the grid smaller.
+// Fills the tail's scratch, adds to the launch's shared memory, which begins with what the kernel
+// keeps for itself, and may make the grid smaller.
 static dt_status_t place_scratch(dt_cuda_launch_frame_t *launch, const dt_cuda_kernel_t *kernel,
                                  int64_t bytes, dt_cu_launch_config_t *config,
                                  dt_cuda_tail_t *tail) {
@@ -43,8 +44,8 @@ static dt_status_t place_scratch(dt_cuda_launch_frame_t *launch, const dt_cuda_k
     return DT_FAIL(DT_E_LIMIT, "a kernel's scratch is %lld bytes", (long long)bytes);
   tail->scratch_stride = (bytes + LINE - 1) / LINE * LINE;
   if (dt__mul_i64(teams, tail->scratch_stride, &all) &&
-      all + (int64_t)kernel->static_shared <= device->shared_per_block) {
-    config->shared_bytes = (uint32_t)all;
+      all <= (int64_t)device->shared_per_block - kernel->static_shared - kernel->info.shared_bytes) {
+    config->shared_bytes += (uint32_t)all;
     return NULL;
   }
   int64_t blocks = least(config->grid[0], (int64_t)device->processors * SCRATCH_BLOCKS);
@@ -65,6 +66,7 @@ static dt_status_t launch_kernel(dt_cuda_launch_frame_t *launch, const dt_cuda_k
   dt_cuda_tail_t tail = {.count = count, .record = launch->record};
   dt_cu_launch_config_t config = {.grid = {(uint32_t)grid_of(kernel, device, count), 1, 1},
                                   .block = {kernel->info.threads, 1, 1},
+                                  .shared_bytes = kernel->info.shared_bytes,
                                   .stream = launch->stream};
   DT_TRY(place_scratch(launch, kernel, bytes, &config, &tail));
   memcpy(block, words, n * sizeof(block[0]));

@@ -160,15 +160,37 @@ static LLVMValueRef is_multiple_of(dt_emit_t *m, LLVMValueRef all, uint32_t unit
   return LLVMBuildICmp(m->b, LLVMIntEQ, low, dt__emit_i64(m, 0), "");
 }
 
+static LLVMValueRef test(dt_emit_t *m, const condition_t *c) {
+  LLVMValueRef terms =
+      c->terms ? is_multiple_of(m, c->terms, c->lanes) : LLVMConstInt(m->t_i1, 1, 0);
+  return c->addresses ? LLVMBuildAnd(m->b, terms, is_multiple_of(m, c->addresses, c->alignment), "")
+                      : terms;
+}
+
+LLVMValueRef dt__loads_aligned(dt_body_t *k, const dt_walk_t *walks, uint32_t n, uint32_t lanes) {
+  condition_t c = {.lanes = lanes, .alignment = 1};
+  dt__body_at(k, 0);
+  for (uint32_t i = 0; i < n; i++) {
+    const dt_inst_t *load = walks[i].load;
+    dt_sym_t offset = dt__access_offset(k, load->buffer, load->index);
+    if (!dt__offset_aligned(k, offset, walks[i].var, lanes))
+      return NULL;
+    require_extent(k, &c, walks[i].extent);
+    require_access(k, &c, load->buffer, load->index, walks[i].var);
+  }
+  return c.never ? NULL : test(k->m, &c);
+}
+
 LLVMValueRef dt__lanes_aligned(dt_body_t *k, uint32_t lanes) {
   dt_emit_t *m = k->m;
   const dt_kernel_t *kernel = k->kernel;
   condition_t c = {.lanes = lanes, .alignment = 1};
-  bool outer = k->schedule->kind == DT_SCHEDULE_OUTER_LANES;
+  bool matmul = k->schedule->kind == DT_SCHEDULE_MATMUL;
+  bool outer = k->schedule->kind == DT_SCHEDULE_OUTER_LANES || matmul;
   dt__body_at(k, 0);
   if (outer)
     require_extent(k, &c, kernel->extents[kernel->n_loops - 1]);
-  for (uint32_t s = 0; s < kernel->stages.len; s++) {
+  for (uint32_t s = matmul ? 1 : 0; s < kernel->stages.len; s++) {
     const dt_stage_t *stage = &kernel->stages.items[s];
     if (!outer && stage->n_loops == 0)
       continue;
@@ -183,7 +205,5 @@ LLVMValueRef dt__lanes_aligned(dt_body_t *k, uint32_t lanes) {
   }
   if (c.never || !c.useful)
     return NULL;
-  LLVMValueRef terms = c.terms ? is_multiple_of(m, c.terms, lanes) : LLVMConstInt(m->t_i1, 1, 0);
-  return c.addresses ? LLVMBuildAnd(m->b, terms, is_multiple_of(m, c.addresses, c.alignment), "")
-                     : terms;
+  return test(m, &c);
 }

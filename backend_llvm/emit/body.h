@@ -156,7 +156,15 @@ dt_address_t dt__access_address(dt_body_t *k, dt_buffer_id_t buffer, dt_sym_t of
 // Vector accesses of devices must be aligned. An i1, at level 0, that says where `lanes` lanes can
 // be used: extents of lane loops, steps between rows and addresses of buffers are multiples of
 // whole vectors. NULL: nowhere. Accesses that can never be aligned are left out.
+// Of a matrix product the stages after the first count.
 LLVMValueRef dt__lanes_aligned(dt_body_t *k, uint32_t lanes);
+// The same for loads that each go by vectors of `lanes` along a loop of their own; NULL: one of
+// them never can.
+typedef struct dt_walk_t {
+  const dt_inst_t *load;
+  dt_sym_t var, extent;
+} dt_walk_t;
+LLVMValueRef dt__loads_aligned(dt_body_t *k, const dt_walk_t *walks, uint32_t n, uint32_t lanes);
 // Of a vector that the condition speaks of, bytes: at most what one instruction takes.
 static inline uint32_t dt__vector_alignment(dt_dtype_t dtype, uint32_t lanes) {
   uint32_t bytes = lanes * (uint32_t)dt_dtype_size(dtype);
@@ -247,6 +255,12 @@ uint32_t dt__grid_axes(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedul
 // Byte offset of LOCAL buffers in scratch, by buffer - 1 (none for others), and the total.
 dt_sym_t dt__scratch_layout(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_t *schedule,
                             dt_sym_t *out_offsets);
+// Lanes on an outer loop: copies of each LOCAL element, side by side. In a team's matrix product each
+// thread has its own.
+static inline uint32_t dt__local_stride(const dt_schedule_t *schedule) {
+  uint32_t copies = schedule->lanes * schedule->unroll;
+  return schedule->kind == DT_SCHEDULE_MATMUL && schedule->team ? copies * schedule->team : copies;
+}
 // Grid items a thread should take at least.
 dt_sym_t dt__grid_grain(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_t *schedule);
 

@@ -27,6 +27,9 @@ typedef struct dt_device_emit_t {
   // Teams of several warps: the first thread of each warp hands in its value; thread i of every
   // warp gets that of warp i modulo their number. `slot` is unique in the kernel.
   LLVMValueRef (*gather)(struct dt_body_t *k, LLVMValueRef value, uint32_t slot);
+  // One tile of a matrix product, at its two coordinates among the tiles (body.h's
+  // dt__matmul_item).
+  void (*matmul)(struct dt_body_t *k, LLVMValueRef tile_col, LLVMValueRef tile_row);
   // One square of a TILES schedule, at its position in the last two loops.
   void (*tile)(struct dt_body_t *k, LLVMValueRef row, LLVMValueRef col);
   // Keeps the first failed check in k->record.

@@ -19,8 +19,13 @@ static dt_sym_t matmul_is_big(dt_emit_t *m, const dt_kernel_t *kernel,
 
 void dt__matmul_tile(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_t *schedule,
                      dt_sym_t *out_rows, dt_sym_t *out_cols) {
-  dt_sym_t big = matmul_is_big(m, kernel, schedule);
   int64_t rows = schedule->matmul.tile_rows, cols = schedule->matmul.tile_cols;
+  if (schedule->team) { // there are schedules for several sizes instead
+    *out_rows = dt__sym_const(m->env, rows);
+    *out_cols = dt__sym_const(m->env, cols);
+    return;
+  }
+  dt_sym_t big = matmul_is_big(m, kernel, schedule);
   *out_rows = dt__sym_select(m->env, big, dt__sym_const(m->env, rows * DT_MATMUL_BIG_ROWS),
                              dt__sym_const(m->env, rows));
   *out_cols = dt__sym_select(m->env, big, dt__sym_const(m->env, cols * DT_MATMUL_BIG_COLS),
@@ -51,7 +56,7 @@ uint32_t dt__grid_axes(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedul
 dt_sym_t dt__grid_grain(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_t *schedule) {
   int64_t grain = schedule->grain > 0 ? schedule->grain : 1;
   dt_sym_t own = dt__sym_const(m->env, grain);
-  if (schedule->kind != DT_SCHEDULE_MATMUL)
+  if (schedule->kind != DT_SCHEDULE_MATMUL || schedule->team)
     return own;
   int64_t fewer = grain / (DT_MATMUL_BIG_ROWS * DT_MATMUL_BIG_COLS);
   dt_sym_t of_big = dt__sym_const(m->env, fewer > 0 ? fewer : 1);
@@ -63,9 +68,10 @@ static dt_sym_t round_up(dt_emit_t *m, dt_sym_t bytes) {
   return dt__sym_mul(m->env, dt__sym_ceildiv(m->env, bytes, unit), unit);
 }
 
-// The matrix template keeps its copy of A's rows, then its C tile, in front of the LOCAL buffers.
+// The matrix template keeps its copy of A's rows, then its C tile, in front of the LOCAL buffers;
+// that of a team has memory of its own.
 static int64_t matmul_bytes(const dt_kernel_t *kernel, const dt_schedule_t *schedule) {
-  if (schedule->kind != DT_SCHEDULE_MATMUL)
+  if (schedule->kind != DT_SCHEDULE_MATMUL || schedule->team)
     return 0;
   int64_t element = (int64_t)dt_dtype_size(kernel->stages.items[0].folds.items[0].dtype);
   const dt_matmul_t *matmul = &schedule->matmul;
@@ -100,7 +106,7 @@ dt_sym_t dt__scratch_layout(dt_emit_t *m, const dt_kernel_t *kernel, const dt_sc
   }
   mark_locals(m, kernel, used);
   bool lanes = schedule->kind == DT_SCHEDULE_OUTER_LANES || schedule->kind == DT_SCHEDULE_MATMUL;
-  int64_t copies = lanes ? (int64_t)schedule->lanes * schedule->unroll : 1;
+  int64_t copies = lanes ? dt__local_stride(schedule) : 1;
   for (uint32_t i = 0; i < m->program.buffers.len; i++) {
     if (!used[i])
       continue;

@@ -209,7 +209,7 @@ void dt__outer_vectors(dt_body_t *k, LLVMValueRef from, LLVMValueRef to, bool wh
   k->outer_lanes = k->axis = true;
   if (!m->device)
     k->lanes = k->schedule->lanes;
-  k->stride = k->schedule->lanes * k->schedule->unroll;
+  k->stride = dt__local_stride(k->schedule);
   k->lane_var = k->kernel->vars[k->kernel->n_loops - 1];
   uint32_t level = k->item_level + 1;
   k->lane_level = level;
@@ -349,6 +349,8 @@ void dt__item_emit(dt_body_t *k, LLVMValueRef *digits, uint32_t n) {
     k->m->device->tile(k, digits[n - 2], digits[n - 1]);
   else if (k->schedule->kind == DT_SCHEDULE_OUTER_LANES)
     outer_lanes_item(k, digits[n - 1]);
+  else if (k->schedule->kind == DT_SCHEDULE_MATMUL && k->m->device)
+    k->m->device->matmul(k, digits[n - 2], digits[n - 1]);
   else if (k->schedule->kind == DT_SCHEDULE_MATMUL)
     dt__matmul_item(k, digits[n - 2], digits[n - 1]);
   else

@@ -22,8 +22,9 @@ static void print_key(const dt_kernel_t *kernel, const dt_schedule_t *s, dt_text
                   (long long)s->block, s->team,
                   s->resident);
   if (s->kind == DT_SCHEDULE_MATMUL)
-    dt__text_printf(out, " matmul %u %u %u %u %u %u", s->matmul.a, s->matmul.b, s->matmul.width,
-                    s->matmul.rows, s->matmul.tile_rows, s->matmul.tile_cols);
+    dt__text_printf(out, " matmul %u %u %u %u %u %u %u %u", s->matmul.a, s->matmul.b,
+                    s->matmul.width, s->matmul.rows, s->matmul.tile_rows, s->matmul.tile_cols,
+                    s->matmul.depth, s->matmul.ring);
   for (uint32_t i = 0; i < kernel->stages.len; i++)
     for (uint32_t j = 0; j < kernel->stages.items[i].insts.len; j++)
       if (kernel->stages.items[i].insts.items[j].kind == DT_INST_BIND)

@@ -141,11 +141,17 @@ typedef enum dt_schedule_kind_t {
 // MATMUL: outer loops are batch loops, then m, then n. A is loaded with stride 1 over k. B's load
 // is from a packed buffer [batch…, ceil(N / width), K, width] at [b…, n // width, k, n % width],
 // whose lanes past N are zero.
+//
+// A team of several threads (devices) reads A and B wherever they are. It keeps `ring` tiles of
+// each, `depth` elements of k deep, in shared memory, and works on one while the others are on their
+// way. Each warp takes rows x width of the C tile; where the team has more warps than that needs,
+// they share the depth of each tile and add up their sums at the end, in order.
 typedef struct dt_matmul_t {
   uint32_t a, b;                 // LOAD instructions of stage 0
-  uint32_t width;                // packed columns a panel
-  uint32_t rows;                 // rows of the micro-kernel
+  uint32_t width;                // packed columns a panel; columns of a warp
+  uint32_t rows;                 // rows of the micro-kernel; of a warp
   uint32_t tile_rows, tile_cols; // C tile of one task; multiples of rows and width
+  uint32_t depth, ring;          // teams only, else 0
 } dt_matmul_t;
 
 typedef struct dt_schedule_t {

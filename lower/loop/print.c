@@ -239,6 +239,8 @@ static void print_schedule(dt_loop_printer_t *printer, const dt_schedule_t *sche
   if (schedule->kind == DT_SCHEDULE_MATMUL)
     dt__text_printf(out, " a v%u b v%u width %u rows %u tile %u %u", m->a, m->b, m->width, m->rows,
                     m->tile_rows, m->tile_cols);
+  if (schedule->kind == DT_SCHEDULE_MATMUL && m->depth)
+    dt__text_printf(out, " depth %u ring %u", m->depth, m->ring);
   if (schedule->predicate.id) {
     dt__text_put(out, " if ");
     dt__print_expr(printer, schedule->predicate);

@@ -123,7 +123,24 @@ static bool is_load(const dt_stage_t *stage, uint32_t inst) {
   return inst < stage->insts.len && stage->insts.items[inst].kind == DT_INST_LOAD;
 }
 
-static dt_status_t verify_matmul(const dt_loop_verifier_t *v, const dt_matmul_t *m) {
+// Warps of a team: as many as the tile needs, or a multiple of that which the depth can be shared by.
+static dt_status_t verify_team(const dt_loop_verifier_t *v, const dt_schedule_t *schedule) {
+  const dt_matmul_t *m = &schedule->matmul;
+  if ((schedule->team == 0) != (m->depth == 0) || (schedule->team == 0) != (m->ring == 0))
+    return dt__loop_verify_fail(v, "a matmul schedule of a team of %u with depth %u in %u tiles",
+                                schedule->team, m->depth, m->ring);
+  if (schedule->team == 0)
+    return NULL;
+  uint32_t warps = schedule->team / 32;
+  uint64_t needed = (uint64_t)(m->tile_rows / m->rows) * (m->tile_cols / m->width);
+  if (warps == 0 || needed > warps || warps % needed || m->depth % (warps / needed) || m->ring < 2)
+    return dt__loop_verify_fail(v, "matmul tiles of %u x %u x %u in %u warps of %u x %u",
+                                m->tile_rows, m->tile_cols, m->depth, warps, m->rows, m->width);
+  return NULL;
+}
+
+static dt_status_t verify_matmul(const dt_loop_verifier_t *v, const dt_schedule_t *schedule) {
+  const dt_matmul_t *m = &schedule->matmul;
   const dt_kernel_t *kernel = v->kernel;
   if (kernel->n_loops < 2 || kernel->stages.len == 0 || kernel->stages.items[0].n_loops != 1 ||
       kernel->stages.items[0].folds.len != 1)
@@ -135,7 +152,7 @@ static dt_status_t verify_matmul(const dt_loop_verifier_t *v, const dt_matmul_t 
       m->tile_cols % m->width)
     return dt__loop_verify_fail(v, "matmul tiles of %u x %u with micro-kernels of %u x %u",
                                 m->tile_rows, m->tile_cols, m->rows, m->width);
-  return NULL;
+  return verify_team(v, schedule);
 }
 
 static bool runs_in_order(const dt_kernel_t *kernel) {
@@ -158,7 +175,7 @@ static dt_status_t verify_schedules(const dt_loop_verifier_t *v) {
     if ((schedule->predicate.id == 0) != (k + 1 == n))
       return dt__loop_verify_fail(v, "schedule %u of %u: all but the last need a predicate", k, n);
     if (schedule->kind == DT_SCHEDULE_MATMUL)
-      DT_TRY(verify_matmul(v, &schedule->matmul));
+      DT_TRY(verify_matmul(v, schedule));
     if (schedule->kind == DT_SCHEDULE_INNER_LANES && runs_in_order(v->kernel))
       return dt__loop_verify_fail(v, "schedule %u takes loops apart that run in order", k);
   }

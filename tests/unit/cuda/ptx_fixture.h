@@ -38,7 +38,7 @@ static int leave(void **state) {
   return 0;
 }
 
-static void expect_none(void) {
+static inline void expect_none(void) {
   const char *first = "";
   if (fake_cuda_violations(&first))
     fail_msg("%s", first);
@@ -52,7 +52,7 @@ static inline void expect_violation(const char *text) {
     fail_msg("violation \"%s\"; expected one with \"%s\"", first, text);
 }
 
-static dt_cu_function_t load_text(const char *text, const char *name) {
+static inline dt_cu_function_t load_text(const char *text, const char *name) {
   dt_cu_module_t module = NULL;
   dt_cu_function_t function = NULL;
   dt_cu_result_t result = cuda->module_load(&module, text);
@@ -81,7 +81,7 @@ static inline dt_cu_function_t load_body(const char *declarations, const char *b
   return function;
 }
 
-static dt_cu_ptr_t allocate(size_t bytes) {
+static inline dt_cu_ptr_t allocate(size_t bytes) {
   dt_cu_ptr_t ptr = 0;
   OK(cuda->mem_alloc(&ptr, bytes));
   return ptr;

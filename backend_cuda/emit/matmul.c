@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// One tile of C by one block:
+//
+//   global memory        shared memory, a ring of tiles              registers
+//   A rows  x K   ──►   [ A0 B0 ][ A1 B1 ][ A2 B2 ][ A3 B3 ]  ──►   rows x width sums of each warp
+//   B K x columns        in use     └─ on their way ─┘                       │
+//                                                                            ▼
+//   C, and what follows it   ◄── later stages, by rows ──   C tile, in place of the ring
+//
+//   copy tiles 0 … ring - 2
+//   for each tile t along k:
+//     wait until tile t is there, for all threads; nobody works on tile t - 1 any more
+//     copy tile t + ring - 1 to the place of t - 1
+//     sums += A_t * B_t
+//
+// Copies are asynchronous where all accesses are aligned (cp.async, 16 bytes, zeros where the
+// matrix ends), else by element; kernel.c makes both versions of the whole. Sums of warps that
+// share the depth of tiles are added in the C tile, in their order, so that results do not depend
+// on timing.
+#include "backend_cuda/emit/matmul.h"
+
+#include "backend_cuda/emit/ptx.h"
+
+#define ROWS_TOGETHER 8 // tiles that share columns of B and stay near each other in time
+
+LLVMValueRef dt__matmul_i32(dt_tile_t *t, uint32_t value) { return dt__emit_i32(t->k->m, value); }
+
+LLVMValueRef dt__matmul_step(dt_tile_t *t, LLVMValueRef x, uint32_t by, uint32_t plus) {
+  LLVMBuilderRef b = t->k->m->b;
+  LLVMValueRef product = LLVMBuildMul(b, x, dt__matmul_i32(t, by), "");
+  return plus ? LLVMBuildAdd(b, product, dt__matmul_i32(t, plus), "") : product;
+}
+
+LLVMValueRef dt__matmul_shared(dt_tile_t *t, LLVMValueRef at, uint32_t plus) {
+  dt_emit_t *m = t->k->m;
+  LLVMValueRef here = LLVMBuildGEP2(m->b, m->t_i8, t->base, &at, 1, "");
+  LLVMValueRef step = dt__emit_i32(m, plus);
+  return plus ? LLVMBuildGEP2(m->b, m->t_i8, here, &step, 1, "") : here;
+}
+
+// ---- Scopes -------------------------------------------------------------------------------------------
+void dt__scope_open(dt_body_t *k, uint32_t level, LLVMValueRef wanted) {
+  dt_emit_t *m = k->m;
+  dt_scope_t *scope = &k->scopes[level];
+  dt__body_at(k, level - 1);
+  scope->block = dt__emit_block(m, k->fn, "part");
+  scope->exit = dt__emit_block(m, k->fn, "next");
+  scope->memo.len = 0;
+  if (wanted)
+    LLVMBuildCondBr(m->b, wanted, scope->block, scope->exit);
+  else
+    LLVMBuildBr(m->b, scope->block);
+  dt__body_at(k, level);
+}
+
+void dt__scope_close(dt_body_t *k, uint32_t level) {
+  dt_scope_t *scope = &k->scopes[level];
+  dt__body_at(k, level);
+  LLVMBuildBr(k->m->b, scope->exit);
+  scope->memo.len = 0;
+  k->scopes[level - 1].block = scope->exit;
+  dt__body_at(k, level - 1);
+}
+
+// ---- Places -------------------------------------------------------------------------------------------
+static void place_thread(dt_tile_t *t) {
+  dt_emit_t *m = t->k->m;
+  const dt_matmul_plan_t *p = &t->plan;
+  t->tid = dt__ptx_thread(m);
+  t->lane = LLVMBuildAnd(m->b, t->tid, dt__emit_i32(m, DT_WARP - 1), "");
+  LLVMValueRef warp = LLVMBuildLShr(m->b, t->tid, dt__emit_i32(m, 5), "");
+  LLVMValueRef cols = dt__emit_i32(m, p->warps_n), rows = dt__emit_i32(m, p->warps_m);
+  t->warp_col = LLVMBuildURem(m->b, warp, cols, "");
+  warp = LLVMBuildUDiv(m->b, warp, cols, "");
+  t->warp_row = LLVMBuildURem(m->b, warp, rows, "");
+  t->slice = LLVMBuildUDiv(m->b, warp, rows, "");
+}
+
+static LLVMValueRef ceil_div(dt_emit_t *m, LLVMValueRef n, uint32_t by) {
+  LLVMValueRef up = LLVMBuildNSWAdd(m->b, n, dt__emit_i64(m, (int64_t)by - 1), "");
+  return LLVMBuildUDiv(m->b, up, dt__emit_i64(m, by), "");
+}
+
+static LLVMValueRef lesser(dt_emit_t *m, LLVMValueRef a, LLVMValueRef b) {
+  return LLVMBuildSelect(m->b, LLVMBuildICmp(m->b, LLVMIntSLT, a, b, ""), a, b, "");
+}
+
+// Grid items go down a column of tiles. They are dealt out again so that the ones under way at a
+// time stand in a few rows and several columns: what they read of A and B is then less.
+static void place_tile(dt_tile_t *t, LLVMValueRef col, LLVMValueRef row) {
+  dt_body_t *k = t->k;
+  dt_emit_t *m = k->m;
+  const dt_matmul_t *tile = t->plan.matmul;
+  LLVMValueRef extent_m = dt__index_scalar(k, t->plan.a.extent);
+  LLVMValueRef extent_n = dt__index_scalar(k, t->plan.b.extent);
+  dt__body_at(k, 0);
+  LLVMValueRef rows = ceil_div(m, extent_m, tile->tile_rows);
+  LLVMValueRef cols = dt__at_least_one(k, ceil_div(m, extent_n, tile->tile_cols));
+  LLVMValueRef together = dt__emit_i64(m, ROWS_TOGETHER);
+  LLVMValueRef group_items = LLVMBuildMul(m->b, cols, together, "");
+  dt__body_at(k, 1);
+  LLVMValueRef item = LLVMBuildAdd(m->b, LLVMBuildMul(m->b, col, rows, ""), row, "");
+  LLVMValueRef group = LLVMBuildUDiv(m->b, item, group_items, "");
+  LLVMValueRef first = LLVMBuildMul(m->b, group, together, "");
+  LLVMValueRef in_group = LLVMBuildSub(m->b, item, LLVMBuildMul(m->b, group, group_items, ""), "");
+  LLVMValueRef size = lesser(m, LLVMBuildSub(m->b, rows, first, ""), together);
+  row = LLVMBuildAdd(m->b, first, LLVMBuildURem(m->b, in_group, size, ""), "");
+  col = LLVMBuildUDiv(m->b, in_group, size, "");
+  t->first_row = LLVMBuildMul(m->b, row, dt__emit_i64(m, tile->tile_rows), "");
+  t->first_col = LLVMBuildMul(m->b, col, dt__emit_i64(m, tile->tile_cols), "");
+}
+
+// ---- The pipeline -------------------------------------------------------------------------------------
+static void clear_sums(dt_tile_t *t) {
+  dt_body_t *k = t->k;
+  t->n_sums = t->plan.matmul->rows * t->plan.matmul->width / DT_WARP;
+  for (uint32_t i = 0; i < t->n_sums; i++) {
+    t->sums[i] = dt__body_slot(k, t->type, 1);
+    LLVMBuildStore(k->m->b, LLVMConstNull(t->type), t->sums[i]);
+  }
+}
+
+// Byte of the ring where tile number `tile` (i64) stands.
+static LLVMValueRef ring_place(dt_tile_t *t, LLVMValueRef tile) {
+  dt_emit_t *m = t->k->m;
+  LLVMValueRef place = LLVMBuildTrunc(
+      m->b, LLVMBuildURem(m->b, tile, dt__emit_i64(m, t->plan.matmul->ring), ""), m->t_i32, "");
+  return dt__matmul_step(t, place, t->plan.ring_bytes, 0);
+}
+
+// Tiles past the last one are copied too where copies are asynchronous: as zeros, which costs little,
+// so that the number of copies under way is always the same.
+static void copy_tile(dt_tile_t *t, LLVMValueRef tile, LLVMValueRef tiles) {
+  dt_body_t *k = t->k;
+  dt_emit_t *m = k->m;
+  LLVMValueRef first_k = LLVMBuildMul(m->b, tile, dt__emit_i64(m, t->plan.matmul->depth), "");
+  LLVMValueRef at = ring_place(t, tile);
+  LLVMValueRef some = LLVMBuildICmp(m->b, LLVMIntSLT, tile, tiles, "");
+  dt__scope_open(k, 3, t->asynchronous ? NULL : some);
+  dt__matmul_copy(t, first_k, at);
+  dt__scope_close(k, 3);
+  if (t->asynchronous)
+    dt__ptx_copies_commit(m);
+}
+
+static void multiply_all(dt_tile_t *t) {
+  dt_body_t *k = t->k;
+  dt_emit_t *m = k->m;
+  uint32_t ahead = t->plan.matmul->ring - 1;
+  LLVMValueRef tiles = ceil_div(m, t->extent_k, t->plan.matmul->depth);
+  LLVMValueRef zero = dt__emit_i64(m, 0);
+  LLVMValueRef early = dt__loop_open(k, 2, zero, dt__emit_i64(m, ahead), 1);
+  copy_tile(t, early, tiles);
+  dt__loop_close(k, 2);
+  LLVMValueRef tile = dt__loop_open(k, 2, zero, tiles, 1);
+  if (t->asynchronous)
+    dt__ptx_copies_wait(m, ahead - 1);
+  dt__cuda_block_sync(m);
+  LLVMValueRef next = LLVMBuildNSWAdd(m->b, tile, dt__emit_i64(m, ahead), "");
+  copy_tile(t, next, tiles);
+  LLVMValueRef at = ring_place(t, tile);
+  if (t->plan.tensor)
+    dt__matmul_mma(t, at);
+  else
+    dt__matmul_fma(t, at);
+  dt__loop_close(k, 2);
+}
+
+// The C tile takes the place of the ring, which nobody reads or fills any more.
+static void gather_sums(dt_tile_t *t) {
+  dt_body_t *k = t->k;
+  dt_emit_t *m = k->m;
+  if (t->asynchronous)
+    dt__ptx_copies_wait(m, 0);
+  for (uint32_t s = 0; s < t->plan.parts; s++) {
+    dt__cuda_block_sync(m);
+    LLVMValueRef own = NULL;
+    if (t->plan.slices > 1)
+      own = LLVMBuildICmp(m->b, LLVMIntEQ, t->slice, dt__emit_i32(m, s), "");
+    dt__scope_open(k, 2, own);
+    if (t->plan.tensor)
+      dt__matmul_mma_store(t, s > 0);
+    else
+      dt__matmul_fma_store(t, s > 0);
+    dt__scope_close(k, 2);
+  }
+  dt__cuda_block_sync(m);
+}
+
+void dt__cuda_matmul_item(dt_body_t *k, LLVMValueRef tile_col, LLVMValueRef tile_row) {
+  dt_emit_t *m = k->m;
+  dt_tile_t t = {.k = k, .asynchronous = k->aligned};
+  dt_status_t status =
+      dt__matmul_plan(&m->program, k->kernel, k->schedule, m->strict_fp, &t.plan);
+  if (status) {
+    dt__emit_fail(m, status);
+    return;
+  }
+  t.type = dt__emit_type(m, t.plan.dtype);
+  t.base = dt__cuda_shared_base(m);
+  k->stage_index = 0;
+  k->stage = &k->kernel->stages.items[0];
+  k->axis = k->outer_lanes = k->acc_vector = false;
+  k->item_level = 1;
+  t.extent_k = dt__index_scalar(k, k->stage->extents[0]);
+  dt__body_at(k, 1);
+  place_thread(&t);
+  place_tile(&t, tile_col, tile_row);
+  clear_sums(&t);
+  dt__matmul_copy_begin(&t);
+  multiply_all(&t);
+  gather_sums(&t);
+  dt__matmul_finish(&t);
+}

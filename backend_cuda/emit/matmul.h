@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// The matrix template of GPUs: a block computes a tile of C = A * B and runs the stages that follow
+// on it. matmul.c draws the pipeline; here is what its parts share.
+#ifndef DT_BACKEND_CUDA_EMIT_MATMUL_H
+#define DT_BACKEND_CUDA_EMIT_MATMUL_H
+
+#include "backend_cuda/emit/device.h"
+
+// ---- Layout (matmul_plan.c): what a kernel and its schedule fix -----------------------------------
+// One operand. Its tile has `length` rows (A) or columns (B) and `depth` elements of each. In shared
+// memory it lies with its contiguous loop innermost, as in global memory: rows of `inner` elements,
+// `pitch` bytes apart, an odd number of 16-byte units, so that neighbouring rows are in different
+// banks.
+typedef struct dt_operand_t {
+  uint32_t load;     // instruction of stage 0
+  dt_dtype_t dtype;  // in shared memory
+  bool along_k;      // k is innermost
+  bool asynchronous; // may be copied 16 bytes at a time, where sizes are aligned
+  dt_sym_t var, extent; // of m or n
+  uint32_t length, inner, outer;
+  uint32_t pitch, offset; // bytes; `offset` in one tile of the ring
+} dt_operand_t;
+
+typedef struct dt_matmul_plan_t {
+  const dt_matmul_t *matmul;
+  dt_dtype_t dtype; // of the sums
+  bool tensor;      // by tensor cores
+  dt_operand_t a, b;
+  uint32_t threads, warps_m, warps_n;
+  uint32_t slices;       // warps that could share the depth of a tile
+  uint32_t parts;        // that do: 1 where sums must be made in order
+  uint32_t ring_bytes;   // from one tile of the ring to the next
+  uint32_t c_pitch;      // bytes from one row of the C tile to the next
+  uint32_t blocks; // on one processor, by which registers are shared out: while one waits the other
+                   // multiplies
+  uint32_t shared_bytes; // of the ring or of the C tile, which takes its place
+} dt_matmul_plan_t;
+
+dt_status_t dt__matmul_plan(dt_program_t *program, const dt_kernel_t *kernel,
+                            const dt_schedule_t *schedule, bool strict,
+                            dt_matmul_plan_t *out) DT_MUST_USE;
+
+// ---- Emission ---------------------------------------------------------------------------------------
+#define DT_MATMUL_MAX_SUMS 64 // of a thread
+
+// What a thread copies of one operand's tile, 16 bytes at a time.
+typedef struct dt_units_t {
+  LLVMValueRef from;         // address of the first one, for the first tile
+  LLVMValueRef to, k;        // i32: byte in one tile of the ring; element along k in the tile
+  LLVMValueRef var, extent;  // i64: of m or n, in the matrix
+  LLVMValueRef by_k, by_row; // i64, bytes from one step of k, and one row of the tile, to the next
+} dt_units_t;
+
+typedef struct dt_tile_t {
+  dt_body_t *k;
+  dt_matmul_plan_t plan;
+  LLVMTypeRef type;   // of the sums
+  LLVMValueRef base;  // shared memory, in its own address space
+  bool asynchronous;  // this version copies 16 bytes at a time
+  LLVMValueRef tid, lane; // i32: of the block, of the warp
+  LLVMValueRef warp_row, warp_col, slice; // i32
+  LLVMValueRef first_row, first_col;      // i64: of the tile in C
+  LLVMValueRef extent_k;                  // i64
+  LLVMValueRef sums[DT_MATMUL_MAX_SUMS];  // stack slots that become registers
+  uint32_t n_sums;
+  dt_units_t units[2]; // of A and B
+  LLVMValueRef row; // while rows of the C tile are finished: which one
+} dt_tile_t;
+
+// Once a kernel, at level 0: i1, where all operands can be copied 16 bytes at a time; NULL: never.
+LLVMValueRef dt__cuda_matmul_aligned(dt_body_t *k);
+// dt_device_emit_t's matmul.
+void dt__cuda_matmul_item(dt_body_t *k, LLVMValueRef tile_col, LLVMValueRef tile_row);
+
+// Prepares copies of 16 bytes, once a tile of C, at level 1 with level 2 for itself.
+void dt__matmul_copy_begin(dt_tile_t *t);
+// Copies both operands' tiles from k = first_k on into the ring at byte `at` (i32), at level 2 with
+// levels from 3 on for itself (matmul_copy.c).
+void dt__matmul_copy(dt_tile_t *t, LLVMValueRef first_k, LLVMValueRef at);
+// Adds the products of the tile at byte `at` of the ring to the sums, at level 2; and sums to the
+// C tile, replacing what is there or adding to it. By tensor cores (matmul_mma.c) and by plain
+// multiply-adds (matmul_fma.c).
+void dt__matmul_mma(dt_tile_t *t, LLVMValueRef at);
+void dt__matmul_mma_store(dt_tile_t *t, bool add);
+void dt__matmul_fma(dt_tile_t *t, LLVMValueRef at);
+void dt__matmul_fma_store(dt_tile_t *t, bool add);
+// Runs the stages after the first on the C tile, at level 1 (matmul_finish.c).
+void dt__matmul_finish(dt_tile_t *t);
+
+// ---- Small things (matmul.c) --------------------------------------------------------------------------
+LLVMValueRef dt__matmul_i32(dt_tile_t *t, uint32_t value);
+// x * by + plus, i32.
+LLVMValueRef dt__matmul_step(dt_tile_t *t, LLVMValueRef x, uint32_t by, uint32_t plus);
+// Address of byte `at` (i32) + `plus` of shared memory.
+LLVMValueRef dt__matmul_shared(dt_tile_t *t, LLVMValueRef at, uint32_t plus);
+// Code of `level`, inside of level - 1: where `wanted` (i1; NULL: always).
+void dt__scope_open(dt_body_t *k, uint32_t level, LLVMValueRef wanted);
+void dt__scope_close(dt_body_t *k, uint32_t level);
+
+#endif // DT_BACKEND_CUDA_EMIT_MATMUL_H

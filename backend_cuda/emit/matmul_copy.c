@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tiles of the operands from global to shared memory. Threads take neighbouring places of the loop
+// that lies innermost, so that a warp reads whole lines. What is outside of the matrix is zero:
+// nothing is read there.
+#include "backend_cuda/emit/matmul.h"
+#include "backend_cuda/emit/ptx.h"
+
+#define TOGETHER 8 // elements of a thread that are read before the first of them is needed
+
+static uint32_t log2_of(uint32_t n) {
+  uint32_t log = 0;
+  while (n >>= 1)
+    log++;
+  return log;
+}
+
+static LLVMValueRef below(dt_emit_t *m, LLVMValueRef a, LLVMValueRef b) {
+  return LLVMBuildICmp(m->b, LLVMIntSLT, a, b, "");
+}
+
+// Where this thread stands in an operand's tile for its piece `number` (i32) of so many elements.
+typedef struct place_t {
+  LLVMValueRef var, k; // i32: in the tile, along m or n, and along k
+  LLVMValueRef to;     // i32: byte in one tile of the ring
+} place_t;
+
+static place_t place_of(dt_tile_t *t, const dt_operand_t *o, uint32_t elements,
+                        LLVMValueRef number) {
+  dt_emit_t *m = t->k->m;
+  uint32_t in_row = o->inner / elements, rows = t->plan.threads / in_row;
+  LLVMValueRef low = LLVMBuildAnd(m->b, t->tid, dt__emit_i32(m, in_row - 1), "");
+  LLVMValueRef high = LLVMBuildLShr(m->b, t->tid, dt__emit_i32(m, log2_of(in_row)), "");
+  LLVMValueRef inner = dt__matmul_step(t, low, elements, 0);
+  LLVMValueRef outer = LLVMBuildAdd(m->b, high, dt__matmul_step(t, number, rows, 0), "");
+  uint32_t element = (uint32_t)dt_dtype_size(o->dtype);
+  LLVMValueRef to = LLVMBuildAdd(m->b, dt__matmul_step(t, outer, o->pitch, o->offset),
+                                 dt__matmul_step(t, inner, element, 0), "");
+  return (place_t){o->along_k ? outer : inner, o->along_k ? inner : outer, to};
+}
+
+// i64 `first` + i32 `step`.
+static LLVMValueRef position(dt_emit_t *m, LLVMValueRef first, LLVMValueRef step) {
+  return LLVMBuildNSWAdd(m->b, first, LLVMBuildZExt(m->b, step, m->t_i64, ""), "");
+}
+
+static LLVMValueRef first_of(const dt_tile_t *t, const dt_operand_t *o) {
+  return o == &t->plan.a ? t->first_row : t->first_col;
+}
+
+// ---- Units of 16 bytes --------------------------------------------------------------------------------
+static uint32_t unit_elements(const dt_operand_t *o) {
+  return 16 / (uint32_t)dt_dtype_size(o->dtype);
+}
+
+static uint32_t unit_count(const dt_operand_t *o) {
+  return o->inner / unit_elements(o) * o->outer;
+}
+
+static uint32_t unit_rows(const dt_tile_t *t, const dt_operand_t *o) {
+  return t->plan.threads / (o->inner / unit_elements(o));
+}
+
+// Bytes from one step of `var` to the next; a size, known to the whole kernel.
+static LLVMValueRef stride_of(dt_tile_t *t, const dt_operand_t *o, dt_sym_t var) {
+  dt_body_t *k = t->k;
+  const dt_inst_t *load = &k->stage->insts.items[o->load];
+  dt_sym_t offset = dt__access_offset(k, load->buffer, load->index), coef, rest;
+  if (!dt__sym_linear(k->m->env, offset, var, &coef, &rest)) {
+    dt__emit_fail(k->m, DT_FAIL(DT_E_INTERNAL, "matrix template: an operand is not linear"));
+    return dt__emit_i64(k->m, 0);
+  }
+  LLVMValueRef stride = dt__index_scalar(k, coef);
+  dt__body_at(k, 0);
+  return LLVMBuildMul(k->m->b, stride, dt__emit_i64(k->m, (int64_t)dt_dtype_size(o->dtype)), "");
+}
+
+// The thread's first unit in the first tile. Its other units are so many rows of the tile further,
+// the other tiles so many steps of k: both are the same for all threads. Scope 2 is there to forget
+// what `var` and k were bound to for the operand before.
+static void begin_units(dt_tile_t *t, const dt_operand_t *o, dt_units_t *units) {
+  dt_body_t *k = t->k;
+  dt_emit_t *m = k->m;
+  const dt_inst_t *load = &k->stage->insts.items[o->load];
+  dt_sym_t offset = dt__access_offset(k, load->buffer, load->index);
+  units->by_k = stride_of(t, o, k->stage->vars[0]);
+  units->by_row = o->along_k ? stride_of(t, o, o->var) : units->by_k;
+  units->extent = dt__index_scalar(k, o->extent);
+  dt__body_at(k, 1);
+  dt__scope_open(k, 2, NULL);
+  place_t place = place_of(t, o, unit_elements(o), dt__emit_i32(m, 0));
+  units->var = position(m, first_of(t, o), place.var);
+  units->k = place.k;
+  units->to = place.to;
+  dt__bind_symbol(k, o->var, 2, units->var);
+  dt__bind_symbol(k, k->stage->vars[0], 2, LLVMBuildZExt(m->b, place.k, m->t_i64, ""));
+  units->from = dt__access_address(k, load->buffer, offset, 2).at[0];
+  dt__body_at(k, 2);
+  dt__scope_close(k, 2);
+}
+
+void dt__matmul_copy_begin(dt_tile_t *t) {
+  if (!t->asynchronous)
+    return;
+  begin_units(t, &t->plan.a, &t->units[0]);
+  begin_units(t, &t->plan.b, &t->units[1]);
+}
+
+// Elements of k that are left from first_k on, at most a tile's depth: i32, less than 0 where it is
+// past the end.
+static LLVMValueRef left_of(dt_tile_t *t, LLVMValueRef first_k) {
+  dt_emit_t *m = t->k->m;
+  LLVMValueRef left = LLVMBuildNSWSub(m->b, t->extent_k, first_k, "");
+  LLVMValueRef depth = dt__emit_i64(m, t->plan.matmul->depth);
+  left = LLVMBuildSelect(m->b, below(m, left, depth), left, depth, "");
+  return LLVMBuildTrunc(m->b, left, m->t_i32, "");
+}
+
+// Nothing is read outside of the matrix: the address may then be one that does not exist.
+static void copy_unit(dt_tile_t *t, const dt_operand_t *o, const dt_units_t *units, uint32_t i,
+                      LLVMValueRef first_k, LLVMValueRef at) {
+  dt_emit_t *m = t->k->m;
+  uint32_t rows = i * unit_rows(t, o);
+  LLVMValueRef var = units->var, at_k = units->k;
+  if (o->along_k)
+    var = LLVMBuildNSWAdd(m->b, var, dt__emit_i64(m, rows), "");
+  else
+    at_k = LLVMBuildAdd(m->b, at_k, dt__emit_i32(m, rows), "");
+  LLVMValueRef inside = LLVMBuildAnd(m->b, below(m, var, units->extent),
+                                     below(m, at_k, left_of(t, first_k)), "");
+  LLVMValueRef bytes = LLVMBuildSelect(m->b, inside, dt__emit_i32(m, 16), dt__emit_i32(m, 0), "");
+  LLVMValueRef step = LLVMBuildAdd(m->b, LLVMBuildMul(m->b, first_k, units->by_k, ""),
+                                   LLVMBuildMul(m->b, units->by_row, dt__emit_i64(m, rows), ""), "");
+  LLVMValueRef to = LLVMBuildAdd(m->b, at, units->to, "");
+  dt__ptx_copy(m, dt__matmul_shared(t, to, rows * o->pitch), dt__emit_offset(m, units->from, step),
+               bytes);
+}
+
+// Every thread has the same number of units, or one that only the first threads have.
+static void copy_units(dt_tile_t *t, const dt_operand_t *o, LLVMValueRef first_k, LLVMValueRef at) {
+  dt_body_t *k = t->k;
+  dt_emit_t *m = k->m;
+  uint32_t count = unit_count(o);
+  dt__body_at(k, 3);
+  LLVMValueRef wanted = NULL;
+  if (count < t->plan.threads)
+    wanted = LLVMBuildICmp(m->b, LLVMIntULT, t->tid, dt__emit_i32(m, count), "");
+  dt__scope_open(k, 4, wanted);
+  for (uint32_t i = 0; i * t->plan.threads < count; i++)
+    copy_unit(t, o, &t->units[o == &t->plan.b], i, first_k, at);
+  dt__scope_close(k, 4);
+}
+
+// ---- Elements -----------------------------------------------------------------------------------------
+static LLVMValueRef last_at_most(dt_emit_t *m, LLVMValueRef at, LLVMValueRef extent) {
+  LLVMValueRef last = LLVMBuildNSWSub(m->b, extent, dt__emit_i64(m, 1), "");
+  return LLVMBuildSelect(m->b, below(m, at, last), at, last, "");
+}
+
+// The element at the thread's place, at level 5; outside of the matrix its last element is read
+// instead, and zero is what it counts as.
+static LLVMValueRef read_element(dt_tile_t *t, const dt_operand_t *o, const place_t *place,
+                                 LLVMValueRef first_k) {
+  dt_body_t *k = t->k;
+  dt_emit_t *m = k->m;
+  LLVMValueRef extent = dt__index_scalar(k, o->extent);
+  dt__body_at(k, 5);
+  LLVMValueRef var = position(m, first_of(t, o), place->var);
+  LLVMValueRef at_k = position(m, first_k, place->k);
+  LLVMValueRef inside =
+      LLVMBuildAnd(m->b, below(m, var, extent), below(m, at_k, t->extent_k), "");
+  k->stage_level = 4;
+  dt__bind_symbol(k, o->var, 5, last_at_most(m, var, extent));
+  dt_status_t status = dt__stage_enter(k, 0);
+  if (status)
+    dt__emit_fail(m, status);
+  dt__bind_symbol(k, k->stage->vars[0], 5, last_at_most(m, at_k, t->extent_k));
+  dt__stage_binds(k, 5);
+  dt_dtype_t dtype = k->stage->insts.items[o->load].dtype;
+  LLVMValueRef value = dt__inst_value(k, o->load).v[0];
+  dt__body_at(k, 5);
+  if (dtype != o->dtype)
+    value = dt__emit_cast(m, dtype, o->dtype, value);
+  return LLVMBuildSelect(m->b, inside, value, LLVMConstNull(LLVMTypeOf(value)), "");
+}
+
+// A loop over a few at a time keeps addresses out of registers that multiplication needs.
+static void copy_elements(dt_tile_t *t, const dt_operand_t *o, LLVMValueRef first_k,
+                          LLVMValueRef at) {
+  dt_body_t *k = t->k;
+  dt_emit_t *m = k->m;
+  uint32_t pieces = o->inner * o->outer / t->plan.threads;
+  uint32_t together = pieces < TOGETHER ? pieces : TOGETHER;
+  LLVMValueRef values[TOGETHER], places[TOGETHER];
+  LLVMValueRef number =
+      dt__loop_open(k, 4, dt__emit_i64(m, 0), dt__emit_i64(m, pieces), together);
+  dt__ptx_no_unroll(m);
+  number = LLVMBuildTrunc(m->b, number, m->t_i32, "");
+  for (uint32_t i = 0; i < together; i++) {
+    dt__scope_open(k, 5, NULL);
+    place_t place = place_of(t, o, 1, dt__matmul_step(t, number, 1, i));
+    values[i] = read_element(t, o, &place, first_k);
+    places[i] = LLVMBuildAdd(m->b, at, place.to, "");
+    dt__scope_close(k, 5);
+  }
+  for (uint32_t i = 0; i < together; i++)
+    dt__emit_store(m, o->dtype, values[i], dt__matmul_shared(t, places[i], 0), NULL);
+  dt__loop_close(k, 4);
+}
+
+void dt__matmul_copy(dt_tile_t *t, LLVMValueRef first_k, LLVMValueRef at) {
+  const dt_operand_t *operands[2] = {&t->plan.a, &t->plan.b};
+  for (uint32_t i = 0; i < 2; i++)
+    (t->asynchronous ? copy_units : copy_elements)(t, operands[i], first_k, at);
+}

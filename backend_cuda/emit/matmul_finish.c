@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// The stages after the product, over the C tile in shared memory: threads stand side by side along
+// rows, each with a vector of its own, and in as many rows as there are threads for. Where what is
+// stored is aligned vectors are used, else single elements; that is decided for each kernel's call
+// apart from how operands are copied.
+#include "backend_cuda/emit/matmul.h"
+#include "backend_cuda/emit/ptx.h"
+
+#include <string.h>
+
+// The first stage's row value in the lanes of this vector.
+static void load_sums(dt_body_t *k, void *user) {
+  dt_tile_t *t = user;
+  dt_emit_t *m = k->m;
+  uint32_t element = (uint32_t)dt_dtype_size(t->plan.dtype);
+  dt__body_at(k, k->lane_level);
+  LLVMValueRef col = LLVMBuildSub(m->b, k->lane_base, t->first_col, "");
+  col = LLVMBuildTrunc(m->b, col, m->t_i32, "");
+  LLVMValueRef at = LLVMBuildAdd(m->b, dt__matmul_step(t, t->row, t->plan.c_pitch, 0),
+                                 dt__matmul_step(t, col, element, 0), "");
+  dt_lanes_t *row = &k->rows[k->kernel->stages.items[0].folds.items[0].row];
+  uint32_t bytes = k->lanes * element;
+  row->varying = true;
+  row->v[0] = dt__emit_load_at(m, t->plan.dtype, k->lanes, dt__matmul_shared(t, at, 0),
+                               bytes < 16 ? bytes : 16, false);
+}
+
+static LLVMValueRef end_of(dt_tile_t *t, LLVMValueRef first, uint32_t length, LLVMValueRef extent) {
+  dt_emit_t *m = t->k->m;
+  LLVMValueRef end = LLVMBuildNSWAdd(m->b, first, dt__emit_i64(m, length), "");
+  LLVMValueRef less = LLVMBuildICmp(m->b, LLVMIntSLT, extent, end, "");
+  return LLVMBuildSelect(m->b, less, extent, end, "");
+}
+
+static void finish_rows(dt_tile_t *t, uint32_t lanes, bool aligned) {
+  dt_body_t *k = t->k, before = *k;
+  dt_emit_t *m = k->m;
+  const dt_matmul_t *tile = t->plan.matmul;
+  uint32_t across = tile->tile_cols / lanes, down = t->plan.threads / across;
+  LLVMValueRef rows = dt__index_scalar(k, t->plan.a.extent);
+  LLVMValueRef cols = dt__index_scalar(k, t->plan.b.extent);
+  dt__body_at(k, 2);
+  t->tid = dt__ptx_thread(m);
+  LLVMValueRef wide = dt__emit_i32(m, across);
+  LLVMValueRef own_row = LLVMBuildUDiv(m->b, t->tid, wide, "");
+  LLVMValueRef start =
+      LLVMBuildNSWAdd(m->b, t->first_row, LLVMBuildZExt(m->b, own_row, m->t_i64, ""), "");
+  k->lanes = lanes;
+  k->aligned = aligned;
+  k->team = across;
+  k->rank = LLVMBuildZExt(m->b, LLVMBuildURem(m->b, t->tid, wide, ""), m->t_i64, "");
+  LLVMValueRef last_row = end_of(t, t->first_row, tile->tile_rows, rows);
+  LLVMValueRef last_col = end_of(t, t->first_col, tile->tile_cols, cols);
+  LLVMValueRef at = dt__loop_open(k, 3, start, last_row, down);
+  dt__bind_symbol(k, t->plan.a.var, 3, at);
+  t->row = LLVMBuildTrunc(m->b, LLVMBuildSub(m->b, at, t->first_row, ""), m->t_i32, "");
+  k->item_level = 3;
+  dt__outer_vectors(k, t->first_col, last_col, true, 1, k->kernel->stages.len, load_sums, t);
+  dt__loop_close(k, 3);
+  k->lanes = before.lanes;
+  k->aligned = before.aligned;
+  k->team = before.team;
+  k->rank = before.rank;
+  k->item_level = before.item_level;
+}
+
+// Every thread has its own copies of LOCAL elements, side by side.
+static void own_locals(dt_tile_t *t) {
+  dt_body_t *k = t->k;
+  dt_emit_t *m = k->m;
+  uint32_t lanes = k->schedule->lanes * k->schedule->unroll;
+  for (uint32_t i = 0; i < m->program.buffers.len; i++) {
+    const dt_buffer_t *buffer = &m->program.buffers.items[i];
+    if (buffer->kind != DT_BUFFER_LOCAL || !k->bases[i])
+      continue;
+    int64_t bytes = (int64_t)lanes * (int64_t)dt_dtype_size(buffer->dtype);
+    LLVMValueRef own = LLVMBuildZExt(m->b, dt__ptx_thread(m), m->t_i64, "");
+    own = LLVMBuildMul(m->b, own, dt__emit_i64(m, bytes), "");
+    k->bases[i] = dt__emit_offset(m, k->bases[i], own);
+  }
+}
+
+void dt__matmul_finish(dt_tile_t *t) {
+  dt_body_t *k = t->k;
+  uint32_t lanes = k->schedule->lanes, n = k->m->program.buffers.len;
+  LLVMValueRef aligned = lanes > 1 ? dt__lanes_aligned(k, lanes) : NULL;
+  LLVMValueRef *bases = DT_ARENA_ARRAY(&k->m->arena, LLVMValueRef, n + 1);
+  if (!bases) {
+    dt__emit_fail(k->m, DT_NO_MEMORY());
+    return;
+  }
+  memcpy(bases, k->bases, n * sizeof(*bases));
+  dt__body_at(k, 1);
+  own_locals(t);
+  if (aligned) {
+    dt__scope_open(k, 2, aligned);
+    finish_rows(t, lanes, true);
+    dt__scope_close(k, 2);
+    aligned = LLVMBuildNot(k->m->b, aligned, "");
+  }
+  dt__scope_open(k, 2, aligned);
+  finish_rows(t, 1, false);
+  dt__scope_close(k, 2);
+  memcpy(k->bases, bases, n * sizeof(*bases));
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products by multiply-adds of single threads: f32, f64 and integers, and halves where every
+// rounding must stand in its order. The 32 threads of a warp stand in 4 rows of 8; each has
+// rows / 4 x width / 8 sums. Vectors are read from shared memory along whichever loop is innermost
+// there, so which rows and columns a thread has depends on it:
+//
+//   k innermost    row i of thread y is y + 4 i: 4 (columns: 8) neighbouring rows are read at a time,
+//                  which pitches keep in different banks
+//   m innermost    vectors of V rows: i stands at (i / V) * 4 V + y V + i % V
+#include "backend_cuda/emit/matmul.h"
+
+#define MAX_SIDE 16
+#define MAX_STEP 4 // elements of k at a time
+
+// What a thread reads of one operand.
+typedef struct side_t {
+  const dt_operand_t *o;
+  uint32_t threads, n;  // of the warp along this side; rows or columns of a thread
+  uint32_t lanes;       // of a vector, where k is not innermost
+  LLVMValueRef at;      // byte of shared memory where the thread begins, i32
+  LLVMValueRef v[MAX_STEP][MAX_SIDE];
+} side_t;
+
+static uint32_t step_of(const dt_tile_t *t) { return dt_dtype_size(t->plan.dtype) == 8 ? 2 : 4; }
+
+static side_t side_of(dt_tile_t *t, const dt_operand_t *o) {
+  bool is_a = o == &t->plan.a;
+  side_t s = {.o = o, .threads = is_a ? 4 : 8};
+  s.n = (is_a ? t->plan.matmul->rows : t->plan.matmul->width) / s.threads;
+  s.lanes = s.n < step_of(t) ? s.n : step_of(t);
+  return s;
+}
+
+// The thread among its warp's rows (columns).
+static LLVMValueRef thread_of(dt_tile_t *t, const side_t *s) {
+  dt_emit_t *m = t->k->m;
+  if (s->threads == 8)
+    return LLVMBuildAnd(m->b, t->lane, dt__emit_i32(m, 7), "");
+  return LLVMBuildLShr(m->b, t->lane, dt__emit_i32(m, 3), "");
+}
+
+// Row (column) `i` of the thread in its warp's part, less that of i = 0, which is `unit` times the
+// thread.
+static uint32_t unit_of(const side_t *s) { return s->o->along_k ? 1 : s->lanes; }
+
+static uint32_t place_of(const side_t *s, uint32_t i) {
+  if (s->o->along_k)
+    return s->threads * i;
+  return i / s->lanes * s->threads * s->lanes + i % s->lanes;
+}
+
+// First row (column) of the thread in the tile.
+static LLVMValueRef first_of(dt_tile_t *t, const side_t *s) {
+  bool is_a = s->o == &t->plan.a;
+  uint32_t size = is_a ? t->plan.matmul->rows : t->plan.matmul->width;
+  LLVMValueRef warp = dt__matmul_step(t, is_a ? t->warp_row : t->warp_col, size, 0);
+  return LLVMBuildAdd(t->k->m->b, warp, dt__matmul_step(t, thread_of(t, s), unit_of(s), 0), "");
+}
+
+static uint32_t element_of(const side_t *s) { return (uint32_t)dt_dtype_size(s->o->dtype); }
+
+static void begin_side(dt_tile_t *t, side_t *s, LLVMValueRef ring) {
+  dt_emit_t *m = t->k->m;
+  uint32_t part = t->plan.matmul->depth / t->plan.parts, element = element_of(s);
+  uint32_t by_row = s->o->along_k ? s->o->pitch : element;
+  uint32_t by_k = s->o->along_k ? element : s->o->pitch;
+  s->at = LLVMBuildAdd(m->b, ring, dt__matmul_step(t, first_of(t, s), by_row, s->o->offset), "");
+  if (t->plan.parts > 1)
+    s->at = LLVMBuildAdd(m->b, s->at, dt__matmul_step(t, t->slice, part * by_k, 0), "");
+}
+
+static LLVMValueRef part_of(dt_tile_t *t, const side_t *s, LLVMValueRef vector, uint32_t i) {
+  dt_emit_t *m = t->k->m;
+  LLVMValueRef value = LLVMBuildExtractElement(m->b, vector, dt__emit_i32(m, i), "");
+  return s->o->dtype == t->plan.dtype ? value
+                                      : dt__emit_cast(m, s->o->dtype, t->plan.dtype, value);
+}
+
+// Fills s->v[0 … step - 1] from element `at` of k on.
+static void read_along_k(dt_tile_t *t, side_t *s, uint32_t at, uint32_t step) {
+  uint32_t element = element_of(s);
+  for (uint32_t i = 0; i < s->n; i++) {
+    LLVMValueRef from = dt__matmul_shared(t, s->at, place_of(s, i) * s->o->pitch + at * element);
+    LLVMValueRef vector =
+        dt__emit_load_at(t->k->m, s->o->dtype, step, from, step * element, false);
+    for (uint32_t x = 0; x < step; x++)
+      s->v[x][i] = part_of(t, s, vector, x);
+  }
+}
+
+// Fills s->v[x] for element `at` of k.
+static void read_across_k(dt_tile_t *t, side_t *s, uint32_t at, uint32_t x) {
+  uint32_t element = element_of(s);
+  for (uint32_t i = 0; i < s->n; i += s->lanes) {
+    LLVMValueRef from = dt__matmul_shared(t, s->at, place_of(s, i) * element + at * s->o->pitch);
+    LLVMValueRef vector =
+        dt__emit_load_at(t->k->m, s->o->dtype, s->lanes, from, s->lanes * element, false);
+    for (uint32_t l = 0; l < s->lanes; l++)
+      s->v[x][i + l] = part_of(t, s, vector, l);
+  }
+}
+
+// What is read by single elements of k is read just before it is used: registers are few.
+static void step_over(dt_tile_t *t, side_t *a, side_t *b, uint32_t at, LLVMValueRef *sums) {
+  dt_emit_t *m = t->k->m;
+  side_t *sides[2] = {a, b};
+  uint32_t step = step_of(t);
+  for (uint32_t i = 0; i < 2; i++)
+    if (sides[i]->o->along_k)
+      read_along_k(t, sides[i], at, step);
+  for (uint32_t x = 0; x < step; x++) {
+    for (uint32_t i = 0; i < 2; i++)
+      if (!sides[i]->o->along_k)
+        read_across_k(t, sides[i], at + x, x);
+    for (uint32_t i = 0; i < a->n; i++)
+      for (uint32_t j = 0; j < b->n; j++)
+        sums[i * b->n + j] = dt__emit_mul_add(m, a->v[x][i], b->v[x][j], sums[i * b->n + j]);
+  }
+}
+
+void dt__matmul_fma(dt_tile_t *t, LLVMValueRef at) {
+  dt_emit_t *m = t->k->m;
+  side_t a = side_of(t, &t->plan.a), b = side_of(t, &t->plan.b);
+  uint32_t part = t->plan.matmul->depth / t->plan.parts;
+  LLVMValueRef sums[DT_MATMUL_MAX_SUMS];
+  begin_side(t, &a, at);
+  begin_side(t, &b, at);
+  for (uint32_t i = 0; i < t->n_sums; i++)
+    sums[i] = LLVMBuildLoad2(m->b, t->type, t->sums[i], "");
+  for (uint32_t k = 0; k < part; k += step_of(t))
+    step_over(t, &a, &b, k, sums);
+  for (uint32_t i = 0; i < t->n_sums; i++)
+    LLVMBuildStore(m->b, sums[i], t->sums[i]);
+}
+
+static LLVMValueRef add(dt_tile_t *t, LLVMValueRef x, LLVMValueRef y) {
+  dt_emit_t *m = t->k->m;
+  return dt__dtype_is_float(t->plan.dtype) ? LLVMBuildFAdd(m->b, x, y, "")
+                                           : LLVMBuildAdd(m->b, x, y, "");
+}
+
+void dt__matmul_fma_store(dt_tile_t *t, bool sum) {
+  dt_emit_t *m = t->k->m;
+  side_t a = side_of(t, &t->plan.a), b = side_of(t, &t->plan.b);
+  uint32_t element = (uint32_t)dt_dtype_size(t->plan.dtype);
+  uint32_t lanes = b.o->along_k ? 1 : b.lanes;
+  LLVMValueRef row = dt__matmul_step(t, first_of(t, &a), t->plan.c_pitch, 0);
+  LLVMValueRef at = LLVMBuildAdd(m->b, row, dt__matmul_step(t, first_of(t, &b), element, 0), "");
+  LLVMTypeRef type = LLVMVectorType(t->type, lanes);
+  for (uint32_t i = 0; i < a.n; i++)
+    for (uint32_t j = 0; j < b.n; j += lanes) {
+      uint32_t plus = place_of(&a, i) * t->plan.c_pitch + place_of(&b, j) * element;
+      LLVMValueRef to = dt__matmul_shared(t, at, plus), all = LLVMGetPoison(type);
+      for (uint32_t l = 0; l < lanes; l++) {
+        LLVMValueRef one = LLVMBuildLoad2(m->b, t->type, t->sums[i * b.n + j + l], "");
+        all = LLVMBuildInsertElement(m->b, all, one, dt__emit_i32(m, l), "");
+      }
+      if (sum)
+        all = add(t, dt__emit_load_at(m, t->plan.dtype, lanes, to, lanes * element, false), all);
+      dt__emit_store_at(m, t->plan.dtype, all, to, lanes * element);
+    }
+}

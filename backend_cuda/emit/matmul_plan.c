@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a kernel and its schedule fix of the matrix template: how operands lie in shared memory, who
+// computes what, and how many bytes a block needs. Bytes are the same whichever way operands lie,
+// so that they follow from the schedule and the element sizes alone.
+#include "backend_cuda/emit/matmul.h"
+
+#define PAD 16 // bytes after a row of a tile: ldmatrix and 16-byte accesses then meet no bank twice
+
+static dt_status_t refuse(const dt_kernel_t *kernel, const char *why) {
+  return DT_FAIL(DT_E_INTERNAL, "matrix template of kernel %s: %s", kernel->name, why);
+}
+
+static bool steps_by_one(dt_program_t *program, const dt_inst_t *load, dt_sym_t var) {
+  dt_sym_t offset = dt__buffer_offset(program, load->buffer, load->index), coef, rest;
+  int64_t step = 0;
+  return dt__sym_linear(program->env, offset, var, &coef, &rest) &&
+         dt__sym_is_const(program->env, coef, &step) && step == 1;
+}
+
+static bool has_binds(const dt_stage_t *stage) {
+  for (uint32_t i = 0; i < stage->insts.len; i++)
+    if (stage->insts.items[i].kind == DT_INST_BIND)
+      return true;
+  return false;
+}
+
+static uint32_t most(uint32_t a, uint32_t b) { return a > b ? a : b; }
+
+// Bytes of one operand's tile, the larger of both layouts.
+static uint32_t tile_bytes(const dt_operand_t *o, uint32_t depth) {
+  uint32_t element = (uint32_t)dt_dtype_size(o->dtype);
+  return most(o->length * (depth * element + PAD), depth * (o->length * element + PAD));
+}
+
+static void lay_out(dt_program_t *program, const dt_kernel_t *kernel, uint32_t depth,
+                    dt_operand_t *o) {
+  const dt_stage_t *stage = &kernel->stages.items[0];
+  const dt_inst_t *load = &stage->insts.items[o->load];
+  bool by_k = steps_by_one(program, load, stage->vars[0]);
+  bool by_var = steps_by_one(program, load, o->var);
+  dt_buffer_kind_t kind = dt__program_buffer(program, load->buffer)->kind;
+  o->along_k = by_k || !by_var;
+  o->asynchronous = (by_k || by_var) && load->mask == DT_NO_INST && load->dtype == o->dtype &&
+                    !has_binds(stage) && kind != DT_BUFFER_LOCAL;
+  o->inner = o->along_k ? depth : o->length;
+  o->outer = o->along_k ? o->length : depth;
+  o->pitch = o->inner * (uint32_t)dt_dtype_size(o->dtype) + PAD;
+}
+
+static bool is_power(uint32_t n) { return n && (n & (n - 1)) == 0; }
+
+static bool fits_warps(const dt_matmul_plan_t *p) {
+  const dt_matmul_t *m = p->matmul;
+  uint32_t step = p->tensor ? 16 : 4;
+  return m->rows % 16 == 0 && m->width % 16 == 0 && p->slices && m->depth / p->slices % step == 0 &&
+         p->warps_m * p->warps_n * p->slices * DT_WARP == p->threads &&
+         m->rows * m->width / DT_WARP <= DT_MATMUL_MAX_SUMS && is_power(p->threads) &&
+         is_power(m->tile_rows) && is_power(m->tile_cols) && is_power(m->depth) &&
+         is_power(m->rows) && is_power(m->width) && m->tile_cols <= p->threads &&
+         m->tile_rows <= p->threads && m->depth <= p->threads && m->ring >= 2 &&
+         m->tile_rows * m->depth >= p->threads && m->tile_cols * m->depth >= p->threads;
+}
+
+static dt_status_t check_form(const dt_kernel_t *kernel, const dt_matmul_t *m) {
+  const dt_stage_t *stage = &kernel->stages.items[0];
+  if (kernel->n_loops < 2 || kernel->stages.len < 1 || stage->n_loops != 1 ||
+      stage->folds.len != 1 || stage->stores.len != 0 ||
+      stage->folds.items[0].kind != DT_FOLD_SUM)
+    return refuse(kernel, "its first stage is not one fold over one loop");
+  size_t bytes = dt_dtype_size(stage->folds.items[0].dtype);
+  if ((bytes != 4 && bytes != 8) || m->a >= stage->insts.len || m->b >= stage->insts.len ||
+      stage->insts.items[m->a].kind != DT_INST_LOAD || stage->insts.items[m->b].kind != DT_INST_LOAD)
+    return refuse(kernel, "its first stage is not the sum of a product of two loads");
+  return NULL;
+}
+
+dt_status_t dt__matmul_plan(dt_program_t *program, const dt_kernel_t *kernel,
+                            const dt_schedule_t *schedule, bool strict, dt_matmul_plan_t *out) {
+  const dt_matmul_t *m = &schedule->matmul;
+  *out = (dt_matmul_plan_t){.matmul = m, .threads = schedule->team};
+  DT_TRY(check_form(kernel, m));
+  const dt_stage_t *stage = &kernel->stages.items[0];
+  uint32_t n = kernel->n_loops;
+  dt_dtype_t a = stage->insts.items[m->a].dtype, b = stage->insts.items[m->b].dtype;
+  bool halves = a == b && dt__dtype_is_half(a);
+  out->dtype = stage->folds.items[0].dtype;
+  out->tensor = halves && !strict;
+  dt_dtype_t held = halves ? a : out->dtype;
+  out->a = (dt_operand_t){.load = m->a, .dtype = held, .length = m->tile_rows,
+                          .var = kernel->vars[n - 2], .extent = kernel->extents[n - 2]};
+  out->b = (dt_operand_t){.load = m->b, .dtype = held, .length = m->tile_cols,
+                          .var = kernel->vars[n - 1], .extent = kernel->extents[n - 1]};
+  lay_out(program, kernel, m->depth, &out->a);
+  lay_out(program, kernel, m->depth, &out->b);
+  out->warps_m = m->tile_rows / m->rows;
+  out->warps_n = m->tile_cols / m->width;
+  out->slices = out->threads / DT_WARP / (out->warps_m * out->warps_n);
+  out->parts = strict ? 1 : out->slices;
+  // A thread's sums; half of a processor's registers are 128 a thread.
+  size_t words = m->rows * m->width / DT_WARP * dt_dtype_size(out->dtype) / 4;
+  out->blocks = words >= 64 && !out->tensor ? 1 : 2;
+  if (!fits_warps(out))
+    return refuse(kernel, "its tiles do not fit each other");
+  out->b.offset = tile_bytes(&out->a, m->depth);
+  out->ring_bytes = out->b.offset + tile_bytes(&out->b, m->depth);
+  out->c_pitch = m->tile_cols * (uint32_t)dt_dtype_size(out->dtype) + 32;
+  uint32_t bytes = most(out->ring_bytes * m->ring, out->c_pitch * m->tile_rows);
+  out->shared_bytes = (bytes + 63) & ~63U;
+  return NULL;
+}
+
+LLVMValueRef dt__cuda_matmul_aligned(dt_body_t *k) {
+  dt_matmul_plan_t plan;
+  dt_status_t status =
+      dt__matmul_plan(&k->m->program, k->kernel, k->schedule, k->m->strict_fp, &plan);
+  if (status) {
+    dt__emit_fail(k->m, status);
+    return NULL;
+  }
+  const dt_stage_t *stage = &k->kernel->stages.items[0];
+  const dt_operand_t *operands[2] = {&plan.a, &plan.b};
+  dt_walk_t walks[2];
+  for (uint32_t i = 0; i < 2; i++) {
+    const dt_operand_t *o = operands[i];
+    if (!o->asynchronous)
+      return NULL;
+    walks[i] = (dt_walk_t){.load = &stage->insts.items[o->load],
+                           .var = o->along_k ? stage->vars[0] : o->var,
+                           .extent = o->along_k ? stage->extents[0] : o->extent};
+  }
+  return dt__loads_aligned(k, walks, 2, 16 / (uint32_t)dt_dtype_size(plan.a.dtype));
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products among kernels, for those who give them templates: operands.c (CPUs, packed
+// operands) and operands_device.c (devices, operands where they are).
+#ifndef DT_FUSE_OPERANDS_H
+#define DT_FUSE_OPERANDS_H
+
+#include "fuse/target.h"
+#include "lower/loop/loop.h"
+
+typedef struct dt_contraction_t {
+  dt_kernel_t *kernel;
+  dt_stage_t *stage;
+  uint32_t a, b;               // load instructions
+  uint32_t a_factor, b_factor; // what is multiplied: the loads, or their casts
+  dt_sym_t m, n, k;
+  dt_sym_t extent_n, extent_k;
+  uint32_t n_batch;
+} dt_contraction_t;
+
+// Which load is A and which is B, by the loops they depend on; false: not a product of two
+// matrices.
+bool dt__contraction_roles(dt_program_t *program, dt_kernel_t *kernel, dt_contraction_t *out);
+
+// Gives every product that has a template a schedule, of the largest tile.
+dt_status_t dt__operands_device(dt_program_t *program, const dt_target_t *target) DT_MUST_USE;
+// Completes it, when loops and stages are final: the schedules for few rows and for tiles too few
+// to go round, with their predicates.
+dt_status_t dt__matmul_teams(dt_program_t *program, dt_kernel_t *kernel,
+                             const dt_target_t *target) DT_MUST_USE;
+
+#endif // DT_FUSE_OPERANDS_H
