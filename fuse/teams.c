@@ -16,7 +16,8 @@
 
 #define WARP 32
 #define LONG_ROW 1024 // elements from which a row is worth a block
-#define MAP_UNROLL 2  // vectors of a thread under way at once
+#define MAP_UNROLL 4  // vectors of a thread under way at once
+#define MAP_BLOCKS 16 // of the grid for each multiprocessor: each then has several grid items
 #define ROW_UNROLL 4
 
 static bool has_inner_loops(const dt_kernel_t *kernel) {
@@ -97,11 +98,18 @@ static uint32_t count_walks(const dt_kernel_t *kernel) {
   return walks;
 }
 
-// Rows that are walked more than once stay in registers where they are short enough: by few threads
-// with many elements each, which leaves room for other rows under way.
-static const struct {
-  uint32_t team, unroll;
-} resident_rows[] = {{4 * WARP, 8}, {4 * WARP, 2}, {WARP, 4}, {WARP, 1}}; // longest first
+// Rows that are walked more than once stay in registers where they are short enough; room is left for
+// other rows under way. Rows walked often wait often, and want more threads. As measured
+// (docs/performance.md); longest first.
+typedef struct resident_row_t {
+  uint32_t team, unroll, room;
+} resident_row_t;
+static const resident_row_t resident_twice[] = {
+    {4 * WARP, 8, 5}, {4 * WARP, 2, 0}, {WARP, 4, 0}, {WARP, 1, 0}};
+static const resident_row_t resident_often[] = {
+    {8 * WARP, 4, 4}, {4 * WARP, 2, 0}, {WARP, 4, 0}, {WARP, 1, 0}};
+#define N_RESIDENT (sizeof(resident_twice) / sizeof(resident_twice[0]))
+_Static_assert(N_RESIDENT == sizeof(resident_often) / sizeof(resident_often[0]), "N_RESIDENT");
 
 static dt_status_t inner_teams(dt_program_t *program, dt_kernel_t *kernel,
                                const dt_target_t *target) {
@@ -118,9 +126,11 @@ static dt_status_t inner_teams(dt_program_t *program, dt_kernel_t *kernel,
                   dt__sym_le(env, row_length(program, kernel), dt__sym_const(env, LONG_ROW)));
   }
   own.resident = true;
-  for (size_t i = 0; i < sizeof(resident_rows) / sizeof(resident_rows[0]); i++) {
-    own.team = resident_rows[i].team;
-    own.unroll = resident_rows[i].unroll;
+  const resident_row_t *rows = count_walks(kernel) > 2 ? resident_often : resident_twice;
+  for (size_t i = 0; i < N_RESIDENT; i++) {
+    own.team = rows[i].team;
+    own.unroll = rows[i].unroll;
+    own.room = rows[i].room;
     int64_t most = (int64_t)own.team * own.lanes * own.unroll;
     dt_sym_t some = dt__sym_le(env, dt__sym_const(env, 1), extent);
     dt_sym_t fits = dt__sym_le(env, extent, dt__sym_const(env, most));
@@ -219,16 +229,21 @@ static dt_status_t outer_teams(dt_program_t *program, dt_kernel_t *kernel,
   if (has_inner_loops(kernel) || has_locals(program, kernel))
     return NULL;
   if (kernel->n_loops == 1) {
-    schedule->team = target->block_threads;
+    schedule->team = 4 * WARP;
     schedule->unroll = MAP_UNROLL;
+    schedule->most = MAP_BLOCKS;
     schedule->block = (int64_t)schedule->team * schedule->lanes * schedule->unroll;
     return NULL;
   }
-  // Longest last loops first, so that a team's threads all have something to do.
+  // Longer last loops get larger teams, so that all threads have something to do.
+  static const struct {
+    uint32_t team, unroll, most;
+  } maps[] = {{WARP, 1, 0}, {4 * WARP, MAP_UNROLL, MAP_BLOCKS}};
   dt_schedule_t own = *schedule;
-  for (size_t i = 0; i < 2; i++) {
-    own.team = i == 0 ? WARP : target->block_threads;
-    own.unroll = i == 0 ? 1 : MAP_UNROLL;
+  for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++) {
+    own.team = maps[i].team;
+    own.unroll = maps[i].unroll;
+    own.most = maps[i].most;
     own.block = (int64_t)own.team * own.lanes * own.unroll;
     dt_sym_t extent = kernel->extents[kernel->n_loops - 1];
     dt_sym_t is_long = dt__sym_le(program->env, dt__sym_const(program->env, own.block), extent);

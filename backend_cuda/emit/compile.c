@@ -14,7 +14,7 @@
 #define KERNEL_PASSES                                                                              \
   "function(sroa,early-cse<memssa>,infer-address-spaces,instcombine<no-verify-fixpoint>,"          \
   "simplifycfg,loop-mssa(licm),gvn,instcombine<no-verify-fixpoint>,infer-address-spaces,"          \
-  "simplifycfg,loop-unroll<O2;partial;runtime;no-upperbound>,instcombine<no-verify-fixpoint>,"     \
+  "simplifycfg,loop-unroll<O3;partial;runtime;no-upperbound>,instcombine<no-verify-fixpoint>,"     \
   "simplifycfg,dce)"
 
 static pthread_once_t target_once = PTHREAD_ONCE_INIT;
@@ -87,6 +87,7 @@ dt_status_t dt__cuda_kernel_info(dt_program_t *program, const dt_unit_map_t *map
   *out = (dt_cuda_kernel_info_t){.threads = threads,
                                  .teams = threads / team,
                                  .n_words = params.n_buffers + params.n_symbols,
+                                 .most_blocks = schedule->most,
                                  .shared_bytes = plan.shared_bytes};
   return NULL;
 }

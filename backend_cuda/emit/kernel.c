@@ -48,6 +48,8 @@ static LLVMValueRef open_entry(entry_t *e, dt_emit_t *m, const char *name) {
   add_number(m, fn, "nvvm.reqntid", dt__cuda_block_threads(m->target, e->k.schedule));
   if (e->k.schedule->kind == DT_SCHEDULE_MATMUL)
     add_number(m, fn, "nvvm.minctasm", e->matmul_blocks);
+  else if (e->k.schedule->room)
+    add_number(m, fn, "nvvm.minctasm", e->k.schedule->room);
   return fn;
 }
 

@@ -255,8 +255,9 @@ LLVMValueRef dt__lanes_vector(dt_body_t *k, const dt_lanes_t *value, uint32_t c,
   LLVMValueRef scalar = value->v[0];
   if (LLVMIsAConstantInt(scalar) || LLVMIsAConstantFP(scalar))
     return dt__emit_splat(k->m, scalar, k->lanes);
-  uint64_t key =
-      (uint64_t)KEY_SPLAT << 56 | ((uint64_t)(uintptr_t)scalar & (((uint64_t)1 << 56) - 1));
+  // Code for other lane counts may stand in the same scope; addresses have 48 bits.
+  uint64_t key = (uint64_t)KEY_SPLAT << 56 | (uint64_t)k->lanes << 48 |
+                 ((uint64_t)(uintptr_t)scalar & (((uint64_t)1 << 48) - 1));
   dt_lanes_t splat = {0};
   if (dt__memo_find(k, level, key, &splat))
     return splat.v[0];

@@ -234,6 +234,18 @@ static dt_status_t parse_matmul(dt_loop_parser_t *p, dt_matmul_t *m) {
   return parse_field(p, "ring", &m->ring);
 }
 
+// "word number", or nothing.
+static dt_status_t parse_optional(dt_loop_parser_t *p, const char *word, uint32_t *out) {
+  int64_t value = 0;
+  if (!dt__scan_accept_word(p->scan, word))
+    return NULL;
+  DT_TRY(dt__scan_i64(p->scan, &value));
+  if (value < 1 || value > 1024)
+    return dt__scan_fail(p->scan, "expected a number from 1 to 1024");
+  *out = (uint32_t)value;
+  return NULL;
+}
+
 static dt_status_t parse_schedule(dt_loop_parser_t *p, dt_kernel_t *kernel) {
   dt_schedule_t schedule = {0};
   uint32_t kind = 0;
@@ -252,6 +264,8 @@ static dt_status_t parse_schedule(dt_loop_parser_t *p, dt_kernel_t *kernel) {
       return dt__scan_fail(p->scan, "expected a team of 1 to 1024 threads");
     schedule.team = (uint32_t)team;
     schedule.resident = dt__scan_accept_word(p->scan, "resident");
+    DT_TRY(parse_optional(p, "room", &schedule.room));
+    DT_TRY(parse_optional(p, "most", &schedule.most));
   }
   if (schedule.kind == DT_SCHEDULE_MATMUL)
     DT_TRY(parse_matmul(p, &schedule.matmul));

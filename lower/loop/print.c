@@ -235,6 +235,10 @@ static void print_schedule(dt_loop_printer_t *printer, const dt_schedule_t *sche
                   (long long)schedule->block, (long long)schedule->grain);
   if (schedule->team)
     dt__text_printf(out, " team %u%s", schedule->team, schedule->resident ? " resident" : "");
+  if (schedule->room)
+    dt__text_printf(out, " room %u", schedule->room);
+  if (schedule->most)
+    dt__text_printf(out, " most %u", schedule->most);
   const dt_matmul_t *m = &schedule->matmul;
   if (schedule->kind == DT_SCHEDULE_MATMUL)
     dt__text_printf(out, " a v%u b v%u width %u rows %u tile %u %u", m->a, m->b, m->width, m->rows,

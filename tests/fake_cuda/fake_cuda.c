@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define CUDA_SYM(name, symbol, params) FAKE_API dt_cu_result_t symbol params;
@@ -96,6 +97,12 @@ void fake_violation(const char *fmt, ...) {
   va_start(args, fmt);
   (void)vsnprintf(state.first, sizeof(state.first), fmt, args);
   va_end(args);
+  // For programs that do not know this driver for what it is.
+  const char *strict = getenv("FAKE_CUDA_STRICT");
+  if (strict && strict[0] == '1') {
+    (void)fprintf(stderr, "FAIL violation: %s\n", state.first);
+    abort();
+  }
 }
 
 // ---- Direction ----------------------------------------------------------------------------------

@@ -81,6 +81,7 @@ FAKE_API uint64_t fake_cuda_instructions(void);
 FAKE_API const char *fake_ptx_error(void);
 
 // ---- What went wrong ----------------------------------------------------------------------------
+// With FAKE_CUDA_STRICT=1 in the environment the first one is printed and ends the process.
 // Violations since the reset, and the first one's text ("" when none).
 FAKE_API uint32_t fake_cuda_violations(const char **out_first);
 // What is still held: allocations, ranges, mappings, streams, events, modules, links, contexts.

@@ -132,7 +132,25 @@ static bool with_of(const ptx_warp_t *warp, const ptx_insn_t *in, uint32_t lane)
   return in->combine && ((ptx_in(warp, in->in[2])[lane] & 1) != 0) != ((in->in_not & 4) != 0);
 }
 
+// Pairs of halves: a predicate for the lower ones, then one for the upper.
+static void compare_pairs(ptx_warp_t *warp, const ptx_insn_t *in, uint32_t mask) {
+  const uint64_t *a = ptx_in(warp, in->in[0]), *b = ptx_in(warp, in->in[1]);
+  ptx_insn_t half = *in;
+  half.from = in->from == PTX_F16X2 ? PTX_F16 : PTX_BF16;
+  PTX_EACH(lane, mask) {
+    bool with = with_of(warp, in, lane);
+    bool low = compare(a[lane] & 0xffff, b[lane] & 0xffff, &half);
+    bool high = compare(a[lane] >> 16 & 0xffff, b[lane] >> 16 & 0xffff, &half);
+    ptx_out(warp, in->out[0])[lane] = combined(low, with, in->combine);
+    ptx_out(warp, in->out[1])[lane] = combined(high, with, in->combine);
+  }
+}
+
 void ptx_exec_compare(ptx_warp_t *warp, const ptx_insn_t *in, uint32_t mask) {
+  if (in->from == PTX_F16X2 || in->from == PTX_BF16X2) {
+    compare_pairs(warp, in, mask);
+    return;
+  }
   const uint64_t *a = ptx_in(warp, in->in[0]), *b = ptx_in(warp, in->in[1]);
   PTX_EACH(lane, mask) {
     bool is = compare(a[lane], b[lane], in), with = with_of(warp, in, lane);

@@ -86,6 +86,9 @@ static void integers(void **state) {
       {"setp.lt.u32 %p2, %r1, 40;\nsetp.eq.and.s32 %p1|%p3, %r1, 31, %p2;\n"
        "selp.u32 %r9, 1, 0, %p1;\nselp.u32 %r8, 2, 0, %p3;\nor.b32 %r10, %r9, %r8;" OUT32,
        2, 1},
+      {"setp.lt.f16x2 %p1|%p3, 0x40003C00, 0x3C004000;\nselp.u32 %r10, 1, 0, %p1;\n"
+       "@%p3 add.u32 %r10, %r10, 2;" OUT32,
+       1, 1}, // 1 < 2 below; 2 < 1 above
       {"setp.gt.or.s32 %p1, %r1, 31, !%p0;\nmov.pred %p0, 0;\n"
        "setp.gt.or.s32 %p1, %r1, 31, !%p0;\nselp.u32 %r10, 1, 0, %p1;" OUT32,
        1, 1},

@@ -125,7 +125,7 @@ static void build_loop(LLVMContextRef context, LLVMModuleRef module, const char 
   LLVMTypeRef scalar = wide ? LLVMDoubleTypeInContext(context) : LLVMFloatTypeInContext(context);
   LLVMTypeRef value_type = lanes ? LLVMVectorType(scalar, lanes) : scalar;
   LLVMValueRef x = element(at, scalar, value_type, LLVMGetParam(f, 0), i, false, NULL);
-  dt_emit_math_t emit = {context, module, at};
+  dt_emit_math_t emit = {.context = context, .module = module, .builder = at};
   LLVMValueRef y;
   if (fn == MATH_POW)
     y = dt__emit_pow(&emit, x, element(at, scalar, value_type, LLVMGetParam(f, 1), i, false, NULL));
