@@ -157,7 +157,8 @@ static LLVMValueRef last_at_most(dt_emit_t *m, LLVMValueRef at, LLVMValueRef ext
 }
 
 // The element at the thread's place, at level 5; outside of the matrix its last element is read
-// instead, and zero is what it counts as.
+// instead, and zero is what it counts as. Indices bound from data may be of either operand, and are
+// bound for both: the other one's at the tile's first row (column), which is in the matrix.
 static LLVMValueRef read_element(dt_tile_t *t, const dt_operand_t *o, const place_t *place,
                                  LLVMValueRef first_k) {
   dt_body_t *k = t->k;
@@ -169,7 +170,9 @@ static LLVMValueRef read_element(dt_tile_t *t, const dt_operand_t *o, const plac
   LLVMValueRef inside =
       LLVMBuildAnd(m->b, below(m, var, extent), below(m, at_k, t->extent_k), "");
   k->stage_level = 4;
+  const dt_operand_t *other = o == &t->plan.a ? &t->plan.b : &t->plan.a;
   dt__bind_symbol(k, o->var, 5, last_at_most(m, var, extent));
+  dt__bind_symbol(k, other->var, 5, first_of(t, other));
   dt_status_t status = dt__stage_enter(k, 0);
   if (status)
     dt__emit_fail(m, status);

@@ -169,10 +169,67 @@ static void test_strict(void **state) {
   check_layouts("f16", true);
 }
 
+// Operands that are no plain matrices: rows picked by an index from data, elements under a mask with
+// something else in their place, indices that no stride describes. Integers, so that the order of
+// sums is no matter; the stage after the product keeps a row of its own in LOCAL memory.
+static const char odd_operands[] =
+    "program {\n"
+    "symbol s0: [0, 1000]\nsymbol s1: [0, 1000]\nsymbol s2: [0, 1000]\nsymbol s3: [1, 1000]\n"
+    "buffer b1 = input 0 i32[s3, s2] strides [s2, 1]\n"
+    "buffer b2 = input 1 i32[s2, s1] strides [1, s2]\n"
+    "buffer b3 = input 2 i64[s0] strides [1]\n"
+    "buffer b4 = output 0 i32[s0, s1]\n"
+    "buffer b5 = local i32[3]\n"
+    "check 0 \"gather: index of a\" op \"gather\"\n"
+    "kernel \"odd\" outer i4 < s0, i5 < s1 {\n"
+    "  stage inner i6 < s2 {\n"
+    "    v0 = load i64 b3[i4]\n"
+    "    v1 = bind d7: [0, 999] < s3 of v0 check 0\n"
+    "    v2 = load i32 b1[d7, i6] mask v1\n"
+    "    v3 = index bool i5 + i6 < s1\n"
+    "    v4 = const i32 3\n"
+    "    v5 = load i32 b2[i6*7%s2, i5] mask v3 else v4\n"
+    "    v6 = mul i32 v2, v5\n"
+    "    fold sum i32 r0 = v6\n"
+    "  }\n"
+    "  stage inner i8 < 3 {\n"
+    "    v0 = row i32 r0\n"
+    "    v1 = index i32 i8\n"
+    "    v2 = add i32 v0, v1\n"
+    "    store b5[i8] = v2\n"
+    "  }\n"
+    "  stage inner i9 < 3 {\n"
+    "    v0 = load i32 b5[i9]\n"
+    "    fold sum i32 r1 = v0\n"
+    "  }\n"
+    "  stage {\n"
+    "    v0 = row i32 r1\n"
+    "    store b4[i4, i5] = v0\n"
+    "  }\n"
+    "  schedule matmul lanes 4 unroll 1 block 1 grain 1 team 256 a v2 b v5 width 32 rows 16 tile 16 64 "
+    "depth 64 ring 4\n"
+    "}\n"
+    "outputs b4\n"
+    "}\n";
+
+static void test_odd_operands(void **state) {
+  (void)state;
+  static const int64_t sizes[][4] = {{16, 64, 64, 9}, {19, 70, 33, 9}, {3, 5, 0, 9}};
+  gpu_rig_t r;
+  gpu_rig_open_loops(&r, odd_operands, &h200);
+  for (uint32_t i = 0; i < 3; i++) {
+    gpu_rig_run(&r, cuda, sizes[i], 4, 2, "operands by index and mask");
+    expect_none();
+  }
+  gpu_rig_close(&r);
+}
+
 int main(int argc, char **argv) {
   library = argc > 1 ? argv[1] : "";
+  if (getenv("GEMM_FILTER")) cmocka_set_test_filter(getenv("GEMM_FILTER"));
   const struct CMUnitTest tests[] = {
       TEST(test_f32),   TEST(test_f64),     TEST(test_i32),      TEST(test_f16),   TEST(test_bf16),
-      TEST(test_large), TEST(test_batches), TEST(test_followed), TEST(test_strict)};
+      TEST(test_large), TEST(test_batches), TEST(test_followed), TEST(test_strict),
+      TEST(test_odd_operands)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
