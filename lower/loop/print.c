@@ -35,8 +35,8 @@ static const char *const buffer_kinds[] = {"input", "constant", "output",
                                            "temp",  "once",     "local"}; // ORDER(dt_buffer_kind_t)
 static const char *const fold_kinds[] = {"sum", "prod",   "max",   "min", "any",
                                          "all", "argmax", "argmin"}; // ORDER(dt_fold_kind_t)
-static const char *const schedule_kinds[] = {"outer_lanes", "inner_lanes", "serial",
-                                             "matmul", "tiles"}; // ORDER(dt_schedule_kind_t)
+static const char *const schedule_kinds[] = {"outer_lanes", "inner_lanes", "serial", "matmul",
+                                             "tiles"}; // ORDER(dt_schedule_kind_t)
 _Static_assert(DT_BUFFER_LOCAL == 5, "ORDER(dt_buffer_kind_t)");
 _Static_assert(DT_FOLD_ARGMIN == 7, "ORDER(dt_fold_kind_t)");
 _Static_assert(DT_SCHEDULE_TILES == 4, "ORDER(dt_schedule_kind_t)");

@@ -176,8 +176,7 @@ static dt_status_t compile_units(dt_jobs_t *jobs, const dt_codegen_request_t *re
     items[i] = (dt_job_t){.run = run_unit, .arg = &units[i]};
   }
   DT_TRY(dt__jobs_run(jobs, items, map->n_units));
-  DT_TRY(request->cuda ? load_cuda(jobs, request, map, units, out)
-                       : load_cpu(map, units, out));
+  DT_TRY(request->cuda ? load_cuda(jobs, request, map, units, out) : load_cpu(map, units, out));
   return find_host(request->program, out);
 }
 

@@ -12,7 +12,7 @@ typedef struct dt_codegen_request_t {
   dt_program_t *program; // planned; its arena receives what splitting makes
   const dt_target_t *target;
   struct dt_cuda_device_t *cuda; // the device whose target that is; NULL: a CPU
-  uint32_t threads; // of `jobs`
+  uint32_t threads;              // of `jobs`
   bool strict_fp, verify;
   const char *name; // for dumps
   uint32_t variant;

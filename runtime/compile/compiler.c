@@ -131,7 +131,8 @@ static dt_status_t run_front(void *opaque) {
   watch_t watch = {.name = compile->name, .variant = compile->variant};
   dt__text_init(&watch.last);
   dt_status_t status =
-      dt__pipeline_run(&compile->arena, compile->env, traced->graph, &compile->target, NULL, compile->compiler->verify, observe_stage, &watch, &compile->program);
+      dt__pipeline_run(&compile->arena, compile->env, traced->graph, &compile->target, NULL,
+                       compile->compiler->verify, observe_stage, &watch, &compile->program);
   dt__text_fini(&watch.last);
   return status;
 }

@@ -61,7 +61,8 @@ dt_status_t on_device_take(dt_session_t *session, dt_tensor_t *host, dt_tensor_t
     return NULL;
   }
   span_t span = span_of(host);
-  int64_t size = (int64_t)dt_dtype_size(dt_tensor_dtype(host)), bytes = (span.high - span.low) * size;
+  int64_t size = (int64_t)dt_dtype_size(dt_tensor_dtype(host)),
+          bytes = (span.high - span.low) * size;
   dt_tensor_t *flat = NULL, *base = NULL;
   dt_tensor_desc_t desc = {.struct_size = sizeof(desc),
                            .dtype = DT_U8,

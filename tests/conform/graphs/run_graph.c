@@ -261,8 +261,8 @@ static bool run_call(rg_run_t *run, dt_session_t *session, dt_function_t *functi
   run->out->call = call;
   bool good = rg_make_args(run, call, &args) && own_outputs(run, call, outputs) &&
               !rg_failed(run, RG_REFUSED, what,
-                         on_device_call(session, function, run->decls, args.tensors,
-                                        run->n_inputs, outputs, run->p->n_outputs)) &&
+                         on_device_call(session, function, run->decls, args.tensors, run->n_inputs,
+                                        outputs, run->p->n_outputs)) &&
               compare(run, call, &args, outputs);
   for (uint32_t k = 0; k < run->p->n_outputs; k++)
     dt_tensor_release(outputs[k]);

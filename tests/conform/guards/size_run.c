@@ -245,7 +245,8 @@ static bool compare(run_t *run, uint32_t set, const dt_tensor_t *got) {
 static bool call_once(run_t *run, dt_session_t *session, dt_function_t *function, uint32_t set) {
   call_t *call = &run->calls[set];
   dt_tensor_t *got = NULL;
-  dt_status_t status = on_device_call(session, function, run->decls, call->inputs, run->p->n_inputs, &got, 1);
+  dt_status_t status =
+      on_device_call(session, function, run->decls, call->inputs, run->p->n_inputs, &got, 1);
   run->out->calls++;
   bool right = true;
   if (call->model.refused && !status)

@@ -153,16 +153,16 @@ static void compare_one(const dt_eval_value_t *value, int64_t at, const void *da
   }
   double wanted = value->data[at].f, error = fabs(got.f - wanted);
   if (!(error <= value->bound[at]))
-    fail_msg("%s: element %lld: %.9g, expected %.9g within %.3g", what, (long long)at, got.f, wanted,
-             value->bound[at]);
+    fail_msg("%s: element %lld: %.9g, expected %.9g within %.3g", what, (long long)at, got.f,
+             wanted, value->bound[at]);
 }
 
 static void compare_exactly(gpu_rig_t *r, const int64_t *symbols, void *const *inputs,
                             void *const *outputs, const char *what) {
   void *wanted[16] = {0};
   for (uint32_t o = 0; o < r->program->outputs.len; o++)
-    wanted[o] = take(gpu_rig_bytes(
-        r, symbols, dt__program_buffer(r->program, r->program->outputs.items[o])));
+    wanted[o] = take(
+        gpu_rig_bytes(r, symbols, dt__program_buffer(r->program, r->program->outputs.items[o])));
   must(dt__program_interpret(r->program, symbols, inputs, wanted));
   for (uint32_t o = 0; o < r->program->outputs.len; o++) {
     const dt_buffer_t *buffer = dt__program_buffer(r->program, r->program->outputs.items[o]);
@@ -193,8 +193,7 @@ void gpu_rig_compare(gpu_rig_t *r, const int64_t *symbols, void *const *inputs,
       numbers[d] = gpu_rig_value(r, symbols, buffer->sizes[d]);
       numbers[DT_MAX_RANK + d] = gpu_rig_value(r, symbols, buffer->strides[d]);
     }
-    args[buffer->index] =
-        (dt_eval_arg_t){inputs[buffer->index], numbers, numbers + DT_MAX_RANK};
+    args[buffer->index] = (dt_eval_arg_t){inputs[buffer->index], numbers, numbers + DT_MAX_RANK};
   }
   dt_eval_options_t options = {.error_bounds = true};
   must(dt__graph_eval(r->graph, symbols, args, &options, &arena, values));

@@ -49,7 +49,8 @@ void gpu_rig_fill(dt_dtype_t dtype, void *data, size_t bytes, uint32_t seed);
 void gpu_rig_compare(gpu_rig_t *r, const int64_t *symbols, void *const *inputs,
                      void *const *outputs, const char *what);
 
-// Runs the graph for these sizes through the driver's table `cuda`; at most `blocks` blocks a launch.
+// Runs the graph for these sizes through the driver's table `cuda`; at most `blocks` blocks a
+// launch.
 void gpu_rig_run(gpu_rig_t *r, const dt_cuda_t *cuda, const int64_t *sizes, uint32_t n_sizes,
                  uint32_t blocks, const char *what);
 
