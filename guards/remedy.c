@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What to do about a guard that failed: the declaration that makes it unnecessary, or the line of
 // the program that need not ask. Read off the guard's form and the op that asked.
+#include "guards/modes.h"
 #include "guards/record.h"
 
 #include <string.h>
@@ -277,6 +278,15 @@ static void remedy_same_number(const remedy_t *r) {
 
 // ---- The call as a whole ------------------------------------------------------------------------
 static void remedy_modes(const remedy_t *r) {
+  dt_device_t place = dt__modes_place((uint64_t)r->g->a);
+  char name[32];
+  if (place != DT_CPU) {
+    dt__text_printf(r->out,
+                    "call in a session on %s under the modes it was compiled for; each device has "
+                    "variants of its own (dt_function_prepare_on)",
+                    dt__place_name(place, name, sizeof(name)));
+    return;
+  }
   dt__text_put(r->out, "set the runtime's modes once, before the first call: code compiled under "
                        "one setting takes no calls under another (dt_runtime_mode_set)");
 }

@@ -196,11 +196,15 @@ DT_API void dt_session_destroy(dt_session_t *session); // NULL allowed [external
 // result's dtype and sizes; it may overlap no input. The first call at inputs that no variant
 // covers traces and compiles (single-flight: concurrent callers wait for the one compile).
 //
+// In a session on a device, tensors are in its memory but for integer and boolean inputs, which
+// stay on the host; the work is queued in the session, and memory that the caller lent must stay
+// until it has run (device.h).
+//
 // On failure no new tensor is returned, tensors given as outputs may have been partly written, the
 // function goes on working, and no variant is made for bad input: DT_E_ARGUMENT, DT_E_DTYPE,
 // DT_E_SHAPE (naming argument, dim, expected and actual), DT_E_RANGE (an index in data),
 // DT_E_LIMIT, DT_E_STATE (frozen, or a branch that nothing decides), DT_E_NO_MEMORY, DT_E_COMPILE,
-// DT_E_FORKED. [external by session]
+// DT_E_FORKED, DT_E_DEVICE. [external by session]
 DT_API dt_status_t dt_call(dt_session_t *session, dt_function_t *function,
                            dt_tensor_t *const *inputs, uint32_t n_inputs, dt_tensor_t **outputs,
                            uint32_t n_outputs) DT_MUST_USE;

@@ -4,6 +4,7 @@
 // its own, and both end with it.
 #include "runtime/compile/compile.h"
 
+#include "backend_cuda/exec/launch.h"
 #include "lower/loop/loop.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
@@ -263,6 +264,7 @@ dt_status_t dt__compile(dt_compiler_t *compiler, const dt_compile_request_t *req
   dt__arena_fini(&compile.arena);
   if (status) {
     DT_LOG(DT_LOG_COMPILE, 1, "%s.%u: failed: %s", name, variant, dt_status_message(status));
+    dt__cuda_code_unload(compiled->cuda); // nothing was launched
     dt__compiled_destroy(compiled);
     return status;
   }
