@@ -25,13 +25,13 @@ bool dt__contraction_roles(dt_program_t *program, dt_kernel_t *kernel, dt_contra
     return false;
   dt_stage_t *stage = &kernel->stages.items[0];
   *out = (dt_contraction_t){.kernel = kernel,
-                         .stage = stage,
-                         .m = kernel->vars[kernel->n_loops - 2],
-                         .n = kernel->vars[kernel->n_loops - 1],
-                         .k = stage->vars[0],
-                         .extent_n = kernel->extents[kernel->n_loops - 1],
-                         .extent_k = stage->extents[0],
-                         .n_batch = kernel->n_loops - 2};
+                            .stage = stage,
+                            .m = kernel->vars[kernel->n_loops - 2],
+                            .n = kernel->vars[kernel->n_loops - 1],
+                            .k = stage->vars[0],
+                            .extent_n = kernel->extents[kernel->n_loops - 1],
+                            .extent_k = stage->extents[0],
+                            .n_batch = kernel->n_loops - 2};
   for (int swap = 0; swap < 2; swap++) {
     const dt_inst_t *product = &stage->insts.items[stage->folds.items[0].value];
     out->a = swap ? y : x;
@@ -215,8 +215,8 @@ static dt_status_t pack_columns(dt_program_t *program, const dt_contraction_t *c
 
 // A product with few columns, or one row of which B would be packed for this call only, is cheaper
 // as plain loops.
-static const char *refusal(dt_program_t *program, const dt_contraction_t *c, const dt_target_t *target,
-                           uint32_t size_class) {
+static const char *refusal(dt_program_t *program, const dt_contraction_t *c,
+                           const dt_target_t *target, uint32_t size_class) {
   int64_t n = 0, m = 0;
   const dt_inst_t *a = &c->stage->insts.items[c->a], *b = &c->stage->insts.items[c->b];
   if (target->matmul_width[size_class] == 0)

@@ -115,8 +115,8 @@ static LLVMValueRef team_exchange(dt_body_t *k, LLVMValueRef value, uint32_t dis
 }
 
 static LLVMValueRef slot_address(dt_emit_t *m, LLVMValueRef slots, LLVMValueRef index) {
-  LLVMValueRef at = LLVMBuildTrunc(m->b, LLVMBuildShl(m->b, index, dt__emit_i64(m, 3), ""),
-                                   m->t_i32, "");
+  LLVMValueRef at =
+      LLVMBuildTrunc(m->b, LLVMBuildShl(m->b, index, dt__emit_i64(m, 3), ""), m->t_i32, "");
   return LLVMBuildGEP2(m->b, m->t_i8, slots, &at, 1, "");
 }
 
@@ -134,7 +134,8 @@ static LLVMValueRef team_gather(dt_body_t *k, LLVMValueRef value, uint32_t slot)
   LLVMTypeRef type = LLVMTypeOf(value), whole = LLVMIntTypeInContext(m->context, bits_of(m, type));
   LLVMValueRef bits = LLVMBuildBitCast(m->b, value, whole, "");
   bits = whole == m->t_i64 ? bits : LLVMBuildZExt(m->b, bits, m->t_i64, "");
-  LLVMBasicBlockRef some = dt__emit_block(m, k->fn, "hand"), next = dt__emit_block(m, k->fn, "next");
+  LLVMBasicBlockRef some = dt__emit_block(m, k->fn, "hand"),
+                    next = dt__emit_block(m, k->fn, "next");
   LLVMBuildCondBr(m->b, first, some, next);
   LLVMPositionBuilderAtEnd(m->b, some);
   LLVMBuildStore(m->b, bits, slot_address(m, slots, warp));
@@ -192,10 +193,9 @@ static void report(dt_body_t *k, uint32_t check, LLVMValueRef value, LLVMValueRe
   LLVMBuildCall2(m->b, LLVMGlobalGetValueType(fn), fn, args, 4, "");
 }
 
-const dt_device_emit_t dt__cuda_device_emit = {
-    .sync = team_sync,
-    .exchange = team_exchange,
-    .gather = team_gather,
-    .matmul = dt__cuda_matmul_item,
-    .tile = dt__cuda_tile,
-    .report = report};
+const dt_device_emit_t dt__cuda_device_emit = {.sync = team_sync,
+                                               .exchange = team_exchange,
+                                               .gather = team_gather,
+                                               .matmul = dt__cuda_matmul_item,
+                                               .tile = dt__cuda_tile,
+                                               .report = report};

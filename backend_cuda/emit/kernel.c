@@ -15,7 +15,7 @@
 typedef struct entry_t {
   dt_body_t k;
   uint32_t n_words, shared_bytes, matmul_blocks;
-  LLVMTypeRef block; // [n_words + tail] x i64
+  LLVMTypeRef block;               // [n_words + tail] x i64
   LLVMValueRef count, first, step; // grid items: this team's first one, and how far to the next
 } entry_t;
 
@@ -30,15 +30,14 @@ static void add_attribute(dt_emit_t *m, LLVMValueRef fn, LLVMAttributeIndex at, 
 static void add_number(dt_emit_t *m, LLVMValueRef fn, const char *key, uint32_t number) {
   char text[16];
   int bytes = snprintf(text, sizeof(text), "%u", number);
-  LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
-                          LLVMCreateStringAttribute(m->context, key, (unsigned)strlen(key), text,
-                                                    (unsigned)bytes));
+  LLVMAddAttributeAtIndex(
+      fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+      LLVMCreateStringAttribute(m->context, key, (unsigned)strlen(key), text, (unsigned)bytes));
 }
 
 static LLVMValueRef open_entry(entry_t *e, dt_emit_t *m, const char *name) {
   e->block = LLVMArrayType2(m->t_i64, e->n_words + DT_CUDA_TAIL_WORDS);
-  LLVMValueRef fn =
-      dt__emit_function(m, name, LLVMFunctionType(m->t_void, &m->t_ptr, 1, 0), true);
+  LLVMValueRef fn = dt__emit_function(m, name, LLVMFunctionType(m->t_void, &m->t_ptr, 1, 0), true);
   LLVMSetVisibility(fn, LLVMDefaultVisibility);
   LLVMSetFunctionCallConv(fn, PTX_KERNEL);
   add_attribute(m, fn, 1, "byval", 0, e->block);
@@ -72,7 +71,8 @@ static void place_thread(entry_t *e) {
   e->first = LLVMBuildNSWAdd(m->b, LLVMBuildNSWMul(m->b, block, n, ""), own, "");
   e->step = LLVMBuildNSWMul(m->b, blocks, n, "");
   e->count = tail_word(e, offsetof(dt_cuda_tail_t, count), m->t_i64);
-  k->record = tail_word(e, offsetof(dt_cuda_tail_t, record), LLVMPointerTypeInContext(m->context, 1));
+  k->record =
+      tail_word(e, offsetof(dt_cuda_tail_t, record), LLVMPointerTypeInContext(m->context, 1));
   k->record = k->dead = LLVMBuildAddrSpaceCast(m->b, k->record, m->t_ptr, "");
   LLVMValueRef scratch = tail_word(e, offsetof(dt_cuda_tail_t, scratch), m->t_i64);
   LLVMValueRef stride = tail_word(e, offsetof(dt_cuda_tail_t, scratch_stride), m->t_i64);

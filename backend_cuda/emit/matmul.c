@@ -128,8 +128,8 @@ static LLVMValueRef ring_place(dt_tile_t *t, LLVMValueRef tile) {
   return dt__matmul_step(t, place, t->plan.ring_bytes, 0);
 }
 
-// Tiles past the last one are copied too where copies are asynchronous: as zeros, which costs little,
-// so that the number of copies under way is always the same.
+// Tiles past the last one are copied too where copies are asynchronous: as zeros, which costs
+// little, so that the number of copies under way is always the same.
 static void copy_tile(dt_tile_t *t, LLVMValueRef tile, LLVMValueRef tiles) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
@@ -190,8 +190,7 @@ static void gather_sums(dt_tile_t *t) {
 void dt__cuda_matmul_item(dt_body_t *k, LLVMValueRef tile_col, LLVMValueRef tile_row) {
   dt_emit_t *m = k->m;
   dt_tile_t t = {.k = k, .asynchronous = k->aligned};
-  dt_status_t status =
-      dt__matmul_plan(&m->program, k->kernel, k->schedule, m->strict_fp, &t.plan);
+  dt_status_t status = dt__matmul_plan(&m->program, k->kernel, k->schedule, m->strict_fp, &t.plan);
   if (status) {
     dt__emit_fail(m, status);
     return;

@@ -7,15 +7,15 @@
 #include "backend_cuda/emit/device.h"
 
 // ---- Layout (matmul_plan.c): what a kernel and its schedule fix -----------------------------------
-// One operand. Its tile has `length` rows (A) or columns (B) and `depth` elements of each. In shared
-// memory it lies with its contiguous loop innermost, as in global memory: rows of `inner` elements,
-// `pitch` bytes apart, an odd number of 16-byte units, so that neighbouring rows are in different
-// banks.
+// One operand. Its tile has `length` rows (A) or columns (B) and `depth` elements of each. In
+// shared memory it lies with its contiguous loop innermost, as in global memory: rows of `inner`
+// elements, `pitch` bytes apart, an odd number of 16-byte units, so that neighbouring rows are in
+// different banks.
 typedef struct dt_operand_t {
-  uint32_t load;     // instruction of stage 0
-  dt_dtype_t dtype;  // in shared memory
-  bool along_k;      // k is innermost
-  bool asynchronous; // may be copied 16 bytes at a time, where sizes are aligned
+  uint32_t load;        // instruction of stage 0
+  dt_dtype_t dtype;     // in shared memory
+  bool along_k;         // k is innermost
+  bool asynchronous;    // may be copied 16 bytes at a time, where sizes are aligned
   dt_sym_t var, extent; // of m or n
   uint32_t length, inner, outer;
   uint32_t pitch, offset; // bytes; `offset` in one tile of the ring
@@ -27,10 +27,10 @@ typedef struct dt_matmul_plan_t {
   bool tensor;      // by tensor cores
   dt_operand_t a, b;
   uint32_t threads, warps_m, warps_n;
-  uint32_t slices;       // warps that could share the depth of a tile
-  uint32_t parts;        // that do: 1 where sums must be made in order
-  uint32_t ring_bytes;   // from one tile of the ring to the next
-  uint32_t c_pitch;      // bytes from one row of the C tile to the next
+  uint32_t slices;     // warps that could share the depth of a tile
+  uint32_t parts;      // that do: 1 where sums must be made in order
+  uint32_t ring_bytes; // from one tile of the ring to the next
+  uint32_t c_pitch;    // bytes from one row of the C tile to the next
   uint32_t blocks; // on one processor, by which registers are shared out: while one waits the other
                    // multiplies
   uint32_t shared_bytes; // of the ring or of the C tile, which takes its place
@@ -54,17 +54,17 @@ typedef struct dt_units_t {
 typedef struct dt_tile_t {
   dt_body_t *k;
   dt_matmul_plan_t plan;
-  LLVMTypeRef type;   // of the sums
-  LLVMValueRef base;  // shared memory, in its own address space
-  bool asynchronous;  // this version copies 16 bytes at a time
-  LLVMValueRef tid, lane; // i32: of the block, of the warp
+  LLVMTypeRef type;                       // of the sums
+  LLVMValueRef base;                      // shared memory, in its own address space
+  bool asynchronous;                      // this version copies 16 bytes at a time
+  LLVMValueRef tid, lane;                 // i32: of the block, of the warp
   LLVMValueRef warp_row, warp_col, slice; // i32
   LLVMValueRef first_row, first_col;      // i64: of the tile in C
   LLVMValueRef extent_k;                  // i64
   LLVMValueRef sums[DT_MATMUL_MAX_SUMS];  // stack slots that become registers
   uint32_t n_sums;
   dt_units_t units[2]; // of A and B
-  LLVMValueRef row; // while rows of the C tile are finished: which one
+  LLVMValueRef row;    // while rows of the C tile are finished: which one
 } dt_tile_t;
 
 // Once a kernel, at level 0: i1, where all operands can be copied 16 bytes at a time; NULL: never.

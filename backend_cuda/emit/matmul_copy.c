@@ -5,7 +5,7 @@
 #include "backend_cuda/emit/matmul.h"
 #include "backend_cuda/emit/ptx.h"
 
-#define TOGETHER 8 // elements of a thread that are read before the first of them is needed
+#define TOGETHER 4 // elements of a thread that are read before the first of them is needed
 
 static uint32_t log2_of(uint32_t n) {
   uint32_t log = 0;
@@ -52,9 +52,7 @@ static uint32_t unit_elements(const dt_operand_t *o) {
   return 16 / (uint32_t)dt_dtype_size(o->dtype);
 }
 
-static uint32_t unit_count(const dt_operand_t *o) {
-  return o->inner / unit_elements(o) * o->outer;
-}
+static uint32_t unit_count(const dt_operand_t *o) { return o->inner / unit_elements(o) * o->outer; }
 
 static uint32_t unit_rows(const dt_tile_t *t, const dt_operand_t *o) {
   return t->plan.threads / (o->inner / unit_elements(o));
@@ -125,11 +123,12 @@ static void copy_unit(dt_tile_t *t, const dt_operand_t *o, const dt_units_t *uni
     var = LLVMBuildNSWAdd(m->b, var, dt__emit_i64(m, rows), "");
   else
     at_k = LLVMBuildAdd(m->b, at_k, dt__emit_i32(m, rows), "");
-  LLVMValueRef inside = LLVMBuildAnd(m->b, below(m, var, units->extent),
-                                     below(m, at_k, left_of(t, first_k)), "");
+  LLVMValueRef inside =
+      LLVMBuildAnd(m->b, below(m, var, units->extent), below(m, at_k, left_of(t, first_k)), "");
   LLVMValueRef bytes = LLVMBuildSelect(m->b, inside, dt__emit_i32(m, 16), dt__emit_i32(m, 0), "");
-  LLVMValueRef step = LLVMBuildAdd(m->b, LLVMBuildMul(m->b, first_k, units->by_k, ""),
-                                   LLVMBuildMul(m->b, units->by_row, dt__emit_i64(m, rows), ""), "");
+  LLVMValueRef step =
+      LLVMBuildAdd(m->b, LLVMBuildMul(m->b, first_k, units->by_k, ""),
+                   LLVMBuildMul(m->b, units->by_row, dt__emit_i64(m, rows), ""), "");
   LLVMValueRef to = LLVMBuildAdd(m->b, at, units->to, "");
   dt__ptx_copy(m, dt__matmul_shared(t, to, rows * o->pitch), dt__emit_offset(m, units->from, step),
                bytes);
@@ -157,7 +156,8 @@ static LLVMValueRef last_at_most(dt_emit_t *m, LLVMValueRef at, LLVMValueRef ext
 }
 
 // The element at the thread's place, at level 5; outside of the matrix its last element is read
-// instead, and zero is what it counts as.
+// instead, and zero is what it counts as. Indices bound from data may be of either operand, and are
+// bound for both: the other one's at the tile's first row (column), which is in the matrix.
 static LLVMValueRef read_element(dt_tile_t *t, const dt_operand_t *o, const place_t *place,
                                  LLVMValueRef first_k) {
   dt_body_t *k = t->k;
@@ -166,10 +166,11 @@ static LLVMValueRef read_element(dt_tile_t *t, const dt_operand_t *o, const plac
   dt__body_at(k, 5);
   LLVMValueRef var = position(m, first_of(t, o), place->var);
   LLVMValueRef at_k = position(m, first_k, place->k);
-  LLVMValueRef inside =
-      LLVMBuildAnd(m->b, below(m, var, extent), below(m, at_k, t->extent_k), "");
+  LLVMValueRef inside = LLVMBuildAnd(m->b, below(m, var, extent), below(m, at_k, t->extent_k), "");
   k->stage_level = 4;
+  const dt_operand_t *other = o == &t->plan.a ? &t->plan.b : &t->plan.a;
   dt__bind_symbol(k, o->var, 5, last_at_most(m, var, extent));
+  dt__bind_symbol(k, other->var, 5, first_of(t, other));
   dt_status_t status = dt__stage_enter(k, 0);
   if (status)
     dt__emit_fail(m, status);
@@ -191,8 +192,7 @@ static void copy_elements(dt_tile_t *t, const dt_operand_t *o, LLVMValueRef firs
   uint32_t pieces = o->inner * o->outer / t->plan.threads;
   uint32_t together = pieces < TOGETHER ? pieces : TOGETHER;
   LLVMValueRef values[TOGETHER], places[TOGETHER];
-  LLVMValueRef number =
-      dt__loop_open(k, 4, dt__emit_i64(m, 0), dt__emit_i64(m, pieces), together);
+  LLVMValueRef number = dt__loop_open(k, 4, dt__emit_i64(m, 0), dt__emit_i64(m, pieces), together);
   dt__ptx_no_unroll(m);
   number = LLVMBuildTrunc(m->b, number, m->t_i32, "");
   for (uint32_t i = 0; i < together; i++) {

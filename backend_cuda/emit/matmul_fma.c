@@ -4,7 +4,8 @@
 // rows / 4 x width / 8 sums. Vectors are read from shared memory along whichever loop is innermost
 // there, so which rows and columns a thread has depends on it:
 //
-//   k innermost    row i of thread y is y + 4 i: 4 (columns: 8) neighbouring rows are read at a time,
+//   k innermost    row i of thread y is y + 4 i: 4 (columns: 8) neighbouring rows are read at a
+//   time,
 //                  which pitches keep in different banks
 //   m innermost    vectors of V rows: i stands at (i / V) * 4 V + y V + i % V
 #include "backend_cuda/emit/matmul.h"
@@ -15,9 +16,9 @@
 // What a thread reads of one operand.
 typedef struct side_t {
   const dt_operand_t *o;
-  uint32_t threads, n;  // of the warp along this side; rows or columns of a thread
-  uint32_t lanes;       // of a vector, where k is not innermost
-  LLVMValueRef at;      // byte of shared memory where the thread begins, i32
+  uint32_t threads, n; // of the warp along this side; rows or columns of a thread
+  uint32_t lanes;      // of a vector, where k is not innermost
+  LLVMValueRef at;     // byte of shared memory where the thread begins, i32
   LLVMValueRef v[MAX_STEP][MAX_SIDE];
 } side_t;
 
@@ -72,8 +73,7 @@ static void begin_side(dt_tile_t *t, side_t *s, LLVMValueRef ring) {
 static LLVMValueRef part_of(dt_tile_t *t, const side_t *s, LLVMValueRef vector, uint32_t i) {
   dt_emit_t *m = t->k->m;
   LLVMValueRef value = LLVMBuildExtractElement(m->b, vector, dt__emit_i32(m, i), "");
-  return s->o->dtype == t->plan.dtype ? value
-                                      : dt__emit_cast(m, s->o->dtype, t->plan.dtype, value);
+  return s->o->dtype == t->plan.dtype ? value : dt__emit_cast(m, s->o->dtype, t->plan.dtype, value);
 }
 
 // Fills s->v[0 … step - 1] from element `at` of k on.
@@ -81,8 +81,7 @@ static void read_along_k(dt_tile_t *t, side_t *s, uint32_t at, uint32_t step) {
   uint32_t element = element_of(s);
   for (uint32_t i = 0; i < s->n; i++) {
     LLVMValueRef from = dt__matmul_shared(t, s->at, place_of(s, i) * s->o->pitch + at * element);
-    LLVMValueRef vector =
-        dt__emit_load_at(t->k->m, s->o->dtype, step, from, step * element, false);
+    LLVMValueRef vector = dt__emit_load_at(t->k->m, s->o->dtype, step, from, step * element, false);
     for (uint32_t x = 0; x < step; x++)
       s->v[x][i] = part_of(t, s, vector, x);
   }

@@ -11,7 +11,7 @@
 #include "backend_cuda/emit/matmul.h"
 #include "backend_cuda/emit/ptx.h"
 
-#define BLOCK 16    // rows, columns and depth that one read of fragments covers
+#define BLOCK 16 // rows, columns and depth that one read of fragments covers
 #define MAX_BLOCKS 8
 #define HALF 2 // bytes
 
@@ -32,7 +32,8 @@ static LLVMValueRef begin(dt_tile_t *t, const dt_operand_t *o, LLVMValueRef ring
     along = LLVMBuildAdd(m->b, along, row, "");
   else
     deep = LLVMBuildAdd(m->b, deep, row, "");
-  along = LLVMBuildAdd(m->b, along, dt__matmul_step(t, is_a ? t->warp_row : t->warp_col, size, 0), "");
+  along =
+      LLVMBuildAdd(m->b, along, dt__matmul_step(t, is_a ? t->warp_row : t->warp_col, size, 0), "");
   if (t->plan.parts > 1) {
     uint32_t part = t->plan.matmul->depth / t->plan.parts;
     deep = LLVMBuildAdd(m->b, deep, dt__matmul_step(t, t->slice, part, 0), "");
@@ -93,8 +94,8 @@ void dt__matmul_mma_store(dt_tile_t *t, bool add) {
   LLVMValueRef row = LLVMBuildLShr(m->b, t->lane, dt__emit_i32(m, 2), "");
   LLVMValueRef col = LLVMBuildAnd(m->b, t->lane, dt__emit_i32(m, 3), "");
   row = LLVMBuildAdd(m->b, row, dt__matmul_step(t, t->warp_row, tile->rows, 0), "");
-  LLVMValueRef at = LLVMBuildAdd(m->b, dt__matmul_step(t, row, pitch, 0),
-                                 dt__matmul_step(t, col, 8, 0), "");
+  LLVMValueRef at =
+      LLVMBuildAdd(m->b, dt__matmul_step(t, row, pitch, 0), dt__matmul_step(t, col, 8, 0), "");
   at = LLVMBuildAdd(m->b, at, dt__matmul_step(t, t->warp_col, tile->width * 4, 0), "");
   for (uint32_t i = 0; i < rows; i++)
     for (uint32_t j = 0; j < cols; j++)

@@ -64,12 +64,12 @@ static bool fits_warps(const dt_matmul_plan_t *p) {
 static dt_status_t check_form(const dt_kernel_t *kernel, const dt_matmul_t *m) {
   const dt_stage_t *stage = &kernel->stages.items[0];
   if (kernel->n_loops < 2 || kernel->stages.len < 1 || stage->n_loops != 1 ||
-      stage->folds.len != 1 || stage->stores.len != 0 ||
-      stage->folds.items[0].kind != DT_FOLD_SUM)
+      stage->folds.len != 1 || stage->stores.len != 0 || stage->folds.items[0].kind != DT_FOLD_SUM)
     return refuse(kernel, "its first stage is not one fold over one loop");
   size_t bytes = dt_dtype_size(stage->folds.items[0].dtype);
   if ((bytes != 4 && bytes != 8) || m->a >= stage->insts.len || m->b >= stage->insts.len ||
-      stage->insts.items[m->a].kind != DT_INST_LOAD || stage->insts.items[m->b].kind != DT_INST_LOAD)
+      stage->insts.items[m->a].kind != DT_INST_LOAD ||
+      stage->insts.items[m->b].kind != DT_INST_LOAD)
     return refuse(kernel, "its first stage is not the sum of a product of two loads");
   return NULL;
 }
@@ -86,10 +86,16 @@ dt_status_t dt__matmul_plan(dt_program_t *program, const dt_kernel_t *kernel,
   out->dtype = stage->folds.items[0].dtype;
   out->tensor = halves && !strict;
   dt_dtype_t held = halves ? a : out->dtype;
-  out->a = (dt_operand_t){.load = m->a, .dtype = held, .length = m->tile_rows,
-                          .var = kernel->vars[n - 2], .extent = kernel->extents[n - 2]};
-  out->b = (dt_operand_t){.load = m->b, .dtype = held, .length = m->tile_cols,
-                          .var = kernel->vars[n - 1], .extent = kernel->extents[n - 1]};
+  out->a = (dt_operand_t){.load = m->a,
+                          .dtype = held,
+                          .length = m->tile_rows,
+                          .var = kernel->vars[n - 2],
+                          .extent = kernel->extents[n - 2]};
+  out->b = (dt_operand_t){.load = m->b,
+                          .dtype = held,
+                          .length = m->tile_cols,
+                          .var = kernel->vars[n - 1],
+                          .extent = kernel->extents[n - 1]};
   lay_out(program, kernel, m->depth, &out->a);
   lay_out(program, kernel, m->depth, &out->b);
   out->warps_m = m->tile_rows / m->rows;

@@ -6,8 +6,8 @@
 
 #include "backend_llvm/emit/context.h"
 
-// The thread's number in its block, i32, read anew: what is computed from it is not kept in registers
-// from before a loop that has better use for them.
+// The thread's number in its block, i32, read anew: what is computed from it is not kept in
+// registers from before a loop that has better use for them.
 LLVMValueRef dt__ptx_thread(dt_emit_t *m);
 // Keeps the assembler from unrolling the loop whose first block this stands in.
 void dt__ptx_no_unroll(dt_emit_t *m);
@@ -18,9 +18,9 @@ void dt__ptx_copy(dt_emit_t *m, LLVMValueRef to, LLVMValueRef from, LLVMValueRef
 void dt__ptx_copies_commit(dt_emit_t *m);
 // Waits until at most `pending` of the thread's groups, the last ones, are under way.
 void dt__ptx_copies_wait(dt_emit_t *m, uint32_t pending);
-// Four 8 x 8 matrices of 16-bit elements from shared memory, `from` of each thread being the address
-// of one row of one of them: lane l has row l % 8 of matrix l / 8. Each thread gets two elements of
-// each, transposed where wanted, as i32.
+// Four 8 x 8 matrices of 16-bit elements from shared memory, `from` of each thread being the
+// address of one row of one of them: lane l has row l % 8 of matrix l / 8. Each thread gets two
+// elements of each, transposed where wanted, as i32.
 void dt__ptx_matrices(dt_emit_t *m, LLVMValueRef from, bool transposed, LLVMValueRef out[4]);
 // c += a * b for a 16 x 16, b 16 x 8, c 16 x 8 of f32; `dtype`: F16 or BF16.
 void dt__ptx_multiply(dt_emit_t *m, dt_dtype_t dtype, const LLVMValueRef a[4],

@@ -43,8 +43,9 @@ static dt_status_t place_scratch(dt_cuda_launch_frame_t *launch, const dt_cuda_k
   if (bytes >= DT_SIZE_LIMIT)
     return DT_FAIL(DT_E_LIMIT, "a kernel's scratch is %lld bytes", (long long)bytes);
   tail->scratch_stride = (bytes + LINE - 1) / LINE * LINE;
-  if (dt__mul_i64(teams, tail->scratch_stride, &all) &&
-      all <= (int64_t)device->shared_per_block - kernel->static_shared - kernel->info.shared_bytes) {
+  if (dt__mul_i64(teams, tail->scratch_stride, &all) && all <= (int64_t)device->shared_per_block -
+                                                                   kernel->static_shared -
+                                                                   kernel->info.shared_bytes) {
     config->shared_bytes += (uint32_t)all;
     return NULL;
   }

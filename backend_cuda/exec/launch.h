@@ -40,10 +40,10 @@ typedef struct dt_cuda_record_t {
 
 // One kernel as its maker describes it.
 typedef struct dt_cuda_kernel_info_t {
-  uint32_t threads;     // of a block
-  uint32_t teams;       // of a block; divides threads
-  uint32_t n_words;     // before the tail
-  uint32_t most_blocks; // useful ones a multiprocessor, 0: as many as there are items
+  uint32_t threads;      // of a block
+  uint32_t teams;        // of a block; divides threads
+  uint32_t n_words;      // before the tail
+  uint32_t most_blocks;  // useful ones a multiprocessor, 0: as many as there are items
   uint32_t shared_bytes; // of dynamic shared memory that the kernel keeps for itself, in front of
                          // scratch; a multiple of 64
 } dt_cuda_kernel_info_t;

@@ -79,8 +79,8 @@ static bool take_terms(dt_body_t *k, dt_sym_t offset, dt_sym_t lane_var, uint32_
   dt_sym_t coef, rest, fixed = dt__sym_const(env, 0);
   int64_t step = 0;
   out->n = 0;
-  if (!dt__sym_linear(env, offset, lane_var, &coef, &rest) ||
-      !dt__sym_is_const(env, coef, &step) || step != 1)
+  if (!dt__sym_linear(env, offset, lane_var, &coef, &rest) || !dt__sym_is_const(env, coef, &step) ||
+      step != 1)
     return false;
   dt_sym_view_t view = dt__sym_view(env, rest);
   uint32_t n = view.op == DT_SYM_ADD ? view.n_args : 1;

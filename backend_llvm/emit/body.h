@@ -87,7 +87,7 @@ typedef struct dt_body_t {
   uint32_t item_level; // of the last outer variable that is no lane: 1, with tiles of rows 2
   bool outer_lanes;
   dt_sym_t lane_var;
-  LLVMValueRef lane_base; // lane variable's value in lane 0 of copy 0
+  LLVMValueRef lane_base;            // lane variable's value in lane 0 of copy 0
   LLVMValueRef masks[DT_MAX_UNROLL]; // by copy: lanes that exist, in the masked tail; NULL: all
   // Resident rows (resident.c): whether a copy's vector exists, i1; NULL elsewhere.
   LLVMValueRef inside[DT_MAX_UNROLL];
@@ -255,8 +255,8 @@ uint32_t dt__grid_axes(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedul
 // Byte offset of LOCAL buffers in scratch, by buffer - 1 (none for others), and the total.
 dt_sym_t dt__scratch_layout(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_t *schedule,
                             dt_sym_t *out_offsets);
-// Lanes on an outer loop: copies of each LOCAL element, side by side. In a team's matrix product each
-// thread has its own.
+// Lanes on an outer loop: copies of each LOCAL element, side by side. In a team's matrix product
+// each thread has its own.
 static inline uint32_t dt__local_stride(const dt_schedule_t *schedule) {
   uint32_t copies = schedule->lanes * schedule->unroll;
   return schedule->kind == DT_SCHEDULE_MATMUL && schedule->team ? copies * schedule->team : copies;

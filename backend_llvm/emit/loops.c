@@ -171,7 +171,8 @@ void dt__stage_emit(dt_body_t *k, uint32_t index) {
   uint32_t copies = 1;
   if (vector)
     copies = k->outer_lanes ? k->copies
-             : k->resident  ? k->schedule->unroll
+             : k->resident
+                 ? k->schedule->unroll
                  : useful_unroll(k, dt__index_scalar(k, stage->extents[stage->n_loops - 1]));
   k->accs = accs;
   k->acc_vector = vector;

@@ -143,9 +143,9 @@ typedef enum dt_schedule_kind_t {
 // whose lanes past N are zero.
 //
 // A team of several threads (devices) reads A and B wherever they are. It keeps `ring` tiles of
-// each, `depth` elements of k deep, in shared memory, and works on one while the others are on their
-// way. Each warp takes rows x width of the C tile; where the team has more warps than that needs,
-// they share the depth of each tile and add up their sums at the end, in order.
+// each, `depth` elements of k deep, in shared memory, and works on one while the others are on
+// their way. Each warp takes rows x width of the C tile; where the team has more warps than that
+// needs, they share the depth of each tile and add up their sums at the end, in order.
 typedef struct dt_matmul_t {
   uint32_t a, b;                 // LOAD instructions of stage 0
   uint32_t width;                // packed columns a panel; columns of a warp

@@ -123,7 +123,8 @@ static bool is_load(const dt_stage_t *stage, uint32_t inst) {
   return inst < stage->insts.len && stage->insts.items[inst].kind == DT_INST_LOAD;
 }
 
-// Warps of a team: as many as the tile needs, or a multiple of that which the depth can be shared by.
+// Warps of a team: as many as the tile needs, or a multiple of that which the depth can be shared
+// by.
 static dt_status_t verify_team(const dt_loop_verifier_t *v, const dt_schedule_t *schedule) {
   const dt_matmul_t *m = &schedule->matmul;
   if ((schedule->team == 0) != (m->depth == 0) || (schedule->team == 0) != (m->ring == 0))

@@ -2,7 +2,7 @@
 // Conformance on the CPU, or on a GPU (tests/device/on_device.h): every case of cases.c, compiled
 // once per dtype and run at many sizes, contiguous and strided, against the evaluator under the
 // numerical policy. Only answers of compiled code count: a case whose calls were not all answered
-// by it fails. usage: test_ops GROUP [OP]
+// by it fails. usage: test_ops GROUP [OP] [--few]
 #include "tests/conform/cases.h"
 
 #include "lower/graph/eval.h"

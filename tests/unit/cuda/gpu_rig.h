@@ -12,7 +12,7 @@
 typedef struct gpu_rig_t {
   dt_arena_t arena;
   dt_symenv_t *env;
-  dt_graph_t *graph;
+  dt_graph_t *graph; // NULL: made from loops
   dt_program_t *program;
   dt_target_t target;
   dt_unit_map_t map;
@@ -31,6 +31,9 @@ typedef struct gpu_launch_t {
 
 // Compiles the graph for `model`; ends the test with the message of what failed.
 void gpu_rig_open(gpu_rig_t *r, const char *graph, const dt_cuda_model_t *model, bool strict);
+// The same for a scheduled program as text, of inputs and outputs alone; results are then compared
+// with the interpreter's, exactly.
+void gpu_rig_open_loops(gpu_rig_t *r, const char *program, const dt_cuda_model_t *model);
 void gpu_rig_close(gpu_rig_t *r);
 // What kernel `index` launches where symbols have these values.
 void gpu_rig_launch(gpu_rig_t *r, uint32_t index, const int64_t *symbols, gpu_launch_t *out);
@@ -46,7 +49,8 @@ void gpu_rig_fill(dt_dtype_t dtype, void *data, size_t bytes, uint32_t seed);
 void gpu_rig_compare(gpu_rig_t *r, const int64_t *symbols, void *const *inputs,
                      void *const *outputs, const char *what);
 
-// Runs the graph for these sizes through the driver's table `cuda`; at most `blocks` blocks a launch.
+// Runs the graph for these sizes through the driver's table `cuda`; at most `blocks` blocks a
+// launch.
 void gpu_rig_run(gpu_rig_t *r, const dt_cuda_t *cuda, const int64_t *sizes, uint32_t n_sizes,
                  uint32_t blocks, const char *what);
 

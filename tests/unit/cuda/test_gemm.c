@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products by the GPU's template, on the simulator: operand layouts, element types, sizes
 // around the edges of tiles, what follows a product, and several tiles a block.
+#include "tests/unit/cuda/gemm_graph.h"
 #include "tests/unit/cuda/gpu_rig.h"
 #include "tests/unit/cuda/ptx_fixture.h"
 
@@ -11,71 +12,15 @@
 static const dt_cuda_model_t h200 = {9, 0, 132, 227 << 10, 50 << 20};
 static const dt_cuda_model_t tiny = {9, 0, 1, 227 << 10, 50 << 20}; // any tile is enough for it
 
-typedef enum follow_t { NOTHING, BIAS_GELU, RESIDUAL, TWO_RESULTS } follow_t;
-
-typedef struct case_t {
-  const char *dtype;
-  bool a_turned, b_turned, batched, strict;
-  follow_t follow;
-} case_t;
-
-#define LIMIT "[0, 140737488355327]"
-
-// Operands [s3, s0, s2] and [s3, s2, s1], or their last two dims the other way round in memory.
-static void put_operand(dt_text_t *out, const case_t *c, const char *name, int id, const char *rows,
-                        const char *cols, bool turned) {
-  const char *first = turned ? cols : rows, *second = turned ? rows : cols;
-  if (c->batched)
-    dt__text_printf(out, "  %%%d = input \"%s\" %s[s3, %s, %s] strides [%s*%s, %s, 1]\n", id, name,
-                    c->dtype, first, second, first, second, second);
-  else
-    dt__text_printf(out, "  %%%d = input \"%s\" %s[%s, %s] strides [%s, 1]\n", id, name, c->dtype,
-                    first, second, second);
-}
-
-static const char *make_graph(const case_t *c, dt_text_t *out) {
-  const char *batch = c->batched ? "s3, " : "", *t = c->dtype;
-  dt__text_init(out);
-  dt__text_printf(out, "graph (s0: " LIMIT ", s1: " LIMIT ", s2: " LIMIT ", s3: " LIMIT ") {\n");
-  put_operand(out, c, "a", 1, "s0", "s2", c->a_turned);
-  put_operand(out, c, "b", 2, "s2", "s1", c->b_turned);
-  dt__text_printf(out, "  %%3 = input \"bias\" %s[s1] strides [1]\n", t);
-  dt__text_printf(out, "  %%4 = input \"r\" %s[s0, s1] strides [s1, 1]\n", t);
-  const char *dims = c->batched ? "[0, 2, 1]" : "[1, 0]";
-  int a = 1, b = 2, id = 5;
-  if (c->a_turned) {
-    dt__text_printf(out, "  %%%d = permute %%1 {axes = %s} : %s[%ss0, s2]\n", id, dims, t, batch);
-    a = id++;
-  }
-  if (c->b_turned) {
-    dt__text_printf(out, "  %%%d = permute %%2 {axes = %s} : %s[%ss2, s1]\n", id, dims, t, batch);
-    b = id++;
-  }
-  int y = id++, product = y;
-  dt__text_printf(out, "  %%%d = matmul %%%d, %%%d : %s[%ss0, s1]\n", y, a, b, t, batch);
-  if (c->follow == BIAS_GELU) {
-    dt__text_printf(out, "  %%%d = reshape %%3 {syms = [1, s1]} : %s[1, s1]\n", id, t);
-    dt__text_printf(out, "  %%%d = expand %%%d {syms = [s0, s1]} : %s[s0, s1]\n", id + 1, id, t);
-    dt__text_printf(out, "  %%%d = add %%%d, %%%d : %s[s0, s1]\n", id + 2, y, id + 1, t);
-    dt__text_printf(out, "  %%%d = gelu %%%d : %s[s0, s1]\n", id + 3, id + 2, t);
-    y = id + 3;
-  } else if (c->follow != NOTHING) {
-    dt__text_printf(out, "  %%%d = add %%%d, %%4 : %s[s0, s1]\n", id, y, t);
-    y = id;
-  }
-  dt__text_printf(out, c->follow == TWO_RESULTS ? "  return %%%d, %%%d\n}\n" : "  return %%%d\n}\n",
-                  y, product);
-  return dt__text_str(out);
-}
-
 typedef struct sizes_t {
   int64_t m, n, k, batch;
 } sizes_t;
 
-static void check(const case_t *c, const dt_cuda_model_t *model, const sizes_t *sizes, uint32_t n) {
+static void check(const gemm_case_t *c, const dt_cuda_model_t *model, const sizes_t *sizes,
+                  uint32_t n) {
   dt_text_t text;
   gpu_rig_t r;
-  gpu_rig_open(&r, make_graph(c, &text), model, c->strict);
+  gpu_rig_open(&r, gemm_graph(c, &text), model, c->strict);
   for (uint32_t i = 0; i < n; i++) {
     const int64_t numbers[4] = {sizes[i].m, sizes[i].n, sizes[i].k, sizes[i].batch};
     char what[128];
@@ -92,13 +37,14 @@ static void check(const case_t *c, const dt_cuda_model_t *model, const sizes_t *
 }
 
 // Flat tiles (at most 16 rows), small ones; aligned and not; empty.
-static const sizes_t shapes[] = {{16, 64, 64, 1},  {3, 33, 5, 1},  {1, 64, 40, 1}, {40, 72, 24, 1},
-                                 {65, 67, 131, 1}, {0, 8, 8, 1},   {8, 0, 8, 1},   {17, 8, 0, 1}};
+static const sizes_t shapes[] = {{16, 64, 64, 1},  {3, 33, 5, 1}, {1, 64, 40, 1}, {40, 72, 24, 1},
+                                 {65, 67, 131, 1}, {0, 8, 8, 1},  {8, 0, 8, 1},   {17, 8, 0, 1}};
 #define N_SHAPES (sizeof(shapes) / sizeof(shapes[0]))
 
 static void check_layouts(const char *dtype, bool strict) {
   for (int turned = 0; turned < 4; turned++) {
-    case_t c = {.dtype = dtype, .a_turned = turned & 1, .b_turned = turned & 2, .strict = strict};
+    gemm_case_t c = {
+        .dtype = dtype, .a_turned = turned & 1, .b_turned = turned & 2, .strict = strict};
     check(&c, &h200, shapes, N_SHAPES);
   }
 }
@@ -135,7 +81,7 @@ static void test_large(void **state) {
   static const sizes_t large[] = {{136, 264, 40, 1}, {130, 129, 17, 1}};
   for (uint32_t d = 0; d < 3; d++)
     for (int turned = 0; turned < 4; turned += 3) {
-      case_t c = {.dtype = dtypes[d], .a_turned = turned & 1, .b_turned = turned & 2};
+      gemm_case_t c = {.dtype = dtypes[d], .a_turned = turned & 1, .b_turned = turned & 2};
       check(&c, &tiny, large, 2);
     }
 }
@@ -146,7 +92,7 @@ static void test_batches(void **state) {
   static const char *const dtypes[] = {"f32", "bf16"};
   for (uint32_t d = 0; d < 2; d++)
     for (int turned = 0; turned < 4; turned++) {
-      case_t c = {
+      gemm_case_t c = {
           .dtype = dtypes[d], .a_turned = turned & 1, .b_turned = turned & 2, .batched = true};
       check(&c, &h200, batches, 3);
     }
@@ -157,8 +103,8 @@ static void test_followed(void **state) {
   static const sizes_t some[] = {{24, 72, 40, 1}, {7, 35, 9, 1}};
   static const char *const dtypes[] = {"f32", "f16", "bf16", "f64"};
   for (uint32_t d = 0; d < 4; d++)
-    for (int follow = BIAS_GELU; follow <= TWO_RESULTS; follow++) {
-      case_t c = {.dtype = dtypes[d], .follow = (follow_t)follow};
+    for (int follow = GEMM_BIAS_GELU; follow <= GEMM_TWO_RESULTS; follow++) {
+      gemm_case_t c = {.dtype = dtypes[d], .follow = (gemm_follow_t)follow};
       check(&c, &h200, some, 2);
     }
 }
@@ -169,10 +115,67 @@ static void test_strict(void **state) {
   check_layouts("f16", true);
 }
 
+// Operands that are no plain matrices: rows picked by an index from data, elements under a mask
+// with something else in their place, indices that no stride describes. Integers, so that the order
+// of sums is no matter; the stage after the product keeps a row of its own in LOCAL memory.
+static const char odd_operands[] =
+    "program {\n"
+    "symbol s0: [0, 1000]\nsymbol s1: [0, 1000]\nsymbol s2: [0, 1000]\nsymbol s3: [1, 1000]\n"
+    "buffer b1 = input 0 i32[s3, s2] strides [s2, 1]\n"
+    "buffer b2 = input 1 i32[s2, s1] strides [1, s2]\n"
+    "buffer b3 = input 2 i64[s0] strides [1]\n"
+    "buffer b4 = output 0 i32[s0, s1]\n"
+    "buffer b5 = local i32[3]\n"
+    "check 0 \"gather: index of a\" op \"gather\"\n"
+    "kernel \"odd\" outer i4 < s0, i5 < s1 {\n"
+    "  stage inner i6 < s2 {\n"
+    "    v0 = load i64 b3[i4]\n"
+    "    v1 = bind d7: [0, 999] < s3 of v0 check 0\n"
+    "    v2 = load i32 b1[d7, i6] mask v1\n"
+    "    v3 = index bool i5 + i6 < s1\n"
+    "    v4 = const i32 3\n"
+    "    v5 = load i32 b2[i6*7%s2, i5] mask v3 else v4\n"
+    "    v6 = mul i32 v2, v5\n"
+    "    fold sum i32 r0 = v6\n"
+    "  }\n"
+    "  stage inner i8 < 3 {\n"
+    "    v0 = row i32 r0\n"
+    "    v1 = index i32 i8\n"
+    "    v2 = add i32 v0, v1\n"
+    "    store b5[i8] = v2\n"
+    "  }\n"
+    "  stage inner i9 < 3 {\n"
+    "    v0 = load i32 b5[i9]\n"
+    "    fold sum i32 r1 = v0\n"
+    "  }\n"
+    "  stage {\n"
+    "    v0 = row i32 r1\n"
+    "    store b4[i4, i5] = v0\n"
+    "  }\n"
+    "  schedule matmul lanes 4 unroll 1 block 1 grain 1 team 256 a v2 b v5 width 32 rows 16 tile "
+    "16 64 "
+    "depth 64 ring 4\n"
+    "}\n"
+    "outputs b4\n"
+    "}\n";
+
+static void test_odd_operands(void **state) {
+  (void)state;
+  static const int64_t sizes[][4] = {{16, 64, 64, 9}, {19, 70, 33, 9}, {3, 5, 0, 9}};
+  gpu_rig_t r;
+  gpu_rig_open_loops(&r, odd_operands, &h200);
+  for (uint32_t i = 0; i < 3; i++) {
+    gpu_rig_run(&r, cuda, sizes[i], 4, 2, "operands by index and mask");
+    expect_none();
+  }
+  gpu_rig_close(&r);
+}
+
 int main(int argc, char **argv) {
   library = argc > 1 ? argv[1] : "";
-  const struct CMUnitTest tests[] = {
-      TEST(test_f32),   TEST(test_f64),     TEST(test_i32),      TEST(test_f16),   TEST(test_bf16),
-      TEST(test_large), TEST(test_batches), TEST(test_followed), TEST(test_strict)};
+  const struct CMUnitTest tests[] = {TEST(test_f32),         TEST(test_f64),      TEST(test_i32),
+                                     TEST(test_f16),         TEST(test_bf16),     TEST(test_large),
+                                     TEST(test_batches),     TEST(test_followed), TEST(test_strict),
+                                     TEST(test_odd_operands)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

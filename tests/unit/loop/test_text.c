@@ -509,6 +509,47 @@ static void test_parser(void **state) {
     check_edit(whole, &edits[k], DT_E_FORMAT);
 }
 
+// A product as a team of threads has it.
+static const char product[] = "program {\n"
+                              "symbol s0: [0, 1000]\n"
+                              "buffer b1 = input 0 f32[s0, 8] strides [8, 1]\n"
+                              "buffer b2 = input 1 f32[8, 4] strides [4, 1]\n"
+                              "buffer b3 = output 0 f32[s0, 4]\n"
+                              "kernel \"matmul\" outer i1 < s0, i2 < 4 {\n"
+                              "  stage inner i3 < 8 {\n"
+                              "    v0 = load f32 b1[i1, i3]\n"
+                              "    v1 = load f32 b2[i3, i2]\n"
+                              "    v2 = mul f32 v0, v1\n"
+                              "    fold sum f32 r0 = v2\n"
+                              "  }\n"
+                              "  stage {\n"
+                              "    v0 = row f32 r0\n"
+                              "    store b3[i1, i2] = v0\n"
+                              "  }\n"
+                              "  schedule matmul lanes 4 unroll 1 block 1 grain 1 team 256 a v0 b "
+                              "v1 width 32 rows 16 tile 16 "
+                              "64 depth 64 ring 4\n"
+                              "}\n"
+                              "outputs b3\n"
+                              "}\n";
+
+static void test_products(void **state) {
+  (void)state;
+  static const edit_t edits[] = {
+      {"schedule", "team 256 ", "", "of a team of 0 with depth 64 in 4 tiles"},
+      {"schedule", " depth 64 ring 4", "", "of a team of 256 with depth 0 in 0 tiles"},
+      {"schedule", "ring 4", "ring 1", "in 8 warps of 16 x 32"},
+      {"schedule", "depth 64", "depth 66", "tiles of 16 x 64 x 66"},
+      {"schedule", "tile 16 64", "tile 16 96", "tiles of 16 x 96"},
+      {"schedule", "tile 16 64", "tile 160 64", "tiles of 160 x 64"},
+      {"schedule", "a v0 b v1", "a v0 b v2", "whose operands are not loads"},
+      {"schedule", "rows 16", "rows 5", "micro-kernels of 5 x 32"},
+  };
+  for (size_t k = 0; k < sizeof(edits) / sizeof(edits[0]); k++)
+    check_edit(product, &edits[k], DT_E_INTERNAL);
+  check_round_trip(product);
+}
+
 // Characters are lost, doubled, or replaced by others of the text: whatever comes, it is a status.
 static void damage(const char *source) {
   uint64_t random = 88172645463325252u;
@@ -556,6 +597,7 @@ static void test_damage(void **state) {
   (void)state;
   damage(whole);
   damage(segmented);
+  damage(product);
 }
 
 int main(void) {
@@ -564,6 +606,7 @@ int main(void) {
       cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_verifier),
       cmocka_unit_test(test_parser),        cmocka_unit_test(test_damage),
       cmocka_unit_test(test_data_verifier), cmocka_unit_test(test_halves),
+      cmocka_unit_test(test_products),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
