@@ -65,9 +65,9 @@ static bool fill(dt_session_t *session, dt_tensor_t *to, float low, float high) 
   int64_t count = dt_tensor_count(to), block = count < 1 << 20 ? count : 1 << 20;
   dt_tensor_t *host = NULL;
   uint64_t state = 7;
-  bool good = bench_ok(dt_tensor_create_empty(DT_F32, dt_tensor_rank(to), dt_tensor_sizes(to),
-                                              &host),
-                       "host tensor");
+  bool good =
+      bench_ok(dt_tensor_create_empty(DT_F32, dt_tensor_rank(to), dt_tensor_sizes(to), &host),
+               "host tensor");
   float *data = good ? dt_tensor_data(host) : NULL;
   for (int64_t i = 0; good && i < block; i++)
     data[i] = low + (high - low) * (float)bench_random(&state, 0, 1 << 20) / (1 << 20);
@@ -115,11 +115,11 @@ static bool run_case(bench_report_t *report, dt_runtime_t *runtime, dt_session_t
   dt_function_t *function = NULL;
   dt_tensor_t *output = NULL;
   double first = bench_now_ns();
-  bool good = bench_ok(dt_function_create(runtime, program, (void *)(uintptr_t)c, &options,
-                                          &function),
-                       "function") &&
-              bench_ok(dt_call(session, function, inputs, c->n_inputs, &output, 1), "first call") &&
-              bench_ok(dt_session_wait(session), "first wait");
+  bool good =
+      bench_ok(dt_function_create(runtime, program, (void *)(uintptr_t)c, &options, &function),
+               "function") &&
+      bench_ok(dt_call(session, function, inputs, c->n_inputs, &output, 1), "first call") &&
+      bench_ok(dt_session_wait(session), "first wait");
   first = (bench_now_ns() - first) / 1e6;
   double us = good ? measure(session, function, inputs, c->n_inputs, output, o->rounds) : 0;
   if (good && us > 0) {
@@ -152,8 +152,7 @@ static bool run_copy(bench_report_t *report, dt_session_t *session, const option
   }
   if (good) {
     char name[96];
-    (void)snprintf(name, sizeof(name), "copy %lldx%lld", (long long)o->rows,
-                   (long long)o->columns);
+    (void)snprintf(name, sizeof(name), "copy %lldx%lld", (long long)o->rows, (long long)o->columns);
     double us = bench_median(all, (size_t)rounds);
     bench_value(report, name, "time", "us", us);
     bench_value(report, name, "rate", "GB/s",
@@ -174,10 +173,10 @@ static bool run(const options_t *o) {
               bench_ok(dt_session_create_on(runtime, &on, &session), "session");
   for (uint32_t k = 0; good && k < 3; k++) {
     int64_t sizes[2] = {o->rows, o->columns};
-    good = bench_ok(dt_tensor_create_on(session, DT_F32, k ? 1 : 2, k ? sizes + 1 : sizes,
-                                        &inputs[k]),
-                    "tensor") &&
-           fill(session, inputs[k], k == 1 ? 0.5f : -2, 2);
+    good =
+        bench_ok(dt_tensor_create_on(session, DT_F32, k ? 1 : 2, k ? sizes + 1 : sizes, &inputs[k]),
+                 "tensor") &&
+        fill(session, inputs[k], k == 1 ? 0.5f : -2, 2);
   }
   if (good && (!o->only || strcmp(o->only, "copy") == 0))
     good = run_copy(&report, session, o, inputs[0]);
@@ -193,11 +192,13 @@ static bool run(const options_t *o) {
 
 int main(int argc, char **argv) {
   options_t o = {.rows = 65536, .columns = 4096, .rounds = 15};
-  static const struct option longs[] = {
-      {"rows", required_argument, NULL, 'm'},   {"columns", required_argument, NULL, 'n'},
-      {"rounds", required_argument, NULL, 'r'}, {"case", required_argument, NULL, 'c'},
-      {"json", no_argument, NULL, 'j'},         {"help", no_argument, NULL, 'h'},
-      {NULL, 0, NULL, 0}};
+  static const struct option longs[] = {{"rows", required_argument, NULL, 'm'},
+                                        {"columns", required_argument, NULL, 'n'},
+                                        {"rounds", required_argument, NULL, 'r'},
+                                        {"case", required_argument, NULL, 'c'},
+                                        {"json", no_argument, NULL, 'j'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {NULL, 0, NULL, 0}};
   for (int c; (c = getopt_long(argc, argv, "", longs, NULL)) != -1;) {
     bool good = true;
     if (c == 'm')

@@ -98,8 +98,8 @@ static uint32_t count_walks(const dt_kernel_t *kernel) {
   return walks;
 }
 
-// Rows that are walked more than once stay in registers where they are short enough; room is left for
-// other rows under way. Rows walked often wait often, and want more threads. As measured
+// Rows that are walked more than once stay in registers where they are short enough; room is left
+// for other rows under way. Rows walked often wait often, and want more threads. As measured
 // (docs/performance.md); longest first.
 typedef struct resident_row_t {
   uint32_t team, unroll, room;

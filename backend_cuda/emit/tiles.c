@@ -80,7 +80,8 @@ static void finish(tile_t *t) {
   dt__body_at(k, POINT);
   for (uint32_t i = 0; i < stage->insts.len; i++)
     if (t->crosses[i])
-      dt__inst_preset(k, i, dt__emit_load(k->m, stage->insts.items[i].dtype, 0, place(t, i), NULL, NULL));
+      dt__inst_preset(k, i,
+                      dt__emit_load(k->m, stage->insts.items[i].dtype, 0, place(t, i), NULL, NULL));
   dt__stage_stores(k);
 }
 
@@ -92,7 +93,8 @@ static void walk(tile_t *t, uint32_t along, void (*point)(tile_t *t)) {
   uint32_t n = kernel->n_loops, rows = k->team / t->side;
   dt__body_at(k, ITEM);
   LLVMValueRef size = dt__emit_i64(m, t->side);
-  LLVMValueRef near = LLVMBuildURem(m->b, t->rank, size, ""), far = LLVMBuildUDiv(m->b, t->rank, size, "");
+  LLVMValueRef near = LLVMBuildURem(m->b, t->rank, size, ""),
+               far = LLVMBuildUDiv(m->b, t->rank, size, "");
   LLVMValueRef round = dt__loop_open(k, ROUND, dt__emit_i64(m, 0), size, rows);
   t->at[along] = near;
   t->at[1 - along] = LLVMBuildNSWAdd(m->b, round, far, "");
@@ -140,7 +142,8 @@ void dt__cuda_tile(dt_body_t *k, LLVMValueRef row, LLVMValueRef col) {
   }
   dt_scope_t *item = &k->scopes[ITEM];
   uint32_t known = item->memo.len;
-  LLVMBasicBlockRef ways[2] = {dt__emit_block(m, k->fn, "part"), dt__emit_block(m, k->fn, "square")};
+  LLVMBasicBlockRef ways[2] = {dt__emit_block(m, k->fn, "part"),
+                               dt__emit_block(m, k->fn, "square")};
   LLVMBasicBlockRef done = dt__emit_block(m, k->fn, "done");
   LLVMBuildCondBr(m->b, whole, ways[1], ways[0]);
   for (uint32_t i = 0; i < 2; i++) {

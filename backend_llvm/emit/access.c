@@ -31,8 +31,8 @@ LLVMValueRef dt__emit_load_at(dt_emit_t *m, dt_dtype_t dtype, uint32_t lanes, LL
   LLVMSetAlignment(load, alignment);
   if (invariant) {
     unsigned kind = LLVMGetMDKindIDInContext(m->context, "invariant.load", 14);
-    LLVMSetMetadata(load, kind, LLVMMetadataAsValue(m->context,
-                                                    LLVMMDNodeInContext2(m->context, NULL, 0)));
+    LLVMSetMetadata(load, kind,
+                    LLVMMetadataAsValue(m->context, LLVMMDNodeInContext2(m->context, NULL, 0)));
   }
   return from_memory(m, dtype, load);
 }

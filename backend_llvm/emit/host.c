@@ -282,9 +282,9 @@ static choice_t schedule_choice(host_t *h, uint32_t kernel_index, uint32_t s,
     count = dt__sym_mul(m->env, count, axes[i]);
   choice_t choice = {.count = evaluate(h, count)};
   choice.fn = load_at(h, m->t_ptr, functions, code);
-  choice.grain = evaluate(h, m->target->device == DT_CPU
-                                 ? dt__grid_grain(m, kernel, schedule)
-                                 : dt__scratch_layout(m, kernel, schedule, NULL));
+  choice.grain =
+      evaluate(h, m->target->device == DT_CPU ? dt__grid_grain(m, kernel, schedule)
+                                              : dt__scratch_layout(m, kernel, schedule, NULL));
   return choice;
 }
 

@@ -429,7 +429,8 @@ static dt_address_t linear_address(dt_body_t *k, dt_buffer_id_t buffer, dt_sym_t
                                 : coef == -1 ? DT_ACCESS_REVERSED
                                              : DT_ACCESS_EACH};
   if (coef == 1 && k->aligned && dt__offset_aligned(k, offset, k->lane_var, k->lanes))
-    out.alignment = dt__vector_alignment(dt__program_buffer(&k->m->program, buffer)->dtype, k->lanes);
+    out.alignment =
+        dt__vector_alignment(dt__program_buffer(&k->m->program, buffer)->dtype, k->lanes);
   LLVMValueRef start = dt__index_scalar(k, rest);
   uint32_t own;
   bool varying;

@@ -64,7 +64,8 @@ bool dt__resident_find(dt_body_t *k, dt_buffer_id_t buffer, dt_sym_t offset, dt_
 
 void dt__resident_put(dt_body_t *k, dt_buffer_id_t buffer, dt_sym_t offset,
                       const dt_lanes_t *value) {
-  dt_resident_t kept = {.buffer = buffer, .offset = canonical(k, k->stage, offset), .value = *value};
+  dt_resident_t kept = {
+      .buffer = buffer, .offset = canonical(k, k->stage, offset), .value = *value};
   if (!DT_VEC_PUSH(&k->m->arena, &k->kept, kept))
     dt__emit_fail(k->m, DT_NO_MEMORY());
 }
@@ -93,8 +94,8 @@ static bool stage_agrees(dt_body_t *k, const dt_stage_t *stage, dt_buffer_id_t b
       continue;
     dt_sym_t coef, rest;
     int64_t step = 0;
-    bool plain = load ? inst->kind == DT_INST_LOAD && inst->mask == DT_NO_INST
-                      : store->mask == DT_NO_INST;
+    bool plain =
+        load ? inst->kind == DT_INST_LOAD && inst->mask == DT_NO_INST : store->mask == DT_NO_INST;
     if (!plain || !stage->n_loops)
       return false;
     dt_sym_t offset = dt__access_offset(k, buffer, load ? inst->index : store->index);

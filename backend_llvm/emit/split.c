@@ -19,8 +19,7 @@ typedef struct code_t {
 // What code depends on besides the kernel's text: the schedule and the numbers of its checks.
 static void print_key(const dt_kernel_t *kernel, const dt_schedule_t *s, dt_text_t *out) {
   dt__text_printf(out, "\nschedule %d %u %u %lld %u %d %u %u", (int)s->kind, s->lanes, s->unroll,
-                  (long long)s->block, s->team,
-                  s->resident, s->room, s->most);
+                  (long long)s->block, s->team, s->resident, s->room, s->most);
   if (s->kind == DT_SCHEDULE_MATMUL)
     dt__text_printf(out, " matmul %u %u %u %u %u %u %u %u", s->matmul.a, s->matmul.b,
                     s->matmul.width, s->matmul.rows, s->matmul.tile_rows, s->matmul.tile_cols,

@@ -15,7 +15,8 @@ static LLVMValueRef nowhere(dt_body_t *k) {
 static void store_where(dt_body_t *k, uint32_t level, dt_dtype_t dtype, LLVMValueRef value,
                         LLVMValueRef address, uint32_t alignment, LLVMValueRef on) {
   dt_emit_t *m = k->m;
-  LLVMBasicBlockRef some = dt__emit_block(m, k->fn, "store"), next = dt__emit_block(m, k->fn, "next");
+  LLVMBasicBlockRef some = dt__emit_block(m, k->fn, "store"),
+                    next = dt__emit_block(m, k->fn, "next");
   LLVMBuildCondBr(m->b, on, some, next);
   LLVMPositionBuilderAtEnd(m->b, some);
   dt__emit_store_at(m, dtype, value, address,
