@@ -14,7 +14,7 @@
 #define KERNEL_PASSES                                                                              \
   "function(sroa,early-cse<memssa>,infer-address-spaces,instcombine<no-verify-fixpoint>,"          \
   "simplifycfg,loop-mssa(licm),gvn,instcombine<no-verify-fixpoint>,infer-address-spaces,"          \
-  "simplifycfg,loop-unroll<O3;partial;runtime;no-upperbound>,instcombine<no-verify-fixpoint>,"     \
+  "simplifycfg,loop-unroll<O2;partial;runtime;no-upperbound>,instcombine<no-verify-fixpoint>,"     \
   "simplifycfg,dce)"
 
 static pthread_once_t target_once = PTHREAD_ONCE_INIT;
