@@ -46,7 +46,8 @@ static bool folds_columns(dt_program_t *program, const dt_kernel_t *kernel) {
 
 static bool splittable(dt_program_t *program, const dt_kernel_t *kernel,
                        const dt_target_t *target) {
-  if (kernel->schedules.len || kernel->stages.len == 0 || kernel->n_loops + 1 > DT_MAX_RANK)
+  if (kernel->schedules.len || kernel->stages.len == 0 || kernel->n_loops + 1 > DT_MAX_RANK ||
+      kernel->slices) // one kernel more would stand between those of a slice
     return false;
   const dt_stage_t *stage = &kernel->stages.items[0];
   if (stage->n_loops != 1 || stage->folds.len == 0 || stage->stores.len)

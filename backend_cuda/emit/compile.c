@@ -42,6 +42,19 @@ static dt_status_t emit_codes(dt_emit_t *m, const dt_unit_map_t *map, uint32_t u
   return NULL;
 }
 
+// Units are linked into one piece of code: functions of each unit's own get names of its own.
+static void name_own_functions(dt_emit_t *m, uint32_t unit) {
+  for (LLVMValueRef fn = LLVMGetFirstFunction(m->module); fn; fn = LLVMGetNextFunction(fn)) {
+    if (LLVMGetLinkage(fn) != LLVMInternalLinkage)
+      continue;
+    size_t bytes = 0;
+    char name[128];
+    int written = snprintf(name, sizeof(name), "%s_u%u", LLVMGetValueName2(fn, &bytes), unit);
+    LLVMSetValueName2(fn, name,
+                      (size_t)written < sizeof(name) ? (size_t)written : sizeof(name) - 1);
+  }
+}
+
 dt_status_t dt__cuda_compile_unit(const dt_program_t *program, const dt_unit_map_t *map,
                                   uint32_t unit, const dt_target_t *target,
                                   const dt_compile_options_t *options, char **out_text,
@@ -59,6 +72,7 @@ dt_status_t dt__cuda_compile_unit(const dt_program_t *program, const dt_unit_map
   dt_status_t status = dt__emit_machine(&m, "nvptx64-nvidia-cuda", target, false);
   if (!status)
     status = emit_codes(&m, map, unit);
+  name_own_functions(&m, unit);
   void *text = NULL;
   if (!status)
     status = dt__emit_finish(&m, KERNEL_PASSES, false, options, unit, &text, out_bytes);

@@ -211,6 +211,8 @@ dt_cu_result_t cuModuleLoadData(dt_cu_module_t *out, const void *image) {
   if (!is_cubin && !strstr(text, ".version"))
     return fake_leave(200);
   ptx_module_t *ptx = read_ptx(is_cubin ? text + sizeof(MAGIC) - 1 : text);
+  if (!ptx && is_cubin) // each part of it was read before
+    fake_violation("cuModuleLoadData: what was linked does not go together: %s", ptx_error);
   if (!ptx)
     return fake_leave(DT_CU_INVALID_PTX);
   for (uint32_t k = 0; k < MAX_MODULES; k++) {
