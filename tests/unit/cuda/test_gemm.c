@@ -173,6 +173,8 @@ static void test_odd_operands(void **state) {
 
 int main(int argc, char **argv) {
   library = argc > 1 ? argv[1] : "";
+  if (argc > 2) // a pattern: only the tests that match
+    cmocka_set_test_filter(argv[2]);
   const struct CMUnitTest tests[] = {TEST(test_f32),         TEST(test_f64),      TEST(test_i32),
                                      TEST(test_f16),         TEST(test_bf16),     TEST(test_large),
                                      TEST(test_batches),     TEST(test_followed), TEST(test_strict),
