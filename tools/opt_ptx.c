@@ -7,8 +7,10 @@
 
 #include <string.h>
 
+#include "backend_cuda/emit/target.h"
 #ifdef DT_HAVE_LLVM
 #include "backend_cuda/emit/emit.h"
+#endif
 
 typedef struct gpu_t {
   const char *name;
@@ -36,6 +38,7 @@ dt_status_t opt_ptx_target(const char *name, dt_target_t *out) {
   return dt__cuda_target(&gpu->model, NULL, out);
 }
 
+#ifdef DT_HAVE_LLVM
 dt_status_t opt_ptx_print(dt_program_t *program, const dt_target_t *target, dt_text_t *out) {
   dt_unit_map_t map;
   DT_TRY(dt__llvm_split(program, target, 2, &map));
@@ -50,14 +53,6 @@ dt_status_t opt_ptx_print(dt_program_t *program, const dt_target_t *target, dt_t
   return dt__text_status(out);
 }
 #else
-bool opt_ptx_known(const char *name) { return strncmp(name, "sm_", 3) == 0; }
-
-dt_status_t opt_ptx_target(const char *name, dt_target_t *out) {
-  (void)name;
-  (void)out;
-  return DT_FAIL(DT_E_UNSUPPORTED, "--gpu: this build has no code generator");
-}
-
 dt_status_t opt_ptx_print(dt_program_t *program, const dt_target_t *target, dt_text_t *out) {
   (void)program;
   (void)target;

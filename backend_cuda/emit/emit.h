@@ -4,21 +4,9 @@
 #ifndef DT_BACKEND_CUDA_EMIT_EMIT_H
 #define DT_BACKEND_CUDA_EMIT_EMIT_H
 
+#include "backend_cuda/emit/target.h"
 #include "backend_cuda/exec/launch.h"
 #include "backend_llvm/emit/compile.h"
-
-// A GPU in numbers, without asking a driver.
-typedef struct dt_cuda_model_t {
-  int major, minor;     // compute capability
-  int processors;       // streaming multiprocessors
-  int shared_per_block; // bytes a block may ask for
-  int64_t l2_bytes;
-} dt_cuda_model_t;
-
-// Fills `out` for kernels on that GPU; `host` (borrowed by *out) runs the host programs.
-// DT_E_UNSUPPORTED below compute capability 8.0.
-dt_status_t dt__cuda_target(const dt_cuda_model_t *model, const dt_target_t *host,
-                            dt_target_t *out) DT_MUST_USE;
 
 // Compiles one kernel unit (not the last, the host's). *out_text: PTX, zero-terminated, owned by
 // the caller (dt__free). Entries dt_k<code> as backend_cuda/exec/launch.h says.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A GPU as fusion and scheduling see it.
-#include "backend_cuda/emit/emit.h"
+// See target.h.
+#include "backend_cuda/emit/target.h"
 #include "runtime/base/status.h"
 
 #include <stdio.h>
