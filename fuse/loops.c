@@ -20,6 +20,13 @@ dt_step_t dt__access_step(dt_program_t *program, dt_buffer_id_t buffer, const dt
   return step == 0 ? DT_STEP_NONE : step == 1 ? DT_STEP_UNIT : DT_STEP_STRIDED;
 }
 
+bool dt__has_inner_loops(const dt_kernel_t *kernel) {
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    if (kernel->stages.items[s].n_loops)
+      return true;
+  return false;
+}
+
 static void count_one(dt_step_t step, bool store, dt_step_count_t *count) {
   count->none += step == DT_STEP_NONE;
   count->unit += step == DT_STEP_UNIT;

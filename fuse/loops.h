@@ -20,6 +20,7 @@ typedef struct dt_step_count_t {
   uint32_t none, unit, strided, other;
   uint32_t unit_stores, strided_stores;
 } dt_step_count_t;
+bool dt__has_inner_loops(const dt_kernel_t *kernel); // of any stage
 // Adds the accesses of `stage`, as loop `var` steps.
 void dt__count_steps(dt_program_t *program, const dt_stage_t *stage, dt_sym_t var,
                      dt_step_count_t *count);

@@ -22,13 +22,6 @@ static int64_t likely(dt_program_t *program, dt_sym_t extent, int64_t otherwise)
   return otherwise;
 }
 
-static bool has_inner_loops(const dt_kernel_t *kernel) {
-  for (uint32_t s = 0; s < kernel->stages.len; s++)
-    if (kernel->stages.items[s].n_loops)
-      return true;
-  return false;
-}
-
 // ---- Vectors --------------------------------------------------------------------------------------
 
 // Lanes are counted in what kernels write: values that only index are split by the code generator.
@@ -147,7 +140,7 @@ static void outer_lanes(dt_program_t *program, dt_kernel_t *kernel, dt_schedule_
   out->kind = DT_SCHEDULE_OUTER_LANES;
   int64_t chunk = (int64_t)out->lanes * out->unroll, size = 0;
   dt_sym_t extent = kernel->extents[kernel->n_loops - 1];
-  out->block = has_inner_loops(kernel) ? chunk : MAP_BLOCK;
+  out->block = dt__has_inner_loops(kernel) ? chunk : MAP_BLOCK;
   if (dt__sym_is_const(program->env, extent, &size) && size < out->block)
     out->block = (size + chunk - 1) / chunk * chunk;
   if (out->block < chunk)
@@ -174,7 +167,7 @@ static void serial(dt_program_t *program, dt_kernel_t *kernel, dt_schedule_t *ou
 static bool is_serial(dt_program_t *program, const dt_kernel_t *kernel) {
   bool in_order = dt__kernel_in_order(kernel);
   if (kernel->n_loops == 0)
-    return in_order || !has_inner_loops(kernel);
+    return in_order || !dt__has_inner_loops(kernel);
   if (!in_order)
     return false;
   dt_step_count_t count = {0};
@@ -187,7 +180,7 @@ static dt_status_t schedule_loops(dt_program_t *program, dt_kernel_t *kernel,
                                   const dt_target_t *target) {
   uint32_t lanes = lanes_for(program, kernel, target);
   dt_schedule_t schedule = {.lanes = lanes, .unroll = 1, .block = 1, .grain = 1};
-  bool inner = has_inner_loops(kernel) && !dt__kernel_in_order(kernel);
+  bool inner = dt__has_inner_loops(kernel) && !dt__kernel_in_order(kernel);
   if (!inner || !inner_lanes_win(program, kernel, lanes))
     order_loops(program, kernel, lanes);
   DT_TRY(dt__merge_outer_loops(program, kernel, kernel->n_loops));

@@ -20,13 +20,6 @@
 #define MAP_BLOCKS 16 // of the grid for each multiprocessor: each then has several grid items
 #define ROW_UNROLL 4
 
-static bool has_inner_loops(const dt_kernel_t *kernel) {
-  for (uint32_t s = 0; s < kernel->stages.len; s++)
-    if (kernel->stages.items[s].n_loops)
-      return true;
-  return false;
-}
-
 static bool has_locals(const dt_program_t *program, const dt_kernel_t *kernel) {
   for (uint32_t s = 0; s < kernel->stages.len; s++)
     for (uint32_t i = 0; i < kernel->stages.items[s].stores.len; i++) {
@@ -226,7 +219,7 @@ static dt_status_t outer_teams(dt_program_t *program, dt_kernel_t *kernel,
   schedule->team = 1;
   schedule->unroll = 1;
   schedule->block = schedule->lanes;
-  if (has_inner_loops(kernel) || has_locals(program, kernel))
+  if (dt__has_inner_loops(kernel) || has_locals(program, kernel))
     return NULL;
   if (kernel->n_loops == 1) {
     schedule->team = 4 * WARP;

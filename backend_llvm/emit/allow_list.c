@@ -103,8 +103,7 @@ static bool intrinsic_allowed(const char *name) {
 
 // What devices have besides: their own registers, barriers and exchanges, and inline instructions.
 static bool device_allowed(LLVMOpcode opcode) {
-  return opcode == LLVMAddrSpaceCast || opcode == LLVMPtrToInt || opcode == LLVMIntToPtr ||
-         opcode == LLVMFence || opcode == LLVMAtomicRMW;
+  return opcode == LLVMAddrSpaceCast || opcode == LLVMPtrToInt || opcode == LLVMIntToPtr;
 }
 
 static bool device_intrinsic(const char *name) { return strncmp(name, "llvm.nvvm.", 10) == 0; }
