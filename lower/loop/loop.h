@@ -35,6 +35,8 @@ typedef enum dt_buffer_kind_t {
   DT_BUFFER_TEMP,     // lives inside one call, in the leased block
   DT_BUFFER_ONCE,     // computed when the variant is made, from constants only; kept with it
   DT_BUFFER_LOCAL, // scratch of one kernel, private to one outer iteration; sizes depend on no loop
+  DT_BUFFER_SLAB,  // scratch of one chain: its sizes are the extents of the chain's shared loops,
+                   // then one more; every index is [shared loops…, an expression]
 } dt_buffer_kind_t;
 
 typedef struct dt_buffer_t {
@@ -170,6 +172,19 @@ typedef struct dt_schedule_t {
   dt_matmul_t matmul;
 } dt_schedule_t;
 
+// Kernels with one number `chain` stand side by side and are run by one launch (devices). The last
+// of them, the head, has MATMUL schedules; those before it, its makers, fill SLABs, which later
+// kernels of the chain read: as operand A of a product, or row by row. The first outer loops of all
+// are the same, symbols and extents: the head's batch loops and its m. A maker has no more (a maker
+// of rows), or one more (a product, with MATMUL schedules). Kernels of a chain read nothing else
+// that another of them writes.
+//
+// A team runs the makers for a tile of rows, then the head for these rows and some of its columns;
+// a SLAB holds the tile's rows. Teams that take other columns of the same rows run the makers again;
+// what makers store elsewhere is stored by the team of the first columns. Makers have as many
+// schedules as the head: the n-th is taken with the head's n-th, and for a product has the same
+// tile_rows; their predicates repeat the head's. The meaning is that of the kernels in order, with
+// SLABs as large as they say.
 typedef struct dt_kernel_t {
   const char *name; // op names joined, for people
   uint32_t n_loops;
@@ -178,6 +193,7 @@ typedef struct dt_kernel_t {
   DT_VEC(dt_stage_t) stages;
   uint32_t n_rows;                 // row values
   uint32_t slices;                 // 1 + which of the program's slices it runs in; 0: none
+  uint32_t chain;                  // 0: none
   DT_VEC(dt_schedule_t) schedules; // empty until scheduled
 } dt_kernel_t;
 
@@ -266,6 +282,12 @@ const dt_program_slices_t *dt__kernel_slices(const dt_program_t *program, uint32
 // Sets first and end of all slices after kernels were put in another order or added. DT_E_INTERNAL
 // when kernels of one do not stand side by side.
 dt_status_t dt__program_settle_slices(dt_program_t *program) DT_MUST_USE;
+// The chain of kernel k: from its first maker up to and with its head. A kernel of no chain is its own
+// head: [k, k + 1).
+typedef struct dt_chain_t {
+  uint32_t first, end;
+} dt_chain_t;
+dt_chain_t dt__kernel_chain(const dt_program_t *program, uint32_t k);
 // How many items, from the first on, must be bound before the kernel can run: because of its own
 // symbols, not of what it reads. The same for one expression.
 uint32_t dt__kernel_items(const dt_program_t *program, const dt_kernel_t *kernel);
