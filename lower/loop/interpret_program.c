@@ -45,6 +45,7 @@ static dt_status_t place(run_t *run, uint32_t id) {
     return dt__interp_allocate(in, id, false);
   case DT_BUFFER_TEMP:
   case DT_BUFFER_ONCE:
+  case DT_BUFFER_SLAB:
     return dt__interp_allocate(in, id, true);
   case DT_BUFFER_LOCAL:
     return NULL;

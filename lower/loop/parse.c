@@ -130,7 +130,7 @@ static dt_status_t parse_buffer(dt_loop_parser_t *p) {
   if (id != p->program->buffers.len + 1)
     return dt__scan_fail(p->scan, "the next buffer is b%u", p->program->buffers.len + 1);
   DT_TRY(dt__scan_expect(p->scan, "="));
-  DT_TRY(dt__loop_parse_name(p, buffer_kind, DT_BUFFER_LOCAL + 1, "buffer kind", &kind));
+  DT_TRY(dt__loop_parse_name(p, buffer_kind, DT_BUFFER_SLAB + 1, "buffer kind", &kind));
   buffer.kind = (dt_buffer_kind_t)kind;
   if (kind <= DT_BUFFER_OUTPUT)
     DT_TRY(dt__loop_parse_u32(p, &buffer.index));

@@ -31,18 +31,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const buffer_kinds[] = {"input", "constant", "output",
-                                           "temp",  "once",     "local"}; // ORDER(dt_buffer_kind_t)
+static const char *const buffer_kinds[] = {"input", "constant", "output", "temp",
+                                           "once",  "local",    "slab"}; // ORDER(dt_buffer_kind_t)
 static const char *const fold_kinds[] = {"sum", "prod",   "max",   "min", "any",
                                          "all", "argmax", "argmin"}; // ORDER(dt_fold_kind_t)
 static const char *const schedule_kinds[] = {"outer_lanes", "inner_lanes", "serial", "matmul",
                                              "tiles"}; // ORDER(dt_schedule_kind_t)
-_Static_assert(DT_BUFFER_LOCAL == 5, "ORDER(dt_buffer_kind_t)");
+_Static_assert(DT_BUFFER_SLAB == 6, "ORDER(dt_buffer_kind_t)");
 _Static_assert(DT_FOLD_ARGMIN == 7, "ORDER(dt_fold_kind_t)");
 _Static_assert(DT_SCHEDULE_TILES == 4, "ORDER(dt_schedule_kind_t)");
 
 const char *dt__buffer_kind_name(dt_buffer_kind_t kind) {
-  return (unsigned)kind < 6 ? buffer_kinds[kind] : NULL;
+  return (unsigned)kind <= DT_BUFFER_SLAB ? buffer_kinds[kind] : NULL;
 }
 const char *dt__fold_kind_name(dt_fold_kind_t kind) {
   return (unsigned)kind < 8 ? fold_kinds[kind] : NULL;
@@ -384,6 +384,8 @@ static void print_program(dt_loop_printer_t *printer) {
   for (uint32_t k = 0; k < program->kernels.len; k++) {
     dt__text_put(out, "kernel ");
     put_string(out, program->kernels.items[k].name);
+    if (program->kernels.items[k].chain)
+      dt__text_printf(out, " chain %u", program->kernels.items[k].chain);
     dt__print_kernel_body(printer, &program->kernels.items[k]);
   }
   for (uint32_t k = 0; k < program->outputs.len; k++)

@@ -179,6 +179,17 @@ dt_sym_t dt__program_new_data(dt_program_t *program, dt_sym_t extent) {
   return dt__sym_new(program->env, DT_SYMBOL_DATA, (dt_range_t){0, hi}, NULL, "");
 }
 
+// ---- Chains -------------------------------------------------------------------------------------
+dt_chain_t dt__kernel_chain(const dt_program_t *program, uint32_t k) {
+  dt_chain_t chain = {k, k + 1};
+  uint32_t own = program->kernels.items[k].chain;
+  while (own && chain.first > 0 && program->kernels.items[chain.first - 1].chain == own)
+    chain.first--;
+  while (own && chain.end < program->kernels.len && program->kernels.items[chain.end].chain == own)
+    chain.end++;
+  return chain;
+}
+
 // ---- Slices -------------------------------------------------------------------------------------
 const dt_program_slices_t *dt__kernel_slices(const dt_program_t *program, uint32_t k) {
   uint32_t slices = program->kernels.items[k].slices;

@@ -165,5 +165,5 @@ dt_status_t dt__loop_verify_order(const dt_loop_verifier_t *v) {
   DT_TRY(verify_segments(v));
   for (uint32_t k = 0; k < v->program->slices.len; k++)
     DT_TRY(verify_slices_of(v, k));
-  return NULL;
+  return dt__loop_verify_chains(v);
 }
