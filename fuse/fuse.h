@@ -23,6 +23,9 @@ dt_status_t dt__fuse_inline(dt_program_t *program, const dt_target_t *target) DT
 dt_status_t dt__fuse_stages(dt_program_t *program, const dt_target_t *target) DT_MUST_USE;
 // Drops kernels and buffers whose values nobody reads.
 dt_status_t dt__fuse_prune(dt_program_t *program, const dt_target_t *target) DT_MUST_USE;
+// Devices: runs products together with the kernels that make their operand A row by row, as one
+// launch over slabs.
+dt_status_t dt__fuse_chains(dt_program_t *program, const dt_target_t *target) DT_MUST_USE;
 // Runs kernels that hand each other temporaries quadratic in a size over their common outer loops a
 // slice at a time, so that those hold a slice only.
 dt_status_t dt__fuse_slices(dt_program_t *program, const dt_target_t *target) DT_MUST_USE;

@@ -126,32 +126,50 @@ static merge_t start(dt_program_t *program, const dt_sym_t *vars, const dt_sym_t
                    .whole = dt__sym_new_loop(program->env, *extent)};
 }
 
-static dt_status_t try_outer(dt_program_t *program, dt_kernel_t *kernel, uint32_t at, bool *done) {
-  dt_sym_t extent;
-  merge_t m = start(program, kernel->vars, kernel->extents, at, &extent);
+// All stages of the kernel over the merged loop, or NULL in *out where they cannot be.
+static dt_status_t rewrite_kernel(const merge_t *m, const dt_kernel_t *kernel, dt_stage_t **out) {
+  bool linear = true;
+  *out = NULL;
   for (uint32_t s = 0; s < kernel->stages.len; s++)
-    if (!stage_walks_as_one(&m, &kernel->stages.items[s]))
+    if (!stage_walks_as_one(m, &kernel->stages.items[s]))
       return NULL;
-  dt_stage_t *fresh = DT_ARENA_ARRAY(program->arena, dt_stage_t, kernel->stages.len);
+  dt_stage_t *fresh = DT_ARENA_ARRAY(m->program->arena, dt_stage_t, kernel->stages.len + 1);
   if (!fresh)
     return DT_NO_MEMORY();
-  bool linear = true;
   for (uint32_t s = 0; s < kernel->stages.len; s++)
-    DT_TRY(rewrite(&m, &kernel->stages.items[s], &fresh[s], &linear));
-  if (!linear)
-    return NULL;
-  memcpy(kernel->stages.items, fresh, kernel->stages.len * sizeof(*fresh));
-  close_gap(&kernel->n_loops, kernel->vars, kernel->extents, at, m.whole, extent);
-  *done = true;
+    DT_TRY(rewrite(m, &kernel->stages.items[s], &fresh[s], &linear));
+  *out = linear ? fresh : NULL;
   return NULL;
 }
 
-dt_status_t dt__merge_outer_loops(dt_program_t *program, dt_kernel_t *kernel, uint32_t end) {
-  for (uint32_t at = end; at-- > 1;) {
-    bool done = false;
-    DT_TRY(try_outer(program, kernel, at - 1, &done));
+// Merges loops `at` and at + 1 of all the kernels, or of none.
+static dt_status_t try_outer(dt_program_t *program, dt_kernel_t *kernels, uint32_t n, uint32_t at) {
+  dt_sym_t extent;
+  merge_t m = start(program, kernels[0].vars, kernels[0].extents, at, &extent);
+  dt_stage_t **fresh = DT_ARENA_ARRAY(program->arena, dt_stage_t *, n + 1);
+  if (!fresh)
+    return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < n; k++) {
+    DT_TRY(rewrite_kernel(&m, &kernels[k], &fresh[k]));
+    if (!fresh[k])
+      return NULL;
   }
+  for (uint32_t k = 0; k < n; k++) {
+    memcpy(kernels[k].stages.items, fresh[k], kernels[k].stages.len * sizeof(**fresh));
+    close_gap(&kernels[k].n_loops, kernels[k].vars, kernels[k].extents, at, m.whole, extent);
+  }
+  return NULL;
+}
+
+dt_status_t dt__merge_shared_loops(dt_program_t *program, dt_kernel_t *kernels, uint32_t n,
+                                   uint32_t end) {
+  for (uint32_t at = end; at-- > 1;)
+    DT_TRY(try_outer(program, kernels, n, at - 1));
   return dt__symenv_status(program->env);
+}
+
+dt_status_t dt__merge_outer_loops(dt_program_t *program, dt_kernel_t *kernel, uint32_t end) {
+  return dt__merge_shared_loops(program, kernel, 1, end);
 }
 
 dt_status_t dt__merge_inner_loops(dt_program_t *program, dt_stage_t *stage) {

@@ -137,7 +137,45 @@ dt_status_t dt__matmul_teams(dt_program_t *program, dt_kernel_t *kernel,
   dt_sym_t few = dt__sym_le(program->env, rows, dt__sym_const(program->env, FEW_ROWS));
   bool done = false;
   DT_TRY(offer(program, kernel, flat, few, &done));
-  DT_TRY(offer(program, kernel, large, enough(program, kernel, &large.matmul, target), &done));
+  // Slabs of large tiles would leave no room for others.
+  if (!kernel->chain)
+    DT_TRY(offer(program, kernel, large, enough(program, kernel, &large.matmul, target), &done));
   DT_TRY(offer(program, kernel, small, dt__sym_const(program->env, 1), &done));
+  return dt__symenv_status(program->env);
+}
+
+// The maker's schedule where the head has `head`.
+static dt_status_t maker_schedule(dt_program_t *program, dt_kernel_t *maker,
+                                  const dt_schedule_t *head, const dt_target_t *target,
+                                  dt_schedule_t *out) {
+  *out = maker->schedules.items[0];
+  if (out->kind == DT_SCHEDULE_MATMUL) {
+    dt_contraction_t c;
+    if (!dt__contraction_roles(program, maker, &c))
+      return DT_FAIL(DT_E_INTERNAL, "fuse: %s lost its matrix form", maker->name);
+    bool flat = head->matmul.tile_rows == FEW_ROWS;
+    *out = schedule_of(&c, target, flat ? TILE_FLAT : TILE_SMALL);
+    out->lanes = maker->schedules.items[0].lanes;
+  } else {
+    out->team = WARP;
+  }
+  out->predicate = head->predicate;
+  return NULL;
+}
+
+dt_status_t dt__chain_teams(dt_program_t *program, dt_chain_t chain, const dt_target_t *target) {
+  dt_kernel_t *head = &program->kernels.items[chain.end - 1];
+  DT_TRY(dt__matmul_teams(program, head, target));
+  for (uint32_t k = chain.first; k + 1 < chain.end; k++) {
+    dt_kernel_t *maker = &program->kernels.items[k];
+    uint32_t n = head->schedules.len;
+    dt_schedule_t *made = DT_ARENA_ARRAY(program->arena, dt_schedule_t, n + 1);
+    if (!made)
+      return DT_NO_MEMORY();
+    for (uint32_t i = 0; i < n; i++)
+      DT_TRY(maker_schedule(program, maker, &head->schedules.items[i], target, &made[i]));
+    maker->schedules.items = made;
+    maker->schedules.len = maker->schedules.cap = n;
+  }
   return dt__symenv_status(program->env);
 }

@@ -107,14 +107,6 @@ typedef struct sort_t {
   uint32_t n_left; // kernels not yet placed that update no argument
 } sort_t;
 
-static bool writes(const dt_kernel_t *kernel, dt_buffer_id_t buffer) {
-  for (uint32_t s = 0; s < kernel->stages.len; s++)
-    for (uint32_t k = 0; k < kernel->stages.items[s].stores.len; k++)
-      if (kernel->stages.items[s].stores.items[k].buffer.id == buffer.id)
-        return true;
-  return false;
-}
-
 static bool is_ready(const sort_t *sort, const dt_kernel_t *kernel) {
   const dt_program_t *program = sort->program;
   if (dt__kernel_updates(program, kernel) && sort->n_left)
@@ -126,7 +118,7 @@ static bool is_ready(const sort_t *sort, const dt_kernel_t *kernel) {
   for (uint32_t s = 0; s < kernel->stages.len; s++)
     for (uint32_t i = 0; i < kernel->stages.items[s].insts.len; i++) {
       dt_buffer_id_t buffer = dt__inst_reads(&kernel->stages.items[s].insts.items[i]);
-      if (buffer.id && sort->left[buffer.id - 1] && !writes(kernel, buffer))
+      if (buffer.id && sort->left[buffer.id - 1] && !dt__kernel_stores_to(kernel, buffer.id))
         return false;
     }
   return true;
@@ -159,5 +151,62 @@ dt_status_t dt__sort_kernels(dt_program_t *program) {
       return DT_FAIL(DT_E_INTERNAL, "fuse: kernels wait for each other");
   }
   memcpy(program->kernels.items, sorted, n * sizeof(*sorted));
+  return NULL;
+}
+
+// ---- Gathering ------------------------------------------------------------------------------------
+
+static bool follows_any(const dt_access_t *access, const bool *in, uint32_t k) {
+  for (uint32_t other = 0; other < k; other++)
+    if (in[other] && dt__access_reaches(access, k, other))
+      return true;
+  return false;
+}
+
+// Whether no kernel of [first, end) must stand between two of those wanted: by what it reads, or
+// because it belongs to another segment.
+static bool can_gather(const dt_access_t *access, const uint32_t *segments, const bool *in,
+                       uint32_t first, uint32_t end) {
+  for (uint32_t k = first; k < end; k++) {
+    if (segments[k] != segments[first])
+      return false;
+    if (in[k] || !follows_any(access, in, k))
+      continue;
+    for (uint32_t after = k + 1; after < end; after++)
+      if (in[after] && dt__access_reaches(access, after, k))
+        return false;
+  }
+  return true;
+}
+
+dt_status_t dt__gather_kernels(dt_program_t *program, const dt_access_t *access,
+                               const uint32_t *segments, const bool *in, uint32_t *order,
+                               uint32_t *out_first) {
+  uint32_t n = program->kernels.len, first = 0, end = n;
+  *out_first = UINT32_MAX;
+  while (!in[first])
+    first++;
+  while (!in[end - 1])
+    end--;
+  for (uint32_t k = 0; k < n; k++)
+    order[k] = k;
+  if (!can_gather(access, segments, in, first, end))
+    return NULL;
+  dt_kernel_t *sorted = DT_ARENA_ARRAY(program->arena, dt_kernel_t, n + 1);
+  if (!sorted)
+    return DT_NO_MEMORY();
+  uint32_t at = first;
+  for (uint32_t turn = 0; turn < 3; turn++) {
+    if (turn == 1)
+      *out_first = at;
+    for (uint32_t k = first; k < end; k++) {
+      uint32_t own = in[k] ? 1 : follows_any(access, in, k) ? 2 : 0;
+      if (own != turn)
+        continue;
+      order[at] = k;
+      sorted[at++] = program->kernels.items[k];
+    }
+  }
+  memcpy(program->kernels.items + first, sorted + first, (end - first) * sizeof(*sorted));
   return NULL;
 }

@@ -74,6 +74,20 @@ static void spread_over_slices(const dt_program_t *program, life_t *lives) {
   }
 }
 
+// Kernels of a chain run at one time.
+static void spread_over_chains(const dt_program_t *program, life_t *lives) {
+  for (uint32_t k = 0; k < program->kernels.len;) {
+    dt_chain_t chain = dt__kernel_chain(program, k);
+    for (uint32_t b = 0; b < program->buffers.len && chain.end > k + 1; b++) {
+      if (lives[b].first > chain.first && lives[b].first < chain.end)
+        lives[b].first = chain.first;
+      if (lives[b].last >= chain.first && lives[b].last < chain.end)
+        lives[b].last = chain.end - 1;
+    }
+    k = chain.end;
+  }
+}
+
 static dt_status_t find_lives(places_t *p) {
   dt_program_t *program = p->program;
   life_t *lives = DT_ARENA_ARRAY(program->arena, life_t, program->buffers.len + 1);
@@ -97,6 +111,7 @@ static dt_status_t find_lives(places_t *p) {
     }
   find_item_lives(program, lives);
   spread_over_slices(program, lives);
+  spread_over_chains(program, lives);
   p->lives = lives;
   return NULL;
 }

@@ -5,6 +5,7 @@
 #include "fuse/body.h"
 #include "fuse/fuse.h"
 #include "fuse/loops.h"
+#include "fuse/operands.h"
 #include "fuse/split_fold.h"
 #include "fuse/teams.h"
 #include "runtime/base/log.h"
@@ -214,10 +215,32 @@ static dt_status_t schedule_matmul(dt_program_t *program, dt_kernel_t *kernel,
   return NULL;
 }
 
+// Their loops are as chains.c left them: shared.
+static dt_status_t schedule_chain(dt_program_t *program, dt_chain_t chain,
+                                  const dt_target_t *target) {
+  for (uint32_t k = chain.first; k < chain.end; k++) {
+    dt_kernel_t *kernel = &program->kernels.items[k];
+    uint32_t lanes = lanes_for(program, kernel, target);
+    dt_schedule_t rows = {
+        .kind = DT_SCHEDULE_INNER_LANES, .lanes = lanes, .unroll = 1, .block = 1, .grain = 1};
+    if (kernel->schedules.len)
+      kernel->schedules.items[0].lanes = lanes;
+    else if (!DT_VEC_PUSH(program->arena, &kernel->schedules, rows))
+      return DT_NO_MEMORY();
+  }
+  return dt__chain_teams(program, chain, target);
+}
+
 dt_status_t dt__fuse_schedule(dt_program_t *program, const dt_target_t *target) {
   DT_TRY(dt__split_folds(program, target));
   for (uint32_t k = 0; k < program->kernels.len; k++) {
     dt_kernel_t *kernel = &program->kernels.items[k];
+    if (kernel->chain) {
+      dt_chain_t chain = dt__kernel_chain(program, k);
+      DT_TRY(schedule_chain(program, chain, target));
+      k = chain.end - 1;
+      continue;
+    }
     if (kernel->schedules.len)
       DT_TRY(schedule_matmul(program, kernel, target));
     else

@@ -117,7 +117,7 @@ static bool may_be_member(const slices_t *s, uint32_t k) {
     for (uint32_t i = 0; i < kernel->stages.items[g].stores.len; i++)
       if (dt__store_scatters(program, &kernel->stages.items[g].stores.items[i]))
         return false;
-  return !fixed && !kernel->slices && !dt__kernel_updates(program, kernel);
+  return !fixed && !kernel->slices && !kernel->chain && !dt__kernel_updates(program, kernel);
 }
 
 // ---- Joining --------------------------------------------------------------------------------------
@@ -246,57 +246,22 @@ static bool is_closed(const slices_t *s, const group_t *group) {
   return true;
 }
 
-static bool follows_member(const slices_t *s, const group_t *group, uint32_t k) {
-  for (uint32_t other = 0; other < k; other++)
-    if (group->members[other].in && dt__access_reaches(&s->access, k, other))
-      return true;
-  return false;
-}
-
-// Whether no kernel must stand between two members: by what it reads, or because it belongs to
-// another segment.
-static bool can_gather(const slices_t *s, const group_t *group, uint32_t first, uint32_t end) {
-  for (uint32_t k = first; k < end; k++) {
-    if (s->segments[k] != s->segments[first])
-      return false;
-    if (group->members[k].in || !follows_member(s, group, k))
-      continue;
-    for (uint32_t after = k + 1; after < end; after++)
-      if (group->members[after].in && dt__access_reaches(&s->access, after, k))
-        return false;
-  }
-  return true;
-}
-
-// Members side by side: what they wait for before them, what waits for them behind. *out_first: the
-// first of them, or UINT32_MAX where that cannot be.
+// Members side by side. *out_first: the first of them, or UINT32_MAX where that cannot be.
 static dt_status_t gather(slices_t *s, group_t *group, uint32_t *out_first) {
   dt_program_t *program = s->program;
-  uint32_t n = program->kernels.len, first = 0, end = n;
-  *out_first = UINT32_MAX;
-  while (!group->members[first].in)
-    first++;
-  while (!group->members[end - 1].in)
-    end--;
-  if (!can_gather(s, group, first, end))
-    return NULL;
-  dt_kernel_t *sorted = DT_ARENA_ARRAY(program->arena, dt_kernel_t, n + 1);
+  uint32_t n = program->kernels.len;
+  bool *in = DT_ARENA_ARRAY(program->arena, bool, n + 1);
+  uint32_t *order = DT_ARENA_ARRAY(program->arena, uint32_t, n + 1);
   member_t *members = DT_ARENA_ARRAY(program->arena, member_t, n + 1);
-  if (!sorted || !members)
+  if (!in || !order || !members)
     return DT_NO_MEMORY();
-  uint32_t at = first;
-  for (uint32_t turn = 0; turn < 3; turn++) {
-    if (turn == 1)
-      *out_first = at;
-    for (uint32_t k = first; k < end; k++) {
-      uint32_t own = group->members[k].in ? 1 : follows_member(s, group, k) ? 2 : 0;
-      if (own != turn)
-        continue;
-      members[at] = group->members[k];
-      sorted[at++] = program->kernels.items[k];
-    }
-  }
-  memcpy(program->kernels.items + first, sorted + first, (end - first) * sizeof(*sorted));
+  for (uint32_t k = 0; k < n; k++)
+    in[k] = group->members[k].in;
+  DT_TRY(dt__gather_kernels(program, &s->access, s->segments, in, order, out_first));
+  if (*out_first == UINT32_MAX)
+    return NULL;
+  for (uint32_t k = 0; k < n; k++)
+    members[k] = group->members[order[k]];
   group->members = members;
   return NULL;
 }

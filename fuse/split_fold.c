@@ -220,6 +220,11 @@ dt_status_t dt__split_folds(dt_program_t *program, const dt_target_t *target) {
   DT_VEC(dt_kernel_t) kernels = {0};
   for (uint32_t k = 0; k < program->kernels.len; k++) {
     dt_kernel_t kernel = program->kernels.items[k];
+    if (kernel.chain) {
+      if (!DT_VEC_PUSH(program->arena, &kernels, kernel))
+        return DT_NO_MEMORY();
+      continue;
+    }
     if (kernel.schedules.len == 0 && kernel.stages.len && few_outer(program, &kernel))
       DT_TRY(dt__merge_inner_loops(program, &kernel.stages.items[0]));
     if (splittable(program, &kernel, target)) {

@@ -180,11 +180,11 @@ typedef struct dt_schedule_t {
 // that another of them writes.
 //
 // A team runs the makers for a tile of rows, then the head for these rows and some of its columns;
-// a SLAB holds the tile's rows. Teams that take other columns of the same rows run the makers again;
-// what makers store elsewhere is stored by the team of the first columns. Makers have as many
-// schedules as the head: the n-th is taken with the head's n-th, and for a product has the same
-// tile_rows; their predicates repeat the head's. The meaning is that of the kernels in order, with
-// SLABs as large as they say.
+// a SLAB holds the tile's rows. Teams that take other columns of the same rows run the makers
+// again; what makers store elsewhere is stored by the team of the first columns. Makers have as
+// many schedules as the head: the n-th is taken with the head's n-th, and for a product has the
+// same tile_rows; their predicates repeat the head's. The meaning is that of the kernels in order,
+// with SLABs as large as they say.
 typedef struct dt_kernel_t {
   const char *name; // op names joined, for people
   uint32_t n_loops;
@@ -277,13 +277,15 @@ static inline dt_buffer_id_t dt__inst_reads(const dt_inst_t *inst) {
 bool dt__store_scatters(const dt_program_t *program, const dt_store_t *store);
 // The kernel stores to an argument of the call.
 bool dt__kernel_updates(const dt_program_t *program, const dt_kernel_t *kernel);
+// The kernel has a store to buffer `id`.
+bool dt__kernel_stores_to(const dt_kernel_t *kernel, uint32_t id);
 // The slices that kernel k is run in, or NULL.
 const dt_program_slices_t *dt__kernel_slices(const dt_program_t *program, uint32_t k);
 // Sets first and end of all slices after kernels were put in another order or added. DT_E_INTERNAL
 // when kernels of one do not stand side by side.
 dt_status_t dt__program_settle_slices(dt_program_t *program) DT_MUST_USE;
-// The chain of kernel k: from its first maker up to and with its head. A kernel of no chain is its own
-// head: [k, k + 1).
+// The chain of kernel k: from its first maker up to and with its head. A kernel of no chain is its
+// own head: [k, k + 1).
 typedef struct dt_chain_t {
   uint32_t first, end;
 } dt_chain_t;

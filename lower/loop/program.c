@@ -179,6 +179,14 @@ dt_sym_t dt__program_new_data(dt_program_t *program, dt_sym_t extent) {
   return dt__sym_new(program->env, DT_SYMBOL_DATA, (dt_range_t){0, hi}, NULL, "");
 }
 
+bool dt__kernel_stores_to(const dt_kernel_t *kernel, uint32_t id) {
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    for (uint32_t i = 0; i < kernel->stages.items[s].stores.len; i++)
+      if (kernel->stages.items[s].stores.items[i].buffer.id == id)
+        return true;
+  return false;
+}
+
 // ---- Chains -------------------------------------------------------------------------------------
 dt_chain_t dt__kernel_chain(const dt_program_t *program, uint32_t k) {
   dt_chain_t chain = {k, k + 1};

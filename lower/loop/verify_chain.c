@@ -2,6 +2,7 @@
 // The verifier of chains: their loops, their slabs, their schedules; and that a launch which runs
 // them together, tile by tile, means what the kernels mean one after another.
 #include "lower/loop/verify_private.h"
+#include "runtime/base/status.h"
 
 // A chain under examination.
 typedef struct chain_t {
@@ -56,13 +57,10 @@ static dt_status_t verify_users(const dt_loop_verifier_t *v, uint32_t id) {
   uint32_t owner = 0;
   for (uint32_t k = 0; k < program->kernels.len; k++) {
     const dt_kernel_t *kernel = &program->kernels.items[k];
-    bool uses = false;
-    for (uint32_t s = 0; s < kernel->stages.len; s++) {
+    bool uses = dt__kernel_stores_to(kernel, id);
+    for (uint32_t s = 0; s < kernel->stages.len; s++)
       for (uint32_t i = 0; i < kernel->stages.items[s].insts.len; i++)
         uses |= dt__inst_reads(&kernel->stages.items[s].insts.items[i]).id == id;
-      for (uint32_t i = 0; i < kernel->stages.items[s].stores.len; i++)
-        uses |= kernel->stages.items[s].stores.items[i].buffer.id == id;
-    }
     if (!uses)
       continue;
     if (!kernel->chain || (owner && owner != kernel->chain))
@@ -74,14 +72,6 @@ static dt_status_t verify_users(const dt_loop_verifier_t *v, uint32_t id) {
 }
 
 // ---- Members ------------------------------------------------------------------------------------------
-static bool stores_to(const dt_kernel_t *kernel, uint32_t id) {
-  for (uint32_t s = 0; s < kernel->stages.len; s++)
-    for (uint32_t i = 0; i < kernel->stages.items[s].stores.len; i++)
-      if (kernel->stages.items[s].stores.items[i].buffer.id == id)
-        return true;
-  return false;
-}
-
 // Only slabs go from one member to another: the rest of what one writes is not there before all
 // teams are done.
 static dt_status_t verify_reads(const chain_t *c, uint32_t k) {
@@ -94,9 +84,11 @@ static dt_status_t verify_reads(const chain_t *c, uint32_t k) {
         continue;
       bool slab = dt__program_buffer(program, id)->kind == DT_BUFFER_SLAB;
       for (uint32_t other = c->kernels.first; other < c->kernels.end; other++)
-        if (stores_to(&program->kernels.items[other], id.id) && other != k && (!slab || other > k))
-          return dt__loop_verify_fail(c->v, "kernel %u reads buffer %u, which kernel %u of its "
-                                            "chain writes",
+        if (dt__kernel_stores_to(&program->kernels.items[other], id.id) && other != k &&
+            (!slab || other > k))
+          return dt__loop_verify_fail(c->v,
+                                      "kernel %u reads buffer %u, which kernel %u of its "
+                                      "chain writes",
                                       k, id.id, other);
     }
   return NULL;

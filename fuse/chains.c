@@ -1,0 +1,516 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chains (devices): a product whose operand A other kernels make row by row is run with them by one
+// launch. What they hand on is then a slab of a team's rows instead of a whole matrix in memory:
+//
+//   scores[b, m, n] = Σ q · k, then what follows ─► softmax over n ─► Σ over n of it · v
+//   mean and deviation of row m, normalised row m                  ─► Σ over k of it · w
+//
+// A member may be made again by every team that takes other columns of the same rows, so it is
+// taken in only where that is cheap: rows of a known, small length; scores only where few columns
+// follow. Legality is equality of index expressions: the makers' loops are the head's, under other
+// names.
+#include "fuse/body.h"
+#include "fuse/fuse.h"
+#include "fuse/loops.h"
+#include "fuse/operands.h"
+#include "fuse/order.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+#define MEMBERS 3       // a product, rows, the head
+#define ROW_BYTES 4096  // of a slab, where rows alone are made
+#define FEW_COLUMNS 128 // of a head whose makers are worth making again for some of them
+#define NO_KERNEL UINT32_MAX
+
+typedef struct chains_t {
+  dt_program_t *program;
+  dt_access_t access;
+  uint32_t *segments; // by kernel
+  uint32_t n;         // chains so far
+} chains_t;
+
+// A temporary that one member makes for the next, or for itself.
+typedef struct link_t {
+  dt_buffer_id_t buffer;
+  uint32_t column; // the dim that no shared loop moves
+  bool alone;      // nobody else reads it
+} link_t;
+
+typedef struct chain_t {
+  uint32_t members[MEMBERS], n; // kernels, the head last
+  uint32_t n_shared;            // loops
+  // What the loops of each member are called in the head; none: a product's columns.
+  dt_sym_t names[MEMBERS][DT_MAX_LOOPS];
+  link_t links[MEMBERS]; // what members 0 … n - 2 make
+} chain_t;
+
+// ---- Accesses -------------------------------------------------------------------------------------
+
+static uint32_t loop_of(const dt_sym_t *vars, uint32_t n, dt_sym_t var) {
+  uint32_t v = 0;
+  while (v < n && vars[v].id != var.id)
+    v++;
+  return v;
+}
+
+static bool uses_any(const dt_program_t *program, dt_sym_t e, const dt_sym_t *vars, uint32_t n) {
+  for (uint32_t v = 0; v < n; v++)
+    if (dt__sym_depends(program->env, e, vars[v]))
+      return true;
+  return false;
+}
+
+// The kernel's only store to the buffer, and its stage.
+static const dt_store_t *only_store(const dt_kernel_t *kernel, uint32_t id, uint32_t *out_stage) {
+  const dt_store_t *found = NULL;
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    for (uint32_t i = 0; i < kernel->stages.items[s].stores.len; i++) {
+      if (kernel->stages.items[s].stores.items[i].buffer.id != id)
+        continue;
+      if (found)
+        return NULL;
+      found = &kernel->stages.items[s].stores.items[i];
+      *out_stage = s;
+    }
+  return found;
+}
+
+static uint32_t loads_of(const dt_kernel_t *kernel, uint32_t id) {
+  uint32_t n = 0;
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    for (uint32_t i = 0; i < kernel->stages.items[s].insts.len; i++)
+      n += dt__inst_reads(&kernel->stages.items[s].insts.items[i]).id == id;
+  return n;
+}
+
+// Whether `index`, by which the next member reads what `store` made, is the store's index with each
+// of the maker's first n_shared loops under the name of one of the reader's `shared` loops of the
+// same extent, and anything at the dim *column, where the store has a loop of its own. Fills names.
+static bool match_index(const chains_t *c, const dt_kernel_t *maker, const dt_store_t *store,
+                        const dt_sym_t *index, const dt_kernel_t *reader, const chain_t *chain,
+                        uint32_t *column, dt_sym_t *names) {
+  dt_program_t *program = c->program;
+  uint32_t rank = dt__program_buffer(program, store->buffer)->rank, n = chain->n_shared, seen = 0;
+  for (uint32_t d = 0; d < rank; d++) {
+    uint32_t own = loop_of(maker->vars, n, store->index[d]);
+    uint32_t other = loop_of(reader->vars, n, index[d]);
+    int64_t at = 0;
+    if (own < n) {
+      if (other == n || maker->extents[own].id != reader->extents[other].id ||
+          (names[own].id && names[own].id != reader->vars[other].id))
+        return false;
+      names[own] = reader->vars[other];
+      seen++;
+    } else if (dt__sym_is_const(program->env, store->index[d], &at)) {
+      if (store->index[d].id != index[d].id)
+        return false;
+    } else if (*column == UINT32_MAX || *column == d) {
+      *column = d;
+      if (uses_any(program, store->index[d], maker->vars, n) ||
+          uses_any(program, index[d], reader->vars, n))
+        return false;
+    } else {
+      return false;
+    }
+  }
+  for (uint32_t v = 0; v < n; v++)
+    for (uint32_t w = 0; w < v; w++)
+      if (names[v].id == names[w].id)
+        return false;
+  return seen == n && *column != UINT32_MAX;
+}
+
+// The store's column is one loop alone: the maker's last outer one, or its stage's.
+static bool stores_by_column(const dt_kernel_t *maker, const dt_store_t *store, uint32_t stage,
+                             uint32_t column, uint32_t n_shared) {
+  const dt_stage_t *own = &maker->stages.items[stage];
+  if (maker->n_loops > n_shared)
+    return own->n_loops == 0 && store->index[column].id == maker->vars[n_shared].id;
+  return own->n_loops == 1 && store->index[column].id == own->vars[0].id;
+}
+
+// ---- Who may be a member ----------------------------------------------------------------------------
+
+static bool is_product(const dt_kernel_t *kernel) {
+  return kernel->schedules.len && kernel->schedules.items[0].kind == DT_SCHEDULE_MATMUL;
+}
+
+// Products of one chain take tiles of as many rows.
+static bool same_sums(const dt_kernel_t *a, const dt_kernel_t *b) {
+  return a->stages.items[0].folds.items[0].dtype == b->stages.items[0].folds.items[0].dtype;
+}
+
+static bool scatters(const dt_program_t *program, const dt_kernel_t *kernel) {
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    for (uint32_t i = 0; i < kernel->stages.items[s].stores.len; i++)
+      if (dt__store_scatters(program, &kernel->stages.items[s].stores.items[i]))
+        return true;
+  return false;
+}
+
+static bool reads_calls(const chains_t *c, const dt_kernel_t *kernel) {
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    for (uint32_t i = 0; i < kernel->stages.items[s].insts.len; i++) {
+      dt_buffer_id_t id = dt__inst_reads(&kernel->stages.items[s].insts.items[i]);
+      if (id.id && dt__program_buffer(c->program, id)->kind != DT_BUFFER_CONSTANT)
+        return true;
+    }
+  return false;
+}
+
+static bool may_be_member(const chains_t *c, const dt_kernel_t *kernel) {
+  return !kernel->chain && !kernel->slices && !dt__kernel_updates(c->program, kernel) &&
+         !dt__kernel_in_order(kernel) && !scatters(c->program, kernel) && reads_calls(c, kernel);
+}
+
+// Rows: folds and maps, each over one loop at most.
+static bool makes_rows(const dt_kernel_t *kernel, uint32_t n_shared) {
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    if (kernel->stages.items[s].n_loops > 1)
+      return false;
+  return kernel->schedules.len == 0 && kernel->n_loops == n_shared && dt__kernel_has_folds(kernel);
+}
+
+static bool is_item(const dt_program_t *program, uint32_t id) {
+  for (uint32_t k = 0; k < program->items.len; k++)
+    if (program->items.items[k].buffer.id == id)
+      return true;
+  return false;
+}
+
+// The kernel that makes temporary `id`, where no other one does; NO_KERNEL: no such.
+static uint32_t maker_of(const chains_t *c, dt_buffer_id_t id, uint32_t reader) {
+  if (dt__program_buffer(c->program, id)->kind != DT_BUFFER_TEMP || is_item(c->program, id.id) ||
+      c->access.n_writers[id.id - 1] != 1)
+    return NO_KERNEL;
+  uint32_t k = c->access.writer[id.id - 1];
+  return k < reader && c->segments[k] == c->segments[reader] &&
+                 may_be_member(c, &c->program->kernels.items[k])
+             ? k
+             : NO_KERNEL;
+}
+
+// Puts kernel k in front of the chain as the maker of `buffer`, which the first member reads;
+// false: it does not fit.
+static bool add_maker(chains_t *c, chain_t *chain, uint32_t k, dt_buffer_id_t buffer) {
+  const dt_kernel_t *maker = &c->program->kernels.items[k];
+  const dt_kernel_t *reader = &c->program->kernels.items[chain->members[0]];
+  dt_sym_t names[DT_MAX_LOOPS] = {0};
+  link_t link = {.buffer = buffer, .column = UINT32_MAX};
+  uint32_t stage = 0;
+  const dt_store_t *store = only_store(maker, buffer.id, &stage);
+  if (!store || chain->n == MEMBERS)
+    return false;
+  for (uint32_t s = 0; s < reader->stages.len; s++)
+    for (uint32_t i = 0; i < reader->stages.items[s].insts.len; i++) {
+      const dt_inst_t *load = &reader->stages.items[s].insts.items[i];
+      if (dt__inst_reads(load).id == buffer.id &&
+          (load->kind != DT_INST_LOAD ||
+           !match_index(c, maker, store, load->index, reader, chain, &link.column, names)))
+        return false;
+    }
+  if (!stores_by_column(maker, store, stage, link.column, chain->n_shared))
+    return false;
+  link.alone = c->access.n_loads[buffer.id - 1] == loads_of(reader, buffer.id);
+  for (uint32_t v = 0; v < chain->n_shared; v++) { // as the head calls them
+    uint32_t other = loop_of(reader->vars, chain->n_shared, names[v]);
+    names[v] = chain->names[0][other];
+  }
+  memmove(&chain->members[1], &chain->members[0], chain->n * sizeof(*chain->members));
+  memmove(&chain->names[1], &chain->names[0], chain->n * sizeof(*chain->names));
+  memmove(&chain->links[1], &chain->links[0], (chain->n - 1) * sizeof(*chain->links));
+  chain->members[0] = k;
+  chain->links[0] = link;
+  memcpy(chain->names[0], names, sizeof(names));
+  chain->n++;
+  return true;
+}
+
+// ---- What is worth it -------------------------------------------------------------------------------
+
+static dt_sym_t columns_of(const chains_t *c, const link_t *link) {
+  return dt__program_buffer(c->program, link->buffer)->sizes[link->column];
+}
+
+static bool short_rows(const chains_t *c, const link_t *link) {
+  int64_t n = 0, size = (int64_t)dt_dtype_size(dt__program_buffer(c->program, link->buffer)->dtype);
+  return dt__sym_is_const(c->program->env, columns_of(c, link), &n) && n <= ROW_BYTES / size;
+}
+
+// Scores: a product whose rows are as long as the call says, or one of many, of which nothing else
+// needs the elements.
+static bool add_scores(chains_t *c, chain_t *chain, const dt_kernel_t *head) {
+  dt_program_t *program = c->program;
+  const dt_kernel_t *rows = &program->kernels.items[chain->members[0]];
+  int64_t n = 0;
+  if (!dt__sym_is_const(program->env, head->extents[head->n_loops - 1], &n) || n > FEW_COLUMNS)
+    return false;
+  for (uint32_t s = 0; s < rows->stages.len; s++)
+    for (uint32_t i = 0; i < rows->stages.items[s].insts.len; i++) {
+      dt_buffer_id_t id = dt__inst_reads(&rows->stages.items[s].insts.items[i]);
+      uint32_t k = id.id ? maker_of(c, id, chain->members[0]) : NO_KERNEL;
+      dt_contraction_t roles;
+      if (k == NO_KERNEL || !is_product(&program->kernels.items[k]) ||
+          program->kernels.items[k].n_loops != chain->n_shared + 1 ||
+          !same_sums(&program->kernels.items[k], head) ||
+          !dt__contraction_roles(program, &program->kernels.items[k], &roles) ||
+          c->access.n_loads[id.id - 1] != loads_of(rows, id.id) || !add_maker(c, chain, k, id))
+        continue;
+      bool open = !dt__sym_is_const(program->env, columns_of(c, &chain->links[0]), NULL);
+      return open || chain->n_shared > 1;
+    }
+  return false;
+}
+
+static bool writes_for(const chains_t *c, const chain_t *chain, uint32_t id, uint32_t *out) {
+  for (uint32_t i = 0; i < chain->n; i++)
+    if (dt__kernel_stores_to(&c->program->kernels.items[chain->members[i]], id)) {
+      *out = i;
+      return true;
+    }
+  return false;
+}
+
+// Members read of each other only what the links hand on.
+static bool is_closed(const chains_t *c, const chain_t *chain) {
+  for (uint32_t i = 0; i < chain->n; i++) {
+    const dt_kernel_t *kernel = &c->program->kernels.items[chain->members[i]];
+    for (uint32_t s = 0; s < kernel->stages.len; s++)
+      for (uint32_t k = 0; k < kernel->stages.items[s].insts.len; k++) {
+        dt_buffer_id_t id = dt__inst_reads(&kernel->stages.items[s].insts.items[k]);
+        uint32_t writer = 0;
+        if (!id.id || dt__program_buffer(c->program, id)->kind == DT_BUFFER_LOCAL ||
+            !writes_for(c, chain, id.id, &writer))
+          continue;
+        bool handed = i == writer + 1 && chain->links[writer].buffer.id == id.id;
+        if (!handed)
+          return false;
+      }
+  }
+  return true;
+}
+
+// ---- Rewriting ------------------------------------------------------------------------------------
+
+// A kernel reads what an earlier stage of it stored, in the same iteration. Teams that make rows
+// again do not store them again, so it keeps a copy. False: the accesses are of another form.
+static bool copy_form(const chains_t *c, const dt_kernel_t *kernel, const dt_store_t *store,
+                      uint32_t stage, uint32_t *out_column) {
+  const dt_stage_t *own = &kernel->stages.items[stage];
+  uint32_t rank = dt__program_buffer(c->program, store->buffer)->rank;
+  *out_column = UINT32_MAX;
+  if (own->n_loops != 1 || store->mask != DT_NO_INST)
+    return false;
+  for (uint32_t d = 0; d < rank; d++)
+    if (store->index[d].id == own->vars[0].id && *out_column == UINT32_MAX)
+      *out_column = d;
+    else if (uses_any(c->program, store->index[d], own->vars, 1))
+      return false;
+  return *out_column != UINT32_MAX;
+}
+
+static dt_status_t read_instead(dt_program_t *program, dt_kernel_t *kernel, dt_buffer_id_t from,
+                                dt_buffer_id_t to, uint32_t column, const dt_sym_t *front,
+                                uint32_t n_front) {
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    for (uint32_t i = 0; i < kernel->stages.items[s].insts.len; i++) {
+      dt_inst_t *load = &kernel->stages.items[s].insts.items[i];
+      if (dt__inst_reads(load).id != from.id)
+        continue;
+      dt_sym_t *index = DT_ARENA_ARRAY(program->arena, dt_sym_t, n_front + 1);
+      if (!index)
+        return DT_NO_MEMORY();
+      memcpy(index, front, n_front * sizeof(*front));
+      index[n_front] = load->index[column];
+      load->index = index;
+      load->buffer = to;
+    }
+  return NULL;
+}
+
+// Stores to `to` what `store` of the stage stores, in its place or beside it.
+static dt_status_t store_too(dt_program_t *program, dt_stage_t *stage, const dt_store_t *store,
+                             dt_buffer_id_t to, uint32_t column, const dt_sym_t *front,
+                             uint32_t n_front, bool instead) {
+  dt_sym_t *index = DT_ARENA_ARRAY(program->arena, dt_sym_t, n_front + 1);
+  if (!index)
+    return DT_NO_MEMORY();
+  memcpy(index, front, n_front * sizeof(*front));
+  index[n_front] = store->index[column];
+  dt_store_t made = *store;
+  made.buffer = to;
+  made.index = index;
+  if (instead) {
+    stage->stores.items[store - stage->stores.items] = made;
+    return NULL;
+  }
+  return DT_VEC_PUSH(program->arena, &stage->stores, made) ? NULL : DT_NO_MEMORY();
+}
+
+static dt_status_t keep_copies(chains_t *c, dt_kernel_t *kernel, bool only_ask, bool *out_fits) {
+  dt_program_t *program = c->program;
+  *out_fits = true;
+  for (uint32_t b = 0; b < program->buffers.len; b++) {
+    const dt_buffer_t *buffer = &program->buffers.items[b];
+    uint32_t stage = 0, column = 0;
+    if (buffer->kind == DT_BUFFER_LOCAL || !dt__kernel_stores_to(kernel, b + 1) ||
+        !loads_of(kernel, b + 1))
+      continue;
+    const dt_store_t *store = only_store(kernel, b + 1, &stage);
+    *out_fits = store && copy_form(c, kernel, store, stage, &column);
+    if (!*out_fits)
+      return NULL;
+    if (only_ask)
+      continue;
+    dt_buffer_t local = {.kind = DT_BUFFER_LOCAL, .dtype = buffer->dtype, .rank = 1};
+    local.sizes[0] = kernel->stages.items[stage].extents[0];
+    dt_buffer_id_t made;
+    DT_TRY(dt__program_add_buffer(program, &local, &made));
+    DT_TRY(read_instead(program, kernel, (dt_buffer_id_t){b + 1}, made, column, NULL, 0));
+    DT_TRY(store_too(program, &kernel->stages.items[stage], store, made, column, NULL, 0, false));
+  }
+  return NULL;
+}
+
+// The kernel with its loops under the head's names, in the head's order.
+static dt_status_t rename_member(chains_t *c, const chain_t *chain, uint32_t at,
+                                 dt_kernel_t *kernel) {
+  dt_program_t *program = c->program;
+  const dt_kernel_t *head = &program->kernels.items[chain->members[chain->n - 1]];
+  dt_stage_t *fresh = DT_ARENA_ARRAY(program->arena, dt_stage_t, kernel->stages.len + 1);
+  if (!fresh)
+    return DT_NO_MEMORY();
+  for (uint32_t s = 0; s < kernel->stages.len; s++) {
+    dt_stage_t *stage = &kernel->stages.items[s];
+    dt__stage_start(&fresh[s], stage);
+    dt_body_copy_t copy = {
+        .program = program, .into = &fresh[s], .from = stage, .mask = DT_NO_INST};
+    for (uint32_t v = 0; v < chain->n_shared; v++)
+      DT_TRY(dt__body_rename(&copy, kernel->vars[v], chain->names[at][v]));
+    DT_TRY(dt__body_copy(&copy));
+    DT_TRY(dt__body_copy_results(&copy));
+    for (uint32_t i = 0; s == 0 && i < kernel->schedules.len; i++) {
+      kernel->schedules.items[i].matmul.a = copy.map[kernel->schedules.items[i].matmul.a];
+      kernel->schedules.items[i].matmul.b = copy.map[kernel->schedules.items[i].matmul.b];
+    }
+  }
+  memcpy(kernel->stages.items, fresh, kernel->stages.len * sizeof(*fresh));
+  memcpy(kernel->vars, head->vars, chain->n_shared * sizeof(*head->vars));
+  memcpy(kernel->extents, head->extents, chain->n_shared * sizeof(*head->extents));
+  return NULL;
+}
+
+// Link `at` becomes a slab; its maker is kernel k.
+static dt_status_t make_slab(chains_t *c, const chain_t *chain, uint32_t at, uint32_t k,
+                             uint32_t n_shared) {
+  dt_program_t *program = c->program;
+  const link_t *link = &chain->links[at];
+  const dt_buffer_t *from = dt__program_buffer(program, link->buffer);
+  dt_kernel_t *maker = &program->kernels.items[k];
+  uint32_t stage = 0;
+  const dt_store_t *store = only_store(maker, link->buffer.id, &stage);
+  dt_buffer_t slab = {.kind = DT_BUFFER_SLAB, .dtype = from->dtype, .rank = n_shared + 1};
+  dt_buffer_id_t made;
+  if (!store)
+    return DT_FAIL(DT_E_INTERNAL, "fuse: %s lost a store", maker->name);
+  memcpy(slab.sizes, maker->extents, n_shared * sizeof(*slab.sizes));
+  slab.sizes[n_shared] = from->sizes[link->column];
+  DT_TRY(dt__program_add_buffer(program, &slab, &made));
+  DT_TRY(read_instead(program, &program->kernels.items[k + 1], link->buffer, made, link->column,
+                      maker->vars, n_shared));
+  return store_too(program, &maker->stages.items[stage], store, made, link->column, maker->vars,
+                   n_shared, link->alone);
+}
+
+// The members, side by side from kernel `first` on, become a chain.
+static dt_status_t build(chains_t *c, chain_t *chain, uint32_t first) {
+  dt_program_t *program = c->program;
+  uint32_t before = program->kernels.items[first].n_loops;
+  for (uint32_t i = 0; i < chain->n; i++) {
+    chain->members[i] = first + i;
+    program->kernels.items[first + i].chain = c->n + 1;
+  }
+  c->n++;
+  for (uint32_t i = 0; i + 1 < chain->n; i++) {
+    dt_kernel_t *maker = &program->kernels.items[first + i];
+    bool fits = true;
+    DT_TRY(keep_copies(c, maker, false, &fits));
+    DT_TRY(rename_member(c, chain, i, maker));
+  }
+  DT_TRY(
+      dt__merge_shared_loops(program, &program->kernels.items[first], chain->n, chain->n_shared));
+  uint32_t n_shared = chain->n_shared - (before - program->kernels.items[first].n_loops);
+  for (uint32_t i = 0; i + 1 < chain->n; i++)
+    DT_TRY(make_slab(c, chain, i, first + i, n_shared));
+  return dt__symenv_status(program->env);
+}
+
+// ---- Search ---------------------------------------------------------------------------------------
+
+// The longest chain that kernel k is the head of; n < 2: none.
+static dt_status_t find_chain(chains_t *c, uint32_t k, chain_t *chain) {
+  dt_program_t *program = c->program;
+  dt_kernel_t *head = &program->kernels.items[k];
+  dt_contraction_t roles;
+  bool fits = true;
+  *chain = (chain_t){.members = {k}, .n = 1, .n_shared = head->n_loops - 1};
+  if (!is_product(head) || !may_be_member(c, head) ||
+      !dt__contraction_roles(program, head, &roles) || chain->n_shared + 1 > DT_MAX_RANK)
+    return NULL;
+  memcpy(chain->names[0], head->vars, chain->n_shared * sizeof(*head->vars));
+  const dt_inst_t *a = &head->stages.items[0].insts.items[roles.a];
+  uint32_t rows = maker_of(c, a->buffer, k);
+  if (rows == NO_KERNEL || a->mask != DT_NO_INST || loads_of(head, a->buffer.id) != 1 ||
+      !makes_rows(&program->kernels.items[rows], chain->n_shared))
+    return NULL;
+  DT_TRY(keep_copies(c, &program->kernels.items[rows], true, &fits));
+  chain_t longer = *chain;
+  if (!fits || !add_maker(c, &longer, rows, a->buffer))
+    return NULL;
+  chain_t longest = longer;
+  if (add_scores(c, &longest, head))
+    *chain = longest;
+  else if (short_rows(c, &longer.links[0]))
+    *chain = longer;
+  return NULL;
+}
+
+static dt_status_t try_head(chains_t *c, uint32_t k, bool *out_done) {
+  dt_program_t *program = c->program;
+  chain_t chain;
+  uint32_t n = program->kernels.len, first = 0;
+  *out_done = false;
+  DT_TRY(find_chain(c, k, &chain));
+  if (chain.n < 2 || !is_closed(c, &chain))
+    return NULL;
+  bool *in = DT_ARENA_ARRAY(program->arena, bool, n + 1);
+  uint32_t *order = DT_ARENA_ARRAY(program->arena, uint32_t, n + 1);
+  if (!in || !order)
+    return DT_NO_MEMORY();
+  for (uint32_t i = 0; i < chain.n; i++)
+    in[chain.members[i]] = true;
+  DT_TRY(dt__gather_kernels(program, &c->access, c->segments, in, order, &first));
+  if (first == UINT32_MAX)
+    return NULL;
+  DT_LOG(DT_LOG_FUSION, 1, "%s is run with what it reads, by one launch of %u kernels",
+         program->kernels.items[first + chain.n - 1].name, chain.n);
+  *out_done = true;
+  return build(c, &chain, first);
+}
+
+dt_status_t dt__fuse_chains(dt_program_t *program, const dt_target_t *target) {
+  chains_t c = {.program = program};
+  bool moved = true;
+  if (target->device == DT_CPU)
+    return NULL;
+  for (uint32_t k = 0; k < program->kernels.len; k++) {
+    if (moved) {
+      DT_TRY(dt__access_build(program, &c.access));
+      DT_TRY(dt__find_segments(program, &c.segments, NULL));
+    }
+    DT_TRY(try_head(&c, k, &moved));
+  }
+  return dt__symenv_status(program->env);
+}
