@@ -9,6 +9,8 @@
 #include "fuse/target.h"
 #include "lower/loop/loop.h"
 
+// Reorders dims of temporaries that are read in another order than they are made.
+dt_status_t dt__fuse_layouts(dt_program_t *program, const dt_target_t *target) DT_MUST_USE;
 // Gives matrix products operands in the template's layout: a packing kernel for B, a copy of A
 // where its rows are not plain; the product gets a MATMUL schedule.
 dt_status_t dt__fuse_operands(dt_program_t *program, const dt_target_t *target) DT_MUST_USE;

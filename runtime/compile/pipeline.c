@@ -32,6 +32,7 @@ typedef struct stage_t {
   STAGE("cse", "graph", STAGE_GRAPH, dt__pass_cse, NULL)                                           \
   STAGE("dce", "graph", STAGE_GRAPH, dt__pass_dce, NULL)                                           \
   STAGE("lower", "loops", STAGE_LOWER, NULL, NULL)                                                 \
+  STAGE("layouts", "fused", STAGE_LOOP, NULL, dt__fuse_layouts)                                    \
   STAGE("operands", "fused", STAGE_LOOP, NULL, dt__fuse_operands)                                  \
   STAGE("split", "fused", STAGE_LOOP, NULL, dt__fuse_split)                                        \
   STAGE("inline", "fused", STAGE_LOOP, NULL, dt__fuse_inline)                                      \
