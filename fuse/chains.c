@@ -180,9 +180,10 @@ static bool is_item(const dt_program_t *program, uint32_t id) {
   return false;
 }
 
-// The kernel that makes temporary `id`, where no other one does; NO_KERNEL: no such.
+// The kernel that makes buffer `id`, where no other one does; NO_KERNEL: no such.
 static uint32_t maker_of(const chains_t *c, dt_buffer_id_t id, uint32_t reader) {
-  if (dt__program_buffer(c->program, id)->kind != DT_BUFFER_TEMP || is_item(c->program, id.id) ||
+  dt_buffer_kind_t kind = dt__program_buffer(c->program, id)->kind;
+  if ((kind != DT_BUFFER_TEMP && kind != DT_BUFFER_OUTPUT) || is_item(c->program, id.id) ||
       c->access.n_writers[id.id - 1] != 1)
     return NO_KERNEL;
   uint32_t k = c->access.writer[id.id - 1];
@@ -213,7 +214,8 @@ static bool add_maker(chains_t *c, chain_t *chain, uint32_t k, dt_buffer_id_t bu
     }
   if (!stores_by_column(maker, store, stage, link.column, chain->n_shared))
     return false;
-  link.alone = c->access.n_loads[buffer.id - 1] == loads_of(reader, buffer.id);
+  link.alone = c->access.n_loads[buffer.id - 1] == loads_of(reader, buffer.id) &&
+               !dt__buffer_visible(dt__program_buffer(c->program, buffer));
   for (uint32_t v = 0; v < chain->n_shared; v++) { // as the head calls them
     uint32_t other = loop_of(reader->vars, chain->n_shared, names[v]);
     names[v] = chain->names[0][other];
@@ -256,10 +258,10 @@ static bool add_scores(chains_t *c, chain_t *chain, const dt_kernel_t *head) {
           program->kernels.items[k].n_loops != chain->n_shared + 1 ||
           !same_sums(&program->kernels.items[k], head) ||
           !dt__contraction_roles(program, &program->kernels.items[k], &roles) ||
-          c->access.n_loads[id.id - 1] != loads_of(rows, id.id) || !add_maker(c, chain, k, id))
+          !add_maker(c, chain, k, id))
         continue;
       bool open = !dt__sym_is_const(program->env, columns_of(c, &chain->links[0]), NULL);
-      return open || chain->n_shared > 1;
+      return chain->links[0].alone && (open || chain->n_shared > 1);
     }
   return false;
 }
