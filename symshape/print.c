@@ -150,3 +150,54 @@ static void put(const dt_symenv_t *env, uint32_t id, int level, dt_text_t *out) 
 void dt__sym_print(const dt_symenv_t *env, dt_sym_t e, dt_text_t *out) {
   put(env, e.id, LEVEL_OR, out);
 }
+
+// ---- Environments ------------------------------------------------------------------------------
+static void print_symbol(const dt_symenv_t *env, uint32_t k, dt_text_t *out) {
+  const dt_symbol_t *symbol = &env->symbols[k];
+  dt_range_t range = dt__symbol_info(env, k).range;
+  dt__text_printf(out, "symbol %d [%lld, %lld]", (int)symbol->kind, (long long)range.lo,
+                  (long long)range.hi);
+  if (symbol->has_hint)
+    dt__text_printf(out, " hint %lld", (long long)symbol->hint);
+  if (symbol->modulus != 1)
+    dt__text_printf(out, " = %lld mod %lld", (long long)symbol->residue,
+                    (long long)symbol->modulus);
+  if (symbol->extent) {
+    dt__text_put(out, " < ");
+    dt__sym_print(env, SYM(symbol->extent), out);
+  }
+  dt__text_put(out, "\n");
+}
+
+static void print_learned(const dt_symenv_t *env, uint32_t id, dt_text_t *out) {
+  const dt_sym_node_t *node = dt__node(env, id);
+  bool bounded = node->lo != INT64_MIN || node->hi != INT64_MAX;
+  if (node->op == DT_SYM_CONST || (!node->rep && !bounded))
+    return;
+  dt__sym_print(env, SYM(id), out);
+  if (node->rep) {
+    dt__text_put(out, " = ");
+    dt__sym_print(env, SYM(node->rep), out);
+  }
+  dt__text_printf(out, " in [%lld, %lld]\n", (long long)node->lo, (long long)node->hi);
+}
+
+void dt__symenv_print(const dt_symenv_t *env, dt_text_t *out) {
+  for (uint32_t k = 0; k < env->n_symbols; k++)
+    print_symbol(env, k, out);
+  for (uint32_t k = 0; k < env->n_facts; k++) {
+    const dt_fact_t *fact = &env->facts[k];
+    if (!fact->cond && !fact->ge0)
+      continue;
+    dt__text_put(out, "fact ");
+    if (fact->cond)
+      dt__sym_print(env, SYM(fact->cond), out);
+    if (fact->ge0) {
+      dt__text_put(out, " 0 <= ");
+      dt__sym_print(env, SYM(fact->ge0), out);
+    }
+    dt__text_printf(out, " after %u\n", fact->late);
+  }
+  for (uint32_t id = 1; id < env->n_nodes; id++)
+    print_learned(env, id, out);
+}

@@ -195,6 +195,10 @@ uint32_t dt__symbol_facts(const dt_symenv_t *env, uint32_t symbol, dt_sym_fact_t
 // ---- Text --------------------------------------------------------------------------------------
 // Deterministic, fully parenthesised where needed: (s0*384 + s1)//32, min(s0, 4), s0 == s1.
 void dt__sym_print(const dt_symenv_t *env, dt_sym_t e, dt_text_t *out);
+// All that the environment knows beyond what its expressions say: kinds, bounds, hints and
+// congruences of symbols, facts, learned equalities and bounds. Environments of equal text, in
+// which symbols were made in the same order, answer every question alike.
+void dt__symenv_print(const dt_symenv_t *env, dt_text_t *out);
 // Parses what print writes; symbols by their names s0, i3 must exist. Stops before what cannot go
 // on the expression (a comma, a bracket, an arrow).
 dt_status_t dt__sym_parse(dt_symenv_t *env, dt_scan_t *scan, dt_sym_t *out) DT_MUST_USE;

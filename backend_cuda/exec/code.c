@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Code: PTX to a cubin by the driver's linker, which disturbs no launch, or from the disk; the
 // cubin into the device; and what each kernel takes of it.
-#include "backend_cuda/exec/cache.h"
 #include "backend_cuda/exec/gpu.h"
 #include "backend_cuda/exec/launch.h"
 
+#include "runtime/base/disk_cache.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
@@ -108,7 +108,7 @@ static dt_status_t link_and_keep(dt_cuda_device_t *device, const dt_cuda_image_t
   dt_status_t status = link_cubin(linking, out, out_bytes);
   dt__free(linking);
   if (!status)
-    dt__cuda_cache_keep(device->cache_dir, key, *out, *out_bytes);
+    dt__disk_cache_keep(device->cache_dir, "cubin", key, *out, *out_bytes);
   return status;
 }
 
@@ -159,15 +159,15 @@ static dt_status_t load_cubin(dt_cuda_code_t *code, const void *cubin,
   return NULL;
 }
 
-// A cubin from the disk that the driver does not take is made anew.
+// A cubin from the disk that the driver does not take is made anew. *out_cubin is the caller's.
 static dt_status_t load(dt_cuda_code_t *code, const dt_cuda_image_t *images, uint32_t n_images,
-                        const dt_cuda_kernel_info_t *kernels) {
+                        const dt_cuda_kernel_info_t *kernels, void **out_cubin) {
   dt_cuda_device_t *device = code->device;
   dt_text_t key;
   void *cubin = NULL;
   make_key(device, images, n_images, &key);
   dt_status_t status = NULL;
-  bool kept = dt__cuda_cache_find(device->cache_dir, &key, &cubin, &code->bytes);
+  bool kept = dt__disk_cache_find(device->cache_dir, "cubin", &key, &cubin, &code->bytes);
   if (kept) {
     DT_LOG(DT_LOG_COMPILE, 2, "cache: a cubin of %zu bytes", code->bytes);
     status = load_cubin(code, cubin, kernels);
@@ -188,8 +188,8 @@ static dt_status_t load(dt_cuda_code_t *code, const dt_cuda_image_t *images, uin
     if (!status)
       status = load_cubin(code, cubin, kernels);
   }
-  dt__free(cubin);
   dt__text_fini(&key);
+  *out_cubin = cubin;
   return status;
 }
 
@@ -207,9 +207,26 @@ static dt_status_t check_kernels(const dt_cuda_kernel_info_t *kernels, uint32_t 
   return NULL;
 }
 
-dt_status_t dt__cuda_code_load(dt_cuda_device_t *device, const dt_cuda_image_t *images,
-                               uint32_t n_images, const dt_cuda_kernel_info_t *kernels,
-                               uint32_t n_kernels, dt_cuda_code_t **out) {
+// What is loaded: PTX, or a cubin.
+typedef struct source_t {
+  const dt_cuda_image_t *images;
+  uint32_t n_images;
+  const void *cubin; // borrowed
+  size_t bytes;
+  void *made; // of PTX; owned
+} source_t;
+
+static dt_status_t load_source(dt_cuda_code_t *code, source_t *source,
+                               const dt_cuda_kernel_info_t *kernels) {
+  if (source->n_images)
+    return load(code, source->images, source->n_images, kernels, &source->made);
+  code->bytes = source->bytes;
+  return source->bytes ? load_cubin(code, source->cubin, kernels) : NULL;
+}
+
+static dt_status_t create(dt_cuda_device_t *device, source_t *source,
+                          const dt_cuda_kernel_info_t *kernels, uint32_t n_kernels,
+                          dt_cuda_code_t **out) {
   *out = NULL;
   DT_TRY(check_kernels(kernels, n_kernels));
   dt_cuda_code_t *code = dt__calloc(1, sizeof(*code) + n_kernels * sizeof(code->kernels[0]));
@@ -219,7 +236,7 @@ dt_status_t dt__cuda_code_load(dt_cuda_device_t *device, const dt_cuda_image_t *
   code->n = n_kernels;
   dt_status_t status = dt__cuda_enter(device);
   if (!status) {
-    status = n_images ? load(code, images, n_images, kernels) : NULL;
+    status = load_source(code, source, kernels);
     dt__cuda_leave(device);
   }
   if (status) {
@@ -228,6 +245,27 @@ dt_status_t dt__cuda_code_load(dt_cuda_device_t *device, const dt_cuda_image_t *
   }
   *out = code;
   return NULL;
+}
+
+dt_status_t dt__cuda_code_load(dt_cuda_device_t *device, const dt_cuda_image_t *images,
+                               uint32_t n_images, const dt_cuda_kernel_info_t *kernels,
+                               uint32_t n_kernels, dt_cuda_code_t **out, void **out_cubin) {
+  source_t source = {.images = images, .n_images = n_images};
+  if (out_cubin)
+    *out_cubin = NULL;
+  dt_status_t status = create(device, &source, kernels, n_kernels, out);
+  if (status || !out_cubin)
+    dt__free(source.made);
+  else
+    *out_cubin = source.made;
+  return status;
+}
+
+dt_status_t dt__cuda_code_load_cubin(dt_cuda_device_t *device, const void *cubin, size_t bytes,
+                                     const dt_cuda_kernel_info_t *kernels, uint32_t n_kernels,
+                                     dt_cuda_code_t **out) {
+  source_t source = {.cubin = cubin, .bytes = bytes};
+  return create(device, &source, kernels, n_kernels, out);
 }
 
 void dt__cuda_code_unload(dt_cuda_code_t *code) {

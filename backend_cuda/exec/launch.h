@@ -69,10 +69,17 @@ typedef struct dt_cuda_code_t dt_cuda_code_t;
 
 // Makes one cubin of all images by the driver's linker (on the calling thread, which should be a
 // compile thread: no launch waits for it), loads it and finds dt_k0 … dt_k<n-1>. DT_E_COMPILE with
-// the linker's log; what the driver says. On failure *out is NULL and nothing is kept.
+// the linker's log; what the driver says. On failure *out is NULL and nothing is kept. *out_cubin
+// (NULL: not wanted) is the caller's, dt__cuda_code_bytes long, NULL without images.
 dt_status_t dt__cuda_code_load(dt_cuda_device_t *device, const dt_cuda_image_t *images,
                                uint32_t n_images, const dt_cuda_kernel_info_t *kernels,
-                               uint32_t n_kernels, dt_cuda_code_t **out) DT_MUST_USE;
+                               uint32_t n_kernels, dt_cuda_code_t **out,
+                               void **out_cubin) DT_MUST_USE;
+// The same from a cubin that the first one gave, in this process or another; without bytes there
+// are no kernels in it.
+dt_status_t dt__cuda_code_load_cubin(dt_cuda_device_t *device, const void *cubin, size_t bytes,
+                                     const dt_cuda_kernel_info_t *kernels, uint32_t n_kernels,
+                                     dt_cuda_code_t **out) DT_MUST_USE;
 // Unloads. NULL allowed. No launch of it may be running.
 void dt__cuda_code_unload(dt_cuda_code_t *code);
 const dt_cuda_kernel_t *dt__cuda_code_kernel(const dt_cuda_code_t *code, uint32_t index);

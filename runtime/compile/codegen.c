@@ -7,8 +7,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 #include "runtime/compile/codegen_cuda.h"
-
-#include <stdio.h>
+#include "runtime/compile/load.h"
 
 dt_status_t dt__codegen_available(void) { return NULL; }
 
@@ -62,106 +61,52 @@ static dt_status_t run_unit(void *opaque) {
                                &unit->object, &unit->bytes);
 }
 
-// ---- Loading --------------------------------------------------------------------------------------
-
-// Units from `first` on, the host's among them.
-static dt_status_t load_units(const unit_t *units, uint32_t first, uint32_t n_units,
-                              dt_compiled_t *out) {
-  out->units = dt__calloc(n_units - first, sizeof(*out->units));
-  if (!out->units)
-    return DT_NO_MEMORY();
-  for (uint32_t i = first; i < n_units; i++) {
-    DT_TRY(dt__native_load(units[i].object, units[i].bytes, &out->units[out->n_units]));
-    out->code_bytes += dt__native_bytes(out->units[out->n_units++]);
-  }
-  return NULL;
-}
-
-// Data and function pointers are of one size wherever the loader runs; ISO C has no cast for it.
-typedef union code_address_t {
-  void *data;
-  dt_kernel_fn_t kernel;
-  dt_host_plan_fn_t plan;
-  dt_host_run_fn_t run;
-  int64_t (*bytes)(void);
-} code_address_t;
-
-static dt_status_t find_symbol(const dt_native_t *unit, const char *name, code_address_t *out) {
-  out->data = dt__native_symbol(unit, name);
-  if (!out->data)
-    return DT_FAIL(DT_E_INTERNAL, "compiled code has no function %s", name);
-  return NULL;
-}
-
-static dt_status_t find_kernels(const dt_unit_map_t *map, dt_compiled_t *out) {
-  out->kernels = dt__calloc(map->n_codes, sizeof(*out->kernels));
-  if (!out->kernels)
-    return DT_NO_MEMORY();
-  for (uint32_t i = 0; i < map->n_codes; i++) {
-    char name[24];
-    (void)snprintf(name, sizeof(name), "dt_k%u", i);
-    code_address_t found;
-    DT_TRY(find_symbol(out->units[map->unit_of_code[i]], name, &found));
-    out->kernels[i] = found.kernel;
-  }
-  return NULL;
-}
-
-static dt_status_t find_segments(const dt_native_t *host, uint32_t n, dt_compiled_t *out) {
-  out->segments = dt__calloc(n, sizeof(*out->segments));
-  if (!out->segments)
-    return DT_NO_MEMORY();
-  out->n_segments = n;
-  for (uint32_t i = 0; i < n; i++) {
-    char name[32];
-    code_address_t found;
-    (void)snprintf(name, sizeof(name), "dt_plan_%u", i);
-    DT_TRY(find_symbol(host, name, &found));
-    out->segments[i].plan = found.plan;
-    (void)snprintf(name, sizeof(name), "dt_run_%u", i);
-    DT_TRY(find_symbol(host, name, &found));
-    out->segments[i].run = found.run;
-    (void)snprintf(name, sizeof(name), "dt_items_%u", i);
-    found.data = dt__native_symbol(host, name); // of devices, where the segment reads numbers
-    out->segments[i].items = found.data ? found.run : NULL;
-  }
-  return NULL;
-}
-
-static dt_status_t find_host(const dt_program_t *program, dt_compiled_t *out) {
-  const dt_native_t *host = out->units[out->n_units - 1];
-  code_address_t found;
-  DT_TRY(find_segments(host, dt__llvm_segment_count(program), out));
-  DT_TRY(find_symbol(host, "dt_once", &found));
-  out->once = found.run;
-  DT_TRY(find_symbol(host, "dt_once_scratch", &found));
-  out->once_scratch_bytes = found.bytes();
-  out->output_segments = dt__calloc(program->outputs.len, sizeof(*out->output_segments));
-  if (!out->output_segments)
-    return DT_NO_MEMORY();
-  for (uint32_t k = 0; k < program->outputs.len; k++)
-    out->output_segments[k] = dt__llvm_sizes_segment(program, program->outputs.items[k]);
-  return NULL;
-}
-
 // ---- Devices --------------------------------------------------------------------------------------
 
-static dt_status_t load_cpu(const dt_unit_map_t *map, const unit_t *units, dt_compiled_t *out) {
-  DT_TRY(load_units(units, 0, map->n_units, out));
-  return find_kernels(map, out);
+// Objects of units from `first` on, the host's among them.
+static dt_status_t load_units(const dt_codegen_request_t *request, const unit_t *units,
+                              uint32_t first, uint32_t n_units, dt_compiled_t *out) {
+  dt_object_t *objects = DT_ARENA_ARRAY(request->program->arena, dt_object_t, n_units + 1);
+  if (!objects)
+    return DT_NO_MEMORY();
+  for (uint32_t i = first; i < n_units; i++)
+    objects[i - first] = (dt_object_t){units[i].object, units[i].bytes};
+  return dt__load_objects(objects, n_units - first, out);
+}
+
+static dt_status_t load_cpu(const dt_codegen_request_t *request, const dt_unit_map_t *map,
+                            const unit_t *units, dt_compiled_t *out) {
+  DT_TRY(load_units(request, units, 0, map->n_units, out));
+  return dt__load_kernels(map->unit_of_code, map->n_codes, out);
 }
 
 static dt_status_t load_cuda(dt_jobs_t *jobs, const dt_codegen_request_t *request,
-                             const dt_unit_map_t *map, const unit_t *units, dt_compiled_t *out) {
+                             const dt_unit_map_t *map, unit_t *units, dt_compiled_t *out) {
   uint32_t n = map->n_units - 1;
   dt_cuda_image_t *images = DT_ARENA_ARRAY(request->program->arena, dt_cuda_image_t, n + 1);
   if (!images)
     return DT_NO_MEMORY();
   for (uint32_t i = 0; i < n; i++)
     images[i] = (dt_cuda_image_t){.text = units[i].object, .bytes = units[i].bytes};
-  DT_TRY(dt__codegen_cuda_load(jobs, request->cuda, request->program, map, request->target, images,
-                               n, out));
-  return load_units(units, n, map->n_units, out);
+  DT_TRY(dt__codegen_cuda_load(jobs, request, map, images, n, out));
+  DT_TRY(load_units(request, units, n, map->n_units, out));
+  if (request->keep) { // the host's object changes hands
+    request->keep->host = (dt_object_t){units[n].object, units[n].bytes};
+    units[n].object = NULL;
+  }
+  return NULL;
+}
+
+// ---- Entry points ---------------------------------------------------------------------------------
+
+static dt_status_t find_host(const dt_program_t *program, dt_compiled_t *out) {
+  DT_TRY(dt__load_host(dt__llvm_segment_count(program), out));
+  out->output_segments = dt__calloc(program->outputs.len, sizeof(*out->output_segments));
+  if (!out->output_segments)
+    return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < program->outputs.len; k++)
+    out->output_segments[k] = dt__llvm_sizes_segment(program, program->outputs.items[k]);
+  return NULL;
 }
 
 // ---- All of it ------------------------------------------------------------------------------------
@@ -176,7 +121,8 @@ static dt_status_t compile_units(dt_jobs_t *jobs, const dt_codegen_request_t *re
     items[i] = (dt_job_t){.run = run_unit, .arg = &units[i]};
   }
   DT_TRY(dt__jobs_run(jobs, items, map->n_units));
-  DT_TRY(request->cuda ? load_cuda(jobs, request, map, units, out) : load_cpu(map, units, out));
+  DT_TRY(request->cuda ? load_cuda(jobs, request, map, units, out)
+                       : load_cpu(request, map, units, out));
   return find_host(request->program, out);
 }
 

@@ -5,7 +5,7 @@
 #define DT_RUNTIME_COMPILE_CODEGEN_H
 
 #include "lower/loop/loop.h"
-#include "runtime/compile/compile.h"
+#include "runtime/compile/artifact.h"
 #include "runtime/compile/jobs.h"
 
 typedef struct dt_codegen_request_t {
@@ -16,6 +16,7 @@ typedef struct dt_codegen_request_t {
   bool strict_fp, verify;
   const char *name; // for dumps
   uint32_t variant;
+  dt_artifact_t *keep; // receives the code of a device; NULL: not wanted
 } dt_codegen_request_t;
 
 // Whether this build makes code: NULL, or DT_E_UNSUPPORTED saying what to do.

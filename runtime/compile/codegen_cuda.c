@@ -5,6 +5,7 @@
 #include "backend_cuda/emit/emit.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
+#include "runtime/compile/load.h"
 
 dt_status_t dt__codegen_cuda_target(const dt_cuda_device_t *device, const dt_target_t *host,
                                     dt_target_t *out) {
@@ -22,52 +23,43 @@ typedef struct load_t {
   const dt_cuda_kernel_info_t *kernels;
   uint32_t n_images, n_kernels;
   dt_cuda_code_t *code;
+  void *cubin; // owned
 } load_t;
 
 static dt_status_t run_load(void *opaque) {
   load_t *load = opaque;
   return dt__cuda_code_load(load->device, load->images, load->n_images, load->kernels,
-                            load->n_kernels, &load->code);
+                            load->n_kernels, &load->code, &load->cubin);
 }
 
-// A frame's table holds functions; a device's launch callback takes its entries for what they are.
-typedef union kernel_entry_t {
-  const dt_cuda_kernel_t *kernel;
-  dt_kernel_fn_t fn;
-} kernel_entry_t;
-
-static dt_status_t fill_table(const dt_cuda_code_t *code, uint32_t n, dt_compiled_t *out) {
-  out->kernels = dt__calloc(n, sizeof(*out->kernels));
-  if (!out->kernels)
-    return DT_NO_MEMORY();
-  for (uint32_t i = 0; i < n; i++) {
-    kernel_entry_t entry = {.kernel = dt__cuda_code_kernel(code, i)};
-    out->kernels[i] = entry.fn;
-  }
-  return NULL;
-}
-
-dt_status_t dt__codegen_cuda_load(dt_jobs_t *jobs, dt_cuda_device_t *device, dt_program_t *program,
-                                  const dt_unit_map_t *map, const dt_target_t *target,
-                                  const dt_cuda_image_t *images, uint32_t n_images,
-                                  dt_compiled_t *out) {
-  out->device = DT_CUDA;
+dt_status_t dt__codegen_cuda_load(dt_jobs_t *jobs, const dt_codegen_request_t *request,
+                                  const dt_unit_map_t *map, const dt_cuda_image_t *images,
+                                  uint32_t n_images, dt_compiled_t *out) {
   uint32_t n = map->n_codes;
-  if (n) {
-    dt_cuda_kernel_info_t *kernels = DT_ARENA_ARRAY(program->arena, dt_cuda_kernel_info_t, n);
-    if (!kernels)
-      return DT_NO_MEMORY();
-    for (uint32_t i = 0; i < n; i++)
-      DT_TRY(dt__cuda_kernel_info(program, map, i, target, &kernels[i]));
-    load_t load = {.device = device,
-                   .images = images,
-                   .kernels = kernels,
-                   .n_images = n_images,
-                   .n_kernels = n};
-    dt_job_t job = {.run = run_load, .arg = &load};
-    DT_TRY(dt__jobs_run(jobs, &job, 1));
-    out->cuda = load.code;
-    out->code_bytes += dt__cuda_code_bytes(load.code);
+  dt_cuda_kernel_info_t *kernels = dt__calloc(n, sizeof(*kernels));
+  if (!kernels)
+    return DT_NO_MEMORY();
+  load_t load = {.device = request->cuda,
+                 .images = images,
+                 .kernels = kernels,
+                 .n_images = n_images,
+                 .n_kernels = n};
+  dt_status_t status = NULL;
+  for (uint32_t i = 0; i < n && !status; i++)
+    status = dt__cuda_kernel_info(request->program, map, i, request->target, &kernels[i]);
+  dt_job_t job = {.run = run_load, .arg = &load};
+  if (!status && n)
+    status = dt__jobs_run(jobs, &job, 1);
+  if (!status)
+    status = dt__load_device_kernels(load.code, n, out);
+  if (status || !request->keep) {
+    dt__free(kernels);
+    dt__free(load.cubin);
+    return status;
   }
-  return fill_table(out->cuda, n, out);
+  request->keep->n_codes = n;
+  request->keep->kernels = kernels;
+  request->keep->cubin.data = load.cubin;
+  request->keep->cubin.bytes = load.cubin ? dt__cuda_code_bytes(load.code) : 0;
+  return NULL;
 }

@@ -11,6 +11,7 @@
 #include "runtime/base/status.h"
 #include "runtime/base/text.h"
 #include "runtime/base/thread.h"
+#include "runtime/compile/artifact.h"
 #include "runtime/compile/codegen.h"
 #include "runtime/compile/jobs.h"
 
@@ -192,7 +193,8 @@ static dt_status_t take_numbers(const compile_t *compile, dt_compiled_t *out) {
   const dt_program_t *program = compile->program;
   if (!dt__sym_is_const(program->env, program->once_bytes, &out->once_bytes))
     return DT_FAIL(DT_E_INTERNAL, "the bytes of what is computed once depend on a size");
-  out->n_launches = program->kernels.len - program->n_once;
+  for (uint32_t k = program->n_once; k < program->kernels.len; k = dt__kernel_chain(program, k).end)
+    out->n_launches++;
   out->n_symbols = dt__symenv_symbol_count(compile->traced->env);
   const dt_graph_t *graph = compile->traced->graph;
   for (uint32_t k = 0; k < graph->outputs.len; k++)
@@ -214,10 +216,9 @@ static void tell_segments(const compile_t *compile, const dt_compiled_t *compile
   }
 }
 
-static dt_status_t compile_all(compile_t *compile, bool strict_fp, dt_compiled_t *out) {
+static dt_status_t compile_all(compile_t *compile, bool strict_fp, dt_artifact_t *keep,
+                               dt_compiled_t *out) {
   dt_compiler_t *compiler = compile->compiler;
-  if (compile->cuda)
-    DT_TRY(dt__codegen_device(compile->cuda, &compiler->target, &compile->target));
   dt_job_t front = {.run = run_front, .arg = compile};
   DT_TRY(dt__jobs_run(compiler->jobs, &front, 1));
   dt_codegen_request_t request = {.program = compile->program,
@@ -227,12 +228,53 @@ static dt_status_t compile_all(compile_t *compile, bool strict_fp, dt_compiled_t
                                   .strict_fp = strict_fp,
                                   .verify = compiler->verify,
                                   .name = compile->name,
-                                  .variant = compile->variant};
+                                  .variant = compile->variant,
+                                  .keep = keep};
   DT_TRY(dt__codegen_run(compiler->jobs, &request, out));
   DT_TRY(take_numbers(compile, out));
   DT_TRY(take_items(compile->program, out));
   tell_segments(compile, out);
   return take_texts(compile->program, out);
+}
+
+// Whole compiles of a device are kept on disk; what somebody wants to look at is made anew.
+typedef struct kept_t {
+  compile_t *compile;
+  dt_text_t key;
+  bool strict_fp;
+  dt_compiled_t *found;
+} kept_t;
+
+static dt_status_t run_find(void *opaque) {
+  kept_t *kept = opaque;
+  compile_t *compile = kept->compile;
+  dt__artifact_key(compile->traced, &compile->target, compile->cuda, kept->strict_fp, &kept->key);
+  return dt__artifact_find(compile->cuda, &kept->key, &kept->found);
+}
+
+static bool wants_stages(void) { return any_dump() || dt__dump_on("llvm") || dt__dump_on("ptx"); }
+
+static dt_status_t compile_device(compile_t *compile, bool strict_fp, dt_compiled_t **compiled) {
+  kept_t kept = {.compile = compile, .strict_fp = strict_fp};
+  dt_artifact_t artifact = {0};
+  DT_TRY(dt__codegen_device(compile->cuda, &compile->compiler->target, &compile->target));
+  bool keeps = compile->cuda->cache_dir[0] && !wants_stages();
+  dt_job_t find = {.run = run_find, .arg = &kept};
+  dt__text_init(&kept.key);
+  dt_status_t status = keeps ? dt__jobs_run(compile->compiler->jobs, &find, 1) : NULL;
+  if (!status && kept.found) {
+    DT_LOG(DT_LOG_COMPILE, 2, "cache: all of %s.%u", compile->name, compile->variant);
+    dt__compiled_destroy(*compiled);
+    *compiled = kept.found;
+  } else if (!status) {
+    status = compile_all(compile, strict_fp, keeps ? &artifact : NULL, *compiled);
+    if (!status && keeps)
+      dt__artifact_keep(compile->cuda, &kept.key, &artifact, *compiled,
+                        compile->traced->graph->outputs.len);
+    dt__artifact_fini(&artifact);
+  }
+  dt__text_fini(&kept.key);
+  return status;
 }
 
 dt_status_t dt__compile(dt_compiler_t *compiler, const dt_compile_request_t *request,
@@ -252,7 +294,8 @@ dt_status_t dt__compile(dt_compiler_t *compiler, const dt_compile_request_t *req
                        .target = compiler->target};
   dt__arena_init(&compile.arena, 0);
   int64_t begin = dt__now_ns();
-  dt_status_t status = compile_all(&compile, request->strict_fp, compiled);
+  dt_status_t status = request->cuda ? compile_device(&compile, request->strict_fp, &compiled)
+                                     : compile_all(&compile, request->strict_fp, NULL, compiled);
   if (!status)
     DT_LOG(DT_LOG_COMPILE, 1,
            "%s.%u: %u kernels a call, %u segments, %u units, %llu bytes of code, %lld computed "

@@ -269,7 +269,7 @@ static dt_status_t load_kernels(const dt_compile_request_t *request, dt_compiled
     infos[k] = (dt_cuda_kernel_info_t){.threads = 64, .teams = 2, .n_words = n_words[k]};
   }
   dt_cuda_image_t image = {.text = ptx, .bytes = (size_t)at};
-  DT_TRY(dt__cuda_code_load(request->cuda, &image, 1, infos, FAKE_KERNELS, &out->cuda));
+  DT_TRY(dt__cuda_code_load(request->cuda, &image, 1, infos, FAKE_KERNELS, &out->cuda, NULL));
   out->code_bytes = dt__cuda_code_bytes(out->cuda);
   for (uint32_t k = 0; k < FAKE_KERNELS; k++) {
     union {

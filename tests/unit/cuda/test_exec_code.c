@@ -71,7 +71,7 @@ static int teardown(void **state) {
 static dt_status_t load(const char *text, uint32_t n_words, dt_cuda_code_t **out) {
   dt_cuda_image_t image = {.text = text, .bytes = strlen(text)};
   dt_cuda_kernel_info_t info = {.threads = 128, .teams = 4, .n_words = n_words};
-  return dt__cuda_code_load(gpu->device, &image, 1, &info, 1, out);
+  return dt__cuda_code_load(gpu->device, &image, 1, &info, 1, out, NULL);
 }
 
 // Loads once; whether the linker was asked.
@@ -174,13 +174,13 @@ static void what_cannot_be_launched_is_refused(void **state) {
   dt_status_free(status);
   dt_cuda_image_t image = {.text = PTX(""), .bytes = strlen(PTX(""))};
   dt_cuda_kernel_info_t infos[2] = {{.threads = 32, .teams = 1}, {.threads = 32, .teams = 1}};
-  status = dt__cuda_code_load(gpu->device, &image, 1, infos, 2, &code);
+  status = dt__cuda_code_load(gpu->device, &image, 1, infos, 2, &code, NULL);
   assert_int_equal(dt_status_code(status), DT_E_COMPILE);
   assert_non_null(strstr(dt_status_message(status), "no kernel dt_k1"));
   dt_status_free(status);
   infos[0].threads = 1000; // of 32 registers fit; of teams they do not
   infos[0].teams = 3;
-  status = dt__cuda_code_load(gpu->device, &image, 1, infos, 1, &code);
+  status = dt__cuda_code_load(gpu->device, &image, 1, infos, 1, &code, NULL);
   assert_int_equal(dt_status_code(status), DT_E_INTERNAL);
   dt_status_free(status);
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// See cache.h. An entry is
+// See disk_cache.h. An entry is
 //
 //   header_t | key | data
 //
 // written to a file of another name in the folder and renamed, so that a reader sees all of it or
 // nothing. The folder is the user's alone.
-#include "backend_cuda/exec/cache.h"
+#include "runtime/base/disk_cache.h"
 
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
@@ -29,13 +29,14 @@ typedef struct header_t {
 } header_t;
 _Static_assert(sizeof(header_t) == 32, "no padding is written");
 
-static const char magic[8] = {'D', 'T', 'C', 'U', 'B', 'I', 'N', '1'};
+static const char magic[8] = {'D', 'T', 'C', 'A', 'C', 'H', 'E', '1'};
 
-// "<folder>/<128 bits>.cubin"; false: too long.
-static bool name_entry(const char *folder, const dt_text_t *key, char *out, size_t bytes) {
+// "<folder>/<128 bits>.<kind>"; false: too long.
+static bool name_entry(const char *folder, const char *kind, const dt_text_t *key, char *out,
+                       size_t bytes) {
   uint64_t low = dt__hash(key->data, key->len, 0), high = dt__hash(key->data, key->len, 1);
-  int n = snprintf(out, bytes, "%s/%016llx%016llx.cubin", folder, (unsigned long long)high,
-                   (unsigned long long)low);
+  int n = snprintf(out, bytes, "%s/%016llx%016llx.%s", folder, (unsigned long long)high,
+                   (unsigned long long)low, kind);
   return n > 0 && (size_t)n < bytes;
 }
 
@@ -89,10 +90,11 @@ static bool is_sound(const char *all, size_t bytes, const dt_text_t *key, header
          out->checksum == dt__hash(all + sizeof(*out), rest, 0);
 }
 
-bool dt__cuda_cache_find(const char *folder, const dt_text_t *key, void **out, size_t *out_bytes) {
+bool dt__disk_cache_find(const char *folder, const char *kind, const dt_text_t *key, void **out,
+                         size_t *out_bytes) {
   char path[PATH_MAX];
   *out = NULL;
-  if (!folder[0] || key->failed || !name_entry(folder, key, path, sizeof(path)))
+  if (!folder[0] || key->failed || !name_entry(folder, kind, key, path, sizeof(path)))
     return false;
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0)
@@ -148,10 +150,11 @@ static bool write_entry(int fd, const dt_text_t *key, const void *data, size_t b
   return good;
 }
 
-void dt__cuda_cache_keep(const char *folder, const dt_text_t *key, const void *data, size_t bytes) {
+void dt__disk_cache_keep(const char *folder, const char *kind, const dt_text_t *key,
+                         const void *data, size_t bytes) {
   static _Atomic uint32_t number; // tells files of threads apart
   char path[PATH_MAX], temporary[PATH_MAX];
-  if (!folder[0] || key->failed || !name_entry(folder, key, path, sizeof(path)))
+  if (!folder[0] || key->failed || !name_entry(folder, kind, key, path, sizeof(path)))
     return;
   int n = snprintf(temporary, sizeof(temporary), "%s.%ld.%u", path, (long)getpid(),
                    atomic_fetch_add_explicit(&number, 1, memory_order_relaxed));

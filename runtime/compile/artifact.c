@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+// See artifact.h. An entry is words of 8 bytes and strings (a word with the length, then the bytes,
+// filled up to a word), in the order of `describe` below, which both writes and reads them.
+#include "runtime/compile/artifact.h"
+
+#include "runtime/base/disk_cache.h"
+#include "runtime/base/log.h"
+#include "runtime/base/memory.h"
+#include "runtime/base/status.h"
+
+#include <elf.h>
+#include <link.h>
+#include <string.h>
+
+#define FORMAT 1
+#define KIND "variant"
+#define MOST_ENTRIES (1u << 20) // of any list
+
+// ---- Key ------------------------------------------------------------------------------------------
+
+// The build id that the linker gave the object that this code is in.
+typedef struct build_t {
+  uintptr_t inside;
+  const unsigned char *id;
+  size_t bytes;
+} build_t;
+
+static void find_note(build_t *build, const unsigned char *at, size_t bytes) {
+  while (bytes >= sizeof(ElfW(Nhdr)) && !build->id) {
+    ElfW(Nhdr) note;
+    memcpy(&note, at, sizeof(note));
+    size_t name = (note.n_namesz + 3u) & ~(size_t)3, id = (note.n_descsz + 3u) & ~(size_t)3;
+    size_t all = sizeof(note) + name + id;
+    if (all > bytes)
+      return;
+    if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
+        memcmp(at + sizeof(note), "GNU", 4) == 0) {
+      build->id = at + sizeof(note) + name;
+      build->bytes = note.n_descsz;
+    }
+    at += all;
+    bytes -= all;
+  }
+}
+
+static int find_build(struct dl_phdr_info *info, size_t size, void *user) {
+  build_t *build = user;
+  bool own = false;
+  (void)size;
+  for (ElfW(Half) k = 0; k < info->dlpi_phnum; k++) {
+    const ElfW(Phdr) *part = &info->dlpi_phdr[k];
+    uintptr_t begin = info->dlpi_addr + part->p_vaddr;
+    own |=
+        part->p_type == PT_LOAD && build->inside >= begin && build->inside < begin + part->p_memsz;
+  }
+  for (ElfW(Half) k = 0; own && k < info->dlpi_phnum; k++)
+    if (info->dlpi_phdr[k].p_type == PT_NOTE)
+      find_note(build, (const unsigned char *)(info->dlpi_addr + info->dlpi_phdr[k].p_vaddr),
+                info->dlpi_phdr[k].p_memsz);
+  return own;
+}
+
+static void put_build(dt_text_t *out) {
+  static const char here;
+  build_t build = {.inside = (uintptr_t)&here};
+  (void)dl_iterate_phdr(find_build, &build);
+  out->failed |= build.bytes == 0;
+  for (size_t k = 0; k < build.bytes; k++)
+    dt__text_printf(out, "%02x", build.id[k]);
+}
+
+static void put_target(const dt_target_t *t, dt_text_t *out) {
+  dt__text_printf(out,
+                  "target %d %s %s vectors %u %u %d %d %d threads %u caches %lld %lld matmul %u %u "
+                  "%u %u block %u\n",
+                  (int)t->device, t->cpu, t->features, t->vector_bytes, t->vector_registers,
+                  t->masked_memory, t->fma, t->half_convert, t->threads, (long long)t->l1_bytes,
+                  (long long)t->l2_bytes, t->matmul_rows[0], t->matmul_rows[1], t->matmul_width[0],
+                  t->matmul_width[1], t->block_threads);
+  if (t->host)
+    put_target(t->host, out);
+}
+
+static void put_origin(const char *what, const dt_origin_t *origin, dt_text_t *out) {
+  dt__text_printf(out, "%s %s %s:%d\n", what ? what : "", origin->op ? origin->op : "",
+                  origin->file ? origin->file : "", origin->line);
+}
+
+void dt__artifact_key(const dt_traced_t *traced, const dt_target_t *target,
+                      const dt_cuda_device_t *device, bool strict_fp, dt_text_t *out) {
+  const dt_graph_t *graph = traced->graph;
+  dt__text_printf(out, "ductile %d.%d.%d format %d build ", DT_VERSION_MAJOR, DT_VERSION_MINOR,
+                  DT_VERSION_PATCH, FORMAT);
+  put_build(out);
+  dt__text_printf(out, "\n%s sm_%d%d driver %d shared %d strict %d\n", device->name, device->major,
+                  device->minor, device->cuda->version, device->shared_per_block, strict_fp);
+  put_target(target, out);
+  dt__graph_print(graph, out);
+  for (uint32_t id = 1; id <= graph->nodes.len; id++)
+    put_origin("node", &graph->nodes.items[id - 1].origin, out);
+  for (uint32_t k = 0; k < graph->asserts.len; k++)
+    put_origin(graph->asserts.items[k].what, &graph->asserts.items[k].origin, out);
+  dt__symenv_print(traced->env, out);
+}
+
+// ---- Bytes ----------------------------------------------------------------------------------------
+
+// Writes where `to` is set, else reads. Once it failed it does nothing.
+typedef struct stream_t {
+  dt_text_t *to;
+  const unsigned char *from;
+  size_t left;
+  bool failed;
+} stream_t;
+
+static void word(stream_t *s, uint64_t *value) {
+  if (s->failed)
+    return;
+  if (s->to) {
+    dt__text_write(s->to, (const char *)value, sizeof(*value));
+  } else if (s->left < sizeof(*value)) {
+    s->failed = true;
+  } else {
+    memcpy(value, s->from, sizeof(*value));
+    s->from += sizeof(*value);
+    s->left -= sizeof(*value);
+  }
+}
+
+static void number(stream_t *s, uint32_t *value) {
+  uint64_t wide = *value;
+  word(s, &wide);
+  s->failed |= wide > UINT32_MAX;
+  *value = (uint32_t)wide;
+}
+
+static void signed_word(stream_t *s, int64_t *value) {
+  uint64_t bits = (uint64_t)*value;
+  word(s, &bits);
+  *value = (int64_t)bits;
+}
+
+// What is read is the caller's, with a zero behind it.
+static void bytes(stream_t *s, void **data, size_t *n) {
+  static const char zeros[8];
+  uint64_t length = *n;
+  word(s, &length);
+  size_t fill = (8 - length % 8) % 8;
+  if (s->failed)
+    return;
+  if (s->to) {
+    dt__text_write(s->to, *data, *n);
+    dt__text_write(s->to, zeros, fill);
+    return;
+  }
+  s->failed = length > s->left || fill > s->left - length;
+  *data = s->failed ? NULL : dt__alloc((size_t)length + 1);
+  s->failed |= !*data;
+  if (s->failed)
+    return;
+  memcpy(*data, s->from, (size_t)length);
+  ((char *)*data)[length] = 0;
+  *n = (size_t)length;
+  s->from += length + fill;
+  s->left -= (size_t)length + fill;
+}
+
+static void text(stream_t *s, const char **string) {
+  void *data = (void *)(uintptr_t)*string;
+  size_t n = s->to ? strlen(*string) : 0;
+  bytes(s, &data, &n);
+  *string = data;
+}
+
+// A list's length; when reading it has room for zeroed elements.
+static void *list(stream_t *s, uint32_t *n, void *items, size_t size) {
+  number(s, n);
+  if (s->to)
+    return items;
+  if (s->failed)
+    *n = 0;
+  if (s->failed)
+    return NULL;
+  void *made = *n > MOST_ENTRIES ? NULL : dt__calloc(*n, size);
+  s->failed = !made;
+  *n = made ? *n : 0;
+  return made;
+}
+
+// ---- Entries --------------------------------------------------------------------------------------
+
+static void describe_kernels(stream_t *s, dt_artifact_t *a) {
+  a->kernels = list(s, &a->n_codes, a->kernels, sizeof(*a->kernels));
+  for (uint32_t k = 0; k < a->n_codes && !s->failed; k++) {
+    dt_cuda_kernel_info_t *info = &a->kernels[k];
+    uint32_t *fields[] = {&info->threads, &info->teams, &info->n_words, &info->most_blocks,
+                          &info->shared_bytes};
+    for (size_t f = 0; f < sizeof(fields) / sizeof(fields[0]); f++)
+      number(s, fields[f]);
+  }
+}
+
+static void describe_checks(stream_t *s, dt_compiled_t *c) {
+  c->check_texts = list(s, &c->n_checks, c->check_texts, sizeof(*c->check_texts));
+  for (uint32_t k = 0; k < c->n_checks && !s->failed; k++)
+    text(s, &c->check_texts[k]);
+  uint32_t n = c->n_asserts;
+  c->assert_texts = list(s, &c->n_asserts, c->assert_texts, sizeof(*c->assert_texts));
+  c->assert_codes = list(s, &n, c->assert_codes, sizeof(*c->assert_codes));
+  s->failed |= n != c->n_asserts;
+  for (uint32_t k = 0; k < c->n_asserts && !s->failed; k++) {
+    uint32_t code = (uint32_t)c->assert_codes[k];
+    text(s, &c->assert_texts[k]);
+    number(s, &code);
+    c->assert_codes[k] = (dt_code_t)code;
+  }
+}
+
+static void describe_items(stream_t *s, dt_compiled_t *c) {
+  c->items = list(s, &c->n_items, c->items, sizeof(*c->items));
+  for (uint32_t k = 0; k < c->n_items && !s->failed; k++) {
+    dt_compiled_item_t *item = &c->items[k];
+    text(s, &item->text);
+    number(s, &item->symbol);
+    signed_word(s, &item->range.lo);
+    signed_word(s, &item->range.hi);
+  }
+}
+
+static void describe(stream_t *s, dt_artifact_t *a, dt_compiled_t *c, uint32_t *n_segments,
+                     uint32_t *n_outputs) {
+  bytes(s, &a->host.data, &a->host.bytes);
+  bytes(s, &a->cubin.data, &a->cubin.bytes);
+  describe_kernels(s, a);
+  number(s, n_segments);
+  c->output_segments = list(s, n_outputs, c->output_segments, sizeof(*c->output_segments));
+  for (uint32_t k = 0; k < *n_outputs && !s->failed; k++)
+    number(s, &c->output_segments[k]);
+  signed_word(s, &c->once_bytes);
+  number(s, &c->n_launches);
+  number(s, &c->n_symbols);
+  number(s, &c->n_output_sizes);
+  describe_items(s, c);
+  describe_checks(s, c);
+}
+
+void dt__artifact_fini(dt_artifact_t *artifact) {
+  dt__free(artifact->host.data);
+  dt__free(artifact->cubin.data);
+  dt__free(artifact->kernels);
+  *artifact = (dt_artifact_t){0};
+}
+
+void dt__artifact_keep(const dt_cuda_device_t *device, const dt_text_t *key,
+                       const dt_artifact_t *artifact, const dt_compiled_t *compiled,
+                       uint32_t n_outputs) {
+  if (!device->cache_dir[0] || key->failed || !artifact->host.data)
+    return;
+  dt_text_t entry;
+  dt__text_init(&entry);
+  stream_t s = {.to = &entry};
+  dt_artifact_t a = *artifact; // what is written is only read
+  dt_compiled_t c = *compiled;
+  describe(&s, &a, &c, &c.n_segments, &n_outputs);
+  if (!entry.failed)
+    dt__disk_cache_keep(device->cache_dir, KIND, key, entry.data, entry.len);
+  dt__text_fini(&entry);
+}
+
+// ---- Loading --------------------------------------------------------------------------------------
+
+static dt_status_t load(dt_cuda_device_t *device, const dt_artifact_t *a, uint32_t n_segments,
+                        dt_compiled_t *out) {
+  dt_cuda_code_t *code = NULL;
+  DT_TRY(dt__load_objects(&a->host, 1, out));
+  DT_TRY(dt__load_host(n_segments, out));
+  DT_TRY(dt__cuda_code_load_cubin(device, a->cubin.data, a->cubin.bytes, a->kernels, a->n_codes,
+                                  &code));
+  return dt__load_device_kernels(code, a->n_codes, out);
+}
+
+dt_status_t dt__artifact_find(dt_cuda_device_t *device, const dt_text_t *key, dt_compiled_t **out) {
+  void *entry = NULL;
+  size_t size = 0;
+  dt_artifact_t artifact = {0};
+  uint32_t n_segments = 0, n_outputs = 0;
+  *out = NULL;
+  if (!dt__disk_cache_find(device->cache_dir, KIND, key, &entry, &size))
+    return NULL;
+  dt_compiled_t *compiled = dt__calloc(1, sizeof(*compiled));
+  if (!compiled) {
+    dt__free(entry);
+    return DT_NO_MEMORY();
+  }
+  stream_t s = {.from = entry, .left = size};
+  describe(&s, &artifact, compiled, &n_segments, &n_outputs);
+  s.failed |= s.left != 0 || n_segments == 0 || n_segments > MOST_ENTRIES;
+  dt_status_t status = NULL;
+  if (s.failed)
+    status = DT_FAIL(DT_E_STATE, "it is not an entry of this format");
+  if (!status)
+    status = load(device, &artifact, n_segments, compiled);
+  dt__artifact_fini(&artifact);
+  dt__free(entry);
+  if (!status) {
+    *out = compiled;
+    return NULL;
+  }
+  dt__cuda_code_unload(compiled->cuda);
+  dt__compiled_destroy(compiled);
+  dt_code_t code = dt_status_code(status);
+  if (code == DT_E_NO_MEMORY || code == DT_E_DEVICE)
+    return status;
+  DT_LOG(DT_LOG_COMPILE, 1, "cache: a variant is not used: %s", dt_status_message(status));
+  dt_status_free(status);
+  return NULL;
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// A variant of a device as it lies on disk: its machine code and what a call needs to know besides,
+// under a key that names everything the compile depends on. A process that finds one compiles
+// nothing; whatever is doubtful about it counts as not found.
+#ifndef DT_RUNTIME_COMPILE_ARTIFACT_H
+#define DT_RUNTIME_COMPILE_ARTIFACT_H
+
+#include "runtime/base/text.h"
+#include "runtime/compile/load.h"
+
+typedef struct dt_artifact_t {
+  dt_object_t host, cubin;        // data owned; a cubin only where there are kernels
+  dt_cuda_kernel_info_t *kernels; // owned
+  uint32_t n_codes;
+} dt_artifact_t;
+
+void dt__artifact_fini(dt_artifact_t *artifact);
+
+// The key of a compile: this build of the library, the device and its driver, both targets, the
+// graph with the places that asked for its checks, and all that is known of its symbols. *out is
+// failed where this build has no identity: nothing is then kept.
+void dt__artifact_key(const dt_traced_t *traced, const dt_target_t *target,
+                      const dt_cuda_device_t *device, bool strict_fp, dt_text_t *out);
+// Finds an entry of the device's folder, loads it on the calling thread, a compile thread, and
+// makes *out of it. NULL in *out: nothing that can be used. A status: memory, or the device itself.
+dt_status_t dt__artifact_find(dt_cuda_device_t *device, const dt_text_t *key,
+                              dt_compiled_t **out) DT_MUST_USE;
+// Keeps what a compile of `n_outputs` results made.
+void dt__artifact_keep(const dt_cuda_device_t *device, const dt_text_t *key,
+                       const dt_artifact_t *artifact, const dt_compiled_t *compiled,
+                       uint32_t n_outputs);
+
+#endif // DT_RUNTIME_COMPILE_ARTIFACT_H

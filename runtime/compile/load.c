@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// See load.h.
+#include "runtime/compile/load.h"
+
+#include "runtime/base/memory.h"
+#include "runtime/base/status.h"
+
+#include <stdio.h>
+
+dt_status_t dt__load_objects(const dt_object_t *objects, uint32_t n, dt_compiled_t *out) {
+  out->units = dt__calloc(n, sizeof(*out->units));
+  if (!out->units)
+    return DT_NO_MEMORY();
+  for (uint32_t i = 0; i < n; i++) {
+    DT_TRY(dt__native_load(objects[i].data, objects[i].bytes, &out->units[out->n_units]));
+    out->code_bytes += dt__native_bytes(out->units[out->n_units++]);
+  }
+  return NULL;
+}
+
+// Data and function pointers are of one size wherever the loader runs; ISO C has no cast for it.
+typedef union code_address_t {
+  void *data;
+  dt_kernel_fn_t kernel;
+  dt_host_plan_fn_t plan;
+  dt_host_run_fn_t run;
+  int64_t (*bytes)(void);
+} code_address_t;
+
+static dt_status_t find_symbol(const dt_native_t *unit, const char *name, code_address_t *out) {
+  out->data = dt__native_symbol(unit, name);
+  if (!out->data)
+    return DT_FAIL(DT_E_INTERNAL, "compiled code has no function %s", name);
+  return NULL;
+}
+
+dt_status_t dt__load_kernels(const uint32_t *unit_of_code, uint32_t n, dt_compiled_t *out) {
+  out->kernels = dt__calloc(n, sizeof(*out->kernels));
+  if (!out->kernels)
+    return DT_NO_MEMORY();
+  for (uint32_t i = 0; i < n; i++) {
+    char name[24];
+    (void)snprintf(name, sizeof(name), "dt_k%u", i);
+    code_address_t found;
+    DT_TRY(find_symbol(out->units[unit_of_code[i]], name, &found));
+    out->kernels[i] = found.kernel;
+  }
+  return NULL;
+}
+
+static dt_status_t find_segments(const dt_native_t *host, uint32_t n, dt_compiled_t *out) {
+  out->segments = dt__calloc(n, sizeof(*out->segments));
+  if (!out->segments)
+    return DT_NO_MEMORY();
+  out->n_segments = n;
+  for (uint32_t i = 0; i < n; i++) {
+    char name[32];
+    code_address_t found;
+    (void)snprintf(name, sizeof(name), "dt_plan_%u", i);
+    DT_TRY(find_symbol(host, name, &found));
+    out->segments[i].plan = found.plan;
+    (void)snprintf(name, sizeof(name), "dt_run_%u", i);
+    DT_TRY(find_symbol(host, name, &found));
+    out->segments[i].run = found.run;
+    (void)snprintf(name, sizeof(name), "dt_items_%u", i);
+    found.data = dt__native_symbol(host, name); // of devices, where the segment reads numbers
+    out->segments[i].items = found.data ? found.run : NULL;
+  }
+  return NULL;
+}
+
+dt_status_t dt__load_host(uint32_t n_segments, dt_compiled_t *out) {
+  const dt_native_t *host = out->units[out->n_units - 1];
+  code_address_t found;
+  DT_TRY(find_segments(host, n_segments, out));
+  DT_TRY(find_symbol(host, "dt_once", &found));
+  out->once = found.run;
+  DT_TRY(find_symbol(host, "dt_once_scratch", &found));
+  out->once_scratch_bytes = found.bytes();
+  return NULL;
+}
+
+// ---- Devices --------------------------------------------------------------------------------------
+
+// A frame's table holds functions; a device's launch callback takes its entries for what they are.
+typedef union kernel_entry_t {
+  const dt_cuda_kernel_t *kernel;
+  dt_kernel_fn_t fn;
+} kernel_entry_t;
+
+dt_status_t dt__load_device_kernels(dt_cuda_code_t *code, uint32_t n, dt_compiled_t *out) {
+  out->device = DT_CUDA;
+  out->cuda = code;
+  out->code_bytes += code ? dt__cuda_code_bytes(code) : 0;
+  out->kernels = dt__calloc(n, sizeof(*out->kernels));
+  if (!out->kernels)
+    return DT_NO_MEMORY();
+  for (uint32_t i = 0; i < n; i++) {
+    kernel_entry_t entry = {.kernel = dt__cuda_code_kernel(code, i)};
+    out->kernels[i] = entry.fn;
+  }
+  return NULL;
+}

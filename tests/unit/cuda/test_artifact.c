@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole variants kept on disk: the next runtime compiles nothing, answers the same and says the
+// same of bad data; an entry that is damaged, or of a program that differs in anything, is not
+// used.
+#include "tests/unit/exec/exec_test.h"
+
+#include "tests/fake_cuda/fake_cuda.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char folder[64];
+
+static uint64_t links(void) { return fake_cuda_calls(DT_CUDA_SYM_link_complete); }
+
+// Entries of this kind; each is handed to `visit`, which may be NULL.
+static uint32_t count_entries(const char *kind, void (*visit)(const char *path)) {
+  uint32_t n = 0;
+  DIR *dir = opendir(folder);
+  for (const struct dirent *entry; dir && (entry = readdir(dir));) {
+    const char *dot = strrchr(entry->d_name, '.');
+    char path[384];
+    if (!dot || strcmp(dot + 1, kind) != 0)
+      continue;
+    (void)snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
+    if (visit)
+      visit(path);
+    n++;
+  }
+  if (dir)
+    (void)closedir(dir);
+  return n;
+}
+
+static void drop(const char *path) { (void)unlink(path); }
+
+static void empty_folder(void) {
+  (void)count_entries("variant", drop);
+  (void)count_entries("cubin", drop);
+}
+
+// ---- Programs ---------------------------------------------------------------------------------------
+
+// Everything that an entry holds: constants computed once, a check, a number read from data, the
+// assert that waits for it, two results.
+static dt_status_t all_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
+                               void *closure) {
+  const int32_t first[] = {0};
+  dt_value_t w = dt_constant(t, "w", closure);
+  dt_value_t factor = dt_sum(t, dt_mul(t, w, w), 1, first, false);
+  dt_value_t rows = dt_gather(t, in[0], in[1], 0);
+  out[0] = dt_mul(t, dt_softmax(t, rows, -1), factor);
+  dt_sym_t n = dt_item(t, dt_amax(t, in[1], 1, first, false));
+  out[1] = dt_slice(t, in[0], 0, dt_sym_const(t, 0), n, 1);
+  return NULL;
+}
+
+static const dt_dim_decl_t table_dims[] = {{.name = "rows"}, {.name = "width", .max = 4096}};
+static const dt_dim_decl_t id_dims[] = {{.name = "n"}};
+static const dt_input_decl_t all_inputs[] = {
+    {.name = "table", .dtype = DT_F32, .rank = 2, .dims = table_dims},
+    {.name = "ids", .dtype = DT_I64, .rank = 1, .dims = id_dims}};
+static const subject_t all = {"all", all_program, 2, 2, all_inputs};
+
+// The same with another bound of a size.
+static const dt_dim_decl_t short_dims[] = {{.name = "rows"}, {.name = "width", .max = 2048}};
+static const dt_input_decl_t short_inputs[] = {
+    {.name = "table", .dtype = DT_F32, .rank = 2, .dims = short_dims},
+    {.name = "ids", .dtype = DT_I64, .rank = 1, .dims = id_dims}};
+static const subject_t shorter = {"all", all_program, 2, 2, short_inputs};
+
+// ---- Runs -------------------------------------------------------------------------------------------
+
+static dt_tensor_t *moved(dt_session_t *session, dt_tensor_t *from, bool to_device) {
+  dt_tensor_t *to = NULL;
+  if (to_device)
+    expect_ok(dt_tensor_create_on(session, dt_tensor_dtype(from), dt_tensor_rank(from),
+                                  dt_tensor_sizes(from), &to));
+  else
+    expect_ok(dt_tensor_create_empty(dt_tensor_dtype(from), dt_tensor_rank(from),
+                                     dt_tensor_sizes(from), &to));
+  expect_ok(dt_tensor_copy(session, from, to));
+  return to;
+}
+
+// One runtime's life: calls at two sizes against the evaluator, and a call whose data is wrong.
+static void live(const subject_t *subject) {
+  dt_runtime_t *runtime = NULL;
+  dt_session_t *host = NULL, *device = NULL;
+  dt_runtime_options_t options = {.threads = 1, .compile_threads = 2};
+  dt_session_options_t on = {.struct_size = sizeof(on), .device = DT_CUDA};
+  rng_t rng = {5};
+  const int64_t three = 3;
+  dt_tensor_t *w = tensor_f32(&rng, 1, &three);
+  expect_ok(dt_runtime_create(&options, &runtime));
+  expect_ok(dt_session_create(runtime, &host));
+  expect_ok(dt_session_create_on(runtime, &on, &device));
+  dt_function_t *function = subject_function(runtime, subject, w, DT_ANSWER_COMPILED);
+  dt_function_t *oracle = subject_function(runtime, subject, w, DT_ANSWER_EVALUATOR);
+  const int64_t sizes[][2] = {{4, 5}, {7, 33}}, ids[] = {3, 0, 2}, wrong[] = {1, -9, 0};
+  for (uint32_t k = 0; k < 2; k++) {
+    dt_tensor_t *in[] = {tensor_f32(&rng, 2, sizes[k]), tensor_i64(1, &three, ids)};
+    dt_tensor_t *there[] = {moved(device, in[0], true), moved(device, in[1], true)};
+    dt_tensor_t *got[2] = {NULL}, *want[2] = {NULL};
+    expect_ok(dt_call(device, function, there, 2, got, 2));
+    expect_ok(dt_call(host, oracle, in, 2, want, 2));
+    for (uint32_t r = 0; r < 2; r++) {
+      dt_tensor_t *back = moved(device, got[r], false);
+      expect_ok(dt_session_wait(device));
+      expect_close(back, want[r], 1e-6, 1e-5, "all");
+      dt_tensor_release(back);
+      dt_tensor_release(got[r]);
+      dt_tensor_release(want[r]);
+      dt_tensor_release(in[r]);
+      dt_tensor_release(there[r]);
+    }
+  }
+  dt_tensor_t *in[] = {tensor_f32(&rng, 2, sizes[0]), tensor_i64(1, &three, wrong)};
+  dt_tensor_t *there[] = {moved(device, in[0], true), moved(device, in[1], true)};
+  dt_tensor_t *none[2] = {NULL};
+  dt_status_t status = dt_call(device, function, there, 2, none, 2);
+  expect_told(status ? status : dt_session_wait(device), DT_E_RANGE, "(test_artifact.c:");
+  for (uint32_t r = 0; r < 2; r++) {
+    dt_tensor_release(in[r]);
+    dt_tensor_release(there[r]);
+    dt_tensor_release(none[r]);
+  }
+  dt_function_release(function);
+  dt_function_release(oracle);
+  dt_session_destroy(device);
+  dt_session_destroy(host);
+  dt_runtime_release(runtime);
+  dt_tensor_release(w);
+}
+
+// ---- Tests ------------------------------------------------------------------------------------------
+
+static void the_next_runtime_compiles_nothing(void **state) {
+  (void)state;
+  empty_folder();
+  uint64_t before = links();
+  live(&all);
+  assert_int_equal(links(), before + 1);
+  assert_int_equal(count_entries("variant", NULL), 1);
+  (void)count_entries("cubin", drop); // of no use to whoever has the variant
+  live(&all);
+  assert_int_equal(links(), before + 1);
+  assert_int_equal(count_entries("cubin", NULL), 0);
+}
+
+static void other_facts_are_another_entry(void **state) {
+  (void)state;
+  empty_folder();
+  live(&all);
+  live(&shorter);
+  assert_int_equal(count_entries("variant", NULL), 2);
+}
+
+static size_t cut_at; // bytes that are left of an entry, or where one bit is turned
+static bool cut;
+
+static void damage(const char *path) {
+  FILE *file = fopen(path, "r+b");
+  assert_non_null(file);
+  if (cut) {
+    assert_int_equal(ftruncate(fileno(file), (off_t)cut_at), 0);
+  } else {
+    assert_int_equal(fseek(file, -(long)cut_at, SEEK_END), 0);
+    int c = fgetc(file);
+    assert_int_equal(fseek(file, -1, SEEK_CUR), 0);
+    (void)fputc(c ^ 0x10, file);
+  }
+  (void)fclose(file);
+}
+
+static void damaged_entries_are_made_anew(void **state) {
+  (void)state;
+  const struct {
+    bool cut;
+    size_t at;
+  } cases[] = {{true, 0}, {true, 40}, {true, 20000}, {false, 1}, {false, 900}};
+  for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
+    empty_folder();
+    live(&all);
+    cut = cases[k].cut;
+    cut_at = cases[k].at;
+    assert_int_equal(count_entries("variant", damage), 1);
+    (void)count_entries("cubin", drop);
+    uint64_t before = links();
+    live(&all);
+    assert_int_equal(links(), before + 1);
+    live(&all);
+    assert_int_equal(links(), before + 1);
+  }
+}
+
+// A cubin that the driver refuses inside of an entry that is otherwise sound.
+static void a_refused_cubin_is_made_anew(void **state) {
+  (void)state;
+  empty_folder();
+  live(&all);
+  uint64_t before = links();
+  fake_cuda_fail(DT_CUDA_SYM_module_load, 0, 209, false); // no binary for this device
+  (void)count_entries("cubin", drop);
+  live(&all);
+  assert_int_equal(links(), before + 1);
+}
+
+static int make_folder(void **state) {
+  (void)state;
+  (void)snprintf(folder, sizeof(folder), "/tmp/ductile-artifact-XXXXXX");
+  return !mkdtemp(folder) || setenv("DUCTILE_CACHE_DIR", folder, 1) != 0;
+}
+
+static int remove_folder(void **state) {
+  (void)state;
+  empty_folder();
+  return rmdir(folder);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_next_runtime_compiles_nothing),
+      cmocka_unit_test(other_facts_are_another_entry),
+      cmocka_unit_test(damaged_entries_are_made_anew),
+      cmocka_unit_test(a_refused_cubin_is_made_anew),
+  };
+  return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
