@@ -100,6 +100,15 @@ MAKE(log_softmax_rows, dt_log_softmax(t, x[0], -1))
 MAKE(log_softmax_columns, dt_log_softmax(t, x[0], 0))
 MAKE(layer_norm, dt_layer_norm(t, x[0], x[1], x[2], 1e-5))
 MAKE(rms_norm, dt_rms_norm(t, x[0], x[1], 1e-5))
+// Rows of one number, and of zeros: what is divided by is the root of epsilon alone, which no half
+// holds.
+#define TINY_EPSILON 1e-12
+MAKE(layer_norm_constant,
+     dt_layer_norm(t,
+                   dt_expand(t, x[0], 2,
+                             (const dt_sym_t[]){dt_dim(t, x[0], 0), dt_dim(t, x[1], 0)}),
+                   x[1], x[2], TINY_EPSILON))
+MAKE(rms_norm_zero, dt_rms_norm(t, dt_mul(t, x[0], dt_scalar(t, dtype, 0)), x[1], TINY_EPSILON))
 MAKE(matmul, dt_matmul(t, x[0], x[1]))
 MAKE(matmul_bias, dt_relu(t, dt_add(t, dt_matmul(t, x[0], x[1]), x[2])))
 MAKE(matmul_transposed, dt_matmul(t, x[0], dt_transpose(t, x[1], -1, -2)))
@@ -533,6 +542,22 @@ const case_t cases[] = {
      {FINITE(2, MN), FINITE(1, DIM_N)},
      false,
      make_rms_norm},
+    {"composite",
+     "layer_norm",
+     "constant rows",
+     T_FLOAT,
+     3,
+     {SMALL(2, DIM_M, 1), SMALL(1, DIM_N), SMALL(1, DIM_N)},
+     false,
+     make_layer_norm_constant},
+    {"composite",
+     "rms_norm",
+     "zero rows",
+     T_FLOAT,
+     2,
+     {SMALL(2, MN), SMALL(1, DIM_N)},
+     false,
+     make_rms_norm_zero},
     {"matmul",
      "matmul",
      "exact",
