@@ -30,6 +30,7 @@ typedef struct stage_t {
   STAGE("decompose", "graph", STAGE_GRAPH, dt__pass_decompose, NULL)                               \
   STAGE("fold", "graph", STAGE_GRAPH, dt__pass_fold, NULL)                                         \
   STAGE("cse", "graph", STAGE_GRAPH, dt__pass_cse, NULL)                                           \
+  STAGE("group", "graph", STAGE_GRAPH, dt__pass_group, NULL)                                       \
   STAGE("dce", "graph", STAGE_GRAPH, dt__pass_dce, NULL)                                           \
   STAGE("lower", "loops", STAGE_LOWER, NULL, NULL)                                                 \
   STAGE("operands", "fused", STAGE_LOOP, NULL, dt__fuse_operands)                                  \
