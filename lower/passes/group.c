@@ -92,24 +92,23 @@ static bool widens(const dt_graph_t *graph, const dt_node_t *node) {
          dt__dtype_is_half(dt__graph_node(graph, node->inputs[0])->dtype);
 }
 
-static void note_use(const grouping_t *g, dt_node_id_t id, bool *visible) {
+static void note_result(const grouping_t *g, dt_node_id_t id) {
   fact_of(g, id)->uses++;
-  fact_of(g, id)->visible = *visible = true;
+  fact_of(g, id)->visible = true;
 }
 
-static void find_facts(const grouping_t *g) {
+static void find_facts(const grouping_t *g, const bool *live) {
   const dt_graph_t *graph = g->graph;
-  bool any = false;
   for (uint32_t k = 0; k < graph->outputs.len; k++)
-    note_use(g, graph->outputs.items[k], &any);
+    note_result(g, graph->outputs.items[k]);
   for (uint32_t k = 0; k < graph->updates.len; k++)
-    note_use(g, graph->updates.items[k].value, &any);
+    note_result(g, graph->updates.items[k].value);
   for (uint32_t k = 0; k < graph->nodes.len; k++)
     g->facts[k].fixed = is_fixed(g, &graph->nodes.items[k]);
   for (uint32_t k = graph->nodes.len; k-- > 0;) {
     const dt_node_t *node = &graph->nodes.items[k];
     uint32_t flags = dt__op_info(node->op)->flags;
-    for (uint32_t i = 0; i < node->n_inputs; i++) {
+    for (uint32_t i = 0; live[k] && i < node->n_inputs; i++) {
       fact_t *in = fact_of(g, node->inputs[i]);
       in->uses++;
       in->user = k + 1;
@@ -220,10 +219,10 @@ static bool same_group(const grouping_t *g, const member_t *a, const member_t *b
   return true;
 }
 
-static dt_status_t find_members(grouping_t *g) {
+static dt_status_t find_members(grouping_t *g, const bool *live) {
   for (uint32_t k = 0; k < g->graph->nodes.len; k++) {
     member_t member;
-    if (!find_member(g, &g->graph->nodes.items[k], &member))
+    if (!live[k] || !find_member(g, &g->graph->nodes.items[k], &member))
       continue;
     member.first = g->members.len;
     for (uint32_t m = 0; m < g->members.len && member.first == g->members.len; m++)
@@ -425,35 +424,43 @@ static dt_status_t visit(dt_rewrite_t *rw, const dt_node_t *node, const dt_node_
   const member_t *member = &g->members.items[g->member_at[at] - 1];
   if (g->members.items[member->first].whole.id == 0)
     DT_TRY(make_whole(rw, member->first));
+  rw->changed = true;
   return take_slice(rw, member, out);
 }
 
-// Products of groups, and steps before the last, are not made again.
-static void note_members(const grouping_t *g, bool *live) {
+// Products of groups, and steps before the last, are not made again. False: there is no group.
+static bool note_members(const grouping_t *g, bool *live) {
+  bool any = false;
   for (uint32_t m = 0; m < g->members.len; m++) {
     const member_t *member = &g->members.items[m];
     if (!is_grouped(g, member))
       continue;
+    any = true;
     live[id_of(g, member->product).id - 1] = false;
     for (uint32_t s = 0; s < member->n_steps; s++)
       live[id_of(g, member->steps[s].node).id - 1] = false;
     live[member->end.id - 1] = true;
     g->member_at[member->end.id - 1] = m + 1;
   }
+  return any;
 }
 
 dt_status_t dt__pass_group(dt_arena_t *arena, const dt_graph_t *graph, const dt_graph_t **out) {
   grouping_t g = {.arena = arena, .graph = graph};
   uint32_t n = graph->nodes.len;
-  bool *live = DT_ARENA_ARRAY(arena, bool, n + 1);
+  bool *live = NULL;
+  *out = graph;
+  DT_TRY(dt__graph_live(graph, arena, &live));
   g.facts = DT_ARENA_ARRAY(arena, fact_t, n + 1);
   g.early = DT_ARENA_ARRAY(arena, dt_node_id_t, n + 1);
   g.member_at = DT_ARENA_ARRAY(arena, uint32_t, n + 1);
-  if (!live || !g.facts || !g.early || !g.member_at)
+  if (!g.facts || !g.early || !g.member_at)
     return DT_NO_MEMORY();
-  memset(live, true, n * sizeof(*live));
-  find_facts(&g);
-  DT_TRY(find_members(&g));
-  note_members(&g, live);
+  find_facts(&g, live);
+  DT_TRY(find_members(&g, live));
+  if (!note_members(&g, live))
+    return NULL;
+  for (uint32_t k = 0; k < n; k++)
+    live[k] = live[k] || graph->nodes.items[k].op == DT_OP_input;
   return dt__rewrite(arena, graph, visit, live, &g, out);
 }
