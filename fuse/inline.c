@@ -161,7 +161,8 @@ dt_status_t dt__fuse_inline(dt_program_t *program, const dt_target_t *target) {
       DT_TRY(dt__body_copy_results(&copy));
       for (uint32_t i = 0; i < before.insts.len; i++) {
         const dt_inst_t *load = &before.insts.items[i];
-        if (load->kind == DT_INST_LOAD && fresh.insts.items[copy.map[i]].kind != DT_INST_LOAD)
+        const dt_inst_t *now = &fresh.insts.items[copy.map[i]];
+        if (load->kind == DT_INST_LOAD && dt__inst_reads(now).id != load->buffer.id)
           kernel->name =
               joined_name(program, kernel->name,
                           program->kernels.items[ctx.access.writer[load->buffer.id - 1]].name);

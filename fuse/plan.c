@@ -68,48 +68,73 @@ static bool stage_is_constant(dt_program_t *program, const dt_stage_t *stage, co
   return true;
 }
 
+typedef struct hoist_t {
+  bool *constant; // kernel
+  bool *once;     // buffer [id - 1]: a constant kernel writes it
+  bool *mixed;    // buffer [id - 1]: so does another kernel, whose elements belong to a call
+} hoist_t;
+
+static bool writes_any(const dt_kernel_t *kernel, const bool *buffers) {
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    for (uint32_t i = 0; i < kernel->stages.items[s].stores.len; i++)
+      if (buffers[kernel->stages.items[s].stores.items[i].buffer.id - 1])
+        return true;
+  return false;
+}
+
+static void mark_stores(const dt_program_t *program, const dt_kernel_t *kernel, bool *buffers) {
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    for (uint32_t i = 0; i < kernel->stages.items[s].stores.len; i++) {
+      dt_buffer_id_t id = kernel->stages.items[s].stores.items[i].buffer;
+      if (dt__program_buffer(program, id)->kind == DT_BUFFER_TEMP)
+        buffers[id.id - 1] = true;
+    }
+}
+
+// A buffer with several writers (concat) is constant when all of them are. Kernels stand in order,
+// so what one reads is settled before it, but for a writer found to spoil a buffer: then again.
+static void find_constant(dt_program_t *program, const hoist_t *hoist) {
+  for (bool again = true; again;) {
+    again = false;
+    memset(hoist->once, 0, program->buffers.len * sizeof(*hoist->once));
+    for (uint32_t k = 0; k < program->kernels.len; k++) {
+      const dt_kernel_t *kernel = &program->kernels.items[k];
+      bool constant = static_loops(program, kernel) && !writes_any(kernel, hoist->mixed);
+      for (uint32_t s = 0; constant && s < kernel->stages.len; s++)
+        constant = stage_is_constant(program, &kernel->stages.items[s], hoist->once);
+      hoist->constant[k] = constant;
+      if (constant)
+        mark_stores(program, kernel, hoist->once);
+    }
+    for (uint32_t k = 0; k < program->kernels.len; k++) {
+      if (hoist->constant[k] || !writes_any(&program->kernels.items[k], hoist->once))
+        continue;
+      mark_stores(program, &program->kernels.items[k], hoist->mixed);
+      again = true;
+    }
+  }
+}
+
 static dt_status_t hoist_constant(dt_program_t *program) {
-  uint32_t n = program->kernels.len;
-  bool *once = DT_ARENA_ARRAY(program->arena, bool, program->buffers.len + 1);
-  dt_kernel_t *sorted = DT_ARENA_ARRAY(program->arena, dt_kernel_t, n + 1);
+  uint32_t n = program->kernels.len, n_others = 0;
+  hoist_t hoist = {.constant = DT_ARENA_ARRAY(program->arena, bool, n + 1),
+                   .once = DT_ARENA_ARRAY(program->arena, bool, program->buffers.len + 1),
+                   .mixed = DT_ARENA_ARRAY(program->arena, bool, program->buffers.len + 1)};
   dt_kernel_t *others = DT_ARENA_ARRAY(program->arena, dt_kernel_t, n + 1);
-  if (!once || !sorted || !others)
+  if (!hoist.constant || !hoist.once || !hoist.mixed || !others)
     return DT_NO_MEMORY();
-  // A buffer that several kernels write is constant only when all of them are; leave those alone.
-  uint32_t *writers = DT_ARENA_ARRAY(program->arena, uint32_t, program->buffers.len + 1);
-  if (!writers)
-    return DT_NO_MEMORY();
-  for (uint32_t k = 0; k < n; k++)
-    for (uint32_t s = 0; s < program->kernels.items[k].stages.len; s++)
-      for (uint32_t i = 0; i < program->kernels.items[k].stages.items[s].stores.len; i++)
-        writers[program->kernels.items[k].stages.items[s].stores.items[i].buffer.id - 1]++;
-  uint32_t n_others = 0;
+  find_constant(program, &hoist);
   program->n_once = 0;
   for (uint32_t k = 0; k < n; k++) {
-    dt_kernel_t *kernel = &program->kernels.items[k];
-    bool constant = static_loops(program, kernel);
-    for (uint32_t s = 0; constant && s < kernel->stages.len; s++) {
-      const dt_stage_t *stage = &kernel->stages.items[s];
-      constant = stage_is_constant(program, stage, once);
-      for (uint32_t i = 0; constant && i < stage->stores.len; i++)
-        constant = writers[stage->stores.items[i].buffer.id - 1] == 1;
-    }
-    if (!constant) {
-      others[n_others++] = *kernel;
-      continue;
-    }
-    sorted[program->n_once++] = *kernel;
-    for (uint32_t s = 0; s < kernel->stages.len; s++)
-      for (uint32_t i = 0; i < kernel->stages.items[s].stores.len; i++) {
-        dt_buffer_id_t id = kernel->stages.items[s].stores.items[i].buffer;
-        if (dt__program_buffer(program, id)->kind != DT_BUFFER_TEMP)
-          continue;
-        once[id.id - 1] = true;
-        dt__program_buffer(program, id)->kind = DT_BUFFER_ONCE;
-      }
+    if (hoist.constant[k])
+      program->kernels.items[program->n_once++] = program->kernels.items[k];
+    else
+      others[n_others++] = program->kernels.items[k];
   }
-  memcpy(sorted + program->n_once, others, n_others * sizeof(*others));
-  memcpy(program->kernels.items, sorted, n * sizeof(*sorted));
+  memcpy(program->kernels.items + program->n_once, others, n_others * sizeof(*others));
+  for (uint32_t b = 0; b < program->buffers.len; b++)
+    if (hoist.once[b])
+      program->buffers.items[b].kind = DT_BUFFER_ONCE;
   return NULL;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dead code: stores nobody reads, instructions no result needs, empty stages, idle kernels. Runs
-// from the last kernel to the first, so one pass is enough. Checked indices (BIND) stay: they can
-// fail.
+// from the last kernel to the first, so one pass is enough. Checked indices (BIND) stay, for they can
+// fail, unless another kernel makes the same check (checks.c).
 #include "fuse/prune.h"
 #include "fuse/body.h"
 #include "fuse/fuse.h"
@@ -149,8 +149,7 @@ dt_status_t dt__prune_kernel(dt_program_t *program, dt_kernel_t *kernel, uint32_
   return NULL;
 }
 
-dt_status_t dt__fuse_prune(dt_program_t *program, const dt_target_t *target) {
-  (void)target;
+static dt_status_t prune_kernels(dt_program_t *program) {
   uint32_t *loads = DT_ARENA_ARRAY(program->arena, uint32_t, program->buffers.len + 1);
   if (!loads)
     return DT_NO_MEMORY();
@@ -164,5 +163,15 @@ dt_status_t dt__fuse_prune(dt_program_t *program, const dt_target_t *target) {
     if (program->kernels.items[k].stages.len)
       program->kernels.items[kept++] = program->kernels.items[k];
   program->kernels.len = kept;
+  return NULL;
+}
+
+// Checks that go may have been the only readers of what others compute.
+dt_status_t dt__fuse_prune(dt_program_t *program, const dt_target_t *target) {
+  (void)target;
+  for (bool again = true; again;) {
+    DT_TRY(prune_kernels(program));
+    DT_TRY(dt__prune_checks(program, &again));
+  }
   return NULL;
 }

@@ -11,5 +11,8 @@ dt_status_t dt__prune_stage(dt_program_t *program, dt_stage_t *stage) DT_MUST_US
 // (loads of each buffer in the whole program) true.
 dt_status_t dt__prune_kernel(dt_program_t *program, dt_kernel_t *kernel,
                              uint32_t *loads) DT_MUST_USE;
+// Drops stages that only make checks which other stages make too, and loops that no check needs.
+// Kernels may be left without stages.
+dt_status_t dt__prune_checks(dt_program_t *program, bool *out_changed) DT_MUST_USE;
 
 #endif // DT_FUSE_PRUNE_H

@@ -102,8 +102,8 @@ dt_status_t dt__shape_rule_norm(dt_infer_t *ctx) {
   if (n == 0 || n > in->rank)
     return dt__infer_fail(ctx, DT_E_ARGUMENT, "1 to %u dims can be normalised, %u given", in->rank,
                           n);
-  // What the implementation adds is the epsilon of its own dtype.
-  DT_TRY(dt__infer_value(ctx, ctx->dtype));
+  // What the implementation adds is the epsilon of the dtype that it computes in.
+  DT_TRY(dt__infer_value(ctx, dt__dtype_computed(ctx->dtype)));
   for (uint32_t k = 1; k < ctx->n_inputs; k++) {
     if (dt__infer_in(ctx, k)->rank != n)
       return dt__infer_fail(ctx, DT_E_SHAPE,

@@ -231,7 +231,7 @@ static void put_attrs(const dt_graph_t *graph, const dt_node_t *node, dt_text_t 
   }
   if (mask & DT_ATTR_EPSILON) {
     key(out, &any, "epsilon");
-    put_float(out, node->dtype, attrs->floats[0]);
+    put_float(out, dt__dtype_computed(node->dtype), attrs->floats[0]);
   }
   dt__text_put(out, any ? "}" : "");
 }

@@ -20,6 +20,9 @@ dt_status_t dt__pass_fold(dt_arena_t *arena, const dt_graph_t *graph,
 // Shares equal nodes.
 dt_status_t dt__pass_cse(dt_arena_t *arena, const dt_graph_t *graph,
                          const dt_graph_t **out) DT_MUST_USE;
+// Joins products of one left operand with constants, and what follows all of them alike.
+dt_status_t dt__pass_group(dt_arena_t *arena, const dt_graph_t *graph,
+                           const dt_graph_t **out) DT_MUST_USE;
 // Drops nodes that no output needs. Inputs stay.
 dt_status_t dt__pass_dce(dt_arena_t *arena, const dt_graph_t *graph,
                          const dt_graph_t **out) DT_MUST_USE;

@@ -12,24 +12,33 @@
 
 #include <string.h>
 
-typedef enum stage_kind_t { STAGE_INPUT, STAGE_GRAPH, STAGE_LOWER, STAGE_LOOP } stage_kind_t;
+typedef enum stage_kind_t {
+  STAGE_INPUT,
+  STAGE_GRAPH,
+  STAGE_GRAPH_DEVICE, // for devices only
+  STAGE_LOWER,
+  STAGE_LOOP,
+} stage_kind_t;
 
 typedef struct stage_t {
   const char *name;
   const char *dump; // DUCTILE_DUMP's name for it
   stage_kind_t kind;
-  dt_pass_fn_t graph_pass;                                                    // STAGE_GRAPH
+  dt_pass_fn_t graph_pass;                                                    // STAGE_GRAPH…
   dt_status_t (*loop_pass)(dt_program_t *program, const dt_target_t *target); // STAGE_LOOP
 } stage_t;
 
 // STAGE(name, DUCTILE_DUMP's name, kind, graph pass, loop pass)
-// Composites go first: the graph passes after them know simple ops only. Packed operands are made
-// before inlining, which would otherwise put their producers into the products' inner loops.
+// Composites go first: the graph passes after them know simple ops only. Products are grouped where
+// launches are dear and operands are read where they lie: CPUs pack each constant anyway, and were
+// measured to gain nothing. Packed operands are made before inlining, which would otherwise put
+// their producers into the products' inner loops.
 #define STAGES                                                                                     \
   STAGE("graph", "graph", STAGE_INPUT, NULL, NULL)                                                 \
   STAGE("decompose", "graph", STAGE_GRAPH, dt__pass_decompose, NULL)                               \
   STAGE("fold", "graph", STAGE_GRAPH, dt__pass_fold, NULL)                                         \
   STAGE("cse", "graph", STAGE_GRAPH, dt__pass_cse, NULL)                                           \
+  STAGE("group", "graph", STAGE_GRAPH_DEVICE, dt__pass_group, NULL)                                \
   STAGE("dce", "graph", STAGE_GRAPH, dt__pass_dce, NULL)                                           \
   STAGE("lower", "loops", STAGE_LOWER, NULL, NULL)                                                 \
   STAGE("layouts", "fused", STAGE_LOOP, NULL, dt__fuse_layouts)                                    \
@@ -106,6 +115,10 @@ static dt_status_t run_stage(pipeline_t *pipeline, const stage_t *stage) {
   case STAGE_INPUT:
     return NULL;
   case STAGE_GRAPH:
+    return stage->graph_pass(pipeline->arena, pipeline->graph, &pipeline->graph);
+  case STAGE_GRAPH_DEVICE:
+    if (pipeline->target->device == DT_CPU)
+      return NULL;
     return stage->graph_pass(pipeline->arena, pipeline->graph, &pipeline->graph);
   case STAGE_LOWER:
     return dt__lower_graph(pipeline->arena, pipeline->env, pipeline->graph, &pipeline->program);

@@ -100,6 +100,15 @@ MAKE(log_softmax_rows, dt_log_softmax(t, x[0], -1))
 MAKE(log_softmax_columns, dt_log_softmax(t, x[0], 0))
 MAKE(layer_norm, dt_layer_norm(t, x[0], x[1], x[2], 1e-5))
 MAKE(rms_norm, dt_rms_norm(t, x[0], x[1], 1e-5))
+// Rows of one number, and of zeros: what is divided by is the root of epsilon alone, which no half
+// holds.
+#define TINY_EPSILON 1e-12
+MAKE(layer_norm_constant,
+     dt_layer_norm(t,
+                   dt_expand(t, x[0], 2,
+                             (const dt_sym_t[]){dt_dim(t, x[0], 0), dt_dim(t, x[1], 0)}),
+                   x[1], x[2], TINY_EPSILON))
+MAKE(rms_norm_zero, dt_rms_norm(t, dt_mul(t, x[0], dt_scalar(t, dtype, 0)), x[1], TINY_EPSILON))
 MAKE(matmul, dt_matmul(t, x[0], x[1]))
 MAKE(matmul_bias, dt_relu(t, dt_add(t, dt_matmul(t, x[0], x[1]), x[2])))
 MAKE(matmul_transposed, dt_matmul(t, x[0], dt_transpose(t, x[1], -1, -2)))
@@ -141,23 +150,49 @@ MAKE(iota_columns,
 MAKE(size, dt_mul(t, x[0], dt_cast(t, dt_size_value(t, dt_dim(t, x[0], 1)), dtype)))
 MAKE(scalar, dt_add(t, x[0], dt_scalar(t, dtype, 3)))
 MAKE(input, x[0])
-// Seven elements of 1, 2, …, made once a dtype and kept by this table.
-static v_t make_constant(dt_trace_t *t, in_t x, dt_dtype_t dtype) {
-  static dt_tensor_t *tensors[DT_F64 + 1];
-  const int64_t size = 7;
-  if (!tensors[dtype]) {
-    dt_status_t status = dt_tensor_create_empty(dtype, 1, &size, &tensors[dtype]);
+// Numbers of 1 to 7, by and by, made once a dtype and kept by this table: of seven elements, or of
+// 8 rows of 4, 8 or 12 columns.
+enum { CONSTANT_SEVEN, CONSTANT_4, CONSTANT_8, CONSTANT_12, CONSTANTS };
+static v_t constant_of(dt_trace_t *t, dt_dtype_t dtype, int which) {
+  static dt_tensor_t *tensors[DT_F64 + 1][CONSTANTS];
+  static const char *const names[CONSTANTS] = {"c", "c4", "c8", "c12"};
+  const int64_t seven = 7, sizes[2] = {8, (int64_t)4 * which};
+  dt_tensor_t **made = &tensors[dtype][which];
+  if (!*made) {
+    dt_status_t status = which == CONSTANT_SEVEN ? dt_tensor_create_empty(dtype, 1, &seven, made)
+                                                 : dt_tensor_create_empty(dtype, 2, sizes, made);
     if (status) {
       dt_status_free(status);
       return (v_t){0};
     }
-    for (int k = 0; k < 7; k++) {
-      char *at = (char *)dt_tensor_data(tensors[dtype]) + (size_t)k * dt_dtype_size(dtype);
-      dt__scalar_store(dtype, at, dt__scalar_cast(DT_I64, dtype, (dt_scalar_t){.i = k + 1}));
+    for (int64_t k = 0; k < (which == CONSTANT_SEVEN ? seven : sizes[0] * sizes[1]); k++) {
+      char *at = (char *)dt_tensor_data(*made) + (size_t)k * dt_dtype_size(dtype);
+      dt__scalar_store(dtype, at, dt__scalar_cast(DT_I64, dtype, (dt_scalar_t){.i = k % 7 + 1}));
     }
   }
-  v_t c = dt_constant(t, "c", tensors[dtype]);
-  return dt_mul(t, dt_sum(t, c, 0, NULL, true), x[0]);
+  return dt_constant(t, names[which], *made);
+}
+static v_t make_constant(dt_trace_t *t, in_t x, dt_dtype_t dtype) {
+  return dt_mul(t, dt_sum(t, constant_of(t, dtype, CONSTANT_SEVEN), 0, NULL, true), x[0]);
+}
+static v_t sum_last(dt_trace_t *t, v_t x) {
+  return dt_sum(t, x, 1, (const int32_t[]){-1}, true);
+}
+// Products with constants beside one with an argument; devices make one of the former.
+static v_t make_matmul_grouped(dt_trace_t *t, in_t x, dt_dtype_t dtype) {
+  v_t a = sum_last(t, dt_matmul(t, x[0], constant_of(t, dtype, CONSTANT_4)));
+  v_t b = sum_last(t, dt_matmul(t, x[0], constant_of(t, dtype, CONSTANT_8)));
+  v_t c = sum_last(t, dt_matmul(t, x[0], constant_of(t, dtype, CONSTANT_12)));
+  return dt_add(t, dt_sub(t, dt_add(t, a, b), c), dt_matmul(t, x[0], x[1]));
+}
+// Rows of constants as biases, and views of what is left, one times the other's transpose.
+static v_t make_matmul_attends(dt_trace_t *t, in_t x, dt_dtype_t dtype) {
+  v_t w = constant_of(t, dtype, CONSTANT_8);
+  dt_sym_t one = dt_sym_const(t, 1);
+  v_t row = dt_slice(t, w, 0, one, one, 1), other = dt_slice(t, w, 0, dt_sym_const(t, 2), one, 1);
+  v_t q = dt_add(t, dt_matmul(t, x[0], w), row);
+  v_t k = dt_add(t, dt_matmul(t, x[0], dt_transpose(t, w, 0, 1)), other);
+  return dt_matmul(t, q, dt_transpose(t, k, -1, -2));
 }
 
 // ---- Sizes from data ------------------------------------------------------------------------------
@@ -533,6 +568,22 @@ const case_t cases[] = {
      {FINITE(2, MN), FINITE(1, DIM_N)},
      false,
      make_rms_norm},
+    {"composite",
+     "layer_norm",
+     "constant rows",
+     T_FLOAT,
+     3,
+     {SMALL(2, DIM_M, 1), SMALL(1, DIM_N), SMALL(1, DIM_N)},
+     false,
+     make_layer_norm_constant},
+    {"composite",
+     "rms_norm",
+     "zero rows",
+     T_FLOAT,
+     2,
+     {SMALL(2, MN), SMALL(1, DIM_N)},
+     false,
+     make_rms_norm_zero},
     {"matmul",
      "matmul",
      "exact",
@@ -581,6 +632,22 @@ const case_t cases[] = {
      {SMALL(3, 2, DIM_M, 8), SMALL(3, 2, DIM_N, 8)},
      false,
      make_matmul_transposed},
+    {"matmul",
+     "matmul",
+     "exact grouped",
+     T_NUMBER,
+     2,
+     {SMALL(2, DIM_M, 8), SMALL(2, 8, 5)},
+     false,
+     make_matmul_grouped},
+    {"matmul",
+     "matmul",
+     "exact grouped biases",
+     T_NUMBER,
+     1,
+     {SMALL(3, 2, DIM_M, 8)},
+     false,
+     make_matmul_attends},
     {"matmul",
      "matmul",
      "floats",

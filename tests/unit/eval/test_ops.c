@@ -336,6 +336,15 @@ static void test_composites(void **state) {
        "%3 = rms_norm %1, %2 {n_axes = 1, epsilon = 12.5} : f64[2, 2] return %3",
        4,
        {3, 8, NAN, NAN}},
+      // An epsilon that no half holds: it is one of f32, which they are computed in.
+      {"%1 = constant \"x\" f16[2] key 1 data [3, 3] %2 = constant \"s\" f16[2] key 2 data [1, 2] "
+       "%3 = layer_norm %1, %2, %2 {n_axes = 1, epsilon = 1e-12} : f16[2] return %3",
+       2,
+       {1, 2}},
+      {"%1 = constant \"x\" bf16[2] key 1 data [0, 0] %2 = constant \"s\" bf16[2] key 2 data [1, 2] "
+       "%3 = rms_norm %1, %2 {n_axes = 1, epsilon = 1e-42} : bf16[2] return %3",
+       2,
+       {0, 0}},
   };
   for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++)
     run_case(&cases[k]);

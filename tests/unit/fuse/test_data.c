@@ -231,11 +231,58 @@ static void make_scores(make_t *m) {
   result(m, add(&m->rig.f, DT_OP_matmul, 2, pair, NULL));
 }
 
+// ---- Checks that are made again elsewhere -----------------------------------------------------------
+// Rows of a table of five, by indices of which some are outside when `limit` is above that.
+static dt_node_id_t rows_of(make_t *m, dt_sym_t width, int64_t limit) {
+  const dt_sym_t sizes[2] = {literal(&m->rig.f, 5), width};
+  dt_node_id_t in[2] = {rig_input(&m->rig, DT_F32, 2, sizes, true, FILL_FINITE)};
+  in[1] = rig_input(&m->rig, DT_I64, 1, m->s, true, FILL_INDEX);
+  m->rig.inputs[m->rig.f.graph->inputs.len - 1].limit = literal(&m->rig.f, limit);
+  return add(&m->rig.f, DT_OP_gather, 2, in, &(dt_attrs_t){.n_axes = 1});
+}
+
+static dt_node_id_t softmax_of(make_t *m, dt_node_id_t x) {
+  return add(&m->rig.f, DT_OP_softmax, 1, &x, &(dt_attrs_t){.n_axes = 1, .axes = {1}});
+}
+
+static void embed(make_t *m, dt_sym_t width, int64_t limit) {
+  dt_node_id_t x = rows_of(m, width, limit);
+  result(m, softmax_of(m, op2(m, DT_OP_add, x, rig_input(&m->rig, DT_F32, 1, &width, false,
+                                                         FILL_FINITE))));
+}
+
+static void make_embed(make_t *m) { embed(m, literal(&m->rig.f, 8), 5); }
+
+static void make_embed_fails(make_t *m) { embed(m, literal(&m->rig.f, 8), 6); }
+
+// A width of 0 checks nothing.
+static void make_embed_width(make_t *m) { embed(m, m->s[1], 6); }
+
+static void make_embed_two(make_t *m) {
+  dt_sym_t width = literal(&m->rig.f, 8);
+  dt_node_id_t x = rows_of(m, width, 6), y = rows_of(m, width, 7);
+  result(m, softmax_of(m, op2(m, DT_OP_add, x, y)));
+}
+
+// Only a part of what is gathered is used, but all of it is checked: once a row.
+static void make_embed_part(make_t *m) {
+  dt_symenv_t *env = m->rig.f.env;
+  dt_sym_t half = dt__sym_floordiv(env, m->s[0], literal(&m->rig.f, 2));
+  dt_attrs_t attrs = {.n_syms = 4, .ints = {1, 1}};
+  const dt_sym_t syms[4] = {m->zero, half, m->zero, literal(&m->rig.f, 8)};
+  memcpy(attrs.syms, syms, sizeof(syms));
+  dt_node_id_t x = rows_of(m, syms[3], 6);
+  result(m, softmax_of(m, op1(m, DT_OP_neg, add(&m->rig.f, DT_OP_slice, 1, &x, &attrs))));
+}
+
 static const struct {
   const char *name;
   void (*make)(make_t *);
   uint32_t segments, kernels; // 0: any number of kernels
 } programs[] = {
+    {"embed", make_embed, 0, 1},       {"embed, out of range", make_embed_fails, 0, 1},
+    {"width", make_embed_width, 0, 1}, {"embed two", make_embed_two, 0, 1},
+    {"embed part", make_embed_part, 0, 2},
     {"nonzero", make_nonzero, 2, 0},   {"select", make_select, 2, 0},
     {"repeat", make_repeat, 2, 0},     {"full", make_full, 2, 0},
     {"chain", make_chain, 3, 0},       {"two", make_two, 2, 0},
