@@ -5,6 +5,7 @@
 #include "backend_cuda/emit/emit.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
+#include "runtime/base/thread.h"
 
 dt_status_t dt__codegen_cuda_target(const dt_cuda_device_t *device, const dt_target_t *host,
                                     dt_target_t *out) {
@@ -65,7 +66,9 @@ dt_status_t dt__codegen_cuda_load(dt_jobs_t *jobs, dt_cuda_device_t *device, dt_
                    .n_images = n_images,
                    .n_kernels = n};
     dt_job_t job = {.run = run_load, .arg = &load};
+    int64_t begin = dt__now_ns();
     DT_TRY(dt__jobs_run(jobs, &job, 1));
+    out->device_load_ns = (uint64_t)(dt__now_ns() - begin);
     out->cuda = load.code;
     out->code_bytes += dt__cuda_code_bytes(load.code);
   }
