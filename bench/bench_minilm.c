@@ -4,85 +4,112 @@
 #include "bench/minilm.h"
 
 #include <getopt.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const char usage[] =
-    "usage: bench_minilm [--model DIR] [--cases LIST | --serve] [--threads N] [--json]\n"
+    "usage: bench_minilm [--model DIR] [--device cpu|cuda] [--dtype f32|f16|bf16]\n"
+    "                    [--cases LIST | --serve] [--threads N] [--json]\n"
     "\n"
     "  --model DIR         folder with model.safetensors (default: seeded weights)\n"
-    "  --cases LIST        which, by commas (default: all, in this order)\n"
+    "  --device WHERE      cpu (default), or cuda: the first CUDA device\n"
+    "  --dtype TYPE        of weights and all that is computed (default: f32)\n"
+    "  --cases LIST        which, by commas (default: all but start, in this order)\n"
+    "      start           from nothing to the first answer, step by step\n"
     "      cold            first call of a new function, packing included\n"
-    "      latency         medians over twelve shapes\n"
+    "      latency         medians over twelve shapes, or a GPU's eight\n"
     "      first           first call at a size against the median there, 50 sizes\n"
     "      memory          growth over 500 shapes after a pass that held the largest\n"
     "      variants        over random shapes from four starts\n"
     "  --memory-calls N    calls of the case memory (default: 10000)\n"
     "  --variant-shapes N  shapes of the case variants (default: 200)\n"
+    "  --started NS        case start: when the process was started, by the monotonic clock\n"
     "  --threads N         threads that run kernels (default: one a core)\n"
     "  --json              JSON lines\n"
     "  --serve             says \"ready VERSION\", then reads requests, one a line:\n"
     "      run B S N       N calls at batch B, length S: their nanoseconds\n"
     "      embed B S       one call: its embeddings\n"
-    "      stats           variants, evaluator calls, kernels of a call, bytes of the session\n"
+    "      stats           variants, evaluator calls, kernels of a call, bytes of the session,\n"
+    "                      launches on a device so far\n"
     "      quit\n"
     "    A request that fails is answered by a line \"error TEXT\".\n"
     "Exit codes: 0 measured, whatever the figures; 1 something failed; 2 wrong usage.\n";
 
 typedef struct arguments_t {
   const char *model, *cases;
-  long threads, memory_calls, variant_shapes;
+  long threads, memory_calls, variant_shapes, started;
+  minilm_config_t config;
+  dt_device_t device;
   bool json, serve, help;
 } arguments_t;
 
 static const struct {
   const char *name;
   bool (*run)(minilm_bench_t *bench);
+  bool asked_only; // not among those that run where no list is given
 } cases[] = {
-    {"cold", minilm_case_cold},         {"latency", minilm_case_latency},
-    {"first", minilm_case_first},       {"memory", minilm_case_memory},
-    {"variants", minilm_case_variants},
+    {"start", minilm_case_start, true},      {"cold", minilm_case_cold, false},
+    {"latency", minilm_case_latency, false}, {"first", minilm_case_first, false},
+    {"memory", minilm_case_memory, false},   {"variants", minilm_case_variants, false},
 };
 enum { CASES = sizeof cases / sizeof cases[0] };
 
 // ---- Tensors ------------------------------------------------------------------------------------
 
-static dt_tensor_desc_t desc_of(dt_dtype_t dtype, const int64_t *sizes, void *data) {
+// A view of `memory` with other sizes.
+static dt_tensor_desc_t desc_of(dt_tensor_t *memory, const int64_t *sizes) {
   return (dt_tensor_desc_t){.struct_size = sizeof(dt_tensor_desc_t),
-                            .dtype = dtype,
+                            .dtype = dt_tensor_dtype(memory),
+                            .device = dt_tensor_device(memory),
+                            .ordinal = dt_tensor_ordinal(memory),
                             .rank = 2,
                             .sizes = sizes,
-                            .data = data};
+                            .data = dt_tensor_data(memory)};
 }
 
-bool minilm_io_create(minilm_io_t *io) {
+// Puts arbitrary tokens, or ones, where calls run.
+static bool fill(minilm_bench_t *bench, int which) {
   enum { FIRST_WORD = 1996 }; // of the vocabulary's whole words
-  *io = (minilm_io_t){
-      .ids = calloc(MINILM_MAX_TOKENS, sizeof io->ids[0]),
-      .mask = calloc(MINILM_MAX_TOKENS, sizeof io->mask[0]),
-      .embeddings = calloc((size_t)MINILM_MAX_BATCH * MINILM_HIDDEN, sizeof io->embeddings[0])};
-  if (!io->ids || !io->mask || !io->embeddings) {
+  const int64_t count = MINILM_MAX_TOKENS;
+  dt_tensor_t *host = NULL;
+  bool good = bench_ok(dt_tensor_create_empty(DT_I64, 1, &count, &host), "making a tensor");
+  int64_t *data = good ? dt_tensor_data(host) : NULL;
+  for (int64_t i = 0; good && i < count; i++)
+    data[i] = which ? 1 : FIRST_WORD + i * 7919 % (MINILM_VOCAB - FIRST_WORD);
+  good = good && bench_ok(dt_tensor_copy(bench->session, host, bench->io.memory[which]), "filling");
+  dt_tensor_release(host);
+  return good;
+}
+
+bool minilm_io_create(minilm_bench_t *bench) {
+  minilm_io_t *io = &bench->io;
+  const int64_t counts[3] = {MINILM_MAX_TOKENS, MINILM_MAX_TOKENS,
+                             (int64_t)MINILM_MAX_BATCH * MINILM_HIDDEN};
+  io->embeddings = calloc((size_t)counts[2], sizeof io->embeddings[0]);
+  if (!io->embeddings) {
     fprintf(stderr, "bench: out of memory\n");
     return false;
   }
-  for (int64_t i = 0; i < MINILM_MAX_TOKENS; i++) {
-    io->ids[i] = FIRST_WORD + i * 7919 % (MINILM_VOCAB - FIRST_WORD);
-    io->mask[i] = 1;
+  for (int i = 0; i < 3; i++) {
+    const int64_t sizes[2] = {1, i < 2 ? 1 : MINILM_HIDDEN};
+    if (!bench_ok(dt_tensor_create_on(bench->session, i < 2 ? DT_I64 : DT_F32, 1, &counts[i],
+                                      &io->memory[i]),
+                  "making a tensor"))
+      return false;
+    dt_tensor_desc_t desc = desc_of(io->memory[i], sizes);
+    if (!bench_ok(dt_tensor_create(&desc, i < 2 ? &io->inputs[i] : &io->output), "making a tensor"))
+      return false;
   }
-  const int64_t sizes[] = {1, 1}, output_sizes[] = {1, MINILM_HIDDEN};
-  dt_tensor_desc_t ids = desc_of(DT_I64, sizes, io->ids), mask = desc_of(DT_I64, sizes, io->mask),
-                   output = desc_of(DT_F32, output_sizes, io->embeddings);
-  return bench_ok(dt_tensor_create(&ids, &io->inputs[0]), "making a tensor") &&
-         bench_ok(dt_tensor_create(&mask, &io->inputs[1]), "making a tensor") &&
-         bench_ok(dt_tensor_create(&output, &io->output), "making a tensor");
+  return fill(bench, 0) && fill(bench, 1);
 }
 
 void minilm_io_destroy(minilm_io_t *io) {
   dt_tensor_release(io->inputs[0]);
   dt_tensor_release(io->inputs[1]);
   dt_tensor_release(io->output);
-  free(io->ids);
-  free(io->mask);
+  for (int i = 0; i < 3; i++)
+    dt_tensor_release(io->memory[i]);
   free(io->embeddings);
 }
 
@@ -91,38 +118,62 @@ dt_status_t minilm_io_bind(minilm_io_t *io, int64_t batch, int64_t length) {
   bool fits = batch >= 0 && length >= 0 && batch <= MINILM_MAX_BATCH &&
               (batch == 0 || length <= MINILM_MAX_TOKENS / batch);
   const int64_t sizes[] = {fits ? batch : -1, length}, output_sizes[] = {batch, MINILM_HIDDEN};
-  dt_tensor_desc_t ids = desc_of(DT_I64, sizes, io->ids), mask = desc_of(DT_I64, sizes, io->mask),
-                   output = desc_of(DT_F32, output_sizes, io->embeddings);
+  dt_tensor_desc_t ids = desc_of(io->memory[0], sizes), mask = desc_of(io->memory[1], sizes),
+                   output = desc_of(io->memory[2], output_sizes);
   dt_status_t status = dt_tensor_rebind(io->inputs[0], &ids);
   if (!status)
     status = dt_tensor_rebind(io->inputs[1], &mask);
   return status ? status : dt_tensor_rebind(io->output, &output);
 }
 
+dt_status_t minilm_io_read(minilm_bench_t *bench) {
+  const dt_tensor_t *output = bench->io.output;
+  size_t bytes = (size_t)dt_tensor_count(output) * sizeof bench->io.embeddings[0];
+  return dt_tensor_read(bench->session, output, bench->io.embeddings, bytes);
+}
+
 dt_status_t minilm_call(minilm_bench_t *bench, dt_function_t *function, double *out_ns) {
   double start = bench_now_ns();
   dt_status_t status = dt_call(bench->session, function, bench->io.inputs, 2, &bench->io.output, 1);
+  if (!status)
+    status = dt_session_wait(bench->session);
   *out_ns = bench_now_ns() - start;
   return status;
 }
 
 // ---- Program ------------------------------------------------------------------------------------
 
-static bool set_up(const arguments_t *arguments, minilm_bench_t *bench) {
+static bool load_weights(const arguments_t *arguments, minilm_bench_t *bench) {
+  const char *model = arguments->model;
   char error[512] = "";
-  bench->memory_calls = arguments->memory_calls;
-  bench->variant_shapes = arguments->variant_shapes;
-  bench->weights = arguments->model ? minilm_weights_load(arguments->model, error, sizeof error)
-                                    : minilm_weights_seeded(error, sizeof error);
-  if (!bench->weights) {
+  bench->weights = model ? minilm_weights_load(model, &arguments->config, error, sizeof error)
+                         : minilm_weights_seeded(&arguments->config, error, sizeof error);
+  if (!bench->weights)
     fprintf(stderr, "bench: %s\n", error);
-    return false;
-  }
+  return bench->weights != NULL;
+}
+
+static bool set_up(const arguments_t *arguments, minilm_bench_t *bench) {
   const dt_runtime_options_t options = {.struct_size = sizeof options,
                                         .threads = (uint32_t)arguments->threads};
-  return minilm_io_create(&bench->io) &&
-         bench_ok(dt_runtime_create(&options, &bench->runtime), "making the runtime") &&
-         bench_ok(dt_session_create(bench->runtime, &bench->session), "making a session");
+  const dt_session_options_t on = {.struct_size = sizeof on, .device = arguments->device};
+  bench->memory_calls = arguments->memory_calls;
+  bench->variant_shapes = arguments->variant_shapes;
+  bench->device = arguments->device;
+  double begin = bench_now_ns();
+  bench->start.process = arguments->started ? begin - (double)arguments->started : 0;
+  if (!bench_ok(dt_runtime_create(&options, &bench->runtime), "making the runtime"))
+    return false;
+  double made = bench_now_ns();
+  if (!bench_ok(dt_session_create_on(bench->runtime, &on, &bench->session), "making a session"))
+    return false;
+  double opened = bench_now_ns();
+  if (!load_weights(arguments, bench))
+    return false;
+  bench->start.runtime = made - begin;
+  bench->start.session = opened - made;
+  bench->start.weights = bench_now_ns() - opened;
+  return minilm_io_create(bench);
 }
 
 static void tear_down(minilm_bench_t *bench) {
@@ -153,15 +204,34 @@ static bool known_cases(const char *list) {
 static bool run_cases(const arguments_t *arguments, minilm_bench_t *bench) {
   bench_begin(&bench->report, "minilm", arguments->json);
   for (size_t i = 0; i < CASES; i++)
-    if ((!arguments->cases || listed(arguments->cases, cases[i].name)) && !cases[i].run(bench))
+    if ((arguments->cases ? listed(arguments->cases, cases[i].name) : !cases[i].asked_only) &&
+        !cases[i].run(bench))
       return false;
   return true;
+}
+
+static bool parse_device(const char *text, dt_device_t *out) {
+  *out = strcmp(text, "cuda") == 0 ? DT_CUDA : DT_CPU;
+  return *out == DT_CUDA || strcmp(text, "cpu") == 0;
+}
+
+static bool parse_dtype(const char *text, dt_dtype_t *out) {
+  static const dt_dtype_t dtypes[] = {DT_F32, DT_F16, DT_BF16};
+  for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
+    *out = dtypes[i];
+    if (strcmp(text, dt_dtype_name(*out)) == 0)
+      return true;
+  }
+  return false;
 }
 
 static bool parse(int argc, char **argv, arguments_t *out) {
   static const struct option options[] = {
       {"model", required_argument, NULL, 'm'},
+      {"device", required_argument, NULL, 'd'},
+      {"dtype", required_argument, NULL, 'f'},
       {"cases", required_argument, NULL, 'c'},
+      {"started", required_argument, NULL, 'a'},
       {"memory-calls", required_argument, NULL, 'y'},
       {"variant-shapes", required_argument, NULL, 'v'},
       {"threads", required_argument, NULL, 't'},
@@ -174,6 +244,12 @@ static bool parse(int argc, char **argv, arguments_t *out) {
   for (int option; good && (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
     if (option == 'm')
       out->model = optarg;
+    else if (option == 'd')
+      good = parse_device(optarg, &out->device);
+    else if (option == 'f')
+      good = parse_dtype(optarg, &out->config.dtype);
+    else if (option == 'a')
+      good = bench_parse_number(optarg, 1, LONG_MAX, &out->started);
     else if (option == 'c')
       good = known_cases(out->cases = optarg);
     else if (option == 'y')

@@ -5,6 +5,7 @@
 #define BENCH_MINILM_H
 
 #include "bench/harness.h"
+#include "ductile/device.h"
 #include "examples/minilm/model.h"
 
 // Most tokens of one call, and most rows.
@@ -13,31 +14,46 @@ enum { MINILM_MAX_TOKENS = 1 << 16, MINILM_MAX_BATCH = 1 << 12 };
 // One set of tensors that is bound to other sizes for each call, so that the benchmark itself holds
 // the same memory throughout.
 typedef struct minilm_io_t {
-  int64_t *ids, *mask; // MINILM_MAX_TOKENS each
-  float *embeddings;   // MINILM_MAX_BATCH rows
-  dt_tensor_t *inputs[2], *output;
+  dt_tensor_t *memory[3]; // where calls run: MINILM_MAX_TOKENS ids, as many of the mask, and
+                          // MINILM_MAX_BATCH embeddings
+  dt_tensor_t *inputs[2], *output; // over that memory, at the bound sizes
+  float *embeddings;               // MINILM_MAX_BATCH rows on the host; minilm_io_read
 } minilm_io_t;
+
+// Nanoseconds of the steps before a first call can be made.
+typedef struct minilm_start_t {
+  double process; // before main, where --started tells it
+  double runtime, session, weights;
+} minilm_start_t;
 
 // Owner of everything but `weights`, whose functions must be gone before it.
 typedef struct minilm_bench_t {
   minilm_weights_t *weights; // owner
   dt_runtime_t *runtime;
   dt_session_t *session;
+  dt_device_t device;
   minilm_io_t io;
+  minilm_start_t start;
   bench_report_t report;
   long memory_calls; // of the case "memory"
   long variant_shapes;
 } minilm_bench_t;
 
-// False with a message on stderr.
-bool minilm_io_create(minilm_io_t *io);
+// In the memory of the bench's session. False with a message on stderr.
+bool minilm_io_create(minilm_bench_t *bench);
 void minilm_io_destroy(minilm_io_t *io);
 // Binds the tensors to [batch, length], every token there and none of them padding.
 dt_status_t minilm_io_bind(minilm_io_t *io, int64_t batch, int64_t length) DT_MUST_USE;
-// Calls at the bound sizes into the bound output and times it.
+// Brings the bound output to `embeddings`.
+dt_status_t minilm_io_read(minilm_bench_t *bench) DT_MUST_USE;
+// Calls at the bound sizes into the bound output, and times it until the result is there.
 dt_status_t minilm_call(minilm_bench_t *bench, dt_function_t *function, double *out_ns) DT_MUST_USE;
 
+// A prepared function where the bench's calls run. NULL with a message on stderr.
+dt_function_t *minilm_prepared(minilm_bench_t *bench);
+
 // Cases; false with a message on stderr. Each makes functions of its own.
+bool minilm_case_start(minilm_bench_t *bench); // must be the process's first
 bool minilm_case_cold(minilm_bench_t *bench); // must be the process's first
 bool minilm_case_latency(minilm_bench_t *bench);
 bool minilm_case_first(minilm_bench_t *bench);

@@ -63,9 +63,9 @@ static dt_function_t *make_function(minilm_bench_t *bench) {
   return function;
 }
 
-static dt_function_t *make_prepared(minilm_bench_t *bench) {
+dt_function_t *minilm_prepared(minilm_bench_t *bench) {
   dt_function_t *function = make_function(bench);
-  if (function && bench_ok(dt_function_prepare(function), "compiling"))
+  if (function && bench_ok(dt_function_prepare_on(function, bench->device, 0), "compiling"))
     return function;
   dt_function_release(function);
   return NULL;
@@ -81,6 +81,48 @@ static bool report_counters(minilm_bench_t *bench, const char *name, dt_function
   bench_limited(&bench->report, name, "evaluator calls", "count", (double)stats.evaluator_calls, 0);
   bench_value(&bench->report, name, "kernels of a call", "count", (double)stats.kernels);
   return true;
+}
+
+// ---- Start --------------------------------------------------------------------------------------
+
+// The steps from nothing to an answer. What a call of known sizes takes afterwards shows how much of
+// the first one is the weights' way to the device.
+static void report_start(minilm_bench_t *bench, const dt_function_stats_t *stats, double prepare,
+                         double first, double second) {
+  const minilm_start_t *start = &bench->start;
+  double compile = (double)stats->compile_ns, load = (double)stats->device_load_ns,
+         all = start->process + start->runtime + start->session + start->weights + prepare + first;
+  const struct {
+    const char *metric;
+    double ns;
+  } rows[] = {{"process", start->process},
+              {"runtime", start->runtime},
+              {"session: driver and context", start->session},
+              {"weights from their file", start->weights},
+              {"trace", prepare - compile},
+              {"compile", compile - load},
+              {"device code: link or cache, load", load},
+              {"first call at 1x16, upload", first},
+              {"second call", second},
+              {"start to first answer", all},
+              {"the same without session", all - start->session}};
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+    bench_value(&bench->report, "start", rows[i].metric, "ms", rows[i].ns * 1e-6);
+}
+
+bool minilm_case_start(minilm_bench_t *bench) {
+  double begin = bench_now_ns(), first = 0, second = 0;
+  dt_function_t *function = minilm_prepared(bench);
+  double prepare = bench_now_ns() - begin;
+  dt_function_stats_t stats = {.struct_size = sizeof stats};
+  bool good = function &&
+              bench_ok(call_at(bench, function, (shape_t){1, 16}, &first), "first call") &&
+              bench_ok(call_at(bench, function, (shape_t){1, 16}, &second), "second call") &&
+              bench_ok(dt_function_stats(function, &stats), "reading the counters");
+  if (good)
+    report_start(bench, &stats, prepare, first, second);
+  dt_function_release(function);
+  return good;
 }
 
 // ---- Cold ---------------------------------------------------------------------------------------
@@ -113,24 +155,40 @@ bool minilm_case_cold(minilm_bench_t *bench) {
 static const shape_t latency_shapes[] = {{1, 1},   {1, 16},   {3, 19},  {1, 64},
                                          {2, 37},  {1, 128},  {5, 41},  {4, 64},
                                          {8, 100}, {16, 128}, {32, 77}, {24, 111}};
+static const shape_t device_shapes[] = {{1, 16},  {1, 128},  {2, 37},  {4, 64},
+                                        {8, 100}, {16, 128}, {32, 77}, {64, 128}};
+
+static bool latency_at(minilm_bench_t *bench, dt_function_t *function, shape_t shape) {
+  char name[64];
+  double first = 0, median = 0, guard = 0;
+  bool on_device = bench->device != DT_CPU;
+  shape_name("", shape, name);
+  dt_function_stats_t before = {.struct_size = sizeof before}, after = before;
+  bool good =
+      bench_ok(dt_function_stats(function, &before), "reading the counters") &&
+      bench_ok(call_at(bench, function, shape, &first), name) &&
+      bench_ok(dt_function_stats(function, &after), "reading the counters") &&
+      bench_ok(median_of_calls(bench, function, on_device ? 201 : 9, 1e9, &median), name) &&
+      bench_ok(dt_function_guard_ns(bench->session, function, bench->io.inputs, 2, 10000, &guard),
+               "timing the guards");
+  if (!good)
+    return false;
+  bench_value(&bench->report, name, "latency", "ms", median * 1e-6);
+  bench_value(&bench->report, name, "guards", "ns", guard);
+  if (on_device)
+    bench_value(&bench->report, name, "launches of a call", "count",
+                (double)(after.launches - before.launches));
+  return true;
+}
 
 bool minilm_case_latency(minilm_bench_t *bench) {
-  dt_function_t *function = make_prepared(bench);
+  bool on_cpu = bench->device == DT_CPU;
+  const shape_t *shapes = on_cpu ? latency_shapes : device_shapes;
+  size_t count = on_cpu ? sizeof latency_shapes : sizeof device_shapes;
+  dt_function_t *function = minilm_prepared(bench);
   bool good = function != NULL;
-  for (size_t i = 0; i < sizeof latency_shapes / sizeof latency_shapes[0] && good; i++) {
-    char name[64];
-    double first = 0, median = 0, guard = 0;
-    shape_name("", latency_shapes[i], name);
-    good =
-        bench_ok(call_at(bench, function, latency_shapes[i], &first), name) &&
-        bench_ok(median_of_calls(bench, function, 9, 1e9, &median), name) &&
-        bench_ok(dt_function_guard_ns(bench->session, function, bench->io.inputs, 2, 10000, &guard),
-                 "timing the guards");
-    if (good) {
-      bench_value(&bench->report, name, "latency", "ms", median * 1e-6);
-      bench_value(&bench->report, name, "guards", "ns", guard);
-    }
-  }
+  for (size_t i = 0; i < count / sizeof shapes[0] && good; i++)
+    good = latency_at(bench, function, shapes[i]);
   if (good) {
     bench_value(&bench->report, "latency", "session", "MiB",
                 (double)dt_session_bytes(bench->session) / (1 << 20));
@@ -161,10 +219,12 @@ static void draw_first_shapes(uint64_t state, shape_t shapes[FIRST_SHAPES]) {
 static bool first_round(minilm_bench_t *bench, shape_t before, const shape_t *shapes, double *first,
                         double *again) {
   double ns = 0, later = 0, median = 0;
-  dt_function_t *function = make_prepared(bench);
+  dt_function_t *function = minilm_prepared(bench);
   dt_session_destroy(bench->session);
   bench->session = NULL;
-  bool good = function && bench_ok(dt_session_create(bench->runtime, &bench->session), "a session");
+  const dt_session_options_t on = {.struct_size = sizeof on, .device = bench->device};
+  bool good =
+      function && bench_ok(dt_session_create_on(bench->runtime, &on, &bench->session), "a session");
   // Three calls, so that the processor and the threads are awake.
   for (int i = 0; good && i < 3; i++)
     good = bench_ok(call_at(bench, function, before, &ns), "calling");
@@ -256,6 +316,8 @@ static dt_status_t call_and_release(minilm_bench_t *bench, dt_function_t *functi
     return status;
   dt_tensor_t *made = NULL;
   status = dt_call(bench->session, function, bench->io.inputs, 2, &made, 1);
+  if (!status)
+    status = dt_session_wait(bench->session);
   dt_tensor_release(made);
   return status;
 }
@@ -263,7 +325,7 @@ static dt_status_t call_and_release(minilm_bench_t *bench, dt_function_t *functi
 bool minilm_case_memory(minilm_bench_t *bench) {
   shape_t shapes[MEMORY_SHAPES];
   draw_memory_shapes(shapes);
-  dt_function_t *function = make_prepared(bench);
+  dt_function_t *function = minilm_prepared(bench);
   bool good = function != NULL;
   // The first pass: every shape once, the largest among them.
   for (long i = 0; i < MEMORY_SHAPES && good; i++)
@@ -298,7 +360,7 @@ static bool finite_rows(const minilm_io_t *io, int64_t rows) {
 
 // A function whose first call is at `start` (batch -1: it is prepared instead), then random shapes.
 static bool variants_from(minilm_bench_t *bench, const char *name, shape_t start) {
-  dt_function_t *function = start.batch < 0 ? make_prepared(bench) : make_function(bench);
+  dt_function_t *function = start.batch < 0 ? minilm_prepared(bench) : make_function(bench);
   bool good = function != NULL;
   double ns;
   if (good && start.batch >= 0)
@@ -309,7 +371,8 @@ static bool variants_from(minilm_bench_t *bench, const char *name, shape_t start
     do
       shape = (shape_t){bench_random(&state, 0, 64), bench_random(&state, 0, 512)};
     while (shape.batch * shape.length > VARIANT_TOKENS);
-    good = bench_ok(call_at(bench, function, shape, &ns), "calling");
+    good = bench_ok(call_at(bench, function, shape, &ns), "calling") &&
+           bench_ok(minilm_io_read(bench), "reading the embeddings");
     // Rows without tokens are nobody's business here; all others must be numbers.
     if (good && shape.length && !finite_rows(&bench->io, shape.batch)) {
       fprintf(stderr, "bench: an embedding at %lldx%lld is not finite\n", (long long)shape.batch,

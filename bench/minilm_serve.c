@@ -38,6 +38,8 @@ static void embed(minilm_bench_t *bench, dt_function_t *function, int64_t batch,
   dt_status_t status = minilm_io_bind(&bench->io, batch, length);
   if (!status)
     status = minilm_call(bench, function, &ns);
+  if (!status)
+    status = minilm_io_read(bench);
   if (answer_error(status))
     return;
   for (int64_t i = 0; i < batch * MINILM_HIDDEN; i++)
@@ -48,15 +50,14 @@ static void embed(minilm_bench_t *bench, dt_function_t *function, int64_t batch,
 static void stats(minilm_bench_t *bench, dt_function_t *function) {
   dt_function_stats_t stats = {.struct_size = sizeof stats};
   if (!answer_error(dt_function_stats(function, &stats)))
-    printf("%u %llu %llu %llu\n", stats.variants, (unsigned long long)stats.evaluator_calls,
-           (unsigned long long)stats.kernels, (unsigned long long)dt_session_bytes(bench->session));
+    printf("%u %llu %llu %llu %llu\n", stats.variants, (unsigned long long)stats.evaluator_calls,
+           (unsigned long long)stats.kernels, (unsigned long long)dt_session_bytes(bench->session),
+           (unsigned long long)stats.launches);
 }
 
 bool minilm_serve(minilm_bench_t *bench) {
-  dt_function_t *function = NULL;
-  bool good = bench_ok(minilm_create(bench->runtime, bench->weights, DT_ANSWER_COMPILED, &function),
-                       "making the model") &&
-              bench_ok(dt_function_prepare(function), "compiling");
+  dt_function_t *function = minilm_prepared(bench);
+  bool good = function != NULL;
   if (good) {
     printf("ready %s\n", dt_version());
     fflush(stdout);

@@ -3,6 +3,7 @@
 //
 // The order of a program that uses Ductile: a runtime, a function (model.c), prepared before the
 // first request; a session for each thread that calls; calls with whatever sizes come.
+#include "ductile/device.h"
 #include "examples/minilm/measure.h"
 #include "examples/minilm/model.h"
 #include "examples/minilm/report.h"
@@ -16,25 +17,31 @@
 enum { EXIT_USAGE = 2 };
 
 static const char usage[] =
-    "usage: minilm [--model DIR | --seeded] [--sentence TEXT]… [--demo] [--json] [--threads N]\n"
+    "usage: minilm [--model DIR | --seeded] [--device cpu|cuda] [--dtype f32|f16|bf16]\n"
+    "              [--sentence TEXT]… [--demo] [--json] [--threads N] [--evaluator]\n"
     "\n"
     "Embeds sentences with all-MiniLM-L6-v2 and prints how alike they are.\n"
     "  --model DIR      folder with model.safetensors and vocab.txt (default: the one that\n"
     "                   scripts/fetch-minilm puts into the user's cache)\n"
     "  --seeded         made-up weights and words instead: same speed, answers without meaning\n"
+    "  --device WHERE   cpu (default), or cuda: the first CUDA device\n"
+    "  --dtype TYPE     what weights are converted to, and all is computed in: f32 (default), f16 "
+    "or bf16\n"
     "  --sentence TEXT  a sentence to embed, may be repeated (default: a dozen of the program's "
     "own)\n"
     "  --demo           afterwards, measure calls over batch and length\n"
     "  --json           JSON lines: one a sentence with its ids, similarities and embedding, then\n"
     "                   one a measured value\n"
     "  --threads N      threads that run kernels (default: one a core)\n"
-    "  --evaluator      let the reference evaluator answer: slow, for checking\n"
+    "  --evaluator      let the reference evaluator answer: slow, for checking; cpu only\n"
     "Exit codes: 0 all went well, 1 something failed, 2 wrong usage.\n";
 
 typedef struct arguments_t {
   const char *model; // NULL with seeded weights
   char default_model[1024];
   bool seeded, demo, json, evaluator;
+  dt_device_t device;
+  dt_dtype_t dtype;
   uint32_t threads;
   const char **sentences; // owner of the array
   size_t sentence_count;
@@ -81,11 +88,28 @@ static bool parse_threads(const char *text, uint32_t *out) {
   return *text && !*end && value >= 1 && value <= 1024;
 }
 
+static bool parse_device(const char *text, dt_device_t *out) {
+  *out = strcmp(text, "cuda") == 0 ? DT_CUDA : DT_CPU;
+  return *out == DT_CUDA || strcmp(text, "cpu") == 0;
+}
+
+static bool parse_dtype(const char *text, dt_dtype_t *out) {
+  static const dt_dtype_t dtypes[] = {DT_F32, DT_F16, DT_BF16};
+  for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++)
+    if (strcmp(text, dt_dtype_name(dtypes[i])) == 0) {
+      *out = dtypes[i];
+      return true;
+    }
+  return false;
+}
+
 // False for wrong usage. *out_help: asked for help.
 static bool parse(int argc, char **argv, arguments_t *out, bool *out_help) {
   static const struct option options[] = {
       {"model", required_argument, NULL, 'm'},
       {"seeded", no_argument, NULL, 's'},
+      {"device", required_argument, NULL, 'c'},
+      {"dtype", required_argument, NULL, 'y'},
       {"sentence", required_argument, NULL, 't'},
       {"demo", no_argument, NULL, 'd'},
       {"json", no_argument, NULL, 'j'},
@@ -101,6 +125,14 @@ static bool parse(int argc, char **argv, arguments_t *out, bool *out_help) {
       break;
     case 's':
       out->seeded = true;
+      break;
+    case 'c':
+      if (!parse_device(optarg, &out->device))
+        return false;
+      break;
+    case 'y':
+      if (!parse_dtype(optarg, &out->dtype))
+        return false;
       break;
     case 't':
       out->sentences[out->sentence_count++] = optarg;
@@ -125,7 +157,7 @@ static bool parse(int argc, char **argv, arguments_t *out, bool *out_help) {
       return false;
     }
   }
-  if (optind < argc || (out->seeded && out->model))
+  if (optind < argc || (out->seeded && out->model) || (out->evaluator && out->device != DT_CPU))
     return false;
   if (!out->seeded && !out->model)
     out->model = default_model(out);
@@ -135,15 +167,16 @@ static bool parse(int argc, char **argv, arguments_t *out, bool *out_help) {
 // ---- Set-up -------------------------------------------------------------------------------------
 
 static bool load_files(const arguments_t *arguments, app_t *app) {
+  const minilm_config_t config = {.dtype = arguments->dtype};
   char error[512] = "";
   if (arguments->seeded) {
-    app->weights = minilm_weights_seeded(error, sizeof error);
+    app->weights = minilm_weights_seeded(&config, error, sizeof error);
   } else {
     char path[4096];
     snprintf(path, sizeof path, "%s/vocab.txt", arguments->model);
     app->vocab = wordpiece_load(path, error, sizeof error);
     if (app->vocab)
-      app->weights = minilm_weights_load(arguments->model, error, sizeof error);
+      app->weights = minilm_weights_load(arguments->model, &config, error, sizeof error);
   }
   if (app->weights)
     return true;
@@ -164,10 +197,11 @@ static bool set_up(const arguments_t *arguments, app_t *app) {
     return false;
   // Compiles for all sizes at once, so that no call has to wait for a compiler.
   double start = now_ns();
-  if (!ok(dt_function_prepare(app->function), "compiling the model"))
+  if (!ok(dt_function_prepare_on(app->function, arguments->device, 0), "compiling the model"))
     return false;
   app->prepare_ns = now_ns() - start;
-  return ok(dt_session_create(app->runtime, &app->session), "making a session");
+  const dt_session_options_t on = {.struct_size = sizeof on, .device = arguments->device};
+  return ok(dt_session_create_on(app->runtime, &on, &app->session), "making a session");
 }
 
 static void tear_down(app_t *app) {
@@ -180,6 +214,24 @@ static void tear_down(app_t *app) {
 
 // ---- Work ---------------------------------------------------------------------------------------
 
+// The embeddings of a batch on the host: the caller's, to be freed. NULL on failure.
+static float *embeddings_of(app_t *app, const batch_t *batch) {
+  size_t bytes = (size_t)batch->count * MINILM_HIDDEN * sizeof(float);
+  float *rows = malloc(bytes);
+  dt_tensor_t *embeddings = NULL;
+  batch_t there = {0};
+  bool good = rows && ok(batch_place(app->session, batch, &there), "placing tensors");
+  dt_tensor_t *const inputs[] = {there.ids, there.mask};
+  good = good && ok(dt_call(app->session, app->function, inputs, 2, &embeddings, 1), "embedding") &&
+         ok(dt_tensor_read(app->session, embeddings, rows, bytes), "reading the embeddings");
+  dt_tensor_release(embeddings);
+  batch_free(&there);
+  if (good)
+    return rows;
+  free(rows);
+  return NULL;
+}
+
 static bool embed(const arguments_t *arguments, app_t *app) {
   bool own = arguments->sentence_count == 0;
   const char *const *sentences = own ? builtin_sentences : arguments->sentences;
@@ -187,12 +239,11 @@ static bool embed(const arguments_t *arguments, app_t *app) {
   batch_t batch;
   if (!ok(batch_from_sentences(app->vocab, sentences, count, &batch), "making tensors"))
     return false;
-  dt_tensor_t *const inputs[] = {batch.ids, batch.mask};
-  dt_tensor_t *embeddings = NULL;
-  bool good = ok(dt_call(app->session, app->function, inputs, 2, &embeddings, 1), "embedding");
-  if (good)
-    report_sentences(arguments->json, sentences, &batch, embeddings);
-  dt_tensor_release(embeddings);
+  float *rows = embeddings_of(app, &batch);
+  if (rows)
+    report_sentences(arguments->json, sentences, &batch, rows, MINILM_HIDDEN);
+  bool good = rows != NULL;
+  free(rows);
   batch_free(&batch);
   return good;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "examples/minilm/measure.h"
 
+#include "ductile/device.h"
 #include "examples/minilm/sentences.h"
 
 #include <stdio.h>
@@ -32,19 +33,28 @@ static int compare(const void *left, const void *right) {
   return (a > b) - (a < b);
 }
 
+// One call from its beginning until its result is there.
+static dt_status_t call(dt_session_t *session, dt_function_t *function, const batch_t *batch,
+                        dt_tensor_t **output, double *out_ns) {
+  dt_tensor_t *const inputs[] = {batch->ids, batch->mask};
+  double start = now_ns();
+  dt_status_t status = dt_call(session, function, inputs, 2, output, 1);
+  if (!status)
+    status = dt_session_wait(session);
+  *out_ns = now_ns() - start;
+  return status;
+}
+
 // Calls over and over, into the same output.
 static dt_status_t repeat(dt_session_t *session, dt_function_t *function, const batch_t *batch,
                           dt_tensor_t **output, measurement_t *out) {
-  dt_tensor_t *const inputs[] = {batch->ids, batch->mask};
   double times[MAX_REPEATS], begin = now_ns();
   out->repeats = 0;
   while (out->repeats < MAX_REPEATS &&
          (out->repeats < MIN_REPEATS || now_ns() - begin < repeat_for_ns)) {
-    double start = now_ns();
-    dt_status_t status = dt_call(session, function, inputs, 2, output, 1);
+    dt_status_t status = call(session, function, batch, output, &times[out->repeats++]);
     if (status)
       return status;
-    times[out->repeats++] = now_ns() - start;
   }
   qsort(times, (size_t)out->repeats, sizeof times[0], compare);
   out->median_ns = times[out->repeats / 2];
@@ -62,28 +72,36 @@ static dt_status_t guard_ns(dt_session_t *session, dt_function_t *function,
   return NULL;
 }
 
+// At the sizes of `batch`, which lies where the session runs.
+static dt_status_t measure_at(dt_session_t *session, dt_function_t *function, const batch_t *batch,
+                              measurement_t *out) {
+  dt_tensor_t *const inputs[] = {batch->ids, batch->mask};
+  dt_tensor_t *output = NULL;
+  dt_status_t status = call(session, function, batch, &output, &out->first_ns);
+  if (!status)
+    status = repeat(session, function, batch, &output, out);
+  if (!status)
+    status = guard_ns(session, function, inputs, &out->guard_ns);
+  dt_tensor_release(output);
+  return status;
+}
+
 dt_status_t measure(dt_session_t *session, dt_function_t *function, int64_t batch, int64_t length,
                     measurement_t *out) {
   *out = (measurement_t){.batch = batch, .length = length};
-  batch_t input;
-  dt_status_t status = batch_of_size(batch, length, &input);
+  batch_t host, there = {0};
+  dt_status_t status = batch_of_size(batch, length, &host);
   if (status)
     return status;
-  dt_tensor_t *const inputs[] = {input.ids, input.mask};
-  dt_tensor_t *output = NULL;
-  double start = now_ns();
-  status = dt_call(session, function, inputs, 2, &output, 1);
-  out->first_ns = now_ns() - start;
+  status = batch_place(session, &host, &there);
   if (!status)
-    status = repeat(session, function, &input, &output, out);
-  if (!status)
-    status = guard_ns(session, function, inputs, &out->guard_ns);
+    status = measure_at(session, function, &there, out);
   dt_function_stats_t stats = {.struct_size = sizeof stats};
   if (!status)
     status = dt_function_stats(function, &stats);
   out->variants = stats.variants;
   out->resident_bytes = resident_bytes();
-  dt_tensor_release(output);
-  batch_free(&input);
+  batch_free(&there);
+  batch_free(&host);
   return status;
 }

@@ -10,17 +10,40 @@
 #include <math.h>
 #include <stdio.h>
 
+// Numbers that depend on what a dtype can hold.
+typedef struct limits_t {
+  dt_dtype_t dtype;
+  double lowest;      // a score that no softmax sees
+  double least_count; // below any number of tokens, above 0
+  double least_norm;  // of a vector that has a direction
+} limits_t;
+static const limits_t all_limits[] = {
+    {DT_F32, -FLT_MAX, 1e-9, 1e-12},
+    {DT_F16, -65504, 0x1p-14, 0x1p-14},
+    {DT_BF16, -0x1.fep127, 1e-9, 1e-12},
+};
+
 // What every part of the model needs at hand.
 typedef struct model_t {
   dt_trace_t *trace;
   const minilm_weights_t *weights;
+  limits_t limits;
   dt_sym_t batch, length;
 } model_t;
+
+static limits_t limits_of(dt_dtype_t dtype) {
+  size_t i = 0;
+  while (all_limits[i].dtype != dtype)
+    i++; // weights are of no other dtype
+  return all_limits[i];
+}
 
 // ---- Small parts --------------------------------------------------------------------------------
 
 static dt_sym_t size(model_t *m, int64_t value) { return dt_sym_const(m->trace, value); }
-static dt_value_t number(model_t *m, double value) { return dt_scalar(m->trace, DT_F32, value); }
+static dt_value_t number(model_t *m, double value) {
+  return dt_scalar(m->trace, m->limits.dtype, value);
+}
 
 // The weight "<layer>.<name>.<kind>" as a constant of the function.
 static dt_value_t weight(model_t *m, const char *layer, const char *name, const char *kind) {
@@ -114,36 +137,38 @@ static dt_value_t encoder_layer(model_t *m, dt_value_t x, dt_value_t mask_bias, 
 // [batch, length, hidden] → [batch, hidden]: the mean over the tokens that are not padding.
 static dt_value_t mean_over_tokens(model_t *m, dt_value_t x, dt_value_t mask) {
   const int32_t over_length[] = {1};
-  dt_value_t keep = dt_unsqueeze(m->trace, dt_cast(m->trace, mask, DT_F32), -1);
+  dt_value_t keep = dt_unsqueeze(m->trace, dt_cast(m->trace, mask, m->limits.dtype), -1);
   dt_value_t sum = dt_sum(m->trace, dt_mul(m->trace, x, keep), 1, over_length, false);
   dt_value_t count = dt_sum(m->trace, keep, 1, over_length, false);
-  return dt_div(m->trace, sum, dt_maximum(m->trace, count, number(m, 1e-9)));
+  return dt_div(m->trace, sum, dt_maximum(m->trace, count, number(m, m->limits.least_count)));
 }
 
 static dt_value_t to_unit_length(model_t *m, dt_value_t x) {
   const int32_t over_hidden[] = {-1};
   dt_value_t squares = dt_sum(m->trace, dt_mul(m->trace, x, x), 1, over_hidden, true);
   dt_value_t norm = dt_sqrt(m->trace, squares);
-  return dt_div(m->trace, x, dt_maximum(m->trace, norm, number(m, 1e-12)));
+  return dt_div(m->trace, x, dt_maximum(m->trace, norm, number(m, m->limits.least_norm)));
 }
 
 // ---- The program --------------------------------------------------------------------------------
 
 // in: ids, mask. out: embeddings. closure: the weights.
 static dt_status_t minilm(dt_trace_t *trace, const dt_value_t *in, dt_value_t *out, void *closure) {
-  model_t m = {.trace = trace, .weights = closure};
+  model_t m = {.trace = trace,
+               .weights = closure,
+               .limits = limits_of(minilm_weights_dtype(closure))};
   m.batch = dt_dim(trace, in[0], 0);
   m.length = dt_dim(trace, in[0], 1);
 
   // [batch, 1, 1, length], added to the scores: 0 for a token, the lowest number for padding.
   dt_value_t is_padding = dt_eq(trace, in[1], dt_scalar(trace, DT_I64, 0));
-  dt_value_t mask_bias = dt_where(trace, is_padding, number(&m, -FLT_MAX), number(&m, 0));
+  dt_value_t mask_bias = dt_where(trace, is_padding, number(&m, m.limits.lowest), number(&m, 0));
   mask_bias = dt_unsqueeze(trace, dt_unsqueeze(trace, mask_bias, 1), 1);
 
   dt_value_t x = embed_tokens(&m, in[0]);
-  for (int layer = 0; layer < MINILM_LAYERS; layer++)
+  for (int layer = 0; layer < minilm_weights_layers(closure); layer++)
     x = encoder_layer(&m, x, mask_bias, layer);
-  out[0] = to_unit_length(&m, mean_over_tokens(&m, x, in[1]));
+  out[0] = dt_cast(trace, to_unit_length(&m, mean_over_tokens(&m, x, in[1])), DT_F32);
   return NULL; // The trace itself remembers what went wrong on the way.
 }
 

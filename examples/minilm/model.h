@@ -11,7 +11,9 @@
 //   mask i64 [batch, length]   1 for a token, 0 for padding
 //   → f32 [batch, 384]         one embedding a row, of length 1
 //
-// for any batch and any length up to 512. The function reads `weights`, which must outlive it.
+// for any batch and any length up to 512. All of it is computed in the weights' dtype; where that
+// has 16 bits, only the finished embedding is made an f32, so that its length is 1 within their
+// rounding. The function reads `weights`, which must outlive it.
 dt_status_t minilm_create(dt_runtime_t *runtime, const minilm_weights_t *weights,
                           dt_answer_t answer, dt_function_t **out) DT_MUST_USE;
 

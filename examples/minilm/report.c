@@ -109,9 +109,7 @@ static void print_similarity_table(const char *const *sentences, int64_t count, 
 }
 
 void report_sentences(bool json, const char *const *sentences, const batch_t *batch,
-                      const dt_tensor_t *embeddings) {
-  const float *rows = dt_tensor_data(embeddings);
-  int64_t width = dt_tensor_sizes(embeddings)[1];
+                      const float *rows, int64_t width) {
   if (json)
     print_sentence_lines(sentences, batch, rows, width);
   else
@@ -164,6 +162,7 @@ void report_totals(bool json, const dt_function_stats_t *stats, uint64_t session
     print_metric("total", "calls", "count", (double)stats->calls);
     print_metric("total", "evaluator_calls", "count", (double)stats->evaluator_calls);
     print_metric("total", "kernels", "count", (double)stats->kernels);
+    print_metric("total", "launches", "count", (double)stats->launches);
     print_metric("total", "code", "bytes", (double)stats->code_bytes);
     print_metric("total", "constants", "bytes", (double)stats->constant_bytes);
     print_metric("total", "session", "bytes", (double)session_bytes);

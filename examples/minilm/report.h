@@ -6,9 +6,9 @@
 #include "examples/minilm/measure.h"
 #include "examples/minilm/sentences.h"
 
-// `embeddings` is f32 [batch->count, width], rows of length 1.
+// `rows` has `width` numbers for each sentence, of length 1.
 void report_sentences(bool json, const char *const *sentences, const batch_t *batch,
-                      const dt_tensor_t *embeddings);
+                      const float *rows, int64_t width);
 void report_measurements_begin(bool json);
 void report_measurement(bool json, const measurement_t *measurement);
 void report_totals(bool json, const dt_function_stats_t *stats, uint64_t session_bytes,

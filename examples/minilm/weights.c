@@ -3,6 +3,7 @@
 #include "examples/minilm/weights.h"
 
 #include "ductile/safetensors.h"
+#include "examples/minilm/half.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,6 +41,7 @@ static const struct {
 enum { ROWS = sizeof rows / sizeof rows[0], MAX_WEIGHTS = ROWS * MINILM_LAYERS };
 
 struct minilm_weights {
+  minilm_config_t config; // without zeros
   dt_safetensors_t *file; // holds the data of tensors that were not copied; NULL when seeded
   int count;
   struct {
@@ -67,11 +69,28 @@ static bool check(dt_status_t status, error_t error) {
   return false;
 }
 
+// A tensor like `from`, which it takes, in the dtype of the configuration.
+static bool convert(const minilm_weights_t *weights, dt_tensor_t *from, dt_tensor_t **out,
+                    error_t error) {
+  dt_dtype_t dtype = weights->config.dtype;
+  if (dt_tensor_dtype(from) == dtype) {
+    *out = from;
+    return true;
+  }
+  bool good = check(
+      dt_tensor_create_empty(dtype, dt_tensor_rank(from), dt_tensor_sizes(from), out), error);
+  if (good)
+    convert_floats(dt_tensor_data(from), dt_tensor_dtype(from), dt_tensor_data(*out), dtype,
+                   dt_tensor_count(from));
+  dt_tensor_release(from);
+  return good;
+}
+
 static bool get_all(minilm_weights_t *weights, get_t get, error_t error) {
   for (int row = 0; row < ROWS; row++) {
     const char *pattern = rows[row].name, *hole = strstr(pattern, "%d");
     uint32_t rank = rows[row].sizes[1] ? 2 : 1;
-    for (int layer = 0; layer < (hole ? MINILM_LAYERS : 1); layer++) {
+    for (int layer = 0; layer < (hole ? weights->config.layers : 1); layer++) {
       char *name = weights->items[weights->count].name;
       if (hole)
         snprintf(name, NAME_BYTES, "%.*s%d%s", (int)(hole - pattern), pattern, layer, hole + 2);
@@ -88,26 +107,40 @@ static bool get_all(minilm_weights_t *weights, get_t get, error_t error) {
 
 // ---- From a file --------------------------------------------------------------------------------
 
-// Borrows the data from the file where it is aligned, which it is in the files that are about.
+static bool is_float(dt_dtype_t dtype) {
+  return dtype == DT_F32 || dtype == DT_F16 || dtype == DT_BF16;
+}
+
+// The file's own elements: borrowed where they are aligned, which they are in the files that are
+// about.
+static bool open_in_file(minilm_weights_t *weights, const char *name,
+                         const dt_safetensors_info_t *info, dt_tensor_t **out, error_t error) {
+  const dt_tensor_desc_t desc = {.struct_size = sizeof desc,
+                                 .dtype = info->dtype,
+                                 .rank = info->rank,
+                                 .sizes = info->sizes,
+                                 .data = (void *)info->data};
+  if (info->aligned)
+    return check(dt_tensor_create(&desc, out), error);
+  return check(dt_tensor_create_empty(info->dtype, info->rank, info->sizes, out), error) &&
+         check(dt_safetensors_copy(weights->file, name, dt_tensor_data(*out), info->bytes), error);
+}
+
 static bool get_from_file(minilm_weights_t *weights, const char *name, uint32_t rank,
                           const int64_t *sizes, dt_tensor_t **out, error_t error) {
   dt_safetensors_info_t info;
   if (!check(dt_safetensors_find(weights->file, name, &info), error))
     return false;
-  if (info.dtype != DT_F32 || info.rank != rank ||
+  if (!is_float(info.dtype) || info.rank != rank ||
       memcmp(info.sizes, sizes, rank * sizeof sizes[0]) != 0) {
     snprintf(error.text, error.bytes, "tensor \"%s\" is not that of all-MiniLM-L6-v2", name);
     return false;
   }
-  const dt_tensor_desc_t desc = {.struct_size = sizeof desc,
-                                 .dtype = DT_F32,
-                                 .rank = rank,
-                                 .sizes = sizes,
-                                 .data = (void *)info.data};
-  if (info.aligned)
-    return check(dt_tensor_create(&desc, out), error);
-  return check(dt_tensor_create_empty(DT_F32, rank, sizes, out), error) &&
-         check(dt_safetensors_copy(weights->file, name, dt_tensor_data(*out), info.bytes), error);
+  dt_tensor_t *own = NULL;
+  if (open_in_file(weights, name, &info, &own, error))
+    return convert(weights, own, out, error);
+  dt_tensor_release(own);
+  return false;
 }
 
 // ---- From a seed --------------------------------------------------------------------------------
@@ -122,26 +155,41 @@ static uint64_t mix(uint64_t z) { // the output function of splitmix64
 // same ones.
 static bool get_from_seed(minilm_weights_t *weights, const char *name, uint32_t rank,
                           const int64_t *sizes, dt_tensor_t **out, error_t error) {
-  (void)weights;
-  if (!check(dt_tensor_create_empty(DT_F32, rank, sizes, out), error))
+  dt_tensor_t *made = NULL;
+  if (!check(dt_tensor_create_empty(DT_F32, rank, sizes, &made), error))
     return false;
   uint64_t seed = 0xcbf29ce484222325u;
   for (const char *at = name; *at; at++)
     seed = (seed ^ (unsigned char)*at) * 0x100000001b3u;
   bool norm_scale = strstr(name, "LayerNorm.weight") != NULL;
   double scale = norm_scale ? 0.1 : 0.0625, offset = norm_scale ? 1.0 : 0.0;
-  float *data = dt_tensor_data(*out);
-  int64_t count = dt_tensor_count(*out);
+  float *data = dt_tensor_data(made);
+  int64_t count = dt_tensor_count(made);
   for (int64_t i = 0; i < count; i++) {
     uint64_t bits = mix(seed + (uint64_t)(i + 1) * 0x9e3779b97f4a7c15u) >> 40;
     data[i] = (float)(offset + scale * ((double)bits * 0x1p-23 - 1.0));
   }
-  return true;
+  return convert(weights, made, out, error);
 }
 
 // ---- Both ---------------------------------------------------------------------------------------
 
-static minilm_weights_t *make(const char *path, error_t error) {
+// False for a configuration that means nothing, with the reason in `error`.
+static bool configure(const minilm_config_t *config, minilm_config_t *out, error_t error) {
+  if (config)
+    *out = *config;
+  if (!out->dtype)
+    out->dtype = DT_F32;
+  if (!out->layers)
+    out->layers = MINILM_LAYERS;
+  if (is_float(out->dtype) && out->layers > 0 && out->layers <= MINILM_LAYERS)
+    return true;
+  snprintf(error.text, error.bytes, "no such model: dtype %s, %d layers",
+           dt_dtype_name(out->dtype), out->layers);
+  return false;
+}
+
+static minilm_weights_t *make(const char *path, const minilm_config_t *config, error_t error) {
   minilm_weights_t *weights = calloc(1, sizeof *weights);
   if (!weights) {
     snprintf(error.text, error.bytes, "out of memory");
@@ -150,26 +198,29 @@ static minilm_weights_t *make(const char *path, error_t error) {
   // Mapped: of the word embeddings, half the file, only the rows in use are ever loaded.
   const dt_safetensors_options_t options = {.struct_size = sizeof options,
                                             .access = DT_SAFETENSORS_MAP};
-  bool good = path ? check(dt_safetensors_open(path, &options, &weights->file), error) &&
-                         get_all(weights, get_from_file, error)
-                   : get_all(weights, get_from_seed, error);
+  bool good = configure(config, &weights->config, error);
+  if (good && path)
+    good = check(dt_safetensors_open(path, &options, &weights->file), error);
+  good = good && get_all(weights, path ? get_from_file : get_from_seed, error);
   if (good)
     return weights;
   minilm_weights_free(weights);
   return NULL;
 }
 
-minilm_weights_t *minilm_weights_load(const char *dir, char *error, size_t error_bytes) {
+minilm_weights_t *minilm_weights_load(const char *dir, const minilm_config_t *config, char *error,
+                                      size_t error_bytes) {
   char path[4096];
   if (snprintf(path, sizeof path, "%s/model.safetensors", dir) >= (int)sizeof path) {
     snprintf(error, error_bytes, "the folder's name is too long");
     return NULL;
   }
-  return make(path, (error_t){error, error_bytes});
+  return make(path, config, (error_t){error, error_bytes});
 }
 
-minilm_weights_t *minilm_weights_seeded(char *error, size_t error_bytes) {
-  return make(NULL, (error_t){error, error_bytes});
+minilm_weights_t *minilm_weights_seeded(const minilm_config_t *config, char *error,
+                                        size_t error_bytes) {
+  return make(NULL, config, (error_t){error, error_bytes});
 }
 
 void minilm_weights_free(minilm_weights_t *weights) {
@@ -188,3 +239,6 @@ dt_tensor_t *minilm_weights_find(const minilm_weights_t *weights, const char *na
       return weights->items[i].tensor;
   return NULL;
 }
+
+dt_dtype_t minilm_weights_dtype(const minilm_weights_t *weights) { return weights->config.dtype; }
+int minilm_weights_layers(const minilm_weights_t *weights) { return weights->config.layers; }

@@ -229,6 +229,8 @@ typedef struct dt_function_stats_t {
   uint64_t frozen_misses;  // misses refused because the function was frozen
   uint64_t sampled_calls;  // that the histogram of sizes has seen; misses are always seen
   uint64_t readbacks;      // times a call on a device waited for numbers that its sizes depend on
+  uint64_t launches;       // that calls have queued on devices; empty work needs none
+  uint64_t device_load_ns; // of compile_ns: machine code of devices, made or found on disk, loaded
 } dt_function_stats_t;
 DT_API dt_status_t dt_function_stats(dt_function_t *function,
                                      dt_function_stats_t *stats) DT_MUST_USE;

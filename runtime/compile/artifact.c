@@ -7,6 +7,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
+#include "runtime/base/thread.h"
 
 #include <elf.h>
 #include <link.h>
@@ -274,8 +275,10 @@ static dt_status_t load(dt_cuda_device_t *device, const dt_artifact_t *a, uint32
   dt_cuda_code_t *code = NULL;
   DT_TRY(dt__load_objects(&a->host, 1, out));
   DT_TRY(dt__load_host(n_segments, out));
+  int64_t begin = dt__now_ns();
   DT_TRY(dt__cuda_code_load_cubin(device, a->cubin.data, a->cubin.bytes, a->kernels, a->n_codes,
                                   &code));
+  out->device_load_ns = (uint64_t)(dt__now_ns() - begin);
   return dt__load_device_kernels(code, a->n_codes, out);
 }
 

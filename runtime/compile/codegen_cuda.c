@@ -5,6 +5,7 @@
 #include "backend_cuda/emit/emit.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
+#include "runtime/base/thread.h"
 #include "runtime/compile/load.h"
 
 dt_status_t dt__codegen_cuda_target(const dt_cuda_device_t *device, const dt_target_t *host,
@@ -48,8 +49,10 @@ dt_status_t dt__codegen_cuda_load(dt_jobs_t *jobs, const dt_codegen_request_t *r
   for (uint32_t i = 0; i < n && !status; i++)
     status = dt__cuda_kernel_info(request->program, map, i, request->target, &kernels[i]);
   dt_job_t job = {.run = run_load, .arg = &load};
+  int64_t begin = dt__now_ns();
   if (!status && n)
     status = dt__jobs_run(jobs, &job, 1);
+  out->device_load_ns = (uint64_t)(dt__now_ns() - begin);
   if (!status)
     status = dt__load_device_kernels(load.code, n, out);
   if (status || !request->keep) {

@@ -120,9 +120,12 @@ dt_status_t dt__device_run_compiled(const dt_call_t *call, const dt_variant_t *v
                                    .stream = stream,
                                    .scratch = &own->scratch,
                                    .record = dt__records_address(&own->records, record)};
-  for (uint32_t k = 0; k < compiled->n_segments; k++)
-    DT_TRY(run_segment(call, variant, &launch, k, record));
-  return NULL;
+  dt_status_t status = NULL;
+  for (uint32_t k = 0; k < compiled->n_segments && !status; k++)
+    status = run_segment(call, variant, &launch, k, record);
+  (void)atomic_fetch_add_explicit(&call->function->counters[session->counter].launches,
+                                  launch.launches, memory_order_relaxed);
+  return status;
 }
 
 // ---- Around a call --------------------------------------------------------------------------------

@@ -103,6 +103,7 @@ typedef struct dt_variant_list_t {
 #define DT_CALL_COUNTERS 16
 typedef struct dt_call_counter_t {
   _Alignas(64) _Atomic uint64_t calls;
+  _Atomic uint64_t launches; // on devices
 } dt_call_counter_t;
 
 // A constant's data as dt_constant_update last set it, for variants made later.
@@ -164,7 +165,7 @@ struct dt_function {
   dt_decider_build_t decider;
 
   _Atomic uint64_t compiles, misses, evaluator_calls, failed_calls, compile_ns, kernels, code_bytes,
-      constant_bytes, promotions, limit_misses, frozen_misses, sampled_calls, readbacks;
+      constant_bytes, promotions, limit_misses, frozen_misses, sampled_calls, readbacks, device_load_ns;
 };
 
 // ---- Sessions -------------------------------------------------------------------------------------

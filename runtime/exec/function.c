@@ -272,9 +272,12 @@ dt_status_t dt_function_stats(dt_function_t *function, dt_function_stats_t *stat
                              .limit_misses = count(&function->limit_misses),
                              .frozen_misses = count(&function->frozen_misses),
                              .sampled_calls = count(&function->sampled_calls),
-                             .readbacks = count(&function->readbacks)};
-  for (uint32_t i = 0; i < DT_CALL_COUNTERS; i++)
+                             .readbacks = count(&function->readbacks),
+                             .device_load_ns = count(&function->device_load_ns)};
+  for (uint32_t i = 0; i < DT_CALL_COUNTERS; i++) {
     all.calls += count(&function->counters[i].calls);
+    all.launches += count(&function->counters[i].launches);
+  }
   dt__mutex_lock(&function->mutex);
   all.variants = atomic_load_explicit(&function->list, memory_order_relaxed)->n;
   dt__mutex_unlock(&function->mutex);

@@ -51,6 +51,8 @@ static dt_status_t publish(dt_function_t *function, dt_variant_t *variant) {
     atomic_store_explicit(&function->kernels, variant->compiled->n_launches, memory_order_relaxed);
     (void)atomic_fetch_add_explicit(&function->code_bytes, variant->compiled->code_bytes,
                                     memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&function->device_load_ns, variant->compiled->device_load_ns,
+                                    memory_order_relaxed);
     (void)atomic_fetch_add_explicit(&function->constant_bytes,
                                     (uint64_t)variant->compiled->once_bytes, memory_order_relaxed);
   }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// MiniLM through the public API: one variant for all shapes from any start, embeddings against the
-// float64 evaluator, and bad input that leaves the function working. Trained weights where they are
-// cached, else seeded ones (said in the first line). --full takes the shapes of the release check:
-// 200 from each start, 30 against the evaluator.
+// MiniLM through the public API, in f32 and f16: one variant for all shapes from any start,
+// embeddings against the float64 evaluator, and bad input that leaves the function working; on the
+// CPU, or where DUCTILE_TEST_DEVICE says. Trained weights from DUCTILE_TEST_MINILM or where
+// scripts/fetch-minilm puts them, else seeded ones (said in the first line). See `usage`.
 #include "examples/minilm/model.h"
+#include "tests/device/on_device.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -28,6 +29,56 @@ static bool ok(dt_status_t status) {
   dt_status_free(status);
   return good;
 }
+
+static const char usage[] =
+    "usage: model_minilm [--dtype f32|f16] [--full | --few]\n"
+    "  --dtype TYPE  only this one (default: both)\n"
+    "  --full        the shapes of the release check: 200 from each start, and 30 of up to 512\n"
+    "                tokens against the evaluator; on a device 12 of up to 256, since minutes of\n"
+    "                the evaluator's are not the device's\n"
+    "  --few         one layer, a few tokens: for the fake driver\n";
+
+// ---- What is asked of a dtype -------------------------------------------------------------------
+// Roundings on the longest way through the model: in the embeddings, a layer, and pooling. Layer
+// norms and residual sums pass an error on about as large as it came, so that this many times half
+// a unit in the last place is the bound of an embedding's distance from the exact one.
+enum { ROUNDINGS_BEFORE = 3, ROUNDINGS_OF_LAYER = 18, ROUNDINGS_AFTER = 5 };
+// Kernels that a call may launch on a device, in f16.
+enum { LAUNCHES_WANTED = 36 };
+
+typedef struct demand_t {
+  const char *name;
+  dt_dtype_t dtype;
+  double square; // of an embedding's length, from 1
+  double element; // of an embedding, from the evaluator's
+  double rounding; // half a unit in the last place of a number near 1
+  double cosine; // of an embedding and the evaluator's, at least
+} demand_t;
+static const demand_t demands[] = {
+    {"f32", DT_F32, 1e-5, 2e-6, 0x1p-24, 0.999999},
+    {"f16", DT_F16, 0x1p-8, 0x1p-8, 0x1p-11, 0.999},
+};
+
+// How much of it is tried.
+typedef struct extent_t {
+  int layers;                     // 0: all
+  int starts, shapes;             // shapes from each start
+  int64_t most_rows, most_length; // of a shape
+  int64_t tokens;                 // of a shape, at most
+  int exact_shapes;               // against the evaluator
+  int64_t exact_tokens;
+} extent_t;
+static const extent_t usual = {0, 4, 25, 64, 512, 300, 4, 40},
+                      full = {0, 4, 200, 64, 512, 4096, 30, 512},
+              full_device = {0, 4, 200, 64, 512, 4096, 12, 256},
+                      few = {1, 1, 4, 3, 7, 8, 1, 8};
+
+typedef struct test_t {
+  dt_runtime_t *runtime;
+  const minilm_weights_t *weights;
+  const demand_t *demand;
+  const extent_t *extent;
+} test_t;
 
 static uint32_t seed = 1;
 static int64_t random_below(int64_t n) {
@@ -67,103 +118,177 @@ static dt_function_stats_t stats_of(dt_function_t *function) {
   return stats;
 }
 
+// Where the tests run.
+static dt_status_t call_on(dt_session_t *session, dt_function_t *function,
+                           dt_tensor_t *const *inputs, dt_tensor_t **out) {
+  static const dt_input_decl_t decls[2] = {{.name = "ids"}, {.name = "mask"}};
+  return on_device_call(session, function, decls, inputs, 2, out, 1);
+}
+
 static dt_tensor_t *call(dt_session_t *session, dt_function_t *function, batch_t *b) {
   dt_tensor_t *out = NULL;
-  ok(dt_call(session, function, b->inputs, 2, &out, 1));
+  ok(call_on(session, function, b->inputs, &out));
   return out;
 }
 
-// Batch 0–64 × length 0–512, at most `limit` tokens.
-static void random_shape(int64_t limit, int64_t *batch, int64_t *length) {
+static void random_shape(const extent_t *extent, int64_t tokens, int64_t *batch, int64_t *length) {
   do {
-    *batch = random_below(65);
-    *length = random_below(513);
-  } while (*batch * *length > limit);
+    *batch = random_below(extent->most_rows + 1);
+    *length = random_below(extent->most_length + 1);
+  } while (*batch * *length > tokens);
 }
 
-static void one_variant(dt_runtime_t *runtime, const minilm_weights_t *weights, bool full) {
-  static const int64_t starts[][2] = {{1, 1}, {7, 33}, {0, 5}, {-1, -1}};
-  for (int s = 0; s < 4; s++) {
-    dt_function_t *function = NULL;
-    dt_session_t *session = NULL;
-    if (!ok(minilm_create(runtime, weights, DT_ANSWER_COMPILED, &function)) ||
-        !ok(dt_session_create(runtime, &session)))
-      return;
-    if (starts[s][0] < 0)
-      ok(dt_function_prepare(function));
-    int shapes = full ? 200 : 25;
-    for (int k = 0; k < shapes && failures < 10; k++) {
-      int64_t batch = starts[s][0], length = starts[s][1];
-      if (k > 0 || batch < 0)
-        random_shape(full ? 4096 : 300, &batch, &length);
-      batch_t b = make_batch(batch, length);
-      dt_tensor_t *out = call(session, function, &b);
-      CHECK(out && dt_tensor_sizes(out)[0] == batch && dt_tensor_sizes(out)[1] == MINILM_HIDDEN,
-            "sizes of the result at [%d, %d]", (int)batch, (int)length);
-      for (int64_t r = 0; out && length && r < batch; r++) {
-        const float *row = (const float *)dt_tensor_data(out) + r * MINILM_HIDDEN;
-        double norm = 0;
-        for (int d = 0; d < MINILM_HIDDEN; d++)
-          norm += (double)row[d] * (double)row[d];
-        CHECK(fabs(norm - 1) < 1e-5, "row %d at [%d, %d] has length %g", (int)r, (int)batch,
-              (int)length, sqrt(norm));
-      }
-      dt_tensor_release(out);
-      free_batch(&b);
-    }
-    dt_function_stats_t stats = stats_of(function);
-    printf("start %2d x %2d: %u variants, %u compiles, %u evaluator calls\n", (int)starts[s][0],
-           (int)starts[s][1], stats.variants, (unsigned)stats.compiles,
-           (unsigned)stats.evaluator_calls);
-    CHECK(stats.variants == 1 && stats.compiles == 1 && stats.evaluator_calls == 0,
-          "one variant answers every shape");
-    dt_session_destroy(session);
-    dt_function_release(function);
+// A function and a session of its own, where the tests run.
+static bool open_model(const test_t *t, dt_function_t **function, dt_session_t **session) {
+  return ok(minilm_create(t->runtime, t->weights, DT_ANSWER_COMPILED, function)) &&
+         ok(on_device_session(t->runtime, session));
+}
+
+static double square_of(const float *row) {
+  double sum = 0;
+  for (int d = 0; d < MINILM_HIDDEN; d++)
+    sum += (double)row[d] * (double)row[d];
+  return sum;
+}
+
+// ---- One variant --------------------------------------------------------------------------------
+
+static void check_result(const test_t *t, const dt_tensor_t *out, int64_t batch, int64_t length) {
+  CHECK(out && dt_tensor_sizes(out)[0] == batch && dt_tensor_sizes(out)[1] == MINILM_HIDDEN,
+        "sizes of the result at [%d, %d]", (int)batch, (int)length);
+  for (int64_t r = 0; out && length && r < batch; r++) {
+    double square = square_of((const float *)dt_tensor_data(out) + r * MINILM_HIDDEN);
+    CHECK(fabs(square - 1) < t->demand->square, "row %d at [%d, %d] has length %g", (int)r,
+          (int)batch, (int)length, sqrt(square));
   }
 }
 
-static void against_evaluator(dt_runtime_t *runtime, const minilm_weights_t *weights, bool full) {
-  dt_function_t *compiled = NULL, *exact = NULL;
+// All shapes through one function whose first call is at `start`; batch -1: it is prepared.
+static void one_variant_from(const test_t *t, const int64_t start[2]) {
+  dt_function_t *function = NULL;
   dt_session_t *session = NULL;
-  ok(minilm_create(runtime, weights, DT_ANSWER_COMPILED, &compiled));
-  ok(minilm_create(runtime, weights, DT_ANSWER_EVALUATOR, &exact));
-  ok(dt_session_create(runtime, &session));
-  double worst = 0;
-  int shapes = full ? 30 : 4;
-  for (int k = 0; k < shapes && failures < 10; k++) {
+  if (!open_model(t, &function, &session))
+    return;
+  if (start[0] < 0)
+    ok(on_device_prepare(function));
+  uint64_t launches = 0, most = 0;
+  for (int k = 0; k < t->extent->shapes && failures < 10; k++) {
+    int64_t batch = start[0], length = start[1];
+    if (k > 0 || batch < 0)
+      random_shape(t->extent, t->extent->tokens, &batch, &length);
+    batch_t b = make_batch(batch, length);
+    dt_tensor_t *out = call(session, function, &b);
+    check_result(t, out, batch, length);
+    dt_tensor_release(out);
+    free_batch(&b);
+    uint64_t now = stats_of(function).launches;
+    most = now - launches > most ? now - launches : most;
+    launches = now;
+  }
+  dt_function_stats_t stats = stats_of(function);
+  printf("%s, start %2d x %2d: %d shapes, %u variants, %u compiles, %u evaluator calls\n",
+         t->demand->name, (int)start[0], (int)start[1], t->extent->shapes, stats.variants,
+         (unsigned)stats.compiles, (unsigned)stats.evaluator_calls);
+  if (on_device())
+    printf("  at most %u launches a call (wanted: %d in f16)\n", (unsigned)most, LAUNCHES_WANTED);
+  CHECK(stats.variants == 1 && stats.compiles == 1 && stats.evaluator_calls == 0,
+        "one variant answers every shape");
+  CHECK((most > 0) == on_device(), "%u launches", (unsigned)most);
+  dt_session_destroy(session);
+  dt_function_release(function);
+}
+
+static void one_variant(const test_t *t) {
+  static const int64_t starts[][2] = {{1, 1}, {7, 33}, {0, 5}, {-1, -1}};
+  for (int s = 0; s < t->extent->starts; s++)
+    one_variant_from(t, starts[s]);
+}
+
+// ---- Against the evaluator ----------------------------------------------------------------------
+
+// The largest differences seen.
+typedef struct worst_t {
+  double element, distance, cosine;
+} worst_t;
+
+static double larger(double a, double b) { return b > a || isnan(b) ? b : a; }
+
+static void compare_rows(const dt_tensor_t *got, const dt_tensor_t *want, worst_t *worst) {
+  const float *a = dt_tensor_data(got), *b = dt_tensor_data(want);
+  for (int64_t r = 0; r < dt_tensor_sizes(got)[0]; r++, a += MINILM_HIDDEN, b += MINILM_HIDDEN) {
+    double distance = 0, dot = 0;
+    for (int d = 0; d < MINILM_HIDDEN; d++) {
+      double difference = (double)a[d] - (double)b[d];
+      worst->element = larger(worst->element, fabs(difference));
+      distance += difference * difference;
+      dot += (double)a[d] * (double)b[d];
+    }
+    double cosine = dot / sqrt(square_of(a) * square_of(b));
+    worst->distance = larger(worst->distance, sqrt(distance));
+    worst->cosine = -larger(-worst->cosine, -cosine);
+  }
+}
+
+static void compare_at(const test_t *t, dt_tensor_t *got, dt_tensor_t *want, batch_t *b,
+                       worst_t *worst) {
+  const demand_t *demand = t->demand;
+  const int64_t *sizes = dt_tensor_sizes(b->inputs[0]);
+  double bound = demand->rounding *
+                 (ROUNDINGS_BEFORE + ROUNDINGS_AFTER +
+                  ROUNDINGS_OF_LAYER * (double)minilm_weights_layers(t->weights));
+  worst_t here = {.cosine = 1};
+  if (got && want)
+    compare_rows(got, want, &here);
+  CHECK(here.element <= demand->element, "[%d, %d]: an element differs by %g, allowed %g",
+        (int)sizes[0], (int)sizes[1], here.element, demand->element);
+  CHECK(here.distance <= bound, "[%d, %d]: an embedding is %g away, allowed %g", (int)sizes[0],
+        (int)sizes[1], here.distance, bound);
+  CHECK(here.cosine > demand->cosine, "[%d, %d]: a cosine of %.7f, allowed %g", (int)sizes[0],
+        (int)sizes[1], here.cosine, demand->cosine);
+  worst->element = larger(worst->element, here.element);
+  worst->distance = larger(worst->distance, here.distance);
+  worst->cosine = -larger(-worst->cosine, -here.cosine);
+}
+
+static void against_evaluator(const test_t *t) {
+  dt_function_t *compiled = NULL, *exact = NULL;
+  dt_session_t *session = NULL, *host = NULL;
+  if (!open_model(t, &compiled, &session) ||
+      !ok(minilm_create(t->runtime, t->weights, DT_ANSWER_EVALUATOR, &exact)) ||
+      !ok(dt_session_create(t->runtime, &host)))
+    return;
+  worst_t worst = {.cosine = 1};
+  for (int k = 0; k < t->extent->exact_shapes && failures < 10; k++) {
     int64_t batch = 0, length = 0;
     do
-      random_shape(full ? 512 : 40, &batch, &length);
+      random_shape(t->extent, t->extent->exact_tokens, &batch, &length);
     while (batch * length == 0);
     batch_t b = make_batch(batch, length);
-    dt_tensor_t *got = call(session, compiled, &b), *want = call(session, exact, &b);
-    double most = 0;
-    for (int64_t i = 0; got && want && i < dt_tensor_count(got); i++) {
-      double difference = fabs((double)((float *)dt_tensor_data(got))[i] -
-                               (double)((float *)dt_tensor_data(want))[i]);
-      most = difference > most || isnan(difference) ? difference : most;
-    }
-    CHECK(most <= 2e-6, "[%d, %d] differs by %g", (int)batch, (int)length, most);
-    if (full)
-      printf("[%2d, %3d] differs by %.2g\n", (int)batch, (int)length, most);
-    worst = most > worst ? most : worst;
+    dt_tensor_t *got = call(session, compiled, &b), *want = NULL;
+    ok(dt_call(host, exact, b.inputs, 2, &want, 1));
+    compare_at(t, got, want, &b, &worst);
     dt_tensor_release(got);
     dt_tensor_release(want);
     free_batch(&b);
   }
-  printf("%d shapes against the evaluator: largest difference %.3g (allowed 2e-6)\n", shapes,
-         worst);
+  printf("%s, %d shapes against the evaluator: elements within %.3g, embeddings within %.3g, "
+         "cosines from %.7f\n",
+         t->demand->name, t->extent->exact_shapes, worst.element, worst.distance, worst.cosine);
   CHECK(stats_of(compiled).evaluator_calls == 0, "the evaluator answered for compiled code");
-  CHECK(stats_of(exact).evaluator_calls == (uint64_t)shapes, "the oracle is not the evaluator");
+  CHECK(stats_of(exact).evaluator_calls == (uint64_t)t->extent->exact_shapes,
+        "the oracle is not the evaluator");
   dt_session_destroy(session);
+  dt_session_destroy(host);
   dt_function_release(compiled);
   dt_function_release(exact);
 }
 
+// ---- Bad input ----------------------------------------------------------------------------------
+
 static void refuses(dt_session_t *session, dt_function_t *function, dt_tensor_t *const *inputs,
                     dt_code_t code, const char *mention) {
   dt_tensor_t *out = NULL;
-  dt_status_t status = dt_call(session, function, inputs, 2, &out, 1);
+  dt_status_t status = call_on(session, function, inputs, &out);
   CHECK(status && dt_status_code(status) == code && strstr(dt_status_message(status), mention),
         "expected %s mentioning '%s', got %s: %s", dt_code_name(code), mention,
         dt_code_name(dt_status_code(status)), dt_status_message(status));
@@ -172,11 +297,11 @@ static void refuses(dt_session_t *session, dt_function_t *function, dt_tensor_t 
   dt_tensor_release(out);
 }
 
-static void bad_input(dt_runtime_t *runtime, const minilm_weights_t *weights) {
+static void bad_input(const test_t *t) {
   dt_function_t *function = NULL;
   dt_session_t *session = NULL;
-  ok(minilm_create(runtime, weights, DT_ANSWER_COMPILED, &function));
-  ok(dt_session_create(runtime, &session));
+  if (!open_model(t, &function, &session))
+    return;
   batch_t good = make_batch(2, 7), longer = make_batch(2, 8), none = make_batch(2, 0),
           large = make_batch(1, 513);
   dt_tensor_t *floats = NULL, *vector = NULL;
@@ -213,34 +338,64 @@ static void bad_input(dt_runtime_t *runtime, const minilm_weights_t *weights) {
   dt_function_release(function);
 }
 
-static minilm_weights_t *load(void) {
+// ---- Program ------------------------------------------------------------------------------------
+
+static minilm_weights_t *load(const minilm_config_t *config) {
   char dir[512], error[256];
-  const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-  snprintf(dir, sizeof(dir), "%s%s/ductile/minilm-gt-0.1.0",
-           cache  ? cache
-           : home ? home
-                  : "",
-           cache ? "" : "/.cache");
-  minilm_weights_t *weights = minilm_weights_load(dir, error, sizeof(error));
+  const char *given = getenv("DUCTILE_TEST_MINILM"), *cache = getenv("XDG_CACHE_HOME"),
+             *home = getenv("HOME");
+  if (given)
+    snprintf(dir, sizeof(dir), "%s", given);
+  else
+    snprintf(dir, sizeof(dir), "%s%s/ductile/minilm-gt-0.1.0",
+             cache  ? cache
+             : home ? home
+                    : "",
+             cache ? "" : "/.cache");
+  minilm_weights_t *weights = minilm_weights_load(dir, config, error, sizeof(error));
+  CHECK(weights || !given, "%s", error);
   printf("weights: %s\n", weights ? "trained" : "seeded (scripts/fetch-minilm brings the trained)");
   if (!weights)
-    weights = minilm_weights_seeded(error, sizeof(error));
+    weights = minilm_weights_seeded(config, error, sizeof(error));
   CHECK(weights, "%s", error);
   return weights;
 }
 
+static void run(dt_runtime_t *runtime, const demand_t *demand, const extent_t *extent) {
+  const minilm_config_t config = {.dtype = demand->dtype, .layers = extent->layers};
+  minilm_weights_t *weights = load(&config);
+  if (!weights)
+    return;
+  const test_t test = {runtime, weights, demand, extent};
+  one_variant(&test);
+  against_evaluator(&test);
+  bad_input(&test);
+  minilm_weights_free(weights);
+}
+
 int main(int argc, char **argv) {
-  bool full = argc > 1 && strcmp(argv[1], "--full") == 0;
+  const extent_t *extent = &usual;
+  const char *only = NULL;
+  for (int i = 1; i < argc; i++) {
+    if (strcmp(argv[i], "--full") == 0) {
+      extent = on_device() ? &full_device : &full;
+    } else if (strcmp(argv[i], "--few") == 0) {
+      extent = &few;
+    } else if (strcmp(argv[i], "--dtype") == 0 && i + 1 < argc) {
+      only = argv[++i];
+    } else {
+      fputs(usage, stderr);
+      return 2;
+    }
+  }
   setvbuf(stdout, NULL, _IOLBF, 0);
   dt_runtime_t *runtime = NULL;
-  minilm_weights_t *weights = load();
-  if (!weights || !ok(dt_runtime_create(NULL, &runtime)))
+  if (!ok(dt_runtime_create(NULL, &runtime)))
     return 1;
-  one_variant(runtime, weights, full);
-  against_evaluator(runtime, weights, full);
-  bad_input(runtime, weights);
+  for (size_t i = 0; i < sizeof(demands) / sizeof(demands[0]); i++)
+    if (!only || strcmp(only, demands[i].name) == 0)
+      run(runtime, &demands[i], extent);
   dt_runtime_release(runtime);
-  minilm_weights_free(weights);
   printf("%d failures\n", failures);
   return failures != 0;
 }

@@ -91,7 +91,7 @@ static void prove_minilm(all_t *all, dt_runtime_t *runtime) {
   char error[256];
   if (!wanted(all, "minilm"))
     return;
-  minilm_weights_t *weights = minilm_weights_seeded(error, sizeof error);
+  minilm_weights_t *weights = minilm_weights_seeded(NULL, error, sizeof error);
   dt_function_t *function = NULL;
   dt_status_t status = minilm_create(runtime, weights, DT_ANSWER_EVALUATOR, &function);
   all->row.open += status != NULL || !weights;

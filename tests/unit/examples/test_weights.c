@@ -31,7 +31,7 @@ static void test_seeded(void **state) {
       {"encoder.layer.0.attention.self.query.bias", 7, 0x1.3eaaf4p-5f},
   };
   char error[256] = "";
-  minilm_weights_t *weights = minilm_weights_seeded(error, sizeof error);
+  minilm_weights_t *weights = minilm_weights_seeded(NULL, error, sizeof error);
   assert_non_null(weights);
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     dt_tensor_t *tensor = minilm_weights_find(weights, rows[i].name);
@@ -61,7 +61,7 @@ static void check_refused(const char *header, size_t data_bytes, const char *exp
   for (size_t i = 0; i < data_bytes; i++)
     fputc(0, file);
   assert_int_equal(fclose(file), 0);
-  minilm_weights_t *weights = minilm_weights_load(folder, error, sizeof error);
+  minilm_weights_t *weights = minilm_weights_load(folder, NULL, error, sizeof error);
   unlink(path);
   rmdir(folder);
   assert_null(weights);
