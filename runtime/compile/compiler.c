@@ -192,7 +192,8 @@ static dt_status_t take_numbers(const compile_t *compile, dt_compiled_t *out) {
   const dt_program_t *program = compile->program;
   if (!dt__sym_is_const(program->env, program->once_bytes, &out->once_bytes))
     return DT_FAIL(DT_E_INTERNAL, "the bytes of what is computed once depend on a size");
-  out->n_launches = program->kernels.len - program->n_once;
+  for (uint32_t k = program->n_once; k < program->kernels.len; k++) // a chain is one
+    out->n_launches += dt__kernel_chain(program, k).end == k + 1;
   out->n_symbols = dt__symenv_symbol_count(compile->traced->env);
   const dt_graph_t *graph = compile->traced->graph;
   for (uint32_t k = 0; k < graph->outputs.len; k++)
