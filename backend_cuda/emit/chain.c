@@ -13,6 +13,7 @@
 // full, zeros follow, which products read.
 #include "backend_cuda/emit/kernel.h"
 #include "backend_cuda/emit/matmul.h"
+#include "backend_cuda/emit/ptx.h"
 
 #include "runtime/base/dtype.h"
 #include "runtime/base/status.h"
@@ -28,7 +29,6 @@ typedef struct item_t {
   const dt_cuda_chain_t *chain;
   const dt_kernel_t *head;
   uint32_t tile_rows;
-  LLVMValueRef tid, warp, lane;          // i64
   LLVMValueRef first_row, group, groups; // i64
 } item_t;
 
@@ -89,24 +89,13 @@ dt_status_t dt__cuda_slabs_stride(dt_emit_t *m) {
 }
 
 // ---- Places ---------------------------------------------------------------------------------------
-static LLVMValueRef warp_of(dt_emit_t *m) {
-  return LLVMBuildLShr(m->b, dt__cuda_register(m, DT_CUDA_TID), dt__emit_i64(m, 5), "");
+// Who this thread is, i64; asked anew wherever it matters, so that it is kept in no register.
+static LLVMValueRef thread(dt_emit_t *m) {
+  return LLVMBuildZExt(m->b, dt__ptx_thread(m), m->t_i64, "");
 }
 
-// Every warp of a maker of rows has LOCALs of its own.
-static void own_locals(dt_body_t *k, const dt_kernel_t *kernel, const dt_schedule_t *schedule) {
-  dt_emit_t *m = k->m;
-  dt_sym_t *offsets = DT_ARENA_ARRAY(&m->arena, dt_sym_t, m->program.buffers.len + 1);
-  if (!offsets) {
-    dt__emit_fail(m, DT_NO_MEMORY());
-    return;
-  }
-  LLVMValueRef bytes = dt__index_scalar(k, dt__scratch_layout(m, kernel, schedule, offsets));
-  dt__body_at(k, 0);
-  LLVMValueRef own = LLVMBuildMul(m->b, warp_of(m), bytes, "");
-  for (uint32_t i = 0; i < m->program.buffers.len; i++)
-    if (offsets[i].id)
-      k->bases[i] = dt__emit_offset(m, k->bases[i], own);
+static LLVMValueRef warp_of(dt_emit_t *m) {
+  return LLVMBuildLShr(m->b, thread(m), dt__emit_i64(m, 5), "");
 }
 
 void dt__cuda_chain_place(dt_body_t *k, const dt_cuda_chain_t *chain) {
@@ -125,12 +114,6 @@ void dt__cuda_chain_place(dt_body_t *k, const dt_cuda_chain_t *chain) {
     dt__body_at(k, 0);
     k->bases[i] = dt__emit_offset(m, k->scratch, offset);
   }
-  for (uint32_t i = 0; i < count_of(chain); i++) {
-    const dt_kernel_t *kernel = member(&m->program, chain, i);
-    const dt_schedule_t *schedule = &kernel->schedules.items[chain->schedule];
-    if (schedule->kind != DT_SCHEDULE_MATMUL)
-      own_locals(k, kernel, schedule);
-  }
 }
 
 // Zeros after the elements of row `tid`, up to the end of a unit.
@@ -143,9 +126,9 @@ static void pad_row(item_t *t, const dt_buffer_t *slab, LLVMValueRef base, LLVMV
   LLVMValueRef end = LLVMBuildNSWAdd(m->b, extent, dt__emit_i64(m, unit - 1), "");
   end = LLVMBuildAnd(m->b, end, dt__emit_i64(m, -unit), "");
   dt__body_at(k, ITEM);
-  LLVMValueRef rows = dt__emit_i64(m, t->tile_rows);
-  dt__scope_open(k, PART, LLVMBuildICmp(m->b, LLVMIntULT, t->tid, rows, ""));
-  LLVMValueRef row = dt__emit_offset(m, base, LLVMBuildMul(m->b, t->tid, pitch, ""));
+  LLVMValueRef rows = dt__emit_i64(m, t->tile_rows), tid = thread(m);
+  dt__scope_open(k, PART, LLVMBuildICmp(m->b, LLVMIntULT, tid, rows, ""));
+  LLVMValueRef row = dt__emit_offset(m, base, LLVMBuildMul(m->b, tid, pitch, ""));
   LLVMValueRef at = dt__loop_open(k, ROUND, extent, end, 1);
   at = LLVMBuildMul(m->b, at, dt__emit_i64(m, element), "");
   dt__emit_store(m, slab->dtype, LLVMConstNull(dt__emit_type(m, slab->dtype)),
@@ -197,7 +180,7 @@ static void emit_tiles(item_t *t, LLVMValueRef wanted, bool aligned, LLVMValueRe
 static void emit_product(item_t *t, LLVMValueRef from, LLVMValueRef step) {
   dt_body_t *k = t->k;
   k->team = k->schedule->team;
-  k->rank = t->tid;
+  k->rank = NULL; // threads have parts of the tile, not of vectors
   k->lanes = 1;
   LLVMValueRef aligned = dt__cuda_matmul_aligned(k);
   if (aligned) {
@@ -216,6 +199,23 @@ typedef struct walk_t {
   bool aligned, resident;
 } walk_t;
 
+// Every warp has LOCALs of its own. `bases` is what they are for the first.
+static void own_locals(dt_body_t *k, LLVMValueRef *bases) {
+  dt_emit_t *m = k->m;
+  uint32_t n = m->program.buffers.len;
+  dt_sym_t *offsets = DT_ARENA_ARRAY(&m->arena, dt_sym_t, n + 1);
+  if (!offsets) {
+    dt__emit_fail(m, DT_NO_MEMORY());
+    return;
+  }
+  LLVMValueRef bytes = dt__index_scalar(k, dt__scratch_layout(m, k->kernel, k->schedule, offsets));
+  dt__body_at(k, PART);
+  LLVMValueRef own = LLVMBuildMul(m->b, warp_of(m), bytes, "");
+  for (uint32_t i = 0; i < n; i++)
+    if (offsets[i].id)
+      k->bases[i] = dt__emit_offset(m, bases[i], own);
+}
+
 static bool stores_locals(const dt_program_t *program, const dt_kernel_t *kernel) {
   for (uint32_t s = 0; s < kernel->stages.len; s++)
     for (uint32_t i = 0; i < kernel->stages.items[s].stores.len; i++) {
@@ -229,19 +229,30 @@ static bool stores_locals(const dt_program_t *program, const dt_kernel_t *kernel
 static void walk_rows(item_t *t, const walk_t *walk) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
-  uint32_t m_loop = k->kernel->n_loops - 1;
+  uint32_t m_loop = k->kernel->n_loops - 1, n = m->program.buffers.len;
+  LLVMValueRef *bases = k->bases;
+  k->bases = DT_ARENA_ARRAY(&m->arena, LLVMValueRef, n + 1);
+  if (!k->bases) {
+    k->bases = bases;
+    dt__emit_fail(m, DT_NO_MEMORY());
+    return;
+  }
+  memcpy(k->bases, bases, n * sizeof(*bases));
   LLVMValueRef extent = dt__index_scalar(k, k->kernel->extents[m_loop]);
   dt__scope_open(k, PART, walk->wanted);
+  own_locals(k, bases);
+  k->base_level = PART;
   LLVMValueRef end = LLVMBuildNSWAdd(m->b, t->first_row, dt__emit_i64(m, t->tile_rows), "");
   LLVMValueRef less = LLVMBuildICmp(m->b, LLVMIntSLT, extent, end, "");
   end = LLVMBuildSelect(m->b, less, extent, end, "");
-  LLVMValueRef start = LLVMBuildNSWAdd(m->b, t->first_row, t->warp, "");
+  LLVMValueRef start = LLVMBuildNSWAdd(m->b, t->first_row, warp_of(m), "");
+  LLVMValueRef lane = LLVMBuildAnd(m->b, thread(m), dt__emit_i64(m, DT_WARP - 1), "");
   LLVMValueRef row = dt__loop_open(k, ROUND, start, end, DT_CHAIN_WARPS);
   dt__bind_symbol(k, k->kernel->vars[m_loop], ROUND, row);
   k->lanes = walk->lanes;
   k->aligned = walk->aligned;
   k->team = DT_WARP;
-  k->rank = t->lane;
+  k->rank = lane;
   k->item_level = ROUND;
   dt__stages_emit(k, walk->resident);
   dt__body_at(k, ROUND);
@@ -249,6 +260,8 @@ static void walk_rows(item_t *t, const walk_t *walk) {
     m->device->sync(k);
   dt__loop_close(k, ROUND);
   dt__scope_close(k, PART);
+  k->bases = bases;
+  k->base_level = ITEM;
 }
 
 // Whether a row is short enough for a warp's registers, at level 0.
@@ -298,26 +311,49 @@ static void emit_rows(item_t *t) {
 }
 
 // ---- Items ----------------------------------------------------------------------------------------
-static void emit_member(item_t *t, uint32_t number) {
+static void emit_work(item_t *t) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
-  const dt_kernel_t *kernel = member(&m->program, t->chain, number);
-  dt_status_t status = dt__body_take(k, kernel, &kernel->schedules.items[t->chain->schedule]);
-  if (status) {
-    dt__emit_fail(m, status);
-    return;
-  }
-  if (kernel == t->head) {
+  if (k->kernel == t->head) {
     k->owner = NULL;
     emit_product(t, t->group, t->groups);
     return;
   }
   dt__body_at(k, ITEM);
   k->owner = LLVMBuildICmp(m->b, LLVMIntEQ, t->group, dt__emit_i64(m, 0), "");
-  if (kernel->n_loops == t->head->n_loops)
+  if (k->kernel->n_loops == t->head->n_loops)
     emit_product(t, dt__emit_i64(m, 0), dt__emit_i64(m, 1));
   else
     emit_rows(t);
+}
+
+// What only sizes decide is worked out where the member begins: while it stood in front of the loop
+// over items it would take registers from the other members. So the item's code is level 0 here.
+static void emit_member(item_t *t, uint32_t number) {
+  dt_body_t *k = t->k;
+  dt_emit_t *m = k->m;
+  const dt_kernel_t *kernel = member(&m->program, t->chain, number);
+  dt_scope_t outer = k->scopes[0], item = k->scopes[ITEM];
+  dt_binding_t *bindings = DT_ARENA_ARRAY(&m->arena, dt_binding_t, k->n_bindings + 1);
+  dt_status_t status = dt__body_take(k, kernel, &kernel->schedules.items[t->chain->schedule]);
+  if (status || !bindings) {
+    dt__emit_fail(m, status ? status : DT_NO_MEMORY());
+    return;
+  }
+  memcpy(bindings, k->bindings, k->n_bindings * sizeof(*bindings));
+  k->scopes[0].block = item.block;
+  dt__body_at(k, 0);
+  for (uint32_t i = 0; i < k->n_bindings; i++)
+    if (bindings[i].bound && bindings[i].level == 0)
+      k->bindings[i].value.v[0] = dt__ptx_anew(m, bindings[i].value.v[0]);
+  dt__scope_open(k, ITEM, NULL);
+  emit_work(t);
+  dt__scope_close(k, ITEM);
+  item.block = k->scopes[0].block;
+  k->scopes[0] = outer;
+  k->scopes[ITEM] = item;
+  k->scopes[0].memo.len = k->scopes[ITEM].memo.len = 0;
+  memcpy(k->bindings, bindings, k->n_bindings * sizeof(*bindings));
 }
 
 // What any member writes is written for all of them.
@@ -338,15 +374,13 @@ void dt__cuda_chain_item(dt_body_t *k, const dt_cuda_chain_t *chain, LLVMValueRe
   t.tile_rows = k->schedule->matmul.tile_rows;
   (void)dt__grid_extents(k, axes);
   t.groups = axes[n - 1];
-  t.tid = dt__cuda_register(m, DT_CUDA_TID);
-  t.warp = warp_of(m);
-  t.lane = LLVMBuildAnd(m->b, t.tid, dt__emit_i64(m, DT_WARP - 1), "");
   for (uint32_t i = 0; i + 2 < n; i++)
     dt__bind_symbol(k, k->kernel->vars[i], ITEM, digits[i]);
   note_written(k, chain);
   dt__body_at(k, ITEM);
   t.first_row = LLVMBuildMul(m->b, digits[n - 2], dt__emit_i64(m, t.tile_rows), "");
   place_slabs(&t);
+  k->base_level = ITEM;
   for (uint32_t i = 0; i < count_of(chain) && !m->failure; i++)
     emit_member(&t, i);
   dt__body_at(k, ITEM);

@@ -71,7 +71,8 @@ typedef struct dt_body_t {
   dt_binding_t *bindings; // by symbol
   uint32_t n_bindings;
   LLVMValueRef *bases; // by buffer - 1: address of element 0; LOCAL: in scratch; SLAB: of what would
-                       // be row 0, known from level 1 on
+                       // be row 0
+  uint32_t base_level; // where all of them are known
   bool *written;       // by buffer - 1: stored to by this kernel, or by its chain
   LLVMValueRef owner;  // chains: whether this team makes the stores that leave the chain, i1
   bool updates;        // the kernel stores to an argument of the call
