@@ -30,14 +30,13 @@ static dt_status_t emit_codes(dt_emit_t *m, const dt_unit_map_t *map, uint32_t u
   for (uint32_t code = 0; code < map->n_codes; code++) {
     if (map->unit_of_code[code] != unit)
       continue;
-    const dt_kernel_t *kernel = NULL;
-    const dt_schedule_t *schedule = dt__llvm_code_schedule(&m->program, map, code, &kernel);
-    if (!schedule)
-      return DT_FAIL(DT_E_INTERNAL, "no kernel became code %u", code);
+    dt_code_origin_t origin;
+    DT_TRY(dt__llvm_code_origin(&m->program, map, code, &origin));
     char name[32];
     (void)snprintf(name, sizeof(name), "dt_k%u", code);
-    dt__cuda_emit_kernel(m, kernel, schedule, name);
-    DT_TRY(dt__status_annotate(dt__emit_take_failure(m), "kernel %s", kernel->name));
+    dt__cuda_emit_kernel(m, origin.kernel, origin.schedule, name);
+    DT_TRY(dt__status_annotate(dt__emit_take_failure(m), "kernel %s",
+                               m->program.kernels.items[origin.kernel].name));
   }
   return NULL;
 }
@@ -71,6 +70,8 @@ dt_status_t dt__cuda_compile_unit(const dt_program_t *program, const dt_unit_map
   m.device = &dt__cuda_device_emit;
   dt_status_t status = dt__emit_machine(&m, "nvptx64-nvidia-cuda", target, false);
   if (!status)
+    status = dt__cuda_slabs_stride(&m);
+  if (!status)
     status = emit_codes(&m, map, unit);
   name_own_functions(&m, unit);
   void *text = NULL;
@@ -83,25 +84,30 @@ dt_status_t dt__cuda_compile_unit(const dt_program_t *program, const dt_unit_map
 
 dt_status_t dt__cuda_kernel_info(dt_program_t *program, const dt_unit_map_t *map, uint32_t code,
                                  const dt_target_t *target, dt_cuda_kernel_info_t *out) {
-  const dt_kernel_t *kernel = NULL;
-  const dt_schedule_t *schedule = dt__llvm_code_schedule(program, map, code, &kernel);
-  if (!schedule)
-    return DT_FAIL(DT_E_INTERNAL, "no kernel became code %u", code);
+  dt_code_origin_t origin;
+  DT_TRY(dt__llvm_code_origin(program, map, code, &origin));
+  const dt_kernel_t *kernel = &program->kernels.items[origin.kernel];
+  const dt_schedule_t *schedule = &kernel->schedules.items[origin.schedule];
   dt_kernel_params_t params = {0};
   dt_text_t text;
   dt__text_init(&text);
-  dt_status_t status = dt__kernel_print(program, kernel, &params, &text);
+  dt_status_t status =
+      dt__chain_print(program, dt__kernel_chain(program, origin.kernel), &params, &text);
   dt__text_fini(&text);
   DT_TRY(status);
-  uint32_t team = schedule->team ? schedule->team : 1;
+  uint32_t team = schedule->team ? schedule->team : 1, shared_bytes = 0;
   dt_matmul_plan_t plan = {0};
-  if (schedule->kind == DT_SCHEDULE_MATMUL)
+  dt_cuda_chain_t chain = {0};
+  if (kernel->chain)
+    DT_TRY(dt__cuda_chain(program, origin.kernel, origin.schedule, false, &chain));
+  else if (schedule->kind == DT_SCHEDULE_MATMUL)
     DT_TRY(dt__matmul_plan(program, kernel, schedule, false, &plan));
+  shared_bytes = kernel->chain ? chain.shared_bytes : plan.shared_bytes;
   uint32_t threads = dt__cuda_block_threads(target, schedule);
   *out = (dt_cuda_kernel_info_t){.threads = threads,
                                  .teams = threads / team,
                                  .n_words = params.n_buffers + params.n_symbols,
                                  .most_blocks = schedule->most,
-                                 .shared_bytes = plan.shared_bytes};
+                                 .shared_bytes = shared_bytes};
   return NULL;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // See kernel.h. The body is emitted twice where vectors pay: for whole vectors, taken where
 // dt__lanes_aligned holds, and element by element. Threads then still take neighbouring elements.
+// Each member of a chain has versions of its own (chain.c).
 #include "backend_cuda/emit/kernel.h"
 
 #include "backend_cuda/emit/matmul.h"
@@ -14,6 +15,7 @@
 
 typedef struct entry_t {
   dt_body_t k;
+  dt_cuda_chain_t chain; // without kernels: none
   uint32_t n_words, shared_bytes, matmul_blocks;
   LLVMTypeRef block;               // [n_words + tail] x i64
   LLVMValueRef count, first, step; // grid items: this team's first one, and how far to the next
@@ -122,10 +124,14 @@ static void emit_items(entry_t *e) {
     digits[i] = LLVMBuildSub(m->b, item, LLVMBuildMul(m->b, over, extent, ""), "");
     item = over;
   }
-  dt__item_emit(k, digits, n);
-  dt__body_at(k, 1);
-  if (items_meet(k))
-    m->device->sync(k);
+  if (e->chain.kernels.end) {
+    dt__cuda_chain_item(k, &e->chain, digits, n);
+  } else {
+    dt__item_emit(k, digits, n);
+    dt__body_at(k, 1);
+    if (items_meet(k))
+      m->device->sync(k);
+  }
   dt__loop_close(k, 1);
   LLVMBuildRetVoid(m->b);
 }
@@ -148,7 +154,7 @@ static void emit_versions(entry_t *e) {
   uint32_t lanes = scalar ? 1 : k->schedule->lanes;
   LLVMValueRef aligned = NULL;
   if (kind == DT_SCHEDULE_MATMUL)
-    aligned = dt__cuda_matmul_aligned(k);
+    aligned = e->chain.kernels.end ? NULL : dt__cuda_matmul_aligned(k);
   else if (lanes > 1)
     aligned = dt__lanes_aligned(k, lanes);
   dt__body_at(k, 0);
@@ -163,34 +169,58 @@ static void emit_versions(entry_t *e) {
   emit_version(e, single, 1, false);
 }
 
-void dt__cuda_emit_kernel(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_t *schedule,
-                          const char *name) {
+// What the entry needs of shared memory and of registers.
+static dt_status_t plan_entry(entry_t *e, dt_emit_t *m, uint32_t index, uint32_t s) {
+  const dt_kernel_t *kernel = &m->program.kernels.items[index];
+  const dt_schedule_t *schedule = &kernel->schedules.items[s];
+  dt_matmul_plan_t plan = {0};
+  if (kernel->chain) {
+    DT_TRY(dt__cuda_chain(&m->program, index, s, m->strict_fp, &e->chain));
+    e->shared_bytes = e->chain.shared_bytes;
+    e->matmul_blocks = e->chain.blocks;
+    return NULL;
+  }
+  if (schedule->kind == DT_SCHEDULE_MATMUL)
+    DT_TRY(dt__matmul_plan(&m->program, kernel, schedule, m->strict_fp, &plan));
+  e->shared_bytes = plan.shared_bytes;
+  e->matmul_blocks = plan.blocks;
+  return NULL;
+}
+
+static dt_status_t prepare_entry(entry_t *e, dt_emit_t *m, uint32_t index, uint32_t s,
+                                 dt_kernel_params_t *params) {
+  const dt_kernel_t *kernel = &m->program.kernels.items[index];
+  const dt_schedule_t *schedule = &kernel->schedules.items[s];
+  dt_text_t text;
+  DT_TRY(dt__schedule_verify(m, kernel, schedule));
+  dt__text_init(&text);
+  dt_status_t status =
+      dt__chain_print(&m->program, dt__kernel_chain(&m->program, index), params, &text);
+  dt__text_fini(&text);
+  DT_TRY(status);
+  DT_TRY(plan_entry(e, m, index, s));
+  DT_TRY(dt__body_init(&e->k, m, kernel, schedule));
+  e->n_words = params->n_buffers + params->n_symbols;
+  e->k.team = schedule->team ? schedule->team : 1;
+  return NULL;
+}
+
+void dt__cuda_emit_kernel(dt_emit_t *m, uint32_t index, uint32_t s, const char *name) {
   entry_t e = {0};
   dt_kernel_params_t params = {0};
-  dt_matmul_plan_t plan = {0};
-  dt_text_t text;
-  dt__text_init(&text);
-  dt_status_t status = dt__schedule_verify(m, kernel, schedule);
-  if (!status)
-    status = dt__kernel_print(&m->program, kernel, &params, &text);
-  dt__text_fini(&text);
-  if (!status && schedule->kind == DT_SCHEDULE_MATMUL)
-    status = dt__matmul_plan(&m->program, kernel, schedule, m->strict_fp, &plan);
-  if (!status)
-    status = dt__body_init(&e.k, m, kernel, schedule);
+  dt_status_t status = prepare_entry(&e, m, index, s, &params);
   if (status) {
     dt__emit_fail(m, status);
     return;
   }
-  e.n_words = params.n_buffers + params.n_symbols;
-  e.shared_bytes = plan.shared_bytes;
-  e.matmul_blocks = plan.blocks;
-  e.k.team = schedule->team ? schedule->team : 1;
   LLVMValueRef fn = open_entry(&e, m, name);
   e.k.words = LLVMGetParam(fn, 0);
   dt__body_enter(&e.k, fn);
   place_thread(&e);
   dt__bind_parameters(&e.k, &params);
-  dt__place_locals(&e.k);
+  if (e.chain.kernels.end)
+    dt__cuda_chain_place(&e.k, &e.chain);
+  else
+    dt__place_locals(&e.k);
   emit_versions(&e);
 }

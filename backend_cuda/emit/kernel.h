@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One kernel's entry: its parameters, its place in the grid, and the loop over its grid items.
+// The entry of one kernel or of one chain: its parameters, its place in the grid, and the loop over
+// its grid items.
 #ifndef DT_BACKEND_CUDA_EMIT_KERNEL_H
 #define DT_BACKEND_CUDA_EMIT_KERNEL_H
 
@@ -10,8 +11,26 @@ static inline uint32_t dt__cuda_block_threads(const dt_target_t *target,
                                               const dt_schedule_t *schedule) {
   return schedule->team > DT_WARP ? schedule->team : target->block_threads;
 }
-// Kernel under `schedule` as entry `name`, for launch.h's dt_cuda_kernel_info_t.
-void dt__cuda_emit_kernel(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_t *schedule,
-                          const char *name);
+// Kernel `index` under its schedule number `s` as entry `name`, for launch.h's
+// dt_cuda_kernel_info_t; with its makers, where it is the head of a chain.
+void dt__cuda_emit_kernel(dt_emit_t *m, uint32_t index, uint32_t s, const char *name);
+
+// ---- Chains (chain.c) -----------------------------------------------------------------------------
+typedef struct dt_cuda_chain_t {
+  dt_chain_t kernels;
+  uint32_t schedule;     // number, of each
+  uint32_t shared_bytes; // the most that a member needs beside scratch
+  uint32_t blocks;       // on one processor, by which registers are shared out
+} dt_cuda_chain_t;
+
+dt_status_t dt__cuda_chain(dt_program_t *program, uint32_t head, uint32_t s, bool strict,
+                           dt_cuda_chain_t *out) DT_MUST_USE;
+// Gives this unit's SLABs the strides that they have in scratch; once, before any code.
+dt_status_t dt__cuda_slabs_stride(dt_emit_t *m) DT_MUST_USE;
+// Once a kernel, at level 0: addresses of all SLABs and LOCALs.
+void dt__cuda_chain_place(dt_body_t *k, const dt_cuda_chain_t *chain);
+// One grid item, at level 1, at its position on each of the `n` axes.
+void dt__cuda_chain_item(dt_body_t *k, const dt_cuda_chain_t *chain, LLVMValueRef *digits,
+                         uint32_t n);
 
 #endif // DT_BACKEND_CUDA_EMIT_KERNEL_H

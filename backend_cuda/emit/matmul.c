@@ -14,7 +14,7 @@
 //     sums += A_t * B_t
 //
 // Copies are asynchronous where all accesses are aligned (cp.async, 16 bytes, zeros where the
-// matrix ends), else by element; kernel.c makes both versions of the whole. Sums of warps that
+// matrix ends), else by element; kernel.c and chain.c make both versions of the whole. Sums of warps that
 // share the depth of tiles are added in the C tile, in their order, so that results do not depend
 // on timing.
 #include "backend_cuda/emit/matmul.h"
@@ -87,27 +87,25 @@ static LLVMValueRef lesser(dt_emit_t *m, LLVMValueRef a, LLVMValueRef b) {
 
 // Grid items go down a column of tiles. They are dealt out again so that the ones under way at a
 // time stand in a few rows and several columns: what they read of A and B is then less.
-static void place_tile(dt_tile_t *t, LLVMValueRef col, LLVMValueRef row) {
-  dt_body_t *k = t->k;
+static void deal_tile(dt_body_t *k, LLVMValueRef *col, LLVMValueRef *row) {
   dt_emit_t *m = k->m;
-  const dt_matmul_t *tile = t->plan.matmul;
-  LLVMValueRef extent_m = dt__index_scalar(k, t->plan.a.extent);
-  LLVMValueRef extent_n = dt__index_scalar(k, t->plan.b.extent);
+  const dt_matmul_t *tile = &k->schedule->matmul;
+  const dt_sym_t *extents = &k->kernel->extents[k->kernel->n_loops - 2];
+  LLVMValueRef extent_m = dt__index_scalar(k, extents[0]);
+  LLVMValueRef extent_n = dt__index_scalar(k, extents[1]);
   dt__body_at(k, 0);
   LLVMValueRef rows = ceil_div(m, extent_m, tile->tile_rows);
   LLVMValueRef cols = dt__at_least_one(k, ceil_div(m, extent_n, tile->tile_cols));
   LLVMValueRef together = dt__emit_i64(m, ROWS_TOGETHER);
   LLVMValueRef group_items = LLVMBuildMul(m->b, cols, together, "");
   dt__body_at(k, 1);
-  LLVMValueRef item = LLVMBuildAdd(m->b, LLVMBuildMul(m->b, col, rows, ""), row, "");
+  LLVMValueRef item = LLVMBuildAdd(m->b, LLVMBuildMul(m->b, *col, rows, ""), *row, "");
   LLVMValueRef group = LLVMBuildUDiv(m->b, item, group_items, "");
   LLVMValueRef first = LLVMBuildMul(m->b, group, together, "");
   LLVMValueRef in_group = LLVMBuildSub(m->b, item, LLVMBuildMul(m->b, group, group_items, ""), "");
   LLVMValueRef size = lesser(m, LLVMBuildSub(m->b, rows, first, ""), together);
-  row = LLVMBuildAdd(m->b, first, LLVMBuildURem(m->b, in_group, size, ""), "");
-  col = LLVMBuildUDiv(m->b, in_group, size, "");
-  t->first_row = LLVMBuildMul(m->b, row, dt__emit_i64(m, tile->tile_rows), "");
-  t->first_col = LLVMBuildMul(m->b, col, dt__emit_i64(m, tile->tile_cols), "");
+  *row = LLVMBuildAdd(m->b, first, LLVMBuildURem(m->b, in_group, size, ""), "");
+  *col = LLVMBuildUDiv(m->b, in_group, size, "");
 }
 
 // ---- The pipeline -------------------------------------------------------------------------------------
@@ -128,17 +126,13 @@ static LLVMValueRef ring_place(dt_tile_t *t, LLVMValueRef tile) {
   return dt__matmul_step(t, place, t->plan.ring_bytes, 0);
 }
 
-// Tiles past the last one are copied too where copies are asynchronous: as zeros, which costs
-// little, so that the number of copies under way is always the same.
 static void copy_tile(dt_tile_t *t, LLVMValueRef tile, LLVMValueRef tiles) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
   LLVMValueRef first_k = LLVMBuildMul(m->b, tile, dt__emit_i64(m, t->plan.matmul->depth), "");
   LLVMValueRef at = ring_place(t, tile);
   LLVMValueRef some = LLVMBuildICmp(m->b, LLVMIntSLT, tile, tiles, "");
-  dt__scope_open(k, 3, t->asynchronous ? NULL : some);
-  dt__matmul_copy(t, first_k, at);
-  dt__scope_close(k, 3);
+  dt__matmul_copy(t, first_k, at, some);
   if (t->asynchronous)
     dt__ptx_copies_commit(m);
 }
@@ -146,13 +140,13 @@ static void copy_tile(dt_tile_t *t, LLVMValueRef tile, LLVMValueRef tiles) {
 static void multiply_all(dt_tile_t *t) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
-  uint32_t ahead = t->plan.matmul->ring - 1;
+  uint32_t ahead = t->plan.matmul->ring - 1, level = t->level + 1;
   LLVMValueRef tiles = ceil_div(m, t->extent_k, t->plan.matmul->depth);
   LLVMValueRef zero = dt__emit_i64(m, 0);
-  LLVMValueRef early = dt__loop_open(k, 2, zero, dt__emit_i64(m, ahead), 1);
+  LLVMValueRef early = dt__loop_open(k, level, zero, dt__emit_i64(m, ahead), 1);
   copy_tile(t, early, tiles);
-  dt__loop_close(k, 2);
-  LLVMValueRef tile = dt__loop_open(k, 2, zero, tiles, 1);
+  dt__loop_close(k, level);
+  LLVMValueRef tile = dt__loop_open(k, level, zero, tiles, 1);
   if (t->asynchronous)
     dt__ptx_copies_wait(m, ahead - 1);
   dt__cuda_block_sync(m);
@@ -163,7 +157,7 @@ static void multiply_all(dt_tile_t *t) {
     dt__matmul_mma(t, at);
   else
     dt__matmul_fma(t, at);
-  dt__loop_close(k, 2);
+  dt__loop_close(k, level);
 }
 
 // The C tile takes the place of the ring, which nobody reads or fills any more.
@@ -177,19 +171,24 @@ static void gather_sums(dt_tile_t *t) {
     LLVMValueRef own = NULL;
     if (t->plan.slices > 1)
       own = LLVMBuildICmp(m->b, LLVMIntEQ, t->slice, dt__emit_i32(m, s), "");
-    dt__scope_open(k, 2, own);
+    dt__scope_open(k, t->level + 1, own);
     if (t->plan.tensor)
       dt__matmul_mma_store(t, s > 0);
     else
       dt__matmul_fma_store(t, s > 0);
-    dt__scope_close(k, 2);
+    dt__scope_close(k, t->level + 1);
   }
   dt__cuda_block_sync(m);
 }
 
-void dt__cuda_matmul_item(dt_body_t *k, LLVMValueRef tile_col, LLVMValueRef tile_row) {
+void dt__cuda_matmul_tile(dt_body_t *k, uint32_t level, LLVMValueRef first_row,
+                          LLVMValueRef first_col) {
   dt_emit_t *m = k->m;
-  dt_tile_t t = {.k = k, .asynchronous = k->aligned};
+  dt_tile_t t = {.k = k,
+                 .level = level,
+                 .asynchronous = k->aligned,
+                 .first_row = first_row,
+                 .first_col = first_col};
   dt_status_t status = dt__matmul_plan(&m->program, k->kernel, k->schedule, m->strict_fp, &t.plan);
   if (status) {
     dt__emit_fail(m, status);
@@ -200,14 +199,22 @@ void dt__cuda_matmul_item(dt_body_t *k, LLVMValueRef tile_col, LLVMValueRef tile
   k->stage_index = 0;
   k->stage = &k->kernel->stages.items[0];
   k->axis = k->outer_lanes = k->acc_vector = false;
-  k->item_level = 1;
+  k->item_level = level;
   t.extent_k = dt__index_scalar(k, k->stage->extents[0]);
-  dt__body_at(k, 1);
+  dt__body_at(k, level);
   place_thread(&t);
-  place_tile(&t, tile_col, tile_row);
   clear_sums(&t);
   dt__matmul_copy_begin(&t);
   multiply_all(&t);
   gather_sums(&t);
   dt__matmul_finish(&t);
+}
+
+void dt__cuda_matmul_item(dt_body_t *k, LLVMValueRef tile_col, LLVMValueRef tile_row) {
+  dt_emit_t *m = k->m;
+  const dt_matmul_t *tile = &k->schedule->matmul;
+  deal_tile(k, &tile_col, &tile_row);
+  LLVMValueRef first_row = LLVMBuildMul(m->b, tile_row, dt__emit_i64(m, tile->tile_rows), "");
+  LLVMValueRef first_col = LLVMBuildMul(m->b, tile_col, dt__emit_i64(m, tile->tile_cols), "");
+  dt__cuda_matmul_tile(k, 1, first_row, first_col);
 }

@@ -7,6 +7,13 @@
 #include "backend_cuda/emit/device.h"
 
 // ---- Layout (matmul_plan.c): what a kernel and its schedule fix -----------------------------------
+// How an operand's tiles come into the ring.
+typedef enum dt_copy_t {
+  DT_COPY_ELEMENTS, // one by one
+  DT_COPY_UNITS,    // 16 bytes at a time, asynchronously, where sizes are aligned; else one by one
+  DT_COPY_SLAB,     // 16 bytes at a time, from a SLAB
+} dt_copy_t;
+
 // One operand. Its tile has `length` rows (A) or columns (B) and `depth` elements of each. In
 // shared memory it lies with its contiguous loop innermost, as in global memory: rows of `inner`
 // elements, `pitch` bytes apart, an odd number of 16-byte units, so that neighbouring rows are in
@@ -15,7 +22,7 @@ typedef struct dt_operand_t {
   uint32_t load;        // instruction of stage 0
   dt_dtype_t dtype;     // in shared memory
   bool along_k;         // k is innermost
-  bool asynchronous;    // may be copied 16 bytes at a time, where sizes are aligned
+  dt_copy_t copy;
   dt_sym_t var, extent; // of m or n
   uint32_t length, inner, outer;
   uint32_t pitch, offset; // bytes; `offset` in one tile of the ring
@@ -42,10 +49,11 @@ dt_status_t dt__matmul_plan(dt_program_t *program, const dt_kernel_t *kernel,
 
 // ---- Emission ---------------------------------------------------------------------------------------
 #define DT_MATMUL_MAX_SUMS 64 // of a thread
+#define DT_MATMUL_MAX_UNITS 8 // of 16 bytes that a thread copies of one operand's tile
 
 // What a thread copies of one operand's tile, 16 bytes at a time.
 typedef struct dt_units_t {
-  LLVMValueRef from;         // address of the first one, for the first tile
+  LLVMValueRef from;         // address of the first one, for the first tile; SLAB: of its row
   LLVMValueRef to, k;        // i32: byte in one tile of the ring; element along k in the tile
   LLVMValueRef var, extent;  // i64: of m or n, in the matrix
   LLVMValueRef by_k, by_row; // i64, bytes from one step of k, and one row of the tile, to the next
@@ -53,6 +61,7 @@ typedef struct dt_units_t {
 
 typedef struct dt_tile_t {
   dt_body_t *k;
+  uint32_t level; // of code that runs once a tile of C
   dt_matmul_plan_t plan;
   LLVMTypeRef type;                       // of the sums
   LLVMValueRef base;                      // shared memory, in its own address space
@@ -67,24 +76,31 @@ typedef struct dt_tile_t {
   LLVMValueRef row;    // while rows of the C tile are finished: which one
 } dt_tile_t;
 
-// Once a kernel, at level 0: i1, where all operands can be copied 16 bytes at a time; NULL: never.
+// Once a kernel, at level 0: i1, where all operands that are copied by units can be; NULL: never.
 LLVMValueRef dt__cuda_matmul_aligned(dt_body_t *k);
 // dt_device_emit_t's matmul.
 void dt__cuda_matmul_item(dt_body_t *k, LLVMValueRef tile_col, LLVMValueRef tile_row);
+// The tile of C from that row and column on, at `level` with deeper ones for itself. What the team
+// shares may be used again after a barrier.
+void dt__cuda_matmul_tile(dt_body_t *k, uint32_t level, LLVMValueRef first_row,
+                          LLVMValueRef first_col);
 
-// Prepares copies of 16 bytes, once a tile of C, at level 1 with level 2 for itself.
+// The parts of a tile. Levels are counted from the tile's own.
+// Prepares copies of 16 bytes, at level 0 with level 1 for itself.
 void dt__matmul_copy_begin(dt_tile_t *t);
-// Copies both operands' tiles from k = first_k on into the ring at byte `at` (i32), at level 2 with
-// levels from 3 on for itself (matmul_copy.c).
-void dt__matmul_copy(dt_tile_t *t, LLVMValueRef first_k, LLVMValueRef at);
-// Adds the products of the tile at byte `at` of the ring to the sums, at level 2; and sums to the
+// Copies both operands' tiles from k = first_k on into the ring at byte `at` (i32), at level 1 with
+// levels from 2 on for itself (matmul_copy.c). `some` (i1): there is such a tile. Where there is none
+// asynchronous copies are made all the same, of zeros, which costs little, so that their number is
+// always the same.
+void dt__matmul_copy(dt_tile_t *t, LLVMValueRef first_k, LLVMValueRef at, LLVMValueRef some);
+// Adds the products of the tile at byte `at` of the ring to the sums, at level 1; and sums to the
 // C tile, replacing what is there or adding to it. By tensor cores (matmul_mma.c) and by plain
 // multiply-adds (matmul_fma.c).
 void dt__matmul_mma(dt_tile_t *t, LLVMValueRef at);
 void dt__matmul_mma_store(dt_tile_t *t, bool add);
 void dt__matmul_fma(dt_tile_t *t, LLVMValueRef at);
 void dt__matmul_fma_store(dt_tile_t *t, bool add);
-// Runs the stages after the first on the C tile, at level 1 (matmul_finish.c).
+// Runs the stages after the first on the C tile, at level 0 (matmul_finish.c).
 void dt__matmul_finish(dt_tile_t *t);
 
 // ---- Small things (matmul.c) --------------------------------------------------------------------------

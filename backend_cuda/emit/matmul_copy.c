@@ -73,8 +73,8 @@ static LLVMValueRef stride_of(dt_tile_t *t, const dt_operand_t *o, dt_sym_t var)
 }
 
 // The thread's first unit in the first tile. Its other units are so many rows of the tile further,
-// the other tiles so many steps of k: both are the same for all threads. Scope 2 is there to forget
-// what `var` and k were bound to for the operand before.
+// the other tiles so many steps of k: both are the same for all threads. The scope is there to
+// forget what `var` and k were bound to for the operand before.
 static void begin_units(dt_tile_t *t, const dt_operand_t *o, dt_units_t *units) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
@@ -83,24 +83,30 @@ static void begin_units(dt_tile_t *t, const dt_operand_t *o, dt_units_t *units) 
   units->by_k = stride_of(t, o, k->stage->vars[0]);
   units->by_row = o->along_k ? stride_of(t, o, o->var) : units->by_k;
   units->extent = dt__index_scalar(k, o->extent);
-  dt__body_at(k, 1);
-  dt__scope_open(k, 2, NULL);
+  uint32_t level = t->level + 1;
+  dt__scope_open(k, level, NULL);
   place_t place = place_of(t, o, unit_elements(o), dt__emit_i32(m, 0));
   units->var = position(m, first_of(t, o), place.var);
   units->k = place.k;
   units->to = place.to;
-  dt__bind_symbol(k, o->var, 2, units->var);
-  dt__bind_symbol(k, k->stage->vars[0], 2, LLVMBuildZExt(m->b, place.k, m->t_i64, ""));
-  units->from = dt__access_address(k, load->buffer, offset, 2).at[0];
-  dt__body_at(k, 2);
-  dt__scope_close(k, 2);
+  LLVMValueRef at_k = LLVMBuildZExt(m->b, place.k, m->t_i64, "");
+  dt__bind_symbol(k, o->var, level, units->var);
+  dt__bind_symbol(k, k->stage->vars[0], level,
+                  o->copy == DT_COPY_SLAB ? dt__emit_i64(m, 0) : at_k);
+  units->from = dt__access_address(k, load->buffer, offset, level).at[0];
+  dt__body_at(k, level);
+  dt__scope_close(k, level);
+}
+
+static bool by_units(const dt_tile_t *t, const dt_operand_t *o) {
+  return o->copy == DT_COPY_SLAB || (o->copy == DT_COPY_UNITS && t->asynchronous);
 }
 
 void dt__matmul_copy_begin(dt_tile_t *t) {
-  if (!t->asynchronous)
-    return;
-  begin_units(t, &t->plan.a, &t->units[0]);
-  begin_units(t, &t->plan.b, &t->units[1]);
+  const dt_operand_t *operands[2] = {&t->plan.a, &t->plan.b};
+  for (uint32_t i = 0; i < 2; i++)
+    if (by_units(t, operands[i]))
+      begin_units(t, operands[i], &t->units[i]);
 }
 
 // Elements of k that are left from first_k on, at most a tile's depth: i32, less than 0 where it is
@@ -134,19 +140,46 @@ static void copy_unit(dt_tile_t *t, const dt_operand_t *o, const dt_units_t *uni
                bytes);
 }
 
+// A slab's rows are as many as the tile's, and each is a whole number of units: where it ends inside
+// of one, zeros follow (chain.c). What is in rows that the matrix has not is nobody's.
+static void copy_slab(dt_tile_t *t, const dt_operand_t *o, const dt_units_t *units, uint32_t count,
+                      LLVMValueRef first_k, LLVMValueRef at) {
+  dt_emit_t *m = t->k->m;
+  LLVMValueRef values[DT_MATMUL_MAX_UNITS], zero = dt__emit_i64(m, 0);
+  LLVMValueRef inside = below(m, units->k, left_of(t, first_k));
+  LLVMValueRef to = LLVMBuildAdd(m->b, at, units->to, "");
+  LLVMValueRef at_k = LLVMBuildMul(m->b, position(m, first_k, units->k), units->by_k, "");
+  LLVMValueRef from = dt__emit_offset(m, units->from, LLVMBuildSelect(m->b, inside, at_k, zero, ""));
+  for (uint32_t i = 0; i < count; i++) {
+    LLVMValueRef rows = dt__emit_i64(m, i * unit_rows(t, o));
+    LLVMValueRef here = dt__emit_offset(m, from, LLVMBuildMul(m->b, units->by_row, rows, ""));
+    values[i] = dt__emit_load_at(m, DT_I32, 4, here, 16, false);
+    values[i] =
+        LLVMBuildSelect(m->b, inside, values[i], LLVMConstNull(LLVMTypeOf(values[i])), "");
+  }
+  for (uint32_t i = 0; i < count; i++)
+    dt__emit_store_at(m, DT_I32, values[i],
+                      dt__matmul_shared(t, to, i * unit_rows(t, o) * o->pitch), 16);
+}
+
 // Every thread has the same number of units, or one that only the first threads have.
 static void copy_units(dt_tile_t *t, const dt_operand_t *o, LLVMValueRef first_k, LLVMValueRef at) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
-  uint32_t count = unit_count(o);
-  dt__body_at(k, 3);
+  uint32_t all = unit_count(o), threads = t->plan.threads, level = t->level + 3;
+  uint32_t count = (all + threads - 1) / threads;
+  const dt_units_t *units = &t->units[o == &t->plan.b];
+  dt__body_at(k, level - 1);
   LLVMValueRef wanted = NULL;
-  if (count < t->plan.threads)
-    wanted = LLVMBuildICmp(m->b, LLVMIntULT, t->tid, dt__emit_i32(m, count), "");
-  dt__scope_open(k, 4, wanted);
-  for (uint32_t i = 0; i * t->plan.threads < count; i++)
-    copy_unit(t, o, &t->units[o == &t->plan.b], i, first_k, at);
-  dt__scope_close(k, 4);
+  if (all < threads)
+    wanted = LLVMBuildICmp(m->b, LLVMIntULT, t->tid, dt__emit_i32(m, all), "");
+  dt__scope_open(k, level, wanted);
+  if (o->copy == DT_COPY_SLAB)
+    copy_slab(t, o, units, count, first_k, at);
+  else
+    for (uint32_t i = 0; i < count; i++)
+      copy_unit(t, o, units, i, first_k, at);
+  dt__scope_close(k, level);
 }
 
 // ---- Elements -----------------------------------------------------------------------------------------
@@ -155,7 +188,7 @@ static LLVMValueRef last_at_most(dt_emit_t *m, LLVMValueRef at, LLVMValueRef ext
   return LLVMBuildSelect(m->b, below(m, at, last), at, last, "");
 }
 
-// The element at the thread's place, at level 5; outside of the matrix its last element is read
+// The element at the thread's place, at the tile's level 4; outside of the matrix its last element is read
 // instead, and zero is what it counts as. Indices bound from data may be of either operand, and are
 // bound for both: the other one's at the tile's first row (column), which is in the matrix.
 static LLVMValueRef read_element(dt_tile_t *t, const dt_operand_t *o, const place_t *place,
@@ -163,22 +196,23 @@ static LLVMValueRef read_element(dt_tile_t *t, const dt_operand_t *o, const plac
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
   LLVMValueRef extent = dt__index_scalar(k, o->extent);
-  dt__body_at(k, 5);
+  uint32_t level = t->level + 4;
+  dt__body_at(k, level);
   LLVMValueRef var = position(m, first_of(t, o), place->var);
   LLVMValueRef at_k = position(m, first_k, place->k);
   LLVMValueRef inside = LLVMBuildAnd(m->b, below(m, var, extent), below(m, at_k, t->extent_k), "");
-  k->stage_level = 4;
+  k->stage_level = level - 1;
   const dt_operand_t *other = o == &t->plan.a ? &t->plan.b : &t->plan.a;
-  dt__bind_symbol(k, o->var, 5, last_at_most(m, var, extent));
-  dt__bind_symbol(k, other->var, 5, first_of(t, other));
+  dt__bind_symbol(k, o->var, level, last_at_most(m, var, extent));
+  dt__bind_symbol(k, other->var, level, first_of(t, other));
   dt_status_t status = dt__stage_enter(k, 0);
   if (status)
     dt__emit_fail(m, status);
-  dt__bind_symbol(k, k->stage->vars[0], 5, last_at_most(m, at_k, t->extent_k));
-  dt__stage_binds(k, 5);
+  dt__bind_symbol(k, k->stage->vars[0], level, last_at_most(m, at_k, t->extent_k));
+  dt__stage_binds(k, level);
   dt_dtype_t dtype = k->stage->insts.items[o->load].dtype;
   LLVMValueRef value = dt__inst_value(k, o->load).v[0];
-  dt__body_at(k, 5);
+  dt__body_at(k, level);
   if (dtype != o->dtype)
     value = dt__emit_cast(m, dtype, o->dtype, value);
   return LLVMBuildSelect(m->b, inside, value, LLVMConstNull(LLVMTypeOf(value)), "");
@@ -190,25 +224,29 @@ static void copy_elements(dt_tile_t *t, const dt_operand_t *o, LLVMValueRef firs
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
   uint32_t pieces = o->inner * o->outer / t->plan.threads;
-  uint32_t together = pieces < TOGETHER ? pieces : TOGETHER;
+  uint32_t together = pieces < TOGETHER ? pieces : TOGETHER, level = t->level + 3;
   LLVMValueRef values[TOGETHER], places[TOGETHER];
-  LLVMValueRef number = dt__loop_open(k, 4, dt__emit_i64(m, 0), dt__emit_i64(m, pieces), together);
+  LLVMValueRef number = dt__loop_open(k, level, dt__emit_i64(m, 0), dt__emit_i64(m, pieces), together);
   dt__ptx_no_unroll(m);
   number = LLVMBuildTrunc(m->b, number, m->t_i32, "");
   for (uint32_t i = 0; i < together; i++) {
-    dt__scope_open(k, 5, NULL);
+    dt__scope_open(k, level + 1, NULL);
     place_t place = place_of(t, o, 1, dt__matmul_step(t, number, 1, i));
     values[i] = read_element(t, o, &place, first_k);
     places[i] = LLVMBuildAdd(m->b, at, place.to, "");
-    dt__scope_close(k, 5);
+    dt__scope_close(k, level + 1);
   }
   for (uint32_t i = 0; i < together; i++)
     dt__emit_store(m, o->dtype, values[i], dt__matmul_shared(t, places[i], 0), NULL);
-  dt__loop_close(k, 4);
+  dt__loop_close(k, level);
 }
 
-void dt__matmul_copy(dt_tile_t *t, LLVMValueRef first_k, LLVMValueRef at) {
+void dt__matmul_copy(dt_tile_t *t, LLVMValueRef first_k, LLVMValueRef at, LLVMValueRef some) {
   const dt_operand_t *operands[2] = {&t->plan.a, &t->plan.b};
-  for (uint32_t i = 0; i < 2; i++)
-    (t->asynchronous ? copy_units : copy_elements)(t, operands[i], first_k, at);
+  for (uint32_t i = 0; i < 2; i++) {
+    bool asynchronous = t->asynchronous && operands[i]->copy == DT_COPY_UNITS;
+    dt__scope_open(t->k, t->level + 2, asynchronous ? NULL : some);
+    (by_units(t, operands[i]) ? copy_units : copy_elements)(t, operands[i], first_k, at);
+    dt__scope_close(t->k, t->level + 2);
+  }
 }

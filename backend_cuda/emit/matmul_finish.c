@@ -39,7 +39,7 @@ static void finish_rows(dt_tile_t *t, uint32_t lanes, bool aligned) {
   uint32_t across = tile->tile_cols / lanes, down = t->plan.threads / across;
   LLVMValueRef rows = dt__index_scalar(k, t->plan.a.extent);
   LLVMValueRef cols = dt__index_scalar(k, t->plan.b.extent);
-  dt__body_at(k, 2);
+  dt__body_at(k, t->level + 1);
   t->tid = dt__ptx_thread(m);
   LLVMValueRef wide = dt__emit_i32(m, across);
   LLVMValueRef own_row = LLVMBuildUDiv(m->b, t->tid, wide, "");
@@ -51,12 +51,13 @@ static void finish_rows(dt_tile_t *t, uint32_t lanes, bool aligned) {
   k->rank = LLVMBuildZExt(m->b, LLVMBuildURem(m->b, t->tid, wide, ""), m->t_i64, "");
   LLVMValueRef last_row = end_of(t, t->first_row, tile->tile_rows, rows);
   LLVMValueRef last_col = end_of(t, t->first_col, tile->tile_cols, cols);
-  LLVMValueRef at = dt__loop_open(k, 3, start, last_row, down);
-  dt__bind_symbol(k, t->plan.a.var, 3, at);
+  uint32_t level = t->level + 2;
+  LLVMValueRef at = dt__loop_open(k, level, start, last_row, down);
+  dt__bind_symbol(k, t->plan.a.var, level, at);
   t->row = LLVMBuildTrunc(m->b, LLVMBuildSub(m->b, at, t->first_row, ""), m->t_i32, "");
-  k->item_level = 3;
+  k->item_level = level;
   dt__outer_vectors(k, t->first_col, last_col, true, 1, k->kernel->stages.len, load_sums, t);
-  dt__loop_close(k, 3);
+  dt__loop_close(k, level);
   k->lanes = before.lanes;
   k->aligned = before.aligned;
   k->team = before.team;
@@ -90,16 +91,16 @@ void dt__matmul_finish(dt_tile_t *t) {
     return;
   }
   memcpy(bases, k->bases, n * sizeof(*bases));
-  dt__body_at(k, 1);
+  dt__body_at(k, t->level);
   own_locals(t);
   if (aligned) {
-    dt__scope_open(k, 2, aligned);
+    dt__scope_open(k, t->level + 1, aligned);
     finish_rows(t, lanes, true);
-    dt__scope_close(k, 2);
+    dt__scope_close(k, t->level + 1);
     aligned = LLVMBuildNot(k->m->b, aligned, "");
   }
-  dt__scope_open(k, 2, aligned);
+  dt__scope_open(k, t->level + 1, aligned);
   finish_rows(t, 1, false);
-  dt__scope_close(k, 2);
+  dt__scope_close(k, t->level + 1);
   memcpy(k->bases, bases, n * sizeof(*bases));
 }

@@ -17,6 +17,11 @@ static bool steps_by_one(dt_program_t *program, const dt_inst_t *load, dt_sym_t 
          dt__sym_is_const(program->env, coef, &step) && step == 1;
 }
 
+// The load is of the element that `var` counts in the last dim.
+static bool reads_row(const dt_program_t *program, const dt_inst_t *load, dt_sym_t var) {
+  return load->index[dt__program_buffer(program, load->buffer)->rank - 1].id == var.id;
+}
+
 static bool has_binds(const dt_stage_t *stage) {
   for (uint32_t i = 0; i < stage->insts.len; i++)
     if (stage->insts.items[i].kind == DT_INST_BIND)
@@ -39,9 +44,14 @@ static void lay_out(dt_program_t *program, const dt_kernel_t *kernel, uint32_t d
   bool by_k = steps_by_one(program, load, stage->vars[0]);
   bool by_var = steps_by_one(program, load, o->var);
   dt_buffer_kind_t kind = dt__program_buffer(program, load->buffer)->kind;
+  bool plain = load->mask == DT_NO_INST && load->dtype == o->dtype && !has_binds(stage) &&
+               kind != DT_BUFFER_LOCAL;
   o->along_k = by_k || !by_var;
-  o->asynchronous = (by_k || by_var) && load->mask == DT_NO_INST && load->dtype == o->dtype &&
-                    !has_binds(stage) && kind != DT_BUFFER_LOCAL;
+  o->copy = DT_COPY_ELEMENTS;
+  if (plain && kind == DT_BUFFER_SLAB)
+    o->copy = reads_row(program, load, stage->vars[0]) ? DT_COPY_SLAB : DT_COPY_ELEMENTS;
+  else if (plain && (by_k || by_var))
+    o->copy = DT_COPY_UNITS;
   o->inner = o->along_k ? depth : o->length;
   o->outer = o->along_k ? o->length : depth;
   o->pitch = o->inner * (uint32_t)dt_dtype_size(o->dtype) + PAD;
@@ -57,6 +67,8 @@ static bool fits_warps(const dt_matmul_plan_t *p) {
          m->rows * m->width / DT_WARP <= DT_MATMUL_MAX_SUMS && is_power(p->threads) &&
          is_power(m->tile_rows) && is_power(m->tile_cols) && is_power(m->depth) &&
          is_power(m->rows) && is_power(m->width) && m->tile_cols <= p->threads &&
+         m->tile_rows * m->depth * dt_dtype_size(p->a.dtype) / 16 <=
+             DT_MATMUL_MAX_UNITS * p->threads &&
          m->tile_rows <= p->threads && m->depth <= p->threads && m->ring >= 2 &&
          m->tile_rows * m->depth >= p->threads && m->tile_cols * m->depth >= p->threads;
 }
@@ -126,13 +138,15 @@ LLVMValueRef dt__cuda_matmul_aligned(dt_body_t *k) {
   const dt_stage_t *stage = &k->kernel->stages.items[0];
   const dt_operand_t *operands[2] = {&plan.a, &plan.b};
   dt_walk_t walks[2];
+  uint32_t n = 0;
   for (uint32_t i = 0; i < 2; i++) {
     const dt_operand_t *o = operands[i];
-    if (!o->asynchronous)
+    if (o->copy == DT_COPY_ELEMENTS)
       return NULL;
-    walks[i] = (dt_walk_t){.load = &stage->insts.items[o->load],
-                           .var = o->along_k ? stage->vars[0] : o->var,
-                           .extent = o->along_k ? stage->extents[0] : o->extent};
+    if (o->copy == DT_COPY_UNITS)
+      walks[n++] = (dt_walk_t){.load = &stage->insts.items[o->load],
+                               .var = o->along_k ? stage->vars[0] : o->var,
+                               .extent = o->along_k ? stage->extents[0] : o->extent};
   }
-  return dt__loads_aligned(k, walks, 2, 16 / (uint32_t)dt_dtype_size(plan.a.dtype));
+  return dt__loads_aligned(k, walks, n, 16 / (uint32_t)dt_dtype_size(plan.a.dtype));
 }

@@ -22,6 +22,14 @@ LLVMValueRef dt__ptx_thread(dt_emit_t *m) {
   return inline_text(m, m->t_i32, "mov.u32 $0, %tid.x;", "=r");
 }
 
+LLVMValueRef dt__ptx_anew(dt_emit_t *m, LLVMValueRef value) {
+  static const char text[] = "mov.b64 $0, $1;", constraints[] = "=l,l";
+  LLVMTypeRef type = LLVMFunctionType(m->t_i64, &m->t_i64, 1, 0);
+  LLVMValueRef code = LLVMGetInlineAsm(type, text, strlen(text), constraints, strlen(constraints),
+                                       true, false, LLVMInlineAsmDialectATT, false);
+  return LLVMBuildCall2(m->b, type, code, &value, 1, "");
+}
+
 void dt__ptx_no_unroll(dt_emit_t *m) {
   (void)inline_text(m, m->t_void, ".pragma \"nounroll\";", "");
 }

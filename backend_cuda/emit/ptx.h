@@ -9,6 +9,9 @@
 // The thread's number in its block, i32, read anew: what is computed from it is not kept in
 // registers from before a loop that has better use for them.
 LLVMValueRef dt__ptx_thread(dt_emit_t *m);
+// The i64 `value`, of which nothing is known: what is computed from it is computed here, and not
+// before a loop around it.
+LLVMValueRef dt__ptx_anew(dt_emit_t *m, LLVMValueRef value);
 // Keeps the assembler from unrolling the loop whose first block this stands in.
 void dt__ptx_no_unroll(dt_emit_t *m);
 // Starts a copy of 16 bytes from global to shared memory, both aligned: of the first `bytes` (i32,

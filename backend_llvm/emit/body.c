@@ -5,8 +5,6 @@
 dt_status_t dt__body_init(dt_body_t *k, dt_emit_t *m, const dt_kernel_t *kernel,
                           const dt_schedule_t *schedule) {
   *k = (dt_body_t){.m = m,
-                   .kernel = kernel,
-                   .schedule = schedule,
                    .lanes = 1,
                    .copies = 1,
                    .team = 1,
@@ -16,13 +14,26 @@ dt_status_t dt__body_init(dt_body_t *k, dt_emit_t *m, const dt_kernel_t *kernel,
   k->bindings = DT_ARENA_ARRAY(&m->arena, dt_binding_t, k->n_bindings + 1);
   k->bases = DT_ARENA_ARRAY(&m->arena, LLVMValueRef, n_buffers + 1);
   k->written = DT_ARENA_ARRAY(&m->arena, bool, n_buffers + 1);
-  k->rows = DT_ARENA_ARRAY(&m->arena, dt_lanes_t, kernel ? kernel->n_rows + 1 : 1);
-  if (!k->bindings || !k->bases || !k->written || !k->rows)
+  if (!k->bindings || !k->bases || !k->written)
     return DT_NO_MEMORY();
-  k->updates = kernel && dt__kernel_updates(&m->program, kernel);
-  for (uint32_t s = 0; kernel && s < kernel->stages.len; s++)
+  return kernel ? dt__body_take(k, kernel, schedule) : NULL;
+}
+
+dt_status_t dt__body_take(dt_body_t *k, const dt_kernel_t *kernel, const dt_schedule_t *schedule) {
+  dt_emit_t *m = k->m;
+  k->kernel = kernel;
+  k->schedule = schedule;
+  k->rows = DT_ARENA_ARRAY(&m->arena, dt_lanes_t, kernel->n_rows + 1);
+  if (!k->rows)
+    return DT_NO_MEMORY();
+  k->updates = dt__kernel_updates(&m->program, kernel);
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
     for (uint32_t i = 0; i < kernel->stages.items[s].stores.len; i++)
       k->written[kernel->stages.items[s].stores.items[i].buffer.id - 1] = true;
+  for (uint32_t level = 0; level < DT_MAX_LEVELS; level++)
+    k->scopes[level].memo.len = 0;
+  k->kept.len = 0;
+  k->resident = k->axis = k->outer_lanes = k->acc_vector = false;
   return NULL;
 }
 

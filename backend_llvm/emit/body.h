@@ -70,8 +70,11 @@ typedef struct dt_body_t {
   dt_scope_t scopes[DT_MAX_LEVELS];
   dt_binding_t *bindings; // by symbol
   uint32_t n_bindings;
-  LLVMValueRef *bases; // by buffer - 1: address of element 0; LOCAL: in scratch
-  bool *written;       // by buffer - 1: stored to by this kernel
+  LLVMValueRef *bases; // by buffer - 1: address of element 0; LOCAL: in scratch; SLAB: of what would
+                       // be row 0
+  uint32_t base_level; // where all of them are known
+  bool *written;       // by buffer - 1: stored to by this kernel, or by its chain
+  LLVMValueRef owner;  // chains: whether this team makes the stores that leave the chain, i1
   bool updates;        // the kernel stores to an argument of the call
   dt_lanes_t *rows;    // by row value
 
@@ -110,6 +113,10 @@ typedef struct dt_body_t {
 // ---- Scopes (body.c) -----------------------------------------------------------------------------------
 // Prepares everything but the function: bindings of all symbols, tables by buffer and row.
 dt_status_t dt__body_init(dt_body_t *k, dt_emit_t *m, const dt_kernel_t *kernel,
+                          const dt_schedule_t *schedule) DT_MUST_USE;
+// Goes on with another kernel of the same chain: nothing of the one before is remembered but what
+// symbols are bound to and what is written.
+dt_status_t dt__body_take(dt_body_t *k, const dt_kernel_t *kernel,
                           const dt_schedule_t *schedule) DT_MUST_USE;
 // Makes the entry blocks of `fn` and opens level 0.
 void dt__body_enter(dt_body_t *k, LLVMValueRef fn);
@@ -226,6 +233,9 @@ void dt__stage_emit(dt_body_t *k, uint32_t index);
 // `prepare` (or NULL) runs at its beginning, once a vector.
 void dt__outer_vectors(dt_body_t *k, LLVMValueRef from, LLVMValueRef to, bool whole, uint32_t first,
                        uint32_t last, void (*prepare)(dt_body_t *k, void *user), void *user);
+// All stages of INNER_LANES and SERIAL kernels, once, at k->item_level; `resident`: rows stay in
+// registers (loops.c).
+void dt__stages_emit(dt_body_t *k, bool resident);
 // One grid item at its position on each of the `n` axes, at level 1 (loops.c).
 void dt__item_emit(dt_body_t *k, LLVMValueRef *digits, uint32_t n);
 // Buffer addresses and symbols from k->words, LOCAL buffers in k->scratch (loops.c).
@@ -249,12 +259,21 @@ dt_status_t dt__schedule_verify(dt_emit_t *m, const dt_kernel_t *kernel,
                                 const dt_schedule_t *schedule) DT_MUST_USE;
 
 // ---- Sizes shared by kernels and the host program (grid.c) ---------------------------------------------------
-// Extents of the grid axes, outermost first; their product is the number of grid items.
+// Extents of the grid axes, outermost first; their product is the number of grid items. Of a chain's
+// head: its batch loops, tiles of rows, and groups of tiles of columns: as many as it takes to have
+// some items for each processor, of which each makes its rows anew.
 uint32_t dt__grid_axes(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_t *schedule,
                        dt_sym_t *out_extents);
 // Byte offset of LOCAL buffers in scratch, by buffer - 1 (none for others), and the total.
 dt_sym_t dt__scratch_layout(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_t *schedule,
                             dt_sym_t *out_offsets);
+// The same for the chain whose head is kernel `head`, or for that one kernel, under schedule number
+// `s`: SLABs come first, then what the members have for themselves, one after another in the same
+// place. Warps of makers of rows have DT_CHAIN_WARPS copies, each a multiple of 64 bytes.
+#define DT_CHAIN_WARPS 8
+dt_sym_t dt__chain_scratch(dt_emit_t *m, uint32_t head, uint32_t s, dt_sym_t *out_offsets);
+// Elements from one row of a SLAB to the next: an odd number of units of 16 bytes.
+dt_sym_t dt__slab_pitch(dt_emit_t *m, const dt_buffer_t *slab);
 // Lanes on an outer loop: copies of each LOCAL element, side by side. In a team's matrix product
 // each thread has its own.
 static inline uint32_t dt__local_stride(const dt_schedule_t *schedule) {

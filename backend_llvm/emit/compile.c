@@ -42,29 +42,24 @@ static dt_status_t first_cause(dt_emit_t *m, dt_status_t status) {
   return cause;
 }
 
-const dt_schedule_t *dt__llvm_code_schedule(const dt_program_t *program, const dt_unit_map_t *map,
-                                            uint32_t code, const dt_kernel_t **out_kernel) {
-  for (uint32_t i = 0; i < map->n_kernels; i++) {
-    const dt_kernel_t *kernel = &program->kernels.items[i];
-    for (uint32_t s = 0; s < kernel->schedules.len; s++) {
-      if (map->code_of_kernel[map->first_code[i] + s] != code)
-        continue;
-      *out_kernel = kernel;
-      return &kernel->schedules.items[s];
-    }
-  }
-  *out_kernel = NULL;
-  return NULL;
+dt_status_t dt__llvm_code_origin(const dt_program_t *program, const dt_unit_map_t *map,
+                                 uint32_t code, dt_code_origin_t *out) {
+  for (uint32_t i = 0; i < map->n_kernels; i++)
+    for (uint32_t s = 0; s < program->kernels.items[i].schedules.len; s++)
+      if (map->code_of_kernel[map->first_code[i] + s] == code) {
+        *out = (dt_code_origin_t){i, s};
+        return NULL;
+      }
+  return DT_FAIL(DT_E_INTERNAL, "no kernel became code %u", code);
 }
 
 static dt_status_t emit_code(dt_emit_t *m, const dt_unit_map_t *map, uint32_t code) {
-  const dt_kernel_t *kernel = NULL;
-  const dt_schedule_t *schedule = dt__llvm_code_schedule(&m->program, map, code, &kernel);
-  if (!schedule)
-    return DT_FAIL(DT_E_INTERNAL, "no kernel became code %u", code);
+  dt_code_origin_t origin;
+  DT_TRY(dt__llvm_code_origin(&m->program, map, code, &origin));
+  const dt_kernel_t *kernel = &m->program.kernels.items[origin.kernel];
   char name[32];
   snprintf(name, sizeof(name), "dt_k%u", code);
-  dt__emit_kernel(m, kernel, schedule, name);
+  dt__emit_kernel(m, kernel, &kernel->schedules.items[origin.schedule], name);
   return dt__status_annotate(dt__emit_take_failure(m), "kernel %s", kernel->name);
 }
 

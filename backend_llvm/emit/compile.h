@@ -11,11 +11,14 @@
 // is the kernel pool's width.
 dt_status_t dt__llvm_host_target(const char *cpu, uint32_t threads, dt_target_t *out) DT_MUST_USE;
 
-// How a program is cut: distinct kernel codes (equal kernels share one), grouped into units of
-// about equal cost, and one unit more for the host program (always the last).
+#define DT_NO_CODE UINT32_MAX
+
+// How a program is cut: distinct kernel codes (equal kernels share one, and so do equal chains),
+// grouped into units of about equal cost, and one unit more for the host program (always the last).
 typedef struct dt_unit_map_t {
   uint32_t n_kernels;       // of the program
-  uint32_t *code_of_kernel; // program kernel and schedule → code index: [first_code[k] + schedule]
+  uint32_t *code_of_kernel; // program kernel and schedule → code index: [first_code[k] + schedule];
+                            // makers of chains have none of their own
   uint32_t *first_code;
   uint32_t n_codes;
   uint32_t *unit_of_code;
@@ -43,9 +46,12 @@ dt_status_t dt__llvm_compile_unit(const dt_program_t *program, const dt_unit_map
 // Scratch bytes dt_once needs are those the plan of a program with no symbols would ask; the host
 // unit exports dt_once_scratch (an int64 (*)(void)).
 
-// The first kernel and schedule that became `code`; NULL: none.
-const dt_schedule_t *dt__llvm_code_schedule(const dt_program_t *program, const dt_unit_map_t *map,
-                                            uint32_t code, const dt_kernel_t **out_kernel);
+// The first kernel and schedule that became `code`. DT_E_INTERNAL: none did.
+typedef struct dt_code_origin_t {
+  uint32_t kernel, schedule;
+} dt_code_origin_t;
+dt_status_t dt__llvm_code_origin(const dt_program_t *program, const dt_unit_map_t *map,
+                                 uint32_t code, dt_code_origin_t *out) DT_MUST_USE;
 
 // ---- Segments (segments.c) -----------------------------------------------------------------------
 // What one segment of a call plans and runs: items and kernels [first, end). A program without

@@ -32,6 +32,21 @@ void dt__matmul_tile(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_
                              dt__sym_const(m->env, cols));
 }
 
+// Items of a chain for each processor, where there are so many tiles.
+#define CHAIN_ITEMS 2
+
+// There is always a group: makers may store more than slabs, whatever the head's columns are.
+static dt_sym_t chain_groups(dt_emit_t *m, const dt_kernel_t *kernel, dt_sym_t rows, dt_sym_t cols) {
+  dt_symenv_t *env = m->env;
+  dt_sym_t one = dt__sym_const(env, 1), made = rows;
+  for (uint32_t i = 0; i + 2 < kernel->n_loops; i++)
+    made = dt__sym_mul(env, made, kernel->extents[i]);
+  int64_t wanted = CHAIN_ITEMS * (int64_t)(m->target->threads ? m->target->threads : 1);
+  dt_sym_t most =
+      dt__sym_ceildiv(env, dt__sym_const(env, wanted), dt__sym_max(env, one, made));
+  return dt__sym_max(env, one, dt__sym_min(env, cols, most));
+}
+
 uint32_t dt__grid_axes(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_t *schedule,
                        dt_sym_t *out_extents) {
   uint32_t n = kernel->n_loops;
@@ -49,6 +64,11 @@ uint32_t dt__grid_axes(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedul
     dt__matmul_tile(m, kernel, schedule, &rows, &cols);
     out_extents[n - 2] = dt__sym_ceildiv(m->env, kernel->extents[n - 1], cols);
     out_extents[n - 1] = dt__sym_ceildiv(m->env, kernel->extents[n - 2], rows);
+  }
+  if (kernel->chain) {
+    dt_sym_t rows = out_extents[n - 1], cols = out_extents[n - 2];
+    out_extents[n - 2] = rows;
+    out_extents[n - 1] = chain_groups(m, kernel, rows, cols);
   }
   return n;
 }
@@ -80,19 +100,21 @@ static int64_t matmul_bytes(const dt_kernel_t *kernel, const dt_schedule_t *sche
   return dt__matmul_a_bytes(matmul, (size_t)element) + ((c + 63) & ~(int64_t)63);
 }
 
-static void mark_local(const dt_emit_t *m, bool *used, dt_buffer_id_t id) {
-  if (id.id && dt__program_buffer(&m->program, id)->kind == DT_BUFFER_LOCAL)
+static void mark(const dt_emit_t *m, bool *used, dt_buffer_kind_t kind, dt_buffer_id_t id) {
+  if (id.id && dt__program_buffer(&m->program, id)->kind == kind)
     used[id.id - 1] = true;
 }
 
-static void mark_locals(const dt_emit_t *m, const dt_kernel_t *kernel, bool *used) {
+// Buffers of `kind` that the kernel uses.
+static void mark_used(const dt_emit_t *m, const dt_kernel_t *kernel, dt_buffer_kind_t kind,
+                      bool *used) {
   for (uint32_t s = 0; s < kernel->stages.len; s++) {
     const dt_stage_t *stage = &kernel->stages.items[s];
     for (uint32_t i = 0; i < stage->insts.len; i++)
       if (stage->insts.items[i].kind == DT_INST_LOAD)
-        mark_local(m, used, stage->insts.items[i].buffer);
+        mark(m, used, kind, stage->insts.items[i].buffer);
     for (uint32_t i = 0; i < stage->stores.len; i++)
-      mark_local(m, used, stage->stores.items[i].buffer);
+      mark(m, used, kind, stage->stores.items[i].buffer);
   }
 }
 
@@ -104,7 +126,7 @@ dt_sym_t dt__scratch_layout(dt_emit_t *m, const dt_kernel_t *kernel, const dt_sc
     dt__emit_fail(m, DT_NO_MEMORY());
     return at;
   }
-  mark_locals(m, kernel, used);
+  mark_used(m, kernel, DT_BUFFER_LOCAL, used);
   bool lanes = schedule->kind == DT_SCHEDULE_OUTER_LANES || schedule->kind == DT_SCHEDULE_MATMUL;
   int64_t copies = lanes ? dt__local_stride(schedule) : 1;
   for (uint32_t i = 0; i < m->program.buffers.len; i++) {
@@ -118,4 +140,70 @@ dt_sym_t dt__scratch_layout(dt_emit_t *m, const dt_kernel_t *kernel, const dt_sc
     at = dt__sym_add(m->env, at, round_up(m, dt__sym_mul(m->env, count, each)));
   }
   return at;
+}
+
+// ---- Chains ---------------------------------------------------------------------------------------
+dt_sym_t dt__slab_pitch(dt_emit_t *m, const dt_buffer_t *slab) {
+  dt_symenv_t *env = m->env;
+  int64_t unit = 16 / (int64_t)dt_dtype_size(slab->dtype);
+  dt_sym_t units =
+      dt__sym_ceildiv(env, slab->sizes[slab->rank - 1], dt__sym_const(env, unit));
+  dt_sym_t pairs = dt__sym_floordiv(env, units, dt__sym_const(env, 2));
+  return dt__sym_add(env, dt__sym_mul(env, pairs, dt__sym_const(env, 2 * unit)),
+                     dt__sym_const(env, unit));
+}
+
+// Offsets of what member `k` has for itself, from `at` on; its bytes.
+static dt_sym_t member_scratch(dt_emit_t *m, const dt_kernel_t *kernel,
+                               const dt_schedule_t *schedule, dt_sym_t at, dt_sym_t *out_offsets) {
+  uint32_t n = m->program.buffers.len;
+  dt_sym_t *own = DT_ARENA_ARRAY(&m->arena, dt_sym_t, n + 1);
+  if (!own) {
+    dt__emit_fail(m, DT_NO_MEMORY());
+    return at;
+  }
+  dt_sym_t bytes = dt__scratch_layout(m, kernel, schedule, own);
+  for (uint32_t i = 0; i < n && out_offsets; i++)
+    if (own[i].id)
+      out_offsets[i] = dt__sym_add(m->env, at, own[i]);
+  bool rows = schedule->kind != DT_SCHEDULE_MATMUL;
+  return rows ? dt__sym_mul(m->env, bytes, dt__sym_const(m->env, DT_CHAIN_WARPS)) : bytes;
+}
+
+static dt_sym_t place_slabs(dt_emit_t *m, dt_chain_t chain, const dt_schedule_t *schedule,
+                            dt_sym_t *out_offsets) {
+  dt_sym_t at = dt__sym_const(m->env, 0);
+  dt_sym_t rows = dt__sym_const(m->env, schedule->matmul.tile_rows);
+  bool *used = DT_ARENA_ARRAY(&m->arena, bool, m->program.buffers.len + 1);
+  if (!used) {
+    dt__emit_fail(m, DT_NO_MEMORY());
+    return at;
+  }
+  for (uint32_t k = chain.first; k < chain.end; k++)
+    mark_used(m, &m->program.kernels.items[k], DT_BUFFER_SLAB, used);
+  for (uint32_t i = 0; i < m->program.buffers.len; i++) {
+    if (!used[i])
+      continue;
+    if (out_offsets)
+      out_offsets[i] = at;
+    const dt_buffer_t *slab = &m->program.buffers.items[i];
+    dt_sym_t row = dt__sym_mul(m->env, dt__slab_pitch(m, slab),
+                               dt__sym_const(m->env, (int64_t)dt_dtype_size(slab->dtype)));
+    at = dt__sym_add(m->env, at, round_up(m, dt__sym_mul(m->env, rows, row)));
+  }
+  return at;
+}
+
+dt_sym_t dt__chain_scratch(dt_emit_t *m, uint32_t head, uint32_t s, dt_sym_t *out_offsets) {
+  dt_chain_t chain = dt__kernel_chain(&m->program, head);
+  const dt_kernel_t *kernels = m->program.kernels.items;
+  if (!kernels[head].chain)
+    return dt__scratch_layout(m, &kernels[head], &kernels[head].schedules.items[s], out_offsets);
+  dt_sym_t slabs = place_slabs(m, chain, &kernels[head].schedules.items[s], out_offsets);
+  dt_sym_t most = dt__sym_const(m->env, 0);
+  for (uint32_t k = chain.first; k < chain.end; k++)
+    most = dt__sym_max(m->env, most,
+                       member_scratch(m, &kernels[k], &kernels[k].schedules.items[s], slabs,
+                                      out_offsets));
+  return dt__sym_add(m->env, slabs, most);
 }

@@ -224,16 +224,19 @@ static void plan_outputs(host_t *h, uint32_t segment) {
   }
 }
 
+// Makers of a chain run with its head.
+static bool is_launched(const dt_program_t *program, uint32_t kernel) {
+  return dt__kernel_chain(program, kernel).end == kernel + 1;
+}
+
 // The largest scratch of kernels first … last - 1 under any of their schedules.
 static LLVMValueRef largest_scratch(host_t *h, uint32_t first, uint32_t last) {
   dt_emit_t *m = h->k.m;
   dt_sym_t most = dt__sym_const(m->env, 0);
   for (uint32_t i = first; i < last; i++) {
-    const dt_kernel_t *kernel = &m->program.kernels.items[i];
-    for (uint32_t s = 0; s < kernel->schedules.len; s++) {
-      dt_sym_t bytes = dt__scratch_layout(m, kernel, &kernel->schedules.items[s], NULL);
-      most = dt__sym_max(m->env, most, bytes);
-    }
+    uint32_t n = is_launched(&m->program, i) ? m->program.kernels.items[i].schedules.len : 0;
+    for (uint32_t s = 0; s < n; s++)
+      most = dt__sym_max(m->env, most, dt__chain_scratch(m, i, s, NULL));
   }
   return evaluate(h, most);
 }
@@ -284,7 +287,7 @@ static choice_t schedule_choice(host_t *h, uint32_t kernel_index, uint32_t s,
   choice.fn = load_at(h, m->t_ptr, functions, code);
   choice.grain =
       evaluate(h, m->target->device == DT_CPU ? dt__grid_grain(m, kernel, schedule)
-                                              : dt__scratch_layout(m, kernel, schedule, NULL));
+                                              : dt__chain_scratch(m, kernel_index, s, NULL));
   return choice;
 }
 
@@ -354,6 +357,8 @@ static dt_status_t run_kernel(host_t *h, uint32_t index, const dt_kernel_params_
     return DT_FAIL(DT_E_INTERNAL, "kernel %s has no schedule", kernel->name);
   for (uint32_t s = 0; s < kernel->schedules.len; s++)
     DT_TRY(dt__schedule_verify(m, kernel, &kernel->schedules.items[s]));
+  if (!is_launched(&m->program, index))
+    return NULL;
   choice_t choice = choose(h, index);
   for (uint32_t i = 0; i < params->n_buffers; i++)
     store_at(h, buffer_address(h, params->buffers[i]), h->words, i);
@@ -436,7 +441,7 @@ dt_status_t dt__emit_host(dt_emit_t *m, const dt_unit_map_t *map) {
     dt_text_t text;
     dt__text_init(&text);
     dt_status_t status =
-        dt__kernel_print(&m->program, &m->program.kernels.items[i], &params[i], &text);
+        dt__chain_print(&m->program, dt__kernel_chain(&m->program, i), &params[i], &text);
     dt__text_fini(&text);
     DT_TRY(status);
   }

@@ -435,6 +435,8 @@ static dt_address_t linear_address(dt_body_t *k, dt_buffer_id_t buffer, dt_sym_t
   uint32_t own;
   bool varying;
   dt__index_info(k, rest, &own, &varying);
+  if (own < k->base_level)
+    own = k->base_level;
   dt__body_at(k, own);
   LLVMValueRef base = dt__emit_element(m, element, k->bases[buffer.id - 1], start);
   dt__body_at(k, level);

@@ -327,13 +327,13 @@ static bool stages_meet(const dt_body_t *k) {
   return false;
 }
 
-static void emit_stages(dt_body_t *k) {
+void dt__stages_emit(dt_body_t *k, bool resident) {
   bool serial = k->schedule->kind == DT_SCHEDULE_SERIAL;
   if (!k->m->device)
     k->lanes = serial ? 1 : k->schedule->lanes;
   k->axis = !serial && (k->lanes > 1 || k->m->device);
-  k->stage_level = 1;
-  k->resident = k->aligned && dt__row_is_resident(k);
+  k->stage_level = k->item_level;
+  k->resident = resident;
   k->kept.len = 0;
   bool meet = k->team > 1 && stages_meet(k);
   for (uint32_t s = 0; s < k->kernel->stages.len; s++) {
@@ -355,7 +355,7 @@ void dt__item_emit(dt_body_t *k, LLVMValueRef *digits, uint32_t n) {
   else if (k->schedule->kind == DT_SCHEDULE_MATMUL)
     dt__matmul_item(k, digits[n - 2], digits[n - 1]);
   else
-    emit_stages(k);
+    dt__stages_emit(k, k->aligned && dt__row_is_resident(k));
 }
 
 static void emit_items(dt_body_t *k, odometer_t *o) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cuts a program into units: equal kernels under equal schedules become one code, found by hash and
-// told apart by their whole text; codes are spread over units by estimated cost, dearest first.
+// Cuts a program into units: equal kernels (or chains) under equal schedules become one code, found
+// by hash and told apart by their whole text; codes are spread over units by estimated cost, dearest
+// first.
 #include "backend_llvm/emit/compile.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
@@ -48,15 +49,18 @@ static uint64_t code_cost(const dt_kernel_t *kernel, const dt_schedule_t *schedu
   return schedule->kind == DT_SCHEDULE_MATMUL ? cost + 800 : cost;
 }
 
-static dt_status_t find_code(dt_program_t *program, const dt_kernel_t *kernel,
-                             const dt_schedule_t *schedule, code_t *codes, uint32_t *n,
-                             uint32_t *out) {
+// The code of a chain under the schedule number `s` of each of its kernels.
+static dt_status_t find_code(dt_program_t *program, dt_chain_t chain, uint32_t s, code_t *codes,
+                             uint32_t *n, uint32_t *out) {
   dt_text_t text;
   dt_kernel_params_t params = {0};
+  uint64_t cost = 0;
   dt__text_init(&text);
-  dt_status_t status = dt__kernel_print(program, kernel, &params, &text);
-  if (!status) {
-    print_key(kernel, schedule, &text);
+  dt_status_t status = dt__chain_print(program, chain, &params, &text);
+  for (uint32_t k = chain.first; k < chain.end && !status; k++) {
+    const dt_kernel_t *kernel = &program->kernels.items[k];
+    print_key(kernel, &kernel->schedules.items[s], &text);
+    cost += code_cost(kernel, &kernel->schedules.items[s]);
     status = dt__text_status(&text);
   }
   if (!status) {
@@ -66,7 +70,7 @@ static dt_status_t find_code(dt_program_t *program, const dt_kernel_t *kernel,
       i++;
     if (i == *n) {
       codes[i] = (code_t){hash, dt__arena_strdup(program->arena, dt__text_str(&text)),
-                          code_cost(kernel, schedule), i};
+                          cost, i};
       if (!codes[i].text)
         status = DT_NO_MEMORY();
       (*n)++;
@@ -130,11 +134,13 @@ dt_status_t dt__llvm_split(dt_program_t *program, const dt_target_t *target, uin
     return DT_NO_MEMORY();
   uint32_t at = 0;
   for (uint32_t i = 0; i < program->kernels.len; i++) {
-    const dt_kernel_t *kernel = &program->kernels.items[i];
+    dt_chain_t chain = dt__kernel_chain(program, i);
     out->first_code[i] = at;
-    for (uint32_t s = 0; s < kernel->schedules.len; s++)
-      DT_TRY(find_code(program, kernel, &kernel->schedules.items[s], codes, &out->n_codes,
-                       &out->code_of_kernel[at++]));
+    for (uint32_t s = 0; s < program->kernels.items[i].schedules.len; s++, at++) {
+      out->code_of_kernel[at] = DT_NO_CODE;
+      if (i + 1 == chain.end)
+        DT_TRY(find_code(program, chain, s, codes, &out->n_codes, &out->code_of_kernel[at]));
+    }
   }
   return assign_units(program, codes, max_units, out);
 }

@@ -107,27 +107,57 @@ static bool keep_stored(dt_body_t *k, const dt_store_t *store, dt_sym_t offset) 
   return dt__resident_owns(k, store->buffer);
 }
 
+static void store(dt_body_t *k, const dt_store_t *store, uint32_t level,
+                  const dt_address_t *address) {
+  if (address->access == DT_ACCESS_UNIFORM) {
+    store_uniform(k, store, level, address->at[0]);
+    return;
+  }
+  for (uint32_t c = 0; c < k->copies; c++)
+    store_lanes(k, store, level, address, c);
+}
+
+// Of a chain's teams that have the same rows one stores what other launches read. What is computed
+// under its condition is not remembered.
+static void store_owned(dt_body_t *k, const dt_store_t *own, uint32_t level,
+                        const dt_address_t *address) {
+  dt_emit_t *m = k->m;
+  dt_scope_t *scope = &k->scopes[level];
+  LLVMBasicBlockRef some = dt__emit_block(m, k->fn, "owned"),
+                    next = dt__emit_block(m, k->fn, "next");
+  uint32_t known = scope->memo.len;
+  dt__body_at(k, level);
+  LLVMBuildCondBr(m->b, k->owner, some, next);
+  scope->block = some;
+  dt__body_at(k, level);
+  store(k, own, level, address);
+  dt__body_at(k, level);
+  LLVMBuildBr(m->b, next);
+  scope->block = next;
+  scope->memo.len = known;
+  dt__body_at(k, level);
+}
+
+static bool leaves_chain(const dt_body_t *k, dt_buffer_id_t buffer) {
+  dt_buffer_kind_t kind = dt__program_buffer(&k->m->program, buffer)->kind;
+  return k->owner && kind != DT_BUFFER_SLAB && kind != DT_BUFFER_LOCAL;
+}
+
 // All values are made before anything is stored, so that a stage may read what it overwrites.
 void dt__stage_stores(dt_body_t *k) {
   const dt_stage_t *stage = k->stage;
   uint32_t level = k->stage_level + stage->n_loops;
   for (uint32_t i = 0; i < stage->stores.len; i++) {
-    const dt_store_t *store = &stage->stores.items[i];
-    (void)dt__inst_value(k, store->value);
-    if (store->mask != DT_NO_INST)
-      (void)dt__inst_value(k, store->mask);
+    (void)dt__inst_value(k, stage->stores.items[i].value);
+    if (stage->stores.items[i].mask != DT_NO_INST)
+      (void)dt__inst_value(k, stage->stores.items[i].mask);
   }
   for (uint32_t i = 0; i < stage->stores.len; i++) {
-    const dt_store_t *store = &stage->stores.items[i];
-    dt_sym_t offset = dt__access_offset(k, store->buffer, store->index);
-    if (k->resident && keep_stored(k, store, offset))
+    const dt_store_t *own = &stage->stores.items[i];
+    dt_sym_t offset = dt__access_offset(k, own->buffer, own->index);
+    if (k->resident && keep_stored(k, own, offset))
       continue;
-    dt_address_t address = dt__access_address(k, store->buffer, offset, level);
-    if (address.access == DT_ACCESS_UNIFORM) {
-      store_uniform(k, store, level, address.at[0]);
-      continue;
-    }
-    for (uint32_t c = 0; c < k->copies; c++)
-      store_lanes(k, store, level, &address, c);
+    dt_address_t address = dt__access_address(k, own->buffer, offset, level);
+    (leaves_chain(k, own->buffer) ? store_owned : store)(k, own, level, &address);
   }
 }

@@ -325,11 +325,14 @@ dt_status_t dt__program_parse(dt_arena_t *arena, dt_symenv_t *env, dt_scan_t *sc
 // `buffers` and `symbols` receive the order (arena arrays): the kernel's parameters.
 typedef struct dt_kernel_params_t {
   uint32_t n_buffers, n_symbols;
-  dt_buffer_id_t *buffers; // LOCAL excluded
+  dt_buffer_id_t *buffers; // LOCAL and SLAB excluded
   uint32_t *symbols; // free symbols (SIZE, INT, UNBACKED) that the body, extents and strides use
 } dt_kernel_params_t;
 dt_status_t dt__kernel_print(dt_program_t *program, const dt_kernel_t *kernel,
                              dt_kernel_params_t *params, dt_text_t *out) DT_MUST_USE;
+// The same for all kernels of a chain as one piece of code, with one list of parameters.
+dt_status_t dt__chain_print(dt_program_t *program, dt_chain_t chain, dt_kernel_params_t *params,
+                            dt_text_t *out) DT_MUST_USE;
 
 // ---- Interpreter: the meaning, for tests --------------------------------------------------------------
 // Runs one kernel serially on memory. base[id - 1] is the address of each buffer that it uses

@@ -1,31 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
-// The canonical text of one kernel: two kernels with equal texts may share code, called with other
-// buffers and symbols. Sizes, strides and ranges of what is used come first, then the body.
+// The canonical text of one kernel, or of one chain: two with equal texts may share code, called with
+// other buffers and symbols. The bodies come first, then sizes, strides and ranges of what they use.
 #include "lower/loop/loop_private.h"
 #include "runtime/base/status.h"
 
 #include <string.h>
 
+// What a buffer is to the code; each has numbers of its own.
+typedef enum role_t { ROLE_PARAMETER, ROLE_LOCAL, ROLE_SLAB, N_ROLES } role_t;
+
 typedef struct canonical_t {
   dt_program_t *program;
+  const dt_kernel_t *kernels;
+  uint32_t n_kernels;
   dt_kernel_params_t *params;
-  uint32_t *numbers; // by buffer, [id - 1]: 1 + its number among parameters or among locals
-  DT_VEC(dt_buffer_id_t) params_used;
-  DT_VEC(dt_buffer_id_t) locals_used;
+  uint32_t *numbers; // by buffer, [id - 1]: 1 + its number among those of its role
+  struct {
+    DT_VEC(dt_buffer_id_t) used; // in order
+  } roles[N_ROLES];
   dt_rename_t rename;
 } canonical_t;
+
+static role_t role_of(const dt_program_t *program, dt_buffer_id_t id) {
+  dt_buffer_kind_t kind = dt__program_buffer(program, id)->kind;
+  return kind == DT_BUFFER_LOCAL ? ROLE_LOCAL
+         : kind == DT_BUFFER_SLAB ? ROLE_SLAB
+                                  : ROLE_PARAMETER;
+}
 
 // ---- Order of first use -------------------------------------------------------------------------------
 static dt_status_t use_buffer(canonical_t *c, dt_buffer_id_t id) {
   uint32_t *number = &c->numbers[id.id - 1];
   if (*number)
     return NULL;
-  bool local = dt__program_buffer(c->program, id)->kind == DT_BUFFER_LOCAL;
-  bool ok = local ? DT_VEC_PUSH(c->program->arena, &c->locals_used, id)
-                  : DT_VEC_PUSH(c->program->arena, &c->params_used, id);
-  if (!ok)
+  role_t role = role_of(c->program, id);
+  if (!DT_VEC_PUSH(c->program->arena, &c->roles[role].used, id))
     return DT_NO_MEMORY();
-  *number = local ? c->locals_used.len : c->params_used.len;
+  *number = c->roles[role].used.len;
   return NULL;
 }
 
@@ -44,18 +55,21 @@ static dt_status_t use_buffers(canonical_t *c, const dt_kernel_t *kernel) {
 // ---- Text -----------------------------------------------------------------------------------------------
 static void put_buffer_name(dt_loop_printer_t *printer, dt_buffer_id_t buffer) {
   const canonical_t *c = printer->user;
-  bool local = dt__program_buffer(c->program, buffer)->kind == DT_BUFFER_LOCAL;
-  dt__text_printf(printer->out, "%c%u", local ? 'l' : 'p', c->numbers[buffer.id - 1] - 1);
+  dt__text_printf(printer->out, "%c%u", "pls"[role_of(c->program, buffer)],
+                  c->numbers[buffer.id - 1] - 1);
 }
 
-static void print_buffers(dt_loop_printer_t *printer, const dt_buffer_id_t *ids, uint32_t n) {
-  for (uint32_t k = 0; k < n; k++) {
-    const dt_buffer_t *buffer = dt__program_buffer(printer->program, ids[k]);
-    put_buffer_name(printer, ids[k]);
+// Strides of slabs are chosen where code is made.
+static void print_buffers(dt_loop_printer_t *printer, const canonical_t *c, role_t role) {
+  for (uint32_t k = 0; k < c->roles[role].used.len; k++) {
+    dt_buffer_id_t id = c->roles[role].used.items[k];
+    const dt_buffer_t *buffer = dt__program_buffer(printer->program, id);
+    put_buffer_name(printer, id);
     dt__text_printf(printer->out, " %s", dt_dtype_name(buffer->dtype));
     dt__print_exprs(printer, buffer->sizes, buffer->rank);
     dt__text_put(printer->out, " ");
-    dt__print_exprs(printer, buffer->strides, buffer->rank);
+    if (role != ROLE_SLAB)
+      dt__print_exprs(printer, buffer->strides, buffer->rank);
     dt__text_put(printer->out, "\n");
   }
 }
@@ -98,34 +112,51 @@ static dt_status_t list_symbols(canonical_t *c) {
   return NULL;
 }
 
-dt_status_t dt__kernel_print(dt_program_t *program, const dt_kernel_t *kernel,
-                             dt_kernel_params_t *params, dt_text_t *out) {
-  memset(params, 0, sizeof(*params));
-  canonical_t c = {.program = program, .params = params};
-  c.numbers = DT_ARENA_ARRAY(program->arena, uint32_t, program->buffers.len + 1);
-  if (!c.numbers)
+static dt_status_t print(canonical_t *c, dt_text_t *out) {
+  dt_program_t *program = c->program;
+  memset(c->params, 0, sizeof(*c->params));
+  c->numbers = DT_ARENA_ARRAY(program->arena, uint32_t, program->buffers.len + 1);
+  if (!c->numbers)
     return DT_NO_MEMORY();
-  DT_TRY(use_buffers(&c, kernel));
-  DT_TRY(dt__rename_init(&c.rename, program->env));
+  for (uint32_t k = 0; k < c->n_kernels; k++)
+    DT_TRY(use_buffers(c, &c->kernels[k]));
+  DT_TRY(dt__rename_init(&c->rename, program->env));
   dt_loop_printer_t printer = {.program = program,
-                               .rename = &c.rename,
+                               .rename = &c->rename,
                                .out = out,
                                .buffer_name = put_buffer_name,
-                               .user = &c};
-  dt__text_put(out, "kernel");
-  dt__print_kernel_body(&printer, kernel);
-  print_buffers(&printer, c.params_used.items, c.params_used.len);
-  print_buffers(&printer, c.locals_used.items, c.locals_used.len);
+                               .user = c};
+  for (uint32_t k = 0; k < c->n_kernels; k++) {
+    dt__text_put(out, "kernel");
+    dt__print_kernel_body(&printer, &c->kernels[k]);
+  }
+  for (role_t role = ROLE_PARAMETER; role < N_ROLES; role++)
+    print_buffers(&printer, c, role);
   print_ranges(&printer);
-  dt_status_t status = list_symbols(&c);
-  if (!status && c.rename.failed)
-    status = dt__status_join(dt__symenv_status(c.rename.to), dt__symenv_status(program->env));
-  if (!status && c.rename.failed)
+  dt_status_t status = list_symbols(c);
+  if (!status && c->rename.failed)
+    status = dt__status_join(dt__symenv_status(c->rename.to), dt__symenv_status(program->env));
+  if (!status && c->rename.failed)
     status = DT_FAIL(DT_E_INTERNAL, "a kernel's expression is missing");
   if (!status)
     status = dt__text_status(out);
-  dt__rename_fini(&c.rename);
-  params->n_buffers = c.params_used.len;
-  params->buffers = c.params_used.items;
+  dt__rename_fini(&c->rename);
+  c->params->n_buffers = c->roles[ROLE_PARAMETER].used.len;
+  c->params->buffers = c->roles[ROLE_PARAMETER].used.items;
   return status;
+}
+
+dt_status_t dt__kernel_print(dt_program_t *program, const dt_kernel_t *kernel,
+                             dt_kernel_params_t *params, dt_text_t *out) {
+  canonical_t c = {.program = program, .kernels = kernel, .n_kernels = 1, .params = params};
+  return print(&c, out);
+}
+
+dt_status_t dt__chain_print(dt_program_t *program, dt_chain_t chain, dt_kernel_params_t *params,
+                            dt_text_t *out) {
+  canonical_t c = {.program = program,
+                   .kernels = &program->kernels.items[chain.first],
+                   .n_kernels = chain.end - chain.first,
+                   .params = params};
+  return print(&c, out);
 }

@@ -12,6 +12,7 @@
 #include "backend_cuda/driver/driver_syms.def"
 
 #define MAX_CONTEXTS 16 // current ones of a thread, nested
+#define PROCESSORS 132
 
 typedef struct failure_t {
   bool armed, sticky;
@@ -28,6 +29,7 @@ static struct {
   char first[1024];
   uint32_t retained[FAKE_DEVICES];
   bool started;
+  int processors; // 0: PROCESSORS
 } state;
 
 static pthread_mutex_t mutex;
@@ -116,6 +118,12 @@ void fake_cuda_reset(uint64_t seed) {
   memset(&state, 0, sizeof(state));
   state.random = seed;
   state.started = true; // a process initialises the driver once
+  unlock();
+}
+
+void fake_cuda_processors(int n) {
+  lock();
+  state.processors = n;
   unlock();
 }
 
@@ -228,7 +236,7 @@ dt_cu_result_t cuDeviceGetAttribute(int *out, int attribute, dt_cu_device_t devi
       {DT_CU_ATTR_THREADS_PER_BLOCK, 1024},
       {DT_CU_ATTR_WARP_SIZE, 32},
       {DT_CU_ATTR_REGISTERS_PER_BLOCK, 65536},
-      {DT_CU_ATTR_PROCESSORS, 132},
+      {DT_CU_ATTR_PROCESSORS, PROCESSORS},
       {DT_CU_ATTR_L2_BYTES, 62914560},
       {DT_CU_ATTR_CAPABILITY_MAJOR, 9},
       {DT_CU_ATTR_CAPABILITY_MINOR, 0},
@@ -240,7 +248,8 @@ dt_cu_result_t cuDeviceGetAttribute(int *out, int attribute, dt_cu_device_t devi
   dt_cu_result_t result = DT_CU_INVALID_VALUE;
   for (size_t k = 0; k < sizeof(values) / sizeof(values[0]); k++) {
     if (values[k].attribute == attribute && device >= 0 && device < FAKE_DEVICES) {
-      *out = values[k].value;
+      bool other = attribute == DT_CU_ATTR_PROCESSORS && state.processors;
+      *out = other ? state.processors : values[k].value;
       result = DT_CU_SUCCESS;
     }
   }

@@ -27,6 +27,9 @@
 // decides orders of work. Call it only while nothing of the fake is in use.
 FAKE_API void fake_cuda_reset(uint64_t seed);
 
+// Multiprocessors that devices say they have from now on; 0: as after a reset.
+FAKE_API void fake_cuda_processors(int n);
+
 // ---- Failures -----------------------------------------------------------------------------------
 // The n-th call of `sym` from now (0: the next) gives `result` instead of doing anything; with
 // `sticky` so does every later call of every function but error_name and error_string, as after an

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chains: one launch for a product and the kernels that make its rows. A grid item is a tile of rows
+// and every so many tiles of columns, `groups` apart:
+//
+//   for each maker:  its rows of the tile, into slabs
+//                      a product: tiles of its columns, one after another
+//                      rows: warp w takes rows w, w + 8, ...
+//                    wait for all threads
+//   for each tile of columns of this group:  the head's product, its left operand from a slab
+//
+// Slabs are scratch, in shared memory or, where that is too small, in global memory. Rows are so far
+// apart that neighbouring ones are in different banks; where a row's last unit of 16 bytes is not
+// full, zeros follow, which products read.
+#include "backend_cuda/emit/kernel.h"
+#include "backend_cuda/emit/matmul.h"
+#include "backend_cuda/emit/ptx.h"
+
+#include "runtime/base/dtype.h"
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+#define ITEM 1
+#define PART 2  // a member in one of its versions
+#define ROUND 3 // one of its rows, or tiles of columns
+
+typedef struct item_t {
+  dt_body_t *k;
+  const dt_cuda_chain_t *chain;
+  const dt_kernel_t *head;
+  uint32_t tile_rows;
+  LLVMValueRef first_row, group, groups; // i64
+} item_t;
+
+static const dt_kernel_t *member(const dt_program_t *program, const dt_cuda_chain_t *chain,
+                                 uint32_t k) {
+  return &program->kernels.items[chain->kernels.first + k];
+}
+
+static uint32_t count_of(const dt_cuda_chain_t *chain) {
+  return chain->kernels.end - chain->kernels.first;
+}
+
+// ---- Before any code ------------------------------------------------------------------------------
+static dt_status_t add_member(dt_program_t *program, const dt_kernel_t *kernel,
+                              const dt_schedule_t *schedule, bool strict, dt_cuda_chain_t *out) {
+  if (schedule->kind == DT_SCHEDULE_INNER_LANES)
+    return NULL;
+  dt_matmul_plan_t plan;
+  if (schedule->kind != DT_SCHEDULE_MATMUL || schedule->team != DT_CHAIN_WARPS * DT_WARP)
+    return DT_FAIL(DT_E_INTERNAL, "chain: kernel %s is no product of a block", kernel->name);
+  DT_TRY(dt__matmul_plan(program, kernel, schedule, strict, &plan));
+  if (plan.shared_bytes > out->shared_bytes)
+    out->shared_bytes = plan.shared_bytes;
+  if (!out->blocks || plan.blocks < out->blocks)
+    out->blocks = plan.blocks;
+  return NULL;
+}
+
+dt_status_t dt__cuda_chain(dt_program_t *program, uint32_t head, uint32_t s, bool strict,
+                           dt_cuda_chain_t *out) {
+  *out = (dt_cuda_chain_t){.kernels = dt__kernel_chain(program, head), .schedule = s};
+  if (head + 1 != out->kernels.end)
+    return DT_FAIL(DT_E_INTERNAL, "chain: kernel %u is not the last one", head);
+  for (uint32_t k = 0; k < count_of(out); k++) {
+    const dt_kernel_t *kernel = member(program, out, k);
+    if (s >= kernel->schedules.len)
+      return DT_FAIL(DT_E_INTERNAL, "chain: kernel %s has no schedule %u", kernel->name, s);
+    DT_TRY(add_member(program, kernel, &kernel->schedules.items[s], strict, out));
+  }
+  return NULL;
+}
+
+dt_status_t dt__cuda_slabs_stride(dt_emit_t *m) {
+  uint32_t n = m->program.buffers.len;
+  dt_buffer_t *own = DT_ARENA_ARRAY(&m->arena, dt_buffer_t, n + 1);
+  if (!own)
+    return DT_NO_MEMORY();
+  memcpy(own, m->program.buffers.items, n * sizeof(*own));
+  for (uint32_t b = 0; b < n; b++) {
+    if (own[b].kind != DT_BUFFER_SLAB)
+      continue;
+    for (uint32_t d = 0; d + 2 < own[b].rank; d++)
+      own[b].strides[d] = dt__sym_const(m->env, 0);
+    own[b].strides[own[b].rank - 2] = dt__slab_pitch(m, &own[b]);
+  }
+  m->program.buffers.items = own;
+  return NULL;
+}
+
+// ---- Places ---------------------------------------------------------------------------------------
+// Who this thread is, i64; asked anew wherever it matters, so that it is kept in no register.
+static LLVMValueRef thread(dt_emit_t *m) {
+  return LLVMBuildZExt(m->b, dt__ptx_thread(m), m->t_i64, "");
+}
+
+static LLVMValueRef warp_of(dt_emit_t *m) {
+  return LLVMBuildLShr(m->b, thread(m), dt__emit_i64(m, 5), "");
+}
+
+void dt__cuda_chain_place(dt_body_t *k, const dt_cuda_chain_t *chain) {
+  dt_emit_t *m = k->m;
+  uint32_t n = m->program.buffers.len;
+  dt_sym_t *offsets = DT_ARENA_ARRAY(&m->arena, dt_sym_t, n + 1);
+  if (!offsets) {
+    dt__emit_fail(m, DT_NO_MEMORY());
+    return;
+  }
+  (void)dt__chain_scratch(m, chain->kernels.end - 1, chain->schedule, offsets);
+  for (uint32_t i = 0; i < n; i++) {
+    if (!offsets[i].id)
+      continue;
+    LLVMValueRef offset = dt__index_scalar(k, offsets[i]);
+    dt__body_at(k, 0);
+    k->bases[i] = dt__emit_offset(m, k->scratch, offset);
+  }
+}
+
+// Zeros after the elements of row `tid`, up to the end of a unit.
+static void pad_row(item_t *t, const dt_buffer_t *slab, LLVMValueRef base, LLVMValueRef pitch) {
+  dt_body_t *k = t->k;
+  dt_emit_t *m = k->m;
+  int64_t element = (int64_t)dt_dtype_size(slab->dtype), unit = 16 / element;
+  LLVMValueRef extent = dt__index_scalar(k, slab->sizes[slab->rank - 1]);
+  dt__body_at(k, 0);
+  LLVMValueRef end = LLVMBuildNSWAdd(m->b, extent, dt__emit_i64(m, unit - 1), "");
+  end = LLVMBuildAnd(m->b, end, dt__emit_i64(m, -unit), "");
+  dt__body_at(k, ITEM);
+  LLVMValueRef rows = dt__emit_i64(m, t->tile_rows), tid = thread(m);
+  dt__scope_open(k, PART, LLVMBuildICmp(m->b, LLVMIntULT, tid, rows, ""));
+  LLVMValueRef row = dt__emit_offset(m, base, LLVMBuildMul(m->b, tid, pitch, ""));
+  LLVMValueRef at = dt__loop_open(k, ROUND, extent, end, 1);
+  at = LLVMBuildMul(m->b, at, dt__emit_i64(m, element), "");
+  dt__emit_store(m, slab->dtype, LLVMConstNull(dt__emit_type(m, slab->dtype)),
+                 dt__emit_offset(m, row, at), NULL);
+  dt__loop_close(k, ROUND);
+  dt__scope_close(k, PART);
+}
+
+// From here on a slab's base is where row 0 of the matrix would be.
+static void place_slabs(item_t *t) {
+  dt_body_t *k = t->k;
+  dt_emit_t *m = k->m;
+  for (uint32_t i = 0; i < m->program.buffers.len; i++) {
+    const dt_buffer_t *slab = &m->program.buffers.items[i];
+    if (slab->kind != DT_BUFFER_SLAB || !k->bases[i])
+      continue;
+    LLVMValueRef base = k->bases[i], pitch = dt__index_scalar(k, slab->strides[slab->rank - 2]);
+    dt__body_at(k, 0);
+    pitch = LLVMBuildMul(m->b, pitch, dt__emit_i64(m, (int64_t)dt_dtype_size(slab->dtype)), "");
+    pad_row(t, slab, base, pitch);
+    dt__body_at(k, ITEM);
+    LLVMValueRef above = LLVMBuildMul(m->b, t->first_row, pitch, "");
+    k->bases[i] = dt__emit_offset(m, base, LLVMBuildNeg(m->b, above, ""));
+  }
+}
+
+// ---- Products -------------------------------------------------------------------------------------
+static void emit_tiles(item_t *t, LLVMValueRef wanted, bool aligned, LLVMValueRef from,
+                       LLVMValueRef step) {
+  dt_body_t *k = t->k;
+  dt_emit_t *m = k->m;
+  LLVMValueRef wide = dt__emit_i64(m, k->schedule->matmul.tile_cols);
+  LLVMValueRef extent = dt__index_scalar(k, k->kernel->extents[k->kernel->n_loops - 1]);
+  dt__body_at(k, 0);
+  LLVMValueRef last = LLVMBuildNSWAdd(
+      m->b, extent, dt__emit_i64(m, (int64_t)k->schedule->matmul.tile_cols - 1), "");
+  LLVMValueRef tiles = LLVMBuildUDiv(m->b, last, wide, "");
+  dt__scope_open(k, PART, wanted);
+  k->aligned = aligned;
+  LLVMValueRef tile = dt__loop_open_by(k, ROUND, from, tiles, step);
+  dt__cuda_matmul_tile(k, ROUND, t->first_row, LLVMBuildMul(m->b, tile, wide, ""));
+  dt__body_at(k, ROUND);
+  dt__cuda_block_sync(m);
+  dt__loop_close(k, ROUND);
+  dt__scope_close(k, PART);
+}
+
+// Tiles of columns from number `from` on.
+static void emit_product(item_t *t, LLVMValueRef from, LLVMValueRef step) {
+  dt_body_t *k = t->k;
+  k->team = k->schedule->team;
+  k->rank = NULL; // threads have parts of the tile, not of vectors
+  k->lanes = 1;
+  LLVMValueRef aligned = dt__cuda_matmul_aligned(k);
+  if (aligned) {
+    emit_tiles(t, aligned, true, from, step);
+    dt__body_at(k, ITEM);
+    aligned = LLVMBuildNot(k->m->b, aligned, "");
+  }
+  emit_tiles(t, aligned, false, from, step);
+}
+
+// ---- Rows -----------------------------------------------------------------------------------------
+// A way to walk rows: what a thread takes at a time, and whether rows stay in registers.
+typedef struct walk_t {
+  LLVMValueRef wanted; // i1; NULL: always
+  uint32_t lanes;
+  bool aligned, resident;
+} walk_t;
+
+// Every warp has LOCALs of its own. `bases` is what they are for the first.
+static void own_locals(dt_body_t *k, LLVMValueRef *bases) {
+  dt_emit_t *m = k->m;
+  uint32_t n = m->program.buffers.len;
+  dt_sym_t *offsets = DT_ARENA_ARRAY(&m->arena, dt_sym_t, n + 1);
+  if (!offsets) {
+    dt__emit_fail(m, DT_NO_MEMORY());
+    return;
+  }
+  LLVMValueRef bytes = dt__index_scalar(k, dt__scratch_layout(m, k->kernel, k->schedule, offsets));
+  dt__body_at(k, PART);
+  LLVMValueRef own = LLVMBuildMul(m->b, warp_of(m), bytes, "");
+  for (uint32_t i = 0; i < n; i++)
+    if (offsets[i].id)
+      k->bases[i] = dt__emit_offset(m, bases[i], own);
+}
+
+static bool stores_locals(const dt_program_t *program, const dt_kernel_t *kernel) {
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    for (uint32_t i = 0; i < kernel->stages.items[s].stores.len; i++) {
+      dt_buffer_id_t id = kernel->stages.items[s].stores.items[i].buffer;
+      if (dt__program_buffer(program, id)->kind == DT_BUFFER_LOCAL)
+        return true;
+    }
+  return false;
+}
+
+static void walk_rows(item_t *t, const walk_t *walk) {
+  dt_body_t *k = t->k;
+  dt_emit_t *m = k->m;
+  uint32_t m_loop = k->kernel->n_loops - 1, n = m->program.buffers.len;
+  LLVMValueRef *bases = k->bases;
+  k->bases = DT_ARENA_ARRAY(&m->arena, LLVMValueRef, n + 1);
+  if (!k->bases) {
+    k->bases = bases;
+    dt__emit_fail(m, DT_NO_MEMORY());
+    return;
+  }
+  memcpy(k->bases, bases, n * sizeof(*bases));
+  LLVMValueRef extent = dt__index_scalar(k, k->kernel->extents[m_loop]);
+  dt__scope_open(k, PART, walk->wanted);
+  own_locals(k, bases);
+  k->base_level = PART;
+  LLVMValueRef end = LLVMBuildNSWAdd(m->b, t->first_row, dt__emit_i64(m, t->tile_rows), "");
+  LLVMValueRef less = LLVMBuildICmp(m->b, LLVMIntSLT, extent, end, "");
+  end = LLVMBuildSelect(m->b, less, extent, end, "");
+  LLVMValueRef start = LLVMBuildNSWAdd(m->b, t->first_row, warp_of(m), "");
+  LLVMValueRef lane = LLVMBuildAnd(m->b, thread(m), dt__emit_i64(m, DT_WARP - 1), "");
+  LLVMValueRef row = dt__loop_open(k, ROUND, start, end, DT_CHAIN_WARPS);
+  dt__bind_symbol(k, k->kernel->vars[m_loop], ROUND, row);
+  k->lanes = walk->lanes;
+  k->aligned = walk->aligned;
+  k->team = DT_WARP;
+  k->rank = lane;
+  k->item_level = ROUND;
+  dt__stages_emit(k, walk->resident);
+  dt__body_at(k, ROUND);
+  if (stores_locals(&m->program, k->kernel))
+    m->device->sync(k);
+  dt__loop_close(k, ROUND);
+  dt__scope_close(k, PART);
+  k->bases = bases;
+  k->base_level = ITEM;
+}
+
+// Whether a row is short enough for a warp's registers, at level 0.
+static LLVMValueRef row_fits(dt_body_t *k, uint32_t lanes) {
+  dt_emit_t *m = k->m;
+  const dt_stage_t *stage = k->kernel->stages.items;
+  while (!stage->n_loops)
+    stage++; // a resident schedule has one with a loop
+  LLVMValueRef extent = dt__index_scalar(k, stage->extents[0]);
+  dt__body_at(k, 0);
+  LLVMValueRef most = dt__emit_i64(m, (int64_t)DT_WARP * lanes * k->schedule->unroll);
+  LLVMValueRef before = LLVMBuildSub(m->b, extent, dt__emit_i64(m, 1), "");
+  return LLVMBuildICmp(m->b, LLVMIntULT, before, most, "");
+}
+
+static LLVMValueRef both(dt_emit_t *m, LLVMValueRef a, LLVMValueRef b) {
+  return a && b ? LLVMBuildAnd(m->b, a, b, "") : a ? a : b;
+}
+
+// Vectors or single elements; and either way in registers or not.
+static void emit_walks(item_t *t, LLVMValueRef wanted, uint32_t lanes, bool aligned) {
+  dt_body_t *k = t->k;
+  dt_emit_t *m = k->m;
+  if (k->schedule->resident) {
+    LLVMValueRef fits = row_fits(k, lanes);
+    dt__body_at(k, ITEM);
+    walk_rows(t, &(walk_t){both(m, wanted, fits), lanes, aligned, true});
+    dt__body_at(k, ITEM);
+    wanted = both(m, wanted, LLVMBuildNot(m->b, fits, ""));
+  }
+  walk_rows(t, &(walk_t){wanted, lanes, aligned, false});
+}
+
+static void emit_rows(item_t *t) {
+  dt_body_t *k = t->k;
+  dt_emit_t *m = k->m;
+  uint32_t lanes = k->schedule->lanes;
+  LLVMValueRef aligned = lanes > 1 ? dt__lanes_aligned(k, lanes) : NULL;
+  if (aligned) {
+    emit_walks(t, aligned, lanes, true);
+    dt__body_at(k, ITEM);
+    aligned = LLVMBuildNot(m->b, aligned, "");
+  }
+  emit_walks(t, aligned, 1, false);
+  dt__body_at(k, ITEM);
+  dt__cuda_block_sync(m);
+}
+
+// ---- Items ----------------------------------------------------------------------------------------
+static void emit_work(item_t *t) {
+  dt_body_t *k = t->k;
+  dt_emit_t *m = k->m;
+  if (k->kernel == t->head) {
+    k->owner = NULL;
+    emit_product(t, t->group, t->groups);
+    return;
+  }
+  dt__body_at(k, ITEM);
+  k->owner = LLVMBuildICmp(m->b, LLVMIntEQ, t->group, dt__emit_i64(m, 0), "");
+  if (k->kernel->n_loops == t->head->n_loops)
+    emit_product(t, dt__emit_i64(m, 0), dt__emit_i64(m, 1));
+  else
+    emit_rows(t);
+}
+
+// What only sizes decide is worked out where the member begins: while it stood in front of the loop
+// over items it would take registers from the other members. So the item's code is level 0 here.
+static void emit_member(item_t *t, uint32_t number) {
+  dt_body_t *k = t->k;
+  dt_emit_t *m = k->m;
+  const dt_kernel_t *kernel = member(&m->program, t->chain, number);
+  dt_scope_t outer = k->scopes[0], item = k->scopes[ITEM];
+  dt_binding_t *bindings = DT_ARENA_ARRAY(&m->arena, dt_binding_t, k->n_bindings + 1);
+  dt_status_t status = dt__body_take(k, kernel, &kernel->schedules.items[t->chain->schedule]);
+  if (status || !bindings) {
+    dt__emit_fail(m, status ? status : DT_NO_MEMORY());
+    return;
+  }
+  memcpy(bindings, k->bindings, k->n_bindings * sizeof(*bindings));
+  k->scopes[0].block = item.block;
+  dt__body_at(k, 0);
+  for (uint32_t i = 0; i < k->n_bindings; i++)
+    if (bindings[i].bound && bindings[i].level == 0)
+      k->bindings[i].value.v[0] = dt__ptx_anew(m, bindings[i].value.v[0]);
+  dt__scope_open(k, ITEM, NULL);
+  emit_work(t);
+  dt__scope_close(k, ITEM);
+  item.block = k->scopes[0].block;
+  k->scopes[0] = outer;
+  k->scopes[ITEM] = item;
+  k->scopes[0].memo.len = k->scopes[ITEM].memo.len = 0;
+  memcpy(k->bindings, bindings, k->n_bindings * sizeof(*bindings));
+}
+
+// What any member writes is written for all of them.
+static void note_written(dt_body_t *k, const dt_cuda_chain_t *chain) {
+  for (uint32_t i = 0; i < count_of(chain); i++) {
+    const dt_kernel_t *kernel = member(&k->m->program, chain, i);
+    for (uint32_t s = 0; s < kernel->stages.len; s++)
+      for (uint32_t j = 0; j < kernel->stages.items[s].stores.len; j++)
+        k->written[kernel->stages.items[s].stores.items[j].buffer.id - 1] = true;
+  }
+}
+
+void dt__cuda_chain_item(dt_body_t *k, const dt_cuda_chain_t *chain, LLVMValueRef *digits,
+                         uint32_t n) {
+  dt_emit_t *m = k->m;
+  LLVMValueRef axes[DT_MAX_LOOPS];
+  item_t t = {.k = k, .chain = chain, .head = k->kernel, .group = digits[n - 1]};
+  t.tile_rows = k->schedule->matmul.tile_rows;
+  (void)dt__grid_extents(k, axes);
+  t.groups = axes[n - 1];
+  for (uint32_t i = 0; i + 2 < n; i++)
+    dt__bind_symbol(k, k->kernel->vars[i], ITEM, digits[i]);
+  note_written(k, chain);
+  dt__body_at(k, ITEM);
+  t.first_row = LLVMBuildMul(m->b, digits[n - 2], dt__emit_i64(m, t.tile_rows), "");
+  place_slabs(&t);
+  k->base_level = ITEM;
+  for (uint32_t i = 0; i < count_of(chain) && !m->failure; i++)
+    emit_member(&t, i);
+  dt__body_at(k, ITEM);
+}
