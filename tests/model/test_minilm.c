@@ -193,7 +193,8 @@ static void one_variant_from(const test_t *t, const int64_t start[2]) {
     printf("  at most %u launches a call (wanted: %d in f16)\n", (unsigned)most, LAUNCHES_WANTED);
   CHECK(stats.variants == 1 && stats.compiles == 1 && stats.evaluator_calls == 0,
         "one variant answers every shape");
-  CHECK((most > 0) == on_device(), "%u launches", (unsigned)most);
+  CHECK((most > 0) == on_device() && (stats.device_load_ns > 0) == on_device(),
+        "%u launches, %u ns for device code", (unsigned)most, (unsigned)stats.device_load_ns);
   dt_session_destroy(session);
   dt_function_release(function);
 }
