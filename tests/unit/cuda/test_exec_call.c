@@ -545,6 +545,7 @@ static void devices_are_counted_and_described(void **state) {
   OK(dt_device_info(runtime, DT_CUDA, 1, &info));
   assert_string_equal(info.name, "Fake GPU 1");
   assert_int_equal(info.major, 9);
+  assert_int_equal(fake_cuda_pool_keep(), 256 << 20); // DUCTILE_CUDA_POOL_MIB
   OK(dt_device_info(runtime, DT_CPU, 0, &info));
   assert_int_equal(info.processors, 2);
   TOLD(dt_device_info(runtime, DT_CUDA, 7, &info), DT_E_UNSUPPORTED, "device 7 of 2");
