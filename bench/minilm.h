@@ -54,7 +54,7 @@ dt_function_t *minilm_prepared(minilm_bench_t *bench);
 
 // Cases; false with a message on stderr. Each makes functions of its own.
 bool minilm_case_start(minilm_bench_t *bench); // must be the process's first
-bool minilm_case_cold(minilm_bench_t *bench); // must be the process's first
+bool minilm_case_cold(minilm_bench_t *bench);  // must be the process's first
 bool minilm_case_latency(minilm_bench_t *bench);
 bool minilm_case_first(minilm_bench_t *bench);
 bool minilm_case_memory(minilm_bench_t *bench);

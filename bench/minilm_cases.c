@@ -85,8 +85,8 @@ static bool report_counters(minilm_bench_t *bench, const char *name, dt_function
 
 // ---- Start --------------------------------------------------------------------------------------
 
-// The steps from nothing to an answer. What a call of known sizes takes afterwards shows how much of
-// the first one is the weights' way to the device.
+// The steps from nothing to an answer. What a call of known sizes takes afterwards shows how much
+// of the first one is the weights' way to the device.
 static void report_start(minilm_bench_t *bench, const dt_function_stats_t *stats, double prepare,
                          double first, double second) {
   const minilm_start_t *start = &bench->start;

@@ -154,9 +154,8 @@ static dt_value_t to_unit_length(model_t *m, dt_value_t x) {
 
 // in: ids, mask. out: embeddings. closure: the weights.
 static dt_status_t minilm(dt_trace_t *trace, const dt_value_t *in, dt_value_t *out, void *closure) {
-  model_t m = {.trace = trace,
-               .weights = closure,
-               .limits = limits_of(minilm_weights_dtype(closure))};
+  model_t m = {
+      .trace = trace, .weights = closure, .limits = limits_of(minilm_weights_dtype(closure))};
   m.batch = dt_dim(trace, in[0], 0);
   m.length = dt_dim(trace, in[0], 1);
 

@@ -77,8 +77,8 @@ static bool convert(const minilm_weights_t *weights, dt_tensor_t *from, dt_tenso
     *out = from;
     return true;
   }
-  bool good = check(
-      dt_tensor_create_empty(dtype, dt_tensor_rank(from), dt_tensor_sizes(from), out), error);
+  bool good =
+      check(dt_tensor_create_empty(dtype, dt_tensor_rank(from), dt_tensor_sizes(from), out), error);
   if (good)
     convert_floats(dt_tensor_data(from), dt_tensor_dtype(from), dt_tensor_data(*out), dtype,
                    dt_tensor_count(from));
@@ -184,8 +184,8 @@ static bool configure(const minilm_config_t *config, minilm_config_t *out, error
     out->layers = MINILM_LAYERS;
   if (is_float(out->dtype) && out->layers > 0 && out->layers <= MINILM_LAYERS)
     return true;
-  snprintf(error.text, error.bytes, "no such model: dtype %s, %d layers",
-           dt_dtype_name(out->dtype), out->layers);
+  snprintf(error.text, error.bytes, "no such model: dtype %s, %d layers", dt_dtype_name(out->dtype),
+           out->layers);
   return false;
 }
 

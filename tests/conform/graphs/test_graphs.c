@@ -205,8 +205,9 @@ int main(int argc, char **argv) {
     printf("%-14s %llu\n", rg_ops[op].name, (unsigned long long)totals.used[op]);
   printf("%llu programs, %llu checks, %llu variants, %llu kernels, %lld elements compared, %lld "
          "uncertain, %llu failures\n",
-         (unsigned long long)totals.ran, (unsigned long long)totals.checks, (unsigned long long)totals.variants,
-         (unsigned long long)totals.kernels, (long long)totals.compared,
-         (long long)totals.uncertain, (unsigned long long)totals.failures);
+         (unsigned long long)totals.ran, (unsigned long long)totals.checks,
+         (unsigned long long)totals.variants, (unsigned long long)totals.kernels,
+         (long long)totals.compared, (long long)totals.uncertain,
+         (unsigned long long)totals.failures);
   return totals.failures != 0 || (totals.ran == 0 && !options.print);
 }

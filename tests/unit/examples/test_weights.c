@@ -106,14 +106,14 @@ static void test_halves(void **state) {
     float value;
     uint16_t f16, bf16;
   } rows[] = {
-      {1, 0x3c00, 0x3f80},         {-2.5f, 0xc100, 0xc020},
-      {65504, 0x7bff, 0x4780},     {65519.996f, 0x7bff, 0x4780},
-      {65520, 0x7c00, 0x4780},     {-1e30f, 0xfc00, 0xf14a},
-      {0x1p-24f, 1, 0x3380},       {0x1p-25f, 0, 0x3300},
-      {0x1.8p-25f, 1, 0x3340},     {0x1.ffep-15f, 0x0400, 0x3880},
+      {1, 0x3c00, 0x3f80},          {-2.5f, 0xc100, 0xc020},
+      {65504, 0x7bff, 0x4780},      {65519.996f, 0x7bff, 0x4780},
+      {65520, 0x7c00, 0x4780},      {-1e30f, 0xfc00, 0xf14a},
+      {0x1p-24f, 1, 0x3380},        {0x1p-25f, 0, 0x3300},
+      {0x1.8p-25f, 1, 0x3340},      {0x1.ffep-15f, 0x0400, 0x3880},
       {0x1.002p0f, 0x3c00, 0x3f80}, {0x1.006p0f, 0x3c02, 0x3f80},
-      {0x1.01p0f, 0x3c04, 0x3f80}, {0x1.03p0f, 0x3c0c, 0x3f82},
-      {INFINITY, 0x7c00, 0x7f80},  {0x1.fffffep127f, 0x7c00, 0x7f80},
+      {0x1.01p0f, 0x3c04, 0x3f80},  {0x1.03p0f, 0x3c0c, 0x3f82},
+      {INFINITY, 0x7c00, 0x7f80},   {0x1.fffffep127f, 0x7c00, 0x7f80},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     uint16_t f16 = 0, bf16 = 0;
@@ -193,12 +193,9 @@ static void test_long_text(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_seeded),
-      cmocka_unit_test(test_wrong_files),
-      cmocka_unit_test(test_halves),
-      cmocka_unit_test(test_configurations),
-      cmocka_unit_test(test_batches),
-      cmocka_unit_test(test_long_text),
+      cmocka_unit_test(test_seeded),  cmocka_unit_test(test_wrong_files),
+      cmocka_unit_test(test_halves),  cmocka_unit_test(test_configurations),
+      cmocka_unit_test(test_batches), cmocka_unit_test(test_long_text),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
