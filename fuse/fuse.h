@@ -25,6 +25,8 @@ dt_status_t dt__fuse_inline(dt_program_t *program, const dt_target_t *target) DT
 dt_status_t dt__fuse_stages(dt_program_t *program, const dt_target_t *target) DT_MUST_USE;
 // Drops kernels and buffers whose values nobody reads.
 dt_status_t dt__fuse_prune(dt_program_t *program, const dt_target_t *target) DT_MUST_USE;
+// Makes temporaries of f32 that hold values of halves halves.
+dt_status_t dt__fuse_narrow(dt_program_t *program, const dt_target_t *target) DT_MUST_USE;
 // Devices: runs products together with the kernels that make their operand A row by row, as one
 // launch over slabs.
 dt_status_t dt__fuse_chains(dt_program_t *program, const dt_target_t *target) DT_MUST_USE;

@@ -19,7 +19,7 @@
 #define FEW_OUTER 4 // outer iterations that leave threads idle
 // Devices, folds of columns: the least rows of a partial fold, and how many partial folds are
 // enough for all of a device's threads.
-#define LEAST_ROWS 32
+#define LEAST_ROWS 16
 #define ENOUGH_PARTS ((int64_t)1 << 20)
 
 static bool few_outer(dt_program_t *program, const dt_kernel_t *kernel) {
@@ -33,7 +33,8 @@ static bool few_outer(dt_program_t *program, const dt_kernel_t *kernel) {
   return total <= FEW_OUTER;
 }
 
-// Lanes run over the last outer loop, and each walks a column.
+// Lanes run over the last outer loop, and each walks a column; what does not move with that loop
+// they read together.
 static bool folds_columns(dt_program_t *program, const dt_kernel_t *kernel) {
   const dt_stage_t *stage = &kernel->stages.items[0];
   if (kernel->n_loops == 0)
@@ -41,7 +42,7 @@ static bool folds_columns(dt_program_t *program, const dt_kernel_t *kernel) {
   dt_step_count_t across = {0}, down = {0};
   dt__count_steps(program, stage, kernel->vars[kernel->n_loops - 1], &across);
   dt__count_steps(program, stage, stage->vars[0], &down);
-  return across.unit && !across.strided && !across.other && down.strided && !down.unit;
+  return across.unit && !across.strided && !across.other && down.strided;
 }
 
 static bool splittable(dt_program_t *program, const dt_kernel_t *kernel,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chains: one launch for a product and the kernels that make its rows. A grid item is a tile of rows
-// and every so many tiles of columns, `groups` apart:
+// Chains: one launch for a product and the kernels that make its rows. A grid item is a tile of
+// rows and every so many tiles of columns, `groups` apart:
 //
 //   for each maker:  its rows of the tile, into slabs
 //                      a product: tiles of its columns, one after another
@@ -8,9 +8,9 @@
 //                    wait for all threads
 //   for each tile of columns of this group:  the head's product, its left operand from a slab
 //
-// Slabs are scratch, in shared memory or, where that is too small, in global memory. Rows are so far
-// apart that neighbouring ones are in different banks; where a row's last unit of 16 bytes is not
-// full, zeros follow, which products read.
+// Slabs are scratch, in shared memory or, where that is too small, in global memory. Rows are so
+// far apart that neighbouring ones are in different banks; where a row's last unit of 16 bytes is
+// not full, zeros follow, which products read.
 #include "backend_cuda/emit/kernel.h"
 #include "backend_cuda/emit/matmul.h"
 #include "backend_cuda/emit/ptx.h"

@@ -14,9 +14,9 @@
 //     sums += A_t * B_t
 //
 // Copies are asynchronous where all accesses are aligned (cp.async, 16 bytes, zeros where the
-// matrix ends), else by element; kernel.c and chain.c make both versions of the whole. Sums of warps that
-// share the depth of tiles are added in the C tile, in their order, so that results do not depend
-// on timing.
+// matrix ends), else by element; kernel.c and chain.c make both versions of the whole. Sums of
+// warps that share the depth of tiles are added in the C tile, in their order, so that results do
+// not depend on timing.
 #include "backend_cuda/emit/matmul.h"
 
 #include "backend_cuda/emit/ptx.h"

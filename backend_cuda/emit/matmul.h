@@ -19,9 +19,9 @@ typedef enum dt_copy_t {
 // elements, `pitch` bytes apart, an odd number of 16-byte units, so that neighbouring rows are in
 // different banks.
 typedef struct dt_operand_t {
-  uint32_t load;        // instruction of stage 0
-  dt_dtype_t dtype;     // in shared memory
-  bool along_k;         // k is innermost
+  uint32_t load;    // instruction of stage 0
+  dt_dtype_t dtype; // in shared memory
+  bool along_k;     // k is innermost
   dt_copy_t copy;
   dt_sym_t var, extent; // of m or n
   uint32_t length, inner, outer;
@@ -89,9 +89,9 @@ void dt__cuda_matmul_tile(dt_body_t *k, uint32_t level, LLVMValueRef first_row,
 // Prepares copies of 16 bytes, at level 0 with level 1 for itself.
 void dt__matmul_copy_begin(dt_tile_t *t);
 // Copies both operands' tiles from k = first_k on into the ring at byte `at` (i32), at level 1 with
-// levels from 2 on for itself (matmul_copy.c). `some` (i1): there is such a tile. Where there is none
-// asynchronous copies are made all the same, of zeros, which costs little, so that their number is
-// always the same.
+// levels from 2 on for itself (matmul_copy.c). `some` (i1): there is such a tile. Where there is
+// none asynchronous copies are made all the same, of zeros, which costs little, so that their
+// number is always the same.
 void dt__matmul_copy(dt_tile_t *t, LLVMValueRef first_k, LLVMValueRef at, LLVMValueRef some);
 // Adds the products of the tile at byte `at` of the ring to the sums, at level 1; and sums to the
 // C tile, replacing what is there or adding to it. By tensor cores (matmul_mma.c) and by plain

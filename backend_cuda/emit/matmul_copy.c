@@ -91,8 +91,7 @@ static void begin_units(dt_tile_t *t, const dt_operand_t *o, dt_units_t *units) 
   units->to = place.to;
   LLVMValueRef at_k = LLVMBuildZExt(m->b, place.k, m->t_i64, "");
   dt__bind_symbol(k, o->var, level, units->var);
-  dt__bind_symbol(k, k->stage->vars[0], level,
-                  o->copy == DT_COPY_SLAB ? dt__emit_i64(m, 0) : at_k);
+  dt__bind_symbol(k, k->stage->vars[0], level, o->copy == DT_COPY_SLAB ? dt__emit_i64(m, 0) : at_k);
   units->from = dt__access_address(k, load->buffer, offset, level).at[0];
   dt__body_at(k, level);
   dt__scope_close(k, level);
@@ -140,8 +139,8 @@ static void copy_unit(dt_tile_t *t, const dt_operand_t *o, const dt_units_t *uni
                bytes);
 }
 
-// A slab's rows are as many as the tile's, and each is a whole number of units: where it ends inside
-// of one, zeros follow (chain.c). What is in rows that the matrix has not is nobody's.
+// A slab's rows are as many as the tile's, and each is a whole number of units: where it ends
+// inside of one, zeros follow (chain.c). What is in rows that the matrix has not is nobody's.
 static void copy_slab(dt_tile_t *t, const dt_operand_t *o, const dt_units_t *units, uint32_t count,
                       LLVMValueRef first_k, LLVMValueRef at) {
   dt_emit_t *m = t->k->m;
@@ -149,13 +148,13 @@ static void copy_slab(dt_tile_t *t, const dt_operand_t *o, const dt_units_t *uni
   LLVMValueRef inside = below(m, units->k, left_of(t, first_k));
   LLVMValueRef to = LLVMBuildAdd(m->b, at, units->to, "");
   LLVMValueRef at_k = LLVMBuildMul(m->b, position(m, first_k, units->k), units->by_k, "");
-  LLVMValueRef from = dt__emit_offset(m, units->from, LLVMBuildSelect(m->b, inside, at_k, zero, ""));
+  LLVMValueRef from =
+      dt__emit_offset(m, units->from, LLVMBuildSelect(m->b, inside, at_k, zero, ""));
   for (uint32_t i = 0; i < count; i++) {
     LLVMValueRef rows = dt__emit_i64(m, i * unit_rows(t, o));
     LLVMValueRef here = dt__emit_offset(m, from, LLVMBuildMul(m->b, units->by_row, rows, ""));
     values[i] = dt__emit_load_at(m, DT_I32, 4, here, 16, false);
-    values[i] =
-        LLVMBuildSelect(m->b, inside, values[i], LLVMConstNull(LLVMTypeOf(values[i])), "");
+    values[i] = LLVMBuildSelect(m->b, inside, values[i], LLVMConstNull(LLVMTypeOf(values[i])), "");
   }
   for (uint32_t i = 0; i < count; i++)
     dt__emit_store_at(m, DT_I32, values[i],
@@ -188,9 +187,9 @@ static LLVMValueRef last_at_most(dt_emit_t *m, LLVMValueRef at, LLVMValueRef ext
   return LLVMBuildSelect(m->b, below(m, at, last), at, last, "");
 }
 
-// The element at the thread's place, at the tile's level 4; outside of the matrix its last element is read
-// instead, and zero is what it counts as. Indices bound from data may be of either operand, and are
-// bound for both: the other one's at the tile's first row (column), which is in the matrix.
+// The element at the thread's place, at the tile's level 4; outside of the matrix its last element
+// is read instead, and zero is what it counts as. Indices bound from data may be of either operand,
+// and are bound for both: the other one's at the tile's first row (column), which is in the matrix.
 static LLVMValueRef read_element(dt_tile_t *t, const dt_operand_t *o, const place_t *place,
                                  LLVMValueRef first_k) {
   dt_body_t *k = t->k;
@@ -226,7 +225,8 @@ static void copy_elements(dt_tile_t *t, const dt_operand_t *o, LLVMValueRef firs
   uint32_t pieces = o->inner * o->outer / t->plan.threads;
   uint32_t together = pieces < TOGETHER ? pieces : TOGETHER, level = t->level + 3;
   LLVMValueRef values[TOGETHER], places[TOGETHER];
-  LLVMValueRef number = dt__loop_open(k, level, dt__emit_i64(m, 0), dt__emit_i64(m, pieces), together);
+  LLVMValueRef number =
+      dt__loop_open(k, level, dt__emit_i64(m, 0), dt__emit_i64(m, pieces), together);
   dt__ptx_no_unroll(m);
   number = LLVMBuildTrunc(m->b, number, m->t_i32, "");
   for (uint32_t i = 0; i < together; i++) {

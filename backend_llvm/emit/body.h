@@ -70,8 +70,8 @@ typedef struct dt_body_t {
   dt_scope_t scopes[DT_MAX_LEVELS];
   dt_binding_t *bindings; // by symbol
   uint32_t n_bindings;
-  LLVMValueRef *bases; // by buffer - 1: address of element 0; LOCAL: in scratch; SLAB: of what would
-                       // be row 0
+  LLVMValueRef *bases; // by buffer - 1: address of element 0; LOCAL: in scratch; SLAB: of what
+                       // would be row 0
   uint32_t base_level; // where all of them are known
   bool *written;       // by buffer - 1: stored to by this kernel, or by its chain
   LLVMValueRef owner;  // chains: whether this team makes the stores that leave the chain, i1
@@ -259,9 +259,9 @@ dt_status_t dt__schedule_verify(dt_emit_t *m, const dt_kernel_t *kernel,
                                 const dt_schedule_t *schedule) DT_MUST_USE;
 
 // ---- Sizes shared by kernels and the host program (grid.c) ---------------------------------------------------
-// Extents of the grid axes, outermost first; their product is the number of grid items. Of a chain's
-// head: its batch loops, tiles of rows, and groups of tiles of columns: as many as it takes to have
-// some items for each processor, of which each makes its rows anew.
+// Extents of the grid axes, outermost first; their product is the number of grid items. Of a
+// chain's head: its batch loops, tiles of rows, and groups of tiles of columns: as many as it takes
+// to have some items for each processor, of which each makes its rows anew.
 uint32_t dt__grid_axes(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_t *schedule,
                        dt_sym_t *out_extents);
 // Byte offset of LOCAL buffers in scratch, by buffer - 1 (none for others), and the total.

@@ -47,6 +47,7 @@ typedef struct stage_t {
   STAGE("inline", "fused", STAGE_LOOP, NULL, dt__fuse_inline)                                      \
   STAGE("stages", "fused", STAGE_LOOP, NULL, dt__fuse_stages)                                      \
   STAGE("prune", "fused", STAGE_LOOP, NULL, dt__fuse_prune)                                        \
+  STAGE("narrow", "fused", STAGE_LOOP, NULL, dt__fuse_narrow)                                      \
   STAGE("chains", "fused", STAGE_LOOP, NULL, dt__fuse_chains)                                      \
   STAGE("slices", "fused", STAGE_LOOP, NULL, dt__fuse_slices)                                      \
   STAGE("schedule", "loops", STAGE_LOOP, NULL, dt__fuse_schedule)                                  \

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Temporaries of f32 that hold values of halves become halves. Every op on halves rounds its result
+// and the next one casts it back; fusion often leaves the temporary behind the second cast, where
+// it takes twice the memory. The cast moves to the loads, so nothing changes but bytes.
+#include "fuse/body.h"
+#include "fuse/fuse.h"
+#include "runtime/base/dtype.h"
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+typedef struct narrow_t {
+  dt_program_t *program;
+  dt_buffer_id_t buffer;
+  dt_dtype_t from, to;
+} narrow_t;
+
+// The instruction of a half whose cast the store stores, or DT_NO_INST.
+static uint32_t half_of(const dt_stage_t *stage, const dt_store_t *store) {
+  const dt_inst_t *value = &stage->insts.items[store->value];
+  if (value->kind != DT_INST_CAST)
+    return DT_NO_INST;
+  return dt__dtype_is_half(stage->insts.items[value->args[0]].dtype) ? value->args[0] : DT_NO_INST;
+}
+
+static bool is_operand(const dt_kernel_t *kernel, uint32_t stage, uint32_t inst) {
+  for (uint32_t s = 0; s < kernel->schedules.len && stage == 0; s++) {
+    const dt_schedule_t *schedule = &kernel->schedules.items[s];
+    if (schedule->kind == DT_SCHEDULE_MATMUL &&
+        (schedule->matmul.a == inst || schedule->matmul.b == inst))
+      return true;
+  }
+  return false;
+}
+
+// All stores to the buffer are casts of one half type, and no product reads it as it is.
+static bool holds_halves(const dt_program_t *program, uint32_t id, dt_dtype_t *out) {
+  bool any = false;
+  for (uint32_t k = 0; k < program->kernels.len; k++)
+    for (uint32_t s = 0; s < program->kernels.items[k].stages.len; s++) {
+      const dt_kernel_t *kernel = &program->kernels.items[k];
+      const dt_stage_t *stage = &kernel->stages.items[s];
+      for (uint32_t i = 0; i < stage->insts.len; i++)
+        if (dt__inst_reads(&stage->insts.items[i]).id == id &&
+            (stage->insts.items[i].kind != DT_INST_LOAD || is_operand(kernel, s, i)))
+          return false;
+      for (uint32_t i = 0; i < stage->stores.len; i++) {
+        if (stage->stores.items[i].buffer.id != id)
+          continue;
+        uint32_t half = half_of(stage, &stage->stores.items[i]);
+        if (half == DT_NO_INST || (any && stage->insts.items[half].dtype != *out))
+          return false;
+        *out = stage->insts.items[half].dtype;
+        any = true;
+      }
+    }
+  return any;
+}
+
+// A load of the buffer becomes one of the half, and a cast.
+static dt_status_t load_half(dt_body_copy_t *copy, const dt_inst_t *load, void *user,
+                             uint32_t *out) {
+  const narrow_t *n = user;
+  dt_program_t *program = copy->program;
+  if (load->buffer.id != n->buffer.id || load->kind != DT_INST_LOAD)
+    return NULL;
+  dt_inst_t narrow = *load;
+  narrow.dtype = n->to;
+  dt_inst_t wide = {.kind = DT_INST_CAST,
+                    .dtype = n->from,
+                    .args = {DT_NO_INST, DT_NO_INST, DT_NO_INST},
+                    .mask = DT_NO_INST};
+  DT_TRY(dt__stage_add(program, copy->into, &narrow, &wide.args[0]));
+  return dt__stage_add(program, copy->into, &wide, out);
+}
+
+static dt_status_t rewrite_stage(narrow_t *n, dt_kernel_t *kernel, uint32_t at) {
+  dt_stage_t *stage = &kernel->stages.items[at], fresh;
+  bool reads = false;
+  for (uint32_t i = 0; i < stage->stores.len; i++)
+    if (stage->stores.items[i].buffer.id == n->buffer.id)
+      stage->stores.items[i].value = half_of(stage, &stage->stores.items[i]);
+  for (uint32_t i = 0; i < stage->insts.len; i++)
+    reads |= dt__inst_reads(&stage->insts.items[i]).id == n->buffer.id;
+  if (!reads)
+    return NULL;
+  dt__stage_start(&fresh, stage);
+  dt_body_copy_t copy = {.program = n->program,
+                         .into = &fresh,
+                         .from = stage,
+                         .mask = DT_NO_INST,
+                         .hook = load_half,
+                         .user = n};
+  DT_TRY(dt__body_copy(&copy));
+  DT_TRY(dt__body_copy_results(&copy));
+  for (uint32_t s = 0; s < kernel->schedules.len && at == 0; s++) {
+    dt_matmul_t *matmul = &kernel->schedules.items[s].matmul;
+    if (kernel->schedules.items[s].kind == DT_SCHEDULE_MATMUL) {
+      matmul->a = copy.map[matmul->a];
+      matmul->b = copy.map[matmul->b];
+    }
+  }
+  *stage = fresh;
+  return NULL;
+}
+
+// Fills that are no values of halves would be rounded.
+static bool has_fills(const dt_program_t *program, uint32_t id) {
+  for (uint32_t k = 0; k < program->kernels.len; k++)
+    for (uint32_t s = 0; s < program->kernels.items[k].stages.len; s++) {
+      const dt_stage_t *stage = &program->kernels.items[k].stages.items[s];
+      for (uint32_t i = 0; i < stage->insts.len; i++)
+        if (dt__inst_reads(&stage->insts.items[i]).id == id &&
+            stage->insts.items[i].args[0] != DT_NO_INST)
+          return true;
+    }
+  return false;
+}
+
+dt_status_t dt__fuse_narrow(dt_program_t *program, const dt_target_t *target) {
+  (void)target;
+  for (uint32_t b = 0; b < program->buffers.len; b++) {
+    dt_buffer_t *buffer = &program->buffers.items[b];
+    narrow_t n = {.program = program, .buffer = {b + 1}, .from = buffer->dtype};
+    bool scratch = buffer->kind == DT_BUFFER_TEMP || buffer->kind == DT_BUFFER_LOCAL;
+    if (!scratch || buffer->dtype != DT_F32 || has_fills(program, b + 1) ||
+        !holds_halves(program, b + 1, &n.to))
+      continue;
+    for (uint32_t k = 0; k < program->kernels.len; k++)
+      for (uint32_t s = 0; s < program->kernels.items[k].stages.len; s++)
+        DT_TRY(rewrite_stage(&n, &program->kernels.items[k], s));
+    buffer->dtype = n.to;
+  }
+  return dt__fuse_prune(program, target);
+}
