@@ -17,6 +17,7 @@ typedef struct CUevent_st *dt_cu_event_t;
 typedef struct CUmod_st *dt_cu_module_t;
 typedef struct CUfunc_st *dt_cu_function_t;
 typedef struct CUlinkState_st *dt_cu_link_t;
+typedef struct CUmemPoolHandle_st *dt_cu_pool_t;
 typedef uint64_t dt_cu_mem_t; // CUmemGenericAllocationHandle
 
 // Results that are told apart (CUresult).
@@ -126,6 +127,17 @@ typedef struct dt_cu_mem_prop_t {
   } flags;
 } dt_cu_mem_prop_t;
 _Static_assert(sizeof(dt_cu_mem_prop_t) == 32, "CUmemAllocationProp");
+typedef struct dt_cu_pool_prop_t { // CUmemPoolProps
+  int32_t type;                    // 1: pinned
+  int32_t handle_types;
+  dt_cu_location_t location;
+  void *win32;
+  size_t most_bytes; // 0: as many as there are
+  unsigned short usage;
+  unsigned char reserved[54];
+} dt_cu_pool_prop_t;
+_Static_assert(sizeof(dt_cu_pool_prop_t) == 88, "CUmemPoolProps");
+enum { DT_CU_POOL_RELEASE_THRESHOLD = 4 }; // CUmemPool_attribute: uint64_t, bytes
 typedef struct dt_cu_access_t {
   dt_cu_location_t location;
   int32_t flags; // 3: read and write

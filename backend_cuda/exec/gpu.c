@@ -10,6 +10,8 @@ static void gpu_free(dt_cuda_gpu_t *gpu) {
   if (!status && gpu->own) {
     dt__cuda_staging_fini(&gpu->staging, gpu->device);
     (void)gpu->device->cuda->stream_synchronize(gpu->own);
+    if (gpu->pool)
+      (void)gpu->device->cuda->pool_destroy(gpu->pool);
     (void)gpu->device->cuda->stream_destroy(gpu->own);
     dt__cuda_leave(gpu->device);
   }
@@ -30,7 +32,23 @@ static dt_status_t make_stream(dt_cuda_gpu_t *gpu) {
   return NULL;
 }
 
-dt_status_t dt__cuda_gpu_create(const dt_cuda_t *cuda, int ordinal, dt_cuda_gpu_t **out) {
+// Context current.
+static dt_status_t open_pool(dt_cuda_gpu_t *gpu, uint64_t keep) {
+  dt_cu_pool_prop_t prop = {.type = 1, .location = {.type = 1, .id = gpu->device->ordinal}};
+  DT_CUDA_TRY(gpu->device, pool_create, &gpu->pool, &prop);
+  DT_CUDA_TRY(gpu->device, pool_set, gpu->pool, DT_CU_POOL_RELEASE_THRESHOLD, &keep);
+  return NULL;
+}
+
+static dt_status_t make_pool(dt_cuda_gpu_t *gpu, uint64_t keep) {
+  DT_TRY(dt__cuda_enter(gpu->device));
+  dt_status_t status = open_pool(gpu, keep);
+  dt__cuda_leave(gpu->device);
+  return status;
+}
+
+dt_status_t dt__cuda_gpu_create(const dt_cuda_t *cuda, int ordinal, uint64_t keep,
+                                dt_cuda_gpu_t **out) {
   *out = NULL;
   dt_cuda_gpu_t *gpu = dt__calloc(1, sizeof(*gpu));
   if (!gpu)
@@ -50,6 +68,8 @@ dt_status_t dt__cuda_gpu_create(const dt_cuda_t *cuda, int ordinal, dt_cuda_gpu_
   status = dt__cuda_device_create(cuda, ordinal, &gpu->device);
   if (!status)
     status = make_stream(gpu);
+  if (!status)
+    status = make_pool(gpu, keep);
   if (status) {
     gpu_free(gpu);
     return status;

@@ -39,13 +39,17 @@ typedef struct dt_cuda_gpu_t {
   _Atomic uint32_t refs;
   dt_cuda_device_t *device; // owned
   dt_cu_stream_t own;       // for constants, and for frees that belong to no other stream
+  dt_cu_pool_t pool;        // of tensors and constants; not the device's default one, which is
+                            // everybody's in the process
   dt_mutex_t upload_mutex;
   dt_cuda_staging_t staging; // guarded by upload_mutex; of `own`
   dt_mutex_t streams_mutex;
   dt_cuda_stream_t *streams; // guarded by streams_mutex, as their links and handles: open ones
 } dt_cuda_gpu_t;
 
-dt_status_t dt__cuda_gpu_create(const dt_cuda_t *cuda, int ordinal,
+// `keep`: bytes of free memory that its pool holds on to instead of giving them back at the next
+// wait.
+dt_status_t dt__cuda_gpu_create(const dt_cuda_t *cuda, int ordinal, uint64_t keep,
                                 dt_cuda_gpu_t **out) DT_MUST_USE;
 void dt__cuda_gpu_retain(dt_cuda_gpu_t *gpu);
 void dt__cuda_gpu_release(dt_cuda_gpu_t *gpu); // NULL allowed

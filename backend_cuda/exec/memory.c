@@ -103,7 +103,7 @@ static void destroy(dt_storage_t *storage) {
 
 static dt_status_t allocate(dt_cuda_gpu_t *gpu, dt_cu_stream_t stream, size_t bytes,
                             dt_cu_ptr_t *out) {
-  DT_CUDA_TRY(gpu->device, mem_alloc_async, out, bytes, stream);
+  DT_CUDA_TRY(gpu->device, mem_alloc_async, out, bytes, gpu->pool, stream);
   // On the GPU's own stream anybody may use it at once.
   if (stream == gpu->own) {
     dt_status_t status = dt__cuda_check(gpu->device, gpu->device->cuda->stream_synchronize(stream),

@@ -6,6 +6,7 @@
 #include "ductile/device.h"
 #include "examples/minilm/measure.h"
 #include "examples/minilm/model.h"
+#include "examples/minilm/place.h"
 #include "examples/minilm/report.h"
 #include "examples/minilm/sentences.h"
 

@@ -2,7 +2,7 @@
 #include "examples/minilm/measure.h"
 
 #include "ductile/device.h"
-#include "examples/minilm/sentences.h"
+#include "examples/minilm/place.h"
 
 #include <stdio.h>
 #include <stdlib.h>

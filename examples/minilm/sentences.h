@@ -24,8 +24,6 @@ dt_status_t batch_from_sentences(const wordpiece_t *vocab, const char *const *se
                                  size_t count, batch_t *out) DT_MUST_USE;
 // `count` rows of `length` arbitrary tokens without padding.
 dt_status_t batch_of_size(int64_t count, int64_t length, batch_t *out) DT_MUST_USE;
-// The same batch where the session's calls take it from: on its device, or in other host memory.
-dt_status_t batch_place(dt_session_t *session, const batch_t *batch, batch_t *out) DT_MUST_USE;
 void batch_free(batch_t *batch);
 
 #endif // EXAMPLES_MINILM_SENTENCES_H

@@ -11,7 +11,8 @@
 static dt_status_t open_gpu(const dt_runtime_t *runtime, int32_t ordinal, dt_cuda_gpu_t **out) {
   const dt_cuda_t *cuda = NULL;
   DT_TRY(dt__cuda_open(runtime->params.cuda, &cuda));
-  DT_TRY(dt__cuda_gpu_create(cuda, ordinal, out));
+  uint64_t keep = (uint64_t)runtime->params.cuda_pool_mib << 20;
+  DT_TRY(dt__cuda_gpu_create(cuda, ordinal, keep, out));
   dt_cuda_device_t *device = (*out)->device;
   (void)snprintf(device->cache_dir, sizeof(device->cache_dir), "%s", runtime->params.cache_dir);
   return NULL;

@@ -2,7 +2,7 @@
 // Conformance on the CPU, or on a GPU (tests/device/on_device.h): every case of cases.c, compiled
 // once per dtype and run at many sizes, contiguous and strided, against the evaluator under the
 // numerical policy. Only answers of compiled code count: a case whose calls were not all answered
-// by it fails. usage: test_ops GROUP [OP] [--few]
+// by it fails. usage: test_ops GROUP [OP] [--few [N]]
 #include "tests/conform/cases.h"
 
 #include "lower/graph/eval.h"
@@ -27,7 +27,8 @@ static const struct {
               {DT_U8, T_INT},   {DT_U16, T_INT},   {DT_U32, T_INT}, {DT_U64, T_INT},
               {DT_BOOL, T_BOOL}};
 
-// With --few: some shapes, layouts and dtypes of each kind, for where calls are slow.
+// With --few: some shapes, layouts and dtypes of each kind, for where calls are slow; of those
+// functions every N-th.
 static bool few;
 static bool is_tried(int layout, size_t shape) { return !few || (layout != 1 && shape % 4 == 0); }
 // Another dtype of its kind is tried. Programs of the group `data` are the largest.
@@ -328,18 +329,23 @@ int main(int argc, char **argv) {
   setvbuf(stdout, NULL, _IOLBF, 0);
   if (failed("runtime", dt_runtime_create(NULL, &runtime)))
     return 1;
-  if (argc > 2 && strcmp(argv[argc - 1], "--few") == 0) {
-    few = true;
-    argc--;
+  long every = 1;
+  for (int i = 2; i < argc; i++) {
+    if (strcmp(argv[i], "--few") == 0) {
+      few = true;
+      every = i + 1 < argc ? strtol(argv[i + 1], NULL, 10) : 1;
+      argc = i;
+    }
   }
   check_coverage();
-  int ran = 0;
+  int ran = 0, seen = 0;
   for (uint32_t k = 0; k < n_cases; k++) {
     const case_t *c = &cases[k];
     if ((argc > 1 && strcmp(c->group, argv[1]) != 0) || (argc > 2 && strcmp(c->op, argv[2]) != 0))
       continue;
     for (size_t d = 0; d < sizeof(dtypes) / sizeof(dtypes[0]); d++)
-      if ((c->dtypes & dtypes[d].bit) && !(few && has_sibling(c->group, dtypes[d].dtype))) {
+      if ((c->dtypes & dtypes[d].bit) && !(few && has_sibling(c->group, dtypes[d].dtype)) &&
+          seen++ % (every > 1 ? every : 1) == 0) {
         check_case(runtime, c, dtypes[d].dtype);
         ran++;
       }

@@ -87,8 +87,10 @@ FAKE_API const char *fake_ptx_error(void);
 // With FAKE_CUDA_STRICT=1 in the environment the first one is printed and ends the process.
 // Violations since the reset, and the first one's text ("" when none).
 FAKE_API uint32_t fake_cuda_violations(const char **out_first);
-// What is still held: allocations, ranges, mappings, streams, events, modules, links, contexts.
+// What is still held: allocations, pools, ranges, mappings, streams, events, modules, links,
+// contexts.
 FAKE_API uint32_t fake_cuda_held(void);
-FAKE_API uint64_t fake_cuda_bytes(void); // device memory held now
+FAKE_API uint64_t fake_cuda_bytes(void);     // device memory held now
+FAKE_API uint64_t fake_cuda_pool_keep(void); // the release threshold of a pool, as last set
 
 #endif // DT_TESTS_FAKE_CUDA_FAKE_CUDA_H

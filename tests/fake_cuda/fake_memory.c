@@ -11,6 +11,7 @@
 #include "backend_cuda/driver/driver_syms.def"
 
 #define MAX_PAGES 1024
+#define MAX_POOLS 64
 
 static fake_block_t blocks[FAKE_MEMORY];
 static uint32_t n_blocks;
@@ -27,6 +28,13 @@ typedef struct mapping_t {
   uint32_t pages;
 } mapping_t;
 static mapping_t mappings[MAX_PAGES];
+
+typedef struct fake_pool_t {
+  bool live;
+  uint64_t keep;
+} fake_pool_t;
+static fake_pool_t pools[MAX_POOLS];
+static uint64_t kept; // as last set
 
 static dt_cu_ptr_t device_address(const fake_block_t *block) {
   return (dt_cu_ptr_t)(uintptr_t)block->host + FAKE_OFFSET;
@@ -85,6 +93,7 @@ void fake_memory_reset(void) {
   memset(blocks, 0, sizeof(blocks));
   memset(pages, 0, sizeof(pages));
   memset(mappings, 0, sizeof(mappings));
+  memset(pools, 0, sizeof(pools));
 }
 
 uint32_t fake_memory_held(void) {
@@ -93,6 +102,8 @@ uint32_t fake_memory_held(void) {
     held += blocks[k].live;
   for (uint32_t k = 0; k < MAX_PAGES; k++)
     held += pages[k].bytes > 0 && !pages[k].released;
+  for (uint32_t k = 0; k < MAX_POOLS; k++)
+    held += pools[k].live;
   return held;
 }
 
@@ -193,13 +204,60 @@ dt_cu_result_t cuMemFree_v2(dt_cu_ptr_t ptr) {
   return fake_leave(block ? DT_CU_SUCCESS : DT_CU_INVALID_VALUE);
 }
 
-dt_cu_result_t cuMemAllocAsync(dt_cu_ptr_t *out, size_t bytes, dt_cu_stream_t stream) {
+// ---- Pools ----------------------------------------------------------------------------------------
+static fake_pool_t *pool_of(dt_cu_pool_t pool, const char *what) {
+  for (uint32_t k = 0; k < MAX_POOLS; k++)
+    if (pools[k].live && (dt_cu_pool_t)(void *)&pools[k] == pool)
+      return &pools[k];
+  fake_violation("%s: no such pool", what);
+  return NULL;
+}
+
+dt_cu_result_t cuMemPoolCreate(dt_cu_pool_t *out, const dt_cu_pool_prop_t *prop) {
+  FAKE_ENTER(pool_create, FAKE_ANYWHERE);
+  if (prop->type != 1 || prop->handle_types || prop->location.type != 1)
+    return fake_leave(DT_CU_INVALID_VALUE);
+  for (uint32_t k = 0; k < MAX_POOLS; k++) {
+    if (pools[k].live)
+      continue;
+    pools[k] = (fake_pool_t){.live = true};
+    *out = (dt_cu_pool_t)(void *)&pools[k];
+    return fake_leave(DT_CU_SUCCESS);
+  }
+  return fake_leave(DT_CU_OUT_OF_MEMORY);
+}
+
+dt_cu_result_t cuMemPoolDestroy(dt_cu_pool_t pool) {
+  FAKE_ENTER(pool_destroy, FAKE_ANYWHERE);
+  fake_pool_t *own = pool_of(pool, "cuMemPoolDestroy");
+  if (!own)
+    return fake_leave(DT_CU_INVALID_VALUE);
+  own->live = false;
+  return fake_leave(DT_CU_SUCCESS);
+}
+
+dt_cu_result_t cuMemPoolSetAttribute(dt_cu_pool_t pool, int attribute, void *value) {
+  FAKE_ENTER(pool_set, FAKE_ANYWHERE);
+  fake_pool_t *own = pool_of(pool, "cuMemPoolSetAttribute");
+  if (!own || attribute != DT_CU_POOL_RELEASE_THRESHOLD)
+    return fake_leave(DT_CU_INVALID_VALUE);
+  memcpy(&own->keep, value, sizeof(own->keep));
+  kept = own->keep;
+  return fake_leave(DT_CU_SUCCESS);
+}
+
+uint64_t fake_cuda_pool_keep(void) { return kept; }
+
+dt_cu_result_t cuMemAllocFromPoolAsync(dt_cu_ptr_t *out, size_t bytes, dt_cu_pool_t pool,
+                                       dt_cu_stream_t stream) {
   FAKE_ENTER(mem_alloc_async, FAKE_IN_CONTEXT);
+  if (!pool_of(pool, "cuMemAllocFromPoolAsync"))
+    return fake_leave(DT_CU_INVALID_VALUE);
   dt_cu_result_t result = fake_is_stream(stream) ? allocate(FAKE_ASYNC, out, bytes) : 400;
   if (result == DT_CU_SUCCESS) {
     // The memory may be used by what this stream does from here on.
     fake_access_t all = {.begin = *out, .bytes = bytes, .write = true};
-    (void)fake_queue(stream, &all, 1, 0, "cuMemAllocAsync");
+    (void)fake_queue(stream, &all, 1, 0, "cuMemAllocFromPoolAsync");
   }
   return fake_leave(result);
 }

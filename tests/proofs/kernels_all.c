@@ -210,7 +210,7 @@ static void prove_random(all_t *all, uint64_t seed) {
   random_t *r = calloc(1, sizeof(*r));
   char name[32];
   snprintf(name, sizeof name, "random %llu", (unsigned long long)seed);
-  rg_generate(seed, &r->program);
+  rg_generate(seed, RG_USUAL_SHAPES, &r->program);
   declare(r);
   dt_trace_request_t request = {.name = name,
                                 .program = rg_replay,

@@ -243,8 +243,11 @@ def make_peers(arguments, dtype):
     if torch is None or (arguments.device == "cuda" and not torch.cuda.is_available()):
         return []
     torch._dynamo.reset()
-    torch._dynamo.config.cache_size_limit = 64
-    torch._inductor.config.triton.cudagraph_dynamic_shape_warn_limit = None
+    dynamo, graphs = torch._dynamo.config, torch._inductor.config.triton
+    limit = "recompile_limit" if hasattr(dynamo, "recompile_limit") else "cache_size_limit"
+    setattr(dynamo, limit, 64)
+    if hasattr(graphs, "cudagraph_dynamic_shape_warn_limit"):
+        graphs.cudagraph_dynamic_shape_warn_limit = None
     torch.manual_seed(7)
     model = make_model().eval()
     if arguments.model:
@@ -255,17 +258,29 @@ def make_peers(arguments, dtype):
 
 # ---- Measuring ------------------------------------------------------------------------------------
 
-def warm_up(sides, dtype, shapes):
-    """Every shape three times on each side: recompiles, recordings, memory. A batch of one comes last,
-    so that PyTorch compiles for sizes in general first."""
-    for side in sides:
-        for at, shape in enumerate(sorted(shapes, key=lambda shape: shape[0] == 1)):
-            first = side.times(shape, 3)[0]
-            if at == 0:
-                emit(f"{dtype} {side.name}", "first call of all", "ms", round(first / 1e3, 3))
-            elif first > 1e5:
-                emit(f"{dtype} {side.name} {shape[0]}x{shape[1]}", "first call, stalled", "ms",
-                     round(first / 1e3, 3))
+def warm_up_one(side, dtype, shapes):
+    """Every shape three times: recompiles, recordings, memory. A batch of one comes last, so that PyTorch
+    compiles for sizes in general first."""
+    for at, shape in enumerate(sorted(shapes, key=lambda shape: shape[0] == 1)):
+        first = side.times(shape, 3)[0]
+        if at == 0:
+            emit(f"{dtype} {side.name}", "first call of all", "ms", round(first / 1e3, 3))
+        elif first > 1e5:
+            emit(f"{dtype} {side.name} {shape[0]}x{shape[1]}", "first call, stalled", "ms",
+                 round(first / 1e3, 3))
+
+
+def warm_up(ductile, peers, dtype, shapes):
+    """The peers that work."""
+    warm_up_one(ductile, dtype, shapes)
+    working = []
+    for peer in peers:
+        try:
+            warm_up_one(peer, dtype, shapes)
+            working.append(peer)
+        except RuntimeError as error:
+            say(f"minilm_gpu_peer: {peer.name} is left out: {error}")
+    return working
 
 
 def compare(ours, peers, shape):
@@ -380,7 +395,7 @@ def measure(arguments, dtype):
     peers = make_peers(arguments, dtype)
     ductile = Ductile(arguments, dtype)
     try:
-        warm_up([ductile, *peers], dtype, arguments.shapes)
+        peers = warm_up(ductile, peers, dtype, arguments.shapes)
         measure_latency([ductile, *peers], dtype, arguments)
         measure_new_sizes(ductile, dtype, arguments.new_sizes, 25, arguments.tokens)
         for peer in peers:

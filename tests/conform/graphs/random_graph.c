@@ -639,9 +639,9 @@ static void choose_outputs(gen_t *g, uint32_t first_op) {
     p->outputs[p->n_outputs++] = below(g, p->n_nodes);
 }
 
-void rg_generate(uint64_t seed, rg_program_t *out) {
+void rg_generate(uint64_t seed, uint32_t n_calls, rg_program_t *out) {
   for (uint64_t attempt = 0;; attempt++) {
-    *out = (rg_program_t){.seed = seed, .n_calls = 8};
+    *out = (rg_program_t){.seed = seed, .n_calls = n_calls};
     gen_t g = {.p = out, .state = seed * 0x2545F4914F6CDD1DU + attempt * 977};
     uint32_t style = below(&g, 20);
     g.style = style < 7 ? RG_STYLE_exact : style < 15 ? RG_STYLE_tame : RG_STYLE_wild;

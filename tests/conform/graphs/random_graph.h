@@ -18,7 +18,8 @@ enum {
   RG_NUMBERS = 16,
   RG_RANK = 5,
   RG_SYMBOLS = 3, // m, n, k
-  RG_SHAPES = 10, // calls of one function
+  RG_SHAPES = 32, // calls of one function, at most
+  RG_USUAL_SHAPES = 8,
   RG_PRIMES = 3,
   RG_POINTS = RG_SHAPES + RG_PRIMES, // where dims are evaluated
   RG_OUTPUTS = 4,
@@ -161,7 +162,7 @@ bool rg_check_node(rg_program_t *p, uint32_t i);
 bool rg_check(rg_program_t *p);
 
 // A valid program.
-void rg_generate(uint64_t seed, rg_program_t *out);
+void rg_generate(uint64_t seed, uint32_t n_calls, rg_program_t *out);
 uint32_t rg_random(uint64_t *state); // 32 random bits
 static inline uint32_t rg_below(uint64_t *state, uint32_t n) { return rg_random(state) % n; }
 

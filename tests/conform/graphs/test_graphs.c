@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole random programs through compiled code, many sizes a function, against the evaluator. A
 // failure is shrunk and its stage named. usage:
-//   test_graphs [--corpus FILE] [--seed N] [--count N] [--minutes M] [--no-shrink] [--interpret]
-//               [--show] [--print] [--op-stats] [--seconds-each S]
-// --corpus runs the programs of a file, before any seeds; --show prints the loops around the stage
-// at fault; --print prints programs only.
+//   test_graphs [--corpus FILE] [--seed N] [--count N] [--minutes M] [--shapes N] [--no-shrink]
+//               [--interpret] [--show] [--print] [--op-stats] [--seconds-each S]
+// --corpus runs the programs of a file, before any seeds; --shapes are the calls of a program (of
+// the same seed it is then another one); --show prints the loops around the stage at fault; --print
+// prints programs only.
 #include "tests/conform/graphs/run_graph.h"
 
 #include "runtime/base/status.h"
@@ -19,11 +20,11 @@ typedef struct options_t {
   uint64_t seed, count;
   double minutes;
   bool no_shrink, interpret, show, print, op_stats;
-  uint32_t seconds_each;
+  uint32_t seconds_each, shapes;
 } options_t;
 
 typedef struct totals_t {
-  uint64_t ran, failures, variants, kernels;
+  uint64_t ran, checks, failures, variants, kernels; // checks: answers of right programs
   int64_t compared, uncertain;
   uint64_t used[RG_OP_COUNT];
 } totals_t;
@@ -86,8 +87,10 @@ static void run_one(const options_t *options, const rg_program_t *p, totals_t *t
   totals->kernels += out.kernels;
   for (uint32_t i = 0; i < p->n_nodes; i++)
     totals->used[p->nodes[i].op]++;
-  if (out.kind == RG_RIGHT)
+  if (out.kind == RG_RIGHT) {
+    totals->checks += p->n_calls;
     return;
+  }
   totals->failures++;
   report(options, p, &out);
 }
@@ -141,7 +144,7 @@ static bool check_text(const rg_program_t *p) {
 
 // ---- Command line ---------------------------------------------------------------------------------
 static bool parse_options(int argc, char **argv, options_t *out) {
-  *out = (options_t){.seed = 1, .seconds_each = 60};
+  *out = (options_t){.seed = 1, .seconds_each = 60, .shapes = RG_USUAL_SHAPES};
   for (int i = 1; i < argc; i++) {
     const char *arg = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
     bool *flag = strcmp(arg, "--no-shrink") == 0   ? &out->no_shrink
@@ -164,6 +167,8 @@ static bool parse_options(int argc, char **argv, options_t *out) {
       out->count = strtoull(value, NULL, 10);
     else if (strcmp(arg, "--minutes") == 0)
       out->minutes = strtod(value, NULL);
+    else if (strcmp(arg, "--shapes") == 0)
+      out->shapes = (uint32_t)strtoul(value, NULL, 10);
     else if (strcmp(arg, "--seconds-each") == 0)
       out->seconds_each = (uint32_t)strtoul(value, NULL, 10);
     else
@@ -172,7 +177,7 @@ static bool parse_options(int argc, char **argv, options_t *out) {
   }
   if (out->minutes > 0 && out->count == 0)
     out->count = UINT64_MAX;
-  return true;
+  return out->shapes >= 1 && out->shapes <= RG_SHAPES;
 }
 
 int main(int argc, char **argv) {
@@ -180,8 +185,8 @@ int main(int argc, char **argv) {
   static totals_t totals;
   (void)setvbuf(stdout, NULL, _IOLBF, 0);
   if (!parse_options(argc, argv, &options)) {
-    printf("usage: %s [--corpus FILE] [--seed N] [--count N] [--minutes M] [--no-shrink] "
-           "[--interpret] [--show] [--print] [--op-stats] [--seconds-each S]\n",
+    printf("usage: %s [--corpus FILE] [--seed N] [--count N] [--minutes M] [--shapes N] "
+           "[--no-shrink] [--interpret] [--show] [--print] [--op-stats] [--seconds-each S]\n",
            argv[0]);
     return 2;
   }
@@ -191,17 +196,18 @@ int main(int argc, char **argv) {
       options.minutes > 0 ? dt__now_ns() + (int64_t)(options.minutes * 60e9) : INT64_MAX;
   for (uint64_t k = 0; k < options.count && dt__now_ns() < until; k++) {
     rg_program_t p;
-    rg_generate(options.seed + k, &p);
+    rg_generate(options.seed + k, options.shapes, &p);
     if (!check_text(&p))
       totals.failures++;
     run_one(&options, &p, &totals);
   }
   for (uint32_t op = 0; options.op_stats && op < RG_OP_COUNT; op++)
     printf("%-14s %llu\n", rg_ops[op].name, (unsigned long long)totals.used[op]);
-  printf("%llu programs, %llu variants, %llu kernels, %lld elements compared, %lld uncertain, %llu "
-         "failures\n",
-         (unsigned long long)totals.ran, (unsigned long long)totals.variants,
-         (unsigned long long)totals.kernels, (long long)totals.compared,
-         (long long)totals.uncertain, (unsigned long long)totals.failures);
+  printf("%llu programs, %llu checks, %llu variants, %llu kernels, %lld elements compared, %lld "
+         "uncertain, %llu failures\n",
+         (unsigned long long)totals.ran, (unsigned long long)totals.checks,
+         (unsigned long long)totals.variants, (unsigned long long)totals.kernels,
+         (long long)totals.compared, (long long)totals.uncertain,
+         (unsigned long long)totals.failures);
   return totals.failures != 0 || (totals.ran == 0 && !options.print);
 }

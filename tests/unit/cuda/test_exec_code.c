@@ -26,7 +26,7 @@ static int setup(void **state) {
   (void)state;
   fake_cuda_reset(1);
   (void)snprintf(folder, sizeof(folder), "/tmp/dt-cache-XXXXXX");
-  if (!mkdtemp(folder) || dt__cuda_open(library, &cuda) || dt__cuda_gpu_create(cuda, 0, &gpu))
+  if (!mkdtemp(folder) || dt__cuda_open(library, &cuda) || dt__cuda_gpu_create(cuda, 0, 0, &gpu))
     return -1;
   (void)snprintf(gpu->device->cache_dir, sizeof(gpu->device->cache_dir), "%s/a/b", folder);
   return 0;

@@ -8,9 +8,11 @@
 
 #include <cmocka.h>
 
+#include "examples/minilm/half.h"
 #include "examples/minilm/sentences.h"
 #include "examples/minilm/weights.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,8 +82,72 @@ static void test_wrong_files(void **state) {
                 "\"data_offsets\":[0,4]}}",
                 4, "dtype F8_E4M3 is not supported");
   char error[256] = "";
-  assert_null(minilm_weights_load("/nonexistent", error, sizeof error));
+  assert_null(minilm_weights_load("/nonexistent", NULL, error, sizeof error));
   assert_non_null(strstr(error, "/nonexistent/model.safetensors"));
+}
+
+// Every number of a 16-bit dtype survives the way there and back.
+static void check_all_halves(dt_dtype_t dtype, uint32_t infinity) {
+  for (uint32_t bits = 0; bits <= 0xffff; bits++) {
+    uint16_t half = (uint16_t)bits, back = 0;
+    float value = 0;
+    convert_floats(&half, dtype, &value, DT_F32, 1);
+    convert_floats(&value, DT_F32, &back, dtype, 1);
+    bool nan = (bits & 0x7fff) > infinity;
+    if (nan ? !isnan(value) || (back & 0x7fff) <= infinity : back != half)
+      fail_msg("%s %04x is %a and comes back as %04x", dt_dtype_name(dtype), bits, (double)value,
+               back);
+  }
+}
+
+static void test_halves(void **state) {
+  (void)state;
+  static const struct {
+    float value;
+    uint16_t f16, bf16;
+  } rows[] = {
+      {1, 0x3c00, 0x3f80},          {-2.5f, 0xc100, 0xc020},
+      {65504, 0x7bff, 0x4780},      {65519.996f, 0x7bff, 0x4780},
+      {65520, 0x7c00, 0x4780},      {-1e30f, 0xfc00, 0xf14a},
+      {0x1p-24f, 1, 0x3380},        {0x1p-25f, 0, 0x3300},
+      {0x1.8p-25f, 1, 0x3340},      {0x1.ffep-15f, 0x0400, 0x3880},
+      {0x1.002p0f, 0x3c00, 0x3f80}, {0x1.006p0f, 0x3c02, 0x3f80},
+      {0x1.01p0f, 0x3c04, 0x3f80},  {0x1.03p0f, 0x3c0c, 0x3f82},
+      {INFINITY, 0x7c00, 0x7f80},   {0x1.fffffep127f, 0x7c00, 0x7f80},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    uint16_t f16 = 0, bf16 = 0;
+    convert_floats(&rows[i].value, DT_F32, &f16, DT_F16, 1);
+    convert_floats(&rows[i].value, DT_F32, &bf16, DT_BF16, 1);
+    if (f16 != rows[i].f16 || bf16 != rows[i].bf16)
+      fail_msg("%a is %04x and %04x, expected %04x and %04x", (double)rows[i].value, f16, bf16,
+               rows[i].f16, rows[i].bf16);
+  }
+  check_all_halves(DT_F16, 0x7c00);
+  check_all_halves(DT_BF16, 0x7f80);
+}
+
+// Other dtypes and fewer layers.
+static void test_configurations(void **state) {
+  (void)state;
+  char error[256] = "";
+  const minilm_config_t small = {.dtype = DT_F16, .layers = 1};
+  minilm_weights_t *weights = minilm_weights_seeded(&small, error, sizeof error);
+  assert_non_null(weights);
+  assert_int_equal(minilm_weights_dtype(weights), DT_F16);
+  assert_int_equal(minilm_weights_layers(weights), 1);
+  dt_tensor_t *tensor = minilm_weights_find(weights, "embeddings.LayerNorm.weight");
+  assert_non_null(tensor);
+  assert_int_equal(dt_tensor_dtype(tensor), DT_F16);
+  assert_int_equal(((const uint16_t *)dt_tensor_data(tensor))[383], 0x3ba3); // of 0x1.e8b8b6p-1
+  assert_non_null(minilm_weights_find(weights, "encoder.layer.0.output.dense.weight"));
+  assert_null(minilm_weights_find(weights, "encoder.layer.1.output.dense.weight"));
+  minilm_weights_free(weights);
+  const minilm_config_t wrong[] = {{.dtype = DT_F64}, {.layers = 7}, {.layers = -1}};
+  for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+    assert_null(minilm_weights_seeded(&wrong[i], error, sizeof error));
+    assert_non_null(strstr(error, "no such model"));
+  }
 }
 
 static void test_batches(void **state) {
@@ -127,10 +193,9 @@ static void test_long_text(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_seeded),
-      cmocka_unit_test(test_wrong_files),
-      cmocka_unit_test(test_batches),
-      cmocka_unit_test(test_long_text),
+      cmocka_unit_test(test_seeded),  cmocka_unit_test(test_wrong_files),
+      cmocka_unit_test(test_halves),  cmocka_unit_test(test_configurations),
+      cmocka_unit_test(test_batches), cmocka_unit_test(test_long_text),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
