@@ -334,12 +334,23 @@ static dt_status_t join_factors(join_t *j, dt_node_id_t *out) {
   return NULL;
 }
 
+// A view of the sizes of `like`, which are sizes already: nothing is asked of them again.
+static dt_status_t add_view(dt_rewrite_t *rw, dt_op_t op, dt_node_id_t value, const dt_node_t *like,
+                            const dt_attrs_t *attrs, dt_node_id_t *out) {
+  dt_node_t made = *like;
+  made.op = op;
+  made.dtype = dt__graph_node(rw->to, value)->dtype;
+  made.n_inputs = 1;
+  made.attrs = attrs;
+  return dt__rewrite_copy(rw, &made, &value, out);
+}
+
 // `value`, of as many dims as `like`, repeated to its sizes.
 static dt_status_t repeat(join_t *j, dt_node_id_t value, dt_node_id_t like, dt_node_id_t *out) {
-  const dt_node_t *node = dt__graph_node(j->rw->to, like);
-  dt_attrs_t attrs = {.n_syms = node->rank};
-  memcpy(attrs.syms, node->sizes, node->rank * sizeof(*attrs.syms));
-  return dt__graph_add(j->rw->to, DT_OP_expand, &value, 1, &attrs, j->origin, out);
+  dt_node_t node = *dt__graph_node(j->rw->to, like);
+  dt_attrs_t attrs = {.n_syms = node.rank};
+  memcpy(attrs.syms, node.sizes, node.rank * sizeof(*attrs.syms));
+  return add_view(j->rw, DT_OP_expand, value, &node, &attrs, out);
 }
 
 static dt_status_t join_literal(join_t *j, const step_t *step, dt_node_id_t like,
@@ -397,17 +408,15 @@ static dt_status_t make_whole(dt_rewrite_t *rw, uint32_t first) {
 
 static dt_status_t take_slice(dt_rewrite_t *rw, const member_t *member, dt_node_id_t *out) {
   const grouping_t *g = rw->user;
-  const dt_node_id_t whole = g->members.items[member->first].whole;
-  const dt_node_t *node = dt__graph_node(rw->to, whole);
-  dt_attrs_t attrs = {.n_syms = 2 * node->rank};
-  for (uint32_t d = 0; d < node->rank; d++) {
-    attrs.syms[2 * d] = dt__sym_const(rw->to->env, 0);
-    attrs.syms[2 * d + 1] = node->sizes[d];
+  const dt_node_t *end = dt__graph_node(g->graph, member->end);
+  dt_attrs_t attrs = {.n_syms = 2 * end->rank};
+  for (uint32_t d = 0; d < end->rank; d++) {
+    bool last = d + 1 == end->rank;
+    attrs.syms[2 * d] = dt__sym_const(rw->to->env, last ? member->offset : 0);
+    attrs.syms[2 * d + 1] = dt__sym_simplify(rw->to->env, end->sizes[d]);
     attrs.ints[d] = 1;
   }
-  attrs.syms[2 * node->rank - 2] = dt__sym_const(rw->to->env, member->offset);
-  attrs.syms[2 * node->rank - 1] = dt__sym_const(rw->to->env, member->n);
-  return dt__graph_add(rw->to, DT_OP_slice, &whole, 1, &attrs, &member->product->origin, out);
+  return add_view(rw, DT_OP_slice, g->members.items[member->first].whole, end, &attrs, out);
 }
 
 // ---- The pass -----------------------------------------------------------------------------------
