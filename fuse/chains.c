@@ -275,7 +275,8 @@ static bool writes_for(const chains_t *c, const chain_t *chain, uint32_t id, uin
   return false;
 }
 
-// Members read of each other only what the links hand on.
+// Members read of each other only what the links hand on; of itself the one in front of the head
+// reads copies (keep_copies).
 static bool is_closed(const chains_t *c, const chain_t *chain) {
   for (uint32_t i = 0; i < chain->n; i++) {
     const dt_kernel_t *kernel = &c->program->kernels.items[chain->members[i]];
@@ -284,7 +285,7 @@ static bool is_closed(const chains_t *c, const chain_t *chain) {
         dt_buffer_id_t id = dt__inst_reads(&kernel->stages.items[s].insts.items[k]);
         uint32_t writer = 0;
         if (!id.id || dt__program_buffer(c->program, id)->kind == DT_BUFFER_LOCAL ||
-            !writes_for(c, chain, id.id, &writer))
+            !writes_for(c, chain, id.id, &writer) || (writer == i && i + 2 == chain->n))
           continue;
         bool handed = i == writer + 1 && chain->links[writer].buffer.id == id.id;
         if (!handed)

@@ -14,6 +14,7 @@
 
 typedef struct inline_ctx_t {
   dt_program_t *program;
+  uint32_t repeated_cost; // the target's
   dt_access_t access;
   const dt_kernel_t *consumer;
   const dt_stage_t *stage; // of the consumer, as it was
@@ -73,6 +74,20 @@ static bool invert(const inline_ctx_t *ctx, const dt_kernel_t *producer, const d
   return true;
 }
 
+// So little is done to what lies in memory anyway that every user may do it again.
+static bool is_trifle(const inline_ctx_t *ctx, const dt_stage_t *body, uint32_t cost) {
+  if (dt__stage_loads(body) > 1 || cost > ctx->repeated_cost)
+    return false;
+  for (uint32_t i = 0; cost > 1 && i < body->insts.len; i++) {
+    dt_buffer_id_t buffer = dt__inst_reads(&body->insts.items[i]);
+    if (buffer.id) {
+      dt_buffer_kind_t kind = dt__program_buffer(ctx->program, buffer)->kind;
+      return kind == DT_BUFFER_INPUT || kind == DT_BUFFER_CONSTANT;
+    }
+  }
+  return true;
+}
+
 static const char *refusal(const inline_ctx_t *ctx, const dt_kernel_t *producer,
                            const dt_inst_t *load) {
   dt_program_t *program = ctx->program;
@@ -84,7 +99,7 @@ static const char *refusal(const inline_ctx_t *ctx, const dt_kernel_t *producer,
   if (ctx->stage->insts.len + body->insts.len > MAX_BODY)
     return "the body would grow too large";
   uint32_t cost = dt__stage_cost(body), full = full_loads(program, producer);
-  if (cost <= 1 && dt__stage_loads(body) <= 1)
+  if (is_trifle(ctx, body, cost))
     return NULL;
   if (cost > SCALAR_COST && ctx->in_order)
     return "its user's loops run in order";
@@ -134,8 +149,8 @@ static const char *joined_name(dt_program_t *program, const char *first, const c
 }
 
 dt_status_t dt__fuse_inline(dt_program_t *program, const dt_target_t *target) {
-  (void)target;
-  inline_ctx_t ctx = {.program = program};
+  inline_ctx_t ctx = {.program = program,
+                      .repeated_cost = target->repeated_cost ? target->repeated_cost : 1};
   DT_TRY(dt__access_build(program, &ctx.access));
   for (uint32_t k = 0; k < program->kernels.len; k++) {
     dt_kernel_t *kernel = &program->kernels.items[k];

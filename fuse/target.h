@@ -19,6 +19,9 @@ typedef struct dt_target_t {
   // Matrix template, by element bytes (index 0: 4 bytes, 1: 8 bytes): rows and columns (elements, a
   // multiple of the lanes) of the register tile; 0: no template.
   uint32_t matmul_rows[2], matmul_width[2];
+  // Maps of one element of an argument or a constant that cost this much at most (dt__stage_cost)
+  // are done again wherever they are used: what a launch, a store and a load are worth. 0: 1.
+  uint32_t repeated_cost;
   // Devices: threads of a block, and the machine that host programs run on (borrowed; NULL: this).
   uint32_t block_threads;
   const struct dt_target_t *host;

@@ -9,6 +9,8 @@
 #define BLOCK_THREADS 256
 // Bytes that one thread loads or stores at once.
 #define ACCESS_BYTES 16
+// A comparison and a choice, as masks are made of; less than a checked index.
+#define REPEATED_COST 3
 
 dt_status_t dt__cuda_target(const dt_cuda_model_t *model, const dt_target_t *host,
                             dt_target_t *out) {
@@ -23,6 +25,7 @@ dt_status_t dt__cuda_target(const dt_cuda_model_t *model, const dt_target_t *hos
                        .threads = (uint32_t)model->processors,
                        .l1_bytes = model->shared_per_block,
                        .l2_bytes = model->l2_bytes,
+                       .repeated_cost = REPEATED_COST,
                        .block_threads = BLOCK_THREADS,
                        .host = host};
   // Instructions of one architecture alone exist from 9.0 on.

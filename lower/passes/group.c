@@ -21,6 +21,8 @@
 
 #define MAX_STEPS 8
 #define WHOLE_VECTOR 16 // bytes
+// Of a joined constant. To read more than that takes longer than a launch, and it is kept twice.
+#define MOST_BYTES ((int64_t)16 << 20)
 
 // What is asked of each node.
 typedef struct fact_t {
@@ -45,13 +47,14 @@ typedef struct step_t {
 
 typedef struct member_t {
   const dt_node_t *product;
-  dt_node_id_t end; // the value after all steps
-  int64_t k, n;
+  dt_node_id_t end;    // the value after all steps
+  int64_t k, n, bytes; // of the right operand
   uint32_t n_steps;
   step_t steps[MAX_STEPS];
-  uint32_t first;     // of its group, an index
-  dt_node_id_t whole; // of the first one: the value that all are slices of, once it is made
-  int64_t offset, total;
+  uint32_t first;      // of its group, an index
+  dt_node_id_t whole;  // of the first one: the value that all are slices of, once it is made
+  int64_t offset;      // columns
+  int64_t total, kept; // of the first one: columns and bytes of all
 } member_t;
 
 typedef struct grouping_t {
@@ -209,7 +212,22 @@ static bool whole_vectors(const member_t *m) {
   return (m->n * (int64_t)dt_dtype_size(m->product->dtype)) % WHOLE_VECTOR == 0;
 }
 
+// Of the elements as they are joined; huge: too many to count.
+static int64_t bytes_of(const grouping_t *g, dt_node_id_t id, const member_t *m) {
+  const dt_node_t *node = dt__graph_node(g->graph, id);
+  int64_t bytes = 0;
+  while (node->op == DT_OP_cast || node->op == DT_OP_permute)
+    node = dt__graph_node(g->graph, node->inputs[0]);
+  if (!dt__mul_i64(m->k, m->n, &bytes) ||
+      !dt__mul_i64(bytes, (int64_t)dt_dtype_size(node->dtype), &bytes))
+    return MOST_BYTES + 1;
+  return bytes;
+}
+
+// Whether b joins the group of which a is the first one.
 static bool same_group(const grouping_t *g, const member_t *a, const member_t *b) {
+  if (b->bytes > MOST_BYTES - a->kept)
+    return false;
   if (a->product->inputs[0].id != b->product->inputs[0].id || a->k != b->k ||
       a->n_steps != b->n_steps || whole_vectors(a) != whole_vectors(b))
     return false;
@@ -224,6 +242,7 @@ static dt_status_t find_members(grouping_t *g, const bool *live) {
     member_t member;
     if (!live[k] || !find_member(g, &g->graph->nodes.items[k], &member))
       continue;
+    member.bytes = bytes_of(g, member.product->inputs[1], &member);
     member.first = g->members.len;
     for (uint32_t m = 0; m < g->members.len && member.first == g->members.len; m++)
       if (g->members.items[m].first == m && same_group(g, &g->members.items[m], &member))
@@ -233,6 +252,7 @@ static dt_status_t find_members(grouping_t *g, const bool *live) {
     member_t *first = &g->members.items[member.first];
     g->members.items[g->members.len - 1].offset = first->total;
     first->total += member.n;
+    first->kept += member.bytes;
   }
   return NULL;
 }
@@ -333,12 +353,23 @@ static dt_status_t join_factors(join_t *j, dt_node_id_t *out) {
   return NULL;
 }
 
+// A view of the sizes of `like`, which are sizes already: nothing is asked of them again.
+static dt_status_t add_view(dt_rewrite_t *rw, dt_op_t op, dt_node_id_t value, const dt_node_t *like,
+                            const dt_attrs_t *attrs, dt_node_id_t *out) {
+  dt_node_t made = *like;
+  made.op = op;
+  made.dtype = dt__graph_node(rw->to, value)->dtype;
+  made.n_inputs = 1;
+  made.attrs = attrs;
+  return dt__rewrite_copy(rw, &made, &value, out);
+}
+
 // `value`, of as many dims as `like`, repeated to its sizes.
 static dt_status_t repeat(join_t *j, dt_node_id_t value, dt_node_id_t like, dt_node_id_t *out) {
-  const dt_node_t *node = dt__graph_node(j->rw->to, like);
-  dt_attrs_t attrs = {.n_syms = node->rank};
-  memcpy(attrs.syms, node->sizes, node->rank * sizeof(*attrs.syms));
-  return dt__graph_add(j->rw->to, DT_OP_expand, &value, 1, &attrs, j->origin, out);
+  dt_node_t node = *dt__graph_node(j->rw->to, like);
+  dt_attrs_t attrs = {.n_syms = node.rank};
+  memcpy(attrs.syms, node.sizes, node.rank * sizeof(*attrs.syms));
+  return add_view(j->rw, DT_OP_expand, value, &node, &attrs, out);
 }
 
 static dt_status_t join_literal(join_t *j, const step_t *step, dt_node_id_t like,
@@ -396,17 +427,15 @@ static dt_status_t make_whole(dt_rewrite_t *rw, uint32_t first) {
 
 static dt_status_t take_slice(dt_rewrite_t *rw, const member_t *member, dt_node_id_t *out) {
   const grouping_t *g = rw->user;
-  const dt_node_id_t whole = g->members.items[member->first].whole;
-  const dt_node_t *node = dt__graph_node(rw->to, whole);
-  dt_attrs_t attrs = {.n_syms = 2 * node->rank};
-  for (uint32_t d = 0; d < node->rank; d++) {
-    attrs.syms[2 * d] = dt__sym_const(rw->to->env, 0);
-    attrs.syms[2 * d + 1] = node->sizes[d];
+  const dt_node_t *end = dt__graph_node(g->graph, member->end);
+  dt_attrs_t attrs = {.n_syms = 2 * end->rank};
+  for (uint32_t d = 0; d < end->rank; d++) {
+    bool last = d + 1 == end->rank;
+    attrs.syms[2 * d] = dt__sym_const(rw->to->env, last ? member->offset : 0);
+    attrs.syms[2 * d + 1] = dt__sym_simplify(rw->to->env, end->sizes[d]);
     attrs.ints[d] = 1;
   }
-  attrs.syms[2 * node->rank - 2] = dt__sym_const(rw->to->env, member->offset);
-  attrs.syms[2 * node->rank - 1] = dt__sym_const(rw->to->env, member->n);
-  return dt__graph_add(rw->to, DT_OP_slice, &whole, 1, &attrs, &member->product->origin, out);
+  return add_view(rw, DT_OP_slice, g->members.items[member->first].whole, end, &attrs, out);
 }
 
 // ---- The pass -----------------------------------------------------------------------------------

@@ -61,9 +61,13 @@ static int put_rows(dt_text_t *out, const rows_case_t *c, int *next) {
     dt__text_printf(out, "  %%%d = softmax %%1 {axes = [1]} : %s[s0, %d]\n", *next, t, c->width);
     return (*next)++;
   }
-  if (c->rows == ROWS_GATHERED_NORM) {
+  if (c->rows >= ROWS_GATHERED_NORM) {
     x = (*next)++;
     dt__text_printf(out, "  %%%d = gather %%1, %%6 {axes = [0]} : %s[s0, %d]\n", x, t, c->width);
+  }
+  if (c->rows == ROWS_GATHERED_RESULT) {
+    x = (*next)++;
+    dt__text_printf(out, "  %%%d = add %%%d, %%%d : %s[s0, %d]\n", x, x - 1, x - 1, t, c->width);
   }
   dt__text_printf(out,
                   "  %%%d = layer_norm %%%d, %%2, %%3 {n_axes = 1, epsilon = 1e-5} : %s[s0, %d]\n",
@@ -74,7 +78,7 @@ static int put_rows(dt_text_t *out, const rows_case_t *c, int *next) {
 const char *rows_graph(const rows_case_t *c, dt_text_t *out) {
   const char *t = c->dtype;
   int k = c->width, n = c->columns, w = 4, next = 7;
-  bool table = c->rows == ROWS_GATHERED_NORM;
+  bool table = c->rows >= ROWS_GATHERED_NORM;
   dt__text_init(out);
   dt__text_printf(out, "graph (s0: " LIMIT ", s1: [1, 1000]) {\n");
   dt__text_printf(out, "  %%1 = input \"x\" %s[%s, %d] strides [%d, 1] contiguous\n", t,
@@ -96,6 +100,8 @@ const char *rows_graph(const rows_case_t *c, dt_text_t *out) {
   dt__text_printf(out, "  %%%d = add %%%d, %%%d : %s[s0, %d]\n", next + 2, next, next + 1, t, n);
   if (c->rows == ROWS_NORM_RESULT)
     dt__text_printf(out, "  return %%%d, %%%d\n}\n", next + 2, rows);
+  else if (c->rows == ROWS_GATHERED_RESULT)
+    dt__text_printf(out, "  return %%%d, %%%d\n}\n", next + 2, rows - 1);
   else
     dt__text_printf(out, "  return %%%d\n}\n", next + 2);
   return dt__text_str(out);

@@ -19,7 +19,8 @@ typedef enum rows_t {
   ROWS_NORM,         // layer norm
   ROWS_NORM_RESULT,  // the same; the rows are a result too
   ROWS_SOFTMAX,      // softmax
-  ROWS_GATHERED_NORM // layer norm of rows of a table, by index
+  ROWS_GATHERED_NORM,  // layer norm of rows of a table, by index
+  ROWS_GATHERED_RESULT // the same of twice the rows, which are a result too
 } rows_t;
 // x[s0, width], a product with w[width, columns] (or its transpose), and a bias.
 typedef struct rows_case_t {

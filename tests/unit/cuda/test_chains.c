@@ -222,13 +222,13 @@ static void columns_in_one_team(void **state) {
 
 // ---- Rows -----------------------------------------------------------------------------------------
 static void normalise(const rows_case_t *c, bool strict, const int64_t (*sizes)[3], uint32_t n) {
-  static const char *const names[] = {"norm", "norm and its rows", "softmax", "norm of a table"};
+  static const char *const names[] = {"norm", "norm and its rows", "softmax", "norm of a table",
+                                      "norm of a table and its rows"};
   dt_text_t text;
   char what[96];
   (void)snprintf(what, sizeof(what), "%s %s, %d to %d%s%s", names[c->rows], c->dtype, c->width,
                  c->columns, c->w_turned ? ", turned" : "", strict ? ", strict" : "");
-  // Indices are checked by a kernel of their own.
-  check(rows_graph(c, &text), strict, sizes, n, c->rows == ROWS_GATHERED_NORM ? 2 : 1, what);
+  check(rows_graph(c, &text), strict, sizes, n, 1, what);
   dt__text_fini(&text);
 }
 
@@ -265,6 +265,8 @@ static void rows_of_a_table(void **state) {
   static const int64_t sizes[][3] = {{5, 8, 1}, {18, 8, 1}};
   normalise(&(rows_case_t){"f16", ROWS_GATHERED_NORM, 64, 70, true}, false, sizes, 2);
   normalise(&(rows_case_t){"f32", ROWS_GATHERED_NORM, 33, 9, false}, false, sizes, 2);
+  normalise(&(rows_case_t){"f16", ROWS_GATHERED_RESULT, 33, 130, true}, false, sizes, 2);
+  normalise(&(rows_case_t){"f32", ROWS_GATHERED_RESULT, 64, 130, true}, false, sizes, 2);
 }
 
 int main(int argc, char **argv) {
