@@ -25,10 +25,10 @@ typedef struct place_t {
 
 typedef struct cover_t {
   dt_program_t *program;
-  place_t a, b;                     // the stage in question, and one that may cover it
+  place_t a, b;                       // the stage in question, and one that may cover it
   uint32_t partner[2 * DT_MAX_LOOPS]; // of a's loops among b's, or UINT32_MAX
   dt_sym_t to[2 * DT_MAX_LOOPS];      // a's loops as b calls them; themselves without a partner
-  const uint32_t *segment; // by kernel
+  const uint32_t *segment;            // by kernel
   uint32_t *same; // by instruction of a: 1 + the one of b that it was compared with
   bool pairing;   // partners are being found; else expressions are compared
 } cover_t;
@@ -73,8 +73,8 @@ static bool same_expr(cover_t *c, dt_sym_t x, dt_sym_t y) {
   uint32_t loop = find_loop(&c->a, x);
   if (c->pairing)
     return loop == UINT32_MAX || pair_loops(c, loop, y);
-  dt_sym_t renamed = c->a.n_loops ? dt__sym_subst(c->program->env, x, c->a.vars, c->to, c->a.n_loops)
-                                  : x;
+  dt_sym_t renamed =
+      c->a.n_loops ? dt__sym_subst(c->program->env, x, c->a.vars, c->to, c->a.n_loops) : x;
   return renamed.id == y.id;
 }
 

@@ -4,11 +4,7 @@
 
 dt_status_t dt__body_init(dt_body_t *k, dt_emit_t *m, const dt_kernel_t *kernel,
                           const dt_schedule_t *schedule) {
-  *k = (dt_body_t){.m = m,
-                   .lanes = 1,
-                   .copies = 1,
-                   .team = 1,
-                   .item_level = 1};
+  *k = (dt_body_t){.m = m, .lanes = 1, .copies = 1, .team = 1, .item_level = 1};
   k->n_bindings = dt__symenv_symbol_count(m->env);
   uint32_t n_buffers = m->program.buffers.len;
   k->bindings = DT_ARENA_ARRAY(&m->arena, dt_binding_t, k->n_bindings + 1);

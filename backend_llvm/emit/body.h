@@ -70,8 +70,8 @@ typedef struct dt_body_t {
   dt_scope_t scopes[DT_MAX_LEVELS];
   dt_binding_t *bindings; // by symbol
   uint32_t n_bindings;
-  LLVMValueRef *bases; // by buffer - 1: address of element 0; LOCAL: in scratch; SLAB: of what would
-                       // be row 0
+  LLVMValueRef *bases; // by buffer - 1: address of element 0; LOCAL: in scratch; SLAB: of what
+                       // would be row 0
   uint32_t base_level; // where all of them are known
   bool *written;       // by buffer - 1: stored to by this kernel, or by its chain
   LLVMValueRef owner;  // chains: whether this team makes the stores that leave the chain, i1
@@ -259,9 +259,9 @@ dt_status_t dt__schedule_verify(dt_emit_t *m, const dt_kernel_t *kernel,
                                 const dt_schedule_t *schedule) DT_MUST_USE;
 
 // ---- Sizes shared by kernels and the host program (grid.c) ---------------------------------------------------
-// Extents of the grid axes, outermost first; their product is the number of grid items. Of a chain's
-// head: its batch loops, tiles of rows, and groups of tiles of columns: as many as it takes to have
-// some items for each processor, of which each makes its rows anew.
+// Extents of the grid axes, outermost first; their product is the number of grid items. Of a
+// chain's head: its batch loops, tiles of rows, and groups of tiles of columns: as many as it takes
+// to have some items for each processor, of which each makes its rows anew.
 uint32_t dt__grid_axes(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_t *schedule,
                        dt_sym_t *out_extents);
 // Byte offset of LOCAL buffers in scratch, by buffer - 1 (none for others), and the total.
@@ -272,7 +272,9 @@ dt_sym_t dt__scratch_layout(dt_emit_t *m, const dt_kernel_t *kernel, const dt_sc
 // place. Warps of makers of rows have DT_CHAIN_WARPS copies, each a multiple of 64 bytes.
 #define DT_CHAIN_WARPS 8
 dt_sym_t dt__chain_scratch(dt_emit_t *m, uint32_t head, uint32_t s, dt_sym_t *out_offsets);
-// Elements from one row of a SLAB to the next: an odd number of units of 16 bytes.
+// Elements from one row of a SLAB to the next: an odd number of units of 16 bytes, with room for a
+// whole number of DT_SLAB_ALIGNMENT bytes.
+#define DT_SLAB_ALIGNMENT 256
 dt_sym_t dt__slab_pitch(dt_emit_t *m, const dt_buffer_t *slab);
 // Lanes on an outer loop: copies of each LOCAL element, side by side. In a team's matrix product
 // each thread has its own.

@@ -36,14 +36,14 @@ void dt__matmul_tile(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_
 #define CHAIN_ITEMS 2
 
 // There is always a group: makers may store more than slabs, whatever the head's columns are.
-static dt_sym_t chain_groups(dt_emit_t *m, const dt_kernel_t *kernel, dt_sym_t rows, dt_sym_t cols) {
+static dt_sym_t chain_groups(dt_emit_t *m, const dt_kernel_t *kernel, dt_sym_t rows,
+                             dt_sym_t cols) {
   dt_symenv_t *env = m->env;
   dt_sym_t one = dt__sym_const(env, 1), made = rows;
   for (uint32_t i = 0; i + 2 < kernel->n_loops; i++)
     made = dt__sym_mul(env, made, kernel->extents[i]);
   int64_t wanted = CHAIN_ITEMS * (int64_t)(m->target->threads ? m->target->threads : 1);
-  dt_sym_t most =
-      dt__sym_ceildiv(env, dt__sym_const(env, wanted), dt__sym_max(env, one, made));
+  dt_sym_t most = dt__sym_ceildiv(env, dt__sym_const(env, wanted), dt__sym_max(env, one, made));
   return dt__sym_max(env, one, dt__sym_min(env, cols, most));
 }
 
@@ -145,12 +145,10 @@ dt_sym_t dt__scratch_layout(dt_emit_t *m, const dt_kernel_t *kernel, const dt_sc
 // ---- Chains ---------------------------------------------------------------------------------------
 dt_sym_t dt__slab_pitch(dt_emit_t *m, const dt_buffer_t *slab) {
   dt_symenv_t *env = m->env;
-  int64_t unit = 16 / (int64_t)dt_dtype_size(slab->dtype);
-  dt_sym_t units =
-      dt__sym_ceildiv(env, slab->sizes[slab->rank - 1], dt__sym_const(env, unit));
-  dt_sym_t pairs = dt__sym_floordiv(env, units, dt__sym_const(env, 2));
-  return dt__sym_add(env, dt__sym_mul(env, pairs, dt__sym_const(env, 2 * unit)),
-                     dt__sym_const(env, unit));
+  int64_t element = (int64_t)dt_dtype_size(slab->dtype);
+  dt_sym_t part = dt__sym_const(env, DT_SLAB_ALIGNMENT / element);
+  dt_sym_t parts = dt__sym_ceildiv(env, slab->sizes[slab->rank - 1], part);
+  return dt__sym_add(env, dt__sym_mul(env, parts, part), dt__sym_const(env, 16 / element));
 }
 
 // Offsets of what member `k` has for itself, from `at` on; its bytes.
@@ -202,8 +200,8 @@ dt_sym_t dt__chain_scratch(dt_emit_t *m, uint32_t head, uint32_t s, dt_sym_t *ou
   dt_sym_t slabs = place_slabs(m, chain, &kernels[head].schedules.items[s], out_offsets);
   dt_sym_t most = dt__sym_const(m->env, 0);
   for (uint32_t k = chain.first; k < chain.end; k++)
-    most = dt__sym_max(m->env, most,
-                       member_scratch(m, &kernels[k], &kernels[k].schedules.items[s], slabs,
-                                      out_offsets));
+    most = dt__sym_max(
+        m->env, most,
+        member_scratch(m, &kernels[k], &kernels[k].schedules.items[s], slabs, out_offsets));
   return dt__sym_add(m->env, slabs, most);
 }

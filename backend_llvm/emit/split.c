@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cuts a program into units: equal kernels (or chains) under equal schedules become one code, found
-// by hash and told apart by their whole text; codes are spread over units by estimated cost, dearest
-// first.
+// by hash and told apart by their whole text; codes are spread over units by estimated cost,
+// dearest first.
 #include "backend_llvm/emit/compile.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
@@ -69,8 +69,7 @@ static dt_status_t find_code(dt_program_t *program, dt_chain_t chain, uint32_t s
     while (i < *n && (codes[i].hash != hash || strcmp(codes[i].text, dt__text_str(&text)) != 0))
       i++;
     if (i == *n) {
-      codes[i] = (code_t){hash, dt__arena_strdup(program->arena, dt__text_str(&text)),
-                          cost, i};
+      codes[i] = (code_t){hash, dt__arena_strdup(program->arena, dt__text_str(&text)), cost, i};
       if (!codes[i].text)
         status = DT_NO_MEMORY();
       (*n)++;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The canonical text of one kernel, or of one chain: two with equal texts may share code, called with
-// other buffers and symbols. The bodies come first, then sizes, strides and ranges of what they use.
+// The canonical text of one kernel, or of one chain: two with equal texts may share code, called
+// with other buffers and symbols. The bodies come first, then sizes, strides and ranges of what
+// they use.
 #include "lower/loop/loop_private.h"
 #include "runtime/base/status.h"
 
@@ -23,9 +24,7 @@ typedef struct canonical_t {
 
 static role_t role_of(const dt_program_t *program, dt_buffer_id_t id) {
   dt_buffer_kind_t kind = dt__program_buffer(program, id)->kind;
-  return kind == DT_BUFFER_LOCAL ? ROLE_LOCAL
-         : kind == DT_BUFFER_SLAB ? ROLE_SLAB
-                                  : ROLE_PARAMETER;
+  return kind == DT_BUFFER_LOCAL ? ROLE_LOCAL : kind == DT_BUFFER_SLAB ? ROLE_SLAB : ROLE_PARAMETER;
 }
 
 // ---- Order of first use -------------------------------------------------------------------------------

@@ -24,7 +24,7 @@
 
 // What is asked of each node.
 typedef struct fact_t {
-  bool fixed;    // made of constants and literals alone, by views and element-wise ops of known sizes
+  bool fixed; // made of constants and literals alone, by views and element-wise ops of known sizes
   bool visible;  // a result of the call or an update, itself or through views
   bool taken;    // an element-wise op reads it that its kernel could take in
   uint32_t uses; // inputs of nodes, results and updates that it is
@@ -246,9 +246,9 @@ static bool is_grouped(const grouping_t *g, const member_t *m) {
 typedef struct join_t {
   dt_rewrite_t *rw;
   grouping_t *g;
-  uint32_t first;          // member
+  uint32_t first; // member
   const dt_origin_t *origin;
-  dt_node_id_t *parts;     // of each member, what is joined
+  dt_node_id_t *parts; // of each member, what is joined
   uint32_t n_parts;
 } join_t;
 
@@ -308,8 +308,7 @@ static const dt_node_t *common_op(const join_t *j, int32_t *axis) {
   for (uint32_t p = 1; p < j->n_parts; p++) {
     const dt_node_t *part = dt__graph_node(to, j->parts[p]);
     if (part->op != first->op || !dt__attrs_equal(part->attrs, first->attrs) ||
-        dt__graph_node(to, part->inputs[0])->dtype !=
-            dt__graph_node(to, first->inputs[0])->dtype)
+        dt__graph_node(to, part->inputs[0])->dtype != dt__graph_node(to, first->inputs[0])->dtype)
       return NULL;
   }
   if (first->op == DT_OP_permute)

@@ -64,7 +64,7 @@ typedef struct dt_compiled_t {
   dt_code_t *assert_codes;   // what a call that fails them gets
   uint32_t n_asserts;
   uint64_t code_bytes;
-  uint64_t device_load_ns; // what dt__cuda_code_load took
+  uint64_t device_load_ns;     // what dt__cuda_code_load took
   dt_device_t device;          // whose memory kernels work on
   struct dt_cuda_code_t *cuda; // kernels of a CUDA device; NULL on the CPU
 } dt_compiled_t;

@@ -165,7 +165,8 @@ struct dt_function {
   dt_decider_build_t decider;
 
   _Atomic uint64_t compiles, misses, evaluator_calls, failed_calls, compile_ns, kernels, code_bytes,
-      constant_bytes, promotions, limit_misses, frozen_misses, sampled_calls, readbacks, device_load_ns;
+      constant_bytes, promotions, limit_misses, frozen_misses, sampled_calls, readbacks,
+      device_load_ns;
 };
 
 // ---- Sessions -------------------------------------------------------------------------------------

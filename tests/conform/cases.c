@@ -175,9 +175,7 @@ static v_t constant_of(dt_trace_t *t, dt_dtype_t dtype, int which) {
 static v_t make_constant(dt_trace_t *t, in_t x, dt_dtype_t dtype) {
   return dt_mul(t, dt_sum(t, constant_of(t, dtype, CONSTANT_SEVEN), 0, NULL, true), x[0]);
 }
-static v_t sum_last(dt_trace_t *t, v_t x) {
-  return dt_sum(t, x, 1, (const int32_t[]){-1}, true);
-}
+static v_t sum_last(dt_trace_t *t, v_t x) { return dt_sum(t, x, 1, (const int32_t[]){-1}, true); }
 // Products with constants beside one with an argument; devices make one of the former.
 static v_t make_matmul_grouped(dt_trace_t *t, in_t x, dt_dtype_t dtype) {
   v_t a = sum_last(t, dt_matmul(t, x[0], constant_of(t, dtype, CONSTANT_4)));

@@ -49,10 +49,10 @@ enum { LAUNCHES_WANTED = 36 };
 typedef struct demand_t {
   const char *name;
   dt_dtype_t dtype;
-  double square; // of an embedding's length, from 1
-  double element; // of an embedding, from the evaluator's
+  double square;   // of an embedding's length, from 1
+  double element;  // of an embedding, from the evaluator's
   double rounding; // half a unit in the last place of a number near 1
-  double cosine; // of an embedding and the evaluator's, at least
+  double cosine;   // of an embedding and the evaluator's, at least
 } demand_t;
 static const demand_t demands[] = {
     {"f32", DT_F32, 1e-5, 2e-6, 0x1p-24, 0.999999},
@@ -70,7 +70,7 @@ typedef struct extent_t {
 } extent_t;
 static const extent_t usual = {0, 4, 25, 64, 512, 300, 4, 40},
                       full = {0, 4, 200, 64, 512, 4096, 30, 512},
-              full_device = {0, 4, 200, 64, 512, 4096, 12, 256},
+                      full_device = {0, 4, 200, 64, 512, 4096, 12, 256},
                       few = {1, 1, 4, 3, 7, 8, 1, 8};
 
 typedef struct test_t {
@@ -233,9 +233,9 @@ static void compare_at(const test_t *t, dt_tensor_t *got, dt_tensor_t *want, bat
                        worst_t *worst) {
   const demand_t *demand = t->demand;
   const int64_t *sizes = dt_tensor_sizes(b->inputs[0]);
-  double bound = demand->rounding *
-                 (ROUNDINGS_BEFORE + ROUNDINGS_AFTER +
-                  ROUNDINGS_OF_LAYER * (double)minilm_weights_layers(t->weights));
+  double bound =
+      demand->rounding * (ROUNDINGS_BEFORE + ROUNDINGS_AFTER +
+                          ROUNDINGS_OF_LAYER * (double)minilm_weights_layers(t->weights));
   worst_t here = {.cosine = 1};
   if (got && want)
     compare_rows(got, want, &here);

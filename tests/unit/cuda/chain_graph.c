@@ -30,18 +30,18 @@ const char *attention_graph(const attention_case_t *c, dt_text_t *out) {
   for (int i = 0; i < 3; i++)
     dt__text_printf(out, "  %%%d = input \"%s\" %s[s0, %s, %d] strides [%s*%d, %d, 1] contiguous\n",
                     i + 1, names[i], t, lengths[i], wide, lengths[i], wide, wide);
-  dt__text_printf(out, "  %%4 = input \"mask\" %s[s0, 1, 1, s1] strides [s1, s1, s1, 1] contiguous\n",
-                  t);
+  dt__text_printf(
+      out, "  %%4 = input \"mask\" %s[s0, 1, 1, s1] strides [s1, s1, s1, 1] contiguous\n", t);
   int q = put_heads(out, c, 1, "s2", false, &next);
   int k = put_heads(out, c, 2, "s1", true, &next);
   int v = put_heads(out, c, 3, "s1", false, &next), scores = next++;
   dt__text_printf(out, "  %%%d = matmul %%%d, %%%d : %s[s0, %d, s2, s1]\n", scores, q, k, t,
                   c->heads);
   if (c->masked) {
-    dt__text_printf(out, "  %%%d = expand %%4 {syms = [s0, %d, s2, s1]} : %s[s0, %d, s2, s1]\n", next,
-                    c->heads, t, c->heads);
-    dt__text_printf(out, "  %%%d = add %%%d, %%%d : %s[s0, %d, s2, s1]\n", next + 1, scores, next, t,
-                    c->heads);
+    dt__text_printf(out, "  %%%d = expand %%4 {syms = [s0, %d, s2, s1]} : %s[s0, %d, s2, s1]\n",
+                    next, c->heads, t, c->heads);
+    dt__text_printf(out, "  %%%d = add %%%d, %%%d : %s[s0, %d, s2, s1]\n", next + 1, scores, next,
+                    t, c->heads);
     scores = next + 1;
     next += 2;
   }
@@ -65,7 +65,8 @@ static int put_rows(dt_text_t *out, const rows_case_t *c, int *next) {
     x = (*next)++;
     dt__text_printf(out, "  %%%d = gather %%1, %%6 {axes = [0]} : %s[s0, %d]\n", x, t, c->width);
   }
-  dt__text_printf(out, "  %%%d = layer_norm %%%d, %%2, %%3 {n_axes = 1, epsilon = 1e-5} : %s[s0, %d]\n",
+  dt__text_printf(out,
+                  "  %%%d = layer_norm %%%d, %%2, %%3 {n_axes = 1, epsilon = 1e-5} : %s[s0, %d]\n",
                   *next, x, t, c->width);
   return (*next)++;
 }
@@ -83,7 +84,8 @@ const char *rows_graph(const rows_case_t *c, dt_text_t *out) {
   dt__text_printf(out, "  %%4 = input \"w\" %s[%d, %d] strides [%d, 1] contiguous\n", t,
                   c->w_turned ? n : k, c->w_turned ? k : n, c->w_turned ? k : n);
   dt__text_printf(out, "  %%5 = input \"b\" %s[1, %d] strides [%d, 1] contiguous\n", t, n, n);
-  dt__text_printf(out, "  %%6 = input \"ids\" i64[%s] strides [1] contiguous\n", table ? "s0" : "s1");
+  dt__text_printf(out, "  %%6 = input \"ids\" i64[%s] strides [1] contiguous\n",
+                  table ? "s0" : "s1");
   if (c->w_turned) {
     w = next++;
     dt__text_printf(out, "  %%%d = permute %%4 {axes = [1, 0]} : %s[%d, %d]\n", w, t, k, n);

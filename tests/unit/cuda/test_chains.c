@@ -46,8 +46,7 @@ static void open_subject(subject_of_text_t *s, const char *text, bool strict) {
                                .name = "chain",
                                .strict_fp = strict,
                                .answer = DT_ANSWER_COMPILED};
-  expect_ok(
-      dt_function_create_from_ir(s->runtime, text, strlen(text), "text", &how, &s->function));
+  expect_ok(dt_function_create_from_ir(s->runtime, text, strlen(text), "text", &how, &s->function));
 }
 
 static void close_subject(subject_of_text_t *s) {

@@ -341,7 +341,8 @@ static void test_composites(void **state) {
        "%3 = layer_norm %1, %2, %2 {n_axes = 1, epsilon = 1e-12} : f16[2] return %3",
        2,
        {1, 2}},
-      {"%1 = constant \"x\" bf16[2] key 1 data [0, 0] %2 = constant \"s\" bf16[2] key 2 data [1, 2] "
+      {"%1 = constant \"x\" bf16[2] key 1 data [0, 0] %2 = constant \"s\" bf16[2] key 2 data [1, "
+       "2] "
        "%3 = rms_norm %1, %2 {n_axes = 1, epsilon = 1e-42} : bf16[2] return %3",
        2,
        {0, 0}},

@@ -247,8 +247,8 @@ static dt_node_id_t softmax_of(make_t *m, dt_node_id_t x) {
 
 static void embed(make_t *m, dt_sym_t width, int64_t limit) {
   dt_node_id_t x = rows_of(m, width, limit);
-  result(m, softmax_of(m, op2(m, DT_OP_add, x, rig_input(&m->rig, DT_F32, 1, &width, false,
-                                                         FILL_FINITE))));
+  result(m, softmax_of(m, op2(m, DT_OP_add, x,
+                              rig_input(&m->rig, DT_F32, 1, &width, false, FILL_FINITE))));
 }
 
 static void make_embed(make_t *m) { embed(m, literal(&m->rig.f, 8), 5); }
@@ -280,15 +280,23 @@ static const struct {
   void (*make)(make_t *);
   uint32_t segments, kernels; // 0: any number of kernels
 } programs[] = {
-    {"embed", make_embed, 0, 1},       {"embed, out of range", make_embed_fails, 0, 1},
-    {"width", make_embed_width, 0, 1}, {"embed two", make_embed_two, 0, 1},
+    {"embed", make_embed, 0, 1},
+    {"embed, out of range", make_embed_fails, 0, 1},
+    {"width", make_embed_width, 0, 1},
+    {"embed two", make_embed_two, 0, 1},
     {"embed part", make_embed_part, 0, 2},
-    {"nonzero", make_nonzero, 2, 0},   {"select", make_select, 2, 0},
-    {"repeat", make_repeat, 2, 0},     {"full", make_full, 2, 0},
-    {"chain", make_chain, 3, 0},       {"two", make_two, 2, 0},
-    {"scans", make_scans, 0, 0},       {"slice", make_slice, 2, 0},
-    {"constant", make_constant, 1, 0}, {"many", make_many, 2, 8},
-    {"search", make_search, 0, 2},     {"scores", make_scores, 2, 0},
+    {"nonzero", make_nonzero, 2, 0},
+    {"select", make_select, 2, 0},
+    {"repeat", make_repeat, 2, 0},
+    {"full", make_full, 2, 0},
+    {"chain", make_chain, 3, 0},
+    {"two", make_two, 2, 0},
+    {"scans", make_scans, 0, 0},
+    {"slice", make_slice, 2, 0},
+    {"constant", make_constant, 1, 0},
+    {"many", make_many, 2, 8},
+    {"search", make_search, 0, 2},
+    {"scores", make_scores, 2, 0},
 };
 
 // ---- Running --------------------------------------------------------------------------------------

@@ -43,7 +43,9 @@ static dt_node_id_t factor(maker_t *m, int64_t columns, uint32_t from) {
   return constant(m, 2, 2, columns, from);
 }
 
-static dt_node_id_t one(maker_t *m, dt_op_t op, dt_node_id_t x) { return add(&m->f, op, 1, &x, NULL); }
+static dt_node_id_t one(maker_t *m, dt_op_t op, dt_node_id_t x) {
+  return add(&m->f, op, 1, &x, NULL);
+}
 
 static dt_node_id_t two(maker_t *m, dt_op_t op, dt_node_id_t x, dt_node_id_t y) {
   dt_node_id_t in[2] = {x, y};
@@ -259,7 +261,8 @@ static const dt_graph_t *through(dt_arena_t *arena, const dt_graph_t *graph, boo
 static void evaluate(maker_t *m, const dt_graph_t *graph, int64_t rows, dt_eval_value_t *out) {
   const int64_t sizes[2][2] = {{rows, 2}, {graph->inputs.len > 1 ? 2 : 0, 4}}, flat[2] = {ROWS, 2};
   const int64_t strides[2][2] = {{2, 1}, {4, 1}};
-  dt_eval_arg_t args[2] = {{numbers + 3, sizes[0], strides[0]}, {numbers + 5, sizes[1], strides[1]}};
+  dt_eval_arg_t args[2] = {{numbers + 3, sizes[0], strides[0]},
+                           {numbers + 5, sizes[1], strides[1]}};
   if (graph->inputs.len > 1 && strcmp(graph->inputs.items[1].name, "y") == 0)
     args[1] = (dt_eval_arg_t){numbers + 5, flat, strides[0]};
   OK(dt__graph_eval(graph, &rows, args, NULL, &m->f.arena, out));
