@@ -227,8 +227,7 @@ static void normalise(const rows_case_t *c, bool strict, const int64_t (*sizes)[
   char what[96];
   (void)snprintf(what, sizeof(what), "%s %s, %d to %d%s%s", names[c->rows], c->dtype, c->width,
                  c->columns, c->w_turned ? ", turned" : "", strict ? ", strict" : "");
-  // Indices are checked by a kernel of their own.
-  check(rows_graph(c, &text), strict, sizes, n, c->rows == ROWS_GATHERED_NORM ? 2 : 1, what);
+  check(rows_graph(c, &text), strict, sizes, n, 1, what);
   dt__text_fini(&text);
 }
 
