@@ -6,13 +6,15 @@
 #include "fuse/operands.h"
 
 #include "fuse/body.h"
+#include "fuse/teams.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
 #define WARP 32
 #define FEW_ROWS 16
-#define RING 4 // three tiles on their way while one is worked on
+#define ROW_UNROLL 4 // vectors of a thread that keeps rows in registers, at most
+#define RING 4       // three tiles on their way while one is worked on
 
 typedef struct tile_t {
   uint32_t tile_rows, tile_cols;
@@ -156,8 +158,17 @@ static dt_status_t maker_schedule(dt_program_t *program, dt_kernel_t *maker,
     bool flat = head->matmul.tile_rows == FEW_ROWS;
     *out = schedule_of(&c, target, flat ? TILE_FLAT : TILE_SMALL);
     out->lanes = maker->schedules.items[0].lanes;
+    int64_t deep = 0;
+    if (dt__sym_is_const(program->env, c.extent_k, &deep) && deep <= (int64_t)out->matmul.depth)
+      out->matmul.ring = 2; // one tile is all there is
   } else {
+    int64_t length = 0, wide = (int64_t)out->lanes * WARP;
+    dt_sym_t extent = dt__row_extent(program, maker);
     out->team = WARP;
+    out->resident = extent.id && dt__sym_is_const(program->env, extent, &length) && length >= 1 &&
+                    length <= ROW_UNROLL * wide;
+    if (out->resident)
+      out->unroll = (uint32_t)((length + wide - 1) / wide);
   }
   out->predicate = head->predicate;
   return NULL;

@@ -91,6 +91,10 @@ static uint32_t count_walks(const dt_kernel_t *kernel) {
   return walks;
 }
 
+dt_sym_t dt__row_extent(dt_program_t *program, const dt_kernel_t *kernel) {
+  return count_walks(kernel) < 2 ? DT_SYM_NONE_ID : one_extent(program, kernel);
+}
+
 // Rows that are walked more than once stay in registers where they are short enough; room is left
 // for other rows under way. Rows walked often wait often, and want more threads. As measured
 // (docs/performance.md); longest first.
@@ -112,8 +116,8 @@ static dt_status_t inner_teams(dt_program_t *program, dt_kernel_t *kernel,
     schedule->unroll = ROW_UNROLL;
   schedule->team = target->block_threads;
   dt_schedule_t own = *schedule;
-  dt_sym_t extent = one_extent(program, kernel);
-  if (!extent.id || count_walks(kernel) < 2) {
+  dt_sym_t extent = dt__row_extent(program, kernel);
+  if (!extent.id) {
     own.team = WARP;
     return prefer(program, kernel, own,
                   dt__sym_le(env, row_length(program, kernel), dt__sym_const(env, LONG_ROW)));

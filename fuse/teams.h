@@ -11,4 +11,8 @@
 dt_status_t dt__schedule_teams(dt_program_t *program, dt_kernel_t *kernel,
                                const dt_target_t *target) DT_MUST_USE;
 
+// The extent of rows that are walked more than once, by stages of one loop each and all of one
+// extent: threads may keep such rows in registers. None: others.
+dt_sym_t dt__row_extent(dt_program_t *program, const dt_kernel_t *kernel);
+
 #endif // DT_FUSE_TEAMS_H

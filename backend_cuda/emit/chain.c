@@ -9,8 +9,8 @@
 //   for each tile of columns of this group:  the head's product, its left operand from a slab
 //
 // Slabs are scratch, in shared memory or, where that is too small, in global memory. Rows are so
-// far apart that neighbouring ones are in different banks; where a row's last unit of 16 bytes is
-// not full, zeros follow, which products read.
+// far apart that neighbouring ones are in different banks; zeros follow them up to a whole tile's
+// depth, which products read.
 #include "backend_cuda/emit/kernel.h"
 #include "backend_cuda/emit/matmul.h"
 #include "backend_cuda/emit/ptx.h"
@@ -116,23 +116,54 @@ void dt__cuda_chain_place(dt_body_t *k, const dt_cuda_chain_t *chain) {
   }
 }
 
-// Zeros after the elements of row `tid`, up to the end of a unit.
-static void pad_row(item_t *t, const dt_buffer_t *slab, LLVMValueRef base, LLVMValueRef pitch) {
+// The product among the members whose operand A is the slab, or NULL.
+static const dt_schedule_t *reader_of(const item_t *t, uint32_t slab) {
+  const dt_program_t *program = &t->k->m->program;
+  for (uint32_t i = 0; i < count_of(t->chain); i++) {
+    const dt_kernel_t *kernel = member(program, t->chain, i);
+    const dt_schedule_t *schedule = &kernel->schedules.items[t->chain->schedule];
+    if (schedule->kind == DT_SCHEDULE_MATMUL &&
+        kernel->stages.items[0].insts.items[schedule->matmul.a].buffer.id == slab + 1)
+      return schedule;
+  }
+  return NULL;
+}
+
+static LLVMValueRef round_up(dt_emit_t *m, LLVMValueRef n, int64_t unit) {
+  LLVMValueRef up = LLVMBuildNSWAdd(m->b, n, dt__emit_i64(m, unit - 1), "");
+  return LLVMBuildAnd(m->b, up, dt__emit_i64(m, -unit), "");
+}
+
+// Zeros after the elements of the slab's rows, up to a whole number of the tiles that a product
+// takes of them. What is left of a unit of 16 bytes goes by elements, one thread a row; then units,
+// threads side by side.
+static void pad_rows(item_t *t, const dt_buffer_t *slab, uint32_t depth, LLVMValueRef base,
+                     LLVMValueRef pitch) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
   int64_t element = (int64_t)dt_dtype_size(slab->dtype), unit = 16 / element;
-  LLVMValueRef extent = dt__index_scalar(k, slab->sizes[slab->rank - 1]);
-  dt__body_at(k, 0);
-  LLVMValueRef end = LLVMBuildNSWAdd(m->b, extent, dt__emit_i64(m, unit - 1), "");
-  end = LLVMBuildAnd(m->b, end, dt__emit_i64(m, -unit), "");
+  LLVMValueRef extent = dt__index_scalar(k, slab->sizes[slab->rank - 1]), tid = thread(m);
   dt__body_at(k, ITEM);
-  LLVMValueRef rows = dt__emit_i64(m, t->tile_rows), tid = thread(m);
+  LLVMValueRef whole = round_up(m, extent, unit), end = round_up(m, extent, depth);
+  LLVMValueRef rows = dt__emit_i64(m, t->tile_rows), size = dt__emit_i64(m, element);
   dt__scope_open(k, PART, LLVMBuildICmp(m->b, LLVMIntULT, tid, rows, ""));
   LLVMValueRef row = dt__emit_offset(m, base, LLVMBuildMul(m->b, tid, pitch, ""));
-  LLVMValueRef at = dt__loop_open(k, ROUND, extent, end, 1);
-  at = LLVMBuildMul(m->b, at, dt__emit_i64(m, element), "");
+  LLVMValueRef at = LLVMBuildMul(m->b, dt__loop_open(k, ROUND, extent, whole, 1), size, "");
   dt__emit_store(m, slab->dtype, LLVMConstNull(dt__emit_type(m, slab->dtype)),
                  dt__emit_offset(m, row, at), NULL);
+  dt__loop_close(k, ROUND);
+  dt__scope_close(k, PART);
+  LLVMValueRef wide = dt__emit_i64(m, (int64_t)depth / unit);
+  LLVMValueRef own =
+      LLVMBuildMul(m->b, LLVMBuildURem(m->b, tid, wide, ""), dt__emit_i64(m, unit), "");
+  LLVMValueRef first = LLVMBuildAdd(m->b, whole, own, "");
+  dt__scope_open(k, PART, LLVMBuildICmp(m->b, LLVMIntSLT, first, end, ""));
+  int64_t down = (int64_t)k->schedule->team / ((int64_t)depth / unit);
+  LLVMValueRef start = LLVMBuildUDiv(m->b, tid, wide, "");
+  LLVMValueRef number = dt__loop_open(k, ROUND, start, rows, down);
+  LLVMValueRef to = dt__emit_offset(m, base, LLVMBuildMul(m->b, number, pitch, ""));
+  to = dt__emit_offset(m, to, LLVMBuildMul(m->b, first, size, ""));
+  dt__emit_store_at(m, DT_I32, LLVMConstNull(LLVMVectorType(m->t_i32, 4)), to, 16);
   dt__loop_close(k, ROUND);
   dt__scope_close(k, PART);
 }
@@ -148,8 +179,10 @@ static void place_slabs(item_t *t) {
     LLVMValueRef base = k->bases[i], pitch = dt__index_scalar(k, slab->strides[slab->rank - 2]);
     dt__body_at(k, 0);
     pitch = LLVMBuildMul(m->b, pitch, dt__emit_i64(m, (int64_t)dt_dtype_size(slab->dtype)), "");
-    pad_row(t, slab, base, pitch);
+    const dt_schedule_t *reader = reader_of(t, i);
     dt__body_at(k, ITEM);
+    if (reader)
+      pad_rows(t, slab, reader->matmul.depth, base, pitch);
     LLVMValueRef above = LLVMBuildMul(m->b, t->first_row, pitch, "");
     k->bases[i] = dt__emit_offset(m, base, LLVMBuildNeg(m->b, above, ""));
   }
@@ -192,13 +225,6 @@ static void emit_product(item_t *t, LLVMValueRef from, LLVMValueRef step) {
 }
 
 // ---- Rows -----------------------------------------------------------------------------------------
-// A way to walk rows: what a thread takes at a time, and whether rows stay in registers.
-typedef struct walk_t {
-  LLVMValueRef wanted; // i1; NULL: always
-  uint32_t lanes;
-  bool aligned, resident;
-} walk_t;
-
 // Every warp has LOCALs of its own. `bases` is what they are for the first.
 static void own_locals(dt_body_t *k, LLVMValueRef *bases) {
   dt_emit_t *m = k->m;
@@ -226,7 +252,8 @@ static bool stores_locals(const dt_program_t *program, const dt_kernel_t *kernel
   return false;
 }
 
-static void walk_rows(item_t *t, const walk_t *walk) {
+// By vectors of so many lanes where `wanted` (i1; NULL: always).
+static void walk_rows(item_t *t, LLVMValueRef wanted, uint32_t lanes, bool aligned) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
   uint32_t m_loop = k->kernel->n_loops - 1, n = m->program.buffers.len;
@@ -239,7 +266,7 @@ static void walk_rows(item_t *t, const walk_t *walk) {
   }
   memcpy(k->bases, bases, n * sizeof(*bases));
   LLVMValueRef extent = dt__index_scalar(k, k->kernel->extents[m_loop]);
-  dt__scope_open(k, PART, walk->wanted);
+  dt__scope_open(k, PART, wanted);
   own_locals(k, bases);
   k->base_level = PART;
   LLVMValueRef end = LLVMBuildNSWAdd(m->b, t->first_row, dt__emit_i64(m, t->tile_rows), "");
@@ -249,12 +276,12 @@ static void walk_rows(item_t *t, const walk_t *walk) {
   LLVMValueRef lane = LLVMBuildAnd(m->b, thread(m), dt__emit_i64(m, DT_WARP - 1), "");
   LLVMValueRef row = dt__loop_open(k, ROUND, start, end, DT_CHAIN_WARPS);
   dt__bind_symbol(k, k->kernel->vars[m_loop], ROUND, row);
-  k->lanes = walk->lanes;
-  k->aligned = walk->aligned;
+  k->lanes = lanes;
+  k->aligned = aligned;
   k->team = DT_WARP;
   k->rank = lane;
   k->item_level = ROUND;
-  dt__stages_emit(k, walk->resident);
+  dt__stages_emit(k, aligned && k->schedule->resident);
   dt__body_at(k, ROUND);
   if (stores_locals(&m->program, k->kernel))
     m->device->sync(k);
@@ -264,48 +291,17 @@ static void walk_rows(item_t *t, const walk_t *walk) {
   k->base_level = ITEM;
 }
 
-// Whether a row is short enough for a warp's registers, at level 0.
-static LLVMValueRef row_fits(dt_body_t *k, uint32_t lanes) {
-  dt_emit_t *m = k->m;
-  const dt_stage_t *stage = k->kernel->stages.items;
-  while (!stage->n_loops)
-    stage++; // a resident schedule has one with a loop
-  LLVMValueRef extent = dt__index_scalar(k, stage->extents[0]);
-  dt__body_at(k, 0);
-  LLVMValueRef most = dt__emit_i64(m, (int64_t)DT_WARP * lanes * k->schedule->unroll);
-  LLVMValueRef before = LLVMBuildSub(m->b, extent, dt__emit_i64(m, 1), "");
-  return LLVMBuildICmp(m->b, LLVMIntULT, before, most, "");
-}
-
-static LLVMValueRef both(dt_emit_t *m, LLVMValueRef a, LLVMValueRef b) {
-  return a && b ? LLVMBuildAnd(m->b, a, b, "") : a ? a : b;
-}
-
-// Vectors or single elements; and either way in registers or not.
-static void emit_walks(item_t *t, LLVMValueRef wanted, uint32_t lanes, bool aligned) {
-  dt_body_t *k = t->k;
-  dt_emit_t *m = k->m;
-  if (k->schedule->resident) {
-    LLVMValueRef fits = row_fits(k, lanes);
-    dt__body_at(k, ITEM);
-    walk_rows(t, &(walk_t){both(m, wanted, fits), lanes, aligned, true});
-    dt__body_at(k, ITEM);
-    wanted = both(m, wanted, LLVMBuildNot(m->b, fits, ""));
-  }
-  walk_rows(t, &(walk_t){wanted, lanes, aligned, false});
-}
-
 static void emit_rows(item_t *t) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
   uint32_t lanes = k->schedule->lanes;
   LLVMValueRef aligned = lanes > 1 ? dt__lanes_aligned(k, lanes) : NULL;
   if (aligned) {
-    emit_walks(t, aligned, lanes, true);
+    walk_rows(t, aligned, lanes, true);
     dt__body_at(k, ITEM);
     aligned = LLVMBuildNot(m->b, aligned, "");
   }
-  emit_walks(t, aligned, 1, false);
+  walk_rows(t, aligned, 1, false);
   dt__body_at(k, ITEM);
   dt__cuda_block_sync(m);
 }

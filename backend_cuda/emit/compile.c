@@ -83,7 +83,8 @@ dt_status_t dt__cuda_compile_unit(const dt_program_t *program, const dt_unit_map
 }
 
 dt_status_t dt__cuda_kernel_info(dt_program_t *program, const dt_unit_map_t *map, uint32_t code,
-                                 const dt_target_t *target, dt_cuda_kernel_info_t *out) {
+                                 const dt_target_t *target, bool strict_fp,
+                                 dt_cuda_kernel_info_t *out) {
   dt_code_origin_t origin;
   DT_TRY(dt__llvm_code_origin(program, map, code, &origin));
   const dt_kernel_t *kernel = &program->kernels.items[origin.kernel];
@@ -99,9 +100,9 @@ dt_status_t dt__cuda_kernel_info(dt_program_t *program, const dt_unit_map_t *map
   dt_matmul_plan_t plan = {0};
   dt_cuda_chain_t chain = {0};
   if (kernel->chain)
-    DT_TRY(dt__cuda_chain(program, origin.kernel, origin.schedule, false, &chain));
+    DT_TRY(dt__cuda_chain(program, origin.kernel, origin.schedule, strict_fp, &chain));
   else if (schedule->kind == DT_SCHEDULE_MATMUL)
-    DT_TRY(dt__matmul_plan(program, kernel, schedule, false, &plan));
+    DT_TRY(dt__matmul_plan(program, kernel, schedule, strict_fp, &plan));
   shared_bytes = kernel->chain ? chain.shared_bytes : plan.shared_bytes;
   uint32_t threads = dt__cuda_block_threads(target, schedule);
   *out = (dt_cuda_kernel_info_t){.threads = threads,

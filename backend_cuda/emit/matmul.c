@@ -147,14 +147,17 @@ static void multiply_all(dt_tile_t *t) {
   copy_tile(t, early, tiles);
   dt__loop_close(k, level);
   LLVMValueRef tile = dt__loop_open(k, level, zero, tiles, 1);
+  if (t->plan.a.copy == DT_COPY_NONE) // addresses of its rows take registers enough
+    dt__ptx_no_unroll(m);
   if (t->asynchronous)
     dt__ptx_copies_wait(m, ahead - 1);
   dt__cuda_block_sync(m);
   LLVMValueRef next = LLVMBuildNSWAdd(m->b, tile, dt__emit_i64(m, ahead), "");
   copy_tile(t, next, tiles);
   LLVMValueRef at = ring_place(t, tile);
+  LLVMValueRef first_k = LLVMBuildMul(m->b, tile, dt__emit_i64(m, t->plan.matmul->depth), "");
   if (t->plan.tensor)
-    dt__matmul_mma(t, at);
+    dt__matmul_mma(t, first_k, at);
   else
     dt__matmul_fma(t, at);
   dt__loop_close(k, level);

@@ -12,6 +12,7 @@ typedef enum dt_copy_t {
   DT_COPY_ELEMENTS, // one by one
   DT_COPY_UNITS,    // 16 bytes at a time, asynchronously, where sizes are aligned; else one by one
   DT_COPY_SLAB,     // 16 bytes at a time, from a SLAB
+  DT_COPY_NONE,     // not at all: tensor cores' fragments are read from a SLAB
 } dt_copy_t;
 
 // One operand. Its tile has `length` rows (A) or columns (B) and `depth` elements of each. In
@@ -51,13 +52,19 @@ dt_status_t dt__matmul_plan(dt_program_t *program, const dt_kernel_t *kernel,
 #define DT_MATMUL_MAX_SUMS 64 // of a thread
 #define DT_MATMUL_MAX_UNITS 8 // of 16 bytes that a thread copies of one operand's tile
 
-// What a thread copies of one operand's tile, 16 bytes at a time.
+// What a thread copies of one operand's tile, 16 bytes at a time. DT_COPY_NONE: what it reads.
 typedef struct dt_units_t {
-  LLVMValueRef from;         // address of the first one, for the first tile; SLAB: of its row
+  LLVMValueRef from;         // address of the first one, for the first tile; in a SLAB: of its row
   LLVMValueRef to, k;        // i32: byte in one tile of the ring; element along k in the tile
   LLVMValueRef var, extent;  // i64: of m or n, in the matrix
   LLVMValueRef by_k, by_row; // i64, bytes from one step of k, and one row of the tile, to the next
 } dt_units_t;
+
+// Where a thread stands in an operand's tile.
+typedef struct dt_place_t {
+  LLVMValueRef var, k; // i32: along m or n, and along k
+  LLVMValueRef to;     // i32: byte in one tile of the ring
+} dt_place_t;
 
 typedef struct dt_tile_t {
   dt_body_t *k;
@@ -93,13 +100,15 @@ void dt__matmul_copy_begin(dt_tile_t *t);
 // none asynchronous copies are made all the same, of zeros, which costs little, so that their
 // number is always the same.
 void dt__matmul_copy(dt_tile_t *t, LLVMValueRef first_k, LLVMValueRef at, LLVMValueRef some);
-// Adds the products of the tile at byte `at` of the ring to the sums, at level 1; and sums to the
-// C tile, replacing what is there or adding to it. By tensor cores (matmul_mma.c) and by plain
-// multiply-adds (matmul_fma.c).
-void dt__matmul_mma(dt_tile_t *t, LLVMValueRef at);
+// Adds the products of the tile from k = first_k on, at byte `at` of the ring, to the sums, at
+// level 1; and sums to the C tile, replacing what is there or adding to it. By tensor cores
+// (matmul_mma.c) and by plain multiply-adds (matmul_fma.c).
+void dt__matmul_mma(dt_tile_t *t, LLVMValueRef first_k, LLVMValueRef at);
 void dt__matmul_mma_store(dt_tile_t *t, bool add);
 void dt__matmul_fma(dt_tile_t *t, LLVMValueRef at);
 void dt__matmul_fma_store(dt_tile_t *t, bool add);
+// Where the thread's first elements of A are that it hands to tensor cores itself.
+dt_place_t dt__matmul_mma_place(dt_tile_t *t);
 // Runs the stages after the first on the C tile, at level 0 (matmul_finish.c).
 void dt__matmul_finish(dt_tile_t *t);
 

@@ -19,13 +19,8 @@ static LLVMValueRef below(dt_emit_t *m, LLVMValueRef a, LLVMValueRef b) {
 }
 
 // Where this thread stands in an operand's tile for its piece `number` (i32) of so many elements.
-typedef struct place_t {
-  LLVMValueRef var, k; // i32: in the tile, along m or n, and along k
-  LLVMValueRef to;     // i32: byte in one tile of the ring
-} place_t;
-
-static place_t place_of(dt_tile_t *t, const dt_operand_t *o, uint32_t elements,
-                        LLVMValueRef number) {
+static dt_place_t place_of(dt_tile_t *t, const dt_operand_t *o, uint32_t elements,
+                           LLVMValueRef number) {
   dt_emit_t *m = t->k->m;
   uint32_t in_row = o->inner / elements, rows = t->plan.threads / in_row;
   LLVMValueRef low = LLVMBuildAnd(m->b, t->tid, dt__emit_i32(m, in_row - 1), "");
@@ -35,7 +30,7 @@ static place_t place_of(dt_tile_t *t, const dt_operand_t *o, uint32_t elements,
   uint32_t element = (uint32_t)dt_dtype_size(o->dtype);
   LLVMValueRef to = LLVMBuildAdd(m->b, dt__matmul_step(t, outer, o->pitch, o->offset),
                                  dt__matmul_step(t, inner, element, 0), "");
-  return (place_t){o->along_k ? outer : inner, o->along_k ? inner : outer, to};
+  return (dt_place_t){o->along_k ? outer : inner, o->along_k ? inner : outer, to};
 }
 
 // i64 `first` + i32 `step`.
@@ -85,20 +80,22 @@ static void begin_units(dt_tile_t *t, const dt_operand_t *o, dt_units_t *units) 
   units->extent = dt__index_scalar(k, o->extent);
   uint32_t level = t->level + 1;
   dt__scope_open(k, level, NULL);
-  place_t place = place_of(t, o, unit_elements(o), dt__emit_i32(m, 0));
+  dt_place_t place = o->copy == DT_COPY_NONE ? dt__matmul_mma_place(t)
+                                             : place_of(t, o, unit_elements(o), dt__emit_i32(m, 0));
   units->var = position(m, first_of(t, o), place.var);
   units->k = place.k;
   units->to = place.to;
   LLVMValueRef at_k = LLVMBuildZExt(m->b, place.k, m->t_i64, "");
   dt__bind_symbol(k, o->var, level, units->var);
-  dt__bind_symbol(k, k->stage->vars[0], level, o->copy == DT_COPY_SLAB ? dt__emit_i64(m, 0) : at_k);
+  dt__bind_symbol(k, k->stage->vars[0], level,
+                  o->copy == DT_COPY_UNITS ? at_k : dt__emit_i64(m, 0));
   units->from = dt__access_address(k, load->buffer, offset, level).at[0];
   dt__body_at(k, level);
   dt__scope_close(k, level);
 }
 
 static bool by_units(const dt_tile_t *t, const dt_operand_t *o) {
-  return o->copy == DT_COPY_SLAB || (o->copy == DT_COPY_UNITS && t->asynchronous);
+  return o->copy != DT_COPY_ELEMENTS && (o->copy != DT_COPY_UNITS || t->asynchronous);
 }
 
 void dt__matmul_copy_begin(dt_tile_t *t) {
@@ -139,22 +136,19 @@ static void copy_unit(dt_tile_t *t, const dt_operand_t *o, const dt_units_t *uni
                bytes);
 }
 
-// A slab's rows are as many as the tile's, and each is a whole number of units: where it ends
-// inside of one, zeros follow (chain.c). What is in rows that the matrix has not is nobody's.
+// A slab's rows are as many as the tile's, and zeros follow each (chain.c). What is in rows that
+// the matrix has not is nobody's.
 static void copy_slab(dt_tile_t *t, const dt_operand_t *o, const dt_units_t *units, uint32_t count,
                       LLVMValueRef first_k, LLVMValueRef at) {
   dt_emit_t *m = t->k->m;
-  LLVMValueRef values[DT_MATMUL_MAX_UNITS], zero = dt__emit_i64(m, 0);
-  LLVMValueRef inside = below(m, units->k, left_of(t, first_k));
+  LLVMValueRef values[DT_MATMUL_MAX_UNITS];
   LLVMValueRef to = LLVMBuildAdd(m->b, at, units->to, "");
   LLVMValueRef at_k = LLVMBuildMul(m->b, position(m, first_k, units->k), units->by_k, "");
-  LLVMValueRef from =
-      dt__emit_offset(m, units->from, LLVMBuildSelect(m->b, inside, at_k, zero, ""));
+  LLVMValueRef from = dt__emit_offset(m, units->from, at_k);
   for (uint32_t i = 0; i < count; i++) {
     LLVMValueRef rows = dt__emit_i64(m, i * unit_rows(t, o));
     LLVMValueRef here = dt__emit_offset(m, from, LLVMBuildMul(m->b, units->by_row, rows, ""));
     values[i] = dt__emit_load_at(m, DT_I32, 4, here, 16, false);
-    values[i] = LLVMBuildSelect(m->b, inside, values[i], LLVMConstNull(LLVMTypeOf(values[i])), "");
   }
   for (uint32_t i = 0; i < count; i++)
     dt__emit_store_at(m, DT_I32, values[i],
@@ -190,7 +184,7 @@ static LLVMValueRef last_at_most(dt_emit_t *m, LLVMValueRef at, LLVMValueRef ext
 // The element at the thread's place, at the tile's level 4; outside of the matrix its last element
 // is read instead, and zero is what it counts as. Indices bound from data may be of either operand,
 // and are bound for both: the other one's at the tile's first row (column), which is in the matrix.
-static LLVMValueRef read_element(dt_tile_t *t, const dt_operand_t *o, const place_t *place,
+static LLVMValueRef read_element(dt_tile_t *t, const dt_operand_t *o, const dt_place_t *place,
                                  LLVMValueRef first_k) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
@@ -231,7 +225,7 @@ static void copy_elements(dt_tile_t *t, const dt_operand_t *o, LLVMValueRef firs
   number = LLVMBuildTrunc(m->b, number, m->t_i32, "");
   for (uint32_t i = 0; i < together; i++) {
     dt__scope_open(k, level + 1, NULL);
-    place_t place = place_of(t, o, 1, dt__matmul_step(t, number, 1, i));
+    dt_place_t place = place_of(t, o, 1, dt__matmul_step(t, number, 1, i));
     values[i] = read_element(t, o, &place, first_k);
     places[i] = LLVMBuildAdd(m->b, at, place.to, "");
     dt__scope_close(k, level + 1);
@@ -245,6 +239,8 @@ void dt__matmul_copy(dt_tile_t *t, LLVMValueRef first_k, LLVMValueRef at, LLVMVa
   const dt_operand_t *operands[2] = {&t->plan.a, &t->plan.b};
   for (uint32_t i = 0; i < 2; i++) {
     bool asynchronous = t->asynchronous && operands[i]->copy == DT_COPY_UNITS;
+    if (operands[i]->copy == DT_COPY_NONE)
+      continue;
     dt__scope_open(t->k, t->level + 2, asynchronous ? NULL : some);
     (by_units(t, operands[i]) ? copy_units : copy_elements)(t, operands[i], first_k, at);
     dt__scope_close(t->k, t->level + 2);

@@ -52,17 +52,55 @@ static void read_block(dt_tile_t *t, const dt_operand_t *o, LLVMValueRef at, uin
   dt__ptx_matrices(t->k->m, from, !o->along_k, out);
 }
 
-void dt__matmul_mma(dt_tile_t *t, LLVMValueRef at) {
+dt_place_t dt__matmul_mma_place(dt_tile_t *t) {
+  dt_emit_t *m = t->k->m;
+  LLVMValueRef row = LLVMBuildLShr(m->b, t->lane, dt__emit_i32(m, 2), "");
+  LLVMValueRef pair = LLVMBuildAnd(m->b, t->lane, dt__emit_i32(m, 3), "");
+  row = LLVMBuildAdd(m->b, row, dt__matmul_step(t, t->warp_row, t->plan.matmul->rows, 0), "");
+  LLVMValueRef deep = dt__matmul_step(t, pair, 2, 0);
+  if (t->plan.parts > 1) {
+    uint32_t part = t->plan.matmul->depth / t->plan.parts;
+    deep = LLVMBuildAdd(m->b, deep, dt__matmul_step(t, t->slice, part, 0), "");
+  }
+  return (dt_place_t){.var = row, .k = deep, .to = dt__emit_i32(m, 0)};
+}
+
+// The same of A where its rows are, `from` being the address of the thread's first pair of
+// elements: of rows r and r + 8, then of the same 8 elements further.
+static void read_rows(dt_tile_t *t, LLVMValueRef from, uint32_t along, uint32_t deep,
+                      LLVMValueRef out[4]) {
+  dt_emit_t *m = t->k->m;
+  for (uint32_t i = 0; i < 4; i++) {
+    LLVMValueRef rows = dt__emit_i64(m, along * BLOCK + i % 2 * 8);
+    LLVMValueRef row = dt__emit_offset(m, from, LLVMBuildMul(m->b, t->units[0].by_row, rows, ""));
+    LLVMValueRef step = dt__emit_i64(m, (deep * BLOCK + i / 2 * 8) * HALF);
+    out[i] = dt__emit_load_at(m, DT_I32, 0, dt__emit_offset(m, row, step), 4, false);
+  }
+}
+
+static LLVMValueRef rows_from(dt_tile_t *t, LLVMValueRef first_k) {
+  dt_emit_t *m = t->k->m;
+  LLVMValueRef deep = LLVMBuildZExt(m->b, t->units[0].k, m->t_i64, "");
+  deep = LLVMBuildAdd(m->b, first_k, deep, "");
+  return dt__emit_offset(m, t->units[0].from, LLVMBuildMul(m->b, deep, dt__emit_i64(m, HALF), ""));
+}
+
+void dt__matmul_mma(dt_tile_t *t, LLVMValueRef first_k, LLVMValueRef at) {
   dt_emit_t *m = t->k->m;
   const dt_matmul_t *tile = t->plan.matmul;
   uint32_t rows = tile->rows / BLOCK, cols = tile->width / BLOCK;
   LLVMValueRef sums[DT_MATMUL_MAX_SUMS], a[MAX_BLOCKS][4], b[4];
-  LLVMValueRef a_at = begin(t, &t->plan.a, at), b_at = begin(t, &t->plan.b, at);
+  bool in_place = t->plan.a.copy == DT_COPY_NONE;
+  LLVMValueRef a_at = in_place ? rows_from(t, first_k) : begin(t, &t->plan.a, at);
+  LLVMValueRef b_at = begin(t, &t->plan.b, at);
   for (uint32_t i = 0; i < t->n_sums; i++)
     sums[i] = LLVMBuildLoad2(m->b, t->type, t->sums[i], "");
   for (uint32_t deep = 0; deep < tile->depth / t->plan.parts / BLOCK; deep++) {
     for (uint32_t i = 0; i < rows; i++)
-      read_block(t, &t->plan.a, a_at, i, deep, a[i]);
+      if (in_place)
+        read_rows(t, a_at, i, deep, a[i]);
+      else
+        read_block(t, &t->plan.a, a_at, i, deep, a[i]);
     for (uint32_t j = 0; j < 2 * cols; j++) {
       if (j % 2 == 0)
         read_block(t, &t->plan.b, b_at, j / 2, deep, b);

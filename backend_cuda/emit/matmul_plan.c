@@ -46,10 +46,11 @@ static void lay_out(dt_program_t *program, const dt_kernel_t *kernel, uint32_t d
   dt_buffer_kind_t kind = dt__program_buffer(program, load->buffer)->kind;
   bool plain = load->mask == DT_NO_INST && load->dtype == o->dtype && !has_binds(stage) &&
                kind != DT_BUFFER_LOCAL;
+  bool padded = DT_SLAB_ALIGNMENT % (depth * dt_dtype_size(o->dtype)) == 0;
   o->along_k = by_k || !by_var;
   o->copy = DT_COPY_ELEMENTS;
   if (plain && kind == DT_BUFFER_SLAB)
-    o->copy = reads_row(program, load, stage->vars[0]) ? DT_COPY_SLAB : DT_COPY_ELEMENTS;
+    o->copy = padded && reads_row(program, load, stage->vars[0]) ? DT_COPY_SLAB : DT_COPY_ELEMENTS;
   else if (plain && (by_k || by_var))
     o->copy = DT_COPY_UNITS;
   o->inner = o->along_k ? depth : o->length;
@@ -119,7 +120,9 @@ dt_status_t dt__matmul_plan(dt_program_t *program, const dt_kernel_t *kernel,
   out->blocks = words >= 64 && !out->tensor ? 1 : 2;
   if (!fits_warps(out))
     return refuse(kernel, "its tiles do not fit each other");
-  out->b.offset = tile_bytes(&out->a, m->depth);
+  if (out->tensor && out->a.copy == DT_COPY_SLAB)
+    out->a.copy = DT_COPY_NONE;
+  out->b.offset = out->a.copy == DT_COPY_NONE ? 0 : tile_bytes(&out->a, m->depth);
   out->ring_bytes = out->b.offset + tile_bytes(&out->b, m->depth);
   out->c_pitch = m->tile_cols * (uint32_t)dt_dtype_size(out->dtype) + 32;
   uint32_t bytes = most(out->ring_bytes * m->ring, out->c_pitch * m->tile_rows);

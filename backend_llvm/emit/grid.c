@@ -145,11 +145,10 @@ dt_sym_t dt__scratch_layout(dt_emit_t *m, const dt_kernel_t *kernel, const dt_sc
 // ---- Chains ---------------------------------------------------------------------------------------
 dt_sym_t dt__slab_pitch(dt_emit_t *m, const dt_buffer_t *slab) {
   dt_symenv_t *env = m->env;
-  int64_t unit = 16 / (int64_t)dt_dtype_size(slab->dtype);
-  dt_sym_t units = dt__sym_ceildiv(env, slab->sizes[slab->rank - 1], dt__sym_const(env, unit));
-  dt_sym_t pairs = dt__sym_floordiv(env, units, dt__sym_const(env, 2));
-  return dt__sym_add(env, dt__sym_mul(env, pairs, dt__sym_const(env, 2 * unit)),
-                     dt__sym_const(env, unit));
+  int64_t element = (int64_t)dt_dtype_size(slab->dtype);
+  dt_sym_t part = dt__sym_const(env, DT_SLAB_ALIGNMENT / element);
+  dt_sym_t parts = dt__sym_ceildiv(env, slab->sizes[slab->rank - 1], part);
+  return dt__sym_add(env, dt__sym_mul(env, parts, part), dt__sym_const(env, 16 / element));
 }
 
 // Offsets of what member `k` has for itself, from `at` on; its bytes.

@@ -47,7 +47,8 @@ dt_status_t dt__codegen_cuda_load(dt_jobs_t *jobs, const dt_codegen_request_t *r
                  .n_kernels = n};
   dt_status_t status = NULL;
   for (uint32_t i = 0; i < n && !status; i++)
-    status = dt__cuda_kernel_info(request->program, map, i, request->target, &kernels[i]);
+    status = dt__cuda_kernel_info(request->program, map, i, request->target, request->strict_fp,
+                                  &kernels[i]);
   dt_job_t job = {.run = run_load, .arg = &load};
   int64_t begin = dt__now_ns();
   if (!status && n)

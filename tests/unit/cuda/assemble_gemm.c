@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Has NVIDIA's assembler take the code of matrix products, of every element type, layout and what
-// may follow, for the oldest GPU and for a new one: it must be accepted, with nothing spilled from
-// registers to memory.
+// may follow, and of chains, for the oldest GPU and for a new one: it must be accepted, with
+// nothing spilled from registers to memory.
 //
 // usage: assemble_gemm PTXAS
+#include "tests/unit/cuda/chain_graph.h"
 #include "tests/unit/cuda/gemm_graph.h"
 #include "tests/unit/cuda/gpu_rig.h"
 
@@ -50,19 +51,23 @@ static void assemble(const char *ptx, const char *arch, const char *what) {
     fail_msg("%s for %s: status %d: %s", what, arch, status, wrong);
 }
 
+static void check_text(const char *graph, bool strict, const char *what) {
+  for (size_t g = 0; g < sizeof(gpus) / sizeof(gpus[0]); g++) {
+    gpu_rig_t r;
+    gpu_rig_open(&r, graph, &gpus[g].model, strict);
+    assemble(r.ptx, gpus[g].arch, what);
+    gpu_rig_close(&r);
+  }
+}
+
 static void check(const gemm_case_t *c) {
   char what[128];
   (void)snprintf(what, sizeof(what), "%s%s%s%s%s follow %d", c->dtype, c->a_turned ? " A'" : "",
                  c->b_turned ? " B'" : "", c->batched ? " batched" : "", c->strict ? " strict" : "",
                  (int)c->follow);
-  for (size_t g = 0; g < sizeof(gpus) / sizeof(gpus[0]); g++) {
-    dt_text_t text;
-    gpu_rig_t r;
-    gpu_rig_open(&r, gemm_graph(c, &text), &gpus[g].model, c->strict);
-    assemble(r.ptx, gpus[g].arch, what);
-    gpu_rig_close(&r);
-    dt__text_fini(&text);
-  }
+  dt_text_t text;
+  check_text(gemm_graph(c, &text), c->strict, what);
+  dt__text_fini(&text);
 }
 
 static void test_layouts(void **state) {
@@ -93,12 +98,37 @@ static void test_strict(void **state) {
   check(&(gemm_case_t){.dtype = "f16", .strict = true});
 }
 
+static void test_attention(void **state) {
+  (void)state;
+  static const attention_case_t cases[] = {
+      {"f16", 12, 32, true}, {"f16", 2, 5, false}, {"bf16", 2, 64, true}, {"f32", 2, 32, true}};
+  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    dt_text_t text;
+    check_text(attention_graph(&cases[i], &text), false, "attention");
+    dt__text_fini(&text);
+  }
+}
+
+static void test_rows(void **state) {
+  (void)state;
+  static const rows_case_t cases[] = {{"f16", ROWS_NORM_RESULT, 384, 1536, true},
+                                      {"f16", ROWS_GATHERED_NORM, 384, 384, true},
+                                      {"f32", ROWS_NORM, 384, 1536, true},
+                                      {"f32", ROWS_SOFTMAX, 33, 70, false}};
+  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    dt_text_t text;
+    check_text(rows_graph(&cases[i], &text), false, "rows in front of a product");
+    dt__text_fini(&text);
+  }
+}
+
 int main(int argc, char **argv) {
   if (argc != 2)
     return 2;
   ptxas = argv[1];
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_layouts), cmocka_unit_test(test_batches),
-                                     cmocka_unit_test(test_followed),
-                                     cmocka_unit_test(test_strict)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_layouts),   cmocka_unit_test(test_batches),
+      cmocka_unit_test(test_followed),  cmocka_unit_test(test_strict),
+      cmocka_unit_test(test_attention), cmocka_unit_test(test_rows)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,6 +31,7 @@ static void *take(size_t bytes) {
 
 // ---- Compiling ----------------------------------------------------------------------------------
 static void compile(gpu_rig_t *r, bool strict) {
+  r->strict = strict;
   must(dt__llvm_split(r->program, &r->target, 2, &r->map));
   dt_compile_options_t options = {.verify = true, .strict_fp = strict};
   size_t bytes = 0;
@@ -118,7 +119,7 @@ void gpu_rig_launch(gpu_rig_t *r, uint32_t index, const int64_t *symbols, gpu_la
     s++;
   out->schedule = &kernel->schedules.items[s];
   out->code = r->map.code_of_kernel[r->map.first_code[index] + s];
-  must(dt__cuda_kernel_info(r->program, &r->map, out->code, &r->target, &out->info));
+  must(dt__cuda_kernel_info(r->program, &r->map, out->code, &r->target, r->strict, &out->info));
   dt_text_t text;
   dt__text_init(&text);
   must(dt__kernel_print(r->program, kernel, &out->params, &text));

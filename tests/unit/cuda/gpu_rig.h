@@ -17,6 +17,7 @@ typedef struct gpu_rig_t {
   dt_target_t target;
   dt_unit_map_t map;
   char *ptx; // of all kernels
+  bool strict;
 } gpu_rig_t;
 
 // One launch of one kernel, for given sizes. Words are filled by whoever knows addresses.
