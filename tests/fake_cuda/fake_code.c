@@ -3,6 +3,7 @@
 // behind a magic word, launches that are checked as a device would and handed to the host function
 // registered for the kernel's name, or to the simulator.
 #include "tests/fake_cuda/fake_private.h"
+#include "tests/fake_cuda/ptx_run.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -344,6 +345,18 @@ static unsigned char *gather_params(const ptx_function_t *entry, void **params) 
   return all;
 }
 
+// Whether the entry's threads all wait before they do anything but compute.
+static bool waits_first(const ptx_module_t *ptx, const ptx_function_t *entry) {
+  for (uint32_t k = entry->begin; k < entry->end; k++) {
+    const ptx_insn_t *in = &ptx->code[k];
+    if (in->exec == ptx_exec_grid_wait)
+      return in->guard < 0;
+    if (in->flow != PTX_NEXT)
+      return false;
+  }
+  return false;
+}
+
 static fake_work_t *queue_launch(dt_cu_stream_t stream, const fake_launch_t *launch,
                                  const ptx_module_t *ptx, const ptx_function_t *entry) {
   const fake_kernel_t *kernel = find_kernel(launch->name);
@@ -362,6 +375,7 @@ static fake_work_t *queue_launch(dt_cu_stream_t stream, const fake_launch_t *lau
   if (launch->param_bytes)
     memcpy(work->param, launch->param, launch->param_bytes);
   work->launch.param = work->param;
+  fake_last_waits(stream, work, waits_first(ptx, entry));
   if (!kernel)
     fake_defer(work, ptx, entry);
   return work;
@@ -390,6 +404,8 @@ dt_cu_result_t cuLaunchKernelEx(const dt_cu_launch_config_t *config, dt_cu_funct
     launch.programmatic |=
         config->attrs[k].id == DT_CU_LAUNCH_PROGRAMMATIC && config->attrs[k].value.programmatic;
   const ptx_module_t *ptx = modules[function->module].ptx;
+  if (launch.programmatic)
+    fake_may_be_early(config->stream, launch.name);
   const fake_work_t *work = queue_launch(config->stream, &launch, ptx, entry);
   free(all);
   return fake_leave(work ? DT_CU_SUCCESS : DT_CU_OUT_OF_MEMORY);

@@ -83,6 +83,18 @@ FAKE_API uint64_t fake_cuda_instructions(void);
 // Why the last PTX was refused: the line and its text; "" when it was not.
 FAKE_API const char *fake_ptx_error(void);
 
+// ---- Launches that come early -------------------------------------------------------------------
+// A launch with the programmatic attribute may begin as soon as the kernel before it has begun.
+// Violations are: one that does not come right after a kernel that waits (griddepcontrol.wait); a
+// thread of such a launch that touches global memory, or ends, before it has waited; and two pieces
+// of a stream's work that conflict, of which the first need not have ended (fake_order.c).
+// Pairs of conflicting pieces, of those between which launches came early, that were proved to be
+// ordered or are not, and the launches that came early: since the reset, of work that was done.
+// With FAKE_CUDA_TELL=1 in the environment they are printed when the process ends.
+FAKE_API uint64_t fake_cuda_ordered(void);
+FAKE_API uint64_t fake_cuda_unordered(void);
+FAKE_API uint64_t fake_cuda_early(void);
+
 // ---- What went wrong ----------------------------------------------------------------------------
 // With FAKE_CUDA_STRICT=1 in the environment the first one is printed and ends the process.
 // Violations since the reset, and the first one's text ("" when none).
