@@ -65,17 +65,24 @@ uint64_t fake_random(void) { // splitmix64
 
 int fake_device(void) { return n_current ? current[n_current - 1]->device : 0; }
 
+// What the call must give instead of what it would.
+static dt_cu_result_t strike(dt_cuda_sym_t sym, uint64_t call) {
+  failure_t *failure = &state.failures[sym];
+  if (!failure->armed || call != failure->at)
+    return DT_CU_SUCCESS;
+  failure->armed = false;
+  if (failure->sticky)
+    state.lost = failure->result;
+  return failure->result;
+}
+
 dt_cu_result_t fake_enter(dt_cuda_sym_t sym, int where) {
   lock();
   uint64_t call = state.calls[sym]++;
   bool speaks = sym == DT_CUDA_SYM_error_name || sym == DT_CUDA_SYM_error_string;
-  failure_t *failure = &state.failures[sym];
-  if (failure->armed && call == failure->at) {
-    failure->armed = false;
-    if (failure->sticky)
-      state.lost = failure->result;
-    return failure->result;
-  }
+  dt_cu_result_t struck = strike(sym, call);
+  if (struck)
+    return struck;
   if (state.lost && !speaks)
     return state.lost;
   if (!state.started && !speaks && sym != DT_CUDA_SYM_init)
@@ -294,15 +301,16 @@ dt_cu_result_t cuCtxPushCurrent_v2(dt_cu_context_t context) {
 }
 
 dt_cu_result_t cuCtxPopCurrent_v2(dt_cu_context_t *out) {
-  // The thread's stack is the process's own memory: it works on a lost context, too.
+  // The thread's stack is the process's own memory: it works on a lost context, too, and whatever
+  // the call gives.
   lock();
-  state.calls[DT_CUDA_SYM_context_pop]++;
+  dt_cu_result_t struck = strike(DT_CUDA_SYM_context_pop, state.calls[DT_CUDA_SYM_context_pop]++);
   if (n_current == 0) {
     fake_violation("a context is popped from an empty stack");
     return fake_leave(DT_CU_INVALID_CONTEXT);
   }
   *out = current[--n_current];
-  return fake_leave(state.lost);
+  return fake_leave(state.lost ? state.lost : struck);
 }
 
 dt_cu_result_t cuCtxGetCurrent(dt_cu_context_t *out) {
