@@ -2,7 +2,7 @@
 // Conformance on the CPU, or on a GPU (tests/device/on_device.h): every case of cases.c, compiled
 // once per dtype and run at many sizes, contiguous and strided, against the evaluator under the
 // numerical policy. Only answers of compiled code count: a case whose calls were not all answered
-// by it fails. usage: test_ops GROUP [OP] [--few]
+// by it fails. usage: test_ops GROUP [OP] [--few | --tiny]
 #include "tests/conform/cases.h"
 
 #include "lower/graph/eval.h"
@@ -29,7 +29,11 @@ static const struct {
 
 // With --few: some shapes, layouts and dtypes of each kind, for where calls are slow.
 static bool few;
-static bool is_tried(int layout, size_t shape) { return !few || (layout != 1 && shape % 4 == 0); }
+// With --tiny: one shape of one element, in all layouts and dtypes, where code is what is wanted.
+static bool tiny;
+static bool is_tried(int layout, size_t shape) {
+  return tiny ? shape == 0 : !few || (layout != 1 && shape % 4 == 0);
+}
 // Another dtype of its kind is tried. Programs of the group `data` are the largest.
 static bool has_sibling(const char *group, dt_dtype_t dtype) {
   if (strcmp(group, "data") == 0)
@@ -294,7 +298,7 @@ static void check_case(dt_runtime_t *runtime, const case_t *c, dt_dtype_t dtype)
       call_once(&run, session, function, shapes[s], layout);
       calls++;
     }
-  if (!few && dt__dtype_is_half(dtype) && strcmp(c->group, "unary") == 0) {
+  if (!few && !tiny && dt__dtype_is_half(dtype) && strcmp(c->group, "unary") == 0) {
     call_once(&run, session, function, every_half, EVERY);
     calls++;
   }
@@ -328,10 +332,9 @@ int main(int argc, char **argv) {
   setvbuf(stdout, NULL, _IOLBF, 0);
   if (failed("runtime", dt_runtime_create(NULL, &runtime)))
     return 1;
-  if (argc > 2 && strcmp(argv[argc - 1], "--few") == 0) {
-    few = true;
-    argc--;
-  }
+  few = argc > 2 && strcmp(argv[argc - 1], "--few") == 0;
+  tiny = argc > 2 && strcmp(argv[argc - 1], "--tiny") == 0;
+  argc -= few || tiny;
   check_coverage();
   int ran = 0;
   for (uint32_t k = 0; k < n_cases; k++) {

@@ -16,7 +16,6 @@
 #define MAX_FUNCTIONS 4096
 #define MAX_KERNELS 256
 #define MAX_ACCESSES 256
-#define MAX_SHARED 232448 // bytes of a block, static and dynamic
 #define MAGIC "FAKECUBIN\n"
 
 static struct CUfunc_st {
@@ -172,6 +171,7 @@ dt_cu_result_t cuLinkAddData_v2(dt_cu_link_t link, int type, void *data, size_t 
     return fake_leave(DT_CU_INVALID_PTX);
   }
   ptx_module_destroy(ptx);
+  fake_keep(text);
   char *grown = realloc(link->text, link->bytes + bytes + sizeof(MAGIC));
   if (!grown)
     return fake_leave(DT_CU_OUT_OF_MEMORY);
@@ -216,6 +216,8 @@ dt_cu_result_t cuModuleLoadData(dt_cu_module_t *out, const void *image) {
     fake_violation("cuModuleLoadData: what was linked does not go together: %s", ptx_error);
   if (!ptx)
     return fake_leave(DT_CU_INVALID_PTX);
+  if (!is_cubin) // else each part of it was kept
+    fake_keep(text);
   for (uint32_t k = 0; k < MAX_MODULES; k++) {
     if (modules[k].live)
       continue;
@@ -293,7 +295,7 @@ dt_cu_result_t cuFuncGetAttribute(int *out, int attribute, dt_cu_function_t func
 dt_cu_result_t cuFuncSetAttribute(dt_cu_function_t function, int attribute, int value) {
   FAKE_ENTER(function_set, FAKE_IN_CONTEXT);
   if (!is_function(function) || attribute != DT_CU_FUNC_MAX_DYNAMIC_SHARED || value < 0 ||
-      value > MAX_SHARED - (int)function->entry->shared_bytes)
+      value > fake_attribute(DT_CU_ATTR_SHARED_PER_BLOCK) - (int)function->entry->shared_bytes)
     return fake_leave(DT_CU_INVALID_VALUE);
   function->max_shared = value;
   return fake_leave(DT_CU_SUCCESS);
@@ -329,11 +331,12 @@ static bool fits_declaration(const uint32_t block[3], const ptx_function_t *entr
 
 static bool fits(const dt_cu_launch_config_t *config, const struct CUfunc_st *function) {
   uint64_t threads = (uint64_t)config->block[0] * config->block[1] * config->block[2];
+  uint64_t shared = (uint64_t)config->shared_bytes + function->entry->shared_bytes;
   return threads > 0 && threads <= 1024 && config->block[2] <= 64 && config->grid[0] > 0 &&
          config->grid[1] > 0 && config->grid[2] > 0 && config->grid[0] <= 0x7fffffff &&
          config->grid[1] <= 65535 && config->grid[2] <= 65535 &&
          config->shared_bytes <= (uint32_t)function->max_shared &&
-         config->shared_bytes + (uint64_t)function->entry->shared_bytes <= MAX_SHARED &&
+         shared <= (uint64_t)fake_attribute(DT_CU_ATTR_SHARED_PER_BLOCK) &&
          fits_declaration(config->block, function->entry);
 }
 

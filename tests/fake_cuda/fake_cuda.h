@@ -11,6 +11,10 @@
 //    context, and launches that the device would refuse;
 //  - any call can be made to fail, at its n-th time, once or for ever after.
 //
+// In the environment, for programs that do not know this driver for what it is: FAKE_CUDA_STRICT=1
+// (below), FAKE_CUDA_ARCH=80, 89 or 90 (the devices' compute capability; 90), FAKE_CUDA_KEEP=FOLDER
+// (each PTX text that is taken is written there).
+//
 // Code is PTX text. What a kernel does is a host function that a test registers for its name; a
 // kernel with none is interpreted (ptx_*.c), and every access of its threads is checked: bounds,
 // alignment, races, threads that wait for what cannot come. Safe to use from several threads.

@@ -27,7 +27,8 @@ dt_cu_result_t fake_leave(dt_cu_result_t result);
   } while (0)
 void fake_violation(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 uint64_t fake_random(void);
-int fake_device(void); // of the current context
+int fake_device(void);             // of the current context
+int fake_attribute(int attribute); // of every device; -1: there is none
 
 // ---- Memory (fake_memory.c) ---------------------------------------------------------------------
 typedef enum fake_kind_t {
@@ -118,6 +119,9 @@ void fake_order_done(uint32_t stream, fake_work_t *work);
 // Runs an interpreted launch to its end, or to its first violation.
 void fake_ptx_run(fake_work_t *work);
 void fake_ptx_reset(void);
+
+// ---- PTX for the assembler (fake_keep.c) --------------------------------------------------------
+void fake_keep(const char *text);
 
 // ---- Code (fake_code.c) -------------------------------------------------------------------------
 void fake_code_reset(void);
