@@ -82,8 +82,11 @@ dt_status_t dt__cuda_enter(dt_cuda_device_t *device) {
   int lost = atomic_load_explicit(&device->lost, memory_order_relaxed);
   if (lost)
     return dt__cuda_status(device->cuda, lost, "an earlier call on this device");
-  return dt__cuda_check(device, device->cuda->context_push(device->context),
-                        dt__cuda_symbol(DT_CUDA_SYM_context_push));
+  // Who gives something back has no later chance: what may pass is tried again.
+  dt_cu_result_t result = device->cuda->context_push(device->context);
+  if (result != DT_CU_SUCCESS && !dt__cuda_is_fatal(result))
+    result = device->cuda->context_push(device->context);
+  return dt__cuda_check(device, result, dt__cuda_symbol(DT_CUDA_SYM_context_push));
 }
 
 void dt__cuda_leave(dt_cuda_device_t *device) {

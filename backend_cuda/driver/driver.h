@@ -38,6 +38,9 @@ typedef enum dt_cuda_sym_t {
 } dt_cuda_sym_t;
 const char *dt__cuda_symbol(dt_cuda_sym_t sym); // "cuMemAlloc_v2"
 
+// The least compute capability whose kernels can be launched while those before them run.
+#define DT_CUDA_EARLY_MAJOR 9
+
 // ---- Devices (device.c) -------------------------------------------------------------------------
 // One GPU with its primary context, retained while this lives; the context that the caller's thread
 // has current is never changed for longer than a call into this API.
@@ -55,6 +58,7 @@ typedef struct dt_cuda_device_t {
   int64_t granularity; // of mapped pages, bytes
   _Atomic int lost;    // the result that made the context unusable; 0: none
   char cache_dir[256]; // where cubins are kept; "": nowhere. Set before code is loaded
+  bool early; // kernels that wait by themselves are launched early. Set before the first launch
 } dt_cuda_device_t;
 
 // DT_E_UNSUPPORTED (no such device, too old: compute capability 8.0 is the least), what the driver

@@ -2,8 +2,10 @@
 // One unit of kernels to PTX text.
 #include "backend_cuda/emit/emit.h"
 
+#include "backend_cuda/emit/early.h"
 #include "backend_cuda/emit/kernel.h"
 #include "backend_cuda/emit/matmul.h"
+#include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 
 #include <pthread.h>
@@ -78,6 +80,12 @@ dt_status_t dt__cuda_compile_unit(const dt_program_t *program, const dt_unit_map
   if (!status)
     status = dt__emit_finish(&m, KERNEL_PASSES, false, options, unit, &text, out_bytes);
   dt__emit_fini(&m);
+  if (!status && dt__cuda_waits(target))
+    status = dt__cuda_check_waits(text);
+  if (status) {
+    dt__free(text);
+    text = NULL;
+  }
   *out_text = text;
   return status;
 }
@@ -108,6 +116,7 @@ dt_status_t dt__cuda_kernel_info(dt_program_t *program, const dt_unit_map_t *map
   *out = (dt_cuda_kernel_info_t){.threads = threads,
                                  .teams = threads / team,
                                  .n_words = params.n_buffers + params.n_symbols,
+                                 .waits = dt__cuda_waits(target),
                                  .most_blocks = schedule->most,
                                  .shared_bytes = shared_bytes};
   return NULL;

@@ -4,6 +4,7 @@
 // Each member of a chain has versions of its own (chain.c).
 #include "backend_cuda/emit/kernel.h"
 
+#include "backend_cuda/emit/early.h"
 #include "backend_cuda/emit/matmul.h"
 
 #include "runtime/base/status.h"
@@ -216,6 +217,7 @@ void dt__cuda_emit_kernel(dt_emit_t *m, uint32_t index, uint32_t s, const char *
   LLVMValueRef fn = open_entry(&e, m, name);
   e.k.words = LLVMGetParam(fn, 0);
   dt__body_enter(&e.k, fn);
+  dt__cuda_wait_for_work(m);
   place_thread(&e);
   dt__bind_parameters(&e.k, &params);
   if (e.chain.kernels.end)

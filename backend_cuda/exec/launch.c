@@ -69,12 +69,20 @@ static dt_status_t launch_kernel(dt_cuda_launch_frame_t *launch, const dt_cuda_k
                                   .block = {kernel->info.threads, 1, 1},
                                   .shared_bytes = kernel->info.shared_bytes,
                                   .stream = launch->stream};
+  // A kernel that does not wait would end before the work in front of it, and what follows would
+  // take that for ended, too.
+  dt_cu_launch_attr_t early = {.id = DT_CU_LAUNCH_PROGRAMMATIC, .value.programmatic = 1};
+  if (launch->early && launch->follows && kernel->info.waits) {
+    config.attrs = &early;
+    config.n_attrs = 1;
+  }
   DT_TRY(place_scratch(launch, kernel, bytes, &config, &tail));
   memcpy(block, words, n * sizeof(block[0]));
   memcpy(block + n, &tail, sizeof(tail));
   void *params[] = {block};
   DT_CUDA_TRY(device, launch, &config, kernel->function, params, NULL);
   launch->launches++;
+  launch->follows = kernel->info.waits;
   return NULL;
 }
 

@@ -10,6 +10,9 @@
 // block holds `teams` of them. Grid item i is taken by team i of the grid, which goes on in steps
 // of all teams in the grid, so that any grid from one block on computes everything.
 //
+// A kernel whose info says `waits` begins with griddepcontrol.wait in all of its threads, and may
+// then be launched with the attribute for it right after another such kernel of the same frame.
+//
 // An entry dt_k<code> has one parameter: `n_words` 64-bit words as in a CPU kernel (device
 // addresses, then symbols), then a dt_cuda_tail_t.
 #ifndef DT_BACKEND_CUDA_EXEC_LAUNCH_H
@@ -46,6 +49,8 @@ typedef struct dt_cuda_kernel_info_t {
   uint32_t most_blocks;  // useful ones a multiprocessor, 0: as many as there are items
   uint32_t shared_bytes; // of dynamic shared memory that the kernel keeps for itself, in front of
                          // scratch; a multiple of 64
+  bool waits; // each thread waits for the work before it by itself, so that the kernel may be set
+              // up early: while kernels run that let it (griddepcontrol, from sm_90 on)
 } dt_cuda_kernel_info_t;
 
 // One kernel as it is launched.

@@ -76,9 +76,10 @@ dt_status_t dt__cuda_region_grow(dt_cuda_region_t *region, dt_cuda_gpu_t *gpu, s
 void dt__cuda_region_free(dt_cuda_region_t *region, dt_cuda_gpu_t *gpu) {
   dt_status_t status = region->base ? dt__cuda_enter(gpu->device) : NULL;
   if (!status && region->base) {
-    if (region->bytes)
-      (void)gpu->device->cuda->pages_unmap(region->base, region->bytes);
-    (void)gpu->device->cuda->range_release(region->base, region->reserved);
+    const dt_cuda_t *cuda = gpu->device->cuda;
+    // Addresses that pages could not be taken from stay reserved.
+    if (!region->bytes || cuda->pages_unmap(region->base, region->bytes) == DT_CU_SUCCESS)
+      (void)cuda->range_release(region->base, region->reserved);
     dt__cuda_leave(gpu->device);
   }
   dt_status_free(status); // a lost context has nothing to give back

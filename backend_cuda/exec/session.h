@@ -14,11 +14,15 @@ typedef struct dt_cuda_launch_frame_t {
   dt_cu_stream_t stream;
   dt_cuda_region_t *scratch; // of teams that shared memory does not hold; grows
   dt_cu_ptr_t record;        // dt_cuda_record_t as the device sees it
+  bool early;                // launches may come early, where kernels wait by themselves
+  bool follows;              // what was queued last is a kernel of this frame that waits
   uint64_t launches;         // kernels queued
   dt_status_t status;        // the first failure; launches after it do nothing. The caller's
 } dt_cuda_launch_frame_t;
 
-// frame->launch of a dt_cuda_launch_frame_t. The device's context is current.
+// frame->launch of a dt_cuda_launch_frame_t. The device's context is current. Whoever queues
+// anything else on the stream clears `follows`: only what comes right after a kernel of the frame
+// is early.
 void dt__cuda_launch(dt_frame_t *frame, dt_kernel_fn_t fn, const uint64_t *words, int64_t count,
                      int64_t grain);
 

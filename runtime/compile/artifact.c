@@ -198,8 +198,12 @@ static void describe_kernels(stream_t *s, dt_artifact_t *a) {
                           &info->shared_bytes};
     for (size_t f = 0; f < sizeof(fields) / sizeof(fields[0]); f++)
       number(s, fields[f]);
+    uint32_t waits = info->waits;
+    number(s, &waits);
+    info->waits = waits != 0;
   }
 }
+_Static_assert(sizeof(dt_cuda_kernel_info_t) == 6 * sizeof(uint32_t), "all of it is described");
 
 static void describe_checks(stream_t *s, dt_compiled_t *c) {
   c->check_texts = list(s, &c->n_checks, c->check_texts, sizeof(*c->check_texts));

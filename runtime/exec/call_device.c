@@ -85,6 +85,7 @@ static dt_status_t run_segment(const dt_call_t *call, const dt_variant_t *varian
   const uint32_t *segments = compiled->n_segments > 1 ? compiled->output_segments : NULL;
   DT_TRY(dt__outputs_prepare(call, variant, segments, k));
   frame->block = dt__cuda_pointer(own->block.base);
+  launch->follows = false; // after copies and new outputs
   compiled->segments[k].run(frame);
   return launch->status;
 }
@@ -119,6 +120,7 @@ dt_status_t dt__device_run_compiled(const dt_call_t *call, const dt_variant_t *v
                                    .gpu = own->gpu,
                                    .stream = stream,
                                    .scratch = &own->scratch,
+                                   .early = own->gpu->device->early && !own->stream->lent,
                                    .record = dt__records_address(&own->records, record)};
   dt_status_t status = NULL;
   for (uint32_t k = 0; k < compiled->n_segments && !status; k++)

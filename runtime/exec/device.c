@@ -15,6 +15,7 @@ static dt_status_t open_gpu(const dt_runtime_t *runtime, int32_t ordinal, dt_cud
   DT_TRY(dt__cuda_gpu_create(cuda, ordinal, keep, out));
   dt_cuda_device_t *device = (*out)->device;
   (void)snprintf(device->cache_dir, sizeof(device->cache_dir), "%s", runtime->params.cache_dir);
+  device->early = runtime->params.early_launch && device->major >= DT_CUDA_EARLY_MAJOR;
   return NULL;
 }
 

@@ -2,7 +2,7 @@
 // Conformance on the CPU, or on a GPU (tests/device/on_device.h): every case of cases.c, compiled
 // once per dtype and run at many sizes, contiguous and strided, against the evaluator under the
 // numerical policy. Only answers of compiled code count: a case whose calls were not all answered
-// by it fails. usage: test_ops GROUP [OP] [--few [N]]
+// by it fails. usage: test_ops GROUP [OP] [--few [N] | --tiny]
 #include "tests/conform/cases.h"
 
 #include "lower/graph/eval.h"
@@ -30,7 +30,11 @@ static const struct {
 // With --few: some shapes, layouts and dtypes of each kind, for where calls are slow; of those
 // functions every N-th.
 static bool few;
-static bool is_tried(int layout, size_t shape) { return !few || (layout != 1 && shape % 4 == 0); }
+// With --tiny: one shape of one element, in all layouts and dtypes, where code is what is wanted.
+static bool tiny;
+static bool is_tried(int layout, size_t shape) {
+  return tiny ? shape == 0 : !few || (layout != 1 && shape % 4 == 0);
+}
 // Another dtype of its kind is tried. Programs of the group `data` are the largest.
 static bool has_sibling(const char *group, dt_dtype_t dtype) {
   if (strcmp(group, "data") == 0)
@@ -295,7 +299,7 @@ static void check_case(dt_runtime_t *runtime, const case_t *c, dt_dtype_t dtype)
       call_once(&run, session, function, shapes[s], layout);
       calls++;
     }
-  if (!few && dt__dtype_is_half(dtype) && strcmp(c->group, "unary") == 0) {
+  if (!few && !tiny && dt__dtype_is_half(dtype) && strcmp(c->group, "unary") == 0) {
     call_once(&run, session, function, every_half, EVERY);
     calls++;
   }
@@ -331,8 +335,9 @@ int main(int argc, char **argv) {
     return 1;
   long every = 1;
   for (int i = 2; i < argc; i++) {
-    if (strcmp(argv[i], "--few") == 0) {
-      few = true;
+    few = strcmp(argv[i], "--few") == 0;
+    tiny = strcmp(argv[i], "--tiny") == 0;
+    if (few || tiny) {
       every = i + 1 < argc ? strtol(argv[i + 1], NULL, 10) : 1;
       argc = i;
     }

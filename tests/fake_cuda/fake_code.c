@@ -3,6 +3,7 @@
 // behind a magic word, launches that are checked as a device would and handed to the host function
 // registered for the kernel's name, or to the simulator.
 #include "tests/fake_cuda/fake_private.h"
+#include "tests/fake_cuda/ptx_run.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,6 @@
 #define MAX_FUNCTIONS 4096
 #define MAX_KERNELS 256
 #define MAX_ACCESSES 256
-#define MAX_SHARED 232448 // bytes of a block, static and dynamic
 #define MAGIC "FAKECUBIN\n"
 
 static struct CUfunc_st {
@@ -171,6 +171,7 @@ dt_cu_result_t cuLinkAddData_v2(dt_cu_link_t link, int type, void *data, size_t 
     return fake_leave(DT_CU_INVALID_PTX);
   }
   ptx_module_destroy(ptx);
+  fake_keep(text);
   char *grown = realloc(link->text, link->bytes + bytes + sizeof(MAGIC));
   if (!grown)
     return fake_leave(DT_CU_OUT_OF_MEMORY);
@@ -215,6 +216,8 @@ dt_cu_result_t cuModuleLoadData(dt_cu_module_t *out, const void *image) {
     fake_violation("cuModuleLoadData: what was linked does not go together: %s", ptx_error);
   if (!ptx)
     return fake_leave(DT_CU_INVALID_PTX);
+  if (!is_cubin) // else each part of it was kept
+    fake_keep(text);
   for (uint32_t k = 0; k < MAX_MODULES; k++) {
     if (modules[k].live)
       continue;
@@ -292,7 +295,7 @@ dt_cu_result_t cuFuncGetAttribute(int *out, int attribute, dt_cu_function_t func
 dt_cu_result_t cuFuncSetAttribute(dt_cu_function_t function, int attribute, int value) {
   FAKE_ENTER(function_set, FAKE_IN_CONTEXT);
   if (!is_function(function) || attribute != DT_CU_FUNC_MAX_DYNAMIC_SHARED || value < 0 ||
-      value > MAX_SHARED - (int)function->entry->shared_bytes)
+      value > fake_attribute(DT_CU_ATTR_SHARED_PER_BLOCK) - (int)function->entry->shared_bytes)
     return fake_leave(DT_CU_INVALID_VALUE);
   function->max_shared = value;
   return fake_leave(DT_CU_SUCCESS);
@@ -328,11 +331,12 @@ static bool fits_declaration(const uint32_t block[3], const ptx_function_t *entr
 
 static bool fits(const dt_cu_launch_config_t *config, const struct CUfunc_st *function) {
   uint64_t threads = (uint64_t)config->block[0] * config->block[1] * config->block[2];
+  uint64_t shared = (uint64_t)config->shared_bytes + function->entry->shared_bytes;
   return threads > 0 && threads <= 1024 && config->block[2] <= 64 && config->grid[0] > 0 &&
          config->grid[1] > 0 && config->grid[2] > 0 && config->grid[0] <= 0x7fffffff &&
          config->grid[1] <= 65535 && config->grid[2] <= 65535 &&
          config->shared_bytes <= (uint32_t)function->max_shared &&
-         config->shared_bytes + (uint64_t)function->entry->shared_bytes <= MAX_SHARED &&
+         shared <= (uint64_t)fake_attribute(DT_CU_ATTR_SHARED_PER_BLOCK) &&
          fits_declaration(config->block, function->entry);
 }
 
@@ -342,6 +346,18 @@ static unsigned char *gather_params(const ptx_function_t *entry, void **params) 
   for (uint32_t k = 0; all && k < entry->n_params; k++)
     memcpy(all + entry->params[k].offset, params[k], entry->params[k].bytes);
   return all;
+}
+
+// Whether the entry's threads all wait before they do anything but compute.
+static bool waits_first(const ptx_module_t *ptx, const ptx_function_t *entry) {
+  for (uint32_t k = entry->begin; k < entry->end; k++) {
+    const ptx_insn_t *in = &ptx->code[k];
+    if (in->exec == ptx_exec_grid_wait)
+      return in->guard < 0;
+    if (in->flow != PTX_NEXT)
+      return false;
+  }
+  return false;
 }
 
 static fake_work_t *queue_launch(dt_cu_stream_t stream, const fake_launch_t *launch,
@@ -362,6 +378,7 @@ static fake_work_t *queue_launch(dt_cu_stream_t stream, const fake_launch_t *lau
   if (launch->param_bytes)
     memcpy(work->param, launch->param, launch->param_bytes);
   work->launch.param = work->param;
+  fake_last_waits(stream, work, waits_first(ptx, entry));
   if (!kernel)
     fake_defer(work, ptx, entry);
   return work;
@@ -390,6 +407,8 @@ dt_cu_result_t cuLaunchKernelEx(const dt_cu_launch_config_t *config, dt_cu_funct
     launch.programmatic |=
         config->attrs[k].id == DT_CU_LAUNCH_PROGRAMMATIC && config->attrs[k].value.programmatic;
   const ptx_module_t *ptx = modules[function->module].ptx;
+  if (launch.programmatic)
+    fake_may_be_early(config->stream, launch.name);
   const fake_work_t *work = queue_launch(config->stream, &launch, ptx, entry);
   free(all);
   return fake_leave(work ? DT_CU_SUCCESS : DT_CU_OUT_OF_MEMORY);

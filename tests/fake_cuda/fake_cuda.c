@@ -12,7 +12,6 @@
 #include "backend_cuda/driver/driver_syms.def"
 
 #define MAX_CONTEXTS 16 // current ones of a thread, nested
-#define PROCESSORS 132
 
 typedef struct failure_t {
   bool armed, sticky;
@@ -29,7 +28,7 @@ static struct {
   char first[1024];
   uint32_t retained[FAKE_DEVICES];
   bool started;
-  int processors; // 0: PROCESSORS
+  int processors; // 0: the model's
 } state;
 
 static pthread_mutex_t mutex;
@@ -65,17 +64,24 @@ uint64_t fake_random(void) { // splitmix64
 
 int fake_device(void) { return n_current ? current[n_current - 1]->device : 0; }
 
+// What the call must give instead of what it would.
+static dt_cu_result_t strike(dt_cuda_sym_t sym, uint64_t call) {
+  failure_t *failure = &state.failures[sym];
+  if (!failure->armed || call != failure->at)
+    return DT_CU_SUCCESS;
+  failure->armed = false;
+  if (failure->sticky)
+    state.lost = failure->result;
+  return failure->result;
+}
+
 dt_cu_result_t fake_enter(dt_cuda_sym_t sym, int where) {
   lock();
   uint64_t call = state.calls[sym]++;
   bool speaks = sym == DT_CUDA_SYM_error_name || sym == DT_CUDA_SYM_error_string;
-  failure_t *failure = &state.failures[sym];
-  if (failure->armed && call == failure->at) {
-    failure->armed = false;
-    if (failure->sticky)
-      state.lost = failure->result;
-    return failure->result;
-  }
+  dt_cu_result_t struck = strike(sym, call);
+  if (struck)
+    return struck;
   if (state.lost && !speaks)
     return state.lost;
   if (!state.started && !speaks && sym != DT_CUDA_SYM_init)
@@ -228,32 +234,53 @@ dt_cu_result_t cuDeviceGetName(char *out, int bytes, dt_cu_device_t device) {
   return fake_leave(DT_CU_SUCCESS);
 }
 
-dt_cu_result_t cuDeviceGetAttribute(int *out, int attribute, dt_cu_device_t device) {
-  FAKE_ENTER(device_attribute, FAKE_ANYWHERE);
-  static const struct {
+// What FAKE_CUDA_ARCH in the environment chooses from; the first, where it is not set.
+typedef struct model_t {
+  const char *arch;
+  int major, minor, processors, l2_bytes, shared_per_processor, shared_per_block;
+} model_t;
+static const model_t models[] = {{"90", 9, 0, 132, 62914560, 233472, 232448},
+                                 {"80", 8, 0, 108, 41943040, 167936, 166912},
+                                 {"89", 8, 9, 128, 75497472, 102400, 101376}};
+
+static const model_t *model(void) {
+  const char *wanted = getenv("FAKE_CUDA_ARCH");
+  for (size_t k = 0; wanted && k < sizeof(models) / sizeof(models[0]); k++)
+    if (strcmp(models[k].arch, wanted) == 0)
+      return &models[k];
+  return &models[0];
+}
+
+int fake_attribute(int attribute) {
+  const model_t *m = model();
+  const struct {
     int attribute, value;
   } values[] = {
       {DT_CU_ATTR_THREADS_PER_BLOCK, 1024},
       {DT_CU_ATTR_WARP_SIZE, 32},
       {DT_CU_ATTR_REGISTERS_PER_BLOCK, 65536},
-      {DT_CU_ATTR_PROCESSORS, PROCESSORS},
-      {DT_CU_ATTR_L2_BYTES, 62914560},
-      {DT_CU_ATTR_CAPABILITY_MAJOR, 9},
-      {DT_CU_ATTR_CAPABILITY_MINOR, 0},
-      {DT_CU_ATTR_SHARED_PER_PROCESSOR, 233472},
-      {DT_CU_ATTR_SHARED_PER_BLOCK, 232448},
+      {DT_CU_ATTR_PROCESSORS, state.processors ? state.processors : m->processors},
+      {DT_CU_ATTR_L2_BYTES, m->l2_bytes},
+      {DT_CU_ATTR_CAPABILITY_MAJOR, m->major},
+      {DT_CU_ATTR_CAPABILITY_MINOR, m->minor},
+      {DT_CU_ATTR_SHARED_PER_PROCESSOR, m->shared_per_processor},
+      {DT_CU_ATTR_SHARED_PER_BLOCK, m->shared_per_block},
       {DT_CU_ATTR_VIRTUAL_MEMORY, 1},
       {DT_CU_ATTR_MEMORY_POOLS, 1},
   };
-  dt_cu_result_t result = DT_CU_INVALID_VALUE;
-  for (size_t k = 0; k < sizeof(values) / sizeof(values[0]); k++) {
-    if (values[k].attribute == attribute && device >= 0 && device < FAKE_DEVICES) {
-      bool other = attribute == DT_CU_ATTR_PROCESSORS && state.processors;
-      *out = other ? state.processors : values[k].value;
-      result = DT_CU_SUCCESS;
-    }
-  }
-  return fake_leave(result);
+  for (size_t k = 0; k < sizeof(values) / sizeof(values[0]); k++)
+    if (values[k].attribute == attribute)
+      return values[k].value;
+  return -1;
+}
+
+dt_cu_result_t cuDeviceGetAttribute(int *out, int attribute, dt_cu_device_t device) {
+  FAKE_ENTER(device_attribute, FAKE_ANYWHERE);
+  int value = fake_attribute(attribute);
+  if (value < 0 || device < 0 || device >= FAKE_DEVICES)
+    return fake_leave(DT_CU_INVALID_VALUE);
+  *out = value;
+  return fake_leave(DT_CU_SUCCESS);
 }
 
 dt_cu_result_t cuDeviceTotalMem_v2(size_t *out, dt_cu_device_t device) {
@@ -294,15 +321,16 @@ dt_cu_result_t cuCtxPushCurrent_v2(dt_cu_context_t context) {
 }
 
 dt_cu_result_t cuCtxPopCurrent_v2(dt_cu_context_t *out) {
-  // The thread's stack is the process's own memory: it works on a lost context, too.
+  // The thread's stack is the process's own memory: it works on a lost context, too, and whatever
+  // the call gives.
   lock();
-  state.calls[DT_CUDA_SYM_context_pop]++;
+  dt_cu_result_t struck = strike(DT_CUDA_SYM_context_pop, state.calls[DT_CUDA_SYM_context_pop]++);
   if (n_current == 0) {
     fake_violation("a context is popped from an empty stack");
     return fake_leave(DT_CU_INVALID_CONTEXT);
   }
   *out = current[--n_current];
-  return fake_leave(state.lost);
+  return fake_leave(state.lost ? state.lost : struck);
 }
 
 dt_cu_result_t cuCtxGetCurrent(dt_cu_context_t *out) {

@@ -11,6 +11,10 @@
 //    context, and launches that the device would refuse;
 //  - any call can be made to fail, at its n-th time, once or for ever after.
 //
+// In the environment, for programs that do not know this driver for what it is: FAKE_CUDA_STRICT=1
+// (below), FAKE_CUDA_ARCH=80, 89 or 90 (the devices' compute capability; 90), FAKE_CUDA_KEEP=FOLDER
+// (each PTX text that is taken is written there).
+//
 // Code is PTX text. What a kernel does is a host function that a test registers for its name; a
 // kernel with none is interpreted (ptx_*.c), and every access of its threads is checked: bounds,
 // alignment, races, threads that wait for what cannot come. Safe to use from several threads.
@@ -82,6 +86,18 @@ FAKE_API void fake_cuda_racecheck(bool on);
 FAKE_API uint64_t fake_cuda_instructions(void);
 // Why the last PTX was refused: the line and its text; "" when it was not.
 FAKE_API const char *fake_ptx_error(void);
+
+// ---- Launches that come early -------------------------------------------------------------------
+// A launch with the programmatic attribute may begin as soon as the kernel before it has begun.
+// Violations are: one that does not come right after a kernel that waits (griddepcontrol.wait); a
+// thread of such a launch that touches global memory, or ends, before it has waited; and two pieces
+// of a stream's work that conflict, of which the first need not have ended (fake_order.c).
+// Pairs of conflicting pieces, of those between which launches came early, that were proved to be
+// ordered or are not, and the launches that came early: since the reset, of work that was done.
+// With FAKE_CUDA_TELL=1 in the environment they are printed when the process ends.
+FAKE_API uint64_t fake_cuda_ordered(void);
+FAKE_API uint64_t fake_cuda_unordered(void);
+FAKE_API uint64_t fake_cuda_early(void);
 
 // ---- What went wrong ----------------------------------------------------------------------------
 // With FAKE_CUDA_STRICT=1 in the environment the first one is printed and ends the process.

@@ -27,7 +27,8 @@ dt_cu_result_t fake_leave(dt_cu_result_t result);
   } while (0)
 void fake_violation(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 uint64_t fake_random(void);
-int fake_device(void); // of the current context
+int fake_device(void);             // of the current context
+int fake_attribute(int attribute); // of every device; -1: there is none
 
 // ---- Memory (fake_memory.c) ---------------------------------------------------------------------
 typedef enum fake_kind_t {
@@ -58,8 +59,19 @@ void fake_each_range(void (*each)(void *user, dt_cu_ptr_t begin, size_t bytes, u
 // ---- Streams (fake_stream.c) --------------------------------------------------------------------
 // The order of a piece of work, shared by its records.
 typedef struct fake_order_t fake_order_t;
+// Bytes that work has touched, as ranges in order.
+typedef struct fake_bytes_t {
+  dt_cu_ptr_t begin, end;
+} fake_bytes_t;
+typedef struct fake_touched_t {
+  fake_bytes_t *at;
+  uint32_t n;
+} fake_touched_t;
 typedef struct fake_work_t {
   struct fake_work_t *next;
+  char what[64];
+  fake_touched_t touched[2]; // read, written; of deferred work once it is done
+  bool waits;                // a launch, each thread of which waits for the work before it
   fake_order_t *order;
   void (*run)(struct fake_work_t *work);
   uint32_t waits_stream; // with waits_for > 0: that stream must have done so many first
@@ -84,23 +96,32 @@ bool fake_is_stream(dt_cu_stream_t stream);
 // Makes work a launch of an entry, whose accesses are known only when it runs: until then no record
 // is forgotten that it may conflict with.
 void fake_defer(fake_work_t *work, const ptx_module_t *module, const ptx_function_t *entry);
-// Bytes that deferred work has touched, as ranges in order; takes the list.
-typedef struct fake_bytes_t {
-  dt_cu_ptr_t begin, end;
-} fake_bytes_t;
-typedef struct fake_touched_t {
-  fake_bytes_t *at;
-  uint32_t n;
-} fake_touched_t;
+// What deferred work has touched; takes the list.
 void fake_touched(fake_work_t *work, fake_touched_t list, bool write);
 // Whether the host has waited for every access to the range.
 bool fake_range_idle(dt_cu_ptr_t begin, size_t bytes);
 void fake_drain(void); // does all work of all streams and lets the host know
 
+// Whether a launch on the stream may come early by our rule: what this thread queued there last is
+// a kernel that waits; where not, a violation. What other threads queue in between nobody can know:
+// the driver then takes no launch early.
+void fake_may_be_early(dt_cu_stream_t stream, const char *name);
+// Says of the launch that was queued last whether it waits.
+void fake_last_waits(dt_cu_stream_t stream, fake_work_t *work, bool waits);
+
+// ---- Order within a stream (fake_order.c) -------------------------------------------------------
+void fake_order_reset(void);
+// A stream's next piece has been done: all that it touches must be ordered with it. Takes the
+// lists.
+void fake_order_done(uint32_t stream, fake_work_t *work);
+
 // ---- PTX (ptx_launch.c) -------------------------------------------------------------------------
 // Runs an interpreted launch to its end, or to its first violation.
 void fake_ptx_run(fake_work_t *work);
 void fake_ptx_reset(void);
+
+// ---- PTX for the assembler (fake_keep.c) --------------------------------------------------------
+void fake_keep(const char *text);
 
 // ---- Code (fake_code.c) -------------------------------------------------------------------------
 void fake_code_reset(void);

@@ -7,6 +7,8 @@
 // had to come after and with what was queued since.
 #include "tests/fake_cuda/fake_private.h"
 
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +33,9 @@ static struct CUstream_st {
   clock_vector_t clock;
   uint64_t queued, done;
   fake_work_t *first, *last;
+  char what[64]; // was queued last, by which thread
+  pthread_t by;
+  bool waits; // it is a kernel that waits for what was before it
 } streams[FAKE_STREAMS];
 
 static struct CUevent_st {
@@ -73,6 +78,7 @@ static void drop_record(record_t *record) {
 
 static void free_work(fake_work_t *work) {
   drop_order(work->order);
+  free(work->touched[0].at), free(work->touched[1].at);
   free(work);
 }
 
@@ -100,6 +106,7 @@ void fake_stream_reset(void) {
   for (uint32_t k = 0; k < n_records; k++)
     drop_record(&records[k]);
   n_records = n_deferred = 0;
+  fake_order_reset();
   streams[0].live = true;
 }
 
@@ -169,6 +176,7 @@ static dt_cu_ptr_t meets(const record_t *record, dt_cu_ptr_t begin, dt_cu_ptr_t 
   return begin > record->parts.at[k].begin ? begin : record->parts.at[k].begin;
 }
 
+// Within a stream fake_order.c looks at it.
 static bool is_ordered(const fake_order_t *a, const fake_order_t *b) {
   return a->stream == b->stream || a->number <= b->clock.n[a->stream] ||
          b->number <= a->clock.n[b->stream];
@@ -207,6 +215,46 @@ static fake_order_t *new_order(uint32_t s) {
   return order;
 }
 
+// Adds a range to a list of few, which stays in order and without overlap.
+static bool add_bytes(fake_touched_t *list, dt_cu_ptr_t begin, dt_cu_ptr_t end) {
+  fake_bytes_t *at = realloc(list->at, (list->n + 1) * sizeof(*at));
+  if (!at)
+    return false;
+  list->at = at;
+  uint32_t kept = 0;
+  for (uint32_t k = 0; k < list->n; k++) {
+    if (at[k].end < begin || end < at[k].begin) {
+      at[kept++] = at[k];
+      continue;
+    }
+    begin = at[k].begin < begin ? at[k].begin : begin;
+    end = at[k].end > end ? at[k].end : end;
+  }
+  uint32_t place = kept;
+  for (; place > 0 && at[place - 1].begin > begin; place--)
+    at[place] = at[place - 1];
+  at[place] = (fake_bytes_t){begin, end};
+  list->n = kept + 1;
+  return true;
+}
+
+static void note_last(struct CUstream_st *stream, const char *what) {
+  (void)snprintf(stream->what, sizeof(stream->what), "%s", what);
+  stream->by = pthread_self();
+  stream->waits = false;
+}
+
+void fake_may_be_early(dt_cu_stream_t handle, const char *name) {
+  const struct CUstream_st *stream = &streams[index_of(handle)];
+  bool ours = stream->queued > 0 && pthread_equal(stream->by, pthread_self());
+  if (stream->queued == 0 || (ours && !stream->waits))
+    fake_violation("%s: launched early after %s", name, stream->queued ? stream->what : "nothing");
+}
+
+void fake_last_waits(dt_cu_stream_t handle, fake_work_t *work, bool waits) {
+  streams[index_of(handle)].waits = work->waits = waits;
+}
+
 fake_work_t *fake_queue(dt_cu_stream_t handle, const fake_access_t *accesses, uint32_t n,
                         size_t extra, const char *what) {
   uint32_t s = index_of(handle);
@@ -235,7 +283,15 @@ fake_work_t *fake_queue(dt_cu_stream_t handle, const fake_access_t *accesses, ui
                           .end = accesses[k].begin + accesses[k].bytes,
                           .write = accesses[k].write,
                           .order = order});
+  for (uint32_t k = 0; k < n; k++) {
+    fake_touched_t *list = &work->touched[accesses[k].write];
+    if (accesses[k].bytes &&
+        !add_bytes(list, accesses[k].begin, accesses[k].begin + accesses[k].bytes))
+      abort();
+  }
   struct CUstream_st *stream = &streams[s];
+  (void)snprintf(work->what, sizeof(work->what), "%s", what);
+  note_last(stream, what);
   if (stream->last)
     stream->last->next = work;
   else
@@ -278,6 +334,12 @@ void fake_touched(fake_work_t *work, fake_touched_t list, bool write) {
     return;
   }
   check_touched(work, &list, write);
+  fake_touched_t *own = &work->touched[write];
+  own->at = malloc(list.n * sizeof(own->at[0]));
+  if (!own->at)
+    abort();
+  memcpy(own->at, list.at, list.n * sizeof(own->at[0]));
+  own->n = list.n;
   add_record((record_t){.begin = list.at[0].begin,
                         .end = list.at[list.n - 1].end,
                         .write = write,
@@ -308,6 +370,7 @@ static bool do_one(void) {
   if (work->run)
     work->run(work);
   n_deferred -= work->entry != NULL;
+  fake_order_done((uint32_t)(stream - streams), work);
   stream->done++;
   free_work(work);
   return true;

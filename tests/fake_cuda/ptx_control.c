@@ -60,7 +60,12 @@ void ptx_exec_return(ptx_warp_t *warp, const ptx_insn_t *in, uint32_t mask) {
 }
 
 void ptx_exec_exit(ptx_warp_t *warp, const ptx_insn_t *in, uint32_t mask) {
-  (void)in;
+  uint32_t hasty = warp->run->launch->programmatic ? mask & ~warp->waited : 0;
+  if (hasty) {
+    ptx_violation(warp, in, (uint32_t)__builtin_ctz(hasty),
+                  "the thread of a launch that came early ends without griddepcontrol.wait");
+    warp->run->hasty = true;
+  }
   warp->alive &= ~mask;
   warp->run->alive -= (uint32_t)__builtin_popcount(mask);
   ptx_try_barriers(warp->run);

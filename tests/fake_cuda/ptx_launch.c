@@ -313,6 +313,7 @@ void fake_ptx_run(fake_work_t *work) {
   make_room(run);
   run_blocks(run);
   tell_touched(run, work);
+  work->waits &= !run->hasty;
   instructions += run->instructions;
   release_room(run);
   free(run);

@@ -101,6 +101,7 @@ struct ptx_run_t {
   uint32_t first_number; // of the block's threads, from 1
   ptx_barrier_t barriers[PTX_BARRIERS];
   bool racecheck, stopped;
+  bool hasty; // a thread has ended that did not wait for the work before the launch
   uint32_t races;
   uint64_t instructions, steps;
 };

@@ -141,12 +141,15 @@ static void live(const subject_t *subject) {
 static void the_next_runtime_compiles_nothing(void **state) {
   (void)state;
   empty_folder();
-  uint64_t before = links();
+  uint64_t before = links(), none = fake_cuda_early();
   live(&all);
+  uint64_t early = fake_cuda_early() - none;
+  assert_true(early > 0);
   assert_int_equal(links(), before + 1);
   assert_int_equal(count_entries("variant", NULL), 1);
   (void)count_entries("cubin", drop); // of no use to whoever has the variant
   live(&all);
+  assert_int_equal(fake_cuda_early() - none, 2 * early); // launched in the same way
   assert_int_equal(links(), before + 1);
   assert_int_equal(count_entries("cubin", NULL), 0);
 }

@@ -3,6 +3,7 @@
 // results that outlive everything, numbers read back, checks told later, constants.
 #include "tests/unit/cuda/exec_fake.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static dt_tensor_t *call(fixture_t *f, dt_function_t *function, dt_tensor_t **inputs, uint32_t n) {
@@ -53,12 +54,45 @@ static void calls_are_queued_and_read_in_order(void **state) {
     assert_int_equal(dt_tensor_device(twice), DT_CUDA);
     expect_line(f.session, twice, 1000, 3, 6);
     assert_int_equal(stats_of(add).variants, 1);
-    assert_int_equal(stats_of(add).launches, 4); // two a call
+    assert_int_equal(stats_of(add).launches, 4); // of two calls
+    assert_true(stats_of(add).device_load_ns > 0);
     release_all((dt_tensor_t *[]){host, twice}, 2);
     dt_function_release(add);
     fixture_close(&f);
     fake_end();
   }
+}
+
+// Kernels after the first one of a call come early, on streams of our own, unless that is turned
+// off.
+static void kernels_come_early(void **state) {
+  (void)state;
+  enum { OWN, LENT, OFF, WAYS };
+  for (int way = OWN; way < WAYS; way++) {
+    fake_begin(3);
+    assert_int_equal(setenv("DUCTILE_EARLY_LAUNCH", way == OFF ? "0" : "1", 1), 0);
+    fixture_t f = fixture_open();
+    dt_session_t *own = f.session;
+    if (way == LENT)
+      OK(open_session(f.runtime, 0, dt_session_stream(own), &f.session));
+    dt_function_t *add = function_named(f.runtime, "add", NULL);
+    dt_tensor_t *host = host_f32(100, 1, 2), *x = on_device(f.session, host);
+    dt_tensor_t *once = call(&f, add, (dt_tensor_t *[]){x, x}, 2);
+    dt_tensor_t *twice = call(&f, add, (dt_tensor_t *[]){once, x}, 2); // after a kernel of a call
+    expect_line(f.session, twice, 100, 3, 6);
+    assert_int_equal(fake_cuda_calls(DT_CUDA_SYM_launch), 4);
+    assert_int_equal(fake_cuda_early(), way == OWN ? 2 : 0);
+    assert_int_equal(fake_cuda_ordered(), way == OWN ? 2 : 0);
+    release_all((dt_tensor_t *[]){host, x, once, twice}, 4);
+    dt_function_release(add);
+    if (way == LENT) {
+      dt_session_destroy(f.session);
+      f.session = own;
+    }
+    fixture_close(&f);
+    fake_end();
+  }
+  assert_int_equal(unsetenv("DUCTILE_EARLY_LAUNCH"), 0);
 }
 
 static void results_outlive_sessions_and_runtimes(void **state) {
@@ -563,6 +597,7 @@ static void devices_are_counted_and_described(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(calls_are_queued_and_read_in_order),
+      cmocka_unit_test(kernels_come_early),
       cmocka_unit_test(results_outlive_sessions_and_runtimes),
       cmocka_unit_test(sessions_are_ordered_by_events),
       cmocka_unit_test(a_missing_event_is_seen_by_the_fake),

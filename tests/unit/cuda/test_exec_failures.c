@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every call of the driver fails in turn, once and for good, over the whole life of sessions,
 // tensors, functions and events: each failure is a status, nothing crashes, nothing stays behind,
-// and what did not fail goes on.
+// and what did not fail goes on. Of calls that are many some are taken; test_exec_sweep.c takes all
+// of a smaller life.
 #include "tests/unit/cuda/exec_fake.h"
 
 #include "runtime/base/memory.h"
@@ -10,11 +11,10 @@
 
 // Calls that give something back: where one fails there is nothing else to be done.
 static const dt_cuda_sym_t releases[] = {
-    DT_CUDA_SYM_pool_destroy,   DT_CUDA_SYM_primary_release, DT_CUDA_SYM_context_push,
-    DT_CUDA_SYM_context_pop,    DT_CUDA_SYM_stream_destroy,  DT_CUDA_SYM_event_destroy,
-    DT_CUDA_SYM_mem_free_async, DT_CUDA_SYM_host_free,       DT_CUDA_SYM_range_release,
-    DT_CUDA_SYM_pages_release,  DT_CUDA_SYM_pages_unmap,     DT_CUDA_SYM_link_destroy,
-    DT_CUDA_SYM_module_unload,
+    DT_CUDA_SYM_stream_destroy,  DT_CUDA_SYM_event_destroy, DT_CUDA_SYM_mem_free_async,
+    DT_CUDA_SYM_host_free,       DT_CUDA_SYM_range_release, DT_CUDA_SYM_pages_release,
+    DT_CUDA_SYM_pages_unmap,     DT_CUDA_SYM_link_destroy,  DT_CUDA_SYM_module_unload,
+    DT_CUDA_SYM_pool_destroy,
 };
 
 static bool is_release(dt_cuda_sym_t sym) {

@@ -20,6 +20,8 @@ static void try_case(const case_t *c) {
   dt_cu_ptr_t a = allocate(4096), b = allocate(4096);
   OK(cuda->fill_bytes(a, 1, 4096, NULL));
   OK(cuda->fill_bytes(b, 2, 4096, NULL));
+  if (c->how.programmatic)
+    launch(load_body("", "griddepcontrol.wait;"), (launch_t){0}, a, b, a, 7);
   launch(k, c->how, a, b, a, 7);
   finish();
   const char *first = "";
@@ -239,9 +241,14 @@ static void kernels_that_may_begin_early(void **state) {
        {.programmatic = true},
        "thread (1, 0, 0)"},
       {".const .align 4 .b32 t[2] = {1, 2};",
-       "mov.u64 %d3, t;\nld.const.u32 %r2, [%d3];\nld.const.u32 %r3, [t+4];",
+       "mov.u64 %d3, t;\nld.const.u32 %r2, [%d3];\nld.const.u32 %r3, [t+4];\ngriddepcontrol.wait;",
        {.programmatic = true},
        NULL},
+      {"", "griddepcontrol.launch_dependents;", {.programmatic = true}, "ends without"},
+      {"",
+       "setp.eq.u32 %p1, %r1, 0;\n@%p1 ret;\ngriddepcontrol.wait;",
+       {.programmatic = true},
+       "thread (0, 0, 0): the thread of a launch that came early ends without"},
   };
   TRY(cases);
 }
