@@ -101,7 +101,7 @@ typedef struct resident_row_t {
 static const resident_row_t resident_twice[] = {
     {4 * WARP, 8, 5}, {4 * WARP, 2, 0}, {WARP, 4, 0}, {WARP, 1, 0}};
 static const resident_row_t resident_often[] = {
-    {8 * WARP, 4, 4}, {4 * WARP, 2, 0}, {WARP, 4, 0}, {WARP, 1, 0}};
+    {8 * WARP, 4, 5}, {4 * WARP, 2, 0}, {WARP, 4, 0}, {WARP, 1, 0}};
 #define N_RESIDENT (sizeof(resident_twice) / sizeof(resident_twice[0]))
 _Static_assert(N_RESIDENT == sizeof(resident_often) / sizeof(resident_often[0]), "N_RESIDENT");
 
