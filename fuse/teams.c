@@ -15,10 +15,11 @@
 #include "runtime/base/status.h"
 
 #define WARP 32
-#define HALF 2         // bytes
+#define HALF 2        // bytes
 #define LONG_ROW 1024 // elements from which a row is worth a block
 #define MAP_UNROLL 4  // vectors of a thread under way at once
-#define MAP_BLOCKS 16 // of the grid for each multiprocessor: each then has several grid items
+#define MAP_TEAM (2 * WARP)
+#define MAP_BLOCKS 128 // of the grid for each multiprocessor: more only begin more often
 #define ROW_UNROLL 4
 
 static bool has_locals(const dt_program_t *program, const dt_kernel_t *kernel) {
@@ -247,7 +248,7 @@ static dt_status_t outer_teams(dt_program_t *program, dt_kernel_t *kernel,
     unroll /= 2;
   }
   if (kernel->n_loops == 1) {
-    schedule->team = 4 * WARP;
+    schedule->team = MAP_TEAM;
     schedule->unroll = unroll;
     schedule->most = MAP_BLOCKS;
     schedule->block = (int64_t)schedule->team * schedule->lanes * schedule->unroll;
@@ -256,7 +257,7 @@ static dt_status_t outer_teams(dt_program_t *program, dt_kernel_t *kernel,
   // Longer last loops get larger teams, so that all threads have something to do.
   const struct {
     uint32_t team, unroll, most;
-  } maps[] = {{WARP, 1, 0}, {4 * WARP, unroll, MAP_BLOCKS}};
+  } maps[] = {{WARP, 1, 0}, {MAP_TEAM, unroll, MAP_BLOCKS}};
   dt_schedule_t own = *schedule;
   for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++) {
     own.team = maps[i].team;

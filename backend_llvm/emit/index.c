@@ -444,9 +444,8 @@ static dt_address_t linear_address(dt_body_t *k, dt_buffer_id_t buffer, dt_sym_t
   LLVMValueRef lane = LLVMBuildMul(m->b, k->lane_base, dt__emit_i64(m, coef), "");
   base = dt__emit_element(m, element, base, lane);
   for (uint32_t c = 0; c < k->copies; c++) {
-    int64_t shift =
-        coef * (int64_t)((k->first_copy + c) * k->lanes * k->team) -
-        (coef == -1 ? (int64_t)k->lanes - 1 : 0);
+    int64_t shift = coef * (int64_t)((k->first_copy + c) * k->lanes * k->team) -
+                    (coef == -1 ? (int64_t)k->lanes - 1 : 0);
     out.at[c] = dt__emit_element(m, element, base, dt__emit_i64(m, shift));
     if (k->inside[c] && out.access == DT_ACCESS_UNIT) // the row's first vector always exists
       out.at[c] = LLVMBuildSelect(m->b, k->inside[c], out.at[c], first, "");
