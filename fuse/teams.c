@@ -15,9 +15,11 @@
 #include "runtime/base/status.h"
 
 #define WARP 32
+#define HALF 2        // bytes
 #define LONG_ROW 1024 // elements from which a row is worth a block
 #define MAP_UNROLL 4  // vectors of a thread under way at once
-#define MAP_BLOCKS 16 // of the grid for each multiprocessor: each then has several grid items
+#define MAP_TEAM (2 * WARP)
+#define MAP_BLOCKS 128 // of the grid for each multiprocessor: more only begin more often
 #define ROW_UNROLL 4
 
 static bool has_locals(const dt_program_t *program, const dt_kernel_t *kernel) {
@@ -104,7 +106,7 @@ typedef struct resident_row_t {
 static const resident_row_t resident_twice[] = {
     {4 * WARP, 8, 5}, {4 * WARP, 2, 0}, {WARP, 4, 0}, {WARP, 1, 0}};
 static const resident_row_t resident_often[] = {
-    {8 * WARP, 4, 4}, {4 * WARP, 2, 0}, {WARP, 4, 0}, {WARP, 1, 0}};
+    {8 * WARP, 4, 5}, {4 * WARP, 2, 0}, {WARP, 4, 0}, {WARP, 1, 0}};
 #define N_RESIDENT (sizeof(resident_twice) / sizeof(resident_twice[0]))
 _Static_assert(N_RESIDENT == sizeof(resident_often) / sizeof(resident_often[0]), "N_RESIDENT");
 
@@ -217,6 +219,24 @@ static dt_status_t tile_teams(dt_program_t *program, dt_kernel_t *kernel,
 
 // ---- Maps -------------------------------------------------------------------------------------------
 
+// Whether lanes read and write nothing wider than `bytes`.
+static bool lanes_are_narrow(dt_program_t *program, const dt_kernel_t *kernel, size_t bytes) {
+  dt_sym_t last = kernel->vars[kernel->n_loops - 1];
+  for (uint32_t s = 0; s < kernel->stages.len; s++) {
+    const dt_stage_t *stage = &kernel->stages.items[s];
+    for (uint32_t i = 0; i < stage->insts.len; i++) {
+      const dt_inst_t *inst = &stage->insts.items[i];
+      if (inst->kind == DT_INST_LOAD && dt_dtype_size(inst->dtype) > bytes &&
+          dt__access_step(program, inst->buffer, inst->index, last) != DT_STEP_NONE)
+        return false;
+    }
+    for (uint32_t i = 0; i < stage->stores.len; i++)
+      if (dt_dtype_size(dt__program_buffer(program, stage->stores.items[i].buffer)->dtype) > bytes)
+        return false;
+  }
+  return true;
+}
+
 static dt_status_t outer_teams(dt_program_t *program, dt_kernel_t *kernel,
                                const dt_target_t *target) {
   dt_schedule_t *schedule = &kernel->schedules.items[0];
@@ -225,17 +245,23 @@ static dt_status_t outer_teams(dt_program_t *program, dt_kernel_t *kernel,
   schedule->block = schedule->lanes;
   if (dt__has_inner_loops(kernel) || has_locals(program, kernel))
     return NULL;
+  uint32_t unroll = MAP_UNROLL;
+  if (lanes_are_narrow(program, kernel, HALF)) { // a vector of halves has 16 bytes, too
+    schedule->lanes *= 2;
+    schedule->block *= 2;
+    unroll /= 2;
+  }
   if (kernel->n_loops == 1) {
-    schedule->team = 4 * WARP;
-    schedule->unroll = MAP_UNROLL;
+    schedule->team = MAP_TEAM;
+    schedule->unroll = unroll;
     schedule->most = MAP_BLOCKS;
     schedule->block = (int64_t)schedule->team * schedule->lanes * schedule->unroll;
     return NULL;
   }
   // Longer last loops get larger teams, so that all threads have something to do.
-  static const struct {
+  const struct {
     uint32_t team, unroll, most;
-  } maps[] = {{WARP, 1, 0}, {4 * WARP, MAP_UNROLL, MAP_BLOCKS}};
+  } maps[] = {{WARP, 1, 0}, {MAP_TEAM, unroll, MAP_BLOCKS}};
   dt_schedule_t own = *schedule;
   for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++) {
     own.team = maps[i].team;

@@ -82,6 +82,7 @@ typedef struct dt_body_t {
   // thread's vector stands lanes * team elements further.
   bool axis;              // there is one
   uint32_t lanes, copies; // copies: of the vector loop being emitted
+  uint32_t first_copy;    // what copy 0 is, where copies are emitted one by one; else 0
   uint32_t team;          // threads that share a grid item; 1 on a CPU
   LLVMValueRef rank;      // i64: of this thread in its team; NULL when team is 1
   bool aligned;           // dt__lanes_aligned holds where this code runs
@@ -90,7 +91,7 @@ typedef struct dt_body_t {
   uint32_t item_level; // of the last outer variable that is no lane: 1, with tiles of rows 2
   bool outer_lanes;
   dt_sym_t lane_var;
-  LLVMValueRef lane_base;            // lane variable's value in lane 0 of copy 0
+  LLVMValueRef lane_base;            // lane variable's value in lane 0 of the loop's first copy
   LLVMValueRef masks[DT_MAX_UNROLL]; // by copy: lanes that exist, in the masked tail; NULL: all
   // Resident rows (resident.c): whether a copy's vector exists, i1; NULL elsewhere.
   LLVMValueRef inside[DT_MAX_UNROLL];

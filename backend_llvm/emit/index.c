@@ -274,7 +274,7 @@ static dt_lanes_t ramp(dt_body_t *k, LLVMValueRef start, int64_t coef) {
   dt_emit_t *m = k->m;
   dt_lanes_t out = {.varying = true};
   for (uint32_t c = 0; c < k->copies; c++) {
-    int64_t shift = coef * (int64_t)(c * k->lanes * k->team);
+    int64_t shift = coef * (int64_t)((k->first_copy + c) * k->lanes * k->team);
     LLVMValueRef at = shift ? LLVMBuildAdd(m->b, start, dt__emit_i64(m, shift), "") : start;
     out.v[c] = LLVMBuildAdd(m->b, dt__emit_splat(m, at, k->lanes),
                             dt__emit_ramp(m->t_i64, k->lanes, coef), "");
@@ -444,8 +444,8 @@ static dt_address_t linear_address(dt_body_t *k, dt_buffer_id_t buffer, dt_sym_t
   LLVMValueRef lane = LLVMBuildMul(m->b, k->lane_base, dt__emit_i64(m, coef), "");
   base = dt__emit_element(m, element, base, lane);
   for (uint32_t c = 0; c < k->copies; c++) {
-    int64_t shift =
-        coef * (int64_t)(c * k->lanes * k->team) - (coef == -1 ? (int64_t)k->lanes - 1 : 0);
+    int64_t shift = coef * (int64_t)((k->first_copy + c) * k->lanes * k->team) -
+                    (coef == -1 ? (int64_t)k->lanes - 1 : 0);
     out.at[c] = dt__emit_element(m, element, base, dt__emit_i64(m, shift));
     if (k->inside[c] && out.access == DT_ACCESS_UNIT) // the row's first vector always exists
       out.at[c] = LLVMBuildSelect(m->b, k->inside[c], out.at[c], first, "");

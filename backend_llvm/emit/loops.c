@@ -316,12 +316,12 @@ static bool is_overwritten(const dt_body_t *k, dt_buffer_id_t read) {
 
 // A stage may read what another thread of the team stored in an earlier one, or overwrite what it
 // has read.
-static bool stages_meet(const dt_body_t *k) {
+static bool stages_meet(dt_body_t *k) {
   const dt_kernel_t *kernel = k->kernel;
   for (uint32_t s = 0; s < kernel->stages.len; s++)
     for (uint32_t i = 0; i < kernel->stages.items[s].insts.len; i++) {
       dt_buffer_id_t read = dt__inst_reads(&kernel->stages.items[s].insts.items[i]);
-      if (read.id && is_overwritten(k, read))
+      if (read.id && is_overwritten(k, read) && !(k->resident && dt__resident_owns(k, read)))
         return true;
     }
   return false;

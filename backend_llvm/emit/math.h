@@ -15,7 +15,7 @@ typedef struct dt_emit_math_t {
   LLVMContextRef context;
   LLVMModuleRef module;
   LLVMBuilderRef builder;
-  bool approximate; // the target has a reciprocal of about the last place, and a slow division
+  bool device; // a reciprocal of about the last place, and a slow division; min and max answer NaN
 } dt_emit_math_t;
 
 typedef enum dt_math_fn_t {

@@ -15,7 +15,7 @@ static void set_types(dt_math_build_t *b, bool wide) {
 }
 
 void dt__math_build_init(dt_math_build_t *b, const dt_emit_math_t *m, LLVMTypeRef type) {
-  b->approximate = m->approximate;
+  b->device = m->device;
   bool vector = LLVMGetTypeKind(type) == LLVMVectorTypeKind;
   LLVMTypeRef element = vector ? LLVMGetElementType(type) : type;
   b->context = m->context;
@@ -81,13 +81,18 @@ dt_val_t dt__math_poly(const dt_math_build_t *b, dt_val_t x, const double *coef,
 }
 
 // Written so that x86's min and max instructions, which answer the second operand for NaN, fit.
+// Those of devices answer NaN.
 dt_val_t dt__math_at_most(const dt_math_build_t *b, dt_val_t x, double limit) {
   dt_val_t y = dt__math_f(b, limit);
+  if (b->device && !b->wide)
+    return call(b, "llvm.minimum", (dt_val_t[]){x, y}, 2);
   return f_sel(b, LLVMBuildFCmp(b->at, LLVMRealOLT, y, x, ""), y, x);
 }
 
 dt_val_t dt__math_at_least(const dt_math_build_t *b, dt_val_t x, double limit) {
   dt_val_t y = dt__math_f(b, limit);
+  if (b->device && !b->wide)
+    return call(b, "llvm.maximum", (dt_val_t[]){x, y}, 2);
   return f_sel(b, LLVMBuildFCmp(b->at, LLVMRealOGT, y, x, ""), y, x);
 }
 
@@ -110,7 +115,7 @@ dt_val_t dt__math_through_double(const dt_math_build_t *b, dt_val_t x,
 
 // A reciprocal of about the last place, and the quotient corrected by its own rest.
 dt_val_t dt__math_div(const dt_math_build_t *b, dt_val_t x, dt_val_t y) {
-  if (!b->approximate || b->wide)
+  if (!b->device || b->wide)
     return f_div(b, x, y);
   dt_val_t reciprocal = f_div(b, dt__math_f(b, 1.0), y);
   if (LLVMIsAInstruction(reciprocal))

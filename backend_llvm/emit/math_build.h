@@ -19,7 +19,7 @@ typedef struct dt_math_build_t {
   LLVMTypeRef bits;  // integers of the same width and lanes
   uint32_t lanes;    // 0 for a scalar
   bool wide;         // double
-  bool approximate;  // as dt_emit_math_t says
+  bool device;       // as dt_emit_math_t says
   uint32_t mantissa; // stored bits
   int64_t bias;
 } dt_math_build_t;

@@ -327,13 +327,15 @@ static bool known_number(LLVMValueRef value) {
 }
 
 // x86's own maximum gives its second operand when either is NaN; that is `later` here, so only a
-// NaN in `first` needs a look.
+// NaN in `first` needs a look. Devices have an instruction that answers NaN.
 LLVMValueRef dt__emit_extremum(dt_emit_t *m, dt_dtype_t dtype, bool larger, LLVMValueRef a,
                                LLVMValueRef b) {
   if (!is_float(dtype)) {
     LLVMValueRef first = larger ? less(m, dtype, b, a) : less(m, dtype, a, b);
     return pick(m, first, a, b);
   }
+  if (m->device && dtype == DT_F32)
+    return dt__emit_intrinsic2(m, larger ? "llvm.maximum" : "llvm.minimum", a, b);
   LLVMValueRef first = known_number(b) ? b : a, later = known_number(b) ? a : b;
   LLVMRealPredicate wins = larger ? LLVMRealOGT : LLVMRealOLT;
   LLVMValueRef best = pick(m, LLVMBuildFCmp(m->b, wins, first, later, ""), first, later);

@@ -3,6 +3,8 @@
 // under the store's own mask and that of the vector loop's tail.
 #include "backend_llvm/emit/body.h"
 
+#include <string.h>
+
 // Where a scalar store goes whose mask is off: the stack. It costs less than a branch that data
 // decides.
 static LLVMValueRef nowhere(dt_body_t *k) {
@@ -144,7 +146,7 @@ static bool leaves_chain(const dt_body_t *k, dt_buffer_id_t buffer) {
 }
 
 // All values are made before anything is stored, so that a stage may read what it overwrites.
-void dt__stage_stores(dt_body_t *k) {
+static void make_and_store(dt_body_t *k) {
   const dt_stage_t *stage = k->stage;
   uint32_t level = k->stage_level + stage->n_loops;
   for (uint32_t i = 0; i < stage->stores.len; i++) {
@@ -160,4 +162,63 @@ void dt__stage_stores(dt_body_t *k) {
     dt_address_t address = dt__access_address(k, own->buffer, offset, level);
     (leaves_chain(k, own->buffer) ? store_owned : store)(k, own, level, &address);
   }
+}
+
+// ---- Copies one by one -------------------------------------------------------------------------------
+
+// Maps of teams. What their threads compute follows the order of the code closely.
+static bool copies_are_apart(const dt_body_t *k) {
+  const dt_stage_t *stage = k->stage;
+  if (!k->m->device || !k->outer_lanes || k->copies < 2 || stage->n_loops || stage->folds.len)
+    return false;
+  for (uint32_t i = 0; i < stage->insts.len; i++)
+    if (stage->insts.items[i].kind == DT_INST_BIND || stage->insts.items[i].kind == DT_INST_SEARCH)
+      return false;
+  for (uint32_t i = 0; i < stage->stores.len; i++)
+    if (dt__program_buffer(&k->m->program, stage->stores.items[i].buffer)->kind == DT_BUFFER_LOCAL)
+      return false;
+  return true;
+}
+
+// What is known of all copies at the lanes' level, of copy `c` alone.
+static void see_copy(dt_body_t *k, uint32_t known, uint32_t c) {
+  for (uint32_t i = 0; i < known; i++) {
+    dt_memo_t memo = k->scopes[k->lane_level].memo.items[i];
+    if (!memo.value.varying)
+      continue;
+    memo.value.v[0] = memo.value.v[c];
+    dt__memo_put(k, k->lane_level, memo.key, memo.value);
+  }
+}
+
+// Everything is loaded first, then each copy is computed and stored before the next: the first one
+// need not wait for the last one's loads, and stores do not come all at once.
+static void store_copies(dt_body_t *k) {
+  const dt_stage_t *stage = k->stage;
+  uint32_t copies = k->copies;
+  LLVMValueRef masks[DT_MAX_UNROLL];
+  for (uint32_t i = 0; i < stage->insts.len; i++)
+    if (stage->insts.items[i].kind == DT_INST_LOAD || stage->insts.items[i].kind == DT_INST_ROW)
+      (void)dt__inst_value(k, i);
+  memcpy(masks, k->masks, sizeof(masks));
+  dt_scope_t *scope = &k->scopes[k->lane_level];
+  uint32_t known = scope->memo.len;
+  k->copies = 1;
+  for (uint32_t c = 0; c < copies; c++) {
+    k->first_copy = c;
+    k->masks[0] = masks[c];
+    see_copy(k, known, c);
+    make_and_store(k);
+    scope->memo.len = known;
+  }
+  k->first_copy = 0;
+  k->copies = copies;
+  memcpy(k->masks, masks, sizeof(masks));
+}
+
+void dt__stage_stores(dt_body_t *k) {
+  if (copies_are_apart(k))
+    store_copies(k);
+  else
+    make_and_store(k);
 }
