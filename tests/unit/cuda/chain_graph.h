@@ -16,9 +16,9 @@ typedef struct attention_case_t {
 const char *attention_graph(const attention_case_t *c, dt_text_t *out);
 
 typedef enum rows_t {
-  ROWS_NORM,         // layer norm
-  ROWS_NORM_RESULT,  // the same; the rows are a result too
-  ROWS_SOFTMAX,      // softmax
+  ROWS_NORM,           // layer norm
+  ROWS_NORM_RESULT,    // the same; the rows are a result too
+  ROWS_SOFTMAX,        // softmax
   ROWS_GATHERED_NORM,  // layer norm of rows of a table, by index
   ROWS_GATHERED_RESULT // the same of twice the rows, which are a result too
 } rows_t;
