@@ -11,9 +11,9 @@
 
 // Calls that give something back: where one fails there is nothing else to be done.
 static const dt_cuda_sym_t releases[] = {
-    DT_CUDA_SYM_stream_destroy,  DT_CUDA_SYM_event_destroy, DT_CUDA_SYM_mem_free_async,
-    DT_CUDA_SYM_host_free,       DT_CUDA_SYM_range_release, DT_CUDA_SYM_pages_release,
-    DT_CUDA_SYM_pages_unmap,     DT_CUDA_SYM_link_destroy,  DT_CUDA_SYM_module_unload,
+    DT_CUDA_SYM_stream_destroy, DT_CUDA_SYM_event_destroy, DT_CUDA_SYM_mem_free_async,
+    DT_CUDA_SYM_host_free,      DT_CUDA_SYM_range_release, DT_CUDA_SYM_pages_release,
+    DT_CUDA_SYM_pages_unmap,    DT_CUDA_SYM_link_destroy,  DT_CUDA_SYM_module_unload,
     DT_CUDA_SYM_pool_destroy,
 };
 

@@ -22,6 +22,7 @@ static const dt_cuda_sym_t releases[] = {
     DT_CUDA_SYM_stream_destroy, DT_CUDA_SYM_event_destroy, DT_CUDA_SYM_mem_free_async,
     DT_CUDA_SYM_host_free,      DT_CUDA_SYM_range_release, DT_CUDA_SYM_pages_release,
     DT_CUDA_SYM_pages_unmap,    DT_CUDA_SYM_link_destroy,  DT_CUDA_SYM_module_unload,
+    DT_CUDA_SYM_pool_destroy,
 };
 
 static bool is_release(dt_cuda_sym_t sym) {
