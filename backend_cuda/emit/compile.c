@@ -116,6 +116,7 @@ dt_status_t dt__cuda_kernel_info(dt_program_t *program, const dt_unit_map_t *map
   *out = (dt_cuda_kernel_info_t){.threads = threads,
                                  .teams = threads / team,
                                  .n_words = params.n_buffers + params.n_symbols,
+                                 .unit = map->unit_of_code[code],
                                  .waits = dt__cuda_waits(target),
                                  .most_blocks = schedule->most,
                                  .shared_bytes = shared_bytes};

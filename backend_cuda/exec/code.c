@@ -14,12 +14,13 @@
 
 #define LOG_BYTES 8192
 #define MOST_THREADS 1024
-#define KEY_FORMAT 1 // raised when what is done with PTX changes
+#define KEY_FORMAT 2 // raised when what is done with PTX changes
 
 struct dt_cuda_code_t {
   dt_cuda_device_t *device; // borrowed
-  dt_cu_module_t module;
-  size_t bytes; // of the cubin
+  dt_cu_module_t *modules;  // one a unit
+  uint32_t n_modules;
+  size_t bytes; // of the cubins
   uint32_t n;
   dt_cuda_kernel_t kernels[];
 };
@@ -28,8 +29,7 @@ struct dt_cuda_code_t {
 
 typedef struct linking_t {
   dt_cuda_device_t *device;
-  const dt_cuda_image_t *images;
-  uint32_t n_images;
+  const dt_cuda_image_t *image;
   dt_cu_link_t link;
   char log[LOG_BYTES];
 } linking_t;
@@ -47,18 +47,14 @@ static dt_status_t link_status(linking_t *linking, dt_cu_result_t result, const 
   return told;
 }
 
-static dt_status_t link_images(linking_t *linking, void **out, size_t *out_bytes) {
+static dt_status_t link_image(linking_t *linking, void **out, size_t *out_bytes) {
   const dt_cuda_t *cuda = linking->device->cuda;
-  for (uint32_t k = 0; k < linking->n_images; k++) {
-    const dt_cuda_image_t *image = &linking->images[k];
-    char name[32];
-    (void)snprintf(name, sizeof(name), "unit%u.ptx", k);
-    // The driver only reads the text, zero included.
-    dt_cu_result_t result =
-        cuda->link_add(linking->link, DT_CU_JIT_PTX, (void *)(uintptr_t)image->text,
-                       image->bytes + 1, name, 0, NULL, NULL);
-    DT_TRY(link_status(linking, result, dt__cuda_symbol(DT_CUDA_SYM_link_add)));
-  }
+  const dt_cuda_image_t *image = linking->image;
+  // The driver only reads the text, zero included.
+  dt_cu_result_t result =
+      cuda->link_add(linking->link, DT_CU_JIT_PTX, (void *)(uintptr_t)image->text,
+                     image->bytes + 1, "unit.ptx", 0, NULL, NULL);
+  DT_TRY(link_status(linking, result, dt__cuda_symbol(DT_CUDA_SYM_link_add)));
   void *cubin = NULL;
   size_t bytes = 0;
   DT_TRY(link_status(linking, cuda->link_complete(linking->link, &cubin, &bytes),
@@ -77,39 +73,94 @@ static dt_status_t link_cubin(linking_t *linking, void **out, size_t *out_bytes)
   void *values[] = {linking->log, (void *)(uintptr_t)LOG_BYTES};
   DT_TRY(link_status(linking, cuda->link_create(2, options, values, &linking->link),
                      dt__cuda_symbol(DT_CUDA_SYM_link_create)));
-  dt_status_t status = link_images(linking, out, out_bytes);
+  dt_status_t status = link_image(linking, out, out_bytes);
   (void)cuda->link_destroy(linking->link);
   return status;
 }
 
 // ---- Cubins ---------------------------------------------------------------------------------------
 
-static void make_key(const dt_cuda_device_t *device, const dt_cuda_image_t *images,
-                     uint32_t n_images, dt_text_t *out) {
+static void make_key(const dt_cuda_device_t *device, const dt_cuda_image_t *image,
+                     dt_text_t *out) {
   dt__text_init(out);
-  dt__text_printf(out, "ductile %d.%d.%d, format %d, driver %d, sm_%d%d, %u images\n",
-                  DT_VERSION_MAJOR, DT_VERSION_MINOR, DT_VERSION_PATCH, KEY_FORMAT,
-                  device->cuda->version, device->major, device->minor, n_images);
-  for (uint32_t k = 0; k < n_images; k++) {
-    dt__text_printf(out, "%zu\n", images[k].bytes);
-    dt__text_write(out, images[k].text, images[k].bytes);
-  }
+  dt__text_printf(out, "ductile %d.%d.%d, format %d, driver %d, sm_%d%d\n", DT_VERSION_MAJOR,
+                  DT_VERSION_MINOR, DT_VERSION_PATCH, KEY_FORMAT, device->cuda->version,
+                  device->major, device->minor);
+  dt__text_write(out, image->text, image->bytes);
 }
 
-static dt_status_t link_and_keep(dt_cuda_device_t *device, const dt_cuda_image_t *images,
-                                 uint32_t n_images, const dt_text_t *key, void **out,
-                                 size_t *out_bytes) {
+static dt_status_t link_and_keep(dt_cuda_device_t *device, const dt_cuda_image_t *image,
+                                 const dt_text_t *key, dt_cuda_unit_t *out) {
   linking_t *linking = dt__calloc(1, sizeof(*linking));
   if (!linking)
     return DT_NO_MEMORY();
   linking->device = device;
-  linking->images = images;
-  linking->n_images = n_images;
-  dt_status_t status = link_cubin(linking, out, out_bytes);
+  linking->image = image;
+  dt_status_t status = link_cubin(linking, &out->cubin, &out->bytes);
   dt__free(linking);
   if (!status)
-    dt__disk_cache_keep(device->cache_dir, "cubin", key, *out, *out_bytes);
+    dt__disk_cache_keep(device->cache_dir, "cubin", key, out->cubin, out->bytes);
   return status;
+}
+
+static dt_status_t load_module(dt_cuda_device_t *device, dt_cuda_unit_t *unit) {
+  DT_CUDA_TRY(device, module_load, &unit->module, unit->cubin);
+  return NULL;
+}
+
+// A cubin from the disk that the driver does not take is made anew.
+static dt_status_t make_unit(dt_cuda_device_t *device, const dt_cuda_image_t *image,
+                             const dt_text_t *key, dt_cuda_unit_t *out) {
+  if (dt__disk_cache_find(device->cache_dir, "cubin", key, &out->cubin, &out->bytes)) {
+    DT_LOG(DT_LOG_COMPILE, 2, "cache: a cubin of %zu bytes", out->bytes);
+    dt_status_t status = load_module(device, out);
+    dt_code_t failure = dt_status_code(status);
+    if (!status || failure == DT_E_NO_MEMORY || failure == DT_E_DEVICE)
+      return status;
+    dt_status_free(status);
+    dt__free(out->cubin);
+    *out = (dt_cuda_unit_t){0};
+  }
+  DT_TRY(link_and_keep(device, image, key, out));
+  return load_module(device, out);
+}
+
+dt_status_t dt__cuda_unit_make(dt_cuda_device_t *device, const dt_cuda_image_t *image,
+                               dt_cuda_unit_t *out) {
+  dt_text_t key;
+  *out = (dt_cuda_unit_t){0};
+  make_key(device, image, &key);
+  dt_status_t status = dt__cuda_enter(device);
+  if (!status) {
+    status = make_unit(device, image, &key, out);
+    dt__cuda_leave(device);
+  }
+  dt__text_fini(&key);
+  return status;
+}
+
+dt_status_t dt__cuda_unit_load(dt_cuda_device_t *device, dt_cuda_unit_t *unit) {
+  DT_TRY(dt__cuda_enter(device));
+  dt_status_t status = load_module(device, unit);
+  dt__cuda_leave(device);
+  return status;
+}
+
+static void unload(dt_cuda_device_t *device, const dt_cu_module_t *modules, uint32_t n) {
+  dt_status_t status = n ? dt__cuda_enter(device) : NULL;
+  if (!status && n) {
+    for (uint32_t k = 0; k < n; k++)
+      if (modules[k])
+        (void)device->cuda->module_unload(modules[k]);
+    dt__cuda_leave(device);
+  }
+  dt_status_free(status); // a lost context has nothing to give back
+}
+
+void dt__cuda_unit_fini(dt_cuda_device_t *device, dt_cuda_unit_t *unit) {
+  unload(device, &unit->module, unit->module ? 1 : 0);
+  dt__free(unit->cubin);
+  *unit = (dt_cuda_unit_t){0};
 }
 
 // ---- Kernels --------------------------------------------------------------------------------------
@@ -122,7 +173,10 @@ static dt_status_t find_kernel(dt_cuda_code_t *code, uint32_t index,
   int shared = 0, registers = 0, local = 0;
   kernel->info = *info;
   (void)snprintf(name, sizeof(name), "dt_k%u", index);
-  dt_cu_result_t result = device->cuda->module_function(&kernel->function, code->module, name);
+  if (info->unit >= code->n_modules)
+    return DT_FAIL(DT_E_COMPILE, "%s: there is no unit %u", name, info->unit);
+  dt_cu_result_t result =
+      device->cuda->module_function(&kernel->function, code->modules[info->unit], name);
   if (result == DT_CU_NOT_FOUND)
     return DT_FAIL(DT_E_COMPILE, "device code has no kernel %s", name);
   DT_TRY(dt__cuda_check(device, result, dt__cuda_symbol(DT_CUDA_SYM_module_function)));
@@ -148,51 +202,6 @@ static dt_status_t find_kernel(dt_cuda_code_t *code, uint32_t index,
   return NULL;
 }
 
-static dt_status_t load_cubin(dt_cuda_code_t *code, const void *cubin,
-                              const dt_cuda_kernel_info_t *kernels) {
-  dt_cuda_device_t *device = code->device;
-  dt_cu_module_t module = NULL;
-  DT_CUDA_TRY(device, module_load, &module, cubin);
-  code->module = module;
-  for (uint32_t k = 0; k < code->n; k++)
-    DT_TRY(find_kernel(code, k, &kernels[k]));
-  return NULL;
-}
-
-// A cubin from the disk that the driver does not take is made anew. *out_cubin is the caller's.
-static dt_status_t load(dt_cuda_code_t *code, const dt_cuda_image_t *images, uint32_t n_images,
-                        const dt_cuda_kernel_info_t *kernels, void **out_cubin) {
-  dt_cuda_device_t *device = code->device;
-  dt_text_t key;
-  void *cubin = NULL;
-  make_key(device, images, n_images, &key);
-  dt_status_t status = NULL;
-  bool kept = dt__disk_cache_find(device->cache_dir, "cubin", &key, &cubin, &code->bytes);
-  if (kept) {
-    DT_LOG(DT_LOG_COMPILE, 2, "cache: a cubin of %zu bytes", code->bytes);
-    status = load_cubin(code, cubin, kernels);
-    dt_code_t failure = dt_status_code(status);
-    if (status && failure != DT_E_NO_MEMORY && failure != DT_E_DEVICE) {
-      dt_status_free(status);
-      status = NULL;
-      kept = false;
-      dt__free(cubin);
-      cubin = NULL;
-      if (code->module)
-        (void)device->cuda->module_unload(code->module);
-      code->module = NULL;
-    }
-  }
-  if (!kept) {
-    status = link_and_keep(device, images, n_images, &key, &cubin, &code->bytes);
-    if (!status)
-      status = load_cubin(code, cubin, kernels);
-  }
-  dt__text_fini(&key);
-  *out_cubin = cubin;
-  return status;
-}
-
 static dt_status_t check_kernels(const dt_cuda_kernel_info_t *kernels, uint32_t n) {
   for (uint32_t k = 0; k < n; k++) {
     const dt_cuda_kernel_info_t *info = &kernels[k];
@@ -207,26 +216,18 @@ static dt_status_t check_kernels(const dt_cuda_kernel_info_t *kernels, uint32_t 
   return NULL;
 }
 
-// What is loaded: PTX, or a cubin.
-typedef struct source_t {
-  const dt_cuda_image_t *images;
-  uint32_t n_images;
-  const void *cubin; // borrowed
-  size_t bytes;
-  void *made; // of PTX; owned
-} source_t;
-
-static dt_status_t load_source(dt_cuda_code_t *code, source_t *source,
-                               const dt_cuda_kernel_info_t *kernels) {
-  if (source->n_images)
-    return load(code, source->images, source->n_images, kernels, &source->made);
-  code->bytes = source->bytes;
-  return source->bytes ? load_cubin(code, source->cubin, kernels) : NULL;
+static dt_status_t find_kernels(dt_cuda_code_t *code, const dt_cuda_kernel_info_t *kernels) {
+  DT_TRY(dt__cuda_enter(code->device));
+  dt_status_t status = NULL;
+  for (uint32_t k = 0; k < code->n && !status; k++)
+    status = find_kernel(code, k, &kernels[k]);
+  dt__cuda_leave(code->device);
+  return status;
 }
 
-static dt_status_t create(dt_cuda_device_t *device, source_t *source,
-                          const dt_cuda_kernel_info_t *kernels, uint32_t n_kernels,
-                          dt_cuda_code_t **out) {
+dt_status_t dt__cuda_code_load(dt_cuda_device_t *device, dt_cuda_unit_t *units, uint32_t n_units,
+                               const dt_cuda_kernel_info_t *kernels, uint32_t n_kernels,
+                               dt_cuda_code_t **out) {
   *out = NULL;
   DT_TRY(check_kernels(kernels, n_kernels));
   dt_cuda_code_t *code = dt__calloc(1, sizeof(*code) + n_kernels * sizeof(code->kernels[0]));
@@ -234,11 +235,15 @@ static dt_status_t create(dt_cuda_device_t *device, source_t *source,
     return DT_NO_MEMORY();
   code->device = device;
   code->n = n_kernels;
-  dt_status_t status = dt__cuda_enter(device);
-  if (!status) {
-    status = load_source(code, source, kernels);
-    dt__cuda_leave(device);
+  code->modules = dt__calloc(n_units, sizeof(*code->modules));
+  dt_status_t status = code->modules ? NULL : DT_NO_MEMORY();
+  for (; !status && code->n_modules < n_units; code->n_modules++) {
+    code->modules[code->n_modules] = units[code->n_modules].module;
+    code->bytes += units[code->n_modules].bytes;
+    units[code->n_modules].module = NULL;
   }
+  if (!status && n_kernels)
+    status = find_kernels(code, kernels);
   if (status) {
     dt__cuda_code_unload(code);
     return status;
@@ -247,36 +252,11 @@ static dt_status_t create(dt_cuda_device_t *device, source_t *source,
   return NULL;
 }
 
-dt_status_t dt__cuda_code_load(dt_cuda_device_t *device, const dt_cuda_image_t *images,
-                               uint32_t n_images, const dt_cuda_kernel_info_t *kernels,
-                               uint32_t n_kernels, dt_cuda_code_t **out, void **out_cubin) {
-  source_t source = {.images = images, .n_images = n_images};
-  if (out_cubin)
-    *out_cubin = NULL;
-  dt_status_t status = create(device, &source, kernels, n_kernels, out);
-  if (status || !out_cubin)
-    dt__free(source.made);
-  else
-    *out_cubin = source.made;
-  return status;
-}
-
-dt_status_t dt__cuda_code_load_cubin(dt_cuda_device_t *device, const void *cubin, size_t bytes,
-                                     const dt_cuda_kernel_info_t *kernels, uint32_t n_kernels,
-                                     dt_cuda_code_t **out) {
-  source_t source = {.cubin = cubin, .bytes = bytes};
-  return create(device, &source, kernels, n_kernels, out);
-}
-
 void dt__cuda_code_unload(dt_cuda_code_t *code) {
   if (!code)
     return;
-  dt_status_t status = code->module ? dt__cuda_enter(code->device) : NULL;
-  if (!status && code->module) {
-    (void)code->device->cuda->module_unload(code->module);
-    dt__cuda_leave(code->device);
-  }
-  dt_status_free(status); // a lost context has nothing to give back
+  unload(code->device, code->modules, code->n_modules);
+  dt__free(code->modules);
   dt__free(code);
 }
 

@@ -49,6 +49,7 @@ typedef struct dt_cuda_kernel_info_t {
   uint32_t most_blocks;  // useful ones a multiprocessor, 0: as many as there are items
   uint32_t shared_bytes; // of dynamic shared memory that the kernel keeps for itself, in front of
                          // scratch; a multiple of 64
+  uint32_t unit;         // in whose code it is
   bool waits; // each thread waits for the work before it by itself, so that the kernel may be set
               // up early: while kernels run that let it (griddepcontrol, from sm_90 on)
 } dt_cuda_kernel_info_t;
@@ -72,22 +73,29 @@ typedef struct dt_cuda_image_t {
 // Loaded code of one variant on one device.
 typedef struct dt_cuda_code_t dt_cuda_code_t;
 
-// Makes one cubin of all images by the driver's linker (on the calling thread, which should be a
-// compile thread: no launch waits for it), loads it and finds dt_k0 … dt_k<n-1>. DT_E_COMPILE with
-// the linker's log; what the driver says. On failure *out is NULL and nothing is kept. *out_cubin
-// (NULL: not wanted) is the caller's, dt__cuda_code_bytes long, NULL without images.
-dt_status_t dt__cuda_code_load(dt_cuda_device_t *device, const dt_cuda_image_t *images,
-                               uint32_t n_images, const dt_cuda_kernel_info_t *kernels,
-                               uint32_t n_kernels, dt_cuda_code_t **out,
-                               void **out_cubin) DT_MUST_USE;
-// The same from a cubin that the first one gave, in this process or another; without bytes there
-// are no kernels in it.
-dt_status_t dt__cuda_code_load_cubin(dt_cuda_device_t *device, const void *cubin, size_t bytes,
-                                     const dt_cuda_kernel_info_t *kernels, uint32_t n_kernels,
-                                     dt_cuda_code_t **out) DT_MUST_USE;
+// One unit's machine code. Both are owned.
+typedef struct dt_cuda_unit_t {
+  void *cubin;
+  size_t bytes;
+  dt_cu_module_t module; // loaded; NULL: not, or it belongs to a dt_cuda_code_t by now
+} dt_cuda_unit_t;
+
+// Makes a cubin of the image by the driver's linker (on the calling thread, which should be a compile
+// thread: no launch waits for it), or finds it on disk, and loads it. DT_E_COMPILE with the linker's
+// log; what the driver says. The caller ends *out also on failure.
+dt_status_t dt__cuda_unit_make(dt_cuda_device_t *device, const dt_cuda_image_t *image,
+                               dt_cuda_unit_t *out) DT_MUST_USE;
+// Loads a unit that has a cubin.
+dt_status_t dt__cuda_unit_load(dt_cuda_device_t *device, dt_cuda_unit_t *unit) DT_MUST_USE;
+void dt__cuda_unit_fini(dt_cuda_device_t *device, dt_cuda_unit_t *unit);
+// Takes the units' modules, cubins stay, and finds dt_k0 … dt_k<n-1> in them. On failure *out is
+// NULL, and modules that were taken are gone.
+dt_status_t dt__cuda_code_load(dt_cuda_device_t *device, dt_cuda_unit_t *units, uint32_t n_units,
+                               const dt_cuda_kernel_info_t *kernels, uint32_t n_kernels,
+                               dt_cuda_code_t **out) DT_MUST_USE;
 // Unloads. NULL allowed. No launch of it may be running.
 void dt__cuda_code_unload(dt_cuda_code_t *code);
 const dt_cuda_kernel_t *dt__cuda_code_kernel(const dt_cuda_code_t *code, uint32_t index);
-size_t dt__cuda_code_bytes(const dt_cuda_code_t *code); // of the cubin
+size_t dt__cuda_code_bytes(const dt_cuda_code_t *code); // of the cubins
 
 #endif // DT_BACKEND_CUDA_EXEC_LAUNCH_H

@@ -24,7 +24,7 @@ typedef struct dt_runtime_options_t {
   uint32_t struct_size; // sizeof(dt_runtime_options_t); 0 is taken as the size of version 0.1
   const void *next;     // NULL
   uint32_t threads;     // that run kernels, callers included; 0: DUCTILE_THREADS, else one a core
-  uint32_t compile_threads; // 0: DUCTILE_COMPILE_THREADS, else one a core, at most 4
+  uint32_t compile_threads; // 0: DUCTILE_COMPILE_THREADS, else one a core, at most 8
 } dt_runtime_options_t;
 
 // Reads DUCTILE_* variables once. `options` may be NULL. DT_E_ARGUMENT (an option or variable out

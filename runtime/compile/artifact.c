@@ -13,7 +13,7 @@
 #include <link.h>
 #include <string.h>
 
-#define FORMAT 1
+#define FORMAT 2
 #define KIND "variant"
 #define MOST_ENTRIES (1u << 20) // of any list
 
@@ -194,8 +194,8 @@ static void describe_kernels(stream_t *s, dt_artifact_t *a) {
   a->kernels = list(s, &a->n_codes, a->kernels, sizeof(*a->kernels));
   for (uint32_t k = 0; k < a->n_codes && !s->failed; k++) {
     dt_cuda_kernel_info_t *info = &a->kernels[k];
-    uint32_t *fields[] = {&info->threads, &info->teams, &info->n_words, &info->most_blocks,
-                          &info->shared_bytes};
+    uint32_t *fields[] = {&info->threads,     &info->teams,        &info->n_words,
+                          &info->most_blocks, &info->shared_bytes, &info->unit};
     for (size_t f = 0; f < sizeof(fields) / sizeof(fields[0]); f++)
       number(s, fields[f]);
     uint32_t waits = info->waits;
@@ -203,7 +203,7 @@ static void describe_kernels(stream_t *s, dt_artifact_t *a) {
     info->waits = waits != 0;
   }
 }
-_Static_assert(sizeof(dt_cuda_kernel_info_t) == 6 * sizeof(uint32_t), "all of it is described");
+_Static_assert(sizeof(dt_cuda_kernel_info_t) == 7 * sizeof(uint32_t), "all of it is described");
 
 static void describe_checks(stream_t *s, dt_compiled_t *c) {
   c->check_texts = list(s, &c->n_checks, c->check_texts, sizeof(*c->check_texts));
@@ -235,7 +235,9 @@ static void describe_items(stream_t *s, dt_compiled_t *c) {
 static void describe(stream_t *s, dt_artifact_t *a, dt_compiled_t *c, uint32_t *n_segments,
                      uint32_t *n_outputs) {
   bytes(s, &a->host.data, &a->host.bytes);
-  bytes(s, &a->cubin.data, &a->cubin.bytes);
+  a->cubins = list(s, &a->n_cubins, a->cubins, sizeof(*a->cubins));
+  for (uint32_t k = 0; k < a->n_cubins && !s->failed; k++)
+    bytes(s, &a->cubins[k].data, &a->cubins[k].bytes);
   describe_kernels(s, a);
   number(s, n_segments);
   c->output_segments = list(s, n_outputs, c->output_segments, sizeof(*c->output_segments));
@@ -251,7 +253,9 @@ static void describe(stream_t *s, dt_artifact_t *a, dt_compiled_t *c, uint32_t *
 
 void dt__artifact_fini(dt_artifact_t *artifact) {
   dt__free(artifact->host.data);
-  dt__free(artifact->cubin.data);
+  for (uint32_t k = 0; k < artifact->n_cubins; k++)
+    dt__free(artifact->cubins[k].data);
+  dt__free(artifact->cubins);
   dt__free(artifact->kernels);
   *artifact = (dt_artifact_t){0};
 }
@@ -274,16 +278,31 @@ void dt__artifact_keep(const dt_cuda_device_t *device, const dt_text_t *key,
 
 // ---- Loading --------------------------------------------------------------------------------------
 
-static dt_status_t load(dt_cuda_device_t *device, const dt_artifact_t *a, uint32_t n_segments,
+static dt_status_t load_units(dt_cuda_device_t *device, dt_artifact_t *a, dt_cuda_unit_t *units,
+                              dt_cuda_code_t **out) {
+  for (uint32_t k = 0; k < a->n_cubins; k++) {
+    units[k] = (dt_cuda_unit_t){.cubin = a->cubins[k].data, .bytes = a->cubins[k].bytes};
+    a->cubins[k].data = NULL;
+    DT_TRY(dt__cuda_unit_load(device, &units[k]));
+  }
+  return dt__cuda_code_load(device, units, a->n_cubins, a->kernels, a->n_codes, out);
+}
+
+static dt_status_t load(dt_cuda_device_t *device, dt_artifact_t *a, uint32_t n_segments,
                         dt_compiled_t *out) {
   dt_cuda_code_t *code = NULL;
   DT_TRY(dt__load_objects(&a->host, 1, out));
   DT_TRY(dt__load_host(n_segments, out));
+  dt_cuda_unit_t *units = dt__calloc(a->n_cubins, sizeof(*units));
+  if (!units)
+    return DT_NO_MEMORY();
   int64_t begin = dt__now_ns();
-  DT_TRY(dt__cuda_code_load_cubin(device, a->cubin.data, a->cubin.bytes, a->kernels, a->n_codes,
-                                  &code));
+  dt_status_t status = load_units(device, a, units, &code);
   out->device_load_ns = (uint64_t)(dt__now_ns() - begin);
-  return dt__load_device_kernels(code, a->n_codes, out);
+  for (uint32_t k = 0; k < a->n_cubins; k++)
+    dt__cuda_unit_fini(device, &units[k]);
+  dt__free(units);
+  return status ? status : dt__load_device_kernels(code, a->n_codes, out);
 }
 
 dt_status_t dt__artifact_find(dt_cuda_device_t *device, const dt_text_t *key, dt_compiled_t **out) {

@@ -9,7 +9,9 @@
 #include "runtime/compile/load.h"
 
 typedef struct dt_artifact_t {
-  dt_object_t host, cubin;        // data owned; a cubin only where there are kernels
+  dt_object_t host;    // data owned
+  dt_object_t *cubins; // and their data owned; one a unit of kernels
+  uint32_t n_cubins;
   dt_cuda_kernel_info_t *kernels; // owned
   uint32_t n_codes;
 } dt_artifact_t;

@@ -73,7 +73,7 @@ static dt_status_t runtime_init(dt_runtime_t *runtime, const dt_runtime_options_
   DT_TRY(dt__pager_create((size_t)params->warm_mib << 20, &runtime->pager));
   dt_compiler_options_t compiler = {.threads =
                                         choose(options ? options->compile_threads : 0,
-                                               params->compile_threads, cores < 4 ? cores : 4),
+                                               params->compile_threads, cores < 8 ? cores : 8),
                                     .pool_width = threads,
                                     .cpu = params->cpu,
                                     .verify = params->verify};

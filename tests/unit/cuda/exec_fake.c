@@ -270,7 +270,12 @@ static dt_status_t load_kernels(const dt_compile_request_t *request, dt_compiled
         (dt_cuda_kernel_info_t){.threads = 64, .teams = 2, .n_words = n_words[k], .waits = true};
   }
   dt_cuda_image_t image = {.text = ptx, .bytes = (size_t)at};
-  DT_TRY(dt__cuda_code_load(request->cuda, &image, 1, infos, FAKE_KERNELS, &out->cuda, NULL));
+  dt_cuda_unit_t unit = {0};
+  dt_status_t status = dt__cuda_unit_make(request->cuda, &image, &unit);
+  if (!status)
+    status = dt__cuda_code_load(request->cuda, &unit, 1, infos, FAKE_KERNELS, &out->cuda);
+  dt__cuda_unit_fini(request->cuda, &unit);
+  DT_TRY(status);
   out->code_bytes = dt__cuda_code_bytes(out->cuda);
   out->device_load_ns = 1;
   for (uint32_t k = 0; k < FAKE_KERNELS; k++) {

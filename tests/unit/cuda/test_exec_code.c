@@ -68,10 +68,21 @@ static int teardown(void **state) {
   ".version 8.3\n.target sm_90a\n.address_size 64\n.visible .entry dt_k0(\n"                       \
   "  .param .align 8 .b8 dt_k0_param_0[48]\n)\n{\n  ret;\n}\n" body
 
-static dt_status_t load(const char *text, uint32_t n_words, dt_cuda_code_t **out) {
+static dt_status_t load_all(const char *text, const dt_cuda_kernel_info_t *infos, uint32_t n,
+                            dt_cuda_code_t **out) {
   dt_cuda_image_t image = {.text = text, .bytes = strlen(text)};
+  dt_cuda_unit_t unit = {0};
+  dt_status_t status = dt__cuda_unit_make(gpu->device, &image, &unit);
+  *out = NULL;
+  if (!status)
+    status = dt__cuda_code_load(gpu->device, &unit, 1, infos, n, out);
+  dt__cuda_unit_fini(gpu->device, &unit);
+  return status;
+}
+
+static dt_status_t load(const char *text, uint32_t n_words, dt_cuda_code_t **out) {
   dt_cuda_kernel_info_t info = {.threads = 128, .teams = 4, .n_words = n_words};
-  return dt__cuda_code_load(gpu->device, &image, 1, &info, 1, out, NULL);
+  return load_all(text, &info, 1, out);
 }
 
 // Loads once; whether the linker was asked.
@@ -172,15 +183,14 @@ static void what_cannot_be_launched_is_refused(void **state) {
   assert_int_equal(dt_status_code(status), DT_E_COMPILE);
   assert_non_null(strstr(dt_status_message(status), "at most 508"));
   dt_status_free(status);
-  dt_cuda_image_t image = {.text = PTX(""), .bytes = strlen(PTX(""))};
   dt_cuda_kernel_info_t infos[2] = {{.threads = 32, .teams = 1}, {.threads = 32, .teams = 1}};
-  status = dt__cuda_code_load(gpu->device, &image, 1, infos, 2, &code, NULL);
+  status = load_all(PTX(""), infos, 2, &code);
   assert_int_equal(dt_status_code(status), DT_E_COMPILE);
   assert_non_null(strstr(dt_status_message(status), "no kernel dt_k1"));
   dt_status_free(status);
   infos[0].threads = 1000; // of 32 registers fit; of teams they do not
   infos[0].teams = 3;
-  status = dt__cuda_code_load(gpu->device, &image, 1, infos, 1, &code, NULL);
+  status = load_all(PTX(""), infos, 1, &code);
   assert_int_equal(dt_status_code(status), DT_E_INTERNAL);
   dt_status_free(status);
 }
