@@ -23,7 +23,7 @@
 // What follows a kernel's words in its parameter block.
 typedef struct dt_cuda_tail_t {
   int64_t count;    // grid items
-  uint64_t scratch; // global memory for LOCAL buffers, 64-byte aligned; 0: dynamic shared memory
+  uint64_t scratch; // global memory for LOCALs and SLABs, 64-byte aligned; 0: dynamic shared memory
   int64_t scratch_stride; // bytes from one team's scratch to the next: team t of the grid (global)
                           // or of the block (shared) has [t * stride, …)
   uint64_t record;        // dt_cuda_record_t in memory that the host sees; never 0

@@ -55,7 +55,7 @@ typedef struct dt_compiled_t {
   dt_compiled_item_t *items;
   uint32_t n_items;
   int64_t once_bytes, once_scratch_bytes;
-  uint32_t n_launches;     // kernels of a call
+  uint32_t n_launches;     // of a call: kernels, and chains of them
   uint32_t n_symbols;      // length of a frame's symbol array
   uint32_t n_output_sizes; // length of a frame's output_sizes
   uint32_t n_checks;

@@ -207,6 +207,59 @@ static void test_canonical(void **state) {
   hand_fini(&h);
 }
 
+// Two chains are one code: with one list of parameters, which their slabs are not in.
+static void test_canonical_chains(void **state) {
+  (void)state;
+  static const char *const head = "lanes 4 unroll 1 block 1 grain 1 team 256 a v0 b v1 width 32 "
+                                  "rows 16 tile 16 64 depth 64 ring 4";
+  dt_text_t program, texts[2];
+  dt__text_init(&program);
+  dt__text_put(&program, "program {\nsymbol s0: [0, 99]\nsymbol s1: [0, 99]\n"
+                         "buffer b1 = input 0 f32[s0, 8] strides [8, 1]\n"
+                         "buffer b2 = input 1 f32[8, 4] strides [4, 1]\n"
+                         "buffer b3 = input 2 f32[s1, 8] strides [8, 1]\n"
+                         "buffer b4 = output 0 f32[s0, 4]\nbuffer b5 = output 1 f32[s1, 4]\n"
+                         "buffer b6 = slab f32[s0, 8]\nbuffer b7 = slab f32[s1, 8]\n");
+  for (int k = 0; k < 2; k++) {
+    int x = k ? 3 : 1, y = 4 + k, slab = 6 + k, i = 2 + 4 * k;
+    dt__text_printf(&program,
+                    "kernel \"rows\" chain %d outer i%d < s%d {\n  stage inner i%d < 8 {\n"
+                    "    v0 = load f32 b%d[i%d, i%d]\n    v1 = exp f32 v0\n"
+                    "    store b%d[i%d, i%d] = v1\n  }\n"
+                    "  schedule inner_lanes lanes 4 unroll 1 block 1 grain 1 team 32\n}\n",
+                    k + 1, i, k, i + 1, x, i, i + 1, slab, i, i + 1);
+    dt__text_printf(&program,
+                    "kernel \"head\" chain %d outer i%d < s%d, i%d < 4 {\n  stage inner i%d < 8 {\n"
+                    "    v0 = load f32 b%d[i%d, i%d]\n    v1 = load f32 b2[i%d, i%d]\n"
+                    "    v2 = mul f32 v0, v1\n    fold sum f32 r0 = v2\n  }\n"
+                    "  stage {\n    v0 = row f32 r0\n    store b%d[i%d, i%d] = v0\n  }\n"
+                    "  schedule matmul %s\n}\n",
+                    k + 1, i, k, i + 2, i + 3, slab, i, i + 3, i + 3, i + 2, y, i, i + 2, head);
+  }
+  dt__text_put(&program, "outputs b4, b5\n}\n");
+  hand_t h;
+  hand_parse(&h, dt__text_str(&program));
+  for (uint32_t k = 0; k < 2; k++) {
+    dt_kernel_params_t params;
+    dt_chain_t chain = dt__kernel_chain(h.program, 2 * k);
+    assert_int_equal(chain.first, 2 * k);
+    assert_int_equal(chain.end, 2 * k + 2);
+    dt__text_init(&texts[k]);
+    OK(dt__chain_print(h.program, chain, &params, &texts[k]));
+    assert_int_equal(params.n_buffers, 3);
+    assert_int_equal(params.buffers[0].id, k ? 3 : 1);
+    assert_int_equal(params.buffers[1].id, 2);
+    assert_int_equal(params.buffers[2].id, 4 + k);
+    assert_int_equal(params.n_symbols, 1);
+    assert_int_equal(params.symbols[0], k);
+  }
+  check_text(dt__text_str(&texts[0]), dt__text_str(&texts[1]));
+  for (uint32_t k = 0; k < 2; k++)
+    dt__text_fini(&texts[k]);
+  dt__text_fini(&program);
+  hand_fini(&h);
+}
+
 // What a kernel searches in, how, and under which masks it binds and stores are parts of its text.
 static void test_canonical_data(void **state) {
   (void)state;
@@ -556,7 +609,7 @@ int main(void) {
       cmocka_unit_test(test_failures),  cmocka_unit_test(test_one_kernel),
       cmocka_unit_test(test_items),     cmocka_unit_test(test_search_and_running),
       cmocka_unit_test(test_update),    cmocka_unit_test(test_canonical_data),
-      cmocka_unit_test(test_integer),
+      cmocka_unit_test(test_integer),   cmocka_unit_test(test_canonical_chains),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
