@@ -106,9 +106,27 @@ typedef struct resident_row_t {
 static const resident_row_t resident_twice[] = {
     {4 * WARP, 8, 5}, {4 * WARP, 2, 0}, {WARP, 4, 0}, {WARP, 1, 0}};
 static const resident_row_t resident_often[] = {
-    {8 * WARP, 4, 5}, {4 * WARP, 2, 0}, {WARP, 4, 0}, {WARP, 1, 0}};
+    {8 * WARP, 4, 4}, {4 * WARP, 2, 0}, {WARP, 4, 0}, {WARP, 1, 0}};
+#define ROOM_FOR_ONE 5 // where nothing is walked but the row itself
 #define N_RESIDENT (sizeof(resident_twice) / sizeof(resident_twice[0]))
 _Static_assert(N_RESIDENT == sizeof(resident_often) / sizeof(resident_often[0]), "N_RESIDENT");
+
+// Whether loops over the row load one buffer at most, and LOCALs.
+static bool walks_one(const dt_program_t *program, const dt_kernel_t *kernel) {
+  uint32_t one = 0;
+  for (uint32_t s = 0; s < kernel->stages.len; s++) {
+    const dt_stage_t *stage = &kernel->stages.items[s];
+    for (uint32_t i = 0; i < stage->insts.len && stage->n_loops; i++) {
+      dt_buffer_id_t id = dt__inst_reads(&stage->insts.items[i]);
+      if (!id.id || dt__program_buffer(program, id)->kind == DT_BUFFER_LOCAL)
+        continue;
+      if (one && one != id.id)
+        return false;
+      one = id.id;
+    }
+  }
+  return true;
+}
 
 static dt_status_t inner_teams(dt_program_t *program, dt_kernel_t *kernel,
                                const dt_target_t *target) {
@@ -129,7 +147,8 @@ static dt_status_t inner_teams(dt_program_t *program, dt_kernel_t *kernel,
   for (size_t i = 0; i < N_RESIDENT; i++) {
     own.team = rows[i].team;
     own.unroll = rows[i].unroll;
-    own.room = rows[i].room;
+    own.room = rows == resident_often && rows[i].room && walks_one(program, kernel) ? ROOM_FOR_ONE
+                                                                                    : rows[i].room;
     int64_t most = (int64_t)own.team * own.lanes * own.unroll;
     dt_sym_t some = dt__sym_le(env, dt__sym_const(env, 1), extent);
     dt_sym_t fits = dt__sym_le(env, extent, dt__sym_const(env, most));

@@ -52,8 +52,8 @@ static dt_status_t link_image(linking_t *linking, void **out, size_t *out_bytes)
   const dt_cuda_image_t *image = linking->image;
   // The driver only reads the text, zero included.
   dt_cu_result_t result =
-      cuda->link_add(linking->link, DT_CU_JIT_PTX, (void *)(uintptr_t)image->text,
-                     image->bytes + 1, "unit.ptx", 0, NULL, NULL);
+      cuda->link_add(linking->link, DT_CU_JIT_PTX, (void *)(uintptr_t)image->text, image->bytes + 1,
+                     "unit.ptx", 0, NULL, NULL);
   DT_TRY(link_status(linking, result, dt__cuda_symbol(DT_CUDA_SYM_link_add)));
   void *cubin = NULL;
   size_t bytes = 0;
@@ -80,8 +80,7 @@ static dt_status_t link_cubin(linking_t *linking, void **out, size_t *out_bytes)
 
 // ---- Cubins ---------------------------------------------------------------------------------------
 
-static void make_key(const dt_cuda_device_t *device, const dt_cuda_image_t *image,
-                     dt_text_t *out) {
+static void make_key(const dt_cuda_device_t *device, const dt_cuda_image_t *image, dt_text_t *out) {
   dt__text_init(out);
   dt__text_printf(out, "ductile %d.%d.%d, format %d, driver %d, sm_%d%d\n", DT_VERSION_MAJOR,
                   DT_VERSION_MINOR, DT_VERSION_PATCH, KEY_FORMAT, device->cuda->version,

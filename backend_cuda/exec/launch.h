@@ -80,9 +80,9 @@ typedef struct dt_cuda_unit_t {
   dt_cu_module_t module; // loaded; NULL: not, or it belongs to a dt_cuda_code_t by now
 } dt_cuda_unit_t;
 
-// Makes a cubin of the image by the driver's linker (on the calling thread, which should be a compile
-// thread: no launch waits for it), or finds it on disk, and loads it. DT_E_COMPILE with the linker's
-// log; what the driver says. The caller ends *out also on failure.
+// Makes a cubin of the image by the driver's linker (on the calling thread, which should be a
+// compile thread: no launch waits for it), or finds it on disk, and loads it. DT_E_COMPILE with the
+// linker's log; what the driver says. The caller ends *out also on failure.
 dt_status_t dt__cuda_unit_make(dt_cuda_device_t *device, const dt_cuda_image_t *image,
                                dt_cuda_unit_t *out) DT_MUST_USE;
 // Loads a unit that has a cubin.

@@ -32,7 +32,8 @@ void dt__matmul_tile(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_
                              dt__sym_const(m->env, cols));
 }
 
-// Items of a chain for each processor, where there are so many tiles.
+// Items of a chain for each processor, where there are so many tiles: all of them are then under
+// way at once, and each has as many tiles as any other.
 #define CHAIN_ITEMS 2
 
 // There is always a group: makers may store more than slabs, whatever the head's columns are.
@@ -43,8 +44,9 @@ static dt_sym_t chain_groups(dt_emit_t *m, const dt_kernel_t *kernel, dt_sym_t r
   for (uint32_t i = 0; i + 2 < kernel->n_loops; i++)
     made = dt__sym_mul(env, made, kernel->extents[i]);
   int64_t wanted = CHAIN_ITEMS * (int64_t)(m->target->threads ? m->target->threads : 1);
-  dt_sym_t most = dt__sym_ceildiv(env, dt__sym_const(env, wanted), dt__sym_max(env, one, made));
-  return dt__sym_max(env, one, dt__sym_min(env, cols, most));
+  dt_sym_t all = dt__sym_mul(env, made, cols);
+  dt_sym_t each = dt__sym_ceildiv(env, all, dt__sym_const(env, wanted));
+  return dt__sym_max(env, one, dt__sym_ceildiv(env, cols, dt__sym_max(env, one, each)));
 }
 
 uint32_t dt__grid_axes(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_t *schedule,

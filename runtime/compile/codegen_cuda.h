@@ -11,8 +11,8 @@
 // Describes the device; `host` (borrowed by *out) runs its host programs.
 dt_status_t dt__codegen_cuda_target(const dt_cuda_device_t *device, const dt_target_t *host,
                                     dt_target_t *out) DT_MUST_USE;
-// Links and loads all images on the compile threads and fills cuda, kernels, device and code_bytes of `out`,
-// which the caller destroys also on failure; and what the request keeps.
+// Links and loads all images on the compile threads and fills cuda, kernels, device and code_bytes
+// of `out`, which the caller destroys also on failure; and what the request keeps.
 dt_status_t dt__codegen_cuda_load(dt_jobs_t *jobs, const dt_codegen_request_t *request,
                                   const dt_unit_map_t *map, const dt_cuda_image_t *images,
                                   uint32_t n_images, dt_compiled_t *out) DT_MUST_USE;

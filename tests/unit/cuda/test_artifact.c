@@ -145,12 +145,13 @@ static void the_next_runtime_compiles_nothing(void **state) {
   live(&all);
   uint64_t early = fake_cuda_early() - none;
   assert_true(early > 0);
-  assert_int_equal(links(), before + 1);
+  uint64_t after = links();
+  assert_true(after > before);
   assert_int_equal(count_entries("variant", NULL), 1);
   (void)count_entries("cubin", drop); // of no use to whoever has the variant
   live(&all);
   assert_int_equal(fake_cuda_early() - none, 2 * early); // launched in the same way
-  assert_int_equal(links(), before + 1);
+  assert_int_equal(links(), after);
   assert_int_equal(count_entries("cubin", NULL), 0);
 }
 
