@@ -213,7 +213,7 @@ dt_status_t dt__program_interpret(const dt_program_t *program, const int64_t *sy
   dt_status_t status = run.written_after ? run_all(&run) : DT_NO_MEMORY();
   for (uint32_t b = 0; b < program->buffers.len; b++) {
     dt_buffer_kind_t kind = program->buffers.items[b].kind;
-    if (kind == DT_BUFFER_TEMP || kind == DT_BUFFER_ONCE)
+    if (kind == DT_BUFFER_TEMP || kind == DT_BUFFER_ONCE || kind == DT_BUFFER_SLAB)
       dt__free(run.in.buffers[b].base);
     dt__free(run.in.buffers[b].written);
   }
