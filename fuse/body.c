@@ -363,3 +363,32 @@ bool dt__index_uses(dt_program_t *program, const dt_sym_t *index, uint32_t rank,
       return true;
   return false;
 }
+
+bool dt__expr_uses_any(const dt_program_t *program, dt_sym_t e, const dt_sym_t *vars, uint32_t n) {
+  for (uint32_t v = 0; v < n; v++)
+    if (dt__sym_depends(program->env, e, vars[v]))
+      return true;
+  return false;
+}
+
+const dt_store_t *dt__kernel_only_store(const dt_kernel_t *kernel, uint32_t id,
+                                        uint32_t *out_stage) {
+  const dt_store_t *found = NULL;
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    for (uint32_t k = 0; k < kernel->stages.items[s].stores.len; k++) {
+      if (kernel->stages.items[s].stores.items[k].buffer.id != id)
+        continue;
+      if (found)
+        return NULL;
+      found = &kernel->stages.items[s].stores.items[k];
+      *out_stage = s;
+    }
+  return found;
+}
+
+bool dt__buffer_is_item(const dt_program_t *program, uint32_t id) {
+  for (uint32_t k = 0; k < program->items.len; k++)
+    if (program->items.items[k].buffer.id == id)
+      return true;
+  return false;
+}

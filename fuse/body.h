@@ -79,6 +79,12 @@ uint32_t dt__stage_cost(const dt_stage_t *stage);
 uint32_t dt__stage_loads(const dt_stage_t *stage);
 // `expr` depends on loop variable `var`.
 bool dt__index_uses(dt_program_t *program, const dt_sym_t *index, uint32_t rank, dt_sym_t var);
+bool dt__expr_uses_any(const dt_program_t *program, dt_sym_t e, const dt_sym_t *vars, uint32_t n);
+// The one store to buffer `id` in the kernel, and its stage; NULL when there are none or several.
+const dt_store_t *dt__kernel_only_store(const dt_kernel_t *kernel, uint32_t id,
+                                        uint32_t *out_stage);
+// The host reads a number from buffer `id`.
+bool dt__buffer_is_item(const dt_program_t *program, uint32_t id);
 // A buffer whose contents others may see after the program: never dropped.
 static inline bool dt__buffer_visible(const dt_buffer_t *buffer) {
   return buffer->kind == DT_BUFFER_OUTPUT || buffer->kind == DT_BUFFER_INPUT;

@@ -55,28 +55,6 @@ static uint32_t loop_of(const dt_sym_t *vars, uint32_t n, dt_sym_t var) {
   return v;
 }
 
-static bool uses_any(const dt_program_t *program, dt_sym_t e, const dt_sym_t *vars, uint32_t n) {
-  for (uint32_t v = 0; v < n; v++)
-    if (dt__sym_depends(program->env, e, vars[v]))
-      return true;
-  return false;
-}
-
-// The kernel's only store to the buffer, and its stage.
-static const dt_store_t *only_store(const dt_kernel_t *kernel, uint32_t id, uint32_t *out_stage) {
-  const dt_store_t *found = NULL;
-  for (uint32_t s = 0; s < kernel->stages.len; s++)
-    for (uint32_t i = 0; i < kernel->stages.items[s].stores.len; i++) {
-      if (kernel->stages.items[s].stores.items[i].buffer.id != id)
-        continue;
-      if (found)
-        return NULL;
-      found = &kernel->stages.items[s].stores.items[i];
-      *out_stage = s;
-    }
-  return found;
-}
-
 static uint32_t loads_of(const dt_kernel_t *kernel, uint32_t id) {
   uint32_t n = 0;
   for (uint32_t s = 0; s < kernel->stages.len; s++)
@@ -108,8 +86,8 @@ static bool match_index(const chains_t *c, const dt_kernel_t *maker, const dt_st
         return false;
     } else if (*column == UINT32_MAX || *column == d) {
       *column = d;
-      if (uses_any(program, store->index[d], maker->vars, n) ||
-          uses_any(program, index[d], reader->vars, n))
+      if (dt__expr_uses_any(program, store->index[d], maker->vars, n) ||
+          dt__expr_uses_any(program, index[d], reader->vars, n))
         return false;
     } else {
       return false;
@@ -173,18 +151,11 @@ static bool makes_rows(const dt_kernel_t *kernel, uint32_t n_shared) {
   return kernel->schedules.len == 0 && kernel->n_loops == n_shared && dt__kernel_has_folds(kernel);
 }
 
-static bool is_item(const dt_program_t *program, uint32_t id) {
-  for (uint32_t k = 0; k < program->items.len; k++)
-    if (program->items.items[k].buffer.id == id)
-      return true;
-  return false;
-}
-
 // The kernel that makes buffer `id`, where no other one does; NO_KERNEL: no such.
 static uint32_t maker_of(const chains_t *c, dt_buffer_id_t id, uint32_t reader) {
   dt_buffer_kind_t kind = dt__program_buffer(c->program, id)->kind;
-  if ((kind != DT_BUFFER_TEMP && kind != DT_BUFFER_OUTPUT) || is_item(c->program, id.id) ||
-      c->access.n_writers[id.id - 1] != 1)
+  if ((kind != DT_BUFFER_TEMP && kind != DT_BUFFER_OUTPUT) ||
+      dt__buffer_is_item(c->program, id.id) || c->access.n_writers[id.id - 1] != 1)
     return NO_KERNEL;
   uint32_t k = c->access.writer[id.id - 1];
   return k < reader && c->segments[k] == c->segments[reader] &&
@@ -201,7 +172,7 @@ static bool add_maker(chains_t *c, chain_t *chain, uint32_t k, dt_buffer_id_t bu
   dt_sym_t names[DT_MAX_LOOPS] = {0};
   link_t link = {.buffer = buffer, .column = UINT32_MAX};
   uint32_t stage = 0;
-  const dt_store_t *store = only_store(maker, buffer.id, &stage);
+  const dt_store_t *store = dt__kernel_only_store(maker, buffer.id, &stage);
   if (!store || chain->n == MEMBERS)
     return false;
   for (uint32_t s = 0; s < reader->stages.len; s++)
@@ -309,7 +280,7 @@ static bool copy_form(const chains_t *c, const dt_kernel_t *kernel, const dt_sto
   for (uint32_t d = 0; d < rank; d++)
     if (store->index[d].id == own->vars[0].id && *out_column == UINT32_MAX)
       *out_column = d;
-    else if (uses_any(c->program, store->index[d], own->vars, 1))
+    else if (dt__expr_uses_any(c->program, store->index[d], own->vars, 1))
       return false;
   return *out_column != UINT32_MAX;
 }
@@ -361,7 +332,7 @@ static dt_status_t keep_copies(chains_t *c, dt_kernel_t *kernel, bool only_ask, 
     if (buffer->kind == DT_BUFFER_LOCAL || !dt__kernel_stores_to(kernel, b + 1) ||
         !loads_of(kernel, b + 1))
       continue;
-    const dt_store_t *store = only_store(kernel, b + 1, &stage);
+    const dt_store_t *store = dt__kernel_only_store(kernel, b + 1, &stage);
     *out_fits = store && copy_form(c, kernel, store, stage, &column);
     if (!*out_fits)
       return NULL;
@@ -413,7 +384,7 @@ static dt_status_t make_slab(chains_t *c, const chain_t *chain, uint32_t at, uin
   const dt_buffer_t *from = dt__program_buffer(program, link->buffer);
   dt_kernel_t *maker = &program->kernels.items[k];
   uint32_t stage = 0;
-  const dt_store_t *store = only_store(maker, link->buffer.id, &stage);
+  const dt_store_t *store = dt__kernel_only_store(maker, link->buffer.id, &stage);
   dt_buffer_t slab = {.kind = DT_BUFFER_SLAB, .dtype = from->dtype, .rank = n_shared + 1};
   dt_buffer_id_t made;
   if (!store)

@@ -146,28 +146,6 @@ static int64_t misfit(const places_t *p, dt_sym_t slot, dt_sym_t bytes) {
 
 // ---- In place -----------------------------------------------------------------------------------------
 
-static bool uses_any(const dt_program_t *program, dt_sym_t e, const dt_sym_t *vars, uint32_t n) {
-  for (uint32_t v = 0; v < n; v++)
-    if (dt__sym_depends(program->env, e, vars[v]))
-      return true;
-  return false;
-}
-
-// The one store to the buffer in the kernel, and its stage; NULL when there are none or several.
-static const dt_store_t *only_store(const dt_kernel_t *kernel, uint32_t id, uint32_t *out_stage) {
-  const dt_store_t *found = NULL;
-  for (uint32_t s = 0; s < kernel->stages.len; s++)
-    for (uint32_t k = 0; k < kernel->stages.items[s].stores.len; k++) {
-      if (kernel->stages.items[s].stores.items[k].buffer.id != id)
-        continue;
-      if (found)
-        return NULL;
-      found = &kernel->stages.items[s].stores.items[k];
-      *out_stage = s;
-    }
-  return found;
-}
-
 // What stage `at` loads is gone only when the store of stage `stage` comes: it is the very element,
 // or one of those that the same outer iteration stores later. Stores of one kernel never meet, so
 // elements of different outer iterations differ in dims that no inner loop moves.
@@ -178,8 +156,8 @@ static bool reads_before(const dt_program_t *program, const dt_kernel_t *kernel,
   if (load->kind != DT_INST_LOAD || at > stage)
     return false;
   for (uint32_t d = 0; d < dt__program_buffer(program, load->buffer)->rank; d++) {
-    bool inner = uses_any(program, store->index[d], storing->vars, storing->n_loops);
-    bool outer = uses_any(program, store->index[d], kernel->vars, kernel->n_loops);
+    bool inner = dt__expr_uses_any(program, store->index[d], storing->vars, storing->n_loops);
+    bool outer = dt__expr_uses_any(program, store->index[d], kernel->vars, kernel->n_loops);
     if (inner && outer)
       return false;
     if ((at == stage || !inner) && load->index[d].id != store->index[d].id)
@@ -194,7 +172,7 @@ static bool replaces_in_place(const places_t *p, uint32_t old, uint32_t fresh, u
   const dt_kernel_t *kernel = &program->kernels.items[k];
   const dt_buffer_t *a = &program->buffers.items[old - 1], *b = &program->buffers.items[fresh - 1];
   uint32_t stage = 0;
-  const dt_store_t *store = only_store(kernel, fresh, &stage);
+  const dt_store_t *store = dt__kernel_only_store(kernel, fresh, &stage);
   if (!store || dt__store_scatters(program, store) || p->lives[old - 1].first >= k ||
       a->rank != b->rank || dt_dtype_size(a->dtype) != dt_dtype_size(b->dtype) ||
       memcmp(a->sizes, b->sizes, a->rank * sizeof(*a->sizes)) != 0)

@@ -92,18 +92,11 @@ static dt_sym_t carrying_loop(const dt_kernel_t *kernel, uint32_t id, uint32_t d
   return same && var.id && loop_extent(kernel, var).id ? var : DT_SYM_NONE_ID;
 }
 
-static bool is_item(const dt_program_t *program, uint32_t id) {
-  for (uint32_t k = 0; k < program->items.len; k++)
-    if (program->items.items[k].buffer.id == id)
-      return true;
-  return false;
-}
-
 // A temporary of one writer that only kernels use.
 static bool may_be_carried(const slices_t *s, uint32_t id) {
   const dt_buffer_t *buffer = &s->program->buffers.items[id - 1];
   return buffer->kind == DT_BUFFER_TEMP && buffer->rank >= 2 && s->access.n_writers[id - 1] == 1 &&
-         !is_item(s->program, id);
+         !dt__buffer_is_item(s->program, id);
 }
 
 // Kernels of a group: not of another one, run at each call, and storing what their loops say.

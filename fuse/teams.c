@@ -22,16 +22,6 @@
 #define MAP_BLOCKS 128 // of the grid for each multiprocessor: more only begin more often
 #define ROW_UNROLL 4
 
-static bool has_locals(const dt_program_t *program, const dt_kernel_t *kernel) {
-  for (uint32_t s = 0; s < kernel->stages.len; s++)
-    for (uint32_t i = 0; i < kernel->stages.items[s].stores.len; i++) {
-      dt_buffer_id_t id = kernel->stages.items[s].stores.items[i].buffer;
-      if (dt__program_buffer(program, id)->kind == DT_BUFFER_LOCAL)
-        return true;
-    }
-  return false;
-}
-
 // Puts `first` before the schedules that the kernel has, to be taken where `predicate` holds; a
 // predicate that is known decides now.
 static dt_status_t prefer(dt_program_t *program, dt_kernel_t *kernel, dt_schedule_t first,
@@ -262,7 +252,7 @@ static dt_status_t outer_teams(dt_program_t *program, dt_kernel_t *kernel,
   schedule->team = 1;
   schedule->unroll = 1;
   schedule->block = schedule->lanes;
-  if (dt__has_inner_loops(kernel) || has_locals(program, kernel))
+  if (dt__has_inner_loops(kernel) || dt__kernel_has_locals(program, kernel))
     return NULL;
   uint32_t unroll = MAP_UNROLL;
   if (lanes_are_narrow(program, kernel, HALF)) { // a vector of halves has 16 bytes, too

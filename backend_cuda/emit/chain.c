@@ -242,16 +242,6 @@ static void own_locals(dt_body_t *k, LLVMValueRef *bases) {
       k->bases[i] = dt__emit_offset(m, bases[i], own);
 }
 
-static bool stores_locals(const dt_program_t *program, const dt_kernel_t *kernel) {
-  for (uint32_t s = 0; s < kernel->stages.len; s++)
-    for (uint32_t i = 0; i < kernel->stages.items[s].stores.len; i++) {
-      dt_buffer_id_t id = kernel->stages.items[s].stores.items[i].buffer;
-      if (dt__program_buffer(program, id)->kind == DT_BUFFER_LOCAL)
-        return true;
-    }
-  return false;
-}
-
 // By vectors of so many lanes where `wanted` (i1; NULL: always).
 static void walk_rows(item_t *t, LLVMValueRef wanted, uint32_t lanes, bool aligned) {
   dt_body_t *k = t->k;
@@ -283,7 +273,7 @@ static void walk_rows(item_t *t, LLVMValueRef wanted, uint32_t lanes, bool align
   k->item_level = ROUND;
   dt__stages_emit(k, aligned && k->schedule->resident);
   dt__body_at(k, ROUND);
-  if (stores_locals(&m->program, k->kernel))
+  if (dt__kernel_has_locals(&m->program, k->kernel))
     m->device->sync(k);
   dt__loop_close(k, ROUND);
   dt__scope_close(k, PART);

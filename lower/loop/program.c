@@ -187,6 +187,16 @@ bool dt__kernel_stores_to(const dt_kernel_t *kernel, uint32_t id) {
   return false;
 }
 
+bool dt__kernel_has_locals(const dt_program_t *program, const dt_kernel_t *kernel) {
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    for (uint32_t i = 0; i < kernel->stages.items[s].stores.len; i++) {
+      dt_buffer_id_t id = kernel->stages.items[s].stores.items[i].buffer;
+      if (dt__program_buffer(program, id)->kind == DT_BUFFER_LOCAL)
+        return true;
+    }
+  return false;
+}
+
 // ---- Chains -------------------------------------------------------------------------------------
 dt_chain_t dt__kernel_chain(const dt_program_t *program, uint32_t k) {
   dt_chain_t chain = {k, k + 1};
