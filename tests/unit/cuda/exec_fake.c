@@ -454,3 +454,16 @@ dt_tensor_t *on_device(dt_session_t *session, dt_tensor_t *host) {
   OK(dt_tensor_copy(session, host, tensor));
   return tensor;
 }
+
+bool releases_something(dt_cuda_sym_t sym) {
+  static const dt_cuda_sym_t releases[] = {
+      DT_CUDA_SYM_stream_destroy, DT_CUDA_SYM_event_destroy, DT_CUDA_SYM_mem_free_async,
+      DT_CUDA_SYM_host_free,      DT_CUDA_SYM_range_release, DT_CUDA_SYM_pages_release,
+      DT_CUDA_SYM_pages_unmap,    DT_CUDA_SYM_link_destroy,  DT_CUDA_SYM_module_unload,
+      DT_CUDA_SYM_pool_destroy,
+  };
+  for (size_t k = 0; k < sizeof(releases) / sizeof(releases[0]); k++)
+    if (releases[k] == sym)
+      return true;
+  return false;
+}

@@ -42,6 +42,9 @@ typedef struct fixture_t {
 void fake_begin(uint64_t seed);
 // No violation; `held` things are left (0 once all is released).
 void fake_end(void);
+// Calls that give something back. Where one fails there is nothing else to be done: it, and nothing
+// else, stays held.
+bool releases_something(dt_cuda_sym_t sym);
 fixture_t fixture_open(void);
 void fixture_close(fixture_t *fixture);
 dt_status_t open_session(dt_runtime_t *runtime, int32_t ordinal, void *stream, dt_session_t **out);

@@ -9,21 +9,6 @@
 
 #include <string.h>
 
-// Calls that give something back: where one fails there is nothing else to be done.
-static const dt_cuda_sym_t releases[] = {
-    DT_CUDA_SYM_stream_destroy, DT_CUDA_SYM_event_destroy, DT_CUDA_SYM_mem_free_async,
-    DT_CUDA_SYM_host_free,      DT_CUDA_SYM_range_release, DT_CUDA_SYM_pages_release,
-    DT_CUDA_SYM_pages_unmap,    DT_CUDA_SYM_link_destroy,  DT_CUDA_SYM_module_unload,
-    DT_CUDA_SYM_pool_destroy,
-};
-
-static bool is_release(dt_cuda_sym_t sym) {
-  for (size_t k = 0; k < sizeof(releases) / sizeof(releases[0]); k++)
-    if (releases[k] == sym)
-      return true;
-  return false;
-}
-
 // The thread sanitizer takes long over the fake's reserved ranges.
 #ifdef __SANITIZE_THREAD__
 #define CLOSE 1u
@@ -122,10 +107,10 @@ static void run_all(bool sticky, dt_cu_result_t result, uint64_t step) {
       bool reached = fake_cuda_calls((dt_cuda_sym_t)sym) > before + n;
       struck += reached;
       const char *first = "";
-      if (!sticky && fake_cuda_violations(&first) && !is_release((dt_cuda_sym_t)sym))
+      if (!sticky && fake_cuda_violations(&first) && !releases_something((dt_cuda_sym_t)sym))
         fail_msg("%s, call %llu: %s", dt__cuda_symbol((dt_cuda_sym_t)sym), (unsigned long long)n,
                  first);
-      if (!sticky && !is_release((dt_cuda_sym_t)sym) && fake_cuda_held())
+      if (!sticky && !releases_something((dt_cuda_sym_t)sym) && fake_cuda_held())
         fail_msg("%s, call %llu: %u left", dt__cuda_symbol((dt_cuda_sym_t)sym),
                  (unsigned long long)n, fake_cuda_held());
       if (!reached)

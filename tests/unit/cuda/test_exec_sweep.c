@@ -16,22 +16,6 @@ enum { STEP = 16 };
 enum { STEP = 1 };
 #endif
 
-// Calls that give something back. Where one fails there is nothing else to be done: it, and nothing
-// else, stays held.
-static const dt_cuda_sym_t releases[] = {
-    DT_CUDA_SYM_stream_destroy, DT_CUDA_SYM_event_destroy, DT_CUDA_SYM_mem_free_async,
-    DT_CUDA_SYM_host_free,      DT_CUDA_SYM_range_release, DT_CUDA_SYM_pages_release,
-    DT_CUDA_SYM_pages_unmap,    DT_CUDA_SYM_link_destroy,  DT_CUDA_SYM_module_unload,
-    DT_CUDA_SYM_pool_destroy,
-};
-
-static bool is_release(dt_cuda_sym_t sym) {
-  for (size_t k = 0; k < sizeof(releases) / sizeof(releases[0]); k++)
-    if (releases[k] == sym)
-      return true;
-  return false;
-}
-
 typedef struct sweep_t {
   dt_code_t expected; // of failures
   bool again;         // what fails is tried once more, and works
@@ -123,7 +107,7 @@ static void strike(dt_cuda_sym_t sym, uint64_t n, bool sticky, dt_tensor_t *host
     fail_msg("%s, call %llu: one failure was told %u times", name, (unsigned long long)n, s.told);
   if (fake_cuda_violations(&first))
     fail_msg("%s, call %llu: %s", name, (unsigned long long)n, first);
-  if (fake_cuda_held() != is_release(sym))
+  if (fake_cuda_held() != releases_something(sym))
     fail_msg("%s, call %llu: %u things are held", name, (unsigned long long)n, fake_cuda_held());
   totals->kept += fake_cuda_held();
 }
