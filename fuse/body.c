@@ -392,3 +392,26 @@ bool dt__buffer_is_item(const dt_program_t *program, uint32_t id) {
       return true;
   return false;
 }
+
+dt_status_t dt__find_constant(dt_program_t *program, const dt_access_t *access, bool **out) {
+  bool *found = DT_ARENA_ARRAY(program->arena, bool, program->kernels.len + 1);
+  if (!found)
+    return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < program->kernels.len; k++) {
+    const dt_kernel_t *kernel = &program->kernels.items[k];
+    bool constant = true;
+    for (uint32_t s = 0; s < kernel->stages.len; s++)
+      for (uint32_t i = 0; i < kernel->stages.items[s].insts.len; i++) {
+        const dt_inst_t *load = &kernel->stages.items[s].insts.items[i];
+        if (!dt__inst_reads(load).id)
+          continue;
+        uint32_t b = load->buffer.id - 1, writer = access->writer[b];
+        bool from_constant = program->buffers.items[b].kind == DT_BUFFER_CONSTANT ||
+                             (writer != UINT32_MAX && writer < k && found[writer]);
+        constant = constant && (from_constant || writer == k);
+      }
+    found[k] = constant;
+  }
+  *out = found;
+  return NULL;
+}

@@ -60,6 +60,10 @@ static inline bool dt__access_reaches(const dt_access_t *access, uint32_t from, 
   return (access->reach[(size_t)from * access->words + to / 64] >> (to % 64)) & 1;
 }
 
+// By kernel, in the arena: it reads nothing but constants, and what such kernels made of them.
+dt_status_t dt__find_constant(dt_program_t *program, const dt_access_t *access,
+                              bool **out) DT_MUST_USE;
+
 // Adds 1 to loads[id - 1] for each item that is read from the buffer: so it is never dropped, and
 // never private to a kernel.
 void dt__count_items(const dt_program_t *program, uint32_t *loads);

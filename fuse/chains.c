@@ -28,6 +28,7 @@ typedef struct chains_t {
   dt_program_t *program;
   dt_access_t access;
   uint32_t *segments; // by kernel
+  bool *constant;     // by kernel
   uint32_t n;         // chains so far
 } chains_t;
 
@@ -128,19 +129,12 @@ static bool scatters(const dt_program_t *program, const dt_kernel_t *kernel) {
   return false;
 }
 
-static bool reads_calls(const chains_t *c, const dt_kernel_t *kernel) {
-  for (uint32_t s = 0; s < kernel->stages.len; s++)
-    for (uint32_t i = 0; i < kernel->stages.items[s].insts.len; i++) {
-      dt_buffer_id_t id = dt__inst_reads(&kernel->stages.items[s].insts.items[i]);
-      if (id.id && dt__program_buffer(c->program, id)->kind != DT_BUFFER_CONSTANT)
-        return true;
-    }
-  return false;
-}
-
-static bool may_be_member(const chains_t *c, const dt_kernel_t *kernel) {
-  return !kernel->chain && !kernel->slices && !dt__kernel_updates(c->program, kernel) &&
-         !dt__kernel_in_order(kernel) && !scatters(c->program, kernel) && reads_calls(c, kernel);
+// What depends on constants alone is computed once, not in every call.
+static bool may_be_member(const chains_t *c, uint32_t k) {
+  const dt_kernel_t *kernel = &c->program->kernels.items[k];
+  return !c->constant[k] && !kernel->chain && !kernel->slices &&
+         !dt__kernel_updates(c->program, kernel) && !dt__kernel_in_order(kernel) &&
+         !scatters(c->program, kernel);
 }
 
 // Rows: folds and maps, each over one loop at most.
@@ -158,10 +152,7 @@ static uint32_t maker_of(const chains_t *c, dt_buffer_id_t id, uint32_t reader) 
       dt__buffer_is_item(c->program, id.id) || c->access.n_writers[id.id - 1] != 1)
     return NO_KERNEL;
   uint32_t k = c->access.writer[id.id - 1];
-  return k < reader && c->segments[k] == c->segments[reader] &&
-                 may_be_member(c, &c->program->kernels.items[k])
-             ? k
-             : NO_KERNEL;
+  return k < reader && c->segments[k] == c->segments[reader] && may_be_member(c, k) ? k : NO_KERNEL;
 }
 
 // Puts kernel k in front of the chain as the maker of `buffer`, which the first member reads;
@@ -430,8 +421,8 @@ static dt_status_t find_chain(chains_t *c, uint32_t k, chain_t *chain) {
   dt_contraction_t roles;
   bool fits = true;
   *chain = (chain_t){.members = {k}, .n = 1, .n_shared = head->n_loops - 1};
-  if (!is_product(head) || !may_be_member(c, head) ||
-      !dt__contraction_roles(program, head, &roles) || chain->n_shared + 1 > DT_MAX_RANK)
+  if (!is_product(head) || !may_be_member(c, k) || !dt__contraction_roles(program, head, &roles) ||
+      chain->n_shared + 1 > DT_MAX_RANK)
     return NULL;
   memcpy(chain->names[0], head->vars, chain->n_shared * sizeof(*head->vars));
   const dt_inst_t *a = &head->stages.items[0].insts.items[roles.a];
@@ -483,6 +474,7 @@ dt_status_t dt__fuse_chains(dt_program_t *program, const dt_target_t *target) {
     if (moved) {
       DT_TRY(dt__access_build(program, &c.access));
       DT_TRY(dt__find_segments(program, &c.segments, NULL));
+      DT_TRY(dt__find_constant(program, &c.access, &c.constant));
     }
     DT_TRY(try_head(&c, k, &moved));
   }

@@ -44,29 +44,6 @@ static uint32_t inst_count(const dt_kernel_t *kernel) {
   return n;
 }
 
-static dt_status_t find_constant(join_t *join) {
-  dt_program_t *program = join->program;
-  join->constant = DT_ARENA_ARRAY(program->arena, bool, program->kernels.len + 1);
-  if (!join->constant)
-    return DT_NO_MEMORY();
-  for (uint32_t k = 0; k < program->kernels.len; k++) {
-    const dt_kernel_t *kernel = &program->kernels.items[k];
-    bool constant = true;
-    for (uint32_t s = 0; s < kernel->stages.len; s++)
-      for (uint32_t i = 0; i < kernel->stages.items[s].insts.len; i++) {
-        const dt_inst_t *load = &kernel->stages.items[s].insts.items[i];
-        if (!dt__inst_reads(load).id)
-          continue;
-        uint32_t b = load->buffer.id - 1, writer = join->access.writer[b];
-        bool from_constant = program->buffers.items[b].kind == DT_BUFFER_CONSTANT ||
-                             (writer != UINT32_MAX && writer < k && join->constant[writer]);
-        constant = constant && (from_constant || writer == k);
-      }
-    join->constant[k] = constant;
-  }
-  return NULL;
-}
-
 // ---- Matching loops -------------------------------------------------------------------------------
 
 static uint32_t loop_index(const dt_sym_t *vars, uint32_t n, dt_sym_t var) {
@@ -367,7 +344,7 @@ dt_status_t dt__fuse_stages(dt_program_t *program, const dt_target_t *target) {
     join_t join = {.program = program};
     uint32_t a = 0, b = 0;
     DT_TRY(dt__access_build(program, &join.access));
-    DT_TRY(find_constant(&join));
+    DT_TRY(dt__find_constant(program, &join.access, &join.constant));
     DT_TRY(dt__find_segments(program, &join.segment, NULL));
     if (!next_pair(&join, &a, &b))
       break;
