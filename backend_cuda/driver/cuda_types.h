@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver API's types as its binary interface fixes them (CUDA 12.0 to 13.x, x86-64), so that
+// The driver API's types as its binary interface fixes them (CUDA 12.4 to 13.x, x86-64), so that
 // nothing of CUDA is needed to build. Names say what the driver calls them; layouts are asserted
 // where a struct crosses the boundary. Source: the driver API reference of CUDA 13.
 #ifndef DT_BACKEND_CUDA_DRIVER_CUDA_TYPES_H
@@ -19,6 +19,10 @@ typedef struct CUfunc_st *dt_cu_function_t;
 typedef struct CUlinkState_st *dt_cu_link_t;
 typedef struct CUmemPoolHandle_st *dt_cu_pool_t;
 typedef uint64_t dt_cu_mem_t; // CUmemGenericAllocationHandle
+typedef struct CUgraph_st *dt_cu_graph_t;
+typedef struct CUgraphNode_st *dt_cu_node_t;
+typedef struct CUgraphExec_st *dt_cu_graph_exec_t;
+typedef uint64_t dt_cu_condition_t; // CUgraphConditionalHandle
 
 // Results that are told apart (CUresult).
 enum {
@@ -143,5 +147,51 @@ typedef struct dt_cu_access_t {
   int32_t flags; // 3: read and write
 } dt_cu_access_t;
 _Static_assert(sizeof(dt_cu_access_t) == 12, "CUmemAccessDesc");
+
+// ---- Graphs -------------------------------------------------------------------------------------
+typedef struct dt_cu_kernel_node_t { // CUDA_KERNEL_NODE_PARAMS_v2
+  dt_cu_function_t function;
+  uint32_t grid[3], block[3];
+  uint32_t shared_bytes;
+  void **params; // copied where a node is made or set
+  void **extra;
+  void *kernel; // instead of `function`
+  dt_cu_context_t context;
+} dt_cu_kernel_node_t;
+_Static_assert(offsetof(dt_cu_kernel_node_t, params) == 40 && sizeof(dt_cu_kernel_node_t) == 72,
+               "CUDA_KERNEL_NODE_PARAMS_v2");
+
+// A dependency (CUgraphEdgeData). Programmatic, from that port: what comes after may begin when all
+// blocks of what is before have let it (griddepcontrol.launch_dependents), and waits by itself.
+enum { DT_CU_EDGE_FULL = 0, DT_CU_EDGE_PROGRAMMATIC = 1 };
+enum { DT_CU_PORT_DEFAULT = 0, DT_CU_PORT_PROGRAMMATIC = 1 };
+typedef struct dt_cu_edge_t {
+  uint8_t from_port, to_port, type;
+  uint8_t reserved[5];
+} dt_cu_edge_t;
+_Static_assert(sizeof(dt_cu_edge_t) == 8, "CUgraphEdgeData");
+
+// CUgraphNodeType and CUgraphConditionalNodeType: those in use.
+enum { DT_CU_NODE_KERNEL = 0, DT_CU_NODE_CONDITIONAL = 13 };
+enum { DT_CU_CONDITION_IF = 0, DT_CU_CONDITION_WHILE = 1, DT_CU_CONDITION_SWITCH = 2 };
+enum { DT_CU_CONDITION_ASSIGN_DEFAULT = 1 }; // a flag: set to the default at each launch
+typedef struct dt_cu_condition_node_t {      // CUDA_CONDITIONAL_NODE_PARAMS
+  dt_cu_condition_t condition;
+  int32_t type;
+  uint32_t n;            // of bodies: 1; IF with 2 has an else; SWITCH as many as there are
+  dt_cu_graph_t *bodies; // out: n graphs, the driver's
+  dt_cu_context_t context;
+} dt_cu_condition_node_t;
+_Static_assert(sizeof(dt_cu_condition_node_t) == 32, "CUDA_CONDITIONAL_NODE_PARAMS");
+typedef struct dt_cu_node_params_t { // CUgraphNodeParams
+  int32_t type;
+  int32_t reserved[3];
+  union {
+    int64_t words[29];
+    dt_cu_condition_node_t condition;
+  } of;
+  int64_t reserved_too;
+} dt_cu_node_params_t;
+_Static_assert(sizeof(dt_cu_node_params_t) == 256, "CUgraphNodeParams");
 
 #endif // DT_BACKEND_CUDA_DRIVER_CUDA_TYPES_H

@@ -8,8 +8,8 @@
 #include <pthread.h>
 #include <stdio.h>
 
-// The least driver: CUDA 12.0, whose launches take attributes.
-#define LEAST_VERSION 12000
+// The least driver: CUDA 12.4, whose graphs have programmatic edges and conditions.
+#define LEAST_VERSION 12040
 
 static struct {
   pthread_mutex_t mutex;
@@ -69,7 +69,7 @@ static void open_library(const char *path) {
     refuse(DT_E_UNSUPPORTED, "the CUDA driver does not start: ", name ? name : "unknown result");
   } else if (state.table.version < LEAST_VERSION) {
     char text[64];
-    (void)snprintf(text, sizeof(text), "%d.%d; expected 12.0 or newer", state.table.version / 1000,
+    (void)snprintf(text, sizeof(text), "%d.%d; expected 12.4 or newer", state.table.version / 1000,
                    state.table.version % 1000 / 10);
     refuse(DT_E_UNSUPPORTED, "the CUDA driver is of version ", text);
   }
