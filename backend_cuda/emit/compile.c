@@ -90,6 +90,24 @@ dt_status_t dt__cuda_compile_unit(const dt_program_t *program, const dt_unit_map
   return status;
 }
 
+static bool kernel_checks(const dt_kernel_t *kernel) {
+  for (uint32_t s = 0; s < kernel->stages.len; s++) {
+    const dt_stage_t *stage = &kernel->stages.items[s];
+    for (uint32_t i = 0; i < stage->insts.len; i++)
+      if (stage->insts.items[i].kind == DT_INST_BIND)
+        return true;
+  }
+  return false;
+}
+
+static bool launch_checks(const dt_program_t *program, uint32_t head) {
+  dt_chain_t chain = dt__kernel_chain(program, head);
+  for (uint32_t k = chain.first; k < chain.end; k++)
+    if (kernel_checks(&program->kernels.items[k]))
+      return true;
+  return false;
+}
+
 dt_status_t dt__cuda_kernel_info(dt_program_t *program, const dt_unit_map_t *map, uint32_t code,
                                  const dt_target_t *target, bool strict_fp,
                                  dt_cuda_kernel_info_t *out) {
@@ -118,6 +136,7 @@ dt_status_t dt__cuda_kernel_info(dt_program_t *program, const dt_unit_map_t *map
                                  .n_words = params.n_buffers + params.n_symbols,
                                  .unit = map->unit_of_code[code],
                                  .waits = dt__cuda_waits(target),
+                                 .checks = launch_checks(program, origin.kernel),
                                  .most_blocks = schedule->most,
                                  .shared_bytes = shared_bytes};
   return NULL;

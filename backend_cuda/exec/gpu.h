@@ -100,12 +100,19 @@ typedef struct dt_cuda_region_t {
   dt_cu_ptr_t base; // 0: nothing reserved
   size_t bytes;     // mapped
   size_t reserved;
+  size_t *ends; // of its mappings, ascending: pages go back by whole mappings
+  uint32_t n_ends, ends_cap;
 } dt_cuda_region_t;
 
+// Reserves the addresses, so that `base` is known before there are pages. DT_E_NO_MEMORY.
+dt_status_t dt__cuda_region_reserve(dt_cuda_region_t *region, dt_cuda_gpu_t *gpu) DT_MUST_USE;
 // Makes at least `bytes` usable, with what is there kept; work in flight may use the rest. Leaves
 // the region as it was on failure: DT_E_NO_MEMORY.
 dt_status_t dt__cuda_region_grow(dt_cuda_region_t *region, dt_cuda_gpu_t *gpu,
                                  size_t bytes) DT_MUST_USE;
+// Gives back pages behind the first `keep` bytes, as far as mappings allow. Nothing may use them;
+// what runs elsewhere is not waited for.
+void dt__cuda_region_trim(dt_cuda_region_t *region, dt_cuda_gpu_t *gpu, size_t keep);
 void dt__cuda_region_free(dt_cuda_region_t *region, dt_cuda_gpu_t *gpu); // nothing may use it
 
 static inline void *dt__cuda_pointer(dt_cu_ptr_t ptr) { return (void *)(uintptr_t)ptr; }

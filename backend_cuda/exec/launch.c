@@ -12,7 +12,7 @@
 #define LINE ((int64_t)64)
 
 // Function and data pointers are of one size wherever code is generated; ISO C has no cast.
-static const dt_cuda_kernel_t *kernel_of(dt_kernel_fn_t fn) {
+const dt_cuda_kernel_t *dt__cuda_kernel_of(dt_kernel_fn_t fn) {
   union {
     dt_kernel_fn_t fn;
     const dt_cuda_kernel_t *kernel;
@@ -22,20 +22,21 @@ static const dt_cuda_kernel_t *kernel_of(dt_kernel_fn_t fn) {
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-static int64_t grid_of(const dt_cuda_kernel_t *kernel, const dt_cuda_device_t *device,
-                       int64_t count) {
+uint32_t dt__cuda_blocks(const dt_cuda_kernel_t *kernel, const dt_cuda_device_t *device,
+                         int64_t count) {
   int64_t teams = kernel->info.teams;
+  if (count <= 0)
+    return 1;
   int64_t blocks = least((count - 1) / teams + 1, MOST_BLOCKS);
   if (kernel->info.most_blocks)
     blocks = least(blocks, (int64_t)kernel->info.most_blocks * device->processors);
-  return blocks;
+  return (uint32_t)blocks;
 }
 
 // Fills the tail's scratch, adds to the launch's shared memory, which begins with what the kernel
 // keeps for itself, and may make the grid smaller.
 static dt_status_t place_scratch(dt_cuda_launch_frame_t *launch, const dt_cuda_kernel_t *kernel,
-                                 int64_t bytes, dt_cu_launch_config_t *config,
-                                 dt_cuda_tail_t *tail) {
+                                 int64_t bytes, dt_cuda_ready_t *ready, dt_cuda_tail_t *tail) {
   dt_cuda_device_t *device = launch->gpu->device;
   int64_t teams = kernel->info.teams, all = 0;
   if (bytes <= 0)
@@ -46,11 +47,12 @@ static dt_status_t place_scratch(dt_cuda_launch_frame_t *launch, const dt_cuda_k
   if (dt__mul_i64(teams, tail->scratch_stride, &all) && all <= (int64_t)device->shared_per_block -
                                                                    kernel->static_shared -
                                                                    kernel->info.shared_bytes) {
-    config->shared_bytes += (uint32_t)all;
+    ready->shared_bytes += (uint32_t)all;
     return NULL;
   }
-  int64_t blocks = least(config->grid[0], (int64_t)device->processors * SCRATCH_BLOCKS);
-  config->grid[0] = (uint32_t)blocks;
+  uint32_t needed = dt__cuda_blocks(kernel, device, tail->count);
+  int64_t blocks = least(needed, (int64_t)device->processors * SCRATCH_BLOCKS);
+  ready->blocks = (uint32_t)blocks;
   if (!dt__mul_i64(teams, tail->scratch_stride, &all) || !dt__mul_i64(all, blocks, &all))
     return DT_FAIL(DT_E_LIMIT, "%lld blocks with %lld bytes of scratch a team", (long long)blocks,
                    (long long)bytes);
@@ -59,15 +61,31 @@ static dt_status_t place_scratch(dt_cuda_launch_frame_t *launch, const dt_cuda_k
   return NULL;
 }
 
-static dt_status_t launch_kernel(dt_cuda_launch_frame_t *launch, const dt_cuda_kernel_t *kernel,
-                                 const uint64_t *words, int64_t count, int64_t bytes) {
-  uint64_t block[DT_CUDA_PARAM_BYTES / 8];
-  dt_cuda_device_t *device = launch->gpu->device;
+dt_status_t dt__cuda_ready(dt_cuda_launch_frame_t *launch, dt_kernel_fn_t fn, const uint64_t *words,
+                           int64_t count, int64_t bytes, uint32_t blocks, dt_cuda_ready_t *out) {
+  const dt_cuda_kernel_t *kernel = dt__cuda_kernel_of(fn);
   uint32_t n = kernel->info.n_words; // loading has seen that they fit
-  dt_cuda_tail_t tail = {.count = count, .record = launch->record};
-  dt_cu_launch_config_t config = {.grid = {(uint32_t)grid_of(kernel, device, count), 1, 1},
+  dt_cuda_tail_t tail = {.count = count > 0 ? count : 0,
+                         .record = kernel->info.checks ? launch->record : launch->no_record};
+  out->kernel = kernel;
+  out->blocks = blocks ? blocks : dt__cuda_blocks(kernel, launch->gpu->device, count);
+  out->shared_bytes = kernel->info.shared_bytes;
+  out->n_params = n + DT_CUDA_TAIL_WORDS;
+  if (count > 0)
+    DT_TRY(place_scratch(launch, kernel, bytes, out, &tail));
+  memcpy(out->params, words, n * sizeof(out->params[0]));
+  memcpy(out->params + n, &tail, sizeof(tail));
+  return NULL;
+}
+
+static dt_status_t launch_kernel(dt_cuda_launch_frame_t *launch, dt_kernel_fn_t fn,
+                                 const uint64_t *words, int64_t count, int64_t bytes) {
+  dt_cuda_ready_t ready;
+  DT_TRY(dt__cuda_ready(launch, fn, words, count, bytes, 0, &ready));
+  const dt_cuda_kernel_t *kernel = ready.kernel;
+  dt_cu_launch_config_t config = {.grid = {ready.blocks, 1, 1},
                                   .block = {kernel->info.threads, 1, 1},
-                                  .shared_bytes = kernel->info.shared_bytes,
+                                  .shared_bytes = ready.shared_bytes,
                                   .stream = launch->stream};
   // A kernel that does not wait would end before the work in front of it, and what follows would
   // take that for ended, too.
@@ -76,11 +94,8 @@ static dt_status_t launch_kernel(dt_cuda_launch_frame_t *launch, const dt_cuda_k
     config.attrs = &early;
     config.n_attrs = 1;
   }
-  DT_TRY(place_scratch(launch, kernel, bytes, &config, &tail));
-  memcpy(block, words, n * sizeof(block[0]));
-  memcpy(block + n, &tail, sizeof(tail));
-  void *params[] = {block};
-  DT_CUDA_TRY(device, launch, &config, kernel->function, params, NULL);
+  void *params[] = {ready.params};
+  DT_CUDA_TRY(launch->gpu->device, launch, &config, kernel->function, params, NULL);
   launch->launches++;
   launch->follows = kernel->info.waits;
   return NULL;
@@ -91,5 +106,5 @@ void dt__cuda_launch(dt_frame_t *frame, dt_kernel_fn_t fn, const uint64_t *words
   dt_cuda_launch_frame_t *launch = (dt_cuda_launch_frame_t *)frame;
   if (launch->status || count <= 0)
     return;
-  launch->status = launch_kernel(launch, kernel_of(fn), words, count, grain);
+  launch->status = launch_kernel(launch, fn, words, count, grain);
 }

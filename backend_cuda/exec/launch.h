@@ -28,6 +28,7 @@ typedef struct dt_cuda_tail_t {
                           // or of the block (shared) has [t * stride, …)
   uint64_t record;        // dt_cuda_record_t in memory that the host sees; never 0
 } dt_cuda_tail_t;
+#define DT_CUDA_TAIL_COUNT 0 // the word of the tail that `count` is
 #define DT_CUDA_TAIL_WORDS ((uint32_t)(sizeof(dt_cuda_tail_t) / 8))
 // The most bytes of parameters that a launch may have (compute capability 7.0 and up take more from
 // CUDA 12.1 on).
@@ -50,8 +51,9 @@ typedef struct dt_cuda_kernel_info_t {
   uint32_t shared_bytes; // of dynamic shared memory that the kernel keeps for itself, in front of
                          // scratch; a multiple of 64
   uint32_t unit;         // in whose code it is
-  bool waits; // each thread waits for the work before it by itself, so that the kernel may be set
-              // up early: while kernels run that let it (griddepcontrol, from sm_90 on)
+  bool waits;  // each thread waits for the work before it by itself, so that the kernel may be set
+               // up early: while kernels run that let it (griddepcontrol, from sm_90 on)
+  bool checks; // it may write to the record; others are given one that nobody looks at
 } dt_cuda_kernel_info_t;
 
 // One kernel as it is launched.

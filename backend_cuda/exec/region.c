@@ -3,7 +3,10 @@
 // kernels were given stays where it is. A mapping keeps its pages, so their handles are let go.
 #include "backend_cuda/exec/gpu.h"
 
+#include "runtime/base/memory.h"
 #include "runtime/base/status.h"
+
+#include <string.h>
 
 #define MOST_RESERVED ((size_t)64 << 30)
 
@@ -22,6 +25,21 @@ static dt_status_t reserve(dt_cuda_region_t *region, const dt_cuda_gpu_t *gpu, s
   return NULL;
 }
 
+static bool reserve_end(dt_cuda_region_t *region) {
+  if (region->n_ends < region->ends_cap)
+    return true;
+  uint32_t cap = region->ends_cap ? 2 * region->ends_cap : 8;
+  size_t *ends = dt__calloc(cap, sizeof(*ends));
+  if (!ends)
+    return false;
+  if (region->n_ends)
+    memcpy(ends, region->ends, region->n_ends * sizeof(*ends));
+  dt__free(region->ends);
+  region->ends = ends;
+  region->ends_cap = cap;
+  return true;
+}
+
 // Maps `bytes` behind what is mapped.
 static dt_status_t map(dt_cuda_region_t *region, dt_cuda_device_t *device, size_t bytes) {
   const dt_cuda_t *cuda = device->cuda;
@@ -29,6 +47,8 @@ static dt_status_t map(dt_cuda_region_t *region, dt_cuda_device_t *device, size_
   const dt_cu_access_t access = {.location = {.type = 1, .id = device->ordinal}, .flags = 3};
   dt_cu_ptr_t at = region->base + region->bytes;
   dt_cu_mem_t pages = 0;
+  if (!reserve_end(region))
+    return DT_NO_MEMORY();
   DT_CUDA_TRY(device, pages_create, &pages, bytes, &prop, 0);
   dt_status_t status = dt__cuda_check(device, cuda->pages_map(at, bytes, 0, pages, 0),
                                       dt__cuda_symbol(DT_CUDA_SYM_pages_map));
@@ -41,6 +61,7 @@ static dt_status_t map(dt_cuda_region_t *region, dt_cuda_device_t *device, size_
     return status;
   }
   region->bytes += bytes;
+  region->ends[region->n_ends++] = region->bytes;
   return NULL;
 }
 
@@ -51,17 +72,16 @@ static dt_status_t grow(dt_cuda_region_t *region, const dt_cuda_gpu_t *gpu, size
   if (bytes > region->reserved)
     return DT_FAIL(DT_E_NO_MEMORY, "%zu bytes of device memory; at most %zu fit %s", bytes,
                    region->reserved, device->name);
-  size_t least = round_up(bytes, granule);
-  size_t wanted = round_up(region->bytes + region->bytes / 4, granule);
-  if (wanted > region->reserved)
-    wanted = region->reserved;
-  if (wanted > least) {
-    dt_status_t status = map(region, device, wanted - region->bytes);
-    if (dt_status_code(status) != DT_E_NO_MEMORY)
-      return status;
-    dt_status_free(status); // less may do
-  }
-  return map(region, device, least - region->bytes);
+  return map(region, device, round_up(bytes, granule) - region->bytes);
+}
+
+dt_status_t dt__cuda_region_reserve(dt_cuda_region_t *region, dt_cuda_gpu_t *gpu) {
+  if (region->base)
+    return NULL;
+  DT_TRY(dt__cuda_enter(gpu->device));
+  dt_status_t status = reserve(region, gpu, (size_t)gpu->device->granularity);
+  dt__cuda_leave(gpu->device);
+  return status;
 }
 
 dt_status_t dt__cuda_region_grow(dt_cuda_region_t *region, dt_cuda_gpu_t *gpu, size_t bytes) {
@@ -71,6 +91,30 @@ dt_status_t dt__cuda_region_grow(dt_cuda_region_t *region, dt_cuda_gpu_t *gpu, s
   dt_status_t status = grow(region, gpu, bytes);
   dt__cuda_leave(gpu->device);
   return status;
+}
+
+// Context current. False: the driver did not take them.
+static bool unmap_last(dt_cuda_region_t *region, const dt_cuda_t *cuda) {
+  size_t begin = region->n_ends > 1 ? region->ends[region->n_ends - 2] : 0;
+  if (cuda->pages_unmap(region->base + begin, region->bytes - begin) != DT_CU_SUCCESS)
+    return false;
+  region->n_ends--;
+  region->bytes = begin;
+  return true;
+}
+
+void dt__cuda_region_trim(dt_cuda_region_t *region, dt_cuda_gpu_t *gpu, size_t keep) {
+  if (keep >= region->bytes)
+    return;
+  dt_status_t status = dt__cuda_enter(gpu->device);
+  if (!status) {
+    while (region->n_ends && (region->n_ends > 1 ? region->ends[region->n_ends - 2] : 0) >= keep) {
+      if (!unmap_last(region, gpu->device->cuda))
+        break;
+    }
+    dt__cuda_leave(gpu->device);
+  }
+  dt_status_free(status); // a lost context has nothing to give back
 }
 
 void dt__cuda_region_free(dt_cuda_region_t *region, dt_cuda_gpu_t *gpu) {
@@ -83,5 +127,6 @@ void dt__cuda_region_free(dt_cuda_region_t *region, dt_cuda_gpu_t *gpu) {
     dt__cuda_leave(gpu->device);
   }
   dt_status_free(status); // a lost context has nothing to give back
+  dt__free(region->ends);
   *region = (dt_cuda_region_t){0};
 }

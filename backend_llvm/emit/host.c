@@ -313,17 +313,22 @@ static choice_t choose(host_t *h, uint32_t kernel_index) {
   return best;
 }
 
+// A device's launch function is told of empty work, too: graphs have a node for each kernel.
 static void launch(host_t *h, choice_t choice) {
   dt_emit_t *m = h->k.m;
   LLVMTypeRef params[5] = {m->t_ptr, m->t_ptr, m->t_ptr, m->t_i64, m->t_i64};
   LLVMTypeRef type = LLVMFunctionType(m->t_void, params, 5, 0);
+  LLVMValueRef fn = load_field(h, m->t_ptr, offsetof(dt_frame_t, launch));
+  LLVMValueRef args[5] = {h->frame, choice.fn, h->words, choice.count, choice.grain};
+  if (m->target->device != DT_CPU) {
+    LLVMBuildCall2(m->b, type, fn, args, 5, "");
+    return;
+  }
   LLVMBasicBlockRef some = dt__emit_block(m, h->k.fn, "launch");
   LLVMBasicBlockRef next = dt__emit_block(m, h->k.fn, "next");
   LLVMValueRef any = LLVMBuildICmp(m->b, LLVMIntSGT, choice.count, dt__emit_i64(m, 0), "");
   LLVMBuildCondBr(m->b, any, some, next);
   LLVMPositionBuilderAtEnd(m->b, some);
-  LLVMValueRef fn = load_field(h, m->t_ptr, offsetof(dt_frame_t, launch));
-  LLVMValueRef args[5] = {h->frame, choice.fn, h->words, choice.count, choice.grain};
   LLVMBuildCall2(m->b, type, fn, args, 5, "");
   LLVMBuildBr(m->b, next);
   h->k.scopes[h->level].block = next;

@@ -45,8 +45,9 @@ typedef struct dt_frame_t {
   // their values from item_values[item]. NULL where it reads memory itself.
   uint64_t *item_addresses;
   const int64_t *item_values;
-  // Called by generated code for every kernel with at least one grid item. On a device `fn` is the
-  // entry of `kernels` as it is, and `grain` the bytes of scratch that a grid item's team needs.
+  // Called by generated code for every kernel with at least one grid item. On a device for those
+  // without one, too (`count` is 0 or less); there `fn` is the entry of `kernels` as it is, and
+  // `grain` the bytes of scratch that a grid item's team needs.
   void (*launch)(struct dt_frame_t *frame, dt_kernel_fn_t fn, const uint64_t *words, int64_t count,
                  int64_t grain);
   dt_launch_record_t record;

@@ -8,6 +8,7 @@
 #include "ductile/device.h"
 #include "ductile/explain.h"
 #include "ductile/function.h"
+#include "ductile/graphs.h"
 #include "ductile/ir.h"
 #include "ductile/tensor.h"
 #include "ductile/trace.h"

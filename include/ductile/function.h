@@ -134,6 +134,15 @@ typedef enum dt_limit_action_t {
   DT_LIMIT_EVALUATOR = 2 // the reference evaluator's answer: slow, traced anew for each such call
 } dt_limit_action_t;
 
+// How a session on a device runs a call; on the CPU it makes no difference.
+typedef enum dt_call_mode_t {
+  DT_CALL_DEFAULT = 0, // for a call: as its function says; for a function: DT_CALL_PLAIN
+  DT_CALL_PLAIN = 1,   // kernels are launched one by one, results have memory of their own
+  // "reduce-overhead": all kernels of a call are one launch of a CUDA graph that serves every size,
+  // and results live in the session's memory until dt_step_begin (graphs.h).
+  DT_CALL_REDUCE_OVERHEAD = 2
+} dt_call_mode_t;
+
 // `name`, `n_inputs`, `inputs` and `n_outputs` are required; the rest is valid when zeroed.
 // Everything is copied.
 typedef struct dt_function_options_t {
@@ -150,6 +159,7 @@ typedef struct dt_function_options_t {
   dt_limit_action_t limit_action;
   uint32_t compile_limit; // compiles in the function's life, failed ones included, before
                           // limit_action is taken; 0: DUCTILE_COMPILE_LIMIT
+  dt_call_mode_t call_mode;
 } dt_function_options_t;
 
 // Makes a function. Nothing is traced yet. On failure *out is NULL and closure_free is not called.
@@ -209,6 +219,18 @@ DT_API dt_status_t dt_call(dt_session_t *session, dt_function_t *function,
                            dt_tensor_t *const *inputs, uint32_t n_inputs, dt_tensor_t **outputs,
                            uint32_t n_outputs) DT_MUST_USE;
 
+// Valid when zeroed.
+typedef struct dt_call_options_t {
+  uint32_t struct_size; // sizeof(dt_call_options_t); 0 is taken as the size of version 0.1
+  const void *next;     // NULL
+  dt_call_mode_t mode;  // for this call, whatever the function's is
+} dt_call_options_t;
+// dt_call with options, which may be NULL. [external by session]
+DT_API dt_status_t dt_call_with(dt_session_t *session, dt_function_t *function,
+                                dt_tensor_t *const *inputs, uint32_t n_inputs,
+                                dt_tensor_t **outputs, uint32_t n_outputs,
+                                const dt_call_options_t *options) DT_MUST_USE;
+
 // ---- Statistics ---------------------------------------------------------------------------------
 
 // Counters since the function was made. Set struct_size before asking; fields beyond it are left.
@@ -231,6 +253,9 @@ typedef struct dt_function_stats_t {
   uint64_t readbacks;      // times a call on a device waited for numbers that its sizes depend on
   uint64_t launches;       // that calls have queued on devices; empty work needs none
   uint64_t device_load_ns; // of compile_ns: machine code of devices, made or found on disk, loaded
+  uint64_t graph_calls;    // that ran as CUDA graphs
+  uint64_t graph_skips;    // that should have, and were launched kernel by kernel
+  const char *graph_skip;  // why the last of these was; NULL: none
 } dt_function_stats_t;
 DT_API dt_status_t dt_function_stats(dt_function_t *function,
                                      dt_function_stats_t *stats) DT_MUST_USE;

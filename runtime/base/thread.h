@@ -14,6 +14,7 @@ typedef enum dt_lock_rank_t {
   DT_RANK_COMPILE = 30,
   DT_RANK_SESSION = 40,
   DT_RANK_RECLAIM = 50,
+  DT_RANK_GRAPHS = 51,
   DT_RANK_DEVICES = 52,
   DT_RANK_DEVICE = 54,
   DT_RANK_STREAMS = 56,

@@ -13,7 +13,7 @@
 #include <link.h>
 #include <string.h>
 
-#define FORMAT 2
+#define FORMAT 3
 #define KIND "variant"
 #define MOST_ENTRIES (1u << 20) // of any list
 
@@ -198,9 +198,11 @@ static void describe_kernels(stream_t *s, dt_artifact_t *a) {
                           &info->most_blocks, &info->shared_bytes, &info->unit};
     for (size_t f = 0; f < sizeof(fields) / sizeof(fields[0]); f++)
       number(s, fields[f]);
-    uint32_t waits = info->waits;
+    uint32_t waits = info->waits, checks = info->checks;
     number(s, &waits);
+    number(s, &checks);
     info->waits = waits != 0;
+    info->checks = checks != 0;
   }
 }
 _Static_assert(sizeof(dt_cuda_kernel_info_t) == 7 * sizeof(uint32_t), "all of it is described");

@@ -66,6 +66,7 @@ dt_status_t dt__bindings_create(const dt_function_t *function, const dt_variant_
   if (!bindings)
     return DT_NO_MEMORY();
   bindings->retired.destroy = destroy_retired;
+  bindings->id = dt__runtime_id(function->runtime);
   bindings->n = n;
   bindings->tensors = dt__calloc(n, sizeof(*bindings->tensors));
   bindings->addresses = dt__calloc(n, sizeof(*bindings->addresses));

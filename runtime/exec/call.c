@@ -115,7 +115,7 @@ dt_status_t dt__outputs_prepare(const dt_call_t *call, const dt_variant_t *varia
         DT_TRY(check_overlap(call, k));
       }
     } else if (known) {
-      DT_TRY(session->device ? dt__device_tensor(session, info->dtype, info->rank, sizes, &result)
+      DT_TRY(session->device ? dt__call_tensor(call, k, info, sizes, &result)
                              : dt_tensor_create_empty(info->dtype, info->rank, sizes, &result));
     }
     if (known) {
@@ -212,7 +212,7 @@ static dt_status_t run_compiled(const dt_call_t *call, const dt_variant_t *varia
   return NULL;
 }
 
-static dt_status_t run_variant(const dt_call_t *call, const dt_variant_t *variant) {
+static dt_status_t run_variant(dt_call_t *call, const dt_variant_t *variant) {
   const dt_bindings_t *bindings = atomic_load_explicit(&variant->bindings, memory_order_acquire);
   memset(call->session->results, 0, call->function->n_outputs * sizeof(dt_tensor_t *));
   dt_status_t status = NULL;
@@ -274,7 +274,7 @@ static dt_status_t find_variant(dt_call_t *call, const dt_variant_t **out) {
 
 // Answers by a variant that was made for this call alone; destroys it. Its guards were found to
 // hold, and are run again for the symbols.
-static dt_status_t run_once(const dt_call_t *call, dt_variant_t *variant) {
+static dt_status_t run_once(dt_call_t *call, dt_variant_t *variant) {
   dt_session_t *session = call->session;
   const dt_variant_list_t sizes = {.n_symbols = variant->n_symbols,
                                    .n_output_sizes = variant->n_output_sizes};
@@ -322,12 +322,33 @@ static dt_status_t run_call(dt_call_t *call) {
   return status;
 }
 
-dt_status_t dt_call(dt_session_t *session, dt_function_t *function, dt_tensor_t *const *inputs,
-                    uint32_t n_inputs, dt_tensor_t **outputs, uint32_t n_outputs) {
-  if (!session || !function)
-    return DT_FAIL(DT_E_ARGUMENT, "dt_call: %s: NULL", session ? "function" : "session");
-  dt_call_t call = {.session = session, .function = function, .inputs = inputs, .outputs = outputs};
+// Tensors whose elements somebody took back; only a device's session does that.
+static dt_status_t check_live(const dt_call_t *call) {
+  const dt_function_t *function = call->function;
+  for (uint32_t i = 0; i < function->n_inputs; i++) {
+    char name[96];
+    dt_status_t status = dt__tensor_check_live(call->inputs[i]);
+    if (status)
+      return dt__status_annotate(status, "%s", dt__input_name(function, i, name, sizeof(name)));
+  }
+  for (uint32_t k = 0; k < function->n_outputs; k++) {
+    if (call->outputs[k])
+      DT_TRY(dt__status_annotate(dt__tensor_check_live(call->outputs[k]), "output %u", k));
+  }
+  return NULL;
+}
+
+static dt_status_t call_by(dt_session_t *session, dt_function_t *function,
+                           dt_tensor_t *const *inputs, uint32_t n_inputs, dt_tensor_t **outputs,
+                           uint32_t n_outputs, dt_call_mode_t mode) {
+  dt_call_t call = {.session = session,
+                    .function = function,
+                    .inputs = inputs,
+                    .outputs = outputs,
+                    .mode = mode ? mode : function->call_mode};
   dt_status_t status = check_arguments(&call, n_inputs, n_outputs);
+  if (!status && session->device)
+    status = check_live(&call);
   if (!status)
     status = session->device ? dt__device_call(&call, run_call) : run_call(&call);
   if (status) {
@@ -341,6 +362,33 @@ dt_status_t dt_call(dt_session_t *session, dt_function_t *function, dt_tensor_t 
   if (atomic_load_explicit(&session->runtime->garbage, memory_order_relaxed))
     dt__runtime_collect(session->runtime);
   return NULL;
+}
+
+dt_status_t dt_call(dt_session_t *session, dt_function_t *function, dt_tensor_t *const *inputs,
+                    uint32_t n_inputs, dt_tensor_t **outputs, uint32_t n_outputs) {
+  if (!session || !function)
+    return DT_FAIL(DT_E_ARGUMENT, "dt_call: %s: NULL", session ? "function" : "session");
+  return call_by(session, function, inputs, n_inputs, outputs, n_outputs, DT_CALL_DEFAULT);
+}
+
+#define CALL_OPTIONS_BYTES (offsetof(dt_call_options_t, mode) + sizeof(dt_call_mode_t))
+
+dt_status_t dt_call_with(dt_session_t *session, dt_function_t *function, dt_tensor_t *const *inputs,
+                         uint32_t n_inputs, dt_tensor_t **outputs, uint32_t n_outputs,
+                         const dt_call_options_t *options) {
+  static const dt_call_options_t none = {0};
+  if (!session || !function)
+    return DT_FAIL(DT_E_ARGUMENT, "dt_call_with: %s: NULL", session ? "function" : "session");
+  options = options ? options : &none;
+  dt_status_t status =
+      dt__check_struct_size(options, options->struct_size, CALL_OPTIONS_BYTES, "dt_call_options_t");
+  if (!status && options->next)
+    status = DT_FAIL(DT_E_UNSUPPORTED, "next: expected NULL; this version knows no extension");
+  if (!status)
+    status = dt__check_call_mode(options->mode);
+  if (status)
+    return dt__status_annotate(status, "dt_call_with");
+  return call_by(session, function, inputs, n_inputs, outputs, n_outputs, options->mode);
 }
 
 // ---- Measuring ------------------------------------------------------------------------------------

@@ -30,6 +30,8 @@ typedef struct dt_call_t {
   dt_tensor_t *const *inputs;
   dt_tensor_t **outputs; // as given; session->results are these, or new ones where NULL
   uint64_t modes;        // of the runtime, as the guards saw them
+  dt_call_mode_t mode;
+  bool managed; // new results have their place in the session's pool
 } dt_call_t;
 
 // call.c. Fills session->results, and the addresses of their elements behind those of the inputs,
@@ -47,12 +49,18 @@ dt_status_t dt__plan_status(const dt_variant_t *variant, int64_t failed,
 // after the failures of earlier calls were looked at.
 dt_status_t dt__device_call(dt_call_t *call, dt_status_t (*run)(dt_call_t *call)) DT_MUST_USE;
 // Queues a variant's kernels. Context current.
-dt_status_t dt__device_run_compiled(const dt_call_t *call, const dt_variant_t *variant,
+dt_status_t dt__device_run_compiled(dt_call_t *call, const dt_variant_t *variant,
                                     const dt_bindings_t *bindings) DT_MUST_USE;
 
-// tensor_device.c. A new contiguous tensor where the session runs, which is a device.
+// tensor_device.c. A new contiguous tensor where the session runs, which is a device: memory of its
+// own, or with `maker` a place in the session's pool.
+struct dt_graph_maker_t;
 dt_status_t dt__device_tensor(dt_session_t *session, dt_dtype_t dtype, uint32_t rank,
-                              const int64_t *sizes, dt_tensor_t **out) DT_MUST_USE;
+                              const int64_t *sizes, const struct dt_graph_maker_t *maker,
+                              dt_tensor_t **out) DT_MUST_USE;
+// call_graph.c. The same for result `index` of a call.
+dt_status_t dt__call_tensor(const dt_call_t *call, uint32_t index, const dt_output_info_t *info,
+                            const int64_t *sizes, dt_tensor_t **out) DT_MUST_USE;
 
 // evaluate.c. Answers by the reference evaluator, into session->results.
 dt_status_t dt__evaluate(const dt_call_t *call, const dt_variant_t *variant,

@@ -3,6 +3,7 @@
 // Nothing here waits for the device but what the call's own sizes depend on.
 #include "runtime/exec/session_device.h"
 
+#include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
 #include <string.h>
@@ -59,15 +60,41 @@ static dt_status_t read_items(const dt_call_t *call, const dt_compiled_t *compil
 
 // ---- Segments -------------------------------------------------------------------------------------
 
-static dt_status_t lease_block(dt_session_device_t *own, int64_t bytes) {
+static dt_status_t check_bytes(int64_t bytes) {
   if (bytes < 0 || bytes >= DT_SIZE_LIMIT)
     return DT_FAIL(DT_E_LIMIT, "a block of %lld bytes; the limit is %lld", (long long)bytes,
                    (long long)DT_SIZE_LIMIT - 1);
-  if ((size_t)bytes <= own->block.bytes)
-    return NULL;
-  DT_TRY(dt__cuda_stream_check(own->stream, "a call of larger sizes than before"));
-  return dt__status_annotate(dt__cuda_region_grow(&own->block, own->gpu, (size_t)bytes),
-                             "%lld bytes for the call's intermediate results", (long long)bytes);
+  return NULL;
+}
+
+// More memory was needed: not under a capture, and told where the session is frozen.
+static dt_status_t grown(dt_session_device_t *own, dt_status_t status, int64_t bytes,
+                         uint64_t growths) {
+  if (own->graphs.frozen && own->pool->growths != growths) {
+    own->graphs.frozen_growths++;
+    DT_LOG(DT_LOG_CUDAGRAPHS, 1, "a frozen session takes %lld bytes for its block",
+           (long long)bytes);
+  }
+  return dt__status_annotate(status, "%lld bytes for the call's intermediate results",
+                             (long long)bytes);
+}
+
+dt_status_t dt__session_lease_pool(dt_session_device_t *own, int64_t bytes, bool grows,
+                                   dt_cu_ptr_t *out) {
+  uint64_t growths = own->pool->growths;
+  DT_TRY(check_bytes(bytes));
+  if ((size_t)bytes > own->pool->region.bytes)
+    DT_TRY(dt__cuda_stream_check(own->stream, "a call of larger sizes than before"));
+  return grown(own, dt__graph_pool_lease(own->pool, (size_t)bytes, grows, out), bytes, growths);
+}
+
+// The block of a call in segments grows where it is.
+static dt_status_t lease_block(dt_session_device_t *own, uint32_t segment, int64_t bytes) {
+  uint64_t growths = own->pool->growths;
+  if (segment == 0)
+    return dt__session_lease_pool(own, bytes, true, &own->block);
+  DT_TRY(check_bytes(bytes));
+  return grown(own, dt__graph_pool_extend(own->pool, own->block, (size_t)bytes), bytes, growths);
 }
 
 static dt_status_t run_segment(const dt_call_t *call, const dt_variant_t *variant,
@@ -81,52 +108,69 @@ static dt_status_t run_segment(const dt_call_t *call, const dt_variant_t *varian
   int64_t failed = compiled->segments[k].plan(frame);
   if (failed)
     return dt__plan_status(variant, failed, session->symbols);
-  DT_TRY(lease_block(own, frame->block_bytes));
+  DT_TRY(lease_block(own, k, frame->block_bytes));
   const uint32_t *segments = compiled->n_segments > 1 ? compiled->output_segments : NULL;
   DT_TRY(dt__outputs_prepare(call, variant, segments, k));
-  frame->block = dt__cuda_pointer(own->block.base);
+  frame->block = dt__cuda_pointer(own->block);
   launch->follows = false; // after copies and new outputs
   compiled->segments[k].run(frame);
   return launch->status;
 }
 
-dt_status_t dt__device_run_compiled(const dt_call_t *call, const dt_variant_t *variant,
+static dt_graph_frame_t make_frame(const dt_call_t *call, const dt_variant_t *variant,
+                                   const dt_bindings_t *bindings, uint32_t record) {
+  const dt_session_t *session = call->session;
+  dt_session_device_t *own = session->device;
+  void **addresses = session->addresses;
+  const dt_frame_t frame = {.symbols = session->symbols,
+                            .inputs = addresses,
+                            .constants = bindings->addresses,
+                            .once = bindings->once,
+                            .kernels = variant->compiled->kernels,
+                            .output_sizes = session->sizes,
+                            .outputs = addresses + call->function->n_inputs,
+                            .item_addresses = own->item_addresses,
+                            .item_values = own->item_values,
+                            .launch = dt__cuda_launch};
+  return (dt_graph_frame_t){.launch = {.frame = frame,
+                                       .gpu = own->gpu,
+                                       .stream = own->stream->handle,
+                                       .scratch = &own->scratch,
+                                       .early = own->gpu->device->early && !own->stream->lent,
+                                       .record = dt__records_address(&own->records, record),
+                                       .no_record = dt__records_address(&own->records, DT_RECORDS)},
+                            .set_early = own->gpu->device->early,
+                            .counts = &own->graphs.counts};
+}
+
+dt_status_t dt__device_run_compiled(dt_call_t *call, const dt_variant_t *variant,
                                     const dt_bindings_t *bindings) {
   dt_session_t *session = call->session;
   dt_session_device_t *own = session->device;
   const dt_compiled_t *compiled = variant->compiled;
-  uint32_t n_inputs = call->function->n_inputs, record = DT_RECORDS;
-  void **addresses = session->addresses;
-  for (uint32_t i = 0; i < n_inputs; i++)
-    addresses[i] = call->inputs[i]->data;
+  uint32_t record = DT_RECORDS, live = 0;
+  bool graph = false;
+  for (uint32_t i = 0; i < call->function->n_inputs; i++)
+    session->addresses[i] = call->inputs[i]->data;
   if (compiled->n_items)
     DT_TRY(reserve_items(own, compiled->n_items));
-  dt_cu_stream_t stream = own->stream->handle;
+  DT_TRY(dt__graph_wanted(call, compiled, &graph));
   if (compiled->n_checks) {
     DT_TRY(dt__cuda_stream_check(own->stream, "a call that checks data"));
-    DT_TRY(dt__records_take(&own->records, own->gpu->device, stream, call->function, compiled,
-                            &record));
+    DT_TRY(dt__records_take(&own->records, own->gpu->device, own->stream->handle, call->function,
+                            compiled, &record));
   }
-  dt_cuda_launch_frame_t launch = {.frame = {.symbols = session->symbols,
-                                             .inputs = addresses,
-                                             .constants = bindings->addresses,
-                                             .once = bindings->once,
-                                             .kernels = compiled->kernels,
-                                             .output_sizes = session->sizes,
-                                             .outputs = addresses + n_inputs,
-                                             .item_addresses = own->item_addresses,
-                                             .item_values = own->item_values,
-                                             .launch = dt__cuda_launch},
-                                   .gpu = own->gpu,
-                                   .stream = stream,
-                                   .scratch = &own->scratch,
-                                   .early = own->gpu->device->early && !own->stream->lent,
-                                   .record = dt__records_address(&own->records, record)};
+  dt_graph_frame_t frame = make_frame(call, variant, bindings, record);
   dt_status_t status = NULL;
-  for (uint32_t k = 0; k < compiled->n_segments && !status; k++)
-    status = run_segment(call, variant, &launch, k, record);
+  if (graph) {
+    status = dt__graph_call(call, variant, bindings, &frame);
+  } else {
+    (void)dt__graph_pool_sweep(own->pool, &live);
+    for (uint32_t k = 0; k < compiled->n_segments && !status; k++)
+      status = run_segment(call, variant, &frame.launch, k, record);
+  }
   (void)atomic_fetch_add_explicit(&call->function->counters[session->counter].launches,
-                                  launch.launches, memory_order_relaxed);
+                                  frame.launch.launches, memory_order_relaxed);
   return status;
 }
 

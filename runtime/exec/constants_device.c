@@ -77,6 +77,7 @@ static dt_status_t run_once(const dt_variant_t *variant, const dt_bindings_t *bi
                                    .stream = gpu->own,
                                    .scratch = scratch};
   DT_CUDA_TRY(gpu->device, host_device_ptr, &launch.record, record, 0);
+  launch.no_record = launch.record;
   compiled->once(&launch.frame);
   dt_cu_result_t result = gpu->device->cuda->stream_synchronize(gpu->own);
   DT_TRY(dt__status_join(
@@ -119,6 +120,7 @@ dt_status_t dt__bindings_once(const dt_variant_t *variant, dt_bindings_t *bindin
 void dt__variant_unload(dt_variant_t *variant) {
   if (!variant->compiled || !variant->compiled->cuda)
     return;
+  dt__graph_forget(variant->graphs, variant->id);
   dt_status_t status = dt__cuda_gpu_wait(variant->gpu);
   dt_status_free(status); // what is lost runs no more
   dt__cuda_code_unload(variant->compiled->cuda);

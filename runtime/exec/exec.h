@@ -12,6 +12,7 @@
 #ifndef DT_RUNTIME_EXEC_EXEC_H
 #define DT_RUNTIME_EXEC_EXEC_H
 
+#include "cudagraphs/store.h"
 #include "ductile/device.h"
 #include "guards/modes.h"
 #include "runtime/base/memory.h"
@@ -42,6 +43,9 @@ struct dt_runtime {
   dt_mutex_t devices_mutex;
   bool has_devices_mutex;
   struct dt_cuda_gpu_t *gpus[DT_MOST_ORDINALS]; // opened so far; guarded by devices_mutex
+  dt_graph_store_t graphs;
+  bool has_graphs;
+  _Atomic uint64_t next_id; // of variants and bindings, never used twice
 };
 
 // device.c. The GPU of that ordinal, opened at the first use; the runtime's. DT_E_UNSUPPORTED where
@@ -57,7 +61,8 @@ dt_status_t dt__runtime_place(dt_runtime_t *runtime, dt_device_t place,
 // The constants of one variant and what was computed from them.
 typedef struct dt_bindings_t {
   dt_retired_t retired; // first: the reclaimer's item
-  char *once;           // ONCE memory, 64-byte aligned; NULL when there is none
+  uint64_t id;
+  char *once; // ONCE memory, 64-byte aligned; NULL when there is none
   uint32_t n;
   dt_tensor_t **tensors; // retained, by constant index
   void **addresses;      // of their elements, where the variant runs
@@ -79,12 +84,15 @@ typedef struct dt_variant_t {
   dt_device_t place;         // of the sessions that it answers
   struct dt_cuda_gpu_t *gpu; // a reference; NULL on the CPU
   uint32_t number;           // for logs
-  uint32_t n_symbols;        // length of the symbol array that guards and code use
-  uint32_t n_output_sizes;   // ranks of all outputs, added up
+  uint64_t id;
+  dt_graph_store_t *graphs; // the runtime's
+  uint32_t n_symbols;       // length of the symbol array that guards and code use
+  uint32_t n_output_sizes;  // ranks of all outputs, added up
   dt_output_info_t *outputs;
   dt_bindings_t *_Atomic bindings;
   int64_t
       *once_symbols; // of the call that the variant was made for, where it is for that one alone
+  _Atomic uint64_t kernels_swapped; // times that better code was put in `compiled->kernels`
 } dt_variant_t;
 
 typedef struct dt_variant_list_t {
@@ -147,6 +155,7 @@ struct dt_function {
   dt_limit_action_t limit_action;
   uint32_t variant_limit, compile_limit;
   bool strict_fp; // whatever the runtime's mode is
+  dt_call_mode_t call_mode;
 
   dt_variant_list_t *_Atomic list; // never NULL; replaced under `mutex`
 
@@ -166,7 +175,9 @@ struct dt_function {
 
   _Atomic uint64_t compiles, misses, evaluator_calls, failed_calls, compile_ns, kernels, code_bytes,
       constant_bytes, promotions, limit_misses, frozen_misses, sampled_calls, readbacks,
-      device_load_ns;
+      device_load_ns, graph_calls, graph_skips;
+  _Atomic uint32_t graph_skipped_by; // the last reason, a dt_skip_t
+  _Atomic uint32_t graph_skips_told; // reasons that the log has, a bit each
 };
 
 // ---- Sessions -------------------------------------------------------------------------------------
@@ -236,6 +247,14 @@ static inline dt_status_t dt__session_lease_scratch(dt_session_t *session, int64
 // longer ones must be zero behind.
 dt_status_t dt__check_struct_size(const void *options, uint32_t size, size_t known,
                                   const char *type) DT_MUST_USE;
+
+// graphs.c. DT_E_ARGUMENT: `mode` is none.
+dt_status_t dt__check_call_mode(dt_call_mode_t mode) DT_MUST_USE;
+
+// A number that no other variant or bindings of the runtime ever have; not 0.
+static inline uint64_t dt__runtime_id(dt_runtime_t *runtime) {
+  return 1 + atomic_fetch_add_explicit(&runtime->next_id, 1, memory_order_relaxed);
+}
 
 // Frees what was retired and is seen by nobody any more.
 void dt__runtime_collect(dt_runtime_t *runtime);

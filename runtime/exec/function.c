@@ -5,11 +5,12 @@
 
 #include "runtime/base/dtype.h"
 #include "runtime/base/status.h"
+#include "runtime/exec/graphs.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define OPTIONS_BYTES (offsetof(dt_function_options_t, compile_limit) + sizeof(uint32_t))
+#define OPTIONS_BYTES (offsetof(dt_function_options_t, call_mode) + sizeof(dt_call_mode_t))
 #define MOST_ARGUMENTS 4096
 #define MOST_VARIANTS 4096
 #define MOST_COMPILES 1048576
@@ -55,6 +56,7 @@ static dt_status_t check_options(const dt_function_options_t *options, dt_progra
   if (options->compile_limit > MOST_COMPILES)
     return DT_FAIL(DT_E_ARGUMENT, "compile_limit: %u; expected at most %d", options->compile_limit,
                    MOST_COMPILES);
+  DT_TRY(dt__check_call_mode(options->call_mode));
   if ((unsigned)options->dynamic > DT_DYNAMIC_STATIC)
     return DT_FAIL(DT_E_ARGUMENT, "dynamic: %d is no dt_dynamic_t", (int)options->dynamic);
   if ((unsigned)options->limit_action > DT_LIMIT_EVALUATOR)
@@ -154,7 +156,8 @@ static dt_status_t create(dt_runtime_t *runtime, dt_program_fn_t program, void *
           options->compile_limit ? options->compile_limit : (uint32_t)runtime->params.compile_limit,
       .variant_limit =
           options->variant_limit ? options->variant_limit : (uint32_t)runtime->params.variant_limit,
-      .strict_fp = options->strict_fp};
+      .strict_fp = options->strict_fp,
+      .call_mode = options->call_mode ? options->call_mode : DT_CALL_PLAIN};
   atomic_init(&function->refs, 1);
   dt__arena_init(&function->arena, 1024);
   dt_status_t status = function_init(function, options);
@@ -273,7 +276,11 @@ dt_status_t dt_function_stats(dt_function_t *function, dt_function_stats_t *stat
                              .frozen_misses = count(&function->frozen_misses),
                              .sampled_calls = count(&function->sampled_calls),
                              .readbacks = count(&function->readbacks),
-                             .device_load_ns = count(&function->device_load_ns)};
+                             .device_load_ns = count(&function->device_load_ns),
+                             .graph_calls = count(&function->graph_calls),
+                             .graph_skips = count(&function->graph_skips)};
+  all.graph_skip =
+      dt__skip_text(atomic_load_explicit(&function->graph_skipped_by, memory_order_relaxed));
   for (uint32_t i = 0; i < DT_CALL_COUNTERS; i++) {
     all.calls += count(&function->counters[i].calls);
     all.launches += count(&function->counters[i].launches);

@@ -93,5 +93,6 @@ dt_status_t dt__records_settle(dt_records_t *records) {
     if (status)
       return status;
   }
+  records->begin = records->end = 0; // the next call's is the same as the last one's, if it can be
   return NULL;
 }

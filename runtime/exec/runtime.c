@@ -70,6 +70,8 @@ static dt_status_t runtime_init(dt_runtime_t *runtime, const dt_runtime_options_
     atomic_store_explicit(&runtime->modes, DT_MODES_STRICT_FP, memory_order_relaxed);
   DT_TRY(dt__pool_create(threads, &runtime->pool));
   DT_TRY(dt__reclaim_create(&runtime->reclaim));
+  DT_TRY(dt__graph_store_init(&runtime->graphs, (size_t)params->graph_mib << 20));
+  runtime->has_graphs = true;
   DT_TRY(dt__pager_create((size_t)params->warm_mib << 20, &runtime->pager));
   dt_compiler_options_t compiler = {.threads =
                                         choose(options ? options->compile_threads : 0,
@@ -85,6 +87,8 @@ static void runtime_free(dt_runtime_t *runtime) {
   dt__reclaim_destroy(runtime->reclaim);
   dt__pool_destroy(runtime->pool);
   dt__pager_destroy(runtime->pager);
+  if (runtime->has_graphs && !dt__forked())
+    dt__graph_store_fini(&runtime->graphs);
   for (uint32_t k = 0; k < DT_MOST_ORDINALS && !dt__forked(); k++)
     dt__cuda_gpu_release(runtime->gpus[k]);
   if (runtime->has_devices_mutex)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sessions: the memory that one caller's calls lease. It grows to the largest that was asked for
 // and stays, so that a call at sizes seen before takes nothing from the heap.
-#include "runtime/exec/exec.h"
+#include "runtime/exec/session_device.h"
 
 #include "runtime/base/status.h"
 
@@ -38,6 +38,8 @@ void dt_session_destroy(dt_session_t *session) {
   if (!session)
     return;
   dt_runtime_t *runtime = session->runtime;
+  if (session->device && !dt__forked())
+    dt__graph_tree_fini(&session->device->graphs.tree, &runtime->graphs);
   if (!dt__forked()) // a child has no device of its parent's
     dt__session_device_destroy(session->device);
   if (!dt__forked())

@@ -31,7 +31,10 @@ static void device_free(dt_session_device_t *own) {
   }
   dt_status_free(status); // a lost context has nothing to give back
   dt__free(own->item_addresses);
-  dt__cuda_region_free(&own->block, gpu);
+  dt__free(own->graphs.key);
+  if (own->pool)
+    dt__graph_pool_leave(own->pool);
+  dt__graph_pool_release(own->pool);
   dt__cuda_region_free(&own->scratch, gpu);
   if (own->stream)
     dt__cuda_stream_close(own->stream);
@@ -54,7 +57,9 @@ static dt_status_t make_device(dt_runtime_t *runtime, const dt_session_options_t
     return DT_NO_MEMORY();
   own->gpu = gpu;
   dt__cuda_gpu_retain(gpu);
-  dt_status_t status = dt__cuda_stream_create(gpu, options->stream, &own->stream);
+  dt_status_t status = dt__graph_pool_create(gpu, &own->pool);
+  if (!status)
+    status = dt__cuda_stream_create(gpu, options->stream, &own->stream);
   if (!status)
     status = dt__cuda_enter(gpu->device);
   if (!status) {
@@ -136,5 +141,5 @@ void *dt_session_stream(const dt_session_t *session) {
 }
 
 uint64_t dt__session_device_bytes(const dt_session_device_t *own) {
-  return own->block.bytes + own->scratch.bytes;
+  return own->pool->region.bytes + own->scratch.bytes;
 }

@@ -5,12 +5,16 @@
 
 #include "backend_cuda/exec/session.h"
 #include "runtime/exec/call.h"
+#include "runtime/exec/graphs.h"
 #include "runtime/exec/records.h"
 
 struct dt_session_device_t {
   dt_cuda_gpu_t *gpu;       // a reference
   dt_cuda_stream_t *stream; // a reference
-  dt_cuda_region_t block, scratch;
+  dt_graph_pool_t *pool;    // of blocks, and of results of graphs; a reference
+  dt_cuda_region_t scratch;
+  dt_session_graphs_t graphs;
+  dt_cu_ptr_t block; // of a call in segments
   dt_cuda_staging_t staging;
   dt_records_t records;
   // Numbers that calls read back: where the device has them, and pinned memory for their values.
@@ -18,5 +22,17 @@ struct dt_session_device_t {
   int64_t *item_values;
   uint32_t items_cap;
 };
+
+// call_device.c. A place in the pool for a call's block, as dt__graph_pool_lease says.
+dt_status_t dt__session_lease_pool(dt_session_device_t *own, int64_t bytes, bool grows,
+                                   dt_cu_ptr_t *out) DT_MUST_USE;
+
+// ---- call_graph.c -------------------------------------------------------------------------------
+// Whether the call runs as a graph. Where it should and cannot, the reason is noted.
+dt_status_t dt__graph_wanted(const dt_call_t *call, const dt_compiled_t *compiled,
+                             bool *out) DT_MUST_USE;
+// Runs it as one. Context current.
+dt_status_t dt__graph_call(dt_call_t *call, const dt_variant_t *variant,
+                           const dt_bindings_t *bindings, dt_graph_frame_t *graph) DT_MUST_USE;
 
 #endif // DT_RUNTIME_EXEC_SESSION_DEVICE_H

@@ -9,13 +9,17 @@
 // ---- Making ---------------------------------------------------------------------------------------
 
 dt_status_t dt__device_tensor(dt_session_t *session, dt_dtype_t dtype, uint32_t rank,
-                              const int64_t *sizes, dt_tensor_t **out) {
+                              const int64_t *sizes, const dt_graph_maker_t *maker,
+                              dt_tensor_t **out) {
   *out = NULL;
   dt_layout_t layout;
   dt_storage_t *storage = NULL;
   DT_TRY(dt__layout_set(&layout, dtype, rank, sizes, NULL));
   dt_session_device_t *own = session->device;
-  DT_TRY(dt__cuda_memory_create(own->gpu, own->stream, (size_t)layout.high, &storage));
+  if (maker)
+    DT_TRY(dt__graph_pool_take(own->pool, (size_t)layout.high, maker, &storage));
+  else
+    DT_TRY(dt__cuda_memory_create(own->gpu, own->stream, (size_t)layout.high, &storage));
   dt_status_t status = dt__tensor_create_over(storage, 0, dtype, rank, sizes, NULL, out);
   dt__storage_release(storage); // the tensor has its own share
   return status;
@@ -30,7 +34,7 @@ dt_status_t dt_tensor_create_on(dt_session_t *session, dt_dtype_t dtype, uint32_
     return DT_FAIL(DT_E_FORKED, "dt_tensor_create_on in a child after fork");
   if (!session->device)
     return dt_tensor_create_empty(dtype, rank, sizes, out);
-  return dt__status_annotate(dt__device_tensor(session, dtype, rank, sizes, out),
+  return dt__status_annotate(dt__device_tensor(session, dtype, rank, sizes, NULL, out),
                              "dt_tensor_create_on");
 }
 
@@ -66,6 +70,8 @@ static dt_status_t check_place(const dt_session_t *session, const dt_tensor_t *t
 
 static dt_status_t check_copy(const dt_session_t *session, const dt_tensor_t *from,
                               const dt_tensor_t *to) {
+  DT_TRY(dt__status_annotate(dt__tensor_check_live(from), "from"));
+  DT_TRY(dt__status_annotate(dt__tensor_check_live(to), "to"));
   if (from->dtype != to->dtype)
     return DT_FAIL(DT_E_DTYPE, "from %s to %s; expected one dtype", dt_dtype_name(from->dtype),
                    dt_dtype_name(to->dtype));
@@ -148,6 +154,7 @@ dt_status_t dt_tensor_copy(dt_session_t *session, const dt_tensor_t *from, dt_te
 
 static dt_status_t read_tensor(dt_session_t *session, const dt_tensor_t *tensor, void *to,
                                size_t bytes) {
+  DT_TRY(dt__tensor_check_live(tensor));
   if (!tensor->contiguous)
     return DT_FAIL(DT_E_SHAPE, "a tensor with strides; expected contiguous");
   if (bytes != dt__tensor_bytes(tensor))

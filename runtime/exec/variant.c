@@ -104,6 +104,8 @@ dt_status_t dt__variant_create(dt_function_t *function, const dt_variant_request
   if (!variant)
     return DT_NO_MEMORY();
   variant->number = request->number;
+  variant->id = dt__runtime_id(function->runtime);
+  variant->graphs = &function->runtime->graphs;
   dt_status_t status = make(function, request, variant);
   if (status) {
     dt__variant_destroy(variant);

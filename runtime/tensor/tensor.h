@@ -35,6 +35,10 @@ typedef struct dt_storage_t {
   size_t bytes;
   void *data; // DT_STORAGE_ALIGNMENT-aligned; NULL on a device when there are no bytes
   void (*destroy)(struct dt_storage_t *storage); // NULL: the heap's
+  // Memory that its owner may take back while tensors still hold it: set from then on, and what
+  // to tell whoever uses one.
+  _Atomic bool ended;
+  dt_status_t (*why_ended)(const struct dt_storage_t *storage);
 } dt_storage_t;
 
 #define DT_STORAGE_ALIGNMENT ((size_t)64)
@@ -81,6 +85,14 @@ struct dt_tensor {
 dt_status_t dt__tensor_create_over(dt_storage_t *storage, size_t offset, dt_dtype_t dtype,
                                    uint32_t rank, const int64_t *sizes, const int64_t *strides,
                                    dt_tensor_t **out) DT_MUST_USE;
+
+// NULL while the tensor's elements are there; DT_E_STATE saying what ended them.
+static inline dt_status_t dt__tensor_check_live(const dt_tensor_t *tensor) {
+  const dt_storage_t *storage = tensor->storage;
+  if (!storage || !atomic_load_explicit(&storage->ended, memory_order_acquire))
+    return NULL;
+  return storage->why_ended(storage);
+}
 
 static inline bool dt__tensor_is_contiguous(const dt_tensor_t *tensor) {
   return tensor->contiguous;

@@ -266,8 +266,11 @@ static dt_status_t load_kernels(const dt_compile_request_t *request, dt_compiled
                    ".visible .entry dt_k%u(\n  .param .align 8 .b8 dt_k%u_param_0[%zu]\n)\n{\n"
                    "  griddepcontrol.wait;\n  ret;\n}\n",
                    k, k, n_words[k] * 8 + sizeof(dt_cuda_tail_t));
-    infos[k] =
-        (dt_cuda_kernel_info_t){.threads = 64, .teams = 2, .n_words = n_words[k], .waits = true};
+    infos[k] = (dt_cuda_kernel_info_t){.threads = 64,
+                                       .teams = 2,
+                                       .n_words = n_words[k],
+                                       .waits = true,
+                                       .checks = k == FAKE_GATHER};
   }
   dt_cuda_image_t image = {.text = ptx, .bytes = (size_t)at};
   dt_cuda_unit_t unit = {0};

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+// See exec.h.
+#include "cudagraphs/exec.h"
+
+#include "runtime/base/log.h"
+#include "runtime/base/memory.h"
+#include "runtime/base/status.h"
+#include "runtime/base/thread.h"
+
+#include <string.h>
+
+// A multiprocessor's blocks that cost a launch nothing when they are idle, as far as they fit.
+#define IDLE_BLOCKS 4u
+// Idle blocks beyond that which cost as much as setting a grid does (1.3 ns each, 1.5 us).
+#define MOST_IDLE 1200u
+
+struct dt_graph_node_t {
+  dt_cu_node_t node; // NULL: not in the graph yet
+  const dt_cuda_kernel_t *kernel;
+  uint32_t blocks, shared_bytes;
+  bool empty; // its work is
+  uint32_t n_params, cap;
+  uint64_t *params; // as set
+};
+
+// ---- Grids ----------------------------------------------------------------------------------------
+
+// Blocks of the kernel that a multiprocessor holds at once, at most IDLE_BLOCKS.
+static uint32_t resident(const dt_cuda_kernel_t *kernel, const dt_cuda_device_t *device,
+                         uint32_t shared_bytes) {
+  uint32_t blocks = IDLE_BLOCKS;
+  uint32_t shared = shared_bytes + kernel->static_shared + 1024; // the system's own
+  uint32_t registers = kernel->registers * kernel->info.threads;
+  if ((uint64_t)blocks * shared > (uint64_t)device->shared_per_processor)
+    blocks = (uint32_t)device->shared_per_processor / shared;
+  if (registers && (uint64_t)blocks * registers > (uint64_t)device->registers_per_block)
+    blocks = (uint32_t)device->registers_per_block / registers;
+  return blocks ? blocks : 1;
+}
+
+// `before` 0: no node yet. What a kernel needs, with room where it has to grow.
+static uint32_t choose_grid(const dt_cuda_kernel_t *kernel, const dt_cuda_device_t *device,
+                            uint32_t before, uint32_t needed) {
+  uint32_t least =
+      (uint32_t)device->processors * resident(kernel, device, kernel->info.shared_bytes);
+  uint64_t most = (uint64_t)kernel->info.most_blocks * (uint64_t)device->processors;
+  if (most && least > most)
+    least = (uint32_t)most;
+  uint32_t useful = needed > least ? needed : least;
+  if (before >= needed && before >= least && before - useful <= MOST_IDLE)
+    return before;
+  return needed > least && before ? needed + needed / 4 : useful;
+}
+
+// ---- Nodes ----------------------------------------------------------------------------------------
+
+static dt_cu_kernel_node_t node_params(const dt_cuda_ready_t *ready, void **params) {
+  return (dt_cu_kernel_node_t){.function = ready->kernel->function,
+                               .grid = {ready->blocks, 1, 1},
+                               .block = {ready->kernel->info.threads, 1, 1},
+                               .shared_bytes = ready->shared_bytes,
+                               .params = params};
+}
+
+static dt_status_t shadow(dt_graph_node_t *node, const dt_cuda_ready_t *ready, bool empty) {
+  if (ready->n_params > node->cap) {
+    uint64_t *params = dt__calloc(ready->n_params, sizeof(*params));
+    if (!params)
+      return DT_NO_MEMORY();
+    dt__free(node->params);
+    node->params = params;
+    node->cap = ready->n_params;
+  }
+  node->kernel = ready->kernel;
+  node->blocks = ready->blocks;
+  node->shared_bytes = ready->shared_bytes;
+  node->n_params = ready->n_params;
+  node->empty = empty;
+  memcpy(node->params, ready->params, ready->n_params * sizeof(node->params[0]));
+  return NULL;
+}
+
+static bool is_shadow(const dt_graph_node_t *node, const dt_cuda_ready_t *ready) {
+  return node->kernel == ready->kernel && node->blocks == ready->blocks &&
+         node->shared_bytes == ready->shared_bytes && node->n_params == ready->n_params &&
+         memcmp(node->params, ready->params, ready->n_params * sizeof(node->params[0])) == 0;
+}
+
+static void drop_graph(dt_graph_exec_t *exec) {
+  const dt_cuda_t *cuda = exec->gpu->device->cuda;
+  if (exec->exec)
+    (void)cuda->graph_exec_destroy(exec->exec); // in flight: when it has ended
+  if (exec->graph)
+    (void)cuda->graph_destroy(exec->graph);
+  exec->exec = NULL;
+  exec->graph = NULL;
+  for (uint32_t k = 0; k < exec->n; k++)
+    exec->nodes[k].node = NULL;
+}
+
+static dt_status_t append(dt_graph_exec_t *exec, const dt_cuda_ready_t *ready, bool empty) {
+  if (exec->n == exec->cap) {
+    uint32_t cap = exec->cap ? 2 * exec->cap : 32;
+    dt_graph_node_t *nodes = dt__calloc(cap, sizeof(*nodes));
+    if (!nodes)
+      return DT_NO_MEMORY();
+    if (exec->n)
+      memcpy(nodes, exec->nodes, exec->n * sizeof(*nodes));
+    dt__free(exec->nodes);
+    exec->nodes = nodes;
+    exec->cap = cap;
+  }
+  memset(&exec->nodes[exec->n], 0, sizeof(exec->nodes[0]));
+  DT_TRY(shadow(&exec->nodes[exec->n], ready, empty));
+  exec->n++;
+  return NULL;
+}
+
+// Sets a node of the executable, where there is one, and its shadow. Room for the shadow comes
+// first, so that the two never differ.
+static dt_status_t set(dt_graph_frame_t *frame, dt_graph_node_t *node, const dt_cuda_ready_t *ready,
+                       bool empty) {
+  dt_graph_exec_t *exec = frame->exec;
+  dt_cuda_device_t *device = exec->gpu->device;
+  dt_graph_node_t was = *node;
+  // Edges say what a kernel does about the work before it.
+  if (was.kernel->info.waits != ready->kernel->info.waits)
+    drop_graph(exec);
+  if (ready->n_params > node->cap)
+    drop_graph(exec); // a kernel with more parameters: not another code of the same
+  if (exec->exec) {
+    uint64_t copy[DT_CUDA_PARAM_BYTES / 8];
+    memcpy(copy, ready->params, ready->n_params * sizeof(copy[0]));
+    void *params[] = {copy};
+    dt_cu_kernel_node_t now = node_params(ready, params);
+    DT_CUDA_TRY(device, graph_set_kernel, exec->exec, node->node, &now);
+    frame->counts->nodes_set++;
+    frame->counts->grids_set += was.blocks != ready->blocks;
+    frame->counts->functions_set += was.kernel != ready->kernel;
+  }
+  return shadow(node, ready, empty);
+}
+
+static dt_status_t take(dt_graph_frame_t *frame, dt_kernel_fn_t fn, const uint64_t *words,
+                        int64_t count, int64_t bytes) {
+  dt_graph_exec_t *exec = frame->exec;
+  const dt_cuda_device_t *device = exec->gpu->device;
+  dt_cuda_ready_t ready;
+  dt_graph_node_t *node = frame->at < exec->n ? &exec->nodes[frame->at] : NULL;
+  const dt_cuda_kernel_t *kernel = dt__cuda_kernel_of(fn);
+  uint32_t needed = dt__cuda_blocks(kernel, device, count);
+  uint32_t before = node && node->kernel == kernel ? node->blocks : 0;
+  uint32_t blocks = choose_grid(kernel, device, before, needed);
+  DT_TRY(dt__cuda_ready(&frame->launch, fn, words, count, bytes, blocks, &ready));
+  frame->at++;
+  frame->launch.launches++;
+  if (!node) {
+    drop_graph(exec);
+    return append(exec, &ready, count <= 0);
+  }
+  if (is_shadow(node, &ready))
+    return NULL;
+  return set(frame, node, &ready, count <= 0);
+}
+
+void dt__graph_take(dt_frame_t *frame, dt_kernel_fn_t fn, const uint64_t *words, int64_t count,
+                    int64_t grain) {
+  dt_graph_frame_t *graph = (dt_graph_frame_t *)frame;
+  if (!graph->launch.status)
+    graph->launch.status = take(graph, fn, words, count, grain);
+}
+
+// Nodes that no kernel came to: slices that these sizes do not have.
+static dt_status_t empty_rest(dt_graph_frame_t *frame) {
+  dt_graph_exec_t *exec = frame->exec;
+  for (uint32_t k = frame->at; k < exec->n; k++) {
+    dt_graph_node_t *node = &exec->nodes[k];
+    if (node->empty)
+      continue;
+    dt_cuda_ready_t ready = {.kernel = node->kernel,
+                             .blocks = node->blocks,
+                             .shared_bytes = node->shared_bytes,
+                             .n_params = node->n_params};
+    memcpy(ready.params, node->params, node->n_params * sizeof(ready.params[0]));
+    ready.params[node->kernel->info.n_words + DT_CUDA_TAIL_COUNT] = 0;
+    DT_TRY(set(frame, node, &ready, true));
+  }
+  return NULL;
+}
+
+// ---- Building -------------------------------------------------------------------------------------
+
+// Each kernel after the one before it: what a program's memory plan relies on.
+static dt_status_t add_edges(const dt_graph_frame_t *frame) {
+  dt_graph_exec_t *exec = frame->exec;
+  for (uint32_t k = 1; k < exec->n; k++) {
+    const dt_graph_node_t *from = &exec->nodes[k - 1], *to = &exec->nodes[k];
+    dt_cu_edge_t edge = {0};
+    // A kernel that does not wait would end before the work in front of it.
+    if (frame->set_early && from->kernel->info.waits && to->kernel->info.waits)
+      edge = (dt_cu_edge_t){.from_port = DT_CU_PORT_PROGRAMMATIC, .type = DT_CU_EDGE_PROGRAMMATIC};
+    DT_CUDA_TRY(exec->gpu->device, graph_add_edges, exec->graph, &from->node, &to->node, &edge, 1);
+  }
+  return NULL;
+}
+
+static dt_status_t assemble(const dt_graph_frame_t *frame) {
+  dt_graph_exec_t *exec = frame->exec;
+  dt_cuda_device_t *device = exec->gpu->device;
+  DT_CUDA_TRY(device, graph_create, &exec->graph, 0);
+  for (uint32_t k = 0; k < exec->n; k++) {
+    dt_graph_node_t *node = &exec->nodes[k];
+    void *params[] = {node->params};
+    dt_cu_kernel_node_t made = {.function = node->kernel->function,
+                                .grid = {node->blocks, 1, 1},
+                                .block = {node->kernel->info.threads, 1, 1},
+                                .shared_bytes = node->shared_bytes,
+                                .params = params};
+    DT_CUDA_TRY(device, graph_add_kernel, &node->node, exec->graph, NULL, 0, &made);
+  }
+  DT_TRY(add_edges(frame));
+  DT_CUDA_TRY(device, graph_instantiate, &exec->exec, exec->graph, 0);
+  DT_CUDA_TRY(device, graph_upload, exec->exec, frame->launch.stream);
+  return NULL;
+}
+
+static dt_status_t build(dt_graph_frame_t *frame) {
+  dt_graph_exec_t *exec = frame->exec;
+  int64_t begin = dt__now_ns();
+  dt_status_t status = assemble(frame);
+  if (status) {
+    drop_graph(exec);
+    return dt__status_annotate(status, "a CUDA graph of %u kernels", exec->n);
+  }
+  int64_t ns = dt__now_ns() - begin;
+  frame->counts->builds++;
+  frame->counts->build_ns += (uint64_t)ns;
+  DT_LOG(DT_LOG_CUDAGRAPHS, 1, "built: %u kernels, %.0f us", exec->n, (double)ns * 1e-3);
+  return NULL;
+}
+
+void dt__graph_begin(dt_graph_frame_t *frame) {
+  frame->at = 0;
+  frame->exec->n_key = 0;
+}
+
+bool dt__graph_is_built(const dt_graph_exec_t *exec) { return exec->exec != NULL; }
+
+// ---- Keys -----------------------------------------------------------------------------------------
+
+bool dt__graph_is_set_for(const dt_graph_exec_t *exec, const uint64_t *key, uint32_t n) {
+  return exec->exec && exec->n_key == n && n && memcmp(exec->key, key, n * sizeof(*key)) == 0;
+}
+
+static dt_status_t keep_key(dt_graph_exec_t *exec, const uint64_t *key, uint32_t n) {
+  if (n > exec->key_cap) {
+    uint64_t *room = dt__calloc(n, sizeof(*room));
+    if (!room)
+      return DT_NO_MEMORY();
+    dt__free(exec->key);
+    exec->key = room;
+    exec->key_cap = n;
+  }
+  memcpy(exec->key, key, n * sizeof(*key));
+  exec->n_key = n;
+  return NULL;
+}
+
+// ---- A call ---------------------------------------------------------------------------------------
+
+dt_status_t dt__graph_settle(dt_graph_frame_t *frame, const uint64_t *key, uint32_t n) {
+  dt_graph_exec_t *exec = frame->exec;
+  exec->n_key = 0;
+  DT_TRY(empty_rest(frame));
+  if (!exec->exec)
+    DT_TRY(build(frame));
+  return keep_key(exec, key, n);
+}
+
+dt_status_t dt__graph_launch(dt_graph_frame_t *frame) {
+  dt_graph_exec_t *exec = frame->exec;
+  DT_CUDA_TRY(exec->gpu->device, graph_launch, exec->exec, frame->launch.stream);
+  frame->counts->replays++;
+  return NULL;
+}
+
+void dt__graph_unbuild(dt_graph_exec_t *exec) {
+  dt_status_t status = dt__cuda_enter(exec->gpu->device);
+  if (!status) {
+    drop_graph(exec);
+    dt__cuda_leave(exec->gpu->device);
+  }
+  dt_status_free(status); // a lost context has nothing to give back
+  for (uint32_t k = 0; k < exec->n; k++)
+    dt__free(exec->nodes[k].params);
+  dt__free(exec->nodes);
+  dt__free(exec->key);
+  exec->exec = NULL;
+  exec->graph = NULL;
+  exec->nodes = NULL;
+  exec->key = NULL;
+  exec->n = exec->cap = exec->n_key = exec->key_cap = 0;
+}

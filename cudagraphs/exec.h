@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Executable graphs: one for each place that a variant's program has in a session's tree. A graph
+// is assembled node by node from what the host program tells frame->launch, never captured. The
+// same host program is run for later calls with other sizes and addresses: each kernel is compared
+// with the node's shadow copy, and a node is set only where something changed.
+//
+// A grid need not fit its work: blocks without work return, and blocks go on to further items. To
+// set a grid costs the next launch more than an idle block does (docs/graphs.md has the figures),
+// so that a node's grid is a multiple of the processors at least, grows with some room, and shrinks
+// only where the idle blocks cost more than the setting.
+#ifndef DT_CUDAGRAPHS_EXEC_H
+#define DT_CUDAGRAPHS_EXEC_H
+
+#include "backend_cuda/exec/session.h"
+
+// What an executable is estimated to take of the device's memory, and of the host's.
+#define DT_GRAPH_NODE_BYTES ((size_t)5 << 10)
+
+typedef struct dt_graph_node_t dt_graph_node_t;
+struct dt_graph_store_t;
+
+typedef struct dt_graph_exec_t {
+  _Atomic uint32_t refs; // the store's, and its holder's
+  // 0: idle; 1: its holder's thread is inside; 2: gone, whoever holds it lets go of it.
+  _Atomic uint32_t state;
+  // Guarded by the store's mutex.
+  struct dt_graph_exec_t *next, **link; // in the store
+  bool held;                            // by a session
+  // Of the thread inside, or of whoever made it gone.
+  dt_cuda_gpu_t *gpu; // a reference
+  uint64_t variant;   // whose program it runs
+  dt_cu_graph_t graph;
+  dt_cu_graph_exec_t exec; // NULL: not built, or more kernels came than it has nodes
+  dt_graph_node_t *nodes;
+  uint32_t n, cap;
+  uint64_t *key; // what the nodes were last set for; n_key 0: not known
+  uint32_t n_key, key_cap;
+  _Atomic int64_t used; // when its holder last left it, ns
+  size_t bytes;         // as estimated; the store's budget has them
+} dt_graph_exec_t;
+
+// What happened in one session, or in one call.
+typedef struct dt_graph_counts_t {
+  uint64_t builds, build_ns; // executables assembled
+  uint64_t replays;          // launches of one
+  uint64_t unchanged;        // of these, with nothing to compare
+  uint64_t nodes_set, grids_set, functions_set;
+} dt_graph_counts_t;
+
+// A frame whose kernels go to a graph's nodes.
+typedef struct dt_graph_frame_t {
+  dt_cuda_launch_frame_t launch; // first
+  dt_graph_exec_t *exec;
+  uint32_t at;    // the node that the next kernel goes to
+  bool set_early; // edges are programmatic where kernels wait by themselves
+  dt_graph_counts_t *counts;
+} dt_graph_frame_t;
+
+// frame->launch of a dt_graph_frame_t: compares with the node, sets it, or notes a new node. The
+// device's context is current.
+void dt__graph_take(dt_frame_t *frame, dt_kernel_fn_t fn, const uint64_t *words, int64_t count,
+                    int64_t grain);
+
+// Whether the nodes were last set for exactly this key: the host program need not run.
+bool dt__graph_is_set_for(const dt_graph_exec_t *exec, const uint64_t *key, uint32_t n);
+// Before the host program is run with dt__graph_take.
+void dt__graph_begin(dt_graph_frame_t *frame);
+// Context current for what follows. The host program has run: gives nodes that it did not come to
+// empty work, assembles the graph if there is none, and notes the key. DT_E_NO_MEMORY and others;
+// the executable stays consistent.
+dt_status_t dt__graph_settle(dt_graph_frame_t *frame, const uint64_t *key, uint32_t n) DT_MUST_USE;
+dt_status_t dt__graph_launch(dt_graph_frame_t *frame) DT_MUST_USE;
+// Whether dt__graph_settle will have to assemble it, and what it will then take at least.
+bool dt__graph_is_built(const dt_graph_exec_t *exec);
+// Lets the driver's objects and the nodes go; the executable can be built anew. Makes the context
+// current itself.
+void dt__graph_unbuild(dt_graph_exec_t *exec);
+
+#endif // DT_CUDAGRAPHS_EXEC_H

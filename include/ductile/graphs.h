@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls as CUDA graphs: mode DT_CALL_REDUCE_OVERHEAD of a function or of a call.
+//
+// All kernels of such a call are one launch. The graph is assembled from the compiled program, not
+// captured: no warm-up, no recording for each size. One graph serves every size; what changed since
+// its last launch is set in it.
+//
+// The calls of a session form a path: a generation, begun by dt_step_begin. New results of a call
+// live in the session's memory, at the same place in each generation that makes the same calls,
+// while anybody holds them and until the generation ends; the memory of a result that is released
+// goes to the calls after it. Used after the end of its generation a result is DT_E_STATE: "was
+// overwritten by a subsequent run". dt_tensor_keep copies one that is wanted for longer; a tensor
+// given as output is the caller's own and does not end. A generation also ends, without taking
+// anything from anybody, where none of its results is held any more.
+//
+// A call that cannot run as a graph runs kernel by kernel, and the reason is logged (cudagraphs),
+// counted, and told by dt_session_stats and dt_function_stats.
+#ifndef DUCTILE_GRAPHS_H
+#define DUCTILE_GRAPHS_H
+
+#include "ductile/device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Begins the next generation: results of the one before that live in the session's memory are its
+// own again, whoever holds them. Waits for nothing. On the CPU, and in a session that never ran a
+// graph, nothing ends. DT_E_ARGUMENT, DT_E_FORKED. [external by session]
+DT_API dt_status_t dt_step_begin(dt_session_t *session) DT_MUST_USE;
+
+// Copies a tensor of the session's device into memory of its own, contiguous, in the order of the
+// session's stream: for results that are wanted after their generation. The new tensor is the
+// caller's. On failure *out is NULL: DT_E_STATE (it has ended), DT_E_UNSUPPORTED (strides with
+// gaps, a capture), DT_E_NO_MEMORY, DT_E_DEVICE. [external by session]
+DT_API dt_status_t dt_tensor_keep(dt_session_t *session, const dt_tensor_t *tensor,
+                                  dt_tensor_t **out) DT_MUST_USE;
+
+// Gives memory back that the session does not need at present: waits for its work, then keeps what
+// living results need, and drops its graphs. The next calls take what they need anew. Waits;
+// nothing to do on the CPU. As dt_session_wait. [external by session]
+DT_API dt_status_t dt_session_trim(dt_session_t *session) DT_MUST_USE;
+
+// While frozen, a call that would need a graph to be assembled is launched kernel by kernel, and a
+// call that needs more memory than the session has takes it; both are counted and logged. (Compiles
+// are refused by dt_function_freeze.) [external by session]
+DT_API dt_status_t dt_session_freeze(dt_session_t *session, bool frozen) DT_MUST_USE;
+
+// Counters since the session was made; zeros on the CPU. Set struct_size before asking; fields
+// beyond it are left.
+typedef struct dt_session_stats_t {
+  uint32_t struct_size;
+  uint32_t path_length;      // calls of this generation that ran as graphs, so far
+  uint64_t generation;       // from 1
+  uint64_t graph_calls;      // that ran as graphs
+  uint64_t graph_skips;      // that should have, and were launched kernel by kernel
+  const char *graph_skip;    // why the last of these was; NULL: none
+  uint64_t unchanged_calls;  // of graph_calls: at sizes and addresses of the place's last call
+  uint64_t builds;           // graphs assembled
+  uint64_t build_ns;         // for all of them
+  uint64_t nodes_set;        // kernels whose arguments were set for a call
+  uint64_t grids_set;        // of these, whose grid was
+  uint64_t functions_set;    // of these, whose code was
+  uint64_t places;           // of the tree: calls that differ in what came before them
+  uint64_t executables;      // graphs that the session holds
+  uint64_t executable_nodes; // their kernels
+  uint64_t executable_bytes; // estimated, on the device
+  uint64_t pool_bytes;       // mapped for blocks and results; the most needed so far
+  uint64_t scratch_bytes;    // mapped for scratch of kernels
+  uint64_t growths;          // times that more was mapped
+  uint64_t growth_ns;        // the longest of them
+  uint64_t live_results;     // held by anybody, of this generation
+  uint64_t live_bytes;
+  uint64_t frozen_builds;  // while frozen: graphs not assembled
+  uint64_t frozen_growths; // while frozen: times that more was mapped
+} dt_session_stats_t;
+DT_API dt_status_t dt_session_stats(dt_session_t *session, dt_session_stats_t *stats) DT_MUST_USE;
+
+#ifdef __cplusplus
+}
+#endif
+#endif // DUCTILE_GRAPHS_H

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls that run as CUDA graphs: which graph, what has to be set in it, one launch. What a graph is
+// set for is a key: everything that the host program's launches depend on. Where it is the same as
+// last time, the host program does not run at all.
+#include "runtime/exec/session_device.h"
+
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+static const char *const skip_texts[DT_SKIP_COUNT] = {
+#define SKIP(id, text) [DT_SKIP_##id] = text,
+#include "cudagraphs/skips.def"
+};
+
+const char *dt__skip_text(uint32_t skip) { return skip < DT_SKIP_COUNT ? skip_texts[skip] : NULL; }
+
+// ---- Results --------------------------------------------------------------------------------------
+
+dt_status_t dt__call_tensor(const dt_call_t *call, uint32_t index, const dt_output_info_t *info,
+                            const int64_t *sizes, dt_tensor_t **out) {
+  dt_session_t *session = call->session;
+  const dt_graph_maker_t maker = {.function = call->function->name,
+                                  .call = session->device->graphs.tree.depth,
+                                  .output = index};
+  return dt__device_tensor(session, info->dtype, info->rank, sizes, call->managed ? &maker : NULL,
+                           out);
+}
+
+// ---- Whether --------------------------------------------------------------------------------------
+
+static void note_skip(const dt_call_t *call, dt_skip_t skip) {
+  dt_session_graphs_t *graphs = &call->session->device->graphs;
+  dt_function_t *function = call->function;
+  graphs->skips++;
+  graphs->skip = skip;
+  graphs->frozen_builds += skip == DT_SKIP_FROZEN;
+  (void)atomic_fetch_add_explicit(&function->graph_skips, 1, memory_order_relaxed);
+  atomic_store_explicit(&function->graph_skipped_by, (uint32_t)skip, memory_order_relaxed);
+  uint32_t bit = 1u << skip;
+  uint32_t told = atomic_fetch_or_explicit(&function->graph_skips_told, bit, memory_order_relaxed);
+  if (!(told & bit))
+    DT_LOG(DT_LOG_CUDAGRAPHS, 1, "%s: no graph: %s", function->name, skip_texts[skip]);
+}
+
+static dt_status_t is_captured(const dt_session_device_t *own, bool *out) {
+  int capturing = 0;
+  if (own->stream->lent)
+    DT_CUDA_TRY(own->gpu->device, stream_capturing, own->stream->handle, &capturing);
+  *out = capturing != 0;
+  return NULL;
+}
+
+// What can be told before anything is prepared.
+static dt_status_t find_reason(const dt_call_t *call, const dt_compiled_t *compiled,
+                               dt_skip_t *out) {
+  const dt_session_device_t *own = call->session->device;
+  bool captured = false;
+  *out = DT_SKIP_NONE;
+  if (!call->session->runtime->params.graphs)
+    *out = DT_SKIP_OFF;
+  else if (compiled->n_segments > 1 || compiled->segments[0].items)
+    *out = DT_SKIP_READS;
+  else if (compiled->n_launches == 0)
+    *out = DT_SKIP_NO_KERNELS;
+  else if (own->graphs.tree.depth >= DT_GRAPH_MOST_DEPTH)
+    *out = DT_SKIP_DEPTH;
+  if (!*out)
+    DT_TRY(is_captured(own, &captured));
+  if (captured)
+    *out = DT_SKIP_CAPTURE;
+  return NULL;
+}
+
+dt_status_t dt__graph_wanted(const dt_call_t *call, const dt_compiled_t *compiled, bool *out) {
+  dt_skip_t skip = DT_SKIP_NONE;
+  *out = false;
+  if (call->mode != DT_CALL_REDUCE_OVERHEAD)
+    return NULL;
+  DT_TRY(find_reason(call, compiled, &skip));
+  if (skip)
+    note_skip(call, skip);
+  *out = !skip;
+  return NULL;
+}
+
+// ---- Keys -----------------------------------------------------------------------------------------
+
+static dt_status_t make_key(const dt_call_t *call, const dt_variant_t *variant,
+                            const dt_bindings_t *bindings, const dt_graph_frame_t *graph,
+                            uint32_t *out_n) {
+  const dt_session_t *session = call->session;
+  dt_session_graphs_t *graphs = &session->device->graphs;
+  uint32_t n_symbols = variant->n_symbols;
+  uint32_t n_addresses = call->function->n_inputs + call->function->n_outputs;
+  const uint64_t rest[] = {dt__cuda_address(graph->launch.frame.block), bindings->id,
+                           graph->launch.record, session->device->pool->trims,
+                           atomic_load_explicit(&variant->kernels_swapped, memory_order_acquire)};
+  uint32_t n_rest = (uint32_t)(sizeof(rest) / sizeof(rest[0]));
+  uint32_t n = n_symbols + n_addresses + n_rest;
+  if (n > graphs->key_cap) {
+    uint64_t *key = dt__calloc(n, sizeof(*key));
+    if (!key)
+      return DT_NO_MEMORY();
+    dt__free(graphs->key);
+    graphs->key = key;
+    graphs->key_cap = n;
+  }
+  memcpy(graphs->key, session->symbols, n_symbols * sizeof(uint64_t));
+  memcpy(graphs->key + n_symbols, session->addresses, n_addresses * sizeof(uint64_t));
+  memcpy(graphs->key + n_symbols + n_addresses, rest, sizeof(rest));
+  *out_n = n;
+  return NULL;
+}
+
+// ---- A call ---------------------------------------------------------------------------------------
+
+// The executable of the call's place, entered. NULL: none is to be had.
+static dt_status_t enter_place(const dt_call_t *call, const dt_variant_t *variant,
+                               dt_graph_place_t *place, dt_graph_exec_t **out) {
+  dt_session_device_t *own = call->session->device;
+  dt_graph_store_t *store = &call->session->runtime->graphs;
+  *out = NULL;
+  for (int round = 0; round < 2; round++) {
+    if (!place->exec)
+      DT_TRY(dt__graph_lease(store, own->gpu, variant->id, &place->exec));
+    if (dt__graph_enter(place->exec)) {
+      *out = place->exec;
+      return NULL;
+    }
+    dt__graph_give_back(store, place->exec); // it was taken away
+    place->exec = NULL;
+  }
+  return NULL;
+}
+
+// Runs the host program into the graph. What cannot be had is a reason, not a failure.
+static dt_status_t set_graph(const dt_call_t *call, const dt_variant_t *variant,
+                             dt_graph_frame_t *graph, uint32_t n_key, dt_skip_t *out_skip) {
+  dt_session_graphs_t *graphs = &call->session->device->graphs;
+  dt_graph_store_t *store = &call->session->runtime->graphs;
+  dt_graph_exec_t *exec = graph->exec;
+  uint32_t n = variant->compiled->n_launches;
+  if (!dt__graph_is_built(exec) && graphs->frozen)
+    *out_skip = DT_SKIP_FROZEN;
+  else if (!dt__graph_is_built(exec) && !dt__graph_admit(store, exec, n))
+    *out_skip = DT_SKIP_BUDGET;
+  if (*out_skip)
+    return NULL;
+  graph->launch.frame.launch = dt__graph_take;
+  dt__graph_begin(graph);
+  variant->compiled->segments[0].run(&graph->launch.frame);
+  DT_TRY(graph->launch.status);
+  dt_status_t status = dt__graph_settle(graph, graphs->key, n_key);
+  (void)dt__graph_admit(store, exec, exec->n); // slices may need more than one launch a kernel
+  if (dt_status_code(status) != DT_E_NO_MEMORY)
+    return status;
+  DT_LOG(DT_LOG_CUDAGRAPHS, 1, "%s: %s", call->function->name, dt_status_message(status));
+  dt_status_free(status);
+  *out_skip = DT_SKIP_MEMORY;
+  return NULL;
+}
+
+static dt_status_t launch_graph(const dt_call_t *call, const dt_variant_t *variant,
+                                const dt_bindings_t *bindings, dt_graph_place_t *place,
+                                dt_graph_frame_t *graph, dt_skip_t *out_skip) {
+  dt_session_graphs_t *graphs = &call->session->device->graphs;
+  uint32_t n_key = 0;
+  DT_TRY(make_key(call, variant, bindings, graph, &n_key));
+  DT_TRY(enter_place(call, variant, place, &graph->exec));
+  if (!graph->exec) {
+    *out_skip = DT_SKIP_BUDGET;
+    return NULL;
+  }
+  dt_status_t status = NULL;
+  if (dt__graph_is_set_for(graph->exec, graphs->key, n_key)) {
+    graphs->counts.unchanged++;
+    graph->launch.launches += graph->exec->n;
+  } else {
+    status = set_graph(call, variant, graph, n_key, out_skip);
+  }
+  if (!status && !*out_skip)
+    status = dt__graph_launch(graph);
+  dt__graph_leave(graph->exec);
+  return status;
+}
+
+// Kernel by kernel, after everything was prepared.
+static dt_status_t launch_kernels(const dt_variant_t *variant, dt_graph_frame_t *graph) {
+  graph->launch.frame.launch = dt__cuda_launch;
+  graph->launch.follows = false;
+  graph->launch.launches = 0;
+  variant->compiled->segments[0].run(&graph->launch.frame);
+  return graph->launch.status;
+}
+
+dt_status_t dt__graph_call(dt_call_t *call, const dt_variant_t *variant,
+                           const dt_bindings_t *bindings, dt_graph_frame_t *graph) {
+  dt_session_device_t *own = call->session->device;
+  dt_session_graphs_t *graphs = &own->graphs;
+  dt_frame_t *frame = &graph->launch.frame;
+  dt_cu_ptr_t block = 0;
+  dt_graph_place_t *place = NULL;
+  dt_skip_t skip = DT_SKIP_NONE;
+  uint32_t live = 0;
+  uint64_t hash = dt__graph_pool_sweep(own->pool, &live);
+  if (live == 0)
+    dt__graph_tree_restart(&graphs->tree, &call->session->runtime->graphs);
+  int64_t failed = variant->compiled->segments[0].plan(frame);
+  if (failed)
+    return dt__plan_status(variant, failed, call->session->symbols);
+  call->managed = true;
+  DT_TRY(dt__outputs_prepare(call, variant, NULL, 0));
+  DT_TRY(dt__session_lease_pool(own, frame->block_bytes, false, &block));
+  frame->block = dt__cuda_pointer(block);
+  DT_TRY(dt__graph_tree_find(&graphs->tree, variant->id, hash, &place));
+  if (!place)
+    skip = DT_SKIP_DEPTH;
+  else
+    DT_TRY(launch_graph(call, variant, bindings, place, graph, &skip));
+  if (skip) {
+    note_skip(call, skip);
+    return launch_kernels(variant, graph);
+  }
+  graphs->calls++;
+  (void)atomic_fetch_add_explicit(&call->function->graph_calls, 1, memory_order_relaxed);
+  dt__graph_tree_advance(&graphs->tree, place);
+  return NULL;
+}

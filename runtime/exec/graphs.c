@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sessions whose calls run as graphs: generations, copies to keep, trimming, freezing, statistics.
+#include "ductile/graphs.h"
+#include "runtime/exec/session_device.h"
+
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+dt_status_t dt__check_call_mode(dt_call_mode_t mode) {
+  if (mode != DT_CALL_DEFAULT && mode != DT_CALL_PLAIN && mode != DT_CALL_REDUCE_OVERHEAD)
+    return DT_FAIL(DT_E_ARGUMENT, "call mode: %d is none", (int)mode);
+  return NULL;
+}
+
+static dt_status_t check_session(const dt_session_t *session, const char *what) {
+  if (!session)
+    return DT_FAIL(DT_E_ARGUMENT, "%s: session: NULL", what);
+  if (dt__forked())
+    return DT_FAIL(DT_E_FORKED, "%s in a child after fork", what);
+  return NULL;
+}
+
+dt_status_t dt_step_begin(dt_session_t *session) {
+  DT_TRY(check_session(session, "dt_step_begin"));
+  dt_session_device_t *own = session->device;
+  if (!own)
+    return NULL;
+  dt__graph_pool_end(own->pool);
+  dt__graph_tree_restart(&own->graphs.tree, &session->runtime->graphs);
+  return NULL;
+}
+
+dt_status_t dt_session_freeze(dt_session_t *session, bool frozen) {
+  DT_TRY(check_session(session, "dt_session_freeze"));
+  if (session->device)
+    session->device->graphs.frozen = frozen;
+  return NULL;
+}
+
+dt_status_t dt_session_trim(dt_session_t *session) {
+  DT_TRY(check_session(session, "dt_session_trim"));
+  dt_session_device_t *own = session->device;
+  if (!own)
+    return NULL;
+  DT_TRY(dt__session_settle(session));
+  dt__graph_tree_fini(&own->graphs.tree, &session->runtime->graphs);
+  dt__graph_pool_trim(own->pool);
+  dt__cuda_region_trim(&own->scratch, own->gpu, 0);
+  own->pool->trims++;
+  return NULL;
+}
+
+// ---- Copies ---------------------------------------------------------------------------------------
+
+static dt_status_t keep(dt_session_t *session, const dt_tensor_t *tensor, dt_tensor_t **out) {
+  DT_TRY(dt__tensor_check_live(tensor));
+  if (!tensor->contiguous)
+    return DT_FAIL(DT_E_UNSUPPORTED, "a tensor with strides; expected contiguous");
+  DT_TRY(dt_tensor_create_on(session, tensor->dtype, tensor->rank, tensor->sizes, out));
+  dt_status_t status = dt_tensor_copy(session, tensor, *out);
+  if (status) {
+    dt_tensor_release(*out);
+    *out = NULL;
+  }
+  return status;
+}
+
+dt_status_t dt_tensor_keep(dt_session_t *session, const dt_tensor_t *tensor, dt_tensor_t **out) {
+  if (out)
+    *out = NULL;
+  if (!tensor || !out)
+    return DT_FAIL(DT_E_ARGUMENT, "dt_tensor_keep: %s: NULL", tensor ? "out" : "tensor");
+  DT_TRY(check_session(session, "dt_tensor_keep"));
+  return dt__status_annotate(keep(session, tensor, out), "dt_tensor_keep");
+}
+
+// ---- Statistics -----------------------------------------------------------------------------------
+
+// Executables of the places below `place`; paths are at most DT_GRAPH_MOST_DEPTH deep.
+static void count_places(const dt_graph_place_t *place, dt_session_stats_t *stats) {
+  for (const dt_graph_place_t *child = place->first; child; child = child->next) {
+    bool there =
+        child->exec && atomic_load_explicit(&child->exec->state, memory_order_acquire) != 2;
+    stats->places++;
+    if (there && dt__graph_is_built(child->exec)) {
+      stats->executables++;
+      stats->executable_nodes += child->exec->n;
+      stats->executable_bytes += child->exec->bytes;
+    }
+    count_places(child, stats);
+  }
+}
+
+static void fill(dt_session_t *session, dt_session_stats_t *all) {
+  dt_session_device_t *own = session->device;
+  const dt_session_graphs_t *graphs = &own->graphs;
+  const dt_graph_counts_t *counts = &graphs->counts;
+  uint32_t live = 0;
+  (void)dt__graph_pool_sweep(own->pool, &live);
+  *all = (dt_session_stats_t){.struct_size = all->struct_size,
+                              .path_length = graphs->tree.depth,
+                              .generation = own->pool->generation,
+                              .graph_calls = graphs->calls,
+                              .graph_skips = graphs->skips,
+                              .graph_skip = dt__skip_text(graphs->skip),
+                              .unchanged_calls = counts->unchanged,
+                              .builds = counts->builds,
+                              .build_ns = counts->build_ns,
+                              .nodes_set = counts->nodes_set,
+                              .grids_set = counts->grids_set,
+                              .functions_set = counts->functions_set,
+                              .pool_bytes = own->pool->region.bytes,
+                              .scratch_bytes = own->scratch.bytes,
+                              .growths = own->pool->growths,
+                              .growth_ns = (uint64_t)own->pool->growth_ns,
+                              .live_results = live,
+                              .live_bytes = dt__graph_pool_live_bytes(own->pool),
+                              .frozen_builds = graphs->frozen_builds,
+                              .frozen_growths = graphs->frozen_growths};
+  count_places(&graphs->tree.root, all);
+}
+
+dt_status_t dt_session_stats(dt_session_t *session, dt_session_stats_t *stats) {
+  DT_TRY(check_session(session, "dt_session_stats"));
+  if (!stats)
+    return DT_FAIL(DT_E_ARGUMENT, "dt_session_stats: stats: NULL");
+  uint32_t size = stats->struct_size ? stats->struct_size : (uint32_t)sizeof(*stats);
+  if (size < sizeof(stats->struct_size))
+    return DT_FAIL(DT_E_ARGUMENT, "dt_session_stats: struct_size: %u; expected %zu", size,
+                   sizeof(*stats));
+  dt_session_stats_t all = {.struct_size = stats->struct_size};
+  if (session->device)
+    fill(session, &all);
+  memcpy(stats, &all, size < sizeof(all) ? size : sizeof(all));
+  return NULL;
+}
