@@ -159,8 +159,7 @@ uint32_t fake_cuda_violations(const char **out_first) {
 
 uint32_t fake_cuda_held(void) {
   lock();
-  uint32_t held = fake_memory_held() + fake_stream_held() + fake_code_held() +
-                  fake_graph_held();
+  uint32_t held = fake_memory_held() + fake_stream_held() + fake_code_held() + fake_graph_held();
   for (int k = 0; k < FAKE_DEVICES; k++)
     held += state.retained[k];
   unlock();

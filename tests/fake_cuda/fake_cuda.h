@@ -101,12 +101,13 @@ FAKE_API uint64_t fake_cuda_early(void);
 
 // ---- Graphs -------------------------------------------------------------------------------------
 // A launch of a graph is one piece of its stream's work, which does the nodes in an order of the
-// seed's choice among those that the edges allow. Two nodes that touch a byte in common, one of them
-// writing it, must be ordered by edges (fake_graph_order.c); setting a condition is a write, and a
-// conditional node reads it. Violations are, besides that: handles of graphs that were destroyed;
-// launches of code that was unloaded, and unloading it before the host has waited for a launch;
-// a condition that is used and neither has a default nor was set in that launch; different values
-// for one condition from threads of one kernel.
+// seed's choice among those that the edges allow. Two nodes that touch a byte in common, one of
+// them writing it, must be ordered by edges (fake_graph_order.c); setting a condition is a write,
+// and a conditional node reads it. Violations are, besides that: handles of graphs that were
+// destroyed; launches of executables with code that was unloaded, of nodes that are disabled, too,
+// and unloading it before the host has waited for a launch; a condition that is used and neither
+// has a default nor was set in that launch; different values for one condition from threads of one
+// kernel.
 typedef struct fake_graph_counts_t {
   uint64_t graphs;         // made
   uint64_t instantiations; // that worked
@@ -120,10 +121,11 @@ typedef struct fake_graph_counts_t {
   uint64_t live;               // executables
   uint64_t bytes;              // device memory of those, and of destroyed ones in flight
 } fake_graph_counts_t;
-FAKE_API void fake_cuda_graphs(fake_graph_counts_t *out); // since the reset
+// Since the reset. With FAKE_CUDA_TELL=1 in the environment some are printed when the process ends.
+FAKE_API void fake_cuda_graphs(fake_graph_counts_t *out);
 // Device memory that an executable takes, and each of its nodes, bodies' nodes included: of those
-// that are made from now on (64 KiB and 1 KiB after a reset). More than `most` bytes together (0: no
-// limit) are out of memory. They are not part of fake_cuda_bytes.
+// that are made from now on (64 KiB and 1 KiB after a reset). More than `most` bytes together (0:
+// no limit) are out of memory. They are not part of fake_cuda_bytes.
 FAKE_API void fake_cuda_graph_memory(uint64_t an_exec, uint64_t a_node, uint64_t most);
 
 // ---- What went wrong ----------------------------------------------------------------------------

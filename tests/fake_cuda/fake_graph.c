@@ -83,8 +83,9 @@ bool fake_is_node(dt_cu_node_t node, const char *what) {
   bool ours = node >= nodes && node < nodes + MAX_NODES;
   if (ours && node->live)
     return true;
-  fake_violation("%s: %s", what, ours && node < nodes + n_nodes ? "the node's graph was destroyed"
-                                                                : "no such node");
+  fake_violation("%s: %s", what,
+                 ours && node < nodes + n_nodes ? "the node's graph was destroyed"
+                                                : "no such node");
   return false;
 }
 
@@ -162,8 +163,8 @@ static bool may_follow(dt_cu_graph_t graph, dt_cu_node_t from, bool to_kernel,
                        const dt_cu_edge_t *edge, const char *what) {
   if (!fake_is_node(from, what) || from->graph != graph)
     return false;
-  return !edge || (is_edge(edge) &&
-                   (edge->type == DT_CU_EDGE_FULL || (to_kernel && from->is.kernel)));
+  return !edge ||
+         (is_edge(edge) && (edge->type == DT_CU_EDGE_FULL || (to_kernel && from->is.kernel)));
 }
 
 static void add_edge(dt_cu_node_t from, dt_cu_node_t to, const dt_cu_edge_t *edge) {
@@ -171,8 +172,8 @@ static void add_edge(dt_cu_node_t from, dt_cu_node_t to, const dt_cu_edge_t *edg
   if (!in)
     abort();
   to->is.in = in;
-  in[to->is.n_in++] = (fake_edge_t){
-      .from = from->place, .programmatic = edge && edge->type == DT_CU_EDGE_PROGRAMMATIC};
+  in[to->is.n_in++] = (fake_edge_t){.from = from->place,
+                                    .programmatic = edge && edge->type == DT_CU_EDGE_PROGRAMMATIC};
 }
 
 dt_cu_result_t cuGraphAddDependencies_v2(dt_cu_graph_t graph, const dt_cu_node_t *from,
@@ -261,8 +262,8 @@ dt_cu_result_t cuGraphConditionalHandleCreate(dt_cu_condition_t *out, dt_cu_grap
   uint32_t at = find_free(&next_condition, &n_conditions, FAKE_CONDITIONS, free_condition);
   if (at == FAKE_CONDITIONS)
     return fake_leave(DT_CU_OUT_OF_MEMORY);
-  conditions[at] = (fake_condition_t){
-      .live = true, .assigns = flags != 0, .value = value, .graph = graph};
+  conditions[at] =
+      (fake_condition_t){.live = true, .assigns = flags != 0, .value = value, .graph = graph};
   *out = FAKE_CONDITION(at);
   return fake_leave(DT_CU_SUCCESS);
 }
@@ -308,9 +309,8 @@ dt_cu_result_t cuGraphAddNode_v2(dt_cu_node_t *out, dt_cu_graph_t graph, const d
   FAKE_ENTER(graph_add_node, FAKE_IN_CONTEXT);
   if (params->type != DT_CU_NODE_CONDITIONAL)
     return fake_leave(DT_CU_NOT_SUPPORTED);
-  uint32_t condition = fake_is_graph(graph)
-                           ? find_condition(graph, params->of.condition.condition)
-                           : FAKE_CONDITIONS;
+  uint32_t condition = fake_is_graph(graph) ? find_condition(graph, params->of.condition.condition)
+                                            : FAKE_CONDITIONS;
   if (condition == FAKE_CONDITIONS || !is_conditional(params) ||
       !may_add(graph, after, edges, n_after, false, "cuGraphAddNode"))
     return fake_leave(DT_CU_INVALID_VALUE);

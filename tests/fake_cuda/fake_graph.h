@@ -53,7 +53,7 @@ struct CUgraph_st {
 };
 typedef struct fake_condition_t {
   bool live, assigns, used; // used: it has its node
-  uint32_t value; // default
+  uint32_t value;           // default
   dt_cu_graph_t graph;
 } fake_condition_t;
 bool fake_is_graph(dt_cu_graph_t graph);
@@ -72,7 +72,7 @@ extern fake_graph_counts_t fake_graph_counts;
 // ---- Executables (fake_graph_exec.c) ------------------------------------------------------------
 typedef struct fake_shape_node_t {
   fake_node_t is;
-  uint32_t kernel; // index of its setting
+  uint32_t kernel;  // index of its setting
   uint32_t *bodies; // indices of graphs
 } fake_shape_node_t;
 typedef struct fake_shape_graph_t {

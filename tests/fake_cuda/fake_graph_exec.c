@@ -97,9 +97,8 @@ static void copy_node(dt_cu_graph_exec_t exec, dt_cu_node_t node, fake_shape_nod
   if (!shape->conditions)
     abort();
   const fake_condition_t *condition = fake_condition_at(node->is.condition);
-  shape->conditions[shape->n_conditions++] = (fake_value_t){.index = node->is.condition,
-                                                            .value = condition->value,
-                                                            .known = condition->assigns};
+  shape->conditions[shape->n_conditions++] = (fake_value_t){
+      .index = node->is.condition, .value = condition->value, .known = condition->assigns};
   to->bodies = room(node->is.n_bodies, sizeof(to->bodies[0]));
   for (uint32_t k = 0; k < node->is.n_bodies; k++)
     to->bodies[k] = copy_graph(exec, node->bodies[k]);
@@ -169,7 +168,9 @@ void fake_graph_reset(void) {
   fake_cuda_graph_memory(65536, 1024, 0);
 }
 
-uint32_t fake_graph_held(void) { return (uint32_t)fake_graph_counts.live + fake_graph_held_nodes(); }
+uint32_t fake_graph_held(void) {
+  return (uint32_t)fake_graph_counts.live + fake_graph_held_nodes();
+}
 
 dt_cu_result_t cuGraphInstantiateWithFlags(dt_cu_graph_exec_t *out, dt_cu_graph_t graph,
                                            uint64_t flags) {

@@ -19,7 +19,8 @@
 typedef struct piece_t {
   char name[64];
   fake_touched_t touched[2]; // read, written
-  uint64_t *begun, *ended;   // nodes that have ended when it begins, and when it has ended; a bit each
+  uint64_t *begun,
+      *ended; // nodes that have ended when it begins, and when it has ended; a bit each
 } piece_t;
 
 struct fake_ends_t {
@@ -146,8 +147,7 @@ static void check(const fake_ends_t *ends, const piece_t *piece, const uint64_t 
 
 void fake_ends_add(fake_ends_t *ends, fake_end_t end) {
   piece_t *piece = &ends->pieces[end.place];
-  *piece = (piece_t){
-                     .touched = {end.touched[0], end.touched[1]},
+  *piece = (piece_t){.touched = {end.touched[0], end.touched[1]},
                      .begun = room(ends->words, sizeof(uint64_t)),
                      .ended = room(ends->words, sizeof(uint64_t))};
   (void)snprintf(piece->name, sizeof(piece->name), "%s", end.name);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define MAX_ACCESSES 256
-#define MAX_TRIPS ((uint32_t)1 << 20) // of a loop: more is taken for no end
+#define MAX_TRIPS ((uint32_t)1 << 16) // of a loop: more is taken for no end
 
 // The launch that is running, and what its kernel that is running has set.
 static struct {
@@ -161,7 +161,8 @@ static void run_conditional(const fake_shape_node_t *node, fake_touched_t out[2]
 static void run_node(const fake_shape_graph_t *graph, uint32_t place, bool top, fake_ends_t *ends,
                      fake_touched_t out[2]) {
   const fake_shape_node_t *node = &graph->nodes[place];
-  fake_end_t end = {.place = place, .node = &node->is, .enabled = true, .name = "a condition"};
+  fake_end_t end = {
+      .place = place, .node = &node->is, .enabled = true, .name = "a conditional node"};
   if (node->is.kernel) {
     const fake_setting_t *setting = running.replay->settings[node->kernel];
     bool programmatic = false;

@@ -95,8 +95,8 @@ uint32_t fake_stream_held(void);
 fake_work_t *fake_queue(dt_cu_stream_t stream, const fake_access_t *accesses, uint32_t n,
                         size_t extra, const char *what);
 bool fake_is_stream(dt_cu_stream_t stream);
-// Says of work that its accesses are known only when it runs: until then no record is forgotten that
-// it may conflict with.
+// Says of work that its accesses are known only when it runs: until then no record is forgotten
+// that it may conflict with.
 void fake_defer(fake_work_t *work, void (*run)(fake_work_t *work));
 // One violation, naming `what`, for each record that the list conflicts with.
 void fake_check_touched(const fake_work_t *work, const char *what, const fake_touched_t *list,
@@ -162,8 +162,8 @@ uint32_t fake_graph_held(void);
 void fake_replay_destroy(struct fake_replay_t *replay); // may be NULL
 // Whether a graph launch that the host has not waited for uses the module's code.
 bool fake_graph_flies(uint64_t module);
-// A kernel that is running sets a condition. NULL: done; else what is wrong. `thread` is a number of
-// the thread within the grid.
+// A kernel that is running sets a condition. NULL: done; else what is wrong. `thread` is a number
+// of the thread within the grid.
 const char *fake_condition_set(uint64_t handle, uint32_t value, uint64_t thread);
 
 #endif // DT_TESTS_FAKE_CUDA_FAKE_PRIVATE_H

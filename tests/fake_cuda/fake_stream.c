@@ -364,7 +364,9 @@ fake_order_t *fake_retain_order(fake_order_t *order) {
 
 void fake_release_order(fake_order_t *order) { drop_order(order); }
 
-bool fake_is_waited_for(const fake_order_t *order) { return order->number <= host.n[order->stream]; }
+bool fake_is_waited_for(const fake_order_t *order) {
+  return order->number <= host.n[order->stream];
+}
 
 // ---- Doing work -----------------------------------------------------------------------------------
 

@@ -18,8 +18,8 @@ static const struct {
 
 ptx_exec_t ptx_builtin(const ptx_function_t *f) {
   for (size_t k = 0; k < sizeof(builtins) / sizeof(builtins[0]); k++) {
-    bool same = strcmp(builtins[k].name, f->name) == 0 && f->n_params == builtins[k].n &&
-                f->n_results == 0;
+    bool same =
+        strcmp(builtins[k].name, f->name) == 0 && f->n_params == builtins[k].n && f->n_results == 0;
     for (uint32_t p = 0; p < f->n_params && same; p++)
       same = f->params[p].bytes == builtins[k].bytes[p];
     if (same)

@@ -13,12 +13,12 @@
   "{\n.param .b64 a;\n.param .b32 b;\nst.param.b64 [a], %d2;\nst.param.b32 [b], %r2;\n"            \
   "call.uni cudaGraphSetConditional, (a, b);\n}\n"
 #define FIRST_THREAD "setp.ne.u32 %p1, %r1, 0;\n@%p1 bra L;\n"
+#define LOAD "ld.global.u32 %r2, [%d0];\n"
 // The condition p2 becomes p0[0], by the first thread.
-#define SET_LOADED FIRST_THREAD "ld.global.u32 %r2, [%d0];\n" SET "L:\n"
+#define SET_LOADED FIRST_THREAD LOAD SET "L:\n"
 // p0[0] -= p3, and the condition p2 becomes that.
-#define COUNT_DOWN                                                                                 \
-  FIRST_THREAD "ld.global.u32 %r2, [%d0];\nsub.u32 %r2, %r2, %r0;\nst.global.u32 [%d0], %r2;\n"    \
-               SET "L:\n"
+#define TAKE "sub.u32 %r2, %r2, %r0;\nst.global.u32 [%d0], %r2;\n"
+#define COUNT_DOWN FIRST_THREAD LOAD TAKE SET "L:\n"
 
 enum { BYTES = 128 };
 static const dt_cu_edge_t full = {0};
@@ -178,7 +178,8 @@ static void launches_keep_what_was_set(void **state) {
   for (uint64_t seed = 0; seed < 8; seed++) {
     begin_again(seed);
     dt_cu_function_t step = load_body("", STEP);
-    dt_cu_function_t twice = load_body("", STEP "add.u32 %r2, %r2, %r0;\nst.global.u32 [%d4], %r2;");
+    dt_cu_function_t twice =
+        load_body("", STEP "add.u32 %r2, %r2, %r0;\nst.global.u32 [%d4], %r2;");
     dt_cu_ptr_t from = zeros(BYTES), to = zeros(8 * BYTES);
     dt_cu_graph_t graph = new_graph();
     dt_cu_node_t node = add(graph, step, (args_t){from, to, 0, 1});
@@ -418,9 +419,8 @@ static void streams_order_graphs_and_all_else(void **state) {
 
 static dt_cu_node_t add_conditional(dt_cu_graph_t graph, dt_cu_condition_t condition, int type,
                                     uint32_t n, dt_cu_graph_t *out_bodies) {
-  dt_cu_node_params_t params = {
-      .type = DT_CU_NODE_CONDITIONAL,
-      .of.condition = {.condition = condition, .type = type, .n = n}};
+  dt_cu_node_params_t params = {.type = DT_CU_NODE_CONDITIONAL,
+                                .of.condition = {.condition = condition, .type = type, .n = n}};
   dt_cu_node_t node = NULL;
   OK(cuda->graph_add_node(&node, graph, NULL, NULL, 0, &params));
   memcpy(out_bodies, params.of.condition.bodies, n * sizeof(out_bodies[0]));
@@ -434,10 +434,13 @@ static dt_cu_condition_t condition_of(dt_cu_graph_t graph, uint32_t value, uint3
 
 static void edges_must_be_of_a_kind(void **state) {
   (void)state;
-  static const dt_cu_edge_t wrong[] = {
-      {.from_port = 1},           {.type = 1},           {.from_port = 2, .type = 1},
-      {.from_port = 1, .type = 2}, {.to_port = 1},        {.reserved = {1}},
-      {.from_port = 1, .to_port = 1, .type = 1}};
+  static const dt_cu_edge_t wrong[] = {{.from_port = 1},
+                                       {.type = 1},
+                                       {.from_port = 2, .type = 1},
+                                       {.from_port = 1, .type = 2},
+                                       {.to_port = 1},
+                                       {.reserved = {1}},
+                                       {.from_port = 1, .to_port = 1, .type = 1}};
   chain_t c = make_chain(WAIT STEP, full);
   for (size_t k = 0; k < sizeof(wrong) / sizeof(wrong[0]); k++)
     assert_int_equal(cuda->graph_add_edges(c.graph, &c.node[0], &c.node[2], &wrong[k], 1),
@@ -598,8 +601,7 @@ static void bodies_are_chosen(void **state) {
 static void bodies_nest(void **state) {
   (void)state;
   dt_cu_function_t step = load_body("", STEP), down = load_body(SETTER, COUNT_DOWN);
-  dt_cu_function_t even = load_body(SETTER, FIRST_THREAD
-                                    "ld.global.u32 %r2, [%d0];\nand.b32 %r2, %r2, 1;\n" SET "L:\n");
+  dt_cu_function_t even = load_body(SETTER, FIRST_THREAD LOAD "and.b32 %r2, %r2, 1;\n" SET "L:\n");
   dt_cu_ptr_t left = zeros(BYTES), odd = zeros(BYTES), all = zeros(BYTES);
   dt_cu_graph_t graph = new_graph(), body = NULL, inner = NULL;
   dt_cu_condition_t loop = condition_of(graph, 1, DT_CU_CONDITION_ASSIGN_DEFAULT);
@@ -621,7 +623,8 @@ static void bodies_nest(void **state) {
 }
 
 static void conditions_are_places(void **state) {
-  // Set by a kernel that no edge orders; never set; by threads that differ; of no graph; of another.
+  // Set by a kernel that no edge orders; never set; by threads that differ; of no graph; of
+  // another.
   static const char *const told[] = {"its condition is used by", "without a default is used",
                                      "threads of a launch set a condition to different values",
                                      "outside of a graph", "that the graph does not have"};
@@ -651,6 +654,89 @@ static void conditions_are_places(void **state) {
   }
 }
 
+// What a body does is its node's to those around it; in a body, edges count as elsewhere.
+static void bodies_are_ordered(void **state) {
+  (void)state;
+  for (uint32_t what = 0; what < 4; what++) {
+    begin_again(what);
+    dt_cu_function_t step = load_body("", WAIT STEP), down = load_body(SETTER, WAIT COUNT_DOWN);
+    dt_cu_ptr_t left = zeros(BYTES), a = zeros(BYTES), b = zeros(BYTES), c = zeros(BYTES);
+    dt_cu_graph_t graph = new_graph(), body = NULL;
+    dt_cu_condition_t condition = condition_of(graph, 1, DT_CU_CONDITION_ASSIGN_DEFAULT);
+    dt_cu_node_t loop = add_conditional(graph, condition, DT_CU_CONDITION_WHILE, 1, &body);
+    dt_cu_node_t first = add(body, step, (args_t){a, a, 0, 1});
+    dt_cu_node_t second = add(body, step, (args_t){a, b, 0, 10});
+    dt_cu_node_t count = add(body, down, (args_t){left, 0, condition, 1});
+    dt_cu_node_t after = add(graph, step, (args_t){b, c, 0, 100});
+    if (what != 1)
+      link_as(graph, loop, after, full);
+    if (what != 2)
+      link_as(body, first, second, soon);
+    link_as(body, second, count, soon);
+    dt_cu_graph_exec_t exec = instantiate(graph);
+    if (what == 3)
+      OK(cuda->graph_set_enabled(exec, second, 0));
+    write_word(left, 5);
+    run(exec);
+    uint32_t end = word(c);
+    if (what == 0 || what == 3)
+      expect_none();
+    else
+      expect_violation("which no edges say has ended");
+    if (what == 0)
+      assert_int_equal(end, 115);
+    assert_int_equal(counts().programmatic, what == 0 ? 10 : what == 3 ? 0 : what == 1 ? 10 : 5);
+    assert_int_equal(counts().unordered, what == 0 || what == 3 ? 0 : what == 1 ? 1 : 5);
+  }
+}
+
+static void loops_must_end(void **state) {
+  (void)state;
+  dt_cu_graph_t graph = new_graph(), body = NULL;
+  dt_cu_condition_t condition = condition_of(graph, 1, DT_CU_CONDITION_ASSIGN_DEFAULT);
+  (void)add_conditional(graph, condition, DT_CU_CONDITION_WHILE, 1, &body);
+  run(instantiate(graph));
+  finish();
+  expect_violation("a loop does not end");
+}
+
+// The driver's function is known by its name and parameters, where the text has none of its own.
+static void setters_are_the_drivers(void **state) {
+  dt_cu_module_t module = NULL;
+  static const char wrong[] =
+      PTX_HEADER ".extern .func cudaGraphSetConditional(.param .b32 h, .param .b32 v);\n"
+                 ".visible .entry k()\n{\n.param .b32 a;\ncall.uni cudaGraphSetConditional, (a, "
+                 "a);\nret;\n}\n";
+  assert_int_equal(cuda->module_load(&module, wrong), DT_CU_INVALID_PTX);
+  dt_cu_function_t own = load_body(
+      ".visible .func cudaGraphSetConditional(.param .b64 h, .param .b32 v)\n{\nret;\n}\n",
+      "mov.u32 %r2, 1;\n" SET);
+  launch(own, (launch_t){0}, 0, 0, 0, 0);
+  finish();
+  expect_none();
+  // As memory, so conditions: only after the wait.
+  for (uint32_t good = 0; good < 2; good++) {
+    (void)leave(state);
+    assert_int_equal(enter(state), 0);
+    dt_cu_function_t k = load_body("", WAIT);
+    dt_cu_function_t early =
+        load_body(SETTER, good ? WAIT "mov.u32 %r2, 1;\n" SET : "mov.u32 %r2, 1;\n" SET WAIT);
+    dt_cu_graph_t graph = new_graph(), body = NULL;
+    dt_cu_condition_t condition = condition_of(graph, 0, 0);
+    dt_cu_node_t node = add_conditional(graph, condition, DT_CU_CONDITION_IF, 1, &body);
+    dt_cu_node_t a = add(graph, k, (args_t){0}), b = add(graph, early, (args_t){.p2 = condition});
+    link_as(graph, a, b, soon);
+    link_as(graph, b, node, full);
+    (void)add(body, k, (args_t){0});
+    run(instantiate(graph));
+    finish();
+    if (good)
+      expect_none();
+    else
+      expect_violation("a condition is set before griddepcontrol.wait");
+  }
+}
+
 static void conditions_have_one_node(void **state) {
   (void)state;
   dt_cu_graph_t graph = new_graph(), other = new_graph(), body = NULL;
@@ -660,19 +746,15 @@ static void conditions_have_one_node(void **state) {
   dt_cu_node_params_t params = {.type = DT_CU_NODE_CONDITIONAL,
                                 .of.condition = {.condition = condition, .n = 1}};
   dt_cu_node_t node = NULL;
-  assert_int_equal(cuda->graph_add_node(&node, other, NULL, NULL, 0, &params),
-                   DT_CU_INVALID_VALUE);
+  assert_int_equal(cuda->graph_add_node(&node, other, NULL, NULL, 0, &params), DT_CU_INVALID_VALUE);
   params.of.condition.n = 3; // an IF has at most an else
-  assert_int_equal(cuda->graph_add_node(&node, graph, NULL, NULL, 0, &params),
-                   DT_CU_INVALID_VALUE);
+  assert_int_equal(cuda->graph_add_node(&node, graph, NULL, NULL, 0, &params), DT_CU_INVALID_VALUE);
   (void)add_conditional(graph, condition, DT_CU_CONDITION_IF, 1, &body);
   params.of.condition.n = 1;
-  assert_int_equal(cuda->graph_add_node(&node, graph, NULL, NULL, 0, &params),
-                   DT_CU_INVALID_VALUE);
+  assert_int_equal(cuda->graph_add_node(&node, graph, NULL, NULL, 0, &params), DT_CU_INVALID_VALUE);
   assert_int_equal(cuda->graph_instantiate(&exec, body, 0), DT_CU_INVALID_VALUE);
   params.type = 1; // a copy
-  assert_int_equal(cuda->graph_add_node(&node, graph, NULL, NULL, 0, &params),
-                   DT_CU_NOT_SUPPORTED);
+  assert_int_equal(cuda->graph_add_node(&node, graph, NULL, NULL, 0, &params), DT_CU_NOT_SUPPORTED);
   (void)instantiate(graph);
   expect_none();
 }
@@ -757,6 +839,34 @@ static void memory_in_flight_must_live(void **state) {
   expect_violation("work in flight uses the memory");
 }
 
+// Pages that go while a launch is queued: found at once, or when it runs.
+static void pages_in_flight_must_live(void **state) {
+  (void)state;
+  static const size_t granule = (size_t)2 << 20;
+  for (uint32_t interpreted = 0; interpreted < 2; interpreted++) {
+    begin_again(interpreted);
+    fake_kernel_t kernel = {.accesses = touch};
+    if (!interpreted)
+      fake_cuda_kernel("k", &kernel);
+    dt_cu_function_t k = load_body("", STEP);
+    dt_cu_mem_prop_t prop = {.type = 1, .location = {.type = 1}};
+    dt_cu_access_t access = {.location = {.type = 1}, .flags = 3};
+    dt_cu_ptr_t range = 0, to = zeros(BYTES);
+    dt_cu_mem_t pages = 0;
+    OK(cuda->range_reserve(&range, granule, 0, 0, 0));
+    OK(cuda->pages_create(&pages, granule, &prop, 0));
+    OK(cuda->pages_map(range, granule, 0, pages, 0));
+    OK(cuda->pages_access(range, granule, &access, 1));
+    dt_cu_graph_t graph = new_graph();
+    (void)add(graph, k, (args_t){range, to, 0, 0});
+    run(instantiate(graph));
+    OK(cuda->pages_unmap(range, granule));
+    if (interpreted)
+      finish();
+    expect_violation(interpreted ? "outside of live memory" : "work in flight uses the pages");
+  }
+}
+
 static void device_memory_is_counted(void **state) {
   (void)state;
   chain_t c = make_chain(STEP, full);
@@ -823,9 +933,13 @@ int main(int argc, char **argv) {
       TEST(bodies_nest),
       TEST(conditions_are_places),
       TEST(conditions_have_one_node),
+      TEST(bodies_are_ordered),
+      TEST(loops_must_end),
+      TEST(setters_are_the_drivers),
       TEST(code_must_live),
       TEST(memory_must_live),
       TEST(memory_in_flight_must_live),
+      TEST(pages_in_flight_must_live),
       TEST(device_memory_is_counted),
       TEST(failures_strike_graphs_too),
   };
