@@ -1,115 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graphs of the fake driver: what they do, what they refuse, and what their checkers find.
-#include "tests/unit/cuda/ptx_fixture.h"
-
-#define WAIT "griddepcontrol.wait;\ngriddepcontrol.launch_dependents;\n"
-// p1[i] = p0[i] + p3, for 32 threads.
-#define STEP                                                                                       \
-  "mul.wide.u32 %d5, %r1, 4;\nadd.u64 %d3, %d0, %d5;\nadd.u64 %d4, %d1, %d5;\n"                    \
-  "ld.global.u32 %r2, [%d3];\nadd.u32 %r2, %r2, %r0;\nst.global.u32 [%d4], %r2;\n"
-#define SETTER ".extern .func cudaGraphSetConditional(.param .b64 h, .param .b32 v);\n"
-// The condition p2 becomes %r2.
-#define SET                                                                                        \
-  "{\n.param .b64 a;\n.param .b32 b;\nst.param.b64 [a], %d2;\nst.param.b32 [b], %r2;\n"            \
-  "call.uni cudaGraphSetConditional, (a, b);\n}\n"
-#define FIRST_THREAD "setp.ne.u32 %p1, %r1, 0;\n@%p1 bra L;\n"
-#define LOAD "ld.global.u32 %r2, [%d0];\n"
-// The condition p2 becomes p0[0], by the first thread.
-#define SET_LOADED FIRST_THREAD LOAD SET "L:\n"
-// p0[0] -= p3, and the condition p2 becomes that.
-#define TAKE "sub.u32 %r2, %r2, %r0;\nst.global.u32 [%d0], %r2;\n"
-#define COUNT_DOWN FIRST_THREAD LOAD TAKE SET "L:\n"
-
-enum { BYTES = 128 };
-static const dt_cu_edge_t full = {0};
-static const dt_cu_edge_t soon = {.from_port = DT_CU_PORT_PROGRAMMATIC,
-                                  .type = DT_CU_EDGE_PROGRAMMATIC};
-
-// ---- Helpers ------------------------------------------------------------------------------------
-static void begin_again(uint64_t seed) {
-  (void)leave(NULL);
-  fake_cuda_reset(seed);
-  assert_null(dt__cuda_open(library, &cuda));
-  assert_null(dt__cuda_device_create(cuda, 0, &device));
-  assert_null(dt__cuda_enter(device));
-}
-
-typedef struct args_t {
-  dt_cu_ptr_t p0, p1, p2;
-  uint32_t p3;
-} args_t;
-
-static dt_cu_result_t with_params(dt_cu_function_t function, args_t args, uint32_t grid,
-                                  dt_cu_result_t (*use)(const dt_cu_kernel_node_t *, void *),
-                                  void *user) {
-  void *params[] = {&args.p0, &args.p1, &args.p2, &args.p3};
-  dt_cu_kernel_node_t node = {
-      .function = function, .grid = {grid, 1, 1}, .block = {32, 1, 1}, .params = params};
-  dt_cu_result_t result = use(&node, user);
-  memset(&args, 0xee, sizeof(args)); // they must have been copied
-  return result;
-}
-
-typedef struct target_t {
-  dt_cu_graph_t graph;
-  dt_cu_graph_exec_t exec;
-  dt_cu_node_t node;
-} target_t;
-static dt_cu_result_t use_add(const dt_cu_kernel_node_t *params, void *user) {
-  target_t *t = user;
-  return cuda->graph_add_kernel(&t->node, t->graph, NULL, 0, params);
-}
-static dt_cu_result_t use_set(const dt_cu_kernel_node_t *params, void *user) {
-  const target_t *t = user;
-  return cuda->graph_set_kernel(t->exec, t->node, params);
-}
-
-static dt_cu_node_t add(dt_cu_graph_t graph, dt_cu_function_t function, args_t args) {
-  target_t t = {.graph = graph};
-  OK(with_params(function, args, 1, use_add, &t));
-  return t.node;
-}
-static dt_cu_result_t set(dt_cu_graph_exec_t exec, dt_cu_node_t node, dt_cu_function_t function,
-                          args_t args, uint32_t grid) {
-  target_t t = {.exec = exec, .node = node};
-  return with_params(function, args, grid, use_set, &t);
-}
-static void link_as(dt_cu_graph_t graph, dt_cu_node_t from, dt_cu_node_t to, dt_cu_edge_t edge) {
-  OK(cuda->graph_add_edges(graph, &from, &to, &edge, 1));
-}
-
-static dt_cu_graph_t new_graph(void) {
-  dt_cu_graph_t graph = NULL;
-  OK(cuda->graph_create(&graph, 0));
-  return graph;
-}
-static dt_cu_graph_exec_t instantiate(dt_cu_graph_t graph) {
-  dt_cu_graph_exec_t exec = NULL;
-  OK(cuda->graph_instantiate(&exec, graph, 0));
-  return exec;
-}
-static void run(dt_cu_graph_exec_t exec) { OK(cuda->graph_launch(exec, NULL)); }
-
-static fake_graph_counts_t counts(void) {
-  fake_graph_counts_t c;
-  fake_cuda_graphs(&c);
-  return c;
-}
-
-static uint32_t word(dt_cu_ptr_t from) {
-  uint32_t value = 0;
-  OK(cuda->copy_to_host(&value, from, sizeof(value), NULL));
-  finish();
-  return value;
-}
-static void write_word(dt_cu_ptr_t to, uint32_t value) {
-  OK(cuda->copy_to_device(to, &value, sizeof(value), NULL));
-}
-static dt_cu_ptr_t zeros(size_t bytes) {
-  dt_cu_ptr_t at = allocate(bytes);
-  OK(cuda->fill_bytes(at, 0, bytes, NULL));
-  return at;
-}
+#include "tests/unit/cuda/graph_fixture.h"
 
 // ---- What they do -------------------------------------------------------------------------------
 // Three additions one after the other.
@@ -294,17 +185,6 @@ static void a_kernel_that_does_not_wait_is_found(void **state) {
   expect_violation("of global memory before griddepcontrol.wait");
 }
 
-// Kernels of host functions, whose text alone says whether they wait: nothing stops them where they
-// do not, so that the pairs must tell.
-static uint32_t touch(const fake_launch_t *l, fake_access_t *out, uint32_t cap, void *user) {
-  uint64_t p[2];
-  (void)cap, (void)user;
-  memcpy(p, l->param, sizeof(p));
-  out[0] = (fake_access_t){.begin = p[0], .bytes = BYTES};
-  out[1] = (fake_access_t){.begin = p[1], .bytes = BYTES, .write = true};
-  return 2;
-}
-
 typedef struct step_t {
   bool waits, disabled;
   uint32_t from, to; // places of BYTES
@@ -400,6 +280,53 @@ static void launches_of_one_executable_are_in_order(void **state) {
   }
 }
 
+// Its later launch also finds what the earlier one has made.
+static void launches_of_one_executable_wait(void **state) {
+  (void)state;
+  for (uint64_t seed = 0; seed < 16; seed++) {
+    begin_again(seed);
+    dt_cu_function_t step = load_body("", STEP);
+    dt_cu_ptr_t a = zeros(BYTES), b = zeros(BYTES), c = zeros(BYTES);
+    dt_cu_stream_t stream = NULL;
+    OK(cuda->stream_create(&stream, 0));
+    finish();
+    dt_cu_graph_t graph = new_graph();
+    dt_cu_node_t node = add(graph, step, (args_t){a, b, 0, 1});
+    dt_cu_graph_exec_t exec = instantiate(graph);
+    OK(cuda->graph_launch(exec, stream));
+    OK(set(exec, node, step, (args_t){b, c, 0, 10}, 1));
+    run(exec);
+    assert_int_equal(word(c), 11);
+    expect_none();
+  }
+}
+
+// A host function and an interpreted kernel in one graph, and another stream that reads what the
+// latter writes.
+static void all_that_a_launch_touches_is_recorded(void **state) {
+  (void)state;
+  static const char other[] = PTX_HEADER
+      ".visible .entry other(.param .u64 p0, .param .u64 p1, .param .u64 p2, .param .u32 p3)\n{\n"
+      ".reg .b32 %r0;\n.reg .b64 %d<2>;\nld.param.u64 %d0, [p0];\nmov.u32 %r0, %tid.x;\n"
+      "mul.wide.u32 %d1, %r0, 4;\nadd.u64 %d0, %d0, %d1;\nst.global.u32 [%d0], %r0;\nret;\n}\n";
+  fake_kernel_t kernel = {.accesses = touch};
+  fake_cuda_kernel("k", &kernel);
+  dt_cu_function_t k = load_body("", ""), writes = load_text(other, "other");
+  dt_cu_ptr_t a = zeros(BYTES), b = zeros(BYTES), c = zeros(BYTES), d = zeros(BYTES);
+  dt_cu_stream_t stream = NULL;
+  OK(cuda->stream_create(&stream, 0));
+  finish();
+  dt_cu_graph_t graph = new_graph();
+  (void)add(graph, k, (args_t){a, b, 0, 0});
+  target_t t = {.graph = graph};
+  OK(with_params(writes, (args_t){.p0 = c}, 1, use_add, &t));
+  run(instantiate(graph));
+  assert_int_equal(cuda->stream_query(NULL), DT_CU_NOT_READY); // which did it
+  expect_none();
+  OK(cuda->copy_on_device(d, c, BYTES, stream));
+  expect_violation("is not ordered after a write");
+}
+
 static void streams_order_graphs_and_all_else(void **state) {
   (void)state;
   chain_t c = make_chain(WAIT STEP, soon);
@@ -416,21 +343,6 @@ static void streams_order_graphs_and_all_else(void **state) {
 }
 
 // ---- What they refuse ---------------------------------------------------------------------------
-
-static dt_cu_node_t add_conditional(dt_cu_graph_t graph, dt_cu_condition_t condition, int type,
-                                    uint32_t n, dt_cu_graph_t *out_bodies) {
-  dt_cu_node_params_t params = {.type = DT_CU_NODE_CONDITIONAL,
-                                .of.condition = {.condition = condition, .type = type, .n = n}};
-  dt_cu_node_t node = NULL;
-  OK(cuda->graph_add_node(&node, graph, NULL, NULL, 0, &params));
-  memcpy(out_bodies, params.of.condition.bodies, n * sizeof(out_bodies[0]));
-  return node;
-}
-static dt_cu_condition_t condition_of(dt_cu_graph_t graph, uint32_t value, uint32_t flags) {
-  dt_cu_condition_t condition = 0;
-  OK(cuda->graph_condition(&condition, graph, NULL, value, flags));
-  return condition;
-}
 
 static void edges_must_be_of_a_kind(void **state) {
   (void)state;
@@ -525,238 +437,6 @@ static void handles_must_live(void **state) {
     assert_int_equal(result, DT_CU_INVALID_VALUE);
     expect_violation(told[what]);
   }
-}
-
-// ---- Conditions ---------------------------------------------------------------------------------
-
-static void a_loop_counts_down(void **state) {
-  (void)state;
-  dt_cu_function_t step = load_body("", STEP), down = load_body(SETTER, COUNT_DOWN);
-  dt_cu_function_t begin = load_body(SETTER, SET_LOADED);
-  dt_cu_ptr_t left = zeros(BYTES), sum = zeros(BYTES);
-  dt_cu_graph_t graph = new_graph(), body = NULL;
-  dt_cu_condition_t condition = condition_of(graph, 0, 0);
-  dt_cu_node_t first = add(graph, begin, (args_t){left, 0, condition, 0});
-  dt_cu_node_t loop = add_conditional(graph, condition, DT_CU_CONDITION_WHILE, 1, &body);
-  dt_cu_node_t last = add(graph, step, (args_t){sum, sum, 0, 1000});
-  link_as(graph, first, loop, full);
-  link_as(graph, loop, last, full);
-  dt_cu_node_t inside = add(body, step, (args_t){sum, sum, 0, 3});
-  dt_cu_node_t count = add(body, down, (args_t){left, 0, condition, 1});
-  dt_cu_graph_exec_t exec = instantiate(graph);
-  uint32_t expected = 0;
-  for (uint32_t trips = 0; trips < 5; trips++) {
-    write_word(left, trips);
-    uint64_t before = counts().nodes_run;
-    run(exec);
-    expected += 3 * trips + 1000;
-    assert_int_equal(word(sum), expected);
-    assert_int_equal(counts().nodes_run - before, 2 + 2 * trips);
-  }
-  // Nodes of bodies are set like others, and what is queued keeps what it had.
-  write_word(left, 4);
-  run(exec);
-  OK(set(exec, inside, step, (args_t){sum, sum, 0, 7}, 1));
-  OK(set(exec, count, down, (args_t){left, 0, condition, 2}, 1));
-  write_word(left, 4);
-  run(exec);
-  assert_int_equal(word(sum), expected + 12 + 14 + 2000);
-  expect_none();
-  assert_true(counts().ordered > 0);
-}
-
-static void bodies_are_chosen(void **state) {
-  (void)state;
-  static const struct {
-    int type;
-    uint32_t n, value;
-    int chosen; // -1: none
-  } cases[] = {{DT_CU_CONDITION_IF, 1, 0, -1},    {DT_CU_CONDITION_IF, 1, 1, 0},
-               {DT_CU_CONDITION_IF, 1, 7, 0},     {DT_CU_CONDITION_IF, 2, 0, 1},
-               {DT_CU_CONDITION_IF, 2, 5, 0},     {DT_CU_CONDITION_SWITCH, 3, 0, 0},
-               {DT_CU_CONDITION_SWITCH, 3, 1, 1}, {DT_CU_CONDITION_SWITCH, 3, 2, 2},
-               {DT_CU_CONDITION_SWITCH, 3, 3, -1}};
-  for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
-    begin_again(k);
-    dt_cu_function_t step = load_body("", STEP), begin = load_body(SETTER, SET_LOADED);
-    dt_cu_ptr_t value = zeros(BYTES), sum = zeros(4 * BYTES);
-    dt_cu_graph_t graph = new_graph(), bodies[3] = {NULL};
-    dt_cu_condition_t condition = condition_of(graph, 1, DT_CU_CONDITION_ASSIGN_DEFAULT);
-    dt_cu_node_t first = add(graph, begin, (args_t){value, 0, condition, 0});
-    dt_cu_node_t node = add_conditional(graph, condition, cases[k].type, cases[k].n, bodies);
-    link_as(graph, first, node, full);
-    for (uint32_t b = 0; b < cases[k].n; b++)
-      (void)add(bodies[b], step, (args_t){sum + b * BYTES, sum + b * BYTES, 0, 1});
-    dt_cu_graph_exec_t exec = instantiate(graph);
-    OK(cuda->graph_destroy(graph));
-    write_word(value, cases[k].value);
-    run(exec);
-    for (int b = 0; b < 3; b++)
-      assert_int_equal(word(sum + (dt_cu_ptr_t)b * BYTES), b == cases[k].chosen);
-    expect_none();
-  }
-}
-
-// A loop whose body has a choice in it; the choice's condition is the loop's graph's.
-static void bodies_nest(void **state) {
-  (void)state;
-  dt_cu_function_t step = load_body("", STEP), down = load_body(SETTER, COUNT_DOWN);
-  dt_cu_function_t even = load_body(SETTER, FIRST_THREAD LOAD "and.b32 %r2, %r2, 1;\n" SET "L:\n");
-  dt_cu_ptr_t left = zeros(BYTES), odd = zeros(BYTES), all = zeros(BYTES);
-  dt_cu_graph_t graph = new_graph(), body = NULL, inner = NULL;
-  dt_cu_condition_t loop = condition_of(graph, 1, DT_CU_CONDITION_ASSIGN_DEFAULT);
-  dt_cu_condition_t choice = condition_of(graph, 0, 0);
-  (void)add_conditional(graph, loop, DT_CU_CONDITION_WHILE, 1, &body);
-  dt_cu_node_t ask = add(body, even, (args_t){left, 0, choice, 0});
-  dt_cu_node_t fork = add_conditional(body, choice, DT_CU_CONDITION_IF, 1, &inner);
-  dt_cu_node_t count = add(body, down, (args_t){left, 0, loop, 1});
-  (void)add(body, step, (args_t){all, all, 0, 1});
-  (void)add(inner, step, (args_t){odd, odd, 0, 1});
-  link_as(body, ask, fork, full);
-  link_as(body, fork, count, full);
-  dt_cu_graph_exec_t exec = instantiate(graph);
-  write_word(left, 7);
-  run(exec);
-  assert_int_equal(word(all), 7);
-  assert_int_equal(word(odd), 4);
-  expect_none();
-}
-
-static void conditions_are_places(void **state) {
-  // Set by a kernel that no edge orders; never set; by threads that differ; of no graph; of
-  // another.
-  static const char *const told[] = {"its condition is used by", "without a default is used",
-                                     "threads of a launch set a condition to different values",
-                                     "outside of a graph", "that the graph does not have"};
-  for (uint32_t what = 0; what < 5; what++) {
-    (void)leave(state);
-    assert_int_equal(enter(state), 0);
-    dt_cu_function_t begin = load_body(SETTER, SET_LOADED);
-    dt_cu_function_t torn = load_body(SETTER, "mov.u32 %r2, %r1;\n" SET);
-    dt_cu_ptr_t value = zeros(BYTES);
-    dt_cu_graph_t graph = new_graph(), other = new_graph(), body = NULL;
-    dt_cu_condition_t condition = condition_of(graph, 0, what == 1 ? 0 : 1);
-    dt_cu_condition_t foreign = condition_of(other, 0, 1);
-    dt_cu_node_t node = add_conditional(graph, condition, DT_CU_CONDITION_IF, 1, &body);
-    dt_cu_node_t first = add(graph, what == 2 ? torn : begin,
-                             (args_t){value, 0, what == 4 ? foreign : condition, 0});
-    if (what != 0)
-      link_as(graph, first, node, full);
-    dt_cu_graph_exec_t exec = instantiate(graph);
-    if (what == 1)
-      OK(cuda->graph_set_enabled(exec, first, 0));
-    if (what == 3)
-      launch(begin, (launch_t){0}, value, 0, condition, 0);
-    else
-      run(exec);
-    finish();
-    expect_violation(told[what]);
-  }
-}
-
-// What a body does is its node's to those around it; in a body, edges count as elsewhere.
-static void bodies_are_ordered(void **state) {
-  (void)state;
-  for (uint32_t what = 0; what < 4; what++) {
-    begin_again(what);
-    dt_cu_function_t step = load_body("", WAIT STEP), down = load_body(SETTER, WAIT COUNT_DOWN);
-    dt_cu_ptr_t left = zeros(BYTES), a = zeros(BYTES), b = zeros(BYTES), c = zeros(BYTES);
-    dt_cu_graph_t graph = new_graph(), body = NULL;
-    dt_cu_condition_t condition = condition_of(graph, 1, DT_CU_CONDITION_ASSIGN_DEFAULT);
-    dt_cu_node_t loop = add_conditional(graph, condition, DT_CU_CONDITION_WHILE, 1, &body);
-    dt_cu_node_t first = add(body, step, (args_t){a, a, 0, 1});
-    dt_cu_node_t second = add(body, step, (args_t){a, b, 0, 10});
-    dt_cu_node_t count = add(body, down, (args_t){left, 0, condition, 1});
-    dt_cu_node_t after = add(graph, step, (args_t){b, c, 0, 100});
-    if (what != 1)
-      link_as(graph, loop, after, full);
-    if (what != 2)
-      link_as(body, first, second, soon);
-    link_as(body, second, count, soon);
-    dt_cu_graph_exec_t exec = instantiate(graph);
-    if (what == 3)
-      OK(cuda->graph_set_enabled(exec, second, 0));
-    write_word(left, 5);
-    run(exec);
-    uint32_t end = word(c);
-    if (what == 0 || what == 3)
-      expect_none();
-    else
-      expect_violation("which no edges say has ended");
-    if (what == 0)
-      assert_int_equal(end, 115);
-    assert_int_equal(counts().programmatic, what == 0 ? 10 : what == 3 ? 0 : what == 1 ? 10 : 5);
-    assert_int_equal(counts().unordered, what == 0 || what == 3 ? 0 : what == 1 ? 1 : 5);
-  }
-}
-
-static void loops_must_end(void **state) {
-  (void)state;
-  dt_cu_graph_t graph = new_graph(), body = NULL;
-  dt_cu_condition_t condition = condition_of(graph, 1, DT_CU_CONDITION_ASSIGN_DEFAULT);
-  (void)add_conditional(graph, condition, DT_CU_CONDITION_WHILE, 1, &body);
-  run(instantiate(graph));
-  finish();
-  expect_violation("a loop does not end");
-}
-
-// The driver's function is known by its name and parameters, where the text has none of its own.
-static void setters_are_the_drivers(void **state) {
-  dt_cu_module_t module = NULL;
-  static const char wrong[] =
-      PTX_HEADER ".extern .func cudaGraphSetConditional(.param .b32 h, .param .b32 v);\n"
-                 ".visible .entry k()\n{\n.param .b32 a;\ncall.uni cudaGraphSetConditional, (a, "
-                 "a);\nret;\n}\n";
-  assert_int_equal(cuda->module_load(&module, wrong), DT_CU_INVALID_PTX);
-  dt_cu_function_t own = load_body(
-      ".visible .func cudaGraphSetConditional(.param .b64 h, .param .b32 v)\n{\nret;\n}\n",
-      "mov.u32 %r2, 1;\n" SET);
-  launch(own, (launch_t){0}, 0, 0, 0, 0);
-  finish();
-  expect_none();
-  // As memory, so conditions: only after the wait.
-  for (uint32_t good = 0; good < 2; good++) {
-    (void)leave(state);
-    assert_int_equal(enter(state), 0);
-    dt_cu_function_t k = load_body("", WAIT);
-    dt_cu_function_t early =
-        load_body(SETTER, good ? WAIT "mov.u32 %r2, 1;\n" SET : "mov.u32 %r2, 1;\n" SET WAIT);
-    dt_cu_graph_t graph = new_graph(), body = NULL;
-    dt_cu_condition_t condition = condition_of(graph, 0, 0);
-    dt_cu_node_t node = add_conditional(graph, condition, DT_CU_CONDITION_IF, 1, &body);
-    dt_cu_node_t a = add(graph, k, (args_t){0}), b = add(graph, early, (args_t){.p2 = condition});
-    link_as(graph, a, b, soon);
-    link_as(graph, b, node, full);
-    (void)add(body, k, (args_t){0});
-    run(instantiate(graph));
-    finish();
-    if (good)
-      expect_none();
-    else
-      expect_violation("a condition is set before griddepcontrol.wait");
-  }
-}
-
-static void conditions_have_one_node(void **state) {
-  (void)state;
-  dt_cu_graph_t graph = new_graph(), other = new_graph(), body = NULL;
-  dt_cu_graph_exec_t exec = NULL;
-  dt_cu_condition_t condition = condition_of(graph, 0, 1);
-  assert_int_equal(cuda->graph_instantiate(&exec, graph, 0), DT_CU_INVALID_VALUE);
-  dt_cu_node_params_t params = {.type = DT_CU_NODE_CONDITIONAL,
-                                .of.condition = {.condition = condition, .n = 1}};
-  dt_cu_node_t node = NULL;
-  assert_int_equal(cuda->graph_add_node(&node, other, NULL, NULL, 0, &params), DT_CU_INVALID_VALUE);
-  params.of.condition.n = 3; // an IF has at most an else
-  assert_int_equal(cuda->graph_add_node(&node, graph, NULL, NULL, 0, &params), DT_CU_INVALID_VALUE);
-  (void)add_conditional(graph, condition, DT_CU_CONDITION_IF, 1, &body);
-  params.of.condition.n = 1;
-  assert_int_equal(cuda->graph_add_node(&node, graph, NULL, NULL, 0, &params), DT_CU_INVALID_VALUE);
-  assert_int_equal(cuda->graph_instantiate(&exec, body, 0), DT_CU_INVALID_VALUE);
-  params.type = 1; // a copy
-  assert_int_equal(cuda->graph_add_node(&node, graph, NULL, NULL, 0, &params), DT_CU_NOT_SUPPORTED);
-  (void)instantiate(graph);
-  expect_none();
 }
 
 // ---- Code and memory ----------------------------------------------------------------------------
@@ -924,18 +604,12 @@ int main(int argc, char **argv) {
       TEST(pairs_tell_what_is_lost),
       TEST(disabled_nodes_pass_on_full_edges),
       TEST(launches_of_one_executable_are_in_order),
+      TEST(launches_of_one_executable_wait),
+      TEST(all_that_a_launch_touches_is_recorded),
       TEST(streams_order_graphs_and_all_else),
       TEST(edges_must_be_of_a_kind),
       TEST(cycles_are_refused),
       TEST(handles_must_live),
-      TEST(a_loop_counts_down),
-      TEST(bodies_are_chosen),
-      TEST(bodies_nest),
-      TEST(conditions_are_places),
-      TEST(conditions_have_one_node),
-      TEST(bodies_are_ordered),
-      TEST(loops_must_end),
-      TEST(setters_are_the_drivers),
       TEST(code_must_live),
       TEST(memory_must_live),
       TEST(memory_in_flight_must_live),
