@@ -261,10 +261,11 @@ static void conditions_are_each_executables_own(void **state) {
   expect_none();
 }
 
-// Kernels one after the other may set different values, from whatever threads.
+// Kernels one after the other may set different values, from whatever threads, and so may a thread.
 static void setters_are_told_apart(void **state) {
   (void)state;
-  dt_cu_function_t first = load_body(SETTER, FIRST_THREAD "mov.u32 %r2, 5;\n" SET "L:\n");
+  dt_cu_function_t first =
+      load_body(SETTER, FIRST_THREAD "mov.u32 %r2, 6;\n" SET "mov.u32 %r2, 5;\n" SET "L:\n");
   dt_cu_function_t second =
       load_body(SETTER, "setp.ne.u32 %p1, %r1, 9;\n@%p1 bra L;\nmov.u32 %r2, 1;\n" SET "L:\n");
   dt_cu_function_t step = load_body("", STEP);

@@ -396,6 +396,35 @@ static void cycles_are_refused(void **state) {
   assert_int_equal(counts().instantiations, 1);
 }
 
+static void parameters_must_be_given(void **state) {
+  (void)state;
+  dt_cu_function_t k = load_body("", STEP);
+  dt_cu_graph_t graph = NULL;
+  dt_cu_graph_exec_t exec = NULL;
+  dt_cu_node_t node = NULL;
+  assert_int_equal(cuda->graph_create(&graph, 1), DT_CU_INVALID_VALUE);
+  graph = new_graph();
+  uint64_t value = 0;
+  void *params[] = {&value, &value, &value, &value};
+  const dt_cu_kernel_node_t good = {
+      .function = k, .grid = {1, 1, 1}, .block = {1, 1, 1}, .params = params};
+  dt_cu_kernel_node_t bad[4] = {good, good, good, good};
+  bad[0].function = NULL;
+  bad[1].params = NULL;
+  bad[2].extra = params;
+  bad[3].kernel = params;
+  for (size_t n = 0; n < 4; n++)
+    assert_int_equal(cuda->graph_add_kernel(&node, graph, NULL, 0, &bad[n]), DT_CU_INVALID_VALUE);
+  OK(cuda->graph_add_kernel(&node, graph, NULL, 0, &good));
+  const dt_cu_node_t twice[] = {node, node};
+  assert_int_equal(cuda->graph_add_kernel(&node, graph, twice, 2, &good), DT_CU_INVALID_VALUE);
+  OK(cuda->graph_add_kernel(&node, graph, twice, 1, &good));
+  assert_int_equal(cuda->graph_instantiate(&exec, graph, 1), DT_CU_INVALID_VALUE);
+  exec = instantiate(graph);
+  assert_int_not_equal(cuda->graph_launch(exec, (dt_cu_stream_t)(void *)&value), DT_CU_SUCCESS);
+  expect_none();
+}
+
 static void handles_must_live(void **state) {
   static const char *const told[] = {"the node's graph was destroyed",
                                      "the node's graph was destroyed",
@@ -609,6 +638,7 @@ int main(int argc, char **argv) {
       TEST(streams_order_graphs_and_all_else),
       TEST(edges_must_be_of_a_kind),
       TEST(cycles_are_refused),
+      TEST(parameters_must_be_given),
       TEST(handles_must_live),
       TEST(code_must_live),
       TEST(memory_must_live),
