@@ -27,8 +27,10 @@ static struct CUfunc_st {
 
 static struct CUmod_st {
   bool live;
+  uint64_t id;
   ptx_module_t *ptx;
 } modules[MAX_MODULES];
+static uint64_t n_loaded;
 static char ptx_error[512];
 
 static struct CUlinkState_st {
@@ -78,8 +80,7 @@ void fake_cuda_kernel(const char *name, const fake_kernel_t *kernel) {
   }
 }
 
-// NULL: the kernel is to be interpreted.
-static const fake_kernel_t *find_kernel(const char *name) {
+const fake_kernel_t *fake_find_kernel(const char *name) {
   for (uint32_t k = n_kernels; k-- > 0;)
     if (strcmp(kernels[k].name, name) == 0)
       return &kernels[k].kernel;
@@ -227,6 +228,7 @@ dt_cu_result_t cuModuleLoadData(dt_cu_module_t *out, const void *image) {
     }
     fake_drain(); // loading waits for running kernels
     modules[k].live = true;
+    modules[k].id = ++n_loaded;
     modules[k].ptx = ptx;
     *out = &modules[k];
     return fake_leave(DT_CU_SUCCESS);
@@ -241,6 +243,8 @@ dt_cu_result_t cuModuleUnload(dt_cu_module_t module) {
     fake_violation("cuModuleUnload: no such module");
     return fake_leave(DT_CU_INVALID_VALUE);
   }
+  if (fake_graph_flies(module->id))
+    fake_violation("cuModuleUnload: a graph in flight uses the module");
   fake_drain();
   drop_functions((uint32_t)(module - modules));
   ptx_module_destroy(module->ptx);
@@ -354,15 +358,50 @@ static bool waits_first(const ptx_module_t *ptx, const ptx_function_t *entry) {
     const ptx_insn_t *in = &ptx->code[k];
     if (in->exec == ptx_exec_grid_wait)
       return in->guard < 0;
-    if (in->flow != PTX_NEXT)
+    if (in->flow != PTX_NEXT || in->exec == ptx_exec_set_condition)
       return false;
   }
   return false;
 }
 
-static fake_work_t *queue_launch(dt_cu_stream_t stream, const fake_launch_t *launch,
-                                 const ptx_module_t *ptx, const ptx_function_t *entry) {
-  const fake_kernel_t *kernel = find_kernel(launch->name);
+bool fake_code_lives(uint64_t module) {
+  for (uint32_t k = 0; k < MAX_MODULES; k++)
+    if (modules[k].live && modules[k].id == module)
+      return true;
+  return false;
+}
+
+dt_cu_result_t fake_code_read(const dt_cu_launch_config_t *config, dt_cu_function_t function,
+                              void **params, fake_code_t *out) {
+  if (!is_function(function))
+    return 400;
+  const ptx_function_t *entry = function->entry;
+  if (!fits(config, function)) {
+    fake_violation("%s: a launch that no device takes", entry->name);
+    return DT_CU_INVALID_VALUE;
+  }
+  if (entry->n_params && !params)
+    return DT_CU_INVALID_VALUE;
+  unsigned char *all = gather_params(entry, params);
+  if (!all)
+    return DT_CU_OUT_OF_MEMORY;
+  const struct CUmod_st *module = &modules[function->module];
+  *out = (fake_code_t){.ptx = module->ptx,
+                       .entry = entry,
+                       .module = module->id,
+                       .waits = waits_first(module->ptx, entry),
+                       .launch = {.name = entry->name,
+                                  .shared_bytes = config->shared_bytes,
+                                  .param = all,
+                                  .param_bytes = entry->param_bytes}};
+  memcpy(out->launch.grid, config->grid, sizeof(out->launch.grid));
+  memcpy(out->launch.block, config->block, sizeof(out->launch.block));
+  return DT_CU_SUCCESS;
+}
+
+static fake_work_t *queue_launch(dt_cu_stream_t stream, const fake_code_t *code) {
+  const fake_launch_t *launch = &code->launch;
+  const fake_kernel_t *kernel = fake_find_kernel(launch->name);
   fake_access_t accesses[MAX_ACCESSES];
   uint32_t n = kernel && kernel->accesses
                    ? kernel->accesses(launch, accesses, MAX_ACCESSES, kernel->user)
@@ -374,42 +413,33 @@ static fake_work_t *queue_launch(dt_cu_stream_t stream, const fake_launch_t *lau
     return NULL;
   work->run = run_kernel;
   work->kernel = kernel;
+  work->module = code->ptx;
+  work->entry = code->entry;
   work->launch = *launch;
   if (launch->param_bytes)
     memcpy(work->param, launch->param, launch->param_bytes);
   work->launch.param = work->param;
-  fake_last_waits(stream, work, waits_first(ptx, entry));
+  fake_last_waits(stream, work, code->waits);
   if (!kernel)
-    fake_defer(work, ptx, entry);
+    fake_defer(work, fake_ptx_run);
   return work;
 }
 
 dt_cu_result_t cuLaunchKernelEx(const dt_cu_launch_config_t *config, dt_cu_function_t function,
                                 void **params, void **extra) {
   FAKE_ENTER(launch, FAKE_IN_CONTEXT);
-  if (!is_function(function) || extra || !fake_is_stream(config->stream))
+  if (extra || !fake_is_stream(config->stream))
     return fake_leave(400);
-  const ptx_function_t *entry = function->entry;
-  if (!fits(config, function)) {
-    fake_violation("%s: a launch that no device takes", entry->name);
-    return fake_leave(DT_CU_INVALID_VALUE);
-  }
-  unsigned char *all = gather_params(entry, params);
-  if (!all)
-    return fake_leave(DT_CU_OUT_OF_MEMORY);
-  fake_launch_t launch = {.name = entry->name,
-                          .shared_bytes = config->shared_bytes,
-                          .param = all,
-                          .param_bytes = entry->param_bytes};
-  memcpy(launch.grid, config->grid, sizeof(launch.grid));
-  memcpy(launch.block, config->block, sizeof(launch.block));
+  fake_code_t code;
+  dt_cu_result_t result = fake_code_read(config, function, params, &code);
+  if (result)
+    return fake_leave(result);
   for (uint32_t k = 0; k < config->n_attrs; k++)
-    launch.programmatic |=
+    code.launch.programmatic |=
         config->attrs[k].id == DT_CU_LAUNCH_PROGRAMMATIC && config->attrs[k].value.programmatic;
-  const ptx_module_t *ptx = modules[function->module].ptx;
-  if (launch.programmatic)
-    fake_may_be_early(config->stream, launch.name);
-  const fake_work_t *work = queue_launch(config->stream, &launch, ptx, entry);
-  free(all);
+  if (code.launch.programmatic)
+    fake_may_be_early(config->stream, code.launch.name);
+  const fake_work_t *work = queue_launch(config->stream, &code);
+  free((void *)(uintptr_t)code.launch.param);
   return fake_leave(work ? DT_CU_SUCCESS : DT_CU_OUT_OF_MEMORY);
 }

@@ -118,6 +118,7 @@ void fake_violation(const char *fmt, ...) {
 void fake_cuda_reset(uint64_t seed) {
   lock();
   fake_stream_reset();
+  fake_graph_reset();
   fake_memory_reset();
   fake_code_reset();
   fake_ptx_reset();
@@ -158,7 +159,7 @@ uint32_t fake_cuda_violations(const char **out_first) {
 
 uint32_t fake_cuda_held(void) {
   lock();
-  uint32_t held = fake_memory_held() + fake_stream_held() + fake_code_held();
+  uint32_t held = fake_memory_held() + fake_stream_held() + fake_code_held() + fake_graph_held();
   for (int k = 0; k < FAKE_DEVICES; k++)
     held += state.retained[k];
   unlock();

@@ -99,12 +99,41 @@ FAKE_API uint64_t fake_cuda_ordered(void);
 FAKE_API uint64_t fake_cuda_unordered(void);
 FAKE_API uint64_t fake_cuda_early(void);
 
+// ---- Graphs -------------------------------------------------------------------------------------
+// A launch of a graph is one piece of its stream's work, which does the nodes in an order of the
+// seed's choice among those that the edges allow. Two nodes that touch a byte in common, one of
+// them writing it, must be ordered by edges (fake_graph_order.c); setting a condition is a write,
+// and a conditional node reads it. Violations are, besides that: handles of graphs that were
+// destroyed; launches of executables with code that was unloaded, of nodes that are disabled, too,
+// and unloading it before the host has waited for a launch; a condition that is used and neither
+// has a default nor was set in that launch; different values for one condition from threads of one
+// kernel.
+typedef struct fake_graph_counts_t {
+  uint64_t graphs;         // made
+  uint64_t instantiations; // that worked
+  // Kernels that were set: only arguments are new, or the grid, the block or shared bytes, too, or
+  // the function.
+  uint64_t set_arguments, set_grids, set_functions;
+  uint64_t set_enabled, uploads, launches;
+  uint64_t nodes_run;          // kernels, each time in a loop
+  uint64_t programmatic;       // edges between kernels that ran
+  uint64_t ordered, unordered; // pairs of nodes that conflict
+  uint64_t live;               // executables
+  uint64_t bytes;              // device memory of those, and of destroyed ones in flight
+} fake_graph_counts_t;
+// Since the reset. With FAKE_CUDA_TELL=1 in the environment some are printed when the process ends.
+FAKE_API void fake_cuda_graphs(fake_graph_counts_t *out);
+// Device memory that an executable takes, and each of its nodes, bodies' nodes included: of those
+// that are made from now on (64 KiB and 1 KiB after a reset). More than `most` bytes together (0:
+// no limit) are out of memory. They are not part of fake_cuda_bytes.
+FAKE_API void fake_cuda_graph_memory(uint64_t an_exec, uint64_t a_node, uint64_t most);
+
 // ---- What went wrong ----------------------------------------------------------------------------
 // With FAKE_CUDA_STRICT=1 in the environment the first one is printed and ends the process.
 // Violations since the reset, and the first one's text ("" when none).
 FAKE_API uint32_t fake_cuda_violations(const char **out_first);
 // What is still held: allocations, pools, ranges, mappings, streams, events, modules, links,
-// contexts.
+// contexts, graphs but for bodies, executables.
 FAKE_API uint32_t fake_cuda_held(void);
 FAKE_API uint64_t fake_cuda_bytes(void);     // device memory held now
 FAKE_API uint64_t fake_cuda_pool_keep(void); // the release threshold of a pool, as last set

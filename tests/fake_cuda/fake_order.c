@@ -67,9 +67,17 @@ static void forget(chain_t *chain) {
 // For programs that do not know this driver for what it is.
 __attribute__((destructor)) static void tell(void) {
   const char *wanted = getenv("FAKE_CUDA_TELL");
-  if (wanted && wanted[0] == '1')
-    (void)fprintf(stderr, "fake driver: %llu early launches, %llu pairs in order\n",
-                  (unsigned long long)early, (unsigned long long)ordered);
+  if (!wanted || wanted[0] != '1')
+    return;
+  fake_graph_counts_t graphs;
+  fake_cuda_graphs(&graphs);
+  (void)fprintf(stderr, "fake driver: %llu early launches, %llu pairs in order\n",
+                (unsigned long long)early, (unsigned long long)ordered);
+  (void)fprintf(stderr,
+                "fake driver: %llu graph launches, %llu kernels, %llu programmatic edges, "
+                "%llu pairs in order\n",
+                (unsigned long long)graphs.launches, (unsigned long long)graphs.nodes_run,
+                (unsigned long long)graphs.programmatic, (unsigned long long)graphs.ordered);
 }
 
 void fake_order_reset(void) {

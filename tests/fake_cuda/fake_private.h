@@ -72,6 +72,7 @@ typedef struct fake_work_t {
   char what[64];
   fake_touched_t touched[2]; // read, written; of deferred work once it is done
   bool waits;                // a launch, each thread of which waits for the work before it
+  bool deferred;             // what it touches is known only when it has run
   fake_order_t *order;
   void (*run)(struct fake_work_t *work);
   uint32_t waits_stream; // with waits_for > 0: that stream must have done so many first
@@ -83,6 +84,7 @@ typedef struct fake_work_t {
   const fake_kernel_t *kernel;
   const ptx_module_t *module; // of an interpreted launch
   const ptx_function_t *entry;
+  struct fake_replay_t *replay; // of a graph launch; given back with the work (fake_graph_exec.c)
   fake_launch_t launch;
   unsigned char param[]; // of the launch
 } fake_work_t;
@@ -93,11 +95,22 @@ uint32_t fake_stream_held(void);
 fake_work_t *fake_queue(dt_cu_stream_t stream, const fake_access_t *accesses, uint32_t n,
                         size_t extra, const char *what);
 bool fake_is_stream(dt_cu_stream_t stream);
-// Makes work a launch of an entry, whose accesses are known only when it runs: until then no record
-// is forgotten that it may conflict with.
-void fake_defer(fake_work_t *work, const ptx_module_t *module, const ptx_function_t *entry);
-// What deferred work has touched; takes the list.
+// Says of work that its accesses are known only when it runs: until then no record is forgotten
+// that it may conflict with.
+void fake_defer(fake_work_t *work, void (*run)(fake_work_t *work));
+// One violation, naming `what`, for each record that the list conflicts with.
+void fake_check_touched(const fake_work_t *work, const char *what, const fake_touched_t *list,
+                        bool write);
+// Records what deferred work has touched; takes the list.
 void fake_touched(fake_work_t *work, fake_touched_t list, bool write);
+// Adds a range to a list of few, which stays in order and without overlap. False: no memory.
+bool fake_add_bytes(fake_touched_t *list, dt_cu_ptr_t begin, dt_cu_ptr_t end);
+// What is queued on the stream from now on comes after that order; `work` also waits for it.
+void fake_come_after(dt_cu_stream_t stream, const fake_order_t *order);
+void fake_wait_for(fake_work_t *work, const fake_order_t *order);
+fake_order_t *fake_retain_order(fake_order_t *order);
+void fake_release_order(fake_order_t *order);       // may be NULL
+bool fake_is_waited_for(const fake_order_t *order); // by the host
 // Whether the host has waited for every access to the range.
 bool fake_range_idle(dt_cu_ptr_t begin, size_t bytes);
 void fake_drain(void); // does all work of all streams and lets the host know
@@ -118,6 +131,8 @@ void fake_order_done(uint32_t stream, fake_work_t *work);
 // ---- PTX (ptx_launch.c) -------------------------------------------------------------------------
 // Runs an interpreted launch to its end, or to its first violation.
 void fake_ptx_run(fake_work_t *work);
+// The same, and hands out what was read and written instead of recording it.
+void fake_ptx_do(fake_work_t *work, fake_touched_t out[2]);
 void fake_ptx_reset(void);
 
 // ---- PTX for the assembler (fake_keep.c) --------------------------------------------------------
@@ -126,5 +141,29 @@ void fake_keep(const char *text);
 // ---- Code (fake_code.c) -------------------------------------------------------------------------
 void fake_code_reset(void);
 uint32_t fake_code_held(void);
+// A launch as its function and parameters say it. The launch's parameters are malloc'ed.
+typedef struct fake_code_t {
+  const ptx_module_t *ptx;
+  const ptx_function_t *entry;
+  uint64_t module; // a number that no other module gets
+  bool waits;      // its threads do, before all else
+  fake_launch_t launch;
+} fake_code_t;
+// Checks a launch as the device would, with a violation where it takes none such.
+dt_cu_result_t fake_code_read(const dt_cu_launch_config_t *config, dt_cu_function_t function,
+                              void **params, fake_code_t *out);
+bool fake_code_lives(uint64_t module);
+// The host function for kernels of this name; NULL: they are interpreted.
+const fake_kernel_t *fake_find_kernel(const char *name);
+
+// ---- Graphs (fake_graph.c, fake_graph_exec.c, fake_graph_run.c) ---------------------------------
+void fake_graph_reset(void);
+uint32_t fake_graph_held(void);
+void fake_replay_destroy(struct fake_replay_t *replay); // may be NULL
+// Whether a graph launch that the host has not waited for uses the module's code.
+bool fake_graph_flies(uint64_t module);
+// A kernel that is running sets a condition. NULL: done; else what is wrong. `thread` is a number
+// of the thread within the grid.
+const char *fake_condition_set(uint64_t handle, uint32_t value, uint64_t thread);
 
 #endif // DT_TESTS_FAKE_CUDA_FAKE_PRIVATE_H

@@ -77,6 +77,7 @@ static void drop_record(record_t *record) {
 }
 
 static void free_work(fake_work_t *work) {
+  fake_replay_destroy(work->replay);
   drop_order(work->order);
   free(work->touched[0].at), free(work->touched[1].at);
   free(work);
@@ -215,8 +216,7 @@ static fake_order_t *new_order(uint32_t s) {
   return order;
 }
 
-// Adds a range to a list of few, which stays in order and without overlap.
-static bool add_bytes(fake_touched_t *list, dt_cu_ptr_t begin, dt_cu_ptr_t end) {
+bool fake_add_bytes(fake_touched_t *list, dt_cu_ptr_t begin, dt_cu_ptr_t end) {
   fake_bytes_t *at = realloc(list->at, (list->n + 1) * sizeof(*at));
   if (!at)
     return false;
@@ -286,7 +286,7 @@ fake_work_t *fake_queue(dt_cu_stream_t handle, const fake_access_t *accesses, ui
   for (uint32_t k = 0; k < n; k++) {
     fake_touched_t *list = &work->touched[accesses[k].write];
     if (accesses[k].bytes &&
-        !add_bytes(list, accesses[k].begin, accesses[k].begin + accesses[k].bytes))
+        !fake_add_bytes(list, accesses[k].begin, accesses[k].begin + accesses[k].bytes))
       abort();
   }
   struct CUstream_st *stream = &streams[s];
@@ -302,15 +302,14 @@ fake_work_t *fake_queue(dt_cu_stream_t handle, const fake_access_t *accesses, ui
 
 // ---- Deferred accesses ------------------------------------------------------------------------------
 
-void fake_defer(fake_work_t *work, const ptx_module_t *module, const ptx_function_t *entry) {
-  work->module = module;
-  work->entry = entry;
-  work->run = fake_ptx_run;
+void fake_defer(fake_work_t *work, void (*run)(fake_work_t *work)) {
+  work->run = run;
+  work->deferred = true;
   n_deferred++;
 }
 
-// One violation for each record that the list conflicts with, at the first place.
-static void check_touched(const fake_work_t *work, const fake_touched_t *list, bool write) {
+void fake_check_touched(const fake_work_t *work, const char *what, const fake_touched_t *list,
+                        bool write) {
   for (uint32_t k = 0; k < n_records; k++) {
     const record_t *old = &records[k];
     if (!(old->write || write) || is_ordered(old->order, work->order))
@@ -322,7 +321,7 @@ static void check_touched(const fake_work_t *work, const fake_touched_t *list, b
       at = meets(old, list->at[p].begin, list->at[p].end);
     }
     if (at)
-      fake_violation("%s: a %s at %llx is not ordered with a %s on stream %u", work->launch.name,
+      fake_violation("%s: a %s at %llx is not ordered with a %s on stream %u", what,
                      write ? "write" : "read", (unsigned long long)at,
                      old->write ? "write" : "read", old->order->stream);
   }
@@ -333,8 +332,8 @@ void fake_touched(fake_work_t *work, fake_touched_t list, bool write) {
     free(list.at);
     return;
   }
-  check_touched(work, &list, write);
   fake_touched_t *own = &work->touched[write];
+  free(own->at);
   own->at = malloc(list.n * sizeof(own->at[0]));
   if (!own->at)
     abort();
@@ -345,6 +344,28 @@ void fake_touched(fake_work_t *work, fake_touched_t list, bool write) {
                         .write = write,
                         .order = work->order,
                         .parts = list});
+}
+
+// ---- Work that waits for other work -----------------------------------------------------------------
+
+void fake_come_after(dt_cu_stream_t stream, const fake_order_t *order) {
+  join(&streams[index_of(stream)].clock, &order->clock);
+}
+
+void fake_wait_for(fake_work_t *work, const fake_order_t *order) {
+  work->waits_stream = order->stream;
+  work->waits_for = order->number;
+}
+
+fake_order_t *fake_retain_order(fake_order_t *order) {
+  order->uses++;
+  return order;
+}
+
+void fake_release_order(fake_order_t *order) { drop_order(order); }
+
+bool fake_is_waited_for(const fake_order_t *order) {
+  return order->number <= host.n[order->stream];
 }
 
 // ---- Doing work -----------------------------------------------------------------------------------
@@ -369,7 +390,7 @@ static bool do_one(void) {
     stream->last = NULL;
   if (work->run)
     work->run(work);
-  n_deferred -= work->entry != NULL;
+  n_deferred -= work->deferred;
   fake_order_done((uint32_t)(stream - streams), work);
   stream->done++;
   free_work(work);

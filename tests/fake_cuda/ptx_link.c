@@ -22,6 +22,16 @@ static void place_targets(ptx_targets_t *targets, uint32_t begin) {
   targets->placed = true; // another branch may have the same list
 }
 
+// A call of a function of the driver's becomes what that does.
+static void place_call(const ptx_reader_t *r, ptx_insn_t *in) {
+  const ptx_function_t *callee = &r->module->functions[r->module->calls[in->extra].function];
+  in->target = callee->begin;
+  if (callee->defined)
+    return;
+  in->exec = ptx_builtin(callee);
+  in->flow = PTX_NEXT;
+}
+
 // Copies the function's code behind its callees', with a return at the end.
 static bool place(order_t *o, uint32_t index) {
   ptx_module_t *m = o->r->module;
@@ -30,6 +40,8 @@ static bool place(order_t *o, uint32_t index) {
     return true;
   if (o->state[index] == 1)
     return ptx_fail(o->r, 0, "\"%s\" calls itself: recursion is not simulated", f->name);
+  if (!f->defined && ptx_builtin(f))
+    return true;
   if (!f->defined)
     return ptx_fail(o->r, 0, "\"%s\" is called, and not defined", f->name);
   o->state[index] = 1;
@@ -46,7 +58,7 @@ static bool place(order_t *o, uint32_t index) {
     if (in->exec == ptx_exec_branch_index)
       place_targets(&m->targets[in->extra], f->begin);
     if (in->exec == ptx_exec_call)
-      in->target = m->functions[m->calls[in->extra].function].begin;
+      place_call(o->r, in);
   }
   ptx_insn_t *end = PTX_GROW(m->code, m->n_code);
   *end = (ptx_insn_t){.exec = f->entry ? ptx_exec_exit : ptx_exec_return,

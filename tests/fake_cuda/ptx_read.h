@@ -142,5 +142,7 @@ int32_t ptx_new_slots(ptx_reader_t *r, uint32_t n);
 bool ptx_decode(ptx_reader_t *r);
 // Lays out variables and functions, and fills in what waited for that.
 bool ptx_link(ptx_reader_t *r);
+// What a call of a function does that the driver defines; NULL: it is none, or of other parameters.
+ptx_exec_t ptx_builtin(const ptx_function_t *f);
 
 #endif // DT_TESTS_FAKE_CUDA_PTX_READ_H
