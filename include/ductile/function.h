@@ -136,7 +136,8 @@ typedef enum dt_limit_action_t {
 
 // How a session on a device runs a call; on the CPU it makes no difference.
 typedef enum dt_call_mode_t {
-  DT_CALL_DEFAULT = 0, // for a call: as its function says; for a function: DT_CALL_PLAIN
+  DT_CALL_DEFAULT = 0, // for a call: as its function says; for a function: DT_CALL_PLAIN, or what
+                       // DUCTILE_REDUCE_OVERHEAD says
   DT_CALL_PLAIN = 1,   // kernels are launched one by one, results have memory of their own
   // "reduce-overhead": all kernels of a call are one launch of a CUDA graph that serves every size,
   // and results live in the session's memory until dt_step_begin (graphs.h).

@@ -157,7 +157,9 @@ static dt_status_t create(dt_runtime_t *runtime, dt_program_fn_t program, void *
       .variant_limit =
           options->variant_limit ? options->variant_limit : (uint32_t)runtime->params.variant_limit,
       .strict_fp = options->strict_fp,
-      .call_mode = options->call_mode ? options->call_mode : DT_CALL_PLAIN};
+      .call_mode = options->call_mode                ? options->call_mode
+                   : runtime->params.reduce_overhead ? DT_CALL_REDUCE_OVERHEAD
+                                                     : DT_CALL_PLAIN};
   atomic_init(&function->refs, 1);
   dt__arena_init(&function->arena, 1024);
   dt_status_t status = function_init(function, options);

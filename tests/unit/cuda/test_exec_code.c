@@ -234,7 +234,7 @@ static void launches_follow_the_interface(void **state) {
   dt_cuda_kernel_t own = *dt__cuda_code_kernel(code, 0);
   dt_cuda_region_t scratch = {0};
   dt_cuda_launch_frame_t frame = {
-      .gpu = gpu, .stream = gpu->own, .scratch = &scratch, .record = 4096};
+      .gpu = gpu, .stream = gpu->own, .scratch = &scratch, .record = 4096, .no_record = 8192};
   assert_null(dt__cuda_enter(gpu->device));
   launched_t got = launch(&own, &frame, 9, 0);
   assert_int_equal(got.words[0], 11);
@@ -242,8 +242,8 @@ static void launches_follow_the_interface(void **state) {
   assert_int_equal(got.tail.count, 9);
   assert_int_equal(got.tail.scratch, 0);
   assert_int_equal(got.tail.scratch_stride, 0);
-  assert_int_equal(got.tail.record, 4096);
-  assert_int_equal(seen.grid[0], 3); // 4 teams a block
+  assert_int_equal(got.tail.record, 8192); // it checks nothing
+  assert_int_equal(seen.grid[0], 3);       // 4 teams a block
   assert_int_equal(seen.block[0], 128);
   assert_int_equal(seen.shared_bytes, 0);
   got = launch(&own, &frame, INT64_C(1) << 40, 100);
@@ -251,8 +251,10 @@ static void launches_follow_the_interface(void **state) {
   assert_int_equal(seen.shared_bytes, 4 * 128);
   assert_int_equal(got.tail.scratch_stride, 128);
   own.info.most_blocks = 2;
-  (void)launch(&own, &frame, INT64_C(1) << 40, 0);
+  own.info.checks = true;
+  got = launch(&own, &frame, INT64_C(1) << 40, 0);
   assert_int_equal(seen.grid[0], 2 * 132);
+  assert_int_equal(got.tail.record, 4096);
   own.info.most_blocks = 0;
   got = launch(&own, &frame, 1 << 20, 232448 / 4 + 1);
   assert_int_equal(seen.grid[0], 4 * 132);
