@@ -47,7 +47,9 @@ typedef struct dt_compiled_item_t {
 typedef struct dt_compiled_t {
   dt_native_t **units;
   uint32_t n_units;
-  dt_kernel_fn_t *kernels; // by code index; on a device the dt_cuda_kernel_t of `cuda`, cast
+  dt_kernel_fn_t *kernels; // by code index; on a device the dt_cuda_kernel_t of `cuda`, cast. An
+                           // entry may be replaced by better code while calls run (exec/swap.c)
+  uint32_t n_kernels;
   dt_compiled_segment_t *segments; // in order; at least one
   uint32_t n_segments;
   uint32_t *output_segments; // by output: the segment whose plan knows its sizes

@@ -38,6 +38,7 @@ dt_status_t dt__load_kernels(const uint32_t *unit_of_code, uint32_t n, dt_compil
   out->kernels = dt__calloc(n, sizeof(*out->kernels));
   if (!out->kernels)
     return DT_NO_MEMORY();
+  out->n_kernels = n;
   for (uint32_t i = 0; i < n; i++) {
     char name[24];
     (void)snprintf(name, sizeof(name), "dt_k%u", i);
@@ -95,6 +96,7 @@ dt_status_t dt__load_device_kernels(dt_cuda_code_t *code, uint32_t n, dt_compile
   out->kernels = dt__calloc(n, sizeof(*out->kernels));
   if (!out->kernels)
     return DT_NO_MEMORY();
+  out->n_kernels = n;
   for (uint32_t i = 0; i < n; i++) {
     kernel_entry_t entry = {.kernel = dt__cuda_code_kernel(code, i)};
     out->kernels[i] = entry.fn;

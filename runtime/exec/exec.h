@@ -85,6 +85,7 @@ typedef struct dt_variant_t {
   struct dt_cuda_gpu_t *gpu; // a reference; NULL on the CPU
   uint32_t number;           // for logs
   uint64_t id;
+  bool strict_fp;           // its code
   dt_graph_store_t *graphs; // the runtime's
   uint32_t n_symbols;       // length of the symbol array that guards and code use
   uint32_t n_output_sizes;  // ranks of all outputs, added up
@@ -92,7 +93,11 @@ typedef struct dt_variant_t {
   dt_bindings_t *_Atomic bindings;
   int64_t
       *once_symbols; // of the call that the variant was made for, where it is for that one alone
-  _Atomic uint64_t kernels_swapped; // times that better code was put in `compiled->kernels`
+  _Atomic uint64_t kernels_swapped; // times that other code was put in `compiled->kernels`
+  // That code: compiles of the same program, whose kernels alone are used. Guarded by the
+  // function's mutex.
+  dt_compiled_t **swapped;
+  uint32_t n_swapped;
 } dt_variant_t;
 
 typedef struct dt_variant_list_t {
@@ -291,6 +296,14 @@ dt_status_t dt__bindings_once(const dt_variant_t *variant, dt_bindings_t *bindin
 // Waits for launches and unloads. Nobody is inside the variant.
 void dt__variant_unload(dt_variant_t *variant);
 void dt__bindings_destroy(dt_bindings_t *bindings); // NULL allowed
+
+// swap.c. Compiles the newest variant's program again, and puts its kernels in place of those in
+// use while calls go on: a call runs either, or some of both. What was replaced stays loaded, since
+// launches may be under way. DT_E_STATE (no variant), DT_E_LIMIT (done too often), DT_E_COMPILE.
+// [any]
+dt_status_t dt__function_recompile(dt_function_t *function) DT_MUST_USE;
+// variant.c's: nobody is inside.
+void dt__variant_drop_swapped(dt_variant_t *variant);
 
 // bind.c, under the function's mutex: bindings of a new variant, with constants as last updated.
 dt_status_t dt__variant_bind(dt_function_t *function, dt_variant_t *variant) DT_MUST_USE;

@@ -65,11 +65,11 @@ static dt_status_t make(dt_function_t *function, const dt_variant_request_t *how
   DT_TRY(dt__runtime_place(function->runtime, variant->place, &variant->gpu));
   if (variant->gpu)
     dt__cuda_gpu_retain(variant->gpu);
+  variant->strict_fp = function->strict_fp || (how->modes & DT_MODES_STRICT_FP);
   dt_compile_request_t request = {.traced = traced,
                                   .name = function->name,
                                   .variant = variant->number,
-                                  .strict_fp =
-                                      function->strict_fp || (how->modes & DT_MODES_STRICT_FP),
+                                  .strict_fp = variant->strict_fp,
                                   .cuda = variant->gpu ? variant->gpu->device : NULL};
   DT_TRY(dt__compile(function->runtime->compiler, &request, &variant->compiled));
   // The frame's arrays are sized once for guards and code.
@@ -121,7 +121,8 @@ void dt__variant_destroy(dt_variant_t *variant) {
   if (!variant)
     return;
   dt__bindings_destroy(atomic_load_explicit(&variant->bindings, memory_order_acquire));
-  dt__variant_unload(variant);
+  dt__variant_unload(variant); // waits for launches
+  dt__variant_drop_swapped(variant);
   dt__compiled_destroy(variant->compiled);
   dt__guards_destroy(variant->guards);
   dt__traced_destroy(variant->traced);

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Other code for a variant's kernels, put in place under traffic. The variant's program, with its
+// memory plan and its host code, stays; entries of its table of kernels are replaced one by one, so
+// a kernel must be of the same program: the same words in the same order. Graphs find the entries
+// changed at their next call and set their nodes.
+#include "runtime/exec/exec.h"
+
+#include "backend_cuda/exec/session.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+#define MOST_SWAPS 64u
+
+// The newest variant with code, which lives as long as the function.
+static dt_variant_t *newest(dt_function_t *function) {
+  dt__mutex_lock(&function->mutex);
+  const dt_variant_list_t *list = atomic_load_explicit(&function->list, memory_order_relaxed);
+  dt_variant_t *found = NULL;
+  for (uint32_t k = 0; k < list->n; k++)
+    if (list->items[k]->compiled)
+      found = list->items[k];
+  dt__mutex_unlock(&function->mutex);
+  return found;
+}
+
+static dt_status_t check_same(const dt_compiled_t *old, const dt_compiled_t *fresh) {
+  bool same = old->n_kernels == fresh->n_kernels && old->n_segments == fresh->n_segments &&
+              old->n_launches == fresh->n_launches && old->once_bytes == fresh->once_bytes &&
+              old->device == fresh->device;
+  for (uint32_t k = 0; same && old->cuda && k < old->n_kernels; k++)
+    same = dt__cuda_kernel_of(old->kernels[k])->info.n_words ==
+           dt__cuda_kernel_of(fresh->kernels[k])->info.n_words;
+  if (!same)
+    return DT_FAIL(DT_E_INTERNAL, "compiling the program again gives another program");
+  return NULL;
+}
+
+// The function's mutex held.
+static dt_status_t adopt(dt_variant_t *variant, dt_compiled_t *fresh) {
+  if (variant->n_swapped >= MOST_SWAPS)
+    return DT_FAIL(DT_E_LIMIT, "the code was replaced %u times already", variant->n_swapped);
+  dt_compiled_t **swapped = dt__calloc(variant->n_swapped + 1, sizeof(dt_compiled_t *));
+  if (!swapped)
+    return DT_NO_MEMORY();
+  if (variant->n_swapped)
+    memcpy(swapped, variant->swapped, variant->n_swapped * sizeof(dt_compiled_t *));
+  swapped[variant->n_swapped++] = fresh;
+  dt__free(variant->swapped);
+  variant->swapped = swapped;
+  // Generated code reads entries as plain words of 8 bytes, which are written whole.
+  for (uint32_t k = 0; k < fresh->n_kernels; k++)
+    __atomic_store_n(&variant->compiled->kernels[k], fresh->kernels[k], __ATOMIC_RELEASE);
+  (void)atomic_fetch_add_explicit(&variant->kernels_swapped, 1, memory_order_release);
+  return NULL;
+}
+
+static void drop(dt_compiled_t *compiled) {
+  dt__cuda_code_unload(compiled->cuda);
+  compiled->cuda = NULL;
+  dt__compiled_destroy(compiled);
+}
+
+static dt_status_t recompile(dt_function_t *function) {
+  dt_variant_t *variant = newest(function);
+  dt_compiled_t *fresh = NULL;
+  if (!variant)
+    return DT_FAIL(DT_E_STATE, "there is no compiled variant");
+  dt_compile_request_t request = {.traced = variant->traced,
+                                  .name = function->name,
+                                  .variant = variant->number,
+                                  .strict_fp = variant->strict_fp,
+                                  .cuda = variant->gpu ? variant->gpu->device : NULL};
+  DT_TRY(dt__compile(function->runtime->compiler, &request, &fresh));
+  dt_status_t status = check_same(variant->compiled, fresh);
+  if (!status) {
+    dt__mutex_lock(&function->mutex);
+    status = adopt(variant, fresh);
+    dt__mutex_unlock(&function->mutex);
+  }
+  if (status)
+    drop(fresh); // nothing of it was launched
+  else
+    DT_LOG(DT_LOG_COMPILE, 1, "%s.%u: %u kernels replaced", function->name, variant->number,
+           fresh->n_kernels);
+  return status;
+}
+
+dt_status_t dt__function_recompile(dt_function_t *function) {
+  return dt__status_annotate(recompile(function), "function %s", function->name);
+}
+
+void dt__variant_drop_swapped(dt_variant_t *variant) {
+  for (uint32_t k = 0; k < variant->n_swapped; k++)
+    drop(variant->swapped[k]);
+  dt__free(variant->swapped);
+  variant->swapped = NULL;
+  variant->n_swapped = 0;
+}
