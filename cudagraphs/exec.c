@@ -190,16 +190,28 @@ static dt_status_t empty_rest(dt_graph_frame_t *frame) {
 
 // ---- Building -------------------------------------------------------------------------------------
 
-// Each kernel after the one before it: what a program's memory plan relies on.
-static dt_status_t add_edges(const dt_graph_frame_t *frame) {
+// `alone`: nothing else is in front of `to`. Only then is the edge programmatic: a join waits for
+// all that it joins.
+static dt_status_t add_edge(const dt_graph_frame_t *frame, uint32_t from, uint32_t to, bool alone) {
   dt_graph_exec_t *exec = frame->exec;
-  for (uint32_t k = 1; k < exec->n; k++) {
-    const dt_graph_node_t *from = &exec->nodes[k - 1], *to = &exec->nodes[k];
-    dt_cu_edge_t edge = {0};
-    // A kernel that does not wait would end before the work in front of it.
-    if (frame->set_early && from->kernel->info.waits && to->kernel->info.waits)
-      edge = (dt_cu_edge_t){.from_port = DT_CU_PORT_PROGRAMMATIC, .type = DT_CU_EDGE_PROGRAMMATIC};
-    DT_CUDA_TRY(exec->gpu->device, graph_add_edges, exec->graph, &from->node, &to->node, &edge, 1);
+  const dt_graph_node_t *before = &exec->nodes[from], *after = &exec->nodes[to];
+  dt_cu_edge_t edge = {0};
+  // A kernel that does not wait would end before the work in front of it.
+  if (frame->set_early && alone && before->kernel->info.waits && after->kernel->info.waits)
+    edge = (dt_cu_edge_t){.from_port = DT_CU_PORT_PROGRAMMATIC, .type = DT_CU_EDGE_PROGRAMMATIC};
+  DT_CUDA_TRY(exec->gpu->device, graph_add_edges, exec->graph, &before->node, &after->node, &edge,
+              1);
+  return NULL;
+}
+
+static dt_status_t add_edges(const dt_graph_frame_t *frame) {
+  const dt_edge_t *edges = frame->edges;
+  for (uint32_t k = 1; !frame->n_edges && k < frame->exec->n; k++)
+    DT_TRY(add_edge(frame, k - 1, k, true));
+  for (uint32_t k = 0; k < frame->n_edges; k++) {
+    bool alone = (k == 0 || edges[k - 1].to != edges[k].to) &&
+                 (k + 1 == frame->n_edges || edges[k + 1].to != edges[k].to);
+    DT_TRY(add_edge(frame, edges[k].from, edges[k].to, alone));
   }
   return NULL;
 }

@@ -12,6 +12,7 @@
 #define DT_CUDAGRAPHS_EXEC_H
 
 #include "backend_cuda/exec/session.h"
+#include "fuse/edges.h"
 
 // What an executable is estimated to take of the device's memory, and of the host's.
 #define DT_GRAPH_NODE_BYTES ((size_t)5 << 10)
@@ -53,6 +54,8 @@ typedef struct dt_graph_frame_t {
   dt_graph_exec_t *exec;
   uint32_t at;    // the node that the next kernel goes to
   bool set_early; // edges are programmatic where kernels wait by themselves
+  const dt_edge_t *edges; // between nodes, sorted by `to`; none: each is behind the one before it
+  uint32_t n_edges;
   dt_graph_counts_t *counts;
 } dt_graph_frame_t;
 

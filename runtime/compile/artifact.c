@@ -223,6 +223,15 @@ static void describe_checks(stream_t *s, dt_compiled_t *c) {
   }
 }
 
+static void describe_edges(stream_t *s, dt_compiled_t *c) {
+  c->edges = list(s, &c->n_edges, c->edges, sizeof(*c->edges));
+  for (uint32_t k = 0; k < c->n_edges && !s->failed; k++) {
+    number(s, &c->edges[k].from);
+    number(s, &c->edges[k].to);
+    s->failed |= c->edges[k].from >= c->edges[k].to || c->edges[k].to >= c->n_launches;
+  }
+}
+
 static void describe_items(stream_t *s, dt_compiled_t *c) {
   c->items = list(s, &c->n_items, c->items, sizeof(*c->items));
   for (uint32_t k = 0; k < c->n_items && !s->failed; k++) {
@@ -249,6 +258,7 @@ static void describe(stream_t *s, dt_artifact_t *a, dt_compiled_t *c, uint32_t *
   number(s, &c->n_launches);
   number(s, &c->n_symbols);
   number(s, &c->n_output_sizes);
+  describe_edges(s, c);
   describe_items(s, c);
   describe_checks(s, c);
 }

@@ -5,6 +5,7 @@
 #define DT_RUNTIME_COMPILE_COMPILE_H
 
 #include "backend_llvm/load/native.h"
+#include "fuse/edges.h"
 #include "fuse/target.h"
 #include "runtime/trace/trace.h"
 
@@ -58,6 +59,8 @@ typedef struct dt_compiled_t {
   uint32_t n_items;
   int64_t once_bytes, once_scratch_bytes;
   uint32_t n_launches;     // of a call: kernels, and chains of them
+  dt_edge_t *edges;        // of a device's launches, where they are no chain; else NULL
+  uint32_t n_edges;
   uint32_t n_symbols;      // length of a frame's symbol array
   uint32_t n_output_sizes; // length of a frame's output_sizes
   uint32_t n_checks;

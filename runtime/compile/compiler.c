@@ -202,6 +202,20 @@ static dt_status_t take_numbers(const compile_t *compile, dt_compiled_t *out) {
   return NULL;
 }
 
+static dt_status_t take_edges(const dt_program_t *program, dt_compiled_t *out) {
+  dt_edges_t edges = {0};
+  bool chain = false;
+  DT_TRY(dt__program_edges(program, &edges, &chain));
+  if (chain || edges.len == 0)
+    return NULL;
+  out->edges = dt__calloc(edges.len, sizeof(*out->edges));
+  if (!out->edges)
+    return DT_NO_MEMORY();
+  memcpy(out->edges, edges.items, edges.len * sizeof(*out->edges));
+  out->n_edges = edges.len;
+  return NULL;
+}
+
 static void tell_segments(const compile_t *compile, const dt_compiled_t *compiled) {
   const dt_program_t *program = compile->program;
   uint32_t item = 0, kernel = program->n_once;
@@ -232,6 +246,8 @@ static dt_status_t compile_all(compile_t *compile, bool strict_fp, dt_artifact_t
                                   .keep = keep};
   DT_TRY(dt__codegen_run(compiler->jobs, &request, out));
   DT_TRY(take_numbers(compile, out));
+  if (compile->cuda)
+    DT_TRY(take_edges(compile->program, out));
   DT_TRY(take_items(compile->program, out));
   tell_segments(compile, out);
   return take_texts(compile->program, out);
@@ -328,6 +344,7 @@ void dt__compiled_destroy(dt_compiled_t *compiled) {
     dt__native_unload(compiled->units[i]);
   dt__free(compiled->units);
   dt__free(compiled->kernels);
+  dt__free(compiled->edges);
   dt__free(compiled->assert_codes);
   dt__free(compiled->segments);
   dt__free(compiled->output_segments);
