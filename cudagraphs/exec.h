@@ -52,8 +52,8 @@ typedef struct dt_graph_counts_t {
 typedef struct dt_graph_frame_t {
   dt_cuda_launch_frame_t launch; // first
   dt_graph_exec_t *exec;
-  uint32_t at;    // the node that the next kernel goes to
-  bool set_early; // edges are programmatic where kernels wait by themselves
+  uint32_t at;            // the node that the next kernel goes to
+  bool set_early;         // edges are programmatic where kernels wait by themselves
   const dt_edge_t *edges; // between nodes, sorted by `to`; none: each is behind the one before it
   uint32_t n_edges;
   dt_graph_counts_t *counts;

@@ -19,7 +19,7 @@ typedef struct cells_t {
 } cells_t;
 
 typedef struct launch_t {
-  uint32_t first, end; // kernels
+  uint32_t first, end;      // kernels
   uint64_t *reads, *writes; // by cell, a bit each
   uint64_t *behind;         // launches that have ended when it begins, a bit each
 } launch_t;
@@ -125,8 +125,7 @@ static bool conflict(const launch_t *a, const launch_t *b, uint32_t cells) {
 static dt_status_t add_edges(const cells_t *cells, launch_t *launches, uint32_t to, uint32_t n,
                              dt_edges_t *out) {
   for (uint32_t from = to; from-- > 0;) {
-    if (has_bit(launches[to].behind, from) ||
-        !conflict(&launches[from], &launches[to], cells->n))
+    if (has_bit(launches[to].behind, from) || !conflict(&launches[from], &launches[to], cells->n))
       continue;
     dt_edge_t edge = {.from = from, .to = to};
     if (!DT_VEC_PUSH(cells->program->arena, out, edge))

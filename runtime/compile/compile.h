@@ -58,8 +58,8 @@ typedef struct dt_compiled_t {
   dt_compiled_item_t *items;
   uint32_t n_items;
   int64_t once_bytes, once_scratch_bytes;
-  uint32_t n_launches;     // of a call: kernels, and chains of them
-  dt_edge_t *edges;        // of a device's launches, where they are no chain; else NULL
+  uint32_t n_launches; // of a call: kernels, and chains of them
+  dt_edge_t *edges;    // of a device's launches, where they are no chain; else NULL
   uint32_t n_edges;
   uint32_t n_symbols;      // length of a frame's symbol array
   uint32_t n_output_sizes; // length of a frame's output_sizes

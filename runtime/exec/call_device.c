@@ -140,8 +140,8 @@ static dt_graph_frame_t make_frame(const dt_call_t *call, const dt_variant_t *va
                                        .record = dt__records_address(&own->records, record),
                                        .no_record = dt__records_address(&own->records, DT_RECORDS)},
                             .set_early = own->gpu->device->early,
-      .edges = variant->compiled->edges,
-      .n_edges = variant->compiled->n_edges,
+                            .edges = variant->compiled->edges,
+                            .n_edges = variant->compiled->n_edges,
                             .counts = &own->graphs.counts};
 }
 

@@ -18,7 +18,7 @@
 #define MAP(from, to)                                                                              \
   "outer i1 < s0 {\n stage { v0 = load f32 " from "[i1] store " to "[i1] = v0 }\n}\n"
 #define ADD(a, b, to)                                                                              \
-  "outer i1 < s0 {\n stage { v0 = load f32 " a "[i1] v1 = load f32 " b "[i1] v2 = add f32 v0, v1 "    \
+  "outer i1 < s0 {\n stage { v0 = load f32 " a "[i1] v1 = load f32 " b "[i1] v2 = add f32 v0, v1 " \
   "store " to "[i1] = v2 }\n}\n"
 
 // `kernels` over one input b1, temporaries b2 to b5 and results b6 and b7; the edges as "0>2 1>2".
@@ -88,8 +88,8 @@ static void memory_that_is_used_again_orders(void **state) {
 
 static void updates_of_arguments_order(void **state) {
   (void)state;
-  check("kernel \"a\" " MAP("b1", "b6") "kernel \"b\" " MAP("b1", "b7") "kernel \"c\" " MAP(
-            "b6", "b1"),
+  check("kernel \"a\" " MAP("b1", "b6") "kernel \"b\" " MAP("b1", "b7") "kernel \"c\" " MAP("b6",
+                                                                                            "b1"),
         "1>2 0>2", false);
 }
 
