@@ -99,7 +99,7 @@ dt_status_t dt__device_run_compiled(const dt_call_t *call, const dt_variant_t *v
   void **addresses = session->addresses;
   for (uint32_t i = 0; i < n_inputs; i++)
     addresses[i] = call->inputs[i]->data;
-  if (compiled->n_items)
+  if (compiled->segments_reason)
     DT_TRY(reserve_items(own, compiled->n_items));
   dt_cu_stream_t stream = own->stream->handle;
   if (compiled->n_checks) {
