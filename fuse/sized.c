@@ -94,7 +94,7 @@ static void look_at_buffers(sized_t *s) {
   dt_program_t *program = s->program;
   for (uint32_t b = 0; b < program->buffers.len; b++) {
     const dt_buffer_t *buffer = &program->buffers.items[b];
-    if (buffer->kind == DT_BUFFER_INPUT || buffer->kind == DT_BUFFER_CONSTANT)
+    if (buffer->kind == DT_BUFFER_INPUT || !dt__program_stores_to(program, b + 1))
       continue;
     bool known = dt__program_most(program, dt__buffer_count(program, (dt_buffer_id_t){b + 1})).id;
     for (uint32_t d = 0; d < buffer->rank; d++)

@@ -234,6 +234,8 @@ static void plan_buffers(host_t *h, uint32_t segment) {
     if (buffer->kind == DT_BUFFER_INPUT || buffer->kind == DT_BUFFER_CONSTANT ||
         dt__llvm_sizes_segment(&m->program, id) != segment)
       continue;
+    if (m->program.device_sized && !dt__program_stores_to(&m->program, id.id))
+      continue; // it may have no bound
     for (uint32_t d = 0; d < buffer->rank; d++) {
       dt_sym_t size = most_of(h, buffer->sizes[d]);
       dt_range_t range = dt__sym_range(m->env, size);

@@ -293,6 +293,8 @@ bool dt__store_scatters(const dt_program_t *program, const dt_store_t *store);
 bool dt__kernel_updates(const dt_program_t *program, const dt_kernel_t *kernel);
 // The kernel has a store to buffer `id`.
 bool dt__kernel_stores_to(const dt_kernel_t *kernel, uint32_t id);
+// Some kernel has.
+bool dt__program_stores_to(const dt_program_t *program, uint32_t id);
 // The kernel stores to LOCAL buffers.
 bool dt__kernel_has_locals(const dt_program_t *program, const dt_kernel_t *kernel);
 // The slices that kernel k is run in, or NULL.
