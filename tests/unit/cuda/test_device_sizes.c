@@ -2,149 +2,13 @@
 // Programs whose sizes come from data, on a device, without the host reading anything: results
 // against the reference evaluator, checks that fail told later and once, memory never left (the
 // fake driver looks), and programs that do read, with their reason.
-#include "tests/unit/exec/exec_test.h"
+#include "tests/unit/cuda/size_programs.h"
 
 #include "runtime/base/log.h"
 #include "tests/fake_cuda/fake_cuda.h"
 
 #include <stdio.h>
 #include <string.h>
-
-// ---- Programs -------------------------------------------------------------------------------------
-
-static const dt_dim_decl_t one_dim[] = {{.name = "n"}};
-static const dt_input_decl_t two_vectors[] = {
-    {.name = "x", .dtype = DT_F32, .rank = 1, .dims = one_dim},
-    {.name = "t", .dtype = DT_F32, .rank = 1, .dims = one_dim}};
-
-static dt_value_t sum_all(dt_trace_t *t, dt_value_t x) { return dt_sum(t, x, 0, NULL, false); }
-
-static dt_value_t above_zero(dt_trace_t *t, dt_value_t x) {
-  return dt_gt(t, x, dt_scalar(t, DT_F32, 0));
-}
-
-// Elements of t where x is not 0, added up.
-static dt_status_t nonzero_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
-                                   void *closure) {
-  (void)closure;
-  dt_value_t at = dt_squeeze(t, dt_nonzero(t, in[0]), 1);
-  out[0] = sum_all(t, dt_gather(t, in[1], at, 0));
-  return NULL;
-}
-static const subject_t nonzero = {"nonzero", nonzero_program, 2, 1, two_vectors};
-
-// The elements above 0 weighted by their softmax: rows of a length that data says.
-static dt_status_t softmax_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
-                                   void *closure) {
-  (void)closure;
-  dt_value_t some = dt_masked_select(t, in[0], above_zero(t, in[1]));
-  out[0] = sum_all(t, dt_mul(t, dt_softmax(t, some, 0), some));
-  return NULL;
-}
-static const subject_t softmax = {"softmax", softmax_program, 2, 1, two_vectors};
-
-// x[n, width], its rows repeated, at most four times each on average, normalised and added up.
-static dt_status_t repeat_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
-                                  void *closure) {
-  (void)closure;
-  static const int32_t rows[] = {0};
-  dt_value_t many = dt_repeat_interleave(t, in[0], in[1], 0);
-  dt_sym_t most = dt_sym_mul(t, dt_sym_const(t, 4), dt_dim(t, in[0], 0));
-  dt_check(t, dt_sym_le(t, dt_dim(t, many, 0), most), "at most four times as many rows");
-  out[0] = dt_sum(t, dt_softmax(t, many, 1), 1, rows, false);
-  out[1] = sum_all(t, dt_exp(t, many));
-  return NULL;
-}
-static const dt_dim_decl_t n_width[] = {{.name = "n"}, {.name = "width"}};
-static const dt_input_decl_t repeat_inputs[] = {
-    {.name = "x", .dtype = DT_F32, .rank = 2, .dims = n_width},
-    {.name = "repeats", .dtype = DT_I64, .rank = 1, .dims = n_width}};
-static const subject_t repeat = {"repeat", repeat_program, 2, 2, repeat_inputs};
-
-// A selection of a selection; how many there are goes into the result, too.
-static dt_status_t chain_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
-                                 void *closure) {
-  (void)closure;
-  dt_value_t some = dt_masked_select(t, in[0], above_zero(t, in[1]));
-  dt_value_t fewer = dt_masked_select(t, dt_exp(t, some), above_zero(t, some));
-  dt_value_t count = dt_size_value(t, dt_dim(t, fewer, 0));
-  out[0] = dt_mul(t, in[0], dt_add(t, sum_all(t, fewer), dt_cast(t, count, DT_F32)));
-  return NULL;
-}
-static const subject_t chain = {"chain", chain_program, 2, 1, two_vectors};
-
-// Two selections that must be of one size, side by side.
-static dt_status_t pair_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
-                                void *closure) {
-  (void)closure;
-  dt_value_t a = dt_masked_select(t, in[0], above_zero(t, in[0]));
-  dt_value_t b = dt_masked_select(t, in[1], above_zero(t, in[1]));
-  out[0] = sum_all(t, dt_mul(t, a, b));
-  return NULL;
-}
-static const subject_t same = {"pair", pair_program, 2, 1, two_vectors};
-
-// The first k elements against the others, and what is left of x: k is an argument's number.
-static dt_status_t cut_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
-                               void *closure) {
-  (void)closure;
-  dt_sym_t k = dt_item(t, in[1]), n = dt_dim(t, in[0], 0);
-  dt_value_t first = dt_slice(t, in[0], 0, dt_sym_const(t, 0), k, 1);
-  dt_value_t others = dt_slice(t, in[0], 0, k, dt_sym_sub(t, n, k), 1);
-  out[0] = dt_sub(t, sum_all(t, first), sum_all(t, dt_exp(t, others)));
-  return NULL;
-}
-static const dt_input_decl_t vector_and_number[] = {
-    {.name = "x", .dtype = DT_F32, .rank = 1, .dims = one_dim},
-    {.name = "k", .dtype = DT_I64, .rank = 0}};
-static const subject_t cut = {"cut", cut_program, 2, 1, vector_and_number};
-
-// Rows above the first number of each, times a matrix: a product with as many rows as data says.
-static dt_status_t product_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
-                                   void *closure) {
-  static const int32_t rows[] = {0};
-  dt_value_t at = dt_squeeze(t, dt_nonzero(t, above_zero(t, in[1])), 1);
-  dt_value_t some = dt_gather(t, in[0], at, 0);
-  out[0] = dt_sum(t, dt_matmul(t, some, dt_constant(t, "w", closure)), 1, rows, false);
-  return NULL;
-}
-static const dt_input_decl_t rows_and_marks[] = {
-    {.name = "x", .dtype = DT_F32, .rank = 2, .dims = n_width},
-    {.name = "marks", .dtype = DT_F32, .rank = 1, .dims = n_width}};
-static const subject_t product = {"product", product_program, 2, 1, rows_and_marks};
-
-// x takes the number of its elements above 0.
-static dt_status_t update_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
-                                  void *closure) {
-  (void)closure;
-  dt_value_t some = dt_masked_select(t, in[0], above_zero(t, in[0]));
-  dt_sym_t n = dt_dim(t, some, 0);
-  dt_check(t, dt_sym_le(t, n, dt_sym_const(t, 3)), "three at most");
-  dt_update(t, in[0], dt_add(t, in[0], sum_all(t, some)));
-  out[0] = sum_all(t, dt_sqrt(t, some));
-  return NULL;
-}
-static const subject_t update = {"update", update_program, 1, 1, two_vectors};
-
-// What is selected is the result, so the host must know how much it is.
-static dt_status_t select_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
-                                  void *closure) {
-  (void)closure;
-  out[0] = dt_masked_select(t, in[0], above_zero(t, in[1]));
-  return NULL;
-}
-static const subject_t selection = {"selection", select_program, 2, 1, two_vectors};
-
-// Nothing says how much k may be.
-static dt_status_t free_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
-                                void *closure) {
-  (void)closure;
-  dt_sym_t k = dt_item(t, in[1]);
-  dt_value_t many = dt_cumsum(t, dt_iota(t, DT_F32, 1, &k, 0), 0, DT_CUMSUM_INCLUSIVE);
-  out[0] = dt_add(t, in[0], sum_all(t, dt_softmax(t, many, 0)));
-  return NULL;
-}
-static const subject_t unbounded = {"unbounded", free_program, 2, 1, vector_and_number};
 
 // ---- Calls ----------------------------------------------------------------------------------------
 
@@ -239,7 +103,7 @@ static void expect_told_later(place_t *place, dt_tensor_t **inputs, dt_code_t co
   expect_ok(dt_call(place->device, place->function, there, n, &out, 1));
   dt_status_t status = dt_session_wait(place->device);
   assert_non_null(status);
-  if (!strstr(dt_status_message(status), "(test_device_sizes.c:"))
+  if (!strstr(dt_status_message(status), "(size_programs.c:"))
     fail_msg("no source line: %s", dt_status_message(status));
   expect_told(status, code, part);
   expect_ok(dt_session_wait(place->device));
@@ -283,7 +147,7 @@ static void run_vectors(const subject_t *subject) {
 
 static void elements_at_places(void **state) {
   (void)state;
-  place_t place = open_place(&nonzero, NULL);
+  place_t place = open_place(&sizes_nonzero, NULL);
   for (size_t k = 0; k < N_SIZES; k++)
     for (size_t i = 0; i < sizeof(shares) / sizeof(shares[0]); i++) {
       dt_tensor_t *inputs[2] = {marks(&place.rng, sizes[k], shares[i]),
@@ -301,18 +165,18 @@ static void elements_at_places(void **state) {
 
 static void rows_of_a_length_from_data(void **state) {
   (void)state;
-  run_vectors(&softmax);
+  run_vectors(&sizes_softmax);
 }
 
 static void selections_of_selections(void **state) {
   (void)state;
-  run_vectors(&chain);
+  run_vectors(&sizes_chain);
 }
 
 static void repeated_rows(void **state) {
   (void)state;
   static const int64_t widths[] = {1, 5, 70};
-  place_t place = open_place(&repeat, NULL);
+  place_t place = open_place(&sizes_repeat, NULL);
   for (size_t k = 0; k < 5; k++)
     for (size_t w = 0; w < 3; w++) {
       int64_t n = sizes[k], repeats[64];
@@ -331,7 +195,7 @@ static void products_of_rows_from_data(void **state) {
   (void)state;
   rng_t rng = {5};
   dt_tensor_t *w = tensor_f32(&rng, 2, (const int64_t[]){24, 20});
-  place_t place = open_place(&product, w);
+  place_t place = open_place(&sizes_product, w);
   for (size_t k = 0; k < 6; k++) {
     const int64_t n[] = {sizes[k] > 100 ? 100 : sizes[k], 24};
     for (size_t i = 0; i < sizeof(shares) / sizeof(shares[0]); i++) {
@@ -351,7 +215,7 @@ static dt_tensor_t *number(int64_t value) { return tensor_i64(0, NULL, &value); 
 
 static void a_number_is_checked(void **state) {
   (void)state;
-  place_t place = open_place(&cut, NULL);
+  place_t place = open_place(&sizes_cut, NULL);
   static const int64_t lengths[] = {0, 1, 17, 400};
   for (size_t s = 0; s < 4; s++) {
     int64_t n = lengths[s];
@@ -377,7 +241,7 @@ static void a_number_is_checked(void **state) {
 
 static void selections_of_other_sizes_are_told(void **state) {
   (void)state;
-  place_t place = open_place(&same, NULL);
+  place_t place = open_place(&sizes_pair, NULL);
   for (size_t k = 2; k < 6; k++) { // a single one is broadcast
     int64_t n = sizes[k];
     dt_tensor_t *inputs[2] = {marks(&place.rng, n, 3), marks(&place.rng, n, 3)};
@@ -398,7 +262,7 @@ static void selections_of_other_sizes_are_told(void **state) {
 // A call that fails leaves its arguments as they were.
 static void arguments_stay(void **state) {
   (void)state;
-  place_t place = open_place(&update, NULL);
+  place_t place = open_place(&sizes_update, NULL);
   int64_t n = 6;
   dt_tensor_t *x = marks(&place.rng, n, 2), *there = upload(&place, x), *out = NULL;
   expect_ok(dt_call(place.device, place.function, &there, 1, &out, 1));
@@ -453,8 +317,8 @@ static void run_reader(const subject_t *subject, dt_tensor_t *second, const char
 static void others_read_and_say_why(void **state) {
   (void)state;
   rng_t rng = {3};
-  run_reader(&selection, marks(&rng, 40, 3), "dim 0 of result 0 is read from data");
-  run_reader(&unbounded, number(7), "nothing bounds the");
+  run_reader(&sizes_selection, marks(&rng, 40, 3), "dim 0 of result 0 is read from data");
+  run_reader(&sizes_unbounded, number(7), "nothing bounds the");
 }
 
 int main(int argc, char **argv) {
