@@ -69,8 +69,10 @@ static void find_most(dt_program_t *program, dt_program_item_t *item) {
 }
 
 static bool never_negative(dt_program_t *program, dt_sym_t e) {
-  return dt__sym_known_true(program->env,
-                            dt__sym_le(program->env, dt__sym_const(program->env, 0), e));
+  dt_symenv_t *env = program->env;
+  dt_sym_t zero = dt__sym_const(env, 0), least = dt__program_least(program, e);
+  return dt__sym_known_true(env, dt__sym_le(env, zero, e)) ||
+         (least.id && dt__sym_known_true(env, dt__sym_le(env, zero, least)));
 }
 
 static bool has_bound(dt_program_t *program, dt_sym_t e) {

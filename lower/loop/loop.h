@@ -315,6 +315,8 @@ uint32_t dt__expr_items(const dt_program_t *program, dt_sym_t e);
 // An expression free of items that `e` is never above, whatever the items are in their ranges and
 // up to their `most`; none: there is none to be seen, or it has a product of several of them.
 dt_sym_t dt__program_most(dt_program_t *program, dt_sym_t e);
+// The same from below.
+dt_sym_t dt__program_least(dt_program_t *program, dt_sym_t e);
 // Element offset of index[…] in `buffer`, as one simplified expression.
 dt_sym_t dt__buffer_offset(dt_program_t *program, dt_buffer_id_t buffer, const dt_sym_t *index);
 // Number of elements.

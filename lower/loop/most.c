@@ -15,9 +15,9 @@ static dt_sym_t bound_of(bounds_t *b, dt_sym_t e, bool upper);
 
 static dt_sym_t of_symbol(const bounds_t *b, uint32_t symbol, bool upper) {
   const dt_program_t *program = b->program;
-  dt_range_t range = dt__symbol_info(b->env, symbol).range;
+  int64_t lo = dt__symbol_info(b->env, symbol).range.lo;
   if (!upper)
-    return range.lo == INT64_MIN ? DT_SYM_NONE_ID : dt__sym_const(b->env, range.lo);
+    return lo == INT64_MIN ? DT_SYM_NONE_ID : dt__sym_const(b->env, lo);
   for (uint32_t k = 0; k < program->items.len; k++)
     if (program->items.items[k].symbol == symbol)
       return program->items.items[k].most;
@@ -137,4 +137,9 @@ static dt_sym_t bound_of(bounds_t *b, dt_sym_t e, bool upper) {
 dt_sym_t dt__program_most(dt_program_t *program, dt_sym_t e) {
   bounds_t b = {.program = program, .env = program->env};
   return bound_of(&b, e, true);
+}
+
+dt_sym_t dt__program_least(dt_program_t *program, dt_sym_t e) {
+  bounds_t b = {.program = program, .env = program->env};
+  return bound_of(&b, e, false);
 }

@@ -178,6 +178,7 @@ dt_status_t dt__program_parse(dt_arena_t *arena, dt_symenv_t *env, dt_scan_t *sc
                {"item", dt__loop_parse_item},
                {"once", dt__loop_parse_once},
                {"device_sized", dt__loop_parse_device_sized},
+               {"host_reads", dt__loop_parse_host_reads},
                {"offset", dt__loop_parse_offset},
                {"block", dt__loop_parse_block},
                {"kept", dt__loop_parse_kept},

@@ -22,6 +22,10 @@ dt_status_t dt__loop_parse_device_sized(dt_loop_parser_t *p) {
   return NULL;
 }
 
+dt_status_t dt__loop_parse_host_reads(dt_loop_parser_t *p) {
+  return dt__loop_parse_string(p, &p->program->segments_reason);
+}
+
 dt_status_t dt__loop_parse_offset(dt_loop_parser_t *p) {
   dt_buffer_id_t id;
   DT_TRY(dt__loop_parse_buffer(p, &id));

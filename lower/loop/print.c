@@ -290,6 +290,11 @@ static void print_plan(dt_loop_printer_t *printer) {
     dt__text_printf(printer->out, "once %u\n", program->n_once);
   if (program->device_sized)
     dt__text_put(printer->out, "device_sized\n");
+  if (program->segments_reason) {
+    dt__text_put(printer->out, "host_reads ");
+    put_string(printer->out, program->segments_reason);
+    dt__text_put(printer->out, "\n");
+  }
   for (uint32_t b = 0; b < program->offsets.len; b++) {
     if (!program->offsets.items[b].id)
       continue;
