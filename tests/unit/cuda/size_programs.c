@@ -98,10 +98,37 @@ static dt_status_t product_program(dt_trace_t *t, const dt_value_t *in, dt_value
   out[0] = dt_sum(t, dt_matmul(t, some, dt_constant(t, "w", closure)), 1, rows, false);
   return NULL;
 }
+static const dt_dim_decl_t n_24[] = {{.name = "n"}, {.value = 24, .is_static = true}};
 static const dt_input_decl_t rows_and_marks[] = {
-    {.name = "x", .dtype = DT_F32, .rank = 2, .dims = n_width},
-    {.name = "marks", .dtype = DT_F32, .rank = 1, .dims = n_width}};
+    {.name = "x", .dtype = DT_F32, .rank = 2, .dims = n_24},
+    {.name = "marks", .dtype = DT_F32, .rank = 1, .dims = n_24}};
 const subject_t sizes_product = {"product", product_program, 2, 1, rows_and_marks};
+
+// Attention of x[n, 24] to those of its rows that have a mark: as many keys as data says, between two
+// products.
+static dt_status_t attention_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
+                                     void *closure) {
+  (void)closure;
+  static const int32_t turned[] = {1, 0};
+  dt_value_t at = dt_squeeze(t, dt_nonzero(t, above_zero(t, in[1])), 1);
+  dt_value_t keys = dt_gather(t, in[0], at, 0);
+  dt_value_t scores = dt_matmul(t, in[0], dt_permute(t, keys, turned));
+  out[0] = dt_matmul(t, dt_softmax(t, scores, 1), keys);
+  return NULL;
+}
+const subject_t sizes_attention = {"attention", attention_program, 2, 1, rows_and_marks};
+
+// Rows with a mark, normalised, times a matrix: as many rows as data says.
+static dt_status_t norm_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
+                                void *closure) {
+  static const int32_t rows[] = {0};
+  dt_value_t at = dt_squeeze(t, dt_nonzero(t, above_zero(t, in[1])), 1);
+  dt_value_t some = dt_softmax(t, dt_gather(t, in[0], at, 0), 1);
+  dt_value_t y = dt_matmul(t, some, dt_constant(t, "w", closure));
+  out[0] = dt_amax(t, dt_add(t, y, dt_scalar(t, DT_F32, 1)), 1, rows, false);
+  return NULL;
+}
+const subject_t sizes_norm = {"rows", norm_program, 2, 1, rows_and_marks};
 
 // x takes the number of its elements above 0.
 static dt_status_t update_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,

@@ -13,6 +13,8 @@ extern const subject_t sizes_chain;     // x[n], t[n]: a selection of a selectio
 extern const subject_t sizes_pair;      // x[n], t[n]: two selections that must be of one size
 extern const subject_t sizes_cut;       // x[n], k: the first k elements against the others
 extern const subject_t sizes_product;   // x[n, 24], marks[n]: rows times constant w; closure: w
+extern const subject_t sizes_attention; // x[n, 24], marks[n]: of each row to those with a mark
+extern const subject_t sizes_norm;      // x[n, 24], marks[n]: softmax of rows times w; closure: w
 extern const subject_t sizes_update;    // x[n], which takes its sum above 0: of three at most
 extern const subject_t sizes_selection; // x[n], t[n]: a result of a size from data
 extern const subject_t sizes_unbounded; // x[n], k: a temporary of k elements, however many

@@ -191,14 +191,14 @@ static void repeated_rows(void **state) {
   close_place(&place);
 }
 
-static void products_of_rows_from_data(void **state) {
-  (void)state;
+// Matrices of 24 columns. An amax of no rows is refused, so that some have a mark.
+static void run_matrices(const subject_t *subject, bool some) {
   rng_t rng = {5};
   dt_tensor_t *w = tensor_f32(&rng, 2, (const int64_t[]){24, 20});
-  place_t place = open_place(&sizes_product, w);
-  for (size_t k = 0; k < 6; k++) {
+  place_t place = open_place(subject, w);
+  for (size_t k = some ? 1 : 0; k < 6; k++) {
     const int64_t n[] = {sizes[k] > 100 ? 100 : sizes[k], 24};
-    for (size_t i = 0; i < sizeof(shares) / sizeof(shares[0]); i++) {
+    for (size_t i = some ? 1 : 0; i < sizeof(shares) / sizeof(shares[0]); i++) {
       dt_tensor_t *inputs[2] = {tensor_f32(&place.rng, 2, n), marks(&place.rng, n[0], shares[i])};
       expect_agree(&place, inputs);
       release_all(inputs, 2);
@@ -207,6 +207,21 @@ static void products_of_rows_from_data(void **state) {
   assert_int_equal(stats_of(place.function).readbacks, 0);
   close_place(&place);
   dt_tensor_release(w);
+}
+
+static void products_of_rows_from_data(void **state) {
+  (void)state;
+  run_matrices(&sizes_product, false);
+}
+
+static void chains_over_rows_from_data(void **state) {
+  (void)state;
+  run_matrices(&sizes_norm, true);
+}
+
+static void chains_over_keys_from_data(void **state) {
+  (void)state;
+  run_matrices(&sizes_attention, false);
 }
 
 // ---- Checks ---------------------------------------------------------------------------------------
@@ -329,6 +344,8 @@ int main(int argc, char **argv) {
                                      cmocka_unit_test(selections_of_selections),
                                      cmocka_unit_test(repeated_rows),
                                      cmocka_unit_test(products_of_rows_from_data),
+                                     cmocka_unit_test(chains_over_rows_from_data),
+                                     cmocka_unit_test(chains_over_keys_from_data),
                                      cmocka_unit_test(a_number_is_checked),
                                      cmocka_unit_test(selections_of_other_sizes_are_told),
                                      cmocka_unit_test(arguments_stay),
