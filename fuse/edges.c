@@ -76,8 +76,14 @@ static void touch(uint64_t *bits, const cells_t *cells, dt_buffer_id_t id) {
 }
 
 static void find_touched(const cells_t *cells, launch_t *launch) {
+  const dt_program_t *program = cells->program;
   for (uint32_t k = launch->first; k < launch->end; k++) {
-    const dt_kernel_t *kernel = &cells->program->kernels.items[k];
+    const dt_kernel_t *kernel = &program->kernels.items[k];
+    // What a kernel of device sizes reads where it begins.
+    uint32_t n_items = program->device_sized ? dt__kernel_items(program, kernel) : 0;
+    for (uint32_t i = 0; i < n_items; i++)
+      touch(launch->reads, cells, program->items.items[i].buffer);
+    touch(launch->reads, cells, kernel->gate);
     for (uint32_t s = 0; s < kernel->stages.len; s++) {
       const dt_stage_t *stage = &kernel->stages.items[s];
       for (uint32_t i = 0; i < stage->insts.len; i++)

@@ -34,7 +34,10 @@ dt_sym_t dt__placed_bytes(dt_program_t *program, dt_buffer_id_t id) {
   dt_symenv_t *env = program->env;
   dt_sym_t size =
       dt__sym_const(env, (int64_t)dt_dtype_size(dt__program_buffer(program, id)->dtype));
-  dt_sym_t bytes = dt__sym_mul(env, dt__buffer_count(program, id), size);
+  dt_sym_t count = dt__buffer_count(program, id);
+  if (program->device_sized)
+    count = dt__program_most(program, count);
+  dt_sym_t bytes = dt__sym_mul(env, count, size);
   dt_sym_t align = dt__sym_const(env, ALIGN);
   return dt__sym_mul(env, dt__sym_ceildiv(env, bytes, align), align);
 }
@@ -51,6 +54,17 @@ static void find_item_lives(const dt_program_t *program, life_t *lives) {
       if (program->segments.items[g - 1].kernel_end)
         reads_at(&lives[program->items.items[k].buffer.id - 1],
                  program->segments.items[g - 1].kernel_end - 1);
+}
+
+// Kernels of device sizes read items and gates where they begin, each up to the last one; and no
+// kernel is done with them before others have begun.
+static void find_device_lives(const dt_program_t *program, life_t *lives) {
+  uint32_t n = program->kernels.len;
+  for (uint32_t k = 0; k < program->items.len && program->device_sized; k++)
+    reads_at(&lives[program->items.items[k].buffer.id - 1], n);
+  for (uint32_t k = 0; k < n; k++)
+    if (program->kernels.items[k].gate.id)
+      reads_at(&lives[program->kernels.items[k].gate.id - 1], n);
 }
 
 static bool within(const life_t *life, const dt_program_slices_t *slices) {
@@ -110,6 +124,7 @@ static dt_status_t find_lives(places_t *p) {
       }
     }
   find_item_lives(program, lives);
+  find_device_lives(program, lives);
   spread_over_slices(program, lives);
   spread_over_chains(program, lives);
   p->lives = lives;

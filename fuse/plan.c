@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory plan. Kernels that read only constants run once, when the variant is made, into memory
-// of their own; the others are put into segments, between which the host reads numbers from data.
+// of their own; the others are put into segments, between which the host reads numbers from data,
+// or, where a device can do without it, checks are made (sized.c).
 // Temporaries share slots of one block: two share when one is dead before the other is written, or
 // when the kernel that reads the one last stores the other at the very elements that it reads;
 // either holds for all sizes. A slot is as large as its largest tenant, an expression; slots lie
@@ -10,6 +11,7 @@
 #include "fuse/fuse.h"
 #include "fuse/order.h"
 #include "fuse/place.h"
+#include "fuse/sized.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
@@ -169,9 +171,10 @@ static dt_status_t make_segments(dt_program_t *program) {
 }
 
 dt_status_t dt__fuse_plan(dt_program_t *program, const dt_target_t *target) {
-  (void)target;
   DT_TRY(hoist_constant(program));
   DT_TRY(make_segments(program));
+  if (target->device != DT_CPU && program->items.len)
+    DT_TRY(dt__size_on_device(program));
   DT_TRY(dt__program_settle_slices(program));
   uint32_t n = program->buffers.len;
   program->offsets.items = DT_ARENA_ARRAY(program->arena, dt_sym_t, n + 1);

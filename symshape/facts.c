@@ -124,6 +124,26 @@ bool dt__fact_add(dt_symenv_t *env, uint32_t cond, uint32_t ge0) {
   return !only || dt__note_dirty(env, only - 1); // its bounds may exclude values at their ends
 }
 
+uint32_t dt__symbol_bounds(dt_symenv_t *env, uint32_t symbol, dt_sym_t *out, uint32_t cap) {
+  dt_sym_t var = dt__symbol_sym(env, symbol), coef, rest;
+  uint32_t n = 0;
+  for (uint32_t at = dt__use_live(env, &env->symbols[symbol].facts); at;
+       at = dt__use_live(env, &env->uses[at].next)) {
+    uint32_t ge0 = env->facts[env->uses[at].what].ge0;
+    int64_t by = 0;
+    if (!ge0 || !dt__sym_linear(env, SYM(ge0), var, &coef, &rest) ||
+        !dt__sym_is_const(env, coef, &by) || by >= 0 || by == INT64_MIN)
+      continue;
+    dt_sym_t bound = dt__sym_floordiv(env, rest, dt__sym_const(env, -by));
+    if (!bound.id || dt__sym_is_const(env, bound, NULL))
+      continue;
+    if (n < cap)
+      out[n] = bound;
+    n++;
+  }
+  return n;
+}
+
 void dt__fact_drop(dt_symenv_t *env, uint32_t fact) { env->facts[fact] = (dt_fact_t){0}; }
 
 bool dt__note_dirty(dt_symenv_t *env, uint32_t symbol) {

@@ -108,6 +108,18 @@ static bool launch_checks(const dt_program_t *program, uint32_t head) {
   return false;
 }
 
+// Where data says how many grid items there are the grid is for the most that there may be: most
+// blocks would have nothing to do.
+#define SIZED_BLOCKS 32 // a multiprocessor
+
+static uint32_t useful_blocks(const dt_program_t *program, const dt_kernel_t *kernel,
+                              const dt_schedule_t *schedule) {
+  bool sized = false;
+  for (uint32_t v = 0; v < kernel->n_loops && program->device_sized; v++)
+    sized |= dt__expr_items(program, kernel->extents[v]) != 0;
+  return sized && !schedule->most ? SIZED_BLOCKS : schedule->most;
+}
+
 dt_status_t dt__cuda_kernel_info(dt_program_t *program, const dt_unit_map_t *map, uint32_t code,
                                  const dt_target_t *target, bool strict_fp,
                                  dt_cuda_kernel_info_t *out) {
@@ -137,7 +149,7 @@ dt_status_t dt__cuda_kernel_info(dt_program_t *program, const dt_unit_map_t *map
                                  .unit = map->unit_of_code[code],
                                  .waits = dt__cuda_waits(target),
                                  .checks = launch_checks(program, origin.kernel),
-                                 .most_blocks = schedule->most,
+                                 .most_blocks = useful_blocks(program, kernel, schedule),
                                  .shared_bytes = shared_bytes};
   return NULL;
 }

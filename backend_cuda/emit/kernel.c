@@ -20,6 +20,7 @@ typedef struct entry_t {
   uint32_t n_words, shared_bytes, matmul_blocks;
   LLVMTypeRef block;               // [n_words + tail] x i64
   LLVMValueRef count, first, step; // grid items: this team's first one, and how far to the next
+  bool sized; // there are as many grid items as numbers in device memory say, whatever `count` is
 } entry_t;
 
 static void add_attribute(dt_emit_t *m, LLVMValueRef fn, LLVMAttributeIndex at, const char *name,
@@ -115,7 +116,10 @@ static void emit_items(entry_t *e) {
   dt_emit_t *m = k->m;
   LLVMValueRef extents[DT_MAX_LOOPS], digits[DT_MAX_LOOPS];
   uint32_t n = dt__grid_extents(k, extents);
-  LLVMValueRef item = dt__loop_open_by(k, 1, e->first, e->count, e->step);
+  LLVMValueRef count = e->sized ? dt__emit_i64(m, 1) : e->count;
+  for (uint32_t i = 0; i < n && e->sized; i++)
+    count = LLVMBuildMul(m->b, count, extents[i], "");
+  LLVMValueRef item = dt__loop_open_by(k, 1, e->first, count, e->step);
   for (uint32_t i = n; i-- > 0;) {
     digits[i] = item;
     if (i == 0)
@@ -220,6 +224,8 @@ void dt__cuda_emit_kernel(dt_emit_t *m, uint32_t index, uint32_t s, const char *
   dt__cuda_wait_for_work(m);
   place_thread(&e);
   dt__bind_parameters(&e.k, &params);
+  dt__bind_items(&e.k, &params);
+  e.sized = dt__grid_has_items(&e.k);
   if (e.chain.kernels.end)
     dt__cuda_chain_place(&e.k, &e.chain);
   else

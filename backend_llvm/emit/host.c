@@ -43,6 +43,52 @@ static LLVMValueRef evaluate(host_t *h, dt_sym_t e) {
   return value;
 }
 
+// ---- Device sizes ---------------------------------------------------------------------------------
+// In programs of device sizes the host knows no item: what it computes are bounds.
+static dt_sym_t most_of(const host_t *h, dt_sym_t e) {
+  dt_emit_t *m = h->k.m;
+  if (!m->program.device_sized || !e.id)
+    return e;
+  dt_sym_t most = dt__program_most(&m->program, e);
+  if (!most.id)
+    dt__emit_fail(m, DT_FAIL(DT_E_INTERNAL, "a size that data decides has no bound"));
+  return most.id ? most : dt__sym_const(m->env, 0);
+}
+
+// What `e` is where every item is at its most; none: an item of it has none.
+static dt_sym_t at_most(const host_t *h, dt_sym_t e) {
+  dt_emit_t *m = h->k.m;
+  for (uint32_t i = 0; i < m->program.items.len && e.id; i++) {
+    const dt_program_item_t *item = &m->program.items.items[i];
+    dt_sym_t symbol = dt__symbol_sym(m->env, item->symbol);
+    if (!dt__sym_depends(m->env, e, symbol))
+      continue;
+    e = item->most.id ? dt__sym_subst(m->env, e, &symbol, &item->most, 1) : DT_SYM_NONE_ID;
+  }
+  return e;
+}
+
+// Any grid computes everything, so where an axis has no bound its length at most does, and be it 1.
+static dt_sym_t axis_of(const host_t *h, dt_sym_t axis) {
+  dt_emit_t *m = h->k.m;
+  if (!m->program.device_sized || !dt__expr_items(&m->program, axis))
+    return axis;
+  dt_sym_t one = dt__sym_const(m->env, 1), most = dt__program_most(&m->program, axis);
+  if (most.id)
+    return most;
+  most = at_most(h, axis);
+  return most.id ? dt__sym_max(m->env, one, most) : one;
+}
+
+// Which schedule suits the most that there may be. What holds then need not hold for less, so none
+// is taken that relies on its predicate; none: it is not to be taken.
+static dt_sym_t predicate_of(const host_t *h, const dt_schedule_t *schedule) {
+  dt_emit_t *m = h->k.m;
+  if (!m->program.device_sized || !dt__expr_items(&m->program, schedule->predicate))
+    return schedule->predicate;
+  return schedule->resident ? DT_SYM_NONE_ID : at_most(h, schedule->predicate);
+}
+
 static bool is_item(const dt_emit_t *m, uint32_t symbol) {
   for (uint32_t i = 0; i < m->program.items.len; i++)
     if (m->program.items.items[i].symbol == symbol)
@@ -171,7 +217,8 @@ static void plan_asserts(host_t *h, uint32_t segment) {
   const dt_graph_t *graph = m->program.graph;
   for (uint32_t i = 0; graph && i < graph->asserts.len; i++) {
     dt_sym_t cond = graph->asserts.items[i].cond;
-    if (dt__llvm_segment_of(&m->program, cond) != segment)
+    bool later = m->program.device_sized && dt__expr_items(&m->program, cond);
+    if (later || dt__llvm_segment_of(&m->program, cond) != segment)
       continue;
     LLVMValueRef truth = evaluate(h, cond);
     require(h, LLVMBuildICmp(m->b, LLVMIntNE, truth, dt__emit_i64(m, 0), ""), (int64_t)i + 1);
@@ -187,12 +234,15 @@ static void plan_buffers(host_t *h, uint32_t segment) {
     if (buffer->kind == DT_BUFFER_INPUT || buffer->kind == DT_BUFFER_CONSTANT ||
         dt__llvm_sizes_segment(&m->program, id) != segment)
       continue;
+    if (m->program.device_sized && !dt__program_stores_to(&m->program, id.id))
+      continue; // it may have no bound
     for (uint32_t d = 0; d < buffer->rank; d++) {
-      dt_range_t range = dt__sym_range(m->env, buffer->sizes[d]);
+      dt_sym_t size = most_of(h, buffer->sizes[d]);
+      dt_range_t range = dt__sym_range(m->env, size);
       if (range.lo < 0 || range.hi >= DT_SIZE_LIMIT)
-        require_below_limit(h, evaluate(h, buffer->sizes[d]));
+        require_below_limit(h, evaluate(h, size));
     }
-    dt_sym_t count = dt__buffer_count(&m->program, id);
+    dt_sym_t count = most_of(h, dt__buffer_count(&m->program, id));
     dt_sym_t bytes =
         dt__sym_mul(m->env, count, dt__sym_const(m->env, (int64_t)dt_dtype_size(buffer->dtype)));
     require_below_limit(h, evaluate(h, bytes));
@@ -236,7 +286,7 @@ static LLVMValueRef largest_scratch(host_t *h, uint32_t first, uint32_t last) {
   for (uint32_t i = first; i < last; i++) {
     uint32_t n = is_launched(&m->program, i) ? m->program.kernels.items[i].schedules.len : 0;
     for (uint32_t s = 0; s < n; s++)
-      most = dt__sym_max(m->env, most, dt__chain_scratch(m, i, s, NULL));
+      most = dt__sym_max(m->env, most, most_of(h, dt__chain_scratch(m, i, s, NULL)));
   }
   return evaluate(h, most);
 }
@@ -282,12 +332,12 @@ static choice_t schedule_choice(host_t *h, uint32_t kernel_index, uint32_t s,
   uint32_t n = dt__grid_axes(m, kernel, schedule, axes);
   dt_sym_t count = dt__sym_const(m->env, 1);
   for (uint32_t i = 0; i < n; i++)
-    count = dt__sym_mul(m->env, count, axes[i]);
+    count = dt__sym_mul(m->env, count, axis_of(h, axes[i]));
   choice_t choice = {.count = evaluate(h, count)};
   choice.fn = load_at(h, m->t_ptr, functions, code);
   choice.grain =
       evaluate(h, m->target->device == DT_CPU ? dt__grid_grain(m, kernel, schedule)
-                                              : dt__chain_scratch(m, kernel_index, s, NULL));
+                                              : most_of(h, dt__chain_scratch(m, kernel_index, s, NULL)));
   return choice;
 }
 
@@ -299,13 +349,16 @@ static choice_t choose(host_t *h, uint32_t kernel_index) {
   choice_t best = schedule_choice(h, kernel_index, n - 1, functions);
   for (uint32_t s = n - 1; s-- > 0;) {
     const dt_schedule_t *schedule = &kernel->schedules.items[s];
+    dt_sym_t predicate = predicate_of(h, schedule);
+    if (schedule->predicate.id && !predicate.id)
+      continue;
     choice_t other = schedule_choice(h, kernel_index, s, functions);
-    if (!schedule->predicate.id) {
+    if (!predicate.id) {
       best = other;
       continue;
     }
     LLVMValueRef take =
-        LLVMBuildICmp(m->b, LLVMIntNE, evaluate(h, schedule->predicate), dt__emit_i64(m, 0), "");
+        LLVMBuildICmp(m->b, LLVMIntNE, evaluate(h, predicate), dt__emit_i64(m, 0), "");
     best.fn = LLVMBuildSelect(m->b, take, other.fn, best.fn, "");
     best.count = LLVMBuildSelect(m->b, take, other.count, best.count, "");
     best.grain = LLVMBuildSelect(m->b, take, other.grain, best.grain, "");

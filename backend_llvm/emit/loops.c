@@ -269,6 +269,39 @@ void dt__bind_parameters(dt_body_t *k, const dt_kernel_params_t *params) {
   }
 }
 
+// The number in a buffer of rank 0: others may have written it while this kernel was set up, so it is
+// an ordinary load.
+static LLVMValueRef load_number(dt_body_t *k, dt_buffer_id_t buffer) {
+  return LLVMBuildLoad2(k->m->b, k->m->t_i64, k->bases[buffer.id - 1], "");
+}
+
+void dt__bind_items(dt_body_t *k, const dt_kernel_params_t *params) {
+  dt_emit_t *m = k->m;
+  if (params->gate.id) {
+    LLVMBasicBlockRef open = dt__emit_block(m, k->fn, "open");
+    LLVMBasicBlockRef closed = dt__emit_block(m, k->fn, "closed");
+    LLVMValueRef holds =
+        LLVMBuildICmp(m->b, LLVMIntNE, load_number(k, params->gate), dt__emit_i64(m, 0), "");
+    LLVMBuildCondBr(m->b, holds, open, closed);
+    LLVMPositionBuilderAtEnd(m->b, closed);
+    LLVMBuildRetVoid(m->b);
+    k->scopes[0].block = open;
+    dt__body_at(k, 0);
+  }
+  for (uint32_t i = 0; i < params->n_items; i++) {
+    const dt_program_item_t *item = &m->program.items.items[params->items[i]];
+    dt__bind_uniform(k, item->symbol, 0, load_number(k, item->buffer));
+  }
+}
+
+bool dt__grid_has_items(dt_body_t *k) {
+  dt_sym_t axes[DT_MAX_LOOPS];
+  uint32_t n = dt__grid_axes(k->m, k->kernel, k->schedule, axes), items = 0;
+  for (uint32_t i = 0; i < n; i++)
+    items |= dt__expr_items(&k->m->program, axes[i]);
+  return items != 0;
+}
+
 void dt__place_locals(dt_body_t *k) {
   dt_emit_t *m = k->m;
   dt_sym_t *offsets = DT_ARENA_ARRAY(&m->arena, dt_sym_t, m->program.buffers.len + 1);

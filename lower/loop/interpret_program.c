@@ -146,6 +146,13 @@ static dt_status_t run_one(run_t *run, uint32_t k) {
   if (dt__kernel_items(run->in.program, kernel) > run->bound)
     return DT_FAIL(DT_E_INTERNAL, "%s: item %u is used before it is bound", kernel->name,
                    run->bound);
+  if (kernel->gate.id) {
+    const dt_interp_buffer_t *gate = &run->in.buffers[kernel->gate.id - 1];
+    if (!gate->placed || !gate->written || !gate->written[0])
+      return DT_FAIL(DT_E_INTERNAL, "%s: its gate is not written", kernel->name);
+    if (!dt__scalar_load(DT_I64, gate->base).i)
+      return NULL;
+  }
   DT_TRY(place_all_of(run, kernel));
   return dt__interp_run(&run->in, kernel);
 }

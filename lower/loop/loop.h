@@ -194,13 +194,17 @@ typedef struct dt_kernel_t {
   uint32_t n_rows;                 // row values
   uint32_t slices;                 // 1 + which of the program's slices it runs in; 0: none
   uint32_t chain;                  // 0: none
+  dt_buffer_id_t gate;             // rank 0, I64; where it holds 0 nothing is run. Or none
   DT_VEC(dt_schedule_t) schedules; // empty until scheduled
 } dt_kernel_t;
 
-// A check that loads make on data: what is said when it fails.
+// A check that loads make on data, or that a program of device sizes makes on an item: what is said
+// when it fails.
 typedef struct dt_check_t {
   const char *what; // "gather: index of ids"
   dt_origin_t origin;
+  uint32_t item;  // 1 + the item whose value is checked, and told; 0: an index is
+  dt_code_t code; // of an assert on it; OK: its range is what is checked
 } dt_check_t;
 
 // A number that a call reads from its own data: after the kernels that write `buffer` (rank 0, I64)
@@ -210,7 +214,15 @@ typedef struct dt_program_item_t {
   uint32_t symbol;
   const char *what; // for messages: "item", "nonzero"
   dt_origin_t origin;
+  dt_sym_t most; // programs of device sizes: the value is no more; free of items. Or none
 } dt_program_item_t;
+
+// Programs of device sizes (of devices; set by fuse): the host binds no items, and there is one
+// segment. Kernels read a symbol of an item from its buffer where they begin; memory is planned for
+// the most that items may be (dt__program_most), and so is each grid. Behind the kernels that write
+// an item's buffer stands one that makes the item's range, its `most` and the asserts that waited
+// for it checks, and stores to a gate whether all of these, and those of the gate before, hold.
+// Every kernel behind it has this gate: nothing uses an item that a check refused.
 
 // A kernel belongs to the first segment at whose beginning every UNBACKED symbol that it uses is
 // bound: in its extents, indices, predicates, and the sizes and strides of its buffers. The same
@@ -249,6 +261,8 @@ typedef struct dt_program {
   DT_VEC(dt_program_segment_t) segments;
   DT_VEC(dt_program_slices_t) slices; // set by fuse; in order, none over two segments
   uint32_t n_once; // the first n_once kernels run when the variant is made (set by fuse)
+  bool device_sized;
+  const char *segments_reason; // devices: why items are read by the host all the same; or NULL
   // Memory plan (set by fuse): byte offset of each TEMP in the block, of each ONCE buffer in the
   // variant's memory (none for other kinds), and the two totals. Multiples of 64.
   DT_VEC(dt_sym_t) offsets; // by buffer, [id - 1]
@@ -279,6 +293,8 @@ bool dt__store_scatters(const dt_program_t *program, const dt_store_t *store);
 bool dt__kernel_updates(const dt_program_t *program, const dt_kernel_t *kernel);
 // The kernel has a store to buffer `id`.
 bool dt__kernel_stores_to(const dt_kernel_t *kernel, uint32_t id);
+// Some kernel has.
+bool dt__program_stores_to(const dt_program_t *program, uint32_t id);
 // The kernel stores to LOCAL buffers.
 bool dt__kernel_has_locals(const dt_program_t *program, const dt_kernel_t *kernel);
 // The slices that kernel k is run in, or NULL.
@@ -296,6 +312,11 @@ dt_chain_t dt__kernel_chain(const dt_program_t *program, uint32_t k);
 // symbols, not of what it reads. The same for one expression.
 uint32_t dt__kernel_items(const dt_program_t *program, const dt_kernel_t *kernel);
 uint32_t dt__expr_items(const dt_program_t *program, dt_sym_t e);
+// An expression free of items that `e` is never above, whatever the items are in their ranges and
+// up to their `most`; none: there is none to be seen, or it has a product of several of them.
+dt_sym_t dt__program_most(dt_program_t *program, dt_sym_t e);
+// The same from below.
+dt_sym_t dt__program_least(dt_program_t *program, dt_sym_t e);
 // Element offset of index[…] in `buffer`, as one simplified expression.
 dt_sym_t dt__buffer_offset(dt_program_t *program, dt_buffer_id_t buffer, const dt_sym_t *index);
 // Number of elements.
@@ -329,6 +350,11 @@ typedef struct dt_kernel_params_t {
   uint32_t n_buffers, n_symbols;
   dt_buffer_id_t *buffers; // LOCAL and SLAB excluded
   uint32_t *symbols; // free symbols (SIZE, INT, UNBACKED) that the body, extents and strides use
+  // Programs of device sizes: items whose symbols it uses (their buffers are among `buffers` instead
+  // of the symbols among `symbols`), and its gate, which is among them, too.
+  uint32_t n_items;
+  uint32_t *items;
+  dt_buffer_id_t gate;
 } dt_kernel_params_t;
 dt_status_t dt__kernel_print(dt_program_t *program, const dt_kernel_t *kernel,
                              dt_kernel_params_t *params, dt_text_t *out) DT_MUST_USE;

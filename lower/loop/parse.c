@@ -154,6 +154,14 @@ static dt_status_t parse_check(dt_loop_parser_t *p) {
   DT_TRY(dt__loop_parse_string(p, &check.what));
   DT_TRY(dt__scan_expect(p->scan, "op"));
   DT_TRY(dt__loop_parse_string(p, &check.origin.op));
+  uint32_t code = 0;
+  if (dt__scan_accept_word(p->scan, "code"))
+    DT_TRY(dt__loop_parse_u32(p, &code));
+  check.code = (dt_code_t)code;
+  if (dt__scan_accept_word(p->scan, "item")) {
+    DT_TRY(dt__loop_parse_u32(p, &check.item));
+    check.item++;
+  }
   return DT_VEC_PUSH(p->arena, &p->program->checks, check) ? NULL : DT_NO_MEMORY();
 }
 
@@ -169,6 +177,8 @@ dt_status_t dt__program_parse(dt_arena_t *arena, dt_symenv_t *env, dt_scan_t *sc
                {"outputs", dt__loop_parse_outputs},
                {"item", dt__loop_parse_item},
                {"once", dt__loop_parse_once},
+               {"device_sized", dt__loop_parse_device_sized},
+               {"host_reads", dt__loop_parse_host_reads},
                {"offset", dt__loop_parse_offset},
                {"block", dt__loop_parse_block},
                {"kept", dt__loop_parse_kept},

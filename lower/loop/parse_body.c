@@ -279,6 +279,8 @@ dt_status_t dt__loop_parse_kernel(dt_loop_parser_t *p) {
   DT_TRY(dt__loop_parse_string(p, &kernel.name));
   if (dt__scan_accept_word(p->scan, "chain"))
     DT_TRY(dt__loop_parse_u32(p, &kernel.chain));
+  if (dt__scan_accept_word(p->scan, "gate"))
+    DT_TRY(dt__loop_parse_buffer(p, &kernel.gate));
   DT_TRY(parse_loops(p, "outer", kernel.vars, kernel.extents, &kernel.n_loops));
   DT_TRY(dt__scan_expect(p->scan, "{"));
   while (!dt__scan_accept(p->scan, "}")) {

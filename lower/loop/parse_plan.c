@@ -17,6 +17,15 @@ dt_status_t dt__loop_parse_once(dt_loop_parser_t *p) {
   return dt__loop_parse_u32(p, &p->program->n_once);
 }
 
+dt_status_t dt__loop_parse_device_sized(dt_loop_parser_t *p) {
+  p->program->device_sized = true;
+  return NULL;
+}
+
+dt_status_t dt__loop_parse_host_reads(dt_loop_parser_t *p) {
+  return dt__loop_parse_string(p, &p->program->segments_reason);
+}
+
 dt_status_t dt__loop_parse_offset(dt_loop_parser_t *p) {
   dt_buffer_id_t id;
   DT_TRY(dt__loop_parse_buffer(p, &id));
@@ -43,6 +52,8 @@ dt_status_t dt__loop_parse_item(dt_loop_parser_t *p) {
   DT_TRY(dt__loop_parse_string(p, &item.what));
   DT_TRY(dt__scan_expect(p->scan, "op"));
   DT_TRY(dt__loop_parse_string(p, &item.origin.op));
+  if (dt__scan_accept_word(p->scan, "most"))
+    DT_TRY(dt__sym_parse(p->env, p->scan, &item.most));
   return DT_VEC_PUSH(p->arena, &p->program->items, item) ? NULL : DT_NO_MEMORY();
 }
 

@@ -288,6 +288,13 @@ static void print_plan(dt_loop_printer_t *printer) {
   const dt_program_t *program = printer->program;
   if (program->n_once)
     dt__text_printf(printer->out, "once %u\n", program->n_once);
+  if (program->device_sized)
+    dt__text_put(printer->out, "device_sized\n");
+  if (program->segments_reason) {
+    dt__text_put(printer->out, "host_reads ");
+    put_string(printer->out, program->segments_reason);
+    dt__text_put(printer->out, "\n");
+  }
   for (uint32_t b = 0; b < program->offsets.len; b++) {
     if (!program->offsets.items[b].id)
       continue;
@@ -316,6 +323,10 @@ static void print_items(dt_loop_printer_t *printer) {
     put_string(printer->out, item->what ? item->what : "");
     dt__text_put(printer->out, " op ");
     put_string(printer->out, item->origin.op ? item->origin.op : "");
+    if (item->most.id) {
+      dt__text_put(printer->out, " most ");
+      dt__print_expr(printer, item->most);
+    }
     dt__text_put(printer->out, "\n");
   }
 }
@@ -379,6 +390,10 @@ static void print_program(dt_loop_printer_t *printer) {
     put_string(out, check->what);
     dt__text_put(out, " op ");
     put_string(out, check->origin.op ? check->origin.op : "");
+    if (check->code)
+      dt__text_printf(out, " code %u", (unsigned)check->code);
+    if (check->item)
+      dt__text_printf(out, " item %u", check->item - 1);
     dt__text_put(out, "\n");
   }
   for (uint32_t k = 0; k < program->kernels.len; k++) {
@@ -386,6 +401,8 @@ static void print_program(dt_loop_printer_t *printer) {
     put_string(out, program->kernels.items[k].name);
     if (program->kernels.items[k].chain)
       dt__text_printf(out, " chain %u", program->kernels.items[k].chain);
+    if (program->kernels.items[k].gate.id)
+      dt__text_printf(out, " gate b%u", program->kernels.items[k].gate.id);
     dt__print_kernel_body(printer, &program->kernels.items[k]);
   }
   for (uint32_t k = 0; k < program->outputs.len; k++)

@@ -90,6 +90,14 @@ static bool is_free(const dt_symenv_t *env, uint32_t symbol) {
   return kind != DT_SYMBOL_LOOP && kind != DT_SYMBOL_DATA;
 }
 
+// The item whose symbol this is, where kernels read it from the item's buffer; or NULL.
+static const dt_program_item_t *loaded_item(const dt_program_t *program, uint32_t symbol) {
+  for (uint32_t k = 0; program->device_sized && k < program->items.len; k++)
+    if (program->items.items[k].symbol == symbol)
+      return &program->items.items[k];
+  return NULL;
+}
+
 // The free symbols, in the order of their numbers in the text.
 static dt_status_t list_symbols(canonical_t *c) {
   const dt_symenv_t *to = c->rename.to;
@@ -104,10 +112,39 @@ static dt_status_t list_symbols(canonical_t *c) {
       old[symbol] = k;
   }
   for (uint32_t k = 0; k < n; k++)
-    if (is_free(to, k))
+    if (is_free(to, k) && !loaded_item(c->program, old[k]))
       list[at++] = old[k];
   c->params->n_symbols = at;
   c->params->symbols = list;
+  return NULL;
+}
+
+// ---- Programs of device sizes -----------------------------------------------------------------------------
+// "u0 = p3": where symbols of items come from.
+static dt_status_t use_items(canonical_t *c, dt_loop_printer_t *printer) {
+  const dt_program_t *program = c->program;
+  dt_kernel_params_t *params = c->params;
+  const dt_symenv_t *to = c->rename.to;
+  params->items = DT_ARENA_ARRAY(program->arena, uint32_t, program->items.len + 1);
+  if (!params->items)
+    return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < c->rename.n_map; k++) {
+    const dt_program_item_t *item = loaded_item(program, k);
+    if (!item || !c->rename.map[k].id)
+      continue;
+    params->items[params->n_items++] = (uint32_t)(item - program->items.items);
+    DT_TRY(use_buffer(c, item->buffer));
+    dt__sym_print(to, c->rename.map[k], printer->out);
+    dt__text_put(printer->out, " = ");
+    put_buffer_name(printer, item->buffer);
+    dt__text_put(printer->out, "\n");
+  }
+  if (!params->gate.id)
+    return NULL;
+  DT_TRY(use_buffer(c, params->gate));
+  dt__text_put(printer->out, "gate ");
+  put_buffer_name(printer, params->gate);
+  dt__text_put(printer->out, "\n");
   return NULL;
 }
 
@@ -132,7 +169,10 @@ static dt_status_t print(canonical_t *c, dt_text_t *out) {
   for (role_t role = ROLE_PARAMETER; role < N_ROLES; role++)
     print_buffers(&printer, c, role);
   print_ranges(&printer);
+  c->params->gate = c->kernels[c->n_kernels - 1].gate;
   dt_status_t status = list_symbols(c);
+  if (!status && program->device_sized)
+    status = use_items(c, &printer);
   if (!status && c->rename.failed)
     status = dt__status_join(dt__symenv_status(c->rename.to), dt__symenv_status(program->env));
   if (!status && c->rename.failed)

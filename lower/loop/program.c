@@ -187,6 +187,13 @@ bool dt__kernel_stores_to(const dt_kernel_t *kernel, uint32_t id) {
   return false;
 }
 
+bool dt__program_stores_to(const dt_program_t *program, uint32_t id) {
+  for (uint32_t k = 0; k < program->kernels.len; k++)
+    if (dt__kernel_stores_to(&program->kernels.items[k], id))
+      return true;
+  return false;
+}
+
 bool dt__kernel_has_locals(const dt_program_t *program, const dt_kernel_t *kernel) {
   for (uint32_t s = 0; s < kernel->stages.len; s++)
     for (uint32_t i = 0; i < kernel->stages.items[s].stores.len; i++) {

@@ -122,6 +122,72 @@ static dt_status_t verify_segments(const dt_loop_verifier_t *v) {
   return NULL;
 }
 
+// ---- Device sizes -----------------------------------------------------------------------------------
+// Whether a check is made on item `at` by kernel k.
+static bool checks_item(const dt_program_t *program, const dt_kernel_t *kernel, uint32_t at) {
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    for (uint32_t i = 0; i < kernel->stages.items[s].insts.len; i++) {
+      const dt_inst_t *inst = &kernel->stages.items[s].insts.items[i];
+      if (inst->kind == DT_INST_BIND && inst->check < program->checks.len &&
+          program->checks.items[inst->check].item == at + 1)
+        return true;
+    }
+  return false;
+}
+
+static dt_status_t verify_gate(const dt_loop_verifier_t *v, uint32_t at) {
+  const dt_program_t *program = v->program;
+  const dt_kernel_t *kernel = &program->kernels.items[at];
+  uint32_t id = kernel->gate.id, items = dt__kernel_items(program, kernel);
+  if (id > program->buffers.len || (id && !program->device_sized))
+    return dt__loop_verify_fail(v, "kernel %u (%s): no gate is buffer %u", at, kernel->name, id);
+  if (id) {
+    const dt_buffer_t *gate = &program->buffers.items[id - 1];
+    if (gate->rank || gate->dtype != DT_I64 || gate->kind != DT_BUFFER_TEMP ||
+        !v->first_writer[id - 1] || v->written_by[id - 1] > at)
+      return dt__loop_verify_fail(v, "kernel %u (%s): its gate, buffer %u, is not written before",
+                                  at, kernel->name, id);
+  }
+  // Checks of an item stand between its writers and its users.
+  for (uint32_t k = 0; k < program->kernels.len && program->device_sized; k++)
+    for (uint32_t i = 0; i < items; i++)
+      if (k >= at && checks_item(program, &program->kernels.items[k], i))
+        return dt__loop_verify_fail(v, "kernel %u (%s) uses item %u before it is checked", at,
+                                    kernel->name, i);
+  return NULL;
+}
+
+static bool has_items(const dt_program_t *program, dt_sym_t e) {
+  return dt__expr_items(program, e) != 0;
+}
+
+// The host knows no item: nothing that it computes may need one.
+static dt_status_t verify_device_sizes(const dt_loop_verifier_t *v) {
+  const dt_program_t *program = v->program;
+  for (uint32_t k = 0; k < program->kernels.len; k++)
+    DT_TRY(verify_gate(v, k));
+  if (!program->device_sized)
+    return NULL;
+  if (program->segments.len)
+    return dt__loop_verify_fail(v, "a program of device sizes in %u segments",
+                                program->segments.len);
+  bool known = !has_items(program, program->block_bytes);
+  for (uint32_t k = 0; k < program->items.len; k++)
+    known &= !has_items(program, program->items.items[k].most);
+  for (uint32_t b = 0; b < program->offsets.len; b++)
+    known &= !has_items(program, program->offsets.items[b]);
+  for (uint32_t k = 0; k < program->slices.len; k++)
+    known &= !has_items(program, program->slices.items[k].extent) &&
+             !has_items(program, program->slices.items[k].step);
+  for (uint32_t k = 0; k < program->outputs.len; k++) {
+    const dt_buffer_t *buffer = dt__program_buffer(program, program->outputs.items[k]);
+    for (uint32_t d = 0; d < buffer->rank; d++)
+      known &= !has_items(program, buffer->sizes[d]);
+  }
+  return known ? NULL
+               : dt__loop_verify_fail(v, "a program of device sizes in which the host needs items");
+}
+
 // ---- Slices -----------------------------------------------------------------------------------------
 static bool uses_slice_symbol(const dt_program_t *program, const dt_program_slices_t *slices,
                               dt_sym_t e) {
@@ -163,6 +229,7 @@ static dt_status_t verify_slices_of(const dt_loop_verifier_t *v, uint32_t at) {
 dt_status_t dt__loop_verify_order(const dt_loop_verifier_t *v) {
   DT_TRY(verify_items(v));
   DT_TRY(verify_segments(v));
+  DT_TRY(verify_device_sizes(v));
   for (uint32_t k = 0; k < v->program->slices.len; k++)
     DT_TRY(verify_slices_of(v, k));
   return dt__loop_verify_chains(v);

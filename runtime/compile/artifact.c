@@ -208,9 +208,15 @@ static void describe_kernels(stream_t *s, dt_artifact_t *a) {
 _Static_assert(sizeof(dt_cuda_kernel_info_t) == 7 * sizeof(uint32_t), "all of it is described");
 
 static void describe_checks(stream_t *s, dt_compiled_t *c) {
-  c->check_texts = list(s, &c->n_checks, c->check_texts, sizeof(*c->check_texts));
-  for (uint32_t k = 0; k < c->n_checks && !s->failed; k++)
-    text(s, &c->check_texts[k]);
+  c->checks = list(s, &c->n_checks, c->checks, sizeof(*c->checks));
+  for (uint32_t k = 0; k < c->n_checks && !s->failed; k++) {
+    uint32_t code = (uint32_t)c->checks[k].code;
+    text(s, &c->checks[k].text);
+    number(s, &c->checks[k].item);
+    number(s, &code);
+    s->failed |= c->checks[k].item > c->n_items;
+    c->checks[k].code = (dt_code_t)code;
+  }
   uint32_t n = c->n_asserts;
   c->assert_texts = list(s, &c->n_asserts, c->assert_texts, sizeof(*c->assert_texts));
   c->assert_codes = list(s, &n, c->assert_codes, sizeof(*c->assert_codes));
@@ -241,6 +247,10 @@ static void describe_items(stream_t *s, dt_compiled_t *c) {
     signed_word(s, &item->range.lo);
     signed_word(s, &item->range.hi);
   }
+  uint32_t reads = c->segments_reason != NULL;
+  number(s, &reads);
+  if (reads)
+    text(s, &c->segments_reason);
 }
 
 static void describe(stream_t *s, dt_artifact_t *a, dt_compiled_t *c, uint32_t *n_segments,

@@ -43,6 +43,13 @@ typedef struct dt_compiled_item_t {
   dt_range_t range; // inclusive; a call with another value ends
 } dt_compiled_item_t;
 
+// What is told when a check of data fails (dt_check_t).
+typedef struct dt_compiled_check_t {
+  const char *text; // "gather: index of ids (model.c:41)"; owned
+  uint32_t item;    // 1 + the item that is checked, or 0: an index
+  dt_code_t code;   // of an assert on it; OK: its range is checked
+} dt_compiled_check_t;
+
 // Code of one variant, immutable. Sizes in bytes. In a build without LLVM there is none to be made
 // (DT_E_UNSUPPORTED).
 typedef struct dt_compiled_t {
@@ -63,8 +70,11 @@ typedef struct dt_compiled_t {
   uint32_t n_edges;
   uint32_t n_symbols;      // length of a frame's symbol array
   uint32_t n_output_sizes; // length of a frame's output_sizes
+  // On a device: NULL where the host reads no numbers (items are then what checks tell of), else why
+  // it does; owned.
+  const char *segments_reason;
   uint32_t n_checks;
-  const char **check_texts;  // "gather: index of ids (model.c:41)"; owned
+  dt_compiled_check_t *checks;
   const char **assert_texts; // of the graph's asserts; owned
   dt_code_t *assert_codes;   // what a call that fails them gets
   uint32_t n_asserts;

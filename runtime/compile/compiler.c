@@ -156,14 +156,16 @@ static dt_status_t origin_text(const char *what, const dt_origin_t *origin, cons
 
 static dt_status_t take_texts(const dt_program_t *program, dt_compiled_t *out) {
   const dt_graph_t *graph = program->graph;
-  out->check_texts = dt__calloc(program->checks.len, sizeof(*out->check_texts));
+  out->checks = dt__calloc(program->checks.len, sizeof(*out->checks));
   out->assert_texts = dt__calloc(graph->asserts.len, sizeof(*out->assert_texts));
   out->assert_codes = dt__calloc(graph->asserts.len, sizeof(*out->assert_codes));
-  if (!out->check_texts || !out->assert_texts || !out->assert_codes)
+  if (!out->checks || !out->assert_texts || !out->assert_codes)
     return DT_NO_MEMORY();
   for (; out->n_checks < program->checks.len; out->n_checks++) {
     const dt_check_t *check = &program->checks.items[out->n_checks];
-    DT_TRY(origin_text(check->what, &check->origin, &out->check_texts[out->n_checks]));
+    dt_compiled_check_t *own = &out->checks[out->n_checks];
+    *own = (dt_compiled_check_t){.item = check->item, .code = check->code};
+    DT_TRY(origin_text(check->what, &check->origin, &own->text));
   }
   for (; out->n_asserts < graph->asserts.len; out->n_asserts++) {
     const dt_graph_assert_t *check = &graph->asserts.items[out->n_asserts];
@@ -186,7 +188,10 @@ static dt_status_t take_items(const dt_program_t *program, dt_compiled_t *out) {
       out->n_symbols = item->symbol + 1;
     DT_TRY(origin_text(item->what, &item->origin, &own->text));
   }
-  return NULL;
+  if (!program->segments_reason)
+    return NULL;
+  out->segments_reason = dt__strdup(program->segments_reason);
+  return out->segments_reason ? NULL : DT_NO_MEMORY();
 }
 
 static dt_status_t take_numbers(const compile_t *compile, dt_compiled_t *out) {
@@ -219,6 +224,9 @@ static dt_status_t take_edges(const dt_program_t *program, dt_compiled_t *out) {
 static void tell_segments(const compile_t *compile, const dt_compiled_t *compiled) {
   const dt_program_t *program = compile->program;
   uint32_t item = 0, kernel = program->n_once;
+  if (compiled->segments_reason)
+    DT_LOG(DT_LOG_COMPILE, 1, "%s.%u reads numbers from data on the host: %s", compile->name,
+           compile->variant, compiled->segments_reason);
   for (uint32_t s = 0; s < program->segments.len; s++) {
     const dt_program_segment_t *segment = &program->segments.items[s];
     DT_LOG(DT_LOG_COMPILE, 2, "%s.%u segment %u: %u kernels, after reading %u numbers%s%s",
@@ -351,7 +359,10 @@ void dt__compiled_destroy(dt_compiled_t *compiled) {
   for (uint32_t i = 0; i < compiled->n_items; i++)
     dt__free((char *)(uintptr_t)compiled->items[i].text);
   dt__free(compiled->items);
-  free_texts(compiled->check_texts, compiled->n_checks);
+  dt__free((char *)(uintptr_t)compiled->segments_reason);
+  for (uint32_t i = 0; i < compiled->n_checks; i++)
+    dt__free((char *)(uintptr_t)compiled->checks[i].text);
+  dt__free(compiled->checks);
   free_texts(compiled->assert_texts, compiled->n_asserts);
   dt__free(compiled);
 }

@@ -41,13 +41,31 @@ void dt__launch(dt_frame_t *frame, dt_kernel_fn_t fn, const uint64_t *words, int
   dt__pool_run(outer->pool, count, grain, run_range, &launch);
 }
 
+static dt_status_t range_status(const dt_compiled_item_t *item, int64_t value) {
+  return DT_FAIL(DT_E_RANGE, "%s: the data says %lld; expected %lld to %lld", item->text,
+                 (long long)value, (long long)item->range.lo, (long long)item->range.hi);
+}
+
+// A check that a device made on an item.
+static dt_status_t item_check_status(const dt_compiled_t *compiled,
+                                     const dt_compiled_check_t *check, int64_t value) {
+  const dt_compiled_item_t *item = &compiled->items[check->item - 1];
+  if (check->code == DT_OK)
+    return range_status(item, value);
+  return dt__status_annotate(DT_FAIL(check->code, "%s", check->text), "%s: the data says %lld",
+                             item->text, (long long)value);
+}
+
 dt_status_t dt__record_status(const dt_compiled_t *compiled, const dt_launch_record_t *record) {
   int64_t check = atomic_load_explicit(&record->check, memory_order_acquire);
   if (check == 0)
     return NULL;
   if (check < 0 || check > (int64_t)compiled->n_checks)
     return DT_FAIL(DT_E_INTERNAL, "check %lld of %u failed", (long long)check, compiled->n_checks);
-  return DT_FAIL(DT_E_RANGE, "%s: %lld is outside [%lld, %lld)", compiled->check_texts[check - 1],
+  const dt_compiled_check_t *own = &compiled->checks[check - 1];
+  if (own->item)
+    return item_check_status(compiled, own, record->value);
+  return DT_FAIL(DT_E_RANGE, "%s: %lld is outside [%lld, %lld)", own->text,
                  (long long)record->value, (long long)-record->extent, (long long)record->extent);
 }
 
@@ -148,9 +166,7 @@ static dt_status_t item_status(const dt_variant_t *variant, uint32_t index,
       return dt__status_annotate(assert_status(compiled, i), "%s: the data says %lld", item->text,
                                  (long long)symbols[item->symbol]);
   }
-  return DT_FAIL(DT_E_RANGE, "%s: the data says %lld; expected %lld to %lld", item->text,
-                 (long long)symbols[item->symbol], (long long)item->range.lo,
-                 (long long)item->range.hi);
+  return range_status(item, symbols[item->symbol]);
 }
 
 dt_status_t dt__plan_status(const dt_variant_t *variant, int64_t failed, const int64_t *symbols) {

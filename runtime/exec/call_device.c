@@ -154,7 +154,7 @@ dt_status_t dt__device_run_compiled(dt_call_t *call, const dt_variant_t *variant
   bool graph = false;
   for (uint32_t i = 0; i < call->function->n_inputs; i++)
     session->addresses[i] = call->inputs[i]->data;
-  if (compiled->n_items)
+  if (compiled->segments_reason)
     DT_TRY(reserve_items(own, compiled->n_items));
   DT_TRY(dt__graph_wanted(call, compiled, &graph));
   if (compiled->n_checks) {

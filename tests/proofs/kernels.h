@@ -50,6 +50,8 @@ typedef struct kp_made_t {
 } kp_made_t;
 // The program of `request` after `stage`; false says why. kp_unmake in any case.
 bool kp_make(const dt_trace_request_t *request, const char *stage, kp_made_t *out);
+// After the last stage, for a GPU.
+bool kp_make_on_gpu(const dt_trace_request_t *request, kp_made_t *out);
 void kp_unmake(kp_made_t *made);
 // Proves what must hold of it.
 void kp_prove_made(const char *name, const kp_made_t *made, const kp_options_t *options,

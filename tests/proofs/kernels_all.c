@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The programs whose kernels are proved, one row of the table each:
-//   - those of tests/unit/exec, MiniLM and the program of the README, as they are: their sources
-//   are
-//     compiled with dt_function_create renamed, so that what they make is proved when they make it;
+//   - those of tests/unit/exec and of tests/unit/cuda whose sizes come from data, MiniLM and the
+//     program of the README, as they are: their sources are compiled with dt_function_create renamed, so that what they make is proved when they make it;
 //   - every conformance case, the rows of one op together;
 //   - random programs of tests/conform/graphs.
 #include "tests/proofs/kernels.h"
@@ -12,7 +11,7 @@
 #include "lower/graph/graph.h"
 #include "tests/conform/cases.h"
 #include "tests/conform/graphs/random_graph.h"
-#include "tests/unit/exec/exec_test.h"
+#include "tests/unit/cuda/size_programs.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,20 +69,28 @@ dt_status_t kp_function_create(dt_runtime_t *runtime, dt_program_fn_t program, v
 static void prove_subjects(all_t *all, dt_runtime_t *runtime) {
   const subject_t *const subjects[] = {&add_subject,     &mlp_subject,     &layer_norm_subject,
                                        &softmax_subject, &columns_subject, &transpose_subject,
-                                       &gather_subject,  &scale_subject};
+                                       &gather_subject,  &scale_subject,   &sizes_nonzero,
+                                       &sizes_softmax,   &sizes_repeat,    &sizes_chain,
+                                       &sizes_pair,      &sizes_cut,       &sizes_product,
+                                       &sizes_update};
   rng_t rng = {7};
   mlp_t mlp;
   mlp_init(&mlp, &rng);
   dt_tensor_t *w = tensor_f32(&rng, 1, (const int64_t[]){4});
+  dt_tensor_t *matrix = tensor_f32(&rng, 2, (const int64_t[]){24, 20});
   for (size_t k = 0; k < sizeof(subjects) / sizeof(subjects[0]); k++) {
     const subject_t *subject = subjects[k];
     if (!wanted(all, subject->name))
       continue;
-    void *closure = subject == &mlp_subject ? (void *)&mlp : subject == &scale_subject ? w : NULL;
+    void *closure = subject == &mlp_subject     ? (void *)&mlp
+                    : subject == &scale_subject ? w
+                    : subject == &sizes_product ? matrix
+                                                : NULL;
     dt_function_release(subject_function(runtime, subject, closure, DT_ANSWER_EVALUATOR));
     end_row(all, subject->name);
   }
   dt_tensor_release(w);
+  dt_tensor_release(matrix);
   mlp_fini(&mlp);
 }
 

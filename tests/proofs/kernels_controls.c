@@ -84,6 +84,17 @@ static dt_status_t make_elements(dt_trace_t *t, const dt_value_t *in, dt_value_t
 }
 
 // Scores, softmax and product of some batches, then of the next; then a sum over all of them.
+// The sum of those elements of x that are above 0, as often as there are, over their sum before.
+static dt_status_t make_selection(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
+                                  void *closure) {
+  (void)closure;
+  dt_value_t zero = dt_scalar(t, DT_F32, 0);
+  dt_value_t some = dt_masked_select(t, in[0], dt_gt(t, in[0], zero));
+  dt_value_t sums = dt_cumsum(t, some, 0, DT_CUMSUM_INCLUSIVE);
+  out[0] = dt_sum(t, dt_softmax(t, sums, 0), 0, NULL, false);
+  return NULL;
+}
+
 static dt_status_t make_batches(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
                                 void *closure) {
   (void)closure;
@@ -321,6 +332,22 @@ static void step_of_none(dt_program_t *p) {
   p->slices.items[0].step = plus(p, p->slices.items[0].step, -1);
 }
 
+// An item that may be more than memory was planned for.
+static void more_than_planned(dt_program_t *p) {
+  p->items.items[0].most = plus(p, p->items.items[0].most, 1000);
+}
+
+// A gate in the place of what kernels behind it store.
+static void gate_overwritten(dt_program_t *p) {
+  for (uint32_t k = 0; k < p->kernels.len; k++) {
+    const dt_kernel_t *kernel = &p->kernels.items[k];
+    const dt_stage_t *last = &kernel->stages.items[kernel->stages.len - 1];
+    dt_buffer_id_t made = last->stores.len ? last->stores.items[0].buffer : (dt_buffer_id_t){0};
+    if (kernel->gate.id && made.id && dt__program_buffer(p, made)->kind == DT_BUFFER_TEMP)
+      p->offsets.items[kernel->gate.id - 1] = p->offsets.items[made.id - 1];
+  }
+}
+
 // ---- Controls ---------------------------------------------------------------------------------------
 typedef struct control_t {
   const char *name;
@@ -351,6 +378,8 @@ static const control_t controls[] = {
     {"a slice's beginning not taken off", make_batches, two_batches, begin_not_taken_off},
     {"a result where slices work", make_batches, two_batches, result_in_slice},
     {"slices of no iteration", make_batches, two_batches, step_of_none},
+    {"more than was planned for", make_selection, two_matrices, more_than_planned},
+    {"a gate overwritten", make_selection, two_matrices, gate_overwritten},
 };
 
 // With its fault the program is refuted, without it everything is proved.
@@ -365,7 +394,8 @@ static bool control_holds(const control_t *control, dt_tensor_t *const *example)
                                 .example = example};
   kp_made_t made;
   kp_counts_t right = {0}, wrong = {0};
-  if (kp_make(&request, "plan", &made)) {
+  bool on_gpu = control->program == make_selection;
+  if (on_gpu ? kp_make_on_gpu(&request, &made) : kp_make(&request, "plan", &made)) {
     kp_prove_made(control->name, &made, &options, &right);
     if (control->fault)
       control->fault(made.program);
@@ -454,6 +484,16 @@ static void lemma_slices(goal_t *g) {
   claim(g, t_and(g, t_le(g, zero, begin), t_lt(g, begin, extent)));
 }
 
+// A buffer of sizes up to bounds is no larger than one of the bounds; once a dim.
+static void lemma_bounds(goal_t *g) {
+  term_t zero = t_int(g, 0), x = t_fresh(g, "x"), most = t_fresh(g, "most");
+  term_t rest = t_fresh(g, "rest"), all = t_fresh(g, "all");
+  given(g, t_between(g, zero, x, most));
+  given(g, t_le(g, rest, all));
+  side(g, t_le(g, zero, rest), t_true(g));
+  claim(g, t_le(g, t_mul(g, x, rest), t_mul(g, most, all)));
+}
+
 // A search that halves [low, high) reads an element of it.
 static void lemma_halving(goal_t *g) {
   term_t low = t_fresh(g, "low"), high = t_fresh(g, "high");
@@ -482,7 +522,8 @@ uint32_t kp_lemmas(void) {
   } lemmas[] = {
       {"offsets in rows", lemma_rows, 2},         {"reach of strides", lemma_strides, 1},
       {"quotients compared", lemma_quotients, 1}, {"elements by their indices", lemma_elements, 2},
-      {"slices begin inside", lemma_slices, 1},   {"halving stays inside", lemma_halving, 1}};
+      {"slices begin inside", lemma_slices, 1},   {"halving stays inside", lemma_halving, 1},
+      {"sizes up to bounds", lemma_bounds, 1}};
   uint32_t lost = 0;
   for (size_t k = 0; k < sizeof(lemmas) / sizeof(lemmas[0]); k++) {
     bool holds = verdict_is(lemmas[k].goal, ARITH_TRUE, -1, PROVED);

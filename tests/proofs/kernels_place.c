@@ -144,6 +144,8 @@ bool kp_may_replace(const kp_t *kp, uint32_t old, uint32_t fresh, uint32_t k) {
   for (uint32_t s = 0; s < kernel->schedules.len; s++)
     if (kernel->schedules.items[s].kind == DT_SCHEDULE_MATMUL) // reads in an order of its own
       return false;
+  if (kernel->gate.id == old + 1) // other teams of the kernel have yet to read it
+    return false;
   for (uint32_t i = 0; i < program->items.len; i++)
     if (program->items.items[i].buffer.id == old + 1) // the host reads it after the kernel
       return false;

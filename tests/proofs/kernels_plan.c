@@ -50,6 +50,14 @@ static life_t *find_lives(const dt_program_t *program) {
         if (stage->insts.items[i].buffer.id)
           touch(&lives[stage->insts.items[i].buffer.id - 1], k);
     }
+  // Where the host reads nothing, kernels do, where they begin: numbers and gates.
+  for (uint32_t k = 0; k < program->kernels.len && program->device_sized; k++) {
+    const dt_kernel_t *kernel = &program->kernels.items[k];
+    for (uint32_t i = 0; i < dt__kernel_items(program, kernel); i++)
+      touch(&lives[program->items.items[i].buffer.id - 1], k);
+    if (kernel->gate.id)
+      touch(&lives[kernel->gate.id - 1], k);
+  }
   // What the host reads is there until the last kernel of the segment before has run.
   for (uint32_t k = 0; k < program->items.len; k++)
     for (uint32_t s = 0; s < program->segments.len; s++) {
@@ -62,10 +70,17 @@ static life_t *find_lives(const dt_program_t *program) {
   return lives;
 }
 
+// Of a program of device sizes at most: with the most of each dim (prove_sizes) in its place, by the
+// lemma that factors from 0 to their bounds have a product up to that of the bounds.
 static dt_sym_t bytes_of(dt_program_t *program, uint32_t b) {
-  int64_t size = (int64_t)dt_dtype_size(program->buffers.items[b].dtype);
-  return dt__sym_mul(program->env, dt__buffer_count(program, (dt_buffer_id_t){b + 1}),
-                     dt__sym_const(program->env, size));
+  const dt_buffer_t *buffer = &program->buffers.items[b];
+  dt_sym_t bytes = dt__sym_const(program->env, (int64_t)dt_dtype_size(buffer->dtype));
+  for (uint32_t d = 0; d < buffer->rank; d++) {
+    dt_sym_t size = buffer->sizes[d];
+    bytes = dt__sym_mul(program->env, bytes,
+                        program->device_sized ? dt__program_most(program, size) : size);
+  }
+  return bytes;
 }
 
 static dt_sym_t end_of(dt_program_t *program, uint32_t b) {
@@ -140,6 +155,22 @@ static void prove_inside(plan_t *plan, uint32_t b) {
   prove_one_of(plan, b, b, whole, "begin at multiples of 64");
 }
 
+static void prove_sizes(plan_t *plan, uint32_t b) {
+  dt_program_t *program = plan->kp->program;
+  dt_symenv_t *env = program->env;
+  const dt_buffer_t buffer = program->buffers.items[b];
+  for (uint32_t d = 0; d < buffer.rank && program->device_sized; d++) {
+    dt_sym_t low[2] = {dt__sym_le(env, dt__sym_const(env, 0), buffer.sizes[d]), DT_SYM_NONE_ID};
+    dt_sym_t high[2] = {
+        dt__sym_le(env, buffer.sizes[d], dt__program_most(program, buffer.sizes[d])),
+        DT_SYM_NONE_ID};
+    if (!dt__expr_items(program, buffer.sizes[d]))
+      continue;
+    prove_one_of(plan, b, b, low, "are not negative");
+    prove_one_of(plan, b, b, high, "are not above what was planned");
+  }
+}
+
 // The last kernel of `old` is the first one of `fresh`, and both have one place.
 static bool follows_in_place(const plan_t *plan, uint32_t old, uint32_t fresh) {
   const dt_program_t *program = plan->kp->program;
@@ -200,6 +231,7 @@ void kp_prove_plan(kp_t *kp) {
     prove_placed(&plan, a);
     if (!placed(&plan, a))
       continue;
+    prove_sizes(&plan, a);
     prove_inside(&plan, a);
     for (uint32_t b = 0; b < a; b++)
       if (placed(&plan, b) && together(&plan, a, b))

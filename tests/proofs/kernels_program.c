@@ -2,6 +2,7 @@
 // One program under proof: its givens, what is counted of it, and how it is made from a request.
 #include "tests/proofs/kernels.h"
 
+#include "backend_cuda/emit/target.h"
 #include "backend_llvm/emit/compile.h"
 #include "runtime/base/status.h"
 #include "runtime/compile/compile.h"
@@ -73,6 +74,13 @@ static void give(kp_t *kp, const kp_made_t *made) {
       kz_always(kp->kz, made->traced->conds.items[k].cond);
   for (uint32_t k = 0; k < made->traced->graph->asserts.len; k++)
     kz_always(kp->kz, made->traced->graph->asserts.items[k].cond);
+  for (uint32_t k = 0; k < made->program->items.len; k++) { // checked on the device
+    const dt_program_item_t *item = &made->program->items.items[k];
+    if (item->most.id) // as a difference: what is known to be true says nothing
+      kz_always_in(kp->kz,
+                   dt__sym_sub(made->env, item->most, dt__symbol_sym(made->env, item->symbol)),
+                   (dt_range_t){0, INT64_MAX});
+  }
 }
 
 void kp_prove_made(const char *name, const kp_made_t *made, const kp_options_t *options,
@@ -100,20 +108,47 @@ static bool failed(const char *name, const char *what, dt_status_t status) {
   return true;
 }
 
-bool kp_make(const dt_trace_request_t *request, const char *stage, kp_made_t *out) {
+static bool make(const dt_trace_request_t *request, const char *stage, const dt_target_t *on,
+                 kp_made_t *out) {
   *out = (kp_made_t){.request = request, .drop = UINT32_MAX};
   dt__arena_init(&out->arena, 0);
   return !failed(request->name, "trace", dt__trace_run(request, &out->traced)) &&
          !failed(request->name, "environment", dt__symenv_clone(out->traced->env, &out->env)) &&
          !failed(request->name, stage,
-                 dt__pipeline_run(&out->arena, out->env, out->traced->graph, &target, stage, true,
-                                  NULL, NULL, &out->program));
+                 dt__pipeline_run(&out->arena, out->env, out->traced->graph, on, stage, true, NULL,
+                                  NULL, &out->program));
+}
+
+bool kp_make(const dt_trace_request_t *request, const char *stage, kp_made_t *out) {
+  return make(request, stage, &target, out);
+}
+
+bool kp_make_on_gpu(const dt_trace_request_t *request, kp_made_t *out) {
+  static const dt_cuda_model_t model = {
+      .major = 9, .processors = 132, .shared_per_block = 227 << 10, .l2_bytes = 50 << 20};
+  dt_target_t gpu;
+  *out = (kp_made_t){0};
+  return !failed(request->name, "target", dt__cuda_target(&model, &target, &gpu)) &&
+         make(request, "plan", &gpu, out);
 }
 
 void kp_unmake(kp_made_t *made) {
   dt__symenv_destroy(made->env);
   dt__arena_fini(&made->arena);
   dt__traced_destroy(made->traced);
+}
+
+// Programs whose sizes come from data once more as a GPU has them, if the host reads none.
+static void prove_device_sizes(const dt_trace_request_t *request, const kp_options_t *options,
+                               kp_counts_t *counts) {
+  kp_made_t made;
+  char name[160];
+  snprintf(name, sizeof name, "%s on a GPU%s", request->name, request->example ? ", strided" : "");
+  if (!kp_make_on_gpu(request, &made))
+    counts->open++;
+  else if (made.program->device_sized)
+    kp_prove_made(name, &made, options, counts);
+  kp_unmake(&made);
 }
 
 static void prove_stages(const dt_trace_request_t *request, const kp_options_t *options,
@@ -130,6 +165,7 @@ static void prove_stages(const dt_trace_request_t *request, const kp_options_t *
       counts->open++;
     kp_unmake(&made);
   }
+  prove_device_sizes(request, options, counts);
 }
 
 // ---- Strided arguments ------------------------------------------------------------------------------

@@ -299,8 +299,8 @@ static dt_status_t fill(const dt_compile_request_t *request, dt_compiled_t *out)
   out->segments = dt__calloc(2, sizeof(*out->segments));
   out->output_segments = dt__calloc(1, sizeof(*out->output_segments));
   out->items = dt__calloc(1, sizeof(*out->items));
-  out->check_texts = dt__calloc(1, sizeof(*out->check_texts));
-  if (!out->kernels || !out->segments || !out->output_segments || !out->items || !out->check_texts)
+  out->checks = dt__calloc(1, sizeof(*out->checks));
+  if (!out->kernels || !out->segments || !out->output_segments || !out->items || !out->checks)
     return DT_NO_MEMORY();
   memcpy(out->segments, programs[p].segments, sizeof(programs[p].segments));
   out->n_segments = programs[p].n_segments;
@@ -313,9 +313,10 @@ static dt_status_t fill(const dt_compile_request_t *request, dt_compiled_t *out)
   if (out->n_segments > 1) {
     out->items[0] = (dt_compiled_item_t){.text = dt__strdup("item"), .range = {0, 1 << 20}};
     out->n_items = 1;
+    out->segments_reason = dt__strdup("its result has the size");
   }
   if (programs[p].check) {
-    out->check_texts[0] = dt__strdup(programs[p].check);
+    out->checks[0].text = dt__strdup(programs[p].check);
     out->n_checks = 1;
   }
   return load_kernels(request, out);

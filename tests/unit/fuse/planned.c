@@ -112,8 +112,25 @@ static dt_status_t bind(planned_t *p, uint32_t end) {
   return NULL;
 }
 
+// Items of a program of device sizes are there once no kernel from k on writes them.
+static uint32_t items_before(const dt_program_t *program, uint32_t k) {
+  uint32_t n = 0;
+  for (; n < program->items.len && program->device_sized; n++)
+    for (uint32_t later = k; later < program->kernels.len; later++)
+      if (dt__kernel_stores_to(&program->kernels.items[later], program->items.items[n].buffer.id))
+        return n;
+  return n;
+}
+
 static dt_status_t run_kernel(planned_t *p, uint32_t k) {
   const dt_kernel_t *kernel = &p->program->kernels.items[k];
+  DT_TRY(bind(p, items_before(p->program, k)));
+  if (kernel->gate.id) {
+    int64_t open = 0;
+    place_temp(p, kernel->gate);
+    memcpy(&open, p->base[kernel->gate.id - 1], sizeof(open));
+    assert_true(open == 1); // what a check refused was refused here before
+  }
   place_temps(p, kernel);
   return dt__kernel_interpret(p->program, kernel, p->symbols, p->base);
 }

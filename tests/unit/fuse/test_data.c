@@ -231,6 +231,48 @@ static void make_scores(make_t *m) {
   result(m, add(&m->rig.f, DT_OP_matmul, 2, pair, NULL));
 }
 
+// ---- Sizes that no result has -----------------------------------------------------------------------
+static dt_sym_t count_below(make_t *m, dt_node_id_t mask, uint32_t rank, dt_sym_t most) {
+  dt_sym_t u = count_true(m, mask, rank);
+  OK(dt__sym_learn(m->rig.f.env, dt__sym_le(m->rig.f.env, u, most)));
+  return u;
+}
+
+static void make_select_sums(make_t *m) {
+  dt_node_id_t x = floats(m, 2, false), mask = positive(m, x);
+  dt_sym_t all = dt__sym_mul(m->rig.f.env, m->s[0], m->s[1]);
+  dt_node_id_t y = select_by(m, op1(m, DT_OP_exp, x), mask, count_below(m, mask, 2, all));
+  result(m, sum_all(m, op1(m, DT_OP_sqrt, cumsum(m, y, 0, 0)), 1));
+  result(m, op1(m, DT_OP_tanh, x));
+}
+
+// The second size is bounded by the first one only.
+static void make_chain_sums(make_t *m) {
+  dt_node_id_t x = floats(m, 1, false), mask = positive(m, x);
+  dt_sym_t u = count_below(m, mask, 1, m->s[0]);
+  dt_node_id_t y = select_by(m, x, mask, u);
+  dt_node_id_t more = op2(m, DT_OP_gt, op2(m, DT_OP_mul, y, y), number(m, DT_F32, 1));
+  dt_node_id_t z = select_by(m, y, more, count_below(m, more, 1, u));
+  result(m, op2(m, DT_OP_mul, x, sum_all(m, z, 1)));
+  dt_node_id_t above = positive(m, z);
+  result(m, sum_all(m, nonzero_of(m, above, count_below(m, above, 1, u)), 2));
+}
+
+// As make_slice; what is left has no item's bound, but s0's.
+static void make_slice_sums(make_t *m) {
+  dt_symenv_t *env = m->rig.f.env;
+  dt_node_id_t x = floats(m, 2, true);
+  dt_node_id_t n = rig_input(&m->rig, DT_I32, 0, NULL, false, FILL_FINITE);
+  n = op2(m, DT_OP_mod, n, number(m, DT_I32, 8));
+  dt_sym_t u = item(m, n, 0, 7), rest = dt__sym_sub(env, m->s[0], u);
+  dt_graph_assert_t check = {.cond = dt__sym_le(env, u, m->s[0]), .what = "the slice's start"};
+  assert_true(DT_VEC_PUSH(&m->rig.f.arena, &m->rig.f.graph->asserts, check));
+  OK(dt__sym_learn(env, check.cond));
+  dt_attrs_t part = {.n_syms = 4, .syms = {u, rest, m->zero, m->s[1]}, .ints = {1, 1}};
+  dt_node_id_t y = add(&m->rig.f, DT_OP_slice, 1, &x, &part);
+  result(m, sum_all(m, cumsum(m, y, 0, 0), 2));
+}
+
 // ---- Checks that are made again elsewhere -----------------------------------------------------------
 // Rows of a table of five, by indices of which some are outside when `limit` is above that.
 static dt_node_id_t rows_of(make_t *m, dt_sym_t width, int64_t limit) {
@@ -299,6 +341,15 @@ static const struct {
     {"scores", make_scores, 2, 0},
 };
 
+static const struct {
+  const char *name;
+  void (*make)(make_t *);
+} device_programs[] = {
+    {"select sums", make_select_sums},
+    {"chain sums", make_chain_sums},
+    {"slice sums", make_slice_sums},
+};
+
 // ---- Running --------------------------------------------------------------------------------------
 typedef dt_status_t (*fuse_fn_t)(dt_program_t *, const dt_target_t *);
 static const struct {
@@ -320,6 +371,15 @@ static const dt_target_t target = {.vector_bytes = 64,
                                    .l2_bytes = 100,
                                    .matmul_rows = {6, 6},
                                    .matmul_width = {16, 8}};
+
+static const dt_target_t gpu = {.device = DT_CUDA,
+                                .cpu = "sm_90",
+                                .vector_bytes = 16,
+                                .vector_registers = 32,
+                                .threads = 2,
+                                .l1_bytes = 32768,
+                                .l2_bytes = 100,
+                                .block_threads = 256};
 
 static const int64_t shapes[][2] = {{0, 0}, {0, 3}, {3, 0},  {1, 1},   {1, 5},
                                     {2, 1}, {4, 3}, {7, 11}, {1500, 1}};
@@ -356,8 +416,8 @@ static void show_and_fail(const dt_program_t *program, const char *what, dt_stat
   fail();
 }
 
-static void check_program(const char *name, void (*make)(make_t *), uint32_t segments,
-                          uint32_t kernels) {
+static void check_program(const char *name, void (*make)(make_t *), const dt_target_t *on,
+                          uint32_t segments, uint32_t kernels) {
   make_t m;
   make_init(&m, 7);
   make(&m);
@@ -365,14 +425,15 @@ static void check_program(const char *name, void (*make)(make_t *), uint32_t seg
   dt_program_t *program = rig_lower_passed(&m.rig, &env);
   compare_all(&m, program, name, "lower");
   for (size_t k = 0; k < N_PASSES; k++) {
-    dt_status_t status = passes[k].fn(program, &target);
+    dt_status_t status = passes[k].fn(program, on);
     if (!status)
       status = dt__program_verify(program);
     if (status)
       show_and_fail(program, passes[k].name, status);
     compare_all(&m, program, name, passes[k].name);
   }
-  if (program->segments.len != segments || (kernels && program->kernels.len != kernels))
+  if (program->segments.len != segments || (kernels && program->kernels.len != kernels) ||
+      program->device_sized != (on == &gpu))
     show_and_fail(program, name, NULL);
   m.rig.run = run_planned;
   compare_all(&m, program, name, "plan, as planned");
@@ -440,12 +501,22 @@ static void test_data_keeps_meaning(void **state) {
   (void)state;
   for (size_t k = 0; k < sizeof(programs) / sizeof(programs[0]); k++) {
     printf("%s\n", programs[k].name);
-    check_program(programs[k].name, programs[k].make, programs[k].segments, programs[k].kernels);
+    check_program(programs[k].name, programs[k].make, &target, programs[k].segments,
+                  programs[k].kernels);
+  }
+}
+
+static void test_device_sizes_keep_meaning(void **state) {
+  (void)state;
+  for (size_t k = 0; k < sizeof(device_programs) / sizeof(device_programs[0]); k++) {
+    printf("%s\n", device_programs[k].name);
+    check_program(device_programs[k].name, device_programs[k].make, &gpu, 0, 0);
   }
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_data_keeps_meaning),
+                                     cmocka_unit_test(test_device_sizes_keep_meaning),
                                      cmocka_unit_test(test_updates)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

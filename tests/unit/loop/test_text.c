@@ -255,6 +255,7 @@ static const char *const segmented = "program {\n"
                                      "}\n"
                                      "outputs b6\n"
                                      "item b4 binds u1 \"nonzero\" op \"item\"\n"
+                                     "host_reads \"its result has the size\"\n"
                                      "offset b3 = 0\n"
                                      "offset b4 = s0*8\n"
                                      "offset b5 = s0*8 + 64\n"
@@ -262,6 +263,59 @@ static const char *const segmented = "program {\n"
                                      "segment items 0 kernels 2 block s0*8 + 64\n"
                                      "segment items 1 kernels 5 block s0*8 + u1*8 + 64\n"
                                      "}\n";
+
+// The same as a device has it: checks, and a gate for what uses the item.
+static const char *const device_sized = "program {\n"
+                                        "symbol s0: [0, 99]\n"
+                                        "symbol u1: [0, 99] \"data\"\n"
+                                        "buffer b1 = input 0 f32[s0] strides [1]\n"
+                                        "buffer b2 = temp i64[]\n"
+                                        "buffer b3 = temp i64[]\n"
+                                        "buffer b4 = temp f32[u1]\n"
+                                        "buffer b5 = output 0 f32[]\n"
+                                        "check 0 \"at most s0\" op \"check\" code 2 item 0\n"
+                                        "check 1 \"data\" op \"item\" item 0\n"
+                                        "kernel \"item\" {\n"
+                                        "  stage {\n"
+                                        "    v0 = const i64 3\n"
+                                        "    store b2[] = v0\n"
+                                        "  }\n"
+                                        "}\n"
+                                        "kernel \"checks\" {\n"
+                                        "  stage {\n"
+                                        "    v0 = load i64 b2[]\n"
+                                        "    v1 = index i64 s0\n"
+                                        "    v2 = le bool v0, v1\n"
+                                        "    v3 = logical_not bool v2\n"
+                                        "    v4 = bind d2: [0, 0] < 0 of v0 check 0 mask v3\n"
+                                        "    v5 = cast i64 v2\n"
+                                        "    store b3[] = v5\n"
+                                        "  }\n"
+                                        "}\n"
+                                        "kernel \"copy\" gate b3 outer i3 < u1 {\n"
+                                        "  stage {\n"
+                                        "    v0 = load f32 b1[i3]\n"
+                                        "    store b4[i3] = v0\n"
+                                        "  }\n"
+                                        "}\n"
+                                        "kernel \"sum\" gate b3 {\n"
+                                        "  stage inner i4 < u1 {\n"
+                                        "    v0 = load f32 b4[i4]\n"
+                                        "    fold sum f32 r0 = v0\n"
+                                        "  }\n"
+                                        "  stage {\n"
+                                        "    v0 = row f32 r0\n"
+                                        "    store b5[] = v0\n"
+                                        "  }\n"
+                                        "}\n"
+                                        "outputs b5\n"
+                                        "item b2 binds u1 \"nonzero\" op \"item\" most s0\n"
+                                        "device_sized\n"
+                                        "offset b2 = 0\n"
+                                        "offset b3 = 64\n"
+                                        "offset b4 = 128\n"
+                                        "block ((s0 + 15)//16)*64 + 128\n"
+                                        "}\n";
 
 static dt_status_t parse(dt_arena_t *arena, dt_symenv_t *env, const char *text, size_t len,
                          dt_program_t **out) {
@@ -291,6 +345,7 @@ static void test_round_trip(void **state) {
   (void)state;
   check_round_trip(whole);
   check_round_trip(segmented);
+  check_round_trip(device_sized);
 }
 
 // ---- Refusals -----------------------------------------------------------------------------------------------
@@ -482,6 +537,30 @@ static void test_data_verifier(void **state) {
     check_edit(segmented, &texts[k], DT_E_FORMAT);
 }
 
+static void test_device_sizes(void **state) {
+  (void)state;
+  static const edit_t edits[] = {
+      {"kernel \"copy\"", "gate b3", "gate b4", "its gate, buffer 4, is not written before"},
+      {"kernel \"copy\"", "gate b3", "gate b1", "its gate, buffer 1, is not written before"},
+      {"kernel \"checks\"", "checks\" {", "checks\" gate b3 {", "buffer 3, is not written before"},
+      {"kernel \"checks\"", "index i64 s0", "index i64 u1", "uses item 0 before it is checked"},
+      {"outputs", "most s0", "most u1", "in which the host needs items"},
+      {"outputs", "offset b4 = 128", "offset b4 = u1", "in which the host needs items"},
+      {"outputs", "(s0 + 15)", "(u1 + 15)", "in which the host needs items"},
+      {"outputs", "device_sized\n", "", "no gate is buffer 3"},
+      {"outputs", "128\n}", "128\nsegment items 0 kernels 1 block 64\nsegment items 1 kernels 4 block 128\n}",
+       "in 2 segments"},
+  };
+  for (size_t k = 0; k < sizeof(edits) / sizeof(edits[0]); k++)
+    check_edit(device_sized, &edits[k], DT_E_INTERNAL);
+  static const edit_t texts[] = {
+      {"kernel \"copy\"", "gate b3", "gate b9", "there is no buffer b9"},
+      {"check 1", "item 0\n", "item x\n", "expected"},
+  };
+  for (size_t k = 0; k < sizeof(texts) / sizeof(texts[0]); k++)
+    check_edit(device_sized, &texts[k], DT_E_FORMAT);
+}
+
 static void test_parser(void **state) {
   (void)state;
   static const edit_t edits[] = {
@@ -597,6 +676,7 @@ static void test_damage(void **state) {
   (void)state;
   damage(whole);
   damage(segmented);
+  damage(device_sized);
   damage(product);
 }
 
@@ -606,7 +686,7 @@ int main(void) {
       cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_verifier),
       cmocka_unit_test(test_parser),        cmocka_unit_test(test_damage),
       cmocka_unit_test(test_data_verifier), cmocka_unit_test(test_halves),
-      cmocka_unit_test(test_products),
+      cmocka_unit_test(test_products),      cmocka_unit_test(test_device_sizes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// See sized.h. What the host computes for a program of device sizes - memory, grids - it computes
+// from bounds, so each size needs one, and none may be the product of several items: the most that
+// there may be would be far more than there is.
+#include "fuse/sized.h"
+
+#include "runtime/base/status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#define MAX_BOUNDS 8                    // of one item, that are looked at
+#define MOST_NUMBER ((int64_t)1 << 32) // what allows more is no bound for memory
+
+typedef struct sized_t {
+  dt_program_t *program;
+  char reason[160]; // why not; "": nothing so far
+} sized_t;
+
+static void refuse(sized_t *s, const char *fmt, ...) DT_PRINTF(2, 3);
+static void refuse(sized_t *s, const char *fmt, ...) {
+  va_list args;
+  if (s->reason[0])
+    return;
+  va_start(args, fmt);
+  (void)vsnprintf(s->reason, sizeof(s->reason), fmt, args);
+  va_end(args);
+}
+
+// ---- Bounds ---------------------------------------------------------------------------------------
+
+static void narrow(dt_program_t *program, dt_program_item_t *item, dt_sym_t bound) {
+  dt_sym_t most = dt__program_most(program, bound);
+  int64_t value = 0;
+  if (most.id && (!dt__sym_is_const(program->env, most, &value) || value < MOST_NUMBER))
+    item->most = item->most.id ? dt__sym_min(program->env, item->most, most) : most;
+}
+
+// An assert of the form `symbol <= bound`, or one that comes to it.
+static void narrow_by_assert(dt_program_t *program, dt_program_item_t *item, dt_sym_t cond) {
+  dt_symenv_t *env = program->env;
+  dt_sym_view_t view = dt__sym_view(env, cond);
+  dt_sym_t coef, rest;
+  int64_t by = 0;
+  if (view.op != DT_SYM_LE && view.op != DT_SYM_LT)
+    return;
+  dt_sym_t low = view.args[0], high = view.args[1];
+  if (view.op == DT_SYM_LT)
+    high = dt__sym_sub(env, high, dt__sym_const(env, 1));
+  if (dt__sym_linear(env, dt__sym_sub(env, high, low), dt__symbol_sym(env, item->symbol), &coef,
+                     &rest) &&
+      dt__sym_is_const(env, coef, &by) && by == -1)
+    narrow(program, item, rest);
+}
+
+// What the program says of an item: that it is not above other sizes, or items before it, or a
+// number.
+static void find_most(dt_program_t *program, dt_program_item_t *item) {
+  dt_sym_t bounds[MAX_BOUNDS];
+  dt_symbol_info_t info = dt__symbol_info(program->env, item->symbol);
+  uint32_t n = dt__symbol_bounds(program->env, item->symbol, bounds, MAX_BOUNDS);
+  item->most = DT_SYM_NONE_ID;
+  if (info.range.hi < info.made.hi)
+    narrow(program, item, dt__sym_const(program->env, info.range.hi));
+  for (uint32_t k = 0; k < n && k < MAX_BOUNDS; k++)
+    narrow(program, item, bounds[k]);
+  for (uint32_t k = 0; program->graph && k < program->graph->asserts.len; k++)
+    narrow_by_assert(program, item, program->graph->asserts.items[k].cond);
+}
+
+static bool never_negative(dt_program_t *program, dt_sym_t e) {
+  dt_symenv_t *env = program->env;
+  dt_sym_t zero = dt__sym_const(env, 0), least = dt__program_least(program, e);
+  return dt__sym_known_true(env, dt__sym_le(env, zero, e)) ||
+         (least.id && dt__sym_known_true(env, dt__sym_le(env, zero, least)));
+}
+
+static bool has_bound(dt_program_t *program, dt_sym_t e) {
+  return !dt__expr_items(program, e) ||
+         (dt__program_most(program, e).id && never_negative(program, e));
+}
+
+// ---- What the host needs --------------------------------------------------------------------------
+
+static void look_at_results(sized_t *s) {
+  dt_program_t *program = s->program;
+  for (uint32_t k = 0; k < program->outputs.len; k++) {
+    const dt_buffer_t *buffer = dt__program_buffer(program, program->outputs.items[k]);
+    for (uint32_t d = 0; d < buffer->rank; d++)
+      if (dt__expr_items(program, buffer->sizes[d]))
+        refuse(s, "dim %u of result %u is read from data", d, k);
+  }
+}
+
+static void look_at_buffers(sized_t *s) {
+  dt_program_t *program = s->program;
+  for (uint32_t b = 0; b < program->buffers.len; b++) {
+    const dt_buffer_t *buffer = &program->buffers.items[b];
+    if (buffer->kind == DT_BUFFER_INPUT || !dt__program_stores_to(program, b + 1))
+      continue;
+    bool known = dt__program_most(program, dt__buffer_count(program, (dt_buffer_id_t){b + 1})).id;
+    for (uint32_t d = 0; d < buffer->rank; d++)
+      known &= has_bound(program, buffer->sizes[d]);
+    if (!known)
+      refuse(s, "nothing bounds the size of buffer %u before data is read", b + 1);
+  }
+}
+
+// A kernel whose grid has two lengths from data has none that suits it.
+static void look_at_loops(sized_t *s, const dt_kernel_t *kernel) {
+  dt_program_t *program = s->program;
+  uint32_t from_data = 0;
+  for (uint32_t v = 0; v < kernel->n_loops; v++) {
+    from_data += dt__expr_items(program, kernel->extents[v]) != 0;
+    if (!has_bound(program, kernel->extents[v]))
+      refuse(s, "nothing bounds the loops of %s before data is read", kernel->name);
+  }
+  if (from_data > 1)
+    refuse(s, "%u loops of %s have lengths that are read from data", from_data, kernel->name);
+  for (uint32_t t = 0; t < kernel->stages.len; t++)
+    for (uint32_t v = 0; v < kernel->stages.items[t].n_loops; v++) {
+      dt_sym_t extent = kernel->stages.items[t].extents[v];
+      if (dt__expr_items(program, extent) && !never_negative(program, extent))
+        refuse(s, "a length that is read from data in %s may be negative", kernel->name);
+    }
+}
+
+static void look_at_slices(sized_t *s) {
+  const dt_program_t *program = s->program;
+  for (uint32_t k = 0; k < program->slices.len; k++)
+    if (dt__expr_items(program, program->slices.items[k].extent) ||
+        dt__expr_items(program, program->slices.items[k].step))
+      refuse(s, "the host walks slices of a loop whose length is read from data");
+}
+
+// ---- The program ----------------------------------------------------------------------------------
+
+// Kernels in order of their segments, checks between these.
+static dt_status_t join(sized_t *s, dt_kernel_t *kernels, uint32_t *out_n) {
+  dt_program_t *program = s->program;
+  uint32_t at = 0, item = 0, kernel = 0;
+  dt_buffer_id_t gate = {0};
+  while (kernel < program->n_once)
+    kernels[at++] = program->kernels.items[kernel++];
+  for (uint32_t k = 0; k < program->segments.len && !s->reason[0]; k++) {
+    const dt_program_segment_t *segment = &program->segments.items[k];
+    const char *reason = NULL;
+    DT_TRY(dt__item_checks(program, item, segment->item_end, &gate, &kernels[at], &reason));
+    if (reason)
+      refuse(s, "%s", reason);
+    at += kernels[at].stages.len != 0;
+    item = segment->item_end;
+    for (; kernel < segment->kernel_end; kernel++) {
+      kernels[at] = program->kernels.items[kernel];
+      kernels[at++].gate = gate;
+    }
+  }
+  *out_n = at;
+  return NULL;
+}
+
+static dt_status_t keep_segments(sized_t *s) {
+  for (uint32_t k = 0; k < s->program->items.len; k++)
+    s->program->items.items[k].most = DT_SYM_NONE_ID;
+  s->program->segments_reason = dt__arena_strdup(s->program->arena, s->reason);
+  return s->program->segments_reason ? NULL : DT_NO_MEMORY();
+}
+
+dt_status_t dt__size_on_device(dt_program_t *program) {
+  sized_t s = {.program = program};
+  uint32_t n_buffers = program->buffers.len, n_checks = program->checks.len, n = 0;
+  for (uint32_t k = 0; k < program->items.len; k++)
+    find_most(program, &program->items.items[k]);
+  look_at_results(&s);
+  look_at_buffers(&s);
+  for (uint32_t k = 0; k < program->kernels.len; k++)
+    look_at_loops(&s, &program->kernels.items[k]);
+  look_at_slices(&s);
+  if (s.reason[0])
+    return keep_segments(&s);
+  uint32_t room = program->kernels.len + program->segments.len;
+  dt_kernel_t *kernels = DT_ARENA_ARRAY(program->arena, dt_kernel_t, room + 1);
+  if (!kernels)
+    return DT_NO_MEMORY();
+  DT_TRY(join(&s, kernels, &n));
+  if (s.reason[0]) {
+    program->buffers.len = n_buffers;
+    program->checks.len = n_checks;
+    return keep_segments(&s);
+  }
+  program->kernels.items = kernels;
+  program->kernels.len = n;
+  program->kernels.cap = room + 1;
+  program->segments.len = 0;
+  program->device_sized = true;
+  return NULL;
+}
