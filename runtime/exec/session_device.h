@@ -17,6 +17,7 @@ struct dt_session_device_t {
   uint64_t *item_addresses;
   int64_t *item_values;
   uint32_t items_cap;
+  uint8_t *flag; // pinned: the last predicate that a call read; NULL before the first
 };
 
 #endif // DT_RUNTIME_EXEC_SESSION_DEVICE_H
