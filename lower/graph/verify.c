@@ -30,6 +30,8 @@ static dt_status_t check_ids(const dt_graph_t *graph, uint32_t id) {
     if (node->inputs[k].id == 0 || node->inputs[k].id >= id)
       return DT_FAIL(DT_E_FORMAT, "%s: argument %u is %%%u, which does not come before it",
                      info->name, k, node->inputs[k].id);
+    if (dt__op_is_control(dt__graph_node(graph, node->inputs[k])->op) && node->op != DT_OP_result)
+      return DT_FAIL(DT_E_FORMAT, "%s: argument %u is what only `result` reads", info->name, k);
   }
   if (node->rank > DT_MAX_RANK)
     return DT_FAIL(DT_E_FORMAT, "%s: rank %u", info->name, node->rank);
@@ -261,6 +263,8 @@ static dt_status_t verify_graph(const dt_graph_t *graph) {
   for (uint32_t k = 0; k < graph->outputs.len; k++) {
     if (graph->outputs.items[k].id == 0 || graph->outputs.items[k].id > graph->nodes.len)
       return DT_FAIL(DT_E_FORMAT, "output %u is no value of the graph", k);
+    if (dt__op_is_control(dt__graph_node(graph, graph->outputs.items[k])->op))
+      return DT_FAIL(DT_E_FORMAT, "output %u is what only `result` reads", k);
   }
   for (uint32_t k = 0; k < graph->asserts.len; k++) {
     if (graph->asserts.items[k].cond.id == 0)
