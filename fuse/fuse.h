@@ -41,4 +41,11 @@ dt_status_t dt__fuse_schedule(dt_program_t *program, const dt_target_t *target) 
 // expressions.
 dt_status_t dt__fuse_plan(dt_program_t *program, const dt_target_t *target) DT_MUST_USE;
 
+// Any of the passes above but the plan, on each run of a program with regions by itself. What runs
+// hand each other a pass takes for arguments and results: it reads the one, keeps the other, and
+// moves nothing over the border of a region.
+typedef dt_status_t (*dt_fuse_fn_t)(dt_program_t *program, const dt_target_t *target);
+dt_status_t dt__fuse_each_run(dt_program_t *program, const dt_target_t *target,
+                              dt_fuse_fn_t pass) DT_MUST_USE;
+
 #endif // DT_FUSE_FUSE_H

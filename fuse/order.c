@@ -29,6 +29,7 @@ typedef struct segments_t {
   // beginning the host may, and the stores to it in kernels to come.
   uint32_t *readable, *host_readable, *left;
   uint32_t n_bound; // items whose segments are known
+  uint32_t *floor;  // by kernel: the segment that the others of its region need
 } segments_t;
 
 static dt_status_t bind_items(segments_t *s, uint32_t n) {
@@ -59,6 +60,7 @@ static dt_status_t find_segment(segments_t *s, uint32_t k) {
   DT_TRY(bind_items(s, items));
   if (items)
     segment = s->items[items - 1];
+  at_least(&segment, s->floor[k]);
   for (uint32_t t = 0; t < kernel->stages.len; t++)
     for (uint32_t i = 0; i < kernel->stages.items[t].insts.len; i++) {
       dt_buffer_id_t buffer = dt__inst_reads(&kernel->stages.items[t].insts.items[i]);
@@ -68,6 +70,38 @@ static dt_status_t find_segment(segments_t *s, uint32_t k) {
   s->kernels[k] = segment;
   note_stores(s, kernel, segment, k < s->program->n_once);
   return NULL;
+}
+
+static dt_status_t find_all(segments_t *s) {
+  const dt_program_t *program = s->program;
+  uint32_t n = program->kernels.len, m = program->buffers.len;
+  memset(s->readable, 0, m * sizeof(*s->readable));
+  memset(s->host_readable, 0, m * sizeof(*s->host_readable));
+  memset(s->left, 0, m * sizeof(*s->left));
+  s->n_bound = 0;
+  for (uint32_t k = 0; k < n; k++)
+    count_stores(program, &program->kernels.items[k], s->left, true);
+  for (uint32_t k = 0; k < n && program->items.len; k++)
+    DT_TRY(find_segment(s, k));
+  return bind_items(s, program->items.len);
+}
+
+// A region runs in one segment: the last that one of its kernels needs, or its predicate. Whether
+// that moves any of its kernels.
+static bool raise_floors(segments_t *s) {
+  const dt_program_t *program = s->program;
+  bool raised = false;
+  for (uint32_t i = 0; i < program->regions.len && program->items.len; i++) {
+    const dt_program_region_t *region = &program->regions.items[i];
+    uint32_t segment = s->readable[region->predicate.id - 1];
+    for (uint32_t k = region->first; k < region->end; k++)
+      at_least(&segment, s->kernels[k]);
+    for (uint32_t k = region->first; k < region->end; k++) {
+      raised = raised || s->floor[k] < segment;
+      at_least(&s->floor[k], segment);
+    }
+  }
+  return raised;
 }
 
 dt_status_t dt__find_segments(dt_program_t *program, uint32_t **out_kernels, uint32_t **out_items) {
@@ -81,13 +115,14 @@ dt_status_t dt__find_segments(dt_program_t *program, uint32_t **out_kernels, uin
                   .left = DT_ARENA_ARRAY(arena, uint32_t, m + 1)};
   if (!s.kernels || !s.items || !s.readable || !s.host_readable || !s.left)
     return DT_NO_MEMORY();
-  for (uint32_t k = 0; k < n; k++)
-    count_stores(program, &program->kernels.items[k], s.left, true);
-  for (uint32_t k = 0; k < n && program->items.len; k++) {
-    DT_TRY(find_segment(&s, k));
+  s.floor = DT_ARENA_ARRAY(arena, uint32_t, n + 1);
+  if (!s.floor)
+    return DT_NO_MEMORY();
+  do {
+    DT_TRY(find_all(&s));
+  } while (raise_floors(&s));
+  for (uint32_t k = 0; k < n && program->items.len; k++)
     at_least(&last, s.kernels[k]);
-  }
-  DT_TRY(bind_items(&s, program->items.len));
   if (program->items.len)
     at_least(&last, s.items[program->items.len - 1]);
   for (uint32_t k = 0; k < n; k++)

@@ -88,6 +88,22 @@ static void spread_over_slices(const dt_program_t *program, life_t *lives) {
   }
 }
 
+// What a loop finds when it begins must last until its last trip ends; predicates are read by the
+// host where regions begin, and by loops after each trip. Inner loops come after outer ones.
+static void spread_over_regions(const dt_program_t *program, life_t *lives) {
+  for (uint32_t i = program->regions.len; i-- > 0;) {
+    const dt_program_region_t *region = &program->regions.items[i];
+    if (region->first == region->end)
+      continue;
+    reads_at(&lives[region->predicate.id - 1], region->first);
+    for (uint32_t b = 0; b < program->buffers.len && region->kind == DT_REGION_WHILE; b++) {
+      life_t *life = &lives[b];
+      if (life->first < region->first && life->last >= region->first && life->last < region->end)
+        life->last = region->end - 1;
+    }
+  }
+}
+
 // Kernels of a chain run at one time.
 static void spread_over_chains(const dt_program_t *program, life_t *lives) {
   for (uint32_t k = 0; k < program->kernels.len;) {
@@ -127,6 +143,7 @@ static dt_status_t find_lives(places_t *p) {
   find_device_lives(program, lives);
   spread_over_slices(program, lives);
   spread_over_chains(program, lives);
+  spread_over_regions(program, lives);
   p->lives = lives;
   return NULL;
 }
@@ -181,6 +198,15 @@ static bool reads_before(const dt_program_t *program, const dt_kernel_t *kernel,
   return true;
 }
 
+static bool in_one_run(const places_t *p, uint32_t id) {
+  const life_t *life = &p->lives[id - 1];
+  const dt_program_t *program = p->program;
+  for (uint32_t k = life->first; k < life->last; k++)
+    if (program->kernels.items[k].run != program->kernels.items[k + 1].run)
+      return false;
+  return program->buffers.items[id - 1].kind == DT_BUFFER_TEMP;
+}
+
 // Buffer `fresh`, first written by kernel k, may take the place of `old`, last read by it.
 static bool replaces_in_place(const places_t *p, uint32_t old, uint32_t fresh, uint32_t k) {
   const dt_program_t *program = p->program;
@@ -192,6 +218,8 @@ static bool replaces_in_place(const places_t *p, uint32_t old, uint32_t fresh, u
       a->rank != b->rank || dt_dtype_size(a->dtype) != dt_dtype_size(b->dtype) ||
       memcmp(a->sizes, b->sizes, a->rank * sizeof(*a->sizes)) != 0)
     return false;
+  if (!in_one_run(p, old) || !in_one_run(p, fresh))
+    return false; // another trip reads the one, or a branch that is not taken writes the other
   const dt_program_slices_t *slices = dt__kernel_slices(program, k);
   if (slices && !(within(&p->lives[old - 1], slices) && within(&p->lives[fresh - 1], slices)))
     return false; // other slices read the one, or wrote the other
@@ -273,6 +301,10 @@ static dt_status_t set_offsets(places_t *p) {
   return NULL;
 }
 
+static bool is_placed(const dt_buffer_t *buffer) {
+  return buffer->kind == DT_BUFFER_TEMP || buffer->kind == DT_BUFFER_STATE;
+}
+
 dt_status_t dt__place_temps(dt_program_t *program) {
   uint32_t n = program->buffers.len, segment = 0;
   places_t p = {.program = program, .slot_of = DT_ARENA_ARRAY(program->arena, uint32_t, n + 1)};
@@ -284,7 +316,7 @@ dt_status_t dt__place_temps(dt_program_t *program) {
     while (segment < program->segments.len && k >= program->segments.items[segment].kernel_end)
       segment++;
     for (uint32_t b = 0; b < n; b++)
-      if (program->buffers.items[b].kind == DT_BUFFER_TEMP && p.lives[b].first == k)
+      if (is_placed(&program->buffers.items[b]) && p.lives[b].first == k)
         DT_TRY(place(&p, b, k, segment));
   }
   DT_LOG(DT_LOG_MEMORY, 1, "%u slots for the temporaries of %u buffers", p.slots.len, n);

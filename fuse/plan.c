@@ -128,10 +128,12 @@ static dt_status_t hoist_constant(dt_program_t *program) {
   find_constant(program, &hoist);
   program->n_once = 0;
   for (uint32_t k = 0; k < n; k++) {
-    if (hoist.constant[k])
-      program->kernels.items[program->n_once++] = program->kernels.items[k];
-    else
+    if (hoist.constant[k]) {
+      program->kernels.items[program->n_once] = program->kernels.items[k];
+      program->kernels.items[program->n_once++].run = 0; // out of any region
+    } else {
       others[n_others++] = program->kernels.items[k];
+    }
   }
   memcpy(program->kernels.items + program->n_once, others, n_others * sizeof(*others));
   for (uint32_t b = 0; b < program->buffers.len; b++)
@@ -172,10 +174,12 @@ static dt_status_t make_segments(dt_program_t *program) {
 
 dt_status_t dt__fuse_plan(dt_program_t *program, const dt_target_t *target) {
   DT_TRY(hoist_constant(program));
+  DT_TRY(dt__program_settle_regions(program));
   DT_TRY(make_segments(program));
   if (target->device != DT_CPU && program->items.len)
     DT_TRY(dt__size_on_device(program));
   DT_TRY(dt__program_settle_slices(program));
+  DT_TRY(dt__program_settle_regions(program));
   uint32_t n = program->buffers.len;
   program->offsets.items = DT_ARENA_ARRAY(program->arena, dt_sym_t, n + 1);
   program->offsets.len = program->offsets.cap = n;

@@ -38,6 +38,8 @@ static const rule_t dtype_rules[] = {
     {"search", "any but bool, the same; gives i64"},
     {"compress", "bool, i64, then any, all the same"},
     {"select", "any; the second bool"},
+    {"control", "a bool predicate; any"},
+    {"result", "what the body gives"},
     {"input", "as declared"},
     {"constant", "as its tensor"},
     {"iota", "any but bool, as asked for"},
@@ -62,6 +64,8 @@ static const char *section_of(const dt_op_info_t *info, dt_op_t op) {
     return "Reductions";
   if (op == DT_OP_gather || op == DT_OP_pad || op == DT_OP_concat)
     return "Joining, padding, indexing";
+  if (info->lower == DT_LOWER_control)
+    return "Control that data decides";
   if (op >= DT_OP_item && op <= DT_OP_masked_select)
     return "Sizes from data";
   return "Along an axis, norms, matrix product";
@@ -70,7 +74,7 @@ static const char *section_of(const dt_op_info_t *info, dt_op_t op) {
 static const char *const sections[] = {
     "Leaves",          "Element-wise, one operand",           "Element-wise, several operands",
     "Views",           "Joining, padding, indexing",          "Reductions",
-    "Sizes from data", "Along an axis, norms, matrix product"};
+    "Sizes from data", "Control that data decides", "Along an axis, norms, matrix product"};
 
 // A doc may hold the table's own column mark.
 static void put_cell(dt_text_t *out, const char *text) {

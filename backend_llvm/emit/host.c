@@ -2,7 +2,8 @@
 // The host program: straight-line code over a dt_frame_t. dt_plan_<k> binds what segment k reads
 // from data and evaluates the sizes that are known by then, with every operation checked for
 // overflow; dt_once and dt_run_<k> fill the words of each kernel on the stack and hand it to the
-// frame's launch function. Everything is computed on the main line, so that values may be shared;
+// frame's launch function; where data decides about kernels, dt_run_<k> is made of parts
+// (host_region.c). Everything is computed on the main line, so that values may be shared;
 // only the launch itself is conditional.
 #include "backend_llvm/emit/host.h"
 
@@ -466,6 +467,59 @@ static dt_status_t emit_items(dt_emit_t *m, const dt_unit_map_t *map, uint32_t s
   return NULL;
 }
 
+// ---- Regions ---------------------------------------------------------------------------------------
+// The parts of kernels [first, last) between regions, and inside of them.
+static dt_status_t emit_parts(dt_emit_t *m, const dt_unit_map_t *map, uint32_t first, uint32_t last,
+                              uint32_t items, uint32_t after, const dt_kernel_params_t *params) {
+  for (uint32_t k = first; k < last;) {
+    uint32_t at = dt__region_at(&m->program, k, after), end = 0;
+    if (at != UINT32_MAX) {
+      end = m->program.regions.items[at].end;
+      DT_TRY(emit_parts(m, map, k, end, items, at + 1, params));
+    } else {
+      char name[32];
+      end = dt__region_part_end(&m->program, k, last, after);
+      snprintf(name, sizeof(name), "dt_part_%u", k);
+      DT_TRY(emit_run(m, map, name, k, end, true, items, params));
+    }
+    k = end;
+  }
+  return NULL;
+}
+
+// The addresses of the predicates of regions in kernels [first, last).
+static dt_status_t emit_flags(dt_emit_t *m, const dt_unit_map_t *map, uint32_t first, uint32_t last,
+                              uint32_t items) {
+  for (uint32_t i = 0; i < m->program.regions.len; i++) {
+    const dt_program_region_t *region = &m->program.regions.items[i];
+    host_t h;
+    char name[32];
+    if (region->first < first || region->end > last || region->first == region->end)
+      continue;
+    snprintf(name, sizeof(name), "dt_flag_%u", i);
+    DT_TRY(open_function(&h, m, map, name, m->t_ptr, true, items));
+    LLVMBuildRet(m->b, buffer_address(&h, region->predicate));
+  }
+  return NULL;
+}
+
+static bool has_regions(const dt_program_t *program, uint32_t first, uint32_t last) {
+  for (uint32_t k = first; k < last; k++)
+    if (dt__region_at(program, k, 0) != UINT32_MAX)
+      return true;
+  return false;
+}
+
+static dt_status_t emit_segment(dt_emit_t *m, const dt_unit_map_t *map, const char *name,
+                                const dt_segment_span_t *span, const dt_kernel_params_t *params) {
+  uint32_t first = span->kernel, last = span->kernel_end, items = span->item_end;
+  if (!has_regions(&m->program, first, last))
+    return emit_run(m, map, name, first, last, true, items, params);
+  DT_TRY(emit_parts(m, map, first, last, items, 0, params));
+  DT_TRY(emit_flags(m, map, first, last, items));
+  return dt__emit_regions(m, name, first, last);
+}
+
 static dt_status_t emit_once_scratch(dt_emit_t *m, const dt_unit_map_t *map) {
   host_t h = {.map = map};
   DT_TRY(dt__body_init(&h.k, m, NULL, NULL));
@@ -484,7 +538,7 @@ static dt_status_t emit_segments(dt_emit_t *m, const dt_unit_map_t *map,
     snprintf(name, sizeof(name), "dt_run_%u", segment);
     DT_TRY(emit_items(m, map, segment));
     DT_TRY(emit_plan(m, map, segment));
-    DT_TRY(emit_run(m, map, name, span.kernel, span.kernel_end, true, span.item_end, params));
+    DT_TRY(emit_segment(m, map, name, &span, params));
   }
   return NULL;
 }

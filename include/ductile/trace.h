@@ -100,6 +100,30 @@ DT_API dt_sym_t dt_int_value(dt_trace_t *trace, dt_value_t x);
 // copied.
 DT_API dt_sym_t dt_capture(dt_trace_t *trace, const char *name, const int64_t *address);
 
+// ---- Control that data decides --------------------------------------------------------------------
+// A body: reads in[], sets out[]; what dt_program_fn_t says of failures holds here. It is traced
+// once, whatever way calls will go. It may also read values made outside of it, which then become
+// operands; its own values end with it. It may branch and loop in turn, but not read numbers from
+// data (dt_item, dt_nonzero, dt_masked_select, dt_repeat_interleave) nor dt_update: DT_E_STATE. A
+// dt_check in it must hold at each call, whatever way that goes; checks on elements (dt_gather) are
+// made where the body runs.
+typedef dt_status_t (*dt_branch_fn_t)(dt_trace_t *trace, const dt_value_t *in, dt_value_t *out,
+                                      void *closure);
+// out[0 … n_out-1] of `then_fn` where `pred` (one bool of rank 0) is true, else of `else_fn`; only
+// that body runs. Both get in[0 … n_in-1]. Their outputs agree in dtype, rank (DT_E_DTYPE,
+// DT_E_SHAPE) and sizes, which a guard ensures where it can; sizes that depend on the branch are
+// not supported. Of a literal `pred` only the body taken is traced, with a line in the log.
+DT_API void dt_cond(dt_trace_t *trace, dt_value_t pred, dt_branch_fn_t then_fn,
+                    dt_branch_fn_t else_fn, void *closure, uint32_t n_in, const dt_value_t *in,
+                    uint32_t n_out, dt_value_t *out);
+// The state begins as `init`. While cond_fn's out[0] (one bool of rank 0) is true, body_fn gives the
+// next state: out[0 … n_state-1], each of its init's dtype and sizes. Both read in[0 … n_state-1],
+// the state, and then captured[0 … n_captured-1]. out[0 … n_state-1]: the state in the end. A loop
+// whose condition stays true keeps its call (and its session) from ending, no other.
+DT_API void dt_while(dt_trace_t *trace, dt_branch_fn_t cond_fn, dt_branch_fn_t body_fn,
+                     void *closure, uint32_t n_state, const dt_value_t *init, uint32_t n_captured,
+                     const dt_value_t *captured, dt_value_t *out);
+
 // ---- Updates ------------------------------------------------------------------------------------
 // The call writes `value` (of the input's dtype and sizes) into the memory of tensor input `input`,
 // a value of in[], after everything has read it. From here on `input`, and every input that is the

@@ -11,6 +11,8 @@
 #define dt_int_value(trace, ...) (dt_int_value)(DT_AT(trace), __VA_ARGS__)
 #define dt_capture(trace, ...) (dt_capture)(DT_AT(trace), __VA_ARGS__)
 #define dt_update(trace, ...) (dt_update)(DT_AT(trace), __VA_ARGS__)
+#define dt_cond(trace, ...) (dt_cond)(DT_AT(trace), __VA_ARGS__)
+#define dt_while(trace, ...) (dt_while)(DT_AT(trace), __VA_ARGS__)
 #define dt_neg(trace, ...) (dt_neg)(DT_AT(trace), __VA_ARGS__)
 #define dt_abs(trace, ...) (dt_abs)(DT_AT(trace), __VA_ARGS__)
 #define dt_sign(trace, ...) (dt_sign)(DT_AT(trace), __VA_ARGS__)

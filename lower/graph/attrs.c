@@ -31,6 +31,8 @@ enum {
   DTYPE_search = 0,
   DTYPE_compress = 0,
   DTYPE_select = 0,
+  DTYPE_control = 0,
+  DTYPE_result = 0,
   DTYPE_input = 0,
   DTYPE_constant = 0,
 };

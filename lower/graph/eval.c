@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define MAX_ELEMENTS ((int64_t)1 << 31)
+#define MAX_TRIPS ((int64_t)1 << 20)
 #define ENTRY UINT32_MAX // asserts that wait for no data
 
 dt_status_t dt__eval_sym(const dt_eval_t *e, dt_sym_t sym, int64_t *out) {
@@ -108,6 +109,10 @@ static void load(dt_eval_value_t *out, const void *data, const int64_t *strides)
 }
 
 dt_status_t dt__eval_input(const dt_eval_t *e, const dt_node_t *node, dt_eval_value_t *out) {
+  if (e->operands) {
+    *out = e->operands[node->attrs->index];
+    return NULL;
+  }
   const dt_eval_arg_t *arg = &e->args[node->attrs->index];
   for (uint32_t k = 0; k < out->rank; k++) {
     if (arg->sizes[k] != out->sizes[k])
@@ -156,8 +161,8 @@ static const dt_eval_fn_t functions[DT_OP_COUNT] = {
 #include "lower/graph/ops.def"
 };
 
-static dt_status_t make_room(const dt_eval_t *e, const dt_node_t *node, int64_t *left,
-                             dt_eval_value_t *out) {
+static dt_status_t make_room(const dt_eval_t *e, const dt_node_t *node, dt_eval_value_t *out) {
+  int64_t *left = e->left;
   bool empty = false;
   out->dtype = node->dtype;
   out->rank = node->rank;
@@ -228,10 +233,10 @@ static dt_status_t prepare(dt_eval_t *e, const int64_t *symbols) {
   return check_asserts(e, ENTRY);
 }
 
-static dt_status_t evaluate_node(dt_eval_t *e, const dt_node_t *node, int64_t *left,
+static dt_status_t evaluate_node(const dt_eval_t *e, const dt_node_t *node,
                                  dt_eval_value_t *value) {
   uint32_t symbol = 0;
-  DT_TRY(make_room(e, node, left, value));
+  DT_TRY(make_room(e, node, value));
   DT_TRY(functions[node->op](e, node, value));
   if (dt__op_info(node->op)->computes && dt__dtype_is_half(node->dtype)) {
     for (int64_t k = 0; k < value->count; k++)
@@ -242,23 +247,45 @@ static dt_status_t evaluate_node(dt_eval_t *e, const dt_node_t *node, int64_t *l
   return NULL;
 }
 
-dt_status_t dt__graph_eval(const dt_graph_t *graph, const int64_t *symbols,
-                           const dt_eval_arg_t *args, const dt_eval_options_t *options,
-                           dt_arena_t *arena, dt_eval_value_t *out) {
-  dt_eval_t e = {
-      .graph = graph, .args = args, .bounds = options && options->error_bounds, .arena = arena};
+// Nodes in order, but those that nothing needs.
+static dt_status_t evaluate(dt_eval_t *e, dt_eval_value_t *out) {
+  const dt_graph_t *graph = e->graph;
   bool *needed = NULL;
-  int64_t left = MAX_ELEMENTS;
-  DT_TRY(prepare(&e, symbols));
-  DT_TRY(dt__graph_live(graph, arena, &needed));
+  e->results = DT_ARENA_ARRAY(e->arena, dt_eval_value_t *, graph->controls.len + 1);
+  if (!e->results)
+    return DT_NO_MEMORY();
+  DT_TRY(dt__graph_live(graph, e->arena, &needed));
   for (uint32_t k = 0; k < graph->nodes.len; k++) {
     const dt_node_t *node = &graph->nodes.items[k];
-    dt_status_t status = needed[k] ? evaluate_node(&e, node, &left, &e.values[k]) : NULL;
+    dt_status_t status = needed[k] ? evaluate_node(e, node, &e->values[k]) : NULL;
     if (status)
       return dt__status_annotate(status, "evaluating %%%u (%s)", k + 1,
                                  dt__op_info(node->op)->name);
   }
   for (uint32_t k = 0; k < graph->outputs.len; k++)
-    out[k] = e.values[graph->outputs.items[k].id - 1];
+    out[k] = e->values[graph->outputs.items[k].id - 1];
   return NULL;
+}
+
+dt_status_t dt__graph_eval(const dt_graph_t *graph, const int64_t *symbols,
+                           const dt_eval_arg_t *args, const dt_eval_options_t *options,
+                           dt_arena_t *arena, dt_eval_value_t *out) {
+  dt_eval_t e = {
+      .graph = graph, .args = args, .bounds = options && options->error_bounds, .arena = arena};
+  int64_t left = MAX_ELEMENTS;
+  e.left = &left;
+  e.max_trips = options && options->max_trips > 0 ? options->max_trips : MAX_TRIPS;
+  DT_TRY(prepare(&e, symbols));
+  return evaluate(&e, out);
+}
+
+dt_status_t dt__eval_body(const dt_eval_t *outer, const dt_graph_t *body,
+                          const dt_eval_value_t *operands, dt_arena_t *arena,
+                          dt_eval_value_t *out) {
+  dt_eval_t e = *outer;
+  e.graph = body;
+  e.operands = operands;
+  e.arena = arena;
+  e.values = DT_ARENA_ARRAY(arena, dt_eval_value_t, body->nodes.len + 1);
+  return e.values ? evaluate(&e, out) : DT_NO_MEMORY();
 }

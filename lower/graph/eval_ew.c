@@ -20,6 +20,7 @@
 #define SCALAR_scan(name) DT_SCALAR_NONE
 #define SCALAR_search(name) DT_SCALAR_NONE
 #define SCALAR_compress(name) DT_SCALAR_NONE
+#define SCALAR_control(name) DT_SCALAR_NONE
 #define SCALAR_ew(name) DT_SCALAR_##name
 
 // The scalar op of each op that is lowered to one.

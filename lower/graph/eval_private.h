@@ -20,12 +20,21 @@ typedef struct dt_eval_t {
   bool bounds;
   dt_arena_t *arena;
   dt_eval_value_t *values; // by node id - 1
+  int64_t *left;           // elements that all values together may still have
+  int64_t max_trips;       // of one `while`
+  // Of a body: its inputs, in place of args. Of any graph: what its controls gave, by control.
+  const dt_eval_value_t *operands;
+  dt_eval_value_t **results;
 } dt_eval_t;
 
 static inline const dt_eval_value_t *dt__eval_in(const dt_eval_t *e, const dt_node_t *node,
                                                  uint32_t k) {
   return &e->values[node->inputs[k].id - 1];
 }
+// Evaluates a body of `outer`'s graph on `operands`; `out` has one value per output, in `arena`.
+dt_status_t dt__eval_body(const dt_eval_t *outer, const dt_graph_t *body,
+                          const dt_eval_value_t *operands, dt_arena_t *arena,
+                          dt_eval_value_t *out) DT_MUST_USE;
 // The value of an expression; DT_E_SHAPE where it has none.
 dt_status_t dt__eval_sym(const dt_eval_t *e, dt_sym_t sym, int64_t *out) DT_MUST_USE;
 // Sizes do not fit each other, which the guards of building exclude.

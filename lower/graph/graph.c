@@ -19,6 +19,11 @@ dt_graph_t *dt__graph_create(dt_arena_t *arena, dt_symenv_t *env) {
 }
 
 // ---- Nodes --------------------------------------------------------------------------------------
+// What a `cond` or `while` gives is read by `result` alone.
+static bool is_value(const dt_graph_t *graph, dt_node_id_t id) {
+  return !dt__op_is_control(dt__graph_node(graph, id)->op);
+}
+
 static dt_status_t check_inputs(const dt_graph_t *graph, const dt_op_info_t *info,
                                 const dt_node_id_t *inputs, uint32_t n_inputs) {
   if (info->arity >= 0 && (uint32_t)info->arity != n_inputs)
@@ -29,6 +34,9 @@ static dt_status_t check_inputs(const dt_graph_t *graph, const dt_op_info_t *inf
   for (uint32_t k = 0; k < n_inputs; k++) {
     if (inputs[k].id == 0 || inputs[k].id > graph->nodes.len)
       return DT_FAIL(DT_E_ARGUMENT, "%s: argument %u is no value of this graph", info->name, k);
+    if (!is_value(graph, inputs[k]) && info != dt__op_info(DT_OP_result))
+      return DT_FAIL(DT_E_ARGUMENT, "%s: argument %u is no value but what `result` reads",
+                     info->name, k);
   }
   return NULL;
 }
@@ -218,6 +226,9 @@ dt_status_t dt__graph_add_update(dt_graph_t *graph, const dt_graph_update_t *upd
                    update->input, update->value.id);
   const dt_graph_input_t *input = &graph->inputs.items[update->input];
   const dt_node_t *value = dt__graph_node(graph, update->value);
+  if (!is_value(graph, update->value))
+    return DT_FAIL(DT_E_ARGUMENT, "update of input %u: no value but what `result` reads",
+                   update->input);
   if (value->dtype != input->dtype || value->rank != input->rank)
     return DT_FAIL(DT_E_ARGUMENT, "update of input %u: %s of rank %u; expected %s of rank %u",
                    update->input, dt_dtype_name(value->dtype), value->rank,
@@ -234,6 +245,9 @@ dt_status_t dt__graph_add_update(dt_graph_t *graph, const dt_graph_update_t *upd
 dt_status_t dt__graph_add_output(dt_graph_t *graph, dt_node_id_t value) {
   if (value.id == 0 || value.id > graph->nodes.len)
     return DT_FAIL(DT_E_ARGUMENT, "output %u is no value of this graph", graph->outputs.len);
+  if (!is_value(graph, value))
+    return DT_FAIL(DT_E_ARGUMENT, "output %u is no value but what `result` reads",
+                   graph->outputs.len);
   if (graph->outputs.len >= DT_GRAPH_MAX_NODES)
     return DT_FAIL(DT_E_LIMIT, "the graph has %u outputs, which is the most", graph->outputs.len);
   if (!DT_VEC_PUSH(graph->arena, &graph->outputs, value))

@@ -44,7 +44,7 @@ enum { DT_SEARCH_INCLUSIVE = 1 };
 // attributes compare and hash as bytes (padding included: always start from {0}).
 typedef struct dt_attrs_t {
   dt_dtype_t dtype; // cast, scalar, iota, size
-  uint32_t index;   // input, constant: which
+  uint32_t index;   // input, constant: which; cond, while: of graph->controls; result: which
   uint32_t n_axes;  // reductions (ascending), permute (order), concat, gather, iota, softmax (one)
   int32_t axes[DT_MAX_RANK];
   uint32_t keepdims; // reductions: 1 keeps folded dims as size 1
@@ -115,6 +115,15 @@ typedef struct dt_graph_assert_t {
   dt_code_t code; // what a call that fails it gets; DT_OK: DT_E_SHAPE
 } dt_graph_assert_t;
 
+// The bodies of a `cond` (then, else) or of a `while` (test, body): graphs in the same environment
+// that read operands as their inputs, in order, without the predicate. They have no constants,
+// captures, asserts or updates and bind no symbols. Branches agree in their outputs' dtypes, ranks
+// and sizes; a test gives one rank-0 bool; a body's outputs are the new state, as many as the state
+// and each of its dtype and sizes. Shared by graphs that passes make of one another.
+typedef struct dt_graph_control_t {
+  const struct dt_graph *bodies[2];
+} dt_graph_control_t;
+
 typedef struct dt_graph {
   dt_arena_t *arena;       // owns everything below; borrowed
   dt_symenv_t *env;        // borrowed
@@ -125,6 +134,7 @@ typedef struct dt_graph {
   DT_VEC(dt_graph_assert_t) asserts;
   DT_VEC(dt_graph_capture_t) captures;
   DT_VEC(dt_graph_update_t) updates; // at most one an input
+  DT_VEC(dt_graph_control_t) controls;
 } dt_graph_t;
 
 // An empty graph in `arena`; NULL without memory.
@@ -163,6 +173,22 @@ dt_status_t dt__graph_add_capture(dt_graph_t *graph, const dt_graph_capture_t *c
 // to that); an input is updated once.
 dt_status_t dt__graph_add_update(dt_graph_t *graph, const dt_graph_update_t *update) DT_MUST_USE;
 
+// A `cond` or `while` over bodies that are complete. `inputs`: the predicate and operands, or the
+// state and what is captured.
+dt_status_t dt__graph_add_control(dt_graph_t *graph, dt_op_t op, const dt_graph_control_t *control,
+                                  const dt_node_id_t *inputs, uint32_t n_inputs,
+                                  const dt_origin_t *origin, dt_node_id_t *out) DT_MUST_USE;
+static inline bool dt__op_is_control(dt_op_t op) { return op == DT_OP_cond || op == DT_OP_while; }
+// The bodies of a `cond` or `while`.
+static inline const dt_graph_control_t *dt__graph_control(const dt_graph_t *graph,
+                                                          const dt_node_t *node) {
+  return &graph->controls.items[node->attrs->index];
+}
+// What the bodies are called: then, else, test, body.
+const char *dt__control_body_name(dt_op_t op, uint32_t body);
+// A copy of the bodies, and of theirs, with `env` as environment; nodes are shared.
+dt_status_t dt__graph_rehome_controls(dt_graph_t *graph) DT_MUST_USE;
+
 // The nodes that outputs, updates and asserts need, by id - 1: those they are made of, and the
 // items of all symbols in sizes and attributes of such nodes.
 dt_status_t dt__graph_live(const dt_graph_t *graph, dt_arena_t *arena, bool **out) DT_MUST_USE;
@@ -184,6 +210,7 @@ typedef enum dt_lower_kind_t {
   DT_LOWER_scan,     // inclusive, forwards (mode 0 or WHOLE): the running fold of its axis
   DT_LOWER_search,   // DT_INST_SEARCH
   DT_LOWER_compress, // masked stores at DATA indices
+  DT_LOWER_control,  // regions of the program around the bodies' kernels
 } dt_lower_kind_t;
 
 typedef struct dt_op_info_t {

@@ -92,6 +92,9 @@ dt_sym_t dt__infer_repeats(dt_symenv_t *env, dt_sym_t in, dt_sym_t out);
 void dt__print_name(const dt_graph_t *graph, dt_node_id_t id, dt_text_t *out);
 void dt__print_sizes(const dt_symenv_t *env, uint32_t rank, const dt_sym_t *sizes, dt_text_t *out);
 
+// What `result` reads: the node of a body (`cond`: of the first) that gives output attrs.index.
+dt_status_t dt__infer_output(const dt_infer_t *ctx, const dt_node_t **out) DT_MUST_USE;
+
 // ---- Rules (columns of ops.def) -----------------------------------------------------------------
 typedef dt_status_t (*dt_infer_rule_t)(dt_infer_t *ctx);
 dt_status_t dt__infer_dtype(dt_infer_t *ctx) DT_MUST_USE;
@@ -118,6 +121,9 @@ dt_status_t dt__infer_dtype(dt_infer_t *ctx) DT_MUST_USE;
   RULE(compress, DT_ATTR_SYMS)                                                                     \
   RULE(nonzero, DT_ATTR_SYMS)                                                                      \
   RULE(select, DT_ATTR_SYMS)                                                                       \
+  RULE(cond, DT_ATTR_INDEX)                                                                        \
+  RULE(while, DT_ATTR_INDEX)                                                                       \
+  RULE(result, DT_ATTR_INDEX)                                                                      \
   RULE(matmul, 0)                                                                                  \
   RULE(norm, DT_ATTR_N_AXES | DT_ATTR_EPSILON)
 

@@ -141,6 +141,18 @@ static dt_status_t dtype_rule_constant(dt_infer_t *ctx) {
   return NULL;
 }
 
+static dt_status_t dtype_rule_control(dt_infer_t *ctx) {
+  ctx->dtype = DT_BOOL;
+  return NULL;
+}
+
+static dt_status_t dtype_rule_result(dt_infer_t *ctx) {
+  const dt_node_t *output = NULL;
+  DT_TRY(dt__infer_output(ctx, &output));
+  ctx->dtype = output->dtype;
+  return NULL;
+}
+
 static const dt_infer_rule_t dtype_rules[DT_OP_COUNT] = {
 #define OP(name, arity, flags, dtype_rule, shape_rule, decompose, lower, eval, doc)                \
   [DT_OP_##name] = dtype_rule_##dtype_rule,

@@ -23,6 +23,19 @@ static void need_symbols(live_t *l, uint32_t n, const dt_sym_t *exprs) {
   }
 }
 
+// What the bodies of a node use counts as the node's own.
+static void need_bodies(live_t *l, const dt_graph_t *graph, const dt_node_t *node) {
+  for (uint32_t b = 0; l->has_items && dt__op_is_control(node->op) && b < 2; b++) {
+    const dt_graph_t *body = dt__graph_control(graph, node)->bodies[b];
+    for (uint32_t k = 0; k < body->nodes.len; k++) {
+      const dt_node_t *inner = &body->nodes.items[k];
+      need_symbols(l, inner->rank, inner->sizes);
+      need_symbols(l, inner->attrs->n_syms, inner->attrs->syms);
+      need_bodies(l, body, inner);
+    }
+  }
+}
+
 static bool binds_needed(const live_t *l, const dt_node_t *node) {
   uint32_t symbol = 0;
   return node->op == DT_OP_item &&
@@ -42,6 +55,7 @@ static void walk(live_t *l) {
       l->nodes[node->inputs[i].id - 1] = true;
     need_symbols(l, node->rank, node->sizes);
     need_symbols(l, node->attrs->n_syms, node->attrs->syms);
+    need_bodies(l, graph, node);
   }
 }
 

@@ -40,6 +40,8 @@ enum {
   COMPUTES_search = 1,
   COMPUTES_compress = 0,
   COMPUTES_select = 0,
+  COMPUTES_control = 0,
+  COMPUTES_result = 0,
   COMPUTES_input = 0,
   COMPUTES_constant = 0,
   COMPUTES_iota = 0,

@@ -12,12 +12,14 @@
 // Constants without printed data are zeros; all data of a text together is limited to this.
 #define MAX_DATA ((int64_t)256 << 20)
 #define MAX_NAME 4096
+#define MAX_DEPTH 32u // of bodies in bodies
 
 typedef struct parser_t {
   dt_graph_t *graph;
   dt_symenv_t *env;
   dt_scan_t *scan;
   int64_t data_bytes;
+  uint32_t depth; // of the body that is being read
   char name[MAX_NAME];
 } parser_t;
 
@@ -357,6 +359,28 @@ static dt_status_t parse_type(parser_t *p, dt_node_t *node) {
   return NULL;
 }
 
+static dt_status_t parse_lines(parser_t *p);
+
+// { LINE … } into a graph of its own; bodies of bodies up to a depth that no stack minds.
+static dt_status_t parse_body(parser_t *p, const char *name, const dt_graph_t **out) {
+  dt_graph_t *outer = p->graph;
+  DT_TRY(dt__scan_expect(p->scan, name));
+  DT_TRY(dt__scan_expect(p->scan, "{"));
+  if (p->depth == MAX_DEPTH)
+    return dt__scan_fail(p->scan, "bodies in bodies, more than %u deep", MAX_DEPTH);
+  p->graph = dt__graph_create(outer->arena, p->env);
+  *out = p->graph;
+  if (!p->graph) {
+    p->graph = outer;
+    return DT_NO_MEMORY();
+  }
+  p->depth++;
+  dt_status_t status = parse_lines(p);
+  p->depth--;
+  p->graph = outer;
+  return status;
+}
+
 static dt_status_t parse_op(parser_t *p, dt_op_t op, dt_node_id_t *out) {
   DT_VEC(dt_node_id_t) inputs = {0};
   while (dt__scan_peek(p->scan, inputs.len ? "," : "%")) {
@@ -373,7 +397,13 @@ static dt_status_t parse_op(parser_t *p, dt_op_t op, dt_node_id_t *out) {
   dt_dtype_t value = inputs.len ? dt__graph_node(p->graph, inputs.items[0])->dtype : DT_I64;
   if (dt__scan_accept(p->scan, "{"))
     DT_TRY(parse_attrs(p, op, value, &attrs));
-  DT_TRY(placed(p, dt__graph_add(p->graph, op, inputs.items, inputs.len, &attrs, NULL, out)));
+  dt_graph_control_t control = {{NULL, NULL}};
+  for (uint32_t b = 0; dt__op_is_control(op) && b < 2; b++)
+    DT_TRY(parse_body(p, dt__control_body_name(op, b), &control.bodies[b]));
+  DT_TRY(placed(p, dt__op_is_control(op)
+                       ? dt__graph_add_control(p->graph, op, &control, inputs.items, inputs.len,
+                                               NULL, out)
+                       : dt__graph_add(p->graph, op, inputs.items, inputs.len, &attrs, NULL, out)));
   DT_TRY(dt__scan_expect(p->scan, ":"));
   return parse_type(p, &p->graph->nodes.items[out->id - 1]);
 }
@@ -441,6 +471,25 @@ static dt_status_t parse_return(parser_t *p) {
   return dt__scan_expect(p->scan, "}");
 }
 
+// Up to and with the closing brace.
+static dt_status_t parse_lines(parser_t *p) {
+  while (!dt__scan_accept_word(p->scan, "return")) {
+    if (dt__scan_accept_word(p->scan, "assert"))
+      DT_TRY(parse_assert(p));
+    else if (dt__scan_accept_word(p->scan, "capture"))
+      DT_TRY(parse_capture(p));
+    else if (dt__scan_accept_word(p->scan, "update"))
+      DT_TRY(parse_update(p));
+    else if (dt__scan_accept_word(p->scan, "input"))
+      DT_TRY(parse_input(p, NULL));
+    else if (dt__scan_accept_word(p->scan, "constant"))
+      DT_TRY(parse_constant(p, NULL));
+    else
+      DT_TRY(parse_node(p));
+  }
+  return parse_return(p);
+}
+
 dt_status_t dt__graph_parse(dt_arena_t *arena, dt_symenv_t *env, dt_scan_t *scan,
                             dt_graph_t **out) {
   *out = NULL;
@@ -454,21 +503,7 @@ dt_status_t dt__graph_parse(dt_arena_t *arena, dt_symenv_t *env, dt_scan_t *scan
   p->env = env;
   p->scan = scan;
   DT_TRY(parse_symbols(p));
-  while (!dt__scan_accept_word(scan, "return")) {
-    if (dt__scan_accept_word(scan, "assert"))
-      DT_TRY(parse_assert(p));
-    else if (dt__scan_accept_word(scan, "capture"))
-      DT_TRY(parse_capture(p));
-    else if (dt__scan_accept_word(scan, "update"))
-      DT_TRY(parse_update(p));
-    else if (dt__scan_accept_word(scan, "input"))
-      DT_TRY(parse_input(p, NULL));
-    else if (dt__scan_accept_word(scan, "constant"))
-      DT_TRY(parse_constant(p, NULL));
-    else
-      DT_TRY(parse_node(p));
-  }
-  DT_TRY(parse_return(p));
+  DT_TRY(parse_lines(p));
   DT_TRY(placed(p, dt__symenv_status(env)));
   *out = graph;
   return NULL;

@@ -9,9 +9,12 @@
 //            capture "name" [n2]
 //            [%N =] constant "name" f32[2] key 7 data [1, 2.5]
 //            %N = OP %A, %B {KEY = VALUE, …} : f32[s0, 4]
+//            %N = cond %P, %A, … then BODY else BODY : bool[]
+//            %N = while %A, … test BODY body BODY : bool[]
 //            assert COND "what"                          and "code N" where it is not DT_E_SHAPE
 //            update INPUT %N                      what the call writes into input number INPUT
 //            return %N, …
+//   BODY     { LINE … }                   with values of its own; its inputs are the operands
 //
 // Inputs and constants are declared in their order; `%N = input {index = 0} : …` is one more leaf
 // of a declared one, and a declaration without `%N =` has no leaf at that place.
@@ -179,7 +182,7 @@ static void key(dt_text_t *out, bool *any, const char *name) {
 
 static void put_attrs(const dt_graph_t *graph, const dt_node_t *node, dt_text_t *out) {
   const dt_attrs_t *attrs = node->attrs;
-  uint32_t mask = dt__op_attrs(node->op);
+  uint32_t mask = dt__op_is_control(node->op) ? 0 : dt__op_attrs(node->op);
   bool any = false;
   if (mask & DT_ATTR_INDEX) {
     key(out, &any, "index");
@@ -236,12 +239,33 @@ static void put_attrs(const dt_graph_t *graph, const dt_node_t *node, dt_text_t 
   dt__text_put(out, any ? "}" : "");
 }
 
+static void put_lines(const dt_graph_t *graph, dt_text_t *out);
+
+static void put_body(const dt_graph_t *body, const char *name, dt_text_t *out) {
+  dt_text_t lines;
+  dt__text_init(&lines);
+  put_lines(body, &lines);
+  dt__text_printf(out, " %s {\n", name);
+  for (const char *at = dt__text_str(&lines); *at;) {
+    size_t len = strcspn(at, "\n");
+    dt__text_put(out, "  ");
+    dt__text_write(out, at, len);
+    dt__text_put(out, "\n");
+    at += len + (at[len] == '\n');
+  }
+  dt__text_put(out, "  }");
+  out->failed |= lines.failed;
+  dt__text_fini(&lines);
+}
+
 static void put_node(const dt_graph_t *graph, uint32_t id, dt_text_t *out) {
   const dt_node_t *node = &graph->nodes.items[id - 1];
   dt__text_printf(out, "  %%%u = %s", id, dt__op_info(node->op)->name);
   for (uint32_t k = 0; k < node->n_inputs; k++)
     dt__text_printf(out, k ? ", %%%u" : " %%%u", node->inputs[k].id);
   put_attrs(graph, node, out);
+  for (uint32_t b = 0; dt__op_is_control(node->op) && b < 2; b++)
+    put_body(dt__graph_control(graph, node)->bodies[b], dt__control_body_name(node->op, b), out);
   dt__text_printf(out, " : %s", dt_dtype_name(node->dtype));
   put_sizes(graph, node->rank, node->sizes, out);
   dt__text_put(out, "\n");
@@ -274,9 +298,8 @@ static void put_asserts(const dt_graph_t *graph, dt_text_t *out) {
   }
 }
 
-void dt__graph_print(const dt_graph_t *graph, dt_text_t *out) {
+static void put_lines(const dt_graph_t *graph, dt_text_t *out) {
   uint32_t next_input = 0, next_constant = 0;
-  put_symbols(graph, out);
   put_captures(graph, out);
   put_asserts(graph, out);
   for (uint32_t id = 1; id <= graph->nodes.len; id++) {
@@ -307,5 +330,11 @@ void dt__graph_print(const dt_graph_t *graph, dt_text_t *out) {
   dt__text_put(out, "  return");
   for (uint32_t k = 0; k < graph->outputs.len; k++)
     dt__text_printf(out, k ? ", %%%u" : " %%%u", graph->outputs.items[k].id);
-  dt__text_put(out, "\n}\n");
+  dt__text_put(out, "\n");
+}
+
+void dt__graph_print(const dt_graph_t *graph, dt_text_t *out) {
+  put_symbols(graph, out);
+  put_lines(graph, out);
+  dt__text_put(out, "}\n");
 }

@@ -30,6 +30,8 @@ static dt_status_t check_ids(const dt_graph_t *graph, uint32_t id) {
     if (node->inputs[k].id == 0 || node->inputs[k].id >= id)
       return DT_FAIL(DT_E_FORMAT, "%s: argument %u is %%%u, which does not come before it",
                      info->name, k, node->inputs[k].id);
+    if (dt__op_is_control(dt__graph_node(graph, node->inputs[k])->op) && node->op != DT_OP_result)
+      return DT_FAIL(DT_E_FORMAT, "%s: argument %u is what only `result` reads", info->name, k);
   }
   if (node->rank > DT_MAX_RANK)
     return DT_FAIL(DT_E_FORMAT, "%s: rank %u", info->name, node->rank);
@@ -155,6 +157,20 @@ static dt_status_t check_bound(const bound_t *b, uint32_t n, const dt_sym_t *exp
   return NULL;
 }
 
+// Bodies bind nothing: what their sizes use is bound outside.
+static dt_status_t check_bodies_bound(bound_t *b, const dt_graph_t *graph, const dt_node_t *node) {
+  for (uint32_t k = 0; dt__op_is_control(node->op) && k < 2; k++) {
+    const dt_graph_t *body = dt__graph_control(graph, node)->bodies[k];
+    for (uint32_t i = 0; i < body->nodes.len; i++) {
+      const dt_node_t *inner = &body->nodes.items[i];
+      DT_TRY(check_bound(b, inner->rank, inner->sizes));
+      DT_TRY(check_bound(b, inner->attrs->n_syms, inner->attrs->syms));
+      DT_TRY(check_bodies_bound(b, body, inner));
+    }
+  }
+  return NULL;
+}
+
 static dt_status_t check_data_symbols(bound_t *b) {
   for (uint32_t k = 0; k < b->graph->inputs.len; k++) {
     const dt_graph_input_t *input = &b->graph->inputs.items[k];
@@ -174,6 +190,8 @@ static dt_status_t check_data_symbols(bound_t *b) {
       status = check_bound(b, node->rank, node->sizes);
     if (!status)
       status = check_bound(b, node->attrs->n_syms, node->attrs->syms);
+    if (!status)
+      status = check_bodies_bound(b, b->graph, node);
     if (status)
       return malformed(status, "node %", k + 1);
   }
@@ -196,10 +214,45 @@ static dt_status_t check_items(const dt_graph_t *graph) {
   return status;
 }
 
-dt_status_t dt__graph_verify(const dt_graph_t *graph) {
+// ---- Bodies of control --------------------------------------------------------------------------
+static bool binds(dt_op_t op) {
+  return op == DT_OP_item || op == DT_OP_nonzero || op == DT_OP_masked_select;
+}
+
+static dt_status_t check_body(const dt_graph_t *graph, const dt_graph_t *body) {
+  if (!body || body->env != graph->env)
+    return DT_FAIL(DT_E_FORMAT, "there is none, or it is of another environment");
+  if (body->constants.len || body->captures.len || body->asserts.len || body->updates.len)
+    return DT_FAIL(DT_E_FORMAT, "it has constants, captures, asserts or updates");
+  for (uint32_t k = 0; k < body->inputs.len; k++)
+    if (body->inputs.items[k].is_int || !body->inputs.items[k].contiguous)
+      return DT_FAIL(DT_E_FORMAT, "input %u is no operand", k);
+  for (uint32_t k = 0; k < body->nodes.len; k++)
+    if (binds(body->nodes.items[k].op))
+      return DT_FAIL(DT_E_FORMAT, "node %%%u: %s binds a symbol", k + 1,
+                     dt__op_info(body->nodes.items[k].op)->name);
+  return NULL;
+}
+
+static dt_status_t verify_graph(const dt_graph_t *graph);
+
+static dt_status_t verify_bodies(const dt_graph_t *graph) {
+  for (uint32_t k = 0; k < graph->controls.len; k++)
+    for (uint32_t b = 0; b < 2; b++) {
+      const dt_graph_t *body = graph->controls.items[k].bodies[b];
+      dt_status_t status = check_body(graph, body);
+      if (!status)
+        status = verify_graph(body);
+      DT_TRY(malformed(status, b ? "second body of control " : "first body of control ", k));
+    }
+  return NULL;
+}
+
+static dt_status_t verify_graph(const dt_graph_t *graph) {
   DT_TRY(check_declarations(graph));
   DT_TRY(check_captures(graph));
   DT_TRY(check_updates(graph));
+  DT_TRY(verify_bodies(graph));
   dt_symenv_t *env = NULL;
   DT_TRY(dt__symenv_clone(graph->env, &env));
   dt_status_t status = NULL;
@@ -207,14 +260,20 @@ dt_status_t dt__graph_verify(const dt_graph_t *graph) {
     status = malformed(check_node(graph, env, id), "node %", id);
   dt__symenv_destroy(env);
   DT_TRY(status);
-  DT_TRY(check_items(graph));
   for (uint32_t k = 0; k < graph->outputs.len; k++) {
     if (graph->outputs.items[k].id == 0 || graph->outputs.items[k].id > graph->nodes.len)
       return DT_FAIL(DT_E_FORMAT, "output %u is no value of the graph", k);
+    if (dt__op_is_control(dt__graph_node(graph, graph->outputs.items[k])->op))
+      return DT_FAIL(DT_E_FORMAT, "output %u is what only `result` reads", k);
   }
   for (uint32_t k = 0; k < graph->asserts.len; k++) {
     if (graph->asserts.items[k].cond.id == 0)
       return DT_FAIL(DT_E_FORMAT, "assert %u has no condition", k);
   }
   return NULL;
+}
+
+dt_status_t dt__graph_verify(const dt_graph_t *graph) {
+  DT_TRY(verify_graph(graph));
+  return check_items(graph);
 }

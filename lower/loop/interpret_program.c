@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Interpreting a whole program: memory for its buffers, items bound as their buffers are written,
+// Interpreting a whole program: regions, memory for its buffers, items bound as their buffers are written,
 // asserts as their symbols are bound, and that results are written in full.
 #include "lower/graph/scalar.h"
 #include "lower/loop/interpret_private.h"
 #include "runtime/base/status.h"
 
 #include <string.h>
+
+#define MAX_TRIPS ((int64_t)1 << 20) // of one loop
 
 typedef struct run_t {
   dt_interp_t in;
@@ -46,6 +48,7 @@ static dt_status_t place(run_t *run, uint32_t id) {
   case DT_BUFFER_TEMP:
   case DT_BUFFER_ONCE:
   case DT_BUFFER_SLAB:
+  case DT_BUFFER_STATE:
     return dt__interp_allocate(in, id, true);
   case DT_BUFFER_LOCAL:
     return NULL;
@@ -191,20 +194,70 @@ static dt_status_t run_slices(run_t *run, const dt_program_slices_t *slices) {
   return NULL;
 }
 
+// ---- Regions --------------------------------------------------------------------------------------------
+static dt_status_t run_kernels(run_t *run, uint32_t first, uint32_t end, uint32_t after);
+
+static dt_status_t read_predicate(run_t *run, const dt_program_region_t *region, bool *out) {
+  DT_TRY(place(run, region->predicate.id));
+  const dt_interp_buffer_t *at = &run->in.buffers[region->predicate.id - 1];
+  if (at->written && !at->written[0])
+    return DT_FAIL(DT_E_INTERNAL, "buffer %u decides before it is written", region->predicate.id);
+  *out = dt__scalar_load(DT_BOOL, at->base).i != 0;
+  return NULL;
+}
+
+// A trip sees nothing of what earlier ones wrote, but the state.
+static void forget_trip(run_t *run, const dt_program_region_t *region) {
+  const dt_program_t *program = run->in.program;
+  for (uint32_t b = 0; b < program->buffers.len; b++) {
+    dt_interp_buffer_t *at = &run->in.buffers[b];
+    bool own = false;
+    for (uint32_t k = region->first; k < region->end && !own; k++)
+      own = dt__kernel_stores_to(&program->kernels.items[k], b + 1);
+    if (own && at->written && program->buffers.items[b].kind != DT_BUFFER_STATE)
+      memset(at->written, 0, (size_t)at->count * sizeof(*at->written));
+  }
+}
+
+static dt_status_t run_region(run_t *run, uint32_t index) {
+  const dt_program_region_t *region = &run->in.program->regions.items[index];
+  bool loop = region->kind == DT_REGION_WHILE, go_on = false;
+  for (int64_t trips = 0;; trips++) {
+    DT_TRY(read_predicate(run, region, &go_on));
+    if (go_on != (region->kind != DT_REGION_ELSE) || (trips && !loop))
+      return NULL;
+    if (trips == MAX_TRIPS)
+      return DT_FAIL(DT_E_LIMIT, "a loop has not ended after %lld trips", (long long)trips);
+    forget_trip(run, region);
+    DT_TRY(run_kernels(run, region->first, region->end, index + 1));
+  }
+}
+
+// Kernels [first, end), and the regions among them from number `after` on.
+static dt_status_t run_kernels(run_t *run, uint32_t first, uint32_t end, uint32_t after) {
+  const dt_program_t *program = run->in.program;
+  for (uint32_t k = first; k < end;) {
+    const dt_program_slices_t *slices = dt__kernel_slices(program, k);
+    uint32_t region = dt__region_at(program, k, after);
+    DT_TRY(bind_items(run, k));
+    if (region != UINT32_MAX) {
+      DT_TRY(run_region(run, region));
+      k = program->regions.items[region].end;
+    } else if (slices) {
+      DT_TRY(run_slices(run, slices));
+      k = slices->end;
+    } else {
+      DT_TRY(run_one(run, k++));
+    }
+  }
+  return NULL;
+}
+
 static dt_status_t run_all(run_t *run) {
   const dt_program_t *program = run->in.program;
   find_writers(run);
   DT_TRY(check_asserts(run));
-  for (uint32_t k = 0; k < program->kernels.len; k++) {
-    const dt_program_slices_t *slices = dt__kernel_slices(program, k);
-    DT_TRY(bind_items(run, k));
-    if (!slices) {
-      DT_TRY(run_one(run, k));
-      continue;
-    }
-    DT_TRY(run_slices(run, slices));
-    k = slices->end - 1;
-  }
+  DT_TRY(run_kernels(run, 0, program->kernels.len, 0));
   DT_TRY(bind_items(run, program->kernels.len));
   for (uint32_t id = 1; id <= program->buffers.len; id++)
     if (program->buffers.items[id - 1].kind == DT_BUFFER_OUTPUT)
@@ -220,7 +273,8 @@ dt_status_t dt__program_interpret(const dt_program_t *program, const int64_t *sy
   dt_status_t status = run.written_after ? run_all(&run) : DT_NO_MEMORY();
   for (uint32_t b = 0; b < program->buffers.len; b++) {
     dt_buffer_kind_t kind = program->buffers.items[b].kind;
-    if (kind == DT_BUFFER_TEMP || kind == DT_BUFFER_ONCE || kind == DT_BUFFER_SLAB)
+    if (kind == DT_BUFFER_TEMP || kind == DT_BUFFER_ONCE || kind == DT_BUFFER_SLAB ||
+        kind == DT_BUFFER_STATE)
       dt__free(run.in.buffers[b].base);
     dt__free(run.in.buffers[b].written);
   }

@@ -37,6 +37,9 @@ typedef enum dt_buffer_kind_t {
   DT_BUFFER_LOCAL, // scratch of one kernel, private to one outer iteration; sizes depend on no loop
   DT_BUFFER_SLAB,  // scratch of one chain: its sizes are the extents of the chain's shared loops,
                    // then one more; every index is [shared loops…, an expression]
+  DT_BUFFER_STATE, // what control hands on, in the block like a TEMP, contiguous. `index` 0: a result
+                   // of branches, written in each. Else 1 + the WHILE region that carries it: written
+                   // before the loop and by the last kernels of each trip, which read no state of it
 } dt_buffer_kind_t;
 
 typedef struct dt_buffer_t {
@@ -195,6 +198,7 @@ typedef struct dt_kernel_t {
   uint32_t slices;                 // 1 + which of the program's slices it runs in; 0: none
   uint32_t chain;                  // 0: none
   dt_buffer_id_t gate;             // rank 0, I64; where it holds 0 nothing is run. Or none
+  uint32_t run;                    // which of the program's runs it belongs to
   DT_VEC(dt_schedule_t) schedules; // empty until scheduled
 } dt_kernel_t;
 
@@ -244,6 +248,22 @@ typedef struct dt_program_slices_t {
   uint32_t begin, count; // SLICE symbols, by index
 } dt_program_slices_t;
 
+// Runs of kernels, numbered in order: between the first and the last kernel of one run no region
+// begins or ends, and fusion joins kernels of one run only. A region is a sequence of whole runs.
+// What a kernel of a region writes is read inside of the region only, but for STATE. The kernels of
+// a region stand side by side and in one segment; it may have none.
+typedef enum dt_region_kind_t {
+  DT_REGION_IF,   // its kernels run where the predicate is true
+  DT_REGION_ELSE, // follows the IF of the same predicate: its kernels run where that is false
+  DT_REGION_WHILE // its kernels run again and again while the predicate, which they write, is true
+} dt_region_kind_t;
+typedef struct dt_program_region_t {
+  dt_region_kind_t kind;
+  dt_buffer_id_t predicate;    // rank 0, BOOL
+  uint32_t run_first, run_end; // its runs
+  uint32_t first, end;         // its kernels; set by dt__program_settle_regions
+} dt_program_region_t;
+
 typedef struct dt_program {
   dt_arena_t *arena; // owns everything; borrowed
   dt_symenv_t *env;  // private to the compile; borrowed
@@ -260,6 +280,9 @@ typedef struct dt_program {
   // segment.
   DT_VEC(dt_program_segment_t) segments;
   DT_VEC(dt_program_slices_t) slices; // set by fuse; in order, none over two segments
+  // In the order in which they begin; one inside of another comes after it.
+  DT_VEC(dt_program_region_t) regions;
+  uint32_t n_runs; // 0: one
   uint32_t n_once; // the first n_once kernels run when the variant is made (set by fuse)
   bool device_sized;
   const char *segments_reason; // devices: why items are read by the host all the same; or NULL
@@ -302,6 +325,17 @@ const dt_program_slices_t *dt__kernel_slices(const dt_program_t *program, uint32
 // Sets first and end of all slices after kernels were put in another order or added. DT_E_INTERNAL
 // when kernels of one do not stand side by side.
 dt_status_t dt__program_settle_slices(dt_program_t *program) DT_MUST_USE;
+// Sets first and end of all regions after kernels were put in another order, added or dropped.
+// DT_E_INTERNAL when kernels of one do not stand side by side.
+dt_status_t dt__program_settle_regions(dt_program_t *program) DT_MUST_USE;
+// The outermost region that begins at kernel k, has kernels and comes after region `after` - 1 in
+// their order (0: any); its index, or UINT32_MAX.
+uint32_t dt__region_at(const dt_program_t *program, uint32_t k, uint32_t after);
+// The IF that an ELSE belongs to, and the innermost region that run `run` lies in; UINT32_MAX: none.
+uint32_t dt__region_if(const dt_program_t *program, uint32_t other);
+uint32_t dt__region_of_run(const dt_program_t *program, uint32_t run);
+// The kernel writes the state of a loop at the end of a trip.
+bool dt__kernel_carries(const dt_program_t *program, const dt_kernel_t *kernel);
 // The chain of kernel k: from its first maker up to and with its head. A kernel of no chain is its
 // own head: [k, k + 1).
 typedef struct dt_chain_t {

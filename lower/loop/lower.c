@@ -25,6 +25,7 @@ static const dt_lower_fn_t lower_fns[] = {
     [DT_LOWER_scan] = dt__lower_scan,
     [DT_LOWER_search] = dt__lower_search,
     [DT_LOWER_compress] = dt__lower_compress,
+    [DT_LOWER_control] = dt__lower_control,
 };
 
 // ---- Pieces ---------------------------------------------------------------------------------------
@@ -51,6 +52,7 @@ dt_status_t dt__lower_begin(dt_lowering_t *ctx, dt_node_id_t id, dt_open_t how, 
   const dt_node_t *node = dt__lower_node(ctx, id);
   memset(kernel, 0, sizeof(*kernel));
   kernel->name = dt__op_info(node->op)->name;
+  kernel->run = ctx->program->n_runs ? ctx->program->n_runs - 1 : 0;
   return dt__lower_loops(ctx, node->rank, node->sizes, how, kernel->vars, kernel->extents,
                          &kernel->n_loops, at);
 }
@@ -120,8 +122,7 @@ dt_status_t dt__lower_row(dt_lowering_t *ctx, dt_stage_t *stage, dt_dtype_t dtyp
 }
 
 // ---- Outputs --------------------------------------------------------------------------------------
-// The buffer that a kernel made for node `id` alone, or none: views, leaves and arguments.
-static dt_buffer_id_t own_buffer(const dt_lowering_t *ctx, dt_node_id_t id) {
+dt_buffer_id_t dt__lower_own_buffer(const dt_lowering_t *ctx, dt_node_id_t id) {
   const dt_node_t *node = dt__lower_node(ctx, id);
   dt_lower_kind_t kind = dt__op_info(node->op)->lower;
   if (kind == DT_LOWER_view || kind == DT_LOWER_leaf)
@@ -143,7 +144,7 @@ dt_status_t dt__lower_copy(dt_lowering_t *ctx, dt_node_id_t id, dt_buffer_id_t b
 static dt_status_t lower_output(dt_lowering_t *ctx, uint32_t index) {
   dt_program_t *program = ctx->program;
   dt_node_id_t id = ctx->graph->outputs.items[index];
-  dt_buffer_id_t buffer = own_buffer(ctx, id);
+  dt_buffer_id_t buffer = dt__lower_own_buffer(ctx, id);
   if (buffer.id && dt__program_buffer(program, buffer)->kind == DT_BUFFER_TEMP) {
     dt_buffer_t *made = dt__program_buffer(program, buffer);
     made->kind = DT_BUFFER_OUTPUT;
@@ -160,7 +161,7 @@ static dt_status_t lower_output(dt_lowering_t *ctx, uint32_t index) {
 // ---- Updates of arguments --------------------------------------------------------------------------
 // The value in a buffer of its own, so that the last kernel of all need not read what it writes.
 static dt_status_t update_source(dt_lowering_t *ctx, dt_node_id_t value, dt_buffer_id_t *out) {
-  *out = own_buffer(ctx, value);
+  *out = dt__lower_own_buffer(ctx, value);
   if (out->id)
     return NULL;
   DT_TRY(dt__lower_temp(ctx, value, out));
@@ -211,7 +212,7 @@ static dt_status_t lower_inputs(dt_lowering_t *ctx) {
   return NULL;
 }
 
-static dt_status_t lower_node(dt_lowering_t *ctx, dt_node_id_t id) {
+dt_status_t dt__lower_node_of(dt_lowering_t *ctx, dt_node_id_t id) {
   const dt_node_t *node = dt__lower_node(ctx, id);
   const dt_op_info_t *info = dt__op_info(node->op);
   dt_lower_fn_t fn = lower_fns[info->lower];
@@ -239,10 +240,11 @@ dt_status_t dt__lower_graph(dt_arena_t *arena, dt_symenv_t *env, const dt_graph_
     return DT_NO_MEMORY();
   DT_TRY(lower_inputs(&ctx));
   for (uint32_t k = 1; k <= n; k++)
-    DT_TRY(lower_node(&ctx, (dt_node_id_t){k}));
+    DT_TRY(dt__lower_node_of(&ctx, (dt_node_id_t){k}));
   for (uint32_t k = 0; k < graph->outputs.len; k++)
     DT_TRY(lower_output(&ctx, k));
   DT_TRY(lower_updates(&ctx));
+  DT_TRY(dt__program_settle_regions(ctx.program));
   DT_TRY(dt__symenv_status(env));
   *out = ctx.program;
   return NULL;

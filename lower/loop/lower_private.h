@@ -40,6 +40,9 @@ dt_status_t dt__lower_item(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
 dt_status_t dt__lower_scan(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
 dt_status_t dt__lower_search(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
 dt_status_t dt__lower_compress(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
+dt_status_t dt__lower_control(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
+// Any node, by its lowering.
+dt_status_t dt__lower_node_of(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
 
 // ---- Pieces ---------------------------------------------------------------------------------------
 static inline const dt_node_t *dt__lower_node(const dt_lowering_t *ctx, dt_node_id_t id) {
@@ -61,6 +64,8 @@ dt_status_t dt__lower_begin(dt_lowering_t *ctx, dt_node_id_t id, dt_open_t how, 
 dt_status_t dt__lower_result(dt_lowering_t *ctx, dt_node_id_t id, dt_buffer_id_t *out) DT_MUST_USE;
 // A TEMP buffer of the dtype and sizes of node `id`, for something else than its value.
 dt_status_t dt__lower_temp(dt_lowering_t *ctx, dt_node_id_t id, dt_buffer_id_t *out) DT_MUST_USE;
+// The buffer that a kernel made for node `id` alone, or none: views, leaves and arguments.
+dt_buffer_id_t dt__lower_own_buffer(const dt_lowering_t *ctx, dt_node_id_t id);
 // A kernel that copies value `id` into `buffer`.
 dt_status_t dt__lower_copy(dt_lowering_t *ctx, dt_node_id_t id, dt_buffer_id_t buffer) DT_MUST_USE;
 // Stores instruction `value` of `stage` at `at`, ends the kernel with that stage and appends it.

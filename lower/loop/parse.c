@@ -130,9 +130,9 @@ static dt_status_t parse_buffer(dt_loop_parser_t *p) {
   if (id != p->program->buffers.len + 1)
     return dt__scan_fail(p->scan, "the next buffer is b%u", p->program->buffers.len + 1);
   DT_TRY(dt__scan_expect(p->scan, "="));
-  DT_TRY(dt__loop_parse_name(p, buffer_kind, DT_BUFFER_SLAB + 1, "buffer kind", &kind));
+  DT_TRY(dt__loop_parse_name(p, buffer_kind, DT_BUFFER_STATE + 1, "buffer kind", &kind));
   buffer.kind = (dt_buffer_kind_t)kind;
-  if (kind <= DT_BUFFER_OUTPUT)
+  if (kind <= DT_BUFFER_OUTPUT || kind == DT_BUFFER_STATE)
     DT_TRY(dt__loop_parse_u32(p, &buffer.index));
   DT_TRY(dt__loop_parse_dtype(p, &buffer.dtype));
   DT_TRY(dt__loop_parse_exprs(p, buffer.sizes, DT_MAX_RANK, &buffer.rank));
@@ -183,7 +183,8 @@ dt_status_t dt__program_parse(dt_arena_t *arena, dt_symenv_t *env, dt_scan_t *sc
                {"block", dt__loop_parse_block},
                {"kept", dt__loop_parse_kept},
                {"segment", dt__loop_parse_segment},
-               {"slices", dt__loop_parse_slices}};
+               {"slices", dt__loop_parse_slices},
+               {"region", dt__loop_parse_region}};
   *out = NULL;
   if (dt__symenv_symbol_count(env) != 0)
     return DT_FAIL(DT_E_ARGUMENT, "a program is read into an environment without symbols");
@@ -202,6 +203,7 @@ dt_status_t dt__program_parse(dt_arena_t *arena, dt_symenv_t *env, dt_scan_t *sc
     DT_TRY(lines[k].parse(&p));
     DT_TRY(dt__symenv_status(env));
   }
+  DT_TRY(dt__program_settle_regions(p.program));
   *out = p.program;
   return NULL;
 }

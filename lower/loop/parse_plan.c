@@ -95,3 +95,25 @@ dt_status_t dt__loop_parse_slices(dt_loop_parser_t *p) {
     p->program->kernels.items[k].slices = p->program->slices.len + 1;
   return DT_VEC_PUSH(p->arena, &p->program->slices, slices) ? NULL : DT_NO_MEMORY();
 }
+
+dt_status_t dt__loop_parse_run(dt_loop_parser_t *p, uint32_t *out) {
+  DT_TRY(dt__loop_parse_u32(p, out));
+  if (p->program->n_runs <= *out)
+    p->program->n_runs = *out + 1;
+  return NULL;
+}
+
+static const char *region_kind(uint32_t k) { return dt__region_kind_name((dt_region_kind_t)k); }
+
+dt_status_t dt__loop_parse_region(dt_loop_parser_t *p) {
+  dt_program_region_t region = {0};
+  uint32_t kind = 0, last = 0;
+  DT_TRY(dt__loop_parse_name(p, region_kind, DT_REGION_WHILE + 1, "region", &kind));
+  region.kind = (dt_region_kind_t)kind;
+  DT_TRY(dt__loop_parse_buffer(p, &region.predicate));
+  DT_TRY(dt__scan_expect(p->scan, "runs"));
+  DT_TRY(dt__loop_parse_u32(p, &region.run_first));
+  DT_TRY(dt__loop_parse_run(p, &last));
+  region.run_end = last;
+  return DT_VEC_PUSH(p->arena, &p->program->regions, region) ? NULL : DT_NO_MEMORY();
+}

@@ -12,6 +12,7 @@
 //            once COUNT, offset b2 = EXPR, block EXPR, kept EXPR   the plan, where it is made
 //            segment items 1 kernels 3 block EXPR                  where there are items
 //            slices kernels 2 5 over EXPR step EXPR begin p7 count p8
+//            region while b4 runs 1 3                             kernels of run 1 say "run 1"
 //   STAGE    stage inner i3 < s1, i4 < s2 { INST … }               "inner …" absent without loops
 //   INST     v0 = load f32 b1[i2, i3] mask v1 else v2              mask and else may be absent
 //            v1 = const f32 1.5        v2 = index i64 i3 + 1       v3 = exp f32 v0
@@ -32,17 +33,22 @@
 #include <string.h>
 
 static const char *const buffer_kinds[] = {"input", "constant", "output", "temp",
-                                           "once",  "local",    "slab"}; // ORDER(dt_buffer_kind_t)
+                                           "once",  "local",    "slab",   "state"}; // ORDER(dt_buffer_kind_t)
+static const char *const region_kinds[] = {"if", "else", "while"}; // ORDER(dt_region_kind_t)
 static const char *const fold_kinds[] = {"sum", "prod",   "max",   "min", "any",
                                          "all", "argmax", "argmin"}; // ORDER(dt_fold_kind_t)
 static const char *const schedule_kinds[] = {"outer_lanes", "inner_lanes", "serial", "matmul",
                                              "tiles"}; // ORDER(dt_schedule_kind_t)
-_Static_assert(DT_BUFFER_SLAB == 6, "ORDER(dt_buffer_kind_t)");
+_Static_assert(DT_BUFFER_STATE == 7, "ORDER(dt_buffer_kind_t)");
+_Static_assert(DT_REGION_WHILE == 2, "ORDER(dt_region_kind_t)");
 _Static_assert(DT_FOLD_ARGMIN == 7, "ORDER(dt_fold_kind_t)");
 _Static_assert(DT_SCHEDULE_TILES == 4, "ORDER(dt_schedule_kind_t)");
 
 const char *dt__buffer_kind_name(dt_buffer_kind_t kind) {
-  return (unsigned)kind <= DT_BUFFER_SLAB ? buffer_kinds[kind] : NULL;
+  return (unsigned)kind <= DT_BUFFER_STATE ? buffer_kinds[kind] : NULL;
+}
+const char *dt__region_kind_name(dt_region_kind_t kind) {
+  return (unsigned)kind <= DT_REGION_WHILE ? region_kinds[kind] : NULL;
 }
 const char *dt__fold_kind_name(dt_fold_kind_t kind) {
   return (unsigned)kind < 8 ? fold_kinds[kind] : NULL;
@@ -270,7 +276,7 @@ static void put_buffer_name(dt_loop_printer_t *printer, dt_buffer_id_t buffer) {
 static void print_buffer(dt_loop_printer_t *printer, uint32_t id) {
   const dt_buffer_t *buffer = &printer->program->buffers.items[id - 1];
   dt_text_t *out = printer->out;
-  bool numbered = buffer->kind <= DT_BUFFER_OUTPUT;
+  bool numbered = buffer->kind <= DT_BUFFER_OUTPUT || buffer->kind == DT_BUFFER_STATE;
   const char *kind = dt__buffer_kind_name(buffer->kind);
   dt__text_printf(out, "buffer b%u = %s ", id, kind ? kind : "?");
   if (numbered)
@@ -358,6 +364,15 @@ static void print_slices(dt_loop_printer_t *printer) {
   }
 }
 
+static void print_regions(dt_loop_printer_t *printer) {
+  const dt_program_t *program = printer->program;
+  for (uint32_t k = 0; k < program->regions.len; k++) {
+    const dt_program_region_t *region = &program->regions.items[k];
+    dt__text_printf(printer->out, "region %s b%u runs %u %u\n", dt__region_kind_name(region->kind),
+                    region->predicate.id, region->run_first, region->run_end);
+  }
+}
+
 static void print_symbols(dt_loop_printer_t *printer) {
   const dt_symenv_t *env = printer->rename->to;
   uint32_t n = dt__symenv_symbol_count(env);
@@ -399,6 +414,8 @@ static void print_program(dt_loop_printer_t *printer) {
   for (uint32_t k = 0; k < program->kernels.len; k++) {
     dt__text_put(out, "kernel ");
     put_string(out, program->kernels.items[k].name);
+    if (program->kernels.items[k].run)
+      dt__text_printf(out, " run %u", program->kernels.items[k].run);
     if (program->kernels.items[k].chain)
       dt__text_printf(out, " chain %u", program->kernels.items[k].chain);
     if (program->kernels.items[k].gate.id)
@@ -413,6 +430,7 @@ static void print_program(dt_loop_printer_t *printer) {
   print_plan(printer);
   print_segments(printer);
   print_slices(printer);
+  print_regions(printer);
   dt__text_put(out, "}\n");
 }
 

@@ -65,7 +65,7 @@ dt_status_t dt__loop_verify_plan(const dt_loop_verifier_t *v) {
     dt_sym_t offset = program->offsets.items[b];
     if (!offset.id)
       continue;
-    if (kind != DT_BUFFER_TEMP && kind != DT_BUFFER_ONCE)
+    if (kind != DT_BUFFER_TEMP && kind != DT_BUFFER_ONCE && kind != DT_BUFFER_STATE)
       return dt__loop_verify_fail(v, "buffer %u has an offset, but is %s", b + 1,
                                   dt__buffer_kind_name(kind));
     DT_TRY(dt__loop_verify_expr(v, offset, "a buffer's offset"));
@@ -232,5 +232,6 @@ dt_status_t dt__loop_verify_order(const dt_loop_verifier_t *v) {
   DT_TRY(verify_device_sizes(v));
   for (uint32_t k = 0; k < v->program->slices.len; k++)
     DT_TRY(verify_slices_of(v, k));
+  DT_TRY(dt__loop_verify_regions(v));
   return dt__loop_verify_chains(v);
 }

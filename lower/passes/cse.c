@@ -52,7 +52,7 @@ static dt_status_t share(dt_rewrite_t *rw, const dt_node_t *node, const dt_node_
   return NULL;
 }
 
-dt_status_t dt__pass_cse(dt_arena_t *arena, const dt_graph_t *graph, const dt_graph_t **out) {
+static dt_status_t run_one(dt_arena_t *arena, const dt_graph_t *graph, const dt_graph_t **out) {
   cse_t cse = {.mask = 15};
   while (cse.mask < graph->nodes.len * 2)
     cse.mask = cse.mask * 2 + 1;
@@ -60,4 +60,8 @@ dt_status_t dt__pass_cse(dt_arena_t *arena, const dt_graph_t *graph, const dt_gr
   if (!cse.table)
     return DT_NO_MEMORY();
   return dt__rewrite(arena, graph, share, NULL, &cse, out);
+}
+
+dt_status_t dt__pass_cse(dt_arena_t *arena, const dt_graph_t *graph, const dt_graph_t **out) {
+  return dt__rewrite_bodies(arena, graph, run_one, out);
 }

@@ -6,10 +6,14 @@
 #include "lower/passes/rewrite.h"
 #include "runtime/base/status.h"
 
-dt_status_t dt__pass_dce(dt_arena_t *arena, const dt_graph_t *graph, const dt_graph_t **out) {
+static dt_status_t run_one(dt_arena_t *arena, const dt_graph_t *graph, const dt_graph_t **out) {
   bool *live = NULL;
   DT_TRY(dt__graph_live(graph, arena, &live));
   for (uint32_t k = 0; k < graph->nodes.len; k++)
     live[k] = live[k] || graph->nodes.items[k].op == DT_OP_input;
   return dt__rewrite(arena, graph, dt__rewrite_copy, live, NULL, out);
+}
+
+dt_status_t dt__pass_dce(dt_arena_t *arena, const dt_graph_t *graph, const dt_graph_t **out) {
+  return dt__rewrite_bodies(arena, graph, run_one, out);
 }

@@ -187,7 +187,7 @@ static dt_status_t visit(dt_rewrite_t *rw, const dt_node_t *node, const dt_node_
   return b.status;
 }
 
-dt_status_t dt__pass_decompose(dt_arena_t *arena, const dt_graph_t *graph, const dt_graph_t **out) {
+static dt_status_t run_one(dt_arena_t *arena, const dt_graph_t *graph, const dt_graph_t **out) {
   const dt_graph_t *next = graph;
   do {
     graph = next;
@@ -195,4 +195,8 @@ dt_status_t dt__pass_decompose(dt_arena_t *arena, const dt_graph_t *graph, const
   } while (next != graph);
   *out = next;
   return NULL;
+}
+
+dt_status_t dt__pass_decompose(dt_arena_t *arena, const dt_graph_t *graph, const dt_graph_t **out) {
+  return dt__rewrite_bodies(arena, graph, run_one, out);
 }

@@ -120,6 +120,10 @@ static dt_status_t visit(dt_rewrite_t *rw, const dt_node_t *node, const dt_node_
   return NULL;
 }
 
-dt_status_t dt__pass_fold(dt_arena_t *arena, const dt_graph_t *graph, const dt_graph_t **out) {
+static dt_status_t run_one(dt_arena_t *arena, const dt_graph_t *graph, const dt_graph_t **out) {
   return dt__rewrite(arena, graph, visit, NULL, NULL, out);
+}
+
+dt_status_t dt__pass_fold(dt_arena_t *arena, const dt_graph_t *graph, const dt_graph_t **out) {
+  return dt__rewrite_bodies(arena, graph, run_one, out);
 }

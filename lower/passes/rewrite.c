@@ -46,6 +46,8 @@ static dt_status_t declare(dt_rewrite_t *rw) {
     ok = DT_VEC_PUSH(rw->arena, &to->asserts, from->asserts.items[k]);
   for (uint32_t k = 0; ok && k < from->captures.len; k++)
     ok = DT_VEC_PUSH(rw->arena, &to->captures, from->captures.items[k]);
+  for (uint32_t k = 0; ok && k < from->controls.len; k++)
+    ok = DT_VEC_PUSH(rw->arena, &to->controls, from->controls.items[k]);
   return ok ? NULL : DT_NO_MEMORY();
 }
 
@@ -100,5 +102,34 @@ dt_status_t dt__rewrite(dt_arena_t *arena, const dt_graph_t *graph, dt_visit_fn_
       return DT_NO_MEMORY();
   }
   *out = rw.to;
+  return NULL;
+}
+
+// ---- Bodies -------------------------------------------------------------------------------------
+dt_status_t dt__rewrite_bodies(dt_arena_t *arena, const dt_graph_t *graph, dt_pass_fn_t pass,
+                               const dt_graph_t **out) {
+  *out = graph;
+  DT_TRY(pass(arena, graph, out));
+  const dt_graph_t *made = *out;
+  uint32_t n = made->controls.len;
+  bool changed = false;
+  dt_graph_control_t *controls = DT_ARENA_ARRAY(arena, dt_graph_control_t, n + 1);
+  if (!controls)
+    return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < n; k++)
+    for (uint32_t b = 0; b < 2; b++) {
+      const dt_graph_t *body = made->controls.items[k].bodies[b];
+      DT_TRY(dt__rewrite_bodies(arena, body, pass, &controls[k].bodies[b]));
+      changed = changed || controls[k].bodies[b] != body;
+    }
+  if (!changed)
+    return NULL;
+  dt_graph_t *copy = DT_ARENA_NEW(arena, dt_graph_t);
+  if (!copy)
+    return DT_NO_MEMORY();
+  *copy = *made;
+  copy->controls.items = controls;
+  copy->controls.cap = n;
+  *out = copy;
   return NULL;
 }

@@ -3,7 +3,7 @@
 #ifndef DT_LOWER_PASSES_REWRITE_H
 #define DT_LOWER_PASSES_REWRITE_H
 
-#include "lower/graph/graph.h"
+#include "lower/passes/passes.h"
 
 typedef struct dt_rewrite {
   dt_arena_t *arena;
@@ -27,5 +27,9 @@ dt_status_t dt__rewrite(dt_arena_t *arena, const dt_graph_t *graph, dt_visit_fn_
 // nothing can be asked of the environment.
 dt_status_t dt__rewrite_copy(dt_rewrite_t *rw, const dt_node_t *node, const dt_node_id_t *inputs,
                              dt_node_id_t *out) DT_MUST_USE;
+
+// A pass over the graph and over the bodies of all its `cond` and `while` nodes, and of theirs.
+dt_status_t dt__rewrite_bodies(dt_arena_t *arena, const dt_graph_t *graph, dt_pass_fn_t pass,
+                               const dt_graph_t **out) DT_MUST_USE;
 
 #endif // DT_LOWER_PASSES_REWRITE_H

@@ -17,7 +17,8 @@ typedef enum stage_kind_t {
   STAGE_GRAPH,
   STAGE_GRAPH_DEVICE, // for devices only
   STAGE_LOWER,
-  STAGE_LOOP,
+  STAGE_LOOP, // for each run of kernels by itself
+  STAGE_PLAN,
 } stage_kind_t;
 
 typedef struct stage_t {
@@ -25,7 +26,7 @@ typedef struct stage_t {
   const char *dump; // DUCTILE_DUMP's name for it
   stage_kind_t kind;
   dt_pass_fn_t graph_pass;                                                    // STAGE_GRAPH…
-  dt_status_t (*loop_pass)(dt_program_t *program, const dt_target_t *target); // STAGE_LOOP
+  dt_status_t (*loop_pass)(dt_program_t *program, const dt_target_t *target); // STAGE_LOOP, _PLAN
 } stage_t;
 
 // STAGE(name, DUCTILE_DUMP's name, kind, graph pass, loop pass)
@@ -51,7 +52,7 @@ typedef struct stage_t {
   STAGE("chains", "fused", STAGE_LOOP, NULL, dt__fuse_chains)                                      \
   STAGE("slices", "fused", STAGE_LOOP, NULL, dt__fuse_slices)                                      \
   STAGE("schedule", "loops", STAGE_LOOP, NULL, dt__fuse_schedule)                                  \
-  STAGE("plan", "loops", STAGE_LOOP, NULL, dt__fuse_plan)
+  STAGE("plan", "loops", STAGE_PLAN, NULL, dt__fuse_plan)
 
 static const stage_t stages[] = {
 #define STAGE(name, dump, kind, graph_pass, loop_pass) {name, dump, kind, graph_pass, loop_pass},
@@ -100,7 +101,9 @@ static dt_graph_t *rehome(dt_arena_t *arena, dt_symenv_t *env, const dt_graph_t 
   copy->asserts.cap = copy->asserts.len;
   copy->captures.cap = copy->captures.len;
   copy->updates.cap = copy->updates.len;
-  return copy;
+  dt_status_t status = dt__graph_rehome_controls(copy);
+  dt_status_free(status);
+  return status ? NULL : copy;
 }
 
 typedef struct pipeline_t {
@@ -124,6 +127,8 @@ static dt_status_t run_stage(pipeline_t *pipeline, const stage_t *stage) {
   case STAGE_LOWER:
     return dt__lower_graph(pipeline->arena, pipeline->env, pipeline->graph, &pipeline->program);
   case STAGE_LOOP:
+    return dt__fuse_each_run(pipeline->program, pipeline->target, stage->loop_pass);
+  case STAGE_PLAN:
     return stage->loop_pass(pipeline->program, pipeline->target);
   }
   return DT_FAIL(DT_E_INTERNAL, "stage %s has no kind", stage->name);

@@ -58,6 +58,43 @@ static dt_status_t read_items(const dt_call_t *call, const dt_compiled_t *compil
   return record < DT_RECORDS ? dt__records_look(&own->records, record) : NULL;
 }
 
+// ---- Predicates -----------------------------------------------------------------------------------
+
+// A frame, and where its call keeps what predicates need.
+typedef struct device_frame_t {
+  dt_graph_frame_t graph; // first
+  const dt_call_t *call;
+  uint32_t record;
+} device_frame_t;
+
+static dt_status_t read_byte(device_frame_t *own, const void *predicate, uint8_t *out) {
+  dt_session_device_t *session = own->call->session->device;
+  dt_cuda_device_t *device = session->gpu->device;
+  if (!session->flag) {
+    void *flag = NULL;
+    DT_CUDA_TRY(device, host_alloc, &flag, 1, DT_CU_HOST_PORTABLE);
+    session->flag = flag;
+  }
+  dt_cu_ptr_t from = 0;
+  memcpy(&from, &predicate, sizeof(from));
+  DT_CUDA_TRY(device, copy_to_host, session->flag, from, 1, own->graph.launch.stream);
+  own->graph.launch.follows = false;
+  (void)atomic_fetch_add_explicit(&own->call->function->readbacks, 1, memory_order_relaxed);
+  DT_TRY(dt__cuda_stream_wait(session->stream));
+  *out = *session->flag;
+  // What was computed in spite of a failed check decides nothing.
+  return own->record < DT_RECORDS ? dt__records_look(&session->records, own->record) : NULL;
+}
+
+// frame->read_flag of a device_frame_t.
+static int64_t read_flag(dt_frame_t *frame, const void *predicate) {
+  device_frame_t *own = (device_frame_t *)frame;
+  uint8_t value = 0;
+  if (!own->graph.launch.status)
+    own->graph.launch.status = read_byte(own, predicate, &value);
+  return !own->graph.launch.status && value != 0;
+}
+
 // ---- Segments -------------------------------------------------------------------------------------
 
 static dt_status_t check_bytes(int64_t bytes) {
@@ -162,17 +199,20 @@ dt_status_t dt__device_run_compiled(dt_call_t *call, const dt_variant_t *variant
     DT_TRY(dt__records_take(&own->records, own->gpu->device, own->stream->handle, call->function,
                             compiled, &record));
   }
-  dt_graph_frame_t frame = make_frame(call, variant, bindings, record);
+  device_frame_t whole = {
+      .graph = make_frame(call, variant, bindings, record), .call = call, .record = record};
+  dt_cuda_launch_frame_t *launch = &whole.graph.launch;
+  launch->frame.read_flag = read_flag;
   dt_status_t status = NULL;
   if (graph) {
-    status = dt__graph_call(call, variant, bindings, &frame);
+    status = dt__graph_call(call, variant, bindings, &whole.graph);
   } else {
     (void)dt__graph_pool_sweep(own->pool, &live);
     for (uint32_t k = 0; k < compiled->n_segments && !status; k++)
-      status = run_segment(call, variant, &frame.launch, k, record);
+      status = run_segment(call, variant, launch, k, record);
   }
   (void)atomic_fetch_add_explicit(&call->function->counters[session->counter].launches,
-                                  frame.launch.launches, memory_order_relaxed);
+                                  launch->launches, memory_order_relaxed);
   return status;
 }
 

@@ -27,6 +27,8 @@ static void device_free(dt_session_device_t *own) {
     dt__cuda_staging_fini(&own->staging, gpu->device);
     if (own->item_values)
       (void)gpu->device->cuda->host_free(own->item_values);
+    if (own->flag)
+      (void)gpu->device->cuda->host_free(own->flag);
     dt__cuda_leave(gpu->device);
   }
   dt_status_free(status); // a lost context has nothing to give back

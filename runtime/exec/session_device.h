@@ -21,6 +21,7 @@ struct dt_session_device_t {
   uint64_t *item_addresses;
   int64_t *item_values;
   uint32_t items_cap;
+  uint8_t *flag; // pinned: the last predicate that a call read; NULL before the first
 };
 
 // call_device.c. A place in the pool for a call's block, as dt__graph_pool_lease says.

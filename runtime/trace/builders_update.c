@@ -147,7 +147,14 @@ static bool record(dt_trace_t *trace, uint32_t root, dt_value_t value) {
 
 void dt_update(dt_trace_t *trace, dt_value_t input, dt_value_t value) {
   uint32_t k = 0;
-  if (!dt__trace_begin(trace, "update") || !find_input(trace, input, &k))
+  if (!dt__trace_begin(trace, "update"))
+    return;
+  if (trace->n_open) {
+    DT_TRACE_FAIL(trace, DT_E_STATE,
+                  "a body of cond or while updates no input: give the value out, and update then");
+    return;
+  }
+  if (!find_input(trace, input, &k))
     return;
   const dt_node_t *node = dt__trace_node(trace, value, "the value");
   if (!node || !check_value(trace, k, node) || !find_shared(trace))

@@ -22,6 +22,16 @@ typedef struct dt_trace_input_t {
   bool updated;
 } dt_trace_input_t;
 
+// The nodes [begin, end) of a body, by position. Bodies are traced into the program's graph and then
+// cut out: what was made in one is no value for anybody else.
+typedef struct dt_trace_body_t {
+  uint32_t begin, end;
+} dt_trace_body_t;
+// A constant made in a body, and the same one outside of it.
+typedef struct dt_trace_lift_t {
+  dt_value_t inside, outside;
+} dt_trace_lift_t;
+
 struct dt_trace {
   const dt_trace_request_t *request;
   dt_trace_input_t *inputs; // by input
@@ -34,6 +44,9 @@ struct dt_trace {
   bool lost_cond;     // an assumption could not be recorded: no memory
   DT_VEC(dt_value_t) constant_values; // by index in traced->constants
   DT_VEC(dt_trace_item_t) items;      // in the order they were read
+  DT_VEC(dt_trace_body_t) bodies;     // that have ended
+  DT_VEC(dt_trace_lift_t) lifts;      // constants made in them
+  uint32_t n_open;                    // bodies that are being traced
 };
 
 // ---- Entry and failure --------------------------------------------------------------------------
@@ -83,6 +96,27 @@ dt_status_t dt__trace_declare(dt_trace_t *trace, const dt_trace_request_t *reque
 dt_status_t dt__trace_check_marks(dt_trace_t *trace) DT_MUST_USE;
 // Symbols for captures that earlier traces read and this one did not. (builders_int.c)
 dt_status_t dt__trace_finish_captures(dt_trace_t *trace) DT_MUST_USE;
+// ---- Bodies of cond and while (bodies.c) --------------------------------------------------------
+// The body that value `x` was made in has ended.
+bool dt__trace_has_ended(const dt_trace_t *trace, dt_value_t x);
+// Ends the body with the last node so far; constants made in it go on outside. False fails the trace.
+bool dt__trace_end_body(dt_trace_t *trace, dt_trace_body_t *body);
+// Two ended bodies as graphs, joined by a `cond` or `while` over `inputs` and whatever else they
+// read; `n_state` inputs of the second, or of each for a while, stand at its beginning.
+typedef struct dt_trace_control_t {
+  dt_op_t op;
+  dt_trace_body_t bodies[2];
+  const dt_value_t *outputs[2];
+  uint32_t n_outputs[2];
+  dt_value_t pred;        // cond
+  uint32_t n_state;       // while
+  const dt_value_t *init; // while
+} dt_trace_control_t;
+// The node; none with the trace failed.
+dt_value_t dt__trace_add_control(dt_trace_t *trace, const dt_trace_control_t *control);
+// Drops what was traced in bodies from the graph, which no node outside of them uses.
+dt_status_t dt__trace_drop_bodies(dt_trace_t *trace) DT_MUST_USE;
+
 // DT_E_ARGUMENT where an updated input overlaps another in part. (builders_update.c)
 dt_status_t dt__trace_check_updates(dt_trace_t *trace) DT_MUST_USE;
 

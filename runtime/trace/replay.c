@@ -122,10 +122,11 @@ static bool begins(const char *at, const char *end, const char *word) {
   return (size_t)(end - at) > len && memcmp(at, word, len) == 0;
 }
 
-// The lines of nodes, which begin with their numbers, and of asserts.
+// The lines of nodes, which begin with their numbers, and of asserts. Bodies begin at the end of a
+// line; their nodes have numbers of their own.
 static dt_status_t find_lines(dt_replay_t *r, const char *text, size_t len) {
   const char *end = text + len;
-  int line = 1;
+  int line = 1, depth = 0;
   uint32_t asserts = 0;
   r->lines = DT_ARENA_ARRAY(&r->arena, int, r->graph->nodes.len + 1);
   r->assert_lines = DT_ARENA_ARRAY(&r->arena, int, r->graph->asserts.len + 1);
@@ -138,7 +139,9 @@ static dt_status_t find_lines(dt_replay_t *r, const char *text, size_t len) {
       at++;
     if (begins(at, end, "assert ") && asserts < r->graph->asserts.len)
       r->assert_lines[asserts++] = line;
-    bool node = at < end && *at == '%';
+    bool node = at < end && *at == '%' && depth == 1;
+    depth -= at < end && *at == '}';
+    depth += stop && stop > text && stop[-1] == '{';
     for (at++; node && at < end && *at >= '0' && *at <= '9' && id <= r->graph->nodes.len; at++)
       id = id * 10 + (uint32_t)(*at - '0');
     if (node && id && id <= r->graph->nodes.len)
@@ -228,10 +231,13 @@ uint32_t dt__replay_n_outputs(const dt_replay_t *r) { return r->graph->outputs.l
 // ---- Symbols ------------------------------------------------------------------------------------
 typedef struct run_t {
   const dt_replay_t *r;
+  const dt_graph_t *text; // the text's graph, or a body of it
+  const int *lines;       // by node; NULL: of a body, whose lines are those of what it belongs to
   dt_trace_t *trace;
   const dt_value_t *in;
   dt_sym_t *symbols;  // by symbol of the text: in the trace; none until it is bound
   dt_value_t *values; // by node of the text
+  dt_value_t **results; // by control of the text: what came out
 } run_t;
 
 // Binds `e` of the text, where it is a symbol that stands for nothing yet.
@@ -342,13 +348,74 @@ static dt_value_t add_node(const run_t *run, const dt_node_t *node) {
   return dt__trace_add(run->trace, node->op, inputs, node->n_inputs, &attrs);
 }
 
+// ---- Bodies -------------------------------------------------------------------------------------
+static void replay_nodes(const run_t *run);
+
+typedef struct body_run_t {
+  const run_t *outer;
+  const dt_graph_control_t *bodies;
+} body_run_t;
+
+static dt_status_t replay_body(const body_run_t *own, uint32_t b, const dt_value_t *in,
+                               dt_value_t *out) {
+  run_t run = *own->outer;
+  dt_arena_t *arena = &run.trace->traced->arena;
+  run.text = own->bodies->bodies[b];
+  run.lines = NULL;
+  run.in = in;
+  run.values = DT_ARENA_ARRAY(arena, dt_value_t, run.text->nodes.len + 1);
+  run.results = DT_ARENA_ARRAY(arena, dt_value_t *, run.text->controls.len + 1);
+  if (!run.values || !run.results)
+    return DT_NO_MEMORY();
+  replay_nodes(&run);
+  for (uint32_t k = 0; k < run.text->outputs.len && !run.trace->status; k++)
+    out[k] = run.values[run.text->outputs.items[k].id - 1];
+  return NULL;
+}
+
+static dt_status_t first_body(dt_trace_t *trace, const dt_value_t *in, dt_value_t *out,
+                              void *closure) {
+  (void)trace;
+  return replay_body(closure, 0, in, out);
+}
+
+static dt_status_t second_body(dt_trace_t *trace, const dt_value_t *in, dt_value_t *out,
+                               void *closure) {
+  (void)trace;
+  return replay_body(closure, 1, in, out);
+}
+
+// The node is no value in the trace; what came out is kept for its `result` nodes.
+static void replay_control(const run_t *run, const dt_node_t *node) {
+  dt_arena_t *arena = &run->trace->traced->arena;
+  body_run_t own = {run, dt__graph_control(run->text, node)};
+  uint32_t n_out = own.bodies->bodies[1]->outputs.len;
+  dt_value_t *in = DT_ARENA_ARRAY(arena, dt_value_t, node->n_inputs + 1);
+  dt_value_t *out = DT_ARENA_ARRAY(arena, dt_value_t, n_out + 1);
+  if (!in || !out) {
+    (void)dt__trace_take(run->trace, DT_NO_MEMORY());
+    return;
+  }
+  run->results[node->attrs->index] = out;
+  for (uint32_t k = 0; k < node->n_inputs; k++)
+    in[k] = run->values[node->inputs[k].id - 1];
+  if (node->op == DT_OP_cond)
+    (dt_cond)(run->trace, in[0], first_body, second_body, &own, node->n_inputs - 1, in + 1, n_out,
+              out);
+  else
+    (dt_while)(run->trace, first_body, second_body, &own, n_out, in, node->n_inputs - n_out,
+               in + n_out, out);
+}
+
 static dt_value_t replay_node(const run_t *run, const dt_node_t *node) {
-  const dt_graph_t *text = run->r->graph;
+  const dt_graph_t *text = run->text;
   uint32_t index = node->attrs->index;
   if (node->op == DT_OP_input)
     return run->in[index];
   if (node->op == DT_OP_constant)
     return (dt_constant)(run->trace, text->constants.items[index].name, run->r->constants[index]);
+  if (node->op == DT_OP_result)
+    return run->results[dt__graph_node(text, node->inputs[0])->attrs->index][index];
   if (!dt__trace_begin(run->trace, dt__op_info(node->op)->name))
     return (dt_value_t){0};
   return add_node(run, node);
@@ -364,10 +431,15 @@ static void take_sizes(const run_t *run, const dt_node_t *node, dt_value_t made)
 }
 
 static void replay_nodes(const run_t *run) {
-  const dt_graph_t *text = run->r->graph;
+  const dt_graph_t *text = run->text;
   for (uint32_t k = 0; k < text->nodes.len && !run->trace->status; k++) {
     const dt_node_t *node = &text->nodes.items[k];
-    (void)dt_trace_at(run->trace, run->r->file, run->r->lines[k]);
+    if (run->lines)
+      (void)dt_trace_at(run->trace, run->r->file, run->lines[k]);
+    if (dt__op_is_control(node->op)) {
+      replay_control(run, node);
+      continue;
+    }
     run->values[k] = replay_node(run, node);
     if (!run->trace->status)
       take_sizes(run, node, run->values[k]);
@@ -389,10 +461,11 @@ dt_status_t dt__replay_program(dt_trace_t *trace, const dt_value_t *in, dt_value
   const dt_replay_t *r = replay;
   const dt_graph_t *text = r->graph;
   dt_arena_t *arena = &trace->traced->arena;
-  run_t run = {.r = r, .trace = trace, .in = in};
+  run_t run = {.r = r, .text = text, .lines = r->lines, .trace = trace, .in = in};
   run.symbols = DT_ARENA_ARRAY(arena, dt_sym_t, dt__symenv_symbol_count(r->env) + 1);
   run.values = DT_ARENA_ARRAY(arena, dt_value_t, text->nodes.len + 1);
-  if (!run.symbols || !run.values)
+  run.results = DT_ARENA_ARRAY(arena, dt_value_t *, text->controls.len + 1);
+  if (!run.symbols || !run.values || !run.results)
     return DT_NO_MEMORY();
   (void)dt_trace_at(trace, r->file, 1);
   if (!dt__trace_begin(trace, "input"))

@@ -245,6 +245,46 @@ MAKE(nonzero_sum, dt_sum(t,
 MAKE(repeat_rows, dt_repeat_interleave(t, x[0], x[1], 0))
 MAKE(repeat_columns, dt_repeat_interleave(t, x[0], x[1], 1))
 MAKE(repeat_all, dt_repeat_interleave(t, x[0], x[1], 1))
+// ---- Control that data decides --------------------------------------------------------------------
+static dt_status_t take_first(dt_trace_t *t, in_t x, v_t *out, void *closure) {
+  (void)closure;
+  dt_value_t one = dt_slice(t, x[0], 0, dt_sym_const(t, 0), dt_dim(t, x[0], 0), 1);
+  out[0] = dt_where(t, x[1], one, x[0]);
+  return NULL;
+}
+static dt_status_t take_rows(dt_trace_t *t, in_t x, v_t *out, void *closure) {
+  (void)closure;
+  out[0] = dt_concat(t, 1, (v_t[]){x[0]}, 0);
+  return NULL;
+}
+static v_t make_cond(dt_trace_t *t, in_t x, dt_dtype_t dtype) {
+  v_t out;
+  (void)dtype;
+  dt_cond(t, dt_any(t, x[1], 0, NULL, false), take_first, take_rows, NULL, 2, x, 1, &out);
+  return out;
+}
+// As many trips as x[1] has elements that are true, four at most; each moves the rows by one.
+static dt_status_t trips_left(dt_trace_t *t, in_t x, v_t *out, void *closure) {
+  (void)closure;
+  out[0] = dt_lt(t, x[0], x[2]);
+  return NULL;
+}
+static dt_status_t next_trip(dt_trace_t *t, in_t x, v_t *out, void *closure) {
+  (void)closure;
+  v_t flipped = dt_slice(t, x[1], 1, dt_sym_sub(t, dt_dim(t, x[1], 1), dt_sym_const(t, 1)),
+                         dt_dim(t, x[1], 1), -1);
+  out[0] = dt_add(t, x[0], dt_scalar(t, DT_I64, 1));
+  out[1] = dt_where(t, x[3], flipped, x[1]);
+  return NULL;
+}
+static v_t make_while(dt_trace_t *t, in_t x, dt_dtype_t dtype) {
+  (void)dtype;
+  v_t trips = dt_sum(t, dt_cast(t, x[1], DT_I64), 0, NULL, false);
+  v_t state[2] = {dt_scalar(t, DT_I64, 0), x[0]};
+  v_t captured[2] = {dt_minimum(t, trips, dt_scalar(t, DT_I64, 4)), x[1]};
+  dt_while(t, trips_left, next_trip, NULL, 2, state, 2, captured, state);
+  return state[1];
+}
 // Between a third and two thirds of the columns, by what data says of them.
 static v_t make_slice_data(dt_trace_t *t, in_t x, dt_dtype_t dtype) {
   (void)dtype;
@@ -699,6 +739,9 @@ const case_t cases[] = {
      false,
      make_masked_select},
     {"data", "masked_select", "fused", T_NUMBER, 1, {ANY(2, MN)}, false, make_masked_fused},
+    {"data", "cond", "", T_ALL, 2, {ANY(2, MN), BOOLS(2, MN)}, false, make_cond},
+    {"data", "result", "of a branch", T_ALL, 2, {ANY(2, MN), BOOLS(2, MN)}, false, make_cond},
+    {"data", "while", "", T_ALL, 2, {ANY(2, MN), BOOLS(2, MN)}, false, make_while},
     {"data",
      "masked_select",
      "summed",

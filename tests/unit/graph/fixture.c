@@ -164,12 +164,47 @@ static void example_attrs(fixture_t *f, dt_op_t op, dt_dtype_t dtype, dt_attrs_t
   }
 }
 
+// A body that gives input 0, negated where that is possible; `test`: whether it is anything.
+static const dt_graph_t *example_body(fixture_t *f, dt_dtype_t dtype, bool test) {
+  dt_graph_t *body = dt__graph_create(&f->arena, f->env);
+  dt_sym_t s0 = dt__symbol_sym(f->env, 0), four = literal(f, 4), one = literal(f, 1);
+  dt_graph_input_t x = {.name = "", .dtype = dtype, .rank = 2, .sizes = {s0, four},
+                        .strides = {four, one}, .contiguous = true};
+  dt_node_id_t id;
+  assert_non_null(body);
+  OK(dt__graph_add_input(body, &x, &id));
+  if (test) {
+    dt_node_id_t two[2] = {id, id};
+    OK(dt__graph_add(body, DT_OP_ne, two, 2, NULL, NULL, &id));
+    dt_attrs_t attrs = {.n_axes = 2, .axes = {0, 1}};
+    OK(dt__graph_add(body, DT_OP_any, &id, 1, &attrs, NULL, &id));
+  } else if (dtype != DT_BOOL) {
+    OK(dt__graph_add(body, DT_OP_neg, &id, 1, NULL, NULL, &id));
+  }
+  OK(dt__graph_add_output(body, id));
+  return body;
+}
+
+// Its first result. Of NaN, which differs from itself for ever, there is none in examples.
+static dt_node_id_t add_control(fixture_t *f, dt_op_t op, dt_dtype_t dtype) {
+  dt_sym_t shape[2] = {dt__symbol_sym(f->env, 0), literal(f, 4)};
+  bool loop = op == DT_OP_while;
+  dt_graph_control_t control = {{example_body(f, dtype, loop), example_body(f, dtype, false)}};
+  dt_node_id_t in[2] = {input(f, "p", DT_BOOL, 0, NULL), input(f, "x", dtype, 2, shape)}, id;
+  OK(dt__graph_add_control(f->graph, loop ? DT_OP_while : DT_OP_cond, &control, in + loop, 2 - loop,
+                           NULL, &id));
+  OK(dt__graph_add(f->graph, DT_OP_result, &id, 1, NULL, NULL, &id));
+  return id;
+}
+
 dt_node_id_t add_example(fixture_t *f, dt_op_t op, dt_dtype_t dtype) {
   const dt_op_info_t *info = dt__op_info(op);
   dt_sym_t whole[2] = {dt__symbol_sym(f->env, 0), literal(f, 4)};
   dt_node_id_t in[4] = {{0}};
   uint32_t n = info->arity < 0 ? 3 : (uint32_t)info->arity;
   dt_attrs_t attrs = {0};
+  if (dt__op_info(op)->lower == DT_LOWER_control)
+    return add_control(f, op, dtype);
   example_attrs(f, op, dtype, &attrs);
   for (uint32_t k = 0; k < n; k++) {
     dt_sym_t shape[2] = {whole[0], whole[1]};

@@ -338,6 +338,54 @@ typedef struct builder_t {
   uint32_t forms;
 } builder_t;
 
+// ---- Control ----------------------------------------------------------------------------------------------
+// A body of a counter and x: one more and -x, or whether the counter is less than `limit`.
+static const dt_graph_t *body_of(case_t *c, int64_t limit) {
+  dt_graph_t *body = dt__graph_create(&c->rig.f.arena, c->rig.f.env);
+  dt_graph_input_t count = {.name = "", .dtype = DT_I64, .contiguous = true};
+  dt_graph_input_t x = {.name = "", .dtype = c->dtype, .rank = 2, .sizes = {c->s[0], c->s[1]},
+                        .strides = {c->s[1], c->one}, .contiguous = true};
+  dt_node_id_t in[2], two[2], made;
+  OK(dt__graph_add_input(body, &count, &in[0]));
+  OK(dt__graph_add_input(body, &x, &in[1]));
+  dt_attrs_t attrs = {.dtype = DT_I64, .ints = {limit ? limit : 1}};
+  two[0] = in[0];
+  OK(dt__graph_add(body, DT_OP_scalar, NULL, 0, &attrs, NULL, &two[1]));
+  OK(dt__graph_add(body, limit ? DT_OP_lt : DT_OP_add, two, 2, NULL, NULL, &made));
+  OK(dt__graph_add_output(body, made));
+  if (limit)
+    return body;
+  if (c->dtype == DT_BOOL)
+    OK(dt__graph_add(body, DT_OP_logical_not, &in[1], 1, NULL, NULL, &made));
+  else if (c->dtype == DT_U8)
+    made = in[1];
+  else
+    OK(dt__graph_add(body, DT_OP_neg, &in[1], 1, NULL, NULL, &made));
+  OK(dt__graph_add_output(body, made));
+  return body;
+}
+
+// Forms: the branch that adds, and the other way round; no trip, and three.
+static bool build_control(case_t *c, dt_op_t op) {
+  bool loop = op == DT_OP_while;
+  dt_attrs_t attrs = {.dtype = DT_I64};
+  dt_node_id_t in[3], id;
+  in[1] = add(&c->rig.f, DT_OP_scalar, 0, NULL, &attrs);
+  in[2] = in2(c, c->dtype, FILL_SPECIALS, c->s[0], c->s[1]);
+  dt_node_id_t equal[2] = {in[2], in[2]};
+  id = add(&c->rig.f, c->form ? DT_OP_eq : DT_OP_ne, 2, equal, NULL);
+  in[0] = add(&c->rig.f, DT_OP_any, 1, &id, &(dt_attrs_t){.n_axes = 2, .axes = {0, 1}});
+  const dt_graph_t *step = body_of(c, 0);
+  dt_graph_control_t control = {{loop ? body_of(c, c->form ? 3 : -1) : step, step}};
+  OK(dt__graph_add_control(c->rig.f.graph, loop ? op : DT_OP_cond, &control, in + loop,
+                           loop ? 2 : 3, NULL, &id));
+  for (uint32_t k = 0; k < 2; k++) {
+    attrs = (dt_attrs_t){.index = k};
+    rig_output(&c->rig, add(&c->rig.f, DT_OP_result, 1, &id, &attrs));
+  }
+  return true;
+}
+
 static builder_t builder_of(dt_op_t op) {
   const dt_op_info_t *info = dt__op_info(op);
   if (info->flags & DT_OPF_LEAF)
@@ -366,7 +414,10 @@ static builder_t builder_of(dt_op_t op) {
                 {DT_OP_searchsorted, {build_search, 6}},
                 {DT_OP_compress, {build_compress, 4}},
                 {DT_OP_nonzero, {build_nonzero, 2}},
-                {DT_OP_masked_select, {build_select, 2}}};
+                {DT_OP_masked_select, {build_select, 2}},
+                {DT_OP_cond, {build_control, 2}},
+                {DT_OP_while, {build_control, 2}},
+                {DT_OP_result, {build_control, 2}}};
   for (size_t k = 0; k < sizeof(others) / sizeof(others[0]); k++)
     if (others[k].op == op)
       return others[k].builder;

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lowering of `cond` and `while`: their bodies' kernels become regions of the program. Only the
+// outputs that somebody reads are lowered, and what they need.
+//
+//   cond   IF p {then; R = …} ELSE {else; R = …}                 R: STATE, the results
+//   while  P = test(init); S = init; WHILE P {new = body(S); p = test(new); S = new; P = p}
+//
+// The test is lowered twice, so that a loop's last kernels can be plain copies into the state, which
+// read nothing of it: whatever the body computes is computed before any of the state changes.
+#include "lower/loop/lower_private.h"
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+// ---- Regions --------------------------------------------------------------------------------------
+static uint32_t new_run(dt_lowering_t *ctx) {
+  dt_program_t *program = ctx->program;
+  program->n_runs = program->n_runs ? program->n_runs + 1 : 2;
+  return program->n_runs - 1;
+}
+
+static dt_status_t open_region(dt_lowering_t *ctx, dt_region_kind_t kind, dt_buffer_id_t predicate,
+                               uint32_t *out) {
+  dt_program_t *program = ctx->program;
+  dt_program_region_t region = {.kind = kind, .predicate = predicate, .run_first = new_run(ctx)};
+  *out = program->regions.len;
+  return DT_VEC_PUSH(ctx->arena, &program->regions, region) ? NULL : DT_NO_MEMORY();
+}
+
+static void close_region(dt_lowering_t *ctx, uint32_t at) {
+  ctx->program->regions.items[at].run_end = ctx->program->n_runs;
+}
+
+// ---- Bodies -----------------------------------------------------------------------------------------
+// Lowers what `wanted` outputs (NULL: all) of a body need, in a context of its own.
+static dt_status_t lower_body(dt_lowering_t *outer, const dt_graph_t *body,
+                              const dt_lowered_t *operands, const bool *wanted,
+                              dt_lowering_t *out) {
+  uint32_t n = body->nodes.len;
+  bool *live = DT_ARENA_ARRAY(outer->arena, bool, (size_t)n + 1);
+  *out = *outer;
+  out->graph = body;
+  out->values = DT_ARENA_ARRAY(outer->arena, dt_lowered_t, (size_t)n + 1);
+  if (!live || !out->values)
+    return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < body->outputs.len; k++)
+    if (!wanted || wanted[k])
+      live[body->outputs.items[k].id - 1] = true;
+  for (uint32_t k = n; k-- > 0;)
+    for (uint32_t i = 0; live[k] && i < body->nodes.items[k].n_inputs; i++)
+      live[body->nodes.items[k].inputs[i].id - 1] = true;
+  for (uint32_t k = 0; k < n; k++) {
+    const dt_node_t *node = &body->nodes.items[k];
+    if (node->op == DT_OP_input)
+      out->values[k] = operands[node->attrs->index];
+    else if (live[k])
+      DT_TRY(dt__lower_node_of(out, (dt_node_id_t){k + 1}));
+  }
+  return NULL;
+}
+
+static dt_status_t add_state(dt_lowering_t *ctx, dt_lowering_t *from, dt_node_id_t like,
+                             uint32_t index, dt_buffer_id_t *out) {
+  DT_TRY(dt__lower_temp(from, like, out));
+  dt_buffer_t *buffer = dt__program_buffer(ctx->program, *out);
+  buffer->kind = DT_BUFFER_STATE;
+  buffer->index = index;
+  return NULL;
+}
+
+// A buffer that holds value `id` and nothing else, made where it is read otherwise.
+static dt_status_t predicate_buffer(dt_lowering_t *ctx, dt_node_id_t id, dt_buffer_id_t *out) {
+  *out = dt__lower_own_buffer(ctx, id);
+  if (out->id)
+    return NULL;
+  DT_TRY(dt__lower_temp(ctx, id, out));
+  return dt__lower_copy(ctx, id, *out);
+}
+
+// The operands of a node, as they are read outside.
+static dt_lowered_t *operands_of(const dt_lowering_t *ctx, const dt_node_t *node, uint32_t first) {
+  dt_lowered_t *made = DT_ARENA_ARRAY(ctx->arena, dt_lowered_t, (size_t)node->n_inputs + 1);
+  for (uint32_t k = first; made && k < node->n_inputs; k++)
+    made[k - first] = ctx->values[node->inputs[k].id - 1];
+  return made;
+}
+
+// ---- cond -------------------------------------------------------------------------------------------
+typedef struct control_t {
+  dt_lowering_t *ctx;
+  dt_node_id_t id;
+  const dt_node_t *node;
+  const dt_graph_control_t *bodies;
+  dt_lowered_t *operands;
+  uint32_t n_outputs;
+  bool *wanted;           // by output: a `result` reads it
+  dt_buffer_id_t *states; // by output
+} control_t;
+
+// Calls `result` nodes of the control what they read.
+static dt_status_t give_results(const control_t *c) {
+  const dt_graph_t *graph = c->ctx->graph;
+  for (uint32_t k = c->id.id; k < graph->nodes.len; k++) {
+    const dt_node_t *node = &graph->nodes.items[k];
+    if (node->op == DT_OP_result && node->inputs[0].id == c->id.id)
+      DT_TRY(dt__lower_from_buffer(c->ctx, (dt_node_id_t){k + 1}, c->states[node->attrs->index]));
+  }
+  return NULL;
+}
+
+static bool find_wanted(control_t *c) {
+  const dt_graph_t *graph = c->ctx->graph;
+  bool any = false;
+  for (uint32_t k = c->id.id; k < graph->nodes.len; k++) {
+    const dt_node_t *node = &graph->nodes.items[k];
+    if (node->op != DT_OP_result || node->inputs[0].id != c->id.id)
+      continue;
+    c->wanted[node->attrs->index] = true;
+    any = true;
+  }
+  return any;
+}
+
+static dt_status_t lower_branch(control_t *c, uint32_t b, dt_buffer_id_t predicate) {
+  const dt_graph_t *body = c->bodies->bodies[b];
+  dt_lowering_t inner;
+  uint32_t region = 0;
+  DT_TRY(open_region(c->ctx, b ? DT_REGION_ELSE : DT_REGION_IF, predicate, &region));
+  DT_TRY(lower_body(c->ctx, body, c->operands, c->wanted, &inner));
+  for (uint32_t k = 0; k < c->n_outputs; k++)
+    if (c->wanted[k])
+      DT_TRY(dt__lower_copy(&inner, body->outputs.items[k], c->states[k]));
+  close_region(c->ctx, region);
+  return NULL;
+}
+
+static dt_status_t lower_cond(control_t *c) {
+  dt_buffer_id_t predicate;
+  DT_TRY(predicate_buffer(c->ctx, c->node->inputs[0], &predicate));
+  for (uint32_t k = c->id.id; k < c->ctx->graph->nodes.len; k++) {
+    const dt_node_t *node = &c->ctx->graph->nodes.items[k];
+    if (node->op == DT_OP_result && node->inputs[0].id == c->id.id &&
+        !c->states[node->attrs->index].id)
+      DT_TRY(add_state(c->ctx, c->ctx, (dt_node_id_t){k + 1}, 0, &c->states[node->attrs->index]));
+  }
+  DT_TRY(lower_branch(c, 0, predicate));
+  DT_TRY(lower_branch(c, 1, predicate));
+  (void)new_run(c->ctx);
+  return give_results(c);
+}
+
+// ---- while ------------------------------------------------------------------------------------------
+// The state as it is read inside of the loop, and after it.
+static dt_status_t read_states(control_t *c, dt_lowered_t *out) {
+  dt_lowering_t *ctx = c->ctx;
+  for (uint32_t k = 0; k < c->n_outputs; k++) {
+    dt_lowered_t outside = ctx->values[c->node->inputs[k].id - 1];
+    DT_TRY(dt__lower_from_buffer(ctx, c->node->inputs[k], c->states[k]));
+    out[k] = ctx->values[c->node->inputs[k].id - 1];
+    ctx->values[c->node->inputs[k].id - 1] = outside;
+  }
+  return NULL;
+}
+
+// The value in a temporary of its own, which no state's change touches.
+static dt_status_t own_source(dt_lowering_t *inner, dt_node_id_t id, dt_buffer_id_t *out) {
+  *out = dt__lower_own_buffer(inner, id);
+  if (out->id && dt__program_buffer(inner->program, *out)->kind == DT_BUFFER_TEMP)
+    return NULL;
+  DT_TRY(dt__lower_temp(inner, id, out));
+  return dt__lower_copy(inner, id, *out);
+}
+
+// `to` becomes what `from` holds.
+static dt_status_t carry(dt_lowering_t *inner, dt_node_id_t id, dt_buffer_id_t from,
+                         dt_buffer_id_t to) {
+  dt_kernel_t kernel;
+  dt_stage_t stage = {0};
+  dt_sym_t at[DT_MAX_RANK];
+  uint32_t value = 0;
+  DT_TRY(dt__lower_begin(inner, id, DT_OPEN_SQUEEZED, &kernel, at));
+  kernel.name = "carry";
+  dt_inst_t load = {.kind = DT_INST_LOAD,
+                    .dtype = dt__program_buffer(inner->program, from)->dtype,
+                    .mask = DT_NO_INST,
+                    .buffer = from,
+                    .index = at};
+  DT_TRY(dt__stage_add(inner->program, &stage, &load, &value));
+  return dt__lower_end(inner, &kernel, &stage, to, at, value);
+}
+
+// One trip: the new state and its test, then the copies.
+static dt_status_t lower_trip(control_t *c, const dt_lowered_t *state, dt_buffer_id_t predicate) {
+  const dt_graph_t *body = c->bodies->bodies[1], *test = c->bodies->bodies[0];
+  uint32_t n = c->n_outputs;
+  dt_lowering_t inner, tested;
+  dt_lowered_t *operands = operands_of(c->ctx, c->node, 0);
+  dt_buffer_id_t *sources = DT_ARENA_ARRAY(c->ctx->arena, dt_buffer_id_t, (size_t)n + 1);
+  if (!operands || !sources)
+    return DT_NO_MEMORY();
+  memcpy(operands, state, n * sizeof(*operands));
+  DT_TRY(lower_body(c->ctx, body, operands, NULL, &inner));
+  for (uint32_t k = 0; k < n; k++) {
+    DT_TRY(own_source(&inner, body->outputs.items[k], &sources[k]));
+    operands[k] = inner.values[body->outputs.items[k].id - 1];
+  }
+  DT_TRY(lower_body(c->ctx, test, operands, NULL, &tested));
+  DT_TRY(own_source(&tested, test->outputs.items[0], &sources[n]));
+  for (uint32_t k = 0; k < n; k++)
+    DT_TRY(carry(&inner, body->outputs.items[k], sources[k], c->states[k]));
+  return carry(&tested, test->outputs.items[0], sources[n], predicate);
+}
+
+static dt_status_t lower_while(control_t *c) {
+  dt_lowering_t *ctx = c->ctx, first;
+  const dt_graph_t *test = c->bodies->bodies[0];
+  uint32_t region = 0;
+  dt_buffer_id_t predicate;
+  dt_lowered_t *state = DT_ARENA_ARRAY(ctx->arena, dt_lowered_t, (size_t)c->n_outputs + 1);
+  if (!state)
+    return DT_NO_MEMORY();
+  DT_TRY(lower_body(ctx, test, c->operands, NULL, &first));
+  // The region's number is known once the first test has made its own.
+  uint32_t index = ctx->program->regions.len + 1;
+  DT_TRY(add_state(ctx, &first, test->outputs.items[0], index, &predicate));
+  DT_TRY(dt__lower_copy(&first, test->outputs.items[0], predicate));
+  for (uint32_t k = 0; k < c->n_outputs; k++) {
+    DT_TRY(add_state(ctx, ctx, c->node->inputs[k], index, &c->states[k]));
+    DT_TRY(dt__lower_copy(ctx, c->node->inputs[k], c->states[k]));
+  }
+  DT_TRY(open_region(ctx, DT_REGION_WHILE, predicate, &region));
+  DT_TRY(read_states(c, state));
+  DT_TRY(lower_trip(c, state, predicate));
+  close_region(ctx, region);
+  (void)new_run(ctx);
+  return give_results(c);
+}
+
+// ---- Both -------------------------------------------------------------------------------------------
+dt_status_t dt__lower_control(dt_lowering_t *ctx, dt_node_id_t id) {
+  const dt_node_t *node = dt__lower_node(ctx, id);
+  if (node->op == DT_OP_result) // its value was set with the control's
+    return NULL;
+  control_t c = {.ctx = ctx, .id = id, .node = node, .bodies = dt__graph_control(ctx->graph, node)};
+  c.n_outputs = c.bodies->bodies[1]->outputs.len;
+  c.operands = operands_of(ctx, node, node->op == DT_OP_cond);
+  c.wanted = DT_ARENA_ARRAY(ctx->arena, bool, (size_t)c.n_outputs + 1);
+  c.states = DT_ARENA_ARRAY(ctx->arena, dt_buffer_id_t, (size_t)c.n_outputs + 1);
+  if (!c.operands || !c.wanted || !c.states)
+    return DT_NO_MEMORY();
+  if (!find_wanted(&c))
+    return NULL;
+  return node->op == DT_OP_cond ? lower_cond(&c) : lower_while(&c);
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls of programs whose control data decides, by compiled code against the evaluator: both ways,
+// no trip, one and many, at sizes from 0 on. With DUCTILE_CUDA set the compiled calls are made on
+// that device.
+#include "tests/unit/control/programs.h"
+#include "tests/unit/exec/exec_test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct place_t {
+  dt_runtime_t *runtime;
+  dt_session_t *host, *own;
+  bool device;
+  rng_t rng;
+} place_t;
+
+static place_t open_place(void) {
+  const char *cuda = getenv("DUCTILE_CUDA");
+  place_t place = {.rng = {41}, .device = cuda && cuda[0]};
+  dt_runtime_options_t options = {
+      .struct_size = sizeof(options), .threads = 3, .compile_threads = 2};
+  expect_ok(dt_runtime_create(&options, &place.runtime));
+  expect_ok(dt_session_create(place.runtime, &place.host));
+  dt_session_options_t on = {.struct_size = sizeof(on), .device = DT_CUDA};
+  if (place.device)
+    expect_ok(dt_session_create_on(place.runtime, &on, &place.own));
+  else
+    expect_ok(dt_session_create(place.runtime, &place.own));
+  return place;
+}
+
+static void close_place(place_t *place) {
+  dt_session_destroy(place->own);
+  dt_session_destroy(place->host);
+  dt_runtime_release(place->runtime);
+}
+
+static dt_tensor_t *moved(place_t *place, dt_tensor_t *tensor, bool there) {
+  dt_tensor_t *out = NULL;
+  if (there && place->device)
+    expect_ok(dt_tensor_create_on(place->own, dt_tensor_dtype(tensor), dt_tensor_rank(tensor),
+                                  dt_tensor_sizes(tensor), &out));
+  else
+    expect_ok(dt_tensor_create_empty(dt_tensor_dtype(tensor), dt_tensor_rank(tensor),
+                                     dt_tensor_sizes(tensor), &out));
+  if (place->device)
+    expect_ok(dt_tensor_copy(place->own, tensor, out));
+  else
+    memcpy(dt_tensor_data(out), dt_tensor_data(tensor),
+           (size_t)dt_tensor_count(tensor) * dt_dtype_size(dt_tensor_dtype(tensor)));
+  return out;
+}
+
+static dt_tensor_t *bool_tensor(bool value) {
+  dt_tensor_t *tensor = NULL;
+  expect_ok(dt_tensor_create_empty(DT_BOOL, 0, NULL, &tensor));
+  *(bool *)dt_tensor_data(tensor) = value;
+  return tensor;
+}
+
+static void make_inputs(place_t *place, int64_t rows, int64_t width, int64_t k, bool flag,
+                        dt_tensor_t **out) {
+  out[0] = tensor_f32(&place->rng, 2, (const int64_t[]){rows, width});
+  out[1] = tensor_i64(0, NULL, &k);
+  out[2] = bool_tensor(flag);
+}
+
+static void release(dt_tensor_t **tensors, uint32_t n) {
+  for (uint32_t k = 0; k < n; k++) {
+    dt_tensor_release(tensors[k]);
+    tensors[k] = NULL;
+  }
+}
+
+static dt_function_t *function(place_t *place, const char *name, dt_answer_t answer) {
+  const control_program_t *program = control_program(name);
+  subject_t subject = {program->name, program->program, 3, program->n_outputs, control_inputs};
+  return subject_function(place->runtime, &subject, NULL, answer);
+}
+
+static void expect_same(dt_tensor_t *got, dt_tensor_t *want, const char *what) {
+  assert_int_equal(dt_tensor_dtype(got), dt_tensor_dtype(want));
+  if (dt_tensor_dtype(want) == DT_F32) {
+    expect_close(got, want, 2e-5, 2e-4, what);
+    return;
+  }
+  assert_int_equal(dt_tensor_count(got), dt_tensor_count(want));
+  assert_memory_equal(dt_tensor_data(got), dt_tensor_data(want),
+                      (size_t)dt_tensor_count(want) * dt_dtype_size(dt_tensor_dtype(want)));
+}
+
+typedef struct pair_t {
+  const char *name;
+  uint32_t n_outputs;
+  dt_function_t *compiled, *evaluated;
+} pair_t;
+
+static void compare(place_t *place, const pair_t *pair, dt_tensor_t **inputs) {
+  dt_tensor_t *there[3], *got[CONTROL_OUTPUTS] = {0}, *want[CONTROL_OUTPUTS] = {0};
+  for (uint32_t k = 0; k < 3; k++)
+    there[k] = moved(place, inputs[k], true);
+  expect_ok(dt_call(place->host, pair->evaluated, inputs, 3, want, pair->n_outputs));
+  expect_ok(dt_call(place->own, pair->compiled, there, 3, got, pair->n_outputs));
+  for (uint32_t k = 0; k < pair->n_outputs; k++) {
+    dt_tensor_t *back = moved(place, got[k], false);
+    expect_same(back, want[k], pair->name);
+    dt_tensor_release(back);
+  }
+  expect_ok(dt_session_wait(place->own));
+  release(there, 3);
+  release(got, pair->n_outputs);
+  release(want, pair->n_outputs);
+}
+
+static void run(const char *name) {
+  place_t place = open_place();
+  pair_t pair = {name, control_program(name)->n_outputs,
+                 function(&place, name, compiled_answer()),
+                 function(&place, name, DT_ANSWER_EVALUATOR)};
+  const int64_t sizes[][2] = {{3, 5}, {1, 1}, {0, 4}, {5, 0}, {7, 33}, {2, 1}, {40, 17}};
+  const int64_t counts[] = {0, 1, 2, 5};
+  for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++)
+    for (size_t k = 0; k < 4; k++) {
+      dt_tensor_t *inputs[3];
+      int64_t rows = sizes[s][0];
+      // A walk over rows ends with the last one.
+      int64_t count = strcmp(name, "gathering") == 0 && counts[k] > rows ? rows : counts[k];
+      make_inputs(&place, rows, sizes[s][1], count, (s + k) % 2 == 0, inputs);
+      compare(&place, &pair, inputs);
+      release(inputs, 3);
+    }
+  if (compiled_answer() == DT_ANSWER_COMPILED)
+    assert_int_equal(variants_of(pair.compiled), 1);
+  dt_function_release(pair.compiled);
+  dt_function_release(pair.evaluated);
+  close_place(&place);
+}
+
+#define PROGRAM(name)                                                                              \
+  static void name(void **state) {                                                                 \
+    (void)state;                                                                                   \
+    run(#name);                                                                                    \
+  }
+#define PROGRAMS                                                                                   \
+  PROGRAM(branch)                                                                                  \
+  PROGRAM(computed)                                                                                \
+  PROGRAM(closures)                                                                                \
+  PROGRAM(nested)                                                                                  \
+  PROGRAM(loop)                                                                                    \
+  PROGRAM(exchange)                                                                                \
+  PROGRAM(power)                                                                                   \
+  PROGRAM(loops_in_loops)                                                                          \
+  PROGRAM(loop_in_branch)                                                                          \
+  PROGRAM(sized)                                                                                   \
+  PROGRAM(gathering)
+PROGRAMS
+#undef PROGRAM
+
+// A check that fails in a body ends the call, also where its loop would go on for ever; nothing of
+// it is left for the next call.
+static void checks_in_bodies(void **state) {
+  (void)state;
+  place_t place = open_place();
+  pair_t pair = {"gathering", 2, function(&place, "gathering", compiled_answer()),
+                 function(&place, "gathering", DT_ANSWER_EVALUATOR)};
+  for (int64_t k = 3; k < 6; k++) {
+    dt_tensor_t *inputs[3], *there[3], *out[2] = {0};
+    make_inputs(&place, 3, 4, k, true, inputs);
+    if (k == 3) {
+      compare(&place, &pair, inputs);
+      release(inputs, 3);
+      continue;
+    }
+    for (uint32_t i = 0; i < 3; i++)
+      there[i] = moved(&place, inputs[i], true);
+    dt_status_t status = dt_call(place.own, pair.compiled, there, 3, out, 2);
+    if (!status)
+      status = dt_session_wait(place.own);
+    expect_told(status, DT_E_RANGE, "3 is outside [-3, 3)");
+    release(out, 2);
+    expect_code(dt_call(place.host, pair.evaluated, inputs, 3, out, 2), DT_E_RANGE);
+    release(inputs, 3);
+    release(there, 3);
+  }
+  dt_function_release(pair.compiled);
+  dt_function_release(pair.evaluated);
+  close_place(&place);
+}
+
+// What the host reads to decide is counted.
+static void readbacks_are_counted(void **state) {
+  (void)state;
+  place_t place = open_place();
+  dt_function_t *f = function(&place, "loop", compiled_answer());
+  dt_tensor_t *inputs[3], *there[3], *out[2] = {0};
+  make_inputs(&place, 2, 3, 4, true, inputs);
+  for (uint32_t i = 0; i < 3; i++)
+    there[i] = moved(&place, inputs[i], true);
+  expect_ok(dt_call(place.own, f, there, 3, out, 2));
+  uint64_t before = stats_of(f).readbacks;
+  release(out, 2);
+  expect_ok(dt_call(place.own, f, there, 3, out, 2));
+  assert_int_equal(stats_of(f).readbacks - before, place.device ? 5 : 0);
+  release(out, 2);
+  release(inputs, 3);
+  release(there, 3);
+  dt_function_release(f);
+  close_place(&place);
+}
+
+int main(void) {
+#define PROGRAM(name) cmocka_unit_test(name),
+  const struct CMUnitTest tests[] = {PROGRAMS cmocka_unit_test(checks_in_bodies),
+                                     cmocka_unit_test(readbacks_are_counted)};
+#undef PROGRAM
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
