@@ -11,7 +11,7 @@
 
 enum { CALLERS = 4, MOST = 100 * FAKE_PIECE, HELD = 64 };
 #ifdef __SANITIZE_THREAD__
-enum { ROUNDS = 60 };
+enum { ROUNDS = 200 };
 #else
 enum { ROUNDS = 400 };
 #endif
