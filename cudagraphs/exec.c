@@ -49,7 +49,10 @@ static uint32_t choose_grid(const dt_cuda_kernel_t *kernel, const dt_cuda_device
   uint32_t useful = needed > least ? needed : least;
   if (before >= needed && before >= least && before - useful <= MOST_IDLE)
     return before;
-  return needed > least && before ? needed + needed / 4 : useful;
+  uint64_t room = (uint64_t)needed + needed / 4;
+  if (most && room > most)
+    room = most;
+  return needed > least && before && room <= INT32_MAX ? (uint32_t)room : useful;
 }
 
 // ---- Nodes ----------------------------------------------------------------------------------------
@@ -94,6 +97,7 @@ static void drop_graph(dt_graph_exec_t *exec) {
     (void)cuda->graph_destroy(exec->graph);
   exec->exec = NULL;
   exec->graph = NULL;
+  exec->n_built = 0;
   for (uint32_t k = 0; k < exec->n; k++)
     exec->nodes[k].node = NULL;
 }
@@ -128,12 +132,18 @@ static dt_status_t set(dt_graph_frame_t *frame, dt_graph_node_t *node, const dt_
     drop_graph(exec);
   if (ready->n_params > node->cap)
     drop_graph(exec); // a kernel with more parameters: not another code of the same
-  if (exec->exec) {
+  if (node->node) {
     uint64_t copy[DT_CUDA_PARAM_BYTES / 8];
     memcpy(copy, ready->params, ready->n_params * sizeof(copy[0]));
     void *params[] = {copy};
     dt_cu_kernel_node_t now = node_params(ready, params);
-    DT_CUDA_TRY(device, graph_set_kernel, exec->exec, node->node, &now);
+    dt_status_t status =
+        dt__cuda_check(device, device->cuda->graph_set_kernel(exec->exec, node->node, &now),
+                       dt__cuda_symbol(DT_CUDA_SYM_graph_set_kernel));
+    if (status) {
+      drop_graph(exec); // nobody says what it is set to
+      return status;
+    }
     frame->counts->nodes_set++;
     frame->counts->grids_set += was.blocks != ready->blocks;
     frame->counts->functions_set += was.kernel != ready->kernel;
@@ -154,10 +164,8 @@ static dt_status_t take(dt_graph_frame_t *frame, dt_kernel_fn_t fn, const uint64
   DT_TRY(dt__cuda_ready(&frame->launch, fn, words, count, bytes, blocks, &ready));
   frame->at++;
   frame->launch.launches++;
-  if (!node) {
-    drop_graph(exec);
+  if (!node)
     return append(exec, &ready, count <= 0);
-  }
   if (is_shadow(node, &ready))
     return NULL;
   return set(frame, node, &ready, count <= 0);
@@ -233,12 +241,14 @@ static dt_status_t assemble(const dt_graph_frame_t *frame) {
   DT_TRY(add_edges(frame));
   DT_CUDA_TRY(device, graph_instantiate, &exec->exec, exec->graph, 0);
   DT_CUDA_TRY(device, graph_upload, exec->exec, frame->launch.stream);
+  exec->n_built = exec->n;
   return NULL;
 }
 
 static dt_status_t build(dt_graph_frame_t *frame) {
   dt_graph_exec_t *exec = frame->exec;
   int64_t begin = dt__now_ns();
+  drop_graph(exec); // one of fewer nodes
   dt_status_t status = assemble(frame);
   if (status) {
     drop_graph(exec);
@@ -251,7 +261,17 @@ static dt_status_t build(dt_graph_frame_t *frame) {
   return NULL;
 }
 
+void dt__graph_cut(dt_graph_exec_t *exec) {
+  while (exec->exec && exec->n > exec->n_built)
+    dt__free(exec->nodes[--exec->n].params);
+}
+
+bool dt__graph_is_whole(const dt_graph_exec_t *exec) {
+  return exec->exec && exec->n == exec->n_built;
+}
+
 void dt__graph_begin(dt_graph_frame_t *frame) {
+  dt__graph_cut(frame->exec); // of a call that failed
   frame->at = 0;
   frame->exec->n_key = 0;
 }
@@ -284,7 +304,7 @@ dt_status_t dt__graph_settle(dt_graph_frame_t *frame, const uint64_t *key, uint3
   dt_graph_exec_t *exec = frame->exec;
   exec->n_key = 0;
   DT_TRY(empty_rest(frame));
-  if (!exec->exec)
+  if (!dt__graph_is_whole(exec))
     DT_TRY(build(frame));
   return keep_key(exec, key, n);
 }
@@ -311,5 +331,5 @@ void dt__graph_unbuild(dt_graph_exec_t *exec) {
   exec->graph = NULL;
   exec->nodes = NULL;
   exec->key = NULL;
-  exec->n = exec->cap = exec->n_key = exec->key_cap = 0;
+  exec->n = exec->cap = exec->n_built = exec->n_key = exec->key_cap = 0;
 }

@@ -31,9 +31,10 @@ typedef struct dt_graph_exec_t {
   dt_cuda_gpu_t *gpu; // a reference
   uint64_t variant;   // whose program it runs
   dt_cu_graph_t graph;
-  dt_cu_graph_exec_t exec; // NULL: not built, or more kernels came than it has nodes
+  dt_cu_graph_exec_t exec; // NULL: not assembled
   dt_graph_node_t *nodes;
   uint32_t n, cap;
+  uint32_t n_built; // of the nodes: the executable's; the others came since
   uint64_t *key; // what the nodes were last set for; n_key 0: not known
   uint32_t n_key, key_cap;
   _Atomic int64_t used; // when its holder last left it, ns
@@ -68,12 +69,17 @@ void dt__graph_take(dt_frame_t *frame, dt_kernel_fn_t fn, const uint64_t *words,
 bool dt__graph_is_set_for(const dt_graph_exec_t *exec, const uint64_t *key, uint32_t n);
 // Before the host program is run with dt__graph_take.
 void dt__graph_begin(dt_graph_frame_t *frame);
+// The host program has run: whether the executable has a node for each of its kernels. Where it has
+// not, dt__graph_settle assembles another, or dt__graph_cut leaves it as it is.
+bool dt__graph_is_whole(const dt_graph_exec_t *exec);
+// Forgets kernels that the executable has no nodes for.
+void dt__graph_cut(dt_graph_exec_t *exec);
 // Context current for what follows. The host program has run: gives nodes that it did not come to
-// empty work, assembles the graph if there is none, and notes the key. DT_E_NO_MEMORY and others;
-// the executable stays consistent.
+// empty work, assembles the graph where it is not whole, and notes the key. DT_E_NO_MEMORY and
+// others; the executable stays consistent.
 dt_status_t dt__graph_settle(dt_graph_frame_t *frame, const uint64_t *key, uint32_t n) DT_MUST_USE;
 dt_status_t dt__graph_launch(dt_graph_frame_t *frame) DT_MUST_USE;
-// Whether dt__graph_settle will have to assemble it, and what it will then take at least.
+// Whether there is an executable, if perhaps of fewer nodes.
 bool dt__graph_is_built(const dt_graph_exec_t *exec);
 // Lets the driver's objects and the nodes go; the executable can be built anew. Makes the context
 // current itself.

@@ -75,6 +75,7 @@ dt_status_t dt__graph_lease(dt_graph_store_t *store, dt_cuda_gpu_t *gpu, uint64_
     store->n++;
   }
   exec->held = true;
+  exec->n_key = 0; // the key does not name what the last holder's kernels have besides it: scratch
   (void)atomic_fetch_add_explicit(&exec->refs, 1, memory_order_relaxed);
   dt__mutex_unlock(&store->mutex);
   *out = exec;
@@ -107,12 +108,25 @@ static dt_graph_exec_t *oldest(dt_graph_store_t *store, const dt_graph_exec_t *b
   return found;
 }
 
-// Takes executables off until `bytes` more fit.
-static bool make_room(dt_graph_store_t *store, size_t bytes, const dt_graph_exec_t *but) {
+// Mutex held. Reserves all that `exec` is to take, where it fits.
+static bool reserve(dt_graph_store_t *store, dt_graph_exec_t *exec, size_t bytes) {
+  if (bytes > store->budget || store->bytes - exec->bytes > store->budget - bytes)
+    return false;
+  store->bytes += bytes - exec->bytes;
+  exec->bytes = bytes;
+  return true;
+}
+
+bool dt__graph_admit(dt_graph_store_t *store, dt_graph_exec_t *exec, uint32_t n) {
+  size_t bytes = n * DT_GRAPH_NODE_BYTES;
+  if (bytes <= exec->bytes)
+    return true;
+  if (bytes > store->budget)
+    return false;
   for (;;) {
     dt__mutex_lock(&store->mutex);
-    bool fits = bytes <= store->budget && store->bytes <= store->budget - bytes;
-    dt_graph_exec_t *gone = fits ? NULL : oldest(store, but);
+    bool fits = reserve(store, exec, bytes);
+    dt_graph_exec_t *gone = fits ? NULL : oldest(store, exec);
     bool taken = gone && take_off(store, gone);
     store->evicted += taken;
     dt__mutex_unlock(&store->mutex);
@@ -125,18 +139,16 @@ static bool make_room(dt_graph_store_t *store, size_t bytes, const dt_graph_exec
   }
 }
 
-bool dt__graph_admit(dt_graph_store_t *store, dt_graph_exec_t *exec, uint32_t n) {
-  size_t bytes = n * DT_GRAPH_NODE_BYTES;
-  if (bytes <= exec->bytes)
-    return true;
-  if (!make_room(store, bytes - exec->bytes, exec))
-    return false;
-  // Another thread may come in between: the budget is then passed by what one call needs.
+// Who takes one away does so under the mutex; only the holder assembles.
+bool dt__graph_measure(dt_graph_store_t *store, const dt_graph_exec_t *exec, uint32_t *out_nodes,
+                       size_t *out_bytes) {
   dt__mutex_lock(&store->mutex);
-  store->bytes += bytes - exec->bytes;
-  exec->bytes = bytes;
+  bool there =
+      atomic_load_explicit(&exec->state, memory_order_acquire) != 2 && dt__graph_is_built(exec);
+  *out_nodes = there ? exec->n : 0;
+  *out_bytes = there ? exec->bytes : 0;
   dt__mutex_unlock(&store->mutex);
-  return true;
+  return there;
 }
 
 bool dt__graph_evict(dt_graph_store_t *store, size_t bytes) {

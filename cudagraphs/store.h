@@ -21,7 +21,8 @@ typedef struct dt_graph_store_t {
 dt_status_t dt__graph_store_init(dt_graph_store_t *store, size_t budget) DT_MUST_USE;
 void dt__graph_store_fini(dt_graph_store_t *store); // nobody holds one
 
-// An executable for the variant that nobody holds, or an empty one; the caller's to hold.
+// An executable for the variant that nobody holds, or an empty one; the caller's to hold. What it
+// was set for is not known any more: another session's memory.
 dt_status_t dt__graph_lease(dt_graph_store_t *store, dt_cuda_gpu_t *gpu, uint64_t variant,
                             dt_graph_exec_t **out) DT_MUST_USE;
 // The holder goes inside. False: it is gone; give it back.
@@ -37,8 +38,12 @@ static inline void dt__graph_leave(dt_graph_exec_t *exec) {
 // The holder lets go: others may have it.
 void dt__graph_give_back(dt_graph_store_t *store, dt_graph_exec_t *exec);
 // Inside of `exec`, before it is assembled with `n` nodes: makes room in the budget, by taking
-// those used longest ago from their holders. False: there is no room.
+// those used longest ago from their holders, and reserves it. False: there is no room, and where
+// all of the budget would not do, nothing was taken from anybody.
 bool dt__graph_admit(dt_graph_store_t *store, dt_graph_exec_t *exec, uint32_t n);
+// What the holder's executable takes; false: it is gone or not assembled.
+bool dt__graph_measure(dt_graph_store_t *store, const dt_graph_exec_t *exec, uint32_t *out_nodes,
+                       size_t *out_bytes);
 // Drops those that nobody is inside of, until `bytes` are free; false: fewer were.
 bool dt__graph_evict(dt_graph_store_t *store, size_t bytes);
 // The variant ends: its executables go. Nobody is inside of one.

@@ -52,6 +52,16 @@ static dt_status_t is_captured(const dt_session_device_t *own, bool *out) {
   return NULL;
 }
 
+// A generation whose results are all released ends with the call that begins.
+static void end_if_dead(dt_session_device_t *own, dt_graph_store_t *store, uint64_t *out_live) {
+  uint32_t live = 0;
+  *out_live = dt__graph_pool_sweep(own->pool, &live);
+  if (live || !own->graphs.tree.depth)
+    return;
+  own->pool->generation++;
+  dt__graph_tree_restart(&own->graphs.tree, store);
+}
+
 // What can be told before anything is prepared.
 static dt_status_t find_reason(const dt_call_t *call, const dt_compiled_t *compiled,
                                dt_skip_t *out) {
@@ -78,6 +88,8 @@ dt_status_t dt__graph_wanted(const dt_call_t *call, const dt_compiled_t *compile
   *out = false;
   if (call->mode != DT_CALL_REDUCE_OVERHEAD)
     return NULL;
+  uint64_t live = 0;
+  end_if_dead(call->session->device, &call->session->runtime->graphs, &live);
   DT_TRY(find_reason(call, compiled, &skip));
   if (skip)
     note_skip(call, skip);
@@ -135,7 +147,31 @@ static dt_status_t enter_place(const dt_call_t *call, const dt_variant_t *varian
   return NULL;
 }
 
-// Runs the host program into the graph. What cannot be had is a reason, not a failure.
+// The kernels are known: assembles the graph where it has not all of them. Where the device has no
+// memory for it, graphs that nobody is inside of make room.
+static dt_status_t settle(const dt_call_t *call, dt_graph_frame_t *graph, uint32_t n_key) {
+  const uint64_t *key = call->session->device->graphs.key;
+  dt_graph_store_t *store = &call->session->runtime->graphs;
+  dt_status_t status = dt__graph_settle(graph, key, n_key);
+  if (dt_status_code(status) != DT_E_NO_MEMORY || dt__graph_is_whole(graph->exec))
+    return status;
+  dt_status_free(status);
+  (void)dt__graph_evict(store, graph->exec->n * DT_GRAPH_NODE_BYTES);
+  return dt__graph_settle(graph, key, n_key);
+}
+
+// Memory that is not to be had is a reason, not a failure: without a graph less is needed, and what
+// that lacks is told by itself.
+static dt_status_t forgive(const dt_call_t *call, dt_status_t status, dt_skip_t *out_skip) {
+  if (dt_status_code(status) != DT_E_NO_MEMORY)
+    return status;
+  DT_LOG(DT_LOG_CUDAGRAPHS, 1, "%s: %s", call->function->name, dt_status_message(status));
+  dt_status_free(status);
+  *out_skip = DT_SKIP_MEMORY;
+  return NULL;
+}
+
+// Runs the host program into the graph.
 static dt_status_t set_graph(const dt_call_t *call, const dt_variant_t *variant,
                              dt_graph_frame_t *graph, uint32_t n_key, dt_skip_t *out_skip) {
   dt_session_graphs_t *graphs = &call->session->device->graphs;
@@ -151,15 +187,19 @@ static dt_status_t set_graph(const dt_call_t *call, const dt_variant_t *variant,
   graph->launch.frame.launch = dt__graph_take;
   dt__graph_begin(graph);
   variant->compiled->segments[0].run(&graph->launch.frame);
-  DT_TRY(graph->launch.status);
-  dt_status_t status = dt__graph_settle(graph, graphs->key, n_key);
-  (void)dt__graph_admit(store, exec, exec->n); // slices may need more than one launch a kernel
-  if (dt_status_code(status) != DT_E_NO_MEMORY)
-    return status;
-  DT_LOG(DT_LOG_CUDAGRAPHS, 1, "%s: %s", call->function->name, dt_status_message(status));
-  dt_status_free(status);
-  *out_skip = DT_SKIP_MEMORY;
-  return NULL;
+  dt_status_t status = graph->launch.status;
+  graph->launch.status = NULL;
+  DT_TRY(status);
+  // Slices may need more than one launch a kernel, and more than at the sizes before.
+  if (!dt__graph_is_whole(exec) && graphs->frozen)
+    *out_skip = DT_SKIP_FROZEN;
+  else if (!dt__graph_is_whole(exec) && !dt__graph_admit(store, exec, exec->n))
+    *out_skip = DT_SKIP_BUDGET;
+  if (*out_skip) {
+    dt__graph_cut(exec);
+    return NULL;
+  }
+  return settle(call, graph, n_key);
 }
 
 static dt_status_t launch_graph(const dt_call_t *call, const dt_variant_t *variant,
@@ -183,7 +223,7 @@ static dt_status_t launch_graph(const dt_call_t *call, const dt_variant_t *varia
   if (!status && !*out_skip)
     status = dt__graph_launch(graph);
   dt__graph_leave(graph->exec);
-  return status;
+  return forgive(call, status, out_skip);
 }
 
 // Kernel by kernel, after everything was prepared.
@@ -203,10 +243,8 @@ dt_status_t dt__graph_call(dt_call_t *call, const dt_variant_t *variant,
   dt_cu_ptr_t block = 0;
   dt_graph_place_t *place = NULL;
   dt_skip_t skip = DT_SKIP_NONE;
-  uint32_t live = 0;
-  uint64_t hash = dt__graph_pool_sweep(own->pool, &live);
-  if (live == 0)
-    dt__graph_tree_restart(&graphs->tree, &call->session->runtime->graphs);
+  uint64_t live = 0;
+  end_if_dead(own, &call->session->runtime->graphs, &live);
   int64_t failed = variant->compiled->segments[0].plan(frame);
   if (failed)
     return dt__plan_status(variant, failed, call->session->symbols);
@@ -214,7 +252,7 @@ dt_status_t dt__graph_call(dt_call_t *call, const dt_variant_t *variant,
   DT_TRY(dt__outputs_prepare(call, variant, NULL, 0));
   DT_TRY(dt__session_lease_pool(own, frame->block_bytes, false, &block));
   frame->block = dt__cuda_pointer(block);
-  DT_TRY(dt__graph_tree_find(&graphs->tree, variant->id, hash, &place));
+  DT_TRY(dt__graph_tree_find(&graphs->tree, variant->id, live, &place));
   if (!place)
     skip = DT_SKIP_DEPTH;
   else

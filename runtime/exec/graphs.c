@@ -44,7 +44,9 @@ dt_status_t dt_session_trim(dt_session_t *session) {
   if (!own)
     return NULL;
   DT_TRY(dt__session_settle(session));
+  uint32_t depth = own->graphs.tree.depth; // the generation goes on
   dt__graph_tree_fini(&own->graphs.tree, &session->runtime->graphs);
+  own->graphs.tree.depth = depth;
   dt__graph_pool_trim(own->pool);
   dt__cuda_region_trim(&own->scratch, own->gpu, 0);
   own->pool->trims++;
@@ -78,17 +80,18 @@ dt_status_t dt_tensor_keep(dt_session_t *session, const dt_tensor_t *tensor, dt_
 // ---- Statistics -----------------------------------------------------------------------------------
 
 // Executables of the places below `place`; paths are at most DT_GRAPH_MOST_DEPTH deep.
-static void count_places(const dt_graph_place_t *place, dt_session_stats_t *stats) {
+static void count_places(const dt_graph_place_t *place, dt_graph_store_t *store,
+                         dt_session_stats_t *stats) {
   for (const dt_graph_place_t *child = place->first; child; child = child->next) {
-    bool there =
-        child->exec && atomic_load_explicit(&child->exec->state, memory_order_acquire) != 2;
+    uint32_t nodes = 0;
+    size_t bytes = 0;
     stats->places++;
-    if (there && dt__graph_is_built(child->exec)) {
+    if (child->exec && dt__graph_measure(store, child->exec, &nodes, &bytes)) {
       stats->executables++;
-      stats->executable_nodes += child->exec->n;
-      stats->executable_bytes += child->exec->bytes;
+      stats->executable_nodes += nodes;
+      stats->executable_bytes += bytes;
     }
-    count_places(child, stats);
+    count_places(child, store, stats);
   }
 }
 
@@ -118,7 +121,7 @@ static void fill(dt_session_t *session, dt_session_stats_t *all) {
                               .live_bytes = dt__graph_pool_live_bytes(own->pool),
                               .frozen_builds = graphs->frozen_builds,
                               .frozen_growths = graphs->frozen_growths};
-  count_places(&graphs->tree.root, all);
+  count_places(&graphs->tree.root, &session->runtime->graphs, all);
 }
 
 dt_status_t dt_session_stats(dt_session_t *session, dt_session_stats_t *stats) {

@@ -44,6 +44,7 @@ static bool has_sibling(const char *group, dt_dtype_t dtype) {
 
 static int failures;
 static int64_t checked, uncertain;
+static uint64_t graph_calls;
 
 static bool failed(const char *what, dt_status_t status) {
   if (!status)
@@ -276,6 +277,18 @@ static void call_once(const run_t *run, dt_session_t *session, dt_function_t *fu
   }
 }
 
+static void check_graphs(const run_t *run, const dt_function_stats_t *stats) {
+  const char *why = NULL;
+  uint64_t graphs = 0;
+  if (!on_device_graphs() || on_device_were_graphs(stats, &graphs, &why)) {
+    graph_calls += graphs;
+    return;
+  }
+  printf("FAIL %s: %d of %d calls were graphs: %s\n", run->name, (int)graphs, (int)stats->calls,
+         why);
+  failures++;
+}
+
 static void check_case(dt_runtime_t *runtime, const case_t *c, dt_dtype_t dtype) {
   run_t run = {.c = c, .dtype = dtype};
   snprintf(run.name, sizeof(run.name), "%s%s%s %s", c->op, c->form[0] ? " " : "", c->form,
@@ -292,8 +305,11 @@ static void check_case(dt_runtime_t *runtime, const case_t *c, dt_dtype_t dtype)
       failed(run.name, on_device_session(runtime, &session)))
     goto out;
   uint64_t calls = 0;
+  // Graphs are set from each size to the next, and back.
+  size_t n_shapes = sizeof(shapes) / sizeof(shapes[0]), n = on_device_graphs() ? 2 * n_shapes : n_shapes;
   for (int layout = 0; layout < 3; layout++)
-    for (size_t s = 0; s < sizeof(shapes) / sizeof(shapes[0]); s++) {
+    for (size_t i = 0; i < n; i++) {
+      size_t s = i < n_shapes ? i : n - 1 - i;
       if ((c->needs_rows && shapes[s][0] == 0) || !is_tried(layout, s))
         continue;
       call_once(&run, session, function, shapes[s], layout);
@@ -310,6 +326,7 @@ static void check_case(dt_runtime_t *runtime, const case_t *c, dt_dtype_t dtype)
            (int)calls, (int)stats.evaluator_calls);
     failures++;
   }
+  check_graphs(&run, &stats);
 out:
   dt_session_destroy(session);
   dt_function_release(function);
@@ -358,5 +375,7 @@ int main(int argc, char **argv) {
   dt_runtime_release(runtime);
   printf("%d functions, %lld elements compared, %lld uncertain, %d failures\n", ran,
          (long long)checked, (long long)uncertain, failures);
-  return failures || ran == 0 || uncertain * 2 > checked;
+  if (on_device_graphs())
+    printf("%llu calls were graphs\n", (unsigned long long)graph_calls);
+  return failures || ran == 0 || uncertain * 2 > checked || (on_device_graphs() && !graph_calls);
 }

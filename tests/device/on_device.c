@@ -12,6 +12,20 @@ bool on_device(void) {
   return device && strcmp(device, "cuda") == 0;
 }
 
+bool on_device_graphs(void) {
+  const char *graphs = getenv("DUCTILE_REDUCE_OVERHEAD");
+  return on_device() && graphs && strcmp(graphs, "1") == 0;
+}
+
+bool on_device_were_graphs(const dt_function_stats_t *stats, uint64_t *out_graphs,
+                           const char **out_why) {
+  *out_graphs = stats->graph_calls;
+  *out_why = stats->graph_skip ? stats->graph_skip : "calls are missing";
+  if (stats->graph_calls + stats->graph_skips != stats->calls)
+    return false;
+  return stats->graph_skips == 0 || stats->kernels == 0 || stats->readbacks > 0;
+}
+
 dt_status_t on_device_session(dt_runtime_t *runtime, dt_session_t **out) {
   dt_session_options_t options = {.struct_size = sizeof(options),
                                   .device = on_device() ? DT_CUDA : DT_CPU};

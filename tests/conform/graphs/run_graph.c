@@ -299,6 +299,17 @@ static uint32_t count_layouts(rg_run_t *run) {
   return n;
 }
 
+static void check_graphs(rg_run_t *run, const dt_function_stats_t *stats) {
+  rg_outcome_t *out = run->out;
+  const char *why = NULL;
+  if (!on_device_graphs() || on_device_were_graphs(stats, &out->graph_calls, &why) ||
+      out->kind != RG_RIGHT)
+    return;
+  out->kind = RG_WRONG;
+  (void)snprintf(out->text, sizeof(out->text), "%d of %d calls were graphs: %s",
+                 (int)stats->graph_calls, (int)stats->calls, why);
+}
+
 static void check_variants(rg_run_t *run, dt_function_t *function) {
   dt_function_stats_t stats = {.struct_size = sizeof(stats)};
   if (rg_failed(run, RG_HARNESS, "stats", dt_function_stats(function, &stats)))
@@ -307,6 +318,7 @@ static void check_variants(rg_run_t *run, dt_function_t *function) {
   out->variants = stats.variants;
   out->kernels = (uint32_t)stats.kernels;
   out->bound = count_layouts(run) * (run->p->asks ? 8 : 1);
+  check_graphs(run, &stats);
   if (stats.evaluator_calls) {
     out->kind = RG_WRONG;
     (void)snprintf(out->text, sizeof(out->text), "the evaluator answered a call");
@@ -341,7 +353,11 @@ static void run_calls(rg_run_t *run) {
     uint32_t call = 0;
     while (call < run->p->n_calls && run_call(run, session, function, call))
       call++;
-    if (call == run->p->n_calls)
+    bool good = call == run->p->n_calls;
+    // Graphs are set from each size to the next, and back.
+    for (uint32_t back = call; good && on_device_graphs() && back-- > 0;)
+      good = run_call(run, session, function, back);
+    if (good)
       check_variants(run, function);
   }
   dt_session_destroy(session);

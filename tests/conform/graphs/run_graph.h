@@ -22,6 +22,7 @@ typedef struct rg_outcome_t {
   int code; // of a status, or the signal
   uint32_t call, output;
   uint32_t variants, bound, kernels;
+  uint64_t graph_calls; // with on_device_graphs()
   int64_t compared, uncertain;
   char stage[32];  // the first stage that was wrong when interpreted; "emitted code" when none was
   char text[1800]; // what happened

@@ -10,6 +10,7 @@
 
 #include "runtime/base/status.h"
 #include "runtime/base/thread.h"
+#include "tests/device/on_device.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +26,7 @@ typedef struct options_t {
 
 typedef struct totals_t {
   uint64_t ran, checks, failures, variants, kernels; // checks: answers of right programs
+  uint64_t graph_calls;
   int64_t compared, uncertain;
   uint64_t used[RG_OP_COUNT];
 } totals_t;
@@ -85,6 +87,7 @@ static void run_one(const options_t *options, const rg_program_t *p, totals_t *t
   totals->uncertain += out.uncertain;
   totals->variants += out.variants;
   totals->kernels += out.kernels;
+  totals->graph_calls += out.graph_calls;
   for (uint32_t i = 0; i < p->n_nodes; i++)
     totals->used[p->nodes[i].op]++;
   if (out.kind == RG_RIGHT) {
@@ -209,5 +212,8 @@ int main(int argc, char **argv) {
          (unsigned long long)totals.variants, (unsigned long long)totals.kernels,
          (long long)totals.compared, (long long)totals.uncertain,
          (unsigned long long)totals.failures);
-  return totals.failures != 0 || (totals.ran == 0 && !options.print);
+  if (on_device_graphs())
+    printf("%llu calls were graphs\n", (unsigned long long)totals.graph_calls);
+  return totals.failures != 0 || (on_device_graphs() && !totals.graph_calls) ||
+         (totals.ran == 0 && !options.print);
 }

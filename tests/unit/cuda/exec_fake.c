@@ -58,6 +58,8 @@ static uint32_t accesses(const fake_launch_t *launch, fake_access_t *out, uint32
   const uint64_t *words = words_of(launch);
   uint64_t n = words[n_words[kernel->index] - 1];
   uint32_t count = 0;
+  if (tail_of(launch, kernel->index).count <= 0)
+    return 0;
   for (uint32_t k = 0; kernel->use[k] && count + 2 < cap; k++) {
     if (kernel->use[k] != '-')
       out[count++] = (fake_access_t){.begin = words[k],
@@ -125,6 +127,8 @@ static void run(const fake_launch_t *launch, void *user) {
   uint32_t index = ((const kernel_t *)user)->index;
   const uint64_t *w = words_of(launch);
   dt_cuda_tail_t tail = tail_of(launch, index);
+  if (tail.count <= 0)
+    return;
   if (index == FAKE_ADD)
     run_add(w);
   else if (index == FAKE_COPY)
@@ -167,8 +171,7 @@ void set_scratch(int64_t bytes) { scratch_bytes = bytes; }
 
 static void launch(dt_frame_t *frame, uint32_t index, const uint64_t *words, int64_t count,
                    int64_t grain) {
-  if (count > 0)
-    frame->launch(frame, frame->kernels[index], words, count, grain);
+  frame->launch(frame, frame->kernels[index], words, count, grain);
 }
 
 #define ADDRESS(ptr) ((uint64_t)(uintptr_t)(ptr))
@@ -237,6 +240,17 @@ static void scale_run(dt_frame_t *frame) {
   launch(frame, FAKE_SCALE, words, frame->symbols[0], 0);
 }
 
+static void pieces_run(dt_frame_t *frame) {
+  int64_t n = frame->symbols[0];
+  for (int64_t at = 0; at < n; at += FAKE_PIECE) {
+    int64_t count = n - at < FAKE_PIECE ? n - at : FAKE_PIECE;
+    uint64_t from = ADDRESS(frame->inputs[0]) + (uint64_t)at * 4;
+    const uint64_t words[] = {from, from, ADDRESS(frame->outputs[0]) + (uint64_t)at * 4,
+                              (uint64_t)count};
+    launch(frame, FAKE_ADD, words, count, scratch_bytes);
+  }
+}
+
 // ---- Compiling ------------------------------------------------------------------------------------
 
 static const struct {
@@ -245,15 +259,18 @@ static const struct {
   dt_compiled_segment_t segments[2];
   dt_host_run_fn_t once;
   const char *check;
+  uint32_t n_launches;
 } programs[] = {
-    {"add", 1, {{add_plan, add_run, NULL}}, NULL, NULL},
-    {"gather", 1, {{gather_plan, gather_run, NULL}}, NULL, "gather: index of ids"},
+    {"add", 1, {{add_plan, add_run, NULL}}, NULL, NULL, 2},
+    {"gather", 1, {{gather_plan, gather_run, NULL}}, NULL, "gather: index of ids", 1},
     {"select",
      2,
      {{count_plan, count_run, NULL}, {select_plan, select_run, select_items}},
      NULL,
-     NULL},
-    {"scale", 1, {{scale_plan, scale_run, NULL}}, scale_once, NULL},
+     NULL,
+     2},
+    {"scale", 1, {{scale_plan, scale_run, NULL}}, scale_once, NULL, 1},
+    {"pieces", 1, {{scale_plan, pieces_run, NULL}}, NULL, NULL, 1},
 };
 
 static dt_status_t load_kernels(const dt_compile_request_t *request, dt_compiled_t *out) {
@@ -308,6 +325,7 @@ static dt_status_t fill(const dt_compile_request_t *request, dt_compiled_t *out)
   out->once = programs[p].once;
   out->once_bytes = out->once ? 64 : 0;
   out->n_output_sizes = 1;
+  out->n_launches = programs[p].n_launches;
   out->n_symbols = dt__symenv_symbol_count(request->traced->env);
   out->device = DT_CUDA;
   if (out->n_segments > 1) {
@@ -370,6 +388,12 @@ dt_status_t scale_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, 
   return NULL;
 }
 
+dt_status_t pieces_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  (void)closure;
+  out[0] = dt_add(t, in[0], in[0]);
+  return NULL;
+}
+
 dt_function_t *function_named(dt_runtime_t *runtime, const char *name, void *closure) {
   static const dt_dim_decl_t n_only[] = {{.name = "n"}}, rows[] = {{.name = "rows"}};
   static const dt_input_decl_t two[] = {{.name = "a", .dtype = DT_F32, .rank = 1, .dims = n_only},
@@ -385,7 +409,8 @@ dt_function_t *function_named(dt_runtime_t *runtime, const char *name, void *clo
   } rows_of[] = {{"add", add_program, 2, two},
                  {"gather", gather_program, 2, lookup},
                  {"select", select_program, 1, two},
-                 {"scale", scale_program, 1, two}};
+                 {"scale", scale_program, 1, two},
+                 {"pieces", pieces_program, 1, two}};
   uint32_t k = 0;
   while (strcmp(rows_of[k].name, name) != 0)
     k++;
@@ -464,7 +489,7 @@ bool releases_something(dt_cuda_sym_t sym) {
       DT_CUDA_SYM_stream_destroy, DT_CUDA_SYM_event_destroy, DT_CUDA_SYM_mem_free_async,
       DT_CUDA_SYM_host_free,      DT_CUDA_SYM_range_release, DT_CUDA_SYM_pages_release,
       DT_CUDA_SYM_pages_unmap,    DT_CUDA_SYM_link_destroy,  DT_CUDA_SYM_module_unload,
-      DT_CUDA_SYM_pool_destroy,
+      DT_CUDA_SYM_pool_destroy,  DT_CUDA_SYM_graph_destroy, DT_CUDA_SYM_graph_exec_destroy,
   };
   for (size_t k = 0; k < sizeof(releases) / sizeof(releases[0]); k++)
     if (releases[k] == sym)

@@ -32,6 +32,9 @@ dt_status_t add_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, vo
 dt_status_t gather_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure);
 dt_status_t select_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure);
 dt_status_t scale_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure);
+// x + x, in a launch for each FAKE_PIECE elements: none where there are none.
+enum { FAKE_PIECE = 16 };
+dt_status_t pieces_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure);
 
 typedef struct fixture_t {
   dt_runtime_t *runtime;
@@ -51,7 +54,7 @@ dt_status_t open_session(dt_runtime_t *runtime, int32_t ordinal, void *stream, d
 
 // From now on, as long as `on`, streams of the session's device are said to be captured.
 void set_capturing(dt_session_t *session, bool on);
-// Functions "add", "gather", "select" and "scale" (closure: its constant w[4]).
+// Functions "add", "gather", "select", "scale" (closure: its constant w[4]) and "pieces".
 dt_function_t *function_named(dt_runtime_t *runtime, const char *name, void *closure);
 // How many bytes the scratch of FAKE_ADD's teams is in calls from now on.
 void set_scratch(int64_t bytes);
