@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // See exec.h.
-#include "cudagraphs/exec.h"
+#include "cudagraphs/exec_private.h"
 
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
@@ -13,15 +13,6 @@
 #define IDLE_BLOCKS 4u
 // Idle blocks beyond that which cost as much as setting a grid does (1.3 ns each, 1.5 us).
 #define MOST_IDLE 1200u
-
-struct dt_graph_node_t {
-  dt_cu_node_t node; // NULL: not in the graph yet
-  const dt_cuda_kernel_t *kernel;
-  uint32_t blocks, shared_bytes;
-  bool empty; // its work is
-  uint32_t n_params, cap;
-  uint64_t *params; // as set
-};
 
 // ---- Grids ----------------------------------------------------------------------------------------
 
@@ -89,7 +80,7 @@ static bool is_shadow(const dt_graph_node_t *node, const dt_cuda_ready_t *ready)
          memcmp(node->params, ready->params, ready->n_params * sizeof(node->params[0])) == 0;
 }
 
-static void drop_graph(dt_graph_exec_t *exec) {
+void dt__graph_drop(dt_graph_exec_t *exec) {
   const dt_cuda_t *cuda = exec->gpu->device->cuda;
   if (exec->exec)
     (void)cuda->graph_exec_destroy(exec->exec); // in flight: when it has ended
@@ -102,7 +93,16 @@ static void drop_graph(dt_graph_exec_t *exec) {
     exec->nodes[k].node = NULL;
 }
 
-static dt_status_t append(dt_graph_exec_t *exec, const dt_cuda_ready_t *ready, bool empty) {
+// Forgets the nodes from `at` on: another number of launches came before them than last time.
+static void cut_to(dt_graph_exec_t *exec, uint32_t at) {
+  dt__graph_drop(exec);
+  while (exec->n > at)
+    dt__free(exec->nodes[--exec->n].params);
+}
+
+// `ready` NULL: a mark without a kernel.
+static dt_status_t append(dt_graph_exec_t *exec, dt_graph_kind_t kind, const dt_cuda_ready_t *ready,
+                          bool empty) {
   if (exec->n == exec->cap) {
     uint32_t cap = exec->cap ? 2 * exec->cap : 32;
     dt_graph_node_t *nodes = dt__calloc(cap, sizeof(*nodes));
@@ -115,7 +115,9 @@ static dt_status_t append(dt_graph_exec_t *exec, const dt_cuda_ready_t *ready, b
     exec->cap = cap;
   }
   memset(&exec->nodes[exec->n], 0, sizeof(exec->nodes[0]));
-  DT_TRY(shadow(&exec->nodes[exec->n], ready, empty));
+  exec->nodes[exec->n].kind = kind;
+  if (ready)
+    DT_TRY(shadow(&exec->nodes[exec->n], ready, empty));
   exec->n++;
   return NULL;
 }
@@ -129,9 +131,9 @@ static dt_status_t set(dt_graph_frame_t *frame, dt_graph_node_t *node, const dt_
   dt_graph_node_t was = *node;
   // Edges say what a kernel does about the work before it.
   if (was.kernel->info.waits != ready->kernel->info.waits)
-    drop_graph(exec);
+    dt__graph_drop(exec);
   if (ready->n_params > node->cap)
-    drop_graph(exec); // a kernel with more parameters: not another code of the same
+    dt__graph_drop(exec); // a kernel with more parameters: not another code of the same
   if (node->node) {
     uint64_t copy[DT_CUDA_PARAM_BYTES / 8];
     memcpy(copy, ready->params, ready->n_params * sizeof(copy[0]));
@@ -141,7 +143,7 @@ static dt_status_t set(dt_graph_frame_t *frame, dt_graph_node_t *node, const dt_
         dt__cuda_check(device, device->cuda->graph_set_kernel(exec->exec, node->node, &now),
                        dt__cuda_symbol(DT_CUDA_SYM_graph_set_kernel));
     if (status) {
-      drop_graph(exec); // nobody says what it is set to
+      dt__graph_drop(exec); // nobody says what it is set to
       return status;
     }
     frame->counts->nodes_set++;
@@ -151,24 +153,52 @@ static dt_status_t set(dt_graph_frame_t *frame, dt_graph_node_t *node, const dt_
   return shadow(node, ready, empty);
 }
 
+// The node that the next of the host program's kernels or marks goes to; NULL: there is none yet.
+static dt_graph_node_t *next_node(dt_graph_frame_t *frame, dt_graph_kind_t kind) {
+  dt_graph_exec_t *exec = frame->exec;
+  if (frame->at < exec->n && exec->nodes[frame->at].kind != kind)
+    cut_to(exec, frame->at);
+  uint32_t at = frame->at++;
+  return at < exec->n ? &exec->nodes[at] : NULL;
+}
+
+static dt_status_t take_ready(dt_graph_frame_t *frame, dt_graph_node_t *node, dt_graph_kind_t kind,
+                              const dt_cuda_ready_t *ready, bool empty) {
+  if (!node)
+    return append(frame->exec, kind, ready, empty);
+  return is_shadow(node, ready) ? NULL : set(frame, node, ready, empty);
+}
+
 static dt_status_t take(dt_graph_frame_t *frame, dt_kernel_fn_t fn, const uint64_t *words,
                         int64_t count, int64_t bytes) {
-  dt_graph_exec_t *exec = frame->exec;
-  const dt_cuda_device_t *device = exec->gpu->device;
+  const dt_cuda_device_t *device = frame->exec->gpu->device;
   dt_cuda_ready_t ready;
-  dt_graph_node_t *node = frame->at < exec->n ? &exec->nodes[frame->at] : NULL;
+  dt_graph_node_t *node = next_node(frame, DT_GRAPH_KERNEL);
   const dt_cuda_kernel_t *kernel = dt__cuda_kernel_of(fn);
   uint32_t needed = dt__cuda_blocks(kernel, device, count);
   uint32_t before = node && node->kernel == kernel ? node->blocks : 0;
   uint32_t blocks = choose_grid(kernel, device, before, needed);
   DT_TRY(dt__cuda_ready(&frame->launch, fn, words, count, bytes, blocks, &ready));
-  frame->at++;
   frame->launch.launches++;
-  if (!node)
-    return append(exec, &ready, count <= 0);
-  if (is_shadow(node, &ready))
-    return NULL;
-  return set(frame, node, &ready, count <= 0);
+  return take_ready(frame, node, DT_GRAPH_KERNEL, &ready, count <= 0);
+}
+
+static dt_status_t take_mark(dt_graph_frame_t *frame, dt_graph_kind_t kind, const void *predicate) {
+  dt_cuda_ready_t ready;
+  dt_kernel_fn_t fn = NULL;
+  dt_graph_node_t *node = next_node(frame, kind);
+  if (kind == DT_GRAPH_ELSE || kind == DT_GRAPH_ENDIF)
+    return node ? NULL : append(frame->exec, kind, NULL, false);
+  DT_TRY(dt__cuda_gpu_setter(frame->launch.gpu, &fn));
+  const uint64_t words[] = {node ? node->condition : 0, dt__cuda_address(predicate)};
+  DT_TRY(dt__cuda_ready(&frame->launch, fn, words, 1, 0, 1, &ready));
+  return take_ready(frame, node, kind, &ready, false);
+}
+
+void dt__graph_region(dt_frame_t *frame, int64_t mark, const void *predicate) {
+  dt_graph_frame_t *graph = (dt_graph_frame_t *)frame;
+  if (!graph->launch.status)
+    graph->launch.status = take_mark(graph, (dt_graph_kind_t)mark, predicate);
 }
 
 void dt__graph_take(dt_frame_t *frame, dt_kernel_fn_t fn, const uint64_t *words, int64_t count,
@@ -183,7 +213,7 @@ static dt_status_t empty_rest(dt_graph_frame_t *frame) {
   dt_graph_exec_t *exec = frame->exec;
   for (uint32_t k = frame->at; k < exec->n; k++) {
     dt_graph_node_t *node = &exec->nodes[k];
-    if (node->empty)
+    if (node->empty || node->kind != DT_GRAPH_KERNEL)
       continue;
     dt_cuda_ready_t ready = {.kernel = node->kernel,
                              .blocks = node->blocks,
@@ -196,70 +226,7 @@ static dt_status_t empty_rest(dt_graph_frame_t *frame) {
   return NULL;
 }
 
-// ---- Building -------------------------------------------------------------------------------------
-
-// `alone`: nothing else is in front of `to`. Only then is the edge programmatic: a join waits for
-// all that it joins.
-static dt_status_t add_edge(const dt_graph_frame_t *frame, uint32_t from, uint32_t to, bool alone) {
-  dt_graph_exec_t *exec = frame->exec;
-  const dt_graph_node_t *before = &exec->nodes[from], *after = &exec->nodes[to];
-  dt_cu_edge_t edge = {0};
-  // A kernel that does not wait would end before the work in front of it.
-  if (frame->set_early && alone && before->kernel->info.waits && after->kernel->info.waits)
-    edge = (dt_cu_edge_t){.from_port = DT_CU_PORT_PROGRAMMATIC, .type = DT_CU_EDGE_PROGRAMMATIC};
-  DT_CUDA_TRY(exec->gpu->device, graph_add_edges, exec->graph, &before->node, &after->node, &edge,
-              1);
-  return NULL;
-}
-
-static dt_status_t add_edges(const dt_graph_frame_t *frame) {
-  const dt_edge_t *edges = frame->edges;
-  for (uint32_t k = 1; !frame->n_edges && k < frame->exec->n; k++)
-    DT_TRY(add_edge(frame, k - 1, k, true));
-  for (uint32_t k = 0; k < frame->n_edges; k++) {
-    bool alone = (k == 0 || edges[k - 1].to != edges[k].to) &&
-                 (k + 1 == frame->n_edges || edges[k + 1].to != edges[k].to);
-    DT_TRY(add_edge(frame, edges[k].from, edges[k].to, alone));
-  }
-  return NULL;
-}
-
-static dt_status_t assemble(const dt_graph_frame_t *frame) {
-  dt_graph_exec_t *exec = frame->exec;
-  dt_cuda_device_t *device = exec->gpu->device;
-  DT_CUDA_TRY(device, graph_create, &exec->graph, 0);
-  for (uint32_t k = 0; k < exec->n; k++) {
-    dt_graph_node_t *node = &exec->nodes[k];
-    void *params[] = {node->params};
-    dt_cu_kernel_node_t made = {.function = node->kernel->function,
-                                .grid = {node->blocks, 1, 1},
-                                .block = {node->kernel->info.threads, 1, 1},
-                                .shared_bytes = node->shared_bytes,
-                                .params = params};
-    DT_CUDA_TRY(device, graph_add_kernel, &node->node, exec->graph, NULL, 0, &made);
-  }
-  DT_TRY(add_edges(frame));
-  DT_CUDA_TRY(device, graph_instantiate, &exec->exec, exec->graph, 0);
-  DT_CUDA_TRY(device, graph_upload, exec->exec, frame->launch.stream);
-  exec->n_built = exec->n;
-  return NULL;
-}
-
-static dt_status_t build(dt_graph_frame_t *frame) {
-  dt_graph_exec_t *exec = frame->exec;
-  int64_t begin = dt__now_ns();
-  drop_graph(exec); // one of fewer nodes
-  dt_status_t status = assemble(frame);
-  if (status) {
-    drop_graph(exec);
-    return dt__status_annotate(status, "a CUDA graph of %u kernels", exec->n);
-  }
-  int64_t ns = dt__now_ns() - begin;
-  frame->counts->builds++;
-  frame->counts->build_ns += (uint64_t)ns;
-  DT_LOG(DT_LOG_CUDAGRAPHS, 1, "built: %u kernels, %.0f us", exec->n, (double)ns * 1e-3);
-  return NULL;
-}
+// ---- Before and after the host program -------------------------------------------------------------
 
 void dt__graph_cut(dt_graph_exec_t *exec) {
   while (exec->exec && exec->n > exec->n_built)
@@ -305,7 +272,7 @@ dt_status_t dt__graph_settle(dt_graph_frame_t *frame, const uint64_t *key, uint3
   exec->n_key = 0;
   DT_TRY(empty_rest(frame));
   if (!dt__graph_is_whole(exec))
-    DT_TRY(build(frame));
+    DT_TRY(dt__graph_build(frame));
   return keep_key(exec, key, n);
 }
 
@@ -319,7 +286,7 @@ dt_status_t dt__graph_launch(dt_graph_frame_t *frame) {
 void dt__graph_unbuild(dt_graph_exec_t *exec) {
   dt_status_t status = dt__cuda_enter(exec->gpu->device);
   if (!status) {
-    drop_graph(exec);
+    dt__graph_drop(exec);
     dt__cuda_leave(exec->gpu->device);
   }
   dt_status_free(status); // a lost context has nothing to give back

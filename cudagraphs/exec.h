@@ -65,6 +65,9 @@ typedef struct dt_graph_frame_t {
 void dt__graph_take(dt_frame_t *frame, dt_kernel_fn_t fn, const uint64_t *words, int64_t count,
                     int64_t grain);
 
+// frame->region of a dt_graph_frame_t.
+void dt__graph_region(dt_frame_t *frame, int64_t mark, const void *predicate);
+
 // Whether the nodes were last set for exactly this key: the host program need not run.
 bool dt__graph_is_set_for(const dt_graph_exec_t *exec, const uint64_t *key, uint32_t n);
 // Before the host program is run with dt__graph_take.

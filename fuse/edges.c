@@ -144,7 +144,7 @@ static dt_status_t add_edges(const cells_t *cells, launch_t *launches, uint32_t 
 }
 
 static bool is_chain(const dt_program_t *program, const dt_edges_t *edges, uint32_t n) {
-  if (program->slices.len || program->segments.len > 1)
+  if (program->slices.len || program->regions.len || program->segments.len > 1)
     return true;
   bool chain = edges->len + 1 == n || n == 0;
   for (uint32_t k = 0; chain && k < edges->len; k++)

@@ -16,8 +16,8 @@ typedef DT_VEC(dt_edge_t) dt_edges_t;
 // The edges of a planned program, sorted by `to`, the nearest `from` first, made in its arena.
 // Launches that touch one memory (an argument that is updated, a result, a slot of the block,
 // scratch), one of them writing it, are ordered as they stand. *out_chain: each launch is behind
-// the one before it, and behind nothing else; also where launches are repeated (slices), and of one
-// segment only.
+// the one before it, and behind nothing else; also where launches are repeated or left out (slices,
+// regions), and with several segments.
 dt_status_t dt__program_edges(const dt_program_t *program, dt_edges_t *out,
                               bool *out_chain) DT_MUST_USE;
 

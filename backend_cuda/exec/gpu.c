@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A GPU with the stream that belongs to nobody's session: constants go to the device on it.
 #include "backend_cuda/exec/gpu.h"
+#include "backend_cuda/exec/launch.h"
 
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
@@ -10,6 +11,7 @@ static void gpu_free(dt_cuda_gpu_t *gpu) {
   if (!status && gpu->own) {
     dt__cuda_staging_fini(&gpu->staging, gpu->device);
     (void)gpu->device->cuda->stream_synchronize(gpu->own);
+    dt__cuda_code_unload(atomic_load_explicit(&gpu->setter, memory_order_relaxed));
     if (gpu->pool)
       (void)gpu->device->cuda->pool_destroy(gpu->pool);
     (void)gpu->device->cuda->stream_destroy(gpu->own);

@@ -9,6 +9,7 @@
 #define DT_BACKEND_CUDA_EXEC_GPU_H
 
 #include "backend_cuda/driver/driver.h"
+#include "backend_llvm/load/native.h"
 #include "runtime/base/thread.h"
 #include "runtime/tensor/tensor.h"
 
@@ -44,6 +45,7 @@ typedef struct dt_cuda_gpu_t {
   dt_mutex_t upload_mutex;
   dt_cuda_staging_t staging; // guarded by upload_mutex; of `own`
   dt_mutex_t streams_mutex;
+  _Atomic(struct dt_cuda_code_t *) setter; // made under upload_mutex; NULL: not yet
   dt_cuda_stream_t *streams; // guarded by streams_mutex, as their links and handles: open ones
 } dt_cuda_gpu_t;
 
@@ -59,6 +61,12 @@ dt_status_t dt__cuda_gpu_wait(dt_cuda_gpu_t *gpu) DT_MUST_USE;
 // Copies host memory to the device and waits for it.
 dt_status_t dt__cuda_gpu_upload(dt_cuda_gpu_t *gpu, dt_cu_ptr_t to, const void *from,
                                 size_t bytes) DT_MUST_USE;
+
+// ---- Conditions of graphs (condition.c) ---------------------------------------------------------
+// The kernel that sets a graph's condition: its words are the condition and the address of a byte.
+// The value is whether the byte is not 0, and false once a check of the call has failed: what was
+// computed in spite of it must keep no loop going. Loaded at the first use. Context current.
+dt_status_t dt__cuda_gpu_setter(dt_cuda_gpu_t *gpu, dt_kernel_fn_t *out) DT_MUST_USE;
 
 // ---- Streams (stream.c) -------------------------------------------------------------------------
 struct dt_cuda_stream_t {

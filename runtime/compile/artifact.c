@@ -266,6 +266,7 @@ static void describe(stream_t *s, dt_artifact_t *a, dt_compiled_t *c, uint32_t *
     number(s, &c->output_segments[k]);
   signed_word(s, &c->once_bytes);
   number(s, &c->n_launches);
+  number(s, &c->n_regions);
   number(s, &c->n_symbols);
   number(s, &c->n_output_sizes);
   describe_edges(s, c);

@@ -200,6 +200,7 @@ static dt_status_t take_numbers(const compile_t *compile, dt_compiled_t *out) {
     return DT_FAIL(DT_E_INTERNAL, "the bytes of what is computed once depend on a size");
   for (uint32_t k = program->n_once; k < program->kernels.len; k = dt__kernel_chain(program, k).end)
     out->n_launches++;
+  out->n_regions = program->regions.len;
   out->n_symbols = dt__symenv_symbol_count(compile->traced->env);
   const dt_graph_t *graph = compile->traced->graph;
   for (uint32_t k = 0; k < graph->outputs.len; k++)

@@ -185,6 +185,7 @@ static dt_status_t set_graph(const dt_call_t *call, const dt_variant_t *variant,
   if (*out_skip)
     return NULL;
   graph->launch.frame.launch = dt__graph_take;
+  graph->launch.frame.region = dt__graph_region;
   dt__graph_begin(graph);
   variant->compiled->segments[0].run(&graph->launch.frame);
   dt_status_t status = graph->launch.status;
@@ -229,6 +230,7 @@ static dt_status_t launch_graph(const dt_call_t *call, const dt_variant_t *varia
 // Kernel by kernel, after everything was prepared.
 static dt_status_t launch_kernels(const dt_variant_t *variant, dt_graph_frame_t *graph) {
   graph->launch.frame.launch = dt__cuda_launch;
+  graph->launch.frame.region = NULL;
   graph->launch.follows = false;
   graph->launch.launches = 0;
   variant->compiled->segments[0].run(&graph->launch.frame);

@@ -44,6 +44,15 @@ static dt_status_t trace(dt_function_t *function, const dt_variant_request_t *ho
   return dt__trace_run(&request, out);
 }
 
+// Graphs of it will need that kernel; no call is to wait for it.
+static dt_status_t load_setter(dt_cuda_gpu_t *gpu) {
+  dt_kernel_fn_t fn = NULL;
+  DT_TRY(dt__cuda_enter(gpu->device));
+  dt_status_t status = dt__cuda_gpu_setter(gpu, &fn);
+  dt__cuda_leave(gpu->device);
+  return status;
+}
+
 static dt_status_t make(dt_function_t *function, const dt_variant_request_t *how,
                         dt_variant_t *variant) {
   DT_TRY(trace(function, how, &variant->traced));
@@ -72,6 +81,8 @@ static dt_status_t make(dt_function_t *function, const dt_variant_request_t *how
                                   .strict_fp = variant->strict_fp,
                                   .cuda = variant->gpu ? variant->gpu->device : NULL};
   DT_TRY(dt__compile(function->runtime->compiler, &request, &variant->compiled));
+  if (variant->gpu && variant->compiled->n_regions)
+    DT_TRY(load_setter(variant->gpu));
   // The frame's arrays are sized once for guards and code.
   if (variant->compiled->n_symbols > variant->n_symbols)
     variant->n_symbols = variant->compiled->n_symbols;

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// What exec.c, which sets nodes, and build.c, which assembles them, share.
+#ifndef DT_CUDAGRAPHS_EXEC_PRIVATE_H
+#define DT_CUDAGRAPHS_EXEC_PRIVATE_H
+
+#include "cudagraphs/exec.h"
+
+// A node is a kernel, or a mark of a region as the host program tells it (dt_region_mark_t). Marks
+// where data decides have a kernel, too: it sets the condition to what the predicate is.
+typedef enum dt_graph_kind_t {
+  DT_GRAPH_IF = DT_MARK_IF,
+  DT_GRAPH_ELSE = DT_MARK_ELSE,
+  DT_GRAPH_ENDIF = DT_MARK_ENDIF,
+  DT_GRAPH_WHILE = DT_MARK_WHILE,
+  DT_GRAPH_AGAIN = DT_MARK_AGAIN,
+  DT_GRAPH_KERNEL
+} dt_graph_kind_t;
+
+struct dt_graph_node_t {
+  dt_graph_kind_t kind;
+  dt_cu_node_t node;              // of the kernel; NULL: not in the graph yet
+  dt_cu_condition_t condition;    // IF, WHILE, AGAIN: the graph's
+  const dt_cuda_kernel_t *kernel; // NULL: ELSE, ENDIF
+  uint32_t blocks, shared_bytes;
+  bool empty; // its work is
+  uint32_t n_params, cap;
+  uint64_t *params; // as set
+};
+
+// build.c. Makes graph and executable of the nodes. Context current.
+dt_status_t dt__graph_build(dt_graph_frame_t *frame) DT_MUST_USE;
+// exec.c. Lets the driver's objects go; the nodes stay. Context current.
+void dt__graph_drop(dt_graph_exec_t *exec);
+
+#endif // DT_CUDAGRAPHS_EXEC_PRIVATE_H
