@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products on devices: operands stay where they are, at any strides, and a team of threads
 // copies tiles of them to the memory that it shares. What is chosen here is the tile, by sizes that
-// are known at the call: the largest one where there are enough of them for all processors, a small
-// one elsewhere, and a flat one for few rows, of which a square one would be mostly empty.
+// are known at the call: the largest one of which there are enough to keep the processors busy, and
+// a flat one for few rows, of which a square one would be mostly empty. In the smallest tiles warps
+// share the depth, not rows and columns, so that many processors have a short way each.
 #include "fuse/operands.h"
 
 #include "fuse/body.h"
@@ -20,16 +21,28 @@ typedef struct tile_t {
   uint32_t tile_rows, tile_cols;
   uint32_t depth; // bytes
   uint32_t rows, width;
+  uint32_t eighths; // of the processors, for which there must be tiles
 } tile_t;
 
-typedef enum tile_kind_t { TILE_LARGE, TILE_SMALL, TILE_FLAT, TILE_KINDS } tile_kind_t;
+typedef enum tile_kind_t {
+  TILE_LARGE,
+  TILE_SMALL,
+  TILE_TINY, // where there would be few small ones
+  TILE_FLAT,
+  TILE_NARROW, // where there would be few flat ones
+  TILE_KINDS
+} tile_kind_t;
 
-// By bytes of an element of the factors (2, 4, 8): rows of a tile are 64 … 256 bytes, the largest
-// ring is below 99 KiB, and sums take at most 64 registers of a thread.
+// By bytes of an element of the factors (2, 4, 8): rows of a tile are 64 … 512 bytes, the largest
+// ring is below 99 KiB, and sums take at most 64 registers of a thread. Empty: there is none.
 static const tile_t tiles[3][TILE_KINDS] = {
-    {{128, 128, 64, 64, 32}, {64, 64, 128, 32, 32}, {16, 64, 256, 16, 16}},
-    {{128, 128, 64, 32, 64}, {64, 64, 128, 32, 32}, {16, 64, 256, 16, 32}},
-    {{64, 64, 128, 32, 32}, {32, 32, 128, 16, 32}, {16, 64, 256, 16, 32}},
+    {{128, 128, 64, 64, 32, 8},
+     {64, 64, 128, 32, 32, 4},
+     {32, 32, 256, 32, 32, 0},
+     {16, 64, 256, 16, 16, 4},
+     {16, 16, 512, 16, 16, 0}},
+    {{128, 128, 64, 32, 64, 8}, {64, 64, 128, 32, 32, 0}, {0}, {16, 64, 256, 16, 32, 0}, {0}},
+    {{64, 64, 128, 32, 32, 8}, {32, 32, 128, 16, 32, 0}, {0}, {16, 64, 256, 16, 32, 0}, {0}},
 };
 
 static const char *refusal(dt_program_t *program, const dt_contraction_t *c,
@@ -57,10 +70,15 @@ static size_t factor_bytes(const dt_contraction_t *c) {
   return a == b && dt__dtype_is_half(a) ? 2 : dt_dtype_size(c->stage->folds.items[0].dtype);
 }
 
+static const tile_t *tile_of(const dt_contraction_t *c, tile_kind_t kind) {
+  size_t bytes = factor_bytes(c);
+  return &tiles[bytes == 2 ? 0 : bytes == 4 ? 1 : 2][kind];
+}
+
 static dt_schedule_t schedule_of(const dt_contraction_t *c, const dt_target_t *target,
                                  tile_kind_t kind) {
   size_t bytes = factor_bytes(c), sum = dt_dtype_size(c->stage->folds.items[0].dtype);
-  const tile_t *tile = &tiles[bytes == 2 ? 0 : bytes == 4 ? 1 : 2][kind];
+  const tile_t *tile = tile_of(c, kind);
   return (dt_schedule_t){.kind = DT_SCHEDULE_MATMUL,
                          .lanes = target->vector_bytes / (uint32_t)sum,
                          .unroll = 1,
@@ -95,21 +113,26 @@ dt_status_t dt__operands_device(dt_program_t *program, const dt_target_t *target
   return dt__symenv_status(program->env);
 }
 
-// Whether there are so many tiles that every processor has one, and the matrix fills more than half
-// of one in both directions.
+// Whether there are tiles for so many eighths of the processors.
 static dt_sym_t enough(dt_program_t *program, const dt_kernel_t *kernel, const dt_matmul_t *tile,
-                       const dt_target_t *target) {
+                       const dt_target_t *target, uint32_t eighths) {
   dt_symenv_t *env = program->env;
-  uint32_t n = kernel->n_loops;
+  uint32_t n = kernel->n_loops, all = target->threads ? target->threads : 1;
   dt_sym_t rows = dt__sym_const(env, tile->tile_rows), cols = dt__sym_const(env, tile->tile_cols);
   dt_sym_t count = dt__sym_mul(env, dt__sym_ceildiv(env, kernel->extents[n - 2], rows),
                                dt__sym_ceildiv(env, kernel->extents[n - 1], cols));
   for (uint32_t v = 0; v + 2 < n; v++)
     count = dt__sym_mul(env, count, kernel->extents[v]);
-  dt_sym_t many = dt__sym_le(env, dt__sym_const(env, target->threads ? target->threads : 1), count);
+  return dt__sym_le(env, dt__sym_const(env, (all * eighths + 7) / 8), count);
+}
+
+// Whether the matrix fills more than half of a tile in both directions.
+static dt_sym_t fills(dt_program_t *program, const dt_kernel_t *kernel, const dt_matmul_t *tile) {
+  dt_symenv_t *env = program->env;
+  uint32_t n = kernel->n_loops;
   dt_sym_t tall = dt__sym_lt(env, dt__sym_const(env, tile->tile_rows / 2), kernel->extents[n - 2]);
   dt_sym_t wide = dt__sym_lt(env, dt__sym_const(env, tile->tile_cols / 2), kernel->extents[n - 1]);
-  return dt__sym_and(env, many, dt__sym_and(env, tall, wide));
+  return dt__sym_and(env, tall, wide);
 }
 
 // Adds `schedule` where `condition` holds and none before it was taken; *done when it surely is.
@@ -124,26 +147,56 @@ static dt_status_t offer(dt_program_t *program, dt_kernel_t *kernel, dt_schedule
   return DT_VEC_PUSH(program->arena, &kernel->schedules, schedule) ? NULL : DT_NO_MEMORY();
 }
 
+// One way to run a product: its tile, and what must hold for it besides those before it not.
+typedef struct way_t {
+  tile_kind_t kind;
+  bool few;       // rows, at most FEW_ROWS
+  bool filled;    // the matrix fills more than half of a tile
+  bool in_chains; // slabs of other tiles would leave no room, or there is no need
+} way_t;
+
+static const way_t ways[] = {{TILE_FLAT, true, false, true},
+                             {TILE_NARROW, true, false, false},
+                             {TILE_LARGE, false, true, false},
+                             {TILE_SMALL, false, false, true},
+                             {TILE_TINY, false, false, false}};
+#define N_WAYS (sizeof(ways) / sizeof(ways[0]))
+
+// The last way of its kind (of few rows, of others) is taken whatever the number of tiles.
+static bool is_last(const dt_contraction_t *c, const dt_kernel_t *kernel, size_t way) {
+  for (size_t i = way + 1; i < N_WAYS; i++)
+    if (ways[i].few == ways[way].few && tile_of(c, ways[i].kind)->rows &&
+        (ways[i].in_chains || !kernel->chain))
+      return false;
+  return true;
+}
+
 dt_status_t dt__matmul_teams(dt_program_t *program, dt_kernel_t *kernel,
                              const dt_target_t *target) {
+  dt_symenv_t *env = program->env;
   dt_contraction_t c;
   if (!dt__contraction_roles(program, kernel, &c))
     return DT_FAIL(DT_E_INTERNAL, "fuse: %s lost its matrix form", kernel->name);
-  dt_schedule_t first = kernel->schedules.items[0];
-  dt_schedule_t flat = schedule_of(&c, target, TILE_FLAT);
-  dt_schedule_t large = schedule_of(&c, target, TILE_LARGE);
-  dt_schedule_t small = schedule_of(&c, target, TILE_SMALL);
-  flat.lanes = large.lanes = small.lanes = first.lanes;
+  uint32_t lanes = kernel->schedules.items[0].lanes;
+  bool done = false;
   kernel->schedules.len = 0;
   dt_sym_t rows = kernel->extents[kernel->n_loops - 2];
-  dt_sym_t few = dt__sym_le(program->env, rows, dt__sym_const(program->env, FEW_ROWS));
-  bool done = false;
-  DT_TRY(offer(program, kernel, flat, few, &done));
-  // Slabs of large tiles would leave no room for others.
-  if (!kernel->chain)
-    DT_TRY(offer(program, kernel, large, enough(program, kernel, &large.matmul, target), &done));
-  DT_TRY(offer(program, kernel, small, dt__sym_const(program->env, 1), &done));
-  return dt__symenv_status(program->env);
+  dt_sym_t few = dt__sym_le(env, rows, dt__sym_const(env, FEW_ROWS));
+  for (size_t i = 0; i < N_WAYS; i++) {
+    if (!tile_of(&c, ways[i].kind)->rows || (kernel->chain && !ways[i].in_chains))
+      continue;
+    dt_schedule_t schedule = schedule_of(&c, target, ways[i].kind);
+    schedule.lanes = lanes;
+    dt_sym_t wanted = ways[i].few ? few : dt__sym_const(env, 1);
+    if (ways[i].filled)
+      wanted = dt__sym_and(env, wanted, fills(program, kernel, &schedule.matmul));
+    if (!is_last(&c, kernel, i))
+      wanted = dt__sym_and(env, wanted,
+                           enough(program, kernel, &schedule.matmul, target,
+                                  tile_of(&c, ways[i].kind)->eighths));
+    DT_TRY(offer(program, kernel, schedule, wanted, &done));
+  }
+  return dt__symenv_status(env);
 }
 
 // The maker's schedule where the head has `head`.

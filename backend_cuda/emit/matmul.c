@@ -14,9 +14,9 @@
 //     sums += A_t * B_t
 //
 // Copies are asynchronous where all accesses are aligned (cp.async, 16 bytes, zeros where the
-// matrix ends), else by element; kernel.c and chain.c make both versions of the whole. Sums of
-// warps that share the depth of tiles are added in the C tile, in their order, so that results do
-// not depend on timing.
+// matrix ends), else by element; kernel.c and chain.c make both versions of the whole. Warps that
+// share the depth of tiles have a C tile each, which are added in their order when they are read,
+// so that results do not depend on timing.
 #include "backend_cuda/emit/matmul.h"
 
 #include "backend_cuda/emit/ptx.h"
@@ -152,35 +152,34 @@ static void multiply_all(dt_tile_t *t) {
   if (t->asynchronous)
     dt__ptx_copies_wait(m, ahead - 1);
   dt__cuda_block_sync(m);
-  LLVMValueRef next = LLVMBuildNSWAdd(m->b, tile, dt__emit_i64(m, ahead), "");
-  copy_tile(t, next, tiles);
   LLVMValueRef at = ring_place(t, tile);
   LLVMValueRef first_k = LLVMBuildMul(m->b, tile, dt__emit_i64(m, t->plan.matmul->depth), "");
   if (t->plan.tensor)
     dt__matmul_mma(t, first_k, at);
   else
     dt__matmul_fma(t, at);
+  LLVMValueRef next = LLVMBuildNSWAdd(m->b, tile, dt__emit_i64(m, ahead), "");
+  copy_tile(t, next, tiles);
   dt__loop_close(k, level);
 }
 
-// The C tile takes the place of the ring, which nobody reads or fills any more.
+// The C tiles take the place of the ring, which nobody reads or fills any more.
 static void gather_sums(dt_tile_t *t) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
   if (t->asynchronous)
     dt__ptx_copies_wait(m, 0);
-  for (uint32_t s = 0; s < t->plan.parts; s++) {
-    dt__cuda_block_sync(m);
-    LLVMValueRef own = NULL;
-    if (t->plan.slices > 1)
-      own = LLVMBuildICmp(m->b, LLVMIntEQ, t->slice, dt__emit_i32(m, s), "");
-    dt__scope_open(k, t->level + 1, own);
-    if (t->plan.tensor)
-      dt__matmul_mma_store(t, s > 0);
-    else
-      dt__matmul_fma_store(t, s > 0);
-    dt__scope_close(k, t->level + 1);
-  }
+  dt__cuda_block_sync(m);
+  LLVMValueRef own = NULL;
+  if (t->plan.parts < t->plan.slices)
+    own = LLVMBuildICmp(m->b, LLVMIntULT, t->slice, dt__emit_i32(m, t->plan.parts), "");
+  dt__scope_open(k, t->level + 1, own);
+  LLVMValueRef at = dt__matmul_step(t, t->slice, t->plan.c_bytes, 0);
+  if (t->plan.tensor)
+    dt__matmul_mma_store(t, at);
+  else
+    dt__matmul_fma_store(t, at);
+  dt__scope_close(k, t->level + 1);
   dt__cuda_block_sync(m);
 }
 

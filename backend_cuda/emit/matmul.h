@@ -39,6 +39,7 @@ typedef struct dt_matmul_plan_t {
   uint32_t parts;      // that do: 1 where sums must be made in order
   uint32_t ring_bytes; // from one tile of the ring to the next
   uint32_t c_pitch;    // bytes from one row of the C tile to the next
+  uint32_t c_bytes;    // of one C tile: every part has its own
   uint32_t blocks; // on one processor, by which registers are shared out: while one waits the other
                    // multiplies
   uint32_t shared_bytes; // of the ring or of the C tile, which takes its place
@@ -101,12 +102,12 @@ void dt__matmul_copy_begin(dt_tile_t *t);
 // number is always the same.
 void dt__matmul_copy(dt_tile_t *t, LLVMValueRef first_k, LLVMValueRef at, LLVMValueRef some);
 // Adds the products of the tile from k = first_k on, at byte `at` of the ring, to the sums, at
-// level 1; and sums to the C tile, replacing what is there or adding to it. By tensor cores
-// (matmul_mma.c) and by plain multiply-adds (matmul_fma.c).
+// level 1; and puts sums to the C tile at byte `at`. By tensor cores (matmul_mma.c) and by plain
+// multiply-adds (matmul_fma.c).
 void dt__matmul_mma(dt_tile_t *t, LLVMValueRef first_k, LLVMValueRef at);
-void dt__matmul_mma_store(dt_tile_t *t, bool add);
+void dt__matmul_mma_store(dt_tile_t *t, LLVMValueRef at);
 void dt__matmul_fma(dt_tile_t *t, LLVMValueRef at);
-void dt__matmul_fma_store(dt_tile_t *t, bool add);
+void dt__matmul_fma_store(dt_tile_t *t, LLVMValueRef at);
 // Where the thread's first elements of A are that it hands to tensor cores itself.
 dt_place_t dt__matmul_mma_place(dt_tile_t *t);
 // Runs the stages after the first on the C tile, at level 0 (matmul_finish.c).

@@ -125,7 +125,8 @@ dt_status_t dt__matmul_plan(dt_program_t *program, const dt_kernel_t *kernel,
   out->b.offset = out->a.copy == DT_COPY_NONE ? 0 : tile_bytes(&out->a, m->depth);
   out->ring_bytes = out->b.offset + tile_bytes(&out->b, m->depth);
   out->c_pitch = m->tile_cols * (uint32_t)dt_dtype_size(out->dtype) + 32;
-  uint32_t bytes = most(out->ring_bytes * m->ring, out->c_pitch * m->tile_rows);
+  out->c_bytes = out->c_pitch * m->tile_rows;
+  uint32_t bytes = most(out->ring_bytes * m->ring, out->c_bytes * out->parts);
   out->shared_bytes = (bytes + 63) & ~63U;
   return NULL;
 }
