@@ -22,11 +22,14 @@ typedef struct tile_t {
   uint32_t depth; // bytes
   uint32_t rows, width;
   uint32_t eighths; // of the processors, for which there must be tiles
+  uint32_t ring;
 } tile_t;
 
 typedef enum tile_kind_t {
   TILE_LARGE,
   TILE_SMALL,
+  TILE_GROUP_LARGE, // the same for groups of warps
+  TILE_GROUP_SMALL,
   TILE_TINY, // where there would be few small ones
   TILE_FLAT,
   TILE_NARROW, // where there would be few flat ones
@@ -36,13 +39,19 @@ typedef enum tile_kind_t {
 // By bytes of an element of the factors (2, 4, 8): rows of a tile are 64 … 512 bytes, the largest
 // ring is below 99 KiB, and sums take at most 64 registers of a thread. Empty: there is none.
 static const tile_t tiles[3][TILE_KINDS] = {
-    {{128, 128, 64, 64, 32, 8},
-     {64, 64, 128, 32, 32, 4},
-     {32, 32, 256, 32, 32, 0},
-     {16, 64, 256, 16, 16, 4},
-     {16, 16, 512, 16, 16, 0}},
-    {{128, 128, 64, 32, 64, 8}, {64, 64, 128, 32, 32, 0}, {0}, {16, 64, 256, 16, 32, 0}, {0}},
-    {{64, 64, 128, 32, 32, 8}, {32, 32, 128, 16, 32, 0}, {0}, {16, 64, 256, 16, 32, 0}, {0}},
+    {{128, 128, 64, 64, 32, 8, RING},
+     {64, 64, 128, 32, 32, 4, RING},
+     {128, 128, 128, 16, 128, 4, 3},
+     {64, 64, 128, 16, 64, 4, 6},
+     {32, 32, 256, 32, 32, 0, RING},
+     {16, 64, 256, 16, 16, 4, RING},
+     {16, 16, 512, 16, 16, 0, RING}},
+    {[TILE_LARGE] = {128, 128, 64, 32, 64, 8, RING},
+     [TILE_SMALL] = {64, 64, 128, 32, 32, 0, RING},
+     [TILE_FLAT] = {16, 64, 256, 16, 32, 0, RING}},
+    {[TILE_LARGE] = {64, 64, 128, 32, 32, 8, RING},
+     [TILE_SMALL] = {32, 32, 128, 16, 32, 0, RING},
+     [TILE_FLAT] = {16, 64, 256, 16, 32, 0, RING}},
 };
 
 static const char *refusal(dt_program_t *program, const dt_contraction_t *c,
@@ -92,7 +101,7 @@ static dt_schedule_t schedule_of(const dt_contraction_t *c, const dt_target_t *t
                                     .tile_rows = tile->tile_rows,
                                     .tile_cols = tile->tile_cols,
                                     .depth = tile->depth / (uint32_t)bytes,
-                                    .ring = RING}};
+                                    .ring = tile->ring}};
 }
 
 dt_status_t dt__operands_device(dt_program_t *program, const dt_target_t *target) {
@@ -153,20 +162,30 @@ typedef struct way_t {
   bool few;       // rows, at most FEW_ROWS
   bool filled;    // the matrix fills more than half of a tile
   bool in_chains; // slabs of other tiles would leave no room, or there is no need
+  bool groups;    // where the device has groups of warps; before what is the same without
 } way_t;
 
-static const way_t ways[] = {{TILE_FLAT, true, false, true},
-                             {TILE_NARROW, true, false, false},
-                             {TILE_LARGE, false, true, false},
-                             {TILE_SMALL, false, false, true},
-                             {TILE_TINY, false, false, false}};
+static const way_t ways[] = {{TILE_FLAT, true, false, true, false},
+                             {TILE_NARROW, true, false, false, false},
+                             {TILE_GROUP_LARGE, false, true, false, true},
+                             {TILE_LARGE, false, true, false, false},
+                             {TILE_GROUP_SMALL, false, false, false, true},
+                             {TILE_SMALL, false, false, true, false},
+                             {TILE_TINY, false, false, false, false}};
 #define N_WAYS (sizeof(ways) / sizeof(ways[0]))
 
+static bool is_way(const dt_contraction_t *c, const dt_kernel_t *kernel, const dt_target_t *target,
+                   size_t way) {
+  bool better = way && ways[way - 1].groups && is_way(c, kernel, target, way - 1);
+  return !better && tile_of(c, ways[way].kind)->rows && (ways[way].in_chains || !kernel->chain) &&
+         (!ways[way].groups || (target->matrix_groups && factor_bytes(c) == 2));
+}
+
 // The last way of its kind (of few rows, of others) is taken whatever the number of tiles.
-static bool is_last(const dt_contraction_t *c, const dt_kernel_t *kernel, size_t way) {
+static bool is_last(const dt_contraction_t *c, const dt_kernel_t *kernel, const dt_target_t *target,
+                    size_t way) {
   for (size_t i = way + 1; i < N_WAYS; i++)
-    if (ways[i].few == ways[way].few && tile_of(c, ways[i].kind)->rows &&
-        (ways[i].in_chains || !kernel->chain))
+    if (ways[i].few == ways[way].few && is_way(c, kernel, target, i))
       return false;
   return true;
 }
@@ -183,14 +202,14 @@ dt_status_t dt__matmul_teams(dt_program_t *program, dt_kernel_t *kernel,
   dt_sym_t rows = kernel->extents[kernel->n_loops - 2];
   dt_sym_t few = dt__sym_le(env, rows, dt__sym_const(env, FEW_ROWS));
   for (size_t i = 0; i < N_WAYS; i++) {
-    if (!tile_of(&c, ways[i].kind)->rows || (kernel->chain && !ways[i].in_chains))
+    if (!is_way(&c, kernel, target, i))
       continue;
     dt_schedule_t schedule = schedule_of(&c, target, ways[i].kind);
     schedule.lanes = lanes;
     dt_sym_t wanted = ways[i].few ? few : dt__sym_const(env, 1);
     if (ways[i].filled)
       wanted = dt__sym_and(env, wanted, fills(program, kernel, &schedule.matmul));
-    if (!is_last(&c, kernel, i))
+    if (!is_last(&c, kernel, target, i))
       wanted = dt__sym_and(env, wanted,
                            enough(program, kernel, &schedule.matmul, target,
                                   tile_of(&c, ways[i].kind)->eighths));

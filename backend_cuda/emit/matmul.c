@@ -10,8 +10,8 @@
 //   copy tiles 0 … ring - 2
 //   for each tile t along k:
 //     wait until tile t is there, for all threads; nobody works on tile t - 1 any more
-//     copy tile t + ring - 1 to the place of t - 1
 //     sums += A_t * B_t
+//     copy tile t + ring - 1 to the place of t - 1
 //
 // Copies are asynchronous where all accesses are aligned (cp.async, 16 bytes, zeros where the
 // matrix ends), else by element; kernel.c and chain.c make both versions of the whole. Warps that
@@ -151,15 +151,24 @@ static void multiply_all(dt_tile_t *t) {
     dt__ptx_no_unroll(m);
   if (t->asynchronous)
     dt__ptx_copies_wait(m, ahead - 1);
+  if (t->plan.groups)
+    dt__ptx_fence_async(m);
   dt__cuda_block_sync(m);
   LLVMValueRef at = ring_place(t, tile);
   LLVMValueRef first_k = LLVMBuildMul(m->b, tile, dt__emit_i64(m, t->plan.matmul->depth), "");
-  if (t->plan.tensor)
+  if (t->plan.groups)
+    dt__matmul_group_begin(t, at);
+  else if (t->plan.tensor)
     dt__matmul_mma(t, first_k, at);
   else
     dt__matmul_fma(t, at);
+  if (t->plan.groups && !t->asynchronous)
+    dt__matmul_group_end(t);
   LLVMValueRef next = LLVMBuildNSWAdd(m->b, tile, dt__emit_i64(m, ahead), "");
   copy_tile(t, next, tiles);
+  dt__body_at(k, level);
+  if (t->plan.groups && t->asynchronous)
+    dt__matmul_group_end(t);
   dt__loop_close(k, level);
 }
 
@@ -198,6 +207,8 @@ void dt__cuda_matmul_tile(dt_body_t *k, uint32_t level, LLVMValueRef first_row,
   }
   t.type = dt__emit_type(m, t.plan.dtype);
   t.base = dt__cuda_shared_base(m);
+  if (t.plan.groups)
+    LLVMSetAlignment(t.base, 8 * DT_PANEL_BYTES); // after which places in panels repeat
   k->stage_index = 0;
   k->stage = &k->kernel->stages.items[0];
   k->axis = k->outer_lanes = k->acc_vector = false;

@@ -18,6 +18,19 @@ static LLVMValueRef below(dt_emit_t *m, LLVMValueRef a, LLVMValueRef b) {
   return LLVMBuildICmp(m->b, LLVMIntSLT, a, b, "");
 }
 
+// Byte of an element of 2 bytes in the row of its panel, from the first panel's row on.
+static LLVMValueRef in_panels(dt_tile_t *t, const dt_operand_t *o, LLVMValueRef inner,
+                              LLVMValueRef outer) {
+  dt_emit_t *m = t->k->m;
+  LLVMValueRef seven = dt__emit_i32(m, 7), unit = LLVMBuildLShr(m->b, inner, dt__emit_i32(m, 3), "");
+  LLVMValueRef panel = LLVMBuildLShr(m->b, unit, dt__emit_i32(m, 3), "");
+  LLVMValueRef place = LLVMBuildXor(m->b, LLVMBuildAnd(m->b, unit, seven, ""),
+                                    LLVMBuildAnd(m->b, outer, seven, ""), "");
+  LLVMValueRef in_unit = dt__matmul_step(t, LLVMBuildAnd(m->b, inner, seven, ""), 2, 0);
+  LLVMValueRef at = LLVMBuildAdd(m->b, dt__matmul_step(t, place, 16, 0), in_unit, "");
+  return LLVMBuildAdd(m->b, at, dt__matmul_step(t, panel, o->outer * DT_PANEL_BYTES, 0), "");
+}
+
 // Where this thread stands in an operand's tile for its piece `number` (i32) of so many elements.
 static dt_place_t place_of(dt_tile_t *t, const dt_operand_t *o, uint32_t elements,
                            LLVMValueRef number) {
@@ -29,7 +42,9 @@ static dt_place_t place_of(dt_tile_t *t, const dt_operand_t *o, uint32_t element
   LLVMValueRef outer = LLVMBuildAdd(m->b, high, dt__matmul_step(t, number, rows, 0), "");
   uint32_t element = (uint32_t)dt_dtype_size(o->dtype);
   LLVMValueRef to = LLVMBuildAdd(m->b, dt__matmul_step(t, outer, o->pitch, o->offset),
-                                 dt__matmul_step(t, inner, element, 0), "");
+                                 o->panels ? in_panels(t, o, inner, outer)
+                                           : dt__matmul_step(t, inner, element, 0),
+                                 "");
   return (dt_place_t){o->along_k ? outer : inner, o->along_k ? inner : outer, to};
 }
 

@@ -34,6 +34,8 @@ static uint32_t most(uint32_t a, uint32_t b) { return a > b ? a : b; }
 // Bytes of one operand's tile, the larger of both layouts.
 static uint32_t tile_bytes(const dt_operand_t *o, uint32_t depth) {
   uint32_t element = (uint32_t)dt_dtype_size(o->dtype);
+  if (o->panels)
+    return o->length * depth * element;
   return most(o->length * (depth * element + PAD), depth * (o->length * element + PAD));
 }
 
@@ -55,7 +57,7 @@ static void lay_out(dt_program_t *program, const dt_kernel_t *kernel, uint32_t d
     o->copy = DT_COPY_UNITS;
   o->inner = o->along_k ? depth : o->length;
   o->outer = o->along_k ? o->length : depth;
-  o->pitch = o->inner * (uint32_t)dt_dtype_size(o->dtype) + PAD;
+  o->pitch = o->panels ? DT_PANEL_BYTES : o->inner * (uint32_t)dt_dtype_size(o->dtype) + PAD;
 }
 
 static bool is_power(uint32_t n) { return n && (n & (n - 1)) == 0; }
@@ -72,6 +74,24 @@ static bool fits_warps(const dt_matmul_plan_t *p) {
              DT_MATMUL_MAX_UNITS * p->threads &&
          m->tile_rows <= p->threads && m->depth <= p->threads && m->ring >= 2 &&
          m->tile_rows * m->depth >= p->threads && m->tile_cols * m->depth >= p->threads;
+}
+
+// Tiles of this form are for groups of warps: each warp has a sixteenth of the rows of what its
+// group multiplies at once, and all columns.
+static bool for_groups(const dt_matmul_t *m) {
+  return m->rows == 16 && m->tile_rows % (16 * DT_GROUP) == 0 && m->width == m->tile_cols;
+}
+
+// Whole panels both ways, whose rows threads share out by eights, as their order repeats.
+static bool fits_panels(const dt_matmul_plan_t *p) {
+  const dt_operand_t *operands[2] = {&p->a, &p->b};
+  for (uint32_t i = 0; i < 2; i++) {
+    uint32_t wide = DT_PANEL_BYTES / (uint32_t)dt_dtype_size(operands[i]->dtype);
+    if (operands[i]->length % wide || p->matmul->depth % wide ||
+        p->threads * 8 / operands[i]->inner % 8 || operands[i]->copy == DT_COPY_SLAB)
+      return false;
+  }
+  return p->tensor;
 }
 
 static dt_status_t check_form(const dt_kernel_t *kernel, const dt_matmul_t *m) {
@@ -109,6 +129,8 @@ dt_status_t dt__matmul_plan(dt_program_t *program, const dt_kernel_t *kernel,
                           .length = m->tile_cols,
                           .var = kernel->vars[n - 1],
                           .extent = kernel->extents[n - 1]};
+  out->groups = out->tensor && for_groups(m);
+  out->a.panels = out->b.panels = out->groups;
   lay_out(program, kernel, m->depth, &out->a);
   lay_out(program, kernel, m->depth, &out->b);
   out->warps_m = m->tile_rows / m->rows;
@@ -117,8 +139,8 @@ dt_status_t dt__matmul_plan(dt_program_t *program, const dt_kernel_t *kernel,
   out->parts = strict ? 1 : out->slices;
   // A thread's sums; half of a processor's registers are 128 a thread.
   size_t words = m->rows * m->width / DT_WARP * dt_dtype_size(out->dtype) / 4;
-  out->blocks = words >= 64 && !out->tensor ? 1 : 2;
-  if (!fits_warps(out))
+  out->blocks = words > 64 || (words == 64 && !out->tensor) ? 1 : 2;
+  if (!fits_warps(out) || (out->groups && !fits_panels(out)))
     return refuse(kernel, "its tiles do not fit each other");
   if (out->tensor && out->a.copy == DT_COPY_SLAB)
     out->a.copy = DT_COPY_NONE;
