@@ -16,42 +16,52 @@
 #define FEW_ROWS 16
 #define ROW_UNROLL 4 // vectors of a thread that keeps rows in registers, at most
 #define RING 4       // three tiles on their way while one is worked on
+#define ALL 8        // eighths
+#define LONG_SUM 2048
 
 typedef struct tile_t {
   uint32_t tile_rows, tile_cols;
   uint32_t depth; // bytes
   uint32_t rows, width;
-  uint32_t eighths; // of the processors, for which there must be tiles
   uint32_t ring;
 } tile_t;
 
 typedef enum tile_kind_t {
   TILE_LARGE,
   TILE_SMALL,
-  TILE_GROUP_LARGE, // the same for groups of warps
-  TILE_GROUP_SMALL,
-  TILE_TINY, // where there would be few small ones
+  TILE_TINY,
   TILE_FLAT,
-  TILE_NARROW, // where there would be few flat ones
+  TILE_NARROW,
+  TILE_MEDIUM, // between the two
+  TILE_GROUP_DEEP, // for groups of warps, as those that follow
+  TILE_GROUP_WIDE,
+  TILE_GROUP_LARGE,
+  TILE_GROUP_HALF,
+  TILE_GROUP_SMALL,
   TILE_KINDS
 } tile_kind_t;
 
-// By bytes of an element of the factors (2, 4, 8): rows of a tile are 64 … 512 bytes, the largest
-// ring is below 99 KiB, and sums take at most 64 registers of a thread. Empty: there is none.
+// By bytes of an element of the factors (2, 4, 8): rows of a tile are 64 … 512 bytes. Sums take at
+// most 64 registers of a thread and the largest ring is below 99 KiB, but for groups of warps, whose
+// multiprocessors have room for one block of any of these and for two large ones. Empty: none.
 static const tile_t tiles[3][TILE_KINDS] = {
-    {{128, 128, 64, 64, 32, 8, RING},
-     {64, 64, 128, 32, 32, 4, RING},
-     {128, 128, 128, 16, 128, 4, 3},
-     {64, 64, 128, 16, 64, 4, 6},
-     {32, 32, 256, 32, 32, 0, RING},
-     {16, 64, 256, 16, 16, 4, RING},
-     {16, 16, 512, 16, 16, 0, RING}},
-    {[TILE_LARGE] = {128, 128, 64, 32, 64, 8, RING},
-     [TILE_SMALL] = {64, 64, 128, 32, 32, 0, RING},
-     [TILE_FLAT] = {16, 64, 256, 16, 32, 0, RING}},
-    {[TILE_LARGE] = {64, 64, 128, 32, 32, 8, RING},
-     [TILE_SMALL] = {32, 32, 128, 16, 32, 0, RING},
-     [TILE_FLAT] = {16, 64, 256, 16, 32, 0, RING}},
+    {[TILE_LARGE] = {128, 128, 64, 64, 32, RING},
+     [TILE_SMALL] = {64, 64, 128, 32, 32, RING},
+     [TILE_TINY] = {32, 32, 256, 32, 32, RING},
+     [TILE_FLAT] = {16, 64, 256, 16, 16, RING},
+     [TILE_NARROW] = {16, 16, 512, 16, 16, RING},
+     [TILE_MEDIUM] = {16, 32, 512, 16, 32, RING},
+     [TILE_GROUP_DEEP] = {128, 256, 128, 16, 256, 4},
+     [TILE_GROUP_WIDE] = {128, 192, 128, 16, 192, 4},
+     [TILE_GROUP_LARGE] = {128, 128, 128, 16, 128, 3},
+     [TILE_GROUP_HALF] = {64, 128, 128, 16, 128, 4},
+     [TILE_GROUP_SMALL] = {64, 64, 256, 16, 64, 4}},
+    {[TILE_LARGE] = {128, 128, 64, 32, 64, RING},
+     [TILE_SMALL] = {64, 64, 128, 32, 32, RING},
+     [TILE_FLAT] = {16, 64, 256, 16, 32, RING}},
+    {[TILE_LARGE] = {64, 64, 128, 32, 32, RING},
+     [TILE_SMALL] = {32, 32, 128, 16, 32, RING},
+     [TILE_FLAT] = {16, 64, 256, 16, 32, RING}},
 };
 
 static const char *refusal(dt_program_t *program, const dt_contraction_t *c,
@@ -122,25 +132,38 @@ dt_status_t dt__operands_device(dt_program_t *program, const dt_target_t *target
   return dt__symenv_status(program->env);
 }
 
-// Whether there are tiles for so many eighths of the processors.
-static dt_sym_t enough(dt_program_t *program, const dt_kernel_t *kernel, const dt_matmul_t *tile,
-                       const dt_target_t *target, uint32_t eighths) {
+// Whether there are so many tiles of a kind, or more.
+static dt_sym_t many(dt_program_t *program, const dt_contraction_t *c, tile_kind_t kind,
+                     uint32_t least) {
   dt_symenv_t *env = program->env;
-  uint32_t n = kernel->n_loops, all = target->threads ? target->threads : 1;
+  const dt_kernel_t *kernel = c->kernel;
+  const tile_t *tile = tile_of(c, kind);
+  uint32_t n = kernel->n_loops;
   dt_sym_t rows = dt__sym_const(env, tile->tile_rows), cols = dt__sym_const(env, tile->tile_cols);
   dt_sym_t count = dt__sym_mul(env, dt__sym_ceildiv(env, kernel->extents[n - 2], rows),
                                dt__sym_ceildiv(env, kernel->extents[n - 1], cols));
   for (uint32_t v = 0; v + 2 < n; v++)
     count = dt__sym_mul(env, count, kernel->extents[v]);
-  return dt__sym_le(env, dt__sym_const(env, (all * eighths + 7) / 8), count);
+  return dt__sym_le(env, dt__sym_const(env, least), count);
+}
+
+static uint32_t processors(const dt_target_t *target) {
+  return target->threads ? target->threads : 1;
+}
+
+// No more of them than processors: all are under way at once, none waits for another.
+static dt_sym_t at_once(dt_program_t *program, const dt_contraction_t *c,
+                        const dt_target_t *target, tile_kind_t kind) {
+  return dt__sym_not(program->env, many(program, c, kind, processors(target) + 1));
 }
 
 // Whether the matrix fills more than half of a tile in both directions.
-static dt_sym_t fills(dt_program_t *program, const dt_kernel_t *kernel, const dt_matmul_t *tile) {
+static dt_sym_t fills(dt_program_t *program, const dt_contraction_t *c, const tile_t *tile) {
   dt_symenv_t *env = program->env;
-  uint32_t n = kernel->n_loops;
-  dt_sym_t tall = dt__sym_lt(env, dt__sym_const(env, tile->tile_rows / 2), kernel->extents[n - 2]);
-  dt_sym_t wide = dt__sym_lt(env, dt__sym_const(env, tile->tile_cols / 2), kernel->extents[n - 1]);
+  uint32_t n = c->kernel->n_loops;
+  const dt_sym_t *extents = c->kernel->extents;
+  dt_sym_t tall = dt__sym_lt(env, dt__sym_const(env, tile->tile_rows / 2), extents[n - 2]);
+  dt_sym_t wide = dt__sym_lt(env, dt__sym_const(env, tile->tile_cols / 2), extents[n - 1]);
   return dt__sym_and(env, tall, wide);
 }
 
@@ -156,66 +179,91 @@ static dt_status_t offer(dt_program_t *program, dt_kernel_t *kernel, dt_schedule
   return DT_VEC_PUSH(program->arena, &kernel->schedules, schedule) ? NULL : DT_NO_MEMORY();
 }
 
-// One way to run a product: its tile, and what must hold for it besides those before it not.
+// One way to run a product: its tile, and what must hold for it besides that no way before it was
+// taken.
 typedef struct way_t {
   tile_kind_t kind;
-  bool few;       // rows, at most FEW_ROWS
-  bool filled;    // the matrix fills more than half of a tile
-  bool in_chains; // slabs of other tiles would leave no room, or there is no need
-  bool groups;    // where the device has groups of warps; before what is the same without
+  unsigned when;    // bits
+  uint32_t eighths; // of the processors, for which there are tiles at least
+  tile_kind_t more; // MORE: of these there are more than processors
 } way_t;
+enum {
+  FEW = 1,    // at most FEW_ROWS rows
+  FILLED = 2, // the matrix fills more than half of a tile
+  ONCE = 4,   // no more tiles than processors
+  MORE = 8,
+  DEEP = 16 // long sums
+};
 
-static const way_t ways[] = {{TILE_FLAT, true, false, true, false},
-                             {TILE_NARROW, true, false, false, false},
-                             {TILE_GROUP_LARGE, false, true, false, true},
-                             {TILE_LARGE, false, true, false, false},
-                             {TILE_GROUP_SMALL, false, false, false, true},
-                             {TILE_SMALL, false, false, true, false},
-                             {TILE_TINY, false, false, false, false}};
-#define N_WAYS (sizeof(ways) / sizeof(ways[0]))
+// In chains slabs of other tiles would leave no room. Elsewhere, with groups of warps, the smallest
+// tiles of which no processor has two, and then the largest, as measured (docs/performance.md).
+static const way_t plain_ways[] = {{TILE_FLAT, FEW, 0, 0},
+                                   {TILE_LARGE, FILLED, ALL, 0},
+                                   {TILE_SMALL, 0, 0, 0}};
+static const way_t chain_ways[] = {{TILE_FLAT, FEW, 0, 0}, {TILE_SMALL, 0, 0, 0}};
+static const way_t half_ways[] = {{TILE_NARROW, ONCE, 0, 0},
+                                  {TILE_FLAT, FEW, 0, 0},
+                                  {TILE_LARGE, FILLED, ALL, 0},
+                                  {TILE_SMALL, 0, ALL / 2, 0},
+                                  {TILE_TINY, 0, 0, 0}};
+static const way_t group_ways[] = {{TILE_NARROW, ONCE, 0, 0},
+                                   {TILE_MEDIUM, FEW, 0, 0},
+                                   {TILE_GROUP_SMALL, ONCE, ALL / 4, 0},
+                                   {TILE_GROUP_WIDE, FILLED | ONCE | MORE, ALL * 3 / 4, TILE_GROUP_HALF},
+                                   {TILE_GROUP_DEEP, FILLED | DEEP, ALL * 3 / 4, 0},
+                                   {TILE_GROUP_LARGE, FILLED | MORE, 0, TILE_GROUP_HALF},
+                                   {TILE_GROUP_HALF, 0, ALL / 4, 0},
+                                   {TILE_TINY, 0, 0, 0}};
+#define WAYS(list) (ways_t){(list), sizeof(list) / sizeof((list)[0])}
+typedef struct ways_t {
+  const way_t *items;
+  size_t n;
+} ways_t;
 
-static bool is_way(const dt_contraction_t *c, const dt_kernel_t *kernel, const dt_target_t *target,
-                   size_t way) {
-  bool better = way && ways[way - 1].groups && is_way(c, kernel, target, way - 1);
-  return !better && tile_of(c, ways[way].kind)->rows && (ways[way].in_chains || !kernel->chain) &&
-         (!ways[way].groups || (target->matrix_groups && factor_bytes(c) == 2));
+static ways_t ways_of(const dt_contraction_t *c, const dt_target_t *target) {
+  if (c->kernel->chain)
+    return WAYS(chain_ways);
+  if (factor_bytes(c) != 2)
+    return WAYS(plain_ways);
+  return target->matrix_groups ? WAYS(group_ways) : WAYS(half_ways);
 }
 
-// The last way of its kind (of few rows, of others) is taken whatever the number of tiles.
-static bool is_last(const dt_contraction_t *c, const dt_kernel_t *kernel, const dt_target_t *target,
-                    size_t way) {
-  for (size_t i = way + 1; i < N_WAYS; i++)
-    if (ways[i].few == ways[way].few && is_way(c, kernel, target, i))
-      return false;
-  return true;
+static dt_sym_t condition_of(dt_program_t *program, const dt_contraction_t *c,
+                             const dt_target_t *target, const way_t *way) {
+  dt_symenv_t *env = program->env;
+  dt_sym_t all = dt__sym_const(env, 1), rows = c->kernel->extents[c->kernel->n_loops - 2];
+  if (way->when & FEW)
+    all = dt__sym_and(env, all, dt__sym_le(env, rows, dt__sym_const(env, FEW_ROWS)));
+  if (way->when & FILLED)
+    all = dt__sym_and(env, all, fills(program, c, tile_of(c, way->kind)));
+  if (way->when & DEEP)
+    all = dt__sym_and(env, all, dt__sym_le(env, dt__sym_const(env, LONG_SUM), c->extent_k));
+  if (way->eighths)
+    all = dt__sym_and(env, all, many(program, c, way->kind,
+                                      (processors(target) * way->eighths + ALL - 1) / ALL));
+  if (way->when & ONCE)
+    all = dt__sym_and(env, all, at_once(program, c, target, way->kind));
+  if (way->when & MORE)
+    all = dt__sym_and(env, all, dt__sym_not(env, at_once(program, c, target, way->more)));
+  return all;
 }
 
 dt_status_t dt__matmul_teams(dt_program_t *program, dt_kernel_t *kernel,
                              const dt_target_t *target) {
-  dt_symenv_t *env = program->env;
   dt_contraction_t c;
   if (!dt__contraction_roles(program, kernel, &c))
     return DT_FAIL(DT_E_INTERNAL, "fuse: %s lost its matrix form", kernel->name);
   uint32_t lanes = kernel->schedules.items[0].lanes;
+  ways_t ways = ways_of(&c, target);
   bool done = false;
   kernel->schedules.len = 0;
-  dt_sym_t rows = kernel->extents[kernel->n_loops - 2];
-  dt_sym_t few = dt__sym_le(env, rows, dt__sym_const(env, FEW_ROWS));
-  for (size_t i = 0; i < N_WAYS; i++) {
-    if (!is_way(&c, kernel, target, i))
-      continue;
-    dt_schedule_t schedule = schedule_of(&c, target, ways[i].kind);
+  for (size_t i = 0; i < ways.n; i++) {
+    dt_schedule_t schedule = schedule_of(&c, target, ways.items[i].kind);
     schedule.lanes = lanes;
-    dt_sym_t wanted = ways[i].few ? few : dt__sym_const(env, 1);
-    if (ways[i].filled)
-      wanted = dt__sym_and(env, wanted, fills(program, kernel, &schedule.matmul));
-    if (!is_last(&c, kernel, target, i))
-      wanted = dt__sym_and(env, wanted,
-                           enough(program, kernel, &schedule.matmul, target,
-                                  tile_of(&c, ways[i].kind)->eighths));
-    DT_TRY(offer(program, kernel, schedule, wanted, &done));
+    dt_sym_t condition = condition_of(program, &c, target, &ways.items[i]);
+    DT_TRY(offer(program, kernel, schedule, condition, &done));
   }
-  return dt__symenv_status(env);
+  return dt__symenv_status(program->env);
 }
 
 // The maker's schedule where the head has `head`.

@@ -43,6 +43,8 @@ typedef struct dt_matmul_plan_t {
   uint32_t threads, warps_m, warps_n;
   uint32_t slices;     // warps that could share the depth of a tile
   uint32_t parts;      // that do: 1 where sums must be made in order
+  uint32_t ahead;      // tiles whose copies are under way while one is multiplied
+  uint32_t behind;     // groups: tiles that may still be multiplied while copies replace others
   uint32_t ring_bytes; // from one tile of the ring to the next
   uint32_t c_pitch;    // bytes from one row of the C tile to the next
   uint32_t c_bytes;    // of one C tile: every part has its own
@@ -86,6 +88,7 @@ typedef struct dt_tile_t {
   LLVMValueRef extent_k;                  // i64
   LLVMValueRef sums[DT_MATMUL_MAX_SUMS];  // stack slots that become registers
   uint32_t n_sums;
+  LLVMValueRef reads, fills; // stack slots, i32: bytes of the ring where that is done next
   dt_units_t units[2]; // of A and B
   LLVMValueRef row;    // while rows of the C tile are finished: which one
 } dt_tile_t;
@@ -114,9 +117,10 @@ void dt__matmul_mma(dt_tile_t *t, LLVMValueRef first_k, LLVMValueRef at);
 void dt__matmul_mma_store(dt_tile_t *t, LLVMValueRef at);
 void dt__matmul_fma(dt_tile_t *t, LLVMValueRef at);
 // The same by groups of warps (matmul_group.c): it goes on by itself from the beginning on, and
-// neither sums nor the tile may be touched before the end. Sums are put as matmul_mma.c does.
+// neither sums nor the tile may be touched before the end, which is that of all tiles but the last
+// `behind`. Sums are put as matmul_mma.c does.
 void dt__matmul_group_begin(dt_tile_t *t, LLVMValueRef at);
-void dt__matmul_group_end(dt_tile_t *t);
+void dt__matmul_group_end(dt_tile_t *t, uint32_t behind);
 void dt__matmul_fma_store(dt_tile_t *t, LLVMValueRef at);
 // Where the thread's first elements of A are that it hands to tensor cores itself.
 dt_place_t dt__matmul_mma_place(dt_tile_t *t);

@@ -86,6 +86,10 @@ static void finish_rows(dt_tile_t *t, uint32_t lanes, bool aligned) {
   k->team = across;
   k->rank = LLVMBuildZExt(m->b, LLVMBuildURem(m->b, t->tid, wide, ""), m->t_i64, "");
   LLVMValueRef last_row = end_of(t, t->first_row, tile->tile_rows, rows);
+  if (down * across < t->plan.threads) { // those that are left have nothing
+    LLVMValueRef some = LLVMBuildICmp(m->b, LLVMIntULT, own_row, dt__emit_i32(m, down), "");
+    start = LLVMBuildSelect(m->b, some, start, last_row, "");
+  }
   LLVMValueRef last_col = end_of(t, t->first_col, tile->tile_cols, cols);
   uint32_t level = t->level + 2;
   LLVMValueRef at = dt__loop_open(k, level, start, last_row, down);

@@ -86,12 +86,12 @@ void dt__matmul_group_begin(dt_tile_t *t, LLVMValueRef at) {
     LLVMBuildStore(m->b, sums[i], t->sums[i]);
 }
 
-void dt__matmul_group_end(dt_tile_t *t) {
+void dt__matmul_group_end(dt_tile_t *t, uint32_t behind) {
   dt_emit_t *m = t->k->m;
   LLVMValueRef sums[DT_MATMUL_MAX_SUMS];
   for (uint32_t i = 0; i < t->n_sums; i++)
     sums[i] = LLVMBuildLoad2(m->b, t->type, t->sums[i], "");
-  dt__ptx_group_wait(m, t->n_sums, sums);
+  dt__ptx_group_wait(m, behind, t->n_sums, sums);
   for (uint32_t i = 0; i < t->n_sums; i++)
     LLVMBuildStore(m->b, sums[i], t->sums[i]);
 }

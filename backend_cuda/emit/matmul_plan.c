@@ -4,7 +4,8 @@
 // so that they follow from the schedule and the element sizes alone.
 #include "backend_cuda/emit/matmul.h"
 
-#define PAD 16 // bytes after a row of a tile: ldmatrix and 16-byte accesses then meet no bank twice
+#define LEAST_RING 3 // with more tiles, one may be multiplied while the next one's copies are awaited
+#define PAD 16       // bytes after a row of a tile: ldmatrix and 16-byte accesses then meet no bank twice
 
 static dt_status_t refuse(const dt_kernel_t *kernel, const char *why) {
   return DT_FAIL(DT_E_INTERNAL, "matrix template of kernel %s: %s", kernel->name, why);
@@ -62,24 +63,24 @@ static void lay_out(dt_program_t *program, const dt_kernel_t *kernel, uint32_t d
 
 static bool is_power(uint32_t n) { return n && (n & (n - 1)) == 0; }
 
+// Tiles of this form are for groups of warps: each warp has a sixteenth of the rows of what its
+// group multiplies at once, and all columns.
+static bool for_groups(const dt_matmul_t *m) {
+  return m->rows == 16 && m->tile_rows % (16 * DT_GROUP) == 0 && m->width == m->tile_cols;
+}
+
 static bool fits_warps(const dt_matmul_plan_t *p) {
   const dt_matmul_t *m = p->matmul;
   uint32_t step = p->tensor ? 16 : 4;
   return m->rows % 16 == 0 && m->width % 16 == 0 && p->slices && m->depth / p->slices % step == 0 &&
          p->warps_m * p->warps_n * p->slices * DT_WARP == p->threads &&
          m->rows * m->width / DT_WARP <= DT_MATMUL_MAX_SUMS && is_power(p->threads) &&
-         is_power(m->tile_rows) && is_power(m->tile_cols) && is_power(m->depth) &&
-         is_power(m->rows) && is_power(m->width) && m->tile_cols <= p->threads &&
+         is_power(m->tile_rows) && is_power(m->depth) && is_power(m->rows) &&
+         ((is_power(m->tile_cols) && is_power(m->width)) || for_groups(m)) && m->tile_cols <= p->threads &&
          m->tile_rows * m->depth * dt_dtype_size(p->a.dtype) / 16 <=
              DT_MATMUL_MAX_UNITS * p->threads &&
          m->tile_rows <= p->threads && m->depth <= p->threads && m->ring >= 2 &&
          m->tile_rows * m->depth >= p->threads && m->tile_cols * m->depth >= p->threads;
-}
-
-// Tiles of this form are for groups of warps: each warp has a sixteenth of the rows of what its
-// group multiplies at once, and all columns.
-static bool for_groups(const dt_matmul_t *m) {
-  return m->rows == 16 && m->tile_rows % (16 * DT_GROUP) == 0 && m->width == m->tile_cols;
 }
 
 // Whole panels both ways, whose rows threads share out by eights, as their order repeats.
@@ -87,11 +88,12 @@ static bool fits_panels(const dt_matmul_plan_t *p) {
   const dt_operand_t *operands[2] = {&p->a, &p->b};
   for (uint32_t i = 0; i < 2; i++) {
     uint32_t wide = DT_PANEL_BYTES / (uint32_t)dt_dtype_size(operands[i]->dtype);
-    if (operands[i]->length % wide || p->matmul->depth % wide ||
-        p->threads * 8 / operands[i]->inner % 8 || operands[i]->copy == DT_COPY_SLAB)
+    uint32_t rows = p->threads * 16 / DT_PANEL_BYTES;
+    if (operands[i]->length % wide || p->matmul->depth % wide || rows % 8 ||
+        operands[i]->outer % rows || operands[i]->copy == DT_COPY_SLAB)
       return false;
   }
-  return p->tensor;
+  return true;
 }
 
 static dt_status_t check_form(const dt_kernel_t *kernel, const dt_matmul_t *m) {
@@ -147,6 +149,8 @@ dt_status_t dt__matmul_plan(dt_program_t *program, const dt_kernel_t *kernel,
   out->b.offset = out->a.copy == DT_COPY_NONE ? 0 : tile_bytes(&out->a, m->depth);
   out->ring_bytes = out->b.offset + tile_bytes(&out->b, m->depth);
   out->c_pitch = m->tile_cols * (uint32_t)dt_dtype_size(out->dtype) + 32;
+  out->behind = out->groups && m->ring > LEAST_RING ? 1 : 0;
+  out->ahead = m->ring - 1 - out->behind;
   out->c_bytes = out->c_pitch * m->tile_rows;
   uint32_t bytes = most(out->ring_bytes * m->ring, out->c_bytes * out->parts);
   out->shared_bytes = (bytes + 63) & ~63U;

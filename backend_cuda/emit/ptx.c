@@ -5,6 +5,7 @@
 #include "runtime/base/status.h"
 #include "runtime/base/text.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define GLOBAL_SPACE 1
@@ -148,6 +149,8 @@ void dt__ptx_group_multiply(dt_emit_t *m, const dt_ptx_group_t *g, const LLVMVal
   dt__text_fini(&text);
 }
 
-void dt__ptx_group_wait(dt_emit_t *m, uint32_t n, LLVMValueRef *sums) {
-  change_sums(m, "wgmma.wait_group.sync.aligned 0;", n, sums, NULL, 0);
+void dt__ptx_group_wait(dt_emit_t *m, uint32_t behind, uint32_t n, LLVMValueRef *sums) {
+  char text[48];
+  (void)snprintf(text, sizeof(text), "wgmma.wait_group.sync.aligned %u;", behind);
+  change_sums(m, text, n, sums, NULL, 0);
 }

@@ -40,9 +40,10 @@ typedef struct dt_ptx_group_t {
 } dt_ptx_group_t;
 #define DT_PTX_MAX_STEPS 8
 // Begins sums += a * b for all steps, in order. `sums`: width / 2 values of a thread, f32, those of
-// 16 rows of its warp as dt__ptx_multiply has them. Then waits until they are there.
+// 16 rows of its warp as dt__ptx_multiply has them. Then waits until they are there, but for the
+// last `behind` calls.
 void dt__ptx_group_multiply(dt_emit_t *m, const dt_ptx_group_t *g, const LLVMValueRef *a,
                             const LLVMValueRef *b, LLVMValueRef *sums);
-void dt__ptx_group_wait(dt_emit_t *m, uint32_t n, LLVMValueRef *sums);
+void dt__ptx_group_wait(dt_emit_t *m, uint32_t behind, uint32_t n, LLVMValueRef *sums);
 
 #endif // DT_BACKEND_CUDA_EMIT_PTX_H
