@@ -10,7 +10,7 @@
 //   m innermost    vectors of V rows: i stands at (i / V) * 4 V + y V + i % V
 #include "backend_cuda/emit/matmul.h"
 
-#define MAX_SIDE 16
+#define MAX_SIDE 64 // of MAX_SUMS over the least rows or columns, among 4 or 8 threads
 #define MAX_STEP 4 // elements of k at a time
 
 // What a thread reads of one operand.
