@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products on devices: operands stay where they are, at any strides, and a team of threads
 // copies tiles of them to the memory that it shares. What is chosen here is the tile, by sizes that
-// are known at the call: the largest one where there are enough of them for all processors, a small
-// one elsewhere, and a flat one for few rows, of which a square one would be mostly empty.
+// are known at the call: the largest one of which there are enough to keep the processors busy, and
+// a flat one for few rows, of which a square one would be mostly empty. In the smallest tiles warps
+// share the depth, not rows and columns, so that many processors have a short way each.
 #include "fuse/operands.h"
 
 #include "fuse/body.h"
@@ -15,21 +16,52 @@
 #define FEW_ROWS 16
 #define ROW_UNROLL 4 // vectors of a thread that keeps rows in registers, at most
 #define RING 4       // three tiles on their way while one is worked on
+#define ALL 8        // eighths
+#define LONG_SUM 2048
 
 typedef struct tile_t {
   uint32_t tile_rows, tile_cols;
   uint32_t depth; // bytes
   uint32_t rows, width;
+  uint32_t ring;
 } tile_t;
 
-typedef enum tile_kind_t { TILE_LARGE, TILE_SMALL, TILE_FLAT, TILE_KINDS } tile_kind_t;
+typedef enum tile_kind_t {
+  TILE_LARGE,
+  TILE_SMALL,
+  TILE_TINY,
+  TILE_FLAT,
+  TILE_NARROW,
+  TILE_MEDIUM, // between the two
+  TILE_GROUP_DEEP, // for groups of warps, as those that follow
+  TILE_GROUP_WIDE,
+  TILE_GROUP_LARGE,
+  TILE_GROUP_HALF,
+  TILE_GROUP_SMALL,
+  TILE_KINDS
+} tile_kind_t;
 
-// By bytes of an element of the factors (2, 4, 8): rows of a tile are 64 … 256 bytes, the largest
-// ring is below 99 KiB, and sums take at most 64 registers of a thread.
+// By bytes of an element of the factors (2, 4, 8): rows of a tile are 64 … 512 bytes. Sums take at
+// most 64 registers of a thread and the largest ring is below 99 KiB, but for groups of warps, whose
+// multiprocessors have room for one block of any of these and for two large ones. Empty: none.
 static const tile_t tiles[3][TILE_KINDS] = {
-    {{128, 128, 64, 64, 32}, {64, 64, 128, 32, 32}, {16, 64, 256, 16, 16}},
-    {{128, 128, 64, 32, 64}, {64, 64, 128, 32, 32}, {16, 64, 256, 16, 32}},
-    {{64, 64, 128, 32, 32}, {32, 32, 128, 16, 32}, {16, 64, 256, 16, 32}},
+    {[TILE_LARGE] = {128, 128, 64, 64, 32, RING},
+     [TILE_SMALL] = {64, 64, 128, 32, 32, RING},
+     [TILE_TINY] = {32, 32, 256, 32, 32, RING},
+     [TILE_FLAT] = {16, 64, 256, 16, 16, RING},
+     [TILE_NARROW] = {16, 16, 512, 16, 16, RING},
+     [TILE_MEDIUM] = {16, 32, 512, 16, 32, RING},
+     [TILE_GROUP_DEEP] = {128, 256, 128, 16, 256, 4},
+     [TILE_GROUP_WIDE] = {128, 192, 128, 16, 192, 4},
+     [TILE_GROUP_LARGE] = {128, 128, 128, 16, 128, 3},
+     [TILE_GROUP_HALF] = {64, 128, 128, 16, 128, 4},
+     [TILE_GROUP_SMALL] = {64, 64, 256, 16, 64, 4}},
+    {[TILE_LARGE] = {128, 128, 64, 32, 64, RING},
+     [TILE_SMALL] = {64, 64, 128, 32, 32, RING},
+     [TILE_FLAT] = {16, 64, 256, 16, 32, RING}},
+    {[TILE_LARGE] = {64, 64, 128, 32, 32, RING},
+     [TILE_SMALL] = {32, 32, 128, 16, 32, RING},
+     [TILE_FLAT] = {16, 64, 256, 16, 32, RING}},
 };
 
 static const char *refusal(dt_program_t *program, const dt_contraction_t *c,
@@ -57,10 +89,15 @@ static size_t factor_bytes(const dt_contraction_t *c) {
   return a == b && dt__dtype_is_half(a) ? 2 : dt_dtype_size(c->stage->folds.items[0].dtype);
 }
 
+static const tile_t *tile_of(const dt_contraction_t *c, tile_kind_t kind) {
+  size_t bytes = factor_bytes(c);
+  return &tiles[bytes == 2 ? 0 : bytes == 4 ? 1 : 2][kind];
+}
+
 static dt_schedule_t schedule_of(const dt_contraction_t *c, const dt_target_t *target,
                                  tile_kind_t kind) {
   size_t bytes = factor_bytes(c), sum = dt_dtype_size(c->stage->folds.items[0].dtype);
-  const tile_t *tile = &tiles[bytes == 2 ? 0 : bytes == 4 ? 1 : 2][kind];
+  const tile_t *tile = tile_of(c, kind);
   return (dt_schedule_t){.kind = DT_SCHEDULE_MATMUL,
                          .lanes = target->vector_bytes / (uint32_t)sum,
                          .unroll = 1,
@@ -74,7 +111,7 @@ static dt_schedule_t schedule_of(const dt_contraction_t *c, const dt_target_t *t
                                     .tile_rows = tile->tile_rows,
                                     .tile_cols = tile->tile_cols,
                                     .depth = tile->depth / (uint32_t)bytes,
-                                    .ring = RING}};
+                                    .ring = tile->ring}};
 }
 
 dt_status_t dt__operands_device(dt_program_t *program, const dt_target_t *target) {
@@ -95,21 +132,39 @@ dt_status_t dt__operands_device(dt_program_t *program, const dt_target_t *target
   return dt__symenv_status(program->env);
 }
 
-// Whether there are so many tiles that every processor has one, and the matrix fills more than half
-// of one in both directions.
-static dt_sym_t enough(dt_program_t *program, const dt_kernel_t *kernel, const dt_matmul_t *tile,
-                       const dt_target_t *target) {
+// Whether there are so many tiles of a kind, or more.
+static dt_sym_t many(dt_program_t *program, const dt_contraction_t *c, tile_kind_t kind,
+                     uint32_t least) {
   dt_symenv_t *env = program->env;
+  const dt_kernel_t *kernel = c->kernel;
+  const tile_t *tile = tile_of(c, kind);
   uint32_t n = kernel->n_loops;
   dt_sym_t rows = dt__sym_const(env, tile->tile_rows), cols = dt__sym_const(env, tile->tile_cols);
   dt_sym_t count = dt__sym_mul(env, dt__sym_ceildiv(env, kernel->extents[n - 2], rows),
                                dt__sym_ceildiv(env, kernel->extents[n - 1], cols));
   for (uint32_t v = 0; v + 2 < n; v++)
     count = dt__sym_mul(env, count, kernel->extents[v]);
-  dt_sym_t many = dt__sym_le(env, dt__sym_const(env, target->threads ? target->threads : 1), count);
-  dt_sym_t tall = dt__sym_lt(env, dt__sym_const(env, tile->tile_rows / 2), kernel->extents[n - 2]);
-  dt_sym_t wide = dt__sym_lt(env, dt__sym_const(env, tile->tile_cols / 2), kernel->extents[n - 1]);
-  return dt__sym_and(env, many, dt__sym_and(env, tall, wide));
+  return dt__sym_le(env, dt__sym_const(env, least), count);
+}
+
+static uint32_t processors(const dt_target_t *target) {
+  return target->threads ? target->threads : 1;
+}
+
+// No more of them than processors: all are under way at once, none waits for another.
+static dt_sym_t at_once(dt_program_t *program, const dt_contraction_t *c,
+                        const dt_target_t *target, tile_kind_t kind) {
+  return dt__sym_not(program->env, many(program, c, kind, processors(target) + 1));
+}
+
+// Whether the matrix fills more than half of a tile in both directions.
+static dt_sym_t fills(dt_program_t *program, const dt_contraction_t *c, const tile_t *tile) {
+  dt_symenv_t *env = program->env;
+  uint32_t n = c->kernel->n_loops;
+  const dt_sym_t *extents = c->kernel->extents;
+  dt_sym_t tall = dt__sym_lt(env, dt__sym_const(env, tile->tile_rows / 2), extents[n - 2]);
+  dt_sym_t wide = dt__sym_lt(env, dt__sym_const(env, tile->tile_cols / 2), extents[n - 1]);
+  return dt__sym_and(env, tall, wide);
 }
 
 // Adds `schedule` where `condition` holds and none before it was taken; *done when it surely is.
@@ -124,25 +179,90 @@ static dt_status_t offer(dt_program_t *program, dt_kernel_t *kernel, dt_schedule
   return DT_VEC_PUSH(program->arena, &kernel->schedules, schedule) ? NULL : DT_NO_MEMORY();
 }
 
+// One way to run a product: its tile, and what must hold for it besides that no way before it was
+// taken.
+typedef struct way_t {
+  tile_kind_t kind;
+  unsigned when;    // bits
+  uint32_t eighths; // of the processors, for which there are tiles at least
+  tile_kind_t more; // MORE: of these there are more than processors
+} way_t;
+enum {
+  FEW = 1,    // at most FEW_ROWS rows
+  FILLED = 2, // the matrix fills more than half of a tile
+  ONCE = 4,   // no more tiles than processors
+  MORE = 8,
+  DEEP = 16 // long sums
+};
+
+// In chains slabs of other tiles would leave no room. Elsewhere, with groups of warps, the smallest
+// tiles of which no processor has two, and then the largest, as measured (docs/performance.md).
+static const way_t plain_ways[] = {{TILE_FLAT, FEW, 0, 0},
+                                   {TILE_LARGE, FILLED, ALL, 0},
+                                   {TILE_SMALL, 0, 0, 0}};
+static const way_t chain_ways[] = {{TILE_FLAT, FEW, 0, 0}, {TILE_SMALL, 0, 0, 0}};
+static const way_t half_ways[] = {{TILE_NARROW, ONCE, 0, 0},
+                                  {TILE_FLAT, FEW, 0, 0},
+                                  {TILE_LARGE, FILLED, ALL, 0},
+                                  {TILE_SMALL, 0, ALL / 2, 0},
+                                  {TILE_TINY, 0, 0, 0}};
+static const way_t group_ways[] = {{TILE_NARROW, ONCE, 0, 0},
+                                   {TILE_MEDIUM, FEW, 0, 0},
+                                   {TILE_GROUP_SMALL, ONCE, ALL / 4, 0},
+                                   {TILE_GROUP_WIDE, FILLED | ONCE | MORE, ALL * 3 / 4, TILE_GROUP_HALF},
+                                   {TILE_GROUP_DEEP, FILLED | DEEP, ALL * 3 / 4, 0},
+                                   {TILE_GROUP_LARGE, FILLED | MORE, 0, TILE_GROUP_HALF},
+                                   {TILE_GROUP_HALF, 0, ALL / 4, 0},
+                                   {TILE_TINY, 0, 0, 0}};
+#define WAYS(list) (ways_t){(list), sizeof(list) / sizeof((list)[0])}
+typedef struct ways_t {
+  const way_t *items;
+  size_t n;
+} ways_t;
+
+static ways_t ways_of(const dt_contraction_t *c, const dt_target_t *target) {
+  if (c->kernel->chain)
+    return WAYS(chain_ways);
+  if (factor_bytes(c) != 2)
+    return WAYS(plain_ways);
+  return target->matrix_groups ? WAYS(group_ways) : WAYS(half_ways);
+}
+
+static dt_sym_t condition_of(dt_program_t *program, const dt_contraction_t *c,
+                             const dt_target_t *target, const way_t *way) {
+  dt_symenv_t *env = program->env;
+  dt_sym_t all = dt__sym_const(env, 1), rows = c->kernel->extents[c->kernel->n_loops - 2];
+  if (way->when & FEW)
+    all = dt__sym_and(env, all, dt__sym_le(env, rows, dt__sym_const(env, FEW_ROWS)));
+  if (way->when & FILLED)
+    all = dt__sym_and(env, all, fills(program, c, tile_of(c, way->kind)));
+  if (way->when & DEEP)
+    all = dt__sym_and(env, all, dt__sym_le(env, dt__sym_const(env, LONG_SUM), c->extent_k));
+  if (way->eighths)
+    all = dt__sym_and(env, all, many(program, c, way->kind,
+                                      (processors(target) * way->eighths + ALL - 1) / ALL));
+  if (way->when & ONCE)
+    all = dt__sym_and(env, all, at_once(program, c, target, way->kind));
+  if (way->when & MORE)
+    all = dt__sym_and(env, all, dt__sym_not(env, at_once(program, c, target, way->more)));
+  return all;
+}
+
 dt_status_t dt__matmul_teams(dt_program_t *program, dt_kernel_t *kernel,
                              const dt_target_t *target) {
   dt_contraction_t c;
   if (!dt__contraction_roles(program, kernel, &c))
     return DT_FAIL(DT_E_INTERNAL, "fuse: %s lost its matrix form", kernel->name);
-  dt_schedule_t first = kernel->schedules.items[0];
-  dt_schedule_t flat = schedule_of(&c, target, TILE_FLAT);
-  dt_schedule_t large = schedule_of(&c, target, TILE_LARGE);
-  dt_schedule_t small = schedule_of(&c, target, TILE_SMALL);
-  flat.lanes = large.lanes = small.lanes = first.lanes;
-  kernel->schedules.len = 0;
-  dt_sym_t rows = kernel->extents[kernel->n_loops - 2];
-  dt_sym_t few = dt__sym_le(program->env, rows, dt__sym_const(program->env, FEW_ROWS));
+  uint32_t lanes = kernel->schedules.items[0].lanes;
+  ways_t ways = ways_of(&c, target);
   bool done = false;
-  DT_TRY(offer(program, kernel, flat, few, &done));
-  // Slabs of large tiles would leave no room for others.
-  if (!kernel->chain)
-    DT_TRY(offer(program, kernel, large, enough(program, kernel, &large.matmul, target), &done));
-  DT_TRY(offer(program, kernel, small, dt__sym_const(program->env, 1), &done));
+  kernel->schedules.len = 0;
+  for (size_t i = 0; i < ways.n; i++) {
+    dt_schedule_t schedule = schedule_of(&c, target, ways.items[i].kind);
+    schedule.lanes = lanes;
+    dt_sym_t condition = condition_of(program, &c, target, &ways.items[i]);
+    DT_TRY(offer(program, kernel, schedule, condition, &done));
+  }
   return dt__symenv_status(program->env);
 }
 

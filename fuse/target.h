@@ -24,6 +24,7 @@ typedef struct dt_target_t {
   uint32_t repeated_cost;
   // Devices: threads of a block, and the machine that host programs run on (borrowed; NULL: this).
   uint32_t block_threads;
+  bool matrix_groups; // devices: four warps multiply halves together, from shared memory
   const struct dt_target_t *host;
 } dt_target_t;
 

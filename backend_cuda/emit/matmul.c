@@ -7,16 +7,19 @@
 //                                                                            ▼
 //   C, and what follows it   ◄── later stages, by rows ──   C tile, in place of the ring
 //
-//   copy tiles 0 … ring - 2
+//   copy the first tiles, but for what is left of the ring
 //   for each tile t along k:
 //     wait until tile t is there, for all threads; nobody works on tile t - 1 any more
-//     copy tile t + ring - 1 to the place of t - 1
 //     sums += A_t * B_t
+//     copy tile t + ring - 1 to the place of t - 1
+//
+// Groups of warps, which multiply by themselves, may still work on tile t - 1 then, and what is
+// copied is tile t + ring - 2 to the place of t - 2.
 //
 // Copies are asynchronous where all accesses are aligned (cp.async, 16 bytes, zeros where the
-// matrix ends), else by element; kernel.c and chain.c make both versions of the whole. Sums of
-// warps that share the depth of tiles are added in the C tile, in their order, so that results do
-// not depend on timing.
+// matrix ends), else by element; kernel.c and chain.c make both versions of the whole. Warps that
+// share the depth of tiles have a C tile each, which are added in their order when they are read,
+// so that results do not depend on timing.
 #include "backend_cuda/emit/matmul.h"
 
 #include "backend_cuda/emit/ptx.h"
@@ -118,19 +121,28 @@ static void clear_sums(dt_tile_t *t) {
   }
 }
 
-// Byte of the ring where tile number `tile` (i64) stands.
-static LLVMValueRef ring_place(dt_tile_t *t, LLVMValueRef tile) {
+static LLVMValueRef ring_begin(dt_tile_t *t) {
+  LLVMValueRef slot = dt__body_slot(t->k, t->k->m->t_i32, 1);
+  LLVMBuildStore(t->k->m->b, dt__emit_i32(t->k->m, 0), slot);
+  return slot;
+}
+
+// Byte of the ring where the slot says; the slot goes on to the next tile.
+static LLVMValueRef ring_next(dt_tile_t *t, LLVMValueRef slot) {
   dt_emit_t *m = t->k->m;
-  LLVMValueRef place = LLVMBuildTrunc(
-      m->b, LLVMBuildURem(m->b, tile, dt__emit_i64(m, t->plan.matmul->ring), ""), m->t_i32, "");
-  return dt__matmul_step(t, place, t->plan.ring_bytes, 0);
+  LLVMValueRef at = LLVMBuildLoad2(m->b, m->t_i32, slot, "");
+  LLVMValueRef end = dt__emit_i32(m, t->plan.ring_bytes * t->plan.matmul->ring);
+  LLVMValueRef next = LLVMBuildAdd(m->b, at, dt__emit_i32(m, t->plan.ring_bytes), "");
+  LLVMValueRef ends = LLVMBuildICmp(m->b, LLVMIntEQ, next, end, "");
+  LLVMBuildStore(m->b, LLVMBuildSelect(m->b, ends, dt__emit_i32(m, 0), next, ""), slot);
+  return at;
 }
 
 static void copy_tile(dt_tile_t *t, LLVMValueRef tile, LLVMValueRef tiles) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
   LLVMValueRef first_k = LLVMBuildMul(m->b, tile, dt__emit_i64(m, t->plan.matmul->depth), "");
-  LLVMValueRef at = ring_place(t, tile);
+  LLVMValueRef at = ring_next(t, t->fills);
   LLVMValueRef some = LLVMBuildICmp(m->b, LLVMIntSLT, tile, tiles, "");
   dt__matmul_copy(t, first_k, at, some);
   if (t->asynchronous)
@@ -140,47 +152,59 @@ static void copy_tile(dt_tile_t *t, LLVMValueRef tile, LLVMValueRef tiles) {
 static void multiply_all(dt_tile_t *t) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
-  uint32_t ahead = t->plan.matmul->ring - 1, level = t->level + 1;
+  uint32_t ahead = t->plan.ahead, level = t->level + 1;
   LLVMValueRef tiles = ceil_div(m, t->extent_k, t->plan.matmul->depth);
   LLVMValueRef zero = dt__emit_i64(m, 0);
+  t->reads = ring_begin(t);
+  t->fills = ring_begin(t);
   LLVMValueRef early = dt__loop_open(k, level, zero, dt__emit_i64(m, ahead), 1);
   copy_tile(t, early, tiles);
   dt__loop_close(k, level);
   LLVMValueRef tile = dt__loop_open(k, level, zero, tiles, 1);
-  if (t->plan.a.copy == DT_COPY_NONE) // addresses of its rows take registers enough
+  if (t->plan.a.copy == DT_COPY_NONE || t->plan.groups) // addresses take registers enough
     dt__ptx_no_unroll(m);
   if (t->asynchronous)
     dt__ptx_copies_wait(m, ahead - 1);
+  if (t->plan.groups)
+    dt__ptx_fence_async(m);
   dt__cuda_block_sync(m);
-  LLVMValueRef next = LLVMBuildNSWAdd(m->b, tile, dt__emit_i64(m, ahead), "");
-  copy_tile(t, next, tiles);
-  LLVMValueRef at = ring_place(t, tile);
+  LLVMValueRef at = ring_next(t, t->reads);
   LLVMValueRef first_k = LLVMBuildMul(m->b, tile, dt__emit_i64(m, t->plan.matmul->depth), "");
-  if (t->plan.tensor)
+  if (t->plan.groups)
+    dt__matmul_group_begin(t, at);
+  else if (t->plan.tensor)
     dt__matmul_mma(t, first_k, at);
   else
     dt__matmul_fma(t, at);
+  if (t->plan.groups && !t->asynchronous)
+    dt__matmul_group_end(t, 0);
+  LLVMValueRef next = LLVMBuildNSWAdd(m->b, tile, dt__emit_i64(m, ahead), "");
+  copy_tile(t, next, tiles);
+  dt__body_at(k, level);
+  if (t->plan.groups && t->asynchronous)
+    dt__matmul_group_end(t, t->plan.behind);
   dt__loop_close(k, level);
+  if (t->plan.groups && t->plan.behind)
+    dt__matmul_group_end(t, 0);
 }
 
-// The C tile takes the place of the ring, which nobody reads or fills any more.
+// The C tiles take the place of the ring, which nobody reads or fills any more.
 static void gather_sums(dt_tile_t *t) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
   if (t->asynchronous)
     dt__ptx_copies_wait(m, 0);
-  for (uint32_t s = 0; s < t->plan.parts; s++) {
-    dt__cuda_block_sync(m);
-    LLVMValueRef own = NULL;
-    if (t->plan.slices > 1)
-      own = LLVMBuildICmp(m->b, LLVMIntEQ, t->slice, dt__emit_i32(m, s), "");
-    dt__scope_open(k, t->level + 1, own);
-    if (t->plan.tensor)
-      dt__matmul_mma_store(t, s > 0);
-    else
-      dt__matmul_fma_store(t, s > 0);
-    dt__scope_close(k, t->level + 1);
-  }
+  dt__cuda_block_sync(m);
+  LLVMValueRef own = NULL;
+  if (t->plan.parts < t->plan.slices)
+    own = LLVMBuildICmp(m->b, LLVMIntULT, t->slice, dt__emit_i32(m, t->plan.parts), "");
+  dt__scope_open(k, t->level + 1, own);
+  LLVMValueRef at = dt__matmul_step(t, t->slice, t->plan.c_bytes, 0);
+  if (t->plan.tensor)
+    dt__matmul_mma_store(t, at);
+  else
+    dt__matmul_fma_store(t, at);
+  dt__scope_close(k, t->level + 1);
   dt__cuda_block_sync(m);
 }
 
@@ -199,6 +223,8 @@ void dt__cuda_matmul_tile(dt_body_t *k, uint32_t level, LLVMValueRef first_row,
   }
   t.type = dt__emit_type(m, t.plan.dtype);
   t.base = dt__cuda_shared_base(m);
+  if (t.plan.groups)
+    LLVMSetAlignment(t.base, 8 * DT_PANEL_BYTES); // after which places in panels repeat
   k->stage_index = 0;
   k->stage = &k->kernel->stages.items[0];
   k->axis = k->outer_lanes = k->acc_vector = false;

@@ -7,6 +7,9 @@
 #include "backend_cuda/emit/device.h"
 
 // ---- Layout (matmul_plan.c): what a kernel and its schedule fix -----------------------------------
+#define DT_PANEL_BYTES 128U
+#define DT_GROUP 4 // warps
+
 // How an operand's tiles come into the ring.
 typedef enum dt_copy_t {
   DT_COPY_ELEMENTS, // one by one
@@ -18,7 +21,8 @@ typedef enum dt_copy_t {
 // One operand. Its tile has `length` rows (A) or columns (B) and `depth` elements of each. In
 // shared memory it lies with its contiguous loop innermost, as in global memory: rows of `inner`
 // elements, `pitch` bytes apart, an odd number of 16-byte units, so that neighbouring rows are in
-// different banks.
+// different banks. For groups of warps it lies in panels, each of all rows and DT_PANEL_BYTES of
+// them, one after the other; unit u of row r stands in the place of unit u ^ r % 8 of its panel.
 typedef struct dt_operand_t {
   uint32_t load;    // instruction of stage 0
   dt_dtype_t dtype; // in shared memory
@@ -26,6 +30,7 @@ typedef struct dt_operand_t {
   dt_copy_t copy;
   dt_sym_t var, extent; // of m or n
   uint32_t length, inner, outer;
+  bool panels;
   uint32_t pitch, offset; // bytes; `offset` in one tile of the ring
 } dt_operand_t;
 
@@ -33,12 +38,16 @@ typedef struct dt_matmul_plan_t {
   const dt_matmul_t *matmul;
   dt_dtype_t dtype; // of the sums
   bool tensor;      // by tensor cores
+  bool groups;      // that read shared memory, for four warps together
   dt_operand_t a, b;
   uint32_t threads, warps_m, warps_n;
   uint32_t slices;     // warps that could share the depth of a tile
   uint32_t parts;      // that do: 1 where sums must be made in order
+  uint32_t ahead;      // tiles whose copies are under way while one is multiplied
+  uint32_t behind;     // groups: tiles that may still be multiplied while copies replace others
   uint32_t ring_bytes; // from one tile of the ring to the next
   uint32_t c_pitch;    // bytes from one row of the C tile to the next
+  uint32_t c_bytes;    // of one C tile: every part has its own
   uint32_t blocks; // on one processor, by which registers are shared out: while one waits the other
                    // multiplies
   uint32_t shared_bytes; // of the ring or of the C tile, which takes its place
@@ -49,7 +58,7 @@ dt_status_t dt__matmul_plan(dt_program_t *program, const dt_kernel_t *kernel,
                             dt_matmul_plan_t *out) DT_MUST_USE;
 
 // ---- Emission ---------------------------------------------------------------------------------------
-#define DT_MATMUL_MAX_SUMS 64 // of a thread
+#define DT_MATMUL_MAX_SUMS 128 // of a thread
 #define DT_MATMUL_MAX_UNITS 8 // of 16 bytes that a thread copies of one operand's tile
 
 // What a thread copies of one operand's tile, 16 bytes at a time. DT_COPY_NONE: what it reads.
@@ -79,6 +88,7 @@ typedef struct dt_tile_t {
   LLVMValueRef extent_k;                  // i64
   LLVMValueRef sums[DT_MATMUL_MAX_SUMS];  // stack slots that become registers
   uint32_t n_sums;
+  LLVMValueRef reads, fills; // stack slots, i32: bytes of the ring where that is done next
   dt_units_t units[2]; // of A and B
   LLVMValueRef row;    // while rows of the C tile are finished: which one
 } dt_tile_t;
@@ -101,12 +111,17 @@ void dt__matmul_copy_begin(dt_tile_t *t);
 // number is always the same.
 void dt__matmul_copy(dt_tile_t *t, LLVMValueRef first_k, LLVMValueRef at, LLVMValueRef some);
 // Adds the products of the tile from k = first_k on, at byte `at` of the ring, to the sums, at
-// level 1; and sums to the C tile, replacing what is there or adding to it. By tensor cores
-// (matmul_mma.c) and by plain multiply-adds (matmul_fma.c).
+// level 1; and puts sums to the C tile at byte `at`. By tensor cores (matmul_mma.c) and by plain
+// multiply-adds (matmul_fma.c).
 void dt__matmul_mma(dt_tile_t *t, LLVMValueRef first_k, LLVMValueRef at);
-void dt__matmul_mma_store(dt_tile_t *t, bool add);
+void dt__matmul_mma_store(dt_tile_t *t, LLVMValueRef at);
 void dt__matmul_fma(dt_tile_t *t, LLVMValueRef at);
-void dt__matmul_fma_store(dt_tile_t *t, bool add);
+// The same by groups of warps (matmul_group.c): it goes on by itself from the beginning on, and
+// neither sums nor the tile may be touched before the end, which is that of all tiles but the last
+// `behind`. Sums are put as matmul_mma.c does.
+void dt__matmul_group_begin(dt_tile_t *t, LLVMValueRef at);
+void dt__matmul_group_end(dt_tile_t *t, uint32_t behind);
+void dt__matmul_fma_store(dt_tile_t *t, LLVMValueRef at);
 // Where the thread's first elements of A are that it hands to tensor cores itself.
 dt_place_t dt__matmul_mma_place(dt_tile_t *t);
 // Runs the stages after the first on the C tile, at level 0 (matmul_finish.c).

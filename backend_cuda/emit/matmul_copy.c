@@ -18,18 +18,59 @@ static LLVMValueRef below(dt_emit_t *m, LLVMValueRef a, LLVMValueRef b) {
   return LLVMBuildICmp(m->b, LLVMIntSLT, a, b, "");
 }
 
+// Elements of a row that are copied together: those in a panel, or as many as divide them.
+static uint32_t row_elements(const dt_operand_t *o) {
+  return o->panels ? DT_PANEL_BYTES / (uint32_t)dt_dtype_size(o->dtype) : o->inner & (0 - o->inner);
+}
+
+// Bytes from one such part of a row to the next.
+static uint32_t part_bytes(const dt_operand_t *o) {
+  return o->panels ? o->outer * DT_PANEL_BYTES
+                   : row_elements(o) * (uint32_t)dt_dtype_size(o->dtype);
+}
+
+// Rows that the threads cover at once, each with so many elements.
+static uint32_t rows_at_once(const dt_tile_t *t, const dt_operand_t *o, uint32_t elements) {
+  return t->plan.threads / (row_elements(o) / elements);
+}
+
+// Pieces of a thread in one part of all rows; parts follow one another.
+static uint32_t pieces_of_part(const dt_tile_t *t, const dt_operand_t *o, uint32_t elements) {
+  return o->outer / rows_at_once(t, o, elements);
+}
+
+// Byte of an element of 2 bytes in its row of a panel.
+static LLVMValueRef in_panel(dt_tile_t *t, LLVMValueRef inner, LLVMValueRef outer) {
+  dt_emit_t *m = t->k->m;
+  LLVMValueRef seven = dt__emit_i32(m, 7), unit = LLVMBuildLShr(m->b, inner, dt__emit_i32(m, 3), "");
+  LLVMValueRef place = LLVMBuildXor(m->b, unit, LLVMBuildAnd(m->b, outer, seven, ""), "");
+  LLVMValueRef in_unit = dt__matmul_step(t, LLVMBuildAnd(m->b, inner, seven, ""), 2, 0);
+  return LLVMBuildAdd(m->b, dt__matmul_step(t, place, 16, 0), in_unit, "");
+}
+
 // Where this thread stands in an operand's tile for its piece `number` (i32) of so many elements.
 static dt_place_t place_of(dt_tile_t *t, const dt_operand_t *o, uint32_t elements,
                            LLVMValueRef number) {
   dt_emit_t *m = t->k->m;
-  uint32_t in_row = o->inner / elements, rows = t->plan.threads / in_row;
+  uint32_t in_row = row_elements(o) / elements, rows = rows_at_once(t, o, elements);
+  LLVMValueRef each = dt__emit_i32(m, pieces_of_part(t, o, elements));
+  LLVMValueRef part = NULL;
+  if (row_elements(o) < o->inner) {
+    part = LLVMBuildUDiv(m->b, number, each, "");
+    number = LLVMBuildURem(m->b, number, each, "");
+  }
   LLVMValueRef low = LLVMBuildAnd(m->b, t->tid, dt__emit_i32(m, in_row - 1), "");
   LLVMValueRef high = LLVMBuildLShr(m->b, t->tid, dt__emit_i32(m, log2_of(in_row)), "");
   LLVMValueRef inner = dt__matmul_step(t, low, elements, 0);
   LLVMValueRef outer = LLVMBuildAdd(m->b, high, dt__matmul_step(t, number, rows, 0), "");
   uint32_t element = (uint32_t)dt_dtype_size(o->dtype);
-  LLVMValueRef to = LLVMBuildAdd(m->b, dt__matmul_step(t, outer, o->pitch, o->offset),
-                                 dt__matmul_step(t, inner, element, 0), "");
+  LLVMValueRef to = LLVMBuildAdd(
+      m->b, dt__matmul_step(t, outer, o->pitch, o->offset),
+      o->panels ? in_panel(t, inner, outer) : dt__matmul_step(t, inner, element, 0), "");
+  if (part) {
+    to = LLVMBuildAdd(m->b, to, dt__matmul_step(t, part, part_bytes(o), 0), "");
+    inner = LLVMBuildAdd(m->b, inner, dt__matmul_step(t, part, row_elements(o), 0), "");
+  }
   return (dt_place_t){o->along_k ? outer : inner, o->along_k ? inner : outer, to};
 }
 
@@ -50,7 +91,7 @@ static uint32_t unit_elements(const dt_operand_t *o) {
 static uint32_t unit_count(const dt_operand_t *o) { return o->inner / unit_elements(o) * o->outer; }
 
 static uint32_t unit_rows(const dt_tile_t *t, const dt_operand_t *o) {
-  return t->plan.threads / (o->inner / unit_elements(o));
+  return rows_at_once(t, o, unit_elements(o));
 }
 
 // Bytes from one step of `var` to the next; a size, known to the whole kernel.
@@ -119,21 +160,22 @@ static LLVMValueRef left_of(dt_tile_t *t, LLVMValueRef first_k) {
 static void copy_unit(dt_tile_t *t, const dt_operand_t *o, const dt_units_t *units, uint32_t i,
                       LLVMValueRef first_k, LLVMValueRef at) {
   dt_emit_t *m = t->k->m;
-  uint32_t rows = i * unit_rows(t, o);
-  LLVMValueRef var = units->var, at_k = units->k;
-  if (o->along_k)
-    var = LLVMBuildNSWAdd(m->b, var, dt__emit_i64(m, rows), "");
-  else
-    at_k = LLVMBuildAdd(m->b, at_k, dt__emit_i32(m, rows), "");
+  uint32_t each = pieces_of_part(t, o, unit_elements(o)), part = each ? i / each : 0;
+  uint32_t rows = (i - part * each) * unit_rows(t, o), along = part * row_elements(o);
+  uint32_t element = (uint32_t)dt_dtype_size(o->dtype);
+  LLVMValueRef var =
+      LLVMBuildNSWAdd(m->b, units->var, dt__emit_i64(m, o->along_k ? rows : along), "");
+  LLVMValueRef at_k = LLVMBuildAdd(m->b, units->k, dt__emit_i32(m, o->along_k ? along : rows), "");
   LLVMValueRef inside =
       LLVMBuildAnd(m->b, below(m, var, units->extent), below(m, at_k, left_of(t, first_k)), "");
   LLVMValueRef bytes = LLVMBuildSelect(m->b, inside, dt__emit_i32(m, 16), dt__emit_i32(m, 0), "");
   LLVMValueRef step =
       LLVMBuildAdd(m->b, LLVMBuildMul(m->b, first_k, units->by_k, ""),
                    LLVMBuildMul(m->b, units->by_row, dt__emit_i64(m, rows), ""), "");
+  step = LLVMBuildAdd(m->b, step, dt__emit_i64(m, along * element), "");
   LLVMValueRef to = LLVMBuildAdd(m->b, at, units->to, "");
-  dt__ptx_copy(m, dt__matmul_shared(t, to, rows * o->pitch), dt__emit_offset(m, units->from, step),
-               bytes);
+  uint32_t plus = rows * o->pitch + part * part_bytes(o);
+  dt__ptx_copy(m, dt__matmul_shared(t, to, plus), dt__emit_offset(m, units->from, step), bytes);
 }
 
 // A slab's rows are as many as the tile's, and zeros follow each (chain.c). What is in rows that

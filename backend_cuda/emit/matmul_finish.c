@@ -1,14 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stages after the product, over the C tile in shared memory: threads stand side by side along
-// rows, each with a vector of its own, and in as many rows as there are threads for. Where what is
-// stored is aligned vectors are used, else single elements; that is decided for each kernel's call
-// apart from how operands are copied.
+// rows, each with a few vectors of its own, and in as many rows as there are threads for. What they
+// read for those vectors is all under way before the first of them is stored. Where what is stored
+// is aligned vectors are used, else single elements; that is decided for each kernel's call apart
+// from how operands are copied.
 #include "backend_cuda/emit/matmul.h"
 #include "backend_cuda/emit/ptx.h"
 
 #include <string.h>
 
-// The first stage's row value in the lanes of this vector.
+#define VECTORS 4 // of a thread at once
+
+// The sum of what the slices have of this vector, in their order.
+static LLVMValueRef add_slices(dt_tile_t *t, LLVMValueRef at, uint32_t plus) {
+  dt_body_t *k = t->k;
+  dt_emit_t *m = k->m;
+  uint32_t bytes = k->lanes * (uint32_t)dt_dtype_size(t->plan.dtype);
+  LLVMValueRef all = NULL;
+  for (uint32_t s = 0; s < t->plan.parts; s++) {
+    LLVMValueRef from = dt__matmul_shared(t, at, plus + s * t->plan.c_bytes);
+    LLVMValueRef one =
+        dt__emit_load_at(m, t->plan.dtype, k->lanes, from, bytes < 16 ? bytes : 16, false);
+    if (!all)
+      all = one;
+    else
+      all = dt__dtype_is_float(t->plan.dtype) ? LLVMBuildFAdd(m->b, all, one, "")
+                                              : LLVMBuildAdd(m->b, all, one, "");
+  }
+  return all;
+}
+
+// The first stage's row value in the lanes of these vectors.
 static void load_sums(dt_body_t *k, void *user) {
   dt_tile_t *t = user;
   dt_emit_t *m = k->m;
@@ -19,10 +41,9 @@ static void load_sums(dt_body_t *k, void *user) {
   LLVMValueRef at = LLVMBuildAdd(m->b, dt__matmul_step(t, t->row, t->plan.c_pitch, 0),
                                  dt__matmul_step(t, col, element, 0), "");
   dt_lanes_t *row = &k->rows[k->kernel->stages.items[0].folds.items[0].row];
-  uint32_t bytes = k->lanes * element;
   row->varying = true;
-  row->v[0] = dt__emit_load_at(m, t->plan.dtype, k->lanes, dt__matmul_shared(t, at, 0),
-                               bytes < 16 ? bytes : 16, false);
+  for (uint32_t c = 0; c < k->copies; c++)
+    row->v[c] = add_slices(t, at, c * k->lanes * k->team * element);
 }
 
 static LLVMValueRef end_of(dt_tile_t *t, LLVMValueRef first, uint32_t length, LLVMValueRef extent) {
@@ -32,11 +53,25 @@ static LLVMValueRef end_of(dt_tile_t *t, LLVMValueRef first, uint32_t length, LL
   return LLVMBuildSelect(m->b, less, extent, end, "");
 }
 
+// How many vectors a thread takes of one row: as many as leave every row a thread, one where it has
+// LOCAL elements, of which there is one vector, or where vectors are single elements.
+static uint32_t vectors_of(const dt_tile_t *t, uint32_t lanes) {
+  const dt_matmul_t *tile = t->plan.matmul;
+  uint32_t n = VECTORS, across = tile->tile_cols / lanes;
+  if (lanes == 1 || dt__kernel_has_locals(&t->k->m->program, t->k->kernel))
+    return 1;
+  while (n > 1 && (across % n || t->plan.threads / (across / n) > tile->tile_rows))
+    n /= 2;
+  return n;
+}
+
 static void finish_rows(dt_tile_t *t, uint32_t lanes, bool aligned) {
   dt_body_t *k = t->k, before = *k;
   dt_emit_t *m = k->m;
   const dt_matmul_t *tile = t->plan.matmul;
-  uint32_t across = tile->tile_cols / lanes, down = t->plan.threads / across;
+  dt_schedule_t own = *k->schedule;
+  own.unroll = vectors_of(t, lanes);
+  uint32_t across = tile->tile_cols / lanes / own.unroll, down = t->plan.threads / across;
   LLVMValueRef rows = dt__index_scalar(k, t->plan.a.extent);
   LLVMValueRef cols = dt__index_scalar(k, t->plan.b.extent);
   dt__body_at(k, t->level + 1);
@@ -45,19 +80,26 @@ static void finish_rows(dt_tile_t *t, uint32_t lanes, bool aligned) {
   LLVMValueRef own_row = LLVMBuildUDiv(m->b, t->tid, wide, "");
   LLVMValueRef start =
       LLVMBuildNSWAdd(m->b, t->first_row, LLVMBuildZExt(m->b, own_row, m->t_i64, ""), "");
+  k->schedule = &own;
   k->lanes = lanes;
   k->aligned = aligned;
   k->team = across;
   k->rank = LLVMBuildZExt(m->b, LLVMBuildURem(m->b, t->tid, wide, ""), m->t_i64, "");
   LLVMValueRef last_row = end_of(t, t->first_row, tile->tile_rows, rows);
+  if (down * across < t->plan.threads) { // those that are left have nothing
+    LLVMValueRef some = LLVMBuildICmp(m->b, LLVMIntULT, own_row, dt__emit_i32(m, down), "");
+    start = LLVMBuildSelect(m->b, some, start, last_row, "");
+  }
   LLVMValueRef last_col = end_of(t, t->first_col, tile->tile_cols, cols);
   uint32_t level = t->level + 2;
   LLVMValueRef at = dt__loop_open(k, level, start, last_row, down);
   dt__bind_symbol(k, t->plan.a.var, level, at);
   t->row = LLVMBuildTrunc(m->b, LLVMBuildSub(m->b, at, t->first_row, ""), m->t_i32, "");
   k->item_level = level;
-  dt__outer_vectors(k, t->first_col, last_col, true, 1, k->kernel->stages.len, load_sums, t);
+  dt__outer_vectors(k, t->first_col, last_col, own.unroll == 1, 1, k->kernel->stages.len, load_sums,
+                    t);
   dt__loop_close(k, level);
+  k->schedule = before.schedule;
   k->lanes = before.lanes;
   k->aligned = before.aligned;
   k->team = before.team;

@@ -10,7 +10,7 @@
 //   m innermost    vectors of V rows: i stands at (i / V) * 4 V + y V + i % V
 #include "backend_cuda/emit/matmul.h"
 
-#define MAX_SIDE 16
+#define MAX_SIDE 64 // of MAX_SUMS over the least rows or columns, among 4 or 8 threads
 #define MAX_STEP 4 // elements of k at a time
 
 // What a thread reads of one operand.
@@ -132,19 +132,14 @@ void dt__matmul_fma(dt_tile_t *t, LLVMValueRef at) {
     LLVMBuildStore(m->b, sums[i], t->sums[i]);
 }
 
-static LLVMValueRef add(dt_tile_t *t, LLVMValueRef x, LLVMValueRef y) {
-  dt_emit_t *m = t->k->m;
-  return dt__dtype_is_float(t->plan.dtype) ? LLVMBuildFAdd(m->b, x, y, "")
-                                           : LLVMBuildAdd(m->b, x, y, "");
-}
-
-void dt__matmul_fma_store(dt_tile_t *t, bool sum) {
+void dt__matmul_fma_store(dt_tile_t *t, LLVMValueRef at) {
   dt_emit_t *m = t->k->m;
   side_t a = side_of(t, &t->plan.a), b = side_of(t, &t->plan.b);
   uint32_t element = (uint32_t)dt_dtype_size(t->plan.dtype);
   uint32_t lanes = b.o->along_k ? 1 : b.lanes;
   LLVMValueRef row = dt__matmul_step(t, first_of(t, &a), t->plan.c_pitch, 0);
-  LLVMValueRef at = LLVMBuildAdd(m->b, row, dt__matmul_step(t, first_of(t, &b), element, 0), "");
+  at = LLVMBuildAdd(m->b, at, row, "");
+  at = LLVMBuildAdd(m->b, at, dt__matmul_step(t, first_of(t, &b), element, 0), "");
   LLVMTypeRef type = LLVMVectorType(t->type, lanes);
   for (uint32_t i = 0; i < a.n; i++)
     for (uint32_t j = 0; j < b.n; j += lanes) {
@@ -154,8 +149,6 @@ void dt__matmul_fma_store(dt_tile_t *t, bool sum) {
         LLVMValueRef one = LLVMBuildLoad2(m->b, t->type, t->sums[i * b.n + j + l], "");
         all = LLVMBuildInsertElement(m->b, all, one, dt__emit_i32(m, l), "");
       }
-      if (sum)
-        all = add(t, dt__emit_load_at(m, t->plan.dtype, lanes, to, lanes * element, false), all);
       dt__emit_store_at(m, t->plan.dtype, all, to, lanes * element);
     }
 }

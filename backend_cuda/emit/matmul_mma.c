@@ -113,32 +113,30 @@ void dt__matmul_mma(dt_tile_t *t, LLVMValueRef first_k, LLVMValueRef at) {
 }
 
 // Two neighbouring sums at a time.
-static void store_pair(dt_tile_t *t, uint32_t first, LLVMValueRef to, bool add) {
+static void store_pair(dt_tile_t *t, uint32_t first, LLVMValueRef to) {
   dt_emit_t *m = t->k->m;
   LLVMValueRef pair = LLVMGetPoison(LLVMVectorType(t->type, 2));
   for (uint32_t i = 0; i < 2; i++) {
     LLVMValueRef one = LLVMBuildLoad2(m->b, t->type, t->sums[first + i], "");
     pair = LLVMBuildInsertElement(m->b, pair, one, dt__emit_i32(m, i), "");
   }
-  if (add)
-    pair = LLVMBuildFAdd(m->b, dt__emit_load_at(m, DT_F32, 2, to, 8, false), pair, "");
   dt__emit_store_at(m, DT_F32, pair, to, 8);
 }
 
-void dt__matmul_mma_store(dt_tile_t *t, bool add) {
+void dt__matmul_mma_store(dt_tile_t *t, LLVMValueRef at) {
   dt_emit_t *m = t->k->m;
   const dt_matmul_t *tile = t->plan.matmul;
   uint32_t rows = tile->rows / BLOCK, cols = 2 * tile->width / BLOCK, pitch = t->plan.c_pitch;
   LLVMValueRef row = LLVMBuildLShr(m->b, t->lane, dt__emit_i32(m, 2), "");
   LLVMValueRef col = LLVMBuildAnd(m->b, t->lane, dt__emit_i32(m, 3), "");
   row = LLVMBuildAdd(m->b, row, dt__matmul_step(t, t->warp_row, tile->rows, 0), "");
-  LLVMValueRef at =
-      LLVMBuildAdd(m->b, dt__matmul_step(t, row, pitch, 0), dt__matmul_step(t, col, 8, 0), "");
+  at = LLVMBuildAdd(m->b, at, dt__matmul_step(t, row, pitch, 0), "");
+  at = LLVMBuildAdd(m->b, at, dt__matmul_step(t, col, 8, 0), "");
   at = LLVMBuildAdd(m->b, at, dt__matmul_step(t, t->warp_col, tile->width * 4, 0), "");
   for (uint32_t i = 0; i < rows; i++)
     for (uint32_t j = 0; j < cols; j++)
       for (uint32_t half = 0; half < 2; half++) {
         uint32_t plus = (i * BLOCK + half * 8) * pitch + j * 8 * 4;
-        store_pair(t, (i * cols + j) * 4 + half * 2, dt__matmul_shared(t, at, plus), add);
+        store_pair(t, (i * cols + j) * 4 + half * 2, dt__matmul_shared(t, at, plus));
       }
 }

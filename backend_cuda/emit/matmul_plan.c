@@ -4,7 +4,8 @@
 // so that they follow from the schedule and the element sizes alone.
 #include "backend_cuda/emit/matmul.h"
 
-#define PAD 16 // bytes after a row of a tile: ldmatrix and 16-byte accesses then meet no bank twice
+#define LEAST_RING 3 // with more tiles, one may be multiplied while the next one's copies are awaited
+#define PAD 16       // bytes after a row of a tile: ldmatrix and 16-byte accesses then meet no bank twice
 
 static dt_status_t refuse(const dt_kernel_t *kernel, const char *why) {
   return DT_FAIL(DT_E_INTERNAL, "matrix template of kernel %s: %s", kernel->name, why);
@@ -34,6 +35,8 @@ static uint32_t most(uint32_t a, uint32_t b) { return a > b ? a : b; }
 // Bytes of one operand's tile, the larger of both layouts.
 static uint32_t tile_bytes(const dt_operand_t *o, uint32_t depth) {
   uint32_t element = (uint32_t)dt_dtype_size(o->dtype);
+  if (o->panels)
+    return o->length * depth * element;
   return most(o->length * (depth * element + PAD), depth * (o->length * element + PAD));
 }
 
@@ -55,10 +58,16 @@ static void lay_out(dt_program_t *program, const dt_kernel_t *kernel, uint32_t d
     o->copy = DT_COPY_UNITS;
   o->inner = o->along_k ? depth : o->length;
   o->outer = o->along_k ? o->length : depth;
-  o->pitch = o->inner * (uint32_t)dt_dtype_size(o->dtype) + PAD;
+  o->pitch = o->panels ? DT_PANEL_BYTES : o->inner * (uint32_t)dt_dtype_size(o->dtype) + PAD;
 }
 
 static bool is_power(uint32_t n) { return n && (n & (n - 1)) == 0; }
+
+// Tiles of this form are for groups of warps: each warp has a sixteenth of the rows of what its
+// group multiplies at once, and all columns.
+static bool for_groups(const dt_matmul_t *m) {
+  return m->rows == 16 && m->tile_rows % (16 * DT_GROUP) == 0 && m->width == m->tile_cols;
+}
 
 static bool fits_warps(const dt_matmul_plan_t *p) {
   const dt_matmul_t *m = p->matmul;
@@ -66,12 +75,25 @@ static bool fits_warps(const dt_matmul_plan_t *p) {
   return m->rows % 16 == 0 && m->width % 16 == 0 && p->slices && m->depth / p->slices % step == 0 &&
          p->warps_m * p->warps_n * p->slices * DT_WARP == p->threads &&
          m->rows * m->width / DT_WARP <= DT_MATMUL_MAX_SUMS && is_power(p->threads) &&
-         is_power(m->tile_rows) && is_power(m->tile_cols) && is_power(m->depth) &&
-         is_power(m->rows) && is_power(m->width) && m->tile_cols <= p->threads &&
+         is_power(m->tile_rows) && is_power(m->depth) && is_power(m->rows) &&
+         ((is_power(m->tile_cols) && is_power(m->width)) || for_groups(m)) && m->tile_cols <= p->threads &&
          m->tile_rows * m->depth * dt_dtype_size(p->a.dtype) / 16 <=
              DT_MATMUL_MAX_UNITS * p->threads &&
          m->tile_rows <= p->threads && m->depth <= p->threads && m->ring >= 2 &&
          m->tile_rows * m->depth >= p->threads && m->tile_cols * m->depth >= p->threads;
+}
+
+// Whole panels both ways, whose rows threads share out by eights, as their order repeats.
+static bool fits_panels(const dt_matmul_plan_t *p) {
+  const dt_operand_t *operands[2] = {&p->a, &p->b};
+  for (uint32_t i = 0; i < 2; i++) {
+    uint32_t wide = DT_PANEL_BYTES / (uint32_t)dt_dtype_size(operands[i]->dtype);
+    uint32_t rows = p->threads * 16 / DT_PANEL_BYTES;
+    if (operands[i]->length % wide || p->matmul->depth % wide || rows % 8 ||
+        operands[i]->outer % rows || operands[i]->copy == DT_COPY_SLAB)
+      return false;
+  }
+  return true;
 }
 
 static dt_status_t check_form(const dt_kernel_t *kernel, const dt_matmul_t *m) {
@@ -109,6 +131,8 @@ dt_status_t dt__matmul_plan(dt_program_t *program, const dt_kernel_t *kernel,
                           .length = m->tile_cols,
                           .var = kernel->vars[n - 1],
                           .extent = kernel->extents[n - 1]};
+  out->groups = out->tensor && for_groups(m);
+  out->a.panels = out->b.panels = out->groups;
   lay_out(program, kernel, m->depth, &out->a);
   lay_out(program, kernel, m->depth, &out->b);
   out->warps_m = m->tile_rows / m->rows;
@@ -117,15 +141,18 @@ dt_status_t dt__matmul_plan(dt_program_t *program, const dt_kernel_t *kernel,
   out->parts = strict ? 1 : out->slices;
   // A thread's sums; half of a processor's registers are 128 a thread.
   size_t words = m->rows * m->width / DT_WARP * dt_dtype_size(out->dtype) / 4;
-  out->blocks = words >= 64 && !out->tensor ? 1 : 2;
-  if (!fits_warps(out))
+  out->blocks = words > 64 || (words == 64 && !out->tensor) ? 1 : 2;
+  if (!fits_warps(out) || (out->groups && !fits_panels(out)))
     return refuse(kernel, "its tiles do not fit each other");
   if (out->tensor && out->a.copy == DT_COPY_SLAB)
     out->a.copy = DT_COPY_NONE;
   out->b.offset = out->a.copy == DT_COPY_NONE ? 0 : tile_bytes(&out->a, m->depth);
   out->ring_bytes = out->b.offset + tile_bytes(&out->b, m->depth);
   out->c_pitch = m->tile_cols * (uint32_t)dt_dtype_size(out->dtype) + 32;
-  uint32_t bytes = most(out->ring_bytes * m->ring, out->c_pitch * m->tile_rows);
+  out->behind = out->groups && m->ring > LEAST_RING ? 1 : 0;
+  out->ahead = m->ring - 1 - out->behind;
+  out->c_bytes = out->c_pitch * m->tile_rows;
+  uint32_t bytes = most(out->ring_bytes * m->ring, out->c_bytes * out->parts);
   out->shared_bytes = (bytes + 63) & ~63U;
   return NULL;
 }

@@ -2,6 +2,10 @@
 // See ptx.h.
 #include "backend_cuda/emit/ptx.h"
 
+#include "runtime/base/status.h"
+#include "runtime/base/text.h"
+
+#include <stdio.h>
 #include <string.h>
 
 #define GLOBAL_SPACE 1
@@ -74,4 +78,79 @@ void dt__ptx_multiply(dt_emit_t *m, dt_dtype_t dtype, const LLVMValueRef a[4],
   LLVMValueRef all = call(m, name, args, 10);
   for (uint32_t i = 0; i < 4; i++)
     c[i] = LLVMBuildExtractValue(m->b, all, i, "");
+}
+
+// ---- Groups of warps --------------------------------------------------------------------------------
+
+#define MAX_SUMS 128
+
+void dt__ptx_fence_async(dt_emit_t *m) {
+  (void)inline_text(m, m->t_void, "fence.proxy.async.shared::cta;", "~{memory}");
+}
+
+// Runs `text` with sums as its operands 0 … n - 1, which it changes, and `n_args` more after twice
+// as many.
+static void change_sums(dt_emit_t *m, const char *text, uint32_t n, LLVMValueRef *sums,
+                        const LLVMValueRef *args, uint32_t n_args) {
+  LLVMTypeRef types[MAX_SUMS + 2 * DT_PTX_MAX_STEPS];
+  LLVMValueRef values[MAX_SUMS + 2 * DT_PTX_MAX_STEPS];
+  dt_text_t constraints;
+  dt__text_init(&constraints);
+  for (uint32_t i = 0; i < n; i++) {
+    types[i] = m->t_f32;
+    values[i] = sums[i];
+    dt__text_printf(&constraints, "=f,");
+  }
+  LLVMTypeRef all = LLVMStructTypeInContext(m->context, types, n, false);
+  for (uint32_t i = 0; i < n; i++)
+    dt__text_printf(&constraints, "%u,", i);
+  for (uint32_t i = 0; i < n_args; i++) {
+    types[n + i] = m->t_i64;
+    values[n + i] = args[i];
+    dt__text_printf(&constraints, "l,");
+  }
+  dt__text_printf(&constraints, "~{memory}");
+  LLVMTypeRef type = LLVMFunctionType(all, types, n + n_args, 0);
+  const char *said = dt__text_str(&constraints);
+  LLVMValueRef code = LLVMGetInlineAsm(type, text, strlen(text), said, strlen(said), true, false,
+                                       LLVMInlineAsmDialectATT, false);
+  LLVMValueRef result = LLVMBuildCall2(m->b, type, code, values, n + n_args, "");
+  for (uint32_t i = 0; i < n; i++)
+    sums[i] = LLVMBuildExtractValue(m->b, result, i, "");
+  dt_status_t status = dt__text_status(&constraints);
+  if (status)
+    dt__emit_fail(m, status);
+  dt__text_fini(&constraints);
+}
+
+void dt__ptx_group_multiply(dt_emit_t *m, const dt_ptx_group_t *g, const LLVMValueRef *a,
+                            const LLVMValueRef *b, LLVMValueRef *sums) {
+  const char *type = g->dtype == DT_F16 ? "f16" : "bf16";
+  uint32_t n = g->width / 2;
+  LLVMValueRef args[2 * DT_PTX_MAX_STEPS];
+  dt_text_t text;
+  dt__text_init(&text);
+  dt__text_printf(&text, "{\n.reg .pred all;\nmov.pred all, -1;\nwgmma.fence.sync.aligned;\n");
+  for (uint32_t s = 0; s < g->steps; s++) {
+    args[2 * s] = a[s];
+    args[2 * s + 1] = b[s];
+    dt__text_printf(&text, "wgmma.mma_async.sync.aligned.m64n%uk16.f32.%s.%s {", g->width, type,
+                    type);
+    for (uint32_t i = 0; i < n; i++)
+      dt__text_printf(&text, "%s$%u", i ? ", " : "", i);
+    dt__text_printf(&text, "}, $%u, $%u, all, 1, 1, %d, %d;\n", 2 * n + 2 * s, 2 * n + 2 * s + 1,
+                    (int)g->a_turned, (int)g->b_turned);
+  }
+  dt__text_printf(&text, "wgmma.commit_group.sync.aligned;\n}");
+  change_sums(m, dt__text_str(&text), n, sums, args, 2 * g->steps);
+  dt_status_t status = dt__text_status(&text);
+  if (status)
+    dt__emit_fail(m, status);
+  dt__text_fini(&text);
+}
+
+void dt__ptx_group_wait(dt_emit_t *m, uint32_t behind, uint32_t n, LLVMValueRef *sums) {
+  char text[48];
+  (void)snprintf(text, sizeof(text), "wgmma.wait_group.sync.aligned %u;", behind);
+  change_sums(m, text, n, sums, NULL, 0);
 }

@@ -28,5 +28,22 @@ void dt__ptx_matrices(dt_emit_t *m, LLVMValueRef from, bool transposed, LLVMValu
 // c += a * b for a 16 x 16, b 16 x 8, c 16 x 8 of f32; `dtype`: F16 or BF16.
 void dt__ptx_multiply(dt_emit_t *m, dt_dtype_t dtype, const LLVMValueRef a[4],
                       const LLVMValueRef b[2], LLVMValueRef c[4]);
+// What this thread has put into shared memory is there for what goes on by itself in it, too, once
+// threads have met after this.
+void dt__ptx_fence_async(dt_emit_t *m);
+// One step of a group of four warps (compute capability 9.0 alone): sums of a 64 x 16 and
+// b 16 x `width`, both in shared memory as descriptors (i64) say; `turned`: k is not innermost.
+typedef struct dt_ptx_group_t {
+  dt_dtype_t dtype; // F16 or BF16
+  uint32_t width, steps;
+  bool a_turned, b_turned;
+} dt_ptx_group_t;
+#define DT_PTX_MAX_STEPS 8
+// Begins sums += a * b for all steps, in order. `sums`: width / 2 values of a thread, f32, those of
+// 16 rows of its warp as dt__ptx_multiply has them. Then waits until they are there, but for the
+// last `behind` calls.
+void dt__ptx_group_multiply(dt_emit_t *m, const dt_ptx_group_t *g, const LLVMValueRef *a,
+                            const LLVMValueRef *b, LLVMValueRef *sums);
+void dt__ptx_group_wait(dt_emit_t *m, uint32_t behind, uint32_t n, LLVMValueRef *sums);
 
 #endif // DT_BACKEND_CUDA_EMIT_PTX_H

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #define LEAST_MAJOR 8
+#define GROUPS_MAJOR 9 // wgmma is in this architecture alone
 #define BLOCK_THREADS 256
 // Bytes that one thread loads or stores at once.
 #define ACCESS_BYTES 16
@@ -27,6 +28,7 @@ dt_status_t dt__cuda_target(const dt_cuda_model_t *model, const dt_target_t *hos
                        .l2_bytes = model->l2_bytes,
                        .repeated_cost = REPEATED_COST,
                        .block_threads = BLOCK_THREADS,
+                       .matrix_groups = model->major == GROUPS_MAJOR,
                        .host = host};
   // Instructions of one architecture alone exist from 9.0 on.
   (void)snprintf(out->cpu, sizeof(out->cpu), "sm_%d%d%s", model->major, model->minor,

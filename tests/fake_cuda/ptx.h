@@ -151,6 +151,12 @@ typedef struct ptx_targets_t {
   bool placed; // positions are the module's, not the function's
 } ptx_targets_t;
 
+// Where the sums of a product by a group of warps are.
+#define PTX_GROUP_SUMS 128
+typedef struct ptx_sums_t {
+  int32_t slots[PTX_GROUP_SUMS];
+} ptx_sums_t;
+
 typedef struct ptx_module_t {
   char *text;
   char **lines; // each line's text; line numbers begin at 1
@@ -163,6 +169,8 @@ typedef struct ptx_module_t {
   uint32_t n_calls;
   ptx_targets_t *targets;
   uint32_t n_targets;
+  ptx_sums_t *sums;
+  uint32_t n_sums;
   ptx_insn_t *code;
   uint32_t n_code;
   uint64_t *constants; // a value a lane

@@ -56,6 +56,8 @@ const ptx_symbol_t *ptx_param_at(ptx_reader_t *r, const ptx_operand_t *operand);
 // add, sub and mad that write the carry; *out_was: it was one of them.
 bool ptx_decode_with_carry(ptx_reader_t *r, bool *out_was);
 
+bool ptx_decode_group(ptx_reader_t *r); // wgmma (ptx_group.c)
+
 // A new instruction at the function's end, with the statement's line and guard.
 ptx_insn_t *ptx_emit(ptx_reader_t *r, ptx_exec_t exec);
 void ptx_refer(ptx_reader_t *r, const ptx_insn_t *in, ptx_slice_t label);

@@ -200,6 +200,13 @@ static bool decode_cp(ptx_reader_t *r) {
 // ---- What does nothing here -------------------------------------------------------------------------
 
 static bool decode_fence(ptx_reader_t *r) {
+  if (ptx_take(r, "proxy")) {
+    if (!ptx_take(r, "async") || r->statement.n)
+      return fail_form(r);
+    ptx_take_all(r, "shared::cta");
+    (void)ptx_emit(r, ptx_exec_fence_proxy);
+    return ptx_done(r);
+  }
   ptx_take_all(r, "sc acq_rel acquire release cta gpu gl sys cluster");
   if (r->statement.n)
     return fail_form(r);
@@ -324,5 +331,6 @@ const ptx_opcode_t ptx_memory_opcodes[] = {
     {"ldmatrix", decode_ldmatrix},
     {"stmatrix", decode_stmatrix},
     {"mma", decode_mma},
+    {"wgmma", ptx_decode_group},
     {NULL, NULL},
 };

@@ -116,9 +116,11 @@ static void make_room(ptx_run_t *run) {
 }
 
 static void release_room(ptx_run_t *run) {
-  for (uint32_t w = 0; w < run->n_warps; w++)
+  for (uint32_t w = 0; w < run->n_warps; w++) {
+    free(run->warps[w].products.list);
     for (uint32_t lane = 0; lane < PTX_LANES; lane++)
       free(run->warps[w].asyncs[lane].list);
+  }
   free(run->ranges), free(run->hints), free(run->regs), free(run->shared_memory);
   free(run->local_memory), free(run->warps);
   ptx_shadow_destroy(&run->global);
@@ -191,9 +193,11 @@ static void start_warp(ptx_run_t *run, uint32_t index) {
   ptx_warp_t *warp = &run->warps[index];
   ptx_asyncs_t asyncs[PTX_LANES];
   memcpy(asyncs, warp->asyncs, sizeof(asyncs)); // their room is used again
+  ptx_product_t *products = warp->products.list;
   memset(warp, 0, sizeof(*warp));
   for (uint32_t lane = 0; lane < PTX_LANES; lane++)
     warp->asyncs[lane] = (ptx_asyncs_t){.list = asyncs[lane].list};
+  warp->products.list = products;
   warp->run = run;
   warp->index = index;
   warp->first_thread = index * PTX_LANES;

@@ -350,6 +350,7 @@ void ptx_module_destroy(ptx_module_t *m) {
   for (uint32_t k = 0; k < m->n_targets; k++)
     free(m->targets[k].at);
   free(m->lines), free(m->functions), free(m->variables), free(m->calls), free(m->targets);
+  free(m->sums);
   free(m->code), free(m->constants), free(m->patches), free(m->text);
   free(m);
 }

@@ -7,7 +7,7 @@
 #include "tests/fake_cuda/ptx.h"
 
 #define PTX_PARTS 20
-#define PTX_OPERANDS 64
+#define PTX_OPERANDS 160
 
 typedef struct ptx_slice_t {
   const char *at;

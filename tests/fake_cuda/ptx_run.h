@@ -46,6 +46,19 @@ typedef struct ptx_asyncs_t { // of a thread
   uint32_t n, group; // that is being filled
 } ptx_asyncs_t;
 
+// A product of a group of warps under way.
+typedef struct ptx_product_t {
+  const ptx_insn_t *in;
+  uint64_t a, b; // descriptors
+  bool adds;
+  uint32_t group;
+} ptx_product_t;
+typedef struct ptx_products_t { // of a warp
+  ptx_product_t *list;
+  uint32_t n, group; // that is being filled
+  bool fenced;       // since it last waited
+} ptx_products_t;
+
 struct ptx_warp_t {
   ptx_run_t *run;
   uint64_t *regs;               // slot * PTX_LANES + lane
@@ -64,6 +77,8 @@ struct ptx_warp_t {
   uint32_t met[PTX_LANES][PTX_LANES]; // when two lanes last did
   uint32_t known[PTX_WARPS];          // up to when other warps' work is before ours
   ptx_asyncs_t asyncs[PTX_LANES];
+  ptx_products_t products;
+  uint32_t fenced[PTX_LANES]; // time of the last fence.proxy.async
 };
 
 typedef struct ptx_barrier_t {

@@ -86,6 +86,55 @@ static void test_large(void **state) {
     }
 }
 
+// Tiles of groups of warps, which the numbers of processors choose: whole and partial ones, by units
+// and by elements, and sums that go around the ring.
+typedef struct group_case_t {
+  int processors;
+  sizes_t sizes[2];
+} group_case_t;
+
+static const group_case_t group_cases[] = {
+    {4, {{72, 104, 136, 1}, {70, 100, 67, 1}}},     // 64 x 64
+    {1, {{40, 136, 264, 1}, {33, 131, 40, 1}}},     // 64 x 128
+    {2, {{136, 184, 264, 1}, {130, 131, 65, 1}}},   // 128 x 192
+    {1, {{136, 136, 200, 1}, {129, 130, 66, 1}}},   // 128 x 128
+    {1, {{72, 200, 2056, 1}, {65, 131, 40, 1}}}}; // 128 x 256
+#define N_GROUP_CASES (sizeof(group_cases) / sizeof(group_cases[0]))
+
+static void check_group(const gemm_case_t *c, const group_case_t *g) {
+  dt_cuda_model_t model = h200;
+  model.processors = g->processors;
+  check(c, &model, g->sizes, 2);
+}
+
+static void test_groups_f16(void **state) {
+  (void)state;
+  for (size_t i = 0; i < N_GROUP_CASES; i++)
+    for (int turned = 0; turned < 4; turned++) {
+      gemm_case_t c = {.dtype = "f16", .a_turned = turned & 1, .b_turned = turned & 2};
+      if (i + 1 < N_GROUP_CASES || turned == 1) // long sums take time
+        check_group(&c, &group_cases[i]);
+    }
+}
+
+static void test_groups_bf16(void **state) {
+  (void)state;
+  for (int follow = GEMM_BIAS_GELU; follow <= GEMM_TWO_RESULTS; follow++) {
+    gemm_case_t c = {.dtype = "bf16", .follow = (gemm_follow_t)follow};
+    check_group(&c, &group_cases[2]);
+  }
+}
+
+static void test_groups_strict(void **state) {
+  (void)state;
+  static const group_case_t wide = {2, {{136, 184, 72, 1}, {130, 131, 17, 1}}};
+  for (int turned = 0; turned < 4; turned += 3) {
+    gemm_case_t c = {
+        .dtype = "f16", .a_turned = turned & 1, .b_turned = turned & 2, .strict = true};
+    check_group(&c, &wide);
+  }
+}
+
 static void test_batches(void **state) {
   (void)state;
   static const sizes_t batches[] = {{20, 24, 40, 3}, {5, 9, 7, 2}, {20, 24, 40, 0}};
@@ -178,6 +227,8 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {TEST(test_f32),         TEST(test_f64),      TEST(test_i32),
                                      TEST(test_f16),         TEST(test_bf16),     TEST(test_large),
                                      TEST(test_batches),     TEST(test_followed), TEST(test_strict),
-                                     TEST(test_odd_operands)};
+                                     TEST(test_odd_operands),
+                                     TEST(test_groups_f16),   TEST(test_groups_bf16),
+                                     TEST(test_groups_strict)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

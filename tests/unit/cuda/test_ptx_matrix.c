@@ -186,6 +186,130 @@ static void a_warp_must_be_whole(void **state) {
   expect_violation("needs all 32 lanes");
 }
 
+// ---- Groups of warps ----------------------------------------------------------------------------
+
+#define ROWS 64
+#define COLUMNS 72 // a panel and a part of the next
+#define DEPTH 16
+#define B_BEGIN 8192
+#define IMAGE 20480 // bytes of shared memory
+#define N_SUMS (COLUMNS / 2)
+
+typedef struct group_t {
+  bool a_turned, b_turned;
+  bool no_fence, no_proxy, no_wait; // left out
+} group_t;
+
+// Puts the element (along, deep) of a factor where the PTX manual says that it is: rows of 128
+// bytes, whose units of 16 bytes change places with the row's number in eight. Where k is innermost
+// it is the second step of 16 in the row.
+static void put(unsigned char *image, uint32_t begin, bool turned, uint32_t along, uint32_t deep,
+                int32_t value) {
+  uint32_t inner = turned ? along % 64 : DEPTH + deep, outer = turned ? deep : along;
+  uint32_t panel = turned ? along / 64 : 0, unit = inner / 8 ^ outer % 8;
+  uint16_t bits = (uint16_t)encode(value, 'h');
+  memcpy(image + begin + panel * 2048 + outer * 128 + unit * 16 + inner % 8 * 2, &bits, 2);
+}
+
+static uint64_t descriptor(uint32_t begin, bool turned) {
+  uint64_t from = begin + (turned ? 0 : 2 * DEPTH);
+  return from >> 4 | (uint64_t)(2048 >> 4) << 16 | (uint64_t)(1024 >> 4) << 32 | (uint64_t)1 << 62;
+}
+
+static dt_cu_function_t group_text(const group_t *g) {
+  char body[8192], sums[512];
+  size_t at = 0;
+  list(sums, sizeof(sums), "f", 0, N_SUMS);
+  at += (size_t)snprintf(body, sizeof(body), "mul.wide.u32 %%d3, %%r1, 16;\nadd.s64 %%d4, %%d0, %%d3;\n"
+                                             "mov.u32 %%r2, sm;\nmad.lo.u32 %%r2, %%r1, 16, %%r2;\n");
+  for (uint32_t k = 0; k < IMAGE; k += 2048)
+    at += (size_t)snprintf(body + at, sizeof(body) - at,
+                           "ld.global.v4.b32 {%%r4, %%r5, %%r6, %%r7}, [%%d4+%u];\n"
+                           "st.shared.v4.b32 [%%r2+%u], {%%r4, %%r5, %%r6, %%r7};\n",
+                           k, k);
+  for (uint32_t k = 0; k < N_SUMS; k++)
+    at += (size_t)snprintf(body + at, sizeof(body) - at, "mov.f32 %%f%u, 0f40000000;\n", k);
+  at += (size_t)snprintf(
+      body + at, sizeof(body) - at,
+      "%sbar.sync 0;\nmov.u64 %%d5, %llu;\nmov.u64 %%d6, %llu;\n{\n.reg .pred all;\n"
+      "mov.pred all, -1;\n%swgmma.mma_async.sync.aligned.m64n%uk16.f32.f16.f16 %s, %%d5, %%d6, "
+      "all, 1, 1, %d, %d;\nwgmma.commit_group.sync.aligned;\n}\n",
+      g->no_proxy ? "" : "fence.proxy.async.shared::cta;\n",
+      (unsigned long long)descriptor(0, g->a_turned),
+      (unsigned long long)descriptor(B_BEGIN, g->b_turned),
+      g->no_fence ? "" : "wgmma.fence.sync.aligned;\n", COLUMNS, sums, g->a_turned, g->b_turned);
+  at += (size_t)snprintf(body + at, sizeof(body) - at,
+                         "wgmma.wait_group.sync.aligned %d;\nmul.wide.u32 %%d3, %%r1, 4;\n"
+                         "add.s64 %%d4, %%d1, %%d3;\n",
+                         g->no_wait);
+  for (uint32_t k = 0; k < N_SUMS; k++)
+    at += (size_t)snprintf(body + at, sizeof(body) - at, "st.global.f32 [%%d4+%u], %%f%u;\n",
+                           512 * k, k);
+  return load_body(".shared .align 1024 .b8 sm[20480];", body);
+}
+
+static void run_group(const group_t *g, float out[N_SUMS][128]) {
+  unsigned char image[IMAGE] = {0};
+  for (uint32_t deep = 0; deep < DEPTH; deep++) {
+    for (uint32_t row = 0; row < ROWS; row++)
+      put(image, 0, g->a_turned, row, deep, a_at(row, deep));
+    for (uint32_t column = 0; column < COLUMNS; column++)
+      put(image, B_BEGIN, g->b_turned, column, deep, b_at(deep, column));
+  }
+  dt_cu_function_t f = group_text(g);
+  dt_cu_ptr_t from = allocate(IMAGE), to = allocate(N_SUMS * 512);
+  OK(cuda->copy_to_device(from, image, IMAGE, NULL));
+  OK(cuda->fill_bytes(to, 0, N_SUMS * 512, NULL));
+  launch(f, (launch_t){.block = 128}, from, to, from, 0);
+  OK(cuda->copy_to_host(out, to, N_SUMS * 512, NULL));
+  finish();
+}
+
+// Row r of the 64 belongs to warp r / 16, and there to lanes as in a product of one warp.
+static void groups_of_warps(void **state) {
+  (void)state;
+  for (int turned = 0; turned < 4; turned++) {
+    group_t g = {.a_turned = turned & 1, .b_turned = turned & 2};
+    float out[N_SUMS][128];
+    run_group(&g, out);
+    expect_none();
+    for (uint32_t thread = 0; thread < 128; thread++)
+      for (uint32_t k = 0; k < N_SUMS; k++) {
+        uint32_t row = thread / 32 * 16 + thread % 32 / 4 + k / 2 % 2 * 8;
+        uint32_t column = k / 4 * 8 + thread % 4 * 2 + k % 2;
+        int32_t sum = 2;
+        for (uint32_t i = 0; i < DEPTH; i++)
+          sum += a_at(row, i) * b_at(i, column);
+        if (out[k][thread] != (float)sum)
+          fail_msg("turned %d: sum %u of thread %u is %g; expected %d", turned, k, thread,
+                   (double)out[k][thread], sum);
+      }
+  }
+}
+
+// Until a thread has waited its sums are what they were.
+static void groups_take_their_time(void **state) {
+  (void)state;
+  float out[N_SUMS][128];
+  run_group(&(group_t){.no_wait = true}, out);
+  expect_none();
+  assert_true(out[0][0] == 2 && out[N_SUMS - 1][127] == 2);
+}
+
+static void groups_need_fences(void **state) {
+  (void)state;
+  float out[N_SUMS][128];
+  run_group(&(group_t){.no_fence = true}, out);
+  expect_violation("no wgmma.fence");
+}
+
+static void groups_need_what_they_see(void **state) {
+  (void)state;
+  float out[N_SUMS][128];
+  run_group(&(group_t){.no_proxy = true}, out);
+  expect_violation("fence.proxy.async");
+}
+
 int main(int argc, char **argv) {
   assert_int_equal(argc, 2);
   library = argv[1];
@@ -193,6 +317,10 @@ int main(int argc, char **argv) {
       TEST(every_shape),
       TEST(matrices_there_and_back),
       TEST(a_warp_must_be_whole),
+      TEST(groups_of_warps),
+      TEST(groups_take_their_time),
+      TEST(groups_need_fences),
+      TEST(groups_need_what_they_see),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
