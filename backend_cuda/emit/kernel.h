@@ -21,6 +21,7 @@ typedef struct dt_cuda_chain_t {
   uint32_t schedule;     // number, of each
   uint32_t shared_bytes; // the most that a member needs beside scratch
   uint32_t blocks;       // on one processor, by which registers are shared out
+  LLVMValueRef in_shared; // i1: scratch, and slabs with it, is in shared memory
 } dt_cuda_chain_t;
 
 dt_status_t dt__cuda_chain(dt_program_t *program, uint32_t head, uint32_t s, bool strict,

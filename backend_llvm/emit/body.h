@@ -75,6 +75,7 @@ typedef struct dt_body_t {
   uint32_t base_level; // where all of them are known
   bool *written;       // by buffer - 1: stored to by this kernel, or by its chain
   LLVMValueRef owner;  // chains: whether this team makes the stores that leave the chain, i1
+  LLVMValueRef live;   // chains: whether this team's row exists and is stored, i1; NULL: it does
   bool updates;        // the kernel stores to an argument of the call
   dt_lanes_t *rows;    // by row value
 
@@ -96,6 +97,7 @@ typedef struct dt_body_t {
   // Resident rows (resident.c): whether a copy's vector exists, i1; NULL elsewhere.
   LLVMValueRef inside[DT_MAX_UNROLL];
   bool resident; // what is emitted keeps rows in registers
+  bool ragged;   // rows that end within a vector: SLABs have zeros there
   DT_VEC(dt_resident_t) kept;
 
   // The stage being emitted.

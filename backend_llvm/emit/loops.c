@@ -314,6 +314,13 @@ static bool is_overwritten(const dt_body_t *k, dt_buffer_id_t read) {
   return false;
 }
 
+static bool stage_has_binds(const dt_stage_t *stage) {
+  for (uint32_t i = 0; i < stage->insts.len; i++)
+    if (stage->insts.items[i].kind == DT_INST_BIND || stage->insts.items[i].kind == DT_INST_SEARCH)
+      return true;
+  return false;
+}
+
 // A stage may read what another thread of the team stored in an earlier one, or overwrite what it
 // has read.
 static bool stages_meet(dt_body_t *k) {
@@ -327,6 +334,34 @@ static bool stages_meet(dt_body_t *k) {
   return false;
 }
 
+// Resident rows of short teams: what later stages load is on its way before the first one waits.
+static void load_ahead(dt_body_t *k) {
+  for (uint32_t s = 1; s < k->kernel->stages.len && !k->m->failure; s++) {
+    dt_status_t status = dt__stage_enter(k, s);
+    const dt_stage_t *stage = k->stage;
+    if (status) {
+      dt__emit_fail(k->m, status);
+      return;
+    }
+    if (!stage->n_loops || stage_has_binds(stage))
+      continue;
+    uint32_t level = k->stage_level + 1;
+    LLVMValueRef extent = dt__index_scalar(k, stage->extents[0]);
+    k->copies = k->schedule->unroll;
+    k->lane_level = level;
+    bind_lane(k, level);
+    dt__resident_open(k, level, extent);
+    for (uint32_t i = 0; i < stage->insts.len; i++) {
+      const dt_inst_t *inst = &stage->insts.items[i];
+      if (inst->kind == DT_INST_LOAD && inst->mask == DT_NO_INST && k->inst_varying[i] &&
+          k->inst_level[i] == level && !is_overwritten(k, inst->buffer))
+        (void)dt__inst_value(k, i);
+    }
+    dt__resident_close(k, level);
+    k->copies = 1;
+  }
+}
+
 void dt__stages_emit(dt_body_t *k, bool resident) {
   bool serial = k->schedule->kind == DT_SCHEDULE_SERIAL;
   if (!k->m->device)
@@ -336,6 +371,8 @@ void dt__stages_emit(dt_body_t *k, bool resident) {
   k->resident = resident;
   k->kept.len = 0;
   bool meet = k->team > 1 && stages_meet(k);
+  if (resident && k->live)
+    load_ahead(k);
   for (uint32_t s = 0; s < k->kernel->stages.len; s++) {
     if (s && meet)
       k->m->device->sync(k);
