@@ -152,6 +152,17 @@ static LLVMValueRef left_of(product_t *p, LLVMValueRef extent, LLVMValueRef firs
   return narrow(p, LLVMBuildSelect(p->m->b, below(p, left, all), left, all, ""));
 }
 
+static LLVMValueRef lesser(product_t *p, LLVMValueRef a, LLVMValueRef b) {
+  return LLVMBuildSelect(p->m->b, below(p, a, b), a, b, "");
+}
+
+// Whether tiles of columns are all whole.
+static bool whole_columns(product_t *p) {
+  int64_t cols = 0;
+  return dt__sym_is_const(p->m->env, p->plan.b.extent, &cols) &&
+         cols % (int64_t)p->tile->tile_cols == 0;
+}
+
 // ---- Places ---------------------------------------------------------------------------------------
 static bool open_product(product_t *p, dt_chain_item_t *t) {
   dt_body_t *k = t->k;
@@ -309,14 +320,18 @@ static void copy_chunk(product_t *p, LLVMValueRef tile, LLVMValueRef chunk, LLVM
   LLVMValueRef cols = left_of(p, p->extent_n, first_col, p->tile->tile_cols);
   LLVMValueRef depth = left_of(p, p->extent_k, first_k, p->tile->depth);
   LLVMValueRef to = add(p, at, p->to);
+  int64_t deep = 0;
+  bool whole = dt__sym_is_const(m->env, p->k->stage->extents[0], &deep) &&
+               deep % (int64_t)p->tile->depth == 0;
   for (uint32_t i = 0; i < count; i++) {
     LLVMValueRef var = p->own_var, at_k = p->own_k, shift = dt__emit_i64(m, i * rows);
+    LLVMValueRef yes = LLVMConstInt(m->t_i1, 1, 0);
     if (o->along_k)
       var = add(p, var, i32(p, i * rows));
     else
       at_k = add(p, at_k, i32(p, i * rows));
-    LLVMValueRef inside =
-        LLVMBuildAnd(m->b, below(p, var, cols), below(p, at_k, depth), "");
+    LLVMValueRef inside = LLVMBuildAnd(m->b, whole_columns(p) ? yes : below(p, var, cols),
+                                       whole ? yes : below(p, at_k, depth), "");
     shift = LLVMBuildMul(m->b, o->along_k ? p->by_var : p->by_k, shift, "");
     copy_unit(p, shared_at(p, p->shared, to, i * rows * o->pitch), dt__emit_offset(m, from, shift),
               inside);
@@ -492,38 +507,43 @@ static void load_group(dt_body_t *k, void *user) {
 }
 
 // The later stages on p->group, by vectors or one by one; `four`: number of the four columns in the
-// tile (i32). At `level`, where the row is bound, with deeper ones for itself.
-static void finish_group(product_t *p, LLVMValueRef first_col, LLVMValueRef four, uint32_t lanes,
-                         uint32_t level) {
+// tile (i32), `live`: there is such a row (i1). At `level`, where the row is bound, with the next one
+// for itself. What is outside of the matrix is computed at its edge, and not stored.
+static void finish_group(product_t *p, LLVMValueRef first_col, LLVMValueRef four, LLVMValueRef live,
+                         uint32_t lanes, uint32_t level) {
   dt_body_t *k = p->k;
   dt_emit_t *m = p->m;
-  uint32_t team = k->team, stages = k->kernel->stages.len;
+  uint32_t stages = k->kernel->stages.len;
   for (p->first = 0; p->first < GROUP; p->first += lanes) {
     dt__body_at(k, level);
-    LLVMValueRef end =
-        LLVMBuildNSWAdd(m->b, first_col, dt__emit_i64(m, p->tile->tile_cols), "");
-    end = LLVMBuildSelect(m->b, below(p, p->extent_n, end), p->extent_n, end, "");
-    LLVMValueRef rank = lanes == 1 ? add(p, times(p, four, GROUP), i32(p, p->first)) : four;
+    LLVMValueRef shift = add(p, times(p, four, GROUP), i32(p, p->first));
+    LLVMValueRef at = LLVMBuildNSWAdd(m->b, first_col, wide(p, shift), "");
+    k->live = live;
+    if (!whole_columns(p)) {
+      LLVMValueRef last = LLVMBuildNSWSub(m->b, p->extent_n, dt__emit_i64(m, lanes), "");
+      k->live = LLVMBuildAnd(m->b, live, below(p, at, p->extent_n), "");
+      at = lesser(p, at, last);
+    }
     k->lanes = lanes;
     k->aligned = lanes > 1;
-    k->team = p->tile->tile_cols / lanes;
-    k->rank = wide(p, rank);
     k->item_level = level;
-    dt__outer_vectors(k, first_col, end, true, 1, stages, load_group, p);
-    k->rank = NULL;
+    dt__outer_vector(k, at, 1, stages, load_group, p);
+    k->live = NULL;
   }
   p->first = 0;
-  k->team = team;
   k->outer_lanes = k->axis = false;
 }
 
-// Opens `level` for the tile's row number `row` (i32), where there is such a row.
-static void open_row(product_t *p, LLVMValueRef row, uint32_t level) {
+// Enters `level` for the tile's row number `row` (i32), or the matrix' last one; whether it is that.
+static LLVMValueRef enter_row(product_t *p, LLVMValueRef row, uint32_t level) {
   dt_body_t *k = p->k;
-  dt__body_at(k, level - 1);
-  LLVMValueRef at = LLVMBuildNSWAdd(p->m->b, p->t->first_row, wide(p, row), "");
-  dt__scope_open(k, level, below(p, at, p->extent_m));
-  dt__bind_symbol(k, p->plan.a.var, level, at);
+  dt_emit_t *m = p->m;
+  dt__level_enter(k, level);
+  LLVMValueRef at = LLVMBuildNSWAdd(m->b, p->t->first_row, wide(p, row), "");
+  LLVMValueRef last = LLVMBuildNSWSub(m->b, p->extent_m, dt__emit_i64(m, 1), "");
+  LLVMValueRef live = below(p, at, p->extent_m);
+  dt__bind_symbol(k, p->plan.a.var, level, lesser(p, at, last));
+  return live;
 }
 
 static LLVMValueRef first_row_of(product_t *p) {
@@ -541,15 +561,15 @@ static void finish_own(product_t *p, LLVMValueRef first_col, uint32_t lanes, uin
     LLVMValueRef row = add(p, first_row_of(p), i32(p, r * 8));
     for (uint32_t j = 0; j < cols; j++)
       take_group(p, r / 2, r % 2, j, groups[j]);
-    open_row(p, row, level + 1);
+    LLVMValueRef live = enter_row(p, row, level + 1);
     for (uint32_t j = 0; j < cols; j++) {
       memcpy(p->group, groups[j], sizeof(p->group));
       dt__body_at(k, level + 1);
       LLVMValueRef four = times(p, p->warp_col, p->tile->width / GROUP);
       four = add(p, add(p, four, own_group(p)), i32(p, j * BLOCK / GROUP));
-      finish_group(p, first_col, four, lanes, level + 1);
+      finish_group(p, first_col, four, live, lanes, level + 1);
     }
-    dt__scope_close(k, level + 1);
+    dt__level_leave(k, level + 1);
   }
 }
 
@@ -599,9 +619,9 @@ static void finish_shared(product_t *p, LLVMValueRef first_col, uint32_t lanes, 
   LLVMValueRef j = LLVMBuildURem(m->b, group, i32(p, cols), "");
   LLVMValueRef four = add(p, times(p, p->warp_col, p->tile->width / GROUP), own_group(p));
   four = add(p, four, times(p, j, BLOCK / GROUP));
-  open_row(p, add(p, first_row_of(p), times(p, eighth, 8)), level + 2);
-  finish_group(p, first_col, four, lanes, level + 2);
-  dt__scope_close(k, level + 2);
+  LLVMValueRef live = enter_row(p, add(p, first_row_of(p), times(p, eighth, 8)), level + 2);
+  finish_group(p, first_col, four, live, lanes, level + 2);
+  dt__level_leave(k, level + 2);
   dt__loop_close(k, level + 1);
 }
 

@@ -137,8 +137,13 @@ static bool is_ragged(dt_body_t *k) {
   return true;
 }
 
-static void walk_teams(dt_chain_item_t *t, LLVMValueRef wanted, bool ragged) {
+// Each thread has so many vectors of a row.
+static void walk_teams(dt_chain_item_t *t, LLVMValueRef wanted, uint32_t vectors, bool ragged) {
   dt_body_t *k = t->k;
+  const dt_schedule_t *schedule = k->schedule;
+  dt_schedule_t own_schedule = *schedule;
+  own_schedule.unroll = vectors;
+  k->schedule = &own_schedule;
   dt_emit_t *m = k->m;
   uint32_t m_loop = k->kernel->n_loops - 1, team = k->schedule->team, in_warp = DT_WARP / team;
   LLVMValueRef extent = dt__index_scalar(k, k->kernel->extents[m_loop]);
@@ -163,17 +168,17 @@ static void walk_teams(dt_chain_item_t *t, LLVMValueRef wanted, bool ragged) {
   dt__body_at(k, ROUND);
   dt__loop_close(k, ROUND);
   dt__scope_close(k, PART);
+  k->schedule = schedule;
 }
 
-// Whether the row's length is one that the team's registers hold; i1, at ITEM.
-static LLVMValueRef is_short(dt_body_t *k) {
+// Whether the row's length is one that so many vectors of a team hold; i1, at ITEM.
+static LLVMValueRef is_short(dt_body_t *k, uint32_t vectors) {
   dt_emit_t *m = k->m;
-  const dt_schedule_t *schedule = k->schedule;
   uint32_t s = 0;
   while (!k->kernel->stages.items[s].n_loops)
     s++;
   LLVMValueRef extent = dt__index_scalar(k, k->kernel->stages.items[s].extents[0]);
-  int64_t most = (int64_t)schedule->team * schedule->lanes * schedule->unroll;
+  int64_t most = (int64_t)k->schedule->team * k->schedule->lanes * vectors;
   dt__body_at(k, ITEM);
   LLVMValueRef some = LLVMBuildICmp(m->b, LLVMIntSLE, dt__emit_i64(m, 1), extent, "");
   LLVMValueRef fits = LLVMBuildICmp(m->b, LLVMIntSLE, extent, dt__emit_i64(m, most), "");
@@ -188,24 +193,38 @@ static LLVMValueRef both(dt_emit_t *m, LLVMValueRef a, LLVMValueRef b) {
   return a && b ? LLVMBuildAnd(m->b, a, b, "") : a ? a : b;
 }
 
+// Rows that are short enough; rows of unknown length in versions for more and more vectors, since
+// what is past a row's end costs as much as the row. What is left then (i1, NULL: everything); *all:
+// short rows are all there are, but for alignment.
+static LLVMValueRef short_rows(dt_chain_item_t *t, LLVMValueRef aligned, bool ragged, bool *all) {
+  dt_body_t *k = t->k;
+  dt_emit_t *m = k->m;
+  LLVMValueRef left = ragged ? NULL : aligned, taken = NULL;
+  uint32_t most = k->schedule->unroll;
+  *all = is_known(is_short(k, most), true);
+  for (uint32_t vectors = *all ? most : 1;; vectors = vectors * 2 < most ? vectors * 2 : most) {
+    LLVMValueRef fits = is_short(k, vectors);
+    LLVMValueRef wanted = both(m, left, fits);
+    if (!is_known(wanted, false))
+      walk_teams(t, wanted, vectors, ragged);
+    dt__body_at(k, ITEM);
+    left = both(m, left, LLVMBuildNot(m->b, fits, ""));
+    taken = taken ? LLVMBuildOr(m->b, taken, wanted, "") : wanted;
+    if (vectors == most)
+      return LLVMBuildNot(m->b, taken, "");
+  }
+}
+
 void dt__chain_rows(dt_chain_item_t *t) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
   uint32_t lanes = k->schedule->lanes;
   LLVMValueRef aligned = lanes > 1 ? dt__lanes_aligned(k, lanes) : NULL, left = NULL;
-  bool resident = k->schedule->resident && lanes > 1 && keeps_locals(k), longer = true;
+  bool resident = k->schedule->resident && lanes > 1 && keeps_locals(k), all = false;
   bool ragged = resident && is_ragged(k);
-  if (ragged || (resident && aligned)) {
-    LLVMValueRef fits = is_short(k);
-    longer = !is_known(fits, true);
-    if (!ragged)
-      fits = LLVMBuildAnd(m->b, fits, aligned, "");
-    if (!is_known(fits, false))
-      walk_teams(t, fits, ragged);
-    dt__body_at(k, ITEM);
-    left = LLVMBuildNot(m->b, fits, "");
-  }
-  if (aligned && longer) {
+  if (ragged || (resident && aligned))
+    left = short_rows(t, aligned, ragged, &all);
+  if (aligned && !all) {
     walk_warps(t, both(m, left, aligned), lanes, true);
     dt__body_at(k, ITEM);
     left = both(m, left, LLVMBuildNot(m->b, aligned, ""));

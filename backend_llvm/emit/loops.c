@@ -204,8 +204,8 @@ static void outer_vector_body(dt_body_t *k, void *user) {
     dt__stage_emit(k, s);
 }
 
-void dt__outer_vectors(dt_body_t *k, LLVMValueRef from, LLVMValueRef to, bool whole, uint32_t first,
-                       uint32_t last, void (*prepare)(dt_body_t *k, void *user), void *user) {
+// The lane axis is the last outer loop, inside of k->item_level.
+static bool enter_outer(dt_body_t *k, uint32_t first, uint32_t last) {
   dt_emit_t *m = k->m;
   k->outer_lanes = k->axis = true;
   if (!m->device)
@@ -220,15 +220,36 @@ void dt__outer_vectors(dt_body_t *k, LLVMValueRef from, LLVMValueRef to, bool wh
     dt_status_t status = dt__stage_enter(k, s);
     if (status) {
       dt__emit_fail(m, status);
-      return;
+      return false;
     }
     dt__stage_binds(k, k->item_level);
   }
   dt__body_at(k, k->item_level);
+  return true;
+}
+
+void dt__outer_vectors(dt_body_t *k, LLVMValueRef from, LLVMValueRef to, bool whole, uint32_t first,
+                       uint32_t last, void (*prepare)(dt_body_t *k, void *user), void *user) {
+  if (!enter_outer(k, first, last))
+    return;
   uint32_t unroll =
-      whole ? k->schedule->unroll : useful_unroll(k, LLVMBuildSub(m->b, to, from, ""));
+      whole ? k->schedule->unroll : useful_unroll(k, LLVMBuildSub(k->m->b, to, from, ""));
   outer_t outer = {first, last, prepare, user};
-  vector_loops(k, level, from, to, whole, unroll, outer_vector_body, &outer);
+  vector_loops(k, k->item_level + 1, from, to, whole, unroll, outer_vector_body, &outer);
+}
+
+void dt__outer_vector(dt_body_t *k, LLVMValueRef at, uint32_t first, uint32_t last,
+                      void (*prepare)(dt_body_t *k, void *user), void *user) {
+  if (!enter_outer(k, first, last))
+    return;
+  uint32_t level = k->item_level + 1;
+  outer_t outer = {first, last, prepare, user};
+  dt__level_enter(k, level);
+  k->copies = 1;
+  k->masks[0] = NULL;
+  k->lane_base = at;
+  outer_vector_body(k, &outer);
+  dt__level_leave(k, level);
 }
 
 // True when every grid item has a whole number of unrolled groups.
@@ -334,6 +355,8 @@ static bool stages_meet(dt_body_t *k) {
   return false;
 }
 
+#define MOST_AHEAD 24 // elements of a thread
+
 // Resident rows of short teams: what later stages load is on its way before the first one waits.
 static void load_ahead(dt_body_t *k) {
   for (uint32_t s = 1; s < k->kernel->stages.len && !k->m->failure; s++) {
@@ -371,7 +394,7 @@ void dt__stages_emit(dt_body_t *k, bool resident) {
   k->resident = resident;
   k->kept.len = 0;
   bool meet = k->team > 1 && stages_meet(k);
-  if (resident && k->live)
+  if (resident && k->live && k->schedule->unroll * k->schedule->lanes <= MOST_AHEAD)
     load_ahead(k);
   for (uint32_t s = 0; s < k->kernel->stages.len; s++) {
     if (s && meet)
