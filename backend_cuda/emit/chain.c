@@ -88,7 +88,7 @@ LLVMValueRef dt__chain_thread(dt_emit_t *m) {
   return LLVMBuildZExt(m->b, dt__ptx_thread(m), m->t_i64, "");
 }
 
-void dt__cuda_chain_place(dt_body_t *k, const dt_cuda_chain_t *chain) {
+void dt__cuda_chain_place(dt_body_t *k, dt_cuda_chain_t *chain) {
   dt_emit_t *m = k->m;
   uint32_t n = m->program.buffers.len;
   dt_sym_t *offsets = DT_ARENA_ARRAY(&m->arena, dt_sym_t, n + 1);
@@ -97,6 +97,7 @@ void dt__cuda_chain_place(dt_body_t *k, const dt_cuda_chain_t *chain) {
     return;
   }
   (void)dt__chain_scratch(m, chain->kernels.end - 1, chain->schedule, offsets);
+  chain->offsets = offsets;
   for (uint32_t i = 0; i < n; i++) {
     if (!offsets[i].id)
       continue;
@@ -104,6 +105,37 @@ void dt__cuda_chain_place(dt_body_t *k, const dt_cuda_chain_t *chain) {
     dt__body_at(k, 0);
     k->bases[i] = dt__emit_offset(m, k->scratch, offset);
   }
+}
+
+// Where the slab's row `first_row` stands in shared memory is fixed but for its offset.
+static LLVMValueRef shared_slab(dt_chain_item_t *t, uint32_t b) {
+  dt_body_t *k = t->k;
+  dt_emit_t *m = k->m;
+  const dt_buffer_t *slab = &m->program.buffers.items[b];
+  LLVMValueRef offset = dt__index_scalar(k, t->offsets[b]);
+  LLVMValueRef pitch = dt__index_scalar(k, slab->strides[slab->rank - 2]);
+  dt__body_at(k, PART);
+  LLVMValueRef element = dt__emit_i64(m, (int64_t)dt_dtype_size(slab->dtype));
+  LLVMValueRef above = LLVMBuildMul(m->b, LLVMBuildMul(m->b, t->first_row, pitch, ""), element, "");
+  LLVMValueRef at = LLVMBuildAdd(m->b, offset, dt__emit_i64(m, t->chain->shared_bytes), "");
+  at = LLVMBuildSub(m->b, at, above, "");
+  LLVMValueRef base = LLVMBuildGEP2(m->b, m->t_i8, dt__cuda_shared_base(m), &at, 1, "");
+  return LLVMBuildAddrSpaceCast(m->b, base, m->t_ptr, "");
+}
+
+LLVMValueRef *dt__chain_shared_bases(dt_chain_item_t *t) {
+  dt_body_t *k = t->k;
+  uint32_t n = k->m->program.buffers.len;
+  LLVMValueRef *bases = DT_ARENA_ARRAY(&k->m->arena, LLVMValueRef, n + 1);
+  if (!bases) {
+    dt__emit_fail(k->m, DT_NO_MEMORY());
+    return NULL;
+  }
+  memcpy(bases, k->bases, n * sizeof(*bases));
+  for (uint32_t b = 0; b < n; b++)
+    if (k->m->program.buffers.items[b].kind == DT_BUFFER_SLAB && t->offsets[b].id)
+      bases[b] = shared_slab(t, b);
+  return bases;
 }
 
 // The product among the members whose operand A is the slab, or NULL.
@@ -167,7 +199,10 @@ static void place_slabs(dt_chain_item_t *t) {
     if (slab->kind != DT_BUFFER_SLAB || !k->bases[i])
       continue;
     LLVMValueRef base = k->bases[i], pitch = dt__index_scalar(k, slab->strides[slab->rank - 2]);
-    dt__body_at(k, 0);
+    dt__body_at(k, ITEM);
+    base = LLVMBuildPtrToInt(m->b, base, m->t_i64, "");
+    base = LLVMBuildIntToPtr(m->b, dt__ptx_anew(m, base), m->t_ptr, "");
+    pitch = dt__ptx_anew(m, pitch);
     pitch = LLVMBuildMul(m->b, pitch, dt__emit_i64(m, (int64_t)dt_dtype_size(slab->dtype)), "");
     const dt_schedule_t *reader = reader_of(t, i);
     dt__body_at(k, ITEM);
@@ -313,7 +348,11 @@ void dt__cuda_chain_item(dt_body_t *k, const dt_cuda_chain_t *chain, LLVMValueRe
                          uint32_t n) {
   dt_emit_t *m = k->m;
   LLVMValueRef axes[DT_MAX_LOOPS];
-  dt_chain_item_t t = {.k = k, .chain = chain, .head = k->kernel, .group = digits[n - 1]};
+  dt_chain_item_t t = {.k = k,
+                       .chain = chain,
+                       .head = k->kernel,
+                       .group = digits[n - 1],
+                       .offsets = chain->offsets};
   t.tile_rows = k->schedule->matmul.tile_rows;
   (void)dt__grid_extents(k, axes);
   t.groups = axes[n - 1];

@@ -681,8 +681,14 @@ void dt__chain_product(dt_chain_item_t *t, LLVMValueRef wanted, LLVMValueRef fro
   dt_emit_t *m = k->m;
   if (!open_product(&p, t))
     return;
-  LLVMValueRef vectors = dt__lanes_aligned(k, GROUP);
+  LLVMValueRef vectors = dt__lanes_aligned(k, GROUP), *bases = k->bases;
   dt__scope_open(k, PART, wanted);
+  k->bases = dt__chain_shared_bases(t);
+  if (!k->bases) {
+    k->bases = bases;
+    return;
+  }
+  k->base_level = PART;
   place_thread(&p);
   place_units(&p);
   place_rows(&p);
@@ -699,4 +705,6 @@ void dt__chain_product(dt_chain_item_t *t, LLVMValueRef wanted, LLVMValueRef fro
   dt__ptx_copies_wait(m, 0);
   dt__cuda_block_sync(m);
   dt__scope_close(k, PART);
+  k->bases = bases;
+  k->base_level = ITEM;
 }

@@ -146,8 +146,14 @@ static void walk_teams(dt_chain_item_t *t, LLVMValueRef wanted, uint32_t vectors
   k->schedule = &own_schedule;
   dt_emit_t *m = k->m;
   uint32_t m_loop = k->kernel->n_loops - 1, team = k->schedule->team, in_warp = DT_WARP / team;
-  LLVMValueRef extent = dt__index_scalar(k, k->kernel->extents[m_loop]);
+  LLVMValueRef extent = dt__index_scalar(k, k->kernel->extents[m_loop]), *bases = k->bases;
   dt__scope_open(k, PART, wanted);
+  k->bases = dt__chain_shared_bases(t);
+  if (!k->bases) {
+    k->bases = bases;
+    return;
+  }
+  k->base_level = PART;
   LLVMValueRef each = dt__emit_i64(m, in_warp), wide = dt__emit_i64(m, team);
   LLVMValueRef own = LLVMBuildUDiv(m->b, lane_of(m), wide, "");
   LLVMValueRef rank = LLVMBuildURem(m->b, lane_of(m), wide, "");
@@ -169,6 +175,8 @@ static void walk_teams(dt_chain_item_t *t, LLVMValueRef wanted, uint32_t vectors
   dt__loop_close(k, ROUND);
   dt__scope_close(k, PART);
   k->schedule = schedule;
+  k->bases = bases;
+  k->base_level = ITEM;
 }
 
 // Whether the row's length is one that so many vectors of a team hold; i1, at ITEM.
@@ -195,11 +203,11 @@ static LLVMValueRef both(dt_emit_t *m, LLVMValueRef a, LLVMValueRef b) {
 
 // Rows that are short enough; rows of unknown length in versions for more and more vectors, since
 // what is past a row's end costs as much as the row. What is left then (i1, NULL: everything); *all:
-// short rows are all there are, but for alignment.
+// short rows are all there are, but for alignment and slabs in global memory.
 static LLVMValueRef short_rows(dt_chain_item_t *t, LLVMValueRef aligned, bool ragged, bool *all) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
-  LLVMValueRef left = ragged ? NULL : aligned, taken = NULL;
+  LLVMValueRef left = both(m, ragged ? NULL : aligned, t->chain->in_shared), taken = NULL;
   uint32_t most = k->schedule->unroll;
   *all = is_known(is_short(k, most), true);
   for (uint32_t vectors = *all ? most : 1;; vectors = vectors * 2 < most ? vectors * 2 : most) {
@@ -224,7 +232,7 @@ void dt__chain_rows(dt_chain_item_t *t) {
   bool ragged = resident && is_ragged(k);
   if (ragged || (resident && aligned))
     left = short_rows(t, aligned, ragged, &all);
-  if (aligned && !all) {
+  if (aligned && !all) { // rare as the rest is, it is not worth a version where rows are short
     walk_warps(t, both(m, left, aligned), lanes, true);
     dt__body_at(k, ITEM);
     left = both(m, left, LLVMBuildNot(m->b, aligned, ""));
