@@ -12,9 +12,8 @@
 #define WARP 32
 #define MAX_VECTORS 8  // of a row that a thread keeps in registers,
 #define MAX_VALUES 48  // and their elements
-#define OPEN_ROW 256   // elements of a row of unknown length that are kept there
+#define OPEN_VALUES 16 // of these of a row of unknown length, for which teams may grow, too
 #define HALF 2         // bytes
-#define FEW_ITEMS 2    // a processor
 #define LARGEST 0xffffU
 
 typedef struct tile_t {
@@ -24,25 +23,28 @@ typedef struct tile_t {
   uint32_t rows, width, ring;
 } tile_t;
 
-typedef enum tile_kind_t { TILE_FEW, TILE_SOME, TILE_MANY, TILE_KINDS } tile_kind_t;
+// In the order of rows and columns.
+typedef enum tile_kind_t { TILE_LEAST, TILE_FEW, TILE_SOME, TILE_MANY, TILE_KINDS } tile_kind_t;
 #define WIDTHS 3
 
 // Of halves, the head's: narrowest product first.
 static const tile_t heads[TILE_KINDS][WIDTHS] = {
     {{LARGEST, 16, 32, 256, 16, 16, 4}},
+    {{32, 0, 0, 0, 0, 0, 0}, {LARGEST, 16, 64, 256, 16, 16, 3}},
     {{32, 32, 32, 128, 16, 16, 4}, {LARGEST, 32, 64, 128, 16, 32, 4}},
     {{32, 64, 32, 128, 16, 16, 4}, {64, 64, 64, 128, 32, 16, 4}, {LARGEST, 64, 128, 128, 32, 32, 3}},
 };
 // Products that make rows for another.
 static const tile_t makers[TILE_KINDS] = {
     {LARGEST, 16, 128, 128, 16, 16, 3},
+    {LARGEST, 16, 128, 128, 16, 16, 3},
     {LARGEST, 32, 128, 128, 16, 32, 3},
     {LARGEST, 64, 128, 128, 32, 32, 3},
 };
 // Of wider elements (4, 8), heads and makers.
 static const tile_t wider[2][TILE_KINDS] = {
-    {{LARGEST, 16, 64, 256, 16, 32, 4}, {0}, {LARGEST, 64, 64, 128, 32, 32, 4}},
-    {{LARGEST, 16, 64, 256, 16, 32, 4}, {0}, {LARGEST, 32, 32, 128, 16, 32, 4}},
+    {{LARGEST, 16, 64, 256, 16, 32, 4}, {0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, {LARGEST, 64, 64, 128, 32, 32, 4}},
+    {{LARGEST, 16, 64, 256, 16, 32, 4}, {0}, {0}, {LARGEST, 32, 32, 128, 16, 32, 4}},
 };
 
 // What lies in shared memory: halves where both factors are, else what is summed.
@@ -103,29 +105,39 @@ static dt_sym_t items_of(dt_program_t *program, const dt_kernel_t *kernel,
 }
 
 // Where tiles of this kind are best, of those that no earlier row of the head's schedules takes.
+// Few rows: where that leaves no processor two items, or the rows are no more. Many: where that is
+// enough for most processors; but of tiles of columns, which have their rows made for each, not
+// where some processors would have two and others one.
 static dt_sym_t condition_of(dt_program_t *program, const dt_kernel_t *kernel,
                              const dt_matmul_t *tile, tile_kind_t kind, bool halves,
                              const dt_target_t *target) {
   dt_symenv_t *env = program->env;
-  int64_t processors = target->threads ? target->threads : 1;
+  int64_t processors = target->threads ? target->threads : 1, cols = 0;
   dt_sym_t rows = kernel->extents[kernel->n_loops - 2];
   dt_sym_t few = dt__sym_le(env, rows, dt__sym_const(env, tile->tile_rows));
   if (!halves)
-    return kind == TILE_FEW ? few : dt__sym_const(env, kind == TILE_MANY);
-  dt_sym_t items = items_of(program, kernel, tile);
+    return kind == TILE_LEAST ? few : dt__sym_const(env, kind == TILE_MANY);
+  dt_sym_t items = items_of(program, kernel, tile), all = dt__sym_const(env, processors);
+  dt_sym_t fits = dt__sym_le(env, items, all);
+  if (kind == TILE_LEAST)
+    return dt__sym_or(env, few, fits);
   if (kind == TILE_FEW)
-    return dt__sym_or(env, few,
-                      dt__sym_le(env, items, dt__sym_const(env, FEW_ITEMS * processors)));
+    return fits;
   if (kind == TILE_SOME)
     return dt__sym_const(env, 1);
   dt_sym_t enough = dt__sym_le(env, dt__sym_const(env, processors * 3 / 4), items);
+  if (!dt__sym_is_const(env, kernel->extents[kernel->n_loops - 1], &cols) ||
+      cols > (int64_t)tile->tile_cols)
+    enough = dt__sym_and(
+        env, enough,
+        dt__sym_or(env, fits, dt__sym_le(env, dt__sym_const(env, 2 * processors), items)));
   return dt__sym_and(env, enough,
                      dt__sym_lt(env, dt__sym_const(env, tile->tile_rows / 2), rows));
 }
 
 static dt_status_t head_schedules(dt_program_t *program, dt_kernel_t *head,
                                   const dt_target_t *target, tile_kind_t *out_kinds) {
-  static const tile_kind_t order[] = {TILE_FEW, TILE_MANY, TILE_SOME};
+  static const tile_kind_t order[] = {TILE_LEAST, TILE_FEW, TILE_MANY, TILE_SOME};
   dt_contraction_t c;
   DT_TRY(roles_of(program, head, &c));
   dt_schedule_t first = head->schedules.items[0];
@@ -185,7 +197,7 @@ static void row_schedule(dt_program_t *program, dt_kernel_t *maker, uint32_t til
   out->team = tile_rows <= 16 ? 16 : 8;
   out->resident = false;
   if (extent.id && !dt__sym_is_const(program->env, extent, &length)) {
-    uint32_t vectors = OPEN_ROW / (out->team * out->lanes);
+    uint32_t vectors = OPEN_VALUES / out->lanes;
     out->unroll = vectors < 1 ? 1 : vectors > MAX_VECTORS ? MAX_VECTORS : vectors;
     out->resident = true;
     return;

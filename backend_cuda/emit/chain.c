@@ -151,6 +151,17 @@ static const dt_schedule_t *reader_of(const dt_chain_item_t *t, uint32_t slab) {
   return NULL;
 }
 
+// A size (i64) or address, from here on worked with as if it were new: what is computed from it
+// stands in no register while other members run.
+static LLVMValueRef size_anew(dt_emit_t *m, LLVMValueRef size) {
+  return LLVMIsAConstant(size) ? size : dt__ptx_anew(m, size);
+}
+
+LLVMValueRef dt__chain_address_anew(dt_emit_t *m, LLVMValueRef address) {
+  LLVMValueRef word = LLVMBuildPtrToInt(m->b, address, m->t_i64, "");
+  return LLVMBuildIntToPtr(m->b, dt__ptx_anew(m, word), m->t_ptr, "");
+}
+
 static LLVMValueRef round_up(dt_emit_t *m, LLVMValueRef n, int64_t unit) {
   LLVMValueRef up = LLVMBuildNSWAdd(m->b, n, dt__emit_i64(m, unit - 1), "");
   return LLVMBuildAnd(m->b, up, dt__emit_i64(m, -unit), "");
@@ -166,6 +177,7 @@ static void pad_rows(dt_chain_item_t *t, const dt_buffer_t *slab, uint32_t depth
   int64_t element = (int64_t)dt_dtype_size(slab->dtype), unit = 16 / element;
   LLVMValueRef extent = dt__index_scalar(k, slab->sizes[slab->rank - 1]), tid = dt__chain_thread(m);
   dt__body_at(k, ITEM);
+  extent = size_anew(m, extent);
   LLVMValueRef whole = round_up(m, extent, unit), end = round_up(m, extent, depth);
   LLVMValueRef rows = dt__emit_i64(m, t->tile_rows), size = dt__emit_i64(m, element);
   dt__scope_open(k, PART, LLVMBuildICmp(m->b, LLVMIntULT, tid, rows, ""));
@@ -200,9 +212,8 @@ static void place_slabs(dt_chain_item_t *t) {
       continue;
     LLVMValueRef base = k->bases[i], pitch = dt__index_scalar(k, slab->strides[slab->rank - 2]);
     dt__body_at(k, ITEM);
-    base = LLVMBuildPtrToInt(m->b, base, m->t_i64, "");
-    base = LLVMBuildIntToPtr(m->b, dt__ptx_anew(m, base), m->t_ptr, "");
-    pitch = dt__ptx_anew(m, pitch);
+    base = dt__chain_address_anew(m, base);
+    pitch = size_anew(m, pitch);
     pitch = LLVMBuildMul(m->b, pitch, dt__emit_i64(m, (int64_t)dt_dtype_size(slab->dtype)), "");
     const dt_schedule_t *reader = reader_of(t, i);
     dt__body_at(k, ITEM);

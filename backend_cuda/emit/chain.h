@@ -24,6 +24,8 @@ typedef struct dt_chain_item_t {
 
 // Who this thread is, i64; asked anew wherever it matters, so that it is kept in no register.
 LLVMValueRef dt__chain_thread(dt_emit_t *m);
+// The same address, of which nothing is known.
+LLVMValueRef dt__chain_address_anew(dt_emit_t *m, LLVMValueRef address);
 
 // The addresses of buffers where scratch is in shared memory, at PART: of SLABs so that accesses are
 // known to be to shared memory, and no register outlives the member for them. NULL: it failed.

@@ -59,7 +59,7 @@ static void own_locals(dt_body_t *k, LLVMValueRef *bases) {
   LLVMValueRef own = LLVMBuildMul(m->b, warp_of(m), bytes, "");
   for (uint32_t i = 0; i < n; i++)
     if (offsets[i].id)
-      k->bases[i] = dt__emit_offset(m, bases[i], own);
+      k->bases[i] = dt__emit_offset(m, dt__chain_address_anew(m, bases[i]), own);
 }
 
 // By vectors of so many lanes where `wanted` (i1; NULL: always).
@@ -137,15 +137,17 @@ static bool is_ragged(dt_body_t *k) {
   return true;
 }
 
-// Each thread has so many vectors of a row.
-static void walk_teams(dt_chain_item_t *t, LLVMValueRef wanted, uint32_t vectors, bool ragged) {
+// Teams of so many threads, of which each has so many vectors of a row.
+static void walk_teams(dt_chain_item_t *t, LLVMValueRef wanted, uint32_t team, uint32_t vectors,
+                       bool ragged) {
   dt_body_t *k = t->k;
   const dt_schedule_t *schedule = k->schedule;
   dt_schedule_t own_schedule = *schedule;
+  own_schedule.team = team;
   own_schedule.unroll = vectors;
   k->schedule = &own_schedule;
   dt_emit_t *m = k->m;
-  uint32_t m_loop = k->kernel->n_loops - 1, team = k->schedule->team, in_warp = DT_WARP / team;
+  uint32_t m_loop = k->kernel->n_loops - 1, in_warp = DT_WARP / team;
   LLVMValueRef extent = dt__index_scalar(k, k->kernel->extents[m_loop]), *bases = k->bases;
   dt__scope_open(k, PART, wanted);
   k->bases = dt__chain_shared_bases(t);
@@ -179,14 +181,14 @@ static void walk_teams(dt_chain_item_t *t, LLVMValueRef wanted, uint32_t vectors
   k->base_level = ITEM;
 }
 
-// Whether the row's length is one that so many vectors of a team hold; i1, at ITEM.
-static LLVMValueRef is_short(dt_body_t *k, uint32_t vectors) {
+// Whether the row's length is one that so many threads and vectors hold; i1, at ITEM.
+static LLVMValueRef is_short(dt_body_t *k, uint32_t team, uint32_t vectors) {
   dt_emit_t *m = k->m;
   uint32_t s = 0;
   while (!k->kernel->stages.items[s].n_loops)
     s++;
   LLVMValueRef extent = dt__index_scalar(k, k->kernel->stages.items[s].extents[0]);
-  int64_t most = (int64_t)k->schedule->team * k->schedule->lanes * vectors;
+  int64_t most = (int64_t)team * k->schedule->lanes * vectors;
   dt__body_at(k, ITEM);
   LLVMValueRef some = LLVMBuildICmp(m->b, LLVMIntSLE, dt__emit_i64(m, 1), extent, "");
   LLVMValueRef fits = LLVMBuildICmp(m->b, LLVMIntSLE, extent, dt__emit_i64(m, most), "");
@@ -201,26 +203,28 @@ static LLVMValueRef both(dt_emit_t *m, LLVMValueRef a, LLVMValueRef b) {
   return a && b ? LLVMBuildAnd(m->b, a, b, "") : a ? a : b;
 }
 
-// Rows that are short enough; rows of unknown length in versions for more and more vectors, since
-// what is past a row's end costs as much as the row. What is left then (i1, NULL: everything); *all:
+// Rows that are short enough; rows of unknown length in versions for more and more vectors, then
+// threads, since what is past a row's end costs as much as the row. What is left then (i1); *all:
 // short rows are all there are, but for alignment and slabs in global memory.
 static LLVMValueRef short_rows(dt_chain_item_t *t, LLVMValueRef aligned, bool ragged, bool *all) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
+  uint32_t team = k->schedule->team, most = k->schedule->unroll;
   LLVMValueRef left = both(m, ragged ? NULL : aligned, t->chain->in_shared), taken = NULL;
-  uint32_t most = k->schedule->unroll;
-  *all = is_known(is_short(k, most), true);
-  for (uint32_t vectors = *all ? most : 1;; vectors = vectors * 2 < most ? vectors * 2 : most) {
-    LLVMValueRef fits = is_short(k, vectors);
-    LLVMValueRef wanted = both(m, left, fits);
+  *all = is_known(is_short(k, team, most), true);
+  for (uint32_t vectors = *all ? most : 1; team <= DT_WARP;) {
+    LLVMValueRef fits = is_short(k, team, vectors), wanted = both(m, left, fits);
     if (!is_known(wanted, false))
-      walk_teams(t, wanted, vectors, ragged);
+      walk_teams(t, wanted, team, vectors, ragged);
     dt__body_at(k, ITEM);
     left = both(m, left, LLVMBuildNot(m->b, fits, ""));
     taken = taken ? LLVMBuildOr(m->b, taken, wanted, "") : wanted;
-    if (vectors == most)
-      return LLVMBuildNot(m->b, taken, "");
+    if (*all)
+      break;
+    team = vectors == most ? 2 * team : team;
+    vectors = vectors * 2 < most ? vectors * 2 : most;
   }
+  return LLVMBuildNot(m->b, taken, "");
 }
 
 void dt__chain_rows(dt_chain_item_t *t) {
@@ -232,7 +236,7 @@ void dt__chain_rows(dt_chain_item_t *t) {
   bool ragged = resident && is_ragged(k);
   if (ragged || (resident && aligned))
     left = short_rows(t, aligned, ragged, &all);
-  if (aligned && !all) { // rare as the rest is, it is not worth a version where rows are short
+  if (aligned && !all) {
     walk_warps(t, both(m, left, aligned), lanes, true);
     dt__body_at(k, ITEM);
     left = both(m, left, LLVMBuildNot(m->b, aligned, ""));
