@@ -14,7 +14,6 @@
 
 #define WARP 32
 #define FEW_ROWS 16
-#define ROW_UNROLL 4 // vectors of a thread that keeps rows in registers, at most
 #define RING 4       // three tiles on their way while one is worked on
 #define ALL 8        // eighths
 #define LONG_SUM 2048
@@ -262,51 +261,6 @@ dt_status_t dt__matmul_teams(dt_program_t *program, dt_kernel_t *kernel,
     schedule.lanes = lanes;
     dt_sym_t condition = condition_of(program, &c, target, &ways.items[i]);
     DT_TRY(offer(program, kernel, schedule, condition, &done));
-  }
-  return dt__symenv_status(program->env);
-}
-
-// The maker's schedule where the head has `head`.
-static dt_status_t maker_schedule(dt_program_t *program, dt_kernel_t *maker,
-                                  const dt_schedule_t *head, const dt_target_t *target,
-                                  dt_schedule_t *out) {
-  *out = maker->schedules.items[0];
-  if (out->kind == DT_SCHEDULE_MATMUL) {
-    dt_contraction_t c;
-    if (!dt__contraction_roles(program, maker, &c))
-      return DT_FAIL(DT_E_INTERNAL, "fuse: %s lost its matrix form", maker->name);
-    bool flat = head->matmul.tile_rows == FEW_ROWS;
-    *out = schedule_of(&c, target, flat ? TILE_FLAT : TILE_SMALL);
-    out->lanes = maker->schedules.items[0].lanes;
-    int64_t deep = 0;
-    if (dt__sym_is_const(program->env, c.extent_k, &deep) && deep <= (int64_t)out->matmul.depth)
-      out->matmul.ring = 2; // one tile is all there is
-  } else {
-    int64_t length = 0, wide = (int64_t)out->lanes * WARP;
-    dt_sym_t extent = dt__row_extent(program, maker);
-    out->team = WARP;
-    out->resident = extent.id && dt__sym_is_const(program->env, extent, &length) && length >= 1 &&
-                    length <= ROW_UNROLL * wide;
-    if (out->resident)
-      out->unroll = (uint32_t)((length + wide - 1) / wide);
-  }
-  out->predicate = head->predicate;
-  return NULL;
-}
-
-dt_status_t dt__chain_teams(dt_program_t *program, dt_chain_t chain, const dt_target_t *target) {
-  dt_kernel_t *head = &program->kernels.items[chain.end - 1];
-  DT_TRY(dt__matmul_teams(program, head, target));
-  for (uint32_t k = chain.first; k + 1 < chain.end; k++) {
-    dt_kernel_t *maker = &program->kernels.items[k];
-    uint32_t n = head->schedules.len;
-    dt_schedule_t *made = DT_ARENA_ARRAY(program->arena, dt_schedule_t, n + 1);
-    if (!made)
-      return DT_NO_MEMORY();
-    for (uint32_t i = 0; i < n; i++)
-      DT_TRY(maker_schedule(program, maker, &head->schedules.items[i], target, &made[i]));
-    maker->schedules.items = made;
-    maker->schedules.len = maker->schedules.cap = n;
   }
   return dt__symenv_status(program->env);
 }

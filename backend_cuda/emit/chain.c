@@ -10,9 +10,9 @@
 //
 // Slabs are scratch, in shared memory or, where that is too small, in global memory. Rows are so
 // far apart that neighbouring ones are in different banks; zeros follow them up to a whole tile's
-// depth, which products read.
-#include "backend_cuda/emit/kernel.h"
-#include "backend_cuda/emit/matmul.h"
+// depth, which products read. Rows are chain_rows.c's, products of halves chain_product.c's, other
+// ones, and all where slabs are in global memory or operands unaligned, the matrix template's.
+#include "backend_cuda/emit/chain.h"
 #include "backend_cuda/emit/ptx.h"
 
 #include "runtime/base/dtype.h"
@@ -20,17 +20,9 @@
 
 #include <string.h>
 
-#define ITEM 1
-#define PART 2  // a member in one of its versions
-#define ROUND 3 // one of its rows, or tiles of columns
-
-typedef struct item_t {
-  dt_body_t *k;
-  const dt_cuda_chain_t *chain;
-  const dt_kernel_t *head;
-  uint32_t tile_rows;
-  LLVMValueRef first_row, group, groups; // i64
-} item_t;
+#define ITEM DT_CHAIN_ITEM
+#define PART DT_CHAIN_PART
+#define ROUND DT_CHAIN_ROUND
 
 static const dt_kernel_t *member(const dt_program_t *program, const dt_cuda_chain_t *chain,
                                  uint32_t k) {
@@ -50,6 +42,9 @@ static dt_status_t add_member(dt_program_t *program, const dt_kernel_t *kernel,
   if (schedule->kind != DT_SCHEDULE_MATMUL || schedule->team != DT_CHAIN_WARPS * DT_WARP)
     return DT_FAIL(DT_E_INTERNAL, "chain: kernel %s is no product of a block", kernel->name);
   DT_TRY(dt__matmul_plan(program, kernel, schedule, strict, &plan));
+  uint32_t own = dt__chain_product_bytes(program, kernel, &plan);
+  if (own > plan.shared_bytes)
+    plan.shared_bytes = (own + 63) & ~63U;
   if (plan.shared_bytes > out->shared_bytes)
     out->shared_bytes = plan.shared_bytes;
   if (!out->blocks || plan.blocks < out->blocks)
@@ -89,16 +84,11 @@ dt_status_t dt__cuda_slabs_stride(dt_emit_t *m) {
 }
 
 // ---- Places ---------------------------------------------------------------------------------------
-// Who this thread is, i64; asked anew wherever it matters, so that it is kept in no register.
-static LLVMValueRef thread(dt_emit_t *m) {
+LLVMValueRef dt__chain_thread(dt_emit_t *m) {
   return LLVMBuildZExt(m->b, dt__ptx_thread(m), m->t_i64, "");
 }
 
-static LLVMValueRef warp_of(dt_emit_t *m) {
-  return LLVMBuildLShr(m->b, thread(m), dt__emit_i64(m, 5), "");
-}
-
-void dt__cuda_chain_place(dt_body_t *k, const dt_cuda_chain_t *chain) {
+void dt__cuda_chain_place(dt_body_t *k, dt_cuda_chain_t *chain) {
   dt_emit_t *m = k->m;
   uint32_t n = m->program.buffers.len;
   dt_sym_t *offsets = DT_ARENA_ARRAY(&m->arena, dt_sym_t, n + 1);
@@ -107,6 +97,7 @@ void dt__cuda_chain_place(dt_body_t *k, const dt_cuda_chain_t *chain) {
     return;
   }
   (void)dt__chain_scratch(m, chain->kernels.end - 1, chain->schedule, offsets);
+  chain->offsets = offsets;
   for (uint32_t i = 0; i < n; i++) {
     if (!offsets[i].id)
       continue;
@@ -116,8 +107,39 @@ void dt__cuda_chain_place(dt_body_t *k, const dt_cuda_chain_t *chain) {
   }
 }
 
+// Where the slab's row `first_row` stands in shared memory is fixed but for its offset.
+static LLVMValueRef shared_slab(dt_chain_item_t *t, uint32_t b) {
+  dt_body_t *k = t->k;
+  dt_emit_t *m = k->m;
+  const dt_buffer_t *slab = &m->program.buffers.items[b];
+  LLVMValueRef offset = dt__index_scalar(k, t->offsets[b]);
+  LLVMValueRef pitch = dt__index_scalar(k, slab->strides[slab->rank - 2]);
+  dt__body_at(k, PART);
+  LLVMValueRef element = dt__emit_i64(m, (int64_t)dt_dtype_size(slab->dtype));
+  LLVMValueRef above = LLVMBuildMul(m->b, LLVMBuildMul(m->b, t->first_row, pitch, ""), element, "");
+  LLVMValueRef at = LLVMBuildAdd(m->b, offset, dt__emit_i64(m, t->chain->shared_bytes), "");
+  at = LLVMBuildSub(m->b, at, above, "");
+  LLVMValueRef base = LLVMBuildGEP2(m->b, m->t_i8, dt__cuda_shared_base(m), &at, 1, "");
+  return LLVMBuildAddrSpaceCast(m->b, base, m->t_ptr, "");
+}
+
+LLVMValueRef *dt__chain_shared_bases(dt_chain_item_t *t) {
+  dt_body_t *k = t->k;
+  uint32_t n = k->m->program.buffers.len;
+  LLVMValueRef *bases = DT_ARENA_ARRAY(&k->m->arena, LLVMValueRef, n + 1);
+  if (!bases) {
+    dt__emit_fail(k->m, DT_NO_MEMORY());
+    return NULL;
+  }
+  memcpy(bases, k->bases, n * sizeof(*bases));
+  for (uint32_t b = 0; b < n; b++)
+    if (k->m->program.buffers.items[b].kind == DT_BUFFER_SLAB && t->offsets[b].id)
+      bases[b] = shared_slab(t, b);
+  return bases;
+}
+
 // The product among the members whose operand A is the slab, or NULL.
-static const dt_schedule_t *reader_of(const item_t *t, uint32_t slab) {
+static const dt_schedule_t *reader_of(const dt_chain_item_t *t, uint32_t slab) {
   const dt_program_t *program = &t->k->m->program;
   for (uint32_t i = 0; i < count_of(t->chain); i++) {
     const dt_kernel_t *kernel = member(program, t->chain, i);
@@ -129,6 +151,17 @@ static const dt_schedule_t *reader_of(const item_t *t, uint32_t slab) {
   return NULL;
 }
 
+// A size (i64) or address, from here on worked with as if it were new: what is computed from it
+// stands in no register while other members run.
+static LLVMValueRef size_anew(dt_emit_t *m, LLVMValueRef size) {
+  return LLVMIsAConstant(size) ? size : dt__ptx_anew(m, size);
+}
+
+LLVMValueRef dt__chain_address_anew(dt_emit_t *m, LLVMValueRef address) {
+  LLVMValueRef word = LLVMBuildPtrToInt(m->b, address, m->t_i64, "");
+  return LLVMBuildIntToPtr(m->b, dt__ptx_anew(m, word), m->t_ptr, "");
+}
+
 static LLVMValueRef round_up(dt_emit_t *m, LLVMValueRef n, int64_t unit) {
   LLVMValueRef up = LLVMBuildNSWAdd(m->b, n, dt__emit_i64(m, unit - 1), "");
   return LLVMBuildAnd(m->b, up, dt__emit_i64(m, -unit), "");
@@ -137,13 +170,14 @@ static LLVMValueRef round_up(dt_emit_t *m, LLVMValueRef n, int64_t unit) {
 // Zeros after the elements of the slab's rows, up to a whole number of the tiles that a product
 // takes of them. What is left of a unit of 16 bytes goes by elements, one thread a row; then units,
 // threads side by side.
-static void pad_rows(item_t *t, const dt_buffer_t *slab, uint32_t depth, LLVMValueRef base,
+static void pad_rows(dt_chain_item_t *t, const dt_buffer_t *slab, uint32_t depth, LLVMValueRef base,
                      LLVMValueRef pitch) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
   int64_t element = (int64_t)dt_dtype_size(slab->dtype), unit = 16 / element;
-  LLVMValueRef extent = dt__index_scalar(k, slab->sizes[slab->rank - 1]), tid = thread(m);
+  LLVMValueRef extent = dt__index_scalar(k, slab->sizes[slab->rank - 1]), tid = dt__chain_thread(m);
   dt__body_at(k, ITEM);
+  extent = size_anew(m, extent);
   LLVMValueRef whole = round_up(m, extent, unit), end = round_up(m, extent, depth);
   LLVMValueRef rows = dt__emit_i64(m, t->tile_rows), size = dt__emit_i64(m, element);
   dt__scope_open(k, PART, LLVMBuildICmp(m->b, LLVMIntULT, tid, rows, ""));
@@ -169,7 +203,7 @@ static void pad_rows(item_t *t, const dt_buffer_t *slab, uint32_t depth, LLVMVal
 }
 
 // From here on a slab's base is where row 0 of the matrix would be.
-static void place_slabs(item_t *t) {
+static void place_slabs(dt_chain_item_t *t) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
   for (uint32_t i = 0; i < m->program.buffers.len; i++) {
@@ -177,7 +211,9 @@ static void place_slabs(item_t *t) {
     if (slab->kind != DT_BUFFER_SLAB || !k->bases[i])
       continue;
     LLVMValueRef base = k->bases[i], pitch = dt__index_scalar(k, slab->strides[slab->rank - 2]);
-    dt__body_at(k, 0);
+    dt__body_at(k, ITEM);
+    base = dt__chain_address_anew(m, base);
+    pitch = size_anew(m, pitch);
     pitch = LLVMBuildMul(m->b, pitch, dt__emit_i64(m, (int64_t)dt_dtype_size(slab->dtype)), "");
     const dt_schedule_t *reader = reader_of(t, i);
     dt__body_at(k, ITEM);
@@ -189,7 +225,7 @@ static void place_slabs(item_t *t) {
 }
 
 // ---- Products -------------------------------------------------------------------------------------
-static void emit_tiles(item_t *t, LLVMValueRef wanted, bool aligned, LLVMValueRef from,
+static void emit_tiles(dt_chain_item_t *t, LLVMValueRef wanted, bool aligned, LLVMValueRef from,
                        LLVMValueRef step) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
@@ -209,113 +245,66 @@ static void emit_tiles(item_t *t, LLVMValueRef wanted, bool aligned, LLVMValueRe
   dt__scope_close(k, PART);
 }
 
-// Tiles of columns from number `from` on.
-static void emit_product(item_t *t, LLVMValueRef from, LLVMValueRef step) {
-  dt_body_t *k = t->k;
+static void by_threads(dt_body_t *k) {
   k->team = k->schedule->team;
   k->rank = NULL; // threads have parts of the tile, not of vectors
   k->lanes = 1;
-  LLVMValueRef aligned = dt__cuda_matmul_aligned(k);
+}
+
+static void begin_product(dt_chain_item_t *t, LLVMValueRef from, LLVMValueRef step) {
+  by_threads(t->k);
+  LLVMValueRef fits = dt__chain_product_fits(t);
+  if (fits)
+    dt__chain_product_begin(t, fits, from, step);
+}
+
+// Tiles of columns from number `from` on.
+static void emit_product(dt_chain_item_t *t, LLVMValueRef from, LLVMValueRef step) {
+  dt_body_t *k = t->k;
+  dt_emit_t *m = k->m;
+  by_threads(k);
+  LLVMValueRef aligned = dt__cuda_matmul_aligned(k), fits = dt__chain_product_fits(t);
+  if (fits) {
+    dt__chain_product(t, fits, from, step);
+    by_threads(k);
+  }
   if (aligned) {
-    emit_tiles(t, aligned, true, from, step);
     dt__body_at(k, ITEM);
-    aligned = LLVMBuildNot(k->m->b, aligned, "");
+    LLVMValueRef left =
+        fits ? LLVMBuildAnd(m->b, aligned, LLVMBuildNot(m->b, fits, ""), "") : aligned;
+    emit_tiles(t, left, true, from, step);
+    dt__body_at(k, ITEM);
+    aligned = LLVMBuildNot(m->b, aligned, "");
   }
   emit_tiles(t, aligned, false, from, step);
 }
 
-// ---- Rows -----------------------------------------------------------------------------------------
-// Every warp has LOCALs of its own. `bases` is what they are for the first.
-static void own_locals(dt_body_t *k, LLVMValueRef *bases) {
-  dt_emit_t *m = k->m;
-  uint32_t n = m->program.buffers.len;
-  dt_sym_t *offsets = DT_ARENA_ARRAY(&m->arena, dt_sym_t, n + 1);
-  if (!offsets) {
-    dt__emit_fail(m, DT_NO_MEMORY());
-    return;
-  }
-  LLVMValueRef bytes = dt__index_scalar(k, dt__scratch_layout(m, k->kernel, k->schedule, offsets));
-  dt__body_at(k, PART);
-  LLVMValueRef own = LLVMBuildMul(m->b, warp_of(m), bytes, "");
-  for (uint32_t i = 0; i < n; i++)
-    if (offsets[i].id)
-      k->bases[i] = dt__emit_offset(m, bases[i], own);
-}
-
-// By vectors of so many lanes where `wanted` (i1; NULL: always).
-static void walk_rows(item_t *t, LLVMValueRef wanted, uint32_t lanes, bool aligned) {
-  dt_body_t *k = t->k;
-  dt_emit_t *m = k->m;
-  uint32_t m_loop = k->kernel->n_loops - 1, n = m->program.buffers.len;
-  LLVMValueRef *bases = k->bases;
-  k->bases = DT_ARENA_ARRAY(&m->arena, LLVMValueRef, n + 1);
-  if (!k->bases) {
-    k->bases = bases;
-    dt__emit_fail(m, DT_NO_MEMORY());
-    return;
-  }
-  memcpy(k->bases, bases, n * sizeof(*bases));
-  LLVMValueRef extent = dt__index_scalar(k, k->kernel->extents[m_loop]);
-  dt__scope_open(k, PART, wanted);
-  own_locals(k, bases);
-  k->base_level = PART;
-  LLVMValueRef end = LLVMBuildNSWAdd(m->b, t->first_row, dt__emit_i64(m, t->tile_rows), "");
-  LLVMValueRef less = LLVMBuildICmp(m->b, LLVMIntSLT, extent, end, "");
-  end = LLVMBuildSelect(m->b, less, extent, end, "");
-  LLVMValueRef start = LLVMBuildNSWAdd(m->b, t->first_row, warp_of(m), "");
-  LLVMValueRef lane = LLVMBuildAnd(m->b, thread(m), dt__emit_i64(m, DT_WARP - 1), "");
-  LLVMValueRef row = dt__loop_open(k, ROUND, start, end, DT_CHAIN_WARPS);
-  dt__bind_symbol(k, k->kernel->vars[m_loop], ROUND, row);
-  k->lanes = lanes;
-  k->aligned = aligned;
-  k->team = DT_WARP;
-  k->rank = lane;
-  k->item_level = ROUND;
-  dt__stages_emit(k, aligned && k->schedule->resident);
-  dt__body_at(k, ROUND);
-  if (dt__kernel_has_locals(&m->program, k->kernel))
-    m->device->sync(k);
-  dt__loop_close(k, ROUND);
-  dt__scope_close(k, PART);
-  k->bases = bases;
-  k->base_level = ITEM;
-}
-
-static void emit_rows(item_t *t) {
-  dt_body_t *k = t->k;
-  dt_emit_t *m = k->m;
-  uint32_t lanes = k->schedule->lanes;
-  LLVMValueRef aligned = lanes > 1 ? dt__lanes_aligned(k, lanes) : NULL;
-  if (aligned) {
-    walk_rows(t, aligned, lanes, true);
-    dt__body_at(k, ITEM);
-    aligned = LLVMBuildNot(m->b, aligned, "");
-  }
-  walk_rows(t, aligned, 1, false);
-  dt__body_at(k, ITEM);
-  dt__cuda_block_sync(m);
-}
-
 // ---- Items ----------------------------------------------------------------------------------------
-static void emit_work(item_t *t) {
+typedef enum part_t {
+  PART_BEGIN, // a product's copies, before what is made meanwhile
+  PART_WORK,
+} part_t;
+
+static bool is_product(const dt_chain_item_t *t, const dt_kernel_t *kernel) {
+  return kernel == t->head || kernel->n_loops == t->head->n_loops;
+}
+
+static void emit_work(dt_chain_item_t *t, part_t part) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
-  if (k->kernel == t->head) {
-    k->owner = NULL;
-    emit_product(t, t->group, t->groups);
-    return;
-  }
+  bool head = k->kernel == t->head;
   dt__body_at(k, ITEM);
-  k->owner = LLVMBuildICmp(m->b, LLVMIntEQ, t->group, dt__emit_i64(m, 0), "");
-  if (k->kernel->n_loops == t->head->n_loops)
-    emit_product(t, dt__emit_i64(m, 0), dt__emit_i64(m, 1));
+  k->owner = head ? NULL : LLVMBuildICmp(m->b, LLVMIntEQ, t->group, dt__emit_i64(m, 0), "");
+  if (!is_product(t, k->kernel))
+    dt__chain_rows(t);
   else
-    emit_rows(t);
+    (part == PART_BEGIN ? begin_product : emit_product)(
+        t, head ? t->group : dt__emit_i64(m, 0), head ? t->groups : dt__emit_i64(m, 1));
 }
 
 // What only sizes decide is worked out where the member begins: while it stood in front of the loop
 // over items it would take registers from the other members. So the item's code is level 0 here.
-static void emit_member(item_t *t, uint32_t number) {
+static void emit_member(dt_chain_item_t *t, uint32_t number, part_t part) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
   const dt_kernel_t *kernel = member(&m->program, t->chain, number);
@@ -333,13 +322,27 @@ static void emit_member(item_t *t, uint32_t number) {
     if (bindings[i].bound && bindings[i].level == 0)
       k->bindings[i].value.v[0] = dt__ptx_anew(m, bindings[i].value.v[0]);
   dt__scope_open(k, ITEM, NULL);
-  emit_work(t);
+  emit_work(t, part);
   dt__scope_close(k, ITEM);
   item.block = k->scopes[0].block;
   k->scopes[0] = outer;
   k->scopes[ITEM] = item;
   k->scopes[0].memo.len = k->scopes[ITEM].memo.len = 0;
   memcpy(k->bindings, bindings, k->n_bindings * sizeof(*bindings));
+}
+
+// A product's first copies are on their way while the rows in front of it are made.
+static void emit_members(dt_chain_item_t *t) {
+  const dt_program_t *program = &t->k->m->program;
+  uint32_t n = count_of(t->chain);
+  for (uint32_t i = 0; i < n && !t->k->m->failure; i++) {
+    bool product = is_product(t, member(program, t->chain, i));
+    if (product && (i == 0 || is_product(t, member(program, t->chain, i - 1))))
+      emit_member(t, i, PART_BEGIN);
+    if (!product && i + 1 < n)
+      emit_member(t, i + 1, PART_BEGIN);
+    emit_member(t, i, PART_WORK);
+  }
 }
 
 // What any member writes is written for all of them.
@@ -356,7 +359,11 @@ void dt__cuda_chain_item(dt_body_t *k, const dt_cuda_chain_t *chain, LLVMValueRe
                          uint32_t n) {
   dt_emit_t *m = k->m;
   LLVMValueRef axes[DT_MAX_LOOPS];
-  item_t t = {.k = k, .chain = chain, .head = k->kernel, .group = digits[n - 1]};
+  dt_chain_item_t t = {.k = k,
+                       .chain = chain,
+                       .head = k->kernel,
+                       .group = digits[n - 1],
+                       .offsets = chain->offsets};
   t.tile_rows = k->schedule->matmul.tile_rows;
   (void)dt__grid_extents(k, axes);
   t.groups = axes[n - 1];
@@ -367,7 +374,6 @@ void dt__cuda_chain_item(dt_body_t *k, const dt_cuda_chain_t *chain, LLVMValueRe
   t.first_row = LLVMBuildMul(m->b, digits[n - 2], dt__emit_i64(m, t.tile_rows), "");
   place_slabs(&t);
   k->base_level = ITEM;
-  for (uint32_t i = 0; i < count_of(chain) && !m->failure; i++)
-    emit_member(&t, i);
+  emit_members(&t);
   dt__body_at(k, ITEM);
 }

@@ -81,6 +81,7 @@ static void place_thread(entry_t *e) {
   LLVMValueRef scratch = tail_word(e, offsetof(dt_cuda_tail_t, scratch), m->t_i64);
   LLVMValueRef stride = tail_word(e, offsetof(dt_cuda_tail_t, scratch_stride), m->t_i64);
   LLVMValueRef shared = LLVMBuildICmp(m->b, LLVMIntEQ, scratch, dt__emit_i64(m, 0), "");
+  e->chain.in_shared = shared;
   LLVMValueRef global = LLVMBuildIntToPtr(m->b, scratch, m->t_ptr, "");
   LLVMValueRef own_bytes = dt__emit_i64(m, e->shared_bytes);
   LLVMValueRef behind = dt__emit_offset(m, dt__cuda_dynamic_shared(m), own_bytes);

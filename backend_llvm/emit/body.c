@@ -72,6 +72,20 @@ void dt__memo_put(dt_body_t *k, uint32_t level, uint64_t key, dt_lanes_t value) 
     dt__emit_fail(k->m, DT_NO_MEMORY());
 }
 
+void dt__level_enter(dt_body_t *k, uint32_t level) {
+  dt_scope_t *scope = &k->scopes[level];
+  dt__body_at(k, level - 1);
+  scope->block = k->scopes[level - 1].block;
+  scope->memo.len = 0;
+}
+
+void dt__level_leave(dt_body_t *k, uint32_t level) {
+  dt_scope_t *scope = &k->scopes[level];
+  k->scopes[level - 1].block = scope->block;
+  scope->memo.len = 0;
+  dt__body_at(k, level - 1);
+}
+
 // The test stands at the end of each iteration and once before the first, so that a loop is entered
 // only when it has one.
 LLVMValueRef dt__loop_open(dt_body_t *k, uint32_t level, LLVMValueRef start, LLVMValueRef end,

@@ -75,6 +75,7 @@ typedef struct dt_body_t {
   uint32_t base_level; // where all of them are known
   bool *written;       // by buffer - 1: stored to by this kernel, or by its chain
   LLVMValueRef owner;  // chains: whether this team makes the stores that leave the chain, i1
+  LLVMValueRef live;   // chains: whether this team's row exists and is stored, i1; NULL: it does
   bool updates;        // the kernel stores to an argument of the call
   dt_lanes_t *rows;    // by row value
 
@@ -96,6 +97,7 @@ typedef struct dt_body_t {
   // Resident rows (resident.c): whether a copy's vector exists, i1; NULL elsewhere.
   LLVMValueRef inside[DT_MAX_UNROLL];
   bool resident; // what is emitted keeps rows in registers
+  bool ragged;   // rows that end within a vector: SLABs have zeros there
   DT_VEC(dt_resident_t) kept;
 
   // The stage being emitted.
@@ -126,6 +128,9 @@ void dt__body_at(dt_body_t *k, uint32_t level);
 LLVMValueRef dt__body_slot(dt_body_t *k, LLVMTypeRef type, uint32_t count);
 bool dt__memo_find(const dt_body_t *k, uint32_t level, uint64_t key, dt_lanes_t *out);
 void dt__memo_put(dt_body_t *k, uint32_t level, uint64_t key, dt_lanes_t value);
+// Code of `level` once, inside of level - 1, which forgets it afterwards.
+void dt__level_enter(dt_body_t *k, uint32_t level);
+void dt__level_leave(dt_body_t *k, uint32_t level);
 // for (counter = start; counter < end; counter += step), its body at `level`, inside level - 1.
 LLVMValueRef dt__loop_open(dt_body_t *k, uint32_t level, LLVMValueRef start, LLVMValueRef end,
                            int64_t step);
@@ -234,6 +239,9 @@ void dt__stage_emit(dt_body_t *k, uint32_t index);
 // `prepare` (or NULL) runs at its beginning, once a vector.
 void dt__outer_vectors(dt_body_t *k, LLVMValueRef from, LLVMValueRef to, bool whole, uint32_t first,
                        uint32_t last, void (*prepare)(dt_body_t *k, void *user), void *user);
+// The same for the one vector at `at`.
+void dt__outer_vector(dt_body_t *k, LLVMValueRef at, uint32_t first, uint32_t last,
+                      void (*prepare)(dt_body_t *k, void *user), void *user);
 // All stages of INNER_LANES and SERIAL kernels, once, at k->item_level; `resident`: rows stay in
 // registers (loops.c).
 void dt__stages_emit(dt_body_t *k, bool resident);

@@ -41,6 +41,8 @@ static dt_sym_t chain_groups(dt_emit_t *m, const dt_kernel_t *kernel, dt_sym_t r
                              dt_sym_t cols) {
   dt_symenv_t *env = m->env;
   dt_sym_t one = dt__sym_const(env, 1), made = rows;
+  if (cols.id == one.id)
+    return one;
   for (uint32_t i = 0; i + 2 < kernel->n_loops; i++)
     made = dt__sym_mul(env, made, kernel->extents[i]);
   int64_t wanted = CHAIN_ITEMS * (int64_t)(m->target->threads ? m->target->threads : 1);

@@ -204,8 +204,8 @@ static void outer_vector_body(dt_body_t *k, void *user) {
     dt__stage_emit(k, s);
 }
 
-void dt__outer_vectors(dt_body_t *k, LLVMValueRef from, LLVMValueRef to, bool whole, uint32_t first,
-                       uint32_t last, void (*prepare)(dt_body_t *k, void *user), void *user) {
+// The lane axis is the last outer loop, inside of k->item_level.
+static bool enter_outer(dt_body_t *k, uint32_t first, uint32_t last) {
   dt_emit_t *m = k->m;
   k->outer_lanes = k->axis = true;
   if (!m->device)
@@ -220,15 +220,36 @@ void dt__outer_vectors(dt_body_t *k, LLVMValueRef from, LLVMValueRef to, bool wh
     dt_status_t status = dt__stage_enter(k, s);
     if (status) {
       dt__emit_fail(m, status);
-      return;
+      return false;
     }
     dt__stage_binds(k, k->item_level);
   }
   dt__body_at(k, k->item_level);
+  return true;
+}
+
+void dt__outer_vectors(dt_body_t *k, LLVMValueRef from, LLVMValueRef to, bool whole, uint32_t first,
+                       uint32_t last, void (*prepare)(dt_body_t *k, void *user), void *user) {
+  if (!enter_outer(k, first, last))
+    return;
   uint32_t unroll =
-      whole ? k->schedule->unroll : useful_unroll(k, LLVMBuildSub(m->b, to, from, ""));
+      whole ? k->schedule->unroll : useful_unroll(k, LLVMBuildSub(k->m->b, to, from, ""));
   outer_t outer = {first, last, prepare, user};
-  vector_loops(k, level, from, to, whole, unroll, outer_vector_body, &outer);
+  vector_loops(k, k->item_level + 1, from, to, whole, unroll, outer_vector_body, &outer);
+}
+
+void dt__outer_vector(dt_body_t *k, LLVMValueRef at, uint32_t first, uint32_t last,
+                      void (*prepare)(dt_body_t *k, void *user), void *user) {
+  if (!enter_outer(k, first, last))
+    return;
+  uint32_t level = k->item_level + 1;
+  outer_t outer = {first, last, prepare, user};
+  dt__level_enter(k, level);
+  k->copies = 1;
+  k->masks[0] = NULL;
+  k->lane_base = at;
+  outer_vector_body(k, &outer);
+  dt__level_leave(k, level);
 }
 
 // True when every grid item has a whole number of unrolled groups.
@@ -347,6 +368,13 @@ static bool is_overwritten(const dt_body_t *k, dt_buffer_id_t read) {
   return false;
 }
 
+static bool stage_has_binds(const dt_stage_t *stage) {
+  for (uint32_t i = 0; i < stage->insts.len; i++)
+    if (stage->insts.items[i].kind == DT_INST_BIND || stage->insts.items[i].kind == DT_INST_SEARCH)
+      return true;
+  return false;
+}
+
 // A stage may read what another thread of the team stored in an earlier one, or overwrite what it
 // has read.
 static bool stages_meet(dt_body_t *k) {
@@ -360,6 +388,36 @@ static bool stages_meet(dt_body_t *k) {
   return false;
 }
 
+#define MOST_AHEAD 24 // elements of a thread
+
+// Resident rows of short teams: what later stages load is on its way before the first one waits.
+static void load_ahead(dt_body_t *k) {
+  for (uint32_t s = 1; s < k->kernel->stages.len && !k->m->failure; s++) {
+    dt_status_t status = dt__stage_enter(k, s);
+    const dt_stage_t *stage = k->stage;
+    if (status) {
+      dt__emit_fail(k->m, status);
+      return;
+    }
+    if (!stage->n_loops || stage_has_binds(stage))
+      continue;
+    uint32_t level = k->stage_level + 1;
+    LLVMValueRef extent = dt__index_scalar(k, stage->extents[0]);
+    k->copies = k->schedule->unroll;
+    k->lane_level = level;
+    bind_lane(k, level);
+    dt__resident_open(k, level, extent);
+    for (uint32_t i = 0; i < stage->insts.len; i++) {
+      const dt_inst_t *inst = &stage->insts.items[i];
+      if (inst->kind == DT_INST_LOAD && inst->mask == DT_NO_INST && k->inst_varying[i] &&
+          k->inst_level[i] == level && !is_overwritten(k, inst->buffer))
+        (void)dt__inst_value(k, i);
+    }
+    dt__resident_close(k, level);
+    k->copies = 1;
+  }
+}
+
 void dt__stages_emit(dt_body_t *k, bool resident) {
   bool serial = k->schedule->kind == DT_SCHEDULE_SERIAL;
   if (!k->m->device)
@@ -369,6 +427,8 @@ void dt__stages_emit(dt_body_t *k, bool resident) {
   k->resident = resident;
   k->kept.len = 0;
   bool meet = k->team > 1 && stages_meet(k);
+  if (resident && k->live && k->schedule->unroll * k->schedule->lanes <= MOST_AHEAD)
+    load_ahead(k);
   for (uint32_t s = 0; s < k->kernel->stages.len; s++) {
     if (s && meet)
       k->m->device->sync(k);

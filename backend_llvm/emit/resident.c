@@ -6,12 +6,21 @@
 //   stage 1   L[i] = exp(x[i] - m)   uses x from registers, and keeps L there
 //   stage 2   y[i] = L[i] / s        uses L
 //
-// Vectors past the row's end (whole ones: lengths are multiples of a vector here) are read at the
-// row's beginning instead, take no part in folds and are not stored.
+// Vectors past the row's end are read at the row's beginning instead, take no part in folds and are
+// not stored. Lengths are multiples of a vector here; of ragged rows, which are nowhere but in SLABs,
+// the last vector is read and stored whole, with zeros after the row's end.
 #include "backend_llvm/emit/body.h"
 
 bool dt__row_is_resident(dt_body_t *k) {
   return k->m->device && k->schedule->resident && k->schedule->kind == DT_SCHEDULE_INNER_LANES;
+}
+
+// Which lanes of the vector at `at` are in the row.
+static LLVMValueRef lanes_inside(dt_body_t *k, LLVMValueRef at, LLVMValueRef extent) {
+  dt_emit_t *m = k->m;
+  LLVMValueRef left = LLVMBuildTrunc(m->b, LLVMBuildNSWSub(m->b, extent, at, ""), m->t_i32, "");
+  return LLVMBuildICmp(m->b, LLVMIntSLT, dt__emit_ramp(m->t_i32, k->lanes, 1),
+                       dt__emit_splat(m, left, k->lanes), "");
 }
 
 void dt__resident_open(dt_body_t *k, uint32_t level, LLVMValueRef extent) {
@@ -25,7 +34,7 @@ void dt__resident_open(dt_body_t *k, uint32_t level, LLVMValueRef extent) {
     LLVMValueRef shift = dt__emit_i64(m, (int64_t)(c * k->lanes * k->team));
     LLVMValueRef at = LLVMBuildNSWAdd(m->b, k->lane_base, shift, "");
     k->inside[c] = LLVMBuildICmp(m->b, LLVMIntSLT, at, extent, "");
-    k->masks[c] = dt__emit_splat(m, k->inside[c], k->lanes);
+    k->masks[c] = k->ragged ? lanes_inside(k, at, extent) : dt__emit_splat(m, k->inside[c], k->lanes);
   }
 }
 

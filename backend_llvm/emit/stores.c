@@ -84,6 +84,8 @@ static void store_lanes(dt_body_t *k, const dt_store_t *store, uint32_t level,
   dt__body_at(k, level);
   if (on)
     mask = mask ? LLVMBuildAnd(k->m->b, on, mask, "") : on;
+  if (k->ragged)
+    vector = LLVMBuildSelect(k->m->b, mask, vector, LLVMConstNull(LLVMTypeOf(vector)), "");
   if (address->access == DT_ACCESS_UNIT && k->inside[c] && !on)
     store_where(k, level, dtype, vector, address->at[c], address->alignment, k->inside[c]);
   else if (address->access == DT_ACCESS_UNIT && address->alignment && !mask)
@@ -119,17 +121,17 @@ static void store(dt_body_t *k, const dt_store_t *store, uint32_t level,
     store_lanes(k, store, level, address, c);
 }
 
-// Of a chain's teams that have the same rows one stores what other launches read. What is computed
-// under its condition is not remembered.
-static void store_owned(dt_body_t *k, const dt_store_t *own, uint32_t level,
-                        const dt_address_t *address) {
+// Of a chain's teams that have the same rows one stores what other launches read; one without a row
+// stores nothing. What is computed under such a condition is not remembered.
+static void store_under(dt_body_t *k, LLVMValueRef condition, const dt_store_t *own,
+                        uint32_t level, const dt_address_t *address) {
   dt_emit_t *m = k->m;
   dt_scope_t *scope = &k->scopes[level];
   LLVMBasicBlockRef some = dt__emit_block(m, k->fn, "owned"),
                     next = dt__emit_block(m, k->fn, "next");
   uint32_t known = scope->memo.len;
   dt__body_at(k, level);
-  LLVMBuildCondBr(m->b, k->owner, some, next);
+  LLVMBuildCondBr(m->b, condition, some, next);
   scope->block = some;
   dt__body_at(k, level);
   store(k, own, level, address);
@@ -160,7 +162,15 @@ static void make_and_store(dt_body_t *k) {
     if (k->resident && keep_stored(k, own, offset))
       continue;
     dt_address_t address = dt__access_address(k, own->buffer, offset, level);
-    (leaves_chain(k, own->buffer) ? store_owned : store)(k, own, level, &address);
+    LLVMValueRef condition = leaves_chain(k, own->buffer) ? k->owner : NULL;
+    if (k->live) {
+      dt__body_at(k, level);
+      condition = condition ? LLVMBuildAnd(k->m->b, condition, k->live, "") : k->live;
+    }
+    if (condition)
+      store_under(k, condition, own, level, &address);
+    else
+      store(k, own, level, &address);
   }
 }
 

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the parts of a chain's emission share: the item, and the levels of its code.
+#ifndef DT_BACKEND_CUDA_EMIT_CHAIN_H
+#define DT_BACKEND_CUDA_EMIT_CHAIN_H
+
+#include "backend_cuda/emit/kernel.h"
+#include "backend_cuda/emit/matmul.h"
+
+#define DT_CHAIN_ITEM 1
+#define DT_CHAIN_PART 2  // a member in one of its versions
+#define DT_CHAIN_ROUND 3 // one of its rows, or tiles of columns
+
+typedef struct dt_chain_item_t {
+  dt_body_t *k;
+  const dt_cuda_chain_t *chain;
+  const dt_kernel_t *head;
+  uint32_t tile_rows;
+  LLVMValueRef first_row, group, groups; // i64
+  const dt_sym_t *offsets;               // of SLABs and LOCALs in scratch, by buffer - 1; none: others
+  // Where the product under way copies next, slots: tile of columns (i64), chunk of its depth and
+  // byte of the ring (i32); chain_product.c.
+  LLVMValueRef next_tile, next_chunk, next_at;
+} dt_chain_item_t;
+
+// Who this thread is, i64; asked anew wherever it matters, so that it is kept in no register.
+LLVMValueRef dt__chain_thread(dt_emit_t *m);
+// The same address, of which nothing is known.
+LLVMValueRef dt__chain_address_anew(dt_emit_t *m, LLVMValueRef address);
+
+// The addresses of buffers where scratch is in shared memory, at PART: of SLABs so that accesses are
+// known to be to shared memory, and no register outlives the member for them. NULL: it failed.
+LLVMValueRef *dt__chain_shared_bases(dt_chain_item_t *t);
+
+// ---- Rows (chain_rows.c) --------------------------------------------------------------------------
+// The item's rows of the kernel at hand, then a wait for all threads.
+void dt__chain_rows(dt_chain_item_t *t);
+
+// ---- Products of halves out of shared memory (chain_product.c) ------------------------------------
+// Bytes that such a product needs; 0: the kernel has another form.
+uint32_t dt__chain_product_bytes(const dt_program_t *program, const dt_kernel_t *kernel,
+                                 const dt_matmul_plan_t *plan);
+// Once a member, at level 0: i1, where it may be computed so; NULL: nowhere.
+LLVMValueRef dt__chain_product_fits(dt_chain_item_t *t);
+// What it reads of operand B first, and A where that is no slab, is on its way then. The ring is
+// nobody else's until the product has ended.
+void dt__chain_product_begin(dt_chain_item_t *t, LLVMValueRef wanted, LLVMValueRef from,
+                             LLVMValueRef step);
+// Tiles of columns from number `from` on, where `wanted`; begin has been called with the same.
+void dt__chain_product(dt_chain_item_t *t, LLVMValueRef wanted, LLVMValueRef from,
+                       LLVMValueRef step);
+
+#endif // DT_BACKEND_CUDA_EMIT_CHAIN_H

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+// Schedules of chains. A tile of rows is what a team makes once for all columns that it takes, so
+// its size is the choice: few rows where there are few tiles in all, so that all processors work and
+// none of them works long; many where that is no question, so that less is read and made again.
+// Tiles are as wide as the head's columns where these are few, as in attention.
+#include "fuse/body.h"
+#include "fuse/operands.h"
+#include "fuse/teams.h"
+#include "runtime/base/dtype.h"
+#include "runtime/base/status.h"
+
+#define WARP 32
+#define MAX_VECTORS 8  // of a row that a thread keeps in registers,
+#define MAX_VALUES 48  // and their elements
+#define OPEN_VALUES 16 // of these of a row of unknown length, for which teams may grow, too
+#define HALF 2         // bytes
+#define LARGEST 0xffffU
+
+typedef struct tile_t {
+  uint32_t most_cols; // of the product
+  uint32_t tile_rows, tile_cols;
+  uint32_t depth; // bytes
+  uint32_t rows, width, ring;
+} tile_t;
+
+// In the order of rows and columns.
+typedef enum tile_kind_t { TILE_LEAST, TILE_FEW, TILE_SOME, TILE_MANY, TILE_KINDS } tile_kind_t;
+#define WIDTHS 3
+
+// Of halves, the head's: narrowest product first.
+static const tile_t heads[TILE_KINDS][WIDTHS] = {
+    {{LARGEST, 16, 32, 256, 16, 16, 4}},
+    {{32, 0, 0, 0, 0, 0, 0}, {LARGEST, 16, 64, 256, 16, 16, 3}},
+    {{32, 32, 32, 128, 16, 16, 4}, {LARGEST, 32, 64, 128, 16, 32, 4}},
+    {{32, 64, 32, 128, 16, 16, 4}, {64, 64, 64, 128, 32, 16, 4}, {LARGEST, 64, 128, 128, 32, 32, 3}},
+};
+// Products that make rows for another.
+static const tile_t makers[TILE_KINDS] = {
+    {LARGEST, 16, 128, 128, 16, 16, 3},
+    {LARGEST, 16, 128, 128, 16, 16, 3},
+    {LARGEST, 32, 128, 128, 16, 32, 3},
+    {LARGEST, 64, 128, 128, 32, 32, 3},
+};
+// Of wider elements (4, 8), heads and makers.
+static const tile_t wider[2][TILE_KINDS] = {
+    {{LARGEST, 16, 64, 256, 16, 32, 4}, {0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, {LARGEST, 64, 64, 128, 32, 32, 4}},
+    {{LARGEST, 16, 64, 256, 16, 32, 4}, {0}, {0}, {LARGEST, 32, 32, 128, 16, 32, 4}},
+};
+
+// What lies in shared memory: halves where both factors are, else what is summed.
+static size_t factor_bytes(const dt_contraction_t *c) {
+  dt_dtype_t a = c->stage->insts.items[c->a].dtype, b = c->stage->insts.items[c->b].dtype;
+  return a == b && dt__dtype_is_half(a) ? HALF : dt_dtype_size(c->stage->folds.items[0].dtype);
+}
+
+static dt_status_t roles_of(dt_program_t *program, dt_kernel_t *kernel, dt_contraction_t *out) {
+  return dt__contraction_roles(program, kernel, out)
+             ? NULL
+             : DT_FAIL(DT_E_INTERNAL, "fuse: %s lost its matrix form", kernel->name);
+}
+
+static const tile_t *tile_of(dt_program_t *program, const dt_contraction_t *c, tile_kind_t kind,
+                             bool head) {
+  size_t bytes = factor_bytes(c);
+  if (bytes != HALF)
+    return &wider[bytes == 4 ? 0 : 1][kind];
+  if (!head)
+    return &makers[kind];
+  int64_t cols = LARGEST;
+  const tile_t *tile = heads[kind];
+  if (!dt__sym_is_const(program->env, c->extent_n, &cols))
+    cols = LARGEST;
+  while (tile->most_cols != LARGEST && cols > (int64_t)tile->most_cols)
+    tile++;
+  return tile;
+}
+
+static dt_schedule_t schedule_of(const dt_contraction_t *c, const tile_t *tile,
+                                 const dt_schedule_t *first) {
+  dt_schedule_t out = *first;
+  out.predicate = DT_SYM_NONE_ID;
+  out.matmul.a = c->a;
+  out.matmul.b = c->b;
+  out.matmul.width = tile->width;
+  out.matmul.rows = tile->rows;
+  out.matmul.tile_rows = tile->tile_rows;
+  out.matmul.tile_cols = tile->tile_cols;
+  out.matmul.depth = tile->depth / (uint32_t)factor_bytes(c);
+  out.matmul.ring = tile->ring;
+  return out;
+}
+
+// ---- Heads ----------------------------------------------------------------------------------------
+
+static dt_sym_t items_of(dt_program_t *program, const dt_kernel_t *kernel,
+                         const dt_matmul_t *tile) {
+  dt_symenv_t *env = program->env;
+  uint32_t n = kernel->n_loops;
+  dt_sym_t rows = dt__sym_const(env, tile->tile_rows), cols = dt__sym_const(env, tile->tile_cols);
+  dt_sym_t count = dt__sym_mul(env, dt__sym_ceildiv(env, kernel->extents[n - 2], rows),
+                               dt__sym_ceildiv(env, kernel->extents[n - 1], cols));
+  for (uint32_t v = 0; v + 2 < n; v++)
+    count = dt__sym_mul(env, count, kernel->extents[v]);
+  return count;
+}
+
+// Where tiles of this kind are best, of those that no earlier row of the head's schedules takes.
+// Few rows: where that leaves no processor two items, or the rows are no more. Many: where that is
+// enough for most processors; but of tiles of columns, which have their rows made for each, not
+// where some processors would have two and others one.
+static dt_sym_t condition_of(dt_program_t *program, const dt_kernel_t *kernel,
+                             const dt_matmul_t *tile, tile_kind_t kind, bool halves,
+                             const dt_target_t *target) {
+  dt_symenv_t *env = program->env;
+  int64_t processors = target->threads ? target->threads : 1, cols = 0;
+  dt_sym_t rows = kernel->extents[kernel->n_loops - 2];
+  dt_sym_t few = dt__sym_le(env, rows, dt__sym_const(env, tile->tile_rows));
+  if (!halves)
+    return kind == TILE_LEAST ? few : dt__sym_const(env, kind == TILE_MANY);
+  dt_sym_t items = items_of(program, kernel, tile), all = dt__sym_const(env, processors);
+  dt_sym_t fits = dt__sym_le(env, items, all);
+  if (kind == TILE_LEAST)
+    return dt__sym_or(env, few, fits);
+  if (kind == TILE_FEW)
+    return fits;
+  if (kind == TILE_SOME)
+    return dt__sym_const(env, 1);
+  dt_sym_t enough = dt__sym_le(env, dt__sym_const(env, processors * 3 / 4), items);
+  if (!dt__sym_is_const(env, kernel->extents[kernel->n_loops - 1], &cols) ||
+      cols > (int64_t)tile->tile_cols)
+    enough = dt__sym_and(
+        env, enough,
+        dt__sym_or(env, fits, dt__sym_le(env, dt__sym_const(env, 2 * processors), items)));
+  return dt__sym_and(env, enough,
+                     dt__sym_lt(env, dt__sym_const(env, tile->tile_rows / 2), rows));
+}
+
+static dt_status_t head_schedules(dt_program_t *program, dt_kernel_t *head,
+                                  const dt_target_t *target, tile_kind_t *out_kinds) {
+  static const tile_kind_t order[] = {TILE_LEAST, TILE_FEW, TILE_MANY, TILE_SOME};
+  dt_contraction_t c;
+  DT_TRY(roles_of(program, head, &c));
+  dt_schedule_t first = head->schedules.items[0];
+  head->schedules.len = 0;
+  bool halves = factor_bytes(&c) == HALF;
+  for (uint32_t i = 0; i < TILE_KINDS; i++) {
+    const tile_t *tile = tile_of(program, &c, order[i], true);
+    int64_t holds = 0;
+    if (!tile->ring)
+      continue;
+    dt_schedule_t own = schedule_of(&c, tile, &first);
+    dt_sym_t condition = condition_of(program, head, &own.matmul, order[i], halves, target);
+    bool known = dt__sym_is_const(program->env, condition, &holds);
+    if (known && !holds)
+      continue;
+    own.predicate = known ? DT_SYM_NONE_ID : condition;
+    out_kinds[head->schedules.len] = order[i];
+    if (!DT_VEC_PUSH(program->arena, &head->schedules, own))
+      return DT_NO_MEMORY();
+    if (known)
+      break;
+  }
+  return dt__symenv_status(program->env);
+}
+
+// ---- Makers ---------------------------------------------------------------------------------------
+
+// Whether nothing wider than halves is read along the row or written but its own copies.
+static bool walks_halves(const dt_program_t *program, const dt_kernel_t *kernel) {
+  for (uint32_t s = 0; s < kernel->stages.len; s++) {
+    const dt_stage_t *stage = &kernel->stages.items[s];
+    for (uint32_t i = 0; i < stage->insts.len && stage->n_loops; i++) {
+      const dt_inst_t *inst = &stage->insts.items[i];
+      if (inst->kind != DT_INST_LOAD)
+        continue;
+      const dt_buffer_t *from = dt__program_buffer(program, inst->buffer);
+      if (from->kind != DT_BUFFER_LOCAL && dt_dtype_size(from->dtype) != HALF && from->rank &&
+          dt__expr_uses_any(program, inst->index[from->rank - 1], stage->vars, stage->n_loops))
+        return false;
+    }
+    for (uint32_t i = 0; i < stage->stores.len; i++) {
+      const dt_buffer_t *to = dt__program_buffer(program, stage->stores.items[i].buffer);
+      if (to->kind != DT_BUFFER_LOCAL && dt_dtype_size(to->dtype) != HALF)
+        return false;
+    }
+  }
+  return true;
+}
+
+// As many threads a row as let the team's rows be made side by side, more where they are long.
+static void row_schedule(dt_program_t *program, dt_kernel_t *maker, uint32_t tile_rows,
+                         const dt_target_t *target, dt_schedule_t *out) {
+  dt_sym_t extent = dt__row_extent(program, maker);
+  int64_t length = 0;
+  if (walks_halves(program, maker))
+    out->lanes = target->vector_bytes / HALF;
+  out->team = tile_rows <= 16 ? 16 : 8;
+  out->resident = false;
+  if (extent.id && !dt__sym_is_const(program->env, extent, &length)) {
+    uint32_t vectors = OPEN_VALUES / out->lanes;
+    out->unroll = vectors < 1 ? 1 : vectors > MAX_VECTORS ? MAX_VECTORS : vectors;
+    out->resident = true;
+    return;
+  }
+  for (; extent.id && length >= 1 && out->team <= WARP; out->team *= 2) {
+    int64_t wide = (int64_t)out->team * out->lanes, vectors = (length + wide - 1) / wide;
+    if (vectors > MAX_VECTORS || vectors * (int64_t)out->lanes > MAX_VALUES)
+      continue;
+    out->unroll = (uint32_t)vectors;
+    out->resident = true;
+    return;
+  }
+  out->team = WARP;
+}
+
+// The maker's schedule where the head has `head`.
+static dt_status_t maker_schedule(dt_program_t *program, dt_kernel_t *maker,
+                                  const dt_schedule_t *head, tile_kind_t kind,
+                                  const dt_target_t *target, dt_schedule_t *out) {
+  *out = maker->schedules.items[0];
+  if (out->kind == DT_SCHEDULE_MATMUL) {
+    dt_contraction_t c;
+    DT_TRY(roles_of(program, maker, &c));
+    *out = schedule_of(&c, tile_of(program, &c, kind, false), &maker->schedules.items[0]);
+    int64_t deep = 0;
+    bool known = dt__sym_is_const(program->env, c.extent_k, &deep);
+    if (known && factor_bytes(&c) == HALF && deep <= (int64_t)out->matmul.depth / 2)
+      out->matmul.depth /= 2;
+    if (known && factor_bytes(&c) != HALF && deep <= (int64_t)out->matmul.depth)
+      out->matmul.ring = 2; // one tile is all there is
+  } else {
+    row_schedule(program, maker, head->matmul.tile_rows, target, out);
+  }
+  out->predicate = head->predicate;
+  return NULL;
+}
+
+dt_status_t dt__chain_teams(dt_program_t *program, dt_chain_t chain, const dt_target_t *target) {
+  dt_kernel_t *head = &program->kernels.items[chain.end - 1];
+  tile_kind_t kinds[TILE_KINDS];
+  DT_TRY(head_schedules(program, head, target, kinds));
+  for (uint32_t k = chain.first; k + 1 < chain.end; k++) {
+    dt_kernel_t *maker = &program->kernels.items[k];
+    uint32_t n = head->schedules.len;
+    dt_schedule_t *made = DT_ARENA_ARRAY(program->arena, dt_schedule_t, n + 1);
+    if (!made)
+      return DT_NO_MEMORY();
+    for (uint32_t i = 0; i < n; i++)
+      DT_TRY(maker_schedule(program, maker, &head->schedules.items[i], kinds[i], target, &made[i]));
+    maker->schedules.items = made;
+    maker->schedules.len = maker->schedules.cap = n;
+  }
+  return dt__symenv_status(program->env);
+}
