@@ -5,8 +5,8 @@
 //   cond   IF p {then; R = …} ELSE {else; R = …}                 R: STATE, the results
 //   while  P = test(init); S = init; WHILE P {new = body(S); p = test(new); S = new; P = p}
 //
-// The test is lowered twice, so that a loop's last kernels can be plain copies into the state, which
-// read nothing of it: whatever the body computes is computed before any of the state changes.
+// The test is lowered twice, so that a loop's last kernels can be plain copies into the state,
+// which read nothing of it: whatever the body computes is computed before any of the state changes.
 #include "lower/loop/lower_private.h"
 #include "runtime/base/status.h"
 

@@ -165,7 +165,7 @@ dt_status_t dt__loop_verify_regions(const dt_loop_verifier_t *v) {
     DT_TRY(verify_one_run(v, chain.first, chain.end, "a chain"));
   }
   for (uint32_t i = 0; i < program->slices.len; i++)
-    DT_TRY(verify_one_run(v, program->slices.items[i].first, program->slices.items[i].end,
-                          "slices"));
+    DT_TRY(
+        verify_one_run(v, program->slices.items[i].first, program->slices.items[i].end, "slices"));
   return NULL;
 }

@@ -144,25 +144,24 @@ dt_status_t dt__device_run_compiled(const dt_call_t *call, const dt_variant_t *v
     DT_TRY(dt__records_take(&own->records, own->gpu->device, stream, call->function, compiled,
                             &record));
   }
-  device_frame_t whole = {
-      .launch = {.frame = {.symbols = session->symbols,
-                           .inputs = addresses,
-                           .constants = bindings->addresses,
-                           .once = bindings->once,
-                           .kernels = compiled->kernels,
-                           .output_sizes = session->sizes,
-                           .outputs = addresses + n_inputs,
-                           .item_addresses = own->item_addresses,
-                           .item_values = own->item_values,
-                           .launch = dt__cuda_launch,
-                           .read_flag = read_flag},
-                 .gpu = own->gpu,
-                 .stream = stream,
-                 .scratch = &own->scratch,
-                 .early = own->gpu->device->early && !own->stream->lent,
-                 .record = dt__records_address(&own->records, record)},
-      .call = call,
-      .record = record};
+  device_frame_t whole = {.launch = {.frame = {.symbols = session->symbols,
+                                               .inputs = addresses,
+                                               .constants = bindings->addresses,
+                                               .once = bindings->once,
+                                               .kernels = compiled->kernels,
+                                               .output_sizes = session->sizes,
+                                               .outputs = addresses + n_inputs,
+                                               .item_addresses = own->item_addresses,
+                                               .item_values = own->item_values,
+                                               .launch = dt__cuda_launch,
+                                               .read_flag = read_flag},
+                                     .gpu = own->gpu,
+                                     .stream = stream,
+                                     .scratch = &own->scratch,
+                                     .early = own->gpu->device->early && !own->stream->lent,
+                                     .record = dt__records_address(&own->records, record)},
+                          .call = call,
+                          .record = record};
   dt_cuda_launch_frame_t *launch = &whole.launch;
   dt_status_t status = NULL;
   for (uint32_t k = 0; k < compiled->n_segments && !status; k++)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host program of a device: what its frame is asked, and what it is told, in which order. Kernels
-// are never run, so a script says what predicates are.
+// The host program of a device: what its frame is asked, and what it is told, in which order.
+// Kernels are never run, so a script says what predicates are.
 #include "tests/unit/exec/exec_test.h"
 
 #include "backend_cuda/emit/target.h"
@@ -90,8 +90,8 @@ static void compile(host_t *h) {
   expect_ok(dt__llvm_split(program, &target, 2, &map));
   assert_true(map.n_codes < 26);
   h->n_codes = map.n_codes;
-  expect_ok(dt__llvm_compile_unit(program, &map, map.n_units - 1, &target, &options, &object,
-                                  &bytes));
+  expect_ok(
+      dt__llvm_compile_unit(program, &map, map.n_units - 1, &target, &options, &object, &bytes));
   expect_ok(dt__native_load(object, bytes, &h->native));
   dt__free(object);
   void *plan = find(h, "dt_plan_0"), *run = find(h, "dt_run_0");
@@ -216,7 +216,11 @@ static void loops(void **state) {
   snprintf(want, sizeof(want), "%s?%s", p[0], p[7]);
   assert_string_equal(heard, want);
   // A trip of the else branch, then one whose inner loop makes two.
-  hear(&h, "10" "11110" "0", heard);
+  hear(&h,
+       "10"
+       "11110"
+       "0",
+       heard);
   snprintf(want, sizeof(want), "%s?%s?%s%s?%s?%s?%s?%s?%s%s?%s", p[0], p[1], p[5], p[6], p[1], p[2],
            p[3], p[3], p[4], p[6], p[7]);
   assert_string_equal(heard, want);

@@ -20,8 +20,8 @@ static const dt_input_decl_t declared[] = {{.name = "x", .dtype = DT_F32, .rank 
 enum { X, Y, FLAG, K };
 
 typedef struct outside_t {
-  v_t kept;      // what a body leaves behind for others
-  v_t x, y;      // what a body reads of the outside
+  v_t kept;       // what a body leaves behind for others
+  v_t x, y;       // what a body reads of the outside
   dt_tensor_t *w; // a constant's
   int calls;
 } outside_t;
@@ -71,10 +71,10 @@ BODY(finite, out[0] = dt_all(t, dt_lt(t, in[0], in[1]), 0, NULL, false))
 BODY(not_less, out[0] = dt_neg(t, in[0]))
 BODY(up, out[0] = dt_add(t, in[0], dt_scalar(t, DT_I64, 1)))
 BODY(fails, return DT_FAIL(DT_E_UNSUPPORTED, "not today"))
-BODY(asks, outside->calls++; out[0] = dt_sym_true(t, dt_sym_lt(t, dt_dim(t, in[0], 0),
-                                                               dt_sym_const(t, 5)))
-                                         ? dt_neg(t, in[0])
-                                         : in[0])
+BODY(asks, outside->calls++;
+     out[0] = dt_sym_true(t, dt_sym_lt(t, dt_dim(t, in[0], 0), dt_sym_const(t, 5)))
+                  ? dt_neg(t, in[0])
+                  : in[0])
 
 // ---- Refusals -----------------------------------------------------------------------------------------
 // Each line fails; `c` calls dt_cond on x and y, `w` dt_while on k.
@@ -203,8 +203,10 @@ static void expect_graph(dt_program_fn_t program, outside_t *outside, const char
   dt__text_fini(&text);
   dt__traced_destroy(traced);
 }
-#define PARTS(...) (const char *const[]){__VA_ARGS__, NULL}
-#define NONE (const char *const[]){NULL}
+#define PARTS(...)                                                                                 \
+  (const char *const[]) { __VA_ARGS__, NULL }
+#define NONE                                                                                       \
+  (const char *const[]) { NULL }
 
 // A constant predicate leaves the branch taken, of which the other one is not even traced.
 static dt_status_t constant_pred(dt_trace_t *t, const v_t *in, v_t *out, void *closure) {
@@ -304,8 +306,8 @@ static void test_trip_limit(void **state) {
   int64_t symbols[16] = {1, 1}, k = 7, size = 1, stride = 1;
   float x = 0;
   bool flag = false;
-  dt_eval_arg_t args[4] = {{&x, &size, &stride}, {&x, &size, &stride}, {&flag, NULL, NULL},
-                           {&k, NULL, NULL}};
+  dt_eval_arg_t args[4] = {
+      {&x, &size, &stride}, {&x, &size, &stride}, {&flag, NULL, NULL}, {&k, NULL, NULL}};
   dt_arena_t arena;
   dt__arena_init(&arena, 0);
   dt_eval_value_t out;
@@ -324,9 +326,9 @@ static void test_trip_limit(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_refusals),  cmocka_unit_test(test_constant_predicate),
-      cmocka_unit_test(test_operands),  cmocka_unit_test(test_constants),
-      cmocka_unit_test(test_guards),    cmocka_unit_test(test_trip_limit),
+      cmocka_unit_test(test_refusals), cmocka_unit_test(test_constant_predicate),
+      cmocka_unit_test(test_operands), cmocka_unit_test(test_constants),
+      cmocka_unit_test(test_guards),   cmocka_unit_test(test_trip_limit),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
