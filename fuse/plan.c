@@ -174,6 +174,7 @@ dt_status_t dt__fuse_plan(dt_program_t *program, const dt_target_t *target) {
   (void)target;
   DT_TRY(hoist_constant(program));
   DT_TRY(dt__program_settle_regions(program));
+  DT_TRY(dt__carry_in_place(program));
   DT_TRY(make_segments(program));
   DT_TRY(dt__program_settle_slices(program));
   DT_TRY(dt__program_settle_regions(program));

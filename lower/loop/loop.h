@@ -40,7 +40,8 @@ typedef enum dt_buffer_kind_t {
   DT_BUFFER_STATE, // what control hands on, in the block like a TEMP, contiguous. `index` 0: a
                    // result of branches, written in each. Else 1 + the WHILE region that carries
                    // it: written before the loop and by the last kernels of each trip, which read
-                   // no state of it
+                   // no state of it; once planned, by any kernel after which none of the trip needs
+                   // the old state
 } dt_buffer_kind_t;
 
 typedef struct dt_buffer_t {

@@ -162,6 +162,12 @@ static dt_status_t read_states(control_t *c, dt_lowered_t *out) {
   return NULL;
 }
 
+// State that a body gives back as it got it needs no copy.
+static bool stays(const dt_graph_t *body, uint32_t k) {
+  const dt_node_t *node = dt__graph_node(body, body->outputs.items[k]);
+  return node->op == DT_OP_input && node->attrs->index == k;
+}
+
 // The value in a temporary of its own, which no state's change touches.
 static dt_status_t own_source(dt_lowering_t *inner, dt_node_id_t id, dt_buffer_id_t *out) {
   *out = dt__lower_own_buffer(inner, id);
@@ -201,13 +207,15 @@ static dt_status_t lower_trip(control_t *c, const dt_lowered_t *state, dt_buffer
   memcpy(operands, state, n * sizeof(*operands));
   DT_TRY(lower_body(c->ctx, body, operands, NULL, &inner));
   for (uint32_t k = 0; k < n; k++) {
-    DT_TRY(own_source(&inner, body->outputs.items[k], &sources[k]));
+    if (!stays(body, k))
+      DT_TRY(own_source(&inner, body->outputs.items[k], &sources[k]));
     operands[k] = inner.values[body->outputs.items[k].id - 1];
   }
   DT_TRY(lower_body(c->ctx, test, operands, NULL, &tested));
   DT_TRY(own_source(&tested, test->outputs.items[0], &sources[n]));
   for (uint32_t k = 0; k < n; k++)
-    DT_TRY(carry(&inner, body->outputs.items[k], sources[k], c->states[k]));
+    if (!stays(body, k))
+      DT_TRY(carry(&inner, body->outputs.items[k], sources[k], c->states[k]));
   return carry(&tested, test->outputs.items[0], sources[n], predicate);
 }
 
