@@ -89,6 +89,12 @@ static bool is_free(const carry_t *c) {
     if (reads(&program->kernels.items[k], c->to) ||
         (k != c->copy && dt__kernel_stores_to(&program->kernels.items[k], c->to.id)))
       return false;
+  for (uint32_t i = 0; i < program->regions.len; i++) {
+    const dt_program_region_t *region = &program->regions.items[i];
+    if (region->predicate.id == c->to.id && region->first > c->maker &&
+        region->first < c->loop.end)
+      return false; // the host needs it
+  }
   if (!reads(maker, c->to))
     return true;
   for (uint32_t i = 0; i < maker->schedules.len; i++)

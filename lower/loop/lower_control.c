@@ -70,9 +70,13 @@ static dt_status_t add_state(dt_lowering_t *ctx, dt_lowering_t *from, dt_node_id
 
 // A buffer that holds value `id` and nothing else, made where it is read otherwise.
 static dt_status_t predicate_buffer(dt_lowering_t *ctx, dt_node_id_t id, dt_buffer_id_t *out) {
-  *out = dt__lower_own_buffer(ctx, id);
-  if (out->id)
+  const dt_inst_t *read = &ctx->values[id.id - 1].read;
+  *out = (dt_buffer_id_t){0};
+  if (read->kind == DT_INST_LOAD && read->mask == DT_NO_INST &&
+      dt__program_buffer(ctx->program, read->buffer)->rank == 0) {
+    *out = read->buffer;
     return NULL;
+  }
   DT_TRY(dt__lower_temp(ctx, id, out));
   return dt__lower_copy(ctx, id, *out);
 }

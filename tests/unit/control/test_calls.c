@@ -153,7 +153,8 @@ static void run(const char *name) {
   PROGRAM(loops_in_loops)                                                                          \
   PROGRAM(loop_in_branch)                                                                          \
   PROGRAM(sized)                                                                                   \
-  PROGRAM(gathering)
+  PROGRAM(gathering)                                                                               \
+  PROGRAM(flipping)
 PROGRAMS
 #undef PROGRAM
 

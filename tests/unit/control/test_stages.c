@@ -245,7 +245,8 @@ static void check_program(const control_program_t *program) {
   PROGRAM(loops_in_loops)                                                                          \
   PROGRAM(loop_in_branch)                                                                          \
   PROGRAM(sized)                                                                                   \
-  PROGRAM(gathering)
+  PROGRAM(gathering)                                                                               \
+  PROGRAM(flipping)
 PROGRAMS
 #undef PROGRAM
 
