@@ -178,12 +178,8 @@ static int64_t misfit(const places_t *p, dt_sym_t slot, dt_sym_t bytes) {
 
 // ---- In place -----------------------------------------------------------------------------------------
 
-// What stage `at` loads is gone only when the store of stage `stage` comes: it is the very element,
-// or one of those that the same outer iteration stores later. Stores of one kernel never meet, so
-// elements of different outer iterations differ in dims that no inner loop moves.
-static bool reads_before(const dt_program_t *program, const dt_kernel_t *kernel,
-                         const dt_inst_t *load, uint32_t at, const dt_store_t *store,
-                         uint32_t stage) {
+bool dt__reads_before(const dt_program_t *program, const dt_kernel_t *kernel, const dt_inst_t *load,
+                      uint32_t at, const dt_store_t *store, uint32_t stage) {
   const dt_stage_t *storing = &kernel->stages.items[stage];
   if (load->kind != DT_INST_LOAD || at > stage)
     return false;
@@ -232,7 +228,7 @@ static bool replaces_in_place(const places_t *p, uint32_t old, uint32_t fresh, u
   for (uint32_t s = 0; s < kernel->stages.len; s++)
     for (uint32_t i = 0; i < kernel->stages.items[s].insts.len; i++) {
       const dt_inst_t *inst = &kernel->stages.items[s].insts.items[i];
-      if (dt__inst_reads(inst).id == old && !reads_before(program, kernel, inst, s, store, stage))
+      if (dt__inst_reads(inst).id == old && !dt__reads_before(program, kernel, inst, s, store, stage))
         return false;
     }
   return true;

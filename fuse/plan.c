@@ -175,6 +175,7 @@ static dt_status_t make_segments(dt_program_t *program) {
 dt_status_t dt__fuse_plan(dt_program_t *program, const dt_target_t *target) {
   DT_TRY(hoist_constant(program));
   DT_TRY(dt__program_settle_regions(program));
+  DT_TRY(dt__carry_in_place(program));
   DT_TRY(make_segments(program));
   if (target->device != DT_CPU && program->items.len)
     DT_TRY(dt__size_on_device(program));

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fusion of programs with regions, run by run. While a pass looks at one run, the program holds that
-// run's kernels alone, and every buffer that other runs touch (or that decides about a region) is
-// called what passes know already:
+// Fusion of programs with regions, run by run. While a pass looks at one run, the program holds
+// that run's kernels alone, and every buffer that other runs touch (or that decides about a region)
+// is called what passes know already:
 //   an argument, where the run reads it; arguments are never dropped, moved or taken apart
 //   a result, where the run writes it
 //   an argument that is updated, where the last kernels of a loop's trip write the loop's state:
 //   they stay last, nothing is inlined into them, and all that reads the old state comes before
-// So no kernel, and no part of one, goes over the border of a region, and nothing is made more often
-// than the program says. Kernels of constants alone leave their regions when the program is planned.
+// So no kernel, and no part of one, goes over the border of a region, and nothing is made more
+// often than the program says. Kernels of constants alone leave their regions when the program is
+// planned.
 #include "fuse/body.h"
 #include "fuse/fuse.h"
 #include "runtime/base/status.h"

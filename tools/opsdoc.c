@@ -72,9 +72,9 @@ static const char *section_of(const dt_op_info_t *info, dt_op_t op) {
 }
 
 static const char *const sections[] = {
-    "Leaves",          "Element-wise, one operand",           "Element-wise, several operands",
-    "Views",           "Joining, padding, indexing",          "Reductions",
-    "Sizes from data", "Control that data decides", "Along an axis, norms, matrix product"};
+    "Leaves",          "Element-wise, one operand",  "Element-wise, several operands",
+    "Views",           "Joining, padding, indexing", "Reductions",
+    "Sizes from data", "Control that data decides",  "Along an axis, norms, matrix product"};
 
 // A doc may hold the table's own column mark.
 static void put_cell(dt_text_t *out, const char *text) {

@@ -8,8 +8,8 @@
 
 dt_status_t dt__emit_host(dt_emit_t *m, const dt_unit_map_t *map) DT_MUST_USE;
 
-// dt_run_<segment> of a segment with regions: calls of parts (dt_part_<first kernel>) in order, under
-// the regions' predicates, which dt_flag_<region> finds. (host_region.c)
+// dt_run_<segment> of a segment with regions: calls of parts (dt_part_<first kernel>) in order,
+// under the regions' predicates, which dt_flag_<region> finds. (host_region.c)
 dt_status_t dt__emit_regions(dt_emit_t *m, const char *name, uint32_t first,
                              uint32_t last) DT_MUST_USE;
 // The kernel at which the part that begins with kernel `first` ends: where a region begins, or at

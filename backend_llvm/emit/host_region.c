@@ -181,8 +181,8 @@ static LLVMValueRef goes_on(control_t *c) {
   LLVMValueRef yes = is_yes(c);
   if (on_device(c)) // whose callback says no
     return yes;
-  LLVMValueRef check = load_field(
-      c, m->t_i64, offsetof(dt_frame_t, record) + offsetof(dt_launch_record_t, check));
+  LLVMValueRef check =
+      load_field(c, m->t_i64, offsetof(dt_frame_t, record) + offsetof(dt_launch_record_t, check));
   LLVMValueRef good = LLVMBuildICmp(m->b, LLVMIntEQ, check, dt__emit_i64(m, 0), "");
   return LLVMBuildAnd(m->b, yes, good, "");
 }

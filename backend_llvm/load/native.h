@@ -62,8 +62,9 @@ typedef struct dt_frame_t {
   void (*region)(struct dt_frame_t *frame, int64_t mark, const void *predicate);
 } dt_frame_t;
 
-// Marks nest: IF … [ELSE …] ENDIF, and WHILE … AGAIN, after whose kernels the predicate says whether
-// they run again. The predicate of a WHILE is written before it. The numbers are generated code's.
+// Marks nest: IF … [ELSE …] ENDIF, and WHILE … AGAIN, after whose kernels the predicate says
+// whether they run again. The predicate of a WHILE is written before it. The numbers are generated
+// code's.
 typedef enum dt_region_mark_t {
   DT_MARK_IF = 0,
   DT_MARK_ELSE = 1,

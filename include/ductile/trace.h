@@ -116,10 +116,10 @@ typedef dt_status_t (*dt_branch_fn_t)(dt_trace_t *trace, const dt_value_t *in, d
 DT_API void dt_cond(dt_trace_t *trace, dt_value_t pred, dt_branch_fn_t then_fn,
                     dt_branch_fn_t else_fn, void *closure, uint32_t n_in, const dt_value_t *in,
                     uint32_t n_out, dt_value_t *out);
-// The state begins as `init`. While cond_fn's out[0] (one bool of rank 0) is true, body_fn gives the
-// next state: out[0 … n_state-1], each of its init's dtype and sizes. Both read in[0 … n_state-1],
-// the state, and then captured[0 … n_captured-1]. out[0 … n_state-1]: the state in the end. A loop
-// whose condition stays true keeps its call (and its session) from ending, no other.
+// The state begins as `init`. While cond_fn's out[0] (one bool of rank 0) is true, body_fn gives
+// the next state: out[0 … n_state-1], each of its init's dtype and sizes. Both read in[0 …
+// n_state-1], the state, and then captured[0 … n_captured-1]. out[0 … n_state-1]: the state in the
+// end. A loop whose condition stays true keeps its call (and its session) from ending, no other.
 DT_API void dt_while(dt_trace_t *trace, dt_branch_fn_t cond_fn, dt_branch_fn_t body_fn,
                      void *closure, uint32_t n_state, const dt_value_t *init, uint32_t n_captured,
                      const dt_value_t *captured, dt_value_t *out);

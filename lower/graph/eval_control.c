@@ -47,8 +47,8 @@ static void copy_into(const dt_eval_value_t *from, dt_eval_value_t *to) {
 
 static dt_status_t same_sizes(const dt_node_t *node, const dt_eval_value_t *a,
                               const dt_eval_value_t *b) {
-  bool same = a->rank == b->rank && (a->rank == 0 || memcmp(a->sizes, b->sizes,
-                                                            a->rank * sizeof(a->sizes[0])) == 0);
+  bool same = a->rank == b->rank &&
+              (a->rank == 0 || memcmp(a->sizes, b->sizes, a->rank * sizeof(a->sizes[0])) == 0);
   return same ? NULL : dt__eval_misfit(node, "what comes out has other sizes");
 }
 
@@ -99,8 +99,8 @@ static dt_status_t trip(loop_t *loop, dt_arena_t *arena, bool *go_on) {
   dt_eval_value_t *made = DT_ARENA_ARRAY(arena, dt_eval_value_t, n);
   if (!made)
     return DT_NO_MEMORY();
-  DT_TRY(dt__status_annotate(dt__eval_body(loop->e, loop->body, loop->operands, arena, made),
-                             "body"));
+  DT_TRY(
+      dt__status_annotate(dt__eval_body(loop->e, loop->body, loop->operands, arena, made), "body"));
   for (uint32_t k = 0; k < n; k++) {
     DT_TRY(same_sizes(loop->node, &made[k], &loop->next[k]));
     copy_into(&made[k], &loop->next[k]);

@@ -143,8 +143,8 @@ dt_status_t dt__shape_rule_cond(dt_infer_t *ctx) {
   const dt_graph_control_t *control = &ctx->graph->controls.items[ctx->attrs->index];
   const dt_graph_t *then = control->bodies[0], *other = control->bodies[1];
   if (then->outputs.len != other->outputs.len)
-    return dt__infer_fail(ctx, DT_E_ARGUMENT, "then has %u outputs, else has %u",
-                          then->outputs.len, other->outputs.len);
+    return dt__infer_fail(ctx, DT_E_ARGUMENT, "then has %u outputs, else has %u", then->outputs.len,
+                          other->outputs.len);
   for (uint32_t k = 0; k < then->outputs.len; k++) {
     const dt_node_t *to = output_of(other, k);
     alike_t pair = {.role = "output",
@@ -203,9 +203,8 @@ dt_status_t dt__infer_output(const dt_infer_t *ctx, const dt_node_t **out) {
   if (ctx->attrs->index >= body->outputs.len)
     return dt__infer_fail(ctx, DT_E_ARGUMENT, "there is no output %u of %u", ctx->attrs->index,
                           body->outputs.len);
-  *out = node->op == DT_OP_while
-             ? dt__graph_node(ctx->graph, node->inputs[ctx->attrs->index])
-             : output_of(body, ctx->attrs->index);
+  *out = node->op == DT_OP_while ? dt__graph_node(ctx->graph, node->inputs[ctx->attrs->index])
+                                 : output_of(body, ctx->attrs->index);
   return NULL;
 }
 

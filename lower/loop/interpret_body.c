@@ -70,9 +70,9 @@ static dt_status_t store(dt_interp_t *in, const dt_stage_t *stage, const dt_stor
   int64_t at = 0;
   DT_TRY(locate(in, to->buffer, to->index, "a store to", &at));
   if (buffer->written) {
-    bool again = info->kind == DT_BUFFER_LOCAL ? buffer->written[at] == in->iteration
-                : info->kind == DT_BUFFER_STATE ? false
-                                               : buffer->written[at] != 0;
+    bool again = info->kind == DT_BUFFER_LOCAL   ? buffer->written[at] == in->iteration
+                 : info->kind == DT_BUFFER_STATE ? false
+                                                 : buffer->written[at] != 0;
     if (again)
       return DT_FAIL(DT_E_INTERNAL, "%s: element %lld of buffer %u is written twice",
                      in->kernel->name, (long long)at, to->buffer.id);

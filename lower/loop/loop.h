@@ -37,9 +37,11 @@ typedef enum dt_buffer_kind_t {
   DT_BUFFER_LOCAL, // scratch of one kernel, private to one outer iteration; sizes depend on no loop
   DT_BUFFER_SLAB,  // scratch of one chain: its sizes are the extents of the chain's shared loops,
                    // then one more; every index is [shared loops…, an expression]
-  DT_BUFFER_STATE, // what control hands on, in the block like a TEMP, contiguous. `index` 0: a result
-                   // of branches, written in each. Else 1 + the WHILE region that carries it: written
-                   // before the loop and by the last kernels of each trip, which read no state of it
+  DT_BUFFER_STATE, // what control hands on, in the block like a TEMP, contiguous. `index` 0: a
+                   // result of branches, written in each. Else 1 + the WHILE region that carries
+                   // it: written before the loop and by the last kernels of each trip, which read
+                   // no state of it; once planned, by any kernel after which none of the trip needs
+                   // the old state
 } dt_buffer_kind_t;
 
 typedef struct dt_buffer_t {
@@ -332,7 +334,8 @@ dt_status_t dt__program_settle_regions(dt_program_t *program) DT_MUST_USE;
 // The outermost region that begins at kernel k, has kernels and comes after region `after` - 1 in
 // their order (0: any); its index, or UINT32_MAX.
 uint32_t dt__region_at(const dt_program_t *program, uint32_t k, uint32_t after);
-// The IF that an ELSE belongs to, and the innermost region that run `run` lies in; UINT32_MAX: none.
+// The IF that an ELSE belongs to, and the innermost region that run `run` lies in; UINT32_MAX:
+// none.
 uint32_t dt__region_if(const dt_program_t *program, uint32_t other);
 uint32_t dt__region_of_run(const dt_program_t *program, uint32_t run);
 // The kernel writes the state of a loop at the end of a trip.

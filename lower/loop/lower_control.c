@@ -5,8 +5,8 @@
 //   cond   IF p {then; R = …} ELSE {else; R = …}                 R: STATE, the results
 //   while  P = test(init); S = init; WHILE P {new = body(S); p = test(new); S = new; P = p}
 //
-// The test is lowered twice, so that a loop's last kernels can be plain copies into the state, which
-// read nothing of it: whatever the body computes is computed before any of the state changes.
+// The test is lowered twice, so that a loop's last kernels can be plain copies into the state,
+// which read nothing of it: whatever the body computes is computed before any of the state changes.
 #include "lower/loop/lower_private.h"
 #include "runtime/base/status.h"
 
@@ -70,9 +70,13 @@ static dt_status_t add_state(dt_lowering_t *ctx, dt_lowering_t *from, dt_node_id
 
 // A buffer that holds value `id` and nothing else, made where it is read otherwise.
 static dt_status_t predicate_buffer(dt_lowering_t *ctx, dt_node_id_t id, dt_buffer_id_t *out) {
-  *out = dt__lower_own_buffer(ctx, id);
-  if (out->id)
+  const dt_inst_t *read = &ctx->values[id.id - 1].read;
+  *out = (dt_buffer_id_t){0};
+  if (read->kind == DT_INST_LOAD && read->mask == DT_NO_INST &&
+      dt__program_buffer(ctx->program, read->buffer)->rank == 0) {
+    *out = read->buffer;
     return NULL;
+  }
   DT_TRY(dt__lower_temp(ctx, id, out));
   return dt__lower_copy(ctx, id, *out);
 }
@@ -162,6 +166,12 @@ static dt_status_t read_states(control_t *c, dt_lowered_t *out) {
   return NULL;
 }
 
+// State that a body gives back as it got it needs no copy.
+static bool stays(const dt_graph_t *body, uint32_t k) {
+  const dt_node_t *node = dt__graph_node(body, body->outputs.items[k]);
+  return node->op == DT_OP_input && node->attrs->index == k;
+}
+
 // The value in a temporary of its own, which no state's change touches.
 static dt_status_t own_source(dt_lowering_t *inner, dt_node_id_t id, dt_buffer_id_t *out) {
   *out = dt__lower_own_buffer(inner, id);
@@ -201,13 +211,15 @@ static dt_status_t lower_trip(control_t *c, const dt_lowered_t *state, dt_buffer
   memcpy(operands, state, n * sizeof(*operands));
   DT_TRY(lower_body(c->ctx, body, operands, NULL, &inner));
   for (uint32_t k = 0; k < n; k++) {
-    DT_TRY(own_source(&inner, body->outputs.items[k], &sources[k]));
+    if (!stays(body, k))
+      DT_TRY(own_source(&inner, body->outputs.items[k], &sources[k]));
     operands[k] = inner.values[body->outputs.items[k].id - 1];
   }
   DT_TRY(lower_body(c->ctx, test, operands, NULL, &tested));
   DT_TRY(own_source(&tested, test->outputs.items[0], &sources[n]));
   for (uint32_t k = 0; k < n; k++)
-    DT_TRY(carry(&inner, body->outputs.items[k], sources[k], c->states[k]));
+    if (!stays(body, k))
+      DT_TRY(carry(&inner, body->outputs.items[k], sources[k], c->states[k]));
   return carry(&tested, test->outputs.items[0], sources[n], predicate);
 }
 

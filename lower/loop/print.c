@@ -32,9 +32,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const buffer_kinds[] = {"input", "constant", "output", "temp",
-                                           "once",  "local",    "slab",   "state"}; // ORDER(dt_buffer_kind_t)
-static const char *const region_kinds[] = {"if", "else", "while"}; // ORDER(dt_region_kind_t)
+static const char *const buffer_kinds[] = {"input", "constant", "output", "temp", "once",
+                                           "local", "slab",     "state"}; // ORDER(dt_buffer_kind_t)
+static const char *const region_kinds[] = {"if", "else", "while"};        // ORDER(dt_region_kind_t)
 static const char *const fold_kinds[] = {"sum", "prod",   "max",   "min", "any",
                                          "all", "argmax", "argmin"}; // ORDER(dt_fold_kind_t)
 static const char *const schedule_kinds[] = {"outer_lanes", "inner_lanes", "serial", "matmul",

@@ -46,8 +46,8 @@ typedef struct cutting_t {
   dt_trace_t *trace;
   const dt_trace_control_t *control;
   dt_arena_t *arena;
-  bool *live;       // by node, [id - 1], of both bodies
-  uint32_t *operand; // by node, [id - 1]: 1 + the operand that it is, or 0
+  bool *live;                    // by node, [id - 1], of both bodies
+  uint32_t *operand;             // by node, [id - 1]: 1 + the operand that it is, or 0
   DT_VEC(dt_node_id_t) operands; // what they are outside
 } cutting_t;
 
@@ -84,8 +84,7 @@ static dt_status_t find_live(cutting_t *cut, uint32_t b) {
   for (uint32_t k = body->end; k-- > body->begin;) {
     const dt_node_t *node = &cut->trace->graph->nodes.items[k];
     dt_node_id_t id = {k + 1};
-    if (cut->live[k] && node->op == DT_OP_constant &&
-        !add_operand(cut, id, lifted(cut->trace, id)))
+    if (cut->live[k] && node->op == DT_OP_constant && !add_operand(cut, id, lifted(cut->trace, id)))
       return DT_NO_MEMORY();
     for (uint32_t i = 0; cut->live[k] && i < node->n_inputs; i++) {
       if (inside(body, node->inputs[i]))

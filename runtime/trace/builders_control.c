@@ -38,8 +38,8 @@ static bool check_call(dt_trace_t *trace, dt_branch_fn_t first, dt_branch_fn_t s
                        const dt_value_t *out) {
   if (first && second && n && out)
     return true;
-  DT_TRACE_FAIL(trace, DT_E_ARGUMENT, n ? "a function or the memory for results is missing"
-                                        : "no value would come out");
+  DT_TRACE_FAIL(trace, DT_E_ARGUMENT,
+                n ? "a function or the memory for results is missing" : "no value would come out");
   return false;
 }
 
@@ -170,8 +170,7 @@ void dt_cond(dt_trace_t *trace, dt_value_t pred, dt_branch_fn_t then_fn, dt_bran
 void dt_while(dt_trace_t *trace, dt_branch_fn_t cond_fn, dt_branch_fn_t body_fn, void *closure,
               uint32_t n_state, const dt_value_t *init, uint32_t n_captured,
               const dt_value_t *captured, dt_value_t *out) {
-  bool good =
-      dt__trace_begin(trace, "while") && check_call(trace, cond_fn, body_fn, n_state, out);
+  bool good = dt__trace_begin(trace, "while") && check_call(trace, cond_fn, body_fn, n_state, out);
   dt_value_t *own = good ? values(trace, n_state) : NULL;
   dt_value_t *in = own ? values(trace, n_state + n_captured) : NULL;
   good = in && take_operands(trace, n_state, init, "the first state", own) &&

@@ -22,8 +22,8 @@ typedef struct dt_trace_input_t {
   bool updated;
 } dt_trace_input_t;
 
-// The nodes [begin, end) of a body, by position. Bodies are traced into the program's graph and then
-// cut out: what was made in one is no value for anybody else.
+// The nodes [begin, end) of a body, by position. Bodies are traced into the program's graph and
+// then cut out: what was made in one is no value for anybody else.
 typedef struct dt_trace_body_t {
   uint32_t begin, end;
 } dt_trace_body_t;
@@ -99,7 +99,8 @@ dt_status_t dt__trace_finish_captures(dt_trace_t *trace) DT_MUST_USE;
 // ---- Bodies of cond and while (bodies.c) --------------------------------------------------------
 // The body that value `x` was made in has ended.
 bool dt__trace_has_ended(const dt_trace_t *trace, dt_value_t x);
-// Ends the body with the last node so far; constants made in it go on outside. False fails the trace.
+// Ends the body with the last node so far; constants made in it go on outside. False fails the
+// trace.
 bool dt__trace_end_body(dt_trace_t *trace, dt_trace_body_t *body);
 // Two ended bodies as graphs, joined by a `cond` or `while` over `inputs` and whatever else they
 // read; `n_state` inputs of the second, or of each for a while, stand at its beginning.

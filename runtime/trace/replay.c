@@ -235,8 +235,8 @@ typedef struct run_t {
   const int *lines;       // by node; NULL: of a body, whose lines are those of what it belongs to
   dt_trace_t *trace;
   const dt_value_t *in;
-  dt_sym_t *symbols;  // by symbol of the text: in the trace; none until it is bound
-  dt_value_t *values; // by node of the text
+  dt_sym_t *symbols;    // by symbol of the text: in the trace; none until it is bound
+  dt_value_t *values;   // by node of the text
   dt_value_t **results; // by control of the text: what came out
 } run_t;
 

@@ -278,6 +278,22 @@ static dt_status_t gathering(dt_trace_t *t, const v_t *in, v_t *out, void *closu
   return NULL;
 }
 
+// State that decides about a branch in the same trip in which it changes.
+static dt_status_t flip_step(dt_trace_t *t, const v_t *in, v_t *out, void *closure) {
+  out[0] = dt_add(t, in[0], i64(t, 1));
+  out[1] = in[1];
+  out[3] = dt_logical_not(t, in[3]);
+  dt_cond(t, in[3], twice_plus_one, decayed, closure, 1, &in[2], 1, &out[2]);
+  return NULL;
+}
+static dt_status_t flipping(dt_trace_t *t, const v_t *in, v_t *out, void *closure) {
+  v_t state[4] = {i64(t, 0), in[K], in[X], in[FLAG]};
+  dt_while(t, is_less, flip_step, closure, 4, state, 0, NULL, state);
+  out[0] = state[2];
+  out[1] = dt_cast(t, state[3], DT_I64);
+  return NULL;
+}
+
 const control_program_t control_programs[] = {
     {"branch", branch, 1},
     {"computed", computed, 3},
@@ -290,6 +306,7 @@ const control_program_t control_programs[] = {
     {"loop_in_branch", loop_in_branch, 1},
     {"sized", sized, 2},
     {"gathering", gathering, 2},
+    {"flipping", flipping, 2},
 };
 const uint32_t n_control_programs = sizeof(control_programs) / sizeof(control_programs[0]);
 

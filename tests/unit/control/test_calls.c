@@ -116,8 +116,7 @@ static void compare(place_t *place, const pair_t *pair, dt_tensor_t **inputs) {
 
 static void run(const char *name) {
   place_t place = open_place();
-  pair_t pair = {name, control_program(name)->n_outputs,
-                 function(&place, name, compiled_answer()),
+  pair_t pair = {name, control_program(name)->n_outputs, function(&place, name, compiled_answer()),
                  function(&place, name, DT_ANSWER_EVALUATOR)};
   const int64_t sizes[][2] = {{3, 5}, {1, 1}, {0, 4}, {5, 0}, {7, 33}, {2, 1}, {40, 17}};
   const int64_t counts[] = {0, 1, 2, 5};
@@ -154,7 +153,8 @@ static void run(const char *name) {
   PROGRAM(loops_in_loops)                                                                          \
   PROGRAM(loop_in_branch)                                                                          \
   PROGRAM(sized)                                                                                   \
-  PROGRAM(gathering)
+  PROGRAM(gathering)                                                                               \
+  PROGRAM(flipping)
 PROGRAMS
 #undef PROGRAM
 

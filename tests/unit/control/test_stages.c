@@ -20,7 +20,7 @@ typedef struct sample_t {
   bool flag;
 } sample_t;
 
-static const sample_t samples[] = {{3, 5, 2, true},  {3, 5, 0, false}, {1, 1, 1, true},
+static const sample_t samples[] = {{3, 5, 2, true},  {3, 5, 0, false},  {1, 1, 1, true},
                                    {4, 0, 3, false}, {17, 33, 3, true}, {6, 2, 5, false}};
 #define N_SAMPLES (sizeof(samples) / sizeof(samples[0]))
 
@@ -70,8 +70,7 @@ static void with_memory(check_t *c, uint32_t s, const dt_stage_view_t *view) {
     status = dt__graph_eval(view->graph, c->symbols[s], c->args[s], NULL, &c->arena, got);
     for (uint32_t k = 0; !status && k < c->program->n_outputs; k++)
       for (int64_t i = 0; i < got[k].count; i++)
-        dt__scalar_store(got[k].dtype,
-                         (char *)outputs[k] + (size_t)i * dt_dtype_size(got[k].dtype),
+        dt__scalar_store(got[k].dtype, (char *)outputs[k] + (size_t)i * dt_dtype_size(got[k].dtype),
                          got[k].data[i]);
   }
   if (status)
@@ -210,8 +209,8 @@ static void check_on(const control_program_t *program, dt_device_t device) {
   make_samples(&c);
   trace(&c);
   expect_ok(dt__symenv_clone(c.traced->env, &env));
-  dt_status_t status = dt__pipeline_run(&c.arena, env, c.traced->graph, &target, NULL, true,
-                                        observe, &c, &made);
+  dt_status_t status =
+      dt__pipeline_run(&c.arena, env, c.traced->graph, &target, NULL, true, observe, &c, &made);
   if (status)
     fail_msg("%s: %s", program->name, dt_status_message(status));
   assert_true(c.stages > 10);
@@ -246,7 +245,8 @@ static void check_program(const control_program_t *program) {
   PROGRAM(loops_in_loops)                                                                          \
   PROGRAM(loop_in_branch)                                                                          \
   PROGRAM(sized)                                                                                   \
-  PROGRAM(gathering)
+  PROGRAM(gathering)                                                                               \
+  PROGRAM(flipping)
 PROGRAMS
 #undef PROGRAM
 

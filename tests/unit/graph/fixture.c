@@ -168,8 +168,12 @@ static void example_attrs(fixture_t *f, dt_op_t op, dt_dtype_t dtype, dt_attrs_t
 static const dt_graph_t *example_body(fixture_t *f, dt_dtype_t dtype, bool test) {
   dt_graph_t *body = dt__graph_create(&f->arena, f->env);
   dt_sym_t s0 = dt__symbol_sym(f->env, 0), four = literal(f, 4), one = literal(f, 1);
-  dt_graph_input_t x = {.name = "", .dtype = dtype, .rank = 2, .sizes = {s0, four},
-                        .strides = {four, one}, .contiguous = true};
+  dt_graph_input_t x = {.name = "",
+                        .dtype = dtype,
+                        .rank = 2,
+                        .sizes = {s0, four},
+                        .strides = {four, one},
+                        .contiguous = true};
   dt_node_id_t id;
   assert_non_null(body);
   OK(dt__graph_add_input(body, &x, &id));

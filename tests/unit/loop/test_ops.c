@@ -343,8 +343,12 @@ typedef struct builder_t {
 static const dt_graph_t *body_of(case_t *c, int64_t limit) {
   dt_graph_t *body = dt__graph_create(&c->rig.f.arena, c->rig.f.env);
   dt_graph_input_t count = {.name = "", .dtype = DT_I64, .contiguous = true};
-  dt_graph_input_t x = {.name = "", .dtype = c->dtype, .rank = 2, .sizes = {c->s[0], c->s[1]},
-                        .strides = {c->s[1], c->one}, .contiguous = true};
+  dt_graph_input_t x = {.name = "",
+                        .dtype = c->dtype,
+                        .rank = 2,
+                        .sizes = {c->s[0], c->s[1]},
+                        .strides = {c->s[1], c->one},
+                        .contiguous = true};
   dt_node_id_t in[2], two[2], made;
   OK(dt__graph_add_input(body, &count, &in[0]));
   OK(dt__graph_add_input(body, &x, &in[1]));

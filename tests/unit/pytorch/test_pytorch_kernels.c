@@ -440,6 +440,48 @@ static void behaviour_71_halves_and_rounded_up_pads_are_exact(void **state) {
   rig_fini(&rig);
 }
 
+// ---- Branches -----------------------------------------------------------------------------------
+static dt_status_t sine(dt_trace_t *t, const v_t *in, v_t *out, void *closure) {
+  (void)closure;
+  out[0] = dt_sin(t, in[0]);
+  return NULL;
+}
+static dt_status_t cosine(dt_trace_t *t, const v_t *in, v_t *out, void *closure) {
+  (void)closure;
+  out[0] = dt_cos(t, in[0]);
+  return NULL;
+}
+static v_t make_constant_branch(dt_trace_t *t, const v_t *in) {
+  v_t out;
+  dt_cond(t, dt_scalar(t, DT_BOOL, 1), sine, cosine, NULL, 1, in, 1, &out);
+  return out;
+}
+
+static void behaviour_88_a_constant_condition_keeps_one_branch(void **state) {
+  (void)state;
+  rig_t rig;
+  begin(&rig, make_constant_branch, "x");
+  EXPECT(&rig, TENSORS(F32(1, N(2), 0, 1)), 1, N(2), D(0, sin(1)));
+  EXPECT(&rig, TENSORS(F32(1, N(1), 2)), 1, N(1), D(sin(2)));
+  expect_compiles(&rig, 1);
+  rig_fini(&rig);
+  const dt_input_decl_t input = {.name = "x", .dtype = DT_F32, .rank = 1};
+  make_t make = make_constant_branch;
+  dt_trace_request_t request = {
+      .program = program, .closure = &make, .n_inputs = 1, .n_outputs = 1, .inputs = &input};
+  dt_traced_t *traced = NULL;
+  expect_ok(dt__trace_run(&request, &traced));
+  uint32_t sines = 0, others = 0;
+  for (uint32_t k = 0; k < traced->graph->nodes.len; k++) {
+    sines += traced->graph->nodes.items[k].op == DT_OP_sin;
+    others += traced->graph->nodes.items[k].op == DT_OP_cos ||
+              traced->graph->nodes.items[k].op == DT_OP_cond;
+  }
+  assert_int_equal(sines, 1);
+  assert_int_equal(others, 0);
+  dt__traced_destroy(traced);
+}
+
 static v_t make_nonzero(dt_trace_t *t, const v_t *in) { return dt_nonzero(t, in[0]); }
 
 static v_t make_masked(dt_trace_t *t, const v_t *in) {
@@ -776,6 +818,7 @@ int main(void) {
       cmocka_unit_test(behaviour_78_math_functions_of_a_number),
       cmocka_unit_test(behaviour_79_a_float_argument_compiles_once),
       cmocka_unit_test(behaviour_87_pads_by_data_of_either_sign),
+      cmocka_unit_test(behaviour_88_a_constant_condition_keeps_one_branch),
       cmocka_unit_test(behaviour_89_ten_times_a_number_divides_back),
       cmocka_unit_test(test_far_numbers_touch_nothing_outside),
   };
