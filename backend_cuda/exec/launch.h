@@ -16,8 +16,8 @@
 // An entry dt_k<code> has one parameter: `n_words` 64-bit words as in a CPU kernel (device
 // addresses, then symbols), then a dt_cuda_tail_t. In programs of device sizes (lower/loop/loop.h)
 // items are among the addresses instead of their symbols, and so is the kernel's gate: the entry
-// loads them, ends where the gate is 0, and, where its grid depends on items, goes over as many grid
-// items as these say; `count` is then only what the grid is for.
+// loads them, ends where the gate is 0, and, where its grid depends on items, goes over as many
+// grid items as these say; `count` is then only what the grid is for.
 #ifndef DT_BACKEND_CUDA_EXEC_LAUNCH_H
 #define DT_BACKEND_CUDA_EXEC_LAUNCH_H
 
