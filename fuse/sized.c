@@ -9,7 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define MAX_BOUNDS 8                    // of one item, that are looked at
+#define MAX_BOUNDS 8                   // of one item, that are looked at
 #define MOST_NUMBER ((int64_t)1 << 32) // what allows more is no bound for memory
 
 typedef struct sized_t {

@@ -132,8 +132,8 @@ static dt_status_t folded(checks_t *c, const fold_t *fold, const dt_sym_t *args,
     number_t next = {0};
     DT_TRY(operand(c, args[k], fold->takes_bools, &next));
     fold->range(c, out, &next);
-    DT_TRY(scalar(c, fold->to, fold->gives_bool ? DT_BOOL : DT_I64, out->inst, next.inst,
-                  &out->inst));
+    DT_TRY(
+        scalar(c, fold->to, fold->gives_bool ? DT_BOOL : DT_I64, out->inst, next.inst, &out->inst));
   }
   out->is_bool = fold->gives_bool;
   return NULL;
@@ -333,7 +333,7 @@ static dt_status_t store_gate(checks_t *c, dt_buffer_id_t *out) {
   store.value = good.inst;
   store.index = DT_ARENA_ARRAY(c->program->arena, dt_sym_t, 1);
   return store.index && DT_VEC_PUSH(c->program->arena, &c->stage.stores, store) ? NULL
-                                                                               : DT_NO_MEMORY();
+                                                                                : DT_NO_MEMORY();
 }
 
 dt_status_t dt__item_checks(dt_program_t *program, uint32_t first, uint32_t end,

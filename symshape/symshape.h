@@ -191,8 +191,9 @@ typedef struct dt_sym_fact_t {
 } dt_sym_fact_t;
 uint32_t dt__symbol_facts(const dt_symenv_t *env, uint32_t symbol, dt_sym_fact_t *out,
                           uint32_t cap);
-// Upper bounds of a symbol that facts say, each an expression without it: symbol <= out[k]. Literals
-// are not among them (they are in its range). Returns how many there are; writes at most `cap`.
+// Upper bounds of a symbol that facts say, each an expression without it: symbol <= out[k].
+// Literals are not among them (they are in its range). Returns how many there are; writes at most
+// `cap`.
 uint32_t dt__symbol_bounds(dt_symenv_t *env, uint32_t symbol, dt_sym_t *out, uint32_t cap);
 
 // ---- Text --------------------------------------------------------------------------------------

@@ -14,7 +14,10 @@
 // then be launched with the attribute for it right after another such kernel of the same frame.
 //
 // An entry dt_k<code> has one parameter: `n_words` 64-bit words as in a CPU kernel (device
-// addresses, then symbols), then a dt_cuda_tail_t.
+// addresses, then symbols), then a dt_cuda_tail_t. In programs of device sizes (lower/loop/loop.h)
+// items are among the addresses instead of their symbols, and so is the kernel's gate: the entry
+// loads them, ends where the gate is 0, and, where its grid depends on items, goes over as many
+// grid items as these say; `count` is then only what the grid is for.
 #ifndef DT_BACKEND_CUDA_EXEC_LAUNCH_H
 #define DT_BACKEND_CUDA_EXEC_LAUNCH_H
 
@@ -22,7 +25,7 @@
 
 // What follows a kernel's words in its parameter block.
 typedef struct dt_cuda_tail_t {
-  int64_t count;    // grid items
+  int64_t count;    // grid items, or a bound of them
   uint64_t scratch; // global memory for LOCALs and SLABs, 64-byte aligned; 0: dynamic shared memory
   int64_t scratch_stride; // bytes from one team's scratch to the next: team t of the grid (global)
                           // or of the block (shared) has [t * stride, …)

@@ -336,9 +336,9 @@ static choice_t schedule_choice(host_t *h, uint32_t kernel_index, uint32_t s,
     count = dt__sym_mul(m->env, count, axis_of(h, axes[i]));
   choice_t choice = {.count = evaluate(h, count)};
   choice.fn = load_at(h, m->t_ptr, functions, code);
-  choice.grain =
-      evaluate(h, m->target->device == DT_CPU ? dt__grid_grain(m, kernel, schedule)
-                                              : most_of(h, dt__chain_scratch(m, kernel_index, s, NULL)));
+  choice.grain = evaluate(h, m->target->device == DT_CPU
+                                 ? dt__grid_grain(m, kernel, schedule)
+                                 : most_of(h, dt__chain_scratch(m, kernel_index, s, NULL)));
   return choice;
 }
 

@@ -290,8 +290,8 @@ void dt__bind_parameters(dt_body_t *k, const dt_kernel_params_t *params) {
   }
 }
 
-// The number in a buffer of rank 0: others may have written it while this kernel was set up, so it is
-// an ordinary load.
+// The number in a buffer of rank 0: others may have written it while this kernel was set up, so it
+// is an ordinary load.
 static LLVMValueRef load_number(dt_body_t *k, dt_buffer_id_t buffer) {
   return LLVMBuildLoad2(k->m->b, k->m->t_i64, k->bases[buffer.id - 1], "");
 }

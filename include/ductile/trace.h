@@ -255,8 +255,11 @@ DT_API dt_value_t dt_argmin(dt_trace_t *trace, dt_value_t x, int32_t axis, bool 
 // them (dt_sym_true, dt_sym_int: DT_E_STATE): state what must hold with dt_check, select with
 // dt_where. What shapes need of such a number (a size in [0, 2^47), equal sizes, a slice inside) is
 // checked at each call as soon as the number is read; a call that fails a check gets DT_E_SHAPE
-// naming the op and its source line, and touches no memory outside of its tensors. Where two sizes
-// of which one is such a number meet in broadcasting, each call decides which of them is 1.
+// naming the op and its source line, and touches no memory outside of its tensors. On a device a
+// call whose results' sizes are free of such numbers waits for none of them if each has a bound in
+// other sizes (dt_check(k <= n) gives one): the status then comes later, as of other data checks.
+// Where two sizes of which one is such a number meet in broadcasting, each call decides which of
+// them is 1.
 //
 // The one element of x (integer or bool; u64 wraps) as a number. Of an integer argument, a size or
 // a literal it is that; else it is a new symbol in the dtype's range, the same for each reading of

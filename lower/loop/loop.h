@@ -388,8 +388,8 @@ typedef struct dt_kernel_params_t {
   uint32_t n_buffers, n_symbols;
   dt_buffer_id_t *buffers; // LOCAL and SLAB excluded
   uint32_t *symbols; // free symbols (SIZE, INT, UNBACKED) that the body, extents and strides use
-  // Programs of device sizes: items whose symbols it uses (their buffers are among `buffers` instead
-  // of the symbols among `symbols`), and its gate, which is among them, too.
+  // Programs of device sizes: items whose symbols it uses (their buffers are among `buffers`
+  // instead of the symbols among `symbols`), and its gate, which is among them, too.
   uint32_t n_items;
   uint32_t *items;
   dt_buffer_id_t gate;

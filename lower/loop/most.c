@@ -60,9 +60,9 @@ static dt_sym_t of_extreme(bounds_t *b, dt_sym_op_t op, const dt_sym_t *args, ui
       return own;
     if (!own.id)
       continue;
-    all = !all.id ? own
-                  : (op == DT_SYM_MIN ? dt__sym_min(b->env, all, own)
-                                      : dt__sym_max(b->env, all, own));
+    all = !all.id
+              ? own
+              : (op == DT_SYM_MIN ? dt__sym_min(b->env, all, own) : dt__sym_max(b->env, all, own));
   }
   return all;
 }

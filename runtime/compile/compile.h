@@ -71,8 +71,8 @@ typedef struct dt_compiled_t {
   uint32_t n_regions; // of kernels that data decides about
   uint32_t n_symbols;      // length of a frame's symbol array
   uint32_t n_output_sizes; // length of a frame's output_sizes
-  // On a device: NULL where the host reads no numbers (items are then what checks tell of), else why
-  // it does; owned.
+  // On a device: NULL where the host reads no numbers (items are then what checks tell of), else
+  // why it does; owned.
   const char *segments_reason;
   uint32_t n_checks;
   dt_compiled_check_t *checks;

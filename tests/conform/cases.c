@@ -238,10 +238,9 @@ MAKE(masked_select, dt_masked_select(t, x[0], x[1]))
 MAKE(masked_fused,
      dt_neg(t, dt_masked_select(t, dt_add(t, x[0], x[0]), dt_lt(t, x[0], dt_scalar(t, dtype, 1)))))
 MAKE(masked_sum, dt_sum(t, dt_masked_select(t, x[0], x[1]), 0, NULL, false))
-MAKE(nonzero_sum, dt_sum(t,
-                         dt_gather(t, flat(t, x[0]),
-                                   dt_squeeze(t, dt_nonzero(t, flat(t, x[1])), 1), 0),
-                         0, NULL, false))
+MAKE(nonzero_sum,
+     dt_sum(t, dt_gather(t, flat(t, x[0]), dt_squeeze(t, dt_nonzero(t, flat(t, x[1])), 1), 0), 0,
+            NULL, false))
 MAKE(repeat_rows, dt_repeat_interleave(t, x[0], x[1], 0))
 MAKE(repeat_columns, dt_repeat_interleave(t, x[0], x[1], 1))
 MAKE(repeat_all, dt_repeat_interleave(t, x[0], x[1], 1))

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The programs whose kernels are proved, one row of the table each:
 //   - those of tests/unit/exec and of tests/unit/cuda whose sizes come from data, MiniLM and the
-//     program of the README, as they are: their sources are compiled with dt_function_create renamed, so that what they make is proved when they make it;
+//     program of the README, as they are: their sources are compiled with dt_function_create
+//     renamed, so that what they make is proved when they make it;
 //   - every conformance case, the rows of one op together;
 //   - random programs of tests/conform/graphs.
 #include "tests/proofs/kernels.h"
@@ -67,12 +68,11 @@ dt_status_t kp_function_create(dt_runtime_t *runtime, dt_program_fn_t program, v
 }
 
 static void prove_subjects(all_t *all, dt_runtime_t *runtime) {
-  const subject_t *const subjects[] = {&add_subject,     &mlp_subject,     &layer_norm_subject,
-                                       &softmax_subject, &columns_subject, &transpose_subject,
-                                       &gather_subject,  &scale_subject,   &sizes_nonzero,
-                                       &sizes_softmax,   &sizes_repeat,    &sizes_chain,
-                                       &sizes_pair,      &sizes_cut,       &sizes_product,
-                                       &sizes_update};
+  const subject_t *const subjects[] = {
+      &add_subject,     &mlp_subject,       &layer_norm_subject, &softmax_subject,
+      &columns_subject, &transpose_subject, &gather_subject,     &scale_subject,
+      &sizes_nonzero,   &sizes_softmax,     &sizes_repeat,       &sizes_chain,
+      &sizes_pair,      &sizes_cut,         &sizes_product,      &sizes_update};
   rng_t rng = {7};
   mlp_t mlp;
   mlp_init(&mlp, &rng);

@@ -70,8 +70,8 @@ static life_t *find_lives(const dt_program_t *program) {
   return lives;
 }
 
-// Of a program of device sizes at most: with the most of each dim (prove_sizes) in its place, by the
-// lemma that factors from 0 to their bounds have a product up to that of the bounds.
+// Of a program of device sizes at most: with the most of each dim (prove_sizes) in its place, by
+// the lemma that factors from 0 to their bounds have a product up to that of the bounds.
 static dt_sym_t bytes_of(dt_program_t *program, uint32_t b) {
   const dt_buffer_t *buffer = &program->buffers.items[b];
   dt_sym_t bytes = dt__sym_const(program->env, (int64_t)dt_dtype_size(buffer->dtype));

@@ -104,8 +104,8 @@ static const dt_input_decl_t rows_and_marks[] = {
     {.name = "marks", .dtype = DT_F32, .rank = 1, .dims = n_24}};
 const subject_t sizes_product = {"product", product_program, 2, 1, rows_and_marks};
 
-// Attention of x[n, 24] to those of its rows that have a mark: as many keys as data says, between two
-// products.
+// Attention of x[n, 24] to those of its rows that have a mark: as many keys as data says, between
+// two products.
 static dt_status_t attention_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
                                      void *closure) {
   (void)closure;

@@ -65,6 +65,15 @@ static const dt_input_decl_t all_inputs[] = {
     {.name = "ids", .dtype = DT_I64, .rank = 1, .dims = id_dims}};
 static const subject_t all = {"all", all_program, 2, 2, all_inputs};
 
+// The same without a result of such a size: the number stays on the device, and so do its checks.
+static dt_status_t queued_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
+                                  void *closure) {
+  dt_status_t status = all_program(t, in, out, closure);
+  out[1] = dt_sum(t, out[1], 0, NULL, false);
+  return status;
+}
+static const subject_t queued = {"queued", queued_program, 2, 2, all_inputs};
+
 // The same with another bound of a size.
 static const dt_dim_decl_t short_dims[] = {{.name = "rows"}, {.name = "width", .max = 2048}};
 static const dt_input_decl_t short_inputs[] = {
@@ -87,7 +96,7 @@ static dt_tensor_t *moved(dt_session_t *session, dt_tensor_t *from, bool to_devi
 }
 
 // One runtime's life: calls at two sizes against the evaluator, and a call whose data is wrong.
-static void live(const subject_t *subject) {
+static void live_with(const subject_t *subject, const int64_t *wrong, dt_code_t code) {
   dt_runtime_t *runtime = NULL;
   dt_session_t *host = NULL, *device = NULL;
   dt_runtime_options_t options = {.threads = 1, .compile_threads = 2};
@@ -100,7 +109,7 @@ static void live(const subject_t *subject) {
   expect_ok(dt_session_create_on(runtime, &on, &device));
   dt_function_t *function = subject_function(runtime, subject, w, DT_ANSWER_COMPILED);
   dt_function_t *oracle = subject_function(runtime, subject, w, DT_ANSWER_EVALUATOR);
-  const int64_t sizes[][2] = {{4, 5}, {7, 33}}, ids[] = {3, 0, 2}, wrong[] = {1, -9, 0};
+  const int64_t sizes[][2] = {{4, 5}, {7, 33}}, ids[] = {3, 0, 2};
   for (uint32_t k = 0; k < 2; k++) {
     dt_tensor_t *in[] = {tensor_f32(&rng, 2, sizes[k]), tensor_i64(1, &three, ids)};
     dt_tensor_t *there[] = {moved(device, in[0], true), moved(device, in[1], true)};
@@ -122,7 +131,7 @@ static void live(const subject_t *subject) {
   dt_tensor_t *there[] = {moved(device, in[0], true), moved(device, in[1], true)};
   dt_tensor_t *none[2] = {NULL};
   dt_status_t status = dt_call(device, function, there, 2, none, 2);
-  expect_told(status ? status : dt_session_wait(device), DT_E_RANGE, "(test_artifact.c:");
+  expect_told(status ? status : dt_session_wait(device), code, "(test_artifact.c:");
   for (uint32_t r = 0; r < 2; r++) {
     dt_tensor_release(in[r]);
     dt_tensor_release(there[r]);
@@ -134,6 +143,11 @@ static void live(const subject_t *subject) {
   dt_session_destroy(host);
   dt_runtime_release(runtime);
   dt_tensor_release(w);
+}
+
+static void live(const subject_t *subject) {
+  const int64_t outside[] = {1, -9, 0};
+  live_with(subject, outside, DT_E_RANGE);
 }
 
 // ---- Tests ------------------------------------------------------------------------------------------
@@ -153,6 +167,18 @@ static void the_next_runtime_compiles_nothing(void **state) {
   assert_int_equal(fake_cuda_early() - none, 2 * early); // launched in the same way
   assert_int_equal(links(), after);
   assert_int_equal(count_entries("cubin", NULL), 0);
+}
+
+static void checks_of_numbers_are_kept(void **state) {
+  (void)state;
+  const int64_t last[] = {-1, -1, -1}; // a row, but no length
+  empty_folder();
+  live_with(&queued, last, DT_E_SHAPE);
+  uint64_t after = links();
+  assert_int_equal(count_entries("variant", NULL), 1);
+  live_with(&queued, last, DT_E_SHAPE);
+  live(&queued);
+  assert_int_equal(links(), after);
 }
 
 static void other_facts_are_another_entry(void **state) {
@@ -229,6 +255,7 @@ static int remove_folder(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_next_runtime_compiles_nothing),
+      cmocka_unit_test(checks_of_numbers_are_kept),
       cmocka_unit_test(other_facts_are_another_entry),
       cmocka_unit_test(damaged_entries_are_made_anew),
       cmocka_unit_test(a_refused_cubin_is_made_anew),

@@ -91,8 +91,8 @@ static void expect_agree(place_t *place, dt_tensor_t **inputs) {
   release_all(want, n_out);
 }
 
-// The call is queued; what is wrong with it is told by the wait for it, once, and its result was not
-// touched.
+// The call is queued; what is wrong with it is told by the wait for it, once, and its result was
+// not touched.
 static void expect_told_later(place_t *place, dt_tensor_t **inputs, dt_code_t code,
                               const char *part) {
   uint32_t n = place->subject->n_inputs;

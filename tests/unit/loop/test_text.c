@@ -548,7 +548,8 @@ static void test_device_sizes(void **state) {
       {"outputs", "offset b4 = 128", "offset b4 = u1", "in which the host needs items"},
       {"outputs", "(s0 + 15)", "(u1 + 15)", "in which the host needs items"},
       {"outputs", "device_sized\n", "", "no gate is buffer 3"},
-      {"outputs", "128\n}", "128\nsegment items 0 kernels 1 block 64\nsegment items 1 kernels 4 block 128\n}",
+      {"outputs", "128\n}",
+       "128\nsegment items 0 kernels 1 block 64\nsegment items 1 kernels 4 block 128\n}",
        "in 2 segments"},
   };
   for (size_t k = 0; k < sizeof(edits) / sizeof(edits[0]); k++)
