@@ -72,9 +72,8 @@ dt_status_t times_weight(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, v
 dt_function_t *tree_function(tree_t *tree, dt_program_fn_t program, void *closure,
                              uint32_t n_inputs, uint32_t n_outputs, dt_dynamic_t dynamic) {
   static const dt_dim_decl_t dims[] = {{.name = "n"}};
-  static const dt_input_decl_t inputs[] = {
-      {.name = "x", .dtype = DT_F32, .rank = 1, .dims = dims},
-      {.name = "y", .dtype = DT_F32, .rank = 1, .dims = dims}};
+  static const dt_input_decl_t inputs[] = {{.name = "x", .dtype = DT_F32, .rank = 1, .dims = dims},
+                                           {.name = "y", .dtype = DT_F32, .rank = 1, .dims = dims}};
   dt_function_options_t options = {.struct_size = sizeof(options),
                                    .name = "f",
                                    .n_inputs = n_inputs,
