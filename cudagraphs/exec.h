@@ -35,7 +35,7 @@ typedef struct dt_graph_exec_t {
   dt_graph_node_t *nodes;
   uint32_t n, cap;
   uint32_t n_built; // of the nodes: the executable's; the others came since
-  uint64_t *key; // what the nodes were last set for; n_key 0: not known
+  uint64_t *key;    // what the nodes were last set for; n_key 0: not known
   uint32_t n_key, key_cap;
   _Atomic int64_t used; // when its holder last left it, ns
   size_t bytes;         // as estimated; the store's budget has them

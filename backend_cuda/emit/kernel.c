@@ -152,6 +152,21 @@ static void emit_version(const entry_t *e, LLVMBasicBlockRef block, uint32_t lan
   emit_items(&version);
 }
 
+// A team without items ends here. What level 0 reads for all items need not be there for none: of a
+// node of a graph that has no work, addresses are those of an empty tensor or of an earlier call.
+static void leave_without_items(entry_t *e) {
+  dt_body_t *k = &e->k;
+  dt_emit_t *m = k->m;
+  LLVMBasicBlockRef none = dt__emit_block(m, k->fn, "none");
+  LLVMBasicBlockRef some = dt__emit_block(m, k->fn, "some");
+  LLVMValueRef any = LLVMBuildICmp(m->b, LLVMIntSLT, e->first, e->count, "");
+  LLVMBuildCondBr(m->b, any, some, none);
+  LLVMPositionBuilderAtEnd(m->b, none);
+  LLVMBuildRetVoid(m->b);
+  k->scopes[0].block = some;
+  dt__body_at(k, 0);
+}
+
 static void emit_versions(entry_t *e) {
   dt_body_t *k = &e->k;
   dt_emit_t *m = k->m;
@@ -224,6 +239,7 @@ void dt__cuda_emit_kernel(dt_emit_t *m, uint32_t index, uint32_t s, const char *
   dt__body_enter(&e.k, fn);
   dt__cuda_wait_for_work(m);
   place_thread(&e);
+  leave_without_items(&e);
   dt__bind_parameters(&e.k, &params);
   dt__bind_items(&e.k, &params);
   e.sized = dt__grid_has_items(&e.k);

@@ -306,7 +306,8 @@ static void check_case(dt_runtime_t *runtime, const case_t *c, dt_dtype_t dtype)
     goto out;
   uint64_t calls = 0;
   // Graphs are set from each size to the next, and back.
-  size_t n_shapes = sizeof(shapes) / sizeof(shapes[0]), n = on_device_graphs() ? 2 * n_shapes : n_shapes;
+  size_t n_shapes = sizeof(shapes) / sizeof(shapes[0]),
+         n = on_device_graphs() ? 2 * n_shapes : n_shapes;
   for (int layout = 0; layout < 3; layout++)
     for (size_t i = 0; i < n; i++) {
       size_t s = i < n_shapes ? i : n - 1 - i;

@@ -489,7 +489,7 @@ bool releases_something(dt_cuda_sym_t sym) {
       DT_CUDA_SYM_stream_destroy, DT_CUDA_SYM_event_destroy, DT_CUDA_SYM_mem_free_async,
       DT_CUDA_SYM_host_free,      DT_CUDA_SYM_range_release, DT_CUDA_SYM_pages_release,
       DT_CUDA_SYM_pages_unmap,    DT_CUDA_SYM_link_destroy,  DT_CUDA_SYM_module_unload,
-      DT_CUDA_SYM_pool_destroy,  DT_CUDA_SYM_graph_destroy, DT_CUDA_SYM_graph_exec_destroy,
+      DT_CUDA_SYM_pool_destroy,   DT_CUDA_SYM_graph_destroy, DT_CUDA_SYM_graph_exec_destroy,
   };
   for (size_t k = 0; k < sizeof(releases) / sizeof(releases[0]); k++)
     if (releases[k] == sym)

@@ -141,8 +141,7 @@ static void live_graphs(sweep_t *s, dt_tensor_t *host) {
 typedef void (*live_fn_t)(sweep_t *s, dt_tensor_t *host);
 
 // Calls of each function in a life without failures.
-static uint64_t count_calls(live_fn_t live, dt_tensor_t *host,
-                            uint64_t counts[DT_CUDA_SYM_COUNT]) {
+static uint64_t count_calls(live_fn_t live, dt_tensor_t *host, uint64_t counts[DT_CUDA_SYM_COUNT]) {
   sweep_t s = {.expected = DT_OK};
   uint64_t all = 0;
   fake_begin(1);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls as CUDA graphs: one graph for every size, launches that vary in number, what is skipped and
-// why, budgets, freezing, failures. test_graph_memory.c is about results and the memory of sessions.
+// why, budgets, freezing, failures. test_graph_memory.c is about results and the memory of
+// sessions.
 #include "tests/unit/cuda/graph_calls.h"
 
 #include <stdlib.h>
@@ -96,9 +97,9 @@ static void an_equal_call_sets_nothing(void **state) {
 static void launches_vary_in_number(void **state) {
   (void)state;
   // Sizes, and how many graphs were assembled by then.
-  static const int64_t steps[][2] = {{40, 1},  {16, 1},  {0, 1},    {33, 1},  {100, 2}, {40, 2},
-                                     {100, 2}, {1, 2},   {0, 2},    {112, 2}, {113, 3}, {16, 3},
-                                     {500, 4}, {113, 4}, {500, 4}};
+  static const int64_t steps[][2] = {{40, 1},  {16, 1},  {0, 1},   {33, 1},  {100, 2},
+                                     {40, 2},  {100, 2}, {1, 2},   {0, 2},   {112, 2},
+                                     {113, 3}, {16, 3},  {500, 4}, {113, 4}, {500, 4}};
   for (uint64_t seed = 1; seed <= 4; seed++) {
     fake_begin(seed);
     fixture_t f = fixture_open();
@@ -208,7 +209,8 @@ static void the_budget_takes_graphs_away(void **state) {
   assert_int_equal(session_stats(f.session).executables, 0);
   assert_int_equal(session_stats(other).executables, 1);
   assert_int_equal(session_stats(other).executable_bytes, 120 * 5120);
-  // What all of the budget has no room for takes nothing from anybody, and leaves the smaller graph.
+  // What all of the budget has no room for takes nothing from anybody, and leaves the smaller
+  // graph.
   out = graph_call(f.session, pieces, 1, base);
   expect_ramp(f.session, out, 300 * FAKE_PIECE, 2, 2);
   expect_skip(f.session, pieces, 1, "GRAPH_MIB");
