@@ -279,7 +279,7 @@ static bool report_path(graphs_bench_t *bench, const dt_session_stats_t *warm,
 static bool run_path(const path_t *path, graphs_place_t *place, graphs_place_t *alone,
                      graphs_place_t *plain, double *times) {
   graphs_bench_t *bench = path->bench;
-  int64_t most = bench->tiny ? 4 : 512;
+  int64_t most = bench->tiny ? 4 : 2048;
   dt_session_stats_t warm, end, larger;
   uint64_t state = 5;
   bool good = check_generation(path, place, plain, PATH_LEFT, most) &&
@@ -300,7 +300,7 @@ static bool run_path(const path_t *path, graphs_place_t *place, graphs_place_t *
 }
 
 bool graphs_case_path(graphs_bench_t *bench) {
-  int64_t elements = (bench->tiny ? 4 : 512) * bench->hidden;
+  int64_t elements = (bench->tiny ? 4 : 2048) * bench->hidden;
   double *times = calloc((size_t)bench->generations, sizeof *times);
   path_t path = {.bench = bench,
                  .got = calloc((size_t)elements, sizeof(float)),
