@@ -32,9 +32,10 @@ static graphs_size_t next_size(uint64_t *state, graphs_size_t last, graphs_size_
 // A block of calls, each waited for before the next one.
 static bool host_block(host_side_t *side, dt_function_t *function, host_change_t change,
                        graphs_size_t most) {
+  int calls = side->place.bench->tiny ? 2 : HOST_BLOCK;
   uint64_t state = side->count + 1; // the same for both sides
   graphs_size_t size = most;
-  for (int i = 0; i < HOST_BLOCK && side->count < HOST_SAMPLES; i++) {
+  for (int i = 0; i < calls && side->count < HOST_SAMPLES; i++) {
     if (change == CHANGE_ADDRESSES)
       side->place.shift = side->place.shift ? 0 : 64;
     if (change == CHANGE_SIZES)
