@@ -11,14 +11,17 @@ static const char usage[] =
     "\n"
     "Measures mode reduce-overhead on CUDA device 0, beside launches kernel by kernel.\n"
     "  --cases LIST     which, by commas (default: all, in this order)\n"
-    "      host         time until dt_call returns, 40 kernels: at equal sizes, at other addresses,\n"
+    "      host         time until dt_call returns, 40 kernels: at equal sizes, at other "
+    "addresses,\n"
     "                   and with all sizes changed\n"
     "      memory       of a session after many shapes, over that after the largest alone\n"
     "      threads      8 threads on sessions of their own: answers, bytes of graphs, calls a\n"
     "                   second, beside as many processes\n"
     "      path         three functions a generation, two branches\n"
-    "      traces       a frozen session under five loads: T2 uniform batch, T3 Zipf batch with 5 %\n"
-    "                   sizes never seen, T4 batch by width, T5 Poisson arrivals into a batcher that\n"
+    "      traces       a frozen session under five loads: T2 uniform batch, T3 Zipf batch with 5 "
+    "%\n"
+    "                   sizes never seen, T4 batch by width, T5 Poisson arrivals into a batcher "
+    "that\n"
     "                   waits, T6 decoding in slots that join and leave\n"
     "      swap         kernels replaced while graphs run\n"
     "  --seconds S      of each measurement (default: 2)\n"
@@ -35,9 +38,9 @@ static const char usage[] =
 static const struct {
   const char *name;
   bool (*run)(graphs_bench_t *bench);
-} cases[] = {{"host", graphs_case_host}, {"memory", graphs_case_memory},
+} cases[] = {{"host", graphs_case_host},       {"memory", graphs_case_memory},
              {"threads", graphs_case_threads}, {"path", graphs_case_path},
-             {"traces", graphs_case_traces}, {"swap", graphs_case_swap}};
+             {"traces", graphs_case_traces},   {"swap", graphs_case_swap}};
 enum { CASES = sizeof cases / sizeof cases[0] };
 
 typedef struct arguments_t {

@@ -48,11 +48,11 @@ dt_function_t *graphs_function(graphs_bench_t *bench, const graphs_program_t *pr
 typedef struct graphs_place_t {
   graphs_bench_t *bench;
   dt_session_t *session;
-  int64_t most;                             // f32 elements of each memory
-  dt_tensor_t *memory[GRAPHS_INPUTS + 1];   // inputs (two callers' are equal), output
-  dt_tensor_t *views[GRAPHS_INPUTS + 1];    // over it, at the bound sizes
-  int64_t shift;                            // elements that inputs begin behind their memory's
-  uint32_t n_inputs;                        // of the bound program
+  int64_t most;                           // f32 elements of each memory
+  dt_tensor_t *memory[GRAPHS_INPUTS + 1]; // inputs (two callers' are equal), output
+  dt_tensor_t *views[GRAPHS_INPUTS + 1];  // over it, at the bound sizes
+  int64_t shift;                          // elements that inputs begin behind their memory's
+  uint32_t n_inputs;                      // of the bound program
 } graphs_place_t;
 
 // False with a message on stderr; close it in either case.
@@ -63,8 +63,8 @@ int64_t graphs_elements(const graphs_bench_t *bench, const graphs_program_t *pro
                         graphs_size_t size);
 
 bool graphs_bind(graphs_place_t *place, const graphs_program_t *program, graphs_size_t size);
-// At the bound sizes, into the place's output. Nanoseconds until dt_call has returned, and until the
-// result is there; both may be NULL.
+// At the bound sizes, into the place's output. Nanoseconds until dt_call has returned, and until
+// the result is there; both may be NULL.
 bool graphs_run(graphs_place_t *place, dt_function_t *function, dt_call_mode_t mode,
                 double *returned, double *done);
 // Binds, and runs.

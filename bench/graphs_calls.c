@@ -186,8 +186,7 @@ bool graphs_case_memory(graphs_bench_t *bench) {
   dt_session_stats_t first, last;
   uint64_t state = 3;
   int64_t device_first = 0, device_last = 0;
-  bool good = function &&
-              graphs_open(bench, graphs_elements(bench, &graphs_encoder, most), &place);
+  bool good = function && graphs_open(bench, graphs_elements(bench, &graphs_encoder, most), &place);
   for (int i = 0; i < 2 && good; i++)
     good = graphs_call(&place, &graphs_encoder, function, most, DT_CALL_REDUCE_OVERHEAD, NULL);
   good = good && graphs_stats(&place, &first);
@@ -206,11 +205,10 @@ bool graphs_case_memory(graphs_bench_t *bench) {
 // ---- A path with branches -----------------------------------------------------------------------
 
 enum { PATH_STEM, PATH_LEFT, PATH_RIGHT, PATH_HEAD, PATH_FUNCTIONS };
-static const graphs_program_t *const path_programs[PATH_FUNCTIONS] = {
-    [PATH_STEM] = &graphs_stem,
-    [PATH_LEFT] = &graphs_left,
-    [PATH_RIGHT] = &graphs_right,
-    [PATH_HEAD] = &graphs_head};
+static const graphs_program_t *const path_programs[PATH_FUNCTIONS] = {[PATH_STEM] = &graphs_stem,
+                                                                      [PATH_LEFT] = &graphs_left,
+                                                                      [PATH_RIGHT] = &graphs_right,
+                                                                      [PATH_HEAD] = &graphs_head};
 
 typedef struct path_t {
   graphs_bench_t *bench;

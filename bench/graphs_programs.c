@@ -138,7 +138,8 @@ static dt_status_t trace_encoder(dt_trace_t *t, const dt_value_t *in, dt_value_t
 static dt_status_t trace_decode(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
                                 void *closure) {
   int64_t hidden = ((graphs_bench_t *)closure)->hidden;
-  dt_value_t query = dt_unsqueeze(t, linear(t, norm(t, in[0]), "decode", "query", hidden, hidden), 1);
+  dt_value_t query =
+      dt_unsqueeze(t, linear(t, norm(t, in[0]), "decode", "query", hidden, hidden), 1);
   dt_value_t context = dt_squeeze(t, attend(t, query, in[1], in[2], hidden), 1);
   dt_value_t x = dt_add(t, in[0], linear(t, context, "decode", "dense", hidden, hidden));
   out[0] = dt_add(t, x, feed_forward(t, norm(t, x), "decode", hidden));
@@ -162,11 +163,11 @@ dt_function_t *graphs_function(graphs_bench_t *bench, const graphs_program_t *pr
   for (; n < GRAPHS_INPUTS && program->inputs[n]; n++) {
     const char *letters = program->inputs[n];
     for (int d = 0; letters[d]; d++)
-      dims[n][d] = letters[d] == 'H' ? (dt_dim_decl_t){.value = bench->hidden, .is_static = true}
+      dims[n][d] = letters[d] == 'H'   ? (dt_dim_decl_t){.value = bench->hidden, .is_static = true}
                    : letters[d] == 'a' ? (dt_dim_decl_t){.name = "a", .min = 1}
                                        : (dt_dim_decl_t){.name = "b", .min = 1};
-    inputs[n] = (dt_input_decl_t){
-        .dtype = DT_F32, .rank = (uint32_t)strlen(letters), .dims = dims[n]};
+    inputs[n] =
+        (dt_input_decl_t){.dtype = DT_F32, .rank = (uint32_t)strlen(letters), .dims = dims[n]};
   }
   const dt_function_options_t options = {.struct_size = sizeof options,
                                          .name = program->name,
@@ -278,8 +279,8 @@ bool graphs_run(graphs_place_t *place, dt_function_t *function, dt_call_mode_t m
   const dt_call_options_t options = {.struct_size = sizeof options, .mode = mode};
   dt_tensor_t *output = place->views[GRAPHS_INPUTS];
   double begin = bench_now_ns();
-  dt_status_t status = dt_call_with(place->session, function, place->views, place->n_inputs,
-                                    &output, 1, &options);
+  dt_status_t status =
+      dt_call_with(place->session, function, place->views, place->n_inputs, &output, 1, &options);
   double back = bench_now_ns();
   if (!status)
     status = dt_session_wait(place->session);
@@ -320,7 +321,7 @@ int64_t graphs_device_bytes(void) {
   if (!driver)
     return 0;
   int (*retain)(void **, int) = NULL, (*push)(void *) = NULL, (*pop)(void **) = NULL,
-      (*release)(int) = NULL, (*info)(size_t *, size_t *) = NULL;
+                         (*release)(int) = NULL, (*info)(size_t *, size_t *) = NULL;
   *(void **)&retain = dlsym(driver, "cuDevicePrimaryCtxRetain");
   *(void **)&release = dlsym(driver, "cuDevicePrimaryCtxRelease_v2");
   *(void **)&push = dlsym(driver, "cuCtxPushCurrent_v2");

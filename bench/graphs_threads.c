@@ -200,8 +200,8 @@ static bool start_process(const graphs_bench_t *bench, process_t *out) {
   int in[2] = {-1, -1}, back[2] = {-1, -1};
   char seconds[32];
   (void)snprintf(seconds, sizeof seconds, "%.3f", bench->seconds);
-  char *const arguments[] = {"bench_graphs", "--worker", "--seconds", seconds,
-                             bench->tiny ? "--tiny" : NULL, NULL};
+  char *const arguments[] = {
+      "bench_graphs", "--worker", "--seconds", seconds, bench->tiny ? "--tiny" : NULL, NULL};
   if (pipe(in) || pipe(back))
     return graphs_fail("a pipe", 0, 1);
   posix_spawn_file_actions_t actions;
@@ -285,13 +285,13 @@ static bool check_threads(graphs_bench_t *bench, set_t *set, thread_t *threads) 
 static bool measure_threads(graphs_bench_t *bench, set_t *set, thread_t *threads) {
   static const int counts[] = {1, 2, 4, 8};
   double one = 0, all = 0, best = 0;
-  for (size_t k = 0; k < sizeof counts / sizeof counts[0]; k++) {
+  size_t steps = bench->tiny ? 2 : sizeof counts / sizeof counts[0];
+  for (size_t k = 0; k < steps; k++) {
     int n = counts[k];
     double ns = 0, rate = 0, processes = 0;
     char name[32];
     (void)snprintf(name, sizeof name, "threads, %d", n);
-    if (!run_threads(set, threads, n, bench->seconds, &ns) ||
-        !run_processes(bench, n, &processes))
+    if (!run_threads(set, threads, n, bench->seconds, &ns) || !run_processes(bench, n, &processes))
       return false;
     rate = calls_of(threads, n) / (ns / 1e9);
     bench_rate(&bench->report, name, "calls a second", "1/s", rate, "processes", processes);
@@ -299,9 +299,9 @@ static bool measure_threads(graphs_bench_t *bench, set_t *set, thread_t *threads
     all = rate;
     best = processes > best ? processes : best;
   }
-  double linear = MOST_THREADS * one;
-  bench_rate(&bench->report, "threads", "8 threads", "1/s", all,
-             linear < best ? "8 x one thread" : "best of processes",
+  double linear = counts[steps - 1] * one;
+  bench_rate(&bench->report, "threads", "calls a second of most threads", "1/s", all,
+             linear < best ? "as many times one thread" : "best of processes",
              linear < best ? linear : best);
   return true;
 }

@@ -85,8 +85,8 @@ static int64_t draw_length(load_t *load) {
   static const struct {
     double share;
     int low, high; // in 384ths of the longest
-  } bins[] = {{0.08, 40, 96}, {0.34, 97, 144}, {0.30, 145, 192}, {0.17, 193, 256},
-              {0.08, 257, 340}, {0.03, 341, 384}};
+  } bins[] = {{0.08, 40, 96},   {0.34, 97, 144},  {0.30, 145, 192},
+              {0.17, 193, 256}, {0.08, 257, 340}, {0.03, 341, 384}};
   double sought = uniform(load), at = 0;
   size_t bin = 0;
   while (bin < sizeof bins / sizeof bins[0] - 1 && (at += bins[bin].share) < sought)
@@ -272,8 +272,7 @@ static bool run_frozen(run_t *run) {
               bench_ok(dt_function_freeze(run->function, true), "freezing the function") &&
               count(run, &before) && serve_all(run) && count(run, &after);
   if (good)
-    bench_value(&run->bench->report, run->trace->name, "largest size, a call", "us",
-                largest / 1e3);
+    bench_value(&run->bench->report, run->trace->name, "largest size, a call", "us", largest / 1e3);
   return good && report_trace(run, &before, &after);
 }
 
@@ -284,8 +283,8 @@ static bool run_trace(graphs_bench_t *bench, const trace_t *trace) {
   run.function = graphs_function(bench, trace->program);
   bool good = run.load && run.times && run.function;
   if (good) {
-    *run.load = (load_t){
-        .trace = trace, .most = bench->tiny ? trace->tiny : trace->most, .random = 17};
+    *run.load =
+        (load_t){.trace = trace, .most = bench->tiny ? trace->tiny : trace->most, .random = 17};
     if (trace->begin)
       trace->begin(run.load);
     int64_t most = graphs_elements(bench, trace->program, run.load->most);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The case "graphs" of bench_minilm: what the first call at a size that was never seen costs in mode
-// reduce-overhead, once the largest size has been called; beside kernels launched one by one.
+// The case "graphs" of bench_minilm: what the first call at a size that was never seen costs in
+// mode reduce-overhead, once the largest size has been called; beside kernels launched one by one.
 #include "bench/minilm.h"
 
 #include <stdlib.h>
@@ -66,7 +66,8 @@ static bool one_shape(minilm_bench_t *bench, dt_function_t *function, size_pair_
   return true;
 }
 
-// That every call ran as a graph, of one variant, by compiled code; else these figures mean nothing.
+// That every call ran as a graph, of one variant, by compiled code; else these figures mean
+// nothing.
 static bool all_were_graphs(minilm_bench_t *bench, dt_function_t *function,
                             const dt_session_stats_t *stats) {
   dt_function_stats_t of = {.struct_size = sizeof of};
@@ -95,13 +96,13 @@ static bool run_mode(minilm_bench_t *bench, dt_call_mode_t mode, const size_pair
   dt_session_t *kept = bench->session;
   dt_session_stats_t begin, end;
   double unused;
+  // What fills the inputs' memory is queued there.
+  bool good = function && bench_ok(dt_session_wait(kept), "waiting");
   bench->session = NULL;
   bench->mode = mode;
-  bool good =
-      function && bench_ok(dt_session_create_on(bench->runtime, &on, &bench->session), "a session");
-  good = good &&
-         call_at(bench, function, (size_pair_t){bench->graphs.batch, bench->graphs.length},
-                 &unused);
+  good = good && bench_ok(dt_session_create_on(bench->runtime, &on, &bench->session), "a session");
+  good = good && call_at(bench, function, (size_pair_t){bench->graphs.batch, bench->graphs.length},
+                         &unused);
   good = good && stats_of(bench, &begin);
   for (long i = 0; i < bench->graphs.shapes && good; i++)
     good = one_shape(bench, function, shapes[i], out);

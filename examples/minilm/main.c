@@ -19,7 +19,8 @@ enum { EXIT_USAGE = 2 };
 
 static const char usage[] =
     "usage: minilm [--model DIR | --seeded] [--device cpu|cuda] [--dtype f32|f16|bf16]\n"
-    "              [--mode plain|reduce-overhead] [--sentence TEXT]… [--demo] [--json] [--threads N] [--evaluator]\n"
+    "              [--mode plain|reduce-overhead] [--sentence TEXT]… [--demo] [--json]\n"
+    "              [--threads N] [--evaluator]\n"
     "\n"
     "Embeds sentences with all-MiniLM-L6-v2 and prints how alike they are.\n"
     "  --model DIR      folder with model.safetensors and vocab.txt (default: the one that\n"
@@ -28,8 +29,9 @@ static const char usage[] =
     "  --device WHERE   cpu (default), or cuda: the first CUDA device\n"
     "  --dtype TYPE     what weights are converted to, and all is computed in: f32 (default), f16 "
     "or bf16\n"
-    "  --mode MODE      plain (default): kernels one by one; reduce-overhead: a call is one launch of\n"
-    "                   a CUDA graph; cuda only\n"
+    "  --mode MODE      plain (default): kernels one by one; reduce-overhead, cuda only: a call "
+    "is\n"
+    "                   one launch of a CUDA graph\n"
     "  --sentence TEXT  a sentence to embed, may be repeated (default: a dozen of the program's "
     "own)\n"
     "  --demo           afterwards, measure calls over batch and length\n"
@@ -116,18 +118,12 @@ static bool parse_dtype(const char *text, dt_dtype_t *out) {
 // False for wrong usage. *out_help: asked for help.
 static bool parse(int argc, char **argv, arguments_t *out, bool *out_help) {
   static const struct option options[] = {
-      {"model", required_argument, NULL, 'm'},
-      {"seeded", no_argument, NULL, 's'},
-      {"device", required_argument, NULL, 'c'},
-      {"dtype", required_argument, NULL, 'y'},
-      {"mode", required_argument, NULL, 'o'},
-      {"sentence", required_argument, NULL, 't'},
-      {"demo", no_argument, NULL, 'd'},
-      {"json", no_argument, NULL, 'j'},
-      {"threads", required_argument, NULL, 'n'},
-      {"evaluator", no_argument, NULL, 'e'},
-      {"help", no_argument, NULL, 'h'},
-      {NULL, 0, NULL, 0},
+      {"model", required_argument, NULL, 'm'},   {"seeded", no_argument, NULL, 's'},
+      {"device", required_argument, NULL, 'c'},  {"dtype", required_argument, NULL, 'y'},
+      {"mode", required_argument, NULL, 'o'},    {"sentence", required_argument, NULL, 't'},
+      {"demo", no_argument, NULL, 'd'},          {"json", no_argument, NULL, 'j'},
+      {"threads", required_argument, NULL, 'n'}, {"evaluator", no_argument, NULL, 'e'},
+      {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
   };
   for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
     switch (option) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // MiniLM through the public API, in f32 and f16: one variant for all shapes from any start,
 // embeddings against the float64 evaluator, bad input that leaves the function working, and on a
-// device the same bits from CUDA graphs as from kernels launched one by one; on the CPU, or where DUCTILE_TEST_DEVICE says. Trained weights from DUCTILE_TEST_MINILM or where
-// scripts/fetch-minilm puts them, else seeded ones (said in the first line). See `usage`.
+// device the same bits from CUDA graphs as from kernels launched one by one; on the CPU, or where
+// DUCTILE_TEST_DEVICE says. Trained weights from DUCTILE_TEST_MINILM or where scripts/fetch-minilm
+// puts them, else seeded ones (said in the first line). See `usage`.
 #include "ductile/graphs.h"
 #include "examples/minilm/model.h"
 #include "tests/device/on_device.h"
