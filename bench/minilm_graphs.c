@@ -100,9 +100,9 @@ static bool run_mode(minilm_bench_t *bench, dt_call_mode_t mode, const size_pair
   bool good = function && bench_ok(dt_session_wait(kept), "waiting");
   bench->session = NULL;
   bench->mode = mode;
-  good = good && bench_ok(dt_session_create_on(bench->runtime, &on, &bench->session), "a session");
-  good = good && call_at(bench, function, (size_pair_t){bench->graphs.batch, bench->graphs.length},
-                         &unused);
+  good =
+      good && bench_ok(dt_session_create_on(bench->runtime, &on, &bench->session), "a session") &&
+      call_at(bench, function, (size_pair_t){bench->graphs.batch, bench->graphs.length}, &unused);
   good = good && stats_of(bench, &begin);
   for (long i = 0; i < bench->graphs.shapes && good; i++)
     good = one_shape(bench, function, shapes[i], out);
