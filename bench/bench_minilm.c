@@ -10,20 +10,27 @@
 
 static const char usage[] =
     "usage: bench_minilm [--model DIR] [--device cpu|cuda] [--dtype f32|f16|bf16]\n"
-    "                    [--cases LIST | --serve] [--threads N] [--json]\n"
+    "                    [--mode MODE] [--cases LIST | --serve] [--threads N] [--json]\n"
     "\n"
     "  --model DIR         folder with model.safetensors (default: seeded weights)\n"
     "  --device WHERE      cpu (default), or cuda: the first CUDA device\n"
     "  --dtype TYPE        of weights and all that is computed (default: f32)\n"
-    "  --cases LIST        which, by commas (default: all but start, in this order)\n"
+    "  --layers N          of the model, the first ones (default: all)\n"
+    "  --mode MODE         plain (default): kernels one by one; reduce-overhead: CUDA graphs\n"
+    "  --cases LIST        which, by commas (default: all but start and graphs, in this order)\n"
     "      start           from nothing to the first answer, step by step\n"
     "      cold            first call of a new function, packing included\n"
     "      latency         medians over twelve shapes, or a GPU's eight\n"
     "      first           first call at a size against the median there, 50 sizes\n"
     "      memory          growth over 500 shapes after a pass that held the largest\n"
     "      variants        over random shapes from four starts\n"
+    "      graphs          cuda: first call at unseen sizes after the largest, as graphs and\n"
+    "                      plain, whatever --mode says\n"
     "  --memory-calls N    calls of the case memory (default: 10000)\n"
     "  --variant-shapes N  shapes of the case variants (default: 200)\n"
+    "  --graph-shapes N    shapes of the case graphs (default: 200)\n"
+    "  --graph-largest BxL the largest of them (default: 64x128)\n"
+    "  --graph-calls N     calls at each after its first (default: 25)\n"
     "  --started NS        case start: when the process was started, by the monotonic clock\n"
     "  --threads N         threads that run kernels (default: one a core)\n"
     "  --json              JSON lines\n"
@@ -32,6 +39,8 @@ static const char usage[] =
     "      embed B S       one call: its embeddings\n"
     "      stats           variants, evaluator calls, kernels of a call, bytes of the session,\n"
     "                      launches on a device so far\n"
+    "      graphs          calls that ran as graphs, skips, graphs built, growths, bytes of pool,\n"
+    "                      scratch and graphs, and why the last skip was\n"
     "      quit\n"
     "    A request that fails is answered by a line \"error TEXT\".\n"
     "Exit codes: 0 measured, whatever the figures; 1 something failed; 2 wrong usage.\n";
@@ -39,8 +48,10 @@ static const char usage[] =
 typedef struct arguments_t {
   const char *model, *cases;
   long threads, memory_calls, variant_shapes, started;
+  minilm_graph_limits_t graphs;
   minilm_config_t config;
   dt_device_t device;
+  dt_call_mode_t mode;
   bool json, serve, help;
 } arguments_t;
 
@@ -52,6 +63,7 @@ static const struct {
     {"start", minilm_case_start, true},      {"cold", minilm_case_cold, false},
     {"latency", minilm_case_latency, false}, {"first", minilm_case_first, false},
     {"memory", minilm_case_memory, false},   {"variants", minilm_case_variants, false},
+    {"graphs", minilm_case_graphs, true},
 };
 enum { CASES = sizeof cases / sizeof cases[0] };
 
@@ -132,9 +144,14 @@ dt_status_t minilm_io_read(minilm_bench_t *bench) {
   return dt_tensor_read(bench->session, output, bench->io.embeddings, bytes);
 }
 
+dt_status_t minilm_call_into(minilm_bench_t *bench, dt_function_t *function, dt_tensor_t **output) {
+  const dt_call_options_t options = {.struct_size = sizeof options, .mode = bench->mode};
+  return dt_call_with(bench->session, function, bench->io.inputs, 2, output, 1, &options);
+}
+
 dt_status_t minilm_call(minilm_bench_t *bench, dt_function_t *function, double *out_ns) {
   double start = bench_now_ns();
-  dt_status_t status = dt_call(bench->session, function, bench->io.inputs, 2, &bench->io.output, 1);
+  dt_status_t status = minilm_call_into(bench, function, &bench->io.output);
   if (!status)
     status = dt_session_wait(bench->session);
   *out_ns = bench_now_ns() - start;
@@ -159,7 +176,9 @@ static bool set_up(const arguments_t *arguments, minilm_bench_t *bench) {
   const dt_session_options_t on = {.struct_size = sizeof on, .device = arguments->device};
   bench->memory_calls = arguments->memory_calls;
   bench->variant_shapes = arguments->variant_shapes;
+  bench->graphs = arguments->graphs;
   bench->device = arguments->device;
+  bench->mode = arguments->mode;
   double begin = bench_now_ns();
   bench->start.process = arguments->started ? begin - (double)arguments->started : 0;
   if (!bench_ok(dt_runtime_create(&options, &bench->runtime), "making the runtime"))
@@ -183,28 +202,19 @@ static void tear_down(minilm_bench_t *bench) {
   minilm_weights_free(bench->weights);
 }
 
-// Whether `name` is one of the words of `list`.
-static bool listed(const char *list, const char *name) {
-  size_t length = strlen(name);
-  for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-    if (strncmp(at, name, length) == 0 && (at[length] == ',' || at[length] == '\0'))
-      return true;
-  return false;
-}
-
 static bool known_cases(const char *list) {
   size_t commas = 0, known = 0;
   for (const char *at = list; *at; at++)
     commas += *at == ',';
   for (size_t i = 0; i < CASES; i++)
-    known += listed(list, cases[i].name);
+    known += bench_listed(list, cases[i].name);
   return known == commas + 1;
 }
 
 static bool run_cases(const arguments_t *arguments, minilm_bench_t *bench) {
   bench_begin(&bench->report, "minilm", arguments->json);
   for (size_t i = 0; i < CASES; i++)
-    if ((arguments->cases ? listed(arguments->cases, cases[i].name) : !cases[i].asked_only) &&
+    if ((arguments->cases ? bench_listed(arguments->cases, cases[i].name) : !cases[i].asked_only) &&
         !cases[i].run(bench))
       return false;
   return true;
@@ -213,6 +223,25 @@ static bool run_cases(const arguments_t *arguments, minilm_bench_t *bench) {
 static bool parse_device(const char *text, dt_device_t *out) {
   *out = strcmp(text, "cuda") == 0 ? DT_CUDA : DT_CPU;
   return *out == DT_CUDA || strcmp(text, "cpu") == 0;
+}
+
+// Such as 64x128.
+static bool parse_shape(const char *text, minilm_graph_limits_t *out) {
+  int end = 0;
+  return sscanf(text, "%ldx%ld%n", &out->batch, &out->length, &end) == 2 && !text[end] &&
+         out->batch >= 1 && out->batch <= 64 && out->length >= 1 && out->length <= MINILM_POSITIONS;
+}
+
+static bool parse_layers(const char *text, minilm_config_t *out) {
+  long layers = 0;
+  bool good = bench_parse_number(text, 1, MINILM_LAYERS, &layers);
+  out->layers = (int)layers;
+  return good;
+}
+
+static bool parse_mode(const char *text, dt_call_mode_t *out) {
+  *out = strcmp(text, "plain") == 0 ? DT_CALL_PLAIN : DT_CALL_REDUCE_OVERHEAD;
+  return *out == DT_CALL_PLAIN || strcmp(text, "reduce-overhead") == 0;
 }
 
 static bool parse_dtype(const char *text, dt_dtype_t *out) {
@@ -230,10 +259,15 @@ static bool parse(int argc, char **argv, arguments_t *out) {
       {"model", required_argument, NULL, 'm'},
       {"device", required_argument, NULL, 'd'},
       {"dtype", required_argument, NULL, 'f'},
+      {"mode", required_argument, NULL, 'o'},
       {"cases", required_argument, NULL, 'c'},
       {"started", required_argument, NULL, 'a'},
       {"memory-calls", required_argument, NULL, 'y'},
       {"variant-shapes", required_argument, NULL, 'v'},
+      {"layers", required_argument, NULL, 'l'},
+      {"graph-shapes", required_argument, NULL, 'g'},
+      {"graph-largest", required_argument, NULL, 'b'},
+      {"graph-calls", required_argument, NULL, 'k'},
       {"threads", required_argument, NULL, 't'},
       {"json", no_argument, NULL, 'j'},
       {"serve", no_argument, NULL, 's'},
@@ -248,6 +282,16 @@ static bool parse(int argc, char **argv, arguments_t *out) {
       good = parse_device(optarg, &out->device);
     else if (option == 'f')
       good = parse_dtype(optarg, &out->config.dtype);
+    else if (option == 'o')
+      good = parse_mode(optarg, &out->mode);
+    else if (option == 'g')
+      good = bench_parse_number(optarg, 1, 4096, &out->graphs.shapes);
+    else if (option == 'b')
+      good = parse_shape(optarg, &out->graphs);
+    else if (option == 'k')
+      good = bench_parse_number(optarg, 1, 1000, &out->graphs.later);
+    else if (option == 'l')
+      good = parse_layers(optarg, &out->config);
     else if (option == 'a')
       good = bench_parse_number(optarg, 1, LONG_MAX, &out->started);
     else if (option == 'c')
@@ -267,11 +311,16 @@ static bool parse(int argc, char **argv, arguments_t *out) {
     else
       good = false;
   }
-  return good && optind == argc && !(out->serve && out->cases);
+  // There must be as many shapes as are asked for, besides the largest.
+  return good && optind == argc && !(out->serve && out->cases) &&
+         out->graphs.shapes < out->graphs.batch * out->graphs.length;
 }
 
 int main(int argc, char **argv) {
-  arguments_t arguments = {.memory_calls = 10000, .variant_shapes = 200};
+  arguments_t arguments = {.memory_calls = 10000,
+                           .variant_shapes = 200,
+                           .graphs = {.shapes = 200, .batch = 64, .length = 128, .later = 25},
+                           .mode = DT_CALL_PLAIN};
   if (!parse(argc, argv, &arguments)) {
     fputs(usage, stderr);
     return BENCH_EXIT_USAGE;

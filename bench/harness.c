@@ -108,15 +108,35 @@ void bench_limited(bench_report_t *report, const char *name, const char *metric,
   end_line(report);
 }
 
-void bench_rate(bench_report_t *report, const char *name, const char *metric, const char *unit,
-                double value, const char *peer, double peer_value) {
-  double ratio = peer_value > 0 ? value / peer_value : 0;
+static void print_peer(const bench_report_t *report, const char *name, const char *metric,
+                       const char *unit, double value, const char *peer, double peer_value,
+                       double ratio) {
   print_value(report, name, metric, unit, value);
   if (report->json)
     printf(",\"peer\":\"%s\",\"peer_value\":%.6g,\"ratio\":%.4g", peer, peer_value, ratio);
   else
     printf(" %s %.6g, ratio %.3f", peer, peer_value, ratio);
   end_line(report);
+}
+
+void bench_rate(bench_report_t *report, const char *name, const char *metric, const char *unit,
+                double value, const char *peer, double peer_value) {
+  print_peer(report, name, metric, unit, value, peer, peer_value,
+             peer_value > 0 ? value / peer_value : 0);
+}
+
+void bench_time(bench_report_t *report, const char *name, const char *metric, const char *unit,
+                double value, const char *peer, double peer_value) {
+  print_peer(report, name, metric, unit, value, peer, peer_value,
+             value > 0 ? peer_value / value : 0);
+}
+
+bool bench_listed(const char *list, const char *name) {
+  size_t length = strlen(name);
+  for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+    if (strncmp(at, name, length) == 0 && (at[length] == ',' || at[length] == '\0'))
+      return true;
+  return false;
 }
 
 bool bench_ok(dt_status_t status, const char *doing) {

@@ -51,6 +51,13 @@ void bench_limited(bench_report_t *report, const char *name, const char *metric,
 void bench_rate(bench_report_t *report, const char *name, const char *metric, const char *unit,
                 double value, const char *peer, double peer_value);
 
+// A time (less is better) beside the peer's in the same run; the ratio is peer_value / value.
+void bench_time(bench_report_t *report, const char *name, const char *metric, const char *unit,
+                double value, const char *peer, double peer_value);
+
+// Whether `name` is one of the words of `list`, which commas divide.
+bool bench_listed(const char *list, const char *name);
+
 // True for success; else says on stderr what failed and why, and frees the status.
 bool bench_ok(dt_status_t status, const char *doing);
 

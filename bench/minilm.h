@@ -5,7 +5,7 @@
 #define BENCH_MINILM_H
 
 #include "bench/harness.h"
-#include "ductile/device.h"
+#include "ductile/graphs.h"
 #include "examples/minilm/model.h"
 
 // Most tokens of one call, and most rows.
@@ -26,17 +26,25 @@ typedef struct minilm_start_t {
   double runtime, session, weights;
 } minilm_start_t;
 
+// What the case "graphs" calls.
+typedef struct minilm_graph_limits_t {
+  long shapes, batch, length; // how many shapes, and the largest
+  long later;                 // calls at each after its first
+} minilm_graph_limits_t;
+
 // Owner of everything but `weights`, whose functions must be gone before it.
 typedef struct minilm_bench_t {
   minilm_weights_t *weights; // owner
   dt_runtime_t *runtime;
   dt_session_t *session;
   dt_device_t device;
+  dt_call_mode_t mode; // of every call
   minilm_io_t io;
   minilm_start_t start;
   bench_report_t report;
   long memory_calls; // of the case "memory"
   long variant_shapes;
+  minilm_graph_limits_t graphs;
 } minilm_bench_t;
 
 // In the memory of the bench's session. False with a message on stderr.
@@ -46,6 +54,9 @@ void minilm_io_destroy(minilm_io_t *io);
 dt_status_t minilm_io_bind(minilm_io_t *io, int64_t batch, int64_t length) DT_MUST_USE;
 // Brings the bound output to `embeddings`.
 dt_status_t minilm_io_read(minilm_bench_t *bench) DT_MUST_USE;
+// dt_call in the bench's mode, at the bound sizes: *output as dt_call has it.
+dt_status_t minilm_call_into(minilm_bench_t *bench, dt_function_t *function,
+                             dt_tensor_t **output) DT_MUST_USE;
 // Calls at the bound sizes into the bound output, and times it until the result is there.
 dt_status_t minilm_call(minilm_bench_t *bench, dt_function_t *function, double *out_ns) DT_MUST_USE;
 
@@ -59,6 +70,7 @@ bool minilm_case_latency(minilm_bench_t *bench);
 bool minilm_case_first(minilm_bench_t *bench);
 bool minilm_case_memory(minilm_bench_t *bench);
 bool minilm_case_variants(minilm_bench_t *bench);
+bool minilm_case_graphs(minilm_bench_t *bench);
 
 // Answers requests on stdin until it ends or says "quit"; see bench_minilm --help.
 bool minilm_serve(minilm_bench_t *bench);

@@ -315,7 +315,7 @@ static dt_status_t call_and_release(minilm_bench_t *bench, dt_function_t *functi
   if (status)
     return status;
   dt_tensor_t *made = NULL;
-  status = dt_call(bench->session, function, bench->io.inputs, 2, &made, 1);
+  status = minilm_call_into(bench, function, &made);
   if (!status)
     status = dt_session_wait(bench->session);
   dt_tensor_release(made);

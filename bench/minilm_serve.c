@@ -55,6 +55,16 @@ static void stats(minilm_bench_t *bench, dt_function_t *function) {
            (unsigned long long)stats.launches);
 }
 
+static void graphs(minilm_bench_t *bench) {
+  dt_session_stats_t stats = {.struct_size = sizeof stats};
+  if (!answer_error(dt_session_stats(bench->session, &stats)))
+    printf("%llu %llu %llu %llu %llu %llu %llu %s\n", (unsigned long long)stats.graph_calls,
+           (unsigned long long)stats.graph_skips, (unsigned long long)stats.builds,
+           (unsigned long long)stats.growths, (unsigned long long)stats.pool_bytes,
+           (unsigned long long)stats.scratch_bytes, (unsigned long long)stats.executable_bytes,
+           stats.graph_skip ? stats.graph_skip : "none");
+}
+
 bool minilm_serve(minilm_bench_t *bench) {
   dt_function_t *function = minilm_prepared(bench);
   bool good = function != NULL;
@@ -70,6 +80,8 @@ bool minilm_serve(minilm_bench_t *bench) {
       break;
     if (strcmp(line, "stats\n") == 0)
       stats(bench, function);
+    else if (strcmp(line, "graphs\n") == 0)
+      graphs(bench);
     else if (sscanf(line, "run %lld %lld %ld", &batch, &length, &calls) == 3 && calls > 0 &&
              calls <= 1000000)
       run(bench, function, batch, length, calls);

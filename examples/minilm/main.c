@@ -19,7 +19,8 @@ enum { EXIT_USAGE = 2 };
 
 static const char usage[] =
     "usage: minilm [--model DIR | --seeded] [--device cpu|cuda] [--dtype f32|f16|bf16]\n"
-    "              [--sentence TEXT]… [--demo] [--json] [--threads N] [--evaluator]\n"
+    "              [--mode plain|reduce-overhead] [--sentence TEXT]… [--demo] [--json]\n"
+    "              [--threads N] [--evaluator]\n"
     "\n"
     "Embeds sentences with all-MiniLM-L6-v2 and prints how alike they are.\n"
     "  --model DIR      folder with model.safetensors and vocab.txt (default: the one that\n"
@@ -28,6 +29,9 @@ static const char usage[] =
     "  --device WHERE   cpu (default), or cuda: the first CUDA device\n"
     "  --dtype TYPE     what weights are converted to, and all is computed in: f32 (default), f16 "
     "or bf16\n"
+    "  --mode MODE      plain (default): kernels one by one; reduce-overhead, cuda only: a call "
+    "is\n"
+    "                   one launch of a CUDA graph\n"
     "  --sentence TEXT  a sentence to embed, may be repeated (default: a dozen of the program's "
     "own)\n"
     "  --demo           afterwards, measure calls over batch and length\n"
@@ -42,6 +46,7 @@ typedef struct arguments_t {
   char default_model[1024];
   bool seeded, demo, json, evaluator;
   dt_device_t device;
+  dt_call_mode_t mode;
   dt_dtype_t dtype;
   uint32_t threads;
   const char **sentences; // owner of the array
@@ -55,6 +60,7 @@ typedef struct app_t {
   dt_runtime_t *runtime;
   dt_function_t *function;
   dt_session_t *session;
+  dt_call_mode_t mode; // of every call
   double prepare_ns;
 } app_t;
 
@@ -94,6 +100,11 @@ static bool parse_device(const char *text, dt_device_t *out) {
   return *out == DT_CUDA || strcmp(text, "cpu") == 0;
 }
 
+static bool parse_mode(const char *text, dt_call_mode_t *out) {
+  *out = strcmp(text, "plain") == 0 ? DT_CALL_PLAIN : DT_CALL_REDUCE_OVERHEAD;
+  return *out == DT_CALL_PLAIN || strcmp(text, "reduce-overhead") == 0;
+}
+
 static bool parse_dtype(const char *text, dt_dtype_t *out) {
   static const dt_dtype_t dtypes[] = {DT_F32, DT_F16, DT_BF16};
   for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++)
@@ -107,17 +118,12 @@ static bool parse_dtype(const char *text, dt_dtype_t *out) {
 // False for wrong usage. *out_help: asked for help.
 static bool parse(int argc, char **argv, arguments_t *out, bool *out_help) {
   static const struct option options[] = {
-      {"model", required_argument, NULL, 'm'},
-      {"seeded", no_argument, NULL, 's'},
-      {"device", required_argument, NULL, 'c'},
-      {"dtype", required_argument, NULL, 'y'},
-      {"sentence", required_argument, NULL, 't'},
-      {"demo", no_argument, NULL, 'd'},
-      {"json", no_argument, NULL, 'j'},
-      {"threads", required_argument, NULL, 'n'},
-      {"evaluator", no_argument, NULL, 'e'},
-      {"help", no_argument, NULL, 'h'},
-      {NULL, 0, NULL, 0},
+      {"model", required_argument, NULL, 'm'},   {"seeded", no_argument, NULL, 's'},
+      {"device", required_argument, NULL, 'c'},  {"dtype", required_argument, NULL, 'y'},
+      {"mode", required_argument, NULL, 'o'},    {"sentence", required_argument, NULL, 't'},
+      {"demo", no_argument, NULL, 'd'},          {"json", no_argument, NULL, 'j'},
+      {"threads", required_argument, NULL, 'n'}, {"evaluator", no_argument, NULL, 'e'},
+      {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
   };
   for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
     switch (option) {
@@ -133,6 +139,10 @@ static bool parse(int argc, char **argv, arguments_t *out, bool *out_help) {
       break;
     case 'y':
       if (!parse_dtype(optarg, &out->dtype))
+        return false;
+      break;
+    case 'o':
+      if (!parse_mode(optarg, &out->mode))
         return false;
       break;
     case 't':
@@ -158,7 +168,8 @@ static bool parse(int argc, char **argv, arguments_t *out, bool *out_help) {
       return false;
     }
   }
-  if (optind < argc || (out->seeded && out->model) || (out->evaluator && out->device != DT_CPU))
+  if (optind < argc || (out->seeded && out->model) || (out->evaluator && out->device != DT_CPU) ||
+      (out->mode == DT_CALL_REDUCE_OVERHEAD && out->device == DT_CPU))
     return false;
   if (!out->seeded && !out->model)
     out->model = default_model(out);
@@ -190,6 +201,7 @@ static bool load_files(const arguments_t *arguments, app_t *app) {
 static bool set_up(const arguments_t *arguments, app_t *app) {
   if (!load_files(arguments, app))
     return false;
+  app->mode = arguments->mode;
   const dt_runtime_options_t options = {.struct_size = sizeof options,
                                         .threads = arguments->threads};
   dt_answer_t answer = arguments->evaluator ? DT_ANSWER_EVALUATOR : DT_ANSWER_COMPILED;
@@ -223,7 +235,10 @@ static float *embeddings_of(app_t *app, const batch_t *batch) {
   batch_t there = {0};
   bool good = rows && ok(batch_place(app->session, batch, &there), "placing tensors");
   dt_tensor_t *const inputs[] = {there.ids, there.mask};
-  good = good && ok(dt_call(app->session, app->function, inputs, 2, &embeddings, 1), "embedding") &&
+  const dt_call_options_t options = {.struct_size = sizeof options, .mode = app->mode};
+  good = good &&
+         ok(dt_call_with(app->session, app->function, inputs, 2, &embeddings, 1, &options),
+            "embedding") &&
          ok(dt_tensor_read(app->session, embeddings, rows, bytes), "reading the embeddings");
   dt_tensor_release(embeddings);
   batch_free(&there);
@@ -255,7 +270,7 @@ static bool demo(const arguments_t *arguments, app_t *app) {
   for (size_t b = 0; b < sizeof batches / sizeof batches[0]; b++)
     for (size_t l = 0; l < sizeof lengths / sizeof lengths[0]; l++) {
       measurement_t measurement;
-      if (!ok(measure(app->session, app->function, batches[b], lengths[l], &measurement),
+      if (!ok(measure(app->session, app->function, app->mode, batches[b], lengths[l], &measurement),
               "measuring"))
         return false;
       report_measurement(arguments->json, &measurement);

@@ -34,11 +34,12 @@ static int compare(const void *left, const void *right) {
 }
 
 // One call from its beginning until its result is there.
-static dt_status_t call(dt_session_t *session, dt_function_t *function, const batch_t *batch,
-                        dt_tensor_t **output, double *out_ns) {
+static dt_status_t call(dt_session_t *session, dt_function_t *function, dt_call_mode_t mode,
+                        const batch_t *batch, dt_tensor_t **output, double *out_ns) {
+  const dt_call_options_t options = {.struct_size = sizeof options, .mode = mode};
   dt_tensor_t *const inputs[] = {batch->ids, batch->mask};
   double start = now_ns();
-  dt_status_t status = dt_call(session, function, inputs, 2, output, 1);
+  dt_status_t status = dt_call_with(session, function, inputs, 2, output, 1, &options);
   if (!status)
     status = dt_session_wait(session);
   *out_ns = now_ns() - start;
@@ -46,13 +47,13 @@ static dt_status_t call(dt_session_t *session, dt_function_t *function, const ba
 }
 
 // Calls over and over, into the same output.
-static dt_status_t repeat(dt_session_t *session, dt_function_t *function, const batch_t *batch,
-                          dt_tensor_t **output, measurement_t *out) {
+static dt_status_t repeat(dt_session_t *session, dt_function_t *function, dt_call_mode_t mode,
+                          const batch_t *batch, dt_tensor_t **output, measurement_t *out) {
   double times[MAX_REPEATS], begin = now_ns();
   out->repeats = 0;
   while (out->repeats < MAX_REPEATS &&
          (out->repeats < MIN_REPEATS || now_ns() - begin < repeat_for_ns)) {
-    dt_status_t status = call(session, function, batch, output, &times[out->repeats++]);
+    dt_status_t status = call(session, function, mode, batch, output, &times[out->repeats++]);
     if (status)
       return status;
   }
@@ -73,21 +74,21 @@ static dt_status_t guard_ns(dt_session_t *session, dt_function_t *function,
 }
 
 // At the sizes of `batch`, which lies where the session runs.
-static dt_status_t measure_at(dt_session_t *session, dt_function_t *function, const batch_t *batch,
-                              measurement_t *out) {
+static dt_status_t measure_at(dt_session_t *session, dt_function_t *function, dt_call_mode_t mode,
+                              const batch_t *batch, measurement_t *out) {
   dt_tensor_t *const inputs[] = {batch->ids, batch->mask};
   dt_tensor_t *output = NULL;
-  dt_status_t status = call(session, function, batch, &output, &out->first_ns);
+  dt_status_t status = call(session, function, mode, batch, &output, &out->first_ns);
   if (!status)
-    status = repeat(session, function, batch, &output, out);
+    status = repeat(session, function, mode, batch, &output, out);
   if (!status)
     status = guard_ns(session, function, inputs, &out->guard_ns);
   dt_tensor_release(output);
   return status;
 }
 
-dt_status_t measure(dt_session_t *session, dt_function_t *function, int64_t batch, int64_t length,
-                    measurement_t *out) {
+dt_status_t measure(dt_session_t *session, dt_function_t *function, dt_call_mode_t mode,
+                    int64_t batch, int64_t length, measurement_t *out) {
   *out = (measurement_t){.batch = batch, .length = length};
   batch_t host, there = {0};
   dt_status_t status = batch_of_size(batch, length, &host);
@@ -95,7 +96,7 @@ dt_status_t measure(dt_session_t *session, dt_function_t *function, int64_t batc
     return status;
   status = batch_place(session, &host, &there);
   if (!status)
-    status = measure_at(session, function, &there, out);
+    status = measure_at(session, function, mode, &there, out);
   dt_function_stats_t stats = {.struct_size = sizeof stats};
   if (!status)
     status = dt_function_stats(function, &stats);

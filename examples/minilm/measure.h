@@ -17,7 +17,7 @@ typedef struct measurement_t {
 
 // Nanoseconds of a clock that only goes forward.
 double now_ns(void);
-dt_status_t measure(dt_session_t *session, dt_function_t *function, int64_t batch, int64_t length,
-                    measurement_t *out) DT_MUST_USE;
+dt_status_t measure(dt_session_t *session, dt_function_t *function, dt_call_mode_t mode,
+                    int64_t batch, int64_t length, measurement_t *out) DT_MUST_USE;
 
 #endif // EXAMPLES_MINILM_MEASURE_H

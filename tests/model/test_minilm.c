@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // MiniLM through the public API, in f32 and f16: one variant for all shapes from any start,
-// embeddings against the float64 evaluator, and bad input that leaves the function working; on the
-// CPU, or where DUCTILE_TEST_DEVICE says. Trained weights from DUCTILE_TEST_MINILM or where
-// scripts/fetch-minilm puts them, else seeded ones (said in the first line). See `usage`.
+// embeddings against the float64 evaluator, bad input that leaves the function working, and on a
+// device the same bits from CUDA graphs as from kernels launched one by one; on the CPU, or where
+// DUCTILE_TEST_DEVICE says. Trained weights from DUCTILE_TEST_MINILM or where scripts/fetch-minilm
+// puts them, else seeded ones (said in the first line). See `usage`.
+#include "ductile/graphs.h"
 #include "examples/minilm/model.h"
 #include "tests/device/on_device.h"
 
@@ -340,6 +342,72 @@ static void bad_input(const test_t *t) {
   dt_function_release(function);
 }
 
+// ---- Graphs -------------------------------------------------------------------------------------
+
+// Embeddings of `there` on the host, the caller's; NULL on failure.
+static float *embed_as(dt_session_t *session, dt_function_t *function, dt_tensor_t *const *there,
+                       dt_call_mode_t mode, size_t *bytes) {
+  const dt_call_options_t options = {.struct_size = sizeof(options), .mode = mode};
+  dt_tensor_t *out = NULL;
+  float *rows = NULL;
+  if (ok(dt_step_begin(session)) &&
+      ok(dt_call_with(session, function, there, 2, &out, 1, &options))) {
+    *bytes = (size_t)dt_tensor_count(out) * sizeof(*rows);
+    rows = malloc(*bytes ? *bytes : 1);
+    CHECK(rows, "out of memory");
+    if (rows)
+      ok(dt_tensor_read(session, out, rows, *bytes));
+  }
+  dt_tensor_release(out);
+  return rows;
+}
+
+static void graph_at(dt_session_t *session, dt_function_t *function, int64_t batch,
+                     int64_t length) {
+  batch_t b = make_batch(batch, length);
+  dt_tensor_t *there[2] = {NULL, NULL};
+  size_t plain_bytes = 0, graph_bytes = 0;
+  if (ok(on_device_take(session, b.inputs[0], &there[0])) &&
+      ok(on_device_take(session, b.inputs[1], &there[1]))) {
+    float *plain = embed_as(session, function, there, DT_CALL_PLAIN, &plain_bytes),
+          *graph = embed_as(session, function, there, DT_CALL_REDUCE_OVERHEAD, &graph_bytes);
+    CHECK(plain && graph && plain_bytes == graph_bytes && memcmp(plain, graph, plain_bytes) == 0,
+          "[%d, %d]: a graph's embeddings differ from those of plain launches", (int)batch,
+          (int)length);
+    free(plain);
+    free(graph);
+  }
+  ok(dt_session_wait(session));
+  dt_tensor_release(there[0]);
+  dt_tensor_release(there[1]);
+  free_batch(&b);
+}
+
+// One graph serves every shape.
+static void as_graphs(const test_t *t) {
+  dt_function_t *function = NULL;
+  dt_session_t *session = NULL;
+  if (!on_device() || !open_model(t, &function, &session))
+    return;
+  uint64_t calls = 0;
+  for (; calls < (uint64_t)t->extent->shapes && failures < 10; calls++) {
+    int64_t batch = 0, length = 0;
+    do
+      random_shape(t->extent, t->extent->tokens, &batch, &length);
+    while (batch * length == 0);
+    graph_at(session, function, batch, length);
+  }
+  dt_session_stats_t stats = {.struct_size = sizeof(stats)};
+  ok(dt_session_stats(session, &stats));
+  printf("%s, %u shapes as graphs: %u graphs built, %u skips\n", t->demand->name, (unsigned)calls,
+         (unsigned)stats.builds, (unsigned)stats.graph_skips);
+  CHECK(stats.graph_calls == calls && stats.graph_skips == 0 && stats.builds == 1,
+        "%u of %u calls were graphs, of %u built; the last skip: %s", (unsigned)stats.graph_calls,
+        (unsigned)calls, (unsigned)stats.builds, stats.graph_skip ? stats.graph_skip : "none");
+  dt_session_destroy(session);
+  dt_function_release(function);
+}
+
 // ---- Program ------------------------------------------------------------------------------------
 
 static minilm_weights_t *load(const minilm_config_t *config) {
@@ -372,6 +440,7 @@ static void run(dt_runtime_t *runtime, const demand_t *demand, const extent_t *e
   one_variant(&test);
   against_evaluator(&test);
   bad_input(&test);
+  as_graphs(&test);
   minilm_weights_free(weights);
 }
 

@@ -9,6 +9,10 @@ and reduce-overhead (CUDA graphs). Before anything is timed at a shape, every si
 so that recompiles and recordings lie behind. A time is that of one call from its beginning until the
 device has finished; what is compared are medians over all rounds, and each round asks all sides in turn.
 
+--graphs measures Ductile's CUDA graphs instead (mode reduce-overhead), over thirteen shapes, beside
+PyTorch's reduce-overhead and Ductile's own plain launches; then `bench_minilm --cases graphs`. All calls
+must have been graphs, none skipped, of one variant.
+
 Without PyTorch, Ductile alone is measured. With --model both sides have those weights, and embeddings
 must agree (cosine over 0.999); without it the weights are random and nothing is compared.
 
@@ -34,6 +38,7 @@ except ImportError:
     torch = None
 
 SHAPES = [(1, 16), (1, 128), (2, 37), (4, 64), (8, 100), (16, 128), (32, 77), (64, 128)]
+GRAPH_SHAPES = SHAPES + [(3, 19), (5, 41), (7, 90), (11, 33), (24, 111)]
 LAYERS, HEADS, HIDDEN, INNER, VOCAB, POSITIONS = 6, 12, 384, 1536, 30522, 512
 FIRST_WORD = 1996
 WARM_CALLS = 5       # of each turn, not counted
@@ -68,10 +73,9 @@ def random_shapes(seed, count, tokens):
 # ---- Ductile --------------------------------------------------------------------------------------
 
 class Ductile:
-    name = "ductile"
-
-    def __init__(self, arguments, dtype):
-        command = command_of(arguments, dtype) + ["--serve"]
+    def __init__(self, arguments, dtype, mode="plain", name="ductile"):
+        command = command_of(arguments, dtype) + ["--mode", mode, "--serve"]
+        self.name = name
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         text=True, bufsize=1)
         self.version = self.read().removeprefix("ready ")
@@ -101,6 +105,13 @@ class Ductile:
         names = ("variants", "evaluator_calls", "kernels", "session_bytes", "launches")
         return dict(zip(names, map(int, self.ask("stats").split())))
 
+    def graphs(self):
+        names = ("graph_calls", "graph_skips", "builds", "growths", "pool_bytes", "scratch_bytes",
+                 "graph_bytes", "skip")
+        values = self.ask("graphs").split(" ", len(names) - 1)
+        return {name: value if name == "skip" else int(value)
+                for name, value in zip(names, values)}
+
     def close(self):
         self.process.stdin.close()
         self.process.wait()
@@ -108,6 +119,8 @@ class Ductile:
 
 def command_of(arguments, dtype):
     command = [arguments.program, "--device", arguments.device, "--dtype", dtype]
+    if arguments.layers:
+        command += ["--layers", str(arguments.layers)]
     return command + (["--model", arguments.model] if arguments.model else [])
 
 
@@ -239,7 +252,7 @@ class Peer:
             return self.compiled(*self.inputs_of(shape)).tolist()
 
 
-def make_peers(arguments, dtype):
+def make_peers(arguments, dtype, modes=tuple(MODES)):
     if torch is None or (arguments.device == "cuda" and not torch.cuda.is_available()):
         return []
     torch._dynamo.reset()
@@ -253,7 +266,7 @@ def make_peers(arguments, dtype):
     if arguments.model:
         load(model, os.path.join(arguments.model, "model.safetensors"))
     model = model.to(arguments.device, {"f32": torch.float32, "f16": torch.float16}[dtype])
-    return [Peer(name, model, arguments.device, options) for name, options in MODES.items()]
+    return [Peer(name, model, arguments.device, MODES[name]) for name in modes]
 
 
 # ---- Measuring ------------------------------------------------------------------------------------
@@ -405,15 +418,107 @@ def measure(arguments, dtype):
         ductile.close()
 
 
+# ---- CUDA graphs ----------------------------------------------------------------------------------
+
+def take_turns(sides, shape, arguments):
+    """Microseconds of the calls of each side, by its name."""
+    times = {side.name: [] for side in sides}
+    for turn in range(arguments.rounds):
+        for side in sides[turn % len(sides):] + sides[:turn % len(sides)]:
+            times[side.name] += side.times(shape, WARM_CALLS + arguments.calls)[WARM_CALLS:]
+    return times
+
+
+def measure_graph_latency(sides, dtype, arguments):
+    """The first side is ours. Each shape beside every other side, and means over all shapes."""
+    ratios = {side.name: [] for side in sides[1:]}
+    for shape in arguments.shapes:
+        more = {}
+        if arguments.model and len(sides) > 1:
+            answers = [side.embed(shape) for side in sides]
+            more["cosine"] = round(compare(answers[0], answers[1:], shape), 6)
+        times = take_turns(sides, shape, arguments)
+        medians = {name: statistics.median(values) for name, values in times.items()}
+        ours = medians.pop(sides[0].name)
+        more["p99"] = round(quantile(times[sides[0].name], 0.99), 2)
+        for name, value in medians.items():
+            more[name] = round(value, 2)
+            ratios[name].append(value / ours)
+        if torch is not None and "reduce-overhead" in medians:
+            value = medians["reduce-overhead"]
+            more.update(peer=f"torch {torch.__version__} reduce-overhead",
+                        peer_value=round(value, 2), ratio=round(value / ours, 4))
+        emit(f"{dtype} graphs {shape[0]}x{shape[1]}", "latency", "us", round(ours, 2), **more)
+    for name, values in ratios.items():
+        if values:
+            emit(f"{dtype} graphs", f"{name} / ours, geometric mean", "ratio",
+                 round(statistics.geometric_mean(values), 4))
+            emit(f"{dtype} graphs", f"{name} / ours, minimum", "ratio", round(min(values), 4))
+
+
+def check_graphs(side, dtype):
+    """Figures count only where every call was a graph of one variant."""
+    stats, graphs = side.stats(), side.graphs()
+    for metric in ("graph_calls", "graph_skips", "builds", "growths", "pool_bytes", "scratch_bytes",
+                   "graph_bytes"):
+        emit(f"{dtype} graphs", metric.replace("_", " "), "B" if "bytes" in metric else "count",
+             graphs[metric])
+    for metric in ("variants", "evaluator_calls", "kernels"):
+        emit(f"{dtype} graphs", metric.replace("_", " "), "count", stats[metric])
+    if graphs["graph_skips"] or not graphs["graph_calls"]:
+        raise RuntimeError(f"calls did not run as graphs: {graphs}")
+    if stats["variants"] != 1 or stats["evaluator_calls"]:
+        raise RuntimeError(f"more than one variant, or calls that the evaluator answered: {stats}")
+
+
+def measure_new_graph_sizes(arguments, dtype):
+    """The case graphs of bench_minilm, as it is."""
+    result = subprocess.run(command_of(arguments, dtype) + ["--cases", "graphs", "--json"] +
+                            arguments.graph_options.split(),
+                            stdout=subprocess.PIPE, text=True, check=False)
+    print(result.stdout, end="", flush=True)
+    if result.returncode:
+        raise RuntimeError("bench_minilm --cases graphs failed: its message stands above")
+
+
+def measure_graphs(arguments, dtype):
+    begin = time.monotonic()
+    peers = make_peers(arguments, dtype, ("reduce-overhead",))
+    sides = [Ductile(arguments, dtype, "reduce-overhead")]
+    try:
+        sides.append(Ductile(arguments, dtype, "plain", "plain launches"))
+        warm_up_one(sides[1], dtype, arguments.shapes)
+        sides += warm_up(sides[0], peers, dtype, arguments.shapes)
+        measure_graph_latency(sides, dtype, arguments)
+        check_graphs(sides[0], dtype)
+    finally:
+        for side in sides:
+            if isinstance(side, Ductile):
+                side.close()
+    emit(f"{dtype} graphs", "time of these measurements", "s", round(time.monotonic() - begin, 1))
+    measure_new_graph_sizes(arguments, dtype)
+
+
 def table(path):
     """Prints the latencies of a file of lines."""
     with open(path, encoding="utf-8") as lines:
         rows = [item for item in map(json.loads, lines) if item["metric"] == "latency"]
+    if any("graphs" in row["case"] for row in rows):
+        graph_table(rows)
+        return
     print(f"{'case':12} {'ours us':>9} {'p99':>9} {'compile':>9} {'reduce-o.':>9} {'ratio':>6} "
           f"{'launches':>8}")
     for row in rows:
         print(f"{row['case']:12} {row['value']:9.1f} {row['p99']:9.1f} {row.get('compile', 0):9.1f} "
               f"{row.get('reduce-overhead', 0):9.1f} {row.get('ratio', 0):6.2f} {row['launches']:8}")
+
+
+def graph_table(rows):
+    print(f"{'case':18} {'graphs us':>9} {'p99':>9} {'plain us':>9} {'torch':>9} {'ratio':>6}")
+    for row in rows:
+        print(f"{row['case']:18} {row['value']:9.1f} {row['p99']:9.1f} "
+              f"{row.get('plain launches', 0):9.1f} {row.get('reduce-overhead', 0):9.1f} "
+              f"{row.get('ratio', 0):6.2f}")
 
 
 def parse_shapes(text):
@@ -433,11 +538,16 @@ def main():
     parser.add_argument("--model", metavar="DIR", help="folder with model.safetensors")
     parser.add_argument("--device", default="cuda", choices=["cpu", "cuda"],
                         help="of both sides; cpu is for trying this program (default: cuda)")
-    parser.add_argument("--dtypes", default="f16,f32", metavar="LIST")
+    parser.add_argument("--graphs", action="store_true", help="CUDA graphs instead, in f16")
+    parser.add_argument("--graph-options", default="", metavar="TEXT",
+                        help="more options for bench_minilm --cases graphs")
+    parser.add_argument("--layers", type=int, default=0, metavar="N",
+                        help="of the model, without a peer: for trying this program (default: all)")
+    parser.add_argument("--dtypes", metavar="LIST", help="(default: f16,f32; f16 with --graphs)")
     parser.add_argument("--rounds", type=int, default=5, help="turns of each side (default: 5)")
     parser.add_argument("--calls", type=int, default=50, help="of a turn (default: 50)")
-    parser.add_argument("--shapes", type=parse_shapes, default=SHAPES, metavar="LIST",
-                        help="batch x length, such as 1x16,2x37 (default: the eight)")
+    parser.add_argument("--shapes", type=parse_shapes, metavar="LIST",
+                        help="batch x length, such as 1x16,2x37 (default: the eight, or thirteen)")
     parser.add_argument("--new-sizes", type=int, default=120, metavar="N",
                         help="for the first call at a size (default: 120)")
     parser.add_argument("--memory-calls", type=int, default=1000, metavar="N",
@@ -451,6 +561,10 @@ def main():
         return 0
     if not arguments.program:
         parser.error("--program is missing")
+    if arguments.layers and torch is not None:
+        parser.error("--layers: PyTorch's side has all of them")
+    arguments.shapes = arguments.shapes or (GRAPH_SHAPES if arguments.graphs else SHAPES)
+    arguments.dtypes = arguments.dtypes or ("f16" if arguments.graphs else "f16,f32")
     known = torch is not None and torch.cuda.is_available()
     emit("run", "rounds", "count", arguments.rounds, date=datetime.date.today().isoformat(),
          device=torch.cuda.get_device_name() if known else arguments.device,
@@ -458,7 +572,7 @@ def main():
          weights="trained" if arguments.model else "random")
     try:
         for dtype in arguments.dtypes.split(","):
-            measure(arguments, dtype)
+            (measure_graphs if arguments.graphs else measure)(arguments, dtype)
     except (RuntimeError, BrokenPipeError) as error:
         say(f"minilm_gpu_peer: {error}")
         return 1
