@@ -88,7 +88,7 @@ typedef struct dt_tile_t {
   LLVMValueRef extent_k;                  // i64
   LLVMValueRef sums[DT_MATMUL_MAX_SUMS];  // stack slots that become registers
   uint32_t n_sums;
-  LLVMValueRef reads, fills; // stack slots, i32: bytes of the ring where that is done next
+  LLVMValueRef ring_at; // stack slot, i32: byte of the ring where the tile to be multiplied is
   dt_units_t units[2]; // of A and B
   LLVMValueRef row;    // while rows of the C tile are finished: which one
 } dt_tile_t;
