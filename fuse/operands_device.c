@@ -248,6 +248,16 @@ static dt_sym_t condition_of(dt_program_t *program, const dt_contraction_t *c,
   return all;
 }
 
+// Whether few rows always are so few tiles that a way before this one, ONCE, takes them.
+static bool is_passed(dt_program_t *program, const dt_contraction_t *c, const dt_target_t *target,
+                      ways_t ways, size_t way) {
+  int64_t columns = 0;
+  if (!(ways.items[way].when & FEW) || way == 0 || ways.items[0].when != ONCE ||
+      c->kernel->n_loops != 2 || !dt__sym_is_const(program->env, c->kernel->extents[1], &columns))
+    return false;
+  return (columns - 1) / tile_of(c, ways.items[0].kind)->tile_cols + 1 <= processors(target);
+}
+
 dt_status_t dt__matmul_teams(dt_program_t *program, dt_kernel_t *kernel,
                              const dt_target_t *target) {
   dt_contraction_t c;
@@ -258,6 +268,8 @@ dt_status_t dt__matmul_teams(dt_program_t *program, dt_kernel_t *kernel,
   bool done = false;
   kernel->schedules.len = 0;
   for (size_t i = 0; i < ways.n; i++) {
+    if (is_passed(program, &c, target, ways, i))
+      continue;
     dt_schedule_t schedule = schedule_of(&c, target, ways.items[i].kind);
     schedule.lanes = lanes;
     dt_sym_t condition = condition_of(program, &c, target, &ways.items[i]);
