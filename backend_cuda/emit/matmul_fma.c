@@ -11,7 +11,7 @@
 #include "backend_cuda/emit/matmul.h"
 
 #define MAX_SIDE 64 // of MAX_SUMS over the least rows or columns, among 4 or 8 threads
-#define MAX_STEP 4 // elements of k at a time
+#define MAX_STEP 4  // elements of k at a time
 
 // What a thread reads of one operand.
 typedef struct side_t {
