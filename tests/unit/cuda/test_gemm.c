@@ -112,7 +112,8 @@ static void test_groups_f16(void **state) {
   for (size_t i = 0; i < N_GROUP_CASES; i++)
     for (int turned = 0; turned < 4; turned++) {
       gemm_case_t c = {.dtype = "f16", .a_turned = turned & 1, .b_turned = turned & 2};
-      if (i + 1 < N_GROUP_CASES || turned == 1) // long sums take time
+      bool chosen = i == 2 || (i + 1 < N_GROUP_CASES ? turned % 3 == 0 : turned == 1);
+      if (chosen) // one tile in all layouts, the others in some, long sums in one
         check_group(&c, &group_cases[i]);
     }
 }
