@@ -31,7 +31,7 @@ typedef enum tile_kind_t {
   TILE_TINY,
   TILE_FLAT,
   TILE_NARROW,
-  TILE_MEDIUM, // between the two
+  TILE_MEDIUM,     // between the two
   TILE_GROUP_DEEP, // for groups of warps, as those that follow
   TILE_GROUP_WIDE,
   TILE_GROUP_LARGE,
@@ -41,8 +41,9 @@ typedef enum tile_kind_t {
 } tile_kind_t;
 
 // By bytes of an element of the factors (2, 4, 8): rows of a tile are 64 … 512 bytes. Sums take at
-// most 64 registers of a thread and the largest ring is below 99 KiB, but for groups of warps, whose
-// multiprocessors have room for one block of any of these and for two large ones. Empty: none.
+// most 64 registers of a thread and the largest ring is below 99 KiB, but for groups of warps,
+// whose multiprocessors have room for one block of any of these and for two large ones. Empty:
+// none.
 static const tile_t tiles[3][TILE_KINDS] = {
     {[TILE_LARGE] = {128, 128, 64, 64, 32, RING},
      [TILE_SMALL] = {64, 64, 128, 32, 32, RING},
@@ -151,8 +152,8 @@ static uint32_t processors(const dt_target_t *target) {
 }
 
 // No more of them than processors: all are under way at once, none waits for another.
-static dt_sym_t at_once(dt_program_t *program, const dt_contraction_t *c,
-                        const dt_target_t *target, tile_kind_t kind) {
+static dt_sym_t at_once(dt_program_t *program, const dt_contraction_t *c, const dt_target_t *target,
+                        tile_kind_t kind) {
   return dt__sym_not(program->env, many(program, c, kind, processors(target) + 1));
 }
 
@@ -196,24 +197,25 @@ enum {
 
 // In chains slabs of other tiles would leave no room. Elsewhere, with groups of warps, the smallest
 // tiles of which no processor has two, and then the largest, as measured (docs/performance.md).
-static const way_t plain_ways[] = {{TILE_FLAT, FEW, 0, 0},
-                                   {TILE_LARGE, FILLED, ALL, 0},
-                                   {TILE_SMALL, 0, 0, 0}};
+static const way_t plain_ways[] = {
+    {TILE_FLAT, FEW, 0, 0}, {TILE_LARGE, FILLED, ALL, 0}, {TILE_SMALL, 0, 0, 0}};
 static const way_t chain_ways[] = {{TILE_FLAT, FEW, 0, 0}, {TILE_SMALL, 0, 0, 0}};
 static const way_t half_ways[] = {{TILE_NARROW, ONCE, 0, 0},
                                   {TILE_FLAT, FEW, 0, 0},
                                   {TILE_LARGE, FILLED, ALL, 0},
                                   {TILE_SMALL, 0, ALL / 2, 0},
                                   {TILE_TINY, 0, 0, 0}};
-static const way_t group_ways[] = {{TILE_NARROW, ONCE, 0, 0},
-                                   {TILE_MEDIUM, FEW, 0, 0},
-                                   {TILE_GROUP_SMALL, ONCE, ALL / 4, 0},
-                                   {TILE_GROUP_WIDE, FILLED | ONCE | MORE, ALL * 3 / 4, TILE_GROUP_HALF},
-                                   {TILE_GROUP_DEEP, FILLED | DEEP, ALL * 3 / 4, 0},
-                                   {TILE_GROUP_LARGE, FILLED | MORE, 0, TILE_GROUP_HALF},
-                                   {TILE_GROUP_HALF, 0, ALL / 4, 0},
-                                   {TILE_TINY, 0, 0, 0}};
-#define WAYS(list) (ways_t){(list), sizeof(list) / sizeof((list)[0])}
+static const way_t group_ways[] = {
+    {TILE_NARROW, ONCE, 0, 0},
+    {TILE_MEDIUM, FEW, 0, 0},
+    {TILE_GROUP_SMALL, ONCE, ALL / 4, 0},
+    {TILE_GROUP_WIDE, FILLED | ONCE | MORE, ALL * 3 / 4, TILE_GROUP_HALF},
+    {TILE_GROUP_DEEP, FILLED | DEEP, ALL * 3 / 4, 0},
+    {TILE_GROUP_LARGE, FILLED | MORE, 0, TILE_GROUP_HALF},
+    {TILE_GROUP_HALF, 0, ALL / 4, 0},
+    {TILE_TINY, 0, 0, 0}};
+#define WAYS(list)                                                                                 \
+  (ways_t) { (list), sizeof(list) / sizeof((list)[0]) }
 typedef struct ways_t {
   const way_t *items;
   size_t n;
@@ -238,13 +240,23 @@ static dt_sym_t condition_of(dt_program_t *program, const dt_contraction_t *c,
   if (way->when & DEEP)
     all = dt__sym_and(env, all, dt__sym_le(env, dt__sym_const(env, LONG_SUM), c->extent_k));
   if (way->eighths)
-    all = dt__sym_and(env, all, many(program, c, way->kind,
-                                      (processors(target) * way->eighths + ALL - 1) / ALL));
+    all = dt__sym_and(
+        env, all, many(program, c, way->kind, (processors(target) * way->eighths + ALL - 1) / ALL));
   if (way->when & ONCE)
     all = dt__sym_and(env, all, at_once(program, c, target, way->kind));
   if (way->when & MORE)
     all = dt__sym_and(env, all, dt__sym_not(env, at_once(program, c, target, way->more)));
   return all;
+}
+
+// Whether few rows always are so few tiles that a way before this one, ONCE, takes them.
+static bool is_passed(dt_program_t *program, const dt_contraction_t *c, const dt_target_t *target,
+                      ways_t ways, size_t way) {
+  int64_t columns = 0;
+  if (!(ways.items[way].when & FEW) || way == 0 || ways.items[0].when != ONCE ||
+      c->kernel->n_loops != 2 || !dt__sym_is_const(program->env, c->kernel->extents[1], &columns))
+    return false;
+  return (columns - 1) / tile_of(c, ways.items[0].kind)->tile_cols + 1 <= processors(target);
 }
 
 dt_status_t dt__matmul_teams(dt_program_t *program, dt_kernel_t *kernel,
@@ -257,6 +269,8 @@ dt_status_t dt__matmul_teams(dt_program_t *program, dt_kernel_t *kernel,
   bool done = false;
   kernel->schedules.len = 0;
   for (size_t i = 0; i < ways.n; i++) {
+    if (is_passed(program, &c, target, ways, i))
+      continue;
     dt_schedule_t schedule = schedule_of(&c, target, ways.items[i].kind);
     schedule.lanes = lanes;
     dt_sym_t condition = condition_of(program, &c, target, &ways.items[i]);

@@ -11,7 +11,7 @@
 //   for each tile t along k:
 //     wait until tile t is there, for all threads; nobody works on tile t - 1 any more
 //     sums += A_t * B_t
-//     copy tile t + ring - 1 to the place of t - 1
+//     copy tile t + ring - 1 to the place of t - 1 (multiply-adds: before this tile's)
 //
 // Groups of warps, which multiply by themselves, may still work on tile t - 1 then, and what is
 // copied is tile t + ring - 2 to the place of t - 2.
@@ -121,32 +121,54 @@ static void clear_sums(dt_tile_t *t) {
   }
 }
 
-static LLVMValueRef ring_begin(dt_tile_t *t) {
-  LLVMValueRef slot = dt__body_slot(t->k, t->k->m->t_i32, 1);
-  LLVMBuildStore(t->k->m->b, dt__emit_i32(t->k->m, 0), slot);
-  return slot;
-}
-
-// Byte of the ring where the slot says; the slot goes on to the next tile.
-static LLVMValueRef ring_next(dt_tile_t *t, LLVMValueRef slot) {
+// Byte of the ring that is `tiles` further than byte `at`, at most once around.
+static LLVMValueRef ring_step(dt_tile_t *t, LLVMValueRef at, uint32_t tiles) {
   dt_emit_t *m = t->k->m;
-  LLVMValueRef at = LLVMBuildLoad2(m->b, m->t_i32, slot, "");
-  LLVMValueRef end = dt__emit_i32(m, t->plan.ring_bytes * t->plan.matmul->ring);
-  LLVMValueRef next = LLVMBuildAdd(m->b, at, dt__emit_i32(m, t->plan.ring_bytes), "");
-  LLVMValueRef ends = LLVMBuildICmp(m->b, LLVMIntEQ, next, end, "");
-  LLVMBuildStore(m->b, LLVMBuildSelect(m->b, ends, dt__emit_i32(m, 0), next, ""), slot);
-  return at;
+  uint32_t all = t->plan.ring_bytes * t->plan.matmul->ring;
+  LLVMValueRef next = LLVMBuildAdd(m->b, at, dt__emit_i32(m, t->plan.ring_bytes * tiles), "");
+  LLVMValueRef around = LLVMBuildICmp(m->b, LLVMIntUGE, next, dt__emit_i32(m, all), "");
+  LLVMValueRef less = LLVMBuildSub(m->b, next, dt__emit_i32(m, all), "");
+  return LLVMBuildSelect(m->b, around, less, next, "");
 }
 
-static void copy_tile(dt_tile_t *t, LLVMValueRef tile, LLVMValueRef tiles) {
+static void copy_tile(dt_tile_t *t, LLVMValueRef tile, LLVMValueRef tiles, LLVMValueRef at) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
   LLVMValueRef first_k = LLVMBuildMul(m->b, tile, dt__emit_i64(m, t->plan.matmul->depth), "");
-  LLVMValueRef at = ring_next(t, t->fills);
   LLVMValueRef some = LLVMBuildICmp(m->b, LLVMIntSLT, tile, tiles, "");
   dt__matmul_copy(t, first_k, at, some);
   if (t->asynchronous)
     dt__ptx_copies_commit(m);
+}
+
+static void multiply(dt_tile_t *t, LLVMValueRef tile, LLVMValueRef at) {
+  LLVMValueRef depth = dt__emit_i64(t->k->m, t->plan.matmul->depth);
+  if (t->plan.groups)
+    dt__matmul_group_begin(t, at);
+  else if (t->plan.tensor)
+    dt__matmul_mma(t, LLVMBuildMul(t->k->m->b, tile, depth, ""), at);
+  else
+    dt__matmul_fma(t, at);
+  if (t->plan.groups && !t->asynchronous)
+    dt__matmul_group_end(t, 0);
+}
+
+// Tensor cores go on while the next copies are prepared; multiply-adds have use for the registers
+// that this takes.
+static void step(dt_tile_t *t, LLVMValueRef tile, LLVMValueRef tiles) {
+  dt_body_t *k = t->k;
+  dt_emit_t *m = k->m;
+  LLVMValueRef at = LLVMBuildLoad2(m->b, m->t_i32, t->ring_at, "");
+  LLVMValueRef next = LLVMBuildNSWAdd(m->b, tile, dt__emit_i64(m, t->plan.ahead), "");
+  if (t->plan.tensor)
+    multiply(t, tile, at);
+  copy_tile(t, next, tiles, ring_step(t, at, t->plan.ahead));
+  dt__body_at(k, t->level + 1);
+  if (!t->plan.tensor)
+    multiply(t, tile, at);
+  if (t->plan.groups && t->asynchronous)
+    dt__matmul_group_end(t, t->plan.behind);
+  LLVMBuildStore(m->b, ring_step(t, at, 1), t->ring_at);
 }
 
 static void multiply_all(dt_tile_t *t) {
@@ -155,10 +177,11 @@ static void multiply_all(dt_tile_t *t) {
   uint32_t ahead = t->plan.ahead, level = t->level + 1;
   LLVMValueRef tiles = ceil_div(m, t->extent_k, t->plan.matmul->depth);
   LLVMValueRef zero = dt__emit_i64(m, 0);
-  t->reads = ring_begin(t);
-  t->fills = ring_begin(t);
+  t->ring_at = dt__body_slot(k, m->t_i32, 1);
+  LLVMBuildStore(m->b, dt__emit_i32(m, 0), t->ring_at);
   LLVMValueRef early = dt__loop_open(k, level, zero, dt__emit_i64(m, ahead), 1);
-  copy_tile(t, early, tiles);
+  LLVMValueRef at = LLVMBuildTrunc(m->b, early, m->t_i32, "");
+  copy_tile(t, early, tiles, dt__matmul_step(t, at, t->plan.ring_bytes, 0));
   dt__loop_close(k, level);
   LLVMValueRef tile = dt__loop_open(k, level, zero, tiles, 1);
   if (t->plan.a.copy == DT_COPY_NONE || t->plan.groups) // addresses take registers enough
@@ -168,21 +191,7 @@ static void multiply_all(dt_tile_t *t) {
   if (t->plan.groups)
     dt__ptx_fence_async(m);
   dt__cuda_block_sync(m);
-  LLVMValueRef at = ring_next(t, t->reads);
-  LLVMValueRef first_k = LLVMBuildMul(m->b, tile, dt__emit_i64(m, t->plan.matmul->depth), "");
-  if (t->plan.groups)
-    dt__matmul_group_begin(t, at);
-  else if (t->plan.tensor)
-    dt__matmul_mma(t, first_k, at);
-  else
-    dt__matmul_fma(t, at);
-  if (t->plan.groups && !t->asynchronous)
-    dt__matmul_group_end(t, 0);
-  LLVMValueRef next = LLVMBuildNSWAdd(m->b, tile, dt__emit_i64(m, ahead), "");
-  copy_tile(t, next, tiles);
-  dt__body_at(k, level);
-  if (t->plan.groups && t->asynchronous)
-    dt__matmul_group_end(t, t->plan.behind);
+  step(t, tile, tiles);
   dt__loop_close(k, level);
   if (t->plan.groups && t->plan.behind)
     dt__matmul_group_end(t, 0);

@@ -59,7 +59,7 @@ dt_status_t dt__matmul_plan(dt_program_t *program, const dt_kernel_t *kernel,
 
 // ---- Emission ---------------------------------------------------------------------------------------
 #define DT_MATMUL_MAX_SUMS 128 // of a thread
-#define DT_MATMUL_MAX_UNITS 8 // of 16 bytes that a thread copies of one operand's tile
+#define DT_MATMUL_MAX_UNITS 8  // of 16 bytes that a thread copies of one operand's tile
 
 // What a thread copies of one operand's tile, 16 bytes at a time. DT_COPY_NONE: what it reads.
 typedef struct dt_units_t {
@@ -88,9 +88,9 @@ typedef struct dt_tile_t {
   LLVMValueRef extent_k;                  // i64
   LLVMValueRef sums[DT_MATMUL_MAX_SUMS];  // stack slots that become registers
   uint32_t n_sums;
-  LLVMValueRef reads, fills; // stack slots, i32: bytes of the ring where that is done next
-  dt_units_t units[2]; // of A and B
-  LLVMValueRef row;    // while rows of the C tile are finished: which one
+  LLVMValueRef ring_at; // stack slot, i32: byte of the ring where the tile to be multiplied is
+  dt_units_t units[2];  // of A and B
+  LLVMValueRef row;     // while rows of the C tile are finished: which one
 } dt_tile_t;
 
 // Once a kernel, at level 0: i1, where all operands that are copied by units can be; NULL: never.

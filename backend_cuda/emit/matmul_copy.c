@@ -42,7 +42,8 @@ static uint32_t pieces_of_part(const dt_tile_t *t, const dt_operand_t *o, uint32
 // Byte of an element of 2 bytes in its row of a panel.
 static LLVMValueRef in_panel(dt_tile_t *t, LLVMValueRef inner, LLVMValueRef outer) {
   dt_emit_t *m = t->k->m;
-  LLVMValueRef seven = dt__emit_i32(m, 7), unit = LLVMBuildLShr(m->b, inner, dt__emit_i32(m, 3), "");
+  LLVMValueRef seven = dt__emit_i32(m, 7),
+               unit = LLVMBuildLShr(m->b, inner, dt__emit_i32(m, 3), "");
   LLVMValueRef place = LLVMBuildXor(m->b, unit, LLVMBuildAnd(m->b, outer, seven, ""), "");
   LLVMValueRef in_unit = dt__matmul_step(t, LLVMBuildAnd(m->b, inner, seven, ""), 2, 0);
   return LLVMBuildAdd(m->b, dt__matmul_step(t, place, 16, 0), in_unit, "");

@@ -11,7 +11,7 @@
 #include "backend_cuda/emit/matmul.h"
 
 #define MAX_SIDE 64 // of MAX_SUMS over the least rows or columns, among 4 or 8 threads
-#define MAX_STEP 4 // elements of k at a time
+#define MAX_STEP 4  // elements of k at a time
 
 // What a thread reads of one operand.
 typedef struct side_t {
@@ -22,7 +22,11 @@ typedef struct side_t {
   LLVMValueRef v[MAX_STEP][MAX_SIDE];
 } side_t;
 
-static uint32_t step_of(const dt_tile_t *t) { return dt_dtype_size(t->plan.dtype) == 8 ? 2 : 4; }
+#define MANY_SUMS 96 // which leave few registers
+
+static uint32_t step_of(const dt_tile_t *t) {
+  return dt_dtype_size(t->plan.dtype) == 8 || t->n_sums > MANY_SUMS ? 2 : 4;
+}
 
 static side_t side_of(dt_tile_t *t, const dt_operand_t *o) {
   bool is_a = o == &t->plan.a;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of halves by groups of four warps: 64 x 16 of A times 16 x width of B, both read from
-// shared memory by the tensor cores themselves while the warps go on. Warp w of a group has the sums
-// of rows 16 w … 16 w + 15, as matmul_mma.c has them.
+// shared memory by the tensor cores themselves while the warps go on. Warp w of a group has the
+// sums of rows 16 w … 16 w + 15, as matmul_mma.c has them.
 //
 // Descriptors say where factors are: rows of 128 bytes, eight of them in an order of 16-byte units
 // that repeats (matmul.h), and
@@ -51,10 +51,9 @@ static LLVMValueRef descriptor(dt_tile_t *t, const dt_operand_t *o, LLVMValueRef
     from = LLVMBuildAdd(
         m->b, from,
         dt__matmul_step(t, t->slice, along_k(o, t->plan.matmul->depth / t->plan.parts), 0), "");
-  LLVMValueRef address =
-      LLVMBuildPtrToInt(m->b, dt__matmul_shared(t, from, 0), m->t_i64, "");
-  address = LLVMBuildLShr(m->b, LLVMBuildAnd(m->b, address, bits(m, ADDRESS_BITS), ""),
-                          bits(m, 4), "");
+  LLVMValueRef address = LLVMBuildPtrToInt(m->b, dt__matmul_shared(t, from, 0), m->t_i64, "");
+  address =
+      LLVMBuildLShr(m->b, LLVMBuildAnd(m->b, address, bits(m, ADDRESS_BITS), ""), bits(m, 4), "");
   uint64_t leading = o->along_k ? 1 : o->outer * DT_PANEL_BYTES / 16;
   uint64_t rest = leading << LEADING_AT | (uint64_t)(EIGHT_ROWS / 16) << STRIDE_AT | KIND_128;
   return LLVMBuildOr(m->b, address, bits(m, rest), "");

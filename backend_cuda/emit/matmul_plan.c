@@ -4,8 +4,9 @@
 // so that they follow from the schedule and the element sizes alone.
 #include "backend_cuda/emit/matmul.h"
 
-#define LEAST_RING 3 // with more tiles, one may be multiplied while the next one's copies are awaited
-#define PAD 16       // bytes after a row of a tile: ldmatrix and 16-byte accesses then meet no bank twice
+#define LEAST_RING                                                                                 \
+  3            // with more tiles, one may be multiplied while the next one's copies are awaited
+#define PAD 16 // bytes after a row of a tile: ldmatrix and 16-byte accesses then meet no bank twice
 
 static dt_status_t refuse(const dt_kernel_t *kernel, const char *why) {
   return DT_FAIL(DT_E_INTERNAL, "matrix template of kernel %s: %s", kernel->name, why);
@@ -76,7 +77,8 @@ static bool fits_warps(const dt_matmul_plan_t *p) {
          p->warps_m * p->warps_n * p->slices * DT_WARP == p->threads &&
          m->rows * m->width / DT_WARP <= DT_MATMUL_MAX_SUMS && is_power(p->threads) &&
          is_power(m->tile_rows) && is_power(m->depth) && is_power(m->rows) &&
-         ((is_power(m->tile_cols) && is_power(m->width)) || for_groups(m)) && m->tile_cols <= p->threads &&
+         ((is_power(m->tile_cols) && is_power(m->width)) || for_groups(m)) &&
+         m->tile_cols <= p->threads &&
          m->tile_rows * m->depth * dt_dtype_size(p->a.dtype) / 16 <=
              DT_MATMUL_MAX_UNITS * p->threads &&
          m->tile_rows <= p->threads && m->depth <= p->threads && m->ring >= 2 &&

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products by groups of four warps (wgmma): decoding, and what they do. Factors lie in shared memory
-// as descriptors say, in rows of 128 bytes whose 16-byte units change places with their row. A
-// product is made when its warp waits for it, and not before: a program that touches sums or
+// Products by groups of four warps (wgmma): decoding, and what they do. Factors lie in shared
+// memory as descriptors say, in rows of 128 bytes whose 16-byte units change places with their row.
+// A product is made when its warp waits for it, and not before: a program that touches sums or
 // factors too early gets another result. Each warp makes its own 16 rows.
 #include "tests/fake_cuda/ptx_decode.h"
 #include "tests/fake_cuda/ptx_run.h"

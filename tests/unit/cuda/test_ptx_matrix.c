@@ -220,8 +220,9 @@ static dt_cu_function_t group_text(const group_t *g) {
   char body[8192], sums[512];
   size_t at = 0;
   list(sums, sizeof(sums), "f", 0, N_SUMS);
-  at += (size_t)snprintf(body, sizeof(body), "mul.wide.u32 %%d3, %%r1, 16;\nadd.s64 %%d4, %%d0, %%d3;\n"
-                                             "mov.u32 %%r2, sm;\nmad.lo.u32 %%r2, %%r1, 16, %%r2;\n");
+  at += (size_t)snprintf(body, sizeof(body),
+                         "mul.wide.u32 %%d3, %%r1, 16;\nadd.s64 %%d4, %%d0, %%d3;\n"
+                         "mov.u32 %%r2, sm;\nmad.lo.u32 %%r2, %%r1, 16, %%r2;\n");
   for (uint32_t k = 0; k < IMAGE; k += 2048)
     at += (size_t)snprintf(body + at, sizeof(body) - at,
                            "ld.global.v4.b32 {%%r4, %%r5, %%r6, %%r7}, [%%d4+%u];\n"
