@@ -13,7 +13,7 @@
 
 #define WARP 32
 #define FEW_ROWS 16
-#define RING 4       // three tiles on their way while one is worked on
+#define RING 4 // three tiles on their way while one is worked on
 
 typedef struct tile_t {
   uint32_t tile_rows, tile_cols;
