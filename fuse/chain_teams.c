@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Schedules of chains. A tile of rows is what a team makes once for all columns that it takes, so
-// its size is the choice: few rows where there are few tiles in all, so that all processors work and
-// none of them works long; many where that is no question, so that less is read and made again.
+// its size is the choice: few rows where there are few tiles in all, so that all processors work
+// and none of them works long; many where that is no question, so that less is read and made again.
 // Tiles are as wide as the head's columns where these are few, as in attention.
 #include "fuse/body.h"
 #include "fuse/operands.h"
@@ -32,7 +32,9 @@ static const tile_t heads[TILE_KINDS][WIDTHS] = {
     {{LARGEST, 16, 32, 256, 16, 16, 4}},
     {{32, 0, 0, 0, 0, 0, 0}, {LARGEST, 16, 64, 256, 16, 16, 3}},
     {{32, 32, 32, 128, 16, 16, 4}, {LARGEST, 32, 64, 128, 16, 32, 4}},
-    {{32, 64, 32, 128, 16, 16, 4}, {64, 64, 64, 128, 32, 16, 4}, {LARGEST, 64, 128, 128, 32, 32, 3}},
+    {{32, 64, 32, 128, 16, 16, 4},
+     {64, 64, 64, 128, 32, 16, 4},
+     {LARGEST, 64, 128, 128, 32, 32, 3}},
 };
 // Products that make rows for another.
 static const tile_t makers[TILE_KINDS] = {
@@ -43,7 +45,10 @@ static const tile_t makers[TILE_KINDS] = {
 };
 // Of wider elements (4, 8), heads and makers.
 static const tile_t wider[2][TILE_KINDS] = {
-    {{LARGEST, 16, 64, 256, 16, 32, 4}, {0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, {LARGEST, 64, 64, 128, 32, 32, 4}},
+    {{LARGEST, 16, 64, 256, 16, 32, 4},
+     {0, 0, 0, 0, 0, 0, 0},
+     {0, 0, 0, 0, 0, 0, 0},
+     {LARGEST, 64, 64, 128, 32, 32, 4}},
     {{LARGEST, 16, 64, 256, 16, 32, 4}, {0}, {0}, {LARGEST, 32, 32, 128, 16, 32, 4}},
 };
 
@@ -131,8 +136,7 @@ static dt_sym_t condition_of(dt_program_t *program, const dt_kernel_t *kernel,
     enough = dt__sym_and(
         env, enough,
         dt__sym_or(env, fits, dt__sym_le(env, dt__sym_const(env, 2 * processors), items)));
-  return dt__sym_and(env, enough,
-                     dt__sym_lt(env, dt__sym_const(env, tile->tile_rows / 2), rows));
+  return dt__sym_and(env, enough, dt__sym_lt(env, dt__sym_const(env, tile->tile_rows / 2), rows));
 }
 
 static dt_status_t head_schedules(dt_program_t *program, dt_kernel_t *head,
@@ -224,8 +228,12 @@ static dt_status_t maker_schedule(dt_program_t *program, dt_kernel_t *maker,
     *out = schedule_of(&c, tile_of(program, &c, kind, false), &maker->schedules.items[0]);
     int64_t deep = 0;
     bool known = dt__sym_is_const(program->env, c.extent_k, &deep);
-    if (known && factor_bytes(&c) == HALF && deep <= (int64_t)out->matmul.depth / 2)
+    if (known && factor_bytes(&c) == HALF && deep <= (int64_t)out->matmul.depth / 2) {
       out->matmul.depth /= 2;
+    } else if (kind == TILE_MANY && factor_bytes(&c) == HALF) { // registers for longer rows of A
+      out->matmul.tile_cols /= 2;
+      out->matmul.width /= 2;
+    }
     if (known && factor_bytes(&c) != HALF && deep <= (int64_t)out->matmul.depth)
       out->matmul.ring = 2; // one tile is all there is
   } else {

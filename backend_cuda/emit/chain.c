@@ -298,8 +298,8 @@ static void emit_work(dt_chain_item_t *t, part_t part) {
   if (!is_product(t, k->kernel))
     dt__chain_rows(t);
   else
-    (part == PART_BEGIN ? begin_product : emit_product)(
-        t, head ? t->group : dt__emit_i64(m, 0), head ? t->groups : dt__emit_i64(m, 1));
+    (part == PART_BEGIN ? begin_product : emit_product)(t, head ? t->group : dt__emit_i64(m, 0),
+                                                        head ? t->groups : dt__emit_i64(m, 1));
 }
 
 // What only sizes decide is worked out where the member begins: while it stood in front of the loop
@@ -359,11 +359,8 @@ void dt__cuda_chain_item(dt_body_t *k, const dt_cuda_chain_t *chain, LLVMValueRe
                          uint32_t n) {
   dt_emit_t *m = k->m;
   LLVMValueRef axes[DT_MAX_LOOPS];
-  dt_chain_item_t t = {.k = k,
-                       .chain = chain,
-                       .head = k->kernel,
-                       .group = digits[n - 1],
-                       .offsets = chain->offsets};
+  dt_chain_item_t t = {
+      .k = k, .chain = chain, .head = k->kernel, .group = digits[n - 1], .offsets = chain->offsets};
   t.tile_rows = k->schedule->matmul.tile_rows;
   (void)dt__grid_extents(k, axes);
   t.groups = axes[n - 1];

@@ -16,7 +16,7 @@ typedef struct dt_chain_item_t {
   const dt_kernel_t *head;
   uint32_t tile_rows;
   LLVMValueRef first_row, group, groups; // i64
-  const dt_sym_t *offsets;               // of SLABs and LOCALs in scratch, by buffer - 1; none: others
+  const dt_sym_t *offsets; // of SLABs and LOCALs in scratch, by buffer - 1; none: others
   // Where the product under way copies next, slots: tile of columns (i64), chunk of its depth and
   // byte of the ring (i32); chain_product.c.
   LLVMValueRef next_tile, next_chunk, next_at;
@@ -27,8 +27,8 @@ LLVMValueRef dt__chain_thread(dt_emit_t *m);
 // The same address, of which nothing is known.
 LLVMValueRef dt__chain_address_anew(dt_emit_t *m, LLVMValueRef address);
 
-// The addresses of buffers where scratch is in shared memory, at PART: of SLABs so that accesses are
-// known to be to shared memory, and no register outlives the member for them. NULL: it failed.
+// The addresses of buffers where scratch is in shared memory, at PART: of SLABs so that accesses
+// are known to be to shared memory, and no register outlives the member for them. NULL: it failed.
 LLVMValueRef *dt__chain_shared_bases(dt_chain_item_t *t);
 
 // ---- Rows (chain_rows.c) --------------------------------------------------------------------------

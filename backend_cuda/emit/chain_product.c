@@ -8,11 +8,11 @@
 //                                                            │ sums
 //   what follows the product, on 4 columns of a row at a time, out of registers ──► memory, slab
 //
-// The first chunks may be on their way while makers still work (begin). Where k is innermost in B its
-// columns stand in the ring in another order: of 16, those with number 4 c + 2 b + e are the e-th of
-// pair c of the b-th matrix of 8. So thread c of four gets neighbours 4 c … 4 c + 3. Elsewhere threads
-// exchange pairs for that. Where several warps share the depth they hand their sums to each other, and
-// each adds up and finishes some, in the order of warps.
+// The first chunks may be on their way while makers still work (begin). Where k is innermost in B
+// its columns stand in the ring in another order: of 16, those with number 4 c + 2 b + e are the
+// e-th of pair c of the b-th matrix of 8. So thread c of four gets neighbours 4 c … 4 c + 3.
+// Elsewhere threads exchange pairs for that. Where several warps share the depth they hand their
+// sums to each other, and each adds up and finishes some, in the order of warps.
 #include "backend_cuda/emit/chain.h"
 #include "backend_cuda/emit/ptx.h"
 
@@ -38,9 +38,9 @@ typedef struct product_t {
   uint32_t n_groups, panel_pitch; // bytes; of A's copy
   uint32_t panel_at, sums_at;     // bytes in shared memory: A's copy; sums handed on
   LLVMValueRef shared;            // shared memory
-  LLVMValueRef tid, lane, warp_row, warp_col, slice;   // i32
+  LLVMValueRef tid, lane, warp_row, warp_col, slice;        // i32
   LLVMValueRef extent_m, extent_n, extent_k, chunks, tiles; // i64
-  LLVMValueRef from, by_var, by_k; // B's first unit of this thread; bytes
+  LLVMValueRef from, by_var, by_k;                          // B's first unit of this thread; bytes
   LLVMValueRef own_var, own_k, to; // i32: where it stands in the chunk; byte of the ring
   LLVMValueRef a_at, a_pitch;      // shared memory: of this lane's row; i32, bytes
   LLVMValueRef sums[DT_MATMUL_MAX_SUMS];
@@ -75,7 +75,8 @@ uint32_t dt__chain_product_bytes(const dt_program_t *program, const dt_kernel_t 
   bool slab = plan->a.copy == DT_COPY_NONE;
   uint32_t depth = slab ? 1 : panel_depth(program, kernel, plan), groups = groups_of(plan);
   if (!plan->tensor || plan->b.copy != DT_COPY_UNITS || !depth || groups > MAX_GROUPS ||
-      plan->parts != plan->slices || (!slab && (plan->a.copy != DT_COPY_UNITS || !plan->a.along_k)) ||
+      plan->parts != plan->slices ||
+      (!slab && (plan->a.copy != DT_COPY_UNITS || !plan->a.along_k)) ||
       plan->matmul->tile_cols * plan->matmul->depth / UNIT < plan->threads ||
       plan->threads * UNIT / plan->matmul->depth % BLOCK || dt__kernel_has_locals(program, kernel))
     return 0;
@@ -168,8 +169,7 @@ static bool open_product(product_t *p, dt_chain_item_t *t) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
   *p = (product_t){.t = t, .k = k, .m = m};
-  dt_status_t status =
-      dt__matmul_plan(&m->program, k->kernel, k->schedule, m->strict_fp, &p->plan);
+  dt_status_t status = dt__matmul_plan(&m->program, k->kernel, k->schedule, m->strict_fp, &p->plan);
   if (status) {
     dt__emit_fail(m, status);
     return false;
@@ -273,7 +273,8 @@ static void place_units(product_t *p) {
   dt__scope_close(k, ROUND);
 }
 
-// Where this lane reads A's fragments: of four matrices lane l hands in row l % 8 of the (l / 8)-th.
+// Where this lane reads A's fragments: of four matrices lane l hands in row l % 8 of the (l /
+// 8)-th.
 static void place_rows(product_t *p) {
   dt_body_t *k = p->k;
   dt_emit_t *m = p->m;
@@ -473,8 +474,8 @@ static void take_group(product_t *p, uint32_t i, uint32_t low, uint32_t j,
   LLVMValueRef v[2][2];
   for (uint32_t half = 0; half < 2; half++)
     for (uint32_t e = 0; e < 2; e++)
-      v[half][e] = LLVMBuildLoad2(
-          m->b, m->t_f32, p->sums[((i * cols + j) * 2 + half) * 4 + low * 2 + e], "");
+      v[half][e] = LLVMBuildLoad2(m->b, m->t_f32,
+                                  p->sums[((i * cols + j) * 2 + half) * 4 + low * 2 + e], "");
   LLVMValueRef odd = LLVMBuildICmp(m->b, LLVMIntNE, bit(p, p->lane, 0), i32(p, 0), "");
   for (uint32_t e = 0; e < 2; e++) {
     if (p->plan.b.along_k) {
@@ -502,13 +503,12 @@ static void load_group(dt_body_t *k, void *user) {
   row->varying = true;
   row->v[0] = LLVMGetPoison(LLVMVectorType(m->t_f32, k->lanes));
   for (uint32_t i = 0; i < k->lanes; i++)
-    row->v[0] =
-        LLVMBuildInsertElement(m->b, row->v[0], p->group[p->first + i], i32(p, i), "");
+    row->v[0] = LLVMBuildInsertElement(m->b, row->v[0], p->group[p->first + i], i32(p, i), "");
 }
 
 // The later stages on p->group, by vectors or one by one; `four`: number of the four columns in the
-// tile (i32), `live`: there is such a row (i1). At `level`, where the row is bound, with the next one
-// for itself. What is outside of the matrix is computed at its edge, and not stored.
+// tile (i32), `live`: there is such a row (i1). At `level`, where the row is bound, with the next
+// one for itself. What is outside of the matrix is computed at its edge, and not stored.
 static void finish_group(product_t *p, LLVMValueRef first_col, LLVMValueRef four, LLVMValueRef live,
                          uint32_t lanes, uint32_t level) {
   dt_body_t *k = p->k;
@@ -534,7 +534,8 @@ static void finish_group(product_t *p, LLVMValueRef first_col, LLVMValueRef four
   k->outer_lanes = k->axis = false;
 }
 
-// Enters `level` for the tile's row number `row` (i32), or the matrix' last one; whether it is that.
+// Enters `level` for the tile's row number `row` (i32), or the matrix' last one; whether it is
+// that.
 static LLVMValueRef enter_row(product_t *p, LLVMValueRef row, uint32_t level) {
   dt_body_t *k = p->k;
   dt_emit_t *m = p->m;
@@ -603,8 +604,8 @@ static void finish_shared(product_t *p, LLVMValueRef first_col, uint32_t lanes, 
   dt_emit_t *m = p->m;
   uint32_t cols = p->tile->width / BLOCK;
   dt__body_at(k, level);
-  LLVMValueRef group = dt__loop_open(k, level + 1, wide(p, p->slice),
-                                     dt__emit_i64(m, p->n_groups), p->plan.slices);
+  LLVMValueRef group =
+      dt__loop_open(k, level + 1, wide(p, p->slice), dt__emit_i64(m, p->n_groups), p->plan.slices);
   group = narrow(p, group);
   LLVMValueRef sum = NULL;
   for (uint32_t s = 0; s < p->plan.slices; s++) {
@@ -632,8 +633,7 @@ static void finish(product_t *p, LLVMValueRef first_col, LLVMValueRef vectors) {
   if (p->plan.slices > 1)
     hand_on(p, ROUND);
   int64_t cols = 0;
-  bool whole =
-      dt__sym_is_const(p->m->env, p->plan.b.extent, &cols) && cols % GROUP == 0;
+  bool whole = dt__sym_is_const(p->m->env, p->plan.b.extent, &cols) && cols % GROUP == 0;
   if (vectors) {
     dt__scope_open(k, ROUND + 1, whole ? NULL : vectors);
     own(p, first_col, GROUP, ROUND + 1);

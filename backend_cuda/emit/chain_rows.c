@@ -111,10 +111,9 @@ static bool keeps_locals(dt_body_t *k) {
 static bool in_slab(dt_body_t *k, const dt_stage_t *stage, dt_buffer_id_t id, const dt_sym_t *index,
                     uint32_t mask) {
   dt_buffer_kind_t kind = dt__program_buffer(&k->m->program, id)->kind;
-  return kind == DT_BUFFER_LOCAL ||
-         (kind == DT_BUFFER_SLAB && mask == DT_NO_INST &&
-          dt__offset_aligned(k, dt__access_offset(k, id, index), stage->vars[0],
-                             k->schedule->lanes));
+  return kind == DT_BUFFER_LOCAL || (kind == DT_BUFFER_SLAB && mask == DT_NO_INST &&
+                                     dt__offset_aligned(k, dt__access_offset(k, id, index),
+                                                        stage->vars[0], k->schedule->lanes));
 }
 
 // Rows that are in slabs alone: vectors may reach past their ends.
@@ -123,9 +122,8 @@ static bool is_ragged(dt_body_t *k) {
     const dt_stage_t *stage = &k->kernel->stages.items[s];
     for (uint32_t i = 0; i < stage->insts.len; i++) {
       const dt_inst_t *inst = &stage->insts.items[i];
-      if (dt__inst_reads(inst).id &&
-          (inst->kind != DT_INST_LOAD || !stage->n_loops ||
-           !in_slab(k, stage, inst->buffer, inst->index, inst->mask)))
+      if (dt__inst_reads(inst).id && (inst->kind != DT_INST_LOAD || !stage->n_loops ||
+                                      !in_slab(k, stage, inst->buffer, inst->index, inst->mask)))
         return false;
     }
     for (uint32_t i = 0; i < stage->stores.len; i++) {

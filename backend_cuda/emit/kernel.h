@@ -18,10 +18,10 @@ void dt__cuda_emit_kernel(dt_emit_t *m, uint32_t index, uint32_t s, const char *
 // ---- Chains (chain.c) -----------------------------------------------------------------------------
 typedef struct dt_cuda_chain_t {
   dt_chain_t kernels;
-  uint32_t schedule;     // number, of each
-  uint32_t shared_bytes; // the most that a member needs beside scratch
-  uint32_t blocks;       // on one processor, by which registers are shared out
-  LLVMValueRef in_shared; // i1: scratch, and slabs with it, is in shared memory
+  uint32_t schedule;       // number, of each
+  uint32_t shared_bytes;   // the most that a member needs beside scratch
+  uint32_t blocks;         // on one processor, by which registers are shared out
+  LLVMValueRef in_shared;  // i1: scratch, and slabs with it, is in shared memory
   const dt_sym_t *offsets; // in scratch: dt__chain_scratch's
 } dt_cuda_chain_t;
 

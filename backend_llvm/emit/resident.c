@@ -7,8 +7,8 @@
 //   stage 2   y[i] = L[i] / s        uses L
 //
 // Vectors past the row's end are read at the row's beginning instead, take no part in folds and are
-// not stored. Lengths are multiples of a vector here; of ragged rows, which are nowhere but in SLABs,
-// the last vector is read and stored whole, with zeros after the row's end.
+// not stored. Lengths are multiples of a vector here; of ragged rows, which are nowhere but in
+// SLABs, the last vector is read and stored whole, with zeros after the row's end.
 #include "backend_llvm/emit/body.h"
 
 bool dt__row_is_resident(dt_body_t *k) {
@@ -34,7 +34,8 @@ void dt__resident_open(dt_body_t *k, uint32_t level, LLVMValueRef extent) {
     LLVMValueRef shift = dt__emit_i64(m, (int64_t)(c * k->lanes * k->team));
     LLVMValueRef at = LLVMBuildNSWAdd(m->b, k->lane_base, shift, "");
     k->inside[c] = LLVMBuildICmp(m->b, LLVMIntSLT, at, extent, "");
-    k->masks[c] = k->ragged ? lanes_inside(k, at, extent) : dt__emit_splat(m, k->inside[c], k->lanes);
+    k->masks[c] =
+        k->ragged ? lanes_inside(k, at, extent) : dt__emit_splat(m, k->inside[c], k->lanes);
   }
 }
 

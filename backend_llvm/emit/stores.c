@@ -123,8 +123,8 @@ static void store(dt_body_t *k, const dt_store_t *store, uint32_t level,
 
 // Of a chain's teams that have the same rows one stores what other launches read; one without a row
 // stores nothing. What is computed under such a condition is not remembered.
-static void store_under(dt_body_t *k, LLVMValueRef condition, const dt_store_t *own,
-                        uint32_t level, const dt_address_t *address) {
+static void store_under(dt_body_t *k, LLVMValueRef condition, const dt_store_t *own, uint32_t level,
+                        const dt_address_t *address) {
   dt_emit_t *m = k->m;
   dt_scope_t *scope = &k->scopes[level];
   LLVMBasicBlockRef some = dt__emit_block(m, k->fn, "owned"),

@@ -173,8 +173,8 @@ typedef struct dt_schedule_t {
                       // as many as that gives
   uint32_t most;      // devices: blocks of the grid for each multiprocessor; 0: as there are items
   bool resident;      // INNER_LANES with teams: each stage has at most one loop, all of one extent,
-                      // which is in [1, team * lanes * unroll], or of a chain's rows may be: threads
-                      // may keep rows in registers
+                 // which is in [1, team * lanes * unroll], or of a chain's rows may be: threads
+                 // may keep rows in registers
   dt_matmul_t matmul;
 } dt_schedule_t;
 

@@ -220,6 +220,21 @@ static void columns_in_one_team(void **state) {
   fake_cuda_processors(0);
 }
 
+// Tiles of more rows, where a processor has many items; rows that end within a vector, and ones
+// that take a warp's half, a whole one, and more than its registers.
+static void tiles_of_more_rows(void **state) {
+  (void)state;
+  static const int64_t many[][3] = {{1, 70, 40}, {1, 131, 66}, {1, 8, 33}};
+  static const int64_t some[][3] = {{1, 45, 20}, {1, 130, 17}};
+  static const int64_t longer[][3] = {{1, 200, 3}, {1, 257, 2}, {1, 520, 1}};
+  fake_cuda_processors(1);
+  attend("f16", 2, 32, true, false, many, COUNT(many));
+  attend("bf16", 2, 64, true, false, many, 1);
+  attend("f16", 2, 32, true, false, some, COUNT(some));
+  fake_cuda_processors(0);
+  attend("f16", 2, 32, true, false, longer, COUNT(longer));
+}
+
 // ---- Rows -----------------------------------------------------------------------------------------
 static void normalise(const rows_case_t *c, bool strict, const int64_t (*sizes)[3], uint32_t n) {
   static const char *const names[] = {"norm", "norm and its rows", "softmax", "norm of a table",
@@ -260,6 +275,17 @@ static void rows_of_other_types(void **state) {
   normalise(&(rows_case_t){"f32", ROWS_NORM, 24, 66, true}, true, sizes, 2);
 }
 
+static void tiles_of_more_normalised_rows(void **state) {
+  (void)state;
+  static const int64_t sizes[][3] = {{70, 8, 1}, {33, 8, 1}, {20, 8, 1}};
+  fake_cuda_processors(1);
+  normalise(&(rows_case_t){"f16", ROWS_NORM, 384, 136, true}, false, sizes, COUNT(sizes));
+  normalise(&(rows_case_t){"f16", ROWS_NORM_RESULT, 40, 256, false}, false, sizes, COUNT(sizes));
+  fake_cuda_processors(4);
+  normalise(&(rows_case_t){"f16", ROWS_NORM, 64, 100, true}, false, sizes, COUNT(sizes));
+  fake_cuda_processors(0);
+}
+
 static void rows_of_a_table(void **state) {
   (void)state;
   static const int64_t sizes[][3] = {{5, 8, 1}, {18, 8, 1}};
@@ -276,6 +302,8 @@ int main(int argc, char **argv) {
                                      cmocka_unit_test(attention_of_other_types),
                                      cmocka_unit_test(attention_over_global_memory),
                                      cmocka_unit_test(columns_in_one_team),
+                                     cmocka_unit_test(tiles_of_more_rows),
+                                     cmocka_unit_test(tiles_of_more_normalised_rows),
                                      cmocka_unit_test(rows_in_front_of_products),
                                      cmocka_unit_test(rows_of_other_types),
                                      cmocka_unit_test(rows_of_a_table)};
