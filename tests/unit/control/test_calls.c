@@ -74,10 +74,14 @@ static void release(dt_tensor_t **tensors, uint32_t n) {
   }
 }
 
-static dt_function_t *function(place_t *place, const char *name, dt_answer_t answer) {
-  const control_program_t *program = control_program(name);
+static dt_function_t *function_of_program(place_t *place, const control_program_t *program,
+                                          void *closure, dt_answer_t answer) {
   subject_t subject = {program->name, program->program, 3, program->n_outputs, control_inputs};
-  return subject_function(place->runtime, &subject, NULL, answer);
+  return subject_function(place->runtime, &subject, closure, answer);
+}
+
+static dt_function_t *function(place_t *place, const char *name, dt_answer_t answer) {
+  return function_of_program(place, control_program(name), NULL, answer);
 }
 
 static void expect_same(dt_tensor_t *got, dt_tensor_t *want, const char *what) {
@@ -210,10 +214,35 @@ static void readbacks_are_counted(void **state) {
   close_place(&place);
 }
 
+static void at_random(void **state) {
+  (void)state;
+  const char *seeds = getenv("CONTROL_SEEDS"); // how many; the long form
+  uint64_t n = seeds ? strtoull(seeds, NULL, 10) : 8;
+  place_t place = open_place();
+  for (control_seed_t seed = {1}; seed.seed <= n; seed.seed++) {
+    char name[32];
+    snprintf(name, sizeof(name), "seed %llu", (unsigned long long)seed.seed);
+    pair_t pair = {name, control_random.n_outputs,
+                   function_of_program(&place, &control_random, &seed, compiled_answer()),
+                   function_of_program(&place, &control_random, &seed, DT_ANSWER_EVALUATOR)};
+    const int64_t sizes[][2] = {{3, 5}, {1, 1}, {0, 4}, {5, 0}, {17, 20}};
+    for (int64_t k = 0; k < 5; k++) {
+      dt_tensor_t *inputs[3];
+      make_inputs(&place, sizes[k][0], sizes[k][1], k, false, inputs);
+      compare(&place, &pair, inputs);
+      release(inputs, 3);
+    }
+    dt_function_release(pair.compiled);
+    dt_function_release(pair.evaluated);
+  }
+  close_place(&place);
+}
+
 int main(void) {
 #define PROGRAM(name) cmocka_unit_test(name),
   const struct CMUnitTest tests[] = {PROGRAMS cmocka_unit_test(checks_in_bodies),
-                                     cmocka_unit_test(readbacks_are_counted)};
+                                     cmocka_unit_test(readbacks_are_counted),
+                                     cmocka_unit_test(at_random)};
 #undef PROGRAM
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
