@@ -158,7 +158,8 @@ static void run(const char *name) {
   PROGRAM(loop_in_branch)                                                                          \
   PROGRAM(sized)                                                                                   \
   PROGRAM(gathering)                                                                               \
-  PROGRAM(flipping)
+  PROGRAM(flipping)                                                                                \
+  PROGRAM(lasting)
 PROGRAMS
 #undef PROGRAM
 

@@ -248,7 +248,8 @@ static void check_program(const control_program_t *program) {
   PROGRAM(loop_in_branch)                                                                          \
   PROGRAM(sized)                                                                                   \
   PROGRAM(gathering)                                                                               \
-  PROGRAM(flipping)
+  PROGRAM(flipping)                                                                                \
+  PROGRAM(lasting)
 PROGRAMS
 #undef PROGRAM
 
