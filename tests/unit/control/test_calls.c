@@ -194,6 +194,54 @@ static void checks_in_bodies(void **state) {
   close_place(&place);
 }
 
+// As far as x is long: an index outside gives 0, with which the loop would never end.
+static dt_status_t stuck_test(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  (void)closure;
+  out[0] = dt_lt(t, in[0], in[1]);
+  return NULL;
+}
+static dt_status_t stuck_step(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  (void)closure;
+  out[0] = dt_add(t, in[0], dt_gather(t, in[2], in[0], 0));
+  return NULL;
+}
+static dt_status_t stuck(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  dt_sym_t rows = dt_dim(t, in[0], 0);
+  dt_value_t captured[2] = {in[1], dt_full(t, DT_I64, 1, 1, &rows)};
+  dt_value_t first = dt_scalar(t, DT_I64, 0);
+  dt_while(t, stuck_test, stuck_step, closure, 1, &first, 2, captured, out);
+  return NULL;
+}
+
+static void a_failed_check_ends_its_loop(void **state) {
+  (void)state;
+  place_t place = open_place();
+  const control_program_t program = {"stuck", stuck, 1};
+  dt_function_t *f = function_of_program(&place, &program, NULL, compiled_answer());
+  for (int64_t k = 4; k < 7; k++) {
+    dt_tensor_t *inputs[3], *there[3], *out = NULL;
+    make_inputs(&place, 5, 1, k, true, inputs);
+    for (uint32_t i = 0; i < 3; i++)
+      there[i] = moved(&place, inputs[i], true);
+    dt_status_t status = dt_call(place.own, f, there, 3, &out, 1);
+    if (!status)
+      status = dt_session_wait(place.own);
+    if (k == 6) {
+      expect_told(status, DT_E_RANGE, "5 is outside [-5, 5)");
+    } else {
+      expect_ok(status);
+      dt_tensor_t *back = moved(&place, out, false);
+      assert_int_equal(*(int64_t *)dt_tensor_data(back), k);
+      dt_tensor_release(back);
+    }
+    dt_tensor_release(out);
+    release(inputs, 3);
+    release(there, 3);
+  }
+  dt_function_release(f);
+  close_place(&place);
+}
+
 // What the host reads to decide is counted.
 static void readbacks_are_counted(void **state) {
   (void)state;
@@ -242,6 +290,7 @@ static void at_random(void **state) {
 int main(void) {
 #define PROGRAM(name) cmocka_unit_test(name),
   const struct CMUnitTest tests[] = {PROGRAMS cmocka_unit_test(checks_in_bodies),
+                                     cmocka_unit_test(a_failed_check_ends_its_loop),
                                      cmocka_unit_test(readbacks_are_counted),
                                      cmocka_unit_test(at_random)};
 #undef PROGRAM
