@@ -23,9 +23,7 @@ static uint32_t below(place_t *p, uint32_t n) {
 
 static v_t pick(place_t *p) { return p->pool[below(p, p->n)]; }
 
-static void put(place_t *p, v_t value) {
-  p->pool[p->n < POOL ? p->n++ : below(p, POOL)] = value;
-}
+static void put(place_t *p, v_t value) { p->pool[p->n < POOL ? p->n++ : below(p, POOL)] = value; }
 
 static v_t f32(dt_trace_t *t, double value) { return dt_scalar(t, DT_F32, value); }
 static v_t i64(dt_trace_t *t, double value) { return dt_scalar(t, DT_I64, value); }

@@ -289,10 +289,9 @@ static void at_random(void **state) {
 
 int main(void) {
 #define PROGRAM(name) cmocka_unit_test(name),
-  const struct CMUnitTest tests[] = {PROGRAMS cmocka_unit_test(checks_in_bodies),
-                                     cmocka_unit_test(a_failed_check_ends_its_loop),
-                                     cmocka_unit_test(readbacks_are_counted),
-                                     cmocka_unit_test(at_random)};
+  const struct CMUnitTest tests[] = {
+      PROGRAMS cmocka_unit_test(checks_in_bodies), cmocka_unit_test(a_failed_check_ends_its_loop),
+      cmocka_unit_test(readbacks_are_counted), cmocka_unit_test(at_random)};
 #undef PROGRAM
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
