@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// State of loops written in place. A trip computes its new state in temporaries and copies them last
-// of all, so that passes may do as they like before. In the end the kernel that makes such a
+// State of loops written in place. A trip computes its new state in temporaries and copies them
+// last of all, so that passes may do as they like before. In the end the kernel that makes such a
 // temporary can often write the state itself: when no kernel after it needs the old state, and it
 // reads of that only the element that it writes. Who reads the temporary after it reads the new
 // state instead.
@@ -91,8 +91,7 @@ static bool is_free(const carry_t *c) {
       return false;
   for (uint32_t i = 0; i < program->regions.len; i++) {
     const dt_program_region_t *region = &program->regions.items[i];
-    if (region->predicate.id == c->to.id && region->first > c->maker &&
-        region->first < c->loop.end)
+    if (region->predicate.id == c->to.id && region->first > c->maker && region->first < c->loop.end)
       return false; // the host needs it
   }
   if (!reads(maker, c->to))

@@ -228,7 +228,8 @@ static bool replaces_in_place(const places_t *p, uint32_t old, uint32_t fresh, u
   for (uint32_t s = 0; s < kernel->stages.len; s++)
     for (uint32_t i = 0; i < kernel->stages.items[s].insts.len; i++) {
       const dt_inst_t *inst = &kernel->stages.items[s].insts.items[i];
-      if (dt__inst_reads(inst).id == old && !dt__reads_before(program, kernel, inst, s, store, stage))
+      if (dt__inst_reads(inst).id == old &&
+          !dt__reads_before(program, kernel, inst, s, store, stage))
         return false;
     }
   return true;

@@ -134,7 +134,8 @@ static dt_status_t verify_kernel(const dt_loop_verifier_t *v, uint32_t k) {
     }
   }
   // Plans let other kernels write state, too: nothing is moved any more.
-  return dt__kernel_carries(program, kernel) && !program->block_bytes.id ? verify_carry(v, k) : NULL;
+  return dt__kernel_carries(program, kernel) && !program->block_bytes.id ? verify_carry(v, k)
+                                                                         : NULL;
 }
 
 static dt_status_t verify_one_run(const dt_loop_verifier_t *v, uint32_t first, uint32_t end,

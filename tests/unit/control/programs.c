@@ -294,6 +294,33 @@ static dt_status_t flipping(dt_trace_t *t, const v_t *in, v_t *out, void *closur
   return NULL;
 }
 
+// What a loop finds must outlast its first trip, in which much is computed after it was read; what
+// constants alone make is made once.
+static dt_status_t lasting_step(dt_trace_t *t, const v_t *in, v_t *out, void *closure) {
+  outside_t *outside = closure;
+  v_t square = dt_matmul(t, in[2], dt_transpose(t, outside->x, 0, 1));
+  v_t rows = dt_softmax(t, square, 1);
+  v_t mixed = dt_softmax(t, dt_matmul(t, rows, in[2]), 1);
+  v_t again = dt_softmax(t, dt_matmul(t, dt_transpose(t, rows, 0, 1), mixed), 0);
+  dt_sym_t eight = dt_sym_const(t, 8), sizes[2] = {eight, eight};
+  v_t table = dt_sin(t, dt_iota(t, DT_F32, 2, sizes, 0));
+  dt_sym_t wide[2] = {dt_dim(t, in[2], 0), eight};
+  v_t few = dt_expand(t, dt_sum(t, again, 1, (int32_t[]){1}, true), 2, wide);
+  v_t looked = dt_amax(t, dt_matmul(t, few, table), 1, (int32_t[]){1}, true);
+  out[0] = dt_add(t, in[0], i64(t, 1));
+  out[1] = in[1];
+  out[2] = dt_tanh(t, dt_add(t, dt_add(t, again, mixed), looked));
+  return NULL;
+}
+static dt_status_t lasting(dt_trace_t *t, const v_t *in, v_t *out, void *closure) {
+  (void)closure;
+  outside_t outside = {dt_softmax(t, in[X], 1), in[K]};
+  v_t state[3] = {i64(t, 0), in[K], dt_tanh(t, in[X])};
+  dt_while(t, is_less, lasting_step, &outside, 3, state, 0, NULL, state);
+  out[0] = state[2];
+  return NULL;
+}
+
 const control_program_t control_programs[] = {
     {"branch", branch, 1},
     {"computed", computed, 3},
@@ -307,6 +334,7 @@ const control_program_t control_programs[] = {
     {"sized", sized, 2},
     {"gathering", gathering, 2},
     {"flipping", flipping, 2},
+    {"lasting", lasting, 1},
 };
 const uint32_t n_control_programs = sizeof(control_programs) / sizeof(control_programs[0]);
 

@@ -20,4 +20,11 @@ extern const dt_input_decl_t control_inputs[3];
 // One program of these by name.
 const control_program_t *control_program(const char *name);
 
+// Branches and loops in each other at random; the closure is its seed. Which way they go depends on
+// integers alone, so that roundings do not decide.
+typedef struct control_seed_t {
+  uint64_t seed;
+} control_seed_t;
+extern const control_program_t control_random;
+
 #endif // DT_TESTS_UNIT_CONTROL_PROGRAMS_H

@@ -74,10 +74,14 @@ static void release(dt_tensor_t **tensors, uint32_t n) {
   }
 }
 
-static dt_function_t *function(place_t *place, const char *name, dt_answer_t answer) {
-  const control_program_t *program = control_program(name);
+static dt_function_t *function_of_program(place_t *place, const control_program_t *program,
+                                          void *closure, dt_answer_t answer) {
   subject_t subject = {program->name, program->program, 3, program->n_outputs, control_inputs};
-  return subject_function(place->runtime, &subject, NULL, answer);
+  return subject_function(place->runtime, &subject, closure, answer);
+}
+
+static dt_function_t *function(place_t *place, const char *name, dt_answer_t answer) {
+  return function_of_program(place, control_program(name), NULL, answer);
 }
 
 static void expect_same(dt_tensor_t *got, dt_tensor_t *want, const char *what) {
@@ -154,7 +158,8 @@ static void run(const char *name) {
   PROGRAM(loop_in_branch)                                                                          \
   PROGRAM(sized)                                                                                   \
   PROGRAM(gathering)                                                                               \
-  PROGRAM(flipping)
+  PROGRAM(flipping)                                                                                \
+  PROGRAM(lasting)
 PROGRAMS
 #undef PROGRAM
 
@@ -178,7 +183,7 @@ static void checks_in_bodies(void **state) {
     dt_status_t status = dt_call(place.own, pair.compiled, there, 3, out, 2);
     if (!status)
       status = dt_session_wait(place.own);
-    expect_told(status, DT_E_RANGE, "3 is outside [-3, 3)");
+    expect_told(status, DT_E_RANGE, "[-3, 3)");
     release(out, 2);
     expect_code(dt_call(place.host, pair.evaluated, inputs, 3, out, 2), DT_E_RANGE);
     release(inputs, 3);
@@ -186,6 +191,54 @@ static void checks_in_bodies(void **state) {
   }
   dt_function_release(pair.compiled);
   dt_function_release(pair.evaluated);
+  close_place(&place);
+}
+
+// As far as x is long: an index outside gives 0, with which the loop would never end.
+static dt_status_t stuck_test(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  (void)closure;
+  out[0] = dt_lt(t, in[0], in[1]);
+  return NULL;
+}
+static dt_status_t stuck_step(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  (void)closure;
+  out[0] = dt_add(t, in[0], dt_gather(t, in[2], in[0], 0));
+  return NULL;
+}
+static dt_status_t stuck(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  dt_sym_t rows = dt_dim(t, in[0], 0);
+  dt_value_t captured[2] = {in[1], dt_full(t, DT_I64, 1, 1, &rows)};
+  dt_value_t first = dt_scalar(t, DT_I64, 0);
+  dt_while(t, stuck_test, stuck_step, closure, 1, &first, 2, captured, out);
+  return NULL;
+}
+
+static void a_failed_check_ends_its_loop(void **state) {
+  (void)state;
+  place_t place = open_place();
+  const control_program_t program = {"stuck", stuck, 1};
+  dt_function_t *f = function_of_program(&place, &program, NULL, compiled_answer());
+  for (int64_t k = 4; k < 7; k++) {
+    dt_tensor_t *inputs[3], *there[3], *out = NULL;
+    make_inputs(&place, 5, 1, k, true, inputs);
+    for (uint32_t i = 0; i < 3; i++)
+      there[i] = moved(&place, inputs[i], true);
+    dt_status_t status = dt_call(place.own, f, there, 3, &out, 1);
+    if (!status)
+      status = dt_session_wait(place.own);
+    if (k == 6) {
+      expect_told(status, DT_E_RANGE, "[-5, 5)");
+    } else {
+      expect_ok(status);
+      dt_tensor_t *back = moved(&place, out, false);
+      assert_int_equal(*(int64_t *)dt_tensor_data(back), k);
+      dt_tensor_release(back);
+    }
+    dt_tensor_release(out);
+    release(inputs, 3);
+    release(there, 3);
+  }
+  dt_function_release(f);
   close_place(&place);
 }
 
@@ -210,10 +263,35 @@ static void readbacks_are_counted(void **state) {
   close_place(&place);
 }
 
+static void at_random(void **state) {
+  (void)state;
+  const char *seeds = getenv("CONTROL_SEEDS"); // how many; the long form
+  uint64_t n = seeds ? strtoull(seeds, NULL, 10) : 8;
+  place_t place = open_place();
+  for (control_seed_t seed = {1}; seed.seed <= n; seed.seed++) {
+    char name[32];
+    snprintf(name, sizeof(name), "seed %llu", (unsigned long long)seed.seed);
+    pair_t pair = {name, control_random.n_outputs,
+                   function_of_program(&place, &control_random, &seed, compiled_answer()),
+                   function_of_program(&place, &control_random, &seed, DT_ANSWER_EVALUATOR)};
+    const int64_t sizes[][2] = {{3, 5}, {1, 1}, {0, 4}, {5, 0}, {17, 20}};
+    for (int64_t k = 0; k < 5; k++) {
+      dt_tensor_t *inputs[3];
+      make_inputs(&place, sizes[k][0], sizes[k][1], k, false, inputs);
+      compare(&place, &pair, inputs);
+      release(inputs, 3);
+    }
+    dt_function_release(pair.compiled);
+    dt_function_release(pair.evaluated);
+  }
+  close_place(&place);
+}
+
 int main(void) {
 #define PROGRAM(name) cmocka_unit_test(name),
-  const struct CMUnitTest tests[] = {PROGRAMS cmocka_unit_test(checks_in_bodies),
-                                     cmocka_unit_test(readbacks_are_counted)};
+  const struct CMUnitTest tests[] = {
+      PROGRAMS cmocka_unit_test(checks_in_bodies), cmocka_unit_test(a_failed_check_ends_its_loop),
+      cmocka_unit_test(readbacks_are_counted), cmocka_unit_test(at_random)};
 #undef PROGRAM
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

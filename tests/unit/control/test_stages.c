@@ -26,6 +26,7 @@ static const sample_t samples[] = {{3, 5, 2, true},  {3, 5, 0, false},  {1, 1, 1
 
 typedef struct check_t {
   const control_program_t *program;
+  void *closure;
   dt_traced_t *traced;
   dt_tensor_t *inputs[N_SAMPLES][3];
   int64_t *symbols[N_SAMPLES];
@@ -158,6 +159,7 @@ static void trace(check_t *c) {
   dt_guards_t *guards = NULL;
   dt_trace_request_t request = {.name = c->program->name,
                                 .program = c->program->program,
+                                .closure = c->closure,
                                 .n_inputs = 3,
                                 .n_outputs = c->program->n_outputs,
                                 .inputs = control_inputs,
@@ -200,8 +202,8 @@ static dt_target_t target_of(dt_device_t device) {
   return target;
 }
 
-static void check_on(const control_program_t *program, dt_device_t device) {
-  check_t c = {.program = program};
+static void check_on(const control_program_t *program, void *closure, dt_device_t device) {
+  check_t c = {.program = program, .closure = closure};
   dt_target_t target = target_of(device);
   dt_symenv_t *env = NULL;
   dt_program_t *made = NULL;
@@ -225,8 +227,8 @@ static void check_on(const control_program_t *program, dt_device_t device) {
 }
 
 static void check_program(const control_program_t *program) {
-  check_on(program, DT_CPU);
-  check_on(program, DT_CUDA);
+  check_on(program, NULL, DT_CPU);
+  check_on(program, NULL, DT_CUDA);
 }
 
 #define PROGRAM(name)                                                                              \
@@ -246,14 +248,25 @@ static void check_program(const control_program_t *program) {
   PROGRAM(loop_in_branch)                                                                          \
   PROGRAM(sized)                                                                                   \
   PROGRAM(gathering)                                                                               \
-  PROGRAM(flipping)
+  PROGRAM(flipping)                                                                                \
+  PROGRAM(lasting)
 PROGRAMS
 #undef PROGRAM
 
+static void at_random(void **state) {
+  (void)state;
+  const char *seeds = getenv("CONTROL_SEEDS"); // how many; the long form
+  uint64_t n = seeds ? strtoull(seeds, NULL, 10) : 12;
+  for (control_seed_t seed = {1}; seed.seed <= n; seed.seed++) {
+    print_message("seed %llu\n", (unsigned long long)seed.seed);
+    check_on(&control_random, &seed, seed.seed % 2 ? DT_CPU : DT_CUDA);
+  }
+}
+
 int main(void) {
 #define PROGRAM(name) cmocka_unit_test(name),
-  const struct CMUnitTest tests[] = {PROGRAMS};
+  const struct CMUnitTest tests[] = {PROGRAMS cmocka_unit_test(at_random)};
 #undef PROGRAM
-  assert_int_equal(sizeof(tests) / sizeof(tests[0]), n_control_programs);
+  assert_int_equal(sizeof(tests) / sizeof(tests[0]), n_control_programs + 1);
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

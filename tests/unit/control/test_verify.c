@@ -43,8 +43,7 @@ static void check(const char *text, const change_t *change, bool program) {
     status = program ? dt__program_verify(loops) : dt__graph_verify(graph);
   const char *message = status ? dt_status_message(status) : "";
   if (change->says[0] ? !strstr(message, change->says) : status != NULL)
-    fail_msg("'%s' for '%s': '%s'; expected '%s'", change->to, change->from, message,
-             change->says);
+    fail_msg("'%s' for '%s': '%s'; expected '%s'", change->to, change->from, message, change->says);
   dt_status_free(status);
   dt__symenv_destroy(env);
   dt__arena_fini(&arena);
@@ -61,10 +60,12 @@ static const char *const loop =
     "buffer b5 = temp bool[]\n"
     "buffer b6 = output 0 i64[]\n"
     "kernel \"first\" { stage { v0 = load i64 b1[] store b3[] = v0 } }\n"
-    "kernel \"test\" { stage { v0 = load i64 b1[] v1 = const i64 9 v2 = lt bool v0, v1 store b2[] = "
+    "kernel \"test\" { stage { v0 = load i64 b1[] v1 = const i64 9 v2 = lt bool v0, v1 store b2[] "
+    "= "
     "v2 } }\n"
     "kernel \"up\" run 1 { stage { v0 = load i64 b3[] v1 = add i64 v0, v0 store b4[] = v1 } }\n"
-    "kernel \"again\" run 1 { stage { v0 = load i64 b4[] v1 = const i64 9 v2 = lt bool v0, v1 store "
+    "kernel \"again\" run 1 { stage { v0 = load i64 b4[] v1 = const i64 9 v2 = lt bool v0, v1 "
+    "store "
     "b5[] = v2 } }\n"
     "kernel \"carry\" run 1 { stage { v0 = load i64 b4[] store b3[] = v0 } }\n"
     "kernel \"decide\" run 1 { stage { v0 = load bool b5[] store b2[] = v0 } }\n"
@@ -105,21 +106,20 @@ static void test_programs(void **state) {
 }
 
 // ---- Graphs ---------------------------------------------------------------------------------------
-static const char *const branch =
-    "graph (s0: [0, 1000], s1: [0, 1000]) {\n"
-    "  %1 = input \"x\" f32[s0] strides [1] contiguous\n"
-    "  %2 = input \"flag\" bool[] strides [] contiguous\n"
-    "  %3 = cond %2, %1 then {\n"
-    "    %1 = input \"\" f32[s0] strides [1] contiguous\n"
-    "    %2 = neg %1 : f32[s0]\n"
-    "    return %2\n"
-    "  } else {\n"
-    "    %1 = input \"\" f32[s0] strides [1] contiguous\n"
-    "    return %1\n"
-    "  } : bool[]\n"
-    "  %4 = result %3 {index = 0} : f32[s0]\n"
-    "  return %4\n"
-    "}\n";
+static const char *const branch = "graph (s0: [0, 1000], s1: [0, 1000]) {\n"
+                                  "  %1 = input \"x\" f32[s0] strides [1] contiguous\n"
+                                  "  %2 = input \"flag\" bool[] strides [] contiguous\n"
+                                  "  %3 = cond %2, %1 then {\n"
+                                  "    %1 = input \"\" f32[s0] strides [1] contiguous\n"
+                                  "    %2 = neg %1 : f32[s0]\n"
+                                  "    return %2\n"
+                                  "  } else {\n"
+                                  "    %1 = input \"\" f32[s0] strides [1] contiguous\n"
+                                  "    return %1\n"
+                                  "  } : bool[]\n"
+                                  "  %4 = result %3 {index = 0} : f32[s0]\n"
+                                  "  return %4\n"
+                                  "}\n";
 
 static void test_graphs(void **state) {
   (void)state;

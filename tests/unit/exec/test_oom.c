@@ -131,6 +131,45 @@ static void test_mlp(void **state) {
   mlp_fini(&mlp);
 }
 
+// A branch in a loop.
+static dt_status_t goes_on(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  (void)closure;
+  out[0] = dt_lt(t, in[0], dt_scalar(t, DT_I64, 2));
+  return NULL;
+}
+static dt_status_t doubled(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  (void)closure;
+  out[0] = dt_add(t, in[0], in[0]);
+  return NULL;
+}
+static dt_status_t summed(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  (void)closure;
+  out[0] = dt_sub(t, in[0], dt_sum(t, in[0], 0, NULL, false));
+  return NULL;
+}
+static dt_status_t trip(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  dt_value_t pred = dt_eq(t, in[0], dt_scalar(t, DT_I64, 0));
+  out[0] = dt_add(t, in[0], dt_scalar(t, DT_I64, 1));
+  dt_cond(t, pred, doubled, summed, closure, 1, &in[1], 1, &out[1]);
+  return NULL;
+}
+static dt_status_t control_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
+                                   void *closure) {
+  dt_value_t state[2] = {dt_scalar(t, DT_I64, 0), in[0]};
+  dt_while(t, goes_on, trip, closure, 2, state, 0, NULL, state);
+  out[0] = state[1];
+  return NULL;
+}
+static void test_control(void **state) {
+  (void)state;
+  static const dt_input_decl_t input = {.name = "x", .dtype = DT_F32, .rank = 1};
+  static const subject_t control = {"control", control_program, 1, 1, &input};
+  rng_t rng = {3};
+  dt_tensor_t *x = tensor_f32(&rng, 1, (const int64_t[]){5});
+  run_compiled(&control, &x, NULL, NULL);
+  dt_tensor_release(x);
+}
+
 // Two segments: how many ones there are is the sum of the squares.
 static dt_status_t segments_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
                                     void *closure) {
@@ -153,8 +192,8 @@ static void test_segments(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_runtime),   cmocka_unit_test(test_softmax),
-      cmocka_unit_test(test_constants), cmocka_unit_test(test_mlp),
-      cmocka_unit_test(test_segments),
+      cmocka_unit_test(test_constants), cmocka_unit_test(test_control),
+      cmocka_unit_test(test_mlp),       cmocka_unit_test(test_segments),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
