@@ -30,27 +30,45 @@ static void refuse(sized_t *s, const char *fmt, ...) {
 // ---- Bounds ---------------------------------------------------------------------------------------
 
 static void narrow(dt_program_t *program, dt_program_item_t *item, dt_sym_t bound) {
-  dt_sym_t most = dt__program_most(program, bound);
+  dt_sym_t most = dt__program_most(program, bound); // none of none
   int64_t value = 0;
   if (most.id && (!dt__sym_is_const(program->env, most, &value) || value < MOST_NUMBER))
     item->most = item->most.id ? dt__sym_min(program->env, item->most, most) : most;
 }
 
-// An assert of the form `symbol <= bound`, or one that comes to it.
-static void narrow_by_assert(dt_program_t *program, dt_program_item_t *item, dt_sym_t cond) {
-  dt_symenv_t *env = program->env;
-  dt_sym_view_t view = dt__sym_view(env, cond);
+// What a difference that is not negative, or 0, says `symbol` is at most; none: nothing.
+static dt_sym_t bound_by_sum(dt_symenv_t *env, dt_sym_t sum, dt_sym_t symbol) {
   dt_sym_t coef, rest;
   int64_t by = 0;
-  if (view.op != DT_SYM_LE && view.op != DT_SYM_LT)
-    return;
-  dt_sym_t low = view.args[0], high = view.args[1];
+  bool linear = dt__sym_linear(env, sum, symbol, &coef, &rest);
+  return linear && dt__sym_is_const(env, coef, &by) && by == -1 ? rest : DT_SYM_NONE_ID;
+}
+
+// What a condition says `symbol` is at most. Of several one holds at least (or): then the most of
+// what each says.
+static dt_sym_t bound_by(dt_symenv_t *env, dt_sym_t cond, dt_sym_t symbol) {
+  dt_sym_t args[MAX_BOUNDS], all = DT_SYM_NONE_ID;
+  dt_sym_view_t view = dt__sym_view(env, cond);
+  if (view.n_args > MAX_BOUNDS)
+    return all;
+  for (uint32_t k = 0; k < view.n_args; k++)
+    args[k] = view.args[k];
+  if (view.op == DT_SYM_LE)
+    return bound_by_sum(env, dt__sym_sub(env, args[1], args[0]), symbol);
   if (view.op == DT_SYM_LT)
-    high = dt__sym_sub(env, high, dt__sym_const(env, 1));
-  if (dt__sym_linear(env, dt__sym_sub(env, high, low), dt__symbol_sym(env, item->symbol), &coef,
-                     &rest) &&
-      dt__sym_is_const(env, coef, &by) && by == -1)
-    narrow(program, item, rest);
+    return bound_by_sum(
+        env, dt__sym_sub(env, dt__sym_sub(env, args[1], args[0]), dt__sym_const(env, 1)), symbol);
+  if (view.op == DT_SYM_EQ) {
+    all = bound_by_sum(env, dt__sym_sub(env, args[1], args[0]), symbol);
+    return all.id ? all : bound_by_sum(env, dt__sym_sub(env, args[0], args[1]), symbol);
+  }
+  for (uint32_t k = 0; k < view.n_args && view.op == DT_SYM_OR; k++) {
+    dt_sym_t own = bound_by(env, args[k], symbol);
+    if (!own.id)
+      return own;
+    all = all.id ? dt__sym_max(env, all, own) : own;
+  }
+  return all;
 }
 
 // What the program says of an item: that it is not above other sizes, or items before it, or a
@@ -65,7 +83,9 @@ static void find_most(dt_program_t *program, dt_program_item_t *item) {
   for (uint32_t k = 0; k < n && k < MAX_BOUNDS; k++)
     narrow(program, item, bounds[k]);
   for (uint32_t k = 0; program->graph && k < program->graph->asserts.len; k++)
-    narrow_by_assert(program, item, program->graph->asserts.items[k].cond);
+    narrow(program, item,
+           bound_by(program->env, program->graph->asserts.items[k].cond,
+                    dt__symbol_sym(program->env, item->symbol)));
 }
 
 static bool never_negative(dt_program_t *program, dt_sym_t e) {

@@ -252,7 +252,7 @@ void dt__bind_parameters(dt_body_t *k, const dt_kernel_params_t *params);
 // Programs of device sizes, after that: the kernel ends where its gate is shut; else binds symbols
 // of items to what their buffers hold.
 void dt__bind_items(dt_body_t *k, const dt_kernel_params_t *params);
-// Some axis of the grid is only known once items are bound.
+// Programs of device sizes: some axis of the grid is only known once items are bound.
 bool dt__grid_has_items(dt_body_t *k);
 void dt__place_locals(dt_body_t *k);
 // The extents of the grid's axes, at level 0 (loops.c).

@@ -320,7 +320,7 @@ bool dt__grid_has_items(dt_body_t *k) {
   uint32_t n = dt__grid_axes(k->m, k->kernel, k->schedule, axes), items = 0;
   for (uint32_t i = 0; i < n; i++)
     items |= dt__expr_items(&k->m->program, axes[i]);
-  return items != 0;
+  return items != 0 && k->m->program.device_sized;
 }
 
 void dt__place_locals(dt_body_t *k) {

@@ -69,10 +69,10 @@ dt_status_t kp_function_create(dt_runtime_t *runtime, dt_program_fn_t program, v
 
 static void prove_subjects(all_t *all, dt_runtime_t *runtime) {
   const subject_t *const subjects[] = {
-      &add_subject,     &mlp_subject,       &layer_norm_subject, &softmax_subject,
-      &columns_subject, &transpose_subject, &gather_subject,     &scale_subject,
-      &sizes_nonzero,   &sizes_softmax,     &sizes_repeat,       &sizes_chain,
-      &sizes_pair,      &sizes_cut,         &sizes_product,      &sizes_update};
+      &add_subject,       &mlp_subject,     &layer_norm_subject, &softmax_subject, &columns_subject,
+      &transpose_subject, &gather_subject,  &scale_subject,      &sizes_nonzero,   &sizes_softmax,
+      &sizes_repeat,      &sizes_chain,     &sizes_pair,         &sizes_cut,       &sizes_product,
+      &sizes_update,      &sizes_cut_chain, &sizes_norm,         &sizes_attention};
   rng_t rng = {7};
   mlp_t mlp;
   mlp_init(&mlp, &rng);
@@ -82,10 +82,10 @@ static void prove_subjects(all_t *all, dt_runtime_t *runtime) {
     const subject_t *subject = subjects[k];
     if (!wanted(all, subject->name))
       continue;
-    void *closure = subject == &mlp_subject     ? (void *)&mlp
-                    : subject == &scale_subject ? w
-                    : subject == &sizes_product ? matrix
-                                                : NULL;
+    void *closure = subject == &mlp_subject                               ? (void *)&mlp
+                    : subject == &scale_subject                           ? w
+                    : subject == &sizes_product || subject == &sizes_norm ? matrix
+                                                                          : NULL;
     dt_function_release(subject_function(runtime, subject, closure, DT_ANSWER_EVALUATOR));
     end_row(all, subject->name);
   }

@@ -332,6 +332,8 @@ static dt_status_t fill(const dt_compile_request_t *request, dt_compiled_t *out)
     out->items[0] = (dt_compiled_item_t){.text = dt__strdup("item"), .range = {0, 1 << 20}};
     out->n_items = 1;
     out->segments_reason = dt__strdup("its result has the size");
+    if (!out->segments_reason) // nobody would make room for what is read
+      return DT_NO_MEMORY();
   }
   if (programs[p].check) {
     out->checks[0].text = dt__strdup(programs[p].check);

@@ -89,6 +89,17 @@ static const dt_input_decl_t vector_and_number[] = {
     {.name = "k", .dtype = DT_I64, .rank = 0}};
 const subject_t sizes_cut = {"cut", cut_program, 2, 1, vector_and_number};
 
+// What is above 0 of the first k elements: a number from what another one sized.
+static dt_status_t cut_chain_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
+                                     void *closure) {
+  (void)closure;
+  dt_value_t first = dt_slice(t, in[0], 0, dt_sym_const(t, 0), dt_item(t, in[1]), 1);
+  dt_value_t some = dt_masked_select(t, first, above_zero(t, first));
+  out[0] = sum_all(t, dt_exp(t, some));
+  return NULL;
+}
+const subject_t sizes_cut_chain = {"cut chain", cut_chain_program, 2, 1, vector_and_number};
+
 // Rows above the first number of each, times a matrix: a product with as many rows as data says.
 static dt_status_t product_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
                                    void *closure) {

@@ -12,6 +12,7 @@ extern const subject_t sizes_repeat;    // x[n, width], repeats[n]: sums over re
 extern const subject_t sizes_chain;     // x[n], t[n]: a selection of a selection
 extern const subject_t sizes_pair;      // x[n], t[n]: two selections that must be of one size
 extern const subject_t sizes_cut;       // x[n], k: the first k elements against the others
+extern const subject_t sizes_cut_chain; // x[n], k: what is above 0 of the first k elements
 extern const subject_t sizes_product;   // x[n, 24], marks[n]: rows times constant w; closure: w
 extern const subject_t sizes_attention; // x[n, 24], marks[n]: of each row to those with a mark
 extern const subject_t sizes_norm;      // x[n, 24], marks[n]: softmax of rows times w; closure: w

@@ -228,9 +228,8 @@ static void chains_over_keys_from_data(void **state) {
 
 static dt_tensor_t *number(int64_t value) { return tensor_i64(0, NULL, &value); }
 
-static void a_number_is_checked(void **state) {
-  (void)state;
-  place_t place = open_place(&sizes_cut, NULL);
+static void check_number(const subject_t *subject) {
+  place_t place = open_place(subject, NULL);
   static const int64_t lengths[] = {0, 1, 17, 400};
   for (size_t s = 0; s < 4; s++) {
     int64_t n = lengths[s];
@@ -252,6 +251,17 @@ static void a_number_is_checked(void **state) {
   assert_int_equal(stats_of(place.function).readbacks, 0);
   assert_int_equal(variants_of(place.function), 1);
   close_place(&place);
+}
+
+static void a_number_is_checked(void **state) {
+  (void)state;
+  check_number(&sizes_cut);
+}
+
+// Where the first check fails nothing that stands behind the second one is run.
+static void a_shut_gate_shuts_those_behind_it(void **state) {
+  (void)state;
+  check_number(&sizes_cut_chain);
 }
 
 static void selections_of_other_sizes_are_told(void **state) {
@@ -347,6 +357,7 @@ int main(int argc, char **argv) {
                                      cmocka_unit_test(chains_over_rows_from_data),
                                      cmocka_unit_test(chains_over_keys_from_data),
                                      cmocka_unit_test(a_number_is_checked),
+                                     cmocka_unit_test(a_shut_gate_shuts_those_behind_it),
                                      cmocka_unit_test(selections_of_other_sizes_are_told),
                                      cmocka_unit_test(arguments_stay),
                                      cmocka_unit_test(others_read_and_say_why)};
