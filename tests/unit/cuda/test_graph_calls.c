@@ -448,9 +448,9 @@ static uint32_t live(dt_runtime_t *runtime, dt_function_t *add, dt_function_t *p
     ;
   for (uint32_t k = 0; k < CALLS; k++) {
     dt_tensor_t *x = parts[k / 2], *inputs[] = {x, x};
-    while (lacks_memory(dt_call_with(session, k % 2 ? pieces : add, inputs, k % 2 ? 1 : 2, &out[k],
-                                     1, &as_graph),
-                        &failed))
+    while (lacks_memory(
+        dt_call_with(session, k % 2 ? pieces : add, inputs, k % 2 ? 1 : 2, &out[k], 1, &as_graph),
+        &failed))
       assert_null(out[k]);
   }
   (void)dt__heap_fail_at(0, false);
