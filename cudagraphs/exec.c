@@ -40,7 +40,8 @@ static uint32_t choose_grid(const dt_cuda_kernel_t *kernel, const dt_cuda_device
   uint32_t useful = needed > least ? needed : least;
   if (before >= needed && before >= least && before - useful <= MOST_IDLE)
     return before;
-  uint64_t room = (uint64_t)needed + needed / 4;
+  // Less than what would be taken back at once.
+  uint64_t room = (uint64_t)needed + (needed / 4 < MOST_IDLE / 2 ? needed / 4 : MOST_IDLE / 2);
   if (most && room > most)
     room = most;
   return needed > least && before && room <= INT32_MAX ? (uint32_t)room : useful;

@@ -9,6 +9,7 @@
 
 dt_status_t dt__graph_store_init(dt_graph_store_t *store, size_t budget) {
   *store = (dt_graph_store_t){.budget = budget};
+  (void)pthread_cond_init(&store->ended, NULL); // cannot fail on Linux without attributes
   return dt__mutex_init(&store->mutex, DT_RANK_GRAPHS);
 }
 
@@ -30,18 +31,25 @@ static bool take_off(dt_graph_store_t *store, dt_graph_exec_t *exec) {
     exec->next->link = exec->link;
   store->bytes -= exec->bytes;
   store->n--;
+  store->ending++;
   return true;
 }
 
-static void end(dt_graph_exec_t *exec) {
+// What take_off gave.
+static void end(dt_graph_store_t *store, dt_graph_exec_t *exec) {
   dt__graph_unbuild(exec);
   release(exec);
+  dt__mutex_lock(&store->mutex);
+  store->ending--;
+  (void)pthread_cond_broadcast(&store->ended);
+  dt__mutex_unlock(&store->mutex);
 }
 
 void dt__graph_store_fini(dt_graph_store_t *store) {
-  while (store->first && take_off(store, store->first))
-    end(store->first);
+  for (dt_graph_exec_t *exec = store->first; exec && take_off(store, exec); exec = store->first)
+    end(store, exec);
   dt__mutex_fini(&store->mutex);
+  (void)pthread_cond_destroy(&store->ended);
 }
 
 static dt_graph_exec_t *find_free(dt_graph_store_t *store, const dt_cuda_gpu_t *gpu,
@@ -89,7 +97,7 @@ void dt__graph_give_back(dt_graph_store_t *store, dt_graph_exec_t *exec) {
                !dt__graph_is_built(exec) && take_off(store, exec);
   dt__mutex_unlock(&store->mutex);
   if (empty)
-    end(exec);
+    end(store, exec);
   release(exec);
 }
 
@@ -134,7 +142,7 @@ bool dt__graph_admit(dt_graph_store_t *store, dt_graph_exec_t *exec, uint32_t n)
       return fits;
     if (taken) {
       DT_LOG(DT_LOG_CUDAGRAPHS, 1, "dropped: %u kernels, for room in the budget", gone->n);
-      end(gone);
+      end(store, gone);
     }
   }
 }
@@ -163,7 +171,7 @@ bool dt__graph_evict(dt_graph_store_t *store, size_t bytes) {
       return false;
     if (taken) {
       freed += gone->bytes;
-      end(gone);
+      end(store, gone);
     }
   }
   return true;
@@ -176,10 +184,12 @@ void dt__graph_forget(dt_graph_store_t *store, uint64_t variant) {
     while (found && found->variant != variant)
       found = found->next;
     bool taken = found && take_off(store, found);
+    while (!found && store->ending)
+      dt__cond_wait(&store->ended, &store->mutex);
     dt__mutex_unlock(&store->mutex);
     if (!found)
       return;
     if (taken)
-      end(found);
+      end(store, found);
   }
 }

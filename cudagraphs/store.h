@@ -16,6 +16,8 @@ typedef struct dt_graph_store_t {
   size_t budget;          // 0: none is made
   uint32_t n;             // guarded by mutex
   uint64_t evicted;       // guarded by mutex
+  uint32_t ending;        // guarded by mutex: off the list, and the driver has them still
+  pthread_cond_t ended;   // fewer are ending
 } dt_graph_store_t;
 
 dt_status_t dt__graph_store_init(dt_graph_store_t *store, size_t budget) DT_MUST_USE;
@@ -46,7 +48,8 @@ bool dt__graph_measure(dt_graph_store_t *store, const dt_graph_exec_t *exec, uin
                        size_t *out_bytes);
 // Drops those that nobody is inside of, until `bytes` are free; false: fewer were.
 bool dt__graph_evict(dt_graph_store_t *store, size_t bytes);
-// The variant ends: its executables go. Nobody is inside of one.
+// The variant ends: its executables go, also those that others are taking away; its code is
+// unloaded next. Nobody is inside of one.
 void dt__graph_forget(dt_graph_store_t *store, uint64_t variant);
 
 #endif // DT_CUDAGRAPHS_STORE_H

@@ -168,6 +168,8 @@ void fake_end(void) {
 
 static int64_t scratch_bytes;
 void set_scratch(int64_t bytes) { scratch_bytes = bytes; }
+static int64_t grid_items;
+void set_items(int64_t items) { grid_items = items; }
 
 static void launch(dt_frame_t *frame, uint32_t index, const uint64_t *words, int64_t count,
                    int64_t grain) {
@@ -247,7 +249,7 @@ static void pieces_run(dt_frame_t *frame) {
     uint64_t from = ADDRESS(frame->inputs[0]) + (uint64_t)at * 4;
     const uint64_t words[] = {from, from, ADDRESS(frame->outputs[0]) + (uint64_t)at * 4,
                               (uint64_t)count};
-    launch(frame, FAKE_ADD, words, count, scratch_bytes);
+    launch(frame, FAKE_ADD, words, grid_items ? grid_items : count, scratch_bytes);
   }
 }
 

@@ -58,6 +58,8 @@ void set_capturing(dt_session_t *session, bool on);
 dt_function_t *function_named(dt_runtime_t *runtime, const char *name, void *closure);
 // How many bytes the scratch of FAKE_ADD's teams is in calls from now on.
 void set_scratch(int64_t bytes);
+// How many grid items the launches of "pieces" are said to have from now on; 0: one an element.
+void set_items(int64_t items);
 
 dt_tensor_t *host_f32(int64_t n, float first, float step);
 dt_tensor_t *host_i64(int64_t n, const int64_t *values);

@@ -4,6 +4,9 @@
 // sessions.
 #include "tests/unit/cuda/graph_calls.h"
 
+#include "runtime/base/memory.h"
+#include "runtime/exec/exec.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,6 +65,34 @@ static void one_graph_serves_every_size(void **state) {
     fixture_close(&f);
     fake_end();
   }
+}
+
+// A grid that has to grow gets some room, as far as a grid goes.
+static void grids_grow_to_the_most_there_are(void **state) {
+  (void)state;
+  static const int64_t items[] = {10, 4000000,    4001000,    3999000,
+                                  10, 4100000000, 4200000000, INT64_MAX};
+  static const uint64_t grids_set[] = {0, 1, 1, 1, 2, 3, 4, 5};
+  fake_begin(4);
+  fixture_t f = fixture_open();
+  dt_function_t *pieces = function_named(f.runtime, "pieces", NULL);
+  dt_tensor_t *host = host_f32(10, 1, 1), *x = on_device(f.session, host);
+  for (size_t k = 0; k < sizeof(items) / sizeof(items[0]); k++) {
+    set_items(items[k]);
+    dt_tensor_t *part = first_of(x, 10 - (int64_t)(k % 2)); // so that the host program runs
+    dt_tensor_t *out = graph_call(f.session, pieces, 1, part);
+    expect_ramp(f.session, out, dt_tensor_count(part), 2, 2);
+    if (session_stats(f.session).grids_set != grids_set[k])
+      fail_msg("%zu: %llu", k, (unsigned long long)session_stats(f.session).grids_set);
+    release_all((dt_tensor_t *[]){part, out}, 2);
+  }
+  set_items(0);
+  assert_int_equal(session_stats(f.session).builds, 1);
+  assert_int_equal(session_stats(f.session).graph_skips, 0);
+  release_all((dt_tensor_t *[]){host, x}, 2);
+  dt_function_release(pieces);
+  fixture_close(&f);
+  fake_end();
 }
 
 // An equal call does not even compare; the second generation finds everything where it was.
@@ -420,9 +451,82 @@ static void checks_are_told_behind_graphs(void **state) {
   fake_end();
 }
 
+// ---- Host memory ----------------------------------------------------------------------------------
+
+enum { PARTS = 5, CALLS = 2 * PARTS };
+
+// Whether it has to be tried again: there was no memory. Counts that.
+static bool lacks_memory(dt_status_t status, uint32_t *failed) {
+  dt_code_t code = dt_status_code(status);
+  assert_true(code == DT_OK || code == DT_E_NO_MEMORY);
+  *failed += status != NULL;
+  dt_status_free(status);
+  return status != NULL;
+}
+
+// Calls that grow a graph, and have a place each; the n-th allocation fails. What fails or is
+// launched without a graph for it is counted, and tried again.
+static uint32_t live(dt_runtime_t *runtime, dt_function_t *add, dt_function_t *pieces,
+                     dt_tensor_t *const *parts, uint64_t n) {
+  dt_session_t *session = NULL;
+  dt_tensor_t *out[CALLS] = {NULL};
+  uint32_t failed = 0;
+  (void)dt__heap_fail_at(n, false);
+  while (lacks_memory(open_session(runtime, 0, NULL, &session), &failed))
+    ;
+  for (uint32_t k = 0; k < CALLS; k++) {
+    dt_tensor_t *x = parts[k / 2], *inputs[] = {x, x};
+    while (lacks_memory(
+        dt_call_with(session, k % 2 ? pieces : add, inputs, k % 2 ? 1 : 2, &out[k], 1, &as_graph),
+        &failed))
+      assert_null(out[k]);
+  }
+  (void)dt__heap_fail_at(0, false);
+  for (uint32_t k = 0; k < CALLS; k++)
+    expect_ramp(session, out[k], dt_tensor_count(parts[k / 2]), 2, 2);
+  dt_session_stats_t stats = session_stats(session);
+  assert_int_equal(stats.graph_calls + stats.graph_skips, CALLS);
+  assert_in_range(stats.graph_skips, 0, 1);
+  release_all(out, CALLS);
+  dt_session_destroy(session);
+  return failed + (uint32_t)stats.graph_skips;
+}
+
+static void each_allocation_fails(void **state) {
+  (void)state;
+  static const int64_t sizes[PARTS] = {40, 7, 700, 0, 699};
+  fake_begin(14);
+  fixture_t f = fixture_open();
+  dt_function_t *add = function_named(f.runtime, "add", NULL);
+  dt_function_t *pieces = function_named(f.runtime, "pieces", NULL);
+  OK(dt_function_prepare_on(add, DT_CUDA, 0));
+  OK(dt_function_prepare_on(pieces, DT_CUDA, 0));
+  dt_tensor_t *host = host_f32(700, 1, 1), *base = on_device(f.session, host), *parts[PARTS];
+  for (uint32_t k = 0; k < PARTS; k++)
+    parts[k] = first_of(base, sizes[k]);
+  OK(dt_session_wait(f.session));
+  uint32_t struck = 0;
+  for (uint64_t n = 1, missed = 0; missed < 40; n++) {
+    uint32_t failed = live(f.runtime, add, pieces, parts, n);
+    assert_in_range(failed, 0, 1);
+    struck += failed;
+    missed = failed ? 0 : missed + 1; // some are nobody's need: of a log, of a list kept ready
+    (void)dt__graph_evict(&f.runtime->graphs, SIZE_MAX); // each life assembles its own
+  }
+  assert_true(struck > 50);
+  print_message("%u allocations failed\n", struck);
+  release_all(parts, PARTS);
+  release_all((dt_tensor_t *[]){host, base}, 2);
+  dt_function_release(add);
+  dt_function_release(pieces);
+  fixture_close(&f);
+  fake_end();
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(one_graph_serves_every_size),
+      cmocka_unit_test(grids_grow_to_the_most_there_are),
       cmocka_unit_test(an_equal_call_sets_nothing),
       cmocka_unit_test(launches_vary_in_number),
       cmocka_unit_test(a_call_without_launches_is_a_graph_too),
@@ -434,6 +538,7 @@ int main(void) {
       cmocka_unit_test(paths_have_an_end),
       cmocka_unit_test(captured_and_switched_off),
       cmocka_unit_test(checks_are_told_behind_graphs),
+      cmocka_unit_test(each_allocation_fails),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,7 @@
 
 // The thread sanitizer takes long over the fake's work.
 #ifdef __SANITIZE_THREAD__
-enum { SHAPES = 60, GENERATIONS = 300 };
+enum { SHAPES = 300, GENERATIONS = 300 };
 #else
 enum { SHAPES = 1000, GENERATIONS = 10000 };
 #endif
