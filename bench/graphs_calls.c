@@ -98,8 +98,8 @@ static bool host_measure(graphs_bench_t *bench, dt_function_t *function, host_si
   graphs_size_t most = bench->tiny ? (graphs_size_t){4, 5} : (graphs_size_t){256, 256};
   dt_session_stats_t before;
   bool good = true;
-  for (int warm = 0; warm < (bench->tiny ? 1 : 2) && good;
-       warm++) { // the first calls are not counted
+  // The first calls are not counted.
+  for (int warm = bench->tiny ? 1 : 2; warm > 0 && good; warm--) {
     graph->count = plain->count = HOST_SAMPLES - HOST_BLOCK;
     good = host_block(graph, function, change, most) && host_block(plain, function, change, most);
   }
