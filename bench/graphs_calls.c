@@ -32,7 +32,7 @@ static graphs_size_t next_size(uint64_t *state, graphs_size_t last, graphs_size_
 // A block of calls, each waited for before the next one.
 static bool host_block(host_side_t *side, dt_function_t *function, host_change_t change,
                        graphs_size_t most) {
-  int calls = side->place.bench->tiny ? 2 : HOST_BLOCK;
+  int calls = side->place.bench->tiny ? 1 : HOST_BLOCK;
   uint64_t state = side->count + 1; // the same for both sides
   graphs_size_t size = most;
   for (int i = 0; i < calls && side->count < HOST_SAMPLES; i++) {
@@ -98,8 +98,9 @@ static bool host_measure(graphs_bench_t *bench, dt_function_t *function, host_si
   graphs_size_t most = bench->tiny ? (graphs_size_t){4, 5} : (graphs_size_t){256, 256};
   dt_session_stats_t before;
   bool good = true;
-  for (int warm = 0; warm < 2 && good; warm++) { // the first calls are not counted
-    graph->count = plain->count = HOST_SAMPLES - (bench->tiny ? 2 : HOST_BLOCK);
+  // The first calls are not counted.
+  for (int warm = bench->tiny ? 1 : 2; warm > 0 && good; warm--) {
+    graph->count = plain->count = HOST_SAMPLES - HOST_BLOCK;
     good = host_block(graph, function, change, most) && host_block(plain, function, change, most);
   }
   graph->count = plain->count = 0;
@@ -122,7 +123,9 @@ static bool check_chain(graphs_bench_t *bench, dt_function_t *function, host_sid
       !bench_ok(dt_function_stats(function, &after), "reading the counters"))
     return false;
   double launches = (double)(after.launches - before.launches);
-  bench_value(&bench->report, "host", "kernels of a call", "count", launches);
+  bool graph = side->mode == DT_CALL_REDUCE_OVERHEAD;
+  bench_value(&bench->report, "host", graph ? "kernels of a graph" : "launches of a call", "count",
+              launches);
   return (launches == GRAPHS_CHAIN_KERNELS && after.kernels == GRAPHS_CHAIN_KERNELS) ||
          graphs_fail("kernels of the chain", launches, GRAPHS_CHAIN_KERNELS);
 }
