@@ -100,14 +100,11 @@ static dt_status_t add_condition(const dt_graph_frame_t *frame, body_t *body, dt
   DT_TRY(add_next(frame, body, node));
   dt_cu_node_params_t params = {
       .type = DT_CU_NODE_CONDITIONAL,
-      .of.condition = {.condition = node->condition,
-                       .type = type,
-                       .n = n_bodies,
-                       .context = device->context}};
+      .of.condition = {
+          .condition = node->condition, .type = type, .n = n_bodies, .context = device->context}};
   DT_CUDA_TRY(device, graph_add_node, &made, body->graph, &node->node, NULL, 1, &params);
   for (uint32_t k = 0; k < n_bodies; k++)
-    out_bodies[k] =
-        (body_t){.graph = params.of.condition.bodies[k], .depth = body->depth + 1};
+    out_bodies[k] = (body_t){.graph = params.of.condition.bodies[k], .depth = body->depth + 1};
   body->last = made;
   body->waits = false;
   return NULL;

@@ -13,6 +13,8 @@
 #define IDLE_BLOCKS 4u
 // Idle blocks beyond that which cost as much as setting a grid does (1.3 ns each, 1.5 us).
 #define MOST_IDLE 1200u
+// Rounds of items that a grid goes through before it is set anew.
+#define MOST_ROUNDS 4u
 
 // ---- Grids ----------------------------------------------------------------------------------------
 
@@ -29,7 +31,9 @@ static uint32_t resident(const dt_cuda_kernel_t *kernel, const dt_cuda_device_t 
   return blocks ? blocks : 1;
 }
 
-// `before` 0: no node yet. What a kernel needs, with room where it has to grow.
+// `before` 0: no node yet. Up to MOST_ROUNDS items a block are worked on one after another: grids
+// do not change with sizes until there are more. Beyond that blocks of their own are worth what it
+// costs to set them, and grids grow with room.
 static uint32_t choose_grid(const dt_cuda_kernel_t *kernel, const dt_cuda_device_t *device,
                             uint32_t before, uint32_t needed) {
   uint32_t least =
@@ -38,13 +42,16 @@ static uint32_t choose_grid(const dt_cuda_kernel_t *kernel, const dt_cuda_device
   if (most && least > most)
     least = (uint32_t)most;
   uint32_t useful = needed > least ? needed : least;
-  if (before >= needed && before >= least && before - useful <= MOST_IDLE)
+  bool idle = before > useful && before - useful > MOST_IDLE;
+  if (before >= least && needed / MOST_ROUNDS <= before && !idle)
     return before;
+  if (needed / MOST_ROUNDS <= least)
+    return least;
   // Less than what would be taken back at once.
   uint64_t room = (uint64_t)needed + (needed / 4 < MOST_IDLE / 2 ? needed / 4 : MOST_IDLE / 2);
   if (most && room > most)
     room = most;
-  return needed > least && before && room <= INT32_MAX ? (uint32_t)room : useful;
+  return before && room <= INT32_MAX ? (uint32_t)room : useful;
 }
 
 // ---- Nodes ----------------------------------------------------------------------------------------

@@ -14,8 +14,9 @@
 
 #define WARP 32
 #define FEW_ROWS 16
-#define RING 4       // three tiles on their way while one is worked on
-#define ALL 8        // eighths
+#define RING 4 // three tiles on their way while one is worked on
+#define ALL 8  // eighths
+#define LONG_SUM 2048
 
 typedef struct tile_t {
   uint32_t tile_rows, tile_cols;

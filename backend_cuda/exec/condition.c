@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel in front of a conditional node. cudaGraphSetConditional is the driver's own: its linker
-// knows the name (CUDA programming guide, "Conditional Graph Nodes").
+// The kernel in front of a conditional node. cudaGraphSetConditional is the driver's own: its
+// linker knows the name (CUDA programming guide, "Conditional Graph Nodes").
 #include "backend_cuda/exec/gpu.h"
 #include "backend_cuda/exec/launch.h"
 #include "runtime/base/status.h"

@@ -68,7 +68,7 @@ typedef struct dt_compiled_t {
   uint32_t n_launches; // of a call: kernels, and chains of them
   dt_edge_t *edges;    // of a device's launches, where they are no chain; else NULL
   uint32_t n_edges;
-  uint32_t n_regions; // of kernels that data decides about
+  uint32_t n_regions;      // of kernels that data decides about
   uint32_t n_symbols;      // length of a frame's symbol array
   uint32_t n_output_sizes; // length of a frame's output_sizes
   // On a device: NULL where the host reads no numbers (items are then what checks tell of), else
