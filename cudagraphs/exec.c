@@ -15,6 +15,9 @@
 #define MOST_IDLE 1200u
 // Rounds of items that a grid goes through before it is set anew.
 #define MOST_ROUNDS 4u
+// Bytes of a block; how many times what is needed is kept.
+#define LEAST_SHARED 8192u
+#define SHARED_ROOM 4u
 
 // ---- Grids ----------------------------------------------------------------------------------------
 
@@ -52,6 +55,22 @@ static uint32_t choose_grid(const dt_cuda_kernel_t *kernel, const dt_cuda_device
   if (most && room > most)
     room = most;
   return before && room <= INT32_MAX ? (uint32_t)room : useful;
+}
+
+// Dynamic shared memory costs as much to set as a grid does. More than is needed harms nobody as
+// long as the same blocks fit a multiprocessor: sizes are powers of two from LEAST_SHARED on, and
+// stay.
+static uint32_t choose_shared(const dt_cuda_kernel_t *kernel, const dt_cuda_device_t *device,
+                              uint32_t before, uint32_t needed) {
+  uint32_t own = kernel->info.shared_bytes;
+  uint32_t most = (uint32_t)device->shared_per_block - kernel->static_shared;
+  if (needed == own && before <= own)
+    return needed; // no scratch
+  uint64_t wanted = LEAST_SHARED;
+  while (wanted < needed)
+    wanted *= 2;
+  uint32_t rounded = wanted < most ? (uint32_t)wanted : most;
+  return before >= needed && before / SHARED_ROOM <= rounded ? before : rounded;
 }
 
 // ---- Nodes ----------------------------------------------------------------------------------------
@@ -187,6 +206,8 @@ static dt_status_t take(dt_graph_frame_t *frame, dt_kernel_fn_t fn, const uint64
   uint32_t before = node && node->kernel == kernel ? node->blocks : 0;
   uint32_t blocks = choose_grid(kernel, device, before, needed);
   DT_TRY(dt__cuda_ready(&frame->launch, fn, words, count, bytes, blocks, &ready));
+  ready.shared_bytes =
+      choose_shared(kernel, device, before ? node->shared_bytes : 0, ready.shared_bytes);
   frame->launch.launches++;
   return take_ready(frame, node, DT_GRAPH_KERNEL, &ready, count <= 0);
 }

@@ -54,13 +54,13 @@ static LLVMValueRef end_of(dt_tile_t *t, LLVMValueRef first, uint32_t length, LL
 }
 
 // How many vectors a thread takes of one row: as many as leave every row a thread and registers for
-// what slices have of them; one where it has LOCAL elements, of which there is one vector, or where
-// vectors are single elements.
+// what slices have of them; one where it has LOCAL elements, of which there is one vector, where
+// vectors are single elements, or where a chain's other members need the registers.
 static uint32_t vectors_of(const dt_tile_t *t, uint32_t lanes) {
   const dt_matmul_t *tile = t->plan.matmul;
   uint32_t n = dt_dtype_size(t->plan.dtype) > 4 ? VECTORS / 2 : VECTORS;
   uint32_t across = tile->tile_cols / lanes;
-  if (lanes == 1 || dt__kernel_has_locals(&t->k->m->program, t->k->kernel))
+  if (lanes == 1 || t->k->kernel->chain || dt__kernel_has_locals(&t->k->m->program, t->k->kernel))
     return 1;
   while (n > 1 && (across % n || t->plan.threads / (across / n) > tile->tile_rows))
     n /= 2;

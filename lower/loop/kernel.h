@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a kernel of loop IR is made of: buffers, instructions, stores and folds of stages, and the
+// schedules by which it is run. loop.h says what all of it means.
+#ifndef DT_LOWER_LOOP_KERNEL_H
+#define DT_LOWER_LOOP_KERNEL_H
+
+#include "lower/graph/graph.h"
+#include "lower/graph/scalar.h"
+
+#define DT_MAX_LOOPS 16 // outer or inner loops of one kernel or stage
+
+typedef struct dt_buffer_id_t {
+  uint32_t id; // 1 … buffer count; 0 is none
+} dt_buffer_id_t;
+
+typedef enum dt_buffer_kind_t {
+  DT_BUFFER_INPUT,    // argument `index` of the call; strides as the graph's input says
+  DT_BUFFER_CONSTANT, // constant `index`
+  DT_BUFFER_OUTPUT,   // result `index`; contiguous
+  DT_BUFFER_TEMP,     // lives inside one call, in the leased block
+  DT_BUFFER_ONCE,     // computed when the variant is made, from constants only; kept with it
+  DT_BUFFER_LOCAL, // scratch of one kernel, private to one outer iteration; sizes depend on no loop
+  DT_BUFFER_SLAB,  // scratch of one chain: its sizes are the extents of the chain's shared loops,
+                   // then one more; every index is [shared loops…, an expression]
+  DT_BUFFER_STATE, // what control hands on, in the block like a TEMP, contiguous. `index` 0: a
+                   // result of branches, written in each. Else 1 + the WHILE region that carries
+                   // it: written before the loop and by the last kernels of each trip, which read
+                   // no state of it; once planned, by any kernel after which none of the trip needs
+                   // the old state
+} dt_buffer_kind_t;
+
+typedef struct dt_buffer_t {
+  dt_buffer_kind_t kind;
+  dt_dtype_t dtype;
+  uint32_t rank;
+  uint32_t index;
+  dt_sym_t sizes[DT_MAX_RANK];
+  dt_sym_t strides[DT_MAX_RANK]; // elements
+} dt_buffer_t;
+
+// Index expressions of a load have a value, inside the buffer, wherever its mask holds. Elsewhere
+// they may have none (a division by zero): code for them must not trap. So may an INDEX whose value
+// nothing selects; what it gives then is unspecified.
+typedef enum dt_inst_kind_t {
+  DT_INST_CONST,   // value
+  DT_INST_INDEX,   // the integer expression `sym` as `dtype` (BOOL: sym != 0)
+  DT_INST_LOAD,    // buffer[index…]; where `mask` is false: args[0] (or zero when args[0] is none)
+  DT_INST_SCALAR,  // scalar op on args
+  DT_INST_CAST,    // args[0] to dtype; the way in and out of F16 and BF16, which are loaded, moved
+                   // and stored, and which no fold and no scalar op but where takes
+  DT_INST_ROW,     // row value `row` of an earlier stage
+  DT_INST_RUNNING, // the fold of this stage that defines row value `row`, up to and with this
+                   // iteration of the inner loops in their order: the stage runs in order
+  DT_INST_SEARCH,  // how many elements of the rank-1 `buffer`, which ascends, are less than args[0]
+                   // (`inclusive`: or equal); I64. Found by halving [0, size) at (low + high) / 2,
+                   // so that it is the same number everywhere also where the buffer does not ascend
+  DT_INST_BIND,    // binds the DATA symbol `sym` to integer args[0], plus `extent` if negative; the
+                   // result (BOOL) says 0 <= sym < extent. Where it is false the failure `check` is
+                   // recorded, sym is 0, and loads that use it must be masked by this result. Where
+                   // `mask` is false the result is false and sym is 0, but nothing is recorded.
+} dt_inst_kind_t;
+
+// An instruction; its id is its position in the stage's body, args are ids of earlier ones.
+#define DT_NO_INST UINT32_MAX
+typedef struct dt_inst_t {
+  dt_inst_kind_t kind;
+  dt_dtype_t dtype; // of the result
+  dt_scalar_op_t op;
+  uint32_t args[3]; // DT_NO_INST where unused
+  uint32_t mask;    // LOAD, BIND: a BOOL instruction, or DT_NO_INST
+  uint32_t row;     // ROW, RUNNING
+  bool inclusive;   // SEARCH
+  uint32_t check;   // BIND: index into the program's checks
+  dt_buffer_id_t buffer;
+  const dt_sym_t *index; // LOAD: one expression a dim of the buffer
+  dt_sym_t sym;          // INDEX, BIND
+  dt_sym_t extent;       // BIND
+  dt_scalar_t value;     // CONST
+} dt_inst_t;
+
+// Stores to an INPUT buffer (an argument that the call updates) are made by the last kernels only,
+// which read no argument and are fused with nothing.
+typedef struct dt_store_t {
+  dt_buffer_id_t buffer;
+  const dt_sym_t *index; // one a dim; over all iterations of all kernels no two are equal, so
+                         // several kernels may write one buffer (concat), each another part of it
+  uint32_t value;        // instruction
+  uint32_t mask;         // a BOOL instruction: where it is false nothing is stored; or DT_NO_INST.
+                         // An index may use DATA symbols (a scatter): its lowering then promises
+                         // that no two are equal, and the mask implies that they are bound in range
+} dt_store_t;
+
+typedef enum dt_fold_kind_t {
+  DT_FOLD_SUM,
+  DT_FOLD_PROD,
+  DT_FOLD_MAX, // NaN wins
+  DT_FOLD_MIN,
+  DT_FOLD_ANY,
+  DT_FOLD_ALL,
+  DT_FOLD_ARGMAX, // value, and the index instruction (I64); row value: the index; first wins, NaN
+                  // wins
+  DT_FOLD_ARGMIN,
+} dt_fold_kind_t;
+
+typedef struct dt_fold_t {
+  dt_fold_kind_t kind;
+  uint32_t value;   // instruction
+  uint32_t index;   // ARGMAX, ARGMIN: instruction of dtype I64, else DT_NO_INST
+  uint32_t row;     // the row value it defines, unique in the kernel
+  dt_dtype_t dtype; // of the row value
+} dt_fold_t;
+
+typedef struct dt_stage_t {
+  uint32_t n_loops;
+  dt_sym_t vars[DT_MAX_LOOPS]; // LOOP symbols of these extents, outermost first
+  dt_sym_t extents[DT_MAX_LOOPS];
+  DT_VEC(dt_inst_t) insts;
+  DT_VEC(dt_store_t) stores;
+  DT_VEC(dt_fold_t) folds;
+} dt_stage_t;
+
+// ---- Schedules: how a kernel is run ----------------------------------------------------------------
+typedef enum dt_schedule_kind_t {
+  DT_SCHEDULE_OUTER_LANES, // vector lanes run over the last outer loop; inner loops are serial
+  DT_SCHEDULE_INNER_LANES, // one outer iteration at a time; lanes run over each stage's last inner
+                           // loop
+  DT_SCHEDULE_SERIAL,      // scalar code
+  DT_SCHEDULE_MATMUL,      // stage 0 is the fold of A[…, m, k] * B[…, k, n]; stages after it store
+  DT_SCHEDULE_TILES,       // of devices: squares of `block` iterations of the last two outer loops;
+                           // what is loaded across the last one goes through shared memory
+} dt_schedule_kind_t;
+
+// MATMUL: outer loops are batch loops, then m, then n. A is loaded with stride 1 over k. B's load
+// is from a packed buffer [batch…, ceil(N / width), K, width] at [b…, n // width, k, n % width],
+// whose lanes past N are zero.
+//
+// A team of several threads (devices) reads A and B wherever they are. It keeps `ring` tiles of
+// each, `depth` elements of k deep, in shared memory, and works on one while the others are on
+// their way. Each warp takes rows x width of the C tile; where the team has more warps than that
+// needs, they share the depth of each tile and add up their sums at the end, in order.
+typedef struct dt_matmul_t {
+  uint32_t a, b;                 // LOAD instructions of stage 0
+  uint32_t width;                // packed columns a panel; columns of a warp
+  uint32_t rows;                 // rows of the micro-kernel; of a warp
+  uint32_t tile_rows, tile_cols; // C tile of one task; multiples of rows and width
+  uint32_t depth, ring;          // teams only, else 0
+} dt_matmul_t;
+
+typedef struct dt_schedule_t {
+  dt_schedule_kind_t kind;
+  dt_sym_t predicate; // chosen at run time when not 0; none: always. The last one has none.
+  uint32_t lanes;     // elements a vector, by the widest dtype in the body; 1 for SERIAL
+  uint32_t unroll;    // vectors an iteration of the main loop, 1 … 8
+  int64_t block;      // OUTER_LANES: iterations of the last outer loop in one grid item (else 1)
+  int64_t grain;      // grid items a thread should take at least
+  uint32_t team;      // threads that share a grid item, a power of two; 0: a thread of a CPU
+  uint32_t room;      // devices: blocks that a multiprocessor's registers should be enough for; 0:
+                      // as many as that gives
+  uint32_t most;      // devices: blocks of the grid for each multiprocessor; 0: as there are items
+  bool resident;      // INNER_LANES with teams: each stage has at most one loop, all of one extent,
+                 // which is in [1, team * lanes * unroll], or of a chain's rows may be: threads
+                 // may keep rows in registers
+  dt_matmul_t matmul;
+} dt_schedule_t;
+
+// Kernels with one number `chain` stand side by side and are run by one launch (devices). The last
+// of them, the head, has MATMUL schedules; those before it, its makers, fill SLABs, which later
+// kernels of the chain read: as operand A of a product, or row by row. The first outer loops of all
+// are the same, symbols and extents: the head's batch loops and its m. A maker has no more (a maker
+// of rows), or one more (a product, with MATMUL schedules). Kernels of a chain read nothing else
+// that another of them writes.
+//
+// A team runs the makers for a tile of rows, then the head for these rows and some of its columns;
+// a SLAB holds the tile's rows. Teams that take other columns of the same rows run the makers
+// again; what makers store elsewhere is stored by the team of the first columns. Makers have as
+// many schedules as the head: the n-th is taken with the head's n-th, and for a product has the
+// same tile_rows; their predicates repeat the head's. The meaning is that of the kernels in order,
+// with SLABs as large as they say.
+typedef struct dt_kernel_t {
+  const char *name; // op names joined, for people
+  uint32_t n_loops;
+  dt_sym_t vars[DT_MAX_LOOPS];
+  dt_sym_t extents[DT_MAX_LOOPS];
+  DT_VEC(dt_stage_t) stages;
+  uint32_t n_rows;                 // row values
+  uint32_t slices;                 // 1 + which of the program's slices it runs in; 0: none
+  uint32_t chain;                  // 0: none
+  dt_buffer_id_t gate;             // rank 0, I64; where it holds 0 nothing is run. Or none
+  uint32_t run;                    // which of the program's runs it belongs to
+  DT_VEC(dt_schedule_t) schedules; // empty until scheduled
+} dt_kernel_t;
+
+#endif // DT_LOWER_LOOP_KERNEL_H
