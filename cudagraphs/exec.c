@@ -11,10 +11,10 @@
 
 // A multiprocessor's blocks that cost a launch nothing when they are idle, as far as they fit.
 #define IDLE_BLOCKS 4u
-// Idle blocks beyond that which cost as much as setting a grid does (1.3 ns each, 1.5 us).
-#define MOST_IDLE 1200u
-// Rounds of items that a grid goes through before it is set anew.
-#define MOST_ROUNDS 4u
+// A grid may have this part more than is of use.
+#define GRID_ROOM 8u
+// Grids that one call sets, at 1.5 us each.
+#define MOST_GRIDS 12u
 // Bytes of a block; how many times what is needed is kept.
 #define LEAST_SHARED 8192u
 #define SHARED_ROOM 4u
@@ -34,27 +34,28 @@ static uint32_t resident(const dt_cuda_kernel_t *kernel, const dt_cuda_device_t 
   return blocks ? blocks : 1;
 }
 
-// `before` 0: no node yet. Up to MOST_ROUNDS items a block are worked on one after another: grids
-// do not change with sizes until there are more. Beyond that blocks of their own are worth what it
-// costs to set them, and grids grow with room.
-static uint32_t choose_grid(const dt_cuda_kernel_t *kernel, const dt_cuda_device_t *device,
+// `before` 0: no node yet. A grid that is wrong by more than a bit is set, but only so many a call:
+// any grid computes everything, and equal calls to come set the others.
+static uint32_t choose_grid(dt_graph_frame_t *frame, const dt_cuda_kernel_t *kernel,
                             uint32_t before, uint32_t needed) {
+  const dt_cuda_device_t *device = frame->exec->gpu->device;
   uint32_t least =
       (uint32_t)device->processors * resident(kernel, device, kernel->info.shared_bytes);
   uint64_t most = (uint64_t)kernel->info.most_blocks * (uint64_t)device->processors;
   if (most && least > most)
     least = (uint32_t)most;
   uint32_t useful = needed > least ? needed : least;
-  bool idle = before > useful && before - useful > MOST_IDLE;
-  if (before >= least && needed / MOST_ROUNDS <= before && !idle)
+  if (before >= useful && before - useful <= useful / GRID_ROOM)
     return before;
-  if (needed / MOST_ROUNDS <= least)
-    return least;
-  // Less than what would be taken back at once.
-  uint64_t room = (uint64_t)needed + (needed / 4 < MOST_IDLE / 2 ? needed / 4 : MOST_IDLE / 2);
-  if (most && room > most)
+  if (before && frame->grids_left == 0) {
+    frame->deferred = true;
+    return before;
+  }
+  frame->grids_left -= before != 0;
+  uint64_t room = before && needed > least ? (uint64_t)needed + needed / GRID_ROOM / 2 : useful;
+  if (most && room > most && most >= useful)
     room = most;
-  return before && room <= INT32_MAX ? (uint32_t)room : useful;
+  return room <= INT32_MAX ? (uint32_t)room : useful;
 }
 
 // Dynamic shared memory costs as much to set as a grid does. More than is needed harms nobody as
@@ -204,7 +205,7 @@ static dt_status_t take(dt_graph_frame_t *frame, dt_kernel_fn_t fn, const uint64
   const dt_cuda_kernel_t *kernel = dt__cuda_kernel_of(fn);
   uint32_t needed = dt__cuda_blocks(kernel, device, count);
   uint32_t before = node && node->kernel == kernel ? node->blocks : 0;
-  uint32_t blocks = choose_grid(kernel, device, before, needed);
+  uint32_t blocks = choose_grid(frame, kernel, before, needed);
   DT_TRY(dt__cuda_ready(&frame->launch, fn, words, count, bytes, blocks, &ready));
   ready.shared_bytes =
       choose_shared(kernel, device, before ? node->shared_bytes : 0, ready.shared_bytes);
@@ -269,6 +270,8 @@ bool dt__graph_is_whole(const dt_graph_exec_t *exec) {
 void dt__graph_begin(dt_graph_frame_t *frame) {
   dt__graph_cut(frame->exec); // of a call that failed
   frame->at = 0;
+  frame->grids_left = MOST_GRIDS;
+  frame->deferred = false;
   frame->exec->n_key = 0;
 }
 
@@ -302,7 +305,7 @@ dt_status_t dt__graph_settle(dt_graph_frame_t *frame, const uint64_t *key, uint3
   DT_TRY(empty_rest(frame));
   if (!dt__graph_is_whole(exec))
     DT_TRY(dt__graph_build(frame));
-  return keep_key(exec, key, n);
+  return frame->deferred ? NULL : keep_key(exec, key, n);
 }
 
 dt_status_t dt__graph_launch(dt_graph_frame_t *frame) {

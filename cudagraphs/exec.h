@@ -5,9 +5,9 @@
 // with the node's shadow copy, and a node is set only where something changed.
 //
 // A grid need not fit its work: blocks without work return, and blocks go on to further items. To
-// set a grid costs the next launch more than an idle block does (docs/graphs.md has the figures),
-// so that a node's grid is a multiple of the processors at least, grows with some room, and shrinks
-// only where the idle blocks cost more than the setting.
+// set a grid costs the launch more than a few idle blocks do (docs/graphs.md has the figures), so
+// that a node's grid is a multiple of the processors at least, may be a bit too large, and a call
+// sets a few grids only: equal calls to come set the others.
 #ifndef DT_CUDAGRAPHS_EXEC_H
 #define DT_CUDAGRAPHS_EXEC_H
 
@@ -54,6 +54,8 @@ typedef struct dt_graph_frame_t {
   dt_cuda_launch_frame_t launch; // first
   dt_graph_exec_t *exec;
   uint32_t at;            // the node that the next kernel goes to
+  uint32_t grids_left;    // that may still be set
+  bool deferred;          // some were not: an equal call sets them
   bool set_early;         // edges are programmatic where kernels wait by themselves
   const dt_edge_t *edges; // between nodes, sorted by `to`; none: each is behind the one before it
   uint32_t n_edges;

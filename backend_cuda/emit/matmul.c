@@ -153,18 +153,19 @@ static void multiply(dt_tile_t *t, LLVMValueRef tile, LLVMValueRef at) {
     dt__matmul_group_end(t, 0);
 }
 
-// Tensor cores go on while the next copies are prepared; multiply-adds have use for the registers
-// that this takes.
+// Tensor cores go on while the next copies are prepared; multiply-adds, and members of chains, have
+// use for the registers that this takes.
 static void step(dt_tile_t *t, LLVMValueRef tile, LLVMValueRef tiles) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
   LLVMValueRef at = LLVMBuildLoad2(m->b, m->t_i32, t->ring_at, "");
   LLVMValueRef next = LLVMBuildNSWAdd(m->b, tile, dt__emit_i64(m, t->plan.ahead), "");
-  if (t->plan.tensor)
+  bool early = t->plan.tensor && !k->kernel->chain;
+  if (early)
     multiply(t, tile, at);
   copy_tile(t, next, tiles, ring_step(t, at, t->plan.ahead));
   dt__body_at(k, t->level + 1);
-  if (!t->plan.tensor)
+  if (!early)
     multiply(t, tile, at);
   if (t->plan.groups && t->asynchronous)
     dt__matmul_group_end(t, t->plan.behind);

@@ -72,8 +72,7 @@ static void grids_grow_to_the_most_there_are(void **state) {
   (void)state;
   static const int64_t items[] = {10, 4000000,    4001000,    3999000,
                                   10, 4100000000, 4200000000, INT64_MAX};
-  // The last two go through the grid in a few rounds.
-  static const uint64_t grids_set[] = {0, 1, 1, 1, 2, 3, 3, 3};
+  static const uint64_t grids_set[] = {0, 1, 1, 1, 2, 3, 4, 5};
   fake_begin(4);
   fixture_t f = fixture_open();
   dt_function_t *pieces = function_named(f.runtime, "pieces", NULL);
