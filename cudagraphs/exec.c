@@ -15,9 +15,8 @@
 #define GRID_ROOM 8u
 // Grids that one call sets, at 1.5 us each.
 #define MOST_GRIDS 12u
-// Bytes of a block; how many times what is needed is kept.
-#define LEAST_SHARED 8192u
-#define SHARED_ROOM 4u
+// Bytes of dynamic shared memory for a block with less scratch than that.
+#define LITTLE_SHARED 8192u
 
 // ---- Grids ----------------------------------------------------------------------------------------
 
@@ -58,20 +57,12 @@ static uint32_t choose_grid(dt_graph_frame_t *frame, const dt_cuda_kernel_t *ker
   return room <= INT32_MAX ? (uint32_t)room : useful;
 }
 
-// Dynamic shared memory costs as much to set as a grid does. More than is needed harms nobody as
-// long as the same blocks fit a multiprocessor: sizes are powers of two from LEAST_SHARED on, and
-// stay.
-static uint32_t choose_shared(const dt_cuda_kernel_t *kernel, const dt_cuda_device_t *device,
-                              uint32_t before, uint32_t needed) {
-  uint32_t own = kernel->info.shared_bytes;
-  uint32_t most = (uint32_t)device->shared_per_block - kernel->static_shared;
-  if (needed == own && before <= own)
-    return needed; // no scratch
-  uint64_t wanted = LEAST_SHARED;
-  while (wanted < needed)
-    wanted *= 2;
-  uint32_t rounded = wanted < most ? (uint32_t)wanted : most;
-  return before >= needed && before / SHARED_ROOM <= rounded ? before : rounded;
+// Dynamic shared memory costs as much to set as a grid does. A little more than is needed keeps no
+// block off a multiprocessor: where that is enough it is what every size gets. What is larger
+// decides how many blocks there are room for, and is exact.
+static uint32_t choose_shared(const dt_cuda_kernel_t *kernel, uint32_t before, uint32_t needed) {
+  bool scratch = needed > kernel->info.shared_bytes || before > kernel->info.shared_bytes;
+  return scratch && needed < LITTLE_SHARED ? LITTLE_SHARED : needed;
 }
 
 // ---- Nodes ----------------------------------------------------------------------------------------
@@ -207,8 +198,7 @@ static dt_status_t take(dt_graph_frame_t *frame, dt_kernel_fn_t fn, const uint64
   uint32_t before = node && node->kernel == kernel ? node->blocks : 0;
   uint32_t blocks = choose_grid(frame, kernel, before, needed);
   DT_TRY(dt__cuda_ready(&frame->launch, fn, words, count, bytes, blocks, &ready));
-  ready.shared_bytes =
-      choose_shared(kernel, device, before ? node->shared_bytes : 0, ready.shared_bytes);
+  ready.shared_bytes = choose_shared(kernel, before ? node->shared_bytes : 0, ready.shared_bytes);
   frame->launch.launches++;
   return take_ready(frame, node, DT_GRAPH_KERNEL, &ready, count <= 0);
 }

@@ -255,7 +255,8 @@ static void readbacks_are_counted(void **state) {
   uint64_t before = stats_of(f).readbacks;
   release(out, 2);
   expect_ok(dt_call(place.own, f, there, 3, out, 2));
-  assert_int_equal(stats_of(f).readbacks - before, place.device ? 5 : 0);
+  bool reads = place.device && stats_of(f).graph_calls == 0; // a graph decides by itself
+  assert_int_equal(stats_of(f).readbacks - before, reads ? 5 : 0);
   release(out, 2);
   release(inputs, 3);
   release(there, 3);
