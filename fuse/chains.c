@@ -287,7 +287,8 @@ static dt_status_t read_instead(dt_program_t *program, dt_kernel_t *kernel, dt_b
       dt_sym_t *index = DT_ARENA_ARRAY(program->arena, dt_sym_t, n_front + 1);
       if (!index)
         return DT_NO_MEMORY();
-      memcpy(index, front, n_front * sizeof(*front));
+      for (uint32_t d = 0; d < n_front; d++) // there may be none
+        index[d] = front[d];
       index[n_front] = load->index[column];
       load->index = index;
       load->buffer = to;
