@@ -303,7 +303,8 @@ static dt_status_t store_too(dt_program_t *program, dt_stage_t *stage, const dt_
   dt_sym_t *index = DT_ARENA_ARRAY(program->arena, dt_sym_t, n_front + 1);
   if (!index)
     return DT_NO_MEMORY();
-  memcpy(index, front, n_front * sizeof(*front));
+  for (uint32_t d = 0; d < n_front; d++)
+    index[d] = front[d];
   index[n_front] = store->index[column];
   dt_store_t made = *store;
   made.buffer = to;
