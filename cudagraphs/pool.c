@@ -187,12 +187,25 @@ static dt_status_t grow(dt_graph_pool_t *pool, size_t bytes) {
   return NULL;
 }
 
-dt_status_t dt__graph_pool_lease(dt_graph_pool_t *pool, size_t bytes, bool grows,
-                                 dt_cu_ptr_t *out) {
+// Where a block goes, and how far pages must reach with it.
+static size_t place_block(dt_graph_pool_t *pool, size_t bytes, bool grows, size_t *out_reach) {
   size_t rounded = round_up(bytes), end = end_of(pool);
   size_t at = grows ? end : find_gap(pool, rounded, NULL);
+  *out_reach = bytes && at + rounded > end ? at + rounded : end;
+  return at;
+}
+
+bool dt__graph_pool_has(dt_graph_pool_t *pool, size_t bytes, bool grows) {
+  size_t reach = 0;
+  (void)place_block(pool, bytes, grows, &reach);
+  return reach <= pool->region.bytes;
+}
+
+dt_status_t dt__graph_pool_lease(dt_graph_pool_t *pool, size_t bytes, bool grows,
+                                 dt_cu_ptr_t *out) {
+  size_t reach = 0, at = place_block(pool, bytes, grows, &reach);
   *out = 0;
-  DT_TRY(grow(pool, bytes && at + rounded > end ? at + rounded : end));
+  DT_TRY(grow(pool, reach));
   if (bytes || grows) {
     DT_TRY(reserve(pool));
     *out = pool->region.base + at;

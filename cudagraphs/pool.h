@@ -49,6 +49,8 @@ dt_status_t dt__graph_pool_take(dt_graph_pool_t *pool, size_t bytes, const dt_gr
 // address, 0 without bytes.
 dt_status_t dt__graph_pool_lease(dt_graph_pool_t *pool, size_t bytes, bool grows,
                                  dt_cu_ptr_t *out) DT_MUST_USE;
+// Whether that would need no more pages.
+bool dt__graph_pool_has(dt_graph_pool_t *pool, size_t bytes, bool grows);
 // Pages for `bytes` at `base`, which was leased so that it may grow.
 dt_status_t dt__graph_pool_extend(dt_graph_pool_t *pool, dt_cu_ptr_t base,
                                   size_t bytes) DT_MUST_USE;

@@ -120,7 +120,7 @@ dt_status_t dt__session_lease_pool(dt_session_device_t *own, int64_t bytes, bool
                                    dt_cu_ptr_t *out) {
   uint64_t growths = own->pool->growths;
   DT_TRY(check_bytes(bytes));
-  if ((size_t)bytes > own->pool->region.bytes)
+  if (!dt__graph_pool_has(own->pool, (size_t)bytes, grows))
     DT_TRY(dt__cuda_stream_check(own->stream, "a call of larger sizes than before"));
   return grown(own, dt__graph_pool_lease(own->pool, (size_t)bytes, grows, out), bytes, growths);
 }

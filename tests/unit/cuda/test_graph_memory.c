@@ -4,6 +4,8 @@
 // whose generation has ended.
 #include "tests/unit/cuda/graph_calls.h"
 
+#include "runtime/exec/session_device.h"
+
 #include <string.h>
 
 // The thread sanitizer takes long over the fake's work.
@@ -340,6 +342,34 @@ static void updated_constants_are_set(void **state) {
   fake_end();
 }
 
+// Whether a block needs more pages is asked of where it goes: behind results that live.
+static void blocks_behind_results_need_pages(void **state) {
+  (void)state;
+  fake_begin(9);
+  fixture_t f = fixture_open();
+  dt_graph_pool_t *pool = f.session->device->pool;
+  const dt_graph_maker_t maker = {.function = "hand"};
+  const size_t page = (size_t)2 << 20;
+  dt_storage_t *result = NULL;
+  dt_cu_ptr_t block = 0;
+  uint32_t live = 0;
+  assert_true(dt__graph_pool_has(pool, 0, false));
+  assert_false(dt__graph_pool_has(pool, 1, false));
+  OK(dt__graph_pool_take(pool, page, &maker, &result));
+  OK(dt__graph_pool_lease(pool, 0, false, &block));
+  assert_int_equal(pool->region.bytes, page);
+  assert_false(dt__graph_pool_has(pool, page / 2, false));
+  assert_false(dt__graph_pool_has(pool, page / 2, true));
+  dt__storage_release(result);
+  (void)dt__graph_pool_sweep(pool, &live);
+  assert_int_equal(live, 0);
+  assert_true(dt__graph_pool_has(pool, page / 2, true));
+  OK(dt__graph_pool_lease(pool, page / 2, true, &block));
+  assert_int_equal(pool->growths, 1);
+  fixture_close(&f);
+  fake_end();
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_pool_is_that_of_the_largest_sizes),
@@ -351,6 +381,7 @@ int main(void) {
       cmocka_unit_test(work_queued_before_the_end_is_done),
       cmocka_unit_test(trimming_keeps_what_lives),
       cmocka_unit_test(updated_constants_are_set),
+      cmocka_unit_test(blocks_behind_results_need_pages),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
