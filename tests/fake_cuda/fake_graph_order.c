@@ -73,28 +73,6 @@ void fake_merge(fake_touched_t *into, const fake_touched_t *from) {
   *into = (fake_touched_t){.at = all, .n = n};
 }
 
-// The first address that both lists have; 0: none.
-static dt_cu_ptr_t common(const fake_touched_t *a, const fake_touched_t *b) {
-  if (a->n == 0 || b->n == 0 || a->at[a->n - 1].end <= b->at[0].begin ||
-      b->at[b->n - 1].end <= a->at[0].begin)
-    return 0;
-  for (uint32_t i = 0, k = 0; i < a->n && k < b->n;) {
-    if (a->at[i].end <= b->at[k].begin)
-      i++;
-    else if (b->at[k].end <= a->at[i].begin)
-      k++;
-    else
-      return a->at[i].begin > b->at[k].begin ? a->at[i].begin : b->at[k].begin;
-  }
-  return 0;
-}
-
-static dt_cu_ptr_t conflict(const piece_t *a, const piece_t *b) {
-  dt_cu_ptr_t at = common(&a->touched[1], &b->touched[1]);
-  at = at ? at : common(&a->touched[1], &b->touched[0]);
-  return at ? at : common(&a->touched[0], &b->touched[1]);
-}
-
 // ---- Nodes --------------------------------------------------------------------------------------
 
 static bool has_bit(const uint64_t *bits, uint32_t k) { return bits[k / 64] >> k % 64 & 1; }
@@ -128,7 +106,7 @@ static void check(const fake_ends_t *ends, const piece_t *piece, const uint64_t 
   for (uint32_t k = 0; k < ends->n_added; k++) {
     uint32_t other = ends->added[k];
     const piece_t *old = &ends->pieces[other];
-    dt_cu_ptr_t at = conflict(old, piece);
+    dt_cu_ptr_t at = fake_conflict(old->touched, piece->touched);
     if (!at)
       continue;
     if (has_bit(before, other)) {

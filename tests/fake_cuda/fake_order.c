@@ -91,6 +91,9 @@ void fake_order_reset(void) {
 
 // The first address that both lists have; 0: none.
 static dt_cu_ptr_t common(const fake_touched_t *a, const fake_touched_t *b) {
+  if (a->n == 0 || b->n == 0 || a->at[a->n - 1].end <= b->at[0].begin ||
+      b->at[b->n - 1].end <= a->at[0].begin)
+    return 0;
   for (uint32_t i = 0, k = 0; i < a->n && k < b->n;) {
     if (a->at[i].end <= b->at[k].begin)
       i++;
@@ -102,10 +105,10 @@ static dt_cu_ptr_t common(const fake_touched_t *a, const fake_touched_t *b) {
   return 0;
 }
 
-static dt_cu_ptr_t conflict(const piece_t *a, const piece_t *b) {
-  dt_cu_ptr_t at = common(&a->touched[1], &b->touched[1]);
-  at = at ? at : common(&a->touched[1], &b->touched[0]);
-  return at ? at : common(&a->touched[0], &b->touched[1]);
+dt_cu_ptr_t fake_conflict(const fake_touched_t a[2], const fake_touched_t b[2]) {
+  dt_cu_ptr_t at = common(&a[1], &b[1]);
+  at = at ? at : common(&a[1], &b[0]);
+  return at ? at : common(&a[0], &b[1]);
 }
 
 static bool all_ended(const chain_t *chain, const uint64_t *bits) {
@@ -148,7 +151,7 @@ void fake_order_done(uint32_t stream, fake_work_t *work) {
   }
   const piece_t *piece = add_piece(chain, work);
   for (uint32_t k = 0; k < n; k++) {
-    dt_cu_ptr_t at = conflict(&chain->pieces[k], piece);
+    dt_cu_ptr_t at = fake_conflict(chain->pieces[k].touched, piece->touched);
     if (!at)
       continue;
     if (has_bit(before, k)) {

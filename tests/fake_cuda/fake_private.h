@@ -124,6 +124,9 @@ void fake_last_waits(dt_cu_stream_t stream, fake_work_t *work, bool waits);
 
 // ---- Order within a stream (fake_order.c) -------------------------------------------------------
 void fake_order_reset(void);
+// An address that both pieces touch, one of them writing it; 0: none. Each has what it reads, then
+// what it writes.
+dt_cu_ptr_t fake_conflict(const fake_touched_t a[2], const fake_touched_t b[2]);
 // A stream's next piece has been done: all that it touches must be ordered with it. Takes the
 // lists.
 void fake_order_done(uint32_t stream, fake_work_t *work);
