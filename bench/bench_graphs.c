@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls as CUDA graphs: what the host pays, what memory is held, threads beside processes, paths
-// with branches, traces of servers in a frozen session.
+// with branches, traces of servers in a frozen session, code replaced under traffic, sizes and loops
+// that data decides, memory that grows.
 #include "bench/graphs.h"
 
 #include <getopt.h>
@@ -23,7 +24,12 @@ static const char usage[] =
     "                   sizes never seen, T4 batch by width, T5 Poisson arrivals into a batcher "
     "that\n"
     "                   waits, T6 decoding in slots that join and leave\n"
-    "      swap         kernels replaced while graphs run\n"
+    "      swap         kernels replaced while 8 threads call: answers, what calls notice\n"
+    "      sized        NonZero, gather, sum in one graph, beside the same at a size that is "
+    "known\n"
+    "      while        a loop as long as data says in one graph, beside launches and the loop "
+    "unrolled\n"
+    "      growth       calls at larger and larger sizes: those that map memory, and the others\n"
     "  --seconds S      of each measurement (default: 2)\n"
     "  --calls N        of each trace, at most (default: 20000)\n"
     "  --generations N  of the case path (default: 10000)\n"
@@ -40,7 +46,9 @@ static const struct {
   bool (*run)(graphs_bench_t *bench);
 } cases[] = {{"host", graphs_case_host},       {"memory", graphs_case_memory},
              {"threads", graphs_case_threads}, {"path", graphs_case_path},
-             {"traces", graphs_case_traces},   {"swap", graphs_case_swap}};
+             {"traces", graphs_case_traces},   {"swap", graphs_case_swap},
+             {"sized", graphs_case_sized},     {"while", graphs_case_while},
+             {"growth", graphs_case_growth}};
 enum { CASES = sizeof cases / sizeof cases[0] };
 
 typedef struct arguments_t {
@@ -118,7 +126,8 @@ static bool run(const arguments_t *arguments) {
                           .generations = arguments->generations,
                           .shapes = arguments->shapes,
                           .tiny = arguments->tiny,
-                          .hidden = arguments->tiny ? 16 : 256};
+                          .hidden = arguments->tiny ? 16 : 256,
+                          .trips = arguments->tiny ? 2 : 16};
   bool good = bench_ok(dt_runtime_create(NULL, &bench.runtime), "the runtime");
   if (good && arguments->worker) {
     good = graphs_worker(&bench);

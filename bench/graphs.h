@@ -17,6 +17,7 @@ typedef struct graphs_bench_t {
   long generations, shapes; // of the cases path and memory
   bool tiny;                // sizes for the fake driver
   int64_t hidden;           // width of the programs
+  int trips;                // of the loop that is unrolled
 } graphs_bench_t;
 
 // What a call's tensors are made of: "a" and "b" in a program's letters.
@@ -38,6 +39,11 @@ extern const graphs_program_t graphs_mlp;     // [a, H] → [a, H]
 extern const graphs_program_t graphs_encoder; // two layers with attention, [a, b, H] → [a, H]
 extern const graphs_program_t graphs_decode;  // one token for each of a slots, b of context
 extern const graphs_program_t graphs_stem, graphs_left, graphs_right, graphs_head; // [a, H] → same
+// The rows of a table [a, H] that have a mark in [a], added up; the second is told by its third
+// input's size how many there are.
+extern const graphs_program_t graphs_picked, graphs_picked_fixed;
+// A layer over [a, H] as often as the number in the second input says; and as the bench says.
+extern const graphs_program_t graphs_loop, graphs_unrolled;
 
 // Compiled for all sizes, on the device. NULL with a message on stderr.
 dt_function_t *graphs_function(graphs_bench_t *bench, const graphs_program_t *program);
@@ -72,6 +78,8 @@ bool graphs_call(graphs_place_t *place, const graphs_program_t *program, dt_func
                  graphs_size_t size, dt_call_mode_t mode, double *done);
 // Elements of the bound output.
 int64_t graphs_count(const graphs_place_t *place);
+// Elements of a memory from its beginning on.
+bool graphs_write(graphs_place_t *place, int index, const float *from, int64_t count);
 bool graphs_read(graphs_place_t *place, float *to);
 
 bool graphs_stats(const graphs_place_t *place, dt_session_stats_t *out);
@@ -91,6 +99,9 @@ bool graphs_case_threads(graphs_bench_t *bench);
 bool graphs_case_path(graphs_bench_t *bench);
 bool graphs_case_traces(graphs_bench_t *bench);
 bool graphs_case_swap(graphs_bench_t *bench);
+bool graphs_case_sized(graphs_bench_t *bench);
+bool graphs_case_while(graphs_bench_t *bench);
+bool graphs_case_growth(graphs_bench_t *bench);
 
 // One of several equal processes of the case "threads": says "ready", waits for a line, calls for
 // the bench's seconds, and prints how many calls those were.

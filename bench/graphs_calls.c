@@ -325,10 +325,3 @@ bool graphs_case_path(graphs_bench_t *bench) {
   free(times);
   return good;
 }
-
-// ---- Kernels replaced ---------------------------------------------------------------------------
-
-bool graphs_case_swap(graphs_bench_t *bench) {
-  bench_value(&bench->report, "swap", "skipped: not there yet", "count", 0);
-  return true;
-}

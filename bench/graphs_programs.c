@@ -146,6 +146,68 @@ static dt_status_t trace_decode(dt_trace_t *t, const dt_value_t *in, dt_value_t 
   return NULL;
 }
 
+// The rows of a table that have a mark, added up: as many as data says.
+static dt_value_t picked_rows(dt_trace_t *t, dt_value_t marks) {
+  return dt_squeeze(t, dt_nonzero(t, marks), 1);
+}
+static dt_value_t sum_of_rows(dt_trace_t *t, dt_value_t table, dt_value_t at) {
+  return dt_sum(t, dt_gather(t, table, at, 0), 1, (const int32_t[]){0}, false);
+}
+static dt_status_t trace_picked(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
+                                void *closure) {
+  (void)closure;
+  out[0] = sum_of_rows(t, in[1], picked_rows(t, in[0]));
+  return NULL;
+}
+// The same where the caller says how many: by a dim of the third input.
+static dt_status_t trace_picked_fixed(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
+                                      void *closure) {
+  (void)closure;
+  dt_value_t at = picked_rows(t, in[0]);
+  dt_check(t, dt_sym_eq(t, dt_dim(t, at, 0), dt_dim(t, in[2], 0)), "as many marks as were said");
+  out[0] = sum_of_rows(t, in[1], at);
+  return NULL;
+}
+
+// A layer again and again, as often as a number of the data says.
+static dt_value_t loop_layer(dt_trace_t *t, dt_value_t x, const dt_value_t *weights) {
+  dt_value_t inner = dt_gelu(t, dt_matmul(t, norm(t, x), weights[0]));
+  return dt_add(t, x, dt_matmul(t, inner, weights[1]));
+}
+static void loop_weights(dt_trace_t *t, int64_t hidden, dt_value_t *out) {
+  out[0] = weight(t, "loop.inner", hidden, 2 * hidden);
+  out[1] = weight(t, "loop.outer", 2 * hidden, hidden);
+}
+static dt_status_t loop_goes_on(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
+                                void *closure) {
+  (void)closure;
+  out[0] = dt_lt(t, in[0], in[2]);
+  return NULL;
+}
+static dt_status_t loop_trip(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  (void)closure;
+  out[0] = dt_add(t, in[0], dt_scalar(t, DT_F32, 1));
+  out[1] = loop_layer(t, in[1], &in[3]);
+  return NULL;
+}
+static dt_status_t trace_loop(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  dt_value_t state[2] = {dt_scalar(t, DT_F32, 0), in[0]}, captured[3] = {in[1]};
+  loop_weights(t, ((graphs_bench_t *)closure)->hidden, &captured[1]);
+  dt_while(t, loop_goes_on, loop_trip, closure, 2, state, 3, captured, state);
+  out[0] = state[1];
+  return NULL;
+}
+static dt_status_t trace_unrolled(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
+                                  void *closure) {
+  const graphs_bench_t *bench = closure;
+  dt_value_t weights[2], x = in[0];
+  loop_weights(t, bench->hidden, weights);
+  for (int i = 0; i < bench->trips; i++)
+    x = loop_layer(t, x, weights);
+  out[0] = x;
+  return NULL;
+}
+
 const graphs_program_t graphs_chain = {"chain", trace_chain, {"ab"}, "ab"};
 const graphs_program_t graphs_mlp = {"mlp", trace_mlp, {"aH"}, "aH"};
 const graphs_program_t graphs_encoder = {"encoder", trace_encoder, {"abH"}, "aH"};
@@ -154,6 +216,11 @@ const graphs_program_t graphs_stem = {"stem", trace_stem, {"aH"}, "aH"};
 const graphs_program_t graphs_left = {"left", trace_left, {"aH"}, "aH"};
 const graphs_program_t graphs_right = {"right", trace_right, {"aH"}, "aH"};
 const graphs_program_t graphs_head = {"head", trace_head, {"aH"}, "aH"};
+const graphs_program_t graphs_picked = {"picked", trace_picked, {"a", "aH"}, "H"};
+const graphs_program_t graphs_picked_fixed = {
+    "picked fixed", trace_picked_fixed, {"a", "aH", "b"}, "H"};
+const graphs_program_t graphs_loop = {"loop", trace_loop, {"aH", ""}, "aH"};
+const graphs_program_t graphs_unrolled = {"unrolled", trace_unrolled, {"aH"}, "aH"};
 
 dt_function_t *graphs_function(graphs_bench_t *bench, const graphs_program_t *program) {
   enum { MOST_RANK = 3 };
@@ -299,6 +366,25 @@ bool graphs_call(graphs_place_t *place, const graphs_program_t *program, dt_func
 
 int64_t graphs_count(const graphs_place_t *place) {
   return dt_tensor_count(place->views[GRAPHS_INPUTS]);
+}
+
+bool graphs_write(graphs_place_t *place, int index, const float *from, int64_t count) {
+  const dt_tensor_desc_t there = {.struct_size = sizeof there,
+                                  .dtype = DT_F32,
+                                  .device = DT_CUDA,
+                                  .rank = 1,
+                                  .sizes = &count,
+                                  .data = dt_tensor_data(place->memory[index])};
+  dt_tensor_t *host = NULL, *view = NULL;
+  bool good = bench_ok(dt_tensor_create_empty(DT_F32, 1, &count, &host), "a tensor") &&
+              bench_ok(dt_tensor_create(&there, &view), "a tensor");
+  if (good)
+    memcpy(dt_tensor_data(host), from, (size_t)count * sizeof *from);
+  good = good && bench_ok(dt_tensor_copy(place->session, host, view), "writing") &&
+         bench_ok(dt_session_wait(place->session), "waiting");
+  dt_tensor_release(host);
+  dt_tensor_release(view);
+  return good;
 }
 
 bool graphs_read(graphs_place_t *place, float *to) {

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+// The case "swap" of bench_graphs: a function is compiled anew, linked, loaded and put in place of
+// the code that threads on sessions of their own are calling as graphs; what their calls notice.
+#include "bench/graphs.h"
+
+#include "runtime/exec/exec.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { CALLERS = 8, SHAPES = 12, MOST_SWAPS = 32, LEAST_SWAPS = 4, MOST_SAMPLES = 1 << 17 };
+// A call belongs to the phase in which it ends, so that one which begins early and then has to wait
+// for a replacement counts there.
+typedef enum phase_t { PHASE_BEFORE, PHASE_SWAPS, PHASES, PHASE_END = PHASES } phase_t;
+
+typedef struct traffic_t {
+  graphs_bench_t *bench; // with a runtime of its own
+  const graphs_program_t *program;
+  dt_function_t *function;
+  int shapes;
+  graphs_size_t sizes[SHAPES];
+  float *expected[SHAPES]; // what launches kernel by kernel gave
+  _Atomic int phase;
+} traffic_t;
+
+typedef struct caller_t {
+  traffic_t *traffic;
+  pthread_t thread;
+  int first; // shape
+  graphs_place_t place;
+  float *got;
+  double *samples[PHASES];
+  // Results.
+  bool good;
+  size_t count[PHASES], left_out, wrong;
+  _Atomic size_t calls;
+} caller_t;
+
+// ---- Callers ------------------------------------------------------------------------------------
+
+static bool call_shape(caller_t *own, int shape, double *ns) {
+  traffic_t *traffic = own->traffic;
+  return graphs_call(&own->place, traffic->program, traffic->function, traffic->sizes[shape],
+                     DT_CALL_REDUCE_OVERHEAD, ns);
+}
+
+// Every answer is looked at, between calls.
+static bool check_answer(caller_t *own, int shape) {
+  if (!graphs_read(&own->place, own->got))
+    return false;
+  size_t bytes = (size_t)graphs_count(&own->place) * sizeof *own->got;
+  own->wrong += memcmp(own->got, own->traffic->expected[shape], bytes) != 0;
+  return true;
+}
+
+static void *run_caller(void *opaque) {
+  caller_t *own = opaque;
+  traffic_t *traffic = own->traffic;
+  own->good = true;
+  for (int i = own->first; own->good; i++) {
+    double ns = 0;
+    int shape = i % traffic->shapes;
+    own->good = call_shape(own, shape, &ns);
+    int phase = atomic_load(&traffic->phase);
+    if (phase == PHASE_END)
+      break;
+    if (own->count[phase] < MOST_SAMPLES)
+      own->samples[phase][own->count[phase]++] = ns;
+    else
+      own->left_out++;
+    own->good = own->good && check_answer(own, shape);
+    (void)atomic_fetch_add(&own->calls, 1);
+  }
+  return NULL;
+}
+
+static bool open_caller(traffic_t *traffic, caller_t *own, int index) {
+  own->traffic = traffic;
+  own->first = index;
+  int64_t elements = graphs_elements(traffic->bench, traffic->program, traffic->sizes[0]);
+  bool good = graphs_open(traffic->bench, elements, &own->place);
+  own->got = calloc((size_t)elements, sizeof *own->got);
+  good = good && own->got;
+  for (int k = 0; k < PHASES; k++) {
+    own->samples[k] = calloc(MOST_SAMPLES, sizeof *own->samples[k]);
+    good = good && own->samples[k];
+  }
+  for (int i = 0; i < traffic->shapes && good; i++)
+    good = call_shape(own, i, NULL);
+  return good;
+}
+
+static void close_caller(caller_t *own) {
+  graphs_close(&own->place);
+  free(own->got);
+  for (int k = 0; k < PHASES; k++)
+    free(own->samples[k]);
+}
+
+// ---- The traffic --------------------------------------------------------------------------------
+
+// A runtime that finds no code on the disk: a replacement is linked each time.
+static dt_runtime_t *runtime_without_cache(void) {
+  const char *name = "DUCTILE_CACHE_DIR", *value = getenv(name);
+  char *kept = value ? strdup(value) : NULL;
+  dt_runtime_t *runtime = NULL;
+  (void)setenv(name, "", 1);
+  if (!bench_ok(dt_runtime_create(NULL, &runtime), "a runtime"))
+    runtime = NULL;
+  if (kept)
+    (void)setenv(name, kept, 1);
+  else
+    (void)unsetenv(name);
+  free(kept);
+  return runtime;
+}
+
+static bool expect_all(traffic_t *traffic) {
+  graphs_place_t place = {0};
+  int64_t elements = graphs_elements(traffic->bench, traffic->program, traffic->sizes[0]);
+  bool good = graphs_open(traffic->bench, elements, &place);
+  for (int i = 0; i < traffic->shapes && good; i++) {
+    good = graphs_call(&place, traffic->program, traffic->function, traffic->sizes[i],
+                       DT_CALL_PLAIN, NULL);
+    traffic->expected[i] = good ? calloc((size_t)graphs_count(&place), sizeof(float)) : NULL;
+    good = traffic->expected[i] && graphs_read(&place, traffic->expected[i]);
+  }
+  graphs_close(&place);
+  return good;
+}
+
+static bool open_traffic(graphs_bench_t *bench, traffic_t *traffic) {
+  *traffic = (traffic_t){.bench = bench,
+                         .program = bench->tiny ? &graphs_stem : &graphs_encoder,
+                         .shapes = bench->tiny ? 2 : SHAPES};
+  graphs_size_t most = bench->tiny ? (graphs_size_t){2, 3} : (graphs_size_t){32, 64};
+  uint64_t state = 23;
+  traffic->sizes[0] = most; // first, so that memory has grown
+  for (int i = 1; i < traffic->shapes; i++)
+    traffic->sizes[i] = graphs_draw(&state, most);
+  bench->runtime = runtime_without_cache();
+  traffic->function = bench->runtime ? graphs_function(bench, traffic->program) : NULL;
+  return traffic->function && expect_all(traffic);
+}
+
+static void close_traffic(traffic_t *traffic) {
+  for (int i = 0; i < SHAPES; i++)
+    free(traffic->expected[i]);
+  dt_function_release(traffic->function);
+  dt_runtime_release(traffic->bench->runtime);
+}
+
+// ---- What the calls saw ---------------------------------------------------------------------------
+
+typedef struct swaps_t {
+  int n;
+  double ns[MOST_SWAPS];
+} swaps_t;
+
+// The samples of all callers in a phase, sorted. NULL without memory.
+static double *samples_of(const caller_t *callers, int n, phase_t phase, size_t *count) {
+  *count = 0;
+  for (int i = 0; i < n; i++)
+    *count += callers[i].count[phase];
+  double *all = calloc(*count + 1, sizeof *all);
+  for (int i = 0, at = 0; all && i < n; i++) {
+    memcpy(all + at, callers[i].samples[phase], callers[i].count[phase] * sizeof *all);
+    at += (int)callers[i].count[phase];
+  }
+  if (all)
+    bench_sort(all, *count);
+  return all;
+}
+
+static bool report_times(bench_report_t *report, const caller_t *callers, int n) {
+  size_t n_before, n_swaps;
+  double *before = samples_of(callers, n, PHASE_BEFORE, &n_before);
+  double *during = samples_of(callers, n, PHASE_SWAPS, &n_swaps);
+  if (before && during) {
+    double p99 = bench_quantile(before, n_before, 0.99) / 1e3;
+    bench_value(report, "swap", "calls before", "count", (double)n_before);
+    bench_value(report, "swap", "a call before, p50", "us",
+                bench_quantile(before, n_before, 0.5) / 1e3);
+    bench_value(report, "swap", "a call before, p99", "us", p99);
+    bench_value(report, "swap", "a call before, worst", "us",
+                bench_quantile(before, n_before, 1) / 1e3);
+    bench_value(report, "swap", "calls during replacements", "count", (double)n_swaps);
+    bench_value(report, "swap", "a call during replacements, p50", "us",
+                bench_quantile(during, n_swaps, 0.5) / 1e3);
+    bench_limited(report, "swap", "a call during replacements, p99", "us",
+                  bench_quantile(during, n_swaps, 0.99) / 1e3, 1.3 * p99);
+    bench_limited(report, "swap", "a call during replacements, worst", "us",
+                  bench_quantile(during, n_swaps, 1) / 1e3, p99 + 1000);
+  }
+  free(before);
+  free(during);
+  return before && during;
+}
+
+// Every session must have set its graphs to other code, and built none.
+static bool report_counts(bench_report_t *report, const caller_t *callers, int n, swaps_t *swaps,
+                          const dt_session_stats_t *warm) {
+  double wrong = 0, set = 0, least = 1e9, builds = 0, skips = 0, left_out = 0;
+  for (int i = 0; i < n; i++) {
+    dt_session_stats_t stats;
+    if (!graphs_stats(&callers[i].place, &stats))
+      return false;
+    double own = (double)(stats.functions_set - warm[i].functions_set);
+    set += own;
+    least = own < least ? own : least;
+    builds += (double)(stats.builds - warm[i].builds);
+    skips += (double)stats.graph_skips;
+    wrong += (double)callers[i].wrong;
+    left_out += (double)callers[i].left_out;
+  }
+  bench_value(report, "swap", "callers", "count", n);
+  bench_value(report, "swap", "replacements", "count", swaps->n);
+  bench_value(report, "swap", "a replacement, median", "ms",
+              bench_median(swaps->ns, (size_t)swaps->n) / 1e6);
+  bench_value(report, "swap", "kernels of graphs set to other code", "count", set);
+  bench_limited(report, "swap", "graphs built", "count", builds, 0);
+  bench_limited(report, "swap", "skips", "count", skips, 0);
+  bench_limited(report, "swap", "answers unlike plain launches'", "count", wrong, 0);
+  return wrong > 0      ? graphs_fail("answers unlike plain launches'", wrong, 0)
+         : skips > 0    ? graphs_fail("skips", skips, 0)
+         : least < 1    ? graphs_fail("kernels that a session set to other code", least, 1)
+         : left_out > 0 ? graphs_fail("samples without a place", left_out, 0)
+                        : true;
+}
+
+// ---- The case -----------------------------------------------------------------------------------
+
+static void pause_for(double seconds) {
+  struct timespec time = {.tv_sec = (time_t)seconds};
+  time.tv_nsec = (long)((seconds - (double)time.tv_sec) * 1e9);
+  (void)nanosleep(&time, NULL);
+}
+
+// Until every caller has had all shapes once more, so that its graphs are set to what is there.
+static void let_all_call(const traffic_t *traffic, caller_t *callers, int n) {
+  double limit = bench_now_ns() + 30e9; // one that failed calls no more
+  for (int i = 0; i < n; i++) {
+    size_t enough = atomic_load(&callers[i].calls) + (size_t)traffic->shapes + 1;
+    while (atomic_load(&callers[i].calls) < enough && bench_now_ns() < limit)
+      pause_for(1e-4);
+  }
+}
+
+// One replacement after another, while time is left.
+static bool replace_code(traffic_t *traffic, swaps_t *swaps) {
+  int least = traffic->bench->tiny ? 1 : LEAST_SWAPS;
+  double end = bench_now_ns() + traffic->bench->seconds * 1e9;
+  bool good = true;
+  while (good && swaps->n < MOST_SWAPS && (swaps->n < least || bench_now_ns() < end)) {
+    double begin = bench_now_ns();
+    good = bench_ok(dt__function_recompile(traffic->function), "replacing code");
+    swaps->ns[swaps->n++] = bench_now_ns() - begin;
+  }
+  return good;
+}
+
+static bool run_traffic(traffic_t *traffic, caller_t *callers, int n, swaps_t *swaps) {
+  int started = 0;
+  bool good = true;
+  while (started < n &&
+         pthread_create(&callers[started].thread, NULL, run_caller, &callers[started]) == 0)
+    started++;
+  let_all_call(traffic, callers, started);
+  pause_for(traffic->bench->seconds);
+  atomic_store(&traffic->phase, PHASE_SWAPS);
+  good = started == n && replace_code(traffic, swaps);
+  let_all_call(traffic, callers, started);
+  atomic_store(&traffic->phase, PHASE_END);
+  for (int i = 0; i < started; i++) {
+    (void)pthread_join(callers[i].thread, NULL);
+    good = callers[i].good && good;
+  }
+  return good || graphs_fail("threads that called", started, n);
+}
+
+bool graphs_case_swap(graphs_bench_t *bench) {
+  graphs_bench_t own = *bench;
+  traffic_t traffic;
+  caller_t callers[CALLERS] = {0};
+  dt_session_stats_t warm[CALLERS];
+  swaps_t swaps = {0};
+  int n = bench->tiny ? 2 : CALLERS;
+  bool good = open_traffic(&own, &traffic);
+  for (int i = 0; i < n && good; i++)
+    good = open_caller(&traffic, &callers[i], i) && graphs_stats(&callers[i].place, &warm[i]);
+  good = good && run_traffic(&traffic, callers, n, &swaps) &&
+         report_times(&bench->report, callers, n) &&
+         report_counts(&bench->report, callers, n, &swaps, warm);
+  for (int i = 0; i < n; i++)
+    close_caller(&callers[i]);
+  close_traffic(&traffic);
+  return good;
+}
