@@ -83,6 +83,8 @@ void dt__ptx_multiply(dt_emit_t *m, dt_dtype_t dtype, const LLVMValueRef a[4],
 // ---- Groups of warps --------------------------------------------------------------------------------
 
 #define MAX_SUMS 128
+#define HELD 4 // registers of a step of A
+#define MAX_ARGS ((HELD + 1) * DT_PTX_MAX_STEPS)
 
 void dt__ptx_fence_async(dt_emit_t *m) {
   (void)inline_text(m, m->t_void, "fence.proxy.async.shared::cta;", "~{memory}");
@@ -92,8 +94,8 @@ void dt__ptx_fence_async(dt_emit_t *m) {
 // as many.
 static void change_sums(dt_emit_t *m, const char *text, uint32_t n, LLVMValueRef *sums,
                         const LLVMValueRef *args, uint32_t n_args) {
-  LLVMTypeRef types[MAX_SUMS + 2 * DT_PTX_MAX_STEPS];
-  LLVMValueRef values[MAX_SUMS + 2 * DT_PTX_MAX_STEPS];
+  LLVMTypeRef types[MAX_SUMS + MAX_ARGS];
+  LLVMValueRef values[MAX_SUMS + MAX_ARGS];
   dt_text_t constraints;
   dt__text_init(&constraints);
   for (uint32_t i = 0; i < n; i++) {
@@ -105,9 +107,9 @@ static void change_sums(dt_emit_t *m, const char *text, uint32_t n, LLVMValueRef
   for (uint32_t i = 0; i < n; i++)
     dt__text_printf(&constraints, "%u,", i);
   for (uint32_t i = 0; i < n_args; i++) {
-    types[n + i] = m->t_i64;
+    types[n + i] = LLVMTypeOf(args[i]);
     values[n + i] = args[i];
-    dt__text_printf(&constraints, "l,");
+    dt__text_printf(&constraints, types[n + i] == m->t_i64 ? "l," : "r,");
   }
   dt__text_printf(&constraints, "~{memory}");
   LLVMTypeRef type = LLVMFunctionType(all, types, n + n_args, 0);
@@ -123,26 +125,36 @@ static void change_sums(dt_emit_t *m, const char *text, uint32_t n, LLVMValueRef
   dt__text_fini(&constraints);
 }
 
-void dt__ptx_group_multiply(dt_emit_t *m, const dt_ptx_group_t *g, const LLVMValueRef *a,
-                            const LLVMValueRef *b, LLVMValueRef *sums) {
+// One step, whose operands stand from number `at` on.
+static void put_step(const dt_ptx_group_t *g, uint32_t at, dt_text_t *text) {
   const char *type = g->dtype == DT_F16 ? "f16" : "bf16";
   uint32_t n = g->width / 2;
-  LLVMValueRef args[2 * DT_PTX_MAX_STEPS];
+  dt__text_printf(text, "wgmma.mma_async.sync.aligned.m64n%uk16.f32.%s.%s {", g->width, type, type);
+  for (uint32_t i = 0; i < n; i++)
+    dt__text_printf(text, "%s$%u", i ? ", " : "", i);
+  if (g->a_held)
+    dt__text_printf(text, "}, {$%u, $%u, $%u, $%u}, $%u, all, 1, 1, %d;\n", at, at + 1, at + 2,
+                    at + 3, at + HELD, (int)g->b_turned);
+  else
+    dt__text_printf(text, "}, $%u, $%u, all, 1, 1, %d, %d;\n", at, at + 1, (int)g->a_turned,
+                    (int)g->b_turned);
+}
+
+void dt__ptx_group_multiply(dt_emit_t *m, const dt_ptx_group_t *g, const LLVMValueRef *a,
+                            const LLVMValueRef *b, LLVMValueRef *sums) {
+  uint32_t n = g->width / 2, of_a = g->a_held ? HELD : 1, n_args = 0;
+  LLVMValueRef args[MAX_ARGS];
   dt_text_t text;
   dt__text_init(&text);
   dt__text_printf(&text, "{\n.reg .pred all;\nmov.pred all, -1;\nwgmma.fence.sync.aligned;\n");
   for (uint32_t s = 0; s < g->steps; s++) {
-    args[2 * s] = a[s];
-    args[2 * s + 1] = b[s];
-    dt__text_printf(&text, "wgmma.mma_async.sync.aligned.m64n%uk16.f32.%s.%s {", g->width, type,
-                    type);
-    for (uint32_t i = 0; i < n; i++)
-      dt__text_printf(&text, "%s$%u", i ? ", " : "", i);
-    dt__text_printf(&text, "}, $%u, $%u, all, 1, 1, %d, %d;\n", 2 * n + 2 * s, 2 * n + 2 * s + 1,
-                    (int)g->a_turned, (int)g->b_turned);
+    put_step(g, 2 * n + n_args, &text);
+    for (uint32_t i = 0; i < of_a; i++)
+      args[n_args++] = a[s * of_a + i];
+    args[n_args++] = b[s];
   }
   dt__text_printf(&text, "wgmma.commit_group.sync.aligned;\n}");
-  change_sums(m, dt__text_str(&text), n, sums, args, 2 * g->steps);
+  change_sums(m, dt__text_str(&text), n, sums, args, n_args);
   dt_status_t status = dt__text_status(&text);
   if (status)
     dt__emit_fail(m, status);

@@ -32,11 +32,13 @@ void dt__ptx_multiply(dt_emit_t *m, dt_dtype_t dtype, const LLVMValueRef a[4],
 // threads have met after this.
 void dt__ptx_fence_async(dt_emit_t *m);
 // One step of a group of four warps (compute capability 9.0 alone): sums of a 64 x 16 and
-// b 16 x `width`, both in shared memory as descriptors (i64) say; `turned`: k is not innermost.
+// b 16 x `width`, in shared memory as descriptors (i64) say; `turned`: k is not innermost. Where a
+// is held each warp has its 16 rows of it in registers as dt__ptx_multiply takes them, four for a
+// step (i32), which nobody may touch before the end of the wait for it.
 typedef struct dt_ptx_group_t {
   dt_dtype_t dtype; // F16 or BF16
   uint32_t width, steps;
-  bool a_turned, b_turned;
+  bool a_turned, b_turned, a_held;
 } dt_ptx_group_t;
 #define DT_PTX_MAX_STEPS 8
 // Begins sums += a * b for all steps, in order. `sums`: width / 2 values of a thread, f32, those of

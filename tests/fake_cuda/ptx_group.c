@@ -2,7 +2,8 @@
 // Products by groups of four warps (wgmma): decoding, and what they do. Factors lie in shared
 // memory as descriptors say, in rows of 128 bytes whose 16-byte units change places with their row.
 // A product is made when its warp waits for it, and not before: a program that touches sums or
-// factors too early gets another result. Each warp makes its own 16 rows.
+// factors too early, registers of A among them, gets another result. Each warp makes its own 16
+// rows.
 #include "tests/fake_cuda/ptx_decode.h"
 #include "tests/fake_cuda/ptx_run.h"
 
@@ -12,6 +13,7 @@
 #define ROWS 64u // of a group
 #define DEPTH 16u
 #define WARP_ROWS 16u
+#define HELD 4u // registers of A
 
 // ---- Decoding -----------------------------------------------------------------------------------------
 
@@ -42,25 +44,38 @@ static bool take_flag(ptx_reader_t *r, uint32_t k, uint64_t most, uint64_t *out)
   return operand->kind == PTX_OP_NUMBER && operand->number == PTX_INTEGER && operand->bits <= most;
 }
 
+// Both signs, then whether A is turned, which held is never, and B.
+static bool take_flags(ptx_reader_t *r, bool held, ptx_insn_t *in) {
+  uint64_t signs[2], turned[2] = {0, 0};
+  for (uint32_t k = 0; k < 2; k++)
+    if (!take_flag(r, 4 + k, 1, &signs[k]) || !signs[k])
+      return false;
+  if ((!held && !take_flag(r, 6, 1, &turned[0])) || !take_flag(r, held ? 6 : 7, 1, &turned[1]))
+    return false;
+  in->mode = (uint8_t)(turned[0] | turned[1] << 1 | (unsigned)held << 2);
+  return true;
+}
+
 // wgmma.mma_async.sync.aligned.m64nNk16.f32.f16.f16 {sums}, a, b, add, 1, 1, a turned, b turned;
+//                                                   {sums}, {a, a, a, a}, b, add, 1, 1, b turned;
 static bool decode_product(ptx_reader_t *r) {
   ptx_insn_t in = {.flow = PTX_MEET, .members = ptx_members_whole};
   uint32_t columns = take_columns(r);
-  uint64_t signs[2], turned[2];
   if (!columns || ptx_take_type(r) != PTX_F32)
     return fail_form(r);
   in.type = (uint8_t)ptx_take_type(r);
   if ((in.type != PTX_F16 && in.type != PTX_BF16) || ptx_take_type(r) != (ptx_type_t)in.type ||
-      !ptx_count(r, 8, 8))
+      !ptx_count(r, 7, 8))
     return fail_form(r);
-  for (uint32_t k = 0; k < 2; k++)
-    if (!take_flag(r, 4 + k, 1, &signs[k]) || !signs[k] || !take_flag(r, 6 + k, 1, &turned[k]))
-      return fail_form(r);
-  in.mode = (uint8_t)(turned[0] | turned[1] << 1);
+  bool held = r->statement.n == 7;
+  if (!take_flags(r, held, &in))
+    return fail_form(r);
   in.second_offset = columns;
-  in.in[0] = ptx_source(r, ptx_operand(r, 1), PTX_B64);
-  in.in[1] = ptx_source(r, ptx_operand(r, 2), PTX_B64);
-  in.in[2] = ptx_source(r, ptx_operand(r, 3), PTX_PRED);
+  if (ptx_sources(r, ptx_operand(r, 1), held ? PTX_B32 : PTX_B64, &in.in[2], HELD) !=
+      (held ? HELD : 1u))
+    return fail_form(r);
+  in.in[0] = ptx_source(r, ptx_operand(r, 2), PTX_B64);
+  in.in[1] = ptx_source(r, ptx_operand(r, 3), PTX_PRED);
   in.extra = r->module->n_sums;
   ptx_sums_t *sums = PTX_GROW(r->module->sums, r->module->n_sums);
   if (!sums || ptx_dests(r, ptx_operand(r, 0), sums->slots, PTX_GROUP_SUMS) != columns / 2)
@@ -170,15 +185,34 @@ static bool read_factor(ptx_warp_t *warp, const ptx_insn_t *in, const factor_t *
 
 // ---- Products -----------------------------------------------------------------------------------------
 
+// Registers of A as they are now: pairs of rows l / 4 and l / 4 + 8, then the same 8 further.
+static void take_held(ptx_warp_t *warp, const ptx_insn_t *in, double *out) {
+  for (uint32_t lane = 0; lane < PTX_LANES; lane++)
+    for (uint32_t k = 0; k < 2 * HELD; k++) {
+      uint32_t row = lane / 4 + k / 2 % 2 * 8, deep = k / 4 * 8 + lane % 4 * 2 + k % 2;
+      uint64_t pair = ptx_in(warp, in->in[2 + k / 2])[lane];
+      out[row * DEPTH + deep] = ptx_decode_float(pair >> 16 * (k % 2) & 0xffff, in->type);
+    }
+}
+
+static bool take_rows(ptx_warp_t *warp, const ptx_product_t *product, double *out) {
+  const ptx_insn_t *in = product->in;
+  factor_t a;
+  if (in->mode & 4) {
+    take_held(warp, in, out);
+    return true;
+  }
+  return take_factor(warp, in, product->a, in->mode & 1, &a) &&
+         read_factor(warp, in, &a, warp->index % 4 * WARP_ROWS, WARP_ROWS, out);
+}
+
 static bool make_product(ptx_warp_t *warp, const ptx_product_t *product) {
   const ptx_insn_t *in = product->in;
   const int32_t *slots = warp->run->module->sums[in->extra].slots;
-  uint32_t columns = (uint32_t)in->second_offset, first = warp->index % 4 * WARP_ROWS;
+  uint32_t columns = (uint32_t)in->second_offset;
   double a[WARP_ROWS * DEPTH], b[256 * DEPTH];
-  factor_t fa, fb;
-  if (!take_factor(warp, in, product->a, in->mode & 1, &fa) ||
-      !take_factor(warp, in, product->b, in->mode & 2, &fb) ||
-      !read_factor(warp, in, &fa, first, WARP_ROWS, a) ||
+  factor_t fb;
+  if (!take_rows(warp, product, a) || !take_factor(warp, in, product->b, in->mode & 2, &fb) ||
       !read_factor(warp, in, &fb, 0, columns, b))
     return false;
   for (uint32_t lane = 0; lane < PTX_LANES; lane++)
@@ -204,9 +238,9 @@ void ptx_exec_group_multiply(ptx_warp_t *warp, const ptx_insn_t *in, uint32_t ma
   if (!p->list)
     abort();
   p->list[p->n++] = (ptx_product_t){.in = in,
-                                    .a = ptx_in(warp, in->in[0])[0],
-                                    .b = ptx_in(warp, in->in[1])[0],
-                                    .adds = ptx_in(warp, in->in[2])[0] & 1,
+                                    .a = ptx_in(warp, in->in[2])[0],
+                                    .b = ptx_in(warp, in->in[0])[0],
+                                    .adds = ptx_in(warp, in->in[1])[0] & 1,
                                     .group = p->group};
 }
 

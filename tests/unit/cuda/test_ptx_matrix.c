@@ -197,6 +197,8 @@ static void a_warp_must_be_whole(void **state) {
 
 typedef struct group_t {
   bool a_turned, b_turned;
+  bool a_held; // by registers, which come first in the image, 16 bytes a thread
+  bool a_lost; // one of them is changed before the wait
   bool no_fence, no_proxy, no_wait; // left out
 } group_t;
 
@@ -217,8 +219,10 @@ static uint64_t descriptor(uint32_t begin, bool turned) {
 }
 
 static dt_cu_function_t group_text(const group_t *g) {
-  char body[8192], sums[512];
+  char body[8192], sums[512], a_turned[8] = "";
   size_t at = 0;
+  if (!g->a_held)
+    (void)snprintf(a_turned, sizeof(a_turned), ", %d", g->a_turned);
   list(sums, sizeof(sums), "f", 0, N_SUMS);
   at += (size_t)snprintf(body, sizeof(body),
                          "mul.wide.u32 %%d3, %%r1, 16;\nadd.s64 %%d4, %%d0, %%d3;\n"
@@ -232,13 +236,16 @@ static dt_cu_function_t group_text(const group_t *g) {
     at += (size_t)snprintf(body + at, sizeof(body) - at, "mov.f32 %%f%u, 0f40000000;\n", k);
   at += (size_t)snprintf(
       body + at, sizeof(body) - at,
-      "%sbar.sync 0;\nmov.u64 %%d5, %llu;\nmov.u64 %%d6, %llu;\n{\n.reg .pred all;\n"
-      "mov.pred all, -1;\n%swgmma.mma_async.sync.aligned.m64n%uk16.f32.f16.f16 %s, %%d5, %%d6, "
-      "all, 1, 1, %d, %d;\nwgmma.commit_group.sync.aligned;\n}\n",
+      "%s%sbar.sync 0;\nmov.u64 %%d5, %llu;\nmov.u64 %%d6, %llu;\n{\n.reg .pred all;\n"
+      "mov.pred all, -1;\n%swgmma.mma_async.sync.aligned.m64n%uk16.f32.f16.f16 %s, %s, %%d6, "
+      "all, 1, 1%s, %d;\nwgmma.commit_group.sync.aligned;\n}\n%s",
+      g->a_held ? "ld.global.v4.b32 {%r4, %r5, %r6, %r7}, [%d4];\n" : "",
       g->no_proxy ? "" : "fence.proxy.async.shared::cta;\n",
       (unsigned long long)descriptor(0, g->a_turned),
       (unsigned long long)descriptor(B_BEGIN, g->b_turned),
-      g->no_fence ? "" : "wgmma.fence.sync.aligned;\n", COLUMNS, sums, g->a_turned, g->b_turned);
+      g->no_fence ? "" : "wgmma.fence.sync.aligned;\n", COLUMNS, sums,
+      g->a_held ? "{%r4, %r5, %r6, %r7}" : "%d5", a_turned, g->b_turned,
+      g->a_lost ? "mov.u32 %r7, 0;\n" : "");
   at += (size_t)snprintf(body + at, sizeof(body) - at,
                          "wgmma.wait_group.sync.aligned %d;\nmul.wide.u32 %%d3, %%r1, 4;\n"
                          "add.s64 %%d4, %%d1, %%d3;\n",
@@ -249,11 +256,22 @@ static dt_cu_function_t group_text(const group_t *g) {
   return load_body(".shared .align 1024 .b8 sm[20480];", body);
 }
 
+// As a product of one warp has them: pairs of rows l / 4 and l / 4 + 8, then the same 8 further.
+static void put_held(unsigned char *image, uint32_t row, uint32_t deep, int32_t value) {
+  uint32_t thread = row / 16 * 32 + row % 8 * 4 + deep % 8 / 2;
+  uint32_t held = deep / 8 * 2 + row % 16 / 8;
+  uint16_t bits = (uint16_t)encode(value, 'h');
+  memcpy(image + thread * 16 + held * 4 + deep % 2 * 2, &bits, 2);
+}
+
 static void run_group(const group_t *g, float out[N_SUMS][128]) {
   unsigned char image[IMAGE] = {0};
   for (uint32_t deep = 0; deep < DEPTH; deep++) {
     for (uint32_t row = 0; row < ROWS; row++)
-      put(image, 0, g->a_turned, row, deep, a_at(row, deep));
+      if (g->a_held)
+        put_held(image, row, deep, a_at(row, deep));
+      else
+        put(image, 0, g->a_turned, row, deep, a_at(row, deep));
     for (uint32_t column = 0; column < COLUMNS; column++)
       put(image, B_BEGIN, g->b_turned, column, deep, b_at(deep, column));
   }
@@ -269,8 +287,10 @@ static void run_group(const group_t *g, float out[N_SUMS][128]) {
 // Row r of the 64 belongs to warp r / 16, and there to lanes as in a product of one warp.
 static void groups_of_warps(void **state) {
   (void)state;
-  for (int turned = 0; turned < 4; turned++) {
-    group_t g = {.a_turned = turned & 1, .b_turned = turned & 2};
+  for (int form = 0; form < 6; form++) {
+    bool held = form >= 4;
+    group_t g = {
+        .a_turned = !held && form & 1, .b_turned = held ? form & 1 : form & 2, .a_held = held};
     float out[N_SUMS][128];
     run_group(&g, out);
     expect_none();
@@ -282,7 +302,7 @@ static void groups_of_warps(void **state) {
         for (uint32_t i = 0; i < DEPTH; i++)
           sum += a_at(row, i) * b_at(i, column);
         if (out[k][thread] != (float)sum)
-          fail_msg("turned %d: sum %u of thread %u is %g; expected %d", turned, k, thread,
+          fail_msg("form %d: sum %u of thread %u is %g; expected %d", form, k, thread,
                    (double)out[k][thread], sum);
       }
   }
@@ -295,6 +315,11 @@ static void groups_take_their_time(void **state) {
   run_group(&(group_t){.no_wait = true}, out);
   expect_none();
   assert_true(out[0][0] == 2 && out[N_SUMS - 1][127] == 2);
+  float lost[N_SUMS][128];
+  run_group(&(group_t){.a_held = true}, out);
+  run_group(&(group_t){.a_held = true, .a_lost = true}, lost);
+  expect_none();
+  assert_true(memcmp(out, lost, sizeof(out)) != 0);
 }
 
 static void groups_need_fences(void **state) {
