@@ -23,7 +23,17 @@ typedef struct dt_cuda_staging_t {
   dt_cu_event_t events[2]; // the last use of each half
   bool busy[2];
   uint32_t next; // the half that is used next
+  size_t used;   // of it, by copies to the device
 } dt_cuda_staging_t;
+
+#define DT_CUDA_STAGING_ROOM ((size_t)2 << 20) // a half
+// Room for the next copy of at most DT_CUDA_STAGING_ROOM bytes, to be filled by the caller. Copies
+// share a half as long as it lasts: who makes small ones does not wait for those before.
+dt_status_t dt__cuda_stage_room(dt_cuda_staging_t *staging, dt_cuda_device_t *device, size_t bytes,
+                                char **out) DT_MUST_USE;
+// Queues the copy of what was put there.
+dt_status_t dt__cuda_stage_send(dt_cuda_staging_t *staging, dt_cuda_device_t *device,
+                                dt_cu_stream_t stream, dt_cu_ptr_t to, size_t bytes) DT_MUST_USE;
 
 // Queues a copy from host memory, which may be reused when this returns.
 dt_status_t dt__cuda_stage_in(dt_cuda_staging_t *staging, dt_cuda_device_t *device,

@@ -7,7 +7,9 @@
 
 #include <string.h>
 
-#define HALF ((size_t)2 << 20)
+#define HALF DT_CUDA_STAGING_ROOM
+#define PIECE ((size_t)64) // copies begin at multiples of it
+_Static_assert(HALF % PIECE == 0, "a half may be filled");
 
 static dt_status_t open_staging(dt_cuda_staging_t *staging, dt_cuda_device_t *device) {
   if (staging->base)
@@ -42,18 +44,37 @@ static dt_status_t mark(dt_cuda_staging_t *staging, dt_cuda_device_t *device, dt
   return dt__cuda_check(device, result, dt__cuda_symbol(DT_CUDA_SYM_event_record));
 }
 
+dt_status_t dt__cuda_stage_room(dt_cuda_staging_t *staging, dt_cuda_device_t *device, size_t bytes,
+                                char **out) {
+  DT_TRY(open_staging(staging, device));
+  if (bytes > HALF - staging->used) {
+    staging->next = 1 - staging->next;
+    staging->used = 0;
+  }
+  if (staging->used == 0)
+    DT_TRY(settle(staging, device, staging->next));
+  *out = staging->base + staging->next * HALF + staging->used;
+  return NULL;
+}
+
+dt_status_t dt__cuda_stage_send(dt_cuda_staging_t *staging, dt_cuda_device_t *device,
+                                dt_cu_stream_t stream, dt_cu_ptr_t to, size_t bytes) {
+  uint32_t half = staging->next;
+  DT_CUDA_TRY(device, copy_to_device, to, staging->base + half * HALF + staging->used, bytes,
+              stream);
+  staging->used += (bytes + PIECE - 1) / PIECE * PIECE;
+  return mark(staging, device, stream, half);
+}
+
 dt_status_t dt__cuda_stage_in(dt_cuda_staging_t *staging, dt_cuda_device_t *device,
                               dt_cu_stream_t stream, dt_cu_ptr_t to, const void *from,
                               size_t bytes) {
-  DT_TRY(open_staging(staging, device));
   for (size_t at = 0; at < bytes; at += HALF) {
-    uint32_t half = staging->next;
     size_t part = bytes - at < HALF ? bytes - at : HALF;
-    DT_TRY(settle(staging, device, half));
-    memcpy(staging->base + half * HALF, (const char *)from + at, part);
-    DT_CUDA_TRY(device, copy_to_device, to + at, staging->base + half * HALF, part, stream);
-    staging->next = 1 - half;
-    DT_TRY(mark(staging, device, stream, half));
+    char *room = NULL;
+    DT_TRY(dt__cuda_stage_room(staging, device, part, &room));
+    memcpy(room, (const char *)from + at, part);
+    DT_TRY(dt__cuda_stage_send(staging, device, stream, to + at, part));
   }
   return NULL;
 }
@@ -71,6 +92,7 @@ static dt_status_t fetch(dt_cuda_staging_t *staging, dt_cuda_device_t *device,
 dt_status_t dt__cuda_stage_out(dt_cuda_staging_t *staging, dt_cuda_device_t *device,
                                dt_cu_stream_t stream, void *to, dt_cu_ptr_t from, size_t bytes) {
   DT_TRY(open_staging(staging, device));
+  staging->used = 0; // either half is waited for before it is used
   // The device copies one part while the host empties the one before it.
   size_t fetched = 0;
   for (size_t done = 0; done < bytes;) {

@@ -207,9 +207,12 @@ DT_API void dt_session_destroy(dt_session_t *session); // NULL allowed [external
 // result's dtype and sizes; it may overlap no input. The first call at inputs that no variant
 // covers traces and compiles (single-flight: concurrent callers wait for the one compile).
 //
-// In a session on a device, tensors are in its memory but for integer and boolean inputs, which
-// stay on the host; the work is queued in the session, and memory that the caller lent must stay
-// until it has run (device.h).
+// In a session on a device the work is queued, and memory of the device that the caller lent must
+// stay until it has run (device.h). Integer and boolean inputs stay on the host. Other inputs that
+// are on the host are copied to the device by the call, with gaps that strides leave, in order with
+// the rest of its work; the host's memory is the caller's again when dt_call returns. Inputs that
+// the program updates and given outputs are in the device's memory: DT_E_ARGUMENT. So are all while
+// the caller captures the stream: DT_E_UNSUPPORTED.
 //
 // On failure no new tensor is returned, tensors given as outputs may have been partly written, the
 // function goes on working, and no variant is made for bad input: DT_E_ARGUMENT, DT_E_DTYPE,

@@ -2,6 +2,7 @@
 // dt_call. On a hit it takes no lock and, with outputs given and sizes seen before, allocates
 // nothing: guards, the plan of the actual sizes, leased memory, kernels.
 #include "runtime/exec/call.h"
+#include "runtime/exec/staged.h"
 
 #include "guards/modes.h"
 #include "runtime/base/log.h"
@@ -423,6 +424,8 @@ dt_status_t dt_function_guard_ns(dt_session_t *session, dt_function_t *function,
   dt_call_t call = {.session = session, .function = function, .inputs = inputs, .outputs = &none};
   dt_status_t status = check_arguments(&call, n_inputs, function->n_outputs);
   const dt_variant_t *variant = NULL;
+  if (!status && session->device)
+    status = dt__stage_place(&call);
   if (!status)
     status = find_variant(&call, &variant);
   if (!status && !variant)
@@ -433,7 +436,7 @@ dt_status_t dt_function_guard_ns(dt_session_t *session, dt_function_t *function,
   for (uint32_t i = 0; i < repeats; i++) {
     const dt_variant_list_t *list = atomic_load_explicit(&function->list, memory_order_acquire);
     int64_t captured[DT_MOST_CAPTURES];
-    dt_guard_args_t args = dt__guard_args(function, list, session->place, inputs, captured);
+    dt_guard_args_t args = dt__guard_args(function, list, session->place, call.inputs, captured);
     variant = dt__list_find(list, &args, session->symbols);
   }
   *out_ns = (double)(dt__now_ns() - begin) / repeats;

@@ -189,6 +189,7 @@ dt_status_t dt__device_run_compiled(dt_call_t *call, const dt_variant_t *variant
   const dt_compiled_t *compiled = variant->compiled;
   uint32_t record = DT_RECORDS, live = 0;
   bool graph = false;
+  DT_TRY(dt__stage_copy(call, variant));
   for (uint32_t i = 0; i < call->function->n_inputs; i++)
     session->addresses[i] = call->inputs[i]->data;
   if (compiled->segments_reason)
@@ -229,6 +230,7 @@ static dt_status_t run_entered(dt_call_t *call, dt_status_t (*run)(dt_call_t *ca
         dt__status_annotate(dt__records_failure(&own->records), "an earlier call of this session"));
     DT_TRY(dt__records_reserve(&own->records, own->gpu->device));
   }
+  DT_TRY(dt__stage_place(call));
   return run(call);
 }
 

@@ -49,6 +49,7 @@ dt_status_t dt_session_trim(dt_session_t *session) {
   own->graphs.tree.depth = depth;
   dt__graph_pool_trim(own->pool);
   dt__cuda_region_trim(&own->scratch, own->gpu, 0);
+  dt__cuda_region_trim(&own->staged.region, own->gpu, 0);
   own->pool->trims++;
   return NULL;
 }
@@ -120,7 +121,10 @@ static void fill(dt_session_t *session, dt_session_stats_t *all) {
                               .live_results = live,
                               .live_bytes = dt__graph_pool_live_bytes(own->pool),
                               .frozen_builds = graphs->frozen_builds,
-                              .frozen_growths = graphs->frozen_growths};
+                              .frozen_growths = graphs->frozen_growths,
+                              .staged_inputs = own->staged.all_inputs,
+                              .staged_bytes = own->staged.all_bytes,
+                              .staging_bytes = own->staged.region.bytes};
   count_places(&graphs->tree.root, &session->runtime->graphs, all);
 }
 

@@ -38,6 +38,7 @@ static void device_free(dt_session_device_t *own) {
     dt__graph_pool_leave(own->pool);
   dt__graph_pool_release(own->pool);
   dt__cuda_region_free(&own->scratch, gpu);
+  dt__staged_fini(&own->staged, gpu);
   if (own->stream)
     dt__cuda_stream_close(own->stream);
   dt__cuda_stream_release(own->stream);
@@ -143,5 +144,5 @@ void *dt_session_stream(const dt_session_t *session) {
 }
 
 uint64_t dt__session_device_bytes(const dt_session_device_t *own) {
-  return own->pool->region.bytes + own->scratch.bytes;
+  return own->pool->region.bytes + own->scratch.bytes + own->staged.region.bytes;
 }

@@ -7,6 +7,7 @@
 #include "runtime/exec/call.h"
 #include "runtime/exec/graphs.h"
 #include "runtime/exec/records.h"
+#include "runtime/exec/staged.h"
 
 struct dt_session_device_t {
   dt_cuda_gpu_t *gpu;       // a reference
@@ -16,6 +17,7 @@ struct dt_session_device_t {
   dt_session_graphs_t graphs;
   dt_cu_ptr_t block; // of a call in segments
   dt_cuda_staging_t staging;
+  dt_staged_t staged;
   dt_records_t records;
   // Numbers that calls read back: where the device has them, and pinned memory for their values.
   uint64_t *item_addresses;

@@ -330,18 +330,19 @@ static void copies_go_every_way(void **state) {
 
 // ---- Devices of arguments -------------------------------------------------------------------------
 
+// On another device; on the host they are staged (test_staged.c).
 static void arguments_elsewhere_are_refused(void **state) {
   (void)state;
   fake_begin(2);
   fixture_t f = fixture_open();
   dt_function_t *add = function_named(f.runtime, "add", NULL);
   dt_tensor_t *host = host_f32(8, 0, 1), *x = on_device(f.session, host), *out = NULL;
-  TOLD(dt_call(f.session, add, (dt_tensor_t *[]){x, host}, 2, &out, 1), DT_E_ARGUMENT,
-       "argument 1 \"b\": on the CPU, and the session runs on CUDA device 0; copy it there by "
-       "dt_tensor_copy");
   dt_session_t *cpu = NULL, *second = NULL;
   OK(dt_session_create(f.runtime, &cpu));
   OK(open_session(f.runtime, 1, NULL, &second));
+  TOLD(dt_call(second, add, (dt_tensor_t *[]){host, x}, 2, &out, 1), DT_E_ARGUMENT,
+       "argument 1 \"b\": on CUDA device 0, and the session runs on CUDA device 1; copy it there "
+       "by dt_tensor_copy");
   TOLD(dt_call(cpu, add, (dt_tensor_t *[]){x, x}, 2, &out, 1), DT_E_ARGUMENT,
        "on CUDA device 0, and the session runs on the CPU");
   TOLD(dt_call(second, add, (dt_tensor_t *[]){x, x}, 2, &out, 1), DT_E_ARGUMENT,

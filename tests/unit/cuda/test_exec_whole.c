@@ -48,18 +48,22 @@ static dt_tensor_t *download(place_t *place, dt_tensor_t *tensor) {
   return out;
 }
 
-// One call by the device, one by the evaluator.
+// One call by the device, one by the device with its inputs on the host, one by the evaluator.
 static void compare(place_t *place, dt_function_t *function, dt_function_t *oracle,
                     const subject_t *subject, dt_tensor_t **inputs) {
-  dt_tensor_t *there[4] = {NULL}, *got = NULL, *want = NULL;
+  dt_tensor_t *there[4] = {NULL}, *got = NULL, *staged = NULL, *want = NULL;
   for (uint32_t k = 0; k < subject->n_inputs; k++)
     there[k] = upload(place, inputs[k]);
   expect_ok(dt_call(place->device, function, there, subject->n_inputs, &got, 1));
+  expect_ok(dt_call(place->device, function, inputs, subject->n_inputs, &staged, 1));
   expect_ok(dt_call(place->host, oracle, inputs, subject->n_inputs, &want, 1));
-  dt_tensor_t *back = download(place, got);
+  dt_tensor_t *back = download(place, got), *back_staged = download(place, staged);
   expect_ok(dt_session_wait(place->device));
   expect_close(back, want, 1e-5, 1e-4, subject->name);
+  expect_close(back_staged, want, 1e-5, 1e-4, subject->name);
   dt_tensor_release(back);
+  dt_tensor_release(back_staged);
+  dt_tensor_release(staged);
   dt_tensor_release(got);
   dt_tensor_release(want);
   for (uint32_t k = 0; k < subject->n_inputs; k++) {
@@ -211,6 +215,40 @@ static void numbers_stay_on_the_host(void **state) {
   close_place(&place);
 }
 
+// Every second column from the last on, of rows that are further apart; and one row for all.
+static void inputs_on_the_host_keep_their_strides(void **state) {
+  (void)state;
+  place_t place = open_place();
+  dt_function_t *function =
+      subject_function(place.runtime, &columns_subject, NULL, DT_ANSWER_COMPILED);
+  dt_function_t *oracle =
+      subject_function(place.runtime, &columns_subject, NULL, DT_ANSWER_EVALUATOR);
+  const int64_t whole[] = {6, 20}, sizes[] = {6, 9}, strides[][2] = {{20, -2}, {0, 1}};
+  dt_tensor_t *base = tensor_f32(&place.rng, 2, whole);
+  for (uint32_t k = 0; k < 2; k++) {
+    dt_tensor_desc_t desc = {.struct_size = sizeof(desc),
+                             .dtype = DT_F32,
+                             .rank = 2,
+                             .sizes = sizes,
+                             .strides = strides[k],
+                             .data = (float *)dt_tensor_data(base) + (k ? 3 : 18)};
+    dt_tensor_t *x = NULL, *got = NULL, *want = NULL;
+    expect_ok(dt_tensor_create(&desc, &x));
+    expect_ok(dt_call(place.device, function, &x, 1, &got, 1));
+    expect_ok(dt_call(place.host, oracle, &x, 1, &want, 1));
+    dt_tensor_t *back = download(&place, got);
+    expect_close(back, want, 1e-5, 1e-4, "strides");
+    dt_tensor_release(back);
+    dt_tensor_release(got);
+    dt_tensor_release(want);
+    dt_tensor_release(x);
+  }
+  dt_tensor_release(base);
+  dt_function_release(function);
+  dt_function_release(oracle);
+  close_place(&place);
+}
+
 static void a_wrong_index_is_told(void **state) {
   (void)state;
   place_t place = open_place();
@@ -243,6 +281,7 @@ int main(void) {
       cmocka_unit_test(scales_by_what_is_computed_once),
       cmocka_unit_test(sizes_come_from_data),
       cmocka_unit_test(numbers_stay_on_the_host),
+      cmocka_unit_test(inputs_on_the_host_keep_their_strides),
       cmocka_unit_test(a_wrong_index_is_told),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
