@@ -204,7 +204,8 @@ DT_API void dt_session_destroy(dt_session_t *session); // NULL allowed [external
 
 // Runs `function`. inputs: n_inputs borrowed tensors. outputs: n_outputs places; NULL receives a
 // new tensor (owned by the caller), a tensor is written in place and must be contiguous and of the
-// result's dtype and sizes; it may overlap no input. The first call at inputs that no variant
+// result's dtype and sizes; it may overlap no input. A new result has memory of its own, also where
+// the program gives out an input or a constant as it is. The first call at inputs that no variant
 // covers traces and compiles (single-flight: concurrent callers wait for the one compile).
 //
 // In a session on a device the work is queued, and memory of the device that the caller lent must

@@ -3,14 +3,16 @@
 //
 // All kernels of such a call are one launch. The graph is assembled from the compiled program, not
 // captured: no warm-up, no recording for each size. One graph serves every size; what changed since
-// its last launch is set in it.
+// its last launch is set in it. A call that needs a number from its data on the host, for the size
+// of a result (trace.h, "Sizes from data"), is a chain of graphs with one wait between two of them.
 //
 // The calls of a session form a path: a generation, begun by dt_step_begin. New results of a call
 // live in the session's memory, at the same place in each generation that makes the same calls,
 // while anybody holds them and until the generation ends; the memory of a result that is released
 // goes to the calls after it. Used after the end of its generation a result is DT_E_STATE: "was
 // overwritten by a subsequent run". dt_tensor_keep copies one that is wanted for longer; a tensor
-// given as output is the caller's own and does not end. A generation also ends, without taking
+// given as output is the caller's own and does not end, nor does a result whose size such a number
+// says. A generation also ends, without taking
 // anything from anybody, where none of its results is held any more.
 //
 // A call that cannot run as a graph runs kernel by kernel, and the reason is logged (cudagraphs),
@@ -50,12 +52,12 @@ DT_API dt_status_t dt_session_freeze(dt_session_t *session, bool frozen) DT_MUST
 // beyond it are left.
 typedef struct dt_session_stats_t {
   uint32_t struct_size;
-  uint32_t path_length;      // calls of this generation that ran as graphs, so far
+  uint32_t path_length;      // graphs of this generation so far: one a call, or a chain
   uint64_t generation;       // from 1
-  uint64_t graph_calls;      // that ran as graphs
+  uint64_t graph_calls;      // that ran as graphs, whole
   uint64_t graph_skips;      // that should have, and were launched kernel by kernel
   const char *graph_skip;    // why the last of these was; NULL: none
-  uint64_t unchanged_calls;  // of graph_calls: at sizes and addresses of the place's last call
+  uint64_t unchanged_calls;  // of their graphs: at sizes and addresses of the place's last call
   uint64_t builds;           // graphs assembled
   uint64_t build_ns;         // for all of them
   uint64_t nodes_set;        // kernels whose arguments were set for a call

@@ -40,11 +40,12 @@ static dt_status_t reserve_items(dt_session_device_t *own, uint32_t n) {
   return NULL;
 }
 
-// Brings the numbers that segment `k` begins with to the host. The segments before it are queued.
-static dt_status_t read_items(const dt_call_t *call, const dt_compiled_t *compiled, uint32_t k,
-                              dt_cuda_launch_frame_t *launch, uint32_t record) {
+dt_status_t dt__session_read_items(const dt_call_t *call, const dt_compiled_t *compiled, uint32_t k,
+                                   dt_cuda_launch_frame_t *launch, uint32_t record) {
   dt_session_device_t *own = call->session->device;
   dt_cuda_device_t *device = own->gpu->device;
+  if (!compiled->segments[k].items)
+    return NULL;
   memset(own->item_addresses, 0, compiled->n_items * sizeof(*own->item_addresses));
   compiled->segments[k].items(&launch->frame);
   for (uint32_t i = 0; i < compiled->n_items; i++) {
@@ -125,8 +126,7 @@ dt_status_t dt__session_lease_pool(dt_session_device_t *own, int64_t bytes, bool
   return grown(own, dt__graph_pool_lease(own->pool, (size_t)bytes, grows, out), bytes, growths);
 }
 
-// The block of a call in segments grows where it is.
-static dt_status_t lease_block(dt_session_device_t *own, uint32_t segment, int64_t bytes) {
+dt_status_t dt__session_lease_segment(dt_session_device_t *own, uint32_t segment, int64_t bytes) {
   uint64_t growths = own->pool->growths;
   if (segment == 0)
     return dt__session_lease_pool(own, bytes, true, &own->block);
@@ -140,12 +140,11 @@ static dt_status_t run_segment(const dt_call_t *call, const dt_variant_t *varian
   dt_session_device_t *own = session->device;
   const dt_compiled_t *compiled = variant->compiled;
   dt_frame_t *frame = &launch->frame;
-  if (compiled->segments[k].items)
-    DT_TRY(read_items(call, compiled, k, launch, record));
+  DT_TRY(dt__session_read_items(call, compiled, k, launch, record));
   int64_t failed = compiled->segments[k].plan(frame);
   if (failed)
     return dt__plan_status(variant, failed, session->symbols);
-  DT_TRY(lease_block(own, k, frame->block_bytes));
+  DT_TRY(dt__session_lease_segment(own, k, frame->block_bytes));
   const uint32_t *segments = compiled->n_segments > 1 ? compiled->output_segments : NULL;
   DT_TRY(dt__outputs_prepare(call, variant, segments, k));
   frame->block = dt__cuda_pointer(own->block);
@@ -206,7 +205,7 @@ dt_status_t dt__device_run_compiled(dt_call_t *call, const dt_variant_t *variant
   launch->frame.read_flag = read_flag;
   dt_status_t status = NULL;
   if (graph) {
-    status = dt__graph_call(call, variant, bindings, &whole.graph);
+    status = dt__graph_call(call, variant, bindings, &whole.graph, record);
   } else {
     (void)dt__graph_pool_sweep(own->pool, &live);
     for (uint32_t k = 0; k < compiled->n_segments && !status; k++)

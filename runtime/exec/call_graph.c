@@ -70,8 +70,6 @@ static dt_status_t find_reason(const dt_call_t *call, const dt_compiled_t *compi
   *out = DT_SKIP_NONE;
   if (!call->session->runtime->params.graphs)
     *out = DT_SKIP_OFF;
-  else if (compiled->n_segments > 1 || compiled->segments[0].items)
-    *out = DT_SKIP_READS;
   else if (compiled->n_launches == 0)
     *out = DT_SKIP_NO_KERNELS;
   else if (own->graphs.tree.depth >= DT_GRAPH_MOST_DEPTH)
@@ -129,14 +127,14 @@ static dt_status_t make_key(const dt_call_t *call, const dt_variant_t *variant,
 // ---- A call ---------------------------------------------------------------------------------------
 
 // The executable of the call's place, entered. NULL: none is to be had.
-static dt_status_t enter_place(const dt_call_t *call, const dt_variant_t *variant,
-                               dt_graph_place_t *place, dt_graph_exec_t **out) {
+static dt_status_t enter_place(const dt_call_t *call, dt_graph_place_t *place,
+                               dt_graph_exec_t **out) {
   dt_session_device_t *own = call->session->device;
   dt_graph_store_t *store = &call->session->runtime->graphs;
   *out = NULL;
   for (int round = 0; round < 2; round++) {
     if (!place->exec)
-      DT_TRY(dt__graph_lease(store, own->gpu, variant->id, &place->exec));
+      DT_TRY(dt__graph_lease(store, own->gpu, place->variant, &place->exec));
     if (dt__graph_enter(place->exec)) {
       *out = place->exec;
       return NULL;
@@ -171,13 +169,13 @@ static dt_status_t forgive(const dt_call_t *call, dt_status_t status, dt_skip_t 
   return NULL;
 }
 
-// Runs the host program into the graph.
-static dt_status_t set_graph(const dt_call_t *call, const dt_variant_t *variant,
+// Runs the host program of a segment into the graph.
+static dt_status_t set_graph(const dt_call_t *call, const dt_compiled_t *compiled, uint32_t segment,
                              dt_graph_frame_t *graph, uint32_t n_key, dt_skip_t *out_skip) {
   dt_session_graphs_t *graphs = &call->session->device->graphs;
   dt_graph_store_t *store = &call->session->runtime->graphs;
   dt_graph_exec_t *exec = graph->exec;
-  uint32_t n = variant->compiled->n_launches;
+  uint32_t n = compiled->n_segments > 1 ? 1 : compiled->n_launches; // known exactly below
   if (!dt__graph_is_built(exec) && graphs->frozen)
     *out_skip = DT_SKIP_FROZEN;
   else if (!dt__graph_is_built(exec) && !dt__graph_admit(store, exec, n))
@@ -187,10 +185,12 @@ static dt_status_t set_graph(const dt_call_t *call, const dt_variant_t *variant,
   graph->launch.frame.launch = dt__graph_take;
   graph->launch.frame.region = dt__graph_region;
   dt__graph_begin(graph);
-  variant->compiled->segments[0].run(&graph->launch.frame);
+  compiled->segments[segment].run(&graph->launch.frame);
   dt_status_t status = graph->launch.status;
   graph->launch.status = NULL;
   DT_TRY(status);
+  if (exec->n == 0) // a segment without kernels
+    return NULL;
   // Slices may need more than one launch a kernel, and more than at the sizes before.
   if (!dt__graph_is_whole(exec) && graphs->frozen)
     *out_skip = DT_SKIP_FROZEN;
@@ -204,12 +204,13 @@ static dt_status_t set_graph(const dt_call_t *call, const dt_variant_t *variant,
 }
 
 static dt_status_t launch_graph(const dt_call_t *call, const dt_variant_t *variant,
-                                const dt_bindings_t *bindings, dt_graph_place_t *place,
-                                dt_graph_frame_t *graph, dt_skip_t *out_skip) {
+                                const dt_bindings_t *bindings, uint32_t segment,
+                                dt_graph_place_t *place, dt_graph_frame_t *graph,
+                                dt_skip_t *out_skip) {
   dt_session_graphs_t *graphs = &call->session->device->graphs;
   uint32_t n_key = 0;
   DT_TRY(make_key(call, variant, bindings, graph, &n_key));
-  DT_TRY(enter_place(call, variant, place, &graph->exec));
+  DT_TRY(enter_place(call, place, &graph->exec));
   if (!graph->exec) {
     *out_skip = DT_SKIP_BUDGET;
     return NULL;
@@ -219,52 +220,101 @@ static dt_status_t launch_graph(const dt_call_t *call, const dt_variant_t *varia
     graphs->counts.unchanged++;
     graph->launch.launches += graph->exec->n;
   } else {
-    status = set_graph(call, variant, graph, n_key, out_skip);
+    status = set_graph(call, variant->compiled, segment, graph, n_key, out_skip);
   }
-  if (!status && !*out_skip)
+  if (!status && !*out_skip && graph->exec->n)
     status = dt__graph_launch(graph);
   dt__graph_leave(graph->exec);
   return forgive(call, status, out_skip);
 }
 
-// Kernel by kernel, after everything was prepared.
-static dt_status_t launch_kernels(const dt_variant_t *variant, dt_graph_frame_t *graph) {
+// Kernel by kernel, after everything was prepared. `launches`: how many there were before.
+static dt_status_t launch_kernels(const dt_compiled_t *compiled, uint32_t segment,
+                                  uint64_t launches, dt_graph_frame_t *graph) {
   graph->launch.frame.launch = dt__cuda_launch;
   graph->launch.frame.region = NULL;
   graph->launch.follows = false;
-  graph->launch.launches = 0;
-  variant->compiled->segments[0].run(&graph->launch.frame);
+  graph->launch.launches = launches;
+  compiled->segments[segment].run(&graph->launch.frame);
   return graph->launch.status;
 }
 
-dt_status_t dt__graph_call(dt_call_t *call, const dt_variant_t *variant,
-                           const dt_bindings_t *bindings, dt_graph_frame_t *graph) {
+// Numbers, sizes, results and memory of a segment. The results of later ones, whose sizes data
+// says, have memory of their own: they move at each call in any case, and the block grows over
+// what is behind it.
+static dt_status_t prepare(dt_call_t *call, const dt_variant_t *variant, uint32_t segment,
+                           dt_graph_frame_t *graph, uint32_t record) {
   dt_session_device_t *own = call->session->device;
-  dt_session_graphs_t *graphs = &own->graphs;
+  const dt_compiled_t *compiled = variant->compiled;
   dt_frame_t *frame = &graph->launch.frame;
-  dt_cu_ptr_t block = 0;
-  dt_graph_place_t *place = NULL;
-  dt_skip_t skip = DT_SKIP_NONE;
-  uint64_t live = 0;
-  end_if_dead(own, &call->session->runtime->graphs, &live);
-  int64_t failed = variant->compiled->segments[0].plan(frame);
+  DT_TRY(dt__session_read_items(call, compiled, segment, &graph->launch, record));
+  int64_t failed = compiled->segments[segment].plan(frame);
   if (failed)
     return dt__plan_status(variant, failed, call->session->symbols);
-  call->managed = true;
-  DT_TRY(dt__outputs_prepare(call, variant, NULL, 0));
-  DT_TRY(dt__session_lease_pool(own, frame->block_bytes, false, &block));
-  frame->block = dt__cuda_pointer(block);
-  DT_TRY(dt__graph_tree_find(&graphs->tree, variant->id, live, &place));
+  bool several = compiled->n_segments > 1;
+  call->managed = segment == 0;
+  DT_TRY(dt__outputs_prepare(call, variant, several ? compiled->output_segments : NULL, segment));
+  if (several)
+    DT_TRY(dt__session_lease_segment(own, segment, frame->block_bytes));
+  else
+    DT_TRY(dt__session_lease_pool(own, frame->block_bytes, false, &own->block));
+  frame->block = dt__cuda_pointer(own->block);
+  return NULL;
+}
+
+// Each segment has a place of its own in the tree, behind the one before it.
+static dt_status_t run_segment(dt_call_t *call, const dt_variant_t *variant,
+                               const dt_bindings_t *bindings, uint32_t segment, uint64_t live,
+                               dt_graph_frame_t *graph, dt_skip_t *out_skip) {
+  dt_session_graphs_t *graphs = &call->session->device->graphs;
+  uint64_t launches = graph->launch.launches;
+  dt_graph_place_t *place = NULL;
+  dt_skip_t skip = DT_SKIP_NONE;
+  DT_TRY(dt__graph_tree_find(&graphs->tree, variant->id + segment, live, &place));
   if (!place)
     skip = DT_SKIP_DEPTH;
   else
-    DT_TRY(launch_graph(call, variant, bindings, place, graph, &skip));
+    DT_TRY(launch_graph(call, variant, bindings, segment, place, graph, &skip));
+  if (skip) {
+    *out_skip = skip;
+    return launch_kernels(variant->compiled, segment, launches, graph);
+  }
+  dt__graph_tree_advance(&graphs->tree, place);
+  return NULL;
+}
+
+// What a segment does not know yet is no part of its key.
+static void forget_numbers(const dt_call_t *call, const dt_compiled_t *compiled) {
+  dt_session_t *session = call->session;
+  if (compiled->n_segments == 1)
+    return;
+  for (uint32_t i = 0; i < compiled->n_items; i++)
+    session->symbols[compiled->items[i].symbol] = 0;
+  memset(session->addresses + call->function->n_inputs, 0,
+         call->function->n_outputs * sizeof(session->addresses[0]));
+}
+
+dt_status_t dt__graph_call(dt_call_t *call, const dt_variant_t *variant,
+                           const dt_bindings_t *bindings, dt_graph_frame_t *graph,
+                           uint32_t record) {
+  dt_session_device_t *own = call->session->device;
+  dt_session_graphs_t *graphs = &own->graphs;
+  dt_skip_t skip = DT_SKIP_NONE;
+  uint64_t live = 0;
+  uint32_t n_live = 0;
+  end_if_dead(own, &call->session->runtime->graphs, &live);
+  forget_numbers(call, variant->compiled);
+  for (uint32_t k = 0; k < variant->compiled->n_segments; k++) {
+    if (k)
+      live = dt__graph_pool_sweep(own->pool, &n_live);
+    DT_TRY(prepare(call, variant, k, graph, record));
+    DT_TRY(run_segment(call, variant, bindings, k, live, graph, &skip));
+  }
   if (skip) {
     note_skip(call, skip);
-    return launch_kernels(variant, graph);
+    return NULL;
   }
   graphs->calls++;
   (void)atomic_fetch_add_explicit(&call->function->graph_calls, 1, memory_order_relaxed);
-  dt__graph_tree_advance(&graphs->tree, place);
   return NULL;
 }

@@ -120,7 +120,8 @@ dt_status_t dt__bindings_once(const dt_variant_t *variant, dt_bindings_t *bindin
 void dt__variant_unload(dt_variant_t *variant) {
   if (!variant->compiled || !variant->compiled->cuda)
     return;
-  dt__graph_forget(variant->graphs, variant->id);
+  for (uint32_t k = 0; k < variant->compiled->n_segments; k++)
+    dt__graph_forget(variant->graphs, variant->id + k);
   dt_status_t status = dt__cuda_gpu_wait(variant->gpu);
   dt_status_free(status); // what is lost runs no more
   dt__cuda_code_unload(variant->compiled->cuda);

@@ -84,11 +84,11 @@ typedef struct dt_variant_t {
   dt_device_t place;         // of the sessions that it answers
   struct dt_cuda_gpu_t *gpu; // a reference; NULL on the CPU
   uint32_t number;           // for logs
-  uint64_t id;
-  bool strict_fp;           // its code
-  dt_graph_store_t *graphs; // the runtime's
-  uint32_t n_symbols;       // length of the symbol array that guards and code use
-  uint32_t n_output_sizes;  // ranks of all outputs, added up
+  uint64_t id;               // of its first segment; the others' follow
+  bool strict_fp;            // its code
+  dt_graph_store_t *graphs;  // the runtime's
+  uint32_t n_symbols;        // length of the symbol array that guards and code use
+  uint32_t n_output_sizes;   // ranks of all outputs, added up
   dt_output_info_t *outputs;
   dt_bindings_t *_Atomic bindings;
   int64_t
@@ -256,10 +256,11 @@ dt_status_t dt__check_struct_size(const void *options, uint32_t size, size_t kno
 // graphs.c. DT_E_ARGUMENT: `mode` is none.
 dt_status_t dt__check_call_mode(dt_call_mode_t mode) DT_MUST_USE;
 
-// A number that no other variant or bindings of the runtime ever have; not 0.
-static inline uint64_t dt__runtime_id(dt_runtime_t *runtime) {
-  return 1 + atomic_fetch_add_explicit(&runtime->next_id, 1, memory_order_relaxed);
+// A number that no other variant or bindings of the runtime ever have; not 0. The first of `n`.
+static inline uint64_t dt__runtime_ids(dt_runtime_t *runtime, uint32_t n) {
+  return 1 + atomic_fetch_add_explicit(&runtime->next_id, n, memory_order_relaxed);
 }
+static inline uint64_t dt__runtime_id(dt_runtime_t *runtime) { return dt__runtime_ids(runtime, 1); }
 
 // Frees what was retired and is seen by nobody any more.
 void dt__runtime_collect(dt_runtime_t *runtime);

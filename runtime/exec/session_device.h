@@ -29,13 +29,22 @@ struct dt_session_device_t {
 // call_device.c. A place in the pool for a call's block, as dt__graph_pool_lease says.
 dt_status_t dt__session_lease_pool(dt_session_device_t *own, int64_t bytes, bool grows,
                                    dt_cu_ptr_t *out) DT_MUST_USE;
+// The same for segment `segment` of a call, as own->block: it grows where it is.
+dt_status_t dt__session_lease_segment(dt_session_device_t *own, uint32_t segment,
+                                      int64_t bytes) DT_MUST_USE;
+// Brings the numbers that segment `k` begins with to the host, if there are any: waits for the
+// segments before it, which are queued. `record` is where the call's checks are told, or
+// DT_RECORDS.
+dt_status_t dt__session_read_items(const dt_call_t *call, const dt_compiled_t *compiled, uint32_t k,
+                                   dt_cuda_launch_frame_t *launch, uint32_t record) DT_MUST_USE;
 
 // ---- call_graph.c -------------------------------------------------------------------------------
 // Whether the call runs as a graph. Where it should and cannot, the reason is noted.
 dt_status_t dt__graph_wanted(const dt_call_t *call, const dt_compiled_t *compiled,
                              bool *out) DT_MUST_USE;
-// Runs it as one. Context current.
+// Runs it as one, or as one a segment. Context current.
 dt_status_t dt__graph_call(dt_call_t *call, const dt_variant_t *variant,
-                           const dt_bindings_t *bindings, dt_graph_frame_t *graph) DT_MUST_USE;
+                           const dt_bindings_t *bindings, dt_graph_frame_t *graph,
+                           uint32_t record) DT_MUST_USE;
 
 #endif // DT_RUNTIME_EXEC_SESSION_DEVICE_H

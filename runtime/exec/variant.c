@@ -81,6 +81,7 @@ static dt_status_t make(dt_function_t *function, const dt_variant_request_t *how
                                   .strict_fp = variant->strict_fp,
                                   .cuda = variant->gpu ? variant->gpu->device : NULL};
   DT_TRY(dt__compile(function->runtime->compiler, &request, &variant->compiled));
+  variant->id = dt__runtime_ids(function->runtime, variant->compiled->n_segments);
   if (variant->gpu && variant->compiled->n_regions)
     DT_TRY(load_setter(variant->gpu));
   // The frame's arrays are sized once for guards and code.

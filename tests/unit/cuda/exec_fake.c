@@ -331,7 +331,8 @@ static dt_status_t fill(const dt_compile_request_t *request, dt_compiled_t *out)
   out->n_symbols = dt__symenv_symbol_count(request->traced->env);
   out->device = DT_CUDA;
   if (out->n_segments > 1) {
-    out->items[0] = (dt_compiled_item_t){.text = dt__strdup("item"), .range = {0, 1 << 20}};
+    out->items[0] =
+        (dt_compiled_item_t){.text = dt__strdup("item"), .symbol = 1, .range = {0, 1 << 20}};
     out->n_items = 1;
     out->segments_reason = dt__strdup("its result has the size");
     if (!out->segments_reason) // nobody would make room for what is read

@@ -322,21 +322,62 @@ static void a_graph_left_behind_is_set_anew(void **state) {
 
 // ---- Skips ----------------------------------------------------------------------------------------
 
-static void reading_calls_are_launched_kernel_by_kernel(void **state) {
+// A call that reads a number in between is two graphs on one path, with one wait between them. Its
+// result, whose size data says, has memory of its own.
+static void reading_calls_are_a_graph_a_segment(void **state) {
   (void)state;
-  fake_begin(10);
+  for (uint64_t seed = 10; seed < 14; seed++) {
+    fake_begin(seed);
+    fixture_t f = fixture_open();
+    dt_function_t *select = function_named(f.runtime, "select", NULL);
+    dt_function_t *add = function_named(f.runtime, "add", NULL);
+    static const int64_t sizes[] = {10, 10, 500, 3, 10};
+    for (uint64_t k = 1; k <= 5; k++) {
+      int64_t n = sizes[k - 1], positive = n > 5 ? n - 5 : 0;
+      dt_tensor_t *host = host_f32(n, -4, 1), *x = on_device(f.session, host);
+      dt_tensor_t *before = graph_call(f.session, add, 2, x);
+      uint64_t waits = fake_cuda_calls(DT_CUDA_SYM_stream_synchronize);
+      dt_tensor_t *out = graph_call(f.session, select, 1, x);
+      if (k > 1) // with room for numbers
+        assert_int_equal(fake_cuda_calls(DT_CUDA_SYM_stream_synchronize), waits + 1);
+      dt_tensor_t *after = graph_call(f.session, add, 2, out);
+      assert_int_equal(session_stats(f.session).graph_calls, 3 * k);
+      assert_int_equal(session_stats(f.session).path_length, 4);
+      expect_ramp(f.session, before, n, -8, 2);
+      expect_ramp(f.session, after, positive, 2, 2);
+      OK(dt_step_begin(f.session)); // its memory is its own
+      expect_ramp(f.session, out, positive, 1, 1);
+      release_all((dt_tensor_t *[]){host, x, before, out, after}, 5);
+    }
+    dt_session_stats_t stats = session_stats(f.session);
+    assert_int_equal(stats.graph_skips, 0);
+    assert_int_equal(stats.places, 4);
+    assert_int_equal(stats.builds, 4);
+    dt_function_release(select);
+    dt_function_release(add);
+    fixture_close(&f);
+    fake_end();
+  }
+}
+
+// A check on the number fails between the two: the first graph has run, and the next call begins
+// anew.
+static void a_chain_that_ends_early_leaves_a_path(void **state) {
+  (void)state;
+  fake_begin(9);
   fixture_t f = fixture_open();
   dt_function_t *select = function_named(f.runtime, "select", NULL);
-  dt_tensor_t *host = host_f32(10, -4, 1), *x = on_device(f.session, host);
-  for (uint64_t k = 1; k <= 3; k++) {
+  dt_tensor_t *host = host_f32(10, -4, 1), *x = on_device(f.session, host), *none = NULL;
+  for (uint32_t k = 0; k < 3; k++) {
+    fake_cuda_fail(DT_CUDA_SYM_copy_to_host, 0, DT_CU_OUT_OF_MEMORY, false);
+    TOLD(dt_call_with(f.session, select, &x, 1, &none, 1, &as_graph), DT_E_NO_MEMORY, "");
+    assert_null(none);
     dt_tensor_t *out = graph_call(f.session, select, 1, x);
     expect_ramp(f.session, out, 5, 1, 1);
-    expect_skip(f.session, select, k, "reads numbers");
-    OK(dt_step_begin(f.session)); // its memory is its own
-    expect_ramp(f.session, out, 5, 1, 1);
     dt_tensor_release(out);
+    OK(dt_step_begin(f.session));
   }
-  assert_int_equal(session_stats(f.session).graph_calls, 0);
+  assert_int_equal(session_stats(f.session).graph_calls, 3);
   release_all((dt_tensor_t *[]){host, x}, 2);
   dt_function_release(select);
   fixture_close(&f);
@@ -534,7 +575,8 @@ int main(void) {
       cmocka_unit_test(the_budget_takes_graphs_away),
       cmocka_unit_test(the_device_has_no_memory_for_graphs),
       cmocka_unit_test(a_graph_left_behind_is_set_anew),
-      cmocka_unit_test(reading_calls_are_launched_kernel_by_kernel),
+      cmocka_unit_test(reading_calls_are_a_graph_a_segment),
+      cmocka_unit_test(a_chain_that_ends_early_leaves_a_path),
       cmocka_unit_test(paths_have_an_end),
       cmocka_unit_test(captured_and_switched_off),
       cmocka_unit_test(checks_are_told_behind_graphs),
