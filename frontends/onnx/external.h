@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensors whose data lie in files beside the model. Every such file goes through here: beneath the
+// model's folder, no link of any kind, within bounds, of the checksum that the model gives. Private
+// to frontends/onnx.
+#ifndef DT_FRONTENDS_ONNX_EXTERNAL_H
+#define DT_FRONTENDS_ONNX_EXTERNAL_H
+
+#include "frontends/onnx/files.h"
+#include "frontends/onnx/read.h"
+#include "frontends/onnx/sha1.h"
+#include "runtime/base/thread.h"
+
+// What TensorProto.external_data says.
+typedef struct dt_onnx_location_t {
+  dt_onnx_str_t path; // relative, without "." and ".."
+  uint64_t offset;
+  bool has_checksum;
+  unsigned char checksum[DT_SHA1_BYTES]; // of the whole file
+} dt_onnx_location_t;
+
+// Reads and checks it, without a look at any file; `out` may be NULL. The tensor's bytes are known.
+dt_status_t dt__onnx_read_location(const char *what, const dt_onnx_tensor_t *tensor,
+                                   const dt_onnx_at_t *at, dt_onnx_location_t *out) DT_MUST_USE;
+
+typedef struct dt_onnx_external_t {
+  dt_onnx_location_t location; // of the first tensor in it
+  const char *name;            // of the path, terminated
+  uint32_t tensors;
+  uint64_t tensor_bytes;   // of all of them
+  uint64_t device, inode;  // of the file that was found, and its size
+  dt_onnx_bytes_t content; // .bytes: its size; .data: once loaded
+} dt_onnx_external_t;
+
+typedef struct dt_onnx_externals_t {
+  int folder; // open; -1: none
+  dt_onnx_access_t access;
+  DT_ONNX_LIST(dt_onnx_external_t) files; // sorted by path
+  dt_mutex_t lock;                        // of their contents
+  bool has_lock;
+} dt_onnx_externals_t;
+
+// Finds the external files of a checked model, sets the tensors' `external` and `external_offset`.
+// `externals` has its folder and access; it needs fini whatever comes.
+dt_status_t dt__onnx_find_external(dt_onnx_externals_t *externals, dt_onnx_model_t *model,
+                                   const char *what, dt_arena_t *arena,
+                                   const dt_onnx_limits_t *limits) DT_MUST_USE;
+// The content of file `index`, which is loaded at the first call; valid until fini. Thread-safe.
+// DT_E_IO (it changed since it was found, …), DT_E_FORMAT (another checksum).
+dt_status_t dt__onnx_load_external(dt_onnx_externals_t *externals, uint32_t index, const char *what,
+                                   const unsigned char **out) DT_MUST_USE;
+void dt__onnx_externals_fini(dt_onnx_externals_t *externals);
+
+#endif // DT_FRONTENDS_ONNX_EXTERNAL_H

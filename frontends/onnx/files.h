@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bytes of files, read or mapped, and opening what stands beneath a folder. Private to
+// frontends/onnx.
+#ifndef DT_FRONTENDS_ONNX_FILES_H
+#define DT_FRONTENDS_ONNX_FILES_H
+
+#include "ductile/onnx.h"
+
+#include <sys/stat.h>
+
+typedef struct dt_onnx_bytes_t {
+  const unsigned char *data;
+  uint64_t bytes;
+  void *map, *block; // what holds them; both NULL: the caller's
+} dt_onnx_bytes_t;
+
+// Opens the regular file at `path`, wherever it leads. DT_E_IO.
+dt_status_t dt__onnx_open_path(const char *path, int *out_fd, struct stat *out) DT_MUST_USE;
+// Opens the folder at `path`, or the one that the file `path` stands in. DT_E_IO, DT_E_NO_MEMORY.
+dt_status_t dt__onnx_open_folder(const char *path, bool of_file, int *out_fd) DT_MUST_USE;
+// Opens a regular file of one link at the relative path of `len` bytes beneath the open folder,
+// without going through a link of any kind. `whole` names the file in messages.
+dt_status_t dt__onnx_open_beneath(int folder, const char *path, size_t len, const char *whole,
+                                  int *out_fd, struct stat *out) DT_MUST_USE;
+// All `bytes` bytes of an open file.
+dt_status_t dt__onnx_load(int fd, uint64_t bytes, dt_onnx_access_t access, const char *what,
+                          dt_onnx_bytes_t *out) DT_MUST_USE;
+void dt__onnx_unload(dt_onnx_bytes_t *bytes);
+
+#endif // DT_FRONTENDS_ONNX_FILES_H

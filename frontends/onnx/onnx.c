@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opens models: bytes, structure, checks, external files, in this order.
+#include "frontends/onnx/onnx.h"
+
+#include "frontends/onnx/check.h"
+#include "runtime/base/status.h"
+
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+// ---- Options --------------------------------------------------------------------------------------
+static uint64_t lowered(uint64_t given, uint64_t limit) {
+  return given && given < limit ? given : limit;
+}
+
+static dt_status_t read_options(const dt_onnx_options_t *options, dt_onnx_options_t *out) {
+  *out = (dt_onnx_options_t){0};
+  if (options) {
+    size_t size = options->struct_size ? options->struct_size : sizeof *out;
+    if (size < offsetof(dt_onnx_options_t, data_folder) + sizeof out->data_folder)
+      return DT_FAIL(DT_E_ARGUMENT, "onnx options: struct_size %zu is too small", size);
+    memcpy(out, options, sizeof *out < size ? sizeof *out : size);
+  }
+  if (out->access != DT_ONNX_READ && out->access != DT_ONNX_MAP)
+    return DT_FAIL(DT_E_ARGUMENT, "onnx options: no access mode %d", (int)out->access);
+  return NULL;
+}
+
+static void set_limits(dt_onnx_limits_t *limits, const dt_onnx_options_t *options) {
+  limits->file_bytes = options->max_file_bytes ? options->max_file_bytes : (uint64_t)16 << 30;
+  limits->structure_bytes = lowered(options->max_structure_bytes, (uint64_t)2 << 30);
+  limits->counted[DT_ONNX_COUNT_NODES] = (uint32_t)lowered(options->max_nodes, 1000000);
+  limits->counted[DT_ONNX_COUNT_TENSORS] = (uint32_t)lowered(options->max_tensors, 1000000);
+  limits->counted[DT_ONNX_COUNT_GRAPHS] = (uint32_t)lowered(options->max_depth, 32);
+}
+
+// ---- The open model -------------------------------------------------------------------------------
+static dt_status_t create(const char *what, const dt_onnx_options_t *options, dt_onnx_t **out) {
+  dt_onnx_t *file = dt__calloc(1, sizeof *file);
+  if (!file)
+    return DT_NO_MEMORY();
+  dt__arena_init(&file->arena, 0);
+  file->externals.folder = -1;
+  file->externals.access = options->access;
+  set_limits(&file->limits, options);
+  file->what = dt__arena_strdup(&file->arena, what);
+  *out = file;
+  return file->what ? NULL : DT_NO_MEMORY();
+}
+
+static dt_status_t read_whole(dt_onnx_t *file, const dt_onnx_message_t *message, void *to) {
+  // A few bytes stand for a struct: memory is bounded by the file's size, too. No file has 2^58
+  // bytes.
+  dt_onnx_limits_t limits = file->limits;
+  limits.structure_bytes =
+      lowered(limits.structure_bytes, ((uint64_t)64 << 20) + 64 * file->bytes.bytes);
+  dt_onnx_read_t read = {.data = file->bytes.data,
+                         .bytes = file->bytes.bytes,
+                         .what = file->what,
+                         .arena = &file->arena,
+                         .limits = &limits};
+  return dt__onnx_read(&read, message, to);
+}
+
+static dt_status_t read_model(dt_onnx_t *file, const char *path, const dt_onnx_options_t *options) {
+  dt_onnx_check_t check = {
+      .model = &file->model, .what = file->what, .arena = &file->arena, .limits = &file->limits};
+  DT_TRY(read_whole(file, &dt__onnx_model_message, &file->model));
+  DT_TRY(dt__onnx_check(&check));
+  if (!check.any_external)
+    return NULL;
+  if (options->data_folder)
+    DT_TRY(dt__onnx_open_folder(options->data_folder, false, &file->externals.folder));
+  else if (path)
+    DT_TRY(dt__onnx_open_folder(path, true, &file->externals.folder));
+  return dt__onnx_find_external(&file->externals, &file->model, file->what, &file->arena,
+                                &file->limits);
+}
+
+static dt_status_t check_size(const dt_onnx_t *file, uint64_t bytes) {
+  if (bytes > file->limits.file_bytes)
+    return DT_FAIL(DT_E_LIMIT, "%s: %llu bytes, the limit is %llu", file->what,
+                   (unsigned long long)bytes, (unsigned long long)file->limits.file_bytes);
+  if (bytes == 0)
+    return DT_FAIL(DT_E_FORMAT, "%s: an empty file is no ONNX model", file->what);
+  return NULL;
+}
+
+static dt_status_t load_path(dt_onnx_t *file, const char *path) {
+  int fd = -1;
+  struct stat st;
+  DT_TRY(dt__onnx_open_path(path, &fd, &st));
+  dt_status_t status = check_size(file, (uint64_t)st.st_size);
+  if (!status)
+    status = dt__onnx_load(fd, (uint64_t)st.st_size, file->externals.access, path, &file->bytes);
+  close(fd);
+  return status;
+}
+
+dt_status_t dt_onnx_open(const char *path, const dt_onnx_options_t *options, dt_onnx_t **out) {
+  if (!out)
+    return DT_FAIL(DT_E_ARGUMENT, "dt_onnx_open: out is NULL");
+  *out = NULL;
+  if (!path)
+    return DT_FAIL(DT_E_ARGUMENT, "dt_onnx_open: path is NULL");
+  dt_onnx_options_t all;
+  DT_TRY(read_options(options, &all));
+  dt_onnx_t *file = NULL;
+  dt_status_t status;
+  DT_TRY_GOTO(create(path, &all, &file), failed);
+  DT_TRY_GOTO(load_path(file, path), failed);
+  DT_TRY_GOTO(read_model(file, path, &all), failed);
+  *out = file;
+  return NULL;
+failed:
+  dt_onnx_close(file);
+  return status;
+}
+
+dt_status_t dt_onnx_open_memory(const void *data, size_t bytes, const dt_onnx_options_t *options,
+                                dt_onnx_t **out) {
+  if (!out)
+    return DT_FAIL(DT_E_ARGUMENT, "dt_onnx_open_memory: out is NULL");
+  *out = NULL;
+  if (!data)
+    return DT_FAIL(DT_E_ARGUMENT, "dt_onnx_open_memory: data is NULL");
+  dt_onnx_options_t all;
+  DT_TRY(read_options(options, &all));
+  dt_onnx_t *file = NULL;
+  dt_status_t status;
+  DT_TRY_GOTO(create("model in memory", &all, &file), failed);
+  DT_TRY_GOTO(check_size(file, bytes), failed);
+  file->bytes = (dt_onnx_bytes_t){.data = data, .bytes = bytes};
+  DT_TRY_GOTO(read_model(file, NULL, &all), failed);
+  *out = file;
+  return NULL;
+failed:
+  dt_onnx_close(file);
+  return status;
+}
+
+static dt_status_t read_tensor(dt_onnx_t *file, dt_onnx_tensor_t **out) {
+  bool external = false;
+  *out = DT_ARENA_NEW(&file->arena, dt_onnx_tensor_t);
+  if (!*out)
+    return DT_NO_MEMORY();
+  DT_TRY(read_whole(file, &dt__onnx_tensor_message, *out));
+  DT_TRY(dt__onnx_check_tensor(file->what, *out, NULL, &external));
+  return external
+             ? DT_FAIL(DT_E_UNSUPPORTED, "%s: a tensor whose data lie in another file", file->what)
+             : NULL;
+}
+
+dt_status_t dt__onnx_open_tensor(const char *path, dt_onnx_t **out, dt_onnx_tensor_t **out_tensor) {
+  dt_onnx_options_t options = {0};
+  dt_onnx_t *file = NULL;
+  dt_status_t status;
+  *out = NULL;
+  DT_TRY_GOTO(create(path, &options, &file), failed);
+  DT_TRY_GOTO(load_path(file, path), failed);
+  DT_TRY_GOTO(read_tensor(file, out_tensor), failed);
+  *out = file;
+  return NULL;
+failed:
+  dt_onnx_close(file);
+  return status;
+}
+
+void dt_onnx_close(dt_onnx_t *file) {
+  if (!file)
+    return;
+  dt__onnx_externals_fini(&file->externals);
+  dt__onnx_unload(&file->bytes);
+  dt__arena_fini(&file->arena);
+  dt__free(file);
+}

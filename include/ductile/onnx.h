@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading ONNX models: checked whole before anything of them is used.
+//
+// A model is untrusted. Opening it reads its structure (never its data, which stay where they are)
+// and checks it against the format's rules and the library's limits: every length and number, names
+// defined once and before they are read, types, the size of each tensor against its data, and each
+// file of external data, which must lie beneath the model's folder and be reached through no link.
+// It is either refused with the place in the file and what to do, or given as a handle. An open
+// model never changes, so everything except closing it may be called from any thread.
+#ifndef DUCTILE_ONNX_H
+#define DUCTILE_ONNX_H
+
+#include "ductile/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// An open model. Owns all memory that its functions return pointers to.
+typedef struct dt_onnx dt_onnx_t;
+
+// How the bytes of the model and of its external files are held. Values are stable.
+typedef enum dt_onnx_access_t {
+  // Read into memory of our own; the files may change or go afterwards (external ones once loaded).
+  DT_ONNX_READ = 0,
+  // Mapped read-only: pages are loaded when touched and shared between processes. Another process
+  // that shortens a file makes a later access fatal to this one (SIGBUS); map only files that
+  // nobody else may write.
+  DT_ONNX_MAP = 1,
+} dt_onnx_access_t;
+
+// Valid when zeroed. Limits other than that of a file's bytes can only be lowered: a larger value
+// is taken as the default.
+typedef struct dt_onnx_options_t {
+  uint32_t struct_size;         // sizeof(dt_onnx_options_t); 0 is taken as the size of version 0.1
+  dt_onnx_access_t access;      // 0: DT_ONNX_READ
+  uint64_t max_file_bytes;      // of the model, and of each external file; 0: 16 GiB
+  uint64_t max_structure_bytes; // memory for what is no data; 0: 2 GiB, and not above 64 MiB and 64
+                                // times the file's bytes
+  uint32_t max_nodes;           // also with functions put in place of their calls; 0: 1 000 000
+  uint32_t max_tensors;         // 0: 1 000 000
+  uint32_t max_depth;           // graphs within each other, the model's own included; 0: 32
+  const char *data_folder;      // beneath which external data lie; NULL: the model's folder
+} dt_onnx_options_t;
+
+// Opens and checks the model at `path`. `options` may be NULL. On success *out is the caller's, to
+// be closed; on failure it is NULL. Nothing of the arguments is kept. DT_E_IO (a file cannot be
+// opened or read, or an external one is not what it may be), DT_E_FORMAT (a rule broken: the
+// message names the file, the way to the message, the byte and the rule), DT_E_LIMIT,
+// DT_E_UNSUPPORTED (a version outside of those read, sparse tensors), DT_E_ARGUMENT,
+// DT_E_NO_MEMORY. [any]
+DT_API dt_status_t dt_onnx_open(const char *path, const dt_onnx_options_t *options,
+                                dt_onnx_t **out) DT_MUST_USE;
+
+// The same over a model's bytes in memory, which are borrowed until the handle is closed and must
+// not change. External data need `options->data_folder`. [any]
+DT_API dt_status_t dt_onnx_open_memory(const void *data, size_t bytes,
+                                       const dt_onnx_options_t *options,
+                                       dt_onnx_t **out) DT_MUST_USE;
+
+// Frees the handle and all it gave out. NULL is allowed. No other call on it may be running.
+// [external]
+DT_API void dt_onnx_close(dt_onnx_t *model);
+
+// What the model is, as text for people: versions, inputs and outputs with their dims,
+// initializers, operators with counts, functions, external files. *out is released with
+// dt_text_free. [any]
+DT_API dt_status_t dt_onnx_report_text(const dt_onnx_t *model, char **out) DT_MUST_USE;
+
+// The same as JSON lines: objects whose "event" is "model", "opset", "metadata", "input", "output",
+// "initializers", "operator", "function" or "external". [any]
+DT_API dt_status_t dt_onnx_report_json(const dt_onnx_t *model, char **out) DT_MUST_USE;
+
+#ifdef __cplusplus
+}
+#endif
+#endif // DUCTILE_ONNX_H
