@@ -171,7 +171,7 @@ static dt_status_t find_kernel(dt_cuda_code_t *code, uint32_t index,
   char name[24];
   int shared = 0, registers = 0, local = 0;
   kernel->info = *info;
-  (void)snprintf(name, sizeof(name), "dt_k%u", index);
+  (void)snprintf(name, sizeof(name), "dt_k%u", index - info->behind);
   if (info->unit >= code->n_modules)
     return DT_FAIL(DT_E_COMPILE, "%s: there is no unit %u", name, info->unit);
   dt_cu_result_t result =
@@ -208,6 +208,10 @@ static dt_status_t check_kernels(const dt_cuda_kernel_info_t *kernels, uint32_t 
         info->threads % info->teams)
       return DT_FAIL(DT_E_INTERNAL, "dt_k%u: %u teams in %u threads", k, info->teams,
                      info->threads);
+    if (info->behind > k || kernels[k - info->behind].behind ||
+        kernels[k - info->behind].n_words != info->n_words ||
+        kernels[k - info->behind].threads != info->threads)
+      return DT_FAIL(DT_E_INTERNAL, "dt_k%u: it has no entry of its form", k);
     if (info->n_words > DT_CUDA_PARAM_BYTES / 8 - DT_CUDA_TAIL_WORDS)
       return DT_FAIL(DT_E_COMPILE, "dt_k%u: %u words of parameters; a launch takes at most %u", k,
                      info->n_words, DT_CUDA_PARAM_BYTES / 8 - DT_CUDA_TAIL_WORDS);

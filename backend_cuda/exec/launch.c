@@ -66,7 +66,8 @@ dt_status_t dt__cuda_ready(dt_cuda_launch_frame_t *launch, dt_kernel_fn_t fn, co
   const dt_cuda_kernel_t *kernel = dt__cuda_kernel_of(fn);
   uint32_t n = kernel->info.n_words; // loading has seen that they fit
   dt_cuda_tail_t tail = {.count = count > 0 ? count : 0,
-                         .record = kernel->info.checks ? launch->record : launch->no_record};
+                         .record = kernel->info.checks ? launch->record : launch->no_record,
+                         .member = kernel->info.member};
   out->kernel = kernel;
   out->blocks = blocks ? blocks : dt__cuda_blocks(kernel, launch->gpu->device, count);
   out->shared_bytes = kernel->info.shared_bytes;

@@ -13,7 +13,8 @@
 // A kernel whose info says `waits` begins with griddepcontrol.wait in all of its threads, and may
 // then be launched with the attribute for it right after another such kernel of the same frame.
 //
-// An entry dt_k<code> has one parameter: `n_words` 64-bit words as in a CPU kernel (device
+// An entry dt_k<code> is that code, or several that have the same words and threads, of which that
+// is the first: the tail's `member` says which is to run. It has one parameter: `n_words` 64-bit words as in a CPU kernel (device
 // addresses, then symbols), then a dt_cuda_tail_t. In programs of device sizes (lower/loop/loop.h)
 // items are among the addresses instead of their symbols, and so is the kernel's gate: the entry
 // loads them, ends where the gate is 0, and, where its grid depends on items, goes over as many
@@ -30,6 +31,7 @@ typedef struct dt_cuda_tail_t {
   int64_t scratch_stride; // bytes from one team's scratch to the next: team t of the grid (global)
                           // or of the block (shared) has [t * stride, …)
   uint64_t record;        // dt_cuda_record_t in memory that the host sees; never 0
+  uint64_t member;        // which of the entry's codes
 } dt_cuda_tail_t;
 #define DT_CUDA_TAIL_COUNT 0 // the word of the tail that `count` is
 #define DT_CUDA_TAIL_WORDS ((uint32_t)(sizeof(dt_cuda_tail_t) / 8))
@@ -54,6 +56,8 @@ typedef struct dt_cuda_kernel_info_t {
   uint32_t shared_bytes; // of dynamic shared memory that the kernel keeps for itself, in front of
                          // scratch; a multiple of 64
   uint32_t unit;         // in whose code it is
+  uint32_t behind;       // codes from the first one that its entry has to it; 0: it is that one
+  uint32_t member;       // which of the entry's it is
   bool waits;  // each thread waits for the work before it by itself, so that the kernel may be set
                // up early: while kernels run that let it (griddepcontrol, from sm_90 on)
   bool checks; // it may write to the record; others are given one that nobody looks at
@@ -93,7 +97,7 @@ dt_status_t dt__cuda_unit_make(dt_cuda_device_t *device, const dt_cuda_image_t *
 // Loads a unit that has a cubin.
 dt_status_t dt__cuda_unit_load(dt_cuda_device_t *device, dt_cuda_unit_t *unit) DT_MUST_USE;
 void dt__cuda_unit_fini(dt_cuda_device_t *device, dt_cuda_unit_t *unit);
-// Takes the units' modules, cubins stay, and finds dt_k0 … dt_k<n-1> in them. On failure *out is
+// Takes the units' modules, cubins stay, and finds the entries of codes 0 … n-1 in them. On failure *out is
 // NULL, and modules that were taken are gone.
 dt_status_t dt__cuda_code_load(dt_cuda_device_t *device, dt_cuda_unit_t *units, uint32_t n_units,
                                const dt_cuda_kernel_info_t *kernels, uint32_t n_kernels,
