@@ -201,6 +201,23 @@ static dt_status_t find_kernel(dt_cuda_code_t *code, uint32_t index,
   return NULL;
 }
 
+// Fills in `fit` and `room`.
+static void make_room(dt_cuda_code_t *code) {
+  for (uint32_t k = 0; k < code->n; k++)
+    code->kernels[k].fit =
+        dt__cuda_resident(code->device, &code->kernels[k], code->kernels[k].info.shared_bytes);
+  for (uint32_t k = 0; k < code->n; k++) {
+    dt_cuda_kernel_t *kernel = &code->kernels[k];
+    uint32_t entry = k - kernel->info.behind;
+    for (uint32_t i = entry; i < code->n; i++) {
+      uint32_t bytes = code->kernels[i].info.shared_bytes;
+      if (i - code->kernels[i].info.behind == entry && bytes >= kernel->room &&
+          dt__cuda_resident(code->device, kernel, bytes) >= kernel->fit)
+        kernel->room = bytes;
+    }
+  }
+}
+
 static dt_status_t check_kernels(const dt_cuda_kernel_info_t *kernels, uint32_t n) {
   for (uint32_t k = 0; k < n; k++) {
     const dt_cuda_kernel_info_t *info = &kernels[k];
@@ -224,6 +241,8 @@ static dt_status_t find_kernels(dt_cuda_code_t *code, const dt_cuda_kernel_info_
   dt_status_t status = NULL;
   for (uint32_t k = 0; k < code->n && !status; k++)
     status = find_kernel(code, k, &kernels[k]);
+  if (!status)
+    make_room(code);
   dt__cuda_leave(code->device);
   return status;
 }

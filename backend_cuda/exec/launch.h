@@ -33,7 +33,8 @@ typedef struct dt_cuda_tail_t {
   uint64_t record;        // dt_cuda_record_t in memory that the host sees; never 0
   uint64_t member;        // which of the entry's codes
 } dt_cuda_tail_t;
-#define DT_CUDA_TAIL_COUNT 0 // the word of the tail that `count` is
+#define DT_CUDA_TAIL_COUNT 0 // the words of the tail that `count` and `scratch` are
+#define DT_CUDA_TAIL_SCRATCH 1
 #define DT_CUDA_TAIL_WORDS ((uint32_t)(sizeof(dt_cuda_tail_t) / 8))
 // The most bytes of parameters that a launch may have (compute capability 7.0 and up take more from
 // CUDA 12.1 on).
@@ -70,7 +71,13 @@ typedef struct dt_cuda_kernel_t {
   uint32_t static_shared; // bytes, of the kernel's own
   uint32_t registers;     // a thread
   uint32_t local_bytes;   // a thread: spills and stack
+  uint32_t fit;           // blocks that a multiprocessor holds at once, without scratch
+  uint32_t room;          // of the bytes that codes of its entry keep for themselves, the most of which
+                          // as many blocks fit a multiprocessor as of its own
 } dt_cuda_kernel_t;
+// Blocks with `shared_bytes` of dynamic shared memory that a multiprocessor holds at once, at least 1.
+uint32_t dt__cuda_resident(const dt_cuda_device_t *device, const dt_cuda_kernel_t *kernel,
+                           uint32_t shared_bytes);
 
 // ---- Code (code.c) ------------------------------------------------------------------------------
 // PTX text of one unit, zero-terminated, and which kernels (code indices) it defines.

@@ -73,6 +73,7 @@ typedef struct dt_session_stats_t {
   uint64_t live_bytes;
   uint64_t frozen_builds;  // while frozen: graphs not assembled
   uint64_t frozen_growths; // while frozen: times that more was mapped
+  uint64_t shared_set;     // of nodes_set: whose shared memory was
 } dt_session_stats_t;
 DT_API dt_status_t dt_session_stats(dt_session_t *session, dt_session_stats_t *stats) DT_MUST_USE;
 

@@ -120,7 +120,8 @@ static void fill(dt_session_t *session, dt_session_stats_t *all) {
                               .live_results = live,
                               .live_bytes = dt__graph_pool_live_bytes(own->pool),
                               .frozen_builds = graphs->frozen_builds,
-                              .frozen_growths = graphs->frozen_growths};
+                              .frozen_growths = graphs->frozen_growths,
+                              .shared_set = counts->shared_set};
   count_places(&graphs->tree.root, &session->runtime->graphs, all);
 }
 
