@@ -87,6 +87,8 @@ static bool report_sets(graphs_bench_t *bench, const char *name, const host_side
               (double)(after.nodes_set - before->nodes_set) / calls);
   bench_value(&bench->report, name, "grids set a call", "count",
               (double)(after.grids_set - before->grids_set) / calls);
+  bench_value(&bench->report, name, "shared memory set a call", "count",
+              (double)(after.shared_set - before->shared_set) / calls);
   bench_value(&bench->report, name, "functions set a call", "count",
               (double)(after.functions_set - before->functions_set) / calls);
   bench_limited(&bench->report, name, "skips", "count", (double)after.graph_skips, 0);

@@ -9,61 +9,8 @@
 
 #include <string.h>
 
-// A multiprocessor's blocks that cost a launch nothing when they are idle, as far as they fit.
-#define IDLE_BLOCKS 4u
-// A grid may have this part more than is of use.
-#define GRID_ROOM 8u
 // Grids that one call sets, at 1.5 us each.
 #define MOST_GRIDS 12u
-// Bytes of dynamic shared memory for a block with less scratch than that.
-#define LITTLE_SHARED 8192u
-
-// ---- Grids ----------------------------------------------------------------------------------------
-
-// Blocks of the kernel that a multiprocessor holds at once, at most IDLE_BLOCKS.
-static uint32_t resident(const dt_cuda_kernel_t *kernel, const dt_cuda_device_t *device,
-                         uint32_t shared_bytes) {
-  uint32_t blocks = IDLE_BLOCKS;
-  uint32_t shared = shared_bytes + kernel->static_shared + 1024; // the system's own
-  uint32_t registers = kernel->registers * kernel->info.threads;
-  if ((uint64_t)blocks * shared > (uint64_t)device->shared_per_processor)
-    blocks = (uint32_t)device->shared_per_processor / shared;
-  if (registers && (uint64_t)blocks * registers > (uint64_t)device->registers_per_block)
-    blocks = (uint32_t)device->registers_per_block / registers;
-  return blocks ? blocks : 1;
-}
-
-// `before` 0: no node yet. A grid that is wrong by more than a bit is set, but only so many a call:
-// any grid computes everything, and equal calls to come set the others.
-static uint32_t choose_grid(dt_graph_frame_t *frame, const dt_cuda_kernel_t *kernel,
-                            uint32_t before, uint32_t needed) {
-  const dt_cuda_device_t *device = frame->exec->gpu->device;
-  uint32_t least =
-      (uint32_t)device->processors * resident(kernel, device, kernel->info.shared_bytes);
-  uint64_t most = (uint64_t)kernel->info.most_blocks * (uint64_t)device->processors;
-  if (most && least > most)
-    least = (uint32_t)most;
-  uint32_t useful = needed > least ? needed : least;
-  if (before >= useful && before - useful <= useful / GRID_ROOM)
-    return before;
-  if (before && frame->grids_left == 0) {
-    frame->deferred = true;
-    return before;
-  }
-  frame->grids_left -= before != 0;
-  uint64_t room = before && needed > least ? (uint64_t)needed + needed / GRID_ROOM / 2 : useful;
-  if (most && room > most && most >= useful)
-    room = most;
-  return room <= INT32_MAX ? (uint32_t)room : useful;
-}
-
-// Dynamic shared memory costs as much to set as a grid does. A little more than is needed keeps no
-// block off a multiprocessor: where that is enough it is what every size gets. What is larger
-// decides how many blocks there are room for, and is exact.
-static uint32_t choose_shared(const dt_cuda_kernel_t *kernel, uint32_t before, uint32_t needed) {
-  bool scratch = needed > kernel->info.shared_bytes || before > kernel->info.shared_bytes;
-  return scratch && needed < LITTLE_SHARED ? LITTLE_SHARED : needed;
-}
 
 // ---- Nodes ----------------------------------------------------------------------------------------
 
@@ -167,7 +114,8 @@ static dt_status_t set(dt_graph_frame_t *frame, dt_graph_node_t *node, const dt_
     }
     frame->counts->nodes_set++;
     frame->counts->grids_set += was.blocks != ready->blocks;
-    frame->counts->functions_set += was.kernel != ready->kernel;
+    frame->counts->shared_set += was.shared_bytes != ready->shared_bytes;
+    frame->counts->functions_set += was.kernel->function != ready->kernel->function;
   }
   return shadow(node, ready, empty);
 }
@@ -190,17 +138,14 @@ static dt_status_t take_ready(dt_graph_frame_t *frame, dt_graph_node_t *node, dt
 
 static dt_status_t take(dt_graph_frame_t *frame, dt_kernel_fn_t fn, const uint64_t *words,
                         int64_t count, int64_t bytes) {
-  const dt_cuda_device_t *device = frame->exec->gpu->device;
   dt_cuda_ready_t ready;
   dt_graph_node_t *node = next_node(frame, DT_GRAPH_KERNEL);
-  const dt_cuda_kernel_t *kernel = dt__cuda_kernel_of(fn);
-  uint32_t needed = dt__cuda_blocks(kernel, device, count);
-  uint32_t before = node && node->kernel == kernel ? node->blocks : 0;
-  uint32_t blocks = choose_grid(frame, kernel, before, needed);
-  DT_TRY(dt__cuda_ready(&frame->launch, fn, words, count, bytes, blocks, &ready));
-  ready.shared_bytes = choose_shared(kernel, before ? node->shared_bytes : 0, ready.shared_bytes);
+  DT_TRY(dt__cuda_ready(&frame->launch, fn, words, count, bytes, 0, &ready));
+  uint32_t fit = dt__graph_form(frame, node, &ready);
   frame->launch.launches++;
-  return take_ready(frame, node, DT_GRAPH_KERNEL, &ready, count <= 0);
+  DT_TRY(take_ready(frame, node, DT_GRAPH_KERNEL, &ready, count <= 0));
+  frame->exec->nodes[frame->at - 1].fit = fit;
+  return NULL;
 }
 
 static dt_status_t take_mark(dt_graph_frame_t *frame, dt_graph_kind_t kind, const void *predicate) {
@@ -257,8 +202,13 @@ bool dt__graph_is_whole(const dt_graph_exec_t *exec) {
   return exec->exec && exec->n == exec->n_built;
 }
 
-void dt__graph_begin(dt_graph_frame_t *frame) {
+static bool is_key(const dt_graph_exec_t *exec, const uint64_t *key, uint32_t n) {
+  return exec->n_key == n && n && memcmp(exec->key, key, n * sizeof(*key)) == 0;
+}
+
+void dt__graph_begin(dt_graph_frame_t *frame, const uint64_t *key, uint32_t n) {
   dt__graph_cut(frame->exec); // of a call that failed
+  frame->equal = is_key(frame->exec, key, n);
   frame->at = 0;
   frame->grids_left = MOST_GRIDS;
   frame->deferred = false;
@@ -270,7 +220,7 @@ bool dt__graph_is_built(const dt_graph_exec_t *exec) { return exec->exec != NULL
 // ---- Keys -----------------------------------------------------------------------------------------
 
 bool dt__graph_is_set_for(const dt_graph_exec_t *exec, const uint64_t *key, uint32_t n) {
-  return exec->exec && exec->n_key == n && n && memcmp(exec->key, key, n * sizeof(*key)) == 0;
+  return exec->exec && !exec->deferred && is_key(exec, key, n);
 }
 
 static dt_status_t keep_key(dt_graph_exec_t *exec, const uint64_t *key, uint32_t n) {
@@ -295,7 +245,8 @@ dt_status_t dt__graph_settle(dt_graph_frame_t *frame, const uint64_t *key, uint3
   DT_TRY(empty_rest(frame));
   if (!dt__graph_is_whole(exec))
     DT_TRY(dt__graph_build(frame));
-  return frame->deferred ? NULL : keep_key(exec, key, n);
+  exec->deferred = frame->deferred;
+  return keep_key(exec, key, n);
 }
 
 dt_status_t dt__graph_launch(dt_graph_frame_t *frame) {

@@ -6,8 +6,8 @@
 //
 // A grid need not fit its work: blocks without work return, and blocks go on to further items. To
 // set a grid costs the launch more than a few idle blocks do (docs/graphs.md has the figures), so
-// that a node's grid is a multiple of the processors at least, may be a bit too large, and a call
-// sets a few grids only: equal calls to come set the others.
+// that grids are of few sizes (form.c), and a call of new sizes leaves them as they are: equal calls
+// to come set them.
 #ifndef DT_CUDAGRAPHS_EXEC_H
 #define DT_CUDAGRAPHS_EXEC_H
 
@@ -37,6 +37,7 @@ typedef struct dt_graph_exec_t {
   uint32_t n_built; // of the nodes: the executable's; the others came since
   uint64_t *key;    // what the nodes were last set for; n_key 0: not known
   uint32_t n_key, key_cap;
+  bool deferred; // not all grids are what they should be for it
   _Atomic int64_t used; // when its holder last left it, ns
   size_t bytes;         // as estimated; the store's budget has them
 } dt_graph_exec_t;
@@ -46,7 +47,7 @@ typedef struct dt_graph_counts_t {
   uint64_t builds, build_ns; // executables assembled
   uint64_t replays;          // launches of one
   uint64_t unchanged;        // of these, with nothing to compare
-  uint64_t nodes_set, grids_set, functions_set;
+  uint64_t nodes_set, grids_set, shared_set, functions_set;
 } dt_graph_counts_t;
 
 // A frame whose kernels go to a graph's nodes.
@@ -55,7 +56,8 @@ typedef struct dt_graph_frame_t {
   dt_graph_exec_t *exec;
   uint32_t at;            // the node that the next kernel goes to
   uint32_t grids_left;    // that may still be set
-  bool deferred;          // some were not: an equal call sets them
+  bool equal;             // the call before was of the same key
+  bool deferred;          // grids were left as they were: an equal call sets them
   bool set_early;         // edges are programmatic where kernels wait by themselves
   const dt_edge_t *edges; // between nodes, sorted by `to`; none: each is behind the one before it
   uint32_t n_edges;
@@ -72,8 +74,8 @@ void dt__graph_region(dt_frame_t *frame, int64_t mark, const void *predicate);
 
 // Whether the nodes were last set for exactly this key: the host program need not run.
 bool dt__graph_is_set_for(const dt_graph_exec_t *exec, const uint64_t *key, uint32_t n);
-// Before the host program is run with dt__graph_take.
-void dt__graph_begin(dt_graph_frame_t *frame);
+// Before the host program is run with dt__graph_take, for this key.
+void dt__graph_begin(dt_graph_frame_t *frame, const uint64_t *key, uint32_t n);
 // The host program has run: whether the executable has a node for each of its kernels. Where it has
 // not, dt__graph_settle assembles another, or dt__graph_cut leaves it as it is.
 bool dt__graph_is_whole(const dt_graph_exec_t *exec);

@@ -22,11 +22,17 @@ struct dt_graph_node_t {
   dt_cu_condition_t condition;    // IF, WHILE, AGAIN: the graph's
   const dt_cuda_kernel_t *kernel; // NULL: ELSE, ENDIF
   uint32_t blocks, shared_bytes;
+  uint32_t fit; // of such blocks, on a multiprocessor at once
   bool empty; // its work is
   uint32_t n_params, cap;
   uint64_t *params; // as set
 };
 
+// form.c. Settles grid and shared memory for the node (NULL: there is none yet), where `ready` says
+// what is of use; how many such blocks a multiprocessor holds at once. A grid that would be better
+// but is not needed is left as it is, and noted in frame->deferred, until an equal call.
+uint32_t dt__graph_form(dt_graph_frame_t *frame, const dt_graph_node_t *node,
+                        dt_cuda_ready_t *ready);
 // build.c. Makes graph and executable of the nodes. Context current.
 dt_status_t dt__graph_build(dt_graph_frame_t *frame) DT_MUST_USE;
 // exec.c. Lets the driver's objects go; the nodes stay. Context current.

@@ -18,6 +18,7 @@ static dt_status_t read_attributes(dt_cuda_device_t *device) {
       {DT_CU_ATTR_PROCESSORS, &device->processors},
       {DT_CU_ATTR_SHARED_PER_BLOCK, &device->shared_per_block},
       {DT_CU_ATTR_SHARED_PER_PROCESSOR, &device->shared_per_processor},
+      {DT_CU_ATTR_THREADS_PER_PROCESSOR, &device->threads_per_processor},
       {DT_CU_ATTR_REGISTERS_PER_BLOCK, &device->registers_per_block},
   };
   const dt_cuda_t *cuda = device->cuda;

@@ -53,6 +53,7 @@ typedef struct dt_cuda_device_t {
   int processors;       // streaming multiprocessors
   int shared_per_block; // bytes a block may ask for
   int shared_per_processor;
+  int threads_per_processor;
   int registers_per_block;
   int64_t l2_bytes, memory_bytes;
   int64_t granularity; // of mapped pages, bytes

@@ -28,18 +28,27 @@ static void register_target(void) {
   LLVMInitializeNVPTXAsmPrinter();
 }
 
-static dt_status_t emit_codes(dt_emit_t *m, const dt_unit_map_t *map, uint32_t unit) {
-  for (uint32_t code = 0; code < map->n_codes; code++) {
-    if (map->unit_of_code[code] != unit)
-      continue;
-    dt_code_origin_t origin;
-    DT_TRY(dt__llvm_code_origin(&m->program, map, code, &origin));
-    char name[32];
-    (void)snprintf(name, sizeof(name), "dt_k%u", code);
-    dt__cuda_emit_kernel(m, origin.kernel, origin.schedule, name);
-    DT_TRY(dt__status_annotate(dt__emit_take_failure(m), "kernel %s",
-                               m->program.kernels.items[origin.kernel].name));
-  }
+// The entry whose first code is `code`.
+static dt_status_t emit_entry(dt_emit_t *m, const dt_unit_map_t *map, uint32_t code) {
+  uint32_t n = 0;
+  dt_code_origin_t *codes = DT_ARENA_ARRAY(&m->arena, dt_code_origin_t, map->n_codes);
+  if (!codes)
+    return DT_NO_MEMORY();
+  for (uint32_t i = code; i < map->n_codes; i++)
+    if (map->entry_of_code[i] == code)
+      DT_TRY(dt__llvm_code_origin(&m->program, map, i, &codes[n++]));
+  char name[32];
+  (void)snprintf(name, sizeof(name), "dt_k%u", code);
+  dt_status_t status = dt__cuda_emit_entry(m, codes, n, name);
+  if (!status)
+    status = dt__emit_take_failure(m);
+  return dt__status_annotate(status, "kernel %s", m->program.kernels.items[codes[0].kernel].name);
+}
+
+static dt_status_t emit_entries(dt_emit_t *m, const dt_unit_map_t *map, uint32_t unit) {
+  for (uint32_t code = 0; code < map->n_codes; code++)
+    if (map->unit_of_code[code] == unit && map->entry_of_code[code] == code)
+      DT_TRY(emit_entry(m, map, code));
   return NULL;
 }
 
@@ -74,7 +83,7 @@ dt_status_t dt__cuda_compile_unit(const dt_program_t *program, const dt_unit_map
   if (!status)
     status = dt__cuda_slabs_stride(&m);
   if (!status)
-    status = emit_codes(&m, map, unit);
+    status = emit_entries(&m, map, unit);
   name_own_functions(&m, unit);
   void *text = NULL;
   if (!status)
@@ -147,6 +156,8 @@ dt_status_t dt__cuda_kernel_info(dt_program_t *program, const dt_unit_map_t *map
                                  .teams = threads / team,
                                  .n_words = params.n_buffers + params.n_symbols,
                                  .unit = map->unit_of_code[code],
+                                 .behind = code - map->entry_of_code[code],
+                                 .member = map->member_of_code[code],
                                  .waits = dt__cuda_waits(target),
                                  .checks = launch_checks(program, origin.kernel),
                                  .most_blocks = useful_blocks(program, kernel, schedule),

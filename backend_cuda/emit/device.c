@@ -44,8 +44,13 @@ LLVMValueRef dt__cuda_shared(dt_emit_t *m, const char *name, LLVMTypeRef type) {
   return shared_global(m, name, type, false);
 }
 
+// Each of an entry's members has a name of its own for it: what is computed of the address is then
+// not shared, and takes no register from where the entry begins on.
 LLVMValueRef dt__cuda_shared_base(dt_emit_t *m) {
-  return shared_global(m, "dt_shared", LLVMArrayType2(m->t_i8, 0), true);
+  char name[32] = "dt_shared";
+  if (m->member)
+    (void)snprintf(name, sizeof(name), "dt_shared%u", m->member);
+  return shared_global(m, name, LLVMArrayType2(m->t_i8, 0), true);
 }
 
 LLVMValueRef dt__cuda_dynamic_shared(dt_emit_t *m) {

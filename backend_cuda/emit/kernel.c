@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// See kernel.h. The body is emitted twice where vectors pay: for whole vectors, taken where
+// See kernel.h. An entry has a body for each of its schedules, and branches to the one that a launch
+// names. A body is emitted twice where vectors pay: for whole vectors, taken where
 // dt__lanes_aligned holds, and element by element. Threads then still take neighbouring elements.
 // Each member of a chain has versions of its own (chain.c).
 #include "backend_cuda/emit/kernel.h"
 
 #include "backend_cuda/emit/early.h"
 #include "backend_cuda/emit/matmul.h"
+#include "backend_cuda/emit/ptx.h"
 
 #include "runtime/base/status.h"
 
@@ -226,26 +228,86 @@ static dt_status_t prepare_entry(entry_t *e, dt_emit_t *m, uint32_t index, uint3
   return NULL;
 }
 
-void dt__cuda_emit_kernel(dt_emit_t *m, uint32_t index, uint32_t s, const char *name) {
-  entry_t e = {0};
-  dt_kernel_params_t params = {0};
-  dt_status_t status = prepare_entry(&e, m, index, s, &params);
-  if (status) {
-    dt__emit_fail(m, status);
+// The body under one schedule, from where the builder is on.
+static void emit_body(entry_t *e, const dt_kernel_params_t *params) {
+  place_thread(e);
+  leave_without_items(e);
+  dt__bind_parameters(&e->k, params);
+  dt__bind_items(&e->k, params);
+  e->sized = dt__grid_has_items(&e->k);
+  if (e->chain.kernels.end)
+    dt__cuda_chain_place(&e->k, &e->chain);
+  else
+    dt__place_locals(&e->k);
+  emit_versions(e);
+}
+
+// Branches to block k where the launch's member is k: by halves, as a table of targets is another
+// load to wait for.
+static void branch(entry_t *e, LLVMValueRef member, uint32_t first, uint32_t n,
+                   LLVMBasicBlockRef *blocks) {
+  dt_emit_t *m = e->k.m;
+  if (n == 1) {
+    LLVMBuildBr(m->b, blocks[first]);
     return;
   }
-  LLVMValueRef fn = open_entry(&e, m, name);
-  e.k.words = LLVMGetParam(fn, 0);
-  dt__body_enter(&e.k, fn);
+  uint32_t half = n / 2;
+  LLVMBasicBlockRef sides[2] = {blocks[first], blocks[first + half]};
+  for (uint32_t i = 0; i < 2; i++)
+    if ((i ? n - half : half) > 1)
+      sides[i] = dt__emit_block(m, e->k.fn, "choose");
+  LLVMValueRef less =
+      LLVMBuildICmp(m->b, LLVMIntULT, member, dt__emit_i64(m, (int64_t)first + half), "");
+  LLVMBuildCondBr(m->b, less, sides[0], sides[1]);
+  for (uint32_t i = 0; i < 2; i++) {
+    uint32_t part = i ? n - half : half;
+    if (part == 1)
+      continue;
+    LLVMPositionBuilderAtEnd(m->b, sides[i]);
+    branch(e, member, i ? first + half : first, part, blocks);
+  }
+}
+
+static dt_status_t prepare_members(dt_emit_t *m, const dt_code_origin_t *codes, uint32_t n,
+                                   entry_t *members, dt_kernel_params_t *params) {
+  for (uint32_t i = 0; i < n; i++) {
+    DT_TRY(prepare_entry(&members[i], m, codes[i].kernel, codes[i].schedule, &params[i]));
+    if (members[i].matmul_blocks < members[0].matmul_blocks)
+      members[0].matmul_blocks = members[i].matmul_blocks;
+  }
+  return NULL;
+}
+
+dt_status_t dt__cuda_emit_entry(dt_emit_t *m, const dt_code_origin_t *codes, uint32_t n,
+                                const char *name) {
+  entry_t *members = DT_ARENA_ARRAY(&m->arena, entry_t, n);
+  dt_kernel_params_t *params = DT_ARENA_ARRAY(&m->arena, dt_kernel_params_t, n);
+  LLVMBasicBlockRef *blocks = DT_ARENA_ARRAY(&m->arena, LLVMBasicBlockRef, n);
+  if (!members || !params || !blocks)
+    return DT_NO_MEMORY();
+  DT_TRY(prepare_members(m, codes, n, members, params));
+  entry_t *first = &members[0];
+  LLVMValueRef fn = open_entry(first, m, name);
+  first->k.words = LLVMGetParam(fn, 0);
+  dt__body_enter(&first->k, fn);
   dt__cuda_wait_for_work(m);
-  place_thread(&e);
-  leave_without_items(&e);
-  dt__bind_parameters(&e.k, &params);
-  dt__bind_items(&e.k, &params);
-  e.sized = dt__grid_has_items(&e.k);
-  if (e.chain.kernels.end)
-    dt__cuda_chain_place(&e.k, &e.chain);
-  else
-    dt__place_locals(&e.k);
-  emit_versions(&e);
+  if (n > 1) {
+    LLVMValueRef member = tail_word(first, offsetof(dt_cuda_tail_t, member), m->t_i64);
+    for (uint32_t i = 0; i < n; i++)
+      blocks[i] = dt__emit_block(m, fn, "member");
+    branch(first, member, 0, n, blocks);
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    members[i].k.words = first->k.words;
+    members[i].k.fn = fn;
+    members[i].k.slots = first->k.slots;
+    members[i].k.scopes[0].block = n > 1 ? blocks[i] : first->k.scopes[0].block;
+    dt__body_at(&members[i].k, 0);
+    m->member = i;
+    if (n > 1)
+      dt__ptx_part(m, i);
+    emit_body(&members[i], &params[i]);
+  }
+  m->member = 0;
+  return NULL;
 }

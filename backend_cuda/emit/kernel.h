@@ -11,9 +11,10 @@ static inline uint32_t dt__cuda_block_threads(const dt_target_t *target,
                                               const dt_schedule_t *schedule) {
   return schedule->team > DT_WARP ? schedule->team : target->block_threads;
 }
-// Kernel `index` under its schedule number `s` as entry `name`, for launch.h's
-// dt_cuda_kernel_info_t; with its makers, where it is the head of a chain.
-void dt__cuda_emit_kernel(dt_emit_t *m, uint32_t index, uint32_t s, const char *name);
+// One kernel, with its makers where it is the head of a chain, as entry `name`, for launch.h's
+// dt_cuda_kernel_info_t: under each of `n` schedules, which have the same threads.
+dt_status_t dt__cuda_emit_entry(dt_emit_t *m, const dt_code_origin_t *codes, uint32_t n,
+                                const char *name) DT_MUST_USE;
 
 // ---- Chains (chain.c) -----------------------------------------------------------------------------
 typedef struct dt_cuda_chain_t {

@@ -34,6 +34,12 @@ LLVMValueRef dt__ptx_anew(dt_emit_t *m, LLVMValueRef value) {
   return LLVMBuildCall2(m->b, type, code, &value, 1, "");
 }
 
+void dt__ptx_part(dt_emit_t *m, uint32_t number) {
+  char text[32];
+  (void)snprintf(text, sizeof(text), "// part %u", number);
+  (void)inline_text(m, m->t_void, text, "");
+}
+
 void dt__ptx_no_unroll(dt_emit_t *m) {
   (void)inline_text(m, m->t_void, ".pragma \"nounroll\";", "");
 }

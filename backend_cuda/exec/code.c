@@ -171,7 +171,7 @@ static dt_status_t find_kernel(dt_cuda_code_t *code, uint32_t index,
   char name[24];
   int shared = 0, registers = 0, local = 0;
   kernel->info = *info;
-  (void)snprintf(name, sizeof(name), "dt_k%u", index);
+  (void)snprintf(name, sizeof(name), "dt_k%u", index - info->behind);
   if (info->unit >= code->n_modules)
     return DT_FAIL(DT_E_COMPILE, "%s: there is no unit %u", name, info->unit);
   dt_cu_result_t result =
@@ -201,6 +201,23 @@ static dt_status_t find_kernel(dt_cuda_code_t *code, uint32_t index,
   return NULL;
 }
 
+// Fills in `fit` and `room`.
+static void make_room(dt_cuda_code_t *code) {
+  for (uint32_t k = 0; k < code->n; k++)
+    code->kernels[k].fit =
+        dt__cuda_resident(code->device, &code->kernels[k], code->kernels[k].info.shared_bytes);
+  for (uint32_t k = 0; k < code->n; k++) {
+    dt_cuda_kernel_t *kernel = &code->kernels[k];
+    uint32_t entry = k - kernel->info.behind;
+    for (uint32_t i = entry; i < code->n; i++) {
+      uint32_t bytes = code->kernels[i].info.shared_bytes;
+      if (i - code->kernels[i].info.behind == entry && bytes >= kernel->room &&
+          dt__cuda_resident(code->device, kernel, bytes) >= kernel->fit)
+        kernel->room = bytes;
+    }
+  }
+}
+
 static dt_status_t check_kernels(const dt_cuda_kernel_info_t *kernels, uint32_t n) {
   for (uint32_t k = 0; k < n; k++) {
     const dt_cuda_kernel_info_t *info = &kernels[k];
@@ -208,6 +225,10 @@ static dt_status_t check_kernels(const dt_cuda_kernel_info_t *kernels, uint32_t 
         info->threads % info->teams)
       return DT_FAIL(DT_E_INTERNAL, "dt_k%u: %u teams in %u threads", k, info->teams,
                      info->threads);
+    if (info->behind > k || kernels[k - info->behind].behind ||
+        kernels[k - info->behind].n_words != info->n_words ||
+        kernels[k - info->behind].threads != info->threads)
+      return DT_FAIL(DT_E_INTERNAL, "dt_k%u: it has no entry of its form", k);
     if (info->n_words > DT_CUDA_PARAM_BYTES / 8 - DT_CUDA_TAIL_WORDS)
       return DT_FAIL(DT_E_COMPILE, "dt_k%u: %u words of parameters; a launch takes at most %u", k,
                      info->n_words, DT_CUDA_PARAM_BYTES / 8 - DT_CUDA_TAIL_WORDS);
@@ -220,6 +241,8 @@ static dt_status_t find_kernels(dt_cuda_code_t *code, const dt_cuda_kernel_info_
   dt_status_t status = NULL;
   for (uint32_t k = 0; k < code->n && !status; k++)
     status = find_kernel(code, k, &kernels[k]);
+  if (!status)
+    make_room(code);
   dt__cuda_leave(code->device);
   return status;
 }

@@ -6,7 +6,7 @@
 #include "runtime/base/status.h"
 
 #define WORDS 2
-_Static_assert(offsetof(dt_cuda_tail_t, record) == 24 && sizeof(dt_cuda_tail_t) == 32 &&
+_Static_assert(offsetof(dt_cuda_tail_t, record) == 24 && sizeof(dt_cuda_tail_t) == 40 &&
                    offsetof(dt_cuda_record_t, claim) == 24,
                "the text below");
 
@@ -15,7 +15,7 @@ static const char text[] =
     ".target sm_80\n"
     ".address_size 64\n"
     ".extern .func cudaGraphSetConditional(.param .b64 condition, .param .b32 value);\n"
-    ".visible .entry dt_k0(.param .align 8 .b8 words[48])\n"
+    ".visible .entry dt_k0(.param .align 8 .b8 words[56])\n"
     "{\n"
     "  .reg .pred %p<3>;\n"
     "  .reg .b32 %r<3>;\n"

@@ -33,6 +33,20 @@ uint32_t dt__cuda_blocks(const dt_cuda_kernel_t *kernel, const dt_cuda_device_t 
   return (uint32_t)blocks;
 }
 
+#define SYSTEM_SHARED 1024u // bytes of every block, the system's own
+
+uint32_t dt__cuda_resident(const dt_cuda_device_t *device, const dt_cuda_kernel_t *kernel,
+                           uint32_t shared_bytes) {
+  uint32_t shared = shared_bytes + kernel->static_shared + SYSTEM_SHARED;
+  uint32_t registers = kernel->registers * kernel->info.threads;
+  uint32_t blocks = (uint32_t)device->threads_per_processor / kernel->info.threads;
+  uint32_t fit = (uint32_t)device->shared_per_processor / shared;
+  blocks = fit < blocks ? fit : blocks;
+  fit = registers ? (uint32_t)device->registers_per_block / registers : blocks;
+  blocks = fit < blocks ? fit : blocks;
+  return blocks ? blocks : 1;
+}
+
 // Fills the tail's scratch, adds to the launch's shared memory, which begins with what the kernel
 // keeps for itself, and may make the grid smaller.
 static dt_status_t place_scratch(dt_cuda_launch_frame_t *launch, const dt_cuda_kernel_t *kernel,
@@ -66,7 +80,8 @@ dt_status_t dt__cuda_ready(dt_cuda_launch_frame_t *launch, dt_kernel_fn_t fn, co
   const dt_cuda_kernel_t *kernel = dt__cuda_kernel_of(fn);
   uint32_t n = kernel->info.n_words; // loading has seen that they fit
   dt_cuda_tail_t tail = {.count = count > 0 ? count : 0,
-                         .record = kernel->info.checks ? launch->record : launch->no_record};
+                         .record = kernel->info.checks ? launch->record : launch->no_record,
+                         .member = kernel->info.member};
   out->kernel = kernel;
   out->blocks = blocks ? blocks : dt__cuda_blocks(kernel, launch->gpu->device, count);
   out->shared_bytes = kernel->info.shared_bytes;

@@ -13,7 +13,8 @@
 // A kernel whose info says `waits` begins with griddepcontrol.wait in all of its threads, and may
 // then be launched with the attribute for it right after another such kernel of the same frame.
 //
-// An entry dt_k<code> has one parameter: `n_words` 64-bit words as in a CPU kernel (device
+// An entry dt_k<code> is that code, or several that have the same words and threads, of which that
+// is the first: the tail's `member` says which is to run. It has one parameter: `n_words` 64-bit words as in a CPU kernel (device
 // addresses, then symbols), then a dt_cuda_tail_t. In programs of device sizes (lower/loop/loop.h)
 // items are among the addresses instead of their symbols, and so is the kernel's gate: the entry
 // loads them, ends where the gate is 0, and, where its grid depends on items, goes over as many
@@ -30,8 +31,10 @@ typedef struct dt_cuda_tail_t {
   int64_t scratch_stride; // bytes from one team's scratch to the next: team t of the grid (global)
                           // or of the block (shared) has [t * stride, …)
   uint64_t record;        // dt_cuda_record_t in memory that the host sees; never 0
+  uint64_t member;        // which of the entry's codes
 } dt_cuda_tail_t;
-#define DT_CUDA_TAIL_COUNT 0 // the word of the tail that `count` is
+#define DT_CUDA_TAIL_COUNT 0 // the words of the tail that `count` and `scratch` are
+#define DT_CUDA_TAIL_SCRATCH 1
 #define DT_CUDA_TAIL_WORDS ((uint32_t)(sizeof(dt_cuda_tail_t) / 8))
 // The most bytes of parameters that a launch may have (compute capability 7.0 and up take more from
 // CUDA 12.1 on).
@@ -54,6 +57,8 @@ typedef struct dt_cuda_kernel_info_t {
   uint32_t shared_bytes; // of dynamic shared memory that the kernel keeps for itself, in front of
                          // scratch; a multiple of 64
   uint32_t unit;         // in whose code it is
+  uint32_t behind;       // codes from the first one that its entry has to it; 0: it is that one
+  uint32_t member;       // which of the entry's it is
   bool waits;  // each thread waits for the work before it by itself, so that the kernel may be set
                // up early: while kernels run that let it (griddepcontrol, from sm_90 on)
   bool checks; // it may write to the record; others are given one that nobody looks at
@@ -66,7 +71,13 @@ typedef struct dt_cuda_kernel_t {
   uint32_t static_shared; // bytes, of the kernel's own
   uint32_t registers;     // a thread
   uint32_t local_bytes;   // a thread: spills and stack
+  uint32_t fit;           // blocks that a multiprocessor holds at once, without scratch
+  uint32_t room;          // of the bytes that codes of its entry keep for themselves, the most of which
+                          // as many blocks fit a multiprocessor as of its own
 } dt_cuda_kernel_t;
+// Blocks with `shared_bytes` of dynamic shared memory that a multiprocessor holds at once, at least 1.
+uint32_t dt__cuda_resident(const dt_cuda_device_t *device, const dt_cuda_kernel_t *kernel,
+                           uint32_t shared_bytes);
 
 // ---- Code (code.c) ------------------------------------------------------------------------------
 // PTX text of one unit, zero-terminated, and which kernels (code indices) it defines.
@@ -93,7 +104,7 @@ dt_status_t dt__cuda_unit_make(dt_cuda_device_t *device, const dt_cuda_image_t *
 // Loads a unit that has a cubin.
 dt_status_t dt__cuda_unit_load(dt_cuda_device_t *device, dt_cuda_unit_t *unit) DT_MUST_USE;
 void dt__cuda_unit_fini(dt_cuda_device_t *device, dt_cuda_unit_t *unit);
-// Takes the units' modules, cubins stay, and finds dt_k0 … dt_k<n-1> in them. On failure *out is
+// Takes the units' modules, cubins stay, and finds the entries of codes 0 … n-1 in them. On failure *out is
 // NULL, and modules that were taken are gone.
 dt_status_t dt__cuda_code_load(dt_cuda_device_t *device, dt_cuda_unit_t *units, uint32_t n_units,
                                const dt_cuda_kernel_info_t *kernels, uint32_t n_kernels,

@@ -22,6 +22,8 @@ typedef struct dt_unit_map_t {
   uint32_t *first_code;
   uint32_t n_codes;
   uint32_t *unit_of_code;
+  uint32_t *entry_of_code;  // the first code that shares its entry; on CPUs the code itself
+  uint32_t *member_of_code; // which of that entry's it is, from 0 on, in order of code indices
   uint32_t n_units; // host unit included
 } dt_unit_map_t;
 // Arrays in program->arena. `max_units` >= 2.

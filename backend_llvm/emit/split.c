@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cuts a program into units: equal kernels (or chains) under equal schedules become one code, found
 // by hash and told apart by their whole text; codes are spread over units by estimated cost,
-// dearest first.
+// dearest first. On devices codes of one kernel that ask the same of a multiprocessor share an
+// entry: which of them a launch runs is then an argument, which costs a graph less to change than
+// the function does (docs/graphs.md).
 #include "backend_llvm/emit/compile.h"
+#include "runtime/base/dtype.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
 
@@ -10,11 +13,21 @@
 
 #define UNIT_COST 600 // below this a unit of its own costs more than it saves
 
+// What the schedules of an entry have in common: threads of a block, and how many registers a
+// thread may have.
+typedef struct class_t {
+  dt_schedule_kind_t kind;
+  uint32_t threads, room;
+  bool wide; // so many sums that a multiprocessor holds one block
+} class_t;
+
 typedef struct code_t {
   uint64_t hash;
-  char *text;
+  char *text; // of the kernel, then of its schedules
+  size_t kernel_len;
   uint64_t cost;
-  uint32_t id;
+  class_t class;
+  uint32_t entry, member; // the first code of its entry, and which of the entry's it is
 } code_t;
 
 // What code depends on besides the kernel's text: the schedule and the numbers of its checks.
@@ -49,30 +62,81 @@ static uint64_t code_cost(const dt_kernel_t *kernel, const dt_schedule_t *schedu
   return schedule->kind == DT_SCHEDULE_MATMUL ? cost + 800 : cost;
 }
 
+// ---- Entries --------------------------------------------------------------------------------------
+
+// As backend_cuda/emit/matmul_plan.c shares registers out: of 64 sums in a thread, half of a
+// multiprocessor's are enough for tensor cores alone.
+#define HALF_SUMS 64
+
+static bool is_wide(const dt_kernel_t *kernel, const dt_schedule_t *schedule) {
+  const dt_matmul_t *matmul = &schedule->matmul;
+  if (schedule->kind != DT_SCHEDULE_MATMUL || !schedule->team)
+    return false;
+  const dt_stage_t *stage = &kernel->stages.items[0];
+  size_t words = (size_t)matmul->rows * matmul->width / 32 *
+                 dt_dtype_size(stage->folds.items[0].dtype) / 4;
+  bool halves = dt__dtype_is_half(stage->insts.items[matmul->a].dtype) &&
+                dt__dtype_is_half(stage->insts.items[matmul->b].dtype);
+  return words > HALF_SUMS || (words == HALF_SUMS && !halves);
+}
+
+// Of a chain's last kernel; `wide` is told of any of them.
+static class_t class_of(const dt_kernel_t *kernel, const dt_schedule_t *schedule,
+                        const dt_target_t *target, bool wide) {
+  return (class_t){.kind = schedule->kind,
+                   .threads = schedule->team > 32 ? schedule->team : target->block_threads,
+                   .room = schedule->room,
+                   .wide = wide || is_wide(kernel, schedule)};
+}
+
+// Gives codes[at] its place in an entry: that of an earlier code of the same kernel, or one of its
+// own. A CPU calls codes by themselves.
+static void place_code(code_t *codes, uint32_t at, const dt_target_t *target) {
+  code_t *code = &codes[at];
+  code->entry = at;
+  for (uint32_t i = 0; i < at && target->device != DT_CPU; i++) {
+    const code_t *other = &codes[i];
+    if (other->kernel_len != code->kernel_len || other->class.kind != code->class.kind ||
+        other->class.threads != code->class.threads || other->class.room != code->class.room ||
+        other->class.wide != code->class.wide ||
+        memcmp(other->text, code->text, code->kernel_len) != 0)
+      continue;
+    code->entry = other->entry;
+    code->member = other->member + 1;
+  }
+}
+
+// ---- Codes ----------------------------------------------------------------------------------------
+
 // The code of a chain under the schedule number `s` of each of its kernels.
-static dt_status_t find_code(dt_program_t *program, dt_chain_t chain, uint32_t s, code_t *codes,
-                             uint32_t *n, uint32_t *out) {
+static dt_status_t find_code(dt_program_t *program, const dt_target_t *target, dt_chain_t chain,
+                             uint32_t s, code_t *codes, uint32_t *n, uint32_t *out) {
   dt_text_t text;
   dt_kernel_params_t params = {0};
-  uint64_t cost = 0;
+  code_t own = {0};
   dt__text_init(&text);
   dt_status_t status = dt__chain_print(program, chain, &params, &text);
+  own.kernel_len = text.len;
   for (uint32_t k = chain.first; k < chain.end && !status; k++) {
     const dt_kernel_t *kernel = &program->kernels.items[k];
-    print_key(kernel, &kernel->schedules.items[s], &text);
-    cost += code_cost(kernel, &kernel->schedules.items[s]);
+    const dt_schedule_t *schedule = &kernel->schedules.items[s];
+    print_key(kernel, schedule, &text);
+    own.cost += code_cost(kernel, schedule);
+    own.class = class_of(kernel, schedule, target, own.class.wide);
     status = dt__text_status(&text);
   }
   if (!status) {
-    uint64_t hash = dt__hash(dt__text_str(&text), text.len, 0);
+    own.hash = dt__hash(dt__text_str(&text), text.len, 0);
     uint32_t i = 0;
-    while (i < *n && (codes[i].hash != hash || strcmp(codes[i].text, dt__text_str(&text)) != 0))
+    while (i < *n && (codes[i].hash != own.hash || strcmp(codes[i].text, dt__text_str(&text)) != 0))
       i++;
     if (i == *n) {
-      codes[i] = (code_t){hash, dt__arena_strdup(program->arena, dt__text_str(&text)), cost, i};
-      if (!codes[i].text)
+      own.text = dt__arena_strdup(program->arena, dt__text_str(&text));
+      codes[i] = own;
+      if (own.text)
+        place_code(codes, (*n)++, target);
+      else
         status = DT_NO_MEMORY();
-      (*n)++;
     }
     *out = i;
   }
@@ -80,19 +144,22 @@ static dt_status_t find_code(dt_program_t *program, dt_chain_t chain, uint32_t s
   return status;
 }
 
-static void spread(const code_t *codes, uint32_t n, uint32_t units, uint64_t *load, bool *done,
+// Entries, dearest first. `cost` is that of all codes of an entry, at its first one.
+static void spread(const uint64_t *cost, uint32_t n, uint32_t units, uint64_t *load, bool *done,
                    uint32_t *unit_of_code) {
   for (uint32_t round = 0; round < n; round++) {
     uint32_t dearest = n;
     for (uint32_t i = 0; i < n; i++)
-      if (!done[i] && (dearest == n || codes[i].cost > codes[dearest].cost))
+      if (!done[i] && (dearest == n || cost[i] > cost[dearest]))
         dearest = i;
+    if (dearest == n)
+      return;
     uint32_t least = 0;
     for (uint32_t u = 1; u < units; u++)
       if (load[u] < load[least])
         least = u;
     done[dearest] = true;
-    load[least] += codes[dearest].cost;
+    load[least] += cost[dearest];
     unit_of_code[dearest] = least;
   }
 }
@@ -100,26 +167,40 @@ static void spread(const code_t *codes, uint32_t n, uint32_t units, uint64_t *lo
 static dt_status_t assign_units(dt_program_t *program, const code_t *codes, uint32_t max_units,
                                 dt_unit_map_t *map) {
   uint64_t total = 0;
-  for (uint32_t i = 0; i < map->n_codes; i++)
+  uint32_t n = map->n_codes, entries = 0;
+  uint64_t *cost = DT_ARENA_ARRAY(program->arena, uint64_t, n + 1);
+  map->unit_of_code = DT_ARENA_ARRAY(program->arena, uint32_t, n + 1);
+  map->entry_of_code = DT_ARENA_ARRAY(program->arena, uint32_t, n + 1);
+  map->member_of_code = DT_ARENA_ARRAY(program->arena, uint32_t, n + 1);
+  if (!cost || !map->unit_of_code || !map->entry_of_code || !map->member_of_code)
+    return DT_NO_MEMORY();
+  for (uint32_t i = 0; i < n; i++) {
+    map->entry_of_code[i] = codes[i].entry;
+    map->member_of_code[i] = codes[i].member;
+    cost[codes[i].entry] += codes[i].cost;
     total += codes[i].cost;
+    entries += codes[i].entry == i;
+  }
   uint64_t units = (total + UNIT_COST - 1) / UNIT_COST;
   if (units > max_units - 1)
     units = max_units - 1;
-  if (units > map->n_codes)
-    units = map->n_codes;
+  if (units > entries)
+    units = entries;
   map->n_units = (uint32_t)units + 1;
-  map->unit_of_code = DT_ARENA_ARRAY(program->arena, uint32_t, map->n_codes + 1);
   uint64_t *load = DT_ARENA_ARRAY(program->arena, uint64_t, units + 1);
-  bool *done = DT_ARENA_ARRAY(program->arena, bool, map->n_codes + 1);
-  if (!map->unit_of_code || !load || !done)
+  bool *done = DT_ARENA_ARRAY(program->arena, bool, n + 1);
+  if (!load || !done)
     return DT_NO_MEMORY();
-  spread(codes, map->n_codes, (uint32_t)units, load, done, map->unit_of_code);
+  for (uint32_t i = 0; i < n; i++)
+    done[i] = codes[i].entry != i;
+  spread(cost, n, (uint32_t)units, load, done, map->unit_of_code);
+  for (uint32_t i = 0; i < n; i++)
+    map->unit_of_code[i] = map->unit_of_code[codes[i].entry];
   return NULL;
 }
 
 dt_status_t dt__llvm_split(dt_program_t *program, const dt_target_t *target, uint32_t max_units,
                            dt_unit_map_t *out) {
-  (void)target;
   *out = (dt_unit_map_t){.n_kernels = program->kernels.len};
   if (max_units < 2)
     return DT_FAIL(DT_E_ARGUMENT, "a program is compiled in at least 2 units, not %u", max_units);
@@ -138,7 +219,7 @@ dt_status_t dt__llvm_split(dt_program_t *program, const dt_target_t *target, uin
     for (uint32_t s = 0; s < program->kernels.items[i].schedules.len; s++, at++) {
       out->code_of_kernel[at] = DT_NO_CODE;
       if (i + 1 == chain.end)
-        DT_TRY(find_code(program, chain, s, codes, &out->n_codes, &out->code_of_kernel[at]));
+        DT_TRY(find_code(program, target, chain, s, codes, &out->n_codes, &out->code_of_kernel[at]));
     }
   }
   return assign_units(program, codes, max_units, out);

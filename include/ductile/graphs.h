@@ -78,6 +78,7 @@ typedef struct dt_session_stats_t {
   uint64_t staged_inputs;  // tensors on the host that calls copied to the device, graphs or not
   uint64_t staged_bytes;   // of their elements
   uint64_t staging_bytes;  // mapped for them
+  uint64_t shared_set;     // of nodes_set: whose shared memory was
 } dt_session_stats_t;
 DT_API dt_status_t dt_session_stats(dt_session_t *session, dt_session_stats_t *stats) DT_MUST_USE;
 

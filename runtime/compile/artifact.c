@@ -13,7 +13,7 @@
 #include <link.h>
 #include <string.h>
 
-#define FORMAT 3
+#define FORMAT 4
 #define KIND "variant"
 #define MOST_ENTRIES (1u << 20) // of any list
 
@@ -195,7 +195,8 @@ static void describe_kernels(stream_t *s, dt_artifact_t *a) {
   for (uint32_t k = 0; k < a->n_codes && !s->failed; k++) {
     dt_cuda_kernel_info_t *info = &a->kernels[k];
     uint32_t *fields[] = {&info->threads,     &info->teams,        &info->n_words,
-                          &info->most_blocks, &info->shared_bytes, &info->unit};
+                          &info->most_blocks, &info->shared_bytes, &info->unit,
+                          &info->behind,      &info->member};
     for (size_t f = 0; f < sizeof(fields) / sizeof(fields[0]); f++)
       number(s, fields[f]);
     uint32_t waits = info->waits, checks = info->checks;
@@ -205,7 +206,7 @@ static void describe_kernels(stream_t *s, dt_artifact_t *a) {
     info->checks = checks != 0;
   }
 }
-_Static_assert(sizeof(dt_cuda_kernel_info_t) == 7 * sizeof(uint32_t), "all of it is described");
+_Static_assert(sizeof(dt_cuda_kernel_info_t) == 9 * sizeof(uint32_t), "all of it is described");
 
 static void describe_checks(stream_t *s, dt_compiled_t *c) {
   c->checks = list(s, &c->n_checks, c->checks, sizeof(*c->checks));

@@ -184,7 +184,7 @@ static dt_status_t set_graph(const dt_call_t *call, const dt_compiled_t *compile
     return NULL;
   graph->launch.frame.launch = dt__graph_take;
   graph->launch.frame.region = dt__graph_region;
-  dt__graph_begin(graph);
+  dt__graph_begin(graph, graphs->key, n_key);
   compiled->segments[segment].run(&graph->launch.frame);
   dt_status_t status = graph->launch.status;
   graph->launch.status = NULL;

@@ -124,7 +124,8 @@ static void fill(dt_session_t *session, dt_session_stats_t *all) {
                               .frozen_growths = graphs->frozen_growths,
                               .staged_inputs = own->staged.all_inputs,
                               .staged_bytes = own->staged.all_bytes,
-                              .staging_bytes = own->staged.region.bytes};
+                              .staging_bytes = own->staged.region.bytes,
+                              .shared_set = counts->shared_set};
   count_places(&graphs->tree.root, &session->runtime->graphs, all);
 }
 

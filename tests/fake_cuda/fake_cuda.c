@@ -260,6 +260,7 @@ int fake_attribute(int attribute) {
       {DT_CU_ATTR_THREADS_PER_BLOCK, 1024},
       {DT_CU_ATTR_WARP_SIZE, 32},
       {DT_CU_ATTR_REGISTERS_PER_BLOCK, 65536},
+      {DT_CU_ATTR_THREADS_PER_PROCESSOR, 2048},
       {DT_CU_ATTR_PROCESSORS, state.processors ? state.processors : m->processors},
       {DT_CU_ATTR_L2_BYTES, m->l2_bytes},
       {DT_CU_ATTR_CAPABILITY_MAJOR, m->major},

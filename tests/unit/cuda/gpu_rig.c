@@ -269,10 +269,11 @@ static void launch(gpu_rig_t *r, const dt_cuda_t *cuda, dt_cu_module_t module,
   dt_cuda_tail_t tail = {.count = l->count,
                          .scratch = m->scratch,
                          .scratch_stride = SCRATCH_STRIDE,
-                         .record = m->record};
+                         .record = m->record,
+                         .member = l->info.member};
   memcpy(&words[n], &tail, sizeof(tail));
   char name[32];
-  (void)snprintf(name, sizeof(name), "dt_k%u", l->code);
+  (void)snprintf(name, sizeof(name), "dt_k%u", l->code - l->info.behind);
   dt_cu_function_t function = NULL;
   OK(cuda->module_function(&function, module, name));
   OK(cuda->function_set(function, DT_CU_FUNC_MAX_DYNAMIC_SHARED, (int)l->info.shared_bytes));

@@ -66,7 +66,7 @@ static int teardown(void **state) {
 
 #define PTX(body)                                                                                  \
   ".version 8.3\n.target sm_90a\n.address_size 64\n.visible .entry dt_k0(\n"                       \
-  "  .param .align 8 .b8 dt_k0_param_0[48]\n)\n{\n  ret;\n}\n" body
+  "  .param .align 8 .b8 dt_k0_param_0[56]\n)\n{\n  ret;\n}\n" body
 
 static dt_status_t load_all(const char *text, const dt_cuda_kernel_info_t *infos, uint32_t n,
                             dt_cuda_code_t **out) {
@@ -179,9 +179,9 @@ static void what_cannot_be_launched_is_refused(void **state) {
   assert_int_equal(dt_status_code(status), DT_E_COMPILE);
   assert_null(code);
   dt_status_free(status);
-  status = load(PTX(""), 509, &code);
+  status = load(PTX(""), 508, &code);
   assert_int_equal(dt_status_code(status), DT_E_COMPILE);
-  assert_non_null(strstr(dt_status_message(status), "at most 508"));
+  assert_non_null(strstr(dt_status_message(status), "at most 507"));
   dt_status_free(status);
   dt_cuda_kernel_info_t infos[2] = {{.threads = 32, .teams = 1}, {.threads = 32, .teams = 1}};
   status = load_all(PTX(""), infos, 2, &code);
