@@ -32,4 +32,9 @@ LLVMValueRef dt__emit_math(const dt_emit_math_t *m, dt_math_fn_t fn, LLVMValueRe
 // and 2 ulp for double. Both operands have one type of those above.
 LLVMValueRef dt__emit_pow(const dt_emit_math_t *m, LLVMValueRef x, LLVMValueRef y);
 
+// The standard normal distribution's function, (1 + erf(x / sqrt 2)) / 2, as a factor of x needs
+// it: right to 2^-22 (floats) or 2^-51 (doubles); floats from -5.7 on also to 2^-14 of their size,
+// below that they go to 0 with x.
+LLVMValueRef dt__emit_ndtr(const dt_emit_math_t *m, LLVMValueRef x);
+
 #endif

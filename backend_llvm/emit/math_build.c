@@ -113,13 +113,38 @@ dt_val_t dt__math_through_double(const dt_math_build_t *b, dt_val_t x,
   return dt__math_truncate(b, fn(&wide, dt__math_extend(&wide, x)));
 }
 
+// An instruction that takes one float, lane by lane.
+static dt_val_t device_unary(const dt_math_build_t *b, const char *name, dt_val_t x) {
+  uint32_t id = LLVMLookupIntrinsicID(name, strlen(name));
+  LLVMTypeRef one = LLVMFloatTypeInContext(b->context);
+  size_t overloads = LLVMIntrinsicIsOverloaded(id) ? 1 : 0;
+  dt_val_t fn = LLVMGetIntrinsicDeclaration(b->module, id, &one, overloads);
+  LLVMTypeRef type = LLVMIntrinsicGetType(b->context, id, &one, overloads);
+  if (!b->lanes)
+    return LLVMBuildCall2(b->at, type, fn, &x, 1, "");
+  dt_val_t all = LLVMGetPoison(b->fp);
+  for (uint32_t i = 0; i < b->lanes; i++) {
+    dt_val_t at = LLVMConstInt(LLVMInt32TypeInContext(b->context), i, 0);
+    dt_val_t lane = LLVMBuildExtractElement(b->at, x, at, "");
+    lane = LLVMBuildCall2(b->at, type, fn, &lane, 1, "");
+    all = LLVMBuildInsertElement(b->at, all, lane, at, "");
+  }
+  return all;
+}
+
+dt_val_t dt__math_device_exp2(const dt_math_build_t *b, dt_val_t x) {
+  return device_unary(b, "llvm.nvvm.ex2.approx.ftz", x);
+}
+
+dt_val_t dt__math_device_reciprocal(const dt_math_build_t *b, dt_val_t x) {
+  return device_unary(b, "llvm.nvvm.rcp.approx.ftz.f", x);
+}
+
 // A reciprocal of about the last place, and the quotient corrected by its own rest.
 dt_val_t dt__math_div(const dt_math_build_t *b, dt_val_t x, dt_val_t y) {
   if (!b->device || b->wide)
     return f_div(b, x, y);
-  dt_val_t reciprocal = f_div(b, dt__math_f(b, 1.0), y);
-  if (LLVMIsAInstruction(reciprocal))
-    LLVMSetFastMathFlags(reciprocal, LLVMFastMathApproxFunc);
+  dt_val_t reciprocal = dt__math_device_reciprocal(b, y);
   dt_val_t q = f_mul(b, x, reciprocal);
   dt_val_t rest = dt__math_fma(b, f_neg(b, q), y, x);
   return dt__math_fma(b, rest, reciprocal, q);

@@ -42,6 +42,11 @@ dt_val_t dt__math_at_least(const dt_math_build_t *b, dt_val_t x, double limit);
 dt_val_t dt__math_extend(const dt_math_build_t *wide, dt_val_t x);
 dt_val_t dt__math_truncate(const dt_math_build_t *narrow, dt_val_t x);
 
+// On devices, floats: 2^x and 1 / x by one instruction each, within 2^-22.5 and 2^-23 of their
+// size. Results below 2^-126 become 0, and so do such operands.
+dt_val_t dt__math_device_exp2(const dt_math_build_t *b, dt_val_t x);
+dt_val_t dt__math_device_reciprocal(const dt_math_build_t *b, dt_val_t x);
+
 // Emits `fn` on doubles for a float argument; its error then vanishes in the last rounding.
 dt_val_t dt__math_through_double(const dt_math_build_t *b, dt_val_t x,
                                  dt_val_t (*fn)(const dt_math_build_t *, dt_val_t));

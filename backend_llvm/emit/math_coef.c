@@ -111,6 +111,12 @@ const double dt__math_erf_small_f64[13] = {
     0x1.3cf429aa2439dp-33,
 };
 
+const double dt__math_ndtr_f32[9] = {
+    -0x1.fffff80000000p-1,  -0x1.26afb20000000p+0, -0x1.d61cf60000000p-2,
+    -0x1.b0eafc0000000p-5,  0x1.efe1c20000000p-8,  -0x1.0b63000000000p-11,
+    -0x1.4d6ba40000000p-15, 0x1.6341300000000p-17, -0x1.459b020000000p-21,
+};
+
 const double dt__math_erfcx_f64[19] = {
     0x1.afbb3f3b7343bp-3,  -0x1.7ca88dec217a6p-2,  0x1.01c11a735cd4cp-2,   -0x1.0011543716d6ep-3,
     0x1.470ba1f691848p-5,  -0x1.05bb2fe539775p-8,  -0x1.5a571708b61fap-9,  0x1.cb3b6122890dep-11,

@@ -23,6 +23,7 @@ extern const double dt__math_asin_f64[13];
 extern const double dt__math_erf_small_f32[7];  // erf(x) / x - 1 of z = x^2, |x| <= 1
 extern const double dt__math_erfc_root_f32[10]; // erfc(x)^(1/4) of x - 2.4375, 0.97 .. 3.94
 extern const double dt__math_erf_small_f64[13];
+extern const double dt__math_ndtr_f32[9];   // log2 of (1 - erf(x / sqrt 2)) / 2 of x, 0 .. 5.7
 extern const double dt__math_erfcx_f64[19]; // erfc(x) e^(x^2) of (x - 2.5) / (x + 2.5), 0.95 .. 6
 
 // For the reduction of huge arguments by pi / 2: row k is {2^-s, c1, c2, …}, the c being a sum of

@@ -309,6 +309,11 @@ static LLVMValueRef op_reciprocal(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *
   return LLVMBuildFDiv(m->b, dt__emit_float(LLVMTypeOf(a[0]), 1), a[0], "");
 }
 
+static LLVMValueRef op_ndtr(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
+  (void)dtype;
+  return dt__emit_ndtr(&m->math, a[0]);
+}
+
 static LLVMValueRef op_pow(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
   (void)dtype;
   return dt__emit_pow(&m->math, a[0], a[1]);

@@ -142,6 +142,11 @@ static dt_approx_t bound_wave(const step_t *s, dt_scalar_t value) {
   return elementary(s, value, b < 2.0 || isinf(b) ? b : 2.0);
 }
 
+// Made to be multiplied by x: as right as numbers near 1 are.
+static dt_approx_t bound_ndtr(const step_t *s, dt_scalar_t value) {
+  return elementary(s, value, end_spread(s, value.f) + 4 * dt__approx_unit(s->dtype));
+}
+
 static dt_approx_t bound_tan(const step_t *s, dt_scalar_t value) {
   double x = s->a[0].v.f, b = s->a[0].b;
   bool pole = b >= 1.0 || (b > 0.0 && (cos(x - b) > 0.0) != (cos(x + b) > 0.0));
@@ -265,6 +270,7 @@ static const bound_fn_t rules[DT_SCALAR_COUNT] = {
     [DT_SCALAR_tanh] = bound_monotone,
     [DT_SCALAR_erf] = bound_monotone,
     [DT_SCALAR_sigmoid] = bound_monotone,
+    [DT_SCALAR_ndtr] = bound_ndtr,
     [DT_SCALAR_floor] = bound_step,
     [DT_SCALAR_ceil] = bound_step,
     [DT_SCALAR_trunc] = bound_step,

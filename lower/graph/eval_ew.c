@@ -22,6 +22,7 @@
 #define SCALAR_compress(name) DT_SCALAR_NONE
 #define SCALAR_control(name) DT_SCALAR_NONE
 #define SCALAR_ew(name) DT_SCALAR_##name
+#define SCALAR_part(name) DT_SCALAR_##name
 
 // The scalar op of each op that is lowered to one.
 static const dt_scalar_op_t scalar_ops[DT_OP_COUNT] = {

@@ -197,7 +197,8 @@ dt_status_t dt__graph_live(const dt_graph_t *graph, dt_arena_t *arena, bool **ou
 typedef enum dt_lower_kind_t {
   DT_LOWER_none,
   DT_LOWER_leaf,
-  DT_LOWER_ew, // the scalar op of the same name (scalar_ops.def)
+  DT_LOWER_ew,   // the scalar op of the same name (scalar_ops.def)
+  DT_LOWER_part, // the same; only decompositions make it
   DT_LOWER_cast,
   DT_LOWER_view,   // index map
   DT_LOWER_reduce, // the scalar op that folds, by the row's name

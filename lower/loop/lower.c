@@ -13,6 +13,7 @@ static const dt_lower_fn_t lower_fns[] = {
     [DT_LOWER_none] = NULL,
     [DT_LOWER_leaf] = dt__lower_leaf,
     [DT_LOWER_ew] = dt__lower_ew,
+    [DT_LOWER_part] = dt__lower_ew,
     [DT_LOWER_cast] = dt__lower_cast,
     [DT_LOWER_view] = dt__lower_view,
     [DT_LOWER_reduce] = dt__lower_reduce,

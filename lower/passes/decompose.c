@@ -101,21 +101,18 @@ dt_node_id_t dt__decompose_silu(dt_build_t *b) {
 }
 
 dt_node_id_t dt__decompose_gelu(dt_build_t *b) {
-  dt_node_id_t x = b->in[0];
-  dt_node_id_t e = one(b, DT_OP_erf, dt__build_pair(b, DT_OP_mul, x, number(b, M_SQRT1_2)));
-  dt_node_id_t half = dt__build_pair(b, DT_OP_mul, x, number(b, 0.5));
-  return dt__build_pair(b, DT_OP_mul, half, dt__build_pair(b, DT_OP_add, e, number(b, 1)));
+  return dt__build_pair(b, DT_OP_mul, b->in[0], one(b, DT_OP_ndtr, b->in[0]));
 }
 
-// x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))): Hendrycks and Gimpel, 2016.
+// x/2 * (1 + tanh z) with z = sqrt(2/pi) * (x + 0.044715 x^3) (Hendrycks and Gimpel, 2016), where
+// (1 + tanh z) / 2 is the sigmoid of 2 z.
 dt_node_id_t dt__decompose_gelu_tanh(dt_build_t *b) {
   dt_node_id_t x = b->in[0];
   dt_node_id_t cube = dt__build_pair(b, DT_OP_mul, dt__build_pair(b, DT_OP_mul, x, x), x);
   dt_node_id_t inner =
       dt__build_pair(b, DT_OP_add, x, dt__build_pair(b, DT_OP_mul, cube, number(b, 0.044715)));
-  dt_node_id_t t = one(b, DT_OP_tanh, dt__build_pair(b, DT_OP_mul, inner, number(b, sqrt(M_2_PI))));
-  dt_node_id_t half = dt__build_pair(b, DT_OP_mul, x, number(b, 0.5));
-  return dt__build_pair(b, DT_OP_mul, half, dt__build_pair(b, DT_OP_add, t, number(b, 1)));
+  dt_node_id_t z = dt__build_pair(b, DT_OP_mul, inner, number(b, 2 * sqrt(M_2_PI)));
+  return dt__build_pair(b, DT_OP_mul, x, one(b, DT_OP_sigmoid, z));
 }
 
 // x - max along the axis: at most 0, so that exp cannot overflow.
@@ -124,9 +121,11 @@ static dt_node_id_t below_max(dt_build_t *b) {
   return dt__build_pair(b, DT_OP_sub, b->in[0], fold(b, DT_OP_amax, b->in[0], 1, axes, true));
 }
 
+// The sum is at least 1, so that its reciprocal is a number that multiplications can do with.
 dt_node_id_t dt__decompose_softmax(dt_build_t *b) {
   dt_node_id_t e = one(b, DT_OP_exp, below_max(b));
-  return dt__build_pair(b, DT_OP_div, e, fold(b, DT_OP_sum, e, 1, b->node->attrs->axes, true));
+  dt_node_id_t sum = fold(b, DT_OP_sum, e, 1, b->node->attrs->axes, true);
+  return dt__build_pair(b, DT_OP_mul, e, one(b, DT_OP_reciprocal, sum));
 }
 
 dt_node_id_t dt__decompose_log_softmax(dt_build_t *b) {

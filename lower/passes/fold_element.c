@@ -20,7 +20,7 @@ static bool same(const dt_folding_t *f, uint32_t a, uint32_t b) {
 dt_status_t dt__fold_ew_scalars(dt_folding_t *f, dt_node_id_t *out) {
   const dt_node_t *node = f->node;
   const dt_op_info_t *info = dt__op_info(node->op);
-  if (info->lower != DT_LOWER_ew && info->lower != DT_LOWER_cast)
+  if (info->lower != DT_LOWER_ew && info->lower != DT_LOWER_part && info->lower != DT_LOWER_cast)
     return NULL;
   dt_scalar_t args[3] = {{.i = 0}}, value;
   for (uint32_t k = 0; k < node->n_inputs; k++)

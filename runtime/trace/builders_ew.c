@@ -22,6 +22,7 @@ static const dt_value_t none_value = {0};
     return dt__trace_add_broadcast(trace, DT_OP_##name, (dt_value_t[]){a, b}, 2, NULL);            \
   }
 #define BUILD_1_ew(name) UNARY(name)
+#define BUILD_1_part(name)
 #define BUILD_1_none(name) UNARY(name)
 #define BUILD_1_cast(name)
 #define BUILD_2_ew(name) BINARY(name)

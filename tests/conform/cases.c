@@ -361,6 +361,7 @@ const case_t cases[] = {
     {"unary", "isinf", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_isinf},
     {"unary", "silu", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_silu},
     {"unary", "gelu", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_gelu},
+    {"unary", "ndtr", "of gelu", T_FLOAT, 1, {ANY(2, MN)}, false, make_gelu},
     {"unary", "gelu_tanh", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_gelu_tanh},
     {"unary", "neg", "", T_NUMBER, 1, {ANY(2, MN)}, false, make_neg},
     {"unary", "abs", "", T_NUMBER, 1, {ANY(2, MN)}, false, make_abs},

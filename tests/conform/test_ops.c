@@ -2,7 +2,7 @@
 // Conformance on the CPU, or on a GPU (tests/device/on_device.h): every case of cases.c, compiled
 // once per dtype and run at many sizes, contiguous and strided, against the evaluator under the
 // numerical policy. Only answers of compiled code count: a case whose calls were not all answered
-// by it fails. usage: test_ops GROUP [OP] [--few [N] | --tiny]
+// by it fails. usage: test_ops GROUP [OP] [--few [N] | --tiny | --halves]
 #include "tests/conform/cases.h"
 
 #include "lower/graph/eval.h"
@@ -30,10 +30,12 @@ static const struct {
 // With --few: some shapes, layouts and dtypes of each kind, for where calls are slow; of those
 // functions every N-th.
 static bool few;
+// With --halves: nothing but all halves there are, through ops of one input.
+static bool halves;
 // With --tiny: one shape of one element, in all layouts and dtypes, where code is what is wanted.
 static bool tiny;
 static bool is_tried(int layout, size_t shape) {
-  return tiny ? shape == 0 : !few || (layout != 1 && shape % 4 == 0);
+  return halves ? false : tiny ? shape == 0 : !few || (layout != 1 && shape % 4 == 0);
 }
 // Another dtype of its kind is tried. Programs of the group `data` are the largest.
 static bool has_sibling(const char *group, dt_dtype_t dtype) {
@@ -355,7 +357,8 @@ int main(int argc, char **argv) {
   for (int i = 2; i < argc; i++) {
     few = strcmp(argv[i], "--few") == 0;
     tiny = strcmp(argv[i], "--tiny") == 0;
-    if (few || tiny) {
+    halves = strcmp(argv[i], "--halves") == 0;
+    if (few || tiny || halves) {
       every = i + 1 < argc ? strtol(argv[i + 1], NULL, 10) : 1;
       argc = i;
     }
@@ -367,7 +370,8 @@ int main(int argc, char **argv) {
     if ((argc > 1 && strcmp(c->group, argv[1]) != 0) || (argc > 2 && strcmp(c->op, argv[2]) != 0))
       continue;
     for (size_t d = 0; d < sizeof(dtypes) / sizeof(dtypes[0]); d++)
-      if ((c->dtypes & dtypes[d].bit) && !(few && has_sibling(c->group, dtypes[d].dtype)) &&
+      if ((c->dtypes & dtypes[d].bit) && !(halves && !dt__dtype_is_half(dtypes[d].dtype)) &&
+          !(few && has_sibling(c->group, dtypes[d].dtype)) &&
           seen++ % (every > 1 ? every : 1) == 0) {
         check_case(runtime, c, dtypes[d].dtype);
         ran++;

@@ -65,7 +65,23 @@ DIRECTED(sub, x - y, x - y)
 DIRECTED(mul, x *y, x *y)
 DIRECTED(fma, fmaf(x, y, z), fma(x, y, z))
 DIRECTED(div, x / y, x / y)
-DIRECTED(rcp, 1 / x, 1 / x)
+// `.approx` is as wrong as the manual lets it be, so that nothing relies on what one GPU does; what
+// a float holds exactly is exact. Within a unit of the last place: the neighbour on the far side.
+static float faithful(double y) {
+  float near = (float)y;
+  return (double)near == y || !isfinite(near)
+             ? near
+             : nextafterf(near, (double)near < y ? INFINITY : -INFINITY);
+}
+
+// Within 2^-22.5 of its size, the rounding to a float included; upwards or down by the argument.
+static float power_of_two(float x) {
+  double y = exp2((double)x), wrong = 0x1.6a09p-23 - 0x1p-24;
+  bool up = __builtin_popcountll(ptx_float_bits(x)) % 2 != 0;
+  return (double)(float)y == y ? (float)y : (float)(up ? y + y * wrong : y - y * wrong);
+}
+
+DIRECTED(rcp, in->approx ? faithful(1 / (double)x) : 1 / x, 1 / x)
 DIRECTED(sqrt, sqrtf(x), sqrt(x))
 
 #define SINGLE(name, expr)                                                                         \
@@ -74,8 +90,8 @@ DIRECTED(sqrt, sqrtf(x), sqrt(x))
     float x = single_of(a, in);                                                                    \
     return single_result(expr, in);                                                                \
   }
-SINGLE(rsqrt, (float)(1 / sqrt((double)x)))
-SINGLE(ex2, exp2f(x))
+SINGLE(rsqrt, faithful(1 / sqrt((double)x)))
+SINGLE(ex2, power_of_two(x))
 SINGLE(lg2, log2f(x))
 SINGLE(sin, sinf(x))
 SINGLE(cos, cosf(x))

@@ -134,6 +134,16 @@ def erf_small(z):
     return mp.erf(r) / r - 1
 
 
+# log2 of the standard normal distribution's lower tail. The weight wants an absolute error of the tail
+# itself, and 2^9 times as much of its size where it is small.
+def ndtr(a):
+    return mp.erfc(a / mp.sqrt(2)) / 2
+
+
+def ndtr_log2(a):
+    return mp.log(ndtr(a), 2)
+
+
 # erfc(x) exp(x^2) over q = (x - 2.5) / (x + 2.5) on 0.95 <= x <= 6.
 def erfcx_q(q):
     x = mpf("2.5") * (1 + q) / (1 - q)
@@ -163,6 +173,7 @@ ROWS = [
     ("erfc_root_f32", 32, erfc_root, lambda w: 4 * erfc_root(w) ** 3, mpf("0.97") - ERFC_MID,
      mpf("3.94") - ERFC_MID, 9),
     ("erf_small_f64", 64, erf_small, one, 0, mpf("1.0"), 12),
+    ("ndtr_f32", 32, ndtr_log2, lambda a: mp.log(2) * (ndtr(a) + mpf(2) ** -9), 0, mpf("5.7"), 8),
     ("erfcx_f64", 64, erfcx_q, one, mpf("-0.4493"), mpf("0.4118"), 18),
 ]
 

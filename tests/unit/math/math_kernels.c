@@ -14,7 +14,7 @@
 struct math_jit_t {
   LLVMOrcLLJITRef jit;
   LLVMTargetMachineRef machine;
-  math_kernel_t made[MATH_ALL][2];
+  math_kernel_t made[MATH_KERNELS][2];
 };
 
 static bool failed(LLVMErrorRef error) {
@@ -129,6 +129,8 @@ static void build_loop(LLVMContextRef context, LLVMModuleRef module, const char 
   LLVMValueRef y;
   if (fn == MATH_POW)
     y = dt__emit_pow(&emit, x, element(at, scalar, value_type, LLVMGetParam(f, 1), i, false, NULL));
+  else if (fn == MATH_NDTR)
+    y = dt__emit_ndtr(&emit, x);
   else
     y = dt__emit_math(&emit, (dt_math_fn_t)fn, x);
   element(at, scalar, value_type, LLVMGetParam(f, 2), i, true, y);

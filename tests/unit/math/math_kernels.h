@@ -9,8 +9,9 @@
 
 #include "backend_llvm/emit/math.h"
 
-// Two-operand functions follow the table's in one numbering.
-enum { MATH_POW = DT_MATH_COUNT, MATH_ALL };
+// Two-operand functions follow the table's in one numbering; then what is right by other measures
+// than units of its last place.
+enum { MATH_POW = DT_MATH_COUNT, MATH_ALL, MATH_NDTR = MATH_ALL, MATH_KERNELS };
 
 // out[i] = f(x[i]) or f(x[i], y[i]) for i < n, n a positive multiple of MATH_BATCH_LANES.
 enum { MATH_BATCH_LANES = 16 };

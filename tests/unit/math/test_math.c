@@ -288,6 +288,51 @@ static void test_pow_specials(void **state) {
   }
 }
 
+// How far ndtr is from what math.h says of it.
+static void judge_ndtr(bool wide, double x, double got) {
+  double want = (double)(0.5L * erfcl(-(long double)x * 0.70710678118654752440L));
+  double wrong = fabs(got - want), allowed = wide ? 0x1p-51 : 0x1p-22;
+  bool in_range = x >= -5.7 && x < 0;
+  if (isnan(x) ? !isnan(got) : !(wrong <= allowed))
+    fail_msg("ndtr of %a is %a, not %a", x, got, want);
+  if (!wide && in_range && !(wrong <= 0x1p-14 * want))
+    fail_msg("ndtr of %a is %a, too far from %a for its size", x, got, want);
+  if (!wide && x < -5.7 && !(got >= 0 && got <= 0x1p-27))
+    fail_msg("ndtr of %a is %a", x, got);
+}
+
+static void flush_ndtr(probe_t *p) {
+  p->kernel.vector(&p->x, &p->y, &p->vector, BATCH);
+  p->kernel.scalar(&p->x, &p->y, &p->scalar, BATCH);
+  for (uint64_t i = 0; i < BATCH; i++) {
+    double x = p->wide ? p->x.d[i] : (double)p->x.f[i];
+    judge_ndtr(p->wide, x, p->wide ? p->vector.d[i] : (double)p->vector.f[i]);
+    assert_true(same(p, i));
+  }
+}
+
+// Floats of all sizes, which are all bf16 among others, and a fine grid where it is neither 0
+// nor 1.
+static void test_ndtr(void **state) {
+  (void)state;
+  for (int wide = 0; wide < 2; wide++) {
+    assert_true(start(&probe, MATH_NDTR, wide));
+    for (uint32_t batch = 0; batch < 512; batch++) {
+      for (uint32_t i = 0; i < BATCH; i++) {
+        uint32_t k = batch * BATCH + i, bits = k << 11;
+        float any;
+        memcpy(&any, &bits, sizeof any);
+        double fine = ((double)k * 0x1p-21 - 0.5) * 30, x = batch % 2 ? fine : (double)any;
+        if (wide)
+          probe.x.d[i] = x;
+        else
+          probe.x.f[i] = (float)x;
+      }
+      flush_ndtr(&probe);
+    }
+  }
+}
+
 static int by_name(const char *name) {
   for (int fn = 0; fn < MATH_ALL; fn++)
     if (!strcmp(name, math_oracle(fn)->name))
@@ -329,7 +374,7 @@ int main(int argc, char **argv) {
     result =
         math_print_assembly(jit, by_name(argv[2]), argc > 3, !strcmp(argv[1], "--ptx")) ? 0 : 2;
   } else {
-    struct CMUnitTest tests[2 * MATH_ALL + 1];
+    struct CMUnitTest tests[2 * MATH_ALL + 2];
     char names[2 * MATH_ALL][32];
     for (uint64_t k = 0; k < 2 * MATH_ALL; k++) {
       snprintf(names[k], sizeof names[k], "%s_%s", math_oracle((int)(k / 2))->name,
@@ -337,6 +382,7 @@ int main(int argc, char **argv) {
       tests[k] = (struct CMUnitTest){names[k], check_case, NULL, NULL, (void *)(uintptr_t)k};
     }
     tests[2 * MATH_ALL] = (struct CMUnitTest){"pow_specials", test_pow_specials, NULL, NULL, NULL};
+    tests[2 * MATH_ALL + 1] = (struct CMUnitTest){"ndtr", test_ndtr, NULL, NULL, NULL};
     result = cmocka_run_group_tests_name("math", tests, NULL, NULL);
   }
   math_jit_destroy(jit);
