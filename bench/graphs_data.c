@@ -160,7 +160,7 @@ static bool run_sized(const sized_t *sized) {
     good = (bench->tiny && i > 1) || one_share(sized, shares[i]);
   for (int i = 0; i < 2 && good; i++)
     good = readbacks_of(functions[i], &readbacks[i]) &&
-           check_graphs(bench, "sized", &sized->sides[i]);
+           check_graphs(bench, i ? "sized, the size known" : "sized", &sized->sides[i]);
   if (good)
     bench_limited(&bench->report, "sized", "readbacks", "count", readbacks[0], 0);
   return good && (readbacks[0] == 0 || graphs_fail("readbacks", readbacks[0], 0));
@@ -217,8 +217,7 @@ static bool check_loop(graphs_bench_t *bench, side_t *sides, graphs_size_t size,
   for (int64_t i = 0; i < count; i++) {
     float got = sides[LOOP_GRAPH].got[i];
     if (!isfinite(got) || got != sides[LOOP_PLAIN].got[i])
-      return graphs_fail("an element after a loop", (double)got,
-                         (double)sides[LOOP_PLAIN].got[i]);
+      return graphs_fail("an element after a loop", (double)got, (double)sides[LOOP_PLAIN].got[i]);
     if (unrolled && !(fabsf(got - sides[LOOP_UNROLLED].got[i]) <= 1e-3f))
       return graphs_fail("an element after a loop, unrolled", (double)sides[LOOP_UNROLLED].got[i],
                          (double)got);
@@ -287,7 +286,7 @@ bool graphs_case_while(graphs_bench_t *bench) {
   good = good && check_readbacks(bench, sides, most) && time_loop(bench, sides, most.a) &&
          (bench->tiny || time_loop(bench, sides, 16)) &&
          check_graphs(bench, "while", &sides[LOOP_GRAPH]) &&
-         check_graphs(bench, "while", &sides[LOOP_UNROLLED]);
+         check_graphs(bench, "while, unrolled", &sides[LOOP_UNROLLED]);
   for (int i = 0; i < LOOP_SIDES && sides; i++)
     close_side(&sides[i]);
   free(sides);

@@ -91,6 +91,7 @@ typedef struct dt_compile_request_t {
   uint32_t variant;
   bool strict_fp;
   struct dt_cuda_device_t *cuda; // the device to compile for; NULL: the CPU
+  bool beside_calls; // nobody waits for it, and callers need the cores: a quarter of the threads
 } dt_compile_request_t;
 
 // Runs every stage on the compile threads and waits.

@@ -124,6 +124,7 @@ typedef struct compile_t {
   dt_arena_t arena;
   dt_symenv_t *env; // a clone of the traced one
   dt_program_t *program;
+  bool beside_calls;
 } compile_t;
 
 static dt_status_t run_front(void *opaque) {
@@ -239,6 +240,12 @@ static void tell_segments(const compile_t *compile, const dt_compiled_t *compile
   }
 }
 
+// Many threads that wake up at once are put onto cores where callers run, some for milliseconds.
+static uint32_t threads_of(const compile_t *compile) {
+  uint32_t all = compile->compiler->threads;
+  return compile->beside_calls ? (all + 3) / 4 : all;
+}
+
 static dt_status_t compile_all(compile_t *compile, bool strict_fp, dt_artifact_t *keep,
                                dt_compiled_t *out) {
   dt_compiler_t *compiler = compile->compiler;
@@ -247,7 +254,7 @@ static dt_status_t compile_all(compile_t *compile, bool strict_fp, dt_artifact_t
   dt_codegen_request_t request = {.program = compile->program,
                                   .target = &compile->target,
                                   .cuda = compile->cuda,
-                                  .threads = compiler->threads,
+                                  .threads = threads_of(compile),
                                   .strict_fp = strict_fp,
                                   .verify = compiler->verify,
                                   .name = compile->name,
@@ -316,7 +323,8 @@ dt_status_t dt__compile(dt_compiler_t *compiler, const dt_compile_request_t *req
                        .name = name,
                        .variant = variant,
                        .cuda = request->cuda,
-                       .target = compiler->target};
+                       .target = compiler->target,
+                       .beside_calls = request->beside_calls};
   dt__arena_init(&compile.arena, 0);
   int64_t begin = dt__now_ns();
   dt_status_t status = request->cuda ? compile_device(&compile, request->strict_fp, &compiled)

@@ -71,7 +71,8 @@ static dt_status_t recompile(dt_function_t *function) {
                                   .name = function->name,
                                   .variant = variant->number,
                                   .strict_fp = variant->strict_fp,
-                                  .cuda = variant->gpu ? variant->gpu->device : NULL};
+                                  .cuda = variant->gpu ? variant->gpu->device : NULL,
+                                  .beside_calls = true};
   DT_TRY(dt__compile(function->runtime->compiler, &request, &fresh));
   dt_status_t status = check_same(variant->compiled, fresh);
   if (!status) {

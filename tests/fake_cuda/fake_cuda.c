@@ -252,6 +252,14 @@ static const model_t *model(void) {
   return &models[0];
 }
 
+static int processors_of(const model_t *m) {
+  const char *wanted = getenv("FAKE_CUDA_PROCESSORS");
+  long n = wanted ? strtol(wanted, NULL, 10) : 0;
+  if (state.processors)
+    return state.processors;
+  return n > 0 && n < 1024 ? (int)n : m->processors;
+}
+
 int fake_attribute(int attribute) {
   const model_t *m = model();
   const struct {
@@ -261,7 +269,7 @@ int fake_attribute(int attribute) {
       {DT_CU_ATTR_WARP_SIZE, 32},
       {DT_CU_ATTR_REGISTERS_PER_BLOCK, 65536},
       {DT_CU_ATTR_THREADS_PER_PROCESSOR, 2048},
-      {DT_CU_ATTR_PROCESSORS, state.processors ? state.processors : m->processors},
+      {DT_CU_ATTR_PROCESSORS, processors_of(m)},
       {DT_CU_ATTR_L2_BYTES, m->l2_bytes},
       {DT_CU_ATTR_CAPABILITY_MAJOR, m->major},
       {DT_CU_ATTR_CAPABILITY_MINOR, m->minor},

@@ -13,7 +13,8 @@
 //
 // In the environment, for programs that do not know this driver for what it is: FAKE_CUDA_STRICT=1
 // (below), FAKE_CUDA_ARCH=80, 89 or 90 (the devices' compute capability; 90), FAKE_CUDA_KEEP=FOLDER
-// (each PTX text that is taken is written there).
+// (each PTX text that is taken is written there), FAKE_CUDA_PROCESSORS=N (fewer multiprocessors, so
+// that grids are small).
 //
 // Code is PTX text. What a kernel does is a host function that a test registers for its name; a
 // kernel with none is interpreted (ptx_*.c), and every access of its threads is checked: bounds,

@@ -145,7 +145,26 @@ static void traffic_sees_no_swap(void **state) {
   assert_int_equal(fake_cuda_held(), 0);
 }
 
+// Callers need their cores: code for traffic is made by a quarter of the threads, one unit each.
+static void replacing_takes_few_threads(void **state) {
+  (void)state;
+  dt_runtime_t *runtime = NULL;
+  dt_runtime_options_t options = {.threads = 1, .compile_threads = 4};
+  fake_cuda_reset(9);
+  expect_ok(dt_runtime_create(&options, &runtime));
+  dt_function_t *function = subject_function(runtime, &subject, NULL, DT_ANSWER_COMPILED);
+  expect_ok(dt_function_prepare_on(function, DT_CUDA, 0));
+  uint64_t first = fake_cuda_calls(DT_CUDA_SYM_module_load);
+  expect_ok(dt__function_recompile(function));
+  uint64_t again = fake_cuda_calls(DT_CUDA_SYM_module_load) - first;
+  assert_true(first > 1); // enough for several threads
+  assert_int_equal(again, 1);
+  dt_function_release(function);
+  dt_runtime_release(runtime);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(traffic_sees_no_swap)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(traffic_sees_no_swap),
+                                     cmocka_unit_test(replacing_takes_few_threads)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
