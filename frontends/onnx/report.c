@@ -301,7 +301,7 @@ static void text_rest(dt_text_t *text, const facts_t *facts) {
       dt__text_put(text, ", overload ");
       put_escaped(text, f->overload);
     }
-    dt__text_printf(text, ": %u inputs, %u outputs, %u nodes\n", f->input.len, f->output.len,
+    dt__text_printf(text, ": inputs %u, outputs %u, nodes %u\n", f->input.len, f->output.len,
                     f->node.len);
   }
   for (uint32_t k = 0; k < file->externals.files.len; k++) {
