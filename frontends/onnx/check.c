@@ -42,7 +42,6 @@ static dt_status_t check_all(dt_onnx_check_t *c) {
   c->initialized = DT_ARENA_ARRAY(&c->scratch, uint32_t, model->n_names);
   if (!c->owner || !c->initialized)
     return DT_NO_MEMORY();
-  c->oldest = 1;
   c->opsets = &model->opset_import;
   dt_onnx_at_t at = {NULL, "graph", -1};
   DT_TRY(dt__onnx_check_graph(c, model->graph, &at, true));

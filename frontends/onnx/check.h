@@ -38,7 +38,6 @@ typedef struct dt_onnx_check_t {
   // owner[id], 0 where it has none. Those of a graph that ends are undone.
   uint32_t *owner, *initialized;
   uint32_t serial, newest; // of the scope that is checked, and of the last one made
-  uint32_t oldest;         // names owned below it cannot be seen
   DT_VEC(dt_onnx_undo_t) undo;
   const dt_onnx_opsets_t *opsets; // of the model, or of the function whose body is checked
   uint32_t body;                  // that is checked: 0 the graph, 1 + index a function's

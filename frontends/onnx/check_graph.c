@@ -19,7 +19,7 @@ dt_status_t dt__onnx_define(dt_onnx_check_t *c, dt_onnx_name_t name, const dt_on
 }
 
 bool dt__onnx_is_defined(const dt_onnx_check_t *c, dt_onnx_name_t name) {
-  return c->owner[name.id] >= c->oldest;
+  return c->owner[name.id] != 0;
 }
 
 void dt__onnx_end_scope(dt_onnx_check_t *c, uint32_t mark) {

@@ -6,6 +6,7 @@
 #include "runtime/base/status.h"
 
 #include <stdio.h>
+#include <string.h>
 
 typedef struct tensor_check_t {
   const char *what;
@@ -82,7 +83,9 @@ static const struct {
 #define N_TYPED (sizeof(typed_fields) / sizeof(typed_fields[0]))
 
 static uint64_t typed_count(const dt_onnx_tensor_t *tensor, size_t member) {
-  return ((const dt_onnx_typed_t *)(const void *)((const char *)tensor + member))->count;
+  dt_onnx_typed_t typed;
+  memcpy(&typed, (const char *)tensor + member, sizeof typed);
+  return typed.count;
 }
 
 // Only the typed field of the element type may have elements; *out says how many.

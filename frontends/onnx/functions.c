@@ -104,7 +104,7 @@ dt_status_t dt__onnx_check_function(dt_onnx_check_t *c, dt_onnx_function_t *f,
   uint32_t mark = c->undo.len;
   c->opsets = &f->opset_import;
   c->body = (uint32_t)(f - c->model->functions.items) + 1;
-  c->serial = c->oldest = ++c->newest;
+  c->serial = ++c->newest;
   DT_TRY(check_names(c, f, at));
   DT_TRY(dt__onnx_check_attributes(c, &f->attribute_proto, at, "attribute_proto"));
   DT_TRY(dt__onnx_check_nodes(c, &f->node, at));

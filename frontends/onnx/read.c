@@ -196,7 +196,7 @@ static dt_status_t store_item(const frame_t *frame, const dt_onnx_field_t *row,
   list_t *list = member_of(frame, row);
   if (field->type == DT_WIRE_BYTES && dt__onnx_is_packable(row->kind))
     return store_packed(frame, row, field, list, room);
-  if (list->len == room)
+  if (list->len == room || !list->items)
     return FAIL_AT(frame, DT_E_IO, field->begin, "the file changed while it was read");
   uint32_t index = list->len++;
   char *to = (char *)list->items + dt__onnx_item_size(row) * index;

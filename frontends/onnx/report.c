@@ -179,15 +179,17 @@ static void put_type(dt_text_t *text, const dt_onnx_type_t *type) {
   } else if (type->sparse_tensor_type) {
     dt__text_put(text, "sparse ");
     put_tensor_type(text, type->sparse_tensor_type);
-  } else {
-    const dt_onnx_wrapped_type_t *inner = type->sequence_type   ? type->sequence_type
-                                          : type->optional_type ? type->optional_type
-                                                                : type->map_type;
-    if (type->map_type)
-      dt__text_printf(text, "map(%s, ", dtype_name(inner->key_type));
-    else
-      dt__text_put(text, type->sequence_type ? "sequence(" : "optional(");
-    put_type(text, inner->elem_type);
+  } else if (type->map_type) {
+    dt__text_printf(text, "map(%s, ", dtype_name(type->map_type->key_type));
+    put_type(text, type->map_type->elem_type);
+    dt__text_put(text, ")");
+  } else if (type->sequence_type) {
+    dt__text_put(text, "sequence(");
+    put_type(text, type->sequence_type->elem_type);
+    dt__text_put(text, ")");
+  } else if (type->optional_type) {
+    dt__text_put(text, "optional(");
+    put_type(text, type->optional_type->elem_type);
     dt__text_put(text, ")");
   }
 }
@@ -301,7 +303,7 @@ static void text_rest(dt_text_t *text, const facts_t *facts) {
       dt__text_put(text, ", overload ");
       put_escaped(text, f->overload);
     }
-    dt__text_printf(text, ": %u inputs, %u outputs, %u nodes\n", f->input.len, f->output.len,
+    dt__text_printf(text, ": inputs %u, outputs %u, nodes %u\n", f->input.len, f->output.len,
                     f->node.len);
   }
   for (uint32_t k = 0; k < file->externals.files.len; k++) {

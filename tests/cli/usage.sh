@@ -50,6 +50,20 @@ expect 2 'out of range' explain graphs/add.dtt --call x=-1x4,y=3x4
 expect 2 'out of range' explain graphs/add.dtt --call x=1x99999999999999999,y=3x4
 expect 2 'more than 4294967296 bytes' explain graphs/add.dtt --call x=99999x99999,y=3x4
 expect 2 'more than 8 sizes' explain graphs/add.dtt --call x=1x1x1x1x1x1x1x1x1,y=3x4
+expect 0 'usage: ductile inspect' inspect --help
+expect 0 'operator sets: ai.onnx 17' inspect models/small.onnx
+expect 0 '"event":"model"' inspect --json models/small.onnx
+expect 0 'external files:' inspect models/outside.onnx
+expect 0 'external files:' inspect --data models models/outside.onnx
+expect 2 'no file' inspect
+expect 2 'one file only' inspect a b
+expect 2 '--nope' inspect models/small.onnx --nope
+expect 2 '--data' inspect models/small.onnx --data
+expect 1 'nowhere.onnx: cannot open: No such file' inspect nowhere.onnx
+expect 1 'models: not a regular file' inspect models
+expect 1 'DT_E_FORMAT: models/cut.onnx: byte 10: a length reaches beyond' inspect models/cut.onnx
+expect 1 'graph.initializer[0]: byte' inspect models/outside.onnx --data graphs
+expect 1 'graphs/add.dtt: byte 0:' inspect graphs/add.dtt
 
 # Output that cannot be written is a failure.
 if [[ -w /dev/full ]]; then
