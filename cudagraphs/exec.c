@@ -90,7 +90,7 @@ static dt_status_t append(dt_graph_exec_t *exec, dt_graph_kind_t kind, const dt_
 
 // Sets a node of the executable, where there is one, and its shadow. Room for the shadow comes
 // first, so that the two never differ.
-static dt_status_t set(dt_graph_frame_t *frame, dt_graph_node_t *node, const dt_cuda_ready_t *ready,
+static dt_status_t set(dt_graph_frame_t *frame, dt_graph_node_t *node, dt_cuda_ready_t *ready,
                        bool empty) {
   dt_graph_exec_t *exec = frame->exec;
   dt_cuda_device_t *device = exec->gpu->device;
@@ -101,9 +101,7 @@ static dt_status_t set(dt_graph_frame_t *frame, dt_graph_node_t *node, const dt_
   if (ready->n_params > node->cap)
     dt__graph_drop(exec); // a kernel with more parameters: not another code of the same
   if (node->node) {
-    uint64_t copy[DT_CUDA_PARAM_BYTES / 8];
-    memcpy(copy, ready->params, ready->n_params * sizeof(copy[0]));
-    void *params[] = {copy};
+    void *params[] = {ready->params};
     dt_cu_kernel_node_t now = node_params(ready, params);
     dt_status_t status =
         dt__cuda_check(device, device->cuda->graph_set_kernel(exec->exec, node->node, &now),
@@ -130,7 +128,7 @@ static dt_graph_node_t *next_node(dt_graph_frame_t *frame, dt_graph_kind_t kind)
 }
 
 static dt_status_t take_ready(dt_graph_frame_t *frame, dt_graph_node_t *node, dt_graph_kind_t kind,
-                              const dt_cuda_ready_t *ready, bool empty) {
+                              dt_cuda_ready_t *ready, bool empty) {
   if (!node)
     return append(frame->exec, kind, ready, empty);
   return is_shadow(node, ready) ? NULL : set(frame, node, ready, empty);
