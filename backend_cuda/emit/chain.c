@@ -13,6 +13,7 @@
 // depth, which products read. Rows are chain_rows.c's, products of halves chain_product.c's, other
 // ones, and all where slabs are in global memory or operands unaligned, the matrix template's.
 #include "backend_cuda/emit/chain.h"
+#include "backend_cuda/emit/early.h"
 #include "backend_cuda/emit/ptx.h"
 
 #include "runtime/base/dtype.h"
@@ -84,6 +85,11 @@ dt_status_t dt__cuda_slabs_stride(dt_emit_t *m) {
 }
 
 // ---- Places ---------------------------------------------------------------------------------------
+void dt__chain_wait(const dt_chain_item_t *t) {
+  if (t->waits)
+    dt__cuda_wait_for_work(t->k->m);
+}
+
 LLVMValueRef dt__chain_thread(dt_emit_t *m) {
   return LLVMBuildZExt(m->b, dt__ptx_thread(m), m->t_i64, "");
 }
@@ -202,6 +208,11 @@ static void pad_rows(dt_chain_item_t *t, const dt_buffer_t *slab, uint32_t depth
   dt__scope_close(k, PART);
 }
 
+static bool is_whole(const dt_emit_t *m, const dt_buffer_t *slab, uint32_t depth) {
+  int64_t extent = 0;
+  return dt__sym_is_const(m->env, slab->sizes[slab->rank - 1], &extent) && extent % depth == 0;
+}
+
 // From here on a slab's base is where row 0 of the matrix would be.
 static void place_slabs(dt_chain_item_t *t) {
   dt_body_t *k = t->k;
@@ -217,8 +228,10 @@ static void place_slabs(dt_chain_item_t *t) {
     pitch = LLVMBuildMul(m->b, pitch, dt__emit_i64(m, (int64_t)dt_dtype_size(slab->dtype)), "");
     const dt_schedule_t *reader = reader_of(t, i);
     dt__body_at(k, ITEM);
-    if (reader)
+    if (reader && !is_whole(m, slab, reader->matmul.depth)) {
+      dt__chain_wait(t);
       pad_rows(t, slab, reader->matmul.depth, base, pitch);
+    }
     LLVMValueRef above = LLVMBuildMul(m->b, t->first_row, pitch, "");
     k->bases[i] = dt__emit_offset(m, base, LLVMBuildNeg(m->b, above, ""));
   }
@@ -331,7 +344,8 @@ static void emit_member(dt_chain_item_t *t, uint32_t number, part_t part) {
   memcpy(k->bindings, bindings, k->n_bindings * sizeof(*bindings));
 }
 
-// A product's first copies are on their way while the rows in front of it are made.
+// A product's first copies are on their way while the rows in front of it are made; those of
+// constants before earlier work has ended.
 static void emit_members(dt_chain_item_t *t) {
   const dt_program_t *program = &t->k->m->program;
   uint32_t n = count_of(t->chain);
@@ -341,7 +355,11 @@ static void emit_members(dt_chain_item_t *t) {
       emit_member(t, i, PART_BEGIN);
     if (!product && i + 1 < n)
       emit_member(t, i + 1, PART_BEGIN);
+    if (product)
+      dt__chain_wait(t);
     emit_member(t, i, PART_WORK);
+    dt__chain_wait(t);
+    t->waits = false;
   }
 }
 
@@ -362,6 +380,7 @@ void dt__cuda_chain_item(dt_body_t *k, const dt_cuda_chain_t *chain, LLVMValueRe
   dt_chain_item_t t = {
       .k = k, .chain = chain, .head = k->kernel, .group = digits[n - 1], .offsets = chain->offsets};
   t.tile_rows = k->schedule->matmul.tile_rows;
+  t.waits = k->load_level > 0;
   (void)dt__grid_extents(k, axes);
   t.groups = axes[n - 1];
   for (uint32_t i = 0; i + 2 < n; i++)

@@ -17,11 +17,15 @@ typedef struct dt_chain_item_t {
   uint32_t tile_rows;
   LLVMValueRef first_row, group, groups; // i64
   const dt_sym_t *offsets; // of SLABs and LOCALs in scratch, by buffer - 1; none: others
+  bool waits; // whatever comes next waits for the work before this launch (early.h), but for copies
+              // of constants
   // Where the product under way copies next, slots: tile of columns (i64), chunk of its depth and
   // byte of the ring (i32); chain_product.c.
   LLVMValueRef next_tile, next_chunk, next_at;
 } dt_chain_item_t;
 
+// Before what is no constant is read, and before scratch is written.
+void dt__chain_wait(const dt_chain_item_t *t);
 // Who this thread is, i64; asked anew wherever it matters, so that it is kept in no register.
 LLVMValueRef dt__chain_thread(dt_emit_t *m);
 // The same address, of which nothing is known.

@@ -14,6 +14,7 @@
 // Elsewhere threads exchange pairs for that. Where several warps share the depth they hand their
 // sums to each other, and each adds up and finishes some, in the order of warps.
 #include "backend_cuda/emit/chain.h"
+#include "backend_cuda/emit/early.h"
 #include "backend_cuda/emit/ptx.h"
 
 #include <string.h>
@@ -46,6 +47,7 @@ typedef struct product_t {
   LLVMValueRef sums[DT_MATMUL_MAX_SUMS];
   LLVMValueRef group[GROUP]; // being finished
   uint32_t first;            // of them, where they are finished one by one
+  bool early;                // what is copied now comes before the wait for earlier work
 } product_t;
 
 static uint32_t panel_depth(const dt_program_t *program, const dt_kernel_t *kernel,
@@ -305,7 +307,7 @@ static void place_rows(product_t *p) {
 // ---- Copies ---------------------------------------------------------------------------------------
 static void copy_unit(product_t *p, LLVMValueRef to, LLVMValueRef from, LLVMValueRef inside) {
   LLVMValueRef bytes = LLVMBuildSelect(p->m->b, inside, i32(p, 16), i32(p, 0), "");
-  dt__ptx_copy(p->m, to, from, bytes);
+  (p->early ? dt__cuda_copy_early : dt__ptx_copy)(p->m, to, from, bytes);
 }
 
 // All units of the chunk that this thread has, at the level at hand.
@@ -351,7 +353,8 @@ static void copy_next(product_t *p, LLVMValueRef step, uint32_t level) {
   dt__scope_open(k, level + 1, below(p, tile, p->tiles));
   copy_chunk(p, tile, chunk, at);
   dt__scope_close(k, level + 1);
-  dt__ptx_copies_commit(m);
+  if (!p->early || p->plan.a.copy == DT_COPY_NONE)
+    dt__ptx_copies_commit(m);
   LLVMValueRef next = add(p, chunk, i32(p, 1));
   LLVMValueRef more = below(p, wide(p, next), p->chunks);
   LLVMValueRef further = LLVMBuildNSWAdd(m->b, tile, step, "");
@@ -387,6 +390,38 @@ static void copy_rows(product_t *p) {
   dt__loop_close(k, ROUND);
 }
 
+static void copy_first_chunks(product_t *p, LLVMValueRef step) {
+  for (uint32_t i = 0; i + 1 < p->tile->ring; i++)
+    copy_next(p, step, PART);
+}
+
+// A's rows are in the first group. Where B is constant, and earlier work has still to be waited
+// for, B's chunks go first, and are in that group, too.
+static void begin_copies(product_t *p, LLVMValueRef from, LLVMValueRef step) {
+  dt_chain_item_t *t = p->t;
+  dt_emit_t *m = p->m;
+  const dt_inst_t *load = &p->k->stage->insts.items[p->plan.b.load];
+  bool panel = p->plan.a.copy != DT_COPY_NONE;
+  p->early = t->waits && dt__cuda_is_settled(p->k, load->buffer);
+  bool late = !p->early;
+  LLVMBuildStore(m->b, from, t->next_tile);
+  LLVMBuildStore(m->b, i32(p, 0), t->next_chunk);
+  LLVMBuildStore(m->b, i32(p, 0), t->next_at);
+  if (p->early)
+    copy_first_chunks(p, step);
+  p->early = false;
+  dt__body_at(p->k, PART);
+  if (late || panel)
+    dt__chain_wait(t);
+  if (panel)
+    copy_rows(p);
+  dt__body_at(p->k, PART);
+  if (late)
+    copy_first_chunks(p, step);
+  for (uint32_t i = 0; i + 1 < p->tile->ring && panel && !late; i++)
+    dt__ptx_copies_commit(m);
+}
+
 void dt__chain_product_begin(dt_chain_item_t *t, LLVMValueRef wanted, LLVMValueRef from,
                              LLVMValueRef step) {
   product_t p;
@@ -402,14 +437,7 @@ void dt__chain_product_begin(dt_chain_item_t *t, LLVMValueRef wanted, LLVMValueR
   dt__scope_open(k, PART, wanted);
   place_thread(&p);
   place_units(&p);
-  if (p.plan.a.copy != DT_COPY_NONE)
-    copy_rows(&p);
-  dt__body_at(k, PART);
-  LLVMBuildStore(m->b, from, t->next_tile);
-  LLVMBuildStore(m->b, i32(&p, 0), t->next_chunk);
-  LLVMBuildStore(m->b, i32(&p, 0), t->next_at);
-  for (uint32_t i = 0; i + 1 < p.tile->ring; i++)
-    copy_next(&p, step, PART);
+  begin_copies(&p, from, step);
   dt__scope_close(k, PART);
 }
 

@@ -82,6 +82,7 @@ static void walk_warps(dt_chain_item_t *t, LLVMValueRef wanted, uint32_t lanes, 
   LLVMValueRef end = end_of(t, extent);
   LLVMValueRef start = LLVMBuildNSWAdd(m->b, t->first_row, warp_of(m), "");
   LLVMValueRef lane = lane_of(m);
+  dt__chain_wait(t);
   LLVMValueRef row = dt__loop_open(k, ROUND, start, end, DT_CHAIN_WARPS);
   dt__bind_symbol(k, k->kernel->vars[m_loop], ROUND, row);
   begin_version(t, lane, DT_WARP, lanes, aligned);
@@ -160,6 +161,7 @@ static void walk_teams(dt_chain_item_t *t, LLVMValueRef wanted, uint32_t team, u
   LLVMValueRef start =
       LLVMBuildNSWAdd(m->b, t->first_row, LLVMBuildMul(m->b, warp_of(m), each, ""), "");
   LLVMValueRef last = LLVMBuildNSWSub(m->b, extent, dt__emit_i64(m, 1), "");
+  dt__chain_wait(t);
   LLVMValueRef first =
       dt__loop_open(k, ROUND, start, end_of(t, extent), DT_CHAIN_WARPS * (int64_t)in_warp);
   dt__ptx_no_unroll(m);

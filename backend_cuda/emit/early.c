@@ -3,81 +3,56 @@
 #include "backend_cuda/emit/early.h"
 
 #include "backend_cuda/driver/driver.h"
-#include "runtime/base/status.h"
+#include "backend_cuda/emit/early_text.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define WAIT "griddepcontrol.wait;"
-#define ENTRY ".entry "
+#define GLOBAL_SPACE 1
 
 bool dt__cuda_waits(const dt_target_t *target) {
   return strncmp(target->cpu, "sm_", 3) == 0 && atoi(target->cpu + 3) >= 10 * DT_CUDA_EARLY_MAJOR;
 }
 
-// LLVM says of its own intrinsics for these that they touch no memory; a wait that loads may pass
-// is none.
-static void instruction(dt_emit_t *m, const char *text) {
-  static const char memory[] = "~{memory}";
-  LLVMTypeRef type = LLVMFunctionType(m->t_void, NULL, 0, 0);
-  LLVMValueRef code = LLVMGetInlineAsm(type, text, strlen(text), memory, sizeof(memory) - 1, true,
-                                       false, LLVMInlineAsmDialectATT, false);
-  (void)LLVMBuildCall2(m->b, type, code, NULL, 0, "");
+// ---- Instructions ---------------------------------------------------------------------------------
+
+static void instruction(dt_emit_t *m, const char *text, const char *constraints, LLVMTypeRef *types,
+                        LLVMValueRef *args, uint32_t n) {
+  LLVMTypeRef type = LLVMFunctionType(m->t_void, types, n, 0);
+  LLVMValueRef code = LLVMGetInlineAsm(type, text, strlen(text), constraints, strlen(constraints),
+                                       true, false, LLVMInlineAsmDialectATT, false);
+  (void)LLVMBuildCall2(m->b, type, code, args, n, "");
 }
 
+// LLVM says of its own intrinsic for this that it touches no memory; a wait that loads may pass is
+// none.
+//
+// The launch after this one could begin with it. But then blocks of three launches are there at a
+// time, and those that have work stand side by side on some multiprocessors: small calls take
+// longer.
 void dt__cuda_wait_for_work(dt_emit_t *m) {
   if (!dt__cuda_waits(m->target))
     return;
-  instruction(m, WAIT);
-  instruction(m, "griddepcontrol.launch_dependents;");
+  instruction(m, DT_EARLY_WAIT, "~{memory}", NULL, NULL, 0);
+  instruction(m, "griddepcontrol.launch_dependents;", "", NULL, NULL, 0);
 }
 
-// ---- The text -------------------------------------------------------------------------------------
+// ---- Constants ------------------------------------------------------------------------------------
 
-static bool begins(const char *text, const char *with) {
-  return strncmp(text, with, strlen(with)) == 0;
+bool dt__cuda_is_settled(const dt_body_t *k, dt_buffer_id_t buffer) {
+  const dt_program_t *program = &k->m->program;
+  dt_buffer_kind_t kind = dt__program_buffer(program, buffer)->kind;
+  bool once = k->kernel < program->kernels.items + program->n_once;
+  return (kind == DT_BUFFER_CONSTANT || (kind == DT_BUFFER_ONCE && !once)) &&
+         !k->written[buffer.id - 1];
 }
 
-// Directives, comments, and instructions that compute from parameters what the thread alone sees.
-static bool may_precede(const char *line) {
-  static const char *const known[] = {"ld.param.", "mov.", "cvt.", "cvta.", "add.",
-                                      "and.",      "shl.", "shr.", "mul.",  "mad."};
-  if (*line && strchr(".{()/\n", *line))
-    return true;
-  for (size_t k = 0; k < sizeof(known) / sizeof(known[0]); k++)
-    if (begins(line, known[k]))
-      return true;
-  return false;
-}
-
-static const char *next_line(const char *line) {
-  const char *end = strchr(line, '\n');
-  return end ? end + 1 : line + strlen(line);
-}
-
-// From the line of an entry's name to its wait.
-static dt_status_t check_entry(const char *entry) {
-  const char *name = strstr(entry, ENTRY) + sizeof(ENTRY) - 1;
-  int name_len = (int)strcspn(name, "(\n");
-  const char *line = next_line(entry);
-  while (*line) {
-    line += strspn(line, " \t");
-    if (begins(line, WAIT))
-      return NULL;
-    if (!may_precede(line))
-      break;
-    line = next_line(line);
-  }
-  return DT_FAIL(DT_E_INTERNAL,
-                 "%.*s does not wait for the work before it: it begins with \"%.*s\"", name_len,
-                 name, (int)strcspn(line, "\n"), line);
-}
-
-dt_status_t dt__cuda_check_waits(const char *ptx) {
-  for (const char *line = ptx; *line; line = next_line(line)) {
-    const char *entry = strstr(line, ENTRY), *end = next_line(line);
-    if (entry && entry < end && !begins(line + strspn(line, " \t"), "//"))
-      DT_TRY(check_entry(line));
-  }
-  return NULL;
+void dt__cuda_copy_early(dt_emit_t *m, LLVMValueRef to, LLVMValueRef from, LLVMValueRef bytes) {
+  static const char text[] = DT_EARLY_MARK "\n\tcp.async.cg.shared.global [$0], [$1], 16, $2;";
+  LLVMTypeRef global = LLVMPointerTypeInContext(m->context, GLOBAL_SPACE);
+  LLVMTypeRef types[3] = {m->t_i64, m->t_i64, m->t_i32};
+  LLVMValueRef here = LLVMBuildAddrSpaceCast(m->b, from, global, "");
+  LLVMValueRef args[3] = {LLVMBuildPtrToInt(m->b, to, m->t_i64, ""),
+                          LLVMBuildPtrToInt(m->b, here, m->t_i64, ""), bytes};
+  instruction(m, text, "l,l,r,~{memory}", types, args, 3);
 }

@@ -5,6 +5,7 @@
 // Each member of a chain has versions of its own (chain.c).
 #include "backend_cuda/emit/kernel.h"
 
+#include "backend_cuda/emit/chain.h"
 #include "backend_cuda/emit/early.h"
 #include "backend_cuda/emit/matmul.h"
 #include "backend_cuda/emit/ptx.h"
@@ -22,6 +23,7 @@ typedef struct entry_t {
   uint32_t n_words, shared_bytes, matmul_blocks;
   LLVMTypeRef block;               // [n_words + tail] x i64
   LLVMValueRef count, first, step; // grid items: this team's first one, and how far to the next
+  bool late;  // the wait for earlier work stands where items are begun, not here
   bool sized; // there are as many grid items as numbers in device memory say, whatever `count` is
 } entry_t;
 
@@ -113,6 +115,13 @@ static bool items_meet(const dt_body_t *k) {
   return k->team > 1 && (has_locals(k) || (k->team > DT_WARP && has_folds(k->kernel)));
 }
 
+// Whoever follows takes this kernel's end for that of the work before it.
+static void end_thread(const entry_t *e) {
+  if (e->late)
+    dt__cuda_wait_for_work(e->k.m);
+  LLVMBuildRetVoid(e->k.m->b);
+}
+
 // All grid items of this team, with k->lanes lanes.
 static void emit_items(entry_t *e) {
   dt_body_t *k = &e->k;
@@ -122,6 +131,8 @@ static void emit_items(entry_t *e) {
   LLVMValueRef count = e->sized ? dt__emit_i64(m, 1) : e->count;
   for (uint32_t i = 0; i < n && e->sized; i++)
     count = LLVMBuildMul(m->b, count, extents[i], "");
+  if (e->late && k->schedule->most) // several items each, whose loads are made together
+    dt__cuda_wait_for_work(m);
   LLVMValueRef item = dt__loop_open_by(k, 1, e->first, count, e->step);
   for (uint32_t i = n; i-- > 0;) {
     digits[i] = item;
@@ -135,13 +146,15 @@ static void emit_items(entry_t *e) {
   if (e->chain.kernels.end) {
     dt__cuda_chain_item(k, &e->chain, digits, n);
   } else {
+    if (e->late && !k->schedule->most && k->schedule->kind != DT_SCHEDULE_MATMUL)
+      dt__cuda_wait_for_work(m);
     dt__item_emit(k, digits, n);
     dt__body_at(k, 1);
     if (items_meet(k))
       m->device->sync(k);
   }
   dt__loop_close(k, 1);
-  LLVMBuildRetVoid(m->b);
+  end_thread(e);
 }
 
 // Emits a version into `block`, which nothing of another version is seen from.
@@ -164,7 +177,7 @@ static void leave_without_items(entry_t *e) {
   LLVMValueRef any = LLVMBuildICmp(m->b, LLVMIntSLT, e->first, e->count, "");
   LLVMBuildCondBr(m->b, any, some, none);
   LLVMPositionBuilderAtEnd(m->b, none);
-  LLVMBuildRetVoid(m->b);
+  end_thread(e);
   k->scopes[0].block = some;
   dt__body_at(k, 0);
 }
@@ -228,8 +241,21 @@ static dt_status_t prepare_entry(entry_t *e, dt_emit_t *m, uint32_t index, uint3
   return NULL;
 }
 
+// What is computed from numbers in memory waits for them. Elsewhere a team's first item is found,
+// and constants are on their way, before anything waits: no load may then stand in front of the
+// items.
+static void wait_early(entry_t *e, const dt_kernel_params_t *params) {
+  dt_body_t *k = &e->k;
+  e->late = dt__cuda_waits(k->m->target) && !params->gate.id && !params->n_items;
+  if (e->late)
+    k->load_level = e->chain.kernels.end ? DT_CHAIN_PART : k->schedule->most ? 0 : 1;
+  else
+    dt__cuda_wait_for_work(k->m);
+}
+
 // The body under one schedule, from where the builder is on.
 static void emit_body(entry_t *e, const dt_kernel_params_t *params) {
+  wait_early(e, params);
   place_thread(e);
   leave_without_items(e);
   dt__bind_parameters(&e->k, params);
@@ -290,7 +316,6 @@ dt_status_t dt__cuda_emit_entry(dt_emit_t *m, const dt_code_origin_t *codes, uin
   LLVMValueRef fn = open_entry(first, m, name);
   first->k.words = LLVMGetParam(fn, 0);
   dt__body_enter(&first->k, fn);
-  dt__cuda_wait_for_work(m);
   if (n > 1) {
     LLVMValueRef member = tail_word(first, offsetof(dt_cuda_tail_t, member), m->t_i64);
     for (uint32_t i = 0; i < n; i++)

@@ -7,7 +7,9 @@
 //                                                                            ▼
 //   C, and what follows it   ◄── later stages, by rows ──   C tile, in place of the ring
 //
-//   copy the first tiles, but for what is left of the ring
+//   copy what is constant of the first tiles, but for what is left of the ring
+//   wait for the work before this launch (early.h)
+//   copy the rest of them
 //   for each tile t along k:
 //     wait until tile t is there, for all threads; nobody works on tile t - 1 any more
 //     sums += A_t * B_t
@@ -22,8 +24,10 @@
 // so that results do not depend on timing.
 #include "backend_cuda/emit/matmul.h"
 
+#include "backend_cuda/emit/early.h"
 #include "backend_cuda/emit/ptx.h"
 
+#define MANY_ROWS 128   // of tiles for matrices that have more of them than there are processors
 #define ROWS_TOGETHER 8 // tiles that share columns of B and stay near each other in time
 
 LLVMValueRef dt__matmul_i32(dt_tile_t *t, uint32_t value) { return dt__emit_i32(t->k->m, value); }
@@ -131,14 +135,43 @@ static LLVMValueRef ring_step(dt_tile_t *t, LLVMValueRef at, uint32_t tiles) {
   return LLVMBuildSelect(m->b, around, less, next, "");
 }
 
-static void copy_tile(dt_tile_t *t, LLVMValueRef tile, LLVMValueRef tiles, LLVMValueRef at) {
+static void copy_tile(dt_tile_t *t, uint32_t operands, LLVMValueRef tile, LLVMValueRef tiles,
+                      LLVMValueRef at) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
   LLVMValueRef first_k = LLVMBuildMul(m->b, tile, dt__emit_i64(m, t->plan.matmul->depth), "");
   LLVMValueRef some = LLVMBuildICmp(m->b, LLVMIntSLT, tile, tiles, "");
-  dt__matmul_copy(t, first_k, at, some);
-  if (t->asynchronous)
+  dt__matmul_copy(t, operands, first_k, at, some);
+  if (t->asynchronous && !t->early)
     dt__ptx_copies_commit(m);
+}
+
+static void copy_first_tiles(dt_tile_t *t, uint32_t operands, LLVMValueRef tiles) {
+  dt_body_t *k = t->k;
+  dt_emit_t *m = k->m;
+  uint32_t level = t->level + 1;
+  LLVMValueRef tile =
+      dt__loop_open(k, level, dt__emit_i64(m, 0), dt__emit_i64(m, t->plan.ahead), 1);
+  LLVMValueRef at = LLVMBuildTrunc(m->b, tile, m->t_i32, "");
+  copy_tile(t, operands, tile, tiles, dt__matmul_step(t, at, t->plan.ring_bytes, 0));
+  dt__loop_close(k, level);
+}
+
+// What is constant does not wait for earlier work. Such copies are in the group of the first tile,
+// which is complete a little later for it: where blocks have several tiles, one after the other,
+// that is lost more often than the early start is won.
+static void begin_tiles(dt_tile_t *t, LLVMValueRef tiles) {
+  bool waits = t->k->load_level > 0 && !t->k->kernel->chain; // chains have waited by then
+  uint32_t settled = waits && t->plan.matmul->tile_rows < MANY_ROWS ? dt__matmul_settled(t) : 0;
+  if (settled) {
+    t->early = true;
+    copy_first_tiles(t, settled, tiles);
+    t->early = false;
+  }
+  dt__body_at(t->k, t->level);
+  if (waits)
+    dt__cuda_wait_for_work(t->k->m);
+  copy_first_tiles(t, DT_MATMUL_BOTH & ~settled, tiles);
 }
 
 static void multiply(dt_tile_t *t, LLVMValueRef tile, LLVMValueRef at) {
@@ -163,7 +196,7 @@ static void step(dt_tile_t *t, LLVMValueRef tile, LLVMValueRef tiles) {
   bool early = t->plan.tensor && !k->kernel->chain;
   if (early)
     multiply(t, tile, at);
-  copy_tile(t, next, tiles, ring_step(t, at, t->plan.ahead));
+  copy_tile(t, DT_MATMUL_BOTH, next, tiles, ring_step(t, at, t->plan.ahead));
   dt__body_at(k, t->level + 1);
   if (!early)
     multiply(t, tile, at);
@@ -180,10 +213,7 @@ static void multiply_all(dt_tile_t *t) {
   LLVMValueRef zero = dt__emit_i64(m, 0);
   t->ring_at = dt__body_slot(k, m->t_i32, 1);
   LLVMBuildStore(m->b, dt__emit_i32(m, 0), t->ring_at);
-  LLVMValueRef early = dt__loop_open(k, level, zero, dt__emit_i64(m, ahead), 1);
-  LLVMValueRef at = LLVMBuildTrunc(m->b, early, m->t_i32, "");
-  copy_tile(t, early, tiles, dt__matmul_step(t, at, t->plan.ring_bytes, 0));
-  dt__loop_close(k, level);
+  begin_tiles(t, tiles);
   LLVMValueRef tile = dt__loop_open(k, level, zero, tiles, 1);
   if (t->plan.a.copy == DT_COPY_NONE || t->plan.groups) // addresses take registers enough
     dt__ptx_no_unroll(m);

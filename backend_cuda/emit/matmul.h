@@ -82,6 +82,7 @@ typedef struct dt_tile_t {
   LLVMTypeRef type;                       // of the sums
   LLVMValueRef base;                      // shared memory, in its own address space
   bool asynchronous;                      // this version copies 16 bytes at a time
+  bool early;                             // what is copied now comes before the wait
   LLVMValueRef tid, lane;                 // i32: of the block, of the warp
   LLVMValueRef warp_row, warp_col, slice; // i32
   LLVMValueRef first_row, first_col;      // i64: of the tile in C
@@ -105,11 +106,15 @@ void dt__cuda_matmul_tile(dt_body_t *k, uint32_t level, LLVMValueRef first_row,
 // The parts of a tile. Levels are counted from the tile's own.
 // Prepares copies of 16 bytes, at level 0 with level 1 for itself.
 void dt__matmul_copy_begin(dt_tile_t *t);
-// Copies both operands' tiles from k = first_k on into the ring at byte `at` (i32), at level 1 with
-// levels from 2 on for itself (matmul_copy.c). `some` (i1): there is such a tile. Where there is
-// none asynchronous copies are made all the same, of zeros, which costs little, so that their
-// number is always the same.
-void dt__matmul_copy(dt_tile_t *t, LLVMValueRef first_k, LLVMValueRef at, LLVMValueRef some);
+// Copies operands' tiles (bits: 1 A, 2 B) from k = first_k on into the ring at byte `at` (i32), at
+// level 1 with levels from 2 on for itself (matmul_copy.c). `some` (i1): there is such a tile.
+// Where there is none asynchronous copies are made all the same, of zeros, which costs little, so
+// that their number is always the same.
+#define DT_MATMUL_BOTH 3U
+void dt__matmul_copy(dt_tile_t *t, uint32_t operands, LLVMValueRef first_k, LLVMValueRef at,
+                     LLVMValueRef some);
+// The operands that are copied by units from where nothing writes while calls run (early.h).
+uint32_t dt__matmul_settled(const dt_tile_t *t);
 // Adds the products of the tile from k = first_k on, at byte `at` of the ring, to the sums, at
 // level 1; and puts sums to the C tile at byte `at`. By tensor cores (matmul_mma.c) and by plain
 // multiply-adds (matmul_fma.c).

@@ -2,6 +2,7 @@
 // Tiles of the operands from global to shared memory. Threads take neighbouring places of the loop
 // that lies innermost, so that a warp reads whole lines. What is outside of the matrix is zero:
 // nothing is read there.
+#include "backend_cuda/emit/early.h"
 #include "backend_cuda/emit/matmul.h"
 #include "backend_cuda/emit/ptx.h"
 
@@ -176,7 +177,8 @@ static void copy_unit(dt_tile_t *t, const dt_operand_t *o, const dt_units_t *uni
   step = LLVMBuildAdd(m->b, step, dt__emit_i64(m, along * element), "");
   LLVMValueRef to = LLVMBuildAdd(m->b, at, units->to, "");
   uint32_t plus = rows * o->pitch + part * part_bytes(o);
-  dt__ptx_copy(m, dt__matmul_shared(t, to, plus), dt__emit_offset(m, units->from, step), bytes);
+  (t->early ? dt__cuda_copy_early : dt__ptx_copy)(m, dt__matmul_shared(t, to, plus),
+                                                  dt__emit_offset(m, units->from, step), bytes);
 }
 
 // A slab's rows are as many as the tile's, and zeros follow each (chain.c). What is in rows that
@@ -278,14 +280,26 @@ static void copy_elements(dt_tile_t *t, const dt_operand_t *o, LLVMValueRef firs
   dt__loop_close(k, level);
 }
 
-void dt__matmul_copy(dt_tile_t *t, LLVMValueRef first_k, LLVMValueRef at, LLVMValueRef some) {
+uint32_t dt__matmul_settled(const dt_tile_t *t) {
   const dt_operand_t *operands[2] = {&t->plan.a, &t->plan.b};
+  uint32_t settled = 0;
+  for (uint32_t i = 0; i < 2 && t->asynchronous; i++) {
+    const dt_inst_t *load = &t->k->stage->insts.items[operands[i]->load];
+    if (operands[i]->copy == DT_COPY_UNITS && dt__cuda_is_settled(t->k, load->buffer))
+      settled |= 1U << i;
+  }
+  return settled;
+}
+
+void dt__matmul_copy(dt_tile_t *t, uint32_t operands, LLVMValueRef first_k, LLVMValueRef at,
+                     LLVMValueRef some) {
+  const dt_operand_t *both[2] = {&t->plan.a, &t->plan.b};
   for (uint32_t i = 0; i < 2; i++) {
-    bool asynchronous = t->asynchronous && operands[i]->copy == DT_COPY_UNITS;
-    if (operands[i]->copy == DT_COPY_NONE)
+    bool asynchronous = t->asynchronous && both[i]->copy == DT_COPY_UNITS;
+    if (!(operands >> i & 1) || both[i]->copy == DT_COPY_NONE)
       continue;
     dt__scope_open(t->k, t->level + 2, asynchronous ? NULL : some);
-    (by_units(t, operands[i]) ? copy_units : copy_elements)(t, operands[i], first_k, at);
+    (by_units(t, both[i]) ? copy_units : copy_elements)(t, both[i], first_k, at);
     dt__scope_close(t->k, t->level + 2);
   }
 }

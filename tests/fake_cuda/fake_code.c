@@ -352,16 +352,32 @@ static unsigned char *gather_params(const ptx_function_t *entry, void **params) 
   return all;
 }
 
-// Whether the entry's threads all wait before they do anything but compute.
-static bool waits_first(const ptx_module_t *ptx, const ptx_function_t *entry) {
-  for (uint32_t k = entry->begin; k < entry->end; k++) {
+// Whether no path from instruction `k` of the entry to its end, or to where it sets a condition,
+// goes around a wait. `seen`: where paths have been, from the entry's first on.
+static bool path_waits(const ptx_module_t *ptx, const ptx_function_t *entry, uint32_t k,
+                       bool *seen) {
+  for (; k >= entry->begin && k < entry->end; k++) {
     const ptx_insn_t *in = &ptx->code[k];
-    if (in->exec == ptx_exec_grid_wait)
-      return in->guard < 0;
-    if (in->flow != PTX_NEXT || in->exec == ptx_exec_set_condition)
+    if (seen[k - entry->begin] || (in->exec == ptx_exec_grid_wait && in->guard < 0))
+      return true;
+    seen[k - entry->begin] = true;
+    if (in->exec == ptx_exec_branch && !path_waits(ptx, entry, in->target, seen))
+      return false;
+    if (in->exec == ptx_exec_branch && in->guard < 0)
+      return true;
+    if (in->exec != ptx_exec_branch && (in->flow == PTX_JUMP || in->exec == ptx_exec_set_condition))
       return false;
   }
   return false;
+}
+
+static bool waits_always(const ptx_module_t *ptx, const ptx_function_t *entry) {
+  bool *seen = calloc((size_t)(entry->end - entry->begin) + 1, sizeof(*seen));
+  if (!seen)
+    abort();
+  bool waits = path_waits(ptx, entry, entry->begin, seen);
+  free(seen);
+  return waits;
 }
 
 bool fake_code_lives(uint64_t module) {
@@ -389,7 +405,7 @@ dt_cu_result_t fake_code_read(const dt_cu_launch_config_t *config, dt_cu_functio
   *out = (fake_code_t){.ptx = module->ptx,
                        .entry = entry,
                        .module = module->id,
-                       .waits = waits_first(module->ptx, entry),
+                       .waits = waits_always(module->ptx, entry),
                        .launch = {.name = entry->name,
                                   .shared_bytes = config->shared_bytes,
                                   .param = all,

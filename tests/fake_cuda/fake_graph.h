@@ -117,6 +117,7 @@ typedef struct fake_end_t {
   bool enabled, waits;
   const char *name;
   fake_touched_t touched[2]; // taken
+  fake_touched_t early;      // of what is read: before the kernel has waited; taken
 } fake_end_t;
 void fake_ends_add(fake_ends_t *ends, fake_end_t end);
 // Adds the ranges of one list to those of another.

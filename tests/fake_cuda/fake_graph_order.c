@@ -3,7 +3,8 @@
 //
 //   full edge A → B           B begins when A has ended, and all that A saw ended
 //   programmatic edge A → B   B begins once A has begun: it sees ended what A did when it began
-//   ... B waits               it goes on when A has ended, and all that A saw ended
+//   ... B waits               it goes on when A has ended, and all that A saw ended; what it reads
+//                             before knows of that as little as its beginning does
 //   ... B does not            nothing more
 //   a node that is disabled   sees ended what full edges into it say, and nothing by programmatic
 //                             ones: there is no kernel that would wait
@@ -123,6 +124,21 @@ static void check(const fake_ends_t *ends, const piece_t *piece, const uint64_t 
   }
 }
 
+// What is read before the wait must not be written by what may not have ended when the node begins.
+static void check_early(const fake_ends_t *ends, const piece_t *piece,
+                        const fake_touched_t *early) {
+  for (uint32_t k = 0; k < ends->n_added; k++) {
+    uint32_t other = ends->added[k];
+    const piece_t *old = &ends->pieces[other];
+    dt_cu_ptr_t at = has_bit(piece->begun, other) ? 0 : fake_common(&old->touched[1], early);
+    if (!at)
+      continue;
+    fake_graph_counts.unordered++;
+    fake_violation("%s: reads %llx before griddepcontrol.wait, which is written by %s", piece->name,
+                   (unsigned long long)at, old->name);
+  }
+}
+
 void fake_ends_add(fake_ends_t *ends, fake_end_t end) {
   piece_t *piece = &ends->pieces[end.place];
   *piece = (piece_t){.touched = {end.touched[0], end.touched[1]},
@@ -131,6 +147,8 @@ void fake_ends_add(fake_ends_t *ends, fake_end_t end) {
   (void)snprintf(piece->name, sizeof(piece->name), "%s", end.name);
   follow(ends, &end, piece->begun, piece->ended);
   check(ends, piece, piece->ended);
+  check_early(ends, piece, &end.early);
+  free(end.early.at);
   if (!end.enabled)
     return;
   piece->ended[end.place / 64] |= 1ull << end.place % 64;

@@ -108,9 +108,10 @@ static void run_host(const fake_kernel_t *kernel, const fake_launch_t *launch,
 }
 
 // `top`: of the graph itself, so that a host function's accesses were checked when it was queued.
-// Whether all threads waited.
-static bool run_kernel(const fake_setting_t *setting, bool programmatic, bool top,
-                       fake_touched_t out[2]) {
+// Says whether all threads waited, and what they did before.
+static void run_kernel(const fake_setting_t *setting, bool programmatic, bool top,
+                       fake_end_t *end) {
+  fake_touched_t *out = end->touched;
   const fake_kernel_t *kernel = fake_find_kernel(setting->name);
   fake_work_t work = {.module = setting->code.ptx,
                       .entry = setting->code.entry,
@@ -130,7 +131,8 @@ static bool run_kernel(const fake_setting_t *setting, bool programmatic, bool to
   fake_merge(&out[1], &set[1]);
   free(set[1].at);
   fake_graph_counts.nodes_run++;
-  return work.waits;
+  end->waits = work.waits;
+  end->early = work.early;
 }
 
 // ---- Nodes --------------------------------------------------------------------------------------
@@ -170,7 +172,8 @@ static void run_node(const fake_shape_graph_t *graph, uint32_t place, bool top, 
       programmatic |= node->is.in[k].programmatic;
     end.name = setting->name;
     end.enabled = running.replay->enabled[node->kernel];
-    end.waits = end.enabled && run_kernel(setting, programmatic, top, end.touched);
+    if (end.enabled)
+      run_kernel(setting, programmatic, top, &end);
   } else {
     run_conditional(node, end.touched);
   }

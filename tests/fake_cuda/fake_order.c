@@ -6,7 +6,7 @@
 //   ended an early one                begins once the one before it has begun: it may let it at its
 //   entry
 //   ... that waits              goes on when the one before it has ended, and what that one saw
-//   ended
+//   ended; what it reads before knows of that as little as its beginning does
 //   ... that does not           knows of no end, and whoever follows knows only of its own
 //
 // From these alone follows, for each piece, which ones before it have ended when it touches memory.
@@ -89,8 +89,7 @@ void fake_order_reset(void) {
   ordered = unordered = early = 0;
 }
 
-// The first address that both lists have; 0: none.
-static dt_cu_ptr_t common(const fake_touched_t *a, const fake_touched_t *b) {
+dt_cu_ptr_t fake_common(const fake_touched_t *a, const fake_touched_t *b) {
   if (a->n == 0 || b->n == 0 || a->at[a->n - 1].end <= b->at[0].begin ||
       b->at[b->n - 1].end <= a->at[0].begin)
     return 0;
@@ -106,9 +105,23 @@ static dt_cu_ptr_t common(const fake_touched_t *a, const fake_touched_t *b) {
 }
 
 dt_cu_ptr_t fake_conflict(const fake_touched_t a[2], const fake_touched_t b[2]) {
-  dt_cu_ptr_t at = common(&a[1], &b[1]);
-  at = at ? at : common(&a[1], &b[0]);
-  return at ? at : common(&a[0], &b[1]);
+  dt_cu_ptr_t at = fake_common(&a[1], &b[1]);
+  at = at ? at : fake_common(&a[1], &b[0]);
+  return at ? at : fake_common(&a[0], &b[1]);
+}
+
+// What piece number n reads before it waits must not be written by what may not have ended when it
+// begins.
+static void check_early(const chain_t *chain, uint32_t n, const fake_touched_t *reads,
+                        const uint64_t *begun) {
+  for (uint32_t k = 0; k < n; k++) {
+    dt_cu_ptr_t at = has_bit(begun, k) ? 0 : fake_common(&chain->pieces[k].touched[1], reads);
+    if (!at)
+      continue;
+    unordered++;
+    fake_violation("%s: reads %llx before griddepcontrol.wait, which is written by %s",
+                   chain->pieces[n].name, (unsigned long long)at, chain->pieces[k].name);
+  }
 }
 
 static bool all_ended(const chain_t *chain, const uint64_t *bits) {
@@ -162,6 +175,7 @@ void fake_order_done(uint32_t stream, fake_work_t *work) {
     fake_violation("%s: %llx is used by %s, which may not have ended", piece->name,
                    (unsigned long long)at, chain->pieces[k].name);
   }
+  check_early(chain, n, &work->early, begun);
   before[n / 64] |= 1ull << n % 64;
   chain->pieces[n].done = before;
   free(chain->begun);

@@ -71,6 +71,7 @@ typedef struct fake_work_t {
   struct fake_work_t *next;
   char what[64];
   fake_touched_t touched[2]; // read, written; of deferred work once it is done
+  fake_touched_t early;      // of what is read: by a launch before it has waited
   bool waits;                // a launch, each thread of which waits for the work before it
   bool deferred;             // what it touches is known only when it has run
   fake_order_t *order;
@@ -127,6 +128,8 @@ void fake_order_reset(void);
 // An address that both pieces touch, one of them writing it; 0: none. Each has what it reads, then
 // what it writes.
 dt_cu_ptr_t fake_conflict(const fake_touched_t a[2], const fake_touched_t b[2]);
+// The first address that both lists have; 0: none.
+dt_cu_ptr_t fake_common(const fake_touched_t *a, const fake_touched_t *b);
 // A stream's next piece has been done: all that it touches must be ordered with it. Takes the
 // lists.
 void fake_order_done(uint32_t stream, fake_work_t *work);
@@ -134,7 +137,8 @@ void fake_order_done(uint32_t stream, fake_work_t *work);
 // ---- PTX (ptx_launch.c) -------------------------------------------------------------------------
 // Runs an interpreted launch to its end, or to its first violation.
 void fake_ptx_run(fake_work_t *work);
-// The same, and hands out what was read and written instead of recording it.
+// The same, and hands out what was read and written instead of recording it; work->early is to be
+// freed.
 void fake_ptx_do(fake_work_t *work, fake_touched_t out[2]);
 void fake_ptx_reset(void);
 
@@ -149,7 +153,7 @@ typedef struct fake_code_t {
   const ptx_module_t *ptx;
   const ptx_function_t *entry;
   uint64_t module; // a number that no other module gets
-  bool waits;      // its threads do, before all else
+  bool waits;      // its threads do, on all their ways to the end
   fake_launch_t launch;
 } fake_code_t;
 // Checks a launch as the device would, with a violation where it takes none such.

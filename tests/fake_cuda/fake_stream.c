@@ -79,7 +79,7 @@ static void drop_record(record_t *record) {
 static void free_work(fake_work_t *work) {
   fake_replay_destroy(work->replay);
   drop_order(work->order);
-  free(work->touched[0].at), free(work->touched[1].at);
+  free(work->touched[0].at), free(work->touched[1].at), free(work->early.at);
   free(work);
 }
 

@@ -283,7 +283,7 @@ static void add_page(fake_touched_t *list, const ptx_page_t *page, const uint64_
   }
 }
 
-static void tell_touched(const ptx_run_t *run, fake_touched_t out[2]) {
+static void tell_touched(const ptx_run_t *run, fake_touched_t out[2], fake_touched_t *early) {
   ptx_page_t **pages = room(run->global.n, sizeof(pages[0]));
   uint32_t n = 0;
   for (uint32_t k = 0; k < run->global.size; k++)
@@ -295,6 +295,7 @@ static void tell_touched(const ptx_run_t *run, fake_touched_t out[2]) {
   for (uint32_t k = 0; k < n; k++) {
     add_page(&out[0], pages[k], pages[k]->read);
     add_page(&out[1], pages[k], pages[k]->written);
+    add_page(early, pages[k], pages[k]->early);
   }
   free(pages);
 }
@@ -323,7 +324,7 @@ void fake_ptx_do(fake_work_t *work, fake_touched_t out[2]) {
   find_memory(run);
   make_room(run);
   run_blocks(run);
-  tell_touched(run, out);
+  tell_touched(run, out, &work->early);
   work->waits &= !run->hasty;
   instructions += run->instructions;
   release_room(run);

@@ -43,11 +43,14 @@ static unsigned char *at_global(ptx_warp_t *warp, const ptx_insn_t *in, uint32_t
     return outside(warp, in, lane, address, bytes, touch, "outside of live memory");
   if (range->constant && touch & PTX_WRITE)
     return outside(warp, in, lane, address, bytes, touch, "in constant memory");
-  if (run->launch->programmatic && !range->constant && !(warp->waited >> lane & 1))
+  bool early = run->launch->programmatic && !range->constant && !(warp->waited >> lane & 1);
+  if (early && touch & PTX_WRITE)
     return outside(warp, in, lane, address, bytes, touch,
                    "of global memory before griddepcontrol.wait");
   if (!range->constant)
     ptx_touch(warp, in, lane, false, address, bytes, touch);
+  if (early)
+    ptx_note_early(run, address, bytes);
   return range->host + (address - range->begin);
 }
 

@@ -25,6 +25,7 @@ typedef struct ptx_page_t {
   uint32_t unit;   // bytes a cell: 4 until a smaller access, then 1
   ptx_cell_t *cells;
   uint64_t read[PTX_PAGE / 64], written[PTX_PAGE / 64]; // a bit a byte
+  uint64_t early[PTX_PAGE / 64]; // of those read: before the thread waited for earlier work
 } ptx_page_t;
 typedef struct ptx_shadow_t {
   ptx_page_t **table; // by a hash of the number
@@ -150,6 +151,8 @@ unsigned char *ptx_at(ptx_warp_t *warp, const ptx_insn_t *in, uint32_t lane, ptx
 ptx_page_t *ptx_page(ptx_shadow_t *shadow, uint64_t address, bool cells);
 void ptx_touch(ptx_warp_t *warp, const ptx_insn_t *in, uint32_t lane, bool shared, uint64_t address,
                uint32_t bytes, uint32_t touch);
+// That what was read just now was read before the thread waited for the work before the launch.
+void ptx_note_early(ptx_run_t *run, uint64_t address, uint32_t bytes);
 void ptx_shadow_destroy(ptx_shadow_t *shadow);
 // The lanes of `mask` have met: what they did before is before what they do next.
 void ptx_order_lanes(ptx_warp_t *warp, uint32_t mask);

@@ -83,6 +83,10 @@ static void set_bits(uint64_t *bits, uint32_t first, uint32_t n) {
     bits[word + 1] |= ones >> (64 - shift);
 }
 
+void ptx_note_early(ptx_run_t *run, uint64_t address, uint32_t bytes) {
+  set_bits(ptx_page(&run->global, address, false)->early, (uint32_t)(address % PTX_PAGE), bytes);
+}
+
 // ---- Order ------------------------------------------------------------------------------------------
 
 void ptx_order_lanes(ptx_warp_t *warp, uint32_t mask) {

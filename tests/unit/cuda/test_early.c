@@ -73,6 +73,44 @@ static void a_lost_wait_is_found(void **state) {
   }
 }
 
+// What is read before the wait must have been written by what had ended when the launch began.
+static void early_reads_are_proved(void **state) {
+#define READ "ld.global.u32 %r3, [%d2];\n"
+  static const struct {
+    uint32_t writes, more; // at launch 0: a; so many launches later: READ of it
+    bool found;
+  } cases[] = {{1, 0, true}, {1, 1, true}, {1, 3, true}, {0, 0, false}, {0, 2, false}};
+  for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
+    (void)leave(state);
+    assert_int_equal(enter(state), 0);
+    dt_cu_function_t step = load_body("", WAIT STEP), soon = load_body("", READ WAIT STEP);
+    dt_cu_ptr_t a = allocate(BYTES), b = allocate(BYTES), c = allocate(BYTES);
+    OK(cuda->fill_bytes(a, 0, BYTES, NULL));
+    OK(cuda->fill_bytes(c, 0, BYTES, NULL));
+    launch(step, plain, b, cases[k].writes ? a : b, 0, 1);
+    for (uint32_t i = 0; i < cases[k].more; i++)
+      launch(step, early, b, b, 0, 1);
+    launch(soon, early, b, c, a, 1);
+    finish();
+    if (cases[k].found)
+      expect_violation("before griddepcontrol.wait, which is written by");
+    else
+      expect_none();
+    // What follows may write what was read early, once it has waited.
+    (void)leave(state);
+    assert_int_equal(enter(state), 0);
+    step = load_body("", WAIT STEP), soon = load_body("", READ WAIT STEP);
+    a = allocate(BYTES), b = allocate(BYTES), c = allocate(BYTES);
+    OK(cuda->fill_bytes(a, 0, BYTES, NULL));
+    launch(step, plain, a, a, 0, 1);
+    launch(soon, plain, a, c, a, 1);     // nothing comes early
+    launch(soon, early, a, b, c + 4, 1); // of what the one before it is writing
+    finish();
+    expect_violation("before griddepcontrol.wait");
+  }
+#undef READ
+}
+
 // What must not stand right before a launch that comes early.
 typedef enum before_t {
   COPY_IN,
@@ -206,11 +244,9 @@ int main(int argc, char **argv) {
   assert_int_equal(argc, 2);
   library = argv[1];
   const struct CMUnitTest tests[] = {
-      TEST(a_chain_is_proved),
-      TEST(a_lost_wait_is_found),
-      TEST(only_kernels_may_stand_before),
-      TEST(pairs_tell_what_is_lost),
-      TEST(long_chains_are_proved),
+      TEST(a_chain_is_proved),       TEST(a_lost_wait_is_found),
+      TEST(early_reads_are_proved),  TEST(only_kernels_may_stand_before),
+      TEST(pairs_tell_what_is_lost), TEST(long_chains_are_proved),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Generated kernels wait for the work before them, first of all and in every thread; the check of
-// their text and the fake driver both find a wait that is missing or comes too late.
+// Generated kernels wait for the work before them, in every thread, before they touch what may be
+// written meanwhile; the check of their text and the fake driver both find a wait that is missing
+// or comes too late. Constants alone are read before.
 #include "tests/unit/cuda/gemm_graph.h"
 #include "tests/unit/cuda/gpu_rig.h"
 #include "tests/unit/cuda/ptx_fixture.h"
@@ -9,6 +10,7 @@
 #include "runtime/base/status.h"
 
 #define WAIT "griddepcontrol.wait;"
+#define MARK "// early: settled"
 #define AFTER "griddepcontrol.launch_dependents;"
 
 // A product, softmax over its rows, and a fold over what that gives: kernels of several kinds.
@@ -41,8 +43,8 @@ static void every_entry_waits_where_there_is_the_instruction(void **state) {
     gpu_rig_open(&r, graph, &models[k], false);
     uint32_t entries = count(r.ptx, ".entry "), waits = models[k].major >= 9 ? entries : 0;
     assert_true(entries >= 3);
-    assert_int_equal(count(r.ptx, WAIT), waits);
-    assert_int_equal(count(r.ptx, AFTER), waits);
+    assert_true(waits ? count(r.ptx, WAIT) >= waits : !count(r.ptx, WAIT));
+    assert_int_equal(count(r.ptx, AFTER), count(r.ptx, WAIT));
     dt_status_t status = dt__cuda_check_waits(r.ptx);
     assert_int_equal(dt_status_code(status), waits ? DT_OK : DT_E_INTERNAL);
     dt_status_free(status);
@@ -53,19 +55,51 @@ static void every_entry_waits_where_there_is_the_instruction(void **state) {
   }
 }
 
+// ---- Constants ------------------------------------------------------------------------------------
+
+// A product with an operand that the text names, alone, and with rows in front of it.
+static uint32_t marks_of(const char *rows, const char *operand, const dt_cuda_model_t *model) {
+  char text[1024];
+  (void)snprintf(text, sizeof(text),
+                 "graph (s0: [0, 140737488355327]) {\n"
+                 "  %%1 = input \"x\" f16[s0, 384] strides [384, 1] contiguous\n"
+                 "  %%2 = %s\n  %%3 = %s\n"
+                 "  %%4 = matmul %%3, %%2 : f16[s0, 192]\n  return %%4\n}\n",
+                 operand, rows);
+  gpu_rig_t r;
+  gpu_rig_open(&r, text, model, false);
+  uint32_t marks = count(r.ptx, MARK);
+  assert_true(count(r.ptx, "cp.async.cg.shared.global") > marks);
+  gpu_rig_close(&r);
+  return marks;
+}
+
+static void constants_alone_are_copied_early(void **state) {
+  (void)state;
+  static const char constant[] = "constant \"w\" f16[384, 192] key 1";
+  static const char input[] = "input \"w\" f16[384, 192] strides [192, 1] contiguous";
+  static const char *const rows[] = {"relu %1 : f16[s0, 384]",
+                                     "softmax %1 {axes = [1]} : f16[s0, 384]"};
+  static const dt_cuda_model_t a100 = {8, 0, 108, 163 << 10, 40 << 20};
+  for (uint32_t k = 0; k < 2; k++) {
+    assert_true(marks_of(rows[k], constant, &h100) > 0);
+    assert_int_equal(marks_of(rows[k], input, &h100), 0);
+  }
+  assert_int_equal(marks_of(rows[0], constant, &a100), 0);
+}
+
 // ---- Mutations ------------------------------------------------------------------------------------
 
-// The n-th wait of the text put out of the way, with `instead` in its place, which is no longer.
-static char *mutate(const char *ptx, uint32_t n, const char *instead) {
+// All waits of entry `code` put out of the way.
+static char *without_waits(const char *ptx, uint32_t code) {
   size_t bytes = strlen(ptx);
-  char *text = malloc(bytes + 1);
+  char *text = malloc(bytes + 1), name[32];
   assert_non_null(text);
   memcpy(text, ptx, bytes + 1);
-  char *at = strstr(text, WAIT);
-  for (uint32_t k = 0; k < n; k++)
-    at = strstr(at + 1, WAIT);
-  memset(at, ' ', strlen(WAIT));
-  memcpy(at, instead, strlen(instead));
+  (void)snprintf(name, sizeof(name), ".entry dt_k%u(", code);
+  char *at = strstr(text, name), *end = strstr(at + 1, ".entry ");
+  while ((at = strstr(at + 1, WAIT)) && (!end || at < end))
+    memset(at, ' ', strlen(WAIT));
   return text;
 }
 
@@ -108,10 +142,11 @@ static void a_missing_wait_is_found(void **state) {
   for (uint32_t code = 0; code < r.map.n_codes; code++) {
     if (r.map.entry_of_code[code] != code)
       continue;
+    entries++;
     launch_early(&r, r.ptx, code);
     expect_none();
-    char *text = mutate(r.ptx, entries++, "");
-    refused(text, code, AFTER);
+    char *text = without_waits(r.ptx, code);
+    refused(text, code, "");
     launch_early(&r, text, code);
     expect_violation("griddepcontrol.wait");
     free(text);
@@ -120,29 +155,70 @@ static void a_missing_wait_is_found(void **state) {
   gpu_rig_close(&r);
 }
 
+static const char begin[] = ".visible .entry dt_k0(\n\t.param .b8 p[8]\n)\n.reqntid 128\n{\n";
+
+// What stands before the wait, in the middle of paths that meet, part and go around.
 static void a_late_wait_is_found(void **state) {
   (void)state;
   static const char *const before[] = {"ld.global.nc.b32 %r1, [%rd1];",
+                                       "ld.b32 %r1, [%rd1];",
                                        "st.global.b32 [%rd1], %r1;",
-                                       "@%p1 bra L;",
-                                       "bra L;",
-                                       "cp.async.wait_all;",
+                                       "st.b32 [%rd1], %r1;",
+                                       "atom.global.add.u32 %r1, [%rd1], 1;",
+                                       "cp.async.cg.shared.global [%rd1], [%rd2], 16;",
+                                       "call.uni f, ();",
+                                       "@%p1 bra $nowhere;",
+                                       "mov.b32 %r1, 0; ld.global.b32 %r1, [%rd1];",
                                        "prefetch.global.L2 [%rd1];",
-                                       "L:",
-                                       "ret;"};
-  static const char begin[] = ".visible .entry dt_k0(\n\t.param .b8 p[8]\n)\n.reqntid 128\n{\n";
+                                       "@%p1 ret;",
+                                       "ret;",
+                                       "trap;"};
+  static const char *const forms[] = {
+      "\t%s\n\t" WAIT "\n\tret;\n}\n",
+      "\t@%%p2 bra \t$L1;\n\t" WAIT "\n$L1:     // met\n\t%s\n\tret;\n}\n",
+      "\tbra.uni \t$L2;\n$L1:\n\t%s\n$L2:\n\t@%%p2 bra \t$L1;\n\t" WAIT "\n\tret;\n}\n",
+      "\t@%%p2 " WAIT "\n\t%s\n\t" WAIT "\n\tret;\n}\n"};
   for (size_t k = 0; k < sizeof(before) / sizeof(before[0]); k++) {
-    char text[512];
-    (void)snprintf(text, sizeof(text),
-                   "%s\tld.param.b64 %%rd1, [p];\n\t%s\n\t" WAIT "\n\tret;\n}\n", begin, before[k]);
-    refused(text, 0, before[k]);
+    for (size_t f = 0; f < sizeof(forms) / sizeof(forms[0]); f++) {
+      char body[512], text[1024];
+      (void)snprintf(body, sizeof(body), forms[f], before[k]);
+      (void)snprintf(text, sizeof(text), "%s%s", begin, body);
+      refused(text, 0, before[k]);
+    }
   }
   // The wait of the entry behind it is not its own.
   char two[512];
   (void)snprintf(two, sizeof(two), "%s}\n%s" WAIT "\nret;\n}\n", begin, begin);
-  refused(two, 0, "begins with \"}\"");
-  (void)snprintf(two, sizeof(two), "%s// .entry of a remark\n\tmov.b32 %%r1, 0;\n\t" WAIT, begin);
-  assert_null(dt__cuda_check_waits(two));
+  refused(two, 0, "the way to \"}\"");
+}
+
+static void what_may_stand_before_a_wait(void **state) {
+  (void)state;
+  static const char *const bodies[] = {
+      "\tld.param.b64 %%rd1, [p];\n\tst.shared.b32 [%%r2], %%r1;\n\t" WAIT "\n",
+      "\t{\n.reg .pred all;\n}\n\t// .entry of a remark\n\tmov.b32 \t{%%rs1, %%rs2}, %%r1;\n\t" WAIT
+      "\n",
+      "\t" MARK "\n\tcp.async.cg.shared.global [%%rd1], [%%rd2], 16, %%r3;\n\t" WAIT "\n",
+      "$L1:\n\t@%%p1 bra \t$L1;\n\t" WAIT "\n\tst.global.b32 [%%rd1], %%r1;\n",
+      "\t@!%%p1 bra \t$L1;\n\t" WAIT "\n\tbra.uni \t$L2;\n$L1:\n\t" WAIT
+      "\n$L2:\n\tst.b32 [%%rd1], %%r1;\n",
+  };
+  for (size_t k = 0; k < sizeof(bodies) / sizeof(bodies[0]); k++) {
+    char body[512], text[1024];
+    (void)snprintf(body, sizeof(body), bodies[k], 0);
+    (void)snprintf(text, sizeof(text), "%s%s\tret;\n}\n", begin, body);
+    assert_null(dt__cuda_check_waits(text));
+  }
+  // The mark is the copy's that follows it, and no other instruction's.
+  char text[1024];
+  (void)snprintf(text, sizeof(text),
+                 "%s\t" MARK "\n\tld.global.b32 %%r1, [%%rd1];\n\t" WAIT "\n}\n", begin);
+  refused(text, 0, "ld.global");
+  (void)snprintf(text, sizeof(text),
+                 "%s\t" MARK "\n\tmov.b32 %%r1, 0;\n\tcp.async.cg.shared.global [%%rd1], [%%rd2], "
+                 "16, %%r3;\n\t" WAIT "\n}\n",
+                 begin);
+  refused(text, 0, "cp.async");
 }
 
 int main(int argc, char **argv) {
@@ -150,8 +226,10 @@ int main(int argc, char **argv) {
   library = argv[1];
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_entry_waits_where_there_is_the_instruction),
+      cmocka_unit_test(constants_alone_are_copied_early),
       TEST(a_missing_wait_is_found),
       cmocka_unit_test(a_late_wait_is_found),
+      cmocka_unit_test(what_may_stand_before_a_wait),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

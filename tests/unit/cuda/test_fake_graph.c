@@ -185,6 +185,27 @@ static void a_kernel_that_does_not_wait_is_found(void **state) {
   expect_violation("of global memory before griddepcontrol.wait");
 }
 
+// A chain whose last kernel reads, before it waits, what the first has written; an edge that is
+// full in between says that it has ended.
+static void early_reads_are_proved(void **state) {
+  (void)state;
+  for (uint32_t how = 0; how < 3; how++) {
+    begin_again(how);
+    chain_t c = make_chain(WAIT STEP, soon);
+    dt_cu_function_t reads = load_body("", "ld.global.u32 %r3, [%d2];\n" WAIT STEP);
+    dt_cu_ptr_t own = allocate(2 * BYTES);
+    OK(cuda->fill_bytes(own, 0, 2 * BYTES, NULL));
+    dt_cu_node_t last = add(c.graph, reads, (args_t){own, own, how ? c.at[1] : own + BYTES, 8});
+    link_as(c.graph, c.node[2], last, how == 1 ? soon : full);
+    run(instantiate(c.graph));
+    finish();
+    if (how == 1)
+      expect_violation("before griddepcontrol.wait, which is written by");
+    else
+      expect_none();
+  }
+}
+
 typedef struct step_t {
   bool waits, disabled;
   uint32_t from, to; // places of BYTES
@@ -629,6 +650,7 @@ int main(int argc, char **argv) {
       TEST(the_seed_chooses_among_orders),
       TEST(a_missing_edge_is_found),
       TEST(programmatic_edges_are_proved),
+      TEST(early_reads_are_proved),
       TEST(a_kernel_that_does_not_wait_is_found),
       TEST(pairs_tell_what_is_lost),
       TEST(disabled_nodes_pass_on_full_edges),

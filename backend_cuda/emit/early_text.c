@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// The check of a unit's text (early.h). Each entry is walked from its first line, along all
+// branches, as far as nothing has waited:
+//
+//   wait                       the path is all right from here on
+//   branch                     goes on at its label too; or only there
+//   marked copy, known others  goes on
+//   end, anything else         refused
+//
+// What is known is a list, so that an instruction which nobody has thought of is refused. Code has
+// one instruction a line, as code generators and our own texts write it.
+#include "backend_cuda/emit/early_text.h"
+#include "backend_cuda/emit/early.h"
+
+#include "runtime/base/memory.h"
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+#define ENTRY ".entry "
+
+typedef struct walk_t {
+  const char *name, *body, *end; // the entry's code is [body, end)
+  int name_len;
+  const char **labels; // lines that paths come to; those from `next` on have not been walked
+  uint32_t n, next, room;
+} walk_t;
+
+static bool begins(const char *text, const char *with) {
+  return strncmp(text, with, strlen(with)) == 0;
+}
+
+static const char *next_line(const char *line) {
+  const char *end = strchr(line, '\n');
+  return end ? end + 1 : line + strlen(line);
+}
+
+static const char *skip_blanks(const char *line) { return line + strspn(line, " \t"); }
+
+static dt_status_t refuse(const walk_t *w, const char *line) {
+  return DT_FAIL(DT_E_INTERNAL, "%.*s does not wait for the work before it on the way to \"%.*s\"",
+                 w->name_len, w->name, (int)strcspn(line, "\n"), line);
+}
+
+// ---- Labels ---------------------------------------------------------------------------------------
+
+static size_t name_length(const char *text) {
+  return strspn(text, "$_%0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ");
+}
+
+static bool is_label(const char *line) {
+  size_t n = name_length(line);
+  return n && line[n] == ':';
+}
+
+static const char *find_label(const walk_t *w, const char *name) {
+  size_t n = name_length(name);
+  for (const char *line = w->body; n && line < w->end; line = next_line(line)) {
+    const char *at = skip_blanks(line);
+    if (strncmp(at, name, n) == 0 && at[n] == ':')
+      return at;
+  }
+  return NULL;
+}
+
+static dt_status_t go_to(walk_t *w, const char *label) {
+  for (uint32_t k = 0; k < w->n; k++)
+    if (w->labels[k] == label)
+      return NULL;
+  if (w->n == w->room) {
+    uint32_t room = w->room ? 2 * w->room : 32;
+    const char **labels = dt__realloc(w->labels, room * sizeof(*labels));
+    if (!labels)
+      return DT_NO_MEMORY();
+    w->labels = labels;
+    w->room = room;
+  }
+  w->labels[w->n++] = label;
+  return NULL;
+}
+
+// ---- Instructions ---------------------------------------------------------------------------------
+
+// What touches nothing that another kernel may, by the beginning of its name.
+static bool is_harmless(const char *op) {
+  static const char *const known[] = {"ld.param",
+                                      "ld.shared",
+                                      "st.shared",
+                                      "ld.local",
+                                      "st.local",
+                                      "ldmatrix.",
+                                      "mov.",
+                                      "cvt.",
+                                      "cvta.",
+                                      "add.",
+                                      "sub.",
+                                      "mul.",
+                                      "mad.",
+                                      "mul24.",
+                                      "div.",
+                                      "rem.",
+                                      "min.",
+                                      "max.",
+                                      "neg.",
+                                      "abs.",
+                                      "and.",
+                                      "or.",
+                                      "xor.",
+                                      "not.",
+                                      "shl.",
+                                      "shr.",
+                                      "shf.",
+                                      "lop3.",
+                                      "setp.",
+                                      "selp.",
+                                      "prmt.",
+                                      "bfe.",
+                                      "bfi.",
+                                      "bfind.",
+                                      "clz.",
+                                      "popc.",
+                                      "brev.",
+                                      "fma.",
+                                      "bar.",
+                                      "barrier.",
+                                      "shfl.",
+                                      "vote.",
+                                      "activemask",
+                                      "elect.",
+                                      "set.",
+                                      "slct.",
+                                      "fns.",
+                                      "cp.async.commit_group;",
+                                      "griddepcontrol.launch_dependents;"};
+  for (size_t k = 0; k < sizeof(known) / sizeof(known[0]); k++)
+    if (begins(op, known[k]))
+      return true;
+  return false;
+}
+
+// No code: directives, comments, braces of scopes.
+static bool is_silent(const char *line) {
+  return *line == '\n' || *line == '.' || begins(line, "//") || begins(line, "{\n") ||
+         begins(line, "}\n") || begins(line, "{ //") || begins(line, "} //");
+}
+
+// One instruction, and a remark at most.
+static bool is_alone(const char *line) {
+  size_t n = strcspn(line, ";\n");
+  const char *rest = skip_blanks(line + n + (line[n] == ';'));
+  return line[n] == ';' && (*rest == '\n' || *rest == 0 || begins(rest, "//"));
+}
+
+static bool is_early_copy(const char *op, const char *before) {
+  return begins(op, "cp.async.cg.shared.global ") && before && begins(before, DT_EARLY_MARK "\n");
+}
+
+// An instruction; *on: whether the path goes on in the next line.
+static dt_status_t step(walk_t *w, const char *line, const char *before, bool *on) {
+  bool guarded = *line == '@';
+  const char *op = guarded ? skip_blanks(line + strcspn(line, " \t\n")) : line;
+  *on = true;
+  if (!is_alone(line))
+    return refuse(w, line);
+  if (begins(op, DT_EARLY_WAIT)) {
+    *on = guarded;
+    return NULL;
+  }
+  if (begins(op, "bra ") || begins(op, "bra\t") || begins(op, "bra.uni")) {
+    const char *label = find_label(w, skip_blanks(op + strcspn(op, " \t\n")));
+    *on = guarded;
+    return label ? go_to(w, label) : refuse(w, line);
+  }
+  return is_harmless(op) || is_early_copy(op, before) ? NULL : refuse(w, line);
+}
+
+// From `line` to where something has waited, or where another path goes on.
+static dt_status_t walk(walk_t *w, const char *line) {
+  const char *before = NULL;
+  for (bool on = true; on; line = next_line(line)) {
+    if (line >= w->end)
+      return refuse(w, line);
+    line = skip_blanks(line);
+    if (is_label(line))
+      return go_to(w, line);
+    if (!is_silent(line))
+      DT_TRY(step(w, line, before, &on));
+    before = line;
+  }
+  return NULL;
+}
+
+// ---- Entries --------------------------------------------------------------------------------------
+
+// The line with the brace that closes the body which begins at `line`; operands' braces are closed
+// in their line.
+static const char *find_end(const char *line) {
+  int depth = 1;
+  for (; *line; line = next_line(line)) {
+    for (const char *at = line; *at && *at != '\n' && !begins(at, "//"); at++)
+      depth += (*at == '{') - (*at == '}');
+    if (depth <= 0)
+      break;
+  }
+  return line;
+}
+
+// The body begins behind the first line that is an opening brace.
+static dt_status_t check_entry(const char *name) {
+  walk_t w = {.name = name, .name_len = (int)strcspn(name, "(\n")};
+  const char *line = name;
+  while (*line && *line != '{' && *line != '}')
+    line = next_line(line);
+  w.body = next_line(line);
+  w.end = find_end(w.body);
+  dt_status_t status = *line == '{' ? walk(&w, w.body) : refuse(&w, line);
+  while (!status && w.next < w.n)
+    status = walk(&w, next_line(w.labels[w.next++]));
+  dt__free(w.labels);
+  return status;
+}
+
+static bool in_remark(const char *ptx, const char *at) {
+  while (at > ptx && at[-1] != '\n')
+    at--;
+  return begins(skip_blanks(at), "//");
+}
+
+dt_status_t dt__cuda_check_waits(const char *ptx) {
+  for (const char *at = strstr(ptx, ENTRY); at; at = strstr(at + 1, ENTRY))
+    if (!in_remark(ptx, at))
+      DT_TRY(check_entry(at + sizeof(ENTRY) - 1));
+  return NULL;
+}
