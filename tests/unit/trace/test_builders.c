@@ -181,6 +181,7 @@ static const builder_t builders[] = {
 #define ROW_1_ew(name) {.op = DT_OP_##name, .unary = dt_##name},
 #define ROW_1_none(name) {.op = DT_OP_##name, .unary = dt_##name},
 #define ROW_1_cast(name)
+#define ROW_1_part(name)
 #define ROW_2_ew(name) {.op = DT_OP_##name, .binary = dt_##name},
 #define ROW_3_ew(name)
 #define ROW_reduce(name) {.op = DT_OP_##name, .reduce = dt_##name},
