@@ -235,6 +235,38 @@ static void test_links(void **state) {
   dt_onnx_close(open_good("link.onnx", NULL));
 }
 
+// What opens files relies on no earlier check of their paths.
+static void test_beneath(void **state) {
+  (void)state;
+  static const char *const paths[] = {"..",
+                                      ".",
+                                      "",
+                                      "../real.bin",
+                                      "sub/../real.bin",
+                                      "sub/..",
+                                      "./real.bin",
+                                      "sub//real.bin",
+                                      "/etc/passwd",
+                                      "sub/"};
+  assert_int_equal(mkdir("sub", 0700), 0);
+  write_file("real.bin", ALL_DATA, 16);
+  write_file("sub/real.bin", ALL_DATA, 16);
+  int at = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC), fd = -1;
+  struct stat st;
+  assert_true(at >= 0);
+  for (size_t k = 0; k < sizeof paths / sizeof paths[0]; k++) {
+    dt_status_t status = dt__onnx_open_beneath(at, paths[k], &fd, &st);
+    if (!status)
+      fail_msg("\"%s\" was opened", paths[k]);
+    dt_status_free(status);
+    assert_int_equal(fd, -1);
+  }
+  assert_null(dt__onnx_open_beneath(at, "sub/real.bin", &fd, &st));
+  assert_int_equal(st.st_size, 16);
+  close(fd);
+  close(at);
+}
+
 static void test_no_regular_file(void **state) {
   (void)state;
   assert_int_equal(mkdir("sub", 0700), 0);
@@ -323,7 +355,7 @@ int main(void) {
       IN_FOLDER(test_external),        IN_FOLDER(test_other_folder), IN_FOLDER(test_tensor_file),
       IN_FOLDER(test_no_file),         IN_FOLDER(test_bounds),       IN_FOLDER(test_links),
       IN_FOLDER(test_no_regular_file), IN_FOLDER(test_checksum),     IN_FOLDER(test_changed),
-      cmocka_unit_test(test_sha1),
+      IN_FOLDER(test_beneath),         cmocka_unit_test(test_sha1),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,19 +26,17 @@ static void *view(void *arg) {
   return (void *)(uintptr_t)data;
 }
 
-static dt_onnx_t *open_model(const char *folder) {
-  onnx_bytes_t bytes =
+static dt_onnx_t *open_model(const char *folder, onnx_bytes_t *bytes) {
+  *bytes =
       onnx_make(&dt__onnx_model_message,
                 "ir_version 8 opset_import { version 17 } graph { initializer { name 'w' data_type "
                 "2 dims 65536 "
                 "data_location 1 external_data { key 'location' value 'w.bin' } } }");
   dt_onnx_t *file = NULL;
   dt_onnx_options_t options = {.data_folder = folder};
-  dt_status_t status = dt_onnx_open_memory(bytes.data, bytes.len, &options, &file);
+  dt_status_t status = dt_onnx_open_memory(bytes->data, bytes->len, &options, &file);
   if (status)
     fail_msg("%s", dt_status_message(status));
-  // What is read from here on lies in the other file.
-  onnx_free(&bytes);
   return file;
 }
 
@@ -54,7 +52,8 @@ static void test_threads(void **state) {
   assert_non_null(out);
   assert_int_equal(fwrite(data, 1, BYTES, out), BYTES);
   assert_int_equal(fclose(out), 0);
-  dt_onnx_t *file = open_model(folder);
+  onnx_bytes_t bytes;
+  dt_onnx_t *file = open_model(folder, &bytes);
   for (int k = 0; k < N_THREADS; k++)
     assert_int_equal(pthread_create(&threads[k], NULL, view, file), 0);
   for (int k = 0; k < N_THREADS; k++)
@@ -62,6 +61,7 @@ static void test_threads(void **state) {
   for (int k = 0; k < N_THREADS; k++)
     assert_true(views[k] && views[k] == views[0]);
   dt_onnx_close(file);
+  onnx_free(&bytes);
   assert_int_equal(unlink(path) | rmdir(folder), 0);
   free(data);
 }
