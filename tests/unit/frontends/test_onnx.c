@@ -333,6 +333,16 @@ static char *repeat(const char *prefix, const char *format, const char *suffix, 
   return text;
 }
 
+static void test_long_location(void **state) {
+  (void)state;
+  char *text =
+      nest(HEAD "initializer { data_type 1 dims 1 name 'w' data_location 1 external_data { "
+                "key 'location' value '",
+           "n", "", "", "' } } }", 4097);
+  assert_limited(text, NULL, "a location of 4097 bytes, the limit is 4096");
+  free(text);
+}
+
 static void test_counts(void **state) {
   (void)state;
   static const struct {
@@ -591,15 +601,15 @@ static void test_arguments(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_good),        cmocka_unit_test(test_functions),
-      cmocka_unit_test(test_elements),    cmocka_unit_test(test_elements_out_of_range),
-      cmocka_unit_test(test_strings),     cmocka_unit_test(test_limits),
-      cmocka_unit_test(test_depth),       cmocka_unit_test(test_long_name),
-      cmocka_unit_test(test_counts),      cmocka_unit_test(test_expansion),
-      cmocka_unit_test(test_small_stack), cmocka_unit_test(test_report_text),
-      cmocka_unit_test(test_report_json), cmocka_unit_test(test_truncations),
-      cmocka_unit_test(test_bit_flips),   cmocka_unit_test(test_no_memory),
-      cmocka_unit_test(test_arguments),
+      cmocka_unit_test(test_good),          cmocka_unit_test(test_functions),
+      cmocka_unit_test(test_elements),      cmocka_unit_test(test_elements_out_of_range),
+      cmocka_unit_test(test_strings),       cmocka_unit_test(test_limits),
+      cmocka_unit_test(test_depth),         cmocka_unit_test(test_long_name),
+      cmocka_unit_test(test_long_location), cmocka_unit_test(test_counts),
+      cmocka_unit_test(test_expansion),     cmocka_unit_test(test_small_stack),
+      cmocka_unit_test(test_report_text),   cmocka_unit_test(test_report_json),
+      cmocka_unit_test(test_truncations),   cmocka_unit_test(test_bit_flips),
+      cmocka_unit_test(test_no_memory),     cmocka_unit_test(test_arguments),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
