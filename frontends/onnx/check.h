@@ -43,7 +43,8 @@ typedef struct dt_onnx_check_t {
   uint32_t body;                  // that is checked: 0 the graph, 1 + index a function's
   uint64_t nodes, ended; // so far, those within nodes, too; of them, in bodies that have ended
   DT_VEC(dt_onnx_call_t) calls;
-  DT_VEC(uint64_t) own; // nodes of each body
+  DT_VEC(uint64_t) own;                       // nodes of each body
+  DT_VEC(const dt_onnx_attribute_t *) sorted; // attributes of one node, by name
   bool any_external;
 } dt_onnx_check_t;
 

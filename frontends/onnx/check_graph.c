@@ -4,6 +4,8 @@
 #include "frontends/onnx/check.h"
 #include "runtime/base/status.h"
 
+#include <stdlib.h>
+
 // ---- Scopes ---------------------------------------------------------------------------------------
 dt_status_t dt__onnx_define(dt_onnx_check_t *c, dt_onnx_name_t name, const dt_onnx_at_t *at,
                             uint64_t offset) {
@@ -124,19 +126,44 @@ static dt_status_t check_attribute(dt_onnx_check_t *c, dt_onnx_attribute_t *a,
   return NULL;
 }
 
+// By name, then by place.
+static int compare_attributes(const void *left, const void *right) {
+  const dt_onnx_attribute_t *a = *(const dt_onnx_attribute_t *const *)left;
+  const dt_onnx_attribute_t *b = *(const dt_onnx_attribute_t *const *)right;
+  int order = dt__onnx_str_compare(a->name, b->name);
+  return order ? order : (a > b) - (a < b);
+}
+
+static dt_status_t check_names(dt_onnx_check_t *c, const dt_onnx_attributes_t *attributes,
+                               const dt_onnx_at_t *up, const char *field) {
+  c->sorted.len = 0;
+  for (uint32_t k = 0; k < attributes->len; k++)
+    if (!DT_VEC_PUSH(&c->scratch, &c->sorted, &attributes->items[k]))
+      return DT_NO_MEMORY();
+  if (attributes->len > 1)
+    qsort(c->sorted.items, c->sorted.len, sizeof c->sorted.items[0], compare_attributes);
+  for (uint32_t k = 1; k < attributes->len; k++) {
+    const dt_onnx_attribute_t *a = c->sorted.items[k];
+    dt_onnx_at_t at = {up, field, a - attributes->items};
+    if (dt__onnx_str_equal(a->name, c->sorted.items[k - 1]->name))
+      return dt__onnx_fail(c->what, DT_E_FORMAT, &at, a->head.offset,
+                           "attribute \"%s\" is there twice", dt__onnx_show(a->name).text);
+  }
+  return NULL;
+}
+
 dt_status_t dt__onnx_check_attributes(dt_onnx_check_t *c, dt_onnx_attributes_t *attributes,
                                       const dt_onnx_at_t *up, const char *field) {
+  if (attributes->len > DT_ONNX_MAX_ATTRIBUTES) {
+    dt_onnx_at_t at = {up, field, DT_ONNX_MAX_ATTRIBUTES};
+    return dt__onnx_fail(c->what, DT_E_LIMIT, &at,
+                         attributes->items[DT_ONNX_MAX_ATTRIBUTES].head.offset,
+                         "more than %u attributes, the limit", DT_ONNX_MAX_ATTRIBUTES);
+  }
+  DT_TRY(check_names(c, attributes, up, field));
   for (uint32_t k = 0; k < attributes->len; k++) {
-    dt_onnx_attribute_t *a = &attributes->items[k];
     dt_onnx_at_t at = {up, field, k};
-    if (k == DT_ONNX_MAX_ATTRIBUTES)
-      return dt__onnx_fail(c->what, DT_E_LIMIT, &at, a->head.offset,
-                           "more than %u attributes, the limit", DT_ONNX_MAX_ATTRIBUTES);
-    for (uint32_t i = 0; i < k; i++)
-      if (dt__onnx_str_equal(a->name, attributes->items[i].name))
-        return dt__onnx_fail(c->what, DT_E_FORMAT, &at, a->head.offset,
-                             "attribute \"%s\" is there twice", dt__onnx_show(a->name).text);
-    DT_TRY(check_attribute(c, a, &at));
+    DT_TRY(check_attribute(c, &attributes->items[k], &at));
   }
   return NULL;
 }

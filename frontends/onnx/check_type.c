@@ -88,8 +88,8 @@ static dt_status_t check_version(const dt_onnx_check_t *c, const dt_onnx_opset_t
   return NULL;
 }
 
-// Models import a handful of domains; the bound keeps the search for two of one name short.
-#define MAX_OPSETS 256u
+// Models import a handful of domains; the bound keeps the search for a node's short.
+#define MAX_OPSETS 64u
 
 dt_status_t dt__onnx_check_opsets(dt_onnx_check_t *c, const dt_onnx_opsets_t *opsets,
                                   const dt_onnx_at_t *up) {

@@ -223,12 +223,11 @@ static dt_status_t check_place(const dt_onnx_external_t *file, const place_t *pl
 static dt_status_t open_file(const finding_t *f, dt_onnx_external_t *file) {
   int fd = -1;
   struct stat st;
-  const dt_onnx_str_t *path = &file->location.path;
   if (f->externals->folder < 0)
     return DT_FAIL(DT_E_ARGUMENT,
                    "external file \"%s\" of a model in memory: name its folder (data_folder)",
                    file->name);
-  DT_TRY(dt__onnx_open_beneath(f->externals->folder, path->at, path->len, file->name, &fd, &st));
+  DT_TRY(dt__onnx_open_beneath(f->externals->folder, file->name, &fd, &st));
   close(fd);
   file->device = (uint64_t)st.st_dev;
   file->inode = (uint64_t)st.st_ino;
@@ -291,8 +290,7 @@ static dt_status_t load(const dt_onnx_externals_t *externals, const dt_onnx_exte
                         const char *what, dt_onnx_bytes_t *out) {
   int fd = -1;
   struct stat st;
-  const dt_onnx_str_t *path = &file->location.path;
-  DT_TRY(dt__onnx_open_beneath(externals->folder, path->at, path->len, file->name, &fd, &st));
+  DT_TRY(dt__onnx_open_beneath(externals->folder, file->name, &fd, &st));
   dt_status_t status = NULL;
   if ((uint64_t)st.st_dev != file->device || (uint64_t)st.st_ino != file->inode ||
       (uint64_t)st.st_size != file->content.bytes)

@@ -82,24 +82,37 @@ static dt_status_t check_opened(int fd, const char *whole, struct stat *out) {
   return NULL;
 }
 
-dt_status_t dt__onnx_open_beneath(int first, const char *path, size_t len, const char *whole,
-                                  int *out_fd, struct stat *out) {
+// A path was checked where it stands in the model, which may be a mapped file that someone writes
+// to: what counts is this copy.
+static dt_status_t copy_component(const char *at, size_t bytes, const char *whole,
+                                  char out[COMPONENT_BYTES]) {
+  if (bytes >= COMPONENT_BYTES)
+    return DT_FAIL(DT_E_LIMIT, "external file \"%s\": a name of %zu bytes", whole, bytes);
+  memcpy(out, at, bytes);
+  out[bytes] = '\0';
+  if (bytes == 0 || strlen(out) != bytes || strcmp(out, ".") == 0 || strcmp(out, "..") == 0)
+    return DT_FAIL(DT_E_FORMAT, "external file \"%s\": a path that could lead elsewhere", whole);
+  return NULL;
+}
+
+dt_status_t dt__onnx_open_beneath(int first, const char *whole, int *out_fd, struct stat *out) {
   int folder = first;
-  const char *end = path + len;
+  const char *path = whole, *end = whole + strlen(whole);
   while (path < end) {
     const char *slash = memchr(path, '/', (size_t)(end - path));
     size_t bytes = (size_t)((slash ? slash : end) - path);
     char name[COMPONENT_BYTES];
-    if (bytes >= sizeof name) {
+    dt_status_t status = copy_component(path, bytes, whole, name);
+    if (status) {
       if (folder != first)
         close(folder);
-      return DT_FAIL(DT_E_LIMIT, "external file \"%s\": a name of %zu bytes", whole, bytes);
+      return status;
     }
-    memcpy(name, path, bytes);
-    name[bytes] = '\0';
     path += bytes + (slash != NULL);
     DT_TRY(step(first, &folder, name, path == end, whole));
   }
+  if (folder == first)
+    return DT_FAIL(DT_E_FORMAT, "external file \"%s\": an empty path", whole);
   dt_status_t status = check_opened(folder, whole, out);
   if (status)
     close(folder);

@@ -18,10 +18,10 @@ typedef struct dt_onnx_bytes_t {
 dt_status_t dt__onnx_open_path(const char *path, int *out_fd, struct stat *out) DT_MUST_USE;
 // Opens the folder at `path`, or the one that the file `path` stands in. DT_E_IO, DT_E_NO_MEMORY.
 dt_status_t dt__onnx_open_folder(const char *path, bool of_file, int *out_fd) DT_MUST_USE;
-// Opens a regular file of one link at the relative path of `len` bytes beneath the open folder,
-// without going through a link of any kind. `whole` names the file in messages.
-dt_status_t dt__onnx_open_beneath(int folder, const char *path, size_t len, const char *whole,
-                                  int *out_fd, struct stat *out) DT_MUST_USE;
+// Opens a regular file of one link at the relative path beneath the open folder, without going
+// through a link of any kind, "." or "..".
+dt_status_t dt__onnx_open_beneath(int folder, const char *path, int *out_fd,
+                                  struct stat *out) DT_MUST_USE;
 // All `bytes` bytes of an open file.
 dt_status_t dt__onnx_load(int fd, uint64_t bytes, dt_onnx_access_t access, const char *what,
                           dt_onnx_bytes_t *out) DT_MUST_USE;

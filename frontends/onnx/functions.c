@@ -65,6 +65,30 @@ dt_status_t dt__onnx_index_functions(dt_onnx_check_t *c) {
 }
 
 // ---- Bodies ---------------------------------------------------------------------------------------
+static int compare_strs(const void *left, const void *right) {
+  return dt__onnx_str_compare(*(const dt_onnx_str_t *)left, *(const dt_onnx_str_t *)right);
+}
+
+static dt_status_t check_attribute_names(dt_onnx_check_t *c, const dt_onnx_function_t *f,
+                                         const dt_onnx_at_t *at) {
+  uint32_t count = f->attribute.len;
+  if (count > DT_ONNX_MAX_ATTRIBUTES)
+    return dt__onnx_fail(c->what, DT_E_LIMIT, at, f->head.offset,
+                         "more than %u attributes, the limit", DT_ONNX_MAX_ATTRIBUTES);
+  dt_onnx_str_t *sorted = DT_ARENA_ARRAY(&c->scratch, dt_onnx_str_t, (size_t)count + 1);
+  if (!sorted)
+    return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < count; k++)
+    sorted[k] = f->attribute.items[k];
+  qsort(sorted, count, sizeof sorted[0], compare_strs);
+  for (uint32_t k = 1; k < count; k++)
+    if (dt__onnx_str_equal(sorted[k], sorted[k - 1]))
+      return dt__onnx_fail(c->what, DT_E_FORMAT, at, f->head.offset,
+                           "function \"%s\": attribute \"%s\" is there twice",
+                           dt__onnx_show(f->name).text, dt__onnx_show(sorted[k]).text);
+  return NULL;
+}
+
 static dt_status_t check_names(dt_onnx_check_t *c, dt_onnx_function_t *f, const dt_onnx_at_t *at) {
   if (f->name.len == 0)
     return dt__onnx_fail(c->what, DT_E_FORMAT, at, f->head.offset, "a function without a name");
@@ -74,17 +98,7 @@ static dt_status_t check_names(dt_onnx_check_t *c, dt_onnx_function_t *f, const 
                            "function \"%s\": input %u has no name", dt__onnx_show(f->name).text, k);
     DT_TRY(dt__onnx_define(c, f->input.items[k], at, f->head.offset));
   }
-  if (f->attribute.len > DT_ONNX_MAX_ATTRIBUTES)
-    return dt__onnx_fail(c->what, DT_E_LIMIT, at, f->head.offset,
-                         "more than %u attributes, the limit", DT_ONNX_MAX_ATTRIBUTES);
-  for (uint32_t k = 1; k < f->attribute.len; k++)
-    for (uint32_t i = 0; i < k; i++)
-      if (dt__onnx_str_equal(f->attribute.items[k], f->attribute.items[i]))
-        return dt__onnx_fail(c->what, DT_E_FORMAT, at, f->head.offset,
-                             "function \"%s\": attribute \"%s\" is there twice",
-                             dt__onnx_show(f->name).text,
-                             dt__onnx_show(f->attribute.items[k]).text);
-  return NULL;
+  return check_attribute_names(c, f, at);
 }
 
 static dt_status_t check_outputs(dt_onnx_check_t *c, const dt_onnx_function_t *f,

@@ -35,9 +35,6 @@ static bool fixed(dt_wire_t *wire, size_t bytes, uint64_t *out) {
   return true;
 }
 
-bool dt__wire_fixed32(dt_wire_t *wire, uint64_t *out) { return fixed(wire, 4, out); }
-bool dt__wire_fixed64(dt_wire_t *wire, uint64_t *out) { return fixed(wire, 8, out); }
-
 bool dt__wire_element(dt_wire_t *wire, uint32_t type, uint64_t *out) {
   return type == DT_WIRE_VARINT    ? dt__wire_varint(wire, out)
          : type == DT_WIRE_FIXED32 ? fixed(wire, 4, out)

@@ -23,10 +23,7 @@ typedef struct dt_wire_field_t {
 const char *dt__wire_next(dt_wire_t *wire, dt_wire_field_t *out) DT_MUST_USE;
 // One varint of at most 64 bits; false: cut off or too long, and *wire is unchanged.
 bool dt__wire_varint(dt_wire_t *wire, uint64_t *out) DT_MUST_USE;
-// Little-endian; false when too few bytes are left.
-bool dt__wire_fixed32(dt_wire_t *wire, uint64_t *out) DT_MUST_USE;
-bool dt__wire_fixed64(dt_wire_t *wire, uint64_t *out) DT_MUST_USE;
-// An element of a packed field of the wire type (not BYTES).
+// An element of a packed field of the wire type (not BYTES), little-endian; false as above.
 bool dt__wire_element(dt_wire_t *wire, uint32_t type, uint64_t *out) DT_MUST_USE;
 const char *dt__wire_type_name(uint32_t type);
 

@@ -320,16 +320,51 @@ static void test_long_name(void **state) {
   free(text);
 }
 
-static void test_attributes_limit(void **state) {
-  (void)state;
-  char *text = malloc(1 << 17), *at = text;
+// `format` n times, each with its number, between `prefix` and `suffix`.
+DT_PRINTF(2, 0)
+static char *repeat(const char *prefix, const char *format, const char *suffix, int n) {
+  size_t size = strlen(prefix) + strlen(suffix) + (size_t)n * (strlen(format) + 8);
+  char *text = malloc(size + 1), *at = text;
   assert_non_null(text);
-  at = stpcpy(at, HEAD "node { op_type 'A' ");
-  for (int k = 0; k < 1025; k++)
-    at += sprintf(at, "attribute { name 'a%d' type 2 } ", k);
-  stpcpy(at, "} } ");
-  assert_limited(text, NULL, "more than 1024 attributes, the limit");
+  at = stpcpy(at, prefix);
+  for (int k = 0; k < n; k++)
+    at += snprintf(at, size - (size_t)(at - text), format, k);
+  stpcpy(at, suffix);
+  return text;
+}
+
+static void test_long_location(void **state) {
+  (void)state;
+  char *text =
+      nest(HEAD "initializer { data_type 1 dims 1 name 'w' data_location 1 external_data { "
+                "key 'location' value '",
+           "n", "", "", "' } } }", 4097);
+  assert_limited(text, NULL, "a location of 4097 bytes, the limit is 4096");
   free(text);
+}
+
+static void test_counts(void **state) {
+  (void)state;
+  static const struct {
+    const char *prefix, *format, *suffix;
+    int most;
+    const char *message;
+  } lists[] = {
+      {HEAD "node { op_type 'A' ", "attribute { name 'a%d' type 2 } ", "} }", 1024,
+       "graph.node[0].attribute[1024]: byte"},
+      {HEAD "} functions { name 'f' ", "attribute 'a%d' ", "}", 1024, "functions[0]: byte"},
+      {HEAD "} ", "opset_import { domain 'd%d' version 1 } ", "", 63, "opset_import[64]: byte"},
+  };
+  for (size_t k = 0; k < sizeof lists / sizeof lists[0]; k++) {
+    onnx_bytes_t bytes;
+    char *text = repeat(lists[k].prefix, lists[k].format, lists[k].suffix, lists[k].most);
+    dt_onnx_close(open_text(text, &bytes));
+    onnx_free(&bytes);
+    free(text);
+    text = repeat(lists[k].prefix, lists[k].format, lists[k].suffix, lists[k].most + 1);
+    assert_limited(text, NULL, lists[k].message);
+    free(text);
+  }
 }
 
 // Function k calls function k + 1 twice: 2^n nodes out of 2 n.
@@ -566,23 +601,15 @@ static void test_arguments(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_good),
-      cmocka_unit_test(test_functions),
-      cmocka_unit_test(test_elements),
-      cmocka_unit_test(test_elements_out_of_range),
-      cmocka_unit_test(test_strings),
-      cmocka_unit_test(test_limits),
-      cmocka_unit_test(test_depth),
-      cmocka_unit_test(test_long_name),
-      cmocka_unit_test(test_attributes_limit),
-      cmocka_unit_test(test_expansion),
-      cmocka_unit_test(test_small_stack),
-      cmocka_unit_test(test_report_text),
-      cmocka_unit_test(test_report_json),
-      cmocka_unit_test(test_truncations),
-      cmocka_unit_test(test_bit_flips),
-      cmocka_unit_test(test_no_memory),
-      cmocka_unit_test(test_arguments),
+      cmocka_unit_test(test_good),          cmocka_unit_test(test_functions),
+      cmocka_unit_test(test_elements),      cmocka_unit_test(test_elements_out_of_range),
+      cmocka_unit_test(test_strings),       cmocka_unit_test(test_limits),
+      cmocka_unit_test(test_depth),         cmocka_unit_test(test_long_name),
+      cmocka_unit_test(test_long_location), cmocka_unit_test(test_counts),
+      cmocka_unit_test(test_expansion),     cmocka_unit_test(test_small_stack),
+      cmocka_unit_test(test_report_text),   cmocka_unit_test(test_report_json),
+      cmocka_unit_test(test_truncations),   cmocka_unit_test(test_bit_flips),
+      cmocka_unit_test(test_no_memory),     cmocka_unit_test(test_arguments),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

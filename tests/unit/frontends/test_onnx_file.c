@@ -149,6 +149,73 @@ static void test_other_folder(void **state) {
                DT_E_IO, "nowhere: cannot open the folder");
 }
 
+// Tensors in several files, and files of several tensors.
+static void write_many(void) {
+  onnx_bytes_t bytes = onnx_make(
+      &dt__onnx_model_message,
+      "ir_version 8 opset_import { version 17 } graph { "
+      "initializer { name 'a' data_type 2 dims 2 data_location 1 " KEY(
+          "location",
+          "two.bin") "} "
+                     "initializer { name 'b' data_type 2 dims 3 data_location 1 " KEY("location",
+                                                                                      "one.bin")
+                         KEY("checksum",
+                             SHA1_OF_ALL) "} "
+                                          "initializer { name 'c' data_type 2 dims 4 data_location "
+                                          "1 " KEY("location", "one.bin") KEY("offset", "4")
+                                              KEY("checksum",
+                                                  SHA1_OF_ALL) "} "
+                                                               "initializer { name 'd' data_type 2 "
+                                                               "dims 1 data_location 1 " KEY(
+                                                                   "location", "third") "} }");
+  write_file("many.onnx", bytes.data, bytes.len);
+  onnx_free(&bytes);
+  write_file("one.bin", ALL_DATA, 16);
+  write_file("two.bin", "xyz", 3);
+  write_file("third", "t", 1);
+}
+
+static void test_many(void **state) {
+  (void)state;
+  static const char *const expected[] = {"xy", "012", "4567", "t"};
+  char *text = NULL;
+  write_many();
+  dt_onnx_t *file = open_good("many.onnx", NULL);
+  assert_int_equal(file->externals.files.len, 3);
+  for (uint32_t k = 0; k < 4; k++) {
+    char got[8];
+    const dt_onnx_tensor_t *tensor = &file->model.graph->initializer.items[k];
+    assert_null(dt__onnx_tensor_copy(file, tensor, got, strlen(expected[k])));
+    assert_memory_equal(got, expected[k], strlen(expected[k]));
+  }
+  assert_null(dt_onnx_report_json(file, &text));
+  assert_non_null(strstr(text, "{\"event\":\"external\",\"path\":\"one.bin\",\"bytes\":16,"
+                               "\"tensors\":2,\"tensor_bytes\":7,\"checksum\":true}\n"));
+  dt__free(text);
+  dt_onnx_close(file);
+}
+
+static void test_no_memory(void **state) {
+  (void)state;
+  write_many();
+  for (uint64_t n = 1;; n++) {
+    dt_onnx_t *file = NULL;
+    const void *data = NULL;
+    (void)dt__heap_fail_at(n, false);
+    dt_status_t status = dt_onnx_open("many.onnx", NULL, &file);
+    if (!status)
+      status = dt__onnx_tensor_view(file, first(file), &data);
+    (void)dt__heap_fail_at(0, false);
+    dt_code_t code = dt_status_code(status);
+    dt_status_free(status);
+    dt_onnx_close(file);
+    if (code == DT_OK)
+      break;
+    assert_int_equal(code, DT_E_NO_MEMORY);
+    assert_true(n < 200);
+  }
+}
+
 static void test_tensor_file(void **state) {
   (void)state;
   onnx_bytes_t bytes =
@@ -233,6 +300,38 @@ static void test_links(void **state) {
   assert_int_equal(unlink("hard.bin"), 0);
   assert_int_equal(symlink("m.onnx", "link.onnx"), 0);
   dt_onnx_close(open_good("link.onnx", NULL));
+}
+
+// What opens files relies on no earlier check of their paths.
+static void test_beneath(void **state) {
+  (void)state;
+  static const char *const paths[] = {"..",
+                                      ".",
+                                      "",
+                                      "../real.bin",
+                                      "sub/../real.bin",
+                                      "sub/..",
+                                      "./real.bin",
+                                      "sub//real.bin",
+                                      "/etc/passwd",
+                                      "sub/"};
+  assert_int_equal(mkdir("sub", 0700), 0);
+  write_file("real.bin", ALL_DATA, 16);
+  write_file("sub/real.bin", ALL_DATA, 16);
+  int at = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC), fd = -1;
+  struct stat st;
+  assert_true(at >= 0);
+  for (size_t k = 0; k < sizeof paths / sizeof paths[0]; k++) {
+    dt_status_t status = dt__onnx_open_beneath(at, paths[k], &fd, &st);
+    if (!status)
+      fail_msg("\"%s\" was opened", paths[k]);
+    dt_status_free(status);
+    assert_int_equal(fd, -1);
+  }
+  assert_null(dt__onnx_open_beneath(at, "sub/real.bin", &fd, &st));
+  assert_int_equal(st.st_size, 16);
+  close(fd);
+  close(at);
 }
 
 static void test_no_regular_file(void **state) {
@@ -323,6 +422,7 @@ int main(void) {
       IN_FOLDER(test_external),        IN_FOLDER(test_other_folder), IN_FOLDER(test_tensor_file),
       IN_FOLDER(test_no_file),         IN_FOLDER(test_bounds),       IN_FOLDER(test_links),
       IN_FOLDER(test_no_regular_file), IN_FOLDER(test_checksum),     IN_FOLDER(test_changed),
+      IN_FOLDER(test_beneath),         IN_FOLDER(test_many),         IN_FOLDER(test_no_memory),
       cmocka_unit_test(test_sha1),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
