@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls as CUDA graphs: what the host pays, what memory is held, threads beside processes, paths
-// with branches, traces of servers in a frozen session, code replaced under traffic, sizes and loops
-// that data decides, memory that grows.
+// with branches, traces of servers in a frozen session, code replaced under traffic, sizes and
+// loops that data decides, memory that grows.
 #include "bench/graphs.h"
 
 #include <getopt.h>
@@ -44,11 +44,10 @@ static const char usage[] =
 static const struct {
   const char *name;
   bool (*run)(graphs_bench_t *bench);
-} cases[] = {{"host", graphs_case_host},       {"memory", graphs_case_memory},
-             {"threads", graphs_case_threads}, {"path", graphs_case_path},
-             {"traces", graphs_case_traces},   {"swap", graphs_case_swap},
-             {"sized", graphs_case_sized},     {"while", graphs_case_while},
-             {"growth", graphs_case_growth}};
+} cases[] = {
+    {"host", graphs_case_host},   {"memory", graphs_case_memory}, {"threads", graphs_case_threads},
+    {"path", graphs_case_path},   {"traces", graphs_case_traces}, {"swap", graphs_case_swap},
+    {"sized", graphs_case_sized}, {"while", graphs_case_while},   {"growth", graphs_case_growth}};
 enum { CASES = sizeof cases / sizeof cases[0] };
 
 typedef struct arguments_t {

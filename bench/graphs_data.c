@@ -159,8 +159,8 @@ static bool run_sized(const sized_t *sized) {
   for (size_t i = 0; i < sizeof shares / sizeof shares[0] && good; i++)
     good = (bench->tiny && i > 1) || one_share(sized, shares[i]);
   for (int i = 0; i < 2 && good; i++)
-    good = readbacks_of(functions[i], &readbacks[i]) &&
-           check_graphs(bench, "sized", &sized->sides[i]);
+    good =
+        readbacks_of(functions[i], &readbacks[i]) && check_graphs(bench, "sized", &sized->sides[i]);
   if (good)
     bench_limited(&bench->report, "sized", "readbacks", "count", readbacks[0], 0);
   return good && (readbacks[0] == 0 || graphs_fail("readbacks", readbacks[0], 0));
@@ -217,8 +217,7 @@ static bool check_loop(graphs_bench_t *bench, side_t *sides, graphs_size_t size,
   for (int64_t i = 0; i < count; i++) {
     float got = sides[LOOP_GRAPH].got[i];
     if (!isfinite(got) || got != sides[LOOP_PLAIN].got[i])
-      return graphs_fail("an element after a loop", (double)got,
-                         (double)sides[LOOP_PLAIN].got[i]);
+      return graphs_fail("an element after a loop", (double)got, (double)sides[LOOP_PLAIN].got[i]);
     if (unrolled && !(fabsf(got - sides[LOOP_UNROLLED].got[i]) <= 1e-3f))
       return graphs_fail("an element after a loop, unrolled", (double)sides[LOOP_UNROLLED].got[i],
                          (double)got);

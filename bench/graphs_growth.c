@@ -28,8 +28,7 @@ static bool step(graphs_place_t *place, dt_function_t *function, graphs_size_t s
   dt_session_stats_t before, after;
   double first, later[LATER];
   bool good = graphs_stats(place, &before) &&
-              graphs_call(place, program, function, size, DT_CALL_REDUCE_OVERHEAD,
-                          &first) &&
+              graphs_call(place, program, function, size, DT_CALL_REDUCE_OVERHEAD, &first) &&
               graphs_stats(place, &after);
   for (int i = 0; i < LATER && good; i++)
     good = graphs_call(place, program, function, size, DT_CALL_REDUCE_OVERHEAD, &later[i]);
@@ -47,7 +46,8 @@ static void report(graphs_bench_t *bench, growths_t *growths, const dt_session_s
   bench_sort(growths->grown, growths->n_grown);
   bench_sort(growths->others, growths->n_others);
   bench_value(to, "growth", "calls that mapped memory", "count", (double)growths->n_grown);
-  bench_value(to, "growth", "memory mapped by them", "MiB", (mapped(last) - mapped(first)) / 0x1p20);
+  bench_value(to, "growth", "memory mapped by them", "MiB",
+              (mapped(last) - mapped(first)) / 0x1p20);
   bench_value(to, "growth", "beyond the steady call, p50", "us",
               bench_quantile(growths->grown, growths->n_grown, 0.5) / 1e3);
   bench_limited(to, "growth", "beyond the steady call, worst", "us",

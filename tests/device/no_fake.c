@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tests ask the fake driver, for runs of the same tests on a GPU: nothing is counted there, and
-// nothing can be found wrong but by the results.
+// What tests ask the fake driver, for runs of the same tests on a GPU: nothing is counted there,
+// and nothing can be found wrong but by the results.
 #include "tests/fake_cuda/fake_cuda.h"
 
 void fake_cuda_reset(uint64_t seed) { (void)seed; }
