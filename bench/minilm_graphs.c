@@ -18,14 +18,14 @@ enum { NODES, GRIDS, SHARED, FUNCTIONS, SETS };
 
 // What one mode showed. Nanoseconds; a first call during which memory was mapped counts apart.
 typedef struct firsts_t {
-  // Of each shape: the first call less, and over, the median of later ones; and what it takes beyond
-  // that, over what it may.
+  // Of each shape: the first call less, and over, the median of later ones; and what it takes
+  // beyond that, over what it may.
   double *beyond, *ratios, *allowed;
-  double *set[SETS]; // what was set for it
-  long count;        // of all of these
-  long growths;            // first calls that mapped memory
-  double worst_growth;     // the slowest of them
-  uint64_t builds;         // graphs assembled after the largest shape's call
+  double *set[SETS];   // what was set for it
+  long count;          // of all of these
+  long growths;        // first calls that mapped memory
+  double worst_growth; // the slowest of them
+  uint64_t builds;     // graphs assembled after the largest shape's call
 } firsts_t;
 
 // Shapes no two of which are equal, in random order, the largest not among them.
@@ -167,7 +167,8 @@ static void report_sets(minilm_bench_t *bench, const char *name, firsts_t *first
     bench_sort(firsts->set[i], count);
     bench_value(&bench->report, name, rows[i][0], "count",
                 bench_quantile(firsts->set[i], count, 0.5));
-    bench_value(&bench->report, name, rows[i][1], "count", bench_quantile(firsts->set[i], count, 1));
+    bench_value(&bench->report, name, rows[i][1], "count",
+                bench_quantile(firsts->set[i], count, 1));
   }
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Assembling a graph of an executable's nodes. Regions of kernels that data decides about become
-// conditional nodes (IF with or without else, WHILE) with their kernels in the bodies; in front of
-// each, and at the end of a loop's body, a kernel sets the condition to what the predicate is then.
+// conditional nodes (IF with or without else, SWITCH, WHILE) with their kernels in the bodies; in
+// front of each, and at the end of a loop's body, a kernel sets the condition to what the predicate
+// is then.
 #include "cudagraphs/exec_private.h"
 
 #include "runtime/base/log.h"
@@ -9,6 +10,8 @@
 #include "runtime/base/thread.h"
 
 #define MOST_NESTED 32
+// The driver whose graphs have branches of several bodies.
+#define BRANCHES_VERSION 12080
 
 // A graph in the making: the root, or the body of a conditional node.
 typedef struct body_t {
@@ -88,6 +91,15 @@ static bool has_else(const dt_graph_exec_t *exec, uint32_t at) {
   return false;
 }
 
+static dt_status_t check_branches(const dt_graph_frame_t *frame) {
+  int version = frame->exec->gpu->device->cuda->version;
+  if (version >= BRANCHES_VERSION)
+    return NULL;
+  return DT_FAIL(DT_E_UNSUPPORTED,
+                 "a branch of several bodies; the driver is of CUDA %d.%d, expected 12.8",
+                 version / 1000, version % 1000 / 10);
+}
+
 // The kernel that sets the condition, and the conditional node behind it.
 static dt_status_t add_condition(const dt_graph_frame_t *frame, body_t *body, dt_graph_node_t *node,
                                  int type, uint32_t n_bodies, body_t *out_bodies) {
@@ -120,6 +132,8 @@ static dt_status_t add_if(dt_graph_frame_t *frame, body_t *body, uint32_t *at) {
   dt_graph_exec_t *exec = frame->exec;
   bool other = has_else(exec, *at);
   body_t bodies[2];
+  if (other)
+    DT_TRY(check_branches(frame));
   DT_TRY(add_condition(frame, body, &exec->nodes[*at], DT_CU_CONDITION_IF, other ? 2 : 1, bodies));
   ++*at;
   DT_TRY(walk(frame, &bodies[0], at));
@@ -130,6 +144,23 @@ static dt_status_t add_if(dt_graph_frame_t *frame, body_t *body, uint32_t *at) {
   }
   DT_TRY(expect(exec, *at, DT_GRAPH_ENDIF));
   ++*at;
+  return NULL;
+}
+
+static dt_status_t add_switch(dt_graph_frame_t *frame, body_t *body, uint32_t *at) {
+  dt_graph_exec_t *exec = frame->exec;
+  uint32_t n = exec->nodes[*at].n_cases;
+  body_t bodies[DT_GRAPH_MOST_CASES];
+  if (n == 0 || n > DT_GRAPH_MOST_CASES)
+    return DT_FAIL(DT_E_INTERNAL, "a switch of %u cases", n);
+  DT_TRY(check_branches(frame));
+  DT_TRY(add_condition(frame, body, &exec->nodes[*at], DT_CU_CONDITION_SWITCH, n, bodies));
+  ++*at;
+  for (uint32_t k = 0; k < n; k++) {
+    DT_TRY(walk(frame, &bodies[k], at));
+    DT_TRY(expect(exec, *at, k + 1 < n ? DT_GRAPH_CASE : DT_GRAPH_ENDSWITCH));
+    ++*at;
+  }
   return NULL;
 }
 
@@ -154,6 +185,8 @@ static dt_status_t walk(dt_graph_frame_t *frame, body_t *body, uint32_t *at) {
     dt_graph_node_t *node = &exec->nodes[*at];
     if (node->kind == DT_GRAPH_IF) {
       DT_TRY(add_if(frame, body, at));
+    } else if (node->kind == DT_GRAPH_SWITCH) {
+      DT_TRY(add_switch(frame, body, at));
     } else if (node->kind == DT_GRAPH_WHILE) {
       DT_TRY(add_while(frame, body, at));
     } else if (node->kind == DT_GRAPH_KERNEL) {

@@ -146,22 +146,31 @@ static dt_status_t take(dt_graph_frame_t *frame, dt_kernel_fn_t fn, const uint64
   return NULL;
 }
 
-static dt_status_t take_mark(dt_graph_frame_t *frame, dt_graph_kind_t kind, const void *predicate) {
+// The condition is the predicate's byte, but at most `n_cases` - 1; of two without a number.
+static dt_status_t take_mark(dt_graph_frame_t *frame, dt_graph_kind_t kind, uint32_t n_cases,
+                             const void *predicate) {
   dt_cuda_ready_t ready;
   dt_kernel_fn_t fn = NULL;
   dt_graph_node_t *node = next_node(frame, kind);
-  if (kind == DT_GRAPH_ELSE || kind == DT_GRAPH_ENDIF)
+  bool decides = kind == DT_GRAPH_IF || kind == DT_GRAPH_WHILE || kind == DT_GRAPH_AGAIN ||
+                 kind == DT_GRAPH_SWITCH;
+  if (!decides)
     return node ? NULL : append(frame->exec, kind, NULL, false);
   DT_TRY(dt__cuda_gpu_setter(frame->launch.gpu, &fn));
-  const uint64_t words[] = {node ? node->condition : 0, dt__cuda_address(predicate)};
+  const uint64_t words[] = {node ? node->condition : 0, dt__cuda_address(predicate),
+                            n_cases ? n_cases - 1 : 1};
   DT_TRY(dt__cuda_ready(&frame->launch, fn, words, 1, 0, 1, &ready));
-  return take_ready(frame, node, kind, &ready, false);
+  uint32_t at = frame->at - 1;
+  DT_TRY(take_ready(frame, node, kind, &ready, false));
+  frame->exec->nodes[at].n_cases = n_cases;
+  return NULL;
 }
 
 void dt__graph_region(dt_frame_t *frame, int64_t mark, const void *predicate) {
   dt_graph_frame_t *graph = (dt_graph_frame_t *)frame;
   if (!graph->launch.status)
-    graph->launch.status = take_mark(graph, (dt_graph_kind_t)mark, predicate);
+    graph->launch.status = take_mark(graph, (dt_graph_kind_t)(mark & ((1 << DT_MARK_CASES) - 1)),
+                                     (uint32_t)(mark >> DT_MARK_CASES), predicate);
 }
 
 void dt__graph_take(dt_frame_t *frame, dt_kernel_fn_t fn, const uint64_t *words, int64_t count,

@@ -6,8 +6,8 @@
 //
 // A grid need not fit its work: blocks without work return, and blocks go on to further items. To
 // set a grid costs the launch more than a few idle blocks do (docs/graphs.md has the figures), so
-// that grids are of few sizes (form.c), and a call of new sizes leaves them as they are: equal calls
-// to come set them.
+// that grids are of few sizes (form.c), and a call of new sizes leaves them as they are: equal
+// calls to come set them.
 #ifndef DT_CUDAGRAPHS_EXEC_H
 #define DT_CUDAGRAPHS_EXEC_H
 
@@ -37,7 +37,7 @@ typedef struct dt_graph_exec_t {
   uint32_t n_built; // of the nodes: the executable's; the others came since
   uint64_t *key;    // what the nodes were last set for; n_key 0: not known
   uint32_t n_key, key_cap;
-  bool deferred; // not all grids are what they should be for it
+  bool deferred;        // not all grids are what they should be for it
   _Atomic int64_t used; // when its holder last left it, ns
   size_t bytes;         // as estimated; the store's budget has them
 } dt_graph_exec_t;

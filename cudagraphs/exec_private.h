@@ -13,17 +13,23 @@ typedef enum dt_graph_kind_t {
   DT_GRAPH_ENDIF = DT_MARK_ENDIF,
   DT_GRAPH_WHILE = DT_MARK_WHILE,
   DT_GRAPH_AGAIN = DT_MARK_AGAIN,
+  DT_GRAPH_SWITCH = DT_MARK_SWITCH,
+  DT_GRAPH_CASE = DT_MARK_CASE,
+  DT_GRAPH_ENDSWITCH = DT_MARK_ENDSWITCH,
   DT_GRAPH_KERNEL
 } dt_graph_kind_t;
+
+#define DT_GRAPH_MOST_CASES 64u // of a SWITCH
 
 struct dt_graph_node_t {
   dt_graph_kind_t kind;
   dt_cu_node_t node;              // of the kernel; NULL: not in the graph yet
-  dt_cu_condition_t condition;    // IF, WHILE, AGAIN: the graph's
-  const dt_cuda_kernel_t *kernel; // NULL: ELSE, ENDIF
+  dt_cu_condition_t condition;    // IF, WHILE, AGAIN, SWITCH: the graph's
+  uint32_t n_cases;               // SWITCH
+  const dt_cuda_kernel_t *kernel; // NULL: ELSE, ENDIF, CASE, ENDSWITCH
   uint32_t blocks, shared_bytes;
   uint32_t fit; // of such blocks, on a multiprocessor at once
-  bool empty; // its work is
+  bool empty;   // its work is
   uint32_t n_params, cap;
   uint64_t *params; // as set
 };

@@ -60,8 +60,8 @@ static uint32_t choose_shared(const dt_cuda_device_t *device, const dt_cuda_kern
 
 // ---- Grids ----------------------------------------------------------------------------------------
 
-// Three sizes: what fits at once, as far as blocks without work cost nothing; all that fits at once;
-// for much work as many blocks as are of use, and some more.
+// Three sizes: what fits at once, as far as blocks without work cost nothing; all that fits at
+// once; for much work as many blocks as are of use, and some more.
 static uint32_t wanted_grid(const dt_cuda_device_t *device, const dt_cuda_kernel_t *kernel,
                             uint32_t fit, uint32_t before, uint32_t useful) {
   uint32_t processors = (uint32_t)device->processors;

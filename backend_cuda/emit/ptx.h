@@ -12,7 +12,8 @@ LLVMValueRef dt__ptx_thread(dt_emit_t *m);
 // The i64 `value`, of which nothing is known: what is computed from it is computed here, and not
 // before a loop around it.
 LLVMValueRef dt__ptx_anew(dt_emit_t *m, LLVMValueRef value);
-// Begins a part of the code whose instructions are not joined with those of another in front of both.
+// Begins a part of the code whose instructions are not joined with those of another in front of
+// both.
 void dt__ptx_part(dt_emit_t *m, uint32_t number);
 // Keeps the assembler from unrolling the loop whose first block this stands in.
 void dt__ptx_no_unroll(dt_emit_t *m);

@@ -5,7 +5,7 @@
 #include "backend_cuda/exec/launch.h"
 #include "runtime/base/status.h"
 
-#define WORDS 2
+#define WORDS 3
 _Static_assert(offsetof(dt_cuda_tail_t, record) == 24 && sizeof(dt_cuda_tail_t) == 40 &&
                    offsetof(dt_cuda_record_t, claim) == 24,
                "the text below");
@@ -15,19 +15,21 @@ static const char text[] =
     ".target sm_80\n"
     ".address_size 64\n"
     ".extern .func cudaGraphSetConditional(.param .b64 condition, .param .b32 value);\n"
-    ".visible .entry dt_k0(.param .align 8 .b8 words[56])\n"
+    ".visible .entry dt_k0(.param .align 8 .b8 words[64])\n"
     "{\n"
-    "  .reg .pred %p<3>;\n"
-    "  .reg .b32 %r<3>;\n"
-    "  .reg .b64 %rd<5>;\n"
+    "  .reg .pred %p<2>;\n"
+    "  .reg .b32 %r<4>;\n"
+    "  .reg .b64 %rd<6>;\n"
     "  ld.param.b64 %rd1, [words];\n"
     "  ld.param.b64 %rd2, [words+8];\n"
-    "  ld.param.b64 %rd3, [words+40];\n"
-    "  ld.global.b8 %r1, [%rd2];\n"
+    "  ld.param.b64 %rd5, [words+16];\n"
+    "  ld.param.b64 %rd3, [words+48];\n"
+    "  ld.global.u8 %r1, [%rd2];\n"
     "  ld.global.b64 %rd4, [%rd3+24];\n"
-    "  setp.ne.b32 %p1, %r1, 0;\n"
-    "  setp.eq.and.b64 %p2, %rd4, 0, %p1;\n"
-    "  selp.b32 %r2, 1, 0, %p2;\n"
+    "  cvt.u32.u64 %r3, %rd5;\n"
+    "  min.u32 %r3, %r1, %r3;\n"
+    "  setp.eq.b64 %p1, %rd4, 0;\n"
+    "  selp.b32 %r2, %r3, 0, %p1;\n"
     "  {\n"
     "    .param .b64 condition;\n"
     "    .param .b32 value;\n"

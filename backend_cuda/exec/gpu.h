@@ -73,8 +73,8 @@ dt_status_t dt__cuda_gpu_upload(dt_cuda_gpu_t *gpu, dt_cu_ptr_t to, const void *
                                 size_t bytes) DT_MUST_USE;
 
 // ---- Conditions of graphs (condition.c) ---------------------------------------------------------
-// The kernel that sets a graph's condition: its words are the condition and the address of a byte.
-// The value is whether the byte is not 0, and false once a check of the call has failed: what was
+// The kernel that sets a graph's condition: its words are the condition, the address of a byte and
+// the most that the value is: the byte else, and 0 once a check of the call has failed: what was
 // computed in spite of it must keep no loop going. Loaded at the first use. Context current.
 dt_status_t dt__cuda_gpu_setter(dt_cuda_gpu_t *gpu, dt_kernel_fn_t *out) DT_MUST_USE;
 

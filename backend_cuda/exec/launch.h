@@ -14,11 +14,11 @@
 // then be launched with the attribute for it right after another such kernel of the same frame.
 //
 // An entry dt_k<code> is that code, or several that have the same words and threads, of which that
-// is the first: the tail's `member` says which is to run. It has one parameter: `n_words` 64-bit words as in a CPU kernel (device
-// addresses, then symbols), then a dt_cuda_tail_t. In programs of device sizes (lower/loop/loop.h)
-// items are among the addresses instead of their symbols, and so is the kernel's gate: the entry
-// loads them, ends where the gate is 0, and, where its grid depends on items, goes over as many
-// grid items as these say; `count` is then only what the grid is for.
+// is the first: the tail's `member` says which is to run. It has one parameter: `n_words` 64-bit
+// words as in a CPU kernel (device addresses, then symbols), then a dt_cuda_tail_t. In programs of
+// device sizes (lower/loop/loop.h) items are among the addresses instead of their symbols, and so
+// is the kernel's gate: the entry loads them, ends where the gate is 0, and, where its grid depends
+// on items, goes over as many grid items as these say; `count` is then only what the grid is for.
 #ifndef DT_BACKEND_CUDA_EXEC_LAUNCH_H
 #define DT_BACKEND_CUDA_EXEC_LAUNCH_H
 
@@ -72,10 +72,11 @@ typedef struct dt_cuda_kernel_t {
   uint32_t registers;     // a thread
   uint32_t local_bytes;   // a thread: spills and stack
   uint32_t fit;           // blocks that a multiprocessor holds at once, without scratch
-  uint32_t room;          // of the bytes that codes of its entry keep for themselves, the most of which
-                          // as many blocks fit a multiprocessor as of its own
+  uint32_t room; // of the bytes that codes of its entry keep for themselves, the most of which
+                 // as many blocks fit a multiprocessor as of its own
 } dt_cuda_kernel_t;
-// Blocks with `shared_bytes` of dynamic shared memory that a multiprocessor holds at once, at least 1.
+// Blocks with `shared_bytes` of dynamic shared memory that a multiprocessor holds at once, at
+// least 1.
 uint32_t dt__cuda_resident(const dt_cuda_device_t *device, const dt_cuda_kernel_t *kernel,
                            uint32_t shared_bytes);
 
@@ -104,8 +105,8 @@ dt_status_t dt__cuda_unit_make(dt_cuda_device_t *device, const dt_cuda_image_t *
 // Loads a unit that has a cubin.
 dt_status_t dt__cuda_unit_load(dt_cuda_device_t *device, dt_cuda_unit_t *unit) DT_MUST_USE;
 void dt__cuda_unit_fini(dt_cuda_device_t *device, dt_cuda_unit_t *unit);
-// Takes the units' modules, cubins stay, and finds the entries of codes 0 … n-1 in them. On failure *out is
-// NULL, and modules that were taken are gone.
+// Takes the units' modules, cubins stay, and finds the entries of codes 0 … n-1 in them. On failure
+// *out is NULL, and modules that were taken are gone.
 dt_status_t dt__cuda_code_load(dt_cuda_device_t *device, dt_cuda_unit_t *units, uint32_t n_units,
                                const dt_cuda_kernel_info_t *kernels, uint32_t n_kernels,
                                dt_cuda_code_t **out) DT_MUST_USE;

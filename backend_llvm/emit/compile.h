@@ -24,7 +24,7 @@ typedef struct dt_unit_map_t {
   uint32_t *unit_of_code;
   uint32_t *entry_of_code;  // the first code that shares its entry; on CPUs the code itself
   uint32_t *member_of_code; // which of that entry's it is, from 0 on, in order of code indices
-  uint32_t n_units; // host unit included
+  uint32_t n_units;         // host unit included
 } dt_unit_map_t;
 // Arrays in program->arena. `max_units` >= 2.
 dt_status_t dt__llvm_split(dt_program_t *program, const dt_target_t *target, uint32_t max_units,

@@ -70,7 +70,7 @@ static LLVMValueRef is_yes(control_t *c) {
 }
 
 // ---- Decisions ------------------------------------------------------------------------------------
-static void mark(control_t *c, dt_region_mark_t which, LLVMValueRef predicate) {
+static void mark(control_t *c, int64_t which, LLVMValueRef predicate) {
   dt_emit_t *m = c->m;
   LLVMTypeRef params[3] = {m->t_ptr, m->t_i64, m->t_ptr};
   LLVMTypeRef type = LLVMFunctionType(m->t_void, params, 3, 0);
@@ -95,7 +95,7 @@ static void ask_frame(control_t *c, LLVMValueRef predicate) {
 }
 
 // The predicate as the answer; a frame that is told of regions hears `which` and gets `told`.
-static void decide(control_t *c, dt_region_mark_t which, int64_t told, LLVMValueRef predicate) {
+static void decide(control_t *c, int64_t which, int64_t told, LLVMValueRef predicate) {
   dt_emit_t *m = c->m;
   if (!on_device(c)) {
     read_byte(c, predicate);
@@ -113,7 +113,7 @@ static void decide(control_t *c, dt_region_mark_t which, int64_t told, LLVMValue
 }
 
 // Only a frame that is told hears of it.
-static void tell(control_t *c, dt_region_mark_t which, LLVMValueRef predicate) {
+static void tell(control_t *c, int64_t which, LLVMValueRef predicate) {
   dt_emit_t *m = c->m;
   if (!on_device(c))
     return;
@@ -200,7 +200,35 @@ static void emit_while(control_t *c, uint32_t at, LLVMValueRef predicate) {
   LLVMPositionBuilderAtEnd(m->b, next);
 }
 
-// The region, and the ELSE of an IF; gives the kernel after them.
+// Whether the answer is that of case `index` of `n`; a frame that is told comes to all of them.
+static LLVMValueRef is_case(control_t *c, LLVMValueRef answer, uint32_t index, uint32_t n) {
+  dt_emit_t *m = c->m;
+  LLVMIntPredicate how = index + 1 == n ? LLVMIntUGE : LLVMIntEQ;
+  LLVMValueRef is = LLVMBuildICmp(m->b, how, answer, dt__emit_i64(m, index), "");
+  return on_device(c) ? LLVMBuildOr(m->b, is, c->told, "") : is;
+}
+
+// All cases of a switch; gives the kernel after them.
+static uint32_t emit_switch(control_t *c, uint32_t first, LLVMValueRef predicate) {
+  dt_emit_t *m = c->m;
+  const dt_program_t *program = &m->program;
+  uint32_t n = program->regions.items[first].n, end = 0;
+  decide(c, (int64_t)DT_MARK_SWITCH | (int64_t)n << DT_MARK_CASES, 0, predicate);
+  LLVMValueRef answer = LLVMBuildLoad2(m->b, m->t_i64, c->answer, "");
+  for (uint32_t at = first; at != UINT32_MAX; at = dt__region_next_case(program, at)) {
+    const dt_program_region_t *region = &program->regions.items[at];
+    if (region->index)
+      tell(c, DT_MARK_CASE, predicate);
+    if (region->end == region->first)
+      continue;
+    emit_guarded(c, at, is_case(c, answer, region->index, n));
+    end = region->end;
+  }
+  tell(c, DT_MARK_ENDSWITCH, predicate);
+  return end;
+}
+
+// The region, the ELSE of an IF and the other cases of a switch; gives the kernel after them.
 static uint32_t emit_region(control_t *c, uint32_t at) {
   const dt_program_t *program = &c->m->program;
   const dt_program_region_t *region = &program->regions.items[at];
@@ -211,6 +239,8 @@ static uint32_t emit_region(control_t *c, uint32_t at) {
     emit_while(c, at, predicate);
     return region->end;
   }
+  if (region->kind == DT_REGION_CASE)
+    return emit_switch(c, dt__region_cases(program, at), predicate);
   if (region->kind == DT_REGION_ELSE) {
     emit_else(c, at, predicate);
     return region->end;

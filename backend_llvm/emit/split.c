@@ -73,8 +73,8 @@ static bool is_wide(const dt_kernel_t *kernel, const dt_schedule_t *schedule) {
   if (schedule->kind != DT_SCHEDULE_MATMUL || !schedule->team)
     return false;
   const dt_stage_t *stage = &kernel->stages.items[0];
-  size_t words = (size_t)matmul->rows * matmul->width / 32 *
-                 dt_dtype_size(stage->folds.items[0].dtype) / 4;
+  size_t words =
+      (size_t)matmul->rows * matmul->width / 32 * dt_dtype_size(stage->folds.items[0].dtype) / 4;
   bool halves = dt__dtype_is_half(stage->insts.items[matmul->a].dtype) &&
                 dt__dtype_is_half(stage->insts.items[matmul->b].dtype);
   return words > HALF_SUMS || (words == HALF_SUMS && !halves);
@@ -219,7 +219,8 @@ dt_status_t dt__llvm_split(dt_program_t *program, const dt_target_t *target, uin
     for (uint32_t s = 0; s < program->kernels.items[i].schedules.len; s++, at++) {
       out->code_of_kernel[at] = DT_NO_CODE;
       if (i + 1 == chain.end)
-        DT_TRY(find_code(program, target, chain, s, codes, &out->n_codes, &out->code_of_kernel[at]));
+        DT_TRY(
+            find_code(program, target, chain, s, codes, &out->n_codes, &out->code_of_kernel[at]));
     }
   }
   return assign_units(program, codes, max_units, out);

@@ -53,8 +53,8 @@ typedef struct dt_frame_t {
   dt_launch_record_t record;
   // Where data decides about regions of kernels, in code for devices (that for CPUs reads
   // predicates itself, and calls neither).
-  // What the byte at `predicate` is, 0 or 1, once all that was launched before is done. 0 after a
-  // failure, so that no loop goes on; the failure is the callback's to keep.
+  // What the byte at `predicate` is, once all that was launched before is done. 0 after a failure,
+  // so that no loop goes on; the failure is the callback's to keep.
   int64_t (*read_flag)(struct dt_frame_t *frame, const void *predicate);
   // Told of every region as it begins and ends (dt_region_mark_t), when not NULL. Then read_flag is
   // not called: each region's kernels are handed to `launch` once, whatever its predicate says, for
@@ -62,16 +62,21 @@ typedef struct dt_frame_t {
   void (*region)(struct dt_frame_t *frame, int64_t mark, const void *predicate);
 } dt_frame_t;
 
-// Marks nest: IF … [ELSE …] ENDIF, and WHILE … AGAIN, after whose kernels the predicate says
-// whether they run again. The predicate of a WHILE is written before it. The numbers are generated
-// code's.
+// Marks nest: IF … [ELSE …] ENDIF, SWITCH … CASE … CASE … ENDSWITCH, and WHILE … AGAIN, after whose
+// kernels the predicate says whether they run again. A SWITCH comes with the number of its cases
+// (DT_MARK_CASES): a predicate that is none of them means the last. The predicate of a WHILE is
+// written before it. The numbers are generated code's.
 typedef enum dt_region_mark_t {
   DT_MARK_IF = 0,
   DT_MARK_ELSE = 1,
   DT_MARK_ENDIF = 2,
   DT_MARK_WHILE = 3,
   DT_MARK_AGAIN = 4,
+  DT_MARK_SWITCH = 5,
+  DT_MARK_CASE = 6,
+  DT_MARK_ENDSWITCH = 7,
 } dt_region_mark_t;
+#define DT_MARK_CASES 8 // bits below the number of cases in a mark
 
 // Entry points of a host program, plan and run once a segment. plan: 0, or index + 1 of the first
 // failed assert of the program's graph, or -1 when a size or byte count overflows its limit, or

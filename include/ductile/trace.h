@@ -116,6 +116,11 @@ typedef dt_status_t (*dt_branch_fn_t)(dt_trace_t *trace, const dt_value_t *in, d
 DT_API void dt_cond(dt_trace_t *trace, dt_value_t pred, dt_branch_fn_t then_fn,
                     dt_branch_fn_t else_fn, void *closure, uint32_t n_in, const dt_value_t *in,
                     uint32_t n_out, dt_value_t *out);
+// The same of `n_cases` bodies, 1 to 64: only cases[index] runs, for one integer or bool of rank 0;
+// an index below 0 is taken as 0, and one beyond as the last. All cases are traced.
+DT_API void dt_switch(dt_trace_t *trace, dt_value_t index, uint32_t n_cases,
+                      const dt_branch_fn_t *cases, void *closure, uint32_t n_in,
+                      const dt_value_t *in, uint32_t n_out, dt_value_t *out);
 // The state begins as `init`. While cond_fn's out[0] (one bool of rank 0) is true, body_fn gives
 // the next state: out[0 … n_state-1], each of its init's dtype and sizes. Both read in[0 …
 // n_state-1], the state, and then captured[0 … n_captured-1]. out[0 … n_state-1]: the state in the

@@ -12,6 +12,7 @@
 #define dt_capture(trace, ...) (dt_capture)(DT_AT(trace), __VA_ARGS__)
 #define dt_update(trace, ...) (dt_update)(DT_AT(trace), __VA_ARGS__)
 #define dt_cond(trace, ...) (dt_cond)(DT_AT(trace), __VA_ARGS__)
+#define dt_switch(trace, ...) (dt_switch)(DT_AT(trace), __VA_ARGS__)
 #define dt_while(trace, ...) (dt_while)(DT_AT(trace), __VA_ARGS__)
 #define dt_neg(trace, ...) (dt_neg)(DT_AT(trace), __VA_ARGS__)
 #define dt_abs(trace, ...) (dt_abs)(DT_AT(trace), __VA_ARGS__)

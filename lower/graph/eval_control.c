@@ -52,17 +52,17 @@ static dt_status_t same_sizes(const dt_node_t *node, const dt_eval_value_t *a,
   return same ? NULL : dt__eval_misfit(node, "what comes out has other sizes");
 }
 
-dt_status_t dt__eval_cond(const dt_eval_t *e, const dt_node_t *node, dt_eval_value_t *out) {
+// Evaluates body `taken`.
+static dt_status_t eval_branch(const dt_eval_t *e, const dt_node_t *node, uint32_t taken) {
   const dt_eval_value_t *predicate = dt__eval_in(e, node, 0);
-  bool taken = predicate->data[0].i != 0;
-  const dt_graph_t *body = dt__graph_control(e->graph, node)->bodies[!taken];
+  const dt_graph_t *body = dt__graph_control(e->graph, node)->bodies[taken];
   dt_eval_value_t *operands = operands_of(e, node, 1);
   dt_eval_value_t *results = DT_ARENA_ARRAY(e->arena, dt_eval_value_t, body->outputs.len + 1);
   if (!operands || !results)
     return DT_NO_MEMORY();
   dt_status_t status = dt__eval_body(e, body, operands, e->arena, results);
   if (status)
-    return dt__status_annotate(status, "%s", dt__control_body_name(node->op, !taken));
+    return dt__status_annotate(status, "%s", dt__control_body_name(node->op, taken));
   // Results may be operands, whose bounds stay what they are outside.
   for (uint32_t k = 0; !is_certain(predicate) && k < body->outputs.len; k++) {
     dt_eval_value_t own;
@@ -73,7 +73,23 @@ dt_status_t dt__eval_cond(const dt_eval_t *e, const dt_node_t *node, dt_eval_val
   if (!is_certain(predicate))
     unbound(results, body->outputs.len);
   e->results[node->attrs->index] = results;
+  return NULL;
+}
+
+dt_status_t dt__eval_cond(const dt_eval_t *e, const dt_node_t *node, dt_eval_value_t *out) {
+  const dt_eval_value_t *predicate = dt__eval_in(e, node, 0);
+  DT_TRY(eval_branch(e, node, predicate->data[0].i == 0));
   dt__eval_put(out, 0, dt__eval_at(predicate, 0));
+  return NULL;
+}
+
+// The node's own value: not the first case.
+dt_status_t dt__eval_switch(const dt_eval_t *e, const dt_node_t *node, dt_eval_value_t *out) {
+  const dt_eval_value_t *index = dt__eval_in(e, node, 0);
+  uint32_t n = dt__control_n(dt__graph_control(e->graph, node));
+  uint64_t taken = (uint64_t)index->data[0].i;
+  DT_TRY(eval_branch(e, node, taken < n ? (uint32_t)taken : n - 1));
+  dt__eval_put(out, 0, (dt_approx_t){.v = {.i = taken != 0}});
   return NULL;
 }
 

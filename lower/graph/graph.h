@@ -44,8 +44,8 @@ enum { DT_SEARCH_INCLUSIVE = 1 };
 // attributes compare and hash as bytes (padding included: always start from {0}).
 typedef struct dt_attrs_t {
   dt_dtype_t dtype; // cast, scalar, iota, size
-  uint32_t index;   // input, constant: which; cond, while: of graph->controls; result: which
-  uint32_t n_axes;  // reductions (ascending), permute (order), concat, gather, iota, softmax (one)
+  uint32_t index;  // input, constant: which; cond, switch, while: of graph->controls; result: which
+  uint32_t n_axes; // reductions (ascending), permute (order), concat, gather, iota, softmax (one)
   int32_t axes[DT_MAX_RANK];
   uint32_t keepdims; // reductions: 1 keeps folded dims as size 1
   uint32_t mode;     // cumsum: DT_SCAN_* joined; searchsorted: DT_SEARCH_*
@@ -115,14 +115,22 @@ typedef struct dt_graph_assert_t {
   dt_code_t code; // what a call that fails it gets; DT_OK: DT_E_SHAPE
 } dt_graph_assert_t;
 
-// The bodies of a `cond` (then, else) or of a `while` (test, body): graphs in the same environment
-// that read operands as their inputs, in order, without the predicate. They have no constants,
-// captures, asserts or updates and bind no symbols. Branches agree in their outputs' dtypes, ranks
-// and sizes; a test gives one rank-0 bool; a body's outputs are the new state, as many as the state
-// and each of its dtype and sizes. Shared by graphs that passes make of one another.
+// The bodies of a `cond` (then, else), of a `switch` (its cases) or of a `while` (test, body):
+// graphs in the same environment that read operands as their inputs, in order, without the
+// predicate. They have no constants, captures, asserts or updates and bind no symbols. Branches
+// agree in their outputs' dtypes, ranks and sizes; a test gives one rank-0 bool; a body's outputs
+// are the new state, as many as the state and each of its dtype and sizes. Shared by graphs that
+// passes make of one another.
+#define DT_MOST_CASES 64u
 typedef struct dt_graph_control_t {
-  const struct dt_graph *bodies[2];
+  const struct dt_graph *bodies[DT_MOST_CASES]; // the others are NULL
 } dt_graph_control_t;
+static inline uint32_t dt__control_n(const dt_graph_control_t *control) {
+  uint32_t n = 0;
+  while (n < DT_MOST_CASES && control->bodies[n])
+    n++;
+  return n;
+}
 
 typedef struct dt_graph {
   dt_arena_t *arena;       // owns everything below; borrowed
@@ -173,18 +181,20 @@ dt_status_t dt__graph_add_capture(dt_graph_t *graph, const dt_graph_capture_t *c
 // to that); an input is updated once.
 dt_status_t dt__graph_add_update(dt_graph_t *graph, const dt_graph_update_t *update) DT_MUST_USE;
 
-// A `cond` or `while` over bodies that are complete. `inputs`: the predicate and operands, or the
-// state and what is captured.
+// A `cond`, `switch` or `while` over bodies that are complete. `inputs`: the predicate and
+// operands, or the state and what is captured.
 dt_status_t dt__graph_add_control(dt_graph_t *graph, dt_op_t op, const dt_graph_control_t *control,
                                   const dt_node_id_t *inputs, uint32_t n_inputs,
                                   const dt_origin_t *origin, dt_node_id_t *out) DT_MUST_USE;
-static inline bool dt__op_is_control(dt_op_t op) { return op == DT_OP_cond || op == DT_OP_while; }
-// The bodies of a `cond` or `while`.
+static inline bool dt__op_is_control(dt_op_t op) {
+  return op == DT_OP_cond || op == DT_OP_switch || op == DT_OP_while;
+}
+// The bodies of one of these.
 static inline const dt_graph_control_t *dt__graph_control(const dt_graph_t *graph,
                                                           const dt_node_t *node) {
   return &graph->controls.items[node->attrs->index];
 }
-// What the bodies are called: then, else, test, body.
+// What the bodies are called: then, else, case, test, body.
 const char *dt__control_body_name(dt_op_t op, uint32_t body);
 // A copy of the bodies, and of theirs, with `env` as environment; nodes are shared.
 dt_status_t dt__graph_rehome_controls(dt_graph_t *graph) DT_MUST_USE;

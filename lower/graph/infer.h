@@ -122,6 +122,7 @@ dt_status_t dt__infer_dtype(dt_infer_t *ctx) DT_MUST_USE;
   RULE(nonzero, DT_ATTR_SYMS)                                                                      \
   RULE(select, DT_ATTR_SYMS)                                                                       \
   RULE(cond, DT_ATTR_INDEX)                                                                        \
+  RULE(switch, DT_ATTR_INDEX)                                                                      \
   RULE(while, DT_ATTR_INDEX)                                                                       \
   RULE(result, DT_ATTR_INDEX)                                                                      \
   RULE(matmul, 0)                                                                                  \

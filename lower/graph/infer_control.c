@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Control that data decides: `cond` and `while` nodes, the rules that their operands and bodies
-// must satisfy, and what `result` reads of them.
+// Control that data decides: `cond`, `switch` and `while` nodes, the rules that their operands and
+// bodies must satisfy, and what `result` reads of them.
 #include "lower/graph/infer.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/status.h"
 
+#include <stdio.h>
+
 const char *dt__control_body_name(dt_op_t op, uint32_t body) {
   static const char *const names[2][2] = {{"then", "else"}, {"test", "body"}};
-  return names[op == DT_OP_while][body & 1];
+  return op == DT_OP_switch ? "case" : names[op == DT_OP_while][body & 1];
 }
 
 dt_status_t dt__graph_add_control(dt_graph_t *graph, dt_op_t op, const dt_graph_control_t *control,
@@ -30,7 +32,7 @@ dt_status_t dt__graph_rehome_controls(dt_graph_t *graph) {
   if (!controls)
     return DT_NO_MEMORY();
   for (uint32_t k = 0; k < n; k++)
-    for (uint32_t b = 0; b < 2; b++) {
+    for (uint32_t b = 0; b < dt__control_n(&graph->controls.items[k]); b++) {
       dt_graph_t *copy = DT_ARENA_NEW(graph->arena, dt_graph_t);
       if (!copy)
         return DT_NO_MEMORY();
@@ -104,7 +106,8 @@ static dt_status_t check_control(const dt_infer_t *ctx) {
     return dt__infer_fail(ctx, DT_E_ARGUMENT, "there is no pair of bodies %u, the graph has %u",
                           ctx->attrs->index, ctx->graph->controls.len);
   const dt_graph_control_t *control = &ctx->graph->controls.items[ctx->attrs->index];
-  if (!control->bodies[0] || !control->bodies[1])
+  uint32_t n = dt__control_n(control);
+  if (n == 0 || (ctx->op != DT_OP_switch && n != 2))
     return dt__infer_fail(ctx, DT_E_ARGUMENT, "a body is missing");
   return NULL;
 }
@@ -132,6 +135,30 @@ static dt_status_t check_operands(const dt_infer_t *ctx, uint32_t first, uint32_
   return NULL;
 }
 
+// The outputs of body b are alike those of the first.
+static dt_status_t check_outputs(const dt_infer_t *ctx, uint32_t b, const char *first,
+                                 const char *second) {
+  const dt_graph_control_t *control = &ctx->graph->controls.items[ctx->attrs->index];
+  const dt_graph_t *one = control->bodies[0], *other = control->bodies[b];
+  if (one->outputs.len != other->outputs.len)
+    return dt__infer_fail(ctx, DT_E_ARGUMENT, "the %s has %u outputs, the %s has %u", first,
+                          one->outputs.len, second, other->outputs.len);
+  for (uint32_t k = 0; k < one->outputs.len; k++) {
+    const dt_node_t *to = output_of(other, k);
+    alike_t pair = {.role = "output",
+                    .index = k,
+                    .first = first,
+                    .second = second,
+                    .a = output_of(one, k),
+                    .dtype = to->dtype,
+                    .rank = to->rank,
+                    .sizes = to->sizes,
+                    .advice = "branches must agree; use cast, pad or slice"};
+    DT_TRY(must_be_alike(ctx, &pair));
+  }
+  return NULL;
+}
+
 dt_status_t dt__shape_rule_cond(dt_infer_t *ctx) {
   DT_TRY(check_control(ctx));
   const dt_node_t *predicate = dt__infer_in(ctx, 0);
@@ -140,23 +167,22 @@ dt_status_t dt__shape_rule_cond(dt_infer_t *ctx) {
                           "the predicate must be one bool of rank 0; use cast and reshape");
   DT_TRY(check_operands(ctx, 1, 0));
   DT_TRY(check_operands(ctx, 1, 1));
-  const dt_graph_control_t *control = &ctx->graph->controls.items[ctx->attrs->index];
-  const dt_graph_t *then = control->bodies[0], *other = control->bodies[1];
-  if (then->outputs.len != other->outputs.len)
-    return dt__infer_fail(ctx, DT_E_ARGUMENT, "then has %u outputs, else has %u", then->outputs.len,
-                          other->outputs.len);
-  for (uint32_t k = 0; k < then->outputs.len; k++) {
-    const dt_node_t *to = output_of(other, k);
-    alike_t pair = {.role = "output",
-                    .index = k,
-                    .first = "then branch",
-                    .second = "else branch",
-                    .a = output_of(then, k),
-                    .dtype = to->dtype,
-                    .rank = to->rank,
-                    .sizes = to->sizes,
-                    .advice = "branches must agree; use cast, pad or slice"};
-    DT_TRY(must_be_alike(ctx, &pair));
+  ctx->rank = 0;
+  return check_outputs(ctx, 1, "then branch", "else branch");
+}
+
+dt_status_t dt__shape_rule_switch(dt_infer_t *ctx) {
+  DT_TRY(check_control(ctx));
+  const dt_node_t *index = dt__infer_in(ctx, 0);
+  if (index->rank != 0 || index->dtype != DT_U8)
+    return dt__infer_fail(ctx, index->rank ? DT_E_SHAPE : DT_E_DTYPE,
+                          "the index must be one u8 of rank 0; use cast and reshape");
+  uint32_t n = dt__control_n(&ctx->graph->controls.items[ctx->attrs->index]);
+  for (uint32_t b = 0; b < n; b++) {
+    char name[16];
+    snprintf(name, sizeof(name), "case %u", b);
+    DT_TRY(check_operands(ctx, 1, b));
+    DT_TRY(check_outputs(ctx, b, "case 0", name));
   }
   ctx->rank = 0;
   return NULL;
@@ -196,7 +222,7 @@ dt_status_t dt__infer_output(const dt_infer_t *ctx, const dt_node_t **out) {
   const dt_node_t *node = dt__infer_in(ctx, 0);
   *out = NULL;
   if (!dt__op_is_control(node->op) || node->attrs->index >= ctx->graph->controls.len)
-    return dt__infer_fail(ctx, DT_E_ARGUMENT, "the argument must be a cond or a while");
+    return dt__infer_fail(ctx, DT_E_ARGUMENT, "the argument must be a cond, a switch or a while");
   // What a loop leaves has the sizes of its state, which its body's inputs have.
   const dt_graph_control_t *control = dt__graph_control(ctx->graph, node);
   const dt_graph_t *body = control->bodies[node->op == DT_OP_while];

@@ -25,8 +25,10 @@ static void need_symbols(live_t *l, uint32_t n, const dt_sym_t *exprs) {
 
 // What the bodies of a node use counts as the node's own.
 static void need_bodies(live_t *l, const dt_graph_t *graph, const dt_node_t *node) {
-  for (uint32_t b = 0; l->has_items && dt__op_is_control(node->op) && b < 2; b++) {
-    const dt_graph_t *body = dt__graph_control(graph, node)->bodies[b];
+  bool looks = l->has_items && dt__op_is_control(node->op);
+  const dt_graph_control_t *control = looks ? dt__graph_control(graph, node) : NULL;
+  for (uint32_t b = 0; control && b < dt__control_n(control); b++) {
+    const dt_graph_t *body = control->bodies[b];
     for (uint32_t k = 0; k < body->nodes.len; k++) {
       const dt_node_t *inner = &body->nodes.items[k];
       need_symbols(l, inner->rank, inner->sizes);

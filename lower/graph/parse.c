@@ -381,6 +381,13 @@ static dt_status_t parse_body(parser_t *p, const char *name, const dt_graph_t **
   return status;
 }
 
+static dt_status_t parse_bodies(parser_t *p, dt_op_t op, dt_graph_control_t *out) {
+  uint32_t n = op == DT_OP_switch ? DT_MOST_CASES : dt__op_is_control(op) ? 2 : 0;
+  for (uint32_t b = 0; b < n && (op != DT_OP_switch || !dt__scan_peek(p->scan, ":")); b++)
+    DT_TRY(parse_body(p, dt__control_body_name(op, b), &out->bodies[b]));
+  return NULL;
+}
+
 static dt_status_t parse_op(parser_t *p, dt_op_t op, dt_node_id_t *out) {
   DT_VEC(dt_node_id_t) inputs = {0};
   while (dt__scan_peek(p->scan, inputs.len ? "," : "%")) {
@@ -398,8 +405,7 @@ static dt_status_t parse_op(parser_t *p, dt_op_t op, dt_node_id_t *out) {
   if (dt__scan_accept(p->scan, "{"))
     DT_TRY(parse_attrs(p, op, value, &attrs));
   dt_graph_control_t control = {{NULL, NULL}};
-  for (uint32_t b = 0; dt__op_is_control(op) && b < 2; b++)
-    DT_TRY(parse_body(p, dt__control_body_name(op, b), &control.bodies[b]));
+  DT_TRY(parse_bodies(p, op, &control));
   DT_TRY(placed(
       p, dt__op_is_control(op)
              ? dt__graph_add_control(p->graph, op, &control, inputs.items, inputs.len, NULL, out)

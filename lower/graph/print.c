@@ -264,8 +264,10 @@ static void put_node(const dt_graph_t *graph, uint32_t id, dt_text_t *out) {
   for (uint32_t k = 0; k < node->n_inputs; k++)
     dt__text_printf(out, k ? ", %%%u" : " %%%u", node->inputs[k].id);
   put_attrs(graph, node, out);
-  for (uint32_t b = 0; dt__op_is_control(node->op) && b < 2; b++)
-    put_body(dt__graph_control(graph, node)->bodies[b], dt__control_body_name(node->op, b), out);
+  const dt_graph_control_t *control =
+      dt__op_is_control(node->op) ? dt__graph_control(graph, node) : NULL;
+  for (uint32_t b = 0; control && b < dt__control_n(control); b++)
+    put_body(control->bodies[b], dt__control_body_name(node->op, b), out);
   dt__text_printf(out, " : %s", dt_dtype_name(node->dtype));
   put_sizes(graph, node->rank, node->sizes, out);
   dt__text_put(out, "\n");

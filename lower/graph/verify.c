@@ -159,8 +159,10 @@ static dt_status_t check_bound(const bound_t *b, uint32_t n, const dt_sym_t *exp
 
 // Bodies bind nothing: what their sizes use is bound outside.
 static dt_status_t check_bodies_bound(bound_t *b, const dt_graph_t *graph, const dt_node_t *node) {
-  for (uint32_t k = 0; dt__op_is_control(node->op) && k < 2; k++) {
-    const dt_graph_t *body = dt__graph_control(graph, node)->bodies[k];
+  const dt_graph_control_t *control =
+      dt__op_is_control(node->op) ? dt__graph_control(graph, node) : NULL;
+  for (uint32_t k = 0; control && k < dt__control_n(control); k++) {
+    const dt_graph_t *body = control->bodies[k];
     for (uint32_t i = 0; i < body->nodes.len; i++) {
       const dt_node_t *inner = &body->nodes.items[i];
       DT_TRY(check_bound(b, inner->rank, inner->sizes));
@@ -238,12 +240,12 @@ static dt_status_t verify_graph(const dt_graph_t *graph);
 
 static dt_status_t verify_bodies(const dt_graph_t *graph) {
   for (uint32_t k = 0; k < graph->controls.len; k++)
-    for (uint32_t b = 0; b < 2; b++) {
+    for (uint32_t b = 0; b < dt__control_n(&graph->controls.items[k]); b++) {
       const dt_graph_t *body = graph->controls.items[k].bodies[b];
       dt_status_t status = check_body(graph, body);
       if (!status)
         status = verify_graph(body);
-      DT_TRY(malformed(status, b ? "second body of control " : "first body of control ", k));
+      DT_TRY(malformed(status, b ? "a later body of control " : "first body of control ", k));
     }
   return NULL;
 }

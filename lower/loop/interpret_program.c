@@ -197,12 +197,19 @@ static dt_status_t run_slices(run_t *run, const dt_program_slices_t *slices) {
 // ---- Regions --------------------------------------------------------------------------------------------
 static dt_status_t run_kernels(run_t *run, uint32_t first, uint32_t end, uint32_t after);
 
+// Whether the region's kernels run.
+static bool decides(const dt_program_region_t *region, uint64_t predicate) {
+  if (region->kind == DT_REGION_CASE)
+    return predicate < region->n ? predicate == region->index : region->index + 1 == region->n;
+  return (predicate != 0) == (region->kind != DT_REGION_ELSE);
+}
+
 static dt_status_t read_predicate(run_t *run, const dt_program_region_t *region, bool *out) {
   DT_TRY(place(run, region->predicate.id));
   const dt_interp_buffer_t *at = &run->in.buffers[region->predicate.id - 1];
   if (at->written && !at->written[0])
     return DT_FAIL(DT_E_INTERNAL, "buffer %u decides before it is written", region->predicate.id);
-  *out = dt__scalar_load(DT_BOOL, at->base).i != 0;
+  *out = decides(region, *(const unsigned char *)at->base);
   return NULL;
 }
 
@@ -224,7 +231,7 @@ static dt_status_t run_region(run_t *run, uint32_t index) {
   bool loop = region->kind == DT_REGION_WHILE, go_on = false;
   for (int64_t trips = 0;; trips++) {
     DT_TRY(read_predicate(run, region, &go_on));
-    if (go_on != (region->kind != DT_REGION_ELSE) || (trips && !loop))
+    if (!go_on || (trips && !loop))
       return NULL;
     if (trips == MAX_TRIPS)
       return DT_FAIL(DT_E_LIMIT, "a loop has not ended after %lld trips", (long long)trips);

@@ -72,13 +72,16 @@ typedef struct dt_program_slices_t {
 // What a kernel of a region writes is read inside of the region only, but for STATE. The kernels of
 // a region stand side by side and in one segment; it may have none.
 typedef enum dt_region_kind_t {
-  DT_REGION_IF,   // its kernels run where the predicate is true
-  DT_REGION_ELSE, // follows the IF of the same predicate: its kernels run where that is false
-  DT_REGION_WHILE // its kernels run again and again while the predicate, which they write, is true
+  DT_REGION_IF,    // its kernels run where the predicate is true
+  DT_REGION_ELSE,  // follows the IF of the same predicate: its kernels run where that is false
+  DT_REGION_WHILE, // its kernels run again and again while the predicate, which they write, is true
+  DT_REGION_CASE   // number `index` of `n` side by side on one predicate, a number: its kernels run
+                   // where that is its number; the last one's also where it is none of them
 } dt_region_kind_t;
 typedef struct dt_program_region_t {
   dt_region_kind_t kind;
-  dt_buffer_id_t predicate;    // rank 0, BOOL
+  uint32_t index, n;           // CASE
+  dt_buffer_id_t predicate;    // rank 0, BOOL; of a CASE U8
   uint32_t run_first, run_end; // its runs
   uint32_t first, end;         // its kernels; set by dt__program_settle_regions
 } dt_program_region_t;
@@ -153,6 +156,11 @@ uint32_t dt__region_at(const dt_program_t *program, uint32_t k, uint32_t after);
 // The IF that an ELSE belongs to, and the innermost region that run `run` lies in; UINT32_MAX:
 // none.
 uint32_t dt__region_if(const dt_program_t *program, uint32_t other);
+// The first of the cases that `one` is of: the others are the regions behind it that have no region
+// around them which it has not. UINT32_MAX where they are not whole.
+uint32_t dt__region_cases(const dt_program_t *program, uint32_t one);
+// The next case behind `one`, or UINT32_MAX.
+uint32_t dt__region_next_case(const dt_program_t *program, uint32_t one);
 uint32_t dt__region_of_run(const dt_program_t *program, uint32_t run);
 // The kernel writes the state of a loop at the end of a trip.
 bool dt__kernel_carries(const dt_program_t *program, const dt_kernel_t *kernel);

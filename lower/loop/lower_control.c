@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lowering of `cond` and `while`: their bodies' kernels become regions of the program. Only the
-// outputs that somebody reads are lowered, and what they need.
+// Lowering of `cond`, `switch` and `while`: their bodies' kernels become regions of the program.
+// Only the outputs that somebody reads are lowered, and what they need.
 //
 //   cond   IF p {then; R = …} ELSE {else; R = …}                 R: STATE, the results
+//   switch CASE p is 0 {…; R = …} CASE 1 {…; R = …} …
 //   while  P = test(init); S = init; WHILE P {new = body(S); p = test(new); S = new; P = p}
 //
 // The test is lowered twice, so that a loop's last kernels can be plain copies into the state,
@@ -129,7 +130,12 @@ static dt_status_t lower_branch(control_t *c, uint32_t b, dt_buffer_id_t predica
   const dt_graph_t *body = c->bodies->bodies[b];
   dt_lowering_t inner;
   uint32_t region = 0;
-  DT_TRY(open_region(c->ctx, b ? DT_REGION_ELSE : DT_REGION_IF, predicate, &region));
+  dt_region_kind_t kind = c->node->op == DT_OP_switch ? DT_REGION_CASE
+                          : b                         ? DT_REGION_ELSE
+                                                      : DT_REGION_IF;
+  DT_TRY(open_region(c->ctx, kind, predicate, &region));
+  c->ctx->program->regions.items[region].index = kind == DT_REGION_CASE ? b : 0;
+  c->ctx->program->regions.items[region].n = kind == DT_REGION_CASE ? dt__control_n(c->bodies) : 0;
   DT_TRY(lower_body(c->ctx, body, c->operands, c->wanted, &inner));
   for (uint32_t k = 0; k < c->n_outputs; k++)
     if (c->wanted[k])
@@ -138,7 +144,7 @@ static dt_status_t lower_branch(control_t *c, uint32_t b, dt_buffer_id_t predica
   return NULL;
 }
 
-static dt_status_t lower_cond(control_t *c) {
+static dt_status_t lower_branches(control_t *c) {
   dt_buffer_id_t predicate;
   DT_TRY(predicate_buffer(c->ctx, c->node->inputs[0], &predicate));
   for (uint32_t k = c->id.id; k < c->ctx->graph->nodes.len; k++) {
@@ -147,8 +153,8 @@ static dt_status_t lower_cond(control_t *c) {
         !c->states[node->attrs->index].id)
       DT_TRY(add_state(c->ctx, c->ctx, (dt_node_id_t){k + 1}, 0, &c->states[node->attrs->index]));
   }
-  DT_TRY(lower_branch(c, 0, predicate));
-  DT_TRY(lower_branch(c, 1, predicate));
+  for (uint32_t b = 0; b < dt__control_n(c->bodies); b++)
+    DT_TRY(lower_branch(c, b, predicate));
   (void)new_run(c->ctx);
   return give_results(c);
 }
@@ -254,13 +260,13 @@ dt_status_t dt__lower_control(dt_lowering_t *ctx, dt_node_id_t id) {
   if (node->op == DT_OP_result) // its value was set with the control's
     return NULL;
   control_t c = {.ctx = ctx, .id = id, .node = node, .bodies = dt__graph_control(ctx->graph, node)};
-  c.n_outputs = c.bodies->bodies[1]->outputs.len;
-  c.operands = operands_of(ctx, node, node->op == DT_OP_cond);
+  c.n_outputs = c.bodies->bodies[node->op == DT_OP_while]->outputs.len;
+  c.operands = operands_of(ctx, node, node->op != DT_OP_while);
   c.wanted = DT_ARENA_ARRAY(ctx->arena, bool, (size_t)c.n_outputs + 1);
   c.states = DT_ARENA_ARRAY(ctx->arena, dt_buffer_id_t, (size_t)c.n_outputs + 1);
   if (!c.operands || !c.wanted || !c.states)
     return DT_NO_MEMORY();
   if (!find_wanted(&c))
     return NULL;
-  return node->op == DT_OP_cond ? lower_cond(&c) : lower_while(&c);
+  return node->op == DT_OP_while ? lower_while(&c) : lower_branches(&c);
 }

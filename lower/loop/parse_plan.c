@@ -108,8 +108,13 @@ static const char *region_kind(uint32_t k) { return dt__region_kind_name((dt_reg
 dt_status_t dt__loop_parse_region(dt_loop_parser_t *p) {
   dt_program_region_t region = {0};
   uint32_t kind = 0, last = 0;
-  DT_TRY(dt__loop_parse_name(p, region_kind, DT_REGION_WHILE + 1, "region", &kind));
+  DT_TRY(dt__loop_parse_name(p, region_kind, DT_REGION_CASE + 1, "region", &kind));
   region.kind = (dt_region_kind_t)kind;
+  if (region.kind == DT_REGION_CASE) {
+    DT_TRY(dt__loop_parse_u32(p, &region.index));
+    DT_TRY(dt__scan_expect(p->scan, "of"));
+    DT_TRY(dt__loop_parse_u32(p, &region.n));
+  }
   DT_TRY(dt__loop_parse_buffer(p, &region.predicate));
   DT_TRY(dt__scan_expect(p->scan, "runs"));
   DT_TRY(dt__loop_parse_u32(p, &region.run_first));

@@ -34,13 +34,14 @@
 
 static const char *const buffer_kinds[] = {"input", "constant", "output", "temp", "once",
                                            "local", "slab",     "state"}; // ORDER(dt_buffer_kind_t)
-static const char *const region_kinds[] = {"if", "else", "while"};        // ORDER(dt_region_kind_t)
+static const char *const region_kinds[] = {"if", "else", "while",
+                                           "case"}; // ORDER(dt_region_kind_t)
 static const char *const fold_kinds[] = {"sum", "prod",   "max",   "min", "any",
                                          "all", "argmax", "argmin"}; // ORDER(dt_fold_kind_t)
 static const char *const schedule_kinds[] = {"outer_lanes", "inner_lanes", "serial", "matmul",
                                              "tiles"}; // ORDER(dt_schedule_kind_t)
 _Static_assert(DT_BUFFER_STATE == 7, "ORDER(dt_buffer_kind_t)");
-_Static_assert(DT_REGION_WHILE == 2, "ORDER(dt_region_kind_t)");
+_Static_assert(DT_REGION_CASE == 3, "ORDER(dt_region_kind_t)");
 _Static_assert(DT_FOLD_ARGMIN == 7, "ORDER(dt_fold_kind_t)");
 _Static_assert(DT_SCHEDULE_TILES == 4, "ORDER(dt_schedule_kind_t)");
 
@@ -48,7 +49,7 @@ const char *dt__buffer_kind_name(dt_buffer_kind_t kind) {
   return (unsigned)kind <= DT_BUFFER_STATE ? buffer_kinds[kind] : NULL;
 }
 const char *dt__region_kind_name(dt_region_kind_t kind) {
-  return (unsigned)kind <= DT_REGION_WHILE ? region_kinds[kind] : NULL;
+  return (unsigned)kind <= DT_REGION_CASE ? region_kinds[kind] : NULL;
 }
 const char *dt__fold_kind_name(dt_fold_kind_t kind) {
   return (unsigned)kind < 8 ? fold_kinds[kind] : NULL;
@@ -368,8 +369,11 @@ static void print_regions(dt_loop_printer_t *printer) {
   const dt_program_t *program = printer->program;
   for (uint32_t k = 0; k < program->regions.len; k++) {
     const dt_program_region_t *region = &program->regions.items[k];
-    dt__text_printf(printer->out, "region %s b%u runs %u %u\n", dt__region_kind_name(region->kind),
-                    region->predicate.id, region->run_first, region->run_end);
+    dt__text_printf(printer->out, "region %s ", dt__region_kind_name(region->kind));
+    if (region->kind == DT_REGION_CASE)
+      dt__text_printf(printer->out, "%u of %u ", region->index, region->n);
+    dt__text_printf(printer->out, "b%u runs %u %u\n", region->predicate.id, region->run_first,
+                    region->run_end);
   }
 }
 

@@ -46,6 +46,32 @@ uint32_t dt__region_if(const dt_program_t *program, uint32_t other) {
   return UINT32_MAX;
 }
 
+uint32_t dt__region_next_case(const dt_program_t *program, uint32_t one) {
+  const dt_program_region_t *own = &program->regions.items[one];
+  for (uint32_t i = one + 1; i < program->regions.len; i++) {
+    const dt_program_region_t *region = &program->regions.items[i];
+    if (region->run_first == own->run_end)
+      return region->kind == DT_REGION_CASE && region->index == own->index + 1 &&
+                     region->n == own->n && region->predicate.id == own->predicate.id
+                 ? i
+                 : UINT32_MAX;
+  }
+  return UINT32_MAX;
+}
+
+uint32_t dt__region_cases(const dt_program_t *program, uint32_t one) {
+  for (uint32_t i = one + 1; i-- > 0;) {
+    uint32_t at = i;
+    if (program->regions.items[i].kind != DT_REGION_CASE || program->regions.items[i].index)
+      continue;
+    while (at != one && at != UINT32_MAX)
+      at = dt__region_next_case(program, at);
+    if (at == one)
+      return i;
+  }
+  return UINT32_MAX;
+}
+
 uint32_t dt__region_of_run(const dt_program_t *program, uint32_t run) {
   for (uint32_t i = program->regions.len; i-- > 0;)
     if (has_run(&program->regions.items[i], run))

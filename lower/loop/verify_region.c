@@ -23,6 +23,12 @@ static dt_status_t verify_nesting(const dt_loop_verifier_t *v, uint32_t at) {
   }
   if (region->kind == DT_REGION_ELSE && dt__region_if(program, at) == UINT32_MAX)
     return dt__loop_verify_fail(v, "region %u is an else without its if", at);
+  bool cases = region->kind == DT_REGION_CASE;
+  if (cases && (region->index >= region->n || region->n > DT_MOST_CASES ||
+                dt__region_cases(program, at) == UINT32_MAX ||
+                (region->index + 1 < region->n && dt__region_next_case(program, at) == UINT32_MAX)))
+    return dt__loop_verify_fail(v, "region %u is case %u of %u that are not side by side", at,
+                                region->index, region->n);
   return NULL;
 }
 
@@ -57,7 +63,8 @@ static dt_status_t verify_predicate(const dt_loop_verifier_t *v, uint32_t at) {
                                 program->buffers.len);
   const dt_buffer_t *buffer = dt__program_buffer(program, region->predicate);
   bool loop = region->kind == DT_REGION_WHILE;
-  if (buffer->rank || buffer->dtype != DT_BOOL || buffer->kind == DT_BUFFER_LOCAL ||
+  dt_dtype_t dtype = region->kind == DT_REGION_CASE ? DT_U8 : DT_BOOL;
+  if (buffer->rank || buffer->dtype != dtype || buffer->kind == DT_BUFFER_LOCAL ||
       buffer->kind == DT_BUFFER_SLAB ||
       (loop && (buffer->kind != DT_BUFFER_STATE || buffer->index != at + 1)))
     return dt__loop_verify_fail(v, "region %u: buffer %u, which is %s, is no predicate of it", at,

@@ -117,7 +117,7 @@ dt_status_t dt__rewrite_bodies(dt_arena_t *arena, const dt_graph_t *graph, dt_pa
   if (!controls)
     return DT_NO_MEMORY();
   for (uint32_t k = 0; k < n; k++)
-    for (uint32_t b = 0; b < 2; b++) {
+    for (uint32_t b = 0; b < dt__control_n(&made->controls.items[k]); b++) {
       const dt_graph_t *body = made->controls.items[k].bodies[b];
       DT_TRY(dt__rewrite_bodies(arena, body, pass, &controls[k].bodies[b]));
       changed = changed || controls[k].bodies[b] != body;

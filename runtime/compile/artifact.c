@@ -194,9 +194,8 @@ static void describe_kernels(stream_t *s, dt_artifact_t *a) {
   a->kernels = list(s, &a->n_codes, a->kernels, sizeof(*a->kernels));
   for (uint32_t k = 0; k < a->n_codes && !s->failed; k++) {
     dt_cuda_kernel_info_t *info = &a->kernels[k];
-    uint32_t *fields[] = {&info->threads,     &info->teams,        &info->n_words,
-                          &info->most_blocks, &info->shared_bytes, &info->unit,
-                          &info->behind,      &info->member};
+    uint32_t *fields[] = {&info->threads,      &info->teams, &info->n_words, &info->most_blocks,
+                          &info->shared_bytes, &info->unit,  &info->behind,  &info->member};
     for (size_t f = 0; f < sizeof(fields) / sizeof(fields[0]); f++)
       number(s, fields[f]);
     uint32_t waits = info->waits, checks = info->checks;

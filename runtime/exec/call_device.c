@@ -93,7 +93,7 @@ static int64_t read_flag(dt_frame_t *frame, const void *predicate) {
   uint8_t value = 0;
   if (!own->graph.launch.status)
     own->graph.launch.status = read_byte(own, predicate, &value);
-  return !own->graph.launch.status && value != 0;
+  return own->graph.launch.status ? 0 : value;
 }
 
 // ---- Segments -------------------------------------------------------------------------------------

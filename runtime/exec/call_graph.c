@@ -159,13 +159,14 @@ static dt_status_t settle(const dt_call_t *call, dt_graph_frame_t *graph, uint32
 }
 
 // Memory that is not to be had is a reason, not a failure: without a graph less is needed, and what
-// that lacks is told by itself.
+// that lacks is told by itself. So is a node that the driver does not know.
 static dt_status_t forgive(const dt_call_t *call, dt_status_t status, dt_skip_t *out_skip) {
-  if (dt_status_code(status) != DT_E_NO_MEMORY)
+  dt_code_t code = dt_status_code(status);
+  if (code != DT_E_NO_MEMORY && code != DT_E_UNSUPPORTED)
     return status;
   DT_LOG(DT_LOG_CUDAGRAPHS, 1, "%s: %s", call->function->name, dt_status_message(status));
   dt_status_free(status);
-  *out_skip = DT_SKIP_MEMORY;
+  *out_skip = code == DT_E_NO_MEMORY ? DT_SKIP_MEMORY : DT_SKIP_BRANCHES;
   return NULL;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bodies of `cond` and `while`: cutting what was traced out of the program's graph into graphs of
-// their own. A body is a range of nodes; what it reads from before the range becomes an operand,
-// and so do constants, which stay the program's.
+// Bodies of `cond`, `switch` and `while`: cutting what was traced out of the program's graph into
+// graphs of their own. A body is a range of nodes; what it reads from before the range becomes an
+// operand, and so do constants, which stay the program's.
 #include "runtime/trace/capture.h"
 
 #include <string.h>
@@ -46,7 +46,7 @@ typedef struct cutting_t {
   dt_trace_t *trace;
   const dt_trace_control_t *control;
   dt_arena_t *arena;
-  bool *live;                    // by node, [id - 1], of both bodies
+  bool *live;                    // by node, [id - 1], of all bodies
   uint32_t *operand;             // by node, [id - 1]: 1 + the operand that it is, or 0
   DT_VEC(dt_node_id_t) operands; // what they are outside
 } cutting_t;
@@ -160,7 +160,7 @@ static dt_status_t cut_body(cutting_t *cut, uint32_t b, const dt_graph_t **out) 
   return NULL;
 }
 
-// The state of both bodies comes first among their operands.
+// The state of all bodies comes first among their operands.
 static dt_status_t add_control(dt_trace_t *trace, const dt_trace_control_t *control,
                                dt_node_id_t *out) {
   cutting_t cut = {.trace = trace, .control = control, .arena = trace->graph->arena};
@@ -172,12 +172,12 @@ static dt_status_t add_control(dt_trace_t *trace, const dt_trace_control_t *cont
   for (uint32_t k = 0; k < control->n_state; k++)
     if (!DT_VEC_PUSH(cut.arena, &cut.operands, ((dt_node_id_t){control->init[k].id})))
       return DT_NO_MEMORY();
-  for (uint32_t b = 0; b < 2; b++)
+  for (uint32_t b = 0; b < control->n_bodies; b++)
     DT_TRY(find_live(&cut, b));
   dt_graph_control_t made = {{NULL, NULL}};
-  for (uint32_t b = 0; b < 2; b++)
+  for (uint32_t b = 0; b < control->n_bodies; b++)
     DT_TRY(cut_body(&cut, b, &made.bodies[b]));
-  uint32_t first = control->op == DT_OP_cond;
+  uint32_t first = control->op != DT_OP_while;
   dt_node_id_t *inputs = DT_ARENA_ARRAY(cut.arena, dt_node_id_t, cut.operands.len + 1);
   if (!inputs)
     return DT_NO_MEMORY();

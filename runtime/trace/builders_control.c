@@ -3,6 +3,7 @@
 // graph; bodies.c makes it a graph of its own when both have ended.
 #include "runtime/trace/capture.h"
 
+#include "runtime/base/dtype.h"
 #include "runtime/base/log.h"
 
 #include <string.h>
@@ -158,12 +159,93 @@ void dt_cond(dt_trace_t *trace, dt_value_t pred, dt_branch_fn_t then_fn, dt_bran
     take_one(trace, taken, taken ? then_fn : else_fn, closure, own, n_out, out);
     return;
   }
-  dt_trace_control_t control = {.op = DT_OP_cond, .pred = pred};
+  dt_trace_control_t control = {.op = DT_OP_cond, .n_bodies = 2, .pred = pred};
   if (!trace_body(trace, &control, 0, then_fn, closure, own, n_out) ||
       !trace_body(trace, &control, 1, else_fn, closure, own, n_out))
     return;
   dt_value_t made = dt__trace_add_control(trace, &control);
   read_results(trace, made, n_out, out);
+}
+
+// ---- switch -------------------------------------------------------------------------------------
+// The index as a byte in [0, n).
+static dt_value_t clamp_index(dt_trace_t *trace, dt_value_t index, uint32_t n) {
+  const dt_node_t *node = dt__trace_node(trace, index, "the index");
+  if (!node)
+    return (dt_value_t){0};
+  dt_dtype_t dtype = node->dtype;
+  bool integer = dtype == DT_BOOL || dt__dtype_is_int(dtype);
+  if (!integer || node->rank) {
+    DT_TRACE_FAIL(trace, node->rank ? DT_E_SHAPE : DT_E_DTYPE,
+                  "the index is %s of rank %u; expected one integer of rank 0 (use cast, reshape, "
+                  "or argmax)",
+                  dt_dtype_name(dtype), node->rank);
+    return (dt_value_t){0};
+  }
+  dt_origin_t origin = trace->origin;
+  if (dtype == DT_BOOL)
+    index = (dt_cast)(trace, index, dtype = DT_U8);
+  dt_value_t last = (dt_scalar)(trace, dtype, (double)(n - 1));
+  index = (dt_minimum)(trace, (dt_maximum)(trace, index, (dt_scalar)(trace, dtype, 0)), last);
+  index = (dt_cast)(trace, index, DT_U8);
+  trace->origin = origin;
+  return index;
+}
+
+// A literal, which decides while the program is traced.
+static bool is_literal_index(dt_trace_t *trace, dt_value_t index, uint32_t n, uint32_t *taken) {
+  if (!dt__trace_node(trace, index, "the index"))
+    return false;
+  const dt_node_t *node = dt__graph_node(trace->graph, (dt_node_id_t){index.id});
+  int64_t value = node->attrs->ints[0];
+  if (node->op != DT_OP_scalar || node->rank || !dt__dtype_is_int(node->dtype))
+    return false;
+  bool beyond = node->dtype == DT_U64 ? (uint64_t)value >= n : value >= (int64_t)n;
+  *taken = beyond ? n - 1 : value < 0 ? 0 : (uint32_t)value;
+  DT_LOG(DT_LOG_DYNAMIC, 1, "switch at %s:%d: its index is a constant: case %u alone is traced",
+         trace->origin.file ? trace->origin.file : "", trace->origin.line, *taken);
+  return true;
+}
+
+static bool check_cases(dt_trace_t *trace, uint32_t n, const dt_branch_fn_t *cases, uint32_t n_out,
+                        const dt_value_t *out) {
+  if (n == 0 || n > DT_MOST_CASES) {
+    DT_TRACE_FAIL(trace, DT_E_ARGUMENT, "%u cases; expected 1 to %u", n, DT_MOST_CASES);
+    return false;
+  }
+  for (uint32_t k = 0; k < n; k++)
+    if (!cases || !check_call(trace, cases[k], cases[k], n_out, out))
+      return false;
+  return true;
+}
+
+void dt_switch(dt_trace_t *trace, dt_value_t index, uint32_t n_cases, const dt_branch_fn_t *cases,
+               void *closure, uint32_t n_in, const dt_value_t *in, uint32_t n_out,
+               dt_value_t *out) {
+  bool good = dt__trace_begin(trace, "switch") && check_cases(trace, n_cases, cases, n_out, out);
+  dt_value_t *own = good ? values(trace, n_in) : NULL;
+  good = own && take_operands(trace, n_in, in, "an operand", own);
+  clear(n_out, out); // which may be `in`
+  if (!good)
+    return;
+  uint32_t taken = 0;
+  if (n_cases == 1 || is_literal_index(trace, index, n_cases, &taken)) {
+    if (!run(trace, cases[taken], closure, own, n_out, out, "case"))
+      clear(n_out, out);
+    return;
+  }
+  dt_trace_control_t *control = DT_ARENA_NEW(&trace->traced->arena, dt_trace_control_t);
+  if (!control) {
+    (void)dt__trace_take(trace, DT_NO_MEMORY());
+    return;
+  }
+  dt_value_t pred = clamp_index(trace, dt__trace_current(trace, index), n_cases);
+  *control = (dt_trace_control_t){.op = DT_OP_switch, .n_bodies = n_cases, .pred = pred};
+  for (uint32_t b = 0; b < n_cases && !trace->status; b++)
+    if (!trace_body(trace, control, b, cases[b], closure, own, n_out))
+      return;
+  if (!trace->status)
+    read_results(trace, dt__trace_add_control(trace, control), n_out, out);
 }
 
 // ---- while --------------------------------------------------------------------------------------
@@ -178,7 +260,7 @@ void dt_while(dt_trace_t *trace, dt_branch_fn_t cond_fn, dt_branch_fn_t body_fn,
   clear(n_state, out); // which may be `init`
   if (!good)
     return;
-  dt_trace_control_t control = {.op = DT_OP_while, .n_state = n_state, .init = own};
+  dt_trace_control_t control = {.op = DT_OP_while, .n_bodies = 2, .n_state = n_state, .init = own};
   if (!trace_body(trace, &control, 0, cond_fn, closure, in, 1) ||
       !trace_body(trace, &control, 1, body_fn, closure, in, n_state))
     return;

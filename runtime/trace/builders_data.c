@@ -120,9 +120,10 @@ static dt_range_t range_of(dt_dtype_t dtype) {
 static dt_sym_t bind(dt_trace_t *trace, dt_value_t x, dt_range_t range) {
   char name[160];
   if (trace->n_open) {
-    DT_TRACE_FAIL(trace, DT_E_STATE,
-                  "a body of cond or while reads no number from data: read it before, or select "
-                  "with where");
+    DT_TRACE_FAIL(
+        trace, DT_E_STATE,
+        "a body of cond, switch or while reads no number from data: read it before, or select "
+        "with where");
     return DT_SYM_NONE_ID;
   }
   dt_value_t scalar = dt__trace_reshape(trace, x, 0, NULL);

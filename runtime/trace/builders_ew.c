@@ -32,6 +32,7 @@ static const dt_value_t none_value = {0};
 #define ROW_input(name, arity, lower)
 #define ROW_constant(name, arity, lower)
 #define ROW_cond(name, arity, lower)
+#define ROW_switch(name, arity, lower)
 #define ROW_while(name, arity, lower)
 #define ROW_result(name, arity, lower)
 #define ROW_scalar(name, arity, lower)

@@ -80,6 +80,7 @@ static dt_value_t along(dt_trace_t *trace, dt_op_t op, const char *name, dt_valu
 #define ROW_input(name, lower)
 #define ROW_constant(name, lower)
 #define ROW_cond(name, lower)
+#define ROW_switch(name, lower)
 #define ROW_while(name, lower)
 #define ROW_result(name, lower)
 #define ROW_scalar(name, lower)

@@ -150,8 +150,9 @@ void dt_update(dt_trace_t *trace, dt_value_t input, dt_value_t value) {
   if (!dt__trace_begin(trace, "update"))
     return;
   if (trace->n_open) {
-    DT_TRACE_FAIL(trace, DT_E_STATE,
-                  "a body of cond or while updates no input: give the value out, and update then");
+    DT_TRACE_FAIL(
+        trace, DT_E_STATE,
+        "a body of cond, switch or while updates no input: give the value out, and update then");
     return;
   }
   if (!find_input(trace, input, &k))

@@ -89,7 +89,7 @@ const dt_node_t *dt__trace_node(dt_trace_t *trace, dt_value_t x, const char *wha
   else if (dt__trace_has_ended(trace, x))
     DT_TRACE_FAIL(
         trace, DT_E_ARGUMENT,
-        "%s (id %u) was made in a body of cond or while that has ended: make it an output "
+        "%s (id %u) was made in a body of cond, switch or while that has ended: make it an output "
         "of the body",
         what, x.id);
   else

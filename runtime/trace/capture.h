@@ -96,20 +96,21 @@ dt_status_t dt__trace_declare(dt_trace_t *trace, const dt_trace_request_t *reque
 dt_status_t dt__trace_check_marks(dt_trace_t *trace) DT_MUST_USE;
 // Symbols for captures that earlier traces read and this one did not. (builders_int.c)
 dt_status_t dt__trace_finish_captures(dt_trace_t *trace) DT_MUST_USE;
-// ---- Bodies of cond and while (bodies.c) --------------------------------------------------------
+// ---- Bodies of cond, switch and while (bodies.c) ------------------------------------------------
 // The body that value `x` was made in has ended.
 bool dt__trace_has_ended(const dt_trace_t *trace, dt_value_t x);
 // Ends the body with the last node so far; constants made in it go on outside. False fails the
 // trace.
 bool dt__trace_end_body(dt_trace_t *trace, dt_trace_body_t *body);
-// Two ended bodies as graphs, joined by a `cond` or `while` over `inputs` and whatever else they
-// read; `n_state` inputs of the second, or of each for a while, stand at its beginning.
+// Ended bodies as graphs, joined by a `cond`, `switch` or `while` over `inputs` and whatever else
+// they read; `n_state` inputs of each for a while stand at its beginning.
 typedef struct dt_trace_control_t {
   dt_op_t op;
-  dt_trace_body_t bodies[2];
-  const dt_value_t *outputs[2];
-  uint32_t n_outputs[2];
-  dt_value_t pred;        // cond
+  uint32_t n_bodies;
+  dt_trace_body_t bodies[DT_MOST_CASES];
+  const dt_value_t *outputs[DT_MOST_CASES];
+  uint32_t n_outputs[DT_MOST_CASES];
+  dt_value_t pred;        // cond, switch
   uint32_t n_state;       // while
   const dt_value_t *init; // while
 } dt_trace_control_t;

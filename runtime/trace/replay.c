@@ -354,6 +354,7 @@ static void replay_nodes(const run_t *run);
 typedef struct body_run_t {
   const run_t *outer;
   const dt_graph_control_t *bodies;
+  uint32_t next; // case
 } body_run_t;
 
 static dt_status_t replay_body(const body_run_t *own, uint32_t b, const dt_value_t *in,
@@ -385,11 +386,28 @@ static dt_status_t second_body(dt_trace_t *trace, const dt_value_t *in, dt_value
   return replay_body(closure, 1, in, out);
 }
 
+// Cases are traced in order.
+static dt_status_t next_case(dt_trace_t *trace, const dt_value_t *in, dt_value_t *out,
+                             void *closure) {
+  body_run_t *own = closure;
+  (void)trace;
+  return replay_body(own, own->next++, in, out);
+}
+
+static void replay_switch(const run_t *run, body_run_t *own, const dt_node_t *node,
+                          const dt_value_t *in, uint32_t n_out, dt_value_t *out) {
+  dt_branch_fn_t cases[DT_MOST_CASES];
+  uint32_t n = dt__control_n(own->bodies);
+  for (uint32_t k = 0; k < n; k++)
+    cases[k] = next_case;
+  (dt_switch)(run->trace, in[0], n, cases, own, node->n_inputs - 1, in + 1, n_out, out);
+}
+
 // The node is no value in the trace; what came out is kept for its `result` nodes.
 static void replay_control(const run_t *run, const dt_node_t *node) {
   dt_arena_t *arena = &run->trace->traced->arena;
-  body_run_t own = {run, dt__graph_control(run->text, node)};
-  uint32_t n_out = own.bodies->bodies[1]->outputs.len;
+  body_run_t own = {run, dt__graph_control(run->text, node), 0};
+  uint32_t n_out = own.bodies->bodies[node->op == DT_OP_while]->outputs.len;
   dt_value_t *in = DT_ARENA_ARRAY(arena, dt_value_t, node->n_inputs + 1);
   dt_value_t *out = DT_ARENA_ARRAY(arena, dt_value_t, n_out + 1);
   if (!in || !out) {
@@ -399,7 +417,9 @@ static void replay_control(const run_t *run, const dt_node_t *node) {
   run->results[node->attrs->index] = out;
   for (uint32_t k = 0; k < node->n_inputs; k++)
     in[k] = run->values[node->inputs[k].id - 1];
-  if (node->op == DT_OP_cond)
+  if (node->op == DT_OP_switch)
+    replay_switch(run, &own, node, in, n_out, out);
+  else if (node->op == DT_OP_cond)
     (dt_cond)(run->trace, in[0], first_body, second_body, &own, node->n_inputs - 1, in + 1, n_out,
               out);
   else

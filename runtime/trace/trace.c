@@ -76,7 +76,7 @@ static dt_status_t add_outputs(dt_trace_t *trace, uint32_t n, const dt_value_t *
     if (dt__trace_has_ended(trace, value))
       return DT_FAIL(
           DT_E_ARGUMENT,
-          "output %u (id %u) was made in a body of cond or while that has ended: make it "
+          "output %u (id %u) was made in a body of cond, switch or while that has ended: make it "
           "an output of the body",
           k, out[k].id);
     DT_TRY(dt__graph_add_output(trace->graph, (dt_node_id_t){value.id}));

@@ -321,6 +321,63 @@ static dt_status_t lasting(dt_trace_t *t, const v_t *in, v_t *out, void *closure
   return NULL;
 }
 
+// ---- switch ---------------------------------------------------------------------------------------
+static dt_status_t ones(dt_trace_t *t, const v_t *in, v_t *out, void *closure) {
+  (void)closure;
+  dt_sym_t sizes[2] = {dt_dim(t, in[0], 0), dt_dim(t, in[0], 1)};
+  out[0] = dt_full(t, DT_F32, 1, 2, sizes);
+  return NULL;
+}
+static dt_status_t choice(dt_trace_t *t, const v_t *in, v_t *out, void *closure) {
+  static const dt_branch_fn_t cases[] = {plain, twice_plus_one, decayed, ones, columns};
+  dt_switch(t, in[K], 5, cases, closure, 1, in, 1, out);
+  return NULL;
+}
+
+// Cases of several results, one with a branch and one with a loop in it; what comes out is read on.
+static dt_status_t branching(dt_trace_t *t, const v_t *in, v_t *out, void *closure) {
+  dt_cond(t, in[2], normalised, passed_on, closure, 1, in, 2, out);
+  return NULL;
+}
+static dt_status_t repeating(dt_trace_t *t, const v_t *in, v_t *out, void *closure) {
+  v_t state[3] = {i64(t, 0), in[1], in[0]};
+  dt_while(t, is_less, halve, closure, 3, state, 0, NULL, state);
+  out[0] = state[2];
+  out[1] = dt_sum(t, in[0], 1, (int32_t[]){1}, false);
+  return NULL;
+}
+static dt_status_t choices(dt_trace_t *t, const v_t *in, v_t *out, void *closure) {
+  static const dt_branch_fn_t cases[] = {branching, normalised, repeating};
+  v_t operands[3] = {dt_mul(t, in[X], f32(t, 0.5)), in[K], in[FLAG]}, made[2];
+  v_t index = dt_cast(t, dt_sub(t, in[K], i64(t, 1)), DT_I32);
+  dt_switch(t, index, 3, cases, closure, 3, operands, 2, made);
+  out[0] = dt_softmax(t, made[0], 1);
+  out[1] = dt_add(t, made[1], f32(t, 1));
+  return NULL;
+}
+
+static dt_status_t lowered_first(dt_trace_t *t, const v_t *in, v_t *out, void *closure) {
+  (void)closure;
+  out[0] = dt_sub(t, in[0], dt_mean(t, in[0], 1, (int32_t[]){1}, true));
+  return NULL;
+}
+
+// A choice a trip, by state that changes in it; one result nobody reads.
+static dt_status_t choose_step(dt_trace_t *t, const v_t *in, v_t *out, void *closure) {
+  static const dt_branch_fn_t cases[] = {twice_plus_one, decayed, plain};
+  dt_switch(t, dt_mod(t, in[0], i64(t, 3)), 3, cases, closure, 1, &in[2], 1, &out[2]);
+  out[0] = dt_add(t, in[0], i64(t, 1));
+  out[1] = in[1];
+  return NULL;
+}
+static dt_status_t choosing(dt_trace_t *t, const v_t *in, v_t *out, void *closure) {
+  v_t state[3] = {i64(t, 0), in[K], in[X]};
+  dt_while(t, is_less, choose_step, closure, 3, state, 0, NULL, state);
+  dt_switch(t, in[FLAG], 2, (dt_branch_fn_t[]){plain, lowered_first}, closure, 1, &state[2], 1,
+            out);
+  return NULL;
+}
+
 const control_program_t control_programs[] = {
     {"branch", branch, 1},
     {"computed", computed, 3},
@@ -335,6 +392,9 @@ const control_program_t control_programs[] = {
     {"gathering", gathering, 2},
     {"flipping", flipping, 2},
     {"lasting", lasting, 1},
+    {"choice", choice, 1},
+    {"choices", choices, 2},
+    {"choosing", choosing, 1},
 };
 const uint32_t n_control_programs = sizeof(control_programs) / sizeof(control_programs[0]);
 

@@ -59,6 +59,15 @@ static void add_cond(dt_trace_t *t, place_t *p) {
     put(p, out[1]);
 }
 
+static void add_switch(dt_trace_t *t, place_t *p) {
+  static const dt_branch_fn_t cases[] = {branch, branch, branch, branch};
+  v_t in[3] = {pick(p), pick(p), p->number}, out[2];
+  v_t index = dt_sub(t, dt_mod(t, p->number, i64(t, 5)), i64(t, below(p, 2)));
+  dt_switch(t, index, 2 + below(p, 3), cases, p, 3, in, 2, out);
+  put(p, out[0]);
+  put(p, out[1]);
+}
+
 // ---- while ----------------------------------------------------------------------------------------
 static dt_status_t test(dt_trace_t *t, const v_t *in, v_t *out, void *closure) {
   (void)closure;
@@ -91,7 +100,7 @@ static v_t reversed(dt_trace_t *t, v_t x) {
 
 static void step(dt_trace_t *t, place_t *p) {
   v_t a = pick(p), b = pick(p);
-  switch (below(p, p->depth < DEPTH ? 9 : 6)) {
+  switch (below(p, p->depth < DEPTH ? 10 : 6)) {
   case 0:
     put(p, dt_mul(t, dt_add(t, a, b), f32(t, 0.5)));
     return;
@@ -113,6 +122,9 @@ static void step(dt_trace_t *t, place_t *p) {
     return;
   case 6:
     add_while(t, p);
+    return;
+  case 7:
+    add_switch(t, p);
     return;
   default:
     add_cond(t, p);

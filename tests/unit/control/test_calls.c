@@ -159,7 +159,10 @@ static void run(const char *name) {
   PROGRAM(sized)                                                                                   \
   PROGRAM(gathering)                                                                               \
   PROGRAM(flipping)                                                                                \
-  PROGRAM(lasting)
+  PROGRAM(lasting)                                                                                 \
+  PROGRAM(choice)                                                                                  \
+  PROGRAM(choices)                                                                                 \
+  PROGRAM(choosing)
 PROGRAMS
 #undef PROGRAM
 
@@ -264,6 +267,30 @@ static void readbacks_are_counted(void **state) {
   close_place(&place);
 }
 
+// Numbers below the first case are taken as the first, those beyond the last as the last. One
+// question a call, or a node of the graph.
+static void every_case(void **state) {
+  (void)state;
+  place_t place = open_place();
+  pair_t pair = {"choice", 1, function(&place, "choice", compiled_answer()),
+                 function(&place, "choice", DT_ANSWER_EVALUATOR)};
+  static const int64_t numbers[] = {0, 1, 2, 3, 4, 5, 255, 256, -1, INT64_MIN, INT64_MAX, 2};
+  uint64_t n = sizeof(numbers) / sizeof(numbers[0]);
+  for (uint64_t k = 0; k < n; k++) {
+    dt_tensor_t *inputs[3];
+    make_inputs(&place, 3, 4 + (int64_t)k % 3, numbers[k], false, inputs);
+    compare(&place, &pair, inputs);
+    release(inputs, 3);
+  }
+  dt_function_stats_t stats = stats_of(pair.compiled);
+  assert_int_equal(stats.variants, 1);
+  assert_int_equal(stats.graph_skips, 0);
+  assert_int_equal(stats.readbacks, place.device && stats.graph_calls == 0 ? n : 0);
+  dt_function_release(pair.compiled);
+  dt_function_release(pair.evaluated);
+  close_place(&place);
+}
+
 static void at_random(void **state) {
   (void)state;
   const char *seeds = getenv("CONTROL_SEEDS"); // how many; the long form
@@ -290,9 +317,12 @@ static void at_random(void **state) {
 
 int main(void) {
 #define PROGRAM(name) cmocka_unit_test(name),
-  const struct CMUnitTest tests[] = {
-      PROGRAMS cmocka_unit_test(checks_in_bodies), cmocka_unit_test(a_failed_check_ends_its_loop),
-      cmocka_unit_test(readbacks_are_counted), cmocka_unit_test(at_random)};
+  const struct CMUnitTest tests[] = {PROGRAMS cmocka_unit_test(checks_in_bodies),
+                                     cmocka_unit_test(a_failed_check_ends_its_loop),
+                                     cmocka_unit_test(readbacks_are_counted),
+                                     cmocka_unit_test(every_case), cmocka_unit_test(at_random)};
 #undef PROGRAM
+  if (getenv("CONTROL_ONLY")) // some of them, by name
+    cmocka_set_test_filter(getenv("CONTROL_ONLY"));
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,15 +55,17 @@ static void launch(dt_frame_t *frame, dt_kernel_fn_t fn, const uint64_t *words, 
 static int64_t read_flag(dt_frame_t *frame, const void *predicate) {
   frame_t *own = (frame_t *)(void *)frame;
   assert_non_null(predicate);
-  assert_true(*own->script == '0' || *own->script == '1');
+  assert_in_range(*own->script, '0', '9');
   note(own, '?');
-  return *own->script++ == '1';
+  return *own->script++ - '0';
 }
 
 static void region(dt_frame_t *frame, int64_t mark, const void *predicate) {
   assert_non_null(predicate);
-  assert_true(mark >= DT_MARK_IF && mark <= DT_MARK_AGAIN);
-  note((frame_t *)(void *)frame, "IEFWA"[mark]);
+  int64_t kind = mark & ((1 << DT_MARK_CASES) - 1);
+  assert_in_range(kind, DT_MARK_IF, DT_MARK_ENDSWITCH);
+  assert_int_equal(mark >> DT_MARK_CASES, kind == DT_MARK_SWITCH ? 5 : 0);
+  note((frame_t *)(void *)frame, "IEFWASCD"[kind]);
 }
 
 // ---- Making -----------------------------------------------------------------------------------------
@@ -227,7 +229,31 @@ static void loops(void **state) {
   close_host(&h);
 }
 
+// switch { … case … case … case … case … }; a number beyond the last is the last's.
+static void switches(void **state) {
+  (void)state;
+  host_t h;
+  char told[512], heard[512], want[1024], part[7][64];
+  open_host(&h, "choice");
+  hear(&h, NULL, told);
+  const char *at = told;
+  next(&at, 'S', part[0]);
+  for (int k = 1; k < 5; k++)
+    next(&at, 'C', part[k]);
+  next(&at, 'D', part[5]);
+  next(&at, '\0', part[6]);
+  assert_true(part[1][0] && part[2][0] && part[5][0]);
+  for (int way = 0; way < 8; way++) {
+    char script[2] = {(char)('0' + way), '\0'};
+    snprintf(want, sizeof(want), "%s?%s%s", part[0], part[way < 4 ? 1 + way : 5], part[6]);
+    hear(&h, script, heard);
+    assert_string_equal(heard, want);
+  }
+  close_host(&h);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(branches), cmocka_unit_test(loops)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(branches), cmocka_unit_test(loops),
+                                     cmocka_unit_test(switches)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -249,7 +249,10 @@ static void check_program(const control_program_t *program) {
   PROGRAM(sized)                                                                                   \
   PROGRAM(gathering)                                                                               \
   PROGRAM(flipping)                                                                                \
-  PROGRAM(lasting)
+  PROGRAM(lasting)                                                                                 \
+  PROGRAM(choice)                                                                                  \
+  PROGRAM(choices)                                                                                 \
+  PROGRAM(choosing)
 PROGRAMS
 #undef PROGRAM
 

@@ -84,6 +84,15 @@ static v_t cond_of(dt_trace_t *t, v_t pred, dt_branch_fn_t a, dt_branch_fn_t b, 
   dt_cond(t, pred, a, b, closure, 2, in, 1, &out);
   return out;
 }
+static v_t switch_of(dt_trace_t *t, v_t index, uint32_t n, dt_branch_fn_t last, const v_t *in,
+                     void *closure) {
+  dt_branch_fn_t cases[70];
+  for (uint32_t k = 0; k < 70; k++)
+    cases[k] = k + 1 == n ? last : same;
+  v_t out;
+  dt_switch(t, index, n, cases, closure, 2, in, 1, &out);
+  return out;
+}
 static v_t while_of(dt_trace_t *t, dt_branch_fn_t test, dt_branch_fn_t body, v_t init,
                     const v_t *captured, void *closure) {
   v_t out;
@@ -108,19 +117,31 @@ static v_t while_of(dt_trace_t *t, dt_branch_fn_t test, dt_branch_fn_t body, v_t
   R(sizes, cond_of(t, in[FLAG], halved, three, in, w), DT_E_SHAPE,                                 \
     "output 0 of the then branch is f32[2], of the else branch f32[3]; branches must agree")       \
   R(item, cond_of(t, in[FLAG], same, reads_number, in, w), DT_E_STATE,                             \
-    "item: a body of cond or while reads no number from data")                                     \
+    "item: a body of cond, switch or while reads no number from data")                             \
   R(select, cond_of(t, in[FLAG], selects, same, in, w), DT_E_STATE, "masked_select: a body of")    \
   R(nonzero, cond_of(t, in[FLAG], finds, same, in, w), DT_E_STATE, "nonzero: a body of")           \
   R(repeat, cond_of(t, in[FLAG], repeats, same, in, w), DT_E_STATE, "repeat_interleave: a body")   \
   R(update, cond_of(t, in[FLAG], updates, same, in, w), DT_E_STATE,                                \
-    "update: a body of cond or while updates no input")                                            \
+    "update: a body of cond, switch or while updates no input")                                    \
   R(leak, dt_neg(t, (cond_of(t, in[FLAG], keeps, same, in, w), w->kept)), DT_E_ARGUMENT,           \
-    "was made in a body of cond or while that has ended")                                          \
+    "was made in a body of cond, switch or while that has ended")                                  \
   R(cousin, cond_of(t, in[FLAG], keeps, uses_kept, in, w), DT_E_ARGUMENT,                          \
-    "was made in a body of cond or while that has ended")                                          \
+    "was made in a body of cond, switch or while that has ended")                                  \
   R(cousin_out, cond_of(t, in[FLAG], keeps, gives_kept, in, w), DT_E_ARGUMENT,                     \
-    "was made in a body of cond or while that has ended")                                          \
+    "was made in a body of cond, switch or while that has ended")                                  \
   R(inner, cond_of(t, in[FLAG], fails, same, in, w), DT_E_UNSUPPORTED, "not today")                \
+  R(index_dtype, switch_of(t, dt_scalar(t, DT_F32, 1), 3, same, in, w), DT_E_DTYPE,                \
+    "switch: the index is f32 of rank 0; expected one integer")                                    \
+  R(index_rank, switch_of(t, dt_cast(t, in[X], DT_I64), 3, same, in, w), DT_E_SHAPE,               \
+    "switch: the index is i64 of rank 1; expected one integer")                                    \
+  R(index_none, switch_of(t, (v_t){0}, 3, same, in, w), DT_E_ARGUMENT, "switch: the index is the") \
+  R(no_cases, switch_of(t, in[K], 0, same, in, w), DT_E_ARGUMENT, "switch: 0 cases; expected 1")   \
+  R(many_cases, switch_of(t, in[K], 65, same, in, w), DT_E_ARGUMENT, "65 cases; expected 1 to 64") \
+  R(no_case, switch_of(t, in[K], 4, NULL, in, w), DT_E_ARGUMENT, "switch: a function")             \
+  R(case_dtype, switch_of(t, in[K], 4, as_f64, in, w), DT_E_DTYPE,                                 \
+    "output 0 of the case 0 is f32[s0], of the case 3 f64[s0]; branches must agree")               \
+  R(case_unset, switch_of(t, in[K], 4, nothing, in, w), DT_E_ARGUMENT,                             \
+    "output 0 of 1 was not set by case")                                                           \
   R(test_dtype, while_of(t, not_less, up, in[K], &in[K], w), DT_E_DTYPE,                           \
     "while: the test must give one bool of rank 0")                                                \
   R(state_dtype, while_of(t, less, as_f64, in[K], &in[K], w), DT_E_DTYPE,                          \
@@ -221,6 +242,30 @@ static void test_constant_predicate(void **state) {
   expect_graph(constant_pred, &outside, PARTS("= sin "), PARTS("cond", "neg"));
   outside.calls = 0;
   expect_graph(constant_pred, &outside, PARTS("= neg "), PARTS("cond", "sin"));
+}
+
+// And so does a constant index, which may be outside of the cases.
+static dt_status_t constant_index(dt_trace_t *t, const v_t *in, v_t *out, void *closure) {
+  outside_t *outside = closure;
+  static const dt_branch_fn_t cases[] = {negated, sine, same};
+  dt_branch_fn_t own[3];
+  memcpy(own, cases, sizeof(own));
+  for (int k = 0; k < 3; k++) // but for the one that is taken
+    own[k] = k == (outside->calls < 0   ? 0
+                   : outside->calls > 2 ? 2
+                                        : outside->calls)
+                 ? own[k]
+                 : fails;
+  dt_switch(t, dt_scalar(t, DT_I32, outside->calls), 3, own, closure, 1, in, 1, out);
+  return NULL;
+}
+static void test_constant_index(void **state) {
+  (void)state;
+  static const char *const parts[] = {"= neg ", "= neg ", "= sin ", "return %1", "return %1"};
+  for (int k = -1; k < 4; k++) {
+    outside_t outside = {.calls = k};
+    expect_graph(constant_index, &outside, PARTS(parts[k + 1]), PARTS("switch"));
+  }
 }
 
 // What bodies read of the outside becomes an operand of both, once; what is not needed none.
@@ -326,9 +371,10 @@ static void test_trip_limit(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_refusals), cmocka_unit_test(test_constant_predicate),
-      cmocka_unit_test(test_operands), cmocka_unit_test(test_constants),
-      cmocka_unit_test(test_guards),   cmocka_unit_test(test_trip_limit),
+      cmocka_unit_test(test_refusals),       cmocka_unit_test(test_constant_predicate),
+      cmocka_unit_test(test_constant_index), cmocka_unit_test(test_operands),
+      cmocka_unit_test(test_constants),      cmocka_unit_test(test_guards),
+      cmocka_unit_test(test_trip_limit),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

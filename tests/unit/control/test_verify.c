@@ -121,19 +121,77 @@ static const char *const branch = "graph (s0: [0, 1000], s1: [0, 1000]) {\n"
                                   "  return %4\n"
                                   "}\n";
 
+static const char *const cases = "graph (s0: [0, 1000]) {\n"
+                                 "  %1 = input \"x\" f32[s0] strides [1] contiguous\n"
+                                 "  %2 = input \"k\" u8[] strides [] contiguous\n"
+                                 "  %3 = switch %2, %1 case {\n"
+                                 "    %1 = input \"\" f32[s0] strides [1] contiguous\n"
+                                 "    %2 = neg %1 : f32[s0]\n"
+                                 "    return %2\n"
+                                 "  } case {\n"
+                                 "    %1 = input \"\" f32[s0] strides [1] contiguous\n"
+                                 "    %2 = exp %1 : f32[s0]\n"
+                                 "    return %2\n"
+                                 "  } case {\n"
+                                 "    %1 = input \"\" f32[s0] strides [1] contiguous\n"
+                                 "    return %1\n"
+                                 "  } : bool[]\n"
+                                 "  %4 = result %3 {index = 0} : f32[s0]\n"
+                                 "  return %4\n"
+                                 "}\n";
+
+static void test_cases(void **state) {
+  (void)state;
+  static const change_t graphs[] = {
+      {"return %4", "return %4", ""},
+      {"switch %2, %1", "switch %1, %2", "the index must be one u8 of rank 0"},
+      {"switch %2, %1", "switch %2", "case reads 1 operands, 0 are given"},
+      {"switch %2, %1", "cond %2, %1", "expected 'then'"},
+      {"index = 0", "index = 1", "there is no output 1 of 1"},
+      {"    return %1\n", "    return\n", "the case 0 has 1 outputs, the case 2 has 0"},
+      {"%2 = exp %1 : f32[s0]", "%2 = sum %1 {axes = [0], keepdims = 0} : f32[]",
+       "output 0 of the case 0 is f32[s0], of the case 1 f32[]"},
+  };
+  for (size_t k = 0; k < sizeof(graphs) / sizeof(graphs[0]); k++)
+    check(cases, &graphs[k], false);
+  static const char *const program =
+      "program {\n"
+      "buffer b1 = input 0 u8[] strides []\n"
+      "buffer b2 = state 0 u8[]\n"
+      "buffer b3 = output 0 u8[]\n"
+      "kernel \"a\" run 1 { stage { v0 = const u8 3 store b2[] = v0 } }\n"
+      "kernel \"b\" run 2 { stage { v0 = load u8 b1[] store b2[] = v0 } }\n"
+      "kernel \"last\" run 4 { stage { v0 = load u8 b2[] store b3[] = v0 } }\n"
+      "outputs b3\n"
+      "region case 0 of 3 b1 runs 1 2\n"
+      "region case 1 of 3 b1 runs 2 3\n"
+      "region case 2 of 3 b1 runs 3 4\n"
+      "}\n";
+  static const change_t programs[] = {
+      {"outputs b3", "outputs b3", ""},
+      {"case 1 of 3 b1", "case 1 of 3 b2", "region 0 is case 0 of 3 that are not side by side"},
+      {"case 2 of 3 b1 runs 3 4", "case 2 of 4 b1 runs 3 4",
+       "region 1 is case 1 of 3 that are not side by side"},
+      {"case 0 of 3", "case 1 of 3", "region 0 is case 1 of 3 that are not side by side"},
+      {"region case 2 of 3 b1 runs 3 4\n", "", "region 1 is case 1 of 3 that are not side by side"},
+  };
+  for (size_t k = 0; k < sizeof(programs) / sizeof(programs[0]); k++)
+    check(program, &programs[k], true);
+}
+
 static void test_graphs(void **state) {
   (void)state;
   static const change_t changes[] = {
       {"return %4", "return %4", ""},
       {"return %4", "return %3", "is no value but what `result` reads"},
       {"index = 0", "index = 1", "there is no output 1 of 1"},
-      {"result %3", "result %1", "must be a cond or a while"},
+      {"result %3", "result %1", "must be a cond, a switch or a while"},
       {"cond %2, %1", "cond %1, %2", "the predicate must be one bool"},
       {"cond %2, %1", "cond %2", "then reads 1 operands, 0 are given"},
       {"cond %2, %1", "while %2, %1", "expected 'test'"},
       {"  } else {\n    %1 = input \"\" f32[s0]", "  } else {\n    %1 = input \"\" f64[s0]",
        "operand 0 of the call is f32[s0], of the else f64[s0]"},
-      {"    return %1\n", "    return\n", "then has 1 outputs, else has 0"},
+      {"    return %1\n", "    return\n", "the then branch has 1 outputs, the else branch has 0"},
       {"%2 = neg %1 : f32[s0]", "%2 = sum %1 {axes = [0], keepdims = 1} : f32[1]", ""},
       {"%2 = neg %1 : f32[s0]", "%2 = sum %1 {axes = [0], keepdims = 0} : f32[]",
        "output 0 of the then branch is f32[], of the else branch f32[s0]"},
@@ -147,7 +205,7 @@ static void test_graphs(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_programs),
-                                     cmocka_unit_test(test_graphs)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_programs), cmocka_unit_test(test_graphs),
+                                     cmocka_unit_test(test_cases)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,8 +67,9 @@ static void one_graph_serves_every_size(void **state) {
   }
 }
 
-// A call of a new size leaves the grid as it is, unless most of it would be idle; an equal call sets
-// what is wanted: for much work as many blocks as are of use and some room, as far as a grid goes.
+// A call of a new size leaves the grid as it is, unless most of it would be idle; an equal call
+// sets what is wanted: for much work as many blocks as are of use and some room, as far as a grid
+// goes.
 static void grids_are_set_by_equal_calls(void **state) {
   (void)state;
   static const struct {

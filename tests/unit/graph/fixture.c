@@ -192,10 +192,13 @@ static const dt_graph_t *example_body(fixture_t *f, dt_dtype_t dtype, bool test)
 // Its first result. Of NaN, which differs from itself for ever, there is none in examples.
 static dt_node_id_t add_control(fixture_t *f, dt_op_t op, dt_dtype_t dtype) {
   dt_sym_t shape[2] = {dt__symbol_sym(f->env, 0), literal(f, 4)};
-  bool loop = op == DT_OP_while;
+  bool loop = op == DT_OP_while, cases = op == DT_OP_switch;
   dt_graph_control_t control = {{example_body(f, dtype, loop), example_body(f, dtype, false)}};
-  dt_node_id_t in[2] = {input(f, "p", DT_BOOL, 0, NULL), input(f, "x", dtype, 2, shape)}, id;
-  OK(dt__graph_add_control(f->graph, loop ? DT_OP_while : DT_OP_cond, &control, in + loop, 2 - loop,
+  control.bodies[2] = cases ? example_body(f, dtype, false) : NULL;
+  dt_node_id_t in[2] = {input(f, "p", cases ? DT_U8 : DT_BOOL, 0, NULL),
+                        input(f, "x", dtype, 2, shape)},
+               id;
+  OK(dt__graph_add_control(f->graph, loop || cases ? op : DT_OP_cond, &control, in + loop, 2 - loop,
                            NULL, &id));
   OK(dt__graph_add(f->graph, DT_OP_result, &id, 1, NULL, NULL, &id));
   return id;

@@ -371,7 +371,7 @@ static const dt_graph_t *body_of(case_t *c, int64_t limit) {
 
 // Forms: the branch that adds, and the other way round; no trip, and three.
 static bool build_control(case_t *c, dt_op_t op) {
-  bool loop = op == DT_OP_while;
+  bool loop = op == DT_OP_while, cases = op == DT_OP_switch;
   dt_attrs_t attrs = {.dtype = DT_I64};
   dt_node_id_t in[3], id;
   in[1] = add(&c->rig.f, DT_OP_scalar, 0, NULL, &attrs);
@@ -379,9 +379,12 @@ static bool build_control(case_t *c, dt_op_t op) {
   dt_node_id_t equal[2] = {in[2], in[2]};
   id = add(&c->rig.f, c->form ? DT_OP_eq : DT_OP_ne, 2, equal, NULL);
   in[0] = add(&c->rig.f, DT_OP_any, 1, &id, &(dt_attrs_t){.n_axes = 2, .axes = {0, 1}});
+  if (cases)
+    in[0] = add(&c->rig.f, DT_OP_cast, 1, in, &(dt_attrs_t){.dtype = DT_U8});
   const dt_graph_t *step = body_of(c, 0);
   dt_graph_control_t control = {{loop ? body_of(c, c->form ? 3 : -1) : step, step}};
-  OK(dt__graph_add_control(c->rig.f.graph, loop ? op : DT_OP_cond, &control, in + loop,
+  control.bodies[2] = cases ? step : NULL;
+  OK(dt__graph_add_control(c->rig.f.graph, loop || cases ? op : DT_OP_cond, &control, in + loop,
                            loop ? 2 : 3, NULL, &id));
   for (uint32_t k = 0; k < 2; k++) {
     attrs = (dt_attrs_t){.index = k};
@@ -420,6 +423,7 @@ static builder_t builder_of(dt_op_t op) {
                 {DT_OP_nonzero, {build_nonzero, 2}},
                 {DT_OP_masked_select, {build_select, 2}},
                 {DT_OP_cond, {build_control, 2}},
+                {DT_OP_switch, {build_control, 2}},
                 {DT_OP_while, {build_control, 2}},
                 {DT_OP_result, {build_control, 2}}};
   for (size_t k = 0; k < sizeof(others) / sizeof(others[0]); k++)

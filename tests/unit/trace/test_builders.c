@@ -205,6 +205,7 @@ static const builder_t builders[] = {
 #define RULE_matmul(name, arity, lower)
 #define RULE_norm(name, arity, lower)
 #define RULE_cond(name, arity, lower)
+#define RULE_switch(name, arity, lower)
 #define RULE_while(name, arity, lower)
 #define RULE_result(name, arity, lower)
 #define RULE_item(name, arity, lower)
