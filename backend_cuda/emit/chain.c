@@ -380,7 +380,7 @@ void dt__cuda_chain_item(dt_body_t *k, const dt_cuda_chain_t *chain, LLVMValueRe
   dt_chain_item_t t = {
       .k = k, .chain = chain, .head = k->kernel, .group = digits[n - 1], .offsets = chain->offsets};
   t.tile_rows = k->schedule->matmul.tile_rows;
-  t.waits = k->load_level > 0;
+  t.waits = k->least_level > 0;
   (void)dt__grid_extents(k, axes);
   t.groups = axes[n - 1];
   for (uint32_t i = 0; i + 2 < n; i++)

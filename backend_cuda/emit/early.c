@@ -27,9 +27,8 @@ static void instruction(dt_emit_t *m, const char *text, const char *constraints,
 // LLVM says of its own intrinsic for this that it touches no memory; a wait that loads may pass is
 // none.
 //
-// The launch after this one could begin with it. But then blocks of three launches are there at a
-// time, and those that have work stand side by side on some multiprocessors: small calls take
-// longer.
+// The launch after this one could begin with it, but then blocks of three launches are there at a
+// time, and the smallest calls take longer (docs/performance.md).
 void dt__cuda_wait_for_work(dt_emit_t *m) {
   if (!dt__cuda_waits(m->target))
     return;

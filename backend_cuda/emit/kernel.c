@@ -242,13 +242,13 @@ static dt_status_t prepare_entry(entry_t *e, dt_emit_t *m, uint32_t index, uint3
 }
 
 // What is computed from numbers in memory waits for them. Elsewhere a team's first item is found,
-// and constants are on their way, before anything waits: no load may then stand in front of the
-// items.
+// and constants are on their way, before anything waits: no instruction may then stand in front of
+// the items, where only sizes are worked out.
 static void wait_early(entry_t *e, const dt_kernel_params_t *params) {
   dt_body_t *k = &e->k;
   e->late = dt__cuda_waits(k->m->target) && !params->gate.id && !params->n_items;
   if (e->late)
-    k->load_level = e->chain.kernels.end ? DT_CHAIN_PART : k->schedule->most ? 0 : 1;
+    k->least_level = e->chain.kernels.end ? DT_CHAIN_PART : k->schedule->most ? 0 : 1;
   else
     dt__cuda_wait_for_work(k->m);
 }

@@ -161,7 +161,7 @@ static void copy_first_tiles(dt_tile_t *t, uint32_t operands, LLVMValueRef tiles
 // which is complete a little later for it: where blocks have several tiles, one after the other,
 // that is lost more often than the early start is won.
 static void begin_tiles(dt_tile_t *t, LLVMValueRef tiles) {
-  bool waits = t->k->load_level > 0 && !t->k->kernel->chain; // chains have waited by then
+  bool waits = t->k->least_level > 0 && !t->k->kernel->chain; // chains have waited by then
   uint32_t settled = waits && t->plan.matmul->tile_rows < MANY_ROWS ? dt__matmul_settled(t) : 0;
   if (settled) {
     t->early = true;

@@ -89,9 +89,8 @@ typedef struct dt_body_t {
   bool aligned;           // dt__lanes_aligned holds where this code runs
   uint32_t stride;        // LOCAL buffers with lanes on an outer loop: elements a lane group takes
   uint32_t lane_level;
-  uint32_t
-      load_level; // what is read stands no further out: kernels that wait late for what they read
-  uint32_t item_level; // of the last outer variable that is no lane: 1, with tiles of rows 2
+  uint32_t least_level; // instructions stand no further out: in front of it a kernel may not load
+  uint32_t item_level;  // of the last outer variable that is no lane: 1, with tiles of rows 2
   bool outer_lanes;
   dt_sym_t lane_var;
   LLVMValueRef lane_base;            // lane variable's value in lane 0 of the loop's first copy

@@ -34,7 +34,6 @@ static void at_least(uint32_t *level, uint32_t floor) {
 }
 
 static void place_load(dt_body_t *k, const dt_inst_t *inst, uint32_t *level, bool *varying) {
-  at_least(level, k->load_level);
   join_expr(k, dt__access_offset(k, inst->buffer, inst->index), level, varying);
   join_inst(k, inst->mask, level, varying);
   // What this kernel stores may have changed since the enclosing levels began.
@@ -50,7 +49,6 @@ static void place_search(dt_body_t *k, const dt_inst_t *inst, uint32_t *level, b
   const dt_buffer_t *buffer = dt__program_buffer(&k->m->program, inst->buffer);
   join_expr(k, buffer->sizes[0], level, varying);
   join_expr(k, buffer->strides[0], level, varying);
-  at_least(level, k->load_level);
   if (k->written[inst->buffer.id - 1])
     at_least(level, k->stage_level);
 }
@@ -71,7 +69,7 @@ static void place_bind(dt_body_t *k, uint32_t id, uint32_t *level, bool *varying
 
 static void place_inst(dt_body_t *k, uint32_t id) {
   const dt_inst_t *inst = &k->stage->insts.items[id];
-  uint32_t level = 0;
+  uint32_t level = k->least_level;
   bool varying = false;
   for (uint32_t a = 0; a < 3; a++)
     join_inst(k, inst->args[a], &level, &varying);
