@@ -15,6 +15,9 @@
 #define OPEN_VALUES 16 // of these of a row of unknown length, for which teams may grow, too
 #define HALF 2         // bytes
 #define LARGEST 0xffffU
+#define USUAL 128 // scores of a row, and the most that tiles of few rows have in registers
+#define LONGER 256
+#define MOST_BYTES (110 << 10) // of shared memory, of which there is room for two
 
 typedef struct tile_t {
   uint32_t most_cols; // of the product
@@ -24,7 +27,14 @@ typedef struct tile_t {
 } tile_t;
 
 // In the order of rows and columns.
-typedef enum tile_kind_t { TILE_LEAST, TILE_FEW, TILE_SOME, TILE_MANY, TILE_KINDS } tile_kind_t;
+typedef enum tile_kind_t {
+  TILE_LEAST,
+  TILE_FEW,
+  TILE_SOME,
+  TILE_MANY,
+  TILE_MOST, // of scores' chains alone
+  TILE_KINDS
+} tile_kind_t;
 #define WIDTHS 3
 
 // Of halves, the head's: narrowest product first.
@@ -35,13 +45,13 @@ static const tile_t heads[TILE_KINDS][WIDTHS] = {
     {{32, 64, 32, 128, 16, 16, 4},
      {64, 64, 64, 128, 32, 16, 4},
      {LARGEST, 64, 128, 128, 32, 32, 3}},
+    {{32, 128, 32, 128, 32, 16, 4}, {LARGEST, 0, 0, 0, 0, 0, 0}},
 };
 // Products that make rows for another.
 static const tile_t makers[TILE_KINDS] = {
-    {LARGEST, 16, 128, 128, 16, 16, 3},
-    {LARGEST, 16, 128, 128, 16, 16, 3},
-    {LARGEST, 32, 128, 128, 16, 32, 3},
-    {LARGEST, 64, 128, 128, 32, 32, 3},
+    {LARGEST, 16, 128, 128, 16, 16, 3}, {LARGEST, 16, 128, 128, 16, 16, 3},
+    {LARGEST, 32, 128, 128, 16, 32, 3}, {LARGEST, 64, 128, 128, 32, 32, 3},
+    {LARGEST, 128, 64, 64, 32, 32, 2},
 };
 // Of wider elements (4, 8), heads and makers.
 static const tile_t wider[2][TILE_KINDS] = {
@@ -109,13 +119,21 @@ static dt_sym_t items_of(dt_program_t *program, const dt_kernel_t *kernel,
   return count;
 }
 
+// Every processor has several, whose rows stay in registers.
+static dt_sym_t most_condition(dt_symenv_t *env, dt_sym_t items, dt_sym_t rows,
+                               const dt_matmul_t *tile, dt_sym_t length, int64_t processors) {
+  dt_sym_t enough = dt__sym_le(env, dt__sym_const(env, 2 * processors), items);
+  enough = dt__sym_and(env, enough, dt__sym_le(env, length, dt__sym_const(env, USUAL)));
+  return dt__sym_and(env, enough, dt__sym_lt(env, dt__sym_const(env, tile->tile_rows / 2), rows));
+}
+
 // Where tiles of this kind are best, of those that no earlier row of the head's schedules takes.
 // Few rows: where that leaves no processor two items, or the rows are no more. Many: where that is
 // enough for most processors; but of tiles of columns, which have their rows made for each, not
 // where some processors would have two and others one.
 static dt_sym_t condition_of(dt_program_t *program, const dt_kernel_t *kernel,
                              const dt_matmul_t *tile, tile_kind_t kind, bool halves,
-                             const dt_target_t *target) {
+                             dt_sym_t length, const dt_target_t *target) {
   dt_symenv_t *env = program->env;
   int64_t processors = target->threads ? target->threads : 1, cols = 0;
   dt_sym_t rows = kernel->extents[kernel->n_loops - 2];
@@ -130,18 +148,32 @@ static dt_sym_t condition_of(dt_program_t *program, const dt_kernel_t *kernel,
     return fits;
   if (kind == TILE_SOME)
     return dt__sym_const(env, 1);
+  if (kind == TILE_MOST)
+    return most_condition(env, items, rows, tile, length, processors);
   dt_sym_t enough = dt__sym_le(env, dt__sym_const(env, processors * 3 / 4), items);
   if (!dt__sym_is_const(env, kernel->extents[kernel->n_loops - 1], &cols) ||
       cols > (int64_t)tile->tile_cols)
     enough = dt__sym_and(
         env, enough,
         dt__sym_or(env, fits, dt__sym_le(env, dt__sym_const(env, 2 * processors), items)));
+  if (length.id) // fewer rows leave room for these in registers
+    enough = dt__sym_and(env, enough,
+                         dt__sym_or(env, dt__sym_le(env, length, dt__sym_const(env, USUAL)),
+                                    dt__sym_lt(env, dt__sym_const(env, LONGER), length)));
   return dt__sym_and(env, enough, dt__sym_lt(env, dt__sym_const(env, tile->tile_rows / 2), rows));
 }
 
-static dt_status_t head_schedules(dt_program_t *program, dt_kernel_t *head,
+// The scores of a row, of the product that makes them; none: the chain has no such.
+static dt_sym_t length_of(const dt_program_t *program, dt_chain_t chain) {
+  const dt_kernel_t *first = &program->kernels.items[chain.first];
+  bool scores = chain.end - chain.first > 2 && first->schedules.len &&
+                first->schedules.items[0].kind == DT_SCHEDULE_MATMUL;
+  return scores ? first->extents[first->n_loops - 1] : DT_SYM_NONE_ID;
+}
+
+static dt_status_t head_schedules(dt_program_t *program, dt_kernel_t *head, dt_sym_t length,
                                   const dt_target_t *target, tile_kind_t *out_kinds) {
-  static const tile_kind_t order[] = {TILE_LEAST, TILE_FEW, TILE_MANY, TILE_SOME};
+  static const tile_kind_t order[] = {TILE_LEAST, TILE_FEW, TILE_MOST, TILE_MANY, TILE_SOME};
   dt_contraction_t c;
   DT_TRY(roles_of(program, head, &c));
   dt_schedule_t first = head->schedules.items[0];
@@ -150,10 +182,10 @@ static dt_status_t head_schedules(dt_program_t *program, dt_kernel_t *head,
   for (uint32_t i = 0; i < TILE_KINDS; i++) {
     const tile_t *tile = tile_of(program, &c, order[i], true);
     int64_t holds = 0;
-    if (!tile->ring)
+    if (!tile->ring || (order[i] == TILE_MOST && (!length.id || target->l1_bytes / 2 < MOST_BYTES)))
       continue;
     dt_schedule_t own = schedule_of(&c, tile, &first);
-    dt_sym_t condition = condition_of(program, head, &own.matmul, order[i], halves, target);
+    dt_sym_t condition = condition_of(program, head, &own.matmul, order[i], halves, length, target);
     bool known = dt__sym_is_const(program->env, condition, &holds);
     if (known && !holds)
       continue;
@@ -246,7 +278,7 @@ static dt_status_t maker_schedule(dt_program_t *program, dt_kernel_t *maker,
 dt_status_t dt__chain_teams(dt_program_t *program, dt_chain_t chain, const dt_target_t *target) {
   dt_kernel_t *head = &program->kernels.items[chain.end - 1];
   tile_kind_t kinds[TILE_KINDS];
-  DT_TRY(head_schedules(program, head, target, kinds));
+  DT_TRY(head_schedules(program, head, length_of(program, chain), target, kinds));
   for (uint32_t k = chain.first; k + 1 < chain.end; k++) {
     dt_kernel_t *maker = &program->kernels.items[k];
     uint32_t n = head->schedules.len;

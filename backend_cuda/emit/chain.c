@@ -64,6 +64,9 @@ dt_status_t dt__cuda_chain(dt_program_t *program, uint32_t head, uint32_t s, boo
       return DT_FAIL(DT_E_INTERNAL, "chain: kernel %s has no schedule %u", kernel->name, s);
     DT_TRY(add_member(program, kernel, &kernel->schedules.items[s], strict, out));
   }
+  uint32_t own = dt__chain_scores_bytes(program, out->kernels, s, strict, &out->bare);
+  if (own > out->shared_bytes)
+    out->shared_bytes = (own + 63) & ~63U;
   return NULL;
 }
 
@@ -264,9 +267,13 @@ static void by_threads(dt_body_t *k) {
   k->lanes = 1;
 }
 
+static LLVMValueRef fits_product(dt_chain_item_t *t) {
+  return t->chain->bare ? NULL : dt__chain_product_fits(t);
+}
+
 static void begin_product(dt_chain_item_t *t, LLVMValueRef from, LLVMValueRef step) {
   by_threads(t->k);
-  LLVMValueRef fits = dt__chain_product_fits(t);
+  LLVMValueRef fits = fits_product(t);
   if (fits)
     dt__chain_product_begin(t, fits, from, step);
 }
@@ -276,7 +283,7 @@ static void emit_product(dt_chain_item_t *t, LLVMValueRef from, LLVMValueRef ste
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
   by_threads(k);
-  LLVMValueRef aligned = dt__cuda_matmul_aligned(k), fits = dt__chain_product_fits(t);
+  LLVMValueRef aligned = t->chain->bare ? NULL : dt__cuda_matmul_aligned(k), fits = fits_product(t);
   if (fits) {
     dt__chain_product(t, fits, from, step);
     by_threads(k);
@@ -293,16 +300,12 @@ static void emit_product(dt_chain_item_t *t, LLVMValueRef from, LLVMValueRef ste
 }
 
 // ---- Items ----------------------------------------------------------------------------------------
-typedef enum part_t {
-  PART_BEGIN, // a product's copies, before what is made meanwhile
-  PART_WORK,
-} part_t;
-
 static bool is_product(const dt_chain_item_t *t, const dt_kernel_t *kernel) {
   return kernel == t->head || kernel->n_loops == t->head->n_loops;
 }
 
-static void emit_work(dt_chain_item_t *t, part_t part) {
+static void emit_part(dt_chain_item_t *t,
+                      void (*product)(dt_chain_item_t *, LLVMValueRef, LLVMValueRef)) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
   bool head = k->kernel == t->head;
@@ -311,16 +314,20 @@ static void emit_work(dt_chain_item_t *t, part_t part) {
   if (!is_product(t, k->kernel))
     dt__chain_rows(t);
   else
-    (part == PART_BEGIN ? begin_product : emit_product)(t, head ? t->group : dt__emit_i64(m, 0),
-                                                        head ? t->groups : dt__emit_i64(m, 1));
+    product(t, head ? t->group : dt__emit_i64(m, 0), head ? t->groups : dt__emit_i64(m, 1));
 }
+
+// A product's copies, before what is made meanwhile.
+static void begin_work(dt_chain_item_t *t) { emit_part(t, begin_product); }
+
+static void emit_work(dt_chain_item_t *t) { emit_part(t, emit_product); }
 
 // What only sizes decide is worked out where the member begins: while it stood in front of the loop
 // over items it would take registers from the other members. So the item's code is level 0 here.
-static void emit_member(dt_chain_item_t *t, uint32_t number, part_t part) {
+static void emit_member(dt_chain_item_t *t, const dt_kernel_t *kernel,
+                        void (*work)(dt_chain_item_t *)) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
-  const dt_kernel_t *kernel = member(&m->program, t->chain, number);
   dt_scope_t outer = k->scopes[0], item = k->scopes[ITEM];
   dt_binding_t *bindings = DT_ARENA_ARRAY(&m->arena, dt_binding_t, k->n_bindings + 1);
   dt_status_t status = dt__body_take(k, kernel, &kernel->schedules.items[t->chain->schedule]);
@@ -335,7 +342,7 @@ static void emit_member(dt_chain_item_t *t, uint32_t number, part_t part) {
     if (bindings[i].bound && bindings[i].level == 0)
       k->bindings[i].value.v[0] = dt__ptx_anew(m, bindings[i].value.v[0]);
   dt__scope_open(k, ITEM, NULL);
-  emit_work(t, part);
+  work(t);
   dt__scope_close(k, ITEM);
   item.block = k->scopes[0].block;
   k->scopes[0] = outer;
@@ -350,14 +357,15 @@ static void emit_members(dt_chain_item_t *t) {
   const dt_program_t *program = &t->k->m->program;
   uint32_t n = count_of(t->chain);
   for (uint32_t i = 0; i < n && !t->k->m->failure; i++) {
-    bool product = is_product(t, member(program, t->chain, i));
+    const dt_kernel_t *own = member(program, t->chain, i);
+    bool product = is_product(t, own);
     if (product && (i == 0 || is_product(t, member(program, t->chain, i - 1))))
-      emit_member(t, i, PART_BEGIN);
+      emit_member(t, own, begin_work);
     if (!product && i + 1 < n)
-      emit_member(t, i + 1, PART_BEGIN);
+      emit_member(t, member(program, t->chain, i + 1), begin_work);
     if (product)
       dt__chain_wait(t);
-    emit_member(t, i, PART_WORK);
+    emit_member(t, own, emit_work);
     dt__chain_wait(t);
     t->waits = false;
   }
@@ -388,6 +396,11 @@ void dt__cuda_chain_item(dt_body_t *k, const dt_cuda_chain_t *chain, LLVMValueRe
   note_written(k, chain);
   dt__body_at(k, ITEM);
   t.first_row = LLVMBuildMul(m->b, digits[n - 2], dt__emit_i64(m, t.tile_rows), "");
+  if (chain->in_registers) {
+    emit_member(&t, t.head, dt__chain_scores);
+    dt__body_at(k, ITEM);
+    return;
+  }
   place_slabs(&t);
   k->base_level = ITEM;
   emit_members(&t);

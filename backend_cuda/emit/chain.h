@@ -39,6 +39,14 @@ LLVMValueRef *dt__chain_shared_bases(dt_chain_item_t *t);
 // The item's rows of the kernel at hand, then a wait for all threads.
 void dt__chain_rows(dt_chain_item_t *t);
 
+// ---- Scores, rows and their product in registers (chain_scores.c) ---------------------------------
+// Bytes that rows of usual length need of shared memory beside SLABs; 0: the chain has another
+// form. *bare: so are all rows that the schedule is for.
+uint32_t dt__chain_scores_bytes(dt_program_t *program, dt_chain_t chain, uint32_t schedule,
+                                bool strict, bool *out_bare);
+// The whole item, at ITEM, where dt__cuda_chain_scores holds.
+void dt__chain_scores(dt_chain_item_t *t);
+
 // ---- Products of halves out of shared memory (chain_product.c) ------------------------------------
 // Bytes that such a product needs; 0: the kernel has another form.
 uint32_t dt__chain_product_bytes(const dt_program_t *program, const dt_kernel_t *kernel,

@@ -230,7 +230,7 @@ static LLVMValueRef short_rows(dt_chain_item_t *t, LLVMValueRef aligned, bool ra
 void dt__chain_rows(dt_chain_item_t *t) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
-  uint32_t lanes = k->schedule->lanes;
+  uint32_t lanes = t->chain->bare ? 1 : k->schedule->lanes;
   LLVMValueRef aligned = lanes > 1 ? dt__lanes_aligned(k, lanes) : NULL, left = NULL;
   bool resident = k->schedule->resident && lanes > 1 && keeps_locals(k), all = false;
   bool ragged = resident && is_ragged(k);

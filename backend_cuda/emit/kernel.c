@@ -182,6 +182,29 @@ static void leave_without_items(entry_t *e) {
   dt__body_at(k, 0);
 }
 
+// Chains: items without slabs first, where sizes allow it.
+static void emit_chain(entry_t *e) {
+  dt_body_t *k = &e->k;
+  dt_emit_t *m = k->m;
+  LLVMValueRef registers = dt__cuda_chain_scores(k, &e->chain);
+  dt__body_at(k, 0);
+  LLVMBasicBlockRef slabs = dt__emit_block(m, k->fn, "slabs");
+  if (registers) {
+    LLVMBasicBlockRef scores = dt__emit_block(m, k->fn, "scores");
+    LLVMBuildCondBr(m->b, registers, scores, slabs);
+    e->chain.in_registers = true;
+    emit_version(e, scores, 1, false);
+    e->chain.in_registers = false;
+  } else {
+    LLVMBuildBr(m->b, slabs);
+  }
+  k->scopes[0].block = slabs;
+  k->scopes[0].memo.len = 0;
+  dt__body_at(k, 0);
+  dt__cuda_chain_place(k, &e->chain);
+  emit_items(e);
+}
+
 static void emit_versions(entry_t *e) {
   dt_body_t *k = &e->k;
   dt_emit_t *m = k->m;
@@ -190,7 +213,7 @@ static void emit_versions(entry_t *e) {
   uint32_t lanes = scalar ? 1 : k->schedule->lanes;
   LLVMValueRef aligned = NULL;
   if (kind == DT_SCHEDULE_MATMUL)
-    aligned = e->chain.kernels.end ? NULL : dt__cuda_matmul_aligned(k);
+    aligned = dt__cuda_matmul_aligned(k);
   else if (lanes > 1)
     aligned = dt__lanes_aligned(k, lanes);
   dt__body_at(k, 0);
@@ -261,10 +284,11 @@ static void emit_body(entry_t *e, const dt_kernel_params_t *params) {
   dt__bind_parameters(&e->k, params);
   dt__bind_items(&e->k, params);
   e->sized = dt__grid_has_items(&e->k);
-  if (e->chain.kernels.end)
-    dt__cuda_chain_place(&e->k, &e->chain);
-  else
-    dt__place_locals(&e->k);
+  if (e->chain.kernels.end) {
+    emit_chain(e);
+    return;
+  }
+  dt__place_locals(&e->k);
   emit_versions(e);
 }
 

@@ -23,6 +23,8 @@ typedef struct dt_cuda_chain_t {
   uint32_t shared_bytes;   // the most that a member needs beside scratch
   uint32_t blocks;         // on one processor, by which registers are shared out
   LLVMValueRef in_shared;  // i1: scratch, and slabs with it, is in shared memory
+  bool in_registers;       // the items being emitted: chain_scores.c
+  bool bare;               // other items are hardly ever taken: any code that is right will do
   const dt_sym_t *offsets; // in scratch: dt__chain_scratch's
 } dt_cuda_chain_t;
 
@@ -32,6 +34,8 @@ dt_status_t dt__cuda_chain(dt_program_t *program, uint32_t head, uint32_t s, boo
 dt_status_t dt__cuda_slabs_stride(dt_emit_t *m) DT_MUST_USE;
 // Once a kernel, at level 0: addresses of all SLABs and LOCALs.
 void dt__cuda_chain_place(dt_body_t *k, dt_cuda_chain_t *chain);
+// Once a kernel, at level 0: i1, where items may be without SLABs; NULL: nowhere (chain_scores.c).
+LLVMValueRef dt__cuda_chain_scores(dt_body_t *k, const dt_cuda_chain_t *chain);
 // One grid item, at level 1, at its position on each of the `n` axes.
 void dt__cuda_chain_item(dt_body_t *k, const dt_cuda_chain_t *chain, LLVMValueRef *digits,
                          uint32_t n);

@@ -86,8 +86,9 @@ typedef struct dt_body_t {
   uint32_t first_copy;    // what copy 0 is, where copies are emitted one by one; else 0
   uint32_t team;          // threads that share a grid item; 1 on a CPU
   LLVMValueRef rank;      // i64: of this thread in its team; NULL when team is 1
-  bool aligned;           // dt__lanes_aligned holds where this code runs
-  uint32_t stride;        // LOCAL buffers with lanes on an outer loop: elements a lane group takes
+  uint32_t joined; // neighbours whose parts a fold joins, the rest is left to others; 0: team
+  bool aligned;    // dt__lanes_aligned holds where this code runs
+  uint32_t stride; // LOCAL buffers with lanes on an outer loop: elements a lane group takes
   uint32_t lane_level;
   uint32_t least_level; // instructions stand no further out: in front of it a kernel may not load
   uint32_t item_level;  // of the last outer variable that is no lane: 1, with tiles of rows 2
@@ -97,8 +98,11 @@ typedef struct dt_body_t {
   LLVMValueRef masks[DT_MAX_UNROLL]; // by copy: lanes that exist, in the masked tail; NULL: all
   // Resident rows (resident.c): whether a copy's vector exists, i1; NULL elsewhere.
   LLVMValueRef inside[DT_MAX_UNROLL];
-  bool resident; // what is emitted keeps rows in registers
-  bool ragged;   // rows that end within a vector: SLABs have zeros there
+  bool resident;           // what is emitted keeps rows in registers
+  bool ragged;             // rows that end within a vector: SLABs have zeros there
+  bool full;               // rows have all vectors
+  dt_buffer_id_t held;     // chains: a SLAB that is nowhere but in registers, or none
+  LLVMValueRef held_value; // what was stored to it last, a vector; rows that are resident keep it
   DT_VEC(dt_resident_t) kept;
 
   // The stage being emitted.
@@ -227,6 +231,8 @@ void dt__fold_begin(dt_body_t *k, const dt_fold_t *fold, dt_accumulator_t *acc, 
 // iteration asked for its value.
 void dt__folds_iterate(dt_body_t *k);
 void dt__folds_step(dt_body_t *k);
+// Two parts of a fold of the stage as one; no ARGMAX, no ARGMIN.
+LLVMValueRef dt__fold_join(dt_body_t *k, const dt_fold_t *fold, LLVMValueRef a, LLVMValueRef b);
 // The fold of the stage that defines `row`, up to and with this iteration.
 dt_lanes_t dt__fold_running(dt_body_t *k, uint32_t row);
 // The row value: per lane when `keep_lanes`, else of all lanes and copies together.

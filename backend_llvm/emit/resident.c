@@ -30,7 +30,7 @@ void dt__resident_open(dt_body_t *k, uint32_t level, LLVMValueRef extent) {
   scope->block = k->scopes[level - 1].block;
   scope->memo.len = 0;
   k->lane_base = dt__own_start(k, dt__emit_i64(m, 0));
-  for (uint32_t c = 0; c < k->copies; c++) {
+  for (uint32_t c = 0; c < k->copies && !k->full; c++) {
     LLVMValueRef shift = dt__emit_i64(m, (int64_t)(c * k->lanes * k->team));
     LLVMValueRef at = LLVMBuildNSWAdd(m->b, k->lane_base, shift, "");
     k->inside[c] = LLVMBuildICmp(m->b, LLVMIntSLT, at, extent, "");
@@ -121,7 +121,8 @@ static bool stage_agrees(dt_body_t *k, const dt_stage_t *stage, dt_buffer_id_t b
 }
 
 bool dt__resident_owns(dt_body_t *k, dt_buffer_id_t buffer) {
-  if (dt__program_buffer(&k->m->program, buffer)->kind != DT_BUFFER_LOCAL)
+  if (dt__program_buffer(&k->m->program, buffer)->kind != DT_BUFFER_LOCAL &&
+      buffer.id != k->held.id)
     return false;
   dt_sym_t at = {0};
   for (uint32_t s = 0; s < k->kernel->stages.len; s++)

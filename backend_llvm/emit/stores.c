@@ -161,6 +161,10 @@ static void make_and_store(dt_body_t *k) {
     dt_sym_t offset = dt__access_offset(k, own->buffer, own->index);
     if (k->resident && keep_stored(k, own, offset))
       continue;
+    if (own->buffer.id == k->held.id) {
+      k->held_value = dt__inst_lane(k, own->value, 0, true);
+      continue;
+    }
     dt_address_t address = dt__access_address(k, own->buffer, offset, level);
     LLVMValueRef condition = leaves_chain(k, own->buffer) ? k->owner : NULL;
     if (k->live) {

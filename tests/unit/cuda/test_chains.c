@@ -235,6 +235,32 @@ static void tiles_of_more_rows(void **state) {
   attend("f16", 2, 32, true, false, longer, COUNT(longer));
 }
 
+// Rows that stay in registers from the scores to the product: all tiles, rows that are shorter than
+// what threads have, end within a vector, fill it, or are too long; depths and columns that are no
+// powers of two; tiles of 128 rows in two steps, of which the second one may have none.
+static void scores_in_registers(void **state) {
+  (void)state;
+  static const int64_t few[][3] = {{1, 128, 16}, {1, 129, 5}, {1, 256, 2}, {1, 3, 16}};
+  static const int64_t steps[][3] = {{1, 128, 70}, {1, 33, 130}, {2, 100, 66}};
+  static const int64_t full[][3] = {{1, 128, 34}, {1, 6, 64}, {1, 140, 34}};
+  attend("f16", 2, 32, true, false, few, COUNT(few));
+  attend("f16", 2, 48, true, false, few, 2);
+  attend("bf16", 2, 8, false, false, few, COUNT(few));
+  fake_cuda_processors(1);
+  attend("f16", 2, 32, true, false, steps, COUNT(steps));
+  attend("bf16", 2, 24, false, false, steps, 2);
+  fake_cuda_processors(2);
+  attend("f16", 2, 64, true, false, full, COUNT(full));
+  fake_cuda_processors(0);
+}
+
+// Lengths that no vector fits, where only the mask's rows lie anywhere.
+static void masks_of_odd_rows(void **state) {
+  (void)state;
+  static const int64_t sizes[][3] = {{3, 5, 4}, {2, 65, 17}, {2, 126, 3}};
+  attend("f16", 2, 32, true, false, sizes, COUNT(sizes));
+}
+
 // ---- Rows -----------------------------------------------------------------------------------------
 static void normalise(const rows_case_t *c, bool strict, const int64_t (*sizes)[3], uint32_t n) {
   static const char *const names[] = {"norm", "norm and its rows", "softmax", "norm of a table",
@@ -303,6 +329,8 @@ int main(int argc, char **argv) {
                                      cmocka_unit_test(attention_over_global_memory),
                                      cmocka_unit_test(columns_in_one_team),
                                      cmocka_unit_test(tiles_of_more_rows),
+                                     cmocka_unit_test(scores_in_registers),
+                                     cmocka_unit_test(masks_of_odd_rows),
                                      cmocka_unit_test(tiles_of_more_normalised_rows),
                                      cmocka_unit_test(rows_in_front_of_products),
                                      cmocka_unit_test(rows_of_other_types),
