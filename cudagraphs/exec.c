@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-// Grids that one call sets, at 1.5 us each.
-#define MOST_GRIDS 12u
+// Forms that one call sets without need, at 1.5 us each.
+#define MOST_FORMS 12u
 
 // ---- Nodes ----------------------------------------------------------------------------------------
 
@@ -217,7 +217,7 @@ void dt__graph_begin(dt_graph_frame_t *frame, const uint64_t *key, uint32_t n) {
   dt__graph_cut(frame->exec); // of a call that failed
   frame->equal = is_key(frame->exec, key, n);
   frame->at = 0;
-  frame->grids_left = MOST_GRIDS;
+  frame->forms_left = MOST_FORMS;
   frame->deferred = false;
   frame->exec->n_key = 0;
 }

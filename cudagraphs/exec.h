@@ -6,8 +6,7 @@
 //
 // A grid need not fit its work: blocks without work return, and blocks go on to further items. To
 // set a grid costs the launch more than a few idle blocks do (docs/graphs.md has the figures), so
-// that grids are of few sizes (form.c), and a call of new sizes leaves them as they are: equal
-// calls to come set them.
+// that a call of new sizes leaves grids as they are, and equal calls to come set them (form.c).
 #ifndef DT_CUDAGRAPHS_EXEC_H
 #define DT_CUDAGRAPHS_EXEC_H
 
@@ -37,7 +36,7 @@ typedef struct dt_graph_exec_t {
   uint32_t n_built; // of the nodes: the executable's; the others came since
   uint64_t *key;    // what the nodes were last set for; n_key 0: not known
   uint32_t n_key, key_cap;
-  bool deferred;        // not all grids are what they should be for it
+  bool deferred;        // not all forms are what is best for it
   _Atomic int64_t used; // when its holder last left it, ns
   size_t bytes;         // as estimated; the store's budget has them
 } dt_graph_exec_t;
@@ -55,9 +54,9 @@ typedef struct dt_graph_frame_t {
   dt_cuda_launch_frame_t launch; // first
   dt_graph_exec_t *exec;
   uint32_t at;            // the node that the next kernel goes to
-  uint32_t grids_left;    // that may still be set
+  uint32_t forms_left;    // that may still be set without need
   bool equal;             // the call before was of the same key
-  bool deferred;          // grids were left as they were: an equal call sets them
+  bool deferred;          // forms were left as they were: an equal call sets them
   bool set_early;         // edges are programmatic where kernels wait by themselves
   const dt_edge_t *edges; // between nodes, sorted by `to`; none: each is behind the one before it
   uint32_t n_edges;

@@ -35,7 +35,7 @@ struct dt_graph_node_t {
 };
 
 // form.c. Settles grid and shared memory for the node (NULL: there is none yet), where `ready` says
-// what is of use; how many such blocks a multiprocessor holds at once. A grid that would be better
+// what is of use; how many such blocks a multiprocessor holds at once. A form that would be better
 // but is not needed is left as it is, and noted in frame->deferred, until an equal call.
 uint32_t dt__graph_form(dt_graph_frame_t *frame, const dt_graph_node_t *node,
                         dt_cuda_ready_t *ready);

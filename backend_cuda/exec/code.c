@@ -186,6 +186,7 @@ static dt_status_t find_kernel(dt_cuda_code_t *code, uint32_t index,
   int64_t least_shared = (int64_t)shared + info->shared_bytes;
   kernel->registers = (uint32_t)registers;
   kernel->local_bytes = (uint32_t)local;
+  kernel->fit = dt__cuda_resident(device, kernel, info->shared_bytes);
   DT_LOG(DT_LOG_COMPILE, 2, "%s: %d registers, %d bytes of local and %d of shared memory", name,
          registers, local, shared);
   if ((int64_t)registers * info->threads > device->registers_per_block ||
@@ -199,23 +200,6 @@ static dt_status_t find_kernel(dt_cuda_code_t *code, uint32_t index,
     DT_CUDA_TRY(device, function_set, kernel->function, DT_CU_FUNC_MAX_DYNAMIC_SHARED,
                 device->shared_per_block - shared);
   return NULL;
-}
-
-// Fills in `fit` and `room`.
-static void make_room(dt_cuda_code_t *code) {
-  for (uint32_t k = 0; k < code->n; k++)
-    code->kernels[k].fit =
-        dt__cuda_resident(code->device, &code->kernels[k], code->kernels[k].info.shared_bytes);
-  for (uint32_t k = 0; k < code->n; k++) {
-    dt_cuda_kernel_t *kernel = &code->kernels[k];
-    uint32_t entry = k - kernel->info.behind;
-    for (uint32_t i = entry; i < code->n; i++) {
-      uint32_t bytes = code->kernels[i].info.shared_bytes;
-      if (i - code->kernels[i].info.behind == entry && bytes >= kernel->room &&
-          dt__cuda_resident(code->device, kernel, bytes) >= kernel->fit)
-        kernel->room = bytes;
-    }
-  }
 }
 
 static dt_status_t check_kernels(const dt_cuda_kernel_info_t *kernels, uint32_t n) {
@@ -241,8 +225,6 @@ static dt_status_t find_kernels(dt_cuda_code_t *code, const dt_cuda_kernel_info_
   dt_status_t status = NULL;
   for (uint32_t k = 0; k < code->n && !status; k++)
     status = find_kernel(code, k, &kernels[k]);
-  if (!status)
-    make_room(code);
   dt__cuda_leave(code->device);
   return status;
 }

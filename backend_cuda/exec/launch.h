@@ -72,8 +72,6 @@ typedef struct dt_cuda_kernel_t {
   uint32_t registers;     // a thread
   uint32_t local_bytes;   // a thread: spills and stack
   uint32_t fit;           // blocks that a multiprocessor holds at once, without scratch
-  uint32_t room; // of the bytes that codes of its entry keep for themselves, the most of which
-                 // as many blocks fit a multiprocessor as of its own
 } dt_cuda_kernel_t;
 // Blocks with `shared_bytes` of dynamic shared memory that a multiprocessor holds at once, at
 // least 1.

