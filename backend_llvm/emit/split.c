@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cuts a program into units: equal kernels (or chains) under equal schedules become one code, found
 // by hash and told apart by their whole text; codes are spread over units by estimated cost,
-// dearest first. On devices cheap codes of one kernel that ask the same of a multiprocessor share an
-// entry: which of them a launch runs is then an argument, which costs a graph less to change than
-// the function does. Dear ones are compiled side by side (docs/graphs.md).
+// dearest first. On devices cheap codes of one kernel that ask the same of a multiprocessor share
+// an entry: which of them a launch runs is then an argument, which costs a graph less to change
+// than the function does. Dear ones are compiled side by side (docs/graphs.md).
 #include "backend_llvm/emit/compile.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/hash.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes choose versions of rows. Those that ask the same of a multiprocessor are members of one entry:
-// a graph sets arguments to change between them, and no function.
+// Sizes choose versions of rows. Those that ask the same of a multiprocessor are members of one
+// entry: a graph sets arguments to change between them, and no function.
 #include "tests/unit/exec/exec_test.h"
 
 #include "backend_cuda/exec/session.h"
@@ -66,8 +66,9 @@ static uint32_t count_members(const dt_function_t *function) {
 
 static void sizes_set_arguments(void **state) {
   (void)state;
-  static const int64_t sizes[][2] = {{70, 200}, {3, 9},   {16, 60},  {17, 61}, {33, 129}, {1, 1},
-                                     {5, 200},  {40, 40}, {64, 130}, {2, 70},  {0, 5},    {70, 200}};
+  static const int64_t sizes[][2] = {{70, 200}, {3, 9},  {16, 60}, {17, 61},
+                                     {33, 129}, {1, 1},  {5, 200}, {40, 40},
+                                     {64, 130}, {2, 70}, {0, 5},   {70, 200}};
   place_t place = {.rng = {12}};
   fake_cuda_reset(12);
   dt_runtime_options_t options = {.threads = 1, .compile_threads = 1};
