@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// See kernel.h. An entry has a body for each of its schedules, and branches to the one that a launch
-// names. A body is emitted twice where vectors pay: for whole vectors, taken where
+// See kernel.h. An entry has a body for each of its schedules, and branches to the one that a
+// launch names. A body is emitted twice where vectors pay: for whole vectors, taken where
 // dt__lanes_aligned holds, and element by element. Threads then still take neighbouring elements.
 // Each member of a chain has versions of its own (chain.c).
 #include "backend_cuda/emit/kernel.h"
