@@ -195,7 +195,8 @@ static void a_late_wait_is_found(void **state) {
 static void what_may_stand_before_a_wait(void **state) {
   (void)state;
   static const char *const bodies[] = {
-      "\tld.param.b64 %%rd1, [p];\n\tst.shared.b32 [%%r2], %%r1;\n\trcp.rn.f32 \t%%r2, %%r1;\n\t" WAIT "\n",
+      "\tld.param.b64 %%rd1, [p];\n\tst.shared.b32 [%%r2], %%r1;\n\trcp.rn.f32 \t%%r2, "
+      "%%r1;\n\t" WAIT "\n",
       "\t{\n.reg .pred all;\n}\n\t// .entry of a remark\n\tmov.b32 \t{%%rs1, %%rs2}, %%r1;\n\t" WAIT
       "\n",
       "\t" MARK "\n\tcp.async.cg.shared.global [%%rd1], [%%rd2], 16, %%r3;\n\t" WAIT "\n",
