@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where something is wrong, as text, and the comparisons of strings.
+#include "frontends/json/json.h"
 #include "frontends/onnx/read.h"
 #include "runtime/base/status.h"
 
@@ -46,15 +47,19 @@ dt_status_t dt__onnx_fail(const char *what, dt_code_t code, const dt_onnx_at_t *
 
 dt_onnx_shown_t dt__onnx_show(dt_onnx_str_t str) {
   dt_onnx_shown_t shown;
-  size_t len = str.len < DT_ONNX_SHOWN ? str.len : DT_ONNX_SHOWN;
-  // Not in the middle of a character.
-  while (len < str.len && len > 0 && ((unsigned char)str.at[len] & 0xc0) == 0x80)
-    len--;
-  for (size_t k = 0; k < len; k++) {
-    unsigned char c = (unsigned char)str.at[k];
-    shown.text[k] = c < 0x20 || c == 0x7f ? '?' : str.at[k];
+  size_t len = 0, at = 0, step = 0;
+  for (; at < str.len; at += step ? step : 1) {
+    unsigned char c = (unsigned char)str.at[at];
+    step = dt__utf8_length(str.at + at, str.at + str.len);
+    if (len + step > DT_ONNX_SHOWN || len == DT_ONNX_SHOWN)
+      break;
+    if (step == 0 || c < 0x20 || c == 0x7f)
+      shown.text[len++] = '?';
+    else
+      for (size_t k = 0; k < step; k++)
+        shown.text[len++] = str.at[at + k];
   }
-  (void)snprintf(shown.text + len, sizeof shown.text - len, "%s", len < str.len ? "..." : "");
+  (void)snprintf(shown.text + len, sizeof shown.text - len, "%s", at < str.len ? "..." : "");
   return shown;
 }
 

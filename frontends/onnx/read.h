@@ -28,7 +28,7 @@ typedef struct dt_onnx_at_t {
 dt_status_t dt__onnx_fail(const char *what, dt_code_t code, const dt_onnx_at_t *at, uint64_t offset,
                           const char *fmt, ...) DT_PRINTF(5, 6) DT_MUST_USE;
 
-// Text for messages of at most so many bytes, without what would break a line.
+// Text for messages of at most so many bytes; what is no UTF-8, or would break a line, becomes ?.
 #define DT_ONNX_SHOWN 100
 typedef struct dt_onnx_shown_t {
   char text[DT_ONNX_SHOWN + 8];
