@@ -268,8 +268,8 @@ void ptx_refer(ptx_reader_t *r, const ptx_insn_t *in, ptx_slice_t label) {
 
 // How many parts `name` has if all of them stand in the opcode; 0 otherwise.
 static uint32_t matches(const ptx_statement_t *s, const char *name) {
-  size_t n = strcspn(name, ".");
-  if (s->parts[0].n != n || memcmp(s->parts[0].at, name, n) != 0)
+  size_t n = s->parts[0].n;
+  if (strncmp(name, s->parts[0].at, n) != 0 || (name[n] && name[n] != '.'))
     return 0;
   uint32_t parts = 1;
   for (const char *at = name + n; *at == '.'; at += n, parts++) {

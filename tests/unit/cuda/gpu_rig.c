@@ -38,7 +38,7 @@ static void compile(gpu_rig_t *r, bool strict) {
   must(dt__cuda_compile_unit(r->program, &r->map, 0, &r->target, &options, &r->ptx, &bytes));
 }
 
-void gpu_rig_open(gpu_rig_t *r, const char *graph, const dt_cuda_model_t *model, bool strict) {
+static void make_program(gpu_rig_t *r, const char *graph, const dt_cuda_model_t *model) {
   memset(r, 0, sizeof(*r));
   dt__arena_init(&r->arena, 0);
   must(dt__symenv_create(&r->env));
@@ -49,6 +49,41 @@ void gpu_rig_open(gpu_rig_t *r, const char *graph, const dt_cuda_model_t *model,
   must(dt__cuda_target(model, NULL, &r->target));
   must(dt__pipeline_run(&r->arena, r->env, r->graph, &r->target, NULL, true, NULL, NULL,
                         &r->program));
+}
+
+void gpu_rig_open(gpu_rig_t *r, const char *graph, const dt_cuda_model_t *model, bool strict) {
+  make_program(r, graph, model);
+  compile(r, strict);
+}
+
+// The first whose condition holds.
+static uint32_t schedule_for(const gpu_rig_t *r, const dt_kernel_t *kernel,
+                             const int64_t *symbols) {
+  uint32_t s = 0;
+  while (kernel->schedules.items[s].predicate.id &&
+         !gpu_rig_value(r, symbols, kernel->schedules.items[s].predicate))
+    s++;
+  return s;
+}
+
+void gpu_rig_open_for(gpu_rig_t *r, const char *graph, const dt_cuda_model_t *model, bool strict,
+                      const int64_t (*sizes)[4], uint32_t n) {
+  make_program(r, graph, model);
+  dt_kernel_t *kernel = &r->program->kernels.items[0];
+  uint32_t kept = 0, all = kernel->schedules.len;
+  bool taken[64] = {false};
+  assert_true(all > 0 && all <= 64);
+  taken[all - 1] = true;
+  for (uint32_t i = 0; i < n; i++) {
+    int64_t *symbols = gpu_rig_symbols(r, sizes[i], 4);
+    taken[schedule_for(r, kernel, symbols)] = true;
+    free(symbols);
+  }
+  for (uint32_t s = 0; s < all && r->program->kernels.len == 1; s++)
+    if (taken[s])
+      kernel->schedules.items[kept++] = kernel->schedules.items[s];
+  if (kept)
+    kernel->schedules.len = kept;
   compile(r, strict);
 }
 
@@ -65,6 +100,8 @@ void gpu_rig_open_loops(gpu_rig_t *r, const char *program, const dt_cuda_model_t
 }
 
 void gpu_rig_close(gpu_rig_t *r) {
+  if (r->cuda)
+    assert_int_equal(r->cuda->module_unload(r->module), DT_CU_SUCCESS);
   dt__free(r->ptx);
   dt__symenv_destroy(r->env);
   dt__arena_fini(&r->arena);
@@ -113,10 +150,7 @@ static int64_t items_of(gpu_rig_t *r, const gpu_launch_t *l, const int64_t *symb
 void gpu_rig_launch(gpu_rig_t *r, uint32_t index, const int64_t *symbols, gpu_launch_t *out) {
   const dt_kernel_t *kernel = &r->program->kernels.items[index];
   *out = (gpu_launch_t){.kernel = kernel};
-  uint32_t s = 0;
-  while (kernel->schedules.items[s].predicate.id &&
-         !gpu_rig_value(r, symbols, kernel->schedules.items[s].predicate))
-    s++;
+  uint32_t s = schedule_for(r, kernel, symbols);
   out->schedule = &kernel->schedules.items[s];
   out->code = r->map.code_of_kernel[r->map.first_code[index] + s];
   must(dt__cuda_kernel_info(r->program, &r->map, out->code, &r->target, r->strict, &out->info));
@@ -221,6 +255,17 @@ static dt_cu_ptr_t allocate(const dt_cuda_t *cuda, size_t bytes) {
   return ptr;
 }
 
+// Of a block, in any kernel at these sizes.
+static uint32_t most_teams(gpu_rig_t *r, const int64_t *symbols) {
+  uint32_t most = 1;
+  for (uint32_t k = 0; k < r->program->kernels.len; k++) {
+    gpu_launch_t l;
+    gpu_rig_launch(r, k, symbols, &l);
+    most = l.info.teams > most ? l.info.teams : most;
+  }
+  return most;
+}
+
 static void place(gpu_rig_t *r, const dt_cuda_t *cuda, const int64_t *symbols, uint32_t blocks,
                   gpu_memory_t *m) {
   uint32_t n = r->program->buffers.len;
@@ -239,7 +284,7 @@ static void place(gpu_rig_t *r, const dt_cuda_t *cuda, const int64_t *symbols, u
     }
   }
   m->record = allocate(cuda, sizeof(dt_cuda_record_t));
-  m->scratch = allocate(cuda, (size_t)SCRATCH_STRIDE * 256 * blocks);
+  m->scratch = allocate(cuda, (size_t)SCRATCH_STRIDE * most_teams(r, symbols) * blocks);
   dt_cuda_record_t record = {0};
   OK(cuda->copy_to_device(m->record, &record, sizeof(record), NULL));
 }
@@ -287,19 +332,26 @@ static void launch(gpu_rig_t *r, const dt_cuda_t *cuda, dt_cu_module_t module,
   (void)r;
 }
 
+// Once for all runs: the simulator reads some ten thousand lines for it.
+static void load(gpu_rig_t *r, const dt_cuda_t *cuda) {
+  if (r->cuda)
+    return;
+  OK(cuda->module_load(&r->module, r->ptx));
+  r->cuda = cuda;
+}
+
 void gpu_rig_run(gpu_rig_t *r, const dt_cuda_t *cuda, const int64_t *sizes, uint32_t n_sizes,
                  uint32_t blocks, const char *what) {
   int64_t *symbols = gpu_rig_symbols(r, sizes, n_sizes);
   void *inputs[16] = {0}, *outputs[16] = {0};
   gpu_memory_t m;
   place(r, cuda, symbols, blocks, &m);
-  dt_cu_module_t module = NULL;
-  OK(cuda->module_load(&module, r->ptx));
+  load(r, cuda);
   for (uint32_t k = 0; k < r->program->kernels.len; k++) {
     gpu_launch_t l;
     gpu_rig_launch(r, k, symbols, &l);
     if (l.count > 0)
-      launch(r, cuda, module, &m, symbols, blocks, &l);
+      launch(r, cuda, r->module, &m, symbols, blocks, &l);
   }
   for (uint32_t b = 0; b < r->program->buffers.len; b++) {
     const dt_buffer_t *buffer = &r->program->buffers.items[b];
@@ -313,7 +365,6 @@ void gpu_rig_run(gpu_rig_t *r, const dt_cuda_t *cuda, const int64_t *sizes, uint
   }
   OK(cuda->stream_synchronize(NULL));
   gpu_rig_compare(r, symbols, inputs, outputs, what);
-  OK(cuda->module_unload(module));
   release(r, cuda, &m);
   free(symbols);
 }

@@ -4,6 +4,7 @@
 #ifndef DT_TESTS_UNIT_CUDA_GPU_RIG_H
 #define DT_TESTS_UNIT_CUDA_GPU_RIG_H
 
+#include "backend_cuda/driver/driver.h"
 #include "backend_cuda/emit/emit.h"
 #include "lower/loop/loop.h"
 
@@ -18,6 +19,8 @@ typedef struct gpu_rig_t {
   dt_unit_map_t map;
   char *ptx; // of all kernels
   bool strict;
+  const dt_cuda_t *cuda; // whose `module` is; NULL before the first run
+  dt_cu_module_t module;
 } gpu_rig_t;
 
 // One launch of one kernel, for given sizes. Words are filled by whoever knows addresses.
@@ -32,6 +35,11 @@ typedef struct gpu_launch_t {
 
 // Compiles the graph for `model`; ends the test with the message of what failed.
 void gpu_rig_open(gpu_rig_t *r, const char *graph, const dt_cuda_model_t *model, bool strict);
+// The same, where it will be run for these sizes alone: schedules that none of them takes are left
+// out of a program of one kernel, but the last, which has no condition. Most of the time goes into
+// code.
+void gpu_rig_open_for(gpu_rig_t *r, const char *graph, const dt_cuda_model_t *model, bool strict,
+                      const int64_t (*sizes)[4], uint32_t n);
 // The same for a scheduled program as text, of inputs and outputs alone; results are then compared
 // with the interpreter's, exactly.
 void gpu_rig_open_loops(gpu_rig_t *r, const char *program, const dt_cuda_model_t *model);

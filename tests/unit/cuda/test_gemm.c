@@ -20,9 +20,13 @@ static void check(const gemm_case_t *c, const dt_cuda_model_t *model, const size
                   uint32_t n) {
   dt_text_t text;
   gpu_rig_t r;
-  gpu_rig_open(&r, gemm_graph(c, &text), model, c->strict);
+  int64_t all[16][4];
+  assert_true(n <= 16);
+  for (uint32_t i = 0; i < n; i++)
+    memcpy(all[i], (int64_t[]){sizes[i].m, sizes[i].n, sizes[i].k, sizes[i].batch}, sizeof(all[i]));
+  gpu_rig_open_for(&r, gemm_graph(c, &text), model, c->strict, (const int64_t (*)[4])all, n);
   for (uint32_t i = 0; i < n; i++) {
-    const int64_t numbers[4] = {sizes[i].m, sizes[i].n, sizes[i].k, sizes[i].batch};
+    const int64_t *numbers = all[i];
     char what[128];
     (void)snprintf(what, sizeof(what), "%s%s%s%s%s follow %d, %lld x %lld x %lld, batch %lld",
                    c->dtype, c->a_turned ? " A'" : "", c->b_turned ? " B'" : "",
