@@ -262,6 +262,19 @@ static v_t make_cond(dt_trace_t *t, in_t x, dt_dtype_t dtype) {
   dt_cond(t, dt_any(t, x[1], 0, NULL, false), take_first, take_rows, NULL, 2, x, 1, &out);
   return out;
 }
+// How many elements of x[1] are true says the case.
+static dt_status_t take_twice(dt_trace_t *t, in_t x, v_t *out, void *closure) {
+  (void)closure;
+  out[0] = dt_where(t, x[1], x[0], dt_slice(t, x[0], 1, dt_sym_const(t, 0), dt_dim(t, x[0], 1), 1));
+  return NULL;
+}
+static v_t make_switch(dt_trace_t *t, in_t x, dt_dtype_t dtype) {
+  static const dt_branch_fn_t ways[] = {take_rows, take_first, take_twice};
+  v_t out, count = dt_sum(t, dt_cast(t, x[1], DT_I64), 0, NULL, false);
+  (void)dtype;
+  dt_switch(t, dt_mod(t, count, dt_scalar(t, DT_I64, 4)), 3, ways, NULL, 2, x, 1, &out);
+  return out;
+}
 // As many trips as x[1] has elements that are true, four at most; each moves the rows by one.
 static dt_status_t trips_left(dt_trace_t *t, in_t x, v_t *out, void *closure) {
   (void)closure;
@@ -741,6 +754,7 @@ const case_t cases[] = {
     {"data", "masked_select", "fused", T_NUMBER, 1, {ANY(2, MN)}, false, make_masked_fused},
     {"data", "cond", "", T_ALL, 2, {ANY(2, MN), BOOLS(2, MN)}, false, make_cond},
     {"data", "result", "of a branch", T_ALL, 2, {ANY(2, MN), BOOLS(2, MN)}, false, make_cond},
+    {"data", "switch", "", T_ALL, 2, {ANY(2, MN), BOOLS(2, MN)}, false, make_switch},
     {"data", "while", "", T_ALL, 2, {ANY(2, MN), BOOLS(2, MN)}, false, make_while},
     {"data",
      "masked_select",
