@@ -26,14 +26,15 @@ typedef struct tile_t {
   uint32_t rows, width, ring;
 } tile_t;
 
-// In the order of rows and columns.
+// In the order of rows and columns; of groups of warps, where there are any, the rest.
 typedef enum tile_kind_t {
   TILE_LEAST,
   TILE_FEW,
   TILE_SOME,
   TILE_MANY,
   TILE_MOST, // of scores' chains alone
-  TILE_KINDS
+  TILE_KINDS,
+  TILE_GROUPS = TILE_KINDS
 } tile_kind_t;
 #define WIDTHS 3
 
@@ -61,6 +62,24 @@ static const tile_t wider[2][TILE_KINDS] = {
      {LARGEST, 64, 64, 128, 32, 32, 4}},
     {{LARGEST, 16, 64, 256, 16, 32, 4}, {0}, {0}, {LARGEST, 32, 32, 128, 16, 32, 4}},
 };
+
+// For groups of warps, behind rows: the longest ring that there is room for. Time, in tenths of a
+// microsecond on an H200, is `begin` for an item's rows, and `each` for a tile of its columns
+// (docs/performance.md).
+typedef struct group_tile_t {
+  uint32_t rows, cols, width, ring;
+  int64_t begin, each;
+} group_tile_t;
+static const group_tile_t group_tiles[] = {
+    {64, 128, 64, 8, 43, 30}, {64, 192, 96, 5, 42, 40}, {128, 192, 192, 4, 58, 62}};
+#define GROUP_TILES (sizeof(group_tiles) / sizeof(group_tiles[0]))
+#define MOST_SCHEDULES (TILE_KINDS + GROUP_TILES)
+#define GROUP_DEPTH 128        // bytes
+#define LEAST_RING 3           // tiles
+#define OTHER_SHARED (4 << 10) // bytes that a block may have besides
+#define PANEL 64               // columns
+#define SLAB_UNIT 256          // bytes, of which a slab's row is a whole number,
+#define SLAB_PAD 16            // and these
 
 // What lies in shared memory: halves where both factors are, else what is summed.
 static size_t factor_bytes(const dt_contraction_t *c) {
@@ -105,6 +124,10 @@ static dt_schedule_t schedule_of(const dt_contraction_t *c, const tile_t *tile,
   return out;
 }
 
+static int64_t processors_of(const dt_target_t *target) {
+  return target->threads ? target->threads : 1;
+}
+
 // ---- Heads ----------------------------------------------------------------------------------------
 
 static dt_sym_t items_of(dt_program_t *program, const dt_kernel_t *kernel,
@@ -135,7 +158,7 @@ static dt_sym_t condition_of(dt_program_t *program, const dt_kernel_t *kernel,
                              const dt_matmul_t *tile, tile_kind_t kind, bool halves,
                              dt_sym_t length, const dt_target_t *target) {
   dt_symenv_t *env = program->env;
-  int64_t processors = target->threads ? target->threads : 1, cols = 0;
+  int64_t processors = processors_of(target), cols = 0;
   dt_sym_t rows = kernel->extents[kernel->n_loops - 2];
   dt_sym_t few = dt__sym_le(env, rows, dt__sym_const(env, tile->tile_rows));
   if (!halves)
@@ -171,31 +194,135 @@ static dt_sym_t length_of(const dt_program_t *program, dt_chain_t chain) {
   return scores ? first->extents[first->n_loops - 1] : DT_SYM_NONE_ID;
 }
 
-static dt_status_t head_schedules(dt_program_t *program, dt_kernel_t *head, dt_sym_t length,
+typedef struct offers_t {
+  dt_program_t *program;
+  dt_kernel_t *head;
+  const dt_target_t *target;
+  const dt_contraction_t *c;
+  dt_schedule_t first;
+  dt_sym_t length; // of scores; none: there are no such
+  tile_kind_t *kinds;
+  bool done; // one is offered that is always right
+} offers_t;
+
+static dt_status_t offer(offers_t *o, const tile_t *tile, tile_kind_t kind, dt_sym_t condition) {
+  int64_t holds = 0;
+  bool known = dt__sym_is_const(o->program->env, condition, &holds);
+  if (o->done || (known && !holds))
+    return NULL;
+  dt_schedule_t own = schedule_of(o->c, tile, &o->first);
+  own.predicate = known ? DT_SYM_NONE_ID : condition;
+  o->kinds[o->head->schedules.len] = kind;
+  o->done = known;
+  return DT_VEC_PUSH(o->program->arena, &o->head->schedules, own) ? NULL : DT_NO_MEMORY();
+}
+
+// The tile, its ring as long as the slab of A's rows leaves room; false: it is not for this head.
+static bool group_tile(const offers_t *o, const group_tile_t *from, tile_t *out) {
+  const dt_stage_t *stage = o->c->stage;
+  const dt_inst_t *b = &stage->insts.items[o->c->b];
+  uint32_t rank = dt__program_buffer(o->program, b->buffer)->rank;
+  int64_t deep = 0;
+  if (!dt__sym_is_const(o->program->env, o->c->extent_k, &deep))
+    return false;
+  if (from->width % PANEL && (!rank || b->index[rank - 1].id != stage->vars[0].id))
+    return false;
+  int64_t row = (deep * HALF + SLAB_UNIT - 1) / SLAB_UNIT * SLAB_UNIT + SLAB_PAD;
+  int64_t left = o->target->l1_bytes - OTHER_SHARED - row * from->rows;
+  int64_t ring = left / ((int64_t)from->cols * GROUP_DEPTH);
+  if (ring < LEAST_RING)
+    return false;
+  *out = (tile_t){LARGEST,
+                  from->rows,
+                  from->cols,
+                  GROUP_DEPTH,
+                  16,
+                  from->width,
+                  from->ring < ring ? from->ring : (uint32_t)ring};
+  return true;
+}
+
+// How long a launch takes: rounds of items, of which each makes rows and has some tiles of columns.
+static dt_sym_t time_of(const offers_t *o, const group_tile_t *tile) {
+  dt_symenv_t *env = o->program->env;
+  const dt_kernel_t *head = o->head;
+  uint32_t n = head->n_loops;
+  int64_t processors = processors_of(o->target);
+  dt_sym_t rows = dt__sym_ceildiv(env, head->extents[n - 2], dt__sym_const(env, tile->rows));
+  dt_sym_t cols = dt__sym_ceildiv(env, head->extents[n - 1], dt__sym_const(env, tile->cols));
+  for (uint32_t v = 0; v + 2 < n; v++)
+    rows = dt__sym_mul(env, rows, head->extents[v]);
+  dt_sym_t groups = dt__chain_groups(env, processors, rows, cols);
+  dt_sym_t rounds =
+      dt__sym_ceildiv(env, dt__sym_mul(env, rows, groups), dt__sym_const(env, processors));
+  dt_sym_t each =
+      dt__sym_mul(env, dt__sym_ceildiv(env, cols, groups), dt__sym_const(env, tile->each));
+  return dt__sym_mul(env, rounds, dt__sym_add(env, each, dt__sym_const(env, tile->begin)));
+}
+
+// Of tiles for groups of warps the one that takes the least time; none: there is no room for any.
+static dt_status_t offer_groups(offers_t *o) {
+  dt_symenv_t *env = o->program->env;
+  tile_t tiles[GROUP_TILES];
+  dt_sym_t times[GROUP_TILES];
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < GROUP_TILES; i++)
+    if (group_tile(o, &group_tiles[i], &tiles[n]))
+      times[n++] = time_of(o, &group_tiles[i]);
+  for (uint32_t i = 0; i < n; i++) {
+    dt_sym_t best = dt__sym_const(env, 1);
+    for (uint32_t other = i + 1; other < n; other++)
+      best = dt__sym_and(env, best, dt__sym_le(env, times[i], times[other]));
+    DT_TRY(offer(o, &tiles[i], TILE_GROUPS, best));
+  }
+  return NULL;
+}
+
+// Whether what is in front of the head are rows, and nothing else.
+static bool follows_rows(dt_program_t *program, dt_chain_t chain) {
+  const dt_kernel_t *maker = &program->kernels.items[chain.first];
+  return chain.end - chain.first == 2 && maker->schedules.items[0].kind != DT_SCHEDULE_MATMUL &&
+         !dt__kernel_has_locals(program, maker);
+}
+
+static dt_status_t offer_kind(offers_t *o, tile_kind_t kind, bool by_groups) {
+  const tile_t *tile = tile_of(o->program, o->c, kind, true);
+  bool most = kind == TILE_MOST;
+  if (!tile->ring || (most && (!o->length.id || o->target->l1_bytes / 2 < MOST_BYTES)))
+    return NULL;
+  dt_schedule_t own = schedule_of(o->c, tile, &o->first);
+  bool halves = factor_bytes(o->c) == HALF;
+  dt_sym_t condition =
+      condition_of(o->program, o->head, &own.matmul, kind, halves, o->length, o->target);
+  if (by_groups && kind == TILE_SOME) // before the groups
+    condition = dt__sym_le(o->program->env, items_of(o->program, o->head, &own.matmul),
+                           dt__sym_const(o->program->env, processors_of(o->target)));
+  return offer(o, tile, kind, condition);
+}
+
+static dt_status_t head_schedules(dt_program_t *program, dt_chain_t chain,
                                   const dt_target_t *target, tile_kind_t *out_kinds) {
   static const tile_kind_t order[] = {TILE_LEAST, TILE_FEW, TILE_MOST, TILE_MANY, TILE_SOME};
+  dt_kernel_t *head = &program->kernels.items[chain.end - 1];
   dt_contraction_t c;
   DT_TRY(roles_of(program, head, &c));
-  dt_schedule_t first = head->schedules.items[0];
+  offers_t o = {.program = program,
+                .head = head,
+                .target = target,
+                .c = &c,
+                .first = head->schedules.items[0],
+                .length = length_of(program, chain),
+                .kinds = out_kinds};
+  bool by_groups =
+      target->matrix_groups && factor_bytes(&c) == HALF && follows_rows(program, chain);
+  tile_t tile;
+  by_groups = by_groups && group_tile(&o, &group_tiles[0], &tile);
   head->schedules.len = 0;
-  bool halves = factor_bytes(&c) == HALF;
-  for (uint32_t i = 0; i < TILE_KINDS; i++) {
-    const tile_t *tile = tile_of(program, &c, order[i], true);
-    int64_t holds = 0;
-    if (!tile->ring || (order[i] == TILE_MOST && (!length.id || target->l1_bytes / 2 < MOST_BYTES)))
-      continue;
-    dt_schedule_t own = schedule_of(&c, tile, &first);
-    dt_sym_t condition = condition_of(program, head, &own.matmul, order[i], halves, length, target);
-    bool known = dt__sym_is_const(program->env, condition, &holds);
-    if (known && !holds)
-      continue;
-    own.predicate = known ? DT_SYM_NONE_ID : condition;
-    out_kinds[head->schedules.len] = order[i];
-    if (!DT_VEC_PUSH(program->arena, &head->schedules, own))
-      return DT_NO_MEMORY();
-    if (known)
-      break;
-  }
+  for (uint32_t i = 0; i < TILE_KINDS; i++)
+    if (!by_groups || order[i] != TILE_MANY)
+      DT_TRY(offer_kind(&o, order[i], by_groups));
+  if (by_groups)
+    DT_TRY(offer_groups(&o));
   return dt__symenv_status(program->env);
 }
 
@@ -277,8 +404,8 @@ static dt_status_t maker_schedule(dt_program_t *program, dt_kernel_t *maker,
 
 dt_status_t dt__chain_teams(dt_program_t *program, dt_chain_t chain, const dt_target_t *target) {
   dt_kernel_t *head = &program->kernels.items[chain.end - 1];
-  tile_kind_t kinds[TILE_KINDS];
-  DT_TRY(head_schedules(program, head, length_of(program, chain), target, kinds));
+  tile_kind_t kinds[MOST_SCHEDULES];
+  DT_TRY(head_schedules(program, chain, target, kinds));
   for (uint32_t k = chain.first; k + 1 < chain.end; k++) {
     dt_kernel_t *maker = &program->kernels.items[k];
     uint32_t n = head->schedules.len;

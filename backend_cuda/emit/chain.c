@@ -35,19 +35,34 @@ static uint32_t count_of(const dt_cuda_chain_t *chain) {
 }
 
 // ---- Before any code ------------------------------------------------------------------------------
+// The template's schedule for a product: tiles for groups of warps are chain_product.c's alone.
+static dt_schedule_t template_schedule(const dt_schedule_t *schedule) {
+  dt_schedule_t own = *schedule;
+  dt_matmul_t *tile = &own.matmul;
+  if (schedule->kind != DT_SCHEDULE_MATMUL || !dt__matmul_for_groups(tile))
+    return own;
+  tile->tile_cols = 64;
+  tile->rows = 32;
+  tile->width = tile->tile_rows == 64 ? 16 : 32;
+  tile->ring = 3;
+  return own;
+}
+
 static dt_status_t add_member(dt_program_t *program, const dt_kernel_t *kernel,
                               const dt_schedule_t *schedule, bool strict, dt_cuda_chain_t *out) {
   if (schedule->kind == DT_SCHEDULE_INNER_LANES)
     return NULL;
-  dt_matmul_plan_t plan;
+  dt_matmul_plan_t plan, plain;
+  dt_schedule_t other = template_schedule(schedule);
   if (schedule->kind != DT_SCHEDULE_MATMUL || schedule->team != DT_CHAIN_WARPS * DT_WARP)
     return DT_FAIL(DT_E_INTERNAL, "chain: kernel %s is no product of a block", kernel->name);
   DT_TRY(dt__matmul_plan(program, kernel, schedule, strict, &plan));
+  DT_TRY(dt__matmul_plan(program, kernel, &other, strict, &plain));
   uint32_t own = dt__chain_product_bytes(program, kernel, &plan);
-  if (own > plan.shared_bytes)
-    plan.shared_bytes = (own + 63) & ~63U;
-  if (plan.shared_bytes > out->shared_bytes)
-    out->shared_bytes = plan.shared_bytes;
+  if (own > plain.shared_bytes)
+    plain.shared_bytes = (own + 63) & ~63U;
+  if (plain.shared_bytes > out->shared_bytes)
+    out->shared_bytes = plain.shared_bytes;
   if (!out->blocks || plan.blocks < out->blocks)
     out->blocks = plan.blocks;
   return NULL;
@@ -283,11 +298,15 @@ static void emit_product(dt_chain_item_t *t, LLVMValueRef from, LLVMValueRef ste
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
   by_threads(k);
-  LLVMValueRef aligned = t->chain->bare ? NULL : dt__cuda_matmul_aligned(k), fits = fits_product(t);
+  LLVMValueRef fits = fits_product(t);
   if (fits) {
     dt__chain_product(t, fits, from, step);
     by_threads(k);
   }
+  const dt_schedule_t *schedule = k->schedule;
+  dt_schedule_t plain = template_schedule(schedule);
+  k->schedule = &plain;
+  LLVMValueRef aligned = t->chain->bare ? NULL : dt__cuda_matmul_aligned(k);
   if (aligned) {
     dt__body_at(k, ITEM);
     LLVMValueRef left =
@@ -297,6 +316,7 @@ static void emit_product(dt_chain_item_t *t, LLVMValueRef from, LLVMValueRef ste
     aligned = LLVMBuildNot(m->b, aligned, "");
   }
   emit_tiles(t, aligned, false, from, step);
+  k->schedule = schedule;
 }
 
 // ---- Items ----------------------------------------------------------------------------------------

@@ -61,4 +61,21 @@ void dt__chain_product_begin(dt_chain_item_t *t, LLVMValueRef wanted, LLVMValueR
 void dt__chain_product(dt_chain_item_t *t, LLVMValueRef wanted, LLVMValueRef from,
                        LLVMValueRef step);
 
+// ---- By groups of warps (chain_group.c) -----------------------------------------------------------
+// The product of a chunk by four warps together, A's fragments read by each warp.
+typedef struct dt_chain_group_t {
+  const dt_matmul_plan_t *plan;
+  LLVMValueRef a, b;  // shared memory: this lane's row of A, B's first column of the group; there
+                      // the chunk begins
+  LLVMValueRef *sums; // slots
+  uint32_t n_sums;
+} dt_chain_group_t;
+// Whether B's chunks have the form.
+bool dt__chain_group_fits(const dt_matmul_plan_t *plan);
+// Begins it, and ends all but the last `behind`.
+void dt__chain_group_begin(dt_emit_t *m, const dt_chain_group_t *g);
+void dt__chain_group_end(dt_emit_t *m, const dt_chain_group_t *g, uint32_t behind);
+// Where unit `unit` of row `row` of a panel stands, bytes; both i32.
+LLVMValueRef dt__chain_group_unit(dt_emit_t *m, LLVMValueRef row, LLVMValueRef unit);
+
 #endif // DT_BACKEND_CUDA_EMIT_CHAIN_H

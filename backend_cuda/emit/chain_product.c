@@ -12,7 +12,8 @@
 // its columns stand in the ring in another order: of 16, those with number 4 c + 2 b + e are the
 // e-th of pair c of the b-th matrix of 8. So thread c of four gets neighbours 4 c … 4 c + 3.
 // Elsewhere threads exchange pairs for that. Where several warps share the depth they hand their
-// sums to each other, and each adds up and finishes some, in the order of warps.
+// sums to each other, and each adds up and finishes some, in the order of warps. Groups of warps
+// read B themselves (chain_group.c); its chunks then lie in panels, rows in the same order.
 #include "backend_cuda/emit/chain.h"
 #include "backend_cuda/emit/early.h"
 #include "backend_cuda/emit/ptx.h"
@@ -27,7 +28,8 @@
 #define UNIT 8   // halves of one copy
 #define PAD 16   // bytes, after rows in shared memory
 #define GROUP 4  // columns that a thread finishes at a time
-#define MAX_GROUPS 16
+#define MAX_GROUPS 32
+#define TOGETHER 6     // groups of one row that are finished at once, where that is many
 #define MOST_DEPTH 256 // of an A that is no slab
 
 typedef struct product_t {
@@ -36,6 +38,7 @@ typedef struct product_t {
   dt_emit_t *m;
   dt_matmul_plan_t plan;
   const dt_matmul_t *tile;
+  int64_t depth;                  // 0: not known
   uint32_t n_groups, panel_pitch; // bytes; of A's copy
   uint32_t panel_at, sums_at;     // bytes in shared memory: A's copy; sums handed on
   LLVMValueRef shared;            // shared memory
@@ -45,9 +48,9 @@ typedef struct product_t {
   LLVMValueRef own_var, own_k, to; // i32: where it stands in the chunk; byte of the ring
   LLVMValueRef a_at, a_pitch;      // shared memory: of this lane's row; i32, bytes
   LLVMValueRef sums[DT_MATMUL_MAX_SUMS];
-  LLVMValueRef group[GROUP]; // being finished
-  uint32_t first;            // of them, where they are finished one by one
-  bool early;                // what is copied now comes before the wait for earlier work
+  LLVMValueRef group[TOGETHER][GROUP]; // being finished
+  uint32_t first;                      // of them, where they are finished one by one
+  bool early;                          // what is copied now comes before the wait for earlier work
 } product_t;
 
 static uint32_t panel_depth(const dt_program_t *program, const dt_kernel_t *kernel,
@@ -68,6 +71,8 @@ static uint32_t groups_of(const dt_matmul_plan_t *plan) {
 
 static uint32_t b_bytes(const dt_matmul_plan_t *plan) {
   uint32_t tall = plan->matmul->tile_cols, deep = plan->matmul->depth;
+  if (plan->groups)
+    return tall * deep * HALF;
   uint32_t along = tall * (deep * HALF + PAD), across = deep * (tall * HALF + PAD);
   return along > across ? along : across;
 }
@@ -80,7 +85,8 @@ uint32_t dt__chain_product_bytes(const dt_program_t *program, const dt_kernel_t 
       plan->parts != plan->slices ||
       (!slab && (plan->a.copy != DT_COPY_UNITS || !plan->a.along_k)) ||
       plan->matmul->tile_cols * plan->matmul->depth / UNIT < plan->threads ||
-      plan->threads * UNIT / plan->matmul->depth % BLOCK || dt__kernel_has_locals(program, kernel))
+      plan->threads * UNIT / plan->matmul->depth % BLOCK ||
+      (plan->groups && !dt__chain_group_fits(plan)) || dt__kernel_has_locals(program, kernel))
     return 0;
   uint32_t bytes = b_bytes(plan) * plan->matmul->ring;
   if (!slab)
@@ -185,6 +191,8 @@ static bool open_product(product_t *p, dt_chain_item_t *t) {
     p->sums_at += p->panel_pitch * p->tile->tile_rows;
   }
   p->shared = dt__cuda_shared_base(m);
+  if (p->plan.groups)
+    LLVMSetAlignment(p->shared, 8 * DT_PANEL_BYTES); // after which places in panels repeat
   k->stage_index = 0;
   k->stage = &k->kernel->stages.items[0];
   k->axis = k->outer_lanes = k->acc_vector = false;
@@ -194,6 +202,8 @@ static bool open_product(product_t *p, dt_chain_item_t *t) {
   p->extent_m = dt__index_scalar(k, p->plan.a.extent);
   p->extent_n = dt__index_scalar(k, p->plan.b.extent);
   p->extent_k = dt__index_scalar(k, k->stage->extents[0]);
+  if (!dt__sym_is_const(m->env, k->stage->extents[0], &p->depth))
+    p->depth = 0;
   return true;
 }
 
@@ -211,6 +221,12 @@ static void place_thread(product_t *p) {
   p->tid = dt__ptx_thread(m);
   p->lane = LLVMBuildAnd(m->b, p->tid, i32(p, DT_WARP - 1), "");
   LLVMValueRef warp = LLVMBuildLShr(m->b, p->tid, i32(p, 5), "");
+  if (plan->groups) { // four neighbours
+    p->warp_row = LLVMBuildURem(m->b, warp, i32(p, plan->warps_m), "");
+    p->warp_col = LLVMBuildUDiv(m->b, warp, i32(p, plan->warps_m), "");
+    p->slice = i32(p, 0);
+    return;
+  }
   p->warp_col = LLVMBuildURem(m->b, warp, i32(p, plan->warps_n), "");
   warp = LLVMBuildUDiv(m->b, warp, i32(p, plan->warps_n), "");
   p->warp_row = LLVMBuildURem(m->b, warp, i32(p, plan->warps_m), "");
@@ -253,7 +269,10 @@ static LLVMValueRef ring_row(product_t *p, LLVMValueRef col) {
   return LLVMBuildOr(b, high, row, "");
 }
 
-static uint32_t units_in_row(const dt_operand_t *o) { return o->inner / UNIT; }
+// Of a panel's row, where there are panels.
+static uint32_t units_in_row(const dt_operand_t *o) {
+  return (o->panels ? DT_PANEL_BYTES / HALF : o->inner) / UNIT;
+}
 
 // The thread's first unit of B's first chunk, at PART. The scope is there to forget bindings.
 static void place_units(product_t *p) {
@@ -269,7 +288,10 @@ static void place_units(product_t *p) {
   p->own_var = o->along_k ? outer : inner;
   p->own_k = o->along_k ? inner : outer;
   LLVMValueRef row = o->along_k ? ring_row(p, outer) : outer;
-  p->to = add(p, times(p, row, o->pitch), times(p, inner, HALF));
+  if (o->panels)
+    p->to = dt__chain_group_unit(m, row, LLVMBuildURem(m->b, p->tid, in_row, ""));
+  else
+    p->to = add(p, times(p, row, o->pitch), times(p, inner, HALF));
   dt__scope_open(k, ROUND, NULL);
   p->from = address_of(p, o, wide(p, p->own_var), wide(p, p->own_k));
   dt__scope_close(k, ROUND);
@@ -310,35 +332,44 @@ static void copy_unit(product_t *p, LLVMValueRef to, LLVMValueRef from, LLVMValu
   (p->early ? dt__cuda_copy_early : dt__ptx_copy)(p->m, to, from, bytes);
 }
 
+typedef struct chunk_t {
+  LLVMValueRef cols, depth, to, from; // i32: what is left of them, and the ring's byte; address
+  bool deep;                          // all of the depth is there, always
+} chunk_t;
+
+// The thread's unit in row `row` from its own on, `along` elements into it.
+static void copy_one(product_t *p, const chunk_t *c, uint32_t row, uint32_t along) {
+  dt_emit_t *m = p->m;
+  const dt_operand_t *o = &p->plan.b;
+  uint32_t cols = o->along_k ? row : along, deep = o->along_k ? along : row;
+  uint32_t panel = along / units_in_row(o) / UNIT; // 0 where there are none
+  LLVMValueRef yes = LLVMConstInt(m->t_i1, 1, 0);
+  LLVMValueRef var = add(p, p->own_var, i32(p, cols)), at_k = add(p, p->own_k, i32(p, deep));
+  LLVMValueRef inside = LLVMBuildAnd(m->b, whole_columns(p) ? yes : below(p, var, c->cols),
+                                     c->deep ? yes : below(p, at_k, c->depth), "");
+  LLVMValueRef shift = LLVMBuildMul(m->b, p->by_var, dt__emit_i64(m, cols), "");
+  shift = LLVMBuildAdd(m->b, shift, LLVMBuildMul(m->b, p->by_k, dt__emit_i64(m, deep), ""), "");
+  uint32_t plus = row * o->pitch + panel * o->outer * DT_PANEL_BYTES;
+  copy_unit(p, shared_at(p, p->shared, c->to, plus), dt__emit_offset(m, c->from, shift), inside);
+}
+
 // All units of the chunk that this thread has, at the level at hand.
 static void copy_chunk(product_t *p, LLVMValueRef tile, LLVMValueRef chunk, LLVMValueRef at) {
   dt_emit_t *m = p->m;
   const dt_operand_t *o = &p->plan.b;
-  uint32_t rows = p->plan.threads / units_in_row(o), count = o->outer / rows;
+  uint32_t rows = p->plan.threads / units_in_row(o), across = units_in_row(o) * UNIT;
   LLVMValueRef first_col = LLVMBuildMul(m->b, tile, dt__emit_i64(m, p->tile->tile_cols), "");
   LLVMValueRef first_k = wide(p, times(p, chunk, p->tile->depth));
   LLVMValueRef step = LLVMBuildAdd(m->b, LLVMBuildMul(m->b, first_col, p->by_var, ""),
                                    LLVMBuildMul(m->b, first_k, p->by_k, ""), "");
-  LLVMValueRef from = dt__emit_offset(m, p->from, step);
-  LLVMValueRef cols = left_of(p, p->extent_n, first_col, p->tile->tile_cols);
-  LLVMValueRef depth = left_of(p, p->extent_k, first_k, p->tile->depth);
-  LLVMValueRef to = add(p, at, p->to);
-  int64_t deep = 0;
-  bool whole = dt__sym_is_const(m->env, p->k->stage->extents[0], &deep) &&
-               deep % (int64_t)p->tile->depth == 0;
-  for (uint32_t i = 0; i < count; i++) {
-    LLVMValueRef var = p->own_var, at_k = p->own_k, shift = dt__emit_i64(m, i * rows);
-    LLVMValueRef yes = LLVMConstInt(m->t_i1, 1, 0);
-    if (o->along_k)
-      var = add(p, var, i32(p, i * rows));
-    else
-      at_k = add(p, at_k, i32(p, i * rows));
-    LLVMValueRef inside = LLVMBuildAnd(m->b, whole_columns(p) ? yes : below(p, var, cols),
-                                       whole ? yes : below(p, at_k, depth), "");
-    shift = LLVMBuildMul(m->b, o->along_k ? p->by_var : p->by_k, shift, "");
-    copy_unit(p, shared_at(p, p->shared, to, i * rows * o->pitch), dt__emit_offset(m, from, shift),
-              inside);
-  }
+  chunk_t c = {.cols = left_of(p, p->extent_n, first_col, p->tile->tile_cols),
+               .depth = left_of(p, p->extent_k, first_k, p->tile->depth),
+               .to = add(p, at, p->to),
+               .from = dt__emit_offset(m, p->from, step),
+               .deep = p->depth > 0 && p->depth % p->tile->depth == 0};
+  for (uint32_t along = 0; along < o->inner; along += across)
+    for (uint32_t row = 0; row < o->outer; row += rows)
+      copy_one(p, &c, row, along);
 }
 
 // The next chunk, if there is one, into the ring's next place, at `level` with one for itself.
@@ -390,8 +421,12 @@ static void copy_rows(product_t *p) {
   dt__loop_close(k, ROUND);
 }
 
+// Chunks whose copies are under way while one is multiplied; by groups the one before it still may
+// be, too.
+static uint32_t ahead_of(const product_t *p) { return p->tile->ring - 1 - p->plan.groups; }
+
 static void copy_first_chunks(product_t *p, LLVMValueRef step) {
-  for (uint32_t i = 0; i + 1 < p->tile->ring; i++)
+  for (uint32_t i = 0; i < ahead_of(p); i++)
     copy_next(p, step, PART);
 }
 
@@ -418,7 +453,7 @@ static void begin_copies(product_t *p, LLVMValueRef from, LLVMValueRef step) {
   dt__body_at(p->k, PART);
   if (late)
     copy_first_chunks(p, step);
-  for (uint32_t i = 0; i + 1 < p->tile->ring && panel && !late; i++)
+  for (uint32_t i = 0; panel && !late && i < ahead_of(p); i++)
     dt__ptx_copies_commit(m);
 }
 
@@ -529,9 +564,11 @@ static void load_group(dt_body_t *k, void *user) {
   dt_lanes_t *row = &k->rows[k->kernel->stages.items[0].folds.items[0].row];
   dt__body_at(k, k->lane_level);
   row->varying = true;
-  row->v[0] = LLVMGetPoison(LLVMVectorType(m->t_f32, k->lanes));
-  for (uint32_t i = 0; i < k->lanes; i++)
-    row->v[0] = LLVMBuildInsertElement(m->b, row->v[0], p->group[p->first + i], i32(p, i), "");
+  for (uint32_t c = 0; c < k->copies; c++) {
+    row->v[c] = LLVMGetPoison(LLVMVectorType(m->t_f32, k->lanes));
+    for (uint32_t i = 0; i < k->lanes; i++)
+      row->v[c] = LLVMBuildInsertElement(m->b, row->v[c], p->group[c][p->first + i], i32(p, i), "");
+  }
 }
 
 // The later stages on p->group, by vectors or one by one; `four`: number of the four columns in the
@@ -555,7 +592,7 @@ static void finish_group(product_t *p, LLVMValueRef first_col, LLVMValueRef four
     k->lanes = lanes;
     k->aligned = lanes > 1;
     k->item_level = level;
-    dt__outer_vector(k, at, 1, stages, load_group, p);
+    dt__outer_vector(k, at, 1, 1, stages, load_group, p);
     k->live = NULL;
   }
   p->first = 0;
@@ -580,26 +617,64 @@ static LLVMValueRef first_row_of(product_t *p) {
   return add(p, row, times(p, p->warp_row, p->tile->rows));
 }
 
+// Which four columns of the tile the thread has of the warp's block number j, in fours.
+static LLVMValueRef own_four(product_t *p, uint32_t j) {
+  LLVMValueRef four = times(p, p->warp_col, p->tile->width / GROUP);
+  return add(p, add(p, four, own_group(p)), i32(p, j * BLOCK / GROUP));
+}
+
+// Groups j … j + n - 1 of one row at once, where all columns exist: what follows reads for all of
+// them before it stores the first.
+static void finish_groups(product_t *p, LLVMValueRef first_col, uint32_t j, uint32_t n,
+                          LLVMValueRef live, uint32_t level) {
+  dt_body_t *k = p->k;
+  uint32_t team = k->team;
+  dt__body_at(k, level);
+  LLVMValueRef at = wide(p, times(p, own_four(p, j), GROUP));
+  k->team = BLOCK / GROUP; // threads that have a row's neighbours
+  k->live = live;
+  k->lanes = GROUP;
+  k->aligned = true;
+  k->item_level = level;
+  dt__outer_vector(k, LLVMBuildNSWAdd(p->m->b, first_col, at, ""), n, 1, k->kernel->stages.len,
+                   load_group, p);
+  k->live = NULL;
+  k->team = team;
+  k->outer_lanes = k->axis = false;
+}
+
+// As many of a row's groups as are finished at once; they divide it.
+static uint32_t together(product_t *p, uint32_t lanes) {
+  uint32_t cols = p->tile->width / BLOCK, n = TOGETHER;
+  if (!p->plan.groups || lanes != GROUP || !whole_columns(p))
+    return 1;
+  while (cols % n)
+    n--;
+  return n;
+}
+
+// The thread's groups j … j + n - 1 of its rows' number r.
+static void finish_part(product_t *p, LLVMValueRef first_col, uint32_t r, uint32_t j, uint32_t n,
+                        uint32_t lanes, uint32_t level) {
+  dt_body_t *k = p->k;
+  dt__body_at(k, level);
+  for (uint32_t i = 0; i < n; i++)
+    take_group(p, r / 2, r % 2, j + i, p->group[i]);
+  LLVMValueRef live = enter_row(p, add(p, first_row_of(p), i32(p, r * 8)), level + 1);
+  dt__body_at(k, level + 1);
+  if (n > 1)
+    finish_groups(p, first_col, j, n, live, level + 1);
+  else
+    finish_group(p, first_col, own_four(p, j), live, lanes, level + 1);
+  dt__level_leave(k, level + 1);
+}
+
 // Every warp has all of the sums that it made.
 static void finish_own(product_t *p, LLVMValueRef first_col, uint32_t lanes, uint32_t level) {
-  dt_body_t *k = p->k;
-  uint32_t cols = p->tile->width / BLOCK;
-  for (uint32_t r = 0; r < p->tile->rows / 8; r++) {
-    LLVMValueRef groups[4][GROUP];
-    dt__body_at(k, level);
-    LLVMValueRef row = add(p, first_row_of(p), i32(p, r * 8));
-    for (uint32_t j = 0; j < cols; j++)
-      take_group(p, r / 2, r % 2, j, groups[j]);
-    LLVMValueRef live = enter_row(p, row, level + 1);
-    for (uint32_t j = 0; j < cols; j++) {
-      memcpy(p->group, groups[j], sizeof(p->group));
-      dt__body_at(k, level + 1);
-      LLVMValueRef four = times(p, p->warp_col, p->tile->width / GROUP);
-      four = add(p, add(p, four, own_group(p)), i32(p, j * BLOCK / GROUP));
-      finish_group(p, first_col, four, live, lanes, level + 1);
-    }
-    dt__level_leave(k, level + 1);
-  }
+  uint32_t cols = p->tile->width / BLOCK, n = together(p, lanes);
+  for (uint32_t r = 0; r < p->tile->rows / 8; r++)
+    for (uint32_t j = 0; j < cols; j += n)
+      finish_part(p, first_col, r, j, n, lanes, level);
 }
 
 // Byte of the sums of this lane's group 0 as the warp of that slice handed them on.
@@ -643,7 +718,7 @@ static void finish_shared(product_t *p, LLVMValueRef first_col, uint32_t lanes, 
     sum = sum ? LLVMBuildFAdd(m->b, sum, part, "") : part;
   }
   for (uint32_t i = 0; i < GROUP; i++)
-    p->group[i] = LLVMBuildExtractElement(m->b, sum, i32(p, i), "");
+    p->group[0][i] = LLVMBuildExtractElement(m->b, sum, i32(p, i), "");
   LLVMValueRef eighth = LLVMBuildUDiv(m->b, group, i32(p, cols), "");
   LLVMValueRef j = LLVMBuildURem(m->b, group, i32(p, cols), "");
   LLVMValueRef four = add(p, times(p, p->warp_col, p->tile->width / GROUP), own_group(p));
@@ -684,11 +759,70 @@ static void clear_sums(product_t *p) {
   }
 }
 
+static void next_place(product_t *p, LLVMValueRef slot) {
+  uint32_t bytes = b_bytes(&p->plan);
+  LLVMValueRef at = LLVMBuildLoad2(p->m->b, p->m->t_i32, slot, "");
+  LLVMValueRef next = add(p, at, i32(p, bytes));
+  LLVMValueRef fits = below(p, next, i32(p, bytes * p->tile->ring));
+  LLVMBuildStore(p->m->b, LLVMBuildSelect(p->m->b, fits, next, i32(p, 0), ""), slot);
+}
+
+static dt_chain_group_t group_of(product_t *p) {
+  return (dt_chain_group_t){.plan = &p->plan, .sums = p->sums, .n_sums = p->n_groups * GROUP};
+}
+
+// One chunk by groups, at `level`.
+static void multiply_chunk(product_t *p, LLVMValueRef chunk, LLVMValueRef step, LLVMValueRef slot,
+                           uint32_t behind, uint32_t level) {
+  dt_emit_t *m = p->m;
+  const dt_operand_t *o = &p->plan.b;
+  dt_chain_group_t g = group_of(p);
+  dt__ptx_copies_wait(m, ahead_of(p) - 1);
+  dt__ptx_fence_async(m);
+  dt__cuda_block_sync(m);
+  LLVMValueRef at = LLVMBuildLoad2(m->b, m->t_i32, slot, "");
+  uint32_t width = p->tile->width;
+  uint32_t bytes = o->along_k ? width * DT_PANEL_BYTES : width * HALF * o->outer;
+  g.b = shared_at(p, p->shared, add(p, at, times(p, p->warp_col, bytes)), 0);
+  g.a = shared_at(p, p->a_at, times(p, narrow(p, chunk), p->tile->depth * HALF), 0);
+  dt__chain_group_begin(m, &g);
+  copy_next(p, step, level);
+  next_place(p, slot);
+  dt__chain_group_end(m, &g, behind);
+}
+
+// 0: not known.
+static uint32_t known_chunks(const product_t *p) {
+  return (uint32_t)((p->depth + p->tile->depth - 1) / p->tile->depth);
+}
+
+// By groups, in twos: registers of A that one chunk is multiplied from are not the next one's.
+static void multiply_twos(product_t *p, LLVMValueRef step, LLVMValueRef slot) {
+  dt_body_t *k = p->k;
+  dt_emit_t *m = p->m;
+  uint32_t level = ROUND + 1;
+  dt_chain_group_t g = group_of(p);
+  uint32_t chunks = known_chunks(p), in_twos = chunks - chunks % 2;
+  bool known = chunks > 0;
+  LLVMValueRef end = known ? dt__emit_i64(m, in_twos) : p->chunks;
+  LLVMValueRef chunk = dt__loop_open(k, level, dt__emit_i64(m, 0), end, known ? 2 : 1);
+  dt__ptx_no_unroll(m);
+  multiply_chunk(p, chunk, step, slot, known, level);
+  if (known)
+    multiply_chunk(p, LLVMBuildNSWAdd(m->b, chunk, dt__emit_i64(m, 1), ""), step, slot, 1, level);
+  dt__loop_close(k, level);
+  dt__body_at(k, ROUND);
+  if (known && in_twos < chunks)
+    multiply_chunk(p, dt__emit_i64(m, in_twos), step, slot, 0, ROUND);
+  else if (known)
+    dt__chain_group_end(m, &g, 0);
+}
+
 // The chunks of one tile; `at`, a slot: byte of the ring of the one in use.
 static void multiply_chunks(product_t *p, LLVMValueRef step, LLVMValueRef slot) {
   dt_body_t *k = p->k;
   dt_emit_t *m = p->m;
-  uint32_t level = ROUND + 1, bytes = b_bytes(&p->plan);
+  uint32_t level = ROUND + 1;
   LLVMValueRef chunk = dt__loop_open(k, level, dt__emit_i64(m, 0), p->chunks, 1);
   dt__ptx_no_unroll(m);
   dt__ptx_copies_wait(m, p->tile->ring - 2);
@@ -696,9 +830,7 @@ static void multiply_chunks(product_t *p, LLVMValueRef step, LLVMValueRef slot) 
   copy_next(p, step, level);
   LLVMValueRef at = LLVMBuildLoad2(m->b, m->t_i32, slot, "");
   multiply(p, narrow(p, chunk), at);
-  LLVMValueRef next = add(p, at, i32(p, bytes));
-  LLVMValueRef fits = below(p, next, i32(p, bytes * p->tile->ring));
-  LLVMBuildStore(m->b, LLVMBuildSelect(m->b, fits, next, i32(p, 0), ""), slot);
+  next_place(p, slot);
   dt__loop_close(k, level);
 }
 
@@ -726,7 +858,7 @@ void dt__chain_product(dt_chain_item_t *t, LLVMValueRef wanted, LLVMValueRef fro
   dt__ptx_no_unroll(m);
   LLVMValueRef first_col = LLVMBuildMul(m->b, tile, dt__emit_i64(m, p.tile->tile_cols), "");
   clear_sums(&p);
-  multiply_chunks(&p, step, slot);
+  (p.plan.groups ? multiply_twos : multiply_chunks)(&p, step, slot);
   dt__body_at(k, ROUND);
   finish(&p, first_col, vectors);
   dt__loop_close(k, ROUND);

@@ -496,7 +496,7 @@ static void follow(scores_t *s, LLVMValueRef at, uint32_t lanes) {
   k->lanes = lanes;
   k->aligned = lanes > 1;
   k->item_level = ROUND;
-  dt__outer_vector(k, at, 1, k->kernel->stages.len, load_group, s);
+  dt__outer_vector(k, at, 1, 1, k->kernel->stages.len, load_group, s);
   k->outer_lanes = k->axis = false;
 }
 

@@ -64,12 +64,6 @@ static void lay_out(dt_program_t *program, const dt_kernel_t *kernel, uint32_t d
 
 static bool is_power(uint32_t n) { return n && (n & (n - 1)) == 0; }
 
-// Tiles of this form are for groups of warps: each warp has a sixteenth of the rows of what its
-// group multiplies at once, and all columns.
-static bool for_groups(const dt_matmul_t *m) {
-  return m->rows == 16 && m->tile_rows % (16 * DT_GROUP) == 0 && m->width == m->tile_cols;
-}
-
 static bool fits_warps(const dt_matmul_plan_t *p) {
   const dt_matmul_t *m = p->matmul;
   uint32_t step = p->tensor ? 16 : 4;
@@ -77,7 +71,7 @@ static bool fits_warps(const dt_matmul_plan_t *p) {
          p->warps_m * p->warps_n * p->slices * DT_WARP == p->threads &&
          m->rows * m->width / DT_WARP <= DT_MATMUL_MAX_SUMS && is_power(p->threads) &&
          is_power(m->tile_rows) && is_power(m->depth) && is_power(m->rows) &&
-         ((is_power(m->tile_cols) && is_power(m->width)) || for_groups(m)) &&
+         ((is_power(m->tile_cols) && is_power(m->width)) || dt__matmul_for_groups(m)) &&
          m->tile_cols <= p->threads &&
          m->tile_rows * m->depth * dt_dtype_size(p->a.dtype) / 16 <=
              DT_MATMUL_MAX_UNITS * p->threads &&
@@ -85,12 +79,15 @@ static bool fits_warps(const dt_matmul_plan_t *p) {
          m->tile_rows * m->depth >= p->threads && m->tile_cols * m->depth >= p->threads;
 }
 
-// Whole panels both ways, whose rows threads share out by eights, as their order repeats.
+// Whole panels both ways, whose rows threads share out by eights, as their order repeats. Of A in a
+// chain warps read fragments.
 static bool fits_panels(const dt_matmul_plan_t *p) {
   const dt_operand_t *operands[2] = {&p->a, &p->b};
   for (uint32_t i = 0; i < 2; i++) {
     uint32_t wide = DT_PANEL_BYTES / (uint32_t)dt_dtype_size(operands[i]->dtype);
     uint32_t rows = p->threads * 16 / DT_PANEL_BYTES;
+    if (!operands[i]->panels)
+      continue;
     if (operands[i]->length % wide || p->matmul->depth % wide || rows % 8 ||
         operands[i]->outer % rows || operands[i]->copy == DT_COPY_SLAB)
       return false;
@@ -133,8 +130,9 @@ dt_status_t dt__matmul_plan(dt_program_t *program, const dt_kernel_t *kernel,
                           .length = m->tile_cols,
                           .var = kernel->vars[n - 1],
                           .extent = kernel->extents[n - 1]};
-  out->groups = out->tensor && for_groups(m);
-  out->a.panels = out->b.panels = out->groups;
+  out->groups = out->tensor && dt__matmul_for_groups(m);
+  out->b.panels = out->groups;
+  out->a.panels = out->groups && !kernel->chain;
   lay_out(program, kernel, m->depth, &out->a);
   lay_out(program, kernel, m->depth, &out->b);
   out->warps_m = m->tile_rows / m->rows;
@@ -143,7 +141,8 @@ dt_status_t dt__matmul_plan(dt_program_t *program, const dt_kernel_t *kernel,
   out->parts = strict ? 1 : out->slices;
   // A thread's sums; half of a processor's registers are 128 a thread.
   size_t words = m->rows * m->width / DT_WARP * dt_dtype_size(out->dtype) / 4;
-  out->blocks = words > 64 || (words == 64 && !out->tensor) ? 1 : 2;
+  bool alone = words > 64 || (words == 64 && !out->tensor) || (out->groups && kernel->chain);
+  out->blocks = alone ? 1 : 2;
   if (!fits_warps(out) || (out->groups && !fits_panels(out)))
     return refuse(kernel, "its tiles do not fit each other");
   if (out->tensor && out->a.copy == DT_COPY_SLAB)

@@ -246,8 +246,8 @@ void dt__stage_emit(dt_body_t *k, uint32_t index);
 // `prepare` (or NULL) runs at its beginning, once a vector.
 void dt__outer_vectors(dt_body_t *k, LLVMValueRef from, LLVMValueRef to, bool whole, uint32_t first,
                        uint32_t last, void (*prepare)(dt_body_t *k, void *user), void *user);
-// The same for the one vector at `at`.
-void dt__outer_vector(dt_body_t *k, LLVMValueRef at, uint32_t first, uint32_t last,
+// The same for the one vector at `at`, or for so many copies of it, a team's vectors apart.
+void dt__outer_vector(dt_body_t *k, LLVMValueRef at, uint32_t copies, uint32_t first, uint32_t last,
                       void (*prepare)(dt_body_t *k, void *user), void *user);
 // All stages of INNER_LANES and SERIAL kernels, once, at k->item_level; `resident`: rows stay in
 // registers (loops.c).

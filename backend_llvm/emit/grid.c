@@ -37,15 +37,18 @@ void dt__matmul_tile(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_
 #define CHAIN_ITEMS 2
 
 // There is always a group: makers may store more than slabs, whatever the head's columns are.
-static dt_sym_t chain_groups(dt_emit_t *m, const dt_kernel_t *kernel, dt_sym_t rows,
-                             dt_sym_t cols) {
+static dt_sym_t chain_groups(dt_emit_t *m, const dt_kernel_t *kernel, const dt_matmul_t *tile,
+                             dt_sym_t rows, dt_sym_t cols) {
   dt_symenv_t *env = m->env;
   dt_sym_t one = dt__sym_const(env, 1), made = rows;
   if (cols.id == one.id)
     return one;
   for (uint32_t i = 0; i + 2 < kernel->n_loops; i++)
     made = dt__sym_mul(env, made, kernel->extents[i]);
-  int64_t wanted = CHAIN_ITEMS * (int64_t)(m->target->threads ? m->target->threads : 1);
+  int64_t processors = m->target->threads ? m->target->threads : 1;
+  if (dt__matmul_for_groups(tile))
+    return dt__chain_groups(env, processors, made, cols);
+  int64_t wanted = CHAIN_ITEMS * processors;
   dt_sym_t all = dt__sym_mul(env, made, cols);
   dt_sym_t each = dt__sym_ceildiv(env, all, dt__sym_const(env, wanted));
   return dt__sym_max(env, one, dt__sym_ceildiv(env, cols, dt__sym_max(env, one, each)));
@@ -72,7 +75,7 @@ uint32_t dt__grid_axes(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedul
   if (kernel->chain) {
     dt_sym_t rows = out_extents[n - 1], cols = out_extents[n - 2];
     out_extents[n - 2] = rows;
-    out_extents[n - 1] = chain_groups(m, kernel, rows, cols);
+    out_extents[n - 1] = chain_groups(m, kernel, &schedule->matmul, rows, cols);
   }
   return n;
 }

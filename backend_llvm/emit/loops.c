@@ -238,17 +238,19 @@ void dt__outer_vectors(dt_body_t *k, LLVMValueRef from, LLVMValueRef to, bool wh
   vector_loops(k, k->item_level + 1, from, to, whole, unroll, outer_vector_body, &outer);
 }
 
-void dt__outer_vector(dt_body_t *k, LLVMValueRef at, uint32_t first, uint32_t last,
+void dt__outer_vector(dt_body_t *k, LLVMValueRef at, uint32_t copies, uint32_t first, uint32_t last,
                       void (*prepare)(dt_body_t *k, void *user), void *user) {
   if (!enter_outer(k, first, last))
     return;
   uint32_t level = k->item_level + 1;
   outer_t outer = {first, last, prepare, user};
   dt__level_enter(k, level);
-  k->copies = 1;
-  k->masks[0] = NULL;
+  k->copies = copies;
+  for (uint32_t c = 0; c < copies; c++)
+    k->masks[c] = NULL;
   k->lane_base = at;
   outer_vector_body(k, &outer);
+  k->copies = 1;
   dt__level_leave(k, level);
 }
 

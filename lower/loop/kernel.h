@@ -146,6 +146,12 @@ typedef struct dt_matmul_t {
   uint32_t depth, ring;          // teams only, else 0
 } dt_matmul_t;
 
+// Tiles of this form are for groups of four warps: each warp has a quarter of the 64 rows that its
+// group multiplies at once, and many columns, mostly all.
+static inline bool dt__matmul_for_groups(const dt_matmul_t *m) {
+  return m->rows == 16 && m->tile_rows % 64 == 0 && (m->width == m->tile_cols || m->width >= 64);
+}
+
 typedef struct dt_schedule_t {
   dt_schedule_kind_t kind;
   dt_sym_t predicate; // chosen at run time when not 0; none: always. The last one has none.

@@ -215,6 +215,19 @@ dt_chain_t dt__kernel_chain(const dt_program_t *program, uint32_t k) {
   return chain;
 }
 
+#define MANY_ROWS_GROUPS 3
+
+// As many as processors have room for at once. Where tiles of rows are more than processors, as
+// many as leave little idle at the end.
+dt_sym_t dt__chain_groups(dt_symenv_t *env, int64_t processors, dt_sym_t made, dt_sym_t cols) {
+  dt_sym_t one = dt__sym_const(env, 1), all = dt__sym_const(env, processors);
+  dt_sym_t room = dt__sym_floordiv(env, all, dt__sym_max(env, one, made));
+  room =
+      dt__sym_select(env, dt__sym_le(env, made, all), room, dt__sym_const(env, MANY_ROWS_GROUPS));
+  dt_sym_t each = dt__sym_ceildiv(env, cols, dt__sym_max(env, one, room));
+  return dt__sym_max(env, one, dt__sym_ceildiv(env, cols, dt__sym_max(env, one, each)));
+}
+
 // ---- Slices -------------------------------------------------------------------------------------
 const dt_program_slices_t *dt__kernel_slices(const dt_program_t *program, uint32_t k) {
   uint32_t slices = program->kernels.items[k].slices;

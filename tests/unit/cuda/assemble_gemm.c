@@ -113,6 +113,7 @@ static void test_rows(void **state) {
   (void)state;
   static const rows_case_t cases[] = {{"f16", ROWS_NORM_RESULT, 384, 1536, true},
                                       {"f16", ROWS_GATHERED_NORM, 384, 384, true},
+                                      {"bf16", ROWS_NORM, 768, 1152, false},
                                       {"f32", ROWS_NORM, 384, 1536, true},
                                       {"f32", ROWS_SOFTMAX, 33, 70, false}};
   for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -312,6 +312,21 @@ static void tiles_of_more_normalised_rows(void **state) {
   fake_cuda_processors(0);
 }
 
+// Tiles for groups of warps: whole ones, of which an item has several, and others; of a depth that
+// is in the code chunk by chunk, in twos, and with one left over; both layouts.
+static void rows_by_groups_of_warps(void **state) {
+  (void)state;
+  static const int64_t sizes[][3] = {{60, 8, 1}, {129, 8, 1}};
+  fake_cuda_processors(1);
+  normalise(&(rows_case_t){"f16", ROWS_NORM, 128, 384, true}, false, sizes, COUNT(sizes));
+  normalise(&(rows_case_t){"f16", ROWS_NORM, 320, 136, true}, false, sizes, COUNT(sizes));
+  normalise(&(rows_case_t){"bf16", ROWS_NORM, 72, 128, false}, false, sizes, 1);
+  normalise(&(rows_case_t){"f16", ROWS_NORM_RESULT, 384, 196, false}, false, sizes, COUNT(sizes));
+  normalise(&(rows_case_t){"f16", ROWS_SOFTMAX, 64, 99, true}, false, sizes, 1);
+  normalise(&(rows_case_t){"f16", ROWS_NORM, 1100, 64, true}, false, sizes, 1);
+  fake_cuda_processors(0);
+}
+
 static void rows_of_a_table(void **state) {
   (void)state;
   static const int64_t sizes[][3] = {{5, 8, 1}, {18, 8, 1}};
@@ -332,6 +347,7 @@ int main(int argc, char **argv) {
                                      cmocka_unit_test(scores_in_registers),
                                      cmocka_unit_test(masks_of_odd_rows),
                                      cmocka_unit_test(tiles_of_more_normalised_rows),
+                                     cmocka_unit_test(rows_by_groups_of_warps),
                                      cmocka_unit_test(rows_in_front_of_products),
                                      cmocka_unit_test(rows_of_other_types),
                                      cmocka_unit_test(rows_of_a_table)};
