@@ -15,8 +15,7 @@
 #define OPEN_VALUES 16 // of these of a row of unknown length, for which teams may grow, too
 #define HALF 2         // bytes
 #define LARGEST 0xffffU
-#define USUAL 128 // scores of a row, and the most that tiles of few rows have in registers
-#define LONGER 256
+#define USUAL 128 // scores of a row: the most that tiles of many rows have in registers
 #define MOST_BYTES (110 << 10) // of shared memory, of which there is room for two
 
 typedef struct tile_t {
@@ -179,10 +178,8 @@ static dt_sym_t condition_of(dt_program_t *program, const dt_kernel_t *kernel,
     enough = dt__sym_and(
         env, enough,
         dt__sym_or(env, fits, dt__sym_le(env, dt__sym_const(env, 2 * processors), items)));
-  if (length.id) // fewer rows leave room for these in registers
-    enough = dt__sym_and(env, enough,
-                         dt__sym_or(env, dt__sym_le(env, length, dt__sym_const(env, USUAL)),
-                                    dt__sym_lt(env, dt__sym_const(env, LONGER), length)));
+  if (length.id) // fewer rows leave room for longer ones in registers
+    enough = dt__sym_and(env, enough, dt__sym_le(env, length, dt__sym_const(env, USUAL)));
   return dt__sym_and(env, enough, dt__sym_lt(env, dt__sym_const(env, tile->tile_rows / 2), rows));
 }
 

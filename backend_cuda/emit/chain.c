@@ -79,7 +79,7 @@ dt_status_t dt__cuda_chain(dt_program_t *program, uint32_t head, uint32_t s, boo
       return DT_FAIL(DT_E_INTERNAL, "chain: kernel %s has no schedule %u", kernel->name, s);
     DT_TRY(add_member(program, kernel, &kernel->schedules.items[s], strict, out));
   }
-  uint32_t own = dt__chain_scores_bytes(program, out->kernels, s, strict, &out->bare);
+  uint32_t own = dt__chain_scores_bytes(program, strict, out);
   if (own > out->shared_bytes)
     out->shared_bytes = (own + 63) & ~63U;
   return NULL;

@@ -41,9 +41,8 @@ void dt__chain_rows(dt_chain_item_t *t);
 
 // ---- Scores, rows and their product in registers (chain_scores.c) ---------------------------------
 // Bytes that rows of usual length need of shared memory beside SLABs; 0: the chain has another
-// form. *bare: so are all rows that the schedule is for.
-uint32_t dt__chain_scores_bytes(dt_program_t *program, dt_chain_t chain, uint32_t schedule,
-                                bool strict, bool *out_bare);
+// form. Sets what the chain says of items with SLABs.
+uint32_t dt__chain_scores_bytes(dt_program_t *program, bool strict, dt_cuda_chain_t *chain);
 // The whole item, at ITEM, where dt__cuda_chain_scores holds.
 void dt__chain_scores(dt_chain_item_t *t);
 

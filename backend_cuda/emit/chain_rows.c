@@ -204,8 +204,9 @@ static LLVMValueRef both(dt_emit_t *m, LLVMValueRef a, LLVMValueRef b) {
 }
 
 // Rows that are short enough; rows of unknown length in versions for more and more vectors, then
-// threads, since what is past a row's end costs as much as the row. What is left then (i1); *all:
-// short rows are all there are, but for alignment and slabs in global memory.
+// threads, since what is past a row's end costs as much as the row; none for those that hardly ever
+// come here. What is left then (i1); *all: short rows are all there are, but for alignment and
+// slabs in global memory.
 static LLVMValueRef short_rows(dt_chain_item_t *t, LLVMValueRef aligned, bool ragged, bool *all) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
@@ -213,18 +214,20 @@ static LLVMValueRef short_rows(dt_chain_item_t *t, LLVMValueRef aligned, bool ra
   LLVMValueRef left = both(m, ragged ? NULL : aligned, t->chain->in_shared), taken = NULL;
   *all = is_known(is_short(k, team, most), true);
   for (uint32_t vectors = *all ? most : 1; team <= DT_WARP;) {
-    LLVMValueRef fits = is_short(k, team, vectors), wanted = both(m, left, fits);
-    if (!is_known(wanted, false))
-      walk_teams(t, wanted, team, vectors, ragged);
-    dt__body_at(k, ITEM);
-    left = both(m, left, LLVMBuildNot(m->b, fits, ""));
-    taken = taken ? LLVMBuildOr(m->b, taken, wanted, "") : wanted;
+    if (*all || team * vectors * k->schedule->lanes > t->chain->covered) {
+      LLVMValueRef fits = is_short(k, team, vectors), wanted = both(m, left, fits);
+      if (!is_known(wanted, false))
+        walk_teams(t, wanted, team, vectors, ragged);
+      dt__body_at(k, ITEM);
+      left = both(m, left, LLVMBuildNot(m->b, fits, ""));
+      taken = taken ? LLVMBuildOr(m->b, taken, wanted, "") : wanted;
+    }
     if (*all)
       break;
     team = vectors == most ? 2 * team : team;
     vectors = vectors * 2 < most ? vectors * 2 : most;
   }
-  return LLVMBuildNot(m->b, taken, "");
+  return taken ? LLVMBuildNot(m->b, taken, "") : LLVMConstInt(m->t_i1, 1, 0);
 }
 
 void dt__chain_rows(dt_chain_item_t *t) {

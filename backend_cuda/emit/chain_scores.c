@@ -251,13 +251,17 @@ static uint32_t usual_vectors(const scores_t *s) {
   return vectors ? vectors : 1;
 }
 
-uint32_t dt__chain_scores_bytes(dt_program_t *program, dt_chain_t chain, uint32_t schedule,
-                                bool strict, bool *out_bare) {
+static uint32_t most_vectors(const scores_t *s) {
+  uint32_t vectors = 2 * usual_vectors(s);
+  return vectors < MOST_VECTORS ? vectors : MOST_VECTORS;
+}
+
+uint32_t dt__chain_scores_bytes(dt_program_t *program, bool strict, dt_cuda_chain_t *chain) {
   scores_t s;
-  *out_bare = false;
-  if (!take_form(&s, program, chain, schedule, strict))
+  if (!take_form(&s, program, chain->kernels, chain->schedule, strict))
     return 0;
-  *out_bare = s.steps > 1;
+  chain->bare = s.warps_m == MOST_ROWS; // only rows of usual length have such tiles
+  chain->covered = s.open ? most_vectors(&s) * BLOCK * s.warps_n : 0;
   lay_out(&s, usual_vectors(&s));
   uint32_t slabs =
       2 * s.steps * s.warps_m * BLOCK * (DT_SLAB_ALIGNMENT + PAD); // are there, and not used
@@ -940,11 +944,6 @@ static LLVMValueRef memory_of(scores_t *s, const dt_cuda_chain_t *chain) {
   LLVMValueRef bytes = dt__index_scalar(s->k, scratch);
   dt__body_at(s->k, 0);
   return LLVMBuildAdd(s->m->b, bytes, dt__emit_i64(s->m, chain->shared_bytes), "");
-}
-
-static uint32_t most_vectors(const scores_t *s) {
-  uint32_t vectors = 2 * usual_vectors(s);
-  return vectors < MOST_VECTORS ? vectors : MOST_VECTORS;
 }
 
 LLVMValueRef dt__cuda_chain_scores(dt_body_t *k, const dt_cuda_chain_t *chain) {

@@ -25,6 +25,7 @@ typedef struct dt_cuda_chain_t {
   LLVMValueRef in_shared;  // i1: scratch, and slabs with it, is in shared memory
   bool in_registers;       // the items being emitted: chain_scores.c
   bool bare;               // other items are hardly ever taken: any code that is right will do
+  uint32_t covered;        // rows of no more elements hardly ever are in SLABs
   const dt_sym_t *offsets; // in scratch: dt__chain_scratch's
 } dt_cuda_chain_t;
 
