@@ -24,6 +24,7 @@ typedef struct entry_t {
   LLVMTypeRef block;               // [n_words + tail] x i64
   LLVMValueRef count, first, step; // grid items: this team's first one, and how far to the next
   bool late;  // the wait for earlier work stands where items are begun, not here
+  bool fused; // a product by multiply-adds of threads
   bool sized; // there are as many grid items as numbers in device memory say, whatever `count` is
 } entry_t;
 
@@ -243,6 +244,7 @@ static dt_status_t plan_entry(entry_t *e, dt_emit_t *m, uint32_t index, uint32_t
     DT_TRY(dt__matmul_plan(&m->program, kernel, schedule, m->strict_fp, &plan));
   e->shared_bytes = plan.shared_bytes;
   e->matmul_blocks = plan.blocks;
+  e->fused = schedule->kind == DT_SCHEDULE_MATMUL && !plan.tensor;
   return NULL;
 }
 
@@ -266,10 +268,11 @@ static dt_status_t prepare_entry(entry_t *e, dt_emit_t *m, uint32_t index, uint3
 
 // What is computed from numbers in memory waits for them. Elsewhere a team's first item is found,
 // and constants are on their way, before anything waits: no instruction may then stand in front of
-// the items, where only sizes are worked out.
+// the items, where only sizes are worked out. Threads that multiply and add by themselves have no
+// registers left for what is worked out twice.
 static void wait_early(entry_t *e, const dt_kernel_params_t *params) {
   dt_body_t *k = &e->k;
-  e->late = dt__cuda_waits(k->m->target) && !params->gate.id && !params->n_items;
+  e->late = dt__cuda_waits(k->m->target) && !params->gate.id && !params->n_items && !e->fused;
   if (e->late)
     k->least_level = e->chain.kernels.end ? DT_CHAIN_PART : k->schedule->most ? 0 : 1;
   else
