@@ -1,16 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# usage: assemble.sh full|third BUILD-FOLDER
+# usage: assemble.sh full|third|kept BUILD-FOLDER
 # Compiles the programs of the conform suites for GPUs, each at one tiny size, and has NVIDIA's
 # assembler take all PTX that comes of it (scripts/assemble).
 #   full   all suites for all architectures; rewrites tests/conform/assembled.tsv
 #   third  a third of them for the architectures that conform.cuda.* do not run as; which one goes by
 #          the number of commits, so that three commits in a row take all
+#   kept   what tests have kept for sm_90a: all that unit tests did, and the same third of the suites
 # Exit codes: scripts/assemble's; 77: skipped.
 set -eu
 
-if [ $# -ne 2 ] || { [ "$1" != full ] && [ "$1" != third ]; }; then
-  sed -n '3,9s/^# \{0,1\}//p' "$0" >&2
+case ${1:-} in full | third | kept) known=1 ;; *) known=0 ;; esac
+if [ $# -ne 2 ] || [ "$known" -eq 0 ]; then
+  sed -n '3,10s/^# \{0,1\}//p' "$0" >&2
   exit 2
 fi
 mode=$1 build=$2
@@ -35,6 +37,20 @@ fi
 work=$(mktemp -d "${TMPDIR:-/tmp}/ductile-ptx-XXXXXX")
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
+
+# Suites of which nothing was kept are passed over, as with a filter on tests.
+if [ "$mode" = kept ]; then
+  mkdir "$work/ptx"
+  for folder in "$build"/ptx/*/; do
+    folder=${folder%/}
+    case " $suites halves " in
+    *" ${folder##*/conform.cuda.} "*) ln -s "$folder" "$work/ptx/" ;;
+    esac
+    case ${folder##*/} in unit.*) ln -s "$folder" "$work/ptx/" ;; esac
+  done
+  scripts/assemble --take --jobs 2 "$work/ptx"
+  exit 0
+fi
 
 # One suite for one architecture; its last line is told.
 compile() {
