@@ -101,7 +101,8 @@ static dt_status_t read_checksum(const entry_t *e) {
   for (size_t k = 0; good && k < DT_SHA1_BYTES; k++) {
     int high = hex_digit(e->value.at[2 * k]), low = hex_digit(e->value.at[2 * k + 1]);
     good = high >= 0 && low >= 0;
-    e->out->checksum[k] = good ? (unsigned char)(high << 4 | low) : 0;
+    unsigned byte = good ? (unsigned)high << 4 | (unsigned)low : 0;
+    e->out->checksum[k] = (unsigned char)byte;
   }
   if (!good)
     return FAIL(e, DT_E_FORMAT,
