@@ -10,7 +10,8 @@
 // block holds `teams` of them. Grid item i is taken by team i of the grid, which goes on in steps
 // of all teams in the grid, so that any grid from one block on computes everything.
 //
-// A kernel whose info says `waits` begins with griddepcontrol.wait in all of its threads, and may
+// A kernel whose info says `waits` has griddepcontrol.wait in all of its threads, on every path
+// before it touches memory but parameters and constants, and before it ends (emit/early.h). It may
 // then be launched with the attribute for it right after another such kernel of the same frame.
 //
 // An entry dt_k<code> is that code, or several that have the same words and threads, of which that
