@@ -43,7 +43,7 @@ void dt__chain_rows(dt_chain_item_t *t);
 // Bytes that rows of usual length need of shared memory beside SLABs; 0: the chain has another
 // form. Sets what the chain says of items with SLABs.
 uint32_t dt__chain_scores_bytes(dt_program_t *program, bool strict, dt_cuda_chain_t *chain);
-// The whole item, at ITEM, where dt__cuda_chain_scores holds.
+// The whole item, at ITEM, of a chain whose items are in_registers.
 void dt__chain_scores(dt_chain_item_t *t);
 
 // ---- Products of halves out of shared memory (chain_product.c) ------------------------------------

@@ -14,12 +14,6 @@
 #define STEP 16 // of k
 #define HALF 2  // bytes
 #define HELD 4  // registers of a fragment
-#define EIGHT_ROWS (8 * DT_PANEL_BYTES)
-#define ADDRESS_BITS 0x3ffff
-// Fields of a descriptor; all are in units of 16 bytes.
-#define LEADING_AT 16
-#define STRIDE_AT 32
-#define KIND_128 ((uint64_t)1 << 62)
 
 bool dt__chain_group_fits(const dt_matmul_plan_t *plan) {
   uint32_t wide = DT_PANEL_BYTES / HALF, width = plan->matmul->width;
@@ -32,20 +26,6 @@ LLVMValueRef dt__chain_group_unit(dt_emit_t *m, LLVMValueRef row, LLVMValueRef u
   LLVMValueRef place = LLVMBuildXor(m->b, unit, low, "");
   LLVMValueRef at = LLVMBuildMul(m->b, row, dt__emit_i32(m, DT_PANEL_BYTES), "");
   return LLVMBuildAdd(m->b, at, LLVMBuildMul(m->b, place, dt__emit_i32(m, 16), ""), "");
-}
-
-static LLVMValueRef bits(dt_emit_t *m, uint64_t value) {
-  return LLVMConstInt(m->t_i64, value, false);
-}
-
-static LLVMValueRef descriptor(dt_emit_t *m, const dt_chain_group_t *g) {
-  const dt_operand_t *o = &g->plan->b;
-  LLVMValueRef address = LLVMBuildPtrToInt(m->b, g->b, m->t_i64, "");
-  address =
-      LLVMBuildLShr(m->b, LLVMBuildAnd(m->b, address, bits(m, ADDRESS_BITS), ""), bits(m, 4), "");
-  uint64_t leading = o->along_k ? 1 : o->outer * DT_PANEL_BYTES / 16;
-  uint64_t rest = leading << LEADING_AT | (uint64_t)(EIGHT_ROWS / 16) << STRIDE_AT | KIND_128;
-  return LLVMBuildOr(m->b, address, bits(m, rest), "");
 }
 
 static void load_sums(dt_emit_t *m, const dt_chain_group_t *g, LLVMValueRef *sums) {
@@ -70,12 +50,12 @@ void dt__chain_group_begin(dt_emit_t *m, const dt_chain_group_t *g) {
     return;
   }
   LLVMValueRef a[DT_PTX_MAX_STEPS * HELD], b[DT_PTX_MAX_STEPS], sums[DT_MATMUL_MAX_SUMS];
-  LLVMValueRef b_at = descriptor(m, g);
+  LLVMValueRef b_at = dt__matmul_panels(m, o, g->b);
   for (uint32_t s = 0; s < group.steps; s++) {
     LLVMValueRef step = dt__emit_i32(m, s * STEP * HALF);
     dt__ptx_matrices(m, LLVMBuildGEP2(m->b, m->t_i8, g->a, &step, 1, ""), false, &a[s * HELD]);
     uint32_t bytes = s * STEP * (o->along_k ? HALF : DT_PANEL_BYTES);
-    b[s] = LLVMBuildAdd(m->b, b_at, bits(m, bytes / 16), "");
+    b[s] = LLVMBuildAdd(m->b, b_at, dt__emit_i64(m, bytes / 16), "");
   }
   load_sums(m, g, sums);
   dt__ptx_group_multiply(m, &group, a, b, sums);

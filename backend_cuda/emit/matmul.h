@@ -125,6 +125,9 @@ void dt__matmul_fma(dt_tile_t *t, LLVMValueRef at);
 // neither sums nor the tile may be touched before the end, which is that of all tiles but the last
 // `behind`. Sums are put as matmul_mma.c does.
 void dt__matmul_group_begin(dt_tile_t *t, LLVMValueRef at);
+// The descriptor (i64) of an operand's panels from `at` on, in shared memory; another place of them
+// is its bytes / 16 more.
+LLVMValueRef dt__matmul_panels(dt_emit_t *m, const dt_operand_t *o, LLVMValueRef at);
 void dt__matmul_group_end(dt_tile_t *t, uint32_t behind);
 void dt__matmul_fma_store(dt_tile_t *t, LLVMValueRef at);
 // Where the thread's first elements of A are that it hands to tensor cores itself.

@@ -36,6 +36,15 @@ static uint32_t along_k(const dt_operand_t *o, uint32_t deep) {
                     : deep * DT_PANEL_BYTES;
 }
 
+LLVMValueRef dt__matmul_panels(dt_emit_t *m, const dt_operand_t *o, LLVMValueRef at) {
+  LLVMValueRef address = LLVMBuildPtrToInt(m->b, at, m->t_i64, "");
+  address =
+      LLVMBuildLShr(m->b, LLVMBuildAnd(m->b, address, bits(m, ADDRESS_BITS), ""), bits(m, 4), "");
+  uint64_t leading = o->along_k ? 1 : o->outer * DT_PANEL_BYTES / 16;
+  uint64_t rest = leading << LEADING_AT | (uint64_t)(EIGHT_ROWS / 16) << STRIDE_AT | KIND_128;
+  return LLVMBuildOr(m->b, address, bits(m, rest), "");
+}
+
 // Of the operand's part that this warp's group has, at the first k of its slice.
 static LLVMValueRef descriptor(dt_tile_t *t, const dt_operand_t *o, LLVMValueRef at) {
   dt_emit_t *m = t->k->m;
@@ -51,12 +60,7 @@ static LLVMValueRef descriptor(dt_tile_t *t, const dt_operand_t *o, LLVMValueRef
     from = LLVMBuildAdd(
         m->b, from,
         dt__matmul_step(t, t->slice, along_k(o, t->plan.matmul->depth / t->plan.parts), 0), "");
-  LLVMValueRef address = LLVMBuildPtrToInt(m->b, dt__matmul_shared(t, from, 0), m->t_i64, "");
-  address =
-      LLVMBuildLShr(m->b, LLVMBuildAnd(m->b, address, bits(m, ADDRESS_BITS), ""), bits(m, 4), "");
-  uint64_t leading = o->along_k ? 1 : o->outer * DT_PANEL_BYTES / 16;
-  uint64_t rest = leading << LEADING_AT | (uint64_t)(EIGHT_ROWS / 16) << STRIDE_AT | KIND_128;
-  return LLVMBuildOr(m->b, address, bits(m, rest), "");
+  return dt__matmul_panels(m, o, dt__matmul_shared(t, from, 0));
 }
 
 void dt__matmul_group_begin(dt_tile_t *t, LLVMValueRef at) {
