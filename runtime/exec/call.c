@@ -2,7 +2,7 @@
 // dt_call. On a hit it takes no lock and, with outputs given and sizes seen before, allocates
 // nothing: guards, the plan of the actual sizes, leased memory, kernels.
 #include "runtime/exec/call.h"
-#include "runtime/exec/staged.h"
+#include "runtime/exec/session_device.h"
 
 #include "guards/modes.h"
 #include "runtime/base/log.h"
@@ -410,6 +410,17 @@ dt_status_t dt_call_with(dt_session_t *session, dt_function_t *function, dt_tens
 
 // ---- Measuring ------------------------------------------------------------------------------------
 
+// As a call does it before it looks for a variant.
+static dt_status_t place_inputs(dt_call_t *call) {
+  if (!call->session->device)
+    return NULL;
+  dt_cuda_device_t *device = call->session->device->gpu->device;
+  DT_TRY(dt__cuda_enter(device));
+  dt_status_t status = dt__stage_place(call);
+  dt__cuda_leave(device);
+  return status;
+}
+
 dt_status_t dt_function_guard_ns(dt_session_t *session, dt_function_t *function,
                                  dt_tensor_t *const *inputs, uint32_t n_inputs, uint32_t repeats,
                                  double *out_ns) {
@@ -424,8 +435,8 @@ dt_status_t dt_function_guard_ns(dt_session_t *session, dt_function_t *function,
   dt_call_t call = {.session = session, .function = function, .inputs = inputs, .outputs = &none};
   dt_status_t status = check_arguments(&call, n_inputs, function->n_outputs);
   const dt_variant_t *variant = NULL;
-  if (!status && session->device)
-    status = dt__stage_place(&call);
+  if (!status)
+    status = place_inputs(&call);
   if (!status)
     status = find_variant(&call, &variant);
   if (!status && !variant)

@@ -139,6 +139,22 @@ static void refusals_name_the_tensor(void **state) {
   way_close(&w);
 }
 
+// Guards are timed as a call would meet them, also where it would be the first one with such inputs.
+static void guards_are_timed(void **state) {
+  (void)state;
+  way_t w = way_open(5, false);
+  dt_tensor_t *host = host_f32(8, 1, 1);
+  release_all((dt_tensor_t *[]){add(&w, host, host)}, 1);
+  OK(dt_session_trim(w.f.session)); // they need memory again
+  double ns = 0;
+  OK(dt_function_guard_ns(w.f.session, w.add, (dt_tensor_t *[]){host, host}, 2, 5, &ns));
+  assert_true(ns > 0);
+  dt_tensor_t *out = add(&w, host, host);
+  expect_ramp(w.f.session, out, 8, 2, 2);
+  release_all((dt_tensor_t *[]){host, out}, 2);
+  way_close(&w);
+}
+
 // A frozen session says that it took memory for them.
 static void frozen_sessions_count_what_they_take(void **state) {
   (void)state;
@@ -160,6 +176,7 @@ int main(void) {
       cmocka_unit_test(nothing_is_set_when_sizes_stay),
       cmocka_unit_test(copies_are_few_and_pinned_memory_is_bounded),
       cmocka_unit_test(refusals_name_the_tensor),
+      cmocka_unit_test(guards_are_timed),
       cmocka_unit_test(frozen_sessions_count_what_they_take),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
