@@ -139,7 +139,7 @@ static void refusals_name_the_tensor(void **state) {
   way_close(&w);
 }
 
-// Guards are timed as a call would meet them, also where it would be the first one with such inputs.
+// Guards are timed as a call would meet them, also by the first one with such inputs.
 static void guards_are_timed(void **state) {
   (void)state;
   way_t w = way_open(5, false);
