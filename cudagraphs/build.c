@@ -10,8 +10,6 @@
 #include "runtime/base/thread.h"
 
 #define MOST_NESTED 32
-// The driver whose graphs have branches of several bodies.
-#define BRANCHES_VERSION 12080
 
 // A graph in the making: the root, or the body of a conditional node.
 typedef struct body_t {
@@ -91,15 +89,6 @@ static bool has_else(const dt_graph_exec_t *exec, uint32_t at) {
   return false;
 }
 
-static dt_status_t check_branches(const dt_graph_frame_t *frame) {
-  int version = frame->exec->gpu->device->cuda->version;
-  if (version >= BRANCHES_VERSION)
-    return NULL;
-  return DT_FAIL(DT_E_UNSUPPORTED,
-                 "a branch of several bodies; the driver is of CUDA %d.%d, expected 12.8",
-                 version / 1000, version % 1000 / 10);
-}
-
 // The kernel that sets the condition, and the conditional node behind it.
 static dt_status_t add_condition(const dt_graph_frame_t *frame, body_t *body, dt_graph_node_t *node,
                                  int type, uint32_t n_bodies, body_t *out_bodies) {
@@ -132,8 +121,6 @@ static dt_status_t add_if(dt_graph_frame_t *frame, body_t *body, uint32_t *at) {
   dt_graph_exec_t *exec = frame->exec;
   bool other = has_else(exec, *at);
   body_t bodies[2];
-  if (other)
-    DT_TRY(check_branches(frame));
   DT_TRY(add_condition(frame, body, &exec->nodes[*at], DT_CU_CONDITION_IF, other ? 2 : 1, bodies));
   ++*at;
   DT_TRY(walk(frame, &bodies[0], at));
@@ -153,7 +140,6 @@ static dt_status_t add_switch(dt_graph_frame_t *frame, body_t *body, uint32_t *a
   body_t bodies[DT_GRAPH_MOST_CASES];
   if (n == 0 || n > DT_GRAPH_MOST_CASES)
     return DT_FAIL(DT_E_INTERNAL, "a switch of %u cases", n);
-  DT_TRY(check_branches(frame));
   DT_TRY(add_condition(frame, body, &exec->nodes[*at], DT_CU_CONDITION_SWITCH, n, bodies));
   ++*at;
   for (uint32_t k = 0; k < n; k++) {

@@ -30,6 +30,9 @@ typedef struct dt_graph_tree_t {
 #define DT_GRAPH_MOST_PLACES 8192u // of a tree, before it is begun anew
 #define DT_GRAPH_MOST_SIBLINGS 16u // of one variant behind one call, with other results alive
 
+// From this driver on graphs have branches with several bodies.
+#define DT_GRAPH_BRANCHES_VERSION 12080
+
 // The generation ends: the next call is behind the root.
 void dt__graph_tree_restart(dt_graph_tree_t *tree, dt_graph_store_t *store);
 // The place of a call of `variant` behind the last one; made if need be. Too many siblings: the one

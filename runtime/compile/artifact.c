@@ -13,7 +13,7 @@
 #include <link.h>
 #include <string.h>
 
-#define FORMAT 4
+#define FORMAT 5
 #define KIND "variant"
 #define MOST_ENTRIES (1u << 20) // of any list
 
@@ -267,6 +267,7 @@ static void describe(stream_t *s, dt_artifact_t *a, dt_compiled_t *c, uint32_t *
   signed_word(s, &c->once_bytes);
   number(s, &c->n_launches);
   number(s, &c->n_regions);
+  number(s, &c->n_others);
   number(s, &c->n_symbols);
   number(s, &c->n_output_sizes);
   describe_edges(s, c);

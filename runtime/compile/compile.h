@@ -69,6 +69,7 @@ typedef struct dt_compiled_t {
   dt_edge_t *edges;    // of a device's launches, where they are no chain; else NULL
   uint32_t n_edges;
   uint32_t n_regions;      // of kernels that data decides about
+  uint32_t n_others;       // of these: elses, and cases of a switch
   uint32_t n_symbols;      // length of a frame's symbol array
   uint32_t n_output_sizes; // length of a frame's output_sizes
   // On a device: NULL where the host reads no numbers (items are then what checks tell of), else

@@ -202,6 +202,10 @@ static dt_status_t take_numbers(const compile_t *compile, dt_compiled_t *out) {
   for (uint32_t k = program->n_once; k < program->kernels.len; k = dt__kernel_chain(program, k).end)
     out->n_launches++;
   out->n_regions = program->regions.len;
+  for (uint32_t i = 0; i < program->regions.len; i++) {
+    dt_region_kind_t kind = program->regions.items[i].kind;
+    out->n_others += kind == DT_REGION_ELSE || kind == DT_REGION_CASE;
+  }
   out->n_symbols = dt__symenv_symbol_count(compile->traced->env);
   const dt_graph_t *graph = compile->traced->graph;
   for (uint32_t k = 0; k < graph->outputs.len; k++)

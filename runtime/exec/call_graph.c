@@ -74,6 +74,8 @@ static dt_status_t find_reason(const dt_call_t *call, const dt_compiled_t *compi
     *out = DT_SKIP_NO_KERNELS;
   else if (own->graphs.tree.depth >= DT_GRAPH_MOST_DEPTH)
     *out = DT_SKIP_DEPTH;
+  else if (compiled->n_others && own->gpu->device->cuda->version < DT_GRAPH_BRANCHES_VERSION)
+    *out = DT_SKIP_BRANCHES;
   if (!*out)
     DT_TRY(is_captured(own, &captured));
   if (captured)
@@ -159,14 +161,13 @@ static dt_status_t settle(const dt_call_t *call, dt_graph_frame_t *graph, uint32
 }
 
 // Memory that is not to be had is a reason, not a failure: without a graph less is needed, and what
-// that lacks is told by itself. So is a node that the driver does not know.
+// that lacks is told by itself.
 static dt_status_t forgive(const dt_call_t *call, dt_status_t status, dt_skip_t *out_skip) {
-  dt_code_t code = dt_status_code(status);
-  if (code != DT_E_NO_MEMORY && code != DT_E_UNSUPPORTED)
+  if (dt_status_code(status) != DT_E_NO_MEMORY)
     return status;
   DT_LOG(DT_LOG_CUDAGRAPHS, 1, "%s: %s", call->function->name, dt_status_message(status));
   dt_status_free(status);
-  *out_skip = code == DT_E_NO_MEMORY ? DT_SKIP_MEMORY : DT_SKIP_BRANCHES;
+  *out_skip = DT_SKIP_MEMORY;
   return NULL;
 }
 
