@@ -77,8 +77,6 @@ static const group_tile_t group_tiles[] = {
 #define LEAST_RING 3           // tiles
 #define OTHER_SHARED (4 << 10) // bytes that a block may have besides
 #define PANEL 64               // columns
-#define SLAB_UNIT 256          // bytes, of which a slab's row is a whole number,
-#define SLAB_PAD 16            // and these
 
 // What lies in shared memory: halves where both factors are, else what is summed.
 static size_t factor_bytes(const dt_contraction_t *c) {
@@ -123,10 +121,6 @@ static dt_schedule_t schedule_of(const dt_contraction_t *c, const tile_t *tile,
   return out;
 }
 
-static int64_t processors_of(const dt_target_t *target) {
-  return target->threads ? target->threads : 1;
-}
-
 // ---- Heads ----------------------------------------------------------------------------------------
 
 static dt_sym_t items_of(dt_program_t *program, const dt_kernel_t *kernel,
@@ -157,7 +151,7 @@ static dt_sym_t condition_of(dt_program_t *program, const dt_kernel_t *kernel,
                              const dt_matmul_t *tile, tile_kind_t kind, bool halves,
                              dt_sym_t length, const dt_target_t *target) {
   dt_symenv_t *env = program->env;
-  int64_t processors = processors_of(target), cols = 0;
+  int64_t processors = dt__target_threads(target), cols = 0;
   dt_sym_t rows = kernel->extents[kernel->n_loops - 2];
   dt_sym_t few = dt__sym_le(env, rows, dt__sym_const(env, tile->tile_rows));
   if (!halves)
@@ -203,15 +197,12 @@ typedef struct offers_t {
 } offers_t;
 
 static dt_status_t offer(offers_t *o, const tile_t *tile, tile_kind_t kind, dt_sym_t condition) {
-  int64_t holds = 0;
-  bool known = dt__sym_is_const(o->program->env, condition, &holds);
-  if (o->done || (known && !holds))
-    return NULL;
+  uint32_t at = o->head->schedules.len;
   dt_schedule_t own = schedule_of(o->c, tile, &o->first);
-  own.predicate = known ? DT_SYM_NONE_ID : condition;
-  o->kinds[o->head->schedules.len] = kind;
-  o->done = known;
-  return DT_VEC_PUSH(o->program->arena, &o->head->schedules, own) ? NULL : DT_NO_MEMORY();
+  DT_TRY(dt__schedule_offer(o->program, o->head, own, condition, &o->done));
+  if (o->head->schedules.len > at)
+    o->kinds[at] = kind;
+  return NULL;
 }
 
 // The tile, its ring as long as the slab of A's rows leaves room; false: it is not for this head.
@@ -224,7 +215,8 @@ static bool group_tile(const offers_t *o, const group_tile_t *from, tile_t *out)
     return false;
   if (from->width % PANEL && (!rank || b->index[rank - 1].id != stage->vars[0].id))
     return false;
-  int64_t row = (deep * HALF + SLAB_UNIT - 1) / SLAB_UNIT * SLAB_UNIT + SLAB_PAD;
+  int64_t row =
+      (deep * HALF + DT_SLAB_ALIGNMENT - 1) / DT_SLAB_ALIGNMENT * DT_SLAB_ALIGNMENT + DT_SLAB_PAD;
   int64_t left = o->target->l1_bytes - OTHER_SHARED - row * from->rows;
   int64_t ring = left / ((int64_t)from->cols * GROUP_DEPTH);
   if (ring < LEAST_RING)
@@ -244,7 +236,7 @@ static dt_sym_t time_of(const offers_t *o, const group_tile_t *tile) {
   dt_symenv_t *env = o->program->env;
   const dt_kernel_t *head = o->head;
   uint32_t n = head->n_loops;
-  int64_t processors = processors_of(o->target);
+  int64_t processors = dt__target_threads(o->target);
   dt_sym_t rows = dt__sym_ceildiv(env, head->extents[n - 2], dt__sym_const(env, tile->rows));
   dt_sym_t cols = dt__sym_ceildiv(env, head->extents[n - 1], dt__sym_const(env, tile->cols));
   for (uint32_t v = 0; v + 2 < n; v++)
@@ -293,7 +285,7 @@ static dt_status_t offer_kind(offers_t *o, tile_kind_t kind, bool by_groups) {
       condition_of(o->program, o->head, &own.matmul, kind, halves, o->length, o->target);
   if (by_groups && kind == TILE_SOME) // before the groups
     condition = dt__sym_le(o->program->env, items_of(o->program, o->head, &own.matmul),
-                           dt__sym_const(o->program->env, processors_of(o->target)));
+                           dt__sym_const(o->program->env, dt__target_threads(o->target)));
   return offer(o, tile, kind, condition);
 }
 

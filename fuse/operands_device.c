@@ -147,14 +147,10 @@ static dt_sym_t many(dt_program_t *program, const dt_contraction_t *c, tile_kind
   return dt__sym_le(env, dt__sym_const(env, least), count);
 }
 
-static uint32_t processors(const dt_target_t *target) {
-  return target->threads ? target->threads : 1;
-}
-
 // No more of them than processors: all are under way at once, none waits for another.
 static dt_sym_t at_once(dt_program_t *program, const dt_contraction_t *c, const dt_target_t *target,
                         tile_kind_t kind) {
-  return dt__sym_not(program->env, many(program, c, kind, processors(target) + 1));
+  return dt__sym_not(program->env, many(program, c, kind, dt__target_threads(target) + 1));
 }
 
 // Whether the matrix fills more than half of a tile in both directions.
@@ -165,18 +161,6 @@ static dt_sym_t fills(dt_program_t *program, const dt_contraction_t *c, const ti
   dt_sym_t tall = dt__sym_lt(env, dt__sym_const(env, tile->tile_rows / 2), extents[n - 2]);
   dt_sym_t wide = dt__sym_lt(env, dt__sym_const(env, tile->tile_cols / 2), extents[n - 1]);
   return dt__sym_and(env, tall, wide);
-}
-
-// Adds `schedule` where `condition` holds and none before it was taken; *done when it surely is.
-static dt_status_t offer(dt_program_t *program, dt_kernel_t *kernel, dt_schedule_t schedule,
-                         dt_sym_t condition, bool *done) {
-  int64_t holds = 0;
-  bool known = dt__sym_is_const(program->env, condition, &holds);
-  if (*done || (known && !holds))
-    return NULL;
-  *done = known;
-  schedule.predicate = known ? DT_SYM_NONE_ID : condition;
-  return DT_VEC_PUSH(program->arena, &kernel->schedules, schedule) ? NULL : DT_NO_MEMORY();
 }
 
 // One way to run a product: its tile, and what must hold for it besides that no way before it was
@@ -241,7 +225,8 @@ static dt_sym_t condition_of(dt_program_t *program, const dt_contraction_t *c,
     all = dt__sym_and(env, all, dt__sym_le(env, dt__sym_const(env, LONG_SUM), c->extent_k));
   if (way->eighths)
     all = dt__sym_and(
-        env, all, many(program, c, way->kind, (processors(target) * way->eighths + ALL - 1) / ALL));
+        env, all,
+        many(program, c, way->kind, (dt__target_threads(target) * way->eighths + ALL - 1) / ALL));
   if (way->when & ONCE)
     all = dt__sym_and(env, all, at_once(program, c, target, way->kind));
   if (way->when & MORE)
@@ -256,7 +241,8 @@ static bool is_passed(dt_program_t *program, const dt_contraction_t *c, const dt
   if (!(ways.items[way].when & FEW) || way == 0 || ways.items[0].when != ONCE ||
       c->kernel->n_loops != 2 || !dt__sym_is_const(program->env, c->kernel->extents[1], &columns))
     return false;
-  return (columns - 1) / tile_of(c, ways.items[0].kind)->tile_cols + 1 <= processors(target);
+  return (columns - 1) / tile_of(c, ways.items[0].kind)->tile_cols + 1 <=
+         dt__target_threads(target);
 }
 
 dt_status_t dt__matmul_teams(dt_program_t *program, dt_kernel_t *kernel,
@@ -274,7 +260,7 @@ dt_status_t dt__matmul_teams(dt_program_t *program, dt_kernel_t *kernel,
     dt_schedule_t schedule = schedule_of(&c, target, ways.items[i].kind);
     schedule.lanes = lanes;
     dt_sym_t condition = condition_of(program, &c, target, &ways.items[i]);
-    DT_TRY(offer(program, kernel, schedule, condition, &done));
+    DT_TRY(dt__schedule_offer(program, kernel, schedule, condition, &done));
   }
   return dt__symenv_status(program->env);
 }

@@ -480,7 +480,7 @@ static dt_status_t group_from(slices_t *s, uint32_t id, bool *out_cut) {
 }
 
 dt_status_t dt__fuse_slices(dt_program_t *program, const dt_target_t *target) {
-  int64_t threads = target->threads ? target->threads : 1;
+  int64_t threads = dt__target_threads(target);
   slices_t s = {.program = program, .budget = target->l2_bytes * threads};
   bool again = true;
   while (again) {

@@ -28,4 +28,8 @@ typedef struct dt_target_t {
   const struct dt_target_t *host;
 } dt_target_t;
 
+static inline uint32_t dt__target_threads(const dt_target_t *target) {
+  return target->threads ? target->threads : 1;
+}
+
 #endif // DT_FUSE_TARGET_H

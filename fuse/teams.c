@@ -83,6 +83,17 @@ static uint32_t count_walks(const dt_kernel_t *kernel) {
   return walks;
 }
 
+dt_status_t dt__schedule_offer(dt_program_t *program, dt_kernel_t *kernel, dt_schedule_t schedule,
+                               dt_sym_t condition, bool *done) {
+  int64_t holds = 0;
+  bool known = dt__sym_is_const(program->env, condition, &holds);
+  if (*done || (known && !holds))
+    return NULL;
+  *done = known;
+  schedule.predicate = known ? DT_SYM_NONE_ID : condition;
+  return DT_VEC_PUSH(program->arena, &kernel->schedules, schedule) ? NULL : DT_NO_MEMORY();
+}
+
 dt_sym_t dt__row_extent(dt_program_t *program, const dt_kernel_t *kernel) {
   return count_walks(kernel) < 2 ? DT_SYM_NONE_ID : one_extent(program, kernel);
 }

@@ -15,4 +15,9 @@ dt_status_t dt__schedule_teams(dt_program_t *program, dt_kernel_t *kernel,
 // extent: threads may keep such rows in registers. None: others.
 dt_sym_t dt__row_extent(dt_program_t *program, const dt_kernel_t *kernel);
 
+// Adds `schedule` where `condition` holds and no schedule before it was taken; *done, false at
+// first, when that surely is so: then nothing more is added.
+dt_status_t dt__schedule_offer(dt_program_t *program, dt_kernel_t *kernel, dt_schedule_t schedule,
+                               dt_sym_t condition, bool *done) DT_MUST_USE;
+
 #endif // DT_FUSE_TEAMS_H

@@ -293,9 +293,7 @@ dt_sym_t dt__scratch_layout(dt_emit_t *m, const dt_kernel_t *kernel, const dt_sc
 // place. Warps of makers of rows have DT_CHAIN_WARPS copies, each a multiple of 64 bytes.
 #define DT_CHAIN_WARPS 8
 dt_sym_t dt__chain_scratch(dt_emit_t *m, uint32_t head, uint32_t s, dt_sym_t *out_offsets);
-// Elements from one row of a SLAB to the next: an odd number of units of 16 bytes, with room for a
-// whole number of DT_SLAB_ALIGNMENT bytes.
-#define DT_SLAB_ALIGNMENT 256
+// Elements from one row of a SLAB to the next.
 dt_sym_t dt__slab_pitch(dt_emit_t *m, const dt_buffer_t *slab);
 // Lanes on an outer loop: copies of each LOCAL element, side by side. In a team's matrix product
 // each thread has its own.

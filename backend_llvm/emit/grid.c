@@ -13,7 +13,7 @@ static dt_sym_t matmul_is_big(dt_emit_t *m, const dt_kernel_t *kernel,
                                dt__sym_ceildiv(m->env, kernel->extents[n - 1], cols));
   for (uint32_t i = 0; i + 2 < n; i++)
     tiles = dt__sym_mul(m->env, tiles, kernel->extents[i]);
-  int64_t enough = 4 * (int64_t)(m->target->threads ? m->target->threads : 1);
+  int64_t enough = 4 * (int64_t)dt__target_threads(m->target);
   return dt__sym_le(m->env, dt__sym_const(m->env, enough), tiles);
 }
 
@@ -45,7 +45,7 @@ static dt_sym_t chain_groups(dt_emit_t *m, const dt_kernel_t *kernel, const dt_m
     return one;
   for (uint32_t i = 0; i + 2 < kernel->n_loops; i++)
     made = dt__sym_mul(env, made, kernel->extents[i]);
-  int64_t processors = m->target->threads ? m->target->threads : 1;
+  int64_t processors = dt__target_threads(m->target);
   if (dt__matmul_for_groups(tile))
     return dt__chain_groups(env, processors, made, cols);
   int64_t wanted = CHAIN_ITEMS * processors;
@@ -155,7 +155,7 @@ dt_sym_t dt__slab_pitch(dt_emit_t *m, const dt_buffer_t *slab) {
   int64_t element = (int64_t)dt_dtype_size(slab->dtype);
   dt_sym_t part = dt__sym_const(env, DT_SLAB_ALIGNMENT / element);
   dt_sym_t parts = dt__sym_ceildiv(env, slab->sizes[slab->rank - 1], part);
-  return dt__sym_add(env, dt__sym_mul(env, parts, part), dt__sym_const(env, 16 / element));
+  return dt__sym_add(env, dt__sym_mul(env, parts, part), dt__sym_const(env, DT_SLAB_PAD / element));
 }
 
 // Offsets of what member `k` has for itself, from `at` on; its bytes.
