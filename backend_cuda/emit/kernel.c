@@ -305,20 +305,15 @@ static void branch(entry_t *e, LLVMValueRef member, uint32_t first, uint32_t n,
     return;
   }
   uint32_t half = n / 2;
-  LLVMBasicBlockRef sides[2] = {blocks[first], blocks[first + half]};
-  for (uint32_t i = 0; i < 2; i++)
-    if ((i ? n - half : half) > 1)
-      sides[i] = dt__emit_block(m, e->k.fn, "choose");
+  LLVMBasicBlockRef low = dt__emit_block(m, e->k.fn, "choose");
+  LLVMBasicBlockRef high = dt__emit_block(m, e->k.fn, "choose");
   LLVMValueRef less =
       LLVMBuildICmp(m->b, LLVMIntULT, member, dt__emit_i64(m, (int64_t)first + half), "");
-  LLVMBuildCondBr(m->b, less, sides[0], sides[1]);
-  for (uint32_t i = 0; i < 2; i++) {
-    uint32_t part = i ? n - half : half;
-    if (part == 1)
-      continue;
-    LLVMPositionBuilderAtEnd(m->b, sides[i]);
-    branch(e, member, i ? first + half : first, part, blocks);
-  }
+  LLVMBuildCondBr(m->b, less, low, high);
+  LLVMPositionBuilderAtEnd(m->b, low);
+  branch(e, member, first, half, blocks);
+  LLVMPositionBuilderAtEnd(m->b, high);
+  branch(e, member, first + half, n - half, blocks);
 }
 
 static dt_status_t prepare_members(dt_emit_t *m, const dt_code_origin_t *codes, uint32_t n,

@@ -3,6 +3,7 @@
 // one before it, and no link is followed, so that it cannot lead out of the first.
 #include "frontends/onnx/files.h"
 
+#include "runtime/base/file.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 
@@ -122,25 +123,6 @@ dt_status_t dt__onnx_open_beneath(int first, const char *whole, int *out_fd, str
 }
 
 // ---- Loading --------------------------------------------------------------------------------------
-static dt_status_t read_exactly(int fd, void *to, uint64_t bytes, const char *what) {
-  char *at = to;
-  off_t offset = 0;
-  while (bytes > 0) {
-    // Linux transfers at most 2 GiB a call, and any call may transfer less.
-    ssize_t got = pread(fd, at, (size_t)bytes, offset);
-    if (got < 0 && errno == EINTR)
-      continue;
-    if (got < 0)
-      return DT_FAIL(DT_E_IO, "%s: cannot read: %s", what, strerrordesc_np(errno));
-    if (got == 0)
-      return DT_FAIL(DT_E_IO, "%s: the file became shorter while it was read", what);
-    at += got;
-    offset += got;
-    bytes -= (uint64_t)got;
-  }
-  return NULL;
-}
-
 dt_status_t dt__onnx_load(int fd, uint64_t bytes, dt_onnx_access_t access, const char *what,
                           dt_onnx_bytes_t *out) {
   *out = (dt_onnx_bytes_t){.bytes = bytes};
@@ -157,7 +139,7 @@ dt_status_t dt__onnx_load(int fd, uint64_t bytes, dt_onnx_access_t access, const
   if (!out->block)
     return DT_NO_MEMORY();
   out->data = out->block;
-  return read_exactly(fd, out->block, bytes, what);
+  return dt__file_read(fd, out->block, bytes, 0, what);
 }
 
 void dt__onnx_unload(dt_onnx_bytes_t *bytes) {

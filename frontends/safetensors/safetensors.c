@@ -5,6 +5,7 @@
 #include "ductile/safetensors.h"
 
 #include "frontends/safetensors/header.h"
+#include "runtime/base/file.h"
 #include "runtime/base/status.h"
 
 #include <errno.h>
@@ -77,24 +78,6 @@ static dt_status_t check_file_bytes(uint64_t bytes, const dt_st_limits_t *limits
 
 // ---- Files --------------------------------------------------------------------------------------
 
-static dt_status_t read_exactly(int fd, void *to, size_t bytes, uint64_t offset, const char *what) {
-  char *at = to;
-  while (bytes > 0) {
-    // Linux transfers at most 2 GiB a call, and any call may transfer less.
-    ssize_t got = pread(fd, at, bytes, (off_t)offset);
-    if (got < 0 && errno == EINTR)
-      continue;
-    if (got < 0)
-      return DT_FAIL(DT_E_IO, "%s: cannot read: %s", what, strerrordesc_np(errno));
-    if (got == 0)
-      return DT_FAIL(DT_E_IO, "%s: the file became shorter while it was read", what);
-    at += got;
-    bytes -= (size_t)got;
-    offset += (uint64_t)got;
-  }
-  return NULL;
-}
-
 static dt_status_t open_regular(const char *path, int *out_fd, uint64_t *out_bytes) {
   // O_NONBLOCK: opening a FIFO must not wait for a writer.
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -115,13 +98,13 @@ static dt_status_t load_header(dt_safetensors_t *file, int fd, uint64_t file_byt
                                size_t *out_header_bytes) {
   unsigned char prefix[PREFIX_BYTES];
   size_t bytes = 0;
-  DT_TRY(read_exactly(fd, prefix, sizeof prefix, 0, path));
+  DT_TRY(dt__file_read(fd, prefix, sizeof prefix, 0, path));
   DT_TRY(check_prefix(prefix, file_bytes, limits, path, &bytes));
   char *text = dt__alloc(bytes);
   if (!text)
     return DT_NO_MEMORY();
   file->data_bytes = file_bytes - PREFIX_BYTES - bytes;
-  dt_status_t status = read_exactly(fd, text, bytes, PREFIX_BYTES, path);
+  dt_status_t status = dt__file_read(fd, text, bytes, PREFIX_BYTES, path);
   if (!status)
     status = dt__st_header_parse(&file->header, text, bytes, file->data_bytes, limits, path);
   dt__free(text);
@@ -149,7 +132,7 @@ static dt_status_t load_data(dt_safetensors_t *file, int fd, uint64_t file_bytes
   if (!file->block)
     return DT_NO_MEMORY();
   file->data = file->block;
-  return read_exactly(fd, file->block, (size_t)file->data_bytes, offset, path);
+  return dt__file_read(fd, file->block, file->data_bytes, offset, path);
 }
 
 dt_status_t dt_safetensors_open(const char *path, const dt_safetensors_options_t *options,
