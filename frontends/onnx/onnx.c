@@ -42,6 +42,7 @@ static dt_status_t create(const char *what, const dt_onnx_options_t *options, dt
     return DT_NO_MEMORY();
   dt__arena_init(&file->arena, 0);
   file->externals.folder = -1;
+  atomic_init(&file->shares, 1);
   file->externals.access = options->access;
   set_limits(&file->limits, options);
   file->what = dt__arena_strdup(&file->arena, what);
@@ -68,6 +69,7 @@ static dt_status_t read_model(dt_onnx_t *file, const char *path, const dt_onnx_o
       .model = &file->model, .what = file->what, .arena = &file->arena, .limits = &file->limits};
   DT_TRY(read_whole(file, &dt__onnx_model_message, &file->model));
   DT_TRY(dt__onnx_check(&check));
+  DT_TRY(dt__onnx_interface(file));
   if (!check.any_external)
     return NULL;
   if (options->data_folder)
@@ -167,11 +169,15 @@ failed:
   return status;
 }
 
-void dt_onnx_close(dt_onnx_t *file) {
-  if (!file)
+void dt__onnx_retain(dt_onnx_t *file) { atomic_fetch_add(&file->shares, 1); }
+
+void dt__onnx_release(dt_onnx_t *file) {
+  if (!file || atomic_fetch_sub(&file->shares, 1) != 1)
     return;
   dt__onnx_externals_fini(&file->externals);
   dt__onnx_unload(&file->bytes);
   dt__arena_fini(&file->arena);
   dt__free(file);
 }
+
+void dt_onnx_close(dt_onnx_t *file) { dt__onnx_release(file); }

@@ -3,9 +3,12 @@
 #ifndef DT_FRONTENDS_ONNX_ONNX_H
 #define DT_FRONTENDS_ONNX_ONNX_H
 
+#include "ductile/tensor.h"
 #include "frontends/onnx/dtype.h"
 #include "frontends/onnx/external.h"
 #include "frontends/onnx/model.h"
+
+#include <stdatomic.h>
 
 struct dt_onnx {
   dt_arena_t arena; // all structs
@@ -14,7 +17,18 @@ struct dt_onnx {
   dt_onnx_model_t model; // checked
   dt_onnx_externals_t externals;
   dt_onnx_limits_t limits;
+  // What callers give and get: which inputs of the graph have no initializer, and all names,
+  // terminated.
+  uint32_t n_inputs, *inputs;
+  const char **input_names, **output_names;
+  atomic_uint_fast32_t shares; // the caller's, and one of each function made of it
 };
+
+void dt__onnx_retain(dt_onnx_t *file);
+// As dt_onnx_close.
+void dt__onnx_release(dt_onnx_t *file);
+// Sets what callers see of a checked model.
+dt_status_t dt__onnx_interface(dt_onnx_t *file) DT_MUST_USE;
 
 // The model's own function; NULL: none.
 const dt_onnx_function_t *dt__onnx_find_function(const dt_onnx_model_t *model, dt_onnx_str_t domain,
@@ -30,6 +44,10 @@ dt_status_t dt__onnx_tensor_view(dt_onnx_t *file, const dt_onnx_tensor_t *tensor
 // DT_E_RANGE where an item of a typed field is no value of the element type. [any]
 dt_status_t dt__onnx_tensor_copy(dt_onnx_t *file, const dt_onnx_tensor_t *tensor, void *out,
                                  size_t bytes) DT_MUST_USE;
+// A new contiguous tensor with a copy of the elements. DT_E_UNSUPPORTED where Ductile does not have
+// their type. [any]
+dt_status_t dt__onnx_tensor_make(dt_onnx_t *file, const dt_onnx_tensor_t *tensor,
+                                 dt_tensor_t **out) DT_MUST_USE;
 // The elements of a tensor of strings, tensor->elements of them. [any]
 dt_status_t dt__onnx_tensor_strings(const dt_onnx_t *file, const dt_onnx_tensor_t *tensor,
                                     dt_onnx_str_t *out) DT_MUST_USE;

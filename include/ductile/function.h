@@ -104,7 +104,12 @@ typedef enum dt_input_kind_t {
   // The program sees a rank-0 i64 value made of a symbol: dt_int_value gives the symbol, which may
   // make sizes.
   DT_INPUT_INTEGER = 1,
-  DT_INPUT_BOOLEAN = 2 // the same, of dtype bool, 0 or 1; a symbol only where `dynamic` is symbolic
+  DT_INPUT_BOOLEAN =
+      2, // the same, of dtype bool, 0 or 1; a symbol only where `dynamic` is symbolic
+  // Numbers that calls bring as a tensor of rank 0 or 1 in host memory (i64, i32 or bool; rank 1:
+  // as many elements as its dim's `value`, is_static, at most 64). The program sees an i64 value of
+  // that rank, made of a symbol an element: dt_int_elements gives them.
+  DT_INPUT_INTEGERS = 3
 } dt_input_kind_t;
 
 typedef struct dt_input_decl_t {

@@ -10,7 +10,7 @@
 #ifndef DUCTILE_ONNX_H
 #define DUCTILE_ONNX_H
 
-#include "ductile/base.h"
+#include "ductile/function.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -58,7 +58,8 @@ DT_API dt_status_t dt_onnx_open_memory(const void *data, size_t bytes,
                                        const dt_onnx_options_t *options,
                                        dt_onnx_t **out) DT_MUST_USE;
 
-// Frees the handle and all it gave out. NULL is allowed. No other call on it may be running.
+// Ends the caller's share: what the handle gave out ends, and memory is freed as soon as no
+// function made of the model is left. NULL is allowed. No other call on it may be running.
 // [external]
 DT_API void dt_onnx_close(dt_onnx_t *model);
 
@@ -70,6 +71,46 @@ DT_API dt_status_t dt_onnx_report_text(const dt_onnx_t *model, char **out) DT_MU
 // The same as JSON lines: objects whose "event" is "model", "opset", "metadata", "input", "output",
 // "initializers", "operator", "function" or "external". [any]
 DT_API dt_status_t dt_onnx_report_json(const dt_onnx_t *model, char **out) DT_MUST_USE;
+
+// ---- Functions ------------------------------------------------------------------------------------
+
+// The inputs that a caller gives (those without an initializer) and the outputs, in the order in
+// which a function of the model takes and returns them. Names are borrowed from the model; NULL
+// where there is none of that index. [any]
+DT_API uint32_t dt_onnx_n_inputs(const dt_onnx_t *model);
+DT_API uint32_t dt_onnx_n_outputs(const dt_onnx_t *model);
+DT_API const char *dt_onnx_input_name(const dt_onnx_t *model, uint32_t index);
+DT_API const char *dt_onnx_output_name(const dt_onnx_t *model, uint32_t index);
+
+// Valid when zeroed.
+typedef struct dt_onnx_function_options_t {
+  uint32_t struct_size; // sizeof(dt_onnx_function_options_t); 0 is taken as the size of version 0.1
+  const void *next;     // NULL
+  // What is said of dims by their names in the model: bounds, marks, multiples, a fixed size
+  // (is_static, value). Names that no input has are DT_E_ARGUMENT.
+  const dt_dim_decl_t *dims;
+  uint32_t n_dims;
+  // How the function answers, its limits, modes: as for dt_function_create, but name (NULL: the
+  // graph's), and n_inputs, inputs, n_outputs and closure_free, which must be zero. NULL: defaults.
+  const dt_function_options_t *function;
+} dt_onnx_function_options_t;
+
+// Makes a function of the model: its inputs are dt_onnx_input_name's, its outputs
+// dt_onnx_output_name's. Sizes are symbols where the model does not fix them; a small integer input
+// that the model computes sizes or axes from is of kind DT_INPUT_INTEGERS, to be given in host
+// memory. Data of initializers are used where they lie, or copied where alignment asks for it. The
+// model may be closed afterwards. `options` may be NULL. On failure *out is NULL: DT_E_UNSUPPORTED
+// names every node with an operator, an attribute or a type that is not compiled, all at once, with
+// operator set and name; DT_E_FORMAT, DT_E_IO, DT_E_ARGUMENT, DT_E_NO_MEMORY. What only sizes can
+// show is told by the call that traces. [any]
+DT_API dt_status_t dt_onnx_function_create(dt_runtime_t *runtime, dt_onnx_t *model,
+                                           const dt_onnx_function_options_t *options,
+                                           dt_function_t **out) DT_MUST_USE;
+
+// Reads a file with one TensorProto (as ONNX's tests have, `.pb`) as a contiguous tensor of its
+// own. On failure *out is NULL: DT_E_IO, DT_E_FORMAT, DT_E_LIMIT, DT_E_UNSUPPORTED (an element type
+// that Ductile does not have, external data), DT_E_NO_MEMORY. [any]
+DT_API dt_status_t dt_onnx_tensor_read(const char *path, dt_tensor_t **out) DT_MUST_USE;
 
 #ifdef __cplusplus
 }

@@ -94,6 +94,9 @@ DT_API void dt_check(dt_trace_t *trace, dt_sym_t cond, const char *what);
 // ---- Integers -----------------------------------------------------------------------------------
 // The symbol behind an integer or boolean argument (0 or 1), or behind dt_size_value.
 DT_API dt_sym_t dt_int_value(dt_trace_t *trace, dt_value_t x);
+// The symbols behind the elements of an input of kind DT_INPUT_INTEGERS: *out_n of them, 1 for rank
+// 0; borrowed from the trace. NULL after a failure, and where x is no such input.
+DT_API const dt_sym_t *dt_int_elements(dt_trace_t *trace, dt_value_t x, uint32_t *out_n);
 // An integer outside of the arguments (what a closure holds): a symbol that each call binds by a
 // relaxed atomic load of *address, which must stay readable for the function's life. A name stands
 // for one address in all traces of a function; reading it again gives the same symbol. `name` is

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// What callers see of a model's inputs and outputs, and tensors in files of their own.
+#include "ductile/onnx.h"
+
+#include "frontends/onnx/onnx.h"
+#include "runtime/base/memory.h"
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+// ---- Names ----------------------------------------------------------------------------------------
+static const char *terminated(dt_arena_t *arena, dt_onnx_str_t str) {
+  char *text = DT_ARENA_ARRAY(arena, char, str.len + 1);
+  if (text && str.len > 0)
+    memcpy(text, str.at, str.len);
+  return text;
+}
+
+dt_status_t dt__onnx_interface(dt_onnx_t *file) {
+  const dt_onnx_graph_t *graph = file->model.graph;
+  bool *initialized = DT_ARENA_ARRAY(&file->arena, bool, file->model.n_names);
+  file->inputs = DT_ARENA_ARRAY(&file->arena, uint32_t, graph->input.len + 1);
+  file->input_names = DT_ARENA_ARRAY(&file->arena, const char *, graph->input.len + 1);
+  file->output_names = DT_ARENA_ARRAY(&file->arena, const char *, graph->output.len + 1);
+  if (!initialized || !file->inputs || !file->input_names || !file->output_names)
+    return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < graph->initializer.len; k++)
+    initialized[graph->initializer.items[k].name.id] = true;
+  for (uint32_t k = 0; k < graph->input.len; k++) {
+    const dt_onnx_name_t *name = &graph->input.items[k].name;
+    if (initialized[name->id])
+      continue;
+    file->inputs[file->n_inputs] = k;
+    file->input_names[file->n_inputs] = terminated(&file->arena, name->text);
+    if (!file->input_names[file->n_inputs++])
+      return DT_NO_MEMORY();
+  }
+  for (uint32_t k = 0; k < graph->output.len; k++) {
+    file->output_names[k] = terminated(&file->arena, graph->output.items[k].name.text);
+    if (!file->output_names[k])
+      return DT_NO_MEMORY();
+  }
+  return NULL;
+}
+
+uint32_t dt_onnx_n_inputs(const dt_onnx_t *model) { return model->n_inputs; }
+
+uint32_t dt_onnx_n_outputs(const dt_onnx_t *model) { return model->model.graph->output.len; }
+
+const char *dt_onnx_input_name(const dt_onnx_t *model, uint32_t index) {
+  return index < dt_onnx_n_inputs(model) ? model->input_names[index] : NULL;
+}
+
+const char *dt_onnx_output_name(const dt_onnx_t *model, uint32_t index) {
+  return index < dt_onnx_n_outputs(model) ? model->output_names[index] : NULL;
+}
+
+// ---- Tensors --------------------------------------------------------------------------------------
+dt_status_t dt__onnx_tensor_make(dt_onnx_t *file, const dt_onnx_tensor_t *tensor,
+                                 dt_tensor_t **out) {
+  *out = NULL;
+  if (tensor->dtype->dtype == DT_DTYPE_NONE)
+    return DT_FAIL(DT_E_UNSUPPORTED, "%s: tensor \"%s\" of element type %s", file->what,
+                   dt__onnx_show(tensor->name.text).text, tensor->dtype->name);
+  dt_tensor_t *made = NULL;
+  DT_TRY(dt_tensor_create_empty(tensor->dtype->dtype, tensor->dims.len, tensor->dims.items, &made));
+  dt_status_t status =
+      dt__onnx_tensor_copy(file, tensor, dt_tensor_data(made), (size_t)tensor->bytes);
+  if (status)
+    dt_tensor_release(made);
+  else
+    *out = made;
+  return status;
+}
+
+dt_status_t dt_onnx_tensor_read(const char *path, dt_tensor_t **out) {
+  if (!out)
+    return DT_FAIL(DT_E_ARGUMENT, "dt_onnx_tensor_read: out is NULL");
+  *out = NULL;
+  if (!path)
+    return DT_FAIL(DT_E_ARGUMENT, "dt_onnx_tensor_read: path is NULL");
+  dt_onnx_t *file = NULL;
+  dt_onnx_tensor_t *tensor = NULL;
+  DT_TRY(dt__onnx_open_tensor(path, &file, &tensor));
+  dt_status_t status = dt__onnx_tensor_make(file, tensor, out);
+  dt_onnx_close(file);
+  return status;
+}
