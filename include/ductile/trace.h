@@ -77,6 +77,8 @@ DT_API dt_sym_t dt_sym_select(dt_trace_t *trace, dt_sym_t cond, dt_sym_t a, dt_s
 // Asks without a guard: true when `cond` is decided for all sizes this variant admits, and then how
 // in *out_value (NULL allowed).
 DT_API bool dt_sym_known(dt_trace_t *trace, dt_sym_t cond, bool *out_value);
+// Whether `a` is the same number for all sizes, and then which: a literal, or what comes to one.
+DT_API bool dt_sym_constant(dt_trace_t *trace, dt_sym_t a, int64_t *out_value);
 // Asks without failing: what is known, or true of the sizes of the call being traced, under a
 // guard; `otherwise`, without one, where neither answers (data, dt_function_prepare).
 DT_API bool dt_sym_guard_or(dt_trace_t *trace, dt_sym_t cond, bool otherwise);

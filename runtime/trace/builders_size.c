@@ -292,3 +292,9 @@ int64_t dt_sym_int(dt_trace_t *trace, dt_sym_t a) {
   bool good = dt__trace_take(trace, dt__sym_specialize(trace->env, a, &trace->origin, &value));
   return good ? value : 0;
 }
+
+bool dt_sym_constant(dt_trace_t *trace, dt_sym_t a, int64_t *out_value) {
+  if (!dt__trace_begin(trace, "sym_constant") || !dt__trace_sym(trace, a, "the size"))
+    return false;
+  return dt__sym_is_const(trace->env, dt__sym_simplify(trace->env, a), out_value);
+}

@@ -1,17 +1,121 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions made of models.
-#include "ductile/onnx.h"
-
+#include "frontends/onnx/declare.h"
+#include "frontends/onnx/import/walk.h"
 #include "runtime/base/status.h"
+
+#include <stddef.h>
+#include <string.h>
+
+// ---- Options ----------------------------------------------------------------------------------------
+static dt_status_t read_options(const dt_onnx_function_options_t *options,
+                                dt_onnx_function_options_t *out) {
+  *out = (dt_onnx_function_options_t){0};
+  if (options) {
+    size_t size = options->struct_size ? options->struct_size : sizeof(*out);
+    if (size < offsetof(dt_onnx_function_options_t, function) + sizeof(out->function))
+      return DT_FAIL(DT_E_ARGUMENT, "onnx function options: struct_size %zu is too small", size);
+    memcpy(out, options, sizeof(*out) < size ? sizeof(*out) : size);
+  }
+  const dt_function_options_t *function = out->function;
+  if (function &&
+      (function->n_inputs || function->inputs || function->n_outputs || function->closure_free))
+    return DT_FAIL(DT_E_ARGUMENT, "onnx function options: n_inputs, inputs, n_outputs and "
+                                  "closure_free are the model's to say; expected 0 and NULL");
+  if (out->n_dims > 0 && !out->dims)
+    return DT_FAIL(DT_E_ARGUMENT, "onnx function options: dims is NULL");
+  return NULL;
+}
+
+// What the caller says of dims by name, in place of what the model says.
+static dt_status_t apply_dim(const dt_dim_decl_t *said, const dt_onnx_decls_t *decls,
+                             const char *what) {
+  bool found = false;
+  for (uint32_t k = 0; said->name && k < decls->len; k++) {
+    dt_dim_decl_t *dims = (dt_dim_decl_t *)decls->items[k].dims; // our own copies
+    for (uint32_t i = 0; i < decls->items[k].rank; i++) {
+      if (!dims[i].name || strcmp(dims[i].name, said->name) != 0)
+        continue;
+      found = true;
+      dims[i] = *said;
+    }
+  }
+  return found ? NULL
+               : DT_FAIL(DT_E_ARGUMENT, "%s: no dim of an input is named \"%s\"", what,
+                         said->name ? said->name : "");
+}
+
+static void set_integers(const dt_imp_model_t *model, const dt_onnx_decls_t *decls) {
+  for (uint32_t k = 0; k < decls->len; k++)
+    if (model->integers[k])
+      decls->items[k].kind = DT_INPUT_INTEGERS;
+}
+
+// ---- Making -----------------------------------------------------------------------------------------
+static void free_model(void *closure) {
+  dt_imp_model_t *model = closure;
+  if (!model)
+    return;
+  dt__imp_drop_constants(model);
+  dt__onnx_release(model->file);
+  dt__arena_fini(&model->arena);
+  dt__free(model);
+}
+
+static dt_status_t prepare(dt_imp_model_t *model, const dt_onnx_function_options_t *options,
+                           dt_onnx_decls_t *decls) {
+  DT_TRY(dt__imp_sort_rows(model));
+  DT_TRY(dt__imp_check_support(model));
+  DT_TRY(dt__onnx_declare(model->file, &model->arena, decls));
+  for (uint32_t k = 0; k < options->n_dims; k++)
+    DT_TRY(apply_dim(&options->dims[k], decls, model->file->what));
+  DT_TRY(dt__imp_find_integers(model));
+  set_integers(model, decls);
+  return dt__imp_read_constants(model);
+}
+
+static dt_status_t make(dt_runtime_t *runtime, dt_imp_model_t *model,
+                        const dt_onnx_function_options_t *options, dt_function_t **out) {
+  dt_onnx_decls_t decls = {0};
+  DT_TRY(prepare(model, options, &decls));
+  dt_function_options_t about = {.struct_size = sizeof(about)};
+  if (options->function) {
+    size_t size = options->function->struct_size;
+    memcpy(&about, options->function, size && size < sizeof(about) ? size : sizeof(about));
+    about.struct_size = sizeof(about);
+  }
+  const dt_onnx_str_t *name = &model->file->model.graph->name;
+  if (!about.name)
+    about.name = dt__arena_printf(&model->arena, "%.*s", name->len ? (int)name->len : 5,
+                                  name->len ? name->at : "model");
+  if (!about.name)
+    return DT_NO_MEMORY();
+  about.inputs = decls.items;
+  about.n_inputs = decls.len;
+  about.n_outputs = model->file->model.graph->output.len;
+  about.closure_free = free_model;
+  return dt_function_create(runtime, dt__imp_program, model, &about, out);
+}
 
 dt_status_t dt_onnx_function_create(dt_runtime_t *runtime, dt_onnx_t *model,
                                     const dt_onnx_function_options_t *options,
                                     dt_function_t **out) {
-  (void)runtime;
-  (void)model;
-  (void)options;
   if (!out)
     return DT_FAIL(DT_E_ARGUMENT, "dt_onnx_function_create: out is NULL");
   *out = NULL;
-  return DT_FAIL(DT_E_UNSUPPORTED, "models are not compiled yet");
+  if (!runtime || !model)
+    return DT_FAIL(DT_E_ARGUMENT, "dt_onnx_function_create: %s is NULL",
+                   runtime ? "model" : "runtime");
+  dt_onnx_function_options_t all;
+  DT_TRY(read_options(options, &all));
+  dt_imp_model_t *made = dt__calloc(1, sizeof(*made));
+  if (!made)
+    return DT_NO_MEMORY();
+  dt__arena_init(&made->arena, 0);
+  dt__onnx_retain(model);
+  made->file = model;
+  dt_status_t status = make(runtime, made, &all, out);
+  if (status)
+    free_model(made);
+  return status;
 }

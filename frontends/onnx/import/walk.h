@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models that functions were made of, and one trace of such a model. Private to the importer.
+#ifndef DT_FRONTENDS_ONNX_IMPORT_WALK_H
+#define DT_FRONTENDS_ONNX_IMPORT_WALK_H
+
+#include "frontends/onnx/import/known.h"
+
+// ---- The model --------------------------------------------------------------------------------------
+// A tensor of the file with its data as constants of the function.
+typedef struct dt_imp_constant_t {
+  const dt_onnx_tensor_t *tensor;
+  const char *name; // unique in the function
+  dt_tensor_t *data;
+} dt_imp_constant_t;
+
+// The closure of a function. Never changes after it is made.
+typedef struct dt_imp_model_t {
+  dt_onnx_t *file; // a share
+  dt_arena_t arena;
+  dt_imp_constant_t *constants; // by address of their tensors
+  uint32_t n_constants;
+  const dt_imp_row_t **rows; // sorted
+  uint32_t n_rows;
+  bool *integers; // by the caller's inputs: of kind DT_INPUT_INTEGERS
+} dt_imp_model_t;
+
+// Sorts the table. DT_E_NO_MEMORY.
+dt_status_t dt__imp_sort_rows(dt_imp_model_t *model) DT_MUST_USE;
+// The newest form of an operator that `opset` has; NULL: none.
+const dt_imp_row_t *dt__imp_find_row(const dt_imp_model_t *model, dt_onnx_str_t domain,
+                                     dt_onnx_str_t name, int64_t opset);
+// Whether any operator set of the domain has a row of that name.
+bool dt__imp_has_row(const dt_imp_model_t *model, dt_onnx_str_t domain, dt_onnx_str_t name);
+// Reads all tensors that nodes may use (constants.c). DT_E_IO, DT_E_FORMAT, DT_E_NO_MEMORY.
+dt_status_t dt__imp_read_constants(dt_imp_model_t *model) DT_MUST_USE;
+void dt__imp_drop_constants(dt_imp_model_t *model);
+const dt_imp_constant_t *dt__imp_find_constant(const dt_imp_model_t *model,
+                                               const dt_onnx_tensor_t *tensor);
+// Names all nodes that no row takes (support.c). DT_E_UNSUPPORTED, DT_E_NO_MEMORY.
+dt_status_t dt__imp_check_support(const dt_imp_model_t *model) DT_MUST_USE;
+// Which of the caller's inputs are read as numbers (numbers.c). DT_E_NO_MEMORY.
+dt_status_t dt__imp_find_integers(dt_imp_model_t *model) DT_MUST_USE;
+
+// ---- Frames -----------------------------------------------------------------------------------------
+struct dt_imp_frame_t {
+  const dt_imp_frame_t *up;           // the caller's; NULL: the model's graph
+  const dt_onnx_node_t *call;         // the node that calls the function
+  const dt_onnx_function_t *function; // NULL: the model's graph
+  const dt_onnx_opsets_t *opsets;
+};
+dt_imp_frame_t dt__imp_main_frame(const dt_imp_model_t *model);
+dt_imp_frame_t dt__imp_call_frame(const dt_imp_model_t *model, const dt_imp_frame_t *up,
+                                  const dt_onnx_node_t *call);
+// Which operator set of a domain is meant; 0: the domain is not imported.
+int64_t dt__imp_opset(const dt_imp_frame_t *frame, dt_onnx_str_t domain);
+// The attribute of that name with its value, looked for at callers where it refers to them; NULL:
+// there is none.
+const dt_onnx_attribute_t *dt__imp_find_attr(const dt_imp_frame_t *frame,
+                                             const dt_onnx_node_t *node, const char *name);
+
+// ---- One trace --------------------------------------------------------------------------------------
+// What is known of one value of the model. One of known, data and list may be set.
+struct dt_imp_val_t {
+  dt_value_t tensor; // id 0: not made yet
+  uint32_t scope;    // where `tensor` was made
+  const dt_imp_known_t *known;
+  const dt_onnx_tensor_t *data;  // of the file
+  const dt_imp_known_t *numbers; // of `data`, once somebody has asked
+  const dt_imp_list_t *list;
+};
+
+typedef struct dt_imp_undo_t {
+  uint32_t name;
+  dt_imp_val_t *value;
+} dt_imp_undo_t;
+
+struct dt_imp_t {
+  const dt_imp_model_t *model;
+  dt_trace_t *t;
+  dt_arena_t arena;
+  dt_imp_val_t **values;          // by id of the name
+  DT_VEC(dt_imp_undo_t) undo;     // what names meant before
+  DT_VEC(uint32_t) scopes;        // of bodies under way, and 0
+  uint32_t n_scopes;              // that there ever were
+  DT_VEC(dt_imp_constant_t) made; // of numbers; `tensor` is NULL
+};
+
+dt_imp_val_t *dt__imp_new_val(dt_imp_t *imp); // NULL: failed
+// What is known of a value, data of the file included; NULL: nothing.
+const dt_imp_known_t *dt__imp_val_known(dt_imp_node_t *n, const dt_imp_val_t *value);
+bool dt__imp_set(dt_imp_t *imp, uint32_t name, dt_imp_val_t *value);
+// The program of a function made of a model; `closure` is a dt_imp_model_t.
+dt_status_t dt__imp_program(dt_trace_t *trace, const dt_value_t *in, dt_value_t *out,
+                            void *closure);
+
+#endif // DT_FRONTENDS_ONNX_IMPORT_WALK_H
