@@ -79,6 +79,17 @@ typedef struct dt_imp_ints_t {
   const int64_t *items;
 } dt_imp_ints_t;
 bool dt__imp_ints(dt_imp_node_t *n, uint32_t k, dt_imp_ints_t *out);
+// The same from attribute `attr`, as older forms have it, else from input k. *out_given is false
+// where there is neither.
+bool dt__imp_ints_of(dt_imp_node_t *n, const char *attr, uint32_t k, dt_imp_ints_t *out,
+                     bool *out_given);
+bool dt__imp_syms_of(dt_imp_node_t *n, const char *attr, uint32_t k, dt_imp_syms_t *out,
+                     bool *out_given);
+// An axis of so many dims, counted from the last where negative; false: out of range, which fails.
+bool dt__imp_axis(dt_imp_node_t *n, int64_t axis, uint32_t rank, uint32_t *out);
+// Size k of a value, and all `rank` of them (at most DT_MAX_RANK).
+dt_sym_t dt__imp_size(dt_imp_node_t *n, uint32_t input, uint32_t k);
+void dt__imp_sizes(dt_imp_node_t *n, dt_value_t x, dt_sym_t *out);
 // Elements of a float input where all are literals. False: they are not; nothing has failed.
 typedef struct dt_imp_reals_t {
   uint32_t len;

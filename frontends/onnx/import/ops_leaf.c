@@ -100,16 +100,6 @@ void dt__imp_make_ConstantOfShape(dt_imp_node_t *n) {
 // ---- Values as they are, sizes ----------------------------------------------------------------------
 void dt__imp_make_Identity(dt_imp_node_t *n) { dt__imp_out_val(n, 0, dt__imp_val(n, 0)); }
 
-// Size k of input 0.
-static dt_sym_t size_of(dt_imp_node_t *n, uint32_t k) {
-  const dt_imp_val_t *value = dt__imp_val(n, 0);
-  if (value && value->known)
-    return dt_sym_const(n->t, value->known->sizes[k]);
-  if (value && value->data)
-    return dt_sym_const(n->t, value->data->dims.items[k]);
-  return dt_dim(n->t, dt__imp_in(n, 0), (int32_t)k);
-}
-
 static int64_t clamped(int64_t at, int64_t rank) {
   at = at < 0 ? at + rank : at;
   return at < 0 ? 0 : at > rank ? rank : at;
@@ -121,7 +111,7 @@ void dt__imp_make_Shape(dt_imp_node_t *n) {
           end = clamped(dt__imp_int(n, "end", rank), rank);
   dt_imp_known_t *known = dt__imp_known_list(n, DT_I64, end > start ? (uint32_t)(end - start) : 0);
   for (uint32_t k = 0; known && k < known->n; k++)
-    known->items[k].sym = size_of(n, (uint32_t)start + k);
+    known->items[k].sym = dt__imp_size(n, 0, (uint32_t)start + k);
   dt__imp_out_known(n, 0, known);
 }
 
@@ -131,6 +121,6 @@ void dt__imp_make_Size(dt_imp_node_t *n) {
     return;
   known->items[0].sym = dt_sym_const(n->t, 1);
   for (uint32_t k = 0; k < dt__imp_rank(n, 0); k++)
-    known->items[0].sym = dt_sym_mul(n->t, known->items[0].sym, size_of(n, k));
+    known->items[0].sym = dt_sym_mul(n->t, known->items[0].sym, dt__imp_size(n, 0, k));
   dt__imp_out_known(n, 0, known);
 }

@@ -241,6 +241,54 @@ bool dt__imp_ints(dt_imp_node_t *n, uint32_t k, dt_imp_ints_t *out) {
   return true;
 }
 
+bool dt__imp_ints_of(dt_imp_node_t *n, const char *attr, uint32_t k, dt_imp_ints_t *out,
+                     bool *out_given) {
+  *out_given = dt__imp_attr_ints(n, attr, out) || dt__imp_has(n, k);
+  return dt__imp_has_attr(n, attr) || !*out_given ? !dt__imp_failed(n) : dt__imp_ints(n, k, out);
+}
+
+bool dt__imp_syms_of(dt_imp_node_t *n, const char *attr, uint32_t k, dt_imp_syms_t *out,
+                     bool *out_given) {
+  dt_imp_ints_t ints;
+  *out = (dt_imp_syms_t){0};
+  if (!dt__imp_attr_ints(n, attr, &ints)) {
+    *out_given = dt__imp_has(n, k);
+    return *out_given ? dt__imp_syms(n, k, out) : !dt__imp_failed(n);
+  }
+  dt_sym_t *items = DT_IMP_ARRAY(n, dt_sym_t, ints.len);
+  for (uint32_t i = 0; items && i < ints.len; i++)
+    items[i] = dt_sym_const(n->t, ints.items[i]);
+  *out = (dt_imp_syms_t){items ? ints.len : 0, items};
+  *out_given = true;
+  return items != NULL;
+}
+
+bool dt__imp_axis(dt_imp_node_t *n, int64_t axis, uint32_t rank, uint32_t *out) {
+  int64_t at = axis < 0 ? axis + (int64_t)rank : axis;
+  *out = 0;
+  if (at < 0 || at >= (int64_t)rank) {
+    dt__imp_fail(n, DT_E_SHAPE, "axis %lld of a value of rank %u", (long long)axis, rank);
+    return false;
+  }
+  *out = (uint32_t)at;
+  return !dt__imp_failed(n);
+}
+
+dt_sym_t dt__imp_size(dt_imp_node_t *n, uint32_t input, uint32_t k) {
+  const dt_imp_val_t *value = dt__imp_val(n, input);
+  if (value && value->known && k < value->known->rank)
+    return dt_sym_const(n->t, value->known->sizes[k]);
+  if (value && value->data && k < value->data->dims.len)
+    return dt_sym_const(n->t, value->data->dims.items[k]);
+  return dt_dim(n->t, dt__imp_in(n, input), (int32_t)k);
+}
+
+void dt__imp_sizes(dt_imp_node_t *n, dt_value_t x, dt_sym_t *out) {
+  uint32_t rank = dt_value_rank(n->t, x);
+  for (uint32_t k = 0; k < rank; k++)
+    out[k] = dt_dim(n->t, x, (int32_t)k);
+}
+
 bool dt__imp_reals(dt_imp_node_t *n, uint32_t k, dt_imp_reals_t *out) {
   const dt_imp_known_t *known = dt__imp_known(n, k);
   *out = (dt_imp_reals_t){0};
