@@ -257,20 +257,27 @@ static dt_status_t check_arguments(const dt_call_t *call, uint32_t n_inputs, uin
   const dt_function_t *function = call->function;
   if (function->runtime != call->session->runtime)
     return DT_FAIL(DT_E_ARGUMENT, "session and function belong to different runtimes");
-  if (n_inputs != function->n_inputs || n_outputs != function->n_outputs)
+  if (n_inputs != function->n_given || n_outputs != function->n_outputs)
     return DT_FAIL(DT_E_ARGUMENT, "got %u inputs and %u outputs; expected %u and %u", n_inputs,
-                   n_outputs, function->n_inputs, function->n_outputs);
+                   n_outputs, function->n_given, function->n_outputs);
   if ((n_inputs && !call->inputs) || (n_outputs && !call->outputs))
     return DT_FAIL(DT_E_ARGUMENT, "%s: NULL", n_inputs && !call->inputs ? "inputs" : "outputs");
   for (uint32_t i = 0; i < n_inputs; i++) {
     char name[96];
     if (!call->inputs[i])
       return DT_FAIL(DT_E_ARGUMENT, "%s: NULL; expected a tensor",
-                     dt__input_name(function, i, name, sizeof(name)));
+                     dt__given_name(function, i, name, sizeof(name)));
   }
   if (dt__forked())
     return DT_FAIL(DT_E_FORKED, "called in a child after fork");
   return NULL;
+}
+
+// Checks what was given, and spreads integers.
+static dt_status_t take_arguments(dt_call_t *call, uint32_t n_inputs, uint32_t n_outputs) {
+  DT_TRY(check_arguments(call, n_inputs, n_outputs));
+  return call->function->spread ? dt__session_spread(call->session, call->function, &call->inputs)
+                                : NULL;
 }
 
 // Finds the variant for the call. With one found the session is inside an epoch, else outside.
@@ -363,7 +370,7 @@ static dt_status_t call_by(dt_session_t *session, dt_function_t *function,
                     .inputs = inputs,
                     .outputs = outputs,
                     .mode = mode ? mode : function->call_mode};
-  dt_status_t status = check_arguments(&call, n_inputs, n_outputs);
+  dt_status_t status = take_arguments(&call, n_inputs, n_outputs);
   if (!status && session->device)
     status = check_live(&call);
   if (!status)
@@ -375,7 +382,7 @@ static dt_status_t call_by(dt_session_t *session, dt_function_t *function,
   (void)atomic_fetch_add_explicit(&function->counters[session->counter].calls, 1,
                                   memory_order_relaxed);
   if (dt__session_samples(session))
-    dt__histogram_sample(function, inputs);
+    dt__histogram_sample(function, call.inputs);
   if (atomic_load_explicit(&session->runtime->garbage, memory_order_relaxed))
     dt__runtime_collect(session->runtime);
   return NULL;
@@ -433,7 +440,7 @@ dt_status_t dt_function_guard_ns(dt_session_t *session, dt_function_t *function,
   *out_ns = 0;
   dt_tensor_t *none = NULL;
   dt_call_t call = {.session = session, .function = function, .inputs = inputs, .outputs = &none};
-  dt_status_t status = check_arguments(&call, n_inputs, function->n_outputs);
+  dt_status_t status = take_arguments(&call, n_inputs, function->n_outputs);
   const dt_variant_t *variant = NULL;
   if (!status)
     status = place_inputs(&call);

@@ -153,8 +153,11 @@ struct dt_function {
   dt_program_fn_t program;
   void *closure;
   void (*closure_free)(void *closure);
-  uint32_t n_inputs, n_outputs;
-  const dt_input_decl_t *inputs;
+  // As declared; and as everything but dt_call and its kin sees them, integers as an input an
+  // element. The same where `spread` is NULL.
+  uint32_t n_given, n_inputs, n_outputs;
+  const dt_input_decl_t *given, *inputs;
+  const dt_spread_t *spread;
   dt_answer_t answer;
   dt_dynamic_t dynamic;
   dt_limit_action_t limit_action;
@@ -202,7 +205,10 @@ struct dt_session {
   int64_t *sizes;
   void **addresses;      // of inputs, then of outputs
   dt_tensor_t **results; // given or new
-  uint32_t symbols_cap, sizes_cap, addresses_cap, results_cap;
+  // Of a function with integers: a call's arguments, and the tensors that elements are.
+  dt_tensor_t **spread;
+  struct dt_tensor *elements;
+  uint32_t symbols_cap, sizes_cap, addresses_cap, results_cap, spread_cap, elements_cap;
   // Leased memory, 64-byte aligned, on the CPU. It only grows: to the largest that a call asked
   // for.
   dt_region_t block;
@@ -231,6 +237,10 @@ static inline dt_status_t dt__session_reserve(dt_session_t *session, const dt_fu
     return NULL;
   return dt__session_grow(session, function, list);
 }
+// The arguments of a call of a function with integers, spread: *inputs is replaced by the
+// session's.
+dt_status_t dt__session_spread(dt_session_t *session, const dt_function_t *function,
+                               dt_tensor_t *const **inputs) DT_MUST_USE;
 // The first `used` bytes of the block keep what is in them; the block may move.
 dt_status_t dt__session_grow_block(dt_session_t *session, int64_t used, int64_t bytes) DT_MUST_USE;
 static inline dt_status_t dt__session_lease_block(dt_session_t *session, int64_t used,
@@ -365,7 +375,12 @@ static inline dt_variant_t *dt__list_find(const dt_variant_list_t *list,
 dt_status_t dt__function_cover(dt_session_t *session, dt_function_t *function, dt_device_t place,
                                dt_tensor_t *const *inputs, dt_variant_t **out_once) DT_MUST_USE;
 
-// The name of input `index` for messages, in `buf`.
+// Of input `index`: which argument of a call it is, or is an element of.
+static inline uint32_t dt__input_position(const dt_function_t *function, uint32_t index) {
+  return function->spread ? function->spread->positions[index] : index;
+}
+// The name of input `index`, or of argument `index`, for messages, in `buf`.
+const char *dt__given_name(const dt_function_t *function, uint32_t index, char *buf, size_t bytes);
 const char *dt__input_name(const dt_function_t *function, uint32_t index, char *buf, size_t bytes);
 
 #endif // DT_RUNTIME_EXEC_EXEC_H

@@ -209,12 +209,13 @@ typedef struct dims_t {
 
 static const char *dim_name(const dims_t *x, uint32_t input, uint32_t dim) {
   const char *name = x->function->inputs[input].name;
+  uint32_t position = dt__input_position(x->function, input);
   if (x->graph->inputs.items[input].is_int)
     return name && name[0] ? dt__arena_strdup(x->arena, name)
-                           : dt__arena_printf(x->arena, "argument %u", input);
+                           : dt__arena_printf(x->arena, "argument %u", position);
   if (name && name[0])
     return dt__arena_printf(x->arena, "%s.size(%u)", name, dim);
-  return dt__arena_printf(x->arena, "argument %u.size(%u)", input, dim);
+  return dt__arena_printf(x->arena, "argument %u.size(%u)", position, dim);
 }
 
 static const dt_dim_decl_t *declared(const dims_t *x, uint32_t input, uint32_t dim) {

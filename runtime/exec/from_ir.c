@@ -54,8 +54,8 @@ dt_status_t dt_function_create_from_ir(dt_runtime_t *runtime, const char *text, 
 
 const dt_input_decl_t *dt_function_inputs(const dt_function_t *function, uint32_t *out_n) {
   if (out_n)
-    *out_n = function ? function->n_inputs : 0;
-  return function ? function->inputs : NULL;
+    *out_n = function ? function->n_given : 0;
+  return function ? function->given : NULL;
 }
 
 uint32_t dt_function_n_outputs(const dt_function_t *function) {

@@ -18,17 +18,21 @@
 // ---- Checking declarations ------------------------------------------------------------------------
 
 // "argument 'ids'" or "argument 2".
-static const char *describe_input(const dt_input_decl_t *inputs, uint32_t index, char *buf,
+static const char *describe_input(const dt_input_decl_t *input, uint32_t position, char *buf,
                                   size_t bytes) {
-  if (inputs[index].name && inputs[index].name[0])
-    (void)snprintf(buf, bytes, "argument '%s'", inputs[index].name);
+  if (input->name && input->name[0])
+    (void)snprintf(buf, bytes, "argument '%s'", input->name);
   else
-    (void)snprintf(buf, bytes, "argument %u", index);
+    (void)snprintf(buf, bytes, "argument %u", position);
   return buf;
 }
 
+const char *dt__given_name(const dt_function_t *function, uint32_t index, char *buf, size_t bytes) {
+  return describe_input(&function->given[index], index, buf, bytes);
+}
+
 const char *dt__input_name(const dt_function_t *function, uint32_t index, char *buf, size_t bytes) {
-  return describe_input(function->inputs, index, buf, bytes);
+  return describe_input(&function->inputs[index], dt__input_position(function, index), buf, bytes);
 }
 
 static dt_status_t check_options(const dt_function_options_t *options, dt_program_fn_t program) {
@@ -99,7 +103,20 @@ static dt_status_t copy_inputs(dt_function_t *function, const dt_function_option
     }
     inputs[i].dims = dims;
   }
-  function->inputs = inputs;
+  function->given = function->inputs = inputs;
+  return NULL;
+}
+
+static dt_status_t spread_inputs(dt_function_t *function) {
+  DT_TRY(
+      dt__spread_create(&function->arena, function->n_given, function->given, &function->spread));
+  if (!function->spread)
+    return NULL;
+  function->inputs = function->spread->inputs;
+  function->n_inputs = function->spread->n_inputs;
+  if (function->n_inputs > MOST_ARGUMENTS)
+    return DT_FAIL(DT_E_LIMIT, "%u inputs, integers counted by element; expected at most %d",
+                   function->n_inputs, MOST_ARGUMENTS);
   return NULL;
 }
 
@@ -108,6 +125,7 @@ static dt_status_t function_init(dt_function_t *function, const dt_function_opti
   if (!function->name)
     return DT_NO_MEMORY();
   DT_TRY(copy_inputs(function, options));
+  DT_TRY(spread_inputs(function));
   DT_TRY(dt__policy_init(function));
   dt_variant_list_t *list = dt__calloc(1, sizeof(*list));
   if (!list)
@@ -147,6 +165,7 @@ static dt_status_t create(dt_runtime_t *runtime, dt_program_fn_t program, void *
       .program = program,
       .closure = closure,
       .closure_free = options->closure_free,
+      .n_given = options->n_inputs,
       .n_inputs = options->n_inputs,
       .n_outputs = options->n_outputs,
       .answer = options->answer,

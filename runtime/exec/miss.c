@@ -123,6 +123,7 @@ static dt_status_t check_inputs(const dt_function_t *function, dt_device_t place
                                 .n_inputs = function->n_inputs,
                                 .n_outputs = function->n_outputs,
                                 .inputs = function->inputs,
+                                .spread = function->spread,
                                 .place = place,
                                 .example = inputs};
   return dt__trace_check_inputs(&request);

@@ -38,7 +38,8 @@ static uint32_t places_of(const dt_input_decl_t *input) {
 
 dt_status_t dt__policy_init(dt_function_t *function) {
   dt_policy_t *policy = &function->policy;
-  dt_trace_request_t request = {.n_inputs = function->n_inputs, .inputs = function->inputs};
+  dt_trace_request_t request = {
+      .n_inputs = function->n_inputs, .inputs = function->inputs, .spread = function->spread};
   uint32_t n = 0;
   policy->first = DT_ARENA_ARRAY(&function->arena, uint32_t, function->n_inputs);
   if (!policy->first)

@@ -15,12 +15,12 @@ typedef struct report_t {
 // ---- Arguments that the declarations refuse -------------------------------------------------------
 typedef struct refusal_t {
   const dt_function_t *function;
-  dt_tensor_t *const *inputs;
+  dt_tensor_t *const *inputs; // as given
   dt_text_t *out;
 } refusal_t;
 
 static void put_dim(const refusal_t *r, uint32_t k, uint32_t d) {
-  const char *name = r->function->inputs[k].name;
+  const char *name = r->function->given[k].name;
   if (name && name[0])
     dt__text_printf(r->out, "%s.size(%u)", name, d);
   else
@@ -33,7 +33,7 @@ static bool same_name(const dt_dim_decl_t *a, const dt_dim_decl_t *b) {
 
 // Says what to do where dim `d` of input `k` and an earlier one share a name, but not a size.
 static bool remedy_name(const refusal_t *r, uint32_t k, uint32_t d) {
-  const dt_input_decl_t *inputs = r->function->inputs;
+  const dt_input_decl_t *inputs = r->function->given;
   for (uint32_t i = 0; i <= k; i++) {
     for (uint32_t e = 0; inputs[i].dims && e < inputs[i].rank && (i < k || e < d); e++) {
       if (!same_name(&inputs[k].dims[d], &inputs[i].dims[e]) ||
@@ -53,9 +53,9 @@ static bool remedy_name(const refusal_t *r, uint32_t k, uint32_t d) {
 
 // Where dim `d` of input `k` derives from dims of another size.
 static bool remedy_derived(const refusal_t *r, uint32_t k, uint32_t d) {
-  const dt_input_decl_t *inputs = r->function->inputs;
+  const dt_input_decl_t *inputs = r->function->given;
   const dt_dim_decl_t *decl = &inputs[k].dims[d];
-  for (uint32_t i = 0; decl->of && i < r->function->n_inputs; i++) {
+  for (uint32_t i = 0; decl->of && i < r->function->n_given; i++) {
     for (uint32_t e = 0; inputs[i].dims && e < inputs[i].rank; e++) {
       const char *name = inputs[i].dims[e].name;
       int64_t scale = decl->scale ? decl->scale : 1, expected = 0;
@@ -75,8 +75,15 @@ static bool remedy_derived(const refusal_t *r, uint32_t k, uint32_t d) {
 }
 
 static bool remedy_dim(const refusal_t *r, uint32_t k, uint32_t d) {
-  const dt_dim_decl_t *decl = &r->function->inputs[k].dims[d];
+  const dt_dim_decl_t *decl = &r->function->given[k].dims[d];
   int64_t size = r->inputs[k]->sizes[d];
+  if (r->function->given[k].kind == DT_INPUT_INTEGERS && size != decl->value) {
+    char name[96];
+    dt__text_printf(r->out, "pass %s with %lld elements, or make another function for %lld",
+                    dt__given_name(r->function, k, name, sizeof(name)), (long long)decl->value,
+                    (long long)size);
+    return true;
+  }
   if (decl->is_static && size != decl->value) {
     dt__text_put(r->out, "declare ");
     put_dim(r, k, d);
@@ -103,22 +110,22 @@ static bool remedy_dim(const refusal_t *r, uint32_t k, uint32_t d) {
 }
 
 static bool remedy_alignment(const refusal_t *r, uint32_t k) {
-  uint32_t alignment = r->function->inputs[k].alignment;
+  uint32_t alignment = r->function->given[k].alignment;
   char name[96];
   if (!alignment || (uintptr_t)r->inputs[k]->data % alignment == 0)
     return false;
   dt__text_printf(r->out,
                   "pass %s in memory aligned to %u bytes (dt_tensor_create_empty aligns to 64), or "
                   "declare a smaller alignment",
-                  dt__input_name(r->function, k, name, sizeof(name)), alignment);
+                  dt__given_name(r->function, k, name, sizeof(name)), alignment);
   return true;
 }
 
 static void put_remedy(const refusal_t *r) {
-  const dt_input_decl_t *inputs = r->function->inputs;
-  for (uint32_t k = 0; k < r->function->n_inputs; k++) {
+  const dt_input_decl_t *inputs = r->function->given;
+  for (uint32_t k = 0; k < r->function->n_given; k++) {
     char name[96];
-    const char *who = dt__input_name(r->function, k, name, sizeof(name));
+    const char *who = dt__given_name(r->function, k, name, sizeof(name));
     if (r->inputs[k]->dtype != inputs[k].dtype) {
       dt__text_printf(r->out, "cast %s to %s before the call, or make another function for %s", who,
                       dt_dtype_name(inputs[k].dtype), dt_dtype_name(r->inputs[k]->dtype));
@@ -131,7 +138,7 @@ static void put_remedy(const refusal_t *r) {
       return;
     }
   }
-  for (uint32_t k = 0; k < r->function->n_inputs; k++) {
+  for (uint32_t k = 0; k < r->function->n_given; k++) {
     for (uint32_t d = 0; inputs[k].dims && d < inputs[k].rank; d++) {
       if (remedy_dim(r, k, d))
         return;
@@ -144,29 +151,29 @@ static void put_remedy(const refusal_t *r) {
 
 // ---- Collecting -----------------------------------------------------------------------------------
 // Where a session would have to run for these inputs.
-static dt_device_t place_of(const dt_function_t *function, dt_tensor_t *const *inputs) {
-  for (uint32_t k = 0; inputs && k < function->n_inputs; k++)
-    if (function->inputs[k].kind == DT_INPUT_TENSOR)
-      return inputs[k]->device;
+static dt_device_t place_of(const dt_function_t *function, dt_tensor_t *const *given) {
+  for (uint32_t k = 0; given && k < function->n_given; k++)
+    if (function->given[k].kind == DT_INPUT_TENSOR)
+      return given[k]->device;
   return DT_CPU;
 }
 
 static bool take_refusal(report_t *report, const dt_function_t *function,
-                         dt_tensor_t *const *inputs) {
+                         dt_tensor_t *const *given) {
   dt_report_t *head = &report->head;
   dt_trace_request_t request = {.program = function->program,
                                 .closure = function->closure,
-                                .n_inputs = function->n_inputs,
+                                .n_inputs = function->n_given,
                                 .n_outputs = function->n_outputs,
-                                .inputs = function->inputs,
-                                .place = place_of(function, inputs),
-                                .example = inputs};
+                                .inputs = function->given,
+                                .place = place_of(function, given),
+                                .example = given};
   dt_status_t status = dt__trace_check_inputs(&request);
   if (!status)
     return true;
   dt_text_t text;
   dt__text_init(&text);
-  put_remedy(&(refusal_t){function, inputs, &text});
+  put_remedy(&(refusal_t){function, given, &text});
   head->refused = dt_status_code(status);
   head->refusal = dt__arena_strdup(&report->arena, dt_status_message(status));
   head->refusal_remedy = dt__arena_strdup(&report->arena, dt__text_str(&text));
@@ -174,6 +181,21 @@ static bool take_refusal(report_t *report, const dt_function_t *function,
   dt__text_fini(&text);
   dt_status_free(status);
   return good;
+}
+
+// What guards see of arguments that are as declared; NULL without memory.
+static dt_tensor_t *const *spread(report_t *report, const dt_function_t *function,
+                                  dt_tensor_t *const *given) {
+  size_t n = (size_t)function->n_inputs + 1;
+  struct dt_tensor *room = DT_ARENA_ARRAY(&report->arena, struct dt_tensor, n);
+  dt_tensor_t **out = DT_ARENA_ARRAY(&report->arena, dt_tensor_t *, n);
+  if (!room || !out)
+    return NULL;
+  dt_status_t status =
+      dt__spread_arguments(function->spread, place_of(function, given), given, room, out);
+  bool good = status == NULL; // the arguments were checked
+  dt_status_free(status);
+  return good ? out : NULL;
 }
 
 static bool take_guards(dt_arena_t *arena, const dt_guards_t *guards, dt_variant_info_t *out) {
@@ -252,22 +274,26 @@ static bool take_compiles(report_t *report, const dt_history_t *history) {
   return good;
 }
 
-static bool collect(report_t *report, dt_function_t *function, dt_tensor_t *const *inputs) {
+static bool collect(report_t *report, dt_function_t *function, dt_tensor_t *const *given) {
+  dt_tensor_t *const *inputs = given;
   report->head.function = dt__arena_strdup(&report->arena, function->name);
   report->head.variant_limit = function->variant_limit;
   report->head.refusal = report->head.refusal_remedy = "";
-  report->head.asked = inputs != NULL;
+  report->head.asked = given != NULL;
   bool good = report->head.function != NULL;
-  if (good && inputs)
-    good = take_refusal(report, function, inputs);
+  if (good && given)
+    good = take_refusal(report, function, given);
+  bool fits = given && report->head.refused == DT_OK;
+  if (good && fits && function->spread)
+    good = (inputs = spread(report, function, given)) != NULL;
   // Under the mutex the list stays: it retires only after it was replaced there.
   dt__mutex_lock(&function->mutex);
   const dt_variant_list_t *list = atomic_load_explicit(&function->list, memory_order_relaxed);
   int64_t captured[DT_MOST_CAPTURES];
   dt_guard_args_t args =
-      dt__guard_args(function, list, place_of(function, inputs), inputs, captured);
+      dt__guard_args(function, list, place_of(function, given), inputs, captured);
   good = good && take_variants(report, function, list) && take_compiles(report, &function->history);
-  if (good && inputs && report->head.refused == DT_OK)
+  if (good && fits)
     good = take_misses(report, list, &args);
   dt__mutex_unlock(&function->mutex);
   return good;
@@ -282,14 +308,14 @@ static dt_status_t check(const dt_function_t *function, dt_tensor_t *const *inpu
     return DT_FAIL(DT_E_FORKED, "called in a child after fork");
   if (!inputs && n_inputs == 0)
     return NULL;
-  if (n_inputs != function->n_inputs || !inputs)
+  if (n_inputs != function->n_given || !inputs)
     return DT_FAIL(DT_E_ARGUMENT, "got %u inputs%s; expected %u", n_inputs,
-                   inputs ? "" : " at NULL", function->n_inputs);
+                   inputs ? "" : " at NULL", function->n_given);
   for (uint32_t k = 0; k < n_inputs; k++) {
     char name[96];
     if (!inputs[k])
       return DT_FAIL(DT_E_ARGUMENT, "%s: NULL; expected a tensor",
-                     dt__input_name(function, k, name, sizeof(name)));
+                     dt__given_name(function, k, name, sizeof(name)));
   }
   return NULL;
 }

@@ -48,6 +48,8 @@ void dt_session_destroy(dt_session_t *session) {
   dt__free(session->sizes);
   dt__free(session->addresses);
   dt__free(session->results);
+  dt__free(session->spread);
+  dt__free(session->elements);
   if (dt__forked())
     dt__region_free(&session->block);
   else
@@ -105,6 +107,18 @@ dt_status_t dt__session_grow(dt_session_t *session, const dt_function_t *functio
       !reserve((void **)&session->results, &session->results_cap, function->n_outputs,
                sizeof(dt_tensor_t *)))
     return DT_NO_MEMORY();
+  return NULL;
+}
+
+dt_status_t dt__session_spread(dt_session_t *session, const dt_function_t *function,
+                               dt_tensor_t *const **inputs) {
+  uint32_t n = function->n_inputs + 1; // an array also where all are without elements
+  if (!reserve((void **)&session->spread, &session->spread_cap, n, sizeof(dt_tensor_t *)) ||
+      !reserve((void **)&session->elements, &session->elements_cap, n, sizeof(struct dt_tensor)))
+    return DT_NO_MEMORY();
+  DT_TRY(dt__spread_arguments(function->spread, session->place, *inputs, session->elements,
+                              session->spread));
+  *inputs = session->spread;
   return NULL;
 }
 

@@ -37,6 +37,7 @@ static dt_status_t trace(dt_function_t *function, const dt_variant_request_t *ho
                                 .n_inputs = function->n_inputs,
                                 .n_outputs = function->n_outputs,
                                 .inputs = function->inputs,
+                                .spread = function->spread,
                                 .place = dt__modes_place(how->modes),
                                 .example = how->inputs,
                                 .no_hints = how->generic,

@@ -101,10 +101,3 @@ dt_status_t dt__trace_finish_captures(dt_trace_t *trace) {
   }
   return dt__symenv_status(trace->env);
 }
-
-const dt_sym_t *dt_int_elements(dt_trace_t *trace, dt_value_t x, uint32_t *out_n) {
-  (void)x;
-  *out_n = 0;
-  dt_trace_fail(trace, DT_E_UNSUPPORTED, "inputs of kind DT_INPUT_INTEGERS are not traced yet");
-  return NULL;
-}

@@ -22,6 +22,13 @@ typedef struct dt_trace_input_t {
   bool updated;
 } dt_trace_input_t;
 
+// A given input of kind DT_INPUT_INTEGERS.
+typedef struct dt_trace_integers_t {
+  dt_value_t handle; // what in[] holds; 0: an input of another kind
+  uint32_t n;
+  dt_sym_t *symbols;
+} dt_trace_integers_t;
+
 // The nodes [begin, end) of a body, by position. Bodies are traced into the program's graph and
 // then cut out: what was made in one is no value for anybody else.
 typedef struct dt_trace_body_t {
@@ -34,12 +41,13 @@ typedef struct dt_trace_lift_t {
 
 struct dt_trace {
   const dt_trace_request_t *request;
-  dt_trace_input_t *inputs; // by input
-  bool updates;             // any input has a `current`
-  dt_traced_t *traced;      // what is being made; owned by dt__trace_run until it succeeds
-  dt_graph_t *graph;        // traced's
-  dt_symenv_t *env;         // traced's
-  dt_status_t status;       // the first failure; owned
+  dt_trace_input_t *inputs;      // by input
+  bool updates;                  // any input has a `current`
+  dt_trace_integers_t *integers; // by given input; NULL: none are spread
+  dt_traced_t *traced;           // what is being made; owned by dt__trace_run until it succeeds
+  dt_graph_t *graph;             // traced's
+  dt_symenv_t *env;              // traced's
+  dt_status_t status;            // the first failure; owned
   dt_origin_t origin; // the builder at work and the user's line; strings live as long as `traced`
   bool lost_cond;     // an assumption could not be recorded: no memory
   DT_VEC(dt_value_t) constant_values; // by index in traced->constants
@@ -92,6 +100,8 @@ bool dt__trace_literal(dt_trace_t *trace, dt_dtype_t dtype, double value, dt_att
 // Declares every input in the graph and puts its value into `out`.
 dt_status_t dt__trace_declare(dt_trace_t *trace, const dt_trace_request_t *request,
                               dt_value_t *out) DT_MUST_USE;
+// The values of the given inputs into `out`, of those of the spread ones. (integers.c)
+dt_status_t dt__trace_gather(dt_trace_t *trace, const dt_value_t *in, dt_value_t *out) DT_MUST_USE;
 // DT_E_SHAPE where the program needs one size of a dim that is declared dynamic.
 dt_status_t dt__trace_check_marks(dt_trace_t *trace) DT_MUST_USE;
 // Symbols for captures that earlier traces read and this one did not. (builders_int.c)

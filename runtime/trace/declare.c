@@ -13,13 +13,18 @@
 typedef __int128 wide_t;
 
 // ---- Naming -------------------------------------------------------------------------------------
+static uint32_t position(const dt_trace_request_t *request, uint32_t input) {
+  return request->spread ? request->spread->positions[input] : input;
+}
+
 dt_label_t dt__input_label(const dt_trace_request_t *request, uint32_t input) {
   dt_label_t out;
   const char *name = request->inputs[input].name;
+  uint32_t at = position(request, input);
   if (name && name[0])
-    (void)snprintf(out.text, sizeof(out.text), "argument %u \"%.100s\"", input, name);
+    (void)snprintf(out.text, sizeof(out.text), "argument %u \"%.100s\"", at, name);
   else
-    (void)snprintf(out.text, sizeof(out.text), "argument %u", input);
+    (void)snprintf(out.text, sizeof(out.text), "argument %u", at);
   return out;
 }
 
@@ -41,7 +46,8 @@ dt_label_t dt__part_label(const dt_trace_request_t *request, uint32_t input, con
   if (name && name[0])
     (void)snprintf(out.text, sizeof(out.text), "%.100s.%s(%u)", name, part, dim);
   else
-    (void)snprintf(out.text, sizeof(out.text), "argument %u.%s(%u)", input, part, dim);
+    (void)snprintf(out.text, sizeof(out.text), "argument %u.%s(%u)", position(request, input), part,
+                   dim);
   return out;
 }
 
@@ -198,16 +204,40 @@ static dt_status_t check_dim(const dt_trace_request_t *request, uint32_t k, uint
   return check_mark(dim, who.text);
 }
 
+// Sizes of one name are compared across arguments, and the program never sees the size of integers.
+static dt_status_t check_integers(const dt_trace_request_t *request, uint32_t k) {
+  const dt_input_decl_t *input = &request->inputs[k];
+  const dt_dim_decl_t *dim = dt__dim_decl(request, k, 0);
+  dt_label_t who = dt__input_label(request, k);
+  if (input->dtype != DT_I64 && input->dtype != DT_I32 && input->dtype != DT_BOOL)
+    return DT_FAIL(DT_E_DTYPE, "%s: declared dtype %s; expected i64, i32 or bool for integers",
+                   who.text, dt_dtype_name(input->dtype));
+  if (input->rank > 1 || input->alignment)
+    return DT_FAIL(DT_E_ARGUMENT,
+                   "%s: rank %u, alignment %u; expected rank 0 or 1 and no alignment for integers",
+                   who.text, input->rank, input->alignment);
+  if (input->rank && (!dim->is_static || dim->value < 0 || dim->value > DT_MOST_INTEGERS))
+    return DT_FAIL(DT_E_ARGUMENT,
+                   "%s: expected a static dim (is_static, value) of 0 to %d for integers", who.text,
+                   DT_MOST_INTEGERS);
+  if (input->rank && dt__dim_is_named(dim))
+    return DT_FAIL(DT_E_ARGUMENT, "%s: a named dim; expected one without a name for integers",
+                   dt__dim_label(request, k, 0).text);
+  return NULL;
+}
+
 static dt_status_t check_kind(const dt_trace_request_t *request, uint32_t k) {
   const dt_input_decl_t *input = &request->inputs[k];
   dt_label_t who = dt__input_label(request, k);
-  if ((unsigned)input->kind > DT_INPUT_BOOLEAN)
+  if ((unsigned)input->kind > DT_INPUT_INTEGERS)
     return DT_FAIL(DT_E_ARGUMENT, "%s: kind %d is no dt_input_kind_t", who.text, (int)input->kind);
   if (input->alignment > MOST_ALIGNMENT || (input->alignment & (input->alignment - 1)))
     return DT_FAIL(DT_E_ARGUMENT, "%s: alignment %u; expected a power of two up to %u", who.text,
                    input->alignment, MOST_ALIGNMENT);
   if (input->kind == DT_INPUT_TENSOR)
     return NULL;
+  if (input->kind == DT_INPUT_INTEGERS)
+    return check_integers(request, k);
   bool boolean = input->kind == DT_INPUT_BOOLEAN;
   if (boolean ? input->dtype != DT_BOOL : !dt__dtype_is_int(input->dtype) || input->dtype == DT_U64)
     return DT_FAIL(
@@ -395,6 +425,13 @@ static dt_status_t check_arguments(const dt_trace_request_t *request) {
     for (uint32_t d = 0; request->inputs[k].dims && d < request->inputs[k].rank; d++)
       DT_TRY(check_size(request, k, d));
   }
+  return NULL;
+}
+
+dt_status_t dt__trace_check_input(const dt_trace_request_t *request, uint32_t input) {
+  DT_TRY(in_function(request, check_header(request, input)));
+  for (uint32_t d = 0; request->inputs[input].dims && d < request->inputs[input].rank; d++)
+    DT_TRY(in_function(request, check_size(request, input, d)));
   return NULL;
 }
 

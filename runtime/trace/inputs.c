@@ -202,6 +202,9 @@ static dt_status_t declare_input(const declare_t *declare, uint32_t k, dt_node_i
   memcpy(input.sizes, declare->sizes[k], decl->rank * sizeof(input.sizes[0]));
   make_strides(trace, declare->request, k, &input);
   DT_TRY(dt__symenv_status(trace->env));
+  if (decl->kind == DT_INPUT_INTEGERS)
+    return DT_FAIL(DT_E_INTERNAL, "%s: integers that are not spread",
+                   dt__input_label(declare->request, k).text);
   if (decl->kind != DT_INPUT_TENSOR)
     return declare_int(trace, declare->request, k, &input, out);
   return dt__graph_add_input(trace->graph, &input, out);

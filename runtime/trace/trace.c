@@ -88,15 +88,19 @@ static dt_status_t capture(dt_traced_t *traced, const dt_trace_request_t *reques
   DT_TRY(dt__symenv_create(&traced->env));
   traced->graph = dt__graph_create(&traced->arena, traced->env);
   // One more, so that no array is empty and a program without inputs or outputs gets a pointer.
-  dt_value_t *in = DT_ARENA_ARRAY(&traced->arena, dt_value_t, (size_t)request->n_inputs + 1);
+  uint32_t n_in = request->n_inputs, n_given = request->spread ? request->spread->n_given : n_in;
+  dt_value_t *in = DT_ARENA_ARRAY(&traced->arena, dt_value_t, (size_t)n_in + 1);
+  dt_value_t *given = DT_ARENA_ARRAY(&traced->arena, dt_value_t, (size_t)n_given + 1);
   dt_value_t *out = DT_ARENA_ARRAY(&traced->arena, dt_value_t, (size_t)request->n_outputs + 1);
-  if (!traced->graph || !in || !out)
+  if (!traced->graph || !in || !given || !out)
     return DT_NO_MEMORY();
   dt_trace_t trace = {
       .request = request, .traced = traced, .graph = traced->graph, .env = traced->env};
   DT_TRY(dt__trace_declare(&trace, request, in));
+  if (request->spread)
+    DT_TRY(dt__trace_gather(&trace, in, given));
   dt__symenv_on_assume(traced->env, on_assume, &trace);
-  dt_status_t status = run_program(&trace, request, in, out);
+  dt_status_t status = run_program(&trace, request, request->spread ? given : in, out);
   dt__symenv_on_assume(traced->env, NULL, NULL);
   if (!status)
     status = add_outputs(&trace, request->n_outputs, out);

@@ -41,12 +41,32 @@ typedef struct dt_trace_policy_t {
                          uint32_t *out_index, bool *out_literal);
 } dt_trace_policy_t;
 
+#define DT_MOST_INTEGERS 64 // elements of an input of kind DT_INPUT_INTEGERS
+
+// Inputs as they are declared, and as they are traced: those of kind DT_INPUT_INTEGERS spread into
+// an integer or boolean an element ("shape[2]"). (integers.c)
+typedef struct dt_spread_t {
+  uint32_t n_given, n_inputs;
+  const dt_input_decl_t *given, *inputs;
+  const uint32_t *positions; // by input: the given one that it is, or is an element of
+} dt_spread_t;
+// *out is NULL where no input is of that kind. Declarations are checked, and outlive `arena`.
+dt_status_t dt__spread_create(dt_arena_t *arena, uint32_t n, const dt_input_decl_t *given,
+                              const dt_spread_t **out) DT_MUST_USE;
+// A call's arguments for spread->inputs into out[]: elements are tensors in `room` (n_inputs of
+// them, at most) over the memory given, and live as long as that. Integers are checked against
+// their declarations, as in dt__trace_check_inputs.
+dt_status_t dt__spread_arguments(const dt_spread_t *spread, dt_device_t place,
+                                 dt_tensor_t *const *given, struct dt_tensor *room,
+                                 dt_tensor_t **out) DT_MUST_USE;
+
 typedef struct dt_trace_request_t {
   const char *name; // put in front of failures; NULL: nothing is
   dt_program_fn_t program;
   void *closure;
   uint32_t n_inputs, n_outputs;
   const dt_input_decl_t *inputs; // declarations; dims may be NULL
+  const dt_spread_t *spread;     // what `inputs` are of those that the program gets; NULL: the same
   dt_device_t place;             // where tensors of a call must be; numbers are on the host
   // Arguments of the call being traced: their sizes are hints and their layout is what the
   // variant's guards will promise (contiguous; else innermost stride 1 if so, every other stride a
@@ -66,6 +86,8 @@ dt_status_t dt__trace_check_declarations(const dt_trace_request_t *request) DT_M
 // derived dims, alignment). This is what a call that missed does first, so that bad input makes no
 // variant.
 dt_status_t dt__trace_check_inputs(const dt_trace_request_t *request) DT_MUST_USE;
+// The same of one argument by itself.
+dt_status_t dt__trace_check_input(const dt_trace_request_t *request, uint32_t input) DT_MUST_USE;
 // Declared names become one symbol, static dims literals, derived dims expressions, ranges and
 // divisors facts; then runs the program. On failure *out is NULL and the status names op, sizes and
 // source line.

@@ -114,7 +114,7 @@ static const bad_t bad[] = {
      {{0}},
      DT_E_ARGUMENT,
      "alignment 24; expected a power of two up to 4096"},
-    {{.name = "x", .dtype = DT_F32, .kind = (dt_input_kind_t)3}, {{0}}, DT_E_ARGUMENT, "kind 3"},
+    {{.name = "x", .dtype = DT_F32, .kind = (dt_input_kind_t)4}, {{0}}, DT_E_ARGUMENT, "kind 4"},
 };
 
 static void test_bad_declarations(void **state) {
