@@ -30,7 +30,7 @@ void cli_json_string(FILE *out, const char *text);
 char *cli_read_ir(const char *command, const char *path, size_t *out_len);
 
 // ---- Arguments of calls (call_text.c) -------------------------------------------------------------
-#define CLI_MESSAGE 256
+#define CLI_MESSAGE 1024
 // Makes the arguments of a call from a text such as "x=3x4,y=4x5@5x1,n=7": sizes, or the value of
 // an integer argument; strides behind @; zeros otherwise. `inputs` are the function's declarations.
 // False: `message` says what is wrong, and nothing was made.

@@ -2,99 +2,56 @@
 // ductile explain: makes a function of a graph, calls it with the sizes given, and says what each
 // call finds: the variant that takes it, or the guard that fails, who asked and what to do.
 #include "cli/cli.h"
+#include "cli/options.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define ME "explain"
-#define MOST_CALLS 1024
 
 typedef struct options_t {
   const char *path;
-  const char *calls[MOST_CALLS];
-  uint32_t n_calls;
+  cli_list_t calls;
   uint32_t limit;
-  dt_dynamic_t dynamic;
-  bool json, help;
+  uint32_t dynamic; // dt_dynamic_t
+  bool json;
 } options_t;
 
-static const char help[] =
-    "usage: ductile explain FILE [--call \"NAME=SIZES,…\"]… [--dynamic MODE] [--limit N] [--json]\n"
-    "\n"
-    "Compiles the graph in FILE and says which dims are symbols, what guards there are and which "
-    "op\n"
-    "and line asked for them; then, call for call, which variant takes it or why none does, and\n"
-    "what to declare so that it would. Without --call it compiles for all sizes at once.\n"
-    "FILE is graph IR as DUCTILE_DUMP=graph writes it, or a .dtt test; - is standard input.\n"
-    "\n"
-    "  --call TEXT      a call: for each input NAME=SIZES, as in \"x=3x4,y=4x5@5x1,n=7\"; strides\n"
-    "                   stand behind @, an integer argument gives its value, inputs without a "
-    "name\n"
-    "                   go by their number, and inputs of static sizes may be left out\n"
-    "  --dynamic MODE   symbolic (every size a symbol; the default), automatic (a size becomes "
-    "one\n"
-    "                   when it changes) or static (each size is compiled in)\n"
-    "  --limit N        the most variants (default: DUCTILE_VARIANT_LIMIT)\n"
-    "  --json           JSON lines instead of text\n"
-    "  --help           this text\n"
-    "\n"
-    "Exit status: 0 all calls answered; 1 a call failed, or the file was refused; 2 wrong usage.\n";
+// ORDER(dt_dynamic_t)
+static const char *const dynamics[] = {"symbolic", "automatic", "static", NULL};
+_Static_assert(DT_DYNAMIC_SYMBOLIC == 0 && DT_DYNAMIC_AUTOMATIC == 1 && DT_DYNAMIC_STATIC == 2,
+               "the words stand in the order of dt_dynamic_t");
 
-// ---- Options --------------------------------------------------------------------------------------
-static bool take_dynamic(options_t *options, const char *value) {
-  static const char *const names[] = {"symbolic", "automatic", "static"};
-  for (int k = 0; k < 3; k++) {
-    if (strcmp(value, names[k]) == 0) {
-      options->dynamic = (dt_dynamic_t)k;
-      return true;
-    }
-  }
-  return false;
-}
+static const cli_option_t rows[] = {
+    {"call", CLI_LIST, offsetof(options_t, calls), "TEXT",
+     "a call: for each input NAME=SIZES, as in \"x=3x4,y=4x5@5x1,n=7\"; strides stand behind @, an "
+     "integer argument gives its value, inputs without a name go by their number, and inputs of "
+     "static sizes may be left out",
+     NULL, 0, 0},
+    {"dynamic", CLI_WORD, offsetof(options_t, dynamic), "MODE",
+     "symbolic (every size a symbol; the default), automatic (a size becomes one when it changes) "
+     "or static (each size is compiled in)",
+     dynamics, 0, 0},
+    {"limit", CLI_COUNT, offsetof(options_t, limit), "N",
+     "the most variants (default: DUCTILE_VARIANT_LIMIT)", NULL, 1, UINT32_MAX},
+    {"json", CLI_FLAG, offsetof(options_t, json), NULL, "JSON lines instead of text", NULL, 0, 0},
+};
 
-static bool take_limit(options_t *options, const char *value) {
-  char *end = NULL;
-  unsigned long n = strtoul(value, &end, 10);
-  options->limit = (uint32_t)n;
-  return value[0] >= '1' && value[0] <= '9' && *end == '\0' && n <= UINT32_MAX;
-}
-
-static bool take_call(options_t *options, const char *value) {
-  if (options->n_calls == MOST_CALLS)
-    return false;
-  options->calls[options->n_calls++] = value;
-  return true;
-}
-
-static bool take_pair(options_t *options, const char *word, const char *value) {
-  if (strcmp(word, "--call") == 0)
-    return take_call(options, value);
-  if (strcmp(word, "--dynamic") == 0)
-    return take_dynamic(options, value);
-  return strcmp(word, "--limit") == 0 && take_limit(options, value);
-}
-
-static bool take_options(options_t *options, int argc, char **argv) {
-  for (int k = 1; k < argc; k++) {
-    if (strcmp(argv[k], "--json") == 0) {
-      options->json = true;
-    } else if (strcmp(argv[k], "--help") == 0 || strcmp(argv[k], "-h") == 0) {
-      options->help = true;
-    } else if (argv[k][0] != '-' || argv[k][1] == '\0') {
-      if (options->path)
-        return cli_complain(ME, false, "one file only: %s and %s", options->path, argv[k]);
-      options->path = argv[k];
-    } else if (k + 1 < argc && take_pair(options, argv[k], argv[k + 1])) {
-      k++;
-    } else {
-      return cli_complain(ME, false, "%s %s: no such option or value; see --help", argv[k],
-                          k + 1 < argc ? argv[k + 1] : "");
-    }
-  }
-  if (!options->path && !options->help)
-    return cli_complain(ME, false, "no file; see --help");
-  return true;
-}
+static const cli_command_t command = {
+    .name = ME,
+    .usage = "explain FILE [--call \"NAME=SIZES,…\"]… [--dynamic MODE] [--limit N] [--json]",
+    .about =
+        "Compiles the graph in FILE and says which dims are symbols, what guards there are and "
+        "which op\n"
+        "and line asked for them; then, call for call, which variant takes it or why none does, "
+        "and\n"
+        "what to declare so that it would. Without --call it compiles for all sizes at once.\n"
+        "FILE is graph IR as DUCTILE_DUMP=graph writes it, or a .dtt test; - is standard input.\n",
+    .exits = "0 all calls answered; 1 a call failed, or the file was refused; 2 wrong usage.",
+    .options = rows,
+    .n_options = sizeof(rows) / sizeof(rows[0]),
+    .operand = "file",
+};
 
 // ---- Telling --------------------------------------------------------------------------------------
 typedef struct job_t {
@@ -124,10 +81,10 @@ static int tell(const job_t *job, dt_tensor_t *const *args, uint32_t parts) {
 static void tell_call(const job_t *job, uint32_t k) {
   if (job->options->json) {
     (void)printf("{\"event\":\"call\",\"call\":%u,\"arguments\":", k);
-    cli_json_string(stdout, job->options->calls[k]);
+    cli_json_string(stdout, job->options->calls.items[k]);
     (void)printf("}\n");
   } else {
-    (void)printf("call %u: %s\n", k, job->options->calls[k]);
+    (void)printf("call %u: %s\n", k, job->options->calls.items[k]);
   }
 }
 
@@ -154,7 +111,7 @@ static int tell_answer(const job_t *job, uint32_t k, dt_status_t status) {
 // ---- Calls ----------------------------------------------------------------------------------------
 static int run_call(const job_t *job, uint32_t k) {
   char message[CLI_MESSAGE];
-  const char *text = job->options->calls[k];
+  const char *text = job->options->calls.items[k];
   if (!cli_make_args(text, job->n_inputs, job->inputs, job->args, message))
     return cli_complain(ME, CLI_USAGE, "--call \"%s\": %s", text, message);
   tell_call(job, k);
@@ -176,9 +133,9 @@ static int run_call(const job_t *job, uint32_t k) {
 // All calls are made, whatever becomes of one, but for wrong usage.
 static int run_calls(const job_t *job) {
   int worst = CLI_DONE;
-  if (job->options->n_calls == 0)
+  if (job->options->calls.n == 0)
     worst = cli_failed(ME, job->options->path, dt_function_prepare(job->function));
-  for (uint32_t k = 0; k < job->options->n_calls && worst != CLI_USAGE; k++) {
+  for (uint32_t k = 0; k < job->options->calls.n && worst != CLI_USAGE; k++) {
     int result = run_call(job, k);
     worst = result > worst ? result : worst;
   }
@@ -208,7 +165,7 @@ static dt_status_t prepare(job_t *job, const char *text, size_t len) {
                                  .name = name,
                                  .variant_limit = job->options->limit,
                                  .limit_action = DT_LIMIT_ERROR,
-                                 .dynamic = job->options->dynamic};
+                                 .dynamic = (dt_dynamic_t)job->options->dynamic};
   dt_status_t status = dt_runtime_create(NULL, &job->runtime);
   if (!status)
     status = dt_session_create(job->runtime, &job->session);
@@ -237,18 +194,17 @@ static int run(job_t *job, const char *text, size_t len) {
 
 int cli_explain(int argc, char **argv) {
   static options_t options;
-  if (!take_options(&options, argc, argv))
-    return CLI_USAGE;
-  if (options.help) {
-    (void)fputs(help, stdout);
-    return CLI_DONE;
-  }
+  cli_operands_t files;
+  int result = CLI_DONE;
+  if (!cli_parse(&command, argc, argv, &options, &files, &result))
+    return result;
+  options.path = files.items[0];
   size_t len = 0;
   char *text = cli_read_ir(ME, options.path, &len);
   if (!text)
     return CLI_FAILED;
   job_t job = {.options = &options};
-  int result = run(&job, text, len);
+  result = run(&job, text, len);
   free(text);
   return result;
 }

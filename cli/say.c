@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 
 #include <stdarg.h>
+#include <string.h>
 
 int cli_complain(const char *command, int exit_status, const char *fmt, ...) {
   va_list args;
@@ -17,8 +18,10 @@ int cli_complain(const char *command, int exit_status, const char *fmt, ...) {
 int cli_failed(const char *command, const char *what, dt_status_t status) {
   if (!status)
     return CLI_DONE;
-  (void)cli_complain(command, CLI_FAILED, "%s: %s: %s", what, dt_code_name(dt_status_code(status)),
-                     dt_status_message(status));
+  const char *message = dt_status_message(status);
+  bool told = strncmp(message, what, strlen(what)) == 0; // messages on files begin with the path
+  (void)cli_complain(command, CLI_FAILED, "%s%s%s: %s", told ? "" : what, told ? "" : ": ",
+                     dt_code_name(dt_status_code(status)), message);
   dt_status_free(status);
   return CLI_FAILED;
 }

@@ -30,10 +30,12 @@ expect 2 "no command 'nope'" nope
 expect 2 'no file' explain
 expect 2 'one file only' explain a b
 expect 2 '--nope' explain --nope
-expect 2 '--call : no such option' explain graphs/add.dtt --call
+expect 2 '--call: needs TEXT' explain graphs/add.dtt --call
 expect 2 '--dynamic always' explain graphs/add.dtt --dynamic always
 expect 2 '--limit 0' explain graphs/add.dtt --limit 0
 expect 2 '--limit 5x' explain graphs/add.dtt --limit 5x
+expect 2 '--json=1: no such option' explain --json=1 a
+expect 0 'answered' explain --call=x=3x4,y=3x4 -- graphs/add.dtt
 expect 1 'nowhere.dtt: No such file' explain nowhere.dtt
 expect 1 'graphs: Is a directory' explain graphs
 expect 1 'bad.dtt:2:' explain graphs/bad.dtt
@@ -58,7 +60,7 @@ expect 0 'external files:' inspect --data models models/outside.onnx
 expect 2 'no file' inspect
 expect 2 'one file only' inspect a b
 expect 2 '--nope' inspect models/small.onnx --nope
-expect 2 '--data' inspect models/small.onnx --data
+expect 2 '--data: needs FOLDER' inspect models/small.onnx --data
 expect 1 'nowhere.onnx: cannot open: No such file' inspect nowhere.onnx
 expect 1 'models: not a regular file' inspect models
 expect 1 'DT_E_FORMAT: models/cut.onnx: byte 10: a length reaches beyond' inspect models/cut.onnx

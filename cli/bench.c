@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: Apache-2.0
+// ductile bench: how long calls of a model take, size by size, and what all sizes together cost.
+#include "cli/cli.h"
+#include "cli/model.h"
+#include "cli/options.h"
+#include "cli/sweep.h"
+#include "cli/tensor_file.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define ME "bench"
+// Calls of one shape whose times are kept, and the fewest that are made.
+#define MOST_CALLS 100000U
+#define FEWEST_CALLS 5U
+// Look-ups that the guards' time is the mean of.
+#define GUARD_REPEATS 10000U
+
+typedef struct options_t {
+  const char *path, *device, *data, *trace;
+  cli_list_t inputs, dims;
+  uint32_t mode, threads;
+  double seconds;
+  bool json;
+} options_t;
+
+// ORDER(dt_call_mode_t)
+static const char *const modes[] = {"default", "plain", "reduce-overhead", NULL};
+_Static_assert(DT_CALL_DEFAULT == 0 && DT_CALL_PLAIN == 1 && DT_CALL_REDUCE_OVERHEAD == 2,
+               "the words stand in the order of dt_call_mode_t");
+
+static const cli_option_t rows[] = {
+    {"dim", CLI_LIST, offsetof(options_t, dims), "NAME=SIZES",
+     "the sizes of a dim that has a name in the model, or INPUT.D=SIZES for dim D of an input: "
+     "1,2,4 or 16..128:16 (by steps of 16) or both; every combination is measured",
+     NULL, 0, 0},
+    {"input", CLI_LIST, offsetof(options_t, inputs), "NAME=SPEC",
+     "what an input is made of: zeros, ones, random (the default: floats from -1 to 1, integers 0 "
+     "or "
+     "1), range:A..B or values:A,B,…; or a file, as ductile run takes it",
+     NULL, 0, 0},
+    {"device", CLI_TEXT, offsetof(options_t, device), "WHERE", "cpu (the default), cuda or cuda:N",
+     NULL, 0, 0},
+    {"mode", CLI_WORD, offsetof(options_t, mode), "MODE",
+     "default, plain (kernel by kernel) or reduce-overhead (CUDA graphs)", modes, 0, 0},
+    {"threads", CLI_COUNT, offsetof(options_t, threads), "N",
+     "that run kernels (default: DUCTILE_THREADS, else one a core)", NULL, 1, 65535},
+    {"seconds", CLI_REAL, offsetof(options_t, seconds), "X",
+     "for the calls of each combination (default 0.5); at least 5 are made", NULL, 0, 0},
+    {"trace", CLI_TEXT, offsetof(options_t, trace), "FILE",
+     "then make the calls that FILE lists, one a line, as in batch=4 seq=37, each once and in "
+     "order: "
+     "what traffic of changing sizes gets, new sizes included",
+     NULL, 0, 0},
+    {"data", CLI_TEXT, offsetof(options_t, data), "FOLDER",
+     "where files of external data lie (default: the model's folder)", NULL, 0, 0},
+    {"json", CLI_FLAG, offsetof(options_t, json), NULL, "JSON lines instead of text", NULL, 0, 0},
+};
+
+static const cli_command_t command = {
+    .name = ME,
+    .usage = "bench MODEL [--dim NAME=SIZES]… [--input NAME=SPEC]… [--device WHERE]\n"
+             "                     [--mode MODE] [--threads N] [--seconds X] [--trace FILE]\n"
+             "                     [--data FOLDER] [--json]",
+    .about =
+        "Calls the ONNX model in the file MODEL, by compiled code, at every combination of the "
+        "sizes "
+        "given:\n"
+        "the first call (in the order of the sizes, so that it shows what a new size costs), "
+        "median "
+        "and\n"
+        "99th percentile. It closes with the variants that were compiled, the time that guards "
+        "take,\n"
+        "what was set anew in CUDA graphs, and the bytes that session, code and constants hold.\n"
+        "On a device a call's time goes until its results are there; inputs lie on the device.\n",
+    .exits =
+        "0 all was measured; 1 something was refused or failed, with a message; 2 wrong usage.",
+    .options = rows,
+    .n_options = sizeof(rows) / sizeof(rows[0]),
+    .operand = "model",
+};
+
+typedef struct job_t {
+  const options_t *options;
+  cli_place_t place;
+  cli_model_t model;
+  cli_sweep_t sweep;
+  const char **specs; // of each input; NULL: random
+  dt_tensor_t **inputs, **results;
+  double *times; // MOST_CALLS, seconds
+  double guard_ns;
+  uint64_t shapes;
+} job_t;
+
+// ---- Inputs ---------------------------------------------------------------------------------------
+static int find_specs(job_t *job) {
+  for (uint32_t k = 0; k < job->options->inputs.n; k++) {
+    uint32_t index = 0;
+    const char *text = job->options->inputs.items[k];
+    const char *spec = cli_model_input(&job->model, text, &index);
+    if (!spec)
+      return cli_complain(ME, CLI_USAGE,
+                          "--input %s: no input is called so; see ductile inspect %s", text,
+                          job->options->path);
+    job->specs[index] = spec;
+  }
+  return CLI_DONE;
+}
+
+static int know_dims(const job_t *job, const cli_dim_t *dims, uint32_t n) {
+  for (uint32_t k = 0; k < n; k++) {
+    if (!cli_dim_known(&job->model, dims[k].name, dims[k].len))
+      return cli_complain(ME, CLI_USAGE, "no dim of an input is called '%.*s'",
+                          (int)(dims[k].len < 64 ? dims[k].len : 64), dims[k].name);
+  }
+  return CLI_DONE;
+}
+
+// Puts a tensor that the session's device reads anyway where it is read.
+static dt_status_t place_input(const job_t *job, uint32_t k) {
+  dt_tensor_t *host = job->inputs[k], *there = NULL;
+  if (job->place.device == DT_CPU || job->model.inputs[k].kind != DT_INPUT_TENSOR)
+    return NULL;
+  dt_status_t status = dt_tensor_create_on(job->model.session, dt_tensor_dtype(host),
+                                           dt_tensor_rank(host), dt_tensor_sizes(host), &there);
+  if (!status)
+    status = dt_tensor_copy(job->model.session, host, there);
+  if (!status)
+    status = dt_session_wait(job->model.session);
+  if (status) {
+    dt_tensor_release(there);
+    return status;
+  }
+  dt_tensor_release(host);
+  job->inputs[k] = there;
+  return NULL;
+}
+
+static int make_inputs(const job_t *job, const cli_dims_t *dims) {
+  char message[CLI_MESSAGE];
+  cli_release_all(job->inputs, job->model.n_inputs);
+  for (uint32_t k = 0; k < job->model.n_inputs; k++) {
+    const char *spec = job->specs[k] ? job->specs[k] : "random";
+    if (!cli_input_make(&job->model, k, spec, dims, k + 1, &job->inputs[k], message))
+      return cli_complain(ME, CLI_FAILED, "%s", message);
+    dt_status_t status = place_input(job, k);
+    if (status)
+      return cli_failed(ME, job->options->path, status);
+  }
+  return CLI_DONE;
+}
+
+// ---- Calls ----------------------------------------------------------------------------------------
+static double now(void) {
+  struct timespec time;
+  (void)clock_gettime(CLOCK_MONOTONIC, &time);
+  return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+static int time_call(const job_t *job, double *out_seconds) {
+  dt_status_t status = dt_step_begin(job->model.session);
+  double begin = now();
+  if (!status)
+    status = cli_model_call(&job->model, job->inputs, job->results);
+  *out_seconds = now() - begin;
+  cli_release_all(job->results, job->model.n_outputs);
+  return cli_failed(ME, job->options->path, status);
+}
+
+static uint64_t compiles(const job_t *job) {
+  dt_function_stats_t stats = {.struct_size = sizeof(stats)};
+  dt_status_t status = dt_function_stats(job->model.function, &stats);
+  dt_status_free(status);
+  return status ? 0 : stats.compiles;
+}
+
+// ---- Telling --------------------------------------------------------------------------------------
+static void tell_dims(const cli_dims_t *dims, bool json) {
+  for (uint32_t k = 0; k < dims->n; k++) {
+    char name[128];
+    (void)snprintf(name, sizeof(name), "%.*s", (int)dims->items[k].len, dims->items[k].name);
+    if (json) {
+      (void)printf("%s", k > 0 ? "," : "");
+      cli_json_string(stdout, name);
+      (void)printf(":%lld", (long long)dims->items[k].size);
+    } else {
+      (void)printf("%s=%lld ", name, (long long)dims->items[k].size);
+    }
+  }
+}
+
+// A time as people read it.
+static void tell_time(const char *what, double seconds) {
+  if (seconds < 1e-3)
+    (void)printf("  %s %.2f us", what, seconds * 1e6);
+  else
+    (void)printf("  %s %.2f ms", what, seconds * 1e3);
+}
+
+static void tell_shape(const job_t *job, const cli_dims_t *dims, double first, uint64_t n,
+                       uint64_t compiled) {
+  double median = cli_quantile(job->times, n, 0.5), p99 = cli_quantile(job->times, n, 0.99);
+  if (job->options->json) {
+    (void)printf("{\"event\":\"shape\",\"dims\":{");
+    tell_dims(dims, true);
+    (void)printf("},\"first_us\":%.3f,\"median_us\":%.3f,\"p99_us\":%.3f,\"calls\":%llu,"
+                 "\"compiles\":%llu}\n",
+                 first * 1e6, median * 1e6, p99 * 1e6, (unsigned long long)n,
+                 (unsigned long long)compiled);
+  } else {
+    tell_dims(dims, false);
+    tell_time("first", first);
+    tell_time("median", median);
+    tell_time("p99", p99);
+    (void)printf("%s\n", compiled ? "  (compiled)" : "");
+  }
+  (void)fflush(stdout);
+}
+
+static void tell_trace(const job_t *job, uint64_t n, uint64_t compiled) {
+  double median = cli_quantile(job->times, n, 0.5), p99 = cli_quantile(job->times, n, 0.99);
+  double worst = cli_quantile(job->times, n, 1.0);
+  if (job->options->json) {
+    (void)printf("{\"event\":\"trace\",\"calls\":%llu,\"median_us\":%.3f,\"p99_us\":%.3f,"
+                 "\"max_us\":%.3f,\"compiles\":%llu}\n",
+                 (unsigned long long)n, median * 1e6, p99 * 1e6, worst * 1e6,
+                 (unsigned long long)compiled);
+    return;
+  }
+  (void)printf("trace: %llu calls", (unsigned long long)n);
+  tell_time("median", median);
+  tell_time("p99", p99);
+  tell_time("max", worst);
+  (void)printf("  %llu compiles\n", (unsigned long long)compiled);
+}
+
+static int tell_total(const job_t *job) {
+  dt_function_stats_t function = {.struct_size = sizeof(function)};
+  dt_session_stats_t session = {.struct_size = sizeof(session)};
+  dt_status_t status = dt_function_stats(job->model.function, &function);
+  if (!status)
+    status = dt_session_stats(job->model.session, &session);
+  if (status)
+    return cli_failed(ME, job->options->path, status);
+  uint64_t held = dt_session_bytes(job->model.session) + session.executable_bytes;
+  if (job->options->json)
+    (void)printf("{\"event\":\"total\",\"shapes\":%llu,\"variants\":%u,\"compiles\":%llu,"
+                 "\"compile_ms\":%.3f,\"evaluator_calls\":%llu,\"guard_ns\":%.1f,"
+                 "\"graph_calls\":%llu,\"graph_updates\":%llu,\"bytes\":%llu,"
+                 "\"session_bytes\":%llu,\"code_bytes\":%llu,\"constant_bytes\":%llu}\n",
+                 (unsigned long long)job->shapes, function.variants,
+                 (unsigned long long)function.compiles, (double)function.compile_ns * 1e-6,
+                 (unsigned long long)function.evaluator_calls, job->guard_ns,
+                 (unsigned long long)session.graph_calls, (unsigned long long)session.nodes_set,
+                 (unsigned long long)(held + function.code_bytes + function.constant_bytes),
+                 (unsigned long long)held, (unsigned long long)function.code_bytes,
+                 (unsigned long long)function.constant_bytes);
+  else
+    (void)printf(
+        "%llu shapes, %u variant%s in %.0f ms of compiling; guards %.0f ns; %llu graph "
+        "updates; %.1f MB (session %.1f, code %.1f, constants %.1f)\n",
+        (unsigned long long)job->shapes, function.variants, function.variants == 1 ? "" : "s",
+        (double)function.compile_ns * 1e-6, job->guard_ns, (unsigned long long)session.nodes_set,
+        (double)(held + function.code_bytes + function.constant_bytes) * 1e-6, (double)held * 1e-6,
+        (double)function.code_bytes * 1e-6, (double)function.constant_bytes * 1e-6);
+  return CLI_DONE;
+}
+
+// ---- Shapes ---------------------------------------------------------------------------------------
+static int measure_shape(job_t *job, const cli_dims_t *dims) {
+  double first = 0, begin = 0;
+  uint64_t before = compiles(job), n = 0;
+  int result = make_inputs(job, dims);
+  if (result == CLI_DONE)
+    result = time_call(job, &first);
+  uint64_t compiled = compiles(job) - before;
+  begin = now();
+  while (result == CLI_DONE && n < MOST_CALLS &&
+         (n < FEWEST_CALLS || now() - begin < job->options->seconds))
+    result = time_call(job, &job->times[n++]);
+  if (result != CLI_DONE)
+    return result;
+  tell_shape(job, dims, first, n, compiled);
+  job->shapes++;
+  return cli_failed(ME, job->options->path,
+                    dt_function_guard_ns(job->model.session, job->model.function, job->inputs,
+                                         job->model.n_inputs, GUARD_REPEATS, &job->guard_ns));
+}
+
+static int measure_sweep(job_t *job) {
+  cli_dim_t sizes[CLI_MOST_AXES];
+  int result = CLI_DONE;
+  // Without an axis there is one point: the model's own sizes.
+  uint64_t n = job->sweep.n > 0 ? job->sweep.n_points : 1;
+  for (uint64_t k = 0; k < n && result == CLI_DONE; k++) {
+    cli_dims_t dims = {sizes, job->sweep.n};
+    cli_sweep_point(&job->sweep, k, sizes);
+    result = k == 0 ? know_dims(job, sizes, dims.n) : CLI_DONE;
+    if (result == CLI_DONE)
+      result = measure_shape(job, &dims);
+  }
+  return result;
+}
+
+// ---- Traces ---------------------------------------------------------------------------------------
+static int trace_call(job_t *job, const char *line, uint64_t number, uint64_t *n) {
+  char message[CLI_MESSAGE];
+  cli_dim_t sizes[CLI_MOST_AXES];
+  int found = cli_trace_line(line, sizes, message);
+  if (found < 0)
+    return cli_complain(ME, CLI_FAILED, "%s:%llu: %s", job->options->trace,
+                        (unsigned long long)number, message);
+  if (found == 0)
+    return CLI_DONE;
+  if (*n == MOST_CALLS)
+    return cli_complain(ME, CLI_FAILED, "%s: more than %u calls", job->options->trace, MOST_CALLS);
+  cli_dims_t dims = {sizes, (uint32_t)found};
+  int result = know_dims(job, sizes, dims.n);
+  if (result == CLI_DONE)
+    result = make_inputs(job, &dims);
+  if (result == CLI_DONE)
+    result = time_call(job, &job->times[(*n)++]);
+  return result;
+}
+
+static int measure_trace(job_t *job) {
+  char message[CLI_MESSAGE];
+  cli_bytes_t bytes;
+  if (!cli_bytes_read(job->options->trace, &bytes, message))
+    return cli_complain(ME, CLI_FAILED, "%s: %s", job->options->trace, message);
+  uint64_t n = 0, number = 0, before = compiles(job);
+  int result = CLI_DONE;
+  const char *at = (const char *)bytes.at, *end = at + bytes.len;
+  while (at < end && result == CLI_DONE) {
+    char line[4096];
+    const char *stop = memchr(at, '\n', (size_t)(end - at));
+    size_t len = (size_t)((stop ? stop : end) - at);
+    number++;
+    if (len >= sizeof(line))
+      result = cli_complain(ME, CLI_FAILED, "%s:%llu: the line is too long", job->options->trace,
+                            (unsigned long long)number);
+    (void)snprintf(line, sizeof(line), "%.*s", (int)(len < sizeof(line) ? len : 0), at);
+    if (result == CLI_DONE)
+      result = trace_call(job, line, number, &n);
+    at += len + 1;
+  }
+  if (result == CLI_DONE)
+    tell_trace(job, n, compiles(job) - before);
+  cli_bytes_free(&bytes);
+  return result;
+}
+
+// ---- The job --------------------------------------------------------------------------------------
+static int run_bench(job_t *job) {
+  int result = find_specs(job);
+  // With a trace alone its sizes are those that count.
+  bool swept = job->sweep.n > 0 || !job->options->trace;
+  if (result == CLI_DONE && swept)
+    result = measure_sweep(job);
+  if (result == CLI_DONE && job->options->trace)
+    result = measure_trace(job);
+  return result == CLI_DONE ? tell_total(job) : result;
+}
+
+static int run(job_t *job) {
+  const cli_model_t *model = &job->model;
+  job->specs = calloc(model->n_inputs + 1, sizeof(*job->specs));
+  job->inputs = calloc(model->n_inputs + 1, sizeof(*job->inputs));
+  job->results = calloc(model->n_outputs + 1, sizeof(*job->results));
+  job->times = calloc(MOST_CALLS, sizeof(*job->times));
+  bool memory = job->specs && job->inputs && job->results && job->times;
+  int result = memory ? run_bench(job) : cli_complain(ME, CLI_FAILED, "no memory");
+  if (job->inputs)
+    cli_release_all(job->inputs, model->n_inputs);
+  free(job->specs);
+  free(job->inputs);
+  free(job->results);
+  free(job->times);
+  return result;
+}
+
+static int read_sweep(job_t *job) {
+  char message[CLI_MESSAGE];
+  for (uint32_t k = 0; k < job->options->dims.n; k++) {
+    if (!cli_sweep_add(&job->sweep, job->options->dims.items[k], message))
+      return cli_complain(ME, CLI_USAGE, "--dim %s: %s", job->options->dims.items[k], message);
+  }
+  return CLI_DONE;
+}
+
+int cli_bench(int argc, char **argv) {
+  static options_t options = {.seconds = 0.5};
+  cli_operands_t files;
+  job_t job = {.options = &options};
+  int result = CLI_DONE;
+  if (!cli_parse(&command, argc, argv, &options, &files, &result))
+    return result;
+  options.path = files.items[0];
+  job.place.data = options.data;
+  job.place.mode = (dt_call_mode_t)options.mode;
+  if (!cli_place_device(options.device, &job.place))
+    return cli_complain(ME, CLI_USAGE, "--device %s: expected cpu, cuda or cuda:N", options.device);
+  result = read_sweep(&job);
+  if (result == CLI_DONE) {
+    dt_runtime_t *runtime = NULL;
+    dt_runtime_options_t about = {.struct_size = sizeof(about), .threads = options.threads};
+    dt_status_t status = dt_runtime_create(&about, &runtime);
+    if (!status)
+      status = cli_model_open(&job.model, runtime, options.path, &job.place);
+    result = status ? cli_failed(ME, options.path, status) : run(&job);
+    cli_model_close(&job.model);
+    dt_runtime_release(runtime);
+  }
+  cli_sweep_free(&job.sweep);
+  return result;
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside ductile check: folders in the layout of ONNX's tests, and what became of each.
+#ifndef DUCTILE_CLI_CHECK_H
+#define DUCTILE_CLI_CHECK_H
+
+#include "cli/model.h"
+
+// ---- Verdicts -------------------------------------------------------------------------------------
+// Words for them stand in check.c, in this order.
+typedef enum cli_outcome_t {
+  CLI_PASS = 0,    // every output of every set is as expected, by compiled code
+  CLI_WRONG = 1,   // an output is not
+  CLI_REFUSED = 2, // the library says that it does not do this, and what
+  CLI_ERROR = 3    // anything that should not happen
+} cli_outcome_t;
+enum { CLI_N_OUTCOMES = 4 };
+
+// Goes through a pipe as it is, in one piece: shorter than PIPE_BUF.
+typedef struct cli_verdict_t {
+  uint32_t folder; // its number
+  cli_outcome_t outcome;
+  uint32_t sets, variants;
+  uint64_t evaluator_calls;
+  double ms;
+  char reason[CLI_MESSAGE]; // "" when it passed
+} cli_verdict_t;
+
+// ---- Comparing (compare.c) ------------------------------------------------------------------------
+// Whether two contiguous host tensors are equal in dtype, sizes and elements: integers and booleans
+// exactly, floats to atol + rtol * |expected|, NaN equal to NaN, infinities to their like. False:
+// `reason` says how many differ and which is the first.
+bool cli_compare(const dt_tensor_t *actual, const dt_tensor_t *expected, double rtol, double atol,
+                 char reason[CLI_MESSAGE]);
+
+// ---- Folders (walk.c) -----------------------------------------------------------------------------
+typedef struct cli_folder_t {
+  char *path;
+  const char *name; // within path: what is left of it beneath the folder that was given
+} cli_folder_t;
+typedef struct cli_folders_t {
+  cli_folder_t *items;
+  uint32_t n, capacity;
+} cli_folders_t;
+// Adds `root`, or all folders beneath it that hold a model.onnx, sorted by path. `only`, which may
+// be NULL, is a pattern for their own names. Folders that are links are not gone into.
+bool cli_walk(cli_folders_t *folders, const char *root, const char *only,
+              char message[CLI_MESSAGE]);
+void cli_folders_free(cli_folders_t *folders);
+// "test_data_set_0", … in the folder: their numbers, ascending. -1: it cannot be read.
+#define CLI_MOST_SETS 4096
+int cli_find_sets(const char *folder, uint32_t numbers[CLI_MOST_SETS]);
+
+// ---- One folder (check_folder.c) ------------------------------------------------------------------
+typedef struct cli_checking_t {
+  cli_place_t place;
+  uint32_t threads, compile_threads;
+  double rtol, atol; // below 0: what the folder's data.json says, else the defaults of ONNX's suite
+  uint32_t timeout_s;
+} cli_checking_t;
+void cli_check_folder(const cli_checking_t *checking, dt_runtime_t *runtime, const char *path,
+                      cli_verdict_t *out);
+
+// ---- All of them (check_pool.c) -------------------------------------------------------------------
+// Has `jobs` processes check the folders, each with a runtime of its own, so that one that dies or
+// hangs costs its folder only; with 0 jobs this process does it. `tell` gets every verdict in the
+// order of the folders. False: no process could be made.
+bool cli_check_all(const cli_checking_t *checking, const cli_folders_t *folders, uint32_t jobs,
+                   void (*tell)(void *user, const cli_folder_t *folder,
+                                const cli_verdict_t *verdict),
+                   void *user, char message[CLI_MESSAGE]);
+
+#endif // DUCTILE_CLI_CHECK_H

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inputs that the command makes: from files, or of zeros, ones, random or given numbers.
+#include "cli/model.h"
+
+#include "cli/elements.h"
+#include "cli/options.h"
+#include "cli/tensor_file.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+// More is a slip of the keyboard.
+#define MOST_BYTES ((int64_t)8 << 30)
+
+// ---- Sizes ----------------------------------------------------------------------------------------
+static bool is_named(const char *own, const char *name, size_t len) {
+  return own && strlen(own) == len && memcmp(own, name, len) == 0;
+}
+
+// "x.1", the dim 1 of the input x.
+static bool is_numbered(const char *input, uint32_t d, const char *name, size_t len) {
+  char own[16];
+  size_t input_len = input ? strlen(input) : 0;
+  (void)snprintf(own, sizeof(own), ".%u", d);
+  return input && len > input_len && memcmp(input, name, input_len) == 0 &&
+         is_named(own, name + input_len, len - input_len);
+}
+
+bool cli_dim_known(const cli_model_t *model, const char *name, size_t len) {
+  for (uint32_t k = 0; k < model->n_inputs; k++) {
+    const dt_input_decl_t *input = &model->inputs[k];
+    for (uint32_t d = 0; d < input->rank; d++) {
+      const dt_dim_decl_t *dim = input->dims ? &input->dims[d] : NULL;
+      if (is_numbered(dt_onnx_input_name(model->onnx, k), d, name, len) ||
+          (dim && (is_named(dim->name, name, len) || is_named(dim->of, name, len))))
+        return true;
+    }
+  }
+  return false;
+}
+
+static bool find_named(const cli_dims_t *dims, const char *name, int64_t *out) {
+  for (uint32_t k = 0; name && k < dims->n; k++) {
+    if (is_named(name, dims->items[k].name, dims->items[k].len)) {
+      *out = dims->items[k].size;
+      return true;
+    }
+  }
+  return false;
+}
+
+static bool size_of(const char *input, uint32_t d, const dt_dim_decl_t *dim, const cli_dims_t *dims,
+                    int64_t *out) {
+  for (uint32_t k = 0; k < dims->n; k++) {
+    if (is_numbered(input, d, dims->items[k].name, dims->items[k].len)) {
+      *out = dims->items[k].size;
+      return true;
+    }
+  }
+  if (dim && dim->is_static)
+    *out = dim->value;
+  if (!dim || dim->is_static || find_named(dims, dim->name, out))
+    return dim != NULL;
+  return find_named(dims, dim->of, out) &&
+         !__builtin_mul_overflow(*out, dim->scale ? dim->scale : 1, out) &&
+         !__builtin_add_overflow(*out, dim->offset, out);
+}
+
+// The sizes that the declaration and --dim give.
+static bool declared_sizes(const cli_model_t *model, uint32_t k, const cli_dims_t *dims,
+                           int64_t sizes[DT_MAX_RANK], uint32_t *out_rank,
+                           char message[CLI_MESSAGE]) {
+  const dt_input_decl_t *input = &model->inputs[k];
+  const char *name = dt_onnx_input_name(model->onnx, k);
+  *out_rank = input->rank;
+  for (uint32_t d = 0; d < input->rank; d++) {
+    const dt_dim_decl_t *dim = input->dims ? &input->dims[d] : NULL;
+    if (size_of(name, d, dim, dims, &sizes[d]))
+      continue;
+    if (dim && dim->name)
+      return cli_wrong(message, "dim %u has no size: give --dim %s=SIZE", d, dim->name);
+    return cli_wrong(message, "dim %u has no size: give --dim %s.%u=SIZE", d, name, d);
+  }
+  return true;
+}
+
+// "1x3x224"; nothing for a scalar.
+static bool read_sizes(const char *text, int64_t sizes[DT_MAX_RANK], uint32_t *out_rank,
+                       char message[CLI_MESSAGE]) {
+  *out_rank = 0;
+  while (*text) {
+    if (*out_rank == DT_MAX_RANK)
+      return cli_wrong(message, "more than %d sizes", DT_MAX_RANK);
+    if (!cli_read_count(&text, "x", 0, DT_SIZE_LIMIT - 1, &sizes[*out_rank]))
+      return cli_wrong(message, "expected a size at '%.24s'", text);
+    (*out_rank)++;
+    if (*text && *++text == '\0')
+      return cli_wrong(message, "expected a size at the end");
+  }
+  return true;
+}
+
+// ---- Elements -------------------------------------------------------------------------------------
+typedef struct fill_t {
+  dt_dtype_t dtype;
+  void *data;
+  int64_t count;
+  const char *args; // what stands behind the word, up to args_len
+  size_t args_len;
+  uint64_t state; // of the random numbers
+  char *message;
+} fill_t;
+
+// Steele, Lea and Flood's splitmix64.
+static uint64_t next_random(fill_t *fill) {
+  uint64_t z = fill->state += 0x9e3779b97f4a7c15U;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
+  return z ^ (z >> 31);
+}
+
+static bool fill_with(fill_t *fill, int64_t value) {
+  for (int64_t k = 0; k < fill->count; k++)
+    (void)cli_element_set_integer(fill->dtype, fill->data, k, value);
+  return true;
+}
+
+static bool fill_zeros(fill_t *fill) { return fill_with(fill, 0); }
+static bool fill_ones(fill_t *fill) { return fill_with(fill, 1); }
+
+// Floats between -1 and 1; of integers 0 or 1, which most indices, masks and kinds may be.
+static bool fill_random(fill_t *fill) {
+  for (int64_t k = 0; k < fill->count; k++) {
+    uint64_t bits = next_random(fill);
+    if (cli_is_float(fill->dtype))
+      (void)cli_element_set(fill->dtype, fill->data, k, (double)(int64_t)bits * 0x1p-63);
+    else
+      (void)cli_element_set_integer(fill->dtype, fill->data, k, (int64_t)(bits >> 63));
+  }
+  return true;
+}
+
+static bool read_range(const fill_t *fill, int64_t *low, int64_t *high) {
+  const char *at = fill->args;
+  return cli_read_count(&at, ".", INT64_MIN, INT64_MAX, low) && at[0] == '.' && at[1] == '.' &&
+         (at += 2, cli_read_count(&at, ":", INT64_MIN, INT64_MAX, high)) &&
+         at == fill->args + fill->args_len && *low <= *high;
+}
+
+static bool fill_range(fill_t *fill) {
+  int64_t low = 0, high = 0;
+  if (!read_range(fill, &low, &high))
+    return cli_wrong(fill->message, "expected range:A..B with whole numbers, A not above B");
+  uint64_t span = (uint64_t)high - (uint64_t)low;
+  for (int64_t k = 0; k < fill->count; k++) {
+    uint64_t bits = next_random(fill);
+    uint64_t value = (uint64_t)low + (span == UINT64_MAX ? bits : bits % (span + 1));
+    if (!cli_element_set_integer(fill->dtype, fill->data, k, (int64_t)value))
+      return cli_wrong(fill->message, "%lld does not fit %s", (long long)(int64_t)value,
+                       dt_dtype_name(fill->dtype));
+  }
+  return true;
+}
+
+static uint32_t count_values(const char *args, size_t len) {
+  uint32_t n = len > 0;
+  for (size_t k = 0; k < len; k++)
+    n += args[k] == ',';
+  return n;
+}
+
+static bool fill_values(fill_t *fill) {
+  const char *at = fill->args, *stop = at + fill->args_len;
+  if (fill->count != (int64_t)count_values(at, fill->args_len))
+    return cli_wrong(fill->message, "%u values for %lld elements", count_values(at, fill->args_len),
+                     (long long)fill->count);
+  for (int64_t k = 0; k < fill->count; k++) {
+    char *end = NULL;
+    errno = 0;
+    bool is_float = cli_is_float(fill->dtype), stored = false;
+    double real = is_float ? strtod(at, &end) : 0;
+    int64_t whole = is_float ? 0 : strtoll(at, &end, 10);
+    if (end == at || errno || end > stop || (end < stop && *end != ','))
+      return cli_wrong(fill->message, "expected a number at '%.24s'", at);
+    stored = is_float ? cli_element_set(fill->dtype, fill->data, k, real)
+                      : cli_element_set_integer(fill->dtype, fill->data, k, whole);
+    if (!stored)
+      return cli_wrong(fill->message, "%lld does not fit %s", (long long)whole,
+                       dt_dtype_name(fill->dtype));
+    at = end + 1;
+  }
+  return true;
+}
+
+static const struct word_t {
+  const char *word;
+  bool (*fill)(fill_t *fill);
+  bool has_args;
+} words[] = {
+    {"zeros", fill_zeros, false}, {"ones", fill_ones, false},    {"random", fill_random, false},
+    {"range", fill_range, true},  {"values", fill_values, true},
+};
+
+// ---- The whole ------------------------------------------------------------------------------------
+// As many bytes as the sizes say; false: too many.
+static bool make_empty(dt_dtype_t dtype, uint32_t rank, const int64_t *sizes, dt_tensor_t **out,
+                       char message[CLI_MESSAGE]) {
+  int64_t bytes = (int64_t)dt_dtype_size(dtype);
+  bool empty = false;
+  for (uint32_t d = 0; d < rank; d++) {
+    if (sizes[d] < 0)
+      return cli_wrong(message, "a size of %lld", (long long)sizes[d]);
+    empty |= sizes[d] == 0;
+  }
+  for (uint32_t d = 0; d < rank && !empty; d++) {
+    if (__builtin_mul_overflow(bytes, sizes[d], &bytes) || bytes > MOST_BYTES)
+      return cli_wrong(message, "more than %lld bytes", (long long)MOST_BYTES);
+  }
+  dt_status_t status = dt_tensor_create_empty(dtype, rank, sizes, out);
+  if (!status)
+    return true;
+  (void)cli_wrong(message, "%s", dt_status_message(status));
+  dt_status_free(status);
+  return false;
+}
+
+static bool make_filled(const cli_model_t *model, uint32_t k, const struct word_t *word,
+                        const char *rest, const cli_dims_t *dims, uint64_t seed, dt_tensor_t **out,
+                        char message[CLI_MESSAGE]) {
+  const dt_input_decl_t *input = &model->inputs[k];
+  fill_t fill = {.dtype = input->dtype, .args = "", .state = seed + k, .message = message};
+  int64_t sizes[DT_MAX_RANK];
+  uint32_t rank = 0;
+  if (word->has_args) {
+    fill.args = *rest == ':' ? rest + 1 : rest;
+    fill.args_len = strcspn(fill.args, ":");
+    rest = fill.args + fill.args_len;
+  }
+  bool done;
+  if (*rest == ':') {
+    done = read_sizes(rest + 1, sizes, &rank, message);
+  } else if (word->fill == fill_values && input->rank == 1) {
+    sizes[0] = count_values(fill.args, fill.args_len);
+    rank = 1;
+    done = true;
+  } else {
+    done = declared_sizes(model, k, dims, sizes, &rank, message);
+  }
+  if (!done || !make_empty(input->dtype, rank, sizes, out, message))
+    return false;
+  fill.data = dt_tensor_data(*out);
+  fill.count = dt_tensor_count(*out);
+  if (word->fill(&fill))
+    return true;
+  dt_tensor_release(*out);
+  *out = NULL;
+  return false;
+}
+
+bool cli_input_make(const cli_model_t *model, uint32_t k, const char *spec, const cli_dims_t *dims,
+                    uint64_t seed, dt_tensor_t **out, char message[CLI_MESSAGE]) {
+  char why[CLI_MESSAGE];
+  const char *name = dt_onnx_input_name(model->onnx, k);
+  size_t len = strcspn(spec, ":");
+  bool done = false, found = false;
+  *out = NULL;
+  for (size_t w = 0; w < sizeof(words) / sizeof(words[0]) && !found; w++) {
+    found = is_named(words[w].word, spec, len);
+    if (found)
+      done = make_filled(model, k, &words[w], spec + len, dims, seed, out, why);
+  }
+  if (!found)
+    done = cli_tensor_read(spec, name, out, why);
+  return done || cli_wrong(message, "input %u, %s: %s: %s", k, name, spec, why);
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model, its function and a session to call it in.
+#include "cli/model.h"
+
+#include "cli/options.h"
+
+#include <string.h>
+
+bool cli_place_device(const char *text, cli_place_t *out) {
+  int64_t ordinal = 0;
+  if (!text || strcmp(text, "cpu") == 0)
+    return true;
+  if (strncmp(text, "cuda", 4) != 0)
+    return false;
+  text += 4;
+  if (*text == ':') {
+    text++;
+    if (!cli_read_count(&text, "", 0, 254, &ordinal))
+      return false;
+  }
+  out->device = DT_CUDA;
+  out->ordinal = (int32_t)ordinal;
+  return *text == '\0';
+}
+
+// ---- Opening --------------------------------------------------------------------------------------
+static dt_status_t open_model(cli_model_t *model, dt_runtime_t *runtime, const char *path,
+                              const cli_place_t *place) {
+  dt_onnx_options_t file = {.struct_size = sizeof(file), .data_folder = place->data};
+  dt_function_options_t about = {
+      .struct_size = sizeof(about), .call_mode = place->mode, .limit_action = place->limit_action};
+  dt_onnx_function_options_t how = {.struct_size = sizeof(how), .function = &about};
+  dt_session_options_t where = {
+      .struct_size = sizeof(where), .device = place->device, .ordinal = place->ordinal};
+  dt_status_t status = dt_onnx_open(path, &file, &model->onnx);
+  if (!status)
+    status = dt_onnx_function_create(runtime, model->onnx, &how, &model->function);
+  if (!status)
+    status = dt_session_create_on(runtime, &where, &model->session);
+  return status;
+}
+
+dt_status_t cli_model_open(cli_model_t *model, dt_runtime_t *runtime, const char *path,
+                           const cli_place_t *place) {
+  *model = (cli_model_t){0};
+  dt_status_t status = open_model(model, runtime, path, place);
+  if (status) {
+    cli_model_close(model);
+    return status;
+  }
+  model->inputs = dt_function_inputs(model->function, &model->n_inputs);
+  model->n_outputs = dt_function_n_outputs(model->function);
+  return NULL;
+}
+
+void cli_model_close(cli_model_t *model) {
+  dt_session_destroy(model->session);
+  dt_function_release(model->function);
+  dt_onnx_close(model->onnx);
+  *model = (cli_model_t){0};
+}
+
+// ---- Calls ----------------------------------------------------------------------------------------
+void cli_release_all(dt_tensor_t **tensors, uint32_t n) {
+  for (uint32_t k = 0; k < n; k++) {
+    dt_tensor_release(tensors[k]);
+    tensors[k] = NULL;
+  }
+}
+
+dt_status_t cli_model_call(const cli_model_t *model, dt_tensor_t *const *inputs,
+                           dt_tensor_t **results) {
+  for (uint32_t k = 0; k < model->n_outputs; k++)
+    results[k] = NULL;
+  dt_status_t status =
+      dt_call(model->session, model->function, inputs, model->n_inputs, results, model->n_outputs);
+  if (!status)
+    status = dt_session_wait(model->session);
+  if (status)
+    cli_release_all(results, model->n_outputs);
+  return status;
+}
+
+dt_status_t cli_model_fetch(const cli_model_t *model, const dt_tensor_t *result,
+                            dt_tensor_t **out) {
+  dt_dtype_t dtype = dt_tensor_dtype(result);
+  dt_status_t status =
+      dt_tensor_create_empty(dtype, dt_tensor_rank(result), dt_tensor_sizes(result), out);
+  if (!status)
+    status = dt_tensor_read(model->session, result, dt_tensor_data(*out),
+                            (size_t)dt_tensor_count(*out) * dt_dtype_size(dtype));
+  if (status) {
+    dt_tensor_release(*out);
+    *out = NULL;
+  }
+  return status;
+}
+
+// ---- Names ----------------------------------------------------------------------------------------
+// What stands behind "NAME=" in `text`; NULL: `text` does not begin so.
+static const char *behind(const char *text, const char *name) {
+  size_t len = name ? strlen(name) : 0;
+  return name && strncmp(text, name, len) == 0 && text[len] == '=' ? text + len + 1 : NULL;
+}
+
+// Names go before numbers.
+static const char *find(const char *text, uint32_t n, const dt_onnx_t *onnx,
+                        const char *(*name)(const dt_onnx_t *model, uint32_t index),
+                        uint32_t *out_index) {
+  const char *at = text;
+  int64_t number = 0;
+  for (uint32_t k = 0; k < n; k++) {
+    const char *value = behind(text, name(onnx, k));
+    if (value) {
+      *out_index = k;
+      return value;
+    }
+  }
+  if (!cli_read_count(&at, "=", 0, (int64_t)n - 1, &number) || *at != '=')
+    return NULL;
+  *out_index = (uint32_t)number;
+  return at + 1;
+}
+
+const char *cli_model_input(const cli_model_t *model, const char *text, uint32_t *out_index) {
+  return find(text, model->n_inputs, model->onnx, dt_onnx_input_name, out_index);
+}
+
+const char *cli_model_output(const cli_model_t *model, const char *text, uint32_t *out_index) {
+  return find(text, model->n_outputs, model->onnx, dt_onnx_output_name, out_index);
+}
+
+void cli_sizes_text(const dt_tensor_t *tensor, char out[CLI_SIZES_TEXT]) {
+  size_t len = 0;
+  for (uint32_t d = 0; d < dt_tensor_rank(tensor); d++)
+    len += (size_t)snprintf(out + len, CLI_SIZES_TEXT - len, "%s%lld", d > 0 ? "x" : "",
+                            (long long)dt_tensor_sizes(tensor)[d]);
+  (void)snprintf(out + len, CLI_SIZES_TEXT - len, "%s%s", len > 0 ? " " : "",
+                 dt_dtype_name(dt_tensor_dtype(tensor)));
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model ready to be called: what run, check and bench share.
+#ifndef DUCTILE_CLI_MODEL_H
+#define DUCTILE_CLI_MODEL_H
+
+#include "cli/cli.h"
+
+#include "ductile/onnx.h"
+
+// ---- Models (model.c) -----------------------------------------------------------------------------
+// Where and how. Zeroed: the CPU, defaults.
+typedef struct cli_place_t {
+  dt_device_t device;
+  int32_t ordinal;
+  const char *data; // folder of external data; NULL: the model's
+  dt_call_mode_t mode;
+  dt_limit_action_t limit_action;
+} cli_place_t;
+// "cpu", "cuda", "cuda:1"; NULL is the CPU.
+bool cli_place_device(const char *text, cli_place_t *out);
+
+typedef struct cli_model_t {
+  dt_onnx_t *onnx;
+  dt_function_t *function;
+  dt_session_t *session;
+  uint32_t n_inputs, n_outputs;
+  const dt_input_decl_t *inputs;
+} cli_model_t;
+// On failure nothing is left open.
+dt_status_t cli_model_open(cli_model_t *model, dt_runtime_t *runtime, const char *path,
+                           const cli_place_t *place) DT_MUST_USE;
+void cli_model_close(cli_model_t *model);
+// One call with new results, and its wait. On failure no result is left.
+dt_status_t cli_model_call(const cli_model_t *model, dt_tensor_t *const *inputs,
+                           dt_tensor_t **results) DT_MUST_USE;
+// A result's elements in a contiguous host tensor of its own.
+dt_status_t cli_model_fetch(const cli_model_t *model, const dt_tensor_t *result,
+                            dt_tensor_t **out) DT_MUST_USE;
+void cli_release_all(dt_tensor_t **tensors, uint32_t n); // and sets them to NULL
+// The input or output that `text`, "NAME=…", names, by its name or its number; what stands behind
+// the =. NULL: none.
+const char *cli_model_input(const cli_model_t *model, const char *text, uint32_t *out_index);
+const char *cli_model_output(const cli_model_t *model, const char *text, uint32_t *out_index);
+// "2x3 f32", "f32" for a scalar.
+#define CLI_SIZES_TEXT 192
+void cli_sizes_text(const dt_tensor_t *tensor, char out[CLI_SIZES_TEXT]);
+
+// ---- Inputs (inputs.c) ----------------------------------------------------------------------------
+// Sizes that --dim gives. A name is that of a dim in the model, or INPUT.D for the dim D of an
+// input.
+typedef struct cli_dim_t {
+  const char *name;
+  size_t len;
+  int64_t size;
+} cli_dim_t;
+typedef struct cli_dims_t {
+  const cli_dim_t *items;
+  uint32_t n;
+} cli_dims_t;
+// Whether any dim of any input is called so.
+bool cli_dim_known(const cli_model_t *model, const char *name, size_t len);
+// The input `k` from `spec`: zeros, ones, random, range:A..B or values:A,B,…, each with :SIZES
+// where they are not those that the model or `dims` say; or a file (tensor_file.h). `seed` makes
+// random elements.
+bool cli_input_make(const cli_model_t *model, uint32_t k, const char *spec, const cli_dims_t *dims,
+                    uint64_t seed, dt_tensor_t **out, char message[CLI_MESSAGE]);
+
+#endif // DUCTILE_CLI_MODEL_H

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parsing of options, and the help that their table makes.
+#include "cli/options.h"
+
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Columns of --help: where what is said of an option begins, and where lines end.
+enum { HELP_AT = 19, HELP_END = 99 };
+
+// ---- Help -----------------------------------------------------------------------------------------
+static void print_wrapped(const char *text) {
+  int column = HELP_AT;
+  while (*text) {
+    size_t len = strcspn(text, " ");
+    if (column > HELP_AT && column + (int)len + 1 > HELP_END) {
+      (void)printf("\n%*s", HELP_AT, "");
+      column = HELP_AT;
+    } else if (column > HELP_AT) {
+      (void)putchar(' ');
+      column++;
+    }
+    (void)printf("%.*s", (int)len, text);
+    column += (int)len;
+    text += len + (text[len] == ' ');
+  }
+  (void)putchar('\n');
+}
+
+static void print_option(const char *name, const char *value, const char *help) {
+  int used = printf("  --%s%s%s", name, value ? " " : "", value ? value : "");
+  if (used + 2 > HELP_AT)
+    (void)printf("\n%*s", HELP_AT, "");
+  else
+    (void)printf("%*s", HELP_AT - used, "");
+  print_wrapped(help);
+}
+
+static void print_help(const cli_command_t *command) {
+  (void)printf("usage: ductile %s\n\n%s\n", command->usage, command->about);
+  for (uint32_t k = 0; k < command->n_options; k++)
+    print_option(command->options[k].name, command->options[k].value, command->options[k].help);
+  print_option("help", NULL, "this text");
+  (void)printf("\nExit status: %s\n", command->exits);
+}
+
+// ---- Values ---------------------------------------------------------------------------------------
+bool cli_read_count(const char **at, const char *ends, int64_t low, int64_t high, int64_t *out) {
+  char *end = NULL;
+  bool digits = **at >= '0' && **at <= '9';
+  bool minus = **at == '-' && low < 0 && (*at)[1] >= '0' && (*at)[1] <= '9';
+  if (!digits && !minus)
+    return false;
+  errno = 0;
+  long long value = strtoll(*at, &end, 10);
+  if (errno || (*end && !strchr(ends, *end)) || value < low || value > high)
+    return false;
+  *out = value;
+  *at = end;
+  return true;
+}
+
+static bool take_word(const cli_option_t *option, const char *value, uint32_t *out) {
+  for (uint32_t k = 0; option->words[k]; k++) {
+    if (strcmp(value, option->words[k]) == 0) {
+      *out = k;
+      return true;
+    }
+  }
+  return false;
+}
+
+static bool take_real(const char *value, double *out) {
+  char *end = NULL;
+  errno = 0;
+  *out = strtod(value, &end);
+  return end > value && *end == '\0' && !errno && isfinite(*out) && *out >= 0;
+}
+
+static bool take_item(cli_list_t *list, const char *value) {
+  if (list->n == CLI_MOST_VALUES)
+    return false;
+  list->items[list->n++] = value;
+  return true;
+}
+
+static bool take(const cli_option_t *option, void *options, const char *value) {
+  void *to = (char *)options + option->at;
+  int64_t count = 0;
+  switch (option->kind) {
+  case CLI_FLAG:
+    *(bool *)to = true;
+    return true;
+  case CLI_TEXT:
+    *(const char **)to = value;
+    return true;
+  case CLI_WORD:
+    return take_word(option, value, to);
+  case CLI_COUNT:
+    if (!cli_read_count(&value, "", option->low, option->high, &count))
+      return false;
+    *(uint32_t *)to = (uint32_t)count;
+    return true;
+  case CLI_REAL:
+    return take_real(value, to);
+  case CLI_LIST:
+    return take_item(to, value);
+  }
+  return false;
+}
+
+// ---- The line -------------------------------------------------------------------------------------
+static const cli_option_t *find(const cli_command_t *command, const char *name, size_t len) {
+  for (uint32_t k = 0; k < command->n_options; k++) {
+    const char *own = command->options[k].name;
+    if (strlen(own) == len && memcmp(own, name, len) == 0)
+      return &command->options[k];
+  }
+  return NULL;
+}
+
+// The option at argv[k], whose value stands behind = or is the next word. How many words were
+// taken; 0: wrong usage, which is told.
+static int take_option(const cli_command_t *command, int argc, char **argv, int k, void *options) {
+  const char *word = argv[k];
+  const char *name = strncmp(word, "--", 2) == 0 ? word + 2 : "";
+  size_t len = strcspn(name, "=");
+  const cli_option_t *option = find(command, name, len);
+  if (!option || (option->kind == CLI_FLAG && name[len] == '=')) {
+    (void)cli_complain(command->name, 0, "%s: no such option; see --help", word);
+    return 0;
+  }
+  if (option->kind == CLI_FLAG)
+    return take(option, options, NULL) ? 1 : 0;
+  bool joined = name[len] == '=';
+  if (!joined && k + 1 >= argc) {
+    (void)cli_complain(command->name, 0, "%s: needs %s; see --help", word, option->value);
+    return 0;
+  }
+  const char *value = joined ? name + len + 1 : argv[k + 1];
+  if (take(option, options, value))
+    return joined ? 1 : 2;
+  (void)cli_complain(command->name, 0, "--%s %s: no such value for %s; see --help", option->name,
+                     value, option->value);
+  return 0;
+}
+
+static bool is_help(const char *word) {
+  return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
+static bool count_operands(const cli_command_t *command, const cli_operands_t *operands) {
+  if (operands->n == 0)
+    return cli_complain(command->name, false, "no %s; see --help", command->operand);
+  if (operands->n > 1 && !command->many)
+    return cli_complain(command->name, false, "one %s only: %s and %s", command->operand,
+                        operands->items[0], operands->items[1]);
+  return true;
+}
+
+bool cli_parse(const cli_command_t *command, int argc, char **argv, void *options,
+               cli_operands_t *out_operands, int *out_status) {
+  // Operands move to the front, so that they need no memory of their own.
+  uint32_t n = 0;
+  bool only_operands = false;
+  *out_status = CLI_USAGE;
+  for (int k = 1; k < argc;) {
+    int taken = 1;
+    if (!only_operands && strcmp(argv[k], "--") == 0) {
+      only_operands = true;
+    } else if (only_operands || argv[k][0] != '-' || argv[k][1] == '\0') {
+      argv[1 + n++] = argv[k];
+    } else if (is_help(argv[k])) {
+      print_help(command);
+      *out_status = CLI_DONE;
+      return false;
+    } else {
+      taken = take_option(command, argc, argv, k, options);
+      if (taken == 0)
+        return false;
+    }
+    k += taken;
+  }
+  *out_operands = (cli_operands_t){(const char *const *)(argv + 1), n};
+  return count_operands(command, out_operands);
+}
