@@ -233,6 +233,9 @@ dt_status_t dt__access_build(dt_program_t *program, dt_access_t *out) {
         out->n_loads[buffer.id - 1]++;
         note_reads(program, out, k, buffer.id - 1);
       }
+      for (uint32_t i = 0; i < stage->stores.len; i++)
+        if (stage->stores.items[i].revises)
+          note_reads(program, out, k, stage->stores.items[i].buffer.id - 1);
     }
   }
   dt__count_items(program, out->n_loads);
@@ -271,7 +274,9 @@ static bool has_inst(const dt_stage_t *stage, dt_inst_kind_t kind) {
   return false;
 }
 
-bool dt__stage_in_order(const dt_stage_t *stage) { return has_inst(stage, DT_INST_RUNNING); }
+bool dt__stage_in_order(const dt_stage_t *stage) {
+  return has_inst(stage, DT_INST_RUNNING) || dt__stage_revises_in_order(stage);
+}
 
 bool dt__kernel_in_order(const dt_kernel_t *kernel) {
   for (uint32_t s = 0; s < kernel->stages.len; s++)

@@ -20,6 +20,15 @@ static void count_stores(const dt_program_t *program, const dt_kernel_t *kernel,
     }
 }
 
+// The buffer that the kernel revises, if any: it waits for what others store there.
+static dt_buffer_id_t revised(const dt_kernel_t *kernel) {
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    for (uint32_t i = 0; i < kernel->stages.items[s].stores.len; i++)
+      if (kernel->stages.items[s].stores.items[i].revises)
+        return kernel->stages.items[s].stores.items[i].buffer;
+  return (dt_buffer_id_t){0};
+}
+
 // ---- Segments -------------------------------------------------------------------------------------
 
 typedef struct segments_t {
@@ -67,6 +76,8 @@ static dt_status_t find_segment(segments_t *s, uint32_t k) {
       if (buffer.id)
         at_least(&segment, s->readable[buffer.id - 1]);
     }
+  if (revised(kernel).id)
+    at_least(&segment, s->readable[revised(kernel).id - 1]);
   s->kernels[k] = segment;
   note_stores(s, kernel, segment, k < s->program->n_once);
   return NULL;
@@ -145,6 +156,8 @@ typedef struct sort_t {
 static bool is_ready(const sort_t *sort, const dt_kernel_t *kernel) {
   const dt_program_t *program = sort->program;
   if (dt__kernel_updates(program, kernel) && sort->n_left)
+    return false;
+  if (revised(kernel).id && sort->left[revised(kernel).id - 1] > 1) // but its own store
     return false;
   uint32_t items = dt__kernel_items(program, kernel);
   for (uint32_t k = 0; k < items; k++)

@@ -182,7 +182,8 @@ static bool path_between(const join_t *join, uint32_t a, uint32_t b) {
 
 // What other code would only make slower, or must not see.
 static bool stands_alone(const dt_program_t *program, const dt_kernel_t *kernel) {
-  return dt__kernel_in_order(kernel) || dt__kernel_updates(program, kernel);
+  return dt__kernel_in_order(kernel) || dt__kernel_updates(program, kernel) ||
+         dt__kernel_revises(kernel);
 }
 
 static const char *refusal(join_t *join, uint32_t ai, uint32_t bi) {

@@ -33,6 +33,7 @@ static const rule_t dtype_rules[] = {
     {"attr", "gives the dtype asked for"},
     {"where", "bool, then any two the same"},
     {"gather", "any; indices i32 or i64"},
+    {"scatter", "any; indices i32 or i64; the third as the first, not bool where modes compute"},
     {"index", "gives i64"},
     {"item", "integers, bool; gives i64"},
     {"search", "any but bool, the same; gives i64"},
@@ -62,7 +63,8 @@ static const char *section_of(const dt_op_info_t *info, dt_op_t op) {
     return "Views";
   if (info->flags & DT_OPF_REDUCE)
     return "Reductions";
-  if (op == DT_OP_gather || op == DT_OP_pad || op == DT_OP_concat)
+  if (op == DT_OP_gather || op == DT_OP_pad || op == DT_OP_concat ||
+      (op >= DT_OP_gather_elements && op <= DT_OP_scatter_nd))
     return "Joining, padding, indexing";
   if (info->lower == DT_LOWER_control)
     return "Control that data decides";

@@ -39,6 +39,8 @@ static void place_load(dt_body_t *k, const dt_inst_t *inst, uint32_t *level, boo
   // What this kernel stores may have changed since the enclosing levels began.
   if (k->written[inst->buffer.id - 1])
     at_least(level, k->stage_level);
+  if (k->written[inst->buffer.id - 1] && dt__stage_revises_in_order(k->stage))
+    at_least(level, k->stage_level + k->stage->n_loops);
   if (k->outer_lanes && dt__program_buffer(&k->m->program, inst->buffer)->kind == DT_BUFFER_LOCAL) {
     at_least(level, k->lane_level);
     *varying = true;

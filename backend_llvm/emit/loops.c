@@ -461,10 +461,13 @@ static void emit_items(dt_body_t *k, odometer_t *o) {
 }
 
 static bool runs_in_order(const dt_kernel_t *kernel) {
-  for (uint32_t s = 0; s < kernel->stages.len; s++)
+  for (uint32_t s = 0; s < kernel->stages.len; s++) {
+    if (dt__stage_revises_in_order(&kernel->stages.items[s]))
+      return true;
     for (uint32_t i = 0; i < kernel->stages.items[s].insts.len; i++)
       if (kernel->stages.items[s].insts.items[i].kind == DT_INST_RUNNING)
         return true;
+  }
   return false;
 }
 

@@ -26,6 +26,7 @@ enum {
   DTYPE_iota = DT_ATTR_DTYPE,
   DTYPE_where = 0,
   DTYPE_gather = 0,
+  DTYPE_scatter = 0,
   DTYPE_index = 0,
   DTYPE_item = 0,
   DTYPE_search = 0,

@@ -13,6 +13,8 @@
 #define SCALAR_reduce(name) DT_SCALAR_NONE
 #define SCALAR_argreduce(name) DT_SCALAR_NONE
 #define SCALAR_gather(name) DT_SCALAR_NONE
+#define SCALAR_gather_at(name) DT_SCALAR_NONE
+#define SCALAR_scatter(name) DT_SCALAR_NONE
 #define SCALAR_pad(name) DT_SCALAR_NONE
 #define SCALAR_concat(name) DT_SCALAR_NONE
 #define SCALAR_matmul(name) DT_SCALAR_NONE

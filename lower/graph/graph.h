@@ -39,6 +39,16 @@ typedef struct dt_node_id_t {
 // Bits of attrs.mode.
 enum { DT_SCAN_EXCLUSIVE = 1, DT_SCAN_REVERSE = 2, DT_SCAN_WHOLE = 4 }; // WHOLE: rows stay whole
 enum { DT_SEARCH_INCLUSIVE = 1 };
+// How a scatter's updates join what they meet; APART, with one of them: no two meet each other.
+enum {
+  DT_JOIN_REPLACE,
+  DT_JOIN_ADD,
+  DT_JOIN_MUL,
+  DT_JOIN_MAX,
+  DT_JOIN_MIN,
+  DT_JOIN_COUNT,
+  DT_JOIN_APART = 8
+};
 
 // Attributes; which fields an op reads stands in its ops.def doc. Unused fields are zero, so that
 // attributes compare and hash as bytes (padding included: always start from {0}).
@@ -48,7 +58,7 @@ typedef struct dt_attrs_t {
   uint32_t n_axes; // reductions (ascending), permute (order), concat, gather, iota, softmax (one)
   int32_t axes[DT_MAX_RANK];
   uint32_t keepdims; // reductions: 1 keeps folded dims as size 1
-  uint32_t mode;     // cumsum: DT_SCAN_* joined; searchsorted: DT_SEARCH_*
+  uint32_t mode;     // cumsum: DT_SCAN_* joined; searchsorted: DT_SEARCH_*; scatters: DT_JOIN_*
   uint32_t n_syms;   // reshape, expand, iota: result sizes; slice: start then size, a pair a dim;
   dt_sym_t syms[2 * DT_MAX_RANK]; // pad: low then high, a pair a dim; size, item, nonzero: one
   int64_t ints[DT_MAX_RANK];      // slice: step of each dim (not 0); scalar of an integer: ints[0]
@@ -214,6 +224,8 @@ typedef enum dt_lower_kind_t {
   DT_LOWER_reduce, // the scalar op that folds, by the row's name
   DT_LOWER_argreduce,
   DT_LOWER_gather,
+  DT_LOWER_gather_at, // elements at places that indices say, dim by dim
+  DT_LOWER_scatter,   // a copy, then revising stores at such places
   DT_LOWER_pad,
   DT_LOWER_concat,
   DT_LOWER_matmul,

@@ -115,6 +115,10 @@ dt_status_t dt__infer_dtype(dt_infer_t *ctx) DT_MUST_USE;
   RULE(pad, DT_ATTR_SYMS | DT_ATTR_VALUE)                                                          \
   RULE(concat, DT_ATTR_AXES)                                                                       \
   RULE(gather, DT_ATTR_AXES)                                                                       \
+  RULE(gather_elements, DT_ATTR_AXES)                                                              \
+  RULE(gather_nd, DT_ATTR_N_AXES)                                                                  \
+  RULE(scatter_elements, DT_ATTR_AXES | DT_ATTR_MODE)                                              \
+  RULE(scatter_nd, DT_ATTR_MODE)                                                                   \
   RULE(item, DT_ATTR_SYMS | DT_ATTR_BINDS)                                                         \
   RULE(scan, DT_ATTR_AXES | DT_ATTR_MODE)                                                          \
   RULE(search, DT_ATTR_MODE)                                                                       \

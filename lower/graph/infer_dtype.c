@@ -90,6 +90,15 @@ static dt_status_t dtype_rule_gather(dt_infer_t *ctx) {
   return NULL;
 }
 
+static dt_status_t dtype_rule_scatter(dt_infer_t *ctx) {
+  DT_TRY(dtype_rule_gather(ctx));
+  if (dt__infer_in(ctx, 2)->dtype != ctx->dtype)
+    return expected(ctx, 2, dt_dtype_name(ctx->dtype));
+  if (ctx->attrs->mode % DT_JOIN_APART != DT_JOIN_REPLACE && dt__dtype_is_bool(ctx->dtype))
+    return expected(ctx, 0, "a number");
+  return NULL;
+}
+
 static dt_status_t dtype_rule_index(dt_infer_t *ctx) {
   ctx->dtype = DT_I64;
   return NULL;

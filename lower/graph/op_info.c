@@ -18,6 +18,7 @@ enum {
   DECOMPOSE_layer_norm = 1,
   DECOMPOSE_rms_norm = 1,
   DECOMPOSE_cumsum = 1,
+  DECOMPOSE_scatter = 1,
   DECOMPOSE_nonzero = 1,
   DECOMPOSE_masked_select = 1,
 };
@@ -35,6 +36,7 @@ enum {
   COMPUTES_attr = 0,
   COMPUTES_where = 0,
   COMPUTES_gather = 0,
+  COMPUTES_scatter = 0, // widened by their decomposition
   COMPUTES_index = 0,
   COMPUTES_item = 0,
   COMPUTES_search = 1,

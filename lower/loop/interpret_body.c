@@ -69,7 +69,10 @@ static dt_status_t store(dt_interp_t *in, const dt_stage_t *stage, const dt_stor
   dt_dtype_t dtype = stage->insts.items[to->value].dtype;
   int64_t at = 0;
   DT_TRY(locate(in, to->buffer, to->index, "a store to", &at));
-  if (buffer->written) {
+  if (buffer->written && to->revises && !buffer->written[at])
+    return DT_FAIL(DT_E_INTERNAL, "%s: element %lld of buffer %u is revised before it is written",
+                   in->kernel->name, (long long)at, to->buffer.id);
+  if (buffer->written && !to->revises) {
     bool again = info->kind == DT_BUFFER_LOCAL   ? buffer->written[at] == in->iteration
                  : info->kind == DT_BUFFER_STATE ? false
                                                  : buffer->written[at] != 0;

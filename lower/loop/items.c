@@ -8,7 +8,7 @@
 bool dt__store_scatters(const dt_program_t *program, const dt_store_t *store) {
   uint32_t symbols[MAX_SYMBOLS];
   uint32_t rank = dt__program_buffer(program, store->buffer)->rank;
-  if (store->mask != DT_NO_INST)
+  if (store->mask != DT_NO_INST || store->revises)
     return true;
   for (uint32_t d = 0; d < rank; d++) {
     uint32_t n = dt__sym_symbols(program->env, store->index[d], symbols, MAX_SYMBOLS);
@@ -18,6 +18,21 @@ bool dt__store_scatters(const dt_program_t *program, const dt_store_t *store) {
     if (n > MAX_SYMBOLS)
       return true;
   }
+  return false;
+}
+
+bool dt__kernel_revises(const dt_kernel_t *kernel) {
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    for (uint32_t k = 0; k < kernel->stages.items[s].stores.len; k++)
+      if (kernel->stages.items[s].stores.items[k].revises)
+        return true;
+  return false;
+}
+
+bool dt__stage_revises_in_order(const dt_stage_t *stage) {
+  for (uint32_t k = 0; k < stage->stores.len && stage->n_loops; k++)
+    if (stage->stores.items[k].revises)
+      return true;
   return false;
 }
 

@@ -82,12 +82,17 @@ typedef struct dt_inst_t {
 // which read no argument and are fused with nothing.
 typedef struct dt_store_t {
   dt_buffer_id_t buffer;
-  const dt_sym_t *index; // one a dim; over all iterations of all kernels no two are equal, so
-                         // several kernels may write one buffer (concat), each another part of it
+  const dt_sym_t *index; // one a dim; over all iterations of all kernels no two are equal (but of
+                         // those that revise), so several kernels may write one buffer (concat),
+                         // each another part of it
   uint32_t value;        // instruction
   uint32_t mask;         // a BOOL instruction: where it is false nothing is stored; or DT_NO_INST.
                          // An index may use DATA symbols (a scatter): its lowering then promises
                          // that no two are equal, and the mask implies that they are bound in range
+  bool revises; // writes over what earlier kernels stored, the whole buffer between them. Stores of
+                // different outer iterations are apart; those of one, which its inner loops make in
+                // order, may meet. The kernel may load what it writes, at the store's index, and
+                // has this buffer to itself: one kernel revises a buffer, and has no other store
 } dt_store_t;
 
 typedef enum dt_fold_kind_t {

@@ -136,6 +136,10 @@ static inline dt_buffer_id_t dt__inst_reads(const dt_inst_t *inst) {
 bool dt__store_scatters(const dt_program_t *program, const dt_store_t *store);
 // The kernel stores to an argument of the call.
 bool dt__kernel_updates(const dt_program_t *program, const dt_kernel_t *kernel);
+// The kernel revises what earlier ones stored.
+bool dt__kernel_revises(const dt_kernel_t *kernel);
+// The stage does, and its inner loops may store to one element again: they run in order.
+bool dt__stage_revises_in_order(const dt_stage_t *stage);
 // The kernel has a store to buffer `id`.
 bool dt__kernel_stores_to(const dt_kernel_t *kernel, uint32_t id);
 // Some kernel has.

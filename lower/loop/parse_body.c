@@ -160,8 +160,8 @@ static dt_status_t parse_inst(dt_loop_parser_t *p, dt_stage_t *stage) {
   return DT_VEC_PUSH(p->arena, &stage->insts, inst) ? NULL : DT_NO_MEMORY();
 }
 
-static dt_status_t parse_store(dt_loop_parser_t *p, dt_stage_t *stage) {
-  dt_store_t store = {.mask = DT_NO_INST};
+static dt_status_t parse_store(dt_loop_parser_t *p, dt_stage_t *stage, bool revises) {
+  dt_store_t store = {.mask = DT_NO_INST, .revises = revises};
   dt_sym_t index[DT_MAX_RANK];
   DT_TRY(parse_element(p, &store.buffer, index));
   store.index = dt__exprs_copy(p->arena, index, dt__program_buffer(p->program, store.buffer)->rank);
@@ -200,7 +200,9 @@ static dt_status_t parse_stage(dt_loop_parser_t *p, dt_kernel_t *kernel) {
   DT_TRY(dt__scan_expect(p->scan, "{"));
   while (!dt__scan_accept(p->scan, "}")) {
     if (dt__scan_accept_word(p->scan, "store"))
-      DT_TRY(parse_store(p, &stage));
+      DT_TRY(parse_store(p, &stage, false));
+    else if (dt__scan_accept_word(p->scan, "revise"))
+      DT_TRY(parse_store(p, &stage, true));
     else if (dt__scan_accept_word(p->scan, "fold"))
       DT_TRY(parse_fold(p, kernel, &stage));
     else

@@ -20,6 +20,7 @@
 //            v6 = bind d5: [0, 41] < s1 of v4 check 0 mask v1      mask may be absent
 //            v7 = running f32 r0       v8 = search i64 b2 of v0 inclusive
 //            store b2[i2] = v3 mask v6                             mask may be absent
+//            revise b2[i2] = v3                                    a store that revises
 //            fold max f32 r0 = v0      fold argmax i64 r1 = v0 at v2
 //   SCHEDULE schedule outer_lanes lanes 16 unroll 4 block 1 grain 8 if s0 <= 3
 //            schedule matmul lanes … a v0 b v1 width 16 rows 6 tile 48 64
@@ -215,7 +216,7 @@ static void print_stage(dt_loop_printer_t *printer, const dt_stage_t *stage) {
     print_inst(printer, &stage->insts.items[i], i);
   for (uint32_t k = 0; k < stage->stores.len; k++) {
     const dt_store_t *store = &stage->stores.items[k];
-    dt__text_put(out, "    store ");
+    dt__text_put(out, store->revises ? "    revise " : "    store ");
     printer->buffer_name(printer, store->buffer);
     dt__print_exprs(printer, store->index,
                     dt__program_buffer(printer->program, store->buffer)->rank);

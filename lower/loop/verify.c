@@ -157,10 +157,13 @@ static dt_status_t verify_matmul(const dt_loop_verifier_t *v, const dt_schedule_
 }
 
 static bool runs_in_order(const dt_kernel_t *kernel) {
-  for (uint32_t s = 0; s < kernel->stages.len; s++)
+  for (uint32_t s = 0; s < kernel->stages.len; s++) {
+    if (dt__stage_revises_in_order(&kernel->stages.items[s]))
+      return true;
     for (uint32_t i = 0; i < kernel->stages.items[s].insts.len; i++)
       if (kernel->stages.items[s].insts.items[i].kind == DT_INST_RUNNING)
         return true;
+  }
   return false;
 }
 

@@ -309,6 +309,31 @@ static dt_status_t verify_store(dt_loop_verifier_t *v, const dt_store_t *store) 
   return NULL;
 }
 
+// What a kernel revises an earlier one wrote, and no later one revises; it stores nothing else.
+static dt_status_t verify_revision(dt_loop_verifier_t *v, const dt_store_t *store) {
+  uint32_t b = store->buffer.id - 1;
+  if (!store->revises)
+    return NULL;
+  if (!v->earlier_writer[b])
+    return dt__loop_verify_fail(v, "buffer %u is revised before a kernel wrote it",
+                                store->buffer.id);
+  if (v->kernel->stages.len != 1 || v->stage->stores.len != 1 || v->stage->folds.len)
+    return dt__loop_verify_fail(v, "it revises buffer %u, and does more than that",
+                                store->buffer.id);
+  for (uint32_t i = 0; i < v->stage->insts.len; i++) {
+    const dt_inst_t *inst = &v->stage->insts.items[i];
+    if (dt__inst_reads(inst).id != store->buffer.id)
+      continue;
+    bool same = inst->kind == DT_INST_LOAD;
+    for (uint32_t d = 0; same && d < dt__program_buffer(v->program, store->buffer)->rank; d++)
+      same = inst->index[d].id == store->index[d].id;
+    if (!same)
+      return dt__loop_verify_fail(v, "it reads other elements of buffer %u than it revises",
+                                  store->buffer.id);
+  }
+  return NULL;
+}
+
 static dt_status_t verify_fold(dt_loop_verifier_t *v, const dt_fold_t *fold) {
   const char *name = dt__fold_kind_name(fold->kind);
   bool arg = dt__fold_is_arg(fold->kind);
@@ -338,8 +363,10 @@ dt_status_t dt__loop_verify_stage(dt_loop_verifier_t *v) {
   DT_TRY(dt__loop_verify_loops(v, stage->n_loops, stage->vars, stage->extents, v->stage_stamp));
   for (uint32_t at = 0; at < stage->insts.len; at++)
     DT_TRY(verify_inst(v, at));
-  for (uint32_t k = 0; k < stage->stores.len; k++)
+  for (uint32_t k = 0; k < stage->stores.len; k++) {
+    DT_TRY(verify_revision(v, &stage->stores.items[k]));
     DT_TRY(verify_store(v, &stage->stores.items[k]));
+  }
   for (uint32_t k = 0; k < stage->folds.len; k++)
     DT_TRY(verify_fold(v, &stage->folds.items[k]));
   return NULL;

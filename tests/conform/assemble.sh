@@ -25,7 +25,7 @@ PTXAS=${PTXAS:-$(scripts/fetch-ptxas)} || code=$?
 export PTXAS
 
 if [ "$mode" = full ]; then
-  arches="90 80 89" suites="unary binary reduce view composite matmul data graphs"
+  arches="90 80 89" suites="unary binary reduce view composite matmul data index graphs"
 else
   arches="80 89"
   case $(($(git rev-list --count HEAD 2>/dev/null || echo 0) % 3)) in

@@ -402,7 +402,8 @@ static void test_every_op(void **state) {
         (void)size_symbol(&f, 3);
         (void)size_symbol(&f, 3);
         dt_node_id_t id = add_example(&f, (dt_op_t)op, (dt_dtype_t)dtype);
-        bool by_data = op == DT_OP_gather || op == DT_OP_compress || op == DT_OP_nonzero ||
+        bool by_data = (op >= DT_OP_gather && op <= DT_OP_scatter_nd) || op == DT_OP_compress ||
+                       op == DT_OP_nonzero ||
                        op == DT_OP_masked_select; // what any data is not good for
         if (id.id && !by_data) {
           OK(dt__graph_add_output(f.graph, id));

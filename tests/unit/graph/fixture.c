@@ -142,6 +142,8 @@ static void example_attrs(fixture_t *f, dt_op_t op, dt_dtype_t dtype, dt_attrs_t
     attrs->n_axes = 2;
     attrs->axes[0] = 1;
     attrs->axes[1] = 0;
+  } else if (op == DT_OP_gather_nd) {
+    attrs->n_axes = 0;
   } else if (op == DT_OP_reshape) {
     attrs->syms[0] = four;
     attrs->syms[1] = s0;
@@ -223,6 +225,14 @@ dt_node_id_t add_example(fixture_t *f, dt_op_t op, dt_dtype_t dtype) {
       own = DT_I64;
       shape[0] = dt__symbol_sym(f->env, 1);
     }
+    bool by_element = op == DT_OP_gather_elements || op == DT_OP_scatter_elements;
+    bool by_tuple = op == DT_OP_gather_nd || op == DT_OP_scatter_nd;
+    if ((by_element || by_tuple) && k == 1)
+      own = DT_I64;
+    if (by_tuple && k > 0)
+      shape[0] = dt__symbol_sym(f->env, 1);
+    if (by_tuple && k == 1)
+      shape[1] = literal(f, 1);
     if (op == DT_OP_matmul && k == 1) {
       shape[0] = whole[1];
       shape[1] = literal(f, 3);

@@ -180,6 +180,36 @@ static bool build_gather(case_t *c, dt_op_t op) {
   return finish(c, op, 2, in, &attrs);
 }
 
+// Indices of x at each place, and updates for a scatter: both modes of each, that are tried by
+// form.
+static bool build_elements(case_t *c, dt_op_t op) {
+  uint32_t axis = c->form & 1;
+  dt_sym_t shape[2] = {axis ? c->s[0] : c->s[2], axis ? c->s[2] : c->s[1]};
+  dt_node_id_t in[3] = {in2(c, c->dtype, FILL_SPECIALS, c->s[0], c->s[1])};
+  c->rig.inputs[1].limit = c->s[axis];
+  in[1] = in2(c, c->form % 4 < 2 ? DT_I64 : DT_I32, FILL_INDEX, shape[0], shape[1]);
+  dt_attrs_t attrs = {.n_axes = 1, .axes = {(int32_t)axis}, .mode = c->form / 2};
+  if (op == DT_OP_gather_elements)
+    return finish(c, op, 2, in, &attrs);
+  in[2] = in2(c, c->dtype, FILL_SPECIALS, shape[0], shape[1]);
+  return finish(c, op, 3, in, &attrs);
+}
+
+// Tuples of one index and of two.
+static bool build_tuples(case_t *c, dt_op_t op) {
+  bool both = c->form & 1, batch = op == DT_OP_gather_nd && c->form == 2;
+  dt_sym_t shape[3] = {batch ? c->s[0] : c->s[2], both ? c->two : batch ? c->s[2] : c->one, c->one};
+  dt_node_id_t in[3] = {in2(c, c->dtype, FILL_SPECIALS, c->s[0], both ? c->s[0] : c->s[1])};
+  c->rig.inputs[1].limit = c->s[batch];
+  in[1] = rig_input(&c->rig, c->form % 4 < 3 ? DT_I64 : DT_I32, 2 + batch, shape, c->strided,
+                    FILL_INDEX);
+  if (op == DT_OP_gather_nd)
+    return finish(c, op, 2, in, &(dt_attrs_t){.n_axes = batch});
+  shape[1] = c->s[1];
+  in[2] = rig_input(&c->rig, c->dtype, 2 - both, shape, c->strided, FILL_SPECIALS);
+  return finish(c, op, 3, in, &(dt_attrs_t){.mode = c->form / 2});
+}
+
 static bool build_reduce(case_t *c, dt_op_t op) {
   static const struct {
     uint32_t n;
@@ -411,6 +441,10 @@ static builder_t builder_of(dt_op_t op) {
   } others[] = {{DT_OP_pad, {build_pad, 3}},
                 {DT_OP_concat, {build_concat, 2}},
                 {DT_OP_gather, {build_gather, 4}},
+                {DT_OP_gather_elements, {build_elements, 4}},
+                {DT_OP_gather_nd, {build_tuples, 4}},
+                {DT_OP_scatter_elements, {build_elements, 10}},
+                {DT_OP_scatter_nd, {build_tuples, 10}},
                 {DT_OP_softmax, {build_axis, 3}},
                 {DT_OP_log_softmax, {build_axis, 3}},
                 {DT_OP_layer_norm, {build_norm, 2}},
