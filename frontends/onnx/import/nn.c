@@ -2,7 +2,7 @@
 #include "frontends/onnx/import/nn.h"
 
 // ---- Numbers ----------------------------------------------------------------------------------------
-dt_sym_t dt__imp_size(dt_imp_node_t *n, int64_t value) { return dt_sym_const(n->t, value); }
+dt_sym_t dt__imp_lit(dt_imp_node_t *n, int64_t value) { return dt_sym_const(n->t, value); }
 
 dt_value_t dt__imp_number(dt_imp_node_t *n, dt_dtype_t dtype, double value) {
   return dt_scalar(n->t, dtype, value);
@@ -29,7 +29,7 @@ dt_value_t dt__imp_as(dt_imp_node_t *n, dt_value_t x, dt_dtype_t dtype) {
 }
 
 // ---- Shapes -----------------------------------------------------------------------------------------
-uint32_t dt__imp_sizes(dt_imp_node_t *n, dt_value_t x, dt_sym_t *out) {
+uint32_t dt__imp_shape(dt_imp_node_t *n, dt_value_t x, dt_sym_t *out) {
   uint32_t rank = dt__imp_failed(n) ? 0 : dt_value_rank(n->t, x);
   for (uint32_t k = 0; k < rank; k++)
     out[k] = dt_dim(n->t, x, (int32_t)k);
@@ -37,7 +37,7 @@ uint32_t dt__imp_sizes(dt_imp_node_t *n, dt_value_t x, dt_sym_t *out) {
 }
 
 dt_sym_t dt__imp_product(dt_imp_node_t *n, const dt_sym_t *sizes, uint32_t count) {
-  dt_sym_t all = count > 0 ? sizes[0] : dt__imp_size(n, 1);
+  dt_sym_t all = count > 0 ? sizes[0] : dt__imp_lit(n, 1);
   for (uint32_t k = 1; k < count; k++)
     all = dt_sym_mul(n->t, all, sizes[k]);
   return all;
@@ -45,7 +45,7 @@ dt_sym_t dt__imp_product(dt_imp_node_t *n, const dt_sym_t *sizes, uint32_t count
 
 dt_value_t dt__imp_trailing(dt_imp_node_t *n, dt_value_t x, uint32_t behind) {
   dt_sym_t sizes[DT_MAX_RANK];
-  uint32_t rank = dt__imp_sizes(n, x, sizes);
+  uint32_t rank = dt__imp_shape(n, x, sizes);
   if (behind == 0 || dt__imp_failed(n))
     return x;
   if (rank + behind > DT_MAX_RANK) {
@@ -53,7 +53,7 @@ dt_value_t dt__imp_trailing(dt_imp_node_t *n, dt_value_t x, uint32_t behind) {
     return x;
   }
   for (uint32_t k = 0; k < behind; k++)
-    sizes[rank++] = dt__imp_size(n, 1);
+    sizes[rank++] = dt__imp_lit(n, 1);
   return dt_reshape(n->t, x, rank, sizes);
 }
 
@@ -64,7 +64,7 @@ dt_value_t dt__imp_per_channel(dt_imp_node_t *n, dt_value_t vector, uint32_t ran
 dt_value_t dt__imp_index(dt_imp_node_t *n, dt_dtype_t dtype, dt_sym_t size, uint32_t behind) {
   dt_sym_t sizes[DT_MAX_RANK] = {size};
   for (uint32_t k = 1; k <= behind && k < DT_MAX_RANK; k++)
-    sizes[k] = dt__imp_size(n, 1);
+    sizes[k] = dt__imp_lit(n, 1);
   return dt_iota(n->t, dtype, behind + 1, sizes, 0);
 }
 
@@ -75,13 +75,11 @@ uint32_t dt__imp_axes_from(uint32_t first, uint32_t rank, int32_t *out) {
   return count;
 }
 
-uint32_t dt__imp_axis(dt_imp_node_t *n, int64_t axis, uint32_t rank) {
-  int64_t at = axis < 0 ? axis + (int64_t)rank : axis;
-  if (at >= 0 && at < (int64_t)rank)
-    return (uint32_t)at;
+uint32_t dt__imp_dim_of(dt_imp_node_t *n, int64_t axis, uint32_t rank) {
+  uint32_t at = 0;
   if (!dt__imp_failed(n))
-    dt__imp_fail(n, DT_E_SHAPE, "axis %lld of a tensor of rank %u", (long long)axis, rank);
-  return 0;
+    (void)dt__imp_axis(n, axis, rank, &at);
+  return at;
 }
 
 // ---- Normalisation ----------------------------------------------------------------------------------

@@ -5,13 +5,13 @@
 
 #include "frontends/onnx/import/import.h"
 
-dt_sym_t dt__imp_size(dt_imp_node_t *n, int64_t value);                          // a literal
+dt_sym_t dt__imp_lit(dt_imp_node_t *n, int64_t value);                          // a literal
 dt_value_t dt__imp_number(dt_imp_node_t *n, dt_dtype_t dtype, double value);     // rank 0
 dt_value_t dt__imp_like(dt_imp_node_t *n, dt_value_t x, double value);           // of x's dtype
 dt_value_t dt__imp_times(dt_imp_node_t *n, dt_value_t x, double factor);         // x where it is 1
 dt_value_t dt__imp_plus(dt_imp_node_t *n, dt_value_t x, double term);            // x where it is 0
 dt_value_t dt__imp_as(dt_imp_node_t *n, dt_value_t x, dt_dtype_t dtype);         // x where it is
-uint32_t dt__imp_sizes(dt_imp_node_t *n, dt_value_t x, dt_sym_t *out);           // its rank
+uint32_t dt__imp_shape(dt_imp_node_t *n, dt_value_t x, dt_sym_t *out);           // its rank
 dt_sym_t dt__imp_product(dt_imp_node_t *n, const dt_sym_t *sizes, uint32_t count); // 1 of none
 // x with `behind` dims of size 1 behind its own.
 dt_value_t dt__imp_trailing(dt_imp_node_t *n, dt_value_t x, uint32_t behind);
@@ -20,7 +20,7 @@ dt_value_t dt__imp_per_channel(dt_imp_node_t *n, dt_value_t vector, uint32_t ran
 // All axes from `first` on; their number.
 uint32_t dt__imp_axes_from(uint32_t first, uint32_t rank, int32_t *out);
 // A negative axis counted from the last; fails where there is none such. 0 after a failure.
-uint32_t dt__imp_axis(dt_imp_node_t *n, int64_t axis, uint32_t rank);
+uint32_t dt__imp_dim_of(dt_imp_node_t *n, int64_t axis, uint32_t rank);
 // x without its mean and divided by its standard deviation over some axes, which both keep.
 typedef struct dt_imp_normal_t {
   dt_value_t y, mean, inverse; // inverse: 1 / sqrt(var + epsilon)

@@ -135,7 +135,7 @@ static void take_diagonals(dt_imp_node_t *n, term_t *term) {
     if (twin >= term->rank)
       continue;
     dt_sym_t sizes[DT_MAX_RANK];
-    uint32_t rank = dt__imp_sizes(n, term->value, sizes);
+    uint32_t rank = dt__imp_shape(n, term->value, sizes);
     if (dt__imp_failed(n))
       return;
     dt_check(n->t, dt_sym_eq(n->t, sizes[k], sizes[twin]), "a label has two sizes");
@@ -167,7 +167,7 @@ static void order_dims(dt_imp_node_t *n, term_t *term, const uint8_t *labels, ui
 // `n_groups` groups of dims, each as one; the first `kept` dims stay by themselves.
 static dt_value_t fold_groups(dt_imp_node_t *n, const term_t *term, uint32_t kept, uint32_t first) {
   dt_sym_t sizes[DT_MAX_RANK], made[DT_MAX_RANK + 2];
-  uint32_t rank = dt__imp_sizes(n, term->value, sizes);
+  uint32_t rank = dt__imp_shape(n, term->value, sizes);
   if (rank != term->rank || kept + 2 > DT_MAX_RANK) {
     if (!dt__imp_failed(n))
       dt__imp_fail(n, DT_E_LIMIT, "more than %d dims are needed", DT_MAX_RANK);
@@ -241,7 +241,7 @@ static void contract(dt_imp_node_t *n, term_t *a, term_t *b, const bool *later) 
   }
   order_roles(n, a, &r, true);
   order_roles(n, b, &r, false);
-  if (dt__imp_sizes(n, a->value, left) != a->rank || dt__imp_sizes(n, b->value, right) != b->rank)
+  if (dt__imp_shape(n, a->value, left) != a->rank || dt__imp_shape(n, b->value, right) != b->rank)
     return;
   if (r.n_sum == 0) {
     multiply(n, a, b);

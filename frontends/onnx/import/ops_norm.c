@@ -63,11 +63,11 @@ void dt__imp_make_BatchNormalization(dt_imp_node_t *n) {
 static dt_value_t over_dims(dt_imp_node_t *n, uint32_t k, dt_value_t x, uint32_t axis) {
   dt_sym_t sizes[DT_MAX_RANK], own[DT_MAX_RANK];
   dt_value_t in = dt__imp_in(n, k);
-  uint32_t rank = dt__imp_sizes(n, x, sizes), count = rank - axis, same = 0;
+  uint32_t rank = dt__imp_shape(n, x, sizes), count = rank - axis, same = 0;
   int64_t one = 0;
   if (dt__imp_failed(n) || dt_value_rank(n->t, in) > count)
     return in;
-  uint32_t own_rank = dt__imp_sizes(n, in, own);
+  uint32_t own_rank = dt__imp_shape(n, in, own);
   for (uint32_t i = 0; i < own_rank; i++)
     same += !dt_sym_constant(n->t, own[i], &one) || one != 1;
   return own_rank == count && same == count ? in : dt_expand(n->t, in, count, sizes + axis);
@@ -101,7 +101,7 @@ const char *dt__imp_check_stash_type(dt_imp_node_t *n) {
 
 void dt__imp_make_LayerNormalization(dt_imp_node_t *n) {
   uint32_t rank = dt__imp_rank(n, 0);
-  uint32_t axis = dt__imp_axis(n, dt__imp_int(n, "axis", -1), rank);
+  uint32_t axis = dt__imp_dim_of(n, dt__imp_int(n, "axis", -1), rank);
   double epsilon = dt__imp_float(n, "epsilon", 1e-5F);
   dt_value_t x = dt__imp_in(n, 0), bias;
   if (!check_rank(n, 1, rank - axis) || (dt__imp_has(n, 2) && !check_rank(n, 2, rank - axis)))
@@ -111,7 +111,7 @@ void dt__imp_make_LayerNormalization(dt_imp_node_t *n) {
   if (dt__imp_has(n, 2))
     bias = over_dims(n, 2, x, axis);
   else
-    bias = dt_full(n->t, dt__imp_dtype(n, 1), 0.0, dt__imp_sizes(n, scale, sizes), sizes);
+    bias = dt_full(n->t, dt__imp_dtype(n, 1), 0.0, dt__imp_shape(n, scale, sizes), sizes);
   dt__imp_out(n, 0, dt_layer_norm(n->t, x, scale, bias, epsilon));
   if (dt__imp_wants(n, 1) || dt__imp_wants(n, 2))
     layer_statistics(n, x, axis, epsilon);
@@ -119,7 +119,7 @@ void dt__imp_make_LayerNormalization(dt_imp_node_t *n) {
 
 void dt__imp_make_RMSNormalization(dt_imp_node_t *n) {
   uint32_t rank = dt__imp_rank(n, 0);
-  uint32_t axis = dt__imp_axis(n, dt__imp_int(n, "axis", -1), rank);
+  uint32_t axis = dt__imp_dim_of(n, dt__imp_int(n, "axis", -1), rank);
   dt_value_t x = dt__imp_in(n, 0);
   if (!check_rank(n, 1, rank - axis))
     return;
@@ -148,11 +148,11 @@ const char *dt__imp_check_GroupNormalization(dt_imp_node_t *n) {
 // [N, C, …] as [N, groups, C / groups * …].
 static dt_value_t grouped(dt_imp_node_t *n, dt_value_t x, int64_t groups) {
   dt_sym_t sizes[DT_MAX_RANK];
-  uint32_t rank = dt__imp_sizes(n, x, sizes);
+  uint32_t rank = dt__imp_shape(n, x, sizes);
   if (rank < 2)
     return x;
-  dt_sym_t each = dt_sym_exactdiv(n->t, sizes[1], dt__imp_size(n, groups));
-  dt_sym_t three[] = {sizes[0], dt__imp_size(n, groups),
+  dt_sym_t each = dt_sym_exactdiv(n->t, sizes[1], dt__imp_lit(n, groups));
+  dt_sym_t three[] = {sizes[0], dt__imp_lit(n, groups),
                       dt_sym_mul(n->t, each, dt__imp_product(n, sizes + 2, rank - 2))};
   return dt_reshape(n->t, x, 3, three);
 }
@@ -162,7 +162,7 @@ void dt__imp_make_GroupNormalization(dt_imp_node_t *n) {
   const int32_t last = 2;
   dt_sym_t sizes[DT_MAX_RANK];
   dt_value_t x = dt__imp_in(n, 0);
-  uint32_t rank = dt__imp_sizes(n, x, sizes);
+  uint32_t rank = dt__imp_shape(n, x, sizes);
   dt_value_t y = grouped(n, x, dt__imp_int(n, "num_groups", 1));
   y = dt__imp_normalise(n, y, 1, &last, dt__imp_float(n, "epsilon", 1e-5F)).y;
   uint32_t factors = n->opset < 21 ? 3 : rank;
@@ -186,16 +186,16 @@ const char *dt__imp_check_LRN(dt_imp_node_t *n) {
 // Squares of `size` channels around each, added up.
 static dt_value_t sum_around(dt_imp_node_t *n, dt_value_t x, int64_t size) {
   dt_sym_t low[DT_MAX_RANK], high[DT_MAX_RANK], sizes[DT_MAX_RANK];
-  uint32_t rank = dt__imp_sizes(n, x, sizes);
+  uint32_t rank = dt__imp_shape(n, x, sizes);
   if (rank < 2)
     return x;
   for (uint32_t k = 0; k < rank; k++)
-    low[k] = high[k] = dt__imp_size(n, 0);
-  low[1] = dt__imp_size(n, (size - 1) / 2);
-  high[1] = dt__imp_size(n, size / 2);
+    low[k] = high[k] = dt__imp_lit(n, 0);
+  low[1] = dt__imp_lit(n, (size - 1) / 2);
+  high[1] = dt__imp_lit(n, size / 2);
   dt_value_t padded = dt_pad(n->t, dt_mul(n->t, x, x), low, high, 0.0), sum = {0};
   for (int64_t k = 0; k < size; k++) {
-    dt_value_t one = dt_slice(n->t, padded, 1, dt__imp_size(n, k), sizes[1], 1);
+    dt_value_t one = dt_slice(n->t, padded, 1, dt__imp_lit(n, k), sizes[1], 1);
     sum = k == 0 ? one : dt_add(n->t, sum, one);
   }
   return sum;
@@ -218,7 +218,7 @@ const char *dt__imp_check_LpNormalization(dt_imp_node_t *n) {
 
 void dt__imp_make_LpNormalization(dt_imp_node_t *n) {
   dt_value_t x = dt__imp_in(n, 0), norm;
-  int32_t axis = (int32_t)dt__imp_axis(n, dt__imp_int(n, "axis", -1), dt__imp_rank(n, 0));
+  int32_t axis = (int32_t)dt__imp_dim_of(n, dt__imp_int(n, "axis", -1), dt__imp_rank(n, 0));
   if (dt__imp_int(n, "p", 2) == 1)
     norm = dt_sum(n->t, dt_abs(n->t, x), 1, &axis, true);
   else
@@ -240,7 +240,7 @@ void dt__imp_make_MeanVarianceNormalization(dt_imp_node_t *n) {
   if (given.len > DT_MAX_RANK)
     dt__imp_fail(n, DT_E_FORMAT, "attribute \"axes\" has %u entries", given.len);
   for (uint32_t k = 0; k < given.len && !dt__imp_failed(n); k++)
-    axes[k] = (int32_t)dt__imp_axis(n, given.items[k], rank);
+    axes[k] = (int32_t)dt__imp_dim_of(n, given.items[k], rank);
   if (dt__imp_failed(n))
     return;
   dt_value_t mean = dt_mean(n->t, x, given.len, axes, true);
