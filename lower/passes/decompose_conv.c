@@ -45,6 +45,13 @@ static dt_sym_t product(const conv_t *c, uint32_t n, const dt_sym_t *sizes) {
   return made;
 }
 
+// Of places: a size like all others, which a call refuses from the limit on.
+static dt_sym_t count(const conv_t *c, const dt_sym_t *sizes) {
+  dt_sym_t all = product(c, c->n, sizes);
+  learn(c, dt__sym_lt(c->env, all, literal(c, DT_SIZE_LIMIT)));
+  return all;
+}
+
 // ---- Lists of dims ------------------------------------------------------------------------------
 typedef struct dims_t {
   uint32_t n;
@@ -183,7 +190,7 @@ static dt_node_id_t by_product(const conv_t *c, dt_node_id_t x, dt_node_id_t w) 
   if (c->grouped)
     put(&to, c->groups);
   put(&to, inner);
-  put(&to, product(c, c->n, c->out));
+  put(&to, count(c, c->out));
   x = reshape(c, x, &to);
   dt_node_id_t factors[2] = {matrices(c, w, c->rows, inner, false), x};
   put_all(&places, c->n, c->out);
@@ -281,7 +288,7 @@ static dt_node_id_t multiplied(const conv_t *c, dt_node_id_t x, dt_node_id_t w) 
   if (c->grouped)
     put(&to, c->groups);
   put(&to, c->channels);
-  put(&to, product(c, c->n, c->in));
+  put(&to, count(c, c->in));
   dt_node_id_t factors[2] = {matrices(c, w, rows, c->channels, true), reshape(c, x, &to)};
   return dt__build_op(c->b, DT_OP_matmul, factors, 2, NULL);
 }
