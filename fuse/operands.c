@@ -73,17 +73,25 @@ typedef struct operand_kernel_t {
   uint32_t n_renames;
   dt_sym_t from[DT_MAX_LOOPS], to[DT_MAX_LOOPS];
   dt_sym_t condition; // loads are masked by it; none: no mask
+  uint32_t inner;     // this loop, by 1 + its number, runs inside of all others; 0: none
 } operand_kernel_t;
+
+static void set_loops(const operand_kernel_t *shape, dt_kernel_t *kernel, dt_stage_t *stage) {
+  for (uint32_t v = 0; v < shape->n_loops; v++) {
+    bool inside = v + 1 == shape->inner;
+    uint32_t *n = inside ? &stage->n_loops : &kernel->n_loops;
+    (inside ? stage->vars : kernel->vars)[*n] = shape->vars[v];
+    (inside ? stage->extents : kernel->extents)[(*n)++] = shape->extents[v];
+  }
+}
 
 static dt_status_t add_operand_kernel(dt_program_t *program, const dt_contraction_t *c,
                                       uint32_t factor, const operand_kernel_t *shape,
                                       dt_buffer_id_t into, const char *name, dt_kernel_t *out) {
   memset(out, 0, sizeof(*out));
   out->name = name;
-  out->n_loops = shape->n_loops;
-  memcpy(out->vars, shape->vars, sizeof(out->vars));
-  memcpy(out->extents, shape->extents, sizeof(out->extents));
   dt_stage_t stage = {0}, source = {0};
+  set_loops(shape, out, &stage);
   // What it needs, a mask and a fill value perhaps, are the instructions up to it.
   source.insts.items = c->stage->insts.items;
   source.insts.len = factor + 1;
@@ -183,6 +191,12 @@ static dt_status_t copy_rows(dt_program_t *program, const dt_contraction_t *c, d
   return replace_factor(program, c, c->a_factor, id, index, buffer.rank);
 }
 
+// Where a column's place takes divisions to find, as for windows, it is found once for all of k.
+static bool moves_linearly(dt_program_t *program, const dt_inst_t *load, dt_sym_t var) {
+  dt_sym_t coef, rest, offset = dt__buffer_offset(program, load->buffer, load->index);
+  return dt__sym_linear(program->env, offset, var, &coef, &rest);
+}
+
 static dt_status_t pack_columns(dt_program_t *program, const dt_contraction_t *c, uint32_t width,
                                 dt_kernel_t *out) {
   dt_symenv_t *env = program->env;
@@ -198,6 +212,8 @@ static dt_status_t pack_columns(dt_program_t *program, const dt_contraction_t *c
   index[buffer.rank] = c->k;
   buffer.sizes[buffer.rank++] = c->extent_k;
   DT_TRY(shape_add_loop(program, &shape, c->extent_k, c->k, &k));
+  if (!moves_linearly(program, &load, c->n))
+    shape.inner = shape.n_loops;
   index[buffer.rank] = dt__sym_mod(env, c->n, w);
   buffer.sizes[buffer.rank++] = w;
   DT_TRY(shape_add_loop(program, &shape, w, DT_SYM_NONE_ID, &lane));

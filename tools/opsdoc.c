@@ -70,13 +70,21 @@ static const char *section_of(const dt_op_info_t *info, dt_op_t op) {
     return "Control that data decides";
   if (op >= DT_OP_item && op <= DT_OP_masked_select)
     return "Sizes from data";
+  if (op >= DT_OP_window && op <= DT_OP_conv_transpose)
+    return "Windows and convolutions";
   return "Along an axis, norms, matrix product";
 }
 
-static const char *const sections[] = {
-    "Leaves",          "Element-wise, one operand",  "Element-wise, several operands",
-    "Views",           "Joining, padding, indexing", "Reductions",
-    "Sizes from data", "Control that data decides",  "Along an axis, norms, matrix product"};
+static const char *const sections[] = {"Leaves",
+                                       "Element-wise, one operand",
+                                       "Element-wise, several operands",
+                                       "Views",
+                                       "Joining, padding, indexing",
+                                       "Reductions",
+                                       "Sizes from data",
+                                       "Control that data decides",
+                                       "Along an axis, norms, matrix product",
+                                       "Windows and convolutions"};
 
 // A doc may hold the table's own column mark.
 static void put_cell(dt_text_t *out, const char *text) {

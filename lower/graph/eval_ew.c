@@ -18,6 +18,7 @@
 #define SCALAR_pad(name) DT_SCALAR_NONE
 #define SCALAR_concat(name) DT_SCALAR_NONE
 #define SCALAR_matmul(name) DT_SCALAR_NONE
+#define SCALAR_overlap(name) DT_SCALAR_NONE
 #define SCALAR_item(name) DT_SCALAR_NONE
 #define SCALAR_scan(name) DT_SCALAR_NONE
 #define SCALAR_search(name) DT_SCALAR_NONE

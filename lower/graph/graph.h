@@ -56,11 +56,13 @@ typedef struct dt_attrs_t {
   dt_dtype_t dtype; // cast, scalar, iota, size
   uint32_t index;  // input, constant: which; cond, switch, while: of graph->controls; result: which
   uint32_t n_axes; // reductions (ascending), permute (order), concat, gather, iota, softmax (one)
+                   // windows: how many dims they have
   int32_t axes[DT_MAX_RANK];
   uint32_t keepdims; // reductions: 1 keeps folded dims as size 1
   uint32_t mode;     // cumsum: DT_SCAN_* joined; searchsorted: DT_SEARCH_*; scatters: DT_JOIN_*
   uint32_t n_syms;   // reshape, expand, iota: result sizes; slice: start then size, a pair a dim;
-  dt_sym_t syms[2 * DT_MAX_RANK]; // pad: low then high, a pair a dim; size, item, nonzero: one
+  dt_sym_t syms[2 * DT_MAX_RANK]; // pad: low then high, a pair a dim; size, item, nonzero: one;
+                                  // windows: four a dim, and groups
   int64_t ints[DT_MAX_RANK];      // slice: step of each dim (not 0); scalar of an integer: ints[0]
   double floats[2]; // scalar of a float: [0]; layer_norm, rms_norm: epsilon; pad: fill value
 } dt_attrs_t;
@@ -229,6 +231,7 @@ typedef enum dt_lower_kind_t {
   DT_LOWER_pad,
   DT_LOWER_concat,
   DT_LOWER_matmul,
+  DT_LOWER_overlap, // sums of masked loads
   DT_LOWER_item,     // a cast into a rank-0 I64 buffer that the program lists in `items`
   DT_LOWER_scan,     // inclusive, forwards (mode 0 or WHOLE): the running fold of its axis
   DT_LOWER_search,   // DT_INST_SEARCH

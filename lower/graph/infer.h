@@ -129,6 +129,10 @@ dt_status_t dt__infer_dtype(dt_infer_t *ctx) DT_MUST_USE;
   RULE(switch, DT_ATTR_INDEX)                                                                      \
   RULE(while, DT_ATTR_INDEX)                                                                       \
   RULE(result, DT_ATTR_INDEX)                                                                      \
+  RULE(window, DT_ATTR_N_AXES | DT_ATTR_SYMS)                                                      \
+  RULE(overlap, DT_ATTR_N_AXES | DT_ATTR_SYMS)                                                     \
+  RULE(conv, DT_ATTR_N_AXES | DT_ATTR_SYMS)                                                        \
+  RULE(conv_transpose, DT_ATTR_N_AXES | DT_ATTR_SYMS)                                              \
   RULE(matmul, 0)                                                                                  \
   RULE(norm, DT_ATTR_N_AXES | DT_ATTR_EPSILON)
 

@@ -21,6 +21,8 @@ enum {
   DECOMPOSE_scatter = 1,
   DECOMPOSE_nonzero = 1,
   DECOMPOSE_masked_select = 1,
+  DECOMPOSE_conv = 1,
+  DECOMPOSE_conv_transpose = 1,
 };
 
 // The dtype_rule column: whether ops of that rule compute with their inputs.

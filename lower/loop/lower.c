@@ -29,6 +29,7 @@ static const dt_lower_fn_t lower_fns[] = {
     [DT_LOWER_search] = dt__lower_search,
     [DT_LOWER_compress] = dt__lower_compress,
     [DT_LOWER_control] = dt__lower_control,
+    [DT_LOWER_overlap] = dt__lower_overlap,
 };
 
 // ---- Pieces ---------------------------------------------------------------------------------------

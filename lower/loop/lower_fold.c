@@ -17,9 +17,8 @@ static const fold_op_t fold_ops[DT_OP_COUNT] = {
     [DT_OP_argmax] = {true, DT_FOLD_ARGMAX}, [DT_OP_argmin] = {true, DT_FOLD_ARGMIN},
 };
 
-// Ends the kernel: its first stage is `folds`, its second stores the row value at `at`.
-static dt_status_t end_with_row(dt_lowering_t *ctx, dt_node_id_t id, dt_kernel_t *kernel,
-                                dt_stage_t *folds, dt_fold_t *fold, const dt_sym_t *at) {
+dt_status_t dt__lower_end_row(dt_lowering_t *ctx, dt_node_id_t id, dt_kernel_t *kernel,
+                              dt_stage_t *folds, dt_fold_t *fold, const dt_sym_t *at) {
   dt_stage_t last = {0};
   dt_buffer_id_t buffer;
   uint32_t value = 0;
@@ -67,7 +66,7 @@ static dt_status_t lower_fold(dt_lowering_t *ctx, dt_node_id_t id, bool with_ind
     dt_inst_t index = {.kind = DT_INST_INDEX, .dtype = DT_I64, .sym = old[node->attrs->axes[0]]};
     DT_TRY(dt__stage_add(ctx->program, &stage, &index, &fold.index));
   }
-  return end_with_row(ctx, id, &kernel, &stage, &fold, at);
+  return dt__lower_end_row(ctx, id, &kernel, &stage, &fold, at);
 }
 
 dt_status_t dt__lower_reduce(dt_lowering_t *ctx, dt_node_id_t id) {
@@ -115,5 +114,5 @@ dt_status_t dt__lower_matmul(dt_lowering_t *ctx, dt_node_id_t id) {
   DT_TRY(read_factor(ctx, &stage, node->inputs[0], at_a, &product.args[0]));
   DT_TRY(read_factor(ctx, &stage, node->inputs[1], at_b, &product.args[1]));
   DT_TRY(dt__stage_add(ctx->program, &stage, &product, &fold.value));
-  return end_with_row(ctx, id, &kernel, &stage, &fold, at);
+  return dt__lower_end_row(ctx, id, &kernel, &stage, &fold, at);
 }

@@ -123,11 +123,26 @@ static void view_slice(dt_lowering_t *ctx, const dt_node_t *node, const dt_node_
   }
 }
 
+// Place and element of a window are one index.
+static void view_window(dt_lowering_t *ctx, const dt_node_t *node, const dt_node_t *in,
+                        const dt_sym_t *at, dt_sym_t *old) {
+  dt_symenv_t *env = ctx->env;
+  uint32_t n = node->attrs->n_axes, lead = in->rank - n;
+  for (uint32_t k = 0; k < lead; k++)
+    old[k] = at[k];
+  for (uint32_t k = 0; k < n; k++) {
+    const dt_sym_t *stride = &node->attrs->syms[4 * k + 2], *dilation = stride + 1;
+    old[lead + k] = dt__sym_add(env, dt__sym_mul(env, at[lead + k], *stride),
+                                dt__sym_mul(env, at[in->rank + k], *dilation));
+  }
+}
+
 static const view_fn_t view_fns[DT_OP_COUNT] = {
     [DT_OP_reshape] = view_reshape,
     [DT_OP_permute] = view_permute,
     [DT_OP_expand] = view_expand,
     [DT_OP_slice] = view_slice,
+    [DT_OP_window] = view_window,
 };
 
 dt_status_t dt__lower_view(dt_lowering_t *ctx, dt_node_id_t id) {

@@ -48,5 +48,7 @@ typedef struct case_t {
 
 extern const case_t cases[];
 extern const uint32_t n_cases;
+extern const case_t window_cases[]; // cases_window.c
+extern const uint32_t n_window_cases;
 
 #endif // DT_TESTS_CONFORM_CASES_H

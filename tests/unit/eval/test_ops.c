@@ -411,7 +411,7 @@ static void test_every_op(void **state) {
           for (size_t k = 0; k < sizeof(bytes); k++)
             bytes[k] = (unsigned char)(k % 2);
           dt_eval_arg_t args[4];
-          int64_t dims[4][2], strides[4][2];
+          int64_t dims[4][3], strides[4][3];
           for (uint32_t k = 0; k < f.graph->inputs.len; k++) {
             const dt_graph_input_t *in = &f.graph->inputs.items[k];
             const int64_t symbols[2] = {sizes[s], 2};

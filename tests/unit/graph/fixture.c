@@ -166,6 +166,22 @@ static void example_attrs(fixture_t *f, dt_op_t op, dt_dtype_t dtype, dt_attrs_t
   }
 }
 
+// Fields of the windows, and x's and w's sizes, of an op that has them.
+static void window_attrs(fixture_t *f, dt_op_t op, dt_attrs_t *attrs) {
+  static const int64_t fields[][5] = {{2, 3, 1, 1}, {5, 2, 1, 1}, {1, 1, 1, 0, 1}, {3, 2, 1, 1, 1}};
+  attrs->n_axes = 1;
+  attrs->n_syms = op == DT_OP_conv || op == DT_OP_conv_transpose ? 5 : 4;
+  for (uint32_t k = 0; k < attrs->n_syms; k++)
+    attrs->syms[k] = literal(f, fields[op - DT_OP_window][k]);
+}
+
+static void conv_shape(fixture_t *f, dt_op_t op, uint32_t k, dt_sym_t *shape) {
+  dt_sym_t two = literal(f, 2), three = literal(f, 3);
+  shape[0] = k == 0 ? dt__symbol_sym(f->env, 0) : op == DT_OP_conv ? three : two;
+  shape[1] = k == 1 && op != DT_OP_conv ? three : two;
+  shape[2] = two;
+}
+
 // A body that gives input 0, negated where that is possible; `test`: whether it is anything.
 static const dt_graph_t *example_body(fixture_t *f, dt_dtype_t dtype, bool test) {
   dt_graph_t *body = dt__graph_create(&f->arena, f->env);
@@ -215,10 +231,16 @@ dt_node_id_t add_example(fixture_t *f, dt_op_t op, dt_dtype_t dtype) {
   if (dt__op_info(op)->lower == DT_LOWER_control)
     return add_control(f, op, dtype);
   example_attrs(f, op, dtype, &attrs);
+  if (op >= DT_OP_window && op <= DT_OP_conv_transpose)
+    window_attrs(f, op, &attrs);
   for (uint32_t k = 0; k < n; k++) {
-    dt_sym_t shape[2] = {whole[0], whole[1]};
+    dt_sym_t shape[3] = {whole[0], whole[1]};
     dt_dtype_t own = dtype;
     uint32_t rank = 2;
+    if (op == DT_OP_conv || op == DT_OP_conv_transpose) {
+      rank = 3;
+      conv_shape(f, op, k, shape);
+    }
     if (op == DT_OP_where && k == 0)
       own = DT_BOOL;
     if (op == DT_OP_gather && k == 1) {

@@ -423,6 +423,37 @@ static bool build_control(case_t *c, dt_op_t op) {
   return true;
 }
 
+// Windows over the last dim, which has three elements more than s[1].
+static bool build_window(case_t *c, dt_op_t op) {
+  dt_symenv_t *env = c->rig.f.env;
+  dt_sym_t three = dt__sym_const(env, 3), stride = c->form & 1 ? c->two : c->one;
+  dt_node_id_t x =
+      in3(c, c->s[0], c->two, op == DT_OP_window ? dt__sym_add(env, c->s[1], three) : c->s[1]);
+  dt_sym_t places = dt__sym_add(env, dt__sym_floordiv(env, c->s[1], stride), c->one);
+  dt_sym_t size = dt__sym_add(env, dt__sym_mul(env, c->s[1], c->two), three);
+  dt_attrs_t attrs = {.n_axes = 1, .n_syms = 4, .syms = {places, c->two, stride, c->two}};
+  const dt_sym_t added[4] = {size, stride, c->form & 2 ? c->one : c->two, c->one};
+  if (op == DT_OP_overlap_add)
+    memcpy(attrs.syms, added, sizeof(added));
+  return finish(c, op, 1, &x, &attrs);
+}
+
+// A product, a sum of products, one for each channel.
+static bool build_conv(case_t *c, dt_op_t op) {
+  dt_symenv_t *env = c->rig.f.env;
+  dt_sym_t four = dt__sym_const(env, 4), groups = c->form == 2 ? c->two : c->one;
+  dt_sym_t five = dt__sym_const(env, 5), rows = c->form == 0 ? five : c->two;
+  dt_sym_t size = dt__sym_add(env, dt__sym_mul(env, c->s[1], c->two), four);
+  dt_sym_t own = c->form == 2 ? c->one : c->two;
+  dt_node_id_t in[2] = {in3(c, c->s[0], c->two, c->s[1])};
+  dt_attrs_t attrs = {.n_axes = 1, .n_syms = 5, .syms = {c->two, c->one, c->two, c->one, groups}};
+  in[1] = op == DT_OP_conv ? in3(c, rows, own, c->two) : in3(c, c->two, rows, c->two);
+  const dt_sym_t added[4] = {size, c->two, c->two, c->one};
+  if (op == DT_OP_conv_transpose)
+    memcpy(attrs.syms, added, sizeof(added));
+  return finish(c, op, 2, in, &attrs);
+}
+
 static builder_t builder_of(dt_op_t op) {
   const dt_op_info_t *info = dt__op_info(op);
   if (info->flags & DT_OPF_LEAF)
@@ -431,6 +462,8 @@ static builder_t builder_of(dt_op_t op) {
     return (builder_t){build_cast, 13};
   if (info->flags & DT_OPF_EW)
     return (builder_t){build_same, 2};
+  if (op == DT_OP_window)
+    return (builder_t){build_window, 2};
   if (info->flags & DT_OPF_VIEW)
     return (builder_t){build_view, 4};
   if (info->flags & DT_OPF_REDUCE)
@@ -450,6 +483,9 @@ static builder_t builder_of(dt_op_t op) {
                 {DT_OP_layer_norm, {build_norm, 2}},
                 {DT_OP_rms_norm, {build_norm, 2}},
                 {DT_OP_matmul, {build_matmul, 4}},
+                {DT_OP_overlap_add, {build_window, 4}},
+                {DT_OP_conv, {build_conv, 3}},
+                {DT_OP_conv_transpose, {build_conv, 3}},
                 {DT_OP_item, {build_item, 2}},
                 {DT_OP_cumsum, {build_scan, 12}},
                 {DT_OP_searchsorted, {build_search, 6}},
