@@ -5,7 +5,6 @@
 
 #include "runtime/base/dtype.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static const dt_value_t none_value = {0};
@@ -78,95 +77,18 @@ static bool required(dt_trace_t *trace, dt_sym_t cond, const char *what) {
 }
 
 // ---- Numbers from data --------------------------------------------------------------------------
-// What the element of x is an element of, seen through views of one element.
-static dt_value_t base_of(const dt_trace_t *trace, dt_value_t x) {
-  for (const dt_node_t *node = node_of(trace, x);; node = node_of(trace, x)) {
-    const dt_op_info_t *info = dt__op_info(node->op);
-    if (!(info->flags & DT_OPF_VIEW))
-      return x;
-    const dt_node_t *in = dt__graph_node(trace->graph, node->inputs[0]);
-    dt_sym_t one = dt__sym_const(trace->env, 1);
-    for (uint32_t k = 0; k < in->rank; k++)
-      if (!one.id || !dt__sym_known_eq(trace->env, in->sizes[k], one))
-        return x;
-    x = (dt_value_t){node->inputs[0].id};
-  }
-}
-
-// The number that x is known to be without reading it: a literal, a size, an integer argument.
-static dt_sym_t known_number(dt_trace_t *trace, dt_value_t x) {
-  const dt_node_t *node = node_of(trace, x);
-  if (node->op == DT_OP_size)
-    return dt__sym_simplify(trace->env, node->attrs->syms[0]);
-  if (node->op == DT_OP_scalar && !dt__dtype_is_float(node->dtype))
-    return literal(trace, node->attrs->ints[0]);
-  if (node->op == DT_OP_input && trace->graph->inputs.items[node->attrs->index].is_int)
-    return dt__sym_simplify(trace->env, trace->graph->inputs.items[node->attrs->index].value);
-  return DT_SYM_NONE_ID;
-}
-
-// What an i64 made of `dtype` may be; u64 wraps.
-static dt_range_t range_of(dt_dtype_t dtype) {
-  int bits = (int)dt_dtype_size(dtype) * 8;
-  if (dt__dtype_is_bool(dtype))
-    return (dt_range_t){0, 1};
-  if (bits >= 64)
-    return (dt_range_t){INT64_MIN, INT64_MAX};
-  int64_t half = (int64_t)1 << (bits - 1);
-  return dt__dtype_is_signed(dtype) ? (dt_range_t){-half, half - 1} : (dt_range_t){0, 2 * half - 1};
-}
-
-// A new symbol for the one element of x.
-static dt_sym_t bind(dt_trace_t *trace, dt_value_t x, dt_range_t range) {
-  char name[160];
-  if (trace->n_open) {
-    DT_TRACE_FAIL(
-        trace, DT_E_STATE,
-        "a body of cond, switch or while reads no number from data: read it before, or select "
-        "with where");
-    return DT_SYM_NONE_ID;
-  }
-  dt_value_t scalar = dt__trace_reshape(trace, x, 0, NULL);
-  if (trace->status)
-    return DT_SYM_NONE_ID;
-  const char *file = trace->origin.file ? trace->origin.file : "";
-  (void)snprintf(name, sizeof(name), file[0] ? "%.40s at %.80s:%d" : "%.40s", trace->origin.op,
-                 file, trace->origin.line);
-  dt_attrs_t attrs = {0};
-  attrs.n_syms = 1;
-  attrs.syms[0] =
-      dt__trace_made(trace, dt__sym_new(trace->env, DT_SYMBOL_UNBACKED, range, NULL, name));
-  return one(trace, DT_OP_item, scalar, &attrs).id ? attrs.syms[0] : DT_SYM_NONE_ID;
-}
-
-// The number that x's one element is; read once, however often it is asked for.
-static dt_sym_t number_of(dt_trace_t *trace, dt_value_t x) {
-  dt_value_t base = base_of(trace, x);
-  dt_sym_t found = known_number(trace, base);
-  for (uint32_t k = 0; !found.id && k < trace->items.len; k++)
-    if (trace->items.items[k].value.id == base.id)
-      found = dt__sym_simplify(trace->env, trace->items.items[k].number);
-  if (found.id || trace->status)
-    return found;
-  dt_sym_t made = bind(trace, x, range_of(node_of(trace, base)->dtype));
-  dt_trace_item_t item = {base, made};
-  if (made.id && !DT_VEC_PUSH(&trace->traced->arena, &trace->items, item))
-    (void)dt__trace_take(trace, DT_NO_MEMORY());
-  return trace->status ? DT_SYM_NONE_ID : made;
-}
-
 dt_sym_t dt_item(dt_trace_t *trace, dt_value_t x) {
   if (!dt__trace_begin(trace, "item") || !dt__trace_node(trace, x, "argument 0"))
     return DT_SYM_NONE_ID;
-  return number_of(trace, x);
+  return dt__trace_number(trace, x);
 }
 
 // ---- Selections ---------------------------------------------------------------------------------
 // How many elements of a bool value are true: at most all of them.
 static dt_sym_t count_true(dt_trace_t *trace, dt_value_t mask) {
   dt_value_t sum = reduce_all(trace, DT_OP_sum, cast(trace, mask, DT_I64));
-  dt_sym_t count =
-      trace->status ? DT_SYM_NONE_ID : bind(trace, sum, (dt_range_t){0, DT_SIZE_LIMIT - 1});
+  dt_sym_t count = trace->status ? DT_SYM_NONE_ID
+                                 : dt__trace_bind(trace, sum, (dt_range_t){0, DT_SIZE_LIMIT - 1});
   if (trace->status)
     return DT_SYM_NONE_ID;
   const dt_node_t *node = node_of(trace, mask);
@@ -249,9 +171,9 @@ static dt_value_t repeat_all(dt_trace_t *trace, dt_value_t x, uint32_t axis, dt_
 
 // Row k as often as repeats[k] says: output row j is of the first k whose rows end after j.
 static dt_value_t repeat_each(dt_trace_t *trace, dt_value_t x, uint32_t axis, dt_value_t repeats) {
-  if (!check_repeats(trace, number_of(trace, reduce_all(trace, DT_OP_amin, repeats))))
+  if (!check_repeats(trace, dt__trace_number(trace, reduce_all(trace, DT_OP_amin, repeats))))
     return none_value;
-  dt_sym_t total = number_of(trace, reduce_all(trace, DT_OP_sum, repeats));
+  dt_sym_t total = dt__trace_number(trace, reduce_all(trace, DT_OP_sum, repeats));
   dt_value_t in[2] = {cumsum(trace, repeats, 0, 0)};
   dt_attrs_t search = {0}, gather = {0};
   search.mode = DT_SEARCH_INCLUSIVE;
@@ -277,7 +199,7 @@ dt_value_t dt_repeat_interleave(dt_trace_t *trace, dt_value_t x, dt_value_t repe
     return none_value;
   }
   if (counts->rank == 0 && node->rank < DT_MAX_RANK) {
-    dt_sym_t times = number_of(trace, repeats);
+    dt_sym_t times = dt__trace_number(trace, repeats);
     return check_repeats(trace, times) ? repeat_all(trace, x, at, times) : none_value;
   }
   dt_sym_t n = node->sizes[at], row = literal(trace, 1);

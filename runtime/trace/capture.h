@@ -12,6 +12,7 @@
 // A number read from data, and what it is the element of.
 typedef struct dt_trace_item_t {
   dt_value_t value;
+  int64_t at[DT_MAX_RANK];
   dt_sym_t number;
 } dt_trace_item_t;
 // An input as the program sees it.
@@ -93,6 +94,11 @@ dt_value_t dt__trace_add_broadcast(dt_trace_t *trace, dt_op_t op, const dt_value
 // x with the given sizes by a reshape or an expand node, or x itself where it has them.
 dt_value_t dt__trace_reshape(dt_trace_t *trace, dt_value_t x, uint32_t rank, const dt_sym_t *sizes);
 dt_value_t dt__trace_expand(dt_trace_t *trace, dt_value_t x, uint32_t rank, const dt_sym_t *sizes);
+// A new symbol, in `range`, for the one element of x.
+dt_sym_t dt__trace_bind(dt_trace_t *trace, dt_value_t x, dt_range_t range);
+// The number that x's one element is: known without reading it, or a symbol that is one however
+// often it is asked for, and by whatever views. None with the trace failed. (numbers.c)
+dt_sym_t dt__trace_number(dt_trace_t *trace, dt_value_t x);
 // A literal for `dtype` into attrs (floats[0] or ints[0]); false fails the trace.
 bool dt__trace_literal(dt_trace_t *trace, dt_dtype_t dtype, double value, dt_attrs_t *attrs);
 

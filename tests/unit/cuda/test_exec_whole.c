@@ -215,6 +215,65 @@ static void numbers_stay_on_the_host(void **state) {
   close_place(&place);
 }
 
+// x as [shape[0], shape[1]], and the numbers as data.
+static dt_status_t shape_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
+                                 void *closure) {
+  (void)closure;
+  uint32_t n = 0;
+  const dt_sym_t *shape = dt_int_elements(t, in[0], &n);
+  dt_value_t sum = dt_cast(t, dt_sum(t, in[0], 0, NULL, false), DT_F32);
+  if (shape)
+    out[0] = dt_add(t, dt_reshape(t, in[1], n, shape), sum);
+  return NULL;
+}
+static const dt_dim_decl_t two[] = {{.is_static = true, .value = 2}};
+static const dt_input_decl_t shape_inputs[] = {{.name = "shape",
+                                                .dtype = DT_I64,
+                                                .rank = 1,
+                                                .dims = two,
+                                                .kind = DT_INPUT_INTEGERS},
+                                               {.name = "x", .dtype = DT_F32, .rank = 1}};
+static const subject_t reshape = {"reshape", shape_program, 2, 1, shape_inputs};
+
+// Kernel by kernel and as a graph, with x there and on the host.
+static void integers_stay_on_the_host(void **state) {
+  (void)state;
+  static const dt_call_options_t modes[] = {{.mode = DT_CALL_PLAIN},
+                                            {.mode = DT_CALL_REDUCE_OVERHEAD}};
+  place_t place = open_place();
+  dt_function_t *function = subject_function(place.runtime, &reshape, NULL, DT_ANSWER_COMPILED);
+  expect_ok(dt_function_prepare_on(function, DT_CUDA, 0));
+  for (uint32_t k = 0; k < 4 * N_EDGES; k++) {
+    const int64_t *sizes = edges[k / 4], n = sizes[0] * sizes[1], pair = 2;
+    dt_tensor_t *shape = tensor_i64(1, &pair, sizes), *wrong = upload(&place, shape);
+    dt_tensor_t *x = tensor_full(1, 1, &n), *there = upload(&place, x), *out = NULL;
+    dt_tensor_t *in[2] = {shape, k & 1 ? x : there};
+    expect_ok(dt_step_begin(place.device));
+    expect_ok(dt_call_with(place.device, function, in, 2, &out, 1, &modes[k / 2 % 2]));
+    dt_tensor_t *got = download(&place, out);
+    dt_tensor_t *want = tensor_full(1 + (float)(sizes[0] + sizes[1]), 2, sizes);
+    expect_close(got, want, 0, 0, "reshape");
+    dt_tensor_release(out);
+    out = NULL;
+    in[0] = wrong;
+    expect_told(dt_call(place.device, function, in, 2, &out, 1), DT_E_ARGUMENT,
+                "argument 0 \"shape\": on CUDA device 0; a number that calls bring is a host tensor");
+    expect_told(dt_call(place.host, function, (dt_tensor_t *[]){wrong, x}, 2, &out, 1),
+                DT_E_ARGUMENT, "argument 0 \"shape\": on CUDA device 0");
+    dt_tensor_release(shape);
+    dt_tensor_release(wrong);
+    dt_tensor_release(x);
+    dt_tensor_release(there);
+    dt_tensor_release(got);
+    dt_tensor_release(want);
+  }
+  assert_int_equal(variants_of(function), 1);
+  dt_function_stats_t stats = stats_of(function);
+  assert_int_equal(stats.graph_calls, 2 * N_EDGES);
+  dt_function_release(function);
+  close_place(&place);
+}
+
 // Every second column from the last on, of rows that are further apart; and one row for all.
 static void inputs_on_the_host_keep_their_strides(void **state) {
   (void)state;
@@ -281,6 +340,7 @@ int main(void) {
       cmocka_unit_test(scales_by_what_is_computed_once),
       cmocka_unit_test(sizes_come_from_data),
       cmocka_unit_test(numbers_stay_on_the_host),
+      cmocka_unit_test(integers_stay_on_the_host),
       cmocka_unit_test(inputs_on_the_host_keep_their_strides),
       cmocka_unit_test(a_wrong_index_is_told),
   };

@@ -167,6 +167,59 @@ static void test_item_twice_is_one_symbol(void **state) {
   assert_true(same_symbol);
 }
 
+// Elements of n, 7, [0, 1, 2, 3] and the data's, joined and seen in several ways, are what they
+// are.
+static dt_value_t joined(dt_trace_t *t, const dt_value_t *in) {
+  dt_sym_t one = dt_sym_const(t, 1), four = dt_sym_const(t, 4), n = dt_dim(t, in[0], 0);
+  dt_sym_t two = dt_sym_const(t, 2), sizes[2] = {four, two};
+  dt_value_t parts[4] = {dt_reshape(t, dt_size_value(t, n), 1, &one),
+                         dt_cast(t, dt_expand(t, dt_scalar(t, DT_I16, 7), 1, &one), DT_I64),
+                         dt_iota(t, DT_I64, 1, &four, 0), dt_slice(t, in[0], 0, one, two, 1)};
+  return dt_permute(t, dt_reshape(t, dt_concat(t, 4, parts, 0), 2, sizes), (int32_t[]){1, 0});
+}
+
+static dt_sym_t element(dt_trace_t *t, dt_value_t x, int64_t row, int64_t column) {
+  dt_sym_t one = dt_sym_const(t, 1);
+  dt_value_t of_row = dt_slice(t, x, 0, dt_sym_const(t, row), one, 1);
+  return dt_item(t, dt_slice(t, of_row, 1, dt_sym_const(t, column), one, -1));
+}
+
+static dt_value_t make_elements(dt_trace_t *t, const dt_value_t *in) {
+  dt_value_t x = joined(t, in);
+  dt_sym_t n = dt_dim(t, in[0], 0), one = dt_sym_const(t, 1);
+  same_symbol = element(t, x, 0, 0).id == n.id;
+  const int64_t literals[] = {7, 0, 1, 2, 3};
+  for (int64_t k = 1; k < 6; k++) {
+    int64_t value = -1;
+    dt_sym_t got = element(t, x, k % 2, k / 2);
+    same_symbol = same_symbol && dt_sym_constant(t, got, &value) && value == literals[k - 1];
+  }
+  // Data are read once, by whatever views.
+  dt_sym_t first = element(t, x, 0, 3), second = element(t, x, 1, 3);
+  dt_sym_t again = dt_item(t, dt_slice(t, in[0], 0, dt_sym_const(t, 2), one, 1));
+  same_symbol = same_symbol && again.id == second.id && first.id != second.id;
+  return dt_size_value(t, dt_sym_add(t, dt_sym_mul(t, first, dt_sym_const(t, 100)), second));
+}
+
+static void test_item_of_views(void **state) {
+  (void)state;
+  CHECK(make_elements, ARGS(I64_1(3, 1, 22, 33)), 0, I(0), I(2233));
+  assert_true(same_symbol);
+}
+
+// What is read after an update is the new value, what was read before the old one.
+static dt_value_t make_updated(dt_trace_t *t, const dt_value_t *in) {
+  dt_sym_t before = dt_item(t, in[0]);
+  dt_update(t, in[0], dt_mul(t, in[0], dt_scalar(t, DT_I64, 3)));
+  dt_sym_t after = dt_item(t, in[0]);
+  return dt_size_value(t, dt_sym_sub(t, after, before));
+}
+
+static void test_item_of_an_update(void **state) {
+  (void)state;
+  CHECK(make_updated, ARGS(I64_0(5)), 0, I(0), I(10));
+}
+
 // A bool is 0 or 1, an i8 at most 127: no check is needed for what that proves.
 static dt_value_t make_ranges(dt_trace_t *t, const dt_value_t *in) {
   dt_check(t, dt_sym_le(t, dt_item(t, in[0]), dt_sym_const(t, 1)), "a bool");
@@ -497,6 +550,10 @@ static const dt_input_decl_t declared[2] = {{.name = "x", .dtype = DT_F32, .rank
 
 #define REFUSALS                                                                                   \
   R(item_float, (void)dt_item(t, dt_sum(t, x, 0, NULL, false)), DT_E_DTYPE, "integer or bool")     \
+  R(item_several,                                                                                  \
+    (void)dt_item(                                                                                 \
+        t, dt_range(t, DT_I64, dt_sym_const(t, 0), dt_sym_const(t, 3), dt_sym_const(t, 1))),       \
+    DT_E_SHAPE, "number of elements")                                                              \
   R(item_none, (void)dt_item(t, (dt_value_t){0}), DT_E_ARGUMENT, "none value")                     \
   R(branch, (void)dt_sym_true(t, dt_sym_eq(t, n, one)), DT_E_STATE, "sym_true")                    \
   R(mask, (void)dt_masked_select(t, x, ids), DT_E_DTYPE, "the mask must be bool, got i64")         \
@@ -567,6 +624,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_item_is_a_size),
       cmocka_unit_test(test_item_twice_is_one_symbol),
+      cmocka_unit_test(test_item_of_views),
+      cmocka_unit_test(test_item_of_an_update),
       cmocka_unit_test(test_item_ranges),
       cmocka_unit_test(test_selections),
       cmocka_unit_test(test_repeat_interleave),
