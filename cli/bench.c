@@ -257,13 +257,14 @@ static int tell_total(const job_t *job) {
                  (unsigned long long)held, (unsigned long long)function.code_bytes,
                  (unsigned long long)function.constant_bytes);
   else
-    (void)printf(
-        "%llu shapes, %u variant%s in %.0f ms of compiling; guards %.0f ns; %llu graph "
-        "updates; %.1f MB (session %.1f, code %.1f, constants %.1f)\n",
-        (unsigned long long)job->shapes, function.variants, function.variants == 1 ? "" : "s",
-        (double)function.compile_ns * 1e-6, job->guard_ns, (unsigned long long)session.nodes_set,
-        (double)(held + function.code_bytes + function.constant_bytes) * 1e-6, (double)held * 1e-6,
-        (double)function.code_bytes * 1e-6, (double)function.constant_bytes * 1e-6);
+    (void)printf("%llu shape%s, %u variant%s in %.0f ms of compiling; guards %.0f ns; %llu graph "
+                 "updates; %.1f MB (session %.1f, code %.1f, constants %.1f)\n",
+                 (unsigned long long)job->shapes, job->shapes == 1 ? "" : "s", function.variants,
+                 function.variants == 1 ? "" : "s", (double)function.compile_ns * 1e-6,
+                 job->guard_ns, (unsigned long long)session.nodes_set,
+                 (double)(held + function.code_bytes + function.constant_bytes) * 1e-6,
+                 (double)held * 1e-6, (double)function.code_bytes * 1e-6,
+                 (double)function.constant_bytes * 1e-6);
   return CLI_DONE;
 }
 

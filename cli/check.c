@@ -135,8 +135,9 @@ static void tell_total(const telling_t *telling) {
                  telling->told, counts[CLI_PASS], counts[CLI_WRONG], counts[CLI_REFUSED],
                  counts[CLI_ERROR], (unsigned long long)telling->evaluator_calls);
   else
-    (void)printf("%u folders: %u pass, %u wrong, %u refused, %u error\n", telling->told,
-                 counts[CLI_PASS], counts[CLI_WRONG], counts[CLI_REFUSED], counts[CLI_ERROR]);
+    (void)printf("%u folder%s: %u pass, %u wrong, %u refused, %u error\n", telling->told,
+                 telling->told == 1 ? "" : "s", counts[CLI_PASS], counts[CLI_WRONG],
+                 counts[CLI_REFUSED], counts[CLI_ERROR]);
 }
 
 // ---- The job --------------------------------------------------------------------------------------

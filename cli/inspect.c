@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // ductile inspect: what an ONNX model is: versions, inputs and outputs with their dims,
-// initializers, operators with counts, functions, external files.
+// initializers, operators with counts, functions, external files; and whether it can be compiled.
 #include "cli/cli.h"
 #include "cli/options.h"
 
 #include "ductile/onnx.h"
+
+#include <string.h>
 
 #define ME "inspect"
 
@@ -27,7 +29,9 @@ static const cli_command_t command = {
         "and\n"
         "outputs with their dims (a name stands for a size that may change, ? for one without a "
         "name),\n"
-        "initializers by element type, operators with counts, functions, files of external data.\n"
+        "initializers by element type, operators with counts, functions, files of external data; and "
+        "whether\n"
+        "it can be compiled, or else each node that cannot.\n"
         "A model that breaks a rule of the format, or a limit, is refused with the place in the "
         "file.\n",
     .exits = "0 the model was read; 1 it was refused, with a message; 2 wrong usage.",
@@ -35,6 +39,61 @@ static const cli_command_t command = {
     .n_options = sizeof(rows) / sizeof(rows[0]),
     .operand = "file",
 };
+
+// ---- Whether it is compiled -----------------------------------------------------------------------
+// A function is made, and nothing compiled: what only sizes can show is left to a call.
+static dt_status_t try_function(dt_onnx_t *model) {
+  dt_runtime_t *runtime = NULL;
+  dt_function_t *function = NULL;
+  dt_runtime_options_t about = {
+      .struct_size = sizeof(about), .threads = 1, .compile_threads = 1};
+  dt_status_t status = dt_runtime_create(&about, &runtime);
+  if (!status)
+    status = dt_onnx_function_create(runtime, model, NULL, &function);
+  dt_function_release(function);
+  dt_runtime_release(runtime);
+  return status;
+}
+
+// One reason a line.
+static void tell_reasons(const char *message) {
+  for (const char *at = message; *at; at++) {
+    bool ends = at[0] == ';' && at[1] == ' ';
+    (void)fputs(ends ? "\n " : (char[]){*at, '\0'}, stdout);
+  }
+  (void)printf("\n");
+}
+
+static void tell_support(dt_status_t status, const char *path, bool json) {
+  const char *message = dt_status_message(status);
+  size_t len = strlen(path);
+  if (strncmp(message, path, len) == 0 && strncmp(message + len, ": ", 2) == 0)
+    message += len + 2;
+  if (json) {
+    (void)printf("{\"event\":\"support\",\"compiled\":%s,\"code\":\"%s\",\"message\":",
+                 status ? "false" : "true", dt_code_name(dt_status_code(status)));
+    cli_json_string(stdout, message);
+    (void)printf("}\n");
+  } else if (status) {
+    (void)printf("not compiled (%s):\n  ", dt_code_name(dt_status_code(status)));
+    tell_reasons(message);
+  } else {
+    (void)printf("can be compiled\n");
+  }
+}
+
+static int tell_model(dt_onnx_t *model, const char *path, bool json) {
+  char *text = NULL;
+  dt_status_t status = json ? dt_onnx_report_json(model, &text) : dt_onnx_report_text(model, &text);
+  if (status)
+    return cli_failed(ME, path, status);
+  (void)fputs(text, stdout);
+  dt_text_free(text);
+  status = try_function(model);
+  tell_support(status, path, json);
+  dt_status_free(status);
+  return CLI_DONE;
+}
 
 int cli_inspect(int argc, char **argv) {
   options_t options = {0};
@@ -45,18 +104,9 @@ int cli_inspect(int argc, char **argv) {
   dt_onnx_options_t about = {
       .struct_size = sizeof(about), .access = DT_ONNX_MAP, .data_folder = options.data};
   dt_onnx_t *model = NULL;
-  char *text = NULL;
-  dt_status_t status = dt_onnx_open(files.items[0], &about, &model);
-  if (!status)
-    status = options.json ? dt_onnx_report_json(model, &text) : dt_onnx_report_text(model, &text);
-  if (!status)
-    (void)fputs(text, stdout);
-  // The message begins with the path, where there is one to tell.
-  result = status ? cli_complain(ME, CLI_FAILED, "%s: %s", dt_code_name(dt_status_code(status)),
-                                 dt_status_message(status))
-                  : CLI_DONE;
-  dt_status_free(status);
-  dt_text_free(text);
+  const char *path = files.items[0];
+  dt_status_t status = dt_onnx_open(path, &about, &model);
+  result = status ? cli_failed(ME, path, status) : tell_model(model, path, options.json);
   dt_onnx_close(model);
   return result;
 }

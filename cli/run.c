@@ -187,7 +187,10 @@ static void tell_text(const char *name, const dt_tensor_t *tensor) {
   }
   if (all.n_nan > 0)
     (void)printf(", %lld NaN", (long long)all.n_nan);
-  (void)printf("\n  ");
+  (void)printf("\n");
+  if (dt_tensor_count(tensor) == 0)
+    return;
+  (void)printf("  ");
   print_elements(tensor, false);
   (void)printf("\n");
 }

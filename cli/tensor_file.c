@@ -51,12 +51,6 @@ bool cli_tensor_read(const char *path, const char *name, dt_tensor_t **out,
                      char message[CLI_MESSAGE]) {
   const char *archive = strstr(path, ".npz:");
   *out = NULL;
-  if (ends_with(path, ".npy"))
-    return read_npy(path, out, message);
-  if (ends_with(path, ".npz"))
-    return read_npz(path, name, out, message);
-  if (ends_with(path, ".pb"))
-    return read_pb(path, out, message);
   if (archive) {
     char file[PATH_MAX];
     size_t len = (size_t)(archive - path) + 4;
@@ -66,6 +60,12 @@ bool cli_tensor_read(const char *path, const char *name, dt_tensor_t **out,
     file[len] = '\0';
     return read_npz(file, archive + 5, out, message);
   }
+  if (ends_with(path, ".npy"))
+    return read_npy(path, out, message);
+  if (ends_with(path, ".npz"))
+    return read_npz(path, name, out, message);
+  if (ends_with(path, ".pb"))
+    return read_pb(path, out, message);
   return cli_wrong(message, "its name ends neither in .npy, .npz nor .pb, and it is none of "
                             "zeros, ones, random, range:A..B and values:…");
 }

@@ -66,6 +66,28 @@ expect 1 'models: not a regular file' inspect models
 expect 1 'DT_E_FORMAT: models/cut.onnx: byte 10: a length reaches beyond' inspect models/cut.onnx
 expect 1 'graph.initializer[0]: byte' inspect models/outside.onnx --data graphs
 expect 1 'graphs/add.dtt: byte 0:' inspect graphs/add.dtt
+for command in run check bench; do
+  expect 0 "usage: ductile $command" $command --help
+  expect 2 '--nope' $command a --nope
+  expect 2 'expected cpu, cuda or cuda:N' $command models --device gpu
+  expect 2 'expected cpu, cuda or cuda:N' $command models --device cuda:x
+done
+for command in run bench; do
+  expect 2 'no model' $command
+  expect 2 'one model only' $command a b
+  expect 1 'nowhere.onnx: cannot open: No such file' $command nowhere.onnx
+  expect 1 'DT_E_FORMAT: models/cut.onnx: byte 10' $command models/cut.onnx
+  expect 2 '--threads 0' $command models/sum.onnx --threads 0
+done
+expect 2 'no folder' check
+expect 1 'nowhere: No such file' check nowhere
+expect 1 'no folder with a model.onnx' check graphs
+expect 1 'no folder with a model.onnx is called nope*' check folders --only 'nope*'
+expect 2 'expected pass, wrong, refused or error' check folders --list good
+expect 2 '--rtol -1' check folders --rtol -1
+expect 2 '--jobs 257' check folders --jobs 257
+expect 2 '--dim x: expected NAME=SIZES' bench models/sum.onnx --dim x
+expect 2 '--mode fast' bench models/sum.onnx --mode fast
 
 # Output that cannot be written is a failure.
 if [[ -w /dev/full ]]; then

@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the models and folders that the tests of run, check and bench read, into models/ and folders/.
+
+usage: PYTHONPATH=$(scripts/fetch-onnx):$(dirname $(scripts/fetch-onnx)) tests/cli/make.py
+"""
+
+import os
+import shutil
+import struct
+
+import onnx_ml_pb2 as onnx
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+FLOAT, INT64 = 1, 7
+
+
+def value(info, name, kind, dims):
+    info.name = name
+    tensor = info.type.tensor_type
+    tensor.elem_type = kind
+    for dim in dims:
+        place = tensor.shape.dim.add()
+        if isinstance(dim, str):
+            place.dim_param = dim
+        else:
+            place.dim_value = dim
+
+
+def model(nodes, inputs, outputs):
+    made = onnx.ModelProto(ir_version=8)
+    made.opset_import.add(version=17)
+    made.graph.name = "test"
+    for op, takes, gives in nodes:
+        made.graph.node.add(op_type=op, input=takes, output=gives)
+    for entry in inputs:
+        value(made.graph.input.add(), *entry)
+    for entry in outputs:
+        value(made.graph.output.add(), *entry)
+    return made.SerializeToString()
+
+
+def tensor(kind, dims, values):
+    form = {FLOAT: "f", INT64: "q"}[kind]
+    return onnx.TensorProto(data_type=kind, dims=dims, raw_data=struct.pack(f"<{len(values)}{form}", *values)).SerializeToString()
+
+
+def write(path, data):
+    path = os.path.join(HERE, path)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as file:
+        file.write(data)
+
+
+ROWS = [("x", FLOAT, ["batch", 3]), ("y", FLOAT, [3])]
+SUM = model([("Add", ["x", "y"], ["s"]), ("Relu", ["s"], ["z"])], ROWS, [("z", FLOAT, ["batch", 3])])
+BOTH = model([("Add", ["x", "y"], ["s"]), ("Sub", ["x", "y"], ["d"])], ROWS,
+             [("s", FLOAT, ["batch", 3]), ("d", FLOAT, ["batch", 3])])
+COUNTS = model([("Mul", ["n", "n"], ["m"])], [("n", INT64, ["len", "?"])], [("m", INT64, ["len", "?"])])
+RANDOM = model([("Bernoulli", ["x"], ["z"])], ROWS[:1], [("z", FLOAT, ["batch", 3])])
+
+
+def folder(name, model_bytes, sets, more=None):
+    write(f"folders/{name}/model.onnx", model_bytes)
+    for number, (inputs, outputs) in enumerate(sets):
+        for kind, tensors in (("input", inputs), ("output", outputs)):
+            for k, data in enumerate(tensors):
+                if data is not None:
+                    write(f"folders/{name}/test_data_set_{number}/{kind}_{k}.pb", data)
+    for file, data in (more or {}).items():
+        write(f"folders/{name}/{file}", data)
+
+
+def floats(rows, values):
+    return tensor(FLOAT, [rows, 3] if rows else [3], values)
+
+
+def main():
+    shutil.rmtree(os.path.join(HERE, "folders"), ignore_errors=True)
+    write("models/sum.onnx", SUM)
+    write("models/both.onnx", BOTH)
+    write("models/counts.onnx", COUNTS)
+    one = [floats(1, [1, 2, -9]), floats(0, [0.5, 1, 2])]
+    two = [floats(2, [1, 2, 3, 4, 5, 6]), floats(0, [0, 0, -4])]
+    one_z, two_z = floats(1, [1.5, 3, 0]), floats(2, [1, 2, 0, 4, 5, 2])
+    folder("good", SUM, [(one, [one_z]), (two, [two_z])])
+    folder("more/optional", BOTH, [(one, [None, floats(1, [0.5, 1, -11])])])
+    folder("more/tolerant", SUM, [(one, [floats(1, [1.6, 3.1, 0])])], {"data.json": b'{"rtol": 0.1, "atol": 1e-3}\n'})
+    folder("wrong", SUM, [(one, [one_z]), (two, [floats(2, [1, 2, 0, 4.5, 5, 7])])])
+    folder("sizes", SUM, [(one, [floats(2, [1.5, 3, 0] * 2)])])
+    folder("dtype", SUM, [(one, [tensor(INT64, [1, 3], [1, 3, 0])])])
+    folder("refused", RANDOM, [(one[:1], [one_z])])
+    folder("cut", SUM[:-4], [(one, [one_z])])
+    folder("few", SUM, [(one[:1], [one_z])])
+    folder("many", SUM, [(one + one[:1], [one_z])])
+    folder("bare", SUM, [])
+    folder("blind", SUM, [(one, [])])
+    folder("broken", SUM, [([one[0][:-3], one[1]], [one_z])])
+    folder("misfit", SUM, [([one[0], floats(2, [0] * 6)], [one_z])])
+
+
+main()

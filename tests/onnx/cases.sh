@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# usage: cases.sh DUCTILE FOLDER TABLE [--update]. Runs ductile check over the folders in FOLDER and
+# compares with TABLE: case, status, reason. Fails where a case that passed no longer does, where one is
+# wrong or an error that was not, and where cases came or went. With --update TABLE is written anew.
+set -euo pipefail
+ductile=$1
+folder=$2
+table=$3
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+"$ductile" check "$folder" --jobs 2 --timeout 120 >"$work/lines" || true
+sed '$d' "$work/lines" | awk '{
+  status = $1
+  name = $2
+  sub(/:$/, "", name)
+  reason = $0
+  sub(/^[a-z]+ +[^ ]+: ?/, "", reason)
+  sub(/^model\.onnx: /, "", reason)
+  gsub(/\t/, " ", reason)
+  printf "%s\t%s\t%s\n", name, status, status == "pass" ? "" : substr(reason, 1, 120)
+}' >"$work/actual"
+tail -n 1 "$work/lines"
+if [[ ${4:-} == --update ]]; then
+  cp "$work/actual" "$table"
+  exit 0
+fi
+awk -F '\t' '
+  NR == FNR { expected[$1] = $2; next }
+  { seen[$1] = 1 }
+  !($1 in expected) { printf "%s: not in the table; it is %s\n", $1, $2; failures++; next }
+  expected[$1] == $2 { next }
+  $2 == "pass" { better++; next }
+  expected[$1] == "pass" || $2 == "wrong" || $2 == "error" {
+    printf "%s: %s, expected %s: %s\n", $1, $2, expected[$1], $3
+    failures++
+  }
+  END {
+    for (name in expected)
+      if (!(name in seen)) { printf "%s: in the table, and not in the data\n", name; failures++ }
+    if (better) printf "%d cases pass that did not: run this with --update\n", better
+    printf "%d failures\n", failures
+    exit failures > 0
+  }' "$table" "$work/actual"

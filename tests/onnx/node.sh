@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# usage: node.sh DUCTILE [--update]. The node cases of ONNX's own test data: cases.sh with node.tsv.
+# Skipped (77) where the data cannot be fetched.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+
+status=0
+onnx=$("$here/../../scripts/fetch-onnx") || status=$?
+if [[ $status -eq 3 ]]; then
+  printf 'SKIP: the packages cannot be fetched\n'
+  exit 77
+fi
+[[ $status -eq 0 ]] || exit 1
+exec "$here/cases.sh" "$1" "$onnx/backend/test/data/node" "$here/node.tsv" "${@:2}"
