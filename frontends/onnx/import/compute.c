@@ -16,22 +16,7 @@ dt_value_t dt__imp_in_wide(dt_imp_node_t *n, uint32_t k) {
 }
 
 void dt__imp_out_as(dt_imp_node_t *n, uint32_t k, dt_value_t value, dt_dtype_t dtype) {
-  if (!dt__imp_failed(n) && dt_value_dtype(n->t, value) != dtype)
-    value = dt_cast(n->t, value, dtype);
-  dt__imp_out(n, k, value);
-}
-
-dt_value_t dt__imp_literal(dt_imp_node_t *n, dt_value_t x, double value) {
-  return dt__imp_failed(n) ? x : dt_scalar(n->t, dt_value_dtype(n->t, x), value);
-}
-
-int32_t dt__imp_axis(dt_imp_node_t *n, int64_t axis, uint32_t rank) {
-  int64_t at = axis < 0 ? axis + rank : axis;
-  if (at >= 0 && at < rank)
-    return (int32_t)at;
-  dt__imp_fail(n, DT_E_SHAPE, "axis %lld of a tensor of rank %u; expected %d to %d",
-               (long long)axis, rank, -(int)rank, (int)rank - 1);
-  return 0;
+  dt__imp_out(n, k, dt__imp_as(n, value, dtype));
 }
 
 dt_value_t dt__imp_scalar(dt_imp_node_t *n, dt_value_t x) {

@@ -3,16 +3,12 @@
 #ifndef DT_FRONTENDS_ONNX_IMPORT_COMPUTE_H
 #define DT_FRONTENDS_ONNX_IMPORT_COMPUTE_H
 
-#include "frontends/onnx/import/import.h"
+#include "frontends/onnx/import/nn.h"
 
 // Halves as f32, and else what it was: a formula of several ops is rounded once, at its end.
 dt_value_t dt__imp_widen(dt_imp_node_t *n, dt_value_t x);
 dt_value_t dt__imp_in_wide(dt_imp_node_t *n, uint32_t k);
 void dt__imp_out_as(dt_imp_node_t *n, uint32_t k, dt_value_t value, dt_dtype_t dtype);
-// A literal of x's dtype.
-dt_value_t dt__imp_literal(dt_imp_node_t *n, dt_value_t x, double value);
-// An axis of a tensor, counted from 0. Fails where there is no such axis: 0 then.
-int32_t dt__imp_axis(dt_imp_node_t *n, int64_t axis, uint32_t rank);
 // A single element of rank 1 as rank 0; others as they are.
 dt_value_t dt__imp_scalar(dt_imp_node_t *n, dt_value_t x);
 // Backwards along an axis.

@@ -12,8 +12,12 @@
   }
 UNARY(Abs, dt_abs)
 UNARY(Acos, dt_acos)
+UNARY(Acosh, dt_acosh)
 UNARY(Asin, dt_asin)
+UNARY(Asinh, dt_asinh)
 UNARY(Atan, dt_atan)
+UNARY(Atanh, dt_atanh)
+UNARY(BitwiseNot, dt_bit_not)
 UNARY(Ceil, dt_ceil)
 UNARY(Cos, dt_cos)
 UNARY(Cosh, dt_cosh)
@@ -34,6 +38,9 @@ UNARY(Tan, dt_tan)
 UNARY(Tanh, dt_tanh)
 BINARY(Add, dt_add)
 BINARY(And, dt_logical_and)
+BINARY(BitwiseAnd, dt_bit_and)
+BINARY(BitwiseOr, dt_bit_or)
+BINARY(BitwiseXor, dt_bit_xor)
 BINARY(Div, dt_div)
 BINARY(Equal, dt_eq)
 BINARY(Greater, dt_gt)
@@ -55,12 +62,24 @@ void dt__imp_make_Where(dt_imp_node_t *n) {
 void dt__imp_make_IsInf(dt_imp_node_t *n) {
   bool low = dt__imp_int(n, "detect_negative", 1) != 0;
   bool high = dt__imp_int(n, "detect_positive", 1) != 0;
-  dt_value_t x = dt__imp_in(n, 0), found = dt_isinf(n->t, x), zero = dt__imp_literal(n, x, 0);
+  dt_value_t x = dt__imp_in(n, 0), found = dt_isinf(n->t, x), zero = dt__imp_like(n, x, 0);
   if (!low)
     found = dt_logical_and(n->t, found, dt_gt(n->t, x, zero));
   if (!high)
     found = dt_logical_and(n->t, found, dt_lt(n->t, x, zero));
   dt__imp_out(n, 0, found);
+}
+
+void dt__imp_make_BitShift(dt_imp_node_t *n) {
+  dt_value_t x = dt__imp_in(n, 0), by = dt__imp_in(n, 1);
+  bool left = dt__imp_str_is(n, "direction", "", "LEFT");
+  dt__imp_out(n, 0, left ? dt_shift_left(n->t, x, by) : dt_shift_right(n->t, x, by));
+}
+
+const char *dt__imp_check_BitShift(dt_imp_node_t *n) {
+  return dt__imp_str_is(n, "direction", "", "LEFT") || dt__imp_str_is(n, "direction", "", "RIGHT")
+             ? NULL
+             : "attribute \"direction\" is neither \"LEFT\" nor \"RIGHT\"";
 }
 
 // ---- Remainders, powers -----------------------------------------------------------------------------
@@ -105,7 +124,7 @@ void dt__imp_make_Sum(dt_imp_node_t *n) {
 
 void dt__imp_make_Mean(dt_imp_node_t *n) {
   dt_value_t sum = joined(n, dt_add, true);
-  dt_value_t mean = dt_div(n->t, sum, dt__imp_literal(n, sum, dt__imp_n_in(n)));
+  dt_value_t mean = dt_div(n->t, sum, dt__imp_like(n, sum, dt__imp_n_in(n)));
   dt__imp_out_as(n, 0, mean, dt__imp_dtype(n, 0));
 }
 
@@ -131,8 +150,8 @@ void dt__imp_make_Clip(dt_imp_node_t *n) {
 void dt__imp_make_Clip_attr(dt_imp_node_t *n) {
   dt_value_t x = dt__imp_in(n, 0);
   bool has_low = dt__imp_has_attr(n, "min"), has_high = dt__imp_has_attr(n, "max");
-  dt_value_t low = dt__imp_literal(n, x, dt__imp_float(n, "min", -(double)FLT_MAX));
-  dt_value_t high = dt__imp_literal(n, x, dt__imp_float(n, "max", (double)FLT_MAX));
+  dt_value_t low = dt__imp_like(n, x, dt__imp_float(n, "min", -(double)FLT_MAX));
+  dt_value_t high = dt__imp_like(n, x, dt__imp_float(n, "max", (double)FLT_MAX));
   clip(n, has_low ? &low : NULL, has_high ? &high : NULL);
 }
 
@@ -165,25 +184,28 @@ void dt__imp_make_BitCast(dt_imp_node_t *n) {
 }
 
 // ---- Dropout ----------------------------------------------------------------------------------------
-// Calls must not ask for training, unless nothing is dropped then.
-static void check_training(dt_imp_node_t *n) {
+// Whether nothing is dropped, as calls must have it.
+static dt_sym_t keeps_all(dt_imp_node_t *n) {
   dt_imp_reals_t ratio;
   int64_t training = 0;
-  if (!dt__imp_has(n, 2) ||
-      (dt__imp_has(n, 1) && dt__imp_reals(n, 1, &ratio) && ratio.len == 1 && ratio.items[0] == 0))
-    return;
-  dt_sym_t mode = dt__imp_sym(n, 2, 0);
-  if (dt_sym_constant(n->t, mode, &training) && training)
-    dt__imp_fail(n, DT_E_UNSUPPORTED, "training, where elements are dropped at random");
-  else
-    dt_check(n->t, dt_sym_not(n->t, mode), "Dropout: training_mode must be false");
+  dt_sym_t mode = dt__imp_sym(n, 2, 0), still = dt_sym_not(n->t, mode);
+  if ((dt_sym_constant(n->t, mode, &training) && !training) || !dt__imp_has(n, 1))
+    return still;
+  if (dt__imp_reals(n, 1, &ratio) && ratio.len == 1)
+    return ratio.items[0] == 0 ? dt_sym_const(n->t, 1) : still;
+  dt_value_t given = dt__imp_in(n, 1);
+  dt_sym_t none = dt_item(n->t, dt_eq(n->t, given, dt__imp_like(n, given, 0)));
+  return dt_sym_or(n->t, still, none);
 }
 
 void dt__imp_make_Dropout(dt_imp_node_t *n) {
   dt_value_t x = dt__imp_in(n, 0);
   dt_sym_t sizes[DT_MAX_RANK];
   uint32_t rank = dt__imp_rank(n, 0);
-  check_training(n);
+  dt_sym_t all = keeps_all(n);
+  if (!dt_sym_guard_or(n->t, all, true))
+    dt__imp_fail(n, DT_E_UNSUPPORTED, "training, where elements are dropped at random");
+  dt_check(n->t, all, "Dropout: training_mode must be false, or the ratio 0");
   dt__imp_out_val(n, 0, dt__imp_val(n, 0));
   if (!dt__imp_wants(n, 1) || dt__imp_failed(n))
     return;

@@ -12,26 +12,20 @@ static targets_t read_targets(dt_imp_node_t *n) {
   targets_t made = {.index = dt__imp_in(n, 1)};
   if (!dt__imp_has_attr(n, "ignore_index"))
     return made;
-  dt_value_t ignore = dt__imp_literal(n, made.index, (double)dt__imp_int(n, "ignore_index", 0));
+  dt_value_t ignore = dt__imp_like(n, made.index, (double)dt__imp_int(n, "ignore_index", 0));
   made.ignored = dt_eq(n->t, made.index, ignore);
-  made.index = dt_where(n->t, made.ignored, dt__imp_literal(n, made.index, 0), made.index);
+  made.index = dt_where(n->t, made.ignored, dt__imp_like(n, made.index, 0), made.index);
   return made;
 }
 
 static dt_value_t unless_ignored(dt_imp_node_t *n, const targets_t *targets, dt_value_t x) {
-  return targets->ignored.id ? dt_where(n->t, targets->ignored, dt__imp_literal(n, x, 0), x) : x;
+  return targets->ignored.id ? dt_where(n->t, targets->ignored, dt__imp_like(n, x, 0), x) : x;
 }
 
 // x[i, index[i, …], …]
 static dt_value_t picked(dt_imp_node_t *n, dt_value_t x, dt_value_t index) {
-  dt_sym_t sizes[DT_MAX_RANK];
-  uint32_t rank = dt_value_rank(n->t, x);
-  int32_t classes = 1;
-  for (uint32_t k = 0; k < rank; k++)
-    sizes[k] = dt_dim(n->t, x, (int32_t)k);
-  dt_value_t all = dt_iota(n->t, dt_value_dtype(n->t, index), rank, sizes, 1);
-  dt_value_t here = dt_eq(n->t, all, dt_unsqueeze(n->t, index, 1));
-  return dt_sum(n->t, dt_where(n->t, here, x, dt__imp_literal(n, x, 0)), 1, &classes, false);
+  dt_value_t made = dt_gather_elements(n->t, x, dt_unsqueeze(n->t, index, 1), 1);
+  return dt_squeeze(n->t, made, 1);
 }
 
 // The weight of each target; id 0: all are 1.
@@ -120,7 +114,7 @@ static void train(dt_imp_node_t *n, uint32_t n_states, step_fn_t step) {
 }
 
 static dt_value_t times(dt_imp_node_t *n, double by, dt_value_t x) {
-  return dt_mul(n->t, dt__imp_literal(n, x, by), x);
+  return dt_mul(n->t, dt__imp_like(n, x, by), x);
 }
 
 // The gradient with that of the norm's square.
@@ -130,12 +124,12 @@ static dt_value_t regular(dt_imp_node_t *n, const step_t *s) {
 }
 
 static dt_value_t root(dt_imp_node_t *n, dt_value_t x) { // sqrt(x) + epsilon
-  return dt_add(n->t, dt_sqrt(n->t, x), dt__imp_literal(n, x, dt__imp_float(n, "epsilon", 0)));
+  return dt_add(n->t, dt_sqrt(n->t, x), dt__imp_like(n, x, dt__imp_float(n, "epsilon", 0)));
 }
 
 static dt_value_t adagrad(dt_imp_node_t *n, step_t *s) {
   dt_trace_t *t = n->t;
-  dt_value_t one = dt__imp_literal(n, s->rate, 1), g = regular(n, s);
+  dt_value_t one = dt__imp_like(n, s->rate, 1), g = regular(n, s);
   dt_value_t decay = times(n, dt__imp_float(n, "decay_factor", 0), s->count);
   dt_value_t rate = dt_div(t, s->rate, dt_add(t, one, decay));
   s->state[0] = dt_add(t, s->state[0], dt_mul(t, g, g));
@@ -144,8 +138,8 @@ static dt_value_t adagrad(dt_imp_node_t *n, step_t *s) {
 
 // 1 - by^count
 static dt_value_t bias(dt_imp_node_t *n, const step_t *s, double by) {
-  dt_value_t power = dt_pow(n->t, dt__imp_literal(n, s->count, by), s->count);
-  return dt_sub(n->t, dt__imp_literal(n, s->count, 1), power);
+  dt_value_t power = dt_pow(n->t, dt__imp_like(n, s->count, by), s->count);
+  return dt_sub(n->t, dt__imp_like(n, s->count, 1), power);
 }
 
 static dt_value_t adam(dt_imp_node_t *n, step_t *s) {
@@ -156,8 +150,9 @@ static dt_value_t adam(dt_imp_node_t *n, step_t *s) {
   dt_value_t g = regular(n, s), square = dt_mul(t, g, g);
   s->state[0] = dt_add(t, times(n, alpha, s->state[0]), times(n, 1 - alpha, g));
   s->state[1] = dt_add(t, times(n, beta, s->state[1]), times(n, 1 - beta, square));
-  dt_value_t better = dt_div(t, dt_mul(t, s->rate, dt_sqrt(t, bias(n, s, beta))), bias(n, s, alpha));
-  dt_value_t later = dt_gt(t, s->count, dt__imp_literal(n, s->count, 0));
+  dt_value_t better =
+      dt_div(t, dt_mul(t, s->rate, dt_sqrt(t, bias(n, s, beta))), bias(n, s, alpha));
+  dt_value_t later = dt_gt(t, s->count, dt__imp_like(n, s->count, 0));
   dt_value_t rate = dt_where(t, later, better, s->rate);
   dt_value_t way = dt_mul(t, rate, dt_div(t, s->state[0], root(n, s->state[1])));
   return times(n, 1 - post, dt_sub(t, s->x, way));
@@ -166,9 +161,9 @@ static dt_value_t adam(dt_imp_node_t *n, step_t *s) {
 static dt_value_t momentum(dt_imp_node_t *n, step_t *s) {
   dt_trace_t *t = n->t;
   double alpha = dt__imp_float(n, "alpha", 0);
-  dt_value_t g = regular(n, s), one = dt__imp_literal(n, s->count, 1);
-  dt_value_t beta = dt__imp_literal(n, s->count, dt__imp_float(n, "beta", 0));
-  dt_value_t later = dt_gt(t, s->count, dt__imp_literal(n, s->count, 0));
+  dt_value_t g = regular(n, s), one = dt__imp_like(n, s->count, 1);
+  dt_value_t beta = dt__imp_like(n, s->count, dt__imp_float(n, "beta", 0));
+  dt_value_t later = dt_gt(t, s->count, dt__imp_like(n, s->count, 0));
   dt_value_t share = dt_mul(t, dt_where(t, later, beta, one), g);
   s->state[0] = dt_add(t, times(n, alpha, s->state[0]), share);
   bool nesterov = dt__imp_str_is(n, "mode", "standard", "nesterov");

@@ -29,7 +29,7 @@ void dt__imp_make_Normalizer(dt_imp_node_t *n) {
     norm = dt_sqrt(n->t, dt_sum(n->t, dt_mul(n->t, x, x), 1, &axis, true));
   else
     norm = dt_amax(n->t, norm, 1, &axis, true);
-  norm = dt_maximum(n->t, norm, dt__imp_literal(n, x, (double)1e-30F));
+  norm = dt_maximum(n->t, norm, dt__imp_like(n, x, (double)1e-30F));
   dt__imp_out(n, 0, dt_div(n->t, x, norm));
 }
 

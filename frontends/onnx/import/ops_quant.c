@@ -19,7 +19,7 @@ static dt_value_t spread(dt_imp_node_t *n, uint32_t k, dt_value_t x) {
   if (dt__imp_failed(n) || dt_value_rank(n->t, v) == 0)
     return v;
   uint32_t rank = dt_value_rank(n->t, x), given = dt_value_rank(n->t, v);
-  int32_t axis = dt__imp_axis(n, dt__imp_int(n, "axis", 1), rank);
+  int32_t axis = (int32_t)dt__imp_dim_of(n, dt__imp_int(n, "axis", 1), rank);
   if (block > 0 && given == rank)
     return over_blocks(n, v, x, axis, block);
   if (block != 0 || given != 1)
@@ -54,8 +54,8 @@ static dt_value_t saturated(dt_imp_node_t *n, dt_value_t x, dt_value_t zero, dt_
   x = dt_round(n->t, dt__imp_widen(n, x));
   if (zero.id)
     x = dt_add(n->t, x, dt_cast(n->t, zero, dt_value_dtype(n->t, x)));
-  x = dt_maximum(n->t, x, dt__imp_literal(n, x, low));
-  x = dt_minimum(n->t, x, dt__imp_literal(n, x, high));
+  x = dt_maximum(n->t, x, dt__imp_like(n, x, low));
+  x = dt_minimum(n->t, x, dt__imp_like(n, x, high));
   return dt_cast(n->t, x, dtype);
 }
 
@@ -74,7 +74,8 @@ const char *dt__imp_check_quantised(dt_imp_node_t *n) {
 
 void dt__imp_make_QuantizeLinear(dt_imp_node_t *n) {
   dt_value_t x = dt__imp_in(n, 0), zero = {0}, scale = spread(n, 1, x);
-  dt_dtype_t to = dt__imp_has(n, 2) ? dt__imp_dtype(n, 2) : optional_dtype(n, "output_dtype", DT_U8);
+  dt_dtype_t to =
+      dt__imp_has(n, 2) ? dt__imp_dtype(n, 2) : optional_dtype(n, "output_dtype", DT_U8);
   // An i32 has more digits than an f32.
   dt_dtype_t otherwise = dt__imp_is_float(dt__imp_dtype(n, 0)) ? dt__imp_dtype(n, 1) : DT_F64;
   dt_dtype_t in = optional_dtype(n, "precision", otherwise);
@@ -88,12 +89,12 @@ void dt__imp_make_QuantizeLinear(dt_imp_node_t *n) {
 
 void dt__imp_make_DynamicQuantizeLinear(dt_imp_node_t *n) {
   dt_trace_t *t = n->t;
-  dt_value_t x = dt__imp_in(n, 0), zero = dt__imp_literal(n, x, 0);
+  dt_value_t x = dt__imp_in(n, 0), zero = dt__imp_like(n, x, 0);
   dt_value_t high = dt_maximum(t, zero, dt_amax(t, x, 0, NULL, false));
   dt_value_t low = dt_minimum(t, zero, dt_amin(t, x, 0, NULL, false));
-  dt_value_t width = dt_sub(t, high, low), one = dt__imp_literal(n, x, 1);
+  dt_value_t width = dt_sub(t, high, low), one = dt__imp_like(n, x, 1);
   dt_value_t some = dt_where(t, dt_eq(t, width, zero), one, width);
-  dt_value_t scale = dt_div(t, some, dt__imp_literal(n, x, 255));
+  dt_value_t scale = dt_div(t, some, dt__imp_like(n, x, 255));
   dt_value_t none = {0};
   dt_value_t at = saturated(n, dt_div(t, dt_neg(t, low), scale), none, DT_U8);
   dt__imp_out(n, 0, saturated(n, dt_div(t, x, scale), at, DT_U8));

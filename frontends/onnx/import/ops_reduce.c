@@ -19,12 +19,12 @@ static bool read_over(dt_imp_node_t *n, int64_t inputs_since, over_t *out) {
     (void)dt__imp_attr_ints(n, "axes", &axes);
   else if (dt__imp_has(n, 1) && !dt__imp_ints(n, 1, &axes))
     return false;
-  out->none = axes.len == 0 && n->opset >= inputs_since &&
-              dt__imp_int(n, "noop_with_empty_axes", 0) != 0;
+  out->none =
+      axes.len == 0 && n->opset >= inputs_since && dt__imp_int(n, "noop_with_empty_axes", 0) != 0;
   if (axes.len > rank)
     dt__imp_fail(n, DT_E_SHAPE, "%u axes of a tensor of rank %u", axes.len, rank);
   for (uint32_t k = 0; k < axes.len && !dt__imp_failed(n); k++)
-    out->axes[out->n++] = dt__imp_axis(n, axes.items[k], rank);
+    out->axes[out->n++] = (int32_t)dt__imp_dim_of(n, axes.items[k], rank);
   return !dt__imp_failed(n);
 }
 
@@ -89,7 +89,7 @@ static dt_value_t log_sum_exp(dt_imp_node_t *n, const over_t *o, dt_value_t give
   dt_value_t x = as_float(n, given);
   if (o->none)
     return x;
-  dt_value_t zero = dt__imp_literal(n, x, 0);
+  dt_value_t zero = dt__imp_like(n, x, 0);
   dt_value_t all = dt_amax(n->t, x, o->n, o->axes, true);
   dt_value_t most = dt_where(n->t, dt_isinf(n->t, all), zero, all);
   dt_value_t made = dt_sum(n->t, dt_exp(n->t, dt_sub(n->t, x, most)), o->n, o->axes, o->keep);
@@ -126,7 +126,7 @@ typedef dt_value_t (*arg_fn_t)(dt_trace_t *t, dt_value_t x, int32_t axis, bool k
 // The last of equal elements is the first from behind.
 static void arg(dt_imp_node_t *n, arg_fn_t fn) {
   dt_trace_t *t = n->t;
-  int32_t axis = dt__imp_axis(n, dt__imp_int(n, "axis", 0), dt__imp_rank(n, 0));
+  int32_t axis = (int32_t)dt__imp_dim_of(n, dt__imp_int(n, "axis", 0), dt__imp_rank(n, 0));
   bool keep = dt__imp_int(n, "keepdims", 1) != 0;
   bool last = dt__imp_int(n, "select_last_index", 0) != 0;
   dt_value_t x = dt__imp_in(n, 0);
@@ -149,7 +149,7 @@ static int32_t axis_input(dt_imp_node_t *n) {
     dt__imp_fail(n, DT_E_SHAPE, "the axis has %u elements; expected one", axis.len);
     return 0;
   }
-  return dt__imp_axis(n, axis.items[0], dt__imp_rank(n, 0));
+  return (int32_t)dt__imp_dim_of(n, axis.items[0], dt__imp_rank(n, 0));
 }
 
 void dt__imp_make_CumSum(dt_imp_node_t *n) {
