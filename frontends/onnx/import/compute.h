@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// What operators that compute share. Private to the importer.
+#ifndef DT_FRONTENDS_ONNX_IMPORT_COMPUTE_H
+#define DT_FRONTENDS_ONNX_IMPORT_COMPUTE_H
+
+#include "frontends/onnx/import/nn.h"
+
+// Halves as f32, and else what it was: a formula of several ops is rounded once, at its end.
+dt_value_t dt__imp_widen(dt_imp_node_t *n, dt_value_t x);
+dt_value_t dt__imp_in_wide(dt_imp_node_t *n, uint32_t k);
+void dt__imp_out_as(dt_imp_node_t *n, uint32_t k, dt_value_t value, dt_dtype_t dtype);
+// A single element of rank 1 as rank 0; others as they are.
+dt_value_t dt__imp_scalar(dt_imp_node_t *n, dt_value_t x);
+// Backwards along an axis.
+dt_value_t dt__imp_reversed(dt_imp_node_t *n, dt_value_t x, int32_t axis);
+bool dt__imp_is_float(dt_dtype_t dtype);
+
+#endif // DT_FRONTENDS_ONNX_IMPORT_COMPUTE_H

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Quantised arithmetic: integers that stand for (integer - zero point) * scale.
+#include "frontends/onnx/import/compute.h"
+
+// ---- Scales and zero points over a tensor -----------------------------------------------------------
+// Element i of input `v` along `axis` serves elements i * block … of x.
+static dt_value_t over_blocks(dt_imp_node_t *n, dt_value_t v, dt_value_t x, int32_t axis,
+                              int64_t block) {
+  dt_sym_t size = dt_dim(n->t, x, axis);
+  dt_value_t index = dt_iota(n->t, DT_I64, 1, &size, 0);
+  return dt_gather(n->t, v, dt_div(n->t, index, dt_scalar(n->t, DT_I64, (double)block)), axis);
+}
+
+// A scale or a zero point so that it broadcasts against x: one for all, one for each index of the
+// attribute's axis, or one for each block along it.
+static dt_value_t spread(dt_imp_node_t *n, uint32_t k, dt_value_t x) {
+  dt_value_t v = dt__imp_scalar(n, dt__imp_in(n, k));
+  int64_t block = dt__imp_int(n, "block_size", 0);
+  if (dt__imp_failed(n) || dt_value_rank(n->t, v) == 0)
+    return v;
+  uint32_t rank = dt_value_rank(n->t, x), given = dt_value_rank(n->t, v);
+  int32_t axis = (int32_t)dt__imp_dim_of(n, dt__imp_int(n, "axis", 1), rank);
+  if (block > 0 && given == rank)
+    return over_blocks(n, v, x, axis, block);
+  if (block != 0 || given != 1)
+    dt__imp_fail(n, DT_E_SHAPE, "input %u has rank %u, the tensor rank %u, blocks %lld elements", k,
+                 given, rank, (long long)block);
+  for (uint32_t i = (uint32_t)axis + 1; i < rank; i++)
+    v = dt_unsqueeze(n->t, v, -1);
+  return v;
+}
+
+// ---- To integers ------------------------------------------------------------------------------------
+static bool range_of(dt_imp_node_t *n, dt_dtype_t dtype, double *low, double *high) {
+  static const struct {
+    dt_dtype_t dtype;
+    double low, high;
+  } ranges[] = {{DT_U8, 0, 255}, {DT_I8, -128, 127}, {DT_U16, 0, 65535}, {DT_I16, -32768, 32767}};
+  for (uint32_t k = 0; k < sizeof(ranges) / sizeof(ranges[0]); k++)
+    if (ranges[k].dtype == dtype) {
+      *low = ranges[k].low;
+      *high = ranges[k].high;
+      return true;
+    }
+  dt__imp_fail(n, DT_E_UNSUPPORTED, "quantised integers of type %s", dt_dtype_name(dtype));
+  return false;
+}
+
+// round(x) + zero, saturated. `zero` of id 0: none.
+static dt_value_t saturated(dt_imp_node_t *n, dt_value_t x, dt_value_t zero, dt_dtype_t dtype) {
+  double low = 0, high = 0;
+  if (dt__imp_failed(n) || !range_of(n, dtype, &low, &high))
+    return x;
+  x = dt_round(n->t, dt__imp_widen(n, x));
+  if (zero.id)
+    x = dt_add(n->t, x, dt_cast(n->t, zero, dt_value_dtype(n->t, x)));
+  x = dt_maximum(n->t, x, dt__imp_like(n, x, low));
+  x = dt_minimum(n->t, x, dt__imp_like(n, x, high));
+  return dt_cast(n->t, x, dtype);
+}
+
+// An attribute of a type where 0 says nothing.
+static dt_dtype_t optional_dtype(dt_imp_node_t *n, const char *name, dt_dtype_t otherwise) {
+  return dt__imp_int(n, name, 0) == 0 ? otherwise : dt__imp_attr_dtype(n, name, otherwise);
+}
+
+const char *dt__imp_check_quantised(dt_imp_node_t *n) {
+  if (optional_dtype(n, "output_dtype", DT_U8) == DT_DTYPE_NONE)
+    return "an output of an element type that is not supported";
+  return optional_dtype(n, "precision", DT_F32) == DT_DTYPE_NONE
+             ? "arithmetic of an element type that is not supported"
+             : NULL;
+}
+
+void dt__imp_make_QuantizeLinear(dt_imp_node_t *n) {
+  dt_value_t x = dt__imp_in(n, 0), zero = {0}, scale = spread(n, 1, x);
+  dt_dtype_t to =
+      dt__imp_has(n, 2) ? dt__imp_dtype(n, 2) : optional_dtype(n, "output_dtype", DT_U8);
+  // An i32 has more digits than an f32.
+  dt_dtype_t otherwise = dt__imp_is_float(dt__imp_dtype(n, 0)) ? dt__imp_dtype(n, 1) : DT_F64;
+  dt_dtype_t in = optional_dtype(n, "precision", otherwise);
+  if (dt__imp_has(n, 2))
+    zero = spread(n, 2, x);
+  if (dt__imp_failed(n))
+    return;
+  dt_value_t ratio = dt_div(n->t, dt_cast(n->t, x, in), dt_cast(n->t, scale, in));
+  dt__imp_out(n, 0, saturated(n, ratio, zero, to));
+}
+
+void dt__imp_make_DynamicQuantizeLinear(dt_imp_node_t *n) {
+  dt_trace_t *t = n->t;
+  dt_value_t x = dt__imp_in(n, 0), zero = dt__imp_like(n, x, 0);
+  dt_value_t high = dt_maximum(t, zero, dt_amax(t, x, 0, NULL, false));
+  dt_value_t low = dt_minimum(t, zero, dt_amin(t, x, 0, NULL, false));
+  dt_value_t width = dt_sub(t, high, low), one = dt__imp_like(n, x, 1);
+  dt_value_t some = dt_where(t, dt_eq(t, width, zero), one, width);
+  dt_value_t scale = dt_div(t, some, dt__imp_like(n, x, 255));
+  dt_value_t none = {0};
+  dt_value_t at = saturated(n, dt_div(t, dt_neg(t, low), scale), none, DT_U8);
+  dt__imp_out(n, 0, saturated(n, dt_div(t, x, scale), at, DT_U8));
+  dt__imp_out(n, 1, scale);
+  dt__imp_out(n, 2, at);
+}
+
+// ---- From integers ----------------------------------------------------------------------------------
+void dt__imp_make_DequantizeLinear(dt_imp_node_t *n) {
+  dt_value_t q = dt__imp_in(n, 0), scale = dt_cast(n->t, spread(n, 1, q), DT_F32);
+  dt_dtype_t to = optional_dtype(n, "output_dtype", dt__imp_dtype(n, 1));
+  dt_value_t x = dt_cast(n->t, q, DT_F32);
+  if (dt__imp_has(n, 2))
+    x = dt_sub(n->t, x, dt_cast(n->t, spread(n, 2, q), DT_F32));
+  dt__imp_out_as(n, 0, dt_mul(n->t, x, scale), to);
+}
+
+// ---- Products ---------------------------------------------------------------------------------------
+// A parameter of a product's left side: one, one a row, or with the rows' dims and a 1.
+static dt_value_t of_rows(dt_imp_node_t *n, uint32_t k) {
+  dt_value_t v = dt__imp_scalar(n, dt__imp_in(n, k));
+  return !dt__imp_failed(n) && dt_value_rank(n->t, v) == 1 ? dt_unsqueeze(n->t, v, -1) : v;
+}
+
+// Of its right side: one, one a column, or with a 1 and the columns.
+static dt_value_t of_columns(dt_imp_node_t *n, uint32_t k) {
+  return dt__imp_scalar(n, dt__imp_in(n, k));
+}
+
+typedef dt_value_t (*side_fn_t)(dt_imp_node_t *n, uint32_t k);
+
+static dt_value_t centred(dt_imp_node_t *n, uint32_t k, uint32_t zero, side_fn_t side) {
+  dt_value_t x = dt_cast(n->t, dt__imp_in(n, k), DT_I32);
+  return dt__imp_has(n, zero) ? dt_sub(n->t, x, dt_cast(n->t, side(n, zero), DT_I32)) : x;
+}
+
+void dt__imp_make_MatMulInteger(dt_imp_node_t *n) {
+  dt_value_t a = centred(n, 0, 2, of_rows), b = centred(n, 1, 3, of_columns);
+  dt__imp_out(n, 0, dt_matmul(n->t, a, b));
+}
+
+void dt__imp_make_QLinearMatMul(dt_imp_node_t *n) {
+  dt_value_t a = centred(n, 0, 2, of_rows), b = centred(n, 3, 5, of_columns);
+  dt_value_t left = dt_cast(n->t, of_rows(n, 1), DT_F32);
+  dt_value_t right = dt_cast(n->t, of_columns(n, 4), DT_F32);
+  dt_value_t made = dt_cast(n->t, of_rows(n, 6), DT_F32);
+  dt_value_t scale = dt_div(n->t, dt_mul(n->t, left, right), made);
+  dt_value_t x = dt_cast(n->t, dt_matmul(n->t, a, b), DT_F32);
+  dt__imp_out(n, 0, saturated(n, dt_mul(n->t, x, scale), of_rows(n, 7), dt__imp_dtype(n, 7)));
+}
