@@ -104,3 +104,18 @@ dt_status_t dt__imp_find_integers(dt_imp_model_t *model) {
   dt__arena_fini(&s.arena);
   return status;
 }
+
+bool dt__imp_needs_numbers(dt_imp_node_t *n, const dt_onnx_graph_t *graph, bool *out) {
+  needs_t s = {.model = n->imp->model};
+  dt__arena_init(&s.arena, 0);
+  bool *needed = DT_ARENA_ARRAY(&s.arena, bool, s.model->file->model.n_names);
+  dt_status_t status = needed ? mark_nodes(&s, n->frame, &graph->node, needed) : DT_NO_MEMORY();
+  for (uint32_t k = 0; !status && k < graph->input.len; k++)
+    out[k] = needed[graph->input.items[k].name.id];
+  dt__arena_fini(&s.arena);
+  if (status)
+    dt__imp_fail(n, DT_E_NO_MEMORY, "out of memory");
+  bool ok = !status;
+  dt_status_free(status);
+  return ok;
+}

@@ -40,6 +40,8 @@ const dt_imp_constant_t *dt__imp_find_constant(const dt_imp_model_t *model,
 dt_status_t dt__imp_check_support(const dt_imp_model_t *model) DT_MUST_USE;
 // Which of the caller's inputs are read as numbers (numbers.c). DT_E_NO_MEMORY.
 dt_status_t dt__imp_find_integers(dt_imp_model_t *model) DT_MUST_USE;
+// Which inputs of a graph within a node its own nodes read so: out[0 … inputs-1]. False: failed.
+bool dt__imp_needs_numbers(dt_imp_node_t *n, const dt_onnx_graph_t *graph, bool *out);
 
 // ---- Frames -----------------------------------------------------------------------------------------
 struct dt_imp_frame_t {
