@@ -15,4 +15,14 @@ dt_value_t dt__imp_scalar(dt_imp_node_t *n, dt_value_t x);
 dt_value_t dt__imp_reversed(dt_imp_node_t *n, dt_value_t x, int32_t axis);
 bool dt__imp_is_float(dt_dtype_t dtype);
 
+// What a reduction goes over (ops_reduce.c).
+typedef struct dt_imp_over_t {
+  uint32_t n; // 0: all axes
+  int32_t axes[DT_MAX_RANK];
+  bool keep;
+  bool none; // no axes are given, and that means none
+} dt_imp_over_t;
+// Axes are an attribute before operator set `inputs_since`, and an input from there on.
+bool dt__imp_read_over(dt_imp_node_t *n, int64_t inputs_since, dt_imp_over_t *out);
+
 #endif // DT_FRONTENDS_ONNX_IMPORT_COMPUTE_H

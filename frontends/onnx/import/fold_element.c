@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element-wise arithmetic on values known as numbers. Integers wrap at 64 bits where all are
-// literals; with sizes among them a sum or product beyond 64 bits fails the trace.
-#include "frontends/onnx/import/known.h"
+// Element-wise operators of several operands on values known as numbers. Integers wrap where all
+// are literals; with sizes among them a sum or product beyond 64 bits fails the trace.
+#include "frontends/onnx/import/fold.h"
 
 #include <math.h>
 
-// ---- Pairs ------------------------------------------------------------------------------------------
+// ---- Operands ---------------------------------------------------------------------------------------
+#define MOST_OPERANDS 8
+
 // The index in `x` of element `at` of a shape that it broadcasts to.
 static uint32_t source(const dt_imp_known_t *x, const dt_imp_known_t *out, uint32_t at) {
   uint32_t index = 0, step = 1;
@@ -20,148 +22,254 @@ static uint32_t source(const dt_imp_known_t *x, const dt_imp_known_t *out, uint3
   return index;
 }
 
-// A result of both shapes; NULL: they do not broadcast, or it is too large.
-static dt_imp_known_t *broadcast(dt_imp_node_t *n, dt_dtype_t dtype, const dt_imp_known_t *a,
-                                 const dt_imp_known_t *b) {
-  int64_t sizes[DT_MAX_RANK];
-  uint32_t rank = a->rank > b->rank ? a->rank : b->rank;
-  for (uint32_t k = 0; k < rank; k++) {
-    int64_t x = k < a->rank ? a->sizes[a->rank - 1 - k] : 1;
-    int64_t y = k < b->rank ? b->sizes[b->rank - 1 - k] : 1;
-    if (x != y && x != 1 && y != 1)
-      return NULL;
-    sizes[rank - 1 - k] = x == 1 ? y : x;
-  }
-  return dt__imp_known_make(n, dtype, rank, sizes);
-}
-
-typedef dt_sym_t (*sym_fn_t)(dt_trace_t *trace, dt_sym_t a, dt_sym_t b);
-// False: what comes out is no number of the dtype that is known.
-typedef bool (*real_fn_t)(dt_imp_node_t *n, dt_dtype_t dtype, dt_imp_number_t a, dt_imp_number_t b,
-                          dt_imp_number_t *out);
-typedef bool (*wrap_fn_t)(int64_t a, int64_t b, int64_t *out);
-
-typedef struct pair_t {
-  sym_fn_t sym;
-  wrap_fn_t wrap; // of literals; NULL: what `sym` says
-  real_fn_t real; // NULL: floats are not folded
-  bool to_bool;
-} pair_t;
-
-static bool apply(dt_imp_node_t *n, const pair_t *pair, dt_dtype_t dtype, dt_imp_number_t a,
-                  dt_imp_number_t b, dt_imp_number_t *out) {
-  int64_t x = 0, y = 0, made = 0;
-  if (!dt__imp_is_integral(dtype))
-    return pair->real && pair->real(n, dtype, a, b, out);
-  if (pair->wrap && dt__imp_is_literal(n, a.sym, &x) && dt__imp_is_literal(n, b.sym, &y)) {
-    if (!pair->wrap(x, y, &made))
+// Makes the shape of `sizes` (aligned at its end) that of both; false: they do not broadcast.
+static bool join(int64_t sizes[DT_MAX_RANK], const dt_imp_known_t *x) {
+  for (uint32_t k = 0; k < x->rank; k++) {
+    int64_t *size = &sizes[DT_MAX_RANK - 1 - k], given = x->sizes[x->rank - 1 - k];
+    if (*size != given && *size != 1 && given != 1)
       return false;
-    out->sym = dt_sym_const(n->t, made);
-  } else {
-    out->sym = pair->sym(n->t, a.sym, b.sym);
+    *size = *size == 1 ? given : *size;
   }
   return true;
 }
 
-static bool fold_pair(dt_imp_node_t *n, const pair_t *pair) {
-  const dt_imp_known_t *a = dt__imp_known(n, 0), *b = dt__imp_known(n, 1);
-  if (!a || !b || a->dtype != b->dtype)
+// All inputs' numbers, and a result of all shapes. NULL: one is not known, they do not broadcast,
+// or it is too large.
+static dt_imp_known_t *gather(dt_imp_node_t *n, uint32_t count, dt_dtype_t dtype,
+                              const dt_imp_known_t **out) {
+  int64_t sizes[DT_MAX_RANK];
+  uint32_t rank = 0;
+  for (uint32_t k = 0; k < DT_MAX_RANK; k++)
+    sizes[k] = 1;
+  for (uint32_t k = 0; k < count; k++) {
+    out[k] = dt__imp_known(n, k);
+    if (!out[k] || !join(sizes, out[k]))
+      return NULL;
+    rank = out[k]->rank > rank ? out[k]->rank : rank;
+  }
+  return dt__imp_known_make(n, dtype, rank, sizes + DT_MAX_RANK - rank);
+}
+
+bool dt__imp_fold_each(dt_imp_node_t *n, uint32_t first, uint32_t count, dt_dtype_t dtype,
+                       dt_imp_fold_fn_t fn) {
+  const dt_imp_known_t *in[MOST_OPERANDS];
+  dt_imp_number_t numbers[MOST_OPERANDS];
+  if (first + count > MOST_OPERANDS || !dt__imp_known(n, first))
     return false;
-  dt_imp_known_t *out = broadcast(n, pair->to_bool ? DT_BOOL : a->dtype, a, b);
-  for (uint32_t k = 0; out && k < out->n; k++)
-    if (!apply(n, pair, a->dtype, a->items[source(a, out, k)], b->items[source(b, out, k)],
-               &out->items[k]))
+  dt_dtype_t operands = dt__imp_known(n, first)->dtype;
+  dt_imp_known_t *out = gather(n, first + count, dtype ? dtype : operands, in);
+  if (!out)
+    return false;
+  for (uint32_t k = first; k < first + count; k++)
+    if (in[k]->dtype != operands)
       return false;
+  for (uint32_t k = 0; k < out->n; k++) {
+    for (uint32_t i = 0; i < first + count; i++)
+      numbers[i] = in[i]->items[source(in[i], out, k)];
+    if (!fn(n, operands, numbers, &out->items[k]))
+      return false;
+  }
   dt__imp_out_known(n, 0, out);
-  return out != NULL;
+  return true;
 }
 
 // ---- Arithmetic -------------------------------------------------------------------------------------
-static bool wrap_add(int64_t a, int64_t b, int64_t *out) {
-  *out = (int64_t)((uint64_t)a + (uint64_t)b);
+static bool is_number(dt_imp_node_t *n, dt_dtype_t dtype, dt_imp_number_t number, int64_t *out) {
+  return dt__imp_is_integral(dtype) && dt__imp_is_literal(n, number.sym, out);
+}
+
+static bool are_reals(dt_dtype_t dtype, const dt_imp_number_t *in) {
+  return (dtype == DT_F32 || dtype == DT_F64) && !in[0].sym.id && !in[1].sym.id;
+}
+
+static dt_imp_number_t negated(dt_imp_node_t *n, dt_dtype_t dtype, dt_imp_number_t x) {
+  int64_t value = 0;
+  if (!dt__imp_is_integral(dtype))
+    return (dt_imp_number_t){x.sym, -x.real};
+  if (!is_number(n, dtype, x, &value))
+    return (dt_imp_number_t){dt_sym_neg(n->t, x.sym), 0};
+  return (dt_imp_number_t){dt_sym_const(n->t, dt__imp_wrapped(dtype, 0 - (uint64_t)value)), 0};
+}
+
+static bool neg(dt_imp_node_t *n, dt_dtype_t dtype, const dt_imp_number_t *in,
+                dt_imp_number_t *out) {
+  *out = negated(n, dtype, in[0]);
   return true;
 }
 
-static bool wrap_sub(int64_t a, int64_t b, int64_t *out) {
-  *out = (int64_t)((uint64_t)a - (uint64_t)b);
-  return true;
+static bool sub(dt_imp_node_t *n, dt_dtype_t dtype, const dt_imp_number_t *in,
+                dt_imp_number_t *out) {
+  const dt_imp_number_t pair[] = {in[0], negated(n, dtype, in[1])};
+  return dt__imp_number_add(n, dtype, pair, out);
 }
 
-static bool wrap_mul(int64_t a, int64_t b, int64_t *out) {
-  *out = (int64_t)((uint64_t)a * (uint64_t)b);
-  return true;
-}
-
-static bool wrap_div(int64_t a, int64_t b, int64_t *out) {
-  if (b == 0)
-    return false;
-  *out = b == -1 ? (int64_t)(0 - (uint64_t)a) : a / b;
-  return true;
-}
-
-static double rounded(dt_dtype_t dtype, double x) { return dtype == DT_F32 ? (double)(float)x : x; }
-
-static bool are_reals(dt_dtype_t dtype, dt_imp_number_t a, dt_imp_number_t b) {
-  return (dtype == DT_F32 || dtype == DT_F64) && !a.sym.id && !b.sym.id;
-}
-
-#define REAL(name, op)                                                                             \
-  static bool real_##name(dt_imp_node_t *n, dt_dtype_t dtype, dt_imp_number_t a,                   \
-                          dt_imp_number_t b, dt_imp_number_t *out) {                               \
-    (void)n;                                                                                       \
-    out->real = rounded(dtype, a.real op b.real);                                                  \
-    return are_reals(dtype, a, b);                                                                 \
-  }
-REAL(add, +)
-REAL(sub, -)
-#undef REAL
-
-// Whether real * sym is exact in the dtype for all sizes admitted: `real` is a small multiple of a
-// power of two, and sizes above a bound are kept out by a guard.
-static bool is_exact(dt_imp_node_t *n, dt_dtype_t dtype, double real, dt_sym_t sym) {
-  int exponent = 0;
-  double significand = frexp(real, &exponent);
-  int64_t odd = (int64_t)ldexp(fabs(significand), 12);
-  if (!isfinite(real) || real == 0 || ldexp(fabs(significand), 12) != (double)odd ||
-      exponent < -40 || exponent > 40)
-    return false;
-  int64_t bound = dtype == DT_F32 ? (int64_t)1 << 12 : (int64_t)1 << 41;
-  dt_sym_t low = dt_sym_le(n->t, dt_sym_const(n->t, -bound), sym);
-  dt_sym_t high = dt_sym_le(n->t, sym, dt_sym_const(n->t, bound));
-  return dt_sym_guard_or(n->t, dt_sym_and(n->t, low, high), false);
-}
-
-static bool scaled(dt_imp_node_t *n, dt_dtype_t dtype, dt_imp_number_t a, double by,
+// A divisor of 0 is left to the op.
+static bool divide(dt_imp_node_t *n, dt_dtype_t dtype, const dt_imp_number_t *in,
                    dt_imp_number_t *out) {
-  *out = (dt_imp_number_t){a.sym, a.real * by};
-  return (dtype == DT_F32 || dtype == DT_F64) && is_exact(n, dtype, a.real * by, a.sym);
-}
-
-static bool real_mul(dt_imp_node_t *n, dt_dtype_t dtype, dt_imp_number_t a, dt_imp_number_t b,
-                     dt_imp_number_t *out) {
-  out->real = rounded(dtype, a.real * b.real);
-  if (are_reals(dtype, a, b))
-    return true;
-  if (a.sym.id && b.sym.id)
-    return false;
-  return a.sym.id ? scaled(n, dtype, a, b.real, out) : scaled(n, dtype, b, a.real, out);
-}
-
-static bool real_div(dt_imp_node_t *n, dt_dtype_t dtype, dt_imp_number_t a, dt_imp_number_t b,
-                     dt_imp_number_t *out) {
-  out->real = rounded(dtype, a.real / b.real);
-  if (are_reals(dtype, a, b))
-    return true;
-  return a.sym.id && !b.sym.id && b.real != 0 && scaled(n, dtype, a, 1 / b.real, out);
-}
-
-#define FOLD(op, ...)                                                                              \
-  bool dt__imp_fold_##op(dt_imp_node_t *n) {                                                       \
-    static const pair_t pair = {__VA_ARGS__};                                                      \
-    return fold_pair(n, &pair);                                                                    \
+  int64_t by = 0;
+  int exponent = 0;
+  if (dt__imp_is_integral(dtype)) {
+    if (is_number(n, dtype, in[1], &by) && by == -1)
+      return neg(n, dtype, in, out);
+    out->sym = is_number(n, dtype, in[1], &by) && by == 0
+                   ? (dt_sym_t){0}
+                   : dt_sym_truncdiv(n->t, in[0].sym, in[1].sym);
+    return out->sym.id != 0;
   }
-FOLD(Add, dt_sym_add, wrap_add, real_add, false)
-FOLD(Sub, dt_sym_sub, wrap_sub, real_sub, false)
-FOLD(Mul, dt_sym_mul, wrap_mul, real_mul, false)
-FOLD(Div, dt_sym_truncdiv, wrap_div, real_div, false)
+  out->real = dt__imp_rounded(dtype, in[0].real / in[1].real);
+  if (are_reals(dtype, in))
+    return true;
+  // By a power of two.
+  if (in[1].sym.id || in[1].real == 0 || fabs(frexp(in[1].real, &exponent)) != 0.5)
+    return false;
+  const dt_imp_number_t pair[] = {in[0], {.real = 1 / in[1].real}};
+  return dt__imp_number_mul(n, dtype, pair, out);
+}
+
+static bool modulo(dt_imp_node_t *n, dt_dtype_t dtype, const dt_imp_number_t *in,
+                   dt_imp_number_t *out) {
+  int64_t by = 0;
+  out->real = fmod(in[0].real, in[1].real);
+  if (!dt__imp_is_integral(dtype))
+    return are_reals(dtype, in);
+  if (is_number(n, dtype, in[1], &by) && by == 0)
+    return false;
+  out->sym = dt__imp_int(n, "fmod", 0) ? dt_sym_truncmod(n->t, in[0].sym, in[1].sym)
+                                       : dt_sym_mod(n->t, in[0].sym, in[1].sym);
+  return true;
+}
+
+// A small whole number that is a literal; 0: it is none.
+static int64_t small_exponent(dt_imp_node_t *n, dt_dtype_t dtype, dt_imp_number_t x) {
+  int64_t value = 0;
+  if (dt__imp_is_integral(dtype) ? !is_number(n, dtype, x, &value) : x.sym.id != 0)
+    return 0;
+  for (int64_t k = 1; k <= 64; k++)
+    if (dt__imp_is_integral(dtype) ? value == k : x.real == (double)k)
+      return k;
+  return 0;
+}
+
+static bool power(dt_imp_node_t *n, dt_dtype_t dtype, const dt_imp_number_t *in,
+                  dt_imp_number_t *out) {
+  out->real = dt__imp_rounded(dtype, pow(in[0].real, in[1].real));
+  if (are_reals(dtype, in))
+    return true;
+  int64_t exponent = small_exponent(n, dtype, in[1]);
+  *out = in[0];
+  for (int64_t k = 1; k < exponent; k++) {
+    const dt_imp_number_t pair[] = {*out, in[0]};
+    if (!dt__imp_number_mul(n, dtype, pair, out))
+      return false;
+  }
+  return exponent > 0;
+}
+
+#define FOLD(op, count, dtype, fn)                                                                 \
+  bool dt__imp_fold_##op(dt_imp_node_t *n) { return dt__imp_fold_each(n, 0, count, dtype, fn); }
+FOLD(Add, 2, DT_DTYPE_NONE, dt__imp_number_add)
+FOLD(Div, 2, DT_DTYPE_NONE, divide)
+FOLD(Mod, 2, DT_DTYPE_NONE, modulo)
+FOLD(Mul, 2, DT_DTYPE_NONE, dt__imp_number_mul)
+FOLD(Neg, 1, DT_DTYPE_NONE, neg)
+FOLD(Pow, 2, DT_DTYPE_NONE, power)
+FOLD(Sub, 2, DT_DTYPE_NONE, sub)
+
+// ---- Any number of operands -------------------------------------------------------------------------
+static bool all(dt_imp_node_t *n, dt_dtype_t dtype, const dt_imp_number_t *in, dt_imp_number_t *out,
+                dt_imp_fold_fn_t fn) {
+  *out = in[0];
+  for (uint32_t k = 1; k < dt__imp_n_in(n); k++) {
+    const dt_imp_number_t pair[] = {*out, in[k]};
+    if (!fn(n, dtype, pair, out))
+      return false;
+  }
+  return true;
+}
+
+#define VARIADIC(op, name, fn)                                                                     \
+  static bool name(dt_imp_node_t *n, dt_dtype_t dtype, const dt_imp_number_t *in,                  \
+                   dt_imp_number_t *out) {                                                         \
+    return all(n, dtype, in, out, fn);                                                             \
+  }                                                                                                \
+  FOLD(op, dt__imp_n_in(n), DT_DTYPE_NONE, name)
+VARIADIC(Max, most, dt__imp_number_max)
+VARIADIC(Min, least, dt__imp_number_min)
+VARIADIC(Sum, sum, dt__imp_number_add)
+#undef VARIADIC
+
+// ---- Comparison, logic ------------------------------------------------------------------------------
+typedef dt_sym_t (*sym_fn_t)(dt_trace_t *trace, dt_sym_t a, dt_sym_t b);
+
+static bool compare(dt_imp_node_t *n, dt_dtype_t dtype, const dt_imp_number_t *in, sym_fn_t fn,
+                    bool of_reals, dt_imp_number_t *out) {
+  dt_imp_fraction_t f[2];
+  if (dt__imp_is_integral(dtype)) {
+    out->sym = fn(n->t, in[0].sym, in[1].sym);
+    return true;
+  }
+  if (!in[0].sym.id && !in[1].sym.id)
+    out->sym = dt_sym_const(n->t, of_reals);
+  else if (dt__imp_fractions(n, dtype, in, f))
+    out->sym = fn(n->t, f[0].top, f[1].top);
+  return out->sym.id != 0;
+}
+
+static dt_sym_t sym_gt(dt_trace_t *t, dt_sym_t a, dt_sym_t b) { return dt_sym_lt(t, b, a); }
+static dt_sym_t sym_ge(dt_trace_t *t, dt_sym_t a, dt_sym_t b) { return dt_sym_le(t, b, a); }
+
+#define COMPARE(op, name, fn, sign)                                                                \
+  static bool name(dt_imp_node_t *n, dt_dtype_t dtype, const dt_imp_number_t *in,                  \
+                   dt_imp_number_t *out) {                                                         \
+    return compare(n, dtype, in, fn, in[0].real sign in[1].real, out);                             \
+  }                                                                                                \
+  FOLD(op, 2, DT_BOOL, name)
+COMPARE(Equal, equal, dt_sym_eq, ==)
+COMPARE(Greater, greater, sym_gt, >)
+COMPARE(GreaterOrEqual, greater_or_equal, sym_ge, >=)
+COMPARE(Less, less, dt_sym_lt, <)
+COMPARE(LessOrEqual, less_or_equal, dt_sym_le, <=)
+#undef COMPARE
+
+#define LOGIC(op, name, fn)                                                                        \
+  static bool name(dt_imp_node_t *n, dt_dtype_t dtype, const dt_imp_number_t *in,                  \
+                   dt_imp_number_t *out) {                                                         \
+    out->sym = dtype == DT_BOOL ? fn(n->t, in[0].sym, in[1].sym) : (dt_sym_t){0};                  \
+    return out->sym.id != 0;                                                                       \
+  }                                                                                                \
+  FOLD(op, 2, DT_BOOL, name)
+LOGIC(And, logical_and, dt_sym_and)
+LOGIC(Or, logical_or, dt_sym_or)
+LOGIC(Xor, logical_xor, dt_sym_ne)
+#undef LOGIC
+
+static bool logical_not(dt_imp_node_t *n, dt_dtype_t dtype, const dt_imp_number_t *in,
+                        dt_imp_number_t *out) {
+  out->sym = dt_sym_not(n->t, in[0].sym);
+  return dtype == DT_BOOL;
+}
+FOLD(Not, 1, DT_BOOL, logical_not)
 #undef FOLD
+
+// ---- Choosing ---------------------------------------------------------------------------------------
+static bool choose(dt_imp_node_t *n, dt_dtype_t dtype, const dt_imp_number_t *in,
+                   dt_imp_number_t *out) {
+  int64_t taken = 0;
+  dt_imp_fraction_t f[2];
+  if (dt__imp_is_literal(n, in[0].sym, &taken)) {
+    *out = taken ? in[1] : in[2];
+    return true;
+  }
+  if (dt__imp_is_integral(dtype)) {
+    out->sym = dt_sym_select(n->t, in[0].sym, in[1].sym, in[2].sym);
+    return true;
+  }
+  if (!dt__imp_fractions(n, dtype, in + 1, f))
+    return false;
+  f[0].top = dt_sym_select(n->t, in[0].sym, f[0].top, f[1].top);
+  return dt__imp_from_fraction(n, dtype, f[0], out);
+}
+
+bool dt__imp_fold_Where(dt_imp_node_t *n) {
+  return dt__imp_fold_each(n, 1, 2, DT_DTYPE_NONE, choose);
+}

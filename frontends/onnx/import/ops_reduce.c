@@ -3,18 +3,10 @@
 #include "frontends/onnx/import/compute.h"
 
 // ---- Axes -------------------------------------------------------------------------------------------
-typedef struct over_t {
-  uint32_t n;
-  int32_t axes[DT_MAX_RANK];
-  bool keep;
-  bool none; // no axes, and that means none
-} over_t;
-
-// Axes are an attribute before operator set `inputs_since`, and an input from there on.
-static bool read_over(dt_imp_node_t *n, int64_t inputs_since, over_t *out) {
+bool dt__imp_read_over(dt_imp_node_t *n, int64_t inputs_since, dt_imp_over_t *out) {
   dt_imp_ints_t axes = {0};
   uint32_t rank = dt__imp_rank(n, 0);
-  *out = (over_t){.keep = dt__imp_int(n, "keepdims", 1) != 0};
+  *out = (dt_imp_over_t){.keep = dt__imp_int(n, "keepdims", 1) != 0};
   if (n->opset < inputs_since)
     (void)dt__imp_attr_ints(n, "axes", &axes);
   else if (dt__imp_has(n, 1) && !dt__imp_ints(n, 1, &axes))
@@ -31,30 +23,30 @@ static bool read_over(dt_imp_node_t *n, int64_t inputs_since, over_t *out) {
 typedef dt_value_t (*reduce_fn_t)(dt_trace_t *t, dt_value_t x, uint32_t n_axes, const int32_t *axes,
                                   bool keepdims);
 
-static dt_value_t over(dt_imp_node_t *n, const over_t *o, reduce_fn_t fn, dt_value_t x) {
+static dt_value_t over(dt_imp_node_t *n, const dt_imp_over_t *o, reduce_fn_t fn, dt_value_t x) {
   return o->none ? x : fn(n->t, x, o->n, o->axes, o->keep);
 }
 
 // ---- Formulas ---------------------------------------------------------------------------------------
 // Each gets the input, with halves as f32.
-static dt_value_t sum(dt_imp_node_t *n, const over_t *o, dt_value_t x) {
+static dt_value_t sum(dt_imp_node_t *n, const dt_imp_over_t *o, dt_value_t x) {
   return over(n, o, dt_sum, x);
 }
 
-static dt_value_t prod(dt_imp_node_t *n, const over_t *o, dt_value_t x) {
+static dt_value_t prod(dt_imp_node_t *n, const dt_imp_over_t *o, dt_value_t x) {
   return over(n, o, dt_prod, x);
 }
 
-static dt_value_t largest(dt_imp_node_t *n, const over_t *o, dt_value_t x) {
+static dt_value_t largest(dt_imp_node_t *n, const dt_imp_over_t *o, dt_value_t x) {
   return over(n, o, dt_value_dtype(n->t, x) == DT_BOOL ? dt_any : dt_amax, x);
 }
 
-static dt_value_t smallest(dt_imp_node_t *n, const over_t *o, dt_value_t x) {
+static dt_value_t smallest(dt_imp_node_t *n, const dt_imp_over_t *o, dt_value_t x) {
   return over(n, o, dt_value_dtype(n->t, x) == DT_BOOL ? dt_all : dt_amin, x);
 }
 
 // A mean of integers is rounded to zero.
-static dt_value_t mean(dt_imp_node_t *n, const over_t *o, dt_value_t x) {
+static dt_value_t mean(dt_imp_node_t *n, const dt_imp_over_t *o, dt_value_t x) {
   dt_dtype_t dtype = dt_value_dtype(n->t, x);
   if (o->none || dt__imp_is_float(dtype))
     return over(n, o, dt_mean, x);
@@ -64,11 +56,11 @@ static dt_value_t mean(dt_imp_node_t *n, const over_t *o, dt_value_t x) {
   return dt_div(n->t, sum(n, o, x), dt_cast(n->t, dt_size_value(n->t, count), dtype));
 }
 
-static dt_value_t l1(dt_imp_node_t *n, const over_t *o, dt_value_t x) {
+static dt_value_t l1(dt_imp_node_t *n, const dt_imp_over_t *o, dt_value_t x) {
   return sum(n, o, dt_abs(n->t, x));
 }
 
-static dt_value_t sum_square(dt_imp_node_t *n, const over_t *o, dt_value_t x) {
+static dt_value_t sum_square(dt_imp_node_t *n, const dt_imp_over_t *o, dt_value_t x) {
   return sum(n, o, dt_mul(n->t, x, x));
 }
 
@@ -76,16 +68,16 @@ static dt_value_t as_float(dt_imp_node_t *n, dt_value_t x) {
   return dt__imp_is_float(dt_value_dtype(n->t, x)) ? x : dt_cast(n->t, x, DT_F64);
 }
 
-static dt_value_t l2(dt_imp_node_t *n, const over_t *o, dt_value_t x) {
+static dt_value_t l2(dt_imp_node_t *n, const dt_imp_over_t *o, dt_value_t x) {
   return dt_sqrt(n->t, sum_square(n, o, as_float(n, x)));
 }
 
-static dt_value_t log_sum(dt_imp_node_t *n, const over_t *o, dt_value_t x) {
+static dt_value_t log_sum(dt_imp_node_t *n, const dt_imp_over_t *o, dt_value_t x) {
   return dt_log(n->t, sum(n, o, as_float(n, x)));
 }
 
 // log(sum(e^(x - m))) + m for the largest m, so that nothing overflows; an infinite m is left out.
-static dt_value_t log_sum_exp(dt_imp_node_t *n, const over_t *o, dt_value_t given) {
+static dt_value_t log_sum_exp(dt_imp_node_t *n, const dt_imp_over_t *o, dt_value_t given) {
   dt_value_t x = as_float(n, given);
   if (o->none)
     return x;
@@ -97,12 +89,12 @@ static dt_value_t log_sum_exp(dt_imp_node_t *n, const over_t *o, dt_value_t give
   return dt_add(n->t, dt_log(n->t, made), kept);
 }
 
-typedef dt_value_t (*formula_t)(dt_imp_node_t *n, const over_t *o, dt_value_t x);
+typedef dt_value_t (*formula_t)(dt_imp_node_t *n, const dt_imp_over_t *o, dt_value_t x);
 
 static void reduce(dt_imp_node_t *n, int64_t inputs_since, formula_t formula) {
-  over_t o;
+  dt_imp_over_t o;
   dt_value_t x = dt__imp_in_wide(n, 0);
-  if (read_over(n, inputs_since, &o))
+  if (dt__imp_read_over(n, inputs_since, &o))
     dt__imp_out_as(n, 0, formula(n, &o, x), dt__imp_dtype(n, 0));
 }
 
