@@ -151,13 +151,18 @@ static bool is_name(const declare_t *d, dt_onnx_str_t name) {
                                      compare_strs) != NULL;
 }
 
+// Exporters write "?" for each size that they do not know.
+static bool names_something(dt_onnx_str_t name) {
+  return name.len > 0 && !dt__onnx_str_is(name, "?");
+}
+
 static dt_status_t declare_dim(const declare_t *d, const dt_onnx_dim_t *dim, dt_dim_decl_t *out) {
   dt_onnx_affine_t affine = {0};
   if ((dim->head.has & 1) != 0 && dim->dim_value >= 0) {
     *out = (dt_dim_decl_t){.is_static = true, .value = dim->dim_value};
     return NULL;
   }
-  if (dim->dim_param.len == 0)
+  if (!names_something(dim->dim_param))
     return NULL;
   // "seq-1" may be a name: it is an expression only of what is one.
   bool derived = dt__onnx_read_affine(dim->dim_param, &affine) && affine.scale != 0 &&
@@ -217,7 +222,7 @@ static dt_status_t gather(declare_t *d, dt_onnx_decls_t *out) {
                       dt__onnx_show(value->name.text).text, why);
     const dt_onnx_shape_t *shape = why ? NULL : value->type->tensor_type->shape;
     for (uint32_t i = 0; shape && i < shape->dim.len; i++)
-      if (shape->dim.items[i].dim_param.len > 0 &&
+      if (names_something(shape->dim.items[i].dim_param) &&
           !DT_VEC_PUSH(d->arena, &d->names, shape->dim.items[i].dim_param))
         return DT_NO_MEMORY();
     out->inputs[out->len++] = k;

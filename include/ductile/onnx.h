@@ -90,6 +90,9 @@ typedef struct dt_onnx_function_options_t {
   // (is_static, value). Names that no input has are DT_E_ARGUMENT.
   const dt_dim_decl_t *dims;
   uint32_t n_dims;
+  // Dims of one name need not have one size: for models whose exporter named them wrongly, which a
+  // call tells by DT_E_SHAPE. What `dims` says of a name still holds for each dim that has it.
+  bool names_are_hints;
   // How the function answers, its limits, modes: as for dt_function_create, but name (NULL: the
   // graph's), and n_inputs, inputs, n_outputs and closure_free, which must be zero. NULL: defaults.
   const dt_function_options_t *function;

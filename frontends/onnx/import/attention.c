@@ -126,8 +126,8 @@ static dt_value_t masked(dt_imp_node_t *n, const dt_imp_attention_t *a, const gr
     scores = dt_add(n->t, scores, split_mask(n, g, bias));
   }
   for (uint32_t k = 0; k < a->n_keep; k++)
-    scores = dt_where(n->t, split_mask(n, g, a->keep[k]), scores,
-                      dt__imp_like(n, scores, a->masked));
+    scores =
+        dt_where(n->t, split_mask(n, g, a->keep[k]), scores, dt__imp_like(n, scores, a->masked));
   return scores;
 }
 
@@ -137,8 +137,8 @@ static dt_value_t smooth_softmax(dt_imp_node_t *n, dt_value_t x) {
   dt_value_t zero = dt__imp_like(n, x, 0.0);
   dt_value_t most = dt_maximum(n->t, dt_amax(n->t, x, 1, &last, true), zero);
   dt_value_t part = dt_exp(n->t, dt_sub(n->t, x, most));
-  dt_value_t sum = dt_add(n->t, dt_sum(n->t, part, 1, &last, true),
-                          dt_exp(n->t, dt_neg(n->t, most)));
+  dt_value_t sum =
+      dt_add(n->t, dt_sum(n->t, part, 1, &last, true), dt_exp(n->t, dt_neg(n->t, most)));
   return dt_div(n->t, part, sum);
 }
 

@@ -68,8 +68,7 @@ bool dt__imp_fractions(dt_imp_node_t *n, dt_dtype_t dtype, const dt_imp_number_t
   if (!dt__imp_fraction(n, dtype, in[0], &out[0]) || !dt__imp_fraction(n, dtype, in[1], &out[1]))
     return false;
   uint32_t shift = out[0].shift > out[1].shift ? out[0].shift : out[1].shift;
-  if (shift + (uint32_t)digits_of(dtype) > 62 &&
-      (out[0].shift != shift || out[1].shift != shift))
+  if (shift + (uint32_t)digits_of(dtype) > 62 && (out[0].shift != shift || out[1].shift != shift))
     return false;
   for (uint32_t k = 0; k < 2; k++)
     out[k] = (dt_imp_fraction_t){shifted(n, out[k].top, shift - out[k].shift), shift};
@@ -110,9 +109,8 @@ bool dt__imp_number_add(dt_imp_node_t *n, dt_dtype_t dtype, const dt_imp_number_
   dt_imp_fraction_t f[2];
   if (dt__imp_is_integral(dtype)) {
     bool both = dt__imp_is_literal(n, in[0].sym, &x) && dt__imp_is_literal(n, in[1].sym, &y);
-    out->sym =
-        both ? dt_sym_const(n->t, dt__imp_wrapped(dtype, (uint64_t)x + (uint64_t)y))
-             : dt_sym_add(n->t, in[0].sym, in[1].sym);
+    out->sym = both ? dt_sym_const(n->t, dt__imp_wrapped(dtype, (uint64_t)x + (uint64_t)y))
+                    : dt_sym_add(n->t, in[0].sym, in[1].sym);
     return true;
   }
   out->real = dt__imp_rounded(dtype, in[0].real + in[1].real);
@@ -129,9 +127,8 @@ bool dt__imp_number_mul(dt_imp_node_t *n, dt_dtype_t dtype, const dt_imp_number_
   dt_imp_fraction_t a, b;
   if (dt__imp_is_integral(dtype)) {
     bool both = dt__imp_is_literal(n, in[0].sym, &x) && dt__imp_is_literal(n, in[1].sym, &y);
-    out->sym =
-        both ? dt_sym_const(n->t, dt__imp_wrapped(dtype, (uint64_t)x * (uint64_t)y))
-             : dt_sym_mul(n->t, in[0].sym, in[1].sym);
+    out->sym = both ? dt_sym_const(n->t, dt__imp_wrapped(dtype, (uint64_t)x * (uint64_t)y))
+                    : dt_sym_mul(n->t, in[0].sym, in[1].sym);
     return true;
   }
   out->real = dt__imp_rounded(dtype, in[0].real * in[1].real);
@@ -157,8 +154,8 @@ static bool extreme(dt_imp_node_t *n, dt_dtype_t dtype, const dt_imp_number_t *i
     return true;
   }
   return dt__imp_fractions(n, dtype, in, f) &&
-         dt__imp_from_fraction(
-             n, dtype, (dt_imp_fraction_t){fn(n->t, f[0].top, f[1].top), f[0].shift}, out);
+         dt__imp_from_fraction(n, dtype,
+                               (dt_imp_fraction_t){fn(n->t, f[0].top, f[1].top), f[0].shift}, out);
 }
 
 bool dt__imp_number_max(dt_imp_node_t *n, dt_dtype_t dtype, const dt_imp_number_t *in,

@@ -73,8 +73,7 @@ static bool absolute(dt_imp_node_t *n, dt_dtype_t dtype, const dt_imp_number_t *
   int64_t value = 0;
   *out = (dt_imp_number_t){in[0].sym, fabs(in[0].real)};
   if (in[0].sym.id && dt__imp_is_literal(n, in[0].sym, &value))
-    out->sym = dt_sym_const(
-        n->t, value < 0 ? dt__imp_wrapped(dtype, 0 - (uint64_t)value) : value);
+    out->sym = dt_sym_const(n->t, value < 0 ? dt__imp_wrapped(dtype, 0 - (uint64_t)value) : value);
   else if (in[0].sym.id)
     out->sym = dt_sym_abs(n->t, in[0].sym);
   return true;

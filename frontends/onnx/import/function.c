@@ -45,6 +45,17 @@ static dt_status_t apply_dim(const dt_dim_decl_t *said, const dt_onnx_decls_t *d
                          said->name ? said->name : "");
 }
 
+// Dims keep what is said of them, but nothing makes those of one name equal.
+static void drop_names(const dt_onnx_decls_t *decls) {
+  for (uint32_t k = 0; k < decls->len; k++) {
+    dt_dim_decl_t *dims = (dt_dim_decl_t *)decls->items[k].dims;
+    for (uint32_t i = 0; i < decls->items[k].rank; i++) {
+      dims[i].name = dims[i].of = NULL;
+      dims[i].scale = dims[i].offset = 0;
+    }
+  }
+}
+
 static void set_integers(const dt_imp_model_t *model, const dt_onnx_decls_t *decls) {
   for (uint32_t k = 0; k < decls->len; k++)
     if (model->integers[k])
@@ -69,6 +80,8 @@ static dt_status_t prepare(dt_imp_model_t *model, const dt_onnx_function_options
   DT_TRY(dt__onnx_declare(model->file, &model->arena, decls));
   for (uint32_t k = 0; k < options->n_dims; k++)
     DT_TRY(apply_dim(&options->dims[k], decls, model->file->what));
+  if (options->names_are_hints)
+    drop_names(decls);
   DT_TRY(dt__imp_find_integers(model));
   set_integers(model, decls);
   return dt__imp_read_constants(model);

@@ -55,8 +55,8 @@ static void add_masks(dt_imp_node_t *n, dt_imp_attention_t *a) {
   else if (dt__imp_has(n, MASK))
     a->bias = read_mask(n, total);
   if (dt__imp_int(n, "is_causal", 0)) {
-    dt_sym_t first = dt__imp_has(n, PAST_KEY) ? dt_dim(n->t, dt__imp_in(n, PAST_KEY), 2)
-                                              : dt__imp_lit(n, 0);
+    dt_sym_t first =
+        dt__imp_has(n, PAST_KEY) ? dt_dim(n->t, dt__imp_in(n, PAST_KEY), 2) : dt__imp_lit(n, 0);
     dt__imp_keep(n, a, dt__imp_causal(n, length, total, first));
   }
   if (dt__imp_has(n, NONPAD)) {

@@ -69,7 +69,7 @@ static const char *read_equation(dt_onnx_str_t text, equation_t *out) {
 const char *dt__imp_check_Einsum(dt_imp_node_t *n) {
   equation_t equation;
   const char *why = read_equation(dt__imp_str(n, "equation", ""), &equation);
-  return why                               ? why
+  return why                                ? why
          : equation.n_in != dt__imp_n_in(n) ? "an equation of another number of operands"
                                             : NULL;
 }
@@ -90,7 +90,8 @@ static uint32_t count_label(const equation_t *equation, uint8_t label) {
   return count;
 }
 
-// Without an arrow: the ellipsis, and then the labels that stand once, in the order of the alphabet.
+// Without an arrow: the ellipsis, and then the labels that stand once, in the order of the
+// alphabet.
 static void implied(equation_t *equation) {
   equation->out = (part_t){.dots = 0};
   for (int label = 'A'; label <= 'z'; label++)
@@ -292,8 +293,8 @@ static bool read_operands(dt_imp_node_t *n, const equation_t *equation, term_t *
                    k, rank, part->len);
       return false;
     }
-    *out_dots = part->dots != UINT32_MAX && rank - part->len > *out_dots ? rank - part->len
-                                                                          : *out_dots;
+    *out_dots =
+        part->dots != UINT32_MAX && rank - part->len > *out_dots ? rank - part->len : *out_dots;
     terms[k].value = dt__imp_in(n, k);
     take_diagonals(n, &terms[k]);
   }

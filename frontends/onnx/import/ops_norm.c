@@ -86,8 +86,7 @@ static void layer_statistics(dt_imp_node_t *n, dt_value_t x, uint32_t axis, doub
   int32_t axes[DT_MAX_RANK];
   dt_dtype_t dtype = dt__imp_int(n, "stash_type", 1) == 1 ? DT_F32 : dt__imp_dtype(n, 0);
   uint32_t n_axes = dt__imp_axes_from(axis, dt__imp_rank(n, 0), axes);
-  dt_imp_normal_t stats =
-      dt__imp_normalise(n, dt__imp_as(n, x, dtype), n_axes, axes, epsilon);
+  dt_imp_normal_t stats = dt__imp_normalise(n, dt__imp_as(n, x, dtype), n_axes, axes, epsilon);
   dt__imp_out(n, 1, stats.mean);
   dt__imp_out(n, 2, stats.inverse);
 }
@@ -178,9 +177,9 @@ void dt__imp_make_GroupNormalization(dt_imp_node_t *n) {
 
 const char *dt__imp_check_LRN(dt_imp_node_t *n) {
   int64_t size = dt__imp_int(n, "size", 0);
-  return size < 1              ? "attribute \"size\" is not positive"
+  return size < 1               ? "attribute \"size\" is not positive"
          : size > MOST_CHANNELS ? "normalisation over more than 64 channels is not supported"
-                               : NULL;
+                                : NULL;
 }
 
 // Squares of `size` channels around each, added up.
@@ -224,8 +223,7 @@ void dt__imp_make_LpNormalization(dt_imp_node_t *n) {
   else
     norm = dt_sqrt(n->t, dt_sum(n->t, dt_mul(n->t, x, x), 1, &axis, true));
   dt_value_t zero = dt__imp_like(n, x, 0.0);
-  dt__imp_out(n, 0,
-              dt_where(n->t, dt_eq(n->t, norm, zero), zero, dt_div(n->t, x, norm)));
+  dt__imp_out(n, 0, dt_where(n->t, dt_eq(n->t, norm, zero), zero, dt_div(n->t, x, norm)));
 }
 
 void dt__imp_make_MeanVarianceNormalization(dt_imp_node_t *n) {

@@ -38,10 +38,13 @@ static void undo_to(dt_imp_t *imp, uint32_t mark) {
 // ---- Nodes ------------------------------------------------------------------------------------------
 static bool run_nodes(dt_imp_t *imp, const dt_imp_frame_t *frame, const dt_onnx_nodes_t *nodes);
 
+// What messages call a node: by its name, or by its first output where it has none.
 static void place(dt_imp_t *imp, const dt_onnx_node_t *node, int64_t opset, uint32_t index) {
   char text[320];
-  (void)snprintf(text, sizeof(text), "node \"%.120s\" (%.100s, operator set %lld)",
-                 dt__onnx_show(node->name).text, dt__onnx_show(node->op_type).text,
+  bool named = node->name.len > 0 || node->output.len == 0;
+  dt_onnx_str_t name = named ? node->name : node->output.items[0].text;
+  (void)snprintf(text, sizeof(text), "node %s\"%.120s\" (%.100s, operator set %lld)",
+                 named ? "" : "of ", dt__onnx_show(name).text, dt__onnx_show(node->op_type).text,
                  (long long)opset);
   (void)dt_trace_at(imp->t, text, (int)index);
 }

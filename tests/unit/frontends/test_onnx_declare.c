@@ -109,7 +109,7 @@ static void test_dims(void **state) {
   assert_null(
       declare(&c, HEAD INPUT("x", "1",
                              NAMED("batch") "dim { dim_value 3 } dim { } "
-                                            "dim { dim_value -1 } " NAMED(""))              //
+                                            "dim { dim_value -1 } " NAMED("?"))             //
               INPUT("w", "1", NAMED("other"))                                               //
               INPUT("mask", "9", NAMED("batch") NAMED("past + 1") NAMED("other + 1"))       //
               INPUT("ids", "7", NAMED("2*batch") NAMED("past") NAMED("seq-1") NAMED("n/2")) //
