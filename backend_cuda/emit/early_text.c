@@ -30,22 +30,46 @@ static bool begins(const char *text, const char *with) {
   return strncmp(text, with, strlen(with)) == 0;
 }
 
-static const char *next_line(const char *line) {
-  const char *end = strchr(line, '\n');
-  return end ? end + 1 : line + strlen(line);
+// By hand: checkers of memory measure the whole text at each call of a function on strings.
+static size_t until(const char *text, char a, char b) { // either, or the end
+  size_t n = 0;
+  while (text[n] && text[n] != a && text[n] != b)
+    n++;
+  return n;
 }
 
-static const char *skip_blanks(const char *line) { return line + strspn(line, " \t"); }
+static const char *next_line(const char *line) {
+  line += until(line, '\n', '\n');
+  return line + (*line != 0);
+}
+
+static const char *skip_blanks(const char *line) {
+  while (*line == ' ' || *line == '\t')
+    line++;
+  return line;
+}
+
+static const char *skip_word(const char *line) {
+  while (*line && *line != ' ' && *line != '\t' && *line != '\n')
+    line++;
+  return line;
+}
 
 static dt_status_t refuse(const walk_t *w, const char *line) {
   return DT_FAIL(DT_E_INTERNAL, "%.*s does not wait for the work before it on the way to \"%.*s\"",
-                 w->name_len, w->name, (int)strcspn(line, "\n"), line);
+                 w->name_len, w->name, (int)until(line, '\n', '\n'), line);
 }
 
 // ---- Labels ---------------------------------------------------------------------------------------
 
 static size_t name_length(const char *text) {
-  return strspn(text, "$_%0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ");
+  size_t n = 0;
+  for (;; n++) {
+    char c = text[n];
+    bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    if (!letter && !(c >= '0' && c <= '9') && c != '$' && c != '_' && c != '%')
+      return n;
+  }
 }
 
 static bool is_label(const char *line) {
@@ -91,9 +115,12 @@ static const char harmless[] =
     "nanosleep. griddepcontrol.launch_dependents; ";
 
 static bool is_harmless(const char *op) {
-  for (const char *known = harmless; *known; known += strcspn(known, " ") + 1)
-    if (strncmp(op, known, strcspn(known, " ")) == 0)
+  for (const char *known = harmless; *known; known++) {
+    size_t n = until(known, ' ', ' ');
+    if (strncmp(op, known, n) == 0)
       return true;
+    known += n;
+  }
   return false;
 }
 
@@ -105,7 +132,7 @@ static bool is_silent(const char *line) {
 
 // One instruction, and a remark at most.
 static bool is_alone(const char *line) {
-  size_t n = strcspn(line, ";\n");
+  size_t n = until(line, ';', '\n');
   const char *rest = skip_blanks(line + n + (line[n] == ';'));
   return line[n] == ';' && (*rest == '\n' || *rest == 0 || begins(rest, "//"));
 }
@@ -117,7 +144,7 @@ static bool is_early_copy(const char *op, const char *before) {
 // An instruction; *on: whether the path goes on in the next line.
 static dt_status_t step(walk_t *w, const char *line, const char *before, bool *on) {
   bool guarded = *line == '@';
-  const char *op = guarded ? skip_blanks(line + strcspn(line, " \t\n")) : line;
+  const char *op = guarded ? skip_blanks(skip_word(line)) : line;
   *on = true;
   if (!is_alone(line))
     return refuse(w, line);
@@ -126,7 +153,7 @@ static dt_status_t step(walk_t *w, const char *line, const char *before, bool *o
     return NULL;
   }
   if (begins(op, "bra ") || begins(op, "bra\t") || begins(op, "bra.uni")) {
-    const char *label = find_label(w, skip_blanks(op + strcspn(op, " \t\n")));
+    const char *label = find_label(w, skip_blanks(skip_word(op)));
     *on = guarded;
     return label ? go_to(w, label) : refuse(w, line);
   }
@@ -166,7 +193,7 @@ static const char *find_end(const char *line) {
 
 // The body begins behind the first line that is an opening brace.
 static dt_status_t check_entry(const char *name) {
-  walk_t w = {.name = name, .name_len = (int)strcspn(name, "(\n")};
+  walk_t w = {.name = name, .name_len = (int)until(name, '(', '\n')};
   const char *line = name;
   while (*line && *line != '{' && *line != '}')
     line = next_line(line);

@@ -105,13 +105,23 @@ static void *room(size_t n, size_t size) {
   return at;
 }
 
+// Not cleared: most of a module's registers are other entries', and are never touched; what a
+// launch may touch is set as its blocks start.
+static void *raw_room(size_t n, size_t size) {
+  void *at = malloc(n * size + 1);
+  if (!at)
+    abort();
+  return at;
+}
+
 static void make_room(ptx_run_t *run) {
   const ptx_module_t *m = run->module;
   run->hints = room(m->n_code, sizeof(run->hints[0]));
-  run->regs = room((size_t)run->n_warps * m->n_slots * PTX_LANES, sizeof(run->regs[0]));
-  run->shared_memory = room(run->shared_bytes, 1);
+  run->regs = raw_room((size_t)run->n_warps * m->n_slots * PTX_LANES, sizeof(run->regs[0]));
+  run->shared_memory = raw_room(run->shared_bytes, 1);
+  run->shared_used = run->shared_bytes;
   size_t local = ((size_t)m->local_bytes + 16) / 16 * 16;
-  run->local_memory = room((size_t)run->n_warps * PTX_LANES, local);
+  run->local_memory = raw_room((size_t)run->n_warps * PTX_LANES, local);
   run->warps = room(run->n_warps, sizeof(run->warps[0]));
 }
 
@@ -128,6 +138,22 @@ static void release_room(ptx_run_t *run) {
 }
 
 // ---- Blocks -----------------------------------------------------------------------------------------
+
+static void set_all(ptx_warp_t *warp, int32_t slot, uint32_t value) {
+  for (uint32_t lane = 0; lane < PTX_LANES; lane++)
+    ptx_out(warp, slot)[lane] = value;
+}
+
+// Those that are another block's alone are set for each.
+static void set_place(ptx_warp_t *warp) {
+  const ptx_run_t *run = warp->run;
+  set_all(warp, PTX_SP_CTAID_X, run->block[0]);
+  set_all(warp, PTX_SP_CTAID_Y, run->block[1]);
+  set_all(warp, PTX_SP_CTAID_Z, run->block[2]);
+  set_all(warp, PTX_SP_SMID, (uint32_t)(run->block_number % 132));
+  set_all(warp, PTX_CARRY, 0);
+  set_all(warp, PTX_SINK, 0);
+}
 
 static void set_specials(ptx_warp_t *warp) {
   const ptx_run_t *run = warp->run;
@@ -147,15 +173,11 @@ static void set_specials(ptx_warp_t *warp) {
         [PTX_SP_NTID_X] = size[0],
         [PTX_SP_NTID_Y] = size[1],
         [PTX_SP_NTID_Z] = size[2],
-        [PTX_SP_CTAID_X] = run->block[0],
-        [PTX_SP_CTAID_Y] = run->block[1],
-        [PTX_SP_CTAID_Z] = run->block[2],
         [PTX_SP_NCTAID_X] = grid[0],
         [PTX_SP_NCTAID_Y] = grid[1],
         [PTX_SP_NCTAID_Z] = grid[2],
         [PTX_SP_WARPID] = warp->index,
         [PTX_SP_NWARPID] = run->n_warps,
-        [PTX_SP_SMID] = (uint32_t)(run->block_number % 132),
         [PTX_SP_NSMID] = 132,
         [PTX_SP_WARPSZ] = PTX_LANES,
         [PTX_SP_DYNAMIC_SHARED] = run->launch->shared_bytes,
@@ -170,6 +192,16 @@ bool ptx_takes_part(const ptx_run_t *run, const ptx_function_t *f) {
   return f == run->entry || !f->entry;
 }
 
+static void spoil_slots(ptx_warp_t *warp, uint32_t first, uint32_t n) {
+  memset(ptx_out(warp, (int32_t)first), 0xcb, (size_t)n * PTX_LANES * sizeof(warp->regs[0]));
+}
+
+static void spoil_params(ptx_warp_t *warp, const ptx_param_t *params, uint32_t n) {
+  for (uint32_t k = 0; k < n; k++)
+    if (params[k].slot >= 0)
+      spoil_slots(warp, (uint32_t)params[k].slot, (uint32_t)params[k].n_slots);
+}
+
 // What was never written reads as something that no program can want. A module's other entries
 // have slots and local memory, too, which nobody touches.
 static void spoil(ptx_warp_t *warp) {
@@ -179,8 +211,11 @@ static void spoil(ptx_warp_t *warp) {
     const ptx_function_t *f = &m->functions[k];
     if (!ptx_takes_part(warp->run, f))
       continue;
-    memset(ptx_out(warp, (int32_t)f->slot_begin), 0xcb,
-           (size_t)(f->slot_end - f->slot_begin) * PTX_LANES * sizeof(warp->regs[0]));
+    spoil_slots(warp, f->slot_begin, f->slot_end - f->slot_begin);
+    if (f != warp->run->entry) {
+      spoil_params(warp, f->params, f->n_params);
+      spoil_params(warp, f->results, f->n_results);
+    }
     if (f->local_end == f->local_begin)
       continue;
     for (size_t lane = 0; lane < PTX_LANES; lane++)
@@ -206,7 +241,9 @@ static void start_warp(ptx_run_t *run, uint32_t index) {
   warp->regs = run->regs + (size_t)index * run->module->n_slots * PTX_LANES;
   warp->time = 1;
   spoil(warp);
-  set_specials(warp);
+  if (run->n_blocks == 0)
+    set_specials(warp);
+  set_place(warp);
   for (uint32_t lane = 0; lane < PTX_LANES; lane++)
     warp->pc[lane] = run->entry->begin;
 }
@@ -220,9 +257,11 @@ static void run_block(ptx_run_t *run, uint64_t number) {
   run->first_number = (uint32_t)(number * run->n_threads + 1);
   run->alive = run->n_threads;
   memset(run->barriers, 0, sizeof(run->barriers));
-  memset(run->shared_memory, 0xcb, run->shared_bytes);
+  memset(run->shared_memory, 0xcb, run->shared_used);
+  run->shared_used = 0;
   for (uint32_t w = 0; w < run->n_warps; w++)
     start_warp(run, w);
+  run->n_blocks++;
   // Shared memory begins anew: what blocks before did to it is nobody's business.
   ptx_shadow_destroy(&run->shared);
   ptx_run_block(run);

@@ -52,7 +52,8 @@ static void skip_blanks(ptx_reader_t *r) {
     } else if (isspace((unsigned char)*r->at)) {
       r->at++;
     } else if (r->at[0] == '/' && r->at[1] == '/') {
-      r->at += strcspn(r->at, "\n");
+      while (*r->at && *r->at != '\n')
+        r->at++;
     } else if (r->at[0] == '/' && r->at[1] == '*') {
       for (r->at += 2; *r->at && !(r->at[0] == '*' && r->at[1] == '/'); r->at++)
         r->line += *r->at == '\n';
@@ -96,8 +97,23 @@ static void read_bits(ptx_reader_t *r, ptx_number_t number, uint32_t digits) {
     (void)ptx_fail(r, r->line, "a float of %u digits instead of %u", n, digits);
 }
 
+// The number's characters, apart from the text behind them.
+static void copy_number(const char *from, char *out, size_t room) {
+  size_t n = 0;
+  for (; n + 1 < room; n++) {
+    bool sign =
+        n && (from[n] == '+' || from[n] == '-') && tolower((unsigned char)from[n - 1]) == 'e';
+    if (!isalnum((unsigned char)from[n]) && from[n] != '.' && !sign)
+      break;
+    out[n] = from[n];
+  }
+  out[n] = 0;
+}
+
 static void read_number(ptx_reader_t *r) {
-  const char *begin = r->at;
+  const char *start = r->at;
+  char begin[128];
+  copy_number(start, begin, sizeof(begin));
   r->token.kind = PTX_NUMBER;
   r->token.number = PTX_INTEGER;
   char mark = (char)(begin[0] == '0' ? tolower((unsigned char)begin[1]) : 0);
@@ -108,7 +124,7 @@ static void read_number(ptx_reader_t *r) {
     read_bits(r, PTX_DOUBLE, 16);
   } else if (mark == 'b') {
     r->token.bits = strtoull(begin + 2, &end, 2);
-    r->at = end;
+    r->at += end - begin;
   } else {
     r->token.bits = strtoull(begin, &end, 0);
     if (mark != 'x' && (*end == '.' || *end == 'e' || *end == 'E')) {
@@ -116,13 +132,13 @@ static void read_number(ptx_reader_t *r) {
       memcpy(&r->token.bits, &value, sizeof(value));
       r->token.number = PTX_DOUBLE;
     }
-    r->at = end;
+    r->at += end - begin;
   }
   if (*r->at == 'U')
     r->at++;
   if (in_word(r->at))
     (void)ptx_fail(r, r->line, "a number that goes on with '%c'", *r->at);
-  r->token.text = (ptx_slice_t){begin, (size_t)(r->at - begin)};
+  r->token.text = (ptx_slice_t){start, (size_t)(r->at - start)};
 }
 
 // ---- Tokens ---------------------------------------------------------------------------------------
@@ -140,7 +156,8 @@ void ptx_advance(ptx_reader_t *r) {
     read_word(r);
   } else if (*r->at == '"') {
     const char *begin = ++r->at;
-    r->at += strcspn(r->at, "\"\n");
+    while (*r->at && *r->at != '"' && *r->at != '\n')
+      r->at++;
     r->token.kind = PTX_STRING;
     r->token.text = (ptx_slice_t){begin, (size_t)(r->at - begin)};
     r->at += *r->at == '"';

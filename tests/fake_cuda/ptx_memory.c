@@ -63,6 +63,8 @@ static unsigned char *at_shared(ptx_warp_t *warp, const ptx_insn_t *in, uint32_t
       (!dynamic && address + bytes > run->entry->shared_end))
     return outside(warp, in, lane, PTX_WINDOW(PTX_SHARED) + address, bytes, touch,
                    "outside of shared memory");
+  if (touch & PTX_WRITE && address + bytes > run->shared_used)
+    run->shared_used = (uint32_t)(address + bytes);
   ptx_touch(warp, in, lane, true, address, bytes, touch);
   return run->shared_memory + address;
 }

@@ -108,13 +108,13 @@ struct ptx_run_t {
   uint64_t *constants; // a value a lane
   uint64_t *regs;
   unsigned char *shared_memory, *local_memory;
-  uint32_t shared_bytes;
+  uint32_t shared_bytes, shared_used; // up to where this block has written
   ptx_warp_t *warps;
   uint32_t n_warps, n_threads; // of a block
   uint32_t alive;              // threads of the block
   uint32_t block[3];
-  uint64_t block_number;
-  uint32_t first_number; // of the block's threads, from 1
+  uint64_t block_number, n_blocks; // that have begun
+  uint32_t first_number;           // of the block's threads, from 1
   ptx_barrier_t barriers[PTX_BARRIERS];
   bool racecheck, stopped;
   bool hasty; // a thread has ended that did not wait for the work before the launch
