@@ -45,6 +45,44 @@ static bool has_bind(const dt_stage_t *stage) {
   return false;
 }
 
+static bool uses_loops(dt_program_t *program, dt_sym_t e) {
+  uint32_t symbols[64];
+  uint32_t n = dt__sym_symbols(program->env, e, symbols, 64);
+  for (uint32_t k = 0; k < n && k < 64; k++)
+    if (dt__symbol_info(program->env, symbols[k]).kind == DT_SYMBOL_LOOP)
+      return true;
+  return n > 64;
+}
+
+// What a term moves by when the part of it that loops make moves by one.
+static dt_sym_t step_of(dt_program_t *program, dt_sym_t term) {
+  dt_symenv_t *env = program->env;
+  dt_sym_t step = dt__sym_const(env, 1);
+  dt_sym_view_t view = dt__sym_view(env, term);
+  for (uint32_t k = 0; view.op == DT_SYM_MUL && k < view.n_args; k++) {
+    dt_sym_t factor = dt__sym_view(env, term).args[k];
+    if (!uses_loops(program, factor))
+      step = dt__sym_mul(env, step, factor);
+  }
+  return step;
+}
+
+// Two terms of an index that loops move, neither of which stays within one step of the other: as
+// the place of a window and its element, they meet the same element again.
+static bool overlaps(dt_program_t *program, dt_sym_t index) {
+  dt_symenv_t *env = program->env;
+  dt_sym_view_t view = dt__sym_view(env, index);
+  for (uint32_t a = 0; view.op == DT_SYM_ADD && a < view.n_args; a++)
+    for (uint32_t b = 0; b < a; b++) {
+      dt_sym_t x = dt__sym_view(env, index).args[a], y = dt__sym_view(env, index).args[b];
+      if (uses_loops(program, x) && uses_loops(program, y) &&
+          !dt__sym_known_true(env, dt__sym_lt(env, y, step_of(program, x))) &&
+          !dt__sym_known_true(env, dt__sym_lt(env, x, step_of(program, y))))
+        return true;
+    }
+  return false;
+}
+
 // The load's element is wanted again in other iterations of the consumer.
 static bool repeated(const inline_ctx_t *ctx, const dt_inst_t *load, uint32_t rank) {
   const dt_sym_t *lists[2] = {ctx->consumer->vars, ctx->stage->vars};
@@ -53,6 +91,9 @@ static bool repeated(const inline_ctx_t *ctx, const dt_inst_t *load, uint32_t ra
     for (uint32_t v = 0; v < counts[list]; v++)
       if (!dt__index_uses(ctx->program, load->index, rank, lists[list][v]))
         return true;
+  for (uint32_t d = 0; d < rank; d++)
+    if (overlaps(ctx->program, load->index[d]))
+      return true;
   return false;
 }
 

@@ -172,6 +172,49 @@ dt_status_t dt__merge_outer_loops(dt_program_t *program, dt_kernel_t *kernel, ui
   return dt__merge_shared_loops(program, kernel, 1, end);
 }
 
+// ---- Columns of products ----------------------------------------------------------------------------
+// A product's result that a template makes.
+static bool is_product(const dt_program_t *program, dt_buffer_id_t buffer) {
+  for (uint32_t k = 0; k < program->kernels.len; k++) {
+    const dt_kernel_t *kernel = &program->kernels.items[k];
+    if (!kernel->schedules.len || !kernel->stages.len)
+      continue;
+    const dt_stage_t *last = &kernel->stages.items[kernel->stages.len - 1];
+    for (uint32_t s = 0; s < last->stores.len; s++)
+      if (last->stores.items[s].buffer.id == buffer.id)
+        return true;
+  }
+  return false;
+}
+
+// Loops `at` and at + 1 together count along one dim of a product.
+static bool count_columns(dt_program_t *program, const dt_kernel_t *kernel, uint32_t at) {
+  const dt_stage_t *stage = &kernel->stages.items[0];
+  for (uint32_t i = 0; i < stage->insts.len; i++) {
+    const dt_inst_t *load = &stage->insts.items[i];
+    if (load->kind != DT_INST_LOAD || !is_product(program, load->buffer))
+      continue;
+    dt_sym_t last = load->index[dt__program_buffer(program, load->buffer)->rank - 1];
+    if (dt__sym_depends(program->env, last, kernel->vars[at]) &&
+        dt__sym_depends(program->env, last, kernel->vars[at + 1]))
+      return true;
+  }
+  return false;
+}
+
+dt_status_t dt__merge_columns(dt_program_t *program) {
+  for (uint32_t k = 0; k < program->kernels.len; k++) {
+    dt_kernel_t *kernel = &program->kernels.items[k];
+    if (kernel->schedules.len || kernel->stages.len != 1 || kernel->stages.items[0].n_loops ||
+        dt__kernel_updates(program, kernel))
+      continue;
+    for (uint32_t at = kernel->n_loops; at-- > 1;)
+      if (count_columns(program, kernel, at - 1))
+        DT_TRY(try_outer(program, kernel, 1, at - 1));
+  }
+  return dt__symenv_status(program->env);
+}
+
 dt_status_t dt__merge_inner_loops(dt_program_t *program, dt_stage_t *stage) {
   for (uint32_t at = dt__stage_in_order(stage) ? 0 : stage->n_loops; at-- > 1;) {
     dt_sym_t extent;

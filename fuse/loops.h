@@ -33,6 +33,9 @@ dt_status_t dt__merge_outer_loops(dt_program_t *program, dt_kernel_t *kernel,
 // them: they are merged in all or in none.
 dt_status_t dt__merge_shared_loops(dt_program_t *program, dt_kernel_t *kernels, uint32_t n,
                                    uint32_t end) DT_MUST_USE;
+// Loops of maps that together count the columns of a product become one, as the product has it: the
+// map can then be what is done where the product stores.
+dt_status_t dt__merge_columns(dt_program_t *program) DT_MUST_USE;
 dt_status_t dt__merge_inner_loops(dt_program_t *program, dt_stage_t *stage) DT_MUST_USE;
 
 #endif // DT_FUSE_LOOPS_H

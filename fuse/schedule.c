@@ -139,8 +139,13 @@ static int64_t grain_for(int64_t item_work) {
 
 static void outer_lanes(dt_program_t *program, dt_kernel_t *kernel, dt_schedule_t *out) {
   out->kind = DT_SCHEDULE_OUTER_LANES;
-  int64_t chunk = (int64_t)out->lanes * out->unroll, size = 0;
   dt_sym_t extent = kernel->extents[kernel->n_loops - 1];
+  int64_t size = 0;
+  // No more vectors than there are: each one runs the inner loops.
+  if (dt__has_inner_loops(kernel) && dt__sym_is_const(program->env, extent, &size))
+    while (out->unroll > 1 && (int64_t)out->lanes * (out->unroll - 1) >= size)
+      out->unroll--;
+  int64_t chunk = (int64_t)out->lanes * out->unroll;
   out->block = dt__has_inner_loops(kernel) ? chunk : MAP_BLOCK;
   if (dt__sym_is_const(program->env, extent, &size) && size < out->block)
     out->block = (size + chunk - 1) / chunk * chunk;

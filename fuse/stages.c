@@ -5,6 +5,7 @@
 // index expressions; order is kept by a topological sort over what kernels read.
 #include "fuse/body.h"
 #include "fuse/fuse.h"
+#include "fuse/loops.h"
 #include "fuse/merge.h"
 #include "fuse/order.h"
 #include "runtime/base/log.h"
@@ -341,6 +342,7 @@ static bool next_pair(join_t *join, uint32_t *out_a, uint32_t *out_b) {
 
 dt_status_t dt__fuse_stages(dt_program_t *program, const dt_target_t *target) {
   DT_TRY(dt__fuse_prune(program, target));
+  DT_TRY(dt__merge_columns(program));
   for (;;) {
     join_t join = {.program = program};
     uint32_t a = 0, b = 0;
