@@ -326,12 +326,13 @@ static const struct {
   dt_scalar_op_t op;
   uint32_t cost;
 } op_costs[] = {
-    {DT_SCALAR_exp, 10},  {DT_SCALAR_expm1, 12}, {DT_SCALAR_log, 12},  {DT_SCALAR_log1p, 14},
-    {DT_SCALAR_log2, 12}, {DT_SCALAR_sqrt, 6},   {DT_SCALAR_rsqrt, 8}, {DT_SCALAR_reciprocal, 4},
-    {DT_SCALAR_sin, 16},  {DT_SCALAR_cos, 16},   {DT_SCALAR_tan, 20},  {DT_SCALAR_asin, 16},
-    {DT_SCALAR_acos, 16}, {DT_SCALAR_atan, 16},  {DT_SCALAR_sinh, 16}, {DT_SCALAR_cosh, 16},
-    {DT_SCALAR_tanh, 16}, {DT_SCALAR_erf, 20},   {DT_SCALAR_ndtr, 16}, {DT_SCALAR_sigmoid, 14},
-    {DT_SCALAR_div, 4},   {DT_SCALAR_mod, 12},   {DT_SCALAR_fmod, 20}, {DT_SCALAR_pow, 30},
+    {DT_SCALAR_exp, 10},   {DT_SCALAR_expm1, 12}, {DT_SCALAR_log, 12},   {DT_SCALAR_log1p, 14},
+    {DT_SCALAR_log2, 12},  {DT_SCALAR_sqrt, 6},   {DT_SCALAR_rsqrt, 8},  {DT_SCALAR_reciprocal, 4},
+    {DT_SCALAR_sin, 16},   {DT_SCALAR_cos, 16},   {DT_SCALAR_tan, 20},   {DT_SCALAR_asin, 16},
+    {DT_SCALAR_acos, 16},  {DT_SCALAR_atan, 16},  {DT_SCALAR_sinh, 16},  {DT_SCALAR_cosh, 16},
+    {DT_SCALAR_tanh, 16},  {DT_SCALAR_erf, 20},   {DT_SCALAR_ndtr, 16},  {DT_SCALAR_sigmoid, 14},
+    {DT_SCALAR_div, 4},    {DT_SCALAR_mod, 12},   {DT_SCALAR_fmod, 20},  {DT_SCALAR_pow, 30},
+    {DT_SCALAR_asinh, 20}, {DT_SCALAR_acosh, 20}, {DT_SCALAR_atanh, 20},
 };
 
 uint32_t dt__stage_cost(const dt_stage_t *stage) {

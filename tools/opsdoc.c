@@ -25,6 +25,7 @@ static const rule_t dtype_rules[] = {
     {"same", "any, all the same"},
     {"float_only", "floats"},
     {"number", "any but bool"},
+    {"integer", "integers"},
     {"logic", "bool"},
     {"compare", "any; gives bool"},
     {"order", "any but bool; gives bool"},

@@ -52,7 +52,7 @@ typedef struct dt_emit_t {
   LLVMTypeRef t_i1, t_i8, t_i16, t_i32, t_i64, t_f32, t_f64, t_ptr, t_void;
   uint32_t member;           // devices: which of its entry's codes is emitted
   LLVMValueRef fn_bind_fail; // internal functions, made on first use
-  LLVMValueRef fn_fmod;
+  LLVMValueRef fn_fmod, fn_power;
   dt_status_t failure; // the first one
 } dt_emit_t;
 

@@ -269,6 +269,85 @@ static LLVMValueRef op_mod(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
   return pick(m, no_rest, dt__emit_intrinsic2(m, "llvm.copysign", zero, a[1]), rest);
 }
 
+// ---- Integer powers -----------------------------------------------------------------------------------
+// uint64_t power(uint64_t a, uint64_t b), modulo 2^64:
+//   for (p = 1; b; b >>= 1, a *= a) if (b & 1) p *= a;
+static void power_body(dt_emit_t *m, LLVMValueRef fn) {
+  LLVMBasicBlockRef entry = dt__emit_block(m, fn, "entry"), test = dt__emit_block(m, fn, "test");
+  LLVMBasicBlockRef next = dt__emit_block(m, fn, "next"), done = dt__emit_block(m, fn, "done");
+  LLVMValueRef one = dt__emit_i64(m, 1), zero = dt__emit_i64(m, 0);
+  LLVMPositionBuilderAtEnd(m->b, entry);
+  LLVMBuildBr(m->b, test);
+  LLVMPositionBuilderAtEnd(m->b, test);
+  LLVMValueRef p = LLVMBuildPhi(m->b, m->t_i64, ""), a = LLVMBuildPhi(m->b, m->t_i64, "");
+  LLVMValueRef b = LLVMBuildPhi(m->b, m->t_i64, "");
+  LLVMBuildCondBr(m->b, LLVMBuildICmp(m->b, LLVMIntNE, b, zero, ""), next, done);
+  LLVMPositionBuilderAtEnd(m->b, next);
+  LLVMValueRef low = LLVMBuildAnd(m->b, b, one, "");
+  LLVMValueRef odd = LLVMBuildICmp(m->b, LLVMIntNE, low, zero, "");
+  LLVMValueRef by = pick(m, odd, a, one);
+  LLVMBasicBlockRef from[2] = {entry, next};
+  LLVMValueRef ps[2] = {one, LLVMBuildMul(m->b, p, by, "")};
+  LLVMValueRef as[2] = {LLVMGetParam(fn, 0), LLVMBuildMul(m->b, a, a, "")};
+  LLVMValueRef bs[2] = {LLVMGetParam(fn, 1), LLVMBuildLShr(m->b, b, one, "")};
+  LLVMAddIncoming(p, ps, from, 2);
+  LLVMAddIncoming(a, as, from, 2);
+  LLVMAddIncoming(b, bs, from, 2);
+  LLVMBuildBr(m->b, test);
+  LLVMPositionBuilderAtEnd(m->b, done);
+  LLVMBuildRet(m->b, p);
+}
+
+static LLVMValueRef power_one(dt_emit_t *m, LLVMValueRef a, LLVMValueRef b) {
+  LLVMTypeRef params[2] = {m->t_i64, m->t_i64};
+  LLVMTypeRef type = LLVMFunctionType(m->t_i64, params, 2, 0);
+  if (!m->fn_power) {
+    LLVMBasicBlockRef at = LLVMGetInsertBlock(m->b);
+    m->fn_power = dt__emit_function(m, "dt_power", type, false);
+    power_body(m, m->fn_power);
+    dt__emit_resume(m, at);
+  }
+  return LLVMBuildCall2(m->b, type, m->fn_power, (LLVMValueRef[]){a, b}, 2, "");
+}
+
+// Lane by lane.
+static LLVMValueRef powers(dt_emit_t *m, LLVMValueRef a, LLVMValueRef b) {
+  uint32_t lanes = dt__emit_lanes(LLVMTypeOf(a));
+  if (!lanes)
+    return power_one(m, a, b);
+  LLVMValueRef all = LLVMGetPoison(LLVMTypeOf(a));
+  for (uint32_t i = 0; i < lanes; i++) {
+    LLVMValueRef at = dt__emit_i64(m, i);
+    LLVMValueRef one = power_one(m, LLVMBuildExtractElement(m->b, a, at, ""),
+                                 LLVMBuildExtractElement(m->b, b, at, ""));
+    all = LLVMBuildInsertElement(m->b, all, one, at, "");
+  }
+  return all;
+}
+
+// Of numbers with a negative exponent 1 and -1 alone are whole: theirs is that of its last bit.
+static LLVMValueRef integer_power(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef a, LLVMValueRef b) {
+  LLVMTypeRef type = LLVMTypeOf(a), wide = dt__emit_like(a, m->t_i64);
+  bool s = is_signed(dtype);
+  LLVMValueRef negative = s ? less(m, dtype, b, zero_like(b)) : NULL;
+  LLVMValueRef exponent =
+      s ? pick(m, negative, LLVMBuildAnd(m->b, b, dt__emit_int(type, 1), ""), b) : b;
+  LLVMValueRef x = a;
+  if (dt_dtype_size(dtype) < 8) {
+    x = LLVMBuildZExt(m->b, a, wide, "");
+    exponent = LLVMBuildZExt(m->b, exponent, wide, "");
+  }
+  LLVMValueRef p = powers(m, x, exponent);
+  if (dt_dtype_size(dtype) < 8)
+    p = LLVMBuildTrunc(m->b, p, type, "");
+  if (!s)
+    return p;
+  LLVMValueRef plus = LLVMBuildICmp(m->b, LLVMIntEQ, a, dt__emit_int(type, 1), "");
+  LLVMValueRef minus = LLVMBuildICmp(m->b, LLVMIntEQ, a, dt__emit_int(type, -1), "");
+  LLVMValueRef none = LLVMBuildNot(m->b, LLVMBuildOr(m->b, plus, minus, ""), "");
+  return pick(m, LLVMBuildAnd(m->b, negative, none, ""), zero_like(p), p);
+}
+
 // ---- Elementary functions ------------------------------------------------------------------------------
 #define MATH_OP(name, id)                                                                          \
   static LLVMValueRef op_##name(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {                 \
@@ -290,6 +369,9 @@ MATH_OP(atan, ATAN)
 MATH_OP(sinh, SINH)
 MATH_OP(cosh, COSH)
 MATH_OP(tanh, TANH)
+MATH_OP(asinh, ASINH)
+MATH_OP(acosh, ACOSH)
+MATH_OP(atanh, ATANH)
 MATH_OP(erf, ERF)
 MATH_OP(sigmoid, SIGMOID)
 
@@ -315,7 +397,8 @@ static LLVMValueRef op_ndtr(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
 }
 
 static LLVMValueRef op_pow(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
-  (void)dtype;
+  if (!is_float(dtype))
+    return integer_power(m, dtype, a[0], a[1]);
   return dt__emit_pow(&m->math, a[0], a[1]);
 }
 
@@ -393,6 +476,35 @@ static LLVMValueRef op_logical_not(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef 
 LOGIC_OP(logical_and, LLVMBuildAnd)
 LOGIC_OP(logical_or, LLVMBuildOr)
 LOGIC_OP(logical_xor, LLVMBuildXor)
+
+// ---- Bits ----------------------------------------------------------------------------------------------
+LOGIC_OP(bit_and, LLVMBuildAnd)
+LOGIC_OP(bit_or, LLVMBuildOr)
+LOGIC_OP(bit_xor, LLVMBuildXor)
+
+static LLVMValueRef op_bit_not(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
+  return op_logical_not(m, dtype, a);
+}
+
+// A shift by the width or more would be poison: the amount is made safe first.
+static LLVMValueRef in_width(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef by) {
+  int64_t width = 8 * (int64_t)dt_dtype_size(dtype);
+  return LLVMBuildICmp(m->b, LLVMIntULT, by, dt__emit_int(LLVMTypeOf(by), width), "");
+}
+
+static LLVMValueRef op_shift_left(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
+  LLVMValueRef inside = in_width(m, dtype, a[1]), zero = zero_like(a[1]);
+  return pick(m, inside, LLVMBuildShl(m->b, a[0], pick(m, inside, a[1], zero), ""), zero);
+}
+
+static LLVMValueRef op_shift_right(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
+  LLVMValueRef inside = in_width(m, dtype, a[1]), zero = zero_like(a[1]);
+  int64_t most = 8 * (int64_t)dt_dtype_size(dtype) - 1;
+  if (is_signed(dtype))
+    return LLVMBuildAShr(m->b, a[0], pick(m, inside, a[1], dt__emit_int(LLVMTypeOf(a[1]), most)),
+                         "");
+  return pick(m, inside, LLVMBuildLShr(m->b, a[0], pick(m, inside, a[1], zero), ""), zero);
+}
 
 static LLVMValueRef op_where(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
   (void)dtype;

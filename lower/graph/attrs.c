@@ -17,6 +17,7 @@ enum {
   DTYPE_same = 0,
   DTYPE_float_only = 0,
   DTYPE_number = 0,
+  DTYPE_integer = 0,
   DTYPE_logic = 0,
   DTYPE_compare = 0,
   DTYPE_order = 0,

@@ -268,6 +268,9 @@ static const bound_fn_t rules[DT_SCALAR_COUNT] = {
     // cosh turns at 0, but rises at least as far outwards as it falls inwards.
     [DT_SCALAR_cosh] = bound_monotone,
     [DT_SCALAR_tanh] = bound_monotone,
+    [DT_SCALAR_asinh] = bound_monotone,
+    [DT_SCALAR_acosh] = bound_monotone,
+    [DT_SCALAR_atanh] = bound_monotone,
     [DT_SCALAR_erf] = bound_monotone,
     [DT_SCALAR_sigmoid] = bound_monotone,
     [DT_SCALAR_ndtr] = bound_ndtr,

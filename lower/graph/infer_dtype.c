@@ -33,6 +33,12 @@ static dt_status_t dtype_rule_number(dt_infer_t *ctx) {
   return dt__dtype_is_bool(ctx->dtype) ? expected(ctx, 0, "a number") : NULL;
 }
 
+static dt_status_t dtype_rule_integer(dt_infer_t *ctx) {
+  DT_TRY(one_dtype(ctx, 0));
+  bool other = dt__dtype_is_bool(ctx->dtype) || dt__dtype_is_float(ctx->dtype);
+  return other ? expected(ctx, 0, "an integer") : NULL;
+}
+
 static dt_status_t dtype_rule_logic(dt_infer_t *ctx) {
   DT_TRY(one_dtype(ctx, 0));
   return dt__dtype_is_bool(ctx->dtype) ? NULL : expected(ctx, 0, "bool");

@@ -30,6 +30,7 @@ enum {
   COMPUTES_same = 0,
   COMPUTES_float_only = 1,
   COMPUTES_number = 1,
+  COMPUTES_integer = 0,
   COMPUTES_logic = 0,
   COMPUTES_compare = 1,
   COMPUTES_order = 1,

@@ -54,6 +54,9 @@ REAL_FUNCTION(atan, atan(x))
 REAL_FUNCTION(sinh, sinh(x))
 REAL_FUNCTION(cosh, cosh(x))
 REAL_FUNCTION(tanh, tanh(x))
+REAL_FUNCTION(asinh, asinh(x))
+REAL_FUNCTION(acosh, acosh(x))
+REAL_FUNCTION(atanh, atanh(x))
 REAL_FUNCTION(erf, erf(x))
 REAL_FUNCTION(sigmoid, 1.0 / (1.0 + exp(-x)))
 REAL_FUNCTION(ndtr, 0.5 * erfc(-x * M_SQRT1_2))
@@ -72,9 +75,20 @@ static dt_scalar_t scalar_isinf(dt_dtype_t dtype, const dt_scalar_t *a) {
   return truth(isinf(a[0].f));
 }
 
+// By squaring, modulo 2^64. Of numbers with a negative exponent 1 and -1 alone are whole.
+static dt_scalar_t int_pow(dt_dtype_t dtype, int64_t base, int64_t exponent) {
+  bool negative = !is_unsigned(dtype) && exponent < 0;
+  if (negative && base != 1 && base != -1)
+    return whole(0);
+  uint64_t left = negative ? (uint64_t)exponent & 1 : (uint64_t)exponent;
+  uint64_t power = 1;
+  for (uint64_t square = (uint64_t)base; left; left >>= 1, square *= square)
+    power *= left & 1 ? square : 1;
+  return wrap(dtype, power);
+}
+
 static dt_scalar_t scalar_pow(dt_dtype_t dtype, const dt_scalar_t *a) {
-  (void)dtype;
-  return real(pow(a[0].f, a[1].f));
+  return is_float(dtype) ? real(pow(a[0].f, a[1].f)) : int_pow(dtype, a[0].i, a[1].i);
 }
 
 // ---- One number ---------------------------------------------------------------------------------
@@ -208,6 +222,31 @@ static dt_scalar_t scalar_logical_or(dt_dtype_t dtype, const dt_scalar_t *a) {
 static dt_scalar_t scalar_logical_xor(dt_dtype_t dtype, const dt_scalar_t *a) {
   (void)dtype;
   return truth((a[0].i != 0) != (a[1].i != 0));
+}
+
+// ---- Bits ---------------------------------------------------------------------------------------
+static dt_scalar_t scalar_bit_not(dt_dtype_t dtype, const dt_scalar_t *a) {
+  return wrap(dtype, ~(uint64_t)a[0].i);
+}
+
+#define BIT_FUNCTION(name, op)                                                                     \
+  static dt_scalar_t scalar_##name(dt_dtype_t dtype, const dt_scalar_t *a) {                       \
+    return wrap(dtype, (uint64_t)a[0].i op(uint64_t) a[1].i);                                      \
+  }
+BIT_FUNCTION(bit_and, &)
+BIT_FUNCTION(bit_or, |)
+BIT_FUNCTION(bit_xor, ^)
+
+static dt_scalar_t scalar_shift_left(dt_dtype_t dtype, const dt_scalar_t *a) {
+  uint64_t width = 8u * (uint64_t)dt_dtype_size(dtype), by = (uint64_t)a[1].i;
+  return by < width ? wrap(dtype, (uint64_t)a[0].i << by) : whole(0);
+}
+
+static dt_scalar_t scalar_shift_right(dt_dtype_t dtype, const dt_scalar_t *a) {
+  uint64_t width = 8u * (uint64_t)dt_dtype_size(dtype), by = (uint64_t)a[1].i;
+  if (is_unsigned(dtype))
+    return whole(by < width ? (int64_t)((uint64_t)a[0].i >> by) : 0);
+  return whole(a[0].i >> (by < width ? by : width - 1));
 }
 
 static dt_scalar_t scalar_where(dt_dtype_t dtype, const dt_scalar_t *a) {

@@ -10,29 +10,6 @@ static const dt_value_t none_value = {0};
       DT_TRACE_FAIL(trace, DT_E_UNSUPPORTED, "not built yet");                                     \
   } while (0)
 
-#define UNARY(name)                                                                                \
-  dt_value_t dt_##name(dt_trace_t *trace, dt_value_t x) {                                          \
-    (void)x;                                                                                       \
-    REFUSE(trace, #name);                                                                          \
-    return none_value;                                                                             \
-  }
-#define BINARY(name)                                                                               \
-  dt_value_t dt_##name(dt_trace_t *trace, dt_value_t a, dt_value_t b) {                            \
-    (void)a;                                                                                       \
-    (void)b;                                                                                       \
-    REFUSE(trace, #name);                                                                          \
-    return none_value;                                                                             \
-  }
-UNARY(asinh)
-UNARY(acosh)
-UNARY(atanh)
-UNARY(bit_not)
-BINARY(bit_and)
-BINARY(bit_or)
-BINARY(bit_xor)
-BINARY(shift_left)
-BINARY(shift_right)
-
 // ---- Pieces -------------------------------------------------------------------------------------
 // The node of a builder's first operand; NULL when there is nothing to do.
 static const dt_node_t *begin(dt_trace_t *trace, const char *op, dt_value_t x) {

@@ -34,6 +34,9 @@ UNARY(atan)
 UNARY(sinh)
 UNARY(cosh)
 UNARY(tanh)
+UNARY(asinh)
+UNARY(acosh)
+UNARY(atanh)
 UNARY(erf)
 UNARY(sigmoid)
 UNARY(floor)
@@ -68,6 +71,12 @@ BINARY(logical_and)
 BINARY(logical_or)
 BINARY(logical_xor)
 BINARY(pow)
+UNARY(bit_not)
+BINARY(bit_and)
+BINARY(bit_or)
+BINARY(bit_xor)
+BINARY(shift_left)
+BINARY(shift_right)
 MAKE(where, dt_where(t, x[0], x[1], x[2]))
 MAKE(cast_f16, dt_cast(t, x[0], DT_F16))
 MAKE(cast_bf16, dt_cast(t, x[0], DT_BF16))
@@ -395,6 +404,9 @@ const case_t cases[] = {
     {"unary", "sinh", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_sinh},
     {"unary", "cosh", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_cosh},
     {"unary", "tanh", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_tanh},
+    {"unary", "asinh", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_asinh},
+    {"unary", "acosh", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_acosh},
+    {"unary", "atanh", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_atanh},
     {"unary", "erf", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_erf},
     {"unary", "sigmoid", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_sigmoid},
     {"unary", "floor", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_floor},
@@ -476,6 +488,13 @@ const case_t cases[] = {
     {"binary", "ge", "row", T_F32, 2, {ANY(2, MN), ANY(1, DIM_N)}, false, make_ge},
     {"binary", "ge", "outer", T_F32, 2, {ANY(2, DIM_M, 1), ANY(2, 1, DIM_N)}, false, make_ge},
     {"binary", "pow", "", T_FLOAT, 2, {ANY(2, MN), ANY(2, MN)}, false, make_pow},
+    {"binary", "pow", "integers", T_INT, 2, {ANY(2, MN), SMALL(2, MN)}, false, make_pow},
+    {"unary", "bit_not", "", T_INT, 1, {ANY(2, MN)}, false, make_bit_not},
+    {"binary", "bit_and", "", T_INT, 2, {ANY(2, MN), ANY(2, MN)}, false, make_bit_and},
+    {"binary", "bit_or", "", T_INT, 2, {ANY(2, MN), ANY(2, MN)}, false, make_bit_or},
+    {"binary", "bit_xor", "", T_INT, 2, {ANY(2, MN), ANY(2, MN)}, false, make_bit_xor},
+    {"binary", "shift_left", "", T_INT, 2, {ANY(2, MN), SMALL(2, MN)}, false, make_shift_left},
+    {"binary", "shift_right", "", T_INT, 2, {ANY(2, MN), SMALL(2, MN)}, false, make_shift_right},
     {"binary", "pow", "row", T_FLOAT, 2, {ANY(2, MN), ANY(1, DIM_N)}, false, make_pow},
     {"binary", "pow", "outer", T_FLOAT, 2, {ANY(2, DIM_M, 1), ANY(2, 1, DIM_N)}, false, make_pow},
     {"binary", "eq", "", T_ALL, 2, {ANY(2, MN), ANY(2, MN)}, false, make_eq},

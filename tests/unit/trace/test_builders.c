@@ -235,6 +235,9 @@ static dt_status_t one_op(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, 
                builder->op == DT_OP_all;
   if (logic)
     x = dt_lt(t, x, dt_scalar(t, DT_F32, 0));
+  const char *name = dt__op_info(builder->op)->name;
+  if (strncmp(name, "bit_", 4) == 0 || strncmp(name, "shift_", 6) == 0)
+    x = dt_cast(t, x, DT_I64);
   if (builder->unary)
     out[0] = builder->unary(t, x);
   else if (builder->binary)
