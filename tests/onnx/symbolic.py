@@ -1,0 +1,497 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes ONNX's node tests into tests of dynamic sizes.
+
+usage: symbolic.py CASES OUT [--only GLOB] [--jobs N] [--sets N] [--timeout SECONDS]
+
+CASES is a folder of folders in the layout of ONNX's tests. For each of them the dims of the inputs
+become parameters (dim_param), other sizes are found by trying which ones onnxruntime accepts, or
+ONNX's reference evaluator where onnxruntime cannot run the model, and OUT/<case> gets the model and
+the data: set 0 is ONNX's own, sets 1 and up have the other sizes and what was computed for them.
+`ductile check OUT` runs all sets of a folder through one function.
+
+Inputs whose elements are sizes, axes, amounts and the like keep their sizes and elements. A case
+without other sizes makes no folder. OUT/table.tsv has a line a case: name, outcome, sizes. The same
+arguments give the same files. Needs the packages of `scripts/deps --python`.
+"""
+
+import argparse
+import fnmatch
+import itertools
+import json
+import os
+import select
+import shutil
+import signal
+import sys
+import time
+import traceback
+import warnings
+import zlib
+
+import numpy as np
+import onnx
+from onnx import numpy_helper, shape_inference
+
+# Inputs that are numbers, not data: by operator, the positions.
+VALUES = {
+    "AffineGrid": [1], "BlackmanWindow": [0], "CenterCropPad": [1], "Clip": [1, 2], "Col2Im": [1, 2],
+    "ConstantOfShape": [0], "CumProd": [1], "CumSum": [1], "DFT": [1, 2], "Dropout": [1, 2],
+    "Expand": [1], "GatherND": [], "HammingWindow": [0], "HannWindow": [0], "IDFT": [1, 2],
+    "Loop": [0, 1], "MaxUnpool": [2], "MelWeightMatrix": [0, 1, 2, 3, 4],
+    "NonMaxSuppression": [2, 3, 4], "OneHot": [1], "Pad": [1, 2, 3], "Range": [0, 1, 2],
+    "ReduceL1": [1], "ReduceL2": [1], "ReduceLogSum": [1], "ReduceLogSumExp": [1], "ReduceMax": [1],
+    "ReduceMean": [1], "ReduceMin": [1], "ReduceProd": [1], "ReduceSum": [1], "ReduceSumSquare": [1],
+    "Reshape": [1], "Resize": [1, 2, 3], "SequenceAt": [1], "SequenceErase": [1],
+    "SequenceInsert": [2], "Slice": [1, 2, 3, 4], "Split": [1], "SplitToSequence": [1],
+    "Squeeze": [1], "STFT": [1, 3], "Tile": [1], "TopK": [1], "Trilu": [1], "Unsqueeze": [1],
+    "Upsample": [1],
+}
+SEED = 20261122
+MOST_RUNS = 600  # of an oracle, a case
+
+
+class Refused(Exception):
+    """Why a case has no other sizes."""
+
+
+# ---- Reading ----------------------------------------------------------------------------------------
+def read_tensors(folder, kind, infos):
+    out = []
+    for k, info in enumerate(infos):
+        path = os.path.join(folder, f"{kind}_{k}.pb")
+        if info.type.WhichOneof("value") != "tensor_type":
+            raise Refused("a sequence or an optional comes in or out")
+        if not os.path.exists(path):
+            raise Refused("data of an input or output are missing")
+        with open(path, "rb") as file:
+            out.append(numpy_helper.to_array(onnx.TensorProto.FromString(file.read())))
+    return out
+
+
+def value_names(graph):
+    names = set()
+    for node in graph.node:
+        for k in VALUES.get(node.op_type, []):
+            if k < len(node.input):
+                names.add(node.input[k])
+    return names
+
+
+class Case:
+    def __init__(self, folder):
+        self.folder = folder
+        self.model = onnx.load(os.path.join(folder, "model.onnx"))
+        graph = self.model.graph
+        own = {item.name for item in graph.initializer}
+        self.inputs = [item for item in graph.input if item.name not in own]
+        first = os.path.join(folder, "test_data_set_0")
+        self.data = read_tensors(first, "input", self.inputs)
+        self.want = read_tensors(first, "output", graph.output)
+        values = value_names(graph)
+        self.dims = [
+            (k, d)
+            for k, item in enumerate(self.inputs)
+            if item.name not in values
+            for d in range(self.data[k].ndim)
+        ]
+        if not self.inputs:
+            raise Refused("no inputs")
+        if not self.dims:
+            raise Refused("no dim of an input that is data")
+
+    def size(self, at):
+        return self.data[at[0]].shape[at[1]]
+
+
+# ---- Models -----------------------------------------------------------------------------------------
+def forget_sizes(graph, keep):
+    """Sizes that are written down inside say what they were for set 0."""
+    del graph.value_info[:]
+    for node in graph.node:
+        for attribute in node.attribute:
+            bodies = [attribute.g] if attribute.HasField("g") else []
+            for body in bodies + list(attribute.graphs):
+                for item in list(body.input) + list(body.output):
+                    if item.type.WhichOneof("value") == "tensor_type":
+                        item.type.tensor_type.ClearField("shape")
+                forget_sizes(body, keep)
+
+
+def set_dims(info, names):
+    shape = info.type.tensor_type.shape
+    for d, name in enumerate(names):
+        if name is not None:
+            shape.dim[d].Clear()
+            if isinstance(name, int):
+                shape.dim[d].dim_value = name
+            else:
+                shape.dim[d].dim_param = name
+
+
+def with_parameters(case, name_of):
+    """The model with its inputs' dims called name_of(input, dim)."""
+    model = onnx.ModelProto()
+    model.CopyFrom(case.model)
+    forget_sizes(model.graph, case)
+    inputs = {item.name: item for item in model.graph.input}
+    for k, item in enumerate(case.inputs):
+        set_dims(inputs[item.name],
+                 [name_of(k, d) if (k, d) in case.dims else None for d in range(case.data[k].ndim)])
+    for k, item in enumerate(model.graph.output):
+        shape = item.type.tensor_type.shape
+        set_dims(item, [f"out{k}_{d}" for d in range(len(shape.dim))])
+    return model
+
+
+# ---- Oracles ----------------------------------------------------------------------------------------
+class Runtime:
+    name = "onnxruntime"
+
+    def __init__(self, model):
+        import onnxruntime
+
+        onnxruntime.set_default_logger_severity(4)
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        self.session = onnxruntime.InferenceSession(
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+    def run(self, feed):
+        return self.session.run(None, feed)
+
+
+class Reference:
+    name = "reference"
+
+    def __init__(self, model):
+        from onnx.reference import ReferenceEvaluator
+
+        self.evaluator = ReferenceEvaluator(model)
+
+    def run(self, feed):
+        return self.evaluator.run(None, feed)
+
+
+def same(got, want):
+    for a, b in zip(got, want, strict=True):
+        a = np.asarray(a)
+        if a.dtype != b.dtype or a.shape != b.shape:
+            return False
+        if b.dtype.kind in "OSU":
+            if not (a.astype(str) == b.astype(str)).all():
+                return False
+        elif b.dtype.kind in "biu":
+            if not (a == b).all():
+                return False
+        else:
+            wide = np.complex128 if b.dtype.kind == "c" else np.float64
+            if not np.allclose(a.astype(wide), b.astype(wide), 1e-3, 1e-5, equal_nan=True):
+                return False
+    return True
+
+
+def oracle_of(case, model):
+    """The first that computes set 0 as ONNX has it, and twice the same."""
+    feed = {item.name: array for item, array in zip(case.inputs, case.data)}
+    for kind in (Runtime, Reference):
+        try:
+            oracle = kind(model)
+            if same(oracle.run(feed), case.want) and same(oracle.run(feed), case.want):
+                return oracle
+        except Exception:  # whatever an oracle cannot do
+            continue
+    raise Refused("no oracle computes set 0 as it is")
+
+
+# ---- Data -------------------------------------------------------------------------------------------
+def resample(rng, array, shape):
+    """Elements like those of `array`: these, moved a little where they are no whole numbers."""
+    if array.shape == tuple(shape):
+        return array
+    flat = array.reshape(-1)
+    if flat.size == 0:
+        return np.zeros(shape, array.dtype)
+    out = flat[rng.integers(0, flat.size, int(np.prod(shape)))]
+    if array.dtype in (np.float32, np.float64, np.float16):
+        finite = flat[np.isfinite(flat)].astype(np.float64)
+        if finite.size and (finite != np.round(finite)).any():
+            moved = out.astype(np.float64) + rng.uniform(-0.1, 0.1, out.shape) * finite.std()
+            moved = np.clip(moved, finite.min(), finite.max())
+            out = np.where(np.isfinite(out), moved, out).astype(array.dtype)
+    return np.ascontiguousarray(out.reshape(shape))
+
+
+class Search:
+    """Tries sizes: a set of sizes is {(input, dim): size} for all dims."""
+
+    def __init__(self, case, oracle, deadline):
+        self.case, self.oracle, self.deadline = case, oracle, deadline
+        self.seed = zlib.crc32(os.path.basename(case.folder).encode()) ^ SEED
+        self.runs = 0
+
+    def feed(self, sizes):
+        rng = np.random.default_rng(self.seed)
+        out = {}
+        for k, item in enumerate(self.case.inputs):
+            array = self.case.data[k]
+            shape = [sizes.get((k, d), array.shape[d]) for d in range(array.ndim)]
+            out[item.name] = resample(rng, array, shape)
+        return out
+
+    def infers(self, sizes, outputs):
+        """What ONNX says of the shapes: oracles let things pass."""
+        model = with_parameters(self.case, lambda k, d: int(sizes[k, d]))
+        inferred = shape_inference.infer_shapes(model, check_type=True, strict_mode=True,
+                                                data_prop=True)
+        for item, got in zip(inferred.graph.output, outputs, strict=True):
+            dims = item.type.tensor_type.shape.dim
+            if len(dims) != np.ndim(got):
+                return False
+            for dim, size in zip(dims, np.shape(got)):
+                if dim.HasField("dim_value") and dim.dim_value != size:
+                    return False
+        return True
+
+    def accepts(self, sizes):
+        """The outputs at these sizes, or None."""
+        if self.runs >= MOST_RUNS or time.monotonic() > self.deadline:
+            return None
+        self.runs += 1
+        if max(int(np.prod(self.shape_of(k, sizes))) for k in range(len(self.case.data))) > 1 << 20:
+            return None
+        try:
+            feed = self.feed(sizes)
+            with np.errstate(all="ignore"):
+                outputs = [np.asarray(item) for item in self.oracle.run(feed)]
+            return (feed, outputs) if self.infers(sizes, outputs) else None
+        except Exception:  # whatever an oracle refuses
+            return None
+
+    def shape_of(self, k, sizes):
+        return [sizes.get((k, d), n) for d, n in enumerate(self.case.data[k].shape)]
+
+    # Sizes that change together: each dim of the group is a multiple of `unit`.
+    def candidates(self, unit, which, index):
+        larger = [unit + 1, unit + 2, 2 * unit, unit + 3, 2 * unit + 1, unit + 4, 4 * unit]
+        smaller = [unit - 1] if unit > 2 else []
+        if which == 0:
+            return larger + smaller
+        one = [1] if unit > 1 and index % 2 else []
+        return one + smaller + larger[3:] + larger[:3]
+
+    def changed(self, sizes, group, unit, to):
+        out = dict(sizes)
+        for at in group:
+            out[at] = sizes[at] // unit * to
+        return out
+
+    def free(self, base, group, unit):
+        for to in self.candidates(unit, 0, 0)[:5]:
+            if self.accepts(self.changed(base, group, unit, to)):
+                return True
+        return False
+
+    def groups(self, base):
+        """Dims that can change, each alone or with others: [(dims, unit)]."""
+        found, left = [], []
+        for at in self.case.dims:
+            if base[at] and self.free(base, [at], base[at]):
+                found.append(([at], base[at]))
+            elif base[at]:
+                left.append(at)
+        for tied in self.ties(base, left):
+            if all(at in left for at in tied[0]) and self.free(base, *tied):
+                found.append(tied)
+                left = [at for at in left if at not in tied[0]]
+        return found
+
+    # Dims that may have to change together, likelier ones first.
+    def ties(self, base, left):
+        for unit in sorted({base[at] for at in left}, reverse=True):
+            equal = [at for at in left if base[at] == unit]
+            multiples = [at for at in left if base[at] % unit == 0]
+            if len(equal) > 1:
+                yield equal, unit
+            for n in (2, 3):
+                for some in itertools.islice(itertools.combinations(equal, n), 40):
+                    if len(some) < len(equal):
+                        yield list(some), unit
+            if unit > 1 and len(multiples) > len(equal):
+                yield multiples, unit
+                for n in (2, 3, 4):
+                    for some in itertools.islice(itertools.combinations(multiples, n), 40):
+                        if any(base[at] != unit for at in some) and unit in (base[at] for at in some):
+                            yield list(some), unit
+        if len(left) > 1:
+            yield left, 1
+
+    def find(self, n_sets):
+        """The groups, and sizes with data for each further set."""
+        base = {at: self.case.size(at) for at in self.case.dims}
+        groups, sets, seen = self.groups(base), [], [base]
+        for which in range(n_sets):
+            sizes, best = dict(base), None
+            for index, (group, unit) in enumerate(groups):
+                for to in self.candidates(unit, which, index):
+                    next_sizes = self.changed(sizes, group, unit, to)
+                    if next_sizes in seen:
+                        continue
+                    got = self.accepts(next_sizes)
+                    if got:
+                        sizes, best = next_sizes, got
+                        break
+            if best:
+                seen.append(sizes)
+                sets.append((sizes, *best))
+        return groups, sets
+
+
+# ---- Writing ----------------------------------------------------------------------------------------
+def names_of(case, groups):
+    """Dims that change together and are equal share a name; every other has its own."""
+    names = {}
+    for group, _ in groups:
+        for at in group:
+            peers = [other for other in group if case.size(other) == case.size(at)]
+            names[at] = "n%d_%d" % peers[0]
+    return lambda k, d: names.get((k, d), f"n{k}_{d}")
+
+
+def write_set(folder, case, feed, outputs):
+    os.makedirs(folder)
+    for k, item in enumerate(case.inputs):
+        write_tensor(folder, "input", k, item, feed[item.name])
+    for k, item in enumerate(case.model.graph.output):
+        write_tensor(folder, "output", k, item, outputs[k])
+
+
+def write_tensor(folder, kind, k, item, array):
+    declared = onnx.helper.tensor_dtype_to_np_dtype(item.type.tensor_type.elem_type)
+    if array.dtype.kind not in "OSU":
+        array = np.ascontiguousarray(array.astype(declared)).reshape(array.shape)
+    with open(os.path.join(folder, f"{kind}_{k}.pb"), "wb") as file:
+        file.write(numpy_helper.from_array(array, item.name).SerializeToString(deterministic=True))
+
+
+def write_case(out, case, model, sets):
+    os.makedirs(out)
+    with open(os.path.join(out, "model.onnx"), "wb") as file:
+        file.write(model.SerializeToString(deterministic=True))
+    if os.path.exists(os.path.join(case.folder, "data.json")):
+        shutil.copy(os.path.join(case.folder, "data.json"), out)
+    shutil.copytree(os.path.join(case.folder, "test_data_set_0"), os.path.join(out, "test_data_set_0"))
+    for k, (_, feed, outputs) in enumerate(sets):
+        write_set(os.path.join(out, f"test_data_set_{k + 1}"), case, feed, outputs)
+
+
+def sizes_text(case, sets):
+    def shapes(sizes):
+        rows = []
+        for k, item in enumerate(case.inputs):
+            row = [str(sizes.get((k, d), n)) for d, n in enumerate(case.data[k].shape)]
+            rows.append(f"{item.name}[{','.join(row)}]")
+        return " ".join(rows)
+
+    return " | ".join([shapes({})] + [shapes(sizes) for sizes, _, _ in sets])
+
+
+def work(folder, out, options):
+    """(outcome, detail) of one case."""
+    warnings.simplefilter("ignore")
+    try:
+        case = Case(folder)
+        model = with_parameters(case, lambda k, d: f"n{k}_{d}")
+        oracle = oracle_of(case, model)
+        search = Search(case, oracle, time.monotonic() + options.timeout / 2)
+        groups, sets = search.find(options.sets)
+        if not sets:
+            raise Refused("the oracle accepts no other sizes")
+        write_case(out, case, with_parameters(case, names_of(case, groups)), sets)
+        return f"{len(sets)} by {oracle.name}", sizes_text(case, sets)
+    except Refused as why:
+        return str(why), ""
+    except Exception as why:  # of this program, too: the table has it
+        return "failed", traceback.format_exception_only(why)[-1].strip()
+
+
+# ---- All cases, each in a process of its own: an oracle may end it ----------------------------------
+def start(name, options):
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(read)
+        signal.alarm(options.timeout)
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, 1)
+        os.dup2(null, 2)
+        result = work(os.path.join(options.cases, name), os.path.join(options.out, name), options)
+        os.write(write, json.dumps(result).encode()[:60000])
+        os._exit(0)
+    os.close(write)
+    return read, pid
+
+
+def finish(read, pid):
+    text = b""
+    while part := os.read(read, 65536):
+        text += part
+    os.close(read)
+    _, status = os.waitpid(pid, 0)
+    if status == 0:
+        return json.loads(text)
+    late = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM
+    return ["out of time" if late else "the oracle ended the process", ""]
+
+
+def run_all(names, options):
+    results, running, waiting = {}, {}, list(names)
+    while running or waiting:
+        while waiting and len(running) < options.jobs:
+            name = waiting.pop(0)
+            read, pid = start(name, options)
+            running[read] = (name, pid)
+        for read in select.select(list(running), [], [])[0]:
+            name, pid = running.pop(read)
+            results[name] = finish(read, pid)
+            if results[name][1] == "":
+                shutil.rmtree(os.path.join(options.out, name), ignore_errors=True)
+    return results
+
+
+def report(results, options):
+    with open(os.path.join(options.out, "table.tsv"), "w", encoding="utf-8") as file:
+        for name in sorted(results):
+            file.write("\t".join([name, *results[name]]) + "\n")
+    counts = {}
+    for outcome, _ in results.values():
+        counts[outcome] = counts.get(outcome, 0) + 1
+    for outcome, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        print(f"{count:6}  {outcome}")
+    print(f"{len(results):6}  cases")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("cases")
+    parser.add_argument("out")
+    parser.add_argument("--only", default="*", help="of the folders, those whose names are so")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--sets", type=int, default=2, help="of other sizes (default 2)")
+    parser.add_argument("--timeout", type=int, default=60, help="seconds, for a case")
+    options = parser.parse_args()
+    if os.path.exists(options.out) and os.listdir(options.out):
+        sys.exit(f"symbolic.py: {options.out} is not empty")
+    os.makedirs(options.out, exist_ok=True)
+    names = sorted(name for name in os.listdir(options.cases)
+                   if fnmatch.fnmatch(name, options.only)
+                   and os.path.exists(os.path.join(options.cases, name, "model.onnx")))
+    import onnx.reference.ops._op_list  # noqa: F401  once, not in each process
+    import onnxruntime  # noqa: F401
+
+    report(run_all(names, options), options)
+
+
+if __name__ == "__main__":
+    main()
