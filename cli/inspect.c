@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ductile inspect: what an ONNX model is: versions, inputs and outputs with their dims,
-// initializers, operators with counts, functions, external files; and whether it can be compiled.
+// initializers, operators with counts, functions, external files; and which of its nodes are not
+// supported.
 #include "cli/cli.h"
 #include "cli/options.h"
 
@@ -29,9 +30,9 @@ static const cli_command_t command = {
         "and\n"
         "outputs with their dims (a name stands for a size that may change, ? for one without a "
         "name),\n"
-        "initializers by element type, operators with counts, functions, files of external data; and "
-        "whether\n"
-        "it can be compiled, or else each node that cannot.\n"
+        "initializers by element type, operators with counts, functions, files of external data; "
+        "and\n"
+        "whether all its nodes are supported, or else each that is not.\n"
         "A model that breaks a rule of the format, or a limit, is refused with the place in the "
         "file.\n",
     .exits = "0 the model was read; 1 it was refused, with a message; 2 wrong usage.",
@@ -40,13 +41,12 @@ static const cli_command_t command = {
     .operand = "file",
 };
 
-// ---- Whether it is compiled -----------------------------------------------------------------------
+// ---- What is supported ------------------------------------------------------------------------
 // A function is made, and nothing compiled: what only sizes can show is left to a call.
 static dt_status_t try_function(dt_onnx_t *model) {
   dt_runtime_t *runtime = NULL;
   dt_function_t *function = NULL;
-  dt_runtime_options_t about = {
-      .struct_size = sizeof(about), .threads = 1, .compile_threads = 1};
+  dt_runtime_options_t about = {.struct_size = sizeof(about), .threads = 1, .compile_threads = 1};
   dt_status_t status = dt_runtime_create(&about, &runtime);
   if (!status)
     status = dt_onnx_function_create(runtime, model, NULL, &function);
@@ -70,15 +70,15 @@ static void tell_support(dt_status_t status, const char *path, bool json) {
   if (strncmp(message, path, len) == 0 && strncmp(message + len, ": ", 2) == 0)
     message += len + 2;
   if (json) {
-    (void)printf("{\"event\":\"support\",\"compiled\":%s,\"code\":\"%s\",\"message\":",
+    (void)printf("{\"event\":\"support\",\"supported\":%s,\"code\":\"%s\",\"message\":",
                  status ? "false" : "true", dt_code_name(dt_status_code(status)));
     cli_json_string(stdout, message);
     (void)printf("}\n");
   } else if (status) {
-    (void)printf("not compiled (%s):\n  ", dt_code_name(dt_status_code(status)));
+    (void)printf("not supported (%s):\n  ", dt_code_name(dt_status_code(status)));
     tell_reasons(message);
   } else {
-    (void)printf("can be compiled\n");
+    (void)printf("all nodes are supported\n");
   }
 }
 

@@ -21,7 +21,7 @@ expect() {
   fi
 }
 
-x=(--input x=values:1,2,3,4,5,6:2x3 --input y=values:1,0,-9)
+x=(--input "x=values:1,2,3,4,5,6:2x3" --input "y=values:1,0,-9")
 expect 0 '' models/sum.onnx "${x[@]}" --output "z=$work/z.npy"
 expect 0 '2 2 0 5 5 0' models/sum.onnx --input "x=$work/z.npy" --input y=zeros
 expect 0 '' models/both.onnx "${x[@]}" --output "s=$work/both.npz" --output "d=$work/both.npz" \
