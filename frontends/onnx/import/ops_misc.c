@@ -18,7 +18,8 @@ static int32_t axis_of(dt_imp_node_t *n, const char *name, int64_t otherwise, ui
   int64_t at = axis < 0 ? axis + (int64_t)rank : axis;
   if (!dt__imp_failed(n) && at >= 0 && at < (int64_t)rank)
     return (int32_t)at;
-  dt__imp_fail(n, DT_E_SHAPE, "attribute \"%s\": axis %lld of rank %u", name, (long long)axis, rank);
+  dt__imp_fail(n, DT_E_SHAPE, "attribute \"%s\": axis %lld of rank %u", name, (long long)axis,
+               rank);
   return -1;
 }
 
@@ -51,13 +52,11 @@ void dt__imp_make_Trilu(dt_imp_node_t *n) {
   dt_value_t x = dt__imp_in(n, 0);
   dt_value_t k = dt__imp_has(n, 1) ? as_rank_0(n, dt__imp_in(n, 1)) : i64(n, 0);
   if (!dt__imp_failed(n) && dt_value_rank(n->t, x) < 2)
-    dt__imp_fail(n, DT_E_SHAPE, "input 0 has rank %u; expected at least 2",
-                 dt_value_rank(n->t, x));
+    dt__imp_fail(n, DT_E_SHAPE, "input 0 has rank %u; expected at least 2", dt_value_rank(n->t, x));
   if (dt__imp_failed(n))
     return;
   dt_value_t at = diagonals(n, x);
-  dt_value_t kept =
-      dt__imp_int(n, "upper", 1) ? dt_ge(n->t, at, k) : dt_le(n->t, at, k);
+  dt_value_t kept = dt__imp_int(n, "upper", 1) ? dt_ge(n->t, at, k) : dt_le(n->t, at, k);
   dt__imp_out(n, 0, dt_where(n->t, kept, x, dt_scalar(n->t, dt_value_dtype(n->t, x), 0)));
 }
 

@@ -55,8 +55,7 @@ static dt_value_t weights(dt_imp_node_t *n, const dft_t *d) {
   dt_value_t twice = dt_mul(t, k, dt_scalar(t, DT_I64, 2));
   dt_value_t single = dt_logical_or(t, dt_eq(t, k, dt_scalar(t, DT_I64, 0)),
                                     dt_eq(t, twice, dt_size_value(t, d->n)));
-  dt_value_t w =
-      dt_where(t, single, dt_scalar(t, d->dtype, 1), dt_scalar(t, d->dtype, 2));
+  dt_value_t w = dt_where(t, single, dt_scalar(t, d->dtype, 1), dt_scalar(t, d->dtype, 2));
   return dt_unsqueeze(t, dt_unsqueeze(t, w, 1), 2);
 }
 
@@ -73,8 +72,7 @@ static dt_value_t matrix(dt_imp_node_t *n, const dft_t *d, dt_value_t window) {
       parts[k] = dt_mul(t, parts[k], weights(n, d));
   }
   dt_value_t all = d->real_in ? parts[0] : dt_concat(t, 2, parts, 0);
-  const dt_sym_t sizes[2] = {dt_dim(t, all, 0),
-                             dt_sym_mul(t, d->out, lit(n, d->real_out ? 1 : 2))};
+  const dt_sym_t sizes[2] = {dt_dim(t, all, 0), dt_sym_mul(t, d->out, lit(n, d->real_out ? 1 : 2))};
   return dt_reshape(t, all, 2, sizes);
 }
 
