@@ -41,7 +41,7 @@ static dt_value_t act_leaky(dt_trace_t *t, dt_value_t x, double a, double b) {
 }
 static dt_value_t act_threshold(dt_trace_t *t, dt_value_t x, double a, double b) {
   (void)b;
-  return dt_where(t, dt_gt(t, x, lit(t, x, a)), x, lit(t, x, 0));
+  return dt_where(t, dt_ge(t, x, lit(t, x, a)), x, lit(t, x, 0));
 }
 static dt_value_t act_scaled(dt_trace_t *t, dt_value_t x, double a, double b) {
   return dt_mul(t, dt_tanh(t, dt_mul(t, x, lit(t, x, b))), lit(t, x, a));
