@@ -302,9 +302,18 @@ static dt_value_t slice(dt_trace_t *trace, dt_value_t x, uint32_t axis, dt_sym_t
   return one(trace, DT_OP_slice, x, &attrs);
 }
 
+// A literal beyond all sizes is an open end: what is added to it would not fit in 64 bits.
+static dt_sym_t near_enough(dt_symenv_t *env, dt_sym_t bound) {
+  int64_t value = 0;
+  if (!dt__sym_is_const(env, bound, &value) || (value > -DT_SIZE_LIMIT && value < DT_SIZE_LIMIT))
+    return bound;
+  return dt__sym_const(env, value < 0 ? -DT_SIZE_LIMIT : DT_SIZE_LIMIT);
+}
+
 // A bound as Python takes it: from the end where it is negative, and then between low and high.
 static dt_sym_t clamp_bound(dt_symenv_t *env, dt_sym_t bound, dt_sym_t n, dt_sym_t low,
                             dt_sym_t high) {
+  bound = near_enough(env, bound);
   dt_sym_t negative = dt__sym_lt(env, bound, dt__sym_const(env, 0));
   dt_sym_t from_end = dt__sym_max(env, dt__sym_add(env, bound, n), low);
   dt_sym_t from_start = dt__sym_min(env, bound, high);

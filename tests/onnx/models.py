@@ -81,7 +81,7 @@ MODELS = [
      [(1, 48, 320), (1, 48, 96), (2, 48, 160), (3, 48, 100), (1, 48, 333), (4, 48, 64),
       (1, 48, 640), (2, 48, 48), (6, 48, 200), (1, 48, 16)]),
     ("pp_cls", "wheels", PP + "ch_ppocr_mobile_v2.0_cls_infer.onnx", image("x"),
-     [(1, 48, 192), (2, 48, 192), (6, 48, 192), (1, 48, 96), (3, 32, 64), (1, 64, 256)]),
+     [(1, 48, 192), (2, 48, 192), (6, 48, 192), (1, 48, 96), (3, 64, 64), (1, 64, 256)]),
     ("basic_pitch", "wheels", "basic_pitch/basic_pitch/saved_models/icassp_2022/nmp.onnx",
      lambda rng, batch: {"serving_default_input_2:0": normal(rng, batch, 43844, 1, scale=0.2)},
      grid((1, 2, 3))),
@@ -106,7 +106,7 @@ MODELS = [
 
 def save(folder, prefix, arrays):
     for k, (name, array) in enumerate(arrays):
-        tensor = numpy_helper.from_array(np.ascontiguousarray(array), name)
+        tensor = numpy_helper.from_array(np.array(array, order="C"), name)
         (folder / f"{prefix}_{k}.pb").write_bytes(tensor.SerializeToString())
 
 

@@ -372,8 +372,19 @@ static dt_value_t make_open_slice(dt_trace_t *t, const dt_value_t *in) {
                         dt_sym_const(t, slice_step > 0 ? INT64_MAX : INT64_MIN), slice_step);
 }
 
+// Of a size with a number in it, to which an open end must not be added.
+static dt_value_t make_open_slice_of_more(dt_trace_t *t, const dt_value_t *in) {
+  dt_sym_t zero = dt_sym_const(t, 0), two = dt_sym_const(t, 2);
+  dt_value_t more = dt_pad(t, in[0], &zero, &two, 7);
+  return make_open_slice(t, &more);
+}
+
 static void test_open_slices(void **state) {
   (void)state;
+  slice_step = 1;
+  CHECK(make_open_slice_of_more, ARGS(I64_1(2, 1, 2)), 1, I(4), I(1, 2, 7, 7));
+  slice_step = -1;
+  CHECK(make_open_slice_of_more, ARGS(I64_1(2, 1, 2)), 1, I(4), I(7, 7, 2, 1));
   slice_step = 2;
   CHECK(make_open_slice, ARGS(I64_1(4, 1, 2, 3, 4)), 1, I(2), I(1, 3));
   slice_step = -1;
