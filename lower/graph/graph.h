@@ -231,7 +231,7 @@ typedef enum dt_lower_kind_t {
   DT_LOWER_pad,
   DT_LOWER_concat,
   DT_LOWER_matmul,
-  DT_LOWER_overlap, // sums of masked loads
+  DT_LOWER_overlap,  // sums of masked loads
   DT_LOWER_item,     // a cast into a rank-0 I64 buffer that the program lists in `items`
   DT_LOWER_scan,     // inclusive, forwards (mode 0 or WHOLE): the running fold of its axis
   DT_LOWER_search,   // DT_INST_SEARCH

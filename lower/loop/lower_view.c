@@ -138,11 +138,8 @@ static void view_window(dt_lowering_t *ctx, const dt_node_t *node, const dt_node
 }
 
 static const view_fn_t view_fns[DT_OP_COUNT] = {
-    [DT_OP_reshape] = view_reshape,
-    [DT_OP_permute] = view_permute,
-    [DT_OP_expand] = view_expand,
-    [DT_OP_slice] = view_slice,
-    [DT_OP_window] = view_window,
+    [DT_OP_reshape] = view_reshape, [DT_OP_permute] = view_permute, [DT_OP_expand] = view_expand,
+    [DT_OP_slice] = view_slice,     [DT_OP_window] = view_window,
 };
 
 dt_status_t dt__lower_view(dt_lowering_t *ctx, dt_node_id_t id) {
