@@ -115,9 +115,10 @@ DT_API dt_sym_t dt_capture(dt_trace_t *trace, const char *name, const int64_t *a
 typedef dt_status_t (*dt_branch_fn_t)(dt_trace_t *trace, const dt_value_t *in, dt_value_t *out,
                                       void *closure);
 // out[0 … n_out-1] of `then_fn` where `pred` (one bool of rank 0) is true, else of `else_fn`; only
-// that body runs. Both get in[0 … n_in-1]. Their outputs agree in dtype, rank (DT_E_DTYPE,
-// DT_E_SHAPE) and sizes, which a guard ensures where it can; sizes that depend on the branch are
-// not supported. Of a literal `pred` only the body taken is traced, with a line in the log.
+// that body runs. Both get in[0 … n_in-1]. Their outputs agree in dtype and rank (DT_E_DTYPE,
+// DT_E_SHAPE), and in sizes where a guard can ensure it; else their sizes depend on `pred`, as if
+// made by dt_item, and in a body that is DT_E_SHAPE. Of a literal `pred` only the body taken is
+// traced, with a line in the log.
 DT_API void dt_cond(dt_trace_t *trace, dt_value_t pred, dt_branch_fn_t then_fn,
                     dt_branch_fn_t else_fn, void *closure, uint32_t n_in, const dt_value_t *in,
                     uint32_t n_out, dt_value_t *out);

@@ -144,6 +144,104 @@ static void take_one(dt_trace_t *trace, bool taken, dt_branch_fn_t fn, void *clo
     clear(n_out, out);
 }
 
+// ---- Branches of different sizes ----------------------------------------------------------------
+// Each branch gets a cond of its own, whose other way gives zeros of the same sizes; the results
+// are cut and filled up to what the predicate, read as a number, says is the size.
+
+// That guards cannot make the outputs alike: they differ, or do so in the call being traced.
+static bool sizes_differ(const dt_trace_t *trace, const dt_trace_control_t *control) {
+  for (uint32_t k = 0; k < control->n_outputs[0]; k++) {
+    const dt_node_t *a = dt__graph_node(trace->graph, (dt_node_id_t){control->outputs[0][k].id});
+    const dt_node_t *b = dt__graph_node(trace->graph, (dt_node_id_t){control->outputs[1][k].id});
+    if (a->dtype != b->dtype || a->rank != b->rank)
+      return false; // refused for that
+    for (uint32_t d = 0; d < a->rank; d++) {
+      int64_t hint = 1;
+      dt_sym_t same = dt__sym_eq(trace->env, a->sizes[d], b->sizes[d]);
+      dt_tri_t known = same.id ? dt__sym_known(trace->env, same) : DT_TRUE;
+      if (known == DT_FALSE ||
+          (known == DT_UNKNOWN && dt__sym_hint(trace->env, same, &hint) && !hint))
+        return true;
+    }
+  }
+  return false;
+}
+
+typedef struct like_t {
+  const dt_value_t *values;
+  uint32_t n;
+} like_t;
+
+static dt_status_t zeros_like(dt_trace_t *trace, const dt_value_t *in, dt_value_t *out,
+                              void *closure) {
+  const like_t *like = closure;
+  (void)in;
+  for (uint32_t k = 0; k < like->n && !trace->status; k++) {
+    const dt_node_t *node = dt__graph_node(trace->graph, (dt_node_id_t){like->values[k].id});
+    dt_sym_t sizes[DT_MAX_RANK];
+    memcpy(sizes, node->sizes, sizeof(sizes));
+    out[k] = (dt_full)(trace, node->dtype, 0, node->rank, sizes);
+  }
+  return NULL;
+}
+
+// Branch b of `control`, or zeros; out[] are its results.
+static bool split_branch(dt_trace_t *trace, const dt_trace_control_t *control, uint32_t b,
+                         dt_value_t *out) {
+  uint32_t n_out = control->n_outputs[b];
+  like_t like = {control->outputs[b], n_out};
+  dt_trace_control_t own = *control;
+  dt_origin_t origin = trace->origin;
+  if (!trace_body(trace, &own, 1 - b, zeros_like, &like, NULL, n_out))
+    return false;
+  trace->origin = origin;
+  read_results(trace, dt__trace_add_control(trace, &own), n_out, out);
+  return !trace->status;
+}
+
+// x with the given sizes: what is beyond them is cut off, what is missing is 0.
+static dt_value_t fit(dt_trace_t *trace, dt_value_t x, const dt_sym_t *sizes) {
+  dt_sym_t zeros[DT_MAX_RANK], high[DT_MAX_RANK];
+  dt_node_t node = *dt__graph_node(trace->graph, (dt_node_id_t){x.id});
+  for (uint32_t d = 0; d < node.rank && !trace->status; d++) {
+    dt_sym_t kept = dt__sym_min(trace->env, node.sizes[d], sizes[d]);
+    zeros[d] = dt__sym_const(trace->env, 0);
+    high[d] = dt__trace_made(trace, dt__sym_sub(trace->env, sizes[d], kept));
+    if (!dt__sym_known_eq(trace->env, kept, node.sizes[d]))
+      x = (dt_slice)(trace, x, (int32_t)d, zeros[d], kept, 1);
+  }
+  return trace->status ? (dt_value_t){0} : (dt_pad)(trace, x, zeros, high, 0);
+}
+
+// Result k by the predicate `taken`, 0 or 1, of what the branches gave.
+static dt_value_t join(dt_trace_t *trace, dt_value_t pred, dt_sym_t taken, dt_value_t a,
+                       dt_value_t b) {
+  dt_sym_t sizes[DT_MAX_RANK];
+  dt_node_t first = *dt__graph_node(trace->graph, (dt_node_id_t){a.id});
+  dt_node_t second = *dt__graph_node(trace->graph, (dt_node_id_t){b.id});
+  for (uint32_t d = 0; d < first.rank && !trace->status; d++)
+    sizes[d] =
+        dt__trace_made(trace, dt__sym_select(trace->env, taken, first.sizes[d], second.sizes[d]));
+  dt_value_t fitted[2] = {fit(trace, a, sizes), fit(trace, b, sizes)};
+  return (dt_where)(trace, pred, fitted[0], fitted[1]);
+}
+
+static void split(dt_trace_t *trace, const dt_trace_control_t *control, dt_value_t *out) {
+  uint32_t n_out = control->n_outputs[0];
+  dt_origin_t origin = trace->origin;
+  dt_value_t *then_out = values(trace, n_out), *else_out = values(trace, n_out);
+  if (!then_out || !else_out || !split_branch(trace, control, 0, then_out) ||
+      !split_branch(trace, control, 1, else_out))
+    return;
+  dt_sym_t taken = dt__trace_number(trace, control->pred);
+  for (uint32_t k = 0; k < n_out && !trace->status; k++) {
+    out[k] = join(trace, control->pred, taken, then_out[k], else_out[k]);
+    trace->origin = origin;
+  }
+  if (trace->status)
+    clear(n_out, out);
+}
+
 void dt_cond(dt_trace_t *trace, dt_value_t pred, dt_branch_fn_t then_fn, dt_branch_fn_t else_fn,
              void *closure, uint32_t n_in, const dt_value_t *in, uint32_t n_out, dt_value_t *out) {
   bool taken = false, good = dt__trace_begin(trace, "cond") &&
@@ -163,6 +261,11 @@ void dt_cond(dt_trace_t *trace, dt_value_t pred, dt_branch_fn_t then_fn, dt_bran
   if (!trace_body(trace, &control, 0, then_fn, closure, own, n_out) ||
       !trace_body(trace, &control, 1, else_fn, closure, own, n_out))
     return;
+  // In a body no number can be read: there the branches must agree.
+  if (trace->n_open == 0 && sizes_differ(trace, &control)) {
+    split(trace, &control, out);
+    return;
+  }
   dt_value_t made = dt__trace_add_control(trace, &control);
   read_results(trace, made, n_out, out);
 }

@@ -92,6 +92,31 @@ static dt_status_t closures(dt_trace_t *t, const v_t *in, v_t *out, void *closur
   return NULL;
 }
 
+// Branches whose results differ in both sizes, and agree in a third; what follows reads them.
+static dt_status_t widened(dt_trace_t *t, const v_t *in, v_t *out, void *closure) {
+  (void)closure;
+  dt_sym_t row[2] = {dt_sym_const(t, 1), dt_dim(t, in[0], 1)};
+  out[0] = dt_concat(t, 2, (v_t[]){in[0], dt_full(t, DT_F32, -2, 2, row)}, 0);
+  out[1] = dt_sum(t, in[0], 1, (int32_t[]){0}, false);
+  return NULL;
+}
+static dt_status_t narrowed(dt_trace_t *t, const v_t *in, v_t *out, void *closure) {
+  (void)closure;
+  dt_sym_t two = dt_sym_const(t, 2);
+  v_t x = dt_mul(t, in[0], f32(t, 3));
+  out[0] = dt_slice_range(t, x, 1, dt_sym_const(t, 0), two, 1);
+  out[1] = dt_amax(t, in[0], 1, (int32_t[]){0}, false);
+  return NULL;
+}
+static dt_status_t resized(dt_trace_t *t, const v_t *in, v_t *out, void *closure) {
+  v_t made[2];
+  dt_cond(t, in[FLAG], widened, narrowed, closure, 1, in, 2, made);
+  out[0] = dt_add(t, made[0], f32(t, 1));
+  out[1] = dt_sum(t, made[0], 1, (int32_t[]){0}, false);
+  out[2] = dt_exp(t, made[1]);
+  return NULL;
+}
+
 // A branch in a branch; literals and indices come out.
 static dt_status_t zeros(dt_trace_t *t, const v_t *in, v_t *out, void *closure) {
   (void)closure;
@@ -382,6 +407,7 @@ const control_program_t control_programs[] = {
     {"branch", branch, 1},
     {"computed", computed, 3},
     {"closures", closures, 2},
+    {"resized", resized, 3},
     {"nested", nested, 1},
     {"loop", loop, 2},
     {"exchange", exchange, 3},

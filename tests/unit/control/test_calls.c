@@ -150,6 +150,7 @@ static void run(const char *name) {
   PROGRAM(branch)                                                                                  \
   PROGRAM(computed)                                                                                \
   PROGRAM(closures)                                                                                \
+  PROGRAM(resized)                                                                                 \
   PROGRAM(nested)                                                                                  \
   PROGRAM(loop)                                                                                    \
   PROGRAM(exchange)                                                                                \

@@ -240,6 +240,7 @@ static void check_program(const control_program_t *program) {
   PROGRAM(branch)                                                                                  \
   PROGRAM(computed)                                                                                \
   PROGRAM(closures)                                                                                \
+  PROGRAM(resized)                                                                                 \
   PROGRAM(nested)                                                                                  \
   PROGRAM(loop)                                                                                    \
   PROGRAM(exchange)                                                                                \

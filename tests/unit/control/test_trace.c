@@ -21,7 +21,7 @@ enum { X, Y, FLAG, K };
 
 typedef struct outside_t {
   v_t kept;       // what a body leaves behind for others
-  v_t x, y;       // what a body reads of the outside
+  v_t x, y, flag; // what a body reads of the outside
   dt_tensor_t *w; // a constant's
   int calls;
 } outside_t;
@@ -65,6 +65,7 @@ BODY(uses_kept, out[0] = dt_neg(t, outside->kept))
 BODY(gives_kept, out[0] = outside->kept)
 BODY(closes_over, out[0] = dt_add(t, in[0], outside->y))
 BODY(with_constant, out[0] = dt_add(t, in[0], dt_constant(t, "w", outside->w)))
+BODY(disagrees, dt_cond(t, outside->flag, halved, three, closure, 2, in, 1, out))
 BODY(sine, out[0] = dt_sin(t, in[0]))
 BODY(less, out[0] = dt_lt(t, in[0], in[1]))
 BODY(finite, out[0] = dt_all(t, dt_lt(t, in[0], in[1]), 0, NULL, false))
@@ -114,7 +115,7 @@ static v_t while_of(dt_trace_t *t, dt_branch_fn_t test, dt_branch_fn_t body, v_t
     "output 0 of the then branch is f32[s0], of the else branch f64[s0]")                          \
   R(ranks, cond_of(t, in[FLAG], same, summed, in, w), DT_E_SHAPE,                                  \
     "output 0 of the then branch is f32[s0], of the else branch f32[]")                            \
-  R(sizes, cond_of(t, in[FLAG], halved, three, in, w), DT_E_SHAPE,                                 \
+  R(sizes, cond_of(t, in[FLAG], same, disagrees, in, w), DT_E_SHAPE,                               \
     "output 0 of the then branch is f32[2], of the else branch f32[3]; branches must agree")       \
   R(item, cond_of(t, in[FLAG], same, reads_number, in, w), DT_E_STATE,                             \
     "item: a body of cond, switch or while reads no number from data")                             \
@@ -157,6 +158,7 @@ static v_t while_of(dt_trace_t *t, dt_branch_fn_t test, dt_branch_fn_t body, v_t
   static dt_status_t refused_##name(dt_trace_t *t, const v_t *in, v_t *out, void *closure) {       \
     outside_t *w = closure;                                                                        \
     w->x = in[X];                                                                                  \
+    w->flag = in[FLAG];                                                                            \
     v_t made = (call);                                                                             \
     (void)made;                                                                                    \
     assert_non_null(dt_trace_status(t));                                                           \
