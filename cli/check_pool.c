@@ -70,12 +70,29 @@ static bool write_whole(int fd, const void *from, size_t bytes) {
   return true;
 }
 
-static void check_one(const cli_checking_t *checking, dt_runtime_t **runtime, const char *path,
-                      cli_verdict_t *verdict) {
+// A runtime whose sessions can be on the device: that there is none is no folder's refusal.
+static dt_status_t make_runtime(const cli_checking_t *checking, dt_runtime_t **out) {
   dt_runtime_options_t about = {.struct_size = sizeof(about),
                                 .threads = checking->threads,
                                 .compile_threads = checking->compile_threads};
-  dt_status_t status = *runtime ? NULL : dt_runtime_create(&about, runtime);
+  dt_session_options_t where = {.struct_size = sizeof(where),
+                                .device = checking->place.device,
+                                .ordinal = checking->place.ordinal};
+  dt_session_t *session = NULL;
+  dt_status_t status = dt_runtime_create(&about, out);
+  if (!status)
+    status = dt_session_create_on(*out, &where, &session);
+  dt_session_destroy(session);
+  if (status) {
+    dt_runtime_release(*out);
+    *out = NULL;
+  }
+  return status;
+}
+
+static void check_one(const cli_checking_t *checking, dt_runtime_t **runtime, const char *path,
+                      cli_verdict_t *verdict) {
+  dt_status_t status = *runtime ? NULL : make_runtime(checking, runtime);
   if (!status) {
     cli_check_folder(checking, *runtime, path, verdict);
     return;
