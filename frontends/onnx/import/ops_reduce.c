@@ -127,7 +127,8 @@ static void arg(dt_imp_node_t *n, arg_fn_t fn) {
   if (last)
     x = dt__imp_reversed(n, x, axis);
   dt_value_t made = fn(t, x, axis, keep);
-  dt_sym_t end = dt_sym_sub(t, dt_dim(t, x, axis), dt_sym_const(t, 1));
+  dt_sym_t one = dt_sym_const(t, 1);
+  dt_sym_t end = dt_sym_sub(t, dt_sym_max(t, dt_dim(t, x, axis), one), one);
   dt__imp_out(n, 0, last ? dt_sub(t, dt_size_value(t, end), made) : made);
 }
 
