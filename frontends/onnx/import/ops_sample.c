@@ -81,7 +81,7 @@ static dt_value_t reflected(dt_imp_node_t *n, const sampling_t *s, dt_value_t at
 
 // Places outside of the image, as the border has it.
 static dt_value_t brought_in(dt_imp_node_t *n, const sampling_t *s, dt_value_t at, dt_sym_t size) {
-  if (s->border == ZEROS)
+  if (s->border == ZEROS || (s->border == BORDER && s->mode == DT_IMP_CUBIC))
     return at;
   double low = s->corners ? 0.0 : -0.5;
   dt_value_t last = dt__imp_plus(n, size_like(n, at, size), -1.0);
