@@ -86,13 +86,13 @@ static dt_sym_t scaled_size(dt_imp_node_t *n, dt_sym_t size, double scale) {
                     : dt_sym_floordiv(n->t, product, dt__imp_lit(n, (int64_t)1 << shift));
 }
 
-dt_value_t dt__imp_real(dt_imp_node_t *n, double value) { return dt_scalar(n->t, DT_F64, value); }
+dt_value_t dt__imp_real(dt_imp_node_t *n, double value) { return dt_scalar(n->t, DT_IMP_REAL, value); }
 
 dt_value_t dt__imp_real_size(dt_imp_node_t *n, dt_sym_t size) {
   int64_t literal = 0;
   if (dt_sym_constant(n->t, size, &literal))
     return dt__imp_real(n, (double)literal);
-  return dt_cast(n->t, dt_size_value(n->t, size), DT_F64);
+  return dt_cast(n->t, dt_size_value(n->t, size), DT_IMP_REAL);
 }
 
 static void set_scale(dt_imp_node_t *n, dt_imp_resized_t *axis, double scale) {
@@ -104,7 +104,7 @@ static void set_scale(dt_imp_node_t *n, dt_imp_resized_t *axis, double scale) {
 // Scales that only the data tell.
 static void read_scale(dt_imp_node_t *n, dt_imp_resized_t *axis, dt_value_t scales, uint32_t k) {
   dt_value_t one = dt_slice(n->t, scales, 0, dt__imp_lit(n, k), dt__imp_lit(n, 1), 1);
-  axis->scale = dt__imp_as(n, dt_squeeze(n->t, one, 0), DT_F64);
+  axis->scale = dt__imp_as(n, dt_squeeze(n->t, one, 0), DT_IMP_REAL);
   dt_value_t size = dt_floor(n->t, dt_mul(n->t, dt__imp_real_size(n, axis->in), axis->scale));
   axis->out = dt_item(n->t, dt_cast(n->t, size, DT_I64));
   dt_check(n->t, dt_sym_le(n->t, dt__imp_lit(n, 0), axis->out), "a scale is negative");
@@ -208,7 +208,7 @@ static void read_roi(dt_imp_node_t *n, dt_imp_resized_t *axes, uint32_t count) {
       continue;
     }
     dt_value_t one = dt_slice(n->t, roi, 0, dt__imp_lit(n, k), dt__imp_lit(n, 1), 1);
-    *to = dt__imp_as(n, dt_squeeze(n->t, one, 0), DT_F64);
+    *to = dt__imp_as(n, dt_squeeze(n->t, one, 0), DT_IMP_REAL);
   }
 }
 

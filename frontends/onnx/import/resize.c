@@ -33,7 +33,8 @@ static dt_value_t half_pixel_symmetric(dt_imp_node_t *n, const dt_imp_resized_t 
 }
 
 static dt_value_t pytorch_half_pixel(dt_imp_node_t *n, const dt_imp_resized_t *a, dt_value_t i) {
-  return if_one(n, a, dt__imp_real(n, -0.5), half_pixel(n, a, i));
+  dt_value_t is_one = dt_eq(n->t, dt__imp_real_size(n, a->out), dt__imp_real(n, 1.0));
+  return dt_where(n->t, is_one, dt__imp_real(n, 0.0), half_pixel(n, a, i));
 }
 
 static dt_value_t asymmetric(dt_imp_node_t *n, const dt_imp_resized_t *a, dt_value_t i) {
@@ -151,7 +152,7 @@ static dt_value_t kernel(dt_imp_node_t *n, const dt_imp_resize_t *r, dt_value_t 
 static dt_value_t weigh(dt_imp_node_t *n, const dt_imp_resize_t *r, const dt_imp_resized_t *a,
                         dt_value_t at, dt_value_t tap, dt_value_t shrink, dt_value_t *out_index) {
   dt_value_t base = dt_floor(n->t, at), ratio = dt_sub(n->t, at, base);
-  dt_value_t distance = dt_abs(n->t, dt_sub(n->t, dt_cast(n->t, tap, DT_F64), ratio));
+  dt_value_t distance = dt_abs(n->t, dt_sub(n->t, dt_cast(n->t, tap, DT_IMP_REAL), ratio));
   if (shrink.id)
     distance = dt_mul(n->t, distance, shrink);
   dt_value_t weight = kernel(n, r, distance);
@@ -239,7 +240,7 @@ dt_value_t dt__imp_resize_dim(dt_imp_node_t *n, const dt_imp_resize_t *r, dt_val
     return x;
   if (r->mode == DT_IMP_NEAREST && is_repeated(r, axis) && dt_value_rank(n->t, x) < DT_MAX_RANK)
     return repeated(n, axis, x);
-  dt_value_t at = ways[r->way](n, axis, dt__imp_index(n, DT_F64, axis->out, 0)), y;
+  dt_value_t at = ways[r->way](n, axis, dt__imp_index(n, DT_IMP_REAL, axis->out, 0)), y;
   if (dt__imp_failed(n))
     return x;
   if (r->mode == DT_IMP_NEAREST)

@@ -5,6 +5,8 @@
 
 #include "frontends/onnx/import/nn.h"
 
+#define DT_IMP_REAL DT_F32
+
 typedef enum dt_imp_resize_mode_t {
   DT_IMP_NEAREST = 0,
   DT_IMP_LINEAR = 1,
