@@ -242,6 +242,8 @@ static void check_program(const control_program_t *program) {
   PROGRAM(closures)                                                                                \
   PROGRAM(nested)                                                                                  \
   PROGRAM(loop)                                                                                    \
+  PROGRAM(updating)                                                                                \
+  PROGRAM(moving)                                                                                  \
   PROGRAM(exchange)                                                                                \
   PROGRAM(power)                                                                                   \
   PROGRAM(loops_in_loops)                                                                          \
