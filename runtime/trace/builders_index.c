@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builders of elements and slices by index: taken, replaced, and put in order.
+// Builders of elements and slices by index: taken and replaced.
 #include "runtime/trace/capture.h"
 
 static const dt_value_t none_value = {0};
-
-#define REFUSE(trace, name)                                                                        \
-  do {                                                                                             \
-    if (dt__trace_begin(trace, name))                                                              \
-      DT_TRACE_FAIL(trace, DT_E_UNSUPPORTED, "not built yet");                                     \
-  } while (0)
 
 // ---- Pieces -------------------------------------------------------------------------------------
 // The node of a builder's first operand; NULL when there is nothing to do.
@@ -184,23 +178,4 @@ dt_value_t dt_update_slice(dt_trace_t *trace, dt_value_t x, dt_value_t update, d
     return none_value;
   return dt__trace_add(trace, DT_OP_scatter_elements, (dt_value_t[]){x, indices, update}, 3,
                        &attrs);
-}
-
-void dt_topk(dt_trace_t *trace, dt_value_t x, dt_sym_t k, int32_t axis, bool largest,
-             dt_value_t *out_values, dt_value_t *out_indices) {
-  (void)x;
-  (void)k;
-  (void)axis;
-  (void)largest;
-  *out_values = *out_indices = none_value;
-  REFUSE(trace, "topk");
-}
-
-void dt_sort(dt_trace_t *trace, dt_value_t x, int32_t axis, bool descending, dt_value_t *out_values,
-             dt_value_t *out_indices) {
-  (void)x;
-  (void)axis;
-  (void)descending;
-  *out_values = *out_indices = none_value;
-  REFUSE(trace, "sort");
 }

@@ -175,11 +175,103 @@ static void sums_are_taken_in_order(void **state) {
   dt_function_release(function);
 }
 
+// ---- Order ------------------------------------------------------------------------------------------
+typedef struct order_t {
+  bool largest, all;
+  int32_t axis;
+  int64_t k;
+} order_t;
+
+static dt_status_t ordered(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  const order_t *o = closure;
+  if (o->all)
+    dt_sort(t, in[0], o->axis, o->largest, &out[0], &out[1]);
+  else
+    dt_topk(t, in[0], dt_sym_min(t, dt_sym_const(t, o->k), dt_dim(t, in[0], o->axis)), o->axis,
+            o->largest, &out[0], &out[1]);
+  return NULL;
+}
+
+static bool comes_first(float a, float b, bool largest) {
+  if (isnan(a) || isnan(b))
+    return largest ? isnan(a) && !isnan(b) : isnan(b) && !isnan(a);
+  return largest ? a > b : a < b;
+}
+
+// Whether row values at `at` and `want` are in order, of all of x's row: each is before the next,
+// and as many are before the last as there are places.
+static void expect_order(const order_t *o, const float *x, int64_t n, int64_t step,
+                         const float *values, const int64_t *at, int64_t k, int64_t k_step) {
+  for (int64_t i = 0; i < k; i++) {
+    int64_t index = at[i * k_step], sooner = 0;
+    assert_in_range(index, 0, n - 1);
+    float value = x[index * step];
+    assert_memory_equal(&value, &values[i * k_step], sizeof(value));
+    for (int64_t j = 0; j < n; j++) {
+      bool equal = !comes_first(x[j * step], value, o->largest) &&
+                   !comes_first(value, x[j * step], o->largest);
+      sooner += comes_first(x[j * step], value, o->largest) || (equal && j < index);
+    }
+    assert_int_equal(sooner, i);
+  }
+}
+
+static void check_order(fixture_t *fixture, const order_t *o, dt_function_t *function,
+                        const int64_t *sizes) {
+  static const float specials[] = {0, -0.0F, 1, 1, INFINITY, -INFINITY, NAN, 2};
+  dt_tensor_t *x = tensor_f32(&fixture->rng, 2, sizes), *out[2] = {NULL};
+  float *data = dt_tensor_data(x);
+  for (int64_t k = 0; k < dt_tensor_count(x); k++)
+    if (rng_between(&fixture->rng, 0, 2) == 0)
+      data[k] = specials[rng_between(&fixture->rng, 0, 7)];
+  expect_ok(dt_call(fixture->session, function, &x, 1, out, 2));
+  int64_t n = sizes[o->axis], k = o->all || o->k > n ? n : o->k;
+  assert_int_equal(dt_tensor_sizes(out[0])[o->axis], k);
+  assert_int_equal(dt_tensor_dtype(out[1]), DT_I64);
+  bool rows = o->axis == 1;
+  for (int64_t r = 0; r < sizes[!o->axis]; r++) {
+    int64_t from = rows ? r * n : r, to = rows ? r * k : r, step = rows ? 1 : sizes[1];
+    expect_order(o, data + from, n, step, (const float *)dt_tensor_data(out[0]) + to,
+                 (const int64_t *)dt_tensor_data(out[1]) + to, k, step);
+  }
+  dt_tensor_release(x);
+  dt_tensor_release(out[0]);
+  dt_tensor_release(out[1]);
+}
+
+// By counting, where a row is known to be short, and by exchanges.
+static void rows_are_put_in_order(void **state) {
+  fixture_t *fixture = *state;
+  static const order_t orders[] = {
+      {true, false, 1, 3}, {false, false, 0, 5}, {true, true, 0, 0}, {false, true, 1, 0}};
+  static const int64_t lengths[] = {0, 1, 2, 3, 5, 8, 33, 100};
+  for (size_t c = 0; c < 2 * sizeof(orders) / sizeof(orders[0]); c++) {
+    const order_t *o = &orders[c / 2];
+    dt_dim_decl_t dims[2] = {{.name = "a"}, {.name = "b"}};
+    if (c % 2) {
+      dims[o->axis].max = 500;
+      dims[o->axis].min = 0;
+    }
+    dt_input_decl_t input = {.name = "x", .dtype = DT_F32, .rank = 2, .dims = dims};
+    dt_function_options_t options = options_of(1, &input);
+    options.n_outputs = 2;
+    dt_function_t *function = function_of(fixture, ordered, (void *)(uintptr_t)o, &options);
+    for (size_t k = 0; k < sizeof(lengths) / sizeof(lengths[0]); k++) {
+      int64_t sizes[2] = {3, 3};
+      sizes[o->axis] = lengths[k];
+      check_order(fixture, o, function, sizes);
+    }
+    assert_int_equal(variants_of(function), 1);
+    dt_function_release(function);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(slices_take_their_places),
       cmocka_unit_test(elements_go_where_indices_say),
       cmocka_unit_test(sums_are_taken_in_order),
+      cmocka_unit_test(rows_are_put_in_order),
   };
   return cmocka_run_group_tests(tests, setup, fixture_close);
 }
