@@ -3,7 +3,7 @@
 // last of all, so that passes may do as they like before. In the end the kernel that makes such a
 // temporary can often write the state itself: when no kernel after it needs the old state, and it
 // reads of that only the element that it writes. Who reads the temporary after it reads the new
-// state instead.
+// state instead. In the same way what a scatter starts from is revised itself instead of a copy.
 #include "fuse/body.h"
 #include "fuse/place.h"
 #include "runtime/base/log.h"
@@ -109,23 +109,146 @@ static bool is_free(const carry_t *c) {
   return true;
 }
 
-static void replace(const carry_t *c) {
-  dt_program_t *program = c->program;
-  for (uint32_t k = c->maker; k < c->copy; k++)
+// From kernel `first` on, what is stored to and read of `from` is so of `to`.
+static void rename_buffer(dt_program_t *program, uint32_t first, dt_buffer_id_t from,
+                          dt_buffer_id_t to) {
+  for (uint32_t k = first; k < program->kernels.len; k++)
     for (uint32_t s = 0; s < program->kernels.items[k].stages.len; s++) {
       dt_stage_t *stage = &program->kernels.items[k].stages.items[s];
       for (uint32_t i = 0; i < stage->stores.len; i++)
-        if (stage->stores.items[i].buffer.id == c->from.id)
-          stage->stores.items[i].buffer = c->to;
+        if (stage->stores.items[i].buffer.id == from.id)
+          stage->stores.items[i].buffer = to;
       for (uint32_t i = 0; i < stage->insts.len; i++)
-        if (dt__inst_reads(&stage->insts.items[i]).id == c->from.id)
-          stage->insts.items[i].buffer = c->to;
+        if (dt__inst_reads(&stage->insts.items[i]).id == from.id)
+          stage->insts.items[i].buffer = to;
     }
-  DT_LOG(DT_LOG_MEMORY, 1, "%s writes the state of its loop in place",
-         program->kernels.items[c->maker].name);
-  for (uint32_t k = c->copy; k + 1 < program->kernels.len; k++)
+}
+
+static dt_status_t drop_kernel(dt_program_t *program, uint32_t at) {
+  for (uint32_t k = at; k + 1 < program->kernels.len; k++)
     program->kernels.items[k] = program->kernels.items[k + 1];
   program->kernels.len--;
+  DT_TRY(dt__program_settle_slices(program));
+  return dt__program_settle_regions(program);
+}
+
+static dt_status_t replace(const carry_t *c) {
+  dt_program_t *program = c->program;
+  DT_LOG(DT_LOG_MEMORY, 1, "%s writes the state of its loop in place",
+         program->kernels.items[c->maker].name);
+  rename_buffer(program, c->maker, c->from, c->to);
+  return drop_kernel(program, c->copy);
+}
+
+// ---- Revised copies -----------------------------------------------------------------------------------
+// A scatter copies what it starts from and revises the copy. Where nobody needs what was copied
+// any more the copy is left out, and the original revised.
+typedef struct revised_t {
+  dt_program_t *program;
+  uint32_t copy, reviser;  // the kernels
+  dt_buffer_id_t from, to; // what is copied, and the copy
+} revised_t;
+
+// The kernel does nothing but copy a whole buffer to a temporary of the same layout.
+static bool copies_whole(revised_t *r) {
+  const dt_program_t *program = r->program;
+  const dt_kernel_t *kernel = &program->kernels.items[r->copy];
+  if (kernel->stages.len != 1 || kernel->stages.items[0].stores.len != 1 ||
+      kernel->stages.items[0].folds.len || kernel->stages.items[0].n_loops || kernel->slices ||
+      kernel->chain)
+    return false;
+  const dt_stage_t *stage = &kernel->stages.items[0];
+  const dt_store_t *store = &stage->stores.items[0];
+  const dt_inst_t *load = &stage->insts.items[store->value];
+  if (load->kind != DT_INST_LOAD || load->mask != DT_NO_INST || store->mask != DT_NO_INST ||
+      store->revises)
+    return false;
+  r->from = load->buffer;
+  r->to = store->buffer;
+  const dt_buffer_t *a = dt__program_buffer(program, r->from);
+  const dt_buffer_t *b = dt__program_buffer(program, r->to);
+  bool own = a->kind == DT_BUFFER_TEMP || (a->kind == DT_BUFFER_STATE && a->index);
+  if (!own || b->kind != DT_BUFFER_TEMP || a->rank != b->rank || a->dtype != b->dtype)
+    return false;
+  for (uint32_t d = 0; d < a->rank; d++)
+    if (a->sizes[d].id != b->sizes[d].id || a->strides[d].id != b->strides[d].id ||
+        load->index[d].id != store->index[d].id)
+      return false;
+  return true;
+}
+
+static bool is_revised_by(const dt_kernel_t *kernel, dt_buffer_id_t id) {
+  return dt__kernel_revises(kernel) && dt__kernel_stores_to(kernel, id.id);
+}
+
+// One kernel revises the copy, nothing else stores to it, and all who use it are of the copy's run.
+static bool has_reviser(revised_t *r) {
+  const dt_program_t *program = r->program;
+  uint32_t run = program->kernels.items[r->copy].run, revisers = 0;
+  if (dt__buffer_is_item(program, r->to.id) || dt__buffer_is_item(program, r->from.id))
+    return false;
+  for (uint32_t i = 0; i < program->regions.len; i++)
+    if (program->regions.items[i].predicate.id == r->to.id ||
+        program->regions.items[i].predicate.id == r->from.id)
+      return false;
+  for (uint32_t k = 0; k < program->kernels.len; k++) {
+    const dt_kernel_t *kernel = &program->kernels.items[k];
+    bool stores = dt__kernel_stores_to(kernel, r->to.id);
+    if ((stores || reads(kernel, r->to)) && (kernel->run != run || kernel->chain || kernel->slices))
+      return false;
+    if (!stores || k == r->copy)
+      continue;
+    if (!is_revised_by(kernel, r->to) || k < r->copy)
+      return false;
+    r->reviser = k;
+    revisers++;
+  }
+  return revisers == 1;
+}
+
+// Nobody reads the original from the revision on, nor writes it after the copy was taken; but that
+// a loop's state takes over the copy at the end of the trip, which then is nothing to do.
+static bool is_done_with(const revised_t *r, uint32_t *out_carry) {
+  const dt_program_t *program = r->program;
+  const dt_buffer_t *from = dt__program_buffer(program, r->from);
+  uint32_t run = program->kernels.items[r->copy].run;
+  bool state = from->kind == DT_BUFFER_STATE;
+  if (!state && program->items.len)
+    return false; // segments may yet move a reader of the original behind its revision
+  uint32_t end = state ? program->regions.items[from->index - 1].end : program->kernels.len;
+  *out_carry = UINT32_MAX;
+  for (uint32_t k = 0; k < program->kernels.len; k++) {
+    const dt_kernel_t *kernel = &program->kernels.items[k];
+    bool stores = dt__kernel_stores_to(kernel, r->from.id), uses = reads(kernel, r->from);
+    if (!state && (stores || uses) && kernel->run != run)
+      return false;
+    if (k >= r->reviser && k < end && uses)
+      return false;
+    if (k <= r->copy || k >= end || !stores)
+      continue;
+    carry_t c = {.program = r->program, .copy = k};
+    if (!state || *out_carry != UINT32_MAX || !is_copy(&c) || c.from.id != r->to.id)
+      return false;
+    *out_carry = k;
+  }
+  return !state || *out_carry != UINT32_MAX;
+}
+
+static dt_status_t revise_originals(dt_program_t *program) {
+  for (uint32_t k = program->n_once; k < program->kernels.len; k++) {
+    revised_t r = {.program = program, .copy = k};
+    uint32_t carry = 0;
+    if (!copies_whole(&r) || !has_reviser(&r) || !is_done_with(&r, &carry))
+      continue;
+    DT_LOG(DT_LOG_MEMORY, 1, "%s revises its operand in place",
+           program->kernels.items[r.reviser].name);
+    if (carry != UINT32_MAX)
+      DT_TRY(drop_kernel(program, carry));
+    rename_buffer(program, k, r.to, r.from);
+    DT_TRY(drop_kernel(program, k));
+    k--;
+  }
+  return NULL;
 }
 
 dt_status_t dt__carry_in_place(dt_program_t *program) {
@@ -137,10 +260,8 @@ dt_status_t dt__carry_in_place(dt_program_t *program) {
     c.loop = program->regions.items[dt__program_buffer(program, c.to)->index - 1];
     if (!has_maker(&c) || !is_free(&c))
       continue;
-    replace(&c);
-    DT_TRY(dt__program_settle_slices(program));
-    DT_TRY(dt__program_settle_regions(program));
+    DT_TRY(replace(&c));
     k--;
   }
-  return NULL;
+  return revise_originals(program);
 }

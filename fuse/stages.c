@@ -181,10 +181,25 @@ static bool path_between(const join_t *join, uint32_t a, uint32_t b) {
   return false;
 }
 
+// A plain copy that another kernel revises: by itself it can be left out (carry.c).
+static bool is_revised_copy(const dt_program_t *program, const dt_kernel_t *kernel) {
+  if (!dt__kernel_is_map(program, kernel))
+    return false;
+  const dt_stage_t *stage = &kernel->stages.items[0];
+  const dt_store_t *store = &stage->stores.items[0];
+  if (stage->insts.items[store->value].kind != DT_INST_LOAD)
+    return false;
+  for (uint32_t k = 0; k < program->kernels.len; k++)
+    if (dt__kernel_revises(&program->kernels.items[k]) &&
+        dt__kernel_stores_to(&program->kernels.items[k], store->buffer.id))
+      return true;
+  return false;
+}
+
 // What other code would only make slower, or must not see.
 static bool stands_alone(const dt_program_t *program, const dt_kernel_t *kernel) {
-  return dt__kernel_in_order(kernel) || dt__kernel_updates(program, kernel) ||
-         dt__kernel_revises(kernel);
+  return is_revised_copy(program, kernel) || dt__kernel_in_order(kernel) ||
+         dt__kernel_updates(program, kernel) || dt__kernel_revises(kernel);
 }
 
 static const char *refusal(join_t *join, uint32_t ai, uint32_t bi) {

@@ -92,7 +92,8 @@ typedef struct dt_store_t {
   bool revises; // writes over what earlier kernels stored, the whole buffer between them. Stores of
                 // different outer iterations are apart; those of one, which its inner loops make in
                 // order, may meet. The kernel may load what it writes, at the store's index, and
-                // has this buffer to itself: one kernel revises a buffer, and has no other store
+                // has no other store. Until plans are made one kernel at most revises a
+                // buffer
 } dt_store_t;
 
 typedef enum dt_fold_kind_t {

@@ -164,6 +164,47 @@ static dt_status_t loop(dt_trace_t *t, const v_t *in, v_t *out, void *closure) {
   return NULL;
 }
 
+// One row a trip takes the place of another, in place; what a trip makes of all rows is kept.
+static v_t first_row(dt_trace_t *t, v_t x) {
+  return dt_slice_range(t, x, 0, dt_sym_const(t, 0), dt_sym_const(t, 1), 1);
+}
+static dt_status_t next_row(dt_trace_t *t, const v_t *in, v_t *out, void *closure) {
+  (void)closure;
+  v_t row = dt_add(t, first_row(t, in[4]), dt_cast(t, in[0], DT_F32));
+  out[0] = dt_add(t, in[0], i64(t, 1));
+  out[1] = in[1];
+  out[2] = dt_update_slice(t, in[2], row, in[0], 0, DT_UPDATE_CLAMPED);
+  out[3] = dt_add(t, in[3], dt_sum(t, out[2], 1, (int32_t[]){0}, false));
+  return NULL;
+}
+static dt_status_t updating(dt_trace_t *t, const v_t *in, v_t *out, void *closure) {
+  v_t state[4] = {i64(t, 0), in[K], dt_neg(t, in[X]), dt_sum(t, in[X], 1, (int32_t[]){0}, false)};
+  dt_while(t, is_less, next_row, closure, 4, state, 1, &in[X], state);
+  out[0] = state[2];
+  out[1] = state[3];
+  return NULL;
+}
+// The new row is made of old rows, and the old state is read again after it is made.
+static dt_status_t moved_row(dt_trace_t *t, const v_t *in, v_t *out, void *closure) {
+  (void)closure;
+  v_t next = dt_add(t, in[0], i64(t, 1));
+  v_t row = dt_mul(t, dt_sum(t, in[2], 1, (int32_t[]){0}, true), f32(t, 0.25));
+  out[0] = next;
+  out[1] = in[1];
+  v_t once = dt_update_slice(t, in[2], dt_add(t, first_row(t, in[2]), first_row(t, row)), in[0], 0,
+                             DT_UPDATE_CIRCULAR);
+  out[2] = dt_update_slice(t, once, first_row(t, row), next, 0, DT_UPDATE_CIRCULAR);
+  out[3] = dt_sub(t, dt_sum(t, in[2], 1, (int32_t[]){0}, false), in[3]);
+  return NULL;
+}
+static dt_status_t moving(dt_trace_t *t, const v_t *in, v_t *out, void *closure) {
+  v_t state[4] = {i64(t, 0), in[K], in[X], dt_sum(t, in[X], 1, (int32_t[]){0}, false)};
+  dt_while(t, is_less, moved_row, closure, 4, state, 0, NULL, state);
+  out[0] = state[2];
+  out[1] = state[3];
+  return NULL;
+}
+
 // State that changes places: what is written must not be read in its new form.
 static dt_status_t step(dt_trace_t *t, const v_t *in, v_t *out, void *closure) {
   (void)closure;
@@ -410,6 +451,8 @@ const control_program_t control_programs[] = {
     {"resized", resized, 3},
     {"nested", nested, 1},
     {"loop", loop, 2},
+    {"updating", updating, 2},
+    {"moving", moving, 2},
     {"exchange", exchange, 3},
     {"power", power, 1},
     {"loops_in_loops", loops_in_loops, 1},

@@ -243,6 +243,8 @@ static void check_program(const control_program_t *program) {
   PROGRAM(resized)                                                                                 \
   PROGRAM(nested)                                                                                  \
   PROGRAM(loop)                                                                                    \
+  PROGRAM(updating)                                                                                \
+  PROGRAM(moving)                                                                                  \
   PROGRAM(exchange)                                                                                \
   PROGRAM(power)                                                                                   \
   PROGRAM(loops_in_loops)                                                                          \
