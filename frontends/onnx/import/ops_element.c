@@ -184,28 +184,23 @@ void dt__imp_make_BitCast(dt_imp_node_t *n) {
 }
 
 // ---- Dropout ----------------------------------------------------------------------------------------
-// Whether nothing is dropped, as calls must have it.
-static dt_sym_t keeps_all(dt_imp_node_t *n) {
+// Whether nothing is dropped: not in training, or a ratio that is a literal 0.
+static bool keeps_all(dt_imp_node_t *n) {
   dt_imp_reals_t ratio;
-  int64_t training = 0;
-  dt_sym_t mode = dt__imp_sym(n, 2, 0), still = dt_sym_not(n->t, mode);
-  if ((dt_sym_constant(n->t, mode, &training) && !training) || !dt__imp_has(n, 1))
-    return still;
-  if (dt__imp_reals(n, 1, &ratio) && ratio.len == 1)
-    return ratio.items[0] == 0 ? dt_sym_const(n->t, 1) : still;
-  dt_value_t given = dt__imp_in(n, 1);
-  dt_sym_t none = dt_item(n->t, dt_eq(n->t, given, dt__imp_like(n, given, 0)));
-  return dt_sym_or(n->t, still, none);
+  dt_sym_t still = dt_sym_not(n->t, dt__imp_sym(n, 2, 0));
+  bool known = false;
+  if (dt_sym_known(n->t, still, &known) ? known : dt_sym_guard_or(n->t, still, false))
+    return true;
+  return dt__imp_reals(n, 1, &ratio) && ratio.len == 1 && ratio.items[0] == 0;
 }
 
 void dt__imp_make_Dropout(dt_imp_node_t *n) {
   dt_value_t x = dt__imp_in(n, 0);
   dt_sym_t sizes[DT_MAX_RANK];
   uint32_t rank = dt__imp_rank(n, 0);
-  dt_sym_t all = keeps_all(n);
-  if (!dt_sym_guard_or(n->t, all, true))
-    dt__imp_fail(n, DT_E_UNSUPPORTED, "training, where elements are dropped at random");
-  dt_check(n->t, all, "Dropout: training_mode must be false, or the ratio 0");
+  if (!keeps_all(n))
+    dt__imp_fail(n, DT_E_UNSUPPORTED,
+                 "training, where elements are dropped at random: give false for training_mode");
   dt__imp_out_val(n, 0, dt__imp_val(n, 0));
   if (!dt__imp_wants(n, 1) || dt__imp_failed(n))
     return;
