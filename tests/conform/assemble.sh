@@ -1,18 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# usage: assemble.sh full|third|kept BUILD-FOLDER
+# usage: assemble.sh full|turn|kept BUILD-FOLDER
 # Compiles the programs of the conform suites for GPUs, each at one tiny size, and has NVIDIA's
 # assembler take all PTX that comes of it (scripts/assemble).
 #   full   all suites for all architectures; rewrites tests/conform/assembled.tsv
-#   third  a third of them for the architectures that conform.cuda.* do not run as; which one goes by
-#          the number of commits, so that three commits in a row take all
-#   kept   what tests have kept for sm_90a: all that unit tests did, and the same third of the suites
+#   turn   for the architectures that conform.cuda.* do not run as: a suite for each, by turns
+#   kept   what tests have kept for sm_90a: a quarter of the texts, by turns
+# Whose turn it is goes by the number of commits, so that eight commits in a row take all.
 # Exit codes: scripts/assemble's; 77: skipped.
 set -eu
 
-case ${1:-} in full | third | kept) known=1 ;; *) known=0 ;; esac
+case ${1:-} in full | turn | kept) known=1 ;; *) known=0 ;; esac
 if [ $# -ne 2 ] || [ "$known" -eq 0 ]; then
-  sed -n '3,10s/^# \{0,1\}//p' "$0" >&2
+  sed -n '3,11s/^# \{0,1\}//p' "$0" >&2
   exit 2
 fi
 mode=$1 build=$2
@@ -24,32 +24,20 @@ PTXAS=${PTXAS:-$(scripts/fetch-ptxas)} || code=$?
 [ "$code" -eq 0 ] || exit 1
 export PTXAS
 
-if [ "$mode" = full ]; then
-  arches="90 80 89" suites="unary binary reduce view composite matmul data index graphs"
-else
-  arches="80 89"
-  case $(($(git rev-list --count HEAD 2>/dev/null || echo 0) % 3)) in
-  0) suites="unary reduce" ;;
-  1) suites="binary matmul graphs" ;;
-  *) suites="composite view data" ;;
-  esac
-fi
+turns=10
+turn=$(($(git rev-list --count HEAD 2>/dev/null || echo 0) % turns))
 work=$(mktemp -d "${TMPDIR:-/tmp}/ductile-ptx-XXXXXX")
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 
-# Suites of which nothing was kept are passed over, as with a filter on tests.
 if [ "$mode" = kept ]; then
-  mkdir "$work/ptx"
-  for folder in "$build"/ptx/*/; do
-    folder=${folder%/}
-    case " $suites halves " in
-    *" ${folder##*/conform.cuda.} "*) ln -s "$folder" "$work/ptx/" ;;
-    esac
-    case ${folder##*/} in unit.*) ln -s "$folder" "$work/ptx/" ;; esac
-  done
-  scripts/assemble --take --jobs 2 "$work/ptx"
-  exit 0
+  turn=$((turn % 4))
+  echo "turn $turn of 4"
+  code=0
+  scripts/assemble --take --jobs 2 --share "$turn/4" "$build/ptx" || code=$?
+  # The others' turn comes with texts of their own: nothing is left for the next run.
+  [ "$code" -ne 0 ] || find "$build/ptx" -name '*.ptx' -delete
+  exit "$code"
 fi
 
 # One suite for one architecture; its last line is told.
@@ -75,13 +63,26 @@ compile() {
 
 export DUCTILE_TEST_DEVICE=cuda DUCTILE_CACHE_DIR="" FAKE_CUDA_STRICT=1
 export DUCTILE_CUDA="$build/tests/fake_cuda/libfake_cuda.so"
-for arch in $arches; do
-  for suite in $suites; do
-    compile "$arch" "$suite"
-  done
-done
 if [ "$mode" = full ]; then
+  for arch in 90 80 89; do
+    for suite in unary binary reduce view composite matmul data index window graphs; do
+      compile "$arch" "$suite"
+    done
+  done
   scripts/assemble "$work/ptx" --table "$build/assembled.tsv" --summary tests/conform/assembled.tsv
-else
-  scripts/assemble "$work/ptx"
+  exit 0
 fi
+
+# Each turn has a suite for either architecture, so that no turn is much longer than another.
+set -- unary matmul reduce data composite window graphs binary view index
+shift "$turn"
+older=$1
+set -- composite graphs binary view index unary matmul reduce data window
+shift "$turn"
+newer=$1
+echo "turn $turn of $turns: sm_80 $older, sm_89 $newer"
+compile 80 "$older" &
+first=$!
+(compile 89 "$newer")
+wait "$first"
+scripts/assemble "$work/ptx"

@@ -3,7 +3,7 @@
 // may follow, and of chains, for the oldest GPU and for a new one: it must be accepted, with
 // nothing spilled from registers to memory.
 //
-// usage: assemble_gemm PTXAS
+// usage: assemble_gemm PTXAS [TURN TURNS]   (of its programs, those whose number leaves TURN)
 #include "tests/unit/cuda/chain_graph.h"
 #include "tests/unit/cuda/gemm_graph.h"
 #include "tests/unit/cuda/gpu_rig.h"
@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 static const char *ptxas;
+static uint32_t turn, turns = 1, programs;
 
 typedef struct gpu_t {
   dt_cuda_model_t model;
@@ -52,6 +53,8 @@ static void assemble(const char *ptx, const char *arch, const char *what) {
 }
 
 static void check_text(const char *graph, bool strict, const char *what) {
+  if (programs++ % turns != turn)
+    return;
   for (size_t g = 0; g < sizeof(gpus) / sizeof(gpus[0]); g++) {
     gpu_rig_t r;
     gpu_rig_open(&r, graph, &gpus[g].model, strict);
@@ -124,9 +127,16 @@ static void test_rows(void **state) {
 }
 
 int main(int argc, char **argv) {
-  if (argc != 2)
+  if (argc != 2 && argc != 4)
     return 2;
   ptxas = argv[1];
+  if (argc == 4) {
+    turn = (uint32_t)strtoul(argv[2], NULL, 10);
+    turns = (uint32_t)strtoul(argv[3], NULL, 10);
+    if (turn >= turns)
+      return 2;
+    printf("turn %u of %u\n", turn, turns);
+  }
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_layouts),   cmocka_unit_test(test_batches),
       cmocka_unit_test(test_followed),  cmocka_unit_test(test_strict),
