@@ -83,6 +83,21 @@ static bool overlaps(dt_program_t *program, dt_sym_t index) {
   return false;
 }
 
+static bool overlapping(const inline_ctx_t *ctx, const dt_inst_t *load, uint32_t rank) {
+  for (uint32_t d = 0; d < rank; d++)
+    if (overlaps(ctx->program, load->index[d]))
+      return true;
+  return false;
+}
+
+// As padding does.
+static bool tests_indices(const dt_stage_t *body) {
+  for (uint32_t i = 0; i < body->insts.len; i++)
+    if (body->insts.items[i].kind == DT_INST_INDEX && body->insts.items[i].dtype == DT_BOOL)
+      return true;
+  return false;
+}
+
 // The load's element is wanted again in other iterations of the consumer.
 static bool repeated(const inline_ctx_t *ctx, const dt_inst_t *load, uint32_t rank) {
   const dt_sym_t *lists[2] = {ctx->consumer->vars, ctx->stage->vars};
@@ -91,10 +106,7 @@ static bool repeated(const inline_ctx_t *ctx, const dt_inst_t *load, uint32_t ra
     for (uint32_t v = 0; v < counts[list]; v++)
       if (!dt__index_uses(ctx->program, load->index, rank, lists[list][v]))
         return true;
-  for (uint32_t d = 0; d < rank; d++)
-    if (overlaps(ctx->program, load->index[d]))
-      return true;
-  return false;
+  return overlapping(ctx, load, rank);
 }
 
 // Sets the producer's loop variables as expressions of the load's index: each must stand alone in
@@ -140,6 +152,8 @@ static const char *refusal(const inline_ctx_t *ctx, const dt_kernel_t *producer,
   if (ctx->stage->insts.len + body->insts.len > MAX_BODY)
     return "the body would grow too large";
   uint32_t cost = dt__stage_cost(body), full = full_loads(program, producer);
+  if (overlapping(ctx, load, buffer->rank) && tests_indices(body))
+    return "windows would ask for the padding again and again";
   if (is_trifle(ctx, body, cost))
     return NULL;
   if (cost > SCALAR_COST && ctx->in_order)

@@ -167,9 +167,9 @@ NORM(norm_3, 3)
    {__VA_ARGS__}, false, make_##make}
 
 const case_t window_cases[] = {
-    CASE("window", "", T_ALL, windows, ANY(2, DIM_M, DIM_N)),
+    CASE("window", "", T_F32 | T_F16 | T_BOOL, windows, ANY(2, DIM_M, DIM_N)),
     CASE("window", "sum", T_F32, windows_sum, FINITE(2, DIM_M, DIM_N)),
-    CASE("overlap_add", "exact", T_F64 | T_INT, overlap, SMALL(4, 3, 2, DIM_M, DIM_N)),
+    CASE("overlap_add", "exact", T_F64 | T_F16, overlap, SMALL(4, 3, 2, DIM_M, DIM_N)),
     CASE("overlap_add", "specials", T_F32, overlap, ANY(4, 3, 2, DIM_M, DIM_N)),
     CASE("conv", "exact", T_NUMBER, conv_same, SMALL(4, 1, 2, DIM_M, DIM_N), SMALL(4, 5, 2, 3, 3)),
     CASE("conv", "strided", T_FLOAT, conv_strided, FINITE(4, IMAGE), FINITE(4, 6, 4, 2, 3)),
@@ -208,7 +208,7 @@ const case_t window_cases[] = {
     CASE("conv_transpose", "line", T_F32, transposed_line, SMALL(3, DIM_M, 4, DIM_N),
          SMALL(3, 4, 5, 2)),
     CASE("window", "max pool", T_NUMBER, max, ANY(4, IMAGE)),
-    CASE("window", "max pool, places", T_F32 | T_INT, max_places, ANY(4, IMAGE)),
+    CASE("window", "max pool, places", T_F32 | T_F16, max_places, ANY(4, IMAGE)),
     CASE("window", "max pool, places by columns", T_F32, max_columns, SMALL(4, IMAGE)),
     CASE("window", "max pool after", T_F32, max_after, FINITE(4, IMAGE)),
     CASE("window", "mean pool", T_FLOAT, mean, FINITE(4, IMAGE)),

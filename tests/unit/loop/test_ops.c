@@ -445,6 +445,8 @@ static bool build_conv(case_t *c, dt_op_t op) {
   dt_sym_t five = dt__sym_const(env, 5), rows = c->form == 0 ? five : c->two;
   dt_sym_t size = dt__sym_add(env, dt__sym_mul(env, c->s[1], c->two), four);
   dt_sym_t own = c->form == 2 ? c->one : c->two;
+  if (c->dtype == DT_I16 || c->dtype == DT_I64 || dt__dtype_kind(c->dtype) == DT_KIND_UINT)
+    return false; // what it is made of is tried with all of them
   dt_node_id_t in[2] = {in3(c, c->s[0], c->two, c->s[1])};
   dt_attrs_t attrs = {.n_axes = 1, .n_syms = 5, .syms = {c->two, c->one, c->two, c->one, groups}};
   in[1] = op == DT_OP_conv ? in3(c, rows, own, c->two) : in3(c, c->two, rows, c->two);
