@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A few of ONNX's node tests get other sizes, by either oracle, the same ones each time. Skipped (77)
+# A few of ONNX's node tests get other sizes, the same ones each time. Skipped (77)
 # without the Python packages (scripts/deps --python).
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -21,11 +21,11 @@ for run in 1 2; do
 done
 diff -r "$work/1" "$work/2"
 diff "$work/counts1" - <<'TEXT'
-     7  2 by onnxruntime
+     7  2 by onnxruntime and reference
      1  2 by reference
      1  a sequence or an optional comes in or out
      1  no oracle computes set 0 as it is
-     1  the oracle accepts no other sizes
+     1  no other sizes are accepted
     11  cases
 TEXT
 grep -qF 'x[3,4,5] y[5] | x[4,5,6] y[6] | x[2,1,4] y[4]' "$work/1/table.tsv"
