@@ -35,7 +35,7 @@ expect 2 '--dynamic always' explain graphs/add.dtt --dynamic always
 expect 2 '--limit 0' explain graphs/add.dtt --limit 0
 expect 2 '--limit 5x' explain graphs/add.dtt --limit 5x
 expect 2 '--json=1: no such option' explain --json=1 a
-expect 0 'answered' explain --call=x=3x4,y=3x4 -- graphs/add.dtt
+expect 2 'no sizes for input 1, y' explain --call=x=3x4 -- graphs/add.dtt
 expect 1 'nowhere.dtt: No such file' explain nowhere.dtt
 expect 1 'graphs: Is a directory' explain graphs
 expect 1 'bad.dtt:2:' explain graphs/bad.dtt

@@ -19,7 +19,7 @@ sed '$d' "$work/lines" | awk '{
   sub(/^[a-z]+ +[^ ]+: ?/, "", reason)
   sub(/^model\.onnx: /, "", reason)
   gsub(/\t/, " ", reason)
-  printf "%s\t%s\t%s\n", name, status, status == "pass" ? "" : substr(reason, 1, 120)
+  printf "%s\t%s%s\n", name, status, status == "pass" ? "" : "\t" substr(reason, 1, 120)
 }' >"$work/actual"
 tail -n 1 "$work/lines"
 if [[ ${4:-} == --update ]]; then
