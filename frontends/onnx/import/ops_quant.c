@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Quantised arithmetic: integers that stand for (integer - zero point) * scale.
 #include "frontends/onnx/import/compute.h"
+#include "frontends/onnx/import/conv.h"
 
 // ---- Scales and zero points over a tensor -----------------------------------------------------------
 // Element i of input `v` along `axis` serves elements i * block … of x.
@@ -144,4 +145,36 @@ void dt__imp_make_QLinearMatMul(dt_imp_node_t *n) {
   dt_value_t scale = dt_div(n->t, dt_mul(n->t, left, right), made);
   dt_value_t x = dt_cast(n->t, dt_matmul(n->t, a, b), DT_F32);
   dt__imp_out(n, 0, saturated(n, dt_mul(n->t, x, scale), of_rows(n, 7), dt__imp_dtype(n, 7)));
+}
+
+// ---- Convolutions -----------------------------------------------------------------------------------
+// A parameter of kernels: one, or one for each.
+static dt_value_t of_kernels(dt_imp_node_t *n, uint32_t k) {
+  dt_value_t v = dt__imp_scalar(n, dt__imp_in(n, k));
+  uint32_t rank = dt__imp_rank(n, 0);
+  if (dt__imp_failed(n) || dt_value_rank(n->t, v) == 0)
+    return v;
+  return dt__imp_trailing(n, v, rank > 1 ? rank - 1 : 0);
+}
+
+static dt_value_t of_all(dt_imp_node_t *n, uint32_t k) {
+  return dt__imp_scalar(n, dt__imp_in(n, k));
+}
+
+// Padding is of zero points, so zeros of what is centred.
+void dt__imp_make_ConvInteger(dt_imp_node_t *n) {
+  dt_value_t x = centred(n, 0, 2, of_all), w = centred(n, 1, 3, of_kernels);
+  dt__imp_out(n, 0, dt__imp_convolve(n, x, w));
+}
+
+void dt__imp_make_QLinearConv(dt_imp_node_t *n) {
+  uint32_t rank = dt__imp_rank(n, 0);
+  dt_value_t x = centred(n, 0, 2, of_all), w = centred(n, 3, 5, of_kernels);
+  dt_value_t sum = dt__imp_add_bias(n, dt__imp_convolve(n, x, w), 8, rank);
+  dt_value_t kernels = of_all(n, 4);
+  if (!dt__imp_failed(n) && dt_value_rank(n->t, kernels) == 1)
+    kernels = dt__imp_per_channel(n, kernels, rank);
+  dt_value_t scale = dt_div(n->t, dt_mul(n->t, of_all(n, 1), kernels), of_all(n, 6));
+  dt_value_t y = dt_mul(n->t, dt_cast(n->t, sum, DT_F32), scale);
+  dt__imp_out(n, 0, saturated(n, y, of_all(n, 7), dt__imp_dtype(n, 7)));
 }
