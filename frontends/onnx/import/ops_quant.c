@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Quantised arithmetic: integers that stand for (integer - zero point) * scale.
 #include "frontends/onnx/import/compute.h"
+#include "frontends/onnx/import/conv.h"
 
 // ---- Scales and zero points over a tensor -----------------------------------------------------------
 // Element i of input `v` along `axis` serves elements i * block … of x.
@@ -144,4 +145,111 @@ void dt__imp_make_QLinearMatMul(dt_imp_node_t *n) {
   dt_value_t scale = dt_div(n->t, dt_mul(n->t, left, right), made);
   dt_value_t x = dt_cast(n->t, dt_matmul(n->t, a, b), DT_F32);
   dt__imp_out(n, 0, saturated(n, dt_mul(n->t, x, scale), of_rows(n, 7), dt__imp_dtype(n, 7)));
+}
+
+// ---- Convolutions -----------------------------------------------------------------------------------
+// A parameter of kernels: one, or one for each.
+static dt_value_t of_kernels(dt_imp_node_t *n, uint32_t k) {
+  dt_value_t v = dt__imp_scalar(n, dt__imp_in(n, k));
+  uint32_t rank = dt__imp_rank(n, 0);
+  if (dt__imp_failed(n) || dt_value_rank(n->t, v) == 0)
+    return v;
+  return dt__imp_trailing(n, v, rank > 1 ? rank - 1 : 0);
+}
+
+static dt_value_t of_all(dt_imp_node_t *n, uint32_t k) {
+  return dt__imp_scalar(n, dt__imp_in(n, k));
+}
+
+// Padding is of zero points, so zeros of what is centred.
+void dt__imp_make_ConvInteger(dt_imp_node_t *n) {
+  dt_value_t x = centred(n, 0, 2, of_all), w = centred(n, 1, 3, of_kernels);
+  dt__imp_out(n, 0, dt__imp_convolve(n, x, w));
+}
+
+void dt__imp_make_QLinearConv(dt_imp_node_t *n) {
+  uint32_t rank = dt__imp_rank(n, 0);
+  dt_value_t x = centred(n, 0, 2, of_all), w = centred(n, 3, 5, of_kernels);
+  dt_value_t sum = dt__imp_add_bias(n, dt__imp_convolve(n, x, w), 8, rank);
+  dt_value_t kernels = of_all(n, 4);
+  if (!dt__imp_failed(n) && dt_value_rank(n->t, kernels) == 1)
+    kernels = dt__imp_per_channel(n, kernels, rank);
+  dt_value_t scale = dt_div(n->t, dt_mul(n->t, of_all(n, 1), kernels), of_all(n, 6));
+  dt_value_t y = dt_mul(n->t, dt_cast(n->t, sum, DT_F32), scale);
+  dt__imp_out(n, 0, saturated(n, y, of_all(n, 7), dt__imp_dtype(n, 7)));
+}
+
+// ---- com.microsoft ----------------------------------------------------------------------------------
+// Input k with its scale and zero point behind it, as f32.
+static dt_value_t real_of(dt_imp_node_t *n, uint32_t k) {
+  dt_value_t x = dt_cast(n->t, dt__imp_in(n, k), DT_F32);
+  if (dt__imp_has(n, k + 2))
+    x = dt_sub(n->t, x, dt_cast(n->t, of_all(n, k + 2), DT_F32));
+  return dt_mul(n->t, x, dt_cast(n->t, of_all(n, k + 1), DT_F32));
+}
+
+// Sets the output, with its scale in input k and its zero point behind that.
+static void quantised(dt_imp_node_t *n, dt_value_t x, uint32_t k, dt_dtype_t dtype) {
+  dt_value_t zero = {0}, scaled = dt_div(n->t, x, dt_cast(n->t, of_all(n, k), DT_F32));
+  if (dt__imp_has(n, k + 1))
+    zero = of_all(n, k + 1);
+  dt__imp_out(n, 0, saturated(n, scaled, zero, dtype));
+}
+
+#define PAIR(op, build)                                                                            \
+  void dt__imp_make_##op(dt_imp_node_t *n) {                                                       \
+    quantised(n, build(n->t, real_of(n, 0), real_of(n, 3)), 6, dt__imp_dtype(n, 0));               \
+  }
+PAIR(QLinearAdd, dt_add)
+PAIR(QLinearMul, dt_mul)
+#undef PAIR
+
+void dt__imp_make_QLinearSigmoid(dt_imp_node_t *n) {
+  quantised(n, dt_sigmoid(n->t, real_of(n, 0)), 3, dt__imp_dtype(n, 0));
+}
+
+void dt__imp_make_QLinearLeakyRelu(dt_imp_node_t *n) {
+  dt_value_t x = real_of(n, 0), zero = dt__imp_like(n, x, 0);
+  dt_value_t low = dt__imp_times(n, x, dt__imp_float(n, "alpha", (double)0.01F));
+  quantised(n, dt_where(n->t, dt_lt(n->t, x, zero), low, x), 3, dt__imp_dtype(n, 0));
+}
+
+void dt__imp_make_QLinearGlobalAveragePool(dt_imp_node_t *n) {
+  int32_t axes[DT_MAX_RANK];
+  uint32_t rank = dt__imp_rank(n, 0);
+  bool last = dt__imp_int(n, "channels_last", 0) != 0;
+  uint32_t count = rank > 2 ? dt__imp_axes_from(last ? 1 : 2, last ? rank - 1 : rank, axes) : 0;
+  dt_value_t x = real_of(n, 0);
+  quantised(n, count ? dt_mean(n->t, x, count, axes, true) : x, 3, dt__imp_dtype(n, 0));
+}
+
+void dt__imp_make_QLinearConcat(dt_imp_node_t *n) {
+  uint32_t len = (dt__imp_n_in(n) - 2) / 3;
+  dt_value_t *parts = DT_IMP_ARRAY(n, dt_value_t, len);
+  for (uint32_t k = 0; parts && k < len; k++)
+    parts[k] = real_of(n, 2 + 3 * k);
+  uint32_t axis = dt__imp_dim_of(n, dt__imp_int(n, "axis", 0), dt__imp_rank(n, 2));
+  if (parts && len > 0)
+    quantised(n, dt_concat(n->t, len, parts, (int32_t)axis), 0, dt__imp_dtype(n, 1));
+}
+
+// The bias is in units of both scales.
+void dt__imp_make_QGemm(dt_imp_node_t *n) {
+  // Zero points are a column's of the product, so a row's of what is transposed.
+  bool turned = dt__imp_int(n, "transB", 0) != 0;
+  dt_value_t a = centred(n, 0, 2, of_all), b = centred(n, 3, 5, turned ? of_rows : of_columns);
+  if (dt__imp_int(n, "transA", 0))
+    a = dt_transpose(n->t, a, 0, 1);
+  if (turned)
+    b = dt_transpose(n->t, b, 0, 1);
+  dt_value_t sum = dt_matmul(n->t, a, b);
+  if (dt__imp_has(n, 6))
+    sum = dt_add(n->t, sum, dt__imp_in(n, 6));
+  dt_value_t scale = dt_mul(n->t, of_all(n, 1), of_columns(n, 4));
+  scale = dt__imp_times(n, scale, dt__imp_float(n, "alpha", 1));
+  dt_value_t y = dt_mul(n->t, dt_cast(n->t, sum, DT_F32), scale);
+  if (dt__imp_has(n, 7))
+    quantised(n, y, 7, dt__imp_dtype(n, dt__imp_has(n, 8) ? 8 : 0));
+  else
+    dt__imp_out(n, 0, y);
 }

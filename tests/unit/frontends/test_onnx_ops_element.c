@@ -39,10 +39,12 @@ static dt_function_t *make(const fixture_t *fixture, dt_onnx_t *file, dt_answer_
 
 static model_t open_model(const fixture_t *fixture, int opset, const char *graph) {
   char text[16384];
-  int length = snprintf(text, sizeof text,
-                        "ir_version 10 opset_import { version %d } opset_import { domain "
-                        "'ai.onnx.ml' version 3 } graph { name 'g' %s }",
-                        opset, graph);
+  int length =
+      snprintf(text, sizeof text,
+               "ir_version 10 opset_import { version %d } opset_import { domain "
+               "'ai.onnx.ml' version 3 } opset_import { domain 'com.microsoft' version 1 } graph { "
+               "name 'g' %s }",
+               opset, graph);
   assert_true(length > 0 && length < (int)sizeof text);
   onnx_bytes_t bytes = onnx_make(&dt__onnx_model_message, text);
   dt_onnx_t *file = NULL;
@@ -424,6 +426,62 @@ static void test_quantised(void **state) {
   close_model(&model);
 }
 
+// A sum, a product and a concatenation of bytes, and a product of matrices of which the second is
+// turned and each column has a scale.
+#define MS "domain 'com.microsoft' "
+#define BYTE(name, value) "initializer { name '" name "' data_type 2 int32_data [ " value " ] } "
+#define QUANTS "input 'a' input 'half' input 'four' input 'b' input 'quarter' input 'nine' "
+
+static double byte_of(double x) { return clamp(rint(x), 0, 255); }
+
+static void test_bytes(void **state) {
+  fixture_t *fixture = *state;
+  model_t model = open_model(
+      fixture, 18,
+      INPUT("a", "2", DIM("m") DIM("k")) INPUT("b", "2", DIM("m") DIM("k")) INPUT(
+          "s", "1", DIM("m")) REAL("half", "0.5") REAL("quarter", "0.25") REAL("one", "1.0")
+          BYTE("four", "4") BYTE("nine", "9") BYTE(
+              "ten",
+              "10") "node { op_type 'QLinearAdd' " MS QUANTS "input 'one' input 'ten' output 'x' } "
+                    "node { op_type 'QLinearMul' " MS QUANTS "input 'one' input 'ten' output 'y' } "
+                    "node { op_type 'QLinearConcat' " MS "input 'one' input 'ten' " QUANTS
+                    "output 'z' " I(
+                        "axis", "-1") "} node { op_type 'QGemm' " MS
+                                      "input 'a' input 'half' input 'four' input 'b' input 's' "
+                                      "input 'nine' output 'w' " I("transB", "1") "} " OUTPUT("x")
+                                          OUTPUT("y") OUTPUT("z") OUTPUT("w"));
+  static const int64_t shapes[][2] = {{3, 4}, {1, 1}, {0, 3}, {5, 9}};
+  for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
+    int64_t m = shapes[s][0], k = shapes[s][1], count = m * k;
+    double x[50], y[50], z[100], w[50] = {0};
+    dt_tensor_t *in[3] = {NULL, NULL, tensor_f32(&fixture->rng, 1, &m)};
+    for (int i = 0; i < 2; i++)
+      expect_ok(dt_tensor_create_empty(DT_U8, 2, shapes[s], &in[i]));
+    uint8_t *a = dt_tensor_data(in[0]), *b = dt_tensor_data(in[1]);
+    const float *scale = dt_tensor_data(in[2]);
+    for (int64_t i = 0; i < count; i++) {
+      a[i] = (uint8_t)rng_between(&fixture->rng, 0, 255);
+      b[i] = (uint8_t)rng_between(&fixture->rng, 0, 255);
+      double left = (a[i] - 4) * 0.5, right = (b[i] - 9) * 0.25;
+      x[i] = clamp(rint(left + right) + 10, 0, 255);
+      y[i] = clamp(rint(left * right) + 10, 0, 255);
+      z[i / k * 2 * k + i % k] = byte_of(rint(left) + 10);
+      z[i / k * 2 * k + k + i % k] = byte_of(rint(right) + 10);
+    }
+    for (int64_t i = 0; i < m * m * k; i++)
+      w[i / k] += (a[i / k / m * k + i % k] - 4) * (b[i / k % m * k + i % k] - 9) * 0.5 *
+                  (double)scale[i / k % m];
+    const wanted_t want[] = {{"QLinearAdd", count, x, 0},
+                             {"QLinearMul", count, y, 0},
+                             {"QLinearConcat", 2 * count, z, 0},
+                             {"QGemm", m * m, w, 1e-5}};
+    run(fixture, &model, in, 3, want, m);
+    for (int i = 0; i < 3; i++)
+      dt_tensor_release(in[i]);
+  }
+  close_model(&model);
+}
+
 // ---- Losses -----------------------------------------------------------------------------------------
 static void test_loss(void **state) {
   fixture_t *fixture = *state;
@@ -569,6 +627,7 @@ int main(void) {
       cmocka_unit_test(test_lines),
       cmocka_unit_test(test_flattened_softmax),
       cmocka_unit_test(test_quantised),
+      cmocka_unit_test(test_bytes),
       cmocka_unit_test(test_loss),
       cmocka_unit_test(test_numbers),
   };
