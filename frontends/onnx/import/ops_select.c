@@ -143,21 +143,16 @@ const char *dt__imp_check_Unique(dt_imp_node_t *n) {
 typedef struct unique_t {
   dt_value_t sorted, from; // the elements in order and where each was, [N]
   dt_value_t is_first;     // of equal ones
-  dt_value_t rank;         // how many different ones are before each, i64
 } unique_t;
 
 static void sort_all(dt_imp_node_t *n, dt_value_t x, unique_t *u) {
   dt_trace_t *t = n->t;
-  dt_sym_t size = dt_dim(t, x, 0), one = dt_sym_const(t, 1), zero = dt_sym_const(t, 0);
+  dt_sym_t size = dt_dim(t, x, 0);
   dt_sort(t, x, 0, false, &u->sorted, &u->from);
-  dt_sym_t at = dt_sym_max(t, dt_sym_sub(t, size, one), zero);
-  dt_sym_t head = dt_sym_min(t, size, one);
-  dt_value_t last = dt_slice(t, u->sorted, 0, zero, at, 1);
-  dt_value_t next = dt_slice(t, u->sorted, 0, head, at, 1);
-  dt_value_t parts[2] = {dt_full(t, DT_BOOL, 1, 1, &head), dt_ne(t, next, last)};
-  u->is_first = dt_concat(t, 2, parts, 0);
-  dt_value_t count = dt_cast(t, u->is_first, DT_I64);
-  u->rank = dt_sub(t, dt_cumsum(t, count, 0, DT_CUMSUM_INCLUSIVE), i64(n, 1));
+  dt_value_t at = dt_iota(t, DT_I64, 1, &size, 0);
+  dt_value_t before = dt_maximum(t, dt_sub(t, at, i64(n, 1)), i64(n, 0));
+  dt_value_t other = dt_ne(t, u->sorted, dt_gather(t, u->sorted, before, 0));
+  u->is_first = dt_logical_or(t, dt_eq(t, at, i64(n, 0)), other);
 }
 
 // x's value at `at`, put where `places` says: [N] for a permutation.
@@ -177,7 +172,9 @@ void dt__imp_make_Unique(dt_imp_node_t *n) {
   dt_value_t begins = dt_reshape(t, dt_nonzero(t, u.is_first), 1, flat);
   dt_value_t first = dt_gather(t, u.from, begins, 0);
   dt_sym_t count = dt__imp_failed(n) ? (dt_sym_t){0} : dt_dim(t, first, 0);
-  dt_value_t inverse = placed(n, u.from, u.rank);
+  dt_sym_t size = dt_dim(t, x, 0);
+  dt_value_t rank = dt_searchsorted(t, begins, dt_iota(t, DT_I64, 1, &size, 0), true);
+  dt_value_t inverse = placed(n, u.from, dt_sub(t, rank, i64(n, 1)));
   // Each ends where the next one begins.
   const dt_sym_t one_dim[1] = {count};
   dt_value_t all = dt_size_value(t, dt_dim(t, x, 0));
