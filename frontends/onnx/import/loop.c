@@ -39,20 +39,6 @@ static dt_value_t empty_rows(dt_imp_node_t *n, dt_value_t like, dt_sym_t bound) 
   return dt_full(n->t, dt_value_dtype(n->t, like), 0, rank + 1, sizes);
 }
 
-// `rows` with `row` at `place` of dim 0.
-static dt_value_t put_row(dt_imp_node_t *n, dt_value_t rows, dt_value_t row, dt_value_t place,
-                          dt_sym_t bound) {
-  dt_sym_t sizes[DT_MAX_RANK];
-  uint32_t rank = dt__imp_failed(n) ? 0 : dt_value_rank(n->t, rows);
-  if (rank == 0)
-    return rows;
-  sizes[0] = bound;
-  for (uint32_t k = 1; k < rank; k++)
-    sizes[k] = dt_sym_const(n->t, 1);
-  dt_value_t here = dt_eq(n->t, dt_iota(n->t, DT_I64, rank, sizes, 0), place);
-  return dt_where(n->t, here, dt_unsqueeze(n->t, row, 0), rows);
-}
-
 // ---- Trip by trip -----------------------------------------------------------------------------------
 static bool is_reversed(const dt_imp_loop_t *loop, uint32_t k) {
   return loop->reversed && loop->reversed[k];
@@ -125,8 +111,9 @@ static dt_status_t make_trip(dt_trace_t *t, const dt_value_t *in, dt_value_t *ou
     out[1] = trip.more;
   uint32_t at = w->first + loop->n_state;
   for (uint32_t k = 0; k < loop->n_rows; k++)
-    out[at + k] = put_row(n, in[at + k], rows[k],
-                          place_of(n, in[0], is_reversed(loop, k), loop->bound), loop->bound);
+    out[at + k] = dt_update_slice(t, in[at + k], dt_unsqueeze(t, rows[k], 0),
+                                  place_of(n, in[0], is_reversed(loop, k), loop->bound), 0,
+                                  DT_UPDATE_CHECKED);
   return dt_trace_status(t);
 }
 
