@@ -72,8 +72,8 @@ static void by_counting(const order_t *o, dt_value_t x, dt_value_t *out_x, dt_va
   entry_t other = {stand(o, x, o->rows, o->n, false), stand(o, along, one, o->n, false)};
   dt_value_t earlier = dt_cast(t, before(t, other, own, o->larger, o->real), DT_I64);
   dt_value_t place = dt_sum(t, earlier, 1, &last, false);
-  dt_value_t here = dt_eq(t, stand(o, place, o->rows, o->n, false),
-                          stand(o, places, one, o->k, true));
+  dt_value_t here =
+      dt_eq(t, stand(o, place, o->rows, o->n, false), stand(o, places, one, o->k, true));
   *out_at = dt_sum(t, dt_where(t, here, other.at, number(t, 0)), 1, &last, false);
   *out_x = dt_gather_elements(t, x, *out_at, 1);
 }
@@ -81,8 +81,7 @@ static void by_counting(const order_t *o, dt_value_t x, dt_value_t *out_x, dt_va
 // ---- Merge exchange -------------------------------------------------------------------------------
 enum { P, Q, R, D, X, AT, N_STATE, TOP = N_STATE };
 
-static dt_status_t unfinished(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
-                              void *closure) {
+static dt_status_t unfinished(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
   (void)closure;
   out[0] = dt_gt(t, in[P], number(t, 0));
   return NULL;
@@ -105,8 +104,8 @@ static dt_status_t exchange(dt_trace_t *t, const dt_value_t *in, dt_value_t *out
   dt_value_t up = dt_add(t, i, in[D]), down = dt_sub(t, i, in[D]);
   dt_value_t low = dt_logical_and(t, dt_eq(t, dt_bit_and(t, i, in[P]), in[R]),
                                   dt_lt(t, up, dt_size_value(t, o->n)));
-  dt_value_t high = dt_logical_and(t, dt_eq(t, dt_bit_and(t, down, in[P]), in[R]),
-                                   dt_ge(t, down, zero));
+  dt_value_t high =
+      dt_logical_and(t, dt_eq(t, dt_bit_and(t, down, in[P]), in[R]), dt_ge(t, down, zero));
   dt_value_t partner = dt_where(t, low, up, dt_where(t, high, down, i));
   entry_t own = {in[X], in[AT]};
   entry_t other = {dt_gather(t, in[X], partner, 1), dt_gather(t, in[AT], partner, 1)};
@@ -130,8 +129,8 @@ static void by_exchange(order_t *o, dt_value_t x, dt_value_t *out_x, dt_value_t 
   dt_trace_t *t = o->t;
   const dt_sym_t sizes[2] = {o->rows, o->n};
   dt_value_t top = top_of(o), at = t->status ? none_value : dt_iota(t, DT_I64, 2, sizes, 1);
-  dt_value_t state[N_STATE] = {
-      [P] = top, [Q] = top, [R] = number(t, 0), [D] = top, [X] = x, [AT] = at};
+  dt_value_t state[N_STATE] = {[P] = top, [Q] = top, [R] = number(t, 0),
+                               [D] = top, [X] = x,   [AT] = at};
   if (t->status)
     return;
   dt_while(t, unfinished, exchange, o, N_STATE, state, 1, &top, state);
@@ -163,8 +162,7 @@ static dt_value_t from_rows(const order_t *o, dt_value_t x, uint32_t axis, const
 // `k` of none: all.
 static void order_along(dt_trace_t *trace, const char *op, dt_value_t x, dt_sym_t k, int32_t axis,
                         bool larger, dt_value_t *out_values, dt_value_t *out_indices) {
-  const dt_node_t *own =
-      dt__trace_begin(trace, op) ? dt__trace_node(trace, x, "argument 0") : NULL;
+  const dt_node_t *own = dt__trace_begin(trace, op) ? dt__trace_node(trace, x, "argument 0") : NULL;
   uint32_t at = 0;
   *out_values = *out_indices = none_value;
   if (!own || !dt__trace_axis(trace, axis, own->rank, &at))
@@ -174,14 +172,12 @@ static void order_along(dt_trace_t *trace, const char *op, dt_value_t x, dt_sym_
     DT_TRACE_FAIL(trace, DT_E_DTYPE, "argument 0 must be a number, got bool; use cast");
     return;
   }
-  order_t o = {.t = trace,
-               .n = node.sizes[at],
-               .larger = larger,
-               .real = dt__dtype_is_float(node.dtype)};
+  order_t o = {
+      .t = trace, .n = node.sizes[at], .larger = larger, .real = dt__dtype_is_float(node.dtype)};
   o.k = k.id ? k : o.n;
   dt_symenv_t *env = trace->env;
-  dt_sym_t inside = dt__sym_and(env, dt__sym_le(env, dt__sym_const(env, 0), o.k),
-                                dt__sym_le(env, o.k, o.n));
+  dt_sym_t inside =
+      dt__sym_and(env, dt__sym_le(env, dt__sym_const(env, 0), o.k), dt__sym_le(env, o.k, o.n));
   o.rows = dt__sym_const(env, 1);
   for (uint32_t d = 0; d < node.rank; d++)
     o.rows = d == at ? o.rows : dt__sym_mul(env, o.rows, node.sizes[d]);
@@ -212,7 +208,7 @@ void dt_topk(dt_trace_t *trace, dt_value_t x, dt_sym_t k, int32_t axis, bool lar
   order_along(trace, "topk", x, k, axis, largest, out_values, out_indices);
 }
 
-void dt_sort(dt_trace_t *trace, dt_value_t x, int32_t axis, bool descending,
-             dt_value_t *out_values, dt_value_t *out_indices) {
+void dt_sort(dt_trace_t *trace, dt_value_t x, int32_t axis, bool descending, dt_value_t *out_values,
+             dt_value_t *out_indices) {
   order_along(trace, "sort", x, DT_SYM_NONE_ID, axis, descending, out_values, out_indices);
 }

@@ -175,6 +175,10 @@ static v_t make_scatter_fused(dt_trace_t *t, in_t x, dt_dtype_t dtype) {
   v_t twice = dt_scatter_elements(t, once, x[1], x[2], 0, DT_SCATTER_REPLACE);
   return dt_add(t, dt_sub(t, twice, y), once);
 }
+// The first column takes the place of another, by row.
+MAKE(update_columns,
+     dt_update_slice(t, x[0], dt_slice_range(t, x[0], 1, dt_sym_const(t, 0), dt_sym_const(t, 1), 1),
+                     x[1], 1, DT_UPDATE_CLAMPED))
 MAKE(scatter_nd_rows, dt_scatter_nd(t, x[0], x[1], x[2], DT_SCATTER_REPLACE))
 MAKE(scatter_nd_add, dt_scatter_nd(t, x[0], x[1], x[2], DT_SCATTER_ADD))
 MAKE(scatter_nd_max, dt_scatter_nd(t, x[0], x[1], x[2], DT_SCATTER_MAX))
@@ -738,6 +742,14 @@ const case_t cases[] = {
      {FINITE(2, MN), AT(DT_I64, 2, DIM_M, DIM_N), FINITE(2, MN)},
      true,
      make_scatter_fused},
+    {"index",
+     "scatter_elements",
+     "slices",
+     T_ALL,
+     2,
+     {ANY(2, MN), COUNTS(1, DIM_M)},
+     false,
+     make_update_columns},
     {"index",
      "scatter_nd",
      "rows",

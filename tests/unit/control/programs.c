@@ -205,6 +205,17 @@ static dt_status_t moving(dt_trace_t *t, const v_t *in, v_t *out, void *closure)
   return NULL;
 }
 
+// Rows whose length nobody knows are put in order by a loop.
+static dt_status_t ordering(dt_trace_t *t, const v_t *in, v_t *out, void *closure) {
+  (void)closure;
+  v_t places;
+  dt_sort(t, in[X], 1, true, &out[0], &out[1]);
+  dt_topk(t, dt_round(t, in[X]), dt_sym_min(t, dt_dim(t, in[X], 0), dt_sym_const(t, 3)), 0, false,
+          &out[2], &places);
+  out[2] = dt_add(t, out[2], dt_cast(t, places, DT_F32));
+  return NULL;
+}
+
 // State that changes places: what is written must not be read in its new form.
 static dt_status_t step(dt_trace_t *t, const v_t *in, v_t *out, void *closure) {
   (void)closure;
@@ -453,6 +464,7 @@ const control_program_t control_programs[] = {
     {"loop", loop, 2},
     {"updating", updating, 2},
     {"moving", moving, 2},
+    {"ordering", ordering, 3},
     {"exchange", exchange, 3},
     {"power", power, 1},
     {"loops_in_loops", loops_in_loops, 1},

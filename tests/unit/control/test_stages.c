@@ -244,6 +244,7 @@ static void check_program(const control_program_t *program) {
   PROGRAM(nested)                                                                                  \
   PROGRAM(loop)                                                                                    \
   PROGRAM(updating)                                                                                \
+  PROGRAM(ordering)                                                                                \
   PROGRAM(moving)                                                                                  \
   PROGRAM(exchange)                                                                                \
   PROGRAM(power)                                                                                   \
