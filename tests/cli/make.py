@@ -42,7 +42,8 @@ def model(nodes, inputs, outputs):
 
 def tensor(kind, dims, values):
     form = {FLOAT: "f", INT64: "q"}[kind]
-    return onnx.TensorProto(data_type=kind, dims=dims, raw_data=struct.pack(f"<{len(values)}{form}", *values)).SerializeToString()
+    data = struct.pack(f"<{len(values)}{form}", *values)
+    return onnx.TensorProto(data_type=kind, dims=dims, raw_data=data).SerializeToString()
 
 
 def write(path, data):
