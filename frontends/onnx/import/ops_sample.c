@@ -17,8 +17,8 @@ static dt_value_t clamped(dt_imp_node_t *n, dt_value_t at, dt_sym_t size) {
 
 // A size as a number of x's dtype.
 static dt_value_t size_like(dt_imp_node_t *n, dt_value_t x, dt_sym_t size) {
-  return dt__imp_as(n, dt_size_value(n->t, size), dt__imp_failed(n) ? DT_F32
-                                                                     : dt_value_dtype(n->t, x));
+  return dt__imp_as(n, dt_size_value(n->t, size),
+                    dt__imp_failed(n) ? DT_F32 : dt_value_dtype(n->t, x));
 }
 
 // ---- GridSample -------------------------------------------------------------------------------------
@@ -86,8 +86,7 @@ static dt_value_t brought_in(dt_imp_node_t *n, const sampling_t *s, dt_value_t a
   double low = s->corners ? 0.0 : -0.5;
   dt_value_t last = dt__imp_plus(n, size_like(n, at, size), -1.0);
   dt_value_t high = dt__imp_plus(n, last, -low), lowest = dt__imp_like(n, at, low);
-  dt_value_t outside =
-      dt_logical_or(n->t, dt_lt(n->t, at, lowest), dt_gt(n->t, at, high));
+  dt_value_t outside = dt_logical_or(n->t, dt_lt(n->t, at, lowest), dt_gt(n->t, at, high));
   dt_value_t in = s->border == REFLECTION
                       ? reflected(n, s, at, size)
                       : dt_maximum(n->t, dt_minimum(n->t, at, last), dt__imp_like(n, at, 0.0));
@@ -141,9 +140,9 @@ static dt_value_t neighbour(dt_imp_node_t *n, const sampling_t *s, dt_value_t x,
   for (uint32_t k = 0; k < s->dims; k++, combination /= s->n_taps) {
     const taps_t *dim = &taps[k];
     uint32_t tap = combination % s->n_taps;
-    index = k == 0 ? dim->index[tap]
-                   : dt_add(n->t, dt_mul(n->t, index, dt_size_value(n->t, image[k])),
-                            dim->index[tap]);
+    index = k == 0
+                ? dim->index[tap]
+                : dt_add(n->t, dt_mul(n->t, index, dt_size_value(n->t, image[k])), dim->index[tap]);
     inside = k == 0 ? dim->inside[tap] : dt_logical_and(n->t, inside, dim->inside[tap]);
     if (s->mode != DT_IMP_NEAREST)
       weight = k == 0 ? dim->weight[tap] : dt_mul(n->t, weight, dim->weight[tap]);
@@ -197,8 +196,8 @@ void dt__imp_make_GridSample(dt_imp_node_t *n) {
     grid = dt_cast(n->t, grid, DT_F32);
   if (s.mode != DT_IMP_NEAREST)
     x = dt__imp_as(n, x, s.wide);
-  dt_value_t y = sample(n, &s, dt_reshape(n->t, x, 3, flat), dt_reshape(n->t, grid, 3, places),
-                        in + 2);
+  dt_value_t y =
+      sample(n, &s, dt_reshape(n->t, x, 3, flat), dt_reshape(n->t, grid, 3, places), in + 2);
   sizes[0] = in[0];
   sizes[1] = in[1];
   for (uint32_t k = 0; k < s.dims; k++)
@@ -295,7 +294,6 @@ void dt__imp_make_DepthToSpace(dt_imp_node_t *n) {
   const dt_sym_t channels[] = {s[0], rest, block, block, s[2], s[3]};
   const dt_sym_t made[] = {s[0], rest, dt_sym_mul(n->t, s[2], block),
                            dt_sym_mul(n->t, s[3], block)};
-  x = dt_permute(n->t, dt_reshape(n->t, x, 6, first ? blocks : channels),
-                 first ? depth : column);
+  x = dt_permute(n->t, dt_reshape(n->t, x, 6, first ? blocks : channels), first ? depth : column);
   dt__imp_out(n, 0, dt_reshape(n->t, x, 4, made));
 }
