@@ -22,9 +22,9 @@ typedef struct dt_imp_attention_t {
   dt_value_t bias; // broadcasts to [batch, heads, length, total], as keeps do
   dt_value_t keep[DT_IMP_MOST_KEEPS]; // bool
   uint32_t n_keep;
-  double masked;  // a score that no softmax sees
-  double scale;   // 0: 1 / sqrt(head)
-  double softcap; // 0: none
+  double masked;      // a score that no softmax sees
+  double scale;       // 0: 1 / sqrt(head)
+  double softcap;     // 0: none
   dt_dtype_t softmax; // DT_DTYPE_NONE: q's
   bool smooth;        // one more in the denominator
   bool wants_scores;
@@ -34,14 +34,14 @@ typedef struct dt_imp_attention_t {
 // [batch, heads, length, head of v]; *out_scores: [batch, heads, length, total].
 dt_value_t dt__imp_attend(dt_imp_node_t *n, const dt_imp_attention_t *a, dt_value_t *out_scores);
 void dt__imp_keep(dt_imp_node_t *n, dt_imp_attention_t *a, dt_value_t keep);
-// Whether the place of a key, 0 … total - 1, is at most that of the query, first … first + length - 1:
-// [length, total].
+// Whether the place of a key, 0 … total - 1, is at most that of the query, first … first + length -
+// 1: [length, total].
 dt_value_t dt__imp_causal(dt_imp_node_t *n, dt_sym_t length, dt_sym_t total, dt_sym_t first);
 // [batch, length, heads * head] → [batch, heads, length, head], and back.
 dt_value_t dt__imp_split_heads(dt_imp_node_t *n, dt_value_t x, int64_t heads);
 dt_value_t dt__imp_join_heads(dt_imp_node_t *n, dt_value_t x);
-// Turns pairs of the first 2 * (cos's last size) elements of x's last dim by angles; `cos` and `sin`
-// broadcast to x but for the last dim.
+// Turns pairs of the first 2 * (cos's last size) elements of x's last dim by angles; `cos` and
+// `sin` broadcast to x but for the last dim.
 dt_value_t dt__imp_rotate(dt_imp_node_t *n, dt_value_t x, dt_value_t cos, dt_value_t sin,
                           bool interleaved);
 

@@ -5,13 +5,13 @@
 
 #include "frontends/onnx/import/import.h"
 
-dt_sym_t dt__imp_lit(dt_imp_node_t *n, int64_t value);                          // a literal
-dt_value_t dt__imp_number(dt_imp_node_t *n, dt_dtype_t dtype, double value);     // rank 0
-dt_value_t dt__imp_like(dt_imp_node_t *n, dt_value_t x, double value);           // of x's dtype
-dt_value_t dt__imp_times(dt_imp_node_t *n, dt_value_t x, double factor);         // x where it is 1
-dt_value_t dt__imp_plus(dt_imp_node_t *n, dt_value_t x, double term);            // x where it is 0
-dt_value_t dt__imp_as(dt_imp_node_t *n, dt_value_t x, dt_dtype_t dtype);         // x where it is
-uint32_t dt__imp_shape(dt_imp_node_t *n, dt_value_t x, dt_sym_t *out);           // its rank
+dt_sym_t dt__imp_lit(dt_imp_node_t *n, int64_t value);                       // a literal
+dt_value_t dt__imp_number(dt_imp_node_t *n, dt_dtype_t dtype, double value); // rank 0
+dt_value_t dt__imp_like(dt_imp_node_t *n, dt_value_t x, double value);       // of x's dtype
+dt_value_t dt__imp_times(dt_imp_node_t *n, dt_value_t x, double factor);     // x where it is 1
+dt_value_t dt__imp_plus(dt_imp_node_t *n, dt_value_t x, double term);        // x where it is 0
+dt_value_t dt__imp_as(dt_imp_node_t *n, dt_value_t x, dt_dtype_t dtype);     // x where it is
+uint32_t dt__imp_shape(dt_imp_node_t *n, dt_value_t x, dt_sym_t *out);       // its rank
 dt_sym_t dt__imp_product(dt_imp_node_t *n, const dt_sym_t *sizes, uint32_t count); // 1 of none
 // x with `behind` dims of size 1 behind its own.
 dt_value_t dt__imp_trailing(dt_imp_node_t *n, dt_value_t x, uint32_t behind);

@@ -2,7 +2,6 @@
 // Convolutions.
 #include "frontends/onnx/import/conv.h"
 
-
 // Rank of x and its sizes and those of w; false: failed, or not of one rank from 3 on.
 static bool read_shapes(dt_imp_node_t *n, dt_value_t x, dt_value_t w, uint32_t *out_rank,
                         dt_sym_t *in, dt_sym_t *kernel) {
@@ -100,8 +99,8 @@ void dt__imp_make_CausalConvWithState(dt_imp_node_t *n) {
     low[k] = high[k] = zero;
   low[2] = state;
   dt_value_t both[2] = {dt__imp_has(n, 3) ? dt__imp_in(n, 3) : x, x};
-  dt_value_t all = dt__imp_has(n, 3) ? dt_concat(n->t, 2, both, 2)
-                                     : dt_pad(n->t, x, low, high, 0.0);
+  dt_value_t all =
+      dt__imp_has(n, 3) ? dt_concat(n->t, 2, both, 2) : dt_pad(n->t, x, low, high, 0.0);
   const dt_window_t window = {.size = kernel[2]};
   dt_dtype_t dtype = dt__imp_dtype(n, 0), wide = dtype == DT_F64 ? DT_F64 : DT_F32;
   dt_value_t elements = dt__imp_as(n, dt_windows(n->t, all, 1, &window), wide);

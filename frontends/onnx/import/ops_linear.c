@@ -126,8 +126,8 @@ void dt__imp_make_LinearAttention(dt_imp_node_t *n) {
   l.length = dt_dim(n->t, l.q, 2);
   l.q = scaled(n, dt__imp_float(n, "scale", 0.0), l.q, dt_dim(n->t, l.q, 3));
   dt_value_t init = first_state(n, &l), state = {0}, rows = {0};
-  const dt_imp_loop_t loop = {.body = step, .user = &l, .n_state = 1, .n_rows = 1, .init = &init,
-                              .bound = l.length};
+  const dt_imp_loop_t loop = {
+      .body = step, .user = &l, .n_state = 1, .n_rows = 1, .init = &init, .bound = l.length};
   if (!dt__imp_loop(n, &loop, &state, &rows, NULL))
     return;
   dt_dtype_t dtype = dt__imp_dtype(n, QUERY);

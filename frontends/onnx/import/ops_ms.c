@@ -100,9 +100,17 @@ void dt__imp_make_BiasSplitGelu(dt_imp_node_t *n) {
   dt__imp_out(n, 0, dt_mul(n->t, left, dt_gelu(n->t, right)));
 }
 
-typedef enum activation_t { RELU, LEAKY_RELU, CLIP, TANH, SIGMOID, HARD_SIGMOID, NONE } activation_t;
-static const char *const activations[] = {"Relu", "LeakyRelu",   "Clip", "Tanh", "Sigmoid",
-                                          "HardSigmoid", ""};
+typedef enum activation_t {
+  RELU,
+  LEAKY_RELU,
+  CLIP,
+  TANH,
+  SIGMOID,
+  HARD_SIGMOID,
+  NONE
+} activation_t;
+static const char *const activations[] = {"Relu",    "LeakyRelu",   "Clip", "Tanh",
+                                          "Sigmoid", "HardSigmoid", ""};
 
 static int find_activation(dt_imp_node_t *n) {
   for (int k = RELU; k <= NONE; k++)
@@ -195,9 +203,9 @@ static dt_value_t unpacked(dt_imp_node_t *n, dt_value_t x, int64_t bits, dt_sym_
   dt_sym_t bytes[] = {rows, dt__imp_lit(n, -1)};
   x = dt_reshape(n->t, x, 2, bytes);
   for (uint32_t k = 0; k < n_parts; k++) {
-    dt_value_t shifted = k == 0 ? x : dt_shift_right(n->t, x, dt__imp_like(n, x, (double)(k * (uint32_t)bits)));
-    shifted = bits == 8 ? shifted
-                        : dt_bit_and(n->t, shifted, dt__imp_like(n, x, (1 << bits) - 1));
+    dt_value_t shifted =
+        k == 0 ? x : dt_shift_right(n->t, x, dt__imp_like(n, x, (double)(k * (uint32_t)bits)));
+    shifted = bits == 8 ? shifted : dt_bit_and(n->t, shifted, dt__imp_like(n, x, (1 << bits) - 1));
     parts[k] = dt_unsqueeze(n->t, shifted, 2);
   }
   x = n_parts == 1 ? parts[0] : dt_concat(n->t, n_parts, parts, 2);

@@ -277,8 +277,8 @@ static dt_value_t past_lengths(dt_imp_node_t *n, dt_sym_t length) {
   if (rank != 1)
     all = dt_reshape(n->t, all, 1, &flat);
   dt_sym_t first = dt_sym_eq(n->t, dt__imp_sym(n, TOTAL, 0), length);
-  dt_value_t before = dt_add(n->t, all, dt_size_value(n->t, dt_sym_sub(n->t, dt__imp_lit(n, 1),
-                                                                       length)));
+  dt_value_t before =
+      dt_add(n->t, all, dt_size_value(n->t, dt_sym_sub(n->t, dt__imp_lit(n, 1), length)));
   dt_value_t kept = dt_size_value(n->t, dt_sym_sub(n->t, dt__imp_lit(n, 1), first));
   return dt_mul(n->t, before, kept);
 }
@@ -303,8 +303,8 @@ static dt_value_t cached(dt_imp_node_t *n, uint32_t past, dt_value_t x, dt_value
 static void keep_causal(dt_imp_node_t *n, dt_imp_attention_t *a, dt_value_t lengths) {
   dt_sym_t length = dt_dim(n->t, a->q, 2), total = dt_dim(n->t, a->k, 2);
   int64_t window = dt__imp_int(n, "local_window_size", -1);
-  dt_value_t row = dt_add(n->t, dt__imp_trailing(n, lengths, 3),
-                          dt__imp_index(n, DT_I64, length, 1));
+  dt_value_t row =
+      dt_add(n->t, dt__imp_trailing(n, lengths, 3), dt__imp_index(n, DT_I64, length, 1));
   dt_value_t column = dt__imp_index(n, DT_I64, total, 0);
   dt__imp_keep(n, a, dt_le(n->t, column, row));
   if (window > 0) {

@@ -42,8 +42,9 @@ void dt__imp_make_MaxPool(dt_imp_node_t *n) {
   dt_value_t x = dt__imp_in(n, 0), indices = {0};
   if (!read_windows(n, x, windows, &rank))
     return;
-  dt__imp_out(n, 0, dt_max_pool(n->t, x, windows, read_flags(n) & ~(uint32_t)DT_POOL_COUNT_PADDING,
-                                dt__imp_wants(n, 1) ? &indices : NULL));
+  dt__imp_out(n, 0,
+              dt_max_pool(n->t, x, windows, read_flags(n) & ~(uint32_t)DT_POOL_COUNT_PADDING,
+                          dt__imp_wants(n, 1) ? &indices : NULL));
   dt__imp_out(n, 1, indices);
 }
 
@@ -52,8 +53,8 @@ void dt__imp_make_AveragePool(dt_imp_node_t *n) {
   uint32_t rank = 0;
   dt_value_t x = dt__imp_in(n, 0);
   if (read_windows(n, x, windows, &rank))
-    dt__imp_out(n, 0, dt_avg_pool(n->t, x, windows,
-                                  read_flags(n) & ~(uint32_t)DT_POOL_COLUMN_MAJOR));
+    dt__imp_out(n, 0,
+                dt_avg_pool(n->t, x, windows, read_flags(n) & ~(uint32_t)DT_POOL_COLUMN_MAJOR));
 }
 
 // The first form has a float.
@@ -109,8 +110,7 @@ void dt__imp_make_GlobalLpPool(dt_imp_node_t *n) {
   else if (p == 2)
     x = dt_sqrt(n->t, over_all(n, dt_mul(n->t, x, x), (dt_sum)));
   else
-    x = dt_pow(n->t,
-               over_all(n, dt_pow(n->t, dt_abs(n->t, x), dt__imp_like(n, x, p)), (dt_sum)),
+    x = dt_pow(n->t, over_all(n, dt_pow(n->t, dt_abs(n->t, x), dt__imp_like(n, x, p)), (dt_sum)),
                dt__imp_like(n, x, 1.0 / p));
   dt__imp_out(n, 0, x);
 }
@@ -180,8 +180,9 @@ void dt__imp_make_Col2Im(dt_imp_node_t *n) {
     return;
   uint32_t count = image.len;
   if (rank != 3 || block.len != count || 2 * count + 2 > DT_MAX_RANK) {
-    dt__imp_fail(n, DT_E_SHAPE, "input 0 has rank %u, and images %u dims, blocks %u; expected 3, "
-                                "and at most 3 dims of both",
+    dt__imp_fail(n, DT_E_SHAPE,
+                 "input 0 has rank %u, and images %u dims, blocks %u; expected 3, "
+                 "and at most 3 dims of both",
                  rank, count, block.len);
     return;
   }
@@ -190,8 +191,8 @@ void dt__imp_make_Col2Im(dt_imp_node_t *n) {
   sizes[0] = in[0];
   sizes[1] = dt_sym_exactdiv(n->t, in[1], dt__imp_product(n, block.items, count));
   for (uint32_t k = 0; k < count; k++) {
-    dt_sym_t room = dt_sym_add(n->t, image.items[k], dt_sym_add(n->t, windows[k].low,
-                                                                windows[k].high));
+    dt_sym_t room =
+        dt_sym_add(n->t, image.items[k], dt_sym_add(n->t, windows[k].low, windows[k].high));
     room = dt_sym_sub(n->t, room, dt__imp_reach(n, &windows[k], block.items[k]));
     room = dt_sym_floordiv(n->t, room, windows[k].stride);
     sizes[2 + k] = block.items[k];

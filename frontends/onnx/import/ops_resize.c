@@ -82,11 +82,12 @@ static dt_sym_t scaled_size(dt_imp_node_t *n, dt_sym_t size, double scale) {
     return size;
   }
   dt_sym_t product = dt_sym_mul(n->t, size, dt__imp_lit(n, factor));
-  return shift == 0 ? product
-                    : dt_sym_floordiv(n->t, product, dt__imp_lit(n, (int64_t)1 << shift));
+  return shift == 0 ? product : dt_sym_floordiv(n->t, product, dt__imp_lit(n, (int64_t)1 << shift));
 }
 
-dt_value_t dt__imp_real(dt_imp_node_t *n, double value) { return dt_scalar(n->t, DT_IMP_REAL, value); }
+dt_value_t dt__imp_real(dt_imp_node_t *n, double value) {
+  return dt_scalar(n->t, DT_IMP_REAL, value);
+}
 
 dt_value_t dt__imp_real_size(dt_imp_node_t *n, dt_sym_t size) {
   int64_t literal = 0;
@@ -142,8 +143,7 @@ static void keep_ratio(dt_imp_node_t *n, dt_imp_resized_t *axes, uint32_t count,
   }
   for (uint32_t k = 0; k < count; k++) {
     dt_sym_t twice = dt_sym_mul(n->t, two, dt_sym_mul(n->t, to, axes[k].in));
-    axes[k].out = dt_sym_floordiv(n->t, dt_sym_add(n->t, twice, from),
-                                  dt_sym_mul(n->t, two, from));
+    axes[k].out = dt_sym_floordiv(n->t, dt_sym_add(n->t, twice, from), dt_sym_mul(n->t, two, from));
     set_ratio(n, &axes[k], to, from);
   }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elements of images at places that data tell, and images in blocks.
+#include "frontends/onnx/import/conv.h"
 #include "frontends/onnx/import/resize.h"
 
 #define MOST_DIMS 3 // of an image
@@ -17,8 +18,8 @@ static dt_value_t clamped(dt_imp_node_t *n, dt_value_t at, dt_sym_t size) {
 
 // A size as a number of x's dtype.
 static dt_value_t size_like(dt_imp_node_t *n, dt_value_t x, dt_sym_t size) {
-  return dt__imp_as(n, dt_size_value(n->t, size), dt__imp_failed(n) ? DT_F32
-                                                                     : dt_value_dtype(n->t, x));
+  return dt__imp_as(n, dt_size_value(n->t, size),
+                    dt__imp_failed(n) ? DT_F32 : dt_value_dtype(n->t, x));
 }
 
 // ---- GridSample -------------------------------------------------------------------------------------
@@ -86,8 +87,7 @@ static dt_value_t brought_in(dt_imp_node_t *n, const sampling_t *s, dt_value_t a
   double low = s->corners ? 0.0 : -0.5;
   dt_value_t last = dt__imp_plus(n, size_like(n, at, size), -1.0);
   dt_value_t high = dt__imp_plus(n, last, -low), lowest = dt__imp_like(n, at, low);
-  dt_value_t outside =
-      dt_logical_or(n->t, dt_lt(n->t, at, lowest), dt_gt(n->t, at, high));
+  dt_value_t outside = dt_logical_or(n->t, dt_lt(n->t, at, lowest), dt_gt(n->t, at, high));
   dt_value_t in = s->border == REFLECTION
                       ? reflected(n, s, at, size)
                       : dt_maximum(n->t, dt_minimum(n->t, at, last), dt__imp_like(n, at, 0.0));
@@ -104,7 +104,6 @@ static dt_value_t weight_of(dt_imp_node_t *n, const sampling_t *s, dt_value_t ra
 
 static void find_taps(dt_imp_node_t *n, const sampling_t *s, dt_value_t at, dt_sym_t size,
                       taps_t *out) {
-  at = place(n, s, at, size);
   if (s->mode == DT_IMP_NEAREST)
     at = dt_round(n->t, at);
   at = brought_in(n, s, at, size);
@@ -141,9 +140,9 @@ static dt_value_t neighbour(dt_imp_node_t *n, const sampling_t *s, dt_value_t x,
   for (uint32_t k = 0; k < s->dims; k++, combination /= s->n_taps) {
     const taps_t *dim = &taps[k];
     uint32_t tap = combination % s->n_taps;
-    index = k == 0 ? dim->index[tap]
-                   : dt_add(n->t, dt_mul(n->t, index, dt_size_value(n->t, image[k])),
-                            dim->index[tap]);
+    index = k == 0
+                ? dim->index[tap]
+                : dt_add(n->t, dt_mul(n->t, index, dt_size_value(n->t, image[k])), dim->index[tap]);
     inside = k == 0 ? dim->inside[tap] : dt_logical_and(n->t, inside, dim->inside[tap]);
     if (s->mode != DT_IMP_NEAREST)
       weight = k == 0 ? dim->weight[tap] : dt_mul(n->t, weight, dim->weight[tap]);
@@ -154,21 +153,30 @@ static dt_value_t neighbour(dt_imp_node_t *n, const sampling_t *s, dt_value_t x,
   return weight.id ? dt_mul(n->t, y, dt_unsqueeze(n->t, weight, 1)) : y;
 }
 
-static dt_value_t sample(dt_imp_node_t *n, const sampling_t *s, dt_value_t x, dt_value_t grid,
-                         const dt_sym_t *image) {
-  taps_t taps[MOST_DIMS] = {0};
+// Of all neighbours.
+static dt_value_t sum_taps(dt_imp_node_t *n, const sampling_t *s, dt_value_t x, const taps_t *taps,
+                           const dt_sym_t *image) {
   dt_value_t sum = {0};
   uint32_t all = 1;
-  for (uint32_t k = 0; k < s->dims; k++, all *= s->n_taps) {
-    dt_sym_t from = dt__imp_lit(n, s->dims - 1 - k); // the grid has the last dim first
-    dt_value_t at = dt_slice(n->t, grid, 2, from, dt__imp_lit(n, 1), 1);
-    find_taps(n, s, dt_squeeze(n->t, at, 2), image[k], &taps[k]);
-  }
+  for (uint32_t k = 0; k < s->dims; k++)
+    all *= s->n_taps;
   for (uint32_t k = 0; k < all && !dt__imp_failed(n); k++) {
     dt_value_t one = neighbour(n, s, x, taps, image, k);
     sum = k == 0 ? one : dt_add(n->t, sum, one);
   }
   return sum;
+}
+
+static dt_value_t sample(dt_imp_node_t *n, const sampling_t *s, dt_value_t x, dt_value_t grid,
+                         const dt_sym_t *image) {
+  taps_t taps[MOST_DIMS] = {0};
+  for (uint32_t k = 0; k < s->dims; k++) {
+    dt_sym_t from = dt__imp_lit(n, s->dims - 1 - k); // the grid has the last dim first
+    dt_value_t at = dt_slice(n->t, grid, 2, from, dt__imp_lit(n, 1), 1);
+    at = place(n, s, dt_squeeze(n->t, at, 2), image[k]);
+    find_taps(n, s, at, image[k], &taps[k]);
+  }
+  return sum_taps(n, s, x, taps, image);
 }
 
 void dt__imp_make_GridSample(dt_imp_node_t *n) {
@@ -197,13 +205,106 @@ void dt__imp_make_GridSample(dt_imp_node_t *n) {
     grid = dt_cast(n->t, grid, DT_F32);
   if (s.mode != DT_IMP_NEAREST)
     x = dt__imp_as(n, x, s.wide);
-  dt_value_t y = sample(n, &s, dt_reshape(n->t, x, 3, flat), dt_reshape(n->t, grid, 3, places),
-                        in + 2);
+  dt_value_t y =
+      sample(n, &s, dt_reshape(n->t, x, 3, flat), dt_reshape(n->t, grid, 3, places), in + 2);
   sizes[0] = in[0];
   sizes[1] = in[1];
   for (uint32_t k = 0; k < s.dims; k++)
     sizes[2 + k] = at[1 + k];
   dt__imp_out(n, 0, dt__imp_as(n, dt_reshape(n->t, y, rank, sizes), dtype));
+}
+
+// ---- DeformConv -------------------------------------------------------------------------------------
+enum { DEFORM_X, DEFORM_W, DEFORM_OFFSET, DEFORM_BIAS, DEFORM_MASK };
+
+const char *dt__imp_check_DeformConv(dt_imp_node_t *n) {
+  return dt__imp_int(n, "offset_group", 1) < 1 ? "attribute \"offset_group\" is not positive"
+                                               : dt__imp_check_windows(n);
+}
+
+typedef struct deform_t {
+  dt_sym_t x[4], w[4];        // sizes
+  dt_sym_t out[2];            // places
+  dt_sym_t batches, elements; // batch * offset groups; of a kernel
+  dt_window_t windows[2];
+  sampling_t sampling;
+} deform_t;
+
+// Where the kernel's elements lie along dim k, moved by the offsets: [batches, elements * places].
+static dt_value_t moved(dt_imp_node_t *n, const deform_t *d, uint32_t k) {
+  dt_dtype_t wide = d->sampling.wide;
+  dt_sym_t two = dt__imp_lit(n, 2), one = dt__imp_lit(n, 1);
+  const dt_sym_t split[] = {d->batches, d->w[2], d->w[3], two, d->out[0], d->out[1]};
+  const dt_sym_t flat[] = {d->batches,
+                           dt_sym_mul(n->t, d->elements, dt__imp_product(n, d->out, 2))};
+  dt_value_t offset = dt__imp_as(n, dt__imp_in(n, DEFORM_OFFSET), wide);
+  offset = dt_slice(n->t, dt_reshape(n->t, offset, 6, split), 3, dt__imp_lit(n, k), one, 1);
+  offset = dt_squeeze(n->t, offset, 3);
+  dt_value_t element = dt__imp_index(n, wide, d->w[2 + k], 3 - k);
+  dt_value_t place_at = dt__imp_index(n, wide, d->out[k], 1 - k);
+  element = dt_mul(n->t, element, size_like(n, element, d->windows[k].dilation));
+  place_at = dt_mul(n->t, place_at, size_like(n, place_at, d->windows[k].stride));
+  place_at = dt_sub(n->t, place_at, size_like(n, place_at, d->windows[k].low));
+  return dt_reshape(n->t, dt_add(n->t, offset, dt_add(n->t, element, place_at)), 2, flat);
+}
+
+static bool read_deform(dt_imp_node_t *n, deform_t *d) {
+  dt_sym_t offset[DT_MAX_RANK], sizes[DT_MAX_RANK];
+  dt_value_t x = dt__imp_in(n, DEFORM_X), w = dt__imp_in(n, DEFORM_W);
+  uint32_t rank = dt__imp_shape(n, x, sizes);
+  if (rank != 4 || dt_value_rank(n->t, w) != 4 ||
+      dt__imp_shape(n, dt__imp_in(n, DEFORM_OFFSET), offset) != 4) {
+    if (!dt__imp_failed(n))
+      dt__imp_fail(n, DT_E_UNSUPPORTED, "inputs of rank %u; only images of 2 dims are supported",
+                   rank);
+    return false;
+  }
+  (void)dt__imp_shape(n, x, d->x);
+  (void)dt__imp_shape(n, w, d->w);
+  d->out[0] = offset[2];
+  d->out[1] = offset[3];
+  d->batches = dt_sym_mul(n->t, d->x[0], dt__imp_lit(n, dt__imp_int(n, "offset_group", 1)));
+  d->elements = dt_sym_mul(n->t, d->w[2], d->w[3]);
+  d->sampling = (sampling_t){.mode = DT_IMP_LINEAR,
+                             .border = ZEROS,
+                             .dims = 2,
+                             .n_taps = 2,
+                             .wide = dt__imp_dtype(n, DEFORM_X) == DT_F64 ? DT_F64 : DT_F32};
+  return dt__imp_windows(n, 2, d->x + 2, d->w + 2, d->windows);
+}
+
+// x at the moved places, as columns: [batches, channels of a group, elements * places].
+static dt_value_t deformed(dt_imp_node_t *n, const deform_t *d) {
+  taps_t taps[MOST_DIMS] = {0};
+  dt_sym_t groups = dt__imp_lit(n, dt__imp_int(n, "offset_group", 1));
+  dt_sym_t places = dt__imp_product(n, d->out, 2);
+  const dt_sym_t flat[] = {d->batches, dt_sym_exactdiv(n->t, d->x[1], groups),
+                           dt_sym_mul(n->t, d->x[2], d->x[3])};
+  const dt_sym_t masks[] = {d->batches, dt__imp_lit(n, 1), dt_sym_mul(n->t, d->elements, places)};
+  dt_value_t x = dt__imp_as(n, dt__imp_in(n, DEFORM_X), d->sampling.wide);
+  for (uint32_t k = 0; k < 2; k++)
+    find_taps(n, &d->sampling, moved(n, d, k), d->x[2 + k], &taps[k]);
+  dt_value_t y = sum_taps(n, &d->sampling, dt_reshape(n->t, x, 3, flat), taps, d->x + 2);
+  if (!dt__imp_has(n, DEFORM_MASK))
+    return y;
+  dt_value_t mask = dt__imp_as(n, dt__imp_in(n, DEFORM_MASK), d->sampling.wide);
+  return dt_mul(n->t, y, dt_reshape(n->t, mask, 3, masks));
+}
+
+void dt__imp_make_DeformConv(dt_imp_node_t *n) {
+  deform_t d;
+  if (dt__imp_failed(n) || !read_deform(n, &d))
+    return;
+  dt_sym_t group = dt__imp_lit(n, dt__imp_int(n, "group", 1));
+  dt_sym_t depth = dt_sym_mul(n->t, d.w[1], d.elements), places = dt__imp_product(n, d.out, 2);
+  dt_sym_t each = dt_sym_exactdiv(n->t, d.w[0], group);
+  const dt_sym_t columns[] = {d.x[0], group, depth, places}, rows[] = {group, each, depth};
+  const dt_sym_t made[] = {d.x[0], d.w[0], d.out[0], d.out[1]};
+  dt_value_t w = dt__imp_as(n, dt__imp_in(n, DEFORM_W), d.sampling.wide);
+  dt_value_t y = dt_reshape(n->t, deformed(n, &d), 4, columns);
+  y = dt_matmul(n->t, dt_reshape(n->t, w, 3, rows), y);
+  y = dt__imp_as(n, dt_reshape(n->t, y, 4, made), dt__imp_dtype(n, DEFORM_X));
+  dt__imp_out(n, 0, dt__imp_add_bias(n, y, DEFORM_BIAS, 4));
 }
 
 // ---- AffineGrid -------------------------------------------------------------------------------------
@@ -295,7 +396,6 @@ void dt__imp_make_DepthToSpace(dt_imp_node_t *n) {
   const dt_sym_t channels[] = {s[0], rest, block, block, s[2], s[3]};
   const dt_sym_t made[] = {s[0], rest, dt_sym_mul(n->t, s[2], block),
                            dt_sym_mul(n->t, s[3], block)};
-  x = dt_permute(n->t, dt_reshape(n->t, x, 6, first ? blocks : channels),
-                 first ? depth : column);
+  x = dt_permute(n->t, dt_reshape(n->t, x, 6, first ? blocks : channels), first ? depth : column);
   dt__imp_out(n, 0, dt_reshape(n->t, x, 4, made));
 }

@@ -57,8 +57,7 @@ static dt_value_t crop(dt_imp_node_t *n, const dt_imp_resized_t *a, dt_value_t i
   dt_value_t part = dt_sub(n->t, a->end, a->begin);
   dt_value_t last = dt__imp_plus(n, dt__imp_real_size(n, a->in), -1.0);
   dt_value_t middle = dt__imp_times(n, dt_mul(n->t, part, last), 0.5);
-  return dt_add(n->t, if_one(n, a, middle, stretched(n, a, i, part)),
-                dt_mul(n->t, a->begin, last));
+  return dt_add(n->t, if_one(n, a, middle, stretched(n, a, i, part)), dt_mul(n->t, a->begin, last));
 }
 
 static const way_fn_t ways[DT_IMP_WAYS] = {
@@ -104,8 +103,9 @@ static dt_value_t repeated(dt_imp_node_t *n, const dt_imp_resized_t *a, dt_value
   dt_sym_t sizes[DT_MAX_RANK], more[DT_MAX_RANK];
   uint32_t rank = dt__imp_shape(n, x, sizes);
   for (uint32_t k = 0; k <= rank && rank < DT_MAX_RANK; k++)
-    more[k] = k <= a->dim ? sizes[k] : k == a->dim + 1 ? dt__imp_lit(n, (int64_t)a->literal)
-                                                       : sizes[k - 1];
+    more[k] = k <= a->dim       ? sizes[k]
+              : k == a->dim + 1 ? dt__imp_lit(n, (int64_t)a->literal)
+                                : sizes[k - 1];
   sizes[a->dim] = a->out;
   dt_value_t split = dt_unsqueeze(n->t, x, (int32_t)a->dim + 1);
   return dt_reshape(n->t, dt_expand(n->t, split, rank + 1, more), rank, sizes);
@@ -144,8 +144,7 @@ static dt_value_t kernel(dt_imp_node_t *n, const dt_imp_resize_t *r, dt_value_t 
     return dt_maximum(n->t, dt_sub(n->t, one, distance), zero);
   dt_value_t far = dt_where(n->t, dt_lt(n->t, distance, dt__imp_real(n, 2.0)),
                             dt__imp_cubic_far(n, distance, r->cubic), zero);
-  return dt_where(n->t, dt_le(n->t, distance, one), dt__imp_cubic_near(n, distance, r->cubic),
-                  far);
+  return dt_where(n->t, dt_le(n->t, distance, one), dt__imp_cubic_near(n, distance, r->cubic), far);
 }
 
 // `tap`: its distance from floor(at) in x, a number or i64; *out_index: not clamped.
@@ -158,9 +157,8 @@ static dt_value_t weigh(dt_imp_node_t *n, const dt_imp_resize_t *r, const dt_imp
   dt_value_t weight = kernel(n, r, distance);
   dt_value_t index = dt_add(n->t, dt_cast(n->t, base, DT_I64), tap);
   if (r->exclude_outside) {
-    dt_value_t inside = dt_logical_and(
-        n->t, dt_ge(n->t, index, dt_scalar(n->t, DT_I64, 0.0)),
-        dt_lt(n->t, index, dt_size_value(n->t, a->in)));
+    dt_value_t inside = dt_logical_and(n->t, dt_ge(n->t, index, dt_scalar(n->t, DT_I64, 0.0)),
+                                       dt_lt(n->t, index, dt_size_value(n->t, a->in)));
     weight = dt_where(n->t, inside, weight, dt__imp_real(n, 0.0));
   }
   *out_index = clamped(n, a, index);
@@ -226,8 +224,8 @@ static dt_value_t many(dt_imp_node_t *n, const dt_imp_resize_t *r, dt_value_t x,
 static dt_value_t cropped(dt_imp_node_t *n, const dt_imp_resize_t *r, dt_value_t y,
                           const dt_imp_resized_t *a, dt_value_t at) {
   dt_value_t last = dt__imp_plus(n, dt__imp_real_size(n, a->in), -1.0);
-  dt_value_t outside = dt_logical_or(n->t, dt_lt(n->t, at, dt__imp_real(n, 0.0)),
-                                     dt_gt(n->t, at, last));
+  dt_value_t outside =
+      dt_logical_or(n->t, dt_lt(n->t, at, dt__imp_real(n, 0.0)), dt_gt(n->t, at, last));
   if (dt__imp_failed(n))
     return y;
   outside = dt__imp_trailing(n, outside, dt_value_rank(n->t, y) - 1 - a->dim);
@@ -246,7 +244,6 @@ dt_value_t dt__imp_resize_dim(dt_imp_node_t *n, const dt_imp_resize_t *r, dt_val
   if (r->mode == DT_IMP_NEAREST)
     y = nearest(n, r, x, axis, at);
   else
-    y = r->antialias && !(axis->literal >= 1.0) ? many(n, r, x, axis, at)
-                                                : few(n, r, x, axis, at);
+    y = r->antialias && !(axis->literal >= 1.0) ? many(n, r, x, axis, at) : few(n, r, x, axis, at);
   return r->way == DT_IMP_CROP ? cropped(n, r, y, axis, at) : y;
 }

@@ -64,8 +64,8 @@ dt_sym_t dt__imp_reach(dt_imp_node_t *n, const dt_window_t *window, dt_sym_t siz
 static void pad_same(dt_imp_node_t *n, dt_sym_t in, dt_sym_t size, bool upper, dt_window_t *w) {
   dt_sym_t zero = dt__imp_lit(n, 0), two = dt__imp_lit(n, 2), one = dt__imp_lit(n, 1);
   dt_sym_t before = dt_sym_sub(n->t, dt_sym_ceildiv(n->t, in, w->stride), one);
-  dt_sym_t needed = dt_sym_add(n->t, dt_sym_mul(n->t, before, w->stride),
-                               dt__imp_reach(n, w, size));
+  dt_sym_t needed =
+      dt_sym_add(n->t, dt_sym_mul(n->t, before, w->stride), dt__imp_reach(n, w, size));
   dt_sym_t all = dt_sym_max(n->t, dt_sym_sub(n->t, needed, in), zero);
   dt_sym_t less = dt_sym_floordiv(n->t, all, two), more = dt_sym_sub(n->t, all, less);
   w->low = upper ? less : more;

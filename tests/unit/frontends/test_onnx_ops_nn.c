@@ -32,68 +32,94 @@ typedef struct op_case_t {
 #define WANT(...) ((const double[N_WANT]){__VA_ARGS__})
 
 static const op_case_t cases[] = {
-    {"Gemm", "f b 6; f 5 6; f 5", "op_type 'Gemm' input 'a' input 'b' input 'c' " INT("transB", 1)
-     REAL("alpha", 0.5) REAL("beta", 2), "", 1, NULL},
-    {"Einsum", "f b s 2 4; f b t 2 4", "op_type 'Einsum' input 'a' input 'b' "
-     TEXT("equation", "bqhd,bkhd->bhqk"), "", 1, NULL},
-    {"Einsum of a diagonal", "f s s 3; f 3 t", "op_type 'Einsum' input 'a' input 'b' "
-     TEXT("equation", "iij,j...->i..."), "", 1, NULL},
-    {"LayerNormalization", "f b s 8; f 8; f 8", "op_type 'LayerNormalization' input 'a' input 'b' "
-     "input 'c' ", "", 3, NULL},
+    {"Gemm", "f b 6; f 5 6; f 5",
+     "op_type 'Gemm' input 'a' input 'b' input 'c' " INT("transB", 1) REAL("alpha", 0.5)
+         REAL("beta", 2),
+     "", 1, NULL},
+    {"Einsum", "f b s 2 4; f b t 2 4",
+     "op_type 'Einsum' input 'a' input 'b' " TEXT("equation", "bqhd,bkhd->bhqk"), "", 1, NULL},
+    {"Einsum of a diagonal", "f s s 3; f 3 t",
+     "op_type 'Einsum' input 'a' input 'b' " TEXT("equation", "iij,j...->i..."), "", 1, NULL},
+    {"LayerNormalization", "f b s 8; f 8; f 8",
+     "op_type 'LayerNormalization' input 'a' input 'b' "
+     "input 'c' ",
+     "", 3, NULL},
     {"RMSNormalization", "f b s 8; f 8", "op_type 'RMSNormalization' input 'a' input 'b' ", "", 1,
      NULL},
-    {"GroupNormalization", "f b 6 h w; f 6; f 6", "op_type 'GroupNormalization' input 'a' input "
-     "'b' input 'c' " INT("num_groups", 3), "", 1, NULL},
+    {"GroupNormalization", "f b 6 h w; f 6; f 6",
+     "op_type 'GroupNormalization' input 'a' input "
+     "'b' input 'c' " INT("num_groups", 3),
+     "", 1, NULL},
     {"LRN", "f b 5 h w", "op_type 'LRN' input 'a' " INT("size", 3) REAL("bias", 2), "", 1, NULL},
-    {"Conv", "f b 4 h w; f 6 2 3 3; f 6", "op_type 'Conv' input 'a' input 'b' input 'c' "
-     INT("group", 2) TEXT("auto_pad", "SAME_LOWER") INTS("strides", "2 1"), "", 1, NULL},
-    {"ConvTranspose", "f b 4 h w; f 4 3 3 2; f 3", "op_type 'ConvTranspose' input 'a' input 'b' "
-     "input 'c' " TEXT("auto_pad", "SAME_UPPER") INTS("strides", "2 3"), "", 1, NULL},
-    {"MaxPool", "f b 2 h w", "op_type 'MaxPool' input 'a' " INTS("kernel_shape", "3 2")
-     INTS("strides", "2 2") INTS("pads", "1 1 1 1") INT("ceil_mode", 1), "", 2, NULL},
-    {"AveragePool", "f b 2 h w", "op_type 'AveragePool' input 'a' " INTS("kernel_shape", "3 3")
-     INTS("strides", "2 2") TEXT("auto_pad", "SAME_UPPER"), "", 1, NULL},
+    {"Conv", "f b 4 h w; f 6 2 3 3; f 6",
+     "op_type 'Conv' input 'a' input 'b' input 'c' " INT("group", 2) TEXT("auto_pad", "SAME_LOWER")
+         INTS("strides", "2 1"),
+     "", 1, NULL},
+    {"ConvTranspose", "f b 4 h w; f 4 3 3 2; f 3",
+     "op_type 'ConvTranspose' input 'a' input 'b' "
+     "input 'c' " TEXT("auto_pad", "SAME_UPPER") INTS("strides", "2 3"),
+     "", 1, NULL},
+    {"MaxPool", "f b 2 h w",
+     "op_type 'MaxPool' input 'a' " INTS("kernel_shape", "3 2") INTS("strides", "2 2")
+         INTS("pads", "1 1 1 1") INT("ceil_mode", 1),
+     "", 2, NULL},
+    {"AveragePool", "f b 2 h w",
+     "op_type 'AveragePool' input 'a' " INTS("kernel_shape", "3 3") INTS("strides", "2 2")
+         TEXT("auto_pad", "SAME_UPPER"),
+     "", 1, NULL},
     {"Resize to nearest", "f b 2 h w", "op_type 'Resize' input 'a' input '' input 'scales' ",
      REALS("scales", 4, "1 1 2 0.5"), 1, NULL},
-    {"Resize, linear", "f b 2 h w", "op_type 'Resize' input 'a' input '' input 'scales' "
-     TEXT("mode", "linear") TEXT("coordinate_transformation_mode", "align_corners"),
+    {"Resize, linear", "f b 2 h w",
+     "op_type 'Resize' input 'a' input '' input 'scales' " TEXT("mode", "linear")
+         TEXT("coordinate_transformation_mode", "align_corners"),
      REALS("scales", 4, "1 1 1.5 0.75"), 1, NULL},
-    {"Resize, cubic", "f b 2 h w", "op_type 'Resize' input 'a' input '' input 'scales' "
-     TEXT("mode", "cubic") INT("antialias", 1) INT("exclude_outside", 1),
+    {"Resize, cubic", "f b 2 h w",
+     "op_type 'Resize' input 'a' input '' input 'scales' " TEXT("mode", "cubic") INT("antialias", 1)
+         INT("exclude_outside", 1),
      REALS("scales", 4, "1 1 0.5 1.25"), 1, NULL},
-    {"GridSample", "f b 2 h w; f b 3 s 2", "op_type 'GridSample' input 'a' input 'b' "
-     TEXT("padding_mode", "reflection"), "", 1, NULL},
+    {"GridSample", "f b 2 h w; f b 3 s 2",
+     "op_type 'GridSample' input 'a' input 'b' " TEXT("padding_mode", "reflection"), "", 1, NULL},
     {"DepthToSpace", "f b 8 h w", "op_type 'DepthToSpace' input 'a' " INT("blocksize", 2), "", 1,
      NULL},
-    {"Attention", "f b s 8; f b t 4; f b t 4", "op_type 'Attention' input 'a' input 'b' input 'c' "
-     INT("q_num_heads", 4) INT("kv_num_heads", 2) INT("is_causal", 1) REAL("softcap", 2), "", 1,
-     NULL},
+    {"Attention", "f b s 8; f b t 4; f b t 4",
+     "op_type 'Attention' input 'a' input 'b' input 'c' " INT("q_num_heads", 4)
+         INT("kv_num_heads", 2) INT("is_causal", 1) REAL("softcap", 2),
+     "", 1, NULL},
     {"Attention with a past", "f b 2 s 4; f b 2 s 4; f b 2 s 4; f s u; f b 2 t 4; f b 2 t 4",
-     "op_type 'Attention' input 'a' input 'b' input 'c' input '' input 'e' input 'f' "
-     INT("is_causal", 1), "", 3, NULL},
-    {"SkipLayerNormalization", "f b s 8; f b s 8; f 8; f 8; f 8", "op_type "
-     "'SkipLayerNormalization' input 'a' input 'b' input 'c' input 'd' input 'e' " MS
-     REAL("epsilon", 1e-5), "", 1, WANT(0.549287, 0.947846, -2.21314, -0.160725)},
-    {"SkipSimplifiedLayerNormalization", "f b s 8; f b s 8; f 8", "op_type "
+     "op_type 'Attention' input 'a' input 'b' input 'c' input '' input 'e' input 'f' " INT(
+         "is_causal", 1),
+     "", 3, NULL},
+    {"SkipLayerNormalization", "f b s 8; f b s 8; f 8; f 8; f 8",
+     "op_type "
+     "'SkipLayerNormalization' input 'a' input 'b' input 'c' input 'd' input 'e' " MS REAL(
+         "epsilon", 1e-5),
+     "", 1, WANT(0.549287, 0.947846, -2.21314, -0.160725)},
+    {"SkipSimplifiedLayerNormalization", "f b s 8; f b s 8; f 8",
+     "op_type "
      "'SkipSimplifiedLayerNormalization' input 'a' input 'b' input 'c' " MS REAL("epsilon", 1e-5),
      "", 1, WANT(0.236475, -0.250386, -1.53013, -0.0834619)},
     {"FastGelu", "f b s 8; f 8", "op_type 'FastGelu' input 'a' input 'b' " MS, "", 1,
      WANT(-0.0354804, -0.132692, 1.25849, 0.149675)},
     {"QuickGelu", "f b s 8", "op_type 'QuickGelu' input 'a' " MS, "", 1,
      WANT(-0.120785, -0.149612, 0.245384, 1.11693)},
-    {"Attention of com.microsoft", "f b s 8; f 8 24; f 24; m b s", "op_type 'Attention' input 'a' "
-     "input 'b' input 'c' input 'd' " MS INT("num_heads", 2), "", 1,
-     WANT(-2.38628, 2.50306, 3.50649, -2.82459)},
-    {"MultiHeadAttention", "f b s 8; f b s 8; f b s 8; f 24", "op_type 'MultiHeadAttention' input "
-     "'a' input 'b' input 'c' input 'd' " MS INT("num_heads", 2) INT("unidirectional", 1), "", 1,
-     WANT(0, 1.75, -2.25, -0.5)},
-    {"RotaryEmbedding of com.microsoft", "f b s 16; l b s; f 6 4; f 6 4", "op_type "
-     "'RotaryEmbedding' input 'a' input 'b' input 'c' input 'd' " MS INT("interleaved", 1), "", 1,
-     WANT(0.421875, -0.625, -1.4375, 1.45312)},
-    {"FusedMatMul", "f b 4 s; f b 4 3", "op_type 'FusedMatMul' input 'a' input 'b' " MS
-     INT("transA", 1) REAL("alpha", 0.5), "", 1, WANT(1.40625, 0.0625, -0.921875, 0.695312)},
-    {"FusedConv", "f b 2 h w; f 4 2 3 3; f 4", "op_type 'FusedConv' input 'a' input 'b' input 'c' "
-     MS TEXT("activation", "Relu"), "", 1, WANT(0, 2.48438, 2.15625, 0)},
+    {"Attention of com.microsoft", "f b s 8; f 8 24; f 24; m b s",
+     "op_type 'Attention' input 'a' "
+     "input 'b' input 'c' input 'd' " MS INT("num_heads", 2),
+     "", 1, WANT(-2.38628, 2.50306, 3.50649, -2.82459)},
+    {"MultiHeadAttention", "f b s 8; f b s 8; f b s 8; f 24",
+     "op_type 'MultiHeadAttention' input "
+     "'a' input 'b' input 'c' input 'd' " MS INT("num_heads", 2) INT("unidirectional", 1),
+     "", 1, WANT(0, 1.75, -2.25, -0.5)},
+    {"RotaryEmbedding of com.microsoft", "f b s 16; l b s; f 6 4; f 6 4",
+     "op_type "
+     "'RotaryEmbedding' input 'a' input 'b' input 'c' input 'd' " MS INT("interleaved", 1),
+     "", 1, WANT(0.421875, -0.625, -1.4375, 1.45312)},
+    {"FusedMatMul", "f b 4 s; f b 4 3",
+     "op_type 'FusedMatMul' input 'a' input 'b' " MS INT("transA", 1) REAL("alpha", 0.5), "", 1,
+     WANT(1.40625, 0.0625, -0.921875, 0.695312)},
+    {"FusedConv", "f b 2 h w; f 4 2 3 3; f 4",
+     "op_type 'FusedConv' input 'a' input 'b' input 'c' " MS TEXT("activation", "Relu"), "", 1,
+     WANT(0, 2.48438, 2.15625, 0)},
 };
 
 // Values of b, h, s, t, w; u is s + t.
@@ -162,7 +188,10 @@ static dt_tensor_t *make_input(const input_t *input, uint32_t at, int set) {
 // ---- Models -----------------------------------------------------------------------------------------
 static int declare(char *to, size_t room, const input_t *input, uint32_t at) {
   int length = snprintf(to, room, "input { name '%c' type { tensor_type { elem_type %d shape { ",
-                        (char)('a' + at), input->kind == 'f' ? 1 : input->kind == 'm' ? 6 : 7);
+                        (char)('a' + at),
+                        input->kind == 'f'   ? 1
+                        : input->kind == 'm' ? 6
+                                             : 7);
   for (uint32_t k = 0; k < input->rank; k++)
     length += snprintf(to + length, room - (size_t)length,
                        input->open[k] ? "dim { dim_param '%c' } " : "dim { dim_value %d } ",
@@ -179,7 +208,8 @@ static onnx_bytes_t make_model(const op_case_t *c, const input_t *inputs, uint32
     length += declare(text + length, sizeof text - (size_t)length, &inputs[k], k);
   for (int k = 0; k < c->n_out; k++)
     length += snprintf(text + length, sizeof text - (size_t)length, "output { name 'out%d' } ", k);
-  length += snprintf(text + length, sizeof text - (size_t)length, "%s node { %s ", c->more, c->node);
+  length +=
+      snprintf(text + length, sizeof text - (size_t)length, "%s node { %s ", c->more, c->node);
   for (int k = 0; k < c->n_out; k++)
     length += snprintf(text + length, sizeof text - (size_t)length, "output 'out%d' ", k);
   length += snprintf(text + length, sizeof text - (size_t)length, "} } ");
