@@ -324,6 +324,7 @@ static void check_rows(dt_op_t op, float_row_fn_t fn, bool reduces, float scale,
 
 static void test_rows(void **state) {
   (void)state;
+  seed = 12187338501704634256u; // the rows do not depend on how many ops were tried before
   for (uint32_t k = 0; k < 20; k++) {
     check_rows(DT_OP_sum, sum_floats, true, 10, 1e-2);
     check_rows(DT_OP_mean, mean_floats, true, 10, 1e-2);
