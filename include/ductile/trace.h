@@ -11,19 +11,13 @@
 #ifndef DUCTILE_TRACE_H
 #define DUCTILE_TRACE_H
 
-#include "ductile/base.h"
 #include "ductile/tensor.h"
+#include "ductile/trace_index.h"
+#include "ductile/trace_windows.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-typedef struct dt_trace dt_trace_t;
-
-// A tensor of the trace. Copy freely.
-typedef struct dt_value_t {
-  uint32_t id;
-} dt_value_t;
 
 // A program: reads in[0 … n_inputs-1], sets out[0 … n_outputs-1]. A failure it returns ends the
 // trace with that failure. `closure` is what dt_function_create was given.
@@ -251,57 +245,6 @@ DT_API dt_value_t dt_pad(dt_trace_t *trace, dt_value_t x, const dt_sym_t *low, c
 // of rank 1 it selects rows, columns and so on.
 DT_API dt_value_t dt_gather(dt_trace_t *trace, dt_value_t x, dt_value_t indices, int32_t axis);
 
-// ---- Elements and slices by index -----------------------------------------------------------------
-// Indices here are i32 or i64 in [-size, size) of the dim they index; one outside gives DT_E_RANGE
-// at the call.
-//
-// Of the indices' sizes: x at the same place, but for `axis`, where `indices` says. Both of one
-// rank; along other axes indices are at most as long as x.
-DT_API dt_value_t dt_gather_elements(dt_trace_t *trace, dt_value_t x, dt_value_t indices,
-                                     int32_t axis);
-// The last dim of `indices`, of size K, says where in K dims of x, behind `batch_dims` leading dims
-// that both have: sizes [batch…, dims of indices between batch and last…, the rest of x's…]. K is a
-// literal, or becomes one under a guard.
-DT_API dt_value_t dt_gather_nd(dt_trace_t *trace, dt_value_t x, dt_value_t indices,
-                               uint32_t batch_dims);
-// How an update and what stands in its place become one. Several updates of one place are taken in
-// row-major order, one after another: results are the same each time, on every device. ADD to MIN
-// are of numbers, not bool.
-typedef enum dt_scatter_mode_t {
-  DT_SCATTER_REPLACE = 0, // the last one is what remains
-  DT_SCATTER_ADD = 1,
-  DT_SCATTER_MUL = 2,
-  DT_SCATTER_MAX = 3,
-  DT_SCATTER_MIN = 4,
-} dt_scatter_mode_t;
-// x with `updates` (x's dtype, the indices' sizes) at the places that dt_gather_elements would
-// read.
-DT_API dt_value_t dt_scatter_elements(dt_trace_t *trace, dt_value_t x, dt_value_t indices,
-                                      dt_value_t updates, int32_t axis, dt_scatter_mode_t mode);
-// x with `updates` (x's dtype, the sizes of dt_gather_nd without batch dims) where that would read.
-DT_API dt_value_t dt_scatter_nd(dt_trace_t *trace, dt_value_t x, dt_value_t indices,
-                                dt_value_t updates, dt_scatter_mode_t mode);
-// What becomes of a slice that is not inside.
-typedef enum dt_update_mode_t {
-  DT_UPDATE_CHECKED = 0,  // DT_E_RANGE at the call
-  DT_UPDATE_CLAMPED = 1,  // begins at the nearest place from which it is inside
-  DT_UPDATE_CIRCULAR = 2, // indices are taken modulo the size
-} dt_update_mode_t;
-// x with `update` (x's dtype, rank and sizes, but along `axis`, where it is at most as long) in the
-// place of as many elements from `start` on: i32 or i64, not counted from the end when negative,
-// of rank 0, or of rank 1 with a start for each index of dim 0 (then `axis` is another). Of a
-// symbol: dt_size_value. State of dt_while that a body replaces by an update of itself is updated
-// in place.
-DT_API dt_value_t dt_update_slice(dt_trace_t *trace, dt_value_t x, dt_value_t update,
-                                  dt_value_t start, int32_t axis, dt_update_mode_t mode);
-// The `k` largest (or smallest) elements along `axis`, in order, and their indices (i64): of equal
-// ones the lower index first. NaN is larger than any number. 0 <= k <= size.
-DT_API void dt_topk(dt_trace_t *trace, dt_value_t x, dt_sym_t k, int32_t axis, bool largest,
-                    dt_value_t *out_values, dt_value_t *out_indices);
-// All of them: ascending, or descending.
-DT_API void dt_sort(dt_trace_t *trace, dt_value_t x, int32_t axis, bool descending,
-                    dt_value_t *out_values, dt_value_t *out_indices);
-
 // ---- Reductions -----------------------------------------------------------------------------------
 // Over `n_axes` axes (0: all); keepdims keeps them as size 1.
 DT_API dt_value_t dt_sum(dt_trace_t *trace, dt_value_t x, uint32_t n_axes, const int32_t *axes,
@@ -387,53 +330,6 @@ DT_API dt_value_t dt_layer_norm(dt_trace_t *trace, dt_value_t x, dt_value_t scal
 DT_API dt_value_t dt_rms_norm(dt_trace_t *trace, dt_value_t x, dt_value_t scale, double epsilon);
 // [..., M, K] x [..., K, N]; leading dims broadcast; a rank-1 operand is a vector as in NumPy.
 DT_API dt_value_t dt_matmul(dt_trace_t *trace, dt_value_t a, dt_value_t b);
-
-// ---- Windows: convolution and pooling -------------------------------------------------------------
-// How a window moves along one spatial dim. What is left none (id 0) has the value named here, so a
-// zeroed struct is a plain window.
-typedef struct dt_window_t {
-  dt_sym_t size;      // elements in it; convolutions: none, the kernel's sizes are w's
-  dt_sym_t stride;    // from one place to the next; none: 1
-  dt_sym_t dilation;  // from one element in it to the next; none: 1
-  dt_sym_t low, high; // padding before and after x; none: 0
-  dt_sym_t extra;     // dt_conv_transpose: elements more behind the result; none: 0
-} dt_window_t;
-enum {
-  DT_POOL_CEIL = 1,          // places are counted up: the last window may reach beyond the padding,
-                             // but it begins in x or in the padding before it
-  DT_POOL_COUNT_PADDING = 2, // dt_avg_pool: padding counts (what lies beyond it never does)
-  DT_POOL_COLUMN_MAJOR = 4,  // dt_max_pool: indices count the first spatial dim first
-};
-// The last `n` dims of x become the places of windows, and n dims of the elements in each are
-// appended: a view. Windows have sizes, strides and dilations here, and no padding.
-DT_API dt_value_t dt_windows(dt_trace_t *trace, dt_value_t x, uint32_t n,
-                             const dt_window_t *windows);
-// The opposite: x's last 2n dims are the elements of windows, and then their places; each element
-// is added to where the window has it in a result of the last dims `sizes`, and dropped where that
-// is in the padding or beyond. windows[k].size is none.
-DT_API dt_value_t dt_overlap_add(dt_trace_t *trace, dt_value_t x, uint32_t n,
-                                 const dt_window_t *windows, const dt_sym_t *sizes);
-// x [N, C, 1 to 3 spatial dims] and w [M, C / groups, kernel sizes] to [N, M, places]; `windows`:
-// one a spatial dim, NULL: all plain. The window must fit into x with its padding, else DT_E_SHAPE.
-// A bias is added by the caller. Integers wrap: 8-bit factors are cast to i32 first.
-DT_API dt_value_t dt_conv(dt_trace_t *trace, dt_value_t x, dt_value_t w, const dt_window_t *windows,
-                          int64_t groups);
-// x [N, C, places] and w [C, M / groups, kernel sizes] to [N, M, spatial dims]: what dt_conv's
-// derivative by its x is. Sizes are (places - 1) * stride + (size - 1) * dilation + 1 + extra - low
-// - high; low and high may be negative.
-DT_API dt_value_t dt_conv_transpose(dt_trace_t *trace, dt_value_t x, dt_value_t w,
-                                    const dt_window_t *windows, int64_t groups);
-// The largest element of each window over x [N, C, 1 to 3 spatial dims]; padding never is, NaN
-// always. *out_indices (NULL: not wanted), i64: its index in x as a whole, of equal ones the first.
-// `flags`: DT_POOL_* joined, here and below.
-DT_API dt_value_t dt_max_pool(dt_trace_t *trace, dt_value_t x, const dt_window_t *windows,
-                              uint32_t flags, dt_value_t *out_indices);
-// The mean of each window; floats.
-DT_API dt_value_t dt_avg_pool(dt_trace_t *trace, dt_value_t x, const dt_window_t *windows,
-                              uint32_t flags);
-// (sum of |element|^p)^(1/p) of each window, p at least 1; floats.
-DT_API dt_value_t dt_lp_pool(dt_trace_t *trace, dt_value_t x, const dt_window_t *windows,
-                             uint32_t flags, uint32_t p);
 
 #ifdef __cplusplus
 }
