@@ -273,3 +273,20 @@ static bool choose(dt_imp_node_t *n, dt_dtype_t dtype, const dt_imp_number_t *in
 bool dt__imp_fold_Where(dt_imp_node_t *n) {
   return dt__imp_fold_each(n, 1, 2, DT_DTYPE_NONE, choose);
 }
+
+static bool clip(dt_imp_node_t *n, dt_dtype_t dtype, const dt_imp_number_t *in,
+                 dt_imp_number_t *out) {
+  dt_imp_number_t pair[2] = {in[0], in[1]};
+  if (!dt__imp_number_max(n, dtype, pair, out))
+    return false;
+  if (!dt__imp_has(n, 2))
+    return true;
+  pair[0] = *out;
+  pair[1] = in[2];
+  return dt__imp_number_min(n, dtype, pair, out);
+}
+
+bool dt__imp_fold_Clip(dt_imp_node_t *n) {
+  return dt__imp_has(n, 1) &&
+         dt__imp_fold_each(n, 0, dt__imp_has(n, 2) ? 3 : 2, DT_DTYPE_NONE, clip);
+}

@@ -536,6 +536,8 @@ static int64_t signs(int64_t a, int64_t b) {
 }
 static int64_t chosen(int64_t a, int64_t b) { return (double)a * 0.5 > 2.0 ? a / 2 : b; }
 
+static int64_t clipped(int64_t a, int64_t b) { return a < 2 ? 2 : a > b ? b : a; }
+
 static const struct {
   const char *what, *nodes;
   int64_t (*fn)(int64_t a, int64_t b);
@@ -572,6 +574,7 @@ static const struct {
     {"a / 4 + 0.75",
      FLOATS("a", "f") NODE2("Div", "f", "4.0", "g") NODE2("Add", "g", "0.75", "h") WHOLE("h"),
      mixed},
+    {"clip", "node { op_type 'Clip' input 'a' input '2' input 'b' output 'y' } ", clipped},
     {"signs",
      NODE2("Sub", "a", "5", "t") NODE2("Div", "t", "2", "d") NODE2("Mod", "t", "3", "r")
          NODE2("Mul", "r", "100", "m") NODE2("Pow", "b", "2", "q") NODE2("Add", "d", "m", "e")
