@@ -242,8 +242,9 @@ dt_status_t dt__kernel_interpret(const dt_program_t *program, const dt_kernel_t 
 // Runs all kernels: allocates TEMP and ONCE buffers itself. Inputs and outputs by index; constants
 // are the graph's. Items are bound as soon as their buffers are written, whatever `symbols` says of
 // them, and the graph's asserts made (DT_E_SHAPE): results must have room for the sizes that
-// follow. Also checks that each element of a buffer is written at most once, before it is read,
-// that every element of every output is written, and that nothing is used before it is bound.
+// follow. Also checks that each element of a buffer is written at most once, before it is read and
+// before it is revised, that every element of every output is written, and that nothing is used
+// before it is bound.
 dt_status_t dt__program_interpret(const dt_program_t *program, const int64_t *symbols,
                                   void *const *inputs, void *const *outputs) DT_MUST_USE;
 
