@@ -186,8 +186,14 @@ static bool set_inputs(dt_imp_t *imp, const dt_value_t *in) {
 static void read_outputs(dt_imp_t *imp, dt_value_t *out) {
   const dt_onnx_graph_t *graph = imp->model->file->model.graph;
   dt_imp_node_t n = {.t = imp->t, .imp = imp};
-  for (uint32_t k = 0; k < graph->output.len; k++)
-    out[k] = dt__imp_val_tensor(&n, imp->values[graph->output.items[k].name.id]);
+  for (uint32_t k = 0; k < graph->output.len; k++) {
+    const dt_imp_val_t *value = imp->values[graph->output.items[k].name.id];
+    if (value && value->list)
+      dt__imp_fail(&n, DT_E_UNSUPPORTED,
+                   "output \"%s\" of the model is a sequence or optional; calls return tensors",
+                   dt__onnx_show(graph->output.items[k].name.text).text);
+    out[k] = dt__imp_val_tensor(&n, value);
+  }
 }
 
 static void trace_model(dt_imp_t *imp, const dt_value_t *in, dt_value_t *out) {

@@ -464,6 +464,12 @@ static void test_sequences(void **state) {
       want_squares);
 }
 
+static void test_sequence_out(void **state) {
+  (void)state;
+  refuse(MODEL(X NODE1("SequenceConstruct", "x", "s") OUT("s")), DT_E_UNSUPPORTED,
+         "output \"s\" of the model is a sequence or optional");
+}
+
 // ---- Functions of the model -----------------------------------------------------------------------
 #define FUNCTION(n, rest)                                                                          \
   "functions { name '" n "' domain 'own' opset_import { version 18 } " rest "} "
@@ -534,7 +540,7 @@ int main(void) {
       cmocka_unit_test(test_loop_refused), cmocka_unit_test(test_scan),
       cmocka_unit_test(test_lstm),         cmocka_unit_test(test_gru_lengths),
       cmocka_unit_test(test_sequences),    cmocka_unit_test(test_functions),
-      cmocka_unit_test(test_dft),
+      cmocka_unit_test(test_sequence_out), cmocka_unit_test(test_dft),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
