@@ -52,9 +52,9 @@ typedef struct dt_onnx_options_t {
 DT_API dt_status_t dt_onnx_open(const char *path, const dt_onnx_options_t *options,
                                 dt_onnx_t **out) DT_MUST_USE;
 
-// The same over a model's bytes in memory, which are borrowed until the handle is closed and the last
-// function made of it released, and must not change. External data need `options->data_folder`.
-// [any]
+// The same over a model's bytes in memory, which are borrowed until the handle is closed and the
+// last function made of it released, and must not change. External data need
+// `options->data_folder`. [any]
 DT_API dt_status_t dt_onnx_open_memory(const void *data, size_t bytes,
                                        const dt_onnx_options_t *options,
                                        dt_onnx_t **out) DT_MUST_USE;

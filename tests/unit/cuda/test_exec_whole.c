@@ -227,12 +227,9 @@ static dt_status_t shape_program(dt_trace_t *t, const dt_value_t *in, dt_value_t
   return NULL;
 }
 static const dt_dim_decl_t two[] = {{.is_static = true, .value = 2}};
-static const dt_input_decl_t shape_inputs[] = {{.name = "shape",
-                                                .dtype = DT_I64,
-                                                .rank = 1,
-                                                .dims = two,
-                                                .kind = DT_INPUT_INTEGERS},
-                                               {.name = "x", .dtype = DT_F32, .rank = 1}};
+static const dt_input_decl_t shape_inputs[] = {
+    {.name = "shape", .dtype = DT_I64, .rank = 1, .dims = two, .kind = DT_INPUT_INTEGERS},
+    {.name = "x", .dtype = DT_F32, .rank = 1}};
 static const subject_t reshape = {"reshape", shape_program, 2, 1, shape_inputs};
 
 // Kernel by kernel and as a graph, with x there and on the host.
@@ -256,8 +253,9 @@ static void integers_stay_on_the_host(void **state) {
     dt_tensor_release(out);
     out = NULL;
     in[0] = wrong;
-    expect_told(dt_call(place.device, function, in, 2, &out, 1), DT_E_ARGUMENT,
-                "argument 0 \"shape\": on CUDA device 0; a number that calls bring is a host tensor");
+    expect_told(
+        dt_call(place.device, function, in, 2, &out, 1), DT_E_ARGUMENT,
+        "argument 0 \"shape\": on CUDA device 0; a number that calls bring is a host tensor");
     expect_told(dt_call(place.host, function, (dt_tensor_t *[]){wrong, x}, 2, &out, 1),
                 DT_E_ARGUMENT, "argument 0 \"shape\": on CUDA device 0");
     dt_tensor_release(shape);
