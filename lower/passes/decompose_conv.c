@@ -73,6 +73,9 @@ static dt_node_id_t reshape(const conv_t *c, dt_node_id_t x, const dims_t *to) {
     return x;
   const dt_node_t *in = dt__graph_node(c->b->rw->to, x);
   learn(c, dt__sym_eq(c->env, product(c, in->rank, in->sizes), product(c, to->n, to->size)));
+  // Each is a product of sizes, of which the signs are known one by one only.
+  for (uint32_t k = 0; k < to->n; k++)
+    learn(c, dt__sym_le(c->env, literal(c, 0), to->size[k]));
   dt_attrs_t attrs = {0};
   attrs.n_syms = to->n;
   memcpy(attrs.syms, to->size, to->n * sizeof(to->size[0]));

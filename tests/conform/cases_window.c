@@ -48,6 +48,20 @@ static v_t make_conv_sized(dt_trace_t *t, in_t x, dt_dtype_t dtype) {
   (void)dtype;
   return dt_conv(t, x[0], x[1], w, 1);
 }
+// The kernel has m / 2 + 1 rows and n / 2 + 1 columns: signs of products of such sizes are known by
+// their factors only.
+static v_t make_conv_both(dt_trace_t *t, in_t x, dt_dtype_t dtype) {
+  dt_sym_t zero = dt_sym_const(t, 0), one = dt_sym_const(t, 1), two = dt_sym_const(t, 2);
+  const dt_sym_t none[] = {zero, zero, zero, zero}, high[] = {zero, zero, one, one};
+  const dt_window_t w[] = {W(1, 1, 2, 2), W(1, 1, 2, 2)};
+  v_t kernel = dt_pad(t, x[1], none, high, 1);
+  (void)dtype;
+  for (int32_t k = 2; k < 4; k++) {
+    dt_sym_t half = dt_sym_floordiv(t, dt_dim(t, x[1], k), two);
+    kernel = dt_slice(t, kernel, k, zero, dt_sym_add(t, half, one), 1);
+  }
+  return dt_conv(t, x[0], kernel, w, 1);
+}
 // Four dims as five: the kernel's third is 2 x 2.
 static v_t deep(dt_trace_t *t, v_t x) {
   dt_sym_t two = dt_sym_const(t, 2);
@@ -183,6 +197,8 @@ const case_t window_cases[] = {
     CASE("conv", "depthwise specials", T_F32, conv_depthwise, ANY(4, IMAGE), ANY(4, 4, 1, 2, 2)),
     CASE("conv", "bias", T_F32, conv_bias, SMALL(4, IMAGE), SMALL(4, 5, 4, 3, 3), SMALL(1, 5)),
     CASE("conv", "after", T_F32, conv_after, SMALL(4, IMAGE), SMALL(4, 5, 4, 3, 3)),
+    CASE("conv", "both sizes", T_F32, conv_both, SMALL(4, 1, 2, DIM_M, DIM_N),
+         SMALL(4, 5, 2, DIM_M, DIM_N)),
     CASE("conv", "line", T_F32, conv_line, SMALL(3, DIM_M, 4, DIM_N), SMALL(3, 5, 4, 3)),
     CASE("conv", "cube", T_F32, conv_cube, SMALL(4, 4, 3, DIM_M, DIM_N), SMALL(4, 5, 4, 4, 2)),
     CASE("conv", "cube groups", T_F32, conv_cube_groups, SMALL(4, 4, 3, DIM_M, DIM_N),
