@@ -234,6 +234,24 @@ const dt_program_slices_t *dt__kernel_slices(const dt_program_t *program, uint32
   return slices ? &program->slices.items[slices - 1] : NULL;
 }
 
+static void swap_slices(dt_program_t *program, uint32_t a, uint32_t b) {
+  dt_program_slices_t kept = program->slices.items[a];
+  program->slices.items[a] = program->slices.items[b];
+  program->slices.items[b] = kept;
+  for (uint32_t k = 0; k < program->kernels.len; k++) {
+    uint32_t *own = &program->kernels.items[k].slices;
+    *own = *own == a + 1 ? b + 1 : *own == b + 1 ? a + 1 : *own;
+  }
+}
+
+// Slices stand in the order of their kernels, whichever were found first.
+static void sort_slices(dt_program_t *program) {
+  for (uint32_t i = 1; i < program->slices.len; i++)
+    for (uint32_t k = i; k > 0; k--)
+      if (program->slices.items[k].first < program->slices.items[k - 1].first)
+        swap_slices(program, k - 1, k);
+}
+
 dt_status_t dt__program_settle_slices(dt_program_t *program) {
   for (uint32_t i = 0; i < program->slices.len; i++) {
     dt_program_slices_t *slices = &program->slices.items[i];
@@ -249,5 +267,6 @@ dt_status_t dt__program_settle_slices(dt_program_t *program) {
     if (members == 0 || slices->end - slices->first != members)
       return DT_FAIL(DT_E_INTERNAL, "slices %u: their %u kernels stand apart", i, members);
   }
+  sort_slices(program);
   return NULL;
 }

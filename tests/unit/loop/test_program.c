@@ -602,14 +602,46 @@ static void test_one_kernel(void **state) {
   hand_fini(&h);
 }
 
+// Slices are numbered in the order of their kernels, whichever pass found them first.
+static void test_slices_in_order(void **state) {
+  (void)state;
+  static dt_kernel_t kernels[5];
+  const uint32_t found[5] = {3, 0, 1, 1, 2}, sorted[5] = {1, 0, 2, 2, 3};
+  const uint32_t begins[3] = {0, 2, 4}, ends[3] = {1, 4, 5};
+  dt_program_slices_t slices[3] = {{.begin = 7}, {.begin = 8}, {.begin = 9}};
+  const uint32_t symbols[3] = {9, 7, 8};
+  dt_program_t program = {0};
+  program.kernels.items = kernels;
+  program.kernels.len = 5;
+  program.slices.items = slices;
+  program.slices.len = 3;
+  for (int k = 0; k < 5; k++)
+    kernels[k].slices = found[k];
+  assert_null(dt__program_settle_slices(&program));
+  for (int k = 0; k < 5; k++)
+    assert_int_equal(kernels[k].slices, sorted[k]);
+  for (int k = 0; k < 3; k++) {
+    assert_int_equal(slices[k].first, begins[k]);
+    assert_int_equal(slices[k].end, ends[k]);
+    assert_int_equal(slices[k].begin, symbols[k]);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_sharing),   cmocka_unit_test(test_inline),
-      cmocka_unit_test(test_canonical), cmocka_unit_test(test_softmax),
-      cmocka_unit_test(test_failures),  cmocka_unit_test(test_one_kernel),
-      cmocka_unit_test(test_items),     cmocka_unit_test(test_search_and_running),
-      cmocka_unit_test(test_update),    cmocka_unit_test(test_canonical_data),
-      cmocka_unit_test(test_integer),   cmocka_unit_test(test_canonical_chains),
+      cmocka_unit_test(test_slices_in_order),
+      cmocka_unit_test(test_sharing),
+      cmocka_unit_test(test_inline),
+      cmocka_unit_test(test_canonical),
+      cmocka_unit_test(test_softmax),
+      cmocka_unit_test(test_failures),
+      cmocka_unit_test(test_one_kernel),
+      cmocka_unit_test(test_items),
+      cmocka_unit_test(test_search_and_running),
+      cmocka_unit_test(test_update),
+      cmocka_unit_test(test_canonical_data),
+      cmocka_unit_test(test_integer),
+      cmocka_unit_test(test_canonical_chains),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
