@@ -153,7 +153,7 @@ static dt_status_t join(places_t *p, dt_buffer_id_t buffer, const dt_sym_t *to, 
 
 dt_status_t dt__lower_scatter(dt_lowering_t *ctx, dt_node_id_t id) {
   const dt_node_t *node = dt__lower_node(ctx, id);
-  dt_kernel_t kernel = {.name = dt__op_info(node->op)->name};
+  dt_kernel_t kernel = {.name = dt__op_info(node->op)->name, .run = dt__lower_run(ctx)};
   dt_stage_t stage = {0};
   dt_sym_t at[DT_MAX_RANK], to[DT_MAX_RANK];
   dt_buffer_id_t buffer;
@@ -161,7 +161,6 @@ dt_status_t dt__lower_scatter(dt_lowering_t *ctx, dt_node_id_t id) {
   places_t p = {.ctx = ctx, .node = node, .stage = &stage};
   DT_TRY(dt__lower_temp(ctx, id, &buffer));
   DT_TRY(dt__lower_copy(ctx, node->inputs[0], buffer));
-  kernel.run = ctx->program->n_runs ? ctx->program->n_runs - 1 : 0;
   DT_TRY(open_loops(ctx, node, &kernel, &stage, at));
   DT_TRY(find_place(&p, at, to));
   DT_TRY(dt__lower_read(ctx, &stage, node->inputs[2], at, DT_NO_INST, DT_NO_INST, &value));

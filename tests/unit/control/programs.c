@@ -455,6 +455,16 @@ static dt_status_t choosing(dt_trace_t *t, const v_t *in, v_t *out, void *closur
   return NULL;
 }
 
+// Running sums and what data number, behind a loop.
+static dt_status_t counting(dt_trace_t *t, const v_t *in, v_t *out, void *closure) {
+  v_t state[3] = {i64(t, 0), in[K], in[X]};
+  dt_while(t, is_less, choose_step, closure, 3, state, 0, NULL, state);
+  v_t positive = dt_gt(t, state[2], f32(t, 0)), all = dt_cumsum(t, state[2], 1, 0);
+  out[0] = dt_add(t, all, f32(t, 1));
+  out[1] = dt_sum(t, dt_masked_select(t, all, positive), 0, NULL, false);
+  return NULL;
+}
+
 const control_program_t control_programs[] = {
     {"branch", branch, 1},
     {"computed", computed, 3},
@@ -470,6 +480,7 @@ const control_program_t control_programs[] = {
     {"loops_in_loops", loops_in_loops, 1},
     {"loop_in_branch", loop_in_branch, 1},
     {"sized", sized, 2},
+    {"counting", counting, 2},
     {"gathering", gathering, 2},
     {"flipping", flipping, 2},
     {"lasting", lasting, 1},

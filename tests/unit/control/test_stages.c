@@ -251,6 +251,7 @@ static void check_program(const control_program_t *program) {
   PROGRAM(loops_in_loops)                                                                          \
   PROGRAM(loop_in_branch)                                                                          \
   PROGRAM(sized)                                                                                   \
+  PROGRAM(counting)                                                                                \
   PROGRAM(gathering)                                                                               \
   PROGRAM(flipping)                                                                                \
   PROGRAM(lasting)                                                                                 \
