@@ -47,11 +47,11 @@ static dt_value_t read_decay(dt_imp_node_t *n, int64_t heads) {
 }
 
 static dt_value_t read_beta(dt_imp_node_t *n, int64_t heads) {
-  int64_t last = 0;
   if (!dt__imp_has(n, BETA) || dt__imp_failed(n))
     return (dt_value_t){0};
-  bool one = dt_sym_constant(n->t, dt_dim(n->t, dt__imp_in(n, BETA), -1), &last) && last == 1;
-  return heads_of(n, BETA, one ? 1 : heads);
+  // One number for all heads, or one a head: a size that may be both is asked for.
+  dt_sym_t last = dt_dim(n->t, dt__imp_in(n, BETA), -1), one = dt_sym_const(n->t, 1);
+  return heads_of(n, BETA, dt_sym_guard_or(n->t, dt_sym_eq(n->t, last, one), false) ? 1 : heads);
 }
 
 static dt_value_t row(dt_imp_node_t *n, const dt_imp_trip_t *trip, const linear_t *l,
