@@ -1,17 +1,25 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# usage: cases.sh DUCTILE FOLDER TABLE [--update]. Runs ductile check over the folders in FOLDER and
-# compares with TABLE: case, status, reason. Fails where a case that passed no longer does, where one is
-# wrong or an error that was not, and where cases came or went. With --update TABLE is written anew.
-# Cases in tolerances.tsv have a looser absolute tolerance, for what is wrong with their own data.
+# usage: cases.sh DUCTILE FOLDER TABLE [--update] [-- ARGUMENT…]. Runs ductile check over the folders in
+# FOLDER, with the arguments, and compares with TABLE: case, status, reason (of what passes: how many
+# variants, if not one). Fails where a case that passed no longer does, where one is wrong or an error
+# that was not, and where cases came or went. With --update TABLE is written anew. Cases in
+# tolerances.tsv have a looser absolute tolerance, for what is wrong with their own data.
 set -euo pipefail
 ductile=$1
 folder=$2
 table=$3
+shift 3
+update=''
+if [[ ${1:-} == --update ]]; then
+  update=1
+  shift
+fi
+[[ ${1:-} != -- ]] || shift
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-"$ductile" check "$folder" --jobs 2 --timeout 120 >"$work/lines" || true
+"$ductile" check "$folder" --jobs 2 --timeout 120 "$@" >"$work/lines" || true
 while IFS=$'\t' read -r name atol _; do
   [[ -d $folder/$name ]] || continue
   "$ductile" check "$folder/$name" --atol "$atol" >"$work/again" || true
@@ -28,10 +36,15 @@ sed '$d' "$work/lines" | awk '{
   sub(/^[a-z]+ +[^ ]+: ?/, "", reason)
   sub(/^model\.onnx: /, "", reason)
   gsub(/\t/, " ", reason)
-  printf "%s\t%s%s\n", name, status, status == "pass" ? "" : "\t" substr(reason, 1, 120)
+  if (status == "pass") {
+    match(reason, /[0-9]+ variants?/)
+    reason = substr(reason, RSTART, RLENGTH)
+    if (reason == "1 variant") reason = ""
+  }
+  printf "%s\t%s%s\n", name, status, reason == "" ? "" : "\t" substr(reason, 1, 120)
 }' >"$work/actual"
 cut -f 2 "$work/actual" | sort | uniq -c
-if [[ ${4:-} == --update ]]; then
+if [[ -n $update ]]; then
   cp "$work/actual" "$table"
   exit 0
 fi
