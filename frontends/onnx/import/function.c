@@ -75,6 +75,9 @@ static void free_model(void *closure) {
 
 static dt_status_t prepare(dt_imp_model_t *model, const dt_onnx_function_options_t *options,
                            dt_onnx_decls_t *decls) {
+  if (model->file->model.graph->output.len == 0)
+    return DT_FAIL(DT_E_UNSUPPORTED, "%s: the model has no outputs: there is nothing to compute",
+                   model->file->what);
   DT_TRY(dt__imp_sort_rows(model));
   DT_TRY(dt__imp_check_support(model));
   DT_TRY(dt__onnx_declare(model->file, &model->arena, decls));

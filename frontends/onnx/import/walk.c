@@ -96,6 +96,13 @@ static bool run_node(dt_imp_t *imp, const dt_imp_frame_t *frame, const dt_onnx_n
                      .frame = frame,
                      .opset = dt__imp_opset(frame, node->domain)};
   place(imp, node, n.opset, index);
+  // Loops that are traced trip by trip, within each other, could go on for ever.
+  uint32_t limit = imp->model->file->limits.counted[DT_ONNX_COUNT_NODES];
+  if (++imp->n_nodes > limit) {
+    dt__imp_fail(&n, DT_E_LIMIT, "more than %u nodes with loops traced trip by trip, the limit",
+                 limit);
+    return false;
+  }
   // Names may stand for something of an outer graph until now.
   for (uint32_t k = 0; k < node->output.len; k++)
     if (node->output.items[k].id && !dt__imp_set(imp, node->output.items[k].id, NULL))

@@ -83,6 +83,7 @@ struct dt_imp_t {
   dt_imp_val_t **values;          // by id of the name
   DT_VEC(dt_imp_undo_t) undo;     // what names meant before
   DT_VEC(uint32_t) scopes;        // of bodies under way, and 0
+  uint64_t n_nodes;               // traced so far, each time they are
   uint32_t n_scopes;              // that there ever were
   DT_VEC(dt_imp_constant_t) made; // of numbers; `tensor` is NULL
 };

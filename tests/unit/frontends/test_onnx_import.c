@@ -138,6 +138,39 @@ static void test_all_at_once(void **state) {
   end(&c);
 }
 
+static void test_no_outputs(void **state) {
+  (void)state;
+  case_t c;
+  assert_fails(create(&c, HEAD "graph { " IN("x", F32, DIM("n")) "}", NULL, 0, false),
+               DT_E_UNSUPPORTED, "the model has no outputs");
+  end(&c);
+}
+
+// Loops that are unrolled, within each other: each node counts as often as it is traced.
+#define LOOP(inside, last)                                                                         \
+  "node { op_type 'Loop' input 'eight' input 'yes' input 'x' output '" last                        \
+  "' attribute { name 'body' type 5 g { input { name 'i' } input { name 'go' } input { name 's' }" \
+  " " inside " node { op_type 'Identity' input 'go' output 'on' } "                                \
+  "output { name 'on' } output { name 'r' } } } } "
+static void test_too_much_to_trace(void **state) {
+  (void)state;
+  case_t c = {0};
+  const char *text = HEAD "graph { " IN(
+      "x", F32, DIM("n")) "initializer { name 'eight' data_type 7 int64_data 8 } "
+                          "initializer { name 'yes' data_type 9 int32_data 1 } " LOOP(
+                              LOOP(LOOP("node { op_type 'Relu' input 's' output 'r' } ", "r"), "r"),
+                              "y") OUT("y") "}";
+  c.bytes = onnx_make(&dt__onnx_model_message, text);
+  dt_onnx_options_t few = {.struct_size = sizeof(few), .max_nodes = 100};
+  dt_function_options_t about = {.struct_size = sizeof(about), .answer = DT_ANSWER_EVALUATOR};
+  dt_onnx_function_options_t options = {.struct_size = sizeof(options), .function = &about};
+  assert_null(dt_onnx_open_memory(c.bytes.data, c.bytes.len, &few, &c.model));
+  assert_null(dt_runtime_create(NULL, &c.runtime));
+  assert_null(dt_onnx_function_create(c.runtime, c.model, &options, &c.function));
+  assert_fails(dt_function_prepare(c.function), DT_E_LIMIT, "more than 100 nodes");
+  end(&c);
+}
+
 static void test_arguments(void **state) {
   (void)state;
   case_t c;
@@ -332,6 +365,7 @@ static void test_no_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_no_outputs),      cmocka_unit_test(test_too_much_to_trace),
       cmocka_unit_test(test_all_at_once),     cmocka_unit_test(test_arguments),
       cmocka_unit_test(test_names),           cmocka_unit_test(test_said_of_dims),
       cmocka_unit_test(test_names_are_hints), cmocka_unit_test(test_shape_input),
