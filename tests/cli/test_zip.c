@@ -23,7 +23,7 @@ typedef struct archive_t {
 
 static void put(archive_t *archive, uint64_t value, uint32_t bytes) {
   for (uint32_t k = 0; k < bytes; k++)
-    archive->bytes[archive->len++] = k < 8 ? (unsigned char)(value >> (8 * k)) : 0;
+    archive->bytes[archive->len++] = (unsigned char)(k < 8 ? (value >> (8 * k)) & 0xff : 0);
 }
 
 static void put_bytes(archive_t *archive, const void *from, size_t len) {
