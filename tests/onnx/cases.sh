@@ -22,7 +22,7 @@ trap 'rm -rf "$work"' EXIT
 "$ductile" check "$folder" --jobs 2 --timeout 120 "$@" >"$work/lines" || true
 while IFS=$'\t' read -r name atol _; do
   [[ -d $folder/$name ]] || continue
-  "$ductile" check "$folder/$name" --atol "$atol" >"$work/again" || true
+  "$ductile" check "$folder/$name" "$@" --atol "$atol" >"$work/again" || true
   line=$(head -n 1 "$work/again") name=$name awk '
     $2 == ENVIRON["name"] || $2 == ENVIRON["name"] ":" { $0 = ENVIRON["line"] }
     { print }' "$work/lines" >"$work/merged"
