@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "ductile/onnx.h"
+#include "tests/unit/exec/exec_test.h"
 #include "tests/unit/frontends/onnx_text.h"
 
 #include <math.h>
@@ -61,7 +62,7 @@ static dt_status_t create(case_t *c, const char *text) {
   assert_null(dt_session_create(c->runtime, &c->session));
   for (int k = 0; k < 2 && !status; k++) {
     const dt_function_options_t about = {.struct_size = sizeof(about),
-                                         .answer = k ? DT_ANSWER_EVALUATOR : DT_ANSWER_COMPILED};
+                                         .answer = k ? DT_ANSWER_EVALUATOR : compiled_answer()};
     const dt_onnx_function_options_t options = {.struct_size = sizeof(options), .function = &about};
     status = dt_onnx_function_create(c->runtime, c->model, &options, &c->functions[k]);
   }
