@@ -19,6 +19,18 @@ typedef struct carry_t {
   dt_program_region_t loop; // whose trips they are in
 } carry_t;
 
+// The load and the store go over buffers of one layout in step.
+static bool copies_each(const dt_buffer_t *from, const dt_buffer_t *to, const dt_inst_t *load,
+                        const dt_store_t *store) {
+  if (from->rank != to->rank || from->dtype != to->dtype)
+    return false;
+  for (uint32_t d = 0; d < from->rank; d++)
+    if (from->sizes[d].id != to->sizes[d].id || from->strides[d].id != to->strides[d].id ||
+        load->index[d].id != store->index[d].id)
+      return false;
+  return true;
+}
+
 // The kernel does nothing but copy a whole temporary into state, element by element.
 static bool is_copy(carry_t *c) {
   const dt_program_t *program = c->program;
@@ -35,14 +47,9 @@ static bool is_copy(carry_t *c) {
   c->to = store->buffer;
   const dt_buffer_t *a = dt__program_buffer(program, c->from);
   const dt_buffer_t *b = dt__program_buffer(program, c->to);
-  if (a->kind != DT_BUFFER_TEMP || b->kind != DT_BUFFER_STATE || !b->index || a->rank != b->rank ||
-      a->dtype != b->dtype)
+  if (a->kind != DT_BUFFER_TEMP || b->kind != DT_BUFFER_STATE || !b->index)
     return false;
-  for (uint32_t d = 0; d < a->rank; d++)
-    if (a->sizes[d].id != b->sizes[d].id || a->strides[d].id != b->strides[d].id ||
-        load->index[d].id != store->index[d].id)
-      return false;
-  return true;
+  return copies_each(a, b, load, store);
 }
 
 static bool reads(const dt_kernel_t *kernel, dt_buffer_id_t id) {
@@ -168,13 +175,9 @@ static bool copies_whole(revised_t *r) {
   const dt_buffer_t *a = dt__program_buffer(program, r->from);
   const dt_buffer_t *b = dt__program_buffer(program, r->to);
   bool own = a->kind == DT_BUFFER_TEMP || (a->kind == DT_BUFFER_STATE && a->index);
-  if (!own || b->kind != DT_BUFFER_TEMP || a->rank != b->rank || a->dtype != b->dtype)
+  if (!own || b->kind != DT_BUFFER_TEMP)
     return false;
-  for (uint32_t d = 0; d < a->rank; d++)
-    if (a->sizes[d].id != b->sizes[d].id || a->strides[d].id != b->strides[d].id ||
-        load->index[d].id != store->index[d].id)
-      return false;
-  return true;
+  return copies_each(a, b, load, store);
 }
 
 static bool is_revised_by(const dt_kernel_t *kernel, dt_buffer_id_t id) {

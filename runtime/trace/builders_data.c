@@ -63,13 +63,6 @@ static dt_value_t cumsum(dt_trace_t *trace, dt_value_t x, uint32_t axis, uint32_
   return one(trace, DT_OP_cumsum, x, &attrs);
 }
 
-// A condition that holds by construction.
-static void known(dt_trace_t *trace, dt_sym_t cond) {
-  if (!trace->status && dt__trace_made(trace, cond).id &&
-      dt__sym_known(trace->env, cond) == DT_UNKNOWN)
-    (void)dt__trace_take(trace, dt__sym_learn(trace->env, cond));
-}
-
 // A condition that the program needs: proved, refused, or checked at each call.
 static bool required(dt_trace_t *trace, dt_sym_t cond, const char *what) {
   return !trace->status && dt__trace_made(trace, cond).id &&
@@ -95,7 +88,7 @@ static dt_sym_t count_true(dt_trace_t *trace, dt_value_t mask) {
   dt_sym_t all = literal(trace, 1);
   for (uint32_t k = 0; k < node->rank; k++)
     all = dt__sym_mul(trace->env, all, node->sizes[k]);
-  known(trace, dt__sym_le(trace->env, count, all));
+  dt__trace_known(trace, dt__sym_le(trace->env, count, all));
   return count;
 }
 
@@ -147,7 +140,7 @@ static bool check_repeats(dt_trace_t *trace, dt_sym_t least) {
       .cond = cond, .what = what, .origin = trace->origin, .code = DT_E_RANGE};
   if (!DT_VEC_PUSH(&trace->traced->arena, &trace->graph->asserts, check))
     (void)dt__trace_take(trace, DT_NO_MEMORY());
-  known(trace, cond);
+  dt__trace_known(trace, cond);
   return !trace->status;
 }
 
@@ -349,9 +342,9 @@ dt_value_t dt_slice_range(dt_trace_t *trace, dt_value_t x, int32_t axis, dt_sym_
   if (!dt__trace_made(trace, last).id)
     return none_value;
   // Clamping makes these true; an empty slice lies one step beside its start.
-  known(trace, dt__sym_le(env, zero, size));
-  known(trace, dt__sym_le(env, zero, step > 0 ? first : last));
-  known(trace, dt__sym_lt(env, step > 0 ? last : first, n));
+  dt__trace_known(trace, dt__sym_le(env, zero, size));
+  dt__trace_known(trace, dt__sym_le(env, zero, step > 0 ? first : last));
+  dt__trace_known(trace, dt__sym_lt(env, step > 0 ? last : first, n));
   return slice(trace, x, at, first, size, step);
 }
 
@@ -383,8 +376,8 @@ void dt_split(dt_trace_t *trace, dt_value_t x, int32_t axis, uint32_t n, const d
   for (uint32_t k = 0; k < n; k++) {
     // Parts of a sum without negative terms.
     dt_sym_t end = dt__sym_add(env, start, sizes[k]);
-    known(trace, dt__sym_le(env, zero, start));
-    known(trace, dt__sym_le(env, end, whole));
+    dt__trace_known(trace, dt__sym_le(env, zero, start));
+    dt__trace_known(trace, dt__sym_le(env, end, whole));
     out[k] = slice(trace, x, at, start, sizes[k], 1);
     start = end;
   }

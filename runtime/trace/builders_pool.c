@@ -35,8 +35,8 @@ static void place_ceil(pool_t *p, uint32_t k, dt_sym_t room, dt_sym_t reach) {
   dt_sym_t span = dt__window_span(env, p->places[k], w->stride, reach);
   p->behind[k] = dt__sym_max(env, literal(p, 0), dt__sym_sub(env, span, front));
   // Rounding up a quotient that is not negative; and the larger of two.
-  dt__windows_known(p->trace, dt__sym_le(env, literal(p, 0), p->places[k]));
-  dt__windows_known(p->trace, dt__sym_le(env, span, dt__sym_add(env, front, p->behind[k])));
+  dt__trace_known(p->trace, dt__sym_le(env, literal(p, 0), p->places[k]));
+  dt__trace_known(p->trace, dt__sym_le(env, span, dt__sym_add(env, front, p->behind[k])));
 }
 
 static bool place(pool_t *p, uint32_t k) {
@@ -61,7 +61,7 @@ static bool place(pool_t *p, uint32_t k) {
     p->places[k] = dt__window_places(env, room, reach, w->stride);
     p->behind[k] = w->high;
     dt_sym_t span = dt__window_span(env, p->places[k], w->stride, reach);
-    dt__windows_known(p->trace, dt__sym_le(env, span, room));
+    dt__trace_known(p->trace, dt__sym_le(env, span, room));
   }
   return dt__trace_made(p->trace, p->places[k]).id && dt__trace_made(p->trace, p->behind[k]).id;
 }

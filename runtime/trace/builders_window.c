@@ -92,16 +92,10 @@ dt_value_t dt_windows(dt_trace_t *trace, dt_value_t x, uint32_t n, const dt_wind
     attrs.syms[4 * k + 1] = w[k].size;
     attrs.syms[4 * k + 2] = w[k].stride;
     attrs.syms[4 * k + 3] = w[k].dilation;
-    dt__windows_known(
+    dt__trace_known(
         trace, dt__sym_le(env, dt__window_span(env, attrs.syms[4 * k], w[k].stride, reach), room));
   }
   return trace->status ? none_value : dt__trace_add(trace, DT_OP_window, &x, 1, &attrs);
-}
-
-void dt__windows_known(dt_trace_t *trace, dt_sym_t cond) {
-  if (!trace->status && dt__trace_made(trace, cond).id &&
-      dt__sym_known(trace->env, cond) == DT_UNKNOWN)
-    (void)dt__trace_take(trace, dt__sym_learn(trace->env, cond));
 }
 
 dt_value_t dt_overlap_add(dt_trace_t *trace, dt_value_t x, uint32_t n, const dt_window_t *windows,

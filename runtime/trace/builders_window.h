@@ -12,7 +12,5 @@ bool dt__windows_read(dt_trace_t *trace, uint32_t n, const dt_window_t *windows,
 bool dt__windows_need(dt_trace_t *trace, dt_sym_t cond, const char *what);
 // A window of that reach fits; of windows of one element there may be none.
 bool dt__windows_fit(dt_trace_t *trace, dt_sym_t reach, dt_sym_t room);
-// A condition that holds by construction.
-void dt__windows_known(dt_trace_t *trace, dt_sym_t cond);
 
 #endif // DT_RUNTIME_TRACE_BUILDERS_WINDOW_H

@@ -134,6 +134,12 @@ dt_sym_t dt__trace_made(dt_trace_t *trace, dt_sym_t e) {
   return DT_SYM_NONE_ID;
 }
 
+void dt__trace_known(dt_trace_t *trace, dt_sym_t cond) {
+  if (!trace->status && dt__trace_made(trace, cond).id &&
+      dt__sym_known(trace->env, cond) == DT_UNKNOWN)
+    (void)dt__trace_take(trace, dt__sym_learn(trace->env, cond));
+}
+
 bool dt__trace_axis(dt_trace_t *trace, int32_t axis, uint32_t rank, uint32_t *out) {
   int64_t at = axis < 0 ? (int64_t)axis + rank : axis;
   if (at < 0 || at >= rank) {

@@ -83,6 +83,8 @@ bool dt__trace_syms(dt_trace_t *trace, uint32_t n, const dt_sym_t *syms, uint32_
 dt_sym_t dt__trace_made(dt_trace_t *trace, dt_sym_t e);
 // Counts negative axes from the end; false fails the trace.
 bool dt__trace_axis(dt_trace_t *trace, int32_t axis, uint32_t rank, uint32_t *out);
+// Learns a condition that holds by construction: no guard, no check.
+void dt__trace_known(dt_trace_t *trace, dt_sym_t cond);
 
 // ---- Nodes --------------------------------------------------------------------------------------
 // Appends `op` and returns its value; none with the trace failed.
