@@ -201,25 +201,6 @@ static void add_channels(const conv_t *c, total_t *total, const dt_walk_t *at,
   }
 }
 
-dt_status_t dt__eval_conv(const dt_eval_t *e, const dt_node_t *node, dt_eval_value_t *out) {
-  conv_t c;
-  int64_t count = 0;
-  DT_TRY(begin_conv(e, node, 0, &c));
-  if (c.x->sizes[1] != c.w->sizes[1] * c.windows.groups || c.w->sizes[0] % c.windows.groups)
-    return dt__eval_misfit(node, "the channels of x are not those of w");
-  if (out->count == 0)
-    return NULL;
-  dt_walk_t walk = dt__walk_begin(out->rank, out->sizes, (const int64_t[DT_MAX_RANK]){0}), element;
-  for (int64_t at = 0; at < out->count; at++, dt__walk_next(&walk)) {
-    total_t total = total_of(out->dtype);
-    bool any = begin_window(c.windows.n, c.w->sizes + 2, &element, &count);
-    for (int64_t j = 0; any && j < count; j++, dt__walk_next(&element))
-      add_channels(&c, &total, &walk, &element);
-    dt__eval_put(out, at, total_end(&total, 1));
-  }
-  return NULL;
-}
-
 // The same of the place that has this element of the kernel here, if one has.
 static void add_transposed(const conv_t *c, total_t *total, const dt_walk_t *at,
                            const dt_walk_t *element) {
@@ -239,22 +220,37 @@ static void add_transposed(const conv_t *c, total_t *total, const dt_walk_t *at,
                 dt__eval_at(c->w, w_at + i * c->w_strides[0]));
 }
 
-dt_status_t dt__eval_conv_transpose(const dt_eval_t *e, const dt_node_t *node,
-                                    dt_eval_value_t *out) {
-  conv_t c;
+typedef void (*add_fn_t)(const conv_t *c, total_t *total, const dt_walk_t *at,
+                         const dt_walk_t *element);
+
+static dt_status_t sum_windows(conv_t *c, add_fn_t add, dt_eval_value_t *out) {
   int64_t count = 0;
-  DT_TRY(begin_conv(e, node, 1, &c));
-  if (c.x->sizes[1] != c.w->sizes[0] || c.w->sizes[0] % c.windows.groups)
-    return dt__eval_misfit(node, "the channels of x are not those of w");
   if (out->count == 0)
     return NULL;
   dt_walk_t walk = dt__walk_begin(out->rank, out->sizes, (const int64_t[DT_MAX_RANK]){0}), element;
   for (int64_t at = 0; at < out->count; at++, dt__walk_next(&walk)) {
     total_t total = total_of(out->dtype);
-    bool any = begin_window(c.windows.n, c.w->sizes + 2, &element, &count);
+    bool any = begin_window(c->windows.n, c->w->sizes + 2, &element, &count);
     for (int64_t j = 0; any && j < count; j++, dt__walk_next(&element))
-      add_transposed(&c, &total, &walk, &element);
+      add(c, &total, &walk, &element);
     dt__eval_put(out, at, total_end(&total, 1));
   }
   return NULL;
+}
+
+dt_status_t dt__eval_conv(const dt_eval_t *e, const dt_node_t *node, dt_eval_value_t *out) {
+  conv_t c;
+  DT_TRY(begin_conv(e, node, 0, &c));
+  if (c.x->sizes[1] != c.w->sizes[1] * c.windows.groups || c.w->sizes[0] % c.windows.groups)
+    return dt__eval_misfit(node, "the channels of x are not those of w");
+  return sum_windows(&c, add_channels, out);
+}
+
+dt_status_t dt__eval_conv_transpose(const dt_eval_t *e, const dt_node_t *node,
+                                    dt_eval_value_t *out) {
+  conv_t c;
+  DT_TRY(begin_conv(e, node, 1, &c));
+  if (c.x->sizes[1] != c.w->sizes[0] || c.w->sizes[0] % c.windows.groups)
+    return dt__eval_misfit(node, "the channels of x are not those of w");
+  return sum_windows(&c, add_transposed, out);
 }
