@@ -89,13 +89,14 @@ dt_status_t dt__cuda_compile_unit(const dt_program_t *program, const dt_unit_map
   if (!status)
     status = dt__emit_finish(&m, KERNEL_PASSES, false, options, unit, &text, out_bytes);
   dt__emit_fini(&m);
+  char *ptx = text;
   if (!status && dt__cuda_waits(target))
-    status = dt__cuda_check_waits(text);
+    status = dt__cuda_settle_waits(&ptx, out_bytes);
   if (status) {
-    dt__free(text);
-    text = NULL;
+    dt__free(ptx);
+    ptx = NULL;
   }
-  *out_text = text;
+  *out_text = ptx;
   return status;
 }
 

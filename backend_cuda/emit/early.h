@@ -26,5 +26,8 @@ void dt__cuda_copy_early(dt_emit_t *m, LLVMValueRef to, LLVMValueRef from, LLVMV
 // path of each entry what comes before its wait are marked copies, shared memory and registers.
 // DT_E_INTERNAL names the entry and the line.
 dt_status_t dt__cuda_check_waits(const char *ptx) DT_MUST_USE;
+// Entries of *ptx (*bytes without its zero) that the check refuses wait first of all: slower by
+// what could have come early, and right. *ptx may move.
+dt_status_t dt__cuda_settle_waits(char **ptx, size_t *bytes) DT_MUST_USE;
 
 #endif // DT_BACKEND_CUDA_EMIT_EARLY_H

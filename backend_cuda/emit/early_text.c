@@ -12,6 +12,7 @@
 #include "backend_cuda/emit/early_text.h"
 #include "backend_cuda/emit/early.h"
 
+#include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 
@@ -192,11 +193,16 @@ static const char *find_end(const char *line) {
 }
 
 // The body begins behind the first line that is an opening brace.
-static dt_status_t check_entry(const char *name) {
-  walk_t w = {.name = name, .name_len = (int)until(name, '(', '\n')};
+static const char *find_body(const char *name) {
   const char *line = name;
   while (*line && *line != '{' && *line != '}')
     line = next_line(line);
+  return line;
+}
+
+static dt_status_t check_entry(const char *name) {
+  walk_t w = {.name = name, .name_len = (int)until(name, '(', '\n')};
+  const char *line = find_body(name);
   w.body = next_line(line);
   w.end = find_end(w.body);
   dt_status_t status = *line == '{' ? walk(&w, w.body) : refuse(&w, line);
@@ -212,9 +218,49 @@ static bool in_remark(const char *ptx, const char *at) {
   return begins(skip_blanks(at), "//");
 }
 
-dt_status_t dt__cuda_check_waits(const char *ptx) {
-  for (const char *at = strstr(ptx, ENTRY); at; at = strstr(at + 1, ENTRY))
+// The name of the first entry from `at` on, NULL where there is none.
+static const char *next_entry(const char *ptx, const char *at) {
+  for (at = strstr(at, ENTRY); at; at = strstr(at + 1, ENTRY))
     if (!in_remark(ptx, at))
-      DT_TRY(check_entry(at + sizeof(ENTRY) - 1));
+      return at + sizeof(ENTRY) - 1;
+  return NULL;
+}
+
+dt_status_t dt__cuda_check_waits(const char *ptx) {
+  for (const char *name = next_entry(ptx, ptx); name; name = next_entry(ptx, name))
+    DT_TRY(check_entry(name));
+  return NULL;
+}
+
+// `at`: where in the text it is put in, and then where it went on.
+static dt_status_t insert_wait(char **ptx, size_t *bytes, size_t *at) {
+  static const char wait[] = "\t" DT_EARLY_WAIT "\n";
+  size_t more = sizeof(wait) - 1;
+  char *text = dt__realloc(*ptx, *bytes + more + 1);
+  if (!text)
+    return DT_NO_MEMORY();
+  memmove(text + *at + more, text + *at, *bytes - *at + 1);
+  memcpy(text + *at, wait, more);
+  *ptx = text;
+  *bytes += more;
+  *at += more;
+  return NULL;
+}
+
+dt_status_t dt__cuda_settle_waits(char **ptx, size_t *bytes) {
+  const char *name = next_entry(*ptx, *ptx);
+  while (name) {
+    size_t at = (size_t)(name - *ptx);
+    dt_status_t status = check_entry(name);
+    const char *line = find_body(name);
+    if (dt_status_code(status) == DT_E_INTERNAL && *line == '{') {
+      DT_LOG(DT_LOG_COMPILE, 1, "%s: it waits first of all", dt_status_message(status));
+      dt_status_free(status);
+      at = (size_t)(next_line(line) - *ptx);
+      status = insert_wait(ptx, bytes, &at);
+    }
+    DT_TRY(status);
+    name = next_entry(*ptx, *ptx + at);
+  }
   return NULL;
 }

@@ -418,8 +418,24 @@ static void call_bind_fail(dt_body_t *k, uint32_t check, LLVMValueRef value, LLV
   LLVMBuildCall2(m->b, LLVMGlobalGetValueType(fn), fn, args, 4, "");
 }
 
+// Devices have no vectors with an index that is computed: those live in memory, which code may come
+// to before it has waited for earlier work.
+static LLVMValueRef select_first(dt_body_t *k, LLVMValueRef mask, LLVMValueRef vector) {
+  dt_emit_t *m = k->m;
+  LLVMValueRef first = NULL;
+  for (uint32_t i = k->lanes; i-- > 0;) {
+    LLVMValueRef at = dt__emit_i64(m, i);
+    LLVMValueRef one = LLVMBuildExtractElement(m->b, vector, at, "");
+    LLVMValueRef bit = LLVMBuildExtractElement(m->b, mask, at, "");
+    first = first ? LLVMBuildSelect(m->b, bit, one, first, "") : one;
+  }
+  return first;
+}
+
 LLVMValueRef dt__lanes_first(dt_body_t *k, LLVMValueRef mask, LLVMValueRef vector) {
   dt_emit_t *m = k->m;
+  if (m->device)
+    return select_first(k, mask, vector);
   LLVMTypeRef bits = LLVMIntTypeInContext(m->context, k->lanes);
   LLVMTypeRef types[1] = {bits};
   LLVMValueRef args[2] = {LLVMBuildBitCast(m->b, mask, bits, ""), LLVMConstInt(m->t_i1, 0, 0)};

@@ -7,6 +7,7 @@
 #include "tests/unit/cuda/ptx_fixture.h"
 
 #include "backend_cuda/emit/early.h"
+#include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 
 #define WAIT "griddepcontrol.wait;"
@@ -222,6 +223,51 @@ static void what_may_stand_before_a_wait(void **state) {
   refused(text, 0, "cp.async");
 }
 
+// Rows at places that are computed, with numbers that are the same for all blocks: what a failed
+// check of them tells stays in registers, so that none of it stands before the wait in memory.
+static void places_stay_in_registers(void **state) {
+  (void)state;
+  static const char places[] = "graph () {\n"
+                               "  %1 = input \"x\" f32[6] strides [1] contiguous\n"
+                               "  %2 = iota {dtype = i64, axes = [0], syms = [6]} : i64[6]\n"
+                               "  %3 = scalar {dtype = i64, value = 1} : i64[]\n"
+                               "  %4 = reshape %3 {syms = [1]} : i64[1]\n"
+                               "  %5 = expand %4 {syms = [6]} : i64[6]\n"
+                               "  %6 = sub %2, %5 : i64[6]\n"
+                               "  %7 = gather %1, %6 {axes = [0]} : f32[6]\n"
+                               "  %8 = ne %1, %7 : bool[6]\n"
+                               "  %9 = cast %8 {dtype = i64} : i64[6]\n"
+                               "  %10 = sum %9 {axes = [0]} : i64[]\n"
+                               "  return %10\n}\n";
+  gpu_rig_t r;
+  gpu_rig_open(&r, places, &h100, false);
+  assert_int_equal(count(r.ptx, "%SP"), 0);
+  assert_null(dt__cuda_check_waits(r.ptx));
+  gpu_rig_close(&r);
+}
+
+// Where the check refuses an entry, that entry alone waits at its beginning, and is right.
+static void a_late_wait_is_put_first(void **state) {
+  (void)state;
+  static const char late[] = "\t.reg .b64 %rd<4>;\n\tld.b32 %r1, [%rd1];\n\t" WAIT "\n\tret;\n}\n";
+  static const char early[] = "\t" WAIT "\n\tld.b32 %r1, [%rd1];\n\tret;\n}\n";
+  enum { ROOM = 1024 };
+  char *text = dt__alloc(ROOM);
+  int written = snprintf(text, ROOM, "%s%s// .entry of a remark\n%s%s%s%s", begin, late, begin,
+                         early, begin, late);
+  assert_true(written > 0 && written < ROOM);
+  size_t bytes = (size_t)written;
+  assert_null(dt__cuda_settle_waits(&text, &bytes));
+  assert_int_equal(bytes, strlen(text));
+  assert_int_equal(count(text, WAIT), 5);
+  assert_non_null(strstr(text, "{\n\t" WAIT "\n\t.reg"));
+  assert_null(dt__cuda_check_waits(text));
+  size_t before = bytes;
+  assert_null(dt__cuda_settle_waits(&text, &bytes));
+  assert_int_equal(bytes, before);
+  dt__free(text);
+}
+
 int main(int argc, char **argv) {
   assert_int_equal(argc, 2);
   library = argv[1];
@@ -231,6 +277,8 @@ int main(int argc, char **argv) {
       TEST(a_missing_wait_is_found),
       cmocka_unit_test(a_late_wait_is_found),
       cmocka_unit_test(what_may_stand_before_a_wait),
+      cmocka_unit_test(places_stay_in_registers),
+      cmocka_unit_test(a_late_wait_is_put_first),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
