@@ -230,9 +230,6 @@ static dt_status_t take_edges(const dt_program_t *program, dt_compiled_t *out) {
 static void tell_segments(const compile_t *compile, const dt_compiled_t *compiled) {
   const dt_program_t *program = compile->program;
   uint32_t item = 0, kernel = program->n_once;
-  if (compiled->segments_reason)
-    DT_LOG(DT_LOG_COMPILE, 1, "%s.%u reads numbers from data on the host: %s", compile->name,
-           compile->variant, compiled->segments_reason);
   for (uint32_t s = 0; s < program->segments.len; s++) {
     const dt_program_segment_t *segment = &program->segments.items[s];
     DT_LOG(DT_LOG_COMPILE, 2, "%s.%u segment %u: %u kernels, after reading %u numbers%s%s",
@@ -333,6 +330,9 @@ dt_status_t dt__compile(dt_compiler_t *compiler, const dt_compile_request_t *req
   int64_t begin = dt__now_ns();
   dt_status_t status = request->cuda ? compile_device(&compile, request->strict_fp, &compiled)
                                      : compile_all(&compile, request->strict_fp, NULL, compiled);
+  if (!status && compiled->segments_reason)
+    DT_LOG(DT_LOG_COMPILE, 1, "%s.%u reads numbers from data on the host: %s", name, variant,
+           compiled->segments_reason);
   if (!status)
     DT_LOG(DT_LOG_COMPILE, 1,
            "%s.%u: %u kernels a call, %u segments, %u units, %llu bytes of code, %lld computed "

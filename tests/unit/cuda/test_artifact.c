@@ -4,6 +4,7 @@
 // used.
 #include "tests/unit/exec/exec_test.h"
 
+#include "runtime/base/log.h"
 #include "tests/fake_cuda/fake_cuda.h"
 
 #include <dirent.h>
@@ -240,6 +241,28 @@ static void a_refused_cubin_is_made_anew(void **state) {
   assert_true(links() > before);
 }
 
+static void hear_why(void *user, const char *line, size_t len) {
+  bool *told = user;
+  *told |= memmem(line, len, "reads numbers from data on the host", 35) != NULL;
+}
+
+// Whoever looks for what slows a program down sees the same in the next process.
+static void why_it_reads_is_told_again(void **state) {
+  (void)state;
+  empty_folder();
+  for (uint32_t k = 0; k < 2; k++) {
+    bool told = false;
+    uint64_t before = links();
+    assert_int_equal(setenv("DUCTILE_LOG", "compile:1", 1), 0);
+    dt__log_set_sink(hear_why, &told);
+    live(&all);
+    dt__log_set_sink(NULL, NULL);
+    assert_int_equal(unsetenv("DUCTILE_LOG"), 0);
+    assert_int_equal(links() > before, k == 0);
+    assert_true(told);
+  }
+}
+
 static int make_folder(void **state) {
   (void)state;
   (void)snprintf(folder, sizeof(folder), "/tmp/ductile-artifact-XXXXXX");
@@ -259,6 +282,7 @@ int main(void) {
       cmocka_unit_test(other_facts_are_another_entry),
       cmocka_unit_test(damaged_entries_are_made_anew),
       cmocka_unit_test(a_refused_cubin_is_made_anew),
+      cmocka_unit_test(why_it_reads_is_told_again),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
