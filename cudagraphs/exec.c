@@ -180,6 +180,27 @@ void dt__graph_take(dt_frame_t *frame, dt_kernel_fn_t fn, const uint64_t *words,
     graph->launch.status = take(graph, fn, words, count, grain);
 }
 
+// Work that is empty has another code perhaps, and is not launched.
+void dt__graph_compare(dt_frame_t *frame, dt_kernel_fn_t fn, const uint64_t *words, int64_t count,
+                       int64_t grain) {
+  (void)words, (void)grain;
+  dt_graph_frame_t *graph = (dt_graph_frame_t *)frame;
+  const dt_graph_exec_t *exec = graph->exec;
+  uint32_t at = graph->at++;
+  if (graph->others == UINT32_MAX)
+    return;
+  if (at >= exec->n || exec->nodes[at].kind != DT_GRAPH_KERNEL)
+    graph->others = UINT32_MAX;
+  else if (count > 0)
+    graph->others += exec->nodes[at].kernel->function != dt__cuda_kernel_of(fn)->function;
+}
+
+// Launched one by one, the host would wait for what decides.
+void dt__graph_compare_region(dt_frame_t *frame, int64_t mark, const void *predicate) {
+  (void)mark, (void)predicate;
+  ((dt_graph_frame_t *)frame)->others = UINT32_MAX;
+}
+
 // Nodes that no kernel came to: slices that these sizes do not have.
 static dt_status_t empty_rest(dt_graph_frame_t *frame) {
   dt_graph_exec_t *exec = frame->exec;
@@ -253,6 +274,7 @@ dt_status_t dt__graph_settle(dt_graph_frame_t *frame, const uint64_t *key, uint3
   if (!dt__graph_is_whole(exec))
     DT_TRY(dt__graph_build(frame));
   exec->deferred = frame->deferred;
+  exec->direct = 0;
   return keep_key(exec, key, n);
 }
 
@@ -279,4 +301,5 @@ void dt__graph_unbuild(dt_graph_exec_t *exec) {
   exec->nodes = NULL;
   exec->key = NULL;
   exec->n = exec->cap = exec->n_built = exec->n_key = exec->key_cap = 0;
+  exec->direct = 0;
 }

@@ -7,6 +7,10 @@
 // A grid need not fit its work: blocks without work return, and blocks go on to further items. To
 // set a grid costs the launch more than a few idle blocks do (docs/graphs.md has the figures), so
 // that a call of new sizes leaves grids as they are, and equal calls to come set them (form.c).
+//
+// To set a function costs as much: a call of new sizes that has many others than the nodes is
+// sooner done by plain launches, in the place and memory of its graph; an equal call after it sets
+// the nodes.
 #ifndef DT_CUDAGRAPHS_EXEC_H
 #define DT_CUDAGRAPHS_EXEC_H
 
@@ -36,7 +40,8 @@ typedef struct dt_graph_exec_t {
   uint32_t n_built; // of the nodes: the executable's; the others came since
   uint64_t *key;    // what the nodes were last set for; n_key 0: not known
   uint32_t n_key, key_cap;
-  bool deferred;        // not all forms are what is best for it
+  uint64_t direct; // the sizes, as a hash, of a call whose kernels were launched one by one; or 0
+  bool deferred;   // not all forms are what is best for it
   _Atomic int64_t used; // when its holder last left it, ns
   size_t bytes;         // as estimated; the store's budget has them
 } dt_graph_exec_t;
@@ -46,6 +51,7 @@ typedef struct dt_graph_counts_t {
   uint64_t builds, build_ns; // executables assembled
   uint64_t replays;          // launches of one
   uint64_t unchanged;        // of these, with nothing to compare
+  uint64_t direct;           // calls whose kernels were launched one by one
   uint64_t nodes_set, grids_set, shared_set, functions_set;
 } dt_graph_counts_t;
 
@@ -54,6 +60,7 @@ typedef struct dt_graph_frame_t {
   dt_cuda_launch_frame_t launch; // first
   dt_graph_exec_t *exec;
   uint32_t at;            // the node that the next kernel goes to
+  uint32_t others;        // of the kernels compared: whose node has another function
   uint32_t forms_left;    // that may still be set without need
   bool equal;             // the call before was of the same key
   bool deferred;          // forms were left as they were: an equal call sets them
@@ -70,6 +77,12 @@ void dt__graph_take(dt_frame_t *frame, dt_kernel_fn_t fn, const uint64_t *words,
 
 // frame->region of a dt_graph_frame_t.
 void dt__graph_region(dt_frame_t *frame, int64_t mark, const void *predicate);
+
+// frame->launch and frame->region that set nothing: how many kernels are others than their nodes'
+// (frame->others; UINT32_MAX: not to be compared). An executable that is whole.
+void dt__graph_compare(dt_frame_t *frame, dt_kernel_fn_t fn, const uint64_t *words, int64_t count,
+                       int64_t grain);
+void dt__graph_compare_region(dt_frame_t *frame, int64_t mark, const void *predicate);
 
 // Whether the nodes were last set for exactly this key: the host program need not run.
 bool dt__graph_is_set_for(const dt_graph_exec_t *exec, const uint64_t *key, uint32_t n);

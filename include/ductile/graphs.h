@@ -54,7 +54,7 @@ typedef struct dt_session_stats_t {
   uint32_t struct_size;
   uint32_t path_length;      // graphs of this generation so far: one a call, or a chain
   uint64_t generation;       // from 1
-  uint64_t graph_calls;      // that ran as graphs, whole
+  uint64_t graph_calls;      // that ran as graphs, whole, or in a graph's place (direct_calls)
   uint64_t graph_skips;      // that should have, and were launched kernel by kernel
   const char *graph_skip;    // why the last of these was; NULL: none
   uint64_t unchanged_calls;  // of their graphs: at sizes and addresses of the place's last call
@@ -79,6 +79,10 @@ typedef struct dt_session_stats_t {
   uint64_t staged_bytes;   // of their elements
   uint64_t staging_bytes;  // mapped for them
   uint64_t shared_set;     // of nodes_set: whose shared memory was
+  // Of graph_calls: the kernels were launched one by one in the graph's place and memory. At sizes
+  // that want other code of most kernels this is sooner done than to set the graph; the next call
+  // of the same sizes sets it. DUCTILE_GRAPH_CODES says from how many on.
+  uint64_t direct_calls;
 } dt_session_stats_t;
 DT_API dt_status_t dt_session_stats(dt_session_t *session, dt_session_stats_t *stats) DT_MUST_USE;
 

@@ -4,6 +4,7 @@
 // last time, the host program does not run at all.
 #include "runtime/exec/session_device.h"
 
+#include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
@@ -205,11 +206,44 @@ static dt_status_t set_graph(const dt_call_t *call, const dt_compiled_t *compile
   return settle(call, graph, n_key);
 }
 
+// Kernel by kernel, after everything was prepared. `launches`: how many there were before.
+static dt_status_t launch_kernels(const dt_compiled_t *compiled, uint32_t segment,
+                                  uint64_t launches, dt_graph_frame_t *graph) {
+  graph->launch.frame.launch = dt__cuda_launch;
+  graph->launch.frame.region = NULL;
+  graph->launch.follows = false;
+  graph->launch.launches = launches;
+  compiled->segments[segment].run(&graph->launch.frame);
+  return graph->launch.status;
+}
+
+// Whether the place's executable is of other sizes, and so many of its kernels of other code that
+// plain launches are sooner done than setting it. Not for sizes that come again.
+static bool is_far(const dt_call_t *call, const dt_variant_t *variant, uint32_t segment,
+                   dt_graph_frame_t *graph) {
+  const uint64_t *key = call->session->device->graphs.key;
+  size_t bytes = variant->n_symbols * sizeof(*key);
+  dt_graph_exec_t *exec = graph->exec;
+  uint64_t sizes = dt__hash(key, bytes, 1) | 1;
+  if (!dt__graph_is_whole(exec) || !exec->n_key || memcmp(exec->key, key, bytes) == 0 ||
+      exec->direct == sizes)
+    return false;
+  graph->launch.frame.launch = dt__graph_compare;
+  graph->launch.frame.region = dt__graph_compare_region;
+  graph->at = graph->others = 0;
+  variant->compiled->segments[segment].run(&graph->launch.frame);
+  bool far = graph->others != UINT32_MAX &&
+             graph->others > (uint64_t)call->session->runtime->params.graph_codes;
+  exec->direct = far ? sizes : 0;
+  return far;
+}
+
 static dt_status_t launch_graph(const dt_call_t *call, const dt_variant_t *variant,
                                 const dt_bindings_t *bindings, uint32_t segment,
                                 dt_graph_place_t *place, dt_graph_frame_t *graph,
                                 dt_skip_t *out_skip) {
   dt_session_graphs_t *graphs = &call->session->device->graphs;
+  uint64_t launches = graph->launch.launches;
   uint32_t n_key = 0;
   DT_TRY(make_key(call, variant, bindings, graph, &n_key));
   DT_TRY(enter_place(call, place, &graph->exec));
@@ -221,6 +255,11 @@ static dt_status_t launch_graph(const dt_call_t *call, const dt_variant_t *varia
   if (dt__graph_is_set_for(graph->exec, graphs->key, n_key)) {
     graphs->counts.unchanged++;
     graph->launch.launches += graph->exec->n;
+  } else if (is_far(call, variant, segment, graph)) {
+    graphs->counts.direct++;
+    status = launch_kernels(variant->compiled, segment, launches, graph);
+    dt__graph_leave(graph->exec);
+    return status;
   } else {
     status = set_graph(call, variant->compiled, segment, graph, n_key, out_skip);
   }
@@ -228,17 +267,6 @@ static dt_status_t launch_graph(const dt_call_t *call, const dt_variant_t *varia
     status = dt__graph_launch(graph);
   dt__graph_leave(graph->exec);
   return forgive(call, status, out_skip);
-}
-
-// Kernel by kernel, after everything was prepared. `launches`: how many there were before.
-static dt_status_t launch_kernels(const dt_compiled_t *compiled, uint32_t segment,
-                                  uint64_t launches, dt_graph_frame_t *graph) {
-  graph->launch.frame.launch = dt__cuda_launch;
-  graph->launch.frame.region = NULL;
-  graph->launch.follows = false;
-  graph->launch.launches = launches;
-  compiled->segments[segment].run(&graph->launch.frame);
-  return graph->launch.status;
 }
 
 // Numbers, sizes, results and memory of a segment. The results of later ones, whose sizes data

@@ -125,7 +125,8 @@ static void fill(dt_session_t *session, dt_session_stats_t *all) {
                               .staged_inputs = own->staged.all_inputs,
                               .staged_bytes = own->staged.all_bytes,
                               .staging_bytes = own->staged.region.bytes,
-                              .shared_set = counts->shared_set};
+                              .shared_set = counts->shared_set,
+                              .direct_calls = counts->direct};
   count_places(&graphs->tree.root, &session->runtime->graphs, all);
 }
 
