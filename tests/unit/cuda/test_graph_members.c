@@ -7,6 +7,8 @@
 #include "runtime/exec/session_device.h"
 #include "tests/fake_cuda/fake_cuda.h"
 
+#include <stdlib.h>
+
 static dt_status_t sums(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
   (void)closure;
   out[0] = dt_softmax(t, dt_add(t, in[0], in[1]), 1);
@@ -56,7 +58,59 @@ static void sizes_set_arguments(void **state) {
   graph_oracle_close(&own);
 }
 
+// Tiles are entries of their own.
+static dt_status_t products(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  (void)closure;
+  static const int32_t turned[] = {1, 0};
+  dt_value_t a = dt_softmax(t, in[0], 1), b = dt_softmax(t, in[1], 1);
+  out[0] = dt_matmul(t, dt_matmul(t, a, dt_permute(t, b, turned)), b);
+  return NULL;
+}
+
+static dt_session_stats_t called(graph_oracle_t *own, int64_t rows, int64_t columns) {
+  dt_session_stats_t stats = {.struct_size = sizeof(stats)};
+  graph_oracle_compare(own, 2, (const int64_t[]){rows, columns});
+  expect_ok(dt_session_stats(own->device, &stats));
+  assert_int_equal(stats.graph_skips, 0);
+  assert_int_equal(stats.builds, 1);
+  return stats;
+}
+
+// Sizes that want other code are launched one by one, in the graph's place and memory; where they
+// come again the graph is set for them.
+static void other_code_is_launched(void **state) {
+  (void)state;
+  static const subject_t of_products = {"products", products, 2, 1, inputs};
+  graph_oracle_t own;
+  assert_int_equal(setenv("DUCTILE_GRAPH_CODES", "0", 1), 0);
+  graph_oracle_open(&own, &of_products, 12, 0);
+  dt_session_stats_t first = called(&own, 4, 8), now = called(&own, 5, 9);
+  assert_int_equal(now.direct_calls, 0); // the same code
+  first = called(&own, 4, 8);
+  now = called(&own, 200, 70);
+  assert_int_equal(now.direct_calls, 1);
+  assert_int_equal(now.nodes_set, first.nodes_set);
+  assert_int_equal(called(&own, 3, 8).direct_calls, 1); // the graph is as it was
+  assert_int_equal(called(&own, 200, 70).direct_calls, 2);
+  now = called(&own, 200, 70);
+  assert_int_equal(now.direct_calls, 2);
+  assert_true(now.functions_set > first.functions_set);
+  assert_int_equal(called(&own, 201, 70).direct_calls, 2);
+  assert_int_equal(called(&own, 4, 8).direct_calls, 3);
+  assert_int_equal(called(&own, 0, 8).direct_calls, 3); // no work, no code
+  now = called(&own, 130, 90);
+  assert_int_equal(now.graph_calls, 11);
+  graph_oracle_close(&own);
+  assert_int_equal(setenv("DUCTILE_GRAPH_CODES", "4", 1), 0);
+  graph_oracle_open(&own, &of_products, 12, 0);
+  (void)called(&own, 4, 8);
+  assert_int_equal(called(&own, 200, 70).direct_calls, 0);
+  graph_oracle_close(&own);
+  assert_int_equal(unsetenv("DUCTILE_GRAPH_CODES"), 0);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(sizes_set_arguments)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(sizes_set_arguments),
+                                     cmocka_unit_test(other_code_is_launched)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
