@@ -293,18 +293,110 @@ static bool eval(const dt_eval_t *v, uint32_t id, int64_t *out) {
   }
 }
 
-bool dt__sym_eval(const dt_symenv_t *env, dt_sym_t e, const int64_t *values, int64_t *out) {
-  dt_eval_t v = {env, values, NULL};
+// `out` is left alone where there is no value.
+__attribute__((noinline)) static bool eval_any(const dt_symenv_t *env, uint32_t id,
+                                               const int64_t *values, const int64_t *only,
+                                               int64_t *out) {
+  dt_eval_t v = {env, values, only};
   int64_t result;
-  if (!eval(&v, e.id, &result))
+  if (!eval(&v, id, &result))
     return false;
   *out = result;
   return true;
 }
 
+// ---- Without wide numbers ----------------------------------------------------------------------
+// The interpreter asks once an element, and nearly all it asks is sums and products that do not
+// overflow. By value, so that no frame holds what a sanitizer would have to watch.
+typedef struct dt_plain_t {
+  int64_t value;
+  bool known; // false: ask eval
+} dt_plain_t;
+
+static dt_plain_t plain(const dt_symenv_t *env, const int64_t *values, uint32_t id);
+
+// Sums, products, least and greatest ones.
+static dt_plain_t plain_many(const dt_symenv_t *env, const int64_t *values, uint32_t id) {
+  dt_sym_op_t op = (dt_sym_op_t)env->nodes[id].op;
+  dt_plain_t all = plain(env, values, dt__arg(env, id, 0));
+  for (uint32_t k = 1; all.known && k < env->nodes[id].n_args; k++) {
+    dt_plain_t x = plain(env, values, dt__arg(env, id, k));
+    // Overflow of 64 bits is left to eval; here it must not be computed in them.
+    wide_t wide = op == DT_SYM_ADD   ? (wide_t)all.value + x.value
+                  : op == DT_SYM_MUL ? (wide_t)all.value * x.value
+                  : op == DT_SYM_MAX ? (x.value > all.value ? x.value : all.value)
+                                     : (x.value < all.value ? x.value : all.value);
+    all.value = (int64_t)wide;
+    all.known = x.known && wide == (wide_t)all.value;
+  }
+  return all;
+}
+
+static dt_plain_t plain_pair(dt_sym_op_t op, dt_plain_t a, dt_plain_t b) {
+  dt_plain_t both = {0, a.known && b.known};
+  switch (op) {
+  case DT_SYM_FLOORDIV:
+  case DT_SYM_MOD:
+    both.known &= b.value > 0;
+    if (both.known)
+      both.value =
+          op == DT_SYM_MOD ? dt__mod_i64(a.value, b.value) : dt__floordiv_i64(a.value, b.value);
+    return both;
+  case DT_SYM_EQ:
+    both.value = a.value == b.value;
+    return both;
+  case DT_SYM_NE:
+    both.value = a.value != b.value;
+    return both;
+  case DT_SYM_LT:
+    both.value = a.value < b.value;
+    return both;
+  case DT_SYM_LE:
+    both.value = a.value <= b.value;
+    return both;
+  default:
+    return (dt_plain_t){0, false};
+  }
+}
+
+static dt_plain_t plain(const dt_symenv_t *env, const int64_t *values, uint32_t id) {
+  const dt_sym_node_t *node = &env->nodes[id];
+  switch (node->op) {
+  case DT_SYM_CONST:
+    return (dt_plain_t){node->value, true};
+  case DT_SYM_SYMBOL:
+    return (dt_plain_t){values[node->value], true};
+  case DT_SYM_ADD:
+  case DT_SYM_MUL:
+  case DT_SYM_MIN:
+  case DT_SYM_MAX:
+    return plain_many(env, values, id);
+  case DT_SYM_FLOORDIV:
+  case DT_SYM_MOD:
+  case DT_SYM_EQ:
+  case DT_SYM_NE:
+  case DT_SYM_LT:
+  case DT_SYM_LE:
+    return plain_pair((dt_sym_op_t)node->op, plain(env, values, dt__arg(env, id, 0)),
+                      plain(env, values, dt__arg(env, id, 1)));
+  default:
+    return (dt_plain_t){0, false};
+  }
+}
+
+bool dt__sym_eval(const dt_symenv_t *env, dt_sym_t e, const int64_t *values, int64_t *out) {
+  if (values) {
+    dt_plain_t p = plain(env, values, e.id);
+    if (p.known) {
+      *out = p.value;
+      return true;
+    }
+  }
+  return eval_any(env, e.id, values, NULL, out);
+}
+
 bool dt__eval_one(const dt_symenv_t *env, uint32_t id, int64_t value, int64_t *out) {
-  dt_eval_t v = {env, NULL, &value};
-  return eval(&v, id, out);
+  return eval_any(env, id, NULL, &value, out);
 }
 
 bool dt__sym_hint(const dt_symenv_t *env, dt_sym_t e, int64_t *out) {

@@ -375,15 +375,17 @@ static double round_double(double x) { return x; }
 #define STORE_UINT(c_type, v) (c_type)(v).i
 #define STORE_BOOL(c_type, v) (c_type)((v).i != 0)
 
+// Elements may lie at any address. No copy in a frame, which sanitizers would watch at each
+// element.
 #define DTYPE(id, value, name, bytes, kind, c_type)                                                \
-  static dt_scalar_t load_##id(const void *at) {                                                   \
+  typedef struct packed_##id {                                                                     \
     c_type v;                                                                                      \
-    memcpy(&v, at, sizeof(v));                                                                     \
-    return LOAD_##kind(c_type, v);                                                                 \
+  } __attribute__((packed)) packed_##id;                                                           \
+  static dt_scalar_t load_##id(const void *at) {                                                   \
+    return LOAD_##kind(c_type, ((const packed_##id *)at)->v);                                      \
   }                                                                                                \
   static void store_##id(void *at, dt_scalar_t x) {                                                \
-    c_type v = STORE_##kind(c_type, x);                                                            \
-    memcpy(at, &v, sizeof(v));                                                                     \
+    ((packed_##id *)at)->v = STORE_##kind(c_type, x);                                              \
   }
 #include "runtime/base/dtypes.def"
 

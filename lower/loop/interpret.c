@@ -55,11 +55,7 @@ static dt_status_t run_stage(dt_interp_t *in, const dt_stage_t *stage, dt_interp
     DT_TRY(dt__interp_body(in, stage));
     for (uint32_t k = 0; k < stage->folds.len; k++) {
       const dt_fold_t *fold = &stage->folds.items[k];
-      dt_scalar_t index = {.i = 0};
-      if (fold->index != DT_NO_INST)
-        index = in->insts[fold->index];
-      dt__interp_fold_take(fold, stage->insts.items[fold->value].dtype, in->insts[fold->value],
-                           index, &states[k]);
+      dt__interp_fold_take(in, stage, fold, &states[k]);
     }
   }
   for (uint32_t k = 0; k < stage->folds.len; k++) {

@@ -8,9 +8,8 @@
 
 #include <math.h>
 
-dt_status_t dt__interp_eval(const dt_interp_t *in, dt_sym_t e, const char *what, int64_t *out) {
-  if (dt__sym_eval(in->program->env, e, in->values, out))
-    return NULL;
+__attribute__((noinline)) static dt_status_t no_value(const dt_interp_t *in, dt_sym_t e,
+                                                      const char *what) {
   dt_text_t text;
   dt__text_init(&text);
   dt__sym_print(in->program->env, e, &text);
@@ -21,29 +20,34 @@ dt_status_t dt__interp_eval(const dt_interp_t *in, dt_sym_t e, const char *what,
   return status;
 }
 
+dt_status_t dt__interp_eval(const dt_interp_t *in, dt_sym_t e, const char *what, int64_t *out) {
+  return dt__sym_eval(in->program->env, e, in->values, out) ? NULL : no_value(in, e, what);
+}
+
 static dt_scalar_t rounded(dt_dtype_t dtype, dt_scalar_t value) {
   return dt__dtype_is_float(dtype) ? dt__scalar_cast(DT_F64, dtype, value) : value;
 }
 
 // ---- Memory -----------------------------------------------------------------------------------------
-// The element's offset; DT_E_INTERNAL where the index leaves the buffer.
-static dt_status_t locate(const dt_interp_t *in, dt_buffer_id_t id, const dt_sym_t *index,
-                          const char *what, int64_t *out) {
+// The element's offset, in `in->at`; DT_E_INTERNAL where the index leaves the buffer.
+static dt_status_t locate(dt_interp_t *in, dt_buffer_id_t id, const dt_sym_t *index,
+                          const char *what) {
   const dt_interp_buffer_t *buffer = &in->buffers[id.id - 1];
   uint32_t rank = dt__program_buffer(in->program, id)->rank;
-  *out = 0;
+  int64_t offset = 0;
   for (uint32_t d = 0; d < rank; d++) {
-    int64_t at = 0;
-    DT_TRY(dt__interp_eval(in, index[d], what, &at));
-    if (at < 0 || at >= buffer->sizes[d])
+    DT_TRY(dt__interp_eval(in, index[d], what, &in->at));
+    if (in->at < 0 || in->at >= buffer->sizes[d])
       return DT_FAIL(DT_E_INTERNAL, "%s: %s buffer %u at %lld in dim %u of size %lld",
-                     in->kernel->name, what, id.id, (long long)at, d, (long long)buffer->sizes[d]);
-    *out += at * buffer->strides[d];
+                     in->kernel->name, what, id.id, (long long)in->at, d,
+                     (long long)buffer->sizes[d]);
+    offset += in->at * buffer->strides[d];
   }
+  in->at = offset;
   return NULL;
 }
 
-static dt_status_t load(const dt_interp_t *in, const dt_inst_t *inst, dt_scalar_t *out) {
+static dt_status_t load(dt_interp_t *in, const dt_inst_t *inst, dt_scalar_t *out) {
   *out = (dt_scalar_t){.i = 0};
   if (inst->mask != DT_NO_INST && !in->insts[inst->mask].i) {
     if (inst->args[0] != DT_NO_INST)
@@ -51,8 +55,8 @@ static dt_status_t load(const dt_interp_t *in, const dt_inst_t *inst, dt_scalar_
     return NULL;
   }
   const dt_interp_buffer_t *buffer = &in->buffers[inst->buffer.id - 1];
-  int64_t at = 0;
-  DT_TRY(locate(in, inst->buffer, inst->index, "a load from", &at));
+  DT_TRY(locate(in, inst->buffer, inst->index, "a load from"));
+  int64_t at = in->at;
   bool local = dt__program_buffer(in->program, inst->buffer)->kind == DT_BUFFER_LOCAL;
   if (buffer->written && (local ? buffer->written[at] != in->iteration : buffer->written[at] == 0))
     return DT_FAIL(DT_E_INTERNAL, "%s: element %lld of buffer %u is read before it is written",
@@ -67,8 +71,8 @@ static dt_status_t store(dt_interp_t *in, const dt_stage_t *stage, const dt_stor
   dt_interp_buffer_t *buffer = &in->buffers[to->buffer.id - 1];
   const dt_buffer_t *info = dt__program_buffer(in->program, to->buffer);
   dt_dtype_t dtype = stage->insts.items[to->value].dtype;
-  int64_t at = 0;
-  DT_TRY(locate(in, to->buffer, to->index, "a store to", &at));
+  DT_TRY(locate(in, to->buffer, to->index, "a store to"));
+  int64_t at = in->at;
   if (buffer->written && to->revises && !buffer->written[at])
     return DT_FAIL(DT_E_INTERNAL, "%s: element %lld of buffer %u is revised before it is written",
                    in->kernel->name, (long long)at, to->buffer.id);
@@ -87,10 +91,9 @@ static dt_status_t store(dt_interp_t *in, const dt_stage_t *stage, const dt_stor
 
 // ---- Instructions -------------------------------------------------------------------------------------
 // An index without a value is unspecified; here it is 0.
-static dt_scalar_t index_value(const dt_interp_t *in, const dt_inst_t *inst) {
-  int64_t value = 0;
-  if (!dt__sym_eval(in->program->env, inst->sym, in->values, &value))
-    value = 0;
+static dt_scalar_t index_value(dt_interp_t *in, const dt_inst_t *inst) {
+  bool known = dt__sym_eval(in->program->env, inst->sym, in->values, &in->at);
+  int64_t value = known ? in->at : 0;
   dt_scalar_t made = {.i = value};
   if (inst->dtype == DT_BOOL)
     made.i = value != 0;
@@ -116,18 +119,14 @@ static dt_status_t bind(dt_interp_t *in, const dt_inst_t *inst, dt_scalar_t *out
 }
 
 // The fold with this iteration taken, which the loop takes for good at its end.
-static dt_status_t running(const dt_interp_t *in, const dt_stage_t *stage, const dt_inst_t *inst,
-                           dt_scalar_t *out) {
+__attribute__((noinline)) static dt_status_t running(dt_interp_t *in, const dt_stage_t *stage,
+                                                     const dt_inst_t *inst, dt_scalar_t *out) {
   for (uint32_t k = 0; k < stage->folds.len; k++) {
     const dt_fold_t *fold = &stage->folds.items[k];
     if (fold->row != inst->row)
       continue;
     dt_interp_fold_t state = in->folds[k];
-    dt_scalar_t index = {.i = 0};
-    if (fold->index != DT_NO_INST)
-      index = in->insts[fold->index];
-    dt__interp_fold_take(fold, stage->insts.items[fold->value].dtype, in->insts[fold->value], index,
-                         &state);
+    dt__interp_fold_take(in, stage, fold, &state);
     *out = dt__fold_is_arg(fold->kind) ? state.index : state.value;
     return NULL;
   }
@@ -136,7 +135,7 @@ static dt_status_t running(const dt_interp_t *in, const dt_stage_t *stage, const
 
 // By halving: where the buffer does not ascend, the answer is one of [0, size], the same
 // everywhere.
-static dt_status_t search(const dt_interp_t *in, const dt_stage_t *stage, const dt_inst_t *inst,
+static dt_status_t search(dt_interp_t *in, const dt_stage_t *stage, const dt_inst_t *inst,
                           dt_scalar_t *out) {
   const dt_interp_buffer_t *buffer = &in->buffers[inst->buffer.id - 1];
   dt_dtype_t dtype = stage->insts.items[inst->args[0]].dtype;
@@ -147,11 +146,10 @@ static dt_status_t search(const dt_interp_t *in, const dt_stage_t *stage, const 
       return DT_FAIL(DT_E_INTERNAL,
                      "%s: element %lld of buffer %u is searched before it is written",
                      in->kernel->name, (long long)middle, inst->buffer.id);
-    dt_scalar_t args[2] = {
-        dt__scalar_load(dtype, buffer->base + at * (int64_t)dt_dtype_size(dtype)),
-        in->insts[inst->args[0]]};
+    in->args[0] = dt__scalar_load(dtype, buffer->base + at * (int64_t)dt_dtype_size(dtype));
+    in->args[1] = in->insts[inst->args[0]];
     dt_scalar_op_t op = inst->inclusive ? DT_SCALAR_le : DT_SCALAR_lt;
-    if (dt__scalar_eval(op, dtype, args).i)
+    if (dt__scalar_eval(op, dtype, in->args).i)
       low = middle + 1;
     else
       high = middle;
@@ -160,14 +158,12 @@ static dt_status_t search(const dt_interp_t *in, const dt_stage_t *stage, const 
   return NULL;
 }
 
-static dt_scalar_t scalar_value(const dt_interp_t *in, const dt_stage_t *stage,
-                                const dt_inst_t *inst) {
-  dt_scalar_t args[3] = {{.i = 0}, {.i = 0}, {.i = 0}};
+static dt_scalar_t scalar_value(dt_interp_t *in, const dt_stage_t *stage, const dt_inst_t *inst) {
   uint32_t arity = dt__inst_arity(inst);
   for (uint32_t k = 0; k < arity; k++)
-    args[k] = in->insts[inst->args[k]];
+    in->args[k] = in->insts[inst->args[k]];
   uint32_t typed = inst->args[inst->op == DT_SCALAR_where ? 1 : 0];
-  return rounded(inst->dtype, dt__scalar_eval(inst->op, stage->insts.items[typed].dtype, args));
+  return rounded(inst->dtype, dt__scalar_eval(inst->op, stage->insts.items[typed].dtype, in->args));
 }
 
 static dt_status_t execute(dt_interp_t *in, const dt_stage_t *stage, const dt_inst_t *inst,
@@ -257,19 +253,27 @@ static bool is_nan(dt_dtype_t dtype, dt_scalar_t value) {
   return dt__dtype_is_float(dtype) && isnan(value.f);
 }
 
-void dt__interp_fold_take(const dt_fold_t *fold, dt_dtype_t dtype, dt_scalar_t value,
-                          dt_scalar_t index, dt_interp_fold_t *state) {
+void dt__interp_fold_take(dt_interp_t *in, const dt_stage_t *stage, const dt_fold_t *fold,
+                          dt_interp_fold_t *state) {
+  dt_dtype_t dtype = stage->insts.items[fold->value].dtype;
+  dt_scalar_t value = in->insts[fold->value];
   if (!dt__fold_is_arg(fold->kind)) {
-    dt_scalar_t args[2] = {state->value, value};
-    state->value = rounded(dtype, dt__scalar_eval(fold_ops[fold->kind], dtype, args));
+    in->args[0] = state->value;
+    in->args[1] = value;
+    state->value = rounded(dtype, dt__scalar_eval(fold_ops[fold->kind], dtype, in->args));
     return;
   }
   bool better = !state->any;
   if (!better && !is_nan(dtype, state->value)) {
-    dt_scalar_t args[2] = {value, state->value};
+    in->args[0] = value;
+    in->args[1] = state->value;
     dt_scalar_op_t op = fold->kind == DT_FOLD_ARGMAX ? DT_SCALAR_gt : DT_SCALAR_lt;
-    better = is_nan(dtype, value) || dt__scalar_eval(op, dtype, args).i;
+    better = is_nan(dtype, value) || dt__scalar_eval(op, dtype, in->args).i;
   }
-  if (better)
+  if (better) {
+    dt_scalar_t index = {.i = 0};
+    if (fold->index != DT_NO_INST)
+      index = in->insts[fold->index];
     *state = (dt_interp_fold_t){true, value, index};
+  }
 }

@@ -33,6 +33,10 @@ typedef struct dt_interp_t {
   dt_interp_fold_t *folds;     // of the stage, up to the iteration before this one
   uint32_t iteration;          // outer iterations begun, from 1
   uint32_t failed_check;       // 1 + the first check that failed, or 0
+  // An index and operands in hand. Here, not in frames: those whose address is taken cost a
+  // sanitizer more than all else that an element does.
+  int64_t at;
+  dt_scalar_t args[3];
 } dt_interp_t;
 
 dt_status_t dt__interp_init(dt_interp_t *in, const dt_program_t *program,
@@ -51,7 +55,8 @@ dt_status_t dt__interp_eval(const dt_interp_t *in, dt_sym_t e, const char *what,
 dt_status_t dt__interp_body(dt_interp_t *in, const dt_stage_t *stage) DT_MUST_USE;
 
 void dt__interp_fold_begin(const dt_fold_t *fold, dt_dtype_t dtype, dt_interp_fold_t *state);
-void dt__interp_fold_take(const dt_fold_t *fold, dt_dtype_t dtype, dt_scalar_t value,
-                          dt_scalar_t index, dt_interp_fold_t *state);
+// Takes the iteration whose instructions have run, by way of `in->args`.
+void dt__interp_fold_take(dt_interp_t *in, const dt_stage_t *stage, const dt_fold_t *fold,
+                          dt_interp_fold_t *state);
 
 #endif // DT_LOWER_LOOP_INTERPRET_PRIVATE_H
