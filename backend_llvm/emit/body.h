@@ -151,6 +151,13 @@ void dt__index_info(dt_body_t *k, dt_sym_t e, uint32_t *level, bool *varying);
 dt_lanes_t dt__index_eval(dt_body_t *k, dt_sym_t e);
 // A uniform one.
 LLVMValueRef dt__index_scalar(dt_body_t *k, dt_sym_t e);
+// a + b and a * b where the builder stands; host programs check them.
+LLVMValueRef dt__index_sum(dt_body_t *k, LLVMValueRef a, LLVMValueRef b);
+LLVMValueRef dt__index_product(dt_body_t *k, LLVMValueRef a, LLVMValueRef b);
+// Sums of so many terms that common factors are taken out of them first (sums.c). `e` is uniform
+// and known at `level`.
+bool dt__sum_is_long(const dt_body_t *k, dt_sym_t e);
+LLVMValueRef dt__sum_emit(dt_body_t *k, dt_sym_t e, uint32_t level);
 // The vector of copy `c`; a uniform value is splat at `level`, its own.
 LLVMValueRef dt__lanes_vector(dt_body_t *k, const dt_lanes_t *value, uint32_t c, uint32_t level);
 

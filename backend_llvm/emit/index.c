@@ -62,6 +62,14 @@ static LLVMValueRef arithmetic(dt_body_t *k, bool product, LLVMValueRef a, LLVMV
   return LLVMBuildExtractValue(m->b, pair, 0, "");
 }
 
+LLVMValueRef dt__index_sum(dt_body_t *k, LLVMValueRef a, LLVMValueRef b) {
+  return arithmetic(k, false, a, b);
+}
+
+LLVMValueRef dt__index_product(dt_body_t *k, LLVMValueRef a, LLVMValueRef b) {
+  return arithmetic(k, true, a, b);
+}
+
 // A divisor that a hoisted expression may meet as 0 (its loop then has no iteration) must not trap.
 static LLVMValueRef safe_divisor(dt_body_t *k, dt_sym_t e, LLVMValueRef b) {
   dt_emit_t *m = k->m;
@@ -362,6 +370,8 @@ dt_lanes_t dt__index_eval(dt_body_t *k, dt_sym_t e) {
     dt__body_at(k, level);
     LLVMValueRef lane = LLVMBuildMul(m->b, k->lane_base, dt__emit_i64(m, coef), "");
     out = ramp(k, LLVMBuildAdd(m->b, start, lane, ""), coef);
+  } else if (!varying && dt__sum_is_long(k, e)) {
+    out.v[0] = dt__sum_emit(k, e, level);
   } else {
     out = eval_operation(k, e, level, varying);
   }

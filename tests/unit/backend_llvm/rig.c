@@ -303,6 +303,7 @@ static dt_status_t load_units(rig_t *r, const dt_unit_map_t *map, code_t *code) 
     dt__free(object);
     DT_TRY(status);
     code->n_units = u + 1;
+    code->bytes += bytes;
   }
   for (uint32_t c = 0; c < map->n_codes; c++) {
     char name[32];

@@ -80,6 +80,7 @@ uint32_t rig_lanes(const rig_t *r, dt_dtype_t dtype);
 // ---- Compiled code -------------------------------------------------------------------------------------
 typedef struct code_t {
   uint32_t n_units;
+  size_t bytes; // of all units' objects
   dt_native_t *natives[16];
   dt_kernel_fn_t kernels[64];
   uint32_t n_kernels;

@@ -104,6 +104,66 @@ static void test_overflow(void **state) {
   rig_close(&r);
 }
 
+// A result of four sizes of five parts each: their product has 625 terms in canonical form. Its
+// code grows with the parts; sizes, offsets and the check of the bytes stay as they are.
+static void test_long_sums(void **state) {
+  (void)state;
+  rig_t r;
+  code_t code;
+  rig_open(&r);
+  dt_sym_t shape[4], at[4], s[2] = {rig_size(&r), rig_size(&r)};
+  for (int64_t d = 0; d < 4; d++) {
+    dt_sym_t one = dt__sym_min(r.env, s[0], dt__sym_const(r.env, d + 2));
+    dt_sym_t two = dt__sym_max(r.env, s[1], dt__sym_const(r.env, d + 1));
+    dt_sym_t three = dt__sym_floordiv(r.env, s[0], dt__sym_const(r.env, d + 3));
+    shape[d] = dt__sym_add(r.env, dt__sym_add(r.env, s[d / 2], one),
+                           dt__sym_sub(r.env, dt__sym_add(r.env, two, three),
+                                       dt__sym_min(r.env, s[1], dt__sym_const(r.env, d + 1))));
+  }
+  dt_buffer_id_t y = rig_buffer(&r, DT_BUFFER_OUTPUT, DT_I64, 0, 4, shape, NULL);
+  rig_kernel(&r, "count");
+  for (int d = 0; d < 4; d++)
+    at[d] = rig_outer(&r, shape[d]);
+  rig_stage(&r);
+  dt_sym_t number = at[0];
+  for (int d = 1; d < 4; d++)
+    number = dt__sym_add(r.env, dt__sym_mul(r.env, number, shape[d]), at[d]);
+  rig_store(&r, y, at, rig_index(&r, DT_I64, number));
+  rig_stage_end(&r);
+  rig_schedule(&r, (dt_schedule_t){.kind = DT_SCHEDULE_OUTER_LANES,
+                                   .lanes = rig_lanes(&r, DT_I64),
+                                   .unroll = 2,
+                                   .block = 16});
+  rig_kernel_end(&r);
+  rig_compile(&r, &code);
+  if (code.bytes > 32 << 10)
+    fail_msg("%zu bytes of code for a product of four sums", code.bytes);
+  for (int64_t a = 0; a < 4; a++)
+    for (int64_t b = 0; b < 4; b++) {
+      static int64_t out[1 << 14];
+      int64_t count = 1, sizes[4];
+      for (int64_t d = 0; d < 4; d++) {
+        sizes[d] = (d < 2 ? a : b) + (a < d + 2 ? a : d + 2) + (b > d + 1 ? b : d + 1) +
+                   a / (d + 3) - (b < d + 1 ? b : d + 1);
+        count *= sizes[d];
+      }
+      assert_in_range(count, 0, 1 << 14);
+      call_t call = {.symbols = {a, b}, .outputs = {out}};
+      assert_int_equal(code_call(&code, &call), 0);
+      for (int d = 0; d < 4; d++)
+        assert_int_equal(call.output_sizes[d], sizes[d]);
+      for (int64_t i = 0; i < count; i++)
+        assert_int_equal(out[i], i);
+    }
+  static const int64_t large[][2] = {{1 << 24, 1 << 23}, {(int64_t)1 << 46, 0}, {1, 1 << 23}};
+  for (size_t i = 0; i < sizeof large / sizeof large[0]; i++) {
+    call_t call = {.symbols = {large[i][0], large[i][1]}};
+    assert_int_equal(code_call(&code, &call), -1);
+  }
+  code_close(&code);
+  rig_close(&r);
+}
+
 // y[i] = i >> n for i < m << n, by lanes and one at a time; a count that is none, or a result that
 // does not fit, is refused.
 static void test_shifts(void **state) {
@@ -302,10 +362,10 @@ int main(int argc, char **argv) {
   if (!rig_use_cpu(argc, argv))
     return 77;
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_chain),      cmocka_unit_test(test_overflow),
-      cmocka_unit_test(test_shifts),     cmocka_unit_test(test_asserts),
-      cmocka_unit_test(test_predicates), cmocka_unit_test(test_once),
-      cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_chain),     cmocka_unit_test(test_overflow),
+      cmocka_unit_test(test_long_sums), cmocka_unit_test(test_shifts),
+      cmocka_unit_test(test_asserts),   cmocka_unit_test(test_predicates),
+      cmocka_unit_test(test_once),      cmocka_unit_test(test_refusals),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
