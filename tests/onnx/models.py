@@ -8,7 +8,7 @@ Each folder has a model, and sets of inputs of other sizes with the outputs that
 `ductile check` runs all sets of a folder through one function. Needs onnx, onnxruntime and numpy.
 --wheels: the folder of scripts/fetch-models; --exports: what exports.py wrote; --minilm: MiniLM's
 model.safetensors in f32 or f16, which is copied into the folders minilm and minilm_f16 as the
-external data of their models; --bytes leaves out sets above N bytes.
+external data of their models; --bytes leaves out sets with which a model's would pass N bytes.
 """
 import argparse
 import itertools
@@ -194,10 +194,6 @@ def save(folder, prefix, arrays):
         (folder / f"{prefix}_{k}.pb").write_bytes(tensor.SerializeToString())
 
 
-def bytes_of(arrays):
-    return sum(array.nbytes for array in arrays)
-
-
 def sweep(folder, make, sizes, limit):
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
@@ -206,7 +202,7 @@ def sweep(folder, make, sizes, limit):
     for old in folder.glob("test_data_set_*"):
         shutil.rmtree(old)
     names = [i.name for i in session.get_inputs()]
-    taken = 0
+    taken = used = 0
     for at, dims in enumerate(sizes):
         inputs = make(np.random.default_rng(at + 1), *dims)
         try:
@@ -214,13 +210,14 @@ def sweep(folder, make, sizes, limit):
         except Exception as error:  # onnxruntime has no narrower class for a failed run
             print(f"{folder.name} {dims}: onnxruntime: {str(error).splitlines()[0][:160]}")
             continue
-        if limit and bytes_of([*outputs, *(inputs[k] for k in names)]) > limit:
+        size = sum(array.nbytes for array in (*outputs, *(inputs[k] for k in names)))
+        if limit and used + size > limit:
             continue
         place = folder / f"test_data_set_{taken}"
         place.mkdir()
         save(place, "input", [(k, inputs[k]) for k in names])
         save(place, "output", list(zip((o.name for o in session.get_outputs()), outputs)))
-        taken += 1
+        taken, used = taken + 1, used + size
     print(f"{folder.name}: {taken} of {len(sizes)} sets")
 
 
