@@ -7,6 +7,8 @@ usage: exports.py OUT
 Needs torch and torchvision (Debian: python3-torch, python3-torchvision; any version that exports by
 tracing). Writes OUT/<name>.onnx: a BERT-like encoder, ViT, Swin, a Llama-style decoder with a cache
 that grows, a Whisper-style encoder, an LSTM tagger. Models are small, their graphs are not.
+minilm.onnx has MiniLM's sizes and no weights: they are inputs with the names of its safetensors file,
+which models.py turns into external data.
 """
 import math
 import sys
@@ -23,12 +25,12 @@ warnings.filterwarnings("ignore")
 class Block(nn.Module):
     """Attention and two layers around it, as BERT, ViT and Whisper have them."""
 
-    def __init__(self, width, heads, pre):
+    def __init__(self, width, heads, pre, epsilon=1e-5):
         super().__init__()
         self.heads, self.pre = heads, pre
         self.q, self.k, self.v, self.o = (nn.Linear(width, width) for _ in range(4))
         self.first, self.second = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.norm1, self.norm2 = (nn.LayerNorm(width, epsilon) for _ in range(2))
 
     def split(self, x):
         return x.view(x.shape[0], x.shape[1], self.heads, -1).permute(0, 2, 1, 3)
@@ -50,13 +52,13 @@ class Block(nn.Module):
 
 
 class Bert(nn.Module):
-    def __init__(self, width=64, heads=4, layers=6, words=500, longest=128):
+    def __init__(self, width=64, heads=4, layers=6, words=500, longest=128, epsilon=1e-5):
         super().__init__()
         self.words = nn.Embedding(words, width)
         self.places = nn.Embedding(longest, width)
         self.kinds = nn.Embedding(2, width)
-        self.norm = nn.LayerNorm(width)
-        self.blocks = nn.ModuleList(Block(width, heads, False) for _ in range(layers))
+        self.norm = nn.LayerNorm(width, epsilon)
+        self.blocks = nn.ModuleList(Block(width, heads, False, epsilon) for _ in range(layers))
 
     def forward(self, ids, mask, kinds):
         places = torch.arange(ids.shape[1]).unsqueeze(0)
@@ -192,11 +194,27 @@ def swin():
                            window_size=[4, 4], num_classes=10)
 
 
-def export(model, args, path, inputs, outputs, axes, opset):
+# What MiniLM's file calls the parts of Bert, within a block and outside.
+MINILM = {
+    "words": "embeddings.word_embeddings", "places": "embeddings.position_embeddings",
+    "kinds": "embeddings.token_type_embeddings", "norm": "embeddings.LayerNorm",
+    "q": "attention.self.query", "k": "attention.self.key", "v": "attention.self.value",
+    "o": "attention.output.dense", "norm1": "attention.output.LayerNorm",
+    "first": "intermediate.dense", "second": "output.dense", "norm2": "output.LayerNorm",
+}
+
+
+def minilm_name(parameter):
+    *block, part, kind = parameter.split(".")
+    place = f"encoder.layer.{block[1]}." if block else ""
+    return f"{place}{MINILM[part]}.{kind}"
+
+
+def export(model, args, path, inputs, outputs, axes, opset, **more):
     model.eval()
     with torch.no_grad():
         torch.onnx.export(model, args, str(path), input_names=inputs, output_names=outputs,
-                          dynamic_axes=axes, opset_version=opset)
+                          dynamic_axes=axes, opset_version=opset, **more)
     print(path, path.stat().st_size)
 
 
@@ -223,6 +241,14 @@ def main():
     export(Llama(), (torch.randint(0, 300, (2, 3)), *past), out / "llama.onnx",
            ["input_ids", *names], ["logits", *grown], axes, 15)
     export(Tagger(), (ids,), out / "tagger.onnx", ["ids"], ["tags", "last"], {"ids": two}, 14)
+    minilm = Bert(384, 12, 6, 30522, 512, 1e-12)
+    for parameter in minilm.parameters():
+        nn.init.normal_(parameter)  # equal ones would be written as one
+    weights = [minilm_name(name) for name, _ in minilm.named_parameters()]
+    export(minilm, (ids, torch.ones_like(ids), torch.zeros_like(ids)), out / "minilm.onnx",
+           ["input_ids", "attention_mask", "token_type_ids", *weights], ["hidden", "embedding"],
+           {"input_ids": two, "attention_mask": two, "token_type_ids": two}, 17,
+           export_params=False, do_constant_folding=False)
 
 
 if __name__ == "__main__":

@@ -2,20 +2,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sweeps models over their dynamic sizes: folders in ONNX's test layout for `ductile check`.
 
-usage: models.py OUT [--wheels DIR] [--exports DIR] [--only NAME]
+usage: models.py OUT [--wheels DIR] [--exports DIR] [--minilm FILE] [--only NAME] [--bytes N]
 
-Each folder has a link to a model, and sets of inputs of other sizes with the outputs that
-onnxruntime gives. `ductile check` runs all sets of a folder through one function. Needs onnx,
-onnxruntime and numpy. --wheels: unpacked packages silero-vad, magika, rapidocr-onnxruntime,
-basic-pitch; --exports: what exports.py wrote.
+Each folder has a model, and sets of inputs of other sizes with the outputs that onnxruntime gives.
+`ductile check` runs all sets of a folder through one function. Needs onnx, onnxruntime and numpy.
+--wheels: the folder of scripts/fetch-models; --exports: what exports.py wrote; --minilm: MiniLM's
+model.safetensors in f32 or f16, which is copied into the folders minilm and minilm_f16 as the
+external data of their models; --bytes leaves out sets with which a model's would pass N bytes.
 """
 import argparse
 import itertools
+import json
+import shutil
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime
-from onnx import numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 
 def normal(rng, *sizes, scale=1.0):
@@ -47,6 +51,13 @@ def bert(rng, batch, length):
             "token_type_ids": rng.integers(0, 2, (batch, length))}
 
 
+def sentences(rng, batch, length):
+    inputs = bert(rng, batch, length)
+    inputs["input_ids"] = rng.integers(1000, 30000, (batch, length))
+    inputs["token_type_ids"][:] = 0
+    return inputs
+
+
 def llama(rng, batch, new, past):
     sets = {"input_ids": rng.integers(0, 300, (batch, new))}
     for k in range(4):
@@ -59,21 +70,21 @@ def grid(*dims):
     return list(itertools.product(*dims))
 
 
-PP = "rapidocr_onnxruntime/rapidocr_onnxruntime/models/"
-VAD = "silero_vad/silero_vad/data/"
+PP = "rapidocr/"
+VAD = "silero-vad/"
 # name, where ("wheels" or "exports"), file, what makes inputs, sizes
 MODELS = [
     ("silero_vad", "wheels", VAD + "silero_vad.onnx", silero,
      grid((1, 2, 3, 5, 8), (16000, 8000))),
     ("silero_op15", "wheels", VAD + "silero_vad_16k_op15.onnx", silero,
-     grid((1, 2, 3, 5, 8, 16), (16000,))),
+     grid((1, 2, 3, 4, 5, 6, 7, 8, 11, 16), (16000,))),
     ("silero_ifless", "wheels", VAD + "silero_vad_op18_ifless.onnx", silero,
      grid((1, 2, 3, 5, 8), (16000, 8000))),
     ("silero_sequence", "wheels", VAD + "silero_vad_16k_sequence.onnx", silero_sequence,
-     grid((1, 2, 3, 7, 20))),
-    ("magika", "wheels", "magika/magika/models/standard_v3_3/model.onnx",
+     grid((1, 2, 3, 4, 5, 7, 10, 13, 20, 31))),
+    ("magika", "wheels", "magika/model.onnx",
      lambda rng, batch: {"bytes": rng.integers(0, 257, (batch, 2048)).astype(np.int32)},
-     grid((1, 2, 3, 5, 8))),
+     grid((1, 2, 3, 4, 5, 6, 7, 8, 11, 16))),
     ("pp_det", "wheels", PP + "ch_PP-OCRv4_det_infer.onnx", image("x"),
      [(1, 64, 64), (1, 96, 160), (2, 32, 64), (1, 224, 224), (3, 64, 96), (1, 320, 256),
       (1, 480, 640), (2, 128, 32), (1, 32, 32), (4, 64, 64)]),
@@ -81,12 +92,16 @@ MODELS = [
      [(1, 48, 320), (1, 48, 96), (2, 48, 160), (3, 48, 100), (1, 48, 333), (4, 48, 64),
       (1, 48, 640), (2, 48, 48), (6, 48, 200), (1, 48, 16)]),
     ("pp_cls", "wheels", PP + "ch_ppocr_mobile_v2.0_cls_infer.onnx", image("x"),
-     [(1, 48, 192), (2, 48, 192), (6, 48, 192), (1, 48, 96), (3, 64, 64), (1, 64, 256)]),
-    ("basic_pitch", "wheels", "basic_pitch/basic_pitch/saved_models/icassp_2022/nmp.onnx",
+     [(1, 48, 192), (2, 48, 192), (6, 48, 192), (1, 48, 96), (3, 64, 64), (1, 64, 256),
+      (1, 40, 33), (4, 48, 80), (2, 33, 70), (5, 48, 192)]),
+    ("basic_pitch", "wheels", "basic-pitch/nmp.onnx",
      lambda rng, batch: {"serving_default_input_2:0": normal(rng, batch, 43844, 1, scale=0.2)},
-     grid((1, 2, 3))),
+     grid((1, 2, 3, 4, 5, 6, 7, 8, 9, 10))),
     ("bert", "exports", "bert.onnx", bert,
      [(1, 1), (1, 16), (2, 37), (4, 64), (8, 100), (3, 19), (5, 41), (1, 128), (7, 5), (2, 2)]),
+    *((name, "minilm", "minilm.onnx", sentences,
+       [(1, 1), (1, 7), (2, 16), (3, 33), (1, 64), (4, 12), (8, 5), (1, 100), (2, 49), (5, 21)])
+      for name in ("minilm", "minilm_f16")),
     ("whisper", "exports", "whisper.onnx", lambda rng, batch, frames: {
         "mel": normal(rng, batch, 20, frames)},
      [(1, 2), (1, 36), (2, 37), (4, 100), (3, 7), (1, 400), (5, 64), (2, 1), (6, 90), (2, 200)]),
@@ -104,37 +119,106 @@ MODELS = [
 ]
 
 
+# Of the answers, which onnxruntime computes in f32 but for what goes in and out of nodes.
+TOLERANCES = {"minilm_f16": (0.01, 0.005)}
+
+# ---- MiniLM ----------------------------------------------------------------------------------------
+
+
+def read_header(path):
+    """Tensors of a safetensors file: dtype, shape, offset in the file, bytes."""
+    with open(path, "rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        tensors = json.loads(file.read(length))
+    kinds = {"F32": TensorProto.FLOAT, "F16": TensorProto.FLOAT16}
+    return {name: (kinds[info["dtype"]], info["shape"], 8 + length + info["data_offsets"][0],
+                   info["data_offsets"][1] - info["data_offsets"][0])
+            for name, info in tensors.items() if info.get("dtype") in kinds}
+
+
+def external(name, file, dtype, shape, offset, size):
+    tensor = TensorProto(name=name, data_type=dtype, dims=shape,
+                         data_location=TensorProto.EXTERNAL)
+    for key, value in (("location", file), ("offset", offset), ("length", size)):
+        tensor.external_data.add(key=key, value=str(value))
+    return tensor
+
+
+def to_half(graph):
+    """All floats of the graph are halves."""
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.name == "value" and attribute.t.data_type == TensorProto.FLOAT:
+                array = numpy_helper.to_array(attribute.t).astype(np.float16)
+                attribute.t.CopyFrom(numpy_helper.from_array(array))
+            elif node.op_type == "Cast" and attribute.i == TensorProto.FLOAT:
+                attribute.i = TensorProto.FLOAT16
+    for value in (*graph.output, *graph.value_info):
+        if value.type.tensor_type.elem_type == TensorProto.FLOAT:
+            value.type.tensor_type.elem_type = TensorProto.FLOAT16
+
+
+def attach(graph, weights, dtype):
+    """The inputs that the file has become external data, cast where its type is not the graph's."""
+    tensors, casts = read_header(weights), []
+    for value in [value for value in graph.input if value.name in tensors]:
+        kind, shape, offset, size = tensors[value.name]
+        if shape != [dim.dim_value for dim in value.type.tensor_type.shape.dim]:
+            raise ValueError(f"{value.name}: the export does not have the shape {shape}")
+        name = value.name if kind == dtype else value.name + ".stored"
+        graph.initializer.append(external(name, weights.name, kind, shape, offset, size))
+        if kind != dtype:
+            casts.append(helper.make_node("Cast", [name], [value.name], to=dtype))
+        graph.input.remove(value)
+    nodes = [*casts, *graph.node]
+    del graph.node[:]
+    graph.node.extend(nodes)
+
+
+def make_minilm(folder, export, weights, half):
+    folder.mkdir(parents=True, exist_ok=True)
+    model = onnx.load(export)
+    if half:
+        to_half(model.graph)
+    attach(model.graph, weights, TensorProto.FLOAT16 if half else TensorProto.FLOAT)
+    onnx.save(model, folder / "model.onnx")
+    shutil.copyfile(weights, folder / weights.name)
+
+
+# ---- Sets ------------------------------------------------------------------------------------------
+
+
 def save(folder, prefix, arrays):
     for k, (name, array) in enumerate(arrays):
         tensor = numpy_helper.from_array(np.array(array, order="C"), name)
         (folder / f"{prefix}_{k}.pb").write_bytes(tensor.SerializeToString())
 
 
-def sweep(out, name, path, make, sizes):
+def sweep(folder, make, sizes, limit):
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    folder = out / name
-    folder.mkdir(parents=True, exist_ok=True)
-    link = folder / "model.onnx"
-    if link.is_symlink() or link.exists():
-        link.unlink()
-    link.write_bytes(path.read_bytes())
-    taken = 0
+    session = onnxruntime.InferenceSession(str(folder / "model.onnx"), options,
+                                           providers=["CPUExecutionProvider"])
+    for old in folder.glob("test_data_set_*"):
+        shutil.rmtree(old)
+    names = [i.name for i in session.get_inputs()]
+    taken = used = 0
     for at, dims in enumerate(sizes):
         inputs = make(np.random.default_rng(at + 1), *dims)
-        names = [i.name for i in session.get_inputs()]
         try:
             outputs = session.run(None, {k: inputs[k] for k in names})
         except Exception as error:  # onnxruntime has no narrower class for a failed run
-            print(f"{name} {dims}: onnxruntime: {str(error).splitlines()[0][:160]}")
+            print(f"{folder.name} {dims}: onnxruntime: {str(error).splitlines()[0][:160]}")
+            continue
+        size = sum(array.nbytes for array in (*outputs, *(inputs[k] for k in names)))
+        if limit and used + size > limit:
             continue
         place = folder / f"test_data_set_{taken}"
-        place.mkdir(exist_ok=True)
+        place.mkdir()
         save(place, "input", [(k, inputs[k]) for k in names])
         save(place, "output", list(zip((o.name for o in session.get_outputs()), outputs)))
-        taken += 1
-    print(f"{name}: {taken} of {len(sizes)} sets")
+        taken, used = taken + 1, used + size
+    print(f"{folder.name}: {taken} of {len(sizes)} sets")
 
 
 def main():
@@ -142,12 +226,23 @@ def main():
     parser.add_argument("out", type=Path)
     parser.add_argument("--wheels", type=Path)
     parser.add_argument("--exports", type=Path)
+    parser.add_argument("--minilm", type=Path)
     parser.add_argument("--only")
+    parser.add_argument("--bytes", type=int)
     args = parser.parse_args()
     for name, where, file, make, sizes in MODELS:
-        root = getattr(args, where)
-        if root and (not args.only or args.only == name):
-            sweep(args.out, name, root / file, make, sizes)
+        root, folder = getattr(args, where), args.out / name
+        missing = not root or (where == "minilm" and not args.exports)
+        if missing or args.only not in (None, name):
+            continue
+        folder.mkdir(parents=True, exist_ok=True)
+        if where == "minilm":
+            make_minilm(folder, args.exports / file, root, name.endswith("f16"))
+        else:
+            shutil.copyfile(root / file, folder / "model.onnx")
+        rtol, atol = TOLERANCES.get(name, (1e-3, 1e-4))
+        (folder / "data.json").write_text(json.dumps({"rtol": rtol, "atol": atol}) + "\n")
+        sweep(folder, make, sizes, args.bytes)
 
 
 if __name__ == "__main__":
