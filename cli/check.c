@@ -200,13 +200,13 @@ int cli_check(int argc, char **argv) {
   if (!cli_parse(&command, argc, argv, &options, &roots, &result))
     return result;
   uint32_t threads = threads_each(options.jobs);
-  cli_checking_t checking = {.place = {.limit_action = DT_LIMIT_ERROR,
-                                       .names_are_hints = options.names_are_hints},
-                             .threads = options.threads ? options.threads : threads,
-                             .compile_threads = threads,
-                             .rtol = options.rtol,
-                             .atol = options.atol,
-                             .timeout_s = options.timeout};
+  cli_checking_t checking = {
+      .place = {.limit_action = DT_LIMIT_ERROR, .names_are_hints = options.names_are_hints},
+      .threads = options.threads ? options.threads : threads,
+      .compile_threads = threads,
+      .rtol = options.rtol,
+      .atol = options.atol,
+      .timeout_s = options.timeout};
   if (!cli_place_device(options.device, &checking.place))
     return cli_complain(ME, CLI_USAGE, "--device %s: expected cpu, cuda or cuda:N", options.device);
   if (!read_list(&options, &telling))

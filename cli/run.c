@@ -47,9 +47,10 @@ static const cli_option_t rows[] = {
 
 static const cli_command_t command = {
     .name = ME,
-    .usage = "run MODEL --input NAME=FILE… [--output NAME=FILE]… [--dim NAME=SIZE]…\n"
-             "                   [--device WHERE] [--threads N] [--data FOLDER] [--names-are-hints]\n"
-             "                   [--json]",
+    .usage =
+        "run MODEL --input NAME=FILE… [--output NAME=FILE]… [--dim NAME=SIZE]…\n"
+        "                   [--device WHERE] [--threads N] [--data FOLDER] [--names-are-hints]\n"
+        "                   [--json]",
     .about =
         "Runs the ONNX model in the file MODEL once, by compiled code. Inputs that are not given "
         "are\n"

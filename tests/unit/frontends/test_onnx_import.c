@@ -262,14 +262,14 @@ static void test_shape_through_loop(void **state) {
   case_t c;
   make(&c, HEAD "graph { " IN("x", F32, DIM("n")) IN("shape", I64, "dim { dim_value 2 } ")
                IN("old", I64, "dim { dim_value 2 } ") //
-           "initializer { name 'one' data_type 7 int64_data 1 } "
-           "initializer { name 'yes' data_type 9 int32_data 1 } "
-           "node { op_type 'Loop' input 'one' input 'yes' input 'old' output 'sizes' "
-           "attribute { name 'body' type 5 g { input { name 'i' } input { name 'go' } "
-           "input { name 's' } node { op_type 'Identity' input 'go' output 'on' } "
-           "node { op_type 'Identity' input 'shape' output 't' } "
-           "output { name 'on' } output { name 't' } } } } "
-           "node { op_type 'Reshape' input 'x' input 'sizes' output 'y' } " OUT("y") "}");
+       "initializer { name 'one' data_type 7 int64_data 1 } "
+       "initializer { name 'yes' data_type 9 int32_data 1 } "
+       "node { op_type 'Loop' input 'one' input 'yes' input 'old' output 'sizes' "
+       "attribute { name 'body' type 5 g { input { name 'i' } input { name 'go' } "
+       "input { name 's' } node { op_type 'Identity' input 'go' output 'on' } "
+       "node { op_type 'Identity' input 'shape' output 't' } "
+       "output { name 'on' } output { name 't' } } } } "
+       "node { op_type 'Reshape' input 'x' input 'sizes' output 'y' } " OUT("y") "}");
   uint32_t n = 0;
   const dt_input_decl_t *inputs = dt_function_inputs(c.function, &n);
   assert_int_equal(n, 3);
@@ -392,13 +392,19 @@ static void test_no_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_no_outputs),      cmocka_unit_test(test_too_much_to_trace),
-      cmocka_unit_test(test_all_at_once),     cmocka_unit_test(test_arguments),
-      cmocka_unit_test(test_names),           cmocka_unit_test(test_said_of_dims),
-      cmocka_unit_test(test_names_are_hints), cmocka_unit_test(test_shape_input),
+      cmocka_unit_test(test_no_outputs),
+      cmocka_unit_test(test_too_much_to_trace),
+      cmocka_unit_test(test_all_at_once),
+      cmocka_unit_test(test_arguments),
+      cmocka_unit_test(test_names),
+      cmocka_unit_test(test_said_of_dims),
+      cmocka_unit_test(test_names_are_hints),
+      cmocka_unit_test(test_shape_input),
       cmocka_unit_test(test_shape_through_loop),
-      cmocka_unit_test(test_sizes_fold),      cmocka_unit_test(test_functions),
-      cmocka_unit_test(test_close_first),     cmocka_unit_test(test_no_memory),
+      cmocka_unit_test(test_sizes_fold),
+      cmocka_unit_test(test_functions),
+      cmocka_unit_test(test_close_first),
+      cmocka_unit_test(test_no_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
