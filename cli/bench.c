@@ -22,7 +22,7 @@ typedef struct options_t {
   cli_list_t inputs, dims;
   uint32_t mode, threads;
   double seconds;
-  bool json;
+  bool names_are_hints, json;
 } options_t;
 
 // ORDER(dt_call_mode_t)
@@ -55,6 +55,7 @@ static const cli_option_t rows[] = {
      NULL, 0, 0},
     {"data", CLI_TEXT, offsetof(options_t, data), "FOLDER",
      "where files of external data lie (default: the model's folder)", NULL, 0, 0},
+    CLI_ROW_NAMES_ARE_HINTS(options_t),
     {"json", CLI_FLAG, offsetof(options_t, json), NULL, "JSON lines instead of text", NULL, 0, 0},
 };
 
@@ -62,7 +63,7 @@ static const cli_command_t command = {
     .name = ME,
     .usage = "bench MODEL [--dim NAME=SIZES]… [--input NAME=SPEC]… [--device WHERE]\n"
              "                     [--mode MODE] [--threads N] [--seconds X] [--trace FILE]\n"
-             "                     [--data FOLDER] [--json]",
+             "                     [--data FOLDER] [--names-are-hints] [--json]",
     .about =
         "Calls the ONNX model in the file MODEL, by compiled code, at every combination of the "
         "sizes "
@@ -399,6 +400,7 @@ int cli_bench(int argc, char **argv) {
     return result;
   options.path = files.items[0];
   job.place.data = options.data;
+  job.place.names_are_hints = options.names_are_hints;
   job.place.mode = (dt_call_mode_t)options.mode;
   if (!cli_place_device(options.device, &job.place))
     return cli_complain(ME, CLI_USAGE, "--device %s: expected cpu, cuda or cuda:N", options.device);

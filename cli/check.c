@@ -14,7 +14,7 @@ typedef struct options_t {
   cli_list_t list;
   double rtol, atol;
   uint32_t jobs, timeout, threads;
-  bool json;
+  bool names_are_hints, json;
 } options_t;
 
 static const cli_option_t rows[] = {
@@ -40,14 +40,15 @@ static const cli_option_t rows[] = {
      1, 65535},
     {"timeout", CLI_COUNT, offsetof(options_t, timeout), "SECONDS",
      "for a folder, after which it is an error (default 300; 0: none)", NULL, 0, 1000000},
+    CLI_ROW_NAMES_ARE_HINTS(options_t),
     {"json", CLI_FLAG, offsetof(options_t, json), NULL, "JSON lines instead of text", NULL, 0, 0},
 };
 
 static const cli_command_t command = {
     .name = ME,
     .usage = "check DIR… [--device WHERE] [--rtol X] [--atol X] [--only GLOB]\n"
-             "                     [--list STATUS]… [--jobs N] [--threads N] [--timeout SECONDS] "
-             "[--json]",
+             "                     [--list STATUS]… [--jobs N] [--threads N] [--timeout SECONDS]\n"
+             "                     [--names-are-hints] [--json]",
     .about =
         "Checks folders in the layout of ONNX's tests (model.onnx, test_data_set_N/input_K.pb and\n"
         "output_K.pb), and all of them beneath each DIR: runs all sets of a folder through one "
@@ -199,12 +200,13 @@ int cli_check(int argc, char **argv) {
   if (!cli_parse(&command, argc, argv, &options, &roots, &result))
     return result;
   uint32_t threads = threads_each(options.jobs);
-  cli_checking_t checking = {.place = {.limit_action = DT_LIMIT_ERROR},
-                             .threads = options.threads ? options.threads : threads,
-                             .compile_threads = threads,
-                             .rtol = options.rtol,
-                             .atol = options.atol,
-                             .timeout_s = options.timeout};
+  cli_checking_t checking = {
+      .place = {.limit_action = DT_LIMIT_ERROR, .names_are_hints = options.names_are_hints},
+      .threads = options.threads ? options.threads : threads,
+      .compile_threads = threads,
+      .rtol = options.rtol,
+      .atol = options.atol,
+      .timeout_s = options.timeout};
   if (!cli_place_device(options.device, &checking.place))
     return cli_complain(ME, CLI_USAGE, "--device %s: expected cpu, cuda or cuda:N", options.device);
   if (!read_list(&options, &telling))

@@ -2,7 +2,7 @@
 // ductile inspect: what an ONNX model is: versions, inputs and outputs with their dims,
 // initializers, operators with counts, functions, external files; and which of its nodes are not
 // supported.
-#include "cli/cli.h"
+#include "cli/model.h"
 #include "cli/options.h"
 
 #include "ductile/onnx.h"
@@ -13,18 +13,19 @@
 
 typedef struct options_t {
   const char *data;
-  bool json;
+  bool names_are_hints, json;
 } options_t;
 
 static const cli_option_t rows[] = {
     {"data", CLI_TEXT, offsetof(options_t, data), "FOLDER",
      "where files of external data lie (default: the model's folder)", NULL, 0, 0},
+    CLI_ROW_NAMES_ARE_HINTS(options_t),
     {"json", CLI_FLAG, offsetof(options_t, json), NULL, "JSON lines instead of text", NULL, 0, 0},
 };
 
 static const cli_command_t command = {
     .name = ME,
-    .usage = "inspect MODEL [--data FOLDER] [--json]",
+    .usage = "inspect MODEL [--data FOLDER] [--names-are-hints] [--json]",
     .about =
         "Reads and checks the ONNX model in the file MODEL and prints what it is: versions, inputs "
         "and\n"
@@ -43,13 +44,14 @@ static const cli_command_t command = {
 
 // ---- What is supported ------------------------------------------------------------------------
 // A function is made, and nothing compiled: what only sizes can show is left to a call.
-static dt_status_t try_function(dt_onnx_t *model) {
+static dt_status_t try_function(dt_onnx_t *model, bool names_are_hints) {
   dt_runtime_t *runtime = NULL;
   dt_function_t *function = NULL;
   dt_runtime_options_t about = {.struct_size = sizeof(about), .threads = 1, .compile_threads = 1};
+  dt_onnx_function_options_t how = {.struct_size = sizeof(how), .names_are_hints = names_are_hints};
   dt_status_t status = dt_runtime_create(&about, &runtime);
   if (!status)
-    status = dt_onnx_function_create(runtime, model, NULL, &function);
+    status = dt_onnx_function_create(runtime, model, &how, &function);
   dt_function_release(function);
   dt_runtime_release(runtime);
   return status;
@@ -82,14 +84,15 @@ static void tell_support(dt_status_t status, const char *path, bool json) {
   }
 }
 
-static int tell_model(dt_onnx_t *model, const char *path, bool json) {
+static int tell_model(dt_onnx_t *model, const char *path, const options_t *options) {
   char *text = NULL;
+  bool json = options->json;
   dt_status_t status = json ? dt_onnx_report_json(model, &text) : dt_onnx_report_text(model, &text);
   if (status)
     return cli_failed(ME, path, status);
   (void)fputs(text, stdout);
   dt_text_free(text);
-  status = try_function(model);
+  status = try_function(model, options->names_are_hints);
   tell_support(status, path, json);
   dt_status_free(status);
   return CLI_DONE;
@@ -106,7 +109,7 @@ int cli_inspect(int argc, char **argv) {
   dt_onnx_t *model = NULL;
   const char *path = files.items[0];
   dt_status_t status = dt_onnx_open(path, &about, &model);
-  result = status ? cli_failed(ME, path, status) : tell_model(model, path, options.json);
+  result = status ? cli_failed(ME, path, status) : tell_model(model, path, &options);
   dt_onnx_close(model);
   return result;
 }

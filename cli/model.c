@@ -29,7 +29,8 @@ static dt_status_t open_model(cli_model_t *model, dt_runtime_t *runtime, const c
   dt_onnx_options_t file = {.struct_size = sizeof(file), .data_folder = place->data};
   dt_function_options_t about = {
       .struct_size = sizeof(about), .call_mode = place->mode, .limit_action = place->limit_action};
-  dt_onnx_function_options_t how = {.struct_size = sizeof(how), .function = &about};
+  dt_onnx_function_options_t how = {
+      .struct_size = sizeof(how), .names_are_hints = place->names_are_hints, .function = &about};
   dt_session_options_t where = {
       .struct_size = sizeof(where), .device = place->device, .ordinal = place->ordinal};
   dt_status_t status = dt_onnx_open(path, &file, &model->onnx);

@@ -13,9 +13,21 @@ typedef struct cli_place_t {
   dt_device_t device;
   int32_t ordinal;
   const char *data; // folder of external data; NULL: the model's
+  bool names_are_hints;
   dt_call_mode_t mode;
   dt_limit_action_t limit_action;
 } cli_place_t;
+// The row of the option that every command on models has; `type` has a bool names_are_hints.
+#define CLI_ROW_NAMES_ARE_HINTS(type)                                                              \
+  {"names-are-hints",                                                                              \
+   CLI_FLAG,                                                                                       \
+   offsetof(type, names_are_hints),                                                                \
+   NULL,                                                                                           \
+   "dims of one name may have different sizes, for models whose exporter named them wrongly; "     \
+   "--dim then takes INPUT.D=SIZE",                                                                \
+   NULL,                                                                                           \
+   0,                                                                                              \
+   0}
 // "cpu", "cuda", "cuda:1"; NULL is the CPU.
 bool cli_place_device(const char *text, cli_place_t *out);
 

@@ -18,7 +18,7 @@ typedef struct options_t {
   const char *path, *device, *data;
   cli_list_t inputs, outputs, dims;
   uint32_t threads;
-  bool json;
+  bool names_are_hints, json;
 } options_t;
 
 static const cli_option_t rows[] = {
@@ -41,13 +41,16 @@ static const cli_option_t rows[] = {
      "that run kernels (default: DUCTILE_THREADS, else one a core)", NULL, 1, 65535},
     {"data", CLI_TEXT, offsetof(options_t, data), "FOLDER",
      "where files of external data lie (default: the model's folder)", NULL, 0, 0},
+    CLI_ROW_NAMES_ARE_HINTS(options_t),
     {"json", CLI_FLAG, offsetof(options_t, json), NULL, "JSON lines instead of text", NULL, 0, 0},
 };
 
 static const cli_command_t command = {
     .name = ME,
-    .usage = "run MODEL --input NAME=FILE… [--output NAME=FILE]… [--dim NAME=SIZE]…\n"
-             "                   [--device WHERE] [--threads N] [--data FOLDER] [--json]",
+    .usage =
+        "run MODEL --input NAME=FILE… [--output NAME=FILE]… [--dim NAME=SIZE]…\n"
+        "                   [--device WHERE] [--threads N] [--data FOLDER] [--names-are-hints]\n"
+        "                   [--json]",
     .about =
         "Runs the ONNX model in the file MODEL once, by compiled code. Inputs that are not given "
         "are\n"
@@ -289,6 +292,7 @@ int cli_run(int argc, char **argv) {
     return result;
   options.path = files.items[0];
   place.data = options.data;
+  place.names_are_hints = options.names_are_hints;
   if (!cli_place_device(options.device, &place))
     return cli_complain(ME, CLI_USAGE, "--device %s: expected cpu, cuda or cuda:N", options.device);
   dt_runtime_t *runtime = NULL;

@@ -44,7 +44,6 @@ typedef struct dt_emit_t {
   LLVMTargetMachineRef machine;
   const dt_target_t *target;
   bool strict_fp;
-  bool whole_ops;       // the operation being emitted may not be contracted with another
   dt_program_t program; // a shallow copy whose environment and arena are this unit's own
   dt_symenv_t *env;
   dt_arena_t arena;

@@ -346,33 +346,19 @@ static dt_lanes_t value_divide(dt_body_t *k, const dt_inst_t *inst, uint32_t id)
   return out;
 }
 
-// Whether an operand was a half. LLVM makes an F16 operation of an f32 one on such operands whose
-// result is rounded to F16, and would then contract it with a later one: without the rounding.
-static bool takes_halves(const dt_body_t *k, const dt_inst_t *inst, uint32_t n) {
-  for (uint32_t a = 0; a < n; a++) {
-    const dt_inst_t *arg = &k->stage->insts.items[inst->args[a]];
-    if (arg->kind == DT_INST_CAST && dt__dtype_is_half(k->stage->insts.items[arg->args[0]].dtype))
-      return true;
-  }
-  return false;
-}
-
 static dt_lanes_t value_scalar(dt_body_t *k, const dt_inst_t *inst, uint32_t id) {
   uint32_t n = inst->kind == DT_INST_SCALAR ? dt__scalar_info(inst->op)->arity : 1;
   if (divides_repeatedly(k, inst, id))
     return value_divide(k, inst, id);
   dt_lanes_t out = {.varying = k->inst_varying[id]};
   dt_dtype_t dtype = operand_dtype(k, inst);
-  bool whole = takes_halves(k, inst, n);
   for (uint32_t c = 0; c < (out.varying ? k->copies : 1); c++) {
     LLVMValueRef args[3] = {0};
     for (uint32_t a = 0; a < n; a++)
       args[a] = dt__inst_lane(k, inst->args[a], c, out.varying);
     dt__body_at(k, k->inst_level[id]);
-    k->m->whole_ops = whole;
     out.v[c] = inst->kind == DT_INST_CAST ? dt__emit_cast(k->m, dtype, inst->dtype, args[0])
                                           : dt__emit_scalar_op(k->m, inst->op, dtype, args);
-    k->m->whole_ops = false;
   }
   return out;
 }

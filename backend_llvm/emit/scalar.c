@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Code for each row of scalar_ops.def, over scalars and vectors of any dtype. Nothing traps and
 // nothing is poison: divisors are made safe before they are used, casts saturate. Float operations
-// carry no fast-math flag but contraction, which strict_fp takes away.
+// carry no fast-math flag, contraction neither: each result is rounded, so that a difference of
+// equal results is 0 and no value depends on what it was fused with. Sums of products, which are
+// multiply-adds, are those of folds and templates (dt__emit_mul_add).
 #include "backend_llvm/emit/context.h"
 #include "backend_llvm/emit/half.h"
 
@@ -13,12 +15,6 @@ static bool is_float(dt_dtype_t dtype) { return dt__dtype_is_float(dtype); }
 static bool is_signed(dt_dtype_t dtype) { return dt__dtype_kind(dtype) == DT_KIND_SINT; }
 
 static LLVMValueRef zero_like(LLVMValueRef x) { return LLVMConstNull(LLVMTypeOf(x)); }
-
-static LLVMValueRef contracted(dt_emit_t *m, LLVMValueRef value) {
-  if (!m->strict_fp && !m->whole_ops && LLVMCanValueUseFastMathFlags(value))
-    LLVMSetFastMathFlags(value, LLVMFastMathAllowContract);
-  return value;
-}
 
 static LLVMValueRef compare(dt_emit_t *m, dt_dtype_t dtype, LLVMRealPredicate real,
                             LLVMIntPredicate sign, LLVMIntPredicate unsign, LLVMValueRef a,
@@ -63,18 +59,15 @@ static LLVMValueRef op_sign(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
 }
 
 static LLVMValueRef op_add(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
-  return is_float(dtype) ? contracted(m, LLVMBuildFAdd(m->b, a[0], a[1], ""))
-                         : LLVMBuildAdd(m->b, a[0], a[1], "");
+  return is_float(dtype) ? LLVMBuildFAdd(m->b, a[0], a[1], "") : LLVMBuildAdd(m->b, a[0], a[1], "");
 }
 
 static LLVMValueRef op_sub(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
-  return is_float(dtype) ? contracted(m, LLVMBuildFSub(m->b, a[0], a[1], ""))
-                         : LLVMBuildSub(m->b, a[0], a[1], "");
+  return is_float(dtype) ? LLVMBuildFSub(m->b, a[0], a[1], "") : LLVMBuildSub(m->b, a[0], a[1], "");
 }
 
 static LLVMValueRef op_mul(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
-  return is_float(dtype) ? contracted(m, LLVMBuildFMul(m->b, a[0], a[1], ""))
-                         : LLVMBuildMul(m->b, a[0], a[1], "");
+  return is_float(dtype) ? LLVMBuildFMul(m->b, a[0], a[1], "") : LLVMBuildMul(m->b, a[0], a[1], "");
 }
 
 // Truncated quotient with x / 0 = 0 and lowest / -1 = lowest. Vectors have no integer division, so

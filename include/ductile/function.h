@@ -40,8 +40,8 @@ typedef enum dt_mode_t {
   // 1: equal inputs give equal bits, whatever the threads. All code of this version does at any
   // setting, so it makes no variants.
   DT_MODE_DETERMINISTIC = 0,
-  // 1: no contraction; reductions in index order. Functions with strict_fp are always so. At first
-  // what DUCTILE_STRICT_FP says.
+  // 1: sums of products round each product; reductions in index order. Functions with strict_fp are
+  // always so. At first what DUCTILE_STRICT_FP says.
   DT_MODE_STRICT_FP = 1,
   // The most threads that work on one kernel, 0 to 65535; 0: all of the runtime's. Makes no
   // variants.
@@ -159,7 +159,7 @@ typedef struct dt_function_options_t {
   const dt_input_decl_t *inputs; // n_inputs entries
   dt_answer_t answer;
   uint32_t variant_limit; // 0: DUCTILE_VARIANT_LIMIT; limit_action says what a call beyond it gets
-  bool strict_fp;         // no contraction; reductions in index order
+  bool strict_fp;         // products in sums rounded; reductions in index order
   void (*closure_free)(void *closure); // called once when the function is destroyed; NULL: nothing
   dt_dynamic_t dynamic;
   dt_limit_action_t limit_action;

@@ -27,12 +27,14 @@ def value(info, name, kind, dims):
             place.dim_value = dim
 
 
-def model(nodes, inputs, outputs):
+def model(nodes, inputs, outputs, axis=None):
     made = onnx.ModelProto(ir_version=8)
     made.opset_import.add(version=17)
     made.graph.name = "test"
     for op, takes, gives in nodes:
-        made.graph.node.add(op_type=op, input=takes, output=gives)
+        node = made.graph.node.add(op_type=op, input=takes, output=gives)
+        if axis is not None:
+            node.attribute.add(name="axis", type=2, i=axis)
     for entry in inputs:
         value(made.graph.input.add(), *entry)
     for entry in outputs:
@@ -58,6 +60,9 @@ SUM = model([("Add", ["x", "y"], ["s"]), ("Relu", ["s"], ["z"])], ROWS, [("z", F
 BOTH = model([("Add", ["x", "y"], ["s"]), ("Sub", ["x", "y"], ["d"])], ROWS,
              [("s", FLOAT, ["batch", 3]), ("d", FLOAT, ["batch", 3])])
 COUNTS = model([("Mul", ["n", "n"], ["m"])], [("n", INT64, ["len", "?"])], [("m", INT64, ["len", "?"])])
+# Named alike, and not equal.
+NAMED = model([("Concat", ["x", "y"], ["z"])], [("x", FLOAT, ["n"]), ("y", FLOAT, ["n"])],
+              [("z", FLOAT, ["m"])], axis=0)
 RANDOM = model([("Bernoulli", ["x"], ["z"])], ROWS[:1], [("z", FLOAT, ["batch", 3])])
 
 
@@ -81,6 +86,7 @@ def main():
     write("models/sum.onnx", SUM)
     write("models/both.onnx", BOTH)
     write("models/counts.onnx", COUNTS)
+    write("models/named.onnx", NAMED)
     one = [floats(1, [1, 2, -9]), floats(0, [0.5, 1, 2])]
     two = [floats(2, [1, 2, 3, 4, 5, 6]), floats(0, [0, 0, -4])]
     one_z, two_z = floats(1, [1.5, 3, 0]), floats(2, [1, 2, 0, 4, 5, 2])
@@ -90,6 +96,8 @@ def main():
     folder("wrong", SUM, [(one, [one_z]), (two, [floats(2, [1, 2, 0, 4.5, 5, 7])])])
     folder("sizes", SUM, [(one, [floats(2, [1.5, 3, 0] * 2)])])
     folder("dtype", SUM, [(one, [tensor(INT64, [1, 3], [1, 3, 0])])])
+    folder("named", NAMED, [([tensor(FLOAT, [1], [1]), tensor(FLOAT, [2], [2, 3])],
+                             [tensor(FLOAT, [3], [1, 2, 3])])])
     folder("refused", RANDOM, [(one[:1], [one_z])])
     folder("cut", SUM[:-4], [(one, [one_z])])
     folder("few", SUM, [(one[:1], [one_z])])

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # usage: cases.sh DUCTILE FOLDER TABLE [--update] [-- ARGUMENT…]. Runs ductile check over the folders in
 # FOLDER, with the arguments, and compares with TABLE: case, status, reason (of what passes: how many
-# variants, if not one). Fails where a case that passed no longer does, where one is wrong or an error
-# that was not, and where cases came or went. With --update TABLE is written anew. Cases in
-# tolerances.tsv have a looser absolute tolerance, for what is wrong with their own data.
+# variants, if not one, and why). Fails where a case that passed no longer does, where one is wrong or an
+# error that was not, where cases came or went, and where one has several variants and variants.tsv does
+# not say why. With --update TABLE is written anew. Cases in tolerances.tsv have a looser absolute
+# tolerance, for what is wrong with their own data.
 set -euo pipefail
 ductile=$1
 folder=$2
@@ -28,7 +29,14 @@ while IFS=$'\t' read -r name atol _; do
     { print }' "$work/lines" >"$work/merged"
   mv "$work/merged" "$work/lines"
 done <"$(dirname "${BASH_SOURCE[0]}")/tolerances.tsv"
-sed '$d' "$work/lines" | awk '{
+sed '$d' "$work/lines" | why=$(dirname "${BASH_SOURCE[0]}")/variants.tsv awk '
+BEGIN {
+  while ((getline line < ENVIRON["why"]) > 0) {
+    at = index(line, "\t")
+    reasons[substr(line, 1, at - 1)] = substr(line, at + 1)
+  }
+}
+{
   status = $1
   name = $2
   sub(/:$/, "", name)
@@ -40,10 +48,15 @@ sed '$d' "$work/lines" | awk '{
     match(reason, /[0-9]+ variants?/)
     reason = substr(reason, RSTART, RLENGTH)
     if (reason == "1 variant") reason = ""
+    else reason = reason ": " (name in reasons ? reasons[name] : "no reason is given")
   }
   printf "%s\t%s%s\n", name, status, reason == "" ? "" : "\t" substr(reason, 1, 120)
 }' >"$work/actual"
 cut -f 2 "$work/actual" | sort | uniq -c
+if grep ' variants: no reason is given$' "$work/actual"; then
+  printf 'variants.tsv must say why\n'
+  exit 1
+fi
 if [[ -n $update ]]; then
   cp "$work/actual" "$table"
   exit 0

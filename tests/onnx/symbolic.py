@@ -47,6 +47,12 @@ VALUES = {
     "Squeeze": [1], "STFT": [1, 3], "Tile": [1], "TopK": [1], "Trilu": [1], "Unsqueeze": [1],
     "Upsample": [1],
 }
+# Operators that make such a number of others: by operator, the positions of those.
+PASSES = {
+    "Add": [0, 1], "Cast": [0], "CastLike": [0], "Concat": range(64), "Div": [0, 1], "Gather": [0],
+    "Identity": [0], "Mod": [0, 1], "Mul": [0, 1], "Neg": [0], "Slice": [0], "Split": [0],
+    "Squeeze": [0], "Sub": [0, 1], "Unsqueeze": [0],
+}
 SEED = 20261122
 MOST_RUNS = 600  # of an oracle, a case
 MOST_FOR_BOTH = 1 << 14  # elements that the slow one is asked about, too
@@ -70,13 +76,38 @@ def read_tensors(folder, kind, infos):
     return out
 
 
+def bodies_of(node):
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
+
+
+def mark_values(graph, names):
+    """Adds to the names of numbers those that they are computed from, last nodes first."""
+    for node in reversed(graph.node):
+        for body in bodies_of(node):
+            if node.op_type == "If":
+                names.update(inner.name for inner, outer in zip(body.output, node.output)
+                             if outer in names)
+            mark_values(body, names)
+        places = list(VALUES.get(node.op_type, []))
+        if any(name in names for name in node.output):
+            places += PASSES.get(node.op_type, [])
+        names.update(node.input[k] for k in places if k < len(node.input))
+
+
 def value_names(graph):
-    names = set()
-    for node in graph.node:
-        for k in VALUES.get(node.op_type, []):
-            if k < len(node.input):
-                names.add(node.input[k])
-    return names
+    """Inputs of operators that are numbers, and of the graph those that such ones come from."""
+    direct = {node.input[k] for node in graph.node for k in VALUES.get(node.op_type, [])
+              if k < len(node.input)}
+    names = set(direct)
+    mark_values(graph, names)
+    integers = (onnx.TensorProto.INT32, onnx.TensorProto.INT64)
+    lists = {item.name for item in graph.input
+             if item.type.tensor_type.elem_type in integers
+             and len(item.type.tensor_type.shape.dim) == 1}
+    return direct | (names & lists)
 
 
 class Case:
@@ -110,13 +141,11 @@ def forget_sizes(graph):
     """Sizes that are written down inside say what they were for set 0."""
     del graph.value_info[:]
     for node in graph.node:
-        for attribute in node.attribute:
-            bodies = [attribute.g] if attribute.HasField("g") else []
-            for body in bodies + list(attribute.graphs):
-                for item in list(body.input) + list(body.output):
-                    if item.type.WhichOneof("value") == "tensor_type":
-                        item.type.tensor_type.ClearField("shape")
-                forget_sizes(body)
+        for body in bodies_of(node):
+            for item in list(body.input) + list(body.output):
+                if item.type.WhichOneof("value") == "tensor_type":
+                    item.type.tensor_type.ClearField("shape")
+            forget_sizes(body)
 
 
 def set_dims(info, names):
@@ -143,6 +172,66 @@ def with_parameters(case, name_of):
         shape = item.type.tensor_type.shape
         set_dims(item, [f"out{k}_{d}" for d in range(len(shape.dim))])
     return model
+
+
+# ---- The format -------------------------------------------------------------------------------------
+# Sizes that an operator's text rules out, and an oracle or its shape inference takes all the same: by
+# operator, what (node, shapes of its inputs, operator set) must be. It is asked where all of a node's
+# inputs are the graph's.
+def ints_of(node, name, default):
+    for attribute in node.attribute:
+        if attribute.name == name:
+            return list(attribute.ints) or attribute.i or attribute.s.decode()
+    return default
+
+
+def windows_fit(node, kernel, data):
+    """No window is larger than what it moves over, with its padding."""
+    rank = len(data) - 2
+    if ints_of(node, "auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
+        return True
+    pads = ints_of(node, "pads", [0] * (2 * rank))
+    steps = ints_of(node, "dilations", [1] * rank)
+    return all((kernel[d] - 1) * steps[d] + 1 <= data[2 + d] + pads[d] + pads[rank + d]
+               for d in range(rank))
+
+
+def pool_fits(node, shapes, _):
+    return windows_fit(node, ints_of(node, "kernel_shape", []), shapes[0])
+
+
+def conv_fits(node, shapes, _):
+    weights = shapes[3] if node.op_type == "QLinearConv" else shapes[1]
+    return windows_fit(node, weights[2:], shapes[0])
+
+
+def mask_fits(_, shapes, opset):
+    """Before operator set 24 a mask is for all keys, those of the past included."""
+    if opset >= 24 or len(shapes) < 4 or not shapes[3]:
+        return True
+    past = shapes[4][-2] if len(shapes) > 4 and shapes[4] else 0
+    return shapes[3][-1] in (1, shapes[1][-2] + past)
+
+
+def indices_fit(_, shapes, __):
+    return shapes[0] == shapes[1]
+
+
+FORMAT = {
+    "Attention": mask_fits, "AveragePool": pool_fits, "Conv": conv_fits, "ConvInteger": conv_fits,
+    "LpPool": pool_fits, "MaxPool": pool_fits, "MaxUnpool": indices_fit, "QLinearConv": conv_fits,
+}
+
+
+def in_format(model, shape_of):
+    opset = max((item.version for item in model.opset_import if item.domain in ("", "ai.onnx")),
+                default=0)
+    for node in model.graph.node:
+        known = all(name in shape_of or not name for name in node.input)
+        fits = FORMAT.get(node.op_type) if known and node.domain in ("", "ai.onnx") else None
+        if fits and not fits(node, [shape_of.get(name) for name in node.input], opset):
+            return False
+    return True
 
 
 # ---- Oracles ----------------------------------------------------------------------------------------
@@ -265,7 +354,11 @@ class Search:
         if self.runs >= MOST_RUNS:
             return None
         self.runs += 1
-        if max(int(np.prod(self.shape_of(k, sizes))) for k in range(len(self.case.data))) > 1 << 20:
+        shapes = [self.shape_of(k, sizes) for k in range(len(self.case.data))]
+        if max(int(np.prod(shape)) for shape in shapes) > 1 << 20:
+            return None
+        if not in_format(self.case.model, {item.name: shape for item, shape
+                                           in zip(self.case.inputs, shapes, strict=True)}):
             return None
         try:
             feed = self.feed(sizes)

@@ -21,11 +21,14 @@ static bool any_output(const dt_onnx_node_t *node, const bool *needed) {
   return false;
 }
 
+// Outputs of the graph are the node's, in order, but of a loop's body: its first one is whether the
+// loop goes on.
 static dt_status_t mark_graph(needs_t *s, const dt_imp_frame_t *frame, const dt_onnx_node_t *node,
                               const dt_onnx_graph_t *graph, bool *needed) {
-  for (uint32_t k = 0; k < graph->output.len && k < node->output.len; k++)
+  uint32_t first = dt__onnx_str_is(node->op_type, "Loop") ? 1 : 0;
+  for (uint32_t k = 0; k < node->output.len && first + k < graph->output.len; k++)
     if (needed[node->output.items[k].id])
-      needed[graph->output.items[k].name.id] = true;
+      needed[graph->output.items[first + k].name.id] = true;
   return mark_nodes(s, frame, &graph->node, needed);
 }
 
@@ -53,7 +56,8 @@ static dt_status_t mark_node(needs_t *s, const dt_imp_frame_t *frame, const dt_o
       dt__imp_find_row(s->model, node->domain, node->op_type, dt__imp_opset(frame, node->domain));
   if (!row)
     return NULL;
-  bool through = row->fold != dt__imp_fold_none && any_output(node, needed);
+  bool answers = row->fold != dt__imp_fold_none || row->make == dt__imp_make_Identity;
+  bool through = answers && any_output(node, needed);
   for (uint32_t k = 0; k < node->input.len; k++)
     if (through || (k < 32 && (row->numbers >> k & 1u)))
       needed[node->input.items[k].id] = true;

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "ductile/ir.h"
 #include "ductile/onnx.h"
 #include "runtime/base/memory.h"
 #include "tests/unit/frontends/onnx_text.h"
@@ -254,6 +255,32 @@ static void test_shape_input(void **state) {
   end(&c);
 }
 
+// A loop that hands an input on as the sizes of a reshape: of its body's outputs the first says
+// whether it goes on, so that the sizes are the second.
+static void test_shape_through_loop(void **state) {
+  (void)state;
+  case_t c;
+  make(&c, HEAD "graph { " IN("x", F32, DIM("n")) IN("shape", I64, "dim { dim_value 2 } ")
+               IN("old", I64, "dim { dim_value 2 } ") //
+       "initializer { name 'one' data_type 7 int64_data 1 } "
+       "initializer { name 'yes' data_type 9 int32_data 1 } "
+       "node { op_type 'Loop' input 'one' input 'yes' input 'old' output 'sizes' "
+       "attribute { name 'body' type 5 g { input { name 'i' } input { name 'go' } "
+       "input { name 's' } node { op_type 'Identity' input 'go' output 'on' } "
+       "node { op_type 'Identity' input 'shape' output 't' } "
+       "output { name 'on' } output { name 't' } } } } "
+       "node { op_type 'Reshape' input 'x' input 'sizes' output 'y' } " OUT("y") "}");
+  uint32_t n = 0;
+  const dt_input_decl_t *inputs = dt_function_inputs(c.function, &n);
+  assert_int_equal(n, 3);
+  assert_int_equal(inputs[1].kind, DT_INPUT_INTEGERS);
+  assert_int_equal(inputs[2].kind, DT_INPUT_TENSOR);
+  dt_tensor_t *in[] = {floats(6, -1, 0), ints(1, 2, (int64_t[]){2, 3}),
+                       ints(1, 2, (int64_t[]){7, 7})};
+  assert_call(&c, 3, in, 2, (int64_t[]){2, 3}, (float[]){0, 1, 2, 3, 4, 5});
+  end(&c);
+}
+
 // x.reshape(Shape(x)[1], Shape(x)[0] * 2 / 2): nothing but sizes is left.
 static void test_sizes_fold(void **state) {
   (void)state;
@@ -365,12 +392,19 @@ static void test_no_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_no_outputs),      cmocka_unit_test(test_too_much_to_trace),
-      cmocka_unit_test(test_all_at_once),     cmocka_unit_test(test_arguments),
-      cmocka_unit_test(test_names),           cmocka_unit_test(test_said_of_dims),
-      cmocka_unit_test(test_names_are_hints), cmocka_unit_test(test_shape_input),
-      cmocka_unit_test(test_sizes_fold),      cmocka_unit_test(test_functions),
-      cmocka_unit_test(test_close_first),     cmocka_unit_test(test_no_memory),
+      cmocka_unit_test(test_no_outputs),
+      cmocka_unit_test(test_too_much_to_trace),
+      cmocka_unit_test(test_all_at_once),
+      cmocka_unit_test(test_arguments),
+      cmocka_unit_test(test_names),
+      cmocka_unit_test(test_said_of_dims),
+      cmocka_unit_test(test_names_are_hints),
+      cmocka_unit_test(test_shape_input),
+      cmocka_unit_test(test_shape_through_loop),
+      cmocka_unit_test(test_sizes_fold),
+      cmocka_unit_test(test_functions),
+      cmocka_unit_test(test_close_first),
+      cmocka_unit_test(test_no_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
