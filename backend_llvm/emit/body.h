@@ -170,6 +170,18 @@ dt_sym_t dt__access_offset(dt_body_t *k, dt_buffer_id_t buffer, const dt_sym_t *
 dt_address_t dt__access_address(dt_body_t *k, dt_buffer_id_t buffer, dt_sym_t offset,
                                 uint32_t level);
 
+// Whether neighbouring lanes are `*step` elements apart, a literal, in all of the vector.
+bool dt__lane_step(dt_body_t *k, dt_sym_t offset, int64_t *step);
+
+// ---- Runs (runs.c) ----------------------------------------------------------------------------------------
+// Whether a load with an address a lane (DT_ACCESS_EACH) is better put together of neighbours, and
+// that load, of copy `c`; lanes off in `mask` (NULL: none) are `other` (NULL: 0). The scope of
+// `level` may go on in another block.
+bool dt__runs_apply(dt_body_t *k, const dt_inst_t *load, dt_sym_t offset, uint32_t level);
+LLVMValueRef dt__runs_load(dt_body_t *k, const dt_inst_t *load, dt_sym_t offset, uint32_t level,
+                           const dt_address_t *address, uint32_t c, LLVMValueRef mask,
+                           LLVMValueRef other);
+
 // ---- Alignment (aligned.c) --------------------------------------------------------------------------------
 // Vector accesses of devices must be aligned. An i1, at level 0, that says where `lanes` lanes can
 // be used: extents of lane loops, steps between rows and addresses of buffers are multiples of
