@@ -61,12 +61,17 @@ typedef struct runs_t {
   int64_t step;              // from lane to lane within a run
 } runs_t;
 
-// The literal that a remainder is multiplied by: its steps are those of a window's columns.
-static int64_t step_of(dt_symenv_t *env, dt_sym_t term) {
+// What neighbouring lanes of a run are apart: a literal that the column or its remainder by the
+// length of a row is multiplied by. 0: the term does not tell.
+static int64_t step_of(dt_body_t *k, dt_sym_t term) {
+  dt_symenv_t *env = k->m->env;
   dt_sym_view_t view = dt__sym_view(env, term);
   if (view.op == DT_SYM_MOD)
     return 1;
   int64_t step = 1, literal;
+  if (dt__lane_step(k, term, &step))
+    return step;
+  step = 1;
   bool found = false;
   for (uint32_t i = 0; view.op == DT_SYM_MUL && i < view.n_args; i++) {
     dt_sym_t factor = dt__sym_view(env, term).args[i];
@@ -95,7 +100,7 @@ static bool split_offset(dt_body_t *k, dt_sym_t offset, uint32_t level, runs_t *
     dt_sym_t *part = varying ? &out->varying : &out->uniform;
     *part = dt__sym_add(env, *part, term);
     if (varying && out->step == 0)
-      out->step = step_of(env, term);
+      out->step = step_of(k, term);
   }
   dt__index_info(k, out->varying, &out->level, &varying);
   return varying && (out->step == 1 || out->step == 2) && out->level < level;
