@@ -300,9 +300,9 @@ static dt_status_t take(dt_program_t *program, dt_kernel_t *kernel, const dt_tar
     return NULL;
   }
   uint32_t width = target->matmul_width[size_class];
+  bool own = tiles_pack(program, &c);
   if (!rows_are_plain(program, &c))
     DT_TRY(copy_rows(program, &c, &before[(*n_before)++]));
-  bool own = tiles_pack(program, &c);
   if (!own)
     DT_TRY(pack_columns(program, &c, width, &before[(*n_before)++]));
   DT_TRY(dt__prune_stage(program, c.stage)); // loads whose casts are replaced
