@@ -308,19 +308,19 @@ static dt_status_t take(dt_program_t *program, dt_kernel_t *kernel, const dt_tar
   DT_TRY(dt__prune_stage(program, c.stage)); // loads whose casts are replaced
   if (!dt__contraction_roles(program, kernel, &c))
     return DT_FAIL(DT_E_INTERNAL, "fuse: %s lost its matrix form", kernel->name);
-  dt_schedule_t schedule = {.kind = DT_SCHEDULE_MATMUL,
-                            .lanes = target->vector_bytes / (uint32_t)bytes,
-                            .unroll = 1,
-                            .block = 1,
-                            .grain = 1,
-                            .matmul = {.a = c.a,
-                                       .b = c.b,
-                                       .width = width,
-                                       .rows = target->matmul_rows[size_class],
-                                       .tile_rows = (own ? OWN_ROWS : TILE_PANELS) *
-                                                    target->matmul_rows[size_class],
-                                       .tile_cols = (own ? OWN_PANELS : TILE_PANELS) * width,
-                                       .own_panels = own}};
+  dt_schedule_t schedule = {
+      .kind = DT_SCHEDULE_MATMUL,
+      .lanes = target->vector_bytes / (uint32_t)bytes,
+      .unroll = 1,
+      .block = 1,
+      .grain = 1,
+      .matmul = {.a = c.a,
+                 .b = c.b,
+                 .width = width,
+                 .rows = target->matmul_rows[size_class],
+                 .tile_rows = (own ? OWN_ROWS : TILE_PANELS) * target->matmul_rows[size_class],
+                 .tile_cols = (own ? OWN_PANELS : TILE_PANELS) * width,
+                 .own_panels = own}};
   if (!DT_VEC_PUSH(program->arena, &kernel->schedules, schedule))
     return DT_NO_MEMORY();
   return dt__symenv_status(program->env);

@@ -221,8 +221,8 @@ static LLVMValueRef load_shared(dt_body_t *k, dt_dtype_t dtype, LLVMValueRef add
   return LLVMBuildSelect(m->b, mask, value, other ? other : LLVMConstNull(LLVMTypeOf(value)), "");
 }
 
-static LLVMValueRef load_lanes(dt_body_t *k, const dt_inst_t *inst, uint32_t level,
-                               dt_sym_t offset, const dt_address_t *address, uint32_t c) {
+static LLVMValueRef load_lanes(dt_body_t *k, const dt_inst_t *inst, uint32_t level, dt_sym_t offset,
+                               const dt_address_t *address, uint32_t c) {
   dt_emit_t *m = k->m;
   LLVMValueRef runs = deeper_runs(k, level);
   LLVMValueRef mask = inst->mask == DT_NO_INST ? NULL : dt__inst_lane(k, inst->mask, c, true);

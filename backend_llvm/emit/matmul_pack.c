@@ -60,8 +60,8 @@ void dt__matmul_pack(dt_body_t *k, uint32_t level, LLVMValueRef col, LLVMValueRe
   LLVMValueRef row = LLVMBuildMul(m->b, at, dt__emit_i64(m, matmul->width), "");
   for (uint32_t c = 0; c < k->copies; c++) {
     LLVMValueRef to = LLVMBuildAdd(m->b, row, dt__emit_i64(m, (int64_t)(c * k->lanes)), "");
-    dt__emit_store(m, dtype, value.v[c],
-                   dt__emit_element(m, dt__emit_type(m, dtype), panel, to), NULL);
+    dt__emit_store(m, dtype, value.v[c], dt__emit_element(m, dt__emit_type(m, dtype), panel, to),
+                   NULL);
   }
   dt__loop_close(k, level + 1);
   dt__level_leave(k, level);
