@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operands of matrix products: a fold of a product that the target has a template for gets operands
 // in the template's layout. B is packed into panels by a kernel of its own (which runs once when B
-// is constant, and takes B's producers in as its prologue); A is copied only when its rows are not
+// is constant, and takes B's producers in as its prologue), or by each tile where A is constant and
+// B is not; A is copied only when its rows are not
 // plain. Comes first, so that later passes see the packing and copying kernels like any other.
 #include "fuse/operands.h"
 
@@ -14,6 +15,9 @@
 #include <string.h>
 
 #define TILE_PANELS 4 // register tiles of one task, in each direction
+// The same where tasks pack their panels: more rows, for all of which a panel is packed once.
+#define OWN_ROWS 16
+#define OWN_PANELS 2
 
 static bool load_uses(dt_program_t *program, const dt_inst_t *load, dt_sym_t var) {
   return dt__index_uses(program, load->index, dt__program_buffer(program, load->buffer)->rank, var);
@@ -253,6 +257,32 @@ static const char *refusal(dt_program_t *program, const dt_contraction_t *c,
   return NULL;
 }
 
+// Each term of B's place depends on the column or on k, but not on both: then a panel's lanes move
+// together, and loads find out where they are neighbours.
+static bool columns_move_together(dt_program_t *program, const dt_contraction_t *c) {
+  const dt_inst_t *b = &c->stage->insts.items[c->b];
+  dt_symenv_t *env = program->env;
+  dt_sym_t offset = dt__buffer_offset(program, b->buffer, b->index);
+  dt_sym_view_t view = dt__sym_view(env, offset);
+  if (view.op != DT_SYM_ADD)
+    return false;
+  for (uint32_t i = 0; i < view.n_args; i++) {
+    dt_sym_t term = dt__sym_view(env, offset).args[i];
+    if (dt__sym_depends(env, term, c->n) && dt__sym_depends(env, term, c->k))
+      return false;
+  }
+  return true;
+}
+
+// Weights times what a call computes, as in convolutions: packing B for all tiles at once would
+// write and read more than it saves.
+static bool tiles_pack(dt_program_t *program, const dt_contraction_t *c) {
+  const dt_inst_t *a = &c->stage->insts.items[c->a], *b = &c->stage->insts.items[c->b];
+  return dt__program_buffer(program, a->buffer)->kind == DT_BUFFER_CONSTANT &&
+         dt__program_buffer(program, b->buffer)->kind != DT_BUFFER_CONSTANT &&
+         b->mask == DT_NO_INST && c->b == c->b_factor && columns_move_together(program, c);
+}
+
 static dt_status_t take(dt_program_t *program, dt_kernel_t *kernel, const dt_target_t *target,
                         dt_kernel_t *before, uint32_t *n_before) {
   dt_contraction_t c;
@@ -270,23 +300,27 @@ static dt_status_t take(dt_program_t *program, dt_kernel_t *kernel, const dt_tar
     return NULL;
   }
   uint32_t width = target->matmul_width[size_class];
+  bool own = tiles_pack(program, &c);
   if (!rows_are_plain(program, &c))
     DT_TRY(copy_rows(program, &c, &before[(*n_before)++]));
-  DT_TRY(pack_columns(program, &c, width, &before[(*n_before)++]));
+  if (!own)
+    DT_TRY(pack_columns(program, &c, width, &before[(*n_before)++]));
   DT_TRY(dt__prune_stage(program, c.stage)); // loads whose casts are replaced
   if (!dt__contraction_roles(program, kernel, &c))
     return DT_FAIL(DT_E_INTERNAL, "fuse: %s lost its matrix form", kernel->name);
-  dt_schedule_t schedule = {.kind = DT_SCHEDULE_MATMUL,
-                            .lanes = target->vector_bytes / (uint32_t)bytes,
-                            .unroll = 1,
-                            .block = 1,
-                            .grain = 1,
-                            .matmul = {.a = c.a,
-                                       .b = c.b,
-                                       .width = width,
-                                       .rows = target->matmul_rows[size_class],
-                                       .tile_rows = TILE_PANELS * target->matmul_rows[size_class],
-                                       .tile_cols = TILE_PANELS * width}};
+  dt_schedule_t schedule = {
+      .kind = DT_SCHEDULE_MATMUL,
+      .lanes = target->vector_bytes / (uint32_t)bytes,
+      .unroll = 1,
+      .block = 1,
+      .grain = 1,
+      .matmul = {.a = c.a,
+                 .b = c.b,
+                 .width = width,
+                 .rows = target->matmul_rows[size_class],
+                 .tile_rows = (own ? OWN_ROWS : TILE_PANELS) * target->matmul_rows[size_class],
+                 .tile_cols = (own ? OWN_PANELS : TILE_PANELS) * width,
+                 .own_panels = own}};
   if (!DT_VEC_PUSH(program->arena, &kernel->schedules, schedule))
     return DT_NO_MEMORY();
   return dt__symenv_status(program->env);

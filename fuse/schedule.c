@@ -67,7 +67,7 @@ static int64_t lane_score(dt_program_t *program, const dt_kernel_t *kernel, dt_s
                   6 * (int64_t)count.other;
   int64_t size = 0;
   if (dt__sym_is_const(program->env, extent, &size) && size < lanes)
-    score -= 8; // most lanes would be masked
+    score -= 4 * size <= (int64_t)lanes ? 16 : 8; // most lanes would be masked
   return score;
 }
 

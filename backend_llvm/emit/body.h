@@ -177,6 +177,18 @@ dt_sym_t dt__access_offset(dt_body_t *k, dt_buffer_id_t buffer, const dt_sym_t *
 dt_address_t dt__access_address(dt_body_t *k, dt_buffer_id_t buffer, dt_sym_t offset,
                                 uint32_t level);
 
+// Whether neighbouring lanes are `*step` elements apart, a literal, in all of the vector.
+bool dt__lane_step(dt_body_t *k, dt_sym_t offset, int64_t *step);
+
+// ---- Runs (runs.c) ----------------------------------------------------------------------------------------
+// Whether a load with an address a lane (DT_ACCESS_EACH) is better put together of neighbours, and
+// that load, of copy `c`; lanes off in `mask` (NULL: none) are `other` (NULL: 0). The scope of
+// `level` may go on in another block.
+bool dt__runs_apply(dt_body_t *k, const dt_inst_t *load, dt_sym_t offset, uint32_t level);
+LLVMValueRef dt__runs_load(dt_body_t *k, const dt_inst_t *load, dt_sym_t offset, uint32_t level,
+                           const dt_address_t *address, uint32_t c, LLVMValueRef mask,
+                           LLVMValueRef other);
+
 // ---- Alignment (aligned.c) --------------------------------------------------------------------------------
 // Vector accesses of devices must be aligned. An i1, at level 0, that says where `lanes` lanes can
 // be used: extents of lane loops, steps between rows and addresses of buffers are multiples of
@@ -271,6 +283,8 @@ bool dt__grid_has_items(dt_body_t *k);
 void dt__place_locals(dt_body_t *k);
 // The extents of the grid's axes, at level 0 (loops.c).
 uint32_t dt__grid_extents(dt_body_t *k, LLVMValueRef *out);
+// Makes the lane variable one of `level` (loops.c).
+void dt__bind_lane(dt_body_t *k, uint32_t level);
 // Where this thread's first vector stands in a loop of its team from `start` on (loops.c).
 LLVMValueRef dt__own_start(dt_body_t *k, LLVMValueRef start);
 // n, or 1 where it is less.
@@ -327,6 +341,17 @@ static inline int64_t dt__matmul_a_bytes(const dt_matmul_t *matmul, size_t eleme
   int64_t rows = (int64_t)matmul->tile_rows * DT_MATMUL_BIG_ROWS;
   return (rows * dt__matmul_a_stride(element) * (int64_t)element + 63) & ~(int64_t)63;
 }
+// Bytes of the C tile.
+static inline int64_t dt__matmul_c_bytes(const dt_matmul_t *matmul, size_t element) {
+  int64_t elements = (int64_t)matmul->tile_rows * DT_MATMUL_BIG_ROWS * matmul->tile_cols;
+  return (elements * DT_MATMUL_BIG_COLS * (int64_t)element + 63) & ~(int64_t)63;
+}
+// Of the panel that a tile packs for itself; behind the C tile.
+int64_t dt__matmul_panel_bytes(const dt_matmul_t *matmul, size_t element);
+// Packs the panel of columns from `col` on, up to `end`, and `depth` elements of k from `first_k`
+// on, at `level` (matmul_pack.c).
+void dt__matmul_pack(dt_body_t *k, uint32_t level, LLVMValueRef col, LLVMValueRef end,
+                     LLVMValueRef first_k, LLVMValueRef depth, LLVMValueRef panel);
 // Elements from one row of the C tile to the next.
 static inline int64_t dt__matmul_c_stride(const dt_matmul_t *matmul) {
   return (int64_t)matmul->tile_cols * DT_MATMUL_BIG_COLS;

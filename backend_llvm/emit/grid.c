@@ -95,16 +95,15 @@ static dt_sym_t round_up(dt_emit_t *m, dt_sym_t bytes) {
   return dt__sym_mul(m->env, dt__sym_ceildiv(m->env, bytes, unit), unit);
 }
 
-// The matrix template keeps its copy of A's rows, then its C tile, in front of the LOCAL buffers;
-// that of a team has memory of its own.
+// The matrix template keeps its copy of A's rows, then its C tile, then a panel that it packs, in
+// front of the LOCAL buffers; that of a team has memory of its own.
 static int64_t matmul_bytes(const dt_kernel_t *kernel, const dt_schedule_t *schedule) {
   if (schedule->kind != DT_SCHEDULE_MATMUL || schedule->team)
     return 0;
   int64_t element = (int64_t)dt_dtype_size(kernel->stages.items[0].folds.items[0].dtype);
   const dt_matmul_t *matmul = &schedule->matmul;
-  int64_t c =
-      (int64_t)matmul->tile_rows * DT_MATMUL_BIG_ROWS * dt__matmul_c_stride(matmul) * element;
-  return dt__matmul_a_bytes(matmul, (size_t)element) + ((c + 63) & ~(int64_t)63);
+  return dt__matmul_a_bytes(matmul, (size_t)element) + dt__matmul_c_bytes(matmul, (size_t)element) +
+         dt__matmul_panel_bytes(matmul, (size_t)element);
 }
 
 static void mark(const dt_emit_t *m, bool *used, dt_buffer_kind_t kind, dt_buffer_id_t id) {

@@ -79,6 +79,18 @@ static LLVMValueRef safe_divisor(dt_body_t *k, dt_sym_t e, LLVMValueRef b) {
   return LLVMBuildSelect(m->b, zero, dt__emit_int(LLVMTypeOf(b), 1), b, "");
 }
 
+// A vector of one literal, a power of two: division is a shift.
+static bool is_power(LLVMValueRef b) {
+  LLVMValueRef each = LLVMIsConstant(b) ? LLVMGetAggregateElement(b, 0) : NULL;
+  if (!each || !LLVMIsAConstantInt(each))
+    return false;
+  for (uint32_t i = 1; i < dt__emit_lanes(LLVMTypeOf(b)); i++)
+    if (LLVMGetAggregateElement(b, i) != each)
+      return false;
+  int64_t value = LLVMConstIntGetSExtValue(each);
+  return value > 0 && (value & (value - 1)) == 0;
+}
+
 // Both known not to be negative: one unsigned division. Vectors have none of 64 bits; where the
 // dividend is below 2^51 the quotient of doubles, truncated, is exact.
 static LLVMValueRef divide_unsigned(dt_body_t *k, bool rest, dt_range_t range, LLVMValueRef a,
@@ -91,6 +103,8 @@ static LLVMValueRef divide_unsigned(dt_body_t *k, bool rest, dt_range_t range, L
     LLVMValueRef q = rest ? LLVMBuildURem(m->b, x, y, "") : LLVMBuildUDiv(m->b, x, y, "");
     return LLVMBuildZExt(m->b, q, LLVMTypeOf(a), "");
   }
+  if (lanes && is_power(b))
+    return rest ? LLVMBuildURem(m->b, a, b, "") : LLVMBuildUDiv(m->b, a, b, "");
   if (lanes && range.hi < (int64_t)1 << 51) {
     LLVMTypeRef real = LLVMVectorType(m->t_f64, lanes);
     LLVMValueRef x = LLVMBuildSIToFP(m->b, a, real, ""), y = LLVMBuildSIToFP(m->b, b, real, "");
@@ -300,6 +314,11 @@ static bool lane_linear(dt_body_t *k, dt_sym_t e, int64_t *coef, dt_sym_t *rest)
   bool varying;
   dt__index_info(k, *rest, &level, &varying);
   return !varying && *coef > -((int64_t)1 << 40) && *coef < (int64_t)1 << 40;
+}
+
+bool dt__lane_step(dt_body_t *k, dt_sym_t offset, int64_t *step) {
+  dt_sym_t rest;
+  return lane_linear(k, offset, step, &rest);
 }
 
 static dt_lanes_t eval_operation(dt_body_t *k, dt_sym_t e, uint32_t level, bool varying) {

@@ -221,7 +221,7 @@ static LLVMValueRef load_shared(dt_body_t *k, dt_dtype_t dtype, LLVMValueRef add
   return LLVMBuildSelect(m->b, mask, value, other ? other : LLVMConstNull(LLVMTypeOf(value)), "");
 }
 
-static LLVMValueRef load_lanes(dt_body_t *k, const dt_inst_t *inst, uint32_t level,
+static LLVMValueRef load_lanes(dt_body_t *k, const dt_inst_t *inst, uint32_t level, dt_sym_t offset,
                                const dt_address_t *address, uint32_t c) {
   dt_emit_t *m = k->m;
   LLVMValueRef runs = deeper_runs(k, level);
@@ -247,6 +247,8 @@ static LLVMValueRef load_lanes(dt_body_t *k, const dt_inst_t *inst, uint32_t lev
     return dt__lanes_reverse(k, dt__emit_load(m, inst->dtype, k->lanes, address->at[c],
                                               dt__lanes_reverse(k, mask),
                                               dt__lanes_reverse(k, other)));
+  if (dt__runs_apply(k, inst, offset, level))
+    return dt__runs_load(k, inst, offset, level, address, c, mask, other);
   return dt__emit_gather(m, inst->dtype, address->at[c], mask, other, k->dead);
 }
 
@@ -263,7 +265,7 @@ static dt_lanes_t value_load(dt_body_t *k, const dt_inst_t *inst, uint32_t id) {
     return out;
   }
   for (uint32_t c = 0; c < k->copies; c++)
-    out.v[c] = load_lanes(k, inst, level, &address, c);
+    out.v[c] = load_lanes(k, inst, level, offset, &address, c);
   if (keeps)
     dt__resident_put(k, inst->buffer, offset, &out);
   return out;

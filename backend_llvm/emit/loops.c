@@ -74,7 +74,7 @@ static uint32_t useful_unroll(const dt_body_t *k, LLVMValueRef n) {
 // What a vector loop runs, with copies, mask and lane_base set.
 typedef void (*vector_body_t)(dt_body_t *k, void *user);
 
-static void bind_lane(dt_body_t *k, uint32_t level) {
+void dt__bind_lane(dt_body_t *k, uint32_t level) {
   dt__bind_symbol(k, k->lane_var, level, NULL);
   uint32_t symbol;
   if (dt__sym_is_symbol(k->m->env, k->lane_var, &symbol) && symbol < k->n_bindings)
@@ -101,7 +101,7 @@ static void vector_loops(dt_body_t *k, uint32_t level, LLVMValueRef from, LLVMVa
   LLVMValueRef groups = LLVMBuildUDiv(m->b, n, dt__emit_i64(m, group), "");
   LLVMValueRef covered = LLVMBuildMul(m->b, groups, dt__emit_i64(m, group), "");
   LLVMValueRef middle = whole ? to : LLVMBuildAdd(m->b, from, covered, "");
-  bind_lane(k, level);
+  dt__bind_lane(k, level);
   if (!same_literal(from, middle)) {
     k->copies = unroll;
     k->masks[0] = NULL;
@@ -110,7 +110,7 @@ static void vector_loops(dt_body_t *k, uint32_t level, LLVMValueRef from, LLVMVa
     dt__loop_close(k, level);
   }
   if (!whole && !same_literal(middle, to)) {
-    bind_lane(k, level);
+    dt__bind_lane(k, level);
     k->copies = 1;
     k->lane_base = dt__loop_open(k, level, dt__own_start(k, middle), to, wide);
     k->masks[0] = m->device ? NULL : tail_mask(k, LLVMBuildSub(m->b, to, k->lane_base, ""));
@@ -140,7 +140,7 @@ static void stage_loops(dt_body_t *k, uint32_t j) {
   if (k->resident && j + 1 == stage->n_loops) {
     k->copies = k->schedule->unroll;
     k->lane_level = level;
-    bind_lane(k, level);
+    dt__bind_lane(k, level);
     dt__resident_open(k, level, extent);
     inner_vector_body(k, NULL);
     dt__resident_close(k, level);
@@ -215,7 +215,7 @@ static bool enter_outer(dt_body_t *k, uint32_t first, uint32_t last) {
   uint32_t level = k->item_level + 1;
   k->lane_level = level;
   k->stage_level = level;
-  bind_lane(k, level);
+  dt__bind_lane(k, level);
   for (uint32_t s = first; s < last; s++) {
     dt_status_t status = dt__stage_enter(k, s);
     if (status) {
@@ -407,7 +407,7 @@ static void load_ahead(dt_body_t *k) {
     LLVMValueRef extent = dt__index_scalar(k, stage->extents[0]);
     k->copies = k->schedule->unroll;
     k->lane_level = level;
-    bind_lane(k, level);
+    dt__bind_lane(k, level);
     dt__resident_open(k, level, extent);
     for (uint32_t i = 0; i < stage->insts.len; i++) {
       const dt_inst_t *inst = &stage->insts.items[i];

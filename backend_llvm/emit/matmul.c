@@ -271,7 +271,7 @@ typedef struct tile_t {
   const dt_matmul_t *schedule;
   dt_dtype_t dtype;
   LLVMTypeRef type;
-  LLVMValueRef a_copy, c_tile;                   // scratch
+  LLVMValueRef a_copy, c_tile, panel;            // scratch; the panel: where tiles pack theirs
   LLVMValueRef first_row, rows, first_col, cols; // of this tile
   LLVMValueRef grouped, left; // rows in whole groups, and in the one call after them
   LLVMValueRef c_row;         // the row the later stages work on
@@ -393,7 +393,12 @@ static void multiply_depth(tile_t *t, LLVMValueRef first_k, LLVMValueRef extent_
   dt__bind_symbol(k, kernel->vars[kernel->n_loops - 1], 3,
                   LLVMBuildAdd(m->b, t->first_col, col, ""));
   dt__bind_symbol(k, kernel->stages.items[0].vars[0], 2, first_k);
-  LLVMValueRef panel = operand_address(k, t->schedule->b, 3);
+  LLVMValueRef panel = t->panel;
+  if (panel)
+    dt__matmul_pack(k, 4, LLVMBuildAdd(m->b, t->first_col, col, ""),
+                    LLVMBuildAdd(m->b, t->first_col, t->cols, ""), first_k, depth, panel);
+  else
+    panel = operand_address(k, t->schedule->b, 3);
   multiply_panel(t, panel, col, depth, again);
   dt__loop_close(k, 3);
 }
@@ -468,6 +473,10 @@ void dt__matmul_item(dt_body_t *k, LLVMValueRef tile_col, LLVMValueRef tile_row)
   k->stage_index = 0;
   k->stage = &kernel->stages.items[0];
   t.c_tile = dt__emit_offset(m, k->scratch, dt__emit_i64(m, a_bytes));
+  if (schedule->own_panels) {
+    int64_t c_bytes = dt__matmul_c_bytes(schedule, dt_dtype_size(fold->dtype));
+    t.panel = dt__emit_offset(m, t.c_tile, dt__emit_i64(m, c_bytes));
+  }
   dt_sym_t tile[2];
   dt__matmul_tile(m, kernel, k->schedule, &tile[0], &tile[1]);
   LLVMValueRef tile_rows = dt__index_scalar(k, tile[0]), tile_cols = dt__index_scalar(k, tile[1]);

@@ -37,9 +37,9 @@ static void print_key(const dt_kernel_t *kernel, const dt_schedule_t *s, dt_text
   dt__text_printf(out, "\nschedule %d %u %u %lld %u %d %u %u", (int)s->kind, s->lanes, s->unroll,
                   (long long)s->block, s->team, s->resident, s->room, s->most);
   if (s->kind == DT_SCHEDULE_MATMUL)
-    dt__text_printf(out, " matmul %u %u %u %u %u %u %u %u", s->matmul.a, s->matmul.b,
+    dt__text_printf(out, " matmul %u %u %u %u %u %u %u %u %d", s->matmul.a, s->matmul.b,
                     s->matmul.width, s->matmul.rows, s->matmul.tile_rows, s->matmul.tile_cols,
-                    s->matmul.depth, s->matmul.ring);
+                    s->matmul.depth, s->matmul.ring, s->matmul.own_panels);
   for (uint32_t i = 0; i < kernel->stages.len; i++)
     for (uint32_t j = 0; j < kernel->stages.items[i].insts.len; j++)
       if (kernel->stages.items[i].insts.items[j].kind == DT_INST_BIND)

@@ -150,6 +150,8 @@ typedef struct dt_matmul_t {
   uint32_t rows;                 // rows of the micro-kernel; of a warp
   uint32_t tile_rows, tile_cols; // C tile of one task; multiples of rows and width
   uint32_t depth, ring;          // teams only, else 0
+  bool own_panels; // no teams: B's columns lie anywhere and each tile packs its own; else they are
+                   // packed in memory
 } dt_matmul_t;
 
 // Tiles of this form are for groups of four warps: each warp has a quarter of the 64 rows that its

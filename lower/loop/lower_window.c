@@ -4,15 +4,49 @@
 #include "lower/loop/lower_private.h"
 #include "runtime/base/status.h"
 
-// The place along one dim whose element `j` stands at `at`: in `*place`, where `*inside` holds.
-static void find_place(dt_symenv_t *env, const dt_sym_t *field, dt_sym_t at, dt_sym_t j,
-                       dt_sym_t places, dt_sym_t *place, dt_sym_t *inside) {
-  dt_sym_t zero = dt__sym_const(env, 0), stride = field[1];
-  dt_sym_t from = dt__sym_sub(env, dt__sym_add(env, at, field[3]), dt__sym_mul(env, j, field[2]));
+// One dim of windows whose elements and places are summed.
+typedef struct overlap_t {
+  dt_symenv_t *env;
+  const dt_sym_t *field;
+  dt_sym_t size, places;
+} overlap_t;
+
+// Neighbouring elements stand a stride apart in those windows that meet: only each stride-th is
+// asked about.
+static bool steps_by_stride(const overlap_t *o) {
+  return dt__sym_known_eq(o->env, o->field[2], dt__sym_const(o->env, 1));
+}
+
+static dt_sym_t terms(const overlap_t *o) {
+  return steps_by_stride(o) ? dt__sym_ceildiv(o->env, o->size, o->field[1]) : o->size;
+}
+
+// The element of windows that term `*j` is of, and the place of the window that has it at `at`,
+// where `*inside` holds.
+static void find_strided(const overlap_t *o, dt_sym_t at, dt_sym_t *j, dt_sym_t *place,
+                         dt_sym_t *inside) {
+  dt_symenv_t *env = o->env;
+  dt_sym_t stride = o->field[1], from = dt__sym_add(env, at, o->field[3]), term = *j;
+  *place = dt__sym_sub(env, dt__sym_floordiv(env, from, stride), term);
+  *j = dt__sym_add(env, dt__sym_mod(env, from, stride), dt__sym_mul(env, term, stride));
+  dt_sym_t range = dt__sym_and(env, dt__sym_le(env, dt__sym_const(env, 0), *place),
+                               dt__sym_lt(env, *place, o->places));
+  *inside = dt__sym_and(env, *inside, range);
+  if (!dt__sym_known_eq(env, dt__sym_mod(env, o->size, stride), dt__sym_const(env, 0)))
+    *inside = dt__sym_and(env, *inside, dt__sym_lt(env, *j, o->size));
+}
+
+// The same where every element is asked.
+static void find_place(const overlap_t *o, dt_sym_t at, dt_sym_t j, dt_sym_t *place,
+                       dt_sym_t *inside) {
+  dt_symenv_t *env = o->env;
+  dt_sym_t zero = dt__sym_const(env, 0), stride = o->field[1];
+  dt_sym_t from =
+      dt__sym_sub(env, dt__sym_add(env, at, o->field[3]), dt__sym_mul(env, j, o->field[2]));
   *place = dt__sym_floordiv(env, from, stride);
   dt_sym_t whole = dt__sym_eq(env, dt__sym_mod(env, from, stride), zero);
   dt_sym_t range = dt__sym_and(env, dt__sym_le(env, zero, from),
-                               dt__sym_lt(env, from, dt__sym_mul(env, places, stride)));
+                               dt__sym_lt(env, from, dt__sym_mul(env, o->places, stride)));
   *inside = dt__sym_and(env, *inside, dt__sym_and(env, range, whole));
 }
 
@@ -28,11 +62,21 @@ dt_status_t dt__lower_overlap(dt_lowering_t *ctx, dt_node_id_t id) {
   DT_TRY(dt__lower_begin(ctx, id, DT_OPEN_SQUEEZED, &kernel, at));
   for (uint32_t k = 0; k < lead; k++)
     old[k] = at[k];
-  DT_TRY(dt__lower_loops(ctx, n, &in->sizes[lead], DT_OPEN_SQUEEZED, stage.vars, stage.extents,
+  overlap_t dims[DT_MAX_RANK];
+  dt_sym_t extents[DT_MAX_RANK];
+  for (uint32_t k = 0; k < n; k++) {
+    dims[k] = (overlap_t){ctx->env, &node->attrs->syms[4 * k], in->sizes[lead + k],
+                          in->sizes[lead + n + k]};
+    extents[k] = terms(&dims[k]);
+  }
+  DT_TRY(dt__lower_loops(ctx, n, extents, DT_OPEN_SQUEEZED, stage.vars, stage.extents,
                          &stage.n_loops, &old[lead]));
-  for (uint32_t k = 0; k < n; k++)
-    find_place(ctx->env, &node->attrs->syms[4 * k], at[lead + k], old[lead + k],
-               in->sizes[lead + n + k], &old[lead + n + k], &inside);
+  for (uint32_t k = 0; k < n; k++) {
+    if (steps_by_stride(&dims[k]))
+      find_strided(&dims[k], at[lead + k], &old[lead + k], &old[lead + n + k], &inside);
+    else
+      find_place(&dims[k], at[lead + k], old[lead + k], &old[lead + n + k], &inside);
+  }
   if (!dt__sym_known_true(ctx->env, inside)) {
     dt_inst_t test = {.kind = DT_INST_INDEX, .dtype = DT_BOOL, .sym = inside};
     DT_TRY(dt__stage_add(ctx->program, &stage, &test, &mask));

@@ -230,7 +230,8 @@ static dt_status_t parse_matmul(dt_loop_parser_t *p, dt_matmul_t *m) {
   DT_TRY(parse_field(p, "rows", &m->rows));
   DT_TRY(parse_field(p, "tile", &m->tile_rows));
   DT_TRY(dt__loop_parse_u32(p, &m->tile_cols));
-  if (!dt__scan_accept_word(p->scan, "depth"))
+  m->own_panels = dt__scan_accept_word(p->scan, "own_panels");
+  if (m->own_panels || !dt__scan_accept_word(p->scan, "depth"))
     return NULL;
   DT_TRY(dt__loop_parse_u32(p, &m->depth));
   return parse_field(p, "ring", &m->ring);

@@ -253,6 +253,8 @@ static void print_schedule(dt_loop_printer_t *printer, const dt_schedule_t *sche
                     m->tile_rows, m->tile_cols);
   if (schedule->kind == DT_SCHEDULE_MATMUL && m->depth)
     dt__text_printf(out, " depth %u ring %u", m->depth, m->ring);
+  if (schedule->kind == DT_SCHEDULE_MATMUL && m->own_panels)
+    dt__text_put(out, " own_panels");
   if (schedule->predicate.id) {
     dt__text_put(out, " if ");
     dt__print_expr(printer, schedule->predicate);

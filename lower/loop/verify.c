@@ -127,6 +127,8 @@ static bool is_load(const dt_stage_t *stage, uint32_t inst) {
 // by.
 static dt_status_t verify_team(const dt_loop_verifier_t *v, const dt_schedule_t *schedule) {
   const dt_matmul_t *m = &schedule->matmul;
+  if (schedule->team && m->own_panels)
+    return dt__loop_verify_fail(v, "a matmul schedule of a team that packs panels of a tile");
   if ((schedule->team == 0) != (m->depth == 0) || (schedule->team == 0) != (m->ring == 0))
     return dt__loop_verify_fail(v, "a matmul schedule of a team of %u with depth %u in %u tiles",
                                 schedule->team, m->depth, m->ring);

@@ -185,7 +185,7 @@ static void too_few_panels(dt_program_t *p) {
     dt_kernel_t *kernel = &p->kernels.items[k];
     for (uint32_t s = 0; s < kernel->schedules.len; s++) {
       const dt_matmul_t *matmul = &kernel->schedules.items[s].matmul;
-      if (kernel->schedules.items[s].kind != DT_SCHEDULE_MATMUL)
+      if (kernel->schedules.items[s].kind != DT_SCHEDULE_MATMUL || matmul->own_panels)
         continue;
       dt_buffer_id_t b = kernel->stages.items[0].insts.items[matmul->b].buffer;
       dt_buffer_t *buffer = dt__program_buffer(p, b);

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Panels that a tile of a matrix product packs for itself, where B's columns lie in memory as their
+// producer left them: a panel of this depth goes from there to scratch, and is read from the cache
+// by every group of rows, so that no packed operand is written to memory and read again.
+#include "backend_llvm/emit/body.h"
+
+int64_t dt__matmul_panel_bytes(const dt_matmul_t *matmul, size_t element) {
+  return matmul->own_panels ? (int64_t)DT_MATMUL_DEPTH * matmul->width * (int64_t)element : 0;
+}
+
+// Lanes of copy `c` that have a column.
+static LLVMValueRef column_mask(dt_body_t *k, LLVMValueRef left, uint32_t c) {
+  dt_emit_t *m = k->m;
+  LLVMValueRef column = dt__emit_ramp(m->t_i64, k->lanes, 1);
+  column = LLVMBuildAdd(m->b, column,
+                        dt__emit_splat(m, dt__emit_i64(m, (int64_t)(c * k->lanes)), k->lanes), "");
+  return LLVMBuildICmp(m->b, LLVMIntSLT, column, dt__emit_splat(m, left, k->lanes), "");
+}
+
+// Lanes on the columns from `col` on, at `level`; stage 0's loop is the next one.
+static bool enter_columns(dt_body_t *k, uint32_t level, LLVMValueRef col, LLVMValueRef end) {
+  dt_emit_t *m = k->m;
+  const dt_kernel_t *kernel = k->kernel;
+  const dt_matmul_t *matmul = &k->schedule->matmul;
+  dt_dtype_t dtype = kernel->stages.items[0].folds.items[0].dtype;
+  dt__level_enter(k, level);
+  k->outer_lanes = k->axis = true;
+  k->lanes = m->target->vector_bytes / (uint32_t)dt_dtype_size(dtype);
+  k->copies = matmul->width / k->lanes;
+  k->item_level = level - 1;
+  k->stage_level = k->lane_level = level;
+  k->lane_var = kernel->vars[kernel->n_loops - 1];
+  k->lane_base = col;
+  dt__bind_lane(k, level);
+  dt_status_t status = dt__stage_enter(k, 0);
+  if (status) {
+    dt__emit_fail(m, status);
+    return false;
+  }
+  dt__body_at(k, level);
+  LLVMValueRef left = LLVMBuildSub(m->b, end, col, "");
+  for (uint32_t c = 0; c < k->copies; c++)
+    k->masks[c] = column_mask(k, left, c);
+  return true;
+}
+
+void dt__matmul_pack(dt_body_t *k, uint32_t level, LLVMValueRef col, LLVMValueRef end,
+                     LLVMValueRef first_k, LLVMValueRef depth, LLVMValueRef panel) {
+  dt_emit_t *m = k->m;
+  const dt_matmul_t *matmul = &k->schedule->matmul;
+  const dt_stage_t *stage = &k->kernel->stages.items[0];
+  dt_dtype_t dtype = stage->folds.items[0].dtype;
+  uint32_t item_level = k->item_level, stage_level = k->stage_level, lanes = k->lanes;
+  if (!enter_columns(k, level, col, end))
+    return;
+  LLVMValueRef at = dt__loop_open(k, level + 1, dt__emit_i64(m, 0), depth, 1);
+  dt__bind_symbol(k, stage->vars[0], level + 1, LLVMBuildAdd(m->b, first_k, at, ""));
+  dt_lanes_t value = dt__inst_value(k, matmul->b);
+  dt__body_at(k, level + 1);
+  LLVMValueRef row = LLVMBuildMul(m->b, at, dt__emit_i64(m, matmul->width), "");
+  for (uint32_t c = 0; c < k->copies; c++) {
+    LLVMValueRef to = LLVMBuildAdd(m->b, row, dt__emit_i64(m, (int64_t)(c * k->lanes)), "");
+    dt__emit_store(m, dtype, value.v[c], dt__emit_element(m, dt__emit_type(m, dtype), panel, to),
+                   NULL);
+  }
+  dt__loop_close(k, level + 1);
+  dt__level_leave(k, level);
+  for (uint32_t c = 0; c < k->copies; c++)
+    k->masks[c] = NULL;
+  k->outer_lanes = k->axis = false;
+  k->copies = 1;
+  k->lanes = lanes;
+  k->item_level = item_level;
+  k->stage_level = stage_level;
+}
