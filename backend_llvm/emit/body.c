@@ -115,8 +115,8 @@ LLVMValueRef dt__loop_open_by(dt_body_t *k, uint32_t level, LLVMValueRef start, 
 
 // The value through an empty instruction, so that LLVM sees no induction in it. Loops as they are
 // emitted have few addresses, each a hoisted base and the counter, which is what x86's addressing
-// takes; loop strength reduction finds nothing to gain in them and took a third of the time of code
-// generation to say so. The innermost loops of matrix products are made elsewhere and keep theirs.
+// takes; loop strength reduction of them took a third of the time of code generation
+// (docs/performance.md). The innermost loops of matrix products are made elsewhere and keep theirs.
 static LLVMValueRef opaque(dt_emit_t *m, LLVMValueRef value) {
   LLVMTypeRef type = LLVMFunctionType(m->t_i64, &m->t_i64, 1, 0);
   LLVMValueRef none = LLVMGetInlineAsm(type, "", 0, "=r,0", 4, 0, 0, LLVMInlineAsmDialectATT, 0);
