@@ -151,37 +151,6 @@ static v_t make_pad(dt_trace_t *t, in_t x, dt_dtype_t dtype) {
 }
 MAKE(gather_rows, dt_gather(t, x[0], x[1], 0))
 MAKE(gather_columns, dt_gather(t, dt_transpose(t, x[0], 0, 1), x[1], 1))
-// ---- Elements and slices by index -------------------------------------------------------------------
-MAKE(elements_rows, dt_gather_elements(t, x[0], x[1], 0))
-MAKE(elements_columns, dt_gather_elements(t, dt_transpose(t, x[0], 0, 1), x[1], 1))
-MAKE(elements_fused, dt_neg(t, dt_gather_elements(t, dt_add(t, x[0], x[0]), x[1], 0)))
-MAKE(nd_rows, dt_gather_nd(t, x[0], x[1], 0))
-MAKE(nd_elements, dt_gather_nd(t, dt_matmul(t, x[0], dt_transpose(t, x[0], 0, 1)), x[1], 0))
-MAKE(nd_batches, dt_gather_nd(t, dt_transpose(t, x[0], 0, 1), x[1], 1))
-MAKE(scatter_rows, dt_scatter_elements(t, x[0], x[1], x[2], 0, DT_SCATTER_REPLACE))
-MAKE(scatter_add, dt_scatter_elements(t, x[0], x[1], x[2], 0, DT_SCATTER_ADD))
-MAKE(scatter_mul, dt_scatter_elements(t, x[0], x[1], x[2], 0, DT_SCATTER_MUL))
-MAKE(scatter_max, dt_scatter_elements(t, x[0], x[1], x[2], 0, DT_SCATTER_MAX))
-MAKE(scatter_min, dt_scatter_elements(t, x[0], x[1], x[2], 0, DT_SCATTER_MIN))
-MAKE(scatter_columns, dt_transpose(t,
-                                   dt_scatter_elements(t, dt_neg(t, dt_transpose(t, x[0], 0, 1)),
-                                                       x[1], x[2], 1, DT_SCATTER_ADD),
-                                   0, 1))
-// What is scattered is read before and after, and another scatter starts from it.
-static v_t make_scatter_fused(dt_trace_t *t, in_t x, dt_dtype_t dtype) {
-  (void)dtype;
-  v_t y = dt_add(t, x[0], x[0]);
-  v_t once = dt_scatter_elements(t, y, x[1], dt_mul(t, x[2], x[2]), 0, DT_SCATTER_ADD);
-  v_t twice = dt_scatter_elements(t, once, x[1], x[2], 0, DT_SCATTER_REPLACE);
-  return dt_add(t, dt_sub(t, twice, y), once);
-}
-// The first column takes the place of another, by row.
-MAKE(update_columns,
-     dt_update_slice(t, x[0], dt_slice_range(t, x[0], 1, dt_sym_const(t, 0), dt_sym_const(t, 1), 1),
-                     x[1], 1, DT_UPDATE_CLAMPED))
-MAKE(scatter_nd_rows, dt_scatter_nd(t, x[0], x[1], x[2], DT_SCATTER_REPLACE))
-MAKE(scatter_nd_add, dt_scatter_nd(t, x[0], x[1], x[2], DT_SCATTER_ADD))
-MAKE(scatter_nd_max, dt_scatter_nd(t, x[0], x[1], x[2], DT_SCATTER_MAX))
 MAKE(iota_rows,
      dt_add(t, x[0],
             dt_iota(t, dtype, 2, (const dt_sym_t[]){dt_dim(t, x[0], 0), dt_dim(t, x[0], 1)}, 0)))
@@ -368,10 +337,6 @@ MAKE(full_data, dt_add(t, dt_full(t, dtype, 3, 1, (const dt_sym_t[]){dt_dim(t, x
 #define COUNTS(rank, ...)                                                                          \
   {                                                                                                \
     DT_I64, FILL_COUNT, rank, { __VA_ARGS__ }                                                      \
-  }
-#define AT(dtype, rank, ...)                                                                       \
-  {                                                                                                \
-    dtype, FILL_INDEX_M, rank, { __VA_ARGS__ }                                                     \
   }
 #define BOOLS(rank, ...)                                                                           \
   {                                                                                                \
@@ -638,142 +603,6 @@ const case_t cases[] = {
      {ANY(2, MN), {DT_I32, FILL_INDEX_M, 1, {7}}},
      true,
      make_gather_columns},
-    {"index",
-     "gather_elements",
-     "rows",
-     T_ALL,
-     2,
-     {ANY(2, MN), AT(DT_I64, 2, 5, DIM_N)},
-     true,
-     make_elements_rows},
-    {"index",
-     "gather_elements",
-     "columns",
-     T_F32,
-     2,
-     {ANY(2, MN), AT(DT_I32, 2, DIM_N, 3)},
-     true,
-     make_elements_columns},
-    {"index",
-     "gather_elements",
-     "fused",
-     T_F32 | T_F16,
-     2,
-     {ANY(2, MN), AT(DT_I64, 2, DIM_M, DIM_N)},
-     true,
-     make_elements_fused},
-    {"index",
-     "gather_nd",
-     "rows",
-     T_F32 | T_BOOL,
-     2,
-     {ANY(2, MN), AT(DT_I64, 3, DIM_N, 2, 1)},
-     true,
-     make_nd_rows},
-    {"index",
-     "gather_nd",
-     "elements",
-     T_F32,
-     2,
-     {SMALL(2, MN), AT(DT_I32, 2, DIM_N, 2)},
-     true,
-     make_nd_elements},
-    {"index",
-     "gather_nd",
-     "batches",
-     T_F32 | T_BOOL,
-     2,
-     {ANY(2, MN), AT(DT_I64, 3, DIM_N, 3, 1)},
-     true,
-     make_nd_batches},
-    {"index",
-     "scatter_elements",
-     "rows",
-     T_ALL,
-     3,
-     {ANY(2, MN), AT(DT_I64, 2, 5, DIM_N), ANY(2, 5, DIM_N)},
-     true,
-     make_scatter_rows},
-    {"index",
-     "scatter_elements",
-     "add",
-     T_NUMBER,
-     3,
-     {ANY(2, MN), AT(DT_I32, 2, 5, DIM_N), ANY(2, 5, DIM_N)},
-     true,
-     make_scatter_add},
-    {"index",
-     "scatter_elements",
-     "mul",
-     T_F64 | T_INT,
-     3,
-     {ANY(2, MN), AT(DT_I64, 2, 5, DIM_N), ANY(2, 5, DIM_N)},
-     true,
-     make_scatter_mul},
-    {"index",
-     "scatter_elements",
-     "max",
-     T_BF16 | T_F32,
-     3,
-     {ANY(2, MN), AT(DT_I64, 2, 5, DIM_N), ANY(2, 5, DIM_N)},
-     true,
-     make_scatter_max},
-    {"index",
-     "scatter_elements",
-     "min",
-     T_F32 | T_INT,
-     3,
-     {ANY(2, MN), AT(DT_I64, 2, 5, DIM_N), ANY(2, 5, DIM_N)},
-     true,
-     make_scatter_min},
-    {"index",
-     "scatter_elements",
-     "columns",
-     T_F32,
-     3,
-     {ANY(2, MN), AT(DT_I64, 2, DIM_N, 6), ANY(2, DIM_N, 6)},
-     true,
-     make_scatter_columns},
-    {"index",
-     "scatter_elements",
-     "fused",
-     T_F16 | T_F32,
-     3,
-     {FINITE(2, MN), AT(DT_I64, 2, DIM_M, DIM_N), FINITE(2, MN)},
-     true,
-     make_scatter_fused},
-    {"index",
-     "scatter_elements",
-     "slices",
-     T_F32 | T_F16 | T_BOOL,
-     2,
-     {ANY(2, MN), COUNTS(1, DIM_M)},
-     false,
-     make_update_columns},
-    {"index",
-     "scatter_nd",
-     "rows",
-     T_F16 | T_BOOL,
-     3,
-     {ANY(2, MN), AT(DT_I64, 3, 4, 2, 1), ANY(3, 4, 2, DIM_N)},
-     true,
-     make_scatter_nd_rows},
-    {"index",
-     "scatter_nd",
-     "add",
-     T_BF16 | T_INT,
-     3,
-     {ANY(2, MN), AT(DT_I32, 2, DIM_N, 1), ANY(2, DIM_N, DIM_N)},
-     true,
-     make_scatter_nd_add},
-    {"index",
-     "scatter_nd",
-     "max",
-     T_F32 | T_INT,
-     3,
-     {ANY(1, DIM_M), AT(DT_I64, 2, DIM_N, 1), ANY(1, DIM_N)},
-     true,
-     make_scatter_nd_max},
     {"view", "iota", "rows", T_NUMBER, 1, {ANY(2, MN)}, false, make_iota_rows},
     {"view", "iota", "columns", T_NUMBER, 1, {ANY(2, MN)}, false, make_iota_columns},
     {"view", "size", "", T_NUMBER, 1, {ANY(2, MN)}, false, make_size},

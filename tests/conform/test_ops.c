@@ -340,7 +340,7 @@ static const case_t *case_at(uint32_t k) {
   const struct {
     const case_t *items;
     uint32_t n;
-  } lists[] = {{cases, n_cases}, {window_cases, n_window_cases}};
+  } lists[] = {{cases, n_cases}, {index_cases, n_index_cases}, {window_cases, n_window_cases}};
   for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); k -= lists[i++].n)
     if (k < lists[i].n)
       return &lists[i].items[k];
