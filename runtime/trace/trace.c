@@ -47,10 +47,10 @@ static void on_assume(void *user, dt_symenv_t *env, dt_sym_t cond, const dt_orig
 static dt_status_t run_program(dt_trace_t *trace, const dt_trace_request_t *request,
                                const dt_value_t *in, dt_value_t *out) {
   dt_status_t returned = request->program(trace, in, out, request->closure);
-  // A program may hand back what dt_trace_status lent it; a failure of its own goes before that.
+  // A program may hand back what dt_trace_status lent it.
   if (returned == trace->status)
     returned = NULL;
-  dt_status_t status = dt__status_join(returned, trace->status);
+  dt_status_t status = dt__status_join(trace->status, returned);
   trace->status = NULL;
   if (!status && trace->lost_cond)
     status = DT_NO_MEMORY();

@@ -12,7 +12,7 @@ void fuzz_require(bool held) {
 
 void fuzz_expect(dt_status_t status) {
   dt_code_t code = dt_status_code(status);
-  if (code == DT_E_INTERNAL || code == DT_E_ARGUMENT || code == DT_E_COMPILE) {
+  if (code == DT_E_INTERNAL || code == DT_E_COMPILE) {
     (void)fprintf(stderr, "%s: %s\n", dt_code_name(code), dt_status_message(status));
     abort();
   }

@@ -10,8 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 // Ends the program if it does not hold.
 void fuzz_require(bool held);
-// Frees a failure that a model may have; one that is an invariant of ours, or that blames the
-// caller, is a finding.
+// Frees a failure that a model may have; one that is an invariant of ours is a finding.
 void fuzz_expect(dt_status_t status);
 // One kernel thread and one compile thread, nothing kept on disk, every pass verified.
 dt_runtime_t *fuzz_runtime(void);

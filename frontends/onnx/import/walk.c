@@ -217,13 +217,6 @@ static void trace_model(dt_imp_t *imp, const dt_value_t *in, dt_value_t *out) {
     read_outputs(imp, out);
 }
 
-// What builders call a wrong argument is the model's fault here, and not the caller's.
-static dt_status_t blame_model(dt_status_t borrowed) {
-  if (dt_status_code(borrowed) != DT_E_ARGUMENT)
-    return borrowed;
-  return DT_FAIL(DT_E_FORMAT, "%s", dt_status_message(borrowed));
-}
-
 dt_status_t dt__imp_program(dt_trace_t *trace, const dt_value_t *in, dt_value_t *out,
                             void *closure) {
   dt_imp_t imp = {.model = closure, .t = trace};
@@ -232,5 +225,5 @@ dt_status_t dt__imp_program(dt_trace_t *trace, const dt_value_t *in, dt_value_t 
   for (uint32_t k = 0; k < imp.made.len; k++)
     dt_tensor_release(imp.made.items[k].data);
   dt__arena_fini(&imp.arena);
-  return blame_model(dt_trace_status(trace));
+  return dt_trace_status(trace);
 }
