@@ -5,10 +5,13 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define MOST_BYTES ((size_t)1 << 24)
+// For one file, also with sanitizers on a busy machine; more ends the program.
+#define MOST_SECONDS 60u
 
 static int replay(const char *folder, const char *name) {
   char path[4096];
@@ -21,6 +24,7 @@ static int replay(const char *folder, const char *name) {
     (void)fclose(file);
   // A block of exactly this size lets the address sanitizer see what reads beyond it.
   uint8_t *exact = failed ? NULL : realloc(data, size ? size : 1);
+  (void)alarm(MOST_SECONDS);
   if (exact)
     (void)LLVMFuzzerTestOneInput(exact, size);
   else

@@ -151,7 +151,7 @@ bool dt__imp_fold_Unsqueeze(dt_imp_node_t *n) {
 bool dt__imp_fold_Transpose(dt_imp_node_t *n) {
   const dt_imp_known_t *x = dt__imp_known(n, 0);
   dt_imp_ints_t perm;
-  uint32_t axis = 0;
+  uint32_t axis = 0, seen = 0;
   if (!x)
     return false;
   bool given = dt__imp_attr_ints(n, "perm", &perm);
@@ -159,8 +159,10 @@ bool dt__imp_fold_Transpose(dt_imp_node_t *n) {
   if (given && perm.len != x->rank)
     return false;
   for (uint32_t k = 0; k < x->rank; k++) {
-    if (!axis_of(given ? perm.items[k] : (int64_t)(x->rank - 1 - k), x->rank, &axis))
+    if (!axis_of(given ? perm.items[k] : (int64_t)(x->rank - 1 - k), x->rank, &axis) ||
+        (seen >> axis & 1u))
       return false;
+    seen |= 1u << axis;
     view.sizes[k] = from.sizes[axis];
     view.strides[k] = from.strides[axis];
   }

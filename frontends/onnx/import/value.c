@@ -181,6 +181,9 @@ const dt_imp_known_t *dt__imp_known(dt_imp_node_t *n, uint32_t k) {
 
 static bool is_integral(dt_dtype_t dtype) { return dtype >= DT_BOOL && dtype <= DT_U64; }
 
+// Each is a size of its own, and what is proved of their sums grows with its third power.
+#define MOST_READ 128
+
 // Reads each element of a vector.
 static bool read_elements(dt_imp_node_t *n, uint32_t k, dt_imp_syms_t *out) {
   dt_value_t in = dt__imp_in(n, k);
@@ -188,9 +191,10 @@ static bool read_elements(dt_imp_node_t *n, uint32_t k, dt_imp_syms_t *out) {
   if (rank > 1)
     dt__imp_fail(n, DT_E_SHAPE, "input %u has rank %u; expected 0 or 1", k, rank);
   int64_t len = rank == 1 ? dt_sym_int(n->t, dt_dim(n->t, in, 0)) : 1;
-  if (len > DT_IMP_KNOWN_MAX)
-    dt__imp_fail(n, DT_E_LIMIT, "input %u has %lld elements; at most %d can be used as sizes", k,
-                 (long long)len, DT_IMP_KNOWN_MAX);
+  if (len > MOST_READ)
+    dt__imp_fail(n, DT_E_LIMIT,
+                 "input %u has %lld elements; at most %d that data decide can be used as sizes", k,
+                 (long long)len, MOST_READ);
   dt_sym_t *items = dt__imp_failed(n) ? NULL : DT_IMP_ARRAY(n, dt_sym_t, (size_t)len);
   for (int64_t i = 0; items && i < len; i++)
     items[i] = dt_item(

@@ -172,6 +172,37 @@ static void test_too_much_to_trace(void **state) {
   end(&c);
 }
 
+// What a call that traces says of a model that the reader and the importer accepted.
+static void assert_untraced(const char *text, dt_code_t code, const char *message) {
+  case_t c;
+  make(&c, text);
+  assert_fails(dt_function_prepare(c.function), code, message);
+  end(&c);
+}
+
+// Axes that are no permutation, of tensors and of numbers.
+static void test_wrong_axes(void **state) {
+  (void)state;
+  assert_untraced(HEAD "graph { " IN("x", F32, DIM("n") DIM("m")) //
+                  "node { op_type 'Transpose' input 'x' output 'y' attribute { name 'perm' type 7 "
+                  "ints 1 ints 1 } } " OUT("y") "}",
+                  DT_E_ARGUMENT, "axis 1 is named twice");
+  assert_untraced(HEAD "graph { " IN("x", F32, DIM("n") DIM("m")) //
+                  "initializer { name 'k' data_type 7 dims 1 dims 4 int64_data 0 int64_data 1 "
+                  "int64_data 2 int64_data 3 } "
+                  "node { op_type 'Transpose' input 'k' output 'y' attribute { name 'perm' type 7 "
+                  "ints 1 ints 1 } } " OUT("y") "}",
+                  DT_E_ARGUMENT, "axis 1 is named twice");
+}
+
+static void test_too_many_sizes(void **state) {
+  (void)state;
+  assert_untraced(HEAD "graph { " IN("x", F32, DIM("n")) IN("s", I64, "dim { dim_value 129 } ") //
+                  "node { op_type 'SplitToSequence' input 'x' input 's' output 'p' } "
+                  "node { op_type 'SequenceLength' input 'p' output 'y' } " OUT("y") "}",
+                  DT_E_LIMIT, "has 129 elements");
+}
+
 static void test_arguments(void **state) {
   (void)state;
   case_t c;
@@ -405,6 +436,8 @@ int main(void) {
       cmocka_unit_test(test_functions),
       cmocka_unit_test(test_close_first),
       cmocka_unit_test(test_no_memory),
+      cmocka_unit_test(test_wrong_axes),
+      cmocka_unit_test(test_too_many_sizes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
