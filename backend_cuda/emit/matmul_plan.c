@@ -19,6 +19,11 @@ static bool steps_by_one(dt_program_t *program, const dt_inst_t *load, dt_sym_t 
          dt__sym_is_const(program->env, coef, &step) && step == 1;
 }
 
+static bool is_linear(dt_program_t *program, const dt_inst_t *load, dt_sym_t var) {
+  dt_sym_t offset = dt__buffer_offset(program, load->buffer, load->index), coef, rest;
+  return dt__sym_linear(program->env, offset, var, &coef, &rest);
+}
+
 // The load is of the element that `var` counts in the last dim.
 static bool reads_row(const dt_program_t *program, const dt_inst_t *load, dt_sym_t var) {
   return load->index[dt__program_buffer(program, load->buffer)->rank - 1].id == var.id;
@@ -55,8 +60,9 @@ static void lay_out(dt_program_t *program, const dt_kernel_t *kernel, uint32_t d
   o->copy = DT_COPY_ELEMENTS;
   if (plain && kind == DT_BUFFER_SLAB)
     o->copy = padded && reads_row(program, load, stage->vars[0]) ? DT_COPY_SLAB : DT_COPY_ELEMENTS;
-  else if (plain && (by_k || by_var))
-    o->copy = DT_COPY_UNITS;
+  else if (plain && (by_k || by_var) && is_linear(program, load, stage->vars[0]) &&
+           (by_var || is_linear(program, load, o->var)))
+    o->copy = DT_COPY_UNITS; // from unit to unit, and from tile to tile, by strides
   o->inner = o->along_k ? depth : o->length;
   o->outer = o->along_k ? o->length : depth;
   o->pitch = o->panels ? DT_PANEL_BYTES : o->inner * (uint32_t)dt_dtype_size(o->dtype) + PAD;
