@@ -225,15 +225,61 @@ static void test_odd_operands(void **state) {
   gpu_rig_close(&r);
 }
 
+// Rows that repeat, as those of windows that images are cut into: elements of a row are neighbours,
+// rows are at no stride; and steps of the sum at none, whose columns are neighbours.
+static const char repeated_operands[] =
+    "program {\n"
+    "symbol s0: [0, 1000]\nsymbol s1: [0, 1000]\nsymbol s2: [0, 1000]\nsymbol s3: [1, 1000]\n"
+    "buffer b1 = input 0 i32[s3, s2] strides [s2, 1]\n"
+    "buffer b2 = input 1 i32[s3, s1] strides [s1, 1]\n"
+    "buffer b3 = output 0 i32[s0, s1]\n"
+    "kernel \"repeated\" outer i4 < s0, i5 < s1 {\n"
+    "  stage inner i6 < s2 {\n"
+    "    v0 = load i32 b1[i4%s3, i6]\n"
+    "    v1 = load i32 b2[i6%s3, i5]\n"
+    "    v2 = mul i32 v0, v1\n"
+    "    fold sum i32 r0 = v2\n"
+    "  }\n"
+    "  stage {\n"
+    "    v0 = row i32 r0\n"
+    "    store b3[i4, i5] = v0\n"
+    "  }\n"
+    "  schedule matmul lanes 4 unroll 1 block 1 grain 1 team 256 a v0 b v1 width 32 rows 16 tile "
+    "16 64 "
+    "depth 64 ring 4\n"
+    "}\n"
+    "outputs b3\n"
+    "}\n";
+
+static void test_repeated_operands(void **state) {
+  (void)state;
+  static const int64_t sizes[][4] = {{16, 64, 64, 4}, {19, 72, 36, 12}, {3, 5, 7, 9}};
+  gpu_rig_t r;
+  gpu_rig_open_loops(&r, repeated_operands, &h200);
+  for (uint32_t i = 0; i < 3; i++) {
+    gpu_rig_run(&r, cuda, sizes[i], 4, 2, "operands that repeat");
+    expect_none();
+  }
+  gpu_rig_close(&r);
+}
+
 int main(int argc, char **argv) {
   library = argc > 1 ? argv[1] : "";
   if (argc > 2) // a pattern: only the tests that match
     cmocka_set_test_filter(argv[2]);
-  const struct CMUnitTest tests[] = {
-      TEST(test_f32),          TEST(test_f64),        TEST(test_i32),
-      TEST(test_f16),          TEST(test_bf16),       TEST(test_large),
-      TEST(test_batches),      TEST(test_followed),   TEST(test_strict),
-      TEST(test_odd_operands), TEST(test_groups_f16), TEST(test_groups_bf16),
-      TEST(test_groups_strict)};
+  const struct CMUnitTest tests[] = {TEST(test_f32),
+                                     TEST(test_f64),
+                                     TEST(test_i32),
+                                     TEST(test_f16),
+                                     TEST(test_bf16),
+                                     TEST(test_large),
+                                     TEST(test_batches),
+                                     TEST(test_followed),
+                                     TEST(test_strict),
+                                     TEST(test_odd_operands),
+                                     TEST(test_repeated_operands),
+                                     TEST(test_groups_f16),
+                                     TEST(test_groups_bf16),
+                                     TEST(test_groups_strict)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
