@@ -233,7 +233,7 @@ static bool is_far(const dt_call_t *call, const dt_variant_t *variant, uint32_t 
   graph->at = graph->others = 0;
   variant->compiled->segments[segment].run(&graph->launch.frame);
   bool far = graph->others != UINT32_MAX &&
-             graph->others > (uint64_t)call->session->runtime->params.graph_codes;
+             (int64_t)graph->others > call->session->runtime->params.graph_codes;
   exec->direct = far ? sizes : 0;
   return far;
 }

@@ -82,7 +82,6 @@ static void other_code_is_launched(void **state) {
   (void)state;
   static const subject_t of_products = {"products", products, 2, 1, inputs};
   graph_oracle_t own;
-  assert_int_equal(setenv("DUCTILE_GRAPH_CODES", "0", 1), 0);
   graph_oracle_open(&own, &of_products, 12, 0);
   dt_session_stats_t first = called(&own, 4, 8), now = called(&own, 5, 9);
   assert_int_equal(now.direct_calls, 0); // the same code

@@ -253,10 +253,13 @@ static void test_alignment(void **state) {
 }
 
 // ---- Modes ------------------------------------------------------------------------------------------
-// x * x - y in one rounding or two.
+// x * x - y as sums of two products each, the second added in one rounding or two.
 static dt_status_t rest(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
   (void)closure;
-  out[0] = dt_sub(t, dt_mul(t, in[0], in[0]), in[1]);
+  dt_value_t columns[] = {dt_unsqueeze(t, in[1], 1), dt_unsqueeze(t, in[0], 1)};
+  dt_value_t rows[] = {dt_unsqueeze(t, in[1], 0), dt_unsqueeze(t, in[0], 0)};
+  rows[0] = dt_sub(t, dt_sub(t, rows[0], rows[0]), dt_scalar(t, DT_F32, 1));
+  out[0] = dt_matmul(t, dt_concat(t, 2, columns, 1), dt_concat(t, 2, rows, 0));
   return NULL;
 }
 
