@@ -2,9 +2,11 @@
 // Fuzzes the compiler by models: what the importer accepts is compiled without sizes, and called
 // once at small ones. Neither may fail by an invariant of ours, and results have the sizes and
 // types that the evaluator gives. Loops that a model can make endless are compiled and not called.
+// With DUCTILE_TEST_DEVICE=cuda compiles and calls are for a CUDA device.
 #include "tests/fuzz/onnx_fuzz.h"
 
 #include "frontends/onnx/declare.h"
+#include "ductile/device.h"
 #include "runtime/base/memory.h"
 
 #include <stdio.h>
@@ -104,11 +106,21 @@ static void make_inputs(dt_onnx_t *model, dt_arena_t *arena, call_t *call) {
 }
 
 // ---- Calls ----------------------------------------------------------------------------------------
-static bool answer(dt_function_t *function, const call_t *call, dt_tensor_t **outputs) {
+static bool on_device(void) {
+  const char *device = getenv("DUCTILE_TEST_DEVICE");
+  return device && strcmp(device, "cuda") == 0;
+}
+
+// Checks of data on a device are told by the wait.
+static bool answer(dt_function_t *function, dt_device_t device, const call_t *call,
+                   dt_tensor_t **outputs) {
+  dt_session_options_t on = {.struct_size = sizeof(on), .device = device};
   dt_session_t *session = NULL;
-  fuzz_require(!dt_session_create(fuzz_runtime(), &session));
+  fuzz_require(!dt_session_create_on(fuzz_runtime(), &on, &session));
   dt_status_t status =
       dt_call(session, function, call->inputs, call->decls.len, outputs, call->n_outputs);
+  if (!status)
+    status = dt_session_wait(session);
   bool answered = !status;
   fuzz_expect(status);
   dt_session_destroy(session);
@@ -132,7 +144,8 @@ static void run(dt_onnx_t *model, dt_function_t *compiled, const call_t *call) {
   dt_tensor_t **expected = got + call->n_outputs;
   dt_function_t *evaluated = fuzz_function(model, DT_ANSWER_EVALUATOR);
   fuzz_require(evaluated != NULL);
-  if (answer(compiled, call, got) && answer(evaluated, call, expected))
+  if (answer(compiled, on_device() ? DT_CUDA : DT_CPU, call, got) &&
+      answer(evaluated, DT_CPU, call, expected))
     for (uint32_t k = 0; k < call->n_outputs; k++)
       compare(got[k], expected[k]);
   for (uint32_t k = 0; k < 2 * call->n_outputs; k++)
@@ -144,7 +157,7 @@ static void run(dt_onnx_t *model, dt_function_t *compiled, const call_t *call) {
 static void check(dt_onnx_t *model, dt_function_t *function) {
   dt_arena_t arena;
   call_t call = {0};
-  fuzz_expect(dt_function_prepare(function));
+  fuzz_expect(dt_function_prepare_on(function, on_device() ? DT_CUDA : DT_CPU, 0));
   dt__arena_init(&arena, 0);
   if (!may_be_endless(model)) {
     make_inputs(model, &arena, &call);
