@@ -5,8 +5,8 @@
 // With DUCTILE_TEST_DEVICE=cuda compiles and calls are for a CUDA device.
 #include "tests/fuzz/onnx_fuzz.h"
 
-#include "frontends/onnx/declare.h"
 #include "ductile/device.h"
+#include "frontends/onnx/declare.h"
 #include "runtime/base/memory.h"
 
 #include <stdio.h>
