@@ -37,6 +37,9 @@ typedef struct outside_t {
   uintptr_t address;
 } outside_t;
 
+// A sign that is taken from an f64 for an f16, for one: LLVM rounds the f64 to have it.
+static _Float16 round_to_half(double x) { return (_Float16)x; }
+
 static uintptr_t outside_address(const char *name) {
   const outside_t allowed[] = {
       {"memcpy", (uintptr_t)memcpy},
@@ -44,6 +47,7 @@ static uintptr_t outside_address(const char *name) {
       {"memmove", (uintptr_t)memmove},
       {"fma", (uintptr_t)(double (*)(double, double, double))fma}, // CPUs without the instruction
       {"fmaf", (uintptr_t)(float (*)(float, float, float))fmaf},
+      {"__truncdfhf2", (uintptr_t)round_to_half},
   };
   for (size_t i = 0; i < sizeof(allowed) / sizeof(allowed[0]); i++)
     if (strcmp(allowed[i].name, name) == 0)
