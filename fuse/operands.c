@@ -2,8 +2,8 @@
 // Operands of matrix products: a fold of a product that the target has a template for gets operands
 // in the template's layout. B is packed into panels by a kernel of its own (which runs once when B
 // is constant, and takes B's producers in as its prologue), or by each tile where A is constant and
-// B is not; A is copied only when its rows are not
-// plain. Comes first, so that later passes see the packing and copying kernels like any other.
+// B is not; A is copied only when its rows are not plain. Comes first, so that later passes see the
+// packing and copying kernels like any other.
 #include "fuse/operands.h"
 
 #include "fuse/body.h"

@@ -213,16 +213,21 @@ static const char odd_operands[] =
     "outputs b4\n"
     "}\n";
 
-static void test_odd_operands(void **state) {
-  (void)state;
-  static const int64_t sizes[][4] = {{16, 64, 64, 9}, {19, 70, 33, 9}, {3, 5, 0, 9}};
+static void run_loops(const char *program, const int64_t (*sizes)[4], uint32_t n,
+                      const char *what) {
   gpu_rig_t r;
-  gpu_rig_open_loops(&r, odd_operands, &h200);
-  for (uint32_t i = 0; i < 3; i++) {
-    gpu_rig_run(&r, cuda, sizes[i], 4, 2, "operands by index and mask");
+  gpu_rig_open_loops(&r, program, &h200);
+  for (uint32_t i = 0; i < n; i++) {
+    gpu_rig_run(&r, cuda, sizes[i], 4, 2, what);
     expect_none();
   }
   gpu_rig_close(&r);
+}
+
+static void test_odd_operands(void **state) {
+  (void)state;
+  static const int64_t sizes[][4] = {{16, 64, 64, 9}, {19, 70, 33, 9}, {3, 5, 0, 9}};
+  run_loops(odd_operands, sizes, 3, "operands by index and mask");
 }
 
 // Rows that repeat, as those of windows that images are cut into: elements of a row are neighbours,
@@ -254,13 +259,7 @@ static const char repeated_operands[] =
 static void test_repeated_operands(void **state) {
   (void)state;
   static const int64_t sizes[][4] = {{16, 64, 64, 4}, {19, 72, 36, 12}, {3, 5, 7, 9}};
-  gpu_rig_t r;
-  gpu_rig_open_loops(&r, repeated_operands, &h200);
-  for (uint32_t i = 0; i < 3; i++) {
-    gpu_rig_run(&r, cuda, sizes[i], 4, 2, "operands that repeat");
-    expect_none();
-  }
-  gpu_rig_close(&r);
+  run_loops(repeated_operands, sizes, 3, "operands that repeat");
 }
 
 int main(int argc, char **argv) {
