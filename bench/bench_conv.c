@@ -182,14 +182,6 @@ static dt_status_t measure(made_t *made, size_t i, long calls, double *times) {
 }
 
 // ---- On request ---------------------------------------------------------------------------------
-static bool answer_error(dt_status_t status) {
-  if (!status)
-    return false;
-  printf("error %s: %s\n", dt_code_name(dt_status_code(status)), dt_status_message(status));
-  dt_status_free(status);
-  return true;
-}
-
 static void answer_list(void) {
   for (size_t i = 0; i < CASES; i++) {
     const case_t *c = &cases[i];
@@ -207,7 +199,7 @@ static void answer_run(made_t *made, size_t i, long calls) {
     printf("error out of memory\n");
     return;
   }
-  if (!answer_error(measure(made, i, calls, times))) {
+  if (!bench_answer_error(measure(made, i, calls, times))) {
     for (long n = 0; n < calls; n++)
       printf(n ? " %.0f" : "%.0f", times[n]);
     putchar('\n');
@@ -218,7 +210,7 @@ static void answer_run(made_t *made, size_t i, long calls) {
 static void answer_sum(made_t *made, size_t i) {
   double ns, sum = 0, absolute = 0;
   dt_tensor_t *out = NULL;
-  if (answer_error(call(made, i, &ns, &out)))
+  if (bench_answer_error(call(made, i, &ns, &out)))
     return;
   const float *data = dt_tensor_data(out);
   int64_t count = 1;

@@ -148,6 +148,14 @@ bool bench_ok(dt_status_t status, const char *doing) {
   return false;
 }
 
+bool bench_answer_error(dt_status_t status) {
+  if (!status)
+    return false;
+  printf("error %s: %s\n", dt_code_name(dt_status_code(status)), dt_status_message(status));
+  dt_status_free(status);
+  return true;
+}
+
 // ---- Options ------------------------------------------------------------------------------------
 
 bool bench_parse_number(const char *text, long low, long high, long *out) {

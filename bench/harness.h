@@ -61,6 +61,10 @@ bool bench_listed(const char *list, const char *name);
 // True for success; else says on stderr what failed and why, and frees the status.
 bool bench_ok(dt_status_t status, const char *doing);
 
+// A program that is asked line by line (--serve) answers a failure as the line "error TEXT". True
+// for a failure, which is freed.
+bool bench_answer_error(dt_status_t status);
+
 // ---- Options ------------------------------------------------------------------------------------
 
 // A number in [low, high], else false.

@@ -6,15 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Every answer is one line; a failure is "error TEXT".
-static bool answer_error(dt_status_t status) {
-  if (!status)
-    return false;
-  printf("error %s: %s\n", dt_code_name(dt_status_code(status)), dt_status_message(status));
-  dt_status_free(status);
-  return true;
-}
-
 static void run(minilm_bench_t *bench, dt_function_t *function, int64_t batch, int64_t length,
                 long calls) {
   double *times = calloc((size_t)calls, sizeof times[0]);
@@ -25,7 +16,7 @@ static void run(minilm_bench_t *bench, dt_function_t *function, int64_t batch, i
   dt_status_t status = minilm_io_bind(&bench->io, batch, length);
   for (long i = 0; i < calls && !status; i++)
     status = minilm_call(bench, function, &times[i]);
-  if (!answer_error(status)) {
+  if (!bench_answer_error(status)) {
     for (long i = 0; i < calls; i++)
       printf(i ? " %.0f" : "%.0f", times[i]);
     putchar('\n');
@@ -40,7 +31,7 @@ static void embed(minilm_bench_t *bench, dt_function_t *function, int64_t batch,
     status = minilm_call(bench, function, &ns);
   if (!status)
     status = minilm_io_read(bench);
-  if (answer_error(status))
+  if (bench_answer_error(status))
     return;
   for (int64_t i = 0; i < batch * MINILM_HIDDEN; i++)
     printf(i ? " %.9g" : "%.9g", (double)bench->io.embeddings[i]);
@@ -49,7 +40,7 @@ static void embed(minilm_bench_t *bench, dt_function_t *function, int64_t batch,
 
 static void stats(minilm_bench_t *bench, dt_function_t *function) {
   dt_function_stats_t stats = {.struct_size = sizeof stats};
-  if (!answer_error(dt_function_stats(function, &stats)))
+  if (!bench_answer_error(dt_function_stats(function, &stats)))
     printf("%u %llu %llu %llu %llu\n", stats.variants, (unsigned long long)stats.evaluator_calls,
            (unsigned long long)stats.kernels, (unsigned long long)dt_session_bytes(bench->session),
            (unsigned long long)stats.launches);
@@ -57,7 +48,7 @@ static void stats(minilm_bench_t *bench, dt_function_t *function) {
 
 static void graphs(minilm_bench_t *bench) {
   dt_session_stats_t stats = {.struct_size = sizeof stats};
-  if (!answer_error(dt_session_stats(bench->session, &stats)))
+  if (!bench_answer_error(dt_session_stats(bench->session, &stats)))
     printf("%llu %llu %llu %llu %llu %llu %llu %s\n", (unsigned long long)stats.graph_calls,
            (unsigned long long)stats.graph_skips, (unsigned long long)stats.builds,
            (unsigned long long)stats.growths, (unsigned long long)stats.pool_bytes,
