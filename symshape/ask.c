@@ -125,7 +125,8 @@ dt_status_t dt__sym_learn_at(dt_symenv_t *env, dt_sym_t cond, const dt_origin_t 
   if (!cond.id)
     return none_status(env);
   dt_sym_fact_t before = env->asked;
-  uint32_t late = env->late;
+  uint32_t late = env->late, n_learned = env->n_learned;
+  env->n_learned = 0;
   env->asked = (dt_sym_fact_t){.cond = cond};
   if (origin)
     env->asked.origin = *origin;
@@ -141,6 +142,7 @@ dt_status_t dt__sym_learn_at(dt_symenv_t *env, dt_sym_t cond, const dt_origin_t 
       break;
   }
   env->late = late;
+  env->n_learned = n_learned;
   env->asked = before;
   env->refused.op = DT_SYM_NONE;
   if (answer == DT_TRUE)

@@ -234,8 +234,9 @@ dt_tri_t dt__learn(dt_symenv_t *env, uint32_t cond, uint32_t depth) {
     return dt__no_memory(env);
   if (dt__literal_value(env, id, &value))
     return value ? DT_TRUE : DT_FALSE;
-  if (depth > SYM_MAX_LEARN_DEPTH)
+  if (depth > SYM_MAX_LEARN_DEPTH || env->n_learned >= SYM_MAX_LEARNED)
     return mark_true(env, id);
+  env->n_learned++;
   switch (env->nodes[id].op) {
   case DT_SYM_AND: {
     dt_tri_t answer = DT_TRUE;

@@ -14,6 +14,8 @@
 #include "symshape/sym_private.h"
 
 #define STEPS 96
+#define MAX_ALL_STEPS (1u << 18) // of an environment; the most that a known model took is 84,000
+#define LATER_STEPS 12           // of a question beyond that
 #define MAX_POSITIVE 12
 #define MAX_LIST 24
 #define MAX_CHAIN 4 // facts that one proof uses
@@ -383,7 +385,8 @@ bool dt__prove_ge0(dt_symenv_t *env, const dt_poly_t *p, uint32_t positive) {
     return true;
   if (p->n == 0 || r.hi < 0 || env->prove_depth >= 3)
     return false;
-  dt_proof_t proof = {.steps = STEPS};
+  int most = env->n_steps < MAX_ALL_STEPS ? STEPS : LATER_STEPS;
+  dt_proof_t proof = {.steps = most};
   for (uint32_t k = 0; k < p->n; k++)
     if (env->nodes[p->t[k].mono].late > proof.late)
       proof.late = env->nodes[p->t[k].mono].late;
@@ -392,6 +395,7 @@ bool dt__prove_ge0(dt_symenv_t *env, const dt_poly_t *p, uint32_t positive) {
   if (positive)
     note_positive(env, &proof, positive);
   bool ok = prove(env, &proof, p, 0);
+  env->n_steps += (uint32_t)(most - (proof.steps < 0 ? 0 : proof.steps));
   env->quiet--;
   env->prove_depth--;
   return ok;

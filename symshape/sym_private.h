@@ -22,6 +22,7 @@
 #define SYM_MAX_NODES (1u << 26)
 #define SYM_CACHE 4096u
 #define SYM_MAX_LEARN_DEPTH 12u
+#define SYM_MAX_LEARNED 64u // conditions that one is taken apart into; models stay below 16
 #define SYM_MAX_REFINE_TERMS 64u
 
 typedef enum dt_rule_t {
@@ -114,9 +115,11 @@ struct dt_symenv {
   dt_op_memo_t *cache; // SYM_CACHE slots
   uint32_t epoch;      // raised by every new fact
   uint32_t late;       // from when the condition holds that is being learned
+  uint32_t n_learned;  // what it was taken apart into so far
   uint32_t subst_run;
   uint32_t quiet;       // > 0: a failure of arithmetic is not remembered
   uint32_t prove_depth; // nesting of proofs through builders
+  uint32_t n_steps;     // of all proofs
   bool frozen;
   dt_code_t fail_code;
   const char *fail_text;

@@ -106,7 +106,8 @@ typedef struct dt_onnx_function_options_t {
 // model may be closed afterwards. `options` may be NULL. On failure *out is NULL: DT_E_UNSUPPORTED
 // names every node with an operator, an attribute or a type that is not compiled, all at once, with
 // operator set and name; DT_E_FORMAT, DT_E_IO, DT_E_ARGUMENT, DT_E_NO_MEMORY. What only sizes can
-// show is told by the call that traces. [any]
+// show is told by the call that traces; DT_E_FORMAT is then a model at odds with itself, such as an
+// axis that its value does not have. [any]
 DT_API dt_status_t dt_onnx_function_create(dt_runtime_t *runtime, dt_onnx_t *model,
                                            const dt_onnx_function_options_t *options,
                                            dt_function_t **out) DT_MUST_USE;

@@ -31,6 +31,10 @@ DT_API dt_status_t dt_trace_status(const dt_trace_t *trace);
 DT_API dt_trace_t *dt_trace_at(dt_trace_t *trace, const char *file, int line);
 // Fails the trace with a message of the program's own (sticky like every failure).
 DT_API void dt_trace_fail(dt_trace_t *trace, dt_code_t code, const char *message);
+// Tells the failure so far as `to` where it is one of `from`; its message stays. A program that
+// builds what a file of its user's says ends with it, so that a wrong argument of a builder
+// (DT_E_ARGUMENT) is the file's (DT_E_FORMAT) and not the caller's.
+DT_API void dt_trace_recode(dt_trace_t *trace, dt_code_t from, dt_code_t to);
 
 // ---- Sizes --------------------------------------------------------------------------------------
 // Symbolic integers: 64-bit; overflow fails the trace.

@@ -117,6 +117,15 @@ dt_status_t dt__status_join(dt_status_t first, dt_status_t second) {
   return first;
 }
 
+dt_status_t dt__status_recode(dt_status_t status, dt_code_t code) {
+  if (!status)
+    return NULL;
+  if (status->is_static)
+    return static_status(code);
+  status->code = static_status(code)->code;
+  return status;
+}
+
 dt_status_t dt__status_clone(dt_status_t status) {
   if (!status || status->is_static)
     return status;

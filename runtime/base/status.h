@@ -15,6 +15,8 @@ dt_status_t dt__status_annotate(dt_status_t status, const char *fmt, ...)
     DT_PRINTF(2, 3) DT_MUST_USE;
 // Keeps `first` if it failed (freeing `second`), else returns `second`. Consumes both.
 dt_status_t dt__status_join(dt_status_t first, dt_status_t second) DT_MUST_USE;
+// The same failure under another code, which is not DT_OK; NULL stays NULL. Consumes `status`.
+dt_status_t dt__status_recode(dt_status_t status, dt_code_t code) DT_MUST_USE;
 // An independent copy (static statuses copy to themselves; without memory: a static status).
 dt_status_t dt__status_clone(dt_status_t status) DT_MUST_USE;
 // File and line where the status was made, for logs.

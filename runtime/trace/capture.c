@@ -76,6 +76,11 @@ void dt_trace_fail(dt_trace_t *trace, dt_code_t code, const char *message) {
   DT_TRACE_FAIL(trace, code, "%s", message ? message : "failed");
 }
 
+void dt_trace_recode(dt_trace_t *trace, dt_code_t from, dt_code_t to) {
+  if (trace && trace->status && dt_status_code(trace->status) == from)
+    trace->status = dt__status_recode(trace->status, to);
+}
+
 // ---- Handles ------------------------------------------------------------------------------------
 const dt_node_t *dt__trace_node(dt_trace_t *trace, dt_value_t x, const char *what) {
   x = dt__trace_current(trace, x);

@@ -225,5 +225,6 @@ dt_status_t dt__imp_program(dt_trace_t *trace, const dt_value_t *in, dt_value_t 
   for (uint32_t k = 0; k < imp.made.len; k++)
     dt_tensor_release(imp.made.items[k].data);
   dt__arena_fini(&imp.arena);
+  dt_trace_recode(trace, DT_E_ARGUMENT, DT_E_FORMAT); // what a builder was told, the model said
   return dt_trace_status(trace);
 }

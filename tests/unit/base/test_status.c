@@ -19,6 +19,7 @@ static void test_ok_is_null(void **state) {
   dt_status_free(NULL);
   assert_null(dt__status_annotate(NULL, "context %d", 1));
   assert_null(dt__status_join(NULL, NULL));
+  assert_null(dt__status_recode(NULL, DT_E_IO));
   assert_null(dt__status_clone(NULL));
 }
 
@@ -67,6 +68,17 @@ static void test_join_keeps_the_first(void **state) {
   dt_status_free(both);
 }
 
+static void test_recode(void **state) {
+  (void)state;
+  dt_status_t status = DT_FAIL(DT_E_ARGUMENT, "axis 9");
+  int line = dt__status_line(status);
+  status = dt__status_recode(status, DT_E_FORMAT);
+  assert_int_equal(dt_status_code(status), DT_E_FORMAT);
+  assert_string_equal(dt_status_message(status), "axis 9");
+  assert_int_equal(dt__status_line(status), line);
+  dt_status_free(status);
+}
+
 static void test_clone_is_independent(void **state) {
   (void)state;
   dt_status_t status = DT_FAIL(DT_E_RANGE, "index 9");
@@ -90,6 +102,10 @@ static void test_without_memory(void **state) {
     assert_true(dt_status_message(status)[0] != '\0');
     assert_ptr_equal(copy, status);
     assert_ptr_equal(dt__status_annotate(status, "context"), status);
+    // Static statuses are shared: another code is another status.
+    status = dt__status_recode(status, DT_E_IO);
+    assert_int_equal(dt_status_code(status), DT_E_IO);
+    assert_int_equal(dt_status_code(copy), code);
     dt_status_free(status);
     dt_status_free(status); // a static status survives it
   }
@@ -147,6 +163,7 @@ int main(void) {
       cmocka_unit_test(test_long_message),
       cmocka_unit_test(test_annotate),
       cmocka_unit_test(test_join_keeps_the_first),
+      cmocka_unit_test(test_recode),
       cmocka_unit_test(test_clone_is_independent),
       cmocka_unit_test(test_without_memory),
       cmocka_unit_test(test_bad_code),

@@ -182,6 +182,9 @@ static dt_status_t ending(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, 
     return dt_trace_status(t); // lent, not owned
   if (how == 2 || how == 3)
     return DT_FAIL(DT_E_IO, "a file of the program's own");
+  if (how == 6)
+    (void)dt_softmax(t, in[0], 2);
+  dt_trace_recode(t, DT_E_ARGUMENT, DT_E_FORMAT);
   if (how == 4)
     out[0] = (dt_value_t){0};
   if (how == 5)
@@ -206,6 +209,9 @@ static void test_endings(void **state) {
   trace_fails(&request, DT_E_ARGUMENT, PARTS("model: ", "output 0 of 1 was not set"));
   how = 5;
   trace_fails(&request, DT_E_ARGUMENT, PARTS("model: ", "output 0 (id 77)"));
+  // What the program was told is the fault of what it read; not what it did itself after that.
+  how = 6;
+  trace_fails(&request, DT_E_FORMAT, PARTS("model: ", "softmax", "axis 2; expected -2 to 1"));
 }
 
 // NULL traces are refused quietly: what called us has failed already.
@@ -215,6 +221,7 @@ static void test_no_trace(void **state) {
   assert_int_equal(dt_neg(NULL, (dt_value_t){1}).id, 0);
   assert_int_equal(dt_sym_const(NULL, 1).id, 0);
   dt_trace_fail(NULL, DT_E_IO, "nothing");
+  dt_trace_recode(NULL, DT_E_IO, DT_E_FORMAT);
 }
 
 // ---- Questions ----------------------------------------------------------------------------------
