@@ -311,12 +311,34 @@ static void test_freeze(void **state) {
   dt__symenv_destroy(env);
 }
 
+// A sum of n minima that is >= 0 says 2^n things, and each may be asked about the others: a few of
+// them are learned, and a question stays cheap.
+static void test_many_parts(void **state) {
+  (void)state;
+  dt_symenv_t *env;
+  OK(dt__symenv_create(&env));
+  dt_text_t sum;
+  dt__text_init(&sum);
+  dt__text_put(&sum, "100 <= ");
+  for (int k = 0; k < 10; k++) {
+    dt__sym_new(env, DT_SYMBOL_SIZE, (dt_range_t){0, 1 << 20}, NULL, "");
+    dt__sym_new(env, DT_SYMBOL_SIZE, (dt_range_t){0, 1 << 20}, NULL, "");
+    dt__text_printf(&sum, "%smin(s%d - 7, s%d*2 - %d)", k ? " + " : "", 2 * k, 2 * k + 1, k);
+  }
+  dt_sym_t cond = P(dt__text_str(&sum));
+  OK(dt__sym_learn(env, cond));
+  assert_int_equal(dt__sym_known(env, cond), DT_TRUE);
+  assert_true(env->n_facts > 1 && env->n_facts <= 100);
+  dt__text_fini(&sum);
+  dt__symenv_destroy(env);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_rows),           cmocka_unit_test(test_late_facts),
       cmocka_unit_test(test_contradictions), cmocka_unit_test(test_decide),
       cmocka_unit_test(test_require),        cmocka_unit_test(test_specialize),
-      cmocka_unit_test(test_freeze),
+      cmocka_unit_test(test_freeze),         cmocka_unit_test(test_many_parts),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
