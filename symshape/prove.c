@@ -16,6 +16,7 @@
 #define STEPS 96
 #define MAX_ALL_STEPS (1u << 18) // of an environment; the most that a known model took is 84,000
 #define LATER_STEPS 12           // of a question beyond that
+#define TERMS_A_STEP 16 // a sum of so many terms costs a step more
 #define MAX_POSITIVE 12
 #define MAX_LIST 24
 #define MAX_CHAIN 4 // facts that one proof uses
@@ -303,7 +304,7 @@ static bool by_list(dt_symenv_t *env, dt_proof_t *proof, const dt_poly_t *d, con
 // Subtracts a fact f >= 0 that takes away a negative term of d, and goes on: first those that take
 // away a positive one as well.
 static bool by_facts(dt_symenv_t *env, dt_proof_t *proof, const dt_poly_t *d, uint32_t facts) {
-  if (!env->n_facts)
+  if (!env->n_facts || d->n > SYM_MAX_REFINE_TERMS) // pairs of terms are looked at
     return false;
   for (uint32_t k = 0; k < d->n; k++)
     for (uint32_t j = 0; d->t[k].coef < 0 && j < d->n; j++)
@@ -371,7 +372,8 @@ static bool prove_here(dt_symenv_t *env, dt_proof_t *proof, const dt_poly_t *d, 
 }
 
 static bool prove(dt_symenv_t *env, dt_proof_t *proof, const dt_poly_t *d, uint32_t facts) {
-  if (--proof->steps < 0)
+  proof->steps -= 1 + (int)(d->n / TERMS_A_STEP);
+  if (proof->steps < 0)
     return false;
   uint32_t n_positive = proof->n_positive;
   bool ok = prove_here(env, proof, d, facts);

@@ -22,7 +22,7 @@
 #define SYM_MAX_NODES (1u << 26)
 #define SYM_CACHE 4096u
 #define SYM_MAX_LEARN_DEPTH 12u
-#define SYM_MAX_LEARNED 64u // conditions that one is taken apart into; models stay below 16
+#define SYM_MAX_LEARNED 32u // conditions that one is taken apart into; models stay below 16
 #define SYM_MAX_REFINE_TERMS 64u
 
 typedef enum dt_rule_t {
