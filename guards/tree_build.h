@@ -8,6 +8,7 @@
 
 #define DT_TREE_MAX_VARIANTS 4096u
 #define DT_TREE_MAX_CONSTRAINTS 4000000u // of all programs together
+#define DT_TREE_MAX_STEPS 32768u         // of all expressions: half a second of LLVM
 
 // A term lies in [lo, hi], or `outside` it. Equal constraints are one.
 typedef struct dt_constraint_t {

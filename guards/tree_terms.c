@@ -557,6 +557,9 @@ dt_status_t dt__tree_translate(dt_tree_build_t *build, const dt_guards_t *const 
       return DT_FAIL(DT_E_LIMIT, "guards: more than %u records in one decision",
                      DT_TREE_MAX_CONSTRAINTS);
     DT_TRY(translate_program(build, programs[k], k));
+    if (build->steps.len > DT_TREE_MAX_STEPS)
+      return DT_FAIL(DT_E_LIMIT, "guards: more than %u steps of expressions in one decision",
+                     DT_TREE_MAX_STEPS);
   }
   return NULL;
 }

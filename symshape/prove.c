@@ -16,7 +16,7 @@
 #define STEPS 96
 #define MAX_ALL_STEPS (1u << 18) // of an environment; the most that a known model took is 84,000
 #define LATER_STEPS 12           // of a question beyond that
-#define TERMS_A_STEP 16 // a sum of so many terms costs a step more
+#define TERMS_A_STEP 16          // a sum of so many terms costs a step more
 #define MAX_POSITIVE 12
 #define MAX_LIST 24
 #define MAX_CHAIN 4 // facts that one proof uses

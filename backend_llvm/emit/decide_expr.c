@@ -5,6 +5,8 @@
 // only where even those may not do. A value that there is not may be any number; it never traps.
 #include "backend_llvm/emit/decide.h"
 
+#define STEPS_A_BLOCK 64
+
 typedef __int128 wide_t;
 
 typedef struct entry_t {
@@ -369,6 +371,13 @@ static entry_t run_step(expr_t *x, const dt_guard_step_t *step, const entry_t *t
   }
 }
 
+// Goes on in a block of its own: what LLVM does with a block takes the square of its length.
+static void begin_block(dt_decide_t *d) {
+  LLVMBasicBlockRef next = dt__emit_block(&d->m, d->fn, "");
+  LLVMBuildBr(d->m.b, next);
+  LLVMPositionBuilderAtEnd(d->m.b, next);
+}
+
 LLVMValueRef dt__decide_expr(dt_decide_t *d, const dt_term_t *term) {
   expr_t x = {.d = d};
   for (uint32_t k = 0; k < term->other; k++) {
@@ -378,6 +387,8 @@ LLVMValueRef dt__decide_expr(dt_decide_t *d, const dt_term_t *term) {
       dt__emit_fail(&d->m, DT_FAIL(DT_E_INTERNAL, "guards: step %u has no operands or room", k));
       return LLVMConstInt(d->m.t_i1, 0, 0);
     }
+    if (k % STEPS_A_BLOCK == STEPS_A_BLOCK - 1)
+      begin_block(d);
     x.n -= n;
     entry_t result = run_step(&x, step, &x.stack[x.n]);
     x.stack[x.n++] = result;

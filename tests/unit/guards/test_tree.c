@@ -23,7 +23,7 @@ typedef struct family_t {
 } family_t;
 
 // n variants over two vectors of sizes a and b, each with the condition that `cond` gives.
-static void family_init(family_t *x, uint32_t n, dt_sym_t (*cond)(fixture_t *, uint32_t v)) {
+static void family_guards(family_t *x, uint32_t n, dt_sym_t (*cond)(fixture_t *, uint32_t v)) {
   x->n = n;
   for (uint32_t v = 0; v < n; v++) {
     fixture_t *f = &x->of[v];
@@ -36,6 +36,10 @@ static void family_init(family_t *x, uint32_t n, dt_sym_t (*cond)(fixture_t *, u
     make_guards(f);
     x->programs[v] = f->guards;
   }
+}
+
+static void family_init(family_t *x, uint32_t n, dt_sym_t (*cond)(fixture_t *, uint32_t v)) {
+  family_guards(x, n, cond);
   OK(dt__tree_create(x->programs, n, &x->tree));
 }
 
@@ -175,6 +179,32 @@ static void test_too_many(void **state) {
   dt_status_free(status);
 }
 
+// A sum of 60 remainders, another one for each variant.
+static dt_sym_t long_sum(fixture_t *f, uint32_t v) {
+  dt_symenv_t *env = f->env;
+  dt_sym_t sum = literal(f, v);
+  for (uint32_t k = 0; k < 60; k++) {
+    dt_sym_t top = dt__sym_add(env, dt__sym_mul(env, sym(f, 0), literal(f, k + 1)), sym(f, 1));
+    sum = dt__sym_add(env, sum, dt__sym_mod(env, top, literal(f, 1001 + v + k)));
+  }
+  return dt__sym_le(env, sum, literal(f, 20000));
+}
+
+// What code generation would take seconds for is refused, and a few such programs are not.
+static void test_too_long(void **state) {
+  (void)state;
+  static family_t x;
+  memset(&x, 0, sizeof(x));
+  family_guards(&x, 120, long_sum);
+  dt_status_t status = dt__tree_create(x.programs, 120, &x.tree);
+  assert_int_equal(dt_status_code(status), DT_E_LIMIT);
+  assert_non_null(strstr(dt_status_message(status), "steps of expressions"));
+  dt_status_free(status);
+  OK(dt__tree_create(x.programs, 20, &x.tree));
+  assert_int_equal(decide(&x, 1, 1), 0);
+  family_fini(&x);
+}
+
 static void test_no_memory(void **state) {
   (void)state;
   static family_t x;
@@ -205,6 +235,7 @@ int main(void) {
       cmocka_unit_test(test_text),
       cmocka_unit_test(test_empty),
       cmocka_unit_test(test_too_many),
+      cmocka_unit_test(test_too_long),
       cmocka_unit_test(test_no_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
