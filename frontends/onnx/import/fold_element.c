@@ -245,8 +245,8 @@ LOGIC(Xor, logical_xor, dt_sym_ne)
 
 static bool logical_not(dt_imp_node_t *n, dt_dtype_t dtype, const dt_imp_number_t *in,
                         dt_imp_number_t *out) {
-  out->sym = dt_sym_not(n->t, in[0].sym);
-  return dtype == DT_BOOL;
+  out->sym = dtype == DT_BOOL ? dt_sym_not(n->t, in[0].sym) : (dt_sym_t){0};
+  return out->sym.id != 0;
 }
 FOLD(Not, 1, DT_BOOL, logical_not)
 #undef FOLD
@@ -271,7 +271,8 @@ static bool choose(dt_imp_node_t *n, dt_dtype_t dtype, const dt_imp_number_t *in
 }
 
 bool dt__imp_fold_Where(dt_imp_node_t *n) {
-  return dt__imp_fold_each(n, 1, 2, DT_DTYPE_NONE, choose);
+  const dt_imp_known_t *which = dt__imp_known(n, 0);
+  return which && which->dtype == DT_BOOL && dt__imp_fold_each(n, 1, 2, DT_DTYPE_NONE, choose);
 }
 
 static bool clip(dt_imp_node_t *n, dt_dtype_t dtype, const dt_imp_number_t *in,

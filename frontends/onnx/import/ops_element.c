@@ -107,11 +107,9 @@ void dt__imp_make_Pow(dt_imp_node_t *n) {
 typedef dt_value_t (*pair_fn_t)(dt_trace_t *t, dt_value_t a, dt_value_t b);
 
 static dt_value_t joined(dt_imp_node_t *n, pair_fn_t pair, bool wide) {
-  dt_value_t made = {0};
-  for (uint32_t k = 0; k < dt__imp_n_in(n); k++) {
-    dt_value_t x = wide ? dt__imp_in_wide(n, k) : dt__imp_in(n, k);
-    made = k == 0 ? x : pair(n->t, made, x);
-  }
+  dt_value_t made = wide ? dt__imp_in_wide(n, 0) : dt__imp_in(n, 0);
+  for (uint32_t k = 1; k < dt__imp_n_in(n); k++)
+    made = pair(n->t, made, wide ? dt__imp_in_wide(n, k) : dt__imp_in(n, k));
   return made;
 }
 

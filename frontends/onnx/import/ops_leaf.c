@@ -71,7 +71,8 @@ bool dt__imp_fold_ConstantOfShape(dt_imp_node_t *n) {
   int64_t sizes[DT_MAX_RANK];
   dt_dtype_t dtype;
   dt_imp_number_t fill;
-  if (!shape || shape->n > DT_MAX_RANK || !fill_value(n, &dtype, &fill))
+  if (!shape || !dt__imp_is_integral(shape->dtype) || shape->n > DT_MAX_RANK ||
+      !fill_value(n, &dtype, &fill))
     return false;
   for (uint32_t k = 0; k < shape->n; k++)
     if (!dt__imp_is_literal(n, shape->items[k].sym, &sizes[k]))

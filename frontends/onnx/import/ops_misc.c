@@ -64,6 +64,8 @@ void dt__imp_make_Trilu(dt_imp_node_t *n) {
 // Indices of the true elements: numbers where the condition is known.
 static dt_value_t true_indices(dt_imp_node_t *n) {
   const dt_imp_known_t *known = dt__imp_known(n, 1);
+  if (known && known->dtype != DT_BOOL)
+    known = NULL;
   int64_t *found = known ? DT_IMP_ARRAY(n, int64_t, known->n) : NULL, value = 0;
   uint32_t count = 0, k = 0;
   for (; found && k < known->n && dt__imp_is_literal(n, known->items[k].sym, &value); k++)

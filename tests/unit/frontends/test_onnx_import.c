@@ -195,6 +195,26 @@ static void test_wrong_axes(void **state) {
                   DT_E_FORMAT, "axis 1 is named twice");
 }
 
+// What the format does not allow, where what is folded could be taken for something else.
+static void test_wrong_operands(void **state) {
+  (void)state;
+  assert_untraced(HEAD "graph { " IN("x", F32, DIM("n")) //
+                  "node { op_type 'Mean' output 'm' } node { op_type 'Add' input 'x' input 'm' "
+                  "output 'y' } " OUT("y") "}",
+                  DT_E_FORMAT, "input 0 is missing");
+#define FLOATS "initializer { name 'f' data_type 1 dims 1 float_data 2 } "
+  assert_untraced(HEAD "graph { " IN("x", F32, DIM("n")) FLOATS //
+                  "node { op_type 'ConstantOfShape' input 'f' output 'y' } " OUT("y") "}",
+                  DT_E_DTYPE, "input 0 is f32; expected integers");
+  assert_untraced(HEAD "graph { " IN("x", F32, DIM("n")) FLOATS //
+                  "node { op_type 'Not' input 'f' output 'y' } " OUT("y") "}",
+                  DT_E_DTYPE, "logical_not");
+  assert_untraced(HEAD "graph { " IN("x", F32, DIM("n")) FLOATS //
+                  "node { op_type 'Where' input 'f' input 'f' input 'f' output 'y' } " OUT("y") "}",
+                  DT_E_DTYPE, "where");
+#undef FLOATS
+}
+
 static void test_too_many_sizes(void **state) {
   (void)state;
   assert_untraced(HEAD "graph { " IN("x", F32, DIM("n")) IN("s", I64, "dim { dim_value 129 } ") //
@@ -437,6 +457,7 @@ int main(void) {
       cmocka_unit_test(test_close_first),
       cmocka_unit_test(test_no_memory),
       cmocka_unit_test(test_wrong_axes),
+      cmocka_unit_test(test_wrong_operands),
       cmocka_unit_test(test_too_many_sizes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
