@@ -136,20 +136,26 @@ static bool loop_on(dt_imp_node_t *n, const dt_imp_loop_t *loop, dt_value_t *out
   const dt_value_t *like = loop->like || !loop->n_rows ? loop->like : see_rows(n, loop);
   if (!state || dt__imp_failed(n))
     return false;
+  // The body puts a row somewhere even where it never runs: no trips are another variant.
+  dt_sym_t one = dt_sym_const(n->t, 1), room = loop->bound;
+  if (loop->n_rows > 0 && !dt_sym_guard_or(n->t, dt_sym_le(n->t, one, room), true))
+    room = one;
   state[0] = i64(n, 0);
   if (loop->more.id)
     state[1] = loop->more;
   for (uint32_t k = 0; k < loop->n_state; k++)
     state[w.first + k] = loop->init[k];
   for (uint32_t k = 0; k < loop->n_rows; k++)
-    state[at + k] = empty_rows(n, like[k], loop->bound);
+    state[at + k] = empty_rows(n, like[k], room);
   if (dt__imp_failed(n))
     return false;
   dt_while(n->t, goes_on, make_trip, &w, count, state, 0, NULL, state);
   for (uint32_t k = 0; k < loop->n_state; k++)
     out_state[k] = state[w.first + k];
   for (uint32_t k = 0; k < loop->n_rows; k++)
-    out_rows[k] = state[at + k];
+    out_rows[k] = room.id == loop->bound.id
+                      ? state[at + k]
+                      : dt_slice(n->t, state[at + k], 0, dt_sym_const(n->t, 0), loop->bound, 1);
   if (out_trips)
     *out_trips = state[0];
   return !dt__imp_failed(n);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // If, Loop and Scan.
 #include "frontends/onnx/import/loop.h"
-#include "frontends/onnx/import/walk.h"
+#include "frontends/onnx/import/trips.h"
 
 // Literal trip counts up to this are traced trip by trip.
 #define FEW_TRIPS 8
@@ -15,13 +15,6 @@ static dt_value_t as_rank_0(dt_imp_node_t *n, dt_value_t x, dt_dtype_t dtype) {
   if (dt_value_rank(n->t, x) > 0)
     x = dt_reshape(n->t, x, 0, NULL);
   return dt_value_dtype(n->t, x) == dtype ? x : dt_cast(n->t, x, dtype);
-}
-
-// What is known of a value of one element; id 0: nothing.
-static dt_sym_t number_of(dt_imp_node_t *n, const dt_imp_val_t *value) {
-  const dt_imp_known_t *known = value ? dt__imp_val_known(n, value) : NULL;
-  return known && known->n == 1 && dt__imp_is_integral(known->dtype) ? known->items[0].sym
-                                                                     : (dt_sym_t){0};
 }
 
 static const dt_imp_val_t *number_val(dt_imp_node_t *n, dt_dtype_t dtype, uint32_t rank,
@@ -113,7 +106,7 @@ static void take_branch(dt_imp_node_t *n, const dt_onnx_graph_t *graph) {
 void dt__imp_make_If(dt_imp_node_t *n) {
   if_t c = {n, {dt__imp_attr_graph(n, "then_branch"), dt__imp_attr_graph(n, "else_branch")}};
   uint32_t n_out = dt__imp_n_out(n);
-  dt_sym_t known = number_of(n, dt__imp_val(n, 0));
+  dt_sym_t known = dt__imp_number_of(n, dt__imp_val(n, 0));
   if (known.id) {
     take_branch(n, c.graphs[dt_sym_true(n->t, known) ? 0 : 1]);
     return;
@@ -135,7 +128,7 @@ typedef struct loop_t {
   dt_sym_t trips,
       first; // what is known of the trip count and of the first condition; id 0: nothing
   bool has_trips, has_first;
-  bool stays;                // the condition that each trip gives is its own, or a number
+  bool stays;                // the condition that each trip gives is its own, a number, or counted
   const dt_imp_val_t *gives; // the number; NULL: its own
 } loop_t;
 
@@ -150,47 +143,46 @@ const char *dt__imp_check_Loop(dt_imp_node_t *n) {
                                                                         : "a loop without an end";
 }
 
-static const dt_onnx_node_t *maker(const dt_onnx_graph_t *graph, uint32_t id) {
-  for (uint32_t k = graph->node.len; k-- > 0;)
-    for (uint32_t i = 0; i < graph->node.items[k].output.len; i++)
-      if (graph->node.items[k].output.items[i].id == id)
-        return &graph->node.items[k];
-  return NULL;
-}
-
-static const dt_imp_val_t *data_val(dt_imp_node_t *n, const dt_onnx_tensor_t *data) {
-  dt_imp_val_t *value = data ? dt__imp_new_val(n->imp) : NULL;
-  if (value)
-    value->data = data;
-  return value;
-}
-
 // The condition that the body gives, where it is found without tracing.
 static void see_condition(dt_imp_node_t *n, loop_t *loop) {
   const dt_onnx_graph_t *graph = loop->graph;
   uint32_t id = graph->output.items[0].name.id;
-  const dt_onnx_node_t *node = maker(graph, id);
+  const dt_onnx_node_t *node = dt__imp_maker(graph, id);
   while (node && !node->function && node->input.len > 0 &&
          (dt__onnx_str_is(node->op_type, "Identity") || dt__onnx_str_is(node->op_type, "Cast"))) {
     id = node->input.items[0].id;
-    node = maker(graph, id);
+    node = dt__imp_maker(graph, id);
   }
   loop->stays = !node && id == graph->input.items[1].name.id;
   if (loop->stays)
     return;
   if (node && dt__onnx_str_is(node->op_type, "Constant")) {
     const dt_onnx_attribute_t *attr = dt__imp_find_attr(n->frame, node, "value");
-    loop->gives = attr ? data_val(n, attr->t) : NULL;
+    loop->gives = attr ? dt__imp_data_val(n, attr->t) : NULL;
   } else if (!node) {
     loop->gives = n->imp->values[id];
     for (uint32_t k = 0; k < graph->initializer.len; k++)
       if (graph->initializer.items[k].name.id == id)
-        loop->gives = data_val(n, &graph->initializer.items[k]);
+        loop->gives = dt__imp_data_val(n, &graph->initializer.items[k]);
     for (uint32_t k = 0; k < graph->input.len; k++)
       if (graph->input.items[k].name.id == id)
         loop->gives = NULL;
   }
-  loop->stays = number_of(n, loop->gives).id != 0;
+  loop->stays = dt__imp_number_of(n, loop->gives).id != 0;
+}
+
+// A trip count where the node has none, or one that the condition ends before. What something else
+// may end, too, is bounded by it, as rows need.
+static void see_trips(dt_imp_node_t *n, loop_t *loop) {
+  bool exact = false;
+  if (loop->stays || (loop->has_trips && !loop->trips.id))
+    return;
+  dt_sym_t most = dt__imp_counted_trips(n, loop->graph, loop->init, &exact);
+  if (!most.id || (!exact && (loop->has_trips || !loop->n_rows)))
+    return;
+  loop->trips = loop->has_trips ? dt_sym_min(n->t, loop->trips, most) : most;
+  loop->has_trips = true;
+  loop->stays = exact;
 }
 
 static bool read_loop(dt_imp_node_t *n, loop_t *loop) {
@@ -204,9 +196,10 @@ static bool read_loop(dt_imp_node_t *n, loop_t *loop) {
     loop->init[k] = dt__imp_val(n, k + 2);
   loop->has_trips = dt__imp_has(n, 0);
   loop->has_first = dt__imp_has(n, 1);
-  loop->trips = loop->has_trips ? number_of(n, dt__imp_val(n, 0)) : (dt_sym_t){0};
-  loop->first = loop->has_first ? number_of(n, dt__imp_val(n, 1)) : dt_sym_const(n->t, 1);
+  loop->trips = loop->has_trips ? dt__imp_number_of(n, dt__imp_val(n, 0)) : (dt_sym_t){0};
+  loop->first = loop->has_first ? dt__imp_number_of(n, dt__imp_val(n, 1)) : dt_sym_const(n->t, 1);
   see_condition(n, loop);
+  see_trips(n, loop);
   return !dt__imp_failed(n);
 }
 
@@ -278,7 +271,7 @@ static void set_trips(dt_imp_node_t *n, trips_t *s) {
 
 // Whether the trip at hand is made.
 static bool goes_on(dt_imp_node_t *n, const trips_t *s) {
-  dt_sym_t known = number_of(n, s->in[1]);
+  dt_sym_t known = dt__imp_number_of(n, s->in[1]);
   if (known.id)
     return dt_sym_true(n->t, known);
   dt__imp_fail(n, DT_E_UNSUPPORTED,
@@ -348,7 +341,9 @@ static void loop_body(dt_imp_node_t *n, void *user, dt_imp_trip_t *trip) {
 static void bound_loop(dt_imp_node_t *n, const loop_t *loop, dt_imp_loop_t *made) {
   dt_sym_t zero = dt_sym_const(n->t, 0);
   int64_t trips = 0;
-  if (loop->trips.id || (loop->has_trips && loop->n_rows > 0))
+  if (loop->trips.id)
+    made->bound = dt_sym_max(n->t, loop->trips, zero);
+  else if (loop->has_trips && loop->n_rows > 0)
     made->bound = dt_sym_max(n->t, dt__imp_sym(n, 0, 0), zero);
   else if (loop->has_trips)
     made->trips = as_rank_0(n, dt__imp_in(n, 0), DT_I64);
@@ -360,8 +355,9 @@ static void bound_loop(dt_imp_node_t *n, const loop_t *loop, dt_imp_loop_t *made
                  "scan outputs of a loop without a trip count that bounds their rows");
   // Without a number it is the condition that says whether there is a first trip.
   int64_t kept = 0;
-  bool on = loop->stays && (!loop->gives ||
-                            (dt_sym_constant(n->t, number_of(n, loop->gives), &kept) && kept != 0));
+  bool on = loop->stays &&
+            (!loop->gives ||
+             (dt_sym_constant(n->t, dt__imp_number_of(n, loop->gives), &kept) && kept != 0));
   if (on && loop->first.id && made->bound.id)
     return;
   if (loop->has_first)

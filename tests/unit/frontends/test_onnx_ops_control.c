@@ -295,6 +295,81 @@ static void test_loop_by_data(void **state) {
       want_doubled);
 }
 
+// No trip count: the condition compares a counter with a number, as exporters of other frameworks'
+// loops write it. k counts from `start`; a row is k.
+typedef struct counted_t {
+  const char *first, *start, *next, *condition; // nodes, and the first two names
+  int64_t (*start_of)(int64_t n);
+  int64_t step;
+  bool (*goes_on)(int64_t k, int64_t i, int64_t n); // k as it is behind trip i
+  bool (*begins)(int64_t n);
+} counted_t;
+
+static int64_t from_0(int64_t n) { return n * 0; }
+static int64_t from_1(int64_t n) { return 1 + n * 0; }
+static int64_t from_n(int64_t n) { return n; }
+static bool always(int64_t n) { return n > 0; }
+static bool above_1(int64_t n) { return n > 1; }
+static bool below_n(int64_t k, int64_t i, int64_t n) { return i >= 0 && k < n; }
+static bool up_to_n(int64_t k, int64_t i, int64_t n) { return i >= 0 && k <= n; }
+static bool above_0(int64_t k, int64_t i, int64_t n) { return i >= 0 && n > 0 && k > 0; }
+static bool few(int64_t k, int64_t i, int64_t n) { return i >= 0 && k < n && 6 * k < 20; }
+static bool index_below(int64_t k, int64_t i, int64_t n) { return k >= 0 && i + 1 < n; }
+
+#define UP NODE2("Add", "k", "one", "ko")
+#define AS_F32(x, y) NODE("Cast", I(x) O(y) INT("to", 1))
+static const counted_t counted[] = {
+    {"yes", "none", UP, AS_F32("ko", "a") AS_F32("n", "b") NODE2("Less", "a", "b", "g"), from_0, 1,
+     below_n, always},
+    {"yes", "one", NODE2("Add", "two", "k", "ko"), NODE2("GreaterOrEqual", "n", "ko", "g"), from_1,
+     2, up_to_n, always},
+    {"yes", "n", NODE2("Sub", "k", "one", "ko"), NODE2("Greater", "ko", "none", "g"), from_n, -1,
+     above_0, always},
+    {"yes", "none", UP, NODE2("Add", "i", "one", "j") NODE2("Less", "j", "n", "g"), from_0, 1,
+     index_below, always},
+    {"yes", "none", UP,
+     AS_F32("ko", "f") NODE2("Mul", "w", "f", "wf")
+         NODE("ReduceSum", I("wf") O("q") INT("keepdims", 0)) NODE2("Less", "q", "bound", "e")
+             NODE2("Less", "ko", "n", "d") NODE2("And", "d", "e", "g"),
+     from_0, 1, few, always},
+    {"more", "one", UP, NODE2("Less", "ko", "n", "g"), from_1, 1, below_n, above_1},
+};
+static const counted_t *counting; // what `run` is at
+
+static void want_counted(const float *x, int64_t n, const dt_tensor_t *const *out) {
+  (void)x;
+  int64_t k = counting->start_of(n), trips = 0;
+  for (bool on = counting->begins(n); on; trips++) {
+    assert_true(trips < dt_tensor_sizes(out[1])[0]);
+    assert_near(at(out[1], trips), (double)k, 0);
+    k += counting->step;
+    on = counting->goes_on(k, trips, n);
+  }
+  assert_int_equal(dt_tensor_sizes(out[1])[0], trips);
+  assert_near(at(out[0], 0), (double)k, 0);
+}
+
+static void test_loop_counted(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof(counted) / sizeof(counted[0]); i++) {
+    counting = &counted[i];
+    char text[4096];
+    (void)snprintf(
+        text, sizeof(text),
+        MODEL(X CONSTANTS ROWS("x", "n") INT64S("one", "", "1") INT64S("two", "", "2") INT64S(
+            "none", "", "0") FLOATS("bound", "", "20") NODE2("Less", "one", "n", "more")
+                  NODE("Loop",
+                       I("") I("%s") I("%s") O("t") O("y") GRAPH(
+                           "body", LOOP_IN(ANY_IN("k")) "%s"
+                                                        "%s" NODE1("Identity", "g", "go_on")
+                                                            NODE1("Identity", "k", "row")
+                                                                OUT("go_on") OUT("ko") OUT("row")))
+                      OUT("t") OUT("y")),
+        counting->first, counting->start, counting->next, counting->condition);
+    run(text, want_counted);
+  }
+}
+
 // A branch in a loop in a loop; constants of the bodies are read behind them.
 static void test_loops_within(void **state) {
   (void)state;
@@ -537,11 +612,12 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_if_by_data),   cmocka_unit_test(test_if_by_size),
       cmocka_unit_test(test_if_refused),   cmocka_unit_test(test_loop_over_rows),
-      cmocka_unit_test(test_loop_by_data), cmocka_unit_test(test_loops_within),
-      cmocka_unit_test(test_loop_refused), cmocka_unit_test(test_scan),
-      cmocka_unit_test(test_lstm),         cmocka_unit_test(test_gru_lengths),
-      cmocka_unit_test(test_sequences),    cmocka_unit_test(test_functions),
-      cmocka_unit_test(test_sequence_out), cmocka_unit_test(test_dft),
+      cmocka_unit_test(test_loop_by_data), cmocka_unit_test(test_loop_counted),
+      cmocka_unit_test(test_loops_within), cmocka_unit_test(test_loop_refused),
+      cmocka_unit_test(test_scan),         cmocka_unit_test(test_lstm),
+      cmocka_unit_test(test_gru_lengths),  cmocka_unit_test(test_sequences),
+      cmocka_unit_test(test_functions),    cmocka_unit_test(test_sequence_out),
+      cmocka_unit_test(test_dft),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
