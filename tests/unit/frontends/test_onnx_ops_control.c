@@ -137,13 +137,13 @@ static void answer(case_t *c, uint32_t n_in, dt_tensor_t **in, dt_tensor_t **out
 // Inputs are x [n, 3] of different n.
 typedef void (*want_t)(const float *x, int64_t n, const dt_tensor_t *const *out);
 
-static void run(const char *text, want_t want) {
-  static const int64_t rows[] = {4, 1, 2, 11, 4};
+static void run_from(int64_t least, const char *text, want_t want) {
+  static const int64_t rows[] = {4, 1, 2, 11, 4, 0};
   case_t c;
   dt_status_t status = create(&c, text);
   if (status)
     fail_msg("%s", dt_status_message(status));
-  for (unsigned k = 0; k < sizeof(rows) / sizeof(rows[0]); k++) {
+  for (unsigned k = 0; k < sizeof(rows) / sizeof(rows[0]) && rows[k] >= least; k++) {
     const int64_t sizes[2] = {rows[k], 3};
     dt_tensor_t *x = floats(2, sizes, k), *out[MOST] = {NULL};
     answer(&c, 1, &x, out);
@@ -155,6 +155,8 @@ static void run(const char *text, want_t want) {
   }
   end(&c);
 }
+
+static void run(const char *text, want_t want) { run_from(0, text, want); }
 
 static void refuse(const char *text, dt_code_t code, const char *message) {
   case_t c;
@@ -261,14 +263,16 @@ static void test_loop_over_rows(void **state) {
               "body", LOOP_IN(ANY_IN("s")) NODE("Gather", I("x") I("i") O("r") INT("axis", 0))
                           NODE2("Add", "s", "r", "so") GO OUT("so") OUT("so"))) OUT("t") OUT("y")),
       want_sums);
-  run(MODEL(X CONSTANTS ROWS("x", "n") INT64S("one", "dims 1 ", "1") NODE(
-          "Loop", I("n") I("") I("w") O("t") O("y") GRAPH(
-                      "body", LOOP_IN(ANY_IN("s")) NODE2("Unsqueeze", "i", "zero", "at")
-                                  NODE2("Add", "at", "one", "to")
-                                      NODE("Slice", I("x") I("at") I("to") I("zero") O("q")) NODE2(
-                                          "Squeeze", "q", "zero", "r") NODE2("Add", "s", "r", "so")
-                                          GO OUT("so") OUT("so"))) OUT("t") OUT("y")),
-      want_sums);
+  // Of no rows the slice below is no row.
+  run_from(1,
+           MODEL(X CONSTANTS ROWS("x", "n") INT64S("one", "dims 1 ", "1") NODE(
+               "Loop", I("n") I("") I("w") O("t") O("y") GRAPH(
+                           "body", LOOP_IN(ANY_IN("s")) NODE2("Unsqueeze", "i", "zero",
+                                                              "at") NODE2("Add", "at", "one", "to")
+                                       NODE("Slice", I("x") I("at") I("to") I("zero") O("q")) NODE2(
+                                           "Squeeze", "q", "zero", "r") NODE2("Add", "s", "r", "so")
+                                           GO OUT("so") OUT("so"))) OUT("t") OUT("y")),
+           want_sums);
 }
 
 // Data end it: s doubles until its sum is above a bound; a row for each trip.
@@ -308,11 +312,11 @@ typedef struct counted_t {
 static int64_t from_0(int64_t n) { return n * 0; }
 static int64_t from_1(int64_t n) { return 1 + n * 0; }
 static int64_t from_n(int64_t n) { return n; }
-static bool always(int64_t n) { return n > 0; }
+static bool always(int64_t n) { return n >= 0; }
 static bool above_1(int64_t n) { return n > 1; }
 static bool below_n(int64_t k, int64_t i, int64_t n) { return i >= 0 && k < n; }
 static bool up_to_n(int64_t k, int64_t i, int64_t n) { return i >= 0 && k <= n; }
-static bool above_0(int64_t k, int64_t i, int64_t n) { return i >= 0 && n > 0 && k > 0; }
+static bool above_0(int64_t k, int64_t i, int64_t n) { return i >= 0 && n >= 0 && k > 0; }
 static bool few(int64_t k, int64_t i, int64_t n) { return i >= 0 && k < n && 6 * k < 20; }
 static bool index_below(int64_t k, int64_t i, int64_t n) { return k >= 0 && i + 1 < n; }
 
