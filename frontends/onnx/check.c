@@ -40,7 +40,8 @@ static dt_status_t check_all(dt_onnx_check_t *c) {
   DT_TRY(dt__onnx_index_functions(c));
   c->owner = DT_ARENA_ARRAY(&c->scratch, uint32_t, model->n_names);
   c->initialized = DT_ARENA_ARRAY(&c->scratch, uint32_t, model->n_names);
-  if (!c->owner || !c->initialized)
+  c->maker = DT_ARENA_ARRAY(&c->scratch, uint32_t, model->n_names);
+  if (!c->owner || !c->initialized || !c->maker)
     return DT_NO_MEMORY();
   c->opsets = &model->opset_import;
   dt_onnx_at_t at = {NULL, "graph", -1};

@@ -37,6 +37,7 @@ typedef struct dt_onnx_check_t {
   // Scopes: each graph and function body has a serial number; that of a name's definition stands in
   // owner[id], 0 where it has none. Those of a graph that ends are undone.
   uint32_t *owner, *initialized;
+  uint32_t *maker;         // by name, 1 + which node of the list that is sorted makes it; else 0
   uint32_t serial, newest; // of the scope that is checked, and of the last one made
   DT_VEC(dt_onnx_undo_t) undo;
   const dt_onnx_opsets_t *opsets; // of the model, or of the function whose body is checked
@@ -63,7 +64,9 @@ dt_status_t dt__onnx_check_opsets(dt_onnx_check_t *c, const dt_onnx_opsets_t *op
                                   const dt_onnx_at_t *up) DT_MUST_USE;
 dt_status_t dt__onnx_check_function(dt_onnx_check_t *c, dt_onnx_function_t *function,
                                     const dt_onnx_at_t *at) DT_MUST_USE;
-// The nodes of a graph or a function's body, in order; defines what they make.
+// Puts nodes behind what they read (order.c). DT_E_NO_MEMORY.
+dt_status_t dt__onnx_sort_nodes(dt_onnx_check_t *c, dt_onnx_nodes_t *nodes) DT_MUST_USE;
+// The nodes of a graph or a function's body, sorted; defines what they make.
 dt_status_t dt__onnx_check_nodes(dt_onnx_check_t *c, dt_onnx_nodes_t *nodes,
                                  const dt_onnx_at_t *at) DT_MUST_USE;
 dt_status_t dt__onnx_define(dt_onnx_check_t *c, dt_onnx_name_t name, const dt_onnx_at_t *at,

@@ -203,8 +203,8 @@ static dt_status_t check_node(dt_onnx_check_t *c, dt_onnx_node_t *node, const dt
   for (uint32_t k = 0; k < node->input.len; k++)
     if (node->input.items[k].id && !dt__onnx_is_defined(c, node->input.items[k]))
       return dt__onnx_fail(c->what, DT_E_FORMAT, at, node->head.offset,
-                           "node \"%s\" (%s) reads \"%s\", which nothing before it defines: sort "
-                           "the nodes, or look for the name",
+                           "node \"%s\" (%s) reads \"%s\", which nothing defines, or only a node "
+                           "that needs this one",
                            dt__onnx_show(node->name).text, dt__onnx_show(node->op_type).text,
                            dt__onnx_show(node->input.items[k].text).text);
   DT_TRY(dt__onnx_check_attributes(c, &node->attribute, at, "attribute"));
@@ -216,6 +216,7 @@ static dt_status_t check_node(dt_onnx_check_t *c, dt_onnx_node_t *node, const dt
 
 dt_status_t dt__onnx_check_nodes(dt_onnx_check_t *c, dt_onnx_nodes_t *nodes,
                                  const dt_onnx_at_t *up) {
+  DT_TRY(dt__onnx_sort_nodes(c, nodes));
   for (uint32_t k = 0; k < nodes->len; k++) {
     dt_onnx_at_t at = {up, "node", k};
     DT_TRY(check_node(c, &nodes->items[k], &at));

@@ -15,6 +15,12 @@ dt_value_t dt__imp_scalar(dt_imp_node_t *n, dt_value_t x);
 dt_value_t dt__imp_reversed(dt_imp_node_t *n, dt_value_t x, int32_t axis);
 bool dt__imp_is_float(dt_dtype_t dtype);
 
+// Softmax of x, of input 0's shape, along attribute "axis"; before operator set 13 of all dims from
+// it on as one (ops_activation.c).
+dt_value_t dt__imp_softmax(dt_imp_node_t *n, dt_value_t x, int64_t opset);
+// The mean over windows of x, of input 0's shape, as a pool's attributes say (ops_pool.c).
+dt_value_t dt__imp_average(dt_imp_node_t *n, dt_value_t x);
+
 // What a reduction goes over (ops_reduce.c).
 typedef struct dt_imp_over_t {
   uint32_t n; // 0: all axes

@@ -147,34 +147,38 @@ static dt_value_t hardmax(dt_trace_t *t, dt_value_t x, int32_t axis) {
 
 typedef dt_value_t (*axis_fn_t)(dt_trace_t *t, dt_value_t x, int32_t axis);
 
-// Before operator set 13 dims from the axis on count as one.
-static void along_flattened(dt_imp_node_t *n, axis_fn_t fn) {
+// Dims from the axis on count as one.
+static dt_value_t along_flattened(dt_imp_node_t *n, dt_value_t x, axis_fn_t fn) {
   dt_sym_t sizes[DT_MAX_RANK], flat[2] = {dt_sym_const(n->t, 1), dt_sym_const(n->t, 1)};
   uint32_t rank = dt__imp_rank(n, 0);
   int64_t given = dt__imp_int(n, "axis", 1);
   int64_t axis = given == rank ? given : (int32_t)dt__imp_dim_of(n, given, rank);
-  dt_value_t x = dt__imp_in(n, 0);
   if (dt__imp_failed(n))
-    return;
+    return x;
   for (uint32_t k = 0; k < rank; k++) {
     sizes[k] = dt_dim(n->t, x, (int32_t)k);
     flat[k >= axis] = dt_sym_mul(n->t, flat[k >= axis], sizes[k]);
   }
-  if (axis + 1 == rank)
-    dt__imp_out(n, 0, fn(n->t, x, (int32_t)axis));
-  else
-    dt__imp_out(n, 0, dt_reshape(n->t, fn(n->t, dt_reshape(n->t, x, 2, flat), 1), rank, sizes));
+  return axis + 1 == rank
+             ? fn(n->t, x, (int32_t)axis)
+             : dt_reshape(n->t, fn(n->t, dt_reshape(n->t, x, 2, flat), 1), rank, sizes);
 }
 
-static void along_axis(dt_imp_node_t *n, axis_fn_t fn) {
+// x is of input 0's shape.
+static dt_value_t along(dt_imp_node_t *n, dt_value_t x, int64_t opset, axis_fn_t fn) {
+  if (opset < 13)
+    return along_flattened(n, x, fn);
   int32_t axis = (int32_t)dt__imp_dim_of(n, dt__imp_int(n, "axis", -1), dt__imp_rank(n, 0));
-  if (!dt__imp_failed(n))
-    dt__imp_out(n, 0, fn(n->t, dt__imp_in(n, 0), axis));
+  return dt__imp_failed(n) ? x : fn(n->t, x, axis);
+}
+
+dt_value_t dt__imp_softmax(dt_imp_node_t *n, dt_value_t x, int64_t opset) {
+  return along(n, x, opset, dt_softmax);
 }
 
 #define ALONG(op, build)                                                                           \
   void dt__imp_make_##op(dt_imp_node_t *n) {                                                       \
-    n->opset < 13 ? along_flattened(n, build) : along_axis(n, build);                              \
+    dt__imp_out(n, 0, along(n, dt__imp_in(n, 0), n->opset, build));                                \
   }
 ALONG(Hardmax, hardmax)
 ALONG(LogSoftmax, dt_log_softmax)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pooling, and what takes it back.
+#include "frontends/onnx/import/compute.h"
 #include "frontends/onnx/import/windows.h"
 
 // ---- Windows ----------------------------------------------------------------------------------------
@@ -48,13 +49,16 @@ void dt__imp_make_MaxPool(dt_imp_node_t *n) {
   dt__imp_out(n, 1, indices);
 }
 
-void dt__imp_make_AveragePool(dt_imp_node_t *n) {
+dt_value_t dt__imp_average(dt_imp_node_t *n, dt_value_t x) {
   dt_window_t windows[DT_MAX_RANK];
   uint32_t rank = 0;
-  dt_value_t x = dt__imp_in(n, 0);
-  if (read_windows(n, x, windows, &rank))
-    dt__imp_out(n, 0,
-                dt_avg_pool(n->t, x, windows, read_flags(n) & ~(uint32_t)DT_POOL_COLUMN_MAJOR));
+  return read_windows(n, x, windows, &rank)
+             ? dt_avg_pool(n->t, x, windows, read_flags(n) & ~(uint32_t)DT_POOL_COLUMN_MAJOR)
+             : x;
+}
+
+void dt__imp_make_AveragePool(dt_imp_node_t *n) {
+  dt__imp_out(n, 0, dt__imp_average(n, dt__imp_in(n, 0)));
 }
 
 // The first form has a float.

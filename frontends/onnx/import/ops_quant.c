@@ -2,6 +2,7 @@
 // Quantised arithmetic: integers that stand for (integer - zero point) * scale.
 #include "frontends/onnx/import/compute.h"
 #include "frontends/onnx/import/conv.h"
+#include "frontends/onnx/import/windows.h"
 
 // ---- Scales and zero points over a tensor -----------------------------------------------------------
 // Element i of input `v` along `axis` serves elements i * block … of x.
@@ -212,6 +213,19 @@ void dt__imp_make_QLinearLeakyRelu(dt_imp_node_t *n) {
   dt_value_t x = real_of(n, 0), zero = dt__imp_like(n, x, 0);
   dt_value_t low = dt__imp_times(n, x, dt__imp_float(n, "alpha", (double)0.01F));
   quantised(n, dt_where(n->t, dt_lt(n->t, x, zero), low, x), 3, dt__imp_dtype(n, 0));
+}
+
+void dt__imp_make_QLinearSoftmax(dt_imp_node_t *n) {
+  dt_value_t made = dt__imp_softmax(n, real_of(n, 0), dt__imp_int(n, "opset", 13));
+  quantised(n, made, 3, dt__imp_dtype(n, 0));
+}
+
+const char *dt__imp_check_QLinearAveragePool(dt_imp_node_t *n) {
+  return dt__imp_int(n, "channels_last", 0) ? "channels that come last" : dt__imp_check_pool(n);
+}
+
+void dt__imp_make_QLinearAveragePool(dt_imp_node_t *n) {
+  quantised(n, dt__imp_average(n, real_of(n, 0)), 3, dt__imp_dtype(n, 0));
 }
 
 void dt__imp_make_QLinearGlobalAveragePool(dt_imp_node_t *n) {

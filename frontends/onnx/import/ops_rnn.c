@@ -133,7 +133,8 @@ typedef struct net_t {
   kind_t kind;
   uint32_t n_dirs, n_state; // n_state: of one direction
   bool batch_first, wants_y, input_forget, linear_before_reset;
-  double clip; // 0: none
+  bool quantised; // weights are integers [D, columns, gates * H], scales and zero points inputs
+  double clip;    // 0: none
   dt_sym_t length, batch, hidden;
   dt_value_t lengths; // [B, 1] i64; id 0: all are `length`
   dir_t dirs[2];
@@ -273,6 +274,18 @@ static dt_value_t cut(dt_imp_node_t *n, const net_t *net, dt_value_t x, uint32_t
                   dt_sym_mul(n->t, net->hidden, dt_sym_const(n->t, count)), 1);
 }
 
+// W (input 1) or R (input 2) as [columns, gates * H].
+static dt_value_t weights_of(dt_imp_node_t *n, const net_t *net, uint32_t k, uint32_t d) {
+  dt_trace_t *t = n->t;
+  dt_value_t w = part(n, dt__imp_in(n, k), d);
+  if (!net->quantised)
+    return dt_transpose(t, w, 0, 1);
+  uint32_t at = k == 1 ? 8 : 10; // its scale, one or one a column; then its zero point
+  dt_dtype_t dtype = dt__imp_dtype(n, at);
+  dt_value_t zero = dt_cast(t, part(n, dt__imp_in(n, at + 1), d), dtype);
+  return dt_mul(t, dt_sub(t, dt_cast(t, w, dtype), zero), part(n, dt__imp_in(n, at), d));
+}
+
 // Both biases as one, but what GRU adds behind the reset gate.
 static dt_value_t bias_of(dt_imp_node_t *n, const net_t *net, uint32_t d, dt_value_t *out_rb_h) {
   uint32_t gates = n_gates[net->kind];
@@ -297,10 +310,9 @@ static dt_value_t first_state(dt_imp_node_t *n, const net_t *net, uint32_t k, ui
 
 static void read_dir(dt_imp_node_t *n, net_t *net, uint32_t d, dt_value_t x) {
   dir_t *dir = &net->dirs[d];
-  dt_value_t w = part(n, dt__imp_in(n, 1), d), r = part(n, dt__imp_in(n, 2), d);
   dir->reversed = d == 1 || dt__imp_str_is(n, "direction", "forward", "reverse");
-  dir->x = dt_matmul(n->t, x, dt_transpose(n->t, w, 0, 1));
-  dir->r = dt_transpose(n->t, r, 0, 1);
+  dir->x = dt_matmul(n->t, x, weights_of(n, net, 1, d));
+  dir->r = weights_of(n, net, 2, d);
   if (dt__imp_has(n, 3))
     dir->x = dt_add(n->t, dir->x, bias_of(n, net, d, &dir->rb_h));
   dir->h = first_state(n, net, 5, d);
@@ -312,7 +324,7 @@ static void read_dir(dt_imp_node_t *n, net_t *net, uint32_t d, dt_value_t x) {
     dir->peep[k] = cut(n, net, peeps, k, 1);
 }
 
-static bool read_net(dt_imp_node_t *n, kind_t kind, net_t *net) {
+static bool read_net(dt_imp_node_t *n, kind_t kind, bool quantised, net_t *net) {
   dt_value_t x = dt__imp_in(n, 0), r = dt__imp_in(n, 2);
   if (dt__imp_failed(n))
     return false;
@@ -322,6 +334,7 @@ static bool read_net(dt_imp_node_t *n, kind_t kind, net_t *net) {
     return false;
   }
   net->kind = kind;
+  net->quantised = quantised;
   net->n_dirs = dt__imp_str_is(n, "direction", "forward", "bidirectional") ? 2 : 1;
   net->n_state = kind == KIND_LSTM ? 2 : 1;
   net->batch_first = dt__imp_int(n, "layout", 0) != 0;
@@ -333,7 +346,7 @@ static bool read_net(dt_imp_node_t *n, kind_t kind, net_t *net) {
     x = dt_transpose(n->t, x, 0, 1);
   net->length = dt_dim(n->t, x, 0);
   net->batch = dt_dim(n->t, x, 1);
-  net->hidden = dt_dim(n->t, r, 2);
+  net->hidden = dt_dim(n->t, r, net->quantised ? 1 : 2);
   if (dt__imp_has(n, 4))
     net->lengths = dt_unsqueeze(n->t, dt_cast(n->t, dt__imp_in(n, 4), DT_I64), 1);
   read_acts(n, net);
@@ -352,10 +365,10 @@ static dt_value_t join(dt_imp_node_t *n, uint32_t count, const dt_value_t *parts
   return count == 1 ? each[0] : dt_concat(n->t, count, each, axis);
 }
 
-static void make(dt_imp_node_t *n, kind_t kind) {
+static void make(dt_imp_node_t *n, kind_t kind, bool quantised) {
   net_t *net = DT_IMP_ARRAY(n, net_t, 1);
   dt_value_t init[4], state[4], rows[2];
-  if (!net || !read_net(n, kind, net))
+  if (!net || !read_net(n, kind, quantised, net))
     return;
   for (uint32_t d = 0; d < net->n_dirs; d++) {
     init[d * net->n_state] = net->dirs[d].h;
@@ -386,6 +399,8 @@ static void make(dt_imp_node_t *n, kind_t kind) {
                   join(n, net->n_dirs, state + k, net->n_state, net->batch_first ? 1 : 0));
 }
 
-void dt__imp_make_RNN(dt_imp_node_t *n) { make(n, KIND_RNN); }
-void dt__imp_make_GRU(dt_imp_node_t *n) { make(n, KIND_GRU); }
-void dt__imp_make_LSTM(dt_imp_node_t *n) { make(n, KIND_LSTM); }
+void dt__imp_make_RNN(dt_imp_node_t *n) { make(n, KIND_RNN, false); }
+void dt__imp_make_GRU(dt_imp_node_t *n) { make(n, KIND_GRU, false); }
+void dt__imp_make_LSTM(dt_imp_node_t *n) { make(n, KIND_LSTM, false); }
+// Of com.microsoft. Inputs and states stay floats: nearer to the model than was quantised.
+void dt__imp_make_DynamicQuantizeLSTM(dt_imp_node_t *n) { make(n, KIND_LSTM, true); }
