@@ -321,6 +321,20 @@ static void keep_causal(dt_imp_node_t *n, dt_imp_attention_t *a, dt_value_t leng
   }
 }
 
+// A bias of scores has columns for the keys that there are; a longer cache has more, which no query
+// sees.
+static dt_value_t widened(dt_imp_node_t *n, dt_value_t bias, dt_sym_t total) {
+  dt_sym_t sizes[DT_MAX_RANK], low[DT_MAX_RANK], high[DT_MAX_RANK];
+  bool same = false;
+  uint32_t rank = dt__imp_shape(n, bias, sizes);
+  if (rank != 4 || (dt_sym_known(n->t, dt_sym_eq(n->t, sizes[3], total), &same) && same))
+    return bias;
+  for (uint32_t k = 0; k < rank; k++)
+    low[k] = high[k] = dt__imp_lit(n, 0);
+  high[3] = dt_sym_sub(n->t, total, sizes[3]);
+  return dt_pad(n->t, bias, low, high, 0.0);
+}
+
 static void rotate(dt_imp_node_t *n, dt_imp_attention_t *a, dt_value_t lengths) {
   bool interleaved = dt__imp_int(n, "rotary_interleaved", 0) != 0;
   dt_sym_t length = dt_dim(n->t, a->q, 2);
@@ -352,7 +366,7 @@ void dt__imp_make_GroupQueryAttention(dt_imp_node_t *n) {
     return;
   keep_causal(n, &a, lengths);
   if (dt__imp_has(n, GQA_BIAS))
-    add_bias(n, &a, dt__imp_in(n, GQA_BIAS));
+    add_bias(n, &a, widened(n, dt__imp_in(n, GQA_BIAS), dt_dim(n->t, a.k, 2)));
   dt__imp_out(n, 0, dt__imp_join_heads(n, dt__imp_attend(n, &a, NULL)));
   dt__imp_out(n, 1, a.k);
   dt__imp_out(n, 2, a.v);

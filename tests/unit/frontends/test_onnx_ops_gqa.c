@@ -147,7 +147,7 @@ static void fill_more(const form_t *f, dt_tensor_t *const *in, const sizes_t *z,
   for (int64_t k = 0; k < z->b * HEADS * z->s * all; k++) {
     int64_t place = k % all, b = k / all / z->s / HEADS, row = before(z, b) + k / all % z->s;
     bool seen = place <= row && (f->window == 0 || place > row - f->window);
-    out[k] = !seen ? -INFINITY : f->added ? rig_get(in[ADDED], k) : 0;
+    out[k] = !seen ? -INFINITY : f->added ? rig_get(in[ADDED], k / all * z->total + place) : 0;
   }
 }
 
@@ -156,7 +156,7 @@ static void make_operands(fixture_t *fixture, const form_t *f, const sizes_t *z,
   const int64_t q[] = {z->b, z->s, (f->packed ? HEADS + 2 * SHARED : HEADS) * HEAD};
   const int64_t k[] = {z->b, z->s, SHARED * HEAD}, past[] = {z->b, SHARED, z->p, HEAD};
   const int64_t table[] = {POSITIONS, f->half}, rows[] = {z->b, z->s};
-  const int64_t scores[] = {z->b, HEADS, z->s, places_of(z)};
+  const int64_t scores[] = {z->b, HEADS, z->s, z->total};
   in[Q] = rig_floats(fixture, 3, q);
   in[K] = f->packed ? NULL : rig_floats(fixture, 3, k);
   in[V] = f->packed ? NULL : rig_floats(fixture, 3, k);
