@@ -34,7 +34,8 @@ void attention_reference(const attention_reference_t *a, double *out) {
       scores[t] = isinf(scores[t]) ? 0 : exp(scores[t] - most);
       sum += scores[t];
     }
-    const double *v = a->v + (b * a->shared + h / (a->heads / a->shared)) * a->total * a->value_head;
+    const double *v =
+        a->v + (b * a->shared + h / (a->heads / a->shared)) * a->total * a->value_head;
     double *to = out + ((b * a->length + row) * a->heads + h) * a->value_head;
     for (int64_t i = 0; i < a->value_head; i++) {
       to[i] = 0;

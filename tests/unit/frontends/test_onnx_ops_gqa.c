@@ -36,8 +36,15 @@ static const form_t forms[] = {
     {.name = "softcap", .softcap = 0.25},
     {.name = "smooth", .smooth = true},
     {.name = "bias", .added = true},
-    {.name = "all", .packed = true, .smooth = true, .rotation = HALVES, .half = 4, .window = 2,
-     .softcap = 0.5, .added = true, .placed = true},
+    {.name = "all",
+     .packed = true,
+     .smooth = true,
+     .rotation = HALVES,
+     .half = 4,
+     .window = 2,
+     .softcap = 0.5,
+     .added = true,
+     .placed = true},
 };
 
 // What a call gets: queries a batch, places of the cache, and the keys that each batch has with
@@ -63,9 +70,8 @@ enum { Q, K, V, PAST_K, PAST_V, LAST, TOTAL, COS, SIN, PLACES, ADDED, N_IN };
 // ---- Models -----------------------------------------------------------------------------------------
 static rig_model_t open_form(const fixture_t *fixture, const form_t *f) {
   static const char packed[] = INPUT("q", "1", OPEN("b") OPEN("s") SIZE(64));
-  static const char apart[] =
-      INPUT("q", "1", OPEN("b") OPEN("s") SIZE(32)) INPUT("k", "1", OPEN("b") OPEN("s") SIZE(16))
-          INPUT("v", "1", OPEN("b") OPEN("s") SIZE(16));
+  static const char apart[] = INPUT("q", "1", OPEN("b") OPEN("s") SIZE(32))
+      INPUT("k", "1", OPEN("b") OPEN("s") SIZE(16)) INPUT("v", "1", OPEN("b") OPEN("s") SIZE(16));
   char graph[4096], tables[512] = "";
   if (f->rotation)
     (void)snprintf(tables, sizeof tables,
@@ -74,22 +80,23 @@ static rig_model_t open_form(const fixture_t *fixture, const form_t *f) {
                    (int)f->half, (int)f->half);
   (void)snprintf(
       graph, sizeof graph,
-      "%s" INPUT("pk", "1", OPEN("b") SIZE(2) OPEN("p") SIZE(8))
-          INPUT("pv", "1", OPEN("b") SIZE(2) OPEN("p") SIZE(8)) INPUT("last", "6", OPEN("b"))
-              INPUT("total", "6", "") "%s%s%s node { op_type 'GroupQueryAttention' " MS
-                  INT("num_heads", "4") INT("kv_num_heads", "2") INT("do_rotary", "%d")
-                      INT("rotary_interleaved", "%d") INT("local_window_size", "%d")
-                          INT("smooth_softmax", "%d") REAL("softcap", "%g")
-      "input 'q' %s input 'pk' input 'pv' input 'last' input 'total' input '%s' input '%s' "
-      "input '%s' input '%s' output 'y' output 'nk' output 'nv' } " OUTPUT("y") OUTPUT("nk")
-          OUTPUT("nv"),
+      "%s" INPUT("pk", "1", OPEN("b") SIZE(2) OPEN("p") SIZE(8)) INPUT(
+          "pv", "1", OPEN("b") SIZE(2) OPEN("p") SIZE(8)) INPUT("last", "6", OPEN("b"))
+          INPUT("total", "6", "") "%s%s%s node { op_type 'GroupQueryAttention' " MS INT(
+              "num_heads", "4") INT("kv_num_heads", "2") INT("do_rotary",
+                                                             "%d") INT("rotary_interleaved", "%d")
+              INT("local_window_size", "%d") INT("smooth_softmax", "%d") REAL(
+                  "softcap",
+                  "%g") "input 'q' %s input 'pk' input 'pv' input 'last' input 'total' input '%s' "
+                        "input '%s' "
+                        "input '%s' input '%s' output 'y' output 'nk' output 'nv' } " OUTPUT("y")
+                            OUTPUT("nk") OUTPUT("nv"),
       f->packed ? packed : apart, tables,
       f->placed ? INPUT("places", "7", OPEN("b") OPEN("s")) : "",
       f->added ? INPUT("added", "1", OPEN("b") SIZE(4) OPEN("s") OPEN("all")) : "",
       f->rotation != STILL, f->rotation == PAIRS, f->window ? (int)f->window : -1, f->smooth,
-      f->softcap, f->packed ? "input '' input ''" : "input 'k' input 'v'",
-      f->rotation ? "cos" : "", f->rotation ? "sin" : "", f->placed ? "places" : "",
-      f->added ? "added" : "");
+      f->softcap, f->packed ? "input '' input ''" : "input 'k' input 'v'", f->rotation ? "cos" : "",
+      f->rotation ? "sin" : "", f->placed ? "places" : "", f->added ? "added" : "");
   return rig_open(fixture, graph);
 }
 
@@ -101,7 +108,8 @@ static int64_t before(const sizes_t *z, int64_t b) {
 
 static double given(const form_t *f, dt_tensor_t *const *in, const sizes_t *z, int which,
                     const int64_t at[4]) {
-  int64_t heads = which == Q ? HEADS : SHARED, first = which == Q ? 0 : HEADS + (which - K) * SHARED;
+  int64_t heads = which == Q ? HEADS : SHARED,
+          first = which == Q ? 0 : HEADS + (which - K) * SHARED;
   int64_t row = at[0] * z->s + at[1];
   return f->packed ? rig_get(in[Q], (row * (HEADS + 2 * SHARED) + first + at[2]) * HEAD + at[3])
                    : rig_get(in[which], (row * heads + at[2]) * HEAD + at[3]);
@@ -117,8 +125,8 @@ static double turned(const form_t *f, dt_tensor_t *const *in, const sizes_t *z, 
   bool second = f->rotation == PAIRS ? i % 2 != 0 : i >= half;
   int64_t left = f->rotation == PAIRS ? 2 * pair : pair;
   int64_t right = f->rotation == PAIRS ? left + 1 : pair + half;
-  int64_t place = f->placed ? (int64_t)rig_get(in[PLACES], at[0] * z->s + at[1])
-                            : before(z, at[0]) + at[1];
+  int64_t place =
+      f->placed ? (int64_t)rig_get(in[PLACES], at[0] * z->s + at[1]) : before(z, at[0]) + at[1];
   double a = given(f, in, z, which, (const int64_t[]){at[0], at[1], at[2], left});
   double b = given(f, in, z, which, (const int64_t[]){at[0], at[1], at[2], right});
   double c = rig_get(in[COS], place * half + pair), s = rig_get(in[SIN], place * half + pair);
@@ -151,8 +159,7 @@ static void fill_more(const form_t *f, dt_tensor_t *const *in, const sizes_t *z,
   }
 }
 
-static void make_operands(fixture_t *fixture, const form_t *f, const sizes_t *z,
-                          dt_tensor_t **in) {
+static void make_operands(fixture_t *fixture, const form_t *f, const sizes_t *z, dt_tensor_t **in) {
   const int64_t q[] = {z->b, z->s, (f->packed ? HEADS + 2 * SHARED : HEADS) * HEAD};
   const int64_t k[] = {z->b, z->s, SHARED * HEAD}, past[] = {z->b, SHARED, z->p, HEAD};
   const int64_t table[] = {POSITIONS, f->half}, rows[] = {z->b, z->s};
@@ -173,8 +180,7 @@ static void make_operands(fixture_t *fixture, const form_t *f, const sizes_t *z,
 }
 
 // ---- Forms ------------------------------------------------------------------------------------------
-static void check(fixture_t *fixture, const form_t *f, const rig_model_t *model,
-                  const sizes_t *z) {
+static void check(fixture_t *fixture, const form_t *f, const rig_model_t *model, const sizes_t *z) {
   static double q[MOST], k[MOST], v[MOST], more[MOST], out[MOST];
   dt_tensor_t *in[N_IN] = {0};
   char what[128];
@@ -189,9 +195,18 @@ static void check(fixture_t *fixture, const form_t *f, const rig_model_t *model,
   fill(f, in, z, V, v);
   fill_more(f, in, z, more);
   int64_t all = places_of(z);
-  const attention_reference_t a = {.batch = z->b, .heads = HEADS, .shared = SHARED, .length = z->s,
-                                   .total = all, .head = HEAD, .value_head = HEAD, .q = q, .k = k,
-                                   .v = v, .more = more, .softcap = f->softcap,
+  const attention_reference_t a = {.batch = z->b,
+                                   .heads = HEADS,
+                                   .shared = SHARED,
+                                   .length = z->s,
+                                   .total = all,
+                                   .head = HEAD,
+                                   .value_head = HEAD,
+                                   .q = q,
+                                   .k = k,
+                                   .v = v,
+                                   .more = more,
+                                   .softcap = f->softcap,
                                    .smooth = f->smooth};
   attention_reference(&a, out);
   const rig_want_t want[] = {{what, 3, {z->b, z->s, HEADS * HEAD}, out, 1e-5},

@@ -32,7 +32,11 @@ static const form_t forms[] = {
     {.name = "apart", .layout = APART},
     {.name = "apart, bias", .layout = APART, .bias = true, .mask = KEYS},
     {.name = "apart, past", .layout = APART, .past = true, .causal = true},
-    {.name = "apart, past and all", .layout = APART, .bias = true, .past = true, .mask = ROWS,
+    {.name = "apart, past and all",
+     .layout = APART,
+     .bias = true,
+     .past = true,
+     .mask = ROWS,
      .added = FULL},
     {.name = "apart, past, lengths", .layout = APART, .past = true, .mask = LENGTHS},
     {.name = "packed", .layout = ALL_PACKED},
@@ -43,7 +47,9 @@ static const form_t forms[] = {
     {.name = "packed, lengths", .layout = ALL_PACKED, .mask = LENGTHS},
     {.name = "keys and values packed", .layout = KV_PACKED},
     {.name = "keys and values packed, mask", .layout = KV_PACKED, .mask = KEYS, .added = FULL},
-    {.name = "keys and values packed, rows", .layout = KV_PACKED, .mask = ROWS,
+    {.name = "keys and values packed, rows",
+     .layout = KV_PACKED,
+     .mask = ROWS,
      .added = ONE_FOR_ALL},
     {.name = "turned", .layout = TURNED},
     {.name = "turned, bias", .layout = TURNED, .bias = true, .mask = KEYS},
@@ -59,14 +65,14 @@ static rig_model_t open_form(const fixture_t *fixture, const form_t *f) {
   static const char *const masks[] = {"", INPUT("m", "6", OPEN("b")),
                                       INPUT("m", "6", OPEN("b") OPEN("total")),
                                       INPUT("m", "6", OPEN("b") OPEN("s") OPEN("total"))};
-  static const char *const added[] = {
-      "", INPUT("a", "1", OPEN("b") KEPT OPEN("s") OPEN("total")),
-      INPUT("a", "1", SIZE(1) SIZE(1) OPEN("s") OPEN("total"))};
+  static const char *const added[] = {"", INPUT("a", "1", OPEN("b") KEPT OPEN("s") OPEN("total")),
+                                      INPUT("a", "1", SIZE(1) SIZE(1) OPEN("s") OPEN("total"))};
   static const char *const operands[] = {
       INPUT("q", "1", OPEN("b") OPEN("s") WIDE) INPUT("k", "1", OPEN("b") OPEN("s") WIDE)
           INPUT("v", "1", OPEN("b") OPEN("s") WIDE),
       INPUT("q", "1", OPEN("b") OPEN("s") KEPT SIZE(3) SIZE(4)),
-      INPUT("q", "1", OPEN("b") OPEN("s") WIDE) INPUT("k", "1", OPEN("b") OPEN("t") KEPT KEPT SIZE(4)),
+      INPUT("q", "1", OPEN("b") OPEN("s") WIDE)
+          INPUT("k", "1", OPEN("b") OPEN("t") KEPT KEPT SIZE(4)),
       INPUT("q", "1", OPEN("b") OPEN("s") WIDE) INPUT("k", "1", OPEN("b") KEPT OPEN("t") SIZE(4))
           INPUT("v", "1", OPEN("b") KEPT OPEN("t") SIZE(4))};
   bool keys = f->layout != ALL_PACKED, values = f->layout == APART || f->layout == TURNED;
@@ -118,8 +124,7 @@ static void gather(const form_t *f, dt_tensor_t *const *in, const sizes_t *z, in
     int64_t i = k % HEAD, row = k / HEAD % total, h = k / HEAD / total % HEADS;
     int64_t b = k / HEAD / total / HEADS;
     if (row < past)
-      out[k] = rig_get(in[which == K ? PAST_K : PAST_V],
-                       ((b * HEADS + h) * past + row) * HEAD + i);
+      out[k] = rig_get(in[which == K ? PAST_K : PAST_V], ((b * HEADS + h) * past + row) * HEAD + i);
     else
       out[k] = operand(f, in, z, which, (const int64_t[]){b, row - past, h, i});
   }
@@ -194,9 +199,17 @@ static void check(fixture_t *fixture, const form_t *f, const rig_model_t *model,
   gather(f, in, &z, K, k);
   gather(f, in, &z, V, v);
   gather_more(f, in, &z, total, more);
-  const attention_reference_t a = {.batch = z.b, .heads = HEADS, .shared = HEADS, .length = z.s,
-                                   .total = total, .head = HEAD, .value_head = HEAD, .q = q,
-                                   .k = k, .v = v, .more = more};
+  const attention_reference_t a = {.batch = z.b,
+                                   .heads = HEADS,
+                                   .shared = HEADS,
+                                   .length = z.s,
+                                   .total = total,
+                                   .head = HEAD,
+                                   .value_head = HEAD,
+                                   .q = q,
+                                   .k = k,
+                                   .v = v,
+                                   .more = more};
   attention_reference(&a, out);
   const rig_want_t want[] = {{f->name, 3, {z.b, z.s, HIDDEN}, out, 1e-5},
                              {f->name, 4, {z.b, HEADS, total, HEAD}, k, 1e-6},
@@ -205,7 +218,8 @@ static void check(fixture_t *fixture, const form_t *f, const rig_model_t *model,
 }
 
 static void test_forms(void **state) {
-  static const sizes_t sizes[] = {{2, 5, 3, 4}, {1, 1, 7, 2}, {3, 4, 4, 0}, {2, 1, 1, 9}, {0, 3, 2, 1}};
+  static const sizes_t sizes[] = {
+      {2, 5, 3, 4}, {1, 1, 7, 2}, {3, 4, 4, 0}, {2, 1, 1, 9}, {0, 3, 2, 1}};
   for (size_t at = 0; at < sizeof forms / sizeof forms[0]; at++) {
     rig_model_t model = open_form(*state, &forms[at]);
     for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++)
@@ -220,9 +234,10 @@ static void test_refused(void **state) {
   static const char text[] =
       "ir_version 10 opset_import { version 21 } opset_import { domain 'com.microsoft' version 1 } "
       "graph { name 'g' " INPUT("q", "1", OPEN("b") OPEN("s") WIDE)
-          INPUT("k", "1", OPEN("b") OPEN("t") KEPT KEPT SIZE(4)) INPUT("c", "1", SIZE(24))
-              "node { op_type 'MultiHeadAttention' " MS INT("num_heads", "2")
-                  "input 'q' input 'k' input '' input 'c' output 'y' } " OUTPUT("y") "}";
+          INPUT("k", "1", OPEN("b") OPEN("t") KEPT KEPT SIZE(4))
+              INPUT("c", "1", SIZE(24)) "node { op_type 'MultiHeadAttention' " MS INT(
+                  "num_heads",
+                  "2") "input 'q' input 'k' input '' input 'c' output 'y' } " OUTPUT("y") "}";
   const dt_onnx_function_options_t options = {.struct_size = sizeof options};
   const int64_t q[] = {1, 2, HIDDEN}, k[] = {1, 2, HEADS, 2, HEAD}, c = 24;
   dt_onnx_t *file = NULL;

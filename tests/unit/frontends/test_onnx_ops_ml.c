@@ -46,11 +46,14 @@ static void check_normalizer(fixture_t *fixture, int kind) {
   static double values[3][MOST];
   static const char *const names[] = {"MAX", "L1", "L2"};
   char graph[1024];
-  (void)snprintf(graph, sizeof graph, INPUT("x", "%s", OPEN("a") OPEN("b")) "%s", kinds[kind].number,
+  (void)snprintf(graph, sizeof graph, INPUT("x", "%s", OPEN("a") OPEN("b")) "%s",
+                 kinds[kind].number,
                  "node { op_type 'Normalizer' " ML "input 'x' output 'p' } "
-                 "node { op_type 'Normalizer' " ML "input 'x' output 'q' " TEXT("norm", "L1") "} "
-                 "node { op_type 'Normalizer' " ML "input 'x' output 'r' " TEXT("norm", "L2") "} "
-                 OUTPUT("p") OUTPUT("q") OUTPUT("r"));
+                 "node { op_type 'Normalizer' " ML "input 'x' output 'q' " TEXT(
+                     "norm", "L1") "} "
+                                   "node { op_type 'Normalizer' " ML
+                                   "input 'x' output 'r' " TEXT("norm", "L2") "} " OUTPUT("p")
+                                       OUTPUT("q") OUTPUT("r"));
   rig_model_t model = rig_open(fixture, graph);
   for (size_t s = 0; s < N_SHAPES; s++) {
     dt_tensor_t *x = rows(fixture, kinds[kind].dtype, shapes[s]);
@@ -73,10 +76,10 @@ static void test_normalizer(void **state) {
 
 static void test_normalizer_of_a_vector(void **state) {
   fixture_t *fixture = *state;
-  rig_model_t model =
-      rig_open(fixture, INPUT("x", "1", OPEN("a")) "node { op_type 'Normalizer' " ML
-                                                   "input 'x' output 'y' " TEXT("norm", "L2") "} "
-                            OUTPUT("y"));
+  rig_model_t model = rig_open(
+      fixture,
+      INPUT("x", "1", OPEN("a")) "node { op_type 'Normalizer' " ML
+                                 "input 'x' output 'y' " TEXT("norm", "L2") "} " OUTPUT("y"));
   for (int64_t n = 0; n < 20; n += 3) {
     dt_tensor_t *x = rig_floats(fixture, 1, &n);
     double values[20];
@@ -94,13 +97,17 @@ static void check_scaler(fixture_t *fixture, int kind) {
   static const double offsets[] = {0.5, -1, 2}, factors[] = {2, 0.125, -3};
   double one[64], each[64], none[64];
   char graph[1024];
-  (void)snprintf(graph, sizeof graph, INPUT("x", "%s", OPEN("a") SIZE(3)) "%s", kinds[kind].number,
-                 "node { op_type 'Scaler' " ML "input 'x' output 'p' " REALS("offset", "1.5")
-                 REALS("scale", "0.25") "} "
-                 "node { op_type 'Scaler' " ML "input 'x' output 'q' "
-                 REALS("offset", "0.5 -1.0 2.0") REALS("scale", "2.0 0.125 -3.0") "} "
-                 "node { op_type 'Scaler' " ML "input 'x' output 'r' } "
-                 OUTPUT("p") OUTPUT("q") OUTPUT("r"));
+  (void)snprintf(
+      graph, sizeof graph, INPUT("x", "%s", OPEN("a") SIZE(3)) "%s", kinds[kind].number,
+      "node { op_type 'Scaler' " ML "input 'x' output 'p' " REALS("offset", "1.5")
+          REALS("scale", "0.25") "} "
+                                 "node { op_type 'Scaler' " ML
+                                 "input 'x' output 'q' " REALS("offset", "0.5 -1.0 2.0")
+                                     REALS("scale",
+                                           "2.0 0.125 -3.0") "} "
+                                                             "node { op_type 'Scaler' " ML
+                                                             "input 'x' output 'r' } " OUTPUT("p")
+                                                                 OUTPUT("q") OUTPUT("r"));
   rig_model_t model = rig_open(fixture, graph);
   for (int64_t a = 0; a < 20; a = 2 * a + 1) {
     const int64_t sizes[] = {a, 3};
@@ -129,12 +136,19 @@ static void check_binarizer(fixture_t *fixture, int kind) {
   static const double bounds[] = {-1.5, 2.5, 2, 0};
   static double values[4][MOST];
   char graph[1024];
-  (void)snprintf(graph, sizeof graph, INPUT("x", "%s", OPEN("a") OPEN("b")) "%s", kinds[kind].number,
-                 "node { op_type 'Binarizer' " ML "input 'x' output 'p' " REAL("threshold", "-1.5") "} "
-                 "node { op_type 'Binarizer' " ML "input 'x' output 'q' " REAL("threshold", "2.5") "} "
-                 "node { op_type 'Binarizer' " ML "input 'x' output 'r' " REAL("threshold", "2.0") "} "
-                 "node { op_type 'Binarizer' " ML "input 'x' output 's' } "
-                 OUTPUT("p") OUTPUT("q") OUTPUT("r") OUTPUT("s"));
+  (void)snprintf(
+      graph, sizeof graph, INPUT("x", "%s", OPEN("a") OPEN("b")) "%s", kinds[kind].number,
+      "node { op_type 'Binarizer' " ML "input 'x' output 'p' " REAL(
+          "threshold",
+          "-1.5") "} "
+                  "node { op_type 'Binarizer' " ML "input 'x' output 'q' " REAL(
+                      "threshold",
+                      "2.5") "} "
+                             "node { op_type 'Binarizer' " ML "input 'x' output 'r' " REAL(
+                                 "threshold", "2.0") "} "
+                                                     "node { op_type 'Binarizer' " ML
+                                                     "input 'x' output 's' } " OUTPUT("p")
+                                                         OUTPUT("q") OUTPUT("r") OUTPUT("s"));
   rig_model_t model = rig_open(fixture, graph);
   for (size_t s = 0; s < N_SHAPES; s++) {
     dt_tensor_t *x = rows(fixture, kinds[kind].dtype, shapes[s]);
@@ -160,11 +174,14 @@ static void test_binarizer_of_far_bounds(void **state) {
   fixture_t *fixture = *state;
   rig_model_t model = rig_open(
       fixture,
-      INPUT("x", "6", OPEN("a"))
-      "node { op_type 'Binarizer' " ML "input 'x' output 'p' " REAL("threshold", "3e9") "} "
-      "node { op_type 'Binarizer' " ML "input 'x' output 'q' " REAL("threshold", "-3e9") "} "
-      "node { op_type 'Binarizer' " ML "input 'x' output 'r' " REAL("threshold", "nan") "} "
-      OUTPUT("p") OUTPUT("q") OUTPUT("r"));
+      INPUT("x", "6", OPEN("a")) "node { op_type 'Binarizer' " ML "input 'x' output 'p' " REAL(
+          "threshold", "3e9") "} "
+                              "node { op_type 'Binarizer' " ML "input 'x' output 'q' " REAL(
+                                  "threshold", "-3e9") "} "
+                                                       "node { op_type 'Binarizer' " ML
+                                                       "input 'x' output 'r' " REAL(
+                                                           "threshold", "nan") "} " OUTPUT("p")
+                                                           OUTPUT("q") OUTPUT("r"));
   const int64_t n = 4;
   static const double hard[] = {INT32_MIN, -1, 1, INT32_MAX}, zeros[4], ones[] = {1, 1, 1, 1};
   dt_tensor_t *x = rig_integers(fixture, DT_I32, 0, 0, 1, &n);
@@ -183,10 +200,11 @@ static void check_extractor(fixture_t *fixture, int kind) {
   char graph[1024];
   (void)snprintf(graph, sizeof graph,
                  INPUT("x", "%s", OPEN("a") OPEN("b")) INPUT("v", "%s", OPEN("b"))
-                 INPUT("at", "7", SIZE(1) OPEN("k")) "%s", kinds[kind].number, kinds[kind].number,
+                     INPUT("at", "7", SIZE(1) OPEN("k")) "%s",
+                 kinds[kind].number, kinds[kind].number,
                  "node { op_type 'ArrayFeatureExtractor' " ML "input 'x' input 'at' output 'p' } "
-                 "node { op_type 'ArrayFeatureExtractor' " ML "input 'v' input 'at' output 'q' } "
-                 OUTPUT("p") OUTPUT("q"));
+                 "node { op_type 'ArrayFeatureExtractor' " ML
+                 "input 'v' input 'at' output 'q' } " OUTPUT("p") OUTPUT("q"));
   static const int64_t sets[][3] = {{4, 3, 5}, {1, 7, 1}, {0, 2, 3}, {9, 4, 0}, {6, 2, 7}};
   rig_model_t model = rig_open(fixture, graph);
   for (size_t s = 0; s < sizeof sets / sizeof sets[0]; s++) {

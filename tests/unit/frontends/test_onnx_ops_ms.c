@@ -22,10 +22,11 @@ static void test_split_gelu(void **state) {
   static const int64_t widths[] = {5, 1, 8, 3, 2};
   static double biased[MOST], plain[MOST];
   rig_model_t model = rig_open(
-      fixture, INPUT("x", "1", OPEN("b") OPEN("s") OPEN("w")) INPUT("c", "1", OPEN("w"))
-                   "node { op_type 'BiasSplitGelu' " MS "input 'x' input 'c' output 'y' } "
-                   "node { op_type 'BiasSplitGelu' " MS "input 'x' output 'z' } " OUTPUT("y")
-                       OUTPUT("z"));
+      fixture, INPUT("x", "1", OPEN("b") OPEN("s") OPEN("w"))
+                   INPUT("c", "1", OPEN("w")) "node { op_type 'BiasSplitGelu' " MS
+                                              "input 'x' input 'c' output 'y' } "
+                                              "node { op_type 'BiasSplitGelu' " MS
+                                              "input 'x' output 'z' } " OUTPUT("y") OUTPUT("z"));
   for (size_t s = 0; s < N_SHAPES; s++) {
     int64_t b = shapes[s][0], l = shapes[s][1], half = widths[s], width = 2 * half;
     const int64_t sizes[] = {b, l, width};
@@ -48,12 +49,14 @@ static void test_gelus(void **state) {
   fixture_t *fixture = *state;
   static double values[4][MOST];
   rig_model_t model = rig_open(
-      fixture, INPUT("x", "1", OPEN("b") OPEN("s") OPEN("w")) INPUT("c", "1", OPEN("w"))
-                   "node { op_type 'BiasGelu' " MS "input 'x' input 'c' output 'p' } "
-                   "node { op_type 'FastGelu' " MS "input 'x' input 'c' output 'q' } "
-                   "node { op_type 'QuickGelu' " MS "input 'x' output 'r' " REAL("alpha", "0.75")
-                   "} node { op_type 'Gelu' " MS "input 'x' output 's' } "
-                   OUTPUT("p") OUTPUT("q") OUTPUT("r") OUTPUT("s"));
+      fixture,
+      INPUT("x", "1", OPEN("b") OPEN("s") OPEN("w")) INPUT(
+          "c", "1", OPEN("w")) "node { op_type 'BiasGelu' " MS "input 'x' input 'c' output 'p' } "
+                               "node { op_type 'FastGelu' " MS "input 'x' input 'c' output 'q' } "
+                               "node { op_type 'QuickGelu' " MS "input 'x' output 'r' " REAL(
+                                   "alpha", "0.75") "} node { op_type 'Gelu' " MS
+                                                    "input 'x' output 's' } " OUTPUT("p")
+                                                        OUTPUT("q") OUTPUT("r") OUTPUT("s"));
   for (size_t s = 0; s < N_SHAPES; s++) {
     int64_t b = shapes[s][0], l = shapes[s][1], width = (int64_t)s + 1;
     const int64_t sizes[] = {b, l, width};
@@ -85,8 +88,8 @@ static void normalise(const double *x, int64_t n, bool centred, const dt_tensor_
   for (int64_t k = 0; k < n; k++)
     square += (x[k] - mean) * (x[k] - mean) / (double)n;
   for (int64_t k = 0; k < n; k++)
-    out[k] = (x[k] - mean) / sqrt(square + 1e-3) * rig_get(scale, k) +
-             (beta ? rig_get(beta, k) : 0);
+    out[k] =
+        (x[k] - mean) / sqrt(square + 1e-3) * rig_get(scale, k) + (beta ? rig_get(beta, k) : 0);
 }
 
 // What is added to x: one more for each element, one for all batches, or that without their dim.
@@ -115,9 +118,10 @@ static void check_skip(fixture_t *fixture, size_t which) {
     (void)snprintf(beta, sizeof beta, "input '%s'", has_beta ? "beta" : "");
   (void)snprintf(graph, sizeof graph,
                  INPUT("x", "1", OPEN("b") OPEN("s") SIZE(6)) INPUT("skip", "1", "%s" SIZE(6))
-                     INPUT("g", "1", SIZE(6)) "%s%s node { op_type '%s' " MS REAL("epsilon", "1e-3")
-                 "input 'x' input 'skip' input 'g' %s input '%s' output 'y' output '' output '' "
-                 "output 'sum' } " OUTPUT("y") OUTPUT("sum"),
+                     INPUT("g", "1", SIZE(6)) "%s%s node { op_type '%s' " MS REAL(
+                         "epsilon", "1e-3") "input 'x' input 'skip' input 'g' %s input '%s' output "
+                                            "'y' output '' output '' "
+                                            "output 'sum' } " OUTPUT("y") OUTPUT("sum"),
                  skips[which].dims, has_beta ? INPUT("beta", "1", SIZE(6)) : "",
                  has_bias ? INPUT("bias", "1", SIZE(6)) : "", skips[which].op, beta,
                  has_bias ? "bias" : "");
@@ -153,12 +157,13 @@ static void test_embedding(void **state) {
   rig_model_t model = rig_open(
       fixture,
       INPUT("ids", "6", OPEN("b") OPEN("s")) INPUT("kinds", "6", OPEN("b") OPEN("s"))
-          INPUT("w", "1", SIZE(9) SIZE(6)) INPUT("p", "1", SIZE(12) SIZE(6))
-              INPUT("t", "1", SIZE(2) SIZE(6)) INPUT("g", "1", SIZE(6)) INPUT("c", "1", SIZE(6))
-                  INPUT("m", "6", OPEN("b") OPEN("s"))
-      "node { op_type 'EmbedLayerNormalization' " MS REAL("epsilon", "1e-3")
-      "input 'ids' input 'kinds' input 'w' input 'p' input 't' input 'g' input 'c' input 'm' "
-      "output 'y' output 'n' output 'x' } " OUTPUT("y") OUTPUT("n") OUTPUT("x"));
+          INPUT("w", "1", SIZE(9) SIZE(6)) INPUT("p", "1", SIZE(12) SIZE(6)) INPUT(
+              "t", "1", SIZE(2) SIZE(6)) INPUT("g", "1", SIZE(6)) INPUT("c", "1", SIZE(6))
+              INPUT("m", "6", OPEN("b") OPEN("s")) "node { op_type 'EmbedLayerNormalization' " MS
+                  REAL("epsilon", "1e-3") "input 'ids' input 'kinds' input 'w' input 'p' input 't' "
+                                          "input 'g' input 'c' input 'm' "
+                                          "output 'y' output 'n' output 'x' } " OUTPUT("y")
+                                              OUTPUT("n") OUTPUT("x"));
   for (size_t s = 0; s < N_SHAPES; s++) {
     int64_t b = shapes[s][0], l = shapes[s][1], n = 6;
     dt_tensor_t *in[] = {rig_integers(fixture, DT_I32, 0, 8, 2, shapes[s]),
@@ -211,8 +216,8 @@ static const struct {
 };
 
 // A convolution of 2 channels into 3 by windows of 3 x 3, what is added to it, and its activation.
-static void convolve(dt_tensor_t *const *in, int64_t b, int64_t h, int64_t w,
-                     double (*fn)(double), double *out) {
+static void convolve(dt_tensor_t *const *in, int64_t b, int64_t h, int64_t w, double (*fn)(double),
+                     double *out) {
   for (int64_t k = 0; k < b * 3 * h * w; k++) {
     int64_t x = k % w, y = k / w % h, c = k / w / h % 3, batch = k / w / h / 3;
     double sum = rig_get(in[2], c) + (in[3] ? rig_get(in[3], k) : 0);
@@ -230,13 +235,14 @@ static void check_convolution(fixture_t *fixture, size_t which) {
   static double values[MOST];
   char graph[2048];
   bool added = activations[which].added;
-  (void)snprintf(
-      graph, sizeof graph,
-      INPUT("x", "1", OPEN("b") SIZE(2) OPEN("h") OPEN("w")) INPUT("k", "1", SIZE(3) SIZE(2) SIZE(3) SIZE(3))
-          INPUT("c", "1", SIZE(3)) "%s node { op_type 'FusedConv' " MS TEXT("activation", "%s")
-      "%s input 'x' input 'k' input 'c' %s output 'y' } " OUTPUT("y"),
-      added ? INPUT("z", "1", OPEN("b") SIZE(3) OPEN("oh") OPEN("ow")) : "",
-      activations[which].name, activations[which].params, added ? "input 'z'" : "");
+  (void)snprintf(graph, sizeof graph,
+                 INPUT("x", "1", OPEN("b") SIZE(2) OPEN("h") OPEN("w"))
+                     INPUT("k", "1", SIZE(3) SIZE(2) SIZE(3) SIZE(3))
+                         INPUT("c", "1", SIZE(3)) "%s node { op_type 'FusedConv' " MS TEXT(
+                             "activation",
+                             "%s") "%s input 'x' input 'k' input 'c' %s output 'y' } " OUTPUT("y"),
+                 added ? INPUT("z", "1", OPEN("b") SIZE(3) OPEN("oh") OPEN("ow")) : "",
+                 activations[which].name, activations[which].params, added ? "input 'z'" : "");
   rig_model_t model = rig_open(fixture, graph);
   for (size_t s = 0; s < sizeof sets / sizeof sets[0]; s++) {
     int64_t b = sets[s][0], h = sets[s][1], w = sets[s][2], c = 3;
@@ -255,8 +261,8 @@ static void test_convolutions(void **state) {
     check_convolution(*state, k);
 }
 
-// Strides of [batch, rows, columns] as an operand is given: its last two dims swapped, and its batch
-// in front of its last dim.
+// Strides of [batch, rows, columns] as an operand is given: its last two dims swapped, and its
+// batch in front of its last dim.
 static void strides_of(const int64_t sizes[3], bool swap, bool batch, int64_t given[3],
                        int64_t out[3]) {
   const int inner[] = {0, swap ? 2 : 1, swap ? 1 : 2};
@@ -283,9 +289,10 @@ static void check_product(fixture_t *fixture, int flags) {
   name_dims("brd", ta, ba, left);
   name_dims("bdc", tb, bb, right);
   (void)snprintf(graph, sizeof graph,
-                 INPUT("a", "1", "%s") INPUT("b", "1", "%s") "node { op_type 'FusedMatMul' " MS INT("transA", "%d")
-                 INT("transB", "%d") INT("transBatchA", "%d") INT("transBatchB", "%d")
-                 REAL("alpha", "0.5") "input 'a' input 'b' output 'y' } " OUTPUT("y"),
+                 INPUT("a", "1", "%s")
+                     INPUT("b", "1", "%s") "node { op_type 'FusedMatMul' " MS INT("transA", "%d")
+                         INT("transB", "%d") INT("transBatchA", "%d") INT("transBatchB", "%d")
+                             REAL("alpha", "0.5") "input 'a' input 'b' output 'y' } " OUTPUT("y"),
                  left, right, ta, tb, ba, bb);
   rig_model_t model = rig_open(fixture, graph);
   for (size_t s = 0; s < sizeof sets / sizeof sets[0]; s++) {
@@ -318,12 +325,9 @@ static int open_all(void **state) { return fixture_open(state, 1, 7); }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_split_gelu),
-      cmocka_unit_test(test_gelus),
-      cmocka_unit_test(test_skips),
-      cmocka_unit_test(test_embedding),
-      cmocka_unit_test(test_convolutions),
-      cmocka_unit_test(test_products),
+      cmocka_unit_test(test_split_gelu),   cmocka_unit_test(test_gelus),
+      cmocka_unit_test(test_skips),        cmocka_unit_test(test_embedding),
+      cmocka_unit_test(test_convolutions), cmocka_unit_test(test_products),
   };
   return cmocka_run_group_tests(tests, open_all, fixture_close);
 }

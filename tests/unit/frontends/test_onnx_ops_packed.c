@@ -47,16 +47,21 @@ static void check_bits(fixture_t *fixture, const weights_t *w) {
   if (w->zeros)
     (void)snprintf(zero_dims, sizeof zero_dims, INPUT("z", "%d", "dim { dim_value %d } "),
                    w->zeros == BYTES ? 2 : 1, (int)(w->zeros == BYTES ? zeros : scales));
-  (void)snprintf(graph, sizeof graph,
-                 INPUT("a", "1", OPEN("b") OPEN("s") "dim { dim_value %d } ")
-                     INPUT("w", "2", SIZE(5) "dim { dim_value %d } dim { dim_value %d } ")
-                         INPUT("k", "1", "dim { dim_value %d } ") "%s%s node { op_type "
-                 "'MatMulNBits' " MS INT("K", "%d") INT("N", "5") INT("bits", "%d")
-                 INT("block_size", "16") "input 'a' input 'w' input 'k' input '%s' input '' "
-                 "input '%s' output 'y' } " OUTPUT("y"),
-                 w->depth, w->blocks, (int)blob, (int)scales, zero_dims,
-                 w->bias ? INPUT("c", "1", SIZE(5)) : "", w->depth, w->bits, w->zeros ? "z" : "",
-                 w->bias ? "c" : "");
+  (void)snprintf(
+      graph, sizeof graph,
+      INPUT("a", "1", OPEN("b") OPEN("s") "dim { dim_value %d } ")
+          INPUT("w", "2", SIZE(5) "dim { dim_value %d } dim { dim_value %d } ")
+              INPUT("k", "1",
+                    "dim { dim_value %d } ") "%s%s node { op_type "
+                                             "'MatMulNBits' " MS INT("K", "%d") INT("N", "5")
+                                                 INT("bits", "%d") INT(
+                                                     "block_size",
+                                                     "16") "input 'a' input 'w' input 'k' input "
+                                                           "'%s' input '' "
+                                                           "input '%s' output 'y' } " OUTPUT("y"),
+      w->depth, w->blocks, (int)blob, (int)scales, zero_dims,
+      w->bias ? INPUT("c", "1", SIZE(5)) : "", w->depth, w->bits, w->zeros ? "z" : "",
+      w->bias ? "c" : "");
   rig_model_t model = rig_open(fixture, graph);
   for (size_t s = 0; s < N_SHAPES; s++) {
     const int64_t a[] = {shapes[s][0], shapes[s][1], w->depth};
@@ -94,11 +99,11 @@ static void test_integers(void **state) {
   static double values[MOST];
   rig_model_t model = rig_open(
       fixture,
-      INPUT("a", "2", OPEN("b") OPEN("s") OPEN("k")) INPUT("w", "3", OPEN("k") SIZE(5))
-          INPUT("as", "1", "") INPUT("ws", "1", SIZE(5)) INPUT("az", "2", "")
-              INPUT("wz", "3", SIZE(5)) INPUT("c", "1", SIZE(5))
-      "node { op_type 'MatMulIntegerToFloat' " MS "input 'a' input 'w' input 'as' input 'ws' "
-      "input 'az' input 'wz' input 'c' output 'y' } " OUTPUT("y"));
+      INPUT("a", "2", OPEN("b") OPEN("s") OPEN("k")) INPUT("w", "3", OPEN("k") SIZE(5)) INPUT(
+          "as", "1", "") INPUT("ws", "1", SIZE(5)) INPUT("az", "2", "") INPUT("wz", "3", SIZE(5))
+          INPUT("c", "1", SIZE(5)) "node { op_type 'MatMulIntegerToFloat' " MS
+                                   "input 'a' input 'w' input 'as' input 'ws' "
+                                   "input 'az' input 'wz' input 'c' output 'y' } " OUTPUT("y"));
   for (size_t s = 0; s < N_SHAPES; s++) {
     int64_t depth = (int64_t)s * 4 + 1, n = ROWS;
     const int64_t a[] = {shapes[s][0], shapes[s][1], depth}, w[] = {depth, n};
@@ -128,11 +133,11 @@ static void test_dynamic(void **state) {
   fixture_t *fixture = *state;
   static double values[MOST];
   rig_model_t model = rig_open(
-      fixture,
-      INPUT("a", "1", OPEN("b") OPEN("s") OPEN("k")) INPUT("w", "3", OPEN("k") SIZE(5))
-          INPUT("ws", "1", SIZE(5)) INPUT("wz", "3", SIZE(5)) INPUT("c", "1", SIZE(5))
-      "node { op_type 'DynamicQuantizeMatMul' " MS "input 'a' input 'w' input 'ws' input 'wz' "
-      "input 'c' output 'y' } " OUTPUT("y"));
+      fixture, INPUT("a", "1", OPEN("b") OPEN("s") OPEN("k")) INPUT("w", "3", OPEN("k") SIZE(5))
+                   INPUT("ws", "1", SIZE(5)) INPUT("wz", "3", SIZE(5))
+                       INPUT("c", "1", SIZE(5)) "node { op_type 'DynamicQuantizeMatMul' " MS
+                                                "input 'a' input 'w' input 'ws' input 'wz' "
+                                                "input 'c' output 'y' } " OUTPUT("y"));
   for (size_t s = 0; s + 1 < N_SHAPES; s++) {
     int64_t depth = (int64_t)s * 4 + 2, n = ROWS;
     const int64_t a[] = {shapes[s][0], shapes[s][1], depth}, w[] = {depth, n};
@@ -177,16 +182,17 @@ static void check_rotation(fixture_t *fixture, size_t which) {
   bool first = rotations[which].first;
   int64_t half = rotations[which].half;
   char graph[2048];
-  (void)snprintf(graph, sizeof graph,
-                 "%s%s" INPUT("cos", "1", SIZE(20) "dim { dim_value %d } ")
-                     INPUT("sin", "1", SIZE(20) "dim { dim_value %d } ")
-                 "node { op_type 'RotaryEmbedding' " MS INT("interleaved", "%d")
-                 INT("num_heads", "2") INT("rotary_embedding_dim", "%d")
-                 "input 'x' input 'at' input 'cos' input 'sin' output 'y' } " OUTPUT("y"),
-                 turned ? INPUT("x", "1", OPEN("b") SIZE(2) OPEN("s") SIZE(8))
-                        : INPUT("x", "1", OPEN("b") OPEN("s") SIZE(16)),
-                 first ? INPUT("at", "7", SIZE(1)) : INPUT("at", "7", OPEN("b") OPEN("s")),
-                 (int)half, (int)half, pairs, half < 4 ? (int)(2 * half) : 0);
+  (void)snprintf(
+      graph, sizeof graph,
+      "%s%s" INPUT("cos", "1", SIZE(20) "dim { dim_value %d } ")
+          INPUT("sin", "1", SIZE(20) "dim { dim_value %d } ") "node { op_type 'RotaryEmbedding' " MS
+              INT("interleaved", "%d") INT("num_heads", "2") INT(
+                  "rotary_embedding_dim",
+                  "%d") "input 'x' input 'at' input 'cos' input 'sin' output 'y' } " OUTPUT("y"),
+      turned ? INPUT("x", "1", OPEN("b") SIZE(2) OPEN("s") SIZE(8))
+             : INPUT("x", "1", OPEN("b") OPEN("s") SIZE(16)),
+      first ? INPUT("at", "7", SIZE(1)) : INPUT("at", "7", OPEN("b") OPEN("s")), (int)half,
+      (int)half, pairs, half < 4 ? (int)(2 * half) : 0);
   rig_model_t model = rig_open(fixture, graph);
   for (size_t s = 0; s < N_SHAPES; s++) {
     int64_t b = shapes[s][0], l = shapes[s][1], one = 1;
@@ -197,8 +203,8 @@ static void check_rotation(fixture_t *fixture, size_t which) {
                          rig_floats(fixture, 2, table), rig_floats(fixture, 2, table)};
     for (int64_t k = 0; k < b * l * 16; k++) {
       int64_t i = k % 8, row = turned ? k / 8 % l : k / 16 % l, batch = k / 16 / l;
-      int64_t place = first ? (int64_t)rig_get(in[1], 0) + row
-                            : (int64_t)rig_get(in[1], batch * l + row);
+      int64_t place =
+          first ? (int64_t)rig_get(in[1], 0) + row : (int64_t)rig_get(in[1], batch * l + row);
       int64_t pair = pairs ? i / 2 : i % half, left = k - i + (pairs ? 2 * pair : pair);
       bool second = pairs ? i % 2 != 0 : i >= half;
       double x = rig_get(in[0], left), y = rig_get(in[0], left + (pairs ? 1 : half));
@@ -206,7 +212,11 @@ static void check_rotation(fixture_t *fixture, size_t which) {
       double d = rig_get(in[3], place * half + (i < 2 * half ? pair : 0));
       values[k] = i >= 2 * half ? rig_get(in[0], k) : second ? d * x + c * y : c * x - d * y;
     }
-    const rig_want_t want = {rotations[which].name, turned ? 4 : 3, {b, turned ? 2 : l, turned ? l : 16, 8}, values, 2e-6};
+    const rig_want_t want = {rotations[which].name,
+                             turned ? 4 : 3,
+                             {b, turned ? 2 : l, turned ? l : 16, 8},
+                             values,
+                             2e-6};
     rig_run(fixture, &model, in, 4, &want);
   }
   rig_close(&model, 1);

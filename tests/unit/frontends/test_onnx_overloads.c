@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of one domain and name that differ by `overload`: each call gets its own, functions call
-// each other's, and a call of an overload that there is not is refused by name.
+// Functions of one domain and name that differ by `overload`: each call gets its own, functions
+// call each other's, and a call of an overload that there is not is refused by name.
 #include "tests/unit/frontends/onnx_rig.h"
 
 #include <stdio.h>
@@ -16,12 +16,13 @@
 
 // Without an overload the negative, as "size" the absolute value, and as "both" the one of the
 // other plus 1, in a function whose overload is sorted between them.
-static const char functions[] =
-    FUNCTION("", UNARY("Neg", "p", "q")) FUNCTION(OVERLOAD("size"), UNARY("Abs", "p", "q"))
-        FUNCTION(OVERLOAD("both"),
-                 CALL(OVERLOAD("size"), "p", "a") CALL("", "a", "b")
-                     "node { op_type 'Constant' output 'one' attribute { name 'value_float' type 1 "
-                     "f 1.0 } } node { op_type 'Add' input 'b' input 'one' output 'q' } ");
+static const char functions[] = FUNCTION("", UNARY("Neg", "p", "q"))
+    FUNCTION(OVERLOAD("size"), UNARY("Abs", "p", "q")) FUNCTION(
+        OVERLOAD("both"),
+        CALL(OVERLOAD("size"), "p", "a") CALL(
+            "", "a",
+            "b") "node { op_type 'Constant' output 'one' attribute { name 'value_float' type 1 "
+                 "f 1.0 } } node { op_type 'Add' input 'b' input 'one' output 'q' } ");
 
 static onnx_bytes_t bytes_of(const char *graph, const char *more) {
   char text[8192];
@@ -35,8 +36,7 @@ static onnx_bytes_t bytes_of(const char *graph, const char *more) {
 
 static void test_each_its_own(void **state) {
   const fixture_t *fixture = *state;
-  onnx_bytes_t bytes = bytes_of(
-                                GRAPH(CALL("", "x", "a") CALL(OVERLOAD("size"), "x", "b")
+  onnx_bytes_t bytes = bytes_of(GRAPH(CALL("", "x", "a") CALL(OVERLOAD("size"), "x", "b")
                                           CALL(OVERLOAD("both"), "x", "c"),
                                       OUTPUT("a") OUTPUT("b") OUTPUT("c")),
                                 functions);
@@ -72,7 +72,8 @@ static const struct {
   const char *graph, *more, *part;
 } refused[] = {
     {GRAPH(CALL(OVERLOAD("best"), "x", "y"), OUTPUT("y")), functions,
-     "own.Turn (operator set 1, overload \"best\", output \"y\"): no function of the model has that "
+     "own.Turn (operator set 1, overload \"best\", output \"y\"): no function of the model has "
+     "that "
      "overload"},
     // Case and length tell.
     {GRAPH(CALL(OVERLOAD("Size"), "x", "y"), OUTPUT("y")), functions, "overload \"Size\""},
@@ -83,8 +84,8 @@ static const struct {
     {GRAPH("node { op_type 'Abs' overload 'fast' input 'x' output 'y' } ", OUTPUT("y")), "",
      "Abs (operator set 21, overload \"fast\", output \"y\")"},
     // Within a function.
-    {GRAPH(CALL("", "x", "y"), OUTPUT("y")),
-     FUNCTION("", CALL(OVERLOAD("inner"), "p", "q")), "overload \"inner\""},
+    {GRAPH(CALL("", "x", "y"), OUTPUT("y")), FUNCTION("", CALL(OVERLOAD("inner"), "p", "q")),
+     "overload \"inner\""},
 };
 
 static void test_refused(void **state) {
@@ -115,8 +116,7 @@ static void test_malformed(void **state) {
        "functions cannot recur"},
   };
   for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
-    onnx_bytes_t bytes =
-        bytes_of(GRAPH(UNARY("Neg", "x", "y"), OUTPUT("y")), rows[k][0]);
+    onnx_bytes_t bytes = bytes_of(GRAPH(UNARY("Neg", "x", "y"), OUTPUT("y")), rows[k][0]);
     dt_onnx_t *file = NULL;
     expect_told(dt_onnx_open_memory(bytes.data, bytes.len, NULL, &file), DT_E_FORMAT, rows[k][1]);
     assert_null(file);
