@@ -56,6 +56,8 @@ typedef struct sizes_t {
 
 static const sizes_t calls[] = {
     {"a prompt", 2, 5, 0, 5, {5, 5}},
+    // Rows behind a batch's keys are padding, which is computed as the others are.
+    {"prompts of several lengths", 3, 5, 0, 5, {5, 2, 4}},
     {"a prompt in a long cache", 1, 4, 9, 4, {4}},
     {"one more", 3, 1, 6, 7, {7, 7, 7}},
     {"one more, batches of several lengths", 3, 1, 6, 7, {7, 4, 2}},

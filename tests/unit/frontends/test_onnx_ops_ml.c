@@ -19,13 +19,17 @@ static const struct {
 enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
 
 // Values from -6 to 6, in quarters where the dtype has them. The second row is zeros, the third
-// without a positive element.
+// without a positive element, the fourth is small, and the fifth's norms are below 1e-30.
 static dt_tensor_t *rows(fixture_t *fixture, dt_dtype_t dtype, const int64_t *sizes) {
-  double unit = dtype == DT_F32 || dtype == DT_F64 ? 0.25 : 1;
+  bool floats = dtype == DT_F32 || dtype == DT_F64;
+  double unit = floats ? 0.25 : 1;
   dt_tensor_t *made = rig_integers(fixture, dtype, 0, 0, 2, sizes);
   for (int64_t k = 0; k < dt_tensor_count(made); k++) {
     int64_t most = (int64_t)(6 / unit), row = k / sizes[1];
     double value = (double)rng_between(&fixture->rng, -most, row == 2 ? -1 : most) * unit;
+    value = floats && row == 3   ? ldexp(value, -24)
+            : floats && row == 4 ? ldexp(value, -110)
+                                 : value;
     rig_put(made, k, row == 1 ? 0 : value);
   }
   return made;
