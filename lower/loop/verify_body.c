@@ -309,7 +309,7 @@ static dt_status_t verify_store(dt_loop_verifier_t *v, const dt_store_t *store) 
   return NULL;
 }
 
-// What a kernel revises an earlier one wrote, and no later one revises; it stores nothing else.
+// Of a store that is one: what a kernel revises an earlier one wrote; it stores nothing else.
 static dt_status_t verify_revision(dt_loop_verifier_t *v, const dt_store_t *store) {
   uint32_t b = store->buffer.id - 1;
   if (!store->revises)
@@ -364,8 +364,8 @@ dt_status_t dt__loop_verify_stage(dt_loop_verifier_t *v) {
   for (uint32_t at = 0; at < stage->insts.len; at++)
     DT_TRY(verify_inst(v, at));
   for (uint32_t k = 0; k < stage->stores.len; k++) {
-    DT_TRY(verify_revision(v, &stage->stores.items[k]));
     DT_TRY(verify_store(v, &stage->stores.items[k]));
+    DT_TRY(verify_revision(v, &stage->stores.items[k]));
   }
   for (uint32_t k = 0; k < stage->folds.len; k++)
     DT_TRY(verify_fold(v, &stage->folds.items[k]));

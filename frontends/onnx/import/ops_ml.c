@@ -2,6 +2,9 @@
 // Operators of ai.onnx.ml that are arithmetic on tensors.
 #include "frontends/onnx/import/compute.h"
 #include "frontends/onnx/import/known.h"
+#include "frontends/onnx/import/nn.h"
+
+#include "runtime/base/dtype.h"
 
 // Columns of the last dim; a vector counts as a row.
 void dt__imp_make_ArrayFeatureExtractor(dt_imp_node_t *n) {
@@ -12,11 +15,12 @@ void dt__imp_make_ArrayFeatureExtractor(dt_imp_node_t *n) {
   dt__imp_out(n, 0, dt_gather(n->t, x, dt_reshape(n->t, at, 1, &all), -1));
 }
 
+// Integers are compared as f64, since a bound may lie between two of them, or beyond all.
 void dt__imp_make_Binarizer(dt_imp_node_t *n) {
   dt_value_t x = dt__imp_in(n, 0);
-  dt_value_t bound = dt_scalar(n->t, DT_F32, dt__imp_float(n, "threshold", 0));
-  dt_value_t above = dt_gt(n->t, x, dt_cast(n->t, bound, dt__imp_dtype(n, 0)));
-  dt__imp_out_as(n, 0, above, dt__imp_dtype(n, 0));
+  dt_dtype_t dtype = dt__imp_dtype(n, 0), wide = dt__dtype_is_int(dtype) ? DT_F64 : dtype;
+  dt_value_t bound = dt__imp_number(n, wide, dt__imp_float(n, "threshold", 0));
+  dt__imp_out_as(n, 0, dt_gt(n->t, dt__imp_as(n, x, wide), bound), dtype);
 }
 
 // Rows by their norm, which is taken as no less than 1e-30.

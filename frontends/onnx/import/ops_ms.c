@@ -107,16 +107,22 @@ typedef enum activation_t {
   TANH,
   SIGMOID,
   HARD_SIGMOID,
+  HARD_SWISH,
   NONE
 } activation_t;
-static const char *const activations[] = {"Relu",    "LeakyRelu",   "Clip", "Tanh",
-                                          "Sigmoid", "HardSigmoid", ""};
+static const char *const activations[] = {"Relu",    "LeakyRelu",   "Clip",      "Tanh",
+                                          "Sigmoid", "HardSigmoid", "HardSwish", ""};
 
 static int find_activation(dt_imp_node_t *n) {
   for (int k = RELU; k <= NONE; k++)
     if (dt__imp_str_is(n, "activation", "", activations[k]))
       return k;
   return -1;
+}
+
+static dt_value_t hard_sigmoid(dt_imp_node_t *n, dt_value_t x, double a, double b) {
+  x = dt__imp_plus(n, dt__imp_times(n, x, a), b);
+  return dt_minimum(n->t, dt_maximum(n->t, x, dt__imp_like(n, x, 0.0)), dt__imp_like(n, x, 1.0));
 }
 
 static dt_value_t activated(dt_imp_node_t *n, dt_value_t x, const char *params) {
@@ -139,8 +145,9 @@ static dt_value_t activated(dt_imp_node_t *n, dt_value_t x, const char *params) 
   case SIGMOID:
     return dt_sigmoid(n->t, x);
   case HARD_SIGMOID:
-    x = dt__imp_plus(n, dt__imp_times(n, x, a), b);
-    return dt_minimum(n->t, dt_maximum(n->t, x, zero), dt__imp_like(n, x, 1.0));
+    return hard_sigmoid(n, x, a, b);
+  case HARD_SWISH:
+    return dt_mul(n->t, x, hard_sigmoid(n, x, 1.0 / 6.0, 0.5));
   case NONE:
   default:
     return x;

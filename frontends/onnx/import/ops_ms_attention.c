@@ -127,13 +127,22 @@ const char *dt__imp_check_MultiHeadAttention(dt_imp_node_t *n) {
   return check_heads(n);
 }
 
-// Part `which` of [batch, length, heads, parts, head].
+// Part `which` of [batch, length, heads, parts, head], with its part of the bias.
 static dt_value_t packed(dt_imp_node_t *n, dt_value_t x, int64_t which) {
+  dt_sym_t sizes[DT_MAX_RANK];
   dt_value_t one = dt_slice(n->t, x, 3, dt__imp_lit(n, which), dt__imp_lit(n, 1), 1);
-  return dt_transpose(n->t, dt_squeeze(n->t, one, 3), 1, 2);
+  one = dt_squeeze(n->t, one, 3);
+  if (dt__imp_has(n, BIAS) && dt__imp_shape(n, one, sizes) == 4) {
+    dt_sym_t count = dt_sym_mul(n->t, sizes[2], sizes[3]);
+    dt_sym_t at = dt_sym_mul(n->t, count, dt__imp_lit(n, which));
+    dt_value_t bias = columns(n, dt__imp_in(n, BIAS), at, count);
+    one = dt_add(n->t, one, dt_reshape(n->t, bias, 2, &sizes[2]));
+  }
+  return dt_transpose(n->t, one, 1, 2);
 }
 
-// An operand of rank 3 with its columns of the bias; one of rank 4 has its heads split off.
+// An operand of rank 3 with its columns of the bias; one of rank 4 has its heads split off, and its
+// bias in it.
 static dt_value_t projected(dt_imp_node_t *n, uint32_t k, dt_sym_t *at) {
   dt_value_t x = dt__imp_in(n, k);
   if (dt__imp_rank(n, k) == 4 || dt__imp_failed(n))
@@ -149,9 +158,8 @@ static void read_operands(dt_imp_node_t *n, dt_imp_attention_t *a) {
   dt_sym_t at = dt__imp_lit(n, 0);
   bool all = dt__imp_rank(n, QUERY) == 5;
   bool pair = !all && dt__imp_has(n, KEY) && dt__imp_rank(n, KEY) == 5;
-  bool heads = !all && dt__imp_has(n, KEY) && dt__imp_rank(n, KEY) == 4;
-  if ((all || pair || heads) && dt__imp_has(n, BIAS)) {
-    dt__imp_fail(n, DT_E_UNSUPPORTED, "a bias with packed operands");
+  if (pair && dt__imp_has(n, BIAS)) {
+    dt__imp_fail(n, DT_E_UNSUPPORTED, "a bias with packed keys and values");
     return;
   }
   a->q = all ? packed(n, dt__imp_in(n, QUERY), 0) : projected(n, QUERY, &at);
@@ -313,6 +321,20 @@ static void keep_causal(dt_imp_node_t *n, dt_imp_attention_t *a, dt_value_t leng
   }
 }
 
+// A bias of scores has columns for the keys that there are; a longer cache has more, which no query
+// sees.
+static dt_value_t widened(dt_imp_node_t *n, dt_value_t bias, dt_sym_t total) {
+  dt_sym_t sizes[DT_MAX_RANK], low[DT_MAX_RANK], high[DT_MAX_RANK];
+  bool same = false;
+  uint32_t rank = dt__imp_shape(n, bias, sizes);
+  if (rank != 4 || (dt_sym_known(n->t, dt_sym_eq(n->t, sizes[3], total), &same) && same))
+    return bias;
+  for (uint32_t k = 0; k < rank; k++)
+    low[k] = high[k] = dt__imp_lit(n, 0);
+  high[3] = dt_sym_sub(n->t, total, sizes[3]);
+  return dt_pad(n->t, bias, low, high, 0.0);
+}
+
 static void rotate(dt_imp_node_t *n, dt_imp_attention_t *a, dt_value_t lengths) {
   bool interleaved = dt__imp_int(n, "rotary_interleaved", 0) != 0;
   dt_sym_t length = dt_dim(n->t, a->q, 2);
@@ -344,7 +366,7 @@ void dt__imp_make_GroupQueryAttention(dt_imp_node_t *n) {
     return;
   keep_causal(n, &a, lengths);
   if (dt__imp_has(n, GQA_BIAS))
-    add_bias(n, &a, dt__imp_in(n, GQA_BIAS));
+    add_bias(n, &a, widened(n, dt__imp_in(n, GQA_BIAS), dt_dim(n->t, a.k, 2)));
   dt__imp_out(n, 0, dt__imp_join_heads(n, dt__imp_attend(n, &a, NULL)));
   dt__imp_out(n, 1, a.k);
   dt__imp_out(n, 2, a.v);

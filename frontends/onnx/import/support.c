@@ -23,6 +23,8 @@ static void refuse(support_t *s, const dt_onnx_node_t *node, int64_t opset, cons
   dt__text_printf(&s->text, "%s%s%s%s (operator set %lld", s->text.len ? "; " : "",
                   domain.len ? dt__onnx_show(domain).text : "", domain.len ? "." : "",
                   dt__onnx_show(node->op_type).text, (long long)opset);
+  if (node->overload.len > 0)
+    dt__text_printf(&s->text, ", overload \"%s\"", dt__onnx_show(node->overload).text);
   if (node->name.len > 0)
     dt__text_printf(&s->text, ", node \"%s\"", dt__onnx_show(node->name).text);
   else if (node->output.len > 0)
@@ -34,6 +36,8 @@ static const char *why_not(support_t *s, const dt_imp_frame_t *frame, const dt_o
                            int64_t opset) {
   const dt_imp_row_t *row = dt__imp_find_row(s->model, node->domain, node->op_type, opset);
   dt_imp_node_t n = {.node = node, .frame = frame, .opset = opset};
+  if (node->overload.len > 0)
+    return "no function of the model has that overload";
   if (row)
     return row->check(&n);
   return dt__imp_has_row(s->model, node->domain, node->op_type)
