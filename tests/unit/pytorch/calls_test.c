@@ -13,14 +13,18 @@ dt_status_t program(dt_trace_t *t, const v_t *in, v_t *out, void *closure) {
   return NULL;
 }
 
-dt_runtime_t *runtime;
+static dt_runtime_t *runtime;
 
-void rig_init(rig_t *rig, make_t make, uint32_t n, const dt_input_decl_t *inputs,
-              dt_answer_t answer) {
-  rig->make = make;
-  const subject_t subject = {"behaviour", program, n, 1, inputs};
-  rig->function = subject_function(runtime, &subject, &rig->make, answer);
-  expect_ok(dt_session_create(runtime, &rig->session));
+int calls_open(void **state) {
+  (void)state;
+  expect_ok(dt_runtime_create(NULL, &runtime));
+  return 0;
+}
+
+int calls_close(void **state) {
+  (void)state;
+  dt_runtime_release(runtime);
+  return 0;
 }
 
 void rig_fini(rig_t *rig) {
@@ -49,7 +53,8 @@ dt_tensor_t *tensor(dt_dtype_t dtype, uint32_t rank, const int64_t *sizes, const
 
 dt_tensor_t *zeros(int64_t rows, int64_t columns) { return tensor_full(0, 2, N(rows, columns)); }
 
-dt_status_t call_with(rig_t *rig, uint32_t n, dt_tensor_t *const *inputs, dt_tensor_t **out) {
+static dt_status_t call_with(rig_t *rig, uint32_t n, dt_tensor_t *const *inputs,
+                             dt_tensor_t **out) {
   *out = NULL;
   dt_status_t status = dt_call(rig->session, rig->function, inputs, n, out, 1);
   for (uint32_t k = 0; k < n; k++)
@@ -103,9 +108,12 @@ uint32_t declare(const char *letters, dt_input_decl_t *out) {
 
 void begin_with(rig_t *rig, make_t make, const char *letters, dt_answer_t answer) {
   dt_input_decl_t inputs[MAX_INPUTS];
-  uint32_t n = declare(letters, inputs);
-  rig_init(rig, make, n, inputs, answer);
+  const subject_t subject = {"behaviour", program, declare(letters, inputs), 1, inputs};
+  rig->make = make;
+  rig->function = subject_function(runtime, &subject, &rig->make, answer);
+  expect_ok(dt_session_create(runtime, &rig->session));
 }
+
 void begin(rig_t *rig, make_t make, const char *letters) {
   begin_with(rig, make, letters, compiled_answer());
 }

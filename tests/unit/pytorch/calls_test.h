@@ -15,16 +15,16 @@ dt_status_t program(dt_trace_t *t, const v_t *in, v_t *out, void *closure);
 // rank-2 f32; b, rank-1 bool; f, rank-0 f32. How many.
 uint32_t declare(const char *letters, dt_input_decl_t *out);
 
-extern dt_runtime_t *runtime; // of all rigs; main() makes it
+// The runtime of all rigs: setup and teardown of a group of tests.
+int calls_open(void **state);
+int calls_close(void **state);
 
 typedef struct rig_t {
   make_t make;
   dt_function_t *function;
   dt_session_t *session;
 } rig_t;
-void rig_init(rig_t *rig, make_t make, uint32_t n, const dt_input_decl_t *inputs,
-              dt_answer_t answer);
-// The same by letters. `begin`: answers are compiled.
+// Inputs are declared by letters. `begin`: answers are compiled.
 void begin_with(rig_t *rig, make_t make, const char *letters, dt_answer_t answer);
 void begin(rig_t *rig, make_t make, const char *letters);
 void rig_fini(rig_t *rig);
@@ -48,8 +48,6 @@ dt_tensor_t *zeros(int64_t rows, int64_t columns); // f32
   (uint32_t)(sizeof((dt_tensor_t *[]){__VA_ARGS__}) / sizeof(dt_tensor_t *)), (dt_tensor_t *[]) {  \
     __VA_ARGS__                                                                                    \
   }
-dt_status_t call_with(rig_t *rig, uint32_t n, dt_tensor_t *const *inputs, dt_tensor_t **out);
-
 // The answer's sizes and elements; floats within a relative error of 1e-6.
 void expect_answer(rig_t *rig, uint32_t n, dt_tensor_t *const *inputs, uint32_t rank,
                    const int64_t *sizes, const double *want, const char *file, int line);

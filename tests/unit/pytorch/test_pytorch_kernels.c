@@ -411,8 +411,5 @@ int main(void) {
       cmocka_unit_test(behaviour_87_pads_by_data_of_either_sign),
       cmocka_unit_test(behaviour_88_a_constant_condition_keeps_one_branch),
   };
-  expect_ok(dt_runtime_create(NULL, &runtime));
-  int failed = cmocka_run_group_tests(tests, NULL, NULL);
-  dt_runtime_release(runtime);
-  return failed;
+  return cmocka_run_group_tests(tests, calls_open, calls_close);
 }

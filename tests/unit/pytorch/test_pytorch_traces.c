@@ -19,15 +19,24 @@ static dt_sym_t data_size(dt_trace_t *trace, const int64_t *hint) {
   return dt__sym_new(trace->env, DT_SYMBOL_UNBACKED, UNBOUNDED, hint, "item");
 }
 
+static dt_trace_request_t request_of(dt_program_fn_t program, asked_t *asked,
+                                     dt_tensor_t *const *example) {
+  return (dt_trace_request_t){.name = "f",
+                              .program = program,
+                              .closure = asked,
+                              .n_inputs = 1,
+                              .n_outputs = 1,
+                              .inputs = one_input,
+                              .example = example};
+}
+
+static dt_tensor_t *two_by_five(void) {
+  return tensor_of(DT_F32, 2, ((const int64_t[]){2, 5}), NULL);
+}
+
 static dt_traced_t *traced_of(dt_program_fn_t program, asked_t *asked) {
-  dt_tensor_t *example = tensor_of(DT_F32, 2, ((const int64_t[]){2, 5}), NULL);
-  dt_trace_request_t request = {.name = "f",
-                                .program = program,
-                                .closure = asked,
-                                .n_inputs = 1,
-                                .n_outputs = 1,
-                                .inputs = one_input,
-                                .example = &example};
+  dt_tensor_t *example = two_by_five();
+  dt_trace_request_t request = request_of(program, asked, &example);
   dt_traced_t *traced = trace_ok(&request);
   dt_tensor_release(example);
   return traced;
@@ -35,14 +44,8 @@ static dt_traced_t *traced_of(dt_program_fn_t program, asked_t *asked) {
 
 static void refused(dt_program_fn_t program, asked_t *asked, dt_code_t code,
                     const char *const *parts) {
-  dt_tensor_t *example = tensor_of(DT_F32, 2, ((const int64_t[]){2, 5}), NULL);
-  dt_trace_request_t request = {.name = "f",
-                                .program = program,
-                                .closure = asked,
-                                .n_inputs = 1,
-                                .n_outputs = 1,
-                                .inputs = one_input,
-                                .example = &example};
+  dt_tensor_t *example = two_by_five();
+  dt_trace_request_t request = request_of(program, asked, &example);
   trace_fails(&request, code, parts);
   dt_tensor_release(example);
 }

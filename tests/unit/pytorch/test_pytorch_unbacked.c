@@ -283,8 +283,5 @@ int main(void) {
       cmocka_unit_test(behaviour_89_ten_times_a_number_divides_back),
       cmocka_unit_test(test_far_numbers_touch_nothing_outside),
   };
-  expect_ok(dt_runtime_create(NULL, &runtime));
-  int failed = cmocka_run_group_tests(tests, NULL, NULL);
-  dt_runtime_release(runtime);
-  return failed;
+  return cmocka_run_group_tests(tests, calls_open, calls_close);
 }
