@@ -40,12 +40,10 @@ static const cli_option_t rows[] = {
      "or "
      "1), range:A..B or values:A,B,…; or a file, as ductile run takes it",
      NULL, 0, 0},
-    {"device", CLI_TEXT, offsetof(options_t, device), "WHERE", "cpu (the default), cuda or cuda:N",
-     NULL, 0, 0},
+    CLI_ROW_DEVICE(options_t),
     {"mode", CLI_WORD, offsetof(options_t, mode), "MODE",
      "default, plain (kernel by kernel) or reduce-overhead (CUDA graphs)", modes, 0, 0},
-    {"threads", CLI_COUNT, offsetof(options_t, threads), "N",
-     "that run kernels (default: DUCTILE_THREADS, else one a core)", NULL, 1, 65535},
+    CLI_ROW_THREADS(options_t),
     {"seconds", CLI_REAL, offsetof(options_t, seconds), "X",
      "for the calls of each combination (default 0.5); at least 5 are made", NULL, 0, 0},
     {"trace", CLI_TEXT, offsetof(options_t, trace), "FILE",
@@ -53,10 +51,9 @@ static const cli_option_t rows[] = {
      "order: "
      "what traffic of changing sizes gets, new sizes included",
      NULL, 0, 0},
-    {"data", CLI_TEXT, offsetof(options_t, data), "FOLDER",
-     "where files of external data lie (default: the model's folder)", NULL, 0, 0},
+    CLI_ROW_DATA(options_t),
     CLI_ROW_NAMES_ARE_HINTS(options_t),
-    {"json", CLI_FLAG, offsetof(options_t, json), NULL, "JSON lines instead of text", NULL, 0, 0},
+    CLI_ROW_JSON(options_t),
 };
 
 static const cli_command_t command = {

@@ -18,8 +18,7 @@ typedef struct options_t {
 } options_t;
 
 static const cli_option_t rows[] = {
-    {"device", CLI_TEXT, offsetof(options_t, device), "WHERE", "cpu (the default), cuda or cuda:N",
-     NULL, 0, 0},
+    CLI_ROW_DEVICE(options_t),
     {"rtol", CLI_REAL, offsetof(options_t, rtol), "X",
      "how much floats may differ, relative to what is expected (default: what the folder's "
      "data.json says, else 0.001)",
@@ -41,7 +40,7 @@ static const cli_option_t rows[] = {
     {"timeout", CLI_COUNT, offsetof(options_t, timeout), "SECONDS",
      "for a folder, after which it is an error (default 300; 0: none)", NULL, 0, 1000000},
     CLI_ROW_NAMES_ARE_HINTS(options_t),
-    {"json", CLI_FLAG, offsetof(options_t, json), NULL, "JSON lines instead of text", NULL, 0, 0},
+    CLI_ROW_JSON(options_t),
 };
 
 static const cli_command_t command = {

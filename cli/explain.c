@@ -34,7 +34,7 @@ static const cli_option_t rows[] = {
      dynamics, 0, 0},
     {"limit", CLI_COUNT, offsetof(options_t, limit), "N",
      "the most variants (default: DUCTILE_VARIANT_LIMIT)", NULL, 1, UINT32_MAX},
-    {"json", CLI_FLAG, offsetof(options_t, json), NULL, "JSON lines instead of text", NULL, 0, 0},
+    CLI_ROW_JSON(options_t),
 };
 
 static const cli_command_t command = {

@@ -17,10 +17,9 @@ typedef struct options_t {
 } options_t;
 
 static const cli_option_t rows[] = {
-    {"data", CLI_TEXT, offsetof(options_t, data), "FOLDER",
-     "where files of external data lie (default: the model's folder)", NULL, 0, 0},
+    CLI_ROW_DATA(options_t),
     CLI_ROW_NAMES_ARE_HINTS(options_t),
-    {"json", CLI_FLAG, offsetof(options_t, json), NULL, "JSON lines instead of text", NULL, 0, 0},
+    CLI_ROW_JSON(options_t),
 };
 
 static const cli_command_t command = {

@@ -17,17 +17,35 @@ typedef struct cli_place_t {
   dt_call_mode_t mode;
   dt_limit_action_t limit_action;
 } cli_place_t;
-// The row of the option that every command on models has; `type` has a bool names_are_hints.
+// Rows of the options that commands on models share. `type` has members of these names, of the
+// types that options.h says.
+#define CLI_ROW_DEVICE(type)                                                                       \
+  {.name = "device",                                                                               \
+   .kind = CLI_TEXT,                                                                               \
+   .at = offsetof(type, device),                                                                   \
+   .value = "WHERE",                                                                               \
+   .help = "cpu (the default), cuda or cuda:N"}
+#define CLI_ROW_DATA(type)                                                                         \
+  {.name = "data",                                                                                 \
+   .kind = CLI_TEXT,                                                                               \
+   .at = offsetof(type, data),                                                                     \
+   .value = "FOLDER",                                                                              \
+   .help = "where files of external data lie (default: the model's folder)"}
+#define CLI_ROW_THREADS(type)                                                                      \
+  {.name = "threads",                                                                              \
+   .kind = CLI_COUNT,                                                                              \
+   .at = offsetof(type, threads),                                                                  \
+   .value = "N",                                                                                   \
+   .help = "that run kernels (default: DUCTILE_THREADS, else one a core)",                         \
+   .low = 1,                                                                                       \
+   .high = 65535}
 #define CLI_ROW_NAMES_ARE_HINTS(type)                                                              \
-  {"names-are-hints",                                                                              \
-   CLI_FLAG,                                                                                       \
-   offsetof(type, names_are_hints),                                                                \
-   NULL,                                                                                           \
-   "dims of one name may have different sizes, for models whose exporter named them wrongly; "     \
-   "--dim then takes INPUT.D=SIZE",                                                                \
-   NULL,                                                                                           \
-   0,                                                                                              \
-   0}
+  {.name = "names-are-hints",                                                                      \
+   .kind = CLI_FLAG,                                                                               \
+   .at = offsetof(type, names_are_hints),                                                          \
+   .help =                                                                                         \
+       "dims of one name may have different sizes, for models whose exporter named them wrongly; " \
+       "--dim then takes INPUT.D=SIZE"}
 // "cpu", "cuda", "cuda:1"; NULL is the CPU.
 bool cli_place_device(const char *text, cli_place_t *out);
 

@@ -36,6 +36,13 @@ typedef struct cli_option_t {
   uint32_t low, high;
 } cli_option_t;
 
+// The row of --json; `type` has a bool json.
+#define CLI_ROW_JSON(type)                                                                         \
+  {.name = "json",                                                                                 \
+   .kind = CLI_FLAG,                                                                               \
+   .at = offsetof(type, json),                                                                     \
+   .help = "JSON lines instead of text"}
+
 typedef struct cli_command_t {
   const char *name;
   const char *usage; // what stands behind "usage: ductile "

@@ -35,14 +35,11 @@ static const cli_option_t rows[] = {
     {"dim", CLI_LIST, offsetof(options_t, dims), "NAME=SIZE",
      "the size of a dim that has a name in the model, or INPUT.D=SIZE for dim D of an input", NULL,
      0, 0},
-    {"device", CLI_TEXT, offsetof(options_t, device), "WHERE", "cpu (the default), cuda or cuda:N",
-     NULL, 0, 0},
-    {"threads", CLI_COUNT, offsetof(options_t, threads), "N",
-     "that run kernels (default: DUCTILE_THREADS, else one a core)", NULL, 1, 65535},
-    {"data", CLI_TEXT, offsetof(options_t, data), "FOLDER",
-     "where files of external data lie (default: the model's folder)", NULL, 0, 0},
+    CLI_ROW_DEVICE(options_t),
+    CLI_ROW_THREADS(options_t),
+    CLI_ROW_DATA(options_t),
     CLI_ROW_NAMES_ARE_HINTS(options_t),
-    {"json", CLI_FLAG, offsetof(options_t, json), NULL, "JSON lines instead of text", NULL, 0, 0},
+    CLI_ROW_JSON(options_t),
 };
 
 static const cli_command_t command = {

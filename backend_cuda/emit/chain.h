@@ -20,7 +20,7 @@ typedef struct dt_chain_item_t {
   bool waits; // whatever comes next waits for the work before this launch (early.h), but for copies
               // of constants
   // Where the product under way copies next, slots: tile of columns (i64), chunk of its depth and
-  // byte of the ring (i32); chain_product.c.
+  // byte of the ring (i32); chain_product_copy.c.
   LLVMValueRef next_tile, next_chunk, next_at;
 } dt_chain_item_t;
 
@@ -39,14 +39,14 @@ LLVMValueRef *dt__chain_shared_bases(dt_chain_item_t *t);
 // The item's rows of the kernel at hand, then a wait for all threads.
 void dt__chain_rows(dt_chain_item_t *t);
 
-// ---- Scores, rows and their product in registers (chain_scores.c) ---------------------------------
+// ---- Scores, rows and their product in registers (chain_scores*.c) --------------------------------
 // Bytes that rows of usual length need of shared memory beside SLABs; 0: the chain has another
 // form. Sets what the chain says of items with SLABs.
 uint32_t dt__chain_scores_bytes(dt_program_t *program, bool strict, dt_cuda_chain_t *chain);
 // The whole item, at ITEM, of a chain whose items are in_registers.
 void dt__chain_scores(dt_chain_item_t *t);
 
-// ---- Products of halves out of shared memory (chain_product.c) ------------------------------------
+// ---- Products of halves out of shared memory (chain_product*.c) -----------------------------------
 // Bytes that such a product needs; 0: the kernel has another form.
 uint32_t dt__chain_product_bytes(const dt_program_t *program, const dt_kernel_t *kernel,
                                  const dt_matmul_plan_t *plan);

@@ -48,6 +48,8 @@ typedef struct case_t {
 
 extern const case_t cases[];
 extern const uint32_t n_cases;
+extern const case_t data_cases[]; // cases_data.c
+extern const uint32_t n_data_cases;
 extern const case_t index_cases[]; // cases_index.c
 extern const uint32_t n_index_cases;
 extern const case_t window_cases[]; // cases_window.c

@@ -1,15 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cases of elements and slices by index, and of order; see cases.h.
-#include "tests/conform/cases.h"
-
-typedef dt_value_t v_t;
-typedef const dt_value_t *in_t;
-
-#define MAKE(id, ...)                                                                              \
-  static v_t make_##id(dt_trace_t *t, in_t x, dt_dtype_t dtype) {                                  \
-    (void)dtype;                                                                                   \
-    return __VA_ARGS__;                                                                            \
-  }
+#include "tests/conform/cases_rows.h"
 
 // ---- Programs -------------------------------------------------------------------------------------
 MAKE(elements_rows, dt_gather_elements(t, x[0], x[1], 0))
@@ -61,16 +52,7 @@ ORDERED(topk_columns, 0, dt_topk(t, x[0], HALF(t, x[0], 1), 1, true, &y[0], &y[1
 ORDERED(topk_rows, 1, dt_topk(t, dt_add(t, x[0], x[0]), HALF(t, x[0], 0), 0, false, &y[0], &y[1]))
 
 // ---- Cases ----------------------------------------------------------------------------------------
-#define MN DIM_M, DIM_N
-#define INPUT(dtype, fill, rank, ...)                                                              \
-  {                                                                                                \
-    dtype, fill, rank, { __VA_ARGS__ }                                                             \
-  }
-#define COUNTS(rank, ...) INPUT(DT_I64, FILL_COUNT, rank, __VA_ARGS__)
 #define AT(dtype, rank, ...) INPUT(dtype, FILL_INDEX_M, rank, __VA_ARGS__)
-#define ANY(rank, ...) INPUT(DT_DTYPE_NONE, FILL_ANY, rank, __VA_ARGS__)
-#define FINITE(rank, ...) INPUT(DT_DTYPE_NONE, FILL_FINITE, rank, __VA_ARGS__)
-#define SMALL(rank, ...) INPUT(DT_DTYPE_NONE, FILL_SMALL, rank, __VA_ARGS__)
 #define ROW(op, form, dtypes, needs_rows, make, ...)                                               \
   {"index",                                                                                        \
    op,                                                                                             \

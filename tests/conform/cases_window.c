@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cases of windows, convolutions and pools; see cases.h. Padding makes windows fit at all sizes.
-#include "tests/conform/cases.h"
-
-typedef dt_value_t v_t;
-typedef const dt_value_t *in_t;
+#include "tests/conform/cases_rows.h"
 
 // ---- Programs -------------------------------------------------------------------------------------
 // A window of literals; 0 is left out.
@@ -163,18 +160,6 @@ NORM(norm_2, 2)
 NORM(norm_3, 3)
 
 // ---- The table ------------------------------------------------------------------------------------
-#define ANY(rank, ...)                                                                             \
-  {                                                                                                \
-    DT_DTYPE_NONE, FILL_ANY, rank, { __VA_ARGS__ }                                                 \
-  }
-#define SMALL(rank, ...)                                                                           \
-  {                                                                                                \
-    DT_DTYPE_NONE, FILL_SMALL, rank, { __VA_ARGS__ }                                               \
-  }
-#define FINITE(rank, ...)                                                                          \
-  {                                                                                                \
-    DT_DTYPE_NONE, FILL_FINITE, rank, { __VA_ARGS__ }                                              \
-  }
 #define IMAGE 1, 4, DIM_M, DIM_N
 #define CASE(op, form, dtypes, make, ...)                                                          \
   {"window",      op,    form,       dtypes, sizeof((input_t[]){__VA_ARGS__}) / sizeof(input_t),   \

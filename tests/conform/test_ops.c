@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conformance on the CPU, or on a GPU (tests/device/on_device.h): every case of cases.c, compiled
+// Conformance on the CPU, or on a GPU (tests/device/on_device.h): every case of cases*.c, compiled
 // once per dtype and run at many sizes, contiguous and strided, against the evaluator under the
 // numerical policy. Only answers of compiled code count: a case whose calls were not all answered
 // by it fails. usage: test_ops GROUP [OP] [--few [N] | --tiny | --halves]
@@ -340,7 +340,10 @@ static const case_t *case_at(uint32_t k) {
   const struct {
     const case_t *items;
     uint32_t n;
-  } lists[] = {{cases, n_cases}, {index_cases, n_index_cases}, {window_cases, n_window_cases}};
+  } lists[] = {{cases, n_cases},
+               {data_cases, n_data_cases},
+               {index_cases, n_index_cases},
+               {window_cases, n_window_cases}};
   for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); k -= lists[i++].n)
     if (k < lists[i].n)
       return &lists[i].items[k];

@@ -6,13 +6,7 @@
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
-status=0
-onnx=$("$here/../../scripts/fetch-onnx") || status=$?
-if [[ $status -eq 3 ]]; then
-  printf 'SKIP: the packages cannot be fetched\n'
-  exit 77
-fi
-[[ $status -eq 0 ]] || exit 1
+onnx=$("$here/data.sh")
 light=$(mktemp -d)
 trap 'rm -rf "$light"' EXIT
 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$(dirname "$onnx") python3 "$here/light.py" "$onnx" "$light"

@@ -5,11 +5,5 @@
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
-status=0
-onnx=$("$here/../../scripts/fetch-onnx") || status=$?
-if [[ $status -eq 3 ]]; then
-  printf 'SKIP: the packages cannot be fetched\n'
-  exit 77
-fi
-[[ $status -eq 0 ]] || exit 1
+onnx=$("$here/data.sh")
 exec "$here/cases.sh" "$1" "$onnx/backend/test/data/node" "$here/node.tsv" "${@:2}"

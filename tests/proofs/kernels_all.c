@@ -165,6 +165,9 @@ static void prove_cases(all_t *all) {
     for (uint32_t k = 0; wanted(all, title) && k < n_cases; k++)
       if (strcmp(cases[k].op, name) == 0)
         prove_case(all, &cases[k]);
+    for (uint32_t k = 0; wanted(all, title) && k < n_data_cases; k++)
+      if (strcmp(data_cases[k].op, name) == 0)
+        prove_case(all, &data_cases[k]);
     end_row(all, title);
   }
 }
