@@ -14,12 +14,16 @@ static dt_function_t *make(const fixture_t *fixture, dt_onnx_t *file, dt_answer_
 }
 
 rig_model_t rig_open(const fixture_t *fixture, const char *graph) {
+  return rig_open_at(fixture, 21, graph);
+}
+
+rig_model_t rig_open_at(const fixture_t *fixture, int opset, const char *graph) {
   char text[16384];
   int length = snprintf(text, sizeof text,
-                        "ir_version 10 opset_import { version 21 } opset_import { domain "
+                        "ir_version 10 opset_import { version %d } opset_import { domain "
                         "'ai.onnx.ml' version 3 } opset_import { domain 'com.microsoft' version 1 "
                         "} graph { name 'g' %s }",
-                        graph);
+                        opset, graph);
   assert_true(length > 0 && length < (int)sizeof text);
   onnx_bytes_t bytes = onnx_make(&dt__onnx_model_message, text);
   dt_onnx_t *file = NULL;

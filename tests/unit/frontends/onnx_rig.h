@@ -31,6 +31,8 @@ typedef struct rig_model_t {
 
 // A model of operator set 21, com.microsoft 1 and ai.onnx.ml 3 with this graph.
 rig_model_t rig_open(const fixture_t *fixture, const char *graph);
+// The same of another operator set.
+rig_model_t rig_open_at(const fixture_t *fixture, int opset, const char *graph);
 // Fails where compiled code has more than `variants` variants.
 void rig_close(rig_model_t *model, uint32_t variants);
 
