@@ -132,11 +132,12 @@ static void inner_vector_body(dt_body_t *k, void *user) {
 
 static void stage_loops(dt_body_t *k, uint32_t j);
 
-// Whether loop `j` and those in it are written out: a window's few elements, for lanes on places.
-static bool steps_of(dt_body_t *k, uint32_t j) {
+// Whether loop `j` and those in it are written out: a window's few elements, for one vector of
+// places, whose steps wait for each other. Several copies have enough to do, and would be long.
+static bool is_written_out(dt_body_t *k, uint32_t j) {
   const dt_stage_t *stage = k->stage;
   int64_t all = 1, extent;
-  if (k->m->device || !k->outer_lanes)
+  if (k->m->device || !k->outer_lanes || k->copies > 1)
     return false;
   for (; j < stage->n_loops; j++) {
     if (!dt__sym_is_const(k->m->env, stage->extents[j], &extent) || extent > MOST_STEPS)
@@ -147,7 +148,7 @@ static bool steps_of(dt_body_t *k, uint32_t j) {
 }
 
 // The iterations of loop `j` one after another, as code of its level.
-static void stage_steps(dt_body_t *k, uint32_t j, int64_t n) {
+static void write_out(dt_body_t *k, uint32_t j, int64_t n) {
   uint32_t level = k->stage_level + 1 + j;
   for (int64_t i = 0; i < n; i++) {
     dt__level_enter(k, level);
@@ -183,8 +184,8 @@ static void stage_loops(dt_body_t *k, uint32_t j) {
     vector_loops(k, level, zero, extent, false, useful_unroll(k, extent), inner_vector_body, NULL);
     return;
   }
-  if (steps_of(k, j)) {
-    stage_steps(k, j, LLVMConstIntGetSExtValue(extent));
+  if (is_written_out(k, j)) {
+    write_out(k, j, LLVMConstIntGetSExtValue(extent));
     return;
   }
   LLVMValueRef counter = dt__loop_open(k, level, zero, extent, 1);
