@@ -87,6 +87,46 @@ static dt_status_t drop_loop(dt_program_t *program, const loops_t *loops, uint32
   return NULL;
 }
 
+// Whether a place moves by one element with each step of `var`, or not at all.
+static bool moves_by_one(dt_program_t *program, dt_sym_t offset, dt_sym_t var) {
+  dt_sym_t step, rest;
+  int64_t literal = 0;
+  return !dt__sym_depends(program->env, offset, var) ||
+         (dt__sym_linear(program->env, offset, var, &step, &rest) &&
+          dt__sym_is_const(program->env, step, &literal) && literal == 1);
+}
+
+// Lanes of a CPU along the last loop, which stores neighbours, take turns: even ones load
+// neighbours, and odd ones others (backend_llvm/emit/runs.c). With that loop split they would store
+// every second element.
+static bool takes_turns(dt_program_t *program, const loops_t *loops, uint32_t at,
+                        const dt_target_t *target) {
+  dt_symenv_t *env = program->env;
+  dt_sym_t var = loops->vars[at], two = dt__sym_const(env, 2);
+  if (target->device != DT_CPU || target->vector_bytes < 32 || at + 1 != *loops->n)
+    return false;
+  dt_sym_t half = dt__sym_new_loop(env, dt__sym_floordiv(env, loops->extents[at], two));
+  dt_sym_t whole = dt__sym_add(env, dt__sym_mul(env, half, two), dt__sym_new_loop(env, two));
+  for (uint32_t s = 0; s < loops->n_stages; s++) {
+    const dt_stage_t *stage = &loops->stages[s];
+    for (uint32_t k = 0; k < stage->stores.len; k++) {
+      const dt_store_t *store = &stage->stores.items[k];
+      if (!moves_by_one(program, dt__buffer_offset(program, store->buffer, store->index), var))
+        return false;
+    }
+    for (uint32_t i = 0; i < stage->insts.len; i++) {
+      const dt_inst_t *load = &stage->insts.items[i];
+      if (load->kind != DT_INST_LOAD)
+        continue;
+      dt_sym_t offset = dt__buffer_offset(program, load->buffer, load->index);
+      dt_sym_t apart = dt__sym_subst(env, offset, &var, &whole, 1);
+      if (!moves_by_one(program, offset, var) && !moves_by_one(program, apart, half))
+        return false;
+    }
+  }
+  return true;
+}
+
 static dt_status_t split_loop(dt_program_t *program, const loops_t *loops, uint32_t at,
                               dt_sym_t divisor, bool *changed) {
   dt_symenv_t *env = program->env;
@@ -111,8 +151,10 @@ static dt_status_t split_loop(dt_program_t *program, const loops_t *loops, uint3
   return NULL;
 }
 
-// With `whole` loops are dropped, but not split.
-static dt_status_t normalise(dt_program_t *program, const loops_t *loops, bool whole) {
+// With `whole` loops are dropped, but not split; nor is one that lanes of `target` (or NULL) like
+// as it is.
+static dt_status_t normalise(dt_program_t *program, const loops_t *loops, bool whole,
+                             const dt_target_t *target) {
   for (uint32_t at = *loops->n; at-- > 0;) {
     int64_t extent = 0;
     if (dt__sym_is_const(program->env, loops->extents[at], &extent) && extent == 1)
@@ -123,6 +165,11 @@ static dt_status_t normalise(dt_program_t *program, const loops_t *loops, bool w
     for (uint32_t at = 0; at < *loops->n && !changed; at++)
       for (uint32_t s = 0; s < loops->n_stages && !changed; s++) {
         dt_sym_t divisor = divisor_of_stage(program, &loops->stages[s], loops->vars[at]);
+        int64_t literal = 0;
+        bool by_two =
+            divisor.id && dt__sym_is_const(program->env, divisor, &literal) && literal == 2;
+        if (by_two && target && takes_turns(program, loops, at, target))
+          continue;
         if (divisor.id)
           DT_TRY(split_loop(program, loops, at, divisor, &changed));
       }
@@ -131,7 +178,6 @@ static dt_status_t normalise(dt_program_t *program, const loops_t *loops, bool w
 }
 
 dt_status_t dt__fuse_split(dt_program_t *program, const dt_target_t *target) {
-  (void)target;
   for (uint32_t k = 0; k < program->kernels.len; k++) {
     dt_kernel_t *kernel = &program->kernels.items[k];
     if (kernel->schedules.len) // a template's loops keep their roles
@@ -141,7 +187,7 @@ dt_status_t dt__fuse_split(dt_program_t *program, const dt_target_t *target) {
                      .extents = kernel->extents,
                      .stages = kernel->stages.items,
                      .n_stages = kernel->stages.len};
-    DT_TRY(normalise(program, &outer, false));
+    DT_TRY(normalise(program, &outer, false, target));
     for (uint32_t s = 0; s < kernel->stages.len; s++) {
       dt_stage_t *stage = &kernel->stages.items[s];
       loops_t inner = {.n = &stage->n_loops,
@@ -149,7 +195,7 @@ dt_status_t dt__fuse_split(dt_program_t *program, const dt_target_t *target) {
                        .extents = stage->extents,
                        .stages = stage,
                        .n_stages = 1};
-      DT_TRY(normalise(program, &inner, dt__stage_in_order(stage)));
+      DT_TRY(normalise(program, &inner, dt__stage_in_order(stage), NULL));
     }
   }
   return NULL;

@@ -361,6 +361,42 @@ static dt_lanes_t eval_symbol(dt_body_t *k, uint32_t symbol, uint32_t level) {
   return ramp(k, k->lane_base, 1);
 }
 
+// A comparison that neighbouring lanes change by one: those in front of some lane, or those behind
+// it, are true. Which lane that is takes scalar code, and one comparison of 32-bit numbers.
+// `bound` is that lane, counted from where the lane variable is 0.
+static bool is_lane_bound(dt_body_t *k, dt_sym_t e, LLVMIntPredicate *predicate, dt_sym_t *bound) {
+  dt_symenv_t *env = k->m->env;
+  dt_sym_view_t view = dt__sym_view(env, e);
+  if (k->m->device || (view.op != DT_SYM_LT && view.op != DT_SYM_LE))
+    return false;
+  bool equal = view.op == DT_SYM_LE;
+  dt_sym_t a = view.args[0], b = view.args[1], rest;
+  dt_sym_t room = dt__sym_add(env, dt__sym_sub(env, b, a), dt__sym_const(env, equal));
+  int64_t coef;
+  if (!lane_linear(k, room, &coef, &rest) || (coef != 1 && coef != -1))
+    return false;
+  *predicate = coef == 1 ? LLVMIntSGT : LLVMIntSLT;
+  *bound = dt__sym_mul(env, rest, dt__sym_const(env, -coef));
+  return true;
+}
+
+static dt_lanes_t lane_bound(dt_body_t *k, LLVMIntPredicate predicate, LLVMValueRef bound) {
+  dt_emit_t *m = k->m;
+  dt_lanes_t out = {.varying = true};
+  LLVMValueRef least = dt__emit_i64(m, -1), most = dt__emit_i64(m, k->lanes);
+  bound = LLVMBuildSub(m->b, bound, k->lane_base, "");
+  for (uint32_t c = 0; c < k->copies; c++) {
+    LLVMValueRef shift = dt__emit_i64(m, (int64_t)((k->first_copy + c) * k->lanes * k->team));
+    LLVMValueRef at = LLVMBuildSub(m->b, bound, shift, "");
+    at = LLVMBuildSelect(m->b, LLVMBuildICmp(m->b, LLVMIntSLT, at, least, ""), least, at, "");
+    at = LLVMBuildSelect(m->b, LLVMBuildICmp(m->b, LLVMIntSGT, at, most, ""), most, at, "");
+    at = dt__emit_splat(m, LLVMBuildTrunc(m->b, at, m->t_i32, ""), k->lanes);
+    LLVMValueRef lane = dt__emit_ramp(m->t_i32, k->lanes, 1);
+    out.v[c] = as_number(k, LLVMBuildICmp(m->b, predicate, lane, at, ""));
+  }
+  return out;
+}
+
 dt_lanes_t dt__index_eval(dt_body_t *k, dt_sym_t e) {
   dt_emit_t *m = k->m;
   dt_lanes_t out = {0};
@@ -382,6 +418,7 @@ dt_lanes_t dt__index_eval(dt_body_t *k, dt_sym_t e) {
     return out;
   int64_t coef;
   dt_sym_t rest;
+  LLVMIntPredicate predicate;
   if (dt__sym_is_symbol(m->env, e, &symbol)) {
     out = eval_symbol(k, symbol, level);
   } else if (varying && lane_linear(k, e, &coef, &rest)) {
@@ -389,6 +426,10 @@ dt_lanes_t dt__index_eval(dt_body_t *k, dt_sym_t e) {
     dt__body_at(k, level);
     LLVMValueRef lane = LLVMBuildMul(m->b, k->lane_base, dt__emit_i64(m, coef), "");
     out = ramp(k, LLVMBuildAdd(m->b, start, lane, ""), coef);
+  } else if (varying && is_lane_bound(k, e, &predicate, &rest)) {
+    LLVMValueRef bound = dt__index_scalar(k, rest);
+    dt__body_at(k, level);
+    out = lane_bound(k, predicate, bound);
   } else if (!varying && dt__sum_is_long(k, e)) {
     out.v[0] = dt__sum_emit(k, e, level);
   } else {

@@ -40,6 +40,8 @@ static void odometer_step(dt_body_t *k, const odometer_t *o) {
   }
 }
 
+#define MOST_STEPS 32 // of inner loops that are written out
+
 // ---- Stages ------------------------------------------------------------------------------------------
 static void stage_body(dt_body_t *k) {
   dt__folds_step(k);
@@ -128,6 +130,37 @@ static void inner_vector_body(dt_body_t *k, void *user) {
   stage_body(k);
 }
 
+static void stage_loops(dt_body_t *k, uint32_t j);
+
+// Whether loop `j` and those in it are written out: a window's few elements, for one vector of
+// places, whose steps wait for each other. Several copies have enough to do, and would be long.
+static bool is_written_out(dt_body_t *k, uint32_t j) {
+  const dt_stage_t *stage = k->stage;
+  int64_t all = 1, extent;
+  if (k->m->device || !k->outer_lanes || k->copies > 1)
+    return false;
+  for (; j < stage->n_loops; j++) {
+    if (!dt__sym_is_const(k->m->env, stage->extents[j], &extent) || extent > MOST_STEPS)
+      return false;
+    all *= extent;
+  }
+  return all <= MOST_STEPS;
+}
+
+// The iterations of loop `j` one after another, as code of its level.
+static void write_out(dt_body_t *k, uint32_t j, int64_t n) {
+  uint32_t level = k->stage_level + 1 + j;
+  for (int64_t i = 0; i < n; i++) {
+    dt__level_enter(k, level);
+    dt__bind_symbol(k, k->stage->vars[j], level, dt__emit_i64(k->m, i));
+    dt__stage_binds(k, level);
+    if (j + 1 == k->stage->n_loops)
+      dt__folds_iterate(k);
+    stage_loops(k, j + 1);
+    dt__level_leave(k, level);
+  }
+}
+
 static void stage_loops(dt_body_t *k, uint32_t j) {
   const dt_stage_t *stage = k->stage;
   if (j == stage->n_loops) {
@@ -149,6 +182,10 @@ static void stage_loops(dt_body_t *k, uint32_t j) {
   }
   if (k->acc_vector && !k->outer_lanes && j + 1 == stage->n_loops) {
     vector_loops(k, level, zero, extent, false, useful_unroll(k, extent), inner_vector_body, NULL);
+    return;
+  }
+  if (is_written_out(k, j)) {
+    write_out(k, j, LLVMConstIntGetSExtValue(extent));
     return;
   }
   LLVMValueRef counter = dt__loop_open(k, level, zero, extent, 1);

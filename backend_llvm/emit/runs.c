@@ -59,6 +59,7 @@ typedef struct runs_t {
   dt_sym_t varying, uniform; // terms of the offset that differ between lanes, and the others
   uint32_t level;            // of `varying`
   int64_t step;              // from lane to lane within a run
+  bool alternate;            // even lanes are thought to be one run, odd ones another
 } runs_t;
 
 // What neighbouring lanes of a run are apart: a literal that the column or its remainder by the
@@ -85,6 +86,15 @@ static int64_t step_of(dt_body_t *k, dt_sym_t term) {
   return found ? step : 0;
 }
 
+// Half the lane's number, as of windows that overlap at a stride of 2.
+static bool is_half_lane(dt_body_t *k, dt_sym_t term) {
+  dt_symenv_t *env = k->m->env;
+  dt_sym_view_t view = dt__sym_view(env, term);
+  int64_t literal, step;
+  return view.op == DT_SYM_FLOORDIV && dt__sym_is_const(env, view.args[1], &literal) &&
+         literal == 2 && dt__lane_step(k, dt__sym_view(env, term).args[0], &step) && step == 1;
+}
+
 static bool split_offset(dt_body_t *k, dt_sym_t offset, uint32_t level, runs_t *out) {
   dt_symenv_t *env = k->m->env;
   dt_sym_view_t view = dt__sym_view(env, offset);
@@ -101,8 +111,11 @@ static bool split_offset(dt_body_t *k, dt_sym_t offset, uint32_t level, runs_t *
     *part = dt__sym_add(env, *part, term);
     if (varying && out->step == 0)
       out->step = step_of(k, term);
+    out->alternate = out->alternate || (varying && is_half_lane(k, term));
   }
   dt__index_info(k, out->varying, &out->level, &varying);
+  if (out->alternate)
+    return varying && out->level <= level;
   return varying && (out->step == 1 || out->step == 2) && out->level < level;
 }
 
@@ -113,6 +126,22 @@ static LLVMValueRef any_lane(dt_body_t *k, LLVMValueRef mask) {
   LLVMTypeRef bits = LLVMIntTypeInContext(k->m->context, k->lanes);
   LLVMValueRef all = LLVMBuildBitCast(k->m->b, mask, bits, "");
   return LLVMBuildICmp(k->m->b, LLVMIntNE, all, LLVMConstNull(bits), "");
+}
+
+// RUN_FROM: where the runs of even and of odd lanes begin. RUN_MORE: that they are none.
+static void find_turns(dt_body_t *k, LLVMValueRef offsets, uint32_t c, dt_lanes_t *parts) {
+  dt_emit_t *m = k->m;
+  LLVMValueRef halves[DT_MAX_LANES], order[DT_MAX_LANES];
+  for (uint32_t i = 0; i < k->lanes; i++) {
+    halves[i] = dt__emit_i64(m, i / 2);
+    order[i] = dt__emit_i32(m, i % 2);
+  }
+  LLVMValueRef shifts = LLVMBuildSub(m->b, offsets, LLVMConstVector(halves, k->lanes), "");
+  LLVMValueRef firsts =
+      LLVMBuildShuffleVector(m->b, shifts, shifts, LLVMConstVector(order, k->lanes), "");
+  for (uint32_t r = 0; r < 2; r++)
+    parts[RUN_FROM + r].v[c] = LLVMBuildExtractElement(m->b, shifts, dt__emit_i64(m, r), "");
+  parts[RUN_MORE].v[c] = any_lane(k, LLVMBuildICmp(m->b, LLVMIntNE, shifts, firsts, ""));
 }
 
 // RUN_MORE: whether there are more runs than one, than two, than MOST_RUNS.
@@ -148,7 +177,10 @@ static void runs_parts(dt_body_t *k, const runs_t *runs, dt_lanes_t *parts) {
     parts[p] = (dt_lanes_t){.varying = true};
   dt__body_at(k, runs->level);
   for (uint32_t c = 0; c < k->copies; c++)
-    find_runs(k, runs, offsets.v[c], c, parts);
+    if (runs->alternate)
+      find_turns(k, offsets.v[c], c, parts);
+    else
+      find_runs(k, runs, offsets.v[c], c, parts);
   for (uint32_t p = 0; p < RUN_PARTS; p++)
     dt__memo_put(k, runs->level, key + p, parts[p]);
 }
@@ -215,6 +247,56 @@ static LLVMValueRef choose(const place_t *p, uint32_t level, LLVMValueRef offset
   return value;
 }
 
+// The even lanes of a mask, or the odd ones: as halves of wider numbers, since a shuffle of bits is
+// made bit by bit.
+static LLVMValueRef every_other(dt_body_t *k, LLVMValueRef mask, bool odd) {
+  dt_emit_t *m = k->m;
+  LLVMTypeRef pairs = LLVMVectorType(m->t_i64, k->lanes / 2);
+  LLVMTypeRef evens = LLVMVectorType(m->t_i32, k->lanes / 2);
+  LLVMValueRef wide = LLVMBuildSExt(m->b, mask, LLVMVectorType(m->t_i32, k->lanes), "");
+  wide = LLVMBuildBitCast(m->b, wide, pairs, "");
+  LLVMValueRef each = odd ? wide : LLVMBuildTrunc(m->b, wide, evens, "");
+  return LLVMBuildICmp(m->b, LLVMIntSLT, each, LLVMConstNull(LLVMTypeOf(each)), "");
+}
+
+static LLVMValueRef load_turns(const place_t *p) {
+  dt_body_t *k = p->k;
+  dt_emit_t *m = k->m;
+  LLVMTypeRef element = dt__emit_memory_type(m, p->load->dtype);
+  LLVMValueRef each[2], order[DT_MAX_LANES];
+  for (uint32_t r = 0; r < 2; r++) {
+    LLVMValueRef at = dt__emit_element(m, element, p->base, p->parts[RUN_FROM + r].v[p->c]);
+    LLVMValueRef mask = p->mask ? every_other(k, p->mask, r == 1) : NULL;
+    each[r] = dt__emit_load(m, p->load->dtype, k->lanes / 2, at, mask, NULL);
+  }
+  for (uint32_t i = 0; i < k->lanes; i++)
+    order[i] = dt__emit_i32(m, i / 2 + (i % 2) * (k->lanes / 2));
+  LLVMValueRef all =
+      LLVMBuildShuffleVector(m->b, each[0], each[1], LLVMConstVector(order, k->lanes), "");
+  return p->other ? LLVMBuildSelect(m->b, p->mask, all, p->other, "") : all;
+}
+
+// The same where two runs take turns, or else lanes are gathered.
+static LLVMValueRef choose_turns(const place_t *p, uint32_t level, LLVMValueRef offsets) {
+  dt_body_t *k = p->k;
+  dt_emit_t *m = k->m;
+  LLVMBasicBlockRef ways[2] = {dt__emit_block(m, k->fn, "turns"), dt__emit_block(m, k->fn, "each")};
+  LLVMBasicBlockRef end = dt__emit_block(m, k->fn, "loaded"), from[2];
+  LLVMValueRef values[2];
+  LLVMBuildCondBr(m->b, p->parts[RUN_MORE].v[p->c], ways[1], ways[0]);
+  for (uint32_t way = 0; way < 2; way++) {
+    LLVMPositionBuilderAtEnd(m->b, ways[way]);
+    values[way] = way ? gather_all(p, offsets) : load_turns(p);
+    from[way] = LLVMGetInsertBlock(m->b);
+    LLVMBuildBr(m->b, end);
+  }
+  k->scopes[level].block = end;
+  dt__body_at(k, level);
+  LLVMValueRef value = LLVMBuildPhi(m->b, LLVMTypeOf(values[0]), "");
+  LLVMAddIncoming(value, values, from, 2);
+  return value;
+}
+
 bool dt__runs_apply(dt_body_t *k, const dt_inst_t *load, dt_sym_t offset, uint32_t level) {
   runs_t runs;
   int64_t step;
@@ -254,5 +336,6 @@ LLVMValueRef dt__runs_load(dt_body_t *k, const dt_inst_t *load, dt_sym_t offset,
                    .other = other,
                    .parts = parts,
                    .c = c};
-  return choose(&place, level, offsets.v[c]);
+  return runs.alternate ? choose_turns(&place, level, offsets.v[c])
+                        : choose(&place, level, offsets.v[c]);
 }

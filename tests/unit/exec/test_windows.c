@@ -23,6 +23,10 @@ static conv_case_t cases[] = {
     {"3x3 of every third", 3, 5, 3, 3, 1, 1, false, NULL},
     {"2x2, dilated", 4, 6, 2, 1, 2, 1, false, NULL},
     {"many rows", 2, 140, 3, 1, 1, 1, false, NULL},
+    {"3x3, few rows", 3, 2, 3, 1, 1, 1, false, NULL},
+    {"5x5, few rows", 1, 3, 5, 1, 1, 2, false, NULL},
+    {"5x5 of every second, few rows", 1, 3, 5, 2, 1, 2, false, NULL},
+    {"7x7, few rows", 1, 2, 7, 1, 1, 3, false, NULL},
     {"transposed 4x4", 3, 2, 4, 2, 1, 1, true, NULL},
     {"transposed 2x2", 3, 2, 2, 2, 1, 0, true, NULL},
     {"transposed 3x3 by 2", 3, 2, 3, 2, 1, 1, true, NULL},
@@ -125,7 +129,44 @@ static void test_constant_weights(void **state) {
   }
 }
 
+// ---- Lanes that take turns ----------------------------------------------------------------------
+// x [2, n] to [2 n]: element i is that of x[i % 2] at i // 2.
+static dt_status_t interleaved(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
+                               void *closure) {
+  (void)closure;
+  dt_sym_t all = dt_sym_mul(t, dt_sym_const(t, 2), dt_dim(t, in[0], 1));
+  out[0] = dt_reshape(t, dt_permute(t, in[0], (int32_t[]){1, 0}), 1, &all);
+  return NULL;
+}
+
+static void test_turns(void **state) {
+  static const dt_dtype_t dtypes[] = {DT_F32, DT_F64, DT_I32, DT_I16};
+  fixture_t *fixture = *state;
+  for (size_t d = 0; d < sizeof dtypes / sizeof dtypes[0]; d++) {
+    const dt_dim_decl_t dims[2] = {{.is_static = true, .value = 2}, {.name = "n"}};
+    dt_input_decl_t input = {.name = "x", .dtype = dtypes[d], .rank = 2, .dims = dims};
+    dt_function_options_t options = options_of(1, &input);
+    dt_function_t *function = function_of(fixture, interleaved, NULL, &options);
+    for (int64_t n = 1; n < 100; n += n < 40 ? 1 : 7) {
+      dt_tensor_t *x = NULL, *y = NULL;
+      expect_ok(dt_tensor_create_empty(dtypes[d], 2, (int64_t[]){2, n}, &x));
+      size_t bytes = dt_dtype_size(dtypes[d]);
+      unsigned char *from = dt_tensor_data(x);
+      for (size_t k = 0; k < 2 * (size_t)n * bytes; k++)
+        from[k] = (unsigned char)(k % 61);
+      expect_ok(dt_call(fixture->session, function, &x, 1, &y, 1));
+      const unsigned char *got = dt_tensor_data(y);
+      for (size_t i = 0; i < 2 * (size_t)n; i++)
+        assert_memory_equal(got + i * bytes, from + (i % 2 * (size_t)n + i / 2) * bytes, bytes);
+      dt_tensor_release(x);
+      dt_tensor_release(y);
+    }
+    dt_function_release(function);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_constant_weights)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_constant_weights),
+                                     cmocka_unit_test(test_turns)};
   return cmocka_run_group_tests(tests, setup, fixture_close);
 }
