@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // GroupQueryAttention of com.microsoft: operands packed and apart, rotation, windows, caps, caches
 // of all kinds, over open batches and lengths: compiled and evaluated, against the formula in
-// double. The answers of onnxruntime 1.32.0 on the CPU are those of the formula, but that it clears
-// what a cache has behind the present keys.
+// double. onnxruntime 1.32.0 on the CPU answers alike where it takes the form: it refuses several
+// rows behind a past in more than one batch, clears what a cache has behind the present keys, and
+// computes rows of padding otherwise.
 #include "tests/unit/frontends/attention_reference.h"
 #include "tests/unit/frontends/onnx_rig.h"
 
