@@ -373,6 +373,9 @@ static bool is_lane_bound(dt_body_t *k, dt_sym_t e, LLVMIntPredicate *predicate,
   dt_sym_t a = view.args[0], b = view.args[1], rest;
   dt_sym_t room = dt__sym_add(env, dt__sym_sub(env, b, a), dt__sym_const(env, equal));
   int64_t coef;
+  dt_range_t range = dt__sym_range(env, room);
+  if (range.lo == INT64_MIN || range.hi == INT64_MAX) // the difference may not fit
+    return false;
   if (!lane_linear(k, room, &coef, &rest) || (coef != 1 && coef != -1))
     return false;
   *predicate = coef == 1 ? LLVMIntSGT : LLVMIntSLT;
