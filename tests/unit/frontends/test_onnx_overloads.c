@@ -40,7 +40,8 @@ static void test_each_its_own(void **state) {
                                           CALL(OVERLOAD("both"), "x", "c"),
                                       OUTPUT("a") OUTPUT("b") OUTPUT("c")),
                                 functions);
-  const dt_onnx_function_options_t options = {.struct_size = sizeof options};
+  const dt_function_options_t about = {.struct_size = sizeof about, .answer = compiled_answer()};
+  const dt_onnx_function_options_t options = {.struct_size = sizeof options, .function = &about};
   dt_onnx_t *file = NULL;
   dt_function_t *function = NULL;
   expect_ok(dt_onnx_open_memory(bytes.data, bytes.len, NULL, &file));
