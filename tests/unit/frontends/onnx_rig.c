@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 // ---- Models -----------------------------------------------------------------------------------------
-static dt_function_t *make(const fixture_t *fixture, dt_onnx_t *file, dt_answer_t answer) {
+dt_function_t *rig_function(const fixture_t *fixture, dt_onnx_t *file, dt_answer_t answer) {
   dt_function_options_t about = {.struct_size = sizeof about, .answer = answer};
   dt_onnx_function_options_t options = {.struct_size = sizeof options, .function = &about};
   dt_function_t *made = NULL;
@@ -28,8 +28,9 @@ rig_model_t rig_open_at(const fixture_t *fixture, int opset, const char *graph) 
   onnx_bytes_t bytes = onnx_make(&dt__onnx_model_message, text);
   dt_onnx_t *file = NULL;
   expect_ok(dt_onnx_open_memory(bytes.data, bytes.len, NULL, &file));
-  rig_model_t made = {make(fixture, file, compiled_answer()),
-                      make(fixture, file, DT_ANSWER_EVALUATOR), dt_onnx_n_outputs(file), bytes};
+  rig_model_t made = {rig_function(fixture, file, compiled_answer()),
+                      rig_function(fixture, file, DT_ANSWER_EVALUATOR), dt_onnx_n_outputs(file),
+                      bytes};
   assert_true(made.n_out <= RIG_MOST_OUT);
   dt_onnx_close(file);
   return made;
@@ -70,6 +71,7 @@ double rig_get(const dt_tensor_t *tensor, int64_t k) {
     return ((const int32_t *)data)[k];
   case DT_I8:
     return ((const int8_t *)data)[k];
+  case DT_BOOL:
   case DT_U8:
     return ((const uint8_t *)data)[k];
   default:

@@ -21,7 +21,7 @@
 #define MS "domain 'com.microsoft' "
 #define ML "domain 'ai.onnx.ml' "
 
-enum { RIG_MOST_OUT = 8 };
+enum { RIG_MOST_OUT = 40 };
 
 typedef struct rig_model_t {
   dt_function_t *compiled, *evaluated;
@@ -29,6 +29,8 @@ typedef struct rig_model_t {
   onnx_bytes_t bytes; // which the functions read as long as they are
 } rig_model_t;
 
+// A function of the file that answers so.
+dt_function_t *rig_function(const fixture_t *fixture, dt_onnx_t *file, dt_answer_t answer);
 // A model of operator set 21, com.microsoft 1 and ai.onnx.ml 3 with this graph.
 rig_model_t rig_open(const fixture_t *fixture, const char *graph);
 // The same of another operator set.

@@ -1,82 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators of ONNX that compute element by element or reduce, over dynamic dims: compiled and
 // evaluated, against formulas in double; and what is known of sizes, against C.
-#include "tests/unit/exec/exec_test.h"
-
-#include "ductile/onnx.h"
-#include "tests/unit/frontends/onnx_text.h"
+#include "tests/unit/frontends/onnx_rig.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 // ---- Models -----------------------------------------------------------------------------------------
-#define DIM(name) "dim { dim_param '" name "' } "
-#define INPUT(name, dtype, dims)                                                                   \
-  "input { name '" name "' type { tensor_type { elem_type " dtype " shape { " dims " } } } } "
-#define OUTPUT(name) "output { name '" name "' } "
 #define INTS(name, dims, values)                                                                   \
   "initializer { name '" name "' data_type 7 " dims "int64_data [ " values " ] } "
-#define REAL(name, value) "initializer { name '" name "' data_type 1 float_data [ " value " ] } "
-#define I(name, value) "attribute { name '" name "' type 2 i " value " } "
-#define F(name, value) "attribute { name '" name "' type 1 f " value " } "
-
-enum { MOST = 40 };
-
-typedef struct model_t {
-  dt_function_t *compiled, *evaluated;
-  uint32_t n_out;
-  onnx_bytes_t bytes; // which the functions read as long as they are
-} model_t;
-
-static dt_function_t *make(const fixture_t *fixture, dt_onnx_t *file, dt_answer_t answer) {
-  dt_function_options_t about = {.struct_size = sizeof about, .answer = answer};
-  dt_onnx_function_options_t options = {.struct_size = sizeof options, .function = &about};
-  dt_function_t *made = NULL;
-  expect_ok(dt_onnx_function_create(fixture->runtime, file, &options, &made));
-  return made;
-}
-
-static model_t open_model(const fixture_t *fixture, int opset, const char *graph) {
-  char text[16384];
-  int length =
-      snprintf(text, sizeof text,
-               "ir_version 10 opset_import { version %d } opset_import { domain "
-               "'ai.onnx.ml' version 3 } opset_import { domain 'com.microsoft' version 1 } graph { "
-               "name 'g' %s }",
-               opset, graph);
-  assert_true(length > 0 && length < (int)sizeof text);
-  onnx_bytes_t bytes = onnx_make(&dt__onnx_model_message, text);
-  dt_onnx_t *file = NULL;
-  expect_ok(dt_onnx_open_memory(bytes.data, bytes.len, NULL, &file));
-  model_t made = {make(fixture, file, compiled_answer()), make(fixture, file, DT_ANSWER_EVALUATOR),
-                  dt_onnx_n_outputs(file), bytes};
-  assert_true(made.n_out <= MOST);
-  dt_onnx_close(file);
-  return made;
-}
-
-static void close_model(model_t *model) {
-  dt_function_release(model->compiled);
-  dt_function_release(model->evaluated);
-  onnx_free(&model->bytes);
-}
-
-static double element(const dt_tensor_t *tensor, int64_t k) {
-  const void *data = dt_tensor_data(tensor);
-  switch (dt_tensor_dtype(tensor)) {
-  case DT_F32:
-    return (double)((const float *)data)[k];
-  case DT_I64:
-    return (double)((const int64_t *)data)[k];
-  case DT_I32:
-    return ((const int32_t *)data)[k];
-  case DT_I8:
-    return ((const int8_t *)data)[k];
-  default:
-    return ((const uint8_t *)data)[k];
-  }
-}
+#define NUMBER(name, value) "initializer { name '" name "' data_type 1 float_data [ " value " ] } "
 
 typedef struct wanted_t {
   const char *what;
@@ -88,7 +22,7 @@ typedef struct wanted_t {
 static void expect_values(const dt_tensor_t *got, const wanted_t *want, int64_t at) {
   assert_int_equal(dt_tensor_count(got), want->count);
   for (int64_t k = 0; k < want->count; k++) {
-    double a = element(got, k), b = want->values[k], away = fabs(a - b);
+    double a = rig_get(got, k), b = want->values[k], away = fabs(a - b);
     double allowed = dt_tensor_dtype(got) == DT_F32 ? 1e-6 + want->rtol * fabs(b) : 0;
     if (a == b || (float)a == (float)b || (isnan(a) && isnan(b)) || away <= allowed)
       continue;
@@ -98,11 +32,11 @@ static void expect_values(const dt_tensor_t *got, const wanted_t *want, int64_t 
 }
 
 // Both functions on the same inputs, against want[0 … n_out-1].
-static void run(const fixture_t *fixture, const model_t *model, dt_tensor_t *const *in,
+static void run(const fixture_t *fixture, const rig_model_t *model, dt_tensor_t *const *in,
                 uint32_t n_in, const wanted_t *want, int64_t at) {
   dt_function_t *const functions[] = {model->compiled, model->evaluated};
   for (int which = 0; which < 2; which++) {
-    dt_tensor_t *out[MOST] = {0};
+    dt_tensor_t *out[RIG_MOST_OUT] = {0};
     expect_ok(dt_call(fixture->session, functions[which], in, n_in, out, model->n_out));
     for (uint32_t k = 0; k < model->n_out; k++) {
       expect_values(out[k], &want[k], at);
@@ -144,26 +78,26 @@ static const struct {
 } formulas[] = {
     {"Abs", "", fabs},
     {"Ceil", "", ceil},
-    {"Celu", F("alpha", "2.0"), celu},
+    {"Celu", REAL("alpha", "2.0"), celu},
     {"Clip", "", clip},
     {"Elu", "", elu},
     {"Floor", "", floor},
     {"Gelu", "", gelu},
     {"HardSigmoid", "", hard_sigmoid},
     {"HardSwish", "", hard_swish},
-    {"IsInf", I("detect_positive", "0"), is_minus_infinity},
+    {"IsInf", INT("detect_positive", "0"), is_minus_infinity},
     {"IsNaN", "", is_nan},
-    {"LeakyRelu", F("alpha", "0.25"), leaky},
+    {"LeakyRelu", REAL("alpha", "0.25"), leaky},
     {"Mish", "", mish},
     {"Reciprocal", "", reciprocal},
     {"Round", "", rint},
     {"Selu", "", selu},
-    {"Shrink", F("bias", "0.25"), shrink},
+    {"Shrink", REAL("bias", "0.25"), shrink},
     {"Sigmoid", "", sigmoid},
     {"Sign", "", sign},
     {"Softplus", "", softplus},
     {"Softsign", "", softsign},
-    {"Swish", F("alpha", "0.5"), swish},
+    {"Swish", REAL("alpha", "0.5"), swish},
     {"ThresholdedRelu", "", thresholded},
 };
 enum { N_FORMULAS = sizeof formulas / sizeof formulas[0], MOST_ELEMENTS = 700 };
@@ -182,7 +116,8 @@ static void test_formulas(void **state) {
   static const int64_t shapes[][2] = {{4, 7}, {0, 3}, {1, 1}, {1, 5}, {33, 17}};
   static double values[N_FORMULAS][MOST_ELEMENTS];
   wanted_t want[N_FORMULAS];
-  char graph[12288] = INPUT("x", "1", DIM("a") DIM("b")) REAL("low", "-1.0") REAL("high", "2.0");
+  char graph[12288] =
+      INPUT("x", "1", OPEN("a") OPEN("b")) NUMBER("low", "-1.0") NUMBER("high", "2.0");
   for (int k = 0; k < N_FORMULAS; k++) {
     size_t used = strlen(graph);
     bool clips = strcmp(formulas[k].op, "Clip") == 0;
@@ -191,7 +126,7 @@ static void test_formulas(void **state) {
                    formulas[k].op, clips ? "input 'low' input 'high'" : "", k,
                    formulas[k].attributes, k);
   }
-  model_t model = open_model(fixture, 24, graph);
+  rig_model_t model = rig_open_at(fixture, 24, graph);
   for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
     dt_tensor_t *x = hard_tensor(fixture, 2, shapes[s]);
     float *data = dt_tensor_data(x);
@@ -208,7 +143,7 @@ static void test_formulas(void **state) {
     run(fixture, &model, &x, 1, want, shapes[s][0]);
     dt_tensor_release(x);
   }
-  close_model(&model);
+  rig_close(&model, 1);
 }
 
 // ---- Along the middle of three dims -----------------------------------------------------------------
@@ -273,7 +208,7 @@ static const struct {
   const char *op, *attributes;
   line_fn_t fn;
 } lines[] = {
-    {"ArgMax", I("axis", "1") I("select_last_index", "1") I("keepdims", "0"), line_last_max},
+    {"ArgMax", INT("axis", "1") INT("select_last_index", "1") INT("keepdims", "0"), line_last_max},
     {"ReduceL1", "", line_l1},
     {"ReduceL2", "", line_l2},
     {"ReduceLogSumExp", "", line_log_sum_exp},
@@ -319,7 +254,7 @@ static dt_tensor_t *simple_tensor(fixture_t *fixture, uint32_t rank, const int64
   return made;
 }
 
-static void check_lines(fixture_t *fixture, const model_t *model, const int64_t *sizes) {
+static void check_lines(fixture_t *fixture, const rig_model_t *model, const int64_t *sizes) {
   static double values[N_LINES + 2][MOST_ELEMENTS];
   wanted_t want[N_LINES + 2];
   dt_tensor_t *x = simple_tensor(fixture, 3, sizes);
@@ -338,33 +273,33 @@ static void check_lines(fixture_t *fixture, const model_t *model, const int64_t 
 static void test_lines(void **state) {
   fixture_t *fixture = *state;
   static const int64_t shapes[][3] = {{2, 5, 3}, {3, 1, 1}, {2, 0, 4}, {0, 4, 2}, {3, 33, 5}};
-  char graph[8192] = INPUT("x", "1", DIM("a") DIM("b") DIM("c")) INTS("axes", "dims 1 ", "-2")
+  char graph[8192] = INPUT("x", "1", OPEN("a") OPEN("b") OPEN("c")) INTS("axes", "dims 1 ", "-2")
       INTS("axis", "", "1");
   for (int k = 0; k < N_LINES; k++) {
     size_t used = strlen(graph);
     bool reduces = strncmp(lines[k].op, "Reduce", 6) == 0;
     (void)snprintf(graph + used, sizeof graph - used,
                    "node { op_type '%s' input 'x' %s output 'y%d' %s } output { name 'y%d' } ",
-                   lines[k].op, reduces ? "input 'axes' " I("keepdims", "0") : "", k,
+                   lines[k].op, reduces ? "input 'axes' " INT("keepdims", "0") : "", k,
                    lines[k].attributes, k);
   }
-  (void)strcat(graph, "node { op_type 'CumProd' input 'x' input 'axis' output 'p' " I(
-                          "reverse", "1") I("exclusive", "1") "} " OUTPUT("p"));
+  (void)strcat(graph, "node { op_type 'CumProd' input 'x' input 'axis' output 'p' " INT(
+                          "reverse", "1") INT("exclusive", "1") "} " OUTPUT("p"));
   (void)strcat(graph, "node { op_type 'CumSum' input 'x' input 'axis' output 's' } " OUTPUT("s"));
-  model_t model = open_model(fixture, 26, graph);
+  rig_model_t model = rig_open_at(fixture, 26, graph);
   for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++)
     check_lines(fixture, &model, shapes[s]);
-  close_model(&model);
+  rig_close(&model, 1);
 }
 
 // Before operator set 13 all dims from the axis on are one.
 static void test_flattened_softmax(void **state) {
   fixture_t *fixture = *state;
-  model_t model = open_model(
+  rig_model_t model = rig_open_at(
       fixture, 11,
       INPUT("x", "1",
-            DIM("a") DIM("b")
-                DIM("c")) "node { op_type 'Softmax' input 'x' output 'y' } " OUTPUT("y"));
+            OPEN("a") OPEN("b")
+                OPEN("c")) "node { op_type 'Softmax' input 'x' output 'y' } " OUTPUT("y"));
   for (int64_t n = 0; n < 4; n++) {
     const int64_t sizes[] = {3, n, 2};
     double values[24];
@@ -380,23 +315,25 @@ static void test_flattened_softmax(void **state) {
     run(fixture, &model, &x, 1, &want, n);
     dt_tensor_release(x);
   }
-  close_model(&model);
+  rig_close(&model, 1);
 }
 
 // ---- Quantised --------------------------------------------------------------------------------------
 // Scales for each column of x, and for each three rows of it.
 static void test_quantised(void **state) {
   fixture_t *fixture = *state;
-  model_t model = open_model(
+  rig_model_t model = rig_open_at(
       fixture, 21,
-      INPUT("x", "1", DIM("a") DIM("b")) INPUT("s", "1", DIM("b")) INPUT("z", "3", DIM("b")) INPUT(
-          "t", "1",
-          DIM("c") DIM(
-              "b")) "node { op_type 'QuantizeLinear' input 'x' input 's' input 'z' output 'q' } "
-                    "node { op_type 'DequantizeLinear' input 'q' input 's' input 'z' output 'd' } "
-                    "node { op_type 'QuantizeLinear' input 'x' input 't' output 'r' " I("axis", "0")
-                        I("block_size", "3") I("output_dtype", "2") "} " OUTPUT("q") OUTPUT("d")
-                            OUTPUT("r"));
+      INPUT("x", "1", OPEN("a") OPEN("b")) INPUT("s", "1", OPEN("b")) INPUT("z", "3", OPEN("b"))
+          INPUT("t", "1",
+                OPEN("c") OPEN(
+                    "b")) "node { op_type 'QuantizeLinear' input 'x' input 's' input 'z' output "
+                          "'q' } "
+                          "node { op_type 'DequantizeLinear' input 'q' input 's' input 'z' output "
+                          "'d' } "
+                          "node { op_type 'QuantizeLinear' input 'x' input 't' output 'r' " INT(
+                              "axis", "0") INT("block_size", "3")
+                              INT("output_dtype", "2") "} " OUTPUT("q") OUTPUT("d") OUTPUT("r"));
   static const int64_t shapes[][3] = {{5, 4, 2}, {3, 1, 1}, {0, 2, 0}, {10, 7, 4}};
   for (size_t k = 0; k < sizeof shapes / sizeof shapes[0]; k++) {
     int64_t a = shapes[k][0], b = shapes[k][1], c = shapes[k][2];
@@ -423,12 +360,11 @@ static void test_quantised(void **state) {
     for (int i = 0; i < 4; i++)
       dt_tensor_release(in[i]);
   }
-  close_model(&model);
+  rig_close(&model, 1);
 }
 
 // A sum, a product and a concatenation of bytes, and a product of matrices of which the second is
 // turned and each column has a scale.
-#define MS "domain 'com.microsoft' "
 #define BYTE(name, value) "initializer { name '" name "' data_type 2 int32_data [ " value " ] } "
 #define QUANTS "input 'a' input 'half' input 'four' input 'b' input 'quarter' input 'nine' "
 
@@ -436,19 +372,19 @@ static double byte_of(double x) { return clamp(rint(x), 0, 255); }
 
 static void test_bytes(void **state) {
   fixture_t *fixture = *state;
-  model_t model = open_model(
+  rig_model_t model = rig_open_at(
       fixture, 18,
-      INPUT("a", "2", DIM("m") DIM("k")) INPUT("b", "2", DIM("m") DIM("k")) INPUT(
-          "s", "1", DIM("m")) REAL("half", "0.5") REAL("quarter", "0.25") REAL("one", "1.0")
+      INPUT("a", "2", OPEN("m") OPEN("k")) INPUT("b", "2", OPEN("m") OPEN("k")) INPUT(
+          "s", "1", OPEN("m")) NUMBER("half", "0.5") NUMBER("quarter", "0.25") NUMBER("one", "1.0")
           BYTE("four", "4") BYTE("nine", "9") BYTE(
               "ten",
               "10") "node { op_type 'QLinearAdd' " MS QUANTS "input 'one' input 'ten' output 'x' } "
                     "node { op_type 'QLinearMul' " MS QUANTS "input 'one' input 'ten' output 'y' } "
                     "node { op_type 'QLinearConcat' " MS "input 'one' input 'ten' " QUANTS
-                    "output 'z' " I(
+                    "output 'z' " INT(
                         "axis", "-1") "} node { op_type 'QGemm' " MS
                                       "input 'a' input 'half' input 'four' input 'b' input 's' "
-                                      "input 'nine' output 'w' " I("transB", "1") "} " OUTPUT("x")
+                                      "input 'nine' output 'w' " INT("transB", "1") "} " OUTPUT("x")
                                           OUTPUT("y") OUTPUT("z") OUTPUT("w"));
   static const int64_t shapes[][2] = {{3, 4}, {1, 1}, {0, 3}, {5, 9}};
   for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
@@ -479,17 +415,18 @@ static void test_bytes(void **state) {
     for (int i = 0; i < 3; i++)
       dt_tensor_release(in[i]);
   }
-  close_model(&model);
+  rig_close(&model, 1);
 }
 
 // ---- Losses -----------------------------------------------------------------------------------------
 static void test_loss(void **state) {
   fixture_t *fixture = *state;
-  model_t model = open_model(
+  rig_model_t model = rig_open_at(
       fixture, 13,
-      INPUT("x", "1", DIM("n") DIM("c") DIM("d")) INPUT("t", "7", DIM("n") DIM("d")) INPUT(
-          "w", "1", DIM("c")) "node { op_type 'NegativeLogLikelihoodLoss' input 'x' input 't' "
-                              "input 'w' output 'y' " I("ignore_index", "-100") "} " OUTPUT("y"));
+      INPUT("x", "1", OPEN("n") OPEN("c") OPEN("d")) INPUT("t", "7", OPEN("n") OPEN("d"))
+          INPUT("w", "1",
+                OPEN("c")) "node { op_type 'NegativeLogLikelihoodLoss' input 'x' input 't' "
+                           "input 'w' output 'y' " INT("ignore_index", "-100") "} " OUTPUT("y"));
   for (int64_t n = 1; n < 6; n++) {
     const int64_t sizes[] = {n, 4, 3}, targets[] = {n, 3}, classes = 4;
     int64_t index[18];
@@ -510,15 +447,15 @@ static void test_loss(void **state) {
     for (int k = 0; k < 3; k++)
       dt_tensor_release(in[k]);
   }
-  close_model(&model);
+  rig_close(&model, 1);
 }
 
 // ---- Numbers ----------------------------------------------------------------------------------------
 // What is computed of the sizes a and b of the input, in i64.
 #define NODE1(op, x, y, more) "node { op_type '" op "' input '" x "' output '" y "' " more "} "
 #define NODE2(op, a, b, y) "node { op_type '" op "' input '" a "' input '" b "' output '" y "' } "
-#define FLOATS(x, y) NODE1("Cast", x, y, I("to", "1"))
-#define WHOLE(x) NODE1("Cast", x, "y", I("to", "7"))
+#define FLOATS(x, y) NODE1("Cast", x, y, INT("to", "1"))
+#define WHOLE(x) NODE1("Cast", x, "y", INT("to", "7"))
 
 static int64_t half(int64_t a, int64_t b) { return b * 0 + a / 2; }
 static int64_t quarters(int64_t a, int64_t b) { return b * 0 + (a + 3) / 4; }
@@ -562,10 +499,11 @@ static const struct {
              NODE2("Sub", "s", "e", "y"),
      distance},
     {"reductions",
-     NODE1("ReduceProd", "ab", "p", I("keepdims", "0"))
-         NODE1("ReduceSum", "ab", "q", I("keepdims", "0")) NODE1(
-             "ReduceMax", "ab", "m",
-             I("keepdims", "0")) "node { op_type 'Sum' input 'p' input 'q' input 'm' output 'y' } ",
+     NODE1("ReduceProd", "ab", "p", INT("keepdims", "0"))
+         NODE1("ReduceSum", "ab", "q", INT("keepdims", "0"))
+             NODE1("ReduceMax", "ab", "m",
+                   INT("keepdims",
+                       "0")) "node { op_type 'Sum' input 'p' input 'q' input 'm' output 'y' } ",
      product},
     {"logic",
      NODE2("Less", "a", "b", "l") NODE1("Not", "l", "n", "") NODE2("Equal", "a", "3", "e")
@@ -590,8 +528,8 @@ static const struct {
 
 static const char literals[] =
     INTS("0", "", "0") INTS("1", "", "1") INTS("2", "", "2") INTS("3", "", "3") INTS("5", "", "5")
-        INTS("100", "", "100") REAL("0.5", "0.5") REAL("4.0", "4.0") REAL("0.75", "0.75")
-            REAL("2.0", "2.0") INPUT("x", "1", DIM("m") DIM("n")) NODE1("Shape", "x", "ab", "")
+        INTS("100", "", "100") NUMBER("0.5", "0.5") NUMBER("4.0", "4.0") NUMBER("0.75", "0.75")
+            NUMBER("2.0", "2.0") INPUT("x", "1", OPEN("m") OPEN("n")) NODE1("Shape", "x", "ab", "")
                 NODE2("Gather", "ab", "0", "a") NODE2("Gather", "ab", "1", "b");
 
 // One variant serves all sizes, and nothing is left to be read from data: a size is made of each.
@@ -601,7 +539,7 @@ static void check_numbers(fixture_t *fixture, size_t which) {
                  NODE2("Max", "y", "0", "u") NODE2("Unsqueeze", "u", "axes", "v")
                      NODE1("ConstantOfShape", "v", "z", "") OUTPUT("y") OUTPUT("z")
                          INTS("axes", "dims 1 ", "0"));
-  model_t model = open_model(fixture, 18, graph);
+  rig_model_t model = rig_open_at(fixture, 18, graph);
   for (int64_t a = 11; a >= 0; a--) {
     const int64_t sizes[] = {a, 6}, size = numbers[which].fn(a, 6);
     static const double zeros[512] = {0};
@@ -614,7 +552,7 @@ static void check_numbers(fixture_t *fixture, size_t which) {
   }
   if (compiled_answer() == DT_ANSWER_COMPILED)
     assert_int_equal(variants_of(model.compiled), 1);
-  close_model(&model);
+  rig_close(&model, 1);
 }
 
 static void test_numbers(void **state) {

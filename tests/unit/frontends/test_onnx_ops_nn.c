@@ -2,23 +2,16 @@
 // Operators of networks over dynamic dims: products, normalisation, convolution and pooling,
 // resampling, attention, fused operators. Compiled code against the evaluator at several sizes in
 // one variant, and for fused operators against numbers that ONNX Runtime gives.
-#include "tests/unit/exec/exec_test.h"
-
-#include "ductile/onnx.h"
-#include "tests/unit/frontends/onnx_text.h"
+#include "tests/unit/frontends/onnx_rig.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 // ---- Cases ------------------------------------------------------------------------------------------
-#define INT(name, value) "attribute { name '" name "' type 2 i " #value " } "
 #define INTS(name, values) "attribute { name '" name "' type 7 ints [" values "] } "
-#define REAL(name, value) "attribute { name '" name "' type 1 f " #value " } "
-#define TEXT(name, value) "attribute { name '" name "' type 3 s '" value "' } "
-#define REALS(name, size, values)                                                                  \
+#define NUMBERS(name, size, values)                                                                \
   "initializer { name '" name "' data_type 1 dims " #size " float_data [" values "] } "
-#define MS "domain 'com.microsoft' "
 
 // An input's element type (f: f32, m: 0 and 1 in i32, l: 0 … 3 in i64) and dims: letters are open
 // ones. Inputs are named a, b, … in their order.
@@ -33,8 +26,8 @@ typedef struct op_case_t {
 
 static const op_case_t cases[] = {
     {"Gemm", "f b 6; f 5 6; f 5",
-     "op_type 'Gemm' input 'a' input 'b' input 'c' " INT("transB", 1) REAL("alpha", 0.5)
-         REAL("beta", 2),
+     "op_type 'Gemm' input 'a' input 'b' input 'c' " INT("transB", "1") REAL("alpha", "0.5")
+         REAL("beta", "2"),
      "", 1, NULL},
     {"Einsum", "f b s 2 4; f b t 2 4",
      "op_type 'Einsum' input 'a' input 'b' " TEXT("equation", "bqhd,bkhd->bhqk"), "", 1, NULL},
@@ -48,12 +41,13 @@ static const op_case_t cases[] = {
      NULL},
     {"GroupNormalization", "f b 6 h w; f 6; f 6",
      "op_type 'GroupNormalization' input 'a' input "
-     "'b' input 'c' " INT("num_groups", 3),
+     "'b' input 'c' " INT("num_groups", "3"),
      "", 1, NULL},
-    {"LRN", "f b 5 h w", "op_type 'LRN' input 'a' " INT("size", 3) REAL("bias", 2), "", 1, NULL},
+    {"LRN", "f b 5 h w", "op_type 'LRN' input 'a' " INT("size", "3") REAL("bias", "2"), "", 1,
+     NULL},
     {"Conv", "f b 4 h w; f 6 2 3 3; f 6",
-     "op_type 'Conv' input 'a' input 'b' input 'c' " INT("group", 2) TEXT("auto_pad", "SAME_LOWER")
-         INTS("strides", "2 1"),
+     "op_type 'Conv' input 'a' input 'b' input 'c' " INT("group", "2")
+         TEXT("auto_pad", "SAME_LOWER") INTS("strides", "2 1"),
      "", 1, NULL},
     {"ConvTranspose", "f b 4 h w; f 4 3 3 2; f 3",
      "op_type 'ConvTranspose' input 'a' input 'b' "
@@ -61,42 +55,42 @@ static const op_case_t cases[] = {
      "", 1, NULL},
     {"MaxPool", "f b 2 h w",
      "op_type 'MaxPool' input 'a' " INTS("kernel_shape", "3 2") INTS("strides", "2 2")
-         INTS("pads", "1 1 1 1") INT("ceil_mode", 1),
+         INTS("pads", "1 1 1 1") INT("ceil_mode", "1"),
      "", 2, NULL},
     {"AveragePool", "f b 2 h w",
      "op_type 'AveragePool' input 'a' " INTS("kernel_shape", "3 3") INTS("strides", "2 2")
          TEXT("auto_pad", "SAME_UPPER"),
      "", 1, NULL},
     {"Resize to nearest", "f b 2 h w", "op_type 'Resize' input 'a' input '' input 'scales' ",
-     REALS("scales", 4, "1 1 2 0.5"), 1, NULL},
+     NUMBERS("scales", 4, "1 1 2 0.5"), 1, NULL},
     {"Resize, linear", "f b 2 h w",
      "op_type 'Resize' input 'a' input '' input 'scales' " TEXT("mode", "linear")
          TEXT("coordinate_transformation_mode", "align_corners"),
-     REALS("scales", 4, "1 1 1.5 0.75"), 1, NULL},
+     NUMBERS("scales", 4, "1 1 1.5 0.75"), 1, NULL},
     {"Resize, cubic", "f b 2 h w",
-     "op_type 'Resize' input 'a' input '' input 'scales' " TEXT("mode", "cubic") INT("antialias", 1)
-         INT("exclude_outside", 1),
-     REALS("scales", 4, "1 1 0.5 1.25"), 1, NULL},
+     "op_type 'Resize' input 'a' input '' input 'scales' " TEXT("mode", "cubic")
+         INT("antialias", "1") INT("exclude_outside", "1"),
+     NUMBERS("scales", 4, "1 1 0.5 1.25"), 1, NULL},
     {"GridSample", "f b 2 h w; f b 3 s 2",
      "op_type 'GridSample' input 'a' input 'b' " TEXT("padding_mode", "reflection"), "", 1, NULL},
-    {"DepthToSpace", "f b 8 h w", "op_type 'DepthToSpace' input 'a' " INT("blocksize", 2), "", 1,
+    {"DepthToSpace", "f b 8 h w", "op_type 'DepthToSpace' input 'a' " INT("blocksize", "2"), "", 1,
      NULL},
     {"Attention", "f b s 8; f b t 4; f b t 4",
-     "op_type 'Attention' input 'a' input 'b' input 'c' " INT("q_num_heads", 4)
-         INT("kv_num_heads", 2) INT("is_causal", 1) REAL("softcap", 2),
+     "op_type 'Attention' input 'a' input 'b' input 'c' " INT("q_num_heads", "4")
+         INT("kv_num_heads", "2") INT("is_causal", "1") REAL("softcap", "2"),
      "", 1, NULL},
     {"Attention with a past", "f b 2 s 4; f b 2 s 4; f b 2 s 4; f s u; f b 2 t 4; f b 2 t 4",
      "op_type 'Attention' input 'a' input 'b' input 'c' input '' input 'e' input 'f' " INT(
-         "is_causal", 1),
+         "is_causal", "1"),
      "", 3, NULL},
     {"SkipLayerNormalization", "f b s 8; f b s 8; f 8; f 8; f 8",
      "op_type "
      "'SkipLayerNormalization' input 'a' input 'b' input 'c' input 'd' input 'e' " MS REAL(
-         "epsilon", 1e-5),
+         "epsilon", "1e-5"),
      "", 1, WANT(0.549287, 0.947846, -2.21314, -0.160725)},
     {"SkipSimplifiedLayerNormalization", "f b s 8; f b s 8; f 8",
      "op_type "
-     "'SkipSimplifiedLayerNormalization' input 'a' input 'b' input 'c' " MS REAL("epsilon", 1e-5),
+     "'SkipSimplifiedLayerNormalization' input 'a' input 'b' input 'c' " MS REAL("epsilon", "1e-5"),
      "", 1, WANT(0.236475, -0.250386, -1.53013, -0.0834619)},
     {"FastGelu", "f b s 8; f 8", "op_type 'FastGelu' input 'a' input 'b' " MS, "", 1,
      WANT(-0.0354804, -0.132692, 1.25849, 0.149675)},
@@ -104,18 +98,18 @@ static const op_case_t cases[] = {
      WANT(-0.120785, -0.149612, 0.245384, 1.11693)},
     {"Attention of com.microsoft", "f b s 8; f 8 24; f 24; m b s",
      "op_type 'Attention' input 'a' "
-     "input 'b' input 'c' input 'd' " MS INT("num_heads", 2),
+     "input 'b' input 'c' input 'd' " MS INT("num_heads", "2"),
      "", 1, WANT(-2.38628, 2.50306, 3.50649, -2.82459)},
     {"MultiHeadAttention", "f b s 8; f b s 8; f b s 8; f 24",
      "op_type 'MultiHeadAttention' input "
-     "'a' input 'b' input 'c' input 'd' " MS INT("num_heads", 2) INT("unidirectional", 1),
+     "'a' input 'b' input 'c' input 'd' " MS INT("num_heads", "2") INT("unidirectional", "1"),
      "", 1, WANT(0, 1.75, -2.25, -0.5)},
     {"RotaryEmbedding of com.microsoft", "f b s 16; l b s; f 6 4; f 6 4",
      "op_type "
-     "'RotaryEmbedding' input 'a' input 'b' input 'c' input 'd' " MS INT("interleaved", 1),
+     "'RotaryEmbedding' input 'a' input 'b' input 'c' input 'd' " MS INT("interleaved", "1"),
      "", 1, WANT(0.421875, -0.625, -1.4375, 1.45312)},
     {"FusedMatMul", "f b 4 s; f b 4 3",
-     "op_type 'FusedMatMul' input 'a' input 'b' " MS INT("transA", 1) REAL("alpha", 0.5), "", 1,
+     "op_type 'FusedMatMul' input 'a' input 'b' " MS INT("transA", "1") REAL("alpha", "0.5"), "", 1,
      WANT(1.40625, 0.0625, -0.921875, 0.695312)},
     {"FusedConv", "f b 2 h w; f 4 2 3 3; f 4",
      "op_type 'FusedConv' input 'a' input 'b' input 'c' " MS TEXT("activation", "Relu"), "", 1,
@@ -217,21 +211,7 @@ static onnx_bytes_t make_model(const op_case_t *c, const input_t *inputs, uint32
   return onnx_make(&dt__onnx_model_message, text);
 }
 
-static dt_function_t *make(const fixture_t *fixture, dt_onnx_t *file, dt_answer_t answer) {
-  dt_function_options_t about = {.struct_size = sizeof about, .answer = answer};
-  dt_onnx_function_options_t options = {.struct_size = sizeof options, .function = &about};
-  dt_function_t *made = NULL;
-  expect_ok(dt_onnx_function_create(fixture->runtime, file, &options, &made));
-  return made;
-}
-
 // ---- Answers ----------------------------------------------------------------------------------------
-static double value_of(const dt_tensor_t *tensor, int64_t k) {
-  const void *data = dt_tensor_data(tensor);
-  return dt_tensor_dtype(tensor) == DT_F32 ? (double)((const float *)data)[k]
-                                           : (double)((const int64_t *)data)[k];
-}
-
 static void expect_near(const char *name, int64_t k, double got, double want) {
   if (!(fabs(got - want) <= 2e-5 * (1.0 + fabs(want))))
     fail_msg("%s, element %lld: got %.9g, expected %.9g", name, (long long)k, got, want);
@@ -243,7 +223,7 @@ static void expect_equal(const char *name, const dt_tensor_t *got, const dt_tens
     assert_int_equal(dt_tensor_sizes(got)[k], dt_tensor_sizes(want)[k]);
   assert_int_equal(dt_tensor_dtype(got), dt_tensor_dtype(want));
   for (int64_t k = 0; k < dt_tensor_count(got); k++)
-    expect_near(name, k, value_of(got, k), value_of(want, k));
+    expect_near(name, k, rig_get(got, k), rig_get(want, k));
 }
 
 static void run_set(const fixture_t *fixture, dt_function_t *const *functions, const op_case_t *c,
@@ -256,7 +236,7 @@ static void run_set(const fixture_t *fixture, dt_function_t *const *functions, c
   for (int k = 0; k < c->n_out; k++)
     expect_equal(c->name, out[0][k], out[1][k]);
   for (int k = 0; set == 0 && c->want && k < N_WANT; k++)
-    expect_near(c->name, k, value_of(out[0][0], k), c->want[k]);
+    expect_near(c->name, k, rig_get(out[0][0], k), c->want[k]);
   for (uint32_t k = 0; k < 8; k++)
     dt_tensor_release(in[k]);
   for (int k = 0; k < 8; k++)
@@ -272,8 +252,8 @@ static void test_operators(void **state) {
     onnx_bytes_t bytes = make_model(c, inputs, n);
     dt_onnx_t *file = NULL;
     expect_ok(dt_onnx_open_memory(bytes.data, bytes.len, NULL, &file));
-    dt_function_t *functions[] = {make(fixture, file, compiled_answer()),
-                                  make(fixture, file, DT_ANSWER_EVALUATOR)};
+    dt_function_t *functions[] = {rig_function(fixture, file, compiled_answer()),
+                                  rig_function(fixture, file, DT_ANSWER_EVALUATOR)};
     for (int set = 0; set < N_SETS; set++)
       run_set(fixture, functions, c, inputs, n, set);
     dt_function_stats_t stats = {.struct_size = sizeof stats};
@@ -296,7 +276,7 @@ static void test_refused(void **state) {
       {"op_type 'MaxPool' input 'a' ", "\"kernel_shape\" is missing"},
       {"op_type 'Resize' input 'a' " TEXT("mode", "best"), "\"mode\""},
       {"op_type 'GridSample' input 'a' input 'a' " TEXT("padding_mode", "x"), "\"padding_mode\""},
-      {"op_type 'GroupQueryAttention' input 'a' " MS INT("num_heads", 2), "\"kv_num_heads\""},
+      {"op_type 'GroupQueryAttention' input 'a' " MS INT("num_heads", "2"), "\"kv_num_heads\""},
   };
   const fixture_t *fixture = *state;
   for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
