@@ -148,26 +148,14 @@ static void see_condition(dt_imp_node_t *n, loop_t *loop) {
   const dt_onnx_graph_t *graph = loop->graph;
   uint32_t id = graph->output.items[0].name.id;
   const dt_onnx_node_t *node = dt__imp_maker(graph, id);
-  while (node && !node->function && node->input.len > 0 &&
-         (dt__onnx_str_is(node->op_type, "Identity") || dt__onnx_str_is(node->op_type, "Cast"))) {
+  while ((dt__imp_is_op(node, "Identity") || dt__imp_is_op(node, "Cast")) && node->input.len > 0) {
     id = node->input.items[0].id;
     node = dt__imp_maker(graph, id);
   }
-  loop->stays = !node && id == graph->input.items[1].name.id;
+  loop->stays = id == graph->input.items[1].name.id;
   if (loop->stays)
     return;
-  if (node && dt__onnx_str_is(node->op_type, "Constant")) {
-    const dt_onnx_attribute_t *attr = dt__imp_find_attr(n->frame, node, "value");
-    loop->gives = attr ? dt__imp_data_val(n, attr->t) : NULL;
-  } else if (!node) {
-    loop->gives = n->imp->values[id];
-    for (uint32_t k = 0; k < graph->initializer.len; k++)
-      if (graph->initializer.items[k].name.id == id)
-        loop->gives = dt__imp_data_val(n, &graph->initializer.items[k]);
-    for (uint32_t k = 0; k < graph->input.len; k++)
-      if (graph->input.items[k].name.id == id)
-        loop->gives = NULL;
-  }
+  loop->gives = dt__imp_body_val(n, graph, id);
   loop->stays = dt__imp_number_of(n, loop->gives).id != 0;
 }
 

@@ -30,23 +30,39 @@ dt_sym_t dt__imp_number_of(dt_imp_node_t *n, const dt_imp_val_t *value) {
 }
 
 const dt_onnx_node_t *dt__imp_maker(const dt_onnx_graph_t *graph, uint32_t id) {
-  for (uint32_t k = graph->node.len; k-- > 0;)
+  for (uint32_t k = id ? graph->node.len : 0; k-- > 0;)
     for (uint32_t i = 0; i < graph->node.items[k].output.len; i++)
       if (graph->node.items[k].output.items[i].id == id)
         return &graph->node.items[k];
   return NULL;
 }
 
-const dt_imp_val_t *dt__imp_data_val(dt_imp_node_t *n, const dt_onnx_tensor_t *data) {
+bool dt__imp_is_op(const dt_onnx_node_t *node, const char *type) {
+  return node && !node->function && dt__onnx_domain(node->domain).len == 0 &&
+         dt__onnx_str_is(node->op_type, type);
+}
+
+static const dt_imp_val_t *data_val(dt_imp_node_t *n, const dt_onnx_tensor_t *data) {
   dt_imp_val_t *value = data ? dt__imp_new_val(n->imp) : NULL;
   if (value)
     value->data = data;
   return value;
 }
 
-static bool is_op(const dt_onnx_node_t *node, const char *type) {
-  return node && !node->function && dt__onnx_domain(node->domain).len == 0 &&
-         dt__onnx_str_is(node->op_type, type);
+const dt_imp_val_t *dt__imp_body_val(dt_imp_node_t *n, const dt_onnx_graph_t *graph, uint32_t id) {
+  const dt_onnx_node_t *node = dt__imp_maker(graph, id);
+  if (node) {
+    const dt_onnx_attribute_t *attr =
+        dt__imp_is_op(node, "Constant") ? dt__imp_find_attr(n->frame, node, "value") : NULL;
+    return attr ? data_val(n, attr->t) : NULL;
+  }
+  for (uint32_t k = 0; k < graph->input.len; k++)
+    if (graph->input.items[k].name.id == id)
+      return NULL;
+  for (uint32_t k = 0; k < graph->initializer.len; k++)
+    if (graph->initializer.items[k].name.id == id)
+      return data_val(n, &graph->initializer.items[k]);
+  return n->imp->values[id];
 }
 
 static uint32_t operand(const dt_onnx_node_t *node, uint32_t k) {
@@ -63,18 +79,10 @@ static bool is_number(body_t *b, const dt_imp_val_t *value, line_t *out) {
   return out->base.id != 0 && (wide || known->dtype == DT_I32);
 }
 
-// A name that the body does not make.
-static bool given(body_t *b, uint32_t id, line_t *out) {
-  for (uint32_t k = 0; k < b->graph->initializer.len; k++)
-    if (b->graph->initializer.items[k].name.id == id)
-      return is_number(b, dt__imp_data_val(b->n, &b->graph->initializer.items[k]), out);
-  return is_number(b, b->n->imp->values[id], out);
-}
-
 // `id`, or what it is another name of.
 static uint32_t behind_identity(body_t *b, uint32_t id) {
   const dt_onnx_node_t *node = dt__imp_maker(b->graph, id);
-  for (; is_op(node, "Identity") && b->nodes < MOST_NODES; b->nodes++) {
+  for (; dt__imp_is_op(node, "Identity") && b->nodes < MOST_NODES; b->nodes++) {
     id = operand(node, 0);
     node = dt__imp_maker(b->graph, id);
   }
@@ -90,8 +98,8 @@ static bool state_line(body_t *b, uint32_t k, line_t *out) {
   if (next == mine)
     return true;
   const dt_onnx_node_t *node = dt__imp_maker(b->graph, next);
-  bool less = is_op(node, "Sub");
-  if (!less && !is_op(node, "Add"))
+  bool less = dt__imp_is_op(node, "Sub");
+  if (!less && !dt__imp_is_op(node, "Add"))
     return false;
   bool first = behind_identity(b, operand(node, 0)) == mine;
   if (!first && (less || behind_identity(b, operand(node, 1)) != mine))
@@ -158,17 +166,15 @@ static bool line_of(body_t *b, uint32_t id, line_t *out) {
     if (b->graph->input.items[k].name.id == id)
       return input_line(b, k, out);
   const dt_onnx_node_t *node = dt__imp_maker(b->graph, id);
-  if (!node)
-    return given(b, id, out);
-  if (is_op(node, "Constant")) {
-    const dt_onnx_attribute_t *attr = dt__imp_find_attr(b->n->frame, node, "value");
-    return attr && is_number(b, dt__imp_data_val(b->n, attr->t), out);
-  }
-  if (is_op(node, "Identity") || is_op(node, "Squeeze") || is_op(node, "Unsqueeze"))
+  if (!node || dt__imp_is_op(node, "Constant"))
+    return is_number(b, dt__imp_body_val(b->n, b->graph, id), out);
+  if (dt__imp_is_op(node, "Identity") || dt__imp_is_op(node, "Squeeze") ||
+      dt__imp_is_op(node, "Unsqueeze"))
     return line_of(b, operand(node, 0), out);
-  if (is_op(node, "Cast"))
+  if (dt__imp_is_op(node, "Cast"))
     return cast_line(b, node, out);
-  return (is_op(node, "Add") || is_op(node, "Sub")) && sum_line(b, node, is_op(node, "Sub"), out);
+  return (dt__imp_is_op(node, "Add") || dt__imp_is_op(node, "Sub")) &&
+         sum_line(b, node, dt__imp_is_op(node, "Sub"), out);
 }
 
 // ---- Conditions -------------------------------------------------------------------------------------
@@ -202,11 +208,12 @@ static dt_sym_t trips_below(body_t *b, uint32_t x_id, uint32_t y_id, bool equal)
 static dt_sym_t trips_of(body_t *b, uint32_t id, bool *exact) {
   const dt_onnx_node_t *node = dt__imp_maker(b->graph, behind_identity(b, id));
   *exact = true;
-  if (is_op(node, "Less") || is_op(node, "LessOrEqual"))
-    return trips_below(b, operand(node, 0), operand(node, 1), is_op(node, "LessOrEqual"));
-  if (is_op(node, "Greater") || is_op(node, "GreaterOrEqual"))
-    return trips_below(b, operand(node, 1), operand(node, 0), is_op(node, "GreaterOrEqual"));
-  if (!is_op(node, "And") || b->nodes++ >= MOST_NODES)
+  if (dt__imp_is_op(node, "Less") || dt__imp_is_op(node, "LessOrEqual"))
+    return trips_below(b, operand(node, 0), operand(node, 1), dt__imp_is_op(node, "LessOrEqual"));
+  if (dt__imp_is_op(node, "Greater") || dt__imp_is_op(node, "GreaterOrEqual"))
+    return trips_below(b, operand(node, 1), operand(node, 0),
+                       dt__imp_is_op(node, "GreaterOrEqual"));
+  if (!dt__imp_is_op(node, "And") || b->nodes++ >= MOST_NODES)
     return (dt_sym_t){0};
   bool both[2];
   dt_sym_t first = trips_of(b, operand(node, 0), &both[0]),

@@ -9,8 +9,11 @@
 dt_sym_t dt__imp_number_of(dt_imp_node_t *n, const dt_imp_val_t *value);
 // The node of `graph` that makes the name; NULL: none does.
 const dt_onnx_node_t *dt__imp_maker(const dt_onnx_graph_t *graph, uint32_t id);
-// A tensor of the file as a value; NULL without one, and without memory.
-const dt_imp_val_t *dt__imp_data_val(dt_imp_node_t *n, const dt_onnx_tensor_t *data);
+// Whether it is that operator of the format's own; `node` may be NULL.
+bool dt__imp_is_op(const dt_onnx_node_t *node, const char *type);
+// What no trip of the body changes: a constant, an initializer, or what stands around it. NULL:
+// anything else.
+const dt_imp_val_t *dt__imp_body_val(dt_imp_node_t *n, const dt_onnx_graph_t *graph, uint32_t id);
 
 // How many trips a loop makes at most once it has begun: where the condition that the body gives
 // compares what counts by a literal with what counts slower or not at all, as in i + 1 < n, or is
