@@ -84,7 +84,7 @@ static bool set_up(const arguments_t *arguments, caller_t *caller) {
   if (!bench_ok(dt_runtime_create(&runtime, &caller->runtime), "making the runtime") ||
       !bench_ok(dt_function_create(caller->runtime, add, NULL, &function, &caller->function),
                 "making the function") ||
-      !bench_ok(dt_function_prepare(caller->function), "compiling") ||
+      !bench_ok(dt_function_prepare(caller->function, NULL), "compiling") ||
       !bench_ok(dt_session_create(caller->runtime, &caller->session), "making a session"))
     return false;
   const int64_t count = ELEMENTS;

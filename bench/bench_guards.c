@@ -310,7 +310,7 @@ static bool build(bench_report_t *report, const char *name, dt_compiler_t *compi
   for (long i = 0; i < rounds; i++) {
     dt_job_t job = {.run = run_build, .arg = subject};
     double start = bench_now_ns();
-    if (!bench_ok(dt__jobs_run(dt__compiler_jobs(compiler), &job, 1), "building"))
+    if (!bench_ok(dt__jobs_run(dt__compiler_jobs(compiler), &job, 1, 1), "building"))
       return false;
     times[i] = (bench_now_ns() - start) * 1e-6;
   }

@@ -220,7 +220,7 @@ static bool run_kernel(bench_report_t *report, const run_t *run, const kernel_t 
   dt_function_t *function = NULL;
   if (!bench_ok(make_function(run, kernel, &function), kernel->name))
     return false;
-  bool good = bench_ok(dt_function_prepare(function), kernel->name);
+  bool good = bench_ok(dt_function_prepare(function, NULL), kernel->name);
   for (size_t i = 0; i < count && good; i++)
     good = run_shape(report, run, kernel, function, list[i]);
   dt_function_stats_t stats = {.struct_size = sizeof stats};

@@ -167,7 +167,7 @@ static double compile(product_t *p) {
   dt_native_t *natives[2];
   dt_compile_options_t options = {.dump_name = "bench"};
   double kernel_ms = 0;
-  die(dt__llvm_split(p->program, &p->target, 2, &map));
+  die(dt__llvm_split(p->program, &p->target, 2, DT_UNIT_WORK_ANY, &map));
   for (uint32_t u = 0; u < 2; u++) {
     void *object;
     size_t bytes;

@@ -44,7 +44,7 @@ static dt_status_t once(dt_runtime_t *runtime, const char *path, times_t *times,
     status = dt_onnx_function_create(runtime, model, &options, &function);
   created = bench_now_ns();
   if (!status)
-    status = dt_function_prepare(function);
+    status = dt_function_prepare(function, NULL);
   traced = bench_now_ns();
   times->open[k] = (opened - begin) / 1e6;
   times->create[k] = (created - opened) / 1e6;

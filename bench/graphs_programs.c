@@ -244,7 +244,8 @@ dt_function_t *graphs_function(graphs_bench_t *bench, const graphs_program_t *pr
   dt_function_t *function = NULL;
   if (bench_ok(dt_function_create(bench->runtime, program->trace, bench, &options, &function),
                program->name) &&
-      bench_ok(dt_function_prepare_on(function, DT_CUDA, 0), program->name))
+      bench_ok(dt_function_prepare(function, &(dt_prepare_options_t){.device = DT_CUDA}),
+               program->name))
     return function;
   dt_function_release(function);
   return NULL;

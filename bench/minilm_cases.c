@@ -65,7 +65,9 @@ static dt_function_t *make_function(minilm_bench_t *bench) {
 
 dt_function_t *minilm_prepared(minilm_bench_t *bench) {
   dt_function_t *function = make_function(bench);
-  if (function && bench_ok(dt_function_prepare_on(function, bench->device, 0), "compiling"))
+  if (function &&
+      bench_ok(dt_function_prepare(function, &(dt_prepare_options_t){.device = bench->device}),
+               "compiling"))
     return function;
   dt_function_release(function);
   return NULL;

@@ -22,6 +22,7 @@ typedef struct options_t {
   cli_list_t inputs, dims;
   uint32_t mode, threads;
   double seconds;
+  int64_t deadline;
   bool names_are_hints, json;
 } options_t;
 
@@ -53,6 +54,9 @@ static const cli_option_t rows[] = {
      NULL, 0, 0},
     CLI_ROW_DATA(options_t),
     CLI_ROW_NAMES_ARE_HINTS(options_t),
+    CLI_ROW_DEADLINE(options_t,
+                     "for opening the model, and for each call, as in 500ms or 2s, after "
+                     "which the measurement ends (default: none)"),
     CLI_ROW_JSON(options_t),
 };
 
@@ -60,7 +64,7 @@ static const cli_command_t command = {
     .name = ME,
     .usage = "bench MODEL [--dim NAME=SIZES]… [--input NAME=SPEC]… [--device WHERE]\n"
              "                     [--mode MODE] [--threads N] [--seconds X] [--trace FILE]\n"
-             "                     [--data FOLDER] [--names-are-hints] [--json]",
+             "                     [--data FOLDER] [--names-are-hints] [--deadline TIME] [--json]",
     .about =
         "Calls the ONNX model in the file MODEL, by compiled code, at every combination of the "
         "sizes "
@@ -70,10 +74,15 @@ static const cli_command_t command = {
         "and\n"
         "99th percentile. It closes with the variants that were compiled, the time that guards "
         "take,\n"
-        "what was set anew in CUDA graphs, and the bytes that session, code and constants hold.\n"
+        "what was set anew in CUDA graphs, and the bytes that session, code and constants hold, "
+        "that the largest call "
+        "took\n"
+        "and that the process held at most.\n"
         "On a device a call's time goes until its results are there; inputs lie on the device.\n",
     .exits =
-        "0 all was measured; 1 something was refused or failed, with a message; 2 wrong usage.",
+        "0 all was measured; 1 something was refused or failed, with a message; 2 wrong usage; 4 "
+        "the\n"
+        "deadline passed.",
     .options = rows,
     .n_options = sizeof(rows) / sizeof(rows[0]),
     .operand = "model",
@@ -88,6 +97,7 @@ typedef struct job_t {
   dt_tensor_t **inputs, **results;
   double *times; // MOST_CALLS, seconds
   double guard_ns;
+  uint64_t call_bytes; // of the largest call
   uint64_t shapes;
 } job_t;
 
@@ -156,12 +166,15 @@ static double now(void) {
   return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
-static int time_call(const job_t *job, double *out_seconds) {
+static int time_call(job_t *job, double *out_seconds) {
   dt_status_t status = dt_step_begin(job->model.session);
+  job->model.end_ns = cli_end_ns(job->options->deadline);
   double begin = now();
   if (!status)
     status = cli_model_call(&job->model, job->inputs, job->results);
   *out_seconds = now() - begin;
+  uint64_t bytes = status ? 0 : cli_model_bytes(&job->model, job->results);
+  job->call_bytes = bytes > job->call_bytes ? bytes : job->call_bytes;
   cli_release_all(job->results, job->model.n_outputs);
   return cli_failed(ME, job->options->path, status);
 }
@@ -246,23 +259,27 @@ static int tell_total(const job_t *job) {
     (void)printf("{\"event\":\"total\",\"shapes\":%llu,\"variants\":%u,\"compiles\":%llu,"
                  "\"compile_ms\":%.3f,\"evaluator_calls\":%llu,\"guard_ns\":%.1f,"
                  "\"graph_calls\":%llu,\"graph_updates\":%llu,\"bytes\":%llu,"
-                 "\"session_bytes\":%llu,\"code_bytes\":%llu,\"constant_bytes\":%llu}\n",
+                 "\"session_bytes\":%llu,\"code_bytes\":%llu,\"constant_bytes\":%llu,"
+                 "\"call_bytes\":%llu,\"peak_bytes\":%llu}\n",
                  (unsigned long long)job->shapes, function.variants,
                  (unsigned long long)function.compiles, (double)function.compile_ns * 1e-6,
                  (unsigned long long)function.evaluator_calls, job->guard_ns,
                  (unsigned long long)session.graph_calls, (unsigned long long)session.nodes_set,
                  (unsigned long long)(held + function.code_bytes + function.constant_bytes),
                  (unsigned long long)held, (unsigned long long)function.code_bytes,
-                 (unsigned long long)function.constant_bytes);
+                 (unsigned long long)function.constant_bytes, (unsigned long long)job->call_bytes,
+                 (unsigned long long)cli_peak_bytes());
   else
-    (void)printf("%llu shape%s, %u variant%s in %.0f ms of compiling; guards %.0f ns; %llu graph "
-                 "updates; %.1f MB (session %.1f, code %.1f, constants %.1f)\n",
-                 (unsigned long long)job->shapes, job->shapes == 1 ? "" : "s", function.variants,
-                 function.variants == 1 ? "" : "s", (double)function.compile_ns * 1e-6,
-                 job->guard_ns, (unsigned long long)session.nodes_set,
-                 (double)(held + function.code_bytes + function.constant_bytes) * 1e-6,
-                 (double)held * 1e-6, (double)function.code_bytes * 1e-6,
-                 (double)function.constant_bytes * 1e-6);
+    (void)printf(
+        "%llu shape%s, %u variant%s in %.0f ms of compiling; guards %.0f ns; %llu graph "
+        "updates; %.1f MB (session %.1f, code %.1f, constants %.1f; the largest call %.1f, "
+        "the process at most %.1f)\n",
+        (unsigned long long)job->shapes, job->shapes == 1 ? "" : "s", function.variants,
+        function.variants == 1 ? "" : "s", (double)function.compile_ns * 1e-6, job->guard_ns,
+        (unsigned long long)session.nodes_set,
+        (double)(held + function.code_bytes + function.constant_bytes) * 1e-6, (double)held * 1e-6,
+        (double)function.code_bytes * 1e-6, (double)function.constant_bytes * 1e-6,
+        (double)job->call_bytes * 1e-6, (double)cli_peak_bytes() * 1e-6);
   return CLI_DONE;
 }
 
@@ -398,6 +415,7 @@ int cli_bench(int argc, char **argv) {
   options.path = files.items[0];
   job.place.data = options.data;
   job.place.names_are_hints = options.names_are_hints;
+  job.place.deadline = options.deadline;
   job.place.mode = (dt_call_mode_t)options.mode;
   if (!cli_place_device(options.device, &job.place))
     return cli_complain(ME, CLI_USAGE, "--device %s: expected cpu, cuda or cuda:N", options.device);

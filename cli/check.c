@@ -14,7 +14,8 @@ typedef struct options_t {
   cli_list_t list;
   double rtol, atol;
   uint32_t jobs, timeout, threads;
-  bool names_are_hints, json;
+  int64_t deadline;
+  bool names_are_hints, bisect, json;
 } options_t;
 
 static const cli_option_t rows[] = {
@@ -28,8 +29,8 @@ static const cli_option_t rows[] = {
     {"only", CLI_TEXT, offsetof(options_t, only), "GLOB",
      "of the folders, those whose own names are so", NULL, 0, 0},
     {"list", CLI_LIST, offsetof(options_t, list), "STATUS",
-     "print the folders of this status (pass, wrong, refused or error), and not the others; may be "
-     "given again",
+     "print the folders of this status (pass, wrong, refused, error or late), and not the others; "
+     "may be given again",
      NULL, 0, 0},
     {"jobs", CLI_COUNT, offsetof(options_t, jobs), "N",
      "processes that check folders (default 1); 0: this process does, and ends if a folder ends it",
@@ -38,7 +39,14 @@ static const cli_option_t rows[] = {
      "of each process that run kernels (default: the cores shared out among the processes)", NULL,
      1, 65535},
     {"timeout", CLI_COUNT, offsetof(options_t, timeout), "SECONDS",
-     "for a folder, after which it is an error (default 300; 0: none)", NULL, 0, 1000000},
+     "for a folder, after which its process is ended and it is an error (default 300; 0: none)",
+     NULL, 0, 1000000},
+    CLI_ROW_DEADLINE(options_t, "for a folder, as in 500ms or 2s, after which its calls end and it "
+                                "is late (default: none)"),
+    {"bisect", CLI_FLAG, offsetof(options_t, bisect), NULL,
+     "say of a wrong result which node is the first whose value leaves the tolerance, beside the "
+     "reference evaluator",
+     NULL, 0, 0},
     CLI_ROW_NAMES_ARE_HINTS(options_t),
     CLI_ROW_JSON(options_t),
 };
@@ -47,7 +55,7 @@ static const cli_command_t command = {
     .name = ME,
     .usage = "check DIR… [--device WHERE] [--rtol X] [--atol X] [--only GLOB]\n"
              "                     [--list STATUS]… [--jobs N] [--threads N] [--timeout SECONDS]\n"
-             "                     [--names-are-hints] [--json]",
+             "                     [--deadline TIME] [--bisect] [--names-are-hints] [--json]",
     .about =
         "Checks folders in the layout of ONNX's tests (model.onnx, test_data_set_N/input_K.pb and\n"
         "output_K.pb), and all of them beneath each DIR: runs all sets of a folder through one "
@@ -59,10 +67,11 @@ static const cli_command_t command = {
         "  pass     everything is as expected\n"
         "  wrong    a result is not\n"
         "  refused  the library does not do this, and says what\n"
-        "  error    anything else, such as a crash: it should not happen\n",
+        "  error    anything else, such as a crash: it should not happen\n"
+        "  late     the deadline passed first\n",
     .exits =
         "0 each passed or was refused; 1 any was wrong or an error, or there was no folder; 2\n"
-        "wrong usage.",
+        "wrong usage; 4 any was late, and none wrong or an error.",
     .options = rows,
     .n_options = sizeof(rows) / sizeof(rows[0]),
     .operand = "folder",
@@ -70,8 +79,9 @@ static const cli_command_t command = {
 };
 
 // ORDER(cli_outcome_t)
-static const char *const outcomes[] = {"pass", "wrong", "refused", "error"};
-_Static_assert(CLI_PASS == 0 && CLI_WRONG == 1 && CLI_REFUSED == 2 && CLI_ERROR == 3,
+static const char *const outcomes[] = {"pass", "wrong", "refused", "error", "late"};
+_Static_assert(CLI_PASS == 0 && CLI_WRONG == 1 && CLI_REFUSED == 2 && CLI_ERROR == 3 &&
+                   CLI_OVERDUE == 4,
                "the words stand in the order of cli_outcome_t");
 
 // ---- Telling --------------------------------------------------------------------------------------
@@ -131,13 +141,14 @@ static void tell_total(const telling_t *telling) {
     (void)fprintf(stderr, "\r\033[K");
   if (telling->options->json)
     (void)printf("{\"event\":\"total\",\"folders\":%u,\"pass\":%u,\"wrong\":%u,\"refused\":%u,"
-                 "\"error\":%u,\"evaluator_calls\":%llu}\n",
+                 "\"error\":%u,\"late\":%u,\"evaluator_calls\":%llu}\n",
                  telling->told, counts[CLI_PASS], counts[CLI_WRONG], counts[CLI_REFUSED],
-                 counts[CLI_ERROR], (unsigned long long)telling->evaluator_calls);
+                 counts[CLI_ERROR], counts[CLI_OVERDUE],
+                 (unsigned long long)telling->evaluator_calls);
   else
-    (void)printf("%u folder%s: %u pass, %u wrong, %u refused, %u error\n", telling->told,
+    (void)printf("%u folder%s: %u pass, %u wrong, %u refused, %u error, %u late\n", telling->told,
                  telling->told == 1 ? "" : "s", counts[CLI_PASS], counts[CLI_WRONG],
-                 counts[CLI_REFUSED], counts[CLI_ERROR]);
+                 counts[CLI_REFUSED], counts[CLI_ERROR], counts[CLI_OVERDUE]);
 }
 
 // ---- The job --------------------------------------------------------------------------------------
@@ -150,7 +161,7 @@ static bool read_list(const options_t *options, telling_t *telling) {
       found |= same;
     }
     if (!found)
-      return cli_complain(ME, false, "--list %s: expected pass, wrong, refused or error",
+      return cli_complain(ME, false, "--list %s: expected pass, wrong, refused, error or late",
                           options->list.items[k]);
   }
   for (uint32_t o = 0; o < CLI_N_OUTCOMES; o++)
@@ -188,6 +199,8 @@ static int check(const options_t *options, const cli_checking_t *checking,
   cli_folders_free(&folders);
   if (telling->counts[CLI_WRONG] + telling->counts[CLI_ERROR] > 0)
     result = CLI_FAILED;
+  else if (result == CLI_DONE && telling->counts[CLI_OVERDUE] > 0)
+    result = CLI_LATE;
   return result;
 }
 
@@ -199,13 +212,15 @@ int cli_check(int argc, char **argv) {
   if (!cli_parse(&command, argc, argv, &options, &roots, &result))
     return result;
   uint32_t threads = threads_each(options.jobs);
-  cli_checking_t checking = {
-      .place = {.limit_action = DT_LIMIT_ERROR, .names_are_hints = options.names_are_hints},
-      .threads = options.threads ? options.threads : threads,
-      .compile_threads = threads,
-      .rtol = options.rtol,
-      .atol = options.atol,
-      .timeout_s = options.timeout};
+  cli_checking_t checking = {.place = {.limit_action = DT_LIMIT_ERROR,
+                                       .names_are_hints = options.names_are_hints,
+                                       .deadline = options.deadline},
+                             .threads = options.threads ? options.threads : threads,
+                             .compile_threads = threads,
+                             .rtol = options.rtol,
+                             .atol = options.atol,
+                             .timeout_s = options.timeout,
+                             .bisect = options.bisect};
   if (!cli_place_device(options.device, &checking.place))
     return cli_complain(ME, CLI_USAGE, "--device %s: expected cpu, cuda or cuda:N", options.device);
   if (!read_list(&options, &telling))

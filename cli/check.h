@@ -11,9 +11,10 @@ typedef enum cli_outcome_t {
   CLI_PASS = 0,    // every output of every set is as expected, by compiled code
   CLI_WRONG = 1,   // an output is not
   CLI_REFUSED = 2, // the library says that it does not do this, and what
-  CLI_ERROR = 3    // anything that should not happen
+  CLI_ERROR = 3,   // anything that should not happen
+  CLI_OVERDUE = 4  // the deadline passed first
 } cli_outcome_t;
-enum { CLI_N_OUTCOMES = 4 };
+enum { CLI_N_OUTCOMES = 5 };
 
 // Goes through a pipe as it is, in one piece: shorter than PIPE_BUF.
 typedef struct cli_verdict_t {
@@ -31,6 +32,17 @@ typedef struct cli_verdict_t {
 // `reason` says how many differ and which is the first.
 bool cli_compare(const dt_tensor_t *actual, const dt_tensor_t *expected, double rtol, double atol,
                  char reason[CLI_MESSAGE]);
+
+// ---- Where it went wrong (bisect.c) ---------------------------------------------------------------
+typedef struct cli_bisecting_t {
+  const cli_model_t *model;
+  dt_runtime_t *runtime;
+  dt_tensor_t *const *inputs; // of a call that was made
+  double rtol, atol;
+} cli_bisecting_t;
+// Says which node is the first whose value by compiled code is not the evaluator's, of those that
+// result `result` comes from; or that there is none.
+void cli_bisect(const cli_bisecting_t *about, uint32_t result, char out[CLI_MESSAGE]);
 
 // ---- Folders (walk.c) -----------------------------------------------------------------------------
 typedef struct cli_folder_t {
@@ -56,6 +68,7 @@ typedef struct cli_checking_t {
   uint32_t threads, compile_threads;
   double rtol, atol; // below 0: what the folder's data.json says, else the defaults of ONNX's suite
   uint32_t timeout_s;
+  bool bisect; // a wrong result is looked into
 } cli_checking_t;
 void cli_check_folder(const cli_checking_t *checking, dt_runtime_t *runtime, const char *path,
                       cli_verdict_t *out);

@@ -16,6 +16,7 @@
 typedef struct job_t {
   const cli_checking_t *checking;
   const char *path;
+  dt_runtime_t *runtime;
   cli_verdict_t *verdict;
   cli_model_t model;
   double rtol, atol;
@@ -43,7 +44,11 @@ static bool end_with_status(const job_t *job, const char *what, dt_status_t stat
     (void)snprintf(reason, sizeof(reason), "%s", message);
   else
     (void)snprintf(reason, sizeof(reason), "%s: %s: %s", what, dt_code_name(code), message);
-  (void)end_with(job, code == DT_E_UNSUPPORTED ? CLI_REFUSED : CLI_ERROR, reason);
+  (void)end_with(job,
+                 code == DT_E_UNSUPPORTED ? CLI_REFUSED
+                 : code == DT_E_DEADLINE  ? CLI_OVERDUE
+                                          : CLI_ERROR,
+                 reason);
   dt_status_free(status);
   return false;
 }
@@ -104,6 +109,35 @@ static void read_tolerance(const job_t *job, const char *key, double *out) {
 }
 
 // ---- Sets -----------------------------------------------------------------------------------------
+// Where DUCTILE_REPRO_DIR asks for a file of a wrong result, the reason says which it is.
+static void add_repro(const job_t *job, char reason[CLI_MESSAGE]) {
+  char *path = NULL;
+  dt_status_t status =
+      dt_function_repro(job->model.function, job->inputs, job->model.n_inputs, reason, &path);
+  size_t len = strlen(reason);
+  if (status)
+    (void)snprintf(reason + len, CLI_MESSAGE - len, "; %.200s", dt_status_message(status));
+  else if (path)
+    (void)snprintf(reason + len, CLI_MESSAGE - len, "; %.300s shows it again (ductile repro)",
+                   path);
+  dt_status_free(status);
+  dt_text_free(path);
+}
+
+static void add_node(const job_t *job, uint32_t k, char reason[CLI_MESSAGE]) {
+  char found[CLI_MESSAGE];
+  size_t len = strlen(reason);
+  const cli_bisecting_t about = {.model = &job->model,
+                                 .runtime = job->runtime,
+                                 .inputs = job->inputs,
+                                 .rtol = job->rtol,
+                                 .atol = job->atol};
+  if (!job->checking->bisect)
+    return;
+  cli_bisect(&about, k, found);
+  (void)snprintf(reason + len, CLI_MESSAGE - len, "; %.700s", found);
+}
+
 static bool compare_output(const job_t *job, uint32_t k) {
   char reason[CLI_MESSAGE], whole[CLI_MESSAGE];
   dt_tensor_t **expected = &job->scratch[0], **actual = &job->scratch[1];
@@ -114,8 +148,10 @@ static bool compare_output(const job_t *job, uint32_t k) {
     return end_with_status(job, "reading a result", status);
   if (cli_compare(*actual, *expected, job->rtol, job->atol, reason))
     return true;
-  (void)snprintf(whole, sizeof(whole), "set %u, output %u, %.64s: %.800s", job->set, k,
+  (void)snprintf(whole, sizeof(whole), "set %u, output %u, %.64s: %.600s", job->set, k,
                  dt_onnx_output_name(job->model.onnx, k), reason);
+  add_node(job, k, whole);
+  add_repro(job, whole);
   return end_with(job, CLI_WRONG, whole);
 }
 
@@ -197,6 +233,7 @@ void cli_check_folder(const cli_checking_t *checking, dt_runtime_t *runtime, con
   struct timespec begin, end;
   job_t job = {.checking = checking,
                .path = path,
+               .runtime = runtime,
                .verdict = out,
                .rtol = DEFAULT_RTOL,
                .atol = DEFAULT_ATOL};

@@ -8,8 +8,8 @@
 
 #include <stdio.h>
 
-// Exit statuses of every subcommand.
-enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
+// Exit statuses of every subcommand; 3 is repro's own. CLI_LATE: what --deadline gave is over.
+enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_LATE = 4 };
 
 // Subcommands: argv[0] is the subcommand's name.
 #define COMMAND(name, summary) int cli_##name(int argc, char **argv);
@@ -18,10 +18,19 @@ enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 // ---- Saying things (say.c) ------------------------------------------------------------------------
 // "ductile explain: …" on standard error; returns `exit_status`.
 int cli_complain(const char *command, int exit_status, const char *fmt, ...) DT_PRINTF(3, 4);
-// Complains of a failure and frees it; CLI_DONE for none.
+// Complains of a failure and frees it; CLI_DONE for none, CLI_LATE for DT_E_DEADLINE, else
+// CLI_FAILED.
 int cli_failed(const char *command, const char *what, dt_status_t status);
 // A JSON string with its quotes.
 void cli_json_string(FILE *out, const char *text);
+
+// ---- Time (options.c) -----------------------------------------------------------------------------
+// The end of what may take `deadline` nanoseconds from now on, as calls take it; 0 for 0, no end.
+int64_t cli_end_ns(int64_t deadline);
+
+// ---- Memory (say.c) -------------------------------------------------------------------------------
+// The most bytes that the process has held so far (ru_maxrss).
+uint64_t cli_peak_bytes(void);
 
 // ---- Files (ir_file.c) ----------------------------------------------------------------------------
 // Reads graph IR: the whole file, or the section --IN-- of a test in sections, with the lines of

@@ -14,6 +14,7 @@ typedef struct options_t {
   cli_list_t calls;
   uint32_t limit;
   uint32_t dynamic; // dt_dynamic_t
+  int64_t deadline;
   bool json;
 } options_t;
 
@@ -34,12 +35,15 @@ static const cli_option_t rows[] = {
      dynamics, 0, 0},
     {"limit", CLI_COUNT, offsetof(options_t, limit), "N",
      "the most variants (default: DUCTILE_VARIANT_LIMIT)", NULL, 1, UINT32_MAX},
+    CLI_ROW_DEADLINE(options_t, "for each call, as in 500ms or 2s, after which it fails (default: "
+                                "none)"),
     CLI_ROW_JSON(options_t),
 };
 
 static const cli_command_t command = {
     .name = ME,
-    .usage = "explain FILE [--call \"NAME=SIZES,…\"]… [--dynamic MODE] [--limit N] [--json]",
+    .usage = "explain FILE [--call \"NAME=SIZES,…\"]… [--dynamic MODE] [--limit N]\n"
+             "                       [--deadline TIME] [--json]",
     .about =
         "Compiles the graph in FILE and says which dims are symbols, what guards there are and "
         "which op\n"
@@ -47,7 +51,9 @@ static const cli_command_t command = {
         "and\n"
         "what to declare so that it would. Without --call it compiles for all sizes at once.\n"
         "FILE is graph IR as DUCTILE_DUMP=graph writes it, or a .dtt test; - is standard input.\n",
-    .exits = "0 all calls answered; 1 a call failed, or the file was refused; 2 wrong usage.",
+    .exits =
+        "0 all calls answered; 1 a call failed, or the file was refused; 2 wrong usage; 4 the\n"
+        "deadline of a call passed, and nothing else failed.",
     .options = rows,
     .n_options = sizeof(rows) / sizeof(rows[0]),
     .operand = "file",
@@ -89,7 +95,8 @@ static void tell_call(const job_t *job, uint32_t k) {
 }
 
 static int tell_answer(const job_t *job, uint32_t k, dt_status_t status) {
-  int result = status ? CLI_FAILED : CLI_DONE;
+  bool late = dt_status_code(status) == DT_E_DEADLINE;
+  int result = late ? CLI_LATE : status ? CLI_FAILED : CLI_DONE;
   if (job->options->json) {
     (void)printf("{\"event\":\"answer\",\"call\":%u,\"code\":\"%s\",\"message\":", k,
                  dt_code_name(dt_status_code(status)));
@@ -119,9 +126,11 @@ static int run_call(const job_t *job, uint32_t k) {
   if (result == CLI_DONE) {
     for (uint32_t i = 0; i < job->n_outputs; i++)
       job->results[i] = NULL;
+    dt_call_options_t how = {.struct_size = sizeof(how),
+                             .deadline_ns = cli_end_ns(job->options->deadline)};
     result = tell_answer(job, k,
-                         dt_call(job->session, job->function, job->args, job->n_inputs,
-                                 job->results, job->n_outputs));
+                         dt_call_with(job->session, job->function, job->args, job->n_inputs,
+                                      job->results, job->n_outputs, &how));
     for (uint32_t i = 0; i < job->n_outputs && result == CLI_DONE; i++)
       dt_tensor_release(job->results[i]);
   }
@@ -130,15 +139,25 @@ static int run_call(const job_t *job, uint32_t k) {
   return result;
 }
 
+static int prepare_all(const job_t *job) {
+  dt_prepare_options_t how = {.struct_size = sizeof(how),
+                              .deadline_ns = cli_end_ns(job->options->deadline)};
+  return cli_failed(ME, job->options->path, dt_function_prepare(job->function, &how));
+}
+
+// Of two exit statuses the one that the command ends with: a failure says more than a deadline.
+static int worse_of(int a, int b) {
+  static const int ranks[] = {[CLI_DONE] = 0, [CLI_LATE] = 1, [CLI_FAILED] = 2, [CLI_USAGE] = 3};
+  return ranks[a] > ranks[b] ? a : b;
+}
+
 // All calls are made, whatever becomes of one, but for wrong usage.
 static int run_calls(const job_t *job) {
   int worst = CLI_DONE;
   if (job->options->calls.n == 0)
-    worst = cli_failed(ME, job->options->path, dt_function_prepare(job->function));
-  for (uint32_t k = 0; k < job->options->calls.n && worst != CLI_USAGE; k++) {
-    int result = run_call(job, k);
-    worst = result > worst ? result : worst;
-  }
+    worst = prepare_all(job);
+  for (uint32_t k = 0; k < job->options->calls.n && worst != CLI_USAGE; k++)
+    worst = worse_of(worst, run_call(job, k));
   if (worst == CLI_USAGE)
     return worst;
   int told = tell(job, NULL, DT_REPORT_VARIANTS);

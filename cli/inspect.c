@@ -13,18 +13,22 @@
 
 typedef struct options_t {
   const char *data;
+  int64_t deadline;
   bool names_are_hints, json;
 } options_t;
 
 static const cli_option_t rows[] = {
     CLI_ROW_DATA(options_t),
     CLI_ROW_NAMES_ARE_HINTS(options_t),
+    CLI_ROW_DEADLINE(options_t,
+                     "for reading and checking, as in 500ms or 2s, after which the model "
+                     "is given up (default: none)"),
     CLI_ROW_JSON(options_t),
 };
 
 static const cli_command_t command = {
     .name = ME,
-    .usage = "inspect MODEL [--data FOLDER] [--names-are-hints] [--json]",
+    .usage = "inspect MODEL [--data FOLDER] [--names-are-hints] [--deadline TIME] [--json]",
     .about =
         "Reads and checks the ONNX model in the file MODEL and prints what it is: versions, inputs "
         "and\n"
@@ -35,7 +39,8 @@ static const cli_command_t command = {
         "whether all its nodes are supported, or else each that is not.\n"
         "A model that breaks a rule of the format, or a limit, is refused with the place in the "
         "file.\n",
-    .exits = "0 the model was read; 1 it was refused, with a message; 2 wrong usage.",
+    .exits = "0 the model was read; 1 it was refused, with a message; 2 wrong usage; 4 the\n"
+             "deadline passed.",
     .options = rows,
     .n_options = sizeof(rows) / sizeof(rows[0]),
     .operand = "file",
@@ -43,11 +48,12 @@ static const cli_command_t command = {
 
 // ---- What is supported ------------------------------------------------------------------------
 // A function is made, and nothing compiled: what only sizes can show is left to a call.
-static dt_status_t try_function(dt_onnx_t *model, bool names_are_hints) {
+static dt_status_t try_function(dt_onnx_t *model, bool names_are_hints, int64_t end_ns) {
   dt_runtime_t *runtime = NULL;
   dt_function_t *function = NULL;
   dt_runtime_options_t about = {.struct_size = sizeof(about), .threads = 1, .compile_threads = 1};
-  dt_onnx_function_options_t how = {.struct_size = sizeof(how), .names_are_hints = names_are_hints};
+  dt_onnx_function_options_t how = {
+      .struct_size = sizeof(how), .names_are_hints = names_are_hints, .deadline_ns = end_ns};
   dt_status_t status = dt_runtime_create(&about, &runtime);
   if (!status)
     status = dt_onnx_function_create(runtime, model, &how, &function);
@@ -83,7 +89,8 @@ static void tell_support(dt_status_t status, const char *path, bool json) {
   }
 }
 
-static int tell_model(dt_onnx_t *model, const char *path, const options_t *options) {
+static int tell_model(dt_onnx_t *model, const char *path, const options_t *options,
+                      int64_t end_ns) {
   char *text = NULL;
   bool json = options->json;
   dt_status_t status = json ? dt_onnx_report_json(model, &text) : dt_onnx_report_text(model, &text);
@@ -91,7 +98,9 @@ static int tell_model(dt_onnx_t *model, const char *path, const options_t *optio
     return cli_failed(ME, path, status);
   (void)fputs(text, stdout);
   dt_text_free(text);
-  status = try_function(model, options->names_are_hints);
+  status = try_function(model, options->names_are_hints, end_ns);
+  if (dt_status_code(status) == DT_E_DEADLINE)
+    return cli_failed(ME, path, status);
   tell_support(status, path, json);
   dt_status_free(status);
   return CLI_DONE;
@@ -103,12 +112,15 @@ int cli_inspect(int argc, char **argv) {
   int result = CLI_DONE;
   if (!cli_parse(&command, argc, argv, &options, &files, &result))
     return result;
-  dt_onnx_options_t about = {
-      .struct_size = sizeof(about), .access = DT_ONNX_MAP, .data_folder = options.data};
+  int64_t end_ns = cli_end_ns(options.deadline);
+  dt_onnx_options_t about = {.struct_size = sizeof(about),
+                             .access = DT_ONNX_MAP,
+                             .data_folder = options.data,
+                             .deadline_ns = end_ns};
   dt_onnx_t *model = NULL;
   const char *path = files.items[0];
   dt_status_t status = dt_onnx_open(path, &about, &model);
-  result = status ? cli_failed(ME, path, status) : tell_model(model, path, &options);
+  result = status ? cli_failed(ME, path, status) : tell_model(model, path, &options, end_ns);
   dt_onnx_close(model);
   return result;
 }

@@ -26,7 +26,7 @@ static void print_help(FILE *out) {
                      "  --version  the version\n"
                      "\n"
                      "Exit status: 0 done; 1 failed, with a message on standard error; 2 wrong "
-                     "usage.\n");
+                     "usage; 4 a deadline passed.\n");
 }
 
 static int run(int argc, char **argv) {

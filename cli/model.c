@@ -26,11 +26,14 @@ bool cli_place_device(const char *text, cli_place_t *out) {
 // ---- Opening --------------------------------------------------------------------------------------
 static dt_status_t open_model(cli_model_t *model, dt_runtime_t *runtime, const char *path,
                               const cli_place_t *place) {
-  dt_onnx_options_t file = {.struct_size = sizeof(file), .data_folder = place->data};
+  dt_onnx_options_t file = {
+      .struct_size = sizeof(file), .data_folder = place->data, .deadline_ns = model->end_ns};
   dt_function_options_t about = {
       .struct_size = sizeof(about), .call_mode = place->mode, .limit_action = place->limit_action};
-  dt_onnx_function_options_t how = {
-      .struct_size = sizeof(how), .names_are_hints = place->names_are_hints, .function = &about};
+  dt_onnx_function_options_t how = {.struct_size = sizeof(how),
+                                    .names_are_hints = place->names_are_hints,
+                                    .function = &about,
+                                    .deadline_ns = model->end_ns};
   dt_session_options_t where = {
       .struct_size = sizeof(where), .device = place->device, .ordinal = place->ordinal};
   dt_status_t status = dt_onnx_open(path, &file, &model->onnx);
@@ -43,7 +46,7 @@ static dt_status_t open_model(cli_model_t *model, dt_runtime_t *runtime, const c
 
 dt_status_t cli_model_open(cli_model_t *model, dt_runtime_t *runtime, const char *path,
                            const cli_place_t *place) {
-  *model = (cli_model_t){0};
+  *model = (cli_model_t){.end_ns = cli_end_ns(place->deadline)};
   dt_status_t status = open_model(model, runtime, path, place);
   if (status) {
     cli_model_close(model);
@@ -73,13 +76,22 @@ dt_status_t cli_model_call(const cli_model_t *model, dt_tensor_t *const *inputs,
                            dt_tensor_t **results) {
   for (uint32_t k = 0; k < model->n_outputs; k++)
     results[k] = NULL;
-  dt_status_t status =
-      dt_call(model->session, model->function, inputs, model->n_inputs, results, model->n_outputs);
+  dt_call_options_t how = {.struct_size = sizeof(how), .deadline_ns = model->end_ns};
+  dt_status_t status = dt_call_with(model->session, model->function, inputs, model->n_inputs,
+                                    results, model->n_outputs, &how);
   if (!status)
     status = dt_session_wait(model->session);
   if (status)
     cli_release_all(results, model->n_outputs);
   return status;
+}
+
+uint64_t cli_model_bytes(const cli_model_t *model, dt_tensor_t *const *results) {
+  uint64_t bytes = dt_session_bytes(model->session);
+  for (uint32_t k = 0; k < model->n_outputs; k++)
+    if (results[k])
+      bytes += (uint64_t)dt_tensor_count(results[k]) * dt_dtype_size(dt_tensor_dtype(results[k]));
+  return bytes;
 }
 
 dt_status_t cli_model_fetch(const cli_model_t *model, const dt_tensor_t *result,

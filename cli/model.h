@@ -16,6 +16,7 @@ typedef struct cli_place_t {
   bool names_are_hints;
   dt_call_mode_t mode;
   dt_limit_action_t limit_action;
+  int64_t deadline; // nanoseconds from when the model is opened to the end of its calls; 0: none
 } cli_place_t;
 // Rows of the options that commands on models share. `type` has members of these names, of the
 // types that options.h says.
@@ -55,6 +56,7 @@ typedef struct cli_model_t {
   dt_session_t *session;
   uint32_t n_inputs, n_outputs;
   const dt_input_decl_t *inputs;
+  int64_t end_ns; // of its calls, as dt_call_options_t has it
 } cli_model_t;
 // On failure nothing is left open.
 dt_status_t cli_model_open(cli_model_t *model, dt_runtime_t *runtime, const char *path,
@@ -67,6 +69,9 @@ dt_status_t cli_model_call(const cli_model_t *model, dt_tensor_t *const *inputs,
 dt_status_t cli_model_fetch(const cli_model_t *model, const dt_tensor_t *result,
                             dt_tensor_t **out) DT_MUST_USE;
 void cli_release_all(dt_tensor_t **tensors, uint32_t n); // and sets them to NULL
+// What the calls so far have taken at once, at most: what the session holds between kernels,
+// scratch, and `results`.
+uint64_t cli_model_bytes(const cli_model_t *model, dt_tensor_t *const *results);
 // The input or output that `text`, "NAME=…", names, by its name or its number; what stands behind
 // the =. NULL: none.
 const char *cli_model_input(const cli_model_t *model, const char *text, uint32_t *out_index);

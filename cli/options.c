@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 // Columns of --help: where what is said of an option begins, and where lines end.
 enum { HELP_AT = 19, HELP_END = 99 };
@@ -81,6 +82,36 @@ static bool take_real(const char *value, double *out) {
   return end > value && *end == '\0' && !errno && isfinite(*out) && *out >= 0;
 }
 
+// A day at most, so that sums with the clock stay numbers.
+static bool take_time(const char *value, int64_t *out) {
+  static const struct {
+    const char *name;
+    double ns;
+  } units[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}};
+  size_t len = strspn(value, "0123456789.");
+  char digits[32];
+  double number = 0;
+  if (len >= sizeof(digits))
+    return false;
+  (void)snprintf(digits, sizeof(digits), "%.*s", (int)len, value);
+  if (!take_real(digits, &number))
+    return false;
+  for (size_t k = 0; k < sizeof(units) / sizeof(units[0]); k++) {
+    double ns = number * units[k].ns;
+    if (strcmp(value + len, units[k].name) == 0 && ns >= 1 && ns <= 24 * 3600e9) {
+      *out = (int64_t)ns;
+      return true;
+    }
+  }
+  return false;
+}
+
+int64_t cli_end_ns(int64_t deadline) {
+  struct timespec now;
+  (void)clock_gettime(CLOCK_MONOTONIC, &now);
+  return deadline ? (int64_t)now.tv_sec * 1000000000 + now.tv_nsec + deadline : 0;
+}
+
 static bool take_item(cli_list_t *list, const char *value) {
   if (list->n == CLI_MOST_VALUES)
     return false;
@@ -107,6 +138,8 @@ static bool take(const cli_option_t *option, void *options, const char *value) {
     return true;
   case CLI_REAL:
     return take_real(value, to);
+  case CLI_TIME:
+    return take_time(value, to);
   case CLI_LIST:
     return take_item(to, value);
   }

@@ -23,6 +23,7 @@ typedef enum cli_kind_t {
   CLI_WORD,  // one of `words`; uint32_t, its index
   CLI_COUNT, // a number from `low` to `high`; uint32_t
   CLI_REAL,  // a number, not negative, not infinite; double
+  CLI_TIME,  // a number above 0 and its unit, as in 500ms; int64_t, nanoseconds
   CLI_LIST   // anything, as often as wanted; cli_list_t
 } cli_kind_t;
 
@@ -42,6 +43,14 @@ typedef struct cli_option_t {
    .kind = CLI_FLAG,                                                                               \
    .at = offsetof(type, json),                                                                     \
    .help = "JSON lines instead of text"}
+
+// The row of --deadline; `type` has an int64_t deadline, 0 for none.
+#define CLI_ROW_DEADLINE(type, what)                                                               \
+  {.name = "deadline",                                                                             \
+   .kind = CLI_TIME,                                                                               \
+   .at = offsetof(type, deadline),                                                                 \
+   .value = "TIME",                                                                                \
+   .help = what}
 
 typedef struct cli_command_t {
   const char *name;

@@ -18,6 +18,7 @@ typedef struct options_t {
   const char *path, *device, *data;
   cli_list_t inputs, outputs, dims;
   uint32_t threads;
+  int64_t deadline;
   bool names_are_hints, json;
 } options_t;
 
@@ -39,6 +40,9 @@ static const cli_option_t rows[] = {
     CLI_ROW_THREADS(options_t),
     CLI_ROW_DATA(options_t),
     CLI_ROW_NAMES_ARE_HINTS(options_t),
+    CLI_ROW_DEADLINE(options_t,
+                     "for opening the model and its call, as in 500ms or 2s, after which "
+                     "it is given up (default: none)"),
     CLI_ROW_JSON(options_t),
 };
 
@@ -47,13 +51,15 @@ static const cli_command_t command = {
     .usage =
         "run MODEL --input NAME=FILE… [--output NAME=FILE]… [--dim NAME=SIZE]…\n"
         "                   [--device WHERE] [--threads N] [--data FOLDER] [--names-are-hints]\n"
-        "                   [--json]",
+        "                   [--deadline TIME] [--json]",
     .about =
         "Runs the ONNX model in the file MODEL once, by compiled code. Inputs that are not given "
         "are\n"
         "zeros where the model says all their sizes; of others the sizes must be given.\n",
     .exits =
-        "0 the model was run; 1 something was refused or failed, with a message; 2 wrong usage.",
+        "0 the model was run; 1 something was refused or failed, with a message; 2 wrong usage; 4 "
+        "the\n"
+        "deadline passed.",
     .options = rows,
     .n_options = sizeof(rows) / sizeof(rows[0]),
     .operand = "model",
@@ -203,6 +209,16 @@ static void tell_results(const job_t *job) {
                                                  job->fetched[k]);
 }
 
+static void tell_bytes(const job_t *job) {
+  uint64_t call = cli_model_bytes(&job->model, job->results), peak = cli_peak_bytes();
+  if (job->options->json)
+    (void)printf("{\"event\":\"memory\",\"call_bytes\":%llu,\"peak_bytes\":%llu}\n",
+                 (unsigned long long)call, (unsigned long long)peak);
+  else if (job->options->outputs.n == 0)
+    (void)printf("the call took %.1f MB, the process %.1f MB at most\n", (double)call * 1e-6,
+                 (double)peak * 1e-6);
+}
+
 static int write_results(const job_t *job, const char *const *paths, const uint32_t *outputs,
                          uint32_t n) {
   char message[CLI_MESSAGE];
@@ -254,8 +270,10 @@ static int run_model(job_t *job) {
     result = call(job);
   if (result == CLI_DONE)
     result = write_results(job, paths, outputs, job->options->outputs.n);
-  if (result == CLI_DONE)
+  if (result == CLI_DONE) {
     tell_results(job);
+    tell_bytes(job);
+  }
   return result;
 }
 
@@ -290,6 +308,7 @@ int cli_run(int argc, char **argv) {
   options.path = files.items[0];
   place.data = options.data;
   place.names_are_hints = options.names_are_hints;
+  place.deadline = options.deadline;
   if (!cli_place_device(options.device, &place))
     return cli_complain(ME, CLI_USAGE, "--device %s: expected cpu, cuda or cuda:N", options.device);
   dt_runtime_t *runtime = NULL;

@@ -4,6 +4,7 @@
 
 #include <stdarg.h>
 #include <string.h>
+#include <sys/resource.h>
 
 int cli_complain(const char *command, int exit_status, const char *fmt, ...) {
   va_list args;
@@ -20,10 +21,16 @@ int cli_failed(const char *command, const char *what, dt_status_t status) {
     return CLI_DONE;
   const char *message = dt_status_message(status);
   bool told = strncmp(message, what, strlen(what)) == 0; // messages on files begin with the path
-  (void)cli_complain(command, CLI_FAILED, "%s%s%s: %s", told ? "" : what, told ? "" : ": ",
+  int result = dt_status_code(status) == DT_E_DEADLINE ? CLI_LATE : CLI_FAILED;
+  (void)cli_complain(command, result, "%s%s%s: %s", told ? "" : what, told ? "" : ": ",
                      dt_code_name(dt_status_code(status)), message);
   dt_status_free(status);
-  return CLI_FAILED;
+  return result;
+}
+
+uint64_t cli_peak_bytes(void) {
+  struct rusage usage;
+  return getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_maxrss * 1024 : 0;
 }
 
 void cli_json_string(FILE *out, const char *text) {

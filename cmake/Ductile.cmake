@@ -12,7 +12,7 @@ endif()
 
 option(DUCTILE_LLVM "Build the LLVM backend" ON)
 option(DUCTILE_STATIC_LLVM "Link LLVM's archives: one folder that runs where no LLVM is" OFF)
-option(DUCTILE_WERROR "Treat warnings as errors" ON)
+option(DUCTILE_WERROR "Treat warnings as errors; the presets do" OFF)
 option(DUCTILE_TESTS "Build the tests" ON)
 set(DUCTILE_SANITIZE "" CACHE STRING "Sanitizers for everything: address,undefined or thread")
 set(DUCTILE_JEMALLOC "private" CACHE STRING "private | system | off")

@@ -18,7 +18,9 @@ function(dt_static_llvm)
   find_library(DT_LIBZSTD NAMES libzstd.a REQUIRED)
   target_link_libraries(dt_llvm INTERFACE -Wl,--start-group ${files} -Wl,--end-group
                         "${DT_LIBZ}" "${DT_LIBZSTD}" -l:libstdc++.a -static-libgcc dl m)
-  target_link_options(dt_llvm INTERFACE -Wl,--gc-sections -Wl,--exclude-libs,ALL)
+  # See backend_llvm/emit/statics.c.
+  target_link_options(dt_llvm INTERFACE -Wl,--gc-sections -Wl,--exclude-libs,ALL
+                      -Wl,--wrap=__cxa_atexit)
   message(STATUS "LLVM: ${dt_llvm_version}, its archives")
 endfunction()
 

@@ -182,7 +182,7 @@ static void note_writers(dt_program_t *program, dt_access_t *access) {
       for (uint32_t i = 0; i < stage->stores.len; i++) {
         uint32_t buffer = stage->stores.items[i].buffer.id - 1;
         if (program->buffers.items[buffer].kind == DT_BUFFER_INPUT)
-          continue; // the last kernels update it: who reads it reads what the caller wrote
+          continue;
         access->n_writers[buffer]++;
         access->writer[buffer] = k;
       }
@@ -190,67 +190,28 @@ static void note_writers(dt_program_t *program, dt_access_t *access) {
   }
 }
 
-// A kernel reads from every kernel that writes the buffer, not only the last of several.
-static void note_reads(dt_program_t *program, dt_access_t *access, uint32_t k, uint32_t buffer) {
-  uint64_t *reads = &access->reads[(size_t)k * access->words];
-  if (access->n_writers[buffer] == 1) {
-    uint32_t writer = access->writer[buffer];
-    if (writer != k)
-      reads[writer / 64] |= UINT64_C(1) << (writer % 64);
-    return;
-  }
-  for (uint32_t w = 0; access->n_writers[buffer] > 1 && w < k; w++) {
-    const dt_kernel_t *kernel = &program->kernels.items[w];
-    for (uint32_t s = 0; s < kernel->stages.len; s++)
-      for (uint32_t i = 0; i < kernel->stages.items[s].stores.len; i++)
-        if (kernel->stages.items[s].stores.items[i].buffer.id - 1 == buffer)
-          reads[w / 64] |= UINT64_C(1) << (w % 64);
-  }
+static void note_loads(dt_program_t *program, dt_access_t *access) {
+  for (uint32_t k = 0; k < program->kernels.len; k++)
+    for (uint32_t s = 0; s < program->kernels.items[k].stages.len; s++) {
+      const dt_stage_t *stage = &program->kernels.items[k].stages.items[s];
+      for (uint32_t i = 0; i < stage->insts.len; i++)
+        if (dt__inst_reads(&stage->insts.items[i]).id)
+          access->n_loads[stage->insts.items[i].buffer.id - 1]++;
+    }
 }
 
 dt_status_t dt__access_build(dt_program_t *program, dt_access_t *out) {
-  uint32_t n = program->kernels.len, m = program->buffers.len;
-  *out = (dt_access_t){.n_kernels = n, .n_buffers = m, .words = n / 64 + 1};
-  size_t set = (size_t)n * out->words;
-  out->writer = DT_ARENA_ARRAY(program->arena, uint32_t, m + 1);
-  out->n_writers = DT_ARENA_ARRAY(program->arena, uint32_t, m + 1);
-  out->n_loads = DT_ARENA_ARRAY(program->arena, uint32_t, m + 1);
-  out->reads = DT_ARENA_ARRAY(program->arena, uint64_t, set + 1);
-  out->reach = DT_ARENA_ARRAY(program->arena, uint64_t, set + 1);
-  if (!out->writer || !out->n_writers || !out->n_loads || !out->reads || !out->reach)
+  uint32_t m = program->buffers.len;
+  *out = (dt_access_t){.writer = DT_ARENA_ARRAY(program->arena, uint32_t, m + 1),
+                       .n_writers = DT_ARENA_ARRAY(program->arena, uint32_t, m + 1),
+                       .n_loads = DT_ARENA_ARRAY(program->arena, uint32_t, m + 1)};
+  if (!out->writer || !out->n_writers || !out->n_loads)
     return DT_NO_MEMORY();
   for (uint32_t b = 0; b < m; b++)
     out->writer[b] = UINT32_MAX;
   note_writers(program, out);
-  for (uint32_t k = 0; k < n; k++) {
-    const dt_kernel_t *kernel = &program->kernels.items[k];
-    for (uint32_t s = 0; s < kernel->stages.len; s++) {
-      const dt_stage_t *stage = &kernel->stages.items[s];
-      for (uint32_t i = 0; i < stage->insts.len; i++) {
-        dt_buffer_id_t buffer = dt__inst_reads(&stage->insts.items[i]);
-        if (!buffer.id)
-          continue;
-        out->n_loads[buffer.id - 1]++;
-        note_reads(program, out, k, buffer.id - 1);
-      }
-      for (uint32_t i = 0; i < stage->stores.len; i++)
-        if (stage->stores.items[i].revises)
-          note_reads(program, out, k, stage->stores.items[i].buffer.id - 1);
-    }
-  }
+  note_loads(program, out);
   dt__count_items(program, out->n_loads);
-  // Kernels stand in order, so what a kernel reads comes before it and its own set is complete.
-  for (uint32_t k = 0; k < n; k++) {
-    uint64_t *reach = &out->reach[(size_t)k * out->words];
-    const uint64_t *reads = &out->reads[(size_t)k * out->words];
-    for (uint32_t j = 0; j < k; j++) {
-      if (!((reads[j / 64] >> (j % 64)) & 1))
-        continue;
-      reach[j / 64] |= UINT64_C(1) << (j % 64);
-      for (uint32_t w = 0; w < out->words; w++)
-        reach[w] |= out->reach[(size_t)j * out->words + w];
-    }
-  }
   return NULL;
 }
 
@@ -399,25 +360,30 @@ bool dt__buffer_is_item(const dt_program_t *program, uint32_t id) {
   return false;
 }
 
-dt_status_t dt__find_constant(dt_program_t *program, const dt_access_t *access, bool **out) {
-  bool *found = DT_ARENA_ARRAY(program->arena, bool, program->kernels.len + 1);
-  if (!found)
+static bool is_constant(const dt_program_t *program, const dt_access_t *access, const bool *found,
+                        uint32_t k) {
+  const dt_kernel_t *kernel = &program->kernels.items[k];
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    for (uint32_t i = 0; i < kernel->stages.items[s].insts.len; i++) {
+      const dt_inst_t *load = &kernel->stages.items[s].insts.items[i];
+      if (!dt__inst_reads(load).id)
+        continue;
+      uint32_t b = load->buffer.id - 1, writer = access->writer[b];
+      bool from_constant = program->buffers.items[b].kind == DT_BUFFER_CONSTANT ||
+                           (writer != UINT32_MAX && writer < k && found[writer]);
+      if (!from_constant && writer != k)
+        return false;
+    }
+  return true;
+}
+
+dt_status_t dt__find_constant(dt_program_t *program, bool **out) {
+  dt_access_t access;
+  DT_TRY(dt__access_build(program, &access));
+  *out = DT_ARENA_ARRAY(program->arena, bool, program->kernels.len + 1);
+  if (!*out)
     return DT_NO_MEMORY();
-  for (uint32_t k = 0; k < program->kernels.len; k++) {
-    const dt_kernel_t *kernel = &program->kernels.items[k];
-    bool constant = true;
-    for (uint32_t s = 0; s < kernel->stages.len; s++)
-      for (uint32_t i = 0; i < kernel->stages.items[s].insts.len; i++) {
-        const dt_inst_t *load = &kernel->stages.items[s].insts.items[i];
-        if (!dt__inst_reads(load).id)
-          continue;
-        uint32_t b = load->buffer.id - 1, writer = access->writer[b];
-        bool from_constant = program->buffers.items[b].kind == DT_BUFFER_CONSTANT ||
-                             (writer != UINT32_MAX && writer < k && found[writer]);
-        constant = constant && (from_constant || writer == k);
-      }
-    found[k] = constant;
-  }
-  *out = found;
+  for (uint32_t k = 0; k < program->kernels.len; k++)
+    (*out)[k] = is_constant(program, &access, *out, k);
   return NULL;
 }

@@ -46,23 +46,16 @@ dt_status_t dt__body_masked(dt_program_t *program, dt_stage_t *into, const dt_in
                             uint32_t value, uint32_t *out) DT_MUST_USE;
 
 // ---- Accesses -------------------------------------------------------------------------------------
-// Who writes and reads each buffer, as kernel positions. Rebuilt after every edit that matters.
+// By buffer, [id - 1]: a kernel that writes it, the last one, or UINT32_MAX; stores to it, of which
+// one kernel may have several (concat); instructions that read it, and items. What updates
+// arguments is not counted: who reads them reads what the caller wrote.
 typedef struct dt_access_t {
-  uint32_t n_kernels, n_buffers, words; // words: 64-bit words of one kernel set
-  uint32_t *writer;    // [buffer - 1]: a kernel that writes it, the last one, or UINT32_MAX
-  uint32_t *n_writers; // [buffer - 1]: stores to it, of which one kernel may have several (concat)
-  uint32_t *n_loads;   // [buffer - 1]: instructions that read it in all kernels, and items
-  uint64_t *reads;     // [kernel * words …]: kernels whose results it reads, directly
-  uint64_t *reach;     // the same, transitively
+  uint32_t *writer, *n_writers, *n_loads;
 } dt_access_t;
 dt_status_t dt__access_build(dt_program_t *program, dt_access_t *out) DT_MUST_USE;
-static inline bool dt__access_reaches(const dt_access_t *access, uint32_t from, uint32_t to) {
-  return (access->reach[(size_t)from * access->words + to / 64] >> (to % 64)) & 1;
-}
 
 // By kernel, in the arena: it reads nothing but constants, and what such kernels made of them.
-dt_status_t dt__find_constant(dt_program_t *program, const dt_access_t *access,
-                              bool **out) DT_MUST_USE;
+dt_status_t dt__find_constant(dt_program_t *program, bool **out) DT_MUST_USE;
 
 // Adds 1 to loads[id - 1] for each item that is read from the buffer: so it is never dropped, and
 // never private to a kernel.

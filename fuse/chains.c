@@ -10,6 +10,7 @@
 // follow. Legality is equality of index expressions: the makers' loops are the head's, under other
 // names.
 #include "fuse/body.h"
+#include "fuse/flow.h"
 #include "fuse/fuse.h"
 #include "fuse/loops.h"
 #include "fuse/operands.h"
@@ -26,10 +27,13 @@
 
 typedef struct chains_t {
   dt_program_t *program;
-  dt_access_t access;
-  uint32_t *segments; // by kernel
-  bool *constant;     // by kernel
-  uint32_t n;         // chains so far
+  bool strict_fp;
+  dt_flow_t flow;
+  uint32_t *segments;   // by kernel
+  bool *constant;       // by kernel
+  bool *asked;          // by kernel: it was tried as a head
+  uint32_t n;           // chains so far
+  DT_VEC(uint32_t) own; // buffers of one kernel
 } chains_t;
 
 // A temporary that one member makes for the next, or for itself.
@@ -137,8 +141,11 @@ static bool may_be_member(const chains_t *c, uint32_t k) {
          !scatters(c->program, kernel);
 }
 
-// Rows: folds and maps, each over one loop at most.
-static bool makes_rows(const dt_kernel_t *kernel, uint32_t n_shared) {
+// Rows: folds and maps, each over one loop at most. Several threads of a chain share a row, so that
+// what is folded there may not depend on the order.
+static bool makes_rows(const chains_t *c, const dt_kernel_t *kernel, uint32_t n_shared) {
+  if (c->strict_fp && dt__kernel_has_order(kernel))
+    return false;
   for (uint32_t s = 0; s < kernel->stages.len; s++)
     if (kernel->stages.items[s].n_loops > 1)
       return false;
@@ -148,11 +155,13 @@ static bool makes_rows(const dt_kernel_t *kernel, uint32_t n_shared) {
 // The kernel that makes buffer `id`, where no other one does; NO_KERNEL: no such.
 static uint32_t maker_of(const chains_t *c, dt_buffer_id_t id, uint32_t reader) {
   dt_buffer_kind_t kind = dt__program_buffer(c->program, id)->kind;
-  if ((kind != DT_BUFFER_TEMP && kind != DT_BUFFER_OUTPUT) ||
-      dt__buffer_is_item(c->program, id.id) || c->access.n_writers[id.id - 1] != 1)
+  if ((kind != DT_BUFFER_TEMP && kind != DT_BUFFER_OUTPUT) || dt__buffer_is_item(c->program, id.id))
     return NO_KERNEL;
-  uint32_t k = c->access.writer[id.id - 1];
-  return k < reader && c->segments[k] == c->segments[reader] && may_be_member(c, k) ? k : NO_KERNEL;
+  uint32_t k = dt__flow_writer(&c->flow, id.id - 1);
+  return k != DT_FLOW_NONE && k != reader && c->segments[k] == c->segments[reader] &&
+                 may_be_member(c, k)
+             ? k
+             : NO_KERNEL;
 }
 
 // Puts kernel k in front of the chain as the maker of `buffer`, which the first member reads;
@@ -176,7 +185,7 @@ static bool add_maker(chains_t *c, chain_t *chain, uint32_t k, dt_buffer_id_t bu
     }
   if (!stores_by_column(maker, store, stage, link.column, chain->n_shared))
     return false;
-  link.alone = c->access.n_loads[buffer.id - 1] == loads_of(reader, buffer.id) &&
+  link.alone = c->flow.loads[buffer.id - 1] == loads_of(reader, buffer.id) &&
                !dt__buffer_visible(dt__program_buffer(c->program, buffer));
   for (uint32_t v = 0; v < chain->n_shared; v++) { // as the head calls them
     uint32_t other = loop_of(reader->vars, chain->n_shared, names[v]);
@@ -316,14 +325,32 @@ static dt_status_t store_too(dt_program_t *program, dt_stage_t *stage, const dt_
   return DT_VEC_PUSH(program->arena, &stage->stores, made) ? NULL : DT_NO_MEMORY();
 }
 
-static dt_status_t keep_copies(chains_t *c, dt_kernel_t *kernel, bool only_ask, bool *out_fits) {
+// What kernel k stores and reads, in the order of the program's buffers.
+static dt_status_t own_buffers(chains_t *c, uint32_t k) {
+  const dt_flow_kernel_t *flow = &c->flow.kernels[k];
+  c->own.len = 0;
+  for (uint32_t i = 0; i < flow->n_writes; i++) {
+    uint32_t b = flow->writes[i], at = c->own.len;
+    if (c->program->buffers.items[b].kind == DT_BUFFER_LOCAL || !dt__flow_reads(&c->flow, k, b))
+      continue;
+    if (!DT_VEC_PUSH(c->program->arena, &c->own, b))
+      return DT_NO_MEMORY();
+    for (; at && c->own.items[at - 1] > b; at--)
+      c->own.items[at] = c->own.items[at - 1];
+    c->own.items[at] = b;
+  }
+  return NULL;
+}
+
+static dt_status_t keep_copies(chains_t *c, uint32_t k, bool only_ask, bool *out_fits) {
   dt_program_t *program = c->program;
+  dt_kernel_t *kernel = &program->kernels.items[k];
   *out_fits = true;
-  for (uint32_t b = 0; b < program->buffers.len; b++) {
+  DT_TRY(own_buffers(c, k));
+  for (uint32_t i = 0; i < c->own.len; i++) {
+    uint32_t b = c->own.items[i], stage = 0, column = 0;
     const dt_buffer_t *buffer = &program->buffers.items[b];
-    uint32_t stage = 0, column = 0;
-    if (buffer->kind == DT_BUFFER_LOCAL || !dt__kernel_stores_to(kernel, b + 1) ||
-        !loads_of(kernel, b + 1))
+    if (!loads_of(kernel, b + 1))
       continue;
     const dt_store_t *store = dt__kernel_only_store(kernel, b + 1, &stage);
     *out_fits = store && copy_form(c, kernel, store, stage, &column);
@@ -369,13 +396,13 @@ static dt_status_t rename_member(chains_t *c, const chain_t *chain, uint32_t at,
   return NULL;
 }
 
-// Link `at` becomes a slab; its maker is kernel k.
-static dt_status_t make_slab(chains_t *c, const chain_t *chain, uint32_t at, uint32_t k,
-                             uint32_t n_shared) {
+// Link `at` becomes a slab.
+static dt_status_t make_slab(chains_t *c, const chain_t *chain, uint32_t at, uint32_t n_shared) {
   dt_program_t *program = c->program;
   const link_t *link = &chain->links[at];
   const dt_buffer_t *from = dt__program_buffer(program, link->buffer);
-  dt_kernel_t *maker = &program->kernels.items[k];
+  dt_kernel_t *maker = &program->kernels.items[chain->members[at]];
+  dt_kernel_t *reader = &program->kernels.items[chain->members[at + 1]];
   uint32_t stage = 0;
   const dt_store_t *store = dt__kernel_only_store(maker, link->buffer.id, &stage);
   dt_buffer_t slab = {.kind = DT_BUFFER_SLAB, .dtype = from->dtype, .rank = n_shared + 1};
@@ -385,32 +412,30 @@ static dt_status_t make_slab(chains_t *c, const chain_t *chain, uint32_t at, uin
   memcpy(slab.sizes, maker->extents, n_shared * sizeof(*slab.sizes));
   slab.sizes[n_shared] = from->sizes[link->column];
   DT_TRY(dt__program_add_buffer(program, &slab, &made));
-  DT_TRY(read_instead(program, &program->kernels.items[k + 1], link->buffer, made, link->column,
-                      maker->vars, n_shared));
+  DT_TRY(read_instead(program, reader, link->buffer, made, link->column, maker->vars, n_shared));
   return store_too(program, &maker->stages.items[stage], store, made, link->column, maker->vars,
                    n_shared, link->alone);
 }
 
-// The members, side by side from kernel `first` on, become a chain.
-static dt_status_t build(chains_t *c, chain_t *chain, uint32_t first) {
+// The members, side by side by now, become a chain.
+static dt_status_t build(chains_t *c, chain_t *chain) {
   dt_program_t *program = c->program;
-  uint32_t before = program->kernels.items[first].n_loops;
+  dt_kernel_t *kernels[MEMBERS];
   for (uint32_t i = 0; i < chain->n; i++) {
-    chain->members[i] = first + i;
-    program->kernels.items[first + i].chain = c->n + 1;
+    kernels[i] = &program->kernels.items[chain->members[i]];
+    kernels[i]->chain = c->n + 1;
   }
+  uint32_t before = kernels[0]->n_loops;
   c->n++;
   for (uint32_t i = 0; i + 1 < chain->n; i++) {
-    dt_kernel_t *maker = &program->kernels.items[first + i];
     bool fits = true;
-    DT_TRY(keep_copies(c, maker, false, &fits));
-    DT_TRY(rename_member(c, chain, i, maker));
+    DT_TRY(keep_copies(c, chain->members[i], false, &fits));
+    DT_TRY(rename_member(c, chain, i, kernels[i]));
   }
-  DT_TRY(
-      dt__merge_shared_loops(program, &program->kernels.items[first], chain->n, chain->n_shared));
-  uint32_t n_shared = chain->n_shared - (before - program->kernels.items[first].n_loops);
+  DT_TRY(dt__merge_shared_loops(program, kernels, chain->n, chain->n_shared));
+  uint32_t n_shared = chain->n_shared - (before - kernels[0]->n_loops);
   for (uint32_t i = 0; i + 1 < chain->n; i++)
-    DT_TRY(make_slab(c, chain, i, first + i, n_shared));
+    DT_TRY(make_slab(c, chain, i, n_shared));
   return dt__symenv_status(program->env);
 }
 
@@ -430,9 +455,9 @@ static dt_status_t find_chain(chains_t *c, uint32_t k, chain_t *chain) {
   const dt_inst_t *a = &head->stages.items[0].insts.items[roles.a];
   uint32_t rows = maker_of(c, a->buffer, k);
   if (rows == NO_KERNEL || a->mask != DT_NO_INST || loads_of(head, a->buffer.id) != 1 ||
-      !makes_rows(&program->kernels.items[rows], chain->n_shared))
+      !makes_rows(c, &program->kernels.items[rows], chain->n_shared))
     return NULL;
-  DT_TRY(keep_copies(c, &program->kernels.items[rows], true, &fits));
+  DT_TRY(keep_copies(c, rows, true, &fits));
   chain_t longer = *chain;
   if (!fits || !add_maker(c, &longer, rows, a->buffer))
     return NULL;
@@ -444,41 +469,37 @@ static dt_status_t find_chain(chains_t *c, uint32_t k, chain_t *chain) {
   return NULL;
 }
 
-static dt_status_t try_head(chains_t *c, uint32_t k, bool *out_done) {
+static dt_status_t try_head(chains_t *c, uint32_t k) {
   dt_program_t *program = c->program;
   chain_t chain;
-  uint32_t n = program->kernels.len, first = 0;
-  *out_done = false;
+  uint32_t first = 0;
   DT_TRY(find_chain(c, k, &chain));
   if (chain.n < 2 || !is_closed(c, &chain))
     return NULL;
-  bool *in = DT_ARENA_ARRAY(program->arena, bool, n + 1);
-  uint32_t *order = DT_ARENA_ARRAY(program->arena, uint32_t, n + 1);
-  if (!in || !order)
-    return DT_NO_MEMORY();
-  for (uint32_t i = 0; i < chain.n; i++)
-    in[chain.members[i]] = true;
-  DT_TRY(dt__gather_kernels(program, &c->access, c->segments, in, order, &first));
-  if (first == UINT32_MAX)
+  DT_TRY(dt__flow_gather(&c->flow, c->segments, chain.members, chain.n, &first));
+  if (first == DT_FLOW_NONE)
     return NULL;
   DT_LOG(DT_LOG_FUSION, 1, "%s is run with what it reads, by one launch of %u kernels",
-         program->kernels.items[first + chain.n - 1].name, chain.n);
-  *out_done = true;
-  return build(c, &chain, first);
+         program->kernels.items[k].name, chain.n);
+  return build(c, &chain);
 }
 
 dt_status_t dt__fuse_chains(dt_program_t *program, const dt_target_t *target) {
-  chains_t c = {.program = program};
-  bool moved = true;
+  chains_t c = {.program = program, .strict_fp = target->strict_fp};
   if (target->device == DT_CPU)
     return NULL;
-  for (uint32_t k = 0; k < program->kernels.len; k++) {
-    if (moved) {
-      DT_TRY(dt__access_build(program, &c.access));
-      DT_TRY(dt__find_segments(program, &c.segments, NULL));
-      DT_TRY(dt__find_constant(program, &c.access, &c.constant));
-    }
-    DT_TRY(try_head(&c, k, &moved));
+  DT_TRY(dt__flow_init(program, &c.flow));
+  DT_TRY(dt__find_segments(program, &c.segments, NULL));
+  DT_TRY(dt__find_constant(program, &c.constant));
+  c.asked = DT_ARENA_ARRAY(program->arena, bool, program->kernels.len + 1);
+  if (!c.asked)
+    return DT_NO_MEMORY();
+  // What waits for a chain is put behind it, and may have been asked before.
+  for (uint32_t k = c.flow.first; k != DT_FLOW_NONE; k = c.flow.kernels[k].next) {
+    if (!c.asked[k])
+      DT_TRY(try_head(&c, k));
+    c.asked[k] = true;
   }
+  DT_TRY(dt__flow_settle(&c.flow));
   return dt__symenv_status(program->env);
 }

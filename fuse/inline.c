@@ -9,7 +9,8 @@
 
 #include <string.h>
 
-#define MAX_BODY 400  // instructions a stage may grow to
+#define MAX_BODY 400  // instructions a stage may grow to, of which tests of indices count as TEST
+#define TEST 8        // lanes, masks and ranges: code generation is long over chains of them
 #define SCALAR_COST 4 // of what is better done in lanes, in a kernel of its own
 
 typedef struct inline_ctx_t {
@@ -18,6 +19,7 @@ typedef struct inline_ctx_t {
   dt_access_t access;
   const dt_kernel_t *consumer;
   const dt_stage_t *stage; // of the consumer, as it was
+  uint32_t weight;         // its own
   bool in_order;           // the consumer may not run in lanes
 } inline_ctx_t;
 
@@ -98,6 +100,14 @@ static bool tests_indices(const dt_stage_t *body) {
   return false;
 }
 
+static uint32_t weight_of(const dt_stage_t *body) {
+  uint32_t weight = body->insts.len;
+  for (uint32_t i = 0; i < body->insts.len; i++)
+    if (body->insts.items[i].kind == DT_INST_INDEX && body->insts.items[i].dtype == DT_BOOL)
+      weight += TEST - 1;
+  return weight;
+}
+
 // The load's element is wanted again in other iterations of the consumer.
 static bool repeated(const inline_ctx_t *ctx, const dt_inst_t *load, uint32_t rank) {
   const dt_sym_t *lists[2] = {ctx->consumer->vars, ctx->stage->vars};
@@ -141,15 +151,15 @@ static bool is_trifle(const inline_ctx_t *ctx, const dt_stage_t *body, uint32_t 
   return true;
 }
 
-static const char *refusal(const inline_ctx_t *ctx, const dt_kernel_t *producer,
-                           const dt_inst_t *load) {
+static const char *refusal(const inline_ctx_t *ctx, const dt_stage_t *into,
+                           const dt_kernel_t *producer, const dt_inst_t *load) {
   dt_program_t *program = ctx->program;
   const dt_buffer_t *buffer = dt__program_buffer(program, load->buffer);
   const dt_stage_t *body = &producer->stages.items[0];
   uint32_t b = load->buffer.id - 1;
   if (load->mask != DT_NO_INST && has_bind(body))
     return "a checked index under a mask";
-  if (ctx->stage->insts.len + body->insts.len > MAX_BODY)
+  if (ctx->weight + weight_of(body) > MAX_BODY || into->insts.len > MAX_BODY)
     return "the body would grow too large";
   uint32_t cost = dt__stage_cost(body), full = full_loads(program, producer);
   if (overlapping(ctx, load, buffer->rank) && tests_indices(body))
@@ -180,7 +190,7 @@ static dt_status_t answer_load(dt_body_copy_t *copy, const dt_inst_t *load, void
   if (producer == ctx->consumer || !dt__kernel_is_map(program, producer) ||
       !invert(ctx, producer, load, at))
     return NULL;
-  const char *why = refusal(ctx, producer, load);
+  const char *why = refusal(ctx, copy->into, producer, load);
   if (why) {
     DT_LOG(DT_LOG_FUSION, 2, "%s stays out of %s: %s", producer->name, ctx->consumer->name, why);
     return NULL;
@@ -221,6 +231,7 @@ dt_status_t dt__fuse_inline(dt_program_t *program, const dt_target_t *target) {
       dt__stage_start(&fresh, &before);
       ctx.consumer = kernel;
       ctx.stage = &before;
+      ctx.weight = weight_of(&before);
       dt_body_copy_t copy = {.program = program,
                              .into = &fresh,
                              .from = &before,

@@ -5,6 +5,7 @@
 // another one where that lets more accesses walk memory in steps of a fixed size; nothing else of
 // the program changes. Comes first, before anything depends on how addresses move.
 #include "fuse/body.h"
+#include "fuse/flow.h"
 #include "fuse/fuse.h"
 #include "fuse/loops.h"
 #include "runtime/base/log.h"
@@ -17,6 +18,7 @@
 
 typedef struct layouts_t {
   dt_program_t *program;
+  dt_flow_t flow;
   bool *fixed; // by buffer, [id - 1]: its order must stay
 } layouts_t;
 
@@ -57,10 +59,12 @@ static int64_t access_cost(dt_program_t *program, const dt_kernel_t *kernel,
   return cost;
 }
 
-static int64_t buffer_cost(dt_program_t *program, dt_buffer_id_t id) {
+// Of the buffer whose users stand in the flow.
+static int64_t buffer_cost(const layouts_t *l, dt_buffer_id_t id) {
+  dt_program_t *program = l->program;
   int64_t cost = 0;
-  for (uint32_t k = 0; k < program->kernels.len; k++) {
-    const dt_kernel_t *kernel = &program->kernels.items[k];
+  for (uint32_t u = 0; u < l->flow.users.len; u++) {
+    const dt_kernel_t *kernel = &program->kernels.items[l->flow.users.items[u]];
     for (uint32_t s = 0; s < kernel->stages.len; s++) {
       const dt_stage_t *stage = &kernel->stages.items[s];
       for (uint32_t i = 0; i < stage->insts.len; i++)
@@ -96,7 +100,26 @@ static const dt_sym_t *moved_index(dt_program_t *program, const dt_sym_t *index,
   return copy;
 }
 
-static dt_status_t move_dim(dt_program_t *program, dt_buffer_id_t id, uint32_t from, uint32_t to) {
+static dt_status_t move_in_stage(dt_program_t *program, dt_stage_t *stage, dt_buffer_id_t id,
+                                 uint32_t from, uint32_t to) {
+  uint32_t rank = dt__program_buffer(program, id)->rank;
+  for (uint32_t i = 0; i < stage->insts.len; i++) {
+    dt_inst_t *load = &stage->insts.items[i];
+    if (dt__inst_reads(load).id == id.id &&
+        !(load->index = moved_index(program, load->index, rank, from, to)))
+      return DT_NO_MEMORY();
+  }
+  for (uint32_t i = 0; i < stage->stores.len; i++) {
+    dt_store_t *store = &stage->stores.items[i];
+    if (store->buffer.id == id.id &&
+        !(store->index = moved_index(program, store->index, rank, from, to)))
+      return DT_NO_MEMORY();
+  }
+  return NULL;
+}
+
+static dt_status_t move_dim(layouts_t *l, dt_buffer_id_t id, uint32_t from, uint32_t to) {
+  dt_program_t *program = l->program;
   dt_buffer_t *buffer = dt__program_buffer(program, id);
   dt_sym_t stride = dt__sym_const(program->env, 1);
   move_one(buffer->sizes, from, to);
@@ -104,39 +127,29 @@ static dt_status_t move_dim(dt_program_t *program, dt_buffer_id_t id, uint32_t f
     buffer->strides[d] = stride;
     stride = dt__sym_mul(program->env, stride, buffer->sizes[d]);
   }
-  for (uint32_t k = 0; k < program->kernels.len; k++)
-    for (uint32_t s = 0; s < program->kernels.items[k].stages.len; s++) {
-      dt_stage_t *stage = &program->kernels.items[k].stages.items[s];
-      for (uint32_t i = 0; i < stage->insts.len; i++) {
-        dt_inst_t *load = &stage->insts.items[i];
-        if (dt__inst_reads(load).id == id.id &&
-            !(load->index = moved_index(program, load->index, buffer->rank, from, to)))
-          return DT_NO_MEMORY();
-      }
-      for (uint32_t i = 0; i < stage->stores.len; i++) {
-        dt_store_t *store = &stage->stores.items[i];
-        if (store->buffer.id == id.id &&
-            !(store->index = moved_index(program, store->index, buffer->rank, from, to)))
-          return DT_NO_MEMORY();
-      }
-    }
+  for (uint32_t u = 0; u < l->flow.users.len; u++) {
+    dt_kernel_t *kernel = &program->kernels.items[l->flow.users.items[u]];
+    for (uint32_t s = 0; s < kernel->stages.len; s++)
+      DT_TRY(move_in_stage(program, &kernel->stages.items[s], id, from, to));
+  }
   return NULL;
 }
 
 // Moves one dim where that makes an access even, and others no worse for it.
-static dt_status_t lay_out(dt_program_t *program, dt_buffer_id_t id) {
-  uint32_t rank = dt__program_buffer(program, id)->rank;
-  int64_t before = buffer_cost(program, id);
+static dt_status_t lay_out(layouts_t *l, dt_buffer_id_t id) {
+  uint32_t rank = dt__program_buffer(l->program, id)->rank;
+  DT_TRY(dt__flow_users(&l->flow, id.id - 1));
+  int64_t before = buffer_cost(l, id);
   for (uint32_t from = 0; from < rank && before >= UNEVEN; from++)
     for (uint32_t to = 0; to < rank; to++) {
       if (to == from)
         continue;
-      DT_TRY(move_dim(program, id, from, to));
-      if (buffer_cost(program, id) + UNEVEN / 2 < before) {
+      DT_TRY(move_dim(l, id, from, to));
+      if (buffer_cost(l, id) + UNEVEN / 2 < before) {
         DT_LOG(DT_LOG_FUSION, 1, "buffer %u: dim %u becomes dim %u", id.id, from, to);
         return NULL;
       }
-      DT_TRY(move_dim(program, id, to, from));
+      DT_TRY(move_dim(l, id, to, from));
     }
   return NULL;
 }
@@ -145,8 +158,9 @@ dt_status_t dt__fuse_layouts(dt_program_t *program, const dt_target_t *target) {
   layouts_t l = {.program = program};
   (void)target;
   DT_TRY(find_fixed(&l));
+  DT_TRY(dt__flow_init(program, &l.flow));
   for (uint32_t b = 0; b < program->buffers.len; b++)
     if (!l.fixed[b] && program->buffers.items[b].rank > 2)
-      DT_TRY(lay_out(program, (dt_buffer_id_t){b + 1}));
+      DT_TRY(lay_out(&l, (dt_buffer_id_t){b + 1}));
   return dt__symenv_status(program->env);
 }

@@ -143,25 +143,27 @@ static dt_status_t rewrite_kernel(const merge_t *m, const dt_kernel_t *kernel, d
 }
 
 // Merges loops `at` and at + 1 of all the kernels, or of none.
-static dt_status_t try_outer(dt_program_t *program, dt_kernel_t *kernels, uint32_t n, uint32_t at) {
+static dt_status_t try_outer(dt_program_t *program, dt_kernel_t *const *kernels, uint32_t n,
+                             uint32_t at) {
   dt_sym_t extent;
-  merge_t m = start(program, kernels[0].vars, kernels[0].extents, at, &extent);
+  merge_t m = start(program, kernels[0]->vars, kernels[0]->extents, at, &extent);
   dt_stage_t **fresh = DT_ARENA_ARRAY(program->arena, dt_stage_t *, n + 1);
   if (!fresh)
     return DT_NO_MEMORY();
   for (uint32_t k = 0; k < n; k++) {
-    DT_TRY(rewrite_kernel(&m, &kernels[k], &fresh[k]));
+    DT_TRY(rewrite_kernel(&m, kernels[k], &fresh[k]));
     if (!fresh[k])
       return NULL;
   }
   for (uint32_t k = 0; k < n; k++) {
-    memcpy(kernels[k].stages.items, fresh[k], kernels[k].stages.len * sizeof(**fresh));
-    close_gap(&kernels[k].n_loops, kernels[k].vars, kernels[k].extents, at, m.whole, extent);
+    dt_kernel_t *kernel = kernels[k];
+    memcpy(kernel->stages.items, fresh[k], kernel->stages.len * sizeof(**fresh));
+    close_gap(&kernel->n_loops, kernel->vars, kernel->extents, at, m.whole, extent);
   }
   return NULL;
 }
 
-dt_status_t dt__merge_shared_loops(dt_program_t *program, dt_kernel_t *kernels, uint32_t n,
+dt_status_t dt__merge_shared_loops(dt_program_t *program, dt_kernel_t *const *kernels, uint32_t n,
                                    uint32_t end) {
   for (uint32_t at = end; at-- > 1;)
     DT_TRY(try_outer(program, kernels, n, at - 1));
@@ -169,30 +171,33 @@ dt_status_t dt__merge_shared_loops(dt_program_t *program, dt_kernel_t *kernels, 
 }
 
 dt_status_t dt__merge_outer_loops(dt_program_t *program, dt_kernel_t *kernel, uint32_t end) {
-  return dt__merge_shared_loops(program, kernel, 1, end);
+  return dt__merge_shared_loops(program, &kernel, 1, end);
 }
 
 // ---- Columns of products ----------------------------------------------------------------------------
-// A product's result that a template makes.
-static bool is_product(const dt_program_t *program, dt_buffer_id_t buffer) {
+// By buffer, [id - 1]: a product's result that a template makes.
+static dt_status_t find_products(const dt_program_t *program, bool **out) {
+  *out = DT_ARENA_ARRAY(program->arena, bool, program->buffers.len + 1);
+  if (!*out)
+    return DT_NO_MEMORY();
   for (uint32_t k = 0; k < program->kernels.len; k++) {
     const dt_kernel_t *kernel = &program->kernels.items[k];
     if (!kernel->schedules.len || !kernel->stages.len)
       continue;
     const dt_stage_t *last = &kernel->stages.items[kernel->stages.len - 1];
     for (uint32_t s = 0; s < last->stores.len; s++)
-      if (last->stores.items[s].buffer.id == buffer.id)
-        return true;
+      (*out)[last->stores.items[s].buffer.id - 1] = true;
   }
-  return false;
+  return NULL;
 }
 
 // Loops `at` and at + 1 together count along one dim of a product.
-static bool count_columns(dt_program_t *program, const dt_kernel_t *kernel, uint32_t at) {
+static bool count_columns(dt_program_t *program, const bool *products, const dt_kernel_t *kernel,
+                          uint32_t at) {
   const dt_stage_t *stage = &kernel->stages.items[0];
   for (uint32_t i = 0; i < stage->insts.len; i++) {
     const dt_inst_t *load = &stage->insts.items[i];
-    if (load->kind != DT_INST_LOAD || !is_product(program, load->buffer))
+    if (load->kind != DT_INST_LOAD || !products[load->buffer.id - 1])
       continue;
     dt_sym_t last = load->index[dt__program_buffer(program, load->buffer)->rank - 1];
     if (dt__sym_depends(program->env, last, kernel->vars[at]) &&
@@ -203,14 +208,16 @@ static bool count_columns(dt_program_t *program, const dt_kernel_t *kernel, uint
 }
 
 dt_status_t dt__merge_columns(dt_program_t *program) {
+  bool *products = NULL;
+  DT_TRY(find_products(program, &products));
   for (uint32_t k = 0; k < program->kernels.len; k++) {
     dt_kernel_t *kernel = &program->kernels.items[k];
     if (kernel->schedules.len || kernel->stages.len != 1 || kernel->stages.items[0].n_loops ||
         dt__kernel_updates(program, kernel))
       continue;
     for (uint32_t at = kernel->n_loops; at-- > 1;)
-      if (count_columns(program, kernel, at - 1))
-        DT_TRY(try_outer(program, kernel, 1, at - 1));
+      if (count_columns(program, products, kernel, at - 1))
+        DT_TRY(try_outer(program, &kernel, 1, at - 1));
   }
   return dt__symenv_status(program->env);
 }

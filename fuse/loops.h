@@ -29,9 +29,9 @@ void dt__count_steps(dt_program_t *program, const dt_stage_t *stage, dt_sym_t va
 // where every access moves by the inner extent times the inner step: fewer loops, longer vectors.
 dt_status_t dt__merge_outer_loops(dt_program_t *program, dt_kernel_t *kernel,
                                   uint32_t end) DT_MUST_USE;
-// The same for the first `end` loops that `n` kernels share, symbols and extents, as kernels[0] has
-// them: they are merged in all or in none.
-dt_status_t dt__merge_shared_loops(dt_program_t *program, dt_kernel_t *kernels, uint32_t n,
+// The same for the first `end` loops that `n` kernels share, symbols and extents, as *kernels[0]
+// has them: they are merged in all or in none.
+dt_status_t dt__merge_shared_loops(dt_program_t *program, dt_kernel_t *const *kernels, uint32_t n,
                                    uint32_t end) DT_MUST_USE;
 // Loops of maps that together count the columns of a product become one, as the product has it: the
 // map can then be what is done where the product stores.

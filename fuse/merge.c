@@ -10,8 +10,6 @@
 
 #include <string.h>
 
-#define MAX_BODY 600
-
 typedef struct merge_ctx_t {
   dt_program_t *program;
   dt_kernel_t *kernel;
@@ -50,6 +48,22 @@ static bool scatters(const dt_program_t *program, const dt_stage_t *stage) {
     if (dt__store_scatters(program, &stage->stores.items[k]))
       return true;
   return false;
+}
+
+// ---- Sizes ----------------------------------------------------------------------------------------
+
+dt_kernel_size_t dt__kernel_size(const dt_kernel_t *kernel) {
+  dt_kernel_size_t size = {.stages = kernel->stages.len};
+  for (uint32_t s = 0; s < kernel->stages.len; s++) {
+    size.insts += kernel->stages.items[s].insts.len;
+    size.stores += kernel->stages.items[s].stores.len;
+  }
+  return size;
+}
+
+bool dt__sizes_fit(const dt_kernel_size_t *a, const dt_kernel_size_t *b) {
+  return a->stages + b->stages <= DT_MOST_STAGES && a->insts + b->insts <= DT_MOST_INSTS &&
+         a->stores + b->stores <= DT_MOST_STORES;
 }
 
 // ---- Forwarding -----------------------------------------------------------------------------------
@@ -111,7 +125,7 @@ static dt_status_t forward_all(dt_program_t *program, dt_kernel_t *kernel, uint3
 // ---- Joining --------------------------------------------------------------------------------------
 
 static bool same_loops(dt_program_t *program, const dt_stage_t *a, const dt_stage_t *b) {
-  if (a->n_loops != b->n_loops || a->insts.len + b->insts.len > MAX_BODY)
+  if (a->n_loops != b->n_loops || a->insts.len + b->insts.len > DT_MOST_STAGE_INSTS)
     return false;
   for (uint32_t k = 0; k < a->n_loops; k++)
     if (!dt__sym_known_eq(program->env, a->extents[k], b->extents[k]))

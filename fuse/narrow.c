@@ -3,6 +3,7 @@
 // and the next one casts it back; fusion often leaves the temporary behind the second cast, where
 // it takes twice the memory. The cast moves to the loads, so nothing changes but bytes.
 #include "fuse/body.h"
+#include "fuse/flow.h"
 #include "fuse/fuse.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/status.h"
@@ -11,6 +12,7 @@
 
 typedef struct narrow_t {
   dt_program_t *program;
+  dt_flow_t flow;
   dt_buffer_id_t buffer;
   dt_dtype_t from, to;
 } narrow_t;
@@ -33,27 +35,43 @@ static bool is_operand(const dt_kernel_t *kernel, uint32_t stage, uint32_t inst)
   return false;
 }
 
-// All stores to the buffer are casts of one half type, and no product reads it as it is.
-static bool holds_halves(const dt_program_t *program, uint32_t id, dt_dtype_t *out) {
+// Whether no product of the stage reads the buffer as it is, and nothing that would not do the same
+// with halves: fills that are no values of halves would be rounded.
+static bool may_read_halves(const dt_kernel_t *kernel, uint32_t at, uint32_t id) {
+  const dt_stage_t *stage = &kernel->stages.items[at];
+  for (uint32_t i = 0; i < stage->insts.len; i++) {
+    const dt_inst_t *inst = &stage->insts.items[i];
+    if (dt__inst_reads(inst).id == id &&
+        (inst->kind != DT_INST_LOAD || inst->args[0] != DT_NO_INST || is_operand(kernel, at, i)))
+      return false;
+  }
+  return true;
+}
+
+// Whether all that the stage stores to the buffer are casts of one half type, the same as before.
+static bool stores_halves(const dt_stage_t *stage, uint32_t id, dt_dtype_t *type, bool *any) {
+  for (uint32_t i = 0; i < stage->stores.len; i++) {
+    if (stage->stores.items[i].buffer.id != id)
+      continue;
+    uint32_t half = half_of(stage, &stage->stores.items[i]);
+    if (half == DT_NO_INST || (*any && stage->insts.items[half].dtype != *type))
+      return false;
+    *type = stage->insts.items[half].dtype;
+    *any = true;
+  }
+  return true;
+}
+
+// Of the buffer whose users stand in the flow.
+static bool holds_halves(const narrow_t *n, dt_dtype_t *out) {
   bool any = false;
-  for (uint32_t k = 0; k < program->kernels.len; k++)
-    for (uint32_t s = 0; s < program->kernels.items[k].stages.len; s++) {
-      const dt_kernel_t *kernel = &program->kernels.items[k];
-      const dt_stage_t *stage = &kernel->stages.items[s];
-      for (uint32_t i = 0; i < stage->insts.len; i++)
-        if (dt__inst_reads(&stage->insts.items[i]).id == id &&
-            (stage->insts.items[i].kind != DT_INST_LOAD || is_operand(kernel, s, i)))
-          return false;
-      for (uint32_t i = 0; i < stage->stores.len; i++) {
-        if (stage->stores.items[i].buffer.id != id)
-          continue;
-        uint32_t half = half_of(stage, &stage->stores.items[i]);
-        if (half == DT_NO_INST || (any && stage->insts.items[half].dtype != *out))
-          return false;
-        *out = stage->insts.items[half].dtype;
-        any = true;
-      }
-    }
+  for (uint32_t u = 0; u < n->flow.users.len; u++) {
+    const dt_kernel_t *kernel = &n->program->kernels.items[n->flow.users.items[u]];
+    for (uint32_t s = 0; s < kernel->stages.len; s++)
+      if (!may_read_halves(kernel, s, n->buffer.id) ||
+          !stores_halves(&kernel->stages.items[s], n->buffer.id, out, &any))
+        return false;
+  }
   return any;
 }
 
@@ -104,32 +122,42 @@ static dt_status_t rewrite_stage(narrow_t *n, dt_kernel_t *kernel, uint32_t at) 
   return NULL;
 }
 
-// Fills that are no values of halves would be rounded.
-static bool has_fills(const dt_program_t *program, uint32_t id) {
+static bool has_halves(const dt_program_t *program) {
   for (uint32_t k = 0; k < program->kernels.len; k++)
     for (uint32_t s = 0; s < program->kernels.items[k].stages.len; s++) {
       const dt_stage_t *stage = &program->kernels.items[k].stages.items[s];
       for (uint32_t i = 0; i < stage->insts.len; i++)
-        if (dt__inst_reads(&stage->insts.items[i]).id == id &&
-            stage->insts.items[i].args[0] != DT_NO_INST)
+        if (dt__dtype_is_half(stage->insts.items[i].dtype))
           return true;
     }
   return false;
 }
 
-dt_status_t dt__fuse_narrow(dt_program_t *program, const dt_target_t *target) {
-  (void)target;
+static dt_status_t narrow_all(dt_program_t *program) {
+  narrow_t n = {.program = program};
+  DT_TRY(dt__flow_init(program, &n.flow));
   for (uint32_t b = 0; b < program->buffers.len; b++) {
     dt_buffer_t *buffer = &program->buffers.items[b];
-    narrow_t n = {.program = program, .buffer = {b + 1}, .from = buffer->dtype};
+    n.buffer = (dt_buffer_id_t){b + 1};
+    n.from = buffer->dtype;
     bool scratch = buffer->kind == DT_BUFFER_TEMP || buffer->kind == DT_BUFFER_LOCAL;
-    if (!scratch || buffer->dtype != DT_F32 || has_fills(program, b + 1) ||
-        !holds_halves(program, b + 1, &n.to))
+    if (!scratch || buffer->dtype != DT_F32)
       continue;
-    for (uint32_t k = 0; k < program->kernels.len; k++)
-      for (uint32_t s = 0; s < program->kernels.items[k].stages.len; s++)
-        DT_TRY(rewrite_stage(&n, &program->kernels.items[k], s));
+    DT_TRY(dt__flow_users(&n.flow, b));
+    if (!holds_halves(&n, &n.to))
+      continue;
+    for (uint32_t u = 0; u < n.flow.users.len; u++) {
+      dt_kernel_t *kernel = &program->kernels.items[n.flow.users.items[u]];
+      for (uint32_t s = 0; s < kernel->stages.len; s++)
+        DT_TRY(rewrite_stage(&n, kernel, s));
+    }
     buffer->dtype = n.to;
   }
+  return NULL;
+}
+
+dt_status_t dt__fuse_narrow(dt_program_t *program, const dt_target_t *target) {
+  if (has_halves(program))
+    DT_TRY(narrow_all(program));
   return dt__fuse_prune(program, target);
 }

@@ -23,6 +23,10 @@ static bool load_uses(dt_program_t *program, const dt_inst_t *load, dt_sym_t var
   return dt__index_uses(program, load->index, dt__program_buffer(program, load->buffer)->rank, var);
 }
 
+bool dt__extent_below(dt_program_t *program, dt_sym_t extent, int64_t limit) {
+  return dt__sym_range(program->env, extent).hi < limit;
+}
+
 bool dt__contraction_roles(dt_program_t *program, dt_kernel_t *kernel, dt_contraction_t *out) {
   uint32_t x = 0, y = 0;
   if (!dt__kernel_is_contraction(kernel, &x, &y))
@@ -136,13 +140,27 @@ static dt_status_t shape_add_loop(dt_program_t *program, operand_kernel_t *shape
   return dt__symenv_status(program->env);
 }
 
+// Whether what `load` reads depends on batch loop v. One that runs at most once is no part of any
+// place, but a buffer that may be empty is read only where the loop does run.
+static bool runs_with(dt_program_t *program, const dt_contraction_t *c, const dt_inst_t *load,
+                      uint32_t v) {
+  if (load_uses(program, load, c->kernel->vars[v]))
+    return true;
+  const dt_buffer_t *buffer = dt__program_buffer(program, load->buffer);
+  dt_range_t times = dt__sym_range(program->env, c->kernel->extents[v]);
+  for (uint32_t d = 0; d < buffer->rank && times.lo < 1 && times.hi < 2; d++)
+    if (dt__sym_range(program->env, buffer->sizes[d]).lo < 1)
+      return true;
+  return false;
+}
+
 // Loops for the batch loops that `load` depends on; `index` receives them as the contraction sees
 // them.
 static dt_status_t shape_add_batch(dt_program_t *program, const dt_contraction_t *c,
                                    const dt_inst_t *load, operand_kernel_t *shape,
                                    dt_buffer_t *buffer, dt_sym_t *index) {
   for (uint32_t v = 0; v < c->n_batch; v++) {
-    if (!load_uses(program, load, c->kernel->vars[v]))
+    if (!runs_with(program, c, load, v))
       continue;
     dt_sym_t var;
     index[buffer->rank] = c->kernel->vars[v];
@@ -157,7 +175,7 @@ static bool rank_fits(dt_program_t *program, const dt_contraction_t *c, const dt
                       uint32_t extra) {
   uint32_t rank = extra;
   for (uint32_t v = 0; v < c->n_batch; v++)
-    rank += load_uses(program, load, c->kernel->vars[v]);
+    rank += runs_with(program, c, load, v);
   return rank <= DT_MAX_RANK;
 }
 
@@ -237,20 +255,19 @@ static dt_status_t pack_columns(dt_program_t *program, const dt_contraction_t *c
 // as plain loops.
 static const char *refusal(dt_program_t *program, const dt_contraction_t *c,
                            const dt_target_t *target, uint32_t size_class) {
-  int64_t n = 0, m = 0;
   const dt_inst_t *a = &c->stage->insts.items[c->a], *b = &c->stage->insts.items[c->b];
   if (target->matmul_width[size_class] == 0)
     return "the target has no template for this element size";
   // A loop that never runs has no address that moves with it.
   for (uint32_t v = 0; v < c->kernel->n_loops; v++)
-    if (dt__sym_is_const(program->env, c->kernel->extents[v], &n) && n == 0)
+    if (dt__extent_below(program, c->kernel->extents[v], 1))
       return "it has no elements";
-  if (dt__sym_is_const(program->env, c->extent_k, &n) && n == 0)
+  if (dt__extent_below(program, c->extent_k, 1))
     return "it is a sum of nothing";
-  if (dt__sym_is_const(program->env, c->extent_n, &n) && n < 4)
+  if (dt__extent_below(program, c->extent_n, 4))
     return "fewer than 4 columns";
   bool b_is_constant = dt__program_buffer(program, b->buffer)->kind == DT_BUFFER_CONSTANT;
-  if (!b_is_constant && dt__sym_is_const(program->env, c->kernel->extents[c->n_batch], &m) && m < 2)
+  if (!b_is_constant && dt__extent_below(program, c->kernel->extents[c->n_batch], 2))
     return "one row times a matrix that is not constant";
   if (!rank_fits(program, c, a, 2) || !rank_fits(program, c, b, 3))
     return "too many batch dims to pack";

@@ -21,6 +21,10 @@ typedef struct dt_contraction_t {
 // matrices.
 bool dt__contraction_roles(dt_program_t *program, dt_kernel_t *kernel, dt_contraction_t *out);
 
+// Whether an extent is known to be less: a loop that runs at most once has a variable that is
+// always 0, and no place tells any more that it moves with it.
+bool dt__extent_below(dt_program_t *program, dt_sym_t extent, int64_t limit);
+
 // Gives every product that has a template a schedule, of the largest tile.
 dt_status_t dt__operands_device(dt_program_t *program, const dt_target_t *target) DT_MUST_USE;
 // Completes it, when loops and stages are final: the schedules for few rows and for tiles too few

@@ -66,7 +66,6 @@ static const tile_t tiles[3][TILE_KINDS] = {
 
 static const char *refusal(dt_program_t *program, const dt_contraction_t *c,
                            const dt_target_t *target) {
-  int64_t n = 0;
   dt_dtype_t dtype = c->stage->folds.items[0].dtype;
   size_t bytes = dt_dtype_size(dtype);
   if (dtype == DT_BOOL || (bytes != 4 && bytes != 8))
@@ -74,11 +73,11 @@ static const char *refusal(dt_program_t *program, const dt_contraction_t *c,
   if (target->block_threads != 8 * WARP)
     return "teams are not of 8 warps";
   for (uint32_t v = 0; v < c->kernel->n_loops; v++)
-    if (dt__sym_is_const(program->env, c->kernel->extents[v], &n) && n == 0)
+    if (dt__extent_below(program, c->kernel->extents[v], 1))
       return "it has no elements";
-  if (dt__sym_is_const(program->env, c->extent_k, &n) && n == 0)
+  if (dt__extent_below(program, c->extent_k, 1))
     return "it is a sum of nothing";
-  if (dt__sym_is_const(program->env, c->extent_n, &n) && n < 4)
+  if (dt__extent_below(program, c->extent_n, 4))
     return "fewer than 4 columns";
   return NULL;
 }

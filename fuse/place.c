@@ -13,9 +13,12 @@
 
 typedef struct slot_t {
   dt_sym_t bytes;
+  int64_t typical; // of `bytes`, where is_known
+  bool is_known;
   uint32_t last;    // kernel that reads its present tenant last
   uint32_t tenant;  // buffer id
   uint32_t segment; // in which it was made
+  uint32_t next;    // 1 + another slot that the same kernel reads last; 0: none
 } slot_t;
 
 typedef struct life_t {
@@ -27,7 +30,11 @@ typedef struct places_t {
   life_t *lives;     // [buffer - 1]
   int64_t *typical;  // by symbol
   uint32_t *slot_of; // [buffer - 1]: 1 + its slot, or 0
+  uint32_t *run_end; // by kernel: the last of those around it that are of its run
   DT_VEC(slot_t) slots;
+  uint32_t *ending;      // by kernel: 1 + the first slot that it reads last, or 0
+  DT_VEC(uint32_t) free; // slots, by their typical bytes, then in the order of making
+  DT_VEC(uint32_t) odd;  // free ones whose typical bytes are not known, in that order
 } places_t;
 
 dt_sym_t dt__placed_bytes(dt_program_t *program, dt_buffer_id_t id) {
@@ -73,49 +80,90 @@ static bool within(const life_t *life, const dt_program_slices_t *slices) {
 
 // Kernels that run slice after slice use what comes from outside, or goes outside, until the last
 // slice ends. What only they use lives and dies in each slice.
-static void spread_over_slices(const dt_program_t *program, life_t *lives) {
-  for (uint32_t i = 0; i < program->slices.len; i++) {
-    const dt_program_slices_t *slices = &program->slices.items[i];
-    for (uint32_t b = 0; b < program->buffers.len; b++) {
-      life_t *life = &lives[b];
-      if (within(life, slices))
-        continue;
-      if (life->first >= slices->first && life->first < slices->end)
-        life->first = slices->first;
-      if (life->last >= slices->first && life->last < slices->end)
-        life->last = slices->end - 1;
-    }
-  }
-}
-
-// What a loop finds when it begins must last until its last trip ends; predicates are read by the
-// host where regions begin, and by loops after each trip. Inner loops come after outer ones.
-static void spread_over_regions(const dt_program_t *program, life_t *lives) {
-  for (uint32_t i = program->regions.len; i-- > 0;) {
-    const dt_program_region_t *region = &program->regions.items[i];
-    if (region->first == region->end)
-      continue;
-    reads_at(&lives[region->predicate.id - 1], region->first);
-    for (uint32_t b = 0; b < program->buffers.len && region->kind == DT_REGION_WHILE; b++) {
-      life_t *life = &lives[b];
-      if (life->first < region->first && life->last >= region->first && life->last < region->end)
-        life->last = region->end - 1;
-    }
-  }
+static void spread_over_slices(const dt_program_t *program, life_t *life) {
+  uint32_t n = program->kernels.len;
+  const dt_program_slices_t *at_first =
+      life->first < n ? dt__kernel_slices(program, life->first) : NULL;
+  const dt_program_slices_t *at_last =
+      life->last < n ? dt__kernel_slices(program, life->last) : NULL;
+  if (at_first == at_last)
+    return;
+  if (at_first)
+    life->first = at_first->first;
+  if (at_last)
+    life->last = at_last->end - 1;
 }
 
 // Kernels of a chain run at one time.
-static void spread_over_chains(const dt_program_t *program, life_t *lives) {
-  for (uint32_t k = 0; k < program->kernels.len;) {
-    dt_chain_t chain = dt__kernel_chain(program, k);
-    for (uint32_t b = 0; b < program->buffers.len && chain.end > k + 1; b++) {
-      if (lives[b].first > chain.first && lives[b].first < chain.end)
-        lives[b].first = chain.first;
-      if (lives[b].last >= chain.first && lives[b].last < chain.end)
-        lives[b].last = chain.end - 1;
-    }
-    k = chain.end;
+static void spread_over_chain(const dt_program_t *program, life_t *life) {
+  if (life->first < program->kernels.len)
+    life->first = dt__kernel_chain(program, life->first).first;
+  if (life->last < program->kernels.len)
+    life->last = dt__kernel_chain(program, life->last).end - 1;
+}
+
+// ---- Lives in loops -------------------------------------------------------------------------------
+
+// Loops that regions are, one in another.
+typedef struct loops_t {
+  uint32_t *inner;  // by kernel: 1 + the innermost WHILE that it lies in, or 0
+  uint32_t *parent; // by region: the same
+} loops_t;
+
+static dt_status_t find_loops(const dt_program_t *program, loops_t *out) {
+  out->inner = DT_ARENA_ARRAY(program->arena, uint32_t, program->kernels.len + 1);
+  out->parent = DT_ARENA_ARRAY(program->arena, uint32_t, program->regions.len + 1);
+  if (!out->inner || !out->parent)
+    return DT_NO_MEMORY();
+  for (uint32_t i = 0; i < program->regions.len; i++) { // inner ones come after outer ones
+    const dt_program_region_t *region = &program->regions.items[i];
+    if (region->kind != DT_REGION_WHILE || region->first == region->end)
+      continue;
+    out->parent[i] = out->inner[region->first];
+    for (uint32_t k = region->first; k < region->end; k++)
+      out->inner[k] = i + 1;
   }
+  return NULL;
+}
+
+// What a loop finds when it begins must last until its last trip ends. Of loops number low …
+// high - 1.
+static void spread_over_loops(const dt_program_t *program, const loops_t *loops, uint32_t low,
+                              uint32_t high, life_t *life) {
+  uint32_t at = life->last < program->kernels.len ? loops->inner[life->last] : 0;
+  for (; at; at = loops->parent[at - 1]) {
+    const dt_program_region_t *region = &program->regions.items[at - 1];
+    if (at - 1 >= low && at - 1 < high && life->first < region->first)
+      life->last = region->end - 1;
+  }
+}
+
+// Predicates are read by the host where regions begin, and by loops after each trip: not by the
+// loops inside of them.
+static dt_status_t spread_over_regions(const dt_program_t *program, life_t *lives) {
+  uint32_t n = program->regions.len;
+  loops_t loops = {0};
+  if (n == 0)
+    return NULL;
+  DT_TRY(find_loops(program, &loops));
+  // By buffer: loops before this number are yet to be looked at.
+  uint32_t *left = DT_ARENA_ARRAY(program->arena, uint32_t, program->buffers.len + 1);
+  if (!left)
+    return DT_NO_MEMORY();
+  for (uint32_t b = 0; b < program->buffers.len; b++)
+    left[b] = n;
+  for (uint32_t i = n; i-- > 0;) {
+    const dt_program_region_t *region = &program->regions.items[i];
+    uint32_t b = region->predicate.id - 1;
+    if (region->first == region->end)
+      continue;
+    spread_over_loops(program, &loops, i + 1, left[b], &lives[b]);
+    reads_at(&lives[b], region->first);
+    left[b] = i + 1;
+  }
+  for (uint32_t b = 0; b < program->buffers.len; b++)
+    spread_over_loops(program, &loops, 0, left[b], &lives[b]);
+  return NULL;
 }
 
 static dt_status_t find_lives(places_t *p) {
@@ -141,11 +189,12 @@ static dt_status_t find_lives(places_t *p) {
     }
   find_item_lives(program, lives);
   find_device_lives(program, lives);
-  spread_over_slices(program, lives);
-  spread_over_chains(program, lives);
-  spread_over_regions(program, lives);
+  for (uint32_t b = 0; b < program->buffers.len; b++) {
+    spread_over_slices(program, &lives[b]);
+    spread_over_chain(program, &lives[b]);
+  }
   p->lives = lives;
-  return NULL;
+  return spread_over_regions(program, lives);
 }
 
 // ---- Fit --------------------------------------------------------------------------------------------
@@ -165,15 +214,9 @@ static dt_status_t find_typical(places_t *p) {
   return NULL;
 }
 
-// How badly `bytes` fits a free slot; 0 is exact. Typical sizes only choose among right answers.
-static int64_t misfit(const places_t *p, dt_sym_t slot, dt_sym_t bytes) {
-  int64_t have = 0, want = 0;
-  if (slot.id == bytes.id)
-    return 0;
-  if (!dt__sym_eval(p->program->env, slot, p->typical, &have) ||
-      !dt__sym_eval(p->program->env, bytes, p->typical, &want))
-    return INT64_MAX / 2;
-  return 1 + (have > want ? have - want : want - have);
+static bool typical_bytes(const places_t *p, dt_sym_t bytes, int64_t *out) {
+  *out = 0;
+  return dt__sym_eval(p->program->env, bytes, p->typical, out);
 }
 
 // ---- In place -----------------------------------------------------------------------------------------
@@ -196,11 +239,8 @@ bool dt__reads_before(const dt_program_t *program, const dt_kernel_t *kernel, co
 
 static bool in_one_run(const places_t *p, uint32_t id) {
   const life_t *life = &p->lives[id - 1];
-  const dt_program_t *program = p->program;
-  for (uint32_t k = life->first; k < life->last; k++)
-    if (program->kernels.items[k].run != program->kernels.items[k + 1].run)
-      return false;
-  return program->buffers.items[id - 1].kind == DT_BUFFER_TEMP;
+  return p->run_end[life->first] >= life->last &&
+         p->program->buffers.items[id - 1].kind == DT_BUFFER_TEMP;
 }
 
 // Buffer `fresh`, first written by kernel k, may take the place of `old`, last read by it.
@@ -237,40 +277,150 @@ static bool replaces_in_place(const places_t *p, uint32_t old, uint32_t fresh, u
 
 // ---- Slots ------------------------------------------------------------------------------------------
 
-static uint32_t best_slot(const places_t *p, uint32_t b, uint32_t k, dt_sym_t bytes) {
+// Bytes that want a slot.
+typedef struct want_t {
+  dt_sym_t bytes;
+  int64_t typical;
+  bool is_known;
+  uint32_t items; // that must be bound before its size is known
+  // The best so far.
+  uint32_t best;
+  int64_t misfit;
+} want_t;
+
+// How badly they fit a slot; 0 is exact. Typical sizes only choose among right answers. Of slots
+// that fit as well the one that was made first is taken.
+static void offer(const places_t *p, want_t *want, uint32_t s) {
   const dt_program_t *program = p->program;
-  uint32_t best = UINT32_MAX, items = dt__expr_items(program, bytes);
-  int64_t best_misfit = INT64_MAX;
-  for (uint32_t s = 0; s < p->slots.len; s++) {
-    const slot_t *slot = &p->slots.items[s];
-    bool known =
-        program->segments.len == 0 || items <= program->segments.items[slot->segment].item_end;
-    bool free = slot->last < k || (slot->last == k && replaces_in_place(p, slot->tenant, b + 1, k));
-    if (!free || !known)
-      continue;
-    int64_t fit = misfit(p, slot->bytes, bytes);
-    if (fit < best_misfit) {
-      best = s;
-      best_misfit = fit;
-    }
+  const slot_t *slot = &p->slots.items[s];
+  int64_t misfit = INT64_MAX / 2;
+  if (program->segments.len && want->items > program->segments.items[slot->segment].item_end)
+    return;
+  if (slot->bytes.id == want->bytes.id)
+    misfit = 0;
+  else if (slot->is_known && want->is_known)
+    misfit = 1 + (slot->typical > want->typical ? slot->typical - want->typical
+                                                : want->typical - slot->typical);
+  if (misfit > want->misfit || (misfit == want->misfit && s > want->best))
+    return;
+  want->best = s;
+  want->misfit = misfit;
+}
+
+// The first free slot of at least so many bytes.
+static uint32_t lower_bound(const places_t *p, int64_t typical, uint32_t made) {
+  uint32_t low = 0, high = p->free.len;
+  while (low < high) {
+    uint32_t middle = (low + high) / 2, s = p->free.items[middle];
+    int64_t own = p->slots.items[s].typical;
+    if (own < typical || (own == typical && s < made))
+      low = middle + 1;
+    else
+      high = middle;
   }
-  return best;
+  return low;
+}
+
+// Free slots of about the bytes that are wanted: all of those size, the next larger and the next
+// smaller one.
+static void offer_free(const places_t *p, want_t *want) {
+  uint32_t at = lower_bound(p, want->typical, 0), same = at;
+  for (; same < p->free.len; same++) {
+    const slot_t *slot = &p->slots.items[p->free.items[same]];
+    if (slot->typical != want->typical || want->misfit == 0)
+      break;
+    offer(p, want, p->free.items[same]);
+  }
+  if (same < p->free.len)
+    offer(p, want, p->free.items[same]);
+  if (at > 0) // of those of one size, the one that was made first
+    offer(p, want, p->free.items[lower_bound(p, p->slots.items[p->free.items[at - 1]].typical, 0)]);
+}
+
+// For buffer b, which kernel k is the first to write.
+static uint32_t best_slot(const places_t *p, uint32_t b, uint32_t k, want_t *want) {
+  want->best = UINT32_MAX;
+  want->misfit = INT64_MAX;
+  // Where slots are known in some segments only, or sizes to none, all are looked at.
+  bool all = p->program->segments.len > 1 || !want->is_known;
+  if (!all)
+    offer_free(p, want);
+  for (uint32_t i = 0; all && i < p->free.len; i++)
+    offer(p, want, p->free.items[i]);
+  for (uint32_t i = 0; i < p->odd.len; i++)
+    offer(p, want, p->odd.items[i]);
+  for (uint32_t s = p->ending[k]; s; s = p->slots.items[s - 1].next)
+    if (replaces_in_place(p, p->slots.items[s - 1].tenant, b + 1, k))
+      offer(p, want, s - 1);
+  return want->best;
+}
+
+static void take_from(uint32_t *items, uint32_t *len, uint32_t at) {
+  memmove(items + at, items + at + 1, (*len - at - 1) * sizeof(*items));
+  (*len)--;
+}
+
+// The slot is free no more, or read last by another kernel than k.
+static void take_slot(places_t *p, uint32_t s, uint32_t k) {
+  const slot_t *slot = &p->slots.items[s];
+  for (uint32_t *at = &p->ending[k]; *at; at = &p->slots.items[*at - 1].next)
+    if (*at == s + 1) {
+      *at = slot->next;
+      return;
+    }
+  if (slot->is_known) {
+    take_from(p->free.items, &p->free.len, lower_bound(p, slot->typical, s));
+    return;
+  }
+  for (uint32_t i = 0; i < p->odd.len; i++)
+    if (p->odd.items[i] == s) {
+      take_from(p->odd.items, &p->odd.len, i);
+      return;
+    }
+}
+
+// What kernel k read last is free.
+static dt_status_t free_ended(places_t *p, uint32_t k) {
+  dt_arena_t *arena = p->program->arena;
+  for (uint32_t next = 0, s = p->ending[k]; s; s = next) {
+    const slot_t *slot = &p->slots.items[s - 1];
+    next = slot->next;
+    if (!slot->is_known) {
+      if (!DT_VEC_PUSH(arena, &p->odd, s - 1))
+        return DT_NO_MEMORY();
+      continue;
+    }
+    uint32_t at = lower_bound(p, slot->typical, s - 1);
+    if (!DT_VEC_PUSH(arena, &p->free, 0))
+      return DT_NO_MEMORY();
+    memmove(p->free.items + at + 1, p->free.items + at,
+            (p->free.len - at - 1) * sizeof(*p->free.items));
+    p->free.items[at] = s - 1;
+  }
+  return NULL;
 }
 
 static dt_status_t place(places_t *p, uint32_t b, uint32_t k, uint32_t segment) {
   dt_program_t *program = p->program;
-  dt_sym_t bytes = dt__placed_bytes(program, (dt_buffer_id_t){b + 1});
-  uint32_t best = best_slot(p, b, k, bytes);
+  want_t want = {.bytes = dt__placed_bytes(program, (dt_buffer_id_t){b + 1})};
+  want.is_known = typical_bytes(p, want.bytes, &want.typical);
+  want.items = dt__expr_items(program, want.bytes);
+  uint32_t best = best_slot(p, b, k, &want);
   if (best == UINT32_MAX) {
     best = p->slots.len;
-    slot_t fresh = {.bytes = bytes, .segment = segment};
+    slot_t fresh = {.bytes = want.bytes, .segment = segment};
     if (!DT_VEC_PUSH(program->arena, &p->slots, fresh))
       return DT_NO_MEMORY();
+  } else {
+    take_slot(p, best, k);
   }
   slot_t *slot = &p->slots.items[best];
-  slot->bytes = dt__sym_max(program->env, slot->bytes, bytes);
+  slot->bytes = dt__sym_max(program->env, slot->bytes, want.bytes);
+  slot->is_known = typical_bytes(p, slot->bytes, &slot->typical);
   slot->last = p->lives[b].last;
   slot->tenant = b + 1;
+  slot->next = p->ending[slot->last];
+  p->ending[slot->last] = best + 1;
   p->slot_of[b] = best + 1;
   return NULL;
 }
@@ -302,20 +452,59 @@ static bool is_placed(const dt_buffer_t *buffer) {
   return buffer->kind == DT_BUFFER_TEMP || buffer->kind == DT_BUFFER_STATE;
 }
 
-dt_status_t dt__place_temps(dt_program_t *program) {
-  uint32_t n = program->buffers.len, segment = 0;
-  places_t p = {.program = program, .slot_of = DT_ARENA_ARRAY(program->arena, uint32_t, n + 1)};
-  if (!p.slot_of)
+// The buffers that each kernel is the first to write, in their order: 1 + the first, and 1 + the
+// next one.
+typedef struct firsts_t {
+  uint32_t *first, *next;
+} firsts_t;
+
+static dt_status_t find_firsts(const places_t *p, firsts_t *out) {
+  const dt_program_t *program = p->program;
+  out->first = DT_ARENA_ARRAY(program->arena, uint32_t, program->kernels.len + 1);
+  out->next = DT_ARENA_ARRAY(program->arena, uint32_t, program->buffers.len + 1);
+  if (!out->first || !out->next)
     return DT_NO_MEMORY();
-  DT_TRY(find_lives(&p));
-  DT_TRY(find_typical(&p));
+  for (uint32_t b = program->buffers.len; b-- > 0;) {
+    uint32_t k = p->lives[b].first;
+    if (!is_placed(&program->buffers.items[b]) || k >= program->kernels.len)
+      continue;
+    out->next[b] = out->first[k];
+    out->first[k] = b + 1;
+  }
+  return NULL;
+}
+
+static dt_status_t start(places_t *p) {
+  dt_program_t *program = p->program;
+  uint32_t n = program->kernels.len;
+  p->slot_of = DT_ARENA_ARRAY(program->arena, uint32_t, program->buffers.len + 1);
+  p->run_end = DT_ARENA_ARRAY(program->arena, uint32_t, n + 1);
+  p->ending = DT_ARENA_ARRAY(program->arena, uint32_t, (size_t)n + 2);
+  if (!p->slot_of || !p->run_end || !p->ending)
+    return DT_NO_MEMORY();
+  for (uint32_t k = n; k-- > 0;)
+    p->run_end[k] = k + 1 < n && program->kernels.items[k].run == program->kernels.items[k + 1].run
+                        ? p->run_end[k + 1]
+                        : k;
+  DT_TRY(find_lives(p));
+  return find_typical(p);
+}
+
+dt_status_t dt__place_temps(dt_program_t *program) {
+  uint32_t segment = 0;
+  places_t p = {.program = program};
+  firsts_t firsts = {0};
+  DT_TRY(start(&p));
+  DT_TRY(find_firsts(&p, &firsts));
   for (uint32_t k = program->n_once; k < program->kernels.len; k++) {
     while (segment < program->segments.len && k >= program->segments.items[segment].kernel_end)
       segment++;
-    for (uint32_t b = 0; b < n; b++)
-      if (is_placed(&program->buffers.items[b]) && p.lives[b].first == k)
-        DT_TRY(place(&p, b, k, segment));
+    if (k)
+      DT_TRY(free_ended(&p, k - 1));
+    for (uint32_t b = firsts.first[k]; b; b = firsts.next[b - 1])
+      DT_TRY(place(&p, b - 1, k, segment));
   }
-  DT_LOG(DT_LOG_MEMORY, 1, "%u slots for the temporaries of %u buffers", p.slots.len, n);
+  DT_LOG(DT_LOG_MEMORY, 1, "%u slots for the temporaries of %u buffers", p.slots.len,
+         program->buffers.len);
   return set_offsets(&p);
 }

@@ -8,6 +8,7 @@
 // one after another. A slot belongs to the segment of its first tenant: every tenant's size is
 // known there, and slots of later segments lie behind it, so that what was placed never moves.
 #include "fuse/body.h"
+#include "fuse/commit.h"
 #include "fuse/fuse.h"
 #include "fuse/order.h"
 #include "fuse/place.h"
@@ -179,6 +180,8 @@ dt_status_t dt__fuse_plan(dt_program_t *program, const dt_target_t *target) {
   DT_TRY(make_segments(program));
   if (target->device != DT_CPU && program->items.len)
     DT_TRY(dt__size_on_device(program));
+  if (target->device != DT_CPU)
+    DT_TRY(dt__gate_updates(program));
   DT_TRY(dt__program_settle_slices(program));
   DT_TRY(dt__program_settle_regions(program));
   uint32_t n = program->buffers.len;

@@ -17,10 +17,19 @@
 
 #define SHARED UINT32_MAX // touched by several runs
 
+// A buffer that the run in question touches.
+typedef struct used_t {
+  uint32_t id;
+  bool written;
+  dt_buffer_kind_t kind, seen; // what it is, and what it is to the run
+} used_t;
+
 typedef struct runs_t {
   dt_program_t *program;
-  uint32_t *owner;         // by buffer, [id - 1]: 1 + the only run that touches it, SHARED, or 0
-  dt_buffer_kind_t *kinds; // by buffer, [id - 1]: what it is
+  uint32_t n_tables; // buffers that the tables have room for
+  uint32_t *owner;   // by buffer, [id - 1]: 1 + the only run that touches it, SHARED, or 0
+  uint32_t *place;   // by buffer, [id - 1]: where it stands in `used`, where it does
+  DT_VEC(used_t) used;
   DT_VEC(dt_kernel_t) kernels;
   DT_VEC(dt_program_slices_t) slices;
   uint32_t n_chains;
@@ -49,24 +58,45 @@ static void find_owners(runs_t *r) {
     r->owner[program->regions.items[i].predicate.id - 1] = SHARED;
 }
 
-static bool writes(const dt_program_t *view, uint32_t id) {
-  for (uint32_t k = 0; k < view->kernels.len; k++)
-    if (dt__kernel_stores_to(&view->kernels.items[k], id))
-      return true;
-  return false;
+static bool use(runs_t *r, uint32_t id, bool written) {
+  uint32_t at = r->place[id - 1];
+  bool listed = at < r->used.len && r->used.items[at].id == id;
+  if (!listed) {
+    at = r->place[id - 1] = r->used.len;
+    used_t used = {.id = id, .kind = dt__program_buffer(r->program, (dt_buffer_id_t){id})->kind};
+    if (!DT_VEC_PUSH(r->program->arena, &r->used, used))
+      return false;
+  }
+  r->used.items[at].written |= written;
+  return true;
 }
 
-// What buffer `id` is to the run that `view` holds.
-static dt_buffer_kind_t seen_as(const runs_t *r, const dt_program_t *view, uint32_t id,
-                                uint32_t run) {
-  const dt_buffer_t *buffer = &view->buffers.items[id - 1];
-  bool shared = r->owner[id - 1] == SHARED;
+// What the kernels of `view` touch.
+static dt_status_t find_used(runs_t *r, const dt_program_t *view) {
+  bool good = true;
+  r->used.len = 0;
+  for (uint32_t k = 0; good && k < view->kernels.len; k++)
+    for (uint32_t s = 0; good && s < view->kernels.items[k].stages.len; s++) {
+      const dt_stage_t *stage = &view->kernels.items[k].stages.items[s];
+      for (uint32_t i = 0; good && i < stage->stores.len; i++)
+        good = use(r, stage->stores.items[i].buffer.id, true);
+      for (uint32_t i = 0; good && i < stage->insts.len; i++)
+        if (dt__inst_reads(&stage->insts.items[i]).id)
+          good = use(r, stage->insts.items[i].buffer.id, false);
+    }
+  return good ? NULL : DT_NO_MEMORY();
+}
+
+// What the buffer is to run `run`.
+static dt_buffer_kind_t seen_as(const runs_t *r, const used_t *used, uint32_t run) {
+  const dt_buffer_t *buffer = &r->program->buffers.items[used->id - 1];
+  bool shared = r->owner[used->id - 1] == SHARED;
   if (buffer->kind == DT_BUFFER_STATE && buffer->index &&
       r->program->regions.items[buffer->index - 1].run_end == run + 1)
     return DT_BUFFER_INPUT;
   if (buffer->kind == DT_BUFFER_STATE ||
       (shared && (buffer->kind == DT_BUFFER_TEMP || buffer->kind == DT_BUFFER_OUTPUT)))
-    return writes(view, id) ? DT_BUFFER_OUTPUT : DT_BUFFER_INPUT;
+    return used->written ? DT_BUFFER_OUTPUT : DT_BUFFER_INPUT;
   return buffer->kind;
 }
 
@@ -112,7 +142,7 @@ static dt_status_t keep(runs_t *r, const dt_program_t *view, uint32_t run) {
 static dt_status_t fuse_run(runs_t *r, uint32_t first, uint32_t end, const dt_target_t *target,
                             dt_fuse_fn_t pass) {
   dt_program_t *program = r->program, view = *program;
-  uint32_t n = program->buffers.len, run = program->kernels.items[first].run;
+  uint32_t run = program->kernels.items[first].run;
   memset(&view.kernels, 0, sizeof(view.kernels));
   memset(&view.regions, 0, sizeof(view.regions));
   view.n_runs = 0;
@@ -120,20 +150,18 @@ static dt_status_t fuse_run(runs_t *r, uint32_t first, uint32_t end, const dt_ta
     if (!DT_VEC_PUSH(program->arena, &view.kernels, program->kernels.items[k]))
       return DT_NO_MEMORY();
   DT_TRY(take_slices(r, &view));
-  dt_buffer_kind_t *seen = DT_ARENA_ARRAY(program->arena, dt_buffer_kind_t, (size_t)n + 1);
-  if (!seen)
-    return DT_NO_MEMORY();
-  for (uint32_t b = 0; b < n; b++) {
-    r->kinds[b] = view.buffers.items[b].kind;
-    seen[b] = seen_as(r, &view, b + 1, run);
-  }
-  for (uint32_t b = 0; b < n; b++)
-    view.buffers.items[b].kind = seen[b];
+  DT_TRY(find_used(r, &view));
+  for (uint32_t i = 0; i < r->used.len; i++)
+    r->used.items[i].seen = seen_as(r, &r->used.items[i], run);
+  for (uint32_t i = 0; i < r->used.len; i++)
+    view.buffers.items[r->used.items[i].id - 1].kind = r->used.items[i].seen;
   dt_status_t status = pass(&view, target);
   // What a pass made something else (a temporary its kernel's own) stays that.
-  for (uint32_t b = 0; b < n; b++)
-    if (view.buffers.items[b].kind == seen[b])
-      view.buffers.items[b].kind = r->kinds[b];
+  for (uint32_t i = 0; i < r->used.len; i++) {
+    dt_buffer_t *buffer = &view.buffers.items[r->used.items[i].id - 1];
+    if (buffer->kind == r->used.items[i].seen)
+      buffer->kind = r->used.items[i].kind;
+  }
   program->buffers = view.buffers;
   program->offsets = view.offsets;
   program->checks = view.checks;
@@ -142,23 +170,20 @@ static dt_status_t fuse_run(runs_t *r, uint32_t first, uint32_t end, const dt_ta
 }
 
 // The tables by buffer have room for those that passes add: they belong to one run.
-static dt_status_t start(runs_t *r) {
-  size_t n = (size_t)r->program->buffers.len + 1;
-  r->owner = DT_ARENA_ARRAY(r->program->arena, uint32_t, n);
-  r->kinds = DT_ARENA_ARRAY(r->program->arena, dt_buffer_kind_t, n);
-  return r->owner && r->kinds ? NULL : DT_NO_MEMORY();
-}
-
-static dt_status_t grow(runs_t *r, uint32_t before) {
-  uint32_t n = r->program->buffers.len;
-  if (n == before)
+static dt_status_t make_room(runs_t *r) {
+  uint32_t n = r->program->buffers.len, before = r->n_tables;
+  if (n <= before && before)
     return NULL;
-  uint32_t *owner = DT_ARENA_ARRAY(r->program->arena, uint32_t, (size_t)n + 1);
-  r->kinds = DT_ARENA_ARRAY(r->program->arena, dt_buffer_kind_t, (size_t)n + 1);
-  if (!owner || !r->kinds)
+  uint32_t *owner = r->owner, *place = r->place;
+  r->n_tables = n + n / 2 + 1;
+  r->owner = DT_ARENA_ARRAY(r->program->arena, uint32_t, r->n_tables);
+  r->place = DT_ARENA_ARRAY(r->program->arena, uint32_t, r->n_tables);
+  if (!r->owner || !r->place)
     return DT_NO_MEMORY();
-  memcpy(owner, r->owner, before * sizeof(*owner));
-  r->owner = owner;
+  if (before) {
+    memcpy(r->owner, owner, before * sizeof(*owner));
+    memcpy(r->place, place, before * sizeof(*place));
+  }
   return NULL;
 }
 
@@ -166,14 +191,14 @@ dt_status_t dt__fuse_each_run(dt_program_t *program, const dt_target_t *target, 
   runs_t r = {.program = program};
   if (program->regions.len == 0)
     return pass(program, target);
-  DT_TRY(start(&r));
+  DT_TRY(make_room(&r));
   find_owners(&r);
   for (uint32_t first = 0, end = 0; first < program->kernels.len; first = end) {
-    uint32_t run = program->kernels.items[first].run, before = program->buffers.len;
+    uint32_t run = program->kernels.items[first].run;
     while (end < program->kernels.len && program->kernels.items[end].run == run)
       end++;
     DT_TRY(fuse_run(&r, first, end, target, pass));
-    DT_TRY(grow(&r, before));
+    DT_TRY(make_room(&r));
   }
   program->kernels.items = r.kernels.items;
   program->kernels.len = r.kernels.len;

@@ -15,6 +15,7 @@
 
 #define TASK_WORK 16384 // element operations worth handing to another thread
 #define MAP_BLOCK 2048  // elements of a map in one grid item
+#define FEW_STORES 8    // of a stage, for which more vectors an iteration are worth their code
 
 static int64_t likely(dt_program_t *program, dt_sym_t extent, int64_t otherwise) {
   int64_t value = 0;
@@ -44,11 +45,21 @@ static uint32_t lanes_for(const dt_program_t *program, const dt_kernel_t *kernel
   return target->vector_bytes / (uint32_t)widest;
 }
 
+// Stores of a map that writes to very many places are most of its code; what folds add up in which
+// order does not hang on them.
+static uint32_t many_stores(const dt_kernel_t *kernel, uint32_t stage) {
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    if (kernel->stages.items[s].folds.len)
+      return 0;
+  uint32_t n = kernel->stages.items[stage].stores.len;
+  return n > FEW_STORES ? n : 0;
+}
+
 static uint32_t unroll_for(const dt_kernel_t *kernel) {
   uint32_t insts = 0;
   for (uint32_t s = 0; s < kernel->stages.len; s++) {
-    uint32_t cost =
-        dt__stage_cost(&kernel->stages.items[s]) + dt__stage_loads(&kernel->stages.items[s]);
+    uint32_t cost = dt__stage_cost(&kernel->stages.items[s]) +
+                    dt__stage_loads(&kernel->stages.items[s]) + many_stores(kernel, s);
     insts = cost > insts ? cost : insts;
   }
   return insts <= 6 ? 4 : insts <= 24 ? 2 : 1;
@@ -168,12 +179,18 @@ static void serial(dt_program_t *program, dt_kernel_t *kernel, dt_schedule_t *ou
     out->grain = grain_for(stage_work(program, kernel));
 }
 
+// Threads of a team fold parts of a row each: where that may not be, a thread has rows for itself.
+// Vectors of a CPU are folded lane after lane (backend_llvm/emit/folds.c).
+static bool folds_alone(const dt_kernel_t *kernel, const dt_target_t *target) {
+  return target->device != DT_CPU && target->strict_fp && dt__kernel_has_order(kernel);
+}
+
 // Loops that run in order leave only outer loops to lanes, which is worth it where no access is
 // strided.
-static bool is_serial(dt_program_t *program, const dt_kernel_t *kernel) {
+static bool is_serial(dt_program_t *program, const dt_kernel_t *kernel, bool alone) {
   bool in_order = dt__kernel_in_order(kernel);
   if (kernel->n_loops == 0)
-    return in_order || !dt__has_inner_loops(kernel);
+    return in_order || alone || !dt__has_inner_loops(kernel);
   if (!in_order)
     return false;
   dt_step_count_t count = {0};
@@ -186,14 +203,15 @@ static dt_status_t schedule_loops(dt_program_t *program, dt_kernel_t *kernel,
                                   const dt_target_t *target) {
   uint32_t lanes = lanes_for(program, kernel, target);
   dt_schedule_t schedule = {.lanes = lanes, .unroll = 1, .block = 1, .grain = 1};
-  bool inner = dt__has_inner_loops(kernel) && !dt__kernel_in_order(kernel);
+  bool alone = folds_alone(kernel, target);
+  bool inner = dt__has_inner_loops(kernel) && !dt__kernel_in_order(kernel) && !alone;
   if (!inner || !inner_lanes_win(program, kernel, lanes))
     order_loops(program, kernel, lanes);
   DT_TRY(dt__merge_outer_loops(program, kernel, kernel->n_loops));
   for (uint32_t s = 0; s < kernel->stages.len; s++)
     DT_TRY(dt__merge_inner_loops(program, &kernel->stages.items[s]));
   schedule.unroll = unroll_for(kernel);
-  if (is_serial(program, kernel))
+  if (is_serial(program, kernel, alone))
     serial(program, kernel, &schedule);
   else if (inner && inner_lanes_win(program, kernel, lanes))
     inner_lanes(program, kernel, &schedule);

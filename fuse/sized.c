@@ -153,6 +153,23 @@ static void look_at_slices(sized_t *s) {
       refuse(s, "the host walks slices of a loop whose length is read from data");
 }
 
+// The host tells where a number that the program makes of items does not fit in 64 bits.
+static void look_at_numbers(sized_t *s, const dt_graph_t *graph) {
+  const dt_program_t *program = s->program;
+  for (uint32_t i = 0; i < graph->nodes.len; i++) {
+    const dt_node_t *node = &graph->nodes.items[i];
+    if (node->op != DT_OP_size || !dt__expr_items(program, node->attrs->syms[0]) ||
+        dt__sym_is_symbol(program->env, node->attrs->syms[0], NULL))
+      continue;
+    dt_range_t range = dt__sym_range(program->env, node->attrs->syms[0]);
+    if (range.lo == INT64_MIN || range.hi == INT64_MAX)
+      refuse(s, "a number that is made of what is read from data may not fit in 64 bits");
+  }
+  for (uint32_t i = 0; i < graph->controls.len; i++)
+    for (uint32_t k = 0; k < dt__control_n(&graph->controls.items[i]); k++)
+      look_at_numbers(s, graph->controls.items[i].bodies[k]);
+}
+
 // ---- The program ----------------------------------------------------------------------------------
 
 // Kernels in order of their segments, checks between these.
@@ -196,6 +213,8 @@ dt_status_t dt__size_on_device(dt_program_t *program) {
   for (uint32_t k = 0; k < program->kernels.len; k++)
     look_at_loops(&s, &program->kernels.items[k]);
   look_at_slices(&s);
+  if (program->graph)
+    look_at_numbers(&s, program->graph);
   if (s.reason[0])
     return keep_segments(&s);
   uint32_t room = program->kernels.len + program->segments.len;

@@ -50,6 +50,8 @@ static bool splittable(dt_program_t *program, const dt_kernel_t *kernel,
   if (kernel->schedules.len || kernel->stages.len == 0 || kernel->n_loops + 1 > DT_MAX_RANK ||
       kernel->slices) // one kernel more would stand between those of a slice
     return false;
+  if (target->strict_fp && dt__kernel_has_order(kernel))
+    return false;
   const dt_stage_t *stage = &kernel->stages.items[0];
   if (stage->n_loops != 1 || stage->folds.len == 0 || stage->stores.len)
     return false;

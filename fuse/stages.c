@@ -2,8 +2,15 @@
 // Joining kernels: two kernels become one when, in each iteration of common outer loops, the second
 // reads of the first's results only what the first wrote in the same iteration. Loops that are not
 // common become inner loops of their stages, which only maps allow. Legality is a comparison of
-// index expressions; order is kept by a topological sort over what kernels read.
+// index expressions; order is kept by what kernels read (flow.h).
+//
+// Producers come first: kernels are gone through once, from the first to the last, each with what
+// it reads. What a join changes lies at the kernel that it makes or behind it, so nothing that was
+// refused before it is asked again. Then neighbours that read the same; a join of two of them may
+// open others only within reach of where it took a kernel away or made one, and producers only at
+// what it made.
 #include "fuse/body.h"
+#include "fuse/flow.h"
 #include "fuse/fuse.h"
 #include "fuse/loops.h"
 #include "fuse/merge.h"
@@ -11,21 +18,40 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-#define MAX_STAGES 24
-#define MAX_INSTS 800
 #define WINDOW 64 // how far apart unrelated kernels may stand to be joined side by side
+
+// What is asked of a kernel again and again.
+typedef struct traits_t {
+  bool alone; // what other code would only make slower, or must not see
+  bool only_maps;
+  bool waiting; // its neighbours are yet to be looked at
+  dt_kernel_size_t size;
+  uint64_t loaded; // a bit for each buffer that it loads; several buffers share one
+} traits_t;
+
+// A kernel, and where it stands.
+typedef struct place_t {
+  uint64_t label;
+  uint32_t kernel;
+} place_t;
 
 typedef struct join_t {
   dt_program_t *program;
-  dt_access_t access;
+  dt_flow_t flow;
+  traits_t *traits;  // per kernel
   bool *constant;    // per kernel: reads constants only
   uint32_t *segment; // per kernel
+  bool *revised;     // by buffer, [id - 1]: a kernel revises it
   // The pair under examination.
+  uint32_t ai, bi;
   const dt_kernel_t *a, *b;
   // b's outer loop that walks together with a's outer loop j; UINT32_MAX: none.
   uint32_t partner[DT_MAX_LOOPS];
+  DT_VEC(place_t) found;
+  DT_VEC(uint32_t) woken; // began to wait since the first of them was looked for
 } join_t;
 
 static bool is_template(const dt_kernel_t *kernel) { return kernel->schedules.len != 0; }
@@ -36,13 +62,6 @@ static bool only_maps(const dt_kernel_t *kernel) {
     if (kernel->stages.items[s].n_loops || kernel->stages.items[s].folds.len)
       return false;
   return true;
-}
-
-static uint32_t inst_count(const dt_kernel_t *kernel) {
-  uint32_t n = 0;
-  for (uint32_t s = 0; s < kernel->stages.len; s++)
-    n += kernel->stages.items[s].insts.len;
-  return n;
 }
 
 // ---- Matching loops -------------------------------------------------------------------------------
@@ -106,7 +125,7 @@ static bool match_vertical(join_t *join, bool may_skip, bool *found) {
       if (!store)
         continue;
       *found = true;
-      if (join->access.n_writers[load->buffer.id - 1] != 1 || load->kind != DT_INST_LOAD ||
+      if (join->flow.stores[load->buffer.id - 1] != 1 || load->kind != DT_INST_LOAD ||
           dt__store_scatters(join->program, store) ||
           !match_access(join, store->index, load->index,
                         dt__program_buffer(join->program, load->buffer)->rank, may_skip))
@@ -133,8 +152,9 @@ static bool share_a_buffer(const join_t *join) {
 
 // Side by side: equal loops in equal order.
 static bool match_horizontal(join_t *join) {
-  if (join->a->n_loops != join->b->n_loops || is_template(join->a) || !share_a_buffer(join) ||
-      only_maps(join->a) != only_maps(join->b))
+  const traits_t *a = &join->traits[join->ai], *b = &join->traits[join->bi];
+  if (!(a->loaded & b->loaded) || join->a->n_loops != join->b->n_loops || is_template(join->a) ||
+      a->only_maps != b->only_maps || !share_a_buffer(join))
     return false;
   for (uint32_t j = 0; j < join->a->n_loops; j++) {
     if (!dt__sym_known_eq(join->program->env, join->a->extents[j], join->b->extents[j]))
@@ -159,7 +179,7 @@ static const char *loops_refusal(join_t *join) {
     pairs++;
   }
   bool a_all = pairs == join->a->n_loops, b_all = pairs == join->b->n_loops;
-  bool a_free = only_maps(join->a), b_free = only_maps(join->b);
+  bool a_free = join->traits[join->ai].only_maps, b_free = join->traits[join->bi].only_maps;
   if (is_template(join->a) && !(a_all && b_all && b_free))
     return "a matrix template takes only maps over all its loops";
   if (a_free && b_free && !(a_all && b_all))
@@ -173,63 +193,80 @@ static const char *loops_refusal(join_t *join) {
   return NULL;
 }
 
-// Some third kernel needs a's results and b needs that kernel's.
-static bool path_between(const join_t *join, uint32_t a, uint32_t b) {
-  for (uint32_t c = a + 1; c < b; c++)
-    if (dt__access_reaches(&join->access, c, a) && dt__access_reaches(&join->access, b, c))
-      return true;
-  return false;
-}
-
 // A plain copy that another kernel revises: by itself it can be left out (carry.c).
-static bool is_revised_copy(const dt_program_t *program, const dt_kernel_t *kernel) {
-  if (!dt__kernel_is_map(program, kernel))
+static bool is_revised_copy(const join_t *join, const dt_kernel_t *kernel) {
+  if (!dt__kernel_is_map(join->program, kernel))
     return false;
   const dt_stage_t *stage = &kernel->stages.items[0];
   const dt_store_t *store = &stage->stores.items[0];
-  if (stage->insts.items[store->value].kind != DT_INST_LOAD)
-    return false;
-  for (uint32_t k = 0; k < program->kernels.len; k++)
-    if (dt__kernel_revises(&program->kernels.items[k]) &&
-        dt__kernel_stores_to(&program->kernels.items[k], store->buffer.id))
-      return true;
-  return false;
+  return stage->insts.items[store->value].kind == DT_INST_LOAD &&
+         join->revised[store->buffer.id - 1];
 }
 
-// What other code would only make slower, or must not see.
-static bool stands_alone(const dt_program_t *program, const dt_kernel_t *kernel) {
-  return is_revised_copy(program, kernel) || dt__kernel_in_order(kernel) ||
-         dt__kernel_updates(program, kernel) || dt__kernel_revises(kernel);
+static traits_t find_traits(const join_t *join, const dt_kernel_t *kernel) {
+  traits_t traits = {.only_maps = only_maps(kernel), .size = dt__kernel_size(kernel)};
+  traits.alone = is_revised_copy(join, kernel) || dt__kernel_in_order(kernel) ||
+                 dt__kernel_updates(join->program, kernel) || dt__kernel_revises(kernel);
+  for (uint32_t s = 0; s < kernel->stages.len; s++) {
+    const dt_stage_t *stage = &kernel->stages.items[s];
+    for (uint32_t i = 0; i < stage->insts.len; i++)
+      if (stage->insts.items[i].kind == DT_INST_LOAD)
+        traits.loaded |= UINT64_C(1) << stage->insts.items[i].buffer.id % 64;
+  }
+  return traits;
 }
 
-static const char *refusal(join_t *join, uint32_t ai, uint32_t bi) {
+static void look_at(join_t *join, uint32_t ai, uint32_t bi) {
+  join->ai = ai;
+  join->bi = bi;
   join->a = &join->program->kernels.items[ai];
   join->b = &join->program->kernels.items[bi];
   for (uint32_t j = 0; j < DT_MAX_LOOPS; j++)
     join->partner[j] = UINT32_MAX;
+}
+
+// What keeps any two kernels apart; NULL: nothing that is seen from their kinds.
+static const char *kinds_refusal(const join_t *join) {
+  const traits_t *a = &join->traits[join->ai], *b = &join->traits[join->bi];
   if (is_template(join->b))
     return "operands of a matrix template are memory";
-  if (join->segment[ai] != join->segment[bi])
+  if (join->segment[join->ai] != join->segment[join->bi])
     return "they run in different segments";
-  if (stands_alone(join->program, join->a) || stands_alone(join->program, join->b))
+  if (a->alone || b->alone)
     return "one runs in order, or updates an argument";
-  if (join->constant[ai] != join->constant[bi])
+  if (join->constant[join->ai] != join->constant[join->bi])
     return "one reads constants only";
-  if (join->a->stages.len + join->b->stages.len > MAX_STAGES ||
-      inst_count(join->a) + inst_count(join->b) > MAX_INSTS)
+  if (!dt__sizes_fit(&a->size, &b->size))
     return "the kernel would grow too large";
-  if (path_between(join, ai, bi))
-    return "a third kernel stands between them";
+  return NULL;
+}
+
+static dt_status_t third_refusal(join_t *join, const char **out_why) {
+  bool between = false;
+  DT_TRY(dt__flow_between(&join->flow, join->ai, join->bi, &between));
+  *out_why = between ? "a third kernel stands between them" : NULL;
+  return NULL;
+}
+
+// Of a kernel and one that reads of it.
+static dt_status_t refusal(join_t *join, const char **out_why) {
   bool reads = false;
-  if (!match_vertical(join, only_maps(join->a), &reads))
-    return "the consumer reads other elements than the producer's same iteration wrote";
-  if (!reads) {
-    if (dt__access_reaches(&join->access, bi, ai))
-      return "a third kernel stands between them";
-    if (bi - ai > WINDOW || !match_horizontal(join))
-      return "they share neither loops nor data";
-  }
-  return loops_refusal(join);
+  *out_why = kinds_refusal(join);
+  if (!*out_why && (!match_vertical(join, join->traits[join->ai].only_maps, &reads) || !reads))
+    *out_why = "the consumer reads other elements than the producer's same iteration wrote";
+  if (!*out_why)
+    *out_why = loops_refusal(join);
+  return *out_why ? NULL : third_refusal(join, out_why);
+}
+
+// Of two neighbours, of which none reads of the other.
+static dt_status_t neighbours_refusal(join_t *join, const char **out_why) {
+  *out_why = kinds_refusal(join);
+  if (!*out_why && !match_horizontal(join))
+    *out_why = "they share neither loops nor data";
+  if (!*out_why)
+    *out_why = loops_refusal(join);
+  return *out_why ? NULL : third_refusal(join, out_why);
 }
 
 // ---- Joining --------------------------------------------------------------------------------------
@@ -304,74 +341,233 @@ static dt_status_t build(join_t *join, dt_kernel_t *out) {
   return out->name ? dt__symenv_status(program->env) : DT_NO_MEMORY();
 }
 
-static dt_status_t count_all_loads(dt_program_t *program, uint32_t **out) {
-  *out = DT_ARENA_ARRAY(program->arena, uint32_t, program->buffers.len + 1);
-  if (!*out)
-    return DT_NO_MEMORY();
-  for (uint32_t k = 0; k < program->kernels.len; k++)
-    for (uint32_t s = 0; s < program->kernels.items[k].stages.len; s++) {
-      const dt_stage_t *stage = &program->kernels.items[k].stages.items[s];
-      for (uint32_t i = 0; i < stage->insts.len; i++)
-        if (dt__inst_reads(&stage->insts.items[i]).id)
-          (*out)[stage->insts.items[i].buffer.id - 1]++;
+static void count_loads(join_t *join, const dt_kernel_t *kernel, uint32_t by) {
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    for (uint32_t i = 0; i < kernel->stages.items[s].insts.len; i++) {
+      const dt_inst_t *inst = &kernel->stages.items[s].insts.items[i];
+      if (dt__inst_reads(inst).id)
+        join->flow.loads[inst->buffer.id - 1] += by;
     }
-  dt__count_items(program, *out);
+}
+
+static void count_stores(join_t *join, const dt_kernel_t *kernel, uint32_t by) {
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    for (uint32_t i = 0; i < kernel->stages.items[s].stores.len; i++)
+      join->flow.stores[kernel->stages.items[s].stores.items[i].buffer.id - 1] += by;
+}
+
+// The `n` kernels from k on have other neighbours now.
+static dt_status_t wake(join_t *join, uint32_t k, uint32_t n) {
+  for (uint32_t i = 0; i < n && k != DT_FLOW_NONE; i++, k = join->flow.kernels[k].next) {
+    if (!join->traits[k].waiting && !DT_VEC_PUSH(join->program->arena, &join->woken, k))
+      return DT_NO_MEMORY();
+    join->traits[k].waiting = true;
+  }
   return NULL;
 }
 
-static dt_status_t join_pair(join_t *join, uint32_t ai, uint32_t bi) {
+// The pair that was found good: b becomes both.
+static dt_status_t join_pair(join_t *join) {
   dt_program_t *program = join->program;
+  uint32_t a = join->ai, b = join->bi, n_fixed = is_template(join->a) ? 1 : 0, n_moved = 0;
   dt_kernel_t joined;
-  uint32_t n_fixed = is_template(join->a) ? 1 : 0;
   DT_LOG(DT_LOG_FUSION, 1, "%s and %s become one kernel", join->a->name, join->b->name);
   DT_TRY(build(join, &joined));
-  program->kernels.items[bi] = joined;
-  for (uint32_t k = ai; k + 1 < program->kernels.len; k++)
-    program->kernels.items[k] = program->kernels.items[k + 1];
-  program->kernels.len--;
-  uint32_t *loads = NULL;
-  DT_TRY(count_all_loads(program, &loads));
-  DT_TRY(dt__merge_stages(program, &program->kernels.items[bi - 1], n_fixed, loads));
-  return dt__sort_kernels(program);
+  count_loads(join, join->a, UINT32_MAX);
+  count_loads(join, join->b, UINT32_MAX);
+  count_loads(join, &joined, 1);
+  count_stores(join, &joined, UINT32_MAX);
+  DT_TRY(dt__merge_stages(program, &joined, n_fixed, join->flow.loads));
+  count_stores(join, &joined, 1);
+  program->kernels.items[b] = joined;
+  join->traits[b] = find_traits(join, &joined);
+  uint32_t before = join->flow.kernels[a].prev;
+  DT_TRY(dt__flow_join(&join->flow, a, b, &n_moved));
+  uint32_t behind = before == DT_FLOW_NONE ? join->flow.first : join->flow.kernels[before].next;
+  DT_TRY(wake(join, behind, WINDOW));
+  return wake(join, b, WINDOW + n_moved + 1);
 }
 
-// The first pair that may be joined: producers of each kernel first, then neighbours.
-static bool next_pair(join_t *join, uint32_t *out_a, uint32_t *out_b) {
-  for (int vertical = 1; vertical >= 0; vertical--)
-    for (uint32_t b = 1; b < join->program->kernels.len; b++)
-      for (uint32_t a = b; a-- > 0;) {
-        const uint64_t *reads = &join->access.reads[(size_t)b * join->access.words];
-        if (((reads[a / 64] >> (a % 64)) & 1) != (uint64_t)vertical)
-          continue;
-        const char *why = refusal(join, a, b);
-        if (!why) {
-          *out_a = a;
-          *out_b = b;
-          return true;
-        }
-        if (vertical)
-          DT_LOG(DT_LOG_FUSION, 2, "%s | %s: %s", join->a->name, join->b->name, why);
-      }
+// ---- Producers --------------------------------------------------------------------------------------
+
+static int compare_places(const void *a, const void *b) {
+  const place_t *x = a, *y = b;
+  return (x->label > y->label) - (x->label < y->label);
+}
+
+static void sort_found(join_t *join) {
+  if (join->found.len > 1)
+    qsort(join->found.items, join->found.len, sizeof(*join->found.items), compare_places);
+}
+
+static dt_status_t find_one(join_t *join, uint32_t k) {
+  dt_flow_kernel_t *kernel = &join->flow.kernels[k];
+  if (kernel->mark == join->flow.mark)
+    return NULL;
+  kernel->mark = join->flow.mark;
+  place_t place = {.label = kernel->label, .kernel = k};
+  return DT_VEC_PUSH(join->program->arena, &join->found, place) ? NULL : DT_NO_MEMORY();
+}
+
+// Kernels that by themselves make something that b reads, in order.
+static dt_status_t find_sources(join_t *join, uint32_t b) {
+  const dt_flow_kernel_t *own = &join->flow.kernels[b];
+  join->found.len = 0;
+  join->flow.mark++;
+  for (uint32_t i = 0; i < own->n_reads; i++) {
+    uint32_t writer = dt__flow_writer(&join->flow, own->reads[i]);
+    if (writer != DT_FLOW_NONE && writer != b)
+      DT_TRY(find_one(join, writer));
+  }
+  sort_found(join);
+  return NULL;
+}
+
+// Kernels that read results of a, in order.
+static dt_status_t find_readers(join_t *join, uint32_t a) {
+  const dt_flow_kernel_t *own = &join->flow.kernels[a];
+  join->found.len = 0;
+  join->flow.mark++;
+  for (uint32_t i = 0; i < own->n_writes; i++) {
+    const dt_flow_buffer_t *buffer = &join->flow.buffers[own->writes[i]];
+    for (uint32_t r = 0; r < buffer->n_readers; r++) {
+      uint32_t reader = dt__flow_find(&join->flow, buffer->readers[r]);
+      if (reader != a && dt__flow_reads(&join->flow, reader, own->writes[i]))
+        DT_TRY(find_one(join, reader));
+    }
+  }
+  sort_found(join);
+  return NULL;
+}
+
+// The pair may be joined, and is.
+static dt_status_t try_pair(join_t *join, uint32_t a, uint32_t b, bool *out_joined) {
+  const char *why = NULL;
+  look_at(join, a, b);
+  DT_TRY(refusal(join, &why));
+  *out_joined = !why;
+  if (!why)
+    return join_pair(join);
+  DT_LOG(DT_LOG_FUSION, 2, "%s | %s: %s", join->a->name, join->b->name, why);
+  return NULL;
+}
+
+// Takes the kernels whose results b reads into it, the nearest first.
+static dt_status_t join_sources(join_t *join, uint32_t b) {
+  for (bool joined = true; joined;) {
+    joined = false;
+    DT_TRY(find_sources(join, b));
+    for (uint32_t i = join->found.len; i-- > 0 && !joined;)
+      DT_TRY(try_pair(join, join->found.items[i].kernel, b, &joined));
+  }
+  return NULL;
+}
+
+// All that a new kernel lets be joined with it: what it reads of, then who reads of it.
+static dt_status_t join_around(join_t *join, uint32_t k) {
+  for (bool joined = true; joined;) {
+    joined = false;
+    DT_TRY(join_sources(join, k));
+    DT_TRY(find_readers(join, k));
+    for (uint32_t i = 0; i < join->found.len && !joined; i++) {
+      uint32_t reader = join->found.items[i].kernel;
+      DT_TRY(try_pair(join, k, reader, &joined));
+      k = joined ? reader : k;
+    }
+  }
+  return NULL;
+}
+
+// ---- Neighbours -------------------------------------------------------------------------------------
+
+static bool reads_of(const dt_flow_t *flow, uint32_t b, uint32_t a) {
+  const dt_flow_kernel_t *own = &flow->kernels[a];
+  for (uint32_t i = 0; i < own->n_writes; i++)
+    if (dt__flow_reads(flow, b, own->writes[i]))
+      return true;
   return false;
 }
 
+// Joins b with one of the kernels before it, the nearest that may be, if any.
+static dt_status_t join_neighbour(join_t *join, uint32_t b, bool *out_joined) {
+  uint32_t a = join->flow.kernels[b].prev;
+  *out_joined = false;
+  for (uint32_t i = 0; i < WINDOW && a != DT_FLOW_NONE; i++, a = join->flow.kernels[a].prev) {
+    const char *why = NULL;
+    if (!(join->traits[a].loaded & join->traits[b].loaded) || reads_of(&join->flow, b, a))
+      continue;
+    look_at(join, a, b);
+    DT_TRY(neighbours_refusal(join, &why));
+    if (why)
+      continue;
+    *out_joined = true;
+    return join_pair(join);
+  }
+  return NULL;
+}
+
+// The first kernel whose neighbours are others since it was looked at.
+static uint32_t first_woken(join_t *join) {
+  uint32_t first = DT_FLOW_NONE;
+  for (uint32_t i = 0; i < join->woken.len; i++) {
+    uint32_t k = join->woken.items[i];
+    if (dt__flow_find(&join->flow, k) == k &&
+        (first == DT_FLOW_NONE || dt__flow_before(&join->flow, k, first)))
+      first = k;
+  }
+  join->woken.len = 0;
+  return first;
+}
+
+static dt_status_t join_neighbours(join_t *join) {
+  for (uint32_t b = join->flow.first; b != DT_FLOW_NONE;) {
+    bool joined = false;
+    if (join->traits[b].waiting) {
+      join->traits[b].waiting = false;
+      DT_TRY(join_neighbour(join, b, &joined));
+    }
+    if (joined)
+      DT_TRY(join_around(join, b));
+    b = joined ? first_woken(join) : join->flow.kernels[b].next;
+  }
+  return NULL;
+}
+
+// ---- The pass -------------------------------------------------------------------------------------
+
+static dt_status_t start(join_t *join) {
+  dt_program_t *program = join->program;
+  dt_arena_t *arena = program->arena;
+  uint32_t n = program->kernels.len;
+  DT_TRY(dt__flow_init(program, &join->flow));
+  DT_TRY(dt__find_constant(program, &join->constant));
+  DT_TRY(dt__find_segments(program, &join->segment, NULL));
+  join->traits = DT_ARENA_ARRAY(arena, traits_t, n + 1);
+  join->revised = DT_ARENA_ARRAY(arena, bool, program->buffers.len + 1);
+  if (!join->traits || !join->revised)
+    return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < n; k++) {
+    const dt_kernel_t *kernel = &program->kernels.items[k];
+    for (uint32_t i = 0; dt__kernel_revises(kernel) && i < join->flow.kernels[k].n_writes; i++)
+      join->revised[join->flow.kernels[k].writes[i]] = true;
+  }
+  for (uint32_t k = 0; k < n; k++) {
+    join->traits[k] = find_traits(join, &program->kernels.items[k]);
+    join->traits[k].waiting = true;
+  }
+  return NULL;
+}
+
 dt_status_t dt__fuse_stages(dt_program_t *program, const dt_target_t *target) {
+  join_t join = {.program = program};
   DT_TRY(dt__fuse_prune(program, target));
   DT_TRY(dt__merge_columns(program));
-  for (;;) {
-    join_t join = {.program = program};
-    uint32_t a = 0, b = 0;
-    DT_TRY(dt__access_build(program, &join.access));
-    DT_TRY(dt__find_constant(program, &join.access, &join.constant));
-    DT_TRY(dt__find_segments(program, &join.segment, NULL));
-    if (!next_pair(&join, &a, &b))
-      break;
-    DT_TRY(join_pair(&join, a, b));
-  }
-  for (uint32_t k = 0; k < program->kernels.len; k++) {
-    uint32_t *loads = NULL;
-    DT_TRY(count_all_loads(program, &loads));
-    DT_TRY(dt__merge_localise(program, &program->kernels.items[k], loads));
-  }
+  DT_TRY(start(&join));
+  for (uint32_t b = join.flow.first; b != DT_FLOW_NONE; b = join.flow.kernels[b].next)
+    DT_TRY(join_sources(&join, b));
+  DT_TRY(join_neighbours(&join));
+  DT_TRY(dt__flow_settle(&join.flow));
+  for (uint32_t k = 0; k < program->kernels.len; k++)
+    DT_TRY(dt__merge_localise(program, &program->kernels.items[k], join.flow.loads));
   return dt__symenv_status(program->env);
 }

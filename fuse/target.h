@@ -25,7 +25,13 @@ typedef struct dt_target_t {
   // Devices: threads of a block, and the machine that host programs run on (borrowed; NULL: this).
   uint32_t block_threads;
   bool matrix_groups; // devices: four warps multiply halves together, from shared memory
+  // What is compiled sums and multiplies floats in the order of the program, and rounds each
+  // product (DT_MODE_STRICT_FP): not a fact of the device, but code for it is another with than
+  // without.
+  bool strict_fp;
   const struct dt_target_t *host;
+  // Stages of the pipeline that are left out (dt__pipeline_without), by bit of their order.
+  uint64_t left_out;
 } dt_target_t;
 
 static inline uint32_t dt__target_threads(const dt_target_t *target) {

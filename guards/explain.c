@@ -254,6 +254,17 @@ static void take_symbols(const dt_guards_t *guards, const dt_guard_t *g, dt_guar
   }
 }
 
+// Whether a record compares an expression that has no 64-bit value.
+static bool has_no_value(const explain_t *x, const dt_guard_t *g) {
+  static const bool computes[DT_GUARD_KIND_COUNT] = {[DT_GUARD_size_expr] = true,
+                                                     [DT_GUARD_stride_expr] = true,
+                                                     [DT_GUARD_value_expr] = true,
+                                                     [DT_GUARD_capture_expr] = true,
+                                                     [DT_GUARD_expr] = true};
+  int64_t value = 0;
+  return computes[g->kind] && !dt__guard_eval(x->guards->steps + g->at, g->other, x->sym, &value);
+}
+
 bool dt__guards_failure(const dt_guards_t *guards, const dt_guard_args_t *args,
                         dt_guard_failure_t *out) {
   *out = (dt_guard_failure_t){0};
@@ -275,6 +286,7 @@ bool dt__guards_failure(const dt_guards_t *guards, const dt_guard_args_t *args,
     out->record = k;
     out->told = dt__guards_tell(guards, k);
     actual[g->kind](&x, g);
+    out->no_value = has_no_value(&x, g);
     take_symbols(guards, g, out);
     dt__guard_remedy(guards, g, &out->remedy);
   }
@@ -287,13 +299,16 @@ void dt__guard_failure_fini(dt_guard_failure_t *failure) {
   dt__text_fini(&failure->remedy);
 }
 
+void dt__guard_failure_put(const dt_guard_failure_t *failure, dt_text_t *out) {
+  dt__text_printf(out, "expected %s, got %s", failure->told.guard, dt__text_str(&failure->actual));
+  put_reason(&failure->told, out);
+}
+
 bool dt__guards_explain(const dt_guards_t *guards, const dt_guard_args_t *args, dt_text_t *out) {
   dt_guard_failure_t failure;
   bool failed = dt__guards_failure(guards, args, &failure);
-  if (failed) {
-    dt__text_printf(out, "expected %s, got %s", failure.told.guard, dt__text_str(&failure.actual));
-    put_reason(&failure.told, out);
-  }
+  if (failed)
+    dt__guard_failure_put(&failure, out);
   dt__guard_failure_fini(&failure);
   return failed;
 }

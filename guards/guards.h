@@ -77,12 +77,15 @@ typedef struct dt_guard_failure_t {
   dt_guard_told_t told;
   dt_text_t actual;   // "s0 = 600 (batch)"
   dt_text_t remedy;   // what to declare or change so that it need not fail
+  bool no_value;      // its expression has none in 64 bits for these numbers
   uint32_t n_symbols; // what the guard reads, each once
   uint32_t symbols[DT_GUARD_TOLD_SYMBOLS];
 } dt_guard_failure_t;
 // False: all hold, *out is empty. True: *out is released with dt__guard_failure_fini.
 bool dt__guards_failure(const dt_guards_t *guards, const dt_guard_args_t *args,
                         dt_guard_failure_t *out);
+// As dt__guards_explain tells it.
+void dt__guard_failure_put(const dt_guard_failure_t *failure, dt_text_t *out);
 void dt__guard_failure_fini(dt_guard_failure_t *failure);
 
 #endif // DT_GUARDS_GUARDS_H

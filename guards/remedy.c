@@ -283,7 +283,7 @@ static void remedy_modes(const remedy_t *r) {
   if (place != DT_CPU) {
     dt__text_printf(r->out,
                     "call in a session on %s under the modes it was compiled for; each device has "
-                    "variants of its own (dt_function_prepare_on)",
+                    "variants of its own (dt_function_prepare)",
                     dt__place_name(place, name, sizeof(name)));
     return;
   }

@@ -88,6 +88,9 @@ void dt__tree_destroy(dt_tree_t *tree); // NULL allowed
 // The first variant whose guards hold, its symbols in `symbols` as dt__guards_run leaves them; or
 // -1.
 int64_t dt__tree_run(const dt_tree_t *tree, const dt_guard_args_t *args, int64_t *symbols);
+// The decision as text, and the same one read back.
+dt_status_t dt__tree_write(const dt_tree_t *tree, dt_text_t *out) DT_MUST_USE;
+dt_status_t dt__tree_read(dt_scan_t *scan, dt_tree_t **out) DT_MUST_USE;
 // Nodes from the root on, deterministic, for tests.
 void dt__tree_print(const dt_tree_t *tree, dt_text_t *out);
 

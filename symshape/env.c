@@ -98,6 +98,14 @@ dt_status_t dt__symenv_clone(const dt_symenv_t *env, dt_symenv_t **out) {
   return NULL;
 }
 
+size_t dt__symenv_bytes(const dt_symenv_t *env) {
+  return sizeof *env + env->cap_nodes * sizeof *env->nodes + env->cap_args * sizeof *env->args +
+         env->table_cap * sizeof *env->table + env->cap_symbols * sizeof *env->symbols +
+         env->cap_facts * sizeof *env->facts + env->cap_uses * sizeof *env->uses +
+         env->cap_pairs * sizeof *env->pairs + env->cap_whys * sizeof *env->whys +
+         env->cap_dirty * sizeof *env->dirty + SYM_CACHE * sizeof *env->cache;
+}
+
 dt_status_t dt__symenv_status(const dt_symenv_t *env) {
   if (env->fail_code == DT_OK)
     return NULL;

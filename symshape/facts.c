@@ -72,6 +72,15 @@ static bool add_pair(dt_symenv_t *env, uint32_t less, uint32_t more, uint32_t fa
   return dt__use_add(env, &pair->uses, fact);
 }
 
+bool dt__fact_pair_restore(dt_symenv_t *env, uint32_t less, uint32_t more, uint32_t uses) {
+  if (env->n_pairs * 2 >= env->cap_pairs && !grow_pairs(env))
+    return false;
+  dt_pair_t *pair = pair_slot(env, less, more);
+  env->n_pairs += !pair->uses;
+  *pair = (dt_pair_t){less, more, uses};
+  return true;
+}
+
 // Enters a sum that is >= 0 by its terms.
 static bool index_sum(dt_symenv_t *env, uint32_t ge0, uint32_t fact) {
   dt_poly_t f;

@@ -44,6 +44,22 @@ static bool accept_sign(dt_scan_t *scan, const char *sign) {
   return true;
 }
 
+// "e12": an expression of an environment that was read back, by its id.
+static bool parse_named(const dt_parse_t *p, const char *word, size_t len, dt_sym_t *out) {
+  uint64_t id = 0;
+  if (!p->env->named || len < 2 || len > 10 || word[0] != 'e')
+    return false;
+  for (size_t k = 1; k < len; k++) {
+    if (word[k] < '0' || word[k] > '9')
+      return false;
+    id = id * 10 + (uint64_t)(word[k] - '0');
+  }
+  if (id == 0 || id >= p->env->n_nodes)
+    return false;
+  *out = SYM((uint32_t)id);
+  return true;
+}
+
 static dt_status_t parse_symbol(dt_parse_t *p, const char *word, size_t len, dt_sym_t *out) {
   uint64_t index = 0;
   bool ok = len >= 2 && len <= 10 && (len == 2 || word[1] != '0');
@@ -134,7 +150,7 @@ static dt_status_t parse_atom(dt_parse_t *p, dt_sym_t *out) {
   const dt_call_t *call = find_call(word, len);
   if (call)
     return parse_call(p, call, out);
-  return parse_symbol(p, word, len, out);
+  return parse_named(p, word, len, out) ? NULL : parse_symbol(p, word, len, out);
 }
 
 // A minus in front belongs to the whole product: -s0*384 is -(s0*384). A digit after it makes it a

@@ -96,7 +96,36 @@ static void mark_symbols(const dt_symenv_t *env, uint32_t id, uint32_t first, ui
     mark_symbols(env, dt__arg(env, id, k), first, words, seen);
 }
 
+#define FEW_SYMBOLS 16
+
+// Puts the symbols of expression `id` into `few`, ascending; false: there are more.
+static bool find_few(const dt_symenv_t *env, uint32_t id, uint32_t *few, uint32_t *n) {
+  const dt_sym_node_t *node = &env->nodes[id];
+  if (node->op != DT_SYM_SYMBOL) {
+    for (uint32_t k = 0; node->mask && k < node->n_args; k++)
+      if (!find_few(env, dt__arg(env, id, k), few, n))
+        return false;
+    return true;
+  }
+  uint32_t symbol = (uint32_t)node->value, at = *n;
+  while (at > 0 && few[at - 1] > symbol)
+    at--;
+  if (at > 0 && few[at - 1] == symbol)
+    return true;
+  if (*n == FEW_SYMBOLS)
+    return false;
+  memmove(few + at + 1, few + at, (*n - at) * sizeof(*few));
+  few[at] = symbol;
+  (*n)++;
+  return true;
+}
+
 uint32_t dt__sym_symbols(const dt_symenv_t *env, dt_sym_t e, uint32_t *out, uint32_t cap) {
+  uint32_t few[FEW_SYMBOLS], n = 0;
+  if (find_few(env, e.id, few, &n)) {
+    memcpy(out, few, (n < cap ? n : cap) * sizeof(*few));
+    return n;
+  }
   enum { WORDS = 64 };
   uint64_t seen[WORDS];
   uint32_t count = 0;

@@ -121,6 +121,7 @@ struct dt_symenv {
   uint32_t prove_depth; // nesting of proofs through builders
   uint32_t n_steps;     // of all proofs
   bool frozen;
+  bool named; // made by dt__symenv_read: text may call expressions by their ids
   dt_code_t fail_code;
   const char *fail_text;
   dt_assume_fn_t assume;
@@ -251,6 +252,8 @@ bool dt__use_add(dt_symenv_t *env, uint32_t *head, uint32_t what);
 uint32_t dt__use_live(dt_symenv_t *env, uint32_t *head);
 // The list of facts with -less and +more; NULL: none.
 uint32_t *dt__fact_pair(dt_symenv_t *env, uint32_t less, uint32_t more);
+// The list of a pair, as another environment had it.
+bool dt__fact_pair_restore(dt_symenv_t *env, uint32_t less, uint32_t more, uint32_t uses);
 // Notes that what is being learned fixed or narrowed the symbol.
 bool dt__note_why(dt_symenv_t *env, uint32_t symbol);
 bool dt__note_dirty(dt_symenv_t *env, uint32_t symbol);

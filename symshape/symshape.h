@@ -66,6 +66,7 @@ void dt__symenv_destroy(dt_symenv_t *env); // NULL allowed
 dt_status_t dt__symenv_clone(const dt_symenv_t *env, dt_symenv_t **out) DT_MUST_USE;
 // The first failure so far, as a fresh status each time (NULL if none).
 dt_status_t dt__symenv_status(const dt_symenv_t *env) DT_MUST_USE;
+size_t dt__symenv_bytes(const dt_symenv_t *env); // that it holds
 // Called for every assumption that becomes a guard: `cond` must hold at every call.
 typedef void (*dt_assume_fn_t)(void *user, dt_symenv_t *env, dt_sym_t cond,
                                const dt_origin_t *origin);
@@ -203,6 +204,13 @@ void dt__sym_print(const dt_symenv_t *env, dt_sym_t e, dt_text_t *out);
 // congruences of symbols, facts, learned equalities and bounds. Environments of equal text, in
 // which symbols were made in the same order, answer every question alike.
 void dt__symenv_print(const dt_symenv_t *env, dt_text_t *out);
+// A whole environment as text, and the same one read back: expressions and symbols keep their ids,
+// and all that is built and asked afterwards comes out alike. Names of symbols and reasons stay
+// behind.
+dt_status_t dt__symenv_write(const dt_symenv_t *env, dt_text_t *out) DT_MUST_USE;
+dt_status_t dt__symenv_read(dt_scan_t *scan, dt_symenv_t **out) DT_MUST_USE;
+// An expression by its id, "e12", which dt__sym_parse takes as it stands in such an environment.
+void dt__sym_write(dt_sym_t e, dt_text_t *out);
 // Parses what print writes; symbols by their names s0, i3 must exist. Stops before what cannot go
 // on the expression (a comma, a bracket, an arrow).
 dt_status_t dt__sym_parse(dt_symenv_t *env, dt_scan_t *scan, dt_sym_t *out) DT_MUST_USE;

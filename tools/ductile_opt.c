@@ -7,6 +7,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 #include "runtime/compile/compile.h"
+#include "tools/opt_check.h"
 #include "tools/opt_file.h"
 #include "tools/opt_llvm.h"
 #include "tools/opt_ptx.h"
@@ -20,13 +21,13 @@ typedef struct options_t {
   const char *stage; // NULL: the last
   const char *print; // "graph", "loops" or NULL: what the stage makes
   const char *gpu;   // NULL: a CPU
-  bool llvm, ptx, update, help;
+  bool llvm, ptx, check, update, help;
   const char *path; // NULL: standard input
 } options_t;
 
 static const char help[] =
     "usage: ductile-opt [--stage NAME] [--print graph|loops] [--llvm] [--gpu ARCH [--ptx]]\n"
-    "                   [--update] [FILE]\n"
+    "                   [--check] [--update] [FILE]\n"
     "\n"
     "Reads graph IR from FILE (or standard input), runs the compiler's stages up to NAME and "
     "prints\n"
@@ -39,6 +40,11 @@ static const char help[] =
     "  --llvm         the LLVM IR of the kernels, after all stages\n"
     "  --gpu ARCH     for a GPU instead of a CPU: sm_80, sm_89 or sm_90\n"
     "  --ptx          the PTX of the kernels, after all stages; with --gpu\n"
+    "  --check        run the graph over the arguments in the section --DATA--, by the evaluator, "
+    "by\n"
+    "                 the interpreter after every stage, and as code of this machine: right, or "
+    "where\n"
+    "                 it is wrong\n"
     "  --update       rewrite --EXPECT-- instead of comparing\n"
     "  --help         this text\n"
     "\n"
@@ -69,6 +75,8 @@ static bool take_flag(options_t *options, const char *word) {
     options->llvm = true;
   else if (strcmp(word, "--ptx") == 0)
     options->ptx = true;
+  else if (strcmp(word, "--check") == 0)
+    options->check = true;
   else if (strcmp(word, "--update") == 0)
     options->update = true;
   else if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
@@ -230,8 +238,13 @@ static dt_status_t run(const opt_file_t *file, const options_t *options, dt_text
   result_t result = {0};
   dt__text_init(&result.graph);
   dt__text_init(&result.loops);
-  dt_status_t status = dt__symenv_create(&env);
-  if (!status)
+  dt_status_t status = NULL;
+  dt_target_t target = described_target();
+  if (options->check)
+    status = opt_check(file->in, file->data, &target, out);
+  else
+    status = dt__symenv_create(&env);
+  if (!status && !options->check)
     status = run_stages(&arena, env, file, options, &result, out);
   dt__text_fini(&result.graph);
   dt__text_fini(&result.loops);

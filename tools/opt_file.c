@@ -42,9 +42,10 @@ static char *copy_range(const char *begin, const char *end) {
 
 // The section a line begins, if it is a heading.
 static char **section_of(opt_file_t *file, const char *line, size_t len) {
-  static const char *const headings[] = {"--TEST--", "--ARGS--", "--IN--", "--EXPECT--"};
-  char **const sections[] = {&file->test, &file->args, &file->in, &file->expect};
-  for (size_t i = 0; i < 4; i++) {
+  static const char *const headings[] = {"--TEST--", "--ARGS--", "--IN--", "--DATA--",
+                                         "--EXPECT--"};
+  char **const sections[] = {&file->test, &file->args, &file->in, &file->data, &file->expect};
+  for (size_t i = 0; i < 5; i++) {
     if (len == strlen(headings[i]) && memcmp(line, headings[i], len) == 0)
       return sections[i];
   }
@@ -83,8 +84,8 @@ static dt_status_t split(const char *text, opt_file_t *file) {
 static dt_status_t fill_absent(opt_file_t *file) {
   if (file->is_test && !file->in)
     return DT_FAIL(DT_E_FORMAT, "a test without a section --IN--");
-  char **const sections[] = {&file->test, &file->args, &file->in, &file->expect};
-  for (size_t i = 0; i < 4; i++) {
+  char **const sections[] = {&file->test, &file->args, &file->in, &file->data, &file->expect};
+  for (size_t i = 0; i < 5; i++) {
     if (!*sections[i] && !(*sections[i] = dt__strdup("")))
       return DT_NO_MEMORY();
   }
@@ -110,8 +111,9 @@ dt_status_t opt_file_write(const char *path, const opt_file_t *file, const char 
   FILE *out = fopen(path, "wb");
   if (!out)
     return DT_FAIL(DT_E_IO, "%s: %s", path, strerror(errno));
-  int printed = fprintf(out, "--TEST--\n%s--ARGS--\n%s--IN--\n%s--EXPECT--\n%s", file->test,
-                        file->args, file->in, expect);
+  int printed =
+      fprintf(out, "--TEST--\n%s--ARGS--\n%s--IN--\n%s%s%s--EXPECT--\n%s", file->test, file->args,
+              file->in, file->data[0] ? "--DATA--\n" : "", file->data, expect);
   if (fclose(out) != 0 || printed < 0)
     return DT_FAIL(DT_E_IO, "%s: cannot be written", path);
   return NULL;
@@ -121,6 +123,7 @@ void opt_file_fini(opt_file_t *file) {
   dt__free(file->test);
   dt__free(file->args);
   dt__free(file->in);
+  dt__free(file->data);
   dt__free(file->expect);
   *file = (opt_file_t){0};
 }

@@ -7,8 +7,8 @@
 
 // Sections of a file; plain text is all `in`. Absent ones are "".
 typedef struct opt_file_t {
-  char *test, *args, *in, *expect; // owned, each a whole number of lines
-  bool is_test;                    // it has sections
+  char *test, *args, *in, *data, *expect; // owned, each a whole number of lines
+  bool is_test;                           // it has sections
 } opt_file_t;
 
 // `path` "-" is standard input. DT_E_IO, DT_E_FORMAT (a section twice, or a test without --IN--).

@@ -26,7 +26,7 @@ static dt_status_t compile_units(dt_program_t *program, uint32_t *out_n_units) {
   dt_target_t target;
   DT_TRY(dt__llvm_host_target("x86-64-v3", 4, &target));
   dt_unit_map_t map;
-  DT_TRY(dt__llvm_split(program, &target, 2, &map));
+  DT_TRY(dt__llvm_split(program, &target, 2, DT_UNIT_WORK_ANY, &map));
   *out_n_units = map.n_units;
   dt_compile_options_t options = {.verify = true, .dump_name = "kernels"};
   for (uint32_t i = 0; i < map.n_units; i++) {

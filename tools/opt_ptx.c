@@ -41,7 +41,7 @@ dt_status_t opt_ptx_target(const char *name, dt_target_t *out) {
 #ifdef DT_HAVE_LLVM
 dt_status_t opt_ptx_print(dt_program_t *program, const dt_target_t *target, dt_text_t *out) {
   dt_unit_map_t map;
-  DT_TRY(dt__llvm_split(program, target, 2, &map));
+  DT_TRY(dt__llvm_split(program, target, 2, DT_UNIT_WORK_ANY, &map));
   dt_compile_options_t options = {.verify = true};
   for (uint32_t i = 0; i + 1 < map.n_units; i++) {
     char *text = NULL;

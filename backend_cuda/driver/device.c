@@ -76,6 +76,7 @@ void dt__cuda_device_destroy(dt_cuda_device_t *device) {
   if (!device)
     return;
   (void)device->cuda->primary_release(device->ordinal);
+  dt__disk_cache_close(device->cache);
   dt__free(device);
 }
 

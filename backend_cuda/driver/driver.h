@@ -7,6 +7,7 @@
 
 #include "backend_cuda/driver/cuda_types.h"
 #include "ductile/base.h"
+#include "runtime/base/disk_cache.h"
 
 #include <stdatomic.h>
 
@@ -56,9 +57,9 @@ typedef struct dt_cuda_device_t {
   int threads_per_processor;
   int registers_per_block;
   int64_t l2_bytes, memory_bytes;
-  int64_t granularity; // of mapped pages, bytes
-  _Atomic int lost;    // the result that made the context unusable; 0: none
-  char cache_dir[256]; // where cubins are kept; "": nowhere. Set before code is loaded
+  int64_t granularity;    // of mapped pages, bytes
+  _Atomic int lost;       // the result that made the context unusable; 0: none
+  dt_disk_cache_t *cache; // where code is kept; NULL: nowhere. Owned. Set before code is loaded
   bool early; // kernels that wait by themselves are launched early. Set before the first launch
 } dt_cuda_device_t;
 

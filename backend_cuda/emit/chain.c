@@ -127,7 +127,7 @@ void dt__cuda_chain_place(dt_body_t *k, dt_cuda_chain_t *chain) {
       continue;
     LLVMValueRef offset = dt__index_scalar(k, offsets[i]);
     dt__body_at(k, 0);
-    k->bases[i] = dt__emit_offset(m, k->scratch, offset);
+    dt__body_place(k, i, dt__emit_offset(m, k->scratch, offset));
   }
 }
 
@@ -397,7 +397,7 @@ static void note_written(dt_body_t *k, const dt_cuda_chain_t *chain) {
     const dt_kernel_t *kernel = member(&k->m->program, chain, i);
     for (uint32_t s = 0; s < kernel->stages.len; s++)
       for (uint32_t j = 0; j < kernel->stages.items[s].stores.len; j++)
-        k->written[kernel->stages.items[s].stores.items[j].buffer.id - 1] = true;
+        dt__body_writes(k, kernel->stages.items[s].stores.items[j].buffer);
   }
 }
 

@@ -68,7 +68,8 @@ LLVMValueRef dt__chain_product_fits(dt_chain_item_t *t) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
   dt_matmul_plan_t plan;
-  dt_status_t status = dt__matmul_plan(&m->program, k->kernel, k->schedule, m->strict_fp, &plan);
+  dt_status_t status =
+      dt__matmul_plan(&m->program, k->kernel, k->schedule, m->target->strict_fp, &plan);
   if (status) {
     dt__emit_fail(m, status);
     return NULL;
@@ -102,7 +103,8 @@ static bool open_product(dt_product_t *p, dt_chain_item_t *t) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
   *p = (dt_product_t){.t = t, .k = k, .m = m};
-  dt_status_t status = dt__matmul_plan(&m->program, k->kernel, k->schedule, m->strict_fp, &p->plan);
+  dt_status_t status =
+      dt__matmul_plan(&m->program, k->kernel, k->schedule, m->target->strict_fp, &p->plan);
   if (status) {
     dt__emit_fail(m, status);
     return false;

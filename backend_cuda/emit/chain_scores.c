@@ -175,7 +175,7 @@ static void emit_both(dt_scores_t *s, LLVMValueRef wanted, LLVMValueRef whole) {
 
 static bool open_scores(dt_scores_t *s, dt_body_t *k, const dt_cuda_chain_t *chain) {
   dt_emit_t *m = k->m;
-  if (!dt__scores_form(s, &m->program, chain->kernels, chain->schedule, m->strict_fp))
+  if (!dt__scores_form(s, &m->program, chain->kernels, chain->schedule, m->target->strict_fp))
     return false;
   s->k = k;
   s->m = m;

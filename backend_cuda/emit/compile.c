@@ -30,13 +30,15 @@ static void register_target(void) {
 
 // The entry whose first code is `code`.
 static dt_status_t emit_entry(dt_emit_t *m, const dt_unit_map_t *map, uint32_t code) {
-  uint32_t n = 0;
-  dt_code_origin_t *codes = DT_ARENA_ARRAY(&m->arena, dt_code_origin_t, map->n_codes);
+  uint32_t n = 0, members = 0;
+  for (uint32_t i = code; i < map->n_codes; i++)
+    members += map->entry_of_code[i] == code;
+  dt_code_origin_t *codes = DT_ARENA_ARRAY(&m->arena, dt_code_origin_t, members);
   if (!codes)
     return DT_NO_MEMORY();
   for (uint32_t i = code; i < map->n_codes; i++)
     if (map->entry_of_code[i] == code)
-      DT_TRY(dt__llvm_code_origin(&m->program, map, i, &codes[n++]));
+      codes[n++] = map->origin_of_code[i];
   char name[32];
   (void)snprintf(name, sizeof(name), "dt_k%u", code);
   dt_status_t status = dt__cuda_emit_entry(m, codes, n, name);
@@ -73,13 +75,13 @@ dt_status_t dt__cuda_compile_unit(const dt_program_t *program, const dt_unit_map
   *out_bytes = 0;
   if (unit + 1 >= map->n_units)
     return DT_FAIL(DT_E_ARGUMENT, "unit %u of %u kernel units", unit, map->n_units - 1);
-  (void)pthread_once(&target_once, register_target);
   char name[32];
   (void)snprintf(name, sizeof(name), "ductile.%u", unit);
   dt_emit_t m;
-  DT_TRY(dt__emit_open(&m, program, target, options, name));
+  DT_TRY(dt__emit_open(&m, program, target, name));
+  (void)pthread_once(&target_once, register_target);
   m.device = &dt__cuda_device_emit;
-  dt_status_t status = dt__emit_machine(&m, "nvptx64-nvidia-cuda", target, false);
+  dt_status_t status = dt__emit_machine(&m, "nvptx64-nvidia-cuda", target, LLVMCodeGenLevelDefault);
   if (!status)
     status = dt__cuda_slabs_stride(&m);
   if (!status)
@@ -100,11 +102,12 @@ dt_status_t dt__cuda_compile_unit(const dt_program_t *program, const dt_unit_map
   return status;
 }
 
+// It writes the call's record, or reads it.
 static bool kernel_checks(const dt_kernel_t *kernel) {
   for (uint32_t s = 0; s < kernel->stages.len; s++) {
     const dt_stage_t *stage = &kernel->stages.items[s];
     for (uint32_t i = 0; i < stage->insts.len; i++)
-      if (stage->insts.items[i].kind == DT_INST_BIND)
+      if (stage->insts.items[i].kind == DT_INST_BIND || stage->insts.items[i].kind == DT_INST_SOUND)
         return true;
   }
   return false;
@@ -131,10 +134,8 @@ static uint32_t useful_blocks(const dt_program_t *program, const dt_kernel_t *ke
 }
 
 dt_status_t dt__cuda_kernel_info(dt_program_t *program, const dt_unit_map_t *map, uint32_t code,
-                                 const dt_target_t *target, bool strict_fp,
-                                 dt_cuda_kernel_info_t *out) {
-  dt_code_origin_t origin;
-  DT_TRY(dt__llvm_code_origin(program, map, code, &origin));
+                                 const dt_target_t *target, dt_cuda_kernel_info_t *out) {
+  dt_code_origin_t origin = map->origin_of_code[code];
   const dt_kernel_t *kernel = &program->kernels.items[origin.kernel];
   const dt_schedule_t *schedule = &kernel->schedules.items[origin.schedule];
   dt_kernel_params_t params = {0};
@@ -148,9 +149,9 @@ dt_status_t dt__cuda_kernel_info(dt_program_t *program, const dt_unit_map_t *map
   dt_matmul_plan_t plan = {0};
   dt_cuda_chain_t chain = {0};
   if (kernel->chain)
-    DT_TRY(dt__cuda_chain(program, origin.kernel, origin.schedule, strict_fp, &chain));
+    DT_TRY(dt__cuda_chain(program, origin.kernel, origin.schedule, target->strict_fp, &chain));
   else if (schedule->kind == DT_SCHEDULE_MATMUL)
-    DT_TRY(dt__matmul_plan(program, kernel, schedule, strict_fp, &plan));
+    DT_TRY(dt__matmul_plan(program, kernel, schedule, target->strict_fp, &plan));
   shared_bytes = kernel->chain ? chain.shared_bytes : plan.shared_bytes;
   uint32_t threads = dt__cuda_block_threads(target, schedule);
   *out = (dt_cuda_kernel_info_t){.threads = threads,

@@ -191,6 +191,8 @@ static LLVMValueRef report_function(dt_emit_t *m) {
   return fn;
 }
 
+_Static_assert(DT_RECORD_CHECK == 0, "where DT_INST_SOUND is read");
+
 static void report(dt_body_t *k, uint32_t check, LLVMValueRef value, LLVMValueRef extent) {
   dt_emit_t *m = k->m;
   LLVMValueRef fn = report_function(m);

@@ -14,9 +14,8 @@ dt_status_t dt__cuda_compile_unit(const dt_program_t *program, const dt_unit_map
                                   uint32_t unit, const dt_target_t *target,
                                   const dt_compile_options_t *options, char **out_text,
                                   size_t *out_bytes) DT_MUST_USE;
-// How code `code` is launched, which was compiled with or without strict_fp.
+// How code `code` is launched, which was compiled for `target`.
 dt_status_t dt__cuda_kernel_info(dt_program_t *program, const dt_unit_map_t *map, uint32_t code,
-                                 const dt_target_t *target, bool strict_fp,
-                                 dt_cuda_kernel_info_t *out) DT_MUST_USE;
+                                 const dt_target_t *target, dt_cuda_kernel_info_t *out) DT_MUST_USE;
 
 #endif // DT_BACKEND_CUDA_EMIT_EMIT_H

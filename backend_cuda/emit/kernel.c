@@ -235,13 +235,13 @@ static dt_status_t plan_entry(entry_t *e, dt_emit_t *m, uint32_t index, uint32_t
   const dt_schedule_t *schedule = &kernel->schedules.items[s];
   dt_matmul_plan_t plan = {0};
   if (kernel->chain) {
-    DT_TRY(dt__cuda_chain(&m->program, index, s, m->strict_fp, &e->chain));
+    DT_TRY(dt__cuda_chain(&m->program, index, s, m->target->strict_fp, &e->chain));
     e->shared_bytes = e->chain.shared_bytes;
     e->matmul_blocks = e->chain.blocks;
     return NULL;
   }
   if (schedule->kind == DT_SCHEDULE_MATMUL)
-    DT_TRY(dt__matmul_plan(&m->program, kernel, schedule, m->strict_fp, &plan));
+    DT_TRY(dt__matmul_plan(&m->program, kernel, schedule, m->target->strict_fp, &plan));
   e->shared_bytes = plan.shared_bytes;
   e->matmul_blocks = plan.blocks;
   e->fused = schedule->kind == DT_SCHEDULE_MATMUL && !plan.tensor;

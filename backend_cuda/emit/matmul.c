@@ -256,7 +256,8 @@ void dt__cuda_matmul_tile(dt_body_t *k, uint32_t level, LLVMValueRef first_row,
                  .asynchronous = k->aligned,
                  .first_row = first_row,
                  .first_col = first_col};
-  dt_status_t status = dt__matmul_plan(&m->program, k->kernel, k->schedule, m->strict_fp, &t.plan);
+  dt_status_t status =
+      dt__matmul_plan(&m->program, k->kernel, k->schedule, m->target->strict_fp, &t.plan);
   if (status) {
     dt__emit_fail(m, status);
     return;

@@ -167,7 +167,7 @@ dt_status_t dt__matmul_plan(dt_program_t *program, const dt_kernel_t *kernel,
 LLVMValueRef dt__cuda_matmul_aligned(dt_body_t *k) {
   dt_matmul_plan_t plan;
   dt_status_t status =
-      dt__matmul_plan(&k->m->program, k->kernel, k->schedule, k->m->strict_fp, &plan);
+      dt__matmul_plan(&k->m->program, k->kernel, k->schedule, k->m->target->strict_fp, &plan);
   if (status) {
     dt__emit_fail(k->m, status);
     return NULL;

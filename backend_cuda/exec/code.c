@@ -98,7 +98,7 @@ static dt_status_t link_and_keep(dt_cuda_device_t *device, const dt_cuda_image_t
   dt_status_t status = link_cubin(linking, &out->cubin, &out->bytes);
   dt__free(linking);
   if (!status)
-    dt__disk_cache_keep(device->cache_dir, "cubin", key, out->cubin, out->bytes);
+    dt__disk_cache_keep(device->cache, "cubin", key, out->cubin, out->bytes);
   return status;
 }
 
@@ -110,7 +110,7 @@ static dt_status_t load_module(dt_cuda_device_t *device, dt_cuda_unit_t *unit) {
 // A cubin from the disk that the driver does not take is made anew.
 static dt_status_t make_unit(dt_cuda_device_t *device, const dt_cuda_image_t *image,
                              const dt_text_t *key, dt_cuda_unit_t *out) {
-  if (dt__disk_cache_find(device->cache_dir, "cubin", key, &out->cubin, &out->bytes)) {
+  if (dt__disk_cache_find(device->cache, "cubin", key, &out->cubin, &out->bytes)) {
     DT_LOG(DT_LOG_COMPILE, 2, "cache: a cubin of %zu bytes", out->bytes);
     dt_status_t status = load_module(device, out);
     dt_code_t failure = dt_status_code(status);

@@ -2,6 +2,8 @@
 // Launches: the parameter block, the grid, and where teams have their scratch. See launch.h.
 #include "backend_cuda/exec/session.h"
 
+#include "runtime/base/control.h"
+#include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 
@@ -111,6 +113,9 @@ static dt_status_t launch_kernel(dt_cuda_launch_frame_t *launch, dt_kernel_fn_t 
   }
   void *params[] = {ready.params};
   DT_CUDA_TRY(launch->gpu->device, launch, &config, kernel->function, params, NULL);
+  DT_LOG(DT_LOG_EXEC, 2, "%u blocks of %u threads, %u bytes shared: %lld items%s", ready.blocks,
+         kernel->info.threads, ready.shared_bytes, (long long)count,
+         config.n_attrs ? ", early" : "");
   launch->launches++;
   launch->follows = kernel->info.waits;
   return NULL;
@@ -121,5 +126,7 @@ void dt__cuda_launch(dt_frame_t *frame, dt_kernel_fn_t fn, const uint64_t *words
   dt_cuda_launch_frame_t *launch = (dt_cuda_launch_frame_t *)frame;
   if (launch->status || count <= 0)
     return;
-  launch->status = launch_kernel(launch, fn, words, count, grain);
+  launch->status = dt__control_check(frame->control);
+  if (!launch->status)
+    launch->status = launch_kernel(launch, fn, words, count, grain);
 }

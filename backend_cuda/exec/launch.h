@@ -62,7 +62,7 @@ typedef struct dt_cuda_kernel_info_t {
   uint32_t member;       // which of the entry's it is
   bool waits;  // each thread waits for the work before it by itself, so that the kernel may be set
                // up early: while kernels run that let it (griddepcontrol, from sm_90 on)
-  bool checks; // it may write to the record; others are given one that nobody looks at
+  bool checks; // it uses the record; others are given one that nobody looks at
 } dt_cuda_kernel_info_t;
 
 // One kernel as it is launched.

@@ -76,6 +76,8 @@ static bool intrinsic_allowed(const char *name) {
                                         "llvm.fptosi.sat",
                                         "llvm.fptoui.sat",
                                         "llvm.vector.reduce.or",
+                                        "llvm.vector.reduce.fadd",
+                                        "llvm.vector.reduce.fmul",
                                         "llvm.cttz",
                                         "llvm.ctlz",
                                         "llvm.prefetch",

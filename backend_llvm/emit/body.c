@@ -2,16 +2,63 @@
 // Scopes, loops and bindings of a kernel body: where code goes. See body.h for the levels.
 #include "backend_llvm/emit/body.h"
 
+// ---- Tables ---------------------------------------------------------------------------------------
+// Emission may make symbols; what it makes in one body has its entry in the next.
+static dt_status_t make_tables(dt_emit_t *m, uint32_t n_symbols, uint32_t n_buffers) {
+  dt_tables_t *t = m->tables = DT_ARENA_NEW(&m->arena, dt_tables_t);
+  if (!t)
+    return DT_NO_MEMORY();
+  t->n_symbols = n_symbols + n_symbols / 8;
+  t->n_buffers = n_buffers;
+  t->bindings = DT_ARENA_ARRAY(&m->arena, dt_binding_t, t->n_symbols + 1);
+  t->bases = DT_ARENA_ARRAY(&m->arena, LLVMValueRef, t->n_buffers + 1);
+  t->written = DT_ARENA_ARRAY(&m->arena, bool, t->n_buffers + 1);
+  return t->bindings && t->bases && t->written ? NULL : DT_NO_MEMORY();
+}
+
+static void clear_tables(dt_tables_t *t) {
+  for (uint32_t i = 0; i < t->bound.len; i++)
+    t->bindings[t->bound.items[i]] = (dt_binding_t){0};
+  for (uint32_t i = 0; i < t->used.len; i++) {
+    t->bases[t->used.items[i]] = NULL;
+    t->written[t->used.items[i]] = false;
+  }
+  t->bound.len = t->used.len = 0;
+}
+
+static dt_status_t take_tables(dt_body_t *k) {
+  dt_emit_t *m = k->m;
+  uint32_t n_buffers = m->program.buffers.len;
+  k->n_bindings = dt__symenv_symbol_count(m->env);
+  if (m->tables && m->tables->n_symbols >= k->n_bindings && m->tables->n_buffers >= n_buffers)
+    clear_tables(m->tables);
+  else
+    DT_TRY(make_tables(m, k->n_bindings, n_buffers));
+  k->bindings = m->tables->bindings;
+  k->bases = m->tables->bases;
+  k->written = m->tables->written;
+  return NULL;
+}
+
+static void note_used(dt_body_t *k, uint32_t index) {
+  if (!DT_VEC_PUSH(&k->m->arena, &k->m->tables->used, index))
+    dt__emit_fail(k->m, DT_NO_MEMORY());
+}
+
+void dt__body_place(dt_body_t *k, uint32_t index, LLVMValueRef base) {
+  note_used(k, index);
+  k->bases[index] = base;
+}
+
+void dt__body_writes(dt_body_t *k, dt_buffer_id_t buffer) {
+  note_used(k, buffer.id - 1);
+  k->written[buffer.id - 1] = true;
+}
+
 dt_status_t dt__body_init(dt_body_t *k, dt_emit_t *m, const dt_kernel_t *kernel,
                           const dt_schedule_t *schedule) {
   *k = (dt_body_t){.m = m, .lanes = 1, .copies = 1, .team = 1, .item_level = 1};
-  k->n_bindings = dt__symenv_symbol_count(m->env);
-  uint32_t n_buffers = m->program.buffers.len;
-  k->bindings = DT_ARENA_ARRAY(&m->arena, dt_binding_t, k->n_bindings + 1);
-  k->bases = DT_ARENA_ARRAY(&m->arena, LLVMValueRef, n_buffers + 1);
-  k->written = DT_ARENA_ARRAY(&m->arena, bool, n_buffers + 1);
-  if (!k->bindings || !k->bases || !k->written)
-    return DT_NO_MEMORY();
+  DT_TRY(take_tables(k));
   return kernel ? dt__body_take(k, kernel, schedule) : NULL;
 }
 
@@ -25,7 +72,7 @@ dt_status_t dt__body_take(dt_body_t *k, const dt_kernel_t *kernel, const dt_sche
   k->updates = dt__kernel_updates(&m->program, kernel);
   for (uint32_t s = 0; s < kernel->stages.len; s++)
     for (uint32_t i = 0; i < kernel->stages.items[s].stores.len; i++)
-      k->written[kernel->stages.items[s].stores.items[i].buffer.id - 1] = true;
+      dt__body_writes(k, kernel->stages.items[s].stores.items[i].buffer);
   for (uint32_t level = 0; level < DT_MAX_LEVELS; level++)
     k->scopes[level].memo.len = 0;
   k->kept.len = 0;
@@ -33,6 +80,7 @@ dt_status_t dt__body_take(dt_body_t *k, const dt_kernel_t *kernel, const dt_sche
   return NULL;
 }
 
+// ---- Scopes ---------------------------------------------------------------------------------------
 void dt__body_enter(dt_body_t *k, LLVMValueRef fn) {
   dt_emit_t *m = k->m;
   k->fn = fn;
@@ -138,13 +186,23 @@ void dt__loop_close(dt_body_t *k, uint32_t level) {
   dt__body_at(k, level - 1);
 }
 
+// ---- Symbols --------------------------------------------------------------------------------------
+dt_binding_t *dt__bind_at(dt_body_t *k, uint32_t symbol) {
+  if (symbol >= k->n_bindings)
+    return NULL;
+  if (!DT_VEC_PUSH(&k->m->arena, &k->m->tables->bound, symbol))
+    dt__emit_fail(k->m, DT_NO_MEMORY());
+  return &k->bindings[symbol];
+}
+
 void dt__bind_uniform(dt_body_t *k, uint32_t symbol, uint32_t level, LLVMValueRef value) {
-  if (symbol >= k->n_bindings) {
+  dt_binding_t *binding = dt__bind_at(k, symbol);
+  if (!binding) {
     dt__emit_fail(k->m, DT_FAIL(DT_E_INTERNAL, "loop IR: symbol %u does not exist", symbol));
     return;
   }
-  k->bindings[symbol] = (dt_binding_t){.bound = true, .level = level};
-  k->bindings[symbol].value.v[0] = value;
+  *binding = (dt_binding_t){.bound = true, .level = level};
+  binding->value.v[0] = value;
 }
 
 void dt__bind_symbol(dt_body_t *k, dt_sym_t var, uint32_t level, LLVMValueRef value) {

@@ -22,6 +22,7 @@
 typedef struct dt_lanes_t {
   bool varying;
   LLVMValueRef v[DT_MAX_UNROLL]; // uniform: v[0] only
+  LLVMValueRef none;             // plans: whether it has no value (i1); NULL: it always has
 } dt_lanes_t;
 
 typedef struct dt_memo_t {
@@ -43,6 +44,17 @@ typedef struct dt_binding_t {
   dt_lanes_t value; // the lane variable: made on demand from lane_base
 } dt_binding_t;
 
+// What symbols and buffers are worth, for one body of a unit after another: each leaves the tables
+// as it found them, at the cost of what it used.
+typedef struct dt_tables_t {
+  uint32_t n_symbols, n_buffers;
+  dt_binding_t *bindings; // by symbol
+  LLVMValueRef *bases;    // by buffer - 1
+  bool *written;          // by buffer - 1
+  DT_VEC(uint32_t) bound; // symbols, and indices of buffers, that the body has entries for; a few
+  DT_VEC(uint32_t) used;  // several times
+} dt_tables_t;
+
 // A row's part that a thread has in registers: elements of `buffer` at `offset`, with the lane
 // variable of the first stage in the place of the others'.
 typedef struct dt_resident_t {
@@ -54,6 +66,7 @@ typedef struct dt_resident_t {
 // Accumulators of one fold: stack slots that become registers.
 typedef struct dt_accumulator_t {
   LLVMTypeRef type, index_type;
+  bool in_order; // one scalar, which takes the lanes of each vector one after another
   LLVMValueRef value[DT_MAX_UNROLL], index[DT_MAX_UNROLL];
   // After this iteration, once it has stepped in it.
   bool stepped;
@@ -68,10 +81,10 @@ typedef struct dt_body_t {
   LLVMValueRef dead;       // an address that can always be read, 8 bytes
   LLVMBasicBlockRef slots; // entry block: stack slots only
   dt_scope_t scopes[DT_MAX_LEVELS];
-  dt_binding_t *bindings; // by symbol
+  dt_binding_t *bindings; // by symbol; made by dt__bind_at
   uint32_t n_bindings;
   LLVMValueRef *bases; // by buffer - 1: address of element 0; LOCAL: in scratch; SLAB: of what
-                       // would be row 0
+                       // would be row 0; set first by dt__body_place
   uint32_t base_level; // where all of them are known
   bool *written;       // by buffer - 1: stored to by this kernel, or by its chain
   LLVMValueRef owner;  // chains: whether this team makes the stores that leave the chain, i1
@@ -114,12 +127,16 @@ typedef struct dt_body_t {
   bool acc_vector;        // accumulators are vectors
   LLVMValueRef nowhere;   // stack slot that masked scalar stores write to when they are off
 
-  // Host programs: every operation checks for overflow into this slot (i1); else NULL.
-  LLVMValueRef overflow;
+  // Plans check every operation for overflow. A number that has no value spoils only what is made
+  // of it: not the side of a select that is not chosen.
+  bool checks;
+  LLVMValueRef
+      none; // whether anything has no value since this was last cleared (i1); NULL: all has
 } dt_body_t;
 
 // ---- Scopes (body.c) -----------------------------------------------------------------------------------
-// Prepares everything but the function: bindings of all symbols, tables by buffer and row.
+// Prepares everything but the function: no symbol is bound, no buffer has an address. The body
+// before it in this unit is done.
 dt_status_t dt__body_init(dt_body_t *k, dt_emit_t *m, const dt_kernel_t *kernel,
                           const dt_schedule_t *schedule) DT_MUST_USE;
 // Goes on with another kernel of the same chain: nothing of the one before is remembered but what
@@ -142,6 +159,11 @@ LLVMValueRef dt__loop_open(dt_body_t *k, uint32_t level, LLVMValueRef start, LLV
 LLVMValueRef dt__loop_open_by(dt_body_t *k, uint32_t level, LLVMValueRef start, LLVMValueRef end,
                               LLVMValueRef step);
 void dt__loop_close(dt_body_t *k, uint32_t level);
+// The address of a buffer, by its index; that a buffer is stored to.
+void dt__body_place(dt_body_t *k, uint32_t index, LLVMValueRef base);
+void dt__body_writes(dt_body_t *k, dt_buffer_id_t buffer);
+// The symbol's binding, which it has from here on; NULL: the symbol came into being after the body.
+dt_binding_t *dt__bind_at(dt_body_t *k, uint32_t symbol);
 void dt__bind_uniform(dt_body_t *k, uint32_t symbol, uint32_t level, LLVMValueRef value);
 void dt__bind_symbol(dt_body_t *k, dt_sym_t var, uint32_t level, LLVMValueRef value);
 

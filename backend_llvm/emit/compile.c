@@ -5,6 +5,7 @@
 
 #include "backend_llvm/emit/body.h"
 #include "backend_llvm/emit/host.h"
+#include "runtime/base/life.h"
 #include "runtime/base/log.h"
 
 #include <stdio.h>
@@ -16,6 +17,19 @@
   "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,"                   \
   "loop-mssa(licm),gvn,instcombine<no-verify-fixpoint>,simplifycfg,dce)"
 #define HOST_PASSES "function(sroa,early-cse,instsimplify)"
+
+const dt_llvm_level_t *dt__llvm_level(const dt_compile_options_t *options) {
+  static const dt_llvm_level_t usual = {NULL, LLVMCodeGenLevelDefault};
+  static const dt_llvm_level_t quick = {NULL, LLVMCodeGenLevelNone};
+  static const dt_llvm_level_t levels[DT_LLVM_LEVELS] = {
+      {"default<O0>", LLVMCodeGenLevelNone},
+      {"default<O1>", LLVMCodeGenLevelLess},
+      {"default<O2>", LLVMCodeGenLevelDefault},
+      {"default<O3>", LLVMCodeGenLevelAggressive}};
+  if (options && options->llvm_level)
+    return &levels[(options->llvm_level - 1) % DT_LLVM_LEVELS];
+  return options && options->quick ? &quick : &usual;
+}
 
 static void on_diagnostic(LLVMDiagnosticInfoRef info, void *user) {
   dt_emit_t *m = user;
@@ -41,20 +55,8 @@ static dt_status_t first_cause(dt_emit_t *m, dt_status_t status) {
   return cause;
 }
 
-dt_status_t dt__llvm_code_origin(const dt_program_t *program, const dt_unit_map_t *map,
-                                 uint32_t code, dt_code_origin_t *out) {
-  for (uint32_t i = 0; i < map->n_kernels; i++)
-    for (uint32_t s = 0; s < program->kernels.items[i].schedules.len; s++)
-      if (map->code_of_kernel[map->first_code[i] + s] == code) {
-        *out = (dt_code_origin_t){i, s};
-        return NULL;
-      }
-  return DT_FAIL(DT_E_INTERNAL, "no kernel became code %u", code);
-}
-
 static dt_status_t emit_code(dt_emit_t *m, const dt_unit_map_t *map, uint32_t code) {
-  dt_code_origin_t origin;
-  DT_TRY(dt__llvm_code_origin(&m->program, map, code, &origin));
+  dt_code_origin_t origin = map->origin_of_code[code];
   const dt_kernel_t *kernel = &m->program.kernels.items[origin.kernel];
   char name[32];
   snprintf(name, sizeof(name), "dt_k%u", code);
@@ -68,14 +70,27 @@ static dt_status_t emit_unit(dt_emit_t *m, const dt_unit_map_t *map, uint32_t un
     return dt__emit_take_failure(m);
   }
   for (uint32_t code = 0; code < map->n_codes; code++)
-    if (map->unit_of_code[code] == unit)
+    if (map->unit_of_code[code] == unit) {
+      DT_TRY(dt__generator_check());
       DT_TRY(emit_code(m, map, code));
+    }
   return NULL;
 }
 
-static dt_status_t verify_module(dt_emit_t *m, bool host) {
+static bool verify_wanted(const dt_compile_options_t *options) {
+#ifndef NDEBUG
+  (void)options;
+  return true;
+#else
+  return options && options->verify;
+#endif
+}
+
+// LLVM's own look costs a hundredth of a compile and is made where asked; the allow-list always is.
+static dt_status_t verify_module(dt_emit_t *m, bool host, const dt_compile_options_t *options) {
   char *message = NULL;
-  LLVMBool broken = LLVMVerifyModule(m->module, LLVMReturnStatusAction, &message);
+  LLVMBool broken =
+      verify_wanted(options) && LLVMVerifyModule(m->module, LLVMReturnStatusAction, &message);
   dt_status_t status =
       broken ? DT_FAIL(DT_E_INTERNAL, "emitted code is malformed: %s", message ? message : "")
              : NULL;
@@ -89,6 +104,17 @@ static void dump_module(dt_emit_t *m, const dt_compile_options_t *options, uint3
     return;
   char *text = LLVMPrintModuleToString(m->module);
   dt__dump(options->dump_name, options->dump_variant, order, stage, text);
+  LLVMDisposeMessage(text);
+}
+
+// What becomes code, after all passes.
+static void log_module(dt_emit_t *m, const dt_compile_options_t *options, uint32_t order) {
+  if (!dt__log_on(DT_LOG_OUTPUT_CODE, 1))
+    return;
+  char *text = LLVMPrintModuleToString(m->module);
+  dt__log_write(DT_LOG_OUTPUT_CODE, "%s.%u, unit %u\n%s",
+                options && options->dump_name ? options->dump_name : "program",
+                options ? options->dump_variant : 0, order, text);
   LLVMDisposeMessage(text);
 }
 
@@ -132,27 +158,20 @@ static dt_status_t emit_object(dt_emit_t *m, void **out_object, size_t *out_byte
   return NULL;
 }
 
-static bool verify_wanted(const dt_compile_options_t *options) {
-#ifndef NDEBUG
-  (void)options;
-  return true;
-#else
-  return options && options->verify;
-#endif
-}
-
 dt_status_t dt__emit_finish(dt_emit_t *m, const char *passes, bool host,
                             const dt_compile_options_t *options, uint32_t order, void **out_object,
                             size_t *out_bytes) {
   LLVMContextSetDiagnosticHandler(m->context, on_diagnostic, m);
   DT_TRY(dt__emit_take_failure(m));
   dump_module(m, options, 2 * order, "llvm");
-  if (verify_wanted(options))
-    DT_TRY(verify_module(m, host));
+  DT_TRY(verify_module(m, host, options));
+  DT_TRY(dt__generator_check());
   if (passes) {
     DT_TRY(run_passes(m, passes));
     dump_module(m, options, 2 * order + 1, "llvm");
   }
+  log_module(m, options, order);
+  DT_TRY(dt__generator_check());
   return emit_object(m, out_object, out_bytes);
 }
 
@@ -160,10 +179,12 @@ static dt_status_t compile(dt_emit_t *m, const dt_unit_map_t *map, uint32_t unit
                            const dt_compile_options_t *options, void **out_object,
                            size_t *out_bytes) {
   bool host = unit + 1 == map->n_units;
+  const char *passes = dt__llvm_level(options)->passes;
   LLVMContextSetDiagnosticHandler(m->context, on_diagnostic, m);
   DT_TRY(emit_unit(m, map, unit));
-  return dt__emit_finish(m, host ? HOST_PASSES : KERNEL_PASSES, host, options, unit, out_object,
-                         out_bytes);
+  if (!passes)
+    passes = host ? HOST_PASSES : KERNEL_PASSES;
+  return dt__emit_finish(m, passes, host, options, unit, out_object, out_bytes);
 }
 
 dt_status_t dt__llvm_compile_unit(const dt_program_t *program, const dt_unit_map_t *map,

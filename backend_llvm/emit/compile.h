@@ -13,6 +13,15 @@ dt_status_t dt__llvm_host_target(const char *cpu, uint32_t threads, dt_target_t 
 
 #define DT_NO_CODE UINT32_MAX
 
+// The first kernel and schedule that became a code.
+typedef struct dt_code_origin_t {
+  uint32_t kernel, schedule;
+} dt_code_origin_t;
+
+// What a unit has at most, in about as many instructions of LLVM's; one code may have more.
+#define DT_UNIT_WORK 12000
+#define DT_UNIT_WORK_ANY UINT64_MAX // units are as many as threads want
+
 // How a program is cut: distinct kernel codes (equal kernels share one, and so do equal chains),
 // grouped into units of about equal cost, and one unit more for the host program (always the last).
 typedef struct dt_unit_map_t {
@@ -24,16 +33,26 @@ typedef struct dt_unit_map_t {
   uint32_t *unit_of_code;
   uint32_t *entry_of_code;  // the first code that shares its entry; on CPUs the code itself
   uint32_t *member_of_code; // which of that entry's it is, from 0 on, in order of code indices
-  uint32_t n_units;         // host unit included
+  dt_code_origin_t *origin_of_code;
+  uint64_t *work_of_code; // about how many instructions of LLVM's it is
+  uint32_t n_units;       // host unit included
 } dt_unit_map_t;
-// Arrays in program->arena. `max_units` >= 2.
+// Arrays in program->arena. `max_units` >= 2: more are made where units would have more than
+// `unit_work`.
 dt_status_t dt__llvm_split(dt_program_t *program, const dt_target_t *target, uint32_t max_units,
-                           dt_unit_map_t *out) DT_MUST_USE;
+                           uint64_t unit_work, dt_unit_map_t *out) DT_MUST_USE;
 
+// About how many bytes compiling a unit takes while it is under way: its copy of the environment,
+// modules, LLVM's tables, code.
+uint64_t dt__llvm_unit_bytes(const dt_program_t *program, const dt_unit_map_t *map, uint32_t unit);
+
+#define DT_LLVM_LEVELS 4
 typedef struct dt_compile_options_t {
-  bool strict_fp;
-  bool verify;           // check the IR against the allow-list (always on in debug builds)
-  bool quick;            // code that is wanted soon rather than fast
+  bool verify; // LLVM's verifier, besides the allow-list (always on in debug builds)
+  bool quick;  // code that is wanted soon rather than fast
+  // 0: as ever; 1 to DT_LLVM_LEVELS: CPU code as LLVM makes it at its own levels, -O0 to -O3, so
+  // that tests can compare what they compute.
+  uint32_t llvm_level;
   const char *dump_name; // function name for DUCTILE_DUMP=llvm, or NULL
   uint32_t dump_variant;
 } dt_compile_options_t;
@@ -47,13 +66,6 @@ dt_status_t dt__llvm_compile_unit(const dt_program_t *program, const dt_unit_map
                                   size_t *out_bytes) DT_MUST_USE;
 // Scratch bytes dt_once needs are those the plan of a program with no symbols would ask; the host
 // unit exports dt_once_scratch (an int64 (*)(void)).
-
-// The first kernel and schedule that became `code`. DT_E_INTERNAL: none did.
-typedef struct dt_code_origin_t {
-  uint32_t kernel, schedule;
-} dt_code_origin_t;
-dt_status_t dt__llvm_code_origin(const dt_program_t *program, const dt_unit_map_t *map,
-                                 uint32_t code, dt_code_origin_t *out) DT_MUST_USE;
 
 // ---- Segments (segments.c) -----------------------------------------------------------------------
 // What one segment of a call plans and runs: items and kernels [first, end). A program without

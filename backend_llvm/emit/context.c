@@ -3,9 +3,13 @@
 // access.c, scalar ops in scalar.c.
 #include "backend_llvm/emit/context.h"
 
+#include "backend_llvm/emit/statics.h"
+#include "runtime/base/life.h"
+
 #include <pthread.h>
 #include <string.h>
 
+static pthread_once_t statics_once = PTHREAD_ONCE_INIT;
 static pthread_once_t targets_once = PTHREAD_ONCE_INIT;
 
 static void register_targets(void) {
@@ -16,7 +20,7 @@ static void register_targets(void) {
 }
 
 dt_status_t dt__emit_machine(dt_emit_t *m, const char *triple, const dt_target_t *described,
-                             bool quick) {
+                             LLVMCodeGenOptLevel level) {
   LLVMTargetRef target = NULL;
   char *message = NULL;
   if (LLVMGetTargetFromTriple(triple, &target, &message)) {
@@ -24,8 +28,7 @@ dt_status_t dt__emit_machine(dt_emit_t *m, const char *triple, const dt_target_t
     LLVMDisposeMessage(message);
     return status;
   }
-  m->machine = LLVMCreateTargetMachine(target, triple, described->cpu, described->features,
-                                       quick ? LLVMCodeGenLevelNone : LLVMCodeGenLevelDefault,
+  m->machine = LLVMCreateTargetMachine(target, triple, described->cpu, described->features, level,
                                        LLVMRelocPIC, LLVMCodeModelSmall);
   if (!m->machine)
     return DT_FAIL(DT_E_COMPILE, "code generator: no machine for CPU '%s'", described->cpu);
@@ -37,13 +40,16 @@ dt_status_t dt__emit_machine(dt_emit_t *m, const char *triple, const dt_target_t
 }
 
 dt_status_t dt__emit_open(dt_emit_t *m, const dt_program_t *program, const dt_target_t *target,
-                          const dt_compile_options_t *options, const char *name) {
+                          const char *name) {
   memset(m, 0, sizeof(*m));
+  DT_TRY(dt__generator_enter());
+  (void)pthread_once(&statics_once, dt__llvm_keep_statics);
+  m->entered = true;
   m->target = target;
-  m->strict_fp = options && options->strict_fp;
   dt__arena_init(&m->arena, 0);
   dt_status_t status = NULL;
   if (program) {
+    m->arena.watch = program->arena->watch;
     m->program = *program;
     status = dt__symenv_clone(program->env, &m->env);
   }
@@ -56,7 +62,9 @@ dt_status_t dt__emit_open(dt_emit_t *m, const dt_program_t *program, const dt_ta
   m->context = LLVMContextCreate();
   m->module = LLVMModuleCreateWithNameInContext(name, m->context);
   m->b = LLVMCreateBuilderInContext(m->context);
-  m->math = (dt_emit_math_t){m->context, m->module, m->b, target->device == DT_CUDA};
+  // Under strict_fp functions have the bits that CPUs give them.
+  bool device = target->device == DT_CUDA && !target->strict_fp;
+  m->math = (dt_emit_math_t){m->context, m->module, m->b, device};
   m->t_i1 = LLVMInt1TypeInContext(m->context);
   m->t_i8 = LLVMInt8TypeInContext(m->context);
   m->t_i16 = LLVMInt16TypeInContext(m->context);
@@ -71,11 +79,11 @@ dt_status_t dt__emit_open(dt_emit_t *m, const dt_program_t *program, const dt_ta
 
 dt_status_t dt__emit_init(dt_emit_t *m, const dt_program_t *program, const dt_target_t *target,
                           const dt_compile_options_t *options, const char *name) {
-  DT_TRY(dt__emit_open(m, program, target, options, name));
+  DT_TRY(dt__emit_open(m, program, target, name));
   pthread_once(&targets_once, register_targets);
   dt_status_t status =
       dt__emit_machine(m, "x86_64-unknown-linux-gnu", target->host ? target->host : target,
-                       options && options->quick);
+                       dt__llvm_level(options)->machine);
   if (status)
     dt__emit_fini(m);
   return status;
@@ -93,6 +101,8 @@ void dt__emit_fini(dt_emit_t *m) {
   dt__symenv_destroy(m->env);
   dt__arena_fini(&m->arena);
   dt_status_free(m->failure);
+  if (m->entered)
+    dt__generator_leave();
   memset(m, 0, sizeof(*m));
 }
 
@@ -270,7 +280,7 @@ LLVMValueRef dt__emit_mul_add(dt_emit_t *m, LLVMValueRef a, LLVMValueRef b, LLVM
   LLVMTypeRef type = LLVMTypeOf(a);
   if (LLVMGetTypeKind(scalar_of(type)) == LLVMIntegerTypeKind)
     return LLVMBuildAdd(m->b, LLVMBuildMul(m->b, a, b, ""), c, "");
-  if (m->strict_fp || !m->target->fma)
+  if (m->target->strict_fp || !m->target->fma)
     return LLVMBuildFAdd(m->b, LLVMBuildFMul(m->b, a, b, ""), c, "");
   LLVMValueRef args[3] = {a, b, c};
   return dt__emit_intrinsic(m, "llvm.fma", &type, 1, args, 3);

@@ -16,6 +16,7 @@
 #define DT_MAX_LANES 64
 
 struct dt_body_t;
+struct dt_tables_t;
 
 // What the code generator of a device does in its own way. Threads that share a grid item are a
 // team; all of a team's threads run the same scopes.
@@ -43,29 +44,36 @@ typedef struct dt_emit_t {
   LLVMBuilderRef b;
   LLVMTargetMachineRef machine;
   const dt_target_t *target;
-  bool strict_fp;
   dt_program_t program; // a shallow copy whose environment and arena are this unit's own
   dt_symenv_t *env;
   dt_arena_t arena;
   dt_emit_math_t math;
+  struct dt_tables_t *tables; // of one body after another (body.h); NULL: there was none yet
   LLVMTypeRef t_i1, t_i8, t_i16, t_i32, t_i64, t_f32, t_f64, t_ptr, t_void;
   uint32_t member;           // devices: which of its entry's codes is emitted
   LLVMValueRef fn_bind_fail; // internal functions, made on first use
   LLVMValueRef fn_fmod, fn_power;
   dt_status_t failure; // the first one
+  bool entered;        // counted as inside a generator (runtime/base/life.h), until dt__emit_fini
 } dt_emit_t;
 
 // Sets up everything but the machine. `program` NULL: code that is no kernel's; then there is no
 // environment either.
 dt_status_t dt__emit_open(dt_emit_t *m, const dt_program_t *program, const dt_target_t *target,
-                          const dt_compile_options_t *options, const char *name) DT_MUST_USE;
+                          const char *name) DT_MUST_USE;
 // The same with a machine for `target`, or for its host where it is a device.
 dt_status_t dt__emit_init(dt_emit_t *m, const dt_program_t *program, const dt_target_t *target,
                           const dt_compile_options_t *options, const char *name) DT_MUST_USE;
 // The code generator for `triple`, with target->cpu and target->features. x86-64 is known; a device
 // registers its own with LLVM first.
 dt_status_t dt__emit_machine(dt_emit_t *m, const char *triple, const dt_target_t *target,
-                             bool quick) DT_MUST_USE;
+                             LLVMCodeGenOptLevel level) DT_MUST_USE;
+// How hard LLVM is to try.
+typedef struct dt_llvm_level_t {
+  const char *passes; // of kernels and the host program; NULL: our own lists
+  LLVMCodeGenOptLevel machine;
+} dt_llvm_level_t;
+const dt_llvm_level_t *dt__llvm_level(const dt_compile_options_t *options); // NULL: the usual
 void dt__emit_fini(dt_emit_t *m);
 // Checks, passes (LLVM's text; NULL: none) and code generation: the object is the caller's
 // (dt__free). `host`: may call through pointers. `order` is for dumps.

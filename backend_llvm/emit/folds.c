@@ -2,6 +2,8 @@
 // Folds: accumulators, one step, and the end. In the vector loop there is a vector accumulator for
 // each unrolled copy, so that steps do not wait for each other; at the end copies are combined in
 // pairs, then lanes in halves. The order is fixed by the schedule, never by the sizes of a call.
+// Under strict_fp sums and products of floats have one scalar accumulator instead, which takes the
+// lanes of all copies in the order of the loop.
 #include "backend_llvm/emit/body.h"
 
 #include <math.h>
@@ -114,9 +116,18 @@ static found_t combine_found(dt_body_t *k, const dt_fold_t *fold, found_t a, fou
 }
 
 // ---- Accumulators ----------------------------------------------------------------------------------------
+static bool is_ordered(const dt_body_t *k, const dt_fold_t *fold) {
+  return k->m->target->strict_fp && dt__fold_has_order(k->stage, fold);
+}
+
 void dt__fold_begin(dt_body_t *k, const dt_fold_t *fold, dt_accumulator_t *acc, bool vector,
                     uint32_t copies) {
   dt_emit_t *m = k->m;
+  acc->in_order = vector && !k->outer_lanes && is_ordered(k, fold);
+  if (acc->in_order) {
+    vector = false;
+    copies = 1;
+  }
   uint32_t lanes = vector ? k->lanes : 0;
   acc->type = dt__emit_widen(dt__emit_type(m, value_dtype(k, fold)), lanes);
   acc->index_type = dt__emit_widen(m->t_i64, lanes);
@@ -154,11 +165,36 @@ static void step_found(dt_body_t *k, const dt_fold_t *fold, dt_accumulator_t *ac
 static bool is_product_sum(const dt_body_t *k, const dt_fold_t *fold) {
   const dt_inst_t *inst = &k->stage->insts.items[fold->value];
   return fold->kind == DT_FOLD_SUM && inst->kind == DT_INST_SCALAR && inst->op == DT_SCALAR_mul &&
-         dt__dtype_is_float(inst->dtype) && !k->m->strict_fp;
+         dt__dtype_is_float(inst->dtype) && !k->m->target->strict_fp;
+}
+
+// x + -0 is x, and so is x * 1, whatever x is.
+static double neutral(const dt_fold_t *fold) { return fold->kind == DT_FOLD_SUM ? -0.0 : 1.0; }
+
+// The vectors of one iteration, each lane after the other.
+static void step_lanes(dt_body_t *k, const dt_fold_t *fold, dt_accumulator_t *acc) {
+  dt_emit_t *m = k->m;
+  uint32_t level = k->stage_level + k->stage->n_loops;
+  const char *name =
+      fold->kind == DT_FOLD_SUM ? "llvm.vector.reduce.fadd" : "llvm.vector.reduce.fmul";
+  for (uint32_t c = 0; c < k->copies; c++) {
+    LLVMValueRef lanes = dt__inst_lane(k, fold->value, c, true);
+    LLVMTypeRef type = LLVMTypeOf(lanes);
+    dt__body_at(k, level);
+    if (k->masks[c])
+      lanes = LLVMBuildSelect(m->b, k->masks[c], lanes, dt__emit_float(type, neutral(fold)), "");
+    LLVMValueRef args[2] = {LLVMBuildLoad2(m->b, acc->type, acc->value[0], ""), lanes};
+    LLVMValueRef after = dt__emit_intrinsic(m, name, &type, 1, args, 2);
+    LLVMBuildStore(m->b, after, acc->value[0]);
+  }
 }
 
 static void step(dt_body_t *k, const dt_fold_t *fold, dt_accumulator_t *acc) {
   dt_emit_t *m = k->m;
+  if (acc->in_order) {
+    step_lanes(k, fold, acc);
+    return;
+  }
   bool vector = k->acc_vector;
   uint32_t copies = vector ? k->copies : 1;
   uint32_t level = k->stage_level + k->stage->n_loops;
@@ -289,6 +325,8 @@ dt_lanes_t dt__fold_running(dt_body_t *k, uint32_t row) {
 dt_lanes_t dt__fold_end(dt_body_t *k, const dt_fold_t *fold, dt_accumulator_t *acc, bool vector,
                         uint32_t copies, bool keep_lanes) {
   dt_emit_t *m = k->m;
+  if (acc->in_order)
+    return (dt_lanes_t){.v = {LLVMBuildLoad2(m->b, acc->type, acc->value[0], "")}};
   found_t found[DT_MAX_UNROLL];
   for (uint32_t c = 0; c < copies; c++) {
     found[c].value = LLVMBuildLoad2(m->b, acc->type, acc->value[c], "");

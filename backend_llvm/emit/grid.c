@@ -106,46 +106,62 @@ static int64_t matmul_bytes(const dt_kernel_t *kernel, const dt_schedule_t *sche
          dt__matmul_panel_bytes(matmul, (size_t)element);
 }
 
-static void mark(const dt_emit_t *m, bool *used, dt_buffer_kind_t kind, dt_buffer_id_t id) {
-  if (id.id && dt__program_buffer(&m->program, id)->kind == kind)
-    used[id.id - 1] = true;
+typedef DT_VEC(uint32_t) buffers_t; // [id - 1]
+
+static bool add_used(dt_emit_t *m, buffers_t *used, dt_buffer_kind_t kind, dt_buffer_id_t id) {
+  if (!id.id || dt__program_buffer(&m->program, id)->kind != kind)
+    return true;
+  for (uint32_t i = 0; i < used->len; i++)
+    if (used->items[i] == id.id - 1)
+      return true;
+  if (!DT_VEC_PUSH(&m->arena, used, id.id - 1))
+    return false;
+  for (uint32_t i = used->len - 1; i && used->items[i - 1] > used->items[i]; i--) {
+    uint32_t kept = used->items[i];
+    used->items[i] = used->items[i - 1];
+    used->items[i - 1] = kept;
+  }
+  return true;
 }
 
-// Buffers of `kind` that the kernel uses.
-static void mark_used(const dt_emit_t *m, const dt_kernel_t *kernel, dt_buffer_kind_t kind,
-                      bool *used) {
+// Adds buffers of `kind` that the kernel uses, in the program's order.
+static void find_used(dt_emit_t *m, const dt_kernel_t *kernel, dt_buffer_kind_t kind,
+                      buffers_t *used) {
+  bool good = true;
   for (uint32_t s = 0; s < kernel->stages.len; s++) {
     const dt_stage_t *stage = &kernel->stages.items[s];
-    for (uint32_t i = 0; i < stage->insts.len; i++)
+    for (uint32_t i = 0; i < stage->insts.len && good; i++)
       if (stage->insts.items[i].kind == DT_INST_LOAD)
-        mark(m, used, kind, stage->insts.items[i].buffer);
-    for (uint32_t i = 0; i < stage->stores.len; i++)
-      mark(m, used, kind, stage->stores.items[i].buffer);
+        good = add_used(m, used, kind, stage->insts.items[i].buffer);
+    for (uint32_t i = 0; i < stage->stores.len && good; i++)
+      good = add_used(m, used, kind, stage->stores.items[i].buffer);
   }
+  if (!good)
+    dt__emit_fail(m, DT_NO_MEMORY());
+}
+
+// From `at` on; where that ends. `out_offsets` may be NULL.
+static dt_sym_t place_locals(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_t *schedule,
+                             dt_sym_t base, dt_sym_t *out_offsets) {
+  dt_sym_t at = dt__sym_const(m->env, matmul_bytes(kernel, schedule));
+  buffers_t used = {0};
+  find_used(m, kernel, DT_BUFFER_LOCAL, &used);
+  bool lanes = schedule->kind == DT_SCHEDULE_OUTER_LANES || schedule->kind == DT_SCHEDULE_MATMUL;
+  int64_t copies = lanes ? dt__local_stride(schedule) : 1;
+  for (uint32_t i = 0; i < used.len; i++) {
+    const dt_buffer_t *buffer = &m->program.buffers.items[used.items[i]];
+    dt_sym_t count = dt__buffer_count(&m->program, (dt_buffer_id_t){used.items[i] + 1});
+    dt_sym_t each = dt__sym_const(m->env, (int64_t)dt_dtype_size(buffer->dtype) * copies);
+    if (out_offsets)
+      out_offsets[used.items[i]] = base.id ? dt__sym_add(m->env, base, at) : at;
+    at = dt__sym_add(m->env, at, round_up(m, dt__sym_mul(m->env, count, each)));
+  }
+  return at;
 }
 
 dt_sym_t dt__scratch_layout(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_t *schedule,
                             dt_sym_t *out_offsets) {
-  dt_sym_t at = dt__sym_const(m->env, matmul_bytes(kernel, schedule));
-  bool *used = DT_ARENA_ARRAY(&m->arena, bool, m->program.buffers.len + 1);
-  if (!used) {
-    dt__emit_fail(m, DT_NO_MEMORY());
-    return at;
-  }
-  mark_used(m, kernel, DT_BUFFER_LOCAL, used);
-  bool lanes = schedule->kind == DT_SCHEDULE_OUTER_LANES || schedule->kind == DT_SCHEDULE_MATMUL;
-  int64_t copies = lanes ? dt__local_stride(schedule) : 1;
-  for (uint32_t i = 0; i < m->program.buffers.len; i++) {
-    if (!used[i])
-      continue;
-    const dt_buffer_t *buffer = &m->program.buffers.items[i];
-    dt_sym_t count = dt__buffer_count(&m->program, (dt_buffer_id_t){i + 1});
-    dt_sym_t each = dt__sym_const(m->env, (int64_t)dt_dtype_size(buffer->dtype) * copies);
-    if (out_offsets)
-      out_offsets[i] = at;
-    at = dt__sym_add(m->env, at, round_up(m, dt__sym_mul(m->env, count, each)));
-  }
-  return at;
+  return place_locals(m, kernel, schedule, DT_SYM_NONE_ID, out_offsets);
 }
 
 // ---- Chains ---------------------------------------------------------------------------------------
@@ -160,16 +176,7 @@ dt_sym_t dt__slab_pitch(dt_emit_t *m, const dt_buffer_t *slab) {
 // Offsets of what member `k` has for itself, from `at` on; its bytes.
 static dt_sym_t member_scratch(dt_emit_t *m, const dt_kernel_t *kernel,
                                const dt_schedule_t *schedule, dt_sym_t at, dt_sym_t *out_offsets) {
-  uint32_t n = m->program.buffers.len;
-  dt_sym_t *own = DT_ARENA_ARRAY(&m->arena, dt_sym_t, n + 1);
-  if (!own) {
-    dt__emit_fail(m, DT_NO_MEMORY());
-    return at;
-  }
-  dt_sym_t bytes = dt__scratch_layout(m, kernel, schedule, own);
-  for (uint32_t i = 0; i < n && out_offsets; i++)
-    if (own[i].id)
-      out_offsets[i] = dt__sym_add(m->env, at, own[i]);
+  dt_sym_t bytes = place_locals(m, kernel, schedule, at, out_offsets);
   bool rows = schedule->kind != DT_SCHEDULE_MATMUL;
   return rows ? dt__sym_mul(m->env, bytes, dt__sym_const(m->env, DT_CHAIN_WARPS)) : bytes;
 }
@@ -178,19 +185,13 @@ static dt_sym_t place_slabs(dt_emit_t *m, dt_chain_t chain, const dt_schedule_t 
                             dt_sym_t *out_offsets) {
   dt_sym_t at = dt__sym_const(m->env, 0);
   dt_sym_t rows = dt__sym_const(m->env, schedule->matmul.tile_rows);
-  bool *used = DT_ARENA_ARRAY(&m->arena, bool, m->program.buffers.len + 1);
-  if (!used) {
-    dt__emit_fail(m, DT_NO_MEMORY());
-    return at;
-  }
+  buffers_t used = {0};
   for (uint32_t k = chain.first; k < chain.end; k++)
-    mark_used(m, &m->program.kernels.items[k], DT_BUFFER_SLAB, used);
-  for (uint32_t i = 0; i < m->program.buffers.len; i++) {
-    if (!used[i])
-      continue;
+    find_used(m, &m->program.kernels.items[k], DT_BUFFER_SLAB, &used);
+  for (uint32_t i = 0; i < used.len; i++) {
     if (out_offsets)
-      out_offsets[i] = at;
-    const dt_buffer_t *slab = &m->program.buffers.items[i];
+      out_offsets[used.items[i]] = at;
+    const dt_buffer_t *slab = &m->program.buffers.items[used.items[i]];
     dt_sym_t row = dt__sym_mul(m->env, dt__slab_pitch(m, slab),
                                dt__sym_const(m->env, (int64_t)dt_dtype_size(slab->dtype)));
     at = dt__sym_add(m->env, at, round_up(m, dt__sym_mul(m->env, rows, row)));

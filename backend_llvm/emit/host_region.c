@@ -5,6 +5,7 @@
 #include "backend_llvm/emit/host.h"
 
 #include "backend_llvm/load/native.h"
+#include "runtime/base/control.h"
 #include "runtime/base/status.h"
 
 #include <stdio.h>
@@ -175,6 +176,26 @@ static void emit_else(control_t *c, uint32_t at, LLVMValueRef predicate) {
   tell(c, DT_MARK_ENDIF, predicate);
 }
 
+// What ends the call ends its loops.
+static LLVMValueRef is_stopped(control_t *c) {
+  dt_emit_t *m = c->m;
+  LLVMBasicBlockRef from = LLVMGetInsertBlock(m->b);
+  LLVMBasicBlockRef look = block(c, "look"), next = block(c, "looked");
+  LLVMValueRef control = load_field(c, m->t_ptr, offsetof(dt_frame_t, control));
+  LLVMBuildCondBr(m->b, LLVMBuildIsNull(m->b, control, ""), next, look);
+  LLVMPositionBuilderAtEnd(m->b, look);
+  LLVMValueRef at = dt__emit_offset(m, control, dt__emit_i64(m, offsetof(dt_control_t, stopped)));
+  LLVMValueRef code = LLVMBuildLoad2(m->b, m->t_i32, at, "");
+  LLVMSetVolatile(code, 1);
+  LLVMValueRef values[2] = {LLVMConstNull(m->t_i1),
+                            LLVMBuildICmp(m->b, LLVMIntNE, code, dt__emit_i32(m, 0), "")};
+  LLVMBasicBlockRef blocks[2] = {from, look};
+  go_to(c, next);
+  LLVMValueRef stopped = LLVMBuildPhi(m->b, m->t_i1, "");
+  LLVMAddIncoming(stopped, values, blocks, 2);
+  return stopped;
+}
+
 // A failed data check ends a loop: what decides about it was computed in spite of the failure.
 static LLVMValueRef goes_on(control_t *c) {
   dt_emit_t *m = c->m;
@@ -184,7 +205,8 @@ static LLVMValueRef goes_on(control_t *c) {
   LLVMValueRef check =
       load_field(c, m->t_i64, offsetof(dt_frame_t, record) + offsetof(dt_launch_record_t, check));
   LLVMValueRef good = LLVMBuildICmp(m->b, LLVMIntEQ, check, dt__emit_i64(m, 0), "");
-  return LLVMBuildAnd(m->b, yes, good, "");
+  LLVMValueRef stopped = is_stopped(c);
+  return LLVMBuildAnd(m->b, LLVMBuildAnd(m->b, yes, good, ""), LLVMBuildNot(m->b, stopped, ""), "");
 }
 
 static void emit_while(control_t *c, uint32_t at, LLVMValueRef predicate) {

@@ -44,21 +44,21 @@ void dt__index_info(dt_body_t *k, dt_sym_t e, uint32_t *level, bool *varying) {
 }
 
 // ---- Operations ----------------------------------------------------------------------------------------
-static void note_overflow(dt_body_t *k, LLVMValueRef bit) {
-  dt_emit_t *m = k->m;
-  LLVMValueRef before = LLVMBuildLoad2(m->b, m->t_i1, k->overflow, "");
-  LLVMBuildStore(m->b, LLVMBuildOr(m->b, before, bit, ""), k->overflow);
+static LLVMValueRef either(dt_body_t *k, LLVMValueRef a, LLVMValueRef b) {
+  return !a ? b : !b ? a : LLVMBuildOr(k->m->b, a, b, "");
 }
+
+static void note_none(dt_body_t *k, LLVMValueRef bit) { k->none = either(k, k->none, bit); }
 
 static LLVMValueRef arithmetic(dt_body_t *k, bool product, LLVMValueRef a, LLVMValueRef b) {
   dt_emit_t *m = k->m;
-  if (!k->overflow)
+  if (!k->checks)
     return product ? LLVMBuildMul(m->b, a, b, "") : LLVMBuildAdd(m->b, a, b, "");
   LLVMTypeRef type = m->t_i64;
   LLVMValueRef args[2] = {a, b};
   LLVMValueRef pair = dt__emit_intrinsic(
       m, product ? "llvm.smul.with.overflow" : "llvm.sadd.with.overflow", &type, 1, args, 2);
-  note_overflow(k, LLVMBuildExtractValue(m->b, pair, 1, ""));
+  note_none(k, LLVMBuildExtractValue(m->b, pair, 1, ""));
   return LLVMBuildExtractValue(m->b, pair, 0, "");
 }
 
@@ -148,8 +148,20 @@ static LLVMValueRef as_number(dt_body_t *k, LLVMValueRef bit) {
 typedef struct operands_t {
   const dt_sym_t *exprs;
   LLVMValueRef *v;
+  const dt_lanes_t *args; // whether they have no value
   uint32_t n;
 } operands_t;
+
+static LLVMValueRef none_of(dt_body_t *k, const operands_t *o, uint32_t i) {
+  return o->args[i].none ? o->args[i].none : LLVMConstNull(k->m->t_i1);
+}
+
+static LLVMValueRef any_none(dt_body_t *k, const operands_t *o) {
+  LLVMValueRef any = NULL;
+  for (uint32_t i = 0; i < o->n; i++)
+    any = either(k, any, o->args[i].none);
+  return any;
+}
 
 typedef LLVMValueRef (*expr_fn_t)(dt_body_t *k, const operands_t *o);
 
@@ -199,8 +211,13 @@ static LLVMValueRef expr_MAX(dt_body_t *k, const operands_t *o) {
   return extremum(k, o, LLVMIntSGT);
 }
 
+// Only the side that is chosen needs a value.
 static LLVMValueRef expr_SELECT(dt_body_t *k, const operands_t *o) {
-  return LLVMBuildSelect(k->m->b, truth(k, o->v[0]), o->v[1], o->v[2], "");
+  LLVMValueRef chosen = truth(k, o->v[0]);
+  k->none = o->args[0].none;
+  if (o->args[1].none || o->args[2].none)
+    note_none(k, LLVMBuildSelect(k->m->b, chosen, none_of(k, o, 1), none_of(k, o, 2), ""));
+  return LLVMBuildSelect(k->m->b, chosen, o->v[1], o->v[2], "");
 }
 
 #define EXPR_COMPARE(id, predicate)                                                                \
@@ -212,17 +229,26 @@ EXPR_COMPARE(NE, LLVMIntNE)
 EXPR_COMPARE(LT, LLVMIntSLT)
 EXPR_COMPARE(LE, LLVMIntSLE)
 
+// False as soon as one is, whether the others have a value or not.
 static LLVMValueRef expr_AND(dt_body_t *k, const operands_t *o) {
-  LLVMValueRef all = truth(k, o->v[0]);
-  for (uint32_t i = 1; i < o->n; i++)
-    all = LLVMBuildAnd(k->m->b, all, truth(k, o->v[i]), "");
+  LLVMValueRef all = NULL, none = any_none(k, o);
+  for (uint32_t i = 0; i < o->n; i++) {
+    LLVMValueRef own = either(k, truth(k, o->v[i]), o->args[i].none);
+    all = all ? LLVMBuildAnd(k->m->b, all, own, "") : own;
+  }
+  k->none = none ? LLVMBuildAnd(k->m->b, none, all, "") : NULL;
   return as_number(k, all);
 }
 
 static LLVMValueRef expr_OR(dt_body_t *k, const operands_t *o) {
-  LLVMValueRef any = truth(k, o->v[0]);
-  for (uint32_t i = 1; i < o->n; i++)
-    any = LLVMBuildOr(k->m->b, any, truth(k, o->v[i]), "");
+  LLVMValueRef any = NULL, none = any_none(k, o);
+  for (uint32_t i = 0; i < o->n; i++) {
+    LLVMValueRef own = truth(k, o->v[i]);
+    if (o->args[i].none)
+      own = LLVMBuildAnd(k->m->b, own, LLVMBuildNot(k->m->b, o->args[i].none, ""), "");
+    any = either(k, any, own);
+  }
+  k->none = none ? LLVMBuildAnd(k->m->b, none, LLVMBuildNot(k->m->b, any, ""), "") : NULL;
   return as_number(k, any);
 }
 
@@ -239,8 +265,8 @@ static LLVMValueRef shift_count(dt_body_t *k, const operands_t *o, int64_t most)
   if (range.lo >= 0 && range.hi <= most)
     return count;
   LLVMValueRef out = LLVMBuildICmp(m->b, LLVMIntUGT, count, dt__emit_int(type, most), "");
-  if (k->overflow)
-    note_overflow(k, out);
+  if (k->checks)
+    note_none(k, out);
   return LLVMBuildSelect(m->b, out, LLVMConstNull(type), count, "");
 }
 
@@ -248,9 +274,9 @@ static LLVMValueRef expr_SHL(dt_body_t *k, const operands_t *o) {
   dt_emit_t *m = k->m;
   LLVMValueRef count = shift_count(k, o, 62), a = o->v[0];
   LLVMValueRef value = LLVMBuildShl(m->b, a, count, "");
-  if (k->overflow) {
+  if (k->checks) {
     LLVMValueRef back = LLVMBuildAShr(m->b, value, count, "");
-    note_overflow(k, LLVMBuildICmp(m->b, LLVMIntNE, back, a, ""));
+    note_none(k, LLVMBuildICmp(m->b, LLVMIntNE, back, a, ""));
   }
   return value;
 }
@@ -348,7 +374,9 @@ static dt_lanes_t eval_operation(dt_body_t *k, dt_sym_t e, uint32_t level, bool 
       v[i] = varying ? dt__lanes_vector(k, &args[i], c, own) : args[i].v[0];
     }
     dt__body_at(k, level);
-    out.v[c] = expr_fns[view.op](k, &(operands_t){exprs, v, n});
+    const operands_t operands = {exprs, v, args, n};
+    k->none = k->checks ? any_none(k, &operands) : NULL;
+    out.v[c] = expr_fns[view.op](k, &operands);
   }
   return out;
 }
@@ -422,6 +450,8 @@ dt_lanes_t dt__index_eval(dt_body_t *k, dt_sym_t e) {
   int64_t coef;
   dt_sym_t rest;
   LLVMIntPredicate predicate;
+  LLVMValueRef outer = k->none;
+  k->none = NULL;
   if (dt__sym_is_symbol(m->env, e, &symbol)) {
     out = eval_symbol(k, symbol, level);
   } else if (varying && lane_linear(k, e, &coef, &rest)) {
@@ -438,6 +468,8 @@ dt_lanes_t dt__index_eval(dt_body_t *k, dt_sym_t e) {
   } else {
     out = eval_operation(k, e, level, varying);
   }
+  out.none = k->none;
+  k->none = outer;
   dt__memo_put(k, level, key, out);
   return out;
 }
@@ -448,6 +480,8 @@ LLVMValueRef dt__index_scalar(dt_body_t *k, dt_sym_t e) {
     dt__emit_fail(k->m, DT_FAIL(DT_E_INTERNAL, "loop IR: a size or address depends on the lane"));
     return dt__emit_i64(k->m, 0);
   }
+  if (value.none)
+    note_none(k, value.none);
   return value.v[0];
 }
 

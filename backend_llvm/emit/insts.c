@@ -3,6 +3,7 @@
 // code, made at that level when something first asks for it (stores: stores.c). Loads hoisted out
 // of loops that may have no iteration read a harmless address instead of one that may not exist.
 #include "backend_llvm/emit/body.h"
+#include "backend_llvm/load/native.h"
 
 enum { KEY_INST = 3, KEY_GUARD = 4, KEY_BOUND = 5, KEY_DIVISOR = 6 };
 
@@ -62,9 +63,10 @@ static void place_bind(dt_body_t *k, uint32_t id, uint32_t *level, bool *varying
   join_expr(k, inst->extent, level, varying);
   join_inst(k, inst->mask, level, varying);
   at_least(level, k->item_level); // the levels above are closed before stages begin
-  if (!dt__sym_is_symbol(k->m->env, inst->sym, &symbol) || symbol >= k->n_bindings)
+  dt_binding_t *binding =
+      dt__sym_is_symbol(k->m->env, inst->sym, &symbol) ? dt__bind_at(k, symbol) : NULL;
+  if (!binding)
     return;
-  dt_binding_t *binding = &k->bindings[symbol];
   *binding = (dt_binding_t){.bound = true, .level = *level, .varying = *varying};
   (void)dt__memo_find(k, *level, inst_key(k, KEY_BOUND, id), &binding->value);
 }
@@ -107,11 +109,12 @@ static void place_loops(dt_body_t *k) {
   const dt_stage_t *stage = k->stage;
   for (uint32_t j = 0; j < stage->n_loops; j++) {
     uint32_t symbol;
-    if (!dt__sym_is_symbol(k->m->env, stage->vars[j], &symbol) || symbol >= k->n_bindings)
+    dt_binding_t *binding =
+        dt__sym_is_symbol(k->m->env, stage->vars[j], &symbol) ? dt__bind_at(k, symbol) : NULL;
+    if (!binding)
       continue;
     bool lanes = !k->outer_lanes && k->axis && j + 1 == stage->n_loops;
-    k->bindings[symbol] =
-        (dt_binding_t){.bound = true, .level = k->stage_level + 1 + j, .varying = lanes};
+    *binding = (dt_binding_t){.bound = true, .level = k->stage_level + 1 + j, .varying = lanes};
     if (lanes) {
       k->lane_var = stage->vars[j];
       k->lane_level = k->stage_level + 1 + j;
@@ -231,8 +234,10 @@ static LLVMValueRef load_lanes(dt_body_t *k, const dt_inst_t *inst, uint32_t lev
   dt__body_at(k, level);
   if (runs)
     mask = and_mask(k, mask, dt__emit_splat(m, runs, k->lanes));
-  if (address->access == DT_ACCESS_UNIFORM)
-    return load_shared(k, inst->dtype, address->at[0], mask, other);
+  if (address->access ==
+      DT_ACCESS_UNIFORM) // what lanes behind the last iteration want may not exist
+    return load_shared(k, inst->dtype, address->at[0], mask ? and_mask(k, mask, k->masks[c]) : NULL,
+                       other);
   bool kept = k->inside[c] && !mask && address->access == DT_ACCESS_UNIT; // read at a safe place
   mask = kept ? NULL : and_mask(k, mask, k->masks[c]);
   if (address->access == DT_ACCESS_UNIT && !mask) {
@@ -304,7 +309,7 @@ static int64_t expected_repeats(dt_body_t *k, uint32_t level) {
 // there, where rows are long enough to pay for it.
 static bool divides_repeatedly(dt_body_t *k, const dt_inst_t *inst, uint32_t id) {
   return inst->kind == DT_INST_SCALAR && inst->op == DT_SCALAR_div && k->inst_varying[id] &&
-         dt__dtype_is_float(inst->dtype) && !k->m->strict_fp && k->m->target->fma &&
+         dt__dtype_is_float(inst->dtype) && !k->m->target->strict_fp && k->m->target->fma &&
          (k->m->device ? k->inst_level[inst->args[1]] < k->inst_level[id]
                        : expected_repeats(k, k->inst_level[inst->args[1]]) >= 256);
 }
@@ -508,6 +513,18 @@ static dt_lanes_t value_search(dt_body_t *k, const dt_inst_t *inst, uint32_t id)
   return out;
 }
 
+// Records of hosts and of devices begin with what says that there is a failure; others write it.
+static dt_lanes_t value_sound(dt_body_t *k, uint32_t id) {
+  dt_emit_t *m = k->m;
+  dt_lanes_t out = {0};
+  dt__body_at(k, k->inst_level[id]);
+  LLVMValueRef check = LLVMBuildLoad2(m->b, m->t_i64, k->record, "");
+  LLVMSetVolatile(check, 1);
+  out.v[0] = LLVMBuildICmp(m->b, LLVMIntEQ, check, dt__emit_i64(m, 0), "");
+  return out;
+}
+_Static_assert(offsetof(dt_launch_record_t, check) == 0, "where it is read");
+
 static dt_lanes_t make_value(dt_body_t *k, uint32_t id) {
   const dt_inst_t *inst = &k->stage->insts.items[id];
   switch (inst->kind) {
@@ -528,6 +545,8 @@ static dt_lanes_t make_value(dt_body_t *k, uint32_t id) {
     return dt__fold_running(k, inst->row);
   case DT_INST_SEARCH:
     return value_search(k, inst, id);
+  case DT_INST_SOUND:
+    return value_sound(k, id);
   default:
     return value_scalar(k, inst, id);
   }

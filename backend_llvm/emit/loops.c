@@ -323,7 +323,7 @@ void dt__bind_parameters(dt_body_t *k, const dt_kernel_params_t *params) {
     if (buffer && m->device) // global memory: later passes find every access's space from here
       word = LLVMBuildAddrSpaceCast(m->b, word, m->t_ptr, "");
     if (buffer)
-      k->bases[params->buffers[i].id - 1] = word;
+      dt__body_place(k, params->buffers[i].id - 1, word);
     else
       dt__bind_uniform(k, params->symbols[i - params->n_buffers], 0, word);
   }
@@ -375,7 +375,7 @@ void dt__place_locals(dt_body_t *k) {
       continue;
     LLVMValueRef offset = dt__index_scalar(k, offsets[i]);
     dt__body_at(k, 0);
-    k->bases[i] = dt__emit_offset(m, k->scratch, offset);
+    dt__body_place(k, i, dt__emit_offset(m, k->scratch, offset));
   }
 }
 
@@ -523,6 +523,10 @@ dt_status_t dt__schedule_verify(dt_emit_t *m, const dt_kernel_t *kernel,
                    kernel->name, (long long)schedule->block);
   if (schedule->kind == DT_SCHEDULE_INNER_LANES && runs_in_order(kernel))
     return DT_FAIL(DT_E_INTERNAL, "schedule of kernel %s: lanes over loops that run in order",
+                   kernel->name);
+  if (schedule->kind == DT_SCHEDULE_INNER_LANES && m->target->device != DT_CPU &&
+      m->target->strict_fp && dt__kernel_has_order(kernel))
+    return DT_FAIL(DT_E_INTERNAL, "schedule of kernel %s: a team folds what is folded in order",
                    kernel->name);
   if (schedule->kind == DT_SCHEDULE_MATMUL)
     return dt__matmul_verify(m, kernel, schedule);

@@ -15,7 +15,8 @@ typedef struct dt_emit_math_t {
   LLVMContextRef context;
   LLVMModuleRef module;
   LLVMBuilderRef builder;
-  bool device; // a reciprocal of about the last place, and a slow division; min and max answer NaN
+  bool device; // takes a device's own instructions where they are faster: reciprocals and powers of
+               // two of about the last place; min and max that answer NaN
 } dt_emit_math_t;
 
 typedef enum dt_math_fn_t {

@@ -14,7 +14,8 @@
 // Micro-kernels are internal functions, shared by all kernels of the unit: for a group of rows, for
 // half a group, and for one row. What is left of a tile's rows is padded to one of them by
 // repeating the last row; the copies of A and C have room for whole groups. With one row, several
-// sets of accumulators take turns over k, so that multiply-adds do not wait for each other.
+// sets of accumulators take turns over k, so that multiply-adds do not wait for each other, but for
+// strict_fp.
 #include "backend_llvm/emit/body.h"
 
 #include <stdio.h>
@@ -226,6 +227,12 @@ static void micro_end(micro_t *t) {
   LLVMBuildRetVoid(m->b);
 }
 
+static uint32_t sets_for(const dt_emit_t *m, dt_dtype_t dtype, uint32_t rows) {
+  if (m->target->strict_fp && dt__dtype_is_float(dtype))
+    return 1; // k in order
+  return rows == 1 ? MAX_SETS : rows <= 3 ? 2 : 1;
+}
+
 // void (A, B panel, C, depth, C stride, again): `rows` rows times one panel.
 static LLVMValueRef micro_function(dt_emit_t *m, dt_dtype_t dtype, uint32_t rows, uint32_t width) {
   char name[64];
@@ -243,9 +250,7 @@ static LLVMValueRef micro_function(dt_emit_t *m, dt_dtype_t dtype, uint32_t rows
                .rows = rows,
                .vectors = width / lanes,
                .lanes = lanes,
-               .sets = rows == 1   ? 4
-                       : rows <= 3 ? 2
-                                   : 1,
+               .sets = sets_for(m, dtype, rows),
                .fn = fn,
                .a = LLVMGetParam(fn, 0),
                .b = LLVMGetParam(fn, 1),

@@ -8,6 +8,7 @@
 #include "backend_llvm/emit/half.h"
 
 #include <float.h>
+#include <math.h>
 
 typedef LLVMValueRef (*scalar_fn_t)(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *args);
 
@@ -111,8 +112,8 @@ static LLVMValueRef op_div(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
 // A repeated divisor d: with y = 1 / d rounded once, q = x y is corrected by its own rest,
 // q + y (x - q d), which rounds as the true quotient does. Both are scaled by a power of two first
 // where d is so small or large that y would leave the range; then the dividend's part of the range
-// where that is inexact has quotients of 0 or infinity anyway. Where q is not finite, or d is 0,
-// infinite or NaN, q itself is the answer.
+// where that is inexact has quotients of 0 or infinity anyway. Where q is 0 or not finite, or d is
+// 0, infinite or NaN, q itself is the answer.
 dt_divisor_t dt__emit_divisor(dt_emit_t *m, LLVMValueRef divisor) {
   LLVMTypeRef type = LLVMTypeOf(divisor);
   LLVMTypeRef scalar = dt__emit_lanes(type) ? LLVMGetElementType(type) : type;
@@ -146,6 +147,9 @@ LLVMValueRef dt__emit_divide(dt_emit_t *m, LLVMValueRef x, const dt_divisor_t *b
   LLVMValueRef size = dt__emit_intrinsic1(m, "llvm.fabs", q);
   LLVMValueRef finite =
       LLVMBuildFCmp(m->b, LLVMRealOLT, size, dt__emit_float(type, __builtin_inf()), "");
+  // A quotient of 0 is right as it is: its rest would lose the sign.
+  LLVMValueRef nonzero = LLVMBuildFCmp(m->b, LLVMRealONE, q, LLVMConstNull(type), "");
+  finite = LLVMBuildAnd(m->b, finite, nonzero, "");
   return pick(m, LLVMBuildAnd(m->b, finite, by->ordinary, ""), better, q);
 }
 
@@ -407,22 +411,51 @@ static bool known_number(LLVMValueRef value) {
   return number - number == 0;
 }
 
-// x86's own maximum gives its second operand when either is NaN; that is `later` here, so only a
-// NaN in `first` needs a look. Devices have an instruction that answers NaN.
+// 0, or -0, where that is asked for.
+static bool known_zero(LLVMValueRef number, bool negative) {
+  LLVMBool loses;
+  if (dt__emit_lanes(LLVMTypeOf(number)))
+    number = LLVMGetAggregateElement(number, 0);
+  double value = LLVMConstRealGetDouble(number, &loses);
+  return value == 0 && !signbit(value) == !negative;
+}
+
+// Against a number: which is kept where both are equal matters for the zero that wins over the
+// other alone. x86's own maximum gives its second operand for NaN, and for zeros.
+static LLVMValueRef extremum_known(dt_emit_t *m, bool larger, LLVMValueRef x, LLVMValueRef number) {
+  if (known_zero(number, !larger)) {
+    LLVMRealPredicate gives = larger ? LLVMRealOLE : LLVMRealOGE;
+    return pick(m, LLVMBuildFCmp(m->b, gives, x, number, ""), number, x);
+  }
+  LLVMRealPredicate wins = larger ? LLVMRealOGT : LLVMRealOLT;
+  return pick(m, LLVMBuildFCmp(m->b, wins, number, x, ""), number, x);
+}
+
+// Equal numbers have equal bits but for the sign of zero: that of a maximum is the signs' and.
+static LLVMValueRef extremum_by_parts(dt_emit_t *m, bool larger, LLVMValueRef a, LLVMValueRef b) {
+  LLVMTypeRef type = LLVMTypeOf(a), bits = dt__emit_like(a, m->t_i64);
+  LLVMValueRef x = LLVMBuildBitCast(m->b, a, bits, ""), y = LLVMBuildBitCast(m->b, b, bits, "");
+  LLVMValueRef both = larger ? LLVMBuildAnd(m->b, x, y, "") : LLVMBuildOr(m->b, x, y, "");
+  LLVMRealPredicate wins = larger ? LLVMRealOGT : LLVMRealOLT;
+  LLVMValueRef best = pick(m, LLVMBuildFCmp(m->b, wins, a, b, ""), a, b);
+  best = pick(m, LLVMBuildFCmp(m->b, LLVMRealOEQ, a, b, ""), LLVMBuildBitCast(m->b, both, type, ""),
+              best);
+  return pick(m, LLVMBuildFCmp(m->b, LLVMRealUNO, a, a, ""), a, best);
+}
+
+// NaN if either is, and 0 larger than -0, as IEEE 754's maximum, which devices have for f32 and
+// AVX-512 nearly has.
 LLVMValueRef dt__emit_extremum(dt_emit_t *m, dt_dtype_t dtype, bool larger, LLVMValueRef a,
                                LLVMValueRef b) {
   if (!is_float(dtype)) {
     LLVMValueRef first = larger ? less(m, dtype, b, a) : less(m, dtype, a, b);
     return pick(m, first, a, b);
   }
-  if (m->device && dtype == DT_F32)
-    return dt__emit_intrinsic2(m, larger ? "llvm.maximum" : "llvm.minimum", a, b);
-  LLVMValueRef first = known_number(b) ? b : a, later = known_number(b) ? a : b;
-  LLVMRealPredicate wins = larger ? LLVMRealOGT : LLVMRealOLT;
-  LLVMValueRef best = pick(m, LLVMBuildFCmp(m->b, wins, first, later, ""), first, later);
-  if (known_number(first))
-    return best;
-  return pick(m, LLVMBuildFCmp(m->b, LLVMRealUNO, first, first, ""), first, best);
+  if (!m->device && (known_number(a) || known_number(b)))
+    return known_number(b) ? extremum_known(m, larger, a, b) : extremum_known(m, larger, b, a);
+  if (m->device && dtype == DT_F64)
+    return extremum_by_parts(m, larger, a, b);
+  return dt__emit_intrinsic2(m, larger ? "llvm.maximum" : "llvm.minimum", a, b);
 }
 
 static LLVMValueRef op_maximum(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
@@ -479,24 +512,36 @@ static LLVMValueRef op_bit_not(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) 
   return op_logical_not(m, dtype, a);
 }
 
-// A shift by the width or more would be poison: the amount is made safe first.
+// A shift by the width or more would be poison: the amount is made safe first. For devices its low
+// bits are taken: their shifts have 32-bit amounts, and the code generator, seeing the same amount
+// compared and shifted by, would take a 64-bit one's low half.
 static LLVMValueRef in_width(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef by) {
   int64_t width = 8 * (int64_t)dt_dtype_size(dtype);
   return LLVMBuildICmp(m->b, LLVMIntULT, by, dt__emit_int(LLVMTypeOf(by), width), "");
 }
 
+static LLVMValueRef shift_amount(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef inside,
+                                 LLVMValueRef by) {
+  int64_t most = 8 * (int64_t)dt_dtype_size(dtype) - 1;
+  if (m->device)
+    return LLVMBuildAnd(m->b, by, dt__emit_int(LLVMTypeOf(by), most), "");
+  return pick(m, inside, by, zero_like(by));
+}
+
 static LLVMValueRef op_shift_left(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
-  LLVMValueRef inside = in_width(m, dtype, a[1]), zero = zero_like(a[1]);
-  return pick(m, inside, LLVMBuildShl(m->b, a[0], pick(m, inside, a[1], zero), ""), zero);
+  LLVMValueRef inside = in_width(m, dtype, a[1]);
+  LLVMValueRef by = shift_amount(m, dtype, inside, a[1]);
+  return pick(m, inside, LLVMBuildShl(m->b, a[0], by, ""), zero_like(a[1]));
 }
 
 static LLVMValueRef op_shift_right(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
-  LLVMValueRef inside = in_width(m, dtype, a[1]), zero = zero_like(a[1]);
+  LLVMValueRef inside = in_width(m, dtype, a[1]);
   int64_t most = 8 * (int64_t)dt_dtype_size(dtype) - 1;
   if (is_signed(dtype))
     return LLVMBuildAShr(m->b, a[0], pick(m, inside, a[1], dt__emit_int(LLVMTypeOf(a[1]), most)),
                          "");
-  return pick(m, inside, LLVMBuildLShr(m->b, a[0], pick(m, inside, a[1], zero), ""), zero);
+  LLVMValueRef by = shift_amount(m, dtype, inside, a[1]);
+  return pick(m, inside, LLVMBuildLShr(m->b, a[0], by, ""), zero_like(a[1]));
 }
 
 static LLVMValueRef op_where(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {

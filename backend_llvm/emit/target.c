@@ -3,6 +3,7 @@
 // width, caches, and the shape of the matrix template's register tile.
 #include "backend_llvm/emit/compile.h"
 #include "backend_llvm/emit/llvm_compat.h"
+#include "runtime/base/life.h"
 #include "runtime/base/status.h"
 
 #include <stdio.h>
@@ -29,6 +30,7 @@ static bool copy_text(char *to, size_t room, const char *from) {
 }
 
 static dt_status_t host_names(dt_target_t *out) {
+  DT_TRY(dt__generator_enter());
   char *cpu = LLVMGetHostCPUName(), *features = LLVMGetHostCPUFeatures();
   dt_status_t status = NULL;
   if (!cpu || !features || !copy_text(out->cpu, sizeof(out->cpu), cpu) ||
@@ -36,6 +38,7 @@ static dt_status_t host_names(dt_target_t *out) {
     status = DT_FAIL(DT_E_UNSUPPORTED, "the host CPU's name or features are too long");
   LLVMDisposeMessage(cpu);
   LLVMDisposeMessage(features);
+  dt__generator_leave();
   return status;
 }
 

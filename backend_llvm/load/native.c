@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads an object into one anonymous mapping: the allocated sections in file order, then a table of
+// Loads an object into code memory (code.h): the allocated sections in file order, then a table of
 // addresses (for relocations through the GOT), then jump stubs for the few allowed outside
-// functions. The mapping is written, relocated, and made read-and-execute before anyone sees it.
+// functions. It is written, relocated, and made read-and-execute before anyone sees it.
 //
 //   [ sections, each at its alignment | addresses: 8 bytes a symbol | stubs: 16 bytes a symbol ]
+//
+// What is written lies at `to`, and at `base` when it runs: the same place, or another view of it.
 #include "backend_llvm/load/native.h"
 
+#include "backend_llvm/load/code.h"
 #include "backend_llvm/load/elf.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 
 #include <math.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #define MAX_MAPPED ((uint64_t)1 << 30)
 #define NOT_MAPPED UINT64_MAX
@@ -25,8 +26,7 @@ typedef struct exported_t {
 } exported_t;
 
 struct dt_native {
-  void *base;
-  size_t bytes;
+  dt_code_memory_t memory;
   exported_t *functions;
   uint32_t n_functions;
 };
@@ -60,7 +60,8 @@ typedef struct loading_t {
   uint64_t *place;       // of each section in the mapping; NOT_MAPPED
   uint64_t table, stubs; // offsets of the address table and of the stubs
   uint64_t bytes;
-  unsigned char *base;
+  uint64_t base;
+  unsigned char *to;
 } loading_t;
 
 static bool align_up(uint64_t *value, uint64_t alignment) {
@@ -125,20 +126,20 @@ static dt_status_t symbol_address(const loading_t *loading, uint32_t index, uint
     if (!outside_address(name))
       return DT_FAIL(DT_E_COMPILE, "object file: the code refers to '%s', which is not allowed",
                      name);
-    *out = (uint64_t)(uintptr_t)(loading->base + loading->stubs + (uint64_t)index * STUB_BYTES);
+    *out = loading->base + loading->stubs + (uint64_t)index * STUB_BYTES;
     return NULL;
   }
   if (symbol->st_shndx >= elf->n_sections || loading->place[symbol->st_shndx] == NOT_MAPPED)
     return DT_FAIL(DT_E_COMPILE, "object file: symbol '%s' lies in no mapped section", name);
   if (symbol->st_value > elf->sections[symbol->st_shndx].sh_size)
     return DT_FAIL(DT_E_COMPILE, "object file: symbol '%s' lies outside its section", name);
-  *out = (uint64_t)(uintptr_t)(loading->base + loading->place[symbol->st_shndx]) + symbol->st_value;
+  *out = loading->base + loading->place[symbol->st_shndx] + symbol->st_value;
   return NULL;
 }
 
 // jmp *[rip + 2], two bytes of padding, the address.
 static void write_stub(loading_t *loading, uint32_t index, uintptr_t address) {
-  unsigned char *at = loading->base + loading->stubs + (uint64_t)index * STUB_BYTES;
+  unsigned char *at = loading->to + loading->stubs + (uint64_t)index * STUB_BYTES;
   const unsigned char jump[8] = {0xff, 0x25, 0x02, 0x00, 0x00, 0x00, 0x90, 0x90};
   uint64_t target = (uint64_t)address;
   memcpy(at, jump, sizeof(jump));
@@ -146,15 +147,16 @@ static void write_stub(loading_t *loading, uint32_t index, uintptr_t address) {
 }
 
 typedef struct patch_t {
-  unsigned char *at;
-  size_t room;     // bytes left in the section from `at`
-  uint64_t symbol; // address
-  uint64_t slot;   // address of the symbol's entry in the table
+  unsigned char *at; // where it is written
+  uint64_t place;    // its address when it runs
+  size_t room;       // bytes left in the section from `at`
+  uint64_t symbol;   // address
+  uint64_t slot;     // address of the symbol's entry in the table
   int64_t addend;
 } patch_t;
 
 static dt_status_t write_relative32(const patch_t *patch, uint64_t target) {
-  int64_t distance = (int64_t)(target + (uint64_t)patch->addend - (uint64_t)(uintptr_t)patch->at);
+  int64_t distance = (int64_t)(target + (uint64_t)patch->addend - patch->place);
   int32_t narrow = (int32_t)distance;
   if (patch->room < sizeof(narrow) || narrow != distance)
     return DT_FAIL(DT_E_COMPILE, "object file: a relocation does not fit");
@@ -182,7 +184,7 @@ static dt_status_t relocate_one(const patch_t *patch, uint32_t type) {
   case R_X86_64_64:
     return write_64(patch, patch->symbol + addend);
   case R_X86_64_PC64:
-    return write_64(patch, patch->symbol + addend - (uint64_t)(uintptr_t)patch->at);
+    return write_64(patch, patch->symbol + addend - patch->place);
   default:
     return DT_FAIL(DT_E_COMPILE, "object file: relocation type %u is not known", type);
   }
@@ -204,13 +206,15 @@ static dt_status_t relocate_section(loading_t *loading, const Elf64_Shdr *rela_s
       continue;
     if (rela.r_offset >= elf->sections[into].sh_size)
       return DT_FAIL(DT_E_COMPILE, "object file: a relocation lies outside its section");
-    patch_t patch = {.at = loading->base + loading->place[into] + rela.r_offset,
+    uint64_t place = loading->place[into] + rela.r_offset;
+    patch_t patch = {.at = loading->to + place,
+                     .place = loading->base + place,
                      .room = (size_t)(elf->sections[into].sh_size - rela.r_offset),
                      .addend = rela.r_addend};
     DT_TRY(symbol_address(loading, (uint32_t)index, &patch.symbol));
-    unsigned char *slot = loading->base + loading->table + index * sizeof(uint64_t);
-    memcpy(slot, &patch.symbol, sizeof(uint64_t));
-    patch.slot = (uint64_t)(uintptr_t)slot;
+    uint64_t slot = loading->table + index * sizeof(uint64_t);
+    memcpy(loading->to + slot, &patch.symbol, sizeof(uint64_t));
+    patch.slot = loading->base + slot;
     if (elf->symbols[index].st_shndx == SHN_UNDEF)
       write_stub(loading, (uint32_t)index,
                  outside_address(dt__elf_symbol_name(elf, &elf->symbols[index])));
@@ -223,7 +227,7 @@ static dt_status_t fill(loading_t *loading) {
   const dt_elf_t *elf = &loading->elf;
   for (uint32_t i = 0; i < elf->n_sections; i++)
     if (loading->place[i] != NOT_MAPPED)
-      memcpy(loading->base + loading->place[i], elf->data + elf->sections[i].sh_offset,
+      memcpy(loading->to + loading->place[i], elf->data + elf->sections[i].sh_offset,
              (size_t)elf->sections[i].sh_size);
   for (uint32_t i = 0; i < elf->n_sections; i++)
     if (elf->sections[i].sh_type == SHT_RELA)
@@ -256,22 +260,28 @@ static dt_status_t export_functions(const loading_t *loading, dt_native_t *nativ
   return NULL;
 }
 
-static dt_status_t map_and_fill(loading_t *loading, dt_native_t *native) {
-  uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-  native->bytes = (size_t)((loading->bytes + page) & ~(page - 1));
-  void *base =
-      mmap(NULL, native->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (base == MAP_FAILED)
-    return DT_FAIL(DT_E_NO_MEMORY, "no memory for %zu bytes of code", native->bytes);
-  native->base = base;
-  loading->base = base;
+static dt_status_t fill_and_finish(loading_t *loading, dt_native_t *native) {
+  loading->base = (uint64_t)(uintptr_t)native->memory.base;
+  loading->to = native->memory.to;
   DT_TRY(fill(loading));
-  DT_TRY(export_functions(loading, native));
-  if (mprotect(base, native->bytes, PROT_READ | PROT_EXEC) != 0)
-    return DT_FAIL(DT_E_COMPILE,
-                   "the system does not allow %zu bytes of code to be made executable",
-                   native->bytes);
-  return NULL;
+  return dt__code_finish(&native->memory);
+}
+
+// In a way that the system allows.
+static dt_status_t map_and_fill(loading_t *loading, dt_native_t *native) {
+  dt_status_t status = NULL;
+  for (dt_code_way_t way = 0; way < DT_CODE_WAYS; way++) {
+    dt_status_free(status);
+    status = dt__code_map(way, (size_t)loading->bytes, &native->memory);
+    if (!status)
+      status = fill_and_finish(loading, native);
+    if (!status)
+      return export_functions(loading, native);
+    dt__code_unmap(&native->memory);
+    if (dt_status_code(status) != DT_E_UNSUPPORTED)
+      return status;
+  }
+  return status;
 }
 
 dt_status_t dt__native_load(const void *object, size_t bytes, dt_native_t **out) {
@@ -297,8 +307,7 @@ dt_status_t dt__native_load(const void *object, size_t bytes, dt_native_t **out)
 void dt__native_unload(dt_native_t *native) {
   if (!native)
     return;
-  if (native->base)
-    munmap(native->base, native->bytes);
+  dt__code_unmap(&native->memory);
   for (uint32_t i = 0; i < native->n_functions; i++)
     dt__free(native->functions[i].name);
   dt__free(native->functions);
@@ -312,4 +321,4 @@ void *dt__native_symbol(const dt_native_t *native, const char *name) {
   return NULL;
 }
 
-size_t dt__native_bytes(const dt_native_t *native) { return native->bytes; }
+size_t dt__native_bytes(const dt_native_t *native) { return native->memory.bytes; }

@@ -25,8 +25,13 @@ typedef void (*dt_kernel_fn_t)(const uint64_t *words, int64_t begin, int64_t end
 // second by plan. A program that reads numbers from its own data is planned and run in segments, in
 // order: the plan of a later one reads them (from the block, or from arguments, constants, ONCE
 // memory) into `symbols`.
+#define DT_FRAME_VERSION 1u // of what generated code knows of this file and of dt_control_t
 typedef struct dt_frame_t {
   // In.
+  uint32_t version; // DT_FRAME_VERSION
+  // What may end the call before its time; generated code looks at it at each trip of a loop. NULL:
+  // nothing does.
+  struct dt_control_t *control;
   int64_t *symbols;              // values by symbol index
   void *const *inputs;           // address of element 0 of each argument
   void *const *constants;        // address of each constant
@@ -80,15 +85,17 @@ typedef enum dt_region_mark_t {
 
 // Entry points of a host program, plan and run once a segment. plan: 0, or index + 1 of the first
 // failed assert of the program's graph, or -1 when a size or byte count overflows its limit, or
+// DT_PLAN_NO_NUMBER when a number that the program makes of sizes does not fit in 64 bits, or
 // -2 - index of an item whose value, by then in `symbols`, is outside of its range. once: runs the
 // ONCE kernels (needs once, constants, kernels, launch, scratch as of `once_scratch_bytes`). run:
-// the others.
+// the others but those that update arguments, which are commit's, after the last run.
+#define DT_PLAN_NO_NUMBER INT64_MIN
 typedef int64_t (*dt_host_plan_fn_t)(dt_frame_t *frame);
 typedef void (*dt_host_run_fn_t)(dt_frame_t *frame);
 
-// An object file (ELF64 x86-64 relocatable) loaded into memory: one mapping, written, then made
-// read-and-execute; never both. It may reference nothing outside itself but what the loader's
-// allow-list names; anything else is refused with DT_E_COMPILE naming the symbol.
+// An object file (ELF64 x86-64 relocatable) loaded into memory, written, then made
+// read-and-execute; no mapping is ever both (code.h). It may reference nothing outside itself but
+// what the loader's allow-list names; anything else is refused with DT_E_COMPILE naming the symbol.
 typedef struct dt_native dt_native_t;
 dt_status_t dt__native_load(const void *object, size_t bytes, dt_native_t **out) DT_MUST_USE;
 void dt__native_unload(dt_native_t *native); // NULL allowed; no code of it may be running

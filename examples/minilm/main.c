@@ -210,7 +210,8 @@ static bool set_up(const arguments_t *arguments, app_t *app) {
     return false;
   // Compiles for all sizes at once, so that no call has to wait for a compiler.
   double start = now_ns();
-  if (!ok(dt_function_prepare_on(app->function, arguments->device, 0), "compiling the model"))
+  const dt_prepare_options_t where = {.struct_size = sizeof where, .device = arguments->device};
+  if (!ok(dt_function_prepare(app->function, &where), "compiling the model"))
     return false;
   app->prepare_ns = now_ns() - start;
   const dt_session_options_t on = {.struct_size = sizeof on, .device = arguments->device};

@@ -36,7 +36,7 @@ static dt_status_t check_all(dt_onnx_check_t *c) {
   dt_onnx_model_t *model = c->model;
   DT_TRY(check_head(c));
   DT_TRY(dt__onnx_check_opsets(c, &model->opset_import, NULL));
-  DT_TRY(dt__onnx_number_names(model, c->arena));
+  DT_TRY(dt__onnx_number_names(model, c->arena, c->pace));
   DT_TRY(dt__onnx_index_functions(c));
   c->owner = DT_ARENA_ARRAY(&c->scratch, uint32_t, model->n_names);
   c->initialized = DT_ARENA_ARRAY(&c->scratch, uint32_t, model->n_names);

@@ -34,6 +34,7 @@ typedef struct dt_onnx_check_t {
   dt_arena_t *arena; // of the model
   dt_arena_t scratch;
   const dt_onnx_limits_t *limits;
+  dt_onnx_pace_t *pace; // may be NULL
   // Scopes: each graph and function body has a serial number; that of a name's definition stands in
   // owner[id], 0 where it has none. Those of a graph that ends are undone.
   uint32_t *owner, *initialized;
@@ -64,7 +65,7 @@ dt_status_t dt__onnx_check_opsets(dt_onnx_check_t *c, const dt_onnx_opsets_t *op
                                   const dt_onnx_at_t *up) DT_MUST_USE;
 dt_status_t dt__onnx_check_function(dt_onnx_check_t *c, dt_onnx_function_t *function,
                                     const dt_onnx_at_t *at) DT_MUST_USE;
-// Puts nodes behind what they read (order.c). DT_E_NO_MEMORY.
+// Puts nodes behind what they read (order.c). DT_E_NO_MEMORY; what ends the pace.
 dt_status_t dt__onnx_sort_nodes(dt_onnx_check_t *c, dt_onnx_nodes_t *nodes) DT_MUST_USE;
 // The nodes of a graph or a function's body, sorted; defines what they make.
 dt_status_t dt__onnx_check_nodes(dt_onnx_check_t *c, dt_onnx_nodes_t *nodes,

@@ -199,6 +199,8 @@ static dt_status_t check_operator(dt_onnx_check_t *c, dt_onnx_node_t *node,
 }
 
 static dt_status_t check_node(dt_onnx_check_t *c, dt_onnx_node_t *node, const dt_onnx_at_t *at) {
+  DT_TRY(dt__onnx_go_on(c->pace, 32 + (uint64_t)node->input.len + node->output.len +
+                                     16 * (uint64_t)node->attribute.len));
   DT_TRY(check_operator(c, node, at));
   for (uint32_t k = 0; k < node->input.len; k++)
     if (node->input.items[k].id && !dt__onnx_is_defined(c, node->input.items[k]))
@@ -227,6 +229,7 @@ dt_status_t dt__onnx_check_nodes(dt_onnx_check_t *c, dt_onnx_nodes_t *nodes,
 // ---- Graphs ---------------------------------------------------------------------------------------
 static dt_status_t check_value(dt_onnx_check_t *c, const dt_onnx_value_t *value,
                                const dt_onnx_at_t *at) {
+  DT_TRY(dt__onnx_go_on(c->pace, 16));
   if (!value->type)
     return NULL;
   dt_onnx_at_t inner = {at, "type", -1};
@@ -263,6 +266,7 @@ static dt_status_t check_initializers(dt_onnx_check_t *c, dt_onnx_graph_t *graph
   for (uint32_t k = 0; k < graph->initializer.len; k++) {
     dt_onnx_tensor_t *tensor = &graph->initializer.items[k];
     dt_onnx_at_t at = {up, "initializer", k};
+    DT_TRY(dt__onnx_go_on(c->pace, 16));
     if (tensor->name.id == 0)
       return dt__onnx_fail(c->what, DT_E_FORMAT, &at, tensor->head.offset,
                            "an initializer without a name");

@@ -4,10 +4,10 @@
 
 #include "frontends/onnx/visit.h"
 #include "runtime/base/status.h"
+#include "runtime/base/system.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define SHOW(str) dt__onnx_show(str).text
 
@@ -160,6 +160,7 @@ typedef struct finding_t {
   const char *what;
   dt_arena_t *arena;
   const dt_onnx_limits_t *limits;
+  dt_onnx_pace_t *pace;
   DT_VEC(place_t) places;
   const dt_onnx_tensor_t *wanted; // of a failure
   dt_status_t failure;
@@ -169,6 +170,7 @@ static dt_status_t add_place(void *user, const dt_onnx_message_t *message, void 
                              const dt_onnx_at_t *at) {
   finding_t *f = user;
   place_t place = {.tensor = out};
+  DT_TRY(dt__onnx_go_on(f->pace, 4));
   if (message != &dt__onnx_tensor_message || place.tensor->data_location != 1)
     return NULL;
   DT_TRY(dt__onnx_read_location(f->what, place.tensor, at, &place.location));
@@ -208,12 +210,12 @@ static int compare_places(const void *left, const void *right) {
 static dt_status_t check_place(const dt_onnx_external_t *file, const place_t *place) {
   const dt_onnx_tensor_t *tensor = place->tensor;
   uint64_t offset = place->location.offset;
-  if (offset > file->content.bytes || tensor->bytes > file->content.bytes - offset)
+  if (offset > file->file_bytes || tensor->bytes > file->file_bytes - offset)
     return DT_FAIL(DT_E_FORMAT,
                    "tensor \"%s\" needs bytes %llu to %llu of external file \"%s\", which has %llu",
                    SHOW(tensor->name.text), (unsigned long long)offset,
                    (unsigned long long)(offset + tensor->bytes), file->name,
-                   (unsigned long long)file->content.bytes);
+                   (unsigned long long)file->file_bytes);
   if (place->location.has_checksum != file->location.has_checksum ||
       memcmp(place->location.checksum, file->location.checksum, DT_SHA1_BYTES) != 0)
     return DT_FAIL(DT_E_FORMAT, "external file \"%s\": tensors give it different checksums",
@@ -229,15 +231,30 @@ static dt_status_t open_file(const finding_t *f, dt_onnx_external_t *file) {
                    "external file \"%s\" of a model in memory: name its folder (data_folder)",
                    file->name);
   DT_TRY(dt__onnx_open_beneath(f->externals->folder, file->name, &fd, &st));
-  close(fd);
+  (void)dt__sys_close(fd);
   file->device = (uint64_t)st.st_dev;
   file->inode = (uint64_t)st.st_ino;
-  file->content.bytes = (uint64_t)st.st_size;
-  if (file->content.bytes > f->limits->file_bytes)
+  file->file_bytes = (uint64_t)st.st_size;
+  if (file->file_bytes > f->limits->file_bytes)
     return DT_FAIL(DT_E_LIMIT, "external file \"%s\" has %llu bytes, the limit is %llu", file->name,
-                   (unsigned long long)file->content.bytes,
-                   (unsigned long long)f->limits->file_bytes);
+                   (unsigned long long)file->file_bytes, (unsigned long long)f->limits->file_bytes);
   return NULL;
+}
+
+// What its tensors take of the file.
+static dt_status_t set_ranges(finding_t *f, dt_onnx_external_t *file, uint32_t first,
+                              uint32_t end) {
+  dt_onnx_span_t *spans = DT_ARENA_ARRAY(f->arena, dt_onnx_span_t, end - first);
+  uint32_t n = 0;
+  if (!spans)
+    return DT_NO_MEMORY();
+  for (uint32_t k = first; k < end; k++) {
+    uint64_t begin = f->places.items[k].location.offset, bytes = f->places.items[k].tensor->bytes;
+    if (bytes > 0)
+      spans[n++] = (dt_onnx_span_t){begin, begin + bytes};
+  }
+  return dt__onnx_set_ranges(file, f->externals->access, n, spans, f->arena, f->limits,
+                             &f->externals->bytes);
 }
 
 // Places from `first` on that have its path belong to one file.
@@ -251,7 +268,10 @@ static dt_status_t add_file(finding_t *f, uint32_t first, uint32_t *out_end) {
   memcpy(name, file->location.path.at, file->location.path.len);
   file->name = name;
   f->externals->files.len++;
-  dt_status_t status = open_file(f, file);
+  dt_status_t status = dt__onnx_go_on(f->pace, DT_ONNX_WORK_A_LOOK);
+  if (status)
+    return status;
+  status = open_file(f, file);
   uint32_t k = first;
   for (; !status && k < f->places.len &&
          dt__onnx_str_equal(places[k].location.path, file->location.path);
@@ -263,14 +283,22 @@ static dt_status_t add_file(finding_t *f, uint32_t first, uint32_t *out_end) {
     file->tensor_bytes += places[k].tensor->bytes;
   }
   *out_end = k;
+  if (!status)
+    status = set_ranges(f, file, first, k);
   return status ? fail_at(f, places[k > first ? k - 1 : first].tensor, status) : NULL;
 }
 
 dt_status_t dt__onnx_find_external(dt_onnx_externals_t *externals, dt_onnx_model_t *model,
                                    const char *what, dt_arena_t *arena,
-                                   const dt_onnx_limits_t *limits) {
-  finding_t f = {externals, model, what, arena, limits, {0}, NULL, NULL};
+                                   const dt_onnx_limits_t *limits, dt_onnx_pace_t *pace) {
+  finding_t f = {.externals = externals,
+                 .model = model,
+                 .what = what,
+                 .arena = arena,
+                 .limits = limits,
+                 .pace = pace};
   DT_TRY(dt__mutex_init(&externals->lock, DT_RANK_MODEL));
+  dt__cond_init(&externals->loaded);
   externals->has_lock = true;
   DT_TRY(dt__onnx_visit(&dt__onnx_model_message, model, NULL, add_place, &f));
   qsort(f.places.items, f.places.len, sizeof f.places.items[0], compare_places);
@@ -284,62 +312,4 @@ dt_status_t dt__onnx_find_external(dt_onnx_externals_t *externals, dt_onnx_model
   for (uint32_t k = 0; k < f.places.len;)
     DT_TRY(add_file(&f, k, &k));
   return NULL;
-}
-
-// ---- Loading --------------------------------------------------------------------------------------
-static dt_status_t load(const dt_onnx_externals_t *externals, const dt_onnx_external_t *file,
-                        const char *what, dt_onnx_bytes_t *out) {
-  int fd = -1;
-  struct stat st;
-  DT_TRY(dt__onnx_open_beneath(externals->folder, file->name, &fd, &st));
-  dt_status_t status = NULL;
-  if ((uint64_t)st.st_dev != file->device || (uint64_t)st.st_ino != file->inode ||
-      (uint64_t)st.st_size != file->content.bytes)
-    status = DT_FAIL(DT_E_IO,
-                     "%s: external file \"%s\" is not the one that was there when the model "
-                     "was opened: open the model anew",
-                     what, file->name);
-  if (!status)
-    status = dt__onnx_load(fd, file->content.bytes, externals->access, file->name, out);
-  close(fd);
-  if (status || !file->location.has_checksum)
-    return status;
-  unsigned char sum[DT_SHA1_BYTES];
-  dt__sha1(out->data, (size_t)out->bytes, sum);
-  if (memcmp(sum, file->location.checksum, sizeof sum) != 0)
-    return DT_FAIL(
-        DT_E_FORMAT,
-        "%s: external file \"%s\" does not have the checksum that the model gives: it is "
-        "damaged or another model's",
-        what, file->name);
-  return NULL;
-}
-
-dt_status_t dt__onnx_load_external(dt_onnx_externals_t *externals, uint32_t index, const char *what,
-                                   const unsigned char **out) {
-  dt_onnx_external_t *file = &externals->files.items[index];
-  dt_status_t status = NULL;
-  dt__mutex_lock(&externals->lock);
-  if (!file->content.data) {
-    dt_onnx_bytes_t content = {0};
-    status = load(externals, file, what, &content);
-    if (status)
-      dt__onnx_unload(&content);
-    else
-      file->content = content;
-  }
-  *out = file->content.data;
-  dt__mutex_unlock(&externals->lock);
-  return status;
-}
-
-void dt__onnx_externals_fini(dt_onnx_externals_t *externals) {
-  for (uint32_t k = 0; k < externals->files.len; k++)
-    if (externals->files.items[k].content.data)
-      dt__onnx_unload(&externals->files.items[k].content);
-  if (externals->has_lock)
-    dt__mutex_fini(&externals->lock);
-  if (externals->folder >= 0)
-    close(externals->folder);
-  externals->folder = -1;
 }

@@ -6,6 +6,7 @@
 #include "runtime/base/file.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
+#include "runtime/base/system.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,19 +18,8 @@
 #define COMPONENT_BYTES 256u
 
 // ---- Opening --------------------------------------------------------------------------------------
-// O_NONBLOCK: opening a FIFO must not wait for a writer.
-#define FILE_FLAGS (O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
-
 dt_status_t dt__onnx_open_path(const char *path, int *out_fd, struct stat *out) {
-  int fd = open(path, FILE_FLAGS);
-  if (fd < 0)
-    return DT_FAIL(DT_E_IO, "%s: cannot open: %s", path, strerrordesc_np(errno));
-  if (fstat(fd, out) != 0 || !S_ISREG(out->st_mode) || out->st_size < 0) {
-    close(fd);
-    return DT_FAIL(DT_E_IO, "%s: not a regular file", path);
-  }
-  *out_fd = fd;
-  return NULL;
+  return dt__file_open(AT_FDCWD, path, out_fd, out);
 }
 
 dt_status_t dt__onnx_open_folder(const char *path, bool of_file, int *out_fd) {
@@ -41,7 +31,7 @@ dt_status_t dt__onnx_open_folder(const char *path, bool of_file, int *out_fd) {
   memcpy(folder, path, len);
   if (len == 0) // beside the working folder, or in the root
     folder[0] = slash ? '/' : '.';
-  int fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  int fd = dt__sys_open(AT_FDCWD, folder, O_PATH | O_DIRECTORY, 0);
   dt_status_t status =
       fd >= 0 ? NULL
               : DT_FAIL(DT_E_IO, "%s: cannot open the folder: %s", folder, strerrordesc_np(errno));
@@ -52,14 +42,15 @@ dt_status_t dt__onnx_open_folder(const char *path, bool of_file, int *out_fd) {
 
 // Opens one component; *folder is closed unless it is the first.
 static dt_status_t step(int first, int *folder, const char *name, bool last, const char *whole) {
-  int flags = last ? FILE_FLAGS : O_PATH | O_DIRECTORY | O_CLOEXEC;
-  int fd = openat(*folder, name, flags | O_NOFOLLOW);
+  // O_NONBLOCK: opening a FIFO must not wait for a writer.
+  int flags = last ? O_RDONLY | O_NONBLOCK : O_PATH | O_DIRECTORY;
+  int fd = dt__sys_open(*folder, name, flags | O_NOFOLLOW, 0);
   int failed = errno;
   struct stat st;
   bool link = fd < 0 && (failed == ELOOP || failed == ENOTDIR) &&
-              fstatat(*folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode);
+              dt__sys_stat_in(*folder, name, &st) == 0 && S_ISLNK(st.st_mode);
   if (*folder != first)
-    close(*folder);
+    (void)dt__sys_close(*folder);
   *folder = fd;
   if (link)
     return DT_FAIL(DT_E_IO,
@@ -73,7 +64,7 @@ static dt_status_t step(int first, int *folder, const char *name, bool last, con
 }
 
 static dt_status_t check_opened(int fd, const char *whole, struct stat *out) {
-  if (fstat(fd, out) != 0 || !S_ISREG(out->st_mode) || out->st_size < 0)
+  if (dt__sys_stat(fd, out) != 0 || !S_ISREG(out->st_mode) || out->st_size < 0)
     return DT_FAIL(DT_E_IO, "external file \"%s\" is not a regular file", whole);
   if (out->st_nlink != 1)
     return DT_FAIL(DT_E_IO,
@@ -106,7 +97,7 @@ dt_status_t dt__onnx_open_beneath(int first, const char *whole, int *out_fd, str
     dt_status_t status = copy_component(path, bytes, whole, name);
     if (status) {
       if (folder != first)
-        close(folder);
+        (void)dt__sys_close(folder);
       return status;
     }
     path += bytes + (slash != NULL);
@@ -116,30 +107,51 @@ dt_status_t dt__onnx_open_beneath(int first, const char *whole, int *out_fd, str
     return DT_FAIL(DT_E_FORMAT, "external file \"%s\": an empty path", whole);
   dt_status_t status = check_opened(folder, whole, out);
   if (status)
-    close(folder);
+    (void)dt__sys_close(folder);
   else
     *out_fd = folder;
   return status;
 }
 
 // ---- Loading --------------------------------------------------------------------------------------
-dt_status_t dt__onnx_load(int fd, uint64_t bytes, dt_onnx_access_t access, const char *what,
-                          dt_onnx_bytes_t *out) {
+uint64_t dt__onnx_alignment(dt_onnx_access_t access) {
+  return access == DT_ONNX_MAP ? (uint64_t)sysconf(_SC_PAGESIZE) : DATA_ALIGNMENT;
+}
+
+dt_status_t dt__onnx_take(int fd, uint64_t offset, uint64_t bytes, dt_onnx_access_t access,
+                          const char *what, dt_onnx_bytes_t *out) {
   *out = (dt_onnx_bytes_t){.bytes = bytes};
   if (access == DT_ONNX_MAP && bytes > 0) {
-    void *map = mmap(NULL, (size_t)bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+    void *map = dt__sys_map((size_t)bytes, PROT_READ, MAP_PRIVATE, fd, (off_t)offset);
     if (map == MAP_FAILED)
-      return DT_FAIL(errno == ENOMEM ? DT_E_NO_MEMORY : DT_E_IO, "%s: cannot map: %s", what,
-                     strerrordesc_np(errno));
+      return DT_FAIL(errno == ENOMEM ? DT_E_NO_MEMORY : DT_E_IO,
+                     "%s: cannot map %llu bytes from byte %llu on: %s", what,
+                     (unsigned long long)bytes, (unsigned long long)offset, strerrordesc_np(errno));
     out->map = map;
     out->data = map;
     return NULL;
   }
   out->block = dt__alloc_aligned((size_t)bytes, DATA_ALIGNMENT);
   if (!out->block)
-    return DT_NO_MEMORY();
+    return DT_FAIL(DT_E_NO_MEMORY, "%s: no memory for %llu bytes from byte %llu on", what,
+                   (unsigned long long)bytes, (unsigned long long)offset);
   out->data = out->block;
-  return dt__file_read(fd, out->block, bytes, 0, what);
+  return NULL;
+}
+
+dt_status_t dt__onnx_load(int fd, uint64_t offset, uint64_t bytes, dt_onnx_access_t access,
+                          const char *what, dt_onnx_pace_t *pace, dt_onnx_bytes_t *out) {
+  DT_TRY(dt__onnx_take(fd, offset, bytes, access, what, out));
+  dt_status_t status = NULL;
+  for (uint64_t at = 0; out->block && at < bytes && !status; at += DT_ONNX_PIECE_BYTES) {
+    uint64_t piece = bytes - at < DT_ONNX_PIECE_BYTES ? bytes - at : DT_ONNX_PIECE_BYTES;
+    status = dt__onnx_go_on(pace, DT_ONNX_WORK_A_LOOK);
+    if (!status)
+      status = dt__file_read(fd, (char *)out->block + at, piece, offset + at, what);
+  }
+  if (status)
+    dt__onnx_unload(out);
+  return status;
 }
 
 void dt__onnx_unload(dt_onnx_bytes_t *bytes) {

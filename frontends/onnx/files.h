@@ -5,11 +5,12 @@
 #define DT_FRONTENDS_ONNX_FILES_H
 
 #include "ductile/onnx.h"
+#include "frontends/onnx/pace.h"
 
 #include <sys/stat.h>
 
 typedef struct dt_onnx_bytes_t {
-  const unsigned char *data;
+  const unsigned char *data; // NULL: not loaded
   uint64_t bytes;
   void *map, *block; // what holds them; both NULL: the caller's
 } dt_onnx_bytes_t;
@@ -22,9 +23,17 @@ dt_status_t dt__onnx_open_folder(const char *path, bool of_file, int *out_fd) DT
 // through a link of any kind, "." or "..".
 dt_status_t dt__onnx_open_beneath(int folder, const char *path, int *out_fd,
                                   struct stat *out) DT_MUST_USE;
-// All `bytes` bytes of an open file.
-dt_status_t dt__onnx_load(int fd, uint64_t bytes, dt_onnx_access_t access, const char *what,
-                          dt_onnx_bytes_t *out) DT_MUST_USE;
+// Memory for bytes [offset, offset + bytes) of an open file, which are there at once where they are
+// mapped, and else to be read into out->block. An offset to map from is a multiple of
+// dt__onnx_alignment. On failure there is nothing to unload; the message names `what`, offset and
+// bytes.
+dt_status_t dt__onnx_take(int fd, uint64_t offset, uint64_t bytes, dt_onnx_access_t access,
+                          const char *what, dt_onnx_bytes_t *out) DT_MUST_USE;
+// The same with the bytes read, piece by piece.
+dt_status_t dt__onnx_load(int fd, uint64_t offset, uint64_t bytes, dt_onnx_access_t access,
+                          const char *what, dt_onnx_pace_t *pace, dt_onnx_bytes_t *out) DT_MUST_USE;
+// What offsets are rounded down to: elements lie in memory as they lie in the file.
+uint64_t dt__onnx_alignment(dt_onnx_access_t access);
 void dt__onnx_unload(dt_onnx_bytes_t *bytes);
 
 #endif // DT_FRONTENDS_ONNX_FILES_H

@@ -57,7 +57,7 @@ const char *dt_onnx_output_name(const dt_onnx_t *model, uint32_t index) {
 
 // ---- Tensors --------------------------------------------------------------------------------------
 dt_status_t dt__onnx_tensor_make(dt_onnx_t *file, const dt_onnx_tensor_t *tensor,
-                                 dt_tensor_t **out) {
+                                 dt_onnx_pace_t *pace, dt_tensor_t **out) {
   *out = NULL;
   if (tensor->dtype->dtype == DT_DTYPE_NONE)
     return DT_FAIL(DT_E_UNSUPPORTED, "%s: tensor \"%s\" of element type %s", file->what,
@@ -65,7 +65,7 @@ dt_status_t dt__onnx_tensor_make(dt_onnx_t *file, const dt_onnx_tensor_t *tensor
   dt_tensor_t *made = NULL;
   DT_TRY(dt_tensor_create_empty(tensor->dtype->dtype, tensor->dims.len, tensor->dims.items, &made));
   dt_status_t status =
-      dt__onnx_tensor_copy(file, tensor, dt_tensor_data(made), (size_t)tensor->bytes);
+      dt__onnx_tensor_copy(file, tensor, pace, dt_tensor_data(made), (size_t)tensor->bytes);
   if (status)
     dt_tensor_release(made);
   else
@@ -82,7 +82,7 @@ dt_status_t dt_onnx_tensor_read(const char *path, dt_tensor_t **out) {
   dt_onnx_t *file = NULL;
   dt_onnx_tensor_t *tensor = NULL;
   DT_TRY(dt__onnx_open_tensor(path, &file, &tensor));
-  dt_status_t status = dt__onnx_tensor_make(file, tensor, out);
+  dt_status_t status = dt__onnx_tensor_make(file, tensor, NULL, out);
   dt_onnx_close(file);
   return status;
 }

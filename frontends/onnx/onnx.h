@@ -37,17 +37,18 @@ const dt_onnx_function_t *dt__onnx_find_function(const dt_onnx_model_t *model, d
 // Where the elements of a tensor of the model lie as they are in memory, tensor->bytes of them and
 // not always aligned; *out is NULL where they stand in a typed field, which only copying reads. Not
 // for strings. Loads an external file at the first use. DT_E_IO, DT_E_FORMAT, DT_E_NO_MEMORY,
-// DT_E_RANGE (a BOOL other than 0 and 1). [any]
+// DT_E_RANGE (a BOOL other than 0 and 1); what ends the pace, which may be NULL here and below.
+// [any]
 dt_status_t dt__onnx_tensor_view(dt_onnx_t *file, const dt_onnx_tensor_t *tensor,
-                                 const void **out) DT_MUST_USE;
+                                 dt_onnx_pace_t *pace, const void **out) DT_MUST_USE;
 // Copies the elements to `out`, which has room for exactly `bytes` = tensor->bytes. Besides:
 // DT_E_RANGE where an item of a typed field is no value of the element type. [any]
-dt_status_t dt__onnx_tensor_copy(dt_onnx_t *file, const dt_onnx_tensor_t *tensor, void *out,
-                                 size_t bytes) DT_MUST_USE;
+dt_status_t dt__onnx_tensor_copy(dt_onnx_t *file, const dt_onnx_tensor_t *tensor,
+                                 dt_onnx_pace_t *pace, void *out, size_t bytes) DT_MUST_USE;
 // A new contiguous tensor with a copy of the elements. DT_E_UNSUPPORTED where Ductile does not have
 // their type. [any]
 dt_status_t dt__onnx_tensor_make(dt_onnx_t *file, const dt_onnx_tensor_t *tensor,
-                                 dt_tensor_t **out) DT_MUST_USE;
+                                 dt_onnx_pace_t *pace, dt_tensor_t **out) DT_MUST_USE;
 // The elements of a tensor of strings, tensor->elements of them. [any]
 dt_status_t dt__onnx_tensor_strings(const dt_onnx_t *file, const dt_onnx_tensor_t *tensor,
                                     dt_onnx_str_t *out) DT_MUST_USE;

@@ -21,6 +21,7 @@ typedef struct order_t {
   bool circle;              // nodes need each other
   dt_onnx_node_t *placed;
   uint32_t n_placed;
+  dt_status_t late; // what ended the pace
 } order_t;
 
 // ---- Reads ----------------------------------------------------------------------------------------
@@ -47,7 +48,8 @@ static bool read_graph(order_t *o, const dt_onnx_graph_t *graph) {
 }
 
 static bool read_node(order_t *o, const dt_onnx_node_t *node) {
-  bool ok = true;
+  o->late = dt__onnx_go_on(o->check->pace, 4 + (uint64_t)node->input.len);
+  bool ok = !o->late;
   for (uint32_t k = 0; ok && k < node->input.len; k++)
     ok = read_name(o, node->input.items[k]);
   for (uint32_t k = 0; ok && k < node->attribute.len; k++) {
@@ -79,7 +81,8 @@ static bool wait_for(order_t *o, uint32_t node) {
 
 // Places the node behind what it needs.
 static bool place(order_t *o, uint32_t node) {
-  bool ok = o->state[node] == NODE_PLACED || wait_for(o, node);
+  o->late = dt__onnx_go_on(o->check->pace, 8 + (uint64_t)o->first[node + 1] - o->first[node]);
+  bool ok = !o->late && (o->state[node] == NODE_PLACED || wait_for(o, node));
   while (ok && o->waiting.len > 0) {
     uint32_t at = o->waiting.items[o->waiting.len - 1];
     if (o->next[at] == o->first[at + 1]) {
@@ -105,12 +108,12 @@ static dt_status_t sort(order_t *o, dt_onnx_nodes_t *nodes) {
   o->state = DT_ARENA_ARRAY(scratch, node_state_t, len);
   o->placed = DT_ARENA_ARRAY(o->check->arena, dt_onnx_node_t, len);
   if (!o->first || !o->next || !o->state || !o->placed || !read_all(o))
-    return DT_NO_MEMORY();
+    return o->late ? o->late : DT_NO_MEMORY();
   for (uint32_t k = 0; k < len; k++)
     o->next[k] = o->first[k];
   for (uint32_t k = 0; k < len; k++)
     if (!place(o, k))
-      return DT_NO_MEMORY();
+      return o->late ? o->late : DT_NO_MEMORY();
   // The check of what is read names nodes that need each other, as they stand.
   if (!o->circle)
     nodes->items = o->placed;
@@ -124,7 +127,9 @@ dt_status_t dt__onnx_sort_nodes(dt_onnx_check_t *c, dt_onnx_nodes_t *nodes) {
       c->maker[nodes->items[k].output.items[i].id] = k + 1;
   const dt_onnx_nodes_t before = *nodes;
   (void)read_all(&order);
-  dt_status_t status = order.ahead ? sort(&order, nodes) : NULL;
+  dt_status_t status = order.late;
+  if (!status && order.ahead)
+    status = sort(&order, nodes);
   // Graphs within the nodes have makers of their own.
   for (uint32_t k = 0; k < before.len; k++)
     for (uint32_t i = 0; i < before.items[k].output.len; i++)

@@ -74,11 +74,13 @@ static dt_status_t count_packed(const frame_t *frame, const dt_onnx_field_t *row
     *out = bytes / size;
     return NULL;
   }
-  for (*out = 0; elements.at < elements.end; (*out)++)
+  for (*out = 0; elements.at < elements.end; (*out)++) {
     if (!dt__wire_varint(&elements, &value))
       return FAIL_AT(frame, DT_E_FORMAT, elements.at,
                      "%s.%s: an element is cut off or longer than 64 bits", frame->message->name,
                      row->name);
+    DT_TRY(dt__onnx_go_on(frame->read->pace, 1));
+  }
   return NULL;
 }
 
@@ -108,6 +110,7 @@ static dt_status_t count_fields(frame_t *frame, dt_wire_t body) {
   dt_wire_field_t field;
   while (body.at < body.end) {
     DT_TRY(next_field(frame, &body, &field));
+    DT_TRY(dt__onnx_go_on(frame->read->pace, 4));
     const dt_onnx_field_t *row = dt__onnx_field(frame->message, field.number);
     if (!row)
       continue;
@@ -187,6 +190,7 @@ static dt_status_t store_packed(const frame_t *frame, const dt_onnx_field_t *row
     if (list->len == room || !dt__wire_element(&elements, dt__onnx_wire_type(row->kind), &value))
       return FAIL_AT(frame, DT_E_IO, elements.at, "the file changed while it was read");
     store_number(row, value, (char *)list->items + item * list->len++);
+    DT_TRY(dt__onnx_go_on(frame->read->pace, 1));
   }
   return NULL;
 }
@@ -235,6 +239,7 @@ static dt_status_t store_fields(const frame_t *frame, dt_wire_t body) {
   while (body.at < body.end) {
     DT_TRY(next_field(frame, &body, &field));
     const dt_onnx_field_t *row = dt__onnx_field(frame->message, field.number);
+    DT_TRY(dt__onnx_go_on(frame->read->pace, 8));
     // Of a known row, the first walk has seen the wire type.
     if (row && field.type != dt__onnx_wire_type(row->kind) &&
         !(field.type == DT_WIRE_BYTES && dt__onnx_is_packable(row->kind)))

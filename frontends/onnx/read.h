@@ -4,11 +4,13 @@
 #ifndef DT_FRONTENDS_ONNX_READ_H
 #define DT_FRONTENDS_ONNX_READ_H
 
+#include "frontends/onnx/pace.h"
 #include "frontends/onnx/schema.h"
 #include "runtime/base/memory.h"
 
 typedef struct dt_onnx_limits_t {
   uint64_t file_bytes;      // of the model, and of each external file
+  uint64_t external_bytes;  // that tensors take of external files, all together
   uint64_t structure_bytes; // memory for what is read, data apart
   uint32_t counted[DT_ONNX_N_COUNTED];
 } dt_onnx_limits_t;
@@ -42,12 +44,13 @@ typedef struct dt_onnx_read_t {
   const char *what;  // names the file in messages
   dt_arena_t *arena; // for the structs
   const dt_onnx_limits_t *limits;
+  dt_onnx_pace_t *pace;                // may be NULL
   uint32_t counted[DT_ONNX_N_COUNTED]; // so far
   uint64_t taken;                      // bytes of structs so far
 } dt_onnx_read_t;
 
 // Reads all bytes as one `message` into the zeroed struct `out`. DT_E_FORMAT, DT_E_LIMIT,
-// DT_E_NO_MEMORY.
+// DT_E_NO_MEMORY; what ends its pace.
 dt_status_t dt__onnx_read(dt_onnx_read_t *read, const dt_onnx_message_t *message,
                           void *out) DT_MUST_USE;
 

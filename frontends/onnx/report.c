@@ -311,7 +311,7 @@ static void text_rest(dt_text_t *text, const facts_t *facts) {
     dt__text_put(text, k ? "  " : "external files:\n  ");
     put_escaped(text, str_of(external->name));
     dt__text_put(text, ": ");
-    text_bytes(text, external->content.bytes);
+    text_bytes(text, external->file_bytes);
     dt__text_printf(text, ", of which %u tensors take ", external->tensors);
     text_bytes(text, external->tensor_bytes);
     dt__text_put(text, external->location.has_checksum ? ", with a checksum\n" : "\n");
@@ -433,7 +433,7 @@ static void json_rest(dt_text_t *text, const facts_t *facts) {
     const dt_onnx_external_t *external = &file->externals.files.items[k];
     json_begin(text, "external");
     json_text(text, "path", str_of(external->name));
-    json_number(text, "bytes", external->content.bytes);
+    json_number(text, "bytes", external->file_bytes);
     json_number(text, "tensors", external->tensors);
     json_number(text, "tensor_bytes", external->tensor_bytes);
     dt__text_printf(text, ",\"checksum\":%s}\n",

@@ -45,23 +45,46 @@ static void add_block(uint32_t state[5], const unsigned char *block) {
   state[4] += e;
 }
 
-void dt__sha1(const void *data, size_t bytes, unsigned char out[DT_SHA1_BYTES]) {
-  uint32_t state[5] = {0x67452301u, 0xefcdab89u, 0x98badcfeu, 0x10325476u, 0xc3d2e1f0u};
+void dt__sha1_init(dt_sha1_t *sum) {
+  *sum = (dt_sha1_t){.state = {0x67452301u, 0xefcdab89u, 0x98badcfeu, 0x10325476u, 0xc3d2e1f0u}};
+}
+
+void dt__sha1_add(dt_sha1_t *sum, const void *data, size_t bytes) {
   const unsigned char *at = data;
-  size_t left = bytes;
-  for (; left >= BLOCK; left -= BLOCK, at += BLOCK)
-    add_block(state, at);
-  // The rest, a bit of one, zeros, and the length in bits: one block more or two.
-  unsigned char last[2 * BLOCK] = {0};
-  if (left > 0)
-    memcpy(last, at, left);
-  last[left] = 0x80;
-  size_t end = left < BLOCK - 8 ? BLOCK : 2 * BLOCK;
-  uint64_t bits = (uint64_t)bytes * 8;
+  size_t held = (size_t)(sum->bytes % BLOCK);
+  sum->bytes += bytes;
+  if (held > 0) {
+    size_t more = bytes < BLOCK - held ? bytes : BLOCK - held;
+    memcpy(sum->block + held, at, more);
+    at += more;
+    bytes -= more;
+    if (held + more < BLOCK)
+      return;
+    add_block(sum->state, sum->block);
+  }
+  for (; bytes >= BLOCK; at += BLOCK, bytes -= BLOCK)
+    add_block(sum->state, at);
+  if (bytes > 0)
+    memcpy(sum->block, at, bytes);
+}
+
+void dt__sha1_end(dt_sha1_t *sum, unsigned char out[DT_SHA1_BYTES]) {
+  // A bit of one, zeros, and the length in bits: what ends the block, or one more.
+  static const unsigned char padding[BLOCK] = {0x80};
+  unsigned char last[8];
+  uint64_t bits = sum->bytes * 8;
   for (unsigned k = 0; k < 8; k++)
-    last[end - 1 - k] = (unsigned char)(bits >> (8 * k));
-  for (size_t k = 0; k < end; k += BLOCK)
-    add_block(state, last + k);
+    last[7 - k] = (unsigned char)(bits >> (8 * k));
+  size_t held = (size_t)(sum->bytes % BLOCK);
+  dt__sha1_add(sum, padding, held < BLOCK - 8 ? BLOCK - 8 - held : 2 * BLOCK - 8 - held);
+  dt__sha1_add(sum, last, sizeof last);
   for (unsigned k = 0; k < DT_SHA1_BYTES; k++)
-    out[k] = (unsigned char)(state[k / 4] >> (24 - 8 * (k % 4)));
+    out[k] = (unsigned char)(sum->state[k / 4] >> (24 - 8 * (k % 4)));
+}
+
+void dt__sha1(const void *data, size_t bytes, unsigned char out[DT_SHA1_BYTES]) {
+  dt_sha1_t sum;
+  dt__sha1_init(&sum);
+  dt__sha1_add(&sum, data, bytes);
+  dt__sha1_end(&sum, out);
 }

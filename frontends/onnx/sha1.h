@@ -9,6 +9,15 @@
 
 #define DT_SHA1_BYTES 20
 
-void dt__sha1(const void *data, size_t bytes, unsigned char out[DT_SHA1_BYTES]);
+typedef struct dt_sha1_t {
+  uint32_t state[5];
+  uint64_t bytes; // taken so far
+  unsigned char block[64];
+} dt_sha1_t;
+
+void dt__sha1_init(dt_sha1_t *sum);
+void dt__sha1_add(dt_sha1_t *sum, const void *data, size_t bytes);
+void dt__sha1_end(dt_sha1_t *sum, unsigned char out[DT_SHA1_BYTES]);
+void dt__sha1(const void *data, size_t bytes, unsigned char out[DT_SHA1_BYTES]); // all at once
 
 #endif // DT_FRONTENDS_ONNX_SHA1_H

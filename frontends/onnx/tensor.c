@@ -39,6 +39,8 @@ static bool fits(const dt_onnx_dtype_t *dtype, uint64_t *value) {
 typedef struct typed_t {
   const dt_onnx_dtype_t *dtype;
   unsigned char *at, *end;
+  dt_onnx_pace_t *pace;
+  dt_status_t late; // what ended the pace
 } typed_t;
 
 // NULL, or what is wrong.
@@ -51,7 +53,8 @@ static const char *put_item(typed_t *to, uint32_t type, uint64_t value) {
   // The last item of narrow elements may reach beyond them; it is a byte all the same.
   for (uint32_t k = 0; k < bytes; k++)
     *to->at++ = (unsigned char)(value >> (8 * k));
-  return NULL;
+  to->late = dt__onnx_go_on(to->pace, 1);
+  return to->late ? "it took too long" : NULL;
 }
 
 static const char *put_field(typed_t *to, uint32_t type, dt_wire_field_t *field) {
@@ -82,9 +85,9 @@ static dt_wire_t body_of(const dt_onnx_t *file, const dt_onnx_tensor_t *tensor) 
   return (dt_wire_t){begin, begin + tensor->head.bytes};
 }
 
-static dt_status_t copy_typed(const dt_onnx_t *file, const dt_onnx_tensor_t *tensor, void *out,
-                              size_t bytes) {
-  typed_t to = {tensor->dtype, out, (unsigned char *)out + bytes};
+static dt_status_t copy_typed(const dt_onnx_t *file, const dt_onnx_tensor_t *tensor,
+                              dt_onnx_pace_t *pace, void *out, size_t bytes) {
+  typed_t to = {tensor->dtype, out, (unsigned char *)out + bytes, pace, NULL};
   uint32_t type = 0, number = number_of(tensor->dtype, &type);
   dt_wire_t body = body_of(file, tensor);
   dt_wire_field_t field;
@@ -94,6 +97,8 @@ static dt_status_t copy_typed(const dt_onnx_t *file, const dt_onnx_tensor_t *ten
     if (!wrong && field.number == number)
       wrong = put_field(&to, type, &field);
   }
+  if (to.late)
+    return to.late;
   if (!wrong && to.at != to.end)
     wrong = "its data changed while they were read";
   return wrong ? fail(file, tensor, DT_E_RANGE, wrong) : NULL;
@@ -123,41 +128,49 @@ dt_status_t dt__onnx_tensor_strings(const dt_onnx_t *file, const dt_onnx_tensor_
 
 // ---- All ------------------------------------------------------------------------------------------
 static dt_status_t check_bools(const dt_onnx_t *file, const dt_onnx_tensor_t *tensor,
-                               const unsigned char *data) {
-  for (uint64_t k = 0; tensor->dtype->dtype == DT_BOOL && k < tensor->bytes; k++)
+                               dt_onnx_pace_t *pace, const unsigned char *data) {
+  for (uint64_t k = 0; tensor->dtype->dtype == DT_BOOL && k < tensor->bytes; k++) {
     if (data[k] > 1)
       return fail(file, tensor, DT_E_RANGE, "an element of a BOOL tensor is neither 0 nor 1");
+    DT_TRY(dt__onnx_go_on(pace, 1));
+  }
   return NULL;
 }
 
 dt_status_t dt__onnx_tensor_view(dt_onnx_t *file, const dt_onnx_tensor_t *tensor,
-                                 const void **out) {
+                                 dt_onnx_pace_t *pace, const void **out) {
   *out = NULL;
   if (tensor->dtype->bits == 0)
     return fail(file, tensor, DT_E_DTYPE, "its elements are strings");
   const unsigned char *data = NULL;
   if (tensor->external) {
-    DT_TRY(dt__onnx_load_external(&file->externals, tensor->external - 1, file->what, &data));
-    data += tensor->external_offset;
+    DT_TRY(dt__onnx_load_external(&file->externals, tensor, file->what, pace, &data));
   } else if (tensor->raw_data.len > 0) {
     data = (const unsigned char *)tensor->raw_data.at;
   }
   if (data)
-    DT_TRY(check_bools(file, tensor, data));
+    DT_TRY(check_bools(file, tensor, pace, data));
   *out = data;
   return NULL;
 }
 
-dt_status_t dt__onnx_tensor_copy(dt_onnx_t *file, const dt_onnx_tensor_t *tensor, void *out,
-                                 size_t bytes) {
+static dt_status_t copy_pieces(dt_onnx_pace_t *pace, unsigned char *out, const unsigned char *data,
+                               size_t bytes) {
+  for (size_t at = 0; at < bytes; at += DT_ONNX_PIECE_BYTES) {
+    size_t piece = bytes - at < DT_ONNX_PIECE_BYTES ? bytes - at : DT_ONNX_PIECE_BYTES;
+    DT_TRY(dt__onnx_go_on(pace, piece / 64));
+    memcpy(out + at, data + at, piece);
+  }
+  return NULL;
+}
+
+dt_status_t dt__onnx_tensor_copy(dt_onnx_t *file, const dt_onnx_tensor_t *tensor,
+                                 dt_onnx_pace_t *pace, void *out, size_t bytes) {
   const void *data = NULL;
   if (bytes != tensor->bytes || (!out && bytes > 0))
     return fail(file, tensor, DT_E_ARGUMENT, "room of another size than its data");
-  DT_TRY(dt__onnx_tensor_view(file, tensor, &data));
+  DT_TRY(dt__onnx_tensor_view(file, tensor, pace, &data));
   if (bytes == 0)
     return NULL;
-  if (!data)
-    return copy_typed(file, tensor, out, bytes);
-  memcpy(out, data, bytes);
-  return NULL;
+  return data ? copy_pieces(pace, out, data, bytes) : copy_typed(file, tensor, pace, out, bytes);
 }

@@ -15,6 +15,7 @@ dt_status_t dt__onnx_visit(const dt_onnx_message_t *message, void *out, const dt
                            dt_onnx_visit_fn_t fn, void *user) DT_MUST_USE;
 
 // Gives all value names within the model their ids, and sets n_names.
-dt_status_t dt__onnx_number_names(dt_onnx_model_t *model, dt_arena_t *arena) DT_MUST_USE;
+dt_status_t dt__onnx_number_names(dt_onnx_model_t *model, dt_arena_t *arena,
+                                  dt_onnx_pace_t *pace) DT_MUST_USE;
 
 #endif // DT_FRONTENDS_ONNX_VISIT_H

@@ -6,7 +6,9 @@
 
 #include "frontends/safetensors/header.h"
 #include "runtime/base/file.h"
+#include "runtime/base/options.h"
 #include "runtime/base/status.h"
+#include "runtime/base/system.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,13 +32,8 @@ struct dt_safetensors {
 
 static dt_status_t read_options(const dt_safetensors_options_t *options,
                                 dt_safetensors_access_t *out_access, dt_st_limits_t *out) {
-  dt_safetensors_options_t all = {0};
-  if (options) {
-    size_t size = options->struct_size ? options->struct_size : sizeof all;
-    if (size < offsetof(dt_safetensors_options_t, max_tensors) + sizeof all.max_tensors)
-      return DT_FAIL(DT_E_ARGUMENT, "safetensors options: struct_size %zu is too small", size);
-    memcpy(&all, options, sizeof all < size ? sizeof all : size);
-  }
+  dt_safetensors_options_t all;
+  DT_TRY(DT_OPTIONS_TAKE(dt_safetensors_options_t, &all, options));
   if (all.access != DT_SAFETENSORS_READ && all.access != DT_SAFETENSORS_MAP)
     return DT_FAIL(DT_E_ARGUMENT, "safetensors options: no access mode %d", (int)all.access);
   const uint64_t header_cap = 100000000, file_cap = (uint64_t)16 << 30;
@@ -78,21 +75,6 @@ static dt_status_t check_file_bytes(uint64_t bytes, const dt_st_limits_t *limits
 
 // ---- Files --------------------------------------------------------------------------------------
 
-static dt_status_t open_regular(const char *path, int *out_fd, uint64_t *out_bytes) {
-  // O_NONBLOCK: opening a FIFO must not wait for a writer.
-  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (fd < 0)
-    return DT_FAIL(DT_E_IO, "%s: cannot open: %s", path, strerrordesc_np(errno));
-  struct stat st;
-  if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < 0) {
-    close(fd);
-    return DT_FAIL(DT_E_IO, "%s: not a regular file", path);
-  }
-  *out_fd = fd;
-  *out_bytes = (uint64_t)st.st_size;
-  return NULL;
-}
-
 static dt_status_t load_header(dt_safetensors_t *file, int fd, uint64_t file_bytes,
                                const dt_st_limits_t *limits, const char *path,
                                size_t *out_header_bytes) {
@@ -119,7 +101,7 @@ static dt_status_t load_data(dt_safetensors_t *file, int fd, uint64_t file_bytes
     return DT_FAIL(DT_E_LIMIT, "%s: larger than this process's address space", path);
   size_t offset = PREFIX_BYTES + header_bytes;
   if (access == DT_SAFETENSORS_MAP) {
-    void *map = mmap(NULL, (size_t)file_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+    void *map = dt__sys_map((size_t)file_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
     if (map == MAP_FAILED)
       return DT_FAIL(errno == ENOMEM ? DT_E_NO_MEMORY : DT_E_IO, "%s: cannot map: %s", path,
                      strerrordesc_np(errno));
@@ -146,8 +128,9 @@ dt_status_t dt_safetensors_open(const char *path, const dt_safetensors_options_t
   dt_st_limits_t limits;
   DT_TRY(read_options(options, &access, &limits));
   int fd = -1;
-  uint64_t bytes = 0;
-  DT_TRY(open_regular(path, &fd, &bytes));
+  struct stat st;
+  DT_TRY(dt__file_open(AT_FDCWD, path, &fd, &st));
+  uint64_t bytes = (uint64_t)st.st_size;
   dt_status_t status;
   size_t header_bytes = 0;
   dt_safetensors_t *file = dt__calloc(1, sizeof *file);
@@ -161,7 +144,7 @@ dt_status_t dt_safetensors_open(const char *path, const dt_safetensors_options_t
   *out = file;
   file = NULL;
 cleanup:
-  close(fd);
+  (void)dt__sys_close(fd);
   dt_safetensors_close(file);
   return status;
 }

@@ -51,6 +51,8 @@ typedef enum dt_code_t {
   DT_E_STATE = 12,      // called at the wrong time (a trace that has ended, a stale output)
   DT_E_INTERNAL = 13,   // a broken invariant of ours: please report
   DT_E_DEVICE = 14,     // the device failed or is lost: only a new process can use it again
+  DT_E_DEADLINE = 15,   // the time that the caller gave has passed
+  DT_E_CANCELLED = 16,  // the caller asked for an end (dt_cancel_request)
 } dt_code_t;
 
 // A result. NULL is success; anything else is owned by whoever received it and is released with
@@ -66,6 +68,21 @@ DT_API const char *dt_code_name(dt_code_t code);
 DT_API const char *dt_status_message(dt_status_t status);
 // Releases a status; NULL is allowed. [any, each status once]
 DT_API void dt_status_free(dt_status_t status);
+
+// ---- Cancelling ---------------------------------------------------------------------------------
+
+// Ends calls that were given it (dt_call_options_t, dt_prepare_options_t, dt_onnx_options_t,
+// dt_onnx_function_options_t) and have not ended. In the caller's memory, valid when zeroed; any
+// number of calls may share one. It must stay until they have returned, and is read and written by
+// the functions below and the library alone.
+typedef struct dt_cancel_t {
+  int32_t requested;
+} dt_cancel_t;
+// From any thread and any signal handler: those calls, and later ones, end with DT_E_CANCELLED as
+// soon as they look. [any]
+DT_API void dt_cancel_request(dt_cancel_t *cancel);
+// Makes it as new, for later calls. [any]
+DT_API void dt_cancel_reset(dt_cancel_t *cancel);
 
 // ---- Element types ------------------------------------------------------------------------------
 

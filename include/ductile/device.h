@@ -36,7 +36,7 @@ extern "C" {
 DT_API dt_status_t dt_device_count(dt_runtime_t *runtime, dt_device_t device,
                                    int32_t *out_count) DT_MUST_USE;
 
-// Set struct_size before asking; fields beyond it are left.
+// Set struct_size before asking: nothing beyond it is written.
 typedef struct dt_device_info_t {
   uint32_t struct_size;
   int32_t major, minor; // compute capability; 0 on the CPU

@@ -10,6 +10,7 @@
 #include "ductile/function.h"
 #include "ductile/graphs.h"
 #include "ductile/ir.h"
+#include "ductile/memory.h"
 #include "ductile/tensor.h"
 #include "ductile/trace.h"
 

@@ -120,6 +120,17 @@ DT_API dt_status_t dt_function_explain_call(dt_function_t *function, dt_tensor_t
 // Each compile with its number, its reason, the time it took and the dims it sees as symbols. [any]
 DT_API dt_status_t dt_function_history(dt_function_t *function, char **out) DT_MUST_USE;
 
+// Writes into DUCTILE_REPRO_DIR what `ductile repro` needs to see a fault of this call again: the
+// graph of the variant that takes `inputs`, their dtypes, sizes and strides (never their elements),
+// integers' values, and what it was compiled for; constants' data where DUCTILE_REPRO_WEIGHTS says
+// so. `why` is the fault in words. Compiles that fail inside the compiler (DT_E_COMPILE,
+// DT_E_INTERNAL) write such a file by themselves. *out_path, the file's, is released with
+// dt_text_free; NULL where the variable names no folder. DT_E_ARGUMENT, DT_E_STATE (no variant
+// takes them), DT_E_IO, DT_E_NO_MEMORY. [any]
+DT_API dt_status_t dt_function_repro(dt_function_t *function, dt_tensor_t *const *inputs,
+                                     uint32_t n_inputs, const char *why,
+                                     char **out_path) DT_MUST_USE;
+
 #ifdef __cplusplus
 }
 #endif

@@ -38,9 +38,10 @@ DT_API dt_status_t dt_step_begin(dt_session_t *session) DT_MUST_USE;
 DT_API dt_status_t dt_tensor_keep(dt_session_t *session, const dt_tensor_t *tensor,
                                   dt_tensor_t **out) DT_MUST_USE;
 
-// Gives memory back that the session does not need at present: waits for its work, then keeps what
-// living results need, and drops its graphs. The next calls take what they need anew. Waits;
-// nothing to do on the CPU. As dt_session_wait. [external by session]
+// Gives memory back that the session does not need at present. On a device it waits for its work,
+// then keeps what living results need, and drops its graphs; on the CPU, where results have memory
+// of their own, all goes. The next calls take what they need anew. As dt_session_wait. [external by
+// session]
 DT_API dt_status_t dt_session_trim(dt_session_t *session) DT_MUST_USE;
 
 // While frozen, a call that would need a graph to be assembled is launched kernel by kernel, and a
@@ -48,8 +49,8 @@ DT_API dt_status_t dt_session_trim(dt_session_t *session) DT_MUST_USE;
 // are refused by dt_function_freeze.) [external by session]
 DT_API dt_status_t dt_session_freeze(dt_session_t *session, bool frozen) DT_MUST_USE;
 
-// Counters since the session was made; zeros on the CPU. Set struct_size before asking; fields
-// beyond it are left.
+// Counters since the session was made; zeros on the CPU. Set struct_size before asking: nothing
+// beyond it is written.
 typedef struct dt_session_stats_t {
   uint32_t struct_size;
   uint32_t path_length;      // graphs of this generation so far: one a call, or a chain

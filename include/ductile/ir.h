@@ -20,6 +20,22 @@ DT_API dt_status_t dt_function_create_from_ir(dt_runtime_t *runtime, const char 
                                               const dt_function_options_t *options,
                                               dt_function_t **out) DT_MUST_USE;
 
+// The graph that answers `inputs`, as DUCTILE_DUMP=graph writes it. *out is released with
+// dt_text_free. DT_E_ARGUMENT, DT_E_STATE (no variant takes them: call with them first),
+// DT_E_NO_MEMORY. [any]
+DT_API dt_status_t dt_function_graph(dt_function_t *function, dt_tensor_t *const *inputs,
+                                     uint32_t n_inputs, char **out) DT_MUST_USE;
+// Makes a function of one value inside of another: that of `node` in the graph that answers
+// `inputs`, numbered as in its text. It takes what the graph takes (each number of a
+// DT_INPUT_INTEGERS by itself), shares the other's constants as they were traced, and updates
+// nothing. `options` as for dt_function_create_from_ir. *out_what, where wanted, is the node with
+// the place in the source that it is from, released with dt_text_free. As dt_function_graph and
+// dt_function_create_from_ir; on failure *out is NULL. [any]
+DT_API dt_status_t dt_function_create_cut(dt_function_t *function, dt_tensor_t *const *inputs,
+                                          uint32_t n_inputs, uint32_t node,
+                                          const dt_function_options_t *options, char **out_what,
+                                          dt_function_t **out) DT_MUST_USE;
+
 // What a function takes and gives; declarations live as long as the function. NULL gives 0. [any]
 DT_API const dt_input_decl_t *dt_function_inputs(const dt_function_t *function, uint32_t *out_n);
 DT_API uint32_t dt_function_n_outputs(const dt_function_t *function);

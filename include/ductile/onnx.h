@@ -19,7 +19,8 @@ extern "C" {
 // An open model. Owns all memory that its functions return pointers to.
 typedef struct dt_onnx dt_onnx_t;
 
-// How the bytes of the model and of its external files are held. Values are stable.
+// How the bytes of the model and of its external files are held; of the latter only ranges that
+// tensors use (and what lies between those that are near). Values are stable.
 typedef enum dt_onnx_access_t {
   // Read into memory of our own; the files may change or go afterwards (external ones once loaded).
   DT_ONNX_READ = 0,
@@ -29,8 +30,8 @@ typedef enum dt_onnx_access_t {
   DT_ONNX_MAP = 1,
 } dt_onnx_access_t;
 
-// Valid when zeroed. Limits other than that of a file's bytes can only be lowered: a larger value
-// is taken as the default.
+// Valid when zeroed. Limits other than those of files' bytes can only be lowered: a larger value is
+// taken as the default.
 typedef struct dt_onnx_options_t {
   uint32_t struct_size;         // sizeof(dt_onnx_options_t); 0 is taken as the size of version 0.1
   dt_onnx_access_t access;      // 0: DT_ONNX_READ
@@ -41,6 +42,13 @@ typedef struct dt_onnx_options_t {
   uint32_t max_tensors;         // 0: 1 000 000
   uint32_t max_depth;           // graphs within each other, the model's own included; 0: 32
   const char *data_folder;      // beneath which external data lie; NULL: the model's folder
+  uint64_t max_external_bytes;  // that tensors take of all external files together; 0: 64 GiB
+  // Nanoseconds of CLOCK_MONOTONIC at which opening ends with DT_E_DEADLINE, 0: never; and what
+  // ends it with DT_E_CANCELLED, or NULL. Looked at while files are opened and read, and while
+  // messages, names, nodes and tensors are checked, about once a millisecond; a system call is not
+  // cut short.
+  int64_t deadline_ns;
+  const dt_cancel_t *cancel;
 } dt_onnx_options_t;
 
 // Opens and checks the model at `path`. `options` may be NULL. On success *out is the caller's, to
@@ -48,7 +56,9 @@ typedef struct dt_onnx_options_t {
 // opened or read, or an external one is not what it may be), DT_E_FORMAT (a rule broken: the
 // message names the file, the way to the message, the byte and the rule), DT_E_LIMIT,
 // DT_E_UNSUPPORTED (a version outside of those read, sparse tensors), DT_E_ARGUMENT,
-// DT_E_NO_MEMORY. [any]
+// DT_E_NO_MEMORY; with a deadline or a flag DT_E_DEADLINE, DT_E_CANCELLED. [any]
+// Starts no thread: processes that are forked afterwards share the model's pages and may each make
+// a runtime of their own, as long as none lived at the fork.
 DT_API dt_status_t dt_onnx_open(const char *path, const dt_onnx_options_t *options,
                                 dt_onnx_t **out) DT_MUST_USE;
 
@@ -97,6 +107,11 @@ typedef struct dt_onnx_function_options_t {
   // How the function answers, its limits, modes: as for dt_function_create, but name (NULL: the
   // graph's), and n_inputs, inputs, n_outputs and closure_free, which must be zero. NULL: defaults.
   const dt_function_options_t *function;
+  // Until when the function is to be made, and what ends that: as in dt_onnx_options_t. Looked at
+  // while nodes are checked and data read, external ones included. What a node becomes is worked
+  // out by calls and dt_function_prepare, which have deadlines of their own.
+  int64_t deadline_ns;
+  const dt_cancel_t *cancel;
 } dt_onnx_function_options_t;
 
 // Makes a function of the model: its inputs are dt_onnx_input_name's, its outputs
@@ -105,9 +120,10 @@ typedef struct dt_onnx_function_options_t {
 // memory. Data of initializers are used where they lie, or copied where alignment asks for it. The
 // model may be closed afterwards. `options` may be NULL. On failure *out is NULL: DT_E_UNSUPPORTED
 // names every node with an operator, an attribute or a type that is not compiled, all at once, with
-// operator set and name; DT_E_FORMAT, DT_E_IO, DT_E_ARGUMENT, DT_E_NO_MEMORY. What only sizes can
-// show is told by the call that traces; DT_E_FORMAT is then a model at odds with itself, such as an
-// axis that its value does not have. [any]
+// operator set and name; DT_E_FORMAT, DT_E_IO, DT_E_ARGUMENT, DT_E_NO_MEMORY, and DT_E_DEADLINE and
+// DT_E_CANCELLED with a deadline or a flag. What only sizes can show is told by the call that
+// traces; DT_E_FORMAT is then a model at odds with itself, such as an axis that its value does not
+// have. [any]
 DT_API dt_status_t dt_onnx_function_create(dt_runtime_t *runtime, dt_onnx_t *model,
                                            const dt_onnx_function_options_t *options,
                                            dt_function_t **out) DT_MUST_USE;

@@ -29,11 +29,17 @@ typedef dt_status_t (*dt_program_fn_t)(dt_trace_t *trace, const dt_value_t *in, 
 DT_API dt_status_t dt_trace_status(const dt_trace_t *trace);
 // Remembers the source line of the next builder; the macros below do it for C and C++ callers.
 DT_API dt_trace_t *dt_trace_at(dt_trace_t *trace, const char *file, int line);
-// Fails the trace with a message of the program's own (sticky like every failure).
+// Whether the program is to go on: false once the trace has failed, which it does here where the
+// call's deadline has passed, its flag is set or a budget is used up. Builders look for themselves;
+// a program that works long between them asks.
+DT_API bool dt_trace_goes_on(dt_trace_t *trace);
+// Fails the trace with a message of the program's own (sticky like every failure). A code that is
+// none, or DT_OK, is told as DT_E_ARGUMENT.
 DT_API void dt_trace_fail(dt_trace_t *trace, dt_code_t code, const char *message);
 // Tells the failure so far as `to` where it is one of `from`; its message stays. A program that
 // builds what a file of its user's says ends with it, so that a wrong argument of a builder
-// (DT_E_ARGUMENT) is the file's (DT_E_FORMAT) and not the caller's.
+// (DT_E_ARGUMENT) is the file's (DT_E_FORMAT) and not the caller's. A `to` that is no failure's
+// changes nothing.
 DT_API void dt_trace_recode(dt_trace_t *trace, dt_code_t from, dt_code_t to);
 
 // ---- Sizes --------------------------------------------------------------------------------------
@@ -145,6 +151,10 @@ DT_API void dt_update(dt_trace_t *trace, dt_value_t input, dt_value_t value);
 // A constant of the function: `tensor` is retained for the function's life, its contents must not
 // change but through dt_constant_update. `name` is copied and unique in the function. Contiguous.
 DT_API dt_value_t dt_constant(dt_trace_t *trace, const char *name, dt_tensor_t *tensor);
+// Says that the program read elements of constant `name` itself, as numbers (sizes, axes, choices),
+// so that they are part of what it records: dt_constant_update refuses that name from now on. The
+// name is copied; the trace need not use the constant otherwise.
+DT_API void dt_constant_taken(dt_trace_t *trace, const char *name);
 // A rank-0 literal; integers are converted exactly or fail.
 DT_API dt_value_t dt_scalar(dt_trace_t *trace, dt_dtype_t dtype, double value);
 // A symbolic integer as a rank-0 i64 tensor.

@@ -3,6 +3,7 @@
 #include "lower/graph/eval.h"
 
 #include "lower/graph/eval_private.h"
+#include "runtime/base/control.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/status.h"
 
@@ -236,6 +237,7 @@ static dt_status_t prepare(dt_eval_t *e, const int64_t *symbols) {
 static dt_status_t evaluate_node(const dt_eval_t *e, const dt_node_t *node,
                                  dt_eval_value_t *value) {
   uint32_t symbol = 0;
+  DT_TRY(dt__control_check(e->control));
   DT_TRY(make_room(e, node, value));
   DT_TRY(functions[node->op](e, node, value));
   if (dt__op_info(node->op)->computes && dt__dtype_is_half(node->dtype)) {
@@ -274,6 +276,7 @@ dt_status_t dt__graph_eval(const dt_graph_t *graph, const int64_t *symbols,
       .graph = graph, .args = args, .bounds = options && options->error_bounds, .arena = arena};
   int64_t left = MAX_ELEMENTS;
   e.left = &left;
+  e.control = options ? options->control : NULL;
   e.max_trips = options && options->max_trips > 0 ? options->max_trips : MAX_TRIPS;
   DT_TRY(prepare(&e, symbols));
   return evaluate(&e, out);

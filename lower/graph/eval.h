@@ -21,8 +21,9 @@ typedef struct dt_eval_value_t {
 } dt_eval_value_t;
 
 typedef struct dt_eval_options_t {
-  bool error_bounds; // propagate |error| bounds for code that rounds to the node's dtype
-  int64_t max_trips; // of one `while`, which then ends with DT_E_LIMIT; 0: 2^20
+  bool error_bounds;            // propagate |error| bounds for code that rounds to the node's dtype
+  int64_t max_trips;            // of one `while`, which then ends with DT_E_LIMIT; 0: 2^20
+  struct dt_control_t *control; // what ends it between two nodes; or NULL
 } dt_eval_options_t;
 
 // A strided argument in memory: what dt_tensor_t is made of, without depending on it.

@@ -19,9 +19,10 @@ typedef struct dt_eval_t {
   const dt_eval_arg_t *args;
   bool bounds;
   dt_arena_t *arena;
-  dt_eval_value_t *values; // by node id - 1
-  int64_t *left;           // elements that all values together may still have
-  int64_t max_trips;       // of one `while`
+  dt_eval_value_t *values;      // by node id - 1
+  int64_t *left;                // elements that all values together may still have
+  int64_t max_trips;            // of one `while`
+  struct dt_control_t *control; // or NULL
   // Of a body: its inputs, in place of args. Of any graph: what its controls gave, by control.
   const dt_eval_value_t *operands;
   dt_eval_value_t **results;

@@ -4,6 +4,7 @@
 #include "runtime/base/dtype.h"
 #include "runtime/base/status.h"
 
+#include <float.h>
 #include <math.h>
 
 // ---- Folds --------------------------------------------------------------------------------------
@@ -14,10 +15,21 @@ static dt_approx_t fold_sum(const dt_row_t *row) {
   return dt__sum_total(&sum, row->out->dtype, 0);
 }
 
+// Beyond what sums of this dtype are held in: halves are held as f32.
+static bool overflows(dt_dtype_t dtype, double x) {
+  return dtype == DT_F64 ? isinf(x) : isinf((float)x);
+}
+
+static bool underflows(dt_dtype_t dtype, double x) {
+  return x < (dtype == DT_F64 ? DBL_MIN : (double)FLT_MIN);
+}
+
 // The product's relative errors add up; the bound is the product of magnitudes at their largest.
+// Where some order of the factors may come upon infinity or zero that the product itself is not,
+// nothing is known of the result.
 static dt_approx_t fold_prod(const dt_row_t *row) {
   dt_dtype_t dtype = row->out->dtype;
-  double product = 1.0, largest = 1.0, least = 1.0, partial = 1.0;
+  double product = 1.0, largest = 1.0, least = 1.0, partial = 1.0, smallest = 1.0;
   bool exact = true;
   for (int64_t k = 0; k < row->n; k++) {
     double x = row->x[k].v.f;
@@ -26,11 +38,14 @@ static dt_approx_t fold_prod(const dt_row_t *row) {
     largest *= fabs(x) + row->x[k].b;
     // The largest product of any subset, which an implementation may hold in between.
     partial *= fmax(1.0, fabs(x) + row->x[k].b);
+    // And the smallest.
+    smallest *= fmin(1.0, fmax(0.0, fabs(x) - row->x[k].b));
     exact = exact && row->x[k].b == 0.0 && x == trunc(x);
   }
   if (exact && partial <= dt__approx_integers(dtype))
     return dt__approx_real(product);
-  if (isfinite(product) && isinf(partial))
+  if (!isnan(product) &&
+      (overflows(dtype, product) ? underflows(dtype, smallest) : overflows(dtype, partial)))
     return (dt_approx_t){.v = {.f = product}, .b = INFINITY};
   double spread = isfinite(product) ? largest - least : (isinf(largest) ? 0.0 : NAN);
   double tiny = dt__approx_normal(dtype) * (isfinite(partial) ? partial : 1.0);

@@ -211,6 +211,11 @@ const char *dt__control_body_name(dt_op_t op, uint32_t body);
 // A copy of the bodies, and of theirs, with `env` as environment; nodes are shared.
 dt_status_t dt__graph_rehome_controls(dt_graph_t *graph) DT_MUST_USE;
 
+// The graph with all that it is made of, bodies included, in another arena; the environment, data
+// of constants and texts of origins are shared.
+dt_status_t dt__graph_copy(dt_arena_t *arena, const dt_graph_t *graph,
+                           dt_graph_t **out) DT_MUST_USE;
+
 // The nodes that outputs, updates and asserts need, by id - 1: those they are made of, and the
 // items of all symbols in sizes and attributes of such nodes.
 dt_status_t dt__graph_live(const dt_graph_t *graph, dt_arena_t *arena, bool **out) DT_MUST_USE;
@@ -260,9 +265,14 @@ dt_status_t dt__graph_verify(const dt_graph_t *graph) DT_MUST_USE;
 // Deterministic: values renumbered in order, no addresses; constants by name, dtype and sizes, and
 // with their data when small. Reads back with dt__graph_parse.
 void dt__graph_print(const dt_graph_t *graph, dt_text_t *out);
+void dt__graph_print_whole(const dt_graph_t *graph, dt_text_t *out); // all constants' data, too
 // A fresh graph in `arena` with symbols in `env` (which must be empty).
 dt_status_t dt__graph_parse(dt_arena_t *arena, dt_symenv_t *env, dt_scan_t *scan,
                             dt_graph_t **out) DT_MUST_USE;
+// The same over data that the caller has: `data` holds, by constant in the text's order, addresses
+// of as many elements as the text says, borrowed for the graph's life.
+dt_status_t dt__graph_parse_over(dt_arena_t *arena, dt_symenv_t *env, dt_scan_t *scan,
+                                 const void *const *data, dt_graph_t **out) DT_MUST_USE;
 // Structural equality of attributes, for common subexpressions.
 bool dt__attrs_equal(const dt_attrs_t *a, const dt_attrs_t *b);
 

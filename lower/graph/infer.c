@@ -175,11 +175,31 @@ dt_status_t dt__infer_syms(const dt_infer_t *ctx, uint32_t n) {
   return NULL;
 }
 
+// What is a size of an input, or the product of all of them, is not negative: that was seen to when
+// the input was made, in a form that expressions, which are sums of products, need not show.
+static bool is_of_an_input(const dt_infer_t *ctx, dt_sym_t e) {
+  for (uint32_t i = 0; i < ctx->n_inputs; i++) {
+    const dt_node_t *in = dt__infer_in(ctx, i);
+    dt_sym_t product = dt__sym_const(ctx->env, 1);
+    for (uint32_t k = 0; k < in->rank; k++) {
+      if (dt__sym_known_eq(ctx->env, in->sizes[k], e))
+        return true;
+      product = dt__sym_mul(ctx->env, product, in->sizes[k]);
+    }
+    if (dt__sym_known_eq(ctx->env, product, e))
+      return true;
+  }
+  return false;
+}
+
 dt_status_t dt__infer_size(const dt_infer_t *ctx, dt_sym_t e, const char *what, uint32_t dim) {
   dt_symenv_t *env = ctx->env;
+  dt_sym_t natural = dt__sym_le(env, dt__sym_const(env, 0), e);
   uint32_t symbol = 0;
-  DT_TRY(dt__infer_need(ctx, dt__sym_le(env, dt__sym_const(env, 0), e), "sizes are not negative",
-                        "%s of dim %u must not be negative", what, dim));
+  if (!dt__infer_holds(ctx, natural) && is_of_an_input(ctx, e))
+    DT_TRY(dt__sym_learn(env, natural));
+  DT_TRY(dt__infer_need(ctx, natural, "sizes are not negative", "%s of dim %u must not be negative",
+                        what, dim));
   if (!dt__sym_newest_unbacked(env, e, &symbol))
     return NULL;
   return dt__infer_need(ctx, dt__sym_lt(env, e, dt__sym_const(env, DT_SIZE_LIMIT)),

@@ -96,6 +96,19 @@ static dt_status_t solve_open_size(dt_infer_t *ctx, uint32_t open) {
   return NULL;
 }
 
+// The number of elements is known to stay the same, and all other sizes to be positive: then a size
+// is as good as the input, whether it shows that it is not negative or not.
+static bool size_follows(const dt_infer_t *ctx, uint32_t k) {
+  const dt_node_t *in = dt__infer_in(ctx, 0);
+  const dt_attrs_t *attrs = ctx->attrs;
+  dt_sym_t one = dt__sym_const(ctx->env, 1);
+  for (uint32_t other = 0; other < attrs->n_syms; other++)
+    if (other != k && !dt__sym_known_true(ctx->env, dt__sym_le(ctx->env, one, attrs->syms[other])))
+      return false;
+  return dt__sym_known_eq(ctx->env, product_of(ctx->env, in->rank, in->sizes),
+                          product_of(ctx->env, attrs->n_syms, attrs->syms));
+}
+
 dt_status_t dt__shape_rule_reshape(dt_infer_t *ctx) {
   const dt_node_t *in = dt__infer_in(ctx, 0);
   dt_attrs_t *attrs = ctx->attrs;
@@ -114,8 +127,12 @@ dt_status_t dt__shape_rule_reshape(dt_infer_t *ctx) {
     open = k;
   }
   for (uint32_t k = 0; k < attrs->n_syms; k++) {
-    if (k != open)
-      DT_TRY(dt__infer_size(ctx, attrs->syms[k], "the size", k));
+    if (k == open)
+      continue;
+    dt_sym_t natural = dt__sym_le(ctx->env, dt__sym_const(ctx->env, 0), attrs->syms[k]);
+    if (!dt__infer_holds(ctx, natural) && size_follows(ctx, k))
+      DT_TRY(dt__sym_learn(ctx->env, natural));
+    DT_TRY(dt__infer_size(ctx, attrs->syms[k], "the size", k));
   }
   if (open != UINT32_MAX)
     DT_TRY(solve_open_size(ctx, open));

@@ -19,7 +19,8 @@ typedef struct parser_t {
   dt_symenv_t *env;
   dt_scan_t *scan;
   int64_t data_bytes;
-  uint32_t depth; // of the body that is being read
+  const void *const *given; // data of the constants, in order; NULL: the text's, or zeros
+  uint32_t depth;           // of the body that is being read
   char name[MAX_NAME];
 } parser_t;
 
@@ -205,6 +206,30 @@ static dt_status_t parse_data(parser_t *p, dt_dtype_t dtype, int64_t count, char
   return dt__scan_expect(p->scan, "]");
 }
 
+// The bytes of a constant of `count` elements, within what a text may have of them.
+static dt_status_t make_data(parser_t *p, const dt_graph_constant_t *constant, int64_t count,
+                             char **out) {
+  int64_t bytes = 0, size = (int64_t)dt_dtype_size(constant->dtype);
+  if (!dt__mul_i64(count, size, &bytes) || bytes > MAX_DATA - p->data_bytes)
+    return dt__scan_fail(p->scan, "constants of more than %lld bytes", (long long)MAX_DATA);
+  p->data_bytes += bytes;
+  *out = dt__arena_alloc(p->graph->arena, (size_t)bytes);
+  return *out ? NULL : DT_NO_MEMORY();
+}
+
+static dt_status_t take_data(parser_t *p, dt_graph_constant_t *constant, int64_t count,
+                             dt_node_id_t *leaf) {
+  bool in_text = dt__scan_accept_word(p->scan, "data");
+  char *data = NULL;
+  if (in_text || !p->given)
+    DT_TRY(make_data(p, constant, count, &data));
+  if (in_text)
+    DT_TRY(parse_data(p, constant->dtype, count, data));
+  constant->data = p->given ? p->given[p->graph->constants.len] : data;
+  return placed(p, leaf ? dt__graph_add_constant(p->graph, constant, NULL, leaf)
+                        : dt__graph_declare_constant(p->graph, constant));
+}
+
 static dt_status_t parse_constant(parser_t *p, dt_node_id_t *leaf) {
   dt_graph_constant_t constant = {0};
   int64_t key = 0, count = 1;
@@ -224,18 +249,7 @@ static dt_status_t parse_constant(parser_t *p, dt_node_id_t *leaf) {
     else if (!dt__mul_i64(count, constant.sizes[k], &count))
       return dt__scan_fail(p->scan, "the constant is too large");
   }
-  int64_t bytes = 0, size = (int64_t)dt_dtype_size(constant.dtype);
-  if (!dt__mul_i64(count, size, &bytes) || bytes > MAX_DATA - p->data_bytes)
-    return dt__scan_fail(p->scan, "constants of more than %lld bytes", (long long)MAX_DATA);
-  p->data_bytes += bytes;
-  char *data = dt__arena_alloc(p->graph->arena, (size_t)bytes);
-  if (!data)
-    return DT_NO_MEMORY();
-  constant.data = data;
-  if (dt__scan_accept_word(p->scan, "data"))
-    DT_TRY(parse_data(p, constant.dtype, count, data));
-  return placed(p, leaf ? dt__graph_add_constant(p->graph, &constant, NULL, leaf)
-                        : dt__graph_declare_constant(p->graph, &constant));
+  return take_data(p, &constant, count, leaf);
 }
 
 // ---- Nodes --------------------------------------------------------------------------------------
@@ -498,6 +512,11 @@ static dt_status_t parse_lines(parser_t *p) {
 
 dt_status_t dt__graph_parse(dt_arena_t *arena, dt_symenv_t *env, dt_scan_t *scan,
                             dt_graph_t **out) {
+  return dt__graph_parse_over(arena, env, scan, NULL, out);
+}
+
+dt_status_t dt__graph_parse_over(dt_arena_t *arena, dt_symenv_t *env, dt_scan_t *scan,
+                                 const void *const *data, dt_graph_t **out) {
   *out = NULL;
   if (dt__symenv_symbol_count(env) != 0)
     return DT_FAIL(DT_E_ARGUMENT, "a graph is parsed into an empty environment");
@@ -508,6 +527,7 @@ dt_status_t dt__graph_parse(dt_arena_t *arena, dt_symenv_t *env, dt_scan_t *scan
   p->graph = graph;
   p->env = env;
   p->scan = scan;
+  p->given = data;
   DT_TRY(parse_symbols(p));
   DT_TRY(parse_lines(p));
   DT_TRY(placed(p, dt__symenv_status(env)));

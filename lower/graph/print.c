@@ -26,8 +26,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Data of constants up to this many elements is printed.
-#define PRINTED_DATA 64
+// Data of constants up to this many elements is always printed.
+#define FEW_DATA 64
 
 static void put_float(dt_text_t *out, dt_dtype_t dtype, double value) {
   // The shortest of these precisions that reads back as the same number of `dtype`.
@@ -121,7 +121,8 @@ static void put_symbols(const dt_graph_t *graph, dt_text_t *out) {
   dt__text_put(out, ") {\n");
 }
 
-static void put_input(const dt_graph_t *graph, uint32_t index, dt_text_t *out) {
+static void put_input(const dt_graph_t *graph, uint32_t index, int64_t most, dt_text_t *out) {
+  (void)most;
   const dt_graph_input_t *input = &graph->inputs.items[index];
   dt__text_put(out, "input ");
   put_string(out, input->name);
@@ -150,7 +151,7 @@ static void put_captures(const dt_graph_t *graph, dt_text_t *out) {
   }
 }
 
-static void put_constant(const dt_graph_t *graph, uint32_t index, dt_text_t *out) {
+static void put_constant(const dt_graph_t *graph, uint32_t index, int64_t most, dt_text_t *out) {
   const dt_graph_constant_t *constant = &graph->constants.items[index];
   int64_t count = 1;
   dt__text_put(out, "constant ");
@@ -161,7 +162,7 @@ static void put_constant(const dt_graph_t *graph, uint32_t index, dt_text_t *out
     count = constant->sizes[k] == 0 || count == 0 ? 0 : count * constant->sizes[k];
   }
   dt__text_printf(out, "] key %lld", (long long)constant->key);
-  if (count > 0 && count <= PRINTED_DATA) {
+  if (count > 0 && count <= most) {
     const char *data = constant->data;
     size_t size = dt_dtype_size(constant->dtype);
     dt__text_put(out, " data [");
@@ -239,12 +240,12 @@ static void put_attrs(const dt_graph_t *graph, const dt_node_t *node, dt_text_t 
   dt__text_put(out, any ? "}" : "");
 }
 
-static void put_lines(const dt_graph_t *graph, dt_text_t *out);
+static void put_lines(const dt_graph_t *graph, int64_t most, dt_text_t *out);
 
 static void put_body(const dt_graph_t *body, const char *name, dt_text_t *out) {
   dt_text_t lines;
   dt__text_init(&lines);
-  put_lines(body, &lines);
+  put_lines(body, FEW_DATA, &lines);
   dt__text_printf(out, " %s {\n", name);
   for (const char *at = dt__text_str(&lines); *at;) {
     size_t len = strcspn(at, "\n");
@@ -275,13 +276,14 @@ static void put_node(const dt_graph_t *graph, uint32_t id, dt_text_t *out) {
 
 // Prints declarations up to `index`; true when that one was still to be declared, which the caller
 // then does together with its leaf.
-static bool declare_before(const dt_graph_t *graph, uint32_t index, uint32_t *next,
-                           void (*put)(const dt_graph_t *, uint32_t, dt_text_t *), dt_text_t *out) {
+static bool declare_before(const dt_graph_t *graph, uint32_t index, uint32_t *next, int64_t most,
+                           void (*put)(const dt_graph_t *, uint32_t, int64_t, dt_text_t *),
+                           dt_text_t *out) {
   if (index < *next)
     return false;
   for (; *next < index; (*next)++) {
     dt__text_put(out, "  ");
-    put(graph, *next, out);
+    put(graph, *next, most, out);
   }
   (*next)++;
   return true;
@@ -300,31 +302,33 @@ static void put_asserts(const dt_graph_t *graph, dt_text_t *out) {
   }
 }
 
-static void put_lines(const dt_graph_t *graph, dt_text_t *out) {
+// Data of constants of at most `most` elements is printed.
+static void put_lines(const dt_graph_t *graph, int64_t most, dt_text_t *out) {
   uint32_t next_input = 0, next_constant = 0;
   put_captures(graph, out);
   put_asserts(graph, out);
   for (uint32_t id = 1; id <= graph->nodes.len; id++) {
     const dt_node_t *node = &graph->nodes.items[id - 1];
     uint32_t index = node->attrs->index;
-    if (node->op == DT_OP_input && declare_before(graph, index, &next_input, put_input, out)) {
+    if (node->op == DT_OP_input &&
+        declare_before(graph, index, &next_input, most, put_input, out)) {
       dt__text_printf(out, "  %%%u = ", id);
-      put_input(graph, index, out);
+      put_input(graph, index, most, out);
     } else if (node->op == DT_OP_constant &&
-               declare_before(graph, index, &next_constant, put_constant, out)) {
+               declare_before(graph, index, &next_constant, most, put_constant, out)) {
       dt__text_printf(out, "  %%%u = ", id);
-      put_constant(graph, index, out);
+      put_constant(graph, index, most, out);
     } else {
       put_node(graph, id, out);
     }
   }
   for (; next_input < graph->inputs.len; next_input++) {
     dt__text_put(out, "  ");
-    put_input(graph, next_input, out);
+    put_input(graph, next_input, most, out);
   }
   for (; next_constant < graph->constants.len; next_constant++) {
     dt__text_put(out, "  ");
-    put_constant(graph, next_constant, out);
+    put_constant(graph, next_constant, most, out);
   }
   for (uint32_t k = 0; k < graph->updates.len; k++)
     dt__text_printf(out, "  update %u %%%u\n", graph->updates.items[k].input,
@@ -335,8 +339,14 @@ static void put_lines(const dt_graph_t *graph, dt_text_t *out) {
   dt__text_put(out, "\n");
 }
 
-void dt__graph_print(const dt_graph_t *graph, dt_text_t *out) {
+static void print(const dt_graph_t *graph, int64_t most, dt_text_t *out) {
   put_symbols(graph, out);
-  put_lines(graph, out);
+  put_lines(graph, most, out);
   dt__text_put(out, "}\n");
+}
+
+void dt__graph_print(const dt_graph_t *graph, dt_text_t *out) { print(graph, FEW_DATA, out); }
+
+void dt__graph_print_whole(const dt_graph_t *graph, dt_text_t *out) {
+  print(graph, INT64_MAX, out);
 }

@@ -162,11 +162,14 @@ static bool int_less(dt_dtype_t dtype, int64_t a, int64_t b) {
   return is_unsigned(dtype) ? (uint64_t)a < (uint64_t)b : a < b;
 }
 
+// 0 is larger than -0, so that the order of operands, lanes and parts changes no bit.
 static dt_scalar_t scalar_maximum(dt_dtype_t dtype, const dt_scalar_t *a) {
   if (!is_float(dtype))
     return int_less(dtype, a[0].i, a[1].i) ? a[1] : a[0];
   if (isnan(a[0].f) || isnan(a[1].f))
     return real(NAN);
+  if (a[0].f == a[1].f)
+    return signbit(a[0].f) ? a[1] : a[0];
   return a[0].f < a[1].f ? a[1] : a[0];
 }
 
@@ -175,6 +178,8 @@ static dt_scalar_t scalar_minimum(dt_dtype_t dtype, const dt_scalar_t *a) {
     return int_less(dtype, a[1].i, a[0].i) ? a[1] : a[0];
   if (isnan(a[0].f) || isnan(a[1].f))
     return real(NAN);
+  if (a[0].f == a[1].f)
+    return signbit(a[0].f) ? a[0] : a[1];
   return a[1].f < a[0].f ? a[1] : a[0];
 }
 

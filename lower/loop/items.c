@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a kernel waits for: the items (numbers that a call reads from its own data) whose symbols it
-// uses. And the two kinds of stores that are not plain.
+// uses. And what else of a kernel is not plain: stores, and folds whose order shows.
 #include "lower/loop/loop_private.h"
+#include "runtime/base/dtype.h"
 
 #define MAX_SYMBOLS 512 // in one expression; with more, all items are waited for
 
@@ -36,6 +37,19 @@ bool dt__stage_revises_in_order(const dt_stage_t *stage) {
   return false;
 }
 
+bool dt__fold_has_order(const dt_stage_t *stage, const dt_fold_t *fold) {
+  return (fold->kind == DT_FOLD_SUM || fold->kind == DT_FOLD_PROD) &&
+         dt__dtype_is_float(stage->insts.items[fold->value].dtype);
+}
+
+bool dt__kernel_has_order(const dt_kernel_t *kernel) {
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    for (uint32_t f = 0; f < kernel->stages.items[s].folds.len; f++)
+      if (dt__fold_has_order(&kernel->stages.items[s], &kernel->stages.items[s].folds.items[f]))
+        return true;
+  return false;
+}
+
 bool dt__kernel_updates(const dt_program_t *program, const dt_kernel_t *kernel) {
   for (uint32_t s = 0; s < kernel->stages.len; s++)
     for (uint32_t k = 0; k < kernel->stages.items[s].stores.len; k++) {
@@ -43,6 +57,37 @@ bool dt__kernel_updates(const dt_program_t *program, const dt_kernel_t *kernel) 
       if (dt__program_buffer(program, buffer)->kind == DT_BUFFER_INPUT)
         return true;
     }
+  return false;
+}
+
+static bool has_inst(const dt_kernel_t *kernel, dt_inst_kind_t kind) {
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    for (uint32_t i = 0; i < kernel->stages.items[s].insts.len; i++)
+      if (kernel->stages.items[s].insts.items[i].kind == kind)
+        return true;
+  return false;
+}
+
+uint32_t dt__program_commit(const dt_program_t *program) {
+  uint32_t k = program->n_once;
+  while (k < program->kernels.len && !dt__kernel_updates(program, &program->kernels.items[k]))
+    k++;
+  return k;
+}
+
+dt_buffer_id_t dt__program_commit_gate(const dt_program_t *program) {
+  for (uint32_t k = 0; k < program->kernels.len; k++) {
+    const dt_kernel_t *kernel = &program->kernels.items[k];
+    if (has_inst(kernel, DT_INST_SOUND) && kernel->stages.items[0].stores.len == 1)
+      return kernel->stages.items[0].stores.items[0].buffer;
+  }
+  return (dt_buffer_id_t){0};
+}
+
+bool dt__program_checks(const dt_program_t *program) {
+  for (uint32_t k = 0; k < program->kernels.len; k++)
+    if (has_inst(&program->kernels.items[k], DT_INST_BIND))
+      return true;
   return false;
 }
 

@@ -58,6 +58,7 @@ typedef enum dt_inst_kind_t {
                    // result (BOOL) says 0 <= sym < extent. Where it is false the failure `check` is
                    // recorded, sym is 0, and loads that use it must be masked by this result. Where
                    // `mask` is false the result is false and sym is 0, but nothing is recorded.
+  DT_INST_SOUND,   // no BIND of an earlier kernel has recorded a failure in this call (BOOL)
 } dt_inst_kind_t;
 
 // An instruction; its id is its position in the stage's body, args are ids of earlier ones.
@@ -79,7 +80,8 @@ typedef struct dt_inst_t {
 } dt_inst_t;
 
 // Stores to an INPUT buffer (an argument that the call updates) are made by the last kernels only,
-// which read no argument and are fused with nothing.
+// which read no argument, bind nothing and are fused with nothing: once the first of them has begun
+// the call cannot fail.
 typedef struct dt_store_t {
   dt_buffer_id_t buffer;
   const dt_sym_t *index; // one a dim; over all iterations of all kernels no two are equal (but of

@@ -46,6 +46,9 @@ typedef struct dt_program_item_t {
 // an item's buffer stands one that makes the item's range, its `most` and the asserts that waited
 // for it checks, and stores to a gate whether all of these, and those of the gate before, hold.
 // Every kernel behind it has this gate: nothing uses an item that a check refused.
+//
+// Where any program of a device both checks and updates, a kernel behind all checks stores to a
+// gate whether all held (SOUND), and kernels that update have that gate (set by fuse).
 
 // A kernel belongs to the first segment at whose beginning every UNBACKED symbol that it uses is
 // bound: in its extents, indices, predicates, and the sizes and strides of its buffers. The same
@@ -127,6 +130,10 @@ dt_status_t dt__program_add_buffer(dt_program_t *program, const dt_buffer_t *buf
 // BINDs. Fields that the kind does not read are ignored, as is the fill of a load without a mask.
 dt_status_t dt__stage_add(dt_program_t *program, dt_stage_t *stage, const dt_inst_t *inst,
                           uint32_t *out) DT_MUST_USE;
+// The program with all that it is made of, its graph included, in another arena: of what passes
+// made on the way nothing is left. The environment is shared.
+dt_status_t dt__program_copy(dt_arena_t *arena, const dt_program_t *program,
+                             dt_program_t **out) DT_MUST_USE;
 // The buffer that `inst` reads (LOAD, SEARCH), or none.
 static inline dt_buffer_id_t dt__inst_reads(const dt_inst_t *inst) {
   bool reads = inst->kind == DT_INST_LOAD || inst->kind == DT_INST_SEARCH;
@@ -136,8 +143,18 @@ static inline dt_buffer_id_t dt__inst_reads(const dt_inst_t *inst) {
 bool dt__store_scatters(const dt_program_t *program, const dt_store_t *store);
 // The kernel stores to an argument of the call.
 bool dt__kernel_updates(const dt_program_t *program, const dt_kernel_t *kernel);
+// The first kernel that does, and with it the commit point: what comes before may fail or be
+// stopped, from it on nothing does. The number of kernels where there is none.
+uint32_t dt__program_commit(const dt_program_t *program);
+// Devices: what the kernel with a SOUND stores, the gate of the kernels that update; or none.
+dt_buffer_id_t dt__program_commit_gate(const dt_program_t *program);
+// A kernel makes a check (BIND).
+bool dt__program_checks(const dt_program_t *program);
 // The kernel revises what earlier ones stored.
 bool dt__kernel_revises(const dt_kernel_t *kernel);
+// What the fold gives depends on the order of its steps: a sum or a product of floats.
+bool dt__fold_has_order(const dt_stage_t *stage, const dt_fold_t *fold);
+bool dt__kernel_has_order(const dt_kernel_t *kernel); // it has such a fold
 // The stage does, and its inner loops may store to one element again: they run in order.
 bool dt__stage_revises_in_order(const dt_stage_t *stage);
 // The kernel has a store to buffer `id`.
@@ -212,6 +229,12 @@ dt_status_t dt__program_verify(const dt_program_t *program) DT_MUST_USE;
 void dt__program_print(const dt_program_t *program, dt_text_t *out);
 dt_status_t dt__program_parse(dt_arena_t *arena, dt_symenv_t *env, dt_scan_t *scan,
                               dt_program_t **out) DT_MUST_USE;
+// The program with all of its environment and with the graph's asserts and numbers, exactly: what
+// is read back is made into the same code. *out_env is the caller's; the program's graph has
+// nothing but asserts.
+dt_status_t dt__program_write(const dt_program_t *program, dt_text_t *out) DT_MUST_USE;
+dt_status_t dt__program_read(dt_arena_t *arena, dt_scan_t *scan, dt_symenv_t **out_env,
+                             dt_program_t **out) DT_MUST_USE;
 // One kernel with buffers and symbols renumbered in order of first use: equal texts are equal code,
 // for code that uses no other knowledge of its symbols than their ranges. Names are left out.
 // `buffers` and `symbols` receive the order (arena arrays): the kernel's parameters.

@@ -136,13 +136,22 @@ static dt_status_t parse_buffer(dt_loop_parser_t *p) {
     DT_TRY(dt__loop_parse_u32(p, &buffer.index));
   DT_TRY(dt__loop_parse_dtype(p, &buffer.dtype));
   DT_TRY(dt__loop_parse_exprs(p, buffer.sizes, DT_MAX_RANK, &buffer.rank));
-  if (buffer.kind == DT_BUFFER_INPUT) {
+  if (buffer.kind == DT_BUFFER_INPUT || p->exact) {
     DT_TRY(dt__scan_expect(p->scan, "strides"));
     DT_TRY(dt__loop_parse_exprs(p, buffer.strides, DT_MAX_RANK, &n_strides));
     if (n_strides != buffer.rank)
       return dt__scan_fail(p->scan, "%u strides for rank %u", n_strides, buffer.rank);
   }
-  return dt__program_add_buffer(p->program, &buffer, &made);
+  return p->exact ? dt__program_put_buffer(p->program, &buffer)
+                  : dt__program_add_buffer(p->program, &buffer, &made);
+}
+
+static dt_status_t parse_assert(dt_loop_parser_t *p) {
+  dt_graph_assert_t check = {0};
+  if (!p->exact)
+    return dt__scan_fail(p->scan, "asserts are part of exact text only");
+  DT_TRY(dt__sym_parse(p->env, p->scan, &check.cond));
+  return DT_VEC_PUSH(p->arena, &p->graph->asserts, check) ? NULL : DT_NO_MEMORY();
 }
 
 static dt_status_t parse_check(dt_loop_parser_t *p) {
@@ -165,12 +174,24 @@ static dt_status_t parse_check(dt_loop_parser_t *p) {
   return DT_VEC_PUSH(p->arena, &p->program->checks, check) ? NULL : DT_NO_MEMORY();
 }
 
-dt_status_t dt__program_parse(dt_arena_t *arena, dt_symenv_t *env, dt_scan_t *scan,
-                              dt_program_t **out) {
+static dt_status_t parse_number(dt_loop_parser_t *p) {
+  if (!p->exact)
+    return dt__scan_fail(p->scan, "numbers are part of exact text only");
+  dt_attrs_t *attrs = DT_ARENA_NEW(p->arena, dt_attrs_t);
+  if (!attrs)
+    return DT_NO_MEMORY();
+  DT_TRY(dt__sym_parse(p->env, p->scan, &attrs->syms[0]));
+  dt_node_t node = {.op = DT_OP_size, .attrs = attrs};
+  return DT_VEC_PUSH(p->arena, &p->graph->nodes, node) ? NULL : DT_NO_MEMORY();
+}
+
+dt_status_t dt__loop_parse_program(dt_loop_parser_t *p) {
   static const struct {
     const char *word;
     dt_status_t (*parse)(dt_loop_parser_t *p);
   } lines[] = {{"symbol", parse_symbol},
+               {"assert", parse_assert},
+               {"number", parse_number},
                {"buffer", parse_buffer},
                {"check", parse_check},
                {"kernel", dt__loop_parse_kernel},
@@ -185,12 +206,7 @@ dt_status_t dt__program_parse(dt_arena_t *arena, dt_symenv_t *env, dt_scan_t *sc
                {"segment", dt__loop_parse_segment},
                {"slices", dt__loop_parse_slices},
                {"region", dt__loop_parse_region}};
-  *out = NULL;
-  if (dt__symenv_symbol_count(env) != 0)
-    return DT_FAIL(DT_E_ARGUMENT, "a program is read into an environment without symbols");
-  dt_loop_parser_t p = {arena, env, scan, dt__program_create(arena, env, NULL)};
-  if (!p.program)
-    return DT_NO_MEMORY();
+  dt_scan_t *scan = p->scan;
   DT_TRY(dt__scan_expect(scan, "program"));
   DT_TRY(dt__scan_expect(scan, "{"));
   while (!dt__scan_accept(scan, "}")) {
@@ -200,10 +216,22 @@ dt_status_t dt__program_parse(dt_arena_t *arena, dt_symenv_t *env, dt_scan_t *sc
     if (k == n)
       return dt__scan_fail(scan,
                            "expected symbol, buffer, check, kernel, outputs, item or the plan");
-    DT_TRY(lines[k].parse(&p));
-    DT_TRY(dt__symenv_status(env));
+    DT_TRY(lines[k].parse(p));
+    DT_TRY(dt__symenv_status(p->env));
   }
-  DT_TRY(dt__program_settle_regions(p.program));
+  return dt__program_settle_regions(p->program);
+}
+
+dt_status_t dt__program_parse(dt_arena_t *arena, dt_symenv_t *env, dt_scan_t *scan,
+                              dt_program_t **out) {
+  *out = NULL;
+  if (dt__symenv_symbol_count(env) != 0)
+    return DT_FAIL(DT_E_ARGUMENT, "a program is read into an environment without symbols");
+  dt_loop_parser_t p = {
+      .arena = arena, .env = env, .scan = scan, .program = dt__program_create(arena, env, NULL)};
+  if (!p.program)
+    return DT_NO_MEMORY();
+  DT_TRY(dt__loop_parse_program(&p));
   *out = p.program;
   return NULL;
 }

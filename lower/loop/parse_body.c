@@ -18,7 +18,7 @@ static dt_status_t parse_loop(dt_loop_parser_t *p, dt_sym_t *var, dt_sym_t *exte
   DT_TRY(dt__scan_expect(p->scan, "<"));
   DT_TRY(dt__sym_parse(p->env, p->scan, extent));
   uint32_t count = dt__symenv_symbol_count(p->env);
-  if (number > count)
+  if (number > count || (p->exact && number == count))
     return dt__scan_fail(p->scan, "the next symbol has number %u", count);
   if (number == count)
     *var = dt__sym_new_loop(p->env, *extent);
@@ -54,6 +54,10 @@ static dt_status_t parse_element(dt_loop_parser_t *p, dt_buffer_id_t *buffer, dt
 
 static dt_status_t parse_const(dt_loop_parser_t *p, dt_inst_t *inst) {
   DT_TRY(dt__loop_parse_dtype(p, &inst->dtype));
+  if (p->exact) {
+    DT_TRY(dt__scan_expect(p->scan, "bits"));
+    return dt__scan_i64(p->scan, &inst->value.i);
+  }
   if (dt__dtype_is_float(inst->dtype))
     return dt__scan_f64(p->scan, &inst->value.f);
   return dt__scan_i64(p->scan, &inst->value.i);
@@ -103,6 +107,10 @@ static dt_status_t parse_bind(dt_loop_parser_t *p, dt_inst_t *inst) {
   DT_TRY(dt__loop_parse_u32(p, &inst->check));
   if (dt__scan_accept_word(p->scan, "mask"))
     DT_TRY(dt__loop_parse_id(p, 'v', &inst->mask));
+  if (p->exact) {
+    inst->sym = dt__symbol_sym(p->env, number);
+    return inst->sym.id ? NULL : dt__scan_fail(p->scan, "there is no symbol d%u", number);
+  }
   if (number != dt__symenv_symbol_count(p->env))
     return dt__scan_fail(p->scan, "the next symbol has number %u", dt__symenv_symbol_count(p->env));
   inst->sym = dt__sym_new(p->env, DT_SYMBOL_DATA, range, NULL, "");
@@ -116,6 +124,10 @@ static dt_status_t parse_search(dt_loop_parser_t *p, dt_inst_t *inst) {
   DT_TRY(dt__loop_parse_id(p, 'v', &inst->args[0]));
   inst->inclusive = dt__scan_accept_word(p->scan, "inclusive");
   return NULL;
+}
+
+static dt_status_t parse_sound(dt_loop_parser_t *p, dt_inst_t *inst) {
+  return dt__loop_parse_dtype(p, &inst->dtype);
 }
 
 static dt_status_t parse_scalar(dt_loop_parser_t *p, dt_inst_t *inst) {
@@ -142,7 +154,8 @@ static dt_status_t parse_inst(dt_loop_parser_t *p, dt_stage_t *stage) {
   } kinds[] = {{"const", DT_INST_CONST, parse_const},   {"index", DT_INST_INDEX, parse_index},
                {"load", DT_INST_LOAD, parse_load},      {"cast", DT_INST_CAST, parse_cast},
                {"row", DT_INST_ROW, parse_row},         {"bind", DT_INST_BIND, parse_bind},
-               {"running", DT_INST_RUNNING, parse_row}, {"search", DT_INST_SEARCH, parse_search}};
+               {"running", DT_INST_RUNNING, parse_row}, {"search", DT_INST_SEARCH, parse_search},
+               {"sound", DT_INST_SOUND, parse_sound}};
   uint32_t number = 0;
   dt_inst_t inst = {
       .kind = DT_INST_SCALAR, .args = {DT_NO_INST, DT_NO_INST, DT_NO_INST}, .mask = DT_NO_INST};

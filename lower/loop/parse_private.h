@@ -10,7 +10,12 @@ typedef struct dt_loop_parser_t {
   dt_symenv_t *env;
   dt_scan_t *scan;
   dt_program_t *program;
+  bool exact;        // as store.c writes it: symbols and expressions are there already
+  dt_graph_t *graph; // of exact text: holds the asserts
 } dt_loop_parser_t;
+
+// The whole of `program { … }`.
+dt_status_t dt__loop_parse_program(dt_loop_parser_t *p) DT_MUST_USE;
 
 dt_status_t dt__loop_parse_u32(dt_loop_parser_t *p, uint32_t *out) DT_MUST_USE;
 // `letter` and a number without a space between them: b1, v0, r2.

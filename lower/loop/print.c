@@ -61,6 +61,10 @@ const char *dt__schedule_kind_name(dt_schedule_kind_t kind) {
 
 // ---- Small things -----------------------------------------------------------------------------------
 void dt__print_expr(dt_loop_printer_t *printer, dt_sym_t e) {
+  if (dt__prints_exactly(printer)) {
+    dt__sym_write(e, printer->out);
+    return;
+  }
   dt__sym_print(printer->rename->to, dt__rename_expr(printer->rename, e), printer->out);
 }
 
@@ -76,28 +80,20 @@ void dt__print_exprs(dt_loop_printer_t *printer, const dt_sym_t *exprs, uint32_t
 // The symbol itself, also where it is known to be a literal.
 static dt_sym_t print_symbol(dt_loop_printer_t *printer, dt_sym_t e) {
   uint32_t symbol = 0;
+  if (dt__prints_exactly(printer)) {
+    dt__sym_print(printer->program->env, e, printer->out);
+    return e;
+  }
   if (!dt__sym_is_symbol(printer->rename->from, e, &symbol))
     return DT_SYM_NONE_ID;
   dt__rename_symbol(printer->rename, symbol);
-  dt_sym_t made = printer->rename->map[symbol];
+  dt_sym_t made = dt__rename_find(printer->rename, symbol);
   dt__sym_print(printer->rename->to, made, printer->out);
   return made;
 }
 
-static void put_string(dt_text_t *out, const char *string) {
-  dt__text_put(out, "\"");
-  for (const char *at = string; *at; at++) {
-    if (*at == '"' || *at == '\\')
-      dt__text_printf(out, "\\%c", *at);
-    else if (*at == '\n')
-      dt__text_put(out, "\\n");
-    else if (*at < ' ' || *at > '~')
-      dt__text_printf(out, "\\x%02x", (unsigned)(unsigned char)*at);
-    else
-      dt__text_write(out, at, 1);
-  }
-  dt__text_put(out, "\"");
-}
+// The parser has room for no more; names of many ops joined may be longer.
+static void put_string(dt_text_t *out, const char *string) { dt__text_quote(out, string, 1000); }
 
 // The shortest of a few precisions that reads back as the same number.
 static void put_value(dt_text_t *out, dt_dtype_t dtype, dt_scalar_t value) {
@@ -152,11 +148,13 @@ static void print_load(dt_loop_printer_t *printer, const dt_inst_t *inst) {
 
 static void print_bind(dt_loop_printer_t *printer, const dt_inst_t *inst) {
   uint32_t symbol = 0;
+  const dt_symenv_t *env =
+      dt__prints_exactly(printer) ? printer->program->env : printer->rename->to;
   dt__text_put(printer->out, "bind ");
   dt_sym_t made = print_symbol(printer, inst->sym);
-  if (dt__sym_is_symbol(printer->rename->to, made, &symbol)) {
+  if (dt__sym_is_symbol(env, made, &symbol)) {
     dt__text_put(printer->out, ": ");
-    put_range(printer->out, dt__symbol_info(printer->rename->to, symbol).range);
+    put_range(printer->out, dt__symbol_info(env, symbol).range);
   }
   dt__text_put(printer->out, " < ");
   dt__print_expr(printer, inst->extent);
@@ -172,7 +170,10 @@ static void print_inst(dt_loop_printer_t *printer, const dt_inst_t *inst, uint32
   switch (inst->kind) {
   case DT_INST_CONST:
     dt__text_printf(out, "const %s ", dtype);
-    put_value(out, inst->dtype, inst->value);
+    if (dt__prints_exactly(printer))
+      dt__text_printf(out, "bits %lld", (long long)inst->value.i);
+    else
+      put_value(out, inst->dtype, inst->value);
     break;
   case DT_INST_INDEX:
     dt__text_printf(out, "index %s ", dtype);
@@ -202,6 +203,9 @@ static void print_inst(dt_loop_printer_t *printer, const dt_inst_t *inst, uint32
     dt__text_printf(out, "search %s ", dtype);
     printer->buffer_name(printer, inst->buffer);
     dt__text_printf(out, " of v%u%s", inst->args[0], inst->inclusive ? " inclusive" : "");
+    break;
+  case DT_INST_SOUND:
+    dt__text_printf(out, "sound %s", dtype);
     break;
   }
   dt__text_put(out, "\n");
@@ -273,7 +277,7 @@ void dt__print_kernel_body(dt_loop_printer_t *printer, const dt_kernel_t *kernel
 }
 
 // ---- Programs -------------------------------------------------------------------------------------------
-static void put_buffer_name(dt_loop_printer_t *printer, dt_buffer_id_t buffer) {
+void dt__print_buffer_name(dt_loop_printer_t *printer, dt_buffer_id_t buffer) {
   dt__text_printf(printer->out, "b%u", buffer.id);
 }
 
@@ -287,7 +291,7 @@ static void print_buffer(dt_loop_printer_t *printer, uint32_t id) {
     dt__text_printf(out, "%u ", buffer->index);
   dt__text_put(out, dt_dtype_name(buffer->dtype));
   dt__print_exprs(printer, buffer->sizes, buffer->rank);
-  if (buffer->kind == DT_BUFFER_INPUT) {
+  if (buffer->kind == DT_BUFFER_INPUT || dt__prints_exactly(printer)) {
     dt__text_put(out, " strides ");
     dt__print_exprs(printer, buffer->strides, buffer->rank);
   }
@@ -399,11 +403,40 @@ static void print_symbols(dt_loop_printer_t *printer) {
   }
 }
 
-static void print_program(dt_loop_printer_t *printer) {
+static void print_asserts(dt_loop_printer_t *printer) {
+  const dt_graph_t *graph = printer->program->graph;
+  for (uint32_t k = 0; graph && k < graph->asserts.len; k++) {
+    dt__text_put(printer->out, "assert ");
+    dt__print_expr(printer, graph->asserts.items[k].cond);
+    dt__text_put(printer->out, "\n");
+  }
+}
+
+// Numbers that the graph takes for data, which the host program checks; in the order of bodies,
+// too.
+static void print_numbers(dt_loop_printer_t *printer, const dt_graph_t *graph) {
+  for (uint32_t k = 0; graph && k < graph->nodes.len; k++) {
+    if (graph->nodes.items[k].op != DT_OP_size)
+      continue;
+    dt__text_put(printer->out, "number ");
+    dt__print_expr(printer, graph->nodes.items[k].attrs->syms[0]);
+    dt__text_put(printer->out, "\n");
+  }
+  for (uint32_t k = 0; graph && k < graph->controls.len; k++)
+    for (uint32_t i = 0; i < dt__control_n(&graph->controls.items[k]); i++)
+      print_numbers(printer, graph->controls.items[k].bodies[i]);
+}
+
+void dt__print_program(dt_loop_printer_t *printer) {
   const dt_program_t *program = printer->program;
   dt_text_t *out = printer->out;
   dt__text_put(out, "program {\n");
-  print_symbols(printer);
+  if (dt__prints_exactly(printer)) {
+    print_asserts(printer);
+    print_numbers(printer, program->graph);
+  } else {
+    print_symbols(printer);
+  }
   for (uint32_t id = 1; id <= program->buffers.len; id++)
     print_buffer(printer, id);
   for (uint32_t k = 0; k < program->checks.len; k++) {
@@ -451,17 +484,19 @@ void dt__program_print(const dt_program_t *program, dt_text_t *out) {
   if (!status)
     status = dt__rename_init(&final, program->env);
   if (!status) {
-    dt_loop_printer_t printer = {
-        .program = program, .rename = &found, .out = &scratch, .buffer_name = put_buffer_name};
-    print_program(&printer);
-    for (uint32_t k = 0; k < found.n_map; k++) {
+    dt_loop_printer_t printer = {.program = program,
+                                 .rename = &found,
+                                 .out = &scratch,
+                                 .buffer_name = dt__print_buffer_name};
+    dt__print_program(&printer);
+    for (uint32_t k = 0; k < dt__symenv_symbol_count(program->env); k++) {
       dt_symbol_kind_t kind = dt__symbol_info(program->env, k).kind;
-      if (found.map[k].id && kind != DT_SYMBOL_LOOP && kind != DT_SYMBOL_DATA)
+      if (dt__rename_find(&found, k).id && kind != DT_SYMBOL_LOOP && kind != DT_SYMBOL_DATA)
         dt__rename_symbol(&final, k);
     }
     printer.rename = &final;
     printer.out = out;
-    print_program(&printer);
+    dt__print_program(&printer);
   }
   out->failed |= status != NULL || found.failed || final.failed || scratch.failed;
   dt_status_free(status);

@@ -3,19 +3,29 @@
 // with other buffers and symbols. The bodies come first, then sizes, strides and ranges of what
 // they use.
 #include "lower/loop/loop_private.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 // What a buffer is to the code; each has numbers of its own.
 typedef enum role_t { ROLE_PARAMETER, ROLE_LOCAL, ROLE_SLAB, N_ROLES } role_t;
+
+// A buffer, and 1 + its number among those of its role; 0: none.
+typedef struct numbered_t {
+  uint32_t id, number;
+} numbered_t;
 
 typedef struct canonical_t {
   dt_program_t *program;
   const dt_kernel_t *kernels;
   uint32_t n_kernels;
   dt_kernel_params_t *params;
-  uint32_t *numbers; // by buffer, [id - 1]: 1 + its number among those of its role
+  // A hash table of the buffers that are used; a power of two of slots, at most half of them taken.
+  numbered_t *numbers;
+  uint32_t n_slots;
   struct {
     DT_VEC(dt_buffer_id_t) used; // in order
   } roles[N_ROLES];
@@ -27,15 +37,34 @@ static role_t role_of(const dt_program_t *program, dt_buffer_id_t id) {
   return kind == DT_BUFFER_LOCAL ? ROLE_LOCAL : kind == DT_BUFFER_SLAB ? ROLE_SLAB : ROLE_PARAMETER;
 }
 
+static numbered_t *numbered(const canonical_t *c, dt_buffer_id_t id) {
+  uint32_t at = (uint32_t)dt__hash_mix(id.id, 0) & (c->n_slots - 1);
+  while (c->numbers[at].id && c->numbers[at].id != id.id)
+    at = (at + 1) & (c->n_slots - 1);
+  return &c->numbers[at];
+}
+
+// Room for every buffer that the kernels may use.
+static dt_status_t make_numbers(canonical_t *c) {
+  uint32_t most = c->program->items.len + 1; // and the gate
+  for (uint32_t k = 0; k < c->n_kernels; k++)
+    for (uint32_t s = 0; s < c->kernels[k].stages.len; s++)
+      most += c->kernels[k].stages.items[s].insts.len + c->kernels[k].stages.items[s].stores.len;
+  for (c->n_slots = 16; c->n_slots < 2 * most;)
+    c->n_slots *= 2;
+  c->numbers = dt__calloc(c->n_slots, sizeof(*c->numbers));
+  return c->numbers ? NULL : DT_NO_MEMORY();
+}
+
 // ---- Order of first use -------------------------------------------------------------------------------
 static dt_status_t use_buffer(canonical_t *c, dt_buffer_id_t id) {
-  uint32_t *number = &c->numbers[id.id - 1];
-  if (*number)
+  numbered_t *own = numbered(c, id);
+  if (own->number)
     return NULL;
   role_t role = role_of(c->program, id);
   if (!DT_VEC_PUSH(c->program->arena, &c->roles[role].used, id))
     return DT_NO_MEMORY();
-  *number = c->roles[role].used.len;
+  *own = (numbered_t){.id = id.id, .number = c->roles[role].used.len};
   return NULL;
 }
 
@@ -55,7 +84,7 @@ static dt_status_t use_buffers(canonical_t *c, const dt_kernel_t *kernel) {
 static void put_buffer_name(dt_loop_printer_t *printer, dt_buffer_id_t buffer) {
   const canonical_t *c = printer->user;
   dt__text_printf(printer->out, "%c%u", "pls"[role_of(c->program, buffer)],
-                  c->numbers[buffer.id - 1] - 1);
+                  numbered(c, buffer)->number - 1);
 }
 
 // Strides of slabs are chosen where code is made.
@@ -100,27 +129,27 @@ static const dt_program_item_t *loaded_item(const dt_program_t *program, uint32_
 
 // The free symbols, in the order of their numbers in the text.
 static dt_status_t list_symbols(canonical_t *c) {
-  const dt_symenv_t *to = c->rename.to;
-  uint32_t n = dt__symenv_symbol_count(to), at = 0;
-  uint32_t *old = DT_ARENA_ARRAY(c->program->arena, uint32_t, n + 1);
-  uint32_t *list = DT_ARENA_ARRAY(c->program->arena, uint32_t, n + 1);
-  if (!old || !list)
+  const dt_rename_t *rename = &c->rename;
+  uint32_t at = 0;
+  uint32_t *list = DT_ARENA_ARRAY(c->program->arena, uint32_t, rename->n_made + 1);
+  if (!list)
     return DT_NO_MEMORY();
-  for (uint32_t k = 0; k < c->rename.n_map; k++) {
-    uint32_t symbol = 0;
-    if (c->rename.map[k].id && dt__sym_is_symbol(to, c->rename.map[k], &symbol))
-      old[symbol] = k;
-  }
-  for (uint32_t k = 0; k < n; k++)
-    if (is_free(to, k) && !loaded_item(c->program, old[k]))
-      list[at++] = old[k];
+  for (uint32_t k = 0; k < rename->n_made; k++)
+    if (is_free(rename->to, k) && !loaded_item(c->program, rename->made[k].symbol))
+      list[at++] = rename->made[k].symbol;
   c->params->n_symbols = at;
   c->params->symbols = list;
   return NULL;
 }
 
 // ---- Programs of device sizes -----------------------------------------------------------------------------
-// "u0 = p3": where symbols of items come from.
+static int compare_symbols(const void *a, const void *b) {
+  const dt_renamed_t *x = a, *y = b;
+  return (x->symbol > y->symbol) - (x->symbol < y->symbol);
+}
+
+// "u0 = p3": where symbols of items come from, in the program's order. Last of all: nothing is
+// found in the table of what was renamed after it.
 static dt_status_t use_items(canonical_t *c, dt_loop_printer_t *printer) {
   const dt_program_t *program = c->program;
   dt_kernel_params_t *params = c->params;
@@ -128,17 +157,24 @@ static dt_status_t use_items(canonical_t *c, dt_loop_printer_t *printer) {
   params->items = DT_ARENA_ARRAY(program->arena, uint32_t, program->items.len + 1);
   if (!params->items)
     return DT_NO_MEMORY();
-  for (uint32_t k = 0; k < c->rename.n_map; k++) {
-    const dt_program_item_t *item = loaded_item(program, k);
-    if (!item || !c->rename.map[k].id)
+  if (c->rename.n_made > 1)
+    qsort(c->rename.made, c->rename.n_made, sizeof(*c->rename.made), compare_symbols);
+  for (uint32_t k = 0; k < c->rename.n_made; k++) {
+    const dt_program_item_t *item = loaded_item(program, c->rename.made[k].symbol);
+    if (!item)
       continue;
     params->items[params->n_items++] = (uint32_t)(item - program->items.items);
     DT_TRY(use_buffer(c, item->buffer));
-    dt__sym_print(to, c->rename.map[k], printer->out);
+    dt__sym_print(to, c->rename.made[k].made, printer->out);
     dt__text_put(printer->out, " = ");
     put_buffer_name(printer, item->buffer);
     dt__text_put(printer->out, "\n");
   }
+  return NULL;
+}
+
+static dt_status_t use_gate(canonical_t *c, dt_loop_printer_t *printer) {
+  const dt_kernel_params_t *params = c->params;
   if (!params->gate.id)
     return NULL;
   DT_TRY(use_buffer(c, params->gate));
@@ -148,15 +184,10 @@ static dt_status_t use_items(canonical_t *c, dt_loop_printer_t *printer) {
   return NULL;
 }
 
-static dt_status_t print(canonical_t *c, dt_text_t *out) {
+static dt_status_t print_all(canonical_t *c, dt_text_t *out) {
   dt_program_t *program = c->program;
-  memset(c->params, 0, sizeof(*c->params));
-  c->numbers = DT_ARENA_ARRAY(program->arena, uint32_t, program->buffers.len + 1);
-  if (!c->numbers)
-    return DT_NO_MEMORY();
   for (uint32_t k = 0; k < c->n_kernels; k++)
     DT_TRY(use_buffers(c, &c->kernels[k]));
-  DT_TRY(dt__rename_init(&c->rename, program->env));
   dt_loop_printer_t printer = {.program = program,
                                .rename = &c->rename,
                                .out = out,
@@ -170,16 +201,27 @@ static dt_status_t print(canonical_t *c, dt_text_t *out) {
     print_buffers(&printer, c, role);
   print_ranges(&printer);
   c->params->gate = c->kernels[c->n_kernels - 1].gate;
-  dt_status_t status = list_symbols(c);
-  if (!status && program->device_sized)
-    status = use_items(c, &printer);
-  if (!status && c->rename.failed)
-    status = dt__status_join(dt__symenv_status(c->rename.to), dt__symenv_status(program->env));
-  if (!status && c->rename.failed)
-    status = DT_FAIL(DT_E_INTERNAL, "a kernel's expression is missing");
-  if (!status)
-    status = dt__text_status(out);
-  dt__rename_fini(&c->rename);
+  DT_TRY(list_symbols(c));
+  if (program->device_sized)
+    DT_TRY(use_items(c, &printer));
+  DT_TRY(use_gate(c, &printer));
+  if (!c->rename.failed)
+    return dt__text_status(out);
+  if (c->rename.no_memory)
+    return DT_NO_MEMORY();
+  DT_TRY(dt__status_join(dt__symenv_status(c->rename.to), dt__symenv_status(program->env)));
+  return DT_FAIL(DT_E_INTERNAL, "a kernel's expression is missing");
+}
+
+static dt_status_t print(canonical_t *c, dt_text_t *out) {
+  memset(c->params, 0, sizeof(*c->params));
+  DT_TRY(make_numbers(c));
+  dt_status_t status = dt__rename_init(&c->rename, c->program->env);
+  if (!status) {
+    status = print_all(c, out);
+    dt__rename_fini(&c->rename);
+  }
+  dt__free(c->numbers);
   c->params->n_buffers = c->roles[ROLE_PARAMETER].used.len;
   c->params->buffers = c->roles[ROLE_PARAMETER].used.items;
   return status;

@@ -2,8 +2,10 @@
 // Programs, buffers and stage bodies as data: making them, sharing equal instructions, and the two
 // expressions everybody asks of a buffer. What they must satisfy stands in verify.c.
 #include "lower/loop/loop_private.h"
+#include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 dt_program_t *dt__program_create(dt_arena_t *arena, dt_symenv_t *env, const dt_graph_t *graph) {
@@ -14,6 +16,13 @@ dt_program_t *dt__program_create(dt_arena_t *arena, dt_symenv_t *env, const dt_g
   program->env = env;
   program->graph = graph;
   return program;
+}
+
+dt_status_t dt__program_put_buffer(dt_program_t *program, const dt_buffer_t *buffer) {
+  if (!DT_VEC_PUSH(program->arena, &program->buffers, *buffer) ||
+      !DT_VEC_PUSH(program->arena, &program->offsets, DT_SYM_NONE_ID))
+    return DT_NO_MEMORY();
+  return NULL;
 }
 
 dt_status_t dt__program_add_buffer(dt_program_t *program, const dt_buffer_t *buffer,
@@ -32,9 +41,7 @@ dt_status_t dt__program_add_buffer(dt_program_t *program, const dt_buffer_t *buf
   }
   for (uint32_t d = made.rank; d < DT_MAX_RANK; d++)
     made.sizes[d] = made.strides[d] = DT_SYM_NONE_ID;
-  if (!DT_VEC_PUSH(program->arena, &program->buffers, made) ||
-      !DT_VEC_PUSH(program->arena, &program->offsets, DT_SYM_NONE_ID))
-    return DT_NO_MEMORY();
+  DT_TRY(dt__program_put_buffer(program, &made));
   *out = (dt_buffer_id_t){program->buffers.len};
   return NULL;
 }
@@ -76,6 +83,7 @@ uint32_t dt__inst_arity(const dt_inst_t *inst) {
   case DT_INST_CONST:
   case DT_INST_INDEX:
   case DT_INST_ROW:
+  case DT_INST_SOUND:
     return 0;
   }
   return 0;
@@ -105,6 +113,7 @@ static dt_inst_t normal_form(const dt_inst_t *inst) {
     made.op = inst->op;
     break;
   case DT_INST_CAST:
+  case DT_INST_SOUND:
     break;
   case DT_INST_ROW:
   case DT_INST_RUNNING:
@@ -234,39 +243,61 @@ const dt_program_slices_t *dt__kernel_slices(const dt_program_t *program, uint32
   return slices ? &program->slices.items[slices - 1] : NULL;
 }
 
-static void swap_slices(dt_program_t *program, uint32_t a, uint32_t b) {
-  dt_program_slices_t kept = program->slices.items[a];
-  program->slices.items[a] = program->slices.items[b];
-  program->slices.items[b] = kept;
-  for (uint32_t k = 0; k < program->kernels.len; k++) {
-    uint32_t *own = &program->kernels.items[k].slices;
-    *own = *own == a + 1 ? b + 1 : *own == b + 1 ? a + 1 : *own;
-  }
+typedef struct settled_t {
+  dt_program_slices_t slices;
+  uint32_t number; // 1 + where they stood
+} settled_t;
+
+static int compare_first(const void *a, const void *b) {
+  const settled_t *x = a, *y = b;
+  return (x->slices.first > y->slices.first) - (x->slices.first < y->slices.first);
 }
 
-// Slices stand in the order of their kernels, whichever were found first.
-static void sort_slices(dt_program_t *program) {
-  for (uint32_t i = 1; i < program->slices.len; i++)
-    for (uint32_t k = i; k > 0; k--)
-      if (program->slices.items[k].first < program->slices.items[k - 1].first)
-        swap_slices(program, k - 1, k);
+// Slices stand in the order of their kernels, whichever were found first. Room for n + 1 of both.
+static void sort_slices(dt_program_t *program, settled_t *sorted, uint32_t *numbers) {
+  uint32_t n = program->slices.len;
+  for (uint32_t i = 0; i < n; i++)
+    sorted[i] = (settled_t){.slices = program->slices.items[i], .number = i + 1};
+  qsort(sorted, n, sizeof(*sorted), compare_first);
+  numbers[0] = 0; // of kernels that run in none
+  for (uint32_t i = 0; i < n; i++) {
+    program->slices.items[i] = sorted[i].slices;
+    numbers[sorted[i].number] = i + 1;
+  }
+  for (uint32_t k = 0; k < program->kernels.len; k++)
+    program->kernels.items[k].slices = numbers[program->kernels.items[k].slices];
+}
+
+// members: by the slices' number, zeroed.
+static dt_status_t find_members(dt_program_t *program, uint32_t *members) {
+  for (uint32_t i = 0; i < program->slices.len; i++)
+    program->slices.items[i].first = program->slices.items[i].end = 0;
+  for (uint32_t k = 0; k < program->kernels.len; k++) {
+    uint32_t own = program->kernels.items[k].slices;
+    if (!own)
+      continue;
+    dt_program_slices_t *slices = &program->slices.items[own - 1];
+    slices->first = members[own]++ ? slices->first : k;
+    slices->end = k + 1;
+  }
+  for (uint32_t i = 0; i < program->slices.len; i++) {
+    const dt_program_slices_t *slices = &program->slices.items[i];
+    if (members[i + 1] == 0 || slices->end - slices->first != members[i + 1])
+      return DT_FAIL(DT_E_INTERNAL, "slices %u: their %u kernels stand apart", i, members[i + 1]);
+  }
+  return NULL;
 }
 
 dt_status_t dt__program_settle_slices(dt_program_t *program) {
-  for (uint32_t i = 0; i < program->slices.len; i++) {
-    dt_program_slices_t *slices = &program->slices.items[i];
-    uint32_t members = 0;
-    slices->first = slices->end = 0;
-    for (uint32_t k = 0; k < program->kernels.len; k++) {
-      if (program->kernels.items[k].slices != i + 1)
-        continue;
-      slices->first = members ? slices->first : k;
-      slices->end = k + 1;
-      members++;
-    }
-    if (members == 0 || slices->end - slices->first != members)
-      return DT_FAIL(DT_E_INTERNAL, "slices %u: their %u kernels stand apart", i, members);
-  }
-  sort_slices(program);
-  return NULL;
+  size_t room = (size_t)program->slices.len + 1;
+  if (program->slices.len == 0)
+    return NULL;
+  uint32_t *numbers = dt__calloc(room, sizeof(*numbers));
+  settled_t *sorted = dt__calloc(room, sizeof(*sorted));
+  dt_status_t status = numbers && sorted ? find_members(program, numbers) : DT_NO_MEMORY();
+  if (!status)
+    sort_slices(program, sorted, numbers);
+  dt__free(numbers);
+  dt__free(sorted);
+  return status;
 }

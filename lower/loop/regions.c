@@ -2,28 +2,81 @@
 // Regions of programs: where their kernels stand, and who lies in whom. What they must satisfy
 // stands in verify_region.c.
 #include "lower/loop/loop_private.h"
+#include "runtime/base/memory.h"
 #include "runtime/base/status.h"
+
+#include <stdlib.h>
 
 static bool has_run(const dt_program_region_t *region, uint32_t run) {
   return run >= region->run_first && run < region->run_end;
 }
 
-dt_status_t dt__program_settle_regions(dt_program_t *program) {
-  for (uint32_t i = 0; i < program->regions.len; i++) {
-    dt_program_region_t *region = &program->regions.items[i];
-    uint32_t members = 0;
-    region->first = region->end = 0;
-    for (uint32_t k = program->n_once; k < program->kernels.len; k++) {
-      if (!has_run(region, program->kernels.items[k].run))
-        continue;
-      region->first = members ? region->first : k;
-      region->end = k + 1;
-      members++;
-    }
-    if (region->end - region->first != members)
-      return DT_FAIL(DT_E_INTERNAL, "region %u: its %u kernels stand apart", i, members);
+// Neighbours of one run: kernels [first, end).
+typedef struct span_t {
+  uint32_t run, first, end;
+} span_t;
+
+static int compare_runs(const void *a, const void *b) {
+  const span_t *x = a, *y = b;
+  return x->run != y->run ? (x->run > y->run) - (x->run < y->run)
+                          : (x->first > y->first) - (x->first < y->first);
+}
+
+// In the order of runs; how many there are.
+static uint32_t find_spans(const dt_program_t *program, span_t *spans) {
+  uint32_t n = 0;
+  for (uint32_t k = program->n_once; k < program->kernels.len; k++) {
+    uint32_t run = program->kernels.items[k].run;
+    if (n == 0 || spans[n - 1].run != run)
+      spans[n++] = (span_t){.run = run, .first = k};
+    spans[n - 1].end = k + 1;
   }
-  return NULL;
+  qsort(spans, n, sizeof(*spans), compare_runs);
+  return n;
+}
+
+// The first span of run `run`, or behind it.
+static uint32_t lower_bound(const span_t *spans, uint32_t n, uint32_t run) {
+  uint32_t low = 0, high = n;
+  while (low < high) {
+    uint32_t middle = low + (high - low) / 2;
+    if (spans[middle].run < run)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+// How many kernels the region has.
+static uint32_t settle(dt_program_region_t *region, const span_t *spans, uint32_t n) {
+  uint32_t members = 0;
+  region->first = region->end = 0;
+  for (uint32_t i = lower_bound(spans, n, region->run_first);
+       i < n && spans[i].run < region->run_end; i++) {
+    region->first = members && region->first < spans[i].first ? region->first : spans[i].first;
+    region->end = region->end > spans[i].end ? region->end : spans[i].end;
+    members += spans[i].end - spans[i].first;
+  }
+  return members;
+}
+
+dt_status_t dt__program_settle_regions(dt_program_t *program) {
+  if (program->regions.len == 0)
+    return NULL;
+  span_t *spans = dt__calloc(program->kernels.len, sizeof(*spans));
+  if (!spans)
+    return DT_NO_MEMORY();
+  uint32_t n = find_spans(program, spans);
+  dt_status_t status = NULL;
+  for (uint32_t i = 0; i < program->regions.len && !status; i++) {
+    dt_program_region_t *region = &program->regions.items[i];
+    uint32_t members = settle(region, spans, n);
+    if (region->end - region->first != members)
+      status = DT_FAIL(DT_E_INTERNAL, "region %u: its %u kernels stand apart", i, members);
+  }
+  dt__free(spans);
+  return status;
 }
 
 uint32_t dt__region_at(const dt_program_t *program, uint32_t k, uint32_t after) {

@@ -194,29 +194,17 @@ static dt_status_t verify_predicates(const dt_loop_verifier_t *v) {
   return NULL;
 }
 
-// ---- Updates of arguments ---------------------------------------------------------------------------
-static dt_status_t verify_updates(dt_loop_verifier_t *v) {
-  bool updates = dt__kernel_updates(v->program, v->kernel);
-  if (v->updates && !updates)
-    return dt__loop_verify_fail(v, "it comes after a kernel that updates an argument");
-  v->updates = updates;
-  for (uint32_t s = 0; updates && s < v->kernel->stages.len; s++) {
-    const dt_stage_t *stage = &v->kernel->stages.items[s];
-    for (uint32_t i = 0; i < stage->insts.len; i++) {
-      dt_buffer_id_t read = dt__inst_reads(&stage->insts.items[i]);
-      if (read.id && dt__program_buffer(v->program, read)->kind == DT_BUFFER_INPUT)
-        return dt__loop_verify_fail(v, "it updates an argument and reads buffer %u", read.id);
+// ---- Kernels --------------------------------------------------------------------------------------------
+// What the kernel stored was stored earlier, for those that come. Its ids may be wrong yet.
+static void note_earlier(dt_loop_verifier_t *v, const dt_kernel_t *kernel) {
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    for (uint32_t k = 0; k < kernel->stages.items[s].stores.len; k++) {
+      uint32_t id = kernel->stages.items[s].stores.items[k].buffer.id;
+      if (id && id <= v->program->buffers.len)
+        v->earlier_writer[id - 1] = v->written_by[id - 1];
     }
-    for (uint32_t k = 0; k < stage->stores.len; k++) {
-      dt_buffer_id_t id = stage->stores.items[k].buffer;
-      if (dt__program_buffer(v->program, id)->kind != DT_BUFFER_INPUT)
-        return dt__loop_verify_fail(v, "it updates an argument and writes buffer %u", id.id);
-    }
-  }
-  return NULL;
 }
 
-// ---- Kernels --------------------------------------------------------------------------------------------
 static dt_status_t verify_kernel(dt_loop_verifier_t *v) {
   const dt_kernel_t *kernel = v->kernel;
   if (!kernel->name)
@@ -242,15 +230,13 @@ static dt_status_t verify_kernel(dt_loop_verifier_t *v) {
     DT_TRY_GOTO(dt__loop_verify_stage(v), done);
   }
   v->stage = NULL;
-  DT_TRY_GOTO(verify_updates(v), done);
   status = verify_schedules(v);
 done:
   dt__free(v->row_stage);
   dt__free(v->row_dtype);
   v->stage = NULL;
   v->kernel_stamp = v->stage_stamp = UINT32_MAX;
-  for (uint32_t b = 0; b < v->program->buffers.len; b++)
-    v->earlier_writer[b] = v->written_by[b];
+  note_earlier(v, kernel);
   return status;
 }
 
@@ -266,6 +252,7 @@ static dt_status_t verify(dt_loop_verifier_t *v) {
     DT_TRY(verify_kernel(v));
   }
   v->kernel = NULL;
+  DT_TRY(dt__loop_verify_commit(v));
   DT_TRY(verify_outputs(v));
   return dt__loop_verify_order(v);
 }

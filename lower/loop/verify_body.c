@@ -235,7 +235,7 @@ static dt_status_t verify_bind(dt_loop_verifier_t *v, const dt_inst_t *inst, uin
 
 static dt_status_t verify_operands(const dt_loop_verifier_t *v, const dt_inst_t *inst,
                                    uint32_t at) {
-  if ((unsigned)inst->kind > DT_INST_BIND)
+  if ((unsigned)inst->kind > DT_INST_SOUND)
     return dt__loop_verify_fail(v, "v%u is of no kind", at);
   if (!dt__dtype_is_valid(inst->dtype))
     return dt__loop_verify_fail(v, "v%u has no dtype", at);
@@ -275,6 +275,10 @@ static dt_status_t verify_inst(dt_loop_verifier_t *v, uint32_t at) {
     return verify_running(v, inst, at);
   case DT_INST_SEARCH:
     return verify_search(v, inst, at);
+  case DT_INST_SOUND:
+    return inst->dtype == DT_BOOL ? NULL
+                                  : dt__loop_verify_fail(v, "v%u says %s whether checks failed", at,
+                                                         dt_dtype_name(inst->dtype));
   }
   return NULL;
 }

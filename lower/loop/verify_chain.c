@@ -2,7 +2,10 @@
 // The verifier of chains: their loops, their slabs, their schedules; and that a launch which runs
 // them together, tile by tile, means what the kernels mean one after another.
 #include "lower/loop/verify_private.h"
+#include "runtime/base/memory.h"
 #include "runtime/base/status.h"
+
+#include <stdlib.h>
 
 // A chain under examination.
 typedef struct chain_t {
@@ -51,23 +54,32 @@ static dt_status_t verify_slabs_of(const chain_t *c, uint32_t k) {
   return NULL;
 }
 
-// All users of the slab are of one chain.
-static dt_status_t verify_users(const dt_loop_verifier_t *v, uint32_t id) {
+// Notes that the kernel uses the buffer, in owners: by buffer, [id - 1], the chain whose slab it
+// is.
+static dt_status_t verify_user(const dt_loop_verifier_t *v, uint32_t *owners, uint32_t k,
+                               dt_buffer_id_t id) {
+  const dt_kernel_t *kernel = &v->program->kernels.items[k];
+  if (!id.id || dt__program_buffer(v->program, id)->kind != DT_BUFFER_SLAB)
+    return NULL;
+  uint32_t *owner = &owners[id.id - 1];
+  if (!kernel->chain || (*owner && *owner != kernel->chain))
+    return dt__loop_verify_fail(v, "slab %u is used by kernel %u, which is not of its chain", id.id,
+                                k);
+  *owner = kernel->chain;
+  return NULL;
+}
+
+// All users of a slab are of one chain.
+static dt_status_t verify_users(const dt_loop_verifier_t *v, uint32_t *owners) {
   const dt_program_t *program = v->program;
-  uint32_t owner = 0;
-  for (uint32_t k = 0; k < program->kernels.len; k++) {
-    const dt_kernel_t *kernel = &program->kernels.items[k];
-    bool uses = dt__kernel_stores_to(kernel, id);
-    for (uint32_t s = 0; s < kernel->stages.len; s++)
-      for (uint32_t i = 0; i < kernel->stages.items[s].insts.len; i++)
-        uses |= dt__inst_reads(&kernel->stages.items[s].insts.items[i]).id == id;
-    if (!uses)
-      continue;
-    if (!kernel->chain || (owner && owner != kernel->chain))
-      return dt__loop_verify_fail(v, "slab %u is used by kernel %u, which is not of its chain", id,
-                                  k);
-    owner = kernel->chain;
-  }
+  for (uint32_t k = 0; k < program->kernels.len; k++)
+    for (uint32_t s = 0; s < program->kernels.items[k].stages.len; s++) {
+      const dt_stage_t *stage = &program->kernels.items[k].stages.items[s];
+      for (uint32_t i = 0; i < stage->insts.len; i++)
+        DT_TRY(verify_user(v, owners, k, dt__inst_reads(&stage->insts.items[i])));
+      for (uint32_t i = 0; i < stage->stores.len; i++)
+        DT_TRY(verify_user(v, owners, k, stage->stores.items[i].buffer));
+    }
   return NULL;
 }
 
@@ -127,20 +139,43 @@ static dt_status_t verify_member(const chain_t *c, uint32_t k) {
   return verify_reads(c, k);
 }
 
+static int compare_numbers(const void *a, const void *b) {
+  const uint32_t *x = a, *y = b;
+  return (*x > *y) - (*x < *y);
+}
+
+// Each chain stands at one place.
+static dt_status_t verify_apart(const dt_loop_verifier_t *v) {
+  const dt_program_t *program = v->program;
+  uint32_t n = 0, twice = 0;
+  uint32_t *numbers = dt__calloc((size_t)program->kernels.len + 1, sizeof(*numbers));
+  if (!numbers)
+    return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < program->kernels.len; k = dt__kernel_chain(program, k).end)
+    if (program->kernels.items[k].chain)
+      numbers[n++] = program->kernels.items[k].chain;
+  qsort(numbers, n, sizeof(*numbers), compare_numbers);
+  for (uint32_t i = 1; i < n; i++)
+    twice = numbers[i] == numbers[i - 1] ? numbers[i] : twice;
+  dt__free(numbers);
+  return twice ? dt__loop_verify_fail(v, "chain %u: its kernels stand apart", twice) : NULL;
+}
+
 dt_status_t dt__loop_verify_chains(const dt_loop_verifier_t *v) {
   const dt_program_t *program = v->program;
-  for (uint32_t b = 0; b < program->buffers.len; b++)
-    if (program->buffers.items[b].kind == DT_BUFFER_SLAB)
-      DT_TRY(verify_users(v, b + 1));
+  uint32_t *owners = dt__calloc((size_t)program->buffers.len + 1, sizeof(*owners));
+  if (!owners)
+    return DT_NO_MEMORY();
+  dt_status_t status = verify_users(v, owners);
+  dt__free(owners);
+  DT_TRY(status);
+  DT_TRY(verify_apart(v));
   for (uint32_t k = 0; k < program->kernels.len; k++) {
     uint32_t number = program->kernels.items[k].chain;
     if (!number)
       continue;
     chain_t c = {.v = v, .kernels = dt__kernel_chain(program, k)};
     c.head = &program->kernels.items[c.kernels.end - 1];
-    for (uint32_t later = c.kernels.end; later < program->kernels.len; later++)
-      if (program->kernels.items[later].chain == number)
-        return dt__loop_verify_fail(v, "chain %u: its kernels stand apart", number);
     for (uint32_t s = 0; s < program->segments.len; s++)
       if (c.kernels.first < program->segments.items[s].kernel_end &&
           c.kernels.end > program->segments.items[s].kernel_end)

@@ -2,6 +2,7 @@
 // The verifier of what stands around kernels: items are written before they are bound and bound
 // before they are used, segments keep that order, the memory plan uses only what is bound.
 #include "lower/loop/verify_private.h"
+#include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 
 // ---- Items ----------------------------------------------------------------------------------------
@@ -135,11 +136,12 @@ static bool checks_item(const dt_program_t *program, const dt_kernel_t *kernel, 
   return false;
 }
 
-static dt_status_t verify_gate(const dt_loop_verifier_t *v, uint32_t at) {
+static dt_status_t verify_gate(const dt_loop_verifier_t *v, uint32_t at, uint32_t commit) {
   const dt_program_t *program = v->program;
   const dt_kernel_t *kernel = &program->kernels.items[at];
   uint32_t id = kernel->gate.id, items = dt__kernel_items(program, kernel);
-  if (id > program->buffers.len || (id && !program->device_sized))
+  bool known = program->device_sized || id == commit;
+  if (id > program->buffers.len || (id && !known))
     return dt__loop_verify_fail(v, "kernel %u (%s): no gate is buffer %u", at, kernel->name, id);
   if (id) {
     const dt_buffer_t *gate = &program->buffers.items[id - 1];
@@ -164,8 +166,9 @@ static bool has_items(const dt_program_t *program, dt_sym_t e) {
 // The host knows no item: nothing that it computes may need one.
 static dt_status_t verify_device_sizes(const dt_loop_verifier_t *v) {
   const dt_program_t *program = v->program;
+  uint32_t commit = dt__program_commit_gate(program).id;
   for (uint32_t k = 0; k < program->kernels.len; k++)
-    DT_TRY(verify_gate(v, k));
+    DT_TRY(verify_gate(v, k, commit));
   if (!program->device_sized)
     return NULL;
   if (program->segments.len)
@@ -189,13 +192,6 @@ static dt_status_t verify_device_sizes(const dt_loop_verifier_t *v) {
 }
 
 // ---- Slices -----------------------------------------------------------------------------------------
-static bool uses_slice_symbol(const dt_program_t *program, const dt_program_slices_t *slices,
-                              dt_sym_t e) {
-  const dt_symenv_t *env = program->env;
-  return e.id && (dt__sym_depends(env, e, dt__symbol_sym(env, slices->begin)) ||
-                  dt__sym_depends(env, e, dt__symbol_sym(env, slices->count)));
-}
-
 static dt_status_t verify_slices_of(const dt_loop_verifier_t *v, uint32_t at) {
   const dt_program_t *program = v->program;
   const dt_program_slices_t *slices = &program->slices.items[at];
@@ -210,28 +206,72 @@ static dt_status_t verify_slices_of(const dt_loop_verifier_t *v, uint32_t at) {
       return dt__loop_verify_fail(v, "slices %u: they go over the end of segment %u", at, k);
   DT_TRY(dt__loop_verify_expr(v, slices->extent, "the extent of slices"));
   DT_TRY(dt__loop_verify_expr(v, slices->step, "the step of slices"));
-  for (uint32_t k = 0; k < program->kernels.len; k++)
-    if ((program->kernels.items[k].slices == at + 1) != (k >= slices->first && k < slices->end))
+  for (uint32_t k = slices->first; k < slices->end; k++)
+    if (program->kernels.items[k].slices != at + 1)
       return dt__loop_verify_fail(v, "slices %u: kernel %u does not know of them", at, k);
-  for (uint32_t b = 0; b < program->buffers.len; b++)
-    for (uint32_t d = 0; d < program->buffers.items[b].rank; d++)
-      if (uses_slice_symbol(program, slices, program->buffers.items[b].sizes[d]))
-        return dt__loop_verify_fail(v, "slices %u: the size of buffer %u changes with them", at,
-                                    b + 1);
-  for (uint32_t k = 0; k < program->kernels.len; k++)
-    for (uint32_t l = 0; l < program->kernels.items[k].n_loops; l++)
-      if ((k < slices->first || k >= slices->end) &&
-          uses_slice_symbol(program, slices, program->kernels.items[k].extents[l]))
-        return dt__loop_verify_fail(v, "slices %u: kernel %u uses their symbols", at, k);
   return NULL;
+}
+
+// The slices that the expression uses a symbol of, by 1 + their number; 0: none. What uses those of
+// several is of none of them.
+static uint32_t slices_in(const dt_program_t *program, const uint32_t *slices_of, dt_sym_t e) {
+  uint32_t symbols[64], found = 0;
+  uint32_t n = e.id ? dt__sym_symbols(program->env, e, symbols, 64) : 0;
+  for (uint32_t k = 0; k < n && k < 64; k++)
+    found = slices_of[symbols[k]] ? slices_of[symbols[k]] : found;
+  return found;
+}
+
+// Sizes change with no slices, and loops only of their own kernels do.
+static dt_status_t verify_slice_symbols(const dt_loop_verifier_t *v, uint32_t *slices_of) {
+  const dt_program_t *program = v->program;
+  for (uint32_t i = 0; i < program->slices.len; i++)
+    slices_of[program->slices.items[i].begin] = slices_of[program->slices.items[i].count] = i + 1;
+  for (uint32_t b = 0; b < program->buffers.len; b++)
+    for (uint32_t d = 0; d < program->buffers.items[b].rank; d++) {
+      uint32_t used = slices_in(program, slices_of, program->buffers.items[b].sizes[d]);
+      if (used)
+        return dt__loop_verify_fail(v, "slices %u: the size of buffer %u changes with them",
+                                    used - 1, b + 1);
+    }
+  for (uint32_t k = 0; k < program->kernels.len; k++)
+    for (uint32_t l = 0; l < program->kernels.items[k].n_loops; l++) {
+      const dt_kernel_t *kernel = &program->kernels.items[k];
+      uint32_t used = slices_in(program, slices_of, kernel->extents[l]);
+      if (used && used != kernel->slices)
+        return dt__loop_verify_fail(v, "slices %u: kernel %u uses their symbols", used - 1, k);
+    }
+  return NULL;
+}
+
+static dt_status_t verify_slices(const dt_loop_verifier_t *v) {
+  const dt_program_t *program = v->program;
+  for (uint32_t k = 0; k < program->slices.len; k++)
+    DT_TRY(verify_slices_of(v, k));
+  uint32_t most = 0;
+  for (uint32_t k = 0; k < program->kernels.len; k++)
+    most = program->kernels.items[k].slices > most ? program->kernels.items[k].slices : most;
+  if (most > program->slices.len)
+    return dt__loop_verify_fail(v, "a kernel runs in slices %u of %u", most, program->slices.len);
+  for (uint32_t k = 0; k < program->kernels.len; k++) {
+    const dt_program_slices_t *slices = dt__kernel_slices(program, k);
+    if (slices && (k < slices->first || k >= slices->end))
+      return dt__loop_verify_fail(v, "slices %u: kernel %u does not know of them",
+                                  program->kernels.items[k].slices - 1, k);
+  }
+  uint32_t *slices_of = dt__calloc((size_t)v->n_symbols + 1, sizeof(*slices_of));
+  if (!slices_of)
+    return DT_NO_MEMORY();
+  dt_status_t status = program->slices.len ? verify_slice_symbols(v, slices_of) : NULL;
+  dt__free(slices_of);
+  return status;
 }
 
 dt_status_t dt__loop_verify_order(const dt_loop_verifier_t *v) {
   DT_TRY(verify_items(v));
   DT_TRY(verify_segments(v));
   DT_TRY(verify_device_sizes(v));
-  for (uint32_t k = 0; k < v->program->slices.len; k++)
-    DT_TRY(verify_slices_of(v, k));
+  DT_TRY(verify_slices(v));
   DT_TRY(dt__loop_verify_regions(v));
   return dt__loop_verify_chains(v);
 }

@@ -22,7 +22,6 @@ typedef struct dt_loop_verifier_t {
   uint32_t *earlier_writer; // some earlier kernel that stores to it
   uint32_t *local_kernel;   // the kernel that a LOCAL belongs to
   uint32_t *local_stage;    // first stage that stores to a LOCAL
-  bool updates;             // a kernel so far stores to an argument
 } dt_loop_verifier_t;
 
 dt_status_t dt__loop_verify_fail(const dt_loop_verifier_t *v, const char *fmt, ...)
@@ -41,5 +40,7 @@ dt_status_t dt__loop_verify_plan(const dt_loop_verifier_t *v) DT_MUST_USE;
 dt_status_t dt__loop_verify_order(const dt_loop_verifier_t *v) DT_MUST_USE;
 dt_status_t dt__loop_verify_regions(const dt_loop_verifier_t *v) DT_MUST_USE;
 dt_status_t dt__loop_verify_chains(const dt_loop_verifier_t *v) DT_MUST_USE;
+// What updates arguments, after all kernels.
+dt_status_t dt__loop_verify_commit(dt_loop_verifier_t *v) DT_MUST_USE;
 
 #endif // DT_LOWER_LOOP_VERIFY_PRIVATE_H

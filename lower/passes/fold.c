@@ -31,8 +31,9 @@ bool dt__fold_is(const dt_folding_t *f, dt_node_id_t id, double value) {
   dt_scalar_t got;
   if (!dt__fold_literal(f, id, &got))
     return false;
-  if (!dt__dtype_is_float(dt__fold_node(f, id)->dtype))
-    return got.i == (int64_t)value;
+  dt_dtype_t dtype = dt__fold_node(f, id)->dtype;
+  if (!dt__dtype_is_float(dtype)) // -1 is no number of an unsigned dtype, whatever its bits
+    return (value >= 0 || dt__dtype_is_signed(dtype)) && got.i == (int64_t)value;
   return got.f == value && !signbit(got.f) == !signbit(value);
 }
 
@@ -78,23 +79,35 @@ dt_status_t dt__fold_full(dt_folding_t *f, dt_scalar_t value, dt_node_id_t *out)
   return NULL;
 }
 
+dt_status_t dt__fold_whole_full(dt_folding_t *f, int64_t value, dt_node_id_t *out) {
+  return dt__fold_full(f, dt__scalar_cast(DT_I64, f->node->dtype, (dt_scalar_t){.i = value}), out);
+}
+
 // ---- The pass ---------------------------------------------------------------------------------------------
 typedef struct rule_t {
   const char *id;
   dt_op_t op; // NONE: any
+  dt_holds_t dtypes;
   dt_fold_fn_t fn;
 } rule_t;
 
 static const rule_t rules[] = {
-#define FOLD(id, op, fn, doc) {#id, DT_OP_##op, dt__fold_##fn},
+#define FOLD(id, op, dtypes, fn, doc) {#id, DT_OP_##op, DT_HOLDS_##dtypes, dt__fold_##fn},
 #include "lower/passes/fold_rules.def"
 };
+
+// The dtype that a node's op works on: where and its like have the odd operand first.
+static dt_dtype_t operand_dtype(const dt_graph_t *graph, const dt_node_t *node) {
+  return node->n_inputs ? dt__graph_node(graph, node->inputs[node->n_inputs - 1])->dtype
+                        : node->dtype;
+}
 
 static dt_status_t apply_once(dt_rewrite_t *rw, dt_node_id_t id, dt_node_id_t *next) {
   for (size_t k = 0; k < sizeof(rules) / sizeof(rules[0]); k++) {
     dt_node_t node = *dt__graph_node(rw->to, id);
     dt_folding_t f = {.rw = rw, .node = &node};
-    if (rules[k].op != DT_OP_NONE && rules[k].op != node.op)
+    if ((rules[k].op != DT_OP_NONE && rules[k].op != node.op) ||
+        !dt__holds_for(rules[k].dtypes, operand_dtype(rw->to, &node)))
       continue;
     DT_TRY(rules[k].fn(&f, next));
     if (!next->id)

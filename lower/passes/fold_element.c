@@ -165,9 +165,8 @@ dt_status_t dt__fold_same_operands(dt_folding_t *f, dt_node_id_t *out) {
   return NULL;
 }
 
-// For floats 0 is not neutral: -0 + 0 is 0.
-dt_status_t dt__fold_add_zero(dt_folding_t *f, dt_node_id_t *out) {
-  if (dt__fold_is(f, f->node->inputs[1], is_float(f) ? -0.0 : 0.0))
+dt_status_t dt__fold_minus_zero_right(dt_folding_t *f, dt_node_id_t *out) {
+  if (dt__fold_is(f, f->node->inputs[1], -0.0))
     *out = f->node->inputs[0];
   return NULL;
 }
@@ -191,13 +190,11 @@ dt_status_t dt__fold_one_left(dt_folding_t *f, dt_node_id_t *out) {
 }
 
 dt_status_t dt__fold_sub_same(dt_folding_t *f, dt_node_id_t *out) {
-  if (is_float(f) || !same(f, 0, 1))
-    return NULL;
-  return dt__fold_full(f, (dt_scalar_t){.i = 0}, out);
+  return same(f, 0, 1) ? dt__fold_whole_full(f, 0, out) : NULL;
 }
 
 dt_status_t dt__fold_mul_zero(dt_folding_t *f, dt_node_id_t *out) {
-  if (!is_float(f) && dt__fold_is(f, f->node->inputs[1], 0.0))
+  if (dt__fold_is(f, f->node->inputs[1], 0.0))
     *out = f->node->inputs[1];
   return NULL;
 }
@@ -207,7 +204,7 @@ dt_status_t dt__fold_mul_zero(dt_folding_t *f, dt_node_id_t *out) {
 dt_status_t dt__fold_div_power(dt_folding_t *f, dt_node_id_t *out) {
   dt_scalar_t by;
   int exponent = 0;
-  if (!is_float(f) || !dt__fold_literal(f, f->node->inputs[1], &by) || !isfinite(by.f) ||
+  if (!dt__fold_literal(f, f->node->inputs[1], &by) || !isfinite(by.f) ||
       fabs(frexp(by.f, &exponent)) != 0.5)
     return NULL;
   int most = float_limits(f->node->dtype).most;
@@ -221,7 +218,7 @@ dt_status_t dt__fold_div_power(dt_folding_t *f, dt_node_id_t *out) {
 dt_status_t dt__fold_pow_zero(dt_folding_t *f, dt_node_id_t *out) {
   if (!dt__fold_is(f, f->node->inputs[1], 0.0) && !dt__fold_is(f, f->node->inputs[1], -0.0))
     return NULL;
-  return dt__fold_full(f, (dt_scalar_t){.f = 1.0}, out);
+  return dt__fold_whole_full(f, 1, out);
 }
 
 dt_status_t dt__fold_pow_two(dt_folding_t *f, dt_node_id_t *out) {

@@ -12,6 +12,10 @@
 typedef dt_status_t (*dt_pass_fn_t)(dt_arena_t *arena, const dt_graph_t *graph,
                                     const dt_graph_t **out);
 
+// Marks running sums of floats, so that their rows are summed whole (DT_SCAN_WHOLE): one element
+// after another.
+dt_status_t dt__pass_in_order(dt_arena_t *arena, const dt_graph_t *graph,
+                              const dt_graph_t **out) DT_MUST_USE;
 // Replaces composites by the ops of their decomposition, until none is left.
 dt_status_t dt__pass_decompose(dt_arena_t *arena, const dt_graph_t *graph,
                                const dt_graph_t **out) DT_MUST_USE;

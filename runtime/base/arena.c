@@ -7,6 +7,8 @@
 // stays so.
 #include "runtime/base/memory.h"
 
+#include "runtime/base/watch.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,7 +41,13 @@ void dt__arena_init(dt_arena_t *arena, size_t block_bytes) {
   *arena = (dt_arena_t){.block_bytes = block_bytes ? block_bytes : DEFAULT_BLOCK};
 }
 
+void dt__arena_init_like(dt_arena_t *arena, const dt_arena_t *of) {
+  dt__arena_init(arena, 0);
+  arena->watch = of->watch;
+}
+
 void dt__arena_fini(dt_arena_t *arena) {
+  dt__watch_give(arena->watch, arena->total_bytes);
   dt_arena_block_t *block = arena->head;
   while (block) {
     dt_arena_block_t *next = block->next;
@@ -47,16 +55,20 @@ void dt__arena_fini(dt_arena_t *arena) {
     dt__free(block);
     block = next;
   }
-  *arena = (dt_arena_t){.block_bytes = DEFAULT_BLOCK};
+  *arena = (dt_arena_t){.block_bytes = DEFAULT_BLOCK, .watch = arena->watch};
 }
 
 static dt_arena_block_t *block_new(dt_arena_t *arena, size_t bytes) {
   size_t total = 0;
   if (!dt__add_size(bytes, sizeof(dt_arena_block_t), &total))
     return NULL;
-  dt_arena_block_t *block = dt__alloc(total);
-  if (!block)
+  if (!dt__watch_take(arena->watch, total))
     return NULL;
+  dt_arena_block_t *block = dt__alloc(total);
+  if (!block) {
+    dt__watch_give(arena->watch, total);
+    return NULL;
+  }
   *block = (dt_arena_block_t){.next = NULL, .bytes = bytes};
   POISON(payload(block), bytes);
   arena->total_bytes += total;
@@ -106,12 +118,15 @@ void *dt__arena_alloc(dt_arena_t *arena, size_t bytes) {
   return ptr;
 }
 
-char *dt__arena_strdup(dt_arena_t *arena, const char *text) {
-  size_t bytes = strlen(text) + 1;
-  char *copy = dt__arena_alloc(arena, bytes);
-  if (copy)
-    memcpy(copy, text, bytes);
+void *dt__arena_copy(dt_arena_t *arena, const void *from, size_t bytes) {
+  void *copy = dt__arena_alloc(arena, bytes);
+  if (copy && bytes)
+    memcpy(copy, from, bytes);
   return copy;
+}
+
+char *dt__arena_strdup(dt_arena_t *arena, const char *text) {
+  return dt__arena_copy(arena, text, strlen(text) + 1);
 }
 
 char *dt__arena_printf(dt_arena_t *arena, const char *fmt, ...) {
@@ -130,6 +145,21 @@ char *dt__arena_printf(dt_arena_t *arena, const char *fmt, ...) {
   return text;
 }
 
+// The array is what was allocated last, and the block has room for it to grow to `bytes` where it
+// is.
+static bool grow_in_place(dt_arena_t *arena, char *items, size_t old, size_t bytes) {
+  size_t before = (old + ALIGNMENT - 1 + GAP) & ~(size_t)(ALIGNMENT - 1), after = 0;
+  if (old == 0 || items + before != arena->at || !dt__add_size(bytes, ALIGNMENT - 1 + GAP, &after))
+    return false;
+  after &= ~(size_t)(ALIGNMENT - 1);
+  if (after > (size_t)(arena->end - items))
+    return false;
+  arena->at = items + after;
+  UNPOISON(items, bytes);
+  memset(items + old, 0, bytes - old);
+  return true;
+}
+
 bool dt__arena_grow(dt_arena_t *arena, void **items, uint32_t *cap, uint32_t need, size_t item) {
   if (need <= *cap)
     return true;
@@ -140,6 +170,10 @@ bool dt__arena_grow(dt_arena_t *arena, void **items, uint32_t *cap, uint32_t nee
   size_t bytes = 0;
   if (!dt__mul_size(larger, item, &bytes))
     return false;
+  if (grow_in_place(arena, *items, (size_t)*cap * item, bytes)) {
+    *cap = larger;
+    return true;
+  }
   void *moved = dt__arena_alloc(arena, bytes);
   if (!moved)
     return false;

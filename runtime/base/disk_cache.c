@@ -3,170 +3,215 @@
 //
 //   header_t | key | data
 //
-// written to a file of another name in the folder and renamed, so that a reader sees all of it or
-// nothing. The folder is the user's alone.
+// written to a file of another name in the folder, brought to the disk and renamed, so that a
+// reader sees all of it or nothing. What limits the folder stands in disk_trim.c.
 #include "runtime/base/disk_cache.h"
 
+#include "runtime/base/disk_trim.h"
+#include "runtime/base/file.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/sha256.h"
+#include "runtime/base/status.h"
+#include "runtime/base/system.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#define MOST_BYTES ((int64_t)1 << 30)
+#define MOST_BYTES ((off_t)1 << 30) // of an entry
+
+struct dt_disk_cache_t {
+  int folder;
+  dt_disk_trim_t trim;
+};
 
 typedef struct header_t {
   char magic[8];
   uint64_t key_bytes, data_bytes;
-  uint64_t checksum; // of what follows
+  unsigned char sum[DT_SHA256_BYTES]; // of the fields before it and of what follows
 } header_t;
-_Static_assert(sizeof(header_t) == 32, "no padding is written");
+_Static_assert(sizeof(header_t) == 56, "no padding is written");
 
-static const char magic[8] = {'D', 'T', 'C', 'A', 'C', 'H', 'E', '1'};
+static const char magic[8] = {'D', 'T', 'C', 'A', 'C', 'H', 'E', '2'};
 
-// "<folder>/<128 bits>.<kind>"; false: too long.
-static bool name_entry(const char *folder, const char *kind, const dt_text_t *key, char *out,
-                       size_t bytes) {
+static void name_entry(const char *kind, const dt_text_t *key, char out[DT_DISK_NAME_BYTES]) {
   uint64_t low = dt__hash(key->data, key->len, 0), high = dt__hash(key->data, key->len, 1);
-  int n = snprintf(out, bytes, "%s/%016llx%016llx.%s", folder, (unsigned long long)high,
-                   (unsigned long long)low, kind);
-  return n > 0 && (size_t)n < bytes;
+  (void)snprintf(out, DT_DISK_NAME_BYTES, "%016llx%016llx.%s", (unsigned long long)high,
+                 (unsigned long long)low, kind);
 }
 
-static bool read_all(int fd, void *to, size_t bytes) {
-  for (size_t done = 0; done < bytes;) {
-    ssize_t n = read(fd, (char *)to + done, bytes - done);
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n <= 0)
-      return false;
-    done += (size_t)n;
-  }
-  return true;
+static void sum_entry(const header_t *header, const void *key, const void *data,
+                      unsigned char out[DT_SHA256_BYTES]) {
+  dt_sha256_t sum;
+  dt__sha256_init(&sum);
+  dt__sha256_add(&sum, header, offsetof(header_t, sum));
+  dt__sha256_add(&sum, key, (size_t)header->key_bytes);
+  dt__sha256_add(&sum, data, (size_t)header->data_bytes);
+  dt__sha256_end(&sum, out);
 }
 
-static bool write_all(int fd, const void *from, size_t bytes) {
-  for (size_t done = 0; done < bytes;) {
-    ssize_t n = write(fd, (const char *)from + done, bytes - done);
-    if (n < 0 && errno == EINTR)
+// ---- The folder -----------------------------------------------------------------------------------
+
+// The user's alone, as far as the system tells.
+static bool is_ours(const struct stat *info) {
+  return info->st_uid == geteuid() && (info->st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+// Makes the folder and those above it, for this user alone; 0 or an error number.
+static int make_folder(char *path) {
+  for (char *at = path + 1;; at++) {
+    char c = *at;
+    if (c != '/' && c != '\0')
       continue;
-    if (n <= 0)
-      return false;
-    done += (size_t)n;
+    *at = '\0';
+    int made = dt__sys_mkdir(path, 0700);
+    *at = c;
+    if (made != 0 && errno != EEXIST)
+      return errno;
+    if (c == '\0')
+      return 0;
   }
-  return true;
+}
+
+// NULL, or why it cannot be used.
+static const char *open_folder(char *path, int *out) {
+  struct stat info;
+  int failure = make_folder(path);
+  if (failure)
+    return strerrordesc_np(failure);
+  int fd = dt__sys_open(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+  if (fd < 0) {
+    failure = errno;
+    bool link = dt__sys_stat_in(AT_FDCWD, path, &info) == 0 && S_ISLNK(info.st_mode);
+    return link ? "it is a symbolic link; name the folder itself" : strerrordesc_np(failure);
+  }
+  const char *wrong = NULL;
+  if (dt__sys_stat(fd, &info) != 0)
+    wrong = strerrordesc_np(errno);
+  else if (!is_ours(&info))
+    wrong = "it must belong to this user, and nobody else may have write permission";
+  if (wrong)
+    (void)dt__sys_close(fd);
+  *out = fd;
+  return wrong;
+}
+
+dt_disk_cache_t *dt__disk_cache_open(const char *folder, uint64_t most_bytes) {
+  char path[PATH_MAX];
+  size_t len = strlen(folder);
+  // With a slash behind its name a link would be followed.
+  while (len > 1 && folder[len - 1] == '/')
+    len--;
+  if (len == 0 || len >= sizeof(path))
+    return NULL;
+  memcpy(path, folder, len);
+  path[len] = '\0';
+  dt_disk_cache_t *cache = dt__calloc(1, sizeof(*cache));
+  const char *wrong = cache ? open_folder(path, &cache->folder) : "no memory";
+  if (wrong) {
+    DT_LOG(DT_LOG_COMPILE, 1, "cache: off: %s: %s", path, wrong);
+    dt__free(cache);
+    return NULL;
+  }
+  dt__disk_trim_init(&cache->trim, cache->folder, most_bytes);
+  return cache;
+}
+
+void dt__disk_cache_close(dt_disk_cache_t *cache) {
+  if (cache)
+    (void)dt__sys_close(cache->folder);
+  dt__free(cache);
 }
 
 // ---- Finding --------------------------------------------------------------------------------------
 
 // The file's bytes, if it is a regular file of this user's that nobody else may write.
-static char *read_entry(int fd, size_t *out_bytes) {
+static char *read_entry(int fd, const char *name, size_t *out_bytes) {
   struct stat info;
-  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != geteuid() ||
-      (info.st_mode & (S_IWGRP | S_IWOTH)) || info.st_size < (off_t)sizeof(header_t) ||
-      info.st_size > MOST_BYTES)
+  if (dt__sys_stat(fd, &info) != 0 || !S_ISREG(info.st_mode) || !is_ours(&info) ||
+      info.st_size < (off_t)sizeof(header_t) || info.st_size > MOST_BYTES)
     return NULL;
   *out_bytes = (size_t)info.st_size;
   char *all = dt__alloc(*out_bytes);
-  if (all && read_all(fd, all, *out_bytes))
+  dt_status_t status = all ? dt__file_read(fd, all, *out_bytes, 0, name) : NULL;
+  if (!status)
     return all;
+  dt_status_free(status);
   dt__free(all);
   return NULL;
 }
 
 static bool is_sound(const char *all, size_t bytes, const dt_text_t *key, header_t *out) {
+  unsigned char sum[DT_SHA256_BYTES];
   memcpy(out, all, sizeof(*out));
+  const char *body = all + sizeof(*out);
   size_t rest = bytes - sizeof(*out);
-  return memcmp(out->magic, magic, sizeof(magic)) == 0 && out->key_bytes == key->len &&
-         out->key_bytes <= rest && out->data_bytes == rest - out->key_bytes &&
-         out->data_bytes > 0 && memcmp(all + sizeof(*out), key->data, key->len) == 0 &&
-         out->checksum == dt__hash(all + sizeof(*out), rest, 0);
+  if (memcmp(out->magic, magic, sizeof(magic)) != 0 || out->key_bytes != key->len ||
+      out->key_bytes > rest || out->data_bytes != rest - out->key_bytes || out->data_bytes == 0 ||
+      memcmp(body, key->data, key->len) != 0)
+    return false;
+  sum_entry(out, body, body + key->len, sum);
+  return memcmp(sum, out->sum, sizeof(sum)) == 0;
 }
 
-bool dt__disk_cache_find(const char *folder, const char *kind, const dt_text_t *key, void **out,
+bool dt__disk_cache_find(dt_disk_cache_t *cache, const char *kind, const dt_text_t *key, void **out,
                          size_t *out_bytes) {
-  char path[PATH_MAX];
+  char name[DT_DISK_NAME_BYTES];
   *out = NULL;
-  if (!folder[0] || key->failed || !name_entry(folder, kind, key, path, sizeof(path)))
+  if (!cache || key->failed || key->len == 0)
     return false;
-  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  name_entry(kind, key, name);
+  // O_NONBLOCK: a FIFO in its place must not be waited for.
+  int fd = dt__sys_open(cache->folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
   if (fd < 0)
     return false;
   size_t bytes = 0;
-  char *all = read_entry(fd, &bytes);
-  (void)close(fd);
+  char *all = read_entry(fd, name, &bytes);
   header_t header;
   bool good = all && is_sound(all, bytes, key, &header);
   if (good) {
+    (void)dt__sys_touch(fd); // it was used: others go before it
     *out_bytes = (size_t)header.data_bytes;
     *out = all;
     memmove(all, all + sizeof(header) + key->len, *out_bytes);
   } else {
-    DT_LOG(DT_LOG_COMPILE, 1, "cache: %s is damaged or not ours; it will be replaced", path);
+    DT_LOG(DT_LOG_COMPILE, 1, "cache: %s is damaged or not ours; it will be replaced", name);
     dt__free(all);
   }
+  (void)dt__sys_close(fd);
   return good;
 }
 
 // ---- Keeping --------------------------------------------------------------------------------------
 
-// Makes the folder and those above it, for this user alone.
-static bool make_folder(const char *folder) {
-  char path[PATH_MAX];
-  size_t len = strlen(folder);
-  if (len >= sizeof(path))
-    return false;
-  memcpy(path, folder, len + 1);
-  for (size_t k = 1; k < len; k++) {
-    if (path[k] != '/')
-      continue;
-    path[k] = 0;
-    if (mkdir(path, 0700) != 0 && errno != EEXIST)
-      return false;
-    path[k] = '/';
-  }
-  return mkdir(path, 0700) == 0 || errno == EEXIST;
-}
-
-static bool write_entry(int fd, const dt_text_t *key, const void *data, size_t bytes) {
-  size_t rest = 0;
-  char *body = dt__add_size(key->len, bytes, &rest) ? dt__alloc(rest) : NULL;
-  if (!body)
-    return false;
-  memcpy(body, key->data, key->len);
-  memcpy(body + key->len, data, bytes);
-  header_t header = {
-      .key_bytes = key->len, .data_bytes = bytes, .checksum = dt__hash(body, rest, 0)};
-  memcpy(header.magic, magic, sizeof(magic));
-  bool good = write_all(fd, &header, sizeof(header)) && write_all(fd, body, rest);
-  dt__free(body);
-  return good;
-}
-
-void dt__disk_cache_keep(const char *folder, const char *kind, const dt_text_t *key,
+void dt__disk_cache_keep(dt_disk_cache_t *cache, const char *kind, const dt_text_t *key,
                          const void *data, size_t bytes) {
-  static _Atomic uint32_t number; // tells files of threads apart
-  char path[PATH_MAX], temporary[PATH_MAX];
-  if (!folder[0] || key->failed || !name_entry(folder, kind, key, path, sizeof(path)))
+  char name[DT_DISK_NAME_BYTES];
+  if (!cache || key->failed || key->len == 0 || bytes == 0)
     return;
-  int n = snprintf(temporary, sizeof(temporary), "%s.%ld.%u", path, (long)getpid(),
-                   atomic_fetch_add_explicit(&number, 1, memory_order_relaxed));
-  bool good = n > 0 && (size_t)n < sizeof(temporary) && make_folder(folder);
-  int fd = good ? open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
-  if (fd >= 0) {
-    good = write_entry(fd, key, data, bytes);
-    good = close(fd) == 0 && good;
-    good = good && rename(temporary, path) == 0;
-    if (!good)
-      (void)unlink(temporary);
+  name_entry(kind, key, name);
+  header_t header = {.key_bytes = key->len, .data_bytes = bytes};
+  memcpy(header.magic, magic, sizeof(magic));
+  sum_entry(&header, key->data, data, header.sum);
+  const dt_file_part_t parts[] = {{&header, sizeof(header)}, {key->data, key->len}, {data, bytes}};
+  uint64_t all = (uint64_t)sizeof(header) + key->len + bytes;
+  if (all > (uint64_t)MOST_BYTES || !dt__disk_trim_admits(&cache->trim, all)) {
+    DT_LOG(DT_LOG_COMPILE, 1,
+           "cache: %s of %llu bytes is not kept: the folder has too small a limit", name,
+           (unsigned long long)all);
+    return;
   }
-  if (!good || fd < 0)
-    DT_LOG(DT_LOG_COMPILE, 1, "cache: %s cannot be written: %s", path, strerror(errno));
+  dt_status_t status = dt__file_replace(cache->folder, name, 0600, parts, 3);
+  if (!status && dt__sys_sync(cache->folder) != 0) // its name, too, outlives a loss of power
+    DT_LOG(DT_LOG_COMPILE, 1, "cache: %s may be lost: %s", name, strerrordesc_np(errno));
+  if (status)
+    DT_LOG(DT_LOG_COMPILE, 1, "cache: %s", dt_status_message(status));
+  else
+    dt__disk_trim_added(&cache->trim, cache->folder, all);
+  dt_status_free(status);
 }

@@ -1,19 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 // What compiles made, kept on disk for the next process: one file an entry, named by a hash of its
-// key, with the whole key and a checksum inside. Whatever is doubtful counts as absent and is
-// replaced. All functions may be called by any thread.
+// key, with the whole key and a SHA-256 of everything inside. Whatever is doubtful counts as absent
+// and is replaced.
+//
+// The folder is opened once, and everything in it is reached through that: it must be the user's
+// own, with no write permission for others, and no symbolic link; else nothing is kept, and the log
+// says so. An entry must be a regular file of the user's that nobody else may write. So nobody but
+// the user (and the superuser) gives code to a process of his; the sum tells damage, not forgery.
+//
+// The folder has a limit. What was not used for the longest time goes first, so what other builds
+// left goes by and by. Names that are none of ours are left alone and not counted.
+//
+// All functions may be called by any thread, and by any number of processes for one folder.
 #ifndef DT_RUNTIME_BASE_DISK_CACHE_H
 #define DT_RUNTIME_BASE_DISK_CACHE_H
 
 #include "runtime/base/text.h"
 
-// Finds what was kept under `key` among entries of this `kind`, the file's ending: *out is the
-// caller's (dt__free), *out_bytes its length. False: nothing, or nothing that can be trusted, or
-// `folder` is "".
-bool dt__disk_cache_find(const char *folder, const char *kind, const dt_text_t *key, void **out,
+typedef struct dt_disk_cache_t dt_disk_cache_t;
+
+// Opens the folder, which is made where there is none, removes what processes that died left there,
+// and keeps it to about `most_bytes`. NULL: nothing is kept: `folder` is "", or the log says why.
+dt_disk_cache_t *dt__disk_cache_open(const char *folder, uint64_t most_bytes);
+void dt__disk_cache_close(dt_disk_cache_t *cache); // NULL allowed
+
+// Finds what was kept under `key` among entries of this `kind`, the file's ending (letters): *out
+// is the caller's (dt__free), *out_bytes its length. False: nothing, or nothing that can be
+// trusted, or `cache` is NULL. Never waits for anybody.
+bool dt__disk_cache_find(dt_disk_cache_t *cache, const char *kind, const dt_text_t *key, void **out,
                          size_t *out_bytes);
 // Keeps it, for whoever asks next. A failure is logged and nothing else: the cache is no promise.
-void dt__disk_cache_keep(const char *folder, const char *kind, const dt_text_t *key,
+void dt__disk_cache_keep(dt_disk_cache_t *cache, const char *kind, const dt_text_t *key,
                          const void *data, size_t bytes);
 
 #endif // DT_RUNTIME_BASE_DISK_CACHE_H

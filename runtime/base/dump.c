@@ -4,6 +4,7 @@
 
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
+#include "runtime/base/system.h"
 #include "runtime/base/text.h"
 #include "runtime/base/thread.h"
 
@@ -71,7 +72,7 @@ static int make_folders(const char *folder) {
       continue;
     memcpy(path, folder, i);
     path[i] = '\0';
-    if (mkdir(path, 0755) != 0 && errno != EEXIST)
+    if (dt__sys_mkdir(path, 0755) != 0 && errno != EEXIST)
       return errno;
   }
   return 0;
@@ -90,29 +91,69 @@ static void append_name(dt_text_t *path, const char *name) {
     dt__text_put(path, "_");
 }
 
-static int write_file(const char *path, const char *text) {
-  int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+// What stands under that name may be another's in a shared folder: a link is not followed, a FIFO
+// not waited for. 0 or an errno.
+static int open_file(const char *path, int *out) {
+  struct stat info;
+  int failure = 0;
+  int fd = dt__sys_open(AT_FDCWD, path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0644);
   if (fd < 0)
     return errno;
+  if (dt__sys_stat(fd, &info) != 0)
+    failure = errno;
+  else if (!S_ISREG(info.st_mode))
+    failure = EINVAL;
+  else if (dt__sys_truncate(fd, 0) != 0)
+    failure = errno;
+  if (failure)
+    (void)dt__sys_close(fd);
+  *out = fd;
+  return failure;
+}
+
+static int write_file(const char *path, const char *text) {
+  int fd = -1, failure = open_file(path, &fd);
+  if (failure)
+    return failure;
   size_t len = strlen(text);
-  int failure = 0;
   while (len && !failure) {
-    ssize_t done = write(fd, text, len);
+    ssize_t done = dt__sys_write(fd, text, len);
     if (done > 0) {
       text += done;
       len -= (size_t)done;
-    } else if (done == 0 || errno != EINTR) {
+    } else {
       failure = done == 0 ? EIO : errno;
     }
   }
-  if (close(fd) != 0 && !failure)
+  if (dt__sys_close(fd) != 0 && !failure)
     failure = errno;
   return failure;
 }
 
+bool dt__dump_file(const char *folder, const char *function, const char *tail, const char *text,
+                   dt_text_t *out_path) {
+  dt__text_printf(out_path, "%s/", folder);
+  append_name(out_path, function);
+  dt__text_put(out_path, ".");
+  append_name(out_path, tail);
+  dt__text_put(out_path, ".dtt");
+  int failure = out_path->failed ? ENOMEM : strlen(folder) >= LONGEST ? ENAMETOOLONG : 0;
+  if (!failure)
+    failure = make_folders(folder);
+  if (!failure)
+    failure = write_file(dt__text_str(out_path), text);
+  // The user asked for this file, so its absence is told whatever the channel's level is.
+  if (failure) {
+    char reason[128];
+    dt__log_write(DT_LOG_COMPILE, "%s not written: %s", dt__text_str(out_path),
+                  strerror_r(failure, reason, sizeof(reason)));
+  }
+  return failure == 0;
+}
+
 void dt__dump(const char *function, uint32_t variant, uint32_t order, const char *stage,
               const char *text) {
-  char folder[LONGEST];
+  char folder[LONGEST], tail[64];
   dt__mutex_lock(&mutex);
   memcpy(folder, chosen_folder, sizeof(folder));
   dt__mutex_unlock(&mutex);
@@ -120,19 +161,7 @@ void dt__dump(const char *function, uint32_t variant, uint32_t order, const char
     return;
   dt_text_t path;
   dt__text_init(&path);
-  dt__text_printf(&path, "%s/", folder);
-  append_name(&path, function);
-  dt__text_printf(&path, ".%u.%02u-", variant, order);
-  append_name(&path, stage);
-  dt__text_put(&path, ".dtt");
-  int failure = path.failed ? ENOMEM : make_folders(folder);
-  if (!failure)
-    failure = write_file(dt__text_str(&path), text);
-  // The user asked for this file, so its absence is told whatever the channel's level is.
-  if (failure) {
-    char reason[128];
-    dt__log_write(DT_LOG_COMPILE, "dump %s not written: %s", dt__text_str(&path),
-                  strerror_r(failure, reason, sizeof(reason)));
-  }
+  (void)snprintf(tail, sizeof(tail), "%u.%02u-%s", variant, order, stage);
+  (void)dt__dump_file(folder, function, tail, text, &path);
   dt__text_fini(&path);
 }

@@ -5,6 +5,7 @@
 
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
+#include "runtime/base/system.h"
 #include "runtime/base/text.h"
 #include "runtime/base/thread.h"
 
@@ -38,9 +39,7 @@ void dt__log_set_sink(dt_log_sink_t write_line, void *user) {
 // One write in the ordinary case; goes on after a signal or a partial write, gives up on an error.
 static void write_stderr(const char *line, size_t len) {
   while (len) {
-    ssize_t done = write(STDERR_FILENO, line, len);
-    if (done < 0 && errno == EINTR)
-      continue;
+    ssize_t done = dt__sys_write(STDERR_FILENO, line, len);
     if (done <= 0)
       return;
     line += done;

@@ -44,5 +44,11 @@ bool dt__dump_on(const char *stage);
 // Writes `text` to <dir>/<function>.<variant>.<nn>-<stage>.dtt. Failures are logged, not returned.
 void dt__dump(const char *function, uint32_t variant, uint32_t order, const char *stage,
               const char *text);
+// Writes `text` to <folder>/<function>.<tail>.dtt, of the names what cannot leave the folder, which
+// is made where it is missing. *out_path, made ready by the caller, is the file's; false: it was
+// not written, which is logged.
+struct dt_text_t;
+bool dt__dump_file(const char *folder, const char *function, const char *tail, const char *text,
+                   struct dt_text_t *out_path);
 
 #endif // DT_RUNTIME_BASE_LOG_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The heap: a private jemalloc where the build has one, else the C library's, behind one set of
+// The heap: a private jemalloc where the build has one, else the process's, behind one set of
 // functions, with the fault injection that the out-of-memory tests use. Arenas stand in arena.c.
 #include "runtime/base/memory.h"
 
@@ -7,8 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef DUCTILE_JEMALLOC_PREFIXED
+#ifdef DUCTILE_JEMALLOC
 #include <jemalloc/jemalloc.h>
+#endif
+#ifdef DUCTILE_JEMALLOC_SYSTEM // the process may have it, or not
+#pragma weak mallctl
+#endif
+#ifdef DUCTILE_JEMALLOC_PREFIXED
 #define HEAP(fn) dtje_##fn
 #else
 #define HEAP(fn) fn
@@ -74,3 +79,38 @@ char *dt__strdup(const char *text) {
 }
 
 void dt__free(void *ptr) { HEAP(free)(ptr); }
+
+// ---- jemalloc ---------------------------------------------------------------------------------------
+
+#ifdef DUCTILE_JEMALLOC
+#define TEXT_OF(number) #number
+#define ARENA(number) "arena." TEXT_OF(number)
+#define ALL_ARENAS ARENA(MALLCTL_ARENAS_ALL)
+
+#ifdef DUCTILE_JEMALLOC_SYSTEM
+static bool has_jemalloc(void) { return mallctl != NULL; }
+#else
+static bool has_jemalloc(void) { return true; }
+#endif
+
+// Without a background thread, which a library should not start for its heap alone, jemalloc gives
+// pages back when it is asked for others; a process that has released a model may never ask again.
+void dt__heap_trim(void) {
+  if (!has_jemalloc())
+    return;
+  (void)HEAP(mallctl)("thread.tcache.flush", NULL, NULL, NULL, 0);
+  (void)HEAP(mallctl)(ALL_ARENAS ".purge", NULL, NULL, NULL, 0);
+}
+
+uint64_t dt__heap_bytes(void) {
+  uint64_t epoch = 1;
+  size_t bytes = 0, size = sizeof(bytes);
+  if (!has_jemalloc())
+    return 0;
+  (void)HEAP(mallctl)("epoch", NULL, NULL, &epoch, sizeof(epoch));
+  return HEAP(mallctl)("stats.allocated", &bytes, &size, NULL, 0) == 0 ? bytes : 0;
+}
+#else
+void dt__heap_trim(void) {}
+uint64_t dt__heap_bytes(void) { return 0; }
+#endif

@@ -3,6 +3,7 @@
 // reads the environment, and nothing here runs unless a runtime asks for it.
 #include "runtime/base/params.h"
 
+#include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 
 #include <errno.h>
@@ -84,4 +85,28 @@ dt_status_t dt__params_load(dt_params_t *out) {
 #include "runtime/base/params.def"
   find_cache_dir(out);
   return NULL;
+}
+
+dt_status_t dt__params_loader(dt_params_loader_t *out) {
+  static const char *const names[DT_LOADER_VARIABLES] = {
+      "LD_LIBRARY_PATH", "ASAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS"};
+  memset(out, 0, sizeof(*out));
+  size_t n = 0;
+  for (size_t i = 0; i < DT_LOADER_VARIABLES; i++) {
+    const char *value = getenv(names[i]);
+    size_t bytes = value ? strlen(names[i]) + strlen(value) + 2 : 0;
+    if (!value)
+      continue;
+    out->variables[n] = dt__alloc(bytes);
+    if (!out->variables[n])
+      return DT_NO_MEMORY();
+    (void)snprintf(out->variables[n++], bytes, "%s=%s", names[i], value);
+  }
+  return NULL;
+}
+
+void dt__params_loader_fini(dt_params_loader_t *loader) {
+  for (size_t i = 0; i < DT_LOADER_VARIABLES; i++)
+    dt__free(loader->variables[i]);
+  memset(loader, 0, sizeof(*loader));
 }

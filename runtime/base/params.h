@@ -17,4 +17,13 @@ typedef struct dt_params_t {
 // value and the range. The only reader of the environment.
 dt_status_t dt__params_load(dt_params_t *out) DT_MUST_USE;
 
+// The variables that a program which we start needs to run: where its libraries are, and what
+// sanitizers are told.
+#define DT_LOADER_VARIABLES 5
+typedef struct dt_params_loader_t {
+  char *variables[DT_LOADER_VARIABLES + 1]; // "NAME=value", NULL at the end
+} dt_params_loader_t;
+dt_status_t dt__params_loader(dt_params_loader_t *out) DT_MUST_USE; // fini also after a failure
+void dt__params_loader_fini(dt_params_loader_t *loader);
+
 #endif // DT_RUNTIME_BASE_PARAMS_H

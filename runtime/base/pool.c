@@ -222,13 +222,17 @@ static void *worker_main(void *opaque) {
 
 // ---- Creation -------------------------------------------------------------------------------------
 
+void dt__pool_stop(dt_pool_t *pool) {
+  atomic_store_explicit(&pool->stopping, true, memory_order_seq_cst);
+  (void)atomic_fetch_add_explicit(&pool->wakes, 1, memory_order_seq_cst);
+  futex_wake(&pool->wakes, INT_MAX);
+}
+
 // Stops and joins the first `started` workers.
 static void stop_workers(dt_pool_t *pool, uint32_t started) {
   if (dt__forked())
     return; // the workers live in the parent only
-  atomic_store_explicit(&pool->stopping, true, memory_order_seq_cst);
-  (void)atomic_fetch_add_explicit(&pool->wakes, 1, memory_order_seq_cst);
-  futex_wake(&pool->wakes, INT_MAX);
+  dt__pool_stop(pool);
   for (uint32_t i = 0; i < started; i++)
     (void)pthread_join(pool->workers[i].thread, NULL);
 }

@@ -16,6 +16,8 @@ typedef void (*dt_range_fn_t)(void *arg, int64_t begin, int64_t end, uint32_t wo
 // `threads` includes the caller: 1 makes a pool without workers.
 dt_status_t dt__pool_create(uint32_t threads, dt_pool_t **out) DT_MUST_USE;
 void dt__pool_destroy(dt_pool_t *pool); // no range may be running
+// Has the workers end, and waits for none; ranges are no more run after it.
+void dt__pool_stop(dt_pool_t *pool);
 uint32_t dt__pool_width(const dt_pool_t *pool);
 // Runs fn over [0, count) in chunks of at least `grain` items, and returns when all are done. Chunk
 // boundaries depend on count, grain and the pool's width only, never on timing. count <= grain runs

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reclamation by epochs.
 //
-// A reader writes the current epoch into its slot when it enters and 0 when it leaves. Retiring
-// stamps an item with the current epoch and moves to the next. An item stamped E can be seen only
-// by readers whose slot holds a value in [1, E]: one that entered at a later epoch read that epoch
+// A reader puts the current epoch into its slot when it enters and 0 when it leaves; one that holds
+// its slot without being inside has OUTSIDE there, which is later than every epoch. Retiring stamps
+// an item with the current epoch and moves to the next. An item stamped E can be seen only by
+// readers whose slot holds a value in [1, E]: one that entered at a later epoch read that epoch
 // after the stamping, hence after the item was unpublished. Entering and scanning are separated by
 // full barriers on both sides, so either the scan sees the slot or the reader sees the
 // unpublishing.
@@ -13,12 +14,16 @@
 #include "runtime/base/status.h"
 #include "runtime/base/thread.h"
 
+#include <sched.h>
 #include <stdatomic.h>
 
 #define LINE 64
+#define FREE ((uint64_t)0)
+#define OUTSIDE UINT64_MAX
+#define BORROWED (UINT64_MAX - 1) // outside, for a short while: who wants the slot waits
 
 struct dt_reclaim_slot {
-  _Alignas(LINE) _Atomic uint64_t epoch; // 0: outside
+  _Alignas(LINE) _Atomic uint64_t epoch; // or FREE, or OUTSIDE
   dt_reclaim_slot_t *next;               // constant once linked
   bool in_use;                           // guarded by the reclaimer's mutex
 };
@@ -101,25 +106,50 @@ void dt__reclaim_slot_release(dt_reclaim_t *reclaim, dt_reclaim_slot_t *slot) {
   if (!slot)
     return;
   dt__mutex_lock(&reclaim->mutex);
-  atomic_store_explicit(&slot->epoch, 0, memory_order_release);
+  atomic_store_explicit(&slot->epoch, FREE, memory_order_release);
   slot->in_use = false;
   dt__mutex_unlock(&reclaim->mutex);
 }
 
-// The epoch read may be an old one by the time it is written; that only keeps more items alive.
-void dt__reclaim_enter(dt_reclaim_t *reclaim, dt_reclaim_slot_t *slot) {
-  uint64_t epoch = atomic_load_explicit(&reclaim->epoch, memory_order_acquire);
-#ifdef __SANITIZE_THREAD__
-  // The thread sanitizer knows no fences; on this exchange it sees the same order.
-  (void)atomic_exchange_explicit(&slot->epoch, epoch, memory_order_seq_cst);
-#else
-  atomic_store_explicit(&slot->epoch, epoch, memory_order_release);
+// Puts `to` into a slot that holds `from`; a full barrier where it does. False: it holds another.
+static inline bool change(dt_reclaim_slot_t *slot, uint64_t from, uint64_t to) {
+  bool changed = atomic_compare_exchange_strong_explicit(
+      &slot->epoch, &from, to, memory_order_seq_cst, memory_order_relaxed);
+  // On x86 the exchange is the barrier; the thread sanitizer knows no other.
+#if !defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
   atomic_thread_fence(memory_order_seq_cst);
 #endif
+  return changed;
+}
+
+// The epoch read may be an old one by the time it is written; that only keeps more items alive.
+static bool wait_borrowed(dt_reclaim_slot_t *slot, uint64_t to) {
+  while (atomic_load_explicit(&slot->epoch, memory_order_relaxed) == BORROWED)
+    (void)sched_yield();
+  return change(slot, FREE, to);
+}
+
+bool dt__reclaim_enter(dt_reclaim_t *reclaim, dt_reclaim_slot_t *slot) {
+  uint64_t epoch = atomic_load_explicit(&reclaim->epoch, memory_order_acquire);
+  return change(slot, FREE, epoch) || wait_borrowed(slot, epoch);
+}
+
+bool dt__reclaim_hold(dt_reclaim_slot_t *slot) {
+  return change(slot, FREE, OUTSIDE) || wait_borrowed(slot, OUTSIDE);
+}
+
+bool dt__reclaim_borrow(dt_reclaim_slot_t *slot) { return change(slot, FREE, BORROWED); }
+
+void dt__reclaim_pause(dt_reclaim_slot_t *slot) {
+  atomic_store_explicit(&slot->epoch, OUTSIDE, memory_order_release);
+}
+
+void dt__reclaim_resume(dt_reclaim_t *reclaim, dt_reclaim_slot_t *slot) {
+  (void)change(slot, OUTSIDE, atomic_load_explicit(&reclaim->epoch, memory_order_acquire));
 }
 
 void dt__reclaim_leave(dt_reclaim_slot_t *slot) {
-  atomic_store_explicit(&slot->epoch, 0, memory_order_release);
+  atomic_store_explicit(&slot->epoch, FREE, memory_order_release);
 }
 
 void dt__reclaim_retire(dt_reclaim_t *reclaim, dt_retired_t *item) {
@@ -132,15 +162,15 @@ void dt__reclaim_retire(dt_reclaim_t *reclaim, dt_retired_t *item) {
   dt__mutex_unlock(&reclaim->mutex);
 }
 
-// The oldest epoch a reader inside entered at; UINT64_MAX when none is inside.
+// The oldest epoch a reader inside entered at; OUTSIDE when none is inside.
 static uint64_t oldest_reader(const dt_reclaim_t *reclaim) {
 #ifndef __SANITIZE_THREAD__
   atomic_thread_fence(memory_order_seq_cst);
 #endif
-  uint64_t oldest = UINT64_MAX;
+  uint64_t oldest = OUTSIDE;
   for (dt_reclaim_slot_t *slot = reclaim->slots; slot; slot = slot->next) {
     uint64_t epoch = atomic_load_explicit(&slot->epoch, memory_order_seq_cst);
-    if (epoch && epoch < oldest)
+    if (epoch != FREE && epoch < oldest)
       oldest = epoch;
   }
   return oldest;

@@ -18,7 +18,18 @@ void dt__reclaim_destroy(dt_reclaim_t *reclaim); // destroys all that is retired
 // A slot for one reader at a time (a session has one). Reused after release.
 dt_status_t dt__reclaim_slot_acquire(dt_reclaim_t *reclaim, dt_reclaim_slot_t **out) DT_MUST_USE;
 void dt__reclaim_slot_release(dt_reclaim_t *reclaim, dt_reclaim_slot_t *slot);
-void dt__reclaim_enter(dt_reclaim_t *reclaim, dt_reclaim_slot_t *slot);
+// Enters; false, and nothing has changed: the slot is held already. Whoever enters holds the slot
+// until it leaves, so a second use of what owns the slot is seen at no cost of its own.
+bool dt__reclaim_enter(dt_reclaim_t *reclaim, dt_reclaim_slot_t *slot) DT_MUST_USE;
+// Holds the slot and stays outside: nothing is kept alive. False as above.
+bool dt__reclaim_hold(dt_reclaim_slot_t *slot) DT_MUST_USE;
+// Holds a slot that nobody holds, and stays outside, for a short while in which others wait for it
+// as if it were free. Ended by dt__reclaim_leave. False: it is held.
+bool dt__reclaim_borrow(dt_reclaim_slot_t *slot) DT_MUST_USE;
+// From inside to outside and back, the slot held all the while; pausing outside does nothing.
+void dt__reclaim_pause(dt_reclaim_slot_t *slot);
+void dt__reclaim_resume(dt_reclaim_t *reclaim, dt_reclaim_slot_t *slot);
+// Ends what either began.
 void dt__reclaim_leave(dt_reclaim_slot_t *slot);
 
 // An intrusive item: embed it, so that retiring never allocates.

@@ -4,6 +4,7 @@
 #include "runtime/base/region.h"
 
 #include "runtime/base/memory.h"
+#include "runtime/base/system.h"
 
 #include <errno.h>
 #include <string.h>
@@ -37,8 +38,8 @@ static bool populate(char *base, size_t from, size_t to) {
 bool dt__region_reserve(dt_region_t *region) {
   if (!MAY_RESERVE || dt__heap_should_fail())
     return false;
-  void *base = mmap(NULL, RESERVE, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void *base = dt__sys_map(RESERVE, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED)
     return false;
   *region = (dt_region_t){.base = base, .reserved = RESERVE};

@@ -33,7 +33,9 @@ struct dt_status {
   CODE(DT_E_FORKED, "used in a child after fork")                                                  \
   CODE(DT_E_STATE, "called at the wrong time")                                                     \
   CODE(DT_E_INTERNAL, "broken invariant")                                                          \
-  CODE(DT_E_DEVICE, "the device failed")
+  CODE(DT_E_DEVICE, "the device failed")                                                           \
+  CODE(DT_E_DEADLINE, "the deadline has passed")                                                   \
+  CODE(DT_E_CANCELLED, "cancelled")
 
 static struct dt_status static_statuses[] = {
 #define CODE(id, what)                                                                             \
@@ -48,9 +50,12 @@ static struct dt_status static_statuses[] = {
 
 enum { STATIC_COUNT = sizeof(static_statuses) / sizeof(static_statuses[0]) };
 
+bool dt__code_is_failure(dt_code_t code) {
+  return code > DT_OK && (unsigned)code < STATIC_COUNT && static_statuses[code].message;
+}
+
 static dt_status_t static_status(dt_code_t code) {
-  bool known = (unsigned)code < STATIC_COUNT && static_statuses[code].message;
-  return &static_statuses[known ? code : DT_E_INTERNAL];
+  return &static_statuses[dt__code_is_failure(code) ? code : DT_E_INTERNAL];
 }
 
 // A status with room for `len` message bytes and the NUL; *out_text is that room.
@@ -72,7 +77,7 @@ static size_t formatted_length(const char *fmt, va_list args) {
 }
 
 dt_status_t dt__status_make(dt_code_t code, const char *file, int line, const char *fmt, ...) {
-  if (code <= DT_OK || (unsigned)code >= STATIC_COUNT)
+  if (!dt__code_is_failure(code))
     code = DT_E_INTERNAL;
   va_list args;
   va_start(args, fmt);

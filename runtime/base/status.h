@@ -5,6 +5,8 @@
 
 #include "ductile/base.h"
 
+// Whether it is a dt_code_t other than DT_OK: those that callers hand in are asked about.
+bool dt__code_is_failure(dt_code_t code);
 // Makes a failure status. Never returns NULL: without memory it returns a static status with the
 // given code (freeing it is a no-op).
 dt_status_t dt__status_make(dt_code_t code, const char *file, int line, const char *fmt, ...)

@@ -75,6 +75,19 @@ void dt__text_write(dt_text_t *text, const char *str, size_t len) {
 
 void dt__text_put(dt_text_t *text, const char *str) { dt__text_write(text, str, strlen(str)); }
 
+void dt__text_i64(dt_text_t *text, int64_t value) {
+  char digits[20];
+  size_t at = sizeof(digits);
+  uint64_t left = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+  do {
+    digits[--at] = (char)('0' + left % 10);
+    left /= 10;
+  } while (left);
+  if (value < 0)
+    digits[--at] = '-';
+  dt__text_write(text, digits + at, sizeof(digits) - at);
+}
+
 void dt__text_printf(dt_text_t *text, const char *fmt, ...) {
   if (!reserve(text, 64))
     return;
@@ -94,6 +107,21 @@ void dt__text_printf(dt_text_t *text, const char *fmt, ...) {
   va_end(again);
   text->len += (size_t)len;
   text->data[text->len] = '\0';
+}
+
+void dt__text_quote(dt_text_t *text, const char *str, size_t most) {
+  dt__text_put(text, "\"");
+  for (const char *at = str; *at && (size_t)(at - str) < most; at++) {
+    if (*at == '"' || *at == '\\')
+      dt__text_printf(text, "\\%c", *at);
+    else if (*at == '\n')
+      dt__text_put(text, "\\n");
+    else if (*at < ' ' || *at > '~')
+      dt__text_printf(text, "\\x%02x", (unsigned)(unsigned char)*at);
+    else
+      dt__text_write(text, at, 1);
+  }
+  dt__text_put(text, "\"");
 }
 
 const char *dt__text_str(const dt_text_t *text) { return text->data ? text->data : ""; }

@@ -16,7 +16,10 @@ void dt__text_init(dt_text_t *text);
 void dt__text_fini(dt_text_t *text);
 void dt__text_put(dt_text_t *text, const char *str);
 void dt__text_write(dt_text_t *text, const char *str, size_t len);
+void dt__text_i64(dt_text_t *text, int64_t value); // in decimal; cheaper than a format
 void dt__text_printf(dt_text_t *text, const char *fmt, ...) DT_PRINTF(2, 3);
+// In double quotes, as dt__scan_string reads it back; what is beyond `most` characters is left out.
+void dt__text_quote(dt_text_t *text, const char *str, size_t most);
 // The string ("" when empty); borrowed.
 const char *dt__text_str(const dt_text_t *text);
 // DT_E_NO_MEMORY if a write failed.

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranked mutexes, threads, fork detection, clocks and what the system says about this process.
+// Ranked mutexes, threads and the clock.
 //
 // A debug build keeps the ranks that a thread holds and stops where one is taken out of order: such
 // a fault is ours alone and no input can cause it.
 #include "runtime/base/thread.h"
 
+#include "runtime/base/life.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
+#include "runtime/base/system.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -21,22 +19,7 @@
 #include <unistd.h>
 
 #define STACK_BYTES ((size_t)8 << 20)
-#define BACKGROUND_NICE 10
-
-// ---- Fork detection -------------------------------------------------------------------------------
-
-static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
-static _Atomic bool in_child;
-
-static void mark_child(void) { atomic_store_explicit(&in_child, true, memory_order_relaxed); }
-
-// Without memory for the handler a child is not detected; nothing else depends on it.
-static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, mark_child); }
-
-bool dt__forked(void) {
-  (void)pthread_once(&fork_once, watch_forks);
-  return atomic_load_explicit(&in_child, memory_order_relaxed);
-}
+#define BACKGROUND_NICE 10 // above the maker's; the kernel ends it at its most
 
 // ---- Mutexes --------------------------------------------------------------------------------------
 
@@ -77,7 +60,6 @@ static inline void rank_pop(dt_lock_rank_t rank) { (void)rank; }
 #endif
 
 dt_status_t dt__mutex_init(dt_mutex_t *mutex, dt_lock_rank_t rank) {
-  (void)dt__forked(); // a runtime makes its mutexes first: from here on forks are seen
   mutex->rank = rank;
   int failure = pthread_mutex_init(&mutex->mutex, NULL);
   if (failure)
@@ -103,6 +85,23 @@ void dt__cond_wait(pthread_cond_t *cond, dt_mutex_t *mutex) {
   (void)pthread_cond_wait(cond, &mutex->mutex);
 }
 
+void dt__cond_wait_until(pthread_cond_t *cond, dt_mutex_t *mutex, int64_t when_ns) {
+  struct timespec when = {.tv_sec = when_ns / 1000000000, .tv_nsec = when_ns % 1000000000};
+  if (when_ns == INT64_MAX)
+    dt__cond_wait(cond, mutex);
+  else
+    (void)pthread_cond_timedwait(cond, &mutex->mutex, &when);
+}
+
+// Nothing of it can fail on Linux.
+void dt__cond_init(pthread_cond_t *cond) {
+  pthread_condattr_t attr;
+  (void)pthread_condattr_init(&attr);
+  (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+  (void)pthread_cond_init(cond, &attr);
+  (void)pthread_condattr_destroy(&attr);
+}
+
 // ---- Threads --------------------------------------------------------------------------------------
 
 typedef struct thread_start_t {
@@ -112,14 +111,20 @@ typedef struct thread_start_t {
   bool background;
 } thread_start_t;
 
+static const int own_faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+
 static void *thread_main(void *opaque) {
   thread_start_t start = *(thread_start_t *)opaque;
   dt__free(opaque);
   (void)pthread_setname_np(pthread_self(), start.name);
   // On Linux a nice value belongs to the thread. That it cannot be lowered is no failure.
-  if (start.background)
-    (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), BACKGROUND_NICE);
-  return start.run(start.arg);
+  if (start.background) {
+    id_t self = (id_t)syscall(SYS_gettid);
+    (void)setpriority(PRIO_PROCESS, self, getpriority(PRIO_PROCESS, self) + BACKGROUND_NICE);
+  }
+  void *result = start.run(start.arg);
+  dt__life_thread_ends();
+  return result;
 }
 
 dt_status_t dt__thread_start(pthread_t *out, const char *name, bool background,
@@ -136,11 +141,17 @@ dt_status_t dt__thread_start(pthread_t *out, const char *name, bool background,
   int failure = pthread_attr_init(&attr);
   if (!failure) {
     (void)pthread_attr_setstacksize(&attr, STACK_BYTES);
-    // A thread inherits the mask of its maker, so it never runs with a signal unblocked.
-    sigset_t all, before;
-    sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    failure = pthread_create(out, &attr, thread_main, start);
+    // A thread inherits the mask of its maker, so it never runs with a signal unblocked that is
+    // the host's. Those that a thread causes itself would end the process unseen if blocked.
+    sigset_t mask, before;
+    sigfillset(&mask);
+    for (size_t i = 0; i < sizeof(own_faults) / sizeof(own_faults[0]); i++)
+      sigdelset(&mask, own_faults[i]);
+    (void)pthread_sigmask(SIG_SETMASK, &mask, &before);
+    dt__life_thread_begins();
+    failure = dt__sys_thread(out, &attr, thread_main, start);
+    if (failure)
+      dt__life_thread_ends();
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     (void)pthread_attr_destroy(&attr);
   }
@@ -152,35 +163,10 @@ dt_status_t dt__thread_start(pthread_t *out, const char *name, bool background,
                  strerror_r(failure, reason, sizeof(reason)));
 }
 
-// ---- The process ----------------------------------------------------------------------------------
+// ---- The clock ------------------------------------------------------------------------------------
 
 int64_t dt__now_ns(void) {
   struct timespec now;
   (void)clock_gettime(CLOCK_MONOTONIC, &now);
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-int64_t dt__resident_bytes(void) {
-  int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-  if (fd < 0)
-    return 0;
-  char text[128];
-  ssize_t len = read(fd, text, sizeof(text) - 1);
-  (void)close(fd);
-  if (len <= 0)
-    return 0;
-  text[len] = '\0';
-  // The second field is the resident set in pages.
-  long long total = 0, resident = 0;
-  if (sscanf(text, "%lld %lld", &total, &resident) != 2)
-    return 0;
-  return (int64_t)resident * (int64_t)sysconf(_SC_PAGESIZE);
-}
-
-int dt__core_count(void) {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof(set), &set) == 0)
-    return CPU_COUNT(&set);
-  long online = sysconf(_SC_NPROCESSORS_ONLN); // more cores than a cpu_set_t holds
-  return online > 0 ? (int)online : 1;
 }

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranked mutexes, condition variables, background threads with large stacks, and fork detection.
+// Ranked mutexes, condition variables and threads with large stacks.
 #ifndef DT_RUNTIME_BASE_THREAD_H
 #define DT_RUNTIME_BASE_THREAD_H
 
-#include "ductile/base.h"
+#include "runtime/base/life.h"
 
 #include <pthread.h>
 
 // A thread may only lock a mutex of higher rank than those it holds (checked in debug builds).
 typedef enum dt_lock_rank_t {
+  DT_RANK_LIFE = 5,
   DT_RANK_RUNTIME = 10,
+  DT_RANK_BUDGET = 15,
   DT_RANK_FUNCTION = 20,
   DT_RANK_COMPILE = 30,
+  DT_RANK_WORKERS = 35,
   DT_RANK_SESSION = 40,
   DT_RANK_RECLAIM = 50,
   DT_RANK_GRAPHS = 51,
@@ -34,19 +37,18 @@ void dt__mutex_lock(dt_mutex_t *mutex);
 void dt__mutex_unlock(dt_mutex_t *mutex);
 // Waits on `cond` with `mutex` held.
 void dt__cond_wait(pthread_cond_t *cond, dt_mutex_t *mutex);
+// The same until `when_ns` of dt__now_ns at the latest, INT64_MAX: without end. The condition was
+// made by dt__cond_init.
+void dt__cond_wait_until(pthread_cond_t *cond, dt_mutex_t *mutex, int64_t when_ns);
+void dt__cond_init(pthread_cond_t *cond);
 
-// Starts a joinable background thread: 8 MiB stack, all signals blocked, low scheduling priority
-// when `background` is true, named `name` (at most 15 characters).
+// Starts a joinable thread: 8 MiB stack, all signals blocked but those that it causes itself (the
+// host's handlers see our faults), low scheduling priority when `background` is true, named `name`
+// (at most 15 characters).
 dt_status_t dt__thread_start(pthread_t *out, const char *name, bool background,
                              void *(*run)(void *), void *arg) DT_MUST_USE;
 
 // Monotonic nanoseconds.
 int64_t dt__now_ns(void);
-// True in a child process forked after the library was first used.
-bool dt__forked(void);
-// Resident memory of the process in bytes (0 when it cannot be read).
-int64_t dt__resident_bytes(void);
-// Cores this process may run on.
-int dt__core_count(void);
 
 #endif // DT_RUNTIME_BASE_THREAD_H

@@ -13,7 +13,7 @@
 #include <link.h>
 #include <string.h>
 
-#define FORMAT 5
+#define FORMAT 7
 #define KIND "variant"
 #define MOST_ENTRIES (1u << 20) // of any list
 
@@ -24,6 +24,7 @@ typedef struct build_t {
   uintptr_t inside;
   const unsigned char *id;
   size_t bytes;
+  bool shared; // a library: not the program itself
 } build_t;
 
 static void find_note(build_t *build, const unsigned char *at, size_t bytes) {
@@ -58,13 +59,15 @@ static int find_build(struct dl_phdr_info *info, size_t size, void *user) {
     if (info->dlpi_phdr[k].p_type == PT_NOTE)
       find_note(build, (const unsigned char *)(info->dlpi_addr + info->dlpi_phdr[k].p_vaddr),
                 info->dlpi_phdr[k].p_memsz);
+  build->shared = own && info->dlpi_name && info->dlpi_name[0];
   return own;
 }
 
-static void put_build(dt_text_t *out) {
+void dt__artifact_build(dt_text_t *out, bool *out_shared) {
   static const char here;
   build_t build = {.inside = (uintptr_t)&here};
   (void)dl_iterate_phdr(find_build, &build);
+  *out_shared = build.shared;
   out->failed |= build.bytes == 0;
   for (size_t k = 0; k < build.bytes; k++)
     dt__text_printf(out, "%02x", build.id[k]);
@@ -73,11 +76,12 @@ static void put_build(dt_text_t *out) {
 static void put_target(const dt_target_t *t, dt_text_t *out) {
   dt__text_printf(out,
                   "target %d %s %s vectors %u %u %d %d %d threads %u caches %lld %lld matmul %u %u "
-                  "%u %u block %u\n",
+                  "%u %u block %u strict %d without %llx\n",
                   (int)t->device, t->cpu, t->features, t->vector_bytes, t->vector_registers,
                   t->masked_memory, t->fma, t->half_convert, t->threads, (long long)t->l1_bytes,
                   (long long)t->l2_bytes, t->matmul_rows[0], t->matmul_rows[1], t->matmul_width[0],
-                  t->matmul_width[1], t->block_threads);
+                  t->matmul_width[1], t->block_threads, t->strict_fp,
+                  (unsigned long long)t->left_out);
   if (t->host)
     put_target(t->host, out);
 }
@@ -88,13 +92,14 @@ static void put_origin(const char *what, const dt_origin_t *origin, dt_text_t *o
 }
 
 void dt__artifact_key(const dt_traced_t *traced, const dt_target_t *target,
-                      const dt_cuda_device_t *device, bool strict_fp, dt_text_t *out) {
+                      const dt_cuda_device_t *device, dt_text_t *out) {
   const dt_graph_t *graph = traced->graph;
-  dt__text_printf(out, "ductile %d.%d.%d format %d build ", DT_VERSION_MAJOR, DT_VERSION_MINOR,
-                  DT_VERSION_PATCH, FORMAT);
-  put_build(out);
-  dt__text_printf(out, "\n%s sm_%d%d driver %d shared %d strict %d\n", device->name, device->major,
-                  device->minor, device->cuda->version, device->shared_per_block, strict_fp);
+  dt__text_printf(out, "ductile %d.%d.%d format %d frame %u build ", DT_VERSION_MAJOR,
+                  DT_VERSION_MINOR, DT_VERSION_PATCH, FORMAT, DT_FRAME_VERSION);
+  bool shared = false;
+  dt__artifact_build(out, &shared);
+  dt__text_printf(out, "\n%s sm_%d%d driver %d shared %d\n", device->name, device->major,
+                  device->minor, device->cuda->version, device->shared_per_block);
   put_target(target, out);
   dt__graph_print(graph, out);
   for (uint32_t id = 1; id <= graph->nodes.len; id++)
@@ -268,6 +273,7 @@ static void describe(stream_t *s, dt_artifact_t *a, dt_compiled_t *c, uint32_t *
   number(s, &c->n_launches);
   number(s, &c->n_regions);
   number(s, &c->n_others);
+  number(s, &c->n_loops);
   number(s, &c->n_symbols);
   number(s, &c->n_output_sizes);
   describe_edges(s, c);
@@ -287,7 +293,7 @@ void dt__artifact_fini(dt_artifact_t *artifact) {
 void dt__artifact_keep(const dt_cuda_device_t *device, const dt_text_t *key,
                        const dt_artifact_t *artifact, const dt_compiled_t *compiled,
                        uint32_t n_outputs) {
-  if (!device->cache_dir[0] || key->failed || !artifact->host.data)
+  if (!device->cache || key->failed || !artifact->host.data)
     return;
   dt_text_t entry;
   dt__text_init(&entry);
@@ -296,7 +302,7 @@ void dt__artifact_keep(const dt_cuda_device_t *device, const dt_text_t *key,
   dt_compiled_t c = *compiled;
   describe(&s, &a, &c, &c.n_segments, &n_outputs);
   if (!entry.failed)
-    dt__disk_cache_keep(device->cache_dir, KIND, key, entry.data, entry.len);
+    dt__disk_cache_keep(device->cache, KIND, key, entry.data, entry.len);
   dt__text_fini(&entry);
 }
 
@@ -335,7 +341,7 @@ dt_status_t dt__artifact_find(dt_cuda_device_t *device, const dt_text_t *key, dt
   dt_artifact_t artifact = {0};
   uint32_t n_segments = 0, n_outputs = 0;
   *out = NULL;
-  if (!dt__disk_cache_find(device->cache_dir, KIND, key, &entry, &size))
+  if (!dt__disk_cache_find(device->cache, KIND, key, &entry, &size))
     return NULL;
   dt_compiled_t *compiled = dt__calloc(1, sizeof(*compiled));
   if (!compiled) {

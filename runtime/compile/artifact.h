@@ -16,13 +16,16 @@ typedef struct dt_artifact_t {
   uint32_t n_codes;
 } dt_artifact_t;
 
+// The build id of the object that this code is in, and whether that is a shared library. *out is
+// failed where the linker gave none.
+void dt__artifact_build(dt_text_t *out, bool *out_shared);
 void dt__artifact_fini(dt_artifact_t *artifact);
 
 // The key of a compile: this build of the library, the device and its driver, both targets, the
 // graph with the places that asked for its checks, and all that is known of its symbols. *out is
 // failed where this build has no identity: nothing is then kept.
 void dt__artifact_key(const dt_traced_t *traced, const dt_target_t *target,
-                      const dt_cuda_device_t *device, bool strict_fp, dt_text_t *out);
+                      const dt_cuda_device_t *device, dt_text_t *out);
 // Finds an entry of the device's folder, loads it on the calling thread, a compile thread, and
 // makes *out of it. NULL in *out: nothing that can be used. A status: memory, or the device itself.
 dt_status_t dt__artifact_find(dt_cuda_device_t *device, const dt_text_t *key,

@@ -45,7 +45,7 @@ static dt_status_t make_units(dt_jobs_t *jobs, const dt_codegen_request_t *reque
     makes[i] = (make_t){request->cuda, &images[i], &units[i]};
     items[i] = (dt_job_t){.run = run_make, .arg = &makes[i]};
   }
-  return dt__jobs_run(jobs, items, n);
+  return dt__jobs_run(jobs, items, n, request->threads);
 }
 
 // ---- Code -----------------------------------------------------------------------------------------
@@ -53,8 +53,7 @@ static dt_status_t make_units(dt_jobs_t *jobs, const dt_codegen_request_t *reque
 static dt_status_t describe_kernels(const dt_codegen_request_t *request, const dt_unit_map_t *map,
                                     dt_cuda_kernel_info_t *out) {
   for (uint32_t i = 0; i < map->n_codes; i++)
-    DT_TRY(dt__cuda_kernel_info(request->program, map, i, request->target, request->strict_fp,
-                                &out[i]));
+    DT_TRY(dt__cuda_kernel_info(request->program, map, i, request->target, &out[i]));
   return NULL;
 }
 

@@ -2,7 +2,11 @@
 // Stands in for codegen.c in builds without LLVM: refuses, and names what still works.
 #include "runtime/compile/codegen.h"
 
+#include "ductile/function.h"
+
 #include "runtime/base/status.h"
+
+#include <stdio.h>
 
 dt_status_t dt__codegen_available(void) {
   return DT_FAIL(DT_E_UNSUPPORTED,
@@ -10,7 +14,27 @@ dt_status_t dt__codegen_available(void) {
                  "ask for DT_ANSWER_EVALUATOR");
 }
 
-dt_status_t dt__codegen_target(const char *cpu, uint32_t pool_width, dt_target_t *out) {
+dt_status_t dt__codegen_allowed(void) { return NULL; }
+
+dt_status_t dt__codegen_isolate(const dt_workers_options_t *options, dt_workers_t **out) {
+  (void)options;
+  *out = NULL; // nothing is compiled, so there is nothing to keep apart
+  return NULL;
+}
+
+void dt__codegen_stop(dt_workers_t *workers) { (void)workers; }
+
+void dt__codegen_end(dt_workers_t *workers) { (void)workers; }
+
+int dt_worker_main(int argc, char **argv) {
+  (void)argc;
+  (void)fprintf(stderr, "%s: this build has no code generator\n", argv[0]);
+  return 2;
+}
+
+dt_status_t dt__codegen_target(dt_workers_t *workers, const char *cpu, uint32_t pool_width,
+                               dt_target_t *out) {
+  (void)workers;
   (void)cpu;
   *out = (dt_target_t){.device = DT_CPU,
                        .vector_bytes = 16,

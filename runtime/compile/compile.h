@@ -13,10 +13,12 @@
 typedef struct dt_compiler dt_compiler_t;
 
 typedef struct dt_compiler_options_t {
-  uint32_t threads;    // compile threads, at least 1
-  uint32_t pool_width; // of the kernel pool: for the target description
-  const char *cpu;     // LLVM CPU name, "" for the host's
-  bool verify;         // verify graph and loops after every stage
+  uint32_t threads;                           // compile threads, at least 1
+  uint32_t pool_width;                        // of the kernel pool: for the target description
+  const char *cpu;                            // LLVM CPU name, "" for the host's
+  bool verify;                                // verify graph and loops after every stage
+  const char *without;                        // stages that are left out (dt__pipeline_without)
+  const struct dt_workers_options_t *workers; // where code is made: worker.h; NULL: in this process
 } dt_compiler_options_t;
 
 dt_status_t dt__compiler_create(const dt_compiler_options_t *options,
@@ -24,6 +26,7 @@ dt_status_t dt__compiler_create(const dt_compiler_options_t *options,
 void dt__compiler_destroy(dt_compiler_t *compiler); // waits for running jobs; NULL allowed
 // Its threads, for other work, and what they compile for. Borrowed.
 struct dt_jobs *dt__compiler_jobs(dt_compiler_t *compiler);
+struct dt_workers *dt__compiler_workers(const dt_compiler_t *compiler);
 const dt_target_t *dt__compiler_target(const dt_compiler_t *compiler);
 bool dt__compiler_verifies(const dt_compiler_t *compiler);
 
@@ -62,6 +65,9 @@ typedef struct dt_compiled_t {
   uint32_t n_segments;
   uint32_t *output_segments; // by output: the segment whose plan knows its sizes
   dt_host_run_fn_t once;
+  // After the last segment's run: kernels that update arguments, which cannot fail. On the CPU only
+  // where the record says of no failure; on a device they are behind a gate. NULL: there are none.
+  dt_host_run_fn_t commit;
   dt_compiled_item_t *items;
   uint32_t n_items;
   int64_t once_bytes, once_scratch_bytes;
@@ -70,6 +76,7 @@ typedef struct dt_compiled_t {
   uint32_t n_edges;
   uint32_t n_regions;      // of kernels that data decides about
   uint32_t n_others;       // of these: elses, and cases of a switch
+  uint32_t n_loops;        // of these: whiles
   uint32_t n_symbols;      // length of a frame's symbol array
   uint32_t n_output_sizes; // length of a frame's output_sizes
   // On a device: NULL where the host reads no numbers (items are then what checks tell of), else
@@ -86,6 +93,18 @@ typedef struct dt_compiled_t {
   struct dt_cuda_code_t *cuda; // kernels of a CUDA device; NULL on the CPU
 } dt_compiled_t;
 
+// All of a segment, for devices: nothing of it runs before it is queued.
+static inline void dt__compiled_queue(const dt_compiled_t *compiled, uint32_t segment,
+                                      dt_frame_t *frame) {
+  compiled->segments[segment].run(frame);
+  if (!compiled->commit || segment + 1 != compiled->n_segments)
+    return;
+  struct dt_control_t *control = frame->control;
+  frame->control = NULL; // nothing ends the call between two of these
+  compiled->commit(frame);
+  frame->control = control;
+}
+
 typedef struct dt_compile_request_t {
   const dt_traced_t *traced; // only read
   const char *name;          // with `variant`, for logs and dumps
@@ -93,9 +112,13 @@ typedef struct dt_compile_request_t {
   bool strict_fp;
   struct dt_cuda_device_t *cuda; // the device to compile for; NULL: the CPU
   bool beside_calls; // nobody waits for it, and callers need the cores: a quarter of the threads
+  // What it may take, and who may stop it (runtime/base/watch.h): looked at between stages, between
+  // units, and in arenas. NULL: no limits. Outlives the compile.
+  struct dt_watch_t *watch;
 } dt_compile_request_t;
 
-// Runs every stage on the compile threads and waits.
+// Runs every stage on the compile threads and waits. DT_E_LIMIT where a budget is used up, or the
+// code that its watch was stopped with.
 dt_status_t dt__compile(dt_compiler_t *compiler, const dt_compile_request_t *request,
                         dt_compiled_t **out) DT_MUST_USE;
 // NULL allowed; no code of it may be running. Device code is not unloaded: who calls it on a device
@@ -122,5 +145,10 @@ dt_status_t dt__pipeline_run(dt_arena_t *arena, dt_symenv_t *env, const dt_graph
                              struct dt_program **out) DT_MUST_USE;
 // Names of the stages in order, NULL-terminated.
 const char *const *dt__pipeline_stages(void);
+// The stages that every program is right without, and those of them that a list such as
+// "cse,inline" names (NULL and "": none), as dt_target_t.left_out has them. DT_E_ARGUMENT for what
+// is none.
+uint64_t dt__pipeline_optional(void);
+dt_status_t dt__pipeline_without(const char *list, uint64_t *out) DT_MUST_USE;
 
 #endif // DT_RUNTIME_COMPILE_COMPILE_H

@@ -11,6 +11,7 @@
 #include "runtime/base/status.h"
 #include "runtime/base/text.h"
 #include "runtime/base/thread.h"
+#include "runtime/base/watch.h"
 #include "runtime/compile/artifact.h"
 #include "runtime/compile/codegen.h"
 #include "runtime/compile/jobs.h"
@@ -19,6 +20,7 @@
 
 struct dt_compiler {
   dt_jobs_t *jobs;
+  dt_workers_t *workers; // NULL: code is made in this process
   uint32_t threads;
   bool verify;
   dt_target_t target;
@@ -28,28 +30,36 @@ struct dt_compiler {
 
 typedef struct describe_t {
   const dt_compiler_options_t *options;
-  dt_target_t *target;
+  dt_compiler_t *compiler;
 } describe_t;
 
 static dt_status_t run_describe(void *opaque) {
   describe_t *describe = opaque;
   const char *cpu = describe->options->cpu ? describe->options->cpu : "";
-  return dt__codegen_target(cpu, describe->options->pool_width, describe->target);
+  return dt__codegen_target(describe->compiler->workers, cpu, describe->options->pool_width,
+                            &describe->compiler->target);
 }
 
 dt_status_t dt__compiler_create(const dt_compiler_options_t *options, dt_compiler_t **out) {
   *out = NULL;
+  uint64_t left_out = 0;
+  DT_TRY(dt__status_annotate(dt__pipeline_without(options->without, &left_out), "DUCTILE_WITHOUT"));
+  DT_TRY(dt__codegen_allowed());
   dt_compiler_t *compiler = dt__calloc(1, sizeof(*compiler));
   if (!compiler)
     return DT_NO_MEMORY();
   compiler->threads = options->threads ? options->threads : 1;
   compiler->verify = options->verify;
-  dt_status_t status = dt__jobs_create(compiler->threads, &compiler->jobs);
+  dt_status_t status =
+      options->workers ? dt__codegen_isolate(options->workers, &compiler->workers) : NULL;
+  if (!status)
+    status = dt__jobs_create(compiler->threads, &compiler->jobs);
   if (!status) {
-    describe_t describe = {.options = options, .target = &compiler->target};
+    describe_t describe = {.options = options, .compiler = compiler};
     dt_job_t job = {.run = run_describe, .arg = &describe};
-    status = dt__jobs_run(compiler->jobs, &job, 1);
+    status = dt__jobs_run(compiler->jobs, &job, 1, 0);
   }
+  compiler->target.left_out = left_out;
   if (status) {
     dt__compiler_destroy(compiler);
     return status;
@@ -61,9 +71,13 @@ dt_status_t dt__compiler_create(const dt_compiler_options_t *options, dt_compile
 void dt__compiler_destroy(dt_compiler_t *compiler) {
   if (!compiler)
     return;
+  dt__codegen_stop(compiler->workers);
   dt__jobs_destroy(compiler->jobs);
+  dt__codegen_end(compiler->workers);
   dt__free(compiler);
 }
+
+dt_workers_t *dt__compiler_workers(const dt_compiler_t *compiler) { return compiler->workers; }
 
 dt_jobs_t *dt__compiler_jobs(dt_compiler_t *compiler) { return compiler->jobs; }
 
@@ -74,24 +88,24 @@ const dt_target_t *dt__compiler_target(const dt_compiler_t *compiler) { return &
 // ---- Logs and dumps -------------------------------------------------------------------------------
 
 // Text of the last dumped stage, so that a stage which changed nothing writes no file.
-typedef struct watch_t {
+typedef struct dumper_t {
   const char *name;
   uint32_t variant;
   dt_text_t last;
-} watch_t;
+} dumper_t;
 
-static void dump_stage(watch_t *watch, const dt_stage_view_t *view) {
+static void dump_stage(dumper_t *dumper, const dt_stage_view_t *view) {
   dt_text_t text;
   dt__text_init(&text);
   if (view->program)
     dt__program_print(view->program, &text);
   else
     dt__graph_print(view->graph, &text);
-  bool changed = !text.failed && strcmp(dt__text_str(&text), dt__text_str(&watch->last)) != 0;
+  bool changed = !text.failed && strcmp(dt__text_str(&text), dt__text_str(&dumper->last)) != 0;
   if (changed && (dt__dump_on(view->dump) || dt__dump_on(view->stage)))
-    dt__dump(watch->name, watch->variant, view->order, view->stage, dt__text_str(&text));
-  dt__text_fini(&watch->last);
-  watch->last = text;
+    dt__dump(dumper->name, dumper->variant, view->order, view->stage, dt__text_str(&text));
+  dt__text_fini(&dumper->last);
+  dumper->last = text;
 }
 
 static bool any_dump(void) {
@@ -105,11 +119,11 @@ static bool any_dump(void) {
 }
 
 static void observe_stage(void *user, const dt_stage_view_t *view) {
-  watch_t *watch = user;
-  DT_LOG(DT_LOG_COMPILE, 2, "%s.%u %s: %.3f ms", watch->name, watch->variant, view->stage,
+  dumper_t *dumper = user;
+  DT_LOG(DT_LOG_COMPILE, 2, "%s.%u %s: %.3f ms", dumper->name, dumper->variant, view->stage,
          (double)view->ns * 1e-6);
   if (any_dump())
-    dump_stage(watch, view);
+    dump_stage(dumper, view);
 }
 
 // ---- One compile ----------------------------------------------------------------------------------
@@ -129,14 +143,15 @@ typedef struct compile_t {
 
 static dt_status_t run_front(void *opaque) {
   compile_t *compile = opaque;
+  dt__watch_enter(compile->arena.watch);
   const dt_traced_t *traced = compile->traced;
   DT_TRY(dt__symenv_clone(traced->env, &compile->env));
-  watch_t watch = {.name = compile->name, .variant = compile->variant};
-  dt__text_init(&watch.last);
+  dumper_t dumper = {.name = compile->name, .variant = compile->variant};
+  dt__text_init(&dumper.last);
   dt_status_t status =
       dt__pipeline_run(&compile->arena, compile->env, traced->graph, &compile->target, NULL,
-                       compile->compiler->verify, observe_stage, &watch, &compile->program);
-  dt__text_fini(&watch.last);
+                       compile->compiler->verify, observe_stage, &dumper, &compile->program);
+  dt__text_fini(&dumper.last);
   return status;
 }
 
@@ -205,6 +220,7 @@ static dt_status_t take_numbers(const compile_t *compile, dt_compiled_t *out) {
   for (uint32_t i = 0; i < program->regions.len; i++) {
     dt_region_kind_t kind = program->regions.items[i].kind;
     out->n_others += kind == DT_REGION_ELSE || kind == DT_REGION_CASE;
+    out->n_loops += kind == DT_REGION_WHILE;
   }
   out->n_symbols = dt__symenv_symbol_count(compile->traced->env);
   const dt_graph_t *graph = compile->traced->graph;
@@ -247,16 +263,15 @@ static uint32_t threads_of(const compile_t *compile) {
   return compile->beside_calls ? (all + 3) / 4 : all;
 }
 
-static dt_status_t compile_all(compile_t *compile, bool strict_fp, dt_artifact_t *keep,
-                               dt_compiled_t *out) {
+static dt_status_t compile_all(compile_t *compile, dt_artifact_t *keep, dt_compiled_t *out) {
   dt_compiler_t *compiler = compile->compiler;
   dt_job_t front = {.run = run_front, .arg = compile};
-  DT_TRY(dt__jobs_run(compiler->jobs, &front, 1));
+  DT_TRY(dt__jobs_run(compiler->jobs, &front, 1, 0));
   dt_codegen_request_t request = {.program = compile->program,
                                   .target = &compile->target,
                                   .cuda = compile->cuda,
+                                  .workers = compiler->workers,
                                   .threads = threads_of(compile),
-                                  .strict_fp = strict_fp,
                                   .verify = compiler->verify,
                                   .name = compile->name,
                                   .variant = compile->variant,
@@ -274,33 +289,35 @@ static dt_status_t compile_all(compile_t *compile, bool strict_fp, dt_artifact_t
 typedef struct kept_t {
   compile_t *compile;
   dt_text_t key;
-  bool strict_fp;
   dt_compiled_t *found;
 } kept_t;
 
 static dt_status_t run_find(void *opaque) {
   kept_t *kept = opaque;
   compile_t *compile = kept->compile;
-  dt__artifact_key(compile->traced, &compile->target, compile->cuda, kept->strict_fp, &kept->key);
+  dt__artifact_key(compile->traced, &compile->target, compile->cuda, &kept->key);
   return dt__artifact_find(compile->cuda, &kept->key, &kept->found);
 }
 
 static bool wants_stages(void) { return any_dump() || dt__dump_on("llvm") || dt__dump_on("ptx"); }
 
-static dt_status_t compile_device(compile_t *compile, bool strict_fp, dt_compiled_t **compiled) {
-  kept_t kept = {.compile = compile, .strict_fp = strict_fp};
+static dt_status_t compile_device(compile_t *compile, dt_compiled_t **compiled) {
+  kept_t kept = {.compile = compile};
+  bool strict_fp = compile->target.strict_fp;
   dt_artifact_t artifact = {0};
   DT_TRY(dt__codegen_device(compile->cuda, &compile->compiler->target, &compile->target));
-  bool keeps = compile->cuda->cache_dir[0] && !wants_stages();
+  compile->target.left_out = compile->compiler->target.left_out;
+  compile->target.strict_fp = strict_fp;
+  bool keeps = compile->cuda->cache && !wants_stages();
   dt_job_t find = {.run = run_find, .arg = &kept};
   dt__text_init(&kept.key);
-  dt_status_t status = keeps ? dt__jobs_run(compile->compiler->jobs, &find, 1) : NULL;
+  dt_status_t status = keeps ? dt__jobs_run(compile->compiler->jobs, &find, 1, 0) : NULL;
   if (!status && kept.found) {
     DT_LOG(DT_LOG_COMPILE, 2, "cache: all of %s.%u", compile->name, compile->variant);
     dt__compiled_destroy(*compiled);
     *compiled = kept.found;
   } else if (!status) {
-    status = compile_all(compile, strict_fp, keeps ? &artifact : NULL, *compiled);
+    status = compile_all(compile, keeps ? &artifact : NULL, *compiled);
     if (!status && keeps)
       dt__artifact_keep(compile->cuda, &kept.key, &artifact, *compiled,
                         compile->traced->graph->outputs.len);
@@ -326,10 +343,14 @@ dt_status_t dt__compile(dt_compiler_t *compiler, const dt_compile_request_t *req
                        .cuda = request->cuda,
                        .target = compiler->target,
                        .beside_calls = request->beside_calls};
+  compile.target.strict_fp = request->strict_fp;
+  dt__watch_enter(request->watch);
   dt__arena_init(&compile.arena, 0);
+  compile.arena.watch = request->watch;
   int64_t begin = dt__now_ns();
-  dt_status_t status = request->cuda ? compile_device(&compile, request->strict_fp, &compiled)
-                                     : compile_all(&compile, request->strict_fp, NULL, compiled);
+  dt_status_t status =
+      request->cuda ? compile_device(&compile, &compiled) : compile_all(&compile, NULL, compiled);
+  status = dt__watch_explain(request->watch, status);
   if (!status && compiled->segments_reason)
     DT_LOG(DT_LOG_COMPILE, 1, "%s.%u reads numbers from data on the host: %s", name, variant,
            compiled->segments_reason);

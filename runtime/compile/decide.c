@@ -6,6 +6,8 @@
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
+#include "runtime/compile/worker.h"
+#include "runtime/compile/worker_text.h"
 
 bool dt__decide_available(void) { return true; }
 
@@ -24,6 +26,23 @@ static dt_status_t load(const void *object, size_t bytes, dt_native_t **out_nati
   }
   *out_fn = address.fn;
   return NULL;
+}
+
+static dt_status_t emit(const dt_compiler_t *compiler, const dt_tree_t *tree,
+                        const dt_compile_options_t *options, void **out, size_t *out_bytes) {
+  const dt_target_t *target = dt__compiler_target(compiler);
+  dt_workers_t *workers = dt__compiler_workers(compiler);
+  if (!workers)
+    return dt__llvm_compile_decider(tree, target, options, out, out_bytes);
+  dt_text_t text;
+  dt__text_init(&text);
+  dt_status_t status = dt__worker_tree_write(tree, target, options, &text);
+  dt_worker_source_t source = {
+      .name = options->dump_name, .text = dt__text_str(&text), .bytes = text.len};
+  if (!status)
+    status = dt__workers_decide(workers, &source, out, out_bytes);
+  dt__text_fini(&text);
+  return status;
 }
 
 dt_status_t dt__decide_compile(const dt_compiler_t *compiler, const dt_guards_t *const *programs,
@@ -46,8 +65,7 @@ dt_status_t dt__decide_compile(const dt_compiler_t *compiler, const dt_guards_t 
                                   .dump_variant = n};
   void *object = NULL;
   size_t bytes = 0;
-  dt_status_t status =
-      dt__llvm_compile_decider(tree, dt__compiler_target(compiler), &options, &object, &bytes);
+  dt_status_t status = emit(compiler, tree, &options, &object, &bytes);
   if (!status)
     status = load(object, bytes, out_native, out_fn);
   dt__free(object);

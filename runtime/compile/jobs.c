@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The compile threads. Work is coarse (milliseconds and more), so one mutex and two conditions do.
+// The compile threads. Work is coarse (milliseconds and more), so one mutex and a few conditions
+// do.
+//
+// A thread may lower its priority but, without privileges, not raise it again. So the work that
+// somebody waits for and the work that nobody waits for have threads of their own: the compile
+// threads proper at the host's priority, and one in the background. Neither does the other's work,
+// which would run a caller's part at the wrong priority, or keep it behind a part that can wait.
 #include "runtime/compile/jobs.h"
 
 #include "runtime/base/memory.h"
@@ -9,33 +15,46 @@
 #include <stdio.h>
 #include <time.h>
 
-struct dt_jobs {
-  dt_mutex_t mutex;    // guards all below
+// Jobs that somebody waits for; in the waiter's memory.
+typedef struct dt_job_group_t {
+  dt_job_t *items;
+  uint32_t n, next; // next: the first that is not queued yet
+  uint32_t left;    // that have not run
+} group_t;
+
+// A queue with its threads.
+typedef struct lane_t {
+  dt_jobs_t *jobs;
   pthread_cond_t work; // a job was queued, or `stopping`
-  pthread_cond_t done; // a group came to its end
   dt_job_t *first, **end;
-  dt_job_t *later; // detached jobs that are not due, in no order
-  bool stopping;
+  dt_job_t *later; // jobs that are not due, in no order; of the background lane
   uint32_t n_threads;
   pthread_t *threads;
+} lane_t;
+
+struct dt_jobs {
+  dt_mutex_t mutex;    // guards all below
+  pthread_cond_t done; // a group came to its end
+  lane_t waited, background;
+  bool stopping;
 };
 
-static void put(dt_jobs_t *jobs, dt_job_t *job) {
+static void put(lane_t *lane, dt_job_t *job) {
   job->next = NULL;
-  *jobs->end = job;
-  jobs->end = &job->next;
+  *lane->end = job;
+  lane->end = &job->next;
 }
 
 // Queues what has become due, or everything when stopping. Gives the time when more will be, or
 // INT64_MAX. Mutex held.
-static int64_t queue_due(dt_jobs_t *jobs) {
+static int64_t queue_due(lane_t *lane) {
   int64_t next = INT64_MAX;
-  int64_t now = jobs->later ? dt__now_ns() : 0;
-  for (dt_job_t **at = &jobs->later; *at;) {
+  int64_t now = lane->later ? dt__now_ns() : 0;
+  for (dt_job_t **at = &lane->later; *at;) {
     dt_job_t *job = *at;
-    if (job->due_ns <= now || jobs->stopping) {
+    if (job->due_ns <= now || lane->jobs->stopping) {
       *at = job->next;
-      put(jobs, job);
+      put(lane, job);
       continue;
     }
     next = job->due_ns < next ? job->due_ns : next;
@@ -45,71 +64,102 @@ static int64_t queue_due(dt_jobs_t *jobs) {
 }
 
 // Mutex held.
-static void wait_until(dt_jobs_t *jobs, int64_t when_ns) {
+static void wait_until(lane_t *lane, int64_t when_ns) {
   if (when_ns == INT64_MAX) {
-    dt__cond_wait(&jobs->work, &jobs->mutex);
+    dt__cond_wait(&lane->work, &lane->jobs->mutex);
     return;
   }
   struct timespec when = {.tv_sec = when_ns / 1000000000, .tv_nsec = when_ns % 1000000000};
-  (void)pthread_cond_timedwait(&jobs->work, &jobs->mutex.mutex, &when);
+  (void)pthread_cond_timedwait(&lane->work, &lane->jobs->mutex.mutex, &when);
 }
 
 // The next job to run; NULL: stopping, and nothing is left. Mutex held.
-static dt_job_t *take(dt_jobs_t *jobs) {
+static dt_job_t *take(lane_t *lane) {
   for (;;) {
-    int64_t next = queue_due(jobs);
-    dt_job_t *job = jobs->first;
+    int64_t next = queue_due(lane);
+    dt_job_t *job = lane->first;
     if (job) {
-      jobs->first = job->next;
-      if (!jobs->first)
-        jobs->end = &jobs->first;
+      lane->first = job->next;
+      if (!lane->first)
+        lane->end = &lane->first;
       return job;
     }
-    if (jobs->stopping)
+    if (lane->jobs->stopping)
       return NULL;
-    wait_until(jobs, next);
+    wait_until(lane, next);
   }
 }
 
 static void *thread_main(void *opaque) {
-  dt_jobs_t *jobs = opaque;
+  lane_t *lane = opaque;
+  dt_jobs_t *jobs = lane->jobs;
   dt__mutex_lock(&jobs->mutex);
-  for (dt_job_t *job; (job = take(jobs)) != NULL;) {
-    bool detached = !job->left;
+  for (dt_job_t *job; (job = take(lane)) != NULL;) {
+    group_t *group = job->group;
     dt__mutex_unlock(&jobs->mutex);
     dt_status_t status = job->run(job->arg);
-    if (detached)
+    if (!group)
       dt_status_free(status);
     dt__mutex_lock(&jobs->mutex);
-    if (detached)
+    if (!group)
       continue; // its memory may be gone
     job->status = status;
-    if (--*job->left == 0)
+    if (group->next < group->n) // this thread takes it, or what stands before it
+      put(lane, &group->items[group->next++]);
+    if (--group->left == 0)
       (void)pthread_cond_broadcast(&jobs->done);
   }
   dt__mutex_unlock(&jobs->mutex);
   return NULL;
 }
 
-static void stop_threads(dt_jobs_t *jobs) {
+void dt__jobs_stop(dt_jobs_t *jobs) {
   dt__mutex_lock(&jobs->mutex);
   jobs->stopping = true;
-  (void)pthread_cond_broadcast(&jobs->work);
+  (void)pthread_cond_broadcast(&jobs->waited.work);
+  (void)pthread_cond_broadcast(&jobs->background.work);
   dt__mutex_unlock(&jobs->mutex);
-  for (uint32_t i = 0; i < jobs->n_threads; i++)
-    (void)pthread_join(jobs->threads[i], NULL);
+}
+
+static void join_lane(lane_t *lane) {
+  for (uint32_t i = 0; i < lane->n_threads; i++)
+    (void)pthread_join(lane->threads[i], NULL);
 }
 
 static void jobs_free(dt_jobs_t *jobs) {
   // A child after fork has a copy of conditions that the parent's threads wait on: destroying those
   // would wait for threads that are not here.
   if (!dt__forked()) {
-    (void)pthread_cond_destroy(&jobs->work);
+    (void)pthread_cond_destroy(&jobs->waited.work);
+    (void)pthread_cond_destroy(&jobs->background.work);
     (void)pthread_cond_destroy(&jobs->done);
     dt__mutex_fini(&jobs->mutex);
   }
-  dt__free(jobs->threads);
+  dt__free(jobs->waited.threads);
+  dt__free(jobs->background.threads);
   dt__free(jobs);
+}
+
+static dt_status_t lane_init(dt_jobs_t *jobs, lane_t *lane, uint32_t threads) {
+  lane->jobs = jobs;
+  lane->end = &lane->first;
+  pthread_condattr_t attr; // none of this can fail on Linux
+  (void)pthread_condattr_init(&attr);
+  (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+  (void)pthread_cond_init(&lane->work, &attr);
+  (void)pthread_condattr_destroy(&attr);
+  lane->threads = dt__calloc(threads, sizeof(*lane->threads));
+  return lane->threads ? NULL : DT_NO_MEMORY();
+}
+
+static dt_status_t lane_start(lane_t *lane, const char *name, bool background, uint32_t threads) {
+  for (uint32_t i = 0; i < threads; i++) {
+    char own[16];
+    (void)snprintf(own, sizeof(own), "%s-%u", name, i % 1000);
+    DT_TRY(dt__thread_start(&lane->threads[i], own, background, thread_main, lane));
+    lane->n_threads++;
+  }
+  return NULL;
 }
 
 dt_status_t dt__jobs_create(uint32_t threads, dt_jobs_t **out) {
@@ -117,30 +167,21 @@ dt_status_t dt__jobs_create(uint32_t threads, dt_jobs_t **out) {
   dt_jobs_t *jobs = dt__calloc(1, sizeof(*jobs));
   if (!jobs)
     return DT_NO_MEMORY();
-  jobs->end = &jobs->first;
-  jobs->threads = dt__calloc(threads, sizeof(*jobs->threads));
-  dt_status_t status =
-      jobs->threads ? dt__mutex_init(&jobs->mutex, DT_RANK_COMPILE) : DT_NO_MEMORY();
+  dt_status_t status = dt__mutex_init(&jobs->mutex, DT_RANK_COMPILE);
   if (status) {
-    dt__free(jobs->threads);
     dt__free(jobs);
     return status;
   }
-  pthread_condattr_t attr; // none of this can fail on Linux
-  (void)pthread_condattr_init(&attr);
-  (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-  (void)pthread_cond_init(&jobs->work, &attr);
-  (void)pthread_condattr_destroy(&attr);
   (void)pthread_cond_init(&jobs->done, NULL);
-  for (uint32_t i = 0; i < threads; i++) {
-    char name[16];
-    (void)snprintf(name, sizeof(name), "dt-compile-%u", i % 1000);
-    status = dt__thread_start(&jobs->threads[i], name, true, thread_main, jobs);
-    if (status) {
-      dt__jobs_destroy(jobs);
-      return status;
-    }
-    jobs->n_threads++;
+  status = dt__status_join(lane_init(jobs, &jobs->waited, threads),
+                           lane_init(jobs, &jobs->background, 1));
+  if (!status)
+    status = lane_start(&jobs->waited, "dt-compile", false, threads);
+  if (!status)
+    status = lane_start(&jobs->background, "dt-later", true, 1);
+  if (status) {
+    dt__jobs_destroy(jobs);
+    return status;
   }
   *out = jobs;
   return NULL;
@@ -149,8 +190,11 @@ dt_status_t dt__jobs_create(uint32_t threads, dt_jobs_t **out) {
 void dt__jobs_destroy(dt_jobs_t *jobs) {
   if (!jobs)
     return;
-  if (!dt__forked())
-    stop_threads(jobs);
+  if (!dt__forked()) {
+    dt__jobs_stop(jobs);
+    join_lane(&jobs->waited);
+    join_lane(&jobs->background);
+  }
   jobs_free(jobs);
 }
 
@@ -159,18 +203,21 @@ static dt_status_t forked_status(void) {
                               "process by exec, or fork before the runtime is made");
 }
 
-dt_status_t dt__jobs_run(dt_jobs_t *jobs, dt_job_t *items, uint32_t n) {
+dt_status_t dt__jobs_run(dt_jobs_t *jobs, dt_job_t *items, uint32_t n, uint32_t most) {
   if (dt__forked())
     return forked_status();
-  uint32_t left = n;
-  dt__mutex_lock(&jobs->mutex);
+  group_t group = {.items = items, .n = n, .left = n};
+  uint32_t threads = jobs->waited.n_threads;
+  most = most && most < threads ? most : threads;
   for (uint32_t i = 0; i < n; i++) {
-    items[i].left = &left;
+    items[i].group = &group;
     items[i].status = NULL;
-    put(jobs, &items[i]);
   }
-  (void)pthread_cond_broadcast(&jobs->work);
-  while (left)
+  dt__mutex_lock(&jobs->mutex);
+  while (group.next < n && group.next < most)
+    put(&jobs->waited, &items[group.next++]);
+  (void)pthread_cond_broadcast(&jobs->waited.work);
+  while (group.left)
     dt__cond_wait(&jobs->done, &jobs->mutex);
   dt__mutex_unlock(&jobs->mutex);
   dt_status_t status = NULL;
@@ -182,16 +229,17 @@ dt_status_t dt__jobs_run(dt_jobs_t *jobs, dt_job_t *items, uint32_t n) {
 dt_status_t dt__jobs_post(dt_jobs_t *jobs, dt_job_t *job, int64_t delay_ns) {
   if (dt__forked())
     return forked_status();
-  job->left = NULL;
+  job->group = NULL;
   job->due_ns = delay_ns > 0 ? dt__now_ns() + delay_ns : 0;
   dt__mutex_lock(&jobs->mutex);
+  lane_t *lane = &jobs->background;
   if (delay_ns > 0) {
-    job->next = jobs->later;
-    jobs->later = job;
+    job->next = lane->later;
+    lane->later = job;
   } else {
-    put(jobs, job);
+    put(lane, job);
   }
-  (void)pthread_cond_broadcast(&jobs->work);
+  (void)pthread_cond_broadcast(&lane->work);
   dt__mutex_unlock(&jobs->mutex);
   return NULL;
 }
@@ -210,12 +258,13 @@ bool dt__jobs_cancel(dt_jobs_t *jobs, dt_job_t *job) {
   if (dt__forked())
     return false;
   dt__mutex_lock(&jobs->mutex);
-  bool found = unlink_job(&jobs->later, job);
-  if (!found && unlink_job(&jobs->first, job)) {
+  lane_t *lane = &jobs->background;
+  bool found = unlink_job(&lane->later, job);
+  if (!found && unlink_job(&lane->first, job)) {
     found = true;
-    jobs->end = &jobs->first;
-    while (*jobs->end)
-      jobs->end = &(*jobs->end)->next;
+    lane->end = &lane->first;
+    while (*lane->end)
+      lane->end = &(*lane->end)->next;
   }
   dt__mutex_unlock(&jobs->mutex);
   return found;

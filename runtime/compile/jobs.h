@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The compile threads: a queue of jobs that live in their submitter's memory, groups to wait for,
-// and detached jobs that nobody waits for.
+// The compile threads: jobs that live in their submitter's memory, in groups that somebody waits
+// for, which run at the host's priority, or detached, which a thread in the background runs.
 #ifndef DT_RUNTIME_COMPILE_JOBS_H
 #define DT_RUNTIME_COMPILE_JOBS_H
 
@@ -9,19 +9,24 @@
 typedef struct dt_jobs dt_jobs_t;
 
 typedef struct dt_job_t {
-  struct dt_job_t *next; // the queue's
-  uint32_t *left;        // the group's count; guarded by the queue's mutex; NULL: detached
-  int64_t due_ns;        // of a detached job: not before this time (dt__now_ns)
+  struct dt_job_t *next;        // the queue's
+  struct dt_job_group_t *group; // guarded by the queue's mutex; NULL: detached
+  int64_t due_ns;               // of a detached job: not before this time (dt__now_ns)
   dt_status_t (*run)(void *arg);
   void *arg;
   dt_status_t status; // what `run` returned; the submitter's when the group is done
 } dt_job_t;
 
+// `threads` for groups, and one in the background.
 dt_status_t dt__jobs_create(uint32_t threads, dt_jobs_t **out) DT_MUST_USE;
 void dt__jobs_destroy(dt_jobs_t *jobs); // finishes what is queued, joins the threads; NULL allowed
-// Runs `n` jobs on the compile threads and waits for all of them. Returns the first failure in the
-// order of the array. Not from a compile thread. DT_E_FORKED in a child after fork.
-dt_status_t dt__jobs_run(dt_jobs_t *jobs, dt_job_t *items, uint32_t n) DT_MUST_USE;
+// Has the threads end when what is queued is done, and waits for none.
+void dt__jobs_stop(dt_jobs_t *jobs);
+// Runs `n` jobs on the compile threads, at most `most` at a time (0: as many as there are threads),
+// and waits for all of them. The next one of a group queues behind what others have queued, so that
+// groups of many jobs keep none of few waiting. Returns the first failure in the order of the
+// array. Not from a compile thread. DT_E_FORKED in a child after fork.
+dt_status_t dt__jobs_run(dt_jobs_t *jobs, dt_job_t *items, uint32_t n, uint32_t most) DT_MUST_USE;
 // Queues a job that nobody waits for, to begin after `delay_ns` at the earliest. It stays the
 // submitter's until `run` is entered, and is not touched any more once `run` was; what `run`
 // returns is dropped. dt__jobs_destroy runs it if it has not been. DT_E_FORKED in a child after

@@ -8,7 +8,9 @@
 #include "lower/loop/loop.h"
 #include "lower/passes/passes.h"
 #include "runtime/base/status.h"
+#include "runtime/base/text.h"
 #include "runtime/base/thread.h"
+#include "runtime/base/watch.h"
 
 #include <string.h>
 
@@ -16,59 +18,113 @@ typedef enum stage_kind_t {
   STAGE_INPUT,
   STAGE_GRAPH,
   STAGE_GRAPH_DEVICE, // for devices only
+  STAGE_GRAPH_STRICT, // for strict_fp only
   STAGE_LOWER,
   STAGE_LOOP, // for each run of kernels by itself
   STAGE_PLAN,
 } stage_kind_t;
 
+typedef enum stage_need_t {
+  NEEDED,
+  OPTIONAL, // programs are right without it (dt__pipeline_without)
+} stage_need_t;
+
 typedef struct stage_t {
   const char *name;
   const char *dump; // DUCTILE_DUMP's name for it
   stage_kind_t kind;
+  stage_need_t need;
   dt_pass_fn_t graph_pass;                                                    // STAGE_GRAPH…
   dt_status_t (*loop_pass)(dt_program_t *program, const dt_target_t *target); // STAGE_LOOP, _PLAN
 } stage_t;
 
-// STAGE(name, DUCTILE_DUMP's name, kind, graph pass, loop pass)
+// STAGE(name, DUCTILE_DUMP's name, kind, need, graph pass, loop pass)
 // Composites go first: the graph passes after them know simple ops only. Products are grouped where
 // launches are dear and operands are read where they lie: CPUs pack each constant anyway, and were
 // measured to gain nothing. Packed operands are made before inlining, which would otherwise put
 // their producers into the products' inner loops.
 #define STAGES                                                                                     \
-  STAGE("graph", "graph", STAGE_INPUT, NULL, NULL)                                                 \
-  STAGE("decompose", "graph", STAGE_GRAPH, dt__pass_decompose, NULL)                               \
-  STAGE("fold", "graph", STAGE_GRAPH, dt__pass_fold, NULL)                                         \
-  STAGE("cse", "graph", STAGE_GRAPH, dt__pass_cse, NULL)                                           \
-  STAGE("group", "graph", STAGE_GRAPH_DEVICE, dt__pass_group, NULL)                                \
-  STAGE("dce", "graph", STAGE_GRAPH, dt__pass_dce, NULL)                                           \
-  STAGE("lower", "loops", STAGE_LOWER, NULL, NULL)                                                 \
-  STAGE("layouts", "fused", STAGE_LOOP, NULL, dt__fuse_layouts)                                    \
-  STAGE("operands", "fused", STAGE_LOOP, NULL, dt__fuse_operands)                                  \
-  STAGE("split", "fused", STAGE_LOOP, NULL, dt__fuse_split)                                        \
-  STAGE("inline", "fused", STAGE_LOOP, NULL, dt__fuse_inline)                                      \
-  STAGE("stages", "fused", STAGE_LOOP, NULL, dt__fuse_stages)                                      \
-  STAGE("prune", "fused", STAGE_LOOP, NULL, dt__fuse_prune)                                        \
-  STAGE("narrow", "fused", STAGE_LOOP, NULL, dt__fuse_narrow)                                      \
-  STAGE("chains", "fused", STAGE_LOOP, NULL, dt__fuse_chains)                                      \
-  STAGE("slices", "fused", STAGE_LOOP, NULL, dt__fuse_slices)                                      \
-  STAGE("schedule", "loops", STAGE_LOOP, NULL, dt__fuse_schedule)                                  \
-  STAGE("plan", "loops", STAGE_PLAN, NULL, dt__fuse_plan)
+  STAGE("graph", "graph", STAGE_INPUT, NEEDED, NULL, NULL)                                         \
+  STAGE("in_order", "graph", STAGE_GRAPH_STRICT, NEEDED, dt__pass_in_order, NULL)                  \
+  STAGE("decompose", "graph", STAGE_GRAPH, NEEDED, dt__pass_decompose, NULL)                       \
+  STAGE("fold", "graph", STAGE_GRAPH, OPTIONAL, dt__pass_fold, NULL)                               \
+  STAGE("cse", "graph", STAGE_GRAPH, OPTIONAL, dt__pass_cse, NULL)                                 \
+  STAGE("group", "graph", STAGE_GRAPH_DEVICE, OPTIONAL, dt__pass_group, NULL)                      \
+  STAGE("dce", "graph", STAGE_GRAPH, OPTIONAL, dt__pass_dce, NULL)                                 \
+  STAGE("lower", "loops", STAGE_LOWER, NEEDED, NULL, NULL)                                         \
+  STAGE("layouts", "fused", STAGE_LOOP, OPTIONAL, NULL, dt__fuse_layouts)                          \
+  STAGE("operands", "fused", STAGE_LOOP, OPTIONAL, NULL, dt__fuse_operands)                        \
+  STAGE("split", "fused", STAGE_LOOP, OPTIONAL, NULL, dt__fuse_split)                              \
+  STAGE("inline", "fused", STAGE_LOOP, OPTIONAL, NULL, dt__fuse_inline)                            \
+  STAGE("stages", "fused", STAGE_LOOP, OPTIONAL, NULL, dt__fuse_stages)                            \
+  STAGE("prune", "fused", STAGE_LOOP, OPTIONAL, NULL, dt__fuse_prune)                              \
+  STAGE("narrow", "fused", STAGE_LOOP, OPTIONAL, NULL, dt__fuse_narrow)                            \
+  STAGE("chains", "fused", STAGE_LOOP, OPTIONAL, NULL, dt__fuse_chains)                            \
+  STAGE("slices", "fused", STAGE_LOOP, OPTIONAL, NULL, dt__fuse_slices)                            \
+  STAGE("schedule", "loops", STAGE_LOOP, NEEDED, NULL, dt__fuse_schedule)                          \
+  STAGE("plan", "loops", STAGE_PLAN, NEEDED, NULL, dt__fuse_plan)
 
 static const stage_t stages[] = {
-#define STAGE(name, dump, kind, graph_pass, loop_pass) {name, dump, kind, graph_pass, loop_pass},
+#define STAGE(name, dump, kind, need, graph_pass, loop_pass)                                       \
+  {name, dump, kind, need, graph_pass, loop_pass},
     STAGES
 #undef STAGE
+    {.name = NULL}, // the last has one behind it
 };
 
-#define STAGE_COUNT (sizeof(stages) / sizeof(stages[0]))
+#define STAGE_COUNT (sizeof(stages) / sizeof(stages[0]) - 1)
 
 const char *const *dt__pipeline_stages(void) {
   static const char *const names[] = {
-#define STAGE(name, dump, kind, graph_pass, loop_pass) name,
+#define STAGE(name, dump, kind, need, graph_pass, loop_pass) name,
       STAGES
 #undef STAGE
           NULL};
   return names;
+}
+
+uint64_t dt__pipeline_optional(void) {
+  uint64_t bits = 0;
+  _Static_assert(STAGE_COUNT <= 64, "a bit each");
+  for (size_t i = 0; i < STAGE_COUNT; i++)
+    if (stages[i].need == OPTIONAL)
+      bits |= (uint64_t)1 << i;
+  return bits;
+}
+
+// The bit of the optional stage of this name, or 0.
+static uint64_t optional_bit(const char *name, size_t len) {
+  for (size_t i = 0; i < STAGE_COUNT; i++)
+    if (stages[i].need == OPTIONAL && strlen(stages[i].name) == len &&
+        memcmp(stages[i].name, name, len) == 0)
+      return (uint64_t)1 << i;
+  return 0;
+}
+
+static dt_status_t no_such_stage(const char *name, size_t len) {
+  dt_text_t text;
+  dt__text_init(&text);
+  for (size_t i = 0; i < STAGE_COUNT; i++)
+    if (stages[i].need == OPTIONAL)
+      dt__text_printf(&text, "%s%s", text.len ? ", " : "", stages[i].name);
+  dt_status_t status =
+      DT_FAIL(DT_E_ARGUMENT, "'%.*s' is no stage that can be left out; expected some of %s",
+              (int)(len < 64 ? len : 64), name, dt__text_str(&text));
+  dt__text_fini(&text);
+  return status;
+}
+
+dt_status_t dt__pipeline_without(const char *list, uint64_t *out) {
+  *out = 0;
+  for (const char *at = list; at && *at;) {
+    size_t len = strcspn(at, ",");
+    uint64_t bit = optional_bit(at, len);
+    if (!bit)
+      return no_such_stage(at, len);
+    *out |= bit;
+    at += len + (at[len] == ',');
+  }
+  return NULL;
 }
 
 static dt_status_t find_last(const char *until, size_t *out) {
@@ -107,13 +163,56 @@ static dt_graph_t *rehome(dt_arena_t *arena, dt_symenv_t *env, const dt_graph_t 
 }
 
 typedef struct pipeline_t {
-  dt_arena_t *arena;
+  dt_arena_t *arena; // of the stages: one of `own`
+  dt_arena_t own[2]; // the other one is empty
+  size_t kept;       // bytes of what was moved last
   dt_symenv_t *env;
   const dt_target_t *target;
   const dt_graph_t *graph;
   dt_program_t *program;
 } pipeline_t;
 
+// ---- Memory -----------------------------------------------------------------------------------------
+// Stages leave behind graphs that others followed, kernels that were joined, tables. When that may
+// be more than half of what the arena holds, what is still used moves to a new one: a compile holds
+// a few times what it works on, for the price of copying that a few times.
+#define FEW_BYTES ((size_t)1 << 20)   // are not worth it
+#define MANY_BYTES ((size_t)16 << 20) // go back to the system before code is made, which takes more
+
+static dt_status_t copy_to(pipeline_t *pipeline, dt_arena_t *arena) {
+  if (pipeline->program) {
+    DT_TRY(dt__program_copy(arena, pipeline->program, &pipeline->program));
+    pipeline->graph = pipeline->program->graph;
+    return NULL;
+  }
+  dt_graph_t *graph = NULL;
+  DT_TRY(dt__graph_copy(arena, pipeline->graph, &graph));
+  pipeline->graph = graph;
+  return NULL;
+}
+
+// In debug builds always, so that whoever points to what was left behind is found.
+static bool is_worth_it(const pipeline_t *pipeline) {
+#ifdef NDEBUG
+  return pipeline->arena->total_bytes >= 2 * pipeline->kept + FEW_BYTES;
+#else
+  (void)pipeline;
+  return true;
+#endif
+}
+
+static dt_status_t give_back(pipeline_t *pipeline) {
+  dt_arena_t *from = pipeline->arena, *to = &pipeline->own[from == &pipeline->own[0]];
+  if (!is_worth_it(pipeline))
+    return NULL;
+  DT_TRY(copy_to(pipeline, to));
+  pipeline->kept = to->total_bytes;
+  pipeline->arena = to;
+  dt__arena_fini(from);
+  return NULL;
+}
+
+// ---- Stages -----------------------------------------------------------------------------------------
 static dt_status_t run_stage(pipeline_t *pipeline, const stage_t *stage) {
   switch (stage->kind) {
   case STAGE_INPUT:
@@ -124,6 +223,10 @@ static dt_status_t run_stage(pipeline_t *pipeline, const stage_t *stage) {
     if (pipeline->target->device == DT_CPU)
       return NULL;
     return stage->graph_pass(pipeline->arena, pipeline->graph, &pipeline->graph);
+  case STAGE_GRAPH_STRICT:
+    if (!pipeline->target->strict_fp)
+      return NULL;
+    return stage->graph_pass(pipeline->arena, pipeline->graph, &pipeline->graph);
   case STAGE_LOWER:
     return dt__lower_graph(pipeline->arena, pipeline->env, pipeline->graph, &pipeline->program);
   case STAGE_LOOP:
@@ -132,6 +235,12 @@ static dt_status_t run_stage(pipeline_t *pipeline, const stage_t *stage) {
     return stage->loop_pass(pipeline->program, pipeline->target);
   }
   return DT_FAIL(DT_E_INTERNAL, "stage %s has no kind", stage->name);
+}
+
+// What loops are made of and what code is made of are looked at in every build, so that a fault of
+// ours is a status; what comes in between only where asked.
+static bool is_always_verified(const stage_t *stage) {
+  return stage[1].kind == STAGE_LOWER || stage->kind == STAGE_PLAN;
 }
 
 // What a stage made must hold every invariant. The input's faults are its author's, all others
@@ -147,13 +256,55 @@ static dt_status_t verify_stage(const pipeline_t *pipeline, const stage_t *stage
   return internal;
 }
 
-static dt_status_t step(pipeline_t *pipeline, const stage_t *stage, bool verify, int64_t *out_ns) {
+static bool is_left_out(const pipeline_t *pipeline, const stage_t *stage) {
+  return stage->need == OPTIONAL && (pipeline->target->left_out >> (stage - stages) & 1) != 0;
+}
+
+static dt_status_t step(pipeline_t *pipeline, const stage_t *stage, bool verify, int64_t *out_ns,
+                        bool *out_faulty) {
+  dt_watch_t *watch = pipeline->arena->watch;
   int64_t begin = dt__now_ns();
-  DT_TRY(run_stage(pipeline, stage));
+  if (!is_left_out(pipeline, stage))
+    DT_TRY(dt__watch_explain(watch, run_stage(pipeline, stage)));
   *out_ns = dt__now_ns() - begin;
+  DT_TRY(dt__watch_check(watch));
   DT_TRY(dt__symenv_status(pipeline->env));
-  if (verify)
-    DT_TRY(verify_stage(pipeline, stage));
+  if (!verify && !is_always_verified(stage))
+    return NULL;
+  dt_status_t status = verify_stage(pipeline, stage);
+  *out_faulty = status != NULL;
+  return status;
+}
+
+// A fault that an earlier stage may have made: all is done again, with a look behind each.
+static dt_status_t name_stage(dt_arena_t *arena, dt_symenv_t *env, const dt_graph_t *graph,
+                              const dt_target_t *target, const char *until, dt_status_t fault) {
+  dt_program_t *program = NULL;
+  dt_status_t status =
+      dt__pipeline_run(arena, env, graph, target, until, true, NULL, NULL, &program);
+  if (!status)
+    return fault;
+  dt_status_free(fault);
+  return status;
+}
+
+static dt_status_t run_stages(pipeline_t *pipeline, size_t last, bool verify,
+                              dt_stage_observer_t observe, void *user, bool *out_faulty) {
+  for (size_t i = 0; i <= last; i++) {
+    int64_t ns = 0;
+    dt_status_t status = step(pipeline, &stages[i], verify, &ns, out_faulty);
+    if (status)
+      return dt__status_annotate(status, "stage %s", stages[i].name);
+    dt_stage_view_t view = {.stage = stages[i].name,
+                            .dump = stages[i].dump,
+                            .order = (uint32_t)i,
+                            .ns = ns,
+                            .graph = pipeline->program ? NULL : pipeline->graph,
+                            .program = pipeline->program};
+    if (observe)
+      observe(user, &view);
+    DT_TRY(give_back(pipeline));
+  }
   return NULL;
 }
 
@@ -162,28 +313,26 @@ dt_status_t dt__pipeline_run(dt_arena_t *arena, dt_symenv_t *env, const dt_graph
                              dt_stage_observer_t observe, void *user, dt_program_t **out) {
   *out = NULL;
   size_t last = 0;
+  bool faulty = false;
   DT_TRY(find_last(until, &last));
 #ifndef NDEBUG
   verify = true;
 #endif
-  pipeline_t pipeline = {.arena = arena, .env = env, .target = target};
-  pipeline.graph = rehome(arena, env, graph);
-  if (!pipeline.graph)
-    return DT_NO_MEMORY();
-  for (size_t i = 0; i <= last; i++) {
-    int64_t ns = 0;
-    dt_status_t status = step(&pipeline, &stages[i], verify, &ns);
-    if (status)
-      return dt__status_annotate(status, "stage %s", stages[i].name);
-    dt_stage_view_t view = {.stage = stages[i].name,
-                            .dump = stages[i].dump,
-                            .order = (uint32_t)i,
-                            .ns = ns,
-                            .graph = pipeline.program ? NULL : pipeline.graph,
-                            .program = pipeline.program};
-    if (observe)
-      observe(user, &view);
-  }
-  *out = pipeline.program;
-  return NULL;
+  pipeline_t pipeline = {.arena = &pipeline.own[0], .env = env, .target = target};
+  dt__arena_init_like(&pipeline.own[0], arena);
+  dt__arena_init_like(&pipeline.own[1], arena);
+  pipeline.graph = rehome(pipeline.arena, env, graph);
+  dt_status_t status = pipeline.graph ? NULL : DT_NO_MEMORY();
+  if (!status)
+    status = run_stages(&pipeline, last, verify, observe, user, &faulty);
+  if (!status && pipeline.program)
+    status = dt__program_copy(arena, pipeline.program, out);
+  size_t held = pipeline.arena->total_bytes;
+  dt__arena_fini(&pipeline.own[0]);
+  dt__arena_fini(&pipeline.own[1]);
+  if (held >= MANY_BYTES)
+    dt__heap_trim();
+  if (faulty && !verify)
+    return name_stage(arena, env, graph, target, until, status);
+  return status;
 }

@@ -44,7 +44,8 @@ static dt_status_t compute_once(const dt_function_t *function, const dt_compiled
     return DT_FAIL(DT_E_NO_MEMORY, "out of memory: %lld bytes for what is computed from constants",
                    (long long)compiled->once_bytes);
   }
-  dt_launch_frame_t launch = {.frame = {.constants = bindings->addresses,
+  dt_launch_frame_t launch = {.frame = {.version = DT_FRAME_VERSION,
+                                        .constants = bindings->addresses,
                                         .once = bindings->once,
                                         .kernels = compiled->kernels,
                                         .launch = dt__launch},
@@ -54,6 +55,14 @@ static dt_status_t compute_once(const dt_function_t *function, const dt_compiled
   compiled->once(&launch.frame);
   dt__free(scratch);
   return dt__record_status(compiled, &launch.frame.record);
+}
+
+static void extend(dt_bytes_t *all, dt_bytes_t own) {
+  if (own.begin == own.end)
+    return;
+  bool first = all->begin == all->end;
+  all->begin = first || own.begin < all->begin ? own.begin : all->begin;
+  all->end = first || own.end > all->end ? own.end : all->end;
 }
 
 dt_status_t dt__bindings_create(const dt_function_t *function, const dt_variant_t *variant,
@@ -77,6 +86,7 @@ dt_status_t dt__bindings_create(const dt_function_t *function, const dt_variant_
     bindings->tensors[i] = tensors[i] ? tensors[i] : traced->constants.items[i];
     dt_tensor_retain(bindings->tensors[i]);
     bindings->addresses[i] = bindings->tensors[i]->data;
+    extend(&bindings->reach, dt__tensor_reach(bindings->tensors[i]));
   }
   if (!status && variant->gpu)
     status = dt__bindings_upload(variant, peers, bindings);
@@ -132,7 +142,29 @@ static dt_status_t check_data(const dt_graph_constant_t *constant, const dt_tens
   return NULL;
 }
 
+static bool took(const dt_traced_t *traced, const char *name) {
+  for (uint32_t i = 0; i < traced->taken.len; i++)
+    if (strcmp(traced->taken.items[i], name) == 0)
+      return true;
+  return false;
+}
+
+#define TOOK                                                                                       \
+  "elements of it were taken as numbers (sizes, axes, choices) when the program was traced, "
+
+// A trace read numbers of a constant that was updated before: it could only read the old ones.
+static dt_status_t check_taken(const dt_function_t *function, const dt_traced_t *traced) {
+  for (uint32_t i = 0; i < traced->taken.len; i++)
+    if (find_override(function, traced->taken.items[i]))
+      return DT_FAIL(DT_E_UNSUPPORTED,
+                     "constant '%s' was updated, but " TOOK "from its first data: make a function "
+                     "with the new data",
+                     traced->taken.items[i]);
+  return NULL;
+}
+
 dt_status_t dt__variant_bind(dt_function_t *function, dt_variant_t *variant) {
+  DT_TRY(check_taken(function, variant->traced));
   const dt_graph_t *graph = variant->traced->graph;
   uint32_t n = variant->traced->constants.len;
   dt_tensor_t **tensors = dt__calloc(n, sizeof(*tensors));
@@ -204,6 +236,12 @@ static dt_status_t prepare_update(dt_function_t *function, const dt_variant_list
                                   const char *name, dt_tensor_t *tensor, dt_bindings_t **fresh,
                                   dt_override_t **out_item) {
   bool found = false;
+  for (uint32_t i = 0; i < list->n; i++)
+    if (took(list->items[i]->traced, name))
+      return DT_FAIL(DT_E_UNSUPPORTED,
+                     "constant '%s': " TOOK "so that they are part of the code: make a function "
+                     "with the new data",
+                     name);
   for (uint32_t i = 0; i < list->n; i++) {
     dt_bindings_peers_t peers = {.list = list, .fresh = fresh, .n_fresh = i};
     DT_TRY(rebind(function, list->items[i], name, tensor, &peers, &fresh[i]));
@@ -239,8 +277,10 @@ static dt_status_t update_locked(dt_function_t *function, const char *name, dt_t
     return DT_NO_MEMORY();
   dt_override_t *item = NULL;
   dt_status_t status = prepare_update(function, list, name, tensor, fresh, &item);
-  if (!status)
+  if (!status) {
     remember(function, name, tensor, item);
+    function->policy.version++; // programs may look at the tensors that they hand over
+  }
   for (uint32_t i = 0; i < list->n; i++) {
     if (status) {
       dt__bindings_destroy(fresh[i]);

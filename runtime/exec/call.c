@@ -6,6 +6,7 @@
 
 #include "guards/modes.h"
 #include "runtime/base/log.h"
+#include "runtime/base/options.h"
 #include "runtime/base/status.h"
 
 #include <stdio.h>
@@ -26,6 +27,12 @@ static void run_range(void *opaque, int64_t begin, int64_t end, uint32_t worker)
              launch->frame->scratch + worker * launch->frame->scratch_stride, launch->record);
 }
 
+// As many chunks as threads may work: none is given more than one.
+static int64_t grain_of(const dt_launch_frame_t *frame, int64_t count, int64_t grain) {
+  int64_t most = frame->threads;
+  return most && count / most >= grain ? (count + most - 1) / most : grain;
+}
+
 void dt__launch(dt_frame_t *frame, dt_kernel_fn_t fn, const uint64_t *words, int64_t count,
                 int64_t grain) {
   const dt_launch_frame_t *outer = (const dt_launch_frame_t *)frame;
@@ -35,11 +42,44 @@ void dt__launch(dt_frame_t *frame, dt_kernel_fn_t fn, const uint64_t *words, int
     return;
   }
   launch_t launch = {.frame = outer, .record = &frame->record, .fn = fn, .words = words};
-  // As many chunks as threads may work: none is given more than one.
-  int64_t most = outer->threads;
-  if (most && count / most >= grain)
-    grain = (count + most - 1) / most;
-  dt__pool_run(outer->pool, count, grain, run_range, &launch);
+  dt__pool_run(outer->pool, count, grain_of(outer, count, grain), run_range, &launch);
+}
+
+// Pieces are grown while they are soon done, so that the time between two looks stays near to this
+// where items are alike; grid items are independent, so pieces mean what the whole does.
+#define PIECE_NS 1000000
+
+static int64_t next_size(int64_t size, int64_t took_ns, int64_t most) {
+  if (took_ns < PIECE_NS / 2 && size < most)
+    return size * (took_ns < PIECE_NS / 16 ? 8 : 2);
+  return took_ns > 2 * PIECE_NS && size > 1 ? size / 2 : size;
+}
+
+static void run_pieces(void *opaque, int64_t begin, int64_t end, uint32_t worker) {
+  const launch_t *launch = opaque;
+  dt_control_t *control = launch->frame->frame.control;
+  int64_t size = 1, before = 0, now = 0;
+  if (dt__control_look(control, &before))
+    return;
+  for (int64_t at = begin; at < end;) {
+    int64_t to = end - at > size ? at + size : end;
+    run_range(opaque, at, to, worker);
+    at = to;
+    if (at == end || dt__control_look(control, &now))
+      return;
+    size = next_size(size, now - before, end - begin);
+    before = now;
+  }
+}
+
+void dt__launch_controlled(dt_frame_t *frame, dt_kernel_fn_t fn, const uint64_t *words,
+                           int64_t count, int64_t grain) {
+  const dt_launch_frame_t *outer = (const dt_launch_frame_t *)frame;
+  launch_t launch = {.frame = outer, .record = &frame->record, .fn = fn, .words = words};
+  if (count <= grain)
+    run_pieces(&launch, 0, count, 0);
+  else
+    dt__pool_run(outer->pool, count, grain_of(outer, count, grain), run_pieces, &launch);
 }
 
 static dt_status_t range_status(const dt_compiled_item_t *item, int64_t value) {
@@ -72,9 +112,24 @@ dt_status_t dt__record_status(const dt_compiled_t *compiled, const dt_launch_rec
 
 // ---- Outputs --------------------------------------------------------------------------------------
 
+// Constants are read by later calls, too.
+static dt_status_t check_constants(const dt_variant_t *variant, uint32_t index, dt_bytes_t own) {
+  const dt_bindings_t *bindings = atomic_load_explicit(&variant->bindings, memory_order_acquire);
+  if (!bindings || !dt__bytes_meet(own, bindings->reach))
+    return NULL;
+  for (uint32_t i = 0; i < bindings->n; i++) {
+    if (dt__bytes_meet(own, dt__tensor_reach(bindings->tensors[i])))
+      return DT_FAIL(DT_E_ARGUMENT, "output %u overlaps constant '%s'; expected memory of its own",
+                     index, variant->traced->graph->constants.items[i].name);
+  }
+  return NULL;
+}
+
 // A given output is written while inputs and other outputs are in use.
-static dt_status_t check_overlap(const dt_call_t *call, uint32_t index) {
+static dt_status_t check_overlap(const dt_call_t *call, const dt_variant_t *variant,
+                                 uint32_t index) {
   dt_bytes_t own = dt__tensor_reach(call->outputs[index]);
+  DT_TRY(check_constants(variant, index, own));
   for (uint32_t i = 0; i < call->function->n_inputs; i++) {
     char name[96];
     if (dt__bytes_meet(own, dt__tensor_reach(call->inputs[i])))
@@ -131,7 +186,7 @@ dt_status_t dt__outputs_prepare(const dt_call_t *call, const dt_variant_t *varia
     if (result) {
       if (known || segment == 0) {
         DT_TRY(check_output(session, result, k, info, known ? sizes : NULL));
-        DT_TRY(check_overlap(call, k));
+        DT_TRY(check_overlap(call, variant, k));
       }
     } else if (known) {
       DT_TRY(session->device ? dt__call_tensor(call, k, info, sizes, &result)
@@ -172,6 +227,9 @@ static dt_status_t item_status(const dt_variant_t *variant, uint32_t index,
 
 dt_status_t dt__plan_status(const dt_variant_t *variant, int64_t failed, const int64_t *symbols) {
   const dt_compiled_t *compiled = variant->compiled;
+  if (failed == DT_PLAN_NO_NUMBER)
+    return DT_FAIL(DT_E_SHAPE, "a number that the program makes of sizes (dt_size_value) does not "
+                               "fit in 64 bits");
   if (failed == -1)
     return DT_FAIL(DT_E_LIMIT,
                    "these sizes make a tensor or the memory of the call %lld bytes or "
@@ -192,9 +250,12 @@ static dt_status_t run_segment(const dt_call_t *call, const dt_variant_t *varian
   const dt_compiled_t *compiled = variant->compiled;
   dt_frame_t *frame = &launch->frame;
   int64_t used = frame->block_bytes;
+  DT_TRY(dt__control_check(call->control));
   int64_t failed = compiled->segments[segment].plan(frame);
   if (failed)
     return dt__plan_status(variant, failed, session->symbols);
+  if (call->function->max_call_bytes)
+    DT_TRY(dt__call_admit(call, variant, segment, frame));
   DT_TRY(dt__session_lease_block(session, used, frame->block_bytes));
   DT_TRY(dt__session_lease_scratch(session, frame->scratch_bytes));
   const uint32_t *segments = compiled->n_segments > 1 ? compiled->output_segments : NULL;
@@ -203,7 +264,8 @@ static dt_status_t run_segment(const dt_call_t *call, const dt_variant_t *varian
   launch->scratch = session->scratch.base;
   launch->scratch_stride = session->scratch_stride;
   compiled->segments[segment].run(frame);
-  return dt__record_status(compiled, &frame->record);
+  DT_TRY(dt__record_status(compiled, &frame->record));
+  return dt__control_status(call->control);
 }
 
 static dt_status_t run_compiled(const dt_call_t *call, const dt_variant_t *variant,
@@ -214,25 +276,41 @@ static dt_status_t run_compiled(const dt_call_t *call, const dt_variant_t *varia
   void **addresses = session->addresses;
   for (uint32_t i = 0; i < n_inputs; i++)
     addresses[i] = call->inputs[i]->data;
-  dt_launch_frame_t launch = {.frame = {.symbols = session->symbols,
-                                        .inputs = addresses,
-                                        .constants = bindings->addresses,
-                                        .once = bindings->once,
-                                        .kernels = compiled->kernels,
-                                        .output_sizes = session->sizes,
-                                        .outputs = addresses + n_inputs,
-                                        .launch = dt__launch},
-                              .pool = session->runtime->pool,
-                              .threads = dt__modes_threads(call->modes)};
+  dt_launch_frame_t launch = {
+      .frame = {.version = DT_FRAME_VERSION,
+                .control = call->control,
+                .symbols = session->symbols,
+                .inputs = addresses,
+                .constants = bindings->addresses,
+                .once = bindings->once,
+                .kernels = compiled->kernels,
+                .output_sizes = session->sizes,
+                .outputs = addresses + n_inputs,
+                .launch = call->control ? dt__launch_controlled : dt__launch},
+      .pool = session->runtime->pool,
+      .threads = dt__modes_threads(call->modes)};
+  if (dt__log_on(DT_LOG_EXEC, 2)) {
+    launch.told = variant;
+    launch.frame.launch = dt__launch_told;
+  }
   for (uint32_t segment = 0; segment < compiled->n_segments; segment++)
     DT_TRY(run_segment(call, variant, &launch, segment));
+  if (compiled->commit) { // nothing fails from here on, and nothing ends the call
+    launch.frame.control = NULL;
+    launch.frame.launch = launch.told ? dt__launch_told : dt__launch;
+    compiled->commit(&launch.frame);
+  }
   return NULL;
 }
 
 static dt_status_t run_variant(dt_call_t *call, const dt_variant_t *variant) {
+  if (call->shapes)
+    return dt__call_shapes(call, variant);
   const dt_bindings_t *bindings = atomic_load_explicit(&variant->bindings, memory_order_acquire);
   memset(call->session->results, 0, call->function->n_outputs * sizeof(dt_tensor_t *));
   dt_status_t status = NULL;
+  bool told = dt__log_on(DT_LOG_EXEC, 1);
+  int64_t began = told ? dt__now_ns() : 0;
   if (variant->compiled) {
     status = call->session->device ? dt__device_run_compiled(call, variant, bindings)
                                    : run_compiled(call, variant, bindings);
@@ -240,6 +318,8 @@ static dt_status_t run_variant(dt_call_t *call, const dt_variant_t *variant) {
     status = dt__evaluate(call, variant, bindings);
     (void)atomic_fetch_add_explicit(&call->function->evaluator_calls, 1, memory_order_relaxed);
   }
+  if (told)
+    dt__call_tell(call, variant, status, began);
   for (uint32_t k = 0; k < call->function->n_outputs; k++) {
     if (call->outputs[k])
       continue;
@@ -280,19 +360,21 @@ static dt_status_t take_arguments(dt_call_t *call, uint32_t n_inputs, uint32_t n
                                 : NULL;
 }
 
-// Finds the variant for the call. With one found the session is inside an epoch, else outside.
+// Finds the variant for the call, whose session is inside an epoch; with none found it is outside.
 static dt_status_t find_variant(dt_call_t *call, const dt_variant_t **out) {
   dt_session_t *session = call->session;
-  dt__reclaim_enter(session->runtime->reclaim, session->slot);
   const dt_variant_list_t *list = atomic_load_explicit(&call->function->list, memory_order_acquire);
   dt_status_t status = dt__session_reserve(session, call->function, list);
   int64_t captured[DT_MOST_CAPTURES];
   dt_guard_args_t args =
       dt__guard_args(call->function, list, session->place, call->inputs, captured);
   call->modes = args.modes;
-  *out = status ? NULL : dt__list_find(list, &args, session->symbols);
-  if (!*out)
-    dt__reclaim_leave(session->slot);
+  dt_variant_t *found = status ? NULL : dt__list_find(list, &args, session->symbols);
+  *out = found;
+  if (!found)
+    dt__reclaim_pause(session->slot);
+  else if (session->runtime->budget.max_bytes)
+    dt__session_touch(session, found);
   return status;
 }
 
@@ -320,9 +402,10 @@ static dt_status_t run_missed(dt_call_t *call, const dt_variant_t **out) {
   for (int round = 0; round < MOST_ROUNDS; round++) {
     dt_variant_t *once = NULL;
     DT_TRY(dt__function_cover(call->session, call->function, call->session->place, call->inputs,
-                              &once));
+                              call->control, &once));
     if (once)
       return run_once(call, once);
+    dt__reclaim_resume(call->session->runtime->reclaim, call->session->slot);
     DT_TRY(find_variant(call, out));
     if (*out)
       return NULL;
@@ -341,9 +424,7 @@ static dt_status_t run_call(dt_call_t *call) {
     if (!variant)
       return NULL; // answered for once
   }
-  dt_status_t status = run_variant(call, variant);
-  dt__reclaim_leave(call->session->slot);
-  return status;
+  return run_variant(call, variant);
 }
 
 // Tensors whose elements somebody took back; only a device's session does that.
@@ -362,29 +443,48 @@ static dt_status_t check_live(const dt_call_t *call) {
   return NULL;
 }
 
+// The session is held.
+static dt_status_t call_held(dt_call_t *call, uint32_t n_inputs, uint32_t n_outputs) {
+  dt_session_t *session = call->session;
+  dt_function_t *function = call->function;
+  DT_TRY(take_arguments(call, n_inputs, n_outputs));
+  DT_TRY(dt__control_check(call->control));
+  if (session->device)
+    DT_TRY(check_live(call));
+  DT_TRY(session->device ? dt__device_call(call, run_call) : run_call(call));
+  (void)atomic_fetch_add_explicit(&function->counters[session->counter].calls, 1,
+                                  memory_order_relaxed);
+  if (dt__session_samples(session))
+    dt__histogram_sample(function, call->inputs);
+  return NULL;
+}
+
 static dt_status_t call_by(dt_session_t *session, dt_function_t *function,
                            dt_tensor_t *const *inputs, uint32_t n_inputs, dt_tensor_t **outputs,
-                           uint32_t n_outputs, dt_call_mode_t mode) {
+                           uint32_t n_outputs, const dt_call_options_t *options) {
   dt_call_t call = {.session = session,
                     .function = function,
                     .inputs = inputs,
                     .outputs = outputs,
-                    .mode = mode ? mode : function->call_mode};
-  dt_status_t status = take_arguments(&call, n_inputs, n_outputs);
-  if (!status && session->device)
-    status = check_live(&call);
-  if (!status)
-    status = session->device ? dt__device_call(&call, run_call) : run_call(&call);
+                    .mode = options && options->mode ? options->mode : function->call_mode};
+  dt_control_t control;
+  if (options && dt__control_is_wanted(options->deadline_ns, options->cancel)) {
+    dt__control_init(&control, options->deadline_ns, options->cancel);
+    call.control = &control;
+  }
+  dt_status_t status = NULL;
+  if (dt__reclaim_enter(session->runtime->reclaim, session->slot)) {
+    status = call_held(&call, n_inputs, n_outputs);
+    dt__session_end(session);
+  } else {
+    status = dt__session_busy();
+  }
   if (status) {
     (void)atomic_fetch_add_explicit(&function->failed_calls, 1, memory_order_relaxed);
     return dt__status_annotate(status, "function %s", function->name);
   }
-  (void)atomic_fetch_add_explicit(&function->counters[session->counter].calls, 1,
-                                  memory_order_relaxed);
-  if (dt__session_samples(session))
-    dt__histogram_sample(function, call.inputs);
-  if (atomic_load_explicit(&session->runtime->garbage, memory_order_relaxed))
-    dt__runtime_collect(session->runtime);
+  if (atomic_load_explicit(&function->runtime->garbage, memory_order_relaxed))
+    dt__runtime_collect(function->runtime);
   return NULL;
 }
 
@@ -392,27 +492,42 @@ dt_status_t dt_call(dt_session_t *session, dt_function_t *function, dt_tensor_t 
                     uint32_t n_inputs, dt_tensor_t **outputs, uint32_t n_outputs) {
   if (!session || !function)
     return DT_FAIL(DT_E_ARGUMENT, "dt_call: %s: NULL", session ? "function" : "session");
-  return call_by(session, function, inputs, n_inputs, outputs, n_outputs, DT_CALL_DEFAULT);
+  return call_by(session, function, inputs, n_inputs, outputs, n_outputs, NULL);
 }
-
-#define CALL_OPTIONS_BYTES (offsetof(dt_call_options_t, mode) + sizeof(dt_call_mode_t))
 
 dt_status_t dt_call_with(dt_session_t *session, dt_function_t *function, dt_tensor_t *const *inputs,
                          uint32_t n_inputs, dt_tensor_t **outputs, uint32_t n_outputs,
                          const dt_call_options_t *options) {
-  static const dt_call_options_t none = {0};
+  dt_call_options_t own;
   if (!session || !function)
     return DT_FAIL(DT_E_ARGUMENT, "dt_call_with: %s: NULL", session ? "function" : "session");
-  options = options ? options : &none;
-  dt_status_t status =
-      dt__check_struct_size(options, options->struct_size, CALL_OPTIONS_BYTES, "dt_call_options_t");
-  if (!status && options->next)
-    status = DT_FAIL(DT_E_UNSUPPORTED, "next: expected NULL; this version knows no extension");
+  dt_status_t status = DT_OPTIONS_TAKE(dt_call_options_t, &own, options);
   if (!status)
-    status = dt__check_call_mode(options->mode);
+    status = dt__options_no_next(own.next);
+  if (!status)
+    status = dt__check_call_mode(own.mode);
   if (status)
     return dt__status_annotate(status, "dt_call_with");
-  return call_by(session, function, inputs, n_inputs, outputs, n_outputs, options->mode);
+  return call_by(session, function, inputs, n_inputs, outputs, n_outputs, &own);
+}
+
+dt_status_t dt__call_measure(dt_session_t *session, dt_function_t *function,
+                             dt_tensor_t *const *inputs, uint32_t n_inputs,
+                             struct dt_output_shape_t *shapes) {
+  dt_tensor_t *none = NULL;
+  dt_call_t call = {.session = session,
+                    .function = function,
+                    .inputs = inputs,
+                    .outputs = &none,
+                    .mode = function->call_mode,
+                    .shapes = shapes};
+  if (!dt__reclaim_enter(session->runtime->reclaim, session->slot))
+    return dt__session_busy();
+  dt_status_t status = take_arguments(&call, n_inputs, function->n_outputs);
+  if (!status)
+    status = session->device ? dt__device_call(&call, run_call) : run_call(&call);
+  dt__session_end(session);
+  return status;
 }
 
 // ---- Measuring ------------------------------------------------------------------------------------
@@ -428,6 +543,26 @@ static dt_status_t place_inputs(dt_call_t *call) {
   return status;
 }
 
+static dt_status_t guard_ns(dt_call_t *call, uint32_t n_inputs, uint32_t repeats, double *out_ns) {
+  dt_session_t *session = call->session;
+  dt_function_t *function = call->function;
+  const dt_variant_t *variant = NULL;
+  DT_TRY(take_arguments(call, n_inputs, function->n_outputs));
+  DT_TRY(place_inputs(call));
+  DT_TRY(find_variant(call, &variant));
+  if (!variant)
+    return DT_FAIL(DT_E_STATE, "no variant covers these arguments; call with them first");
+  int64_t begin = dt__now_ns();
+  for (uint32_t i = 0; i < repeats; i++) {
+    const dt_variant_list_t *list = atomic_load_explicit(&function->list, memory_order_acquire);
+    int64_t captured[DT_MOST_CAPTURES];
+    dt_guard_args_t args = dt__guard_args(function, list, session->place, call->inputs, captured);
+    variant = dt__list_find(list, &args, session->symbols);
+  }
+  *out_ns = (double)(dt__now_ns() - begin) / repeats;
+  return NULL;
+}
+
 dt_status_t dt_function_guard_ns(dt_session_t *session, dt_function_t *function,
                                  dt_tensor_t *const *inputs, uint32_t n_inputs, uint32_t repeats,
                                  double *out_ns) {
@@ -440,24 +575,12 @@ dt_status_t dt_function_guard_ns(dt_session_t *session, dt_function_t *function,
   *out_ns = 0;
   dt_tensor_t *none = NULL;
   dt_call_t call = {.session = session, .function = function, .inputs = inputs, .outputs = &none};
-  dt_status_t status = take_arguments(&call, n_inputs, function->n_outputs);
-  const dt_variant_t *variant = NULL;
-  if (!status)
-    status = place_inputs(&call);
-  if (!status)
-    status = find_variant(&call, &variant);
-  if (!status && !variant)
-    status = DT_FAIL(DT_E_STATE, "no variant covers these arguments; call with them first");
-  if (status)
-    return dt__status_annotate(status, "function %s: guard_ns", function->name);
-  int64_t begin = dt__now_ns();
-  for (uint32_t i = 0; i < repeats; i++) {
-    const dt_variant_list_t *list = atomic_load_explicit(&function->list, memory_order_acquire);
-    int64_t captured[DT_MOST_CAPTURES];
-    dt_guard_args_t args = dt__guard_args(function, list, session->place, call.inputs, captured);
-    variant = dt__list_find(list, &args, session->symbols);
+  dt_status_t status = NULL;
+  if (dt__reclaim_enter(session->runtime->reclaim, session->slot)) {
+    status = guard_ns(&call, n_inputs, repeats, out_ns);
+    dt__session_end(session);
+  } else {
+    status = dt__session_busy();
   }
-  *out_ns = (double)(dt__now_ns() - begin) / repeats;
-  dt__reclaim_leave(session->slot);
-  return NULL;
+  return dt__status_annotate(status, "function %s: guard_ns", function->name);
 }

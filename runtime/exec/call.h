@@ -3,20 +3,29 @@
 #ifndef DT_RUNTIME_EXEC_CALL_H
 #define DT_RUNTIME_EXEC_CALL_H
 
+#include "runtime/base/control.h"
 #include "runtime/exec/exec.h"
 
 // ---- Running compiled code ------------------------------------------------------------------------
 
 // A frame and what its launch callback needs. Generated code sees the frame alone.
 typedef struct dt_launch_frame_t {
-  dt_frame_t frame; // first
+  dt_frame_t frame; // first; its control is NULL where launches are dt__launch's
   dt_pool_t *pool;
   char *scratch;
   size_t scratch_stride;
-  uint32_t threads; // the most that work on one kernel; 0: all
+  uint32_t threads;         // the most that work on one kernel; 0: all
+  const dt_variant_t *told; // whose kernels dt__launch_told names; else NULL
 } dt_launch_frame_t;
 void dt__launch(dt_frame_t *frame, dt_kernel_fn_t fn, const uint64_t *words, int64_t count,
                 int64_t grain);
+// The same under frame->control: pieces of each kernel, with a look between them; none once it is
+// stopped.
+void dt__launch_controlled(dt_frame_t *frame, dt_kernel_fn_t fn, const uint64_t *words,
+                           int64_t count, int64_t grain);
+// call_log.c. Either of them, which is told before (channel exec, level 2).
+void dt__launch_told(dt_frame_t *frame, dt_kernel_fn_t fn, const uint64_t *words, int64_t count,
+                     int64_t grain);
 // DT_E_RANGE saying which check failed on which value.
 dt_status_t dt__record_status(const dt_compiled_t *compiled,
                               const dt_launch_record_t *record) DT_MUST_USE;
@@ -31,8 +40,29 @@ typedef struct dt_call_t {
   dt_tensor_t **outputs; // as given; session->results are these, or new ones where NULL
   uint64_t modes;        // of the runtime, as the guards saw them
   dt_call_mode_t mode;
-  bool managed; // new results have their place in the session's pool
+  dt_control_t *control;            // NULL: nothing ends it before its time
+  bool managed;                     // new results have their place in the session's pool
+  struct dt_output_shape_t *shapes; // these are asked for, and nothing is run; else NULL
 } dt_call_t;
+
+// call_log.c. Tells of a call that a variant answered or failed (channel exec).
+void dt__call_tell(const dt_call_t *call, const dt_variant_t *variant, dt_status_t status,
+                   int64_t began_ns);
+
+// sizes.c. DT_E_LIMIT where the call of a function with max_call_bytes would take more: asked after
+// the plan of a segment, before memory is leased.
+dt_status_t dt__call_admit(const dt_call_t *call, const dt_variant_t *variant, uint32_t segment,
+                           const dt_frame_t *frame) DT_MUST_USE;
+// sizes.c. The same where the evaluator holds `bytes` and the results are yet to be made, whose
+// sizes are known (or 0).
+dt_status_t dt__call_admit_evaluated(const dt_call_t *call, const dt_variant_t *variant,
+                                     uint64_t bytes) DT_MUST_USE;
+// sizes.c. Fills call->shapes by what the guards bound.
+dt_status_t dt__call_shapes(const dt_call_t *call, const dt_variant_t *variant) DT_MUST_USE;
+// call.c. A call that is not run, for `shapes` of all results.
+dt_status_t dt__call_measure(dt_session_t *session, dt_function_t *function,
+                             dt_tensor_t *const *inputs, uint32_t n_inputs,
+                             struct dt_output_shape_t *shapes) DT_MUST_USE;
 
 // call.c. Fills session->results, and the addresses of their elements behind those of the inputs,
 // by session->sizes (of all outputs, one after another): given tensors are checked against what the

@@ -7,8 +7,27 @@
 #include "runtime/base/status.h"
 
 #include <string.h>
+#include <time.h>
 
 #define LEAST_ITEMS 64u
+
+// ---- Waiting --------------------------------------------------------------------------------------
+
+#define FIRST_NAP_NS 20000
+#define LAST_NAP_NS 1000000
+
+// For all that is queued, or until the call ends: what is queued then runs out.
+static dt_status_t wait_for_work(const dt_call_t *call) {
+  dt_session_device_t *own = call->session->device;
+  struct timespec nap = {.tv_nsec = FIRST_NAP_NS};
+  while (call->control &&
+         own->gpu->device->cuda->stream_query(own->stream->handle) == DT_CU_NOT_READY) {
+    DT_TRY(dt__control_check(call->control));
+    (void)nanosleep(&nap, NULL);
+    nap.tv_nsec = nap.tv_nsec < LAST_NAP_NS ? nap.tv_nsec * 2 : nap.tv_nsec;
+  }
+  return dt__cuda_stream_wait(own->stream);
+}
 
 // ---- Numbers that the host reads ------------------------------------------------------------------
 
@@ -54,7 +73,7 @@ dt_status_t dt__session_read_items(const dt_call_t *call, const dt_compiled_t *c
                   sizeof(int64_t), launch->stream);
   }
   (void)atomic_fetch_add_explicit(&call->function->readbacks, 1, memory_order_relaxed);
-  DT_TRY(dt__cuda_stream_wait(own->stream));
+  DT_TRY(wait_for_work(call));
   // Numbers computed in spite of a failed check are not used.
   return record < DT_RECORDS ? dt__records_look(&own->records, record) : NULL;
 }
@@ -71,6 +90,7 @@ typedef struct device_frame_t {
 static dt_status_t read_byte(device_frame_t *own, const void *predicate, uint8_t *out) {
   dt_session_device_t *session = own->call->session->device;
   dt_cuda_device_t *device = session->gpu->device;
+  DT_TRY(dt__control_check(own->call->control)); // a loop's body may have no kernels
   if (!session->flag) {
     void *flag = NULL;
     DT_CUDA_TRY(device, host_alloc, &flag, 1, DT_CU_HOST_PORTABLE);
@@ -81,7 +101,7 @@ static dt_status_t read_byte(device_frame_t *own, const void *predicate, uint8_t
   DT_CUDA_TRY(device, copy_to_host, session->flag, from, 1, own->graph.launch.stream);
   own->graph.launch.follows = false;
   (void)atomic_fetch_add_explicit(&own->call->function->readbacks, 1, memory_order_relaxed);
-  DT_TRY(dt__cuda_stream_wait(session->stream));
+  DT_TRY(wait_for_work(own->call));
   *out = *session->flag;
   // What was computed in spite of a failed check decides nothing.
   return own->record < DT_RECORDS ? dt__records_look(&session->records, own->record) : NULL;
@@ -140,16 +160,19 @@ static dt_status_t run_segment(const dt_call_t *call, const dt_variant_t *varian
   dt_session_device_t *own = session->device;
   const dt_compiled_t *compiled = variant->compiled;
   dt_frame_t *frame = &launch->frame;
+  DT_TRY(dt__control_check(call->control));
   DT_TRY(dt__session_read_items(call, compiled, k, launch, record));
   int64_t failed = compiled->segments[k].plan(frame);
   if (failed)
     return dt__plan_status(variant, failed, session->symbols);
+  if (call->function->max_call_bytes)
+    DT_TRY(dt__call_admit(call, variant, k, frame));
   DT_TRY(dt__session_lease_segment(own, k, frame->block_bytes));
   const uint32_t *segments = compiled->n_segments > 1 ? compiled->output_segments : NULL;
   DT_TRY(dt__outputs_prepare(call, variant, segments, k));
   frame->block = dt__cuda_pointer(own->block);
   launch->follows = false; // after copies and new outputs
-  compiled->segments[k].run(frame);
+  dt__compiled_queue(compiled, k, frame);
   return launch->status;
 }
 
@@ -158,7 +181,9 @@ static dt_graph_frame_t make_frame(const dt_call_t *call, const dt_variant_t *va
   const dt_session_t *session = call->session;
   dt_session_device_t *own = session->device;
   void **addresses = session->addresses;
-  const dt_frame_t frame = {.symbols = session->symbols,
+  const dt_frame_t frame = {.version = DT_FRAME_VERSION,
+                            .control = call->control,
+                            .symbols = session->symbols,
                             .inputs = addresses,
                             .constants = bindings->addresses,
                             .once = bindings->once,

@@ -77,6 +77,8 @@ static dt_status_t find_reason(const dt_call_t *call, const dt_compiled_t *compi
     *out = DT_SKIP_DEPTH;
   else if (compiled->n_others && own->gpu->device->cuda->version < DT_GRAPH_BRANCHES_VERSION)
     *out = DT_SKIP_BRANCHES;
+  else if (call->control && compiled->n_loops)
+    *out = DT_SKIP_ENDS;
   if (!*out)
     DT_TRY(is_captured(own, &captured));
   if (captured)
@@ -188,7 +190,7 @@ static dt_status_t set_graph(const dt_call_t *call, const dt_compiled_t *compile
   graph->launch.frame.launch = dt__graph_take;
   graph->launch.frame.region = dt__graph_region;
   dt__graph_begin(graph, graphs->key, n_key);
-  compiled->segments[segment].run(&graph->launch.frame);
+  dt__compiled_queue(compiled, segment, &graph->launch.frame);
   dt_status_t status = graph->launch.status;
   graph->launch.status = NULL;
   DT_TRY(status);
@@ -213,7 +215,7 @@ static dt_status_t launch_kernels(const dt_compiled_t *compiled, uint32_t segmen
   graph->launch.frame.region = NULL;
   graph->launch.follows = false;
   graph->launch.launches = launches;
-  compiled->segments[segment].run(&graph->launch.frame);
+  dt__compiled_queue(compiled, segment, &graph->launch.frame);
   return graph->launch.status;
 }
 
@@ -231,7 +233,7 @@ static bool is_far(const dt_call_t *call, const dt_variant_t *variant, uint32_t 
   graph->launch.frame.launch = dt__graph_compare;
   graph->launch.frame.region = dt__graph_compare_region;
   graph->at = graph->others = 0;
-  variant->compiled->segments[segment].run(&graph->launch.frame);
+  dt__compiled_queue(variant->compiled, segment, &graph->launch.frame);
   bool far = graph->others != UINT32_MAX &&
              (int64_t)graph->others > call->session->runtime->params.graph_codes;
   exec->direct = far ? sizes : 0;
@@ -277,10 +279,13 @@ static dt_status_t prepare(dt_call_t *call, const dt_variant_t *variant, uint32_
   dt_session_device_t *own = call->session->device;
   const dt_compiled_t *compiled = variant->compiled;
   dt_frame_t *frame = &graph->launch.frame;
+  DT_TRY(dt__control_check(call->control));
   DT_TRY(dt__session_read_items(call, compiled, segment, &graph->launch, record));
   int64_t failed = compiled->segments[segment].plan(frame);
   if (failed)
     return dt__plan_status(variant, failed, call->session->symbols);
+  if (call->function->max_call_bytes)
+    DT_TRY(dt__call_admit(call, variant, segment, frame));
   bool several = compiled->n_segments > 1;
   call->managed = segment == 0;
   DT_TRY(dt__outputs_prepare(call, variant, several ? compiled->output_segments : NULL, segment));

@@ -69,7 +69,8 @@ static dt_status_t run_once(const dt_variant_t *variant, const dt_bindings_t *bi
                             dt_cuda_record_t *record, dt_cuda_region_t *scratch) {
   dt_cuda_gpu_t *gpu = variant->gpu;
   const dt_compiled_t *compiled = variant->compiled;
-  dt_cuda_launch_frame_t launch = {.frame = {.constants = bindings->addresses,
+  dt_cuda_launch_frame_t launch = {.frame = {.version = DT_FRAME_VERSION,
+                                             .constants = bindings->addresses,
                                              .once = bindings->once,
                                              .kernels = compiled->kernels,
                                              .launch = dt__cuda_launch},

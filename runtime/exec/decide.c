@@ -31,8 +31,7 @@ static void destroy_retired_decider(dt_retired_t *item) {
 static void destroy_retired_list(dt_retired_t *item) { dt__free(item); }
 
 // ---- Building -------------------------------------------------------------------------------------
-// The guards that a decider is made over, as the list had them. Variants live as long as the
-// function.
+// The guards that a decider is made over, as the list had them. No variant goes while it is made.
 typedef struct snapshot_t {
   const dt_guards_t **programs;
   uint32_t n;
@@ -141,7 +140,9 @@ static dt_status_t run_build(void *opaque) {
   dt_status_free(status);
   dt__free(snapshot.programs);
   (void)pthread_cond_broadcast(&function->idle);
+  dt_runtime_t *runtime = function->runtime; // waits for its jobs before it goes
   dt__mutex_unlock(&function->mutex);
+  dt__budget_keep(&runtime->budget); // nothing of the function could be taken meanwhile
   return NULL;
 }
 
@@ -149,7 +150,10 @@ static dt_status_t run_build(void *opaque) {
 static int64_t delay_ns(const dt_function_t *function) {
   const dt_variant_list_t *list = atomic_load_explicit(&function->list, memory_order_relaxed);
   uint32_t compiled = list->decider ? list->decider->n : 0;
-  if (list->n - compiled > compiled / GROWTH)
+  // Where variants were taken back the list has lost its decider, and may lose the next one as
+  // soon.
+  bool again = !compiled && function->excused;
+  if (list->n - compiled > compiled / GROWTH && !again)
     return 0;
   int64_t wait = PATIENCE * function->decider.ns;
   return wait < LEAST_WAIT_NS ? LEAST_WAIT_NS : wait > MOST_WAIT_NS ? MOST_WAIT_NS : wait;

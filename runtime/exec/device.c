@@ -3,6 +3,7 @@
 #include "backend_cuda/exec/gpu.h"
 #include "runtime/exec/exec.h"
 
+#include "runtime/base/options.h"
 #include "runtime/base/status.h"
 
 #include <stdio.h>
@@ -14,7 +15,8 @@ static dt_status_t open_gpu(const dt_runtime_t *runtime, int32_t ordinal, dt_cud
   uint64_t keep = (uint64_t)runtime->params.cuda_pool_mib << 20;
   DT_TRY(dt__cuda_gpu_create(cuda, ordinal, keep, out));
   dt_cuda_device_t *device = (*out)->device;
-  (void)snprintf(device->cache_dir, sizeof(device->cache_dir), "%s", runtime->params.cache_dir);
+  device->cache =
+      dt__disk_cache_open(runtime->params.cache_dir, (uint64_t)runtime->params.cache_mib << 20);
   device->early = runtime->params.early_launch && device->major >= DT_CUDA_EARLY_MAJOR;
   return NULL;
 }
@@ -97,13 +99,11 @@ dt_status_t dt_device_info(dt_runtime_t *runtime, dt_device_t device, int32_t or
   dt_status_t status = check(runtime, device, info);
   if (status)
     return dt__status_annotate(status, "dt_device_info");
-  uint32_t size = info->struct_size ? info->struct_size : (uint32_t)sizeof(*info);
-  if (size < sizeof(info->struct_size))
-    return DT_FAIL(DT_E_ARGUMENT, "dt_device_info: struct_size: %u; expected %zu", size,
-                   sizeof(*info));
-  dt_device_info_t all = {.struct_size = info->struct_size};
-  status = describe(runtime, device, ordinal, &all);
+  dt_device_info_t all = {0};
+  status = DT_RESULT_CHECK(dt_device_info_t, info);
   if (!status)
-    memcpy(info, &all, size < sizeof(all) ? size : sizeof(all));
+    status = describe(runtime, device, ordinal, &all);
+  if (!status)
+    DT_RESULT_GIVE(dt_device_info_t, info, &all);
   return dt__status_annotate(status, "dt_device_info");
 }

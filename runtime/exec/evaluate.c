@@ -6,6 +6,10 @@
 #include "lower/graph/eval.h"
 #include "runtime/base/status.h"
 
+#include <string.h>
+
+#define SMALL_BLOCK 4096 // of memory that counts against a call's limit
+
 // The traced graph with the constants' data as bound at the moment; nodes are shared. What inputs
 // are updated with stands behind the outputs.
 static dt_status_t bind_graph(dt_arena_t *arena, const dt_graph_t *graph,
@@ -67,13 +71,15 @@ static dt_status_t evaluate(dt_arena_t *arena, const dt_call_t *call, const dt_v
     args[i] = (dt_eval_arg_t){.data = call->inputs[i]->data,
                               .sizes = call->inputs[i]->sizes,
                               .strides = call->inputs[i]->strides};
-  DT_TRY(dt__graph_eval(&graph, session->symbols, args, NULL, arena, values));
+  const dt_eval_options_t options = {.control = call->control};
+  DT_TRY(dt__graph_eval(&graph, session->symbols, args, &options, arena, values));
   int64_t *sizes = session->sizes;
   uint32_t n_outputs = call->function->n_outputs;
   for (uint32_t k = 0; k < n_outputs; k++) {
     for (uint32_t axis = 0; axis < values[k].rank; axis++)
       *sizes++ = values[k].sizes[axis];
   }
+  DT_TRY(dt__call_admit_evaluated(call, variant, arena->total_bytes));
   DT_TRY(dt__outputs_prepare(call, variant, NULL, 0));
   for (uint32_t k = 0; k < n_outputs; k++)
     store_value(&values[k], session->results[k]);
@@ -85,8 +91,19 @@ static dt_status_t evaluate(dt_arena_t *arena, const dt_call_t *call, const dt_v
 dt_status_t dt__evaluate(const dt_call_t *call, const dt_variant_t *variant,
                          const dt_bindings_t *bindings) {
   dt_arena_t arena;
-  dt__arena_init(&arena, 0);
+  dt_watch_t watch;
+  const dt_watch_limits_t limits = {.max_bytes = call->function->max_call_bytes};
+  dt__arena_init(&arena, limits.max_bytes ? SMALL_BLOCK : 0);
+  dt__watch_init(&watch, &limits);
+  arena.watch = limits.max_bytes ? &watch : NULL;
+  if (variant->n_output_sizes)
+    memset(call->session->sizes, 0, variant->n_output_sizes * sizeof(call->session->sizes[0]));
   dt_status_t status = evaluate(&arena, call, variant, bindings);
+  uint64_t refused = atomic_load_explicit(&watch.refused, memory_order_relaxed);
+  if (refused) { // the arena said that there is no memory
+    dt_status_free(status);
+    status = dt__call_admit_evaluated(call, variant, refused);
+  }
   dt__arena_fini(&arena);
   return status;
 }

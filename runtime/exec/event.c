@@ -39,16 +39,19 @@ dt_status_t dt_event_create(dt_session_t *session, dt_event_t **out) {
   return NULL;
 }
 
-static dt_status_t check(const dt_session_t *session, const dt_event_t *event) {
+static dt_status_t use(dt_session_t *session, dt_event_t *event,
+                       dt_status_t (*run)(dt_session_t *session, dt_event_t *event)) {
   if (!session || !event)
     return DT_FAIL(DT_E_ARGUMENT, "%s: NULL", session ? "event" : "session");
   if (dt__forked())
     return DT_FAIL(DT_E_FORKED, "called in a child after fork");
-  return NULL;
+  DT_TRY(dt__session_begin(session));
+  dt_status_t status = run(session, event);
+  dt__session_end(session);
+  return status;
 }
 
 static dt_status_t record(dt_session_t *session, dt_event_t *event) {
-  DT_TRY(check(session, event));
   dt_cuda_gpu_t *gpu = session->device ? session->device->gpu : NULL;
   if (gpu != event->gpu)
     return DT_FAIL(DT_E_ARGUMENT, "event: made on another device than the session's");
@@ -62,11 +65,10 @@ static dt_status_t record(dt_session_t *session, dt_event_t *event) {
 }
 
 dt_status_t dt_event_record(dt_session_t *session, dt_event_t *event) {
-  return dt__status_annotate(record(session, event), "dt_event_record");
+  return dt__status_annotate(use(session, event, record), "dt_event_record");
 }
 
 static dt_status_t wait(dt_session_t *session, dt_event_t *event) {
-  DT_TRY(check(session, event));
   if (!event->gpu)
     return NULL;
   dt_cuda_gpu_t *gpu = session->device ? session->device->gpu : event->gpu;
@@ -81,7 +83,7 @@ static dt_status_t wait(dt_session_t *session, dt_event_t *event) {
 }
 
 dt_status_t dt_event_wait(dt_session_t *session, dt_event_t *event) {
-  return dt__status_annotate(wait(session, event), "dt_event_wait");
+  return dt__status_annotate(use(session, event, wait), "dt_event_wait");
 }
 
 dt_status_t dt_event_query(dt_event_t *event, bool *out_done) {

@@ -6,7 +6,7 @@
 //   function ──► variant list ──► variants; a list is never edited but replaced whole, and the old
 //   one
 //                retires through the runtime's reclaimer, since calls read it without a lock
-//   variant  ──► guards, traced program, code: immutable, for the function's life
+//   variant  ──► guards, traced program, code: immutable; may retire, too (evict.c)
 //            ──► bindings: what constants are at the moment; replaced whole like lists
 // Everything that changes a function happens under its mutex; a compile does not hold it.
 #ifndef DT_RUNTIME_EXEC_EXEC_H
@@ -15,28 +15,37 @@
 #include "cudagraphs/store.h"
 #include "ductile/device.h"
 #include "guards/modes.h"
+#include "runtime/base/control.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/params.h"
 #include "runtime/base/pool.h"
 #include "runtime/base/reclaim.h"
 #include "runtime/base/region.h"
 #include "runtime/base/thread.h"
+#include "runtime/base/watch.h"
 #include "runtime/compile/compile.h"
 #include "runtime/compile/decide.h"
+#include "runtime/exec/budget.h"
 #include "runtime/exec/pager.h"
 #include "runtime/exec/policy.h"
+#include "runtime/exec/refused.h"
+#include "runtime/exec/variant.h"
 
 #include <stdatomic.h>
 
 struct dt_cuda_gpu_t;
 
 struct dt_runtime {
+  dt_life_t life; // first
   _Atomic uint32_t refs;
   dt_params_t params;
+  dt_watch_limits_t budgets; // of each compile
   dt_pool_t *pool;
   dt_compiler_t *compiler;
   dt_reclaim_t *reclaim;
   dt_pager_t *pager;
+  dt_budget_t budget;
+  dt_holder_t warm;              // the pager's memory
   _Atomic uint64_t modes;        // modes.h
   _Atomic bool garbage;          // something retired may wait still: collect when convenient
   _Atomic uint32_t next_session; // spreads sessions over counters
@@ -55,60 +64,6 @@ dt_status_t dt__runtime_device(dt_runtime_t *runtime, int32_t ordinal,
 // The same for a place: NULL for the CPU.
 dt_status_t dt__runtime_place(dt_runtime_t *runtime, dt_device_t place,
                               struct dt_cuda_gpu_t **out) DT_MUST_USE;
-
-// ---- Variants -------------------------------------------------------------------------------------
-
-// The constants of one variant and what was computed from them.
-typedef struct dt_bindings_t {
-  dt_retired_t retired; // first: the reclaimer's item
-  uint64_t id;
-  char *once; // ONCE memory, 64-byte aligned; NULL when there is none
-  uint32_t n;
-  dt_tensor_t **tensors; // retained, by constant index
-  void **addresses;      // of their elements, where the variant runs
-  // On a device: copies of the tensors, shared with other bindings of the same tensors, and what
-  // `once` points into.
-  dt_storage_t **copies;
-  dt_storage_t *once_storage;
-} dt_bindings_t;
-
-typedef struct dt_output_info_t {
-  dt_dtype_t dtype;
-  uint32_t rank;
-} dt_output_info_t;
-
-typedef struct dt_variant_t {
-  dt_guards_t *guards;
-  dt_traced_t *traced;
-  dt_compiled_t *compiled;   // NULL: answered by the evaluator
-  dt_device_t place;         // of the sessions that it answers
-  struct dt_cuda_gpu_t *gpu; // a reference; NULL on the CPU
-  uint32_t number;           // for logs
-  uint64_t id;               // of its first segment; the others' follow
-  bool strict_fp;            // its code
-  dt_graph_store_t *graphs;  // the runtime's
-  uint32_t n_symbols;        // length of the symbol array that guards and code use
-  uint32_t n_output_sizes;   // ranks of all outputs, added up
-  dt_output_info_t *outputs;
-  dt_bindings_t *_Atomic bindings;
-  int64_t
-      *once_symbols; // of the call that the variant was made for, where it is for that one alone
-  _Atomic uint64_t kernels_swapped; // times that other code was put in `compiled->kernels`
-  // That code: compiles of the same program, whose kernels alone are used. Guarded by the
-  // function's mutex.
-  dt_compiled_t **swapped;
-  uint32_t n_swapped;
-} dt_variant_t;
-
-typedef struct dt_variant_list_t {
-  dt_retired_t retired;               // first: the reclaimer's item
-  uint32_t n_symbols, n_output_sizes; // the most that any variant needs
-  const int64_t *const *captures;     // addresses, by the graphs' captures
-  uint32_t n_captures;
-  const struct dt_decider_t *decider; // over the first of them; or NULL: all are interpreted
-  uint32_t n;
-  dt_variant_t *items[];
-} dt_variant_list_t;
 
 // ---- Functions ------------------------------------------------------------------------------------
 
@@ -162,7 +117,8 @@ struct dt_function {
   dt_dynamic_t dynamic;
   dt_limit_action_t limit_action;
   uint32_t variant_limit, compile_limit;
-  bool strict_fp; // whatever the runtime's mode is
+  uint64_t max_call_bytes; // 0: no limit
+  bool strict_fp;          // whatever the runtime's mode is
   dt_call_mode_t call_mode;
 
   dt_variant_list_t *_Atomic list; // never NULL; replaced under `mutex`
@@ -171,6 +127,10 @@ struct dt_function {
   pthread_cond_t idle;        // `building` became false
   bool building;              // guarded by mutex: a variant is being made
   pthread_t builder;          // guarded by mutex: by whom
+  uint32_t waiting;           // guarded by mutex: calls that wait for it, whose it is included
+  dt_watch_t *watch;          // guarded by mutex: its; NULL: none, or it cannot be ended
+  pthread_t apart;            // the last thread that compiled apart from its call (apart.c)
+  bool has_apart;             // it is not joined; the builder's, and the last release's
   uint32_t next_number;       // guarded by mutex
   dt_override_t *overrides;   // guarded by mutex
   dt_history_t history;       // guarded by mutex
@@ -179,6 +139,11 @@ struct dt_function {
   uint32_t n_generic_tried;
   const char *generic_failure; // guarded by mutex: why there is no generic variant; or NULL
   dt_policy_t policy;          // guarded as its parts say
+  dt_refused_t *refused;       // guarded by mutex: NULL before the first
+  uint64_t excused;            // guarded by mutex: compiles that count against no limit
+  uint32_t pins;               // guarded by mutex: who relies on variants without holding it
+  dt_holder_t holder;          // of the variants' memory
+  _Atomic uint64_t held_bytes; // by all in `list`
   dt_decider_build_t decider;
 
   _Atomic uint64_t compiles, misses, evaluator_calls, failed_calls, compile_ns, kernels, code_bytes,
@@ -196,9 +161,10 @@ struct dt_session {
   dt_runtime_t *runtime;       // a reference
   dt_session_device_t *device; // session_device.h; owned; NULL on the CPU
   dt_device_t place;
-  dt_reclaim_slot_t *slot;
-  uint32_t counter;   // which of a function's call counters
-  uint32_t sample_in; // the call that many from now is sampled, 1 the next
+  dt_reclaim_slot_t *slot; // held by who uses the session
+  _Atomic bool doomed;     // to be destroyed by who holds it
+  uint32_t counter;        // which of a function's call counters
+  uint32_t sample_in;      // the call that many from now is sampled, 1 the next
   uint32_t sample_seed;
   // Scratch of the call path; grown off it.
   int64_t *symbols;
@@ -212,9 +178,26 @@ struct dt_session {
   // Leased memory, 64-byte aligned, on the CPU. It only grows: to the largest that a call asked
   // for.
   dt_region_t block;
-  dt_region_t scratch;   // of all workers
-  size_t scratch_stride; // of one
+  dt_region_t scratch;         // of all workers
+  size_t scratch_stride;       // of one
+  dt_holder_t holder;          // of both
+  _Atomic uint64_t held, used; // bytes of both, and the tick of the last call
 };
+extern const dt_holder_kind_t dt__function_holder, dt__session_holder, dt__pager_holder;
+
+// Every use of a session begins and ends so; a second one meanwhile, by another thread or from
+// inside a call, is DT_E_STATE. Calls are inside an epoch from the beginning on.
+dt_status_t dt__session_begin(dt_session_t *session) DT_MUST_USE;
+// A call of the session has found the variant.
+void dt__session_touch(dt_session_t *session, dt_variant_t *variant);
+dt_status_t dt__session_busy(void) DT_MUST_USE;
+void dt__session_end_doomed(dt_session_t *session);
+static inline void dt__session_end(dt_session_t *session) {
+  if (__builtin_expect(atomic_load_explicit(&session->doomed, memory_order_relaxed), false))
+    dt__session_end_doomed(session);
+  else
+    dt__reclaim_leave(session->slot);
+}
 
 // session_device.c. Waits for everything queued and gives the failure of a check; nothing on the
 // CPU.
@@ -249,6 +232,8 @@ static inline dt_status_t dt__session_lease_block(dt_session_t *session, int64_t
     return NULL;
   return dt__session_grow_block(session, used, bytes);
 }
+// Gives block and scratch back. The session held, on the CPU.
+void dt__session_drop(dt_session_t *session);
 dt_status_t dt__session_grow_scratch(dt_session_t *session, int64_t bytes) DT_MUST_USE;
 static inline dt_status_t dt__session_lease_scratch(dt_session_t *session, int64_t bytes) {
   if ((uint64_t)bytes <= session->scratch_stride)
@@ -257,11 +242,6 @@ static inline dt_status_t dt__session_lease_scratch(dt_session_t *session, int64
 }
 
 // ---- Between the files ----------------------------------------------------------------------------
-
-// NULL when a struct of `size` bytes may be read as one of `known` bytes: shorter ones are refused,
-// longer ones must be zero behind.
-dt_status_t dt__check_struct_size(const void *options, uint32_t size, size_t known,
-                                  const char *type) DT_MUST_USE;
 
 // graphs.c. DT_E_ARGUMENT: `mode` is none.
 dt_status_t dt__check_call_mode(dt_call_mode_t mode) DT_MUST_USE;
@@ -275,39 +255,6 @@ static inline uint64_t dt__runtime_id(dt_runtime_t *runtime) { return dt__runtim
 // Frees what was retired and is seen by nobody any more.
 void dt__runtime_collect(dt_runtime_t *runtime);
 
-// variant.c. Traces and compiles. No lock held.
-typedef struct dt_variant_request_t {
-  dt_tensor_t *const *inputs; // of the call; NULL: from declarations alone
-  uint32_t number;
-  uint64_t modes; // of the runtime, and the session's place (guards/modes.h), for the whole of it
-  bool generic;   // without the call's sizes
-  bool evaluated; // no code: the evaluator answers
-} dt_variant_request_t;
-dt_status_t dt__variant_create(dt_function_t *function, const dt_variant_request_t *request,
-                               dt_variant_t **out) DT_MUST_USE;
-// Destroys bindings too. NULL allowed.
-void dt__variant_destroy(dt_variant_t *variant);
-// Bindings that device copies of constants may be shared with: those of a list's variants, and
-// new ones (entries may be NULL).
-typedef struct dt_bindings_peers_t {
-  const dt_variant_list_t *list;
-  dt_bindings_t *const *fresh; // of the list's first `n_fresh` variants
-  uint32_t n_fresh;
-} dt_bindings_peers_t;
-// Retains tensors[i] for constant i (NULL: the traced one), and computes what is computed once. The
-// function's mutex held.
-dt_status_t dt__bindings_create(const dt_function_t *function, const dt_variant_t *variant,
-                                dt_tensor_t *const *tensors, const dt_bindings_peers_t *peers,
-                                dt_bindings_t **out) DT_MUST_USE;
-// constants_device.c. The same on a device, with `tensors` retained: copies and addresses, then
-// ONCE memory. What was made is the bindings' also on failure.
-dt_status_t dt__bindings_upload(const dt_variant_t *variant, const dt_bindings_peers_t *peers,
-                                dt_bindings_t *bindings) DT_MUST_USE;
-dt_status_t dt__bindings_once(const dt_variant_t *variant, dt_bindings_t *bindings) DT_MUST_USE;
-// Waits for launches and unloads. Nobody is inside the variant.
-void dt__variant_unload(dt_variant_t *variant);
-void dt__bindings_destroy(dt_bindings_t *bindings); // NULL allowed
-
 // swap.c. Compiles the newest variant's program again, and puts its kernels in place of those in
 // use while calls go on: a call runs either, or some of both. What was replaced stays loaded, since
 // launches may be under way. DT_E_STATE (no variant), DT_E_LIMIT (done too often), DT_E_COMPILE.
@@ -315,9 +262,6 @@ void dt__bindings_destroy(dt_bindings_t *bindings); // NULL allowed
 dt_status_t dt__function_recompile(dt_function_t *function) DT_MUST_USE;
 // variant.c's: nobody is inside.
 void dt__variant_drop_swapped(dt_variant_t *variant);
-
-// bind.c, under the function's mutex: bindings of a new variant, with constants as last updated.
-dt_status_t dt__variant_bind(dt_function_t *function, dt_variant_t *variant) DT_MUST_USE;
 
 // decide.c. Compiled code that finds among the first `n` variants of a list the one whose guards
 // hold first. Made off the call path. Lists of one function share it until a newer one is made.
@@ -337,7 +281,6 @@ void dt__decider_stop(dt_function_t *function);
 
 // What the guards of the variants in `list` see of a call in a session at `place`. Captures may
 // change at any time, so they are read once, into the caller's `captured`.
-#define DT_MOST_CAPTURES 64
 static inline dt_guard_args_t dt__guard_args(const dt_function_t *function,
                                              const dt_variant_list_t *list, dt_device_t place,
                                              dt_tensor_t *const *inputs,
@@ -368,12 +311,34 @@ static inline dt_variant_t *dt__list_find(const dt_variant_list_t *list,
   return NULL;
 }
 
+// apart.c. How a build is waited for by calls that may leave before it ends.
+//
+// Waits for function->idle, mutex held; a failure: `control` (NULL: none) ended the call, and where
+// nobody else waits the build is stopped.
+dt_status_t dt__build_wait(dt_function_t *function, dt_control_t *control) DT_MUST_USE;
+// The build that goes on without its call, on a thread of its own: `compile` without the mutex,
+// then `publish` with it, both of `user`, which `publish` releases. Mutex held, `building` set. A
+// failure: the call ended before, and `publish` is called later all the same; or there is no
+// thread, and *out_started is false. Else publish's status.
+typedef struct dt_apart_t {
+  dt_status_t (*compile)(void *user);
+  dt_status_t (*publish)(void *user, dt_status_t status);
+  void *user;
+} dt_apart_t;
+dt_status_t dt__build_apart(dt_function_t *function, const dt_apart_t *apart, dt_control_t *control,
+                            bool *out_started) DT_MUST_USE;
+// The builder's: joins the thread of the last such build, which has ended.
+void dt__build_join(dt_function_t *function);
+// The last release's: nobody waits for a build any more.
+void dt__build_end(dt_function_t *function);
+
 // miss.c. Makes sure that a variant covers `inputs`, or with inputs NULL (session NULL) that there
 // is any variant for `place`: checks the arguments, waits for a compile under way, or compiles. Not
 // inside an epoch. At a limit with DT_LIMIT_EVALUATOR *out_once (NULL with inputs NULL) is a
 // variant for this call alone, which the caller destroys; else it is NULL.
 dt_status_t dt__function_cover(dt_session_t *session, dt_function_t *function, dt_device_t place,
-                               dt_tensor_t *const *inputs, dt_variant_t **out_once) DT_MUST_USE;
+                               dt_tensor_t *const *inputs, dt_control_t *control,
+                               dt_variant_t **out_once) DT_MUST_USE;
 
 // Of input `index`: which argument of a call it is, or is an element of.
 static inline uint32_t dt__input_position(const dt_function_t *function, uint32_t index) {

@@ -47,4 +47,27 @@ void dt__tell_miss(const dt_function_t *function, const dt_variant_list_t *list,
 // Channel `dynamic`: one line for each dim of the variant's inputs.
 void dt__tell_dims(const dt_function_t *function, const dt_variant_t *variant);
 
+// ---- Faults to be seen again (repro.c) ----------------------------------------------------------
+// Where DUCTILE_REPRO_DIR asks for it and `status` says that the compiler failed, not the caller:
+// writes a file for `ductile repro`, and returns the status with the file's path.
+dt_status_t dt__repro_failed(const dt_function_t *function, const dt_traced_t *traced,
+                             const dt_variant_request_t *how, dt_status_t status) DT_MUST_USE;
+
+// ---- Graphs of functions (from_ir.c) ------------------------------------------------------------
+// Calls `use`, under the function's mutex, for the variant that takes `given`, with the arguments
+// as its guards see them. DT_E_STATE where there is none.
+dt_status_t dt__with_traced(dt_function_t *function, dt_tensor_t *const *given, uint32_t n_given,
+                            dt_status_t (*use)(void *arg, const dt_variant_t *variant,
+                                               dt_tensor_t *const *inputs),
+                            void *arg) DT_MUST_USE;
+
+// ---- Arguments (report.c) -----------------------------------------------------------------------
+// DT_E_ARGUMENT, DT_E_FORKED for what cannot be arguments of a call; `inputs` may be NULL for none.
+dt_status_t dt__asked_check(const dt_function_t *function, dt_tensor_t *const *inputs,
+                            uint32_t n_inputs, const void *out) DT_MUST_USE;
+// What guards see of arguments that are as declared, in `arena`; NULL without memory.
+dt_tensor_t *const *dt__asked_spread(dt_arena_t *arena, const dt_function_t *function,
+                                     dt_tensor_t *const *given);
+dt_device_t dt__asked_place(const dt_function_t *function, dt_tensor_t *const *given);
+
 #endif // DT_RUNTIME_EXEC_EXPLAIN_H

@@ -4,13 +4,13 @@
 #include "runtime/exec/explain.h"
 
 #include "runtime/base/dtype.h"
+#include "runtime/base/options.h"
 #include "runtime/base/status.h"
 #include "runtime/exec/graphs.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define OPTIONS_BYTES (offsetof(dt_function_options_t, call_mode) + sizeof(dt_call_mode_t))
 #define MOST_ARGUMENTS 4096
 #define MOST_VARIANTS 4096
 #define MOST_COMPILES 1048576
@@ -36,12 +36,7 @@ const char *dt__input_name(const dt_function_t *function, uint32_t index, char *
 }
 
 static dt_status_t check_options(const dt_function_options_t *options, dt_program_fn_t program) {
-  if (!options)
-    return DT_FAIL(DT_E_ARGUMENT, "options: NULL; expected name, inputs and outputs");
-  DT_TRY(
-      dt__check_struct_size(options, options->struct_size, OPTIONS_BYTES, "dt_function_options_t"));
-  if (options->next)
-    return DT_FAIL(DT_E_UNSUPPORTED, "next: expected NULL; this version knows no extension");
+  DT_TRY(dt__options_no_next(options->next));
   if (!options->name || !options->name[0])
     return DT_FAIL(DT_E_ARGUMENT, "name: %s; expected a name for messages",
                    options->name ? "empty" : "NULL");
@@ -149,15 +144,13 @@ static void function_free(dt_function_t *function) {
   }
   dt__free(function->generic_tried);
   dt__history_fini(&function->history);
+  dt__refused_destroy(function->refused);
   dt__arena_fini(&function->arena);
   dt__free(function);
 }
 
 static dt_status_t create(dt_runtime_t *runtime, dt_program_fn_t program, void *closure,
                           const dt_function_options_t *options, dt_function_t **out) {
-  if (!runtime || !program)
-    return DT_FAIL(DT_E_ARGUMENT, "%s: NULL", runtime ? "program" : "runtime");
-  DT_TRY(check_options(options, program));
   dt_function_t *function = dt__alloc_aligned(sizeof(*function), _Alignof(dt_function_t));
   if (!function)
     return DT_NO_MEMORY();
@@ -176,6 +169,8 @@ static dt_status_t create(dt_runtime_t *runtime, dt_program_fn_t program, void *
       .variant_limit =
           options->variant_limit ? options->variant_limit : (uint32_t)runtime->params.variant_limit,
       .strict_fp = options->strict_fp,
+      .max_call_bytes = options->max_call_bytes ? options->max_call_bytes
+                                                : (uint64_t)runtime->params.max_call_mib << 20,
       .call_mode = options->call_mode                ? options->call_mode
                    : runtime->params.reduce_overhead ? DT_CALL_REDUCE_OVERHEAD
                                                      : DT_CALL_PLAIN};
@@ -188,11 +183,24 @@ static dt_status_t create(dt_runtime_t *runtime, dt_program_fn_t program, void *
     function_free(function);
     return status;
   }
-  (void)pthread_cond_init(&function->idle, NULL); // cannot fail on Linux without attributes
+  dt__cond_init(&function->idle);
   function->runtime = runtime;
   dt_runtime_retain(runtime);
+  dt__budget_join(&runtime->budget, &function->holder, &dt__function_holder);
   *out = function;
   return NULL;
+}
+
+static dt_status_t take_and_create(dt_runtime_t *runtime, dt_program_fn_t program, void *closure,
+                                   const dt_function_options_t *options, dt_function_t **out) {
+  if (!runtime || !program)
+    return DT_FAIL(DT_E_ARGUMENT, "%s: NULL", runtime ? "program" : "runtime");
+  if (!options)
+    return DT_FAIL(DT_E_ARGUMENT, "options: NULL; expected name, inputs and outputs");
+  dt_function_options_t own;
+  DT_TRY(DT_OPTIONS_TAKE(dt_function_options_t, &own, options));
+  DT_TRY(check_options(&own, program));
+  return create(runtime, program, closure, &own, out);
 }
 
 dt_status_t dt_function_create(dt_runtime_t *runtime, dt_program_fn_t program, void *closure,
@@ -203,8 +211,8 @@ dt_status_t dt_function_create(dt_runtime_t *runtime, dt_program_fn_t program, v
   *out = NULL;
   if (dt__forked())
     return DT_FAIL(DT_E_FORKED, "dt_function_create in a child after fork");
-  dt_status_t status = create(runtime, program, closure, options, out);
-  return dt__status_annotate(status, "dt_function_create");
+  return dt__status_annotate(take_and_create(runtime, program, closure, options, out),
+                             "dt_function_create");
 }
 
 void dt_function_retain(dt_function_t *function) {
@@ -216,6 +224,8 @@ void dt_function_release(dt_function_t *function) {
   if (!function || atomic_fetch_sub_explicit(&function->refs, 1, memory_order_acq_rel) != 1)
     return;
   dt_runtime_t *runtime = function->runtime;
+  dt__build_end(function);
+  dt__budget_leave(&runtime->budget, &function->holder);
   dt__decider_stop(function);
   if (!dt__forked()) {
     (void)pthread_cond_destroy(&function->idle);
@@ -228,33 +238,38 @@ void dt_function_release(dt_function_t *function) {
     dt__runtime_collect(runtime); // its old bindings hold the user's tensors
   if (closure_free)
     closure_free(closure);
+  if (!dt__forked())
+    dt__heap_trim(); // constants and code are much of what there is
   dt_runtime_release(runtime);
 }
 
-dt_status_t dt_function_prepare(dt_function_t *function) {
-  return dt_function_prepare_on(function, DT_CPU, 0);
-}
-
-static dt_status_t prepare(dt_function_t *function, dt_device_t device, int32_t ordinal) {
+static dt_status_t prepare(dt_function_t *function, const dt_prepare_options_t *options) {
+  dt_prepare_options_t own;
+  DT_TRY(DT_OPTIONS_TAKE(dt_prepare_options_t, &own, options));
+  DT_TRY(dt__options_no_next(own.next));
   struct dt_cuda_gpu_t *gpu = NULL;
-  if (device != DT_CPU && device != DT_CUDA)
-    return DT_FAIL(DT_E_ARGUMENT, "device: %d is no device", (int)device);
-  if (device == DT_CPU && ordinal != 0)
-    return DT_FAIL(DT_E_ARGUMENT, "ordinal: %d; expected 0 for the CPU", (int)ordinal);
-  if (device == DT_CUDA)
-    DT_TRY(dt__runtime_device(function->runtime, ordinal, &gpu));
-  if (device == DT_CUDA && function->answer == DT_ANSWER_EVALUATOR)
+  if (own.device != DT_CPU && own.device != DT_CUDA)
+    return DT_FAIL(DT_E_ARGUMENT, "device: %d is no device", (int)own.device);
+  if (own.device == DT_CPU && own.ordinal != 0)
+    return DT_FAIL(DT_E_ARGUMENT, "ordinal: %d; expected 0 for the CPU", (int)own.ordinal);
+  if (own.device == DT_CUDA)
+    DT_TRY(dt__runtime_device(function->runtime, own.ordinal, &gpu));
+  if (own.device == DT_CUDA && function->answer == DT_ANSWER_EVALUATOR)
     return DT_FAIL(DT_E_UNSUPPORTED, "the reference evaluator answers on the CPU only");
-  return dt__function_cover(NULL, function, dt__place(device, ordinal), NULL, NULL);
+  dt_control_t control;
+  bool wanted = dt__control_is_wanted(own.deadline_ns, own.cancel);
+  if (wanted)
+    dt__control_init(&control, own.deadline_ns, own.cancel);
+  return dt__function_cover(NULL, function, dt__place(own.device, own.ordinal), NULL,
+                            wanted ? &control : NULL, NULL);
 }
 
-dt_status_t dt_function_prepare_on(dt_function_t *function, dt_device_t device, int32_t ordinal) {
+dt_status_t dt_function_prepare(dt_function_t *function, const dt_prepare_options_t *options) {
   if (!function)
     return DT_FAIL(DT_E_ARGUMENT, "dt_function_prepare: function: NULL");
   if (dt__forked())
     return DT_FAIL(DT_E_FORKED, "dt_function_prepare in a child after fork");
-  return dt__status_annotate(prepare(function, device, ordinal), "function %s: prepare",
-                             function->name);
+  return dt__status_annotate(prepare(function, options), "function %s: prepare", function->name);
 }
 
 dt_status_t dt_function_freeze(dt_function_t *function, bool frozen) {
@@ -279,12 +294,10 @@ dt_status_t dt_function_stats(dt_function_t *function, dt_function_stats_t *stat
     return DT_FAIL(DT_E_ARGUMENT, "dt_function_stats: %s: NULL", function ? "stats" : "function");
   if (dt__forked())
     return DT_FAIL(DT_E_FORKED, "dt_function_stats in a child after fork");
-  uint32_t size = stats->struct_size ? stats->struct_size : (uint32_t)sizeof(*stats);
-  if (size < sizeof(stats->struct_size))
-    return DT_FAIL(DT_E_ARGUMENT, "dt_function_stats: struct_size: %u; expected %zu", size,
-                   sizeof(*stats));
-  dt_function_stats_t all = {.struct_size = stats->struct_size,
-                             .compiles = count(&function->compiles),
+  dt_status_t status = DT_RESULT_CHECK(dt_function_stats_t, stats);
+  if (status)
+    return dt__status_annotate(status, "dt_function_stats");
+  dt_function_stats_t all = {.compiles = count(&function->compiles),
                              .misses = count(&function->misses),
                              .evaluator_calls = count(&function->evaluator_calls),
                              .failed_calls = count(&function->failed_calls),
@@ -309,7 +322,7 @@ dt_status_t dt_function_stats(dt_function_t *function, dt_function_stats_t *stat
   dt__mutex_lock(&function->mutex);
   all.variants = atomic_load_explicit(&function->list, memory_order_relaxed)->n;
   dt__mutex_unlock(&function->mutex);
-  memcpy(stats, &all, size < sizeof(all) ? size : sizeof(all));
+  DT_RESULT_GIVE(dt_function_stats_t, stats, &all);
   return NULL;
 }
 

@@ -3,6 +3,7 @@
 #include "ductile/graphs.h"
 #include "runtime/exec/session_device.h"
 
+#include "runtime/base/options.h"
 #include "runtime/base/status.h"
 
 #include <string.h>
@@ -13,36 +14,40 @@ dt_status_t dt__check_call_mode(dt_call_mode_t mode) {
   return NULL;
 }
 
-static dt_status_t check_session(const dt_session_t *session, const char *what) {
+// Begins a use of the session.
+static dt_status_t begin(dt_session_t *session, const char *what) {
   if (!session)
     return DT_FAIL(DT_E_ARGUMENT, "%s: session: NULL", what);
   if (dt__forked())
     return DT_FAIL(DT_E_FORKED, "%s in a child after fork", what);
-  return NULL;
+  return dt__status_annotate(dt__session_begin(session), "%s", what);
 }
 
 dt_status_t dt_step_begin(dt_session_t *session) {
-  DT_TRY(check_session(session, "dt_step_begin"));
+  DT_TRY(begin(session, "dt_step_begin"));
   dt_session_device_t *own = session->device;
-  if (!own)
-    return NULL;
-  dt__graph_pool_end(own->pool);
-  dt__graph_tree_restart(&own->graphs.tree, &session->runtime->graphs);
+  if (own) {
+    dt__graph_pool_end(own->pool);
+    dt__graph_tree_restart(&own->graphs.tree, &session->runtime->graphs);
+  }
+  dt__session_end(session);
   return NULL;
 }
 
 dt_status_t dt_session_freeze(dt_session_t *session, bool frozen) {
-  DT_TRY(check_session(session, "dt_session_freeze"));
+  DT_TRY(begin(session, "dt_session_freeze"));
   if (session->device)
     session->device->graphs.frozen = frozen;
+  dt__session_end(session);
   return NULL;
 }
 
-dt_status_t dt_session_trim(dt_session_t *session) {
-  DT_TRY(check_session(session, "dt_session_trim"));
+static dt_status_t trim(dt_session_t *session) {
   dt_session_device_t *own = session->device;
-  if (!own)
+  if (!own) {
+    dt__session_drop(session);
     return NULL;
+  }
   DT_TRY(dt__session_settle(session));
   uint32_t depth = own->graphs.tree.depth; // the generation goes on
   dt__graph_tree_fini(&own->graphs.tree, &session->runtime->graphs);
@@ -54,14 +59,21 @@ dt_status_t dt_session_trim(dt_session_t *session) {
   return NULL;
 }
 
+dt_status_t dt_session_trim(dt_session_t *session) {
+  DT_TRY(begin(session, "dt_session_trim"));
+  dt_status_t status = trim(session);
+  dt__session_end(session);
+  return status;
+}
+
 // ---- Copies ---------------------------------------------------------------------------------------
 
 static dt_status_t keep(dt_session_t *session, const dt_tensor_t *tensor, dt_tensor_t **out) {
   DT_TRY(dt__tensor_check_live(tensor));
   if (!tensor->contiguous)
     return DT_FAIL(DT_E_UNSUPPORTED, "a tensor with strides; expected contiguous");
-  DT_TRY(dt_tensor_create_on(session, tensor->dtype, tensor->rank, tensor->sizes, out));
-  dt_status_t status = dt_tensor_copy(session, tensor, *out);
+  DT_TRY(dt__session_tensor(session, tensor->dtype, tensor->rank, tensor->sizes, out));
+  dt_status_t status = dt__session_copy(session, tensor, *out);
   if (status) {
     dt_tensor_release(*out);
     *out = NULL;
@@ -74,8 +86,10 @@ dt_status_t dt_tensor_keep(dt_session_t *session, const dt_tensor_t *tensor, dt_
     *out = NULL;
   if (!tensor || !out)
     return DT_FAIL(DT_E_ARGUMENT, "dt_tensor_keep: %s: NULL", tensor ? "out" : "tensor");
-  DT_TRY(check_session(session, "dt_tensor_keep"));
-  return dt__status_annotate(keep(session, tensor, out), "dt_tensor_keep");
+  DT_TRY(begin(session, "dt_tensor_keep"));
+  dt_status_t status = keep(session, tensor, out);
+  dt__session_end(session);
+  return dt__status_annotate(status, "dt_tensor_keep");
 }
 
 // ---- Statistics -----------------------------------------------------------------------------------
@@ -102,8 +116,7 @@ static void fill(dt_session_t *session, dt_session_stats_t *all) {
   const dt_graph_counts_t *counts = &graphs->counts;
   uint32_t live = 0;
   (void)dt__graph_pool_sweep(own->pool, &live);
-  *all = (dt_session_stats_t){.struct_size = all->struct_size,
-                              .path_length = graphs->tree.depth,
+  *all = (dt_session_stats_t){.path_length = graphs->tree.depth,
                               .generation = own->pool->generation,
                               .graph_calls = graphs->calls,
                               .graph_skips = graphs->skips,
@@ -131,16 +144,16 @@ static void fill(dt_session_t *session, dt_session_stats_t *all) {
 }
 
 dt_status_t dt_session_stats(dt_session_t *session, dt_session_stats_t *stats) {
-  DT_TRY(check_session(session, "dt_session_stats"));
   if (!stats)
     return DT_FAIL(DT_E_ARGUMENT, "dt_session_stats: stats: NULL");
-  uint32_t size = stats->struct_size ? stats->struct_size : (uint32_t)sizeof(*stats);
-  if (size < sizeof(stats->struct_size))
-    return DT_FAIL(DT_E_ARGUMENT, "dt_session_stats: struct_size: %u; expected %zu", size,
-                   sizeof(*stats));
-  dt_session_stats_t all = {.struct_size = stats->struct_size};
+  dt_status_t status = DT_RESULT_CHECK(dt_session_stats_t, stats);
+  if (status)
+    return dt__status_annotate(status, "dt_session_stats");
+  dt_session_stats_t all = {0};
+  DT_TRY(begin(session, "dt_session_stats"));
   if (session->device)
     fill(session, &all);
-  memcpy(stats, &all, size < sizeof(all) ? size : sizeof(all));
+  dt__session_end(session);
+  DT_RESULT_GIVE(dt_session_stats_t, stats, &all);
   return NULL;
 }

@@ -70,10 +70,15 @@ dt_status_t dt__pager_create(size_t warm_bytes, dt_pager_t **out) {
   return NULL;
 }
 
-void dt__pager_destroy(dt_pager_t *pager) {
-  if (!pager)
-    return;
+void dt__pager_stop(dt_pager_t *pager) {
   atomic_store_explicit(&pager->stop, true, memory_order_relaxed);
+}
+
+// In a child after fork the thread is not there, and may have been about to change what it keeps.
+void dt__pager_destroy(dt_pager_t *pager) {
+  if (!pager || dt__forked())
+    return;
+  dt__pager_stop(pager);
   if (pager->running)
     (void)pthread_join(pager->thread, NULL);
   dt__region_free(&pager->warming);
@@ -95,4 +100,20 @@ dt_region_t dt__pager_take(dt_pager_t *pager) {
 void dt__pager_give(dt_pager_t *pager, dt_region_t region) {
   if (region.reserved == 0 || !keep(pager, region))
     dt__region_free(&region);
+}
+
+uint64_t dt__pager_bytes(dt_pager_t *pager) {
+  uint64_t bytes = 0;
+  dt__mutex_lock(&pager->mutex);
+  for (uint32_t k = 0; k < pager->n_ready; k++)
+    bytes += pager->ready[k].bytes;
+  dt__mutex_unlock(&pager->mutex);
+  return bytes;
+}
+
+uint64_t dt__pager_drop(dt_pager_t *pager) {
+  dt_region_t region = dt__pager_take(pager);
+  uint64_t bytes = region.bytes;
+  dt__region_free(&region);
+  return bytes;
 }

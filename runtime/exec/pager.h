@@ -12,9 +12,15 @@ typedef struct dt_pager dt_pager_t;
 // `warm_bytes` 0: nothing is made ready ahead.
 dt_status_t dt__pager_create(size_t warm_bytes, dt_pager_t **out) DT_MUST_USE;
 void dt__pager_destroy(dt_pager_t *pager); // NULL allowed
+// Has the background thread end soon, and does not wait for it.
+void dt__pager_stop(dt_pager_t *pager);
 // A region with resident pages, or an empty one where none is ready. Never waits. [any]
 dt_region_t dt__pager_take(dt_pager_t *pager);
 // Keeps the region for the next session, or frees it. [any]
 void dt__pager_give(dt_pager_t *pager, dt_region_t region);
+
+uint64_t dt__pager_bytes(dt_pager_t *pager); // that it keeps [any]
+// Frees one region that it keeps; the bytes of it, 0: there is none. [any]
+uint64_t dt__pager_drop(dt_pager_t *pager);
 
 #endif // DT_RUNTIME_EXEC_PAGER_H

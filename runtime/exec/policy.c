@@ -78,22 +78,27 @@ bool dt__learned_join(dt_learned_t *learned, dt_learned_t other) {
 }
 
 // Mutex held. Joins the number of a call; whether it becomes a literal.
-static bool take(dt_function_t *function, const char *name, dt_learned_t *learned, int64_t value,
-                 bool generic) {
+static bool take(dt_policy_build_t *build, const char *name, dt_learned_t *learned, int64_t value) {
+  dt_function_t *function = build->function;
   int64_t before = learned->value;
+  dt_learned_state_t state = learned->state;
   bool promoted = dt__learned_join(learned, (dt_learned_t){DT_LEARNED_VALUE, value});
+  if (learned->state != state) {
+    function->policy.version++;
+    build->changes++;
+  }
   if (promoted && function->dynamic == DT_DYNAMIC_AUTOMATIC) {
     (void)atomic_fetch_add_explicit(&function->promotions, 1, memory_order_relaxed);
     DT_LOG(DT_LOG_DYNAMIC, 1, "%s: %s was %lld and is %lld: dynamic from now on", function->name,
            name, (long long)before, (long long)value);
   }
-  if (generic || function->dynamic == DT_DYNAMIC_SYMBOLIC)
+  if (build->generic || function->dynamic == DT_DYNAMIC_SYMBOLIC)
     return false;
   return function->dynamic == DT_DYNAMIC_STATIC || learned->state == DT_LEARNED_VALUE;
 }
 
 bool dt__policy_literal(void *opaque, uint32_t input, uint32_t dim, int64_t value) {
-  const dt_policy_build_t *build = opaque;
+  dt_policy_build_t *build = opaque;
   dt_function_t *function = build->function;
   dt_policy_t *policy = &function->policy;
   if (function->inputs[input].kind == DT_INPUT_BOOLEAN)
@@ -103,7 +108,7 @@ bool dt__policy_literal(void *opaque, uint32_t input, uint32_t dim, int64_t valu
     return false;
   dt_source_t *source = &policy->sources[index];
   dt__mutex_lock(&function->mutex);
-  bool literal = take(function, source->name, &source->learned, value, build->generic);
+  bool literal = take(build, source->name, &source->learned, value);
   dt__mutex_unlock(&function->mutex);
   return literal;
 }
@@ -147,14 +152,15 @@ static dt_status_t capture_locked(dt_function_t *function, const char *name, con
 
 dt_status_t dt__policy_capture(void *opaque, const char *name, const int64_t *address,
                                int64_t value, uint32_t *out_index, bool *out_literal) {
-  const dt_policy_build_t *build = opaque;
+  dt_policy_build_t *build = opaque;
   dt_function_t *function = build->function;
   dt_captured_t *captured = NULL;
   dt__mutex_lock(&function->mutex);
   dt_status_t status = capture_locked(function, name, address, &captured);
   if (!status) {
     *out_index = (uint32_t)(captured - function->policy.captures.items);
-    *out_literal = take(function, name, &captured->learned, value, build->generic);
+    *out_literal = take(build, name, &captured->learned, value);
+    build->reads[build->n_reads++] = (dt_policy_read_t){*out_index, value};
   }
   dt__mutex_unlock(&function->mutex);
   return status;
@@ -165,17 +171,21 @@ dt_status_t dt__policy_publish(dt_function_t *function, const dt_traced_t *trace
   static const int64_t nothing = 0; // read for captures that no variant uses
   dt_policy_t *policy = &function->policy;
   uint32_t n = policy->captures.len;
-  *out = NULL;
-  if (n == 0)
+  const dt_variant_list_t *list = atomic_load_explicit(&function->list, memory_order_relaxed);
+  bool same = n == list->n_captures;
+  *out = list->captures;
+  for (uint32_t k = 0; k < n; k++) {
+    dt_captured_t *captured = &policy->captures.items[k];
+    captured->used |= k < traced->captures.len && traced->captures.items[k].address;
+    same = same && list->captures[k] == (captured->used ? captured->address : &nothing);
+  }
+  if (same) // the function's arena would grow with each variant
     return NULL;
   const int64_t **addresses = DT_ARENA_ARRAY(&function->arena, const int64_t *, n);
   if (!addresses)
     return DT_NO_MEMORY();
-  for (uint32_t k = 0; k < n; k++) {
-    dt_captured_t *captured = &policy->captures.items[k];
-    captured->used |= k < traced->captures.len && traced->captures.items[k].address;
-    addresses[k] = captured->used ? captured->address : &nothing;
-  }
+  for (uint32_t k = 0; k < n; k++)
+    addresses[k] = policy->captures.items[k].used ? policy->captures.items[k].address : &nothing;
   *out = addresses;
   return NULL;
 }

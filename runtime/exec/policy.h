@@ -51,7 +51,10 @@ typedef struct dt_histogram_t {
   int64_t *values;
 } dt_histogram_t;
 
+#define DT_MOST_CAPTURES 64
+
 typedef struct dt_policy_t {
+  uint64_t version; // counts changes of what was learned; guarded by the mutex
   uint32_t n_sources;
   dt_source_t *sources;           // the arena's
   uint32_t *first;                // by input: the index of dim 0 in `by_dim`
@@ -65,9 +68,18 @@ dt_status_t dt__policy_init(dt_function_t *function) DT_MUST_USE;
 
 // ---- Compiles -----------------------------------------------------------------------------------
 // For a trace of `function`: takes its mutex, so the caller must not hold it.
+typedef struct dt_policy_read_t {
+  uint32_t index; // of the capture
+  int64_t value;
+} dt_policy_read_t;
 typedef struct dt_policy_build_t {
   dt_function_t *function;
   bool generic; // everything a symbol
+  // What the trace came by, so that it can be known whether another would come by the same.
+  uint64_t began;   // the policy's version before it
+  uint64_t changes; // of the version that are the trace's own
+  uint32_t n_reads;
+  dt_policy_read_t reads[DT_MOST_CAPTURES];
 } dt_policy_build_t;
 bool dt__policy_literal(void *build, uint32_t input, uint32_t dim, int64_t value);
 dt_status_t dt__policy_capture(void *build, const char *name, const int64_t *address, int64_t value,

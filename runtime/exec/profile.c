@@ -12,16 +12,14 @@
 // A file is read whole and believed only when all of it makes sense; then all of it is taken.
 #include "runtime/exec/exec.h"
 
+#include "runtime/base/file.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
+#include "runtime/base/system.h"
 #include "runtime/base/text.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define MOST_BYTES ((size_t)4 << 20)
 #define MOST_NAME 1024
@@ -84,48 +82,6 @@ static void put_profile(dt_text_t *out, dt_function_t *function) {
   dt__text_printf(out, "end %lld\n", (long long)sum);
 }
 
-static dt_status_t io_status(const char *what, const char *path) {
-  int error = errno;
-  return DT_FAIL(DT_E_IO, "%s %s: %s", what, path, strerror(error));
-}
-
-static bool write_all(int fd, const char *data, size_t len) {
-  while (len > 0) {
-    ssize_t n = write(fd, data, len);
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n <= 0)
-      return false;
-    data += n;
-    len -= (size_t)n;
-  }
-  return true;
-}
-
-// Through a temporary file beside it, so that `path` is the old file or the new one, whole.
-static dt_status_t replace_file(const char *path, const char *data, size_t len) {
-  dt_text_t temporary;
-  dt__text_init(&temporary);
-  dt__text_printf(&temporary, "%s.tmp.%ld.%lld", path, (long)getpid(), (long long)dt__now_ns());
-  dt_status_t status = dt__text_status(&temporary);
-  const char *name = dt__text_str(&temporary);
-  int fd = status ? -1 : open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (!status && fd < 0)
-    status = io_status("cannot create", name);
-  if (fd >= 0) {
-    if (!write_all(fd, data, len) || fsync(fd) != 0)
-      status = io_status("cannot write", name);
-    if (close(fd) != 0 && !status)
-      status = io_status("cannot write", name);
-    if (!status && rename(name, path) != 0)
-      status = io_status("cannot replace", path);
-    if (status)
-      (void)unlink(name);
-  }
-  dt__text_fini(&temporary);
-  return status;
-}
-
 dt_status_t dt_function_profile_save(dt_function_t *function, const char *path) {
   if (!function || !path)
     return DT_FAIL(DT_E_ARGUMENT, "dt_function_profile_save: %s: NULL",
@@ -137,47 +93,35 @@ dt_status_t dt_function_profile_save(dt_function_t *function, const char *path) 
   put_profile(&text, function);
   dt_status_t status = dt__text_status(&text);
   if (!status)
-    status = replace_file(path, dt__text_str(&text), text.len);
+    status =
+        dt__file_replace(AT_FDCWD, path, 0666, &(dt_file_part_t){dt__text_str(&text), text.len}, 1);
   dt__text_fini(&text);
   return dt__status_annotate(status, "function %s: saving a profile", function->name);
 }
 
 // ---- Reading ------------------------------------------------------------------------------------
-static dt_status_t read_fd(int fd, const char *path, char **out, size_t *out_len) {
+static dt_status_t read_file(const char *path, char **out, size_t *out_len) {
+  int fd = -1;
   struct stat info;
-  if (fstat(fd, &info) != 0)
-    return io_status("cannot read", path);
-  if (!S_ISREG(info.st_mode) || info.st_size < 0 || (uint64_t)info.st_size > MOST_BYTES)
-    return DT_FAIL(DT_E_FORMAT, "%s is no file of at most %zu bytes", path, MOST_BYTES);
-  char *data = dt__alloc((size_t)info.st_size);
-  if (!data)
-    return DT_NO_MEMORY();
-  size_t len = 0;
-  while (len < (size_t)info.st_size) {
-    ssize_t n = read(fd, data + len, (size_t)info.st_size - len);
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n < 0) {
-      dt_status_t status = io_status("cannot read", path);
-      dt__free(data);
-      return status;
-    }
-    if (n == 0)
-      break; // it became shorter; the checksum tells
-    len += (size_t)n;
+  DT_TRY(dt__file_open(AT_FDCWD, path, &fd, &info));
+  dt_status_t status = NULL;
+  char *data = NULL;
+  size_t bytes = (size_t)info.st_size;
+  if (bytes > MOST_BYTES)
+    status = DT_FAIL(DT_E_FORMAT, "%s has %zu bytes; a profile has at most %zu", path, bytes,
+                     MOST_BYTES);
+  else if (!(data = dt__alloc(bytes)))
+    status = DT_NO_MEMORY();
+  else
+    status = dt__file_read(fd, data, bytes, 0, path);
+  (void)dt__sys_close(fd);
+  if (status) {
+    dt__free(data);
+    return status;
   }
   *out = data;
-  *out_len = len;
+  *out_len = bytes;
   return NULL;
-}
-
-static dt_status_t read_file(const char *path, char **out, size_t *out_len) {
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0)
-    return io_status("cannot open", path);
-  dt_status_t status = read_fd(fd, path, out, out_len);
-  (void)close(fd);
-  return status;
 }
 
 // What a file says, in an arena of its own.
@@ -351,6 +295,7 @@ static dt_status_t load(dt_function_t *function, const char *path) {
   if (!status) {
     dt__mutex_lock(&function->mutex);
     status = take_profile(function, r);
+    function->policy.version++;
     dt__mutex_unlock(&function->mutex);
   }
   dt__arena_fini(&r->arena);

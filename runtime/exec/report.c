@@ -151,7 +151,7 @@ static void put_remedy(const refusal_t *r) {
 
 // ---- Collecting -----------------------------------------------------------------------------------
 // Where a session would have to run for these inputs.
-static dt_device_t place_of(const dt_function_t *function, dt_tensor_t *const *given) {
+dt_device_t dt__asked_place(const dt_function_t *function, dt_tensor_t *const *given) {
   for (uint32_t k = 0; given && k < function->n_given; k++)
     if (function->given[k].kind == DT_INPUT_TENSOR)
       return given[k]->device;
@@ -166,7 +166,7 @@ static bool take_refusal(report_t *report, const dt_function_t *function,
                                 .n_inputs = function->n_given,
                                 .n_outputs = function->n_outputs,
                                 .inputs = function->given,
-                                .place = place_of(function, given),
+                                .place = dt__asked_place(function, given),
                                 .example = given};
   dt_status_t status = dt__trace_check_inputs(&request);
   if (!status)
@@ -183,16 +183,15 @@ static bool take_refusal(report_t *report, const dt_function_t *function,
   return good;
 }
 
-// What guards see of arguments that are as declared; NULL without memory.
-static dt_tensor_t *const *spread(report_t *report, const dt_function_t *function,
-                                  dt_tensor_t *const *given) {
+dt_tensor_t *const *dt__asked_spread(dt_arena_t *arena, const dt_function_t *function,
+                                     dt_tensor_t *const *given) {
   size_t n = (size_t)function->n_inputs + 1;
-  struct dt_tensor *room = DT_ARENA_ARRAY(&report->arena, struct dt_tensor, n);
-  dt_tensor_t **out = DT_ARENA_ARRAY(&report->arena, dt_tensor_t *, n);
+  struct dt_tensor *room = DT_ARENA_ARRAY(arena, struct dt_tensor, n);
+  dt_tensor_t **out = DT_ARENA_ARRAY(arena, dt_tensor_t *, n);
   if (!room || !out)
     return NULL;
   dt_status_t status =
-      dt__spread_arguments(function->spread, place_of(function, given), given, room, out);
+      dt__spread_arguments(function->spread, dt__asked_place(function, given), given, room, out);
   bool good = status == NULL; // the arguments were checked
   dt_status_free(status);
   return good ? out : NULL;
@@ -285,13 +284,13 @@ static bool collect(report_t *report, dt_function_t *function, dt_tensor_t *cons
     good = take_refusal(report, function, given);
   bool fits = given && report->head.refused == DT_OK;
   if (good && fits && function->spread)
-    good = (inputs = spread(report, function, given)) != NULL;
+    good = (inputs = dt__asked_spread(&report->arena, function, given)) != NULL;
   // Under the mutex the list stays: it retires only after it was replaced there.
   dt__mutex_lock(&function->mutex);
   const dt_variant_list_t *list = atomic_load_explicit(&function->list, memory_order_relaxed);
   int64_t captured[DT_MOST_CAPTURES];
   dt_guard_args_t args =
-      dt__guard_args(function, list, place_of(function, given), inputs, captured);
+      dt__guard_args(function, list, dt__asked_place(function, given), inputs, captured);
   good = good && take_variants(report, function, list) && take_compiles(report, &function->history);
   if (good && fits)
     good = take_misses(report, list, &args);
@@ -300,8 +299,8 @@ static bool collect(report_t *report, dt_function_t *function, dt_tensor_t *cons
 }
 
 // ---- API ------------------------------------------------------------------------------------------
-static dt_status_t check(const dt_function_t *function, dt_tensor_t *const *inputs,
-                         uint32_t n_inputs, const void *out) {
+dt_status_t dt__asked_check(const dt_function_t *function, dt_tensor_t *const *inputs,
+                            uint32_t n_inputs, const void *out) {
   if (!function || !out)
     return DT_FAIL(DT_E_ARGUMENT, "%s: NULL", function ? "out" : "function");
   if (dt__forked())
@@ -324,7 +323,7 @@ dt_status_t dt_function_report(dt_function_t *function, dt_tensor_t *const *inpu
                                uint32_t n_inputs, dt_report_t **out) {
   if (out)
     *out = NULL;
-  dt_status_t status = check(function, inputs, n_inputs, out);
+  dt_status_t status = dt__asked_check(function, inputs, n_inputs, out);
   if (status)
     return dt__status_annotate(status, "dt_function_report");
   report_t *report = dt__calloc(1, sizeof(*report));

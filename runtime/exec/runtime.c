@@ -6,46 +6,49 @@
 
 #include "guards/modes.h"
 #include "runtime/base/log.h"
+#include "runtime/base/options.h"
+#include "runtime/base/process.h"
 #include "runtime/base/status.h"
+#include "runtime/compile/worker.h"
 
-#define OPTIONS_BYTES (offsetof(dt_runtime_options_t, compile_threads) + sizeof(uint32_t))
+#include <string.h>
+
 #define MOST_THREADS 1024
 #define MOST_COMPILE_THREADS 64
-// Longer than any options will be, so that a garbage size is not read to its end.
-#define MOST_OPTIONS_BYTES 4096
-
-dt_status_t dt__check_struct_size(const void *options, uint32_t size, size_t known,
-                                  const char *type) {
-  if (size == 0 || size == known)
-    return NULL;
-  // The struct may end in padding, which the caller's sizeof counts and which says nothing.
-  size_t padded = (known + 7) / 8 * 8;
-  if (size < known || size > MOST_OPTIONS_BYTES)
-    return DT_FAIL(DT_E_ARGUMENT, "struct_size: %u; expected %zu, sizeof(%s)", size, padded, type);
-  for (size_t i = padded; i < size; i++) {
-    if (((const char *)options)[i] != 0)
-      return DT_FAIL(DT_E_UNSUPPORTED,
-                     "struct_size: %u: a field behind byte %zu of %s is set that this version does "
-                     "not know",
-                     size, padded, type);
-  }
-  return NULL;
-}
 
 static dt_status_t check_options(const dt_runtime_options_t *options) {
-  if (!options)
-    return NULL;
-  DT_TRY(
-      dt__check_struct_size(options, options->struct_size, OPTIONS_BYTES, "dt_runtime_options_t"));
-  if (options->next)
-    return DT_FAIL(DT_E_UNSUPPORTED, "next: expected NULL; this version knows no extension");
+  DT_TRY(dt__options_no_next(options->next));
   if (options->threads > MOST_THREADS)
     return DT_FAIL(DT_E_ARGUMENT, "threads: %u; expected at most %d", options->threads,
                    MOST_THREADS);
   if (options->compile_threads > MOST_COMPILE_THREADS)
     return DT_FAIL(DT_E_ARGUMENT, "compile_threads: %u; expected at most %d",
                    options->compile_threads, MOST_COMPILE_THREADS);
+  if ((unsigned)options->isolation > DT_ISOLATION_WORKER)
+    return DT_FAIL(DT_E_ARGUMENT, "isolation: %d is no dt_isolation_t", (int)options->isolation);
   return NULL;
+}
+
+// Whether code is made by workers: what the option says, else the variable.
+static dt_status_t wants_workers(const dt_runtime_options_t *options, const dt_params_t *params,
+                                 bool *out) {
+  bool worker = strcmp(params->isolation, "worker") == 0;
+  if (!worker && strcmp(params->isolation, "in_process") != 0)
+    return DT_FAIL(DT_E_ARGUMENT, "DUCTILE_ISOLATION is '%s', expected in_process or worker",
+                   params->isolation);
+  *out = options->isolation ? options->isolation == DT_ISOLATION_WORKER : worker;
+  return NULL;
+}
+
+static dt_workers_options_t workers_of(const dt_runtime_options_t *options,
+                                       const dt_params_t *params) {
+  return (dt_workers_options_t){.path =
+                                    options->worker_path ? options->worker_path : params->worker,
+                                .mib = (uint32_t)params->worker_mib,
+                                .seconds = (uint32_t)params->worker_seconds,
+                                .idle_ms = (uint32_t)params->worker_idle_ms,
+                                .dump = params->dump,
+                                .dump_dir = params->dump_dir};
 }
 
 // The first that is not 0 of: an option, its variable, a default.
@@ -55,6 +58,14 @@ static uint32_t choose(uint32_t option, int64_t variable, int fallback) {
   return variable > 0 ? (uint32_t)variable : (uint32_t)(fallback > 0 ? fallback : 1);
 }
 
+static dt_watch_limits_t budgets_of(const dt_runtime_options_t *options,
+                                    const dt_params_t *params) {
+  uint64_t ns = options->max_compile_ns, bytes = options->max_compile_bytes;
+  return (dt_watch_limits_t){.max_ns = ns ? ns : (uint64_t)params->compile_seconds * 1000000000U,
+                             .max_bytes = bytes ? bytes : (uint64_t)params->compile_mib << 20,
+                             .max_nodes = choose(options->max_nodes, params->max_nodes, 0)};
+}
+
 static dt_status_t runtime_init(dt_runtime_t *runtime, const dt_runtime_options_t *options) {
   DT_TRY(dt__mutex_init(&runtime->devices_mutex, DT_RANK_DEVICES));
   runtime->has_devices_mutex = true;
@@ -62,8 +73,9 @@ static dt_status_t runtime_init(dt_runtime_t *runtime, const dt_runtime_options_
   const dt_params_t *params = &runtime->params;
   DT_TRY(dt__log_configure(params->log));
   DT_TRY(dt__dump_configure(params->dump, params->dump_dir));
+  runtime->budgets = budgets_of(options, params);
   int cores = dt__core_count();
-  uint32_t threads = choose(options ? options->threads : 0, params->threads, cores);
+  uint32_t threads = choose(options->threads, params->threads, cores);
   if (threads > MOST_THREADS)
     threads = MOST_THREADS; // one a core, on a host with more cores than that
   if (params->strict_fp)
@@ -72,13 +84,23 @@ static dt_status_t runtime_init(dt_runtime_t *runtime, const dt_runtime_options_
   DT_TRY(dt__reclaim_create(&runtime->reclaim));
   DT_TRY(dt__graph_store_init(&runtime->graphs, (size_t)params->graph_mib << 20));
   runtime->has_graphs = true;
-  DT_TRY(dt__pager_create((size_t)params->warm_mib << 20, &runtime->pager));
-  dt_compiler_options_t compiler = {.threads =
-                                        choose(options ? options->compile_threads : 0,
-                                               params->compile_threads, cores < 8 ? cores : 8),
-                                    .pool_width = threads,
-                                    .cpu = params->cpu,
-                                    .verify = params->verify};
+  uint64_t max_bytes = options->max_bytes ? options->max_bytes : (uint64_t)params->max_mib << 20;
+  size_t warm = (size_t)params->warm_mib << 20;
+  DT_TRY(dt__budget_init(&runtime->budget, max_bytes));
+  if (max_bytes && warm > max_bytes / 4)
+    warm = (size_t)(max_bytes / 4);
+  DT_TRY(dt__pager_create(warm, &runtime->pager));
+  dt__budget_join(&runtime->budget, &runtime->warm, &dt__pager_holder);
+  bool isolated = false;
+  DT_TRY(wants_workers(options, params, &isolated));
+  dt_workers_options_t workers = workers_of(options, params);
+  dt_compiler_options_t compiler = {
+      .workers = isolated ? &workers : NULL,
+      .threads = choose(options->compile_threads, params->compile_threads, cores < 8 ? cores : 8),
+      .pool_width = threads,
+      .cpu = params->cpu,
+      .verify = params->verify,
+      .without = params->without};
   return dt__compiler_create(&compiler, &runtime->compiler);
 }
 
@@ -86,14 +108,26 @@ static void runtime_free(dt_runtime_t *runtime) {
   dt__compiler_destroy(runtime->compiler);
   dt__reclaim_destroy(runtime->reclaim);
   dt__pool_destroy(runtime->pool);
+  dt__budget_leave(&runtime->budget, &runtime->warm);
   dt__pager_destroy(runtime->pager);
+  dt__budget_fini(&runtime->budget);
   if (runtime->has_graphs && !dt__forked())
     dt__graph_store_fini(&runtime->graphs);
   for (uint32_t k = 0; k < DT_MOST_ORDINALS && !dt__forked(); k++)
     dt__cuda_gpu_release(runtime->gpus[k]);
   if (runtime->has_devices_mutex)
     dt__mutex_fini(&runtime->devices_mutex);
+  dt__life_end(&runtime->life);
   dt__free(runtime);
+  if (!dt__forked())
+    dt__heap_trim();
+}
+
+static void end_threads(dt_life_t *life) {
+  dt_runtime_t *runtime = (dt_runtime_t *)(void *)life;
+  dt__jobs_stop(dt__compiler_jobs(runtime->compiler));
+  dt__pool_stop(runtime->pool);
+  dt__pager_stop(runtime->pager);
 }
 
 dt_status_t dt_runtime_create(const dt_runtime_options_t *options, dt_runtime_t **out) {
@@ -103,14 +137,18 @@ dt_status_t dt_runtime_create(const dt_runtime_options_t *options, dt_runtime_t 
   *out = NULL;
   if (dt__forked())
     return DT_FAIL(DT_E_FORKED, "dt_runtime_create in a child after fork");
-  dt_status_t status = check_options(options);
+  dt_runtime_options_t own;
+  dt_status_t status = DT_OPTIONS_TAKE(dt_runtime_options_t, &own, options);
+  if (!status)
+    status = check_options(&own);
   if (status)
     return dt__status_annotate(status, "dt_runtime_create");
   dt_runtime_t *runtime = dt__calloc(1, sizeof(*runtime));
   if (!runtime)
     return DT_NO_MEMORY();
   atomic_init(&runtime->refs, 1);
-  status = runtime_init(runtime, options);
+  dt__life_begin(&runtime->life, end_threads);
+  status = runtime_init(runtime, &own);
   if (status) {
     runtime_free(runtime);
     return dt__status_annotate(status, "dt_runtime_create");
@@ -135,6 +173,25 @@ void dt__runtime_collect(dt_runtime_t *runtime) {
   if (dt__reclaim_collect(runtime->reclaim))
     atomic_store_explicit(&runtime->garbage, true, memory_order_relaxed);
 }
+
+// ---- Memory that is ready for sessions ---------------------------------------------------------------
+
+static const dt_runtime_t *runtime_of(const dt_holder_t *warm) {
+  return (const dt_runtime_t *)((const char *)warm - offsetof(dt_runtime_t, warm));
+}
+
+static uint64_t warm_bytes(const dt_holder_t *warm) {
+  return dt__pager_bytes(runtime_of(warm)->pager);
+}
+
+static uint64_t warm_used(dt_holder_t *warm) {
+  (void)warm;
+  return 0; // nobody has it
+}
+
+static uint64_t warm_give(dt_holder_t *warm) { return dt__pager_drop(runtime_of(warm)->pager); }
+
+const dt_holder_kind_t dt__pager_holder = {warm_bytes, warm_used, warm_give};
 
 // ---- Modes ----------------------------------------------------------------------------------------
 

@@ -30,14 +30,30 @@ dt_status_t dt_session_create(dt_runtime_t *runtime, dt_session_t **out) {
   session->sample_in = 1; // so that short lives are seen, too
   session->sample_seed = session->counter * 2 + 1;
   dt_runtime_retain(runtime);
+  dt__life_meet_thread();
+  dt__budget_join(&runtime->budget, &session->holder, &dt__session_holder);
   *out = session;
   return NULL;
 }
 
-void dt_session_destroy(dt_session_t *session) {
-  if (!session)
-    return;
+// ---- Using ----------------------------------------------------------------------------------------
+
+dt_status_t dt__session_busy(void) {
+  if (dt__forked())
+    return DT_FAIL(DT_E_FORKED, "called in a child after fork");
+  return DT_FAIL(DT_E_STATE, "the session is in a call; each thread, and each program that makes "
+                             "calls while it is traced, needs a session of its own");
+}
+
+dt_status_t dt__session_begin(dt_session_t *session) {
+  return dt__reclaim_hold(session->slot) ? NULL : dt__session_busy();
+}
+
+// ---- The end --------------------------------------------------------------------------------------
+
+static void session_free(dt_session_t *session) {
   dt_runtime_t *runtime = session->runtime;
+  dt__budget_leave(&runtime->budget, &session->holder);
   if (session->device && !dt__forked())
     dt__graph_tree_fini(&session->device->graphs.tree, &runtime->graphs);
   if (!dt__forked()) // a child has no device of its parent's
@@ -57,6 +73,18 @@ void dt_session_destroy(dt_session_t *session) {
   dt__region_free(&session->scratch);
   dt__free(session);
   dt_runtime_release(runtime);
+}
+
+void dt__session_end_doomed(dt_session_t *session) { session_free(session); }
+
+// A copy of a session in a child after fork may be in a call that goes on in the parent only.
+void dt_session_destroy(dt_session_t *session) {
+  if (!session)
+    return;
+  if (dt__forked() || dt__reclaim_hold(session->slot))
+    session_free(session);
+  else
+    atomic_store_explicit(&session->doomed, true, memory_order_relaxed);
 }
 
 uint64_t dt_session_bytes(const dt_session_t *session) {
@@ -122,6 +150,13 @@ dt_status_t dt__session_spread(dt_session_t *session, const dt_function_t *funct
   return NULL;
 }
 
+// After it has grown.
+static void note_held(dt_session_t *session) {
+  atomic_store_explicit(&session->held, session->block.bytes + session->scratch.bytes,
+                        memory_order_relaxed);
+  dt__budget_keep(&session->runtime->budget);
+}
+
 dt_status_t dt__session_grow_block(dt_session_t *session, int64_t used, int64_t bytes) {
   size_t need = (size_t)bytes;
   if (bytes < 0 || bytes >= DT_SIZE_LIMIT)
@@ -134,7 +169,15 @@ dt_status_t dt__session_grow_block(dt_session_t *session, int64_t used, int64_t 
   if (!leased)
     return DT_FAIL(DT_E_NO_MEMORY, "out of memory: %lld bytes for the call's intermediate results",
                    (long long)bytes);
+  note_held(session);
   return NULL;
+}
+
+void dt__session_drop(dt_session_t *session) {
+  dt__region_free(&session->block);
+  dt__region_free(&session->scratch);
+  session->scratch_stride = 0;
+  atomic_store_explicit(&session->held, 0, memory_order_relaxed);
 }
 
 dt_status_t dt__session_grow_scratch(dt_session_t *session, int64_t bytes) {
@@ -148,5 +191,36 @@ dt_status_t dt__session_grow_scratch(dt_session_t *session, int64_t bytes) {
     return DT_FAIL(DT_E_NO_MEMORY, "out of memory: %lld bytes of scratch for each of %u threads",
                    (long long)bytes, dt__pool_width(session->runtime->pool));
   session->scratch_stride = stride;
+  note_held(session);
   return NULL;
 }
+
+// ---- Giving back ----------------------------------------------------------------------------------
+
+static uint64_t held_bytes(const dt_holder_t *holder) {
+  const dt_session_t *session =
+      (const dt_session_t *)((const char *)holder - offsetof(dt_session_t, holder));
+  return atomic_load_explicit(&session->held, memory_order_relaxed);
+}
+
+static dt_session_t *session_of(dt_holder_t *holder) {
+  return (dt_session_t *)((char *)holder - offsetof(dt_session_t, holder));
+}
+
+static uint64_t last_used(dt_holder_t *holder) {
+  return atomic_load_explicit(&session_of(holder)->used, memory_order_relaxed);
+}
+
+// Of a session that nobody is in; who comes meanwhile waits.
+static uint64_t give(dt_holder_t *holder) {
+  dt_session_t *session = session_of(holder);
+  if (!dt__reclaim_borrow(session->slot))
+    return 0;
+  uint64_t bytes = held_bytes(holder);
+  dt__session_drop(session);
+  dt__reclaim_leave(session->slot);
+  (void)atomic_fetch_add_explicit(&session->runtime->budget.trims, 1, memory_order_relaxed);
+  return bytes;
+}
+
+const dt_holder_kind_t dt__session_holder = {held_bytes, last_used, give};

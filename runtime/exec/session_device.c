@@ -3,9 +3,8 @@
 #include "runtime/exec/session_device.h"
 
 #include "runtime/base/log.h"
+#include "runtime/base/options.h"
 #include "runtime/base/status.h"
-
-#define OPTIONS_BYTES (offsetof(dt_session_options_t, stream) + sizeof(void *))
 
 // ---- Making ---------------------------------------------------------------------------------------
 
@@ -78,10 +77,7 @@ static dt_status_t make_device(dt_runtime_t *runtime, const dt_session_options_t
 }
 
 static dt_status_t check_options(const dt_session_options_t *options) {
-  DT_TRY(
-      dt__check_struct_size(options, options->struct_size, OPTIONS_BYTES, "dt_session_options_t"));
-  if (options->next)
-    return DT_FAIL(DT_E_UNSUPPORTED, "next: expected NULL; this version knows no extension");
+  DT_TRY(dt__options_no_next(options->next));
   if (options->device != DT_CPU && options->device != DT_CUDA)
     return DT_FAIL(DT_E_ARGUMENT, "device: %d is no device", (int)options->device);
   if (options->device == DT_CPU && (options->ordinal != 0 || options->stream))
@@ -92,23 +88,23 @@ static dt_status_t check_options(const dt_session_options_t *options) {
 
 static dt_status_t create_on(dt_runtime_t *runtime, const dt_session_options_t *options,
                              dt_session_t **out) {
-  static const dt_session_options_t on_cpu = {0};
+  dt_session_options_t all;
   dt_session_device_t *own = NULL;
-  options = options ? options : &on_cpu;
-  DT_TRY(check_options(options));
+  DT_TRY(DT_OPTIONS_TAKE(dt_session_options_t, &all, options));
+  DT_TRY(check_options(&all));
   if (!runtime)
     return DT_FAIL(DT_E_ARGUMENT, "runtime: NULL");
   if (dt__forked())
     return DT_FAIL(DT_E_FORKED, "called in a child after fork");
-  if (options->device == DT_CUDA)
-    DT_TRY(make_device(runtime, options, &own));
+  if (all.device == DT_CUDA)
+    DT_TRY(make_device(runtime, &all, &own));
   dt_status_t status = dt_session_create(runtime, out);
   if (status) {
     dt__session_device_destroy(own);
     return status;
   }
   (*out)->device = own;
-  (*out)->place = dt__place(options->device, options->ordinal);
+  (*out)->place = dt__place(all.device, all.ordinal);
   return NULL;
 }
 
@@ -136,7 +132,12 @@ dt_status_t dt_session_wait(dt_session_t *session) {
     return DT_FAIL(DT_E_ARGUMENT, "dt_session_wait: session: NULL");
   if (dt__forked())
     return DT_FAIL(DT_E_FORKED, "dt_session_wait in a child after fork");
-  return dt__session_settle(session);
+  dt_status_t status = dt__session_begin(session);
+  if (!status) {
+    status = dt__session_settle(session);
+    dt__session_end(session);
+  }
+  return dt__status_annotate(status, "dt_session_wait");
 }
 
 void *dt_session_stream(const dt_session_t *session) {

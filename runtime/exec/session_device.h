@@ -38,6 +38,12 @@ dt_status_t dt__session_lease_segment(dt_session_device_t *own, uint32_t segment
 dt_status_t dt__session_read_items(const dt_call_t *call, const dt_compiled_t *compiled, uint32_t k,
                                    dt_cuda_launch_frame_t *launch, uint32_t record) DT_MUST_USE;
 
+// tensor_device.c. dt_tensor_create_on and dt_tensor_copy, of a session that is held.
+dt_status_t dt__session_tensor(dt_session_t *session, dt_dtype_t dtype, uint32_t rank,
+                               const int64_t *sizes, dt_tensor_t **out) DT_MUST_USE;
+dt_status_t dt__session_copy(dt_session_t *session, const dt_tensor_t *from,
+                             dt_tensor_t *to) DT_MUST_USE;
+
 // ---- call_graph.c -------------------------------------------------------------------------------
 // Whether the call runs as a graph. Where it should and cannot, the reason is noted.
 dt_status_t dt__graph_wanted(const dt_call_t *call, const dt_compiled_t *compiled,

@@ -21,6 +21,7 @@ static dt_variant_t *newest(dt_function_t *function) {
   for (uint32_t k = 0; k < list->n; k++)
     if (list->items[k]->compiled)
       found = list->items[k];
+  function->pins += found != NULL;
   dt__mutex_unlock(&function->mutex);
   return found;
 }
@@ -62,17 +63,17 @@ static void drop(dt_compiled_t *compiled) {
   dt__compiled_destroy(compiled);
 }
 
-static dt_status_t recompile(dt_function_t *function) {
-  dt_variant_t *variant = newest(function);
+static dt_status_t recompile(dt_function_t *function, dt_variant_t *variant) {
   dt_compiled_t *fresh = NULL;
-  if (!variant)
-    return DT_FAIL(DT_E_STATE, "there is no compiled variant");
+  dt_watch_t watch;
+  dt__watch_init(&watch, &function->runtime->budgets);
   dt_compile_request_t request = {.traced = variant->traced,
                                   .name = function->name,
                                   .variant = variant->number,
                                   .strict_fp = variant->strict_fp,
                                   .cuda = variant->gpu ? variant->gpu->device : NULL,
-                                  .beside_calls = true};
+                                  .beside_calls = true,
+                                  .watch = &watch};
   DT_TRY(dt__compile(function->runtime->compiler, &request, &fresh));
   dt_status_t status = check_same(variant->compiled, fresh);
   if (!status) {
@@ -89,7 +90,13 @@ static dt_status_t recompile(dt_function_t *function) {
 }
 
 dt_status_t dt__function_recompile(dt_function_t *function) {
-  return dt__status_annotate(recompile(function), "function %s", function->name);
+  dt_variant_t *variant = newest(function);
+  dt_status_t status =
+      variant ? recompile(function, variant) : DT_FAIL(DT_E_STATE, "there is no compiled variant");
+  dt__mutex_lock(&function->mutex);
+  function->pins -= variant != NULL;
+  dt__mutex_unlock(&function->mutex);
+  return dt__status_annotate(status, "function %s", function->name);
 }
 
 void dt__variant_drop_swapped(dt_variant_t *variant) {

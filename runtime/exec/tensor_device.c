@@ -25,6 +25,23 @@ dt_status_t dt__device_tensor(dt_session_t *session, dt_dtype_t dtype, uint32_t 
   return status;
 }
 
+dt_status_t dt__session_tensor(dt_session_t *session, dt_dtype_t dtype, uint32_t rank,
+                               const int64_t *sizes, dt_tensor_t **out) {
+  return session->device ? dt__device_tensor(session, dtype, rank, sizes, NULL, out)
+                         : dt_tensor_create_empty(dtype, rank, sizes, out);
+}
+
+// On the CPU tensors are made, copied and read without anything of the session's, so that they may
+// be while it is in a call.
+static dt_status_t begin(dt_session_t *session) {
+  return session->device ? dt__session_begin(session) : NULL;
+}
+
+static void end(dt_session_t *session) {
+  if (session->device)
+    dt__session_end(session);
+}
+
 dt_status_t dt_tensor_create_on(dt_session_t *session, dt_dtype_t dtype, uint32_t rank,
                                 const int64_t *sizes, dt_tensor_t **out) {
   if (!session || !out)
@@ -32,10 +49,12 @@ dt_status_t dt_tensor_create_on(dt_session_t *session, dt_dtype_t dtype, uint32_
   *out = NULL;
   if (dt__forked())
     return DT_FAIL(DT_E_FORKED, "dt_tensor_create_on in a child after fork");
-  if (!session->device)
-    return dt_tensor_create_empty(dtype, rank, sizes, out);
-  return dt__status_annotate(dt__device_tensor(session, dtype, rank, sizes, NULL, out),
-                             "dt_tensor_create_on");
+  dt_status_t status = begin(session);
+  if (!status) {
+    status = dt__session_tensor(session, dtype, rank, sizes, out);
+    end(session);
+  }
+  return dt__status_annotate(status, "dt_tensor_create_on");
 }
 
 // ---- Checks ---------------------------------------------------------------------------------------
@@ -137,6 +156,12 @@ static dt_status_t copy_bytes(dt_session_t *session, dt_device_t from_place, voi
   return status;
 }
 
+dt_status_t dt__session_copy(dt_session_t *session, const dt_tensor_t *from, dt_tensor_t *to) {
+  DT_TRY(check_copy(session, from, to));
+  return copy_bytes(session, from->device, from->data, to->device, to->data,
+                    dt__tensor_bytes(from));
+}
+
 dt_status_t dt_tensor_copy(dt_session_t *session, const dt_tensor_t *from, dt_tensor_t *to) {
   if (!session || !from || !to)
     return DT_FAIL(DT_E_ARGUMENT, "dt_tensor_copy: %s: NULL",
@@ -145,10 +170,11 @@ dt_status_t dt_tensor_copy(dt_session_t *session, const dt_tensor_t *from, dt_te
                             : "to");
   if (dt__forked())
     return DT_FAIL(DT_E_FORKED, "dt_tensor_copy in a child after fork");
-  dt_status_t status = check_copy(session, from, to);
-  if (!status)
-    status =
-        copy_bytes(session, from->device, from->data, to->device, to->data, dt__tensor_bytes(from));
+  dt_status_t status = begin(session);
+  if (!status) {
+    status = dt__session_copy(session, from, to);
+    end(session);
+  }
   return dt__status_annotate(status, "dt_tensor_copy");
 }
 
@@ -175,7 +201,12 @@ dt_status_t dt_tensor_read(dt_session_t *session, const dt_tensor_t *tensor, voi
     return DT_FAIL(DT_E_ARGUMENT, "dt_tensor_read: %s: NULL", session ? "tensor" : "session");
   if (dt__forked())
     return DT_FAIL(DT_E_FORKED, "dt_tensor_read in a child after fork");
-  return dt__status_annotate(read_tensor(session, tensor, to, bytes), "dt_tensor_read");
+  dt_status_t status = begin(session);
+  if (!status) {
+    status = read_tensor(session, tensor, to, bytes);
+    end(session);
+  }
+  return dt__status_annotate(status, "dt_tensor_read");
 }
 
 // ---- Pinned memory --------------------------------------------------------------------------------
@@ -198,8 +229,14 @@ dt_status_t dt_host_alloc(dt_session_t *session, size_t bytes, void **out) {
                    : !out   ? "out: NULL"
                             : "bytes: 0; expected at least 1");
   *out = NULL;
-  if (session->device)
-    return dt__status_annotate(alloc_pinned(session->device, bytes, out), "dt_host_alloc");
+  if (session->device) {
+    dt_status_t status = dt__session_begin(session);
+    if (!status) {
+      status = alloc_pinned(session->device, bytes, out);
+      dt__session_end(session);
+    }
+    return dt__status_annotate(status, "dt_host_alloc");
+  }
   *out = dt__alloc_aligned(bytes, DT_STORAGE_ALIGNMENT);
   return *out ? NULL : DT_NO_MEMORY();
 }

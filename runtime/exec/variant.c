@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Variants: a traced program with its guards and code. All of it is immutable and lives as long as
-// the function; what constants are bound to stands in bind.c.
+// Variants: a traced program with its guards and code. All of it is immutable, and lives until
+// its function ends or the budget takes it (evict.c); what constants are bound to stands in bind.c.
 #include "runtime/exec/explain.h"
 
 #include "backend_cuda/exec/gpu.h"
@@ -29,9 +29,8 @@ static dt_status_t take_outputs(const dt_function_t *function, dt_variant_t *var
 
 static dt_status_t trace(dt_function_t *function, const dt_variant_request_t *how,
                          dt_traced_t **out) {
-  dt_policy_build_t build = {.function = function, .generic = how->generic};
   dt_trace_policy_t policy = {
-      .user = &build, .literal = dt__policy_literal, .capture = dt__policy_capture};
+      .user = how->policy, .literal = dt__policy_literal, .capture = dt__policy_capture};
   dt_trace_request_t request = {.program = function->program,
                                 .closure = function->closure,
                                 .n_inputs = function->n_inputs,
@@ -41,7 +40,8 @@ static dt_status_t trace(dt_function_t *function, const dt_variant_request_t *ho
                                 .place = dt__modes_place(how->modes),
                                 .example = how->inputs,
                                 .no_hints = how->generic,
-                                .policy = &policy};
+                                .policy = &policy,
+                                .watch = how->watch};
   return dt__trace_run(&request, out);
 }
 
@@ -54,14 +54,17 @@ static dt_status_t load_setter(dt_cuda_gpu_t *gpu) {
   return status;
 }
 
-static dt_status_t make(dt_function_t *function, const dt_variant_request_t *how,
-                        dt_variant_t *variant) {
+static bool compiles(const dt_function_t *function, const dt_variant_request_t *how) {
+  return function->answer == DT_ANSWER_COMPILED && !how->evaluated;
+}
+
+static dt_status_t make_guards(dt_function_t *function, const dt_variant_request_t *how,
+                               dt_variant_t *variant) {
   DT_TRY(trace(function, how, &variant->traced));
   const dt_traced_t *traced = variant->traced;
-  bool compiles = function->answer == DT_ANSWER_COMPILED && !how->evaluated;
   // Of the modes, code depends on this one alone, and only where the function does not say it.
-  uint64_t mask = compiles ? DT_MODES_PLACE : 0;
-  if (compiles && !function->strict_fp)
+  uint64_t mask = compiles(function, how) ? DT_MODES_PLACE : 0;
+  if (mask && !function->strict_fp)
     mask |= DT_MODES_STRICT_FP;
   dt_guard_context_t context = {
       .modes = how->modes & mask, .modes_mask = mask, .shared = traced->shared};
@@ -69,19 +72,27 @@ static dt_status_t make(dt_function_t *function, const dt_variant_request_t *how
   DT_TRY(dt__guards_create(traced->graph, traced->conds.items, traced->conds.len, &context,
                            &variant->guards));
   variant->n_symbols = dt__guards_symbol_count(variant->guards);
-  if (!compiles)
+  return NULL;
+}
+
+dt_status_t dt__variant_compile(dt_function_t *function, const dt_variant_request_t *how,
+                                dt_variant_t *variant) {
+  if (!compiles(function, how))
     return NULL;
   variant->place = dt__modes_place(how->modes);
   DT_TRY(dt__runtime_place(function->runtime, variant->place, &variant->gpu));
   if (variant->gpu)
     dt__cuda_gpu_retain(variant->gpu);
   variant->strict_fp = function->strict_fp || (how->modes & DT_MODES_STRICT_FP);
-  dt_compile_request_t request = {.traced = traced,
+  dt_compile_request_t request = {.traced = variant->traced,
                                   .name = function->name,
                                   .variant = variant->number,
                                   .strict_fp = variant->strict_fp,
-                                  .cuda = variant->gpu ? variant->gpu->device : NULL};
-  DT_TRY(dt__compile(function->runtime->compiler, &request, &variant->compiled));
+                                  .cuda = variant->gpu ? variant->gpu->device : NULL,
+                                  .watch = how->watch};
+  dt_status_t status = dt__compile(function->runtime->compiler, &request, &variant->compiled);
+  if (status)
+    return dt__repro_failed(function, variant->traced, how, status);
   variant->id = dt__runtime_ids(function->runtime, variant->compiled->n_segments);
   if (variant->gpu && variant->compiled->n_regions)
     DT_TRY(load_setter(variant->gpu));
@@ -110,8 +121,8 @@ static void tell_guards(const dt_function_t *function, const dt_variant_t *varia
   dt__text_fini(&text);
 }
 
-dt_status_t dt__variant_create(dt_function_t *function, const dt_variant_request_t *request,
-                               dt_variant_t **out) {
+dt_status_t dt__variant_trace(dt_function_t *function, const dt_variant_request_t *request,
+                              dt_variant_t **out) {
   *out = NULL;
   dt_variant_t *variant = dt__calloc(1, sizeof(*variant));
   if (!variant)
@@ -119,7 +130,7 @@ dt_status_t dt__variant_create(dt_function_t *function, const dt_variant_request
   variant->number = request->number;
   variant->id = dt__runtime_id(function->runtime);
   variant->graphs = &function->runtime->graphs;
-  dt_status_t status = make(function, request, variant);
+  dt_status_t status = make_guards(function, request, variant);
   if (status) {
     dt__variant_destroy(variant);
     return status;

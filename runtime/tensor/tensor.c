@@ -3,34 +3,10 @@
 #include "runtime/tensor/tensor.h"
 
 #include "runtime/base/memory.h"
+#include "runtime/base/options.h"
 #include "runtime/base/status.h"
 
 #include <string.h>
-
-// A descriptor is known up to its last field, and may end before `ordinal`, which it once did.
-#define DESC_BYTES (offsetof(dt_tensor_desc_t, ordinal) + sizeof(int32_t))
-#define DESC_SHORT offsetof(dt_tensor_desc_t, ordinal)
-// Longer than any descriptor will be, so that a garbage size is not read to its end.
-#define DESC_MOST_BYTES 4096
-
-// A newer program may hand over a longer descriptor; that is fine while the part this library does
-// not know is zero, which by rule means the default.
-static dt_status_t check_struct_size(const dt_tensor_desc_t *desc) {
-  uint32_t size = desc->struct_size;
-  if (size == 0 || size == DESC_BYTES || size == DESC_SHORT)
-    return NULL;
-  if (size < DESC_BYTES || size > DESC_MOST_BYTES)
-    return DT_FAIL(DT_E_ARGUMENT, "struct_size: %u; expected %zu, sizeof(dt_tensor_desc_t)", size,
-                   sizeof(dt_tensor_desc_t));
-  for (size_t i = sizeof(*desc); i < size; i++) {
-    if (((const char *)desc)[i] != 0)
-      return DT_FAIL(DT_E_UNSUPPORTED,
-                     "struct_size: %u: a field behind byte %zu is set that this version does not "
-                     "know",
-                     size, sizeof(*desc));
-  }
-  return NULL;
-}
 
 static void take_layout(dt_tensor_t *tensor, const dt_layout_t *layout) {
   tensor->dtype = layout->dtype;
@@ -42,13 +18,14 @@ static void take_layout(dt_tensor_t *tensor, const dt_layout_t *layout) {
 }
 
 // Checks the whole descriptor and fills the tensor's layout, device and address.
-static dt_status_t apply_desc(dt_tensor_t *tensor, const dt_tensor_desc_t *desc) {
-  if (!desc)
+static dt_status_t apply_desc(dt_tensor_t *tensor, const dt_tensor_desc_t *given) {
+  if (!given)
     return DT_FAIL(DT_E_ARGUMENT, "desc: NULL; expected a tensor descriptor");
-  DT_TRY(check_struct_size(desc));
+  dt_tensor_desc_t own, *desc = &own;
+  DT_TRY(DT_OPTIONS_TAKE(dt_tensor_desc_t, desc, given));
   if (desc->device != DT_CPU && desc->device != DT_CUDA)
     return DT_FAIL(DT_E_ARGUMENT, "device: %d is no device", (int)desc->device);
-  int32_t ordinal = desc->struct_size == DESC_SHORT ? 0 : desc->ordinal;
+  int32_t ordinal = desc->ordinal;
   if (ordinal < 0 || ordinal >= DT_MOST_ORDINALS || (ordinal && desc->device == DT_CPU))
     return DT_FAIL(DT_E_ARGUMENT, "ordinal: %d; expected %s", (int)ordinal,
                    desc->device == DT_CPU ? "0 for host memory" : "0 to 254");

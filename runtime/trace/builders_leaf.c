@@ -48,6 +48,23 @@ static dt_value_t add_constant(dt_trace_t *trace, const char *name, dt_tensor_t 
   return value;
 }
 
+void dt_constant_taken(dt_trace_t *trace, const char *name) {
+  if (!dt__trace_begin(trace, "constant_taken"))
+    return;
+  if (!name || !name[0]) {
+    DT_TRACE_FAIL(trace, DT_E_ARGUMENT, "name: %s; expected that of a constant",
+                  name ? "empty" : "NULL");
+    return;
+  }
+  dt_traced_t *traced = trace->traced;
+  for (uint32_t k = 0; k < traced->taken.len; k++)
+    if (strcmp(traced->taken.items[k], name) == 0)
+      return;
+  const char *copy = dt__arena_strdup(&traced->arena, name);
+  if (!copy || !DT_VEC_PUSH(&traced->arena, &traced->taken, copy))
+    (void)dt__trace_take(trace, DT_NO_MEMORY());
+}
+
 dt_value_t dt_constant(dt_trace_t *trace, const char *name, dt_tensor_t *tensor) {
   if (!dt__trace_begin(trace, "constant"))
     return none_value;

@@ -3,9 +3,12 @@
 #include "runtime/trace/capture.h"
 
 #include "runtime/base/dtype.h"
+#include "runtime/base/watch.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#define NODES_A_LOOK 64
 
 static const dt_value_t none_value = {0};
 
@@ -73,11 +76,21 @@ bool dt__trace_take(dt_trace_t *trace, dt_status_t status) {
 void dt_trace_fail(dt_trace_t *trace, dt_code_t code, const char *message) {
   if (!dt__trace_begin(trace, "program"))
     return;
-  DT_TRACE_FAIL(trace, code, "%s", message ? message : "failed");
+  if (!dt__code_is_failure(code))
+    DT_TRACE_FAIL(trace, DT_E_ARGUMENT, "%s (told as code %d, which is no failure's)",
+                  message ? message : "failed", (int)code);
+  else
+    DT_TRACE_FAIL(trace, code, "%s", message ? message : "failed");
+}
+
+bool dt_trace_goes_on(dt_trace_t *trace) {
+  if (!trace || trace->status)
+    return false;
+  return dt__trace_take(trace, dt__watch_check(trace->request->watch));
 }
 
 void dt_trace_recode(dt_trace_t *trace, dt_code_t from, dt_code_t to) {
-  if (trace && trace->status && dt_status_code(trace->status) == from)
+  if (trace && trace->status && dt__code_is_failure(to) && dt_status_code(trace->status) == from)
     trace->status = dt__status_recode(trace->status, to);
 }
 
@@ -188,6 +201,21 @@ static bool dtypes_fit(const dt_trace_t *trace, dt_op_t op, const dt_node_id_t *
   return fit;
 }
 
+// Bodies are traced into the program's graph, too, so its nodes are all there are. The clock costs
+// more than a node: it is looked at now and then.
+static dt_status_t check_budget(const dt_trace_t *trace) {
+  dt_watch_t *watch = trace->request->watch;
+  uint32_t n = trace->graph->nodes.len;
+  if (!watch)
+    return NULL;
+  if (watch->limits.max_nodes && n >= watch->limits.max_nodes)
+    return DT_FAIL(DT_E_LIMIT,
+                   "the program has %u nodes so far; its budget is %u (max_nodes, or "
+                   "DUCTILE_MAX_NODES): raise it, or make the program smaller, as with a loop",
+                   n, watch->limits.max_nodes);
+  return n % NODES_A_LOOK ? NULL : dt__watch_check(watch);
+}
+
 static dt_value_t add(dt_trace_t *trace, dt_op_t op, const dt_value_t *inputs, uint32_t n,
                       const dt_attrs_t *attrs, bool broadcast) {
   if (trace->status)
@@ -199,7 +227,8 @@ static dt_value_t add(dt_trace_t *trace, dt_op_t op, const dt_value_t *inputs, u
   if (broadcast && dtypes_fit(trace, op, ids, n) &&
       !dt__trace_take(trace, dt__graph_broadcast(trace->graph, ids, n, &trace->origin)))
     return none_value;
-  if (!dt__trace_take(trace, dt__graph_add(trace->graph, op, ids, n, attrs, &trace->origin, &out)))
+  if (!dt__trace_take(trace, check_budget(trace)) ||
+      !dt__trace_take(trace, dt__graph_add(trace->graph, op, ids, n, attrs, &trace->origin, &out)))
     return none_value;
   if (trace->lost_cond)
     (void)dt__trace_take(trace, DT_NO_MEMORY());

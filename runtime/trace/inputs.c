@@ -22,8 +22,10 @@ typedef struct declare_t {
 } declare_t;
 
 // ---- Declared facts -----------------------------------------------------------------------------
-// What a call is checked for by the guards, whatever the program asks.
-static dt_status_t declare_fact(dt_trace_t *trace, dt_sym_t cond) {
+// What a call is checked for by the guards, whatever the program asks. Declarations may ask for
+// more than any size is.
+static dt_status_t declare_fact(const declare_t *declare, uint32_t k, uint32_t d, dt_sym_t cond) {
+  dt_trace_t *trace = declare->trace;
   if (!cond.id)
     return dt__symenv_status(trace->env);
   if (dt__sym_known(trace->env, cond) == DT_TRUE)
@@ -31,7 +33,17 @@ static dt_status_t declare_fact(dt_trace_t *trace, dt_sym_t cond) {
   dt_guard_cond_t item = {.cond = cond, .origin = declared_origin};
   if (!DT_VEC_PUSH(&trace->traced->arena, &trace->traced->conds, item))
     return DT_NO_MEMORY();
-  return dt__sym_learn(trace->env, cond);
+  dt_status_t status = dt__sym_learn(trace->env, cond);
+  if (dt_status_code(status) != DT_E_INTERNAL)
+    return status;
+  dt_status_free(status);
+  dt_range_t range = dt__dim_range(declare->request, dt__dim_leader(declare->request, k, d));
+  int64_t divisor = dt__dim_decl(declare->request, k, d)->multiple_of;
+  return DT_FAIL(DT_E_ARGUMENT,
+                 "%s: no size of %lld to %lld is a multiple of %lld and all else that is declared "
+                 "of dims of its name and of those that it derives from",
+                 dt__dim_label(declare->request, k, d).text, (long long)range.lo,
+                 (long long)range.hi, (long long)(divisor ? divisor : 1));
 }
 
 // Each dim of the name says for itself what its size is a multiple of.
@@ -41,7 +53,7 @@ static dt_status_t declare_divisor(const declare_t *declare, uint32_t k, uint32_
   if (divisor <= 1)
     return NULL;
   dt_sym_t rest = dt__sym_mod(env, declare->sizes[k][d], dt__sym_const(env, divisor));
-  return declare_fact(declare->trace, dt__sym_eq(env, rest, dt__sym_const(env, 0)));
+  return declare_fact(declare, k, d, dt__sym_eq(env, rest, dt__sym_const(env, 0)));
 }
 
 // ---- Sizes --------------------------------------------------------------------------------------
@@ -83,14 +95,15 @@ static dt_status_t make_size(const declare_t *declare, dt_dim_at_t at, const dt_
 }
 
 // A size that derives from another, which is made by now.
-static dt_status_t derive_size(const declare_t *declare, const dt_dim_facts_t *facts,
-                               dt_sym_t *out) {
+static dt_status_t derive_size(const declare_t *declare, dt_dim_at_t at,
+                               const dt_dim_facts_t *facts, dt_sym_t *out) {
   dt_symenv_t *env = declare->trace->env;
   dt_sym_t of = declare->sizes[facts->of.input][facts->of.dim];
   *out = dt__sym_add(env, dt__sym_mul(env, dt__sym_const(env, facts->scale), of),
                      dt__sym_const(env, facts->offset));
-  DT_TRY(declare_fact(declare->trace, dt__sym_le(env, dt__sym_const(env, facts->range.lo), *out)));
-  return declare_fact(declare->trace, dt__sym_le(env, *out, dt__sym_const(env, facts->range.hi)));
+  dt_sym_t least = dt__sym_const(env, facts->range.lo), most = dt__sym_const(env, facts->range.hi);
+  DT_TRY(declare_fact(declare, at.input, at.dim, dt__sym_le(env, least, *out)));
+  return declare_fact(declare, at.input, at.dim, dt__sym_le(env, *out, most));
 }
 
 // Ends at a dim that derives from nothing: dims that derive from themselves are refused.
@@ -108,7 +121,7 @@ static dt_status_t size_of(const declare_t *declare, uint32_t k, uint32_t d) {
   if (!facts.derived)
     return make_size(declare, leader, &facts, size);
   DT_TRY(size_of(declare, facts.of.input, facts.of.dim));
-  return derive_size(declare, &facts, size);
+  return derive_size(declare, leader, &facts, size);
 }
 
 // ---- Layout -------------------------------------------------------------------------------------

@@ -151,12 +151,17 @@ static dt_status_t find_lines(dt_replay_t *r, const char *text, size_t len) {
   return NULL;
 }
 
-static dt_status_t keep_constants(dt_replay_t *r) {
+static dt_status_t keep_constants(dt_replay_t *r, dt_tensor_t *const *given) {
   uint32_t n = r->graph->constants.len;
   r->constants = DT_ARENA_ARRAY(&r->arena, dt_tensor_t *, n + 1);
   if (!r->constants)
     return DT_NO_MEMORY();
   for (uint32_t k = 0; k < n; k++) {
+    if (given) {
+      dt_tensor_retain(given[k]);
+      r->constants[k] = given[k];
+      continue;
+    }
     const dt_graph_constant_t *constant = &r->graph->constants.items[k];
     dt_tensor_desc_t desc = {.struct_size = sizeof(desc),
                              .dtype = constant->dtype,
@@ -179,11 +184,17 @@ static dt_status_t keep_captures(dt_replay_t *r) {
   return NULL;
 }
 
-static dt_status_t read_text(dt_replay_t *r, const char *text, size_t len) {
+static dt_status_t read_text(dt_replay_t *r, const char *text, size_t len,
+                             dt_tensor_t *const *constants, uint32_t n_constants) {
   dt_scan_t scan;
+  const void **data = constants ? DT_ARENA_ARRAY(&r->arena, const void *, n_constants + 1) : NULL;
+  if (constants && !data)
+    return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < n_constants; k++)
+    data[k] = constants[k]->data;
   DT_TRY(dt__symenv_create(&r->env));
   dt__scan_init(&scan, text, len, r->file);
-  DT_TRY(dt__graph_parse(&r->arena, r->env, &scan, &r->graph));
+  DT_TRY(dt__graph_parse_over(&r->arena, r->env, &scan, data, &r->graph));
   if (!dt__scan_end(&scan))
     return dt__scan_fail(&scan, "expected the end of the text");
   DT_TRY(dt__graph_verify(r->graph));
@@ -192,17 +203,19 @@ static dt_status_t read_text(dt_replay_t *r, const char *text, size_t len) {
   DT_TRY(find_lines(r, text, len));
   DT_TRY(declare(r));
   DT_TRY(keep_captures(r));
-  return keep_constants(r);
+  return keep_constants(r, constants);
 }
 
-dt_status_t dt__replay_create(const char *text, size_t len, const char *file, dt_replay_t **out) {
+dt_status_t dt__replay_create(const char *text, size_t len, const char *file,
+                              dt_tensor_t *const *constants, uint32_t n_constants,
+                              dt_replay_t **out) {
   *out = NULL;
   dt_replay_t *r = dt__calloc(1, sizeof(*r));
   if (!r)
     return DT_NO_MEMORY();
   dt__arena_init(&r->arena, 0);
   r->file = dt__arena_strdup(&r->arena, file);
-  dt_status_t status = r->file ? read_text(r, text, len) : DT_NO_MEMORY();
+  dt_status_t status = r->file ? read_text(r, text, len, constants, n_constants) : DT_NO_MEMORY();
   if (status) {
     dt__replay_destroy(r);
     return status;

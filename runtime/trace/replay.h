@@ -12,7 +12,10 @@ typedef struct dt_replay_t dt_replay_t;
 // Reads and checks `text`; `file` stands in messages and, with a node's line, in what is traced.
 // Both are copied. DT_E_FORMAT with the place in the text, DT_E_UNSUPPORTED (a symbol that no input
 // binds).
+// `constants`, retained, are those of the text in its order (`n_constants` of them, of its dtypes
+// and sizes); NULL: their data are the text's, or zeros.
 dt_status_t dt__replay_create(const char *text, size_t len, const char *file,
+                              dt_tensor_t *const *constants, uint32_t n_constants,
                               dt_replay_t **out) DT_MUST_USE;
 void dt__replay_destroy(dt_replay_t *replay); // NULL allowed
 

@@ -4,6 +4,7 @@
 #include "runtime/trace/capture.h"
 
 #include "runtime/base/log.h"
+#include "runtime/base/watch.h"
 
 // ---- Assumptions --------------------------------------------------------------------------------
 static void log_guard(const dt_symenv_t *env, dt_sym_t cond, const dt_origin_t *origin) {
@@ -119,8 +120,12 @@ dt_status_t dt__trace_run(const dt_trace_request_t *request, dt_traced_t **out) 
   dt_traced_t *traced = dt__calloc(1, sizeof(*traced));
   if (!traced)
     return DT_NO_MEMORY();
+  dt__watch_enter(request->watch);
   dt__arena_init(&traced->arena, 0);
-  dt_status_t status = capture(traced, request);
+  traced->arena.watch = request->watch;
+  dt_status_t status = dt__watch_explain(request->watch, capture(traced, request));
+  // What was traced outlives its watch, and stays counted for as long as that lasts.
+  traced->arena.watch = NULL;
   if (status) {
     dt__traced_destroy(traced);
     bool named = request->name && request->name[0];

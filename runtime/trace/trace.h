@@ -24,6 +24,7 @@ typedef struct dt_traced_t {
   dt_graph_t *graph;
   DT_VEC(dt_guard_cond_t) conds;   // assumptions, in order; origins' strings live as long as this
   DT_VEC(dt_tensor_t *) constants; // retained; constants.items[i] backs graph constant i
+  DT_VEC(const char *) taken;      // names of constants of which the program read numbers itself
   DT_VEC(dt_traced_capture_t) captures; // by the graph's captures
   // By input, where the graph updates any: as dt_guard_context_t says; else NULL.
   const uint32_t *shared;
@@ -75,6 +76,7 @@ typedef struct dt_trace_request_t {
   bool
       no_hints; // take the layouts of `example` alone, so that no question is answered by its sizes
   const dt_trace_policy_t *policy; // NULL: everything is a symbol
+  struct dt_watch_t *watch;        // what it may take, and who may stop it; NULL: no limits
 } dt_trace_request_t;
 
 // Checks the declarations themselves: DT_E_ARGUMENT, DT_E_DTYPE or DT_E_LIMIT naming the argument

@@ -21,7 +21,7 @@ pass     e: 2 sets, 1 variant, 0 evaluator calls
 error    f-leave: the process ended without an answer
 pass     g: 2 sets, 1 variant, 0 evaluator calls
 error    h-crash: the process crashed: Aborted
-8 folders: 4 pass, 0 wrong, 0 refused, 4 error
+8 folders: 4 pass, 0 wrong, 0 refused, 4 error, 0 late
 exit status 1
 TEXT
 failures=0

@@ -12,13 +12,14 @@ import struct
 import onnx_ml_pb2 as onnx
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-FLOAT, INT64 = 1, 7
+FLOAT, INT64, BOOL = 1, 7, 9
 
 
 def value(info, name, kind, dims):
     info.name = name
     tensor = info.type.tensor_type
     tensor.elem_type = kind
+    tensor.shape.SetInParent()
     for dim in dims:
         place = tensor.shape.dim.add()
         if isinstance(dim, str):
@@ -66,15 +67,41 @@ NAMED = model([("Concat", ["x", "y"], ["z"])], [("x", FLOAT, ["n"]), ("y", FLOAT
 RANDOM = model([("Bernoulli", ["x"], ["z"])], ROWS[:1], [("z", FLOAT, ["batch", 3])])
 
 
-def folder(name, model_bytes, sets, more=None):
-    write(f"folders/{name}/model.onnx", model_bytes)
+# Whose exponentials are not the nearest numbers, which a tolerance of 0 shows.
+INEXACT = model([("Abs", ["x"], ["a"]), ("Exp", ["a"], ["e"]), ("Neg", ["e"], ["z"])], ROWS[:1],
+                [("z", FLOAT, ["batch", 3])])
+
+
+def looping():
+    """One more for each trip, as many as the input says."""
+    made = onnx.ModelProto(ir_version=8)
+    made.opset_import.add(version=17)
+    made.graph.name = "test"
+    body = onnx.GraphProto(name="body")
+    body.node.add(op_type="Identity", input=["going"], output=["goes_on"])
+    body.node.add(op_type="Add", input=["before", "x"], output=["after"])
+    value(body.input.add(), "trip", INT64, [])
+    value(body.input.add(), "going", BOOL, [])
+    value(body.input.add(), "before", FLOAT, [3])
+    value(body.output.add(), "goes_on", BOOL, [])
+    value(body.output.add(), "after", FLOAT, [3])
+    node = made.graph.node.add(op_type="Loop", input=["trips", "", "x"], output=["z"])
+    node.attribute.add(name="body", type=5).g.CopyFrom(body)
+    value(made.graph.input.add(), "x", FLOAT, [3])
+    value(made.graph.input.add(), "trips", INT64, [])
+    value(made.graph.output.add(), "z", FLOAT, [3])
+    return made.SerializeToString()
+
+
+def folder(name, model_bytes, sets, more=None, root="folders"):
+    write(f"{root}/{name}/model.onnx", model_bytes)
     for number, (inputs, outputs) in enumerate(sets):
         for kind, tensors in (("input", inputs), ("output", outputs)):
             for k, data in enumerate(tensors):
                 if data is not None:
-                    write(f"folders/{name}/test_data_set_{number}/{kind}_{k}.pb", data)
+                    write(f"{root}/{name}/test_data_set_{number}/{kind}_{k}.pb", data)
     for file, data in (more or {}).items():
-        write(f"folders/{name}/{file}", data)
+        write(f"{root}/{name}/{file}", data)
 
 
 def floats(rows, values):
@@ -82,11 +109,15 @@ def floats(rows, values):
 
 
 def main():
-    shutil.rmtree(os.path.join(HERE, "folders"), ignore_errors=True)
+    for made in ("folders", "models/inexact", "models/loop"):
+        shutil.rmtree(os.path.join(HERE, made), ignore_errors=True)
     write("models/sum.onnx", SUM)
     write("models/both.onnx", BOTH)
     write("models/counts.onnx", COUNTS)
     write("models/named.onnx", NAMED)
+    write("models/loop.onnx", looping())
+    folder("loop", looping(), [([floats(0, [1, 2, 3]), tensor(INT64, [], [1 << 62])], [floats(0, [0] * 3)])],
+           root="models")
     one = [floats(1, [1, 2, -9]), floats(0, [0.5, 1, 2])]
     two = [floats(2, [1, 2, 3, 4, 5, 6]), floats(0, [0, 0, -4])]
     one_z, two_z = floats(1, [1.5, 3, 0]), floats(2, [1, 2, 0, 4, 5, 2])
@@ -105,6 +136,8 @@ def main():
     folder("bare", SUM, [])
     folder("blind", SUM, [(one, [])])
     folder("broken", SUM, [([one[0][:-3], one[1]], [one_z])])
+    many = [k * 0.0371 - 5 for k in range(300)]
+    folder("inexact", INEXACT, [([floats(100, many)], [floats(100, [0] * 300)])], root="models")
     folder("misfit", SUM, [([one[0], floats(2, [0] * 6)], [one_z])])
 
 

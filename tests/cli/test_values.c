@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "cli/check.h"
+#include "cli/cli.h"
 #include "cli/elements.h"
 #include "cli/options.h"
 #include "cli/sweep.h"
@@ -192,6 +193,7 @@ typedef struct options_t {
   const char *text;
   uint32_t word, count;
   double real;
+  int64_t deadline;
   cli_list_t list;
 } options_t;
 
@@ -203,13 +205,14 @@ static const cli_option_t rows[] = {
     {"count", CLI_COUNT, offsetof(options_t, count), "N", "", NULL, 2, 9},
     {"real", CLI_REAL, offsetof(options_t, real), "X", "", NULL, 0, 0},
     {"list", CLI_LIST, offsetof(options_t, list), "ITEM", "", NULL, 0, 0},
+    CLI_ROW_DEADLINE(options_t, ""),
 };
 static const cli_command_t command = {.name = "test",
                                       .usage = "",
                                       .about = "",
                                       .exits = "",
                                       .options = rows,
-                                      .n_options = 6,
+                                      .n_options = 7,
                                       .operand = "file",
                                       .many = true};
 
@@ -245,12 +248,55 @@ static void test_options(void **state) {
   }
 }
 
+static void test_times(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    int64_t ns;
+  } times[] = {{"1ns", 1},     {"500ms", 500000000},  {"2s", 2000000000},
+               {"0.5us", 500}, {"1.5m", 90000000000}, {"24h", 86400000000000}};
+  static const char *const wrong[] = {"",
+                                      "5",
+                                      "s",
+                                      "0s",
+                                      "0.1ns",
+                                      "-1s",
+                                      "1e3s",
+                                      "1 s",
+                                      "5x",
+                                      "5sec",
+                                      "24.1h",
+                                      "1.2.3s",
+                                      ".s",
+                                      "inf",
+                                      "nans",
+                                      "0x10s",
+                                      "1111111111111111111111111111111111s"};
+  static options_t options;
+  cli_operands_t operands;
+  int status = 0;
+  for (size_t k = 0; k < sizeof(times) / sizeof(times[0]); k++) {
+    char *line[] = {"test", "--deadline", (char *)times[k].text, "a", NULL};
+    options.deadline = 0;
+    assert_true(cli_parse(&command, 4, line, &options, &operands, &status));
+    assert_int_equal(options.deadline, times[k].ns);
+    assert_true(cli_end_ns(options.deadline) > times[k].ns);
+  }
+  for (size_t k = 0; k < sizeof(wrong) / sizeof(wrong[0]); k++) {
+    char *line[] = {"test", "--deadline", (char *)wrong[k], "a", NULL};
+    if (cli_parse(&command, 4, line, &options, &operands, &status) || status != CLI_USAGE)
+      fail_msg("--deadline %s: taken, status %d", wrong[k], status);
+  }
+  assert_int_equal(cli_end_ns(0), 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_halves),    cmocka_unit_test(test_rounding),
       cmocka_unit_test(test_integers),  cmocka_unit_test(test_compare),
       cmocka_unit_test(test_sweep),     cmocka_unit_test(test_trace),
       cmocka_unit_test(test_quantiles), cmocka_unit_test(test_options),
+      cmocka_unit_test(test_times),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,7 +16,8 @@ actual=$(
   printf '%s\n' "${arguments[@]}"
   printf '\n%s\nexit status %s\n' "$printed" "$status" |
     case $command in
-      inspect | run) cat ;;
+      inspect) cat ;;
+      run) sed -E 's/[0-9.]+ MB\>/- MB/g; s/("(call|peak)_bytes"):[0-9]+/\1:0/g' ;;
       *) sed -E 's/[0-9.]+ [um]s\>/- ms/g; s/[0-9.]+ (ns|MB)\>/- \1/g
                  s/("([a-z0-9_]+_)?(us|ns|ms|bytes)"):[0-9.]+/\1:0/g
                  s/\(session .*\)$/(-)/' ;;

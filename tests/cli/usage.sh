@@ -83,10 +83,14 @@ expect 2 'no folder' check
 expect 1 'nowhere: No such file' check nowhere
 expect 1 'no folder with a model.onnx' check graphs
 expect 1 'no folder with a model.onnx is called nope*' check folders --only 'nope*'
-expect 2 'expected pass, wrong, refused or error' check folders --list good
+expect 2 'expected pass, wrong, refused, error or late' check folders --list good
 expect 2 '--rtol -1' check folders --rtol -1
 expect 2 '--jobs 257' check folders --jobs 257
 expect 2 '--dim x: expected NAME=SIZES' bench models/sum.onnx --dim x
+for time in 0s -1s 5 5x s 1e3s 25h .s 1.2.3s ''; do
+  expect 2 "--deadline $time: no such value for TIME" run models/sum.onnx --deadline "$time"
+done
+expect 2 '--deadline: needs TIME' explain graphs/add.dtt --deadline
 expect 2 '--mode fast' bench models/sum.onnx --mode fast
 
 # Output that cannot be written is a failure.

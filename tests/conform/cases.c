@@ -130,6 +130,11 @@ MAKE(slice_even, dt_slice(t, x[0], 0, dt_sym_const(t, 0),
                           dt_sym_floordiv(t, dt_sym_add(t, dt_dim(t, x[0], 0), dt_sym_const(t, 1)),
                                           dt_sym_const(t, 2)),
                           2))
+MAKE(slice_columns,
+     dt_slice(t, x[0], 1, dt_sym_const(t, 0),
+              dt_sym_floordiv(t, dt_sym_add(t, dt_dim(t, x[0], 1), dt_sym_const(t, 1)),
+                              dt_sym_const(t, 2)),
+              2))
 MAKE(slice_reversed, dt_slice(t, x[0], 1, dt_sym_sub(t, dt_dim(t, x[0], 1), dt_sym_const(t, 1)),
                               dt_dim(t, x[0], 1), -1))
 MAKE(concat_rows, dt_concat(t, 3, (const dt_value_t[]){x[0], x[1], x[0]}, 0))
@@ -407,6 +412,7 @@ const case_t cases[] = {
     {"view", "expand", "", T_ALL, 2, {ANY(2, 1, DIM_N), ANY(2, DIM_M, 5)}, false, make_expand},
     {"view", "slice", "half", T_ALL, 1, {ANY(2, MN)}, false, make_slice_half},
     {"view", "slice", "even", T_ALL, 1, {ANY(2, MN)}, false, make_slice_even},
+    {"view", "slice", "columns", T_ALL, 1, {ANY(2, MN)}, false, make_slice_columns},
     {"view", "slice", "reversed", T_ALL, 1, {ANY(2, MN)}, false, make_slice_reversed},
     {"view",
      "concat",

@@ -2,7 +2,7 @@
 // Conformance on the CPU, or on a GPU (tests/device/on_device.h): every case of cases*.c, compiled
 // once per dtype and run at many sizes, contiguous and strided, against the evaluator under the
 // numerical policy. Only answers of compiled code count: a case whose calls were not all answered
-// by it fails. usage: test_ops GROUP [OP] [--few [N] | --tiny | --halves]
+// by it fails. usage: test_ops GROUP|all [OP] [--few [N] | --tiny | --halves | --guarded [N]]
 #include "tests/conform/cases.h"
 
 #include "lower/graph/eval.h"
@@ -10,6 +10,7 @@
 #include "runtime/base/dtype.h"
 #include "runtime/base/status.h"
 #include "runtime/trace/trace.h"
+#include "tests/conform/guarded/guarded_function.h"
 #include "tests/device/on_device.h"
 
 #include <math.h>
@@ -19,6 +20,8 @@
 
 static const int64_t shapes[][2] = {{1, 1},  {0, 3},  {3, 0},   {2, 3},   {7, 16},  {16, 7},
                                     {1, 33}, {33, 1}, {17, 65}, {130, 5}, {3, 300}, {64, 48}};
+// Between guards also: every second of them fills whole vectors, and there is none behind the last.
+static const int64_t whole_vectors[2] = {3, 127};
 static const struct {
   dt_dtype_t dtype;
   uint32_t bit;
@@ -32,6 +35,9 @@ static const struct {
 static bool few;
 // With --halves: nothing but all halves there are, through ops of one input.
 static bool halves;
+// With --guarded: kernels run between guards (guarded/guarded.h), without a runtime; every N-th.
+static bool guarded;
+static uint64_t launches;
 // With --tiny: one shape of one element, in all layouts and dtypes, where code is what is wanted.
 static bool tiny;
 static bool is_tried(int layout, size_t shape) {
@@ -209,14 +215,35 @@ static bool oracle(const run_t *run, dt_tensor_t *const *inputs, dt_arena_t *are
 
 // An element in halves whose bound is 0 is certain after its rounding, so that even the last place
 // must be right; the place of the first that is not, or -1.
-static int64_t first_inexact(const dt_eval_value_t *expected, const dt_tensor_t *got) {
+static int64_t first_inexact(const dt_eval_value_t *expected, const void *got) {
   for (int64_t k = 0; dt__dtype_is_half(expected->dtype) && k < expected->count; k++) {
-    const char *at = (const char *)dt_tensor_data(got) + 2 * (size_t)k;
+    const char *at = (const char *)got + 2 * (size_t)k;
     double want = expected->data[k].f;
     if (expected->bound[k] == 0.0 && !isnan(want) && dt__scalar_load(expected->dtype, at).f != want)
       return k;
   }
   return -1;
+}
+
+static void compare_data(const run_t *run, const int64_t *shape, int layout,
+                         const dt_eval_value_t *expected, const void *got) {
+  dt_eval_report_t report = {0};
+  if (!dt__eval_compare(expected, got, NULL, &report)) {
+    dt_text_t text;
+    dt__text_init(&text);
+    dt__eval_report_print(expected, &report, &text);
+    printf("FAIL %s [%d, %d] layout %d: %s\n", run->name, (int)shape[0], (int)shape[1], layout,
+           dt__text_str(&text));
+    dt__text_fini(&text);
+    failures++;
+  } else if (first_inexact(expected, got) >= 0) {
+    int64_t k = first_inexact(expected, got);
+    printf("FAIL %s [%d, %d] layout %d: element %d is not %.9g, which is certain\n", run->name,
+           (int)shape[0], (int)shape[1], layout, (int)k, expected->data[k].f);
+    failures++;
+  }
+  checked += report.compared;
+  uncertain += report.uncertain;
 }
 
 static void compare(const run_t *run, const int64_t *shape, int layout, dt_tensor_t *const *inputs,
@@ -230,27 +257,13 @@ static void compare(const run_t *run, const int64_t *shape, int layout, dt_tenso
         expected.rank == dt_tensor_rank(got) && expected.dtype == dt_tensor_dtype(got);
     for (uint32_t d = 0; same_shape && d < expected.rank; d++)
       same_shape = expected.sizes[d] == dt_tensor_sizes(got)[d];
-    dt_eval_report_t report = {0};
     if (!same_shape) {
       printf("FAIL %s [%d, %d]: rank, dtype or sizes differ\n", run->name, (int)shape[0],
              (int)shape[1]);
       failures++;
-    } else if (!dt__eval_compare(&expected, dt_tensor_data(got), NULL, &report)) {
-      dt_text_t text;
-      dt__text_init(&text);
-      dt__eval_report_print(&expected, &report, &text);
-      printf("FAIL %s [%d, %d] layout %d: %s\n", run->name, (int)shape[0], (int)shape[1], layout,
-             dt__text_str(&text));
-      dt__text_fini(&text);
-      failures++;
-    } else if (first_inexact(&expected, got) >= 0) {
-      int64_t k = first_inexact(&expected, got);
-      printf("FAIL %s [%d, %d] layout %d: element %d is not %.9g, which is certain\n", run->name,
-             (int)shape[0], (int)shape[1], layout, (int)k, expected.data[k].f);
-      failures++;
+    } else {
+      compare_data(run, shape, layout, &expected, dt_tensor_data(got));
     }
-    checked += report.compared;
-    uncertain += report.uncertain;
   }
   dt__traced_destroy(traced);
   dt__arena_fini(&arena);
@@ -335,6 +348,74 @@ out:
   dt_function_release(function);
 }
 
+// ---- Between guards -------------------------------------------------------------------------------
+static void call_guarded(const run_t *run, guarded_function_t *function, const int64_t *shape,
+                         int layout, uint32_t number) {
+  argument_t args[CASE_INPUTS] = {{0}};
+  dt_tensor_t *inputs[CASE_INPUTS];
+  void *memory[CASE_INPUTS], *output = NULL;
+  char note[GUARDED_NOTE] = "";
+  dt_arena_t arena;
+  dt_traced_t *traced = NULL;
+  guarded_variant_t *variant = NULL;
+  dt_eval_value_t expected;
+  bool right = true;
+  dt__arena_init(&arena, 0);
+  for (uint32_t k = 0; right && k < run->c->n_inputs; k++) {
+    right = make_argument(run, k, shape, layout, &args[k]);
+    inputs[k] = args[k].tensor;
+    memory[k] = right ? dt_tensor_data(inputs[k]) : NULL;
+  }
+  dt_trace_request_t request = {.name = run->name,
+                                .program = program,
+                                .closure = (void *)(uintptr_t)run,
+                                .n_inputs = run->c->n_inputs,
+                                .n_outputs = 1,
+                                .inputs = run->decls,
+                                .example = inputs};
+  right = right && oracle(run, inputs, &arena, &traced, &expected) &&
+          (output = calloc((size_t)expected.count + 1, 8)) != NULL &&
+          !failed(run->name, guarded_function_find(function, &request, &variant)) &&
+          !failed(run->name,
+                  guarded_call(variant->code, function->symbols, memory, &output, number, note));
+  if (right)
+    compare_data(run, shape, layout, &expected, output);
+  free(output);
+  dt__traced_destroy(traced);
+  dt__arena_fini(&arena);
+  for (uint32_t k = 0; k < run->c->n_inputs; k++) {
+    dt_tensor_release(args[k].tensor);
+    free(args[k].memory);
+  }
+}
+
+// Functions take turns in what they are compiled for.
+static void check_guarded(const case_t *c, dt_dtype_t dtype, int number) {
+  static guarded_function_t function;
+  run_t run = {.c = c, .dtype = dtype};
+  snprintf(run.name, sizeof(run.name), "%s%s%s %s", c->op, c->form[0] ? " " : "", c->form,
+           dt_dtype_name(dtype));
+  declare(&run);
+  const char *cpu = number % 3 == 1 && __builtin_cpu_supports("sse4.2") ? "x86-64-v2"
+                    : number % 3 == 2 && __builtin_cpu_supports("avx2") ? "x86-64-v3"
+                                                                        : "";
+  dt_target_t target;
+  if (failed(run.name, dt__llvm_host_target(cpu, 2, &target)))
+    return;
+  dt_compile_options_t options = {.quick = number % 2 == 1};
+  guarded_function_init(&function, &target, &options);
+  uint32_t calls = 0;
+  for (int layout = 0; layout < 3; layout++)
+    for (size_t s = 0; s < sizeof(shapes) / sizeof(shapes[0]); s++)
+      if (!(c->needs_rows && shapes[s][0] == 0))
+        call_guarded(&run, &function, shapes[s], layout, calls++);
+  for (uint32_t end = 0; end < 2; end++)
+    call_guarded(&run, &function, whole_vectors, 0, calls++);
+  for (uint32_t k = 0; k < function.n; k++)
+    launches += function.variants[k].code ? guarded_launches(function.variants[k].code) : 0;
+  guarded_function_fini(&function);
+}
+
 // All of them, by number; NULL after the last.
 static const case_t *case_at(uint32_t k) {
   const struct {
@@ -374,7 +455,8 @@ int main(int argc, char **argv) {
     few = strcmp(argv[i], "--few") == 0;
     tiny = strcmp(argv[i], "--tiny") == 0;
     halves = strcmp(argv[i], "--halves") == 0;
-    if (few || tiny || halves) {
+    guarded = strcmp(argv[i], "--guarded") == 0;
+    if (few || tiny || halves || guarded) {
       every = i + 1 < argc ? strtol(argv[i + 1], NULL, 10) : 1;
       argc = i;
     }
@@ -383,13 +465,17 @@ int main(int argc, char **argv) {
   int ran = 0, seen = 0;
   const case_t *c = NULL;
   for (uint32_t k = 0; (c = case_at(k)); k++) {
-    if ((argc > 1 && strcmp(c->group, argv[1]) != 0) || (argc > 2 && strcmp(c->op, argv[2]) != 0))
+    if ((argc > 1 && strcmp(c->group, argv[1]) != 0 && strcmp("all", argv[1]) != 0) ||
+        (argc > 2 && strcmp(c->op, argv[2]) != 0))
       continue;
     for (size_t d = 0; d < sizeof(dtypes) / sizeof(dtypes[0]); d++)
       if ((c->dtypes & dtypes[d].bit) && !(halves && !dt__dtype_is_half(dtypes[d].dtype)) &&
           !(few && has_sibling(c->group, dtypes[d].dtype)) &&
           seen++ % (every > 1 ? every : 1) == 0) {
-        check_case(runtime, c, dtypes[d].dtype);
+        if (guarded)
+          check_guarded(c, dtypes[d].dtype, ran);
+        else
+          check_case(runtime, c, dtypes[d].dtype);
         ran++;
       }
   }
@@ -398,5 +484,8 @@ int main(int argc, char **argv) {
          (long long)checked, (long long)uncertain, failures);
   if (on_device_graphs())
     printf("%llu calls were graphs\n", (unsigned long long)graph_calls);
-  return failures || ran == 0 || uncertain * 2 > checked || (on_device_graphs() && !graph_calls);
+  if (guarded)
+    printf("%llu launches between guards\n", (unsigned long long)launches);
+  return failures || ran == 0 || (guarded && !launches) || uncertain * 2 > checked ||
+         (on_device_graphs() && !graph_calls);
 }

@@ -184,5 +184,6 @@ dt_status_t on_device_call(dt_session_t *session, dt_function_t *function,
 }
 
 dt_status_t on_device_prepare(dt_function_t *function) {
-  return on_device() ? dt_function_prepare_on(function, DT_CUDA, 0) : dt_function_prepare(function);
+  const dt_prepare_options_t where = {.device = on_device() ? DT_CUDA : DT_CPU};
+  return dt_function_prepare(function, &where);
 }

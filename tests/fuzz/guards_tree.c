@@ -70,7 +70,7 @@ static bool make_round(round_t *r, fuzz_rng_t *rng) {
   if (!r->compiler)
     return true;
   dt_job_t job = {.run = run_compile, .arg = r};
-  return ok(dt__jobs_run(dt__compiler_jobs(r->compiler), &job, 1), r->seed, "the code");
+  return ok(dt__jobs_run(dt__compiler_jobs(r->compiler), &job, 1, 0), r->seed, "the code");
 }
 
 static void drop_round(round_t *r) {

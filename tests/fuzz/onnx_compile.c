@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fuzzes the compiler by models: what the importer accepts is compiled without sizes, and called
 // once at small ones. Neither may fail by an invariant of ours, and results have the sizes and
-// types that the evaluator gives. Loops that a model can make endless are compiled and not called.
-// With DUCTILE_TEST_DEVICE=cuda compiles and calls are for a CUDA device.
+// types that the evaluator gives. Every call has a deadline, since a model's loops may be endless:
+// one that does not end soon after it is a finding. With DUCTILE_TEST_DEVICE=cuda compiles and
+// calls are for a CUDA device, where what is queued runs out: there loops are compiled and not
+// called.
 #include "tests/fuzz/onnx_fuzz.h"
 
 #include "ductile/device.h"
 #include "frontends/onnx/declare.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/thread.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +18,9 @@
 
 #define MOST_NODES 40
 #define MOST_ELEMENTS 4096
+#define CALL_NS 300000000LL // that a call has
+#define LATE_NS                                                                                    \
+  10000000000LL // after which one that has not ended is a finding, also on a busy machine
 
 typedef struct call_t {
   dt_onnx_decls_t decls;
@@ -117,11 +123,16 @@ static bool answer(dt_function_t *function, dt_device_t device, const call_t *ca
   dt_session_options_t on = {.struct_size = sizeof(on), .device = device};
   dt_session_t *session = NULL;
   fuzz_require(!dt_session_create_on(fuzz_runtime(), &on, &session));
-  dt_status_t status =
-      dt_call(session, function, call->inputs, call->decls.len, outputs, call->n_outputs);
+  dt_call_options_t options = {.struct_size = sizeof(options),
+                               .deadline_ns = dt__now_ns() + CALL_NS};
+  dt_status_t status = dt_call_with(session, function, call->inputs, call->decls.len, outputs,
+                                    call->n_outputs, &options);
   if (!status)
     status = dt_session_wait(session);
-  bool answered = !status;
+  bool answered = !status, late = dt__now_ns() > options.deadline_ns + LATE_NS;
+  if (late)
+    (void)fprintf(stderr, "a call ended long after its deadline: %s\n", dt_status_message(status));
+  fuzz_require(!late);
   fuzz_expect(status);
   dt_session_destroy(session);
   return answered;
@@ -144,8 +155,8 @@ static void run(dt_onnx_t *model, dt_function_t *compiled, const call_t *call) {
   dt_tensor_t **expected = got + call->n_outputs;
   dt_function_t *evaluated = fuzz_function(model, DT_ANSWER_EVALUATOR);
   fuzz_require(evaluated != NULL);
-  if (answer(compiled, on_device() ? DT_CUDA : DT_CPU, call, got) &&
-      answer(evaluated, DT_CPU, call, expected))
+  bool answered = answer(compiled, on_device() ? DT_CUDA : DT_CPU, call, got);
+  if (answer(evaluated, DT_CPU, call, expected) && answered)
     for (uint32_t k = 0; k < call->n_outputs; k++)
       compare(got[k], expected[k]);
   for (uint32_t k = 0; k < 2 * call->n_outputs; k++)
@@ -157,9 +168,10 @@ static void run(dt_onnx_t *model, dt_function_t *compiled, const call_t *call) {
 static void check(dt_onnx_t *model, dt_function_t *function) {
   dt_arena_t arena;
   call_t call = {0};
-  fuzz_expect(dt_function_prepare_on(function, on_device() ? DT_CUDA : DT_CPU, 0));
+  const dt_prepare_options_t where = {.device = on_device() ? DT_CUDA : DT_CPU};
+  fuzz_expect(dt_function_prepare(function, &where));
   dt__arena_init(&arena, 0);
-  if (!may_be_endless(model)) {
+  if (!on_device() || !may_be_endless(model)) {
     make_inputs(model, &arena, &call);
     if (!call.large)
       run(model, function, &call);

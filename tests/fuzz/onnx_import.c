@@ -9,7 +9,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   // The evaluator would answer: preparing is tracing alone.
   dt_function_t *function = model ? fuzz_function(model, DT_ANSWER_EVALUATOR) : NULL;
   if (function)
-    fuzz_expect(dt_function_prepare(function));
+    fuzz_expect(dt_function_prepare(function, NULL));
   dt_function_release(function);
   dt_onnx_close(model);
   return 0;

@@ -47,7 +47,7 @@ static void check_tensor(const input_t *in, const dt_onnx_tensor_t *tensor) {
   require(tensor->bytes <= 16 * (uint64_t)in->size);
   void *room = malloc((size_t)tensor->bytes + 1);
   require(room != NULL);
-  dt_status_t status = dt__onnx_tensor_copy(in->file, tensor, room, (size_t)tensor->bytes);
+  dt_status_t status = dt__onnx_tensor_copy(in->file, tensor, NULL, room, (size_t)tensor->bytes);
   require(!status || dt_status_code(status) == DT_E_RANGE);
   dt_status_free(status);
   free(room);

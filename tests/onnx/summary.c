@@ -47,7 +47,7 @@ static bool fill(dt_onnx_t *file, const dt_onnx_tensor_t *tensor, unsigned char 
   if (tensor->dtype->bits != 0) {
     *out_bytes = (size_t)tensor->bytes;
     *out = calloc(1, *out_bytes + 1);
-    dt_status_t status = *out ? dt__onnx_tensor_copy(file, tensor, *out, *out_bytes) : NULL;
+    dt_status_t status = *out ? dt__onnx_tensor_copy(file, tensor, NULL, *out, *out_bytes) : NULL;
     if (status)
       printf("FAILED %s\n", dt_status_message(status));
     dt_status_free(status);

@@ -17,6 +17,17 @@ mv "$work/first" "$work/second"
 "$work/second/bin/ductile" --version
 [[ -s $work/second/share/man/man1/ductile.1 ]] || { printf 'ductile.1 was not installed\n' && exit 1; }
 
+# So does the library its worker, which finds the library.
+if [[ -e $build/library/ductile-worker ]]; then
+  worker=$(find "$work/second" -name ductile-worker -type f)
+  [[ -x $worker ]] || { printf 'ductile-worker was not installed\n' && exit 1; }
+  "$worker" --version
+  [[ -s $work/second/share/man/man1/ductile-worker.1 ]]
+  DUCTILE_ISOLATION=worker DUCTILE_LOG=compile:2 "$work/second/bin/ductile" bench tests/cli/models/small.onnx \
+    --dim batch=2 --dim seq=3 2>&1 | tee "$work/log" | tail -n 1
+  grep -q 'worker [0-9]*: started' "$work/log" || { printf 'no worker was started\n' && exit 1; }
+fi
+
 cat >"$work/user.c" <<'TEXT'
 #include <ductile/tensor.h>
 #include <stdio.h>

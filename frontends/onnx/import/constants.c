@@ -30,10 +30,11 @@ static dt_status_t borrow(dt_onnx_t *file, const dt_onnx_tensor_t *tensor, const
 static dt_status_t read_tensor(dt_imp_model_t *model, const dt_onnx_tensor_t *tensor,
                                dt_tensor_t **out) {
   const void *data = NULL;
-  DT_TRY(dt__onnx_tensor_view(model->file, tensor, &data));
+  DT_TRY(dt__onnx_tensor_view(model->file, tensor, model->pace, &data));
   size_t size = dt_dtype_size(tensor->dtype->dtype);
-  return data && (uintptr_t)data % size == 0 ? borrow(model->file, tensor, data, out)
-                                             : dt__onnx_tensor_make(model->file, tensor, out);
+  return data && (uintptr_t)data % size == 0
+             ? borrow(model->file, tensor, data, out)
+             : dt__onnx_tensor_make(model->file, tensor, model->pace, out);
 }
 
 // ---- All of them ------------------------------------------------------------------------------------
@@ -47,6 +48,7 @@ static dt_status_t add(void *user, const dt_onnx_message_t *message, void *out,
   gather_t *g = user;
   const dt_onnx_tensor_t *tensor = out;
   (void)at;
+  DT_TRY(dt__onnx_go_on(g->model->pace, 4));
   if (message != &dt__onnx_tensor_message || !tensor->dtype ||
       tensor->dtype->dtype == DT_DTYPE_NONE)
     return NULL;
@@ -80,6 +82,7 @@ dt_status_t dt__imp_read_constants(dt_imp_model_t *model) {
   model->constants = g.found.items;
   for (uint32_t k = 0; k < g.found.len; k++) {
     dt_imp_constant_t *constant = &g.found.items[k];
+    DT_TRY(dt__onnx_go_on(model->pace, 32));
     // The model's own initializers are known to users by their names.
     if (is_initializer(model, constant->tensor)) {
       constant->name = dt__arena_printf(&model->arena, "%.*s", (int)constant->tensor->name.text.len,

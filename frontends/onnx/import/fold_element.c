@@ -50,6 +50,14 @@ static dt_imp_known_t *gather(dt_imp_node_t *n, uint32_t count, dt_dtype_t dtype
   return dt__imp_known_make(n, dtype, rank, sizes + DT_MAX_RANK - rank);
 }
 
+bool dt__imp_fold_one(dt_imp_node_t *n, dt_dtype_t dtype, const dt_imp_number_t *in,
+                      dt_dtype_t result, dt_imp_fold_fn_t fn, dt_imp_number_t *out) {
+  int64_t value = 0;
+  return fn(n, dtype, in, out) &&
+         (!dt__imp_is_integral(result) || !out->sym.id || dt__imp_is_literal(n, out->sym, &value) ||
+          dt__imp_fits(n, result, out->sym));
+}
+
 bool dt__imp_fold_each(dt_imp_node_t *n, uint32_t first, uint32_t count, dt_dtype_t dtype,
                        dt_imp_fold_fn_t fn) {
   const dt_imp_known_t *in[MOST_OPERANDS];
@@ -66,7 +74,7 @@ bool dt__imp_fold_each(dt_imp_node_t *n, uint32_t first, uint32_t count, dt_dtyp
   for (uint32_t k = 0; k < out->n; k++) {
     for (uint32_t i = 0; i < first + count; i++)
       numbers[i] = in[i]->items[source(in[i], out, k)];
-    if (!fn(n, operands, numbers, &out->items[k]))
+    if (!dt__imp_fold_one(n, operands, numbers, out->dtype, fn, &out->items[k]))
       return false;
   }
   dt__imp_out_known(n, 0, out);

@@ -90,34 +90,17 @@ FOLD(Sqrt, root)
 #undef FOLD
 
 // ---- Casts ------------------------------------------------------------------------------------------
-// The whole numbers that a dtype holds, of those that an i64 does.
-static void range_of(dt_dtype_t dtype, int64_t *low, int64_t *high) {
-  bool is_signed = dtype == DT_I8 || dtype == DT_I16 || dtype == DT_I32 || dtype == DT_I64;
-  size_t bits = dt_dtype_size(dtype) * 8;
-  *high = bits == 64 ? INT64_MAX : ((int64_t)1 << (is_signed ? bits - 1 : bits)) - 1;
-  *low = !is_signed ? 0 : bits == 64 ? INT64_MIN : -*high - 1;
-}
-
 // An integer in the dtype: as it is where it fits, a literal wrapped; false where neither.
 static bool to_integer(dt_imp_node_t *n, dt_sym_t sym, dt_dtype_t to, dt_imp_number_t *out) {
-  int64_t value = 0, low = 0, high = 0;
+  int64_t value = 0;
   out->sym = sym;
-  if (to == DT_BOOL) {
+  if (to == DT_BOOL)
     out->sym = dt_sym_ne(n->t, sym, dt_sym_const(n->t, 0));
-    return true;
-  }
-  if (to == DT_U64)
-    return false;
-  if (dt__imp_is_literal(n, sym, &value)) {
+  else if (to != DT_U64 && dt__imp_is_literal(n, sym, &value))
     out->sym = dt_sym_const(n->t, dt__imp_wrapped(to, (uint64_t)value));
-    return true;
-  }
-  range_of(to, &low, &high);
-  if (to == DT_I64)
-    return true;
-  dt_sym_t above = dt_sym_le(n->t, dt_sym_const(n->t, low), sym);
-  dt_sym_t below = dt_sym_le(n->t, sym, dt_sym_const(n->t, high));
-  return dt_sym_guard_or(n->t, dt_sym_and(n->t, above, below), false);
+  else
+    return to != DT_U64 && dt__imp_fits(n, to, sym);
+  return true;
 }
 
 // Literals to zero and saturated; NaN is 0.
@@ -125,13 +108,21 @@ static bool from_real(dt_imp_node_t *n, double real, dt_dtype_t to, dt_imp_numbe
   int64_t low = 0, high = 0;
   if (to == DT_U64)
     return false;
-  range_of(to, &low, &high);
+  dt__imp_bounds(to, &low, &high);
   double whole_part = isnan(real) ? 0 : trunc(real);
   int64_t value = whole_part <= (double)low    ? low
                   : whole_part >= (double)high ? high
                                                : (int64_t)whole_part;
   out->sym = dt_sym_const(n->t, to == DT_BOOL ? real != 0 : value);
   return true;
+}
+
+// An integer as a float, a literal rounded once.
+static dt_imp_number_t as_float(dt_imp_node_t *n, dt_sym_t sym, dt_dtype_t to) {
+  int64_t value = 0;
+  if (to == DT_F32 && dt__imp_is_literal(n, sym, &value))
+    return (dt_imp_number_t){.real = (double)(float)value};
+  return whole(n, sym);
 }
 
 static bool cast(dt_imp_node_t *n, dt_dtype_t from, dt_imp_number_t in, dt_dtype_t to,
@@ -144,7 +135,7 @@ static bool cast(dt_imp_node_t *n, dt_dtype_t from, dt_imp_number_t in, dt_dtype
   if (dt__imp_is_integral(to))
     return dt__imp_fraction(n, from, in, &f) &&
            to_integer(n, to == DT_BOOL ? f.top : trunc_of(n, f), to, out);
-  *out = dt__imp_is_integral(from) ? whole(n, in.sym) : in;
+  *out = dt__imp_is_integral(from) ? as_float(n, in.sym, to) : in;
   if (to != DT_F32 && to != DT_F64)
     return false;
   if (!out->sym.id)
@@ -187,7 +178,7 @@ static bool reduce(dt_imp_node_t *n, int64_t inputs_since, dt_imp_fold_fn_t fn) 
   out->items[0] = in->items[0];
   for (uint32_t k = 1; k < in->n; k++) {
     const dt_imp_number_t pair[] = {out->items[0], in->items[k]};
-    if (!fn(n, in->dtype, pair, &out->items[0]))
+    if (!dt__imp_fold_one(n, in->dtype, pair, in->dtype, fn, &out->items[0]))
       return false;
   }
   dt__imp_out_known(n, 0, out);

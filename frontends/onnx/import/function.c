@@ -2,24 +2,19 @@
 // Functions made of models.
 #include "frontends/onnx/declare.h"
 #include "frontends/onnx/import/walk.h"
+#include "runtime/base/options.h"
 #include "runtime/base/status.h"
 
-#include <stddef.h>
 #include <string.h>
 
 // ---- Options ----------------------------------------------------------------------------------------
 static dt_status_t read_options(const dt_onnx_function_options_t *options,
                                 dt_onnx_function_options_t *out) {
-  *out = (dt_onnx_function_options_t){0};
-  if (options) {
-    size_t size = options->struct_size ? options->struct_size : sizeof(*out);
-    if (size < offsetof(dt_onnx_function_options_t, function) + sizeof(out->function))
-      return DT_FAIL(DT_E_ARGUMENT, "onnx function options: struct_size %zu is too small", size);
-    memcpy(out, options, sizeof(*out) < size ? sizeof(*out) : size);
-  }
-  const dt_function_options_t *function = out->function;
-  if (function &&
-      (function->n_inputs || function->inputs || function->n_outputs || function->closure_free))
+  DT_TRY(DT_OPTIONS_TAKE(dt_onnx_function_options_t, out, options));
+  DT_TRY(dt__options_no_next(out->next));
+  dt_function_options_t function;
+  DT_TRY(DT_OPTIONS_TAKE(dt_function_options_t, &function, out->function));
+  if (function.n_inputs || function.inputs || function.n_outputs || function.closure_free)
     return DT_FAIL(DT_E_ARGUMENT, "onnx function options: n_inputs, inputs, n_outputs and "
                                   "closure_free are the model's to say; expected 0 and NULL");
   if (out->n_dims > 0 && !out->dims)
@@ -94,12 +89,8 @@ static dt_status_t make(dt_runtime_t *runtime, dt_imp_model_t *model,
                         const dt_onnx_function_options_t *options, dt_function_t **out) {
   dt_onnx_decls_t decls = {0};
   DT_TRY(prepare(model, options, &decls));
-  dt_function_options_t about = {.struct_size = sizeof(about)};
-  if (options->function) {
-    size_t size = options->function->struct_size;
-    memcpy(&about, options->function, size && size < sizeof(about) ? size : sizeof(about));
-    about.struct_size = sizeof(about);
-  }
+  dt_function_options_t about;
+  DT_TRY(DT_OPTIONS_TAKE(dt_function_options_t, &about, options->function));
   const dt_onnx_str_t *name = &model->file->model.graph->name;
   if (!about.name)
     about.name = dt__arena_printf(&model->arena, "%.*s", name->len ? (int)name->len : 5,
@@ -130,8 +121,22 @@ dt_status_t dt_onnx_function_create(dt_runtime_t *runtime, dt_onnx_t *model,
   dt__arena_init(&made->arena, 0);
   dt__onnx_retain(model);
   made->file = model;
-  dt_status_t status = make(runtime, made, &all, out);
-  if (status)
-    free_model(made);
+  dt_control_t control;
+  dt_onnx_pace_t pace = {0};
+  if (dt__control_is_wanted(all.deadline_ns, all.cancel)) {
+    dt__control_init(&control, all.deadline_ns, all.cancel);
+    pace.control = &control;
+  }
+  made->pace = &pace;
+  dt_status_t status = dt__onnx_go_on(&pace, DT_ONNX_WORK_A_LOOK);
+  if (!status)
+    status = make(runtime, made, &all, out);
+  made->pace = NULL;
+  if (!status)
+    return NULL;
+  dt_code_t code = dt_status_code(status);
+  if (code == DT_E_DEADLINE || code == DT_E_CANCELLED)
+    status = dt__status_annotate(status, "%s", model->what);
+  free_model(made);
   return status;
 }

@@ -50,6 +50,7 @@ static dt_status_t mark_call(needs_t *s, const dt_imp_frame_t *frame, const dt_o
 
 static dt_status_t mark_node(needs_t *s, const dt_imp_frame_t *frame, const dt_onnx_node_t *node,
                              bool *needed) {
+  DT_TRY(dt__onnx_go_on(s->model->pace, 32));
   if (node->function)
     return mark_call(s, frame, node, needed);
   const dt_imp_row_t *row =

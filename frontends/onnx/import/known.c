@@ -114,11 +114,23 @@ static const dt_imp_known_t *read_data(dt_imp_node_t *n, const dt_imp_constant_t
 const dt_imp_known_t *dt__imp_val_known(dt_imp_node_t *n, const dt_imp_val_t *value) {
   if (value->known || !value->data || value->data->elements > DT_IMP_KNOWN_MAX)
     return value->known;
-  if (!value->numbers) {
-    const dt_imp_constant_t *constant = dt__imp_find_constant(n->imp->model, value->data);
+  const dt_imp_constant_t *constant = dt__imp_find_constant(n->imp->model, value->data);
+  if (!value->numbers)
     ((dt_imp_val_t *)value)->numbers = constant ? read_data(n, constant) : NULL;
-  }
+  if (value->numbers && !DT_VEC_PUSH(&n->imp->arena, &n->imp->asked, constant))
+    dt__imp_fail(n, DT_E_NO_MEMORY, "out of memory");
   return value->numbers;
+}
+
+void dt__imp_take_asked(dt_imp_t *imp, uint32_t mark) {
+  for (uint32_t k = mark; k < imp->asked.len; k++) {
+    const dt_imp_constant_t *constant = imp->asked.items[k];
+    bool *taken = &imp->taken[constant - imp->model->constants];
+    if (!*taken)
+      dt_constant_taken(imp->t, constant->name);
+    *taken = true;
+  }
+  imp->asked.len = mark;
 }
 
 // ---- As a tensor ------------------------------------------------------------------------------------

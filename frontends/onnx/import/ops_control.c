@@ -3,9 +3,7 @@
 #include "frontends/onnx/import/loop.h"
 #include "frontends/onnx/import/trips.h"
 
-// Literal trip counts up to this are traced trip by trip.
-#define FEW_TRIPS 8
-// Loops whose bodies need numbers, or carry sequences, are: up to this.
+// Loops whose bodies need numbers, or carry sequences, are traced trip by trip: up to this.
 #define MOST_TRIPS 1024
 
 // One element of any rank as rank 0.
@@ -128,6 +126,7 @@ typedef struct loop_t {
   dt_sym_t trips,
       first; // what is known of the trip count and of the first condition; id 0: nothing
   bool has_trips, has_first;
+  bool written;              // trip by trip because it has few, not because it must
   bool stays;                // the condition that each trip gives is its own, a number, or counted
   const dt_imp_val_t *gives; // the number; NULL: its own
 } loop_t;
@@ -193,7 +192,7 @@ static bool read_loop(dt_imp_node_t *n, loop_t *loop) {
 
 // Whether trips are traced one after another: few of a literal number, or a body that cannot do
 // otherwise.
-static bool is_unrolled(dt_imp_node_t *n, const loop_t *loop) {
+static bool is_unrolled(dt_imp_node_t *n, loop_t *loop) {
   const dt_onnx_graph_t *graph = loop->graph;
   bool known = loop->trips.id && loop->first.id && loop->stays;
   int64_t trips = 0;
@@ -201,7 +200,9 @@ static bool is_unrolled(dt_imp_node_t *n, const loop_t *loop) {
     return true;
   if (!known)
     return false;
-  if (dt_sym_constant(n->t, loop->trips, &trips) && trips <= FEW_TRIPS)
+  loop->written = dt_sym_constant(n->t, loop->trips, &trips) && trips <= DT_IMP_FEW_TRIPS &&
+                  dt__imp_write_out(n, graph, trips);
+  if (loop->written)
     return true;
   bool *needed = DT_IMP_ARRAY(n, bool, graph->input.len);
   if (!needed || !dt__imp_needs_numbers(n, graph, needed))
@@ -386,9 +387,11 @@ void dt__imp_make_Loop(dt_imp_node_t *n) {
   loop_t loop = {0};
   if (!read_loop(n, &loop))
     return;
-  if (is_unrolled(n, &loop))
+  if (is_unrolled(n, &loop)) {
     unrolled(n, &loop);
-  else if (!dt__imp_failed(n))
+    if (loop.written)
+      dt__imp_written(n);
+  } else if (!dt__imp_failed(n))
     looped(n, &loop);
 }
 
@@ -449,6 +452,10 @@ static bool run_scan(dt_imp_node_t *n, scan_t *scan, dt_value_t *out) {
     else
       dt_check(n->t, dt_sym_eq(n->t, length, scan->length), "inputs of a Scan have one length");
   }
+  int64_t trips = 0;
+  bool written = !dt__imp_failed(n) && !scan->trips.id &&
+                 dt_sym_constant(n->t, scan->length, &trips) && trips <= DT_IMP_FEW_TRIPS &&
+                 dt__imp_write_out(n, scan->graph, trips);
   const dt_imp_loop_t loop = {.body = scan_body,
                               .user = scan,
                               .n_state = scan->n_state,
@@ -457,8 +464,11 @@ static bool run_scan(dt_imp_node_t *n, scan_t *scan, dt_value_t *out) {
                               .bound = scan->length,
                               .trips = scan->trips,
                               .reversed = scan->out_reversed,
-                              .unrolled = FEW_TRIPS};
-  return dt__imp_loop(n, &loop, out, out + scan->n_state, NULL);
+                              .unrolled = written ? DT_IMP_FEW_TRIPS : 1};
+  bool ok = dt__imp_loop(n, &loop, out, out + scan->n_state, NULL);
+  if (written)
+    dt__imp_written(n);
+  return ok;
 }
 
 // Attribute of one integer a scan or row; 0 where it says nothing. NULL: failed.

@@ -101,10 +101,10 @@ static void implied(equation_t *equation) {
 
 // Labels of a part whose ellipsis stands for `dots` dims. False: too many.
 static bool spread(const part_t *part, uint32_t dots, term_t *out) {
-  uint32_t at = part->dots == UINT32_MAX ? part->len : part->dots;
+  uint32_t at = part->dots < part->len ? part->dots : part->len; // also where it has none
   dots = part->dots == UINT32_MAX ? 0 : dots;
   out->rank = 0;
-  if (part->len + dots > DT_MAX_RANK)
+  if (part->len > DT_MAX_RANK || dots > DT_MAX_RANK - part->len)
     return false;
   for (uint32_t k = 0; k < at; k++)
     out->labels[out->rank++] = part->labels[k];

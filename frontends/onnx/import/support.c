@@ -12,6 +12,7 @@ typedef struct support_t {
   const dt_imp_model_t *model;
   dt_text_t text;
   uint32_t count;
+  dt_status_t late; // what ended the pace; nothing is looked at any more
 } support_t;
 
 static void check_nodes(support_t *s, const dt_imp_frame_t *frame, const dt_onnx_nodes_t *nodes);
@@ -46,6 +47,9 @@ static const char *why_not(support_t *s, const dt_imp_frame_t *frame, const dt_o
 }
 
 static void check_node(support_t *s, const dt_imp_frame_t *frame, const dt_onnx_node_t *node) {
+  s->late = dt__onnx_go_on(s->model->pace, 32 + 8 * (uint64_t)node->attribute.len);
+  if (s->late)
+    return;
   if (node->function) {
     dt_imp_frame_t inner = dt__imp_call_frame(s->model, frame, node);
     check_nodes(s, &inner, &inner.function->node);
@@ -55,17 +59,17 @@ static void check_node(support_t *s, const dt_imp_frame_t *frame, const dt_onnx_
   const char *why = why_not(s, frame, node, opset);
   if (why)
     refuse(s, node, opset, why);
-  for (uint32_t k = 0; k < node->attribute.len; k++) {
+  for (uint32_t k = 0; k < node->attribute.len && !s->late; k++) {
     const dt_onnx_attribute_t *attr = &node->attribute.items[k];
     if (attr->g)
       check_nodes(s, frame, &attr->g->node);
-    for (uint32_t i = 0; i < attr->graphs.len; i++)
+    for (uint32_t i = 0; i < attr->graphs.len && !s->late; i++)
       check_nodes(s, frame, &attr->graphs.items[i].node);
   }
 }
 
 static void check_nodes(support_t *s, const dt_imp_frame_t *frame, const dt_onnx_nodes_t *nodes) {
-  for (uint32_t k = 0; k < nodes->len; k++)
+  for (uint32_t k = 0; k < nodes->len && !s->late; k++)
     check_node(s, frame, &nodes->items[k]);
 }
 
@@ -76,7 +80,7 @@ dt_status_t dt__imp_check_support(const dt_imp_model_t *model) {
   check_nodes(&s, &frame, &model->file->model.graph->node);
   if (s.count > MOST_NAMED)
     dt__text_printf(&s.text, "; and %u more", s.count - MOST_NAMED);
-  dt_status_t status = dt__text_status(&s.text);
+  dt_status_t status = s.late ? s.late : dt__text_status(&s.text);
   if (!status && s.count > 0)
     status = DT_FAIL(DT_E_UNSUPPORTED, "%s: %u of its nodes cannot be compiled: %s",
                      model->file->what, s.count, dt__text_str(&s.text));

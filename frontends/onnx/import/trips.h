@@ -22,4 +22,12 @@ const dt_imp_val_t *dt__imp_body_val(dt_imp_node_t *n, const dt_onnx_graph_t *gr
 dt_sym_t dt__imp_counted_trips(dt_imp_node_t *n, const dt_onnx_graph_t *graph,
                                const dt_imp_val_t *const *init, bool *out_exact);
 
+// ---- Writing out (written.c) --------------------------------------------------------------------
+// Loops of as few trips as this, of a literal number, may be traced trip by trip.
+#define DT_IMP_FEW_TRIPS 8
+// Whether such a loop is: where the trace as a whole has room for it. Says no, and it is a loop of
+// its own. Yes: dt__imp_written follows its trips.
+bool dt__imp_write_out(dt_imp_node_t *n, const dt_onnx_graph_t *body, int64_t trips);
+void dt__imp_written(dt_imp_node_t *n);
+
 #endif // DT_FRONTENDS_ONNX_IMPORT_TRIPS_H

@@ -8,6 +8,8 @@
 
 #include <stdio.h>
 
+#define NODES_A_LOOK 16 // at the call's deadline: folding makes no node of a graph
+
 // ---- What names mean --------------------------------------------------------------------------------
 dt_imp_val_t *dt__imp_new_val(dt_imp_t *imp) {
   dt_imp_val_t *value = DT_ARENA_NEW(&imp->arena, dt_imp_val_t);
@@ -80,8 +82,12 @@ static bool run_op(dt_imp_node_t *n) {
     dt__imp_fail(n, DT_E_UNSUPPORTED, "the operator is not supported");
     return false;
   }
-  if (!row->fold(n))
+  uint32_t asked = n->imp->asked.len;
+  if (!row->fold(n)) {
+    n->imp->asked.len = asked; // it answered with nothing of that
     row->make(n);
+  }
+  dt__imp_take_asked(n->imp, asked);
   for (uint32_t k = 0; k < node->output.len && !dt__imp_failed(n); k++)
     if (node->output.items[k].id && !n->imp->values[node->output.items[k].id])
       dt__imp_fail(n, DT_E_UNSUPPORTED, "output %u is not supported", k);
@@ -103,6 +109,8 @@ static bool run_node(dt_imp_t *imp, const dt_imp_frame_t *frame, const dt_onnx_n
                  limit);
     return false;
   }
+  if (imp->n_nodes % NODES_A_LOOK == 0 && !dt_trace_goes_on(imp->t))
+    return false;
   // Names may stand for something of an outer graph until now.
   for (uint32_t k = 0; k < node->output.len; k++)
     if (node->output.items[k].id && !dt__imp_set(imp, node->output.items[k].id, NULL))
@@ -208,13 +216,15 @@ static void trace_model(dt_imp_t *imp, const dt_value_t *in, dt_value_t *out) {
   dt_imp_frame_t frame = dt__imp_main_frame(imp->model);
   uint32_t outside = 0;
   imp->values = DT_ARENA_ARRAY(&imp->arena, dt_imp_val_t *, model->n_names + 1);
-  if (!imp->values || !DT_VEC_PUSH(&imp->arena, &imp->scopes, outside)) {
+  imp->taken = DT_ARENA_ARRAY(&imp->arena, bool, imp->model->n_constants + 1);
+  if (!imp->values || !imp->taken || !DT_VEC_PUSH(&imp->arena, &imp->scopes, outside)) {
     dt_trace_fail(imp->t, DT_E_NO_MEMORY, "out of memory");
     return;
   }
   if (set_initializers(imp, model->graph) && set_inputs(imp, in) &&
       run_nodes(imp, &frame, &model->graph->node))
     read_outputs(imp, out);
+  dt__imp_take_asked(imp, 0);
 }
 
 dt_status_t dt__imp_program(dt_trace_t *trace, const dt_value_t *in, dt_value_t *out,

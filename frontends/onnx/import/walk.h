@@ -21,7 +21,8 @@ typedef struct dt_imp_model_t {
   uint32_t n_constants;
   const dt_imp_row_t **rows; // sorted
   uint32_t n_rows;
-  bool *integers; // by the caller's inputs: of kind DT_INPUT_INTEGERS
+  bool *integers;       // by the caller's inputs: of kind DT_INPUT_INTEGERS
+  dt_onnx_pace_t *pace; // while it is made; then NULL
 } dt_imp_model_t;
 
 // Sorts the table. DT_E_NO_MEMORY.
@@ -84,14 +85,22 @@ struct dt_imp_t {
   DT_VEC(dt_imp_undo_t) undo;     // what names meant before
   DT_VEC(uint32_t) scopes;        // of bodies under way, and 0
   uint64_t n_nodes;               // traced so far, each time they are
+  uint64_t n_written;             // nodes that loops written out by choice have come to
+  uint32_t writing;               // such loops under way
   uint32_t n_scopes;              // that there ever were
   DT_VEC(dt_imp_constant_t) made; // of numbers; `tensor` is NULL
+  // Constants whose numbers were asked for by nodes under way: known to the function as taken once
+  // a node has answered with them. By constant: whether it is.
+  DT_VEC(const dt_imp_constant_t *) asked;
+  bool *taken;
 };
 
 dt_imp_val_t *dt__imp_new_val(dt_imp_t *imp); // NULL: failed
 // What is known of a value, data of the file included; NULL: nothing.
 const dt_imp_known_t *dt__imp_val_known(dt_imp_node_t *n, const dt_imp_val_t *value);
 bool dt__imp_set(dt_imp_t *imp, uint32_t name, dt_imp_val_t *value);
+// What was asked for since there were `mark` of them is part of what is traced now.
+void dt__imp_take_asked(dt_imp_t *imp, uint32_t mark);
 // The program of a function made of a model; `closure` is a dt_imp_model_t.
 dt_status_t dt__imp_program(dt_trace_t *trace, const dt_value_t *in, dt_value_t *out,
                             void *closure);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which instructions are valid, and the dtype and dims of their results, evaluated at every point.
 #include "runtime/base/dtype.h"
-#include "tests/conform/graphs/random_graph.h"
+#include "tests/conform/graphs/random_data.h"
+
+#include <math.h>
 
 const rg_op_info_t rg_ops[RG_OP_COUNT] = {
 #define RG_OP(name, form, domain, weight, style)                                                   \
@@ -80,11 +82,7 @@ static bool join_dims(rg_program_t *p, rg_node_t *node, const rg_node_t *from, u
 }
 
 // ---- Forms ----------------------------------------------------------------------------------------
-typedef struct check_t {
-  rg_program_t *p;
-  rg_node_t *node;
-  const rg_node_t *in[RG_ARGS];
-} check_t;
+typedef rg_check_t check_t;
 
 static bool like(check_t *c, const rg_node_t *from) {
   c->node->rank = from->rank;
@@ -221,10 +219,15 @@ static bool check_flatten(check_t *c) {
       c->node->dims[first].at[k] *= c->node->dims[first + 1].at[k];
     remove_dim(c->node, first + 1);
   }
-  // The open size is found by dividing by the others, which must not be the literal 0.
-  for (uint32_t d = 0; d < c->node->rank; d++)
+  // The open size is found by dividing by the others, which must not be the literal 0; where calls'
+  // sizes may be literals, not 0 at any of them.
+  for (uint32_t d = 0; d < c->node->rank; d++) {
     if (rg_dim_is(c->p, &c->node->dims[d], 0))
       return false;
+    for (uint32_t k = 0; k < c->p->n_calls && c->p->dynamic != DT_DYNAMIC_SYMBOLIC; k++)
+      if (c->node->dims[d].at[k] == 0)
+        return false;
+  }
   return true;
 }
 
@@ -300,6 +303,8 @@ static bool check_slice(check_t *c) {
       break;
     }
   }
+  // The size min(n, 1) is 1 at all points that are no 0: broadcasting it asks which it is.
+  c->p->asks |= node->numbers[1] == RG_SLICE_FIRST && number == 1;
   if (node->numbers[1] != RG_SLICE_LITERAL)
     return true;
   if (node->n_numbers != 5 || !rg_dim_is(c->p, dim, dim->at[0]))
@@ -433,8 +438,15 @@ static bool check_broadcast(check_t *c) {
   return true;
 }
 
+static bool check_data(check_t *c) {
+  const rg_data_form_t *form = rg_data_form(rg_ops[c->node->op].form);
+  return c->node->n_numbers == form->n_numbers && like(c, c->in[0]) && form->check(c);
+}
+
 static bool check_form(check_t *c) {
   rg_node_t *node = c->node;
+  if (rg_form_is_data(rg_ops[node->op].form))
+    return check_data(c);
   switch (rg_ops[node->op].form) {
   case RG_FORM_input:
   case RG_FORM_constant:
@@ -496,12 +508,15 @@ static bool check_form(check_t *c) {
   case RG_FORM_branch:
     c->p->asks = true;
     return node->n_numbers == 2 && axis_ok(c, 0, c->in[0]->rank) && like(c, c->in[0]);
+  default:
+    return false;
   }
-  return false;
 }
 
 // ---- Dtypes ---------------------------------------------------------------------------------------
 static uint32_t least_args(rg_form_t form) {
+  if (rg_form_is_data(form))
+    return rg_data_form(form)->n_args;
   static const uint8_t least[] = {
       [RG_FORM_input] = 0,        [RG_FORM_constant] = 0, [RG_FORM_scalar] = 0,
       [RG_FORM_binary] = 2,       [RG_FORM_compare] = 2,  [RG_FORM_where] = 3,
@@ -511,9 +526,21 @@ static uint32_t least_args(rg_form_t form) {
   return least[form] || form <= RG_FORM_scalar ? least[form] : 1;
 }
 
+// A literal of integers is one of their numbers.
+static bool literal_ok(dt_dtype_t dtype, double value) {
+  if (dt__dtype_is_float(dtype))
+    return true;
+  int bits = 8 * (int)dt_dtype_size(dtype);
+  bool is_signed = dt__dtype_is_signed(dtype);
+  double high = dtype == DT_BOOL ? 2 : ldexp(1, is_signed ? bits - 1 : bits);
+  return value >= (is_signed ? -high : 0) && value < high && value == trunc(value);
+}
+
 static bool check_dtype(check_t *c) {
   const rg_op_info_t *info = &rg_ops[c->node->op];
   rg_node_t *node = c->node;
+  if (info->form == RG_FORM_scalar)
+    return dt__dtype_is_valid(node->dtype) && literal_ok(node->dtype, node->value);
   if (info->form <= RG_FORM_scalar || info->form == RG_FORM_cast)
     return dt__dtype_is_valid(node->dtype);
   if (info->form == RG_FORM_iota)
@@ -524,7 +551,7 @@ static bool check_dtype(check_t *c) {
   }
   uint32_t first = info->form == RG_FORM_where ? 1 : 0, last = node->n_args;
   if (info->form == RG_FORM_gather || info->form == RG_FORM_expand ||
-      info->form == RG_FORM_reshape_like)
+      info->form == RG_FORM_reshape_like || rg_form_is_data(info->form))
     last = 1;
   if (first && c->in[0]->dtype != DT_BOOL)
     return false;
@@ -533,7 +560,10 @@ static bool check_dtype(check_t *c) {
     if (c->in[k]->dtype != dtype)
       return false;
   if ((info->domain == 'F' && !dt__dtype_is_float(dtype)) ||
-      (info->domain == 'N' && dtype == DT_BOOL) || (info->domain == 'B' && dtype != DT_BOOL))
+      (info->domain == 'N' && dtype == DT_BOOL) || (info->domain == 'B' && dtype != DT_BOOL) ||
+      (info->domain == 'I' && (dtype == DT_BOOL || dt__dtype_is_float(dtype))))
+    return false;
+  if (info->form == RG_FORM_pad && !literal_ok(dtype, node->value))
     return false;
   bool truth = info->form == RG_FORM_compare || info->form == RG_FORM_test;
   node->dtype = truth ? DT_BOOL : info->form == RG_FORM_argreduce ? DT_I64 : dtype;
@@ -568,6 +598,28 @@ bool rg_check_node(rg_program_t *p, uint32_t i) {
   return true;
 }
 
+bool rg_is_updated(const rg_program_t *p, uint32_t node) {
+  for (uint32_t k = 0; k < p->n_updates; k++)
+    if (p->updates[k].input == node)
+      return true;
+  return false;
+}
+
+static bool check_update(const rg_program_t *p, uint32_t k) {
+  if (p->updates[k].input >= p->n_nodes || p->updates[k].value >= p->n_nodes)
+    return false;
+  const rg_node_t *to = &p->nodes[p->updates[k].input], *from = &p->nodes[p->updates[k].value];
+  for (uint32_t j = 0; j < k; j++)
+    if (p->updates[j].input == p->updates[k].input)
+      return false;
+  if (to->op != RG_input || to->dtype != from->dtype || to->rank != from->rank)
+    return false;
+  for (uint32_t d = 0; d < to->rank; d++)
+    if (!rg_dim_same(p, &to->dims[d], &from->dims[d]))
+      return false;
+  return true;
+}
+
 bool rg_check(rg_program_t *p) {
   p->asks = false;
   bool has_input = false;
@@ -580,6 +632,9 @@ bool rg_check(rg_program_t *p) {
   }
   for (uint32_t k = 0; k < p->n_outputs; k++)
     if (p->outputs[k] >= p->n_nodes)
+      return false;
+  for (uint32_t k = 0; k < p->n_updates; k++)
+    if (!check_update(p, k))
       return false;
   return has_input;
 }

@@ -2,7 +2,7 @@
 // Generates random programs. Instructions are chosen by weight and filled in at random; those that
 // the check refuses are dropped and another is tried. Patterns that models are made of are put in
 // whole now and then, since chance alone seldom builds them.
-#include "tests/conform/graphs/random_graph.h"
+#include "tests/conform/graphs/random_data.h"
 
 #include "runtime/base/dtype.h"
 
@@ -65,7 +65,8 @@ static uint32_t put_op(gen_t *g, rg_op_t op, uint32_t n_args, const uint32_t *ar
 
 static bool in_domain(char domain, dt_dtype_t dtype) {
   return domain == 'A' || (domain == 'F' && dt__dtype_is_float(dtype)) ||
-         (domain == 'N' && dtype != DT_BOOL) || (domain == 'B' && dtype == DT_BOOL);
+         (domain == 'N' && dtype != DT_BOOL) || (domain == 'B' && dtype == DT_BOOL) ||
+         (domain == 'I' && dtype != DT_BOOL && !dt__dtype_is_float(dtype));
 }
 
 // A node of the domain, a late one more often than not.
@@ -80,8 +81,9 @@ static uint32_t pick(gen_t *g, char domain) {
 }
 
 static dt_dtype_t some_dtype(gen_t *g, char domain) {
-  static const dt_dtype_t any[] = {DT_F32, DT_F32,  DT_F32, DT_F32, DT_F64,
-                                   DT_F16, DT_BF16, DT_I32, DT_I64, DT_BOOL};
+  static const dt_dtype_t any[] = {DT_F32,  DT_F32, DT_F32, DT_F32, DT_F64, DT_F16,
+                                   DT_BF16, DT_I32, DT_I64, DT_I8,  DT_I16, DT_U8,
+                                   DT_U16,  DT_U32, DT_U64, DT_I32, DT_I64, DT_BOOL};
   for (;;) {
     dt_dtype_t dtype = any[below(g, COUNT(any))];
     if (in_domain(domain, dtype))
@@ -165,13 +167,31 @@ static uint32_t put_leaf_like(gen_t *g, dt_dtype_t dtype, uint32_t rank, const r
   return put_leaf(g, dtype, rank, numbers, some_fill(g), 0);
 }
 
+// What rules and code look for: zeros of both signs, ones, extremes, and what is no number.
+static double hostile(gen_t *g, dt_dtype_t dtype) {
+  static const double reals[] = {0,        -0.0,      1,   -1,       2,     -2,   0.5,
+                                 INFINITY, -INFINITY, NAN, 0x1p-140, 65504, 3e38, -3e38};
+  static const double wholes[] = {0, 1, -1, 2, 0, 1, -1, 2, 3, 8, 31, 64, 127};
+  int bits = 8 * (int)dt_dtype_size(dtype);
+  if (dtype == DT_BOOL)
+    return below(g, 2);
+  if (dt__dtype_is_float(dtype))
+    return reals[below(g, g->style == RG_STYLE_wild && chance(g, 50) ? COUNT(reals) : 6)];
+  bool is_signed = dt__dtype_is_signed(dtype);
+  double high = ldexp(1, is_signed ? bits - 1 : bits);
+  // The largest that a double tells; u64's and i64's own are complements of others.
+  double most = bits == 64 ? high / 2 : high - 1;
+  double value = wholes[below(g, COUNT(wholes))];
+  uint32_t roll = below(g, 10);
+  return roll == 0 ? most : roll == 1 && is_signed ? -high : is_signed || value >= 0 ? value : most;
+}
+
 static uint32_t put_scalar(gen_t *g, dt_dtype_t dtype) {
-  static const double reals[] = {0, 1, -1, 0.5, 2, 0.125, -3, 1.5, 0.1, 1e-3, 7};
+  static const double reals[] = {0.5, 0.125, -3, 1.5, 0.1, 1e-3, 7};
   rg_node_t node = {.op = RG_scalar, .dtype = dtype};
-  double value = reals[below(g, COUNT(reals))];
-  if (!dt__dtype_is_float(dtype) || g->style == RG_STYLE_exact)
-    value = trunc(value);
-  node.value = dtype == DT_BOOL ? value != 0 : value;
+  node.value = hostile(g, dtype);
+  if (dt__dtype_is_float(dtype) && g->style != RG_STYLE_exact && chance(g, 40))
+    node.value = reals[below(g, COUNT(reals))];
   return put(g, &node);
 }
 
@@ -193,9 +213,9 @@ static uint32_t put_broadcast_leaf(gen_t *g, uint32_t a, dt_dtype_t dtype) {
 // Something of `dtype` to go with `a` in an element-wise op; whether it fits is checked later.
 static uint32_t partner(gen_t *g, uint32_t a, dt_dtype_t dtype) {
   uint32_t roll = below(g, 10);
-  if (roll < 1)
+  if (roll < 2)
     return put_scalar(g, dtype);
-  if (roll < 3)
+  if (roll < 4)
     return put_broadcast_leaf(g, a, dtype);
   char domain = dtype == DT_BOOL ? 'B' : dt__dtype_is_float(dtype) ? 'F' : 'N';
   uint32_t b = pick(g, domain);
@@ -336,7 +356,7 @@ static uint32_t put_pad(gen_t *g, uint32_t a) {
   node.n_numbers = 2 * node_of(g, a)->rank;
   for (uint32_t k = 0; k < node.n_numbers; k++)
     node.numbers[k] = chance(g, 50) ? 0 : (int32_t)below(g, 4);
-  node.value = chance(g, 50) ? 0 : 1;
+  node.value = chance(g, 50) ? 0 : hostile(g, node_of(g, a)->dtype);
   return put(g, &node);
 }
 
@@ -447,6 +467,110 @@ static uint32_t put_squeeze(gen_t *g, uint32_t a) {
   return NONE;
 }
 
+// ---- What data decide ---------------------------------------------------------------------------
+// A rank-0 integer, or bool, of some node's elements.
+static uint32_t put_number(gen_t *g, bool truth) {
+  uint32_t a = pick(g, truth ? 'N' : 'I');
+  if (a == NONE)
+    return NONE;
+  if (truth) {
+    uint32_t zero = put_scalar(g, node_of(g, a)->dtype);
+    a = PUT_2(g, RG_gt, a, zero);
+  }
+  if (a != NONE && node_of(g, a)->rank)
+    a = PUT(g, truth ? RG_any : RG_amax, a, 0);
+  return a;
+}
+
+// A node of `dtype` and of the dims of `like`, or made from one.
+static uint32_t put_like(gen_t *g, uint32_t like, dt_dtype_t dtype) {
+  const rg_node_t *x = node_of(g, like);
+  for (uint32_t tries = 0; tries < 8; tries++) {
+    uint32_t b = pick(g, 'A');
+    const rg_node_t *y = node_of(g, b);
+    bool same = y->rank == x->rank;
+    for (uint32_t d = 0; same && d < x->rank; d++)
+      same = rg_dim_same(g->p, &x->dims[d], &y->dims[d]);
+    rg_node_t cast = {.op = RG_cast, .dtype = dtype, .n_args = 1, .args = {b}};
+    if (same)
+      return y->dtype == dtype ? b : put(g, &cast);
+  }
+  return put_leaf_like(g, dtype, x->rank, x->dims);
+}
+
+static uint32_t put_scatter_rows(gen_t *g, uint32_t a) {
+  rg_dim_t dims[RG_RANK + 1];
+  const rg_node_t *x = node_of(g, a);
+  int32_t size = some_dim(g), mode = (int32_t)below(g, x->dtype == DT_BOOL ? 1 : 5);
+  uint32_t rank = x->rank;
+  dt_dtype_t dtype = x->dtype;
+  if (rank == 0)
+    return NONE;
+  memcpy(dims, x->dims, rank * sizeof(*dims));
+  uint32_t at = put_leaf(g, some_dtype(g, 'N'), 1, &size, RG_FILL_ANY, 0);
+  if (at == NONE)
+    return NONE;
+  dims[0] = node_of(g, at)->dims[0];
+  uint32_t rows = put_leaf_like(g, dtype, rank, dims);
+  return put_op(g, RG_scatter_nd, 3, (const uint32_t[]){a, at, rows}, 1, &mode);
+}
+
+static uint32_t put_conv(gen_t *g, rg_op_t op) {
+  int32_t channels = 1 + (int32_t)below(g, 4), made = 1 + (int32_t)below(g, 4);
+  int32_t x_dims[3] = {some_dim(g), channels, some_dim(g)};
+  int32_t w_dims[3] = {made, channels, 1 + (int32_t)below(g, 4)};
+  int32_t numbers[3] = {1 + (int32_t)below(g, 3), 1 + (int32_t)below(g, 2), (int32_t)below(g, 3)};
+  dt_dtype_t dtype = chance(g, 60) ? some_float(g) : some_dtype(g, 'N');
+  if (op == RG_conv_transpose) {
+    w_dims[0] = channels;
+    w_dims[1] = made;
+  }
+  uint32_t x = put_leaf(g, dtype, 3, x_dims, some_fill(g), 0);
+  uint32_t w = put_leaf(g, dtype, 3, w_dims, some_fill(g), 0);
+  return put_op(g, op, 2, (const uint32_t[]){x, w}, 3, numbers);
+}
+
+static uint32_t put_data(gen_t *g, rg_op_t op, uint32_t a) {
+  const rg_node_t *x = node_of(g, a);
+  int32_t axis = (int32_t)below(g, x->rank), mode = (int32_t)below(g, x->dtype == DT_BOOL ? 1 : 5);
+  dt_dtype_t dtype = x->dtype;
+  uint32_t args[3] = {a, NONE, NONE};
+  switch (rg_ops[op].form) {
+  case RG_FORM_scan:
+    return PUT(g, op, a, axis, (int32_t)below(g, 4));
+  case RG_FORM_search:
+    return PUT(g, op, a, (int32_t)below(g, 2));
+  case RG_FORM_pick:
+    args[1] = put_like(g, a, some_dtype(g, 'N'));
+    return put_op(g, op, 2, args, 1, &axis);
+  case RG_FORM_pick_rows:
+    return PUT_2(g, op, a, pick(g, 'N'));
+  case RG_FORM_scatter:
+    args[1] = put_like(g, a, some_dtype(g, 'N'));
+    args[2] = put_like(g, a, dtype);
+    return put_op(g, op, 3, args, 2, (const int32_t[]){axis, mode});
+  case RG_FORM_scatter_rows:
+    return put_scatter_rows(g, a);
+  case RG_FORM_places:
+    return put_op(g, op, 1, args, 0, NULL);
+  case RG_FORM_select:
+    return PUT_2(g, op, a, put_like(g, a, DT_BOOL));
+  case RG_FORM_item:
+    args[0] = put_number(g, false);
+    return put_op(g, op, 1, args, 0, NULL);
+  case RG_FORM_cond:
+    return PUT_2(g, op, a, put_number(g, true));
+  case RG_FORM_switch:
+  case RG_FORM_while:
+    return PUT_2(g, op, a, put_number(g, false));
+  case RG_FORM_conv:
+  case RG_FORM_conv_transpose:
+    return put_conv(g, op);
+  default:
+    return NONE;
+  }
+}
+
 static uint32_t put_random(gen_t *g, rg_op_t op) {
   const rg_op_info_t *info = &rg_ops[op];
   uint32_t a = pick(g, info->form == RG_FORM_iota ? 'A' : info->domain);
@@ -510,8 +634,9 @@ static uint32_t put_random(gen_t *g, rg_op_t op) {
     return put_matmul(g, a);
   case RG_FORM_branch:
     return PUT(g, op, a, axis, 1 + (int32_t)below(g, 8));
+  default:
+    return put_data(g, op, a);
   }
-  return NONE;
 }
 
 static void put_by_weight(gen_t *g) {
@@ -578,16 +703,44 @@ static void put_rows(gen_t *g) {
   (void)PUT_2(g, g->style == RG_STYLE_wild ? RG_div : RG_maximum, centred, squares);
 }
 
+// What fold rules look for: ops with literals, ops that undo each other, casts there and back.
+static void put_folded(gen_t *g) {
+  static const rg_op_t numbers[] = {RG_add, RG_sub, RG_mul,     RG_div,     RG_pow,
+                                    RG_mod, RG_neg, RG_maximum, RG_minimum, RG_abs};
+  static const rg_op_t truths[] = {RG_logical_and, RG_logical_or, RG_logical_xor, RG_logical_not};
+  uint32_t x = pick(g, 'A');
+  for (uint32_t k = 0; k < 4 && x != NONE; k++) {
+    dt_dtype_t dtype = node_of(g, x)->dtype;
+    rg_op_t op =
+        dtype == DT_BOOL ? truths[below(g, COUNT(truths))] : numbers[below(g, COUNT(numbers))];
+    if (dt__dtype_is_float(dtype) && rg_ops[op].style > g->style)
+      op = RG_neg;
+    uint32_t made = NONE;
+    if (chance(g, 15))
+      made = put_cast(g, x);
+    else if (rg_ops[op].form == RG_FORM_unary)
+      made = put_op(g, op, 1, &x, 0, NULL);
+    else if (chance(g, 75))
+      made = PUT_2(g, op, x, chance(g, 80) ? put_scalar(g, dtype) : x);
+    else
+      made = PUT_2(g, op, put_scalar(g, dtype), x);
+    x = made;
+  }
+}
+
 static void put_pattern(gen_t *g) {
-  switch (below(g, 3)) {
+  switch (below(g, 9)) {
   case 0:
     put_linear(g);
     break;
   case 1:
     put_attention(g);
     break;
-  default:
+  case 2:
     put_rows(g);
+    break;
+  default:
+    put_folded(g);
     break;
   }
 }
@@ -607,7 +760,12 @@ static void choose_sizes(gen_t *g, bool paired) {
       for (uint32_t s = 0; s < p->n_symbols; s++)
         call->sizes[s] = alphabet[below(g, COUNT(alphabet))];
     } while ((call->sizes[0] + 1) * (call->sizes[1] + 1) * (call->sizes[2] + 1) > 3000);
-    call->layout = chance(g, 25) ? 1 + (int32_t)below(g, 2) : 0;
+    call->layout = chance(g, 25) ? 1 + (int32_t)below(g, p->odd ? RG_LAYOUTS - 1 : 2) : 0;
+    // Half of the programs whose sizes are bounded have a symbol of at most 1, or of 1.
+    if (p->seed % 12 == 1)
+      call->sizes[p->seed / 12 % RG_SYMBOLS] = (int64_t)(p->seed / 36 + k) % 3 == 0;
+    if (p->seed % 12 == 4)
+      call->sizes[p->seed / 12 % RG_SYMBOLS] = 1;
   }
   if (!paired)
     return;
@@ -639,9 +797,37 @@ static void choose_outputs(gen_t *g, uint32_t first_op) {
     p->outputs[p->n_outputs++] = below(g, p->n_nodes);
 }
 
+// Inputs that take a value of their dtype and dims at the end.
+static void choose_updates(gen_t *g) {
+  rg_program_t *p = g->p;
+  for (uint32_t i = 0; i < p->n_nodes && p->n_updates < RG_UPDATES; i++) {
+    if (p->nodes[i].op != RG_input || chance(g, 50))
+      continue;
+    for (uint32_t k = p->n_nodes; k-- > 0;) {
+      const rg_node_t *from = &p->nodes[k];
+      bool fits = k != i && from->dtype == p->nodes[i].dtype && from->rank == p->nodes[i].rank;
+      for (uint32_t d = 0; fits && d < from->rank; d++)
+        fits = rg_dim_same(p, &from->dims[d], &p->nodes[i].dims[d]);
+      if (!fits || chance(g, 30))
+        continue;
+      p->updates[p->n_updates].input = i;
+      p->updates[p->n_updates++].value = k;
+      break;
+    }
+  }
+}
+
+static void choose_options(gen_t *g) {
+  rg_program_t *p = g->p;
+  p->threads = 1 + below(g, 3);
+  p->strict = chance(g, 15);
+  p->dynamic = chance(g, 20) ? (dt_dynamic_t)(1 + below(g, 2)) : DT_DYNAMIC_SYMBOLIC;
+  p->odd = chance(g, 20);
+}
+
 void rg_generate(uint64_t seed, uint32_t n_calls, rg_program_t *out) {
   for (uint64_t attempt = 0;; attempt++) {
-    *out = (rg_program_t){.seed = seed, .n_calls = n_calls};
+    *out = (rg_program_t){.seed = seed, .n_calls = n_calls, .bounded = seed % 3 == 1};
     gen_t g = {.p = out, .state = seed * 0x2545F4914F6CDD1DU + attempt * 977};
     uint32_t style = below(&g, 20);
     g.style = style < 7 ? RG_STYLE_exact : style < 15 ? RG_STYLE_tame : RG_STYLE_wild;
@@ -649,6 +835,7 @@ void rg_generate(uint64_t seed, uint32_t n_calls, rg_program_t *out) {
       g.total_weight += rg_ops[op].style <= g.style ? rg_ops[op].weight : 0;
     out->n_symbols = 1 + below(&g, RG_SYMBOLS);
     out->prepare = chance(&g, 40);
+    choose_options(&g);
     choose_sizes(&g, out->n_symbols > 1 && chance(&g, 8));
     uint32_t n_inputs = 1 + below(&g, 3);
     for (uint32_t k = 0; k < n_inputs; k++)
@@ -656,7 +843,7 @@ void rg_generate(uint64_t seed, uint32_t n_calls, rg_program_t *out) {
     uint32_t first_op = out->n_nodes, n_ops = 1 + below(&g, 30);
     while (out->n_nodes < first_op + n_ops && out->n_nodes + 20 < RG_NODES && out->n_nodes) {
       uint32_t before = out->n_nodes;
-      if (chance(&g, 4))
+      if (chance(&g, 14))
         put_pattern(&g);
       else
         put_by_weight(&g);
@@ -665,9 +852,14 @@ void rg_generate(uint64_t seed, uint32_t n_calls, rg_program_t *out) {
     }
     if (out->n_nodes > first_op)
       choose_outputs(&g, first_op);
-    // A question about sizes has no answer without them.
+    if (out->n_nodes > first_op && chance(&g, 25))
+      choose_updates(&g);
+    // A question about sizes has no answer without them, and of static ones none is known.
+    if (out->dynamic == DT_DYNAMIC_STATIC)
+      out->prepare = false;
     for (uint32_t i = 0; i < out->n_nodes; i++)
-      if (out->nodes[i].op == RG_branch)
+      if (out->nodes[i].op == RG_branch || out->nodes[i].op == RG_conv ||
+          out->nodes[i].op == RG_conv_transpose)
         out->prepare = false;
     if (rg_check(out))
       return;

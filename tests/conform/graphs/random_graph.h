@@ -23,6 +23,8 @@ enum {
   RG_PRIMES = 3,
   RG_POINTS = RG_SHAPES + RG_PRIMES, // where dims are evaluated
   RG_OUTPUTS = 4,
+  RG_UPDATES = 2,
+  RG_LAYOUTS = 7,
 };
 
 // The numbers of an instruction, by form:
@@ -40,6 +42,10 @@ enum {
 //   gather           axis, whether the indices are used as they are
 //   reduce           keepdims, axes (none: all)
 //   branch           axis, number: negates where the size is below it
+// and those of random_data.c, whose operands say places, amounts or ways:
+//   scan             axis, dt_cumsum_mode_t  search      whether inclusive
+//   pick             axis                    scatter     axis, dt_scatter_mode_t
+//   scatter_rows     dt_scatter_mode_t       conv, conv_transpose  stride, dilation, padding
 typedef enum rg_form_t {
   RG_FORM_input,
   RG_FORM_constant,
@@ -72,6 +78,20 @@ typedef enum rg_form_t {
   RG_FORM_rms_norm,
   RG_FORM_matmul,
   RG_FORM_branch,
+  RG_FORM_scan, // and all that follow are rows of random_data.c
+  RG_FORM_search,
+  RG_FORM_pick,
+  RG_FORM_pick_rows,
+  RG_FORM_scatter,
+  RG_FORM_scatter_rows,
+  RG_FORM_places,
+  RG_FORM_select,
+  RG_FORM_item,
+  RG_FORM_cond,
+  RG_FORM_switch,
+  RG_FORM_while,
+  RG_FORM_conv,
+  RG_FORM_conv_transpose,
 } rg_form_t;
 
 typedef enum rg_style_t { RG_STYLE_exact, RG_STYLE_tame, RG_STYLE_wild } rg_style_t;
@@ -130,21 +150,41 @@ typedef struct rg_node_t {
 
 typedef struct rg_call_t {
   int64_t sizes[RG_SYMBOLS];
-  int32_t layout; // 0: contiguous, 1: each dim with a gap, 2: dims in reversed order, the last
-                  // backwards
+  int32_t layout; // rg_layout_t
 } rg_call_t;
+
+// How a call's arguments lie. Inputs that are updated have memory of their own, without two indices
+// for one element; on layouts that cannot give that they are as in GAPS.
+typedef enum rg_layout_t {
+  RG_LAYOUT_PLAIN,    // contiguous
+  RG_LAYOUT_GAPS,     // each dim with a gap
+  RG_LAYOUT_TURNED,   // dims in reversed order, the last backwards
+  RG_LAYOUT_REPEATED, // the first dim has stride 0
+  RG_LAYOUT_CROSSED,  // all strides are 1: elements of different indices are one
+  RG_LAYOUT_SHARED,   // inputs of one dtype and dims are one tensor
+  RG_LAYOUT_OVERLAID, // of these each begins an element behind the one before, in one memory
+} rg_layout_t;
 
 typedef struct rg_program_t {
   uint64_t seed; // of the generator and of the arguments' values
   uint32_t n_symbols;
   bool prepare; // compiled before the first call
+  bool bounded; // sizes are declared to lie where those of the calls do
   bool asks;    // distinguishes regions of sizes: result of rg_check
+  dt_dynamic_t dynamic;
+  bool strict;
+  bool odd; // calls may come in any layout: known to the generator alone
+  uint32_t threads;
   uint32_t n_calls;
   rg_call_t calls[RG_SHAPES];
   int64_t primes[RG_PRIMES][RG_SYMBOLS];
   uint32_t n_nodes;
   rg_node_t nodes[RG_NODES];
   uint32_t n_outputs, outputs[RG_OUTPUTS];
+  uint32_t n_updates; // at the end of the program, of different inputs
+  struct {
+    uint32_t input, value;
+  } updates[RG_UPDATES];
 } rg_program_t;
 
 // Limits of one value, so that a program takes well under a second to evaluate.
@@ -153,6 +193,7 @@ enum { RG_MAX_ELEMENTS = 20000, RG_MAX_WORK = 600000 };
 static inline uint32_t rg_point_count(const rg_program_t *p) { return p->n_calls + RG_PRIMES; }
 // Points 0 … n_calls - 1 are the calls, the rest the primes.
 int64_t rg_symbol_at(const rg_program_t *p, uint32_t symbol, uint32_t point);
+bool rg_is_updated(const rg_program_t *p, uint32_t node);
 bool rg_dim_same(const rg_program_t *p, const rg_dim_t *a, const rg_dim_t *b);
 bool rg_dim_is(const rg_program_t *p, const rg_dim_t *dim, int64_t value);
 

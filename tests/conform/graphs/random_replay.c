@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Replays a random program on a trace with the public builders.
 #define DT_NO_SOURCE_LINES // a node says its place itself
-#include "tests/conform/graphs/random_graph.h"
+#include "tests/conform/graphs/random_data.h"
 
 #include <stdio.h>
 
@@ -50,6 +50,20 @@ typedef union builder_t {
 #define FN_layer_norm(fn) {0}
 #define FN_rms_norm(fn) {0}
 #define FN_branch(fn) {0}
+#define FN_scan(fn) {0}
+#define FN_search(fn) {0}
+#define FN_pick(fn) {0}
+#define FN_pick_rows(fn) {0}
+#define FN_scatter(fn) {0}
+#define FN_scatter_rows(fn) {0}
+#define FN_places(fn) {0}
+#define FN_select(fn) {0}
+#define FN_item(fn) {0}
+#define FN_cond(fn) {0}
+#define FN_switch(fn) {0}
+#define FN_while(fn) {0}
+#define FN_conv(fn) {0}
+#define FN_conv_transpose(fn) {0}
 
 static const builder_t builders[RG_OP_COUNT] = {
 #define RG_OP(name, form, domain, weight, style) FN_##form(dt_##name),
@@ -192,6 +206,8 @@ static dt_value_t build(dt_trace_t *t, const rg_replay_t *replay, uint32_t i,
   const builder_t *fn = &builders[node->op];
   dt_sym_t sizes[DT_MAX_RANK];
   char name[16];
+  if (rg_form_is_data(rg_ops[node->op].form))
+    return rg_data_form(rg_ops[node->op].form)->build(t, node, in);
   switch (rg_ops[node->op].form) {
   case RG_FORM_input:
     break; // taken from the arguments
@@ -253,6 +269,8 @@ static dt_value_t build(dt_trace_t *t, const rg_replay_t *replay, uint32_t i,
     return dt_rms_norm(t, in[0], in[1], 1e-5);
   case RG_FORM_branch:
     return branch(t, node, in[0]);
+  default:
+    return (dt_value_t){0};
   }
   return (dt_value_t){0};
 }
@@ -273,5 +291,7 @@ dt_status_t rg_replay(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void
     return NULL;
   for (uint32_t k = 0; k < p->n_outputs; k++)
     out[k] = values[p->outputs[k]];
+  for (uint32_t k = 0; k < p->n_updates; k++)
+    dt_update(t, values[p->updates[k].input], values[p->updates[k].value]);
   return NULL;
 }

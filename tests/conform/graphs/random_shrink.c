@@ -18,6 +18,8 @@ void rg_sweep(rg_program_t *p) {
   uint32_t renamed[RG_NODES] = {0}, n = 0;
   for (uint32_t k = 0; k < p->n_outputs; k++)
     needed[p->outputs[k]] = true;
+  for (uint32_t k = 0; k < p->n_updates; k++)
+    needed[p->updates[k].input] = needed[p->updates[k].value] = true;
   for (uint32_t i = p->n_nodes; i-- > 0;)
     for (uint32_t k = 0; needed[i] && k < p->nodes[i].n_args; k++)
       needed[p->nodes[i].args[k]] = true;
@@ -33,6 +35,10 @@ void rg_sweep(rg_program_t *p) {
   }
   for (uint32_t k = 0; k < p->n_outputs; k++)
     p->outputs[k] = renamed[p->outputs[k]];
+  for (uint32_t k = 0; k < p->n_updates; k++) {
+    p->updates[k].input = renamed[p->updates[k].input];
+    p->updates[k].value = renamed[p->updates[k].value];
+  }
   p->n_nodes = n;
 }
 
@@ -94,6 +100,9 @@ static void replace_uses(rg_program_t *p, uint32_t i, uint32_t by) {
   for (uint32_t k = 0; k < p->n_outputs; k++)
     if (p->outputs[k] == i)
       p->outputs[k] = by;
+  for (uint32_t k = 0; k < p->n_updates; k++)
+    if (p->updates[k].value == i)
+      p->updates[k].value = by;
 }
 
 // Node `i` becomes an input of its dims, where a declaration says them.
@@ -166,6 +175,32 @@ static bool shrink_pairs(shrink_t *s) {
   return any;
 }
 
+// Updates, and what calls and compiles have of options.
+static bool shrink_options(shrink_t *s) {
+  bool any = false;
+  for (uint32_t k = s->p->n_updates; k-- > 0;) {
+    s->trial = *s->p;
+    s->trial.n_updates--;
+    if (k == 0)
+      s->trial.updates[0] = s->trial.updates[1];
+    rg_sweep(&s->trial);
+    any |= keep(s);
+  }
+  s->trial = *s->p;
+  s->trial.dynamic = DT_DYNAMIC_SYMBOLIC;
+  s->trial.strict = false;
+  s->trial.threads = 1;
+  if (memcmp(&s->trial, s->p, sizeof(s->trial)) != 0)
+    any |= keep(s);
+  for (uint32_t k = 0; k < s->p->n_calls; k++) {
+    s->trial = *s->p;
+    s->trial.calls[k].layout = RG_LAYOUT_PLAIN;
+    if (s->p->calls[k].layout != RG_LAYOUT_PLAIN)
+      any |= keep(s);
+  }
+  return any;
+}
+
 static bool shrink_sizes(shrink_t *s) {
   static const int64_t sizes[] = {0, 1, 2, 3, 4, 5, 8, 16, 17, 33};
   bool any = false;
@@ -234,6 +269,7 @@ void rg_shrink(rg_program_t *p, rg_fails_fn_t fails, void *user) {
     any |= shrink_outputs(&s);
     any |= shrink_nodes(&s);
     any |= shrink_pairs(&s);
+    any |= shrink_options(&s);
     any |= shrink_sizes(&s);
     any |= shrink_literals(&s);
   }

@@ -4,10 +4,13 @@
 //   graph 17 {
 //     symbols 2
 //     prepare 0
+//     bounded                  ; where sizes are declared to lie where those of the calls do
 //     call (3, 5) 0            ; sizes of the symbols, layout of the arguments
 //     primes (1009, 1013)      ; RG_PRIMES lines
 //     %0 = input f32 () {-1, 4, 1, 0}
 //     %1 = sum f32 (%0) {1, 0}
+//     options dynamic 0 strict 0 threads 2    ; dt_dynamic_t
+//     update %0 = %2           ; at the end, any number
 //     out %1
 //   }
 #include "runtime/base/dtype.h"
@@ -45,6 +48,10 @@ static void put_node(const rg_program_t *p, uint32_t i, dt_text_t *out) {
 void rg_print(const rg_program_t *p, dt_text_t *out) {
   dt__text_printf(out, "graph %llu {\n  symbols %u\n  prepare %d\n", (unsigned long long)p->seed,
                   p->n_symbols, (int)p->prepare);
+  dt__text_printf(out, "  options dynamic %d strict %d threads %u\n", (int)p->dynamic,
+                  (int)p->strict, p->threads);
+  if (p->bounded)
+    dt__text_put(out, "  bounded\n");
   for (uint32_t k = 0; k < p->n_calls; k++) {
     dt__text_put(out, "  call ");
     put_sizes(p, p->calls[k].sizes, out);
@@ -57,6 +64,8 @@ void rg_print(const rg_program_t *p, dt_text_t *out) {
   }
   for (uint32_t i = 0; i < p->n_nodes; i++)
     put_node(p, i, out);
+  for (uint32_t k = 0; k < p->n_updates; k++)
+    dt__text_printf(out, "  update %%%u = %%%u\n", p->updates[k].input, p->updates[k].value);
   dt__text_put(out, "  out");
   for (uint32_t k = 0; k < p->n_outputs; k++)
     dt__text_printf(out, " %%%u", p->outputs[k]);
@@ -137,6 +146,29 @@ static dt_status_t read_node(dt_scan_t *scan, rg_program_t *p) {
   return NULL;
 }
 
+static dt_status_t read_options(dt_scan_t *scan, rg_program_t *p) {
+  uint32_t dynamic = 0, strict = 0;
+  DT_TRY(dt__scan_expect(scan, "dynamic"));
+  DT_TRY(read_u32(scan, DT_DYNAMIC_STATIC, &dynamic));
+  DT_TRY(dt__scan_expect(scan, "strict"));
+  DT_TRY(read_u32(scan, 1, &strict));
+  DT_TRY(dt__scan_expect(scan, "threads"));
+  DT_TRY(read_u32(scan, 64, &p->threads));
+  p->dynamic = (dt_dynamic_t)dynamic;
+  p->strict = strict != 0;
+  return NULL;
+}
+
+static dt_status_t read_update(dt_scan_t *scan, rg_program_t *p) {
+  if (p->n_updates == RG_UPDATES)
+    return dt__scan_fail(scan, "more than %d updates", RG_UPDATES);
+  DT_TRY(dt__scan_expect(scan, "%"));
+  DT_TRY(read_u32(scan, RG_NODES, &p->updates[p->n_updates].input));
+  DT_TRY(dt__scan_expect(scan, "="));
+  DT_TRY(dt__scan_expect(scan, "%"));
+  return read_u32(scan, RG_NODES, &p->updates[p->n_updates++].value);
+}
+
 static dt_status_t read_lines(dt_scan_t *scan, rg_program_t *p) {
   uint32_t n_primes = 0, prepare = 0, layout = 0;
   for (;;) {
@@ -147,11 +179,17 @@ static dt_status_t read_lines(dt_scan_t *scan, rg_program_t *p) {
     } else if (dt__scan_accept_word(scan, "prepare")) {
       DT_TRY(read_u32(scan, 1, &prepare));
       p->prepare = prepare != 0;
+    } else if (dt__scan_accept_word(scan, "bounded")) {
+      p->bounded = true;
+    } else if (dt__scan_accept_word(scan, "options")) {
+      DT_TRY(read_options(scan, p));
+    } else if (dt__scan_accept_word(scan, "update")) {
+      DT_TRY(read_update(scan, p));
     } else if (dt__scan_accept_word(scan, "call")) {
       if (p->n_calls == RG_SHAPES)
         return dt__scan_fail(scan, "more than %d calls", RG_SHAPES);
       DT_TRY(read_sizes(scan, p, p->calls[p->n_calls].sizes));
-      DT_TRY(read_u32(scan, 2, &layout));
+      DT_TRY(read_u32(scan, RG_LAYOUTS - 1, &layout));
       p->calls[p->n_calls++].layout = (int32_t)layout;
     } else if (dt__scan_accept_word(scan, "primes")) {
       if (n_primes == RG_PRIMES)
@@ -167,7 +205,7 @@ static dt_status_t read_lines(dt_scan_t *scan, rg_program_t *p) {
 }
 
 dt_status_t rg_parse(dt_scan_t *scan, rg_program_t *out) {
-  *out = (rg_program_t){0};
+  *out = (rg_program_t){.threads = 2}; // as texts without options were run
   int64_t seed = 0;
   DT_TRY(dt__scan_expect(scan, "graph"));
   DT_TRY(dt__scan_i64(scan, &seed));

@@ -37,95 +37,32 @@ bool rg_failed(rg_run_t *run, rg_kind_t kind, const char *what, dt_status_t stat
   return true;
 }
 
-// ---- Data -----------------------------------------------------------------------------------------
-static dt_scalar_t random_value(dt_dtype_t dtype, int32_t fill, int32_t bound, uint64_t *state) {
-  static const double specials[] = {NAN, INFINITY, -INFINITY, 0.0, -0.0, 1e-40, 1e38, -1.0, 1.0};
-  uint32_t bits = rg_random(state);
-  bool is_float = dt__dtype_is_float(dtype);
-  if (dtype == DT_BOOL)
-    return (dt_scalar_t){.i = bits & 1};
-  if (fill == RG_FILL_INDEX)
-    return (dt_scalar_t){.i = (int64_t)(bits % (uint32_t)(2 * bound)) - bound};
-  if (fill == RG_FILL_WHOLE || (!is_float && fill == RG_FILL_SMOOTH)) {
-    int64_t small = (int64_t)(bits % 7) - 3;
-    return is_float ? (dt_scalar_t){.f = (double)small} : (dt_scalar_t){.i = small};
+// ---- Declarations ----------------------------------------------------------------------------------
+// Ranges of one size, or of 0 and 1, are among those of the calls: what moves along such a dim
+// moves no more.
+static dt_dim_decl_t declare_symbol(const rg_program_t *p, uint32_t symbol) {
+  static const char *const names[RG_SYMBOLS] = {"m", "n", "k"};
+  dt_dim_decl_t out = {.name = names[symbol]};
+  if (!p->bounded || p->n_calls == 0)
+    return out;
+  int64_t most = p->calls[0].sizes[symbol];
+  out.min = most;
+  for (uint32_t k = 1; k < p->n_calls; k++) {
+    int64_t size = p->calls[k].sizes[symbol];
+    out.min = size < out.min ? size : out.min;
+    most = size > most ? size : most;
   }
-  if (is_float) {
-    if (fill == RG_FILL_ANY && bits % 16 == 0)
-      return (dt_scalar_t){.f = specials[(bits >> 8) % (sizeof(specials) / sizeof(double))]};
-    return (dt_scalar_t){.f = ((double)bits / 0x1p31 - 1.0) * 3};
-  }
-  uint64_t wide = ((uint64_t)bits << 32) ^ rg_random(state);
-  dt_scalar_t value = {.i = bits % 4 ? (int64_t)(bits % 200) - 100 : (int64_t)wide};
-  return dt__scalar_cast(DT_I64, dtype, value);
-}
-
-// Sizes of leaf `node` with the given symbol values.
-static void leaf_sizes(const rg_node_t *node, const int64_t *symbols, int64_t *out) {
-  for (uint32_t d = 0; d < node->rank; d++)
-    out[d] = node->numbers[d] >= 0 ? node->numbers[d] : symbols[-1 - node->numbers[d]];
-}
-
-static bool make_tensor(rg_run_t *run, uint32_t i, const int64_t *symbols, int32_t layout,
-                        uint64_t state, void **memory, dt_tensor_t **out) {
-  const rg_node_t *node = &run->p->nodes[i];
-  size_t size = dt_dtype_size(node->dtype);
-  int64_t sizes[RG_RANK], strides[RG_RANK], span = 1, first = 0;
-  leaf_sizes(node, symbols, sizes);
-  for (uint32_t d = 0; d < node->rank; d++) {
-    uint32_t at = layout == 2 ? d : node->rank - 1 - d;
-    strides[at] = span * (layout == 1 ? 2 : 1);
-    span = strides[at] * (sizes[at] > 0 ? sizes[at] : 1);
-  }
-  if (layout == 2 && node->rank) {
-    first = strides[node->rank - 1] * (sizes[node->rank - 1] > 0 ? sizes[node->rank - 1] - 1 : 0);
-    strides[node->rank - 1] = -strides[node->rank - 1];
-  }
-  *memory = malloc((size_t)(span + 1) * size);
-  int32_t fill = node->numbers[node->rank], bound = node->numbers[node->rank + 1];
-  state += 1000003U * i;
-  for (int64_t k = 0; *memory && k <= span; k++)
-    dt__scalar_store(node->dtype, (char *)*memory + (size_t)k * size,
-                     random_value(node->dtype, fill, bound, &state));
-  dt_tensor_desc_t desc = {.struct_size = sizeof(desc),
-                           .dtype = node->dtype,
-                           .rank = node->rank,
-                           .sizes = sizes,
-                           .strides = strides,
-                           .data = (char *)*memory + (size_t)first * size};
-  return *memory && !rg_failed(run, RG_HARNESS, "tensor", dt_tensor_create(&desc, out));
-}
-
-bool rg_make_args(rg_run_t *run, uint32_t call, rg_args_t *args) {
-  const rg_call_t *c = &run->p->calls[call];
-  *args = (rg_args_t){0};
-  uint64_t state = run->p->seed * 31;
-  for (uint32_t s = 0; s < run->p->n_symbols; s++)
-    state = state * 131 + (uint64_t)c->sizes[s];
-  for (uint32_t k = 0; k < run->n_inputs; k++) {
-    args->n = k + 1;
-    if (!make_tensor(run, run->input_nodes[k], c->sizes, c->layout, state, &args->memory[k],
-                     &args->tensors[k]))
-      return false;
-  }
-  return true;
-}
-
-void rg_free_args(rg_args_t *args) {
-  for (uint32_t k = 0; k < args->n; k++) {
-    dt_tensor_release(args->tensors[k]);
-    free(args->memory[k]);
-  }
+  out.max = most ? most : 1; // 0: no bound
+  return out;
 }
 
 static bool prepare(rg_run_t *run, void **constant_memory) {
-  static const char *const names[RG_SYMBOLS] = {"m", "n", "k"};
   const rg_program_t *p = run->p;
   static const int64_t none[RG_SYMBOLS] = {0};
   for (uint32_t i = 0; i < p->n_nodes; i++) {
     const rg_node_t *node = &p->nodes[i];
-    if (node->op == RG_constant &&
-        !make_tensor(run, i, none, 0, p->seed * 77, &constant_memory[i], &run->constants[i]))
+    if (node->op == RG_constant && !rg_make_tensor(run, i, none, RG_LAYOUT_PLAIN, p->seed * 77,
+                                                   &constant_memory[i], &run->constants[i]))
       return false;
     if (node->op != RG_input)
       continue;
@@ -133,7 +70,7 @@ static bool prepare(rg_run_t *run, void **constant_memory) {
     run->input_nodes[k] = i;
     for (uint32_t d = 0; d < node->rank; d++) {
       if (node->numbers[d] < 0)
-        run->dims[k][d].name = names[-1 - node->numbers[d]];
+        run->dims[k][d] = declare_symbol(p, (uint32_t)(-1 - node->numbers[d]));
       else
         run->dims[k][d] = (dt_dim_decl_t){.value = node->numbers[d], .is_static = true};
     }
@@ -145,6 +82,7 @@ static bool prepare(rg_run_t *run, void **constant_memory) {
 }
 
 // ---- One call against the evaluator -----------------------------------------------------------------
+// `out`: the outputs, and behind them what inputs are updated with.
 static bool oracle(rg_run_t *run, const rg_args_t *args, dt_arena_t *arena, dt_traced_t **traced,
                    dt_eval_value_t *out) {
   dt_trace_request_t request = {.name = "oracle",
@@ -157,9 +95,7 @@ static bool oracle(rg_run_t *run, const rg_args_t *args, dt_arena_t *arena, dt_t
   if (rg_failed(run, RG_REFUSED, "trace", dt__trace_run(&request, traced)))
     return false;
   dt_guards_t *guards = NULL;
-  if (rg_failed(run, RG_REFUSED, "guards",
-                dt__guards_create((*traced)->graph, (*traced)->conds.items, (*traced)->conds.len,
-                                  NULL, &guards)))
+  if (rg_failed(run, RG_REFUSED, "guards", rg_guards(*traced, &guards)))
     return false;
   int64_t *symbols = calloc(dt__guards_symbol_count(guards) + 1, sizeof(*symbols));
   dt_eval_arg_t eval_args[RG_NODES];
@@ -176,9 +112,9 @@ static bool oracle(rg_run_t *run, const rg_args_t *args, dt_arena_t *arena, dt_t
                    "the guards of a trace refuse its own example");
   }
   dt_eval_options_t options = {.error_bounds = true};
-  right = right &&
-          !rg_failed(run, RG_REFUSED, "evaluator",
-                     dt__graph_eval((*traced)->graph, symbols, eval_args, &options, arena, out));
+  right = right && !rg_failed(run, RG_REFUSED, "evaluator",
+                              dt__graph_eval(rg_with_updates(arena, (*traced)->graph), symbols,
+                                             eval_args, &options, arena, out));
   free(symbols);
   dt__guards_destroy(guards);
   return right;
@@ -223,15 +159,24 @@ static bool compare_output(rg_run_t *run, uint32_t call, uint32_t k,
   return good;
 }
 
+// `args` as the call left them.
 static bool compare(rg_run_t *run, uint32_t call, const rg_args_t *args,
                     dt_tensor_t *const *outputs) {
   dt_arena_t arena;
   dt__arena_init(&arena, 0);
   dt_traced_t *traced = NULL;
-  dt_eval_value_t expected[RG_OUTPUTS];
-  bool good = oracle(run, args, &arena, &traced, expected);
+  dt_eval_value_t expected[RG_OUTPUTS + RG_UPDATES];
+  rg_args_t fresh = {0};
+  bool good = rg_make_args(run, call, &fresh) && oracle(run, &fresh, &arena, &traced, expected);
   for (uint32_t k = 0; good && k < run->p->n_outputs; k++)
     good = compare_output(run, call, k, &expected[k], outputs[k]);
+  const char *what = NULL;
+  if (good &&
+      !rg_same_memory(run, traced->graph, args, &fresh, expected + run->p->n_outputs, &what)) {
+    wrong(run, call, 0, what);
+    good = false;
+  }
+  rg_free_args(&fresh);
   dt__traced_destroy(traced);
   dt__arena_fini(&arena);
   return good;
@@ -319,10 +264,13 @@ static void check_variants(rg_run_t *run, dt_function_t *function) {
   out->kernels = (uint32_t)stats.kernels;
   out->bound = count_layouts(run) * (run->p->asks ? 8 : 1);
   check_graphs(run, &stats);
+  bool counted = run->p->dynamic == DT_DYNAMIC_SYMBOLIC && run->p->n_updates == 0;
+  for (uint32_t k = 0; k < run->p->n_calls; k++)
+    counted = counted && run->p->calls[k].layout <= RG_LAYOUT_TURNED;
   if (stats.evaluator_calls) {
     out->kind = RG_WRONG;
     (void)snprintf(out->text, sizeof(out->text), "the evaluator answered a call");
-  } else if (stats.variants > out->bound && out->kind == RG_RIGHT) {
+  } else if (counted && stats.variants > out->bound && out->kind == RG_RIGHT) {
     char *explained = NULL;
     out->kind = RG_VARIANTS;
     if (rg_failed(run, RG_HARNESS, "explain", dt_function_explain(function, &explained)))
@@ -335,12 +283,14 @@ static void check_variants(rg_run_t *run, dt_function_t *function) {
 
 static void run_calls(rg_run_t *run) {
   dt_runtime_options_t runtime_options = {
-      .struct_size = sizeof(runtime_options), .threads = 2, .compile_threads = 1};
+      .struct_size = sizeof(runtime_options), .threads = run->p->threads, .compile_threads = 1};
   dt_function_options_t options = {.struct_size = sizeof(options),
                                    .name = "graph",
                                    .n_inputs = run->n_inputs,
                                    .n_outputs = run->p->n_outputs,
                                    .inputs = run->decls,
+                                   .dynamic = run->p->dynamic,
+                                   .strict_fp = run->p->strict,
                                    .variant_limit = 64};
   dt_runtime_t *runtime = NULL;
   dt_function_t *function = NULL;
@@ -365,6 +315,13 @@ static void run_calls(rg_run_t *run) {
   dt_runtime_release(runtime);
 }
 
+static const rg_program_t *without_updates(const rg_program_t *p) {
+  static rg_program_t copy;
+  copy = *p;
+  copy.n_updates = 0;
+  return &copy;
+}
+
 static void run_child(const rg_program_t *p, uint32_t flags, rg_outcome_t *out) {
   rg_run_t *run = calloc(1, sizeof(*run));
   void *constant_memory[RG_NODES] = {NULL};
@@ -372,7 +329,20 @@ static void run_child(const rg_program_t *p, uint32_t flags, rg_outcome_t *out) 
     return;
   *run = (rg_run_t){.p = p, .flags = flags, .out = out};
   *out = (rg_outcome_t){.kind = RG_RIGHT};
-  if (prepare(run, constant_memory)) {
+  if (on_device()) // results of updates stay there
+    run->p = without_updates(p);
+  bool ready = prepare(run, constant_memory);
+  if (ready && (flags & RG_DTT)) {
+    rg_print_dtt(run, 0);
+  } else if (ready && (flags & RG_OPS)) {
+    (void)rg_count_ops(run, out->ops);
+  } else if (ready && (flags & RG_LOOPS)) {
+    rg_run_loops(run);
+    if ((flags & RG_DIAGNOSE) && out->kind == RG_WRONG)
+      rg_find_stage(run, out->call);
+  } else if (ready && (flags & RG_WAYS_OF_CODE)) {
+    rg_run_ways(run);
+  } else if (ready) {
     run_calls(run);
     if ((flags & RG_DIAGNOSE) && out->kind == RG_WRONG && !out->stage[0])
       rg_find_stage(run, out->call);
@@ -393,7 +363,8 @@ static void judge(int status, rg_outcome_t *out) {
     bool hung = WTERMSIG(status) == SIGALRM;
     out->kind = hung ? RG_HUNG : RG_CRASHED;
     out->code = WTERMSIG(status);
-    (void)snprintf(out->text, sizeof(out->text), "call %u: signal %d", out->call, WTERMSIG(status));
+    (void)snprintf(out->text, sizeof(out->text), "call %u: signal %d %s", out->call,
+                   WTERMSIG(status), out->note);
   } else if (WEXITSTATUS(status) != 0) { // a sanitizer's report
     out->kind = RG_CRASHED;
     out->code = 1000 + WEXITSTATUS(status);

@@ -20,9 +20,10 @@ typedef struct stages_t {
   uint32_t call;
   const rg_args_t *args;
   int64_t *symbols;
+  const dt_graph_t *traced;
   dt_eval_arg_t eval_args[RG_NODES];
   dt_arena_t *arena;
-  dt_eval_value_t expected[RG_OUTPUTS];
+  dt_eval_value_t expected[RG_OUTPUTS + RG_UPDATES];
   bool found;
   dt_text_t before; // the loops or graph of the last right stage
 } stages_t;
@@ -61,11 +62,14 @@ static void check_outputs(stages_t *s, const char *stage, void *const *outputs) 
   }
 }
 
+// Over arguments of its own, which it may update.
 static void check_loops(stages_t *s, const dt_stage_view_t *view) {
   void *inputs[RG_NODES], *outputs[RG_OUTPUTS] = {NULL};
-  bool memory = true;
-  for (uint32_t k = 0; k < s->args->n; k++)
-    inputs[k] = dt_tensor_data(s->args->tensors[k]);
+  rg_args_t args;
+  const char *what = NULL;
+  bool memory = rg_make_args(s->run, s->call, &args);
+  for (uint32_t k = 0; memory && k < args.n; k++)
+    inputs[k] = dt_tensor_data(args.tensors[k]);
   for (uint32_t k = 0; k < s->run->p->n_outputs; k++) {
     outputs[k] = calloc((size_t)s->expected[k].count + 1, 8);
     memory = memory && outputs[k];
@@ -76,7 +80,11 @@ static void check_loops(stages_t *s, const dt_stage_view_t *view) {
       found_status(s, view->stage, status);
     else
       check_outputs(s, view->stage, outputs);
+    if (!s->found && !rg_same_memory(s->run, s->traced, &args, s->args,
+                                     s->expected + s->run->p->n_outputs, &what))
+      found(s, view->stage, what);
   }
+  rg_free_args(&args);
   for (uint32_t k = 0; k < s->run->p->n_outputs; k++)
     free(outputs[k]);
 }
@@ -168,17 +176,17 @@ static bool try_variant(stages_t *s, uint32_t from) {
   dt_guards_t *guards = NULL;
   dt_status_t status = dt__trace_run(&request, &traced);
   if (!status)
-    status =
-        dt__guards_create(traced->graph, traced->conds.items, traced->conds.len, NULL, &guards);
+    status = rg_guards(traced, &guards);
   bool takes = false;
   if (!status) {
     s->symbols = calloc(dt__guards_symbol_count(guards) + 4096, sizeof(*s->symbols));
     takes = s->symbols &&
             dt__guards_run(guards, &(dt_guard_args_t){.inputs = s->args->tensors}, s->symbols);
     dt_eval_options_t options = {.error_bounds = true};
+    s->traced = traced->graph;
     if (takes)
-      status =
-          dt__graph_eval(traced->graph, s->symbols, s->eval_args, &options, s->arena, s->expected);
+      status = dt__graph_eval(rg_with_updates(s->arena, traced->graph), s->symbols, s->eval_args,
+                              &options, s->arena, s->expected);
     if (takes && !status)
       run_pipeline(s, traced);
     free(s->symbols);

@@ -2,10 +2,16 @@
 // Whole random programs through compiled code, many sizes a function, against the evaluator. A
 // failure is shrunk and its stage named. usage:
 //   test_graphs [--corpus FILE] [--seed N] [--count N] [--minutes M] [--shapes N] [--no-shrink]
-//               [--interpret] [--show] [--print] [--op-stats] [--seconds-each S]
+//               [--interpret | --loops [--guarded] | --ways | --twins | --ops] [--dtt] [--show]
+//               [--print]
+//               [--op-stats]
+//               [--seconds-each S]
 // --corpus runs the programs of a file, before any seeds; --shapes are the calls of a program (of
-// the same seed it is then another one); --show prints the loops around the stage at fault; --print
-// prints programs only.
+// the same seed it is then another one); --loops makes no code and interprets the loops after all
+// passes, or with --guarded runs them as code between guards; --ways runs code made in several
+// ways, --twins other programs of the same meaning; --ops runs nothing and asks whether every op of
+// the table is drawn; --show prints the loops around the stage at fault; --print prints programs
+// only.
 #include "tests/conform/graphs/run_graph.h"
 
 #include "runtime/base/status.h"
@@ -20,16 +26,27 @@ typedef struct options_t {
   const char *corpus;
   uint64_t seed, count;
   double minutes;
-  bool no_shrink, interpret, show, print, op_stats;
+  bool no_shrink, interpret, show, print, op_stats, loops, ops, dtt, guarded, ways, twins;
   uint32_t seconds_each, shapes;
 } options_t;
 
 typedef struct totals_t {
   uint64_t ran, checks, failures, variants, kernels; // checks: answers of right programs
-  uint64_t graph_calls;
+  uint64_t graph_calls, launches;
   int64_t compared, uncertain;
   uint64_t used[RG_OP_COUNT];
+  uint64_t ops[DT_OP_COUNT];
+  uint64_t way_calls[RG_WAYS], way_bits[RG_WAYS], strict_bits;
+  uint64_t twin_uses[RG_TWIN_COUNT];
 } totals_t;
+
+static uint32_t run_flags(const options_t *options) {
+  return (options->interpret ? RG_INTERPRET : 0) | (options->loops ? RG_LOOPS : 0) |
+         (options->ops ? RG_OPS : 0) | (options->dtt ? RG_DTT : 0) |
+         (options->guarded ? RG_GUARDED : 0) |
+         (options->ways || options->twins ? RG_WAYS_OF_CODE : 0) |
+         (options->twins ? RG_TWINS_TOO : 0);
+}
 
 static void print_program(const rg_program_t *p) {
   dt_text_t text;
@@ -51,7 +68,7 @@ static rg_verdict_t still_fails(void *user, const rg_program_t *p) {
   if (dt__now_ns() > s->until_ns)
     return RG_STOP;
   rg_outcome_t out;
-  rg_run(p, s->options->interpret ? RG_INTERPRET : 0, s->options->seconds_each, &out);
+  rg_run(p, run_flags(s->options), s->options->seconds_each, &out);
   bool same = out.kind == s->like.kind;
   if (out.kind == RG_REFUSED || out.kind == RG_CRASHED)
     same &= out.code == s->like.code;
@@ -68,11 +85,15 @@ static void report(const options_t *options, const rg_program_t *p, const rg_out
         .options = options, .like = *out, .until_ns = dt__now_ns() + 90 * 1000000000LL};
     rg_shrink(&small, still_fails, &shrinking);
   }
-  uint32_t flags = RG_DIAGNOSE | (options->interpret ? RG_INTERPRET : 0);
+  uint32_t flags = RG_DIAGNOSE | run_flags(options);
   rg_run(&small, flags | (options->show ? RG_SHOW : 0), options->seconds_each, &last);
   print_program(&small);
-  printf("=> %s in %s: %s\n\n", rg_kind_name(last.kind), last.stage[0] ? last.stage : "?",
-         last.text);
+  printf("=> %s in %s: %s\n", rg_kind_name(last.kind), last.stage[0] ? last.stage : "?", last.text);
+  small.calls[0] = small.calls[last.call < small.n_calls ? last.call : 0];
+  small.n_calls = 1;
+  if (rg_check(&small))
+    rg_run(&small, RG_DTT, options->seconds_each, &last);
+  printf("\n");
 }
 
 static void run_one(const options_t *options, const rg_program_t *p, totals_t *totals) {
@@ -81,13 +102,23 @@ static void run_one(const options_t *options, const rg_program_t *p, totals_t *t
     print_program(p);
     return;
   }
-  rg_run(p, options->interpret ? RG_INTERPRET : 0, options->seconds_each, &out);
+  rg_run(p, run_flags(options), options->seconds_each, &out);
   totals->ran++;
+  for (uint32_t op = 0; op < DT_OP_COUNT; op++)
+    totals->ops[op] += out.ops[op];
   totals->compared += out.compared;
   totals->uncertain += out.uncertain;
   totals->variants += out.variants;
   totals->kernels += out.kernels;
   totals->graph_calls += out.graph_calls;
+  totals->launches += out.launches;
+  for (uint32_t w = 0; w < RG_WAYS; w++) {
+    totals->way_calls[w] += out.way_calls[w];
+    totals->way_bits[w] += out.way_bits[w];
+  }
+  totals->strict_bits += out.strict_bits;
+  for (uint32_t t = 0; t < RG_TWIN_COUNT; t++)
+    totals->twin_uses[t] += out.twin_uses[t];
   for (uint32_t i = 0; i < p->n_nodes; i++)
     totals->used[p->nodes[i].op]++;
   if (out.kind == RG_RIGHT) {
@@ -145,6 +176,32 @@ static bool check_text(const rg_program_t *p) {
   return same;
 }
 
+static void print_ways(const totals_t *totals) {
+  const char *names[RG_WAYS];
+  uint32_t n = rg_way_names(names);
+  for (uint32_t w = 1; w < n; w++)
+    printf("%-12s %8llu calls, of other bits: %llu\n", names[w],
+           (unsigned long long)totals->way_calls[w], (unsigned long long)totals->way_bits[w]);
+}
+
+// Every relation must have been in some twin.
+static bool print_twins(const totals_t *totals) {
+  uint64_t calls = 0, bits = 0;
+  bool all = true;
+  for (uint32_t w = 1; w < RG_WAYS; w++) {
+    calls += totals->way_calls[w];
+    bits += totals->way_bits[w];
+  }
+  for (uint32_t t = 0; t < RG_TWIN_COUNT; t++) {
+    printf("%-32s %8llu\n", rg_twin_text((rg_twin_t)t), (unsigned long long)totals->twin_uses[t]);
+    all = all && totals->twin_uses[t];
+  }
+  printf("%llu calls of twins, of other bits of floats: %llu (strict: %llu)\n",
+         (unsigned long long)calls, (unsigned long long)bits,
+         (unsigned long long)totals->strict_bits);
+  return all;
+}
+
 // ---- Command line ---------------------------------------------------------------------------------
 static bool parse_options(int argc, char **argv, options_t *out) {
   *out = (options_t){.seed = 1, .seconds_each = 60, .shapes = RG_USUAL_SHAPES};
@@ -155,6 +212,12 @@ static bool parse_options(int argc, char **argv, options_t *out) {
                  : strcmp(arg, "--show") == 0      ? &out->show
                  : strcmp(arg, "--print") == 0     ? &out->print
                  : strcmp(arg, "--op-stats") == 0  ? &out->op_stats
+                 : strcmp(arg, "--loops") == 0     ? &out->loops
+                 : strcmp(arg, "--ops") == 0       ? &out->ops
+                 : strcmp(arg, "--dtt") == 0       ? &out->dtt
+                 : strcmp(arg, "--guarded") == 0   ? &out->guarded
+                 : strcmp(arg, "--ways") == 0      ? &out->ways
+                 : strcmp(arg, "--twins") == 0     ? &out->twins
                                                    : NULL;
     if (flag) {
       *flag = true;
@@ -189,7 +252,11 @@ int main(int argc, char **argv) {
   (void)setvbuf(stdout, NULL, _IOLBF, 0);
   if (!parse_options(argc, argv, &options)) {
     printf("usage: %s [--corpus FILE] [--seed N] [--count N] [--minutes M] [--shapes N] "
-           "[--no-shrink] [--interpret] [--show] [--print] [--op-stats] [--seconds-each S]\n",
+           "[--no-shrink] [--interpret | --loops [--guarded] | --ways | --twins | --ops] [--dtt] "
+           "[--show] "
+           "[--print] "
+           "[--op-stats] "
+           "[--seconds-each S]\n",
            argv[0]);
     return 2;
   }
@@ -212,8 +279,16 @@ int main(int argc, char **argv) {
          (unsigned long long)totals.variants, (unsigned long long)totals.kernels,
          (long long)totals.compared, (long long)totals.uncertain,
          (unsigned long long)totals.failures);
+  if (options.ways)
+    print_ways(&totals);
+  if (options.guarded)
+    printf("%llu launches between guards\n", (unsigned long long)totals.launches);
   if (on_device_graphs())
     printf("%llu calls were graphs\n", (unsigned long long)totals.graph_calls);
+  if (options.ops && !rg_ops_complete(totals.ops))
+    return 1;
+  if (options.twins && !print_twins(&totals))
+    return 1;
   return totals.failures != 0 || (on_device_graphs() && !totals.graph_calls) ||
-         (totals.ran == 0 && !options.print);
+         (options.guarded && !totals.launches) || (totals.ran == 0 && !options.print);
 }

@@ -294,7 +294,7 @@ static void place_buffers(rig_t *r) {
 }
 
 static dt_status_t load_units(rig_t *r, const dt_unit_map_t *map, code_t *code) {
-  dt_compile_options_t options = {.strict_fp = r->strict, .verify = true, .dump_name = "rig"};
+  dt_compile_options_t options = {.verify = true, .dump_name = "rig"};
   for (uint32_t u = 0; u < map->n_units; u++) {
     void *object;
     size_t bytes;
@@ -331,6 +331,8 @@ static dt_status_t load_units(rig_t *r, const dt_unit_map_t *map, code_t *code) 
     memcpy(&code->plan[s], &found[0], sizeof(void *));
     memcpy(&code->run[s], &found[1], sizeof(void *));
   }
+  void *commit = dt__native_symbol(host, "dt_commit");
+  memcpy(&code->commit, &commit, sizeof(void *));
   return NULL;
 }
 
@@ -340,7 +342,7 @@ dt_status_t rig_try_compile(rig_t *r, code_t *code) {
   must(dt__symenv_status(r->env));
   DT_TRY(dt__program_verify(r->program));
   dt_unit_map_t map;
-  DT_TRY(dt__llvm_split(r->program, &r->target, 4, &map));
+  DT_TRY(dt__llvm_split(r->program, &r->target, 4, DT_UNIT_WORK_ANY, &map));
   assert_true(map.n_codes <= 64);
   dt_status_t status = load_units(r, &map, code);
   if (status)
@@ -436,6 +438,8 @@ int64_t code_call(code_t *code, call_t *call) {
     move_block(f, &block, kept);
     code->run[s](f);
   }
+  if (code->commit && answer == 0 && f->record.check == 0)
+    code->commit(f);
   call->record.check = f->record.check;
   call->record.value = f->record.value;
   call->record.extent = f->record.extent;

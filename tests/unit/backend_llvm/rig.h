@@ -20,7 +20,6 @@ typedef struct rig_t {
   dt_graph_t *graph;
   dt_program_t *program;
   dt_target_t target;
-  bool strict;         // compiled with strict_fp
   dt_kernel_t kernel;  // being built
   dt_stage_t stage;    // being built
   uint32_t next_items; // bound when the next segment begins
@@ -87,6 +86,7 @@ typedef struct code_t {
   uint32_t n_segments;
   dt_host_plan_fn_t plan[RIG_MAX_SEGMENTS];
   dt_host_run_fn_t once, run[RIG_MAX_SEGMENTS];
+  dt_host_run_fn_t commit; // NULL: the program updates nothing
   int64_t (*once_scratch)(void);
   char *once_memory;
 } code_t;

@@ -354,7 +354,7 @@ static void test_strict(void **state) {
   rig_t r;
   code_t code;
   rig_open(&r);
-  r.strict = true;
+  r.target.strict_fp = true;
   build_map(&r, DT_F32, outer(rig_lanes(&r, DT_F32), 2, 128));
   rig_compile(&r, &code);
   float x[100], y[100], z[100];

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "runtime/base/memory.h"
+#include "runtime/base/process.h"
 
 static void test_heap(void **state) {
   (void)state;
@@ -34,6 +35,51 @@ static void test_heap(void **state) {
   char *copy = dt__strdup("text");
   assert_string_equal(copy, "text");
   dt__free(copy);
+}
+
+// The heap is what the build says it is: its own count knows of what is allocated here.
+static void test_whose_heap(void **state) {
+  (void)state;
+#ifdef DT_HEAP_IS_JEMALLOC
+  size_t bytes = (size_t)48 << 20;
+  uint64_t before = dt__heap_bytes();
+  void *block = dt__alloc(bytes);
+  void *aligned = dt__alloc_aligned(bytes, 64);
+  uint64_t with = dt__heap_bytes();
+  dt__free(block);
+  dt__free(aligned);
+  assert_true(with - before >= 2 * bytes && with - before < 3 * bytes);
+  assert_true(dt__heap_bytes() - before < bytes / 4);
+#else
+  assert_int_equal(dt__heap_bytes(), 0);
+#endif
+}
+
+// Memory in pieces of many sizes goes back to the system when it is asked to.
+static void test_trim(void **state) {
+  (void)state;
+  dt__heap_trim(); // does nothing bad on a heap of any kind
+#ifdef DT_HEAP_IS_JEMALLOC
+  enum { PIECES = 4000 };
+  static void *pieces[PIECES];
+  dt__heap_trim();
+  int64_t before = dt__resident_bytes();
+  size_t all = 0;
+  for (size_t k = 0; k < PIECES; k++) {
+    size_t bytes = 1000 + k * 37 % 60000;
+    pieces[k] = dt__alloc(bytes);
+    memset(pieces[k], 1, bytes);
+    all += bytes;
+  }
+  int64_t with = dt__resident_bytes();
+  for (size_t k = 0; k < PIECES; k++)
+    dt__free(pieces[k]);
+  dt__heap_trim();
+  int64_t after = dt__resident_bytes();
+  assert_true(with - before > (int64_t)all / 2);
+  if (after - before > (int64_t)all / 10)
+    fail_msg("%lld bytes of %zu stayed", (long long)(after - before), all);
+#endif
 }
 
 static void test_heap_refuses_overflow(void **state) {
@@ -188,6 +234,8 @@ static void test_vec(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_heap),
+      cmocka_unit_test(test_whose_heap),
+      cmocka_unit_test(test_trim),
       cmocka_unit_test(test_heap_refuses_overflow),
       cmocka_unit_test(test_aligned),
       cmocka_unit_test(test_injection),

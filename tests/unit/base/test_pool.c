@@ -229,9 +229,13 @@ static void test_create_refuses(void **state) {
   dt__pool_destroy(pool);
 }
 
+static void end_nothing(dt_life_t *life) { (void)life; }
+
 static void test_fork(void **state) {
   (void)state;
+  dt_life_t life;
   dt_pool_t *pool;
+  dt__life_begin(&life, end_nothing);
   assert_null(dt__pool_create(4, &pool));
   _Atomic int64_t items = 0;
   dt__pool_run(pool, 1000, 1, count_items, &items);
@@ -253,6 +257,7 @@ static void test_fork(void **state) {
   dt__pool_run(pool, 1000, 1, count_items, &items);
   assert_int_equal(atomic_load(&items), 2000);
   dt__pool_destroy(pool);
+  dt__life_end(&life);
 }
 
 // Prints what a launch costs; a limit would only measure the machine.

@@ -65,15 +65,15 @@ static void test_reader_keeps_items(void **state) {
   int destroyed = 0;
   item_t first = make_item(&destroyed, NULL), second = make_item(&destroyed, NULL);
 
-  dt__reclaim_enter(reclaim, early);
+  assert_true(dt__reclaim_enter(reclaim, early));
   dt__reclaim_retire(reclaim, &first.retired);
-  dt__reclaim_enter(reclaim, late); // after the first was retired: cannot see it
+  assert_true(dt__reclaim_enter(reclaim, late)); // after the first was retired: cannot see it
   dt__reclaim_retire(reclaim, &second.retired);
   assert_int_equal(dt__reclaim_collect(reclaim), 2);
   dt__reclaim_leave(early);
   assert_int_equal(dt__reclaim_collect(reclaim), 1);
   assert_int_equal(destroyed, 1);
-  dt__reclaim_enter(reclaim, early); // enters anew: no hold on the second
+  assert_true(dt__reclaim_enter(reclaim, early)); // enters anew: no hold on the second
   assert_int_equal(dt__reclaim_collect(reclaim), 1);
   dt__reclaim_leave(late);
   assert_int_equal(dt__reclaim_collect(reclaim), 0);
@@ -82,6 +82,42 @@ static void test_reader_keeps_items(void **state) {
   dt__reclaim_slot_release(reclaim, early);
   dt__reclaim_slot_release(reclaim, late);
   dt__reclaim_slot_release(reclaim, NULL);
+  dt__reclaim_destroy(reclaim);
+}
+
+// A slot is held by one, inside or outside; outside it keeps nothing.
+static void test_holding(void **state) {
+  (void)state;
+  dt_reclaim_t *reclaim;
+  dt_reclaim_slot_t *slot;
+  assert_null(dt__reclaim_create(&reclaim));
+  assert_null(dt__reclaim_slot_acquire(reclaim, &slot));
+  int destroyed = 0;
+  item_t items[3];
+  for (int i = 0; i < 3; i++)
+    items[i] = make_item(&destroyed, NULL);
+  assert_true(dt__reclaim_hold(slot));
+  assert_false(dt__reclaim_hold(slot));
+  assert_false(dt__reclaim_enter(reclaim, slot));
+  dt__reclaim_retire(reclaim, &items[0].retired);
+  assert_int_equal(dt__reclaim_collect(reclaim), 0);
+  dt__reclaim_leave(slot);
+  assert_true(dt__reclaim_enter(reclaim, slot));
+  dt__reclaim_retire(reclaim, &items[1].retired);
+  assert_false(dt__reclaim_enter(reclaim, slot)); // and is not inside later than it was
+  assert_false(dt__reclaim_hold(slot));
+  assert_int_equal(dt__reclaim_collect(reclaim), 1);
+  dt__reclaim_pause(slot);
+  assert_false(dt__reclaim_hold(slot));
+  assert_int_equal(dt__reclaim_collect(reclaim), 0);
+  dt__reclaim_resume(reclaim, slot);
+  assert_false(dt__reclaim_hold(slot));
+  dt__reclaim_retire(reclaim, &items[2].retired);
+  assert_int_equal(dt__reclaim_collect(reclaim), 1);
+  dt__reclaim_leave(slot);
+  assert_int_equal(dt__reclaim_collect(reclaim), 0);
+  assert_int_equal(destroyed, 3);
+  dt__reclaim_slot_release(reclaim, slot);
   dt__reclaim_destroy(reclaim);
 }
 
@@ -185,7 +221,8 @@ static void *read_nodes(void *arg) {
     return NULL;
   }
   while (!atomic_load_explicit(&shared->stop, memory_order_relaxed)) {
-    dt__reclaim_enter(shared->reclaim, slot);
+    if (!dt__reclaim_enter(shared->reclaim, slot))
+      (void)atomic_fetch_add(&shared->torn, 1);
     node_t *node = atomic_load_explicit(&shared->current, memory_order_acquire);
     for (int i = 0; i < 20; i++) {
       if ((*(volatile uint64_t *)&node->value ^ *(volatile uint64_t *)&node->complement) !=
@@ -235,9 +272,10 @@ static void test_threads(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_without_readers), cmocka_unit_test(test_reader_keeps_items),
-      cmocka_unit_test(test_ready),           cmocka_unit_test(test_destroy_takes_all),
-      cmocka_unit_test(test_slots),           cmocka_unit_test(test_threads),
+      cmocka_unit_test(test_without_readers),   cmocka_unit_test(test_reader_keeps_items),
+      cmocka_unit_test(test_holding),           cmocka_unit_test(test_ready),
+      cmocka_unit_test(test_destroy_takes_all), cmocka_unit_test(test_slots),
+      cmocka_unit_test(test_threads),
   };
   return cmocka_run_group_tests_name("unit.base.reclaim", tests, NULL, NULL);
 }

@@ -7,14 +7,19 @@
 
 #include <cmocka.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "runtime/base/memory.h"
+#include "runtime/base/process.h"
 #include "runtime/base/thread.h"
 
 typedef struct shared_t {
@@ -105,7 +110,7 @@ static void test_ranks_out_of_order(void **state) {
 typedef struct seen_t {
   char name[16];
   int nice;
-  bool all_blocked;
+  bool all_blocked, any_fault_blocked;
   size_t stack;
 } seen_t;
 
@@ -117,6 +122,9 @@ static void *look(void *arg) {
   (void)pthread_sigmask(SIG_SETMASK, NULL, &mask);
   seen->all_blocked = sigismember(&mask, SIGINT) && sigismember(&mask, SIGTERM) &&
                       sigismember(&mask, SIGCHLD) && sigismember(&mask, SIGALRM);
+  const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+  for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+    seen->any_fault_blocked |= sigismember(&mask, faults[i]) != 0;
   pthread_attr_t attr;
   (void)pthread_getattr_np(pthread_self(), &attr);
   void *low;
@@ -136,13 +144,43 @@ static void test_thread(void **state) {
     (void)pthread_join(thread, &result);
     assert_ptr_equal(result, &seen);
     assert_string_equal(seen.name, "a-name-longer-t");
-    assert_int_equal(seen.nice, background ? 10 : own_nice);
+    assert_int_equal(seen.nice, !background ? own_nice : own_nice < 9 ? own_nice + 10 : 19);
     assert_true(seen.all_blocked);
+    assert_false(seen.any_fault_blocked);
     assert_true(seen.stack >= ((size_t)8 << 20));
   }
   sigset_t mask; // the caller's own mask is as before
   (void)pthread_sigmask(SIG_SETMASK, NULL, &mask);
   assert_int_equal(sigismember(&mask, SIGINT), 0);
+}
+
+// A fault on our threads reaches the host's handler, on the stack that it gave the signal or ours.
+static void on_fault(int signal_number) {
+  (void)signal_number;
+  _exit(42);
+}
+
+__attribute__((no_sanitize("undefined", "address"))) static void *fault(void *arg) {
+  *(volatile int *)arg = 1;
+  return NULL;
+}
+
+static void test_fault_is_seen(void **state) {
+  (void)state;
+  pid_t child = fork();
+  if (child == 0) {
+    struct sigaction action = {.sa_handler = on_fault};
+    (void)sigaction(SIGSEGV, &action, NULL);
+    pthread_t thread;
+    dt_status_t status = dt__thread_start(&thread, "fault", false, fault, NULL);
+    dt_status_free(status);
+    (void)pthread_join(thread, NULL);
+    _exit(0);
+  }
+  int result = 0;
+  assert_int_equal(waitpid(child, &result, 0), child);
+  assert_true(WIFEXITED(result));
+  assert_int_equal(WEXITSTATUS(result), 42);
 }
 
 static void test_thread_without_memory(void **state) {
@@ -155,22 +193,102 @@ static void test_thread_without_memory(void **state) {
   dt_status_free(status);
 }
 
-static void test_fork(void **state) {
-  (void)state;
-  assert_false(dt__forked());
+static void end_nothing(dt_life_t *life) { (void)life; }
+
+// Whether a child of a fork at this moment may start threads, and knows.
+static bool child_works(void) {
   pid_t child = fork();
   if (child == 0) {
     pthread_t thread;
-    dt_status_t status = dt__thread_start(&thread, "none", false, look, NULL);
-    bool clean = dt__forked() && dt_status_code(status) == DT_E_FORKED;
+    seen_t seen = {.nice = -100};
+    bool forked = dt__forked();
+    dt_status_t status = dt__thread_start(&thread, "none", false, look, &seen);
+    bool started = status == NULL;
+    if (started)
+      (void)pthread_join(thread, NULL);
+    bool right = forked ? dt_status_code(status) == DT_E_FORKED : started && seen.nice > -100;
     dt_status_free(status);
-    _exit(clean ? 0 : 1);
+    _exit(!right ? 2 : forked ? 1 : 0);
   }
   int result = -1;
   assert_int_equal(waitpid(child, &result, 0), child);
   assert_true(WIFEXITED(result));
-  assert_int_equal(WEXITSTATUS(result), 0);
+  assert_int_not_equal(WEXITSTATUS(result), 2);
+  return WEXITSTATUS(result) == 0;
+}
+
+// Only a fork while something lives spoils the child, and only the child.
+static void test_fork(void **state) {
+  (void)state;
+  dt_life_t first, second;
+  assert_true(child_works());
+  dt__life_begin(&first, end_nothing);
+  assert_false(child_works());
+  dt__life_begin(&second, end_nothing);
+  dt__life_end(&first);
+  assert_false(child_works());
   assert_false(dt__forked());
+  dt__life_end(&second);
+  assert_true(child_works());
+  assert_false(dt__forked());
+}
+
+// ---- Code generators at exit ------------------------------------------------------------------------
+
+static _Atomic bool may_leave;
+static int64_t exit_began_ns;
+
+static void *generate(void *arg) {
+  dt_status_t status = dt__generator_enter();
+  dt_status_free(status);
+  atomic_store(&may_leave, true);
+  while (!(status = dt__generator_check()))
+    (void)sched_yield();
+  dt_status_free(status);
+  const struct timespec part = {.tv_nsec = 50000000}; // what is left of it
+  (void)nanosleep(&part, NULL);
+  dt__generator_leave();
+  return arg;
+}
+
+// Runs behind the library's handler, which was registered later.
+static void after_exit(void) {
+  dt_status_t status = dt__generator_enter();
+  bool shut = dt_status_code(status) == DT_E_STATE;
+  dt_status_free(status);
+  int64_t took = dt__now_ns() - exit_began_ns;
+  _exit(shut && took >= 50000000 && took < 5000000000 ? 7 : 8);
+}
+
+// Exit waits for the part that a generator is in, and then nobody enters. The thread that ends the
+// process may be inside one itself.
+static void test_exit_waits(void **state) {
+  (void)state;
+  for (int inside = 0; inside < 2; inside++) {
+    pid_t child = fork();
+    if (child == 0) {
+      pthread_t thread;
+      dt_life_t life;
+      (void)atexit(after_exit);
+      dt__life_begin(&life, end_nothing);
+      dt_status_t status = dt__thread_start(&thread, "generate", false, generate, NULL);
+      if (!status)
+        (void)pthread_detach(thread);
+      while (!status && !atomic_load(&may_leave))
+        (void)sched_yield();
+      dt_status_free(status);
+      if (inside) {
+        status = dt__generator_enter();
+        dt_status_free(status);
+      }
+      exit_began_ns = dt__now_ns();
+      exit(0);
+    }
+    int result = 0;
+    assert_int_equal(waitpid(child, &result, 0), child);
+    assert_true(WIFEXITED(result));
+    assert_int_equal(WEXITSTATUS(result), 7);
+  }
 }
 
 static void test_process(void **state) {
@@ -197,6 +315,8 @@ int main(void) {
       cmocka_unit_test(test_mutex),
       cmocka_unit_test(test_ranks_in_order),
       cmocka_unit_test(test_ranks_out_of_order),
+      cmocka_unit_test(test_fault_is_seen),
+      cmocka_unit_test(test_exit_waits),
       cmocka_unit_test(test_thread),
       cmocka_unit_test(test_thread_without_memory),
       cmocka_unit_test(test_fork),

@@ -89,7 +89,7 @@ static void compile(host_t *h) {
   expect_ok(dt__symenv_clone(h->traced->env, &h->env));
   expect_ok(dt__pipeline_run(&h->arena, h->env, h->traced->graph, &target, NULL, true, NULL, NULL,
                              &program));
-  expect_ok(dt__llvm_split(program, &target, 2, &map));
+  expect_ok(dt__llvm_split(program, &target, 2, DT_UNIT_WORK_ANY, &map));
   assert_true(map.n_codes < 26);
   h->n_codes = map.n_codes;
   expect_ok(

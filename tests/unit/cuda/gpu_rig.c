@@ -30,15 +30,15 @@ static void *take(size_t bytes) {
 }
 
 // ---- Compiling ----------------------------------------------------------------------------------
-static void compile(gpu_rig_t *r, bool strict) {
-  r->strict = strict;
-  must(dt__llvm_split(r->program, &r->target, 2, &r->map));
-  dt_compile_options_t options = {.verify = true, .strict_fp = strict};
+static void compile(gpu_rig_t *r) {
+  must(dt__llvm_split(r->program, &r->target, 2, DT_UNIT_WORK_ANY, &r->map));
+  dt_compile_options_t options = {.verify = true};
   size_t bytes = 0;
   must(dt__cuda_compile_unit(r->program, &r->map, 0, &r->target, &options, &r->ptx, &bytes));
 }
 
-static void make_program(gpu_rig_t *r, const char *graph, const dt_cuda_model_t *model) {
+static void make_program(gpu_rig_t *r, const char *graph, const dt_cuda_model_t *model,
+                         bool strict) {
   memset(r, 0, sizeof(*r));
   dt__arena_init(&r->arena, 0);
   must(dt__symenv_create(&r->env));
@@ -47,13 +47,14 @@ static void make_program(gpu_rig_t *r, const char *graph, const dt_cuda_model_t 
   must(dt__graph_parse(&r->arena, r->env, &scan, &r->graph));
   dt__symenv_freeze(r->env);
   must(dt__cuda_target(model, NULL, &r->target));
+  r->target.strict_fp = strict;
   must(dt__pipeline_run(&r->arena, r->env, r->graph, &r->target, NULL, true, NULL, NULL,
                         &r->program));
 }
 
 void gpu_rig_open(gpu_rig_t *r, const char *graph, const dt_cuda_model_t *model, bool strict) {
-  make_program(r, graph, model);
-  compile(r, strict);
+  make_program(r, graph, model, strict);
+  compile(r);
 }
 
 // The first whose condition holds.
@@ -68,7 +69,7 @@ static uint32_t schedule_for(const gpu_rig_t *r, const dt_kernel_t *kernel,
 
 void gpu_rig_open_for(gpu_rig_t *r, const char *graph, const dt_cuda_model_t *model, bool strict,
                       const int64_t (*sizes)[4], uint32_t n) {
-  make_program(r, graph, model);
+  make_program(r, graph, model, strict);
   dt_kernel_t *kernel = &r->program->kernels.items[0];
   uint32_t kept = 0, all = kernel->schedules.len;
   bool taken[64] = {false};
@@ -84,7 +85,7 @@ void gpu_rig_open_for(gpu_rig_t *r, const char *graph, const dt_cuda_model_t *mo
       kernel->schedules.items[kept++] = kernel->schedules.items[s];
   if (kept)
     kernel->schedules.len = kept;
-  compile(r, strict);
+  compile(r);
 }
 
 void gpu_rig_open_loops(gpu_rig_t *r, const char *program, const dt_cuda_model_t *model) {
@@ -96,7 +97,7 @@ void gpu_rig_open_loops(gpu_rig_t *r, const char *program, const dt_cuda_model_t
   must(dt__program_parse(&r->arena, r->env, &scan, &r->program));
   must(dt__program_verify(r->program));
   must(dt__cuda_target(model, NULL, &r->target));
-  compile(r, false);
+  compile(r);
 }
 
 void gpu_rig_close(gpu_rig_t *r) {
@@ -153,7 +154,7 @@ void gpu_rig_launch(gpu_rig_t *r, uint32_t index, const int64_t *symbols, gpu_la
   uint32_t s = schedule_for(r, kernel, symbols);
   out->schedule = &kernel->schedules.items[s];
   out->code = r->map.code_of_kernel[r->map.first_code[index] + s];
-  must(dt__cuda_kernel_info(r->program, &r->map, out->code, &r->target, r->strict, &out->info));
+  must(dt__cuda_kernel_info(r->program, &r->map, out->code, &r->target, &out->info));
   dt_text_t text;
   dt__text_init(&text);
   must(dt__kernel_print(r->program, kernel, &out->params, &text));

@@ -17,8 +17,7 @@ typedef struct gpu_rig_t {
   dt_program_t *program;
   dt_target_t target;
   dt_unit_map_t map;
-  char *ptx; // of all kernels
-  bool strict;
+  char *ptx;             // of all kernels
   const dt_cuda_t *cuda; // whose `module` is; NULL before the first run
   dt_cu_module_t module;
 } gpu_rig_t;

@@ -179,8 +179,9 @@ static void attend(const char *dtype, int heads, int dim, bool masked, bool stri
   char what[96];
   (void)snprintf(what, sizeof(what), "attention %s, %d heads of %d%s%s", dtype, heads, dim,
                  masked ? ", mask" : "", strict ? ", strict" : "");
-  check(attention_graph(&(attention_case_t){dtype, heads, dim, masked}, &text), strict, sizes, n, 1,
-        what);
+  // In order, a row of scores has one thread: no chain is made of it.
+  check(attention_graph(&(attention_case_t){dtype, heads, dim, masked}, &text), strict, sizes, n,
+        strict ? 3 : 1, what);
   dt__text_fini(&text);
 }
 
@@ -269,7 +270,7 @@ static void normalise(const rows_case_t *c, bool strict, const int64_t (*sizes)[
   char what[96];
   (void)snprintf(what, sizeof(what), "%s %s, %d to %d%s%s", names[c->rows], c->dtype, c->width,
                  c->columns, c->w_turned ? ", turned" : "", strict ? ", strict" : "");
-  check(rows_graph(c, &text), strict, sizes, n, 1, what);
+  check(rows_graph(c, &text), strict, sizes, n, strict ? 2 : 1, what);
   dt__text_fini(&text);
 }
 

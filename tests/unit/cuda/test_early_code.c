@@ -50,7 +50,7 @@ static void every_entry_waits_where_there_is_the_instruction(void **state) {
     assert_int_equal(dt_status_code(status), waits ? DT_OK : DT_E_INTERNAL);
     dt_status_free(status);
     dt_cuda_kernel_info_t info;
-    assert_null(dt__cuda_kernel_info(r.program, &r.map, 0, &r.target, false, &info));
+    assert_null(dt__cuda_kernel_info(r.program, &r.map, 0, &r.target, &info));
     assert_int_equal(info.waits, waits > 0);
     gpu_rig_close(&r);
   }
@@ -112,7 +112,7 @@ static void launch_early(const gpu_rig_t *r, const char *ptx, uint32_t code) {
   char name[32];
   (void)snprintf(name, sizeof(name), "dt_k%u", code);
   dt_cuda_kernel_info_t info;
-  assert_null(dt__cuda_kernel_info(r->program, &r->map, code, &r->target, false, &info));
+  assert_null(dt__cuda_kernel_info(r->program, &r->map, code, &r->target, &info));
   dt_cu_function_t function = load_text(ptx, name);
   OK(cuda->function_set(function, DT_CU_FUNC_MAX_DYNAMIC_SHARED, (int)info.shared_bytes));
   void *params[] = {words};

@@ -151,7 +151,8 @@ static void a_missing_event_is_seen_by_the_fake(void **state) {
   dt_session_t *other = NULL;
   OK(open_session(f.runtime, 0, NULL, &other));
   dt_function_t *add = function_named(f.runtime, "add", NULL);
-  OK(dt_function_prepare_on(add, DT_CUDA, 0)); // loading waits for everything
+  OK(dt_function_prepare(
+      add, &(dt_prepare_options_t){.device = DT_CUDA})); // loading waits for everything
   dt_tensor_t *host = host_f32(100, 0, 1), *x = on_device(f.session, host), *sum = NULL;
   OK(dt_call(other, add, (dt_tensor_t *[]){x, x}, 2, &sum, 1));
   assert_true(fake_cuda_violations(NULL) > 0);
@@ -199,8 +200,8 @@ static void a_capture_allows_plain_launches(void **state) {
   OK(dt_tensor_create_on(lent, DT_F32, 1, &n, &large));
   OK(dt_tensor_create_on(lent, DT_F32, 1, &n, &dead));
   OK(dt_call(lent, add, (dt_tensor_t *[]){x, x}, 2, &out, 1));
-  OK(dt_function_prepare_on(gather, DT_CUDA, 0));
-  OK(dt_function_prepare_on(select, DT_CUDA, 0));
+  OK(dt_function_prepare(gather, &(dt_prepare_options_t){.device = DT_CUDA}));
+  OK(dt_function_prepare(select, &(dt_prepare_options_t){.device = DT_CUDA}));
   set_capturing(lent, true);
   OK(dt_call(lent, add, (dt_tensor_t *[]){x, x}, 2, &out, 1));
   TOLD(dt_call(lent, add, (dt_tensor_t *[]){x, x}, 2, &fresh, 1), DT_E_UNSUPPORTED, "captured");
@@ -368,14 +369,14 @@ static void each_device_has_its_variant(void **state) {
   dt_function_t *add = function_named(f.runtime, "add", NULL);
   dt_session_t *second = NULL;
   OK(open_session(f.runtime, 1, NULL, &second));
-  OK(dt_function_prepare_on(add, DT_CUDA, 1));
-  OK(dt_function_prepare_on(add, DT_CUDA, 1));
+  OK(dt_function_prepare(add, &(dt_prepare_options_t){.device = DT_CUDA, .ordinal = 1}));
+  OK(dt_function_prepare(add, &(dt_prepare_options_t){.device = DT_CUDA, .ordinal = 1}));
   assert_int_equal(stats_of(add).variants, 1);
   dt_tensor_t *host = host_f32(8, 0, 1), *x = on_device(f.session, host), *out = NULL;
   out = call(&f, add, (dt_tensor_t *[]){x, x}, 2);
   expect_line(f.session, out, 8, 0, 2);
   assert_int_equal(stats_of(add).variants, 2);
-  OK(dt_function_prepare_on(add, DT_CUDA, 0));
+  OK(dt_function_prepare(add, &(dt_prepare_options_t){.device = DT_CUDA}));
   assert_int_equal(stats_of(add).variants, 2);
   dt_report_t *report = NULL;
   OK(dt_function_report(add, NULL, 0, &report));
@@ -405,7 +406,8 @@ static void the_evaluator_stays_on_the_cpu(void **state) {
   OK(dt_function_create(f.runtime, select_program, NULL, &options, &slow));
   dt_tensor_t *host = host_f32(8, 0, 1), *x = on_device(f.session, host), *out = NULL;
   TOLD(dt_call(f.session, slow, &x, 1, &out, 1), DT_E_UNSUPPORTED, "on the CPU only");
-  TOLD(dt_function_prepare_on(slow, DT_CUDA, 0), DT_E_UNSUPPORTED, "on the CPU only");
+  TOLD(dt_function_prepare(slow, &(dt_prepare_options_t){.device = DT_CUDA}), DT_E_UNSUPPORTED,
+       "on the CPU only");
   release_all((dt_tensor_t *[]){host, x}, 2);
   dt_function_release(slow);
   fixture_close(&f);
@@ -547,7 +549,7 @@ static void variants_share_copies(void **state) {
   OK(dt_function_create(f.runtime, scale_program, w, &options, &scale));
   dt_tensor_t *host = host_f32(16, 0, 1), *x = on_device(f.session, host);
   uint64_t copies = fake_cuda_calls(DT_CUDA_SYM_copy_to_device);
-  OK(dt_function_prepare_on(scale, DT_CUDA, 0));
+  OK(dt_function_prepare(scale, &(dt_prepare_options_t){.device = DT_CUDA}));
   assert_int_equal(fake_cuda_calls(DT_CUDA_SYM_copy_to_device), copies + 1);
   OK(dt_runtime_mode_set(f.runtime, DT_MODE_STRICT_FP, 1)); // asks for another variant
   dt_tensor_t *first = call(&f, scale, &x, 1);

@@ -19,7 +19,7 @@
 
 static const char *library;
 static dt_cuda_gpu_t *gpu;
-static char folder[64];
+static char folder[64], kept_in[72];
 
 static int setup(void **state) {
   const dt_cuda_t *cuda = NULL;
@@ -28,18 +28,19 @@ static int setup(void **state) {
   (void)snprintf(folder, sizeof(folder), "/tmp/dt-cache-XXXXXX");
   if (!mkdtemp(folder) || dt__cuda_open(library, &cuda) || dt__cuda_gpu_create(cuda, 0, 0, &gpu))
     return -1;
-  (void)snprintf(gpu->device->cache_dir, sizeof(gpu->device->cache_dir), "%s/a/b", folder);
+  (void)snprintf(kept_in, sizeof(kept_in), "%s/a/b", folder);
+  gpu->device->cache = dt__disk_cache_open(kept_in, (uint64_t)1 << 30);
   return 0;
 }
 
 // The path of the only entry; how many there are.
 static int find_entry(char *out, size_t bytes) {
   int n = 0;
-  DIR *dir = opendir(gpu->device->cache_dir);
+  DIR *dir = opendir(kept_in);
   for (struct dirent *entry = dir ? readdir(dir) : NULL; entry; entry = readdir(dir)) {
     if (entry->d_name[0] == '.')
       continue;
-    (void)snprintf(out, bytes, "%s/%s", gpu->device->cache_dir, entry->d_name);
+    (void)snprintf(out, bytes, "%s/%s", kept_in, entry->d_name);
     n++;
   }
   if (dir)
@@ -52,7 +53,7 @@ static int teardown(void **state) {
   (void)state;
   while (find_entry(path, sizeof(path)))
     (void)unlink(path);
-  (void)rmdir(gpu->device->cache_dir);
+  (void)rmdir(kept_in);
   (void)snprintf(path, sizeof(path), "%s/a", folder);
   (void)rmdir(path);
   (void)rmdir(folder);
@@ -108,7 +109,7 @@ static void cubins_are_kept(void **state) {
   assert_int_equal(find_entry(path, sizeof(path)), 1);
   assert_int_equal(stat(path, &info), 0);
   assert_int_equal(info.st_mode & 0777, 0600);
-  assert_int_equal(stat(gpu->device->cache_dir, &info), 0);
+  assert_int_equal(stat(kept_in, &info), 0);
   assert_int_equal(info.st_mode & 0777, 0700);
   assert_true(links(PTX("// other\n")));
   assert_int_equal(find_entry(path, sizeof(path)), 2);
@@ -121,14 +122,14 @@ static void cubins_are_kept(void **state) {
 static void without_a_folder_nothing_is_kept(void **state) {
   char path[512];
   (void)state;
-  char kept[sizeof(gpu->device->cache_dir)];
-  memcpy(kept, gpu->device->cache_dir, sizeof(kept));
-  gpu->device->cache_dir[0] = 0;
+  dt__disk_cache_close(gpu->device->cache);
+  gpu->device->cache = dt__disk_cache_open("", 1);
+  assert_null(gpu->device->cache);
   assert_true(links(PTX("")));
   assert_true(links(PTX("")));
-  memcpy(gpu->device->cache_dir, "/proc/nowhere", 14); // cannot be made
+  gpu->device->cache = dt__disk_cache_open("/proc/nowhere", 1); // cannot be made
+  assert_null(gpu->device->cache);
   assert_true(links(PTX("")));
-  memcpy(gpu->device->cache_dir, kept, sizeof(kept));
   assert_int_equal(find_entry(path, sizeof(path)), 0);
 }
 

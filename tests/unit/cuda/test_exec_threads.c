@@ -66,7 +66,7 @@ static void callers_work_side_by_side(void **state) {
   caller_t callers[3] = {{0}};
   dt_function_t *add = function_named(f.runtime, "add", NULL);
   dt_function_t *scale = function_named(f.runtime, "scale", w);
-  OK(dt_function_prepare_on(scale, DT_CUDA, 0));
+  OK(dt_function_prepare(scale, &(dt_prepare_options_t){.device = DT_CUDA}));
   for (uint32_t k = 0; k < 3; k++) {
     callers[k].runtime = f.runtime;
     callers[k].add = add;

@@ -239,7 +239,7 @@ static void integers_stay_on_the_host(void **state) {
                                             {.mode = DT_CALL_REDUCE_OVERHEAD}};
   place_t place = open_place();
   dt_function_t *function = subject_function(place.runtime, &reshape, NULL, DT_ANSWER_COMPILED);
-  expect_ok(dt_function_prepare_on(function, DT_CUDA, 0));
+  expect_ok(dt_function_prepare(function, &(dt_prepare_options_t){.device = DT_CUDA}));
   for (uint32_t k = 0; k < 4 * N_EDGES; k++) {
     const int64_t *sizes = edges[k / 4], n = sizes[0] * sizes[1], pair = 2;
     dt_tensor_t *shape = tensor_i64(1, &pair, sizes), *wrong = upload(&place, shape);

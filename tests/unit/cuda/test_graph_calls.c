@@ -548,8 +548,8 @@ static void each_allocation_fails(void **state) {
   fixture_t f = fixture_open();
   dt_function_t *add = function_named(f.runtime, "add", NULL);
   dt_function_t *pieces = function_named(f.runtime, "pieces", NULL);
-  OK(dt_function_prepare_on(add, DT_CUDA, 0));
-  OK(dt_function_prepare_on(pieces, DT_CUDA, 0));
+  OK(dt_function_prepare(add, &(dt_prepare_options_t){.device = DT_CUDA}));
+  OK(dt_function_prepare(pieces, &(dt_prepare_options_t){.device = DT_CUDA}));
   dt_tensor_t *host = host_f32(700, 1, 1), *base = on_device(f.session, host), *parts[PARTS];
   for (uint32_t k = 0; k < PARTS; k++)
     parts[k] = first_of(base, sizes[k]);

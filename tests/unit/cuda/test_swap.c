@@ -99,7 +99,7 @@ static void traffic_sees_no_swap(void **state) {
   dt_status_t early = dt__function_recompile(function);
   assert_int_equal(dt_status_code(early), DT_E_STATE);
   dt_status_free(early);
-  expect_ok(dt_function_prepare_on(function, DT_CUDA, 0));
+  expect_ok(dt_function_prepare(function, &(dt_prepare_options_t){.device = DT_CUDA}));
   caller_t callers[CALLERS];
   pthread_t threads[CALLERS];
   for (uint32_t k = 0; k < CALLERS; k++) {
@@ -153,7 +153,7 @@ static void replacing_takes_few_threads(void **state) {
   fake_cuda_reset(9);
   expect_ok(dt_runtime_create(&options, &runtime));
   dt_function_t *function = subject_function(runtime, &subject, NULL, DT_ANSWER_COMPILED);
-  expect_ok(dt_function_prepare_on(function, DT_CUDA, 0));
+  expect_ok(dt_function_prepare(function, &(dt_prepare_options_t){.device = DT_CUDA}));
   uint64_t first = fake_cuda_calls(DT_CUDA_SYM_module_load);
   expect_ok(dt__function_recompile(function));
   uint64_t again = fake_cuda_calls(DT_CUDA_SYM_module_load) - first;

@@ -340,6 +340,33 @@ static void test_rows(void **state) {
   }
 }
 
+// A product of which some order comes upon infinity or zero on the way: nothing is known. Else an
+// infinite product is one.
+static void test_prod_between(void **state) {
+  (void)state;
+  static const float rows[5][3] = {
+      {1e-30f, 1e-30f, -INFINITY}, {1e30f, 1e-40f, 1e30f}, {1e30f, 1e30f, 1e-30f},
+      {2, -3, INFINITY},           {1e-30f, 3, -INFINITY},
+  };
+  static const float products[5] = {NAN, 1e20f, 1e30f, -INFINITY, -INFINITY};
+  fixture_t f;
+  fixture_init(&f);
+  int64_t sizes[2] = {5, 3}, strides[2] = {3, 1};
+  dt_node_id_t in = fixed(&f, "x", DT_F32, 2, sizes);
+  dt_attrs_t attrs = {.n_axes = 1, .axes = {1}};
+  OK(dt__graph_add_output(f.graph, add(&f, DT_OP_prod, 1, &in, &attrs)));
+  const dt_eval_arg_t arg = {rows, sizes, strides};
+  const dt_eval_options_t options = {.error_bounds = true};
+  dt_eval_value_t value;
+  dt_eval_report_t report;
+  OK(dt__graph_eval(f.graph, NULL, &arg, &options, &f.arena, &value));
+  for (int64_t k = 0; k < 5; k++)
+    assert_int_equal(isinf(value.bound[k]), k < 3);
+  assert_true(dt__eval_compare(&value, products, NULL, &report));
+  assert_int_equal(report.uncertain, 3);
+  fixture_fini(&f);
+}
+
 static void test_matmul(void **state) {
   (void)state;
   fixture_t f;
@@ -410,8 +437,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_scalar_pairs), cmocka_unit_test(test_half_pairs),
       cmocka_unit_test(test_edges),        cmocka_unit_test(test_exact),
-      cmocka_unit_test(test_rows),         cmocka_unit_test(test_matmul),
-      cmocka_unit_test(test_argmax),
+      cmocka_unit_test(test_rows),         cmocka_unit_test(test_prod_between),
+      cmocka_unit_test(test_matmul),       cmocka_unit_test(test_argmax),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -231,7 +231,7 @@ static void test_branches_make_variants(void **state) {
   fixture_t *fixture = *state;
   const subject_t subject = {"branch", branch_program, 1, 1, one_vector};
   dt_function_t *branch = compiled(fixture, &subject);
-  expect_code(dt_function_prepare(branch), DT_E_STATE);
+  expect_code(dt_function_prepare(branch, NULL), DT_E_STATE);
   for (int round = 0; round < 2; round++) {
     expect_ok(call_one(fixture, branch, 3, -2, 2));
     expect_ok(call_one(fixture, branch, 9, -2, 2));

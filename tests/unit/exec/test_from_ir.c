@@ -3,6 +3,7 @@
 // text or options that make no function are refused.
 #include "tests/unit/exec/exec_test.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base/memory.h"
@@ -162,6 +163,58 @@ static void what_makes_no_function_is_refused(void **state) {
   assert_null(function);
 }
 
+// z = (x * w) + w, whose large constant is no part of a text.
+enum { CUT_N = 300 };
+static dt_status_t scale_and_shift(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
+                                   void *closure) {
+  dt_value_t w = dt_constant(t, "w", closure);
+  out[0] = dt_add(t, dt_mul(t, in[0], w), w);
+  return NULL;
+}
+
+static void values_from_inside(void **state) {
+  rig_t *rig = *state;
+  const int64_t size = CUT_N;
+  const dt_dim_decl_t dim = {.value = CUT_N, .is_static = true};
+  const dt_input_decl_t input = {.name = "x", .dtype = DT_F32, .rank = 1, .dims = &dim};
+  const subject_t subject = {"scale", scale_and_shift, 1, 1, &input};
+  dt_function_options_t options = {
+      .struct_size = sizeof(options), .name = "cut", .answer = DT_ANSWER_EVALUATOR};
+  rng_t rng = {7};
+  dt_tensor_t *w = tensor_f32(&rng, 1, &size), *x = tensor_f32(&rng, 1, &size), *y = NULL;
+  dt_function_t *function = subject_function(rig->runtime, &subject, w, DT_ANSWER_EVALUATOR);
+  dt_function_t *cut = NULL;
+  char *text = NULL, *what = NULL;
+  expect_code(dt_function_graph(function, &x, 1, &text), DT_E_STATE);
+  expect_ok(dt_call(rig->session, function, &x, 1, &y, 1));
+  expect_ok(dt_function_graph(function, &x, 1, &text));
+  const char *line = strstr(text, " = mul ");
+  assert_non_null(line);
+  while (line[-1] != '%')
+    line--;
+  uint32_t node = (uint32_t)strtoul(line, NULL, 10);
+  expect_ok(dt_function_create_cut(function, &x, 1, node, &options, &what, &cut));
+  assert_non_null(strstr(what, "test_from_ir.c:"));
+  // The constant stays while the cut does.
+  dt_function_release(function);
+  dt_tensor_t *product = NULL;
+  expect_ok(dt_call(rig->session, cut, &x, 1, &product, 1));
+  for (int k = 0; k < CUT_N; k++) {
+    float a = ((float *)dt_tensor_data(x))[k], b = ((float *)dt_tensor_data(w))[k];
+    assert_true(((float *)dt_tensor_data(product))[k] == a * b);
+    assert_true(((float *)dt_tensor_data(y))[k] == (float)((double)a * b + b));
+  }
+  dt_function_t *none = NULL;
+  expect_told(dt_function_create_cut(cut, &x, 1, 99, &options, NULL, &none), DT_E_ARGUMENT,
+              "node: 99; expected 1 to ");
+  expect_code(dt_function_create_cut(cut, &x, 1, 0, &options, NULL, &none), DT_E_ARGUMENT);
+  expect_code(dt_function_create_cut(cut, NULL, 0, 1, &options, NULL, &none), DT_E_ARGUMENT);
+  assert_null(none);
+  dt_text_free(text), dt_text_free(what);
+  dt_function_release(cut);
+  dt_tensor_release(w), dt_tensor_release(x), dt_tensor_release(y), dt_tensor_release(product);
+}
+
 static void making_one_survives_no_memory(void **state) {
   const rig_t *rig = *state;
   bool done = false;
@@ -184,6 +237,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(texts_of_programs_answer_as_they_do, set_up, tear_down),
       cmocka_unit_test_setup_teardown(declarations_come_from_the_text, set_up, tear_down),
       cmocka_unit_test_setup_teardown(what_makes_no_function_is_refused, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(values_from_inside, set_up, tear_down),
       cmocka_unit_test_setup_teardown(making_one_survives_no_memory, set_up, tear_down),
   };
   return cmocka_run_group_tests_name("unit.exec.from_ir", tests, NULL, NULL);

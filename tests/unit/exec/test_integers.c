@@ -89,7 +89,7 @@ static void test_sizes(void **state) {
     options.answer = k < 2 ? compiled_answer() : answers[1];
     dt_function_t *function = function_of(fixture, reshape_program, NULL, &options);
     if (k == 1)
-      expect_ok(dt_function_prepare(function));
+      expect_ok(dt_function_prepare(function, NULL));
     for (int64_t step = -3; step <= 3; step++)
       for (size_t i = 0; i < N_SHAPES; i++)
         expect_reshaped(fixture->session, function, dtypes[k % 2], shapes[i], step);
@@ -353,7 +353,7 @@ static void test_wrong_programs(void **state) {
   for (int way = 0; way < 3; way++) {
     dt_function_options_t options = options_of(2, reshape_inputs);
     dt_function_t *function = function_of(fixture, wrong_program, &way, &options);
-    expect_told(dt_function_prepare(function), DT_E_ARGUMENT, told[way]);
+    expect_told(dt_function_prepare(function, NULL), DT_E_ARGUMENT, told[way]);
     dt_function_release(function);
   }
 }

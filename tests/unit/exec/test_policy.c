@@ -118,12 +118,12 @@ static void test_prepare(void **state) {
   dt_function_options_t options = options_of(1, one_vector);
   options.dynamic = DT_DYNAMIC_STATIC;
   dt_function_t *function = function_of(fixture, negate, NULL, &options);
-  expect_told(dt_function_prepare(function), DT_E_STATE, "static");
+  expect_told(dt_function_prepare(function, NULL), DT_E_STATE, "static");
   expect_ok(call_n(fixture, function, 3));
   dt_function_release(function);
   options.dynamic = DT_DYNAMIC_AUTOMATIC;
   function = function_of(fixture, negate, NULL, &options);
-  expect_ok(dt_function_prepare(function));
+  expect_ok(dt_function_prepare(function, NULL));
   for (int64_t n = 0; n < 5; n++)
     expect_ok(call_n(fixture, function, n));
   assert_int_equal(stats_of(function).compiles, 1);
@@ -133,7 +133,7 @@ static void test_prepare(void **state) {
   static const dt_input_decl_t marked[] = {{.name = "x", .dtype = DT_F32, .rank = 1, .dims = dims}};
   options = options_of(1, marked);
   function = function_of(fixture, negate, NULL, &options);
-  expect_told(dt_function_prepare(function), DT_E_STATE, "is marked static");
+  expect_told(dt_function_prepare(function, NULL), DT_E_STATE, "is marked static");
   dt_function_release(function);
 }
 
@@ -332,7 +332,7 @@ static void test_freeze(void **state) {
   dt_function_options_t options = options_of(1, one_vector);
   dt_function_t *function = function_of(fixture, pinned, NULL, &options);
   expect_ok(dt_function_freeze(function, true));
-  expect_told(dt_function_prepare(function), DT_E_STATE, "frozen and has no variant");
+  expect_told(dt_function_prepare(function, NULL), DT_E_STATE, "frozen and has no variant");
   expect_told(call_n(fixture, function, 3), DT_E_STATE, "frozen and has no variant");
   expect_ok(dt_function_freeze(function, false));
   expect_ok(call_n(fixture, function, 3));

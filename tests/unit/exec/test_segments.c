@@ -409,7 +409,7 @@ static void test_no_allocation(void **state) {
 static void test_prepared(void **state) {
   fixture_t *fixture = *state;
   pair_t pair = pair_of(fixture, &positive, NULL);
-  expect_ok(dt_function_prepare(pair.compiled));
+  expect_ok(dt_function_prepare(pair.compiled, NULL));
   rng_t rng = {17};
   dt_tensor_t *x = halves(&rng, 90);
   expect_agree(fixture, &pair, &x);

@@ -88,7 +88,7 @@ static void run_shapes(shapes_fixture_t *fixture, const subject_t *subject) {
     dt_function_t *compiled =
         subject_function(fixture->runtime, subject, &fixture->mlp, compiled_answer());
     if (starts[s][0] < 0)
-      expect_ok(dt_function_prepare(compiled));
+      expect_ok(dt_function_prepare(compiled, NULL));
     else
       call_and_compare(fixture, subject, compiled, evaluated, starts[s][0], starts[s][1]);
     for (int i = 0; i < SHAPES; i++)

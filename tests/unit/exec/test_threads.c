@@ -198,7 +198,7 @@ static void test_updates_racing_calls(void **state) {
   expect_ok(dt_runtime_create(NULL, &runtime));
   dt_tensor_t *weights = vector(4, 1);
   dt_function_t *scale = subject_function(runtime, &scale_subject, weights, compiled_answer());
-  expect_ok(dt_function_prepare(scale));
+  expect_ok(dt_function_prepare(scale, NULL));
   worker_t workers[THREADS];
   pthread_barrier_t start;
   _Atomic bool stop = false;

@@ -135,8 +135,10 @@ static void failures_are_remembered_and_bounded(void **state) {
                                  .compile_limit = 1000};
   dt_function_t *function = NULL;
   ok(dt_function_create(rig->runtime, c->program, NULL, &about, &function));
-  dt_tensor_t *args[2] = {vector_of(3), vector_of(4)}, *y = NULL;
-  for (int k = 0; k < 300; k++) {
+  dt_tensor_t *args[2] = {vector_of(3), NULL}, *y = NULL;
+  for (int k = 0; k < 300; k++) { // not the same ones: those are refused by a look-up
+    dt_tensor_release(args[1]);
+    args[1] = vector_of(4 + k);
     dt_status_t status = dt_call(rig->session, function, args, 2, &y, 1);
     assert_int_equal(dt_status_code(status), DT_E_SHAPE);
     dt_status_free(status);

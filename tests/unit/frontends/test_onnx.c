@@ -190,13 +190,13 @@ static void test_elements(void **state) {
     unsigned char got[16];
     assert_int_equal(tensor->bytes, size);
     if (tensor->dtype->bits == 0) {
-      assert_fails(dt__onnx_tensor_copy(file, tensor, got, 0), DT_E_DTYPE, "strings");
+      assert_fails(dt__onnx_tensor_copy(file, tensor, NULL, got, 0), DT_E_DTYPE, "strings");
     } else {
-      dt_status_t status = dt__onnx_tensor_copy(file, tensor, got, size);
+      dt_status_t status = dt__onnx_tensor_copy(file, tensor, NULL, got, size);
       if (status)
         fail_msg("%s: %s", elements[k].tensor, dt_status_message(status));
       assert_memory_equal(got, elements[k].expected, size);
-      assert_fails(dt__onnx_tensor_copy(file, tensor, got, size + 1), DT_E_ARGUMENT, "size");
+      assert_fails(dt__onnx_tensor_copy(file, tensor, NULL, got, size + 1), DT_E_ARGUMENT, "size");
     }
     dt_onnx_close(file);
     onnx_free(&bytes);
@@ -225,7 +225,7 @@ static void test_elements_out_of_range(void **state) {
     dt_onnx_t *file = open_tensor(tensors[k], &bytes);
     const dt_onnx_tensor_t *tensor = &file->model.graph->initializer.items[0];
     unsigned char got[16];
-    assert_fails(dt__onnx_tensor_copy(file, tensor, got, (size_t)tensor->bytes), DT_E_RANGE,
+    assert_fails(dt__onnx_tensor_copy(file, tensor, NULL, got, (size_t)tensor->bytes), DT_E_RANGE,
                  "tensor \"w\" at byte");
     dt_onnx_close(file);
     onnx_free(&bytes);
@@ -518,8 +518,8 @@ static bool survive(const unsigned char *data, size_t len) {
     for (uint32_t k = 0; k < tensors->len; k++) {
       unsigned char *room = malloc((size_t)tensors->items[k].bytes + 1);
       assert_non_null(room);
-      dt_status_free(
-          dt__onnx_tensor_copy(file, &tensors->items[k], room, (size_t)tensors->items[k].bytes));
+      dt_status_free(dt__onnx_tensor_copy(file, &tensors->items[k], NULL, room,
+                                          (size_t)tensors->items[k].bytes));
       free(room);
     }
   } else {
@@ -588,7 +588,7 @@ static void test_arguments(void **state) {
   assert_fails(dt_onnx_open_memory(NULL, 1, NULL, &file), DT_E_ARGUMENT, "data is NULL");
   assert_fails(dt_onnx_open_memory("", 0, NULL, &file), DT_E_FORMAT, "an empty file");
   assert_fails(dt_onnx_open_memory("a", 1, &(dt_onnx_options_t){.struct_size = 8}, &file),
-               DT_E_ARGUMENT, "struct_size 8");
+               DT_E_ARGUMENT, "struct_size: 8");
   assert_fails(
       dt_onnx_open_memory("a", 1, &(dt_onnx_options_t){.access = (dt_onnx_access_t)2}, &file),
       DT_E_ARGUMENT, "no access mode 2");

@@ -10,6 +10,7 @@
 
 #include "frontends/onnx/onnx.h"
 #include "runtime/base/status.h"
+#include "runtime/base/system.h"
 #include "tests/unit/frontends/onnx_text.h"
 
 #include <errno.h>
@@ -94,7 +95,7 @@ static dt_onnx_tensor_t *first(dt_onnx_t *file) { return &file->model.graph->ini
 
 static void expect_data(dt_onnx_t *file, const char *expected) {
   const void *data = NULL;
-  dt_status_t status = dt__onnx_tensor_view(file, first(file), &data);
+  dt_status_t status = dt__onnx_tensor_view(file, first(file), NULL, &data);
   if (status)
     fail_msg("%s", dt_status_message(status));
   assert_int_equal(first(file)->bytes, strlen(expected));
@@ -185,7 +186,7 @@ static void test_many(void **state) {
   for (uint32_t k = 0; k < 4; k++) {
     char got[8];
     const dt_onnx_tensor_t *tensor = &file->model.graph->initializer.items[k];
-    assert_null(dt__onnx_tensor_copy(file, tensor, got, strlen(expected[k])));
+    assert_null(dt__onnx_tensor_copy(file, tensor, NULL, got, strlen(expected[k])));
     assert_memory_equal(got, expected[k], strlen(expected[k]));
   }
   assert_null(dt_onnx_report_json(file, &text));
@@ -204,7 +205,7 @@ static void test_no_memory(void **state) {
     (void)dt__heap_fail_at(n, false);
     dt_status_t status = dt_onnx_open("many.onnx", NULL, &file);
     if (!status)
-      status = dt__onnx_tensor_view(file, first(file), &data);
+      status = dt__onnx_tensor_view(file, first(file), NULL, &data);
     (void)dt__heap_fail_at(0, false);
     dt_code_t code = dt_status_code(status);
     dt_status_free(status);
@@ -226,7 +227,7 @@ static void test_tensor_file(void **state) {
   dt_onnx_tensor_t *tensor = NULL;
   int64_t got[2];
   assert_null(dt__onnx_open_tensor("t.pb", &file, &tensor));
-  assert_null(dt__onnx_tensor_copy(file, tensor, got, sizeof got));
+  assert_null(dt__onnx_tensor_copy(file, tensor, NULL, got, sizeof got));
   assert_int_equal(got[0], 3);
   assert_int_equal(got[1], 4);
   dt_onnx_close(file);
@@ -360,7 +361,7 @@ static void test_checksum(void **state) {
   write_file("w.bin", "0123456789abcdeF", 16);
   write_model("m.onnx", 4, "w.bin", KEY("checksum", SHA1_OF_ALL));
   dt_onnx_t *file = open_good("m.onnx", NULL); // data are not looked at
-  assert_fails(dt__onnx_tensor_view(file, first(file), &data), DT_E_FORMAT,
+  assert_fails(dt__onnx_tensor_view(file, first(file), NULL, &data), DT_E_FORMAT,
                "external file \"w.bin\" does not have the checksum");
   assert_null(data);
   dt_onnx_close(file);
@@ -384,13 +385,158 @@ static void test_changed(void **state) {
   write_model("m.onnx", 4, "w.bin", "");
   dt_onnx_t *file = open_good("m.onnx", NULL);
   write_file("w.bin", ALL_DATA, 15);
-  assert_fails(dt__onnx_tensor_view(file, first(file), &data), DT_E_IO, "open the model anew");
+  assert_fails(dt__onnx_tensor_view(file, first(file), NULL, &data), DT_E_IO,
+               "open the model anew");
   assert_int_equal(unlink("w.bin"), 0);
-  assert_fails(dt__onnx_tensor_view(file, first(file), &data), DT_E_IO, "No such file");
+  assert_fails(dt__onnx_tensor_view(file, first(file), NULL, &data), DT_E_IO, "No such file");
   write_file("other.bin", ALL_DATA, 16);
   assert_int_equal(symlink("other.bin", "w.bin"), 0);
-  assert_fails(dt__onnx_tensor_view(file, first(file), &data), DT_E_IO, "symbolic link");
+  assert_fails(dt__onnx_tensor_view(file, first(file), NULL, &data), DT_E_IO, "symbolic link");
   dt_onnx_close(file);
+}
+
+// A model of U8 tensors of four bytes each in these places of files.
+typedef struct in_file_t {
+  const char *path;
+  unsigned long long offset;
+  const char *checksum; // or NULL
+} in_file_t;
+
+static void write_places(const char *path, const in_file_t *places, size_t n) {
+  char text[4096];
+  int at = snprintf(text, sizeof text, "ir_version 8 opset_import { version 17 } graph { ");
+  for (size_t k = 0; k < n; k++)
+    at +=
+        snprintf(text + at, sizeof text - (size_t)at,
+                 "initializer { name 'w%zu' data_type 2 dims 4 data_location 1 external_data { key "
+                 "'location' value '%s' } external_data { key 'offset' value '%llu' } %s%s%s } ",
+                 k, places[k].path, places[k].offset,
+                 places[k].checksum ? "external_data { key 'checksum' value '" : "",
+                 places[k].checksum ? places[k].checksum : "", places[k].checksum ? "' }" : "");
+  (void)snprintf(text + at, sizeof text - (size_t)at, "}");
+  onnx_bytes_t bytes = onnx_make(&dt__onnx_model_message, text);
+  write_file(path, bytes.data, bytes.len);
+  onnx_free(&bytes);
+}
+
+// A file of that size, mostly a hole.
+static void write_hole(const char *path, uint64_t size, const in_file_t *places, size_t n) {
+  int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  assert_true(fd >= 0);
+  assert_int_equal(ftruncate(fd, (off_t)size), 0);
+  for (size_t k = 0; k < n; k++) {
+    char data[24];
+    (void)snprintf(data, sizeof data, "%04zu", k);
+    assert_int_equal(pwrite(fd, data, 4, (off_t)places[k].offset), 4);
+  }
+  assert_int_equal(close(fd), 0);
+}
+
+static void expect_places(dt_onnx_t *file, size_t n) {
+  for (size_t k = n; k-- > 0;) {
+    char expected[24];
+    const void *data = NULL;
+    (void)snprintf(expected, sizeof expected, "%04zu", k);
+    dt_status_t status =
+        dt__onnx_tensor_view(file, &file->model.graph->initializer.items[k], NULL, &data);
+    if (status)
+      fail_msg("%s", dt_status_message(status));
+    assert_memory_equal(data, expected, 4);
+  }
+}
+
+// Of a file far larger than its tensors only what they use is held.
+static void test_ranges(void **state) {
+  static const in_file_t places[] = {{"big.bin", (uint64_t)12 << 30, NULL},
+                                     {"big.bin", 0, NULL},
+                                     {"big.bin", 4, NULL},
+                                     {"big.bin", 65000, NULL},
+                                     {"big.bin", ((uint64_t)8 << 30) + 3, NULL},
+                                     {"big.bin", ((uint64_t)8 << 30) + 300000, NULL}};
+  (void)state;
+  write_hole("big.bin", ((uint64_t)12 << 30) + 4, places, 6);
+  write_places("m.onnx", places, 6);
+  for (dt_onnx_access_t access = DT_ONNX_READ; access <= DT_ONNX_MAP; access++) {
+    dt_onnx_t *file = open_good("m.onnx", &(dt_onnx_options_t){.access = access});
+    expect_places(file, 6);
+    const dt_onnx_external_t *external = &file->externals.files.items[0];
+    uint64_t held = 0;
+    assert_int_equal(external->n_ranges, 4);
+    for (uint32_t k = 0; k < external->n_ranges; k++)
+      held += external->ranges[k].content.bytes;
+    assert_true(held < 90000);
+    assert_int_equal(external->file_bytes, ((uint64_t)12 << 30) + 4);
+    assert_int_equal(file->externals.bytes, 65004 + 4 + 4 + 4);
+    dt_onnx_close(file);
+  }
+}
+
+static void test_limit_of_all(void **state) {
+  static const in_file_t places[] = {{"a.bin", 0, NULL}, {"b.bin", 9, NULL}, {"b.bin", 11, NULL}};
+  (void)state;
+  dt_onnx_t *file = NULL;
+  write_hole("a.bin", 16, places, 1);
+  write_hole("b.bin", 20, places, 0);
+  write_places("m.onnx", places, 3);
+  dt_onnx_close(open_good("m.onnx", &(dt_onnx_options_t){.max_external_bytes = 10}));
+  assert_fails(dt_onnx_open("m.onnx", &(dt_onnx_options_t){.max_external_bytes = 9}, &file),
+               DT_E_LIMIT,
+               "external file \"b.bin\" of 20 bytes: tensors take 6 bytes of it and 4 of files "
+               "before it; the limit of all is 9");
+  assert_null(file);
+  // Without memory, or cut while it is read: file, place and length are told.
+  const void *data = NULL;
+  file = open_good("m.onnx", NULL);
+  const dt_onnx_tensor_t *last = &file->model.graph->initializer.items[2];
+  (void)dt__heap_fail_at(1, false);
+  dt_status_t status = dt__onnx_tensor_view(file, last, NULL, &data);
+  (void)dt__heap_fail_at(0, false);
+  assert_fails(
+      status, DT_E_NO_MEMORY,
+      "m.onnx: external file \"b.bin\" of 20 bytes: no memory for 15 bytes from byte 0 on");
+  (void)dt__system_fail_at(DT_SYSTEM_FILE, 3, EIO, false); // open, stat, read
+  status = dt__onnx_tensor_view(file, last, NULL, &data);
+  (void)dt__system_fail_at(DT_SYSTEM_FILE, 0, 0, false);
+  assert_fails(status, DT_E_IO, "external file \"b.bin\" of 20 bytes: cannot read");
+  status = dt__onnx_tensor_view(file, last, NULL, &data);
+  assert_null(status);
+  dt_onnx_close(file);
+}
+
+// A checksum is of the whole file, of which no more is held for it.
+static void test_checksum_of_ranges(void **state) {
+  in_file_t places[] = {{"c.bin", 5, NULL}, {"c.bin", 2500000, NULL}, {"c.bin", 1048574, NULL}};
+  enum { BYTES = 3000001 };
+  (void)state;
+  write_hole("c.bin", BYTES, places, 3);
+  unsigned char *all = calloc(1, BYTES), sum[DT_SHA1_BYTES];
+  char text[2 * DT_SHA1_BYTES + 1];
+  for (int k = 0; k < 3; k++)
+    (void)snprintf((char *)all + places[k].offset, 24, "%04d", k);
+  dt__sha1(all, BYTES, sum);
+  free(all);
+  for (int k = 0; k < DT_SHA1_BYTES; k++)
+    (void)snprintf(text + (size_t)2 * (size_t)k, 3, "%02x", sum[k]);
+  for (int k = 0; k < 3; k++)
+    places[k].checksum = text;
+  write_places("m.onnx", places, 3);
+  for (dt_onnx_access_t access = DT_ONNX_READ; access <= DT_ONNX_MAP; access++) {
+    dt_onnx_t *file = open_good("m.onnx", &(dt_onnx_options_t){.access = access});
+    expect_places(file, 3);
+    assert_int_equal(file->externals.files.items[0].n_ranges, 3);
+    dt_onnx_close(file);
+  }
+  int fd = open("c.bin", O_RDWR | O_CLOEXEC);
+  assert_int_equal(pwrite(fd, "x", 1, BYTES - 1), 1); // no tensor's
+  assert_int_equal(close(fd), 0);
+  for (dt_onnx_access_t access = DT_ONNX_READ; access <= DT_ONNX_MAP; access++) {
+    const void *data = NULL;
+    dt_onnx_t *file = open_good("m.onnx", &(dt_onnx_options_t){.access = access});
+    for (int k = 0; k < 2; k++) // and the next time, too
+      assert_fails(dt__onnx_tensor_view(file, first(file), NULL, &data), DT_E_FORMAT,
+                   "does not have the checksum");
+    dt_onnx_close(file);
+  }
 }
 
 static void test_sha1(void **state) {
@@ -419,10 +565,21 @@ static void test_sha1(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      IN_FOLDER(test_external),        IN_FOLDER(test_other_folder), IN_FOLDER(test_tensor_file),
-      IN_FOLDER(test_no_file),         IN_FOLDER(test_bounds),       IN_FOLDER(test_links),
-      IN_FOLDER(test_no_regular_file), IN_FOLDER(test_checksum),     IN_FOLDER(test_changed),
-      IN_FOLDER(test_beneath),         IN_FOLDER(test_many),         IN_FOLDER(test_no_memory),
+      IN_FOLDER(test_ranges),
+      IN_FOLDER(test_limit_of_all),
+      IN_FOLDER(test_checksum_of_ranges),
+      IN_FOLDER(test_external),
+      IN_FOLDER(test_other_folder),
+      IN_FOLDER(test_tensor_file),
+      IN_FOLDER(test_no_file),
+      IN_FOLDER(test_bounds),
+      IN_FOLDER(test_links),
+      IN_FOLDER(test_no_regular_file),
+      IN_FOLDER(test_checksum),
+      IN_FOLDER(test_changed),
+      IN_FOLDER(test_beneath),
+      IN_FOLDER(test_many),
+      IN_FOLDER(test_no_memory),
       cmocka_unit_test(test_sha1),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -560,6 +560,52 @@ static void test_numbers(void **state) {
     check_numbers(*state, k);
 }
 
+// The same in i8, which wraps where sizes leave it.
+static void test_narrow_numbers(void **state) {
+  static const struct {
+    const char *what, *nodes;
+    int64_t times, plus;
+  } cases[] = {
+      {"a * 20 in i8", NODE2("Mul", "n", "twenty", "z"), 20, 0},
+      {"a + 120 in i8", NODE2("Add", "n", "many", "z"), 1, 120},
+      {"-120 - a in i8", NODE1("Neg", "many", "l", "") NODE2("Sub", "l", "n", "z"), -1, -120},
+      {"a * 20 * 20 in i8", NODE2("Mul", "n", "twenty", "m") NODE2("Mul", "m", "twenty", "z"), 400,
+       0},
+  };
+  for (size_t which = 0; which < sizeof cases / sizeof cases[0]; which++) {
+    char graph[4096];
+    (void)snprintf(
+        graph, sizeof graph, "%s%s%s%s", literals,
+        INTS("120", "", "120") INTS("20", "", "20") NODE1("Cast", "20", "twenty", INT("to", "3"))
+            NODE1("Cast", "120", "many", INT("to", "3")) NODE1("Cast", "a", "n", INT("to", "3")),
+        cases[which].nodes, WHOLE("z") OUTPUT("y"));
+    rig_model_t model = rig_open_at(*state, 18, graph);
+    for (int64_t turn = 0; turn < 24; turn++) {
+      int64_t a = turn * 7 % 12, sizes[] = {a, 6};
+      double value = (double)(int8_t)(a * cases[which].times + cases[which].plus);
+      dt_tensor_t *x = tensor_f32(&((fixture_t *)*state)->rng, 2, sizes);
+      const wanted_t want = {cases[which].what, 1, &value, 0};
+      run(*state, &model, &x, 1, &want, a);
+      dt_tensor_release(x);
+    }
+    rig_close(&model, 4);
+  }
+}
+
+// An i64 that an f64 does not hold becomes the nearest f32, not the nearest of the nearest f64.
+static void test_rounded_once(void **state) {
+  rig_model_t model = rig_open_at(*state, 18,
+                                  INPUT("x", "1", OPEN("m")) INTS("big", "", "9007199791611905")
+                                      FLOATS("big", "f") NODE2("Add", "f", "x", "y") OUTPUT("y"));
+  int64_t one = 1;
+  double value = (double)(float)INT64_C(9007199791611905);
+  dt_tensor_t *x = tensor_full(0.0F, 1, &one);
+  const wanted_t want = {"2^53 + 2^29 + 1 as a float", 1, &value, 0};
+  run(*state, &model, &x, 1, &want, 1);
+  dt_tensor_release(x);
+  rig_close(&model, 1);
+}
+
 static int open_all(void **state) { return fixture_open(state, 1, 7); }
 
 int main(void) {
@@ -571,6 +617,8 @@ int main(void) {
       cmocka_unit_test(test_bytes),
       cmocka_unit_test(test_loss),
       cmocka_unit_test(test_numbers),
+      cmocka_unit_test(test_narrow_numbers),
+      cmocka_unit_test(test_rounded_once),
   };
   return cmocka_run_group_tests(tests, open_all, fixture_close);
 }

@@ -9,11 +9,13 @@
 #include <cmocka.h>
 
 #include "frontends/onnx/onnx.h"
+#include "runtime/base/life.h"
 #include "tests/unit/frontends/onnx_text.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { N_THREADS = 8, BYTES = 1 << 16 };
@@ -21,7 +23,8 @@ enum { N_THREADS = 8, BYTES = 1 << 16 };
 static void *view(void *arg) {
   dt_onnx_t *file = arg;
   const void *data = NULL;
-  dt_status_t status = dt__onnx_tensor_view(file, &file->model.graph->initializer.items[0], &data);
+  dt_status_t status =
+      dt__onnx_tensor_view(file, &file->model.graph->initializer.items[0], NULL, &data);
   dt_status_free(status);
   return (void *)(uintptr_t)data;
 }
@@ -66,7 +69,31 @@ static void test_threads(void **state) {
   free(data);
 }
 
+// An open model spoils no fork: its child reads on, and has the library for itself.
+static void test_fork(void **state) {
+  (void)state;
+  char folder[] = "/tmp/dt-onnx-XXXXXX", path[64];
+  static const char data[BYTES];
+  assert_non_null(mkdtemp(folder));
+  (void)snprintf(path, sizeof path, "%s/w.bin", folder);
+  FILE *out = fopen(path, "wb");
+  assert_non_null(out);
+  assert_int_equal(fwrite(data, 1, BYTES, out), BYTES);
+  assert_int_equal(fclose(out), 0);
+  onnx_bytes_t bytes;
+  dt_onnx_t *file = open_model(folder, &bytes);
+  pid_t child = fork();
+  if (child == 0)
+    _exit(!dt__forked() && view(file) ? 0 : 1);
+  int how = 0;
+  assert_int_equal(waitpid(child, &how, 0), child);
+  assert_int_equal(how, 0);
+  dt_onnx_close(file);
+  onnx_free(&bytes);
+  assert_int_equal(unlink(path) | rmdir(folder), 0);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_threads)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_threads), cmocka_unit_test(test_fork)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -348,7 +348,7 @@ static void test_options(void **state) {
   expect_open(&bytes, &options, DT_E_LIMIT, " bytes, the limit is ");
   options.max_file_bytes = 0;
   options.struct_size = 4;
-  expect_open(&bytes, &options, DT_E_ARGUMENT, "struct_size 4");
+  expect_open(&bytes, &options, DT_E_ARGUMENT, "struct_size: 4");
   options.struct_size = sizeof options;
   options.access = (dt_safetensors_access_t)7;
   expect_open(&bytes, &options, DT_E_ARGUMENT, "no access mode 7");

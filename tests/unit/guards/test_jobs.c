@@ -13,7 +13,12 @@
 #include "runtime/base/status.h"
 #include "runtime/base/thread.h"
 
+#include <sched.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 typedef struct count_t {
   _Atomic int runs;
@@ -32,6 +37,28 @@ static dt_status_t run_nothing(void *opaque) {
   return NULL;
 }
 
+// The niceness of the thread that a job runs on, and how long it is kept.
+typedef struct place_t {
+  _Atomic int nice, runs;
+  _Atomic bool go;
+} place_t;
+
+static dt_status_t run_place(void *opaque) {
+  place_t *place = opaque;
+  place->nice = getpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid));
+  (void)atomic_fetch_add(&place->runs, 1);
+  while (!atomic_load(&place->go))
+    (void)sched_yield();
+  return NULL;
+}
+
+static void wait_for(_Atomic int *runs, int n) {
+  for (int64_t begin = dt__now_ns(); atomic_load(runs) < n; (void)sched_yield()) {
+    if (dt__now_ns() - begin > 20000000000)
+      fail_msg("a posted job did not run");
+  }
+}
+
 static void ok(dt_status_t status) {
   if (status)
     fail_msg("%s", dt_status_message(status));
@@ -42,13 +69,100 @@ static void test_posted_runs(void **state) {
   dt_jobs_t *jobs = NULL;
   ok(dt__jobs_create(1, &jobs));
   count_t count = {0};
-  dt_job_t job = {.run = run_count, .arg = &count}, group = {.run = run_nothing};
+  dt_job_t job = {.run = run_count, .arg = &count};
   ok(dt__jobs_post(jobs, &job, 0));
-  ok(dt__jobs_run(jobs, &group, 1)); // behind it in the queue
-  assert_int_equal(count.runs, 1);
+  wait_for(&count.runs, 1);
   assert_false(dt__jobs_cancel(jobs, &job));
   dt__jobs_destroy(jobs);
   assert_int_equal(count.runs, 1);
+}
+
+// What is waited for runs at the host's priority, also while the background is busy, and what is
+// not, below it.
+static void test_priorities(void **state) {
+  (void)state;
+  dt_jobs_t *jobs = NULL;
+  int own = getpriority(PRIO_PROCESS, 0);
+  ok(dt__jobs_create(2, &jobs));
+  place_t later = {0}, now[4] = {0};
+  dt_job_t job = {.run = run_place, .arg = &later}, group[4];
+  ok(dt__jobs_post(jobs, &job, 0));
+  wait_for(&later.runs, 1);
+  for (int k = 0; k < 4; k++) {
+    now[k].go = true;
+    group[k] = (dt_job_t){.run = run_place, .arg = &now[k]};
+  }
+  ok(dt__jobs_run(jobs, group, 4, 0));
+  for (int k = 0; k < 4; k++)
+    assert_int_equal(now[k].nice, own);
+  assert_int_equal(later.nice, own + 10 < 19 ? own + 10 : 19);
+  later.go = true;
+  dt__jobs_destroy(jobs);
+}
+
+// How many of a group run at once, and at most did.
+typedef struct crowd_t {
+  _Atomic int now, most, runs;
+} crowd_t;
+
+static dt_status_t run_crowd(void *opaque) {
+  crowd_t *crowd = opaque;
+  const struct timespec nap = {.tv_nsec = 1000000};
+  int now = atomic_fetch_add(&crowd->now, 1) + 1, most = atomic_load(&crowd->most);
+  while (now > most && !atomic_compare_exchange_weak(&crowd->most, &most, now))
+    continue;
+  (void)nanosleep(&nap, NULL);
+  (void)atomic_fetch_sub(&crowd->now, 1);
+  (void)atomic_fetch_add(&crowd->runs, 1);
+  return NULL;
+}
+
+enum { CROWD = 60 };
+
+static void test_most_at_once(void **state) {
+  (void)state;
+  dt_jobs_t *jobs = NULL;
+  ok(dt__jobs_create(4, &jobs));
+  for (uint32_t most = 1; most <= 3; most++) {
+    crowd_t crowd = {0};
+    dt_job_t group[CROWD];
+    for (int k = 0; k < CROWD; k++)
+      group[k] = (dt_job_t){.run = run_crowd, .arg = &crowd};
+    ok(dt__jobs_run(jobs, group, CROWD, most));
+    assert_int_equal(crowd.runs, CROWD);
+    assert_true(crowd.most <= (int)most);
+  }
+  dt__jobs_destroy(jobs);
+}
+
+typedef struct large_t {
+  dt_jobs_t *jobs;
+  crowd_t crowd;
+} large_t;
+
+static void *run_large(void *opaque) {
+  large_t *large = opaque;
+  static dt_job_t group[10 * CROWD];
+  for (int k = 0; k < 10 * CROWD; k++)
+    group[k] = (dt_job_t){.run = run_crowd, .arg = &large->crowd};
+  ok(dt__jobs_run(large->jobs, group, 10 * CROWD, 0));
+  return NULL;
+}
+
+// A job that comes while a group of many is at work is not the last one.
+static void test_many_keep_none_waiting(void **state) {
+  (void)state;
+  large_t large = {0};
+  pthread_t thread;
+  dt_job_t one = {.run = run_nothing};
+  ok(dt__jobs_create(1, &large.jobs));
+  assert_int_equal(pthread_create(&thread, NULL, run_large, &large), 0);
+  wait_for(&large.crowd.runs, 1);
+  ok(dt__jobs_run(large.jobs, &one, 1, 0));
+  int runs = atomic_load(&large.crowd.runs);
+  (void)pthread_join(thread, NULL);
+  assert_true(runs < 10 * CROWD);
+  dt__jobs_destroy(large.jobs);
 }
 
 static void test_delayed(void **state) {
@@ -62,7 +176,7 @@ static void test_delayed(void **state) {
   ok(dt__jobs_post(jobs, &second, 10000000));
   while (!atomic_load(&late.runs) || !atomic_load(&early.runs)) {
     dt_job_t group = {.run = run_nothing}; // others go on meanwhile
-    ok(dt__jobs_run(jobs, &group, 1));
+    ok(dt__jobs_run(jobs, &group, 1, 0));
     if (dt__now_ns() - begin > 20000000000)
       fail_msg("a delayed job did not run");
   }
@@ -91,9 +205,9 @@ static void test_cancelled(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_posted_runs),
-      cmocka_unit_test(test_delayed),
-      cmocka_unit_test(test_cancelled),
+      cmocka_unit_test(test_posted_runs),  cmocka_unit_test(test_priorities),
+      cmocka_unit_test(test_most_at_once), cmocka_unit_test(test_many_keep_none_waiting),
+      cmocka_unit_test(test_delayed),      cmocka_unit_test(test_cancelled),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -317,6 +317,47 @@ static const char *const device_sized = "program {\n"
                                         "block ((s0 + 15)//16)*64 + 128\n"
                                         "}\n";
 
+// A device's program that checks and updates: a gate for what updates.
+static const char *const gated = "program {\n"
+                                 "symbol s0: [0, 99]\n"
+                                 "buffer b1 = input 0 i64[s0] strides [1]\n"
+                                 "buffer b2 = temp i64[s0]\n"
+                                 "buffer b3 = temp i64[]\n"
+                                 "buffer b4 = output 0 i64[]\n"
+                                 "check 0 \"index\" op \"gather\"\n"
+                                 "kernel \"gather\" outer i1 < s0 {\n"
+                                 "  stage {\n"
+                                 "    v0 = load i64 b1[i1]\n"
+                                 "    v1 = bind d2: [0, 98] < s0 of v0 check 0\n"
+                                 "    v2 = load i64 b1[d2] mask v1\n"
+                                 "    store b2[i1] = v2\n"
+                                 "  }\n"
+                                 "}\n"
+                                 "kernel \"count\" {\n"
+                                 "  stage {\n"
+                                 "    v0 = index i64 s0\n"
+                                 "    store b4[] = v0\n"
+                                 "  }\n"
+                                 "}\n"
+                                 "kernel \"commit\" {\n"
+                                 "  stage {\n"
+                                 "    v0 = sound bool\n"
+                                 "    v1 = cast i64 v0\n"
+                                 "    store b3[] = v1\n"
+                                 "  }\n"
+                                 "}\n"
+                                 "kernel \"update\" gate b3 outer i3 < s0 {\n"
+                                 "  stage {\n"
+                                 "    v0 = load i64 b2[i3]\n"
+                                 "    store b1[i3] = v0\n"
+                                 "  }\n"
+                                 "}\n"
+                                 "outputs b4\n"
+                                 "offset b2 = 0\n"
+                                 "offset b3 = s0*8\n"
+                                 "block s0*8 + 64\n"
+                                 "}\n";
+
 static dt_status_t parse(dt_arena_t *arena, dt_symenv_t *env, const char *text, size_t len,
                          dt_program_t **out) {
   dt_scan_t scan;
@@ -346,6 +387,7 @@ static void test_round_trip(void **state) {
   check_round_trip(whole);
   check_round_trip(segmented);
   check_round_trip(device_sized);
+  check_round_trip(gated);
 }
 
 // ---- Refusals -----------------------------------------------------------------------------------------------
@@ -509,7 +551,8 @@ static void test_data_verifier(void **state) {
        "buffer 6 is read before a kernel wrote it"},
       {"kernel \"update\"", "load i64 b3[i6]", "load i64 b2[i6]", "and reads buffer 2"},
       {"kernel \"item\"", "store b4[]", "store b2[0]", "comes after a kernel that updates"},
-      {"kernel \"scan\"", "store b3[i2]", "store b2[i2]", "and reads buffer 1"},
+      {"kernel \"scan\"", "store b3[i2] = v2", "store b3[i2] = v2\n store b2[i2] = v2",
+       "and reads buffer 1"},
       {"kernel \"update\"", "store b2[i6] = v0\n", "store b2[i6] = v0\n store b5[i6] = v0\n",
        "and writes buffer 5"},
       {"kernel \"item\"", "store b4[]", "store b5[0]", "buffer 4 is written by no kernel"},
@@ -560,6 +603,33 @@ static void test_device_sizes(void **state) {
   };
   for (size_t k = 0; k < sizeof(texts) / sizeof(texts[0]); k++)
     check_edit(device_sized, &texts[k], DT_E_FORMAT);
+}
+
+// What updates an argument comes last, behind the gate, and cannot fail.
+static void test_commit(void **state) {
+  (void)state;
+  static const edit_t edits[] = {
+      {"kernel \"update\"", " gate b3", "", "behind gate 0; expected 3"},
+      {"kernel \"update\"", "gate b3", "gate b2", "behind gate 2; expected 3"},
+      {"kernel \"count\"", "store b4[] = v0", "store b1[0] = v0",
+       "comes after a kernel that updates"},
+      {"kernel \"count\"", "    store b4[] = v0\n  }\n",
+       "    store b4[] = v0\n  }\n  stage {\n    v0 = index i64 s0\n    store b1[0] = v0\n  }\n",
+       "it updates an argument and writes buffer 4"},
+      {"kernel \"update\"", "    store b1[i3] = v0\n",
+       "    v1 = bind d4: [0, 98] < s0 of v0 check 0\n    store b1[i3] = v0 mask v1\n",
+       "makes check 0"},
+      {"kernel \"update\"", "load i64 b2[i3]", "load i64 b1[i3]", "and reads buffer 1"},
+      {"kernel \"count\"", "v0 = index i64 s0", "v1 = sound bool\n    v0 = index i64 s0",
+       "the next instruction is v0"},
+      {"kernel \"count\"", "    v0 = index i64 s0\n    store b4[] = v0\n",
+       "    v0 = sound bool\n    v1 = cast i64 v0\n    store b4[] = v1\n",
+       "comes after the gate of updates and checks something"},
+      {"kernel \"commit\"", "sound bool", "sound i64", "says i64 whether checks failed"},
+  };
+  for (size_t k = 0; k < sizeof(edits) / sizeof(edits[0]); k++)
+    check_edit(gated, &edits[k],
+               strstr(edits[k].message, "next instruction") ? DT_E_FORMAT : DT_E_INTERNAL);
 }
 
 static void test_parser(void **state) {
@@ -688,6 +758,7 @@ int main(void) {
       cmocka_unit_test(test_parser),        cmocka_unit_test(test_damage),
       cmocka_unit_test(test_data_verifier), cmocka_unit_test(test_halves),
       cmocka_unit_test(test_products),      cmocka_unit_test(test_device_sizes),
+      cmocka_unit_test(test_commit),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

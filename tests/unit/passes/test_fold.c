@@ -151,9 +151,9 @@ static const case_t cases[] = {
      F "  %2 = trunc %1 : f32[s0]\n  return %2\n"},
     {"add_zero", I LITERAL("i32", "0") "  %5 = add %1, %4 : i32[s0]\n  return %5\n",
      I "  return %1\n"},
-    {"add_zero", F LITERAL("f32", "-0") "  %5 = add %1, %4 : f32[s0]\n  return %5\n",
+    {"add_minus_zero", F LITERAL("f32", "-0") "  %5 = add %1, %4 : f32[s0]\n  return %5\n",
      F "  return %1\n"},
-    {"add_zero", F LITERAL("f32", "0") "  %5 = add %1, %4 : f32[s0]\n  return %5\n", NULL},
+    {"add_minus_zero", F LITERAL("f32", "0") "  %5 = add %1, %4 : f32[s0]\n  return %5\n", NULL},
     {"sub_zero", F LITERAL("f32", "0") "  %5 = sub %1, %4 : f32[s0]\n  return %5\n",
      F "  return %1\n"},
     {"sub_zero", F LITERAL("f32", "-0") "  %5 = sub %1, %4 : f32[s0]\n  return %5\n", NULL},
@@ -176,12 +176,16 @@ static const case_t cases[] = {
      F LITERAL("f32", "1.70141183e+38") "  %5 = div %1, %4 : f32[s0]\n  return %5\n", NULL},
     {"pow_zero", F LITERAL("f32", "-0") "  %5 = pow %1, %4 : f32[s0]\n  return %5\n",
      F LITERAL("f32", "1") "  return %4\n"},
+    {"pow_zero", I LITERAL("i32", "0") "  %5 = pow %1, %4 : i32[s0]\n  return %5\n",
+     I LITERAL("i32", "1") "  return %4\n"},
     {"pow_one", F LITERAL("f32", "1") "  %5 = pow %1, %4 : f32[s0]\n  return %5\n",
      F "  return %1\n"},
     {"pow_two", F LITERAL("f32", "2") "  %5 = pow %1, %4 : f32[s0]\n  return %5\n",
      F "  %2 = mul %1, %1 : f32[s0]\n  return %2\n"},
     {"pow_minus_one", F LITERAL("f32", "-1") "  %5 = pow %1, %4 : f32[s0]\n  return %5\n",
      F "  %2 = reciprocal %1 : f32[s0]\n  return %2\n"},
+    {"pow_minus_one", // no reciprocal of integers
+     I LITERAL("i32", "-1") "  %5 = pow %1, %4 : i32[s0]\n  return %5\n", NULL},
     {"max_same", F "  %2 = maximum %1, %1 : f32[s0]\n  return %2\n", F "  return %1\n"},
     {"min_same", F "  %2 = minimum %1, %1 : f32[s0]\n  return %2\n", F "  return %1\n"},
     {"and_same", B "  %2 = logical_and %1, %1 : bool[s0]\n  return %2\n", B "  return %1\n"},
@@ -330,7 +334,7 @@ static void test_cases(void **state) {
 static void test_every_rule(void **state) {
   (void)state;
   static const char *const ids[] = {
-#define FOLD(id, op, fn, doc) #id,
+#define FOLD(id, op, dtypes, fn, doc) #id,
 #include "lower/passes/fold_rules.def"
   };
   for (size_t r = 0; r < sizeof(ids) / sizeof(ids[0]); r++) {

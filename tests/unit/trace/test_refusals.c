@@ -184,6 +184,12 @@ static dt_status_t ending(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, 
     return DT_FAIL(DT_E_IO, "a file of the program's own");
   if (how == 6)
     (void)dt_softmax(t, in[0], 2);
+  if (how == 7 || how == 8)
+    dt_trace_fail(t, how == 7 ? DT_OK : (dt_code_t)99, "of no kind");
+  if (how == 9) {
+    dt_trace_fail(t, DT_E_SHAPE, "of a kind");
+    dt_trace_recode(t, DT_E_SHAPE, (dt_code_t)99);
+  }
   dt_trace_recode(t, DT_E_ARGUMENT, DT_E_FORMAT);
   if (how == 4)
     out[0] = (dt_value_t){0};
@@ -212,6 +218,14 @@ static void test_endings(void **state) {
   // What the program was told is the fault of what it read; not what it did itself after that.
   how = 6;
   trace_fails(&request, DT_E_FORMAT, PARTS("model: ", "softmax", "axis 2; expected -2 to 1"));
+  // Codes that are none are the program's mistake, not a fault of ours (recoded like the one
+  // above).
+  how = 7;
+  trace_fails(&request, DT_E_FORMAT, PARTS("model: ", "of no kind", "code 0"));
+  how = 8;
+  trace_fails(&request, DT_E_FORMAT, PARTS("model: ", "of no kind", "code 99"));
+  how = 9;
+  trace_fails(&request, DT_E_SHAPE, PARTS("model: ", "of a kind"));
 }
 
 // NULL traces are refused quietly: what called us has failed already.

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// See host_body.h. Everything is computed on the main line, so that values may be shared.
+#include "backend_llvm/emit/host_body.h"
+
+#include "runtime/base/status.h"
+
+// ---- The frame ------------------------------------------------------------------------------------
+LLVMValueRef dt__host_field(dt_host_t *h, size_t offset) {
+  return dt__emit_offset(h->k.m, h->frame, dt__emit_i64(h->k.m, (int64_t)offset));
+}
+
+LLVMValueRef dt__host_load_field(dt_host_t *h, LLVMTypeRef type, size_t offset) {
+  return LLVMBuildLoad2(h->k.m->b, type, dt__host_field(h, offset), "");
+}
+
+LLVMValueRef dt__host_load_at(dt_host_t *h, LLVMTypeRef type, LLVMValueRef base, int64_t index) {
+  dt_emit_t *m = h->k.m;
+  return LLVMBuildLoad2(m->b, type, dt__emit_offset(m, base, dt__emit_i64(m, index * 8)), "");
+}
+
+void dt__host_store_at(dt_host_t *h, LLVMValueRef value, LLVMValueRef base, int64_t index) {
+  dt_emit_t *m = h->k.m;
+  LLVMBuildStore(m->b, value, dt__emit_offset(m, base, dt__emit_i64(m, index * 8)));
+}
+
+void dt__host_note_bad(dt_host_t *h, LLVMValueRef bit) {
+  dt_emit_t *m = h->k.m;
+  LLVMValueRef before = LLVMBuildLoad2(m->b, m->t_i1, h->bad, "");
+  LLVMBuildStore(m->b, LLVMBuildOr(m->b, before, bit, ""), h->bad);
+}
+
+LLVMValueRef dt__host_needed(dt_host_t *h, LLVMValueRef value) {
+  if (h->k.none)
+    dt__host_note_bad(h, h->k.none);
+  h->k.none = NULL;
+  return value;
+}
+
+LLVMValueRef dt__host_value(dt_host_t *h, dt_sym_t e) {
+  LLVMValueRef value = dt__index_scalar(&h->k, e);
+  dt__body_at(&h->k, h->level);
+  return dt__host_needed(h, value);
+}
+
+// ---- Device sizes ---------------------------------------------------------------------------------
+dt_sym_t dt__host_most(const dt_host_t *h, dt_sym_t e) {
+  dt_emit_t *m = h->k.m;
+  if (!m->program.device_sized || !e.id)
+    return e;
+  dt_sym_t most = dt__program_most(&m->program, e);
+  if (!most.id)
+    dt__emit_fail(m, DT_FAIL(DT_E_INTERNAL, "a size that data decides has no bound"));
+  return most.id ? most : dt__sym_const(m->env, 0);
+}
+
+// What `e` is where every item is at its most; none: an item of it has none.
+static dt_sym_t at_most(const dt_host_t *h, dt_sym_t e) {
+  dt_emit_t *m = h->k.m;
+  for (uint32_t i = 0; i < m->program.items.len && e.id; i++) {
+    const dt_program_item_t *item = &m->program.items.items[i];
+    dt_sym_t symbol = dt__symbol_sym(m->env, item->symbol);
+    if (!dt__sym_depends(m->env, e, symbol))
+      continue;
+    e = item->most.id ? dt__sym_subst(m->env, e, &symbol, &item->most, 1) : DT_SYM_NONE_ID;
+  }
+  return e;
+}
+
+dt_sym_t dt__host_axis(const dt_host_t *h, dt_sym_t axis) {
+  dt_emit_t *m = h->k.m;
+  if (!m->program.device_sized || !dt__expr_items(&m->program, axis))
+    return axis;
+  dt_sym_t one = dt__sym_const(m->env, 1), most = dt__program_most(&m->program, axis);
+  if (most.id)
+    return most;
+  most = at_most(h, axis);
+  return most.id ? dt__sym_max(m->env, one, most) : one;
+}
+
+dt_sym_t dt__host_predicate(const dt_host_t *h, const dt_schedule_t *schedule) {
+  dt_emit_t *m = h->k.m;
+  if (!m->program.device_sized || !dt__expr_items(&m->program, schedule->predicate))
+    return schedule->predicate;
+  return schedule->resident ? DT_SYM_NONE_ID : at_most(h, schedule->predicate);
+}
+
+// ---- Functions -----------------------------------------------------------------------------------
+// Items are bound when they are read.
+static bool *find_items(const dt_emit_t *m, dt_arena_t *arena, uint32_t n) {
+  bool *items = DT_ARENA_ARRAY(arena, bool, n + 1);
+  for (uint32_t i = 0; items && i < m->program.items.len; i++)
+    items[m->program.items.items[i].symbol] = true;
+  return items;
+}
+
+dt_status_t dt__host_find_symbols(dt_host_program_t *p) {
+  dt_emit_t *m = p->m;
+  uint32_t n = dt__symenv_symbol_count(m->env);
+  bool *items = find_items(m, &m->arena, n);
+  if (!items)
+    return DT_NO_MEMORY();
+  for (uint32_t i = 0; i < n; i++) {
+    dt_symbol_kind_t kind = dt__symbol_info(m->env, i).kind;
+    bool data = kind == DT_SYMBOL_UNBACKED && !items[i]; // an argument's size, under no guard
+    if (!data && kind != DT_SYMBOL_SIZE && kind != DT_SYMBOL_INT)
+      continue;
+    if (!DT_VEC_PUSH(&m->arena, &p->symbols, i))
+      return DT_NO_MEMORY();
+  }
+  return NULL;
+}
+
+dt_status_t dt__host_open(dt_host_t *h, const dt_host_program_t *p, const char *name,
+                          LLVMTypeRef result, bool symbols, uint32_t items) {
+  dt_emit_t *m = p->m;
+  *h = (dt_host_t){.of = p};
+  DT_TRY(dt__body_init(&h->k, m, NULL, NULL));
+  LLVMTypeRef type = LLVMFunctionType(result, &m->t_ptr, 1, 0);
+  LLVMValueRef fn = dt__emit_function(m, name, type, true);
+  h->frame = LLVMGetParam(fn, 0);
+  dt__body_enter(&h->k, fn);
+  if (!symbols)
+    return NULL;
+  LLVMValueRef values = dt__host_load_field(h, m->t_ptr, offsetof(dt_frame_t, symbols));
+  for (uint32_t i = 0; i < p->symbols.len; i++) {
+    uint32_t symbol = p->symbols.items[i];
+    dt__bind_uniform(&h->k, symbol, 0, dt__host_load_at(h, m->t_i64, values, symbol));
+  }
+  for (uint32_t i = 0; i < items; i++) {
+    uint32_t symbol = m->program.items.items[i].symbol;
+    dt__bind_uniform(&h->k, symbol, 0, dt__host_load_at(h, m->t_i64, values, symbol));
+  }
+  return NULL;
+}
+
+LLVMValueRef dt__host_call(dt_host_t *h, const char *name, LLVMTypeRef result) {
+  dt_emit_t *m = h->k.m;
+  LLVMTypeRef type = LLVMFunctionType(result, &m->t_ptr, 1, 0);
+  LLVMValueRef fn = LLVMGetNamedFunction(m->module, name);
+  if (!fn) {
+    dt__emit_fail(m, DT_FAIL(DT_E_INTERNAL, "host program: no function %s", name));
+    return LLVMConstNull(m->t_i64);
+  }
+  return LLVMBuildCall2(m->b, type, fn, &h->frame, 1, "");
+}
+
+// ---- Memory ---------------------------------------------------------------------------------------
+static LLVMValueRef placed(dt_host_t *h, size_t memory, uint32_t buffer) {
+  dt_emit_t *m = h->k.m;
+  LLVMValueRef base = dt__host_load_field(h, m->t_ptr, memory);
+  if (buffer >= m->program.offsets.len || !m->program.offsets.items[buffer].id) {
+    dt__emit_fail(m, DT_FAIL(DT_E_INTERNAL, "memory plan: buffer %u has no place", buffer + 1));
+    return base;
+  }
+  return dt__emit_offset(m, base, dt__host_value(h, m->program.offsets.items[buffer]));
+}
+
+// An argument's, a constant's or a result's, from the frame's table.
+static LLVMValueRef tabled(dt_host_t *h, size_t table, uint32_t index) {
+  dt_emit_t *m = h->k.m;
+  return dt__host_load_at(h, m->t_ptr, dt__host_load_field(h, m->t_ptr, table), index);
+}
+
+static LLVMValueRef find_address(dt_host_t *h, dt_buffer_id_t id) {
+  const dt_buffer_t *buffer = dt__program_buffer(&h->k.m->program, id);
+  switch (buffer->kind) {
+  case DT_BUFFER_INPUT:
+    return tabled(h, offsetof(dt_frame_t, inputs), buffer->index);
+  case DT_BUFFER_CONSTANT:
+    return tabled(h, offsetof(dt_frame_t, constants), buffer->index);
+  case DT_BUFFER_OUTPUT:
+    return tabled(h, offsetof(dt_frame_t, outputs), buffer->index);
+  case DT_BUFFER_ONCE:
+    return placed(h, offsetof(dt_frame_t, once), id.id - 1);
+  default:
+    return placed(h, offsetof(dt_frame_t, block), id.id - 1);
+  }
+}
+
+LLVMValueRef dt__host_address(dt_host_t *h, dt_buffer_id_t id) {
+  if (h->k.bases[id.id - 1])
+    return h->k.bases[id.id - 1];
+  // Kept for the whole function, so it is made outside of a loop over slices.
+  uint32_t level = h->level;
+  h->level = 0;
+  dt__body_at(&h->k, 0);
+  LLVMValueRef address = find_address(h, id);
+  dt__body_place(&h->k, id.id - 1, address);
+  h->level = level;
+  dt__body_at(&h->k, level);
+  return address;
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// One function of the host program while it is made: what it reads from the frame, sizes and
+// addresses. Inside of host.c, host_plan.c and host_body.c alone.
+#ifndef DT_BACKEND_LLVM_EMIT_HOST_BODY_H
+#define DT_BACKEND_LLVM_EMIT_HOST_BODY_H
+
+#include "backend_llvm/emit/body.h"
+#include "backend_llvm/load/native.h"
+
+typedef struct dt_host_program_t {
+  dt_emit_t *m;
+  const dt_unit_map_t *map;
+  dt_kernel_params_t *params; // by kernel
+  DT_VEC(uint32_t) symbols;   // that a call brings
+} dt_host_program_t;
+
+typedef struct dt_host_t {
+  dt_body_t k;
+  const dt_host_program_t *of;
+  LLVMValueRef frame;
+  LLVMValueRef words; // stack, for the kernel with the most
+  LLVMValueRef bad;   // plans: a slot (i1), whether anything was computed that has no value
+  uint32_t level;     // of the code being made: 1 inside of a loop over slices
+} dt_host_t;
+
+dt_status_t dt__host_find_symbols(dt_host_program_t *p) DT_MUST_USE;
+// Opens `name`; `symbols`: binds every symbol that a call brings, and those of its first `items`
+// items.
+dt_status_t dt__host_open(dt_host_t *h, const dt_host_program_t *p, const char *name,
+                          LLVMTypeRef result, bool symbols, uint32_t items) DT_MUST_USE;
+// Calls a function of the host program, made before, on the frame.
+LLVMValueRef dt__host_call(dt_host_t *h, const char *name, LLVMTypeRef result);
+
+// ---- The frame ------------------------------------------------------------------------------------
+LLVMValueRef dt__host_field(dt_host_t *h, size_t offset); // its address
+LLVMValueRef dt__host_load_field(dt_host_t *h, LLVMTypeRef type, size_t offset);
+// Word `index` of an array of words.
+LLVMValueRef dt__host_load_at(dt_host_t *h, LLVMTypeRef type, LLVMValueRef base, int64_t index);
+void dt__host_store_at(dt_host_t *h, LLVMValueRef value, LLVMValueRef base, int64_t index);
+
+// ---- Values ---------------------------------------------------------------------------------------
+// Plans: where `bit` is true, something that is needed has no value.
+void dt__host_note_bad(dt_host_t *h, LLVMValueRef bit);
+// What was just computed is needed: a plan fails where it has no value.
+LLVMValueRef dt__host_needed(dt_host_t *h, LLVMValueRef value);
+LLVMValueRef dt__host_value(dt_host_t *h, dt_sym_t e);
+// Made once a function, and known in all of it.
+LLVMValueRef dt__host_address(dt_host_t *h, dt_buffer_id_t id);
+
+// ---- Device sizes ---------------------------------------------------------------------------------
+// In programs of device sizes the host knows no item: what it computes are bounds.
+dt_sym_t dt__host_most(const dt_host_t *h, dt_sym_t e);
+// Any grid computes everything, so where an axis has no bound its length at most does, and be it 1.
+dt_sym_t dt__host_axis(const dt_host_t *h, dt_sym_t axis);
+// Which schedule suits the most that there may be. What holds then need not hold for less, so none
+// is taken that relies on its predicate; none: it is not to be taken.
+dt_sym_t dt__host_predicate(const dt_host_t *h, const dt_schedule_t *schedule);
+
+// ---- Plans (host_plan.c) --------------------------------------------------------------------------
+dt_status_t dt__host_plan(const dt_host_program_t *p, uint32_t segment) DT_MUST_USE;
+// The largest scratch of kernels first … last - 1 under any of their schedules.
+LLVMValueRef dt__host_scratch(dt_host_t *h, uint32_t first, uint32_t last);
+// Whether the kernel is launched: makers of a chain run with its head.
+bool dt__host_launches(const dt_program_t *program, uint32_t kernel);
+
+#endif // DT_BACKEND_LLVM_EMIT_HOST_BODY_H

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+// What LLVM makes at first use outlives the process's exit.
+#ifndef DT_BACKEND_LLVM_EMIT_STATICS_H
+#define DT_BACKEND_LLVM_EMIT_STATICS_H
+
+// Before LLVM is first used. Where it cannot be done nothing is changed.
+void dt__llvm_keep_statics(void);
+
+#endif // DT_BACKEND_LLVM_EMIT_STATICS_H

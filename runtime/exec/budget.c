@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// See budget.h; and what a runtime tells of it.
+#include "runtime/exec/budget.h"
+
+#include "ductile/memory.h"
+#include "runtime/base/options.h"
+#include "runtime/base/status.h"
+#include "runtime/exec/exec.h"
+
+dt_status_t dt__budget_init(dt_budget_t *budget, uint64_t max_bytes) {
+  DT_TRY(dt__mutex_init(&budget->mutex, DT_RANK_BUDGET));
+  budget->max_bytes = max_bytes;
+  budget->ready = true;
+  atomic_init(&budget->tick, 1);
+  return NULL;
+}
+
+void dt__budget_fini(dt_budget_t *budget) {
+  if (budget->ready)
+    dt__mutex_fini(&budget->mutex);
+}
+
+void dt__budget_join(dt_budget_t *budget, dt_holder_t *holder, const dt_holder_kind_t *kind) {
+  holder->kind = kind;
+  dt__mutex_lock(&budget->mutex);
+  holder->next = budget->holders;
+  if (holder->next)
+    holder->next->previous = holder;
+  budget->holders = holder;
+  dt__mutex_unlock(&budget->mutex);
+}
+
+void dt__budget_leave(dt_budget_t *budget, dt_holder_t *holder) {
+  if (!holder->kind || dt__forked())
+    return;
+  dt__mutex_lock(&budget->mutex);
+  if (holder->next)
+    holder->next->previous = holder->previous;
+  if (holder->previous)
+    holder->previous->next = holder->next;
+  else
+    budget->holders = holder->next;
+  dt__mutex_unlock(&budget->mutex);
+  holder->kind = NULL;
+}
+
+// Mutex held.
+static uint64_t sum(const dt_budget_t *budget) {
+  uint64_t bytes = 0;
+  for (const dt_holder_t *holder = budget->holders; holder; holder = holder->next)
+    bytes += holder->kind->bytes(holder);
+  return bytes;
+}
+
+// Mutex held. The holder of what was used longest ago, of those that may have something to give.
+static dt_holder_t *oldest(const dt_budget_t *budget) {
+  dt_holder_t *found = NULL;
+  uint64_t least = UINT64_MAX;
+  for (dt_holder_t *holder = budget->holders; holder; holder = holder->next) {
+    if (holder->passed == budget->looks || !holder->kind->bytes(holder))
+      continue;
+    uint64_t used = holder->kind->used(holder);
+    if (used < least) {
+      least = used;
+      found = holder;
+    }
+  }
+  return found;
+}
+
+void dt__budget_keep(dt_budget_t *budget) {
+  if (!budget->max_bytes)
+    return;
+  (void)dt__budget_tick(budget);
+  dt__mutex_lock(&budget->mutex);
+  budget->looks++;
+  dt_holder_t *holder = NULL;
+  while (sum(budget) > budget->max_bytes && (holder = oldest(budget)) != NULL) {
+    if (!holder->kind->give(holder))
+      holder->passed = budget->looks;
+  }
+  dt__mutex_unlock(&budget->mutex);
+}
+
+uint64_t dt__budget_bytes(dt_budget_t *budget) {
+  dt__mutex_lock(&budget->mutex);
+  uint64_t bytes = sum(budget);
+  dt__mutex_unlock(&budget->mutex);
+  return bytes;
+}
+
+// ---- Telling --------------------------------------------------------------------------------------
+
+dt_status_t dt_runtime_stats(dt_runtime_t *runtime, dt_runtime_stats_t *stats) {
+  if (!runtime || !stats)
+    return DT_FAIL(DT_E_ARGUMENT, "dt_runtime_stats: %s: NULL", runtime ? "stats" : "runtime");
+  if (dt__forked())
+    return DT_FAIL(DT_E_FORKED, "dt_runtime_stats in a child after fork");
+  dt_status_t status = DT_RESULT_CHECK(dt_runtime_stats_t, stats);
+  if (status)
+    return dt__status_annotate(status, "dt_runtime_stats");
+  dt_budget_t *budget = &runtime->budget;
+  const dt_runtime_stats_t all = {
+      .max_bytes = budget->max_bytes,
+      .bytes = dt__budget_bytes(budget),
+      .evicted_variants = atomic_load_explicit(&budget->evicted_variants, memory_order_relaxed),
+      .evicted_bytes = atomic_load_explicit(&budget->evicted_bytes, memory_order_relaxed),
+      .trims = atomic_load_explicit(&budget->trims, memory_order_relaxed)};
+  DT_RESULT_GIVE(dt_runtime_stats_t, stats, &all);
+  return NULL;
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Variants of a function and what their constants are bound to, as the files of this folder share
+// them; exec.h says who owns them.
+#ifndef DT_RUNTIME_EXEC_VARIANT_H
+#define DT_RUNTIME_EXEC_VARIANT_H
+
+#include "cudagraphs/store.h"
+#include "guards/guards.h"
+#include "runtime/base/reclaim.h"
+#include "runtime/base/watch.h"
+#include "runtime/compile/compile.h"
+#include "runtime/exec/policy.h"
+
+#include <stdatomic.h>
+
+struct dt_cuda_gpu_t;
+struct dt_decider_t;
+
+// ---- Variants -------------------------------------------------------------------------------------
+
+// The constants of one variant and what was computed from them.
+typedef struct dt_bindings_t {
+  dt_retired_t retired; // first: the reclaimer's item
+  uint64_t id;
+  char *once; // ONCE memory, 64-byte aligned; NULL when there is none
+  uint32_t n;
+  dt_tensor_t **tensors; // retained, by constant index
+  void **addresses;      // of their elements, where the variant runs
+  dt_bytes_t reach;      // from the first byte of any of the tensors to behind the last
+  // On a device: copies of the tensors, shared with other bindings of the same tensors, and what
+  // `once` points into.
+  dt_storage_t **copies;
+  dt_storage_t *once_storage;
+} dt_bindings_t;
+
+typedef struct dt_output_info_t {
+  dt_dtype_t dtype;
+  uint32_t rank;
+} dt_output_info_t;
+
+typedef struct dt_variant_t {
+  dt_retired_t retired; // first: the reclaimer's item
+  dt_guards_t *guards;
+  dt_traced_t *traced;
+  dt_compiled_t *compiled;   // NULL: answered by the evaluator
+  dt_device_t place;         // of the sessions that it answers
+  struct dt_cuda_gpu_t *gpu; // a reference; NULL on the CPU
+  uint32_t number;           // for logs
+  bool generic;              // made at a limit, for all sizes
+  uint64_t bytes, made;      // what the budget counts, and the tick of its publication
+  _Atomic uint64_t used;     // the tick of its last use; 0: no call has found it yet
+  uint64_t id;               // of its first segment; the others' follow
+  bool strict_fp;            // its code
+  dt_graph_store_t *graphs;  // the runtime's
+  uint32_t n_symbols;        // length of the symbol array that guards and code use
+  uint32_t n_output_sizes;   // ranks of all outputs, added up
+  dt_output_info_t *outputs;
+  dt_bindings_t *_Atomic bindings;
+  int64_t
+      *once_symbols; // of the call that the variant was made for, where it is for that one alone
+  _Atomic uint64_t kernels_swapped; // times that other code was put in `compiled->kernels`
+  // That code: compiles of the same program, whose kernels alone are used. Guarded by the
+  // function's mutex.
+  dt_compiled_t **swapped;
+  uint32_t n_swapped;
+} dt_variant_t;
+
+typedef struct dt_variant_list_t {
+  dt_retired_t retired;               // first: the reclaimer's item
+  uint32_t n_symbols, n_output_sizes; // the most that any variant needs
+  const int64_t *const *captures;     // addresses, by the graphs' captures
+  uint32_t n_captures;
+  const struct dt_decider_t *decider; // over the first of them; or NULL: all are interpreted
+  uint32_t n;
+  dt_variant_t *items[];
+} dt_variant_list_t;
+
+// ---- Making ---------------------------------------------------------------------------------------
+
+// variant.c. No lock held.
+typedef struct dt_variant_request_t {
+  dt_tensor_t *const *inputs; // of the call; NULL: from declarations alone
+  uint32_t number;
+  uint64_t modes; // of the runtime, and the session's place (guards/modes.h), for the whole of it
+  bool generic;   // without the call's sizes
+  bool evaluated; // no code: the evaluator answers
+  dt_policy_build_t *policy; // of the trace
+  // What making it may take, and who may stop it (runtime/base/watch.h). Outlives the making.
+  struct dt_watch_t *watch;
+} dt_variant_request_t;
+// A variant as far as its guards: traced, not compiled.
+dt_status_t dt__variant_trace(dt_function_t *function, const dt_variant_request_t *request,
+                              dt_variant_t **out) DT_MUST_USE;
+// Its code, where it is to have any.
+dt_status_t dt__variant_compile(dt_function_t *function, const dt_variant_request_t *request,
+                                dt_variant_t *variant) DT_MUST_USE;
+// What it holds, as far as it is counted: graph, code and packed constants (evict.c).
+uint64_t dt__variant_bytes(const dt_variant_t *variant);
+// Destroys bindings too. NULL allowed.
+void dt__variant_destroy(dt_variant_t *variant);
+// Bindings that device copies of constants may be shared with: those of a list's variants, and
+// new ones (entries may be NULL).
+typedef struct dt_bindings_peers_t {
+  const dt_variant_list_t *list;
+  dt_bindings_t *const *fresh; // of the list's first `n_fresh` variants
+  uint32_t n_fresh;
+} dt_bindings_peers_t;
+// Retains tensors[i] for constant i (NULL: the traced one), and computes what is computed once. The
+// function's mutex held.
+dt_status_t dt__bindings_create(const dt_function_t *function, const dt_variant_t *variant,
+                                dt_tensor_t *const *tensors, const dt_bindings_peers_t *peers,
+                                dt_bindings_t **out) DT_MUST_USE;
+// constants_device.c. The same on a device, with `tensors` retained: copies and addresses, then
+// ONCE memory. What was made is the bindings' also on failure.
+dt_status_t dt__bindings_upload(const dt_variant_t *variant, const dt_bindings_peers_t *peers,
+                                dt_bindings_t *bindings) DT_MUST_USE;
+dt_status_t dt__bindings_once(const dt_variant_t *variant, dt_bindings_t *bindings) DT_MUST_USE;
+// Waits for launches and unloads. Nobody is inside the variant.
+void dt__variant_unload(dt_variant_t *variant);
+void dt__bindings_destroy(dt_bindings_t *bindings); // NULL allowed
+// bind.c, under the function's mutex: bindings of a new variant, with constants as last updated.
+dt_status_t dt__variant_bind(dt_function_t *function, dt_variant_t *variant) DT_MUST_USE;
+
+#endif // DT_RUNTIME_EXEC_VARIANT_H

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# usage: plain.sh CMAKE SOURCES. A packager's build: no preset, CMake's own flags of a release. Another
+# compiler's new warning must not end it; and what -O3 alone shows to the compiler is without warning.
+set -euo pipefail
+cmake=$1
+sources=$2
+build=$(mktemp -d)
+trap 'rm -rf "$build"' EXIT
+
+"$cmake" -S "$sources" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DDUCTILE_TESTS=OFF \
+  -DDUCTILE_JEMALLOC=off >"$build/log" 2>&1 || {
+  cat "$build/log"
+  exit 1
+}
+if grep -q -- '-Werror' "$build/compile_commands.json"; then
+  printf 'warnings are errors in a build without preset\n'
+  exit 1
+fi
+"$cmake" -DDUCTILE_WERROR=ON "$build" >/dev/null
+objects=$(ninja -C "$build" -t targets all | sed -n 's/^\(.*ops_einsum\.c\.o\): .*/\1/p')
+[[ -n $objects ]]
+# shellcheck disable=SC2086
+ninja -C "$build" $objects
