@@ -8,7 +8,9 @@
 // that is for a machine with nothing else to do.
 #include "ductile/ductile.h"
 
-#include <dirent.h>
+#include "tests/soak/process.h"
+
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,17 +50,6 @@ static void sleep_until(int64_t when) {
   const struct timespec at = {.tv_sec = when / 1000000000, .tv_nsec = when % 1000000000};
   while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) != 0)
     continue;
-}
-
-static long count_entries(const char *path) {
-  DIR *folder = opendir(path);
-  long entries = 0;
-  if (!folder)
-    fail(path);
-  while (readdir(folder))
-    entries++;
-  (void)closedir(folder);
-  return entries;
 }
 
 // ---- Programs -------------------------------------------------------------------------------------
@@ -408,9 +399,9 @@ int main(int argc, char **argv) {
   ok(dt_runtime_create(NULL, &first));
   choose_steps(first, is_long ? LONG_COMPILE : SHORT_COMPILE);
   dt_runtime_release(first);
-  long threads = count_entries("/proc/self/task"), files = count_entries("/proc/self/fd");
+  long threads = process_threads(LONG_MAX), files = process_descriptors();
   bool good = run_all(is_long);
-  if (count_entries("/proc/self/task") != threads || count_entries("/proc/self/fd") != files)
+  if (process_threads(threads) > threads || process_descriptors() > files)
     fail("threads or descriptors are left");
   return good ? 0 : 1;
 }

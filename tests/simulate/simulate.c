@@ -13,9 +13,10 @@
 #include "runtime/base/memory.h"
 #include "runtime/base/system.h"
 #include "tests/fake_cuda/fake_cuda.h"
+#include "tests/soak/process.h"
 
-#include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -495,16 +496,6 @@ static void take_step(host_t *host) {
 }
 
 // ---- Lives ----------------------------------------------------------------------------------------
-static long count_entries(const char *path) {
-  DIR *folder = opendir(path);
-  long entries = 0;
-  while (folder && readdir(folder))
-    entries++;
-  if (folder)
-    (void)closedir(folder);
-  return entries;
-}
-
 static void live(uint64_t seed, long *calls, long *failed) {
   host_t host = {0};
   life = drawn = seed;
@@ -542,7 +533,8 @@ int main(int argc, char **argv) {
   for (uint64_t k = 0; k < lives; k++) {
     live(first + k, &calls, &failed);
     // What a process takes once it has taken in its first lives.
-    long threads_now = count_entries("/proc/self/task"), files_now = count_entries("/proc/self/fd");
+    long threads_now = process_threads(k >= 8 ? threads : LONG_MAX),
+         files_now = process_descriptors();
     if (k >= 8 && (threads_now > threads || files_now > files))
       fail("threads: %ld, then %ld; descriptors: %ld, then %ld", threads, threads_now, files,
            files_now);

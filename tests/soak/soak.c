@@ -5,7 +5,9 @@
 // runs need), mappings, threads and descriptors not at all; each answer is looked at.
 #include "ductile/ductile.h"
 
-#include <dirent.h>
+#include "tests/soak/process.h"
+
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,39 +34,17 @@ static void ok(dt_status_t status) {
 
 // ---- What the process holds ---------------------------------------------------------------------------
 
-static long count_lines(const char *path) {
-  FILE *file = fopen(path, "r");
-  long lines = 0;
-  int c;
-  if (!file)
-    fail(path);
-  while ((c = fgetc(file)) != EOF)
-    lines += c == '\n';
-  (void)fclose(file);
-  return lines;
-}
-
-static long count_entries(const char *path) {
-  DIR *folder = opendir(path);
-  long entries = 0;
-  if (!folder)
-    fail(path);
-  while (readdir(folder))
-    entries++;
-  (void)closedir(folder);
-  return entries;
-}
-
-static state_t look(void) {
+// `threads`: as many as are expected.
+static state_t look(long threads) {
   long pages = 0;
   FILE *file = fopen("/proc/self/statm", "r");
   if (!file || fscanf(file, "%*s %ld", &pages) != 1)
     fail("/proc/self/statm");
   (void)fclose(file);
   return (state_t){.rss_kib = pages * (sysconf(_SC_PAGESIZE) / 1024),
-                   .maps = count_lines("/proc/self/maps"),
-                   .threads = count_entries("/proc/self/task"),
-                   .descriptors = count_entries("/proc/self/fd")};
+                   .maps = process_mappings(),
+                   .threads = process_threads(threads),
+                   .descriptors = process_descriptors()};
 }
 
 static void tell(const char *phase, long done, const state_t *state) {
@@ -134,7 +114,7 @@ static void recompile(dt_runtime_t *runtime, dt_session_t *session, long compile
     call(session, functions[done % KEPT], done, 1 + done * 7919 % shapes);
     if (done % (compiles / 10))
       continue;
-    now = look();
+    now = look(half.maps ? half.threads : LONG_MAX);
     tell("recompile", done, &now);
     if (done == compiles / 10 * 5)
       half = now;
@@ -163,7 +143,7 @@ static void come_and_go(dt_runtime_t *runtime, dt_session_t *session, long funct
     dt_function_release(function);
     if (done % (functions / 10))
       continue;
-    now = look();
+    now = look(half.maps ? half.threads : LONG_MAX);
     tell("functions", done, &now);
     if (done == functions / 10 * 5)
       half = now;

@@ -6,8 +6,8 @@
 
 #include "runtime/base/control.h"
 #include "runtime/base/thread.h"
+#include "tests/soak/process.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <pthread.h>
@@ -116,15 +116,6 @@ static int teardown(void **state) {
   return back ? nftw(folder, drop, 8, FTW_DEPTH | FTW_PHYS) : -1;
 }
 
-static uint32_t open_files(void) {
-  uint32_t n = 0;
-  DIR *list = opendir("/proc/self/fd");
-  while (readdir(list))
-    n++;
-  (void)closedir(list);
-  return n;
-}
-
 // ---- One after another ----------------------------------------------------------------------------
 static const dt_cancel_t never = {0};
 
@@ -183,14 +174,14 @@ static void expect_least(const char *what, uint64_t looks, uint64_t least) {
 static void test_open(void **state) {
   (void)state;
   for (dt_onnx_access_t access = DT_ONNX_READ; access <= DT_ONNX_MAP; access++) {
-    uint32_t files = open_files();
+    long files = process_descriptors();
     for (uint64_t n = 1;; n++) {
       dt_onnx_t *model = NULL;
       (void)dt__control_end_at(n, code_at(n));
       dt_status_t status = open_model(access, &never, 0, &model);
       bool came = ended(status, n, code_at(n), model);
       dt_onnx_close(model);
-      assert_int_equal(open_files(), files);
+      assert_int_equal(process_descriptors(), files);
       if (!came) {
         expect_least("opening", n - 1, 30);
         break;

@@ -6,6 +6,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/system.h"
+#include "tests/soak/process.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -78,24 +79,6 @@ static int teardown(void **state) {
   return nftw(folder, drop, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-static uint32_t open_files(void) {
-  uint32_t n = 0;
-  DIR *list = opendir("/proc/self/fd");
-  while (readdir(list))
-    n++;
-  (void)closedir(list);
-  return n;
-}
-
-static uint32_t mappings(void) {
-  uint32_t n = 0;
-  FILE *file = fopen("/proc/self/maps", "re");
-  for (int c; (c = fgetc(file)) != EOF;)
-    n += c == '\n';
-  (void)fclose(file);
-  return n;
-}
-
 // ---- A life ---------------------------------------------------------------------------------------
 typedef struct life_t {
   dt_onnx_t *model;
@@ -159,7 +142,7 @@ static void end(life_t *life) {
 static bool live_with(dt_system_kind_t kind, uint64_t n, int error, bool sticky, dt_answer_t answer,
                       dt_onnx_access_t access) {
   life_t life = {0};
-  uint32_t files = open_files();
+  long files = process_descriptors();
   (void)dt__system_fail_at(kind, n, error, sticky);
   dt_status_t status = live(&life, answer, access);
   uint64_t made = dt__system_fail_at(kind, 0, 0, false);
@@ -175,9 +158,9 @@ static bool live_with(dt_system_kind_t kind, uint64_t n, int error, bool sticky,
     expect_ok(dt_function_profile_load(life.function, in_folder("p.profile")));
   }
   end(&life);
-  if (open_files() != files)
-    fail_msg("error %d at operation %d: %u files are open, %u were", error, (int)n, open_files(),
-             files);
+  if (process_descriptors() != files)
+    fail_msg("error %d at operation %d: %ld files are open, %ld were", error, (int)n,
+             process_descriptors(), files);
   DIR *list = opendir(folder);
   for (struct dirent *item; (item = readdir(list));)
     if (strstr(item->d_name, ".tmp") && (!sticky || unlink(in_folder(item->d_name)) != 0))
@@ -188,20 +171,21 @@ static bool live_with(dt_system_kind_t kind, uint64_t n, int error, bool sticky,
 
 static void fail_each(dt_system_kind_t kind, const int *errors, size_t n_errors, dt_answer_t answer,
                       uint32_t least) {
-  uint32_t mapped = 0, most = 0;
+  long mapped = 0;
+  uint32_t most = 0;
   for (dt_onnx_access_t access = DT_ONNX_READ; access <= DT_ONNX_MAP; access++)
     for (size_t e = 0; e < n_errors; e++)
       for (uint64_t n = 1;
            live_with(kind, n, errors[e], errors[e] != EINTR && n % 2 == 0, answer, access); n++) {
         most = n > most ? (uint32_t)n : most;
-        mapped = mapped ? mapped : mappings();
+        mapped = mapped ? mapped : process_mappings();
       }
   print_message("%u operations at most\n", most);
   if (most < least)
     fail_msg("%u operations, expected at least %u", most, least);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // they map memory of their own
-  if (mappings() > mapped + 16)
-    fail_msg("%u mappings, at first %u", mappings(), mapped);
+  if (process_mappings() > mapped + 16)
+    fail_msg("%ld mappings, at first %ld", process_mappings(), mapped);
 #endif
 }
 

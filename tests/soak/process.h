@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+// What this process holds, as the system tells it. A negative count: it cannot be told.
+#pragma once
+
+long process_descriptors(void);
+long process_mappings(void);
+
+// The threads, once there are at most `expected` of them or after some seconds: a thread that was
+// joined is listed for a moment yet.
+long process_threads(long expected);
