@@ -96,6 +96,10 @@ void dt__cuda_leave(dt_cuda_device_t *device) {
   (void)device->cuda->context_pop(&popped);
 }
 
+bool dt__cuda_is_lost(const dt_cuda_device_t *device) {
+  return atomic_load_explicit(&device->lost, memory_order_relaxed) != 0;
+}
+
 dt_status_t dt__cuda_check(dt_cuda_device_t *device, dt_cu_result_t result, const char *what) {
   if (dt__cuda_is_fatal(result)) {
     int none = 0;

@@ -23,9 +23,10 @@ typedef struct dt_cuda_t {
 dt_status_t dt__cuda_open(const char *path, const dt_cuda_t **out) DT_MUST_USE;
 
 // ---- Results (result.c) -------------------------------------------------------------------------
-// A result as a status: NULL for success. DT_E_NO_MEMORY, DT_E_DEVICE (the context is lost: every
-// later call on it fails the same way), DT_E_UNSUPPORTED, else DT_E_INTERNAL; the message names the
-// driver's function, the result and what to do.
+// A result as a status: NULL for success. DT_E_NO_MEMORY, DT_E_UNSUPPORTED, DT_E_COMPILE (of code),
+// DT_E_ARGUMENT and DT_E_STATE where the result says so, else DT_E_DEVICE, also for results that
+// nobody here knows. Never DT_E_INTERNAL. The message names the driver's function, the result and
+// what to do.
 dt_status_t dt__cuda_status(const dt_cuda_t *cuda, dt_cu_result_t result,
                             const char *what) DT_MUST_USE;
 // Whether a result says that the context is lost.
@@ -72,6 +73,8 @@ void dt__cuda_device_destroy(dt_cuda_device_t *device); // NULL allowed
 // when the context is known to be lost. Every enter that succeeded needs its leave.
 dt_status_t dt__cuda_enter(dt_cuda_device_t *device) DT_MUST_USE;
 void dt__cuda_leave(dt_cuda_device_t *device);
+// Whether the context is known to be lost: all that is asked of it fails from now on.
+bool dt__cuda_is_lost(const dt_cuda_device_t *device);
 // dt__cuda_status, remembering that the context is lost.
 dt_status_t dt__cuda_check(dt_cuda_device_t *device, dt_cu_result_t result,
                            const char *what) DT_MUST_USE;

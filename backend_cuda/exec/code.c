@@ -34,11 +34,15 @@ typedef struct linking_t {
   char log[LOG_BYTES];
 } linking_t;
 
+// Nothing that other code would be spared.
+static bool is_of_machine(const dt_cuda_device_t *device, dt_status_t status) {
+  return dt_status_code(status) == DT_E_NO_MEMORY || dt__cuda_is_lost(device);
+}
+
 // What the linker says of the program is a failure to compile; what it says of the machine is not.
 static dt_status_t link_status(linking_t *linking, dt_cu_result_t result, const char *what) {
   dt_status_t status = dt__cuda_check(linking->device, result, what);
-  dt_code_t code = dt_status_code(status);
-  if (!status || code == DT_E_NO_MEMORY || code == DT_E_DEVICE)
+  if (!status || is_of_machine(linking->device, status))
     return status;
   linking->log[LOG_BYTES - 1] = 0;
   dt_status_t told = DT_FAIL(DT_E_COMPILE, "%s%s%s", dt_status_message(status),
@@ -113,8 +117,7 @@ static dt_status_t make_unit(dt_cuda_device_t *device, const dt_cuda_image_t *im
   if (dt__disk_cache_find(device->cache, "cubin", key, &out->cubin, &out->bytes)) {
     DT_LOG(DT_LOG_COMPILE, 2, "cache: a cubin of %zu bytes", out->bytes);
     dt_status_t status = load_module(device, out);
-    dt_code_t failure = dt_status_code(status);
-    if (!status || failure == DT_E_NO_MEMORY || failure == DT_E_DEVICE)
+    if (!status || is_of_machine(device, status))
       return status;
     dt_status_free(status);
     dt__free(out->cubin);

@@ -50,7 +50,7 @@ typedef enum dt_code_t {
   DT_E_FORKED = 11,     // used in a child after fork
   DT_E_STATE = 12,      // called at the wrong time (a trace that has ended, a stale output)
   DT_E_INTERNAL = 13,   // a broken invariant of ours: please report
-  DT_E_DEVICE = 14,     // the device failed or is lost: only a new process can use it again
+  DT_E_DEVICE = 14,     // the device or its driver failed; lost ones (device.h) need a new process
   DT_E_DEADLINE = 15,   // the time that the caller gave has passed
   DT_E_CANCELLED = 16,  // the caller asked for an end (dt_cancel_request)
 } dt_code_t;

@@ -15,8 +15,9 @@
 // returned. It is reported once, as DT_E_RANGE naming the function and the check, by the next of
 // dt_session_wait, dt_tensor_read and dt_call in that session; what the call computed is undefined.
 //
-// DT_E_DEVICE means that the device's context is lost: every later use of the device in this
-// process fails the same way at once. The CPU and other devices go on.
+// DT_E_DEVICE is a failure of the device or its driver, with the driver's result in the text. Most
+// say that the device's context is lost: every later use of the device in this process then fails
+// the same way at once. The CPU and other devices go on.
 //
 // While the caller captures a stream that it lent, calls may be made as long as they need no new
 // memory, no wait and no check of data; the rest gets DT_E_UNSUPPORTED.

@@ -335,7 +335,31 @@ static dt_status_t load(dt_cuda_device_t *device, dt_artifact_t *a, uint32_t n_s
   return status ? status : dt__load_device_kernels(code, a->n_codes, out);
 }
 
-dt_status_t dt__artifact_find(dt_cuda_device_t *device, const dt_text_t *key, dt_compiled_t **out) {
+// Whether the numbers by which calls go through an entry's lists are those of the program, and
+// inside of the lists.
+static bool fits(const dt_compiled_t *c, const dt_traced_t *traced, uint32_t n_segments,
+                 uint32_t n_outputs) {
+  const dt_graph_t *graph = traced->graph;
+  uint32_t n_sizes = 0;
+  bool good = n_outputs == graph->outputs.len && n_segments > 0 && n_segments <= MOST_ENTRIES;
+  for (uint32_t k = 0; good && k < n_outputs; k++) {
+    n_sizes += dt__graph_node(graph, graph->outputs.items[k])->rank;
+    good = c->output_segments[k] < n_segments;
+  }
+  good = good && c->once_bytes >= 0 && c->n_output_sizes == n_sizes &&
+         c->n_asserts == graph->asserts.len &&
+         c->n_symbols >= dt__symenv_symbol_count(traced->env) && c->n_symbols <= MOST_ENTRIES;
+  for (uint32_t k = 0; good && k < c->n_items; k++)
+    good = c->items[k].symbol < c->n_symbols;
+  for (uint32_t k = 0; good && k < c->n_asserts; k++)
+    good = dt__code_is_failure(c->assert_codes[k]);
+  for (uint32_t k = 0; good && k < c->n_checks; k++)
+    good = c->checks[k].code == DT_OK || dt__code_is_failure(c->checks[k].code);
+  return good;
+}
+
+dt_status_t dt__artifact_find(dt_cuda_device_t *device, const dt_text_t *key,
+                              const dt_traced_t *traced, dt_compiled_t **out) {
   void *entry = NULL;
   size_t size = 0;
   dt_artifact_t artifact = {0};
@@ -350,10 +374,12 @@ dt_status_t dt__artifact_find(dt_cuda_device_t *device, const dt_text_t *key, dt
   }
   stream_t s = {.from = entry, .left = size};
   describe(&s, &artifact, compiled, &n_segments, &n_outputs);
-  s.failed |= s.left != 0 || n_segments == 0 || n_segments > MOST_ENTRIES;
+  s.failed |= s.left != 0;
   dt_status_t status = NULL;
   if (s.failed)
-    status = DT_FAIL(DT_E_STATE, "it is not an entry of this format");
+    status = DT_FAIL(DT_E_FORMAT, "it is not an entry of this format");
+  else if (!fits(compiled, traced, n_segments, n_outputs))
+    status = DT_FAIL(DT_E_FORMAT, "it is the entry of another program");
   if (!status)
     status = load(device, &artifact, n_segments, compiled);
   dt__artifact_fini(&artifact);
@@ -364,8 +390,7 @@ dt_status_t dt__artifact_find(dt_cuda_device_t *device, const dt_text_t *key, dt
   }
   dt__cuda_code_unload(compiled->cuda);
   dt__compiled_destroy(compiled);
-  dt_code_t code = dt_status_code(status);
-  if (code == DT_E_NO_MEMORY || code == DT_E_DEVICE)
+  if (dt_status_code(status) == DT_E_NO_MEMORY || dt__cuda_is_lost(device))
     return status;
   DT_LOG(DT_LOG_COMPILE, 1, "cache: a variant is not used: %s", dt_status_message(status));
   dt_status_free(status);

@@ -26,10 +26,11 @@ void dt__artifact_fini(dt_artifact_t *artifact);
 // failed where this build has no identity: nothing is then kept.
 void dt__artifact_key(const dt_traced_t *traced, const dt_target_t *target,
                       const dt_cuda_device_t *device, dt_text_t *out);
-// Finds an entry of the device's folder, loads it on the calling thread, a compile thread, and
-// makes *out of it. NULL in *out: nothing that can be used. A status: memory, or the device itself.
+// Finds an entry of `traced` in the device's folder, loads it on the calling thread, a compile
+// thread, and makes *out of it. NULL in *out: nothing that can be used. A status: memory, or the
+// device is lost.
 dt_status_t dt__artifact_find(dt_cuda_device_t *device, const dt_text_t *key,
-                              dt_compiled_t **out) DT_MUST_USE;
+                              const dt_traced_t *traced, dt_compiled_t **out) DT_MUST_USE;
 // Keeps what a compile of `n_outputs` results made.
 void dt__artifact_keep(const dt_cuda_device_t *device, const dt_text_t *key,
                        const dt_artifact_t *artifact, const dt_compiled_t *compiled,

@@ -296,7 +296,7 @@ static dt_status_t run_find(void *opaque) {
   kept_t *kept = opaque;
   compile_t *compile = kept->compile;
   dt__artifact_key(compile->traced, &compile->target, compile->cuda, &kept->key);
-  return dt__artifact_find(compile->cuda, &kept->key, &kept->found);
+  return dt__artifact_find(compile->cuda, &kept->key, compile->traced, &kept->found);
 }
 
 static bool wants_stages(void) { return any_dump() || dt__dump_on("llvm") || dt__dump_on("ptx"); }

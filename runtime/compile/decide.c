@@ -22,7 +22,7 @@ static dt_status_t load(const void *object, size_t bytes, dt_native_t **out_nati
   if (!address.data) {
     dt__native_unload(*out_native);
     *out_native = NULL;
-    return DT_FAIL(DT_E_INTERNAL, "compiled code has no function dt_decide");
+    return DT_FAIL(DT_E_COMPILE, "compiled code has no function dt_decide");
   }
   *out_fn = address.fn;
   return NULL;

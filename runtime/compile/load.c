@@ -30,7 +30,7 @@ typedef union code_address_t {
 static dt_status_t find_symbol(const dt_native_t *unit, const char *name, code_address_t *out) {
   out->data = dt__native_symbol(unit, name);
   if (!out->data)
-    return DT_FAIL(DT_E_INTERNAL, "compiled code has no function %s", name);
+    return DT_FAIL(DT_E_COMPILE, "compiled code has no function %s", name);
   return NULL;
 }
 

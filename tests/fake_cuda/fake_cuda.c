@@ -198,19 +198,20 @@ static const char *result_name(dt_cu_result_t error) {
   for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++)
     if (names[k].result == error)
       return names[k].name;
-  return "CUDA_ERROR_OF_THE_FAKE";
+  // Results that the driver does not know, as a newer one's may be, have no name.
+  return error < 0 || error > DT_CU_UNKNOWN ? NULL : "CUDA_ERROR_OF_THE_FAKE";
 }
 
 dt_cu_result_t cuGetErrorName(dt_cu_result_t error, const char **out) {
   FAKE_ENTER(error_name, FAKE_ANYWHERE);
   *out = result_name(error);
-  return fake_leave(DT_CU_SUCCESS);
+  return fake_leave(*out ? DT_CU_SUCCESS : DT_CU_INVALID_VALUE);
 }
 
 dt_cu_result_t cuGetErrorString(dt_cu_result_t error, const char **out) {
   FAKE_ENTER(error_string, FAKE_ANYWHERE);
   *out = result_name(error);
-  return fake_leave(DT_CU_SUCCESS);
+  return fake_leave(*out ? DT_CU_SUCCESS : DT_CU_INVALID_VALUE);
 }
 
 // ---- Devices and contexts -------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 // used.
 #include "tests/unit/exec/exec_test.h"
 
+#include "runtime/base/disk_cache.h"
 #include "runtime/base/log.h"
 #include "tests/fake_cuda/fake_cuda.h"
 
@@ -229,16 +230,125 @@ static void damaged_entries_are_made_anew(void **state) {
   }
 }
 
+// ---- Entries that are sound and say something else ---------------------------------------------------
+
+// An entry as it lies on the disk, taken apart; what changes is the order of its words in
+// artifact.c.
+typedef struct forged_t {
+  char *all;
+  size_t key_bytes, data_bytes;
+  uint64_t *words; // of the data
+} forged_t;
+#define HEAD_BYTES 56
+
+static forged_t take_apart(const char *path) {
+  forged_t f = {0};
+  FILE *file = fopen(path, "rb");
+  assert_non_null(file);
+  assert_int_equal(fseek(file, 0, SEEK_END), 0);
+  long bytes = ftell(file);
+  assert_true(bytes > HEAD_BYTES);
+  f.all = malloc((size_t)bytes);
+  assert_non_null(f.all);
+  rewind(file);
+  assert_int_equal(fread(f.all, 1, (size_t)bytes, file), (size_t)bytes);
+  (void)fclose(file);
+  memcpy(&f.key_bytes, f.all + 8, 8);
+  memcpy(&f.data_bytes, f.all + 16, 8);
+  assert_int_equal(HEAD_BYTES + f.key_bytes + f.data_bytes, bytes);
+  f.words = malloc(f.data_bytes);
+  assert_non_null(f.words);
+  memcpy(f.words, f.all + HEAD_BYTES + f.key_bytes, f.data_bytes);
+  return f;
+}
+
+// With sums that are right, in the same place.
+static void put_back(forged_t *f) {
+  dt_disk_cache_t *cache = dt__disk_cache_open(folder, (uint64_t)1 << 30);
+  dt_text_t key;
+  assert_non_null(cache);
+  dt__text_init(&key);
+  dt__text_write(&key, f->all + HEAD_BYTES, f->key_bytes);
+  dt__disk_cache_keep(cache, "variant", &key, f->words, f->data_bytes);
+  dt__text_fini(&key);
+  dt__disk_cache_close(cache);
+  free(f->all);
+  free(f->words);
+}
+
+// The word that says how many segments there are; behind it come the number of results, their
+// segments, bytes computed once, launches, regions, others, loops, symbols and sizes of results.
+static size_t segments_at(const forged_t *f) {
+  size_t at = 1 + (f->words[0] + 7) / 8, n = f->words[at++];
+  for (size_t k = 0; k < n; k++)
+    at += 1 + (f->words[at] + 7) / 8;
+  return at + 1 + 10 * f->words[at];
+}
+
+static const char *renamed; // a function of the host's that is called otherwise; NULL: a word
+static size_t behind;       // what word it is, counted from that of segments
+static uint64_t becomes;
+
+static void forge(const char *path) {
+  forged_t f = take_apart(path);
+  if (renamed) {
+    char *name = memmem(f.words, f.data_bytes, renamed, strlen(renamed) + 1);
+    assert_non_null(name);
+    name[0] = 'x';
+  } else {
+    size_t at = segments_at(&f) + behind;
+    assert_true(f.words[at] != becomes);
+    f.words[at] = becomes;
+  }
+  put_back(&f);
+}
+
+static void forged_entries_are_made_anew(void **state) {
+  (void)state;
+  const struct {
+    const char *renamed;
+    size_t behind;
+    uint64_t becomes;
+  } cases[] = {
+      {"dt_once", 0, 0},
+      {"dt_plan_1", 0, 0},
+      {NULL, 0, 0}, // segments
+      {NULL, 0, 9},
+      {NULL, 1, 1},                 // results,
+      {NULL, 2, 77},                // and the segment of the first
+      {NULL, 4, UINT64_C(1) << 63}, // bytes computed once
+      {NULL, 9, 0},                 // symbols
+      {NULL, 9, UINT32_MAX},
+      {NULL, 10, 5}, // sizes of results
+  };
+  for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
+    empty_folder();
+    live(&all);
+    renamed = cases[k].renamed;
+    behind = cases[k].behind;
+    becomes = cases[k].becomes;
+    assert_int_equal(count_entries("variant", forge), 1);
+    (void)count_entries("cubin", drop);
+    uint64_t before = links();
+    live(&all);
+    if (links() == before)
+      fail_msg("case %zu: the entry was taken", k);
+  }
+}
+
 // A cubin that the driver refuses inside of an entry that is otherwise sound.
 static void a_refused_cubin_is_made_anew(void **state) {
   (void)state;
   empty_folder();
   live(&all);
-  uint64_t before = links();
-  fake_cuda_fail(DT_CUDA_SYM_module_load, 0, 209, false); // no binary for this device
-  (void)count_entries("cubin", drop);
-  live(&all);
-  assert_true(links() > before);
+  const dt_cu_result_t results[] = {209, 12345}; // no binary for this device, and what has no name
+  for (size_t k = 0; k < 2; k++) {
+    uint64_t before = links();
+    fake_cuda_fail(DT_CUDA_SYM_module_load, 0, results[k], false);
+    (void)count_entries("cubin", drop);
+    live(&all);
+    assert_true(links() > before);
+  }
 }
 
 static void hear_why(void *user, const char *line, size_t len) {
@@ -281,6 +391,7 @@ int main(void) {
       cmocka_unit_test(checks_of_numbers_are_kept),
       cmocka_unit_test(other_facts_are_another_entry),
       cmocka_unit_test(damaged_entries_are_made_anew),
+      cmocka_unit_test(forged_entries_are_made_anew),
       cmocka_unit_test(a_refused_cubin_is_made_anew),
       cmocka_unit_test(why_it_reads_is_told_again),
   };

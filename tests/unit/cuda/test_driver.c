@@ -3,9 +3,11 @@
 // and that nothing stays behind.
 #include "tests/fake_cuda/fake_cuda.h"
 
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -77,6 +79,35 @@ static void every_failing_call_gives_a_status(void **state) {
   assert_true(failed >= 15);
 }
 
+// Any number that a driver may answer with is a status about the device, with the number in it.
+static void unknown_results_are_the_devices(void **state) {
+  (void)state;
+  const dt_cuda_t *cuda = open_fake();
+  static const dt_cu_result_t more[] = {INT_MIN, -7, 12345, INT_MAX};
+  for (dt_cu_result_t k = 1; k < 1004; k++) {
+    dt_cu_result_t result = k < 1000 ? k : more[k - 1000];
+    char number[24];
+    (void)snprintf(number, sizeof(number), "(%d): ", result);
+    dt_status_t status = dt__cuda_status(cuda, result, "cuAnything");
+    dt_code_t code = dt_status_code(status);
+    if (!strstr(dt_status_message(status), number) || code == DT_E_INTERNAL ||
+        (k >= 1000 && code != DT_E_DEVICE) || (dt__cuda_is_fatal(result) && code != DT_E_DEVICE))
+      fail_msg("%d: %s: %s", result, dt_code_name(code), dt_status_message(status));
+    dt_status_free(status);
+  }
+  // It is not lost by that.
+  dt_cuda_device_t *device = NULL;
+  assert_null(dt__cuda_device_create(cuda, 0, &device));
+  dt_status_t status = dt__cuda_check(device, 12345, "cuAnything");
+  assert_int_equal(dt_status_code(status), DT_E_DEVICE);
+  dt_status_free(status);
+  assert_false(dt__cuda_is_lost(device));
+  assert_null(dt__cuda_enter(device));
+  dt__cuda_leave(device);
+  dt__cuda_device_destroy(device);
+  assert_int_equal(fake_cuda_held(), 0);
+}
+
 static void a_lost_context_fails_fast(void **state) {
   (void)state;
   const dt_cuda_t *cuda = open_fake();
@@ -127,6 +158,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(a_device_tells_what_it_can_do),
       cmocka_unit_test(an_unknown_device_is_refused),
       cmocka_unit_test(every_failing_call_gives_a_status),
+      cmocka_unit_test(unknown_results_are_the_devices),
       cmocka_unit_test(a_lost_context_fails_fast),
       cmocka_unit_test(the_callers_context_stays_current),
   };

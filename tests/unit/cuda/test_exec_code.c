@@ -167,8 +167,32 @@ static void damage_is_a_miss_and_replaced(void **state) {
 static void a_cubin_that_the_driver_refuses_is_made_again(void **state) {
   (void)state;
   assert_true(links(PTX("")));
-  fake_cuda_fail(DT_CUDA_SYM_module_load, 0, 200, false); // CUDA_ERROR_INVALID_IMAGE
-  assert_true(links(PTX("")));
+  const dt_cu_result_t results[] = {200, 12345}; // CUDA_ERROR_INVALID_IMAGE, and what has no name
+  for (size_t k = 0; k < 2; k++) {
+    fake_cuda_fail(DT_CUDA_SYM_module_load, 0, results[k], false);
+    assert_true(links(PTX("")));
+  }
+}
+
+// What the linker answers is about the code; what has been lost is about the device.
+static void the_linker_refuses(void **state) {
+  (void)state;
+  const struct {
+    dt_cu_result_t result;
+    dt_code_t code;
+  } cases[] = {{12345, DT_E_COMPILE},
+               {DT_CU_INVALID_PTX, DT_E_COMPILE},
+               {DT_CU_OUT_OF_MEMORY, DT_E_NO_MEMORY},
+               {DT_CU_ILLEGAL_ADDRESS, DT_E_DEVICE}};
+  for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
+    dt_cuda_code_t *code = NULL;
+    fake_cuda_fail(DT_CUDA_SYM_link_add, 0, cases[k].result, false);
+    dt_status_t status = load(PTX(""), 2, &code);
+    assert_int_equal(dt_status_code(status), cases[k].code);
+    assert_null(code);
+    dt_status_free(status);
+    atomic_store(&gpu->device->lost, 0); // the fake goes on, and the next case with it
+  }
 }
 
 // ---- Refusals -------------------------------------------------------------------------------------
@@ -270,7 +294,7 @@ static void launches_follow_the_interface(void **state) {
   (void)launch(&own, &frame, 1, 0);
   (void)launch(&own, &frame, 1, 0);
   assert_int_equal(frame.launches, 4);
-  assert_int_equal(dt_status_code(frame.status), DT_E_INTERNAL);
+  assert_int_equal(dt_status_code(frame.status), DT_E_DEVICE);
   dt_status_free(frame.status);
   assert_null(dt__cuda_gpu_wait(gpu));
   dt__cuda_leave(gpu->device);
@@ -287,6 +311,7 @@ int main(int argc, char **argv) {
       TEST(without_a_folder_nothing_is_kept),
       TEST(damage_is_a_miss_and_replaced),
       TEST(a_cubin_that_the_driver_refuses_is_made_again),
+      TEST(the_linker_refuses),
       TEST(what_cannot_be_launched_is_refused),
       TEST(launches_follow_the_interface),
   };

@@ -9,7 +9,9 @@
 #include "backend_llvm/emit/compile.h"
 #include "runtime/base/status.h"
 
+#include <elf.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -79,6 +81,37 @@ static void wild_elf(void) { // the head of one, and nothing true behind it
   say(DT_FRAME_DONE, object, sizeof(object));
 }
 
+// An object that is one, with no function in it.
+enum { NO_SECTION, STRINGS, SYMBOLS, SECTIONS };
+typedef struct object_t {
+  Elf64_Ehdr header;
+  Elf64_Shdr sections[SECTIONS];
+  Elf64_Sym none;
+  char strings[8];
+} object_t;
+
+static void no_function(void) {
+  object_t object = {.header = {.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64,
+                                            ELFDATA2LSB, EV_CURRENT},
+                                .e_type = ET_REL,
+                                .e_machine = EM_X86_64,
+                                .e_version = EV_CURRENT,
+                                .e_shoff = sizeof(object.header),
+                                .e_ehsize = sizeof(object.header),
+                                .e_shentsize = sizeof(object.sections[0]),
+                                .e_shnum = SECTIONS,
+                                .e_shstrndx = STRINGS}};
+  object.sections[STRINGS] = (Elf64_Shdr){.sh_type = SHT_STRTAB,
+                                          .sh_offset = offsetof(object_t, strings),
+                                          .sh_size = sizeof(object.strings)};
+  object.sections[SYMBOLS] = (Elf64_Shdr){.sh_type = SHT_SYMTAB,
+                                          .sh_offset = offsetof(object_t, none),
+                                          .sh_size = sizeof(object.none),
+                                          .sh_link = STRINGS,
+                                          .sh_entsize = sizeof(object.none)};
+  say(DT_FRAME_DONE, &object, sizeof(object));
+}
+
 static void no_code(void) { say(DT_FRAME_FAILED, "999 no such code", 16); }
 static void ok_code(void) { say(DT_FRAME_FAILED, "0 all is well", 13); }
 static void words(void) { say(DT_FRAME_DIED, "nothing that was agreed on", 26); }
@@ -109,6 +142,7 @@ static const row_t rows[] = {{"garbage", garbage},
                              {"no_object", no_object},
                              {"no_elf", no_elf},
                              {"wild_elf", wild_elf},
+                             {"no_function", no_function},
                              {"no_code", no_code},
                              {"ok_code", ok_code},
                              {"words", words},

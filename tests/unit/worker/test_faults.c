@@ -3,6 +3,9 @@
 // each call that asked gets a status that says what happened, and the process goes on.
 #include "tests/unit/worker/rig.h"
 
+#include "runtime/compile/decide.h"
+#include "runtime/exec/exec.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,6 +43,7 @@ static const fault_t faults[] = {
     {"no_object", DT_E_COMPILE, "no code"},
     {"no_elf", DT_E_COMPILE, "object"},
     {"wild_elf", DT_E_COMPILE, "object"},
+    {"no_function", DT_E_COMPILE, "has no function dt_k0"},
     {"no_code", DT_E_COMPILE, "no status"},
     {"ok_code", DT_E_COMPILE, "no status"},
     {"words", DT_E_COMPILE, "signal"},
@@ -67,6 +71,24 @@ static void test_answers(void **state) {
     worker_unlink(path);
   }
   worker_variable("DUCTILE_WORKER_SECONDS", 60);
+}
+
+// The same of a decision.
+static void test_decisions(void **state) {
+  (void)state;
+  char path[256];
+  dt_runtime_t *runtime = NULL;
+  dt_native_t *native = NULL;
+  dt_decide_fn_t decide = NULL;
+  worker_link(fake_program, "fake.no_function", path);
+  expect_ok(runtime_open(path, 1, &runtime));
+  expect_refused(dt__decide_compile(runtime->compiler, NULL, 0, "f", &native, &decide),
+                 DT_E_COMPILE, "has no function dt_decide", "a decision");
+  assert_null(native);
+  assert_null(decide);
+  dt_runtime_release(runtime);
+  assert_true(worker_none(path, 10));
+  worker_unlink(path);
 }
 
 static void refuse_runtime(const char *program, const char *name, dt_code_t code,
@@ -222,10 +244,10 @@ static void test_memory(void **state) {
 
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_answers), cmocka_unit_test(test_programs),
-      cmocka_unit_test(test_killers), cmocka_unit_test(test_stopped),
-      cmocka_unit_test(test_idle),    cmocka_unit_test(test_signal),
-      cmocka_unit_test(test_memory)};
+      cmocka_unit_test(test_answers),  cmocka_unit_test(test_decisions),
+      cmocka_unit_test(test_programs), cmocka_unit_test(test_killers),
+      cmocka_unit_test(test_stopped),  cmocka_unit_test(test_idle),
+      cmocka_unit_test(test_signal),   cmocka_unit_test(test_memory)};
   if (argc != 3)
     return 2;
   worker_program = argv[1];
