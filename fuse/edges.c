@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // See edges.h. Memory is a small number of cells: a cell is written or read as a whole. The
-// transitive reduction keeps, of a launch's predecessors, those that no other one of them follows.
+// transitive reduction keeps, of a launch's predecessors, those that no other one of them follows;
+// what each launch is known to follow goes WINDOW launches back, so that the whole is linear.
 #include "fuse/edges.h"
 
 #include "runtime/base/status.h"
 
 #include <stdlib.h>
+
+#define WINDOW ((uint32_t)DT_EDGES_WINDOW / 64) // words
 
 #define CELL_NONE 0u    // nothing that a call writes
 #define CELL_INPUTS 1u  // arguments, any of which may be the same memory
@@ -28,7 +31,8 @@ typedef struct touched_t {
 
 typedef struct launch_t {
   uint32_t first, end; // kernels
-  uint64_t *behind;    // launches that have ended when it begins, a bit each
+  uint64_t *behind;    // launches that have ended when it begins, a bit each, from word `base` on
+  uint32_t base;
 } launch_t;
 
 typedef struct edges_t {
@@ -42,8 +46,18 @@ typedef struct edges_t {
   uint32_t n;
 } edges_t;
 
-static bool has_bit(const uint64_t *bits, uint32_t k) { return bits[k / 64] >> k % 64 & 1; }
-static void set_bit(uint64_t *bits, uint32_t k) { bits[k / 64] |= UINT64_C(1) << k % 64; }
+// What was too long ago is not known to be behind it.
+static bool is_behind(const launch_t *launch, uint32_t k) {
+  return k / 64 >= launch->base && launch->behind[k / 64 - launch->base] >> k % 64 & 1;
+}
+
+// So is what `earlier`, number k, is behind.
+static void go_behind(launch_t *launch, const launch_t *earlier, uint32_t k) {
+  if (k / 64 >= launch->base)
+    launch->behind[k / 64 - launch->base] |= UINT64_C(1) << k % 64;
+  for (uint32_t word = launch->base; word <= k / 64; word++)
+    launch->behind[word - launch->base] |= earlier->behind[word - earlier->base];
+}
 
 // ---- Cells ----------------------------------------------------------------------------------------
 
@@ -152,7 +166,8 @@ static bool find_launches(edges_t *e) {
     launch_t *launch = &e->launches[l];
     launch->first = first;
     launch->end = first = dt__kernel_chain(e->program, first).end;
-    launch->behind = DT_ARENA_ARRAY(e->program->arena, uint64_t, e->n / 64 + 1);
+    launch->base = l / 64 < WINDOW ? 0 : l / 64 - WINDOW;
+    launch->behind = DT_ARENA_ARRAY(e->program->arena, uint64_t, l / 64 - launch->base + 1);
     if (!launch->behind)
       return false;
   }
@@ -204,14 +219,12 @@ static dt_status_t add_edges(edges_t *e, uint32_t to, dt_edges_t *out) {
     qsort(e->before.items, e->before.len, sizeof(*e->before.items), nearest_first);
   for (uint32_t i = 0; i < e->before.len; i++) {
     uint32_t from = e->before.items[i];
-    if (has_bit(launch->behind, from))
+    if (is_behind(launch, from))
       continue;
     dt_edge_t edge = {.from = from, .to = to};
     if (!DT_VEC_PUSH(e->program->arena, out, edge))
       return DT_NO_MEMORY();
-    set_bit(launch->behind, from);
-    for (uint32_t k = 0; k <= from / 64; k++)
-      launch->behind[k] |= e->launches[from].behind[k];
+    go_behind(launch, &e->launches[from], from);
   }
   return NULL;
 }

@@ -7,7 +7,8 @@
 #include "lower/loop/loop.h"
 
 // Launch `to` comes after launch `from`; numbers of launches of a call, in order. No edge follows
-// from others.
+// from others that are between the last DT_EDGES_WINDOW launches; longer ones may.
+#define DT_EDGES_WINDOW 4096
 typedef struct dt_edge_t {
   uint32_t from, to;
 } dt_edge_t;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fusion of programs with regions, run by run. While a pass looks at one run, the program holds
-// that run's kernels alone, and every buffer that other runs touch (or that decides about a region)
+// Fusion of programs with regions, run by run. What a pass looks at is a program of that run's
+// kernels and of the buffers that they touch, renumbered, so that a run costs what it holds and not
+// what all hold. In it, every buffer that other runs touch (or that decides about a region)
 // is called what passes know already:
 //   an argument, where the run reads it; arguments are never dropped, moved or taken apart
 //   a result, where the run writes it
@@ -13,11 +14,12 @@
 #include "fuse/fuse.h"
 #include "runtime/base/status.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define SHARED UINT32_MAX // touched by several runs
 
-// A buffer that the run in question touches.
+// A buffer that the run in question touches; in its program the id is 1 + the place in the list.
 typedef struct used_t {
   uint32_t id;
   bool written;
@@ -26,9 +28,8 @@ typedef struct used_t {
 
 typedef struct runs_t {
   dt_program_t *program;
-  uint32_t n_tables; // buffers that the tables have room for
-  uint32_t *owner;   // by buffer, [id - 1]: 1 + the only run that touches it, SHARED, or 0
-  uint32_t *place;   // by buffer, [id - 1]: where it stands in `used`, where it does
+  uint32_t *owner; // by buffer, [id - 1]: 1 + the only run that touches it, SHARED, or 0
+  uint32_t *place; // by buffer, [id - 1]: where it stands in `used` while that is made, then its id
   DT_VEC(used_t) used;
   DT_VEC(dt_kernel_t) kernels;
   DT_VEC(dt_program_slices_t) slices;
@@ -71,20 +72,32 @@ static bool use(runs_t *r, uint32_t id, bool written) {
   return true;
 }
 
-// What the kernels of `view` touch.
-static dt_status_t find_used(runs_t *r, const dt_program_t *view) {
+static int compare_used(const void *a, const void *b) {
+  uint32_t x = ((const used_t *)a)->id, y = ((const used_t *)b)->id;
+  return (x > y) - (x < y);
+}
+
+// What kernels [first, end) touch, in the program's order, and what tells of items.
+static dt_status_t find_used(runs_t *r, uint32_t first, uint32_t end) {
+  const dt_program_t *program = r->program;
   bool good = true;
   r->used.len = 0;
-  for (uint32_t k = 0; good && k < view->kernels.len; k++)
-    for (uint32_t s = 0; good && s < view->kernels.items[k].stages.len; s++) {
-      const dt_stage_t *stage = &view->kernels.items[k].stages.items[s];
+  for (uint32_t k = first; good && k < end; k++)
+    for (uint32_t s = 0; good && s < program->kernels.items[k].stages.len; s++) {
+      const dt_stage_t *stage = &program->kernels.items[k].stages.items[s];
       for (uint32_t i = 0; good && i < stage->stores.len; i++)
         good = use(r, stage->stores.items[i].buffer.id, true);
       for (uint32_t i = 0; good && i < stage->insts.len; i++)
         if (dt__inst_reads(&stage->insts.items[i]).id)
           good = use(r, stage->insts.items[i].buffer.id, false);
     }
-  return good ? NULL : DT_NO_MEMORY();
+  for (uint32_t i = 0; good && i < program->items.len; i++)
+    good = use(r, program->items.items[i].buffer.id, false);
+  if (!good)
+    return DT_NO_MEMORY();
+  if (r->used.len)
+    qsort(r->used.items, r->used.len, sizeof(*r->used.items), compare_used);
+  return NULL;
 }
 
 // What the buffer is to run `run`.
@@ -100,7 +113,55 @@ static dt_buffer_kind_t seen_as(const runs_t *r, const used_t *used, uint32_t ru
   return buffer->kind;
 }
 
-// ---- One run --------------------------------------------------------------------------------------
+// ---- The program of a run -------------------------------------------------------------------------
+// `ids`: by buffer, [id - 1], its id in the other program.
+static void renumber(dt_kernel_t *kernel, const uint32_t *ids) {
+  for (uint32_t s = 0; s < kernel->stages.len; s++) {
+    dt_stage_t *stage = &kernel->stages.items[s];
+    for (uint32_t i = 0; i < stage->stores.len; i++)
+      stage->stores.items[i].buffer.id = ids[stage->stores.items[i].buffer.id - 1];
+    for (uint32_t i = 0; i < stage->insts.len; i++)
+      if (dt__inst_reads(&stage->insts.items[i]).id)
+        stage->insts.items[i].buffer.id = ids[stage->insts.items[i].buffer.id - 1];
+  }
+}
+
+static dt_status_t take_kernels(runs_t *r, uint32_t first, uint32_t end, dt_program_t *view) {
+  memset(&view->kernels, 0, sizeof(view->kernels));
+  for (uint32_t k = first; k < end; k++) {
+    renumber(&r->program->kernels.items[k], r->place);
+    if (!DT_VEC_PUSH(view->arena, &view->kernels, r->program->kernels.items[k]))
+      return DT_NO_MEMORY();
+  }
+  return NULL;
+}
+
+static dt_status_t take_buffers(runs_t *r, uint32_t run, dt_program_t *view) {
+  memset(&view->buffers, 0, sizeof(view->buffers));
+  memset(&view->offsets, 0, sizeof(view->offsets));
+  for (uint32_t i = 0; i < r->used.len; i++) {
+    used_t *used = &r->used.items[i];
+    dt_buffer_t buffer = r->program->buffers.items[used->id - 1];
+    used->seen = buffer.kind = seen_as(r, used, run);
+    if (!DT_VEC_PUSH(view->arena, &view->buffers, buffer) ||
+        !DT_VEC_PUSH(view->arena, &view->offsets, DT_SYM_NONE_ID))
+      return DT_NO_MEMORY();
+    r->place[used->id - 1] = i + 1;
+  }
+  return NULL;
+}
+
+static dt_status_t take_items(runs_t *r, dt_program_t *view) {
+  memset(&view->items, 0, sizeof(view->items));
+  for (uint32_t i = 0; i < r->program->items.len; i++) {
+    dt_program_item_t item = r->program->items.items[i];
+    item.buffer.id = r->place[item.buffer.id - 1];
+    if (!DT_VEC_PUSH(view->arena, &view->items, item))
+      return DT_NO_MEMORY();
+  }
+  return NULL;
+}
+
 // The slices that kernels of the run name, renumbered from 1.
 static dt_status_t take_slices(runs_t *r, dt_program_t *view) {
   uint32_t least = UINT32_MAX, most = 0;
@@ -119,11 +180,49 @@ static dt_status_t take_slices(runs_t *r, dt_program_t *view) {
   return NULL;
 }
 
-static dt_status_t keep(runs_t *r, const dt_program_t *view, uint32_t run) {
+static dt_status_t take(runs_t *r, uint32_t first, uint32_t end, dt_program_t *view) {
+  uint32_t run = r->program->kernels.items[first].run;
+  *view = *r->program;
+  memset(&view->regions, 0, sizeof(view->regions));
+  memset(&view->outputs, 0, sizeof(view->outputs));
+  view->n_runs = 0;
+  DT_TRY(find_used(r, first, end));
+  DT_TRY(take_buffers(r, run, view));
+  DT_TRY(take_kernels(r, first, end, view));
+  DT_TRY(take_items(r, view));
+  return take_slices(r, view);
+}
+
+// What the pass made of buffers, and those that it added.
+static dt_status_t keep_buffers(runs_t *r, const dt_program_t *view, uint32_t **out_ids) {
+  dt_program_t *program = r->program;
+  uint32_t *ids = *out_ids = DT_ARENA_ARRAY(program->arena, uint32_t, view->buffers.len + 1);
+  if (!ids)
+    return DT_NO_MEMORY();
+  for (uint32_t i = 0; i < r->used.len; i++) {
+    const used_t *used = &r->used.items[i];
+    dt_buffer_t *buffer = &program->buffers.items[used->id - 1];
+    *buffer = view->buffers.items[i];
+    if (buffer->kind == used->seen) // what it was made (a temporary its kernel's own) it stays
+      buffer->kind = used->kind;
+    ids[i] = used->id;
+  }
+  for (uint32_t i = r->used.len; i < view->buffers.len; i++) {
+    if (!DT_VEC_PUSH(program->arena, &program->buffers, view->buffers.items[i]) ||
+        !DT_VEC_PUSH(program->arena, &program->offsets, view->offsets.items[i]))
+      return DT_NO_MEMORY();
+    ids[i] = program->buffers.len;
+  }
+  return NULL;
+}
+
+static dt_status_t keep_kernels(runs_t *r, const dt_program_t *view, uint32_t run,
+                                const uint32_t *ids) {
   uint32_t base = r->slices.len, before = 0;
   for (uint32_t k = 0; k < view->kernels.len; k++) {
     dt_kernel_t kernel = view->kernels.items[k];
     uint32_t chain = kernel.chain;
+    renumber(&kernel, ids);
     kernel.run = run;
     kernel.slices += kernel.slices ? base : 0;
     r->n_chains += chain && chain != before;
@@ -141,64 +240,29 @@ static dt_status_t keep(runs_t *r, const dt_program_t *view, uint32_t run) {
 // Kernels [first, end) are a run.
 static dt_status_t fuse_run(runs_t *r, uint32_t first, uint32_t end, const dt_target_t *target,
                             dt_fuse_fn_t pass) {
-  dt_program_t *program = r->program, view = *program;
-  uint32_t run = program->kernels.items[first].run;
-  memset(&view.kernels, 0, sizeof(view.kernels));
-  memset(&view.regions, 0, sizeof(view.regions));
-  view.n_runs = 0;
-  for (uint32_t k = first; k < end; k++)
-    if (!DT_VEC_PUSH(program->arena, &view.kernels, program->kernels.items[k]))
-      return DT_NO_MEMORY();
-  DT_TRY(take_slices(r, &view));
-  DT_TRY(find_used(r, &view));
-  for (uint32_t i = 0; i < r->used.len; i++)
-    r->used.items[i].seen = seen_as(r, &r->used.items[i], run);
-  for (uint32_t i = 0; i < r->used.len; i++)
-    view.buffers.items[r->used.items[i].id - 1].kind = r->used.items[i].seen;
-  dt_status_t status = pass(&view, target);
-  // What a pass made something else (a temporary its kernel's own) stays that.
-  for (uint32_t i = 0; i < r->used.len; i++) {
-    dt_buffer_t *buffer = &view.buffers.items[r->used.items[i].id - 1];
-    if (buffer->kind == r->used.items[i].seen)
-      buffer->kind = r->used.items[i].kind;
-  }
-  program->buffers = view.buffers;
-  program->offsets = view.offsets;
-  program->checks = view.checks;
-  DT_TRY(status);
-  return keep(r, &view, run);
-}
-
-// The tables by buffer have room for those that passes add: they belong to one run.
-static dt_status_t make_room(runs_t *r) {
-  uint32_t n = r->program->buffers.len, before = r->n_tables;
-  if (n <= before && before)
-    return NULL;
-  uint32_t *owner = r->owner, *place = r->place;
-  r->n_tables = n + n / 2 + 1;
-  r->owner = DT_ARENA_ARRAY(r->program->arena, uint32_t, r->n_tables);
-  r->place = DT_ARENA_ARRAY(r->program->arena, uint32_t, r->n_tables);
-  if (!r->owner || !r->place)
-    return DT_NO_MEMORY();
-  if (before) {
-    memcpy(r->owner, owner, before * sizeof(*owner));
-    memcpy(r->place, place, before * sizeof(*place));
-  }
-  return NULL;
+  uint32_t run = r->program->kernels.items[first].run, *ids = NULL;
+  dt_program_t view;
+  DT_TRY(take(r, first, end, &view));
+  DT_TRY(pass(&view, target));
+  r->program->checks = view.checks;
+  DT_TRY(keep_buffers(r, &view, &ids));
+  return keep_kernels(r, &view, run, ids);
 }
 
 dt_status_t dt__fuse_each_run(dt_program_t *program, const dt_target_t *target, dt_fuse_fn_t pass) {
   runs_t r = {.program = program};
   if (program->regions.len == 0)
     return pass(program, target);
-  DT_TRY(make_room(&r));
+  r.owner = DT_ARENA_ARRAY(program->arena, uint32_t, program->buffers.len + 1);
+  r.place = DT_ARENA_ARRAY(program->arena, uint32_t, program->buffers.len + 1);
+  if (!r.owner || !r.place)
+    return DT_NO_MEMORY();
   find_owners(&r);
   for (uint32_t first = 0, end = 0; first < program->kernels.len; first = end) {
     uint32_t run = program->kernels.items[first].run;
     while (end < program->kernels.len && program->kernels.items[end].run == run)
       end++;
     DT_TRY(fuse_run(&r, first, end, target, pass));
-    DT_TRY(make_room(&r));
   }
   program->kernels.items = r.kernels.items;
   program->kernels.len = r.kernels.len;

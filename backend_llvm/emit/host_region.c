@@ -19,12 +19,9 @@ typedef struct control_t {
 
 uint32_t dt__region_part_end(const dt_program_t *program, uint32_t first, uint32_t last,
                              uint32_t after) {
-  uint32_t end = last;
-  for (uint32_t i = after; i < program->regions.len; i++) {
-    const dt_program_region_t *region = &program->regions.items[i];
-    if (region->first > first && region->first < end && region->end > region->first)
-      end = region->first;
-  }
+  uint32_t end = first + 1;
+  while (end < last && dt__region_at(program, end, after) == UINT32_MAX)
+    end++;
   return end;
 }
 
@@ -144,11 +141,10 @@ static void emit_guarded(control_t *c, uint32_t at, LLVMValueRef runs) {
 
 // The ELSE that follows the IF and has kernels, or UINT32_MAX.
 static uint32_t else_of(const dt_program_t *program, uint32_t at) {
-  for (uint32_t i = at + 1; i < program->regions.len; i++)
-    if (program->regions.items[i].kind == DT_REGION_ELSE && dt__region_if(program, i) == at &&
-        program->regions.items[i].end > program->regions.items[i].first)
-      return i;
-  return UINT32_MAX;
+  uint32_t other = dt__region_else(program, at);
+  bool some = other != UINT32_MAX &&
+              program->regions.items[other].end > program->regions.items[other].first;
+  return some ? other : UINT32_MAX;
 }
 
 // The IF's answer is kept: parts of it may write the predicate's memory when it is dead.

@@ -201,11 +201,13 @@ typedef struct dt_kernel_t {
   dt_sym_t vars[DT_MAX_LOOPS];
   dt_sym_t extents[DT_MAX_LOOPS];
   DT_VEC(dt_stage_t) stages;
-  uint32_t n_rows;                 // row values
-  uint32_t slices;                 // 1 + which of the program's slices it runs in; 0: none
-  uint32_t chain;                  // 0: none
-  dt_buffer_id_t gate;             // rank 0, I64; where it holds 0 nothing is run. Or none
-  uint32_t run;                    // which of the program's runs it belongs to
+  uint32_t n_rows;     // row values
+  uint32_t slices;     // 1 + which of the program's slices it runs in; 0: none
+  uint32_t chain;      // 0: none
+  dt_buffer_id_t gate; // rank 0, I64; where it holds 0 nothing is run. Or none
+  uint32_t run;        // which of the program's runs it belongs to
+  uint32_t region;     // 1 + the innermost region that it lies in, or 0; set by settling regions
+  uint32_t begins; // 1 + the outermost region with kernels whose first it is, or 0; set likewise
   DT_VEC(dt_schedule_t) schedules; // empty until scheduled
 } dt_kernel_t;
 

@@ -86,7 +86,10 @@ typedef struct dt_program_region_t {
   uint32_t index, n;           // CASE
   dt_buffer_id_t predicate;    // rank 0, BOOL; of a CASE U8
   uint32_t run_first, run_end; // its runs
-  uint32_t first, end;         // its kernels; set by dt__program_settle_regions
+  // Set by dt__program_settle_regions:
+  uint32_t first, end; // its kernels
+  uint32_t parent;     // 1 + the innermost region around it, or 0
+  uint32_t same;       // 1 + the next region that begins at the same kernel, or 0
 } dt_program_region_t;
 
 typedef struct dt_program {
@@ -168,21 +171,22 @@ const dt_program_slices_t *dt__kernel_slices(const dt_program_t *program, uint32
 // Sets first and end of all slices after kernels were put in another order or added. DT_E_INTERNAL
 // when kernels of one do not stand side by side.
 dt_status_t dt__program_settle_slices(dt_program_t *program) DT_MUST_USE;
-// Sets first and end of all regions after kernels were put in another order, added or dropped.
-// DT_E_INTERNAL when kernels of one do not stand side by side.
+// Sets what regions and kernels know of each other after kernels were put in another order, added
+// or dropped. DT_E_INTERNAL when kernels of one do not stand side by side.
 dt_status_t dt__program_settle_regions(dt_program_t *program) DT_MUST_USE;
+// What they know is what settling would set.
+dt_status_t dt__program_is_settled(const dt_program_t *program, bool *out) DT_MUST_USE;
 // The outermost region that begins at kernel k, has kernels and comes after region `after` - 1 in
 // their order (0: any); its index, or UINT32_MAX.
 uint32_t dt__region_at(const dt_program_t *program, uint32_t k, uint32_t after);
-// The IF that an ELSE belongs to, and the innermost region that run `run` lies in; UINT32_MAX:
-// none.
+// The IF that an ELSE belongs to, and the ELSE that belongs to an IF; UINT32_MAX: none.
 uint32_t dt__region_if(const dt_program_t *program, uint32_t other);
+uint32_t dt__region_else(const dt_program_t *program, uint32_t one);
 // The first of the cases that `one` is of: the others are the regions behind it that have no region
 // around them which it has not. UINT32_MAX where they are not whole.
 uint32_t dt__region_cases(const dt_program_t *program, uint32_t one);
 // The next case behind `one`, or UINT32_MAX.
 uint32_t dt__region_next_case(const dt_program_t *program, uint32_t one);
-uint32_t dt__region_of_run(const dt_program_t *program, uint32_t run);
 // The kernel writes the state of a loop at the end of a trip.
 bool dt__kernel_carries(const dt_program_t *program, const dt_kernel_t *kernel);
 // The chain of kernel k: from its first maker up to and with its head. A kernel of no chain is its

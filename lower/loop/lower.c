@@ -232,6 +232,23 @@ dt_status_t dt__lower_node_of(dt_lowering_t *ctx, dt_node_id_t id) {
   return dt__status_annotate(status, "lowering %s (node %u)", info->name, id.id);
 }
 
+dt_status_t dt__lower_tables(dt_lowering_t *ctx) {
+  uint32_t n = ctx->graph->nodes.len;
+  ctx->values = DT_ARENA_ARRAY(ctx->arena, dt_lowered_t, (size_t)n + 1);
+  ctx->next_result = DT_ARENA_ARRAY(ctx->arena, uint32_t, (size_t)n + 1);
+  if (!ctx->values || !ctx->next_result)
+    return DT_NO_MEMORY();
+  for (uint32_t k = n; k-- > 0;) {
+    const dt_node_t *node = &ctx->graph->nodes.items[k];
+    if (node->op != DT_OP_result)
+      continue;
+    uint32_t *first = &ctx->next_result[node->inputs[0].id - 1];
+    ctx->next_result[k] = *first;
+    *first = k + 1;
+  }
+  return NULL;
+}
+
 dt_status_t dt__lower_graph(dt_arena_t *arena, dt_symenv_t *env, const dt_graph_t *graph,
                             dt_program_t **out) {
   *out = NULL;
@@ -240,12 +257,12 @@ dt_status_t dt__lower_graph(dt_arena_t *arena, dt_symenv_t *env, const dt_graph_
                        .arena = arena,
                        .env = env,
                        .graph = graph,
-                       .values = DT_ARENA_ARRAY(arena, dt_lowered_t, n ? n : 1),
                        .inputs = DT_ARENA_ARRAY(arena, dt_buffer_id_t, graph->inputs.len + 1),
                        .constants =
                            DT_ARENA_ARRAY(arena, dt_buffer_id_t, graph->constants.len + 1)};
-  if (!ctx.program || !ctx.values || !ctx.inputs || !ctx.constants)
+  if (!ctx.program || !ctx.inputs || !ctx.constants)
     return DT_NO_MEMORY();
+  DT_TRY(dt__lower_tables(&ctx));
   DT_TRY(lower_inputs(&ctx));
   for (uint32_t k = 1; k <= n; k++)
     DT_TRY(dt__lower_node_of(&ctx, (dt_node_id_t){k}));

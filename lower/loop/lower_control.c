@@ -41,9 +41,9 @@ static dt_status_t lower_body(dt_lowering_t *outer, const dt_graph_t *body,
   bool *live = DT_ARENA_ARRAY(outer->arena, bool, (size_t)n + 1);
   *out = *outer;
   out->graph = body;
-  out->values = DT_ARENA_ARRAY(outer->arena, dt_lowered_t, (size_t)n + 1);
-  if (!live || !out->values)
+  if (!live)
     return DT_NO_MEMORY();
+  DT_TRY(dt__lower_tables(out));
   for (uint32_t k = 0; k < body->outputs.len; k++)
     if (!wanted || wanted[k])
       live[body->outputs.items[k].id - 1] = true;
@@ -102,28 +102,25 @@ typedef struct control_t {
   dt_buffer_id_t *states; // by output
 } control_t;
 
+// The first `result` node of the control, then the one after node `id`; 0: none.
+static uint32_t result_after(const control_t *c, uint32_t id) {
+  return c->ctx->next_result[id - 1];
+}
+
 // Calls `result` nodes of the control what they read.
 static dt_status_t give_results(const control_t *c) {
-  const dt_graph_t *graph = c->ctx->graph;
-  for (uint32_t k = c->id.id; k < graph->nodes.len; k++) {
-    const dt_node_t *node = &graph->nodes.items[k];
-    if (node->op == DT_OP_result && node->inputs[0].id == c->id.id)
-      DT_TRY(dt__lower_from_buffer(c->ctx, (dt_node_id_t){k + 1}, c->states[node->attrs->index]));
+  for (uint32_t id = result_after(c, c->id.id); id; id = result_after(c, id)) {
+    const dt_node_t *node = dt__lower_node(c->ctx, (dt_node_id_t){id});
+    DT_TRY(dt__lower_from_buffer(c->ctx, (dt_node_id_t){id}, c->states[node->attrs->index]));
   }
   return NULL;
 }
 
 static bool find_wanted(control_t *c) {
-  const dt_graph_t *graph = c->ctx->graph;
-  bool any = false;
-  for (uint32_t k = c->id.id; k < graph->nodes.len; k++) {
-    const dt_node_t *node = &graph->nodes.items[k];
-    if (node->op != DT_OP_result || node->inputs[0].id != c->id.id)
-      continue;
-    c->wanted[node->attrs->index] = true;
-    any = true;
-  }
-  return any;
+  uint32_t first = result_after(c, c->id.id);
+  for (uint32_t id = first; id; id = result_after(c, id))
+    c->wanted[dt__lower_node(c->ctx, (dt_node_id_t){id})->attrs->index] = true;
+  return first != 0;
 }
 
 static dt_status_t lower_branch(control_t *c, uint32_t b, dt_buffer_id_t predicate) {
@@ -147,11 +144,10 @@ static dt_status_t lower_branch(control_t *c, uint32_t b, dt_buffer_id_t predica
 static dt_status_t lower_branches(control_t *c) {
   dt_buffer_id_t predicate;
   DT_TRY(predicate_buffer(c->ctx, c->node->inputs[0], &predicate));
-  for (uint32_t k = c->id.id; k < c->ctx->graph->nodes.len; k++) {
-    const dt_node_t *node = &c->ctx->graph->nodes.items[k];
-    if (node->op == DT_OP_result && node->inputs[0].id == c->id.id &&
-        !c->states[node->attrs->index].id)
-      DT_TRY(add_state(c->ctx, c->ctx, (dt_node_id_t){k + 1}, 0, &c->states[node->attrs->index]));
+  for (uint32_t id = result_after(c, c->id.id); id; id = result_after(c, id)) {
+    uint32_t index = dt__lower_node(c->ctx, (dt_node_id_t){id})->attrs->index;
+    if (!c->states[index].id)
+      DT_TRY(add_state(c->ctx, c->ctx, (dt_node_id_t){id}, 0, &c->states[index]));
   }
   for (uint32_t b = 0; b < dt__control_n(c->bodies); b++)
     DT_TRY(lower_branch(c, b, predicate));

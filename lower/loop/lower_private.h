@@ -19,8 +19,10 @@ typedef struct dt_lowering_t {
   dt_arena_t *arena;
   dt_symenv_t *env;
   const dt_graph_t *graph;
-  dt_lowered_t *values;      // by node, [id - 1]
-  dt_buffer_id_t *inputs;    // by input
+  dt_lowered_t *values;   // by node, [id - 1]
+  uint32_t *next_result;  // by node, [id - 1]: of a control the id of its first `result` node, of
+                          // one of these of the next; 0: none
+  dt_buffer_id_t *inputs; // by input
   dt_buffer_id_t *constants; // by constant; none until used
 } dt_lowering_t;
 
@@ -44,6 +46,8 @@ dt_status_t dt__lower_search(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
 dt_status_t dt__lower_compress(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
 dt_status_t dt__lower_overlap(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
 dt_status_t dt__lower_control(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
+// Makes the tables by node, for ctx->graph.
+dt_status_t dt__lower_tables(dt_lowering_t *ctx) DT_MUST_USE;
 // Any node, by its lowering.
 dt_status_t dt__lower_node_of(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
 

@@ -22,7 +22,7 @@ static dt_status_t verify_updates(const dt_loop_verifier_t *v) {
   const dt_kernel_t *kernel = v->kernel;
   if (kernel->slices)
     return dt__loop_verify_fail(v, "it updates an argument a slice at a time");
-  if (dt__region_of_run(v->program, kernel->run) != UINT32_MAX)
+  if (v->program->regions.len && kernel->region)
     return dt__loop_verify_fail(v, "it updates an argument where data decides whether it runs");
   for (uint32_t s = 0; s < kernel->stages.len; s++) {
     const dt_stage_t *stage = &kernel->stages.items[s];

@@ -15,12 +15,14 @@ static dt_status_t verify_nesting(const dt_loop_verifier_t *v, uint32_t at) {
       region->run_first >= region->run_end || region->run_end > program->n_runs)
     return dt__loop_verify_fail(v, "region %u: runs %u to %u of %u", at, region->run_first,
                                 region->run_end, program->n_runs);
-  for (uint32_t k = 0; k < at; k++) {
-    const dt_program_region_t *earlier = &program->regions.items[k];
-    bool inside = contains(earlier, region->run_first) && region->run_end <= earlier->run_end;
-    if (region->run_first < earlier->run_end && !inside)
-      return dt__loop_verify_fail(v, "region %u lies over the end of region %u", at, k);
-  }
+  const dt_program_region_t *before = at ? &program->regions.items[at - 1] : NULL;
+  const dt_program_region_t *around =
+      region->parent ? &program->regions.items[region->parent - 1] : NULL;
+  if (before && region->run_first < before->run_first)
+    return dt__loop_verify_fail(v, "region %u begins before region %u", at, at - 1);
+  if (around && region->run_end > around->run_end)
+    return dt__loop_verify_fail(v, "region %u lies over the end of region %u", at,
+                                region->parent - 1);
   if (region->kind == DT_REGION_ELSE && dt__region_if(program, at) == UINT32_MAX)
     return dt__loop_verify_fail(v, "region %u is an else without its if", at);
   bool cases = region->kind == DT_REGION_CASE;
@@ -32,18 +34,20 @@ static dt_status_t verify_nesting(const dt_loop_verifier_t *v, uint32_t at) {
   return NULL;
 }
 
-static dt_status_t verify_kernels(const dt_loop_verifier_t *v, uint32_t at) {
+// What regions and kernels know of each other, and that segments end outside of regions.
+static dt_status_t verify_kernels(const dt_loop_verifier_t *v) {
   const dt_program_t *program = v->program;
-  const dt_program_region_t *region = &program->regions.items[at];
-  for (uint32_t k = 0; k < program->kernels.len; k++) {
-    bool listed = k >= region->first && k < region->end;
-    if (listed != (k >= program->n_once && contains(region, program->kernels.items[k].run)))
-      return dt__loop_verify_fail(v, "region %u: kernel %u does not know of it", at, k);
+  bool settled = false;
+  DT_TRY(dt__program_is_settled(program, &settled));
+  if (!settled)
+    return dt__loop_verify_fail(v, "regions and kernels do not know of each other");
+  for (uint32_t s = 0; s < program->segments.len; s++) {
+    uint32_t end = program->segments.items[s].kernel_end;
+    uint32_t at = end > program->n_once ? program->kernels.items[end - 1].region : 0;
+    for (; at; at = program->regions.items[at - 1].parent)
+      if (program->regions.items[at - 1].end > end)
+        return dt__loop_verify_fail(v, "region %u goes over the end of segment %u", at - 1, s);
   }
-  for (uint32_t s = 0; s < program->segments.len; s++)
-    if (region->first < program->segments.items[s].kernel_end &&
-        region->end > program->segments.items[s].kernel_end)
-      return dt__loop_verify_fail(v, "region %u goes over the end of segment %u", at, s);
   return NULL;
 }
 
@@ -72,7 +76,8 @@ static dt_status_t verify_predicate(const dt_loop_verifier_t *v, uint32_t at) {
   if (region->first == region->end)
     return NULL;
   bool memory = buffer->kind == DT_BUFFER_INPUT || buffer->kind == DT_BUFFER_CONSTANT;
-  if (!memory && !writes(program, 0, region->first, id))
+  uint32_t writer = v->first_writer[id - 1];
+  if (!memory && (!writer || writer > region->first))
     return dt__loop_verify_fail(v, "region %u begins before its predicate is written", at);
   if (loop != writes(program, region->first, region->end, id) && !memory)
     return dt__loop_verify_fail(v, "region %u %s its predicate", at,
@@ -89,11 +94,11 @@ static dt_status_t verify_read(const dt_loop_verifier_t *v, uint32_t k, dt_buffe
     return NULL;
   // Every region around the one that wrote it is around the reader.
   uint32_t run = program->kernels.items[k].run;
-  uint32_t writer = program->kernels.items[v->first_writer[id.id - 1] - 1].run;
-  for (uint32_t i = 0; i < program->regions.len; i++)
-    if (contains(&program->regions.items[i], writer) && !contains(&program->regions.items[i], run))
+  uint32_t at = program->kernels.items[v->first_writer[id.id - 1] - 1].region;
+  for (; at; at = program->regions.items[at - 1].parent)
+    if (!contains(&program->regions.items[at - 1], run))
       return dt__loop_verify_fail(v, "kernel %u reads buffer %u, which region %u writes", k, id.id,
-                                  i);
+                                  at - 1);
   return NULL;
 }
 
@@ -101,7 +106,7 @@ static dt_status_t verify_read(const dt_loop_verifier_t *v, uint32_t k, dt_buffe
 static dt_status_t verify_carry(const dt_loop_verifier_t *v, uint32_t k) {
   const dt_program_t *program = v->program;
   const dt_kernel_t *kernel = &program->kernels.items[k];
-  uint32_t region = dt__region_of_run(program, kernel->run);
+  uint32_t region = kernel->region - 1;
   for (uint32_t s = 0; s < kernel->stages.len; s++) {
     const dt_stage_t *stage = &kernel->stages.items[s];
     for (uint32_t i = 0; i < stage->insts.len; i++) {
@@ -134,8 +139,7 @@ static dt_status_t verify_kernel(const dt_loop_verifier_t *v, uint32_t k) {
       DT_TRY(verify_read(v, k, dt__inst_reads(&stage->insts.items[i])));
     for (uint32_t i = 0; i < stage->stores.len; i++) {
       dt_buffer_kind_t kind = dt__program_buffer(program, stage->stores.items[i].buffer)->kind;
-      if ((kind == DT_BUFFER_OUTPUT || kind == DT_BUFFER_INPUT) &&
-          dt__region_of_run(program, kernel->run) != UINT32_MAX)
+      if ((kind == DT_BUFFER_OUTPUT || kind == DT_BUFFER_INPUT) && kernel->region)
         return dt__loop_verify_fail(v, "kernel %u of a region writes %s", k,
                                     dt__buffer_kind_name(kind));
     }
@@ -163,11 +167,11 @@ dt_status_t dt__loop_verify_regions(const dt_loop_verifier_t *v) {
       return dt__loop_verify_fail(v, "buffer %u is state of region %u of %u", b + 1, buffer->index,
                                   program->regions.len);
   }
-  for (uint32_t i = 0; i < program->regions.len; i++) {
+  for (uint32_t i = 0; i < program->regions.len; i++)
     DT_TRY(verify_nesting(v, i));
-    DT_TRY(verify_kernels(v, i));
+  DT_TRY(verify_kernels(v));
+  for (uint32_t i = 0; i < program->regions.len; i++)
     DT_TRY(verify_predicate(v, i));
-  }
   for (uint32_t k = 0; k < program->kernels.len; k++) {
     dt_chain_t chain = dt__kernel_chain(program, k);
     DT_TRY(verify_kernel(v, k));

@@ -124,6 +124,32 @@ uint32_t put_branches(dt_text_t *out, uint32_t n) {
   return 4 * n;
 }
 
+// Each has eight trips of sines, and begins with what the one before it gave.
+uint32_t put_loops(dt_text_t *out, uint32_t n) {
+  dt__text_put(out, "graph (s0: [1, 1000] \"n\") {\n"
+                    "%1 = input \"x\" f32[s0] strides [1] contiguous\n"
+                    "%2 = scalar {dtype = i64, value = 0} : i64[]\n");
+  uint32_t at = 2, x = 1;
+  for (uint32_t k = 0; k < n; k++, x = at) {
+    dt__text_printf(out,
+                    "%%%u = while %%2, %%%u test {\n"
+                    "%%1 = input \"\" i64[] strides [] contiguous\n"
+                    "%%2 = input \"\" f32[s0] strides [1] contiguous\n"
+                    "%%3 = scalar {dtype = i64, value = 8} : i64[]\n"
+                    "%%4 = lt %%1, %%3 : bool[]\nreturn %%4\n} body {\n"
+                    "%%1 = input \"\" i64[] strides [] contiguous\n"
+                    "%%2 = input \"\" f32[s0] strides [1] contiguous\n"
+                    "%%3 = scalar {dtype = i64, value = 1} : i64[]\n%%4 = add %%1, %%3 : i64[]\n"
+                    "%%5 = sin %%2 : f32[s0]\n"
+                    "%%6 = mul %%2, %%5 : f32[s0]\nreturn %%4, %%6\n} : bool[]\n",
+                    at + 1, x);
+    dt__text_printf(out, "%%%u = result %%%u {index = 1} : f32[s0]\n", at + 2, at + 1);
+    at += 2;
+  }
+  dt__text_printf(out, "return %%%u\n}\n", at);
+  return 12 * n;
+}
+
 dt_graph_t *make_graph(put_fn_t put, uint32_t n, dt_arena_t *arena, dt_symenv_t **out_env,
                        uint32_t *out_nodes) {
   dt_graph_t *graph = NULL;

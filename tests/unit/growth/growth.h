@@ -28,6 +28,8 @@ uint32_t put_unequal(dt_text_t *out, uint32_t n);
 
 // Branches one after another, each on the result of the one before.
 uint32_t put_branches(dt_text_t *out, uint32_t n);
+// Loops one after another, likewise.
+uint32_t put_loops(dt_text_t *out, uint32_t n);
 
 // The graph that `put` makes, in `arena` and an environment that the caller destroys.
 dt_graph_t *make_graph(put_fn_t put, uint32_t n, dt_arena_t *arena, dt_symenv_t **out_env,

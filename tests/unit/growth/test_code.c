@@ -109,6 +109,16 @@ static void test_gathers(void **state) {
   expect_linear("gathers", put_gathers, 100);
 }
 
+static void test_branches(void **state) {
+  (void)state;
+  expect_linear("branches", put_branches, 50);
+}
+
+static void test_loops(void **state) {
+  (void)state;
+  expect_linear("loops", put_loops, 30);
+}
+
 static void test_unequal(void **state) {
   (void)state;
   expect_linear("unequal kernels", put_unequal, 20);
@@ -134,7 +144,9 @@ static void test_budget(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_layers), cmocka_unit_test(test_gathers),
-                                     cmocka_unit_test(test_unequal), cmocka_unit_test(test_budget)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_layers),   cmocka_unit_test(test_gathers),
+      cmocka_unit_test(test_branches), cmocka_unit_test(test_loops),
+      cmocka_unit_test(test_unequal),  cmocka_unit_test(test_budget)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
