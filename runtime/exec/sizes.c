@@ -5,6 +5,7 @@
 #include "ductile/memory.h"
 #include "runtime/base/status.h"
 
+#include <stdio.h>
 #include <string.h>
 
 // ---- Results --------------------------------------------------------------------------------------
@@ -92,17 +93,26 @@ static uint64_t result_bytes(const dt_call_t *call, const dt_variant_t *variant,
   return sum;
 }
 
-// The sizes that the inputs brought, for a message.
-static void put_inputs(const dt_call_t *call, dt_text_t *out) {
+// `needs` says what the call needs, and what for.
+static dt_status_t refuse(const dt_call_t *call, const char *needs) {
+  dt_text_t text;
+  dt__text_init(&text);
   for (uint32_t i = 0; i < call->function->n_inputs && i < 8; i++) {
     const dt_tensor_t *tensor = call->inputs[i];
     char name[96];
-    dt__text_printf(out, "%s%s[", i ? ", " : "",
+    dt__text_printf(&text, "%s%s[", i ? ", " : "",
                     dt__input_name(call->function, i, name, sizeof(name)));
     for (uint32_t d = 0; d < tensor->rank; d++)
-      dt__text_printf(out, "%s%lld", d ? ", " : "", (long long)tensor->sizes[d]);
-    dt__text_put(out, "]");
+      dt__text_printf(&text, "%s%lld", d ? ", " : "", (long long)tensor->sizes[d]);
+    dt__text_put(&text, "]");
   }
+  dt_status_t status =
+      DT_FAIL(DT_E_LIMIT,
+              "%s; %llu are allowed (max_call_bytes, or DUCTILE_MAX_CALL_MIB); it "
+              "was given %s",
+              needs, (unsigned long long)call->function->max_call_bytes, dt__text_str(&text));
+  dt__text_fini(&text);
+  return status;
 }
 
 dt_status_t dt__call_admit_evaluated(const dt_call_t *call, const dt_variant_t *variant,
@@ -110,16 +120,10 @@ dt_status_t dt__call_admit_evaluated(const dt_call_t *call, const dt_variant_t *
   uint64_t results = result_bytes(call, variant, NULL, 0), most = call->function->max_call_bytes;
   if (!most || (bytes <= most && results <= most - bytes))
     return NULL;
-  dt_text_t text;
-  dt__text_init(&text);
-  put_inputs(call, &text);
-  dt_status_t status =
-      DT_FAIL(DT_E_LIMIT,
-              "the evaluator needs %llu bytes or more; %llu are allowed (max_call_bytes, or "
-              "DUCTILE_MAX_CALL_MIB); it was given %s",
-              (unsigned long long)(bytes + results), (unsigned long long)most, dt__text_str(&text));
-  dt__text_fini(&text);
-  return status;
+  char needs[64];
+  (void)snprintf(needs, sizeof(needs), "the evaluator needs %llu bytes or more",
+                 (unsigned long long)(bytes + results));
+  return refuse(call, needs);
 }
 
 dt_status_t dt__call_admit(const dt_call_t *call, const dt_variant_t *variant, uint32_t segment,
@@ -133,16 +137,11 @@ dt_status_t dt__call_admit(const dt_call_t *call, const dt_variant_t *variant, u
   uint64_t most = call->function->max_call_bytes;
   if (block <= most && scratch <= most && results <= most && block + scratch + results <= most)
     return NULL;
-  dt_text_t text;
-  dt__text_init(&text);
-  put_inputs(call, &text);
-  dt_status_t status =
-      DT_FAIL(DT_E_LIMIT,
-              "the call needs %llu bytes (%llu between kernels, %llu of scratch, %llu of results); "
-              "%llu are allowed (max_call_bytes, or DUCTILE_MAX_CALL_MIB); it was given %s",
-              (unsigned long long)(block + scratch + results), (unsigned long long)block,
-              (unsigned long long)scratch, (unsigned long long)results, (unsigned long long)most,
-              dt__text_str(&text));
-  dt__text_fini(&text);
-  return status;
+  char needs[192];
+  (void)snprintf(needs, sizeof(needs),
+                 "the call needs %llu bytes (%llu between kernels, %llu of scratch, %llu of "
+                 "results)",
+                 (unsigned long long)(block + scratch + results), (unsigned long long)block,
+                 (unsigned long long)scratch, (unsigned long long)results);
+  return refuse(call, needs);
 }
