@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The text of a call, "x=3x4,y=4x5@5x1,n=7", as tensors.
 #include "cli/cli.h"
+#include "cli/elements.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -115,19 +116,9 @@ static bool measure(const spec_t *spec, const int64_t *strides, int64_t *span, i
          *span < DT_SIZE_LIMIT;
 }
 
-// Whole numbers are stored little end first, as this library's hosts do.
 static bool store_integer(const reader_t *r, dt_dtype_t dtype, int64_t value, void *memory) {
-  size_t bytes = dt_dtype_size(dtype);
-  bool is_signed = dtype >= DT_I8 && dtype <= DT_I64;
-  int64_t high = dtype == DT_BOOL ? 1
-                 : bytes == 8     ? INT64_MAX
-                                  : (1LL << (8 * bytes - is_signed)) - 1;
-  int64_t low = !is_signed ? 0 : bytes == 8 ? INT64_MIN : -high - 1;
-  if (value < low || value > high)
-    return wrong(r, "%lld does not fit %s", (long long)value, dt_dtype_name(dtype));
-  for (size_t k = 0; k < bytes; k++)
-    ((unsigned char *)memory)[k] = (unsigned char)((uint64_t)value >> (8 * k));
-  return true;
+  return cli_element_set_integer(dtype, memory, 0, value) ||
+         wrong(r, "%lld does not fit %s", (long long)value, dt_dtype_name(dtype));
 }
 
 static bool make(const reader_t *r, const dt_input_decl_t *input, spec_t *spec, dt_tensor_t **out) {

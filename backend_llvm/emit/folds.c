@@ -23,10 +23,7 @@ static dt_dtype_t value_dtype(const dt_body_t *k, const dt_fold_t *fold) {
 static dt_scalar_t lowest(dt_dtype_t dtype) {
   if (dt__dtype_is_float(dtype))
     return (dt_scalar_t){.f = -INFINITY};
-  if (dt__dtype_kind(dtype) != DT_KIND_SINT)
-    return (dt_scalar_t){.i = 0};
-  uint32_t bits = (uint32_t)dt_dtype_size(dtype) * 8;
-  return (dt_scalar_t){.i = bits == 64 ? INT64_MIN : -((int64_t)1 << (bits - 1))};
+  return (dt_scalar_t){.i = dt__dtype_bounds(dtype).low};
 }
 
 static dt_scalar_t highest(dt_dtype_t dtype) {

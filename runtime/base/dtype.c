@@ -35,6 +35,13 @@ const char *dt_dtype_name(dt_dtype_t dtype) { return row_of(dtype)->name; }
 
 dt_dtype_kind_t dt__dtype_kind(dt_dtype_t dtype) { return (dt_dtype_kind_t)row_of(dtype)->kind; }
 
+dt_dtype_bounds_t dt__dtype_bounds(dt_dtype_t dtype) {
+  uint32_t bits = dt__dtype_is_bool(dtype) ? 1 : (uint32_t)dt_dtype_size(dtype) * 8;
+  bool is_signed = dt__dtype_is_signed(dtype);
+  int64_t high = bits == 64 ? INT64_MAX : ((int64_t)1 << (bits - is_signed)) - 1;
+  return (dt_dtype_bounds_t){is_signed ? -high - 1 : 0, high};
+}
+
 dt_dtype_t dt__dtype_parse(const char *name, size_t len) {
   for (int value = 0; value < DT_DTYPE_END; value++) {
     const char *known = rows[value].name;

@@ -48,5 +48,10 @@ static inline bool dt__dtype_is_signed(dt_dtype_t dtype) {
   dt_dtype_kind_t kind = dt__dtype_kind(dtype);
   return kind == DT_KIND_SINT || kind == DT_KIND_FLOAT;
 }
+// The numbers that an integer or bool dtype holds, of those that an i64 does.
+typedef struct dt_dtype_bounds_t {
+  int64_t low, high;
+} dt_dtype_bounds_t;
+dt_dtype_bounds_t dt__dtype_bounds(dt_dtype_t dtype);
 
 #endif // DT_RUNTIME_BASE_DTYPE_H

@@ -168,13 +168,8 @@ int64_t dt__int_argument(const dt_tensor_t *tensor) {
 
 // What its dtype alone says of a value.
 static dt_range_t int_range(dt_dtype_t dtype) {
-  int bits = (int)dt_dtype_size(dtype) * 8;
-  if (dtype == DT_BOOL)
-    return (dt_range_t){0, 1};
-  if (bits == 64)
-    return (dt_range_t){INT64_MIN, INT64_MAX};
-  int64_t half = (int64_t)1 << (bits - 1);
-  return dt__dtype_is_signed(dtype) ? (dt_range_t){-half, half - 1} : (dt_range_t){0, 2 * half - 1};
+  dt_dtype_bounds_t bounds = dt__dtype_bounds(dtype);
+  return (dt_range_t){bounds.low, bounds.high};
 }
 
 static dt_status_t declare_int(dt_trace_t *trace, const dt_trace_request_t *request, uint32_t k,

@@ -37,13 +37,8 @@ static bool one_element(const dt_trace_t *trace, dt_value_t x) {
 
 // What an i64 made of `dtype` may be; u64 wraps.
 static dt_range_t range_of(dt_dtype_t dtype) {
-  int bits = (int)dt_dtype_size(dtype) * 8;
-  if (dt__dtype_is_bool(dtype))
-    return (dt_range_t){0, 1};
-  if (bits >= 64)
-    return (dt_range_t){INT64_MIN, INT64_MAX};
-  int64_t half = (int64_t)1 << (bits - 1);
-  return dt__dtype_is_signed(dtype) ? (dt_range_t){-half, half - 1} : (dt_range_t){0, 2 * half - 1};
+  dt_dtype_bounds_t bounds = dt__dtype_bounds(dtype);
+  return (dt_range_t){dtype == DT_U64 ? INT64_MIN : bounds.low, bounds.high};
 }
 
 // ---- Where an element comes from ----------------------------------------------------------------

@@ -29,8 +29,6 @@ bool dt__imp_fractions(dt_imp_node_t *n, dt_dtype_t dtype, const dt_imp_number_t
 double dt__imp_rounded(dt_dtype_t dtype, double x);
 // A literal with the bits that the dtype has.
 int64_t dt__imp_wrapped(dt_dtype_t dtype, uint64_t bits);
-// The whole numbers that an integer dtype holds, of those that an i64 does.
-void dt__imp_bounds(dt_dtype_t dtype, int64_t *out_low, int64_t *out_high);
 // Whether the dtype holds the integer, for all sizes that are admitted from then on.
 bool dt__imp_fits(dt_imp_node_t *n, dt_dtype_t dtype, dt_sym_t sym);
 

@@ -2,6 +2,8 @@
 // Numbers that are known, one by one: as fractions, and joined.
 #include "frontends/onnx/import/fold.h"
 
+#include "runtime/base/dtype.h"
+
 #include <math.h>
 
 // ---- Fractions --------------------------------------------------------------------------------------
@@ -98,20 +100,12 @@ int64_t dt__imp_wrapped(dt_dtype_t dtype, uint64_t bits) {
   }
 }
 
-void dt__imp_bounds(dt_dtype_t dtype, int64_t *out_low, int64_t *out_high) {
-  bool is_signed = dtype == DT_I8 || dtype == DT_I16 || dtype == DT_I32 || dtype == DT_I64;
-  size_t bits = dt_dtype_size(dtype) * 8;
-  *out_high = bits == 64 ? INT64_MAX : ((int64_t)1 << (is_signed ? bits - 1 : bits)) - 1;
-  *out_low = !is_signed ? 0 : bits == 64 ? INT64_MIN : -*out_high - 1;
-}
-
 bool dt__imp_fits(dt_imp_node_t *n, dt_dtype_t dtype, dt_sym_t sym) {
-  int64_t low = 0, high = 0;
   if (dtype == DT_I64 || dtype == DT_BOOL)
     return true;
-  dt__imp_bounds(dtype, &low, &high);
-  dt_sym_t above = dt_sym_le(n->t, dt_sym_const(n->t, low), sym);
-  dt_sym_t below = dt_sym_le(n->t, sym, dt_sym_const(n->t, high));
+  dt_dtype_bounds_t bounds = dt__dtype_bounds(dtype);
+  dt_sym_t above = dt_sym_le(n->t, dt_sym_const(n->t, bounds.low), sym);
+  dt_sym_t below = dt_sym_le(n->t, sym, dt_sym_const(n->t, bounds.high));
   return dt_sym_guard_or(n->t, dt_sym_and(n->t, above, below), false);
 }
 

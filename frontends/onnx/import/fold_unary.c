@@ -3,6 +3,8 @@
 #include "frontends/onnx/import/compute.h"
 #include "frontends/onnx/import/fold.h"
 
+#include "runtime/base/dtype.h"
+
 #include <math.h>
 
 static dt_imp_number_t whole(dt_imp_node_t *n, dt_sym_t sym) { // as a float
@@ -105,14 +107,13 @@ static bool to_integer(dt_imp_node_t *n, dt_sym_t sym, dt_dtype_t to, dt_imp_num
 
 // Literals to zero and saturated; NaN is 0.
 static bool from_real(dt_imp_node_t *n, double real, dt_dtype_t to, dt_imp_number_t *out) {
-  int64_t low = 0, high = 0;
   if (to == DT_U64)
     return false;
-  dt__imp_bounds(to, &low, &high);
+  dt_dtype_bounds_t bounds = dt__dtype_bounds(to);
   double whole_part = isnan(real) ? 0 : trunc(real);
-  int64_t value = whole_part <= (double)low    ? low
-                  : whole_part >= (double)high ? high
-                                               : (int64_t)whole_part;
+  int64_t value = whole_part <= (double)bounds.low    ? bounds.low
+                  : whole_part >= (double)bounds.high ? bounds.high
+                                                      : (int64_t)whole_part;
   out->sym = dt_sym_const(n->t, to == DT_BOOL ? real != 0 : value);
   return true;
 }

@@ -45,6 +45,26 @@ static void test_known(void **state) {
   }
 }
 
+static void test_bounds(void **state) {
+  (void)state;
+  static const struct {
+    dt_dtype_t dtype;
+    int64_t low, high;
+  } cases[] = {{DT_BOOL, 0, 1},
+               {DT_I8, INT8_MIN, INT8_MAX},
+               {DT_I16, INT16_MIN, INT16_MAX},
+               {DT_I32, INT32_MIN, INT32_MAX},
+               {DT_I64, INT64_MIN, INT64_MAX},
+               {DT_U8, 0, UINT8_MAX},
+               {DT_U16, 0, UINT16_MAX},
+               {DT_U32, 0, UINT32_MAX},
+               {DT_U64, 0, INT64_MAX}};
+  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    dt_dtype_bounds_t bounds = dt__dtype_bounds(cases[i].dtype);
+    assert_true(bounds.low == cases[i].low && bounds.high == cases[i].high);
+  }
+}
+
 static void test_unknown(void **state) {
   (void)state;
   const int values[] = {0, 14, 15, 16, 1000, -1};
@@ -76,6 +96,7 @@ static void test_hash(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_known),
+      cmocka_unit_test(test_bounds),
       cmocka_unit_test(test_unknown),
       cmocka_unit_test(test_hash),
   };
