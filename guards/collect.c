@@ -201,7 +201,8 @@ static dt_status_t check_all_bound(const dt_guard_build_t *build) {
 }
 
 // The part of what is known of a symbol's value that neither the conditions nor the graph's own
-// checks say: what was declared of it.
+// checks say: what was declared of it. Of a dim that is marked unbacked that is how it was made:
+// all else about it is the graph's to check, however it came to be known.
 static dt_status_t declared_ranges(dt_guard_build_t *build, const dt_guard_cond_t *conds,
                                    uint32_t n_conds, dt_range_t *out) {
   dt_guard_facts_t facts;
@@ -215,7 +216,8 @@ static dt_status_t declared_ranges(dt_guard_build_t *build, const dt_guard_cond_
   for (uint32_t k = 0; k < build->n_symbols; k++) {
     dt_range_t said = dt__guard_facts_range(&facts, k);
     dt_range_t known = dt__symbol_info(build->env, k).range;
-    if (known.lo > known.hi)
+    bool unbacked = dt__symbol_info(build->env, k).kind == DT_SYMBOL_UNBACKED;
+    if (unbacked || known.lo > known.hi)
       continue;
     if (known.lo > said.lo)
       out[k].lo = known.lo;

@@ -120,10 +120,9 @@ static const char *const frozen_why = "the sizes are frozen and this needs a gua
 // older may be used before that, so nothing is learned of it: not what a range or a replacement
 // would say at all times, and facts are for questions that are as late.
 #define LEARN_ROUNDS 4
+#define LEARN_SYMBOLS 32u
 
-dt_status_t dt__sym_learn_at(dt_symenv_t *env, dt_sym_t cond, const dt_origin_t *origin) {
-  if (!cond.id)
-    return none_status(env);
+static dt_status_t learn(dt_symenv_t *env, dt_sym_t cond, const dt_origin_t *origin) {
   dt_sym_fact_t before = env->asked;
   uint32_t late = env->late, n_learned = env->n_learned;
   env->n_learned = 0;
@@ -152,6 +151,38 @@ dt_status_t dt__sym_learn_at(dt_symenv_t *env, dt_sym_t cond, const dt_origin_t 
   // What an op or the program asked for is the caller's problem; a fact of ours is not.
   return question_status(env, origin ? DT_E_SHAPE : DT_E_INTERNAL, cond, origin,
                          "a fact contradicts what is known", "");
+}
+
+// Where a condition made sizes, or older numbers, of a number from data, nothing about that number
+// is late any more: its bounds, which hold from when it is read, are asked of what it has become.
+// They are no more than the call is checked for later.
+static dt_status_t ask_of_replaced(dt_symenv_t *env, const uint32_t *symbols, uint32_t n,
+                                   const dt_origin_t *origin) {
+  static const char what[] = "the bounds of a number that is read from data";
+  for (uint32_t k = 0; k < n; k++) {
+    dt_symbol_info_t info = dt__symbol_info(env, symbols[k]);
+    dt_sym_t symbol = dt__symbol_sym(env, symbols[k]), now = dt__sym_simplify(env, symbol);
+    if (info.kind != DT_SYMBOL_UNBACKED || !now.id ||
+        env->nodes[now.id].late >= env->nodes[symbol.id].late)
+      continue;
+    if (info.range.lo != INT64_MIN)
+      DT_TRY(dt__sym_require(env, dt__sym_le(env, dt__sym_const(env, info.range.lo), now), origin,
+                             what));
+    if (info.range.hi != INT64_MAX)
+      DT_TRY(dt__sym_require(env, dt__sym_le(env, now, dt__sym_const(env, info.range.hi)), origin,
+                             what));
+  }
+  return NULL;
+}
+
+dt_status_t dt__sym_learn_at(dt_symenv_t *env, dt_sym_t cond, const dt_origin_t *origin) {
+  if (!cond.id)
+    return none_status(env);
+  uint32_t symbols[LEARN_SYMBOLS], n = dt__sym_symbols(env, cond, symbols, LEARN_SYMBOLS);
+  DT_TRY(learn(env, cond, origin));
+  if (!origin || env->frozen || !env->nodes[cond.id].late)
+    return NULL;
+  return ask_of_replaced(env, symbols, n < LEARN_SYMBOLS ? n : LEARN_SYMBOLS, origin);
 }
 
 dt_status_t dt__sym_learn(dt_symenv_t *env, dt_sym_t cond) {
@@ -201,6 +232,21 @@ dt_status_t dt__sym_require(dt_symenv_t *env, dt_sym_t cond, const dt_origin_t *
   if (env->frozen)
     return question_status(env, DT_E_STATE, cond, origin, what, frozen_why);
   return assume(env, cond, origin);
+}
+
+dt_status_t dt__sym_recheck(dt_symenv_t *env, dt_sym_t cond, const dt_origin_t *origin,
+                            const char *what) {
+  dt_sym_t args[8];
+  uint32_t n = env->nodes[cond.id].n_args;
+  if (n > 8)
+    return NULL;
+  for (uint32_t k = 0; k < n; k++)
+    args[k] = dt__sym_simplify(env, SYM(dt__arg(env, cond.id, k)));
+  dt_sym_t now = n ? dt__rebuild(env, (dt_sym_op_t)env->nodes[cond.id].op, args, n) : cond;
+  if (!now.id || dt__sym_known(env, now) != DT_FALSE)
+    return dt__symenv_status(env);
+  return question_status(env, DT_E_SHAPE, cond, origin, what,
+                         "it contradicts what else the program requires");
 }
 
 dt_status_t dt__sym_specialize(dt_symenv_t *env, dt_sym_t e, const dt_origin_t *origin,

@@ -118,6 +118,7 @@ void dt__symenv_on_assume(dt_symenv_t *env, dt_assume_fn_t fn, void *user) {
 }
 
 void dt__symenv_freeze(dt_symenv_t *env) { env->frozen = true; }
+bool dt__symenv_is_frozen(const dt_symenv_t *env) { return env->frozen; }
 
 // ---- Symbols -----------------------------------------------------------------------------------
 static dt_sym_t new_symbol(dt_symenv_t *env, const dt_symbol_t *given, dt_range_t range,

@@ -74,6 +74,7 @@ void dt__symenv_on_assume(dt_symenv_t *env, dt_assume_fn_t fn, void *user);
 // After this, questions are answered from facts only; one that would need a guard fails with
 // DT_E_STATE. LOOP, DATA and SLICE symbols may still be made.
 void dt__symenv_freeze(dt_symenv_t *env);
+bool dt__symenv_is_frozen(const dt_symenv_t *env);
 
 // ---- Symbols -----------------------------------------------------------------------------------
 typedef struct dt_symbol_info_t {
@@ -169,6 +170,10 @@ dt_status_t dt__sym_decide(dt_symenv_t *env, dt_sym_t cond, bool otherwise,
 // Tier 3, the program needs `cond`: known true: nothing; known false, or false by hint: DT_E_SHAPE
 // saying both sides and `what`; else it becomes a guard (without a hint it is assumed).
 dt_status_t dt__sym_require(dt_symenv_t *env, dt_sym_t cond, const dt_origin_t *origin,
+                            const char *what) DT_MUST_USE;
+// A condition that was required or learned, looked at again in what all of them together have made
+// of its sizes: DT_E_SHAPE where that is false, so that there are no sizes for which all hold.
+dt_status_t dt__sym_recheck(dt_symenv_t *env, dt_sym_t cond, const dt_origin_t *origin,
                             const char *what) DT_MUST_USE;
 // The integer itself, by hint, under a guard; DT_E_STATE without a hint.
 dt_status_t dt__sym_specialize(dt_symenv_t *env, dt_sym_t e, const dt_origin_t *origin,

@@ -116,7 +116,7 @@ static dt_status_t bring(broadcast_t *b, dt_node_id_t *value) {
     // What was required of the pair implies this; the expand then asks nothing more.
     dt_sym_t repeats = dt__infer_repeats(env, node->sizes[dim], b->sizes[dim]);
     if (repeats.id && dt__sym_known(env, repeats) == DT_UNKNOWN)
-      DT_TRY(dt__sym_learn(env, repeats));
+      DT_TRY(dt__sym_learn_at(env, repeats, &b->origin));
   }
   if (same)
     return NULL;

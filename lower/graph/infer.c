@@ -175,16 +175,25 @@ dt_status_t dt__infer_syms(const dt_infer_t *ctx, uint32_t n) {
   return NULL;
 }
 
+dt_status_t dt__infer_natural(const dt_infer_t *ctx, dt_sym_t e, dt_infer_follows_fn_t follows,
+                              uint32_t k) {
+  dt_sym_t natural = dt__sym_le(ctx->env, dt__sym_const(ctx->env, 0), e);
+  if (dt__infer_holds(ctx, natural) || !follows(ctx, e, k))
+    return NULL;
+  return dt__sym_learn_at(ctx->env, natural, &ctx->origin);
+}
+
 // What is a size of an input, or the product of all of them, is not negative: that was seen to when
-// the input was made, in a form that expressions, which are sums of products, need not show.
-static bool is_of_an_input(const dt_infer_t *ctx, dt_sym_t e) {
+// the input was made.
+static bool is_of_an_input(const dt_infer_t *ctx, dt_sym_t e, uint32_t k) {
+  (void)k;
   for (uint32_t i = 0; i < ctx->n_inputs; i++) {
     const dt_node_t *in = dt__infer_in(ctx, i);
     dt_sym_t product = dt__sym_const(ctx->env, 1);
-    for (uint32_t k = 0; k < in->rank; k++) {
-      if (dt__sym_known_eq(ctx->env, in->sizes[k], e))
+    for (uint32_t d = 0; d < in->rank; d++) {
+      if (dt__sym_known_eq(ctx->env, in->sizes[d], e))
         return true;
-      product = dt__sym_mul(ctx->env, product, in->sizes[k]);
+      product = dt__sym_mul(ctx->env, product, in->sizes[d]);
     }
     if (dt__sym_known_eq(ctx->env, product, e))
       return true;
@@ -194,17 +203,18 @@ static bool is_of_an_input(const dt_infer_t *ctx, dt_sym_t e) {
 
 dt_status_t dt__infer_size(const dt_infer_t *ctx, dt_sym_t e, const char *what, uint32_t dim) {
   dt_symenv_t *env = ctx->env;
-  dt_sym_t natural = dt__sym_le(env, dt__sym_const(env, 0), e);
   uint32_t symbol = 0;
-  if (!dt__infer_holds(ctx, natural) && is_of_an_input(ctx, e))
-    DT_TRY(dt__sym_learn(env, natural));
-  DT_TRY(dt__infer_need(ctx, natural, "sizes are not negative", "%s of dim %u must not be negative",
-                        what, dim));
+  DT_TRY(dt__infer_natural(ctx, e, is_of_an_input, 0));
+  DT_TRY(dt__infer_need(ctx, dt__sym_le(env, dt__sym_const(env, 0), e), "sizes are not negative",
+                        "%s of dim %u must not be negative", what, dim));
   if (!dt__sym_newest_unbacked(env, e, &symbol))
     return NULL;
-  return dt__infer_need(ctx, dt__sym_lt(env, e, dt__sym_const(env, DT_SIZE_LIMIT)),
-                        "sizes are below the limit", "%s of dim %u must be below %lld", what, dim,
-                        (long long)DT_SIZE_LIMIT);
+  dt_sym_t below = dt__sym_lt(env, e, dt__sym_const(env, DT_SIZE_LIMIT));
+  // After tracing nothing can be asked; the call refuses what reaches the limit as it makes it.
+  if (dt__symenv_is_frozen(env) && below.id && dt__sym_known(env, below) == DT_UNKNOWN)
+    return dt__sym_learn_at(env, below, &ctx->origin);
+  return dt__infer_need(ctx, below, "sizes are below the limit", "%s of dim %u must be below %lld",
+                        what, dim, (long long)DT_SIZE_LIMIT);
 }
 
 dt_status_t dt__infer_value(const dt_infer_t *ctx, dt_dtype_t dtype) {

@@ -79,6 +79,11 @@ dt_status_t dt__infer_axes(const dt_infer_t *ctx, uint32_t rank) DT_MUST_USE;
 dt_status_t dt__infer_axis(const dt_infer_t *ctx, uint32_t rank) DT_MUST_USE;
 // attrs.syms hold exactly `n` expressions.
 dt_status_t dt__infer_syms(const dt_infer_t *ctx, uint32_t n) DT_MUST_USE;
+// Learns that `e` is not negative where `follows` says that this follows from what is known, though
+// expressions, which are sums of products, need not show it. `k`: its argument.
+typedef bool (*dt_infer_follows_fn_t)(const dt_infer_t *ctx, dt_sym_t e, uint32_t k);
+dt_status_t dt__infer_natural(const dt_infer_t *ctx, dt_sym_t e, dt_infer_follows_fn_t follows,
+                              uint32_t k) DT_MUST_USE;
 // `e` can be a size: not negative and, where it is made of data, below the limit that the sizes of
 // arguments keep. `what` begins the message: "the size" of dim `dim`.
 dt_status_t dt__infer_size(const dt_infer_t *ctx, dt_sym_t e, const char *what,

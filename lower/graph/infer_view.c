@@ -98,7 +98,8 @@ static dt_status_t solve_open_size(dt_infer_t *ctx, uint32_t open) {
 
 // The number of elements is known to stay the same, and all other sizes to be positive: then a size
 // is as good as the input, whether it shows that it is not negative or not.
-static bool size_follows(const dt_infer_t *ctx, uint32_t k) {
+static bool size_follows(const dt_infer_t *ctx, dt_sym_t e, uint32_t k) {
+  (void)e;
   const dt_node_t *in = dt__infer_in(ctx, 0);
   const dt_attrs_t *attrs = ctx->attrs;
   dt_sym_t one = dt__sym_const(ctx->env, 1);
@@ -129,9 +130,7 @@ dt_status_t dt__shape_rule_reshape(dt_infer_t *ctx) {
   for (uint32_t k = 0; k < attrs->n_syms; k++) {
     if (k == open)
       continue;
-    dt_sym_t natural = dt__sym_le(ctx->env, dt__sym_const(ctx->env, 0), attrs->syms[k]);
-    if (!dt__infer_holds(ctx, natural) && size_follows(ctx, k))
-      DT_TRY(dt__sym_learn(ctx->env, natural));
+    DT_TRY(dt__infer_natural(ctx, attrs->syms[k], size_follows, k));
     DT_TRY(dt__infer_size(ctx, attrs->syms[k], "the size", k));
   }
   if (open != UINT32_MAX)

@@ -24,6 +24,21 @@ static dt_node_id_t one(dt_build_t *b, dt_op_t op, dt_node_id_t x) {
 }
 
 // Broadcasts: values here differ from each other only in dims that are 1 by construction.
+void dt__build_learn(dt_build_t *b, dt_sym_t fact) {
+  dt_symenv_t *env = b->rw->to->env;
+  if (!b->status && dt__sym_known(env, fact) != DT_TRUE)
+    b->status = dt__sym_learn_at(env, fact, &b->node->origin);
+}
+
+void dt__build_size(dt_build_t *b, dt_sym_t size) {
+  dt_symenv_t *env = b->rw->to->env;
+  dt_sym_t below = dt__sym_lt(env, size, dt__sym_const(env, DT_SIZE_LIMIT));
+  if (!b->status && dt__sym_known(env, below) == DT_FALSE)
+    b->status = DT_FAIL(DT_E_LIMIT, "%s: a size on the way to its result is %lld or more",
+                        dt__op_info(b->node->op)->name, (long long)DT_SIZE_LIMIT);
+  dt__build_learn(b, below);
+}
+
 dt_node_id_t dt__build_pair(dt_build_t *b, dt_op_t op, dt_node_id_t x, dt_node_id_t y) {
   dt_node_id_t in[2] = {x, y};
   if (!b->status)

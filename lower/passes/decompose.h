@@ -20,6 +20,12 @@ dt_node_id_t dt__build_op(dt_build_t *b, dt_op_t op, const dt_node_id_t *inputs,
 // Of two operands, brought to one shape first.
 dt_node_id_t dt__build_pair(dt_build_t *b, dt_op_t op, dt_node_id_t x, dt_node_id_t y);
 
+// Learns what is so by construction.
+void dt__build_learn(dt_build_t *b, dt_sym_t fact);
+// Learns that a size on the way to the node's result is like all others, which a call refuses from
+// the limit on. DT_E_LIMIT where it is known to be beyond.
+void dt__build_size(dt_build_t *b, dt_sym_t size);
+
 // An op that computes with halves, as the same op of f32 between casts; none for other nodes.
 dt_node_id_t dt__build_widened(dt_build_t *b);
 

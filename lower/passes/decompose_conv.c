@@ -33,10 +33,7 @@ static bool at_most(const conv_t *c, dt_sym_t e, int64_t value) {
   return dt__sym_known_true(c->env, dt__sym_le(c->env, e, literal(c, value)));
 }
 
-static void learn(const conv_t *c, dt_sym_t fact) {
-  if (!c->b->status && fact.id && dt__sym_known(c->env, fact) == DT_UNKNOWN)
-    c->b->status = dt__sym_learn(c->env, fact);
-}
+static void learn(const conv_t *c, dt_sym_t fact) { dt__build_learn(c->b, fact); }
 
 static dt_sym_t product(const conv_t *c, uint32_t n, const dt_sym_t *sizes) {
   dt_sym_t made = literal(c, 1);
@@ -48,7 +45,7 @@ static dt_sym_t product(const conv_t *c, uint32_t n, const dt_sym_t *sizes) {
 // Of places: a size like all others, which a call refuses from the limit on.
 static dt_sym_t count(const conv_t *c, const dt_sym_t *sizes) {
   dt_sym_t all = product(c, c->n, sizes);
-  learn(c, dt__sym_lt(c->env, all, literal(c, DT_SIZE_LIMIT)));
+  dt__build_size(c->b, all);
   return all;
 }
 

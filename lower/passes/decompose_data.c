@@ -98,11 +98,10 @@ static dt_node_id_t in_two_levels(dt_build_t *b) {
   dt_sym_t rows = dt__sym_ceildiv(env, n, literal(b, ROW));
   dt_sym_t whole = dt__sym_mul(env, rows, literal(b, ROW));
   dt_sym_t rest = dt__sym_sub(env, whole, n);
-  // True of any n: rounding up. The last one like all sizes: a call refuses more bytes than that.
-  dt_sym_t facts[3] = {dt__sym_le(env, literal(b, 0), rest), dt__sym_le(env, literal(b, 0), rows),
-                       dt__sym_lt(env, whole, literal(b, DT_SIZE_LIMIT))};
-  for (uint32_t k = 0; k < 3 && !b->status; k++)
-    b->status = dt__sym_learn(env, facts[k]);
+  // True of any n: rounding up.
+  dt__build_learn(b, dt__sym_le(env, literal(b, 0), rest));
+  dt__build_learn(b, dt__sym_le(env, literal(b, 0), rows));
+  dt__build_size(b, whole);
   dt_sym_t square[2] = {rows, literal(b, ROW)}, column[2] = {rows, literal(b, 1)};
   dt_node_id_t x = pad(b, reshape(b, b->in[0], 1, &n), 0, literal(b, 0), rest);
   dt_node_id_t own = cumsum(b, reshape(b, x, 2, square), 1, DT_SCAN_WHOLE);

@@ -57,7 +57,7 @@ static dt_status_t learn_sizes(dt_symenv_t *env, const dt_node_t *node) {
   for (uint32_t k = 0; k < node->rank; k++) {
     dt_sym_t fact = dt__sym_le(env, dt__sym_const(env, 0), node->sizes[k]);
     if (dt__sym_known(env, fact) == DT_UNKNOWN)
-      DT_TRY(dt__sym_learn(env, fact));
+      DT_TRY(dt__sym_learn_at(env, fact, &node->origin));
   }
   return NULL;
 }

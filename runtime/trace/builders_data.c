@@ -376,8 +376,8 @@ void dt_split(dt_trace_t *trace, dt_value_t x, int32_t axis, uint32_t n, const d
   for (uint32_t k = 0; k < n; k++) {
     // Parts of a sum without negative terms.
     dt_sym_t end = dt__sym_add(env, start, sizes[k]);
-    dt__trace_known(trace, dt__sym_le(env, zero, start));
-    dt__trace_known(trace, dt__sym_le(env, end, whole));
+    dt__trace_follows(trace, dt__sym_le(env, zero, start), n, sizes);
+    dt__trace_follows(trace, dt__sym_le(env, end, whole), n, sizes);
     out[k] = slice(trace, x, at, start, sizes[k], 1);
     start = end;
   }

@@ -56,7 +56,7 @@ static dt_value_t bring(dt_trace_t *trace, dt_value_t x, uint32_t n, const dt_sy
     dt_sym_t repeats = dt__sym_or(trace->env, dt__sym_eq(trace->env, aligned[k], sizes[k]),
                                   dt__sym_eq(trace->env, aligned[k], dt__sym_const(trace->env, 1)));
     if (k < n && repeats.id && dt__sym_known(trace->env, repeats) == DT_UNKNOWN &&
-        !dt__trace_take(trace, dt__sym_learn(trace->env, repeats)))
+        !dt__trace_take(trace, dt__sym_learn_at(trace->env, repeats, &trace->origin)))
       return none_value;
   }
   return dt__trace_expand(trace, dt__trace_reshape(trace, x, rank, aligned), rank, sizes);

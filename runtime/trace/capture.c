@@ -155,7 +155,28 @@ dt_sym_t dt__trace_made(dt_trace_t *trace, dt_sym_t e) {
 void dt__trace_known(dt_trace_t *trace, dt_sym_t cond) {
   if (!trace->status && dt__trace_made(trace, cond).id &&
       dt__sym_known(trace->env, cond) == DT_UNKNOWN)
-    (void)dt__trace_take(trace, dt__sym_learn(trace->env, cond));
+    (void)dt__trace_take(trace, dt__sym_learn_at(trace->env, cond, &trace->origin));
+}
+
+// 1 + the newest number from data, or 0.
+static uint32_t newest_of(const dt_trace_t *trace, uint32_t n, const dt_sym_t *syms) {
+  uint32_t newest = 0;
+  for (uint32_t k = 0; k < n; k++) {
+    uint32_t symbol = 0;
+    if (dt__sym_newest_unbacked(trace->env, syms[k], &symbol) && symbol >= newest)
+      newest = symbol + 1;
+  }
+  return newest;
+}
+
+void dt__trace_follows(dt_trace_t *trace, dt_sym_t cond, uint32_t n, const dt_sym_t *from) {
+  if (trace->status || !dt__trace_made(trace, cond).id)
+    return;
+  if (newest_of(trace, 1, &cond) < newest_of(trace, n, from))
+    (void)dt__trace_take(trace, dt__sym_require(trace->env, cond, &trace->origin,
+                                                "this follows from checks of data"));
+  else
+    dt__trace_known(trace, cond);
 }
 
 bool dt__trace_axis(dt_trace_t *trace, int32_t axis, uint32_t rank, uint32_t *out) {

@@ -85,6 +85,9 @@ dt_sym_t dt__trace_made(dt_trace_t *trace, dt_sym_t e);
 bool dt__trace_axis(dt_trace_t *trace, int32_t axis, uint32_t rank, uint32_t *out);
 // Learns a condition that holds by construction: no guard, no check.
 void dt__trace_known(dt_trace_t *trace, dt_sym_t cond);
+// Learns a condition that follows from what was required of `from`. Where that was about data and
+// the condition is about numbers that are there before, it is required of those.
+void dt__trace_follows(dt_trace_t *trace, dt_sym_t cond, uint32_t n, const dt_sym_t *from);
 
 // ---- Nodes --------------------------------------------------------------------------------------
 // Appends `op` and returns its value; none with the trace failed.

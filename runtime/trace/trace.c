@@ -60,8 +60,24 @@ static dt_status_t run_program(dt_trace_t *trace, const dt_trace_request_t *requ
   return status;
 }
 
+// Without sizes of a call, and of numbers from data, conditions may be required that exclude each
+// other: there would be code that no call can use.
+static dt_status_t check_conditions(const dt_trace_t *trace) {
+  const dt_traced_t *traced = trace->traced;
+  for (uint32_t k = 0; k < traced->conds.len; k++) {
+    const dt_guard_cond_t *item = &traced->conds.items[k];
+    DT_TRY(dt__sym_recheck(trace->env, item->cond, &item->origin, "a condition on sizes"));
+  }
+  for (uint32_t k = 0; k < trace->graph->asserts.len; k++) {
+    const dt_graph_assert_t *item = &trace->graph->asserts.items[k];
+    DT_TRY(dt__sym_recheck(trace->env, item->cond, &item->origin, item->what));
+  }
+  return NULL;
+}
+
 // What the program did as a whole, once it has ended well.
 static dt_status_t check_whole(dt_trace_t *trace) {
+  DT_TRY(check_conditions(trace));
   DT_TRY(dt__trace_finish_captures(trace));
   DT_TRY(dt__trace_check_updates(trace));
   return dt__trace_check_marks(trace);

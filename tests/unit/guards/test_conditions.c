@@ -306,6 +306,24 @@ static void test_agrees_with_evaluator(void **state) {
   assert_true(hits > 100 && hits < tested - 100);
 }
 
+// What is learned of a dim that is marked unbacked, and stands in no condition, is no guard; what
+// it was declared as is one.
+static void test_unbacked_dims(void **state) {
+  (void)state;
+  fixture_t f;
+  fixture_init(&f);
+  dt_sym_t u = dt__sym_new(f.env, DT_SYMBOL_UNBACKED, (dt_range_t){2, 9}, NULL, "a");
+  add_input(&f, "x", DT_U8, 1, &u);
+  OK(dt__sym_learn(f.env, dt__sym_le(f.env, literal(&f, 5), u)));
+  make_guards(&f);
+  for (int64_t n = 0; n < 12; n++) {
+    set_input(&f, 0, DT_U8, 1, &n, NULL);
+    if (hit(&f) != (n >= 2 && n <= 9))
+      fail_msg("%d:\n%s", (int)n, text_of(&f));
+  }
+  fixture_fini(&f);
+}
+
 static void test_no_memory(void **state) {
   (void)state;
   fixture_t f;
@@ -336,6 +354,7 @@ int main(void) {
       cmocka_unit_test(test_overflow_is_a_miss),
       cmocka_unit_test(test_unbound_is_refused),
       cmocka_unit_test(test_agrees_with_evaluator),
+      cmocka_unit_test(test_unbacked_dims),
       cmocka_unit_test(test_no_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
