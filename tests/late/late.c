@@ -8,6 +8,7 @@
 // that is for a machine with nothing else to do.
 #include "ductile/ductile.h"
 
+#include "tests/late/programs.h"
 #include "tests/soak/process.h"
 
 #include <limits.h>
@@ -56,46 +57,10 @@ static void sleep_until(int64_t when) {
 static const dt_input_decl_t inputs[] = {{.name = "x", .dtype = DT_F32, .rank = 1},
                                          {.name = "trips", .dtype = DT_I64, .rank = 0}};
 
-// n x n items of work, n after n.
-static dt_status_t heavy(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
-  const int32_t last[] = {1};
-  (void)closure;
-  dt_value_t rows = dt_unsqueeze(t, in[0], 1), cols = dt_unsqueeze(t, in[0], 0);
-  dt_value_t waves = dt_sin(t, dt_exp(t, dt_sin(t, dt_mul(t, rows, cols))));
-  out[0] = dt_sum(t, dt_pow(t, dt_abs(t, waves), dt_abs(t, cols)), 1, last, false);
-  return NULL;
-}
-
-static dt_status_t is_less(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
-  (void)closure;
-  out[0] = dt_lt(t, in[0], in[2]);
-  return NULL;
-}
-static dt_status_t add_one(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
-  (void)closure;
-  out[0] = dt_add(t, in[0], dt_scalar(t, DT_I64, 1));
-  out[1] = dt_add(t, in[1], dt_scalar(t, DT_F32, 1));
-  return NULL;
-}
-static dt_status_t loop(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
-  dt_value_t state[2] = {dt_scalar(t, DT_I64, 0), in[0]};
-  dt_while(t, is_less, add_one, closure, 2, state, 1, &in[1], state);
-  out[0] = state[1];
-  return NULL;
-}
-
-// Many kernels, none like another, nor like those of an earlier function: nothing that keeps code
-// has it. The bound that differs is below all values.
+// A kept compile of an earlier function is none of this one's: nothing that keeps code has it.
 static dt_status_t large(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
-  const int32_t first[] = {0};
   (void)closure;
-  dt_value_t x = in[0], least = dt_scalar(t, DT_F32, -1000.0 - functions);
-  for (int k = 0; k < compile_steps; k++) {
-    x = dt_maximum(t, x, least);
-    dt_value_t total = dt_sum(t, dt_exp(t, dt_mul(t, x, dt_scalar(t, DT_F32, k))), 1, first, true);
-    x = dt_sin(t, dt_add(t, dt_div(t, x, total), dt_scalar(t, DT_F32, 1.0 / (k + 1))));
-  }
-  out[0] = x;
+  out[0] = late_compile(t, in[0], compile_steps, functions);
   return NULL;
 }
 
@@ -107,8 +72,8 @@ typedef struct place_t {
   bool fresh;                      // a new function for each round
 } place_t;
 static const place_t places[] = {
-    {"kernel", heavy, KERNEL_SIZE, 0, 64, 0, false},
-    {"loop", loop, 3, (int64_t)1 << 62, 3, 5, false},
+    {"kernel", late_kernel_program, KERNEL_SIZE, 0, 64, 0, false},
+    {"loop", late_loop_program, 3, (int64_t)1 << 62, 3, 5, false},
     {"compile", large, 5, 0, 5, 0, true},
 };
 #define N_PLACES ((int)(sizeof(places) / sizeof(places[0])))

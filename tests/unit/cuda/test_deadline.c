@@ -8,6 +8,7 @@
 #include "runtime/base/control.h"
 #include "runtime/base/thread.h"
 #include "tests/fake_cuda/fake_cuda.h"
+#include "tests/late/programs.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -43,22 +44,9 @@ static dt_status_t updates(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
   dt_update(t, in[0], next);
   return NULL;
 }
-static dt_status_t is_less(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
-  (void)closure;
-  out[0] = dt_lt(t, in[0], in[2]);
-  return NULL;
-}
-static dt_status_t add_one(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
-  (void)closure;
-  out[0] = dt_add(t, in[0], dt_scalar(t, DT_I64, 1));
-  out[1] = dt_add(t, in[1], dt_scalar(t, DT_F32, 1));
-  return NULL;
-}
 static dt_status_t loops(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
-  dt_value_t trips = dt_squeeze(t, in[1], 0);
-  dt_value_t state[2] = {dt_scalar(t, DT_I64, 0), in[0]};
-  dt_while(t, is_less, add_one, closure, 2, state, 1, &trips, state);
-  out[0] = state[1];
+  (void)closure;
+  out[0] = late_loop(t, in[0], dt_squeeze(t, in[1], 0));
   return NULL;
 }
 

@@ -7,6 +7,7 @@
 #include "tests/unit/exec/exec_test.h"
 
 #include "runtime/base/thread.h"
+#include "tests/late/programs.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -23,55 +24,17 @@ static int setup(void **state) { return fixture_open(state, 2, 1); }
 static const dt_input_decl_t inputs[] = {{.name = "x", .dtype = DT_F32, .rank = 1},
                                          {.name = "trips", .dtype = DT_I64, .rank = 0}};
 
-// A loop of as many trips as the input says, almost nothing in each.
-static dt_status_t is_less(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
-  (void)closure;
-  out[0] = dt_lt(t, in[0], in[2]);
-  return NULL;
-}
-static dt_status_t add_one(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
-  (void)closure;
-  out[0] = dt_add(t, in[0], dt_scalar(t, DT_I64, 1));
-  out[1] = dt_add(t, in[1], dt_scalar(t, DT_F32, 1));
-  return NULL;
-}
-static dt_status_t loop(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
-  dt_value_t state[2] = {dt_scalar(t, DT_I64, 0), in[0]};
-  dt_while(t, is_less, add_one, closure, 2, state, 1, &in[1], state);
-  out[0] = state[1];
-  return NULL;
-}
-
-// One kernel of n x n items of work; what it makes is put into x.
-static dt_value_t heavy_value(dt_trace_t *t, dt_value_t x) {
-  const int32_t last[] = {1};
-  dt_value_t rows = dt_unsqueeze(t, x, 1), cols = dt_unsqueeze(t, x, 0);
-  dt_value_t waves = dt_sin(t, dt_exp(t, dt_sin(t, dt_mul(t, rows, cols))));
-  return dt_sum(t, dt_pow(t, dt_abs(t, waves), dt_abs(t, cols)), 1, last, false);
-}
-static dt_status_t heavy(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
-  (void)closure;
-  out[0] = heavy_value(t, in[0]);
-  return NULL;
-}
+// What one kernel makes is put into x.
 static dt_status_t heavy_update(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
                                 void *closure) {
   (void)closure;
   out[0] = dt_neg(t, in[0]);
-  dt_update(t, in[0], heavy_value(t, in[0]));
+  dt_update(t, in[0], late_kernel(t, in[0]));
   return NULL;
 }
 
-// Seconds to compile: many kernels, none like another.
 static dt_status_t large(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
-  const int32_t last[] = {0};
-  int n = *(const int *)closure;
-  dt_value_t x = in[0];
-  for (int k = 0; k < n; k++) {
-    dt_value_t total = dt_sum(t, dt_exp(t, dt_mul(t, x, dt_scalar(t, DT_F32, k))), 1, last, true);
-    x = dt_sin(t, dt_add(t, dt_div(t, x, total), dt_scalar(t, DT_F32, 1.0 / (k + 1))));
-  }
-  out[0] = x;
+  out[0] = late_compile(t, in[0], *(const int *)closure, 0);
   return NULL;
 }
 
@@ -123,7 +86,7 @@ static void test_loop(void **state) {
   static const dt_answer_t answers[] = {DT_ANSWER_COMPILED, DT_ANSWER_EVALUATOR};
   for (int k = 0; k < 2; k++) {
     dt_answer_t answer = k ? answers[1] : compiled_answer();
-    dt_function_t *function = make(f, loop, NULL, answer);
+    dt_function_t *function = make(f, late_loop_program, NULL, answer);
     args_t few = make_args(3, 5), many = make_args(3, (int64_t)1 << 62);
     dt_tensor_t *out = NULL;
     expect_ok(call(f->session, function, &few, 0, NULL, &out));
@@ -142,7 +105,7 @@ static void test_loop(void **state) {
 // A kernel of seconds, cut into pieces: bits stay what they are.
 static void test_kernel(void **state) {
   fixture_t *f = *state;
-  dt_function_t *function = make(f, heavy, NULL, compiled_answer());
+  dt_function_t *function = make(f, late_kernel_program, NULL, compiled_answer());
   static const int64_t sizes[] = {1, 7, 333, 1024};
   for (size_t k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++) {
     args_t args = make_args(sizes[k], 0);
@@ -199,7 +162,7 @@ static void *cancel_soon(void *opaque) {
 
 static void test_cancel(void **state) {
   fixture_t *f = *state;
-  dt_function_t *function = make(f, loop, NULL, compiled_answer());
+  dt_function_t *function = make(f, late_loop_program, NULL, compiled_answer());
   args_t few = make_args(3, 5), many = make_args(3, (int64_t)1 << 62);
   dt_tensor_t *out = NULL;
   dt_cancel_t cancel = {0};
