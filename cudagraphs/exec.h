@@ -17,8 +17,10 @@
 #include "backend_cuda/exec/session.h"
 #include "fuse/edges.h"
 
-// What an executable is estimated to take of the device's memory, and of the host's.
+// What an executable is estimated to take for each kernel, of the device's memory and of the
+// host's: nodes and shadows are less than half of that, and the driver does not say what it takes.
 #define DT_GRAPH_NODE_BYTES ((size_t)5 << 10)
+#define DT_GRAPH_NODE_HOST_BYTES ((size_t)1 << 10)
 
 typedef struct dt_graph_node_t dt_graph_node_t;
 struct dt_graph_store_t;
@@ -42,8 +44,9 @@ typedef struct dt_graph_exec_t {
   uint32_t n_key, key_cap;
   uint64_t direct; // the sizes, as a hash, of a call whose kernels were launched one by one; or 0
   bool deferred;   // not all forms are what is best for it
-  _Atomic int64_t used; // when its holder last left it, ns
-  size_t bytes;         // as estimated; the store's budget has them
+  _Atomic int64_t used;  // when its holder last left it, ns
+  _Atomic uint64_t tick; // of its last use, as whoever uses it counts time
+  size_t bytes;          // of the device, as estimated; the store's budget has them
 } dt_graph_exec_t;
 
 // What happened in one session, or in one call.

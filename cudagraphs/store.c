@@ -159,6 +159,28 @@ bool dt__graph_measure(dt_graph_store_t *store, const dt_graph_exec_t *exec, uin
   return there;
 }
 
+uint32_t dt__graph_nodes(dt_graph_store_t *store) {
+  dt__mutex_lock(&store->mutex);
+  size_t bytes = store->bytes;
+  dt__mutex_unlock(&store->mutex);
+  return (uint32_t)(bytes / DT_GRAPH_NODE_BYTES);
+}
+
+uint64_t dt__graph_evicted(dt_graph_store_t *store) {
+  dt__mutex_lock(&store->mutex);
+  uint64_t evicted = store->evicted;
+  dt__mutex_unlock(&store->mutex);
+  return evicted;
+}
+
+uint64_t dt__graph_oldest_tick(dt_graph_store_t *store) {
+  dt__mutex_lock(&store->mutex);
+  const dt_graph_exec_t *exec = oldest(store, NULL);
+  uint64_t tick = exec ? atomic_load_explicit(&exec->tick, memory_order_relaxed) : UINT64_MAX;
+  dt__mutex_unlock(&store->mutex);
+  return tick;
+}
+
 bool dt__graph_evict(dt_graph_store_t *store, size_t bytes) {
   size_t freed = 0;
   while (freed < bytes) {

@@ -48,6 +48,10 @@ bool dt__graph_measure(dt_graph_store_t *store, const dt_graph_exec_t *exec, uin
                        size_t *out_bytes);
 // Drops those that nobody is inside of, until `bytes` are free; false: fewer were.
 bool dt__graph_evict(dt_graph_store_t *store, size_t bytes);
+uint32_t dt__graph_nodes(dt_graph_store_t *store);   // of all executables
+uint64_t dt__graph_evicted(dt_graph_store_t *store); // how many were dropped for room
+// The tick of what dt__graph_evict drops first; UINT64_MAX: nothing.
+uint64_t dt__graph_oldest_tick(dt_graph_store_t *store);
 // The variant ends: its executables go, also those that others are taking away; its code is
 // unloaded next. Nobody is inside of one.
 void dt__graph_forget(dt_graph_store_t *store, uint64_t variant);

@@ -68,6 +68,9 @@ void dt__cuda_gpu_release(dt_cuda_gpu_t *gpu); // NULL allowed
 // Waits for all work that was queued on any open stream, and on `own`. Streams under capture are
 // passed over: nothing of theirs runs.
 dt_status_t dt__cuda_gpu_wait(dt_cuda_gpu_t *gpu) DT_MUST_USE;
+// An event, the caller's to destroy, behind all work that is queued on any open stream by now; but
+// for streams under capture. On failure *out is NULL.
+dt_status_t dt__cuda_gpu_mark(dt_cuda_gpu_t *gpu, dt_cu_event_t *out) DT_MUST_USE;
 // Copies host memory to the device and waits for it.
 dt_status_t dt__cuda_gpu_upload(dt_cuda_gpu_t *gpu, dt_cu_ptr_t to, const void *from,
                                 size_t bytes) DT_MUST_USE;

@@ -33,6 +33,29 @@ static void fence(dt_cuda_gpu_t *gpu) {
   }
 }
 
+// Context current.
+static dt_status_t mark(dt_cuda_gpu_t *gpu, dt_cu_event_t *out) {
+  dt_cu_event_t event = NULL;
+  DT_CUDA_TRY(gpu->device, event_create, &event, DT_CU_EVENT_NO_TIMING);
+  dt__mutex_lock(&gpu->streams_mutex);
+  fence(gpu);
+  dt_cu_result_t result = gpu->device->cuda->event_record(event, gpu->own);
+  dt__mutex_unlock(&gpu->streams_mutex);
+  if (result != DT_CU_SUCCESS)
+    (void)gpu->device->cuda->event_destroy(event);
+  else
+    *out = event;
+  return dt__cuda_check(gpu->device, result, dt__cuda_symbol(DT_CUDA_SYM_event_record));
+}
+
+dt_status_t dt__cuda_gpu_mark(dt_cuda_gpu_t *gpu, dt_cu_event_t *out) {
+  *out = NULL;
+  DT_TRY(dt__cuda_enter(gpu->device));
+  dt_status_t status = mark(gpu, out);
+  dt__cuda_leave(gpu->device);
+  return status;
+}
+
 // Context current, streams_mutex held. False: the stream is being captured.
 static bool free_now(const dt_cuda_memory_t *memory) {
   dt_cuda_gpu_t *gpu = memory->gpu;

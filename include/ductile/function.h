@@ -45,14 +45,22 @@ typedef struct dt_runtime_options_t {
                               // DUCTILE_COMPILE_SECONDS, else 600 s
   uint64_t max_compile_bytes; // of memory at any one time, LLVM's by estimate; 0:
                               // DUCTILE_COMPILE_MIB, else 4 GiB
-  // What the runtime may hold in traced graphs, code, packed constants and memory of sessions on
-  // the CPU (dt_runtime_stats). Beyond it, what was used longest ago goes: variants, which are
-  // compiled again when a call needs them and count against no limit for it, and what idle sessions
-  // hold; never what a call is in. 0: DUCTILE_MAX_MIB, else no limit.
+  // What the runtime may hold of the host's memory, that can be made again (dt_runtime_stats):
+  // traced graphs, code, packed constants, memory of sessions, the host's part of CUDA graphs.
+  // Beyond it, what was used longest ago goes: variants, for the CPU or a device, which are
+  // compiled again when a call needs them and count against no limit for it; CUDA graphs, which are
+  // assembled again; and what idle sessions hold. Never what a call is in; what it left queued on a
+  // device is done, and failed checks of it are told, as ever. 0: DUCTILE_MAX_MIB, else no limit.
+  // Devices have a limit of their own, max_device_bytes.
   uint64_t max_bytes;
   dt_isolation_t isolation;
   const char *worker_path; // of the program ductile-worker, copied; NULL: DUCTILE_WORKER, else
                            // beside the library, else where it was installed
+  // As max_bytes, of the memory of all its devices together: code, copies of constants and what is
+  // packed of them, memory of sessions, CUDA graphs by estimate (which DUCTILE_GRAPH_MIB limits,
+  // too). Results of plain calls, the caller's tensors and what the driver keeps are not counted.
+  // 0: DUCTILE_MAX_DEVICE_MIB, else no limit.
+  uint64_t max_device_bytes;
 } dt_runtime_options_t;
 
 // Reads DUCTILE_* variables once. `options` may be NULL. DT_E_ARGUMENT (an option or variable out

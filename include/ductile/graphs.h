@@ -15,6 +15,10 @@
 // says. A generation also ends, without taking
 // anything from anybody, where none of its results is held any more.
 //
+// Graphs are dropped where the limits on memory demand it (max_bytes and max_device_bytes of a
+// runtime, DUCTILE_GRAPH_MIB), never one that a call is in; the next call of the place assembles it
+// anew.
+//
 // A call that cannot run as a graph runs kernel by kernel, and the reason is logged (cudagraphs),
 // counted, and told by dt_session_stats and dt_function_stats.
 #ifndef DUCTILE_GRAPHS_H

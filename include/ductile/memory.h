@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory: what the results of a call will take, and what a runtime holds. Limits on it are options:
-// max_call_bytes of a function, max_bytes of a runtime (function.h); dt_session_trim (graphs.h)
-// gives back what a session holds.
+// max_call_bytes of a function, max_bytes and max_device_bytes of a runtime (function.h);
+// dt_session_trim (graphs.h) gives back what a session holds.
 #ifndef DUCTILE_MEMORY_H
 #define DUCTILE_MEMORY_H
 
@@ -27,15 +27,21 @@ DT_API dt_status_t dt_function_output_sizes(dt_session_t *session, dt_function_t
                                             dt_output_shape_t *shapes, size_t shape_bytes,
                                             uint32_t n_outputs) DT_MUST_USE;
 
-// What a runtime holds that its limit is about. Set struct_size before asking; fields beyond it are
-// left.
+// What a runtime holds that its limits are about. Set struct_size before asking; fields beyond it
+// are left.
 typedef struct dt_runtime_stats_t {
   uint32_t struct_size;
   uint64_t max_bytes; // the limit; 0: none
-  uint64_t bytes;     // held: graphs, code, packed constants, sessions on the CPU, warm memory
-  uint64_t evicted_variants; // that went for the limit's sake
-  uint64_t evicted_bytes;    // of those
-  uint64_t trims;            // times that an idle session's memory went
+  // Held of the host's memory: graphs, code, packed constants, sessions, warm memory, and the
+  // host's part of CUDA graphs, by estimate. What went and waits for work on a device is not in it.
+  uint64_t bytes;
+  uint64_t evicted_variants;     // that went for either limit's sake
+  uint64_t evicted_bytes;        // of those, on the host
+  uint64_t trims;                // times that an idle session's memory went
+  uint64_t max_device_bytes;     // the limit; 0: none
+  uint64_t device_bytes;         // the same of devices: code, constants, sessions, CUDA graphs
+  uint64_t evicted_device_bytes; // of evicted variants, on devices
+  uint64_t evicted_graphs;       // CUDA graphs that went, for DUCTILE_GRAPH_MIB's sake, too
 } dt_runtime_stats_t;
 DT_API dt_status_t dt_runtime_stats(dt_runtime_t *runtime,
                                     dt_runtime_stats_t *stats) DT_MUST_USE; // [any]

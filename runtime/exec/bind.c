@@ -287,6 +287,7 @@ static dt_status_t update_locked(dt_function_t *function, const char *name, dt_t
     } else if (fresh[i]) {
       dt_bindings_t *old =
           atomic_exchange_explicit(&list->items[i]->bindings, fresh[i], memory_order_acq_rel);
+      dt__variant_rehold(function, old, fresh[i]);
       dt__reclaim_retire(function->runtime->reclaim, &old->retired);
     }
   }
@@ -305,6 +306,7 @@ dt_status_t dt_constant_update(dt_function_t *function, const char *name, dt_ten
   dt__mutex_lock(&function->mutex);
   dt_status_t status = update_locked(function, name, tensor);
   dt__mutex_unlock(&function->mutex);
+  dt__budget_keep(&function->runtime->budget);
   dt__runtime_collect(function->runtime);
   return dt__status_annotate(status, "function %s: constant update", function->name);
 }

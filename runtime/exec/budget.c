@@ -7,9 +7,12 @@
 #include "runtime/base/status.h"
 #include "runtime/exec/exec.h"
 
-dt_status_t dt__budget_init(dt_budget_t *budget, uint64_t max_bytes) {
+dt_status_t dt__budget_init(dt_budget_t *budget, const uint64_t max_bytes[DT_MEMORIES]) {
   DT_TRY(dt__mutex_init(&budget->mutex, DT_RANK_BUDGET));
-  budget->max_bytes = max_bytes;
+  for (int memory = 0; memory < DT_MEMORIES; memory++) {
+    budget->max_bytes[memory] = max_bytes[memory];
+    budget->limited = budget->limited || max_bytes[memory];
+  }
   budget->ready = true;
   atomic_init(&budget->tick, 1);
   return NULL;
@@ -45,21 +48,21 @@ void dt__budget_leave(dt_budget_t *budget, dt_holder_t *holder) {
 }
 
 // Mutex held.
-static uint64_t sum(const dt_budget_t *budget) {
+static uint64_t sum(const dt_budget_t *budget, dt_memory_t memory) {
   uint64_t bytes = 0;
   for (const dt_holder_t *holder = budget->holders; holder; holder = holder->next)
-    bytes += holder->kind->bytes(holder);
+    bytes += holder->kind->bytes(holder, memory);
   return bytes;
 }
 
 // Mutex held. The holder of what was used longest ago, of those that may have something to give.
-static dt_holder_t *oldest(const dt_budget_t *budget) {
+static dt_holder_t *oldest(const dt_budget_t *budget, dt_memory_t memory) {
   dt_holder_t *found = NULL;
   uint64_t least = UINT64_MAX;
   for (dt_holder_t *holder = budget->holders; holder; holder = holder->next) {
-    if (holder->passed == budget->looks || !holder->kind->bytes(holder))
+    if (holder->passed == budget->looks || !holder->kind->bytes(holder, memory))
       continue;
-    uint64_t used = holder->kind->used(holder);
+    uint64_t used = holder->kind->used(holder, memory);
     if (used < least) {
       least = used;
       found = holder;
@@ -68,28 +71,40 @@ static dt_holder_t *oldest(const dt_budget_t *budget) {
   return found;
 }
 
+// Mutex held.
+static void keep(dt_budget_t *budget, dt_memory_t memory) {
+  uint64_t max_bytes = budget->max_bytes[memory];
+  dt_holder_t *holder = NULL;
+  budget->looks++;
+  while (sum(budget, memory) > max_bytes && (holder = oldest(budget, memory)) != NULL) {
+    if (!holder->kind->give(holder, memory))
+      holder->passed = budget->looks;
+  }
+}
+
 void dt__budget_keep(dt_budget_t *budget) {
-  if (!budget->max_bytes)
+  if (!budget->limited)
     return;
   (void)dt__budget_tick(budget);
   dt__mutex_lock(&budget->mutex);
-  budget->looks++;
-  dt_holder_t *holder = NULL;
-  while (sum(budget) > budget->max_bytes && (holder = oldest(budget)) != NULL) {
-    if (!holder->kind->give(holder))
-      holder->passed = budget->looks;
-  }
+  for (int memory = 0; memory < DT_MEMORIES; memory++)
+    if (budget->max_bytes[memory])
+      keep(budget, (dt_memory_t)memory);
   dt__mutex_unlock(&budget->mutex);
 }
 
-uint64_t dt__budget_bytes(dt_budget_t *budget) {
+uint64_t dt__budget_bytes(dt_budget_t *budget, dt_memory_t memory) {
   dt__mutex_lock(&budget->mutex);
-  uint64_t bytes = sum(budget);
+  uint64_t bytes = sum(budget, memory);
   dt__mutex_unlock(&budget->mutex);
   return bytes;
 }
 
 // ---- Telling --------------------------------------------------------------------------------------
+
+static uint64_t count(const _Atomic uint64_t *counter) {
+  return atomic_load_explicit(counter, memory_order_relaxed);
+}
 
 dt_status_t dt_runtime_stats(dt_runtime_t *runtime, dt_runtime_stats_t *stats) {
   if (!runtime || !stats)
@@ -100,12 +115,16 @@ dt_status_t dt_runtime_stats(dt_runtime_t *runtime, dt_runtime_stats_t *stats) {
   if (status)
     return dt__status_annotate(status, "dt_runtime_stats");
   dt_budget_t *budget = &runtime->budget;
-  const dt_runtime_stats_t all = {
-      .max_bytes = budget->max_bytes,
-      .bytes = dt__budget_bytes(budget),
-      .evicted_variants = atomic_load_explicit(&budget->evicted_variants, memory_order_relaxed),
-      .evicted_bytes = atomic_load_explicit(&budget->evicted_bytes, memory_order_relaxed),
-      .trims = atomic_load_explicit(&budget->trims, memory_order_relaxed)};
+  const dt_runtime_stats_t all = {.max_bytes = budget->max_bytes[DT_MEMORY_HOST],
+                                  .bytes = dt__budget_bytes(budget, DT_MEMORY_HOST),
+                                  .evicted_variants = count(&budget->evicted_variants),
+                                  .evicted_bytes = count(&budget->evicted_bytes[DT_MEMORY_HOST]),
+                                  .trims = count(&budget->trims),
+                                  .max_device_bytes = budget->max_bytes[DT_MEMORY_DEVICE],
+                                  .device_bytes = dt__budget_bytes(budget, DT_MEMORY_DEVICE),
+                                  .evicted_device_bytes =
+                                      count(&budget->evicted_bytes[DT_MEMORY_DEVICE]),
+                                  .evicted_graphs = dt__graph_evicted(&runtime->graphs)};
   DT_RESULT_GIVE(dt_runtime_stats_t, stats, &all);
   return NULL;
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bytes that a runtime holds, and a limit on them (max_bytes), kept by taking back what was
-// used longest ago. Whoever holds memory that can be made again is a holder: it says how much it
-// has and when what it would miss least was used, and gives that back when asked. It gives nothing
-// that a call is in; so the limit may be passed for as long as calls need it.
+// The bytes that a runtime holds, and limits on them, kept by taking back what was used longest
+// ago: one limit for the host's memory (max_bytes) and one for that of all its devices together
+// (max_device_bytes), since room in one is none in the other. Whoever holds memory that can be made
+// again is a holder: it says how much it has of either and when what it would miss least was used,
+// and gives that back when asked. It gives nothing that a call is in; so a limit may be passed for
+// as long as calls need it.
 //
 // Time is counted in ticks, one a look over the holders or a new variant: reading it costs a call
 // one load, and what is in use all the time is written to once a tick.
@@ -13,13 +15,16 @@
 
 #include <stdatomic.h>
 
+typedef enum dt_memory_t { DT_MEMORY_HOST, DT_MEMORY_DEVICE, DT_MEMORIES } dt_memory_t;
+
 typedef struct dt_holder_t dt_holder_t;
 typedef struct dt_holder_kind_t {
   // Asked with the budget's lock held, which goes before a function's. `used` is the tick of what
-  // `give` gives next; UINT64_MAX: nothing. `give`: bytes given; 0: nothing can be given now.
-  uint64_t (*bytes)(const dt_holder_t *holder);
-  uint64_t (*used)(dt_holder_t *holder);
-  uint64_t (*give)(dt_holder_t *holder);
+  // `give` gives next of that memory, and of the other perhaps with it; UINT64_MAX: nothing.
+  // `give`: bytes given; 0: nothing can be given now.
+  uint64_t (*bytes)(const dt_holder_t *holder, dt_memory_t memory);
+  uint64_t (*used)(dt_holder_t *holder, dt_memory_t memory);
+  uint64_t (*give)(dt_holder_t *holder, dt_memory_t memory);
 } dt_holder_kind_t;
 
 struct dt_holder_t {
@@ -31,20 +36,21 @@ struct dt_holder_t {
 typedef struct dt_budget_t {
   dt_mutex_t mutex;
   bool ready;
-  uint64_t max_bytes; // 0: no limit
+  uint64_t max_bytes[DT_MEMORIES]; // 0: no limit
+  bool limited;                    // any is
   _Atomic uint64_t tick;
   dt_holder_t *holders; // guarded by mutex
   uint64_t looks;       // guarded by mutex
-  _Atomic uint64_t evicted_variants, evicted_bytes, trims;
+  _Atomic uint64_t evicted_variants, evicted_bytes[DT_MEMORIES], trims;
 } dt_budget_t;
 
-dt_status_t dt__budget_init(dt_budget_t *budget, uint64_t max_bytes) DT_MUST_USE;
+dt_status_t dt__budget_init(dt_budget_t *budget, const uint64_t max_bytes[DT_MEMORIES]) DT_MUST_USE;
 void dt__budget_fini(dt_budget_t *budget); // no holders are left
 void dt__budget_join(dt_budget_t *budget, dt_holder_t *holder, const dt_holder_kind_t *kind);
 void dt__budget_leave(dt_budget_t *budget, dt_holder_t *holder); // also one that never joined
-// No lock held. Has holders give back until what all hold is within the limit, or none can.
+// No lock held. Has holders give back until what all hold is within the limits, or none can.
 void dt__budget_keep(dt_budget_t *budget);
-uint64_t dt__budget_bytes(dt_budget_t *budget); // that all hold now
+uint64_t dt__budget_bytes(dt_budget_t *budget, dt_memory_t memory); // that all hold now
 
 static inline uint64_t dt__budget_now(const dt_budget_t *budget) {
   return atomic_load_explicit(&budget->tick, memory_order_relaxed);

@@ -303,7 +303,7 @@ static dt_status_t run_compiled(const dt_call_t *call, const dt_variant_t *varia
   return NULL;
 }
 
-static dt_status_t run_variant(dt_call_t *call, const dt_variant_t *variant) {
+static dt_status_t run_variant(dt_call_t *call, dt_variant_t *variant) {
   if (call->shapes)
     return dt__call_shapes(call, variant);
   const dt_bindings_t *bindings = atomic_load_explicit(&variant->bindings, memory_order_acquire);
@@ -361,7 +361,7 @@ static dt_status_t take_arguments(dt_call_t *call, uint32_t n_inputs, uint32_t n
 }
 
 // Finds the variant for the call, whose session is inside an epoch; with none found it is outside.
-static dt_status_t find_variant(dt_call_t *call, const dt_variant_t **out) {
+static dt_status_t find_variant(dt_call_t *call, dt_variant_t **out) {
   dt_session_t *session = call->session;
   const dt_variant_list_t *list = atomic_load_explicit(&call->function->list, memory_order_acquire);
   dt_status_t status = dt__session_reserve(session, call->function, list);
@@ -373,7 +373,7 @@ static dt_status_t find_variant(dt_call_t *call, const dt_variant_t **out) {
   *out = found;
   if (!found)
     dt__reclaim_pause(session->slot);
-  else if (session->runtime->budget.max_bytes)
+  else if (session->runtime->budget.limited)
     dt__session_touch(session, found);
   return status;
 }
@@ -397,7 +397,7 @@ static dt_status_t run_once(dt_call_t *call, dt_variant_t *variant) {
 // Rounds of looking and making before a call gives up on captures and modes that keep changing.
 #define MOST_ROUNDS 16
 
-static dt_status_t run_missed(dt_call_t *call, const dt_variant_t **out) {
+static dt_status_t run_missed(dt_call_t *call, dt_variant_t **out) {
   (void)atomic_fetch_add_explicit(&call->function->misses, 1, memory_order_relaxed);
   for (int round = 0; round < MOST_ROUNDS; round++) {
     dt_variant_t *once = NULL;
@@ -417,7 +417,7 @@ static dt_status_t run_missed(dt_call_t *call, const dt_variant_t **out) {
 }
 
 static dt_status_t run_call(dt_call_t *call) {
-  const dt_variant_t *variant = NULL;
+  dt_variant_t *variant = NULL;
   DT_TRY(find_variant(call, &variant));
   if (!variant) {
     DT_TRY(run_missed(call, &variant));
@@ -546,7 +546,7 @@ static dt_status_t place_inputs(dt_call_t *call) {
 static dt_status_t guard_ns(dt_call_t *call, uint32_t n_inputs, uint32_t repeats, double *out_ns) {
   dt_session_t *session = call->session;
   dt_function_t *function = call->function;
-  const dt_variant_t *variant = NULL;
+  dt_variant_t *variant = NULL;
   DT_TRY(take_arguments(call, n_inputs, function->n_outputs));
   DT_TRY(place_inputs(call));
   DT_TRY(find_variant(call, &variant));

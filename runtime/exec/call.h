@@ -79,7 +79,7 @@ dt_status_t dt__plan_status(const dt_variant_t *variant, int64_t failed,
 // after the failures of earlier calls were looked at.
 dt_status_t dt__device_call(dt_call_t *call, dt_status_t (*run)(dt_call_t *call)) DT_MUST_USE;
 // Queues a variant's kernels. Context current.
-dt_status_t dt__device_run_compiled(dt_call_t *call, const dt_variant_t *variant,
+dt_status_t dt__device_run_compiled(dt_call_t *call, dt_variant_t *variant,
                                     const dt_bindings_t *bindings) DT_MUST_USE;
 
 // tensor_device.c. A new contiguous tensor where the session runs, which is a device: memory of its

@@ -206,13 +206,26 @@ static dt_graph_frame_t make_frame(const dt_call_t *call, const dt_variant_t *va
                             .counts = &own->graphs.counts};
 }
 
-dt_status_t dt__device_run_compiled(dt_call_t *call, const dt_variant_t *variant,
+// What the caller captures he may replay: what it uses stays from now on.
+static dt_status_t keep_captured(dt_session_device_t *own, dt_variant_t *variant) {
+  int capturing = 0;
+  DT_CUDA_TRY(own->gpu->device, stream_capturing, own->stream->handle, &capturing);
+  if (!capturing)
+    return NULL;
+  own->captured = true;
+  atomic_store_explicit(&variant->captured, true, memory_order_relaxed);
+  return NULL;
+}
+
+dt_status_t dt__device_run_compiled(dt_call_t *call, dt_variant_t *variant,
                                     const dt_bindings_t *bindings) {
   dt_session_t *session = call->session;
   dt_session_device_t *own = session->device;
   const dt_compiled_t *compiled = variant->compiled;
   uint32_t record = DT_RECORDS, live = 0;
   bool graph = false;
+  if (own->stream->lent && session->runtime->budget.limited)
+    DT_TRY(keep_captured(own, variant));
   DT_TRY(dt__stage_copy(call, variant));
   for (uint32_t i = 0; i < call->function->n_inputs; i++)
     session->addresses[i] = call->inputs[i]->data;
@@ -222,7 +235,7 @@ dt_status_t dt__device_run_compiled(dt_call_t *call, const dt_variant_t *variant
   if (compiled->n_checks) {
     DT_TRY(dt__cuda_stream_check(own->stream, "a call that checks data"));
     DT_TRY(dt__records_take(&own->records, own->gpu->device, own->stream->handle, call->function,
-                            compiled, &record));
+                            variant, &record));
   }
   device_frame_t whole = {
       .graph = make_frame(call, variant, bindings, record), .call = call, .record = record};
@@ -262,6 +275,7 @@ dt_status_t dt__device_call(dt_call_t *call, dt_status_t (*run)(dt_call_t *call)
   dt_session_device_t *own = call->session->device;
   DT_TRY(dt__cuda_enter(own->gpu->device));
   dt_status_t status = run_entered(call, run);
+  dt__session_device_note(call->session);
   dt__cuda_leave(own->gpu->device);
   return status;
 }

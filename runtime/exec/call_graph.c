@@ -122,7 +122,8 @@ static dt_status_t make_key(const dt_call_t *call, const dt_variant_t *variant,
     graphs->key = key;
     graphs->key_cap = n;
   }
-  memcpy(graphs->key, session->symbols, n_symbols * sizeof(uint64_t));
+  if (n_symbols) // a variant of one size alone has none, and so has a new session
+    memcpy(graphs->key, session->symbols, n_symbols * sizeof(uint64_t));
   memcpy(graphs->key + n_symbols, session->addresses, n_addresses * sizeof(uint64_t));
   memcpy(graphs->key + n_symbols + n_addresses, rest, sizeof(rest));
   *out_n = n;
@@ -154,13 +155,17 @@ static dt_status_t enter_place(const dt_call_t *call, dt_graph_place_t *place,
 // memory for it, graphs that nobody is inside of make room.
 static dt_status_t settle(const dt_call_t *call, dt_graph_frame_t *graph, uint32_t n_key) {
   const uint64_t *key = call->session->device->graphs.key;
-  dt_graph_store_t *store = &call->session->runtime->graphs;
+  dt_runtime_t *runtime = call->session->runtime;
+  uint64_t builds = graph->counts->builds;
   dt_status_t status = dt__graph_settle(graph, key, n_key);
-  if (dt_status_code(status) != DT_E_NO_MEMORY || dt__graph_is_whole(graph->exec))
-    return status;
-  dt_status_free(status);
-  (void)dt__graph_evict(store, graph->exec->n * DT_GRAPH_NODE_BYTES);
-  return dt__graph_settle(graph, key, n_key);
+  if (dt_status_code(status) == DT_E_NO_MEMORY && !dt__graph_is_whole(graph->exec)) {
+    dt_status_free(status);
+    (void)dt__graph_evict(&runtime->graphs, graph->exec->n * DT_GRAPH_NODE_BYTES);
+    status = dt__graph_settle(graph, key, n_key);
+  }
+  if (graph->counts->builds != builds) // the call is inside of this one, which stays
+    dt__budget_keep(&runtime->budget);
+  return status;
 }
 
 // Memory that is not to be had is a reason, not a failure: without a graph less is needed, and what
@@ -253,6 +258,7 @@ static dt_status_t launch_graph(const dt_call_t *call, const dt_variant_t *varia
     *out_skip = DT_SKIP_BUDGET;
     return NULL;
   }
+  dt__budget_touch(&call->session->runtime->budget, &graph->exec->tick);
   dt_status_t status = NULL;
   if (dt__graph_is_set_for(graph->exec, graphs->key, n_key)) {
     graphs->counts.unchanged++;

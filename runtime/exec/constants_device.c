@@ -62,6 +62,22 @@ dt_status_t dt__bindings_upload(const dt_variant_t *variant, const dt_bindings_p
   return NULL;
 }
 
+// ---- In use ---------------------------------------------------------------------------------------
+
+uint64_t dt__bindings_come(const dt_bindings_t *bindings) {
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; bindings->copies && i < bindings->n; i++)
+    bytes += bindings->copies[i]->in_use++ == 0 ? bindings->copies[i]->bytes : 0;
+  return bytes;
+}
+
+uint64_t dt__bindings_go(const dt_bindings_t *bindings) {
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; bindings->copies && i < bindings->n; i++)
+    bytes += --bindings->copies[i]->in_use == 0 ? bindings->copies[i]->bytes : 0;
+  return bytes;
+}
+
 // ---- Once -----------------------------------------------------------------------------------------
 
 // Context current. `record` is pinned and zero.
@@ -121,9 +137,9 @@ dt_status_t dt__bindings_once(const dt_variant_t *variant, dt_bindings_t *bindin
 void dt__variant_unload(dt_variant_t *variant) {
   if (!variant->compiled || !variant->compiled->cuda)
     return;
-  for (uint32_t k = 0; k < variant->compiled->n_segments; k++)
-    dt__graph_forget(variant->graphs, variant->id + k);
-  dt_status_t status = dt__cuda_gpu_wait(variant->gpu);
+  for (uint32_t k = 0; k < variant->compiled->n_segments && !variant->done; k++)
+    dt__graph_forget(&variant->runtime->graphs, variant->id + k);
+  dt_status_t status = variant->done ? NULL : dt__cuda_gpu_wait(variant->gpu);
   dt_status_free(status); // what is lost runs no more
   dt__cuda_code_unload(variant->compiled->cuda);
   variant->compiled->cuda = NULL;

@@ -1,10 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions as holders of memory: a variant that the budget has no room for leaves its function's
 // list, and goes when no call is in it. A later call that needs it compiles it again, which counts
-// against no limit. Variants of devices stay: what was queued may tell of their checks yet.
+// against no limit.
+//
+// One for a device goes in two steps, since calls leave work behind. When no call is in it, an
+// event is recorded behind all that is queued anywhere: nothing that comes after it is the
+// variant's, as nobody finds it any more. When that event has passed its code is unloaded, without
+// a wait; but not before records of checks that may tell of it have been read or are forgotten,
+// which have references (records.h). What the caller captured he may replay as long as the function
+// lives: such a variant is passed over, and one that was captured while it left stays loaded.
+#include "backend_cuda/exec/gpu.h"
+#include "backend_cuda/exec/launch.h"
 #include "runtime/exec/exec.h"
 
 #include "runtime/base/log.h"
+#include "runtime/base/status.h"
 
 #include <string.h>
 
@@ -13,18 +23,48 @@
 
 static void destroy_list(dt_retired_t *item) { dt__free(item); }
 
-static void destroy_variant(dt_retired_t *item) { dt__variant_destroy((dt_variant_t *)item); }
+static void destroy_variant(dt_retired_t *item) { dt__variant_release((dt_variant_t *)item); }
 
 static void destroy_decider(dt_retired_t *item) {
   dt__decider_destroy((dt_decider_t *)(void *)item);
 }
 
-uint64_t dt__variant_bytes(const dt_variant_t *variant) {
-  uint64_t bytes = sizeof(*variant) + variant->traced->arena.total_bytes +
-                   dt__symenv_bytes(variant->traced->env);
-  if (variant->compiled)
-    bytes += variant->compiled->code_bytes + (uint64_t)variant->compiled->once_bytes;
-  return bytes;
+// ---- What variants hold ---------------------------------------------------------------------------
+
+static void measure(dt_variant_t *variant) {
+  uint64_t *bytes = variant->bytes;
+  bytes[DT_MEMORY_HOST] = sizeof(*variant) + variant->traced->arena.total_bytes +
+                          dt__symenv_bytes(variant->traced->env);
+  bytes[DT_MEMORY_DEVICE] = 0;
+  if (!variant->compiled)
+    return;
+  uint64_t device = variant->gpu ? dt__cuda_code_bytes(variant->compiled->cuda) : 0;
+  bytes[DT_MEMORY_HOST] += variant->compiled->code_bytes - device; // those of both
+  bytes[DT_MEMORY_DEVICE] += device;
+  bytes[variant->gpu ? DT_MEMORY_DEVICE : DT_MEMORY_HOST] +=
+      (uint64_t)variant->compiled->once_bytes;
+}
+
+// Mutex held.
+static void add(dt_function_t *function, dt_memory_t memory, uint64_t bytes) {
+  (void)atomic_fetch_add_explicit(&function->held_bytes[memory], bytes, memory_order_relaxed);
+}
+static void subtract(dt_function_t *function, dt_memory_t memory, uint64_t bytes) {
+  (void)atomic_fetch_sub_explicit(&function->held_bytes[memory], bytes, memory_order_relaxed);
+}
+
+void dt__variant_hold(dt_function_t *function, dt_variant_t *variant) {
+  measure(variant);
+  variant->made = dt__budget_tick(&function->runtime->budget);
+  add(function, DT_MEMORY_HOST, variant->bytes[DT_MEMORY_HOST]);
+  add(function, DT_MEMORY_DEVICE, variant->bytes[DT_MEMORY_DEVICE]);
+  add(function, DT_MEMORY_DEVICE,
+      dt__bindings_come(atomic_load_explicit(&variant->bindings, memory_order_relaxed)));
+}
+
+void dt__variant_rehold(dt_function_t *function, dt_bindings_t *old, dt_bindings_t *fresh) {
+  add(function, DT_MEMORY_DEVICE, dt__bindings_come(fresh));
+  subtract(function, DT_MEMORY_DEVICE, dt__bindings_go(old));
 }
 
 void dt__session_touch(dt_session_t *session, dt_variant_t *variant) {
@@ -37,16 +77,17 @@ static dt_function_t *function_of(dt_holder_t *holder) {
   return (dt_function_t *)((char *)holder - offsetof(dt_function_t, holder));
 }
 
-static uint64_t held_bytes(const dt_holder_t *holder) {
+static uint64_t held_bytes(const dt_holder_t *holder, dt_memory_t memory) {
   const dt_function_t *function =
       (const dt_function_t *)((const char *)holder - offsetof(dt_function_t, holder));
-  return atomic_load_explicit(&function->held_bytes, memory_order_relaxed);
+  return atomic_load_explicit(&function->held_bytes[memory], memory_order_relaxed);
 }
 
-// The tick of its last use; UINT64_MAX: it cannot go.
-static uint64_t used_at(const dt_function_t *function, const dt_variant_t *variant) {
+// The tick of its last use; UINT64_MAX: it cannot go, or has nothing of that memory.
+static uint64_t used_at(const dt_function_t *function, const dt_variant_t *variant,
+                        dt_memory_t memory) {
   uint64_t used = atomic_load_explicit(&variant->used, memory_order_relaxed);
-  if (variant->place != DT_CPU)
+  if (!variant->bytes[memory] || atomic_load_explicit(&variant->captured, memory_order_relaxed))
     return UINT64_MAX;
   if (!used && dt__budget_now(&function->runtime->budget) - variant->made < GRACE)
     return UINT64_MAX;
@@ -54,11 +95,12 @@ static uint64_t used_at(const dt_function_t *function, const dt_variant_t *varia
 }
 
 // Mutex held. Who makes a decider, or code anew, looks at variants without the mutex.
-static bool find_oldest(const dt_function_t *function, uint32_t *out, uint64_t *out_used) {
+static bool find_oldest(const dt_function_t *function, dt_memory_t memory, uint32_t *out,
+                        uint64_t *out_used) {
   const dt_variant_list_t *list = atomic_load_explicit(&function->list, memory_order_relaxed);
   *out_used = UINT64_MAX;
   for (uint32_t k = 0; k < list->n && !function->decider.running && !function->pins; k++) {
-    uint64_t used = used_at(function, list->items[k]);
+    uint64_t used = used_at(function, list->items[k], memory);
     if (used < *out_used) {
       *out_used = used;
       *out = k;
@@ -67,12 +109,12 @@ static bool find_oldest(const dt_function_t *function, uint32_t *out, uint64_t *
   return *out_used != UINT64_MAX;
 }
 
-static uint64_t last_used(dt_holder_t *holder) {
+static uint64_t last_used(dt_holder_t *holder, dt_memory_t memory) {
   dt_function_t *function = function_of(holder);
   uint32_t index = 0;
   uint64_t used = 0;
   dt__mutex_lock(&function->mutex);
-  (void)find_oldest(function, &index, &used);
+  (void)find_oldest(function, memory, &index, &used);
   dt__mutex_unlock(&function->mutex);
   return used;
 }
@@ -106,22 +148,91 @@ static void uncount(dt_function_t *function, const dt_variant_t *variant) {
                                   (uint64_t)variant->compiled->once_bytes, memory_order_relaxed);
 }
 
-// Mutex held.
-static uint64_t evict(dt_function_t *function, uint32_t index) {
+// ---- Leaving a device -----------------------------------------------------------------------------
+
+// The event behind all work that may be the variant's has passed, or will never.
+static bool is_done(dt_retired_t *item) {
+  const dt_variant_t *variant = (const dt_variant_t *)item;
+  dt_cuda_device_t *device = variant->gpu->device;
+  dt_status_t status = dt__cuda_enter(device);
+  bool done = true;
+  if (!status) {
+    done = device->cuda->event_query(variant->behind) != DT_CU_NOT_READY;
+    dt__cuda_leave(device);
+  }
+  dt_status_free(status); // what is lost runs no more
+  return done;
+}
+
+// Asked again, as a runtime that ends asks nobody: then the device is waited for.
+static void end(dt_retired_t *item) {
+  dt_variant_t *variant = (dt_variant_t *)item;
+  dt_cuda_device_t *device = variant->gpu->device;
+  variant->done = variant->behind && is_done(item);
+  dt_status_t status = variant->behind ? dt__cuda_enter(device) : NULL;
+  if (variant->behind && !status) {
+    (void)device->cuda->event_destroy(variant->behind);
+    dt__cuda_leave(device);
+  }
+  dt_status_free(status);
+  dt__variant_release(variant);
+}
+
+static void stay(dt_variant_t *variant) {
+  dt_runtime_t *runtime = variant->runtime;
+  dt__mutex_lock(&runtime->budget.mutex);
+  variant->retired.next = runtime->captured ? &runtime->captured->retired : NULL;
+  runtime->captured = variant;
+  dt__mutex_unlock(&runtime->budget.mutex);
+}
+
+void dt__runtime_drop_captured(dt_runtime_t *runtime) {
+  while (runtime->captured) {
+    dt_variant_t *variant = runtime->captured;
+    runtime->captured = (dt_variant_t *)variant->retired.next;
+    dt__variant_release(variant);
+  }
+}
+
+// Nobody is inside, and nobody finds it.
+static void leave_device(dt_retired_t *item) {
+  dt_variant_t *variant = (dt_variant_t *)item;
+  dt_runtime_t *runtime = variant->runtime;
+  if (atomic_load_explicit(&variant->captured, memory_order_relaxed)) {
+    stay(variant);
+    return;
+  }
+  for (uint32_t k = 0; k < variant->compiled->n_segments; k++)
+    dt__graph_forget(&runtime->graphs, variant->id + k);
+  dt_status_free(dt__cuda_gpu_mark(variant->gpu, &variant->behind)); // it is waited for then
+  item->destroy = end;
+  item->ready = variant->behind ? is_done : NULL;
+  dt__reclaim_retire(runtime->reclaim, item);
+  atomic_store_explicit(&runtime->garbage, true, memory_order_relaxed);
+}
+
+// ---- Going ----------------------------------------------------------------------------------------
+
+// Mutex held. What went is added to `bytes`.
+static bool evict(dt_function_t *function, uint32_t index, uint64_t bytes[DT_MEMORIES]) {
   dt_reclaim_t *reclaim = function->runtime->reclaim;
   dt_variant_list_t *old = atomic_load_explicit(&function->list, memory_order_relaxed);
   dt_variant_list_t *list = list_without(old, index);
   if (!list)
-    return 0;
+    return false;
   dt_variant_t *variant = old->items[index];
   dt_decider_t *decider = (dt_decider_t *)(uintptr_t)old->decider;
-  uint64_t bytes = variant->bytes;
-  DT_LOG(DT_LOG_MEMORY, 1, "%s.%u: %llu bytes given back", function->name, variant->number,
-         (unsigned long long)bytes);
+  bytes[DT_MEMORY_HOST] = variant->bytes[DT_MEMORY_HOST];
+  bytes[DT_MEMORY_DEVICE] =
+      variant->bytes[DT_MEMORY_DEVICE] +
+      dt__bindings_go(atomic_load_explicit(&variant->bindings, memory_order_relaxed));
+  DT_LOG(DT_LOG_MEMORY, 1, "%s.%u: %llu bytes given back, and %llu of a device", function->name,
+         variant->number, (unsigned long long)bytes[DT_MEMORY_HOST],
+         (unsigned long long)bytes[DT_MEMORY_DEVICE]);
   uncount(function, variant);
   atomic_store_explicit(&function->list, list, memory_order_release);
   old->retired.destroy = destroy_list;
-  variant->retired.destroy = destroy_variant;
+  variant->retired.destroy = variant->gpu ? leave_device : destroy_variant;
   dt__reclaim_retire(reclaim, &old->retired);
   dt__reclaim_retire(reclaim, &variant->retired);
   if (decider) {
@@ -130,25 +241,26 @@ static uint64_t evict(dt_function_t *function, uint32_t index) {
   }
   if (list->n)
     dt__decider_request(function);
-  (void)atomic_fetch_sub_explicit(&function->held_bytes, bytes, memory_order_relaxed);
-  return bytes;
+  subtract(function, DT_MEMORY_HOST, bytes[DT_MEMORY_HOST]);
+  subtract(function, DT_MEMORY_DEVICE, bytes[DT_MEMORY_DEVICE]);
+  return true;
 }
 
-static uint64_t give(dt_holder_t *holder) {
+static uint64_t give(dt_holder_t *holder, dt_memory_t memory) {
   dt_function_t *function = function_of(holder);
   dt_budget_t *budget = &function->runtime->budget;
   uint32_t index = 0;
-  uint64_t used = 0, bytes = 0;
+  uint64_t used = 0, bytes[DT_MEMORIES] = {0};
   dt__mutex_lock(&function->mutex);
-  if (find_oldest(function, &index, &used))
-    bytes = evict(function, index);
+  bool gone = find_oldest(function, memory, &index, &used) && evict(function, index, bytes);
   dt__mutex_unlock(&function->mutex);
-  if (bytes) {
+  if (gone) {
     (void)atomic_fetch_add_explicit(&budget->evicted_variants, 1, memory_order_relaxed);
-    (void)atomic_fetch_add_explicit(&budget->evicted_bytes, bytes, memory_order_relaxed);
+    for (int k = 0; k < DT_MEMORIES; k++)
+      (void)atomic_fetch_add_explicit(&budget->evicted_bytes[k], bytes[k], memory_order_relaxed);
     atomic_store_explicit(&function->runtime->garbage, true, memory_order_relaxed);
   }
-  return bytes;
+  return bytes[memory];
 }
 
 const dt_holder_kind_t dt__function_holder = {held_bytes, last_used, give};

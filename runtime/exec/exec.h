@@ -46,6 +46,7 @@ struct dt_runtime {
   dt_pager_t *pager;
   dt_budget_t budget;
   dt_holder_t warm;              // the pager's memory
+  dt_holder_t assembled;         // the executable graphs'
   _Atomic uint64_t modes;        // modes.h
   _Atomic bool garbage;          // something retired may wait still: collect when convenient
   _Atomic uint32_t next_session; // spreads sessions over counters
@@ -54,6 +55,7 @@ struct dt_runtime {
   struct dt_cuda_gpu_t *gpus[DT_MOST_ORDINALS]; // opened so far; guarded by devices_mutex
   dt_graph_store_t graphs;
   bool has_graphs;
+  dt_variant_t *captured;   // left their lists, and stay (evict.c); guarded by the budget's mutex
   _Atomic uint64_t next_id; // of variants and bindings, never used twice
 };
 
@@ -143,7 +145,7 @@ struct dt_function {
   uint64_t excused;            // guarded by mutex: compiles that count against no limit
   uint32_t pins;               // guarded by mutex: who relies on variants without holding it
   dt_holder_t holder;          // of the variants' memory
-  _Atomic uint64_t held_bytes; // by all in `list`
+  _Atomic uint64_t held_bytes[DT_MEMORIES]; // by all in `list`
   dt_decider_build_t decider;
 
   _Atomic uint64_t compiles, misses, evaluator_calls, failed_calls, compile_ns, kernels, code_bytes,
@@ -178,12 +180,14 @@ struct dt_session {
   // Leased memory, 64-byte aligned, on the CPU. It only grows: to the largest that a call asked
   // for.
   dt_region_t block;
-  dt_region_t scratch;         // of all workers
-  size_t scratch_stride;       // of one
-  dt_holder_t holder;          // of both
-  _Atomic uint64_t held, used; // bytes of both, and the tick of the last call
+  dt_region_t scratch;                // of all workers
+  size_t scratch_stride;              // of one
+  dt_holder_t holder;                 // of both, or of what it has on its device
+  _Atomic uint64_t held[DT_MEMORIES]; // bytes of these
+  _Atomic uint64_t used;              // the tick of the last call
 };
-extern const dt_holder_kind_t dt__function_holder, dt__session_holder, dt__pager_holder;
+extern const dt_holder_kind_t dt__function_holder, dt__session_holder, dt__pager_holder,
+    dt__graphs_holder;
 
 // Every use of a session begins and ends so; a second one meanwhile, by another thread or from
 // inside a call, is DT_E_STATE. Calls are inside an epoch from the beginning on.
@@ -204,6 +208,11 @@ static inline void dt__session_end(dt_session_t *session) {
 dt_status_t dt__session_settle(dt_session_t *session) DT_MUST_USE;
 void dt__session_device_destroy(dt_session_device_t *own); // NULL allowed
 uint64_t dt__session_device_bytes(const dt_session_device_t *own);
+// Tells the budget what the session has on its device, where that changed. The session held.
+void dt__session_device_note(dt_session_t *session);
+// Gives back what it does not need at present, where nothing of it is queued; waits for nothing.
+// The session's slot borrowed.
+void dt__session_device_give(dt_session_t *session);
 // Makes room for a call of `function` with the variants in `list`; contents are not kept.
 dt_status_t dt__session_grow(dt_session_t *session, const dt_function_t *function,
                              const dt_variant_list_t *list) DT_MUST_USE;
@@ -254,6 +263,13 @@ static inline uint64_t dt__runtime_id(dt_runtime_t *runtime) { return dt__runtim
 
 // Frees what was retired and is seen by nobody any more.
 void dt__runtime_collect(dt_runtime_t *runtime);
+
+// evict.c. The function's mutex held: the budget counts the variant, which is published next; or
+// new bindings of one instead of those before.
+void dt__variant_hold(dt_function_t *function, dt_variant_t *variant);
+void dt__variant_rehold(dt_function_t *function, dt_bindings_t *old, dt_bindings_t *fresh);
+// Destroys variants that stayed for what the caller captured: all calls have ended.
+void dt__runtime_drop_captured(dt_runtime_t *runtime);
 
 // swap.c. Compiles the newest variant's program again, and puts its kernels in place of those in
 // use while calls go on: a call runs either, or some of both. What was replaced stays loaded, since

@@ -338,6 +338,9 @@ dt_status_t dt_function_explain(dt_function_t *function, char **out) {
   const dt_variant_list_t *list = atomic_load_explicit(&function->list, memory_order_relaxed);
   dt__text_printf(&text, "function %s: %u of at most %u variants\n", function->name, list->n,
                   function->variant_limit);
+  if (function->excused)
+    dt__text_printf(&text, "%llu more went for the runtime's limits on memory\n",
+                    (unsigned long long)function->excused);
   if (list->n) {
     const dt_variant_t *newest = list->items[list->n - 1];
     dt__text_printf(&text, "variant %u holds where\n", newest->number);

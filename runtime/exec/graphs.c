@@ -42,6 +42,19 @@ dt_status_t dt_session_freeze(dt_session_t *session, bool frozen) {
   return NULL;
 }
 
+void dt__session_device_trim(dt_session_device_t *own) {
+  dt__graph_pool_trim(own->pool);
+  dt__cuda_region_trim(&own->scratch, own->gpu, 0);
+  dt__cuda_region_trim(&own->staged.region, own->gpu, 0);
+  dt_status_t status = dt__cuda_enter(own->gpu->device);
+  if (!status) {
+    dt__cuda_staging_fini(&own->staging, own->gpu->device);
+    dt__cuda_leave(own->gpu->device);
+  }
+  dt_status_free(status); // a lost context has nothing to give back
+  own->pool->trims++;
+}
+
 static dt_status_t trim(dt_session_t *session) {
   dt_session_device_t *own = session->device;
   if (!own) {
@@ -52,10 +65,8 @@ static dt_status_t trim(dt_session_t *session) {
   uint32_t depth = own->graphs.tree.depth; // the generation goes on
   dt__graph_tree_fini(&own->graphs.tree, &session->runtime->graphs);
   own->graphs.tree.depth = depth;
-  dt__graph_pool_trim(own->pool);
-  dt__cuda_region_trim(&own->scratch, own->gpu, 0);
-  dt__cuda_region_trim(&own->staged.region, own->gpu, 0);
-  own->pool->trims++;
+  dt__session_device_trim(own);
+  dt__session_device_note(session);
   return NULL;
 }
 
@@ -63,8 +74,38 @@ dt_status_t dt_session_trim(dt_session_t *session) {
   DT_TRY(begin(session, "dt_session_trim"));
   dt_status_t status = trim(session);
   dt__session_end(session);
+  dt__runtime_collect(session->runtime);
   return status;
 }
+
+// ---- The budget -----------------------------------------------------------------------------------
+
+static dt_graph_store_t *store_of(const dt_holder_t *holder) {
+  uintptr_t runtime = (uintptr_t)holder - offsetof(dt_runtime_t, assembled);
+  return &((dt_runtime_t *)runtime)->graphs;
+}
+
+static uint64_t held_bytes(const dt_holder_t *holder, dt_memory_t memory) {
+  uint64_t nodes = dt__graph_nodes(store_of(holder));
+  return nodes * (memory == DT_MEMORY_HOST ? DT_GRAPH_NODE_HOST_BYTES : DT_GRAPH_NODE_BYTES);
+}
+
+// Older than a variant that was used as long ago, which costs more to make.
+static uint64_t last_used(dt_holder_t *holder, dt_memory_t memory) {
+  (void)memory;
+  uint64_t tick = dt__graph_oldest_tick(store_of(holder));
+  return tick == UINT64_MAX || !tick ? tick : tick - 1;
+}
+
+static uint64_t give(dt_holder_t *holder, dt_memory_t memory) {
+  uint64_t before = held_bytes(holder, memory);
+  if (!dt__graph_evict(store_of(holder), 1))
+    return 0;
+  uint64_t after = held_bytes(holder, memory);
+  return before > after ? before - after : 1; // others assemble meanwhile
+}
+
+const dt_holder_kind_t dt__graphs_holder = {held_bytes, last_used, give};
 
 // ---- Copies ---------------------------------------------------------------------------------------
 

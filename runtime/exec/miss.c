@@ -53,9 +53,7 @@ static dt_status_t publish(dt_function_t *function, dt_variant_t *variant) {
     dt__variant_destroy(variant);
     return status ? status : DT_NO_MEMORY();
   }
-  variant->bytes = dt__variant_bytes(variant);
-  variant->made = dt__budget_tick(&function->runtime->budget);
-  (void)atomic_fetch_add_explicit(&function->held_bytes, variant->bytes, memory_order_relaxed);
+  dt__variant_hold(function, variant);
   atomic_store_explicit(&function->list, list, memory_order_release);
   old->retired.destroy = destroy_list;
   dt__reclaim_retire(function->runtime->reclaim, &old->retired);

@@ -24,9 +24,10 @@ dt_status_t dt__records_init(dt_records_t *records, dt_cuda_device_t *device) {
 static void drop(dt_records_t *records, uint64_t end) {
   while (records->begin < end) {
     dt_record_owner_t *owner = &records->owners[records->begin++ % DT_RECORDS];
-    dt_function_t *function = owner->function;
+    const dt_record_owner_t gone = *owner;
     *owner = (dt_record_owner_t){0};
-    dt_function_release(function);
+    dt__variant_release(gone.variant);
+    dt_function_release(gone.function);
   }
 }
 
@@ -50,7 +51,7 @@ dt_status_t dt__records_look(dt_records_t *records, uint32_t index) {
   owner->told = true;
   dt_launch_record_t seen = {.value = record->value, .extent = record->extent};
   atomic_init(&seen.check, check);
-  return dt__status_annotate(dt__record_status(owner->compiled, &seen), "function %s",
+  return dt__status_annotate(dt__record_status(owner->variant->compiled, &seen), "function %s",
                              owner->function->name);
 }
 
@@ -71,8 +72,7 @@ dt_status_t dt__records_reserve(dt_records_t *records, dt_cuda_device_t *device)
 }
 
 dt_status_t dt__records_take(dt_records_t *records, dt_cuda_device_t *device, dt_cu_stream_t stream,
-                             dt_function_t *function, const dt_compiled_t *compiled,
-                             uint32_t *out) {
+                             dt_function_t *function, dt_variant_t *variant, uint32_t *out) {
   // All of the group before is queued by now.
   uint64_t n = records->end;
   if (n % DT_RECORD_GROUP == 0 && n > records->begin)
@@ -80,8 +80,9 @@ dt_status_t dt__records_take(dt_records_t *records, dt_cuda_device_t *device, dt
                 stream);
   *out = (uint32_t)(n % DT_RECORDS);
   records->host[*out] = (dt_cuda_record_t){0};
-  records->owners[*out] = (dt_record_owner_t){.function = function, .compiled = compiled};
+  records->owners[*out] = (dt_record_owner_t){.function = function, .variant = variant};
   dt_function_retain(function);
+  dt__variant_retain(variant);
   records->end = n + 1;
   return NULL;
 }

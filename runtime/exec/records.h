@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Failed checks of calls on a device: a ring of records that kernels write and the host looks at
-// later, each with the function it belongs to.
+// later, each with the function and the variant it belongs to.
 #ifndef DT_RUNTIME_EXEC_RECORDS_H
 #define DT_RUNTIME_EXEC_RECORDS_H
 
@@ -13,8 +13,8 @@
 #define DT_RECORD_GROUPS (DT_RECORDS / DT_RECORD_GROUP)
 
 typedef struct dt_record_owner_t {
-  dt_function_t *function; // a reference, which keeps `compiled`
-  const dt_compiled_t *compiled;
+  dt_function_t *function; // a reference
+  dt_variant_t *variant;   // a reference: it may have left the function's list
   bool told;
 } dt_record_owner_t;
 
@@ -27,7 +27,7 @@ typedef struct dt_records_t {
   dt_cu_event_t events[DT_RECORD_GROUPS]; // behind the last call of a group
 } dt_records_t;
 
-// All calls have ended: releases the functions, whatever their records say.
+// All calls have ended: releases functions and variants, whatever their records say.
 void dt__records_drop(dt_records_t *records);
 // Context current for these and what follows.
 dt_status_t dt__records_init(dt_records_t *records, dt_cuda_device_t *device) DT_MUST_USE;
@@ -39,7 +39,7 @@ dt_status_t dt__records_failure(dt_records_t *records) DT_MUST_USE;
 dt_status_t dt__records_reserve(dt_records_t *records, dt_cuda_device_t *device) DT_MUST_USE;
 // The next record, for a call that is about to be queued on `stream`: its index. One was reserved.
 dt_status_t dt__records_take(dt_records_t *records, dt_cuda_device_t *device, dt_cu_stream_t stream,
-                             dt_function_t *function, const dt_compiled_t *compiled,
+                             dt_function_t *function, dt_variant_t *variant,
                              uint32_t *out) DT_MUST_USE;
 // What record `index` says now, told by this.
 dt_status_t dt__records_look(dt_records_t *records, uint32_t index) DT_MUST_USE;

@@ -66,6 +66,23 @@ static dt_watch_limits_t budgets_of(const dt_runtime_options_t *options,
                              .max_nodes = choose(options->max_nodes, params->max_nodes, 0)};
 }
 
+// What the runtime may hold, and what it holds from the beginning on.
+static dt_status_t keep_budget(dt_runtime_t *runtime, const dt_runtime_options_t *options) {
+  const dt_params_t *params = &runtime->params;
+  uint64_t host = options->max_bytes, device = options->max_device_bytes;
+  const uint64_t max_bytes[DT_MEMORIES] = {
+      [DT_MEMORY_HOST] = host ? host : (uint64_t)params->max_mib << 20,
+      [DT_MEMORY_DEVICE] = device ? device : (uint64_t)params->max_device_mib << 20};
+  DT_TRY(dt__budget_init(&runtime->budget, max_bytes));
+  size_t warm = (size_t)params->warm_mib << 20;
+  if (max_bytes[DT_MEMORY_HOST] && warm > max_bytes[DT_MEMORY_HOST] / 4)
+    warm = (size_t)(max_bytes[DT_MEMORY_HOST] / 4);
+  DT_TRY(dt__pager_create(warm, &runtime->pager));
+  dt__budget_join(&runtime->budget, &runtime->warm, &dt__pager_holder);
+  dt__budget_join(&runtime->budget, &runtime->assembled, &dt__graphs_holder);
+  return NULL;
+}
+
 static dt_status_t runtime_init(dt_runtime_t *runtime, const dt_runtime_options_t *options) {
   DT_TRY(dt__mutex_init(&runtime->devices_mutex, DT_RANK_DEVICES));
   runtime->has_devices_mutex = true;
@@ -84,13 +101,7 @@ static dt_status_t runtime_init(dt_runtime_t *runtime, const dt_runtime_options_
   DT_TRY(dt__reclaim_create(&runtime->reclaim));
   DT_TRY(dt__graph_store_init(&runtime->graphs, (size_t)params->graph_mib << 20));
   runtime->has_graphs = true;
-  uint64_t max_bytes = options->max_bytes ? options->max_bytes : (uint64_t)params->max_mib << 20;
-  size_t warm = (size_t)params->warm_mib << 20;
-  DT_TRY(dt__budget_init(&runtime->budget, max_bytes));
-  if (max_bytes && warm > max_bytes / 4)
-    warm = (size_t)(max_bytes / 4);
-  DT_TRY(dt__pager_create(warm, &runtime->pager));
-  dt__budget_join(&runtime->budget, &runtime->warm, &dt__pager_holder);
+  DT_TRY(keep_budget(runtime, options));
   bool isolated = false;
   DT_TRY(wants_workers(options, params, &isolated));
   dt_workers_options_t workers = workers_of(options, params);
@@ -107,8 +118,10 @@ static dt_status_t runtime_init(dt_runtime_t *runtime, const dt_runtime_options_
 static void runtime_free(dt_runtime_t *runtime) {
   dt__compiler_destroy(runtime->compiler);
   dt__reclaim_destroy(runtime->reclaim);
+  dt__runtime_drop_captured(runtime);
   dt__pool_destroy(runtime->pool);
   dt__budget_leave(&runtime->budget, &runtime->warm);
+  dt__budget_leave(&runtime->budget, &runtime->assembled);
   dt__pager_destroy(runtime->pager);
   dt__budget_fini(&runtime->budget);
   if (runtime->has_graphs && !dt__forked())
@@ -180,16 +193,19 @@ static const dt_runtime_t *runtime_of(const dt_holder_t *warm) {
   return (const dt_runtime_t *)((const char *)warm - offsetof(dt_runtime_t, warm));
 }
 
-static uint64_t warm_bytes(const dt_holder_t *warm) {
-  return dt__pager_bytes(runtime_of(warm)->pager);
+static uint64_t warm_bytes(const dt_holder_t *warm, dt_memory_t memory) {
+  return memory == DT_MEMORY_HOST ? dt__pager_bytes(runtime_of(warm)->pager) : 0;
 }
 
-static uint64_t warm_used(dt_holder_t *warm) {
-  (void)warm;
+static uint64_t warm_used(dt_holder_t *warm, dt_memory_t memory) {
+  (void)warm, (void)memory;
   return 0; // nobody has it
 }
 
-static uint64_t warm_give(dt_holder_t *warm) { return dt__pager_drop(runtime_of(warm)->pager); }
+static uint64_t warm_give(dt_holder_t *warm, dt_memory_t memory) {
+  (void)memory;
+  return dt__pager_drop(runtime_of(warm)->pager);
+}
 
 const dt_holder_kind_t dt__pager_holder = {warm_bytes, warm_used, warm_give};
 

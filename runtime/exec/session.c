@@ -152,8 +152,8 @@ dt_status_t dt__session_spread(dt_session_t *session, const dt_function_t *funct
 
 // After it has grown.
 static void note_held(dt_session_t *session) {
-  atomic_store_explicit(&session->held, session->block.bytes + session->scratch.bytes,
-                        memory_order_relaxed);
+  atomic_store_explicit(&session->held[DT_MEMORY_HOST],
+                        session->block.bytes + session->scratch.bytes, memory_order_relaxed);
   dt__budget_keep(&session->runtime->budget);
 }
 
@@ -177,7 +177,7 @@ void dt__session_drop(dt_session_t *session) {
   dt__region_free(&session->block);
   dt__region_free(&session->scratch);
   session->scratch_stride = 0;
-  atomic_store_explicit(&session->held, 0, memory_order_relaxed);
+  atomic_store_explicit(&session->held[DT_MEMORY_HOST], 0, memory_order_relaxed);
 }
 
 dt_status_t dt__session_grow_scratch(dt_session_t *session, int64_t bytes) {
@@ -197,30 +197,36 @@ dt_status_t dt__session_grow_scratch(dt_session_t *session, int64_t bytes) {
 
 // ---- Giving back ----------------------------------------------------------------------------------
 
-static uint64_t held_bytes(const dt_holder_t *holder) {
+static uint64_t held_bytes(const dt_holder_t *holder, dt_memory_t memory) {
   const dt_session_t *session =
       (const dt_session_t *)((const char *)holder - offsetof(dt_session_t, holder));
-  return atomic_load_explicit(&session->held, memory_order_relaxed);
+  return atomic_load_explicit(&session->held[memory], memory_order_relaxed);
 }
 
 static dt_session_t *session_of(dt_holder_t *holder) {
   return (dt_session_t *)((char *)holder - offsetof(dt_session_t, holder));
 }
 
-static uint64_t last_used(dt_holder_t *holder) {
+static uint64_t last_used(dt_holder_t *holder, dt_memory_t memory) {
+  (void)memory;
   return atomic_load_explicit(&session_of(holder)->used, memory_order_relaxed);
 }
 
 // Of a session that nobody is in; who comes meanwhile waits.
-static uint64_t give(dt_holder_t *holder) {
+static uint64_t give(dt_holder_t *holder, dt_memory_t memory) {
   dt_session_t *session = session_of(holder);
   if (!dt__reclaim_borrow(session->slot))
     return 0;
-  uint64_t bytes = held_bytes(holder);
-  dt__session_drop(session);
+  uint64_t before = held_bytes(holder, memory);
+  if (session->device)
+    dt__session_device_give(session);
+  else
+    dt__session_drop(session);
+  uint64_t given = before - held_bytes(holder, memory);
   dt__reclaim_leave(session->slot);
-  (void)atomic_fetch_add_explicit(&session->runtime->budget.trims, 1, memory_order_relaxed);
-  return bytes;
+  if (given)
+    (void)atomic_fetch_add_explicit(&session->runtime->budget.trims, 1, memory_order_relaxed);
+  return given;
 }
 
 const dt_holder_kind_t dt__session_holder = {held_bytes, last_used, give};

@@ -136,6 +136,8 @@ dt_status_t dt_session_wait(dt_session_t *session) {
   if (!status) {
     status = dt__session_settle(session);
     dt__session_end(session);
+    if (atomic_load_explicit(&session->runtime->garbage, memory_order_relaxed))
+      dt__runtime_collect(session->runtime);
   }
   return dt__status_annotate(status, "dt_session_wait");
 }
@@ -144,6 +146,53 @@ void *dt_session_stream(const dt_session_t *session) {
   return session && session->device ? (void *)session->device->stream->handle : NULL;
 }
 
+// ---- Memory ---------------------------------------------------------------------------------------
+
 uint64_t dt__session_device_bytes(const dt_session_device_t *own) {
   return own->pool->region.bytes + own->scratch.bytes + own->staged.region.bytes;
+}
+
+// False: it had as much before.
+static bool note(dt_session_t *session) {
+  const dt_session_device_t *own = session->device;
+  _Atomic uint64_t *held = session->held;
+  uint64_t host = own->staging.base ? 2 * DT_CUDA_STAGING_ROOM : 0;
+  uint64_t device = dt__session_device_bytes(own);
+  if (atomic_load_explicit(&held[DT_MEMORY_HOST], memory_order_relaxed) == host &&
+      atomic_load_explicit(&held[DT_MEMORY_DEVICE], memory_order_relaxed) == device)
+    return false;
+  atomic_store_explicit(&held[DT_MEMORY_HOST], host, memory_order_relaxed);
+  atomic_store_explicit(&held[DT_MEMORY_DEVICE], device, memory_order_relaxed);
+  return true;
+}
+
+void dt__session_device_note(dt_session_t *session) {
+  if (note(session))
+    dt__budget_keep(&session->runtime->budget);
+}
+
+// Whether all that was queued on the session's stream has been done. Context current.
+static bool is_idle(const dt_session_device_t *own) {
+  const dt_cuda_t *cuda = own->gpu->device->cuda;
+  dt_cu_stream_t stream = own->stream->handle;
+  int capturing = 0;
+  if (own->stream->lent &&
+      (cuda->stream_capturing(stream, &capturing) != DT_CU_SUCCESS || capturing))
+    return false; // to ask it anything else would end the capture
+  return cuda->stream_query(stream) == DT_CU_SUCCESS;
+}
+
+void dt__session_device_give(dt_session_t *session) {
+  dt_session_device_t *own = session->device;
+  dt_status_t status = own->captured ? NULL : dt__cuda_enter(own->gpu->device);
+  bool idle = false;
+  if (!own->captured && !status) {
+    idle = is_idle(own);
+    dt__cuda_leave(own->gpu->device);
+  }
+  dt_status_free(status); // a lost context has nothing to give back
+  if (idle) {
+    dt__session_device_trim(own);
+    (void)note(session);
+  }
 }

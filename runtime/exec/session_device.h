@@ -24,7 +24,12 @@ struct dt_session_device_t {
   int64_t *item_values;
   uint32_t items_cap;
   uint8_t *flag; // pinned: the last predicate that a call read; NULL before the first
+  bool captured; // the caller may replay calls: their memory stays
 };
+
+// graphs.c. Gives back the memory that living results do not need; nothing of the session's is
+// queued.
+void dt__session_device_trim(dt_session_device_t *own);
 
 // call_device.c. A place in the pool for a call's block, as dt__graph_pool_lease says.
 dt_status_t dt__session_lease_pool(dt_session_device_t *own, int64_t bytes, bool grows,

@@ -152,6 +152,7 @@ static dt_status_t copy_bytes(dt_session_t *session, dt_device_t from_place, voi
   }
   DT_TRY(dt__cuda_enter(own->gpu->device));
   dt_status_t status = queue_copy(own, from_place, from, to_place, to, bytes);
+  dt__session_device_note(session);
   dt__cuda_leave(own->gpu->device);
   return status;
 }

@@ -129,7 +129,8 @@ dt_status_t dt__variant_trace(dt_function_t *function, const dt_variant_request_
     return DT_NO_MEMORY();
   variant->number = request->number;
   variant->id = dt__runtime_id(function->runtime);
-  variant->graphs = &function->runtime->graphs;
+  variant->runtime = function->runtime;
+  atomic_init(&variant->refs, 1);
   dt_status_t status = make_guards(function, request, variant);
   if (status) {
     dt__variant_destroy(variant);
@@ -141,11 +142,20 @@ dt_status_t dt__variant_trace(dt_function_t *function, const dt_variant_request_
   return NULL;
 }
 
+void dt__variant_retain(dt_variant_t *variant) {
+  (void)atomic_fetch_add_explicit(&variant->refs, 1, memory_order_relaxed);
+}
+
+void dt__variant_release(dt_variant_t *variant) {
+  if (atomic_fetch_sub_explicit(&variant->refs, 1, memory_order_acq_rel) == 1)
+    dt__variant_destroy(variant);
+}
+
 void dt__variant_destroy(dt_variant_t *variant) {
   if (!variant)
     return;
   dt__bindings_destroy(atomic_load_explicit(&variant->bindings, memory_order_acquire));
-  dt__variant_unload(variant); // waits for launches
+  dt__variant_unload(variant);
   dt__variant_drop_swapped(variant);
   dt__compiled_destroy(variant->compiled);
   dt__guards_destroy(variant->guards);

@@ -4,11 +4,12 @@
 #ifndef DT_RUNTIME_EXEC_VARIANT_H
 #define DT_RUNTIME_EXEC_VARIANT_H
 
-#include "cudagraphs/store.h"
+#include "backend_cuda/driver/driver.h"
 #include "guards/guards.h"
 #include "runtime/base/reclaim.h"
 #include "runtime/base/watch.h"
 #include "runtime/compile/compile.h"
+#include "runtime/exec/budget.h"
 #include "runtime/exec/policy.h"
 
 #include <stdatomic.h>
@@ -47,13 +48,21 @@ typedef struct dt_variant_t {
   struct dt_cuda_gpu_t *gpu; // a reference; NULL on the CPU
   uint32_t number;           // for logs
   bool generic;              // made at a limit, for all sizes
-  uint64_t bytes, made;      // what the budget counts, and the tick of its publication
-  _Atomic uint64_t used;     // the tick of its last use; 0: no call has found it yet
-  uint64_t id;               // of its first segment; the others' follow
-  bool strict_fp;            // its code
-  dt_graph_store_t *graphs;  // the runtime's
-  uint32_t n_symbols;        // length of the symbol array that guards and code use
-  uint32_t n_output_sizes;   // ranks of all outputs, added up
+  // What the budget counts but for copies of constants, and the tick of its publication.
+  uint64_t bytes[DT_MEMORIES], made;
+  _Atomic uint64_t used; // the tick of its last use; 0: no call has found it yet
+  uint64_t id;           // of its first segment; the others' follow
+  bool strict_fp;        // its code
+  dt_runtime_t *runtime; // borrowed
+  // Its list's, and those of records that may tell of its checks yet (records.h).
+  _Atomic uint32_t refs;
+  _Atomic bool captured; // the caller may replay launches of it: it does not go before the function
+  // Once it left its list and nobody is inside: behind all work that may be its; and whether that
+  // is known to be done.
+  dt_cu_event_t behind;
+  bool done;
+  uint32_t n_symbols;      // length of the symbol array that guards and code use
+  uint32_t n_output_sizes; // ranks of all outputs, added up
   dt_output_info_t *outputs;
   dt_bindings_t *_Atomic bindings;
   int64_t
@@ -94,10 +103,10 @@ dt_status_t dt__variant_trace(dt_function_t *function, const dt_variant_request_
 // Its code, where it is to have any.
 dt_status_t dt__variant_compile(dt_function_t *function, const dt_variant_request_t *request,
                                 dt_variant_t *variant) DT_MUST_USE;
-// What it holds, as far as it is counted: graph, code and packed constants (evict.c).
-uint64_t dt__variant_bytes(const dt_variant_t *variant);
-// Destroys bindings too. NULL allowed.
+// Destroys bindings too; nobody else has a reference. NULL allowed.
 void dt__variant_destroy(dt_variant_t *variant);
+void dt__variant_retain(dt_variant_t *variant);
+void dt__variant_release(dt_variant_t *variant);
 // Bindings that device copies of constants may be shared with: those of a list's variants, and
 // new ones (entries may be NULL).
 typedef struct dt_bindings_peers_t {
@@ -115,7 +124,11 @@ dt_status_t dt__bindings_create(const dt_function_t *function, const dt_variant_
 dt_status_t dt__bindings_upload(const dt_variant_t *variant, const dt_bindings_peers_t *peers,
                                 dt_bindings_t *bindings) DT_MUST_USE;
 dt_status_t dt__bindings_once(const dt_variant_t *variant, dt_bindings_t *bindings) DT_MUST_USE;
-// Waits for launches and unloads. Nobody is inside the variant.
+// The function's mutex held: the bindings come into use, or go out of it. The bytes of copies that
+// no other bindings in use have.
+uint64_t dt__bindings_come(const dt_bindings_t *bindings);
+uint64_t dt__bindings_go(const dt_bindings_t *bindings);
+// Waits for launches where they may not have been done, and unloads. Nobody is inside the variant.
 void dt__variant_unload(dt_variant_t *variant);
 void dt__bindings_destroy(dt_bindings_t *bindings); // NULL allowed
 // bind.c, under the function's mutex: bindings of a new variant, with constants as last updated.

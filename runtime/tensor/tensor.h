@@ -39,6 +39,7 @@ typedef struct dt_storage_t {
   // to tell whoever uses one.
   _Atomic bool ended;
   dt_status_t (*why_ended)(const struct dt_storage_t *storage);
+  uint32_t in_use; // of a constant's copy: by bindings that are in use; their function's mutex
 } dt_storage_t;
 
 #define DT_STORAGE_ALIGNMENT ((size_t)64)

@@ -245,6 +245,8 @@ dt_cu_result_t cuModuleUnload(dt_cu_module_t module) {
   }
   if (fake_graph_flies(module->id))
     fake_violation("cuModuleUnload: a graph in flight uses the module");
+  else if (fake_is_queued(module->ptx, module->id))
+    fake_violation("cuModuleUnload: a launch that is queued uses the module");
   fake_drain();
   drop_functions((uint32_t)(module - modules));
   ptx_module_destroy(module->ptx);

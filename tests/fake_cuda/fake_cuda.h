@@ -7,8 +7,8 @@
 //  - work is queued and done as late as possible, in an order of the seed's choice among those that
 //    waits allow, so that a missing wait gives wrong data;
 //  - every access is kept with a vector clock: two that conflict and are unordered are a violation,
-//    as are uses of freed or unmapped memory, frees under work in flight, calls without a current
-//    context, and launches that the device would refuse;
+//    as are uses of freed or unmapped memory, frees under work in flight, unloads of queued
+//    code, calls without a current context, and launches that the device would refuse;
 //  - any call can be made to fail, at its n-th time, once or for ever after.
 //
 // In the environment, for programs that do not know this driver for what it is: FAKE_CUDA_STRICT=1

@@ -299,6 +299,13 @@ bool fake_graph_flies(uint64_t module) {
   return false;
 }
 
+bool fake_replay_uses(const fake_replay_t *replay, uint64_t module) {
+  for (uint32_t k = 0; k < replay->shape->n_kernels; k++)
+    if (replay->settings[k]->code.module == module)
+      return true;
+  return false;
+}
+
 // ---- Launches -----------------------------------------------------------------------------------
 
 static fake_replay_t *create_replay(dt_cu_graph_exec_t exec) {

@@ -114,6 +114,8 @@ void fake_release_order(fake_order_t *order);       // may be NULL
 bool fake_is_waited_for(const fake_order_t *order); // by the host
 // Whether the host has waited for every access to the range.
 bool fake_range_idle(dt_cu_ptr_t begin, size_t bytes);
+// Whether a launch of the module, by itself or in a graph, is queued and not done.
+bool fake_is_queued(const ptx_module_t *ptx, uint64_t module);
 void fake_drain(void); // does all work of all streams and lets the host know
 
 // Whether a launch on the stream may come early by our rule: what this thread queued there last is
@@ -169,6 +171,7 @@ uint32_t fake_graph_held(void);
 void fake_replay_destroy(struct fake_replay_t *replay); // may be NULL
 // Whether a graph launch that the host has not waited for uses the module's code.
 bool fake_graph_flies(uint64_t module);
+bool fake_replay_uses(const struct fake_replay_t *replay, uint64_t module);
 // A kernel that is running sets a condition. NULL: done; else what is wrong. `thread` is a number
 // of the thread within the grid.
 const char *fake_condition_set(uint64_t handle, uint32_t value, uint64_t thread);

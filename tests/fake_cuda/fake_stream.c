@@ -402,6 +402,14 @@ static void finish(uint32_t s, uint64_t number) {
     continue;
 }
 
+bool fake_is_queued(const ptx_module_t *ptx, uint64_t module) {
+  for (uint32_t k = 0; k < FAKE_STREAMS; k++)
+    for (const fake_work_t *work = streams[k].first; work; work = work->next)
+      if (work->module == ptx || (work->replay && fake_replay_uses(work->replay, module)))
+        return true;
+  return false;
+}
+
 void fake_drain(void) {
   while (do_one())
     continue;

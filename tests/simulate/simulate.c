@@ -369,13 +369,15 @@ static void call(host_t *host) {
   d.scale = owned->scale_now;
   after = d;
   owned->program->in_c(&after);
-  say("  call %s in session %u, n %lld%s", owned->program->name, s, (long long)d.n,
-      troubles[which].name);
+  bool as_graph = chance(30);
+  say("  call %s in session %u, n %lld%s%s", owned->program->name, s, (long long)d.n,
+      as_graph ? " as a graph" : "", troubles[which].name);
   dt_tensor_t *in[N_IN], *out = NULL;
   fill(host, s, &d, in);
   dt_call_options_t how;
   dt_cancel_t flag = {0};
   begin_trouble(which, &how, &flag);
+  how.mode = as_graph ? DT_CALL_REDUCE_OVERHEAD : DT_CALL_DEFAULT;
   dt_status_t status = dt_call_with(host->sessions[s], owned->function, in, N_IN, &out, 1, &how);
   end_trouble();
   if (!status) // a device tells then
@@ -496,21 +498,35 @@ static void take_step(host_t *host) {
 }
 
 // ---- Lives ----------------------------------------------------------------------------------------
-static void live(uint64_t seed, long *calls, long *failed) {
+typedef struct sums_t {
+  long calls, failed;
+  uint64_t variants, graphs, trims; // that limits on memory took
+  uint64_t of_devices;              // lives in which variants of devices went
+} sums_t;
+
+static void live(uint64_t seed, sums_t *sums) {
   host_t host = {0};
   life = drawn = seed;
   step_no = 0;
   dt_runtime_options_t options = {.struct_size = sizeof(options),
                                   .threads = 1 + below(3),
                                   .compile_threads = 1 + below(2),
-                                  .max_bytes = chance(40) ? 100000 + below(1000000) : 0};
-  say("life %llu: %u threads, %u compile threads, at most %llu bytes", (unsigned long long)seed,
-      options.threads, options.compile_threads, (unsigned long long)options.max_bytes);
+                                  .max_bytes = chance(40) ? 100000 + below(1000000) : 0,
+                                  .max_device_bytes = chance(40) ? 1 + below(3000000) : 0};
+  say("life %llu: %u threads, %u compile threads, at most %llu bytes and %llu of the device",
+      (unsigned long long)seed, options.threads, options.compile_threads,
+      (unsigned long long)options.max_bytes, (unsigned long long)options.max_device_bytes);
   ok(dt_runtime_create(&options, &host.runtime), "a runtime");
   make_session(&host);
   make_function(&host);
   for (step_no = 1; step_no <= STEPS; step_no++)
     take_step(&host);
+  dt_runtime_stats_t stats = {.struct_size = sizeof(stats)};
+  ok(dt_runtime_stats(host.runtime, &stats), "what the runtime holds");
+  sums->variants += stats.evicted_variants;
+  sums->of_devices += stats.evicted_device_bytes > 0;
+  sums->graphs += stats.evicted_graphs;
+  sums->trims += stats.trims;
   for (uint32_t k = 0; k < FUNCTIONS; k++)
     drop_function(&host.functions[k]);
   for (uint32_t k = 0; k < SESSIONS; k++)
@@ -518,8 +534,8 @@ static void live(uint64_t seed, long *calls, long *failed) {
   dt_runtime_release(host.runtime);
   if (fake_cuda_held())
     fail("%u things of the device are left", fake_cuda_held());
-  *calls += host.calls;
-  *failed += host.failed;
+  sums->calls += host.calls;
+  sums->failed += host.failed;
 }
 
 int main(int argc, char **argv) {
@@ -528,10 +544,11 @@ int main(int argc, char **argv) {
     return 2;
   }
   uint64_t first = strtoull(argv[1], NULL, 10), lives = strtoull(argv[2], NULL, 10);
-  long calls = 0, failed = 0, threads = 0, files = 0;
+  long threads = 0, files = 0;
+  sums_t sums = {0};
   verbose = argc == 4;
   for (uint64_t k = 0; k < lives; k++) {
-    live(first + k, &calls, &failed);
+    live(first + k, &sums);
     // What a process takes once it has taken in its first lives.
     long threads_now = process_threads(k >= 8 ? threads : LONG_MAX),
          files_now = process_descriptors();
@@ -541,7 +558,14 @@ int main(int argc, char **argv) {
     threads = threads_now > threads ? threads_now : threads;
     files = files_now > files ? files_now : files;
   }
-  (void)printf("%llu lives from seed %llu: %ld calls, %ld of them failed as they should\n",
-               (unsigned long long)lives, (unsigned long long)first, calls, failed);
+  (void)printf(
+      "%llu lives from seed %llu: %ld calls, %ld of them failed as they should; %llu "
+      "variants, %llu graphs and %llu sessions' memory went for limits, variants of devices "
+      "in %llu lives\n",
+      (unsigned long long)lives, (unsigned long long)first, sums.calls, sums.failed,
+      (unsigned long long)sums.variants, (unsigned long long)sums.graphs,
+      (unsigned long long)sums.trims, (unsigned long long)sums.of_devices);
+  if (lives >= 20 && (!sums.of_devices || !sums.variants || !sums.trims))
+    fail("in so many lives nothing of a device, no variant or no session's memory went");
   return 0;
 }
