@@ -175,6 +175,10 @@ dt_status_t dt__sym_require(dt_symenv_t *env, dt_sym_t cond, const dt_origin_t *
 // of its sizes: DT_E_SHAPE where that is false, so that there are no sizes for which all hold.
 dt_status_t dt__sym_recheck(dt_symenv_t *env, dt_sym_t cond, const dt_origin_t *origin,
                             const char *what) DT_MUST_USE;
+// Whether no numbers in the symbols' ranges fulfil all conditions, found by trying both sides of
+// what leaves a choice; false may mean that it was not found. Slow: for telling why something
+// failed.
+bool dt__sym_exclude_each_other(const dt_symenv_t *env, uint32_t n, const dt_sym_t *conds);
 // The integer itself, by hint, under a guard; DT_E_STATE without a hint.
 dt_status_t dt__sym_specialize(dt_symenv_t *env, dt_sym_t e, const dt_origin_t *origin,
                                int64_t *out) DT_MUST_USE;

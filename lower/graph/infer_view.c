@@ -185,7 +185,7 @@ dt_status_t dt__shape_rule_permute(dt_infer_t *ctx) {
 static bool may_repeat(const dt_symenv_t *env, dt_sym_t in, dt_sym_t out) {
   int64_t in_hint = 0, out_hint = 0;
   uint32_t newest = 0;
-  if (dt__sym_newest_unbacked(env, in, &newest))
+  if (dt__sym_newest_unbacked(env, in, &newest) || dt__sym_newest_unbacked(env, out, &newest))
     return true;
   return dt__sym_hint(env, in, &in_hint) && dt__sym_hint(env, out, &out_hint) && in_hint == 1;
 }

@@ -152,7 +152,7 @@ static dt_status_t run_front(void *opaque) {
       dt__pipeline_run(&compile->arena, compile->env, traced->graph, &compile->target, NULL,
                        compile->compiler->verify, observe_stage, &dumper, &compile->program);
   dt__text_fini(&dumper.last);
-  return status;
+  return dt__pipeline_explain(traced, status);
 }
 
 // "gather: index of ids (model.c:41)": what failed, and the line of the program that asked for it.

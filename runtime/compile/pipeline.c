@@ -336,3 +336,37 @@ dt_status_t dt__pipeline_run(dt_arena_t *arena, dt_symenv_t *env, const dt_graph
     return name_stage(arena, env, graph, target, until, status);
   return status;
 }
+
+// Asked of what was traced, before any stage learned something: a stage that is wrong explains
+// nothing.
+static bool is_impossible(const dt_traced_t *traced) {
+  uint32_t n = 0, most = traced->conds.len + traced->graph->asserts.len;
+  dt_sym_t *conds = dt__calloc(most + 1, sizeof(*conds));
+  for (uint32_t k = 0; conds && k < traced->conds.len; k++)
+    conds[n++] = traced->conds.items[k].cond;
+  for (uint32_t k = 0; conds && k < traced->graph->asserts.len; k++)
+    conds[n++] = traced->graph->asserts.items[k].cond;
+  bool impossible = dt__sym_exclude_each_other(traced->env, n, conds);
+  dt__free(conds);
+  return impossible;
+}
+
+dt_status_t dt__pipeline_explain(const dt_traced_t *traced, dt_status_t status) {
+  const dt_graph_t *graph = traced->graph;
+  if (dt_status_code(status) != DT_E_INTERNAL || !is_impossible(traced))
+    return status;
+  dt_origin_t at = {0};
+  const char *what = "a condition on sizes";
+  if (traced->conds.len)
+    at = traced->conds.items[traced->conds.len - 1].origin;
+  if (graph->asserts.len) {
+    at = graph->asserts.items[graph->asserts.len - 1].origin;
+    what = graph->asserts.items[graph->asserts.len - 1].what;
+  }
+  dt_status_t told = DT_FAIL(DT_E_SHAPE,
+                             "what the program requires of sizes and data contradicts itself; the "
+                             "last of it: %s (%s:%d)",
+                             what ? what : "a check", at.file ? at.file : "", at.line);
+  dt_status_free(status);
+  return told;
+}

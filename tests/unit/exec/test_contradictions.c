@@ -61,6 +61,26 @@ static void test_too_small_for_the_data(void **state) {
     }
 }
 
+// One element is repeated as often as data says, also by a variant that was made for more of them.
+static dt_status_t repeated(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  dt_sym_t u = dt_item(t, in[1]);
+  (void)closure;
+  out[0] = dt_neg(t, dt_expand(t, in[0], 1, &u));
+  return NULL;
+}
+
+static void test_expand_by_data(void **state) {
+  fixture_t *fixture = *state;
+  dt_function_options_t options = options_of(2, inputs);
+  dt_function_t *function = function_of(fixture, repeated, NULL, &options);
+  expect_ok(call(fixture, function, 3, 3));
+  expect_code(call(fixture, function, 3, 1), DT_E_SHAPE);
+  expect_ok(call(fixture, function, 1, 4));
+  expect_ok(call(fixture, function, 1, 0));
+  expect_code(call(fixture, function, 1, -1), DT_E_SHAPE);
+  dt_function_release(function);
+}
+
 // ---- Checks that exclude each other -----------------------------------------------------------------
 // Each is possible; there is no size for both.
 static dt_status_t quotient(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
@@ -149,6 +169,7 @@ static void test_unbacked_dims_have_no_other_limit(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_too_small_for_the_data),
+      cmocka_unit_test(test_expand_by_data),
       cmocka_unit_test(test_checks_exclude_each_other),
 #ifdef DT_HAVE_LLVM
       cmocka_unit_test(test_steps_reach_the_limit),
