@@ -58,15 +58,16 @@ static void every_entry_waits_where_there_is_the_instruction(void **state) {
 
 // ---- Constants ------------------------------------------------------------------------------------
 
-// A product with an operand that the text names, alone, and with rows in front of it.
-static uint32_t marks_of(const char *rows, const char *operand, const dt_cuda_model_t *model) {
+// Rows of so many elements that `rows` is made of, times an operand that the text names.
+static uint32_t marks_of(int columns, const char *rows, const char *operand,
+                         const dt_cuda_model_t *model) {
   char text[1024];
   (void)snprintf(text, sizeof(text),
                  "graph (s0: [0, 140737488355327]) {\n"
-                 "  %%1 = input \"x\" f16[s0, 384] strides [384, 1] contiguous\n"
-                 "  %%2 = %s\n  %%3 = %s\n"
+                 "  %%1 = input \"x\" f16[s0, %d] strides [%d, 1] contiguous\n"
+                 "  %%2 = %s\n  %%3 = %s : f16[s0, %d]\n"
                  "  %%4 = matmul %%3, %%2 : f16[s0, 192]\n  return %%4\n}\n",
-                 operand, rows);
+                 columns, columns, operand, rows, columns);
   gpu_rig_t r;
   gpu_rig_open(&r, text, model, false);
   uint32_t marks = count(r.ptx, MARK);
@@ -78,15 +79,16 @@ static uint32_t marks_of(const char *rows, const char *operand, const dt_cuda_mo
 static void constants_alone_are_copied_early(void **state) {
   (void)state;
   static const char constant[] = "constant \"w\" f16[384, 192] key 1";
+  static const char narrow[] = "constant \"w\" f16[64, 192] key 1";
   static const char input[] = "input \"w\" f16[384, 192] strides [192, 1] contiguous";
-  static const char *const rows[] = {"relu %1 : f16[s0, 384]",
-                                     "softmax %1 {axes = [1]} : f16[s0, 384]"};
+  static const char *const rows[] = {"relu %1", "softmax %1 {axes = [1]}"};
   static const dt_cuda_model_t a100 = {8, 0, 108, 163 << 10, 40 << 20};
   for (uint32_t k = 0; k < 2; k++) {
-    assert_true(marks_of(rows[k], constant, &h100) > 0);
-    assert_int_equal(marks_of(rows[k], input, &h100), 0);
+    assert_true(marks_of(384, rows[k], constant, &h100) > 0);
+    assert_true(marks_of(64, rows[k], narrow, &h100) > 0); // of which a warp makes several at once
+    assert_int_equal(marks_of(384, rows[k], input, &h100), 0);
   }
-  assert_int_equal(marks_of(rows[0], constant, &a100), 0);
+  assert_int_equal(marks_of(384, rows[0], constant, &a100), 0);
 }
 
 // ---- Mutations ------------------------------------------------------------------------------------
