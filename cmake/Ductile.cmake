@@ -75,23 +75,31 @@ function(dt_link_parts target)
   endif()
 endfunction()
 
-# dt_add_test(LABEL.PART.NAME SOURCES … [PARTS …] [LIBS …] [ARGS …] [TURN …]): a cmocka program and its
-# CTest entry, labelled with the first component of its name. TURN: tests/turn.sh's numbers.
-function(dt_add_test name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;PARTS;LIBS;ARGS;TURN" ${ARGN})
+# How long a test may take. Tools that slow programs down want more (scripts/test-long valgrind).
+set(DUCTILE_TEST_SECONDS 600 CACHE STRING "seconds after which a test has failed")
+
+# dt_add_test_of(LABEL.PART.NAME TARGET [ARGS …] [TURN …]): a CTest entry of a program that there is, labelled
+# with the first component of its name. TURN: tests/turn.sh's numbers.
+function(dt_add_test_of name target)
+  cmake_parse_arguments(ARG "" "" "ARGS;TURN" ${ARGN})
   if(ARG_TURN)
     list(PREPEND ARG_TURN "${CMAKE_SOURCE_DIR}/tests/turn.sh")
-  endif()
-  string(REPLACE "." "_" target ${name})
-  add_executable(${target} ${ARG_SOURCES})
-  dt_link_parts(${target} PARTS ${ARG_PARTS})
-  target_link_libraries(${target} PRIVATE ${ARG_LIBS} cmocka Threads::Threads m)
-  if(ARG_TURN)
     set(target $<TARGET_FILE:${target}>)
   endif()
   add_test(NAME ${name} COMMAND ${ARG_TURN} ${target} ${ARG_ARGS} WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
   string(REGEX MATCH "^[^.]+" label ${name})
-  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 600)
+  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT ${DUCTILE_TEST_SECONDS})
+endfunction()
+
+# dt_add_test(LABEL.PART.NAME SOURCES … [PARTS …] [LIBS …] [ARGS …] [TURN …]): a cmocka program and its
+# CTest entry.
+function(dt_add_test name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;PARTS;LIBS;ARGS;TURN" ${ARGN})
+  string(REPLACE "." "_" target ${name})
+  add_executable(${target} ${ARG_SOURCES})
+  dt_link_parts(${target} PARTS ${ARG_PARTS})
+  target_link_libraries(${target} PRIVATE ${ARG_LIBS} cmocka Threads::Threads m)
+  dt_add_test_of(${name} ${target} ARGS ${ARG_ARGS} TURN ${ARG_TURN})
 endfunction()
 
 # dt_add_script_test(LABEL.NAME COMMAND … [TIMEOUT SECONDS]): a test that is a program of the host.
@@ -99,7 +107,7 @@ endfunction()
 function(dt_add_script_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "COMMAND" ${ARGN})
   if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 600)
+    set(ARG_TIMEOUT ${DUCTILE_TEST_SECONDS})
   endif()
   add_test(NAME ${name} COMMAND ${ARG_COMMAND} WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
   string(REGEX MATCH "^[^.]+" label ${name})

@@ -221,3 +221,19 @@ bool rg_same_memory(const rg_run_t *run, const dt_graph_t *graph, const rg_args_
       return false;
   return true;
 }
+
+bool rg_same_outputs(rg_run_t *run, const dt_eval_value_t *expected, void *const *outputs,
+                     dt_text_t *text) {
+  for (uint32_t k = 0; k < run->p->n_outputs; k++) {
+    dt_eval_report_t report = {0};
+    bool good = dt__eval_compare(&expected[k], outputs[k], NULL, &report);
+    run->out->compared += report.compared;
+    run->out->uncertain += report.uncertain;
+    if (good)
+      continue;
+    dt__text_printf(text, "output %u: ", k);
+    dt__eval_report_print(&expected[k], &report, text);
+    return false;
+  }
+  return true;
+}

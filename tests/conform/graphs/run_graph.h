@@ -86,6 +86,11 @@ dt_status_t rg_guards(const dt_traced_t *traced, dt_guards_t **out) DT_MUST_USE;
 // Whether a call left `args` as `fresh` ones with the graph's updates, of values `expected`, made.
 bool rg_same_memory(const rg_run_t *run, const dt_graph_t *graph, const rg_args_t *args,
                     const rg_args_t *fresh, const dt_eval_value_t *expected, const char **out_what);
+// Whether the memory of all outputs holds what the evaluator finds; what was compared is counted.
+// False:
+// `*text`, initialised, says which does not.
+bool rg_same_outputs(rg_run_t *run, const dt_eval_value_t *expected, void *const *outputs,
+                     dt_text_t *text);
 // Whether `status` is a failure, which then is the outcome; frees it.
 bool rg_failed(rg_run_t *run, rg_kind_t kind, const char *what, dt_status_t status);
 // Finds the first stage whose interpretation is wrong at call `call`. With `kind` RG_RIGHT a wrong

@@ -99,24 +99,14 @@ static void wrong(rg_run_t *run, uint32_t call, const char *what) {
 static void compare(loops_t *l, uint32_t call, const passed_t *v, const rg_args_t *args,
                     const rg_args_t *fresh, const dt_eval_value_t *expected, void *const *outputs) {
   rg_run_t *run = l->run;
-  for (uint32_t k = 0; k < run->p->n_outputs; k++) {
-    dt_eval_report_t report = {0};
-    bool good = dt__eval_compare(&expected[k], outputs[k], NULL, &report);
-    run->out->compared += report.compared;
-    run->out->uncertain += report.uncertain;
-    if (good)
-      continue;
-    dt_text_t text;
-    dt__text_init(&text);
-    dt__text_printf(&text, "output %u: ", k);
-    dt__eval_report_print(&expected[k], &report, &text);
-    wrong(run, call, dt__text_str(&text));
-    dt__text_fini(&text);
-    return;
-  }
+  dt_text_t text;
+  dt__text_init(&text);
   const char *what = NULL;
-  if (!rg_same_memory(run, v->traced->graph, args, fresh, expected + run->p->n_outputs, &what))
+  if (!rg_same_outputs(run, expected, outputs, &text))
+    wrong(run, call, dt__text_str(&text));
+  else if (!rg_same_memory(run, v->traced->graph, args, fresh, expected + run->p->n_outputs, &what))
     wrong(run, call, what);
+  dt__text_fini(&text);
 }
 
 static dt_status_t answer(loops_t *l, uint32_t call, const passed_t *v, void *const *inputs,

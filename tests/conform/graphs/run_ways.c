@@ -126,22 +126,12 @@ static bool wrong(rg_run_t *run, const way_t *way, uint32_t call, const char *wh
 
 static bool right_outputs(rg_run_t *run, const way_t *way, uint32_t call,
                           const dt_eval_value_t *expected, const answers_t *got) {
-  for (uint32_t k = 0; k < run->p->n_outputs; k++) {
-    dt_eval_report_t report = {0};
-    bool good = dt__eval_compare(&expected[k], got->outputs[k], NULL, &report);
-    run->out->compared += report.compared;
-    run->out->uncertain += report.uncertain;
-    if (good)
-      continue;
-    dt_text_t text;
-    dt__text_init(&text);
-    dt__text_printf(&text, "output %u: ", k);
-    dt__eval_report_print(&expected[k], &report, &text);
-    (void)wrong(run, way, call, dt__text_str(&text));
-    dt__text_fini(&text);
-    return false;
-  }
-  return true;
+  dt_text_t text;
+  dt__text_init(&text);
+  bool right = rg_same_outputs(run, expected, got->outputs, &text) ||
+               wrong(run, way, call, dt__text_str(&text));
+  dt__text_fini(&text);
+  return right;
 }
 
 // The same number, or within what both are known to.
