@@ -209,7 +209,7 @@ static ways_t ways_of(const dt_contraction_t *c, const dt_target_t *target) {
     return WAYS(chain_ways);
   if (factor_bytes(c) != 2)
     return WAYS(plain_ways);
-  return target->matrix_groups ? WAYS(group_ways) : WAYS(half_ways);
+  return target->matrix_groups && !target->strict_fp ? WAYS(group_ways) : WAYS(half_ways);
 }
 
 static dt_sym_t condition_of(dt_program_t *program, const dt_contraction_t *c,

@@ -9,6 +9,7 @@
 //                  which pitches keep in different banks
 //   m innermost    vectors of V rows: i stands at (i / V) * 4 V + y V + i % V
 #include "backend_cuda/emit/matmul.h"
+#include "backend_cuda/emit/ptx.h"
 
 #define MAX_SIDE 64 // of MAX_SUMS over the least rows or columns, among 4 or 8 threads
 #define MAX_STEP 4  // elements of k at a time
@@ -23,6 +24,12 @@ typedef struct side_t {
 } side_t;
 
 #define MANY_SUMS 96 // which leave few registers
+
+// Multiply-adds written out for a thread. More are a loop: the assembler would take seconds for
+// them, and keep more of what they read than there are registers, of halves sooner, which each take
+// one of their own.
+#define MAX_WRITTEN 1024
+#define MAX_WRITTEN_HALVES 256
 
 static uint32_t step_of(const dt_tile_t *t) {
   return dt_dtype_size(t->plan.dtype) == 8 || t->n_sums > MANY_SUMS ? 2 : 4;
@@ -121,19 +128,49 @@ static void step_over(dt_tile_t *t, side_t *a, side_t *b, uint32_t at, LLVMValue
   }
 }
 
+// Steps of k that are written out: all of the thread's part, or what divides it.
+static uint32_t written_of(const dt_tile_t *t, uint32_t part) {
+  uint32_t most = t->plan.a.dtype == t->plan.dtype ? MAX_WRITTEN : MAX_WRITTEN_HALVES;
+  uint32_t steps = step_of(t);
+  while (part % (2 * steps) == 0 && 2 * steps * t->n_sums <= most)
+    steps *= 2;
+  return steps;
+}
+
+static void advance(dt_tile_t *t, side_t *s, LLVMValueRef k) {
+  uint32_t by_k = s->o->along_k ? element_of(s) : s->o->pitch;
+  s->at = LLVMBuildAdd(t->k->m->b, s->at, dt__matmul_step(t, k, by_k, 0), "");
+}
+
+static void multiply_steps(dt_tile_t *t, side_t *a, side_t *b, uint32_t steps) {
+  dt_emit_t *m = t->k->m;
+  LLVMValueRef sums[DT_MATMUL_MAX_SUMS];
+  for (uint32_t i = 0; i < t->n_sums; i++)
+    sums[i] = LLVMBuildLoad2(m->b, t->type, t->sums[i], "");
+  for (uint32_t k = 0; k < steps; k += step_of(t))
+    step_over(t, a, b, k, sums);
+  for (uint32_t i = 0; i < t->n_sums; i++)
+    LLVMBuildStore(m->b, sums[i], t->sums[i]);
+}
+
 void dt__matmul_fma(dt_tile_t *t, LLVMValueRef at) {
   dt_emit_t *m = t->k->m;
   side_t a = side_of(t, &t->plan.a), b = side_of(t, &t->plan.b);
-  uint32_t part = t->plan.matmul->depth / t->plan.parts;
-  LLVMValueRef sums[DT_MATMUL_MAX_SUMS];
+  uint32_t part = t->plan.matmul->depth / t->plan.parts, steps = written_of(t, part);
+  uint32_t level = t->level + 2;
   begin_side(t, &a, at);
   begin_side(t, &b, at);
-  for (uint32_t i = 0; i < t->n_sums; i++)
-    sums[i] = LLVMBuildLoad2(m->b, t->type, t->sums[i], "");
-  for (uint32_t k = 0; k < part; k += step_of(t))
-    step_over(t, &a, &b, k, sums);
-  for (uint32_t i = 0; i < t->n_sums; i++)
-    LLVMBuildStore(m->b, sums[i], t->sums[i]);
+  if (steps == part) {
+    multiply_steps(t, &a, &b, part);
+    return;
+  }
+  LLVMValueRef k = dt__loop_open(t->k, level, dt__emit_i64(m, 0), dt__emit_i64(m, part), steps);
+  dt__ptx_no_unroll(m);
+  k = LLVMBuildTrunc(m->b, k, m->t_i32, "");
+  advance(t, &a, k);
+  advance(t, &b, k);
+  multiply_steps(t, &a, &b, steps);
+  dt__loop_close(t->k, level);
 }
 
 void dt__matmul_fma_store(dt_tile_t *t, LLVMValueRef at) {

@@ -97,8 +97,15 @@ static void test_followed(void **state) {
 
 static void test_strict(void **state) {
   (void)state;
-  check(&(gemm_case_t){.dtype = "f32", .strict = true});
-  check(&(gemm_case_t){.dtype = "f16", .strict = true});
+  static const char *const dtypes[] = {"f32", "f64", "f16", "bf16"};
+  for (uint32_t d = 0; d < 4; d++)
+    for (int turned = 0; turned < 4; turned++)
+      check(&(gemm_case_t){.dtype = dtypes[d],
+                           .a_turned = turned & 1,
+                           .b_turned = turned & 2,
+                           .batched = turned == 2,
+                           .strict = true,
+                           .follow = turned & 1 ? GEMM_BIAS_GELU : GEMM_NOTHING});
 }
 
 static void test_attention(void **state) {
