@@ -143,7 +143,7 @@ static bool start(pool_t *pool, worker_t *worker) {
     }
     (void)close(jobs[1]);
     (void)close(answers[0]);
-    _exit(serve(pool, jobs[0], answers[1]));
+    exit(serve(pool, jobs[0], answers[1]));
   }
   (void)close(jobs[0]);
   (void)close(answers[1]);

@@ -63,34 +63,38 @@ static dt_status_t require(const broadcast_t *b, dt_sym_t cond, uint32_t k, uint
   return status;
 }
 
+dt_sym_t dt__graph_broadcast_size(dt_symenv_t *env, dt_sym_t a, dt_sym_t b, dt_sym_t *must) {
+  dt_sym_t one = dt__sym_const(env, 1);
+  *must = one;
+  if (dt__sym_known_eq(env, a, one))
+    return b;
+  if (dt__sym_known_eq(env, a, b) || dt__sym_known_eq(env, b, one))
+    return a;
+  int64_t a_hint = 0, b_hint = 0;
+  uint32_t newest = 0;
+  bool repeats = dt__sym_newest_unbacked(env, a, &newest) ||
+                 dt__sym_newest_unbacked(env, b, &newest) ||
+                 (dt__sym_hint(env, a, &a_hint) && dt__sym_hint(env, b, &b_hint) &&
+                  (a_hint == 1 || b_hint == 1));
+  dt_sym_t a_is_one = dt__sym_eq(env, a, one), equal = dt__sym_eq(env, a, b);
+  dt_sym_t any = dt__sym_or(env, equal, dt__sym_or(env, a_is_one, dt__sym_eq(env, b, one)));
+  // A rebuilt graph finds the question answered by the facts of the first time.
+  repeats = repeats || (any.id && dt__sym_known_true(env, any));
+  *must = repeats ? any : equal;
+  return repeats ? dt__sym_select(env, a_is_one, b, a) : a;
+}
+
 // Folds the size of value `k` into the result's.
 static dt_status_t join_size(broadcast_t *b, uint32_t k, uint32_t dim) {
-  dt_symenv_t *env = b->graph->env;
-  dt_sym_t a = b->sizes[dim], c = size_at(b, k, dim);
+  dt_sym_t a = b->sizes[dim], c = size_at(b, k, dim), must = {0};
   if (c.id == 0)
     return NULL;
-  dt_sym_t one = dt__sym_const(env, 1);
-  if (a.id == 0 || dt__sym_known_eq(env, a, one)) {
-    b->sizes[dim] = c;
+  dt_sym_t size = a.id ? dt__graph_broadcast_size(b->graph->env, a, c, &must) : c;
+  if (a.id)
+    DT_TRY(require(b, must, k, dim));
+  if (size.id != a.id)
     b->from[dim] = k;
-    return NULL;
-  }
-  if (dt__sym_known_eq(env, a, c) || dt__sym_known_eq(env, c, one))
-    return NULL;
-  int64_t a_hint = 0, c_hint = 0;
-  bool hinted = dt__sym_hint(env, a, &a_hint) && dt__sym_hint(env, c, &c_hint);
-  uint32_t newest = 0;
-  bool repeats =
-      hinted ? a_hint == 1 || c_hint == 1
-             : dt__sym_newest_unbacked(env, a, &newest) || dt__sym_newest_unbacked(env, c, &newest);
-  dt_sym_t a_is_one = dt__sym_eq(env, a, one), equal = dt__sym_eq(env, a, c);
-  dt_sym_t any = dt__sym_or(env, equal, dt__sym_or(env, a_is_one, dt__sym_eq(env, c, one)));
-  // A rebuilt graph finds the question answered by the facts of the first time.
-  if (!repeats && !(any.id && dt__sym_known_true(env, any)))
-    return require(b, equal, k, dim);
-  DT_TRY(require(b, any, k, dim));
-  b->sizes[dim] = dt__sym_select(env, a_is_one, c, a);
-  b->from[dim] = k;
+  b->sizes[dim] = size;
   return NULL;
 }
 

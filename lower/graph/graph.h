@@ -182,6 +182,11 @@ dt_status_t dt__graph_add_constant(dt_graph_t *graph, const dt_graph_constant_t 
 // 1), inserting reshape and expand nodes; nodes already of that shape stay as they are.
 dt_status_t dt__graph_broadcast(dt_graph_t *graph, dt_node_id_t *values, uint32_t n,
                                 const dt_origin_t *origin) DT_MUST_USE;
+// The size that sizes `a` and `b` broadcast to, where `*must` holds: they are equal or one of them
+// is 1. Sizes whose hints are equal are taken to be: another call makes another variant. Where one
+// is of data, which makes none, or a hint is 1, the size is selected at run time. Ids are 0 where
+// memory ran out.
+dt_sym_t dt__graph_broadcast_size(dt_symenv_t *env, dt_sym_t a, dt_sym_t b, dt_sym_t *must);
 // A rank-0 literal of `dtype`, expanded to `sizes`.
 dt_status_t dt__graph_full(dt_graph_t *graph, dt_dtype_t dtype, double value, uint32_t rank,
                            const dt_sym_t *sizes, const dt_origin_t *origin,

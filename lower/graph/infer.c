@@ -201,20 +201,25 @@ static bool is_of_an_input(const dt_infer_t *ctx, dt_sym_t e, uint32_t k) {
   return false;
 }
 
+// After tracing nothing can be asked: what is not known of sizes then is learned, and the call,
+// which looks at every size that it makes, refuses what is otherwise.
+static dt_status_t need_of_size(const dt_infer_t *ctx, dt_sym_t cond, const char *what,
+                                const char *message, const char *of, uint32_t dim) {
+  if (dt__symenv_is_frozen(ctx->env) && cond.id && dt__sym_known(ctx->env, cond) == DT_UNKNOWN)
+    return dt__sym_learn_at(ctx->env, cond, &ctx->origin);
+  return dt__infer_need(ctx, cond, what, message, of, dim, (long long)DT_SIZE_LIMIT);
+}
+
 dt_status_t dt__infer_size(const dt_infer_t *ctx, dt_sym_t e, const char *what, uint32_t dim) {
   dt_symenv_t *env = ctx->env;
   uint32_t symbol = 0;
   DT_TRY(dt__infer_natural(ctx, e, is_of_an_input, 0));
-  DT_TRY(dt__infer_need(ctx, dt__sym_le(env, dt__sym_const(env, 0), e), "sizes are not negative",
-                        "%s of dim %u must not be negative", what, dim));
+  DT_TRY(need_of_size(ctx, dt__sym_le(env, dt__sym_const(env, 0), e), "sizes are not negative",
+                      "%s of dim %u must not be negative", what, dim));
   if (!dt__sym_newest_unbacked(env, e, &symbol))
     return NULL;
-  dt_sym_t below = dt__sym_lt(env, e, dt__sym_const(env, DT_SIZE_LIMIT));
-  // After tracing nothing can be asked; the call refuses what reaches the limit as it makes it.
-  if (dt__symenv_is_frozen(env) && below.id && dt__sym_known(env, below) == DT_UNKNOWN)
-    return dt__sym_learn_at(env, below, &ctx->origin);
-  return dt__infer_need(ctx, below, "sizes are below the limit", "%s of dim %u must be below %lld",
-                        what, dim, (long long)DT_SIZE_LIMIT);
+  return need_of_size(ctx, dt__sym_lt(env, e, dt__sym_const(env, DT_SIZE_LIMIT)),
+                      "sizes are below the limit", "%s of dim %u must be below %lld", what, dim);
 }
 
 dt_status_t dt__infer_value(const dt_infer_t *ctx, dt_dtype_t dtype) {

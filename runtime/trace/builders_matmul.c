@@ -21,27 +21,14 @@ static dt_value_t as_matrix(dt_trace_t *trace, dt_value_t x, bool column) {
   return dt__trace_reshape(trace, x, 2, sizes);
 }
 
-// The size two leading dims have together: equal, or one of them 1. Where the sizes at hand repeat
-// one, the result's size is selected at run time, as dt__graph_broadcast does.
+// The size two leading dims have together: equal, or one of them 1.
 static dt_sym_t join(dt_trace_t *trace, dt_sym_t a, dt_sym_t b) {
-  dt_symenv_t *env = trace->env;
-  dt_sym_t one = one_of(trace);
-  if (!one.id || dt__sym_known_eq(env, a, one))
-    return b;
-  if (dt__sym_known_eq(env, a, b) || dt__sym_known_eq(env, b, one))
-    return a;
-  int64_t a_hint = 0, b_hint = 0;
-  bool repeats = dt__sym_hint(env, a, &a_hint) && dt__sym_hint(env, b, &b_hint) &&
-                 (a_hint == 1 || b_hint == 1);
-  dt_sym_t a_is_one = dt__sym_eq(env, a, one);
-  dt_sym_t equal = dt__sym_eq(env, a, b);
-  dt_sym_t any = dt__sym_or(env, equal, dt__sym_or(env, a_is_one, dt__sym_eq(env, b, one)));
-  bool select = repeats || (any.id && dt__sym_known_true(env, any));
-  dt_sym_t cond = dt__trace_made(trace, select ? any : equal);
-  if (!cond.id || !dt__trace_take(trace, dt__sym_require(env, cond, &trace->origin,
+  dt_sym_t must = {0}, size = dt__graph_broadcast_size(trace->env, a, b, &must);
+  must = dt__trace_made(trace, must);
+  if (!must.id || !dt__trace_take(trace, dt__sym_require(trace->env, must, &trace->origin,
                                                          "leading sizes are equal or 1")))
     return DT_SYM_NONE_ID;
-  return select ? dt__trace_made(trace, dt__sym_select(env, a_is_one, b, a)) : a;
+  return dt__trace_made(trace, size);
 }
 
 // Brings the leading dims of `x` to lead[0 … n - 1]; the last two stay.

@@ -353,7 +353,7 @@ static bool run_apart(int flags, int (*run)(void)) {
 }
 
 static int fill_small_disk(void) {
-  if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+  if (mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) != 0 ||
       mount("small", folder, "tmpfs", 0, "size=64k,mode=0700") != 0)
     return 77;
   dt_disk_cache_t *cache = dt__disk_cache_open(folder, MIB);

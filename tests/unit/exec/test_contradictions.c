@@ -81,6 +81,38 @@ static void test_expand_by_data(void **state) {
   dt_function_release(function);
 }
 
+// Leading sizes of a product, one of data, are equal or one of them is 1, at each call anew.
+static dt_status_t batches(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  dt_sym_t one = dt_sym_const(t, 1), three = dt_sym_const(t, 3);
+  dt_sym_t a[] = {dt_item(t, in[1]), one, three}, b[] = {dt_dim(t, in[0], 0), one, one};
+  dt_sym_t wide[] = {b[0], three, one};
+  (void)closure;
+  dt_value_t columns = dt_expand(t, dt_reshape(t, in[0], 3, b), 3, wide);
+  out[0] = dt_matmul(t, dt_full(t, DT_F32, 1, 3, a), columns);
+  return NULL;
+}
+
+static void test_batches_by_data(void **state) {
+  fixture_t *fixture = *state;
+  static const int64_t right[][3] = {{3, 3, 3}, {1, 4, 4}, {4, 1, 4},
+                                     {1, 1, 1}, {1, 0, 0}, {0, 1, 0}};
+  dt_function_options_t options = options_of(2, inputs);
+  dt_function_t *function = function_of(fixture, batches, NULL, &options);
+  for (size_t k = 0; k < sizeof(right) / sizeof(right[0]); k++) {
+    dt_tensor_t *in[2] = {tensor_full(1, 1, &right[k][0]), tensor_i64(0, NULL, &right[k][1])};
+    dt_tensor_t *out = NULL;
+    expect_ok(dt_call(fixture->session, function, in, 2, &out, 1));
+    assert_int_equal(dt_tensor_sizes(out)[0], right[k][2]);
+    for (int64_t i = 0; i < right[k][2]; i++)
+      assert_true(((const float *)dt_tensor_data(out))[i] == 3.0f);
+    dt_tensor_release(in[0]);
+    dt_tensor_release(in[1]);
+    dt_tensor_release(out);
+  }
+  expect_code(call(fixture, function, 3, 2), DT_E_SHAPE);
+  dt_function_release(function);
+}
+
 // ---- Checks that exclude each other -----------------------------------------------------------------
 // Each is possible; there is no size for both.
 static dt_status_t quotient(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
@@ -170,6 +202,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_too_small_for_the_data),
       cmocka_unit_test(test_expand_by_data),
+      cmocka_unit_test(test_batches_by_data),
       cmocka_unit_test(test_checks_exclude_each_other),
 #ifdef DT_HAVE_LLVM
       cmocka_unit_test(test_steps_reach_the_limit),

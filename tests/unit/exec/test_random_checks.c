@@ -201,9 +201,12 @@ static void run(fixture_t *fixture, case_t *c, bool compiled) {
   dt_function_release(function);
 }
 
-// Programs of which stages found that they contradict themselves where tracing does not see it.
-static void test_contradictions(void **state) {
-  static const uint64_t seeds[] = {3000081, 3004928, 3005090, 3009691, 3021446, 3022361};
+// Programs that failed once: stages found that they contradict themselves where tracing does not
+// see it; what stages made could not be known not to be negative (13014765, 14000086); sizes of
+// data were taken to be equal where they may be repeated (16008593).
+static void test_failed_once(void **state) {
+  static const uint64_t seeds[] = {3000081, 3004928,  3005090,  3009691, 3021446,
+                                   3022361, 13014765, 14000086, 16008593};
   for (size_t k = 0; k < sizeof(seeds) / sizeof(seeds[0]); k++) {
     case_t c = {.seed = seeds[k]};
     cp_generate(c.seed, &c.program);
@@ -247,7 +250,7 @@ int main(int argc, char **argv) {
   }
   if (options.every == 0)
     return 2;
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_contradictions),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_failed_once),
                                      cmocka_unit_test(test_random_checks)};
   return cmocka_run_group_tests(tests, setup, fixture_close);
 }
