@@ -79,11 +79,11 @@ endfunction()
 set(DUCTILE_TEST_SECONDS 600 CACHE STRING "seconds after which a test has failed")
 
 # dt_add_test_of(LABEL.PART.NAME TARGET [ARGS …] [TURN …]): a CTest entry of a program that there is, labelled
-# with the first component of its name. TURN: tests/turn.sh's numbers.
+# with the first component of its name. TURN: test/turn.sh's numbers.
 function(dt_add_test_of name target)
   cmake_parse_arguments(ARG "" "" "ARGS;TURN" ${ARGN})
   if(ARG_TURN)
-    list(PREPEND ARG_TURN "${CMAKE_SOURCE_DIR}/tests/turn.sh")
+    list(PREPEND ARG_TURN "${CMAKE_SOURCE_DIR}/test/turn.sh")
     set(target $<TARGET_FILE:${target}>)
   endif()
   add_test(NAME ${name} COMMAND ${ARG_TURN} ${target} ${ARG_ARGS} WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")

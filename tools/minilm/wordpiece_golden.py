@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes tests/unit/examples/wordpiece_golden.txt: texts and the ids that the `tokenizers` package
+"""Makes test/unit/examples/wordpiece_golden.txt: texts and the ids that the `tokenizers` package
 gives them, with the model's vocabulary and with the small hand-made one that lies beside the file.
 
 Needs `pip install tokenizers` and a model folder (scripts/fetch-minilm). Run it only to change the
@@ -15,7 +15,7 @@ import sys
 
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
-FOLDER = os.path.join(os.path.dirname(__file__), "..", "..", "tests", "unit", "examples")
+FOLDER = os.path.join(os.path.dirname(__file__), "..", "..", "test", "unit", "examples")
 
 TEXTS = [
     # Nothing, and every kind of nothing.

@@ -1,0 +1,586 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cases of ops on elements, of folds, views, composites and matrix products; see cases.h.
+#include "test/conform/cases_rows.h"
+
+#include "lower/graph/scalar.h"
+
+// ---- Programs -------------------------------------------------------------------------------------
+#define UNARY(op) MAKE(op, dt_##op(t, x[0]))
+#define BINARY(op) MAKE(op, dt_##op(t, x[0], x[1]))
+
+UNARY(exp)
+UNARY(expm1)
+UNARY(log)
+UNARY(log1p)
+UNARY(log2)
+UNARY(sqrt)
+UNARY(rsqrt)
+UNARY(reciprocal)
+UNARY(sin)
+UNARY(cos)
+UNARY(tan)
+UNARY(asin)
+UNARY(acos)
+UNARY(atan)
+UNARY(sinh)
+UNARY(cosh)
+UNARY(tanh)
+UNARY(asinh)
+UNARY(acosh)
+UNARY(atanh)
+UNARY(erf)
+UNARY(sigmoid)
+UNARY(floor)
+UNARY(ceil)
+UNARY(trunc)
+UNARY(round)
+UNARY(isnan)
+UNARY(isinf)
+UNARY(silu)
+UNARY(gelu)
+UNARY(gelu_tanh)
+UNARY(neg)
+UNARY(abs)
+UNARY(sign)
+UNARY(relu)
+UNARY(logical_not)
+BINARY(add)
+BINARY(sub)
+BINARY(mul)
+BINARY(div)
+BINARY(mod)
+BINARY(fmod)
+BINARY(maximum)
+BINARY(minimum)
+BINARY(lt)
+BINARY(le)
+BINARY(gt)
+BINARY(ge)
+BINARY(eq)
+BINARY(ne)
+BINARY(logical_and)
+BINARY(logical_or)
+BINARY(logical_xor)
+BINARY(pow)
+UNARY(bit_not)
+BINARY(bit_and)
+BINARY(bit_or)
+BINARY(bit_xor)
+BINARY(shift_left)
+BINARY(shift_right)
+MAKE(where, dt_where(t, x[0], x[1], x[2]))
+MAKE(cast_f16, dt_cast(t, x[0], DT_F16))
+MAKE(cast_bf16, dt_cast(t, x[0], DT_BF16))
+MAKE(cast_f32, dt_cast(t, x[0], DT_F32))
+MAKE(cast_f64, dt_cast(t, x[0], DT_F64))
+MAKE(cast_i32, dt_cast(t, x[0], DT_I32))
+MAKE(cast_i64, dt_cast(t, x[0], DT_I64))
+MAKE(cast_i8, dt_cast(t, x[0], DT_I8))
+MAKE(cast_u8, dt_cast(t, x[0], DT_U8))
+MAKE(cast_u64, dt_cast(t, x[0], DT_U64))
+MAKE(cast_bool, dt_cast(t, x[0], DT_BOOL))
+#define FOLD(op, id, n, ...)                                                                       \
+  MAKE(op##_##id, dt_##op(t, x[0], n, (const int32_t[]){__VA_ARGS__}, (n) == 1))
+#define FOLDS(op) FOLD(op, rows, 1, 1) FOLD(op, columns, 1, 0) FOLD(op, whole, 2, 0, 1)
+FOLDS(sum)
+FOLDS(prod)
+FOLDS(amax)
+FOLDS(amin)
+FOLDS(any)
+FOLDS(all)
+FOLDS(mean)
+FOLDS(var)
+MAKE(argmax_rows, dt_argmax(t, x[0], 1, false))
+MAKE(argmax_columns, dt_argmax(t, x[0], 0, true))
+MAKE(argmin_rows, dt_argmin(t, x[0], -1, true))
+MAKE(argmin_columns, dt_argmin(t, x[0], 0, false))
+MAKE(softmax_rows, dt_softmax(t, x[0], -1))
+MAKE(softmax_columns, dt_softmax(t, x[0], 0))
+MAKE(log_softmax_rows, dt_log_softmax(t, x[0], -1))
+MAKE(log_softmax_columns, dt_log_softmax(t, x[0], 0))
+MAKE(layer_norm, dt_layer_norm(t, x[0], x[1], x[2], 1e-5))
+MAKE(rms_norm, dt_rms_norm(t, x[0], x[1], 1e-5))
+// Rows of one number, and of zeros: what is divided by is the root of epsilon alone, which no half
+// holds.
+#define TINY_EPSILON 1e-12
+MAKE(layer_norm_constant,
+     dt_layer_norm(t,
+                   dt_expand(t, x[0], 2,
+                             (const dt_sym_t[]){dt_dim(t, x[0], 0), dt_dim(t, x[1], 0)}),
+                   x[1], x[2], TINY_EPSILON))
+MAKE(rms_norm_zero, dt_rms_norm(t, dt_mul(t, x[0], dt_scalar(t, dtype, 0)), x[1], TINY_EPSILON))
+MAKE(matmul, dt_matmul(t, x[0], x[1]))
+MAKE(matmul_bias, dt_relu(t, dt_add(t, dt_matmul(t, x[0], x[1]), x[2])))
+MAKE(matmul_transposed, dt_matmul(t, x[0], dt_transpose(t, x[1], -1, -2)))
+MAKE(reshape_flat, dt_reshape(t, x[0], 1, (const dt_sym_t[]){dt_sym_const(t, -1)}))
+MAKE(reshape_swap,
+     dt_reshape(t, x[0], 2, (const dt_sym_t[]){dt_dim(t, x[0], 1), dt_dim(t, x[0], 0)}))
+MAKE(reshape_transposed, dt_reshape(t, dt_transpose(t, x[0], 0, 1), 2,
+                                    (const dt_sym_t[]){dt_dim(t, x[0], 0), dt_dim(t, x[0], 1)}))
+MAKE(permute, dt_permute(t, x[0], (const int32_t[]){2, 0, 1}))
+MAKE(transpose, dt_transpose(t, x[0], 0, 1))
+MAKE(expand,
+     dt_expand(t, x[0], 3,
+               (const dt_sym_t[]){dt_dim(t, x[1], 1), dt_dim(t, x[1], 0), dt_dim(t, x[0], 1)}))
+MAKE(slice_half, dt_slice(t, x[0], 1, dt_sym_floordiv(t, dt_dim(t, x[0], 1), dt_sym_const(t, 2)),
+                          dt_sym_sub(t, dt_dim(t, x[0], 1),
+                                     dt_sym_floordiv(t, dt_dim(t, x[0], 1), dt_sym_const(t, 2))),
+                          1))
+MAKE(slice_even, dt_slice(t, x[0], 0, dt_sym_const(t, 0),
+                          dt_sym_floordiv(t, dt_sym_add(t, dt_dim(t, x[0], 0), dt_sym_const(t, 1)),
+                                          dt_sym_const(t, 2)),
+                          2))
+MAKE(slice_columns,
+     dt_slice(t, x[0], 1, dt_sym_const(t, 0),
+              dt_sym_floordiv(t, dt_sym_add(t, dt_dim(t, x[0], 1), dt_sym_const(t, 1)),
+                              dt_sym_const(t, 2)),
+              2))
+MAKE(slice_reversed, dt_slice(t, x[0], 1, dt_sym_sub(t, dt_dim(t, x[0], 1), dt_sym_const(t, 1)),
+                              dt_dim(t, x[0], 1), -1))
+MAKE(concat_rows, dt_concat(t, 3, (const dt_value_t[]){x[0], x[1], x[0]}, 0))
+MAKE(concat_columns, dt_concat(t, 2, (const dt_value_t[]){x[0], x[1]}, 1))
+static v_t make_pad(dt_trace_t *t, in_t x, dt_dtype_t dtype) {
+  (void)dtype;
+  const dt_sym_t low[2] = {dt_sym_const(t, 1), dt_dim(t, x[0], 0)};
+  const dt_sym_t high[2] = {dt_sym_const(t, 0), dt_sym_const(t, 3)};
+  return dt_pad(t, x[0], low, high, 1);
+}
+MAKE(gather_rows, dt_gather(t, x[0], x[1], 0))
+MAKE(gather_columns, dt_gather(t, dt_transpose(t, x[0], 0, 1), x[1], 1))
+MAKE(iota_rows,
+     dt_add(t, x[0],
+            dt_iota(t, dtype, 2, (const dt_sym_t[]){dt_dim(t, x[0], 0), dt_dim(t, x[0], 1)}, 0)))
+MAKE(iota_columns,
+     dt_iota(t, dtype, 2, (const dt_sym_t[]){dt_dim(t, x[0], 0), dt_dim(t, x[0], 1)}, -1))
+MAKE(size, dt_mul(t, x[0], dt_cast(t, dt_size_value(t, dt_dim(t, x[0], 1)), dtype)))
+MAKE(scalar, dt_add(t, x[0], dt_scalar(t, dtype, 3)))
+MAKE(input, x[0])
+// Numbers of 1 to 7, by and by, made once a dtype and kept by this table: of seven elements, or of
+// 8 rows of 4, 8 or 12 columns.
+enum { CONSTANT_SEVEN, CONSTANT_4, CONSTANT_8, CONSTANT_12, CONSTANTS };
+static v_t constant_of(dt_trace_t *t, dt_dtype_t dtype, int which) {
+  static dt_tensor_t *tensors[DT_F64 + 1][CONSTANTS];
+  static const char *const names[CONSTANTS] = {"c", "c4", "c8", "c12"};
+  const int64_t seven = 7, sizes[2] = {8, (int64_t)4 * which};
+  dt_tensor_t **made = &tensors[dtype][which];
+  if (!*made) {
+    dt_status_t status = which == CONSTANT_SEVEN ? dt_tensor_create_empty(dtype, 1, &seven, made)
+                                                 : dt_tensor_create_empty(dtype, 2, sizes, made);
+    if (status) {
+      dt_status_free(status);
+      return (v_t){0};
+    }
+    for (int64_t k = 0; k < (which == CONSTANT_SEVEN ? seven : sizes[0] * sizes[1]); k++) {
+      char *at = (char *)dt_tensor_data(*made) + (size_t)k * dt_dtype_size(dtype);
+      dt__scalar_store(dtype, at, dt__scalar_cast(DT_I64, dtype, (dt_scalar_t){.i = k % 7 + 1}));
+    }
+  }
+  return dt_constant(t, names[which], *made);
+}
+static v_t make_constant(dt_trace_t *t, in_t x, dt_dtype_t dtype) {
+  return dt_mul(t, dt_sum(t, constant_of(t, dtype, CONSTANT_SEVEN), 0, NULL, true), x[0]);
+}
+static v_t sum_last(dt_trace_t *t, v_t x) { return dt_sum(t, x, 1, (const int32_t[]){-1}, true); }
+// Products with constants beside one with an argument; devices make one of the former.
+static v_t make_matmul_grouped(dt_trace_t *t, in_t x, dt_dtype_t dtype) {
+  v_t a = sum_last(t, dt_matmul(t, x[0], constant_of(t, dtype, CONSTANT_4)));
+  v_t b = sum_last(t, dt_matmul(t, x[0], constant_of(t, dtype, CONSTANT_8)));
+  v_t c = sum_last(t, dt_matmul(t, x[0], constant_of(t, dtype, CONSTANT_12)));
+  return dt_add(t, dt_sub(t, dt_add(t, a, b), c), dt_matmul(t, x[0], x[1]));
+}
+// Rows of constants as biases, and views of what is left, one times the other's transpose.
+static v_t make_matmul_attends(dt_trace_t *t, in_t x, dt_dtype_t dtype) {
+  v_t w = constant_of(t, dtype, CONSTANT_8);
+  dt_sym_t one = dt_sym_const(t, 1);
+  v_t row = dt_slice(t, w, 0, one, one, 1), other = dt_slice(t, w, 0, dt_sym_const(t, 2), one, 1);
+  v_t q = dt_add(t, dt_matmul(t, x[0], w), row);
+  v_t k = dt_add(t, dt_matmul(t, x[0], dt_transpose(t, w, 0, 1)), other);
+  return dt_matmul(t, q, dt_transpose(t, k, -1, -2));
+}
+// ---- Cases ----------------------------------------------------------------------------------------
+const case_t cases[] = {
+    {"unary", "exp", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_exp},
+    {"unary", "expm1", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_expm1},
+    {"unary", "log", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_log},
+    {"unary", "log1p", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_log1p},
+    {"unary", "log2", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_log2},
+    {"unary", "sqrt", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_sqrt},
+    {"unary", "rsqrt", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_rsqrt},
+    {"unary", "reciprocal", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_reciprocal},
+    {"unary", "sin", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_sin},
+    {"unary", "cos", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_cos},
+    {"unary", "tan", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_tan},
+    {"unary", "asin", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_asin},
+    {"unary", "acos", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_acos},
+    {"unary", "atan", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_atan},
+    {"unary", "sinh", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_sinh},
+    {"unary", "cosh", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_cosh},
+    {"unary", "tanh", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_tanh},
+    {"unary", "asinh", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_asinh},
+    {"unary", "acosh", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_acosh},
+    {"unary", "atanh", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_atanh},
+    {"unary", "erf", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_erf},
+    {"unary", "sigmoid", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_sigmoid},
+    {"unary", "floor", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_floor},
+    {"unary", "ceil", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_ceil},
+    {"unary", "trunc", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_trunc},
+    {"unary", "round", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_round},
+    {"unary", "isnan", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_isnan},
+    {"unary", "isinf", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_isinf},
+    {"unary", "silu", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_silu},
+    {"unary", "gelu", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_gelu},
+    {"unary", "ndtr", "of gelu", T_FLOAT, 1, {ANY(2, MN)}, false, make_gelu},
+    {"unary", "gelu_tanh", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_gelu_tanh},
+    {"unary", "neg", "", T_NUMBER, 1, {ANY(2, MN)}, false, make_neg},
+    {"unary", "abs", "", T_NUMBER, 1, {ANY(2, MN)}, false, make_abs},
+    {"unary", "sign", "", T_NUMBER, 1, {ANY(2, MN)}, false, make_sign},
+    {"unary", "relu", "", T_NUMBER, 1, {ANY(2, MN)}, false, make_relu},
+    {"unary", "logical_not", "", T_BOOL, 1, {ANY(2, MN)}, false, make_logical_not},
+    {"unary", "cast", "to f16", T_ALL, 1, {ANY(2, MN)}, false, make_cast_f16},
+    {"unary", "cast", "to bf16", T_ALL, 1, {ANY(2, MN)}, false, make_cast_bf16},
+    {"unary", "cast", "to f32", T_ALL, 1, {ANY(2, MN)}, false, make_cast_f32},
+    {"unary", "cast", "to f64", T_ALL, 1, {ANY(2, MN)}, false, make_cast_f64},
+    {"unary", "cast", "to i32", T_ALL, 1, {ANY(2, MN)}, false, make_cast_i32},
+    {"unary", "cast", "to i64", T_ALL, 1, {ANY(2, MN)}, false, make_cast_i64},
+    {"unary", "cast", "to i8", T_ALL, 1, {ANY(2, MN)}, false, make_cast_i8},
+    {"unary", "cast", "to u8", T_ALL, 1, {ANY(2, MN)}, false, make_cast_u8},
+    {"unary", "cast", "to u64", T_ALL, 1, {ANY(2, MN)}, false, make_cast_u64},
+    {"unary", "cast", "to bool", T_ALL, 1, {ANY(2, MN)}, false, make_cast_bool},
+    {"unary", "scalar", "", T_NUMBER, 1, {ANY(2, MN)}, false, make_scalar},
+    {"unary", "input", "", T_ALL, 1, {ANY(2, MN)}, false, make_input},
+    {"unary", "constant", "", T_NUMBER, 1, {ANY(2, MN)}, false, make_constant},
+    {"binary", "add", "", T_NUMBER, 2, {ANY(2, MN), ANY(2, MN)}, false, make_add},
+    {"binary", "add", "row", T_F32, 2, {ANY(2, MN), ANY(1, DIM_N)}, false, make_add},
+    {"binary", "add", "outer", T_F32, 2, {ANY(2, DIM_M, 1), ANY(2, 1, DIM_N)}, false, make_add},
+    {"binary", "sub", "", T_NUMBER, 2, {ANY(2, MN), ANY(2, MN)}, false, make_sub},
+    {"binary", "sub", "row", T_F32, 2, {ANY(2, MN), ANY(1, DIM_N)}, false, make_sub},
+    {"binary", "sub", "outer", T_F32, 2, {ANY(2, DIM_M, 1), ANY(2, 1, DIM_N)}, false, make_sub},
+    {"binary", "mul", "", T_NUMBER, 2, {ANY(2, MN), ANY(2, MN)}, false, make_mul},
+    {"binary", "mul", "row", T_F32, 2, {ANY(2, MN), ANY(1, DIM_N)}, false, make_mul},
+    {"binary", "mul", "outer", T_F32, 2, {ANY(2, DIM_M, 1), ANY(2, 1, DIM_N)}, false, make_mul},
+    {"binary", "div", "", T_NUMBER, 2, {ANY(2, MN), ANY(2, MN)}, false, make_div},
+    {"binary", "div", "row", T_F32, 2, {ANY(2, MN), ANY(1, DIM_N)}, false, make_div},
+    {"binary", "div", "outer", T_F32, 2, {ANY(2, DIM_M, 1), ANY(2, 1, DIM_N)}, false, make_div},
+    {"binary", "mod", "", T_NUMBER, 2, {ANY(2, MN), ANY(2, MN)}, false, make_mod},
+    {"binary", "mod", "row", T_F32, 2, {ANY(2, MN), ANY(1, DIM_N)}, false, make_mod},
+    {"binary", "mod", "outer", T_F32, 2, {ANY(2, DIM_M, 1), ANY(2, 1, DIM_N)}, false, make_mod},
+    {"binary", "fmod", "", T_NUMBER, 2, {ANY(2, MN), ANY(2, MN)}, false, make_fmod},
+    {"binary", "fmod", "row", T_F32, 2, {ANY(2, MN), ANY(1, DIM_N)}, false, make_fmod},
+    {"binary", "fmod", "outer", T_F32, 2, {ANY(2, DIM_M, 1), ANY(2, 1, DIM_N)}, false, make_fmod},
+    {"binary", "maximum", "", T_NUMBER, 2, {ANY(2, MN), ANY(2, MN)}, false, make_maximum},
+    {"binary", "maximum", "row", T_F32, 2, {ANY(2, MN), ANY(1, DIM_N)}, false, make_maximum},
+    {"binary",
+     "maximum",
+     "outer",
+     T_F32,
+     2,
+     {ANY(2, DIM_M, 1), ANY(2, 1, DIM_N)},
+     false,
+     make_maximum},
+    {"binary", "minimum", "", T_NUMBER, 2, {ANY(2, MN), ANY(2, MN)}, false, make_minimum},
+    {"binary", "minimum", "row", T_F32, 2, {ANY(2, MN), ANY(1, DIM_N)}, false, make_minimum},
+    {"binary",
+     "minimum",
+     "outer",
+     T_F32,
+     2,
+     {ANY(2, DIM_M, 1), ANY(2, 1, DIM_N)},
+     false,
+     make_minimum},
+    {"binary", "lt", "", T_NUMBER, 2, {ANY(2, MN), ANY(2, MN)}, false, make_lt},
+    {"binary", "lt", "row", T_F32, 2, {ANY(2, MN), ANY(1, DIM_N)}, false, make_lt},
+    {"binary", "lt", "outer", T_F32, 2, {ANY(2, DIM_M, 1), ANY(2, 1, DIM_N)}, false, make_lt},
+    {"binary", "le", "", T_NUMBER, 2, {ANY(2, MN), ANY(2, MN)}, false, make_le},
+    {"binary", "le", "row", T_F32, 2, {ANY(2, MN), ANY(1, DIM_N)}, false, make_le},
+    {"binary", "le", "outer", T_F32, 2, {ANY(2, DIM_M, 1), ANY(2, 1, DIM_N)}, false, make_le},
+    {"binary", "gt", "", T_NUMBER, 2, {ANY(2, MN), ANY(2, MN)}, false, make_gt},
+    {"binary", "gt", "row", T_F32, 2, {ANY(2, MN), ANY(1, DIM_N)}, false, make_gt},
+    {"binary", "gt", "outer", T_F32, 2, {ANY(2, DIM_M, 1), ANY(2, 1, DIM_N)}, false, make_gt},
+    {"binary", "ge", "", T_NUMBER, 2, {ANY(2, MN), ANY(2, MN)}, false, make_ge},
+    {"binary", "ge", "row", T_F32, 2, {ANY(2, MN), ANY(1, DIM_N)}, false, make_ge},
+    {"binary", "ge", "outer", T_F32, 2, {ANY(2, DIM_M, 1), ANY(2, 1, DIM_N)}, false, make_ge},
+    {"binary", "pow", "", T_FLOAT, 2, {ANY(2, MN), ANY(2, MN)}, false, make_pow},
+    {"binary", "pow", "integers", T_INT, 2, {ANY(2, MN), SMALL(2, MN)}, false, make_pow},
+    {"unary", "bit_not", "", T_INT, 1, {ANY(2, MN)}, false, make_bit_not},
+    {"binary", "bit_and", "", T_INT, 2, {ANY(2, MN), ANY(2, MN)}, false, make_bit_and},
+    {"binary", "bit_or", "", T_INT, 2, {ANY(2, MN), ANY(2, MN)}, false, make_bit_or},
+    {"binary", "bit_xor", "", T_INT, 2, {ANY(2, MN), ANY(2, MN)}, false, make_bit_xor},
+    {"binary", "shift_left", "", T_INT, 2, {ANY(2, MN), SMALL(2, MN)}, false, make_shift_left},
+    {"binary", "shift_right", "", T_INT, 2, {ANY(2, MN), SMALL(2, MN)}, false, make_shift_right},
+    {"binary", "pow", "row", T_FLOAT, 2, {ANY(2, MN), ANY(1, DIM_N)}, false, make_pow},
+    {"binary", "pow", "outer", T_FLOAT, 2, {ANY(2, DIM_M, 1), ANY(2, 1, DIM_N)}, false, make_pow},
+    {"binary", "eq", "", T_ALL, 2, {ANY(2, MN), ANY(2, MN)}, false, make_eq},
+    {"binary", "eq", "row", T_ALL, 2, {ANY(2, MN), ANY(1, DIM_N)}, false, make_eq},
+    {"binary", "eq", "outer", T_ALL, 2, {ANY(2, DIM_M, 1), ANY(2, 1, DIM_N)}, false, make_eq},
+    {"binary", "ne", "", T_ALL, 2, {ANY(2, MN), ANY(2, MN)}, false, make_ne},
+    {"binary", "ne", "row", T_ALL, 2, {ANY(2, MN), ANY(1, DIM_N)}, false, make_ne},
+    {"binary", "ne", "outer", T_ALL, 2, {ANY(2, DIM_M, 1), ANY(2, 1, DIM_N)}, false, make_ne},
+    {"binary", "logical_and", "", T_BOOL, 2, {ANY(2, MN), ANY(2, MN)}, false, make_logical_and},
+    {"binary",
+     "logical_and",
+     "row",
+     T_BOOL,
+     2,
+     {ANY(2, MN), ANY(1, DIM_N)},
+     false,
+     make_logical_and},
+    {"binary",
+     "logical_and",
+     "outer",
+     T_BOOL,
+     2,
+     {ANY(2, DIM_M, 1), ANY(2, 1, DIM_N)},
+     false,
+     make_logical_and},
+    {"binary", "logical_or", "", T_BOOL, 2, {ANY(2, MN), ANY(2, MN)}, false, make_logical_or},
+    {"binary", "logical_or", "row", T_BOOL, 2, {ANY(2, MN), ANY(1, DIM_N)}, false, make_logical_or},
+    {"binary",
+     "logical_or",
+     "outer",
+     T_BOOL,
+     2,
+     {ANY(2, DIM_M, 1), ANY(2, 1, DIM_N)},
+     false,
+     make_logical_or},
+    {"binary", "logical_xor", "", T_BOOL, 2, {ANY(2, MN), ANY(2, MN)}, false, make_logical_xor},
+    {"binary",
+     "logical_xor",
+     "row",
+     T_BOOL,
+     2,
+     {ANY(2, MN), ANY(1, DIM_N)},
+     false,
+     make_logical_xor},
+    {"binary",
+     "logical_xor",
+     "outer",
+     T_BOOL,
+     2,
+     {ANY(2, DIM_M, 1), ANY(2, 1, DIM_N)},
+     false,
+     make_logical_xor},
+    {"binary", "add", "scalar", T_F32, 2, {ANY(2, MN), ANY(0, 0)}, false, make_add},
+    {"binary",
+     "where",
+     "",
+     T_ALL,
+     3,
+     {{DT_BOOL, FILL_ANY, 2, {MN}}, ANY(2, MN), ANY(2, MN)},
+     false,
+     make_where},
+    {"binary",
+     "where",
+     "broadcast",
+     T_FLOAT,
+     3,
+     {{DT_BOOL, FILL_ANY, 1, {DIM_N}}, ANY(2, MN), ANY(2, DIM_M, 1)},
+     false,
+     make_where},
+    {"reduce", "sum", "rows", T_NUMBER, 1, {ANY(2, MN)}, false, make_sum_rows},
+    {"reduce", "sum", "columns", T_NUMBER, 1, {ANY(2, MN)}, false, make_sum_columns},
+    {"reduce", "sum", "whole", T_NUMBER, 1, {ANY(2, MN)}, false, make_sum_whole},
+    {"reduce", "prod", "rows", T_NUMBER, 1, {SMALL(2, MN)}, false, make_prod_rows},
+    {"reduce", "prod", "columns", T_NUMBER, 1, {SMALL(2, MN)}, false, make_prod_columns},
+    {"reduce", "prod", "whole", T_NUMBER, 1, {SMALL(2, MN)}, false, make_prod_whole},
+    {"reduce", "amax", "rows", T_NUMBER, 1, {ANY(2, MN)}, false, make_amax_rows},
+    {"reduce", "amax", "columns", T_NUMBER, 1, {ANY(2, MN)}, false, make_amax_columns},
+    {"reduce", "amax", "whole", T_NUMBER, 1, {ANY(2, MN)}, false, make_amax_whole},
+    {"reduce", "amin", "rows", T_NUMBER, 1, {ANY(2, MN)}, false, make_amin_rows},
+    {"reduce", "amin", "columns", T_NUMBER, 1, {ANY(2, MN)}, false, make_amin_columns},
+    {"reduce", "amin", "whole", T_NUMBER, 1, {ANY(2, MN)}, false, make_amin_whole},
+    {"reduce", "any", "rows", T_BOOL, 1, {ANY(2, MN)}, false, make_any_rows},
+    {"reduce", "any", "columns", T_BOOL, 1, {ANY(2, MN)}, false, make_any_columns},
+    {"reduce", "any", "whole", T_BOOL, 1, {ANY(2, MN)}, false, make_any_whole},
+    {"reduce", "all", "rows", T_BOOL, 1, {ANY(2, MN)}, false, make_all_rows},
+    {"reduce", "all", "columns", T_BOOL, 1, {ANY(2, MN)}, false, make_all_columns},
+    {"reduce", "all", "whole", T_BOOL, 1, {ANY(2, MN)}, false, make_all_whole},
+    {"reduce", "mean", "rows", T_FLOAT, 1, {FINITE(2, MN)}, false, make_mean_rows},
+    {"reduce", "mean", "columns", T_FLOAT, 1, {FINITE(2, MN)}, false, make_mean_columns},
+    {"reduce", "mean", "whole", T_FLOAT, 1, {FINITE(2, MN)}, false, make_mean_whole},
+    {"reduce", "var", "rows", T_FLOAT, 1, {FINITE(2, MN)}, false, make_var_rows},
+    {"reduce", "var", "columns", T_FLOAT, 1, {FINITE(2, MN)}, false, make_var_columns},
+    {"reduce", "var", "whole", T_FLOAT, 1, {FINITE(2, MN)}, false, make_var_whole},
+    {"reduce", "argmax", "rows", T_NUMBER, 1, {ANY(2, MN)}, false, make_argmax_rows},
+    {"reduce", "argmax", "columns", T_NUMBER, 1, {ANY(2, MN)}, false, make_argmax_columns},
+    {"reduce", "argmin", "rows", T_NUMBER, 1, {ANY(2, MN)}, false, make_argmin_rows},
+    {"reduce", "argmin", "columns", T_NUMBER, 1, {ANY(2, MN)}, false, make_argmin_columns},
+    {"view", "reshape", "flat", T_ALL, 1, {ANY(2, MN)}, false, make_reshape_flat},
+    {"view", "reshape", "swap", T_ALL, 1, {ANY(2, MN)}, false, make_reshape_swap},
+    {"view", "reshape", "transposed", T_ALL, 1, {ANY(2, MN)}, false, make_reshape_transposed},
+    {"view", "permute", "", T_ALL, 1, {ANY(3, DIM_M, 3, DIM_N)}, false, make_permute},
+    {"view", "permute", "transpose", T_ALL, 1, {ANY(2, MN)}, false, make_transpose},
+    {"view", "expand", "", T_ALL, 2, {ANY(2, 1, DIM_N), ANY(2, DIM_M, 5)}, false, make_expand},
+    {"view", "slice", "half", T_ALL, 1, {ANY(2, MN)}, false, make_slice_half},
+    {"view", "slice", "even", T_ALL, 1, {ANY(2, MN)}, false, make_slice_even},
+    {"view", "slice", "columns", T_ALL, 1, {ANY(2, MN)}, false, make_slice_columns},
+    {"view", "slice", "reversed", T_ALL, 1, {ANY(2, MN)}, false, make_slice_reversed},
+    {"view",
+     "concat",
+     "rows",
+     T_ALL,
+     2,
+     {ANY(2, DIM_M, DIM_N), ANY(2, 3, DIM_N)},
+     false,
+     make_concat_rows},
+    {"view",
+     "concat",
+     "columns",
+     T_ALL,
+     2,
+     {ANY(2, DIM_M, DIM_N), ANY(2, DIM_M, 5)},
+     false,
+     make_concat_columns},
+    {"view", "pad", "", T_NUMBER, 1, {ANY(2, MN)}, false, make_pad},
+    {"view",
+     "gather",
+     "rows",
+     T_ALL,
+     2,
+     {ANY(2, MN), {DT_I64, FILL_INDEX_M, 2, {DIM_N, 3}}},
+     true,
+     make_gather_rows},
+    {"view",
+     "gather",
+     "columns",
+     T_NUMBER,
+     2,
+     {ANY(2, MN), {DT_I32, FILL_INDEX_M, 1, {7}}},
+     true,
+     make_gather_columns},
+    {"view", "iota", "rows", T_NUMBER, 1, {ANY(2, MN)}, false, make_iota_rows},
+    {"view", "iota", "columns", T_NUMBER, 1, {ANY(2, MN)}, false, make_iota_columns},
+    {"view", "size", "", T_NUMBER, 1, {ANY(2, MN)}, false, make_size},
+    {"composite", "softmax", "rows", T_FLOAT, 1, {FINITE(2, MN)}, false, make_softmax_rows},
+    {"composite", "log_softmax", "rows", T_FLOAT, 1, {FINITE(2, MN)}, false, make_log_softmax_rows},
+    {"composite", "softmax", "columns", T_FLOAT, 1, {FINITE(2, MN)}, false, make_softmax_columns},
+    {"composite",
+     "log_softmax",
+     "columns",
+     T_FLOAT,
+     1,
+     {FINITE(2, MN)},
+     false,
+     make_log_softmax_columns},
+    {"composite", "softmax", "specials", T_FLOAT, 1, {ANY(2, MN)}, false, make_softmax_rows},
+    {"composite",
+     "layer_norm",
+     "",
+     T_FLOAT,
+     3,
+     {FINITE(2, MN), FINITE(1, DIM_N), FINITE(1, DIM_N)},
+     false,
+     make_layer_norm},
+    {"composite",
+     "layer_norm",
+     "wide",
+     T_FLOAT,
+     3,
+     {FINITE(3, MN, 40), FINITE(1, 40), FINITE(1, 40)},
+     false,
+     make_layer_norm},
+    {"composite",
+     "rms_norm",
+     "",
+     T_FLOAT,
+     2,
+     {FINITE(2, MN), FINITE(1, DIM_N)},
+     false,
+     make_rms_norm},
+    {"composite",
+     "layer_norm",
+     "constant rows",
+     T_FLOAT,
+     3,
+     {SMALL(2, DIM_M, 1), SMALL(1, DIM_N), SMALL(1, DIM_N)},
+     false,
+     make_layer_norm_constant},
+    {"composite",
+     "rms_norm",
+     "zero rows",
+     T_FLOAT,
+     2,
+     {SMALL(2, MN), SMALL(1, DIM_N)},
+     false,
+     make_rms_norm_zero},
+    {"matmul",
+     "matmul",
+     "exact",
+     T_NUMBER,
+     2,
+     {SMALL(2, DIM_M, 33), SMALL(2, 33, DIM_N)},
+     false,
+     make_matmul},
+    {"matmul",
+     "matmul",
+     "exact inner",
+     T_NUMBER,
+     2,
+     {SMALL(2, 5, DIM_M), SMALL(2, DIM_M, DIM_N)},
+     false,
+     make_matmul},
+    {"matmul",
+     "matmul",
+     "exact batch",
+     T_NUMBER,
+     2,
+     {SMALL(3, 3, DIM_M, 8), SMALL(3, 3, 8, DIM_N)},
+     false,
+     make_matmul},
+    {"matmul",
+     "matmul",
+     "exact shared",
+     T_NUMBER,
+     2,
+     {SMALL(3, 2, DIM_M, 8), SMALL(2, 8, DIM_N)},
+     false,
+     make_matmul},
+    {"matmul",
+     "matmul",
+     "exact bias",
+     T_NUMBER,
+     3,
+     {SMALL(2, DIM_M, 8), SMALL(2, 8, DIM_N), SMALL(1, DIM_N)},
+     false,
+     make_matmul_bias},
+    {"matmul",
+     "matmul",
+     "exact transposed",
+     T_NUMBER,
+     2,
+     {SMALL(3, 2, DIM_M, 8), SMALL(3, 2, DIM_N, 8)},
+     false,
+     make_matmul_transposed},
+    {"matmul",
+     "matmul",
+     "exact grouped",
+     T_NUMBER,
+     2,
+     {SMALL(2, DIM_M, 8), SMALL(2, 8, 5)},
+     false,
+     make_matmul_grouped},
+    {"matmul",
+     "matmul",
+     "exact grouped biases",
+     T_NUMBER,
+     1,
+     {SMALL(3, 2, DIM_M, 8)},
+     false,
+     make_matmul_attends},
+    {"matmul",
+     "matmul",
+     "floats",
+     T_FLOAT,
+     2,
+     {FINITE(2, DIM_M, 70), FINITE(2, 70, DIM_N)},
+     false,
+     make_matmul},
+    {"matmul",
+     "matmul",
+     "specials",
+     T_FLOAT,
+     2,
+     {ANY(2, DIM_M, 8), ANY(2, 8, DIM_N)},
+     false,
+     make_matmul},
+};
+const uint32_t n_cases = sizeof(cases) / sizeof(cases[0]);

@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# usage: install.sh CMAKE BUILD_DIR. Installs a build into a folder, moves that folder, and builds
+# and runs a program against it, by pkg-config in C and C++ and by find_package.
+set -euo pipefail
+cmake=$1
+build=$2
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+"$cmake" --install "$build" --prefix "$work/first" >"$work/log" || {
+  cat "$work/log"
+  exit 1
+}
+mv "$work/first" "$work/second"
+# The command finds the library from where it stands, and its manual is there.
+"$work/second/bin/ductile" --version
+[[ -s $work/second/share/man/man1/ductile.1 ]] || { printf 'ductile.1 was not installed\n' && exit 1; }
+
+# So does the library its worker, which finds the library.
+if [[ -e $build/library/ductile-worker ]]; then
+  worker=$(find "$work/second" -name ductile-worker -type f)
+  [[ -x $worker ]] || { printf 'ductile-worker was not installed\n' && exit 1; }
+  "$worker" --version
+  [[ -s $work/second/share/man/man1/ductile-worker.1 ]]
+  DUCTILE_ISOLATION=worker DUCTILE_LOG=compile:2 "$work/second/bin/ductile" bench test/cli/models/small.onnx \
+    --dim batch=2 --dim seq=3 2>&1 | tee "$work/log" | tail -n 1
+  grep -q 'worker [0-9]*: started' "$work/log" || { printf 'no worker was started\n' && exit 1; }
+fi
+
+cat >"$work/user.c" <<'TEXT'
+#include <ductile/tensor.h>
+#include <stdio.h>
+int main(void) {
+  dt_tensor_t *tensor = 0;
+  const int64_t sizes[2] = {2, 3};
+  dt_status_t status = dt_tensor_create_empty(DT_F32, 2, sizes, &tensor);
+  printf("%s %d\n", dt_version(), (int)dt_tensor_count(tensor));
+  dt_tensor_release(tensor);
+  return status != 0;
+}
+TEXT
+cp "$work/user.c" "$work/user.cc"
+
+pc=$(find "$work/second" -name ductile.pc)
+[[ -n $pc ]] || { printf 'ductile.pc was not installed\n' && exit 1; }
+export PKG_CONFIG_PATH=${pc%/*}
+version=$(pkg-config --modversion ductile)
+libdir=$(pkg-config --variable=libdir ductile)
+export LD_LIBRARY_PATH=$libdir
+read -r -a flags < <(pkg-config --cflags --libs ductile)
+"${CC:-gcc}" -std=c11 -Wall -Wextra -Werror -o "$work/user_c" "$work/user.c" "${flags[@]}"
+"${CXX:-g++}" -std=c++17 -Wall -Wextra -Werror -o "$work/user_cc" "$work/user.cc" "${flags[@]}"
+
+mkdir "$work/project"
+cp "$work/user.c" "$work/project/"
+cat >"$work/project/CMakeLists.txt" <<'TEXT'
+cmake_minimum_required(VERSION 3.25)
+project(user C)
+find_package(Ductile 0.1 REQUIRED)
+add_executable(user user.c)
+target_link_libraries(user PRIVATE Ductile::ductile)
+TEXT
+if ! {
+  "$cmake" -S "$work/project" -B "$work/project/build" -DCMAKE_PREFIX_PATH="$work/second" &&
+    "$cmake" --build "$work/project/build"
+} >"$work/log" 2>&1; then
+  cat "$work/log"
+  exit 1
+fi
+
+for program in "$work/user_c" "$work/user_cc" "$work/project/build/user"; do
+  answer=$("$program")
+  printf '%s: %s\n' "${program##*/}" "$answer"
+  [[ $answer == "$version 6" ]] || { printf 'expected: %s 6\n' "$version" && exit 1; }
+done

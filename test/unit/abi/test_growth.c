@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+// Public structs of callers that are older or newer than the library: every row of structs.def is
+// handed over at its least size with garbage right behind it, below that, and longer than the
+// library knows. Results are never written beyond the caller's size.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "ductile/ductile.h"
+#include "ductile/onnx.h"
+#include "ductile/safetensors.h"
+#include "test/unit/frontends/onnx_text.h"
+
+enum { GUARD = 0xA5, ROOM = 8192 };
+
+static dt_runtime_t *runtime;
+static dt_session_t *session;
+static dt_function_t *function;
+
+// ---- One call for each struct -------------------------------------------------------------------
+
+static dt_status_t negate(dt_trace_t *trace, const dt_value_t *in, dt_value_t *out, void *closure) {
+  (void)closure;
+  out[0] = dt_neg(trace, in[0]);
+  return NULL;
+}
+
+static const dt_input_decl_t input = {.name = "x", .dtype = DT_F32, .rank = 1};
+
+static dt_status_t use_dt_tensor_desc_t(void *given) {
+  dt_tensor_t *tensor = NULL;
+  dt_status_t status = dt_tensor_create(given, &tensor);
+  dt_tensor_release(tensor);
+  return status;
+}
+
+static dt_status_t use_dt_runtime_options_t(void *given) {
+  dt_runtime_t *own = NULL;
+  dt_status_t status = dt_runtime_create(given, &own);
+  dt_runtime_release(own);
+  return status;
+}
+
+static dt_status_t use_dt_function_options_t(void *given) {
+  dt_function_t *own = NULL;
+  dt_status_t status = dt_function_create(runtime, negate, NULL, given, &own);
+  dt_function_release(own);
+  return status;
+}
+
+static dt_status_t use_dt_prepare_options_t(void *given) {
+  return dt_function_prepare(function, given);
+}
+
+static dt_status_t use_dt_session_options_t(void *given) {
+  dt_session_t *own = NULL;
+  dt_status_t status = dt_session_create_on(runtime, given, &own);
+  dt_session_destroy(own);
+  return status;
+}
+
+static dt_status_t use_dt_call_options_t(void *given) {
+  float data[3] = {1, 2, 3};
+  const dt_tensor_desc_t desc = {
+      .dtype = DT_F32, .rank = 1, .sizes = (const int64_t[]){3}, .data = data};
+  dt_tensor_t *x = NULL, *y = NULL;
+  assert_null(dt_tensor_create(&desc, &x));
+  dt_status_t status = dt_call_with(session, function, &x, 1, &y, 1, given);
+  if (!status)
+    assert_true(((const float *)dt_tensor_data(y))[2] == -3);
+  dt_tensor_release(x);
+  dt_tensor_release(y);
+  return status;
+}
+
+static const char relu[] =
+    "ir_version 8 opset_import { version 17 } graph { name 'g' "
+    "node { op_type 'Relu' input 'x' output 'y' } "
+    "input { name 'x' type { tensor_type { elem_type 1 shape { dim { dim_param 'n' } } } } } "
+    "output { name 'y' type { tensor_type { elem_type 1 shape { dim { dim_param 'n' } } } } } }";
+
+static onnx_bytes_t model;
+
+static dt_status_t open_model(const void *options, dt_onnx_t **out) {
+  return dt_onnx_open_memory(model.data, model.len, options, out);
+}
+
+static dt_status_t use_dt_onnx_options_t(void *given) {
+  dt_onnx_t *file = NULL;
+  dt_status_t status = open_model(given, &file);
+  dt_onnx_close(file);
+  return status;
+}
+
+static dt_status_t use_dt_onnx_function_options_t(void *given) {
+  dt_onnx_t *file = NULL;
+  dt_function_t *own = NULL;
+  assert_null(open_model(NULL, &file));
+  dt_status_t status = dt_onnx_function_create(runtime, file, given, &own);
+  dt_function_release(own);
+  dt_onnx_close(file);
+  return status;
+}
+
+static dt_status_t use_dt_safetensors_options_t(void *given) {
+  static const unsigned char empty[] = {2, 0, 0, 0, 0, 0, 0, 0, '{', '}'};
+  dt_safetensors_t *file = NULL;
+  dt_status_t status = dt_safetensors_open_memory(empty, sizeof(empty), given, &file);
+  dt_safetensors_close(file);
+  return status;
+}
+
+static dt_status_t use_dt_function_stats_t(void *given) {
+  return dt_function_stats(function, given);
+}
+
+static dt_status_t use_dt_session_stats_t(void *given) { return dt_session_stats(session, given); }
+
+static dt_status_t use_dt_runtime_stats_t(void *given) { return dt_runtime_stats(runtime, given); }
+
+static dt_status_t use_dt_device_info_t(void *given) {
+  return dt_device_info(runtime, DT_CPU, 0, given);
+}
+
+// ---- The rows -----------------------------------------------------------------------------------
+
+typedef struct row_t {
+  const char *name;
+  size_t least, known;
+  dt_status_t (*use)(void *given);
+} row_t;
+
+static const row_t rows[] = {
+#define GROWS(type, least) {#type, least, sizeof(type), use_##type},
+#include "runtime/base/structs.def"
+};
+
+static bool is_result(const row_t *row) {
+  return strstr(row->name, "_stats_t") || strstr(row->name, "_info_t");
+}
+
+// What must be said for the call to succeed.
+static void fill(const row_t *row, void *given) {
+  if (row->use == use_dt_tensor_desc_t) {
+    dt_tensor_desc_t *desc = given;
+    desc->dtype = DT_F32;
+    desc->data = &runtime; // aligned, never read
+  }
+  if (row->use == use_dt_function_options_t) {
+    dt_function_options_t *options = given;
+    options->name = "f";
+    options->n_inputs = options->n_outputs = 1;
+    options->inputs = &input;
+    options->answer = DT_ANSWER_EVALUATOR;
+  }
+  if (row->use == use_dt_runtime_options_t)
+    ((dt_runtime_options_t *)given)->threads = 1;
+}
+
+// A struct of `size` bytes, of which the library knows `known`, with garbage behind all of it.
+static uint32_t *lay_out(const row_t *row, size_t size) {
+  static _Alignas(16) unsigned char room[ROOM];
+  memset(room, GUARD, sizeof(room));
+  memset(room, 0, is_result(row) ? 0 : size);
+  fill(row, room);
+  uint32_t said = (uint32_t)size;
+  memcpy(room, &said, sizeof(said));
+  return (uint32_t *)(void *)room;
+}
+
+static void expect(const row_t *row, size_t size, void *given, dt_code_t code) {
+  dt_status_t status = row->use(given);
+  if (dt_status_code(status) != code)
+    print_error("%s of %zu bytes: %s\n", row->name, size, dt_status_message(status));
+  assert_int_equal(dt_status_code(status), code);
+  dt_status_free(status);
+}
+
+static void expect_guarded(const row_t *row, const void *given, size_t size) {
+  const unsigned char *bytes = given;
+  uint32_t said = 0;
+  memcpy(&said, given, sizeof(said));
+  assert_int_equal(said, size);
+  for (size_t i = size < sizeof(said) ? sizeof(said) : size; i < size + 256; i++) {
+    if (bytes[i] != GUARD)
+      print_error("%s of %zu bytes: byte %zu was written\n", row->name, size, i);
+    assert_int_equal(bytes[i], GUARD);
+  }
+}
+
+#define EACH_ROW(row)                                                                              \
+  for (const row_t *row = rows; row < rows + sizeof(rows) / sizeof(*rows); row++)
+
+static void older_structs_are_taken(void **state) {
+  (void)state;
+  EACH_ROW(row) {
+    void *given = lay_out(row, row->least);
+    expect(row, row->least, given, DT_OK);
+    expect_guarded(row, given, row->least);
+  }
+}
+
+static void shorter_options_are_refused(void **state) {
+  (void)state;
+  EACH_ROW(row) {
+    size_t size = is_result(row) ? 3 : row->least - 1;
+    void *given = lay_out(row, size);
+    expect(row, size, given, DT_E_ARGUMENT);
+    expect_guarded(row, given, size);
+    expect(row, ROOM, lay_out(row, ROOM / 2 + 1), DT_E_ARGUMENT);
+  }
+}
+
+static void newer_structs_are_taken_while_zero(void **state) {
+  (void)state;
+  EACH_ROW(row) {
+    size_t size = row->known + 24;
+    unsigned char *given = (unsigned char *)lay_out(row, size);
+    expect(row, size, given, DT_OK);
+    expect_guarded(row, given, size);
+    for (size_t i = row->known; i < size; i++)
+      assert_int_equal(given[i], 0);
+    if (is_result(row))
+      continue;
+    given[size - 1] = 1;
+    expect(row, size, given, DT_E_UNSUPPORTED);
+  }
+}
+
+static void results_end_where_the_caller_says(void **state) {
+  (void)state;
+  EACH_ROW(row) {
+    if (!is_result(row))
+      continue;
+    void *given = lay_out(row, 8);
+    expect(row, 8, given, DT_OK);
+    expect_guarded(row, given, 8);
+  }
+}
+
+static int setup(void **state) {
+  (void)state;
+  const dt_function_options_t options = {.name = "negate",
+                                         .n_inputs = 1,
+                                         .n_outputs = 1,
+                                         .inputs = &input,
+                                         .answer = DT_ANSWER_EVALUATOR};
+  model = onnx_make(&dt__onnx_model_message, relu);
+  assert_null(dt_runtime_create(NULL, &runtime));
+  assert_null(dt_session_create(runtime, &session));
+  assert_null(dt_function_create(runtime, negate, NULL, &options, &function));
+  return 0;
+}
+
+static int teardown(void **state) {
+  (void)state;
+  dt_function_release(function);
+  dt_session_destroy(session);
+  dt_runtime_release(runtime);
+  onnx_free(&model);
+  return 0;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(older_structs_are_taken),
+      cmocka_unit_test(shorter_options_are_refused),
+      cmocka_unit_test(newer_structs_are_taken_while_zero),
+      cmocka_unit_test(results_end_where_the_caller_says),
+  };
+  return cmocka_run_group_tests_name("unit.abi.growth", tests, setup, teardown);
+}

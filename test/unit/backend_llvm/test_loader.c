@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// The object loader: what it loads and finds, and that no damaged object does worse than a status:
+// every truncation, many flipped bytes, fields set to extremes. Nothing of a damaged object is run.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "test/unit/backend_llvm/rig.h"
+
+#include "backend_llvm/emit/llvm_compat.h"
+
+#include <string.h>
+
+typedef struct object_t {
+  void *data;
+  size_t bytes;
+} object_t;
+
+// An object of `text` (LLVM IR), through the machine that kernels use.
+static object_t assemble(const char *text) {
+  dt_target_t target;
+  must(dt__llvm_host_target("", 1, &target));
+  LLVMInitializeX86TargetInfo();
+  LLVMInitializeX86Target();
+  LLVMInitializeX86TargetMC();
+  LLVMInitializeX86AsmPrinter();
+  LLVMContextRef context = LLVMContextCreate();
+  LLVMMemoryBufferRef source = LLVMCreateMemoryBufferWithMemoryRangeCopy(text, strlen(text), "ir");
+  LLVMModuleRef module;
+  char *message = NULL;
+  if (LLVMParseIRInContext(context, source, &module, &message))
+    fail_msg("%s", message);
+  LLVMTargetRef llvm_target;
+  assert_false(LLVMGetTargetFromTriple("x86_64-unknown-linux-gnu", &llvm_target, &message));
+  LLVMTargetMachineRef machine =
+      LLVMCreateTargetMachine(llvm_target, "x86_64-unknown-linux-gnu", "x86-64-v3", "",
+                              LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelSmall);
+  LLVMMemoryBufferRef buffer;
+  if (LLVMTargetMachineEmitToMemoryBuffer(machine, module, LLVMObjectFile, &message, &buffer))
+    fail_msg("%s", message);
+  object_t object = {.bytes = LLVMGetBufferSize(buffer)};
+  object.data = dt__alloc(object.bytes);
+  assert_non_null(object.data);
+  memcpy(object.data, LLVMGetBufferStart(buffer), object.bytes);
+  LLVMDisposeMemoryBuffer(buffer);
+  LLVMDisposeTargetMachine(machine);
+  LLVMDisposeModule(module);
+  LLVMContextDispose(context);
+  return object;
+}
+
+static const char small_ir[] =
+    "@table = private unnamed_addr constant [4 x i64] [i64 3, i64 5, i64 7, i64 11], align 32\n"
+    "declare ptr @memcpy(ptr, ptr, i64) nounwind\n"
+    "define internal i64 @twice(i64 %x) nounwind noinline {\n"
+    "  %y = shl i64 %x, 1\n  ret i64 %y\n}\n"
+    "define i64 @entry(i64 %i) nounwind {\n"
+    "  %p = getelementptr i64, ptr @table, i64 %i\n"
+    "  %v = load i64, ptr %p\n"
+    "  %r = call i64 @twice(i64 %v)\n  ret i64 %r\n}\n"
+    "define ptr @address() nounwind {\n  ret ptr @memcpy\n}\n"
+    "define void @copy(ptr %to, ptr %from, i64 %n) nounwind {\n"
+    "  %r = call ptr @memcpy(ptr %to, ptr %from, i64 %n)\n  ret void\n}\n"
+    "define double @scaled(double %x) nounwind {\n"
+    "  %y = fmul double %x, 0x3FF3C0CA428C59FB\n  ret double %y\n}\n";
+
+static void test_load(void **state) {
+  (void)state;
+  object_t object = assemble(small_ir);
+  dt_native_t *native;
+  must(dt__native_load(object.data, object.bytes, &native));
+  assert_true(dt__native_bytes(native) >= 4096);
+  assert_null(dt__native_symbol(native, "twice")); // local
+  assert_null(dt__native_symbol(native, "memcpy"));
+  int64_t (*entry)(int64_t);
+  void *at = dt__native_symbol(native, "entry");
+  assert_non_null(at);
+  memcpy(&entry, &at, sizeof(at));
+  const int64_t want[] = {6, 10, 14, 22};
+  for (int64_t i = 0; i < 4; i++)
+    assert_int_equal(entry(i), want[i]);
+  void (*copy)(void *, const void *, int64_t);
+  at = dt__native_symbol(native, "copy");
+  memcpy(&copy, &at, sizeof(at));
+  char into[6] = "", from[6] = "hello";
+  copy(into, from, 6);
+  assert_string_equal(into, "hello");
+  void *(*address)(void);
+  at = dt__native_symbol(native, "address");
+  memcpy(&address, &at, sizeof(at));
+  void *(*other_copy)(void *, const void *, size_t);
+  at = address();
+  memcpy(&other_copy, &at, sizeof(at));
+  other_copy(into, "other", 6);
+  assert_string_equal(into, "other");
+  double (*scaled)(double);
+  at = dt__native_symbol(native, "scaled");
+  memcpy(&scaled, &at, sizeof(at));
+  assert_true(scaled(2.0) == 2.0 * 0x1.3c0ca428c59fbp0);
+  dt__native_unload(native);
+  dt__native_unload(NULL);
+  dt__free(object.data);
+}
+
+static void test_unknown_symbol(void **state) {
+  (void)state;
+  object_t object = assemble("declare i32 @system(ptr)\n"
+                             "define i32 @f(ptr %p) nounwind {\n"
+                             "  %r = call i32 @system(ptr %p)\n  ret i32 %r\n}\n");
+  dt_native_t *native;
+  dt_status_t status = dt__native_load(object.data, object.bytes, &native);
+  assert_null(native);
+  assert_int_equal(dt_status_code(status), DT_E_COMPILE);
+  assert_non_null(strstr(dt_status_message(status), "system"));
+  dt_status_free(status);
+  dt__free(object.data);
+}
+
+static void test_writable_data(void **state) {
+  (void)state;
+  object_t object = assemble("@counter = global i64 7\n"
+                             "define i64 @f() nounwind {\n"
+                             "  %r = load i64, ptr @counter\n  ret i64 %r\n}\n");
+  dt_native_t *native;
+  dt_status_t status = dt__native_load(object.data, object.bytes, &native);
+  assert_int_equal(dt_status_code(status), DT_E_COMPILE);
+  dt_status_free(status);
+  dt__free(object.data);
+}
+
+static void try_load(const void *data, size_t bytes) {
+  dt_native_t *native = NULL;
+  dt_status_t status = dt__native_load(data, bytes, &native);
+  assert_true((status == NULL) == (native != NULL));
+  dt_status_free(status);
+  dt__native_unload(native);
+}
+
+// Each copy is made to its exact size, so that the sanitizers see a read past its end.
+static void test_truncation(void **state) {
+  (void)state;
+  object_t object = assemble(small_ir);
+  for (size_t n = 0; n < object.bytes; n++) {
+    void *part = dt__alloc(n);
+    assert_non_null(part);
+    memcpy(part, object.data, n);
+    dt_native_t *native;
+    dt_status_t status = dt__native_load(part, n, &native);
+    assert_null(native);
+    assert_non_null(status);
+    dt_status_free(status);
+    dt__free(part);
+  }
+  dt__free(object.data);
+}
+
+static void test_damage(void **state) {
+  (void)state;
+  object_t object = assemble(small_ir);
+  unsigned char *copy = dt__alloc(object.bytes);
+  assert_non_null(copy);
+  const unsigned char extremes[] = {0x00, 0x01, 0x7f, 0x80, 0xff};
+  for (size_t at = 0; at < object.bytes; at++)
+    for (size_t e = 0; e < sizeof(extremes); e++) {
+      memcpy(copy, object.data, object.bytes);
+      copy[at] = extremes[e];
+      try_load(copy, object.bytes);
+    }
+  uint32_t x = 1;
+  for (uint32_t turn = 0; turn < 20000; turn++) {
+    memcpy(copy, object.data, object.bytes);
+    for (uint32_t flips = 0; flips <= turn % 4; flips++) {
+      x = x * 1664525u + 1013904223u;
+      copy[(x >> 8) % object.bytes] ^= (unsigned char)(x >> 3 | 1);
+    }
+    try_load(copy, object.bytes);
+  }
+  for (size_t at = 0; at + 8 <= object.bytes; at += 4) {
+    const uint64_t wide[] = {UINT64_MAX, INT64_MAX, (uint64_t)1 << 32, UINT64_MAX - 63};
+    for (size_t e = 0; e < 4; e++) {
+      memcpy(copy, object.data, object.bytes);
+      memcpy(copy + at, &wide[e], 8);
+      try_load(copy, object.bytes);
+    }
+  }
+  dt__free(copy);
+  dt__free(object.data);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_load),          cmocka_unit_test(test_unknown_symbol),
+      cmocka_unit_test(test_writable_data), cmocka_unit_test(test_truncation),
+      cmocka_unit_test(test_damage),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// Texts that are no programs or graphs with control: each breaks one rule, and the verifier, or the
+// reader, says which.
+#include "test/unit/exec/exec_test.h"
+
+#include "lower/graph/graph.h"
+#include "lower/loop/loop.h"
+#include "runtime/base/status.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct change_t {
+  const char *from, *to; // the first place of `from`
+  const char *says;      // "" where the text is fine
+} change_t;
+
+static char *changed(const char *text, const change_t *change) {
+  size_t len = strlen(text), old = strlen(change->from), fresh = strlen(change->to);
+  const char *at = strstr(text, change->from);
+  char *made = calloc(1, len + fresh + 1);
+  assert_non_null(at);
+  assert_non_null(made);
+  memcpy(made, text, (size_t)(at - text));
+  memcpy(made + (at - text), change->to, fresh);
+  memcpy(made + (at - text) + fresh, at + old, len - old - (size_t)(at - text));
+  return made;
+}
+
+static void check(const char *text, const change_t *change, bool program) {
+  char *own = changed(text, change);
+  dt_arena_t arena;
+  dt_symenv_t *env = NULL;
+  dt_scan_t scan;
+  dt_program_t *loops = NULL;
+  dt_graph_t *graph = NULL;
+  dt__arena_init(&arena, 0);
+  expect_ok(dt__symenv_create(&env));
+  dt__scan_init(&scan, own, strlen(own), "text");
+  dt_status_t status = program ? dt__program_parse(&arena, env, &scan, &loops)
+                               : dt__graph_parse(&arena, env, &scan, &graph);
+  if (!status)
+    status = program ? dt__program_verify(loops) : dt__graph_verify(graph);
+  const char *message = status ? dt_status_message(status) : "";
+  if (change->says[0] ? !strstr(message, change->says) : status != NULL)
+    fail_msg("'%s' for '%s': '%s'; expected '%s'", change->to, change->from, message, change->says);
+  dt_status_free(status);
+  dt__symenv_destroy(env);
+  dt__arena_fini(&arena);
+  free(own);
+}
+
+// ---- Programs -------------------------------------------------------------------------------------
+static const char *const loop =
+    "program {\n"
+    "buffer b1 = input 0 i64[] strides []\n"
+    "buffer b2 = state 1 bool[]\n"
+    "buffer b3 = state 1 i64[]\n"
+    "buffer b4 = temp i64[]\n"
+    "buffer b5 = temp bool[]\n"
+    "buffer b6 = output 0 i64[]\n"
+    "kernel \"first\" { stage { v0 = load i64 b1[] store b3[] = v0 } }\n"
+    "kernel \"test\" { stage { v0 = load i64 b1[] v1 = const i64 9 v2 = lt bool v0, v1 store b2[] "
+    "= "
+    "v2 } }\n"
+    "kernel \"up\" run 1 { stage { v0 = load i64 b3[] v1 = add i64 v0, v0 store b4[] = v1 } }\n"
+    "kernel \"again\" run 1 { stage { v0 = load i64 b4[] v1 = const i64 9 v2 = lt bool v0, v1 "
+    "store "
+    "b5[] = v2 } }\n"
+    "kernel \"carry\" run 1 { stage { v0 = load i64 b4[] store b3[] = v0 } }\n"
+    "kernel \"decide\" run 1 { stage { v0 = load bool b5[] store b2[] = v0 } }\n"
+    "kernel \"last\" run 2 { stage { v0 = load i64 b3[] store b6[] = v0 } }\n"
+    "outputs b6\n"
+    "region while b2 runs 1 2\n"
+    "}\n";
+
+static void test_programs(void **state) {
+  (void)state;
+  static const change_t changes[] = {
+      {"outputs b6", "outputs b6", ""},
+      {"runs 1 2", "runs 0 2", "region 0: runs 0 to 2"},
+      {"runs 1 2", "runs 2 2", "region 0: runs 2 to 2"},
+      {"runs 1 2", "runs 1 9", "kernel 6 comes after the state was handed on"},
+      {"while b2", "while b3", "buffer 3, which is state, is no predicate of it"},
+      {"while b2", "if b2", "buffer 2 is state of region 1 of 1"},
+      {"while b2", "else b2", "buffer 2 is state of region 1 of 1"},
+      {"state 1 i64", "state 2 i64", "buffer 3 is state of region 2 of 1"},
+      {"state 1 bool", "temp bool", "buffer 2, which is temp, is no predicate of it"},
+      {"kernel \"again\" run 1", "kernel \"again\" run 2", "its 3 kernels stand apart"},
+      {"kernel \"last\" run 2", "kernel \"last\" run 7", ""},
+      {"v0 = load i64 b3[] store b6", "v0 = load i64 b4[] store b6",
+       "kernel 6 reads buffer 4, which region 0 writes"},
+      {"v0 = load i64 b4[] store b3", "v0 = load i64 b3[] store b3",
+       "kernel 4 hands on state and reads buffer 3"},
+      {"v0 = load bool b5[] store b2[] = v0", "v0 = load bool b5[] store b5[] = v0",
+       "region 0 never changes its predicate"},
+      {"kernel \"test\" {", "kernel \"test\" run 2 {", ""},
+      {"store b4[] = v1", "store b4[] = v1 store b6[] = v1", "kernel 2 of a region writes output"},
+      {"region while b2 runs 1 2\n", "region while b2 runs 1 2\nregion if b5 runs 1 3\n",
+       "region 1 lies over the end of region 0"},
+      {"region while b2 runs 1 2\n", "region while b2 runs 1 2\nregion else b5 runs 1 2\n",
+       "region 1 is an else without its if"},
+  };
+  for (size_t k = 0; k < sizeof(changes) / sizeof(changes[0]); k++)
+    check(loop, &changes[k], true);
+}
+
+// ---- Graphs ---------------------------------------------------------------------------------------
+static const char *const branch = "graph (s0: [0, 1000], s1: [0, 1000]) {\n"
+                                  "  %1 = input \"x\" f32[s0] strides [1] contiguous\n"
+                                  "  %2 = input \"flag\" bool[] strides [] contiguous\n"
+                                  "  %3 = cond %2, %1 then {\n"
+                                  "    %1 = input \"\" f32[s0] strides [1] contiguous\n"
+                                  "    %2 = neg %1 : f32[s0]\n"
+                                  "    return %2\n"
+                                  "  } else {\n"
+                                  "    %1 = input \"\" f32[s0] strides [1] contiguous\n"
+                                  "    return %1\n"
+                                  "  } : bool[]\n"
+                                  "  %4 = result %3 {index = 0} : f32[s0]\n"
+                                  "  return %4\n"
+                                  "}\n";
+
+static const char *const cases = "graph (s0: [0, 1000]) {\n"
+                                 "  %1 = input \"x\" f32[s0] strides [1] contiguous\n"
+                                 "  %2 = input \"k\" u8[] strides [] contiguous\n"
+                                 "  %3 = switch %2, %1 case {\n"
+                                 "    %1 = input \"\" f32[s0] strides [1] contiguous\n"
+                                 "    %2 = neg %1 : f32[s0]\n"
+                                 "    return %2\n"
+                                 "  } case {\n"
+                                 "    %1 = input \"\" f32[s0] strides [1] contiguous\n"
+                                 "    %2 = exp %1 : f32[s0]\n"
+                                 "    return %2\n"
+                                 "  } case {\n"
+                                 "    %1 = input \"\" f32[s0] strides [1] contiguous\n"
+                                 "    return %1\n"
+                                 "  } : bool[]\n"
+                                 "  %4 = result %3 {index = 0} : f32[s0]\n"
+                                 "  return %4\n"
+                                 "}\n";
+
+static void test_cases(void **state) {
+  (void)state;
+  static const change_t graphs[] = {
+      {"return %4", "return %4", ""},
+      {"switch %2, %1", "switch %1, %2", "the index must be one u8 of rank 0"},
+      {"switch %2, %1", "switch %2", "case reads 1 operands, 0 are given"},
+      {"switch %2, %1", "cond %2, %1", "expected 'then'"},
+      {"index = 0", "index = 1", "there is no output 1 of 1"},
+      {"    return %1\n", "    return\n", "the case 0 has 1 outputs, the case 2 has 0"},
+      {"%2 = exp %1 : f32[s0]", "%2 = sum %1 {axes = [0], keepdims = 0} : f32[]",
+       "output 0 of the case 0 is f32[s0], of the case 1 f32[]"},
+  };
+  for (size_t k = 0; k < sizeof(graphs) / sizeof(graphs[0]); k++)
+    check(cases, &graphs[k], false);
+  static const char *const program =
+      "program {\n"
+      "buffer b1 = input 0 u8[] strides []\n"
+      "buffer b2 = state 0 u8[]\n"
+      "buffer b3 = output 0 u8[]\n"
+      "kernel \"a\" run 1 { stage { v0 = const u8 3 store b2[] = v0 } }\n"
+      "kernel \"b\" run 2 { stage { v0 = load u8 b1[] store b2[] = v0 } }\n"
+      "kernel \"last\" run 4 { stage { v0 = load u8 b2[] store b3[] = v0 } }\n"
+      "outputs b3\n"
+      "region case 0 of 3 b1 runs 1 2\n"
+      "region case 1 of 3 b1 runs 2 3\n"
+      "region case 2 of 3 b1 runs 3 4\n"
+      "}\n";
+  static const change_t programs[] = {
+      {"outputs b3", "outputs b3", ""},
+      {"case 1 of 3 b1", "case 1 of 3 b2", "region 0 is case 0 of 3 that are not side by side"},
+      {"case 2 of 3 b1 runs 3 4", "case 2 of 4 b1 runs 3 4",
+       "region 1 is case 1 of 3 that are not side by side"},
+      {"case 0 of 3", "case 1 of 3", "region 0 is case 1 of 3 that are not side by side"},
+      {"region case 2 of 3 b1 runs 3 4\n", "", "region 1 is case 1 of 3 that are not side by side"},
+  };
+  for (size_t k = 0; k < sizeof(programs) / sizeof(programs[0]); k++)
+    check(program, &programs[k], true);
+}
+
+static void test_graphs(void **state) {
+  (void)state;
+  static const change_t changes[] = {
+      {"return %4", "return %4", ""},
+      {"return %4", "return %3", "is no value but what `result` reads"},
+      {"index = 0", "index = 1", "there is no output 1 of 1"},
+      {"result %3", "result %1", "must be a cond, a switch or a while"},
+      {"cond %2, %1", "cond %1, %2", "the predicate must be one bool"},
+      {"cond %2, %1", "cond %2", "then reads 1 operands, 0 are given"},
+      {"cond %2, %1", "while %2, %1", "expected 'test'"},
+      {"  } else {\n    %1 = input \"\" f32[s0]", "  } else {\n    %1 = input \"\" f64[s0]",
+       "operand 0 of the call is f32[s0], of the else f64[s0]"},
+      {"    return %1\n", "    return\n", "the then branch has 1 outputs, the else branch has 0"},
+      {"%2 = neg %1 : f32[s0]", "%2 = sum %1 {axes = [0], keepdims = 1} : f32[1]", ""},
+      {"%2 = neg %1 : f32[s0]", "%2 = sum %1 {axes = [0], keepdims = 0} : f32[]",
+       "output 0 of the then branch is f32[], of the else branch f32[s0]"},
+      {"    %2 = neg", "    %2 = constant \"c\" f32[1] key 3\n    %3 = neg", "constants, captures"},
+      {"    %2 = neg %1", "    assert s0 <= 3 \"few\"\n    %2 = neg %1", "constants, captures"},
+      {"    %2 = neg %1 : f32[s0]\n    return %2",
+       "    %2 = nonzero %1 {syms = [s1]} : i64[s1, 1]\n    return %1", "nonzero binds a symbol"},
+  };
+  for (size_t k = 0; k < sizeof(changes) / sizeof(changes[0]); k++)
+    check(branch, &changes[k], false);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_programs), cmocka_unit_test(test_graphs),
+                                     cmocka_unit_test(test_cases)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

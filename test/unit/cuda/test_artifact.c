@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole variants kept on disk: the next runtime compiles nothing, answers the same and says the
+// same of bad data; an entry that is damaged, or of a program that differs in anything, is not
+// used.
+#include "test/unit/exec/exec_test.h"
+
+#include "runtime/base/disk_cache.h"
+#include "runtime/base/log.h"
+#include "test/fake_cuda/fake_cuda.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char folder[64];
+
+static uint64_t links(void) { return fake_cuda_calls(DT_CUDA_SYM_link_complete); }
+
+// Entries of this kind; each is handed to `visit`, which may be NULL.
+static uint32_t count_entries(const char *kind, void (*visit)(const char *path)) {
+  uint32_t n = 0;
+  DIR *dir = opendir(folder);
+  for (const struct dirent *entry; dir && (entry = readdir(dir));) {
+    const char *dot = strrchr(entry->d_name, '.');
+    char path[384];
+    if (!dot || strcmp(dot + 1, kind) != 0)
+      continue;
+    (void)snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
+    if (visit)
+      visit(path);
+    n++;
+  }
+  if (dir)
+    (void)closedir(dir);
+  return n;
+}
+
+static void drop(const char *path) { (void)unlink(path); }
+
+static void empty_folder(void) {
+  (void)count_entries("variant", drop);
+  (void)count_entries("cubin", drop);
+}
+
+// ---- Programs ---------------------------------------------------------------------------------------
+
+// Everything that an entry holds: constants computed once, a check, a number read from data, the
+// assert that waits for it, two results.
+static dt_status_t all_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
+                               void *closure) {
+  const int32_t first[] = {0};
+  dt_value_t w = dt_constant(t, "w", closure);
+  dt_value_t factor = dt_sum(t, dt_mul(t, w, w), 1, first, false);
+  dt_value_t rows = dt_gather(t, in[0], in[1], 0);
+  out[0] = dt_mul(t, dt_softmax(t, rows, -1), factor);
+  dt_sym_t n = dt_item(t, dt_amax(t, in[1], 1, first, false));
+  out[1] = dt_slice(t, in[0], 0, dt_sym_const(t, 0), n, 1);
+  return NULL;
+}
+
+static const dt_dim_decl_t table_dims[] = {{.name = "rows"}, {.name = "width", .max = 4096}};
+static const dt_dim_decl_t id_dims[] = {{.name = "n"}};
+static const dt_input_decl_t all_inputs[] = {
+    {.name = "table", .dtype = DT_F32, .rank = 2, .dims = table_dims},
+    {.name = "ids", .dtype = DT_I64, .rank = 1, .dims = id_dims}};
+static const subject_t all = {"all", all_program, 2, 2, all_inputs};
+
+// The same without a result of such a size: the number stays on the device, and so do its checks.
+static dt_status_t queued_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
+                                  void *closure) {
+  dt_status_t status = all_program(t, in, out, closure);
+  out[1] = dt_sum(t, out[1], 0, NULL, false);
+  return status;
+}
+static const subject_t queued = {"queued", queued_program, 2, 2, all_inputs};
+
+// The same with another bound of a size.
+static const dt_dim_decl_t short_dims[] = {{.name = "rows"}, {.name = "width", .max = 2048}};
+static const dt_input_decl_t short_inputs[] = {
+    {.name = "table", .dtype = DT_F32, .rank = 2, .dims = short_dims},
+    {.name = "ids", .dtype = DT_I64, .rank = 1, .dims = id_dims}};
+static const subject_t shorter = {"all", all_program, 2, 2, short_inputs};
+
+// ---- Runs -------------------------------------------------------------------------------------------
+
+static dt_tensor_t *moved(dt_session_t *session, dt_tensor_t *from, bool to_device) {
+  dt_tensor_t *to = NULL;
+  if (to_device)
+    expect_ok(dt_tensor_create_on(session, dt_tensor_dtype(from), dt_tensor_rank(from),
+                                  dt_tensor_sizes(from), &to));
+  else
+    expect_ok(dt_tensor_create_empty(dt_tensor_dtype(from), dt_tensor_rank(from),
+                                     dt_tensor_sizes(from), &to));
+  expect_ok(dt_tensor_copy(session, from, to));
+  return to;
+}
+
+// One runtime's life: calls at two sizes against the evaluator, and a call whose data is wrong.
+static void live_with(const subject_t *subject, const int64_t *wrong, dt_code_t code) {
+  dt_runtime_t *runtime = NULL;
+  dt_session_t *host = NULL, *device = NULL;
+  dt_runtime_options_t options = {.threads = 1, .compile_threads = 2};
+  dt_session_options_t on = {.struct_size = sizeof(on), .device = DT_CUDA};
+  rng_t rng = {5};
+  const int64_t three = 3;
+  dt_tensor_t *w = tensor_f32(&rng, 1, &three);
+  expect_ok(dt_runtime_create(&options, &runtime));
+  expect_ok(dt_session_create(runtime, &host));
+  expect_ok(dt_session_create_on(runtime, &on, &device));
+  dt_function_t *function = subject_function(runtime, subject, w, DT_ANSWER_COMPILED);
+  dt_function_t *oracle = subject_function(runtime, subject, w, DT_ANSWER_EVALUATOR);
+  const int64_t sizes[][2] = {{4, 5}, {7, 33}}, ids[] = {3, 0, 2};
+  for (uint32_t k = 0; k < 2; k++) {
+    dt_tensor_t *in[] = {tensor_f32(&rng, 2, sizes[k]), tensor_i64(1, &three, ids)};
+    dt_tensor_t *there[] = {moved(device, in[0], true), moved(device, in[1], true)};
+    dt_tensor_t *got[2] = {NULL}, *want[2] = {NULL};
+    expect_ok(dt_call(device, function, there, 2, got, 2));
+    expect_ok(dt_call(host, oracle, in, 2, want, 2));
+    for (uint32_t r = 0; r < 2; r++) {
+      dt_tensor_t *back = moved(device, got[r], false);
+      expect_ok(dt_session_wait(device));
+      expect_close(back, want[r], 1e-6, 1e-5, "all");
+      dt_tensor_release(back);
+      dt_tensor_release(got[r]);
+      dt_tensor_release(want[r]);
+      dt_tensor_release(in[r]);
+      dt_tensor_release(there[r]);
+    }
+  }
+  dt_tensor_t *in[] = {tensor_f32(&rng, 2, sizes[0]), tensor_i64(1, &three, wrong)};
+  dt_tensor_t *there[] = {moved(device, in[0], true), moved(device, in[1], true)};
+  dt_tensor_t *none[2] = {NULL};
+  dt_status_t status = dt_call(device, function, there, 2, none, 2);
+  expect_told(status ? status : dt_session_wait(device), code, "(test_artifact.c:");
+  for (uint32_t r = 0; r < 2; r++) {
+    dt_tensor_release(in[r]);
+    dt_tensor_release(there[r]);
+    dt_tensor_release(none[r]);
+  }
+  dt_function_release(function);
+  dt_function_release(oracle);
+  dt_session_destroy(device);
+  dt_session_destroy(host);
+  dt_runtime_release(runtime);
+  dt_tensor_release(w);
+}
+
+static void live(const subject_t *subject) {
+  const int64_t outside[] = {1, -9, 0};
+  live_with(subject, outside, DT_E_RANGE);
+}
+
+// ---- Tests ------------------------------------------------------------------------------------------
+
+static void the_next_runtime_compiles_nothing(void **state) {
+  (void)state;
+  empty_folder();
+  uint64_t before = links(), none = fake_cuda_early();
+  live(&all);
+  uint64_t early = fake_cuda_early() - none;
+  assert_true(early > 0);
+  uint64_t after = links();
+  assert_true(after > before);
+  assert_int_equal(count_entries("variant", NULL), 1);
+  (void)count_entries("cubin", drop); // of no use to whoever has the variant
+  live(&all);
+  assert_int_equal(fake_cuda_early() - none, 2 * early); // launched in the same way
+  assert_int_equal(links(), after);
+  assert_int_equal(count_entries("cubin", NULL), 0);
+}
+
+static void checks_of_numbers_are_kept(void **state) {
+  (void)state;
+  const int64_t last[] = {-1, -1, -1}; // a row, but no length
+  empty_folder();
+  live_with(&queued, last, DT_E_SHAPE);
+  uint64_t after = links();
+  assert_int_equal(count_entries("variant", NULL), 1);
+  live_with(&queued, last, DT_E_SHAPE);
+  live(&queued);
+  assert_int_equal(links(), after);
+}
+
+static void other_facts_are_another_entry(void **state) {
+  (void)state;
+  empty_folder();
+  live(&all);
+  live(&shorter);
+  assert_int_equal(count_entries("variant", NULL), 2);
+}
+
+static size_t cut_at; // bytes that are left of an entry, or where one bit is turned
+static bool cut;
+
+static void damage(const char *path) {
+  FILE *file = fopen(path, "r+b");
+  assert_non_null(file);
+  if (cut) {
+    assert_int_equal(ftruncate(fileno(file), (off_t)cut_at), 0);
+  } else {
+    assert_int_equal(fseek(file, -(long)cut_at, SEEK_END), 0);
+    int c = fgetc(file);
+    assert_int_equal(fseek(file, -1, SEEK_CUR), 0);
+    (void)fputc(c ^ 0x10, file);
+  }
+  (void)fclose(file);
+}
+
+static void damaged_entries_are_made_anew(void **state) {
+  (void)state;
+  const struct {
+    bool cut;
+    size_t at;
+  } cases[] = {{true, 0}, {true, 40}, {true, 20000}, {false, 1}, {false, 900}};
+  for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
+    empty_folder();
+    live(&all);
+    cut = cases[k].cut;
+    cut_at = cases[k].at;
+    assert_int_equal(count_entries("variant", damage), 1);
+    (void)count_entries("cubin", drop);
+    uint64_t before = links();
+    live(&all);
+    uint64_t after = links();
+    assert_true(after > before);
+    live(&all);
+    assert_int_equal(links(), after);
+  }
+}
+
+// ---- Entries that are sound and say something else ---------------------------------------------------
+
+// An entry as it lies on the disk, taken apart; what changes is the order of its words in
+// artifact.c.
+typedef struct forged_t {
+  char *all;
+  size_t key_bytes, data_bytes;
+  uint64_t *words; // of the data
+} forged_t;
+#define HEAD_BYTES 56
+
+static forged_t take_apart(const char *path) {
+  forged_t f = {0};
+  FILE *file = fopen(path, "rb");
+  assert_non_null(file);
+  assert_int_equal(fseek(file, 0, SEEK_END), 0);
+  long bytes = ftell(file);
+  assert_true(bytes > HEAD_BYTES);
+  f.all = malloc((size_t)bytes);
+  assert_non_null(f.all);
+  rewind(file);
+  assert_int_equal(fread(f.all, 1, (size_t)bytes, file), (size_t)bytes);
+  (void)fclose(file);
+  memcpy(&f.key_bytes, f.all + 8, 8);
+  memcpy(&f.data_bytes, f.all + 16, 8);
+  assert_int_equal(HEAD_BYTES + f.key_bytes + f.data_bytes, bytes);
+  f.words = malloc(f.data_bytes);
+  assert_non_null(f.words);
+  memcpy(f.words, f.all + HEAD_BYTES + f.key_bytes, f.data_bytes);
+  return f;
+}
+
+// With sums that are right, in the same place.
+static void put_back(forged_t *f) {
+  dt_disk_cache_t *cache = dt__disk_cache_open(folder, (uint64_t)1 << 30);
+  dt_text_t key;
+  assert_non_null(cache);
+  dt__text_init(&key);
+  dt__text_write(&key, f->all + HEAD_BYTES, f->key_bytes);
+  dt__disk_cache_keep(cache, "variant", &key, f->words, f->data_bytes);
+  dt__text_fini(&key);
+  dt__disk_cache_close(cache);
+  free(f->all);
+  free(f->words);
+}
+
+// The word that says how many segments there are; behind it come the number of results, their
+// segments, bytes computed once, launches, regions, others, loops, symbols and sizes of results.
+static size_t segments_at(const forged_t *f) {
+  size_t at = 1 + (f->words[0] + 7) / 8, n = f->words[at++];
+  for (size_t k = 0; k < n; k++)
+    at += 1 + (f->words[at] + 7) / 8;
+  return at + 1 + 10 * f->words[at];
+}
+
+static const char *renamed; // a function of the host's that is called otherwise; NULL: a word
+static size_t behind;       // what word it is, counted from that of segments
+static uint64_t becomes;
+
+static void forge(const char *path) {
+  forged_t f = take_apart(path);
+  if (renamed) {
+    char *name = memmem(f.words, f.data_bytes, renamed, strlen(renamed) + 1);
+    assert_non_null(name);
+    name[0] = 'x';
+  } else {
+    size_t at = segments_at(&f) + behind;
+    assert_true(f.words[at] != becomes);
+    f.words[at] = becomes;
+  }
+  put_back(&f);
+}
+
+static void forged_entries_are_made_anew(void **state) {
+  (void)state;
+  const struct {
+    const char *renamed;
+    size_t behind;
+    uint64_t becomes;
+  } cases[] = {
+      {"dt_once", 0, 0},
+      {"dt_plan_1", 0, 0},
+      {NULL, 0, 0}, // segments
+      {NULL, 0, 9},
+      {NULL, 1, 1},                 // results,
+      {NULL, 2, 77},                // and the segment of the first
+      {NULL, 4, UINT64_C(1) << 63}, // bytes computed once
+      {NULL, 9, 0},                 // symbols
+      {NULL, 9, UINT32_MAX},
+      {NULL, 10, 5}, // sizes of results
+  };
+  for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
+    empty_folder();
+    live(&all);
+    renamed = cases[k].renamed;
+    behind = cases[k].behind;
+    becomes = cases[k].becomes;
+    assert_int_equal(count_entries("variant", forge), 1);
+    (void)count_entries("cubin", drop);
+    uint64_t before = links();
+    live(&all);
+    if (links() == before)
+      fail_msg("case %zu: the entry was taken", k);
+  }
+}
+
+// A cubin that the driver refuses inside of an entry that is otherwise sound.
+static void a_refused_cubin_is_made_anew(void **state) {
+  (void)state;
+  empty_folder();
+  live(&all);
+  const dt_cu_result_t results[] = {209, 12345}; // no binary for this device, and what has no name
+  for (size_t k = 0; k < 2; k++) {
+    uint64_t before = links();
+    fake_cuda_fail(DT_CUDA_SYM_module_load, 0, results[k], false);
+    (void)count_entries("cubin", drop);
+    live(&all);
+    assert_true(links() > before);
+  }
+}
+
+static void hear_why(void *user, const char *line, size_t len) {
+  bool *told = user;
+  *told |= memmem(line, len, "reads numbers from data on the host", 35) != NULL;
+}
+
+// Whoever looks for what slows a program down sees the same in the next process.
+static void why_it_reads_is_told_again(void **state) {
+  (void)state;
+  empty_folder();
+  for (uint32_t k = 0; k < 2; k++) {
+    bool told = false;
+    uint64_t before = links();
+    assert_int_equal(setenv("DUCTILE_LOG", "compile:1", 1), 0);
+    dt__log_set_sink(hear_why, &told);
+    live(&all);
+    dt__log_set_sink(NULL, NULL);
+    assert_int_equal(unsetenv("DUCTILE_LOG"), 0);
+    assert_int_equal(links() > before, k == 0);
+    assert_true(told);
+  }
+}
+
+static int make_folder(void **state) {
+  (void)state;
+  (void)snprintf(folder, sizeof(folder), "/tmp/ductile-artifact-XXXXXX");
+  return !mkdtemp(folder) || setenv("DUCTILE_CACHE_DIR", folder, 1) != 0;
+}
+
+static int remove_folder(void **state) {
+  (void)state;
+  empty_folder();
+  return rmdir(folder);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_next_runtime_compiles_nothing),
+      cmocka_unit_test(checks_of_numbers_are_kept),
+      cmocka_unit_test(other_facts_are_another_entry),
+      cmocka_unit_test(damaged_entries_are_made_anew),
+      cmocka_unit_test(forged_entries_are_made_anew),
+      cmocka_unit_test(a_refused_cubin_is_made_anew),
+      cmocka_unit_test(why_it_reads_is_told_again),
+  };
+  return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

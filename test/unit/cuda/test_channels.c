@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every log channel of the table prints what it is for, and no other does: the life of a program
+// that gives each something to tell, once for each channel, on the CPU and on the fake driver.
+#include "test/unit/exec/exec_test.h"
+
+#include "runtime/base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const names[] = {
+#define CHANNEL(id, name, doc) name,
+#include "runtime/base/channels.def"
+};
+
+// ---- What was printed -----------------------------------------------------------------------------
+static uint32_t counts[DT_LOG_COUNT], others;
+
+static void count(void *user, const char *line, size_t len) {
+  static const char head[] = "ductile [";
+  (void)user;
+  if (len < sizeof(head) || memcmp(line, head, sizeof(head) - 1) != 0) {
+    others++;
+    return;
+  }
+  line += sizeof(head) - 1;
+  for (int k = 0; k < DT_LOG_COUNT; k++) {
+    size_t n = strlen(names[k]);
+    if (strncmp(line, names[k], n) == 0 && line[n] == ']') {
+      counts[k]++;
+      return;
+    }
+  }
+  others++;
+}
+
+// ---- A life ---------------------------------------------------------------------------------------
+// Folds (a product with one), fusion, a temporary with memory in the block (a product of matrices),
+// and sizes that change.
+static const dt_input_decl_t vector[] = {{.name = "x", .dtype = DT_F32, .rank = 1}};
+static dt_status_t program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  const int32_t first[] = {0};
+  (void)closure;
+  dt_value_t x = dt_exp(t, dt_mul(t, in[0], dt_scalar(t, DT_F32, 1)));
+  dt_value_t all = dt_matmul(t, dt_unsqueeze(t, x, 1), dt_unsqueeze(t, x, 0));
+  out[0] = dt_tanh(t, dt_sum(t, all, 1, first, false));
+  return NULL;
+}
+
+static void call(dt_session_t *session, dt_function_t *function, int64_t n, dt_call_mode_t mode) {
+  rng_t rng = {5};
+  dt_tensor_t *x = tensor_f32(&rng, 1, &n), *out = NULL;
+  dt_call_options_t how = {.struct_size = sizeof(how), .mode = mode};
+  expect_ok(dt_call_with(session, function, &x, 1, &out, 1, &how));
+  expect_ok(dt_session_wait(session));
+  dt_tensor_release(out);
+  dt_tensor_release(x);
+}
+
+static void live(const char *log) {
+  dt_runtime_t *runtime = NULL;
+  dt_session_t *host = NULL, *device = NULL;
+  dt_function_t *function = NULL;
+  dt_runtime_options_t options = {.threads = 2, .compile_threads = 1};
+  dt_session_options_t on = {.struct_size = sizeof(on), .device = DT_CUDA};
+  dt_function_options_t about = {.struct_size = sizeof(about),
+                                 .name = "f",
+                                 .n_inputs = 1,
+                                 .inputs = vector,
+                                 .n_outputs = 1,
+                                 .dynamic = DT_DYNAMIC_AUTOMATIC};
+  assert_int_equal(setenv("DUCTILE_LOG", log, 1), 0);
+  expect_ok(dt_runtime_create(&options, &runtime));
+  expect_ok(dt_session_create(runtime, &host));
+  expect_ok(dt_session_create_on(runtime, &on, &device));
+  expect_ok(dt_function_create(runtime, program, NULL, &about, &function));
+  call(host, function, 5, DT_CALL_PLAIN);
+  call(host, function, 7, DT_CALL_PLAIN);
+  call(device, function, 7, DT_CALL_REDUCE_OVERHEAD);
+  dt_function_release(function);
+  dt_session_destroy(host);
+  dt_session_destroy(device);
+  dt_runtime_release(runtime);
+}
+
+static void test_channels(void **state) {
+  (void)state;
+  dt__log_set_sink(count, NULL);
+  for (int k = 0; k < DT_LOG_COUNT; k++) {
+    char log[64];
+    (void)snprintf(log, sizeof(log), "%s:2", names[k]);
+    memset(counts, 0, sizeof(counts));
+    live(log);
+    for (int i = 0; i < DT_LOG_COUNT; i++)
+      if ((counts[i] > 0) != (i == k))
+        fail_msg("DUCTILE_LOG=%s: %u lines of %s", log, counts[i], names[i]);
+  }
+  assert_int_equal(others, 0);
+  memset(counts, 0, sizeof(counts));
+  live("");
+  for (int i = 0; i < DT_LOG_COUNT; i++)
+    assert_int_equal(counts[i], 0);
+  dt__log_set_sink(NULL, NULL);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_channels)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reports as structs and as JSON lines, and what asking for one refuses.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "runtime/base/memory.h"
+#include "test/unit/explain/programs.h"
+
+typedef struct rig_t {
+  dt_runtime_t *runtime;
+  dt_session_t *session;
+  dt_function_t *function;
+} rig_t;
+
+static void ok(dt_status_t status) {
+  if (status)
+    print_error("%s\n", dt_status_message(status));
+  assert_null(status);
+}
+
+static dt_tensor_t *vector_of(int64_t size) {
+  dt_tensor_t *tensor = NULL;
+  ok(dt_tensor_create_empty(DT_F32, 1, &size, &tensor));
+  memset(dt_tensor_data(tensor), 0, (size_t)size * sizeof(float));
+  return tensor;
+}
+
+static int set_up(void **state) {
+  static rig_t rig;
+  const case_t *c = explain_case("branch");
+  dt_runtime_options_t options = {
+      .struct_size = sizeof(options), .threads = 1, .compile_threads = 1};
+  dt_function_options_t about = {.struct_size = sizeof(about),
+                                 .name = "branch",
+                                 .n_inputs = 1,
+                                 .n_outputs = 1,
+                                 .inputs = c->inputs,
+                                 .answer = DT_ANSWER_EVALUATOR};
+  ok(dt_runtime_create(&options, &rig.runtime));
+  ok(dt_session_create(rig.runtime, &rig.session));
+  ok(dt_function_create(rig.runtime, c->program, NULL, &about, &rig.function));
+  *state = &rig;
+  return 0;
+}
+
+static int tear_down(void **state) {
+  rig_t *rig = *state;
+  dt_function_release(rig->function);
+  dt_session_destroy(rig->session);
+  dt_runtime_release(rig->runtime);
+  return 0;
+}
+
+static void call(rig_t *rig, int64_t size) {
+  dt_tensor_t *x = vector_of(size), *y = NULL;
+  ok(dt_call(rig->session, rig->function, &x, 1, &y, 1));
+  dt_tensor_release(x);
+  dt_tensor_release(y);
+}
+
+// ---- Structs ----------------------------------------------------------------------------------------
+static void before_the_first_call_there_is_nothing(void **state) {
+  rig_t *rig = *state;
+  dt_report_t *report = NULL;
+  ok(dt_function_report(rig->function, NULL, 0, &report));
+  assert_string_equal(report->function, "branch");
+  assert_int_equal(report->n_variants, 0);
+  assert_int_equal(report->n_misses, 0);
+  assert_int_equal(report->n_compiles, 0);
+  dt_report_free(report);
+}
+
+static void structs_say_what_the_text_says(void **state) {
+  rig_t *rig = *state;
+  call(rig, 10);
+  call(rig, 600);
+  dt_tensor_t *x = vector_of(700);
+  dt_report_t *report = NULL;
+  ok(dt_function_report(rig->function, &x, 1, &report));
+  dt_tensor_release(x);
+  assert_int_equal(report->n_variants, 2);
+  assert_int_equal(report->variants[0]->n_dims, 1);
+  assert_string_equal(report->variants[0]->dims[0]->name, "x.size(0)");
+  assert_int_equal(report->variants[0]->dims[0]->state, DT_DIM_DYNAMIC);
+  assert_int_equal(report->n_misses, 2);
+  assert_false(report->misses[0]->hit);
+  assert_string_equal(report->misses[0]->guard->op, "sym_true");
+  assert_string_equal(report->misses[0]->guard->file, "branch.c");
+  assert_int_equal(report->misses[0]->guard->line, 4);
+  assert_non_null(strstr(report->misses[0]->remedy, "branch.c:4"));
+  assert_true(report->misses[1]->hit);
+  assert_int_equal(report->n_compiles, 2);
+  assert_int_equal(report->compiles[0]->reason, DT_COMPILE_FIRST);
+  assert_null(report->compiles[0]->miss);
+  assert_int_equal(report->compiles[1]->reason, DT_COMPILE_MISS);
+  assert_int_equal(report->compiles[1]->miss->variant, 0);
+  assert_true(report->compiles[1]->ns > 0);
+  dt_report_free(report);
+}
+
+static void a_report_outlives_its_function(void **state) {
+  rig_t *rig = *state;
+  call(rig, 10);
+  dt_tensor_t *x = vector_of(700);
+  dt_report_t *report = NULL;
+  ok(dt_function_report(rig->function, &x, 1, &report));
+  dt_tensor_release(x);
+  dt_function_release(rig->function);
+  rig->function = NULL;
+  char *json = NULL;
+  ok(dt_report_json(report, 0, &json));
+  assert_non_null(strstr(json, "\"event\":\"miss\",\"function\":\"branch\",\"variant\":0,"
+                               "\"guard\":\"s0 <= 511\",\"op\":\"sym_true\",\"file\":\"branch.c\","
+                               "\"line\":4"));
+  assert_non_null(strstr(json, "\"reason\":\"first call\""));
+  dt_text_free(json);
+  dt_report_free(report);
+}
+
+// A failing compile is part of the history, and the history does not grow for ever.
+static void failures_are_remembered_and_bounded(void **state) {
+  rig_t *rig = *state;
+  const case_t *c = explain_case("broadcast");
+  dt_function_options_t about = {.struct_size = sizeof(about),
+                                 .name = "broadcast",
+                                 .n_inputs = 2,
+                                 .n_outputs = 1,
+                                 .inputs = c->inputs,
+                                 .answer = DT_ANSWER_EVALUATOR,
+                                 .compile_limit = 1000};
+  dt_function_t *function = NULL;
+  ok(dt_function_create(rig->runtime, c->program, NULL, &about, &function));
+  dt_tensor_t *args[2] = {vector_of(3), NULL}, *y = NULL;
+  for (int k = 0; k < 300; k++) { // not the same ones: those are refused by a look-up
+    dt_tensor_release(args[1]);
+    args[1] = vector_of(4 + k);
+    dt_status_t status = dt_call(rig->session, function, args, 2, &y, 1);
+    assert_int_equal(dt_status_code(status), DT_E_SHAPE);
+    dt_status_free(status);
+  }
+  dt_report_t *report = NULL;
+  ok(dt_function_report(function, NULL, 0, &report));
+  assert_int_equal(report->n_compiles, 256);
+  assert_int_equal(report->forgotten, 44);
+  assert_int_equal(report->compiles[255]->number, 299);
+  assert_int_equal(report->compiles[255]->code, DT_E_SHAPE);
+  assert_non_null(strstr(report->compiles[255]->failure, "sizes must be equal or 1"));
+  dt_report_free(report);
+  dt_tensor_release(args[0]);
+  dt_tensor_release(args[1]);
+  dt_function_release(function);
+}
+
+// ---- Refusals -----------------------------------------------------------------------------------------
+static void refused(dt_status_t status, const char *part) {
+  assert_int_equal(dt_status_code(status), DT_E_ARGUMENT);
+  if (!strstr(dt_status_message(status), part))
+    fail_msg("%s: expected %s", dt_status_message(status), part);
+  dt_status_free(status);
+}
+
+static void bad_arguments_are_refused(void **state) {
+  rig_t *rig = *state;
+  dt_tensor_t *none = NULL;
+  dt_report_t *report = NULL;
+  char *text = NULL;
+  refused(dt_function_report(NULL, NULL, 0, &report), "function: NULL");
+  refused(dt_function_report(rig->function, NULL, 0, NULL), "out: NULL");
+  refused(dt_function_report(rig->function, NULL, 1, &report), "got 1 inputs at NULL; expected 1");
+  refused(dt_function_report(rig->function, &none, 2, &report), "got 2 inputs; expected 1");
+  refused(dt_function_explain_call(rig->function, &none, 1, &text), "argument 'x': NULL");
+  refused(dt_function_explain_call(rig->function, &none, 1, NULL), "out: NULL");
+  refused(dt_function_history(NULL, &text), "function: NULL");
+  refused(dt_report_json(NULL, 0, &text), "report: NULL");
+  dt_report_free(NULL);
+}
+
+// Each allocation of a report may fail: a status or a whole report, and nothing leaks.
+static void reports_survive_no_memory(void **state) {
+  rig_t *rig = *state;
+  call(rig, 10);
+  call(rig, 600);
+  dt_tensor_t *x = vector_of(700);
+  bool done = false;
+  for (uint64_t n = 1; n < 500 && !done; n++) {
+    dt_report_t *report = NULL;
+    (void)dt__heap_fail_at(n, true);
+    dt_status_t status = dt_function_report(rig->function, &x, 1, &report);
+    (void)dt__heap_fail_at(0, false);
+    done = !status;
+    if (status)
+      assert_int_equal(dt_status_code(status), DT_E_NO_MEMORY);
+    assert_true((report == NULL) == (status != NULL));
+    dt_status_free(status);
+    dt_report_free(report);
+  }
+  assert_true(done);
+  dt_tensor_release(x);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(before_the_first_call_there_is_nothing, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(structs_say_what_the_text_says, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_report_outlives_its_function, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(failures_are_remembered_and_bounded, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(bad_arguments_are_refused, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(reports_survive_no_memory, set_up, tear_down),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+// See fixture.h. Failures print both sides and where the test stands.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "test/unit/graph/fixture.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void check_ok(dt_status_t status, const char *file, int line) {
+  if (!status)
+    return;
+  char message[1024];
+  (void)snprintf(message, sizeof(message), "%s: %s", dt_code_name(dt_status_code(status)),
+                 dt_status_message(status));
+  dt_status_free(status);
+  print_error("%s:%d: expected success, got %s\n", file, line, message);
+  fail();
+}
+
+static void on_assume(void *user, dt_symenv_t *env, dt_sym_t cond, const dt_origin_t *origin) {
+  fixture_t *f = user;
+  dt_text_t text;
+  (void)origin;
+  f->assumed++;
+  dt__text_init(&text);
+  dt__sym_print(env, cond, &text);
+  (void)snprintf(f->last, sizeof(f->last), "%s", dt__text_str(&text));
+  dt__text_fini(&text);
+}
+
+void fixture_init(fixture_t *f) {
+  memset(f, 0, sizeof(*f));
+  dt__arena_init(&f->arena, 0);
+  OK(dt__symenv_create(&f->env));
+  dt__symenv_on_assume(f->env, on_assume, f);
+  f->graph = dt__graph_create(&f->arena, f->env);
+  assert_non_null(f->graph);
+}
+
+void fixture_fini(fixture_t *f) {
+  dt__symenv_destroy(f->env);
+  dt__arena_fini(&f->arena);
+}
+
+dt_sym_t size_symbol(fixture_t *f, int64_t hint) {
+  dt_range_t range = {0, DT_SIZE_LIMIT - 1};
+  return dt__sym_new(f->env, DT_SYMBOL_SIZE, range, hint == NO_HINT ? NULL : &hint, "");
+}
+
+dt_sym_t literal(fixture_t *f, int64_t value) { return dt__sym_const(f->env, value); }
+
+dt_node_id_t input(fixture_t *f, const char *name, dt_dtype_t dtype, uint32_t rank,
+                   const dt_sym_t *sizes) {
+  dt_graph_input_t made = {.name = name, .dtype = dtype, .rank = rank, .contiguous = true};
+  dt_sym_t stride = literal(f, 1);
+  for (uint32_t k = rank; k-- > 0;) {
+    made.sizes[k] = sizes[k];
+    made.strides[k] = stride;
+    stride = dt__sym_mul(f->env, stride, sizes[k]);
+  }
+  dt_node_id_t id;
+  OK(dt__graph_add_input(f->graph, &made, &id));
+  return id;
+}
+
+dt_node_id_t fixed(fixture_t *f, const char *name, dt_dtype_t dtype, uint32_t rank,
+                   const int64_t *sizes) {
+  dt_sym_t syms[DT_MAX_RANK];
+  for (uint32_t k = 0; k < rank; k++)
+    syms[k] = literal(f, sizes[k]);
+  return input(f, name, dtype, rank, syms);
+}
+
+dt_node_id_t add(fixture_t *f, dt_op_t op, uint32_t n, const dt_node_id_t *inputs,
+                 const dt_attrs_t *attrs) {
+  dt_node_id_t id;
+  OK(dt__graph_add(f->graph, op, inputs, n, attrs, NULL, &id));
+  return id;
+}
+
+void refuse(fixture_t *f, dt_op_t op, uint32_t n, const dt_node_id_t *inputs,
+            const dt_attrs_t *attrs, dt_code_t code, const char *const *parts) {
+  dt_node_id_t id = {7};
+  uint32_t before = f->graph->nodes.len;
+  dt_status_t status = dt__graph_add(f->graph, op, inputs, n, attrs, NULL, &id);
+  char message[1024];
+  (void)snprintf(message, sizeof(message), "%s", dt_status_message(status));
+  dt_code_t got = dt_status_code(status);
+  dt_status_free(status);
+  if (got != code) {
+    print_error("%s: expected %s, got %s: %s\n", dt__op_info(op)->name, dt_code_name(code),
+                dt_code_name(got), message);
+    fail();
+  }
+  for (; parts && *parts; parts++) {
+    if (!strstr(message, *parts)) {
+      print_error("expected \"%s\" in \"%s\"\n", *parts, message);
+      fail();
+    }
+  }
+  assert_int_equal(id.id, 0);
+  assert_int_equal(f->graph->nodes.len, before);
+}
+
+const char *type_of(fixture_t *f, dt_node_id_t id) {
+  const dt_node_t *node = dt__graph_node(f->graph, id);
+  dt_text_t text;
+  dt__text_init(&text);
+  dt__text_printf(&text, "%s[", dt_dtype_name(node->dtype));
+  for (uint32_t k = 0; k < node->rank; k++) {
+    dt__text_put(&text, k ? ", " : "");
+    dt__sym_print(f->env, node->sizes[k], &text);
+  }
+  dt__text_put(&text, "]");
+  const char *copy = dt__arena_strdup(&f->arena, dt__text_str(&text));
+  dt__text_fini(&text);
+  assert_non_null(copy);
+  return copy;
+}
+
+// ---- Examples -----------------------------------------------------------------------------------
+static void example_attrs(fixture_t *f, dt_op_t op, dt_dtype_t dtype, dt_attrs_t *attrs) {
+  dt_sym_t s0 = dt__symbol_sym(f->env, 0), four = literal(f, 4), three = literal(f, 3);
+  dt_sym_t zero = literal(f, 0);
+  attrs->dtype = dtype;
+  attrs->keepdims = 1;
+  attrs->n_axes = 1;
+  attrs->axes[0] = op == DT_OP_layer_norm || op == DT_OP_rms_norm ? 0 : 1;
+  attrs->floats[0] = 0.1;
+  attrs->ints[0] = 1;
+  attrs->ints[1] = op == DT_OP_slice ? -1 : 0;
+  attrs->n_syms = 2;
+  attrs->syms[0] = s0;
+  attrs->syms[1] = four;
+  if (op == DT_OP_permute) {
+    attrs->n_axes = 2;
+    attrs->axes[0] = 1;
+    attrs->axes[1] = 0;
+  } else if (op == DT_OP_gather_nd) {
+    attrs->n_axes = 0;
+  } else if (op == DT_OP_reshape) {
+    attrs->syms[0] = four;
+    attrs->syms[1] = s0;
+  } else if (op == DT_OP_slice || op == DT_OP_pad) {
+    // The slice takes all rows, and columns 3, 2 and 1.
+    attrs->n_syms = 4;
+    attrs->syms[0] = zero;
+    attrs->syms[1] = s0;
+    attrs->syms[2] = three;
+    attrs->syms[3] = three;
+  } else if (op == DT_OP_size) {
+    attrs->n_syms = 1;
+    attrs->syms[0] = dt__sym_add(f->env, dt__sym_mul(f->env, s0, three), three);
+  } else if (op == DT_OP_item) {
+    attrs->n_syms = 1;
+    attrs->syms[0] = dt__sym_new(f->env, DT_SYMBOL_UNBACKED, (dt_range_t){-9, 9}, NULL, "a number");
+  } else if (op >= DT_OP_cumsum && op <= DT_OP_masked_select) {
+    attrs->n_syms = 1;
+    attrs->mode = op == DT_OP_cumsum ? DT_SCAN_EXCLUSIVE | DT_SCAN_REVERSE : DT_SEARCH_INCLUSIVE;
+  }
+}
+
+// Fields of the windows, and x's and w's sizes, of an op that has them.
+static void window_attrs(fixture_t *f, dt_op_t op, dt_attrs_t *attrs) {
+  static const int64_t fields[][5] = {{2, 3, 1, 1}, {5, 2, 1, 1}, {1, 1, 1, 0, 1}, {3, 2, 1, 1, 1}};
+  attrs->n_axes = 1;
+  attrs->n_syms = op == DT_OP_conv || op == DT_OP_conv_transpose ? 5 : 4;
+  for (uint32_t k = 0; k < attrs->n_syms; k++)
+    attrs->syms[k] = literal(f, fields[op - DT_OP_window][k]);
+}
+
+static void conv_shape(fixture_t *f, dt_op_t op, uint32_t k, dt_sym_t *shape) {
+  dt_sym_t two = literal(f, 2), three = literal(f, 3);
+  shape[0] = k == 0 ? dt__symbol_sym(f->env, 0) : op == DT_OP_conv ? three : two;
+  shape[1] = k == 1 && op != DT_OP_conv ? three : two;
+  shape[2] = two;
+}
+
+// A body that gives input 0, negated where that is possible; `test`: whether it is anything.
+static const dt_graph_t *example_body(fixture_t *f, dt_dtype_t dtype, bool test) {
+  dt_graph_t *body = dt__graph_create(&f->arena, f->env);
+  dt_sym_t s0 = dt__symbol_sym(f->env, 0), four = literal(f, 4), one = literal(f, 1);
+  dt_graph_input_t x = {.name = "",
+                        .dtype = dtype,
+                        .rank = 2,
+                        .sizes = {s0, four},
+                        .strides = {four, one},
+                        .contiguous = true};
+  dt_node_id_t id;
+  assert_non_null(body);
+  OK(dt__graph_add_input(body, &x, &id));
+  if (test) {
+    dt_node_id_t two[2] = {id, id};
+    OK(dt__graph_add(body, DT_OP_ne, two, 2, NULL, NULL, &id));
+    dt_attrs_t attrs = {.n_axes = 2, .axes = {0, 1}};
+    OK(dt__graph_add(body, DT_OP_any, &id, 1, &attrs, NULL, &id));
+  } else if (dtype != DT_BOOL) {
+    OK(dt__graph_add(body, DT_OP_neg, &id, 1, NULL, NULL, &id));
+  }
+  OK(dt__graph_add_output(body, id));
+  return body;
+}
+
+// Its first result. Of NaN, which differs from itself for ever, there is none in examples.
+static dt_node_id_t add_control(fixture_t *f, dt_op_t op, dt_dtype_t dtype) {
+  dt_sym_t shape[2] = {dt__symbol_sym(f->env, 0), literal(f, 4)};
+  bool loop = op == DT_OP_while, cases = op == DT_OP_switch;
+  dt_graph_control_t control = {{example_body(f, dtype, loop), example_body(f, dtype, false)}};
+  control.bodies[2] = cases ? example_body(f, dtype, false) : NULL;
+  dt_node_id_t in[2] = {input(f, "p", cases ? DT_U8 : DT_BOOL, 0, NULL),
+                        input(f, "x", dtype, 2, shape)},
+               id;
+  OK(dt__graph_add_control(f->graph, loop || cases ? op : DT_OP_cond, &control, in + loop, 2 - loop,
+                           NULL, &id));
+  OK(dt__graph_add(f->graph, DT_OP_result, &id, 1, NULL, NULL, &id));
+  return id;
+}
+
+dt_node_id_t add_example(fixture_t *f, dt_op_t op, dt_dtype_t dtype) {
+  const dt_op_info_t *info = dt__op_info(op);
+  dt_sym_t whole[2] = {dt__symbol_sym(f->env, 0), literal(f, 4)};
+  dt_node_id_t in[4] = {{0}};
+  uint32_t n = info->arity < 0 ? 3 : (uint32_t)info->arity;
+  dt_attrs_t attrs = {0};
+  if (dt__op_info(op)->lower == DT_LOWER_control)
+    return add_control(f, op, dtype);
+  example_attrs(f, op, dtype, &attrs);
+  if (op >= DT_OP_window && op <= DT_OP_conv_transpose)
+    window_attrs(f, op, &attrs);
+  for (uint32_t k = 0; k < n; k++) {
+    dt_sym_t shape[3] = {whole[0], whole[1]};
+    dt_dtype_t own = dtype;
+    uint32_t rank = 2;
+    if (op == DT_OP_conv || op == DT_OP_conv_transpose) {
+      rank = 3;
+      conv_shape(f, op, k, shape);
+    }
+    if (op == DT_OP_where && k == 0)
+      own = DT_BOOL;
+    if (op == DT_OP_gather && k == 1) {
+      own = DT_I64;
+      shape[0] = dt__symbol_sym(f->env, 1);
+    }
+    bool by_element = op == DT_OP_gather_elements || op == DT_OP_scatter_elements;
+    bool by_tuple = op == DT_OP_gather_nd || op == DT_OP_scatter_nd;
+    if ((by_element || by_tuple) && k == 1)
+      own = DT_I64;
+    if (by_tuple && k > 0)
+      shape[0] = dt__symbol_sym(f->env, 1);
+    if (by_tuple && k == 1)
+      shape[1] = literal(f, 1);
+    if (op == DT_OP_matmul && k == 1) {
+      shape[0] = whole[1];
+      shape[1] = literal(f, 3);
+    }
+    if (op == DT_OP_item)
+      rank = 0;
+    if (op == DT_OP_searchsorted && k == 0)
+      rank = 1;
+    if ((op == DT_OP_compress && k == 0) || (op == DT_OP_masked_select && k == 1))
+      own = DT_BOOL;
+    if (op == DT_OP_compress && k == 1)
+      own = DT_I64;
+    if ((op == DT_OP_layer_norm || op == DT_OP_rms_norm) && k > 0) {
+      rank = 1;
+      shape[0] = whole[1];
+    }
+    in[k] = input(f, k == 0 ? "x" : "", own, rank, shape);
+  }
+  if (op == DT_OP_input)
+    return input(f, "in", dtype, 2, whole);
+  if (op == DT_OP_constant) {
+    static const double zeros[8] = {0};
+    dt_graph_constant_t constant = {
+        .name = "c", .dtype = dtype, .rank = 2, .sizes = {2, 4}, .data = zeros, .key = 9};
+    dt_node_id_t id;
+    OK(dt__graph_add_constant(f->graph, &constant, NULL, &id));
+    return id;
+  }
+  dt_node_id_t id = {0};
+  dt_status_t status = dt__graph_add(f->graph, op, in, n, &attrs, NULL, &id);
+  if (status && dt_status_code(status) == DT_E_DTYPE) {
+    dt_status_free(status);
+    return (dt_node_id_t){0};
+  }
+  OK(status);
+  return id;
+}

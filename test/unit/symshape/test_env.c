@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+// The environment: first failures, limits, clones, running out of memory, and its speed.
+#include "test/unit/symshape/sym_test.h"
+
+#include "runtime/base/thread.h"
+
+static void test_symbols(void **state) {
+  (void)state;
+  dt_symenv_t *env;
+  OK(dt__symenv_create(&env));
+  char name[] = "batch";
+  int64_t hint = 3;
+  dt_sym_t s = dt__sym_new(env, DT_SYMBOL_SIZE, UNBOUNDED, &hint, name);
+  memset(name, 'x', 5);
+  dt_symbol_info_t info = dt__symbol_info(env, 0);
+  assert_string_equal(info.name, "batch");
+  assert_int_equal(info.range.lo, 0);
+  assert_int_equal(info.range.hi, DT_SIZE_LIMIT - 1);
+  assert_true(info.has_hint && info.hint == 3);
+  assert_int_equal(dt__symbol_sym(env, 0).id, s.id);
+  assert_int_equal(dt__symenv_symbol_count(env), 1);
+  // A loop of one step is 0; one that never runs is still a symbol.
+  dt_sym_t one = dt__sym_new_loop(env, dt__sym_const(env, 1));
+  assert_int_equal(dt__sym_simplify(env, one).id, dt__sym_const(env, 0).id);
+  assert_int_not_equal(dt__sym_new_loop(env, dt__sym_const(env, 0)).id, 0);
+  OK(dt__symenv_status(env));
+  assert_int_equal(dt__sym_new(env, DT_SYMBOL_INT, (dt_range_t){3, 2}, NULL, "").id, 0);
+  FAILS(dt__symenv_status(env), DT_E_ARGUMENT);
+  FAILS(dt__symenv_status(env), DT_E_ARGUMENT); // each time
+  dt__symenv_destroy(env);
+  dt__symenv_destroy(NULL);
+}
+
+static void test_none(void **state) {
+  (void)state;
+  dt_symenv_t *env;
+  OK(dt__symenv_create(&env));
+  dt_sym_t none = DT_SYM_NONE_ID, one = dt__sym_const(env, 1);
+  assert_int_equal(dt__sym_add(env, none, one).id, 0);
+  assert_int_equal(dt__sym_mul(env, one, none).id, 0);
+  assert_int_equal(dt__sym_floordiv(env, none, none).id, 0);
+  assert_int_equal(dt__sym_mod(env, one, none).id, 0);
+  assert_int_equal(dt__sym_min(env, none, one).id, 0);
+  assert_int_equal(dt__sym_select(env, none, one, one).id, 0);
+  assert_int_equal(dt__sym_eq(env, one, none).id, 0);
+  assert_int_equal(dt__sym_lt(env, none, one).id, 0);
+  assert_int_equal(dt__sym_and(env, none, one).id, 0);
+  assert_int_equal(dt__sym_not(env, none).id, 0);
+  assert_int_equal(dt__sym_simplify(env, none).id, 0);
+  assert_int_equal(dt__sym_subst(env, none, &one, &one, 0).id, 0);
+  assert_int_equal(dt__sym_new_loop(env, none).id, 0);
+  assert_int_equal(dt__sym_known(env, none), DT_UNKNOWN);
+  OK(dt__symenv_status(env)); // none in, none out, but nothing failed here
+  dt_origin_t here = {"op", NULL, 0};
+  bool yes;
+  FAILS(dt__sym_decide(env, none, false, &here, &yes), DT_E_INTERNAL);
+  // Literals that overflow.
+  dt_sym_t big = dt__sym_const(env, INT64_MAX);
+  assert_int_equal(dt__sym_add(env, big, one).id, 0);
+  FAILS(dt__symenv_status(env), DT_E_LIMIT);
+  FAILS(dt__sym_require(env, none, &here, "what"), DT_E_LIMIT);
+  dt__symenv_destroy(env);
+}
+
+static void test_limits(void **state) {
+  (void)state;
+  // Depth.
+  dt_symenv_t *env;
+  OK(dt__symenv_create(&env));
+  dt_sym_t n = dt__sym_new(env, DT_SYMBOL_INT, UNBOUNDED, NULL, "");
+  dt_sym_t m = dt__sym_new(env, DT_SYMBOL_INT, UNBOUNDED, NULL, ""), e = n;
+  int depth = 0;
+  for (; e.id && depth < 100000; depth++)
+    e = dt__sym_mod(env, m, dt__sym_add(env, e, m));
+  assert_int_equal(e.id, 0);
+  assert_true(depth > 100);
+  FAILS(dt__symenv_status(env), DT_E_LIMIT);
+  dt__symenv_destroy(env);
+  // Sharing: the tree doubles while nodes are few.
+  OK(dt__symenv_create(&env));
+  n = dt__sym_new(env, DT_SYMBOL_INT, UNBOUNDED, NULL, "");
+  m = dt__sym_new(env, DT_SYMBOL_INT, UNBOUNDED, NULL, "");
+  e = n;
+  for (depth = 0; e.id && depth < 1000; depth++)
+    e = dt__sym_mod(env, dt__sym_floordiv(env, e, m), dt__sym_add(env, e, m));
+  assert_int_equal(e.id, 0);
+  FAILS(dt__symenv_status(env), DT_E_LIMIT);
+  dt__symenv_destroy(env);
+  // Terms, one sum and by products.
+  OK(dt__symenv_create(&env));
+  e = dt__sym_const(env, 1);
+  dt_sym_t product = e;
+  for (int k = 0; k < 5000; k++)
+    e = dt__sym_add(env, e, dt__sym_new(env, DT_SYMBOL_SIZE, UNBOUNDED, NULL, ""));
+  assert_int_equal(e.id, 0);
+  FAILS(dt__symenv_status(env), DT_E_LIMIT);
+  dt__symenv_destroy(env);
+  OK(dt__symenv_create(&env));
+  product = dt__sym_const(env, 1);
+  for (int k = 0; k < 40; k++) {
+    dt_sym_t a = dt__sym_new(env, DT_SYMBOL_SIZE, UNBOUNDED, NULL, "");
+    product = dt__sym_mul(env, product, dt__sym_add(env, a, dt__sym_const(env, 1)));
+  }
+  assert_int_equal(product.id, 0);
+  FAILS(dt__symenv_status(env), DT_E_LIMIT);
+  dt__symenv_destroy(env);
+}
+
+static void check_same(const dt_symenv_t *a, const dt_symenv_t *b, dt_sym_t e) {
+  dt_text_t x, y;
+  dt__text_init(&x);
+  dt__text_init(&y);
+  dt__sym_print(a, e, &x);
+  dt__sym_print(b, e, &y);
+  assert_string_equal(dt__text_str(&x), dt__text_str(&y));
+  dt__text_fini(&x);
+  dt__text_fini(&y);
+}
+
+static void test_clone(void **state) {
+  (void)state;
+  dt_symenv_t *env = standard_env(), *twin;
+  OK(dt__sym_learn(env, P("s1 == s0*2")));
+  OK(dt__sym_learn(env, P("s0 < s2 and s0%8 == 0")));
+  dt_sym_t kept = P("(s2*n4 + i6)//s3");
+  dt__symenv_freeze(env);
+  OK(dt__symenv_clone(env, &twin));
+  for (uint32_t id = 0; id < env->n_nodes; id++)
+    check_same(env, twin, (dt_sym_t){id});
+  assert_int_equal(dt__symenv_symbol_count(twin), dt__symenv_symbol_count(env));
+  // The same questions give the same ids in both, and neither disturbs the other.
+  static const char *const asked[] = {"s1 - s0", "s0%4", "s0 < s2", "(i6*s1 + i7)//s1", "s2//7"};
+  for (size_t k = 0; k < sizeof asked / sizeof asked[0]; k++) {
+    dt_sym_t a = P(asked[k]);
+    dt_symenv_t *keep = env;
+    env = twin;
+    dt_sym_t b = P(asked[k]);
+    env = keep;
+    assert_int_equal(a.id, b.id);
+    check_same(env, twin, a);
+  }
+  assert_int_equal(dt__sym_new(twin, DT_SYMBOL_SIZE, UNBOUNDED, NULL, "").id, 0); // frozen too
+  dt__symenv_destroy(env);
+  check_same(twin, twin, kept);
+  env = twin;
+  GIVES("s1", "s0*2");
+  dt__symenv_destroy(twin);
+}
+
+// A whole scenario; every failure must be a status.
+static dt_status_t scenario(void) {
+  dt_symenv_t *env = NULL, *twin = NULL;
+  dt_text_t text;
+  dt__text_init(&text);
+  dt_status_t status;
+  DT_TRY_GOTO(dt__symenv_create(&env), done);
+  int64_t hint = 24;
+  dt_sym_t s[40], sum = dt__sym_const(env, 0), wide = sum;
+  for (int k = 0; k < 40; k++) {
+    s[k] = dt__sym_new(env, DT_SYMBOL_SIZE, UNBOUNDED, &hint, "size");
+    sum = dt__sym_add(env, sum, dt__sym_mul(env, s[k], dt__sym_const(env, k + 1)));
+    wide = dt__sym_max(env, wide, s[k]);
+  }
+  dt_sym_t i = dt__sym_new_loop(env, s[0]), j = dt__sym_new_loop(env, s[1]);
+  dt_sym_t flat = dt__sym_add(env, dt__sym_mul(env, i, s[1]), j);
+  dt_sym_t quotient = dt__sym_floordiv(env, flat, s[1]);
+  dt_origin_t here = {"op", "file", 1};
+  bool yes;
+  DT_TRY_GOTO(dt__sym_require(env, dt__sym_eq(env, s[2], s[3]), &here, "equal"), done);
+  DT_TRY_GOTO(
+      dt__sym_require(env, dt__sym_le(env, s[4], dt__sym_add(env, s[5], s[6])), &here, "le"), done);
+  dt_sym_t rest = dt__sym_mod(env, s[7], dt__sym_const(env, 8));
+  DT_TRY_GOTO(dt__sym_learn(env, dt__sym_eq(env, rest, dt__sym_const(env, 0))), done);
+  dt_sym_t either = dt__sym_or(env, dt__sym_lt(env, s[8], s[9]), dt__sym_le(env, s[10], s[11]));
+  DT_TRY_GOTO(dt__sym_decide(env, either, true, &here, &yes), done);
+  dt_sym_t u = dt__sym_new(env, DT_SYMBOL_UNBACKED, (dt_range_t){0, 99}, NULL, "data");
+  dt_sym_t ten = dt__sym_const(env, 10);
+  DT_TRY_GOTO(dt__sym_learn_at(env, dt__sym_eq(env, dt__sym_mul(env, u, ten), s[14]), &here), done);
+  DT_TRY_GOTO(dt__sym_learn(env, dt__sym_le(env, s[15], dt__sym_mul(env, s[16], s[17]))), done);
+  DT_TRY_GOTO(dt__sym_learn(env, dt__sym_le(env, s[16], ten)), done);
+  DT_TRY_GOTO(dt__sym_learn(env, dt__sym_eq(env, s[15], dt__sym_add(env, s[18], ten))), done);
+  sum = dt__sym_add(env, sum, dt__sym_truncdiv(env, dt__sym_sub(env, s[19], s[18]), s[17]));
+  sum = dt__sym_add(env, sum, dt__sym_shr(env, dt__sym_abs(env, u), s[17]));
+  sum = dt__sym_simplify(env, sum);
+  sum = dt__sym_subst(env, sum, &s[20], &flat, 1);
+  dt__sym_print(env, sum, &text);
+  DT_TRY_GOTO(dt__text_status(&text), done);
+  DT_TRY_GOTO(dt__symenv_clone(env, &twin), done);
+  wide = dt__sym_select(twin, dt__sym_ne(twin, s[12], s[13]), wide, quotient);
+  DT_TRY_GOTO(dt__symenv_status(env), done);
+  DT_TRY_GOTO(dt__symenv_status(twin), done);
+  status =
+      wide.id && sum.id && quotient.id == i.id ? NULL : DT_FAIL(DT_E_INTERNAL, "a wrong answer");
+done:
+  dt__text_fini(&text);
+  dt__symenv_destroy(twin);
+  dt__symenv_destroy(env);
+  return status;
+}
+
+static void test_no_memory(void **state) {
+  (void)state;
+  OK(scenario());
+  dt__heap_fail_at(UINT64_MAX, false); // counts only
+  OK(scenario());
+  uint64_t total = dt__heap_fail_at(0, false);
+  assert_true(total > 50);
+  for (int sticky = 0; sticky < 2; sticky++)
+    for (uint64_t n = 1; n <= total; n++) {
+      dt__heap_fail_at(n, sticky != 0);
+      dt_status_t status = scenario();
+      dt__heap_fail_at(0, false);
+      dt_code_t code = dt_status_code(status);
+      if (code != DT_E_NO_MEMORY) {
+        print_error("allocation %llu of %llu: %s %s\n", (unsigned long long)n,
+                    (unsigned long long)total, dt_code_name(code), dt_status_message(status));
+        dt_status_free(status);
+        fail();
+      }
+      dt_status_free(status);
+    }
+  print_message("%llu allocations, each failed once\n", (unsigned long long)total);
+}
+
+// 500 sizes, 5,000 questions and as many index expressions, as a long trace asks them.
+static void test_speed(void **state) {
+  (void)state;
+  int64_t begin = dt__now_ns();
+  dt_symenv_t *env;
+  OK(dt__symenv_create(&env));
+  dt_sym_t s[500];
+  int64_t hint = 16;
+  for (int k = 0; k < 500; k++)
+    s[k] = dt__sym_new(env, DT_SYMBOL_SIZE, UNBOUNDED, &hint, "size");
+  dt_origin_t here = {"op", "file", 1};
+  uint64_t x = 88172645463325252u;
+  for (int k = 0; k < 5000; k++) {
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    dt_sym_t a = s[x % 500], b = s[x / 500 % 500], c = s[x / 250000 % 500];
+    dt_sym_t cond;
+    switch (k % 5) {
+    case 0:
+      cond = dt__sym_eq(env, a, b);
+      break;
+    case 1:
+      cond = dt__sym_le(env, a, dt__sym_add(env, b, c));
+      break;
+    case 2:
+      cond = dt__sym_eq(env, dt__sym_mod(env, a, dt__sym_const(env, 8)), dt__sym_const(env, 0));
+      break;
+    case 3:
+      cond = dt__sym_eq(env, dt__sym_mul(env, a, b), dt__sym_mul(env, b, c));
+      break;
+    default:
+      cond = dt__sym_lt(env, dt__sym_const(env, k % 16), a);
+      break;
+    }
+    bool yes;
+    if (k % 50 < 5)
+      OK(dt__sym_decide(env, cond, false, &here, &yes));
+    else
+      (void)dt__sym_known(env, cond);
+  }
+  int64_t asked = dt__now_ns();
+  for (int k = 0; k < 5000; k++) {
+    dt_sym_t e0 = s[(k * 7) % 500], e1 = s[(k * 11 + 3) % 500];
+    dt_sym_t i, j;
+    if (k < 50) {
+      i = dt__sym_new_loop(env, e0);
+      j = dt__sym_new_loop(env, e1);
+    } else {
+      i = dt__symbol_sym(env, (uint32_t)(500 + (k % 50) * 2));
+      j = dt__symbol_sym(env, (uint32_t)(501 + (k % 50) * 2));
+      e1 = dt__symbol_extent(env, (uint32_t)(501 + (k % 50) * 2));
+    }
+    dt_sym_t flat = dt__sym_add(env, dt__sym_mul(env, i, e1), j);
+    flat = dt__sym_add(env, dt__sym_mul(env, flat, dt__sym_const(env, 4 + k % 64)),
+                       dt__sym_const(env, k % 4));
+    dt_sym_t q = dt__sym_floordiv(env, flat, dt__sym_mul(env, e1, dt__sym_const(env, 4 + k % 64)));
+    assert_int_not_equal(q.id, 0);
+    (void)dt__sym_range(env, q);
+  }
+  int64_t end = dt__now_ns();
+  OK(dt__symenv_status(env));
+  print_message("500 sizes, 5000 questions: %.1f ms; 5000 index expressions: %.1f ms; %u nodes, "
+                "%u facts\n",
+                (double)(asked - begin) / 1e6, (double)(end - asked) / 1e6, env->n_nodes,
+                env->n_facts);
+  dt__symenv_destroy(env);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_symbols),   cmocka_unit_test(test_none),
+      cmocka_unit_test(test_limits),    cmocka_unit_test(test_clone),
+      cmocka_unit_test(test_no_memory), cmocka_unit_test(test_speed),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
