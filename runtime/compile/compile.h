@@ -143,9 +143,10 @@ dt_status_t dt__pipeline_run(dt_arena_t *arena, dt_symenv_t *env, const dt_graph
                              const dt_target_t *target, const char *until, bool verify,
                              dt_stage_observer_t observe, void *user,
                              struct dt_program **out) DT_MUST_USE;
-// Why the pipeline failed for what was traced. Stages find faults of ours where what a graph's own
-// conditions say is contradictory, too: then it is DT_E_SHAPE, naming the last of them. All else
-// stays as it is. Takes and returns the status.
+// Why the pipeline, or a new variant's guards, refused what was traced. They find faults of ours
+// where a program's own conditions contradict each other, too: then it is DT_E_SHAPE, naming the
+// last of them. Where data decide sizes that may be so without being found, which the message then
+// says. All else stays as it is. Takes and returns the status.
 dt_status_t dt__pipeline_explain(const dt_traced_t *traced, dt_status_t status) DT_MUST_USE;
 // Names of the stages in order, NULL-terminated.
 const char *const *dt__pipeline_stages(void);

@@ -351,22 +351,42 @@ static bool is_impossible(const dt_traced_t *traced) {
   return impossible;
 }
 
-dt_status_t dt__pipeline_explain(const dt_traced_t *traced, dt_status_t status) {
+// The last of what is asked of sizes and data, and where.
+static const char *last_required(const dt_traced_t *traced, dt_origin_t *out_at) {
   const dt_graph_t *graph = traced->graph;
-  if (dt_status_code(status) != DT_E_INTERNAL || !is_impossible(traced))
-    return status;
-  dt_origin_t at = {0};
   const char *what = "a condition on sizes";
+  *out_at = (dt_origin_t){.file = ""};
   if (traced->conds.len)
-    at = traced->conds.items[traced->conds.len - 1].origin;
+    *out_at = traced->conds.items[traced->conds.len - 1].origin;
   if (graph->asserts.len) {
-    at = graph->asserts.items[graph->asserts.len - 1].origin;
+    *out_at = graph->asserts.items[graph->asserts.len - 1].origin;
     what = graph->asserts.items[graph->asserts.len - 1].what;
   }
-  dt_status_t told = DT_FAIL(DT_E_SHAPE,
-                             "what the program requires of sizes and data contradicts itself; the "
-                             "last of it: %s (%s:%d)",
-                             what ? what : "a check", at.file ? at.file : "", at.line);
+  return what ? what : "a check";
+}
+
+dt_status_t dt__pipeline_explain(const dt_traced_t *traced, dt_status_t status) {
+  if (dt_status_code(status) != DT_E_INTERNAL)
+    return status;
+  bool impossible = is_impossible(traced);
+  if (!impossible && traced->graph->asserts.len == 0)
+    return status;
+  dt_origin_t at;
+  const char *what = last_required(traced, &at);
+  const char *file = at.file ? at.file : "";
+  // Whether integers exist that fulfil any conditions cannot be decided in general, and what is
+  // asked of data is not asked of the arguments: who refuses here has found what the search did
+  // not.
+  dt_status_t told =
+      impossible
+          ? DT_FAIL(DT_E_SHAPE,
+                    "what the program requires of sizes and data contradicts itself; the last of "
+                    "it: %s (%s:%d)",
+                    what, file, at.line)
+          : DT_FAIL(DT_E_SHAPE,
+                    "no sizes and data were found that fulfil all that the program requires; the "
+                    "last of it: %s (%s:%d); it was refused by: %s",
+                    what, file, at.line, dt_status_message(status));
   dt_status_free(status);
   return told;
 }

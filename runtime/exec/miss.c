@@ -160,10 +160,11 @@ static dt_status_t check_covers(const dt_variant_t *variant, const dt_variant_re
     status = DT_FAIL(DT_E_LIMIT, "what these sizes and numbers come to has no place in 64 bits: %s",
                      dt__text_str(&text));
   else // the generic variant is made without the sizes of the call, and may rest on assumptions
-    status = DT_FAIL(request->generic ? DT_E_LIMIT : DT_E_INTERNAL,
-                     "the guards of a new variant do not take the arguments that it was made for: "
-                     "%s",
-                     dt__text_str(&text));
+    status = dt__pipeline_explain(
+        traced, DT_FAIL(request->generic ? DT_E_LIMIT : DT_E_INTERNAL,
+                        "the guards of a new variant do not take the arguments that it was made "
+                        "for: %s",
+                        dt__text_str(&text)));
   dt__guard_failure_fini(&failure);
   dt__text_fini(&text);
   return status;

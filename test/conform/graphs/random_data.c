@@ -103,8 +103,13 @@ static bool check_item(rg_check_t *c) {
   return c->in[0]->rank == 0;
 }
 
-static bool check_cond(rg_check_t *c) { return c->in[1]->rank == 0 && c->in[1]->dtype == DT_BOOL; }
-static bool check_counted(rg_check_t *c) { return c->in[1]->rank == 0 && is_whole(c->in[1]); }
+// Of control the number says whether it is written out: every way is computed, and one chosen.
+static bool check_cond(rg_check_t *c) {
+  return number_ok(c, 0, 2) && c->in[1]->rank == 0 && c->in[1]->dtype == DT_BOOL;
+}
+static bool check_counted(rg_check_t *c) {
+  return number_ok(c, 0, 2) && c->in[1]->rank == 0 && is_whole(c->in[1]);
+}
 
 // x [N, C, places] and w; the window fits at all points.
 static bool check_conv(rg_check_t *c) {
@@ -205,7 +210,8 @@ static dt_status_t body_keep(dt_trace_t *t, const dt_value_t *in, dt_value_t *ou
 
 static dt_value_t build_cond(dt_trace_t *t, const rg_node_t *node, const dt_value_t *in) {
   dt_value_t out = {0};
-  (void)node;
+  if (node->numbers[0])
+    return dt_where(t, in[1], dt_neg(t, in[0]), dt_add(t, in[0], in[0]));
   dt_cond(t, in[1], body_neg, body_twice, NULL, 1, in, 1, &out);
   return out;
 }
@@ -213,7 +219,12 @@ static dt_value_t build_cond(dt_trace_t *t, const rg_node_t *node, const dt_valu
 static dt_value_t build_switch(dt_trace_t *t, const rg_node_t *node, const dt_value_t *in) {
   static const dt_branch_fn_t cases[] = {body_neg, body_twice, body_keep};
   dt_value_t out = {0};
-  (void)node;
+  if (node->numbers[0]) {
+    dt_dtype_t dtype = dt_value_dtype(t, in[1]);
+    dt_value_t high =
+        dt_where(t, dt_le(t, in[1], dt_scalar(t, dtype, 1)), dt_add(t, in[0], in[0]), in[0]);
+    return dt_where(t, dt_le(t, in[1], dt_scalar(t, dtype, 0)), dt_neg(t, in[0]), high);
+  }
   dt_switch(t, in[1], 3, cases, NULL, 1, in, 1, &out);
   return out;
 }
@@ -234,7 +245,11 @@ static dt_status_t body_fro(dt_trace_t *t, const dt_value_t *in, dt_value_t *out
 static dt_value_t build_while(dt_trace_t *t, const rg_node_t *node, const dt_value_t *in) {
   dt_value_t trips = dt_fmod(t, dt_cast(t, in[1], DT_I64), dt_scalar(t, DT_I64, 4));
   dt_value_t state[2] = {in[0], trips}, out[2] = {{0}, {0}};
-  (void)node;
+  for (int trip = 0; node->numbers[0] && trip < 3; trip++)
+    state[0] = dt_where(t, dt_gt(t, trips, dt_scalar(t, DT_I64, trip)), dt_sub(t, in[0], state[0]),
+                        state[0]);
+  if (node->numbers[0])
+    return state[0];
   dt_while(t, test_more, body_fro, NULL, 2, state, 1, in, out);
   return out[0];
 }
@@ -260,9 +275,9 @@ static const rg_data_form_t rows[] = {
     [RG_FORM_places - RG_FORM_scan] = {1, 0, check_places, build_places},
     [RG_FORM_select - RG_FORM_scan] = {2, 0, check_select, build_select},
     [RG_FORM_item - RG_FORM_scan] = {1, 0, check_item, build_item},
-    [RG_FORM_cond - RG_FORM_scan] = {2, 0, check_cond, build_cond},
-    [RG_FORM_switch - RG_FORM_scan] = {2, 0, check_counted, build_switch},
-    [RG_FORM_while - RG_FORM_scan] = {2, 0, check_counted, build_while},
+    [RG_FORM_cond - RG_FORM_scan] = {2, 1, check_cond, build_cond},
+    [RG_FORM_switch - RG_FORM_scan] = {2, 1, check_counted, build_switch},
+    [RG_FORM_while - RG_FORM_scan] = {2, 1, check_counted, build_while},
     [RG_FORM_conv - RG_FORM_scan] = {2, 3, check_conv, build_conv},
     [RG_FORM_conv_transpose - RG_FORM_scan] = {2, 3, check_conv, build_conv},
 };

@@ -559,10 +559,12 @@ static uint32_t put_data(gen_t *g, rg_op_t op, uint32_t a) {
     args[0] = put_number(g, false);
     return put_op(g, op, 1, args, 0, NULL);
   case RG_FORM_cond:
-    return PUT_2(g, op, a, put_number(g, true));
+    args[1] = put_number(g, true);
+    return put_op(g, op, 2, args, 1, (const int32_t[]){0});
   case RG_FORM_switch:
   case RG_FORM_while:
-    return PUT_2(g, op, a, put_number(g, false));
+    args[1] = put_number(g, false);
+    return put_op(g, op, 2, args, 1, (const int32_t[]){0});
   case RG_FORM_conv:
   case RG_FORM_conv_transpose:
     return put_conv(g, op);

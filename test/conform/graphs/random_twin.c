@@ -211,7 +211,11 @@ static bool copy(twin_t *t, uint32_t i, uint32_t *out) {
   for (uint32_t k = 0; k < node.n_args; k++)
     node.args[k] = t->seen[node.args[k]][rg_below(&t->random, 2)];
   rg_op_t op;
+  bool is_control = node.op == RG_cond || node.op == RG_switch || node.op == RG_while;
+  bool written = is_control && rg_below(&t->random, 2);
   bool turns = exchanged(node.op, &op) && rg_below(&t->random, 2);
+  if (written)
+    node.numbers[0] = 1;
   if (turns) {
     uint32_t first = node.args[0];
     node.op = op;
@@ -220,6 +224,7 @@ static bool copy(twin_t *t, uint32_t i, uint32_t *out) {
   }
   if (append(t, &node, out)) {
     t->uses[RG_TWIN_exchanged] += turns;
+    t->uses[RG_TWIN_written] += written;
     return true;
   }
   node = t->p->nodes[i]; // an operand must be a leaf

@@ -20,6 +20,7 @@
   RG_TWIN(widened, "wider, and back")                                                              \
   RG_TWIN(exchanged, "operands exchanged")                                                         \
   RG_TWIN(twice, "computed twice")                                                                 \
+  RG_TWIN(written, "branches and loops written out")                                               \
   RG_TWIN(dead, "beside what nobody needs")                                                        \
   RG_TWIN(ordered, "in another order")
 
