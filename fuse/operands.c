@@ -262,8 +262,9 @@ static const char *refusal(dt_program_t *program, const dt_contraction_t *c,
   for (uint32_t v = 0; v < c->kernel->n_loops; v++)
     if (dt__extent_below(program, c->kernel->extents[v], 1))
       return "it has no elements";
-  if (dt__extent_below(program, c->extent_k, 1))
-    return "it is a sum of nothing";
+  // Nor is there a step from one to the next where there is one at most.
+  if (dt__extent_below(program, c->extent_k, 2))
+    return "it is a sum of at most one product";
   if (dt__extent_below(program, c->extent_n, 4))
     return "fewer than 4 columns";
   bool b_is_constant = dt__program_buffer(program, b->buffer)->kind == DT_BUFFER_CONSTANT;

@@ -5,6 +5,7 @@
 #include "test/conform/graphs/run_graph.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -180,6 +181,25 @@ const dt_graph_t *rg_with_updates(dt_arena_t *arena, const dt_graph_t *graph) {
 dt_status_t rg_guards(const dt_traced_t *traced, dt_guards_t **out) {
   dt_guard_context_t context = {.shared = traced->shared};
   return dt__guards_create(traced->graph, traced->conds.items, traced->conds.len, &context, out);
+}
+
+bool rg_guards_take(rg_run_t *run, const dt_guards_t *guards, dt_tensor_t *const *tensors,
+                    int64_t *symbols) {
+  dt_guard_args_t args = {.inputs = tensors};
+  dt_guard_failure_t failure;
+  if (dt__guards_run(guards, &args, symbols))
+    return true;
+  dt_text_t text;
+  dt__text_init(&text);
+  if (dt__guards_failure(guards, &args, &failure))
+    dt__guard_failure_put(&failure, &text);
+  dt__guard_failure_fini(&failure);
+  run->out->kind = RG_WRONG;
+  (void)snprintf(run->out->stage, sizeof(run->out->stage), "guards");
+  (void)snprintf(run->out->text, sizeof(run->out->text),
+                 "the guards of a trace refuse its own example: %s", dt__text_str(&text));
+  dt__text_fini(&text);
+  return false;
 }
 
 static bool holds(const dt_tensor_t *tensor, const dt_eval_value_t *expected) {

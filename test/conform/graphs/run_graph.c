@@ -103,14 +103,7 @@ static bool oracle(rg_run_t *run, const rg_args_t *args, dt_arena_t *arena, dt_t
     eval_args[k] = (dt_eval_arg_t){.data = dt_tensor_data(args->tensors[k]),
                                    .sizes = dt_tensor_sizes(args->tensors[k]),
                                    .strides = dt_tensor_strides(args->tensors[k])};
-  bool right =
-      symbols && dt__guards_run(guards, &(dt_guard_args_t){.inputs = args->tensors}, symbols);
-  if (!right) {
-    run->out->kind = RG_WRONG;
-    (void)snprintf(run->out->stage, sizeof(run->out->stage), "guards");
-    (void)snprintf(run->out->text, sizeof(run->out->text),
-                   "the guards of a trace refuse its own example");
-  }
+  bool right = symbols && rg_guards_take(run, guards, args->tensors, symbols);
   dt_eval_options_t options = {.error_bounds = true};
   right = right && !rg_failed(run, RG_REFUSED, "evaluator",
                               dt__graph_eval(rg_with_updates(arena, (*traced)->graph), symbols,

@@ -83,6 +83,9 @@ void rg_free_args(rg_args_t *args);
 const dt_graph_t *rg_with_updates(dt_arena_t *arena, const dt_graph_t *graph);
 // A trace's guards, as a variant has them.
 dt_status_t rg_guards(const dt_traced_t *traced, dt_guards_t **out) DT_MUST_USE;
+// Whether they take the tensors that they were traced for; false: the outcome says which does not.
+bool rg_guards_take(rg_run_t *run, const dt_guards_t *guards, dt_tensor_t *const *tensors,
+                    int64_t *symbols);
 // Whether a call left `args` as `fresh` ones with the graph's updates, of values `expected`, made.
 bool rg_same_memory(const rg_run_t *run, const dt_graph_t *graph, const rg_args_t *args,
                     const rg_args_t *fresh, const dt_eval_value_t *expected, const char **out_what);

@@ -81,13 +81,11 @@ static passed_t *make(loops_t *l, const rg_args_t *args) {
     status = make_code(run, &target, v);
   if (rg_failed(run, RG_REFUSED, "passes", status))
     return NULL;
-  if (dt__symenv_symbol_count(v->env) > MOST_SYMBOLS || !takes(l, v, args)) {
-    run->out->kind = RG_WRONG;
-    (void)snprintf(run->out->text, sizeof(run->out->text),
-                   "the guards of a trace refuse its own example");
-    return NULL;
-  }
-  return v;
+  if (dt__symenv_symbol_count(v->env) <= MOST_SYMBOLS)
+    return rg_guards_take(run, v->guards, args->tensors, l->symbols) ? v : NULL;
+  run->out->kind = RG_WRONG;
+  (void)snprintf(run->out->text, sizeof(run->out->text), "more than %d symbols", MOST_SYMBOLS);
+  return NULL;
 }
 
 static void wrong(rg_run_t *run, uint32_t call, const char *what) {

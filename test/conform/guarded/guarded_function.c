@@ -28,7 +28,8 @@ void guarded_function_fini(guarded_function_t *f) {
 static dt_status_t make(guarded_function_t *f, const dt_trace_request_t *request,
                         guarded_variant_t *v) {
   DT_TRY(dt__trace_run(request, &v->traced));
-  DT_TRY(dt__guards_create(v->traced->graph, v->traced->conds.items, v->traced->conds.len, NULL,
+  dt_guard_context_t context = {.shared = v->traced->shared};
+  DT_TRY(dt__guards_create(v->traced->graph, v->traced->conds.items, v->traced->conds.len, &context,
                            &v->guards));
   DT_TRY(dt__symenv_clone(v->traced->env, &v->env));
   DT_TRY(dt__pipeline_run(&f->arena, v->env, v->traced->graph, &f->target, NULL, false, NULL, NULL,
