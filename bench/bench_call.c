@@ -6,6 +6,7 @@
 // addition as a C function behind a pointer, which does nothing else. Overhead is the call less
 // that floor and, where single calls are timed, less one reading of the clock.
 #include "bench/harness.h"
+#include "ductile/experimental.h"
 
 #include <getopt.h>
 #include <stdlib.h>
@@ -85,7 +86,7 @@ static bool set_up(const arguments_t *arguments, caller_t *caller) {
       !bench_ok(dt_function_create(caller->runtime, add, NULL, &function, &caller->function),
                 "making the function") ||
       !bench_ok(dt_function_prepare(caller->function, NULL), "compiling") ||
-      !bench_ok(dt_session_create(caller->runtime, &caller->session), "making a session"))
+      !bench_ok(dt_session_create(caller->runtime, NULL, &caller->session), "making a session"))
     return false;
   const int64_t count = ELEMENTS;
   for (int i = 0; i < 3; i++) {
@@ -153,9 +154,10 @@ static const case_t cases[] = {
 
 static inline dt_status_t call(caller_t *caller, bool allocates) {
   if (!allocates)
-    return dt_call(caller->session, caller->function, caller->inputs, 2, &caller->output, 1);
+    return dt_call(caller->session, caller->function, caller->inputs, 2, &caller->output, 1, NULL);
   dt_tensor_t *made = NULL;
-  dt_status_t status = dt_call(caller->session, caller->function, caller->inputs, 2, &made, 1);
+  dt_status_t status =
+      dt_call(caller->session, caller->function, caller->inputs, 2, &made, 1, NULL);
   dt_tensor_release(made);
   return status;
 }
@@ -241,11 +243,11 @@ static bool run(const arguments_t *arguments, bench_report_t *report, caller_t *
       return false;
 
   double guard = 0;
-  dt_function_stats_t stats = {.struct_size = sizeof stats};
+  dt_function_counters_t stats = {.struct_size = sizeof stats};
   if (!bench_ok(dt_function_guard_ns(caller->session, caller->function, caller->inputs, 2,
                                      (uint32_t)arguments->calls, &guard),
                 "timing the guards") ||
-      !bench_ok(dt_function_stats(caller->function, &stats), "reading the counters"))
+      !bench_ok(dt_function_counters(caller->function, &stats), "reading the counters"))
     return false;
   bench_value(report, "guards", "finding the variant", "ns", guard);
   bench_limited(report, "function", "variants", "count", stats.variants, 1);

@@ -168,15 +168,15 @@ static void measure(const arguments_t *arguments, long nodes, cost_t *out) {
   struct rusage peak;
   if (!bench_ok(dt_runtime_create(&options, &runtime), "making the runtime"))
     return;
-  dt__log_set_sink(take_line, &out->stages);
-  out->good = bench_ok(dt__log_configure("compile:2"), "asking for the log");
+  dt_log_sink_set(take_line, &out->stages);
+  out->good = bench_ok(dt_log_configure("compile:2"), "asking for the log");
   double start = bench_now_ns(), used = processor_ms();
   out->good = out->good && compile(&layers, runtime);
   out->wall_ms = (bench_now_ns() - start) * 1e-6;
   out->processor_ms = processor_ms() - used;
   (void)getrusage(RUSAGE_SELF, &peak);
   out->peak_bytes = (double)peak.ru_maxrss * 1024;
-  dt__log_set_sink(NULL, NULL);
+  dt_log_sink_set(NULL, NULL);
   dt_runtime_release(runtime);
 }
 

@@ -165,7 +165,7 @@ static dt_status_t call(made_t *made, size_t i, double *ns, dt_tensor_t **out) {
     return status;
   made->made = &cases[i]; // the first call traces
   double start = now_ns(made);
-  status = dt_call(made->session, made->functions[i], &made->inputs[i], 1, out, 1);
+  status = dt_call(made->session, made->functions[i], &made->inputs[i], 1, out, 1, NULL);
   *ns = now_ns(made) - start;
   return status;
 }
@@ -323,7 +323,7 @@ int main(int argc, char **argv) {
   made.processor_time = options.processor_time;
   int exit_code = BENCH_EXIT_FAILED;
   if (bench_ok(dt_runtime_create(&runtime, &made.runtime), "making a runtime") &&
-      bench_ok(dt_session_create(made.runtime, &made.session), "making a session"))
+      bench_ok(dt_session_create(made.runtime, NULL, &made.session), "making a session"))
     exit_code = options.serve ? serve(&made) : print_all(&made, &options);
   unmake(&made);
   return exit_code;

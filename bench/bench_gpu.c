@@ -86,7 +86,7 @@ static double measure(dt_session_t *session, dt_function_t *function, dt_tensor_
   for (int64_t r = -2; r < rounds && r < 64;) {
     double begin = bench_now_ns();
     for (int64_t c = 0; c < calls; c++)
-      if (!bench_ok(dt_call(session, function, inputs, n_inputs, &output, 1), "call"))
+      if (!bench_ok(dt_call(session, function, inputs, n_inputs, &output, 1, NULL), "call"))
         return 0;
     if (!bench_ok(dt_session_wait(session), "wait"))
       return 0;
@@ -118,7 +118,7 @@ static bool run_case(bench_report_t *report, dt_runtime_t *runtime, dt_session_t
   bool good =
       bench_ok(dt_function_create(runtime, program, (void *)(uintptr_t)c, &options, &function),
                "function") &&
-      bench_ok(dt_call(session, function, inputs, c->n_inputs, &output, 1), "first call") &&
+      bench_ok(dt_call(session, function, inputs, c->n_inputs, &output, 1, NULL), "first call") &&
       bench_ok(dt_session_wait(session), "first wait");
   first = (bench_now_ns() - first) / 1e6;
   double us = good ? measure(session, function, inputs, c->n_inputs, output, o->rounds) : 0;
@@ -170,7 +170,7 @@ static bool run(const options_t *o) {
   dt_session_options_t on = {.struct_size = sizeof(on), .device = DT_CUDA};
   dt_tensor_t *inputs[3] = {NULL};
   bool good = bench_ok(dt_runtime_create(NULL, &runtime), "runtime") &&
-              bench_ok(dt_session_create_on(runtime, &on, &session), "session");
+              bench_ok(dt_session_create(runtime, &on, &session), "session");
   for (uint32_t k = 0; good && k < 3; k++) {
     int64_t sizes[2] = {o->rows, o->columns};
     good =

@@ -361,7 +361,7 @@ static bool call_sizes(dt_session_t *session, dt_function_t *function) {
     dt_tensor_desc_t desc = {.dtype = DT_F32, .rank = 1, .sizes = &n, .data = memory};
     dt_tensor_t *input = NULL, *output = NULL;
     bool good = bench_ok(dt_tensor_create(&desc, &input), "making a tensor") &&
-                bench_ok(dt_call(session, function, &input, 1, &output, 1), "calling");
+                bench_ok(dt_call(session, function, &input, 1, &output, 1, NULL), "calling");
     dt_tensor_release(input);
     dt_tensor_release(output);
     if (!good)
@@ -402,7 +402,7 @@ static bool run_arrivals(bench_report_t *report) {
   bool good = bench_ok(dt_runtime_create(NULL, &runtime), "making the runtime") &&
               bench_ok(dt_function_create(runtime, exact, NULL, &options, &function),
                        "making the function") &&
-              bench_ok(dt_session_create(runtime, &session), "making a session") &&
+              bench_ok(dt_session_create(runtime, NULL, &session), "making a session") &&
               call_sizes(session, function);
   double arrived = bench_now_ns();
   if (good && !wait_for_decider(function)) {

@@ -6,6 +6,7 @@
 // is bound by arithmetic and is given beside the machine's multiply-adds as well.
 #include "bench/ceilings.h"
 #include "bench/harness.h"
+#include "ductile/experimental.h"
 
 #include <getopt.h>
 #include <math.h>
@@ -163,12 +164,12 @@ static dt_status_t time_calls(const run_t *run, dt_function_t *function, uint32_
                               dt_tensor_t *const *inputs, dt_tensor_t **output, double *out_ns) {
   double times[MAX_CALLS];
   size_t count = 0;
-  dt_status_t status = dt_call(run->session, function, inputs, n_inputs, output, 1);
+  dt_status_t status = dt_call(run->session, function, inputs, n_inputs, output, 1, NULL);
   double begin = bench_now_ns();
   while (!status && count < MAX_CALLS &&
          (count < MIN_CALLS || bench_now_ns() - begin < measure_for_ns)) {
     double start = bench_now_ns();
-    status = dt_call(run->session, function, inputs, n_inputs, output, 1);
+    status = dt_call(run->session, function, inputs, n_inputs, output, 1, NULL);
     times[count++] = bench_now_ns() - start;
   }
   *out_ns = bench_median(times, count);
@@ -223,9 +224,9 @@ static bool run_kernel(bench_report_t *report, const run_t *run, const kernel_t 
   bool good = bench_ok(dt_function_prepare(function, NULL), kernel->name);
   for (size_t i = 0; i < count && good; i++)
     good = run_shape(report, run, kernel, function, list[i]);
-  dt_function_stats_t stats = {.struct_size = sizeof stats};
+  dt_function_counters_t stats = {.struct_size = sizeof stats};
   if (good)
-    good = bench_ok(dt_function_stats(function, &stats), kernel->name);
+    good = bench_ok(dt_function_counters(function, &stats), kernel->name);
   if (good) {
     bench_value(report, kernel->name, "kernels of a call", "count", (double)stats.kernels);
     bench_limited(report, kernel->name, "variants", "count", stats.variants, 1);
@@ -242,7 +243,7 @@ static bool run_all(const char *only, bool json, run_t *run) {
   const dt_runtime_options_t options = {.struct_size = sizeof options,
                                         .threads = (uint32_t)run->threads};
   if (!bench_ok(dt_runtime_create(&options, &run->runtime), "making the runtime") ||
-      !bench_ok(dt_session_create(run->runtime, &run->session), "making a session"))
+      !bench_ok(dt_session_create(run->runtime, NULL, &run->session), "making a session"))
     return false;
   long cores = sysconf(_SC_NPROCESSORS_ONLN);
   run->width = (uint32_t)(run->threads ? run->threads : cores);

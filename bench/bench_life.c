@@ -78,7 +78,7 @@ static bool call(dt_session_t *session, dt_function_t *function, int64_t width) 
   bool good = bench_ok(dt_tensor_create_empty(DT_F32, 2, sizes, &x), "an input");
   for (int64_t i = 0; good && i < 9 * width; i++)
     ((float *)dt_tensor_data(x))[i] = 0.5f;
-  good = good && bench_ok(dt_call(session, function, &x, 1, &out, 1), "the first call");
+  good = good && bench_ok(dt_call(session, function, &x, 1, &out, 1, NULL), "the first call");
   dt_tensor_release(out);
   dt_tensor_release(x);
   return good;
@@ -97,7 +97,7 @@ static bool live_once(dt_runtime_t *runtime, model_t *model, double *out_ms) {
   dt_session_t *session = NULL;
   bool good = bench_ok(dt_function_create(runtime, program, model, &options, &function),
                        "making a function") &&
-              bench_ok(dt_session_create(runtime, &session), "making a session");
+              bench_ok(dt_session_create(runtime, NULL, &session), "making a session");
   double start = bench_now_ns();
   good = good && call(session, function, model->width);
   *out_ms = (bench_now_ns() - start) * 1e-6;

@@ -5,6 +5,7 @@
 #include "bench/harness.h"
 
 #include "bench/onnx_bytes.h"
+#include "ductile/experimental.h"
 #include "ductile/onnx.h"
 
 #include <getopt.h>
@@ -146,7 +147,7 @@ static double processor_ms(void) {
 static bool compile(dt_runtime_t *runtime, const onnx_bytes_t *model, cost_t *out) {
   dt_onnx_t *file = NULL;
   dt_function_t *function = NULL;
-  dt_function_stats_t stats = {.struct_size = sizeof stats};
+  dt_function_counters_t stats = {.struct_size = sizeof stats};
   double start = bench_now_ns(), used = processor_ms();
   bool good =
       bench_ok(dt_onnx_open_memory(model->data, model->len, NULL, &file), "opening the model") &&
@@ -154,7 +155,7 @@ static bool compile(dt_runtime_t *runtime, const onnx_bytes_t *model, cost_t *ou
       bench_ok(dt_function_prepare(function, NULL), "compiling");
   out->wall_ms = (bench_now_ns() - start) * 1e-6;
   out->processor_ms = processor_ms() - used;
-  good = good && bench_ok(dt_function_stats(function, &stats), "its statistics");
+  good = good && bench_ok(dt_function_counters(function, &stats), "its statistics");
   out->kernels = (double)stats.kernels;
   dt_function_release(function);
   dt_onnx_close(file);

@@ -146,7 +146,7 @@ dt_status_t minilm_io_read(minilm_bench_t *bench) {
 
 dt_status_t minilm_call_into(minilm_bench_t *bench, dt_function_t *function, dt_tensor_t **output) {
   const dt_call_options_t options = {.struct_size = sizeof options, .mode = bench->mode};
-  return dt_call_with(bench->session, function, bench->io.inputs, 2, output, 1, &options);
+  return dt_call(bench->session, function, bench->io.inputs, 2, output, 1, &options);
 }
 
 dt_status_t minilm_call(minilm_bench_t *bench, dt_function_t *function, double *out_ns) {
@@ -184,7 +184,7 @@ static bool set_up(const arguments_t *arguments, minilm_bench_t *bench) {
   if (!bench_ok(dt_runtime_create(&options, &bench->runtime), "making the runtime"))
     return false;
   double made = bench_now_ns();
-  if (!bench_ok(dt_session_create_on(bench->runtime, &on, &bench->session), "making a session"))
+  if (!bench_ok(dt_session_create(bench->runtime, &on, &bench->session), "making a session"))
     return false;
   double opened = bench_now_ns();
   if (!load_weights(arguments, bench))

@@ -5,6 +5,7 @@
 #define BENCH_GRAPHS_H
 
 #include "bench/harness.h"
+#include "ductile/experimental.h"
 #include "ductile/graphs.h"
 
 // ---- What is run --------------------------------------------------------------------------------
@@ -82,7 +83,7 @@ int64_t graphs_count(const graphs_place_t *place);
 bool graphs_write(graphs_place_t *place, int index, const float *from, int64_t count);
 bool graphs_read(graphs_place_t *place, float *to);
 
-bool graphs_stats(const graphs_place_t *place, dt_session_stats_t *out);
+bool graphs_stats(const graphs_place_t *place, dt_session_counters_t *out);
 // Bytes of the device that are in use, by anybody, as the driver says; 0 where it cannot be asked.
 int64_t graphs_device_bytes(void);
 // A size with both numbers in [1, most].

@@ -2,6 +2,7 @@
 // Cases of bench_graphs with one session: the host's part of a call, memory over many shapes, a
 // path of three functions with two branches.
 #include "bench/graphs.h"
+#include "ductile/experimental.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -76,8 +77,8 @@ static void report_host(graphs_bench_t *bench, const char *name, host_side_t *gr
 
 // What the graphs' session did in all the calls of a kind; false if a call was no graph.
 static bool report_sets(graphs_bench_t *bench, const char *name, const host_side_t *graph,
-                        const dt_session_stats_t *before) {
-  dt_session_stats_t after;
+                        const dt_session_counters_t *before) {
+  dt_session_counters_t after;
   if (!graphs_stats(&graph->place, &after))
     return false;
   double calls = (double)(after.graph_calls - before->graph_calls);
@@ -100,7 +101,7 @@ static bool host_measure(graphs_bench_t *bench, dt_function_t *function, host_si
   static const char *const names[] = {"host, equal sizes", "host, equal sizes, other addresses",
                                       "host, all sizes changed"};
   graphs_size_t most = bench->tiny ? (graphs_size_t){4, 5} : (graphs_size_t){256, 256};
-  dt_session_stats_t before;
+  dt_session_counters_t before;
   bool good = true;
   // The first calls are not counted.
   for (int warm = bench->tiny ? 1 : 2; warm > 0 && good; warm--) {
@@ -120,11 +121,11 @@ static bool host_measure(graphs_bench_t *bench, dt_function_t *function, host_si
 // That a call launches as many kernels as these figures are about.
 static bool check_chain(graphs_bench_t *bench, dt_function_t *function, host_side_t *side,
                         graphs_size_t size) {
-  dt_function_stats_t before = {.struct_size = sizeof before}, after = before;
+  dt_function_counters_t before = {.struct_size = sizeof before}, after = before;
   if (!graphs_call(&side->place, &graphs_chain, function, size, side->mode, NULL) ||
-      !bench_ok(dt_function_stats(function, &before), "reading the counters") ||
+      !bench_ok(dt_function_counters(function, &before), "reading the counters") ||
       !graphs_call(&side->place, &graphs_chain, function, size, side->mode, NULL) ||
-      !bench_ok(dt_function_stats(function, &after), "reading the counters"))
+      !bench_ok(dt_function_counters(function, &after), "reading the counters"))
     return false;
   double launches = (double)(after.launches - before.launches);
   bool graph = side->mode == DT_CALL_REDUCE_OVERHEAD;
@@ -161,12 +162,12 @@ bool graphs_case_host(graphs_bench_t *bench) {
 
 // ---- Memory over many shapes --------------------------------------------------------------------
 
-static double held_by(const dt_session_stats_t *stats) {
+static double held_by(const dt_session_counters_t *stats) {
   return (double)(stats->pool_bytes + stats->scratch_bytes + stats->executable_bytes);
 }
 
-static bool report_memory(graphs_bench_t *bench, const dt_session_stats_t *first,
-                          const dt_session_stats_t *last, int64_t device_first,
+static bool report_memory(graphs_bench_t *bench, const dt_session_counters_t *first,
+                          const dt_session_counters_t *last, int64_t device_first,
                           int64_t device_last) {
   bench_report_t *report = &bench->report;
   bench_value(report, "memory", "shapes", "count", (double)bench->shapes);
@@ -190,7 +191,7 @@ bool graphs_case_memory(graphs_bench_t *bench) {
   graphs_size_t most = bench->tiny ? (graphs_size_t){2, 3} : (graphs_size_t){64, 128};
   dt_function_t *function = graphs_function(bench, &graphs_encoder);
   graphs_place_t place = {0};
-  dt_session_stats_t first, last;
+  dt_session_counters_t first, last;
   uint64_t state = 3;
   int64_t device_first = 0, device_last = 0;
   bool good = function && graphs_open(bench, graphs_elements(bench, &graphs_encoder, most), &place);
@@ -233,8 +234,8 @@ static bool generation(const path_t *path, graphs_place_t *place, dt_call_mode_t
   bool good = graphs_bind(place, &graphs_stem, (graphs_size_t){rows, 1}) &&
               bench_ok(dt_step_begin(place->session), "beginning a generation");
   for (int i = 0; i < 3 && good; i++)
-    good = bench_ok(dt_call_with(place->session, path->functions[order[i]],
-                                 i ? &results[i - 1] : place->views, 1, &results[i], 1, &options),
+    good = bench_ok(dt_call(place->session, path->functions[order[i]],
+                            i ? &results[i - 1] : place->views, 1, &results[i], 1, &options),
                     path_programs[order[i]]->name);
   size_t bytes = (size_t)(rows * path->bench->hidden) * sizeof *to;
   if (good && to)
@@ -259,8 +260,8 @@ static bool check_generation(const path_t *path, graphs_place_t *place, graphs_p
   return true;
 }
 
-static bool report_path(graphs_bench_t *bench, const dt_session_stats_t *warm,
-                        const dt_session_stats_t *end, double pool, double *times) {
+static bool report_path(graphs_bench_t *bench, const dt_session_counters_t *warm,
+                        const dt_session_counters_t *end, double pool, double *times) {
   bench_report_t *report = &bench->report;
   size_t count = (size_t)bench->generations;
   bench_value(report, "path", "generations", "count", (double)count);
@@ -286,7 +287,7 @@ static bool run_path(const path_t *path, graphs_place_t *place, graphs_place_t *
                      graphs_place_t *plain, double *times) {
   graphs_bench_t *bench = path->bench;
   int64_t most = bench->tiny ? 4 : 2048;
-  dt_session_stats_t warm, end, larger;
+  dt_session_counters_t warm, end, larger;
   uint64_t state = 5;
   bool good = check_generation(path, place, plain, PATH_LEFT, most) &&
               check_generation(path, place, plain, PATH_RIGHT, most) &&

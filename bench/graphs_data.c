@@ -2,6 +2,7 @@
 // Cases of bench_graphs about what data decides inside of one graph: "sized", how many rows there
 // are, and "while", how often a loop goes round.
 #include "bench/graphs.h"
+#include "ductile/experimental.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -68,15 +69,15 @@ static double median_us(const side_t *side) {
 
 // Numbers that the host waited for, by this function's calls so far.
 static bool readbacks_of(dt_function_t *function, double *out) {
-  dt_function_stats_t stats = {.struct_size = sizeof stats};
-  bool good = bench_ok(dt_function_stats(function, &stats), "reading the counters");
+  dt_function_counters_t stats = {.struct_size = sizeof stats};
+  bool good = bench_ok(dt_function_counters(function, &stats), "reading the counters");
   *out = good ? (double)stats.readbacks : 0;
   return good;
 }
 
 // Whether every call of a side was a graph.
 static bool check_graphs(graphs_bench_t *bench, const char *name, const side_t *side) {
-  dt_session_stats_t stats;
+  dt_session_counters_t stats;
   if (!graphs_stats(&side->place, &stats))
     return false;
   bench_limited(&bench->report, name, "skips", "count", (double)stats.graph_skips, 0);

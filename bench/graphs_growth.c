@@ -2,6 +2,7 @@
 // The case "growth" of bench_graphs: sizes that become larger from call to call. Calls for which
 // memory is mapped count apart from others at sizes that are new.
 #include "bench/graphs.h"
+#include "ductile/experimental.h"
 
 #include <stdlib.h>
 
@@ -17,7 +18,7 @@ static const graphs_program_t *program_of(const graphs_bench_t *bench) {
   return bench->tiny ? &graphs_stem : &graphs_encoder;
 }
 
-static double mapped(const dt_session_stats_t *stats) {
+static double mapped(const dt_session_counters_t *stats) {
   return (double)(stats->pool_bytes + stats->scratch_bytes);
 }
 
@@ -25,7 +26,7 @@ static double mapped(const dt_session_stats_t *stats) {
 static bool step(graphs_place_t *place, dt_function_t *function, graphs_size_t size,
                  growths_t *out) {
   const graphs_program_t *program = program_of(place->bench);
-  dt_session_stats_t before, after;
+  dt_session_counters_t before, after;
   double first, later[LATER];
   bool good = graphs_stats(place, &before) &&
               graphs_call(place, program, function, size, DT_CALL_REDUCE_OVERHEAD, &first) &&
@@ -40,8 +41,8 @@ static bool step(graphs_place_t *place, dt_function_t *function, graphs_size_t s
   return good;
 }
 
-static void report(graphs_bench_t *bench, growths_t *growths, const dt_session_stats_t *first,
-                   const dt_session_stats_t *last) {
+static void report(graphs_bench_t *bench, growths_t *growths, const dt_session_counters_t *first,
+                   const dt_session_counters_t *last) {
   bench_report_t *to = &bench->report;
   bench_sort(growths->grown, growths->n_grown);
   bench_sort(growths->others, growths->n_others);
@@ -65,7 +66,7 @@ static void report(graphs_bench_t *bench, growths_t *growths, const dt_session_s
 // By one row of a batch at a time, then twice as much each: small steps and large ones.
 static bool walk(graphs_bench_t *bench, graphs_place_t *place, dt_function_t *function,
                  graphs_size_t most, growths_t *growths) {
-  dt_session_stats_t first, last;
+  dt_session_counters_t first, last;
   const graphs_program_t *program = program_of(bench);
   graphs_size_t size = {1, 1};
   bool good = true;

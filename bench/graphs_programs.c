@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The programs that bench_graphs calls, and the place where a caller calls them.
 #include "bench/graphs.h"
+#include "ductile/experimental.h"
 
 #include <dlfcn.h>
 #include <math.h>
@@ -299,7 +300,7 @@ bool graphs_open(graphs_bench_t *bench, int64_t most, graphs_place_t *place) {
   const int64_t count = most + SHIFTS, one[1] = {1};
   dt_tensor_t *host = NULL;
   *place = (graphs_place_t){.bench = bench, .most = most};
-  bool good = bench_ok(dt_session_create_on(bench->runtime, &on, &place->session), "a session") &&
+  bool good = bench_ok(dt_session_create(bench->runtime, &on, &place->session), "a session") &&
               bench_ok(dt_tensor_create_empty(DT_F32, 1, &count, &host), "a tensor");
   for (int i = 0; i <= GRAPHS_INPUTS && good; i++) {
     good = bench_ok(dt_tensor_create_on(place->session, DT_F32, 1, &count, &place->memory[i]),
@@ -348,7 +349,7 @@ bool graphs_run(graphs_place_t *place, dt_function_t *function, dt_call_mode_t m
   dt_tensor_t *output = place->views[GRAPHS_INPUTS];
   double begin = bench_now_ns();
   dt_status_t status =
-      dt_call_with(place->session, function, place->views, place->n_inputs, &output, 1, &options);
+      dt_call(place->session, function, place->views, place->n_inputs, &output, 1, &options);
   double back = bench_now_ns();
   if (!status)
     status = dt_session_wait(place->session);
@@ -396,9 +397,9 @@ bool graphs_read(graphs_place_t *place, float *to) {
 
 // ---- Counters -----------------------------------------------------------------------------------
 
-bool graphs_stats(const graphs_place_t *place, dt_session_stats_t *out) {
-  *out = (dt_session_stats_t){.struct_size = sizeof *out};
-  return bench_ok(dt_session_stats(place->session, out), "reading the session's counters");
+bool graphs_stats(const graphs_place_t *place, dt_session_counters_t *out) {
+  *out = (dt_session_counters_t){.struct_size = sizeof *out};
+  return bench_ok(dt_session_counters(place->session, out), "reading the session's counters");
 }
 
 // The driver that the library has opened as well, asked directly.

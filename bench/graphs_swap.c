@@ -3,6 +3,7 @@
 // the code that threads on sessions of their own are calling as graphs; what their calls notice.
 #include "bench/graphs.h"
 
+#include "ductile/experimental.h"
 #include "runtime/exec/exec.h"
 
 #include <fcntl.h>
@@ -246,7 +247,7 @@ static bool report_times(bench_report_t *report, const caller_t *callers, int n)
 // Traffic at many sizes sets other code by itself. So, once it is over, each session has a graph
 // that is set for its call, then the code is replaced, and the same call sets every kernel.
 static bool kernels_replaced(traffic_t *traffic, caller_t *callers, int n, double *least) {
-  dt_session_stats_t before[CALLERS], after;
+  dt_session_counters_t before[CALLERS], after;
   bool good = true;
   for (int i = 0; i < n && good; i++)
     good = call_shape(&callers[i], 0, NULL) && call_shape(&callers[i], 0, NULL) &&
@@ -264,10 +265,10 @@ static bool kernels_replaced(traffic_t *traffic, caller_t *callers, int n, doubl
 
 // Every session must have set its graphs to other code, and built none.
 static bool report_counts(bench_report_t *report, const caller_t *callers, int n, swaps_t *swaps,
-                          const dt_session_stats_t *warm) {
+                          const dt_session_counters_t *warm) {
   double wrong = 0, builds = 0, skips = 0, left_out = 0;
   for (int i = 0; i < n; i++) {
-    dt_session_stats_t stats;
+    dt_session_counters_t stats;
     if (!graphs_stats(&callers[i].place, &stats))
       return false;
     builds += (double)(stats.builds - warm[i].builds);
@@ -345,7 +346,7 @@ bool graphs_case_swap(graphs_bench_t *bench) {
   graphs_bench_t own = *bench;
   traffic_t traffic;
   caller_t callers[CALLERS] = {0};
-  dt_session_stats_t warm[CALLERS];
+  dt_session_counters_t warm[CALLERS];
   swaps_t swaps = {0};
   int n = bench->tiny ? 2 : CALLERS;
   bool good = open_traffic(&own, &traffic);

@@ -2,6 +2,7 @@
 // The case "threads" of bench_graphs: sessions of one runtime on several threads, each with its own
 // graphs of shared functions; beside as many processes.
 #include "bench/graphs.h"
+#include "ductile/experimental.h"
 
 #include <pthread.h>
 #include <spawn.h>
@@ -265,7 +266,7 @@ static bool check_threads(graphs_bench_t *bench, set_t *set, thread_t *threads) 
   if (!run_threads(set, threads, MOST_THREADS, 0, &ns))
     return false;
   for (int i = 0; i < MOST_THREADS; i++) {
-    dt_session_stats_t stats;
+    dt_session_counters_t stats;
     if (!graphs_stats(&threads[i].place, &stats))
       return false;
     wrong += (double)threads[i].wrong;

@@ -3,6 +3,7 @@
 // largest size is frozen together with its function; from then on nothing may be compiled, built or
 // mapped.
 #include "bench/graphs.h"
+#include "ductile/experimental.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -163,8 +164,8 @@ static bool serve_one(run_t *run, graphs_size_t size, double *out_ns) {
   double begin = bench_now_ns();
   bool good = graphs_bind(&run->place, run->trace->program, size) &&
               bench_ok(dt_step_begin(run->place.session), "beginning a generation") &&
-              bench_ok(dt_call_with(run->place.session, run->function, run->place.views,
-                                    run->place.n_inputs, &result, 1, &options),
+              bench_ok(dt_call(run->place.session, run->function, run->place.views,
+                               run->place.n_inputs, &result, 1, &options),
                        run->trace->name) &&
               bench_ok(dt_session_wait(run->place.session), "waiting");
   *out_ns = bench_now_ns() - begin;
@@ -216,21 +217,21 @@ static bool serve_all(run_t *run) {
 // ---- What it showed -----------------------------------------------------------------------------
 
 typedef struct counts_t {
-  dt_session_stats_t session;
-  dt_function_stats_t function;
+  dt_session_counters_t session;
+  dt_function_counters_t function;
   int64_t device_bytes;
 } counts_t;
 
 static bool count(const run_t *run, counts_t *out) {
-  out->function = (dt_function_stats_t){.struct_size = sizeof out->function};
+  out->function = (dt_function_counters_t){.struct_size = sizeof out->function};
   out->device_bytes = graphs_device_bytes();
   return graphs_stats(&run->place, &out->session) &&
-         bench_ok(dt_function_stats(run->function, &out->function), "reading the counters");
+         bench_ok(dt_function_counters(run->function, &out->function), "reading the counters");
 }
 
 static bool report_trace(run_t *run, const counts_t *before, const counts_t *after) {
   bench_report_t *report = &run->bench->report;
-  const dt_session_stats_t *a = &before->session, *b = &after->session;
+  const dt_session_counters_t *a = &before->session, *b = &after->session;
   const char *name = run->trace->name;
   const struct {
     const char *metric;

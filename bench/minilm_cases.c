@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cases of bench_minilm: what is measured, over which shapes, with which limits.
 #include "bench/minilm.h"
+#include "ductile/experimental.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -75,8 +76,8 @@ dt_function_t *minilm_prepared(minilm_bench_t *bench) {
 
 // What must hold of every function here: one variant, compiled code only.
 static bool report_counters(minilm_bench_t *bench, const char *name, dt_function_t *function) {
-  dt_function_stats_t stats = {.struct_size = sizeof stats};
-  if (!bench_ok(dt_function_stats(function, &stats), "reading the counters"))
+  dt_function_counters_t stats = {.struct_size = sizeof stats};
+  if (!bench_ok(dt_function_counters(function, &stats), "reading the counters"))
     return false;
   bench_limited(&bench->report, name, "variants", "count", stats.variants, 1);
   bench_limited(&bench->report, name, "compiles", "count", (double)stats.compiles, 1);
@@ -89,7 +90,7 @@ static bool report_counters(minilm_bench_t *bench, const char *name, dt_function
 
 // The steps from nothing to an answer. What a call of known sizes takes afterwards shows how much
 // of the first one is the weights' way to the device.
-static void report_start(minilm_bench_t *bench, const dt_function_stats_t *stats, double prepare,
+static void report_start(minilm_bench_t *bench, const dt_function_counters_t *stats, double prepare,
                          double first, double second) {
   const minilm_start_t *start = &bench->start;
   double compile = (double)stats->compile_ns, load = (double)stats->device_load_ns,
@@ -116,11 +117,11 @@ bool minilm_case_start(minilm_bench_t *bench) {
   double begin = bench_now_ns(), first = 0, second = 0;
   dt_function_t *function = minilm_prepared(bench);
   double prepare = bench_now_ns() - begin;
-  dt_function_stats_t stats = {.struct_size = sizeof stats};
+  dt_function_counters_t stats = {.struct_size = sizeof stats};
   bool good = function &&
               bench_ok(call_at(bench, function, (shape_t){1, 16}, &first), "first call") &&
               bench_ok(call_at(bench, function, (shape_t){1, 16}, &second), "second call") &&
-              bench_ok(dt_function_stats(function, &stats), "reading the counters");
+              bench_ok(dt_function_counters(function, &stats), "reading the counters");
   if (good)
     report_start(bench, &stats, prepare, first, second);
   dt_function_release(function);
@@ -134,8 +135,8 @@ static bool cold_once(minilm_bench_t *bench, const char *name) {
   dt_function_t *function = make_function(bench);
   double ns = 0;
   bool good = function && bench_ok(call_at(bench, function, (shape_t){1, 16}, &ns), "first call");
-  dt_function_stats_t stats = {.struct_size = sizeof stats};
-  good = good && bench_ok(dt_function_stats(function, &stats), "reading the counters");
+  dt_function_counters_t stats = {.struct_size = sizeof stats};
+  good = good && bench_ok(dt_function_counters(function, &stats), "reading the counters");
   if (good) {
     bench_limited(&bench->report, name, "first call at 1x16", "ms", ns * 1e-6, 1000);
     bench_value(&bench->report, name, "of it compiling", "ms", (double)stats.compile_ns * 1e-6);
@@ -165,11 +166,11 @@ static bool latency_at(minilm_bench_t *bench, dt_function_t *function, shape_t s
   double first = 0, median = 0, guard = 0;
   bool on_device = bench->device != DT_CPU;
   shape_name("", shape, name);
-  dt_function_stats_t before = {.struct_size = sizeof before}, after = before;
+  dt_function_counters_t before = {.struct_size = sizeof before}, after = before;
   bool good =
-      bench_ok(dt_function_stats(function, &before), "reading the counters") &&
+      bench_ok(dt_function_counters(function, &before), "reading the counters") &&
       bench_ok(call_at(bench, function, shape, &first), name) &&
-      bench_ok(dt_function_stats(function, &after), "reading the counters") &&
+      bench_ok(dt_function_counters(function, &after), "reading the counters") &&
       bench_ok(median_of_calls(bench, function, on_device ? 201 : 9, 1e9, &median), name) &&
       bench_ok(dt_function_guard_ns(bench->session, function, bench->io.inputs, 2, 10000, &guard),
                "timing the guards");
@@ -226,7 +227,7 @@ static bool first_round(minilm_bench_t *bench, shape_t before, const shape_t *sh
   bench->session = NULL;
   const dt_session_options_t on = {.struct_size = sizeof on, .device = bench->device};
   bool good =
-      function && bench_ok(dt_session_create_on(bench->runtime, &on, &bench->session), "a session");
+      function && bench_ok(dt_session_create(bench->runtime, &on, &bench->session), "a session");
   // Three calls, so that the processor and the threads are awake.
   for (int i = 0; good && i < 3; i++)
     good = bench_ok(call_at(bench, function, before, &ns), "calling");

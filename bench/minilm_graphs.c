@@ -2,6 +2,7 @@
 // The case "graphs" of bench_minilm: what the first call at a size that was never seen costs in
 // mode reduce-overhead, once the largest size has been called; beside kernels launched one by one.
 #include "bench/minilm.h"
+#include "ductile/experimental.h"
 
 #include <stdlib.h>
 
@@ -42,9 +43,9 @@ static void draw(const minilm_graph_limits_t *limits, size_pair_t *shapes) {
   }
 }
 
-static bool stats_of(minilm_bench_t *bench, dt_session_stats_t *out) {
-  *out = (dt_session_stats_t){.struct_size = sizeof *out};
-  return bench_ok(dt_session_stats(bench->session, out), "reading the session's counters");
+static bool stats_of(minilm_bench_t *bench, dt_session_counters_t *out) {
+  *out = (dt_session_counters_t){.struct_size = sizeof *out};
+  return bench_ok(dt_session_counters(bench->session, out), "reading the session's counters");
 }
 
 static bool call_at(minilm_bench_t *bench, dt_function_t *function, size_pair_t shape,
@@ -56,7 +57,7 @@ static bool call_at(minilm_bench_t *bench, dt_function_t *function, size_pair_t 
 // The first call at `shape`, and the median of those that follow.
 static bool one_shape(minilm_bench_t *bench, dt_function_t *function, size_pair_t shape,
                       firsts_t *out) {
-  dt_session_stats_t before, after;
+  dt_session_counters_t before, after;
   double first = 0, *later = calloc((size_t)bench->graphs.later, sizeof *later);
   bool good = later && stats_of(bench, &before) && call_at(bench, function, shape, &first) &&
               stats_of(bench, &after);
@@ -85,9 +86,9 @@ static bool one_shape(minilm_bench_t *bench, dt_function_t *function, size_pair_
 // That every call ran as a graph, of one variant, by compiled code; else these figures mean
 // nothing.
 static bool all_were_graphs(minilm_bench_t *bench, dt_function_t *function,
-                            const dt_session_stats_t *stats) {
-  dt_function_stats_t of = {.struct_size = sizeof of};
-  if (!bench_ok(dt_function_stats(function, &of), "reading the counters"))
+                            const dt_session_counters_t *stats) {
+  dt_function_counters_t of = {.struct_size = sizeof of};
+  if (!bench_ok(dt_function_counters(function, &of), "reading the counters"))
     return false;
   bench_limited(&bench->report, "graphs", "variants", "count", of.variants, 1);
   bench_value(&bench->report, "graphs", "kernels of a call", "count", (double)of.kernels);
@@ -110,14 +111,14 @@ static bool run_mode(minilm_bench_t *bench, dt_call_mode_t mode, const size_pair
   dt_function_t *function = minilm_prepared(bench);
   const dt_session_options_t on = {.struct_size = sizeof on, .device = bench->device};
   dt_session_t *kept = bench->session;
-  dt_session_stats_t begin, end;
+  dt_session_counters_t begin, end;
   double unused;
   // What fills the inputs' memory is queued there.
   bool good = function && bench_ok(dt_session_wait(kept), "waiting");
   bench->session = NULL;
   bench->mode = mode;
   good =
-      good && bench_ok(dt_session_create_on(bench->runtime, &on, &bench->session), "a session") &&
+      good && bench_ok(dt_session_create(bench->runtime, &on, &bench->session), "a session") &&
       call_at(bench, function, (size_pair_t){bench->graphs.batch, bench->graphs.length}, &unused);
   good = good && stats_of(bench, &begin);
   for (long i = 0; i < bench->graphs.shapes && good; i++)

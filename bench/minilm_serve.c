@@ -2,6 +2,7 @@
 // bench_minilm --serve: calls on request, one line a request, so that a driver can take turns with
 // another program.
 #include "bench/minilm.h"
+#include "ductile/experimental.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -39,16 +40,16 @@ static void embed(minilm_bench_t *bench, dt_function_t *function, int64_t batch,
 }
 
 static void stats(minilm_bench_t *bench, dt_function_t *function) {
-  dt_function_stats_t stats = {.struct_size = sizeof stats};
-  if (!bench_answer_error(dt_function_stats(function, &stats)))
+  dt_function_counters_t stats = {.struct_size = sizeof stats};
+  if (!bench_answer_error(dt_function_counters(function, &stats)))
     printf("%u %llu %llu %llu %llu\n", stats.variants, (unsigned long long)stats.evaluator_calls,
            (unsigned long long)stats.kernels, (unsigned long long)dt_session_bytes(bench->session),
            (unsigned long long)stats.launches);
 }
 
 static void graphs(minilm_bench_t *bench) {
-  dt_session_stats_t stats = {.struct_size = sizeof stats};
-  if (!bench_answer_error(dt_session_stats(bench->session, &stats)))
+  dt_session_counters_t stats = {.struct_size = sizeof stats};
+  if (!bench_answer_error(dt_session_counters(bench->session, &stats)))
     printf("%llu %llu %llu %llu %llu %llu %llu %s\n", (unsigned long long)stats.graph_calls,
            (unsigned long long)stats.graph_skips, (unsigned long long)stats.builds,
            (unsigned long long)stats.growths, (unsigned long long)stats.pool_bytes,

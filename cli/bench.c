@@ -5,6 +5,7 @@
 #include "cli/options.h"
 #include "cli/sweep.h"
 #include "cli/tensor_file.h"
+#include "ductile/experimental.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -128,7 +129,8 @@ static int know_dims(const job_t *job, const cli_dim_t *dims, uint32_t n) {
 // Puts a tensor that the session's device reads anyway where it is read.
 static dt_status_t place_input(const job_t *job, uint32_t k) {
   dt_tensor_t *host = job->inputs[k], *there = NULL;
-  if (job->place.device == DT_CPU || job->model.inputs[k].kind != DT_INPUT_TENSOR)
+  if (job->place.device == DT_CPU ||
+      dt_function_input(job->model.function, k)->kind != DT_INPUT_TENSOR)
     return NULL;
   dt_status_t status = dt_tensor_create_on(job->model.session, dt_tensor_dtype(host),
                                            dt_tensor_rank(host), dt_tensor_sizes(host), &there);
@@ -180,8 +182,8 @@ static int time_call(job_t *job, double *out_seconds) {
 }
 
 static uint64_t compiles(const job_t *job) {
-  dt_function_stats_t stats = {.struct_size = sizeof(stats)};
-  dt_status_t status = dt_function_stats(job->model.function, &stats);
+  dt_function_counters_t stats = {.struct_size = sizeof(stats)};
+  dt_status_t status = dt_function_counters(job->model.function, &stats);
   dt_status_free(status);
   return status ? 0 : stats.compiles;
 }
@@ -247,11 +249,11 @@ static void tell_trace(const job_t *job, uint64_t n, uint64_t compiled) {
 }
 
 static int tell_total(const job_t *job) {
-  dt_function_stats_t function = {.struct_size = sizeof(function)};
-  dt_session_stats_t session = {.struct_size = sizeof(session)};
-  dt_status_t status = dt_function_stats(job->model.function, &function);
+  dt_function_counters_t function = {.struct_size = sizeof(function)};
+  dt_session_counters_t session = {.struct_size = sizeof(session)};
+  dt_status_t status = dt_function_counters(job->model.function, &function);
   if (!status)
-    status = dt_session_stats(job->model.session, &session);
+    status = dt_session_counters(job->model.session, &session);
   if (status)
     return cli_failed(ME, job->options->path, status);
   uint64_t held = dt_session_bytes(job->model.session) + session.executable_bytes;

@@ -58,10 +58,10 @@ static bool spread(search_t *search) {
   size_t room = 1;
   for (uint32_t k = 0; k < model->n_inputs; k++)
     room += 1 + (size_t)dt_tensor_count(search->about->inputs[k]) *
-                    (model->inputs[k].kind == DT_INPUT_INTEGERS);
+                    (dt_function_input(model->function, k)->kind == DT_INPUT_INTEGERS);
   search->inputs = calloc(room, sizeof(*search->inputs));
   for (uint32_t k = 0; search->inputs && k < model->n_inputs; k++) {
-    if (model->inputs[k].kind == DT_INPUT_INTEGERS) {
+    if (dt_function_input(model->function, k)->kind == DT_INPUT_INTEGERS) {
       if (!add_numbers(search, search->about->inputs[k]))
         return false;
       continue;
@@ -93,7 +93,7 @@ static dt_status_t value_of(search_t *search, uint32_t node, dt_answer_t answer,
   dt_text_free(what);
   bool here = answer == DT_ANSWER_EVALUATOR;
   status = dt_call(here ? search->host : model->session, function, search->inputs, search->n_inputs,
-                   &value, 1);
+                   &value, 1, NULL);
   if (!status && !here)
     status = cli_model_fetch(model, value, out);
   else if (!status)
@@ -173,7 +173,7 @@ void cli_bisect(const cli_bisecting_t *about, uint32_t result, char out[CLI_MESS
   dt_status_t status =
       dt_function_graph(about->model->function, about->inputs, about->model->n_inputs, &graph);
   if (!status)
-    status = dt_session_create(about->runtime, &search.host);
+    status = dt_session_create(about->runtime, NULL, &search.host);
   search.graph = graph;
   if (status)
     (void)snprintf(out, CLI_MESSAGE, "%.500s", dt_status_message(status));

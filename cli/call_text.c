@@ -77,11 +77,11 @@ static bool read_spec(reader_t *r, spec_t *out) {
 }
 
 // The input called so: by name, or by its number.
-static bool find_input(const reader_t *r, const char *name, size_t len, uint32_t n,
-                       const dt_input_decl_t *inputs, uint32_t *out) {
-  for (*out = 0; *out < n; (*out)++) {
+static bool find_input(const reader_t *r, const char *name, size_t len,
+                       const dt_function_t *function, uint32_t *out) {
+  for (*out = 0; *out < dt_function_n_inputs(function); (*out)++) {
     char number[16];
-    const char *own = inputs[*out].name;
+    const char *own = dt_function_input(function, *out)->name;
     (void)snprintf(number, sizeof(number), "%u", *out);
     if ((own && strlen(own) == len && memcmp(own, name, len) == 0) ||
         (strlen(number) == len && memcmp(number, name, len) == 0))
@@ -166,29 +166,31 @@ static bool make(const reader_t *r, const dt_input_decl_t *input, spec_t *spec, 
 
 // ---- The whole ------------------------------------------------------------------------------------
 // One item, NAME=SIZES[@STRIDES].
-static bool read_item(reader_t *r, uint32_t n, const dt_input_decl_t *inputs, dt_tensor_t **out) {
+static bool read_item(reader_t *r, const dt_function_t *function, dt_tensor_t **out) {
   size_t len = strcspn(r->at, "=,");
   const char *name = r->at;
   uint32_t k = 0;
   spec_t spec;
   if (name[len] != '=')
     return wrong(r, "expected NAME=SIZES at '%.24s'", name);
-  if (!find_input(r, name, len, n, inputs, &k))
+  if (!find_input(r, name, len, function, &k))
     return false;
   if (out[k])
     return wrong(r, "'%.*s' stands twice", (int)(len < 64 ? len : 64), name);
   r->at = name + len + 1;
-  return read_spec(r, &spec) && make(r, &inputs[k], &spec, &out[k]);
+  return read_spec(r, &spec) && make(r, dt_function_input(function, k), &spec, &out[k]);
 }
 
 // An input that the text leaves out must be wholly static.
-static bool make_rest(const reader_t *r, const dt_input_decl_t *input, uint32_t k,
+static bool make_rest(const reader_t *r, const dt_function_t *function, uint32_t k,
                       dt_tensor_t **out) {
+  const dt_input_decl_t *input = dt_function_input(function, k);
   spec_t spec = {.rank = input->rank};
   bool is_static = input->kind == DT_INPUT_TENSOR;
   for (uint32_t d = 0; d < input->rank; d++) {
-    is_static &= input->dims && input->dims[d].is_static;
-    spec.sizes[d] = input->dims ? input->dims[d].value : 0;
+    const dt_dim_decl_t *dim = dt_function_input_dim(function, k, d);
+    is_static &= dim && dim->is_static;
+    spec.sizes[d] = dim ? dim->value : 0;
   }
   if (!is_static)
     return wrong(r, "no sizes for input %u%s%s", k, input->name ? ", " : "",
@@ -196,21 +198,22 @@ static bool make_rest(const reader_t *r, const dt_input_decl_t *input, uint32_t 
   return make(r, input, &spec, out);
 }
 
-bool cli_make_args(const char *text, uint32_t n, const dt_input_decl_t *inputs, dt_tensor_t **out,
+bool cli_make_args(const char *text, const dt_function_t *function, dt_tensor_t **out,
                    char message[CLI_MESSAGE]) {
+  uint32_t n = dt_function_n_inputs(function);
   reader_t r = {text, message};
   bool good = true;
   message[0] = '\0';
   for (uint32_t k = 0; k < n; k++)
     out[k] = NULL;
   while (good && *r.at) {
-    good = read_item(&r, n, inputs, out);
+    good = read_item(&r, function, out);
     if (good && *r.at == ',' && *++r.at == '\0')
       good = wrong(&r, "nothing stands behind the last comma");
   }
   for (uint32_t k = 0; good && k < n; k++) {
     if (!out[k])
-      good = make_rest(&r, &inputs[k], k, &out[k]);
+      good = make_rest(&r, function, k, &out[k]);
   }
   for (uint32_t k = 0; !good && k < n; k++) {
     dt_tensor_release(out[k]);

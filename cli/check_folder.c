@@ -2,6 +2,7 @@
 // One folder in the layout of ONNX's tests: all its sets of data through one function.
 #include "cli/check.h"
 #include "cli/tensor_file.h"
+#include "ductile/experimental.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -202,8 +203,8 @@ static bool run_sets(job_t *job) {
 // ---- The folder -----------------------------------------------------------------------------------
 // Whoever else but compiled code answered is no pass.
 static void count(const job_t *job) {
-  dt_function_stats_t stats = {.struct_size = sizeof(stats)};
-  dt_status_t status = dt_function_stats(job->model.function, &stats);
+  dt_function_counters_t stats = {.struct_size = sizeof(stats)};
+  dt_status_t status = dt_function_counters(job->model.function, &stats);
   job->verdict->variants = stats.variants;
   job->verdict->evaluator_calls = stats.evaluator_calls;
   if (status)

@@ -81,7 +81,7 @@ static dt_status_t make_runtime(const cli_checking_t *checking, dt_runtime_t **o
   dt_session_t *session = NULL;
   dt_status_t status = dt_runtime_create(&about, out);
   if (!status)
-    status = dt_session_create_on(*out, &where, &session);
+    status = dt_session_create(*out, &where, &session);
   dt_session_destroy(session);
   if (status) {
     dt_runtime_release(*out);

@@ -43,7 +43,7 @@ char *cli_read_ir(const char *command, const char *path, size_t *out_len);
 // Makes the arguments of a call from a text such as "x=3x4,y=4x5@5x1,n=7": sizes, or the value of
 // an integer argument; strides behind @; zeros otherwise. `inputs` are the function's declarations.
 // False: `message` says what is wrong, and nothing was made.
-bool cli_make_args(const char *text, uint32_t n, const dt_input_decl_t *inputs, dt_tensor_t **out,
+bool cli_make_args(const char *text, const dt_function_t *function, dt_tensor_t **out,
                    char message[CLI_MESSAGE]);
 
 #endif // DUCTILE_CLI_CLI_H

@@ -66,7 +66,6 @@ typedef struct job_t {
   dt_session_t *session;
   dt_function_t *function;
   uint32_t n_inputs, n_outputs;
-  const dt_input_decl_t *inputs;
   dt_tensor_t **args, **results;
 } job_t;
 
@@ -119,7 +118,7 @@ static int tell_answer(const job_t *job, uint32_t k, dt_status_t status) {
 static int run_call(const job_t *job, uint32_t k) {
   char message[CLI_MESSAGE];
   const char *text = job->options->calls.items[k];
-  if (!cli_make_args(text, job->n_inputs, job->inputs, job->args, message))
+  if (!cli_make_args(text, job->function, job->args, message))
     return cli_complain(ME, CLI_USAGE, "--call \"%s\": %s", text, message);
   tell_call(job, k);
   int result = tell(job, job->args, DT_REPORT_CALL);
@@ -129,8 +128,8 @@ static int run_call(const job_t *job, uint32_t k) {
     dt_call_options_t how = {.struct_size = sizeof(how),
                              .deadline_ns = cli_end_ns(job->options->deadline)};
     result = tell_answer(job, k,
-                         dt_call_with(job->session, job->function, job->args, job->n_inputs,
-                                      job->results, job->n_outputs, &how));
+                         dt_call(job->session, job->function, job->args, job->n_inputs,
+                                 job->results, job->n_outputs, &how));
     for (uint32_t i = 0; i < job->n_outputs && result == CLI_DONE; i++)
       dt_tensor_release(job->results[i]);
   }
@@ -187,7 +186,7 @@ static dt_status_t prepare(job_t *job, const char *text, size_t len) {
                                  .dynamic = (dt_dynamic_t)job->options->dynamic};
   dt_status_t status = dt_runtime_create(NULL, &job->runtime);
   if (!status)
-    status = dt_session_create(job->runtime, &job->session);
+    status = dt_session_create(job->runtime, NULL, &job->session);
   if (!status)
     status = dt_function_create_from_ir(job->runtime, text, len, job->options->path, &about,
                                         &job->function);
@@ -197,7 +196,7 @@ static dt_status_t prepare(job_t *job, const char *text, size_t len) {
 static int run(job_t *job, const char *text, size_t len) {
   int result = cli_failed(ME, job->options->path, prepare(job, text, len));
   if (result == CLI_DONE) {
-    job->inputs = dt_function_inputs(job->function, &job->n_inputs);
+    job->n_inputs = dt_function_n_inputs(job->function);
     job->n_outputs = dt_function_n_outputs(job->function);
     job->args = calloc(job->n_inputs + 1, sizeof(dt_tensor_t *));
     job->results = calloc(job->n_outputs + 1, sizeof(dt_tensor_t *));

@@ -29,7 +29,7 @@ static bool is_numbered(const char *input, uint32_t d, const char *name, size_t 
 
 bool cli_dim_known(const cli_model_t *model, const char *name, size_t len) {
   for (uint32_t k = 0; k < model->n_inputs; k++) {
-    const dt_input_decl_t *input = &model->inputs[k];
+    const dt_input_decl_t *input = dt_function_input(model->function, k);
     for (uint32_t d = 0; d < input->rank; d++) {
       const dt_dim_decl_t *dim = input->dims ? &input->dims[d] : NULL;
       if (is_numbered(dt_onnx_input_name(model->onnx, k), d, name, len) ||
@@ -71,7 +71,7 @@ static bool size_of(const char *input, uint32_t d, const dt_dim_decl_t *dim, con
 static bool declared_sizes(const cli_model_t *model, uint32_t k, const cli_dims_t *dims,
                            int64_t sizes[DT_MAX_RANK], uint32_t *out_rank,
                            char message[CLI_MESSAGE]) {
-  const dt_input_decl_t *input = &model->inputs[k];
+  const dt_input_decl_t *input = dt_function_input(model->function, k);
   const char *name = dt_onnx_input_name(model->onnx, k);
   *out_rank = input->rank;
   for (uint32_t d = 0; d < input->rank; d++) {
@@ -228,7 +228,7 @@ static bool make_empty(dt_dtype_t dtype, uint32_t rank, const int64_t *sizes, dt
 static bool make_filled(const cli_model_t *model, uint32_t k, const struct word_t *word,
                         const char *rest, const cli_dims_t *dims, uint64_t seed, dt_tensor_t **out,
                         char message[CLI_MESSAGE]) {
-  const dt_input_decl_t *input = &model->inputs[k];
+  const dt_input_decl_t *input = dt_function_input(model->function, k);
   fill_t fill = {.dtype = input->dtype, .args = "", .state = seed + k, .message = message};
   int64_t sizes[DT_MAX_RANK];
   uint32_t rank = 0;

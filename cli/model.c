@@ -3,6 +3,7 @@
 #include "cli/model.h"
 
 #include "cli/options.h"
+#include "ductile/experimental.h"
 
 #include <string.h>
 
@@ -40,7 +41,7 @@ static dt_status_t open_model(cli_model_t *model, dt_runtime_t *runtime, const c
   if (!status)
     status = dt_onnx_function_create(runtime, model->onnx, &how, &model->function);
   if (!status)
-    status = dt_session_create_on(runtime, &where, &model->session);
+    status = dt_session_create(runtime, &where, &model->session);
   return status;
 }
 
@@ -52,7 +53,7 @@ dt_status_t cli_model_open(cli_model_t *model, dt_runtime_t *runtime, const char
     cli_model_close(model);
     return status;
   }
-  model->inputs = dt_function_inputs(model->function, &model->n_inputs);
+  model->n_inputs = dt_function_n_inputs(model->function);
   model->n_outputs = dt_function_n_outputs(model->function);
   return NULL;
 }
@@ -77,8 +78,8 @@ dt_status_t cli_model_call(const cli_model_t *model, dt_tensor_t *const *inputs,
   for (uint32_t k = 0; k < model->n_outputs; k++)
     results[k] = NULL;
   dt_call_options_t how = {.struct_size = sizeof(how), .deadline_ns = model->end_ns};
-  dt_status_t status = dt_call_with(model->session, model->function, inputs, model->n_inputs,
-                                    results, model->n_outputs, &how);
+  dt_status_t status = dt_call(model->session, model->function, inputs, model->n_inputs, results,
+                               model->n_outputs, &how);
   if (!status)
     status = dt_session_wait(model->session);
   if (status)

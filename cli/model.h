@@ -55,7 +55,6 @@ typedef struct cli_model_t {
   dt_function_t *function;
   dt_session_t *session;
   uint32_t n_inputs, n_outputs;
-  const dt_input_decl_t *inputs;
   int64_t end_ns; // of its calls, as dt_call_options_t has it
 } cli_model_t;
 // On failure nothing is left open.

@@ -84,9 +84,9 @@ static dt_status_t make_sides(run_t *run) {
                                       .ordinal = run->replay->place.ordinal};
   dt_status_t status = dt_runtime_create(&about, &run->runtime);
   if (!status)
-    status = dt_session_create_on(run->runtime, &where, &run->session);
+    status = dt_session_create(run->runtime, &where, &run->session);
   if (!status)
-    status = dt_session_create(run->runtime, &run->host);
+    status = dt_session_create(run->runtime, NULL, &run->host);
   if (!status)
     status = make_side(run, &run->evaluated, DT_ANSWER_EVALUATOR);
   if (!status)
@@ -96,13 +96,13 @@ static dt_status_t make_sides(run_t *run) {
 
 static bool make_arguments(run_t *run, side_t *side, char message[CLI_MESSAGE]) {
   uint64_t state = run->replay->seed;
-  const dt_input_decl_t *inputs = dt_function_inputs(side->function, &run->n_inputs);
+  run->n_inputs = dt_function_n_inputs(side->function);
   run->n_outputs = dt_function_n_outputs(side->function);
   side->inputs = calloc((size_t)run->n_inputs + 1, sizeof(dt_tensor_t *));
   side->results = calloc((size_t)run->n_outputs + 1, sizeof(dt_tensor_t *));
   if (!side->inputs || !side->results)
     return cli_wrong(message, "no memory");
-  if (!cli_make_args(run->replay->call, run->n_inputs, inputs, side->inputs, message))
+  if (!cli_make_args(run->replay->call, side->function, side->inputs, message))
     return false;
   for (uint32_t k = 0; k < run->n_inputs; k++)
     fill(side->inputs[k], &state);
@@ -110,8 +110,8 @@ static bool make_arguments(run_t *run, side_t *side, char message[CLI_MESSAGE]) 
 }
 
 static void call(const run_t *run, dt_session_t *session, side_t *side) {
-  side->status =
-      dt_call(session, side->function, side->inputs, run->n_inputs, side->results, run->n_outputs);
+  side->status = dt_call(session, side->function, side->inputs, run->n_inputs, side->results,
+                         run->n_outputs, NULL);
 }
 
 // A result's elements in host memory, in place of the device's.

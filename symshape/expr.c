@@ -50,8 +50,10 @@ static uint32_t hash_node(dt_sym_op_t op, const dt_sym_t *args, uint32_t n, int6
 static bool same_node(const dt_symenv_t *env, uint32_t id, dt_sym_op_t op, const dt_sym_t *args,
                       uint32_t n, int64_t value) {
   const dt_sym_node_t *node = &env->nodes[id];
-  return node->op == op && node->n_args == n && node->value == value &&
-         (n == 0 || memcmp(env->args + node->first, args, n * sizeof *args) == 0);
+  bool same = node->op == op && node->n_args == n && node->value == value;
+  for (uint32_t k = 0; same && k < n; k++)
+    same = env->args[node->first + k].id == args[k].id;
+  return same;
 }
 
 static bool grow_table(dt_symenv_t *env) {
@@ -137,8 +139,8 @@ uint32_t dt__intern(dt_symenv_t *env, dt_sym_op_t op, const dt_sym_t *args, uint
   for (slot = hash & (env->table_cap - 1); env->table[slot];)
     slot = (slot + 1) & (env->table_cap - 1);
   node.first = env->n_args;
-  if (n)
-    memcpy(env->args + env->n_args, args, n * sizeof *args);
+  for (uint32_t k = 0; k < n; k++) // an environment's are its own: no trace is told
+    env->args[env->n_args + k] = SYM(args[k].id);
   env->n_args += n;
   env->table[slot] = env->n_nodes;
   env->nodes[env->n_nodes] = node;
@@ -146,7 +148,7 @@ uint32_t dt__intern(dt_symenv_t *env, dt_sym_op_t op, const dt_sym_t *args, uint
 }
 
 uint32_t dt__intern2(dt_symenv_t *env, dt_sym_op_t op, uint32_t a, uint32_t b) {
-  dt_sym_t args[2] = {{a}, {b}};
+  dt_sym_t args[2] = {SYM(a), SYM(b)};
   return dt__intern(env, op, args, 2, 0);
 }
 

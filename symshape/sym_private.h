@@ -130,7 +130,7 @@ struct dt_symenv {
 };
 
 // ---- Nodes (expr.c) ----------------------------------------------------------------------------
-#define SYM(i) ((dt_sym_t){(i)})
+#define SYM(i) ((dt_sym_t){.id = (i)})
 static inline dt_sym_node_t *dt__node(const dt_symenv_t *env, uint32_t id) {
   return &env->nodes[id];
 }

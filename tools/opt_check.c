@@ -230,8 +230,8 @@ static dt_status_t call(checking_t *c, dt_function_t *function, dt_session_t *se
   begin(c);
   for (uint32_t k = 0; k < c->graph->inputs.len; k++)
     inputs[k] = c->args[k].tensor;
-  dt_status_t status =
-      dt_call(session, function, inputs, c->graph->inputs.len, outputs, c->graph->outputs.len);
+  dt_status_t status = dt_call(session, function, inputs, c->graph->inputs.len, outputs,
+                               c->graph->outputs.len, NULL);
   for (uint32_t k = 0; k < c->graph->outputs.len; k++) {
     if (!status)
       differ(c, "code", "output", k, &c->expected[k], dt_tensor_data(outputs[k]));
@@ -252,7 +252,7 @@ static dt_status_t run_code(checking_t *c, const char *text) {
   if (!status)
     status = dt_function_create_from_ir(runtime, text, strlen(text), "graph", &options, &function);
   if (!status)
-    status = dt_session_create(runtime, &session);
+    status = dt_session_create(runtime, NULL, &session);
   if (!status)
     status = call(c, function, session);
   dt_session_destroy(session);

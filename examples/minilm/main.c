@@ -4,6 +4,7 @@
 // The order of a program that uses Ductile: a runtime, a function (model.c), prepared before the
 // first request; a session for each thread that calls; calls with whatever sizes come.
 #include "ductile/device.h"
+#include "ductile/experimental.h"
 #include "examples/minilm/measure.h"
 #include "examples/minilm/model.h"
 #include "examples/minilm/place.h"
@@ -215,7 +216,7 @@ static bool set_up(const arguments_t *arguments, app_t *app) {
     return false;
   app->prepare_ns = now_ns() - start;
   const dt_session_options_t on = {.struct_size = sizeof on, .device = arguments->device};
-  return ok(dt_session_create_on(app->runtime, &on, &app->session), "making a session");
+  return ok(dt_session_create(app->runtime, &on, &app->session), "making a session");
 }
 
 static void tear_down(app_t *app) {
@@ -237,10 +238,10 @@ static float *embeddings_of(app_t *app, const batch_t *batch) {
   bool good = rows && ok(batch_place(app->session, batch, &there), "placing tensors");
   dt_tensor_t *const inputs[] = {there.ids, there.mask};
   const dt_call_options_t options = {.struct_size = sizeof options, .mode = app->mode};
-  good = good &&
-         ok(dt_call_with(app->session, app->function, inputs, 2, &embeddings, 1, &options),
-            "embedding") &&
-         ok(dt_tensor_read(app->session, embeddings, rows, bytes), "reading the embeddings");
+  good =
+      good &&
+      ok(dt_call(app->session, app->function, inputs, 2, &embeddings, 1, &options), "embedding") &&
+      ok(dt_tensor_read(app->session, embeddings, rows, bytes), "reading the embeddings");
   dt_tensor_release(embeddings);
   batch_free(&there);
   if (good)
@@ -276,8 +277,8 @@ static bool demo(const arguments_t *arguments, app_t *app) {
         return false;
       report_measurement(arguments->json, &measurement);
     }
-  dt_function_stats_t stats = {.struct_size = sizeof stats};
-  if (!ok(dt_function_stats(app->function, &stats), "reading the counters"))
+  dt_function_counters_t stats = {.struct_size = sizeof stats};
+  if (!ok(dt_function_counters(app->function, &stats), "reading the counters"))
     return false;
   report_totals(arguments->json, &stats, dt_session_bytes(app->session), app->prepare_ns);
   return true;

@@ -2,6 +2,7 @@
 #include "examples/minilm/measure.h"
 
 #include "ductile/device.h"
+#include "ductile/experimental.h"
 #include "examples/minilm/place.h"
 
 #include <stdio.h>
@@ -39,7 +40,7 @@ static dt_status_t call(dt_session_t *session, dt_function_t *function, dt_call_
   const dt_call_options_t options = {.struct_size = sizeof options, .mode = mode};
   dt_tensor_t *const inputs[] = {batch->ids, batch->mask};
   double start = now_ns();
-  dt_status_t status = dt_call_with(session, function, inputs, 2, output, 1, &options);
+  dt_status_t status = dt_call(session, function, inputs, 2, output, 1, &options);
   if (!status)
     status = dt_session_wait(session);
   *out_ns = now_ns() - start;
@@ -97,9 +98,9 @@ dt_status_t measure(dt_session_t *session, dt_function_t *function, dt_call_mode
   status = batch_place(session, &host, &there);
   if (!status)
     status = measure_at(session, function, mode, &there, out);
-  dt_function_stats_t stats = {.struct_size = sizeof stats};
+  dt_function_counters_t stats = {.struct_size = sizeof stats};
   if (!status)
-    status = dt_function_stats(function, &stats);
+    status = dt_function_counters(function, &stats);
   out->variants = stats.variants;
   out->resident_bytes = resident_bytes();
   batch_free(&there);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "examples/minilm/report.h"
+#include "ductile/experimental.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -152,7 +153,7 @@ void report_measurement(bool json, const measurement_t *m) {
   fflush(stdout);
 }
 
-void report_totals(bool json, const dt_function_stats_t *stats, uint64_t session_bytes,
+void report_totals(bool json, const dt_function_counters_t *stats, uint64_t session_bytes,
                    double prepare_ns) {
   const double mib = 1 << 20;
   if (json) {

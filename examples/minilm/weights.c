@@ -128,7 +128,7 @@ static bool open_in_file(minilm_weights_t *weights, const char *name,
 
 static bool get_from_file(minilm_weights_t *weights, const char *name, uint32_t rank,
                           const int64_t *sizes, dt_tensor_t **out, error_t error) {
-  dt_safetensors_info_t info;
+  dt_safetensors_info_t info = {.struct_size = sizeof(info)};
   if (!check(dt_safetensors_find(weights->file, name, &info), error))
     return false;
   if (!is_float(info.dtype) || info.rank != rank ||

@@ -204,11 +204,8 @@ const char *dt_safetensors_dtype_name(const dt_safetensors_t *file, uint32_t ind
   return index < dt_safetensors_count(file) ? file->header.entries.items[index].dtype->name : NULL;
 }
 
-dt_status_t dt_safetensors_find(const dt_safetensors_t *file, const char *name,
-                                dt_safetensors_info_t *info) {
-  if (!info)
-    return DT_FAIL(DT_E_ARGUMENT, "dt_safetensors_find: info is NULL");
-  memset(info, 0, sizeof *info);
+static dt_status_t find(const dt_safetensors_t *file, const char *name,
+                        dt_safetensors_info_t *info) {
   if (!file || !name)
     return DT_FAIL(DT_E_ARGUMENT, "dt_safetensors_find: file or name is NULL");
   const dt_st_entry_t *entry = dt__st_header_find(&file->header, name);
@@ -234,10 +231,21 @@ dt_status_t dt_safetensors_find(const dt_safetensors_t *file, const char *name,
   return NULL;
 }
 
+dt_status_t dt_safetensors_find(const dt_safetensors_t *file, const char *name,
+                                dt_safetensors_info_t *info) {
+  if (!info)
+    return DT_FAIL(DT_E_ARGUMENT, "dt_safetensors_find: info is NULL");
+  dt_safetensors_info_t own = {0};
+  DT_TRY(DT_RESULT_CHECK(dt_safetensors_info_t, info));
+  dt_status_t status = find(file, name, &own);
+  DT_RESULT_GIVE(dt_safetensors_info_t, info, &own);
+  return status;
+}
+
 dt_status_t dt_safetensors_copy(const dt_safetensors_t *file, const char *name, void *data,
                                 size_t bytes) {
-  dt_safetensors_info_t info;
-  DT_TRY(dt_safetensors_find(file, name, &info));
+  dt_safetensors_info_t info = {0};
+  DT_TRY(find(file, name, &info));
   if (info.bytes != bytes || (!data && bytes > 0))
     return DT_FAIL(DT_E_ARGUMENT, "tensor \"%s\" has %zu bytes, room for %zu was given", name,
                    info.bytes, data ? bytes : 0);

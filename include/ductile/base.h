@@ -69,6 +69,9 @@ DT_API const char *dt_status_message(dt_status_t status);
 // Releases a status; NULL is allowed. [any, each status once]
 DT_API void dt_status_free(dt_status_t status);
 
+// Releases a text that a function here gave out; NULL is allowed. [any, each text once]
+DT_API void dt_text_free(char *text);
+
 // ---- Cancelling ---------------------------------------------------------------------------------
 
 // Ends calls that were given it (dt_call_options_t, dt_prepare_options_t, dt_onnx_options_t,
@@ -119,10 +122,11 @@ DT_API const char *dt_dtype_name(dt_dtype_t dtype);
 
 // ---- Symbolic integers --------------------------------------------------------------------------
 
-// An integer expression over sizes that are unknown until call time. Belongs to the trace (or the
-// internal environment) that made it; id 0 is "none", the result of a failed operation.
+// An integer expression over sizes that are unknown until call time. Belongs to the trace that made
+// it; id 0 is "none", the result of a failed operation. Copy freely; both fields are the library's.
 typedef struct dt_sym_t {
   uint32_t id;
+  uint32_t trace; // which trace made it, so that another one refuses it; 0: not told
 } dt_sym_t;
 
 #ifdef __cplusplus

@@ -24,7 +24,7 @@
 #ifndef DUCTILE_DEVICE_H
 #define DUCTILE_DEVICE_H
 
-#include "ductile/function.h"
+#include "ductile/session.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -49,27 +49,6 @@ typedef struct dt_device_info_t {
 // Opens the device. DT_E_UNSUPPORTED (no driver, no such device, too old), DT_E_DEVICE. [any]
 DT_API dt_status_t dt_device_info(dt_runtime_t *runtime, dt_device_t device, int32_t ordinal,
                                   dt_device_info_t *info) DT_MUST_USE;
-
-// ---- Sessions -----------------------------------------------------------------------------------
-
-// Valid when zeroed: a session on the CPU.
-typedef struct dt_session_options_t {
-  uint32_t struct_size; // sizeof(dt_session_options_t); 0 is taken as the size of version 0.1
-  const void *next;     // NULL
-  dt_device_t device;
-  int32_t ordinal; // which device of the kind
-  void *stream;    // the caller's CUstream of the device's primary context, borrowed until the
-                   // session is destroyed; NULL: one of the session's own. NULL on the CPU
-} dt_session_options_t;
-// `options` may be NULL. DT_E_ARGUMENT, DT_E_UNSUPPORTED (no driver, no such device, a stream under
-// capture), DT_E_NO_MEMORY, DT_E_DEVICE. On failure *out is NULL. [any]
-DT_API dt_status_t dt_session_create_on(dt_runtime_t *runtime, const dt_session_options_t *options,
-                                        dt_session_t **out) DT_MUST_USE;
-// Waits for everything queued in the session, and reports a check that failed. On the CPU there is
-// nothing to wait for. DT_E_RANGE, DT_E_DEVICE, DT_E_UNSUPPORTED. [external by session]
-DT_API dt_status_t dt_session_wait(dt_session_t *session) DT_MUST_USE;
-// The session's CUstream, borrowed while the session lives; NULL on the CPU. [any]
-DT_API void *dt_session_stream(const dt_session_t *session);
 
 // ---- Tensors ------------------------------------------------------------------------------------
 

@@ -10,7 +10,8 @@
 #include "ductile/function.h"
 #include "ductile/graphs.h"
 #include "ductile/ir.h"
-#include "ductile/memory.h"
+#include "ductile/runtime.h"
+#include "ductile/session.h"
 #include "ductile/tensor.h"
 #include "ductile/trace.h"
 

@@ -5,7 +5,7 @@
 #ifndef DUCTILE_EXPLAIN_H
 #define DUCTILE_EXPLAIN_H
 
-#include "ductile/function.h"
+#include "ductile/session.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -91,6 +91,7 @@ typedef struct dt_report_t {
   uint32_t n_compiles; // oldest first
   const dt_compile_info_t *const *compiles;
   uint64_t forgotten; // older compiles that the history no longer holds
+  uint64_t evicted;   // variants that went for the runtime's limits on memory
 } dt_report_t;
 
 // Everything that is known of `function`, and what its variants say to `inputs` (NULL with n_inputs
@@ -98,7 +99,7 @@ typedef struct dt_report_t {
 // NULL on failure. DT_E_ARGUMENT (a NULL, a wrong number of inputs), DT_E_NO_MEMORY. [any]
 DT_API dt_status_t dt_function_report(dt_function_t *function, dt_tensor_t *const *inputs,
                                       uint32_t n_inputs, dt_report_t **out) DT_MUST_USE;
-DT_API void dt_report_free(dt_report_t *report); // NULL allowed
+DT_API void dt_report_free(dt_report_t *report); // NULL allowed [any, each report once]
 
 // Parts of a report, or'ed; 0 means all.
 enum {
@@ -112,24 +113,6 @@ DT_API dt_status_t dt_report_text(const dt_report_t *report, uint32_t parts,
                                   char **out) DT_MUST_USE;
 DT_API dt_status_t dt_report_json(const dt_report_t *report, uint32_t parts,
                                   char **out) DT_MUST_USE;
-
-// Text for people, released with dt_text_free: for each variant why `inputs` miss it, or that they
-// hit. [any]
-DT_API dt_status_t dt_function_explain_call(dt_function_t *function, dt_tensor_t *const *inputs,
-                                            uint32_t n_inputs, char **out) DT_MUST_USE;
-// Each compile with its number, its reason, the time it took and the dims it sees as symbols. [any]
-DT_API dt_status_t dt_function_history(dt_function_t *function, char **out) DT_MUST_USE;
-
-// Writes into DUCTILE_REPRO_DIR what `ductile repro` needs to see a fault of this call again: the
-// graph of the variant that takes `inputs`, their dtypes, sizes and strides (never their elements),
-// integers' values, and what it was compiled for; constants' data where DUCTILE_REPRO_WEIGHTS says
-// so. `why` is the fault in words. Compiles that fail inside the compiler (DT_E_COMPILE,
-// DT_E_INTERNAL) write such a file by themselves. *out_path, the file's, is released with
-// dt_text_free; NULL where the variable names no folder. DT_E_ARGUMENT, DT_E_STATE (no variant
-// takes them), DT_E_IO, DT_E_NO_MEMORY. [any]
-DT_API dt_status_t dt_function_repro(dt_function_t *function, dt_tensor_t *const *inputs,
-                                     uint32_t n_inputs, const char *why,
-                                     char **out_path) DT_MUST_USE;
 
 #ifdef __cplusplus
 }

@@ -20,11 +20,11 @@
 // anew.
 //
 // A call that cannot run as a graph runs kernel by kernel, and the reason is logged (cudagraphs),
-// counted, and told by dt_session_stats and dt_function_stats.
+// counted, and told by dt_session_stats_json and dt_function_stats_json.
 #ifndef DUCTILE_GRAPHS_H
 #define DUCTILE_GRAPHS_H
 
-#include "ductile/device.h"
+#include "ductile/session.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -42,54 +42,10 @@ DT_API dt_status_t dt_step_begin(dt_session_t *session) DT_MUST_USE;
 DT_API dt_status_t dt_tensor_keep(dt_session_t *session, const dt_tensor_t *tensor,
                                   dt_tensor_t **out) DT_MUST_USE;
 
-// Gives memory back that the session does not need at present. On a device it waits for its work,
-// then keeps what living results need, and drops its graphs; on the CPU, where results have memory
-// of their own, all goes. The next calls take what they need anew. As dt_session_wait. [external by
-// session]
-DT_API dt_status_t dt_session_trim(dt_session_t *session) DT_MUST_USE;
-
 // While frozen, a call that would need a graph to be assembled is launched kernel by kernel, and a
 // call that needs more memory than the session has takes it; both are counted and logged. (Compiles
 // are refused by dt_function_freeze.) [external by session]
 DT_API dt_status_t dt_session_freeze(dt_session_t *session, bool frozen) DT_MUST_USE;
-
-// Counters since the session was made; zeros on the CPU. Set struct_size before asking: nothing
-// beyond it is written.
-typedef struct dt_session_stats_t {
-  uint32_t struct_size;
-  uint32_t path_length;      // graphs of this generation so far: one a call, or a chain
-  uint64_t generation;       // from 1
-  uint64_t graph_calls;      // that ran as graphs, whole, or in a graph's place (direct_calls)
-  uint64_t graph_skips;      // that should have, and were launched kernel by kernel
-  const char *graph_skip;    // why the last of these was; NULL: none
-  uint64_t unchanged_calls;  // of their graphs: at sizes and addresses of the place's last call
-  uint64_t builds;           // graphs assembled
-  uint64_t build_ns;         // for all of them
-  uint64_t nodes_set;        // kernels whose arguments were set for a call
-  uint64_t grids_set;        // of these, whose grid was
-  uint64_t functions_set;    // of these, whose code was
-  uint64_t places;           // of the tree: calls that differ in what came before them
-  uint64_t executables;      // graphs that the session holds
-  uint64_t executable_nodes; // their kernels
-  uint64_t executable_bytes; // estimated, on the device
-  uint64_t pool_bytes;       // mapped for blocks and results; the most needed so far
-  uint64_t scratch_bytes;    // mapped for scratch of kernels
-  uint64_t growths;          // times that more was mapped
-  uint64_t growth_ns;        // the longest of them
-  uint64_t live_results;     // held by anybody, of this generation
-  uint64_t live_bytes;
-  uint64_t frozen_builds;  // while frozen: graphs not assembled
-  uint64_t frozen_growths; // while frozen: times that more was mapped
-  uint64_t staged_inputs;  // tensors on the host that calls copied to the device, graphs or not
-  uint64_t staged_bytes;   // of their elements
-  uint64_t staging_bytes;  // mapped for them
-  uint64_t shared_set;     // of nodes_set: whose shared memory was
-  // Of graph_calls: the kernels were launched one by one in the graph's place and memory. At sizes
-  // that want other code of most kernels this is sooner done than to set the graph; the next call
-  // of the same sizes sets it. DUCTILE_GRAPH_CODES says from how many on.
-  uint64_t direct_calls;
-} dt_session_stats_t;
-DT_API dt_status_t dt_session_stats(dt_session_t *session, dt_session_stats_t *stats) DT_MUST_USE;
 
 #ifdef __cplusplus
 }

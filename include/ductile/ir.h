@@ -36,10 +36,6 @@ DT_API dt_status_t dt_function_create_cut(dt_function_t *function, dt_tensor_t *
                                           const dt_function_options_t *options, char **out_what,
                                           dt_function_t **out) DT_MUST_USE;
 
-// What a function takes and gives; declarations live as long as the function. NULL gives 0. [any]
-DT_API const dt_input_decl_t *dt_function_inputs(const dt_function_t *function, uint32_t *out_n);
-DT_API uint32_t dt_function_n_outputs(const dt_function_t *function);
-
 #ifdef __cplusplus
 }
 #endif

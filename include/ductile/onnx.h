@@ -96,11 +96,12 @@ DT_API const char *dt_onnx_output_name(const dt_onnx_t *model, uint32_t index);
 // Valid when zeroed.
 typedef struct dt_onnx_function_options_t {
   uint32_t struct_size; // sizeof(dt_onnx_function_options_t); 0 is taken as the size of version 0.1
-  const void *next;     // NULL
   // What is said of dims by their names in the model: bounds, marks, multiples, a fixed size
   // (is_static, value). Names that no input has are DT_E_ARGUMENT.
   const dt_dim_decl_t *dims;
   uint32_t n_dims;
+  uint32_t dim_size; // bytes from one to the next, sizeof(dt_dim_decl_t); 0 is taken as the size of
+                     // version 0.1
   // Dims of one name need not have one size: for models whose exporter named them wrongly, which a
   // call tells by DT_E_SHAPE. What `dims` says of a name still holds for each dim that has it.
   bool names_are_hints;

@@ -38,8 +38,10 @@ typedef struct dt_safetensors_options_t {
   uint32_t max_tensors;           // 0: 1 000 000
 } dt_safetensors_options_t;
 
-// One tensor, contiguous and in row-major order.
+// One tensor, contiguous and in row-major order. Set struct_size before asking: nothing beyond it
+// is written, and what a newer header has than the library is 0.
 typedef struct dt_safetensors_info_t {
+  uint32_t struct_size;
   dt_dtype_t dtype;
   uint32_t rank;              // 0 to DT_MAX_RANK
   int64_t sizes[DT_MAX_RANK]; // those at `rank` and above are 0

@@ -36,11 +36,6 @@ DT_API bool dt_trace_goes_on(dt_trace_t *trace);
 // Fails the trace with a message of the program's own (sticky like every failure). A code that is
 // none, or DT_OK, is told as DT_E_ARGUMENT.
 DT_API void dt_trace_fail(dt_trace_t *trace, dt_code_t code, const char *message);
-// Tells the failure so far as `to` where it is one of `from`; its message stays. A program that
-// builds what a file of its user's says ends with it, so that a wrong argument of a builder
-// (DT_E_ARGUMENT) is the file's (DT_E_FORMAT) and not the caller's. A `to` that is no failure's
-// changes nothing.
-DT_API void dt_trace_recode(dt_trace_t *trace, dt_code_t from, dt_code_t to);
 
 // ---- Sizes --------------------------------------------------------------------------------------
 // Symbolic integers: 64-bit; overflow fails the trace.

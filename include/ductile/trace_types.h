@@ -11,9 +11,10 @@ extern "C" {
 
 typedef struct dt_trace dt_trace_t;
 
-// A tensor of the trace. Copy freely.
+// A tensor of the trace; id 0 is "none". Copy freely; both fields are the library's.
 typedef struct dt_value_t {
   uint32_t id;
+  uint32_t trace; // which trace made it, so that another one refuses it; 0: not told
 } dt_value_t;
 
 #ifdef __cplusplus

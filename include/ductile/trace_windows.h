@@ -12,11 +12,12 @@ extern "C" {
 // How a window moves along one spatial dim. What is left none (id 0) has the value named here, so a
 // zeroed struct is a plain window.
 typedef struct dt_window_t {
-  dt_sym_t size;      // elements in it; convolutions: none, the kernel's sizes are w's
-  dt_sym_t stride;    // from one place to the next; none: 1
-  dt_sym_t dilation;  // from one element in it to the next; none: 1
-  dt_sym_t low, high; // padding before and after x; none: 0
-  dt_sym_t extra;     // dt_conv_transpose: elements more behind the result; none: 0
+  dt_sym_t size;        // elements in it; convolutions: none, the kernel's sizes are w's
+  dt_sym_t stride;      // from one place to the next; none: 1
+  dt_sym_t dilation;    // from one element in it to the next; none: 1
+  dt_sym_t low, high;   // padding before and after x; none: 0
+  dt_sym_t extra;       // dt_conv_transpose: elements more behind the result; none: 0
+  dt_sym_t reserved[2]; // none: DT_E_UNSUPPORTED else
 } dt_window_t;
 enum {
   DT_POOL_CEIL = 1,          // places are counted up: the last window may reach beyond the padding,

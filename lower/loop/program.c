@@ -141,8 +141,7 @@ static bool same_inst(const dt_inst_t *a, const dt_inst_t *b, uint32_t rank) {
       a->buffer.id != b->buffer.id || !same_sym || a->extent.id != b->extent.id ||
       a->value.i != b->value.i || memcmp(a->args, b->args, sizeof(a->args)) != 0)
     return false;
-  return a->kind != DT_INST_LOAD || rank == 0 ||
-         memcmp(a->index, b->index, rank * sizeof(*a->index)) == 0;
+  return a->kind != DT_INST_LOAD || dt__syms_same(rank, a->index, b->index);
 }
 
 uint32_t dt__stage_find(const dt_program_t *program, const dt_stage_t *stage,

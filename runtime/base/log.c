@@ -28,7 +28,7 @@ static dt_log_sink_t sink;
 static void *sink_user;
 static _Atomic bool sink_set;
 
-void dt__log_set_sink(dt_log_sink_t write_line, void *user) {
+void dt_log_sink_set(dt_log_sink_t write_line, void *user) {
   dt__mutex_lock(&sink_mutex);
   sink = write_line;
   sink_user = user;
@@ -131,7 +131,7 @@ static dt_status_t parse_level(const char *text, size_t len, uint8_t *out) {
   return NULL;
 }
 
-dt_status_t dt__log_configure(const char *spec) {
+dt_status_t dt_log_configure(const char *spec) {
   uint8_t levels[DT_LOG_COUNT] = {0};
   const char *at = spec ? spec : "";
   while (*at) {

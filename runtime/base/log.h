@@ -5,7 +5,7 @@
 #ifndef DT_RUNTIME_BASE_LOG_H
 #define DT_RUNTIME_BASE_LOG_H
 
-#include "ductile/base.h"
+#include "ductile/runtime.h"
 
 #include <stdatomic.h>
 
@@ -28,14 +28,8 @@ void dt__log_write(dt_channel_t channel, const char *fmt, ...) DT_PRINTF(2, 3);
       dt__log_write((channel), __VA_ARGS__);                                                       \
   } while (0)
 
-// Applies a DUCTILE_LOG text, replacing what was set; a name covers its channel and those below it
-// ("lower" covers "lower.fold"), "all" covers every one. Unknown channels: DT_E_ARGUMENT naming the
-// known ones, and nothing changes.
-dt_status_t dt__log_configure(const char *spec) DT_MUST_USE;
-// Replaces stderr; NULL restores it. `write` may be called from any thread, one call at a time, and
-// must not log. When this returns, the sink that was replaced runs no more.
-typedef void (*dt_log_sink_t)(void *user, const char *line, size_t len);
-void dt__log_set_sink(dt_log_sink_t write, void *user);
+// dt_log_configure and dt_log_sink_set are of runtime.h: a name covers its channel and those below
+// it ("lower" covers "lower.fold"), "all" covers every one.
 
 // Applies DUCTILE_DUMP (stages separated by commas, or "all"; "" for none) and DUCTILE_DUMP_DIR.
 dt_status_t dt__dump_configure(const char *stages, const char *folder) DT_MUST_USE;

@@ -10,6 +10,7 @@
 
 enum {
 #define GROWS(type, least) DT_LEAST_##type = (least),
+#define ELEMENT(type, least) DT_LEAST_##type = (least),
 #include "runtime/base/structs.def"
 };
 
@@ -19,16 +20,22 @@ typedef struct dt_growing_t {
   uint32_t known; // bytes in this library
 } dt_growing_t;
 
-// A size of 0 is the one that version 0.1 has, which is not released: this header's. From its
-// release on that is a number of its own here.
 #define DT_GROWING(type) (&(const dt_growing_t){#type, DT_LEAST_##type, (uint32_t)sizeof(type)})
 
-// own = what `given` says, zero where it ends; all zero for NULL. own->struct_size is then the size
-// known here. DT_E_ARGUMENT for less than the least size or an absurd one, DT_E_UNSUPPORTED where a
-// newer program sets a field that is not known here.
+// own = what `given` says, zero where it ends; all zero for NULL. A struct_size of 0 is the least.
+// own->struct_size is then the size known here. DT_E_ARGUMENT for less than the least size or an
+// absurd one, DT_E_UNSUPPORTED where a newer program sets a field that is not known here.
 #define DT_OPTIONS_TAKE(type, own, given)                                                          \
   dt__options_take(1 ? (own) : (type *)0, 1 ? (given) : (const type *)0, DT_GROWING(type))
 dt_status_t dt__options_take(void *own, const void *given, const dt_growing_t *about) DT_MUST_USE;
+
+// The same of element `index` of an array whose elements are `size` bytes apart; 0: the least size.
+// An element may be larger than what is known here where the rest of it is zero.
+#define DT_ELEMENT_TAKE(type, own, array, size, index)                                             \
+  dt__element_take(1 ? (own) : (type *)0, 1 ? (array) : (const type *)0, size, index,              \
+                   DT_GROWING(type))
+dt_status_t dt__element_take(void *own, const void *array, uint32_t size, uint32_t index,
+                             const dt_growing_t *about) DT_MUST_USE;
 
 // Whether the caller's struct can be told to: DT_E_ARGUMENT for a size that holds nothing.
 #define DT_RESULT_CHECK(type, given) dt__result_check(1 ? (given) : (type *)0, DT_GROWING(type))
@@ -39,8 +46,5 @@ dt_status_t dt__result_check(const void *given, const dt_growing_t *about) DT_MU
 #define DT_RESULT_GIVE(type, given, all)                                                           \
   dt__result_give(1 ? (given) : (type *)0, 1 ? (all) : (const type *)0, DT_GROWING(type))
 void dt__result_give(void *given, const void *all, const dt_growing_t *about);
-
-// `next`, where a struct has one, is NULL: there is no extension yet.
-dt_status_t dt__options_no_next(const void *next) DT_MUST_USE;
 
 #endif // DT_RUNTIME_BASE_OPTIONS_H

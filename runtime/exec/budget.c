@@ -2,7 +2,7 @@
 // See budget.h; and what a runtime tells of it.
 #include "runtime/exec/budget.h"
 
-#include "ductile/memory.h"
+#include "ductile/runtime.h"
 #include "runtime/base/options.h"
 #include "runtime/base/status.h"
 #include "runtime/exec/exec.h"

@@ -2,6 +2,8 @@
 // dt_call. On a hit it takes no lock and, with outputs given and sizes seen before, allocates
 // nothing: guards, the plan of the actual sizes, leased memory, kernels.
 #include "runtime/exec/call.h"
+
+#include "ductile/experimental.h"
 #include "runtime/exec/session_device.h"
 
 #include "guards/modes.h"
@@ -489,25 +491,18 @@ static dt_status_t call_by(dt_session_t *session, dt_function_t *function,
 }
 
 dt_status_t dt_call(dt_session_t *session, dt_function_t *function, dt_tensor_t *const *inputs,
-                    uint32_t n_inputs, dt_tensor_t **outputs, uint32_t n_outputs) {
-  if (!session || !function)
-    return DT_FAIL(DT_E_ARGUMENT, "dt_call: %s: NULL", session ? "function" : "session");
-  return call_by(session, function, inputs, n_inputs, outputs, n_outputs, NULL);
-}
-
-dt_status_t dt_call_with(dt_session_t *session, dt_function_t *function, dt_tensor_t *const *inputs,
-                         uint32_t n_inputs, dt_tensor_t **outputs, uint32_t n_outputs,
-                         const dt_call_options_t *options) {
+                    uint32_t n_inputs, dt_tensor_t **outputs, uint32_t n_outputs,
+                    const dt_call_options_t *options) {
   dt_call_options_t own;
   if (!session || !function)
-    return DT_FAIL(DT_E_ARGUMENT, "dt_call_with: %s: NULL", session ? "function" : "session");
+    return DT_FAIL(DT_E_ARGUMENT, "dt_call: %s: NULL", session ? "function" : "session");
+  if (!options)
+    return call_by(session, function, inputs, n_inputs, outputs, n_outputs, NULL);
   dt_status_t status = DT_OPTIONS_TAKE(dt_call_options_t, &own, options);
-  if (!status)
-    status = dt__options_no_next(own.next);
   if (!status)
     status = dt__check_call_mode(own.mode);
   if (status)
-    return dt__status_annotate(status, "dt_call_with");
+    return dt__status_annotate(status, "dt_call");
   return call_by(session, function, inputs, n_inputs, outputs, n_outputs, &own);
 }
 

@@ -206,7 +206,11 @@ static inline void dt__session_end(dt_session_t *session) {
 // session_device.c. Waits for everything queued and gives the failure of a check; nothing on the
 // CPU.
 dt_status_t dt__session_settle(dt_session_t *session) DT_MUST_USE;
+dt_status_t dt__session_device_create(dt_runtime_t *runtime, const dt_session_options_t *options,
+                                      dt_session_device_t **out) DT_MUST_USE;
 void dt__session_device_destroy(dt_session_device_t *own); // NULL allowed
+// Bytes a session holds: its block and its scratch, where it runs.
+uint64_t dt__session_bytes(const dt_session_t *session);
 uint64_t dt__session_device_bytes(const dt_session_device_t *own);
 // Tells the budget what the session has on its device, where that changed. The session held.
 void dt__session_device_note(dt_session_t *session);

@@ -187,13 +187,3 @@ dt_status_t dt_function_create_cut(dt_function_t *function, dt_tensor_t *const *
   dt__text_fini(&cut.what);
   return dt__status_annotate(status, "dt_function_create_cut");
 }
-
-const dt_input_decl_t *dt_function_inputs(const dt_function_t *function, uint32_t *out_n) {
-  if (out_n)
-    *out_n = function ? function->n_given : 0;
-  return function ? function->given : NULL;
-}
-
-uint32_t dt_function_n_outputs(const dt_function_t *function) {
-  return function ? function->n_outputs : 0;
-}

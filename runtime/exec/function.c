@@ -35,8 +35,7 @@ const char *dt__input_name(const dt_function_t *function, uint32_t index, char *
   return describe_input(&function->inputs[index], dt__input_position(function, index), buf, bytes);
 }
 
-static dt_status_t check_options(const dt_function_options_t *options, dt_program_fn_t program) {
-  DT_TRY(dt__options_no_next(options->next));
+static dt_status_t check_counts(const dt_function_options_t *options) {
   if (!options->name || !options->name[0])
     return DT_FAIL(DT_E_ARGUMENT, "name: %s; expected a name for messages",
                    options->name ? "empty" : "NULL");
@@ -47,6 +46,10 @@ static dt_status_t check_options(const dt_function_options_t *options, dt_progra
     return DT_FAIL(DT_E_ARGUMENT, "inputs: NULL; expected %u declarations", options->n_inputs);
   if (options->n_outputs == 0)
     return DT_FAIL(DT_E_ARGUMENT, "n_outputs: 0; expected at least 1");
+  return NULL;
+}
+
+static dt_status_t check_options(const dt_function_options_t *options, dt_program_fn_t program) {
   if (options->answer != DT_ANSWER_COMPILED && options->answer != DT_ANSWER_EVALUATOR)
     return DT_FAIL(DT_E_ARGUMENT, "answer: %d is no dt_answer_t", (int)options->answer);
   if (options->variant_limit > MOST_VARIANTS)
@@ -68,37 +71,55 @@ static dt_status_t check_options(const dt_function_options_t *options, dt_progra
 
 // ---- Making ---------------------------------------------------------------------------------------
 
+// The caller's declarations, of whatever sizes, as this version's in the arena. Names stay the
+// caller's.
+static dt_status_t take_dims(dt_arena_t *arena, dt_input_decl_t *input, uint32_t size) {
+  uint32_t n = input->dims && input->rank <= DT_MAX_RANK ? input->rank : 0;
+  dt_dim_decl_t *dims = n ? DT_ARENA_ARRAY(arena, dt_dim_decl_t, n) : NULL;
+  if (n && !dims)
+    return DT_NO_MEMORY();
+  for (uint32_t axis = 0; axis < n; axis++)
+    DT_TRY(DT_ELEMENT_TAKE(dt_dim_decl_t, &dims[axis], input->dims, size, axis));
+  input->dims = dims;
+  return NULL;
+}
+
+static dt_status_t take_inputs(dt_arena_t *arena, dt_function_options_t *options) {
+  dt_input_decl_t *inputs = DT_ARENA_ARRAY(arena, dt_input_decl_t, options->n_inputs);
+  if (!inputs)
+    return DT_NO_MEMORY();
+  for (uint32_t i = 0; i < options->n_inputs; i++) {
+    DT_TRY(DT_ELEMENT_TAKE(dt_input_decl_t, &inputs[i], options->inputs, options->input_size, i));
+    DT_TRY(take_dims(arena, &inputs[i], options->dim_size));
+  }
+  options->inputs = inputs;
+  return NULL;
+}
+
 static bool copy_text(dt_arena_t *arena, const char **text) {
   if (*text)
     *text = dt__arena_strdup(arena, *text);
   return *text != NULL;
 }
 
+// Taken declarations with names of their own, for the function's life.
 static dt_status_t copy_inputs(dt_function_t *function, const dt_function_options_t *options) {
   dt_arena_t *arena = &function->arena;
-  dt_input_decl_t *inputs = DT_ARENA_ARRAY(arena, dt_input_decl_t, options->n_inputs);
-  if (!inputs)
-    return DT_NO_MEMORY();
-  for (uint32_t i = 0; i < options->n_inputs; i++) {
-    inputs[i] = options->inputs[i];
-    if (inputs[i].name && !copy_text(arena, &inputs[i].name))
+  dt_function_options_t own = *options;
+  own.input_size = sizeof(dt_input_decl_t);
+  own.dim_size = sizeof(dt_dim_decl_t);
+  DT_TRY(take_inputs(arena, &own));
+  for (uint32_t i = 0; i < own.n_inputs; i++) {
+    dt_input_decl_t *input = (dt_input_decl_t *)&own.inputs[i]; // our own copies
+    if (input->name && !copy_text(arena, &input->name))
       return DT_NO_MEMORY();
-    if (!inputs[i].dims || inputs[i].rank == 0) {
-      inputs[i].dims = NULL;
-      continue;
-    }
-    dt_dim_decl_t *dims = DT_ARENA_ARRAY(arena, dt_dim_decl_t, inputs[i].rank);
-    if (!dims)
-      return DT_NO_MEMORY();
-    memcpy(dims, inputs[i].dims, inputs[i].rank * sizeof(*dims));
-    for (uint32_t axis = 0; axis < inputs[i].rank; axis++) {
-      if ((dims[axis].name && !copy_text(arena, &dims[axis].name)) ||
-          (dims[axis].of && !copy_text(arena, &dims[axis].of)))
+    for (uint32_t axis = 0; input->dims && axis < input->rank; axis++) {
+      dt_dim_decl_t *dim = (dt_dim_decl_t *)&input->dims[axis];
+      if ((dim->name && !copy_text(arena, &dim->name)) || (dim->of && !copy_text(arena, &dim->of)))
         return DT_NO_MEMORY();
     }
-    inputs[i].dims = dims;
   }
-  function->given = function->inputs = inputs;
+  function->given = function->inputs = own.inputs;
   return NULL;
 }
 
@@ -198,9 +219,17 @@ static dt_status_t take_and_create(dt_runtime_t *runtime, dt_program_fn_t progra
   if (!options)
     return DT_FAIL(DT_E_ARGUMENT, "options: NULL; expected name, inputs and outputs");
   dt_function_options_t own;
+  dt_arena_t arena;
   DT_TRY(DT_OPTIONS_TAKE(dt_function_options_t, &own, options));
-  DT_TRY(check_options(&own, program));
-  return create(runtime, program, closure, &own, out);
+  DT_TRY(check_counts(&own));
+  dt__arena_init(&arena, 1024);
+  dt_status_t status = take_inputs(&arena, &own);
+  if (!status)
+    status = check_options(&own, program);
+  if (!status)
+    status = create(runtime, program, closure, &own, out);
+  dt__arena_fini(&arena);
+  return status;
 }
 
 dt_status_t dt_function_create(dt_runtime_t *runtime, dt_program_fn_t program, void *closure,
@@ -243,10 +272,31 @@ void dt_function_release(dt_function_t *function) {
   dt_runtime_release(runtime);
 }
 
+// ---- Declarations ---------------------------------------------------------------------------------
+
+const dt_input_decl_t *dt_function_input(const dt_function_t *function, uint32_t index) {
+  return function && index < function->n_given ? &function->given[index] : NULL;
+}
+
+const dt_dim_decl_t *dt_function_input_dim(const dt_function_t *function, uint32_t index,
+                                           uint32_t dim) {
+  const dt_input_decl_t *input = dt_function_input(function, index);
+  return input && input->dims && dim < input->rank ? &input->dims[dim] : NULL;
+}
+
+uint32_t dt_function_n_inputs(const dt_function_t *function) {
+  return function ? function->n_given : 0;
+}
+
+uint32_t dt_function_n_outputs(const dt_function_t *function) {
+  return function ? function->n_outputs : 0;
+}
+
+// ---- Preparing ------------------------------------------------------------------------------------
+
 static dt_status_t prepare(dt_function_t *function, const dt_prepare_options_t *options) {
   dt_prepare_options_t own;
   DT_TRY(DT_OPTIONS_TAKE(dt_prepare_options_t, &own, options));
-  DT_TRY(dt__options_no_next(own.next));
   struct dt_cuda_gpu_t *gpu = NULL;
   if (own.device != DT_CPU && own.device != DT_CUDA)
     return DT_FAIL(DT_E_ARGUMENT, "device: %d is no device", (int)own.device);
@@ -280,78 +330,5 @@ dt_status_t dt_function_freeze(dt_function_t *function, bool frozen) {
   dt__mutex_lock(&function->mutex);
   function->frozen = frozen;
   dt__mutex_unlock(&function->mutex);
-  return NULL;
-}
-
-// ---- Telling --------------------------------------------------------------------------------------
-
-static uint64_t count(const _Atomic uint64_t *counter) {
-  return atomic_load_explicit(counter, memory_order_relaxed);
-}
-
-dt_status_t dt_function_stats(dt_function_t *function, dt_function_stats_t *stats) {
-  if (!function || !stats)
-    return DT_FAIL(DT_E_ARGUMENT, "dt_function_stats: %s: NULL", function ? "stats" : "function");
-  if (dt__forked())
-    return DT_FAIL(DT_E_FORKED, "dt_function_stats in a child after fork");
-  dt_status_t status = DT_RESULT_CHECK(dt_function_stats_t, stats);
-  if (status)
-    return dt__status_annotate(status, "dt_function_stats");
-  dt_function_stats_t all = {.compiles = count(&function->compiles),
-                             .misses = count(&function->misses),
-                             .evaluator_calls = count(&function->evaluator_calls),
-                             .failed_calls = count(&function->failed_calls),
-                             .compile_ns = count(&function->compile_ns),
-                             .kernels = count(&function->kernels),
-                             .code_bytes = count(&function->code_bytes),
-                             .constant_bytes = count(&function->constant_bytes),
-                             .promotions = count(&function->promotions),
-                             .limit_misses = count(&function->limit_misses),
-                             .frozen_misses = count(&function->frozen_misses),
-                             .sampled_calls = count(&function->sampled_calls),
-                             .readbacks = count(&function->readbacks),
-                             .device_load_ns = count(&function->device_load_ns),
-                             .graph_calls = count(&function->graph_calls),
-                             .graph_skips = count(&function->graph_skips)};
-  all.graph_skip =
-      dt__skip_text(atomic_load_explicit(&function->graph_skipped_by, memory_order_relaxed));
-  for (uint32_t i = 0; i < DT_CALL_COUNTERS; i++) {
-    all.calls += count(&function->counters[i].calls);
-    all.launches += count(&function->counters[i].launches);
-  }
-  dt__mutex_lock(&function->mutex);
-  all.variants = atomic_load_explicit(&function->list, memory_order_relaxed)->n;
-  dt__mutex_unlock(&function->mutex);
-  DT_RESULT_GIVE(dt_function_stats_t, stats, &all);
-  return NULL;
-}
-
-dt_status_t dt_function_explain(dt_function_t *function, char **out) {
-  if (!function || !out)
-    return DT_FAIL(DT_E_ARGUMENT, "dt_function_explain: %s: NULL", function ? "out" : "function");
-  *out = NULL;
-  if (dt__forked())
-    return DT_FAIL(DT_E_FORKED, "dt_function_explain in a child after fork");
-  dt_text_t text;
-  dt__text_init(&text);
-  dt__mutex_lock(&function->mutex);
-  const dt_variant_list_t *list = atomic_load_explicit(&function->list, memory_order_relaxed);
-  dt__text_printf(&text, "function %s: %u of at most %u variants\n", function->name, list->n,
-                  function->variant_limit);
-  if (function->excused)
-    dt__text_printf(&text, "%llu more went for the runtime's limits on memory\n",
-                    (unsigned long long)function->excused);
-  if (list->n) {
-    const dt_variant_t *newest = list->items[list->n - 1];
-    dt__text_printf(&text, "variant %u holds where\n", newest->number);
-    dt__guards_print(newest->guards, &text);
-  }
-  dt__mutex_unlock(&function->mutex);
-  dt_status_t status = dt__text_status(&text);
-  if (status) {
-    dt__text_fini(&text);
-    return status;
-  }
-  *out = text.data; // the writer's memory is the heap's, as dt_text_free expects
   return NULL;
 }

@@ -137,7 +137,7 @@ dt_status_t dt_tensor_keep(dt_session_t *session, const dt_tensor_t *tensor, dt_
 
 // Executables of the places below `place`; paths are at most DT_GRAPH_MOST_DEPTH deep.
 static void count_places(const dt_graph_place_t *place, dt_graph_store_t *store,
-                         dt_session_stats_t *stats) {
+                         dt_session_counters_t *stats) {
   for (const dt_graph_place_t *child = place->first; child; child = child->next) {
     uint32_t nodes = 0;
     size_t bytes = 0;
@@ -151,50 +151,35 @@ static void count_places(const dt_graph_place_t *place, dt_graph_store_t *store,
   }
 }
 
-static void fill(dt_session_t *session, dt_session_stats_t *all) {
+void dt__session_count(dt_session_t *session, dt_session_counters_t *all) {
   dt_session_device_t *own = session->device;
   const dt_session_graphs_t *graphs = &own->graphs;
   const dt_graph_counts_t *counts = &graphs->counts;
   uint32_t live = 0;
   (void)dt__graph_pool_sweep(own->pool, &live);
-  *all = (dt_session_stats_t){.path_length = graphs->tree.depth,
-                              .generation = own->pool->generation,
-                              .graph_calls = graphs->calls,
-                              .graph_skips = graphs->skips,
-                              .graph_skip = dt__skip_text(graphs->skip),
-                              .unchanged_calls = counts->unchanged,
-                              .builds = counts->builds,
-                              .build_ns = counts->build_ns,
-                              .nodes_set = counts->nodes_set,
-                              .grids_set = counts->grids_set,
-                              .functions_set = counts->functions_set,
-                              .pool_bytes = own->pool->region.bytes,
-                              .scratch_bytes = own->scratch.bytes,
-                              .growths = own->pool->growths,
-                              .growth_ns = (uint64_t)own->pool->growth_ns,
-                              .live_results = live,
-                              .live_bytes = dt__graph_pool_live_bytes(own->pool),
-                              .frozen_builds = graphs->frozen_builds,
-                              .frozen_growths = graphs->frozen_growths,
-                              .staged_inputs = own->staged.all_inputs,
-                              .staged_bytes = own->staged.all_bytes,
-                              .staging_bytes = own->staged.region.bytes,
-                              .shared_set = counts->shared_set,
-                              .direct_calls = counts->direct};
+  *all = (dt_session_counters_t){.path_length = graphs->tree.depth,
+                                 .generation = own->pool->generation,
+                                 .graph_calls = graphs->calls,
+                                 .graph_skips = graphs->skips,
+                                 .graph_skip = dt__skip_text(graphs->skip),
+                                 .unchanged_calls = counts->unchanged,
+                                 .builds = counts->builds,
+                                 .build_ns = counts->build_ns,
+                                 .nodes_set = counts->nodes_set,
+                                 .grids_set = counts->grids_set,
+                                 .functions_set = counts->functions_set,
+                                 .pool_bytes = own->pool->region.bytes,
+                                 .scratch_bytes = own->scratch.bytes,
+                                 .growths = own->pool->growths,
+                                 .growth_ns = (uint64_t)own->pool->growth_ns,
+                                 .live_results = live,
+                                 .live_bytes = dt__graph_pool_live_bytes(own->pool),
+                                 .frozen_builds = graphs->frozen_builds,
+                                 .frozen_growths = graphs->frozen_growths,
+                                 .staged_inputs = own->staged.all_inputs,
+                                 .staged_bytes = own->staged.all_bytes,
+                                 .staging_bytes = own->staged.region.bytes,
+                                 .shared_set = counts->shared_set,
+                                 .direct_calls = counts->direct};
   count_places(&graphs->tree.root, &session->runtime->graphs, all);
-}
-
-dt_status_t dt_session_stats(dt_session_t *session, dt_session_stats_t *stats) {
-  if (!stats)
-    return DT_FAIL(DT_E_ARGUMENT, "dt_session_stats: stats: NULL");
-  dt_status_t status = DT_RESULT_CHECK(dt_session_stats_t, stats);
-  if (status)
-    return dt__status_annotate(status, "dt_session_stats");
-  dt_session_stats_t all = {0};
-  DT_TRY(begin(session, "dt_session_stats"));
-  if (session->device)
-    fill(session, &all);
-  dt__session_end(session);
-  DT_RESULT_GIVE(dt_session_stats_t, stats, &all);
-  return NULL;
 }

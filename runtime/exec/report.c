@@ -291,6 +291,7 @@ static bool collect(report_t *report, dt_function_t *function, dt_tensor_t *cons
   int64_t captured[DT_MOST_CAPTURES];
   dt_guard_args_t args =
       dt__guard_args(function, list, dt__asked_place(function, given), inputs, captured);
+  report->head.evicted = function->excused;
   good = good && take_variants(report, function, list) && take_compiles(report, &function->history);
   if (good && fits)
     good = take_misses(report, list, &args);

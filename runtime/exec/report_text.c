@@ -65,6 +65,12 @@ static void put_dims(const dt_variant_info_t *variant, dt_text_t *out) {
 }
 
 static void put_variants(const dt_report_t *report, dt_text_t *out) {
+  if (report->n_variants == 0)
+    dt__text_printf(out, "function %s has no variant; at most %u\n", report->function,
+                    report->variant_limit);
+  if (report->evicted)
+    dt__text_printf(out, "%llu more went for the runtime's limits on memory\n",
+                    (unsigned long long)report->evicted);
   for (uint32_t k = 0; k < report->n_variants; k++) {
     const dt_variant_info_t *variant = report->variants[k];
     dt__text_printf(out, "variant %u of function %s", variant->number, report->function);
@@ -257,27 +263,4 @@ dt_status_t dt_report_text(const dt_report_t *report, uint32_t parts, char **out
   if (!parts || parts & DT_REPORT_COMPILES)
     put_history(report, &text);
   return give(&text, out);
-}
-
-static dt_status_t told(dt_function_t *function, dt_tensor_t *const *inputs, uint32_t n_inputs,
-                        uint32_t part, char **out) {
-  if (!out)
-    return DT_FAIL(DT_E_ARGUMENT, "out: NULL");
-  *out = NULL;
-  dt_report_t *report = NULL;
-  DT_TRY(dt_function_report(function, inputs, n_inputs, &report));
-  dt_status_t status = dt_report_text(report, part, out);
-  dt_report_free(report);
-  return status;
-}
-
-dt_status_t dt_function_explain_call(dt_function_t *function, dt_tensor_t *const *inputs,
-                                     uint32_t n_inputs, char **out) {
-  return dt__status_annotate(told(function, inputs, n_inputs, DT_REPORT_CALL, out),
-                             "dt_function_explain_call");
-}
-
-dt_status_t dt_function_history(dt_function_t *function, char **out) {
-  return dt__status_annotate(told(function, NULL, 0, DT_REPORT_COMPILES, out),
-                             "dt_function_history");
 }

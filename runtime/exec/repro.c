@@ -4,6 +4,7 @@
 // needs besides the graph; it reads them by these keys.
 #include "runtime/exec/explain.h"
 
+#include "ductile/experimental.h"
 #include "guards/modes.h"
 #include "lower/graph/scalar.h"
 #include "runtime/base/log.h"

@@ -17,7 +17,6 @@
 #define MOST_COMPILE_THREADS 64
 
 static dt_status_t check_options(const dt_runtime_options_t *options) {
-  DT_TRY(dt__options_no_next(options->next));
   if (options->threads > MOST_THREADS)
     return DT_FAIL(DT_E_ARGUMENT, "threads: %u; expected at most %d", options->threads,
                    MOST_THREADS);
@@ -88,7 +87,7 @@ static dt_status_t runtime_init(dt_runtime_t *runtime, const dt_runtime_options_
   runtime->has_devices_mutex = true;
   DT_TRY(dt__params_load(&runtime->params));
   const dt_params_t *params = &runtime->params;
-  DT_TRY(dt__log_configure(params->log));
+  DT_TRY(dt_log_configure(params->log));
   DT_TRY(dt__dump_configure(params->dump, params->dump_dir));
   runtime->budgets = budgets_of(options, params);
   int cores = dt__core_count();

@@ -3,27 +3,24 @@
 // and stays, so that a call at sizes seen before takes nothing from the heap.
 #include "runtime/exec/session_device.h"
 
+#include "runtime/base/options.h"
 #include "runtime/base/status.h"
 
 #define LINE ((size_t)64)
 
-dt_status_t dt_session_create(dt_runtime_t *runtime, dt_session_t **out) {
-  if (!out)
-    return DT_FAIL(DT_E_ARGUMENT,
-                   "dt_session_create: out: NULL; expected where to put the session");
-  *out = NULL;
-  if (!runtime)
-    return DT_FAIL(DT_E_ARGUMENT, "dt_session_create: runtime: NULL");
-  if (dt__forked())
-    return DT_FAIL(DT_E_FORKED, "dt_session_create in a child after fork");
-  dt_session_t *session = dt__calloc(1, sizeof(*session));
-  if (!session)
-    return DT_NO_MEMORY();
-  dt_status_t status = dt__reclaim_slot_acquire(runtime->reclaim, &session->slot);
-  if (status) {
-    dt__free(session);
-    return dt__status_annotate(status, "dt_session_create");
-  }
+static dt_status_t check_options(const dt_session_options_t *options) {
+  if (options->device != DT_CPU && options->device != DT_CUDA)
+    return DT_FAIL(DT_E_ARGUMENT, "device: %d is no device", (int)options->device);
+  if (options->device == DT_CPU && (options->ordinal != 0 || options->stream))
+    return DT_FAIL(DT_E_ARGUMENT, "%s; a session on the CPU has ordinal 0 and no stream",
+                   options->stream ? "stream: not NULL" : "ordinal: not 0");
+  return NULL;
+}
+
+// The session's own share of the runtime; what it has on a device comes first, since it may fail in
+// more ways.
+static dt_status_t make(dt_runtime_t *runtime, dt_session_t *session) {
+  DT_TRY(dt__reclaim_slot_acquire(runtime->reclaim, &session->slot));
   session->counter =
       atomic_fetch_add_explicit(&runtime->next_session, 1, memory_order_relaxed) % DT_CALL_COUNTERS;
   session->runtime = runtime;
@@ -32,8 +29,43 @@ dt_status_t dt_session_create(dt_runtime_t *runtime, dt_session_t **out) {
   dt_runtime_retain(runtime);
   dt__life_meet_thread();
   dt__budget_join(&runtime->budget, &session->holder, &dt__session_holder);
+  return NULL;
+}
+
+static dt_status_t create(dt_runtime_t *runtime, const dt_session_options_t *options,
+                          dt_session_t **out) {
+  dt_session_options_t all;
+  DT_TRY(DT_OPTIONS_TAKE(dt_session_options_t, &all, options));
+  DT_TRY(check_options(&all));
+  if (!runtime)
+    return DT_FAIL(DT_E_ARGUMENT, "runtime: NULL");
+  if (dt__forked())
+    return DT_FAIL(DT_E_FORKED, "called in a child after fork");
+  dt_session_t *session = dt__calloc(1, sizeof(*session));
+  if (!session)
+    return DT_NO_MEMORY();
+  session->place = dt__place(all.device, all.ordinal);
+  dt_status_t status = NULL;
+  if (all.device != DT_CPU)
+    status = dt__session_device_create(runtime, &all, &session->device);
+  if (!status)
+    status = make(runtime, session);
+  if (status) {
+    dt__session_device_destroy(session->device);
+    dt__free(session);
+    return status;
+  }
   *out = session;
   return NULL;
+}
+
+dt_status_t dt_session_create(dt_runtime_t *runtime, const dt_session_options_t *options,
+                              dt_session_t **out) {
+  if (!out)
+    return DT_FAIL(DT_E_ARGUMENT,
+                   "dt_session_create: out: NULL; expected where to put the session");
+  *out = NULL;
+  return dt__status_annotate(create(runtime, options, out), "dt_session_create");
 }
 
 // ---- Using ----------------------------------------------------------------------------------------
@@ -87,9 +119,7 @@ void dt_session_destroy(dt_session_t *session) {
     atomic_store_explicit(&session->doomed, true, memory_order_relaxed);
 }
 
-uint64_t dt_session_bytes(const dt_session_t *session) {
-  if (!session)
-    return 0;
+uint64_t dt__session_bytes(const dt_session_t *session) {
   return session->device ? dt__session_device_bytes(session->device)
                          : session->block.bytes + session->scratch.bytes;
 }

@@ -3,7 +3,6 @@
 #include "runtime/exec/session_device.h"
 
 #include "runtime/base/log.h"
-#include "runtime/base/options.h"
 #include "runtime/base/status.h"
 
 // ---- Making ---------------------------------------------------------------------------------------
@@ -50,8 +49,8 @@ void dt__session_device_destroy(dt_session_device_t *own) {
     device_free(own);
 }
 
-static dt_status_t make_device(dt_runtime_t *runtime, const dt_session_options_t *options,
-                               dt_session_device_t **out) {
+dt_status_t dt__session_device_create(dt_runtime_t *runtime, const dt_session_options_t *options,
+                                      dt_session_device_t **out) {
   dt_cuda_gpu_t *gpu = NULL;
   DT_TRY(dt__runtime_device(runtime, options->ordinal, &gpu));
   dt_session_device_t *own = dt__calloc(1, sizeof(*own));
@@ -74,47 +73,6 @@ static dt_status_t make_device(dt_runtime_t *runtime, const dt_session_options_t
   }
   *out = own;
   return NULL;
-}
-
-static dt_status_t check_options(const dt_session_options_t *options) {
-  DT_TRY(dt__options_no_next(options->next));
-  if (options->device != DT_CPU && options->device != DT_CUDA)
-    return DT_FAIL(DT_E_ARGUMENT, "device: %d is no device", (int)options->device);
-  if (options->device == DT_CPU && (options->ordinal != 0 || options->stream))
-    return DT_FAIL(DT_E_ARGUMENT, "%s; a session on the CPU has ordinal 0 and no stream",
-                   options->stream ? "stream: not NULL" : "ordinal: not 0");
-  return NULL;
-}
-
-static dt_status_t create_on(dt_runtime_t *runtime, const dt_session_options_t *options,
-                             dt_session_t **out) {
-  dt_session_options_t all;
-  dt_session_device_t *own = NULL;
-  DT_TRY(DT_OPTIONS_TAKE(dt_session_options_t, &all, options));
-  DT_TRY(check_options(&all));
-  if (!runtime)
-    return DT_FAIL(DT_E_ARGUMENT, "runtime: NULL");
-  if (dt__forked())
-    return DT_FAIL(DT_E_FORKED, "called in a child after fork");
-  if (all.device == DT_CUDA)
-    DT_TRY(make_device(runtime, &all, &own));
-  dt_status_t status = dt_session_create(runtime, out);
-  if (status) {
-    dt__session_device_destroy(own);
-    return status;
-  }
-  (*out)->device = own;
-  (*out)->place = dt__place(all.device, all.ordinal);
-  return NULL;
-}
-
-dt_status_t dt_session_create_on(dt_runtime_t *runtime, const dt_session_options_t *options,
-                                 dt_session_t **out) {
-  if (!out)
-    return DT_FAIL(DT_E_ARGUMENT,
-                   "dt_session_create_on: out: NULL; expected where to put the session");
-  *out = NULL;
-  return dt__status_annotate(create_on(runtime, options, out), "dt_session_create_on");
 }
 
 // ---- Waiting --------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 #define DT_RUNTIME_EXEC_SESSION_DEVICE_H
 
 #include "backend_cuda/exec/session.h"
+#include "ductile/experimental.h"
 #include "runtime/exec/call.h"
 #include "runtime/exec/graphs.h"
 #include "runtime/exec/records.h"
@@ -30,6 +31,8 @@ struct dt_session_device_t {
 // graphs.c. Gives back the memory that living results do not need; nothing of the session's is
 // queued.
 void dt__session_device_trim(dt_session_device_t *own);
+// graphs.c. What a session on a device counts, into a zeroed struct; the session is held.
+void dt__session_count(dt_session_t *session, dt_session_counters_t *all);
 
 // call_device.c. A place in the pool for a call's block, as dt__graph_pool_lease says.
 dt_status_t dt__session_lease_pool(dt_session_device_t *own, int64_t bytes, bool grows,

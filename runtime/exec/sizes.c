@@ -2,7 +2,6 @@
 // What a call comes to in sizes: its results' before it runs, and its bytes against their limit.
 #include "runtime/exec/call.h"
 
-#include "ductile/memory.h"
 #include "runtime/base/status.h"
 
 #include <stdio.h>

@@ -24,8 +24,8 @@ static dt_status_t lift_constant(dt_trace_t *trace, dt_node_id_t id) {
   DT_TRY(dt__graph_add(trace->graph, DT_OP_constant, NULL, 0, &attrs, &origin, &outside));
   for (uint32_t k = 0; k < trace->constant_values.len; k++)
     if (trace->constant_values.items[k].id == id.id)
-      trace->constant_values.items[k] = (dt_value_t){outside.id};
-  dt_trace_lift_t lift = {{id.id}, {outside.id}};
+      trace->constant_values.items[k] = (dt_value_t){.id = outside.id};
+  dt_trace_lift_t lift = {{.id = id.id}, {.id = outside.id}};
   return DT_VEC_PUSH(trace->graph->arena, &trace->lifts, lift) ? NULL : DT_NO_MEMORY();
 }
 
@@ -34,7 +34,7 @@ bool dt__trace_end_body(dt_trace_t *trace, dt_trace_body_t *body) {
   body->end = trace->graph->nodes.len;
   for (uint32_t k = body->begin; k < body->end && !status; k++)
     if (trace->graph->nodes.items[k].op == DT_OP_constant &&
-        !dt__trace_has_ended(trace, (dt_value_t){k + 1}))
+        !dt__trace_has_ended(trace, (dt_value_t){.id = k + 1}))
       status = lift_constant(trace, (dt_node_id_t){k + 1});
   if (!status && !DT_VEC_PUSH(trace->graph->arena, &trace->bodies, *body))
     status = DT_NO_MEMORY();
@@ -191,7 +191,7 @@ static dt_status_t add_control(dt_trace_t *trace, const dt_trace_control_t *cont
 dt_value_t dt__trace_add_control(dt_trace_t *trace, const dt_trace_control_t *control) {
   dt_node_id_t id = {0};
   dt_status_t status = add_control(trace, control, &id);
-  return dt__trace_take(trace, status) ? (dt_value_t){id.id} : (dt_value_t){0};
+  return dt__trace_take(trace, status) ? (dt_value_t){.id = id.id} : (dt_value_t){0};
 }
 
 // ---- The program's graph in the end -------------------------------------------------------------
@@ -205,7 +205,7 @@ dt_status_t dt__trace_drop_bodies(dt_trace_t *trace) {
     return DT_NO_MEMORY();
   for (uint32_t k = 0; k < graph->nodes.len; k++) {
     dt_node_t node = graph->nodes.items[k];
-    if (dt__trace_has_ended(trace, (dt_value_t){k + 1}))
+    if (dt__trace_has_ended(trace, (dt_value_t){.id = k + 1}))
       continue;
     dt_node_id_t *inputs = DT_ARENA_ARRAY(graph->arena, dt_node_id_t, node.n_inputs + 1);
     if (!inputs)

@@ -81,7 +81,7 @@ static bool declare_state(dt_trace_t *trace, uint32_t n, const dt_value_t *init,
     dt_node_id_t id;
     if (!dt__trace_take(trace, dt__graph_add_input(graph, &input, &id)))
       return false;
-    out[k] = (dt_value_t){id.id};
+    out[k] = dt__trace_value(trace, id);
   }
   return true;
 }

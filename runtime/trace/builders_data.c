@@ -73,7 +73,7 @@ static bool required(dt_trace_t *trace, dt_sym_t cond, const char *what) {
 dt_sym_t dt_item(dt_trace_t *trace, dt_value_t x) {
   if (!dt__trace_begin(trace, "item") || !dt__trace_node(trace, x, "argument 0"))
     return DT_SYM_NONE_ID;
-  return dt__trace_number(trace, x);
+  return dt__trace_tagged(trace, dt__trace_number(trace, x));
 }
 
 // ---- Selections ---------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ dt_value_t dt_masked_select(dt_trace_t *trace, dt_value_t x, dt_value_t mask) {
   dt_node_id_t in[2] = {{x.id}, {mask.id}};
   if (!dt__trace_take(trace, dt__graph_broadcast(trace->graph, in, 2, &trace->origin)))
     return none_value;
-  dt_value_t values[2] = {{in[0].id}, {in[1].id}};
+  dt_value_t values[2] = {{.id = in[0].id}, {.id = in[1].id}};
   return select_by(trace, DT_OP_masked_select, values, 2, values[1]);
 }
 

@@ -90,7 +90,7 @@ dt_sym_t dt_capture(dt_trace_t *trace, const char *name, const int64_t *address)
     return DT_SYM_NONE_ID;
   graph->captures.items[index] = (dt_graph_capture_t){.name = own, .value = made};
   trace->traced->captures.items[index] = (dt_traced_capture_t){address, value};
-  return made;
+  return dt__trace_tagged(trace, made);
 }
 
 dt_status_t dt__trace_finish_captures(dt_trace_t *trace) {

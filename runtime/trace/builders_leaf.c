@@ -41,7 +41,7 @@ static dt_value_t add_constant(dt_trace_t *trace, const char *name, dt_tensor_t 
   dt_node_id_t id = {0};
   if (!dt__trace_take(trace, dt__graph_add_constant(trace->graph, &constant, &trace->origin, &id)))
     return none_value;
-  dt_value_t value = {id.id};
+  dt_value_t value = dt__trace_value(trace, id);
   dt_tensor_retain(tensor);
   trace->traced->constants.items[trace->traced->constants.len++] = tensor;
   trace->constant_values.items[trace->constant_values.len++] = value;

@@ -11,7 +11,7 @@ static dt_sym_t or_else(dt_trace_t *trace, dt_sym_t a, int64_t otherwise) {
 }
 
 bool dt__windows_read(dt_trace_t *trace, uint32_t n, const dt_window_t *windows, dt_window_t *out) {
-  static const dt_window_t plain = {{0}, {0}, {0}, {0}, {0}, {0}};
+  static const dt_window_t plain = {.size = {0}};
   for (uint32_t k = 0; k < n; k++) {
     const dt_window_t *from = windows ? &windows[k] : &plain;
     const struct {
@@ -19,6 +19,11 @@ bool dt__windows_read(dt_trace_t *trace, uint32_t n, const dt_window_t *windows,
       const char *what;
     } fields[] = {{from->size, "size"}, {from->stride, "stride"}, {from->dilation, "dilation"},
                   {from->low, "low"},   {from->high, "high"},     {from->extra, "extra"}};
+    if (from->reserved[0].id || from->reserved[1].id) {
+      DT_TRACE_FAIL(trace, DT_E_UNSUPPORTED, "reserved fields of window %u are set; expected none",
+                    k);
+      return false;
+    }
     for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
       if (fields[i].given.id && !dt__trace_sym(trace, fields[i].given, fields[i].what))
         return false;

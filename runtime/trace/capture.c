@@ -2,6 +2,7 @@
 // What every builder does: the first failure and its place, checks of handles, appending nodes.
 #include "runtime/trace/capture.h"
 
+#include "ductile/experimental.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/watch.h"
 
@@ -102,6 +103,8 @@ const dt_node_t *dt__trace_node(dt_trace_t *trace, dt_value_t x, const char *wha
                   "%s is the none value (id 0): it was never set, or comes from another trace that "
                   "failed",
                   what);
+  else if (x.trace && x.trace != trace->tag)
+    DT_TRACE_FAIL(trace, DT_E_ARGUMENT, "%s (id %u) is a value of another trace", what, x.id);
   else if (x.id > trace->graph->nodes.len)
     DT_TRACE_FAIL(trace, DT_E_ARGUMENT, "%s (id %u) is no value of this trace", what, x.id);
   else if (dt__trace_has_ended(trace, x))
@@ -118,6 +121,8 @@ const dt_node_t *dt__trace_node(dt_trace_t *trace, dt_value_t x, const char *wha
 bool dt__trace_sym(dt_trace_t *trace, dt_sym_t a, const char *what) {
   if (a.id == 0)
     DT_TRACE_FAIL(trace, DT_E_ARGUMENT, "%s is the none size (id 0): it was never set", what);
+  else if (a.trace && a.trace != trace->tag)
+    DT_TRACE_FAIL(trace, DT_E_ARGUMENT, "%s (id %u) is a size of another trace", what, a.id);
   else if (dt__sym_view(trace->env, a).op == DT_SYM_NONE)
     DT_TRACE_FAIL(trace, DT_E_ARGUMENT, "%s (id %u) is no size of this trace", what, a.id);
   else
@@ -145,7 +150,7 @@ bool dt__trace_syms(dt_trace_t *trace, uint32_t n, const dt_sym_t *syms, uint32_
 
 dt_sym_t dt__trace_made(dt_trace_t *trace, dt_sym_t e) {
   if (e.id)
-    return e;
+    return dt__trace_tagged(trace, e);
   dt_status_t status = dt__symenv_status(trace->env);
   (void)dt__trace_take(trace,
                        status ? status : DT_FAIL(DT_E_LIMIT, "the size cannot be expressed"));
@@ -253,7 +258,7 @@ static dt_value_t add(dt_trace_t *trace, dt_op_t op, const dt_value_t *inputs, u
     return none_value;
   if (trace->lost_cond)
     (void)dt__trace_take(trace, DT_NO_MEMORY());
-  return trace->status ? none_value : (dt_value_t){out.id};
+  return trace->status ? none_value : dt__trace_value(trace, out);
 }
 
 dt_value_t dt__trace_add(dt_trace_t *trace, dt_op_t op, const dt_value_t *inputs, uint32_t n,

@@ -41,6 +41,8 @@ typedef struct dt_trace_lift_t {
 } dt_trace_lift_t;
 
 struct dt_trace {
+  uint32_t
+      tag; // of its values and symbols where a program sees them: not 0, another trace's differs
   const dt_trace_request_t *request;
   dt_trace_input_t *inputs;      // by input
   bool updates;                  // any input has a `current`
@@ -70,6 +72,13 @@ bool dt__trace_take(dt_trace_t *trace, dt_status_t status);
   ((void)dt__trace_take((trace), DT_FAIL((code), __VA_ARGS__)))
 
 // ---- Handles ------------------------------------------------------------------------------------
+// What a program gets carries the trace's tag; inside of the library nothing needs to.
+static inline dt_value_t dt__trace_value(const dt_trace_t *trace, dt_node_id_t id) {
+  return (dt_value_t){.id = id.id, .trace = id.id ? trace->tag : 0};
+}
+static inline dt_sym_t dt__trace_tagged(const dt_trace_t *trace, dt_sym_t a) {
+  return (dt_sym_t){.id = a.id, .trace = a.id ? trace->tag : 0};
+}
 // The node behind a value; NULL fails the trace, naming the argument as `what`.
 const dt_node_t *dt__trace_node(dt_trace_t *trace, dt_value_t x, const char *what);
 // What reading `x` gives: an updated input's new value, else `x`.

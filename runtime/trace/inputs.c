@@ -233,7 +233,7 @@ dt_status_t dt__trace_declare(dt_trace_t *trace, const dt_trace_request_t *reque
       DT_TRY(dt__symenv_status(trace->env));
     }
     DT_TRY(declare_input(&declare, k, &id));
-    out[k] = (dt_value_t){id.id};
+    out[k] = dt__trace_value(trace, id);
     trace->inputs[k].handle = out[k];
   }
   // Last, so that symbols are numbered as the inputs stand.

@@ -145,14 +145,14 @@ static dt_status_t gather(dt_trace_t *trace, const dt_input_decl_t *given, uint3
   if (!own->symbols)
     return DT_NO_MEMORY();
   for (uint32_t i = 0; i < own->n; i++)
-    own->symbols[i] = trace->inputs[first + i].value;
+    own->symbols[i] = dt__trace_tagged(trace, trace->inputs[first + i].value);
   if (given->rank) {
     DT_TRY(join(trace, own, &id));
   } else {
     const dt_attrs_t number = {.n_syms = 1, .syms = {own->symbols[0]}};
     id = add(trace, &status, DT_OP_size, NULL, 0, &number);
   }
-  own->handle = (dt_value_t){id.id};
+  own->handle = dt__trace_value(trace, id);
   return status;
 }
 

@@ -125,7 +125,7 @@ static bool through_concat(const dt_trace_t *trace, const dt_node_t *node, eleme
     if (!constant(trace, dt__graph_node(trace->graph, node->inputs[k])->sizes[axis], &size))
       return false;
     if (e->at[axis] < size) {
-      e->value = (dt_value_t){node->inputs[k].id};
+      e->value = (dt_value_t){.id = node->inputs[k].id};
       return true;
     }
     e->at[axis] -= size;
@@ -140,7 +140,7 @@ static bool step(const dt_trace_t *trace, element_t *e) {
   for (size_t k = 0; k < sizeof(steps) / sizeof(steps[0]); k++) {
     if (steps[k].op != node->op)
       continue;
-    e->value = (dt_value_t){node->inputs[0].id};
+    e->value = (dt_value_t){.id = node->inputs[0].id};
     return steps[k].through(trace, node, node_of(trace, e->value), e);
   }
   return false;

@@ -3,7 +3,9 @@
 // under which it holds, its constants.
 #include "runtime/trace/capture.h"
 
+#include "runtime/base/hash.h"
 #include "runtime/base/log.h"
+#include "runtime/base/thread.h"
 #include "runtime/base/watch.h"
 
 // ---- Assumptions --------------------------------------------------------------------------------
@@ -101,6 +103,12 @@ static dt_status_t add_outputs(dt_trace_t *trace, uint32_t n, const dt_value_t *
   return NULL;
 }
 
+// Traces that a program could mix up, those that run at once and one after the other, differ but by
+// an accident of 31 bits.
+static uint32_t new_tag(const dt_traced_t *traced) {
+  return (uint32_t)dt__hash_mix((uint64_t)(uintptr_t)traced, (uint64_t)dt__now_ns()) | 1;
+}
+
 static dt_status_t capture(dt_traced_t *traced, const dt_trace_request_t *request) {
   DT_TRY(dt__symenv_create(&traced->env));
   traced->graph = dt__graph_create(&traced->arena, traced->env);
@@ -111,8 +119,11 @@ static dt_status_t capture(dt_traced_t *traced, const dt_trace_request_t *reques
   dt_value_t *out = DT_ARENA_ARRAY(&traced->arena, dt_value_t, (size_t)request->n_outputs + 1);
   if (!traced->graph || !in || !given || !out)
     return DT_NO_MEMORY();
-  dt_trace_t trace = {
-      .request = request, .traced = traced, .graph = traced->graph, .env = traced->env};
+  dt_trace_t trace = {.tag = new_tag(traced),
+                      .request = request,
+                      .traced = traced,
+                      .graph = traced->graph,
+                      .env = traced->env};
   DT_TRY(dt__trace_declare(&trace, request, in));
   if (request->spread)
     DT_TRY(dt__trace_gather(&trace, in, given));

@@ -5,6 +5,7 @@
 // by it fails. usage: test_ops GROUP|all [OP] [--few [N] | --tiny | --halves | --guarded [N]]
 #include "test/conform/cases.h"
 
+#include "ductile/experimental.h"
 #include "lower/graph/eval.h"
 #include "lower/graph/eval_compare.h"
 #include "runtime/base/dtype.h"
@@ -280,7 +281,7 @@ static void call_once(const run_t *run, dt_session_t *session, dt_function_t *fu
     inputs[k] = args[k].tensor;
   }
   if (right &&
-      !failed(run->name, dt_call(session, function, there, run->c->n_inputs, &output, 1)) &&
+      !failed(run->name, dt_call(session, function, there, run->c->n_inputs, &output, 1, NULL)) &&
       !failed(run->name, on_device_bring(session, output, &brought)))
     compare(run, shape, layout, inputs, brought);
   dt_tensor_release(brought);
@@ -292,7 +293,7 @@ static void call_once(const run_t *run, dt_session_t *session, dt_function_t *fu
   }
 }
 
-static void check_graphs(const run_t *run, const dt_function_stats_t *stats) {
+static void check_graphs(const run_t *run, const dt_function_counters_t *stats) {
   const char *why = NULL;
   uint64_t graphs = 0;
   if (!on_device_graphs() || on_device_were_graphs(stats, &graphs, &why)) {
@@ -335,8 +336,8 @@ static void check_case(dt_runtime_t *runtime, const case_t *c, dt_dtype_t dtype)
     call_once(&run, session, function, every_half, EVERY);
     calls++;
   }
-  dt_function_stats_t stats = {.struct_size = sizeof(stats)};
-  if (!failed(run.name, dt_function_stats(function, &stats)) &&
+  dt_function_counters_t stats = {.struct_size = sizeof(stats)};
+  if (!failed(run.name, dt_function_counters(function, &stats)) &&
       (stats.calls != calls || stats.evaluator_calls != 0)) {
     printf("FAIL %s: %d of %d calls answered, %d by the evaluator\n", run.name, (int)stats.calls,
            (int)calls, (int)stats.evaluator_calls);

@@ -3,6 +3,7 @@
 #include "test/device/on_device.h"
 
 #include "ductile/device.h"
+#include "ductile/experimental.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,7 @@ bool on_device_graphs(void) {
   return on_device() && graphs && strcmp(graphs, "1") == 0;
 }
 
-bool on_device_were_graphs(const dt_function_stats_t *stats, uint64_t *out_graphs,
+bool on_device_were_graphs(const dt_function_counters_t *stats, uint64_t *out_graphs,
                            const char **out_why) {
   *out_graphs = stats->graph_calls;
   *out_why = stats->graph_skip ? stats->graph_skip : "calls are missing";
@@ -29,7 +30,7 @@ bool on_device_were_graphs(const dt_function_stats_t *stats, uint64_t *out_graph
 dt_status_t on_device_session(dt_runtime_t *runtime, dt_session_t **out) {
   dt_session_options_t options = {.struct_size = sizeof(options),
                                   .device = on_device() ? DT_CUDA : DT_CPU};
-  return dt_session_create_on(runtime, &options, out);
+  return dt_session_create(runtime, &options, out);
 }
 
 typedef struct span_t {
@@ -159,14 +160,14 @@ dt_status_t on_device_call(dt_session_t *session, dt_function_t *function,
                            const dt_input_decl_t *decls, dt_tensor_t *const *inputs,
                            uint32_t n_inputs, dt_tensor_t **outputs, uint32_t n_outputs) {
   if (!on_device() || n_inputs > MOST || n_outputs > MOST)
-    return dt_call(session, function, inputs, n_inputs, outputs, n_outputs);
+    return dt_call(session, function, inputs, n_inputs, outputs, n_outputs, NULL);
   dt_tensor_t *there[MOST] = {NULL}, *got[MOST] = {NULL}, *made[MOST] = {NULL};
   dt_status_t status = take_arguments(session, decls, inputs, n_inputs, there);
   for (uint32_t k = 0; k < n_outputs && !status; k++)
     if (outputs[k])
       status = on_device_take(session, outputs[k], &got[k]);
   if (!status)
-    status = dt_call(session, function, there, n_inputs, got, n_outputs);
+    status = dt_call(session, function, there, n_inputs, got, n_outputs, NULL);
   memcpy(made, outputs, n_outputs * sizeof(*made));
   if (!status)
     status = dt_session_wait(session);

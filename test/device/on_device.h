@@ -6,13 +6,14 @@
 #define DT_TESTS_DEVICE_ON_DEVICE_H
 
 #include "ductile/ductile.h"
+#include "ductile/experimental.h"
 
 bool on_device(void); // the tests run on a GPU
 // Calls run there as CUDA graphs: DUCTILE_REDUCE_OVERHEAD=1 as well.
 bool on_device_graphs(void);
 // Whether all calls of the function were graphs, but for those that read numbers back, and those of
 // programs without kernels. Fills *out_graphs; where it is false, *out_why says why.
-bool on_device_were_graphs(const dt_function_stats_t *stats, uint64_t *out_graphs,
+bool on_device_were_graphs(const dt_function_counters_t *stats, uint64_t *out_graphs,
                            const char **out_why);
 
 // A session where the tests run.

@@ -122,11 +122,11 @@ static bool answer(dt_function_t *function, dt_device_t device, const call_t *ca
                    dt_tensor_t **outputs) {
   dt_session_options_t on = {.struct_size = sizeof(on), .device = device};
   dt_session_t *session = NULL;
-  fuzz_require(!dt_session_create_on(fuzz_runtime(), &on, &session));
+  fuzz_require(!dt_session_create(fuzz_runtime(), &on, &session));
   dt_call_options_t options = {.struct_size = sizeof(options),
                                .deadline_ns = dt__now_ns() + CALL_NS};
-  dt_status_t status = dt_call_with(session, function, call->inputs, call->decls.len, outputs,
-                                    call->n_outputs, &options);
+  dt_status_t status =
+      dt_call(session, function, call->inputs, call->decls.len, outputs, call->n_outputs, &options);
   if (!status)
     status = dt_session_wait(session);
   bool answered = !status, late = dt__now_ns() > options.deadline_ns + LATE_NS;

@@ -13,7 +13,7 @@ static void check(const dt_safetensors_t *file, const uint8_t *data, size_t size
   bool all = true;
   for (uint32_t i = 0; i < dt_safetensors_count(file); i++) {
     const char *name = dt_safetensors_name(file, i);
-    dt_safetensors_info_t info;
+    dt_safetensors_info_t info = {.struct_size = sizeof(info)};
     dt_status_t status = dt_safetensors_find(file, name, &info);
     dt_code_t code = dt_status_code(status);
     dt_status_free(status);

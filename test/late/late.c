@@ -133,7 +133,7 @@ typedef struct caller_t {
 static dt_status_t call(const caller_t *caller, const args_t *args, dt_function_t *function,
                         const dt_call_options_t *how, dt_tensor_t **out) {
   *out = NULL;
-  return dt_call_with(caller->session, function, args->in, 2, out, 1, how);
+  return dt_call(caller->session, function, args->in, 2, out, 1, how);
 }
 
 // The next call, which nothing ends.
@@ -245,7 +245,7 @@ static void begin_callers(dt_runtime_t *runtime, const place_t *place, dt_functi
                          .args = make_args(place->size, place->trips),
                          .small = make_args(place->small_size, place->small_trips),
                          .right = calloc((size_t)place->small_size, sizeof(float))};
-    ok(dt_session_create(runtime, &caller->session));
+    ok(dt_session_create(runtime, NULL, &caller->session));
     dt_tensor_t *out = NULL;
     ok(call(caller, &caller->small, function, NULL, &out));
     if (!caller->right)
@@ -337,13 +337,13 @@ static bool run_all(bool is_long) {
 static void choose_steps(dt_runtime_t *runtime, int64_t at_least) {
   const place_t *place = &places[N_PLACES - 1];
   dt_session_t *session = NULL;
-  ok(dt_session_create(runtime, &session));
+  ok(dt_session_create(runtime, NULL, &session));
   args_t args = make_args(place->size, place->trips);
   for (int64_t took = 0; took < at_least; compile_steps *= 2) {
     dt_function_t *function = make_function(runtime, place);
     dt_tensor_t *out = NULL;
     int64_t began = now_ns();
-    ok(dt_call(session, function, args.in, 2, &out, 1));
+    ok(dt_call(session, function, args.in, 2, &out, 1, NULL));
     took = now_ns() - began;
     dt_tensor_release(out);
     dt_function_release(function);

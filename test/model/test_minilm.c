@@ -4,6 +4,7 @@
 // device the same bits from CUDA graphs as from kernels launched one by one; on the CPU, or where
 // DUCTILE_TEST_DEVICE says. Trained weights from DUCTILE_TEST_MINILM or where scripts/fetch-minilm
 // puts them, else seeded ones (said in the first line). See `usage`.
+#include "ductile/experimental.h"
 #include "ductile/graphs.h"
 #include "examples/minilm/model.h"
 #include "test/device/on_device.h"
@@ -114,9 +115,9 @@ static void free_batch(batch_t *b) {
   dt_tensor_release(b->inputs[1]);
 }
 
-static dt_function_stats_t stats_of(dt_function_t *function) {
-  dt_function_stats_t stats = {.struct_size = sizeof(stats)};
-  ok(dt_function_stats(function, &stats));
+static dt_function_counters_t stats_of(dt_function_t *function) {
+  dt_function_counters_t stats = {.struct_size = sizeof(stats)};
+  ok(dt_function_counters(function, &stats));
   return stats;
 }
 
@@ -187,7 +188,7 @@ static void one_variant_from(const test_t *t, const int64_t start[2]) {
     most = now - launches > most ? now - launches : most;
     launches = now;
   }
-  dt_function_stats_t stats = stats_of(function);
+  dt_function_counters_t stats = stats_of(function);
   printf("%s, start %2d x %2d: %d shapes, %u variants, %u compiles, %u evaluator calls\n",
          t->demand->name, (int)start[0], (int)start[1], t->extent->shapes, stats.variants,
          (unsigned)stats.compiles, (unsigned)stats.evaluator_calls);
@@ -259,7 +260,7 @@ static void against_evaluator(const test_t *t) {
   dt_session_t *session = NULL, *host = NULL;
   if (!open_model(t, &compiled, &session) ||
       !ok(minilm_create(t->runtime, t->weights, DT_ANSWER_EVALUATOR, &exact)) ||
-      !ok(dt_session_create(t->runtime, &host)))
+      !ok(dt_session_create(t->runtime, NULL, &host)))
     return;
   worst_t worst = {.cosine = 1};
   for (int k = 0; k < t->extent->exact_shapes && failures < 10; k++) {
@@ -269,7 +270,7 @@ static void against_evaluator(const test_t *t) {
     while (batch * length == 0);
     batch_t b = make_batch(batch, length);
     dt_tensor_t *got = call(session, compiled, &b), *want = NULL;
-    ok(dt_call(host, exact, b.inputs, 2, &want, 1));
+    ok(dt_call(host, exact, b.inputs, 2, &want, 1, NULL));
     compare_at(t, got, want, &b, &worst);
     dt_tensor_release(got);
     dt_tensor_release(want);
@@ -350,8 +351,7 @@ static float *embed_as(dt_session_t *session, dt_function_t *function, dt_tensor
   const dt_call_options_t options = {.struct_size = sizeof(options), .mode = mode};
   dt_tensor_t *out = NULL;
   float *rows = NULL;
-  if (ok(dt_step_begin(session)) &&
-      ok(dt_call_with(session, function, there, 2, &out, 1, &options))) {
+  if (ok(dt_step_begin(session)) && ok(dt_call(session, function, there, 2, &out, 1, &options))) {
     *bytes = (size_t)dt_tensor_count(out) * sizeof(*rows);
     rows = malloc(*bytes ? *bytes : 1);
     CHECK(rows, "out of memory");
@@ -397,8 +397,8 @@ static void as_graphs(const test_t *t) {
     while (batch * length == 0);
     graph_at(session, function, batch, length);
   }
-  dt_session_stats_t stats = {.struct_size = sizeof(stats)};
-  ok(dt_session_stats(session, &stats));
+  dt_session_counters_t stats = {.struct_size = sizeof(stats)};
+  ok(dt_session_counters(session, &stats));
   printf("%s, %u shapes as graphs: %u graphs built, %u skips\n", t->demand->name, (unsigned)calls,
          (unsigned)stats.builds, (unsigned)stats.graph_skips);
   CHECK(stats.graph_calls == calls && stats.graph_skips == 0 && stats.builds == 1,

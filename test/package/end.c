@@ -185,14 +185,14 @@ static void make_function(dt_program_fn_t program, dt_dynamic_t dynamic) {
                                          .inputs = &input,
                                          .dynamic = dynamic};
   check(api.function_create(run.runtime, program, NULL, &options, &run.function));
-  check(api.session_create(run.runtime, &run.session));
+  check(api.session_create(run.runtime, NULL, &run.session));
 }
 
 static void call(int64_t rows) {
   const int64_t sizes[] = {rows, 64};
   dt_tensor_t *x = NULL, *out = NULL;
   check(api.tensor_create_empty(DT_F32, 2, sizes, &x));
-  check(api.call(run.session, run.function, &x, 1, &out, 1));
+  check(api.call(run.session, run.function, &x, 1, &out, 1, NULL));
   api.tensor_release(out);
   api.tensor_release(x);
 }

@@ -14,6 +14,7 @@
 #include "runtime/base/system.h"
 #include "test/fake_cuda/fake_cuda.h"
 #include "test/soak/process.h"
+#include "test/support/report_as_text.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -313,7 +314,7 @@ static void make_session(host_t *host) {
   host->devices[k] = chance(30) ? DT_CUDA : DT_CPU;
   dt_session_options_t on = {.struct_size = sizeof(on), .device = host->devices[k]};
   say("  session %u on %s", k, host->devices[k] == DT_CUDA ? "the device" : "the CPU");
-  ok(dt_session_create_on(host->runtime, &on, &host->sessions[k]), "a session");
+  ok(dt_session_create(host->runtime, &on, &host->sessions[k]), "a session");
 }
 
 // One that is there: there is always one.
@@ -378,7 +379,7 @@ static void call(host_t *host) {
   dt_cancel_t flag = {0};
   begin_trouble(which, &how, &flag);
   how.mode = as_graph ? DT_CALL_REDUCE_OVERHEAD : DT_CALL_DEFAULT;
-  dt_status_t status = dt_call_with(host->sessions[s], owned->function, in, N_IN, &out, 1, &how);
+  dt_status_t status = dt_call(host->sessions[s], owned->function, in, N_IN, &out, 1, &how);
   end_trouble();
   if (!status) // a device tells then
     status = dt_session_wait(host->sessions[s]);
@@ -453,7 +454,7 @@ static void ask(host_t *host) {
   if (shape.rank != 1 || (shape.sizes[0] != -1 && shape.sizes[0] != after.n_out))
     fail("%s: a result of %lld elements was told, expected %lld", owned->program->name,
          (long long)shape.sizes[0], (long long)after.n_out);
-  ok(dt_function_explain(owned->function, &text), "explain");
+  ok(report_as_text(owned->function, NULL, 0, DT_REPORT_VARIANTS, &text), "explain");
   dt_text_free(text);
   for (int k = 0; k < N_IN; k++)
     dt_tensor_release(in[k]);
@@ -473,7 +474,7 @@ static void call_wrongly(host_t *host) {
     given[AT] = NULL;
   say("  a call of %s with wrong arguments, %u", owned->program->name, wrong);
   dt_status_t status =
-      dt_call(host->sessions[s], owned->function, given, N_IN - (wrong == 3), &out, 1);
+      dt_call(host->sessions[s], owned->function, given, N_IN - (wrong == 3), &out, 1, NULL);
   if (went(status, BIT(DT_E_ARGUMENT) | BIT(DT_E_DTYPE) | BIT(DT_E_SHAPE), "wrong arguments"))
     fail("wrong arguments were taken");
   for (int k = 0; k < N_IN; k++)

@@ -4,6 +4,7 @@
 // holds. Memory may grow by 0.1 KiB a compile from half of the way on (and by SLACK, which short
 // runs need), mappings, threads and descriptors not at all; each answer is looked at.
 #include "ductile/ductile.h"
+#include "ductile/experimental.h"
 
 #include "test/soak/process.h"
 
@@ -95,7 +96,7 @@ static void call(dt_session_t *session, dt_function_t *function, long k, int64_t
   float *data = dt_tensor_data(x);
   for (int64_t i = 0; i < n; i++)
     data[i] = (float)i;
-  ok(dt_call(session, function, &x, 1, &out, 1));
+  ok(dt_call(session, function, &x, 1, &out, 1, NULL));
   if (dt_tensor_sizes(out)[0] != n ||
       ((const float *)dt_tensor_data(out))[n - 1] != (float)(n - 1 + k % KEPT))
     fail("a wrong answer");
@@ -121,8 +122,8 @@ static void recompile(dt_runtime_t *runtime, dt_session_t *session, long compile
   }
   uint64_t all = 0;
   for (long k = 0; k < KEPT; k++) {
-    dt_function_stats_t stats = {.struct_size = sizeof(stats)};
-    ok(dt_function_stats(functions[k], &stats));
+    dt_function_counters_t stats = {.struct_size = sizeof(stats)};
+    ok(dt_function_counters(functions[k], &stats));
     all += stats.compiles;
     dt_function_release(functions[k]);
   }
@@ -164,7 +165,7 @@ int main(int argc, char **argv) {
   const dt_runtime_options_t options = {
       .threads = 1, .compile_threads = 1, .max_bytes = MOST_BYTES};
   ok(dt_runtime_create(&options, &runtime));
-  ok(dt_session_create(runtime, &session));
+  ok(dt_session_create(runtime, NULL, &session));
   printf("phase\tdone\trss_kib\tmaps\tthreads\tdescriptors\n");
   recompile(runtime, session, numbers[0], numbers[1]);
   come_and_go(runtime, session, numbers[2]);

@@ -11,7 +11,6 @@
 static dt_status_t read_options(const dt_onnx_function_options_t *options,
                                 dt_onnx_function_options_t *out) {
   DT_TRY(DT_OPTIONS_TAKE(dt_onnx_function_options_t, out, options));
-  DT_TRY(dt__options_no_next(out->next));
   dt_function_options_t function;
   DT_TRY(DT_OPTIONS_TAKE(dt_function_options_t, &function, out->function));
   if (function.n_inputs || function.inputs || function.n_outputs || function.closure_free)
@@ -76,8 +75,11 @@ static dt_status_t prepare(dt_imp_model_t *model, const dt_onnx_function_options
   DT_TRY(dt__imp_sort_rows(model));
   DT_TRY(dt__imp_check_support(model));
   DT_TRY(dt__onnx_declare(model->file, &model->arena, decls));
-  for (uint32_t k = 0; k < options->n_dims; k++)
-    DT_TRY(apply_dim(&options->dims[k], decls, model->file->what));
+  for (uint32_t k = 0; k < options->n_dims; k++) {
+    dt_dim_decl_t said;
+    DT_TRY(DT_ELEMENT_TAKE(dt_dim_decl_t, &said, options->dims, options->dim_size, k));
+    DT_TRY(apply_dim(&said, decls, model->file->what));
+  }
   if (options->names_are_hints)
     drop_names(decls);
   DT_TRY(dt__imp_find_integers(model));

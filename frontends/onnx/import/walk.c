@@ -3,6 +3,7 @@
 // nodes where operators ask for them.
 #include "frontends/onnx/import/walk.h"
 
+#include "ductile/experimental.h"
 #include "frontends/onnx/read.h"
 #include "runtime/base/status.h"
 

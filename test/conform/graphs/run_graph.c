@@ -2,6 +2,7 @@
 // The child process of rg_run: arguments, calls, the evaluator's answers, and comparing.
 #include "test/conform/graphs/run_graph.h"
 
+#include "ductile/experimental.h"
 #include "lower/graph/eval.h"
 #include "lower/graph/eval_compare.h"
 #include "runtime/base/dtype.h"
@@ -9,6 +10,7 @@
 #include "runtime/tensor/tensor.h"
 #include "runtime/trace/trace.h"
 #include "test/device/on_device.h"
+#include "test/support/report_as_text.h"
 
 #include <errno.h>
 #include <math.h>
@@ -237,7 +239,7 @@ static uint32_t count_layouts(rg_run_t *run) {
   return n;
 }
 
-static void check_graphs(rg_run_t *run, const dt_function_stats_t *stats) {
+static void check_graphs(rg_run_t *run, const dt_function_counters_t *stats) {
   rg_outcome_t *out = run->out;
   const char *why = NULL;
   if (!on_device_graphs() || on_device_were_graphs(stats, &out->graph_calls, &why) ||
@@ -249,8 +251,8 @@ static void check_graphs(rg_run_t *run, const dt_function_stats_t *stats) {
 }
 
 static void check_variants(rg_run_t *run, dt_function_t *function) {
-  dt_function_stats_t stats = {.struct_size = sizeof(stats)};
-  if (rg_failed(run, RG_HARNESS, "stats", dt_function_stats(function, &stats)))
+  dt_function_counters_t stats = {.struct_size = sizeof(stats)};
+  if (rg_failed(run, RG_HARNESS, "stats", dt_function_counters(function, &stats)))
     return;
   rg_outcome_t *out = run->out;
   out->variants = stats.variants;
@@ -266,7 +268,8 @@ static void check_variants(rg_run_t *run, dt_function_t *function) {
   } else if (counted && stats.variants > out->bound && out->kind == RG_RIGHT) {
     char *explained = NULL;
     out->kind = RG_VARIANTS;
-    if (rg_failed(run, RG_HARNESS, "explain", dt_function_explain(function, &explained)))
+    if (rg_failed(run, RG_HARNESS, "explain",
+                  report_as_text(function, NULL, 0, DT_REPORT_VARIANTS, &explained)))
       return;
     (void)snprintf(out->text, sizeof(out->text), "%u variants; expected at most %u\n%s",
                    out->variants, out->bound, explained);

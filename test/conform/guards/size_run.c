@@ -8,12 +8,14 @@
 // whether a pair of sizes may be repeated, where that differs from set to set.
 #include "test/conform/guards/size_program.h"
 
+#include "ductile/experimental.h"
 #include "lower/graph/eval.h"
 #include "lower/graph/eval_compare.h"
 #include "runtime/base/status.h"
 #include "runtime/tensor/tensor.h"
 #include "runtime/trace/trace.h"
 #include "test/device/on_device.h"
+#include "test/support/report_as_text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -264,9 +266,9 @@ static bool call_once(run_t *run, dt_session_t *session, dt_function_t *function
 // right (but a variant for strided arguments takes contiguous ones, too). One made without example
 // sizes may be of a region that no set falls into.
 static bool check_variants(run_t *run, dt_function_t *function, bool prepared) {
-  dt_function_stats_t stats = {.struct_size = sizeof(stats)};
+  dt_function_counters_t stats = {.struct_size = sizeof(stats)};
   sp_outcome_t *out = run->out;
-  if (!good(run, SP_HARNESS, SP_SETS, "stats", dt_function_stats(function, &stats)))
+  if (!good(run, SP_HARNESS, SP_SETS, "stats", dt_function_counters(function, &stats)))
     return false;
   out->variants += stats.variants;
   if (stats.evaluator_calls)
@@ -274,7 +276,7 @@ static bool check_variants(run_t *run, dt_function_t *function, bool prepared) {
   if (stats.variants >= run->least && stats.variants <= out->regions + prepared)
     return true;
   char *explained = NULL;
-  dt_status_free(dt_function_explain(function, &explained));
+  dt_status_free(report_as_text(function, NULL, 0, DT_REPORT_VARIANTS, &explained));
   (void)faulty(run, SP_VARIANTS, SP_SETS, "%u variants for %u to %u regions%s\n%s", stats.variants,
                run->least, out->regions, prepared ? ", prepared" : "", explained ? explained : "");
   dt_text_free(explained);

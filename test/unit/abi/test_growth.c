@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "ductile/ductile.h"
+#include "ductile/experimental.h"
 #include "ductile/onnx.h"
 #include "ductile/safetensors.h"
 #include "test/unit/frontends/onnx_text.h"
@@ -60,7 +61,7 @@ static dt_status_t use_dt_prepare_options_t(void *given) {
 
 static dt_status_t use_dt_session_options_t(void *given) {
   dt_session_t *own = NULL;
-  dt_status_t status = dt_session_create_on(runtime, given, &own);
+  dt_status_t status = dt_session_create(runtime, given, &own);
   dt_session_destroy(own);
   return status;
 }
@@ -71,7 +72,7 @@ static dt_status_t use_dt_call_options_t(void *given) {
       .dtype = DT_F32, .rank = 1, .sizes = (const int64_t[]){3}, .data = data};
   dt_tensor_t *x = NULL, *y = NULL;
   assert_null(dt_tensor_create(&desc, &x));
-  dt_status_t status = dt_call_with(session, function, &x, 1, &y, 1, given);
+  dt_status_t status = dt_call(session, function, &x, 1, &y, 1, given);
   if (!status)
     assert_true(((const float *)dt_tensor_data(y))[2] == -3);
   dt_tensor_release(x);
@@ -116,8 +117,27 @@ static dt_status_t use_dt_safetensors_options_t(void *given) {
   return status;
 }
 
+static dt_status_t use_dt_safetensors_info_t(void *given) {
+  static const char header[] = "{\"t\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}  ";
+  unsigned char bytes[8 + sizeof(header)] = {sizeof(header) - 1};
+  memcpy(bytes + 8, header, sizeof(header)); // whose end is the tensor's byte
+  dt_safetensors_t *file = NULL;
+  assert_null(dt_safetensors_open_memory(bytes, sizeof(bytes), NULL, &file));
+  dt_status_t status = dt_safetensors_find(file, "t", given);
+  dt_safetensors_close(file);
+  return status;
+}
+
 static dt_status_t use_dt_function_stats_t(void *given) {
   return dt_function_stats(function, given);
+}
+
+static dt_status_t use_dt_function_counters_t(void *given) {
+  return dt_function_counters(function, given);
+}
+
+static dt_status_t use_dt_session_counters_t(void *given) {
+  return dt_session_counters(session, given);
 }
 
 static dt_status_t use_dt_session_stats_t(void *given) { return dt_session_stats(session, given); }
@@ -142,7 +162,8 @@ static const row_t rows[] = {
 };
 
 static bool is_result(const row_t *row) {
-  return strstr(row->name, "_stats_t") || strstr(row->name, "_info_t");
+  return strstr(row->name, "_stats_t") || strstr(row->name, "_counters_t") ||
+         strstr(row->name, "_info_t");
 }
 
 // What must be said for the call to succeed.
@@ -244,6 +265,65 @@ static void results_end_where_the_caller_says(void **state) {
   }
 }
 
+// ---- Elements of arrays -------------------------------------------------------------------------
+
+// Declarations of a program that is newer than the library: each has more behind it.
+typedef struct later_dim_t {
+  dt_dim_decl_t known;
+  uint64_t later[8];
+} later_dim_t;
+typedef struct later_input_t {
+  dt_input_decl_t known;
+  uint64_t later[8];
+} later_input_t;
+
+static dt_status_t add(dt_trace_t *trace, const dt_value_t *in, dt_value_t *out, void *closure) {
+  (void)closure;
+  out[0] = dt_add(trace, in[0], in[1]);
+  return NULL;
+}
+
+// A function of x [n, 3] and y [n, 3], made of `inputs` as they lie.
+static dt_status_t make_sum(const void *inputs, uint32_t input_size, uint32_t dim_size,
+                            dt_function_t **out) {
+  const dt_function_options_t options = {.struct_size = sizeof(options),
+                                         .name = "sum",
+                                         .n_inputs = 2,
+                                         .n_outputs = 1,
+                                         .inputs = inputs,
+                                         .input_size = input_size,
+                                         .dim_size = dim_size,
+                                         .answer = DT_ANSWER_EVALUATOR};
+  return dt_function_create(runtime, add, NULL, &options, out);
+}
+
+static void elements_are_as_large_as_said(void **state) {
+  (void)state;
+  later_dim_t dims[2] = {{.known = {.name = "n", .max = 9}},
+                         {.known = {.is_static = true, .value = 3}}};
+  later_input_t inputs[2] = {
+      {.known = {.name = "x", .dtype = DT_F32, .rank = 2, .dims = &dims[0].known}},
+      {.known = {.name = "y", .dtype = DT_F32, .rank = 2, .dims = &dims[0].known}}};
+  dt_function_t *sum = NULL;
+  assert_null(make_sum(inputs, sizeof(inputs[0]), sizeof(dims[0]), &sum));
+  assert_string_equal(dt_function_input(sum, 1)->name, "y");
+  assert_int_equal(dt_function_input_dim(sum, 1, 0)->max, 9);
+  assert_int_equal(dt_function_input_dim(sum, 1, 1)->value, 3);
+  dt_function_release(sum);
+  dt_input_decl_t plain[2] = {inputs[0].known, inputs[1].known};
+  plain[0].dims = plain[1].dims = NULL;
+  assert_null(make_sum(plain, 0, 0, &sum)); // the size of version 0.1
+  assert_string_equal(dt_function_input(sum, 1)->name, "y");
+  dt_function_release(sum);
+  dims[1].later[7] = 1;
+  dt_status_t status = make_sum(inputs, sizeof(inputs[0]), sizeof(dims[0]), &sum);
+  assert_int_equal(dt_status_code(status), DT_E_UNSUPPORTED);
+  dt_status_free(status);
+  status = make_sum(inputs, sizeof(inputs[0].known) - 1, sizeof(dims[0]), &sum);
+  assert_int_equal(dt_status_code(status), DT_E_ARGUMENT);
+  dt_status_free(status);
+}
+
 static int setup(void **state) {
   (void)state;
   const dt_function_options_t options = {.name = "negate",
@@ -253,7 +333,7 @@ static int setup(void **state) {
                                          .answer = DT_ANSWER_EVALUATOR};
   model = onnx_make(&dt__onnx_model_message, relu);
   assert_null(dt_runtime_create(NULL, &runtime));
-  assert_null(dt_session_create(runtime, &session));
+  assert_null(dt_session_create(runtime, NULL, &session));
   assert_null(dt_function_create(runtime, negate, NULL, &options, &function));
   return 0;
 }
@@ -273,6 +353,7 @@ int main(void) {
       cmocka_unit_test(shorter_options_are_refused),
       cmocka_unit_test(newer_structs_are_taken_while_zero),
       cmocka_unit_test(results_end_where_the_caller_says),
+      cmocka_unit_test(elements_are_as_large_as_said),
   };
   return cmocka_run_group_tests_name("unit.abi.growth", tests, setup, teardown);
 }

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "ductile/ductile.h"
+#include "ductile/experimental.h"
 #include "ductile/onnx.h"
 #include "ductile/safetensors.h"
 

@@ -35,7 +35,7 @@ static void collect(void *user, const char *line, size_t len) {
 
 static void test_configure(void **state) {
   (void)state;
-  assert_null(dt__log_configure("guards:2, recompiles,lower:3"));
+  assert_null(dt_log_configure("guards:2, recompiles,lower:3"));
   assert_true(dt__log_on(DT_LOG_GUARDS, 2));
   assert_false(dt__log_on(DT_LOG_GUARDS, 3));
   assert_true(dt__log_on(DT_LOG_RECOMPILES, 1));
@@ -43,31 +43,31 @@ static void test_configure(void **state) {
   assert_true(dt__log_on(DT_LOG_FOLD, 3));
   assert_false(dt__log_on(DT_LOG_EXEC, 1));
 
-  assert_null(dt__log_configure("all,exec:0,lower.fold:255"));
+  assert_null(dt_log_configure("all,exec:0,lower.fold:255"));
   assert_true(dt__log_on(DT_LOG_FUSION, 1));
   assert_false(dt__log_on(DT_LOG_EXEC, 1));
   assert_true(dt__log_on(DT_LOG_FOLD, 255));
 
-  assert_null(dt__log_configure(""));
+  assert_null(dt_log_configure(""));
   for (int i = 0; i < DT_LOG_COUNT; i++)
     assert_false(dt__log_on((dt_channel_t)i, 1));
-  assert_null(dt__log_configure(NULL));
-  assert_null(dt__log_configure(" , ,"));
+  assert_null(dt_log_configure(NULL));
+  assert_null(dt_log_configure(" , ,"));
 }
 
 static void test_configure_refuses(void **state) {
   (void)state;
-  assert_null(dt__log_configure("exec"));
+  assert_null(dt_log_configure("exec"));
   const char *bad[] = {"guard",     "lower.fol", "guards:", "guards:x",    "guards:256",
                        "guards:-1", ":2",        "low",     "exec,nothing"};
   for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-    dt_status_t status = dt__log_configure(bad[i]);
+    dt_status_t status = dt_log_configure(bad[i]);
     if (dt_status_code(status) != DT_E_ARGUMENT)
       fail_msg("'%s' was taken", bad[i]);
     dt_status_free(status);
     assert_true(dt__log_on(DT_LOG_EXEC, 1)); // nothing changed
   }
-  dt_status_t status = dt__log_configure("typo");
+  dt_status_t status = dt_log_configure("typo");
   assert_non_null(strstr(dt_status_message(status), "'typo'"));
   assert_non_null(strstr(dt_status_message(status), "recompiles"));
   assert_non_null(strstr(dt_status_message(status), "lower.fold"));
@@ -77,8 +77,8 @@ static void test_configure_refuses(void **state) {
 static void test_sink(void **state) {
   (void)state;
   sink_t sink = {.len = 0};
-  dt__log_set_sink(collect, &sink);
-  assert_null(dt__log_configure("guards"));
+  dt_log_sink_set(collect, &sink);
+  assert_null(dt_log_configure("guards"));
   DT_LOG(DT_LOG_GUARDS, 1, "size %d", 3);
   DT_LOG(DT_LOG_GUARDS, 2, "not this");
   DT_LOG(DT_LOG_EXEC, 1, "nor this");
@@ -104,8 +104,8 @@ static void test_sink(void **state) {
   (void)dt__heap_fail_at(0, false);
   assert_int_equal(sink.lines, 1); // cut, not lost
   assert_true(sink.len > 900 && sink.len <= 1024);
-  dt__log_set_sink(NULL, NULL);
-  assert_null(dt__log_configure(""));
+  dt_log_sink_set(NULL, NULL);
+  assert_null(dt_log_configure(""));
 }
 
 static void test_stderr(void **state) {
@@ -170,12 +170,12 @@ static void test_dump(void **state) {
 
   // A failure is logged even with all channels off.
   sink_t sink = {.len = 0};
-  dt__log_set_sink(collect, &sink);
+  dt_log_sink_set(collect, &sink);
   (void)rmdir(folder);
   int fd = open(folder, O_CREAT | O_WRONLY, 0600);
   (void)close(fd);
   dt__dump("f", 0, 0, "graph", "z");
-  dt__log_set_sink(NULL, NULL);
+  dt_log_sink_set(NULL, NULL);
   assert_int_equal(sink.lines, 1);
   assert_non_null(strstr(sink.text, "not written"));
   (void)unlink(folder);

@@ -2,6 +2,7 @@
 // Calls of programs whose control data decides, by compiled code against the evaluator: both ways,
 // no trip, one and many, at sizes from 0 on. With DUCTILE_CUDA set the compiled calls are made on
 // that device.
+#include "ductile/experimental.h"
 #include "test/unit/control/programs.h"
 #include "test/unit/exec/exec_test.h"
 
@@ -22,12 +23,12 @@ static place_t open_place(void) {
   dt_runtime_options_t options = {
       .struct_size = sizeof(options), .threads = 3, .compile_threads = 2};
   expect_ok(dt_runtime_create(&options, &place.runtime));
-  expect_ok(dt_session_create(place.runtime, &place.host));
+  expect_ok(dt_session_create(place.runtime, NULL, &place.host));
   dt_session_options_t on = {.struct_size = sizeof(on), .device = DT_CUDA};
   if (place.device)
-    expect_ok(dt_session_create_on(place.runtime, &on, &place.own));
+    expect_ok(dt_session_create(place.runtime, &on, &place.own));
   else
-    expect_ok(dt_session_create(place.runtime, &place.own));
+    expect_ok(dt_session_create(place.runtime, NULL, &place.own));
   return place;
 }
 
@@ -105,8 +106,8 @@ static void compare(place_t *place, const pair_t *pair, dt_tensor_t **inputs) {
   dt_tensor_t *there[3], *got[CONTROL_OUTPUTS] = {0}, *want[CONTROL_OUTPUTS] = {0};
   for (uint32_t k = 0; k < 3; k++)
     there[k] = moved(place, inputs[k], true);
-  expect_ok(dt_call(place->host, pair->evaluated, inputs, 3, want, pair->n_outputs));
-  expect_ok(dt_call(place->own, pair->compiled, there, 3, got, pair->n_outputs));
+  expect_ok(dt_call(place->host, pair->evaluated, inputs, 3, want, pair->n_outputs, NULL));
+  expect_ok(dt_call(place->own, pair->compiled, there, 3, got, pair->n_outputs, NULL));
   for (uint32_t k = 0; k < pair->n_outputs; k++) {
     dt_tensor_t *back = moved(place, got[k], false);
     expect_same(back, want[k], pair->name);
@@ -184,12 +185,12 @@ static void checks_in_bodies(void **state) {
     }
     for (uint32_t i = 0; i < 3; i++)
       there[i] = moved(&place, inputs[i], true);
-    dt_status_t status = dt_call(place.own, pair.compiled, there, 3, out, 2);
+    dt_status_t status = dt_call(place.own, pair.compiled, there, 3, out, 2, NULL);
     if (!status)
       status = dt_session_wait(place.own);
     expect_told(status, DT_E_RANGE, "[-3, 3)");
     release(out, 2);
-    expect_code(dt_call(place.host, pair.evaluated, inputs, 3, out, 2), DT_E_RANGE);
+    expect_code(dt_call(place.host, pair.evaluated, inputs, 3, out, 2, NULL), DT_E_RANGE);
     release(inputs, 3);
     release(there, 3);
   }
@@ -227,7 +228,7 @@ static void a_failed_check_ends_its_loop(void **state) {
     make_inputs(&place, 5, 1, k, true, inputs);
     for (uint32_t i = 0; i < 3; i++)
       there[i] = moved(&place, inputs[i], true);
-    dt_status_t status = dt_call(place.own, f, there, 3, &out, 1);
+    dt_status_t status = dt_call(place.own, f, there, 3, &out, 1, NULL);
     if (!status)
       status = dt_session_wait(place.own);
     if (k == 6) {
@@ -255,10 +256,10 @@ static void readbacks_are_counted(void **state) {
   make_inputs(&place, 2, 3, 4, true, inputs);
   for (uint32_t i = 0; i < 3; i++)
     there[i] = moved(&place, inputs[i], true);
-  expect_ok(dt_call(place.own, f, there, 3, out, 2));
+  expect_ok(dt_call(place.own, f, there, 3, out, 2, NULL));
   uint64_t before = stats_of(f).readbacks;
   release(out, 2);
-  expect_ok(dt_call(place.own, f, there, 3, out, 2));
+  expect_ok(dt_call(place.own, f, there, 3, out, 2, NULL));
   bool reads = place.device && stats_of(f).graph_calls == 0; // a graph decides by itself
   assert_int_equal(stats_of(f).readbacks - before, reads ? 5 : 0);
   release(out, 2);
@@ -283,7 +284,7 @@ static void every_case(void **state) {
     compare(&place, &pair, inputs);
     release(inputs, 3);
   }
-  dt_function_stats_t stats = stats_of(pair.compiled);
+  dt_function_counters_t stats = stats_of(pair.compiled);
   assert_int_equal(stats.variants, 1);
   assert_int_equal(stats.graph_skips, 0);
   assert_int_equal(stats.readbacks, place.device && stats.graph_calls == 0 ? n : 0);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Drivers before CUDA 12.8 have no conditional nodes of several bodies: a call with such a branch
 // is launched kernel by kernel and says why, one with loops alone is a graph.
+#include "ductile/experimental.h"
 #include "runtime/exec/session_device.h"
 #include "test/unit/control/programs.h"
 #include "test/unit/exec/exec_test.h"
@@ -21,7 +22,7 @@ static void branches_are_skipped_with_the_reason(void **state) {
     dt_session_t *session = NULL;
     dt_function_t *f = NULL;
     expect_ok(dt_runtime_create(&options, &runtime));
-    expect_ok(dt_session_create_on(runtime, &on, &session));
+    expect_ok(dt_session_create(runtime, &on, &session));
     dt_function_options_t of = {.struct_size = sizeof(of),
                                 .name = program->name,
                                 .n_inputs = 3,
@@ -43,12 +44,12 @@ static void branches_are_skipped_with_the_reason(void **state) {
       dt_tensor_t *out[CONTROL_OUTPUTS] = {NULL};
       float data[6];
       device->cuda = call < 2 ? &before : now;
-      expect_ok(dt_call(session, f, inputs, 3, out, program->n_outputs));
+      expect_ok(dt_call(session, f, inputs, 3, out, program->n_outputs, NULL));
       expect_ok(dt_tensor_read(session, out[0], data, sizeof(data)));
       assert_true(data[5] == (p == 0 ? 5 : p == 1 ? data[0] : 1));
       for (uint32_t i = 0; i < program->n_outputs; i++)
         dt_tensor_release(out[i]);
-      dt_function_stats_t stats = stats_of(f);
+      dt_function_counters_t stats = stats_of(f);
       uint64_t skipped = !programs[p].skipped ? 0 : call < 2 ? call + 1 : 2;
       assert_int_equal(stats.graph_skips, skipped);
       assert_int_equal(stats.graph_calls, call + 1 - skipped);

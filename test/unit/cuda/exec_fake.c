@@ -431,7 +431,7 @@ dt_function_t *function_named(dt_runtime_t *runtime, const char *name, void *clo
 dt_status_t open_session(dt_runtime_t *runtime, int32_t ordinal, void *stream, dt_session_t **out) {
   dt_session_options_t options = {
       .struct_size = sizeof(options), .device = DT_CUDA, .ordinal = ordinal, .stream = stream};
-  return dt_session_create_on(runtime, &options, out);
+  return dt_session_create(runtime, &options, out);
 }
 
 fixture_t fixture_open(void) {

@@ -3,6 +3,7 @@
 #ifndef DT_TESTS_UNIT_CUDA_GRAPH_CALLS_H
 #define DT_TESTS_UNIT_CUDA_GRAPH_CALLS_H
 
+#include "ductile/experimental.h"
 #include "test/unit/cuda/exec_fake.h"
 
 #include <stdlib.h>
@@ -10,9 +11,9 @@
 static const dt_call_options_t as_graph = {.struct_size = sizeof(dt_call_options_t),
                                            .mode = DT_CALL_REDUCE_OVERHEAD};
 
-static inline dt_session_stats_t session_stats(dt_session_t *session) {
-  dt_session_stats_t stats = {.struct_size = sizeof(stats)};
-  OK(dt_session_stats(session, &stats));
+static inline dt_session_counters_t session_stats(dt_session_t *session) {
+  dt_session_counters_t stats = {.struct_size = sizeof(stats)};
+  OK(dt_session_counters(session, &stats));
   return stats;
 }
 
@@ -20,7 +21,7 @@ static inline dt_session_stats_t session_stats(dt_session_t *session) {
 static inline dt_tensor_t *graph_call(dt_session_t *session, dt_function_t *function,
                                       uint32_t n_inputs, dt_tensor_t *x) {
   dt_tensor_t *out = NULL;
-  OK(dt_call_with(session, function, (dt_tensor_t *[]){x, x}, n_inputs, &out, 1, &as_graph));
+  OK(dt_call(session, function, (dt_tensor_t *[]){x, x}, n_inputs, &out, 1, &as_graph));
   return out;
 }
 

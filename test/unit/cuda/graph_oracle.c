@@ -13,8 +13,8 @@ void graph_oracle_open(graph_oracle_t *own, const subject_t *subject, uint64_t s
   dt_runtime_options_t options = {.threads = 1, .compile_threads = 1};
   dt_session_options_t on = {.struct_size = sizeof(on), .device = DT_CUDA};
   expect_ok(dt_runtime_create(&options, &own->runtime));
-  expect_ok(dt_session_create(own->runtime, &own->host));
-  expect_ok(dt_session_create_on(own->runtime, &on, &own->device));
+  expect_ok(dt_session_create(own->runtime, NULL, &own->host));
+  expect_ok(dt_session_create(own->runtime, &on, &own->device));
   own->function = subject_function(own->runtime, subject, NULL, DT_ANSWER_COMPILED);
   own->oracle = subject_function(own->runtime, subject, NULL, DT_ANSWER_EVALUATOR);
 }
@@ -41,8 +41,8 @@ void graph_oracle_compare(graph_oracle_t *own, uint32_t rank, const int64_t *siz
     expect_ok(dt_tensor_create_on(own->device, DT_F32, rank, sizes, &there[k]));
     expect_ok(dt_tensor_copy(own->device, host[k], there[k]));
   }
-  expect_ok(dt_call_with(own->device, own->function, there, n, &got, 1, &as_graph));
-  expect_ok(dt_call(own->host, own->oracle, host, n, &want, 1));
+  expect_ok(dt_call(own->device, own->function, there, n, &got, 1, &as_graph));
+  expect_ok(dt_call(own->host, own->oracle, host, n, &want, 1, NULL));
   expect_ok(dt_tensor_create_empty(DT_F32, rank, sizes, &back));
   expect_ok(dt_tensor_copy(own->device, got, back));
   expect_close(back, want, 1e-5, 1e-4, own->subject->name);

@@ -107,8 +107,8 @@ static void live_with(const subject_t *subject, const int64_t *wrong, dt_code_t 
   const int64_t three = 3;
   dt_tensor_t *w = tensor_f32(&rng, 1, &three);
   expect_ok(dt_runtime_create(&options, &runtime));
-  expect_ok(dt_session_create(runtime, &host));
-  expect_ok(dt_session_create_on(runtime, &on, &device));
+  expect_ok(dt_session_create(runtime, NULL, &host));
+  expect_ok(dt_session_create(runtime, &on, &device));
   dt_function_t *function = subject_function(runtime, subject, w, DT_ANSWER_COMPILED);
   dt_function_t *oracle = subject_function(runtime, subject, w, DT_ANSWER_EVALUATOR);
   const int64_t sizes[][2] = {{4, 5}, {7, 33}}, ids[] = {3, 0, 2};
@@ -116,8 +116,8 @@ static void live_with(const subject_t *subject, const int64_t *wrong, dt_code_t 
     dt_tensor_t *in[] = {tensor_f32(&rng, 2, sizes[k]), tensor_i64(1, &three, ids)};
     dt_tensor_t *there[] = {moved(device, in[0], true), moved(device, in[1], true)};
     dt_tensor_t *got[2] = {NULL}, *want[2] = {NULL};
-    expect_ok(dt_call(device, function, there, 2, got, 2));
-    expect_ok(dt_call(host, oracle, in, 2, want, 2));
+    expect_ok(dt_call(device, function, there, 2, got, 2, NULL));
+    expect_ok(dt_call(host, oracle, in, 2, want, 2, NULL));
     for (uint32_t r = 0; r < 2; r++) {
       dt_tensor_t *back = moved(device, got[r], false);
       expect_ok(dt_session_wait(device));
@@ -132,7 +132,7 @@ static void live_with(const subject_t *subject, const int64_t *wrong, dt_code_t 
   dt_tensor_t *in[] = {tensor_f32(&rng, 2, sizes[0]), tensor_i64(1, &three, wrong)};
   dt_tensor_t *there[] = {moved(device, in[0], true), moved(device, in[1], true)};
   dt_tensor_t *none[2] = {NULL};
-  dt_status_t status = dt_call(device, function, there, 2, none, 2);
+  dt_status_t status = dt_call(device, function, there, 2, none, 2, NULL);
   expect_told(status ? status : dt_session_wait(device), code, "(test_artifact.c:");
   for (uint32_t r = 0; r < 2; r++) {
     dt_tensor_release(in[r]);
@@ -364,9 +364,9 @@ static void why_it_reads_is_told_again(void **state) {
     bool told = false;
     uint64_t before = links();
     assert_int_equal(setenv("DUCTILE_LOG", "compile:1", 1), 0);
-    dt__log_set_sink(hear_why, &told);
+    dt_log_sink_set(hear_why, &told);
     live(&all);
-    dt__log_set_sink(NULL, NULL);
+    dt_log_sink_set(NULL, NULL);
     assert_int_equal(unsetenv("DUCTILE_LOG"), 0);
     assert_int_equal(links() > before, k == 0);
     assert_true(told);

@@ -41,7 +41,7 @@ static void open_subject(subject_of_text_t *s, const char *text, bool strict) {
       .struct_size = sizeof(options), .threads = 1, .compile_threads = 2};
   expect_ok(dt_runtime_create(&options, &s->runtime));
   dt_session_options_t on = {.struct_size = sizeof(on), .device = DT_CUDA};
-  expect_ok(dt_session_create_on(s->runtime, &on, &s->session));
+  expect_ok(dt_session_create(s->runtime, &on, &s->session));
   dt_function_options_t how = {.struct_size = sizeof(how),
                                .name = "chain",
                                .strict_fp = strict,
@@ -144,7 +144,8 @@ static void call(subject_of_text_t *s, const int64_t *sizes, uint64_t launches, 
   dt_tensor_t *results[MOST] = {NULL};
   make_arguments(s, symbols, &rng, &args);
   uint64_t before = fake_cuda_calls(DT_CUDA_SYM_launch);
-  expect_ok(dt_call(s->session, s->function, args.there, args.n, results, s->graph->outputs.len));
+  expect_ok(
+      dt_call(s->session, s->function, args.there, args.n, results, s->graph->outputs.len, NULL));
   expect_ok(dt_session_wait(s->session));
   uint64_t made = fake_cuda_calls(DT_CUDA_SYM_launch) - before;
   const char *first = "";

@@ -52,7 +52,7 @@ static void call(dt_session_t *session, dt_function_t *function, int64_t n, dt_c
   rng_t rng = {5};
   dt_tensor_t *x = tensor_f32(&rng, 1, &n), *out = NULL;
   dt_call_options_t how = {.struct_size = sizeof(how), .mode = mode};
-  expect_ok(dt_call_with(session, function, &x, 1, &out, 1, &how));
+  expect_ok(dt_call(session, function, &x, 1, &out, 1, &how));
   expect_ok(dt_session_wait(session));
   dt_tensor_release(out);
   dt_tensor_release(x);
@@ -72,8 +72,8 @@ static void live(const char *log) {
                                  .dynamic = DT_DYNAMIC_AUTOMATIC};
   assert_int_equal(setenv("DUCTILE_LOG", log, 1), 0);
   expect_ok(dt_runtime_create(&options, &runtime));
-  expect_ok(dt_session_create(runtime, &host));
-  expect_ok(dt_session_create_on(runtime, &on, &device));
+  expect_ok(dt_session_create(runtime, NULL, &host));
+  expect_ok(dt_session_create(runtime, &on, &device));
   expect_ok(dt_function_create(runtime, program, NULL, &about, &function));
   call(host, function, 5, DT_CALL_PLAIN);
   call(host, function, 7, DT_CALL_PLAIN);
@@ -86,7 +86,7 @@ static void live(const char *log) {
 
 static void test_channels(void **state) {
   (void)state;
-  dt__log_set_sink(count, NULL);
+  dt_log_sink_set(count, NULL);
   for (int k = 0; k < DT_LOG_COUNT; k++) {
     char log[64];
     (void)snprintf(log, sizeof(log), "%s:2", names[k]);
@@ -101,7 +101,7 @@ static void test_channels(void **state) {
   live("");
   for (int i = 0; i < DT_LOG_COUNT; i++)
     assert_int_equal(counts[i], 0);
-  dt__log_set_sink(NULL, NULL);
+  dt_log_sink_set(NULL, NULL);
 }
 
 int main(void) {

@@ -5,6 +5,7 @@
 // launched one by one or as a graph. The fake driver looks at memory and at the order of work.
 #include "test/unit/cuda/size_programs.h"
 
+#include "ductile/experimental.h"
 #include "runtime/base/control.h"
 #include "runtime/base/thread.h"
 #include "test/fake_cuda/fake_cuda.h"
@@ -100,7 +101,7 @@ static place_t open_place(const subject_t *subject) {
   dt_session_options_t on = {.struct_size = sizeof(on), .device = DT_CUDA};
   int64_t n = N;
   expect_ok(dt_runtime_create(&options, &place.runtime));
-  expect_ok(dt_session_create_on(place.runtime, &on, &place.device));
+  expect_ok(dt_session_create(place.runtime, &on, &place.device));
   place.function = subject_function(place.runtime, subject, NULL, DT_ANSWER_COMPILED);
   for (int k = 0; k < N; k++)
     place.first[k] = (float)(k - 2) / 16;
@@ -131,7 +132,7 @@ static dt_status_t call(place_t *place, dt_call_mode_t mode, const dt_cancel_t *
   dt_call_options_t how = {
       .struct_size = sizeof(how), .mode = mode, .deadline_ns = deadline_ns, .cancel = cancel};
   *out = NULL;
-  dt_status_t status = dt_call_with(place->device, place->function, in, 2, out, 1, &how);
+  dt_status_t status = dt_call(place->device, place->function, in, 2, out, 1, &how);
   assert_int_equal(status == NULL, *out != NULL);
   return status;
 }
@@ -249,7 +250,7 @@ static void test_endless(void **state) {
     seen_t again = call_right(&place, modes[k]);
     assert_memory_equal(&again, &right, sizeof(right));
   }
-  dt_function_stats_t stats = stats_of(place.function);
+  dt_function_counters_t stats = stats_of(place.function);
   assert_int_equal(stats.graph_skips, 2); // a graph's loops end for nobody
   assert_non_null(strstr(stats.graph_skip, "a deadline or a flag"));
   assert_int_equal(stats.graph_calls, 2);

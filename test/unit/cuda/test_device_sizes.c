@@ -27,9 +27,9 @@ static place_t open_place(const subject_t *subject, void *closure) {
   place_t place = {.subject = subject, .rng = {77}};
   dt_runtime_options_t options = {.threads = 1, .compile_threads = 2};
   expect_ok(dt_runtime_create(&options, &place.runtime));
-  expect_ok(dt_session_create(place.runtime, &place.host));
+  expect_ok(dt_session_create(place.runtime, NULL, &place.host));
   dt_session_options_t on = {.struct_size = sizeof(on), .device = DT_CUDA};
-  expect_ok(dt_session_create_on(place.runtime, &on, &place.device));
+  expect_ok(dt_session_create(place.runtime, &on, &place.device));
   place.function = subject_function(place.runtime, subject, closure, DT_ANSWER_COMPILED);
   place.oracle = subject_function(place.runtime, subject, closure, DT_ANSWER_EVALUATOR);
   return place;
@@ -74,12 +74,12 @@ static void expect_agree(place_t *place, dt_tensor_t **inputs) {
   dt_tensor_t *there[MAX_TENSORS] = {NULL}, *got[MAX_TENSORS] = {NULL}, *want[MAX_TENSORS] = {NULL};
   for (uint32_t k = 0; k < n; k++)
     there[k] = upload(place, inputs[k]);
-  expect_ok(dt_call(place->device, place->function, there, n, got, n_out));
+  expect_ok(dt_call(place->device, place->function, there, n, got, n_out, NULL));
   uint64_t waits = fake_cuda_calls(DT_CUDA_SYM_stream_synchronize);
-  expect_ok(dt_call(place->device, place->function, there, n, got, n_out));
+  expect_ok(dt_call(place->device, place->function, there, n, got, n_out, NULL));
   if (!stats_of(place->function).readbacks)
     assert_int_equal(fake_cuda_calls(DT_CUDA_SYM_stream_synchronize), waits);
-  expect_ok(dt_call(place->host, place->oracle, inputs, n, want, n_out));
+  expect_ok(dt_call(place->host, place->oracle, inputs, n, want, n_out, NULL));
   for (uint32_t k = 0; k < n_out; k++) {
     dt_tensor_t *back = download(place, got[k]);
     expect_close(back, want[k], 1e-4, 1e-4, place->subject->name);
@@ -100,7 +100,7 @@ static void expect_told_later(place_t *place, dt_tensor_t **inputs, dt_code_t co
   dt_tensor_t *out = upload(place, rubbish);
   for (uint32_t k = 0; k < n; k++)
     there[k] = upload(place, inputs[k]);
-  expect_ok(dt_call(place->device, place->function, there, n, &out, 1));
+  expect_ok(dt_call(place->device, place->function, there, n, &out, 1, NULL));
   dt_status_t status = dt_session_wait(place->device);
   assert_non_null(status);
   if (!strstr(dt_status_message(status), "(size_programs.c:"))
@@ -290,7 +290,7 @@ static void arguments_stay(void **state) {
   place_t place = open_place(&sizes_update, NULL);
   int64_t n = 6;
   dt_tensor_t *x = marks(&place.rng, n, 2), *there = upload(&place, x), *out = NULL;
-  expect_ok(dt_call(place.device, place.function, &there, 1, &out, 1));
+  expect_ok(dt_call(place.device, place.function, &there, 1, &out, 1, NULL));
   expect_ok(dt_session_wait(place.device)); // some are above 0 now that were not before
   dt_tensor_t *before = download(&place, there), *after = NULL;
   expect_ok(dt_session_wait(place.device));
@@ -298,7 +298,7 @@ static void arguments_stay(void **state) {
   for (int64_t k = 0; k < n; k++)
     above += ((float *)dt_tensor_data(before))[k] > 0;
   assert_true(above > 3);
-  expect_ok(dt_call(place.device, place.function, &there, 1, &out, 1));
+  expect_ok(dt_call(place.device, place.function, &there, 1, &out, 1, NULL));
   expect_told(dt_session_wait(place.device), DT_E_SHAPE, "three at most");
   after = download(&place, there);
   expect_ok(dt_session_wait(place.device));
@@ -327,12 +327,12 @@ static void hear(void *user, const char *line, size_t len) {
 static void run_reader(const subject_t *subject, dt_tensor_t *second, const char *reason) {
   heard_t heard = {.part = reason};
   place_t place = open_place(subject, NULL);
-  expect_ok(dt__log_configure("compile:1"));
-  dt__log_set_sink(hear, &heard);
+  expect_ok(dt_log_configure("compile:1"));
+  dt_log_sink_set(hear, &heard);
   dt_tensor_t *inputs[2] = {tensor_f32(&place.rng, 1, (const int64_t[]){40}), second};
   expect_agree(&place, inputs);
-  dt__log_set_sink(NULL, NULL);
-  expect_ok(dt__log_configure(""));
+  dt_log_sink_set(NULL, NULL);
+  expect_ok(dt_log_configure(""));
   assert_int_equal(stats_of(place.function).readbacks, 2);
   assert_true(heard.told);
   release_all(inputs, 2);

@@ -4,8 +4,10 @@
 // memory go; what the caller captured stays. Answers are right, and in the end nothing is left.
 #include "test/unit/cuda/graph_calls.h"
 
+#include "ductile/experimental.h"
 #include "runtime/base/status.h"
 #include "runtime/exec/session_device.h"
+#include "test/support/report_as_text.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -19,9 +21,9 @@ static dt_runtime_stats_t runtime_stats(dt_runtime_t *runtime) {
   return stats;
 }
 
-static dt_function_stats_t stats_of(dt_function_t *function) {
-  dt_function_stats_t stats = {.struct_size = sizeof(stats)};
-  OK(dt_function_stats(function, &stats));
+static dt_function_counters_t stats_of(dt_function_t *function) {
+  dt_function_counters_t stats = {.struct_size = sizeof(stats)};
+  OK(dt_function_counters(function, &stats));
   return stats;
 }
 
@@ -71,7 +73,7 @@ static float factor(int k) { return 4 * (float)((k + 1) * (k + 1)); }
 static dt_tensor_t *scaled(dt_session_t *session, const scales_t *scales, int k, dt_tensor_t *x,
                            const dt_call_options_t *how) {
   dt_tensor_t *out = NULL;
-  OK(dt_call_with(session, scales->functions[k], &x, 1, &out, 1, how));
+  OK(dt_call(session, scales->functions[k], &x, 1, &out, 1, how));
   return out;
 }
 
@@ -124,7 +126,7 @@ static void variants_go_and_come(void **state) {
     assert_true(stats.evicted_bytes > 0);
     assert_int_equal(stats_of(scales.functions[0]).compiles, 3);
     char *text = NULL;
-    OK(dt_function_explain(scales.functions[0], &text));
+    OK(report_as_text(scales.functions[0], NULL, 0, DT_REPORT_VARIANTS, &text));
     assert_non_null(strstr(text, "3 more went for the runtime's limits on memory\n"));
     dt_text_free(text);
     release_all((dt_tensor_t *[]){host, x}, 2);
@@ -173,11 +175,11 @@ static void shared_copies_count_once(void **state) {
   dt_tensor_t *w = host_f32(MANY, 2, 0), *other = host_f32(MANY, 3, 0);
   dt_function_t *function = function_without(f.runtime, "scale", w);
   dt_tensor_t *outs[2] = {NULL};
-  OK(dt_call(f.session, function, &x, 1, &outs[0], 1));
+  OK(dt_call(f.session, function, &x, 1, &outs[0], 1, NULL));
   uint64_t one = runtime_stats(f.runtime).device_bytes;
   assert_true(one >= MANY * sizeof(float));
   OK(dt_runtime_mode_set(f.runtime, DT_MODE_STRICT_FP, 1));
-  OK(dt_call(f.session, function, &x, 1, &outs[1], 1));
+  OK(dt_call(f.session, function, &x, 1, &outs[1], 1, NULL));
   assert_int_equal(stats_of(function).variants, 2);
   uint64_t both = runtime_stats(f.runtime).device_bytes, code = both - one;
   assert_int_equal(one, MANY * sizeof(float) + code);
@@ -215,7 +217,7 @@ static lookup_t look_up_wrongly(const fixture_t *f) {
   l.table = on_device(f->session, table);
   l.ids = on_device(f->session, ids);
   release_all((dt_tensor_t *[]){table, ids}, 2);
-  OK(dt_call(f->session, l.gather, (dt_tensor_t *[]){l.table, l.ids}, 2, &l.out, 1));
+  OK(dt_call(f->session, l.gather, (dt_tensor_t *[]){l.table, l.ids}, 2, &l.out, 1, NULL));
   return l;
 }
 
@@ -338,12 +340,12 @@ static void nothing_waits_for_what_goes(void **state) {
   uint64_t waits = fake_cuda_calls(DT_CUDA_SYM_stream_synchronize);
   for (int k = 0; k < MANY; k++) {
     functions[k] = function_without(f.runtime, "pieces", NULL);
-    OK(dt_call_with(f.session, functions[k], &x, 1, &outs[k], 1, k % 2 ? &as_graph : NULL));
+    OK(dt_call(f.session, functions[k], &x, 1, &outs[k], 1, k % 2 ? &as_graph : NULL));
   }
   for (int k = 0; k < 30; k++) { // each asks what is done
     dt_tensor_release(again);
     again = NULL;
-    OK(dt_call(f.session, functions[MANY - 1], &x, 1, &again, 1));
+    OK(dt_call(f.session, functions[MANY - 1], &x, 1, &again, 1, NULL));
   }
   assert_true(runtime_stats(f.runtime).evicted_variants >= MANY - 1);
   assert_true(fake_cuda_calls(DT_CUDA_SYM_module_unload) > 0);
@@ -378,7 +380,7 @@ static void refusals_of_the_driver_lose_nothing(void **state) {
       for (int k = 0; k < 12; k++) {
         dt_tensor_t *out = NULL;
         dt_status_t status =
-            dt_call(f.session, functions[k % 4], (dt_tensor_t *[]){table, ids}, 2, &out, 1);
+            dt_call(f.session, functions[k % 4], (dt_tensor_t *[]){table, ids}, 2, &out, 1, NULL);
         assert_true(!status || dt_status_code(status) == DT_E_NO_MEMORY);
         dt_status_free(status);
         dt_tensor_release(out);
@@ -407,9 +409,9 @@ static void what_was_captured_stays(void **state) {
   scales_t scales = make_scales(f.runtime);
   dt_tensor_t *host = host_f32(N, 1, 1), *x = on_device(second, host), *out = NULL;
   OK(dt_session_wait(second));
-  OK(dt_call(lent, add, (dt_tensor_t *[]){x, x}, 2, &out, 1));
+  OK(dt_call(lent, add, (dt_tensor_t *[]){x, x}, 2, &out, 1, NULL));
   set_capturing(lent, true);
-  OK(dt_call(lent, add, (dt_tensor_t *[]){x, x}, 2, &out, 1));
+  OK(dt_call(lent, add, (dt_tensor_t *[]){x, x}, 2, &out, 1, NULL));
   set_capturing(lent, false);
   OK(dt_session_wait(lent));
   assert_int_equal(dt_session_bytes(lent), PAGES);
@@ -467,17 +469,17 @@ static void idle_sessions_give(void **state) {
   dt_tensor_t *host = host_f32(LARGE, 1, 1), *x = on_device(f.session, host);
   dt_tensor_t *y = on_device(second, host), *outs[3] = {NULL};
   OK(dt_session_wait(second));
-  OK(dt_call(f.session, add, (dt_tensor_t *[]){x, x}, 2, &outs[0], 1));
+  OK(dt_call(f.session, add, (dt_tensor_t *[]){x, x}, 2, &outs[0], 1, NULL));
   assert_int_equal(dt_session_bytes(f.session), PAGES);
   f.runtime->budget.max_bytes[DT_MEMORY_DEVICE] = PAGES + PAGES / 2;
-  OK(dt_call(second, add, (dt_tensor_t *[]){y, y}, 2, &outs[1], 1));
+  OK(dt_call(second, add, (dt_tensor_t *[]){y, y}, 2, &outs[1], 1, NULL));
   assert_int_equal(dt_session_bytes(f.session), PAGES); // at work
   assert_int_equal(runtime_stats(f.runtime).trims, 0);
   expect_ramp(f.session, outs[0], LARGE, 2, 2);
   dt__budget_keep(&f.runtime->budget);
   assert_int_equal(dt_session_bytes(f.session), 0);
   assert_int_equal(runtime_stats(f.runtime).trims, 1);
-  OK(dt_call(f.session, add, (dt_tensor_t *[]){x, x}, 2, &outs[2], 1));
+  OK(dt_call(f.session, add, (dt_tensor_t *[]){x, x}, 2, &outs[2], 1, NULL));
   expect_ramp(f.session, outs[2], LARGE, 2, 2);
   expect_ramp(second, outs[1], LARGE, 2, 2);
   OK(dt_session_trim(second));
@@ -521,7 +523,7 @@ static void graphs_go_and_come(void **state) {
       }
       release_all(outs, FUNCTIONS);
     }
-    dt_session_stats_t session = session_stats(f.session);
+    dt_session_counters_t session = session_stats(f.session);
     dt_runtime_stats_t stats = runtime_stats(f.runtime);
     assert_int_equal(session.graph_calls, 4 * FUNCTIONS);
     assert_true(stats.evicted_graphs > FUNCTIONS);
@@ -596,11 +598,11 @@ static dt_status_t round_of(caller_t *c, dt_session_t *session, dt_tensor_t *x, 
   int k = (5 * i + c->id) % FUNCTIONS;
   float data[N];
   if (i % 4 == 0) {
-    DT_TRY(dt_call(session, c->gather, (dt_tensor_t *[]){x, bad}, 2, &lost, 1));
+    DT_TRY(dt_call(session, c->gather, (dt_tensor_t *[]){x, bad}, 2, &lost, 1, NULL));
     dt_tensor_release(lost);
   }
   dt_status_t status =
-      dt_call_with(session, c->scales->functions[k], &x, 1, &out, 1, i % 2 ? &as_graph : NULL);
+      dt_call(session, c->scales->functions[k], &x, 1, &out, 1, i % 2 ? &as_graph : NULL);
   if (!status)
     status = dt_tensor_read(session, out, data, sizeof(data));
   if (dt_status_code(status) == DT_E_RANGE &&

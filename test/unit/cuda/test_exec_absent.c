@@ -28,9 +28,9 @@ static void devices_are_refused(void **state) {
   assert_int_equal(count, 0);
   expect_absent(dt_device_info(runtime, DT_CUDA, 0, &info));
   dt_session_options_t options = {.device = DT_CUDA};
-  expect_absent(dt_session_create_on(runtime, &options, &session));
+  expect_absent(dt_session_create(runtime, &options, &session));
   assert_null(session);
-  assert_null(dt_session_create_on(runtime, NULL, &session));
+  assert_null(dt_session_create(runtime, NULL, &session));
   dt_session_destroy(session);
   dt_runtime_release(runtime);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls on a device, from the public interface down to the fake driver: order without waiting,
 // results that outlive everything, numbers read back, checks told later, constants.
+#include "ductile/experimental.h"
 #include "test/unit/cuda/exec_fake.h"
 
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 
 static dt_tensor_t *call(fixture_t *f, dt_function_t *function, dt_tensor_t **inputs, uint32_t n) {
   dt_tensor_t *out = NULL;
-  OK(dt_call(f->session, function, inputs, n, &out, 1));
+  OK(dt_call(f->session, function, inputs, n, &out, 1, NULL));
   return out;
 }
 
@@ -22,9 +23,9 @@ static void expect_line(dt_session_t *session, dt_tensor_t *tensor, int64_t n, f
       fail_msg("element %lld: got %f", (long long)k, (double)data[k]);
 }
 
-static dt_function_stats_t stats_of(dt_function_t *function) {
-  dt_function_stats_t stats = {.struct_size = sizeof(stats)};
-  OK(dt_function_stats(function, &stats));
+static dt_function_counters_t stats_of(dt_function_t *function) {
+  dt_function_counters_t stats = {.struct_size = sizeof(stats)};
+  OK(dt_function_counters(function, &stats));
   return stats;
 }
 
@@ -48,7 +49,7 @@ static void calls_are_queued_and_read_in_order(void **state) {
     dt_tensor_release(x); // while it is in use
     dt_tensor_release(once);
     dt_tensor_t *given[1] = {twice};
-    TOLD(dt_call(f.session, add, (dt_tensor_t *[]){twice, twice}, 2, given, 1), DT_E_ARGUMENT,
+    TOLD(dt_call(f.session, add, (dt_tensor_t *[]){twice, twice}, 2, given, 1, NULL), DT_E_ARGUMENT,
          "overlaps");
     assert_int_equal(fake_cuda_calls(DT_CUDA_SYM_stream_synchronize), waits);
     assert_int_equal(dt_tensor_device(twice), DT_CUDA);
@@ -127,7 +128,7 @@ static void sessions_are_ordered_by_events(void **state) {
     assert_true(done); // not recorded yet
     OK(dt_event_record(f.session, made));
     OK(dt_event_wait(other, made));
-    OK(dt_call(other, add, (dt_tensor_t *[]){sum, sum}, 2, &more, 1));
+    OK(dt_call(other, add, (dt_tensor_t *[]){sum, sum}, 2, &more, 1, NULL));
     OK(dt_event_record(other, used));
     OK(dt_event_wait(f.session, used));
     dt_tensor_release(sum); // goes back behind the other session's use
@@ -154,7 +155,7 @@ static void a_missing_event_is_seen_by_the_fake(void **state) {
   OK(dt_function_prepare(
       add, &(dt_prepare_options_t){.device = DT_CUDA})); // loading waits for everything
   dt_tensor_t *host = host_f32(100, 0, 1), *x = on_device(f.session, host), *sum = NULL;
-  OK(dt_call(other, add, (dt_tensor_t *[]){x, x}, 2, &sum, 1));
+  OK(dt_call(other, add, (dt_tensor_t *[]){x, x}, 2, &sum, 1, NULL));
   assert_true(fake_cuda_violations(NULL) > 0);
   OK(dt_session_wait(f.session));
   OK(dt_session_wait(other));
@@ -199,17 +200,18 @@ static void a_capture_allows_plain_launches(void **state) {
   int64_t n = 1 << 20;
   OK(dt_tensor_create_on(lent, DT_F32, 1, &n, &large));
   OK(dt_tensor_create_on(lent, DT_F32, 1, &n, &dead));
-  OK(dt_call(lent, add, (dt_tensor_t *[]){x, x}, 2, &out, 1));
+  OK(dt_call(lent, add, (dt_tensor_t *[]){x, x}, 2, &out, 1, NULL));
   OK(dt_function_prepare(gather, &(dt_prepare_options_t){.device = DT_CUDA}));
   OK(dt_function_prepare(select, &(dt_prepare_options_t){.device = DT_CUDA}));
   set_capturing(lent, true);
-  OK(dt_call(lent, add, (dt_tensor_t *[]){x, x}, 2, &out, 1));
-  TOLD(dt_call(lent, add, (dt_tensor_t *[]){x, x}, 2, &fresh, 1), DT_E_UNSUPPORTED, "captured");
-  TOLD(dt_call(lent, add, (dt_tensor_t *[]){large, large}, 2, &dead, 1), DT_E_UNSUPPORTED,
+  OK(dt_call(lent, add, (dt_tensor_t *[]){x, x}, 2, &out, 1, NULL));
+  TOLD(dt_call(lent, add, (dt_tensor_t *[]){x, x}, 2, &fresh, 1, NULL), DT_E_UNSUPPORTED,
+       "captured");
+  TOLD(dt_call(lent, add, (dt_tensor_t *[]){large, large}, 2, &dead, 1, NULL), DT_E_UNSUPPORTED,
        "larger sizes");
-  TOLD(dt_call(lent, gather, (dt_tensor_t *[]){x, at}, 2, &fresh, 1), DT_E_UNSUPPORTED,
+  TOLD(dt_call(lent, gather, (dt_tensor_t *[]){x, at}, 2, &fresh, 1, NULL), DT_E_UNSUPPORTED,
        "checks data");
-  TOLD(dt_call(lent, select, &x, 1, &fresh, 1), DT_E_UNSUPPORTED, "captured");
+  TOLD(dt_call(lent, select, &x, 1, &fresh, 1, NULL), DT_E_UNSUPPORTED, "captured");
   TOLD(dt_tensor_create_on(lent, DT_F32, 1, &n, &fresh), DT_E_UNSUPPORTED, "captured");
   TOLD(dt_tensor_copy(lent, host, x), DT_E_UNSUPPORTED, "captured");
   TOLD(dt_session_wait(lent), DT_E_UNSUPPORTED, "captured");
@@ -339,18 +341,18 @@ static void arguments_elsewhere_are_refused(void **state) {
   dt_function_t *add = function_named(f.runtime, "add", NULL);
   dt_tensor_t *host = host_f32(8, 0, 1), *x = on_device(f.session, host), *out = NULL;
   dt_session_t *cpu = NULL, *second = NULL;
-  OK(dt_session_create(f.runtime, &cpu));
+  OK(dt_session_create(f.runtime, NULL, &cpu));
   OK(open_session(f.runtime, 1, NULL, &second));
-  TOLD(dt_call(second, add, (dt_tensor_t *[]){host, x}, 2, &out, 1), DT_E_ARGUMENT,
+  TOLD(dt_call(second, add, (dt_tensor_t *[]){host, x}, 2, &out, 1, NULL), DT_E_ARGUMENT,
        "argument 1 \"b\": on CUDA device 0, and the session runs on CUDA device 1; copy it there "
        "by dt_tensor_copy");
-  TOLD(dt_call(cpu, add, (dt_tensor_t *[]){x, x}, 2, &out, 1), DT_E_ARGUMENT,
+  TOLD(dt_call(cpu, add, (dt_tensor_t *[]){x, x}, 2, &out, 1, NULL), DT_E_ARGUMENT,
        "on CUDA device 0, and the session runs on the CPU");
-  TOLD(dt_call(second, add, (dt_tensor_t *[]){x, x}, 2, &out, 1), DT_E_ARGUMENT,
+  TOLD(dt_call(second, add, (dt_tensor_t *[]){x, x}, 2, &out, 1, NULL), DT_E_ARGUMENT,
        "on CUDA device 0, and the session runs on CUDA device 1");
   assert_int_equal(stats_of(add).compiles, 0);
   out = host;
-  TOLD(dt_call(f.session, add, (dt_tensor_t *[]){x, x}, 2, &out, 1), DT_E_ARGUMENT,
+  TOLD(dt_call(f.session, add, (dt_tensor_t *[]){x, x}, 2, &out, 1, NULL), DT_E_ARGUMENT,
        "output 0 is on the CPU");
   TOLD(dt_tensor_copy(second, x, host), DT_E_ARGUMENT, "from: on CUDA device 0");
   OK(dt_session_wait(f.session));
@@ -405,7 +407,7 @@ static void the_evaluator_stays_on_the_cpu(void **state) {
   dt_function_t *slow = NULL;
   OK(dt_function_create(f.runtime, select_program, NULL, &options, &slow));
   dt_tensor_t *host = host_f32(8, 0, 1), *x = on_device(f.session, host), *out = NULL;
-  TOLD(dt_call(f.session, slow, &x, 1, &out, 1), DT_E_UNSUPPORTED, "on the CPU only");
+  TOLD(dt_call(f.session, slow, &x, 1, &out, 1, NULL), DT_E_UNSUPPORTED, "on the CPU only");
   TOLD(dt_function_prepare(slow, &(dt_prepare_options_t){.device = DT_CUDA}), DT_E_UNSUPPORTED,
        "on the CPU only");
   release_all((dt_tensor_t *[]){host, x}, 2);
@@ -443,19 +445,19 @@ static void failed_checks_are_told_later(void **state) {
   dt_tensor_t *ids = host_i64(3, good), *x = on_device(f.session, ids);
   dt_tensor_t *wrong = host_i64(3, bad), *y = on_device(f.session, wrong);
   dt_tensor_t *out[4] = {NULL};
-  OK(dt_call(f.session, gather, (dt_tensor_t *[]){table, x}, 2, &out[0], 1));
-  OK(dt_call(f.session, gather, (dt_tensor_t *[]){table, y}, 2, &out[1], 1));
+  OK(dt_call(f.session, gather, (dt_tensor_t *[]){table, x}, 2, &out[0], 1, NULL));
+  OK(dt_call(f.session, gather, (dt_tensor_t *[]){table, y}, 2, &out[1], 1, NULL));
   float data[3];
   TOLD(dt_tensor_read(f.session, out[0], data, sizeof(data)), DT_E_RANGE, "index of ids: 7");
   OK(dt_tensor_read(f.session, out[0], data, sizeof(data))); // told once
   assert_true(data[0] == 12 && data[1] == 10 && data[2] == 11);
-  OK(dt_call(f.session, gather, (dt_tensor_t *[]){table, y}, 2, &out[2], 1));
+  OK(dt_call(f.session, gather, (dt_tensor_t *[]){table, y}, 2, &out[2], 1, NULL));
   TOLD(dt_session_wait(f.session), DT_E_RANGE, "function gather");
   OK(dt_session_wait(f.session));
   // The next call tells it, once the device has come so far.
   dt_tensor_release(out[2]);
   out[2] = NULL;
-  OK(dt_call(f.session, gather, (dt_tensor_t *[]){table, y}, 2, &out[2], 1));
+  OK(dt_call(f.session, gather, (dt_tensor_t *[]){table, y}, 2, &out[2], 1, NULL));
   dt_event_t *event = NULL;
   bool done = false;
   OK(dt_event_create(f.session, &event));
@@ -463,10 +465,10 @@ static void failed_checks_are_told_later(void **state) {
   while (!done)
     OK(dt_event_query(event, &done));
   dt_event_destroy(event);
-  TOLD(dt_call(f.session, gather, (dt_tensor_t *[]){table, x}, 2, &out[3], 1), DT_E_RANGE,
+  TOLD(dt_call(f.session, gather, (dt_tensor_t *[]){table, x}, 2, &out[3], 1, NULL), DT_E_RANGE,
        "an earlier call of this session");
   assert_null(out[3]);
-  OK(dt_call(f.session, gather, (dt_tensor_t *[]){table, x}, 2, &out[3], 1));
+  OK(dt_call(f.session, gather, (dt_tensor_t *[]){table, x}, 2, &out[3], 1, NULL));
   OK(dt_session_wait(f.session));
   release_all((dt_tensor_t *[]){host, table, ids, x, wrong, y, out[0], out[1], out[2], out[3]}, 10);
   dt_function_release(gather);
@@ -489,7 +491,7 @@ static void records_are_used_again_when_done(void **state) {
     dt_tensor_t *out = NULL;
     bool fails = k % 100 == 42;
     dt_status_t status =
-        dt_call(f.session, gather, (dt_tensor_t *[]){table, fails ? y : x}, 2, &out, 1);
+        dt_call(f.session, gather, (dt_tensor_t *[]){table, fails ? y : x}, 2, &out, 1, NULL);
     failures += status != NULL;
     asked += fails && !status;
     if (status)
@@ -587,9 +589,9 @@ static void devices_are_counted_and_described(void **state) {
   assert_int_equal(info.processors, 2);
   TOLD(dt_device_info(runtime, DT_CUDA, 7, &info), DT_E_UNSUPPORTED, "device 7 of 2");
   dt_session_t *session = NULL;
-  TOLD(dt_session_create_on(runtime, &(dt_session_options_t){.ordinal = 1}, &session),
-       DT_E_ARGUMENT, "ordinal");
-  OK(dt_session_create_on(runtime, NULL, &session));
+  TOLD(dt_session_create(runtime, &(dt_session_options_t){.ordinal = 1}, &session), DT_E_ARGUMENT,
+       "ordinal");
+  OK(dt_session_create(runtime, NULL, &session));
   OK(dt_session_wait(session));
   assert_null(dt_session_stream(session));
   dt_session_destroy(session);

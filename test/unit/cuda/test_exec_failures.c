@@ -35,7 +35,7 @@ static void use_function(fixture_t *f, const char *name, dt_tensor_t **inputs, u
                          dt_tensor_t *w) {
   dt_function_t *function = function_named(f->runtime, name, w);
   dt_tensor_t *out = NULL;
-  if (went(dt_call(f->session, function, inputs, n, &out, 1))) {
+  if (went(dt_call(f->session, function, inputs, n, &out, 1, NULL))) {
     size_t bytes = (size_t)dt_tensor_count(out) * 4;
     void *data = dt__alloc(bytes);
     if (went(dt_tensor_read(f->session, out, data, bytes)) && strcmp(name, "add") == 0)
@@ -154,7 +154,7 @@ static void live_short(dt_runtime_t *runtime, dt_function_t *const *functions, d
   good = good && went(dt_tensor_copy(session, host, x));
   for (uint32_t k = 0; good && k < 3; k++) {
     dt_tensor_t *inputs[] = {x, x};
-    good = went(dt_call(session, functions[k], inputs, k ? 1 : 2, &out[k], 1));
+    good = went(dt_call(session, functions[k], inputs, k ? 1 : 2, &out[k], 1, NULL));
   }
   if (good)
     good = went(dt_tensor_read(session, out[0], data, sizeof(data)));
@@ -205,15 +205,16 @@ static void the_cpu_goes_on(void **state) {
   dt_tensor_t *host = host_f32(8, 0, 1), *x = on_device(f.session, host), *out = NULL;
   dt_tensor_t *inputs[] = {x, x}, *hosts[] = {host, host};
   fake_cuda_fail(DT_CUDA_SYM_launch, 0, DT_CU_ILLEGAL_ADDRESS, true);
-  TOLD(dt_call(f.session, add, inputs, 2, &out, 1), DT_E_DEVICE, "context is lost");
+  TOLD(dt_call(f.session, add, inputs, 2, &out, 1, NULL), DT_E_DEVICE, "context is lost");
   uint64_t calls = fake_cuda_calls(DT_CUDA_SYM_context_push);
-  TOLD(dt_call(f.session, add, inputs, 2, &out, 1), DT_E_DEVICE, "earlier call on this device");
+  TOLD(dt_call(f.session, add, inputs, 2, &out, 1, NULL), DT_E_DEVICE,
+       "earlier call on this device");
   TOLD(dt_session_wait(f.session), DT_E_DEVICE, "lost");
   assert_int_equal(fake_cuda_calls(DT_CUDA_SYM_context_push), calls);
 #ifdef DT_HAVE_LLVM
   dt_session_t *cpu = NULL;
-  OK(dt_session_create(f.runtime, &cpu));
-  OK(dt_call(cpu, add, hosts, 2, &out, 1));
+  OK(dt_session_create(f.runtime, NULL, &cpu));
+  OK(dt_call(cpu, add, hosts, 2, &out, 1, NULL));
   assert_true(((float *)dt_tensor_data(out))[7] == 14);
   dt_tensor_release(out);
   dt_session_destroy(cpu);

@@ -4,6 +4,7 @@
 // driver that they make fails in turn, once and for good. Where it fails once, what was asked for
 // next works, and nothing stays behind but what the driver did not take back; where the context is
 // lost, each later call says so at once. test_exec_failures.c samples a larger life.
+#include "ductile/experimental.h"
 #include "test/unit/cuda/graph_calls.h"
 
 #include <string.h>
@@ -46,7 +47,7 @@ static bool again_at(dt_status_t status, int line) {
 static void run(sweep_t *s, dt_session_t *session, dt_function_t *add, dt_tensor_t *x) {
   dt_tensor_t *inputs[] = {x, x}, *out = NULL;
   float data[COUNT] = {0};
-  if (GOES(s, dt_call(session, add, inputs, 2, &out, 1)) &&
+  if (GOES(s, dt_call(session, add, inputs, 2, &out, 1, NULL)) &&
       GOES(s, dt_tensor_read(session, out, data, sizeof(data))))
     for (uint32_t k = 0; k < COUNT; k++)
       assert_true(data[k] == 2 * (float)k);
@@ -82,7 +83,7 @@ static dt_tensor_t *run_graph(sweep_t *s, dt_session_t *session, dt_function_t *
                               uint32_t n_inputs, dt_tensor_t *x, int64_t n) {
   static float data[MOST];
   dt_tensor_t *part = first_of(x, n), *inputs[] = {part, part}, *out = NULL;
-  if (GOES(s, dt_call_with(session, function, inputs, n_inputs, &out, 1, &as_graph)) &&
+  if (GOES(s, dt_call(session, function, inputs, n_inputs, &out, 1, &as_graph)) &&
       GOES(s, dt_tensor_read(session, out, data, (size_t)n * sizeof(float))))
     for (int64_t k = 0; k < n; k++)
       assert_true(data[k] == 2 * (float)k);
@@ -104,7 +105,7 @@ static void run_graphs(sweep_t *s, dt_session_t *session, dt_function_t *add, dt
     dt_tensor_release(run_graph(s, session, pieces, 1, x, n));
   dt_tensor_release(held);
   dt_tensor_t *on_host = host_f32(6, 0, 1), *staged[] = {on_host, on_host}, *sum = NULL;
-  (void)GOES(s, dt_call_with(session, add, staged, 2, &sum, 1, &as_graph));
+  (void)GOES(s, dt_call(session, add, staged, 2, &sum, 1, &as_graph));
   release_all((dt_tensor_t *[]){on_host, sum}, 2);
   held = run_graph(s, session, add, 2, x, 9);
   if (held && GOES(s, dt_tensor_keep(session, held, &kept)))
@@ -128,7 +129,7 @@ static void live_graphs(sweep_t *s, dt_tensor_t *host) {
       GOES(s, dt_tensor_create_on(session, DT_F32, 1, dt_tensor_sizes(host), &x)) &&
       GOES(s, dt_tensor_copy(session, host, x))) {
     run_graphs(s, session, add, pieces, x);
-    dt_session_stats_t stats = session_stats(session);
+    dt_session_counters_t stats = session_stats(session);
     if (s->expected != DT_E_DEVICE)
       assert_true(stats.graph_calls >= 12); // of 13; that which failed may have been one
     (void)GOES(s, dt_session_wait(session));

@@ -17,7 +17,7 @@ typedef struct caller_t {
 static dt_status_t call_and_read(dt_session_t *session, dt_function_t *function,
                                  dt_tensor_t **inputs, uint32_t n, float *data) {
   dt_tensor_t *out = NULL;
-  dt_status_t status = dt_call(session, function, inputs, n, &out, 1);
+  dt_status_t status = dt_call(session, function, inputs, n, &out, 1, NULL);
   if (!status)
     status = dt_tensor_read(session, out, data, 64 * sizeof(float));
   dt_tensor_release(out);

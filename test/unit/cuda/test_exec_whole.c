@@ -2,6 +2,7 @@
 // Whole calls on a device, from the traced program to read results, against the reference
 // evaluator. Where DUCTILE_CUDA names the fake driver, it interprets the PTX; on a machine with a
 // GPU the program runs on that as well.
+#include "ductile/experimental.h"
 #include "test/unit/exec/exec_test.h"
 
 #include <stdio.h>
@@ -20,9 +21,9 @@ static place_t open_place(void) {
   place_t place = {.rng = {77}};
   dt_runtime_options_t options = {.threads = 1, .compile_threads = 2};
   expect_ok(dt_runtime_create(&options, &place.runtime));
-  expect_ok(dt_session_create(place.runtime, &place.host));
+  expect_ok(dt_session_create(place.runtime, NULL, &place.host));
   dt_session_options_t on = {.struct_size = sizeof(on), .device = DT_CUDA};
-  expect_ok(dt_session_create_on(place.runtime, &on, &place.device));
+  expect_ok(dt_session_create(place.runtime, &on, &place.device));
   return place;
 }
 
@@ -54,9 +55,9 @@ static void compare(place_t *place, dt_function_t *function, dt_function_t *orac
   dt_tensor_t *there[4] = {NULL}, *got = NULL, *staged = NULL, *want = NULL;
   for (uint32_t k = 0; k < subject->n_inputs; k++)
     there[k] = upload(place, inputs[k]);
-  expect_ok(dt_call(place->device, function, there, subject->n_inputs, &got, 1));
-  expect_ok(dt_call(place->device, function, inputs, subject->n_inputs, &staged, 1));
-  expect_ok(dt_call(place->host, oracle, inputs, subject->n_inputs, &want, 1));
+  expect_ok(dt_call(place->device, function, there, subject->n_inputs, &got, 1, NULL));
+  expect_ok(dt_call(place->device, function, inputs, subject->n_inputs, &staged, 1, NULL));
+  expect_ok(dt_call(place->host, oracle, inputs, subject->n_inputs, &want, 1, NULL));
   dt_tensor_t *back = download(place, got), *back_staged = download(place, staged);
   expect_ok(dt_session_wait(place->device));
   expect_close(back, want, 1e-5, 1e-4, subject->name);
@@ -195,12 +196,12 @@ static void numbers_stay_on_the_host(void **state) {
   dt_tensor_t *x = tensor_full(1, 1, &n), *there = upload(&place, x);
   for (uint32_t k = 0; k < 2; k++) {
     dt_tensor_t *by = tensor_i64(0, NULL, &numbers[k]), *out = NULL;
-    expect_ok(dt_call(place.device, function, (dt_tensor_t *[]){there, by}, 2, &out, 1));
+    expect_ok(dt_call(place.device, function, (dt_tensor_t *[]){there, by}, 2, &out, 1, NULL));
     dt_tensor_t *got = download(&place, out);
     dt_tensor_t *want = tensor_full(1 + (float)numbers[k], 1, &n);
     expect_close(got, want, 0, 0, "shift");
     dt_tensor_t *wrong = upload(&place, by), *none = NULL;
-    expect_told(dt_call(place.device, function, (dt_tensor_t *[]){there, wrong}, 2, &none, 1),
+    expect_told(dt_call(place.device, function, (dt_tensor_t *[]){there, wrong}, 2, &none, 1, NULL),
                 DT_E_ARGUMENT, "a number that calls bring is a host tensor");
     dt_tensor_release(by);
     dt_tensor_release(wrong);
@@ -246,7 +247,7 @@ static void integers_stay_on_the_host(void **state) {
     dt_tensor_t *x = tensor_full(1, 1, &n), *there = upload(&place, x), *out = NULL;
     dt_tensor_t *in[2] = {shape, k & 1 ? x : there};
     expect_ok(dt_step_begin(place.device));
-    expect_ok(dt_call_with(place.device, function, in, 2, &out, 1, &modes[k / 2 % 2]));
+    expect_ok(dt_call(place.device, function, in, 2, &out, 1, &modes[k / 2 % 2]));
     dt_tensor_t *got = download(&place, out);
     dt_tensor_t *want = tensor_full(1 + (float)(sizes[0] + sizes[1]), 2, sizes);
     expect_close(got, want, 0, 0, "reshape");
@@ -254,9 +255,9 @@ static void integers_stay_on_the_host(void **state) {
     out = NULL;
     in[0] = wrong;
     expect_told(
-        dt_call(place.device, function, in, 2, &out, 1), DT_E_ARGUMENT,
+        dt_call(place.device, function, in, 2, &out, 1, NULL), DT_E_ARGUMENT,
         "argument 0 \"shape\": on CUDA device 0; a number that calls bring is a host tensor");
-    expect_told(dt_call(place.host, function, (dt_tensor_t *[]){wrong, x}, 2, &out, 1),
+    expect_told(dt_call(place.host, function, (dt_tensor_t *[]){wrong, x}, 2, &out, 1, NULL),
                 DT_E_ARGUMENT, "argument 0 \"shape\": on CUDA device 0");
     dt_tensor_release(shape);
     dt_tensor_release(wrong);
@@ -266,7 +267,7 @@ static void integers_stay_on_the_host(void **state) {
     dt_tensor_release(want);
   }
   assert_int_equal(variants_of(function), 1);
-  dt_function_stats_t stats = stats_of(function);
+  dt_function_counters_t stats = stats_of(function);
   assert_int_equal(stats.graph_calls, 2 * N_EDGES);
   dt_function_release(function);
   close_place(&place);
@@ -291,8 +292,8 @@ static void inputs_on_the_host_keep_their_strides(void **state) {
                              .data = (float *)dt_tensor_data(base) + (k ? 3 : 18)};
     dt_tensor_t *x = NULL, *got = NULL, *want = NULL;
     expect_ok(dt_tensor_create(&desc, &x));
-    expect_ok(dt_call(place.device, function, &x, 1, &got, 1));
-    expect_ok(dt_call(place.host, oracle, &x, 1, &want, 1));
+    expect_ok(dt_call(place.device, function, &x, 1, &got, 1, NULL));
+    expect_ok(dt_call(place.host, oracle, &x, 1, &want, 1, NULL));
     dt_tensor_t *back = download(&place, got);
     expect_close(back, want, 1e-5, 1e-4, "strides");
     dt_tensor_release(back);
@@ -314,7 +315,7 @@ static void a_wrong_index_is_told(void **state) {
   const int64_t sizes[] = {3, 4}, n = 2, ids[] = {1, 9};
   dt_tensor_t *table = tensor_f32(&place.rng, 2, sizes), *at = tensor_i64(1, &n, ids);
   dt_tensor_t *inputs[] = {upload(&place, table), upload(&place, at)}, *out = NULL;
-  expect_ok(dt_call(place.device, function, inputs, 2, &out, 1));
+  expect_ok(dt_call(place.device, function, inputs, 2, &out, 1, NULL));
   expect_told(dt_session_wait(place.device), DT_E_RANGE, "9 is outside [-3, 3)");
   expect_ok(dt_session_wait(place.device));
   dt_tensor_release(table);

@@ -4,22 +4,23 @@
 // sessions.
 #include "test/unit/cuda/graph_calls.h"
 
+#include "ductile/experimental.h"
 #include "runtime/base/memory.h"
 #include "runtime/exec/exec.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static dt_function_stats_t stats_of(dt_function_t *function) {
-  dt_function_stats_t stats = {.struct_size = sizeof(stats)};
-  OK(dt_function_stats(function, &stats));
+static dt_function_counters_t stats_of(dt_function_t *function) {
+  dt_function_counters_t stats = {.struct_size = sizeof(stats)};
+  OK(dt_function_counters(function, &stats));
   return stats;
 }
 
 static void expect_skip(dt_session_t *session, dt_function_t *function, uint64_t skips,
                         const char *why) {
-  dt_session_stats_t stats = session_stats(session);
-  dt_function_stats_t own = stats_of(function);
+  dt_session_counters_t stats = session_stats(session);
+  dt_function_counters_t own = stats_of(function);
   assert_int_equal(stats.graph_skips, skips);
   assert_non_null(stats.graph_skip);
   assert_non_null(own.graph_skip);
@@ -45,7 +46,7 @@ static void one_graph_serves_every_size(void **state) {
       expect_ramp(f.session, sum, dt_tensor_count(x), 2, 2);
       release_all((dt_tensor_t *[]){x, sum}, 2);
     }
-    dt_session_stats_t stats = session_stats(f.session);
+    dt_session_counters_t stats = session_stats(f.session);
     assert_int_equal(stats.graph_calls, n);
     assert_int_equal(stats.graph_skips, 0);
     assert_null(stats.graph_skip);
@@ -117,7 +118,7 @@ static void an_equal_call_sets_nothing(void **state) {
     release_all((dt_tensor_t *[]){once, twice}, 2);
     OK(dt_step_begin(f.session));
   }
-  dt_session_stats_t stats = session_stats(f.session);
+  dt_session_counters_t stats = session_stats(f.session);
   assert_int_equal(stats.graph_calls, 10);
   assert_int_equal(stats.unchanged_calls, 8);
   assert_int_equal(stats.nodes_set, 0);
@@ -150,7 +151,7 @@ static void launches_vary_in_number(void **state) {
       dt_tensor_t *out = graph_call(f.session, pieces, 1, x);
       expect_ramp(f.session, out, steps[k][0], 2, 2);
       most = most > steps[k][0] ? most : steps[k][0];
-      dt_session_stats_t stats = session_stats(f.session);
+      dt_session_counters_t stats = session_stats(f.session);
       assert_int_equal(stats.builds, steps[k][1]);
       assert_int_equal(stats.executable_nodes, (most + FAKE_PIECE - 1) / FAKE_PIECE);
       release_all((dt_tensor_t *[]){x, out}, 2);
@@ -207,7 +208,7 @@ static void frozen_sessions_assemble_nothing(void **state) {
   out = graph_call(f.session, add, 2, base); // no graph, and more memory
   expect_ramp(f.session, out, 600000, 2, 2);
   expect_skip(f.session, add, 2, "frozen");
-  dt_session_stats_t stats = session_stats(f.session);
+  dt_session_counters_t stats = session_stats(f.session);
   assert_int_equal(stats.frozen_builds, 2);
   assert_int_equal(stats.frozen_growths, 1);
   dt_tensor_release(out);
@@ -283,7 +284,7 @@ static void the_device_has_no_memory_for_graphs(void **state) {
     expect_ramp(f.session, out, 30, 2, 2);
     dt_tensor_release(out);
   }
-  dt_session_stats_t stats = session_stats(f.session);
+  dt_session_counters_t stats = session_stats(f.session);
   assert_int_equal(stats.graph_calls, 4);
   assert_int_equal(stats.builds, 4);
   assert_int_equal(stats.executables, 1);
@@ -312,10 +313,10 @@ static void a_graph_left_behind_is_set_anew(void **state) {
   OK(dt_session_wait(f.session));
   set_scratch(200000);
   OK(open_session(f.runtime, 0, NULL, &first));
-  OK(dt_call_with(first, pieces, &x, 1, &out, 1, &as_graph));
+  OK(dt_call(first, pieces, &x, 1, &out, 1, &as_graph));
   dt_session_destroy(first); // with its scratch
   OK(open_session(f.runtime, 0, NULL, &second));
-  OK(dt_call_with(second, pieces, &x, 1, &out, 1, &as_graph));
+  OK(dt_call(second, pieces, &x, 1, &out, 1, &as_graph));
   expect_ramp(second, out, 10, 2, 2);
   assert_int_equal(session_stats(second).builds, 0);
   assert_int_equal(session_stats(second).unchanged_calls, 0);
@@ -357,7 +358,7 @@ static void reading_calls_are_a_graph_a_segment(void **state) {
       expect_ramp(f.session, out, positive, 1, 1);
       release_all((dt_tensor_t *[]){host, x, before, out, after}, 5);
     }
-    dt_session_stats_t stats = session_stats(f.session);
+    dt_session_counters_t stats = session_stats(f.session);
     assert_int_equal(stats.graph_skips, 0);
     assert_int_equal(stats.places, 4);
     assert_int_equal(stats.builds, 4);
@@ -378,7 +379,7 @@ static void a_chain_that_ends_early_leaves_a_path(void **state) {
   dt_tensor_t *host = host_f32(10, -4, 1), *x = on_device(f.session, host), *none = NULL;
   for (uint32_t k = 0; k < 3; k++) {
     fake_cuda_fail(DT_CUDA_SYM_copy_to_host, 0, DT_CU_OUT_OF_MEMORY, false);
-    TOLD(dt_call_with(f.session, select, &x, 1, &none, 1, &as_graph), DT_E_NO_MEMORY, "");
+    TOLD(dt_call(f.session, select, &x, 1, &none, 1, &as_graph), DT_E_NO_MEMORY, "");
     assert_null(none);
     dt_tensor_t *out = graph_call(f.session, select, 1, x);
     expect_ramp(f.session, out, 5, 1, 1);
@@ -415,7 +416,7 @@ static void paths_have_an_end(void **state) {
       OK(dt_step_begin(f.session));
     out = graph_call(f.session, pieces, 1, x);
     expect_ramp(f.session, out, 10, 2, 2);
-    dt_session_stats_t stats = session_stats(f.session);
+    dt_session_counters_t stats = session_stats(f.session);
     assert_int_equal(stats.graph_skips, 1);
     assert_int_equal(stats.path_length, 1);
     assert_int_equal(stats.generation, 2);
@@ -438,15 +439,15 @@ static void captured_and_switched_off(void **state) {
   dt_tensor_release(graph_call(lent, add, 2, x));
   OK(dt_tensor_create_on(lent, DT_F32, 1, dt_tensor_sizes(x), &out));
   set_capturing(lent, true);
-  OK(dt_call_with(lent, add, (dt_tensor_t *[]){x, x}, 2, &out, 1, &as_graph));
+  OK(dt_call(lent, add, (dt_tensor_t *[]){x, x}, 2, &out, 1, &as_graph));
   set_capturing(lent, false);
   expect_ramp(lent, out, 10, 2, 2);
   expect_skip(lent, add, 1, "captures");
   const dt_call_options_t plain = {.mode = DT_CALL_PLAIN}, none = {.mode = (dt_call_mode_t)7};
-  OK(dt_call_with(lent, add, (dt_tensor_t *[]){x, x}, 2, &out, 1, &plain));
+  OK(dt_call(lent, add, (dt_tensor_t *[]){x, x}, 2, &out, 1, &plain));
   assert_int_equal(session_stats(lent).graph_calls, 1);
   assert_int_equal(session_stats(lent).graph_skips, 1);
-  TOLD(dt_call_with(lent, add, (dt_tensor_t *[]){x, x}, 2, &out, 1, &none), DT_E_ARGUMENT,
+  TOLD(dt_call(lent, add, (dt_tensor_t *[]){x, x}, 2, &out, 1, &none), DT_E_ARGUMENT,
        "call mode: 7");
   release_all((dt_tensor_t *[]){host, x, out}, 3);
   dt_function_release(add);
@@ -485,7 +486,7 @@ static void checks_are_told_behind_graphs(void **state) {
     dt_tensor_t *where = host_i64(3, fails ? bad : good), *ids = on_device(f.session, where);
     dt_tensor_t *out = NULL;
     float data[3] = {0};
-    OK(dt_call_with(f.session, gather, (dt_tensor_t *[]){table, ids}, 2, &out, 1, &as_graph));
+    OK(dt_call(f.session, gather, (dt_tensor_t *[]){table, ids}, 2, &out, 1, &as_graph));
     if (fails)
       TOLD(dt_session_wait(f.session), DT_E_RANGE, "gather: index of ids: 10 is outside");
     OK(dt_tensor_read(f.session, out, data, sizeof(data)));
@@ -526,14 +527,14 @@ static uint32_t live(dt_runtime_t *runtime, dt_function_t *add, dt_function_t *p
   for (uint32_t k = 0; k < CALLS; k++) {
     dt_tensor_t *x = parts[k / 2], *inputs[] = {x, x};
     while (lacks_memory(
-        dt_call_with(session, k % 2 ? pieces : add, inputs, k % 2 ? 1 : 2, &out[k], 1, &as_graph),
+        dt_call(session, k % 2 ? pieces : add, inputs, k % 2 ? 1 : 2, &out[k], 1, &as_graph),
         &failed))
       assert_null(out[k]);
   }
   (void)dt__heap_fail_at(0, false);
   for (uint32_t k = 0; k < CALLS; k++)
     expect_ramp(session, out[k], dt_tensor_count(parts[k / 2]), 2, 2);
-  dt_session_stats_t stats = session_stats(session);
+  dt_session_counters_t stats = session_stats(session);
   assert_int_equal(stats.graph_calls + stats.graph_skips, CALLS);
   assert_in_range(stats.graph_skips, 0, 1);
   release_all(out, CALLS);

@@ -4,6 +4,7 @@
 #include "test/unit/cuda/graph_oracle.h"
 
 #include "backend_cuda/exec/session.h"
+#include "ductile/experimental.h"
 #include "runtime/exec/session_device.h"
 #include "test/fake_cuda/fake_cuda.h"
 
@@ -47,8 +48,8 @@ static void sizes_set_arguments(void **state) {
   for (uint64_t k = 0; k < n; k++)
     graph_oracle_compare(&own, 2, sizes[k]);
   assert_true(count_members(own.function) >= 1);
-  dt_session_stats_t stats = {.struct_size = sizeof(stats)};
-  expect_ok(dt_session_stats(own.device, &stats));
+  dt_session_counters_t stats = {.struct_size = sizeof(stats)};
+  expect_ok(dt_session_counters(own.device, &stats));
   assert_int_equal(stats.graph_calls, n);
   assert_int_equal(stats.builds, 1);
   assert_true(stats.nodes_set > 0);
@@ -67,10 +68,10 @@ static dt_status_t products(dt_trace_t *t, const dt_value_t *in, dt_value_t *out
   return NULL;
 }
 
-static dt_session_stats_t called(graph_oracle_t *own, int64_t rows, int64_t columns) {
-  dt_session_stats_t stats = {.struct_size = sizeof(stats)};
+static dt_session_counters_t called(graph_oracle_t *own, int64_t rows, int64_t columns) {
+  dt_session_counters_t stats = {.struct_size = sizeof(stats)};
   graph_oracle_compare(own, 2, (const int64_t[]){rows, columns});
-  expect_ok(dt_session_stats(own->device, &stats));
+  expect_ok(dt_session_counters(own->device, &stats));
   assert_int_equal(stats.graph_skips, 0);
   assert_int_equal(stats.builds, 1);
   return stats;
@@ -83,7 +84,7 @@ static void other_code_is_launched(void **state) {
   static const subject_t of_products = {"products", products, 2, 1, inputs};
   graph_oracle_t own;
   graph_oracle_open(&own, &of_products, 12, 0);
-  dt_session_stats_t first = called(&own, 4, 8), now = called(&own, 5, 9);
+  dt_session_counters_t first = called(&own, 4, 8), now = called(&own, 5, 9);
   assert_int_equal(now.direct_calls, 0); // the same code
   first = called(&own, 4, 8);
   now = called(&own, 200, 70);

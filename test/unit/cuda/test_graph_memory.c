@@ -4,6 +4,7 @@
 // whose generation has ended.
 #include "test/unit/cuda/graph_calls.h"
 
+#include "ductile/experimental.h"
 #include "runtime/exec/session_device.h"
 
 #include <string.h>
@@ -49,7 +50,7 @@ static void the_pool_is_that_of_the_largest_sizes(void **state) {
       chain(&f, add, base, n, k % 7 == 0);
     }
     chain(&f, add, base, largest, true);
-    dt_session_stats_t stats = session_stats(f.session);
+    dt_session_counters_t stats = session_stats(f.session);
     bytes[alone] = stats.pool_bytes;
     assert_int_equal(stats.builds, 2);
     assert_int_equal(stats.live_results, 0);
@@ -102,7 +103,7 @@ static void two_branches_take_what_the_larger_takes(void **state) {
       bool large = alone || k == 1 || (k > 2 && k % 101 == 0);
       generation(&f, &path, large, k % 50 < 2 || large);
     }
-    dt_session_stats_t stats = session_stats(f.session);
+    dt_session_counters_t stats = session_stats(f.session);
     bytes[alone] = stats.pool_bytes;
     assert_int_equal(stats.builds, alone ? 3 : 5); // the first call is of both ways
     assert_int_equal(stats.places, alone ? 3 : 5);
@@ -147,7 +148,7 @@ static void held_results_keep_their_block(void **state) {
     bytes += (uint64_t)sizes[k] * 4;
     live += sizes[k] > 0;
   }
-  dt_session_stats_t stats = session_stats(f.session);
+  dt_session_counters_t stats = session_stats(f.session);
   assert_int_equal(stats.live_results, live);
   assert_int_equal(stats.live_bytes, bytes);
   assert_int_equal(stats.graph_skips, 0);
@@ -195,7 +196,7 @@ static void given_and_kept_tensors_do_not_end(void **state) {
   dt_tensor_t *given = NULL, *kept = NULL, *keep_of_kept = NULL;
   OK(dt_tensor_create_on(f.session, DT_F32, 1, dt_tensor_sizes(x), &given));
   for (uint32_t k = 0; k < 5; k++) {
-    OK(dt_call_with(f.session, add, (dt_tensor_t *[]){x, x}, 2, &given, 1, &as_graph));
+    OK(dt_call(f.session, add, (dt_tensor_t *[]){x, x}, 2, &given, 1, &as_graph));
     dt_tensor_t *sum = graph_call(f.session, add, 2, given);
     OK(dt_tensor_keep(f.session, sum, &kept));
     OK(dt_step_begin(f.session));
@@ -227,14 +228,13 @@ static void ended_results_say_so(void **state) {
   dt_tensor_t *first = graph_call(f.session, add, 2, x), *sum = graph_call(f.session, add, 2, x);
   OK(dt_step_begin(f.session));
   float data[100];
-  TOLD(dt_call(f.session, add, (dt_tensor_t *[]){x, sum}, 2, &out, 1), DT_E_STATE, ENDED);
-  TOLD(dt_call(f.session, add, (dt_tensor_t *[]){x, sum}, 2, &out, 1), DT_E_STATE, "b");
-  TOLD(dt_call_with(f.session, add, (dt_tensor_t *[]){sum, x}, 2, &out, 1, &as_graph), DT_E_STATE,
+  TOLD(dt_call(f.session, add, (dt_tensor_t *[]){x, sum}, 2, &out, 1, NULL), DT_E_STATE, ENDED);
+  TOLD(dt_call(f.session, add, (dt_tensor_t *[]){x, sum}, 2, &out, 1, NULL), DT_E_STATE, "b");
+  TOLD(dt_call(f.session, add, (dt_tensor_t *[]){sum, x}, 2, &out, 1, &as_graph), DT_E_STATE,
        ENDED);
   assert_null(out);
   out = sum;
-  TOLD(dt_call_with(f.session, add, (dt_tensor_t *[]){x, x}, 2, &out, 1, &as_graph), DT_E_STATE,
-       ENDED);
+  TOLD(dt_call(f.session, add, (dt_tensor_t *[]){x, x}, 2, &out, 1, &as_graph), DT_E_STATE, ENDED);
   assert_ptr_equal(out, sum);
   TOLD(dt_tensor_copy(f.session, sum, x), DT_E_STATE, ENDED);
   TOLD(dt_tensor_copy(f.session, x, sum), DT_E_STATE, ENDED);
@@ -250,7 +250,7 @@ static void ended_results_say_so(void **state) {
   expect_ramp(f.session, now, 100, 2, 2);
   TOLD(dt_step_begin(NULL), DT_E_ARGUMENT, "NULL");
   TOLD(dt_tensor_keep(f.session, now, NULL), DT_E_ARGUMENT, "out: NULL");
-  TOLD(dt_session_stats(f.session, NULL), DT_E_ARGUMENT, "stats: NULL");
+  TOLD(dt_session_counters(f.session, NULL), DT_E_ARGUMENT, "stats: NULL");
   release_all((dt_tensor_t *[]){host, x, first, now}, 4);
   dt_function_release(add);
   fixture_close(&f);
@@ -267,7 +267,7 @@ static void work_queued_before_the_end_is_done(void **state) {
     dt_tensor_t *host = host_f32(64, 1, 1), *x = on_device(f.session, host), *given = NULL;
     OK(dt_tensor_create_on(f.session, DT_F32, 1, dt_tensor_sizes(x), &given));
     dt_tensor_t *sum = graph_call(f.session, add, 2, x);
-    OK(dt_call_with(f.session, add, (dt_tensor_t *[]){sum, sum}, 2, &given, 1, &as_graph));
+    OK(dt_call(f.session, add, (dt_tensor_t *[]){sum, sum}, 2, &given, 1, &as_graph));
     OK(dt_step_begin(f.session));
     dt_tensor_t *other = graph_call(f.session, add, 2, given); // over `sum`
     expect_ramp(f.session, other, 64, 8, 8);
@@ -294,7 +294,7 @@ static void trimming_keeps_what_lives(void **state) {
   assert_true(before > 16000000);
   assert_true(session_stats(f.session).scratch_bytes > 0);
   OK(dt_session_trim(f.session));
-  dt_session_stats_t stats = session_stats(f.session);
+  dt_session_counters_t stats = session_stats(f.session);
   assert_true(stats.pool_bytes < before / 2);
   assert_int_equal(stats.scratch_bytes, 0);
   assert_int_equal(stats.places, 0);
@@ -333,7 +333,7 @@ static void updated_constants_are_set(void **state) {
     dt_tensor_release(out);
     OK(dt_constant_update(scale, "w", w[(k + 1) % 2]));
   }
-  dt_session_stats_t stats = session_stats(f.session);
+  dt_session_counters_t stats = session_stats(f.session);
   assert_int_equal(stats.builds, 1);
   assert_int_equal(stats.graph_calls, 10);
   release_all((dt_tensor_t *[]){w[0], w[1], host, x}, 4);

@@ -4,6 +4,7 @@
 // the most launches so far, and empty work where there are fewer.
 #include "test/unit/cuda/graph_oracle.h"
 
+#include "ductile/experimental.h"
 #include "runtime/exec/session_device.h"
 #include "test/fake_cuda/fake_cuda.h"
 
@@ -32,12 +33,12 @@ static void slices_are_nodes(void **state) {
   graph_oracle_t own;
   graph_oracle_open(&own, &subject, 11, 2); // the cache counts for each
   own.device->device->gpu->device->l2_bytes = L2;
-  dt_session_stats_t stats = {.struct_size = sizeof(stats)};
+  dt_session_counters_t stats = {.struct_size = sizeof(stats)};
   uint64_t nodes = 0, grown = 0, fewer = 0, n = sizeof(sizes) / sizeof(sizes[0]);
   for (uint64_t k = 0; k < n; k++) {
     uint64_t builds = stats.builds;
     graph_oracle_compare(&own, 4, (int64_t[]){sizes[k][0], HEADS, sizes[k][1], WIDTH});
-    expect_ok(dt_session_stats(own.device, &stats));
+    expect_ok(dt_session_counters(own.device, &stats));
     grown += stats.executable_nodes > nodes;
     fewer += stats.builds == builds;
     assert_true(stats.executable_nodes >= nodes);

@@ -4,6 +4,7 @@
 // places of, sessions end before their results, and constants are replaced.
 #include "test/unit/cuda/graph_calls.h"
 
+#include "ductile/experimental.h"
 #include "runtime/base/status.h"
 #include "runtime/exec/exec.h"
 
@@ -95,9 +96,9 @@ static void check_budget(caller_t *c) {
 static dt_status_t pair(caller_t *c, dt_function_t *pieces, bool looks) {
   dt_tensor_t *x = first_of(c->base, (int64_t)(next_random(&c->random) % MOST));
   dt_tensor_t *twice = NULL, *scaled = NULL;
-  dt_status_t status = dt_call_with(c->session, pieces, &x, 1, &twice, 1, &as_graph);
+  dt_status_t status = dt_call(c->session, pieces, &x, 1, &twice, 1, &as_graph);
   if (!status)
-    status = dt_call_with(c->session, c->scale, &twice, 1, &scaled, 1, &as_graph);
+    status = dt_call(c->session, c->scale, &twice, 1, &scaled, 1, &as_graph);
   if (!status && looks)
     status = look(c, scaled, 60);
   if (twice)
@@ -116,11 +117,11 @@ static dt_status_t open_own(caller_t *c) {
 }
 
 static dt_status_t close_own(caller_t *c) {
-  dt_session_stats_t stats = {.struct_size = sizeof(stats)};
+  dt_session_counters_t stats = {.struct_size = sizeof(stats)};
   if (!c->session)
     return NULL;
   dt_status_t status = dt_session_wait(c->session);
-  dt_status_t asked = dt_session_stats(c->session, &stats);
+  dt_status_t asked = dt_session_counters(c->session, &stats);
   c->graph_calls += stats.graph_calls;
   c->builds += stats.builds;
   dt_tensor_release(c->base);
@@ -133,7 +134,7 @@ static dt_status_t close_own(caller_t *c) {
 // The session ends with a result that goes on.
 static dt_status_t change_session(caller_t *c) {
   dt_tensor_t *x = first_of(c->base, 500), *held = NULL;
-  dt_status_t status = dt_call_with(c->session, c->pieces, &x, 1, &held, 1, &as_graph);
+  dt_status_t status = dt_call(c->session, c->pieces, &x, 1, &held, 1, &as_graph);
   dt_tensor_release(x);
   DT_TRY(status);
   status = close_own(c);
@@ -146,14 +147,14 @@ static dt_status_t change_session(caller_t *c) {
 }
 
 static dt_status_t round_of(caller_t *c, uint32_t k) {
-  dt_session_stats_t stats = {.struct_size = sizeof(stats)};
+  dt_session_counters_t stats = {.struct_size = sizeof(stats)};
   DT_TRY(pair(c, c->pieces, k % 3 == 0));
   if (k % 4 == 1)
     DT_TRY(dt_step_begin(c->session));
   if (k % 10 == 3)
     DT_TRY(dt_constant_update(c->scale, "w", c->w));
   if (k % 5 == 2)
-    DT_TRY(dt_session_stats(c->session, &stats));
+    DT_TRY(dt_session_counters(c->session, &stats));
   if (k % 25 == 7) {
     dt_function_t *own = function_named(c->runtime, "pieces", NULL);
     dt_status_t status = pair(c, own, true);

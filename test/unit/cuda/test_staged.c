@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inputs on the host in calls of a session on a device, launched plainly and as graphs: copied by
 // the call, in order, into memory that stays where it is; the host's memory is free at once.
+#include "ductile/experimental.h"
 #include "test/unit/cuda/graph_calls.h"
 
 #include <string.h>
@@ -30,7 +31,7 @@ static void way_close(way_t *w) {
 
 static dt_tensor_t *add(way_t *w, dt_tensor_t *a, dt_tensor_t *b) {
   dt_tensor_t *out = NULL;
-  OK(dt_call_with(w->f.session, w->add, (dt_tensor_t *[]){a, b}, 2, &out, 1, w->options));
+  OK(dt_call(w->f.session, w->add, (dt_tensor_t *[]){a, b}, 2, &out, 1, w->options));
   return out;
 }
 
@@ -59,7 +60,7 @@ static void sizes_change_and_memory_is_free_at_once(void **state) {
       assert_int_equal(fake_cuda_calls(DT_CUDA_SYM_stream_synchronize), waits);
     for (uint32_t k = 0; k < 7; k++)
       expect_ramp(w.f.session, outs[k], sizes[k], k & 1 ? 2 : 3, k & 1 ? 2 : 3);
-    dt_session_stats_t stats = session_stats(w.f.session);
+    dt_session_counters_t stats = session_stats(w.f.session);
     assert_int_equal(stats.staged_inputs, 10);
     assert_int_equal(stats.staged_bytes, sizeof(float) * (2 * (1 + 300 + 1000) + 5 + 0 + 7 + 5));
     assert_true(stats.staging_bytes > 0);
@@ -79,7 +80,7 @@ static void nothing_is_set_when_sizes_stay(void **state) {
     release_all((dt_tensor_t *[]){host, out}, 2);
     OK(dt_step_begin(w.f.session));
   }
-  dt_session_stats_t stats = session_stats(w.f.session);
+  dt_session_counters_t stats = session_stats(w.f.session);
   assert_int_equal(stats.graph_calls, 5);
   assert_int_equal(stats.builds, 1);
   assert_int_equal(stats.unchanged_calls, 4);
@@ -120,12 +121,12 @@ static void refusals_name_the_tensor(void **state) {
   (void)state;
   way_t w = way_open(5, false);
   dt_tensor_t *host = host_f32(8, 1, 1), *out = host_f32(8, 0, 0), *none = NULL;
-  TOLD(dt_call(w.f.session, w.add, (dt_tensor_t *[]){host, host}, 2, &out, 1), DT_E_ARGUMENT,
+  TOLD(dt_call(w.f.session, w.add, (dt_tensor_t *[]){host, host}, 2, &out, 1, NULL), DT_E_ARGUMENT,
        "output 0");
   dt_session_t *lent = NULL;
   OK(open_session(w.f.runtime, 0, dt_session_stream(w.f.session), &lent));
   set_capturing(lent, true);
-  TOLD(dt_call(lent, w.add, (dt_tensor_t *[]){host, host}, 2, &none, 1), DT_E_UNSUPPORTED,
+  TOLD(dt_call(lent, w.add, (dt_tensor_t *[]){host, host}, 2, &none, 1, NULL), DT_E_UNSUPPORTED,
        "an input on the host");
   set_capturing(lent, false);
   dt_session_destroy(lent);

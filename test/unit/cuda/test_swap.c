@@ -3,6 +3,7 @@
 // the same answers, graphs set their nodes to the new functions, and nothing is left behind.
 #include "test/unit/exec/exec_test.h"
 
+#include "ductile/experimental.h"
 #include "runtime/exec/exec.h"
 #include "test/fake_cuda/fake_cuda.h"
 
@@ -31,7 +32,7 @@ typedef struct caller_t {
   dt_function_t *function, *oracle;
   dt_call_mode_t mode;
   uint64_t seed;
-  dt_session_stats_t stats;
+  dt_session_counters_t stats;
   uint32_t wrong;
 } caller_t;
 
@@ -62,8 +63,8 @@ static void call_once(caller_t *own, dt_session_t *host, dt_session_t *device, r
   dt_tensor_t *there[] = {moved(device, in[0], true), moved(device, in[1], true)};
   dt_tensor_t *got = NULL, *want = NULL;
   const dt_call_options_t options = {.struct_size = sizeof(options), .mode = own->mode};
-  expect_ok(dt_call_with(device, own->function, there, 2, &got, 1, &options));
-  expect_ok(dt_call(host, own->oracle, in, 2, &want, 1));
+  expect_ok(dt_call(device, own->function, there, 2, &got, 1, &options));
+  expect_ok(dt_call(host, own->oracle, in, 2, &want, 1, NULL));
   dt_tensor_t *back = moved(device, got, false);
   expect_ok(dt_session_wait(device));
   own->wrong += !equal(back, want);
@@ -77,12 +78,12 @@ static void *run_calls(void *opaque) {
   dt_session_t *host = NULL, *device = NULL;
   dt_session_options_t on = {.struct_size = sizeof(on), .device = DT_CUDA};
   rng_t rng = {own->seed};
-  expect_ok(dt_session_create(own->runtime, &host));
-  expect_ok(dt_session_create_on(own->runtime, &on, &device));
+  expect_ok(dt_session_create(own->runtime, NULL, &host));
+  expect_ok(dt_session_create(own->runtime, &on, &device));
   for (int64_t k = 0; k < CALLS; k++)
     call_once(own, host, device, &rng, 1 + k % 7);
   own->stats.struct_size = sizeof(own->stats);
-  expect_ok(dt_session_stats(device, &own->stats));
+  expect_ok(dt_session_counters(device, &own->stats));
   dt_session_destroy(device);
   dt_session_destroy(host);
   return NULL;
@@ -124,13 +125,13 @@ static void traffic_sees_no_swap(void **state) {
   dt_session_t *host = NULL, *device = NULL;
   dt_session_options_t on = {.struct_size = sizeof(on), .device = DT_CUDA};
   rng_t rng = {3};
-  expect_ok(dt_session_create(runtime, &host));
-  expect_ok(dt_session_create_on(runtime, &on, &device));
+  expect_ok(dt_session_create(runtime, NULL, &host));
+  expect_ok(dt_session_create(runtime, &on, &device));
   call_once(&last, host, device, &rng, 4);
   expect_ok(dt__function_recompile(function));
   call_once(&last, host, device, &rng, 4);
-  dt_session_stats_t stats = {.struct_size = sizeof(stats)};
-  expect_ok(dt_session_stats(device, &stats));
+  dt_session_counters_t stats = {.struct_size = sizeof(stats)};
+  expect_ok(dt_session_counters(device, &stats));
   assert_int_equal(last.wrong, 0);
   assert_true(stats.functions_set > 0);
   assert_true(stats.builds <= 1);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shared by the tests of this folder; see exec_test.h.
 #include "test/unit/exec/exec_test.h"
+#include "ductile/experimental.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -118,7 +119,7 @@ int fixture_open(void **state, uint32_t threads, uint64_t seed) {
   fixture = (fixture_t){.rng = {seed}};
   dt_runtime_options_t options = {.struct_size = sizeof(options), .threads = threads};
   expect_ok(dt_runtime_create(&options, &fixture.runtime));
-  expect_ok(dt_session_create(fixture.runtime, &fixture.session));
+  expect_ok(dt_session_create(fixture.runtime, NULL, &fixture.session));
   *state = &fixture;
   return 0;
 }
@@ -146,15 +147,15 @@ dt_function_t *function_of(fixture_t *fixture, dt_program_fn_t program, void *cl
   return function;
 }
 
-dt_function_stats_t stats_of(dt_function_t *function) {
-  dt_function_stats_t stats = {.struct_size = sizeof(stats)};
-  expect_ok(dt_function_stats(function, &stats));
+dt_function_counters_t stats_of(dt_function_t *function) {
+  dt_function_counters_t stats = {.struct_size = sizeof(stats)};
+  expect_ok(dt_function_counters(function, &stats));
   return stats;
 }
 
 uint32_t variants_of(dt_function_t *function) {
-  dt_function_stats_t stats = {.struct_size = sizeof(stats)};
-  expect_ok(dt_function_stats(function, &stats));
+  dt_function_counters_t stats = {.struct_size = sizeof(stats)};
+  expect_ok(dt_function_counters(function, &stats));
   return stats.variants;
 }
 

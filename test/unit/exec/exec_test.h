@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "ductile/ductile.h"
+#include "ductile/experimental.h"
 
 // Fails the test with the status's message, or frees a status of the expected code.
 void expect_ok_at(dt_status_t status, const char *file, int line);
@@ -61,7 +62,7 @@ int fixture_close(void **state);
 dt_function_options_t options_of(uint32_t n, const dt_input_decl_t *inputs);
 dt_function_t *function_of(fixture_t *fixture, dt_program_fn_t program, void *closure,
                            const dt_function_options_t *options);
-dt_function_stats_t stats_of(dt_function_t *function);
+dt_function_counters_t stats_of(dt_function_t *function);
 
 // A program with its declarations.
 typedef struct subject_t {

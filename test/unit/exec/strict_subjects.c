@@ -40,7 +40,7 @@ static void apply(unary_fn_t fn, dt_dtype_t dtype, array_t *x) {
   array_t flat = {.rank = 1, .sizes = {n}, .at = x->at};
   expect_ok(dt_tensor_create_empty(dtype, 1, &n, &in));
   array_store(dtype, &flat, &one, dt_tensor_data(in));
-  expect_ok(dt_call(functions.session, function, &in, 1, &out, 1));
+  expect_ok(dt_call(functions.session, function, &in, 1, &out, 1, NULL));
   for (int64_t i = 0; i < n; i++)
     x->at[i] = element(dtype, dt_tensor_data(out), i);
   dt_tensor_release(in);

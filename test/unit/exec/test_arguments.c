@@ -38,7 +38,7 @@ static dt_status_t count_program(dt_trace_t *t, const dt_value_t *in, dt_value_t
 static void expect_count(fixture_t *fixture, dt_function_t *function, dt_dtype_t dtype,
                          int64_t value, bool flag) {
   dt_tensor_t *in[2] = {scalar(dtype, value), scalar(DT_BOOL, flag)}, *out = NULL;
-  expect_ok(dt_call(fixture->session, function, in, 2, &out, 1));
+  expect_ok(dt_call(fixture->session, function, in, 2, &out, 1, NULL));
   assert_int_equal(dt_tensor_count(out), value < 0 ? 0 : value % 7);
   for (int64_t i = 0; i < dt_tensor_count(out); i++)
     assert_int_equal(((int64_t *)dt_tensor_data(out))[i], value + (flag ? 10 : 0));
@@ -81,10 +81,11 @@ static void test_refused_integers(void **state) {
   dt_tensor_t *flag = scalar(DT_BOOL, 1), *out = NULL;
   dt_tensor_t *wide = scalar(DT_I64, 3);
   dt_tensor_t *vector = tensor_i64(1, (const int64_t[]){1}, (const int64_t[]){3});
-  expect_told(dt_call(fixture->session, function, (dt_tensor_t *[]){wide, flag}, 2, &out, 1),
+  expect_told(dt_call(fixture->session, function, (dt_tensor_t *[]){wide, flag}, 2, &out, 1, NULL),
               DT_E_DTYPE, "argument 0 \"n\": dtype i64; expected i32");
-  expect_code(dt_call(fixture->session, function, (dt_tensor_t *[]){vector, flag}, 2, &out, 1),
-              DT_E_DTYPE);
+  expect_code(
+      dt_call(fixture->session, function, (dt_tensor_t *[]){vector, flag}, 2, &out, 1, NULL),
+      DT_E_DTYPE);
   assert_int_equal(variants_of(function), 0);
   dt_tensor_release(flag);
   dt_tensor_release(wide);
@@ -114,7 +115,7 @@ static const dt_input_decl_t one_i64[] = {{.name = "x", .dtype = DT_I64}};
 
 static void expect_sum(fixture_t *fixture, dt_function_t *function, const holder_t *holder) {
   dt_tensor_t *x = scalar(DT_I64, 1000), *out = NULL;
-  expect_ok(dt_call(fixture->session, function, &x, 1, &out, 1));
+  expect_ok(dt_call(fixture->session, function, &x, 1, &out, 1, NULL));
   assert_int_equal(*(int64_t *)dt_tensor_data(out),
                    1000 + holder->second + (holder->second % 2 ? holder->first : 0));
   dt_tensor_release(out);
@@ -158,11 +159,11 @@ static void test_a_capture_keeps_its_address(void **state) {
   dt_function_options_t options = options_of(1, one_i64);
   dt_function_t *function = function_of(fixture, moving_program, &calls, &options);
   dt_tensor_t *x = scalar(DT_I64, 1), *out = NULL;
-  expect_ok(dt_call(fixture->session, function, &x, 1, &out, 1));
+  expect_ok(dt_call(fixture->session, function, &x, 1, &out, 1, NULL));
   dt_tensor_release(out);
   out = NULL;
   calls = 7;
-  expect_told(dt_call(fixture->session, function, &x, 1, &out, 1), DT_E_ARGUMENT,
+  expect_told(dt_call(fixture->session, function, &x, 1, &out, 1, NULL), DT_E_ARGUMENT,
               "\"k\" stood for another address");
   dt_tensor_release(x);
   dt_function_release(function);
@@ -205,7 +206,7 @@ static void test_captures_that_change_meanwhile(void **state) {
     int64_t last = 0;
     for (int k = 0; k < 2000; k++) {
       dt_tensor_t *out = NULL;
-      expect_ok(dt_call(fixture->session, function, &x, 1, &out, 1));
+      expect_ok(dt_call(fixture->session, function, &x, 1, &out, 1, NULL));
       const int64_t *got = dt_tensor_data(out);
       assert_true(got[0] == -got[1] && got[0] >= last);
       last = got[0];
@@ -239,7 +240,7 @@ static void test_alignment(void **state) {
       dt_tensor_desc_t desc = {.dtype = DT_F32, .rank = 1, .sizes = &n, .data = &memory[offset]};
       dt_tensor_t *x = NULL, *out = NULL;
       expect_ok(dt_tensor_create(&desc, &x));
-      dt_status_t status = dt_call(fixture->session, function, &x, 1, &out, 1);
+      dt_status_t status = dt_call(fixture->session, function, &x, 1, &out, 1, NULL);
       if (offset % 32 == 0)
         expect_ok(status);
       else
@@ -265,7 +266,7 @@ static dt_status_t rest(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, vo
 
 static float rest_of(fixture_t *fixture, dt_function_t *function, dt_tensor_t *const *in) {
   dt_tensor_t *out = NULL;
-  expect_ok(dt_call(fixture->session, function, in, 2, &out, 1));
+  expect_ok(dt_call(fixture->session, function, in, 2, &out, 1, NULL));
   float value = *(float *)dt_tensor_data(out);
   dt_tensor_release(out);
   return value;
@@ -339,7 +340,7 @@ static void test_updates(void **state) {
   // A transposed 3 x 2 view, every second column of rows of ten, backwards.
   dt_tensor_t *a = strided(memory + 30, (const int64_t[]){3, 2}, (const int64_t[]){-2, 10});
   dt_tensor_t *b = tensor_full(100, 2, (const int64_t[]){3, 2}), *out = NULL;
-  expect_ok(dt_call(fixture->session, function, (dt_tensor_t *[]){a, b}, 2, &out, 1));
+  expect_ok(dt_call(fixture->session, function, (dt_tensor_t *[]){a, b}, 2, &out, 1, NULL));
   for (int i = 0; i < 3; i++) {
     for (int j = 0; j < 2; j++) {
       int at = 30 - 2 * i + 10 * j;
@@ -353,7 +354,7 @@ static void test_updates(void **state) {
   dt_tensor_release(out);
   out = NULL;
   // The same memory twice: a + a.
-  expect_ok(dt_call(fixture->session, function, (dt_tensor_t *[]){b, b}, 2, &out, 1));
+  expect_ok(dt_call(fixture->session, function, (dt_tensor_t *[]){b, b}, 2, &out, 1, NULL));
   assert_true(((float *)dt_tensor_data(b))[5] == 200);
   assert_true(((float *)dt_tensor_data(out))[5] == 400);
   dt_tensor_release(out);
@@ -363,9 +364,9 @@ static void test_updates(void **state) {
   dt_tensor_t *spread = strided(memory, (const int64_t[]){3, 2}, (const int64_t[]){0, 1});
   for (int round = 0; round < 2; round++) {
     uint32_t variants = variants_of(function);
-    expect_told(dt_call(fixture->session, function, (dt_tensor_t *[]){a, next}, 2, &out, 1),
+    expect_told(dt_call(fixture->session, function, (dt_tensor_t *[]){a, next}, 2, &out, 1, NULL),
                 DT_E_ARGUMENT, "overlaps argument 1 \"b\" in part");
-    expect_told(dt_call(fixture->session, function, (dt_tensor_t *[]){spread, b}, 2, &out, 1),
+    expect_told(dt_call(fixture->session, function, (dt_tensor_t *[]){spread, b}, 2, &out, 1, NULL),
                 DT_E_ARGUMENT, "one element");
     assert_int_equal(variants_of(function), variants);
     assert_true(memory[31] == 31);
@@ -409,9 +410,10 @@ static void test_no_memory(void **state) {
     dt_status_t status =
         dt_function_create(fixture->runtime, all_program, numbers, &options, &function);
     if (!status)
-      status = dt_call(fixture->session, function, in, 2, &first, 1);
+      status = dt_call(fixture->session, function, in, 2, &first, 1, NULL);
     if (!status)
-      status = dt_call(fixture->session, function, (dt_tensor_t *[]){larger, in[1]}, 2, &second, 1);
+      status = dt_call(fixture->session, function, (dt_tensor_t *[]){larger, in[1]}, 2, &second, 1,
+                       NULL);
     (void)dt__heap_fail_at(0, false);
     bool failed = status != NULL;
     if (failed)
@@ -420,8 +422,8 @@ static void test_no_memory(void **state) {
       assert_true(*(float *)dt_tensor_data(second) == -8);
     if (failed && function) { // it goes on working
       dt_tensor_t *again = NULL;
-      expect_ok(
-          dt_call(fixture->session, function, (dt_tensor_t *[]){larger, in[1]}, 2, &again, 1));
+      expect_ok(dt_call(fixture->session, function, (dt_tensor_t *[]){larger, in[1]}, 2, &again, 1,
+                        NULL));
       dt_tensor_release(again);
     }
     dt_tensor_release(first);

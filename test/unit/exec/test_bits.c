@@ -55,7 +55,7 @@ static dt_function_t *make(dt_runtime_t *runtime, const subject_t *subject, bool
 
 static dt_tensor_t *call(dt_session_t *session, dt_function_t *function, dt_tensor_t *in) {
   dt_tensor_t *out = NULL;
-  expect_ok(dt_call(session, function, &in, 1, &out, 1));
+  expect_ok(dt_call(session, function, &in, 1, &out, 1, NULL));
   return out;
 }
 
@@ -85,7 +85,7 @@ static uint64_t answers(uint32_t threads) {
   mlp_t mlp;
   uint64_t sum = 14695981039346656037u;
   expect_ok(dt_runtime_create(&options, &runtime));
-  expect_ok(dt_session_create(runtime, &session));
+  expect_ok(dt_session_create(runtime, NULL, &session));
   mlp_init(&mlp, &rng);
   for (uint32_t k = 0; k < 2 * N_CASES; k++) {
     const bits_case_t *c = &bits_cases[k / 2];

@@ -155,7 +155,7 @@ static uint64_t compare(fixture_t *fixture, dt_program_fn_t program, void *closu
     options.n_outputs = n_outputs;
     options.answer = k ? DT_ANSWER_EVALUATOR : compiled_answer();
     dt_function_t *function = function_of(fixture, program, closure, &options);
-    expect_ok(dt_call(fixture->session, function, &x, 1, k ? want : got, n_outputs));
+    expect_ok(dt_call(fixture->session, function, &x, 1, k ? want : got, n_outputs, NULL));
     kernels = k ? kernels : stats_of(function).kernels;
     dt_function_release(function);
   }
@@ -208,7 +208,7 @@ static void test_checks(void **state) {
     dt_function_options_t options = options_of(2, inputs);
     dt_function_t *function = function_of(fixture, checks_program, &checks, &options);
     dt_tensor_t *in[2] = {tensor_full(1, 1, &size), tensor_i64(0, NULL, &n)}, *out = NULL;
-    dt_status_t status = dt_call(fixture->session, function, in, 2, &out, 1);
+    dt_status_t status = dt_call(fixture->session, function, in, 2, &out, 1, NULL);
     if (failing[k] == MANY) {
       expect_ok(status);
     } else {

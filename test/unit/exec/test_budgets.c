@@ -35,7 +35,7 @@ static void open_chain(subject_chain_t *s, const dt_runtime_options_t *options) 
   function.dynamic = DT_DYNAMIC_STATIC; // a compile for each size
   memset(s, 0, sizeof(*s));
   expect_ok(dt_runtime_create(options, &s->runtime));
-  expect_ok(dt_session_create(s->runtime, &s->session));
+  expect_ok(dt_session_create(s->runtime, NULL, &s->session));
   expect_ok(dt_function_create(s->runtime, chain_program, &s->chain, &function, &s->function));
 }
 
@@ -47,7 +47,7 @@ static void close_chain(subject_chain_t *s) {
 
 static dt_status_t call(subject_chain_t *s, int64_t size) {
   dt_tensor_t *in = tensor_full(0, 1, &size), *out = NULL;
-  dt_status_t status = dt_call(s->session, s->function, &in, 1, &out, 1);
+  dt_status_t status = dt_call(s->session, s->function, &in, 1, &out, 1, NULL);
   dt_tensor_release(out);
   dt_tensor_release(in);
   return status;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bytes: limits on what a call takes, giving it back, and results' sizes before a call.
+#include "ductile/experimental.h"
 #include "test/unit/exec/exec_test.h"
 
 #include <stdlib.h>
@@ -34,7 +35,7 @@ static const dt_input_decl_t one_number[] = {{.name = "n", .dtype = DT_I64, .ran
 
 static dt_status_t call_n(fixture_t *fixture, dt_function_t *function, int64_t n) {
   dt_tensor_t *x = tensor_full(1, 1, &n), *out = NULL;
-  dt_status_t status = dt_call(fixture->session, function, &x, 1, &out, 1);
+  dt_status_t status = dt_call(fixture->session, function, &x, 1, &out, 1, NULL);
   dt_tensor_release(x);
   dt_tensor_release(out);
   return status;
@@ -58,7 +59,7 @@ static void test_results_count(void **state) {
   // Memory that the caller brings is his own affair.
   int64_t n = 5000;
   dt_tensor_t *x = tensor_full(1, 1, &n), *out = tensor_full(0, 1, &n);
-  expect_ok(dt_call(fixture->session, function, &x, 1, &out, 1));
+  expect_ok(dt_call(fixture->session, function, &x, 1, &out, 1, NULL));
   dt_tensor_release(x);
   dt_tensor_release(out);
   assert_int_equal(stats_of(function).compiles, 1);
@@ -73,7 +74,7 @@ static void test_blocks_count(void **state) {
   options.max_call_bytes = 1 << 20;
   dt_function_t *function = function_of(fixture, squares, NULL, &options);
   dt_session_t *session = NULL;
-  expect_ok(dt_session_create(fixture->runtime, &session));
+  expect_ok(dt_session_create(fixture->runtime, NULL, &session));
   fixture_t own = {.runtime = fixture->runtime, .session = session};
   expect_ok(call_n(&own, function, 100));
   uint64_t held = dt_session_bytes(session);
@@ -94,13 +95,13 @@ static void test_sizes_from_data_count(void **state) {
   expect_ok(dt_runtime_create(NULL, &runtime));
   assert_int_equal(unsetenv("DUCTILE_MAX_CALL_MIB"), 0);
   own.runtime = runtime;
-  expect_ok(dt_session_create(runtime, &own.session));
+  expect_ok(dt_session_create(runtime, NULL, &own.session));
   dt_function_options_t options = options_of(1, one_number);
   dt_function_t *function = function_of(&own, as_many, NULL, &options);
   for (int64_t k = 0; k < 4; k++) {
     int64_t n = k % 2 ? (int64_t)1 << 40 : 1000 * k;
     dt_tensor_t *number = tensor_i64(0, NULL, &n), *out = NULL;
-    dt_status_t status = dt_call(own.session, function, &number, 1, &out, 1);
+    dt_status_t status = dt_call(own.session, function, &number, 1, &out, 1, NULL);
     if (k % 2)
       expect_told(status, DT_E_LIMIT, "DUCTILE_MAX_CALL_MIB");
     else
@@ -140,7 +141,7 @@ static void test_trim(void **state) {
   for (int round = 0; round < 3; round++) {
     int64_t n = 600;
     dt_tensor_t *x = tensor_full(2, 1, &n), *out = NULL;
-    expect_ok(dt_call(fixture->session, function, &x, 1, &out, 1));
+    expect_ok(dt_call(fixture->session, function, &x, 1, &out, 1, NULL));
     assert_true(dt_session_bytes(fixture->session) >= 600 * 600 * 4);
     expect_ok(dt_session_trim(fixture->session));
     assert_int_equal(dt_session_bytes(fixture->session), 0);

@@ -3,7 +3,9 @@
 // refusal the function still works.
 #include "test/unit/exec/exec_test.h"
 
+#include "ductile/experimental.h"
 #include "runtime/base/log.h"
+#include "test/support/report_as_text.h"
 
 #include <string.h>
 #include <sys/wait.h>
@@ -19,7 +21,7 @@ static dt_function_t *compiled(fixture_t *fixture, const subject_t *subject) {
 static void expect_add_works(fixture_t *fixture, dt_function_t *add, int64_t n) {
   dt_tensor_t *inputs[2] = {tensor_full(1.5f, 1, &n), tensor_full(2.25f, 1, &n)}, *out = NULL;
   dt_tensor_t *expected = tensor_full(3.75f, 1, &n);
-  expect_ok(dt_call(fixture->session, add, inputs, 2, &out, 1));
+  expect_ok(dt_call(fixture->session, add, inputs, 2, &out, 1, NULL));
   expect_close(out, expected, 0, 0, "add");
   dt_tensor_release(inputs[0]);
   dt_tensor_release(inputs[1]);
@@ -39,18 +41,20 @@ static void test_refused_arguments(void **state) {
   // Before anything is compiled, and then against the guards of a variant.
   for (int round = 0; round < 2; round++) {
     uint32_t variants = variants_of(add);
-    expect_code(dt_call(NULL, add, good, 2, &out, 1), DT_E_ARGUMENT);
-    expect_code(dt_call(session, NULL, good, 2, &out, 1), DT_E_ARGUMENT);
-    expect_told(dt_call(session, add, good, 1, &out, 1), DT_E_ARGUMENT, "expected 2 and 1");
-    expect_told(dt_call(session, add, good, 2, &out, 2), DT_E_ARGUMENT, "expected 2 and 1");
-    expect_code(dt_call(session, add, NULL, 2, &out, 1), DT_E_ARGUMENT);
-    expect_code(dt_call(session, add, good, 2, NULL, 1), DT_E_ARGUMENT);
-    expect_told(dt_call(session, add, (dt_tensor_t *[]){three, NULL}, 2, &out, 1), DT_E_ARGUMENT,
-                "argument 'b'");
-    expect_told(dt_call(session, add, (dt_tensor_t *[]){three, four}, 2, &out, 1), DT_E_SHAPE, "b");
-    expect_told(dt_call(session, add, (dt_tensor_t *[]){matrix, three}, 2, &out, 1), DT_E_SHAPE,
-                "a");
-    expect_told(dt_call(session, add, (dt_tensor_t *[]){three, ints}, 2, &out, 1), DT_E_DTYPE, "b");
+    expect_code(dt_call(NULL, add, good, 2, &out, 1, NULL), DT_E_ARGUMENT);
+    expect_code(dt_call(session, NULL, good, 2, &out, 1, NULL), DT_E_ARGUMENT);
+    expect_told(dt_call(session, add, good, 1, &out, 1, NULL), DT_E_ARGUMENT, "expected 2 and 1");
+    expect_told(dt_call(session, add, good, 2, &out, 2, NULL), DT_E_ARGUMENT, "expected 2 and 1");
+    expect_code(dt_call(session, add, NULL, 2, &out, 1, NULL), DT_E_ARGUMENT);
+    expect_code(dt_call(session, add, good, 2, NULL, 1, NULL), DT_E_ARGUMENT);
+    expect_told(dt_call(session, add, (dt_tensor_t *[]){three, NULL}, 2, &out, 1, NULL),
+                DT_E_ARGUMENT, "argument 'b'");
+    expect_told(dt_call(session, add, (dt_tensor_t *[]){three, four}, 2, &out, 1, NULL), DT_E_SHAPE,
+                "b");
+    expect_told(dt_call(session, add, (dt_tensor_t *[]){matrix, three}, 2, &out, 1, NULL),
+                DT_E_SHAPE, "a");
+    expect_told(dt_call(session, add, (dt_tensor_t *[]){three, ints}, 2, &out, 1, NULL), DT_E_DTYPE,
+                "b");
     assert_null(out);
     assert_int_equal(variants_of(add), variants);
     expect_add_works(fixture, add, 5);
@@ -77,7 +81,7 @@ static void test_refused_outputs(void **state) {
   static const dt_code_t codes[] = {DT_E_SHAPE, DT_E_SHAPE, DT_E_DTYPE};
   for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
     dt_tensor_t *out = bad[i];
-    expect_told(dt_call(session, add, inputs, 2, &out, 1), codes[i], "output 0");
+    expect_told(dt_call(session, add, inputs, 2, &out, 1, NULL), codes[i], "output 0");
     assert_ptr_equal(out, bad[i]);
     dt_tensor_release(bad[i]);
   }
@@ -89,20 +93,21 @@ static void test_refused_outputs(void **state) {
                            .strides = (const int64_t[]){2},
                            .data = dt_tensor_data(twelve)};
   expect_ok(dt_tensor_create(&desc, &strided));
-  expect_told(dt_call(session, add, inputs, 2, &strided, 1), DT_E_SHAPE, "contiguous");
+  expect_told(dt_call(session, add, inputs, 2, &strided, 1, NULL), DT_E_SHAPE, "contiguous");
   dt_tensor_release(strided);
   dt_tensor_release(twelve);
   // An argument itself, and memory that shares one element with it.
   dt_tensor_t *same = inputs[1];
-  expect_told(dt_call(session, add, inputs, 2, &same, 1), DT_E_ARGUMENT, "overlaps argument 'b'");
+  expect_told(dt_call(session, add, inputs, 2, &same, 1, NULL), DT_E_ARGUMENT,
+              "overlaps argument 'b'");
   dt_tensor_t *eleven = tensor_full(3, 1, (const int64_t[]){11}), *head = NULL, *tail = NULL;
   desc =
       (dt_tensor_desc_t){.dtype = DT_F32, .rank = 1, .sizes = &n, .data = dt_tensor_data(eleven)};
   expect_ok(dt_tensor_create(&desc, &head));
   desc.data = (float *)dt_tensor_data(eleven) + 5;
   expect_ok(dt_tensor_create(&desc, &tail));
-  expect_told(dt_call(session, add, (dt_tensor_t *[]){inputs[0], head}, 2, &tail, 1), DT_E_ARGUMENT,
-              "overlaps");
+  expect_told(dt_call(session, add, (dt_tensor_t *[]){inputs[0], head}, 2, &tail, 1, NULL),
+              DT_E_ARGUMENT, "overlaps");
   dt_tensor_release(head);
   dt_tensor_release(tail);
   dt_tensor_release(eleven);
@@ -120,7 +125,7 @@ static void test_indices_out_of_range(void **state) {
   int64_t four = 4;
   for (size_t i = 0; i < 2; i++) {
     dt_tensor_t *ids = tensor_i64(1, &four, good), *out = NULL;
-    expect_ok(dt_call(fixture->session, gather, (dt_tensor_t *[]){table, ids}, 2, &out, 1));
+    expect_ok(dt_call(fixture->session, gather, (dt_tensor_t *[]){table, ids}, 2, &out, 1, NULL));
     const float *rows = dt_tensor_data(table), *got = dt_tensor_data(out);
     for (int64_t k = 0; k < 4; k++)
       assert_memory_equal(&got[3 * k], &rows[3 * (good[k] < 0 ? good[k] + 5 : good[k])],
@@ -129,7 +134,7 @@ static void test_indices_out_of_range(void **state) {
     dt_tensor_release(out);
     out = NULL;
     ids = tensor_i64(1, &four, bad[i]);
-    expect_told(dt_call(fixture->session, gather, (dt_tensor_t *[]){table, ids}, 2, &out, 1),
+    expect_told(dt_call(fixture->session, gather, (dt_tensor_t *[]){table, ids}, 2, &out, 1, NULL),
                 DT_E_RANGE, i == 0 ? "5" : "-6");
     assert_null(out);
     dt_tensor_release(ids);
@@ -148,7 +153,7 @@ static void test_strided_arguments(void **state) {
     dt_tensor_t *views[2] = {base, tensor_transposed(base)};
     for (int k = 0; k < 2; k++) {
       dt_tensor_t *out = NULL;
-      expect_ok(dt_call(fixture->session, columns, &views[k], 1, &out, 1));
+      expect_ok(dt_call(fixture->session, columns, &views[k], 1, &out, 1, NULL));
       int64_t n = k == 0 ? width : rows, sum_over = k == 0 ? rows : width;
       dt_tensor_t *expected = tensor_full(0, 1, &n);
       for (int64_t c = 0; c < n; c++) {
@@ -214,7 +219,7 @@ static const dt_input_decl_t one_vector[] = {{.name = "x", .dtype = DT_F32, .ran
 static dt_status_t call_one(fixture_t *fixture, dt_function_t *function, int64_t n, float value,
                             float expected) {
   dt_tensor_t *x = tensor_full(value, 1, &n), *out = NULL;
-  dt_status_t status = dt_call(fixture->session, function, &x, 1, &out, 1);
+  dt_status_t status = dt_call(fixture->session, function, &x, 1, &out, 1, NULL);
   if (!status) {
     dt_tensor_t *want = tensor_full(expected, 1, &n);
     expect_close(out, want, 0, 0, "call_one");
@@ -283,8 +288,8 @@ static void test_failing_program(void **state) {
   expect_told(call_one(fixture, function, 4, 1, -1), DT_E_STATE, "not yet");
   assert_int_equal(variants_of(function), 0);
   expect_ok(call_one(fixture, function, 4, 1, -1));
-  dt_function_stats_t stats = {.struct_size = sizeof(stats)};
-  expect_ok(dt_function_stats(function, &stats));
+  dt_function_counters_t stats = {.struct_size = sizeof(stats)};
+  expect_ok(dt_function_counters(function, &stats));
   assert_int_equal(stats.failed_calls, 2);
   assert_int_equal(stats.compiles, 3);
   assert_int_equal(stats.calls, 1);
@@ -300,8 +305,8 @@ static void test_two_runtimes(void **state) {
   dt_function_t *add = subject_function(other, &add_subject, NULL, compiled_answer());
   int64_t n = 2;
   dt_tensor_t *x = tensor_full(1, 1, &n), *out = NULL;
-  expect_told(dt_call(fixture->session, add, (dt_tensor_t *[]){x, x}, 2, &out, 1), DT_E_ARGUMENT,
-              "runtimes");
+  expect_told(dt_call(fixture->session, add, (dt_tensor_t *[]){x, x}, 2, &out, 1, NULL),
+              DT_E_ARGUMENT, "runtimes");
   dt_tensor_release(x);
   dt_runtime_release(other); // the function holds a reference of its own
   dt_function_release(add);
@@ -311,7 +316,7 @@ static void test_statistics(void **state) {
   fixture_t *fixture = *state;
   dt_function_t *add = compiled(fixture, &add_subject);
   char *text = NULL;
-  expect_ok(dt_function_explain(add, &text));
+  expect_ok(report_as_text(add, NULL, 0, DT_REPORT_VARIANTS, &text));
   assert_non_null(strstr(text, "add"));
   dt_text_free(text);
   double ns = -1;
@@ -321,8 +326,8 @@ static void test_statistics(void **state) {
   expect_code(dt_function_guard_ns(fixture->session, add, inputs, 2, 10, &ns), DT_E_STATE);
   for (int64_t i = 0; i < 10; i++)
     expect_add_works(fixture, add, i);
-  dt_function_stats_t stats = {.struct_size = sizeof(stats)};
-  expect_ok(dt_function_stats(add, &stats));
+  dt_function_counters_t stats = {.struct_size = sizeof(stats)};
+  expect_ok(dt_function_counters(add, &stats));
   assert_int_equal(stats.calls, 10);
   assert_int_equal(stats.misses, 1);
   assert_int_equal(stats.variants, 1);
@@ -335,14 +340,15 @@ static void test_statistics(void **state) {
     assert_int_equal(stats.evaluator_calls, 10);
   }
   // A caller of an older version has a shorter struct: nothing behind it is touched.
-  dt_function_stats_t old = {.struct_size = offsetof(dt_function_stats_t, calls), .calls = 12345};
-  expect_ok(dt_function_stats(add, &old));
+  dt_function_counters_t old = {.struct_size = offsetof(dt_function_counters_t, calls),
+                                .calls = 12345};
+  expect_ok(dt_function_counters(add, &old));
   assert_int_equal(old.calls, 12345);
   assert_int_equal(old.compiles, 1);
   expect_ok(dt_function_guard_ns(fixture->session, add, inputs, 2, 100000, &ns));
   print_message("guards of add: %.1f ns\n", ns);
   assert_true(ns > 0 && ns < 100000);
-  expect_ok(dt_function_explain(add, &text));
+  expect_ok(report_as_text(add, NULL, 0, DT_REPORT_VARIANTS, &text));
   assert_non_null(strchr(text, '\n'));
   dt_text_free(text);
   dt_tensor_release(x);
@@ -363,8 +369,8 @@ static void test_misses_are_logged(void **state) {
   const subject_t subject = {"pinned", pinned_program, 1, 1, one_vector};
   dt_function_t *pinned = compiled(fixture, &subject);
   char line[256] = "";
-  expect_ok(dt__log_configure("recompiles"));
-  dt__log_set_sink(keep_line, line);
+  expect_ok(dt_log_configure("recompiles"));
+  dt_log_sink_set(keep_line, line);
   expect_ok(call_one(fixture, pinned, 3, 1, -1));
   assert_non_null(strstr(line, "pinned: no variant yet: making variant 0"));
   expect_ok(call_one(fixture, pinned, 4, 1, -1));
@@ -374,8 +380,8 @@ static void test_misses_are_logged(void **state) {
   line[0] = '\0';
   expect_ok(call_one(fixture, pinned, 3, 1, -1));
   assert_string_equal(line, "");
-  dt__log_set_sink(NULL, NULL);
-  expect_ok(dt__log_configure(""));
+  dt_log_sink_set(NULL, NULL);
+  expect_ok(dt_log_configure(""));
   dt_function_release(pinned);
 }
 
@@ -412,7 +418,7 @@ static void test_child_after_fork(void **state) {
   dt_tensor_t *x = tensor_full(1, 1, &n), *out = NULL;
   pid_t child = fork();
   if (child == 0) {
-    dt_status_t status = dt_call(fixture->session, add, (dt_tensor_t *[]){x, x}, 2, &out, 1);
+    dt_status_t status = dt_call(fixture->session, add, (dt_tensor_t *[]){x, x}, 2, &out, 1, NULL);
     bool right = dt_status_code(status) == DT_E_FORKED && !out;
     dt_status_free(status);
     dt_runtime_t *runtime = NULL;

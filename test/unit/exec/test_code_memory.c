@@ -68,7 +68,7 @@ static int compile_and_call(dt_runtime_t *runtime, dt_session_t *session) {
         subject_function(runtime, subject, NULL, k ? DT_ANSWER_EVALUATOR : DT_ANSWER_COMPILED);
   int step = 0;
   for (int k = 0; k < 2 && !step; k++) {
-    dt_status_t status = dt_call(session, functions[k], &x, 1, &outputs[k], 1);
+    dt_status_t status = dt_call(session, functions[k], &x, 1, &outputs[k], 1, NULL);
     if (status) {
       print_error("%s\n", dt_status_message(status));
       step = 10 + k;
@@ -97,7 +97,7 @@ static int run_code(bool twice) {
   dt_session_t *session = NULL;
   dt_status_t status = dt_runtime_create(&options, &runtime);
   if (!status)
-    status = dt_session_create(runtime, &session);
+    status = dt_session_create(runtime, NULL, &session);
   if (status) {
     print_error("%s\n", dt_status_message(status));
     return 1;
@@ -177,7 +177,7 @@ static int under_late_rule(void) {
   dt_runtime_t *runtime = NULL;
   dt_session_t *session = NULL;
   dt_runtime_options_t options = {.struct_size = sizeof(options), .compile_threads = 1};
-  if (dt_runtime_create(&options, &runtime) || dt_session_create(runtime, &session) ||
+  if (dt_runtime_create(&options, &runtime) || dt_session_create(runtime, NULL, &session) ||
       compile_and_call(runtime, session))
     return 5;
   if (deny_gain() != GOOD)

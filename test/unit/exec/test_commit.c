@@ -167,7 +167,7 @@ static void release(dt_tensor_t *in[N_IN]) {
 static dt_status_t call(const place_t *place, dt_function_t *function, dt_tensor_t *in[N_IN]) {
   dt_tensor_t *out = NULL;
   dt_call_options_t options = {.struct_size = sizeof(options), .mode = place->mode};
-  dt_status_t status = dt_call_with(place->session, function, in, N_IN, &out, 1, &options);
+  dt_status_t status = dt_call(place->session, function, in, N_IN, &out, 1, &options);
   if (!status)
     status = dt_session_wait(place->session);
   dt_tensor_release(out);
@@ -223,7 +223,7 @@ static place_t open_place(dt_device_t device, uint32_t threads, dt_call_mode_t m
   dt_runtime_options_t options = {.threads = threads, .compile_threads = 2};
   dt_session_options_t on = {.struct_size = sizeof(on), .device = device};
   expect_ok(dt_runtime_create(&options, &place.runtime));
-  expect_ok(dt_session_create_on(place.runtime, &on, &place.session));
+  expect_ok(dt_session_create(place.runtime, &on, &place.session));
   return place;
 }
 

@@ -19,7 +19,7 @@ static void expect_scale(fixture_t *fixture, dt_function_t *scale, bool strided,
                            .strides = strided ? (const int64_t[]){2} : NULL,
                            .data = dt_tensor_data(base)};
   expect_ok(dt_tensor_create(&desc, &x));
-  expect_ok(dt_call(fixture->session, scale, &x, 1, &out, 1));
+  expect_ok(dt_call(fixture->session, scale, &x, 1, &out, 1, NULL));
   dt_tensor_t *want = tensor_full(expected, 1, &n);
   expect_close(out, want, 0, 1e-6, strided ? "strided" : "contiguous");
   dt_tensor_release(want);
@@ -104,11 +104,11 @@ static void test_outputs_over_constants(void **state) {
     dt_tensor_t *one = tensor_full(1, 1, (const int64_t[]){1});
     expect_ok(dt_tensor_create(&desc, &part));
     for (int round = 0; round < 2; round++) { // before there is a variant, and after
-      expect_told(dt_call(fixture->session, scale, &x, 1, &whole, 1), DT_E_ARGUMENT,
+      expect_told(dt_call(fixture->session, scale, &x, 1, &whole, 1, NULL), DT_E_ARGUMENT,
                   "output 0 overlaps constant 'w'");
-      expect_told(dt_call(fixture->session, scale, &one, 1, &part, 1), DT_E_ARGUMENT,
+      expect_told(dt_call(fixture->session, scale, &one, 1, &part, 1, NULL), DT_E_ARGUMENT,
                   "output 0 overlaps constant 'w'");
-      expect_ok(dt_call(fixture->session, scale, &x, 1, &own, 1));
+      expect_ok(dt_call(fixture->session, scale, &x, 1, &own, 1, NULL));
     }
     for (int k = 0; k < 4; k++)
       assert_true(((float *)dt_tensor_data(w))[k] == 1);
@@ -163,7 +163,7 @@ static dt_status_t take(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, vo
 
 static dt_status_t call_take(fixture_t *fixture, dt_function_t *function, int64_t n, float *out) {
   dt_tensor_t *x = tensor_full(1, 1, &n), *y = NULL;
-  dt_status_t status = dt_call(fixture->session, function, &x, 1, &y, 1);
+  dt_status_t status = dt_call(fixture->session, function, &x, 1, &y, 1, NULL);
   *out = y ? *(float *)dt_tensor_data(y) : 0;
   dt_tensor_release(x);
   dt_tensor_release(y);

@@ -11,7 +11,7 @@ static const dt_input_decl_t inputs[] = {{.name = "x", .dtype = DT_F32, .rank = 
 
 static dt_status_t call(fixture_t *fixture, dt_function_t *function, int64_t n, int64_t number) {
   dt_tensor_t *in[2] = {tensor_full(1, 1, &n), tensor_i64(0, NULL, &number)}, *out = NULL;
-  dt_status_t status = dt_call(fixture->session, function, in, 2, &out, 1);
+  dt_status_t status = dt_call(fixture->session, function, in, 2, &out, 1, NULL);
   if (status)
     assert_null(out);
   dt_tensor_release(in[0]);
@@ -101,7 +101,7 @@ static void test_batches_by_data(void **state) {
   for (size_t k = 0; k < sizeof(right) / sizeof(right[0]); k++) {
     dt_tensor_t *in[2] = {tensor_full(1, 1, &right[k][0]), tensor_i64(0, NULL, &right[k][1])};
     dt_tensor_t *out = NULL;
-    expect_ok(dt_call(fixture->session, function, in, 2, &out, 1));
+    expect_ok(dt_call(fixture->session, function, in, 2, &out, 1, NULL));
     assert_int_equal(dt_tensor_sizes(out)[0], right[k][2]);
     for (int64_t i = 0; i < right[k][2]; i++)
       assert_true(((const float *)dt_tensor_data(out))[i] == 3.0f);
@@ -135,7 +135,7 @@ static void test_checks_exclude_each_other(void **state) {
   for (size_t k = 0; k < 2; k++) {
     dt_tensor_t *in[2] = {tensor_full(1, 1, &sizes[k][0]), tensor_full(1, 1, &sizes[k][1])};
     dt_tensor_t *out = NULL;
-    expect_told(dt_call(fixture->session, function, in, 2, &out, 1), DT_E_SHAPE,
+    expect_told(dt_call(fixture->session, function, in, 2, &out, 1, NULL), DT_E_SHAPE,
                 k ? "one whole" : "less than one");
     dt_tensor_release(in[0]);
     dt_tensor_release(in[1]);
@@ -165,7 +165,7 @@ static void test_steps_reach_the_limit(void **state) {
     dt_function_t *function = function_of(fixture, sums, NULL, &options);
     dt_tensor_t *x = NULL, *out = NULL;
     expect_ok(dt_tensor_create(&desc, &x));
-    expect_code(dt_call(fixture->session, function, &x, 1, &out, 1), DT_E_LIMIT);
+    expect_code(dt_call(fixture->session, function, &x, 1, &out, 1, NULL), DT_E_LIMIT);
     dt_tensor_release(x);
     dt_function_release(function);
   }
@@ -189,7 +189,7 @@ static void test_unbacked_dims_have_no_other_limit(void **state) {
   for (int64_t n = 0; n < 4; n++) {
     const int64_t sizes[] = {n, 3};
     dt_tensor_t *x = tensor_full(1, 2, sizes), *out = NULL;
-    expect_ok(dt_call(fixture->session, function, &x, 1, &out, 1));
+    expect_ok(dt_call(fixture->session, function, &x, 1, &out, 1, NULL));
     assert_int_equal(dt_tensor_sizes(out)[0], 3 * n);
     dt_tensor_release(x);
     dt_tensor_release(out);

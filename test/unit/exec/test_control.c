@@ -6,6 +6,7 @@
 // in docs/testing.md.
 #include "test/unit/exec/exec_test.h"
 
+#include "ductile/experimental.h"
 #include "runtime/base/thread.h"
 #include "test/late/programs.h"
 
@@ -63,7 +64,7 @@ static dt_status_t call(dt_session_t *session, dt_function_t *function, const ar
   dt_call_options_t options = {
       .struct_size = sizeof(options), .deadline_ns = deadline_ns, .cancel = cancel};
   *out = NULL;
-  return dt_call_with(session, function, args->in, 2, out, 1, &options);
+  return dt_call(session, function, args->in, 2, out, 1, &options);
 }
 
 // Ends with the code, and in time.
@@ -195,7 +196,7 @@ static void *call_patiently(void *opaque) {
   dt_session_t *session = NULL;
   args_t args = make_args(5, 0);
   dt_tensor_t *out = NULL;
-  caller->status = dt_session_create(caller->f->runtime, &session);
+  caller->status = dt_session_create(caller->f->runtime, NULL, &session);
   if (!caller->status)
     caller->status = call(session, caller->function, &args, 0, NULL, &out);
   dt_tensor_release(out);
@@ -229,7 +230,7 @@ static void test_compile(void **state) {
   expect_ok(caller.status);
   expect_ok(call(f->session, function, &args, 0, NULL, &out));
   dt_tensor_release(out);
-  dt_function_stats_t stats = stats_of(function);
+  dt_function_counters_t stats = stats_of(function);
   assert_int_equal(stats.variants, 1);
   assert_true(stats.compiles <= 2); // those that nobody waited for do not count
   drop_args(&args);

@@ -20,7 +20,8 @@ static void an_output_one_element_longer_is_refused(void **state) {
   const int64_t wrong[] = {5, 7};
   for (int k = 0; k < 2; k++) {
     dt_tensor_t *given = tensor_full(0, 1, &wrong[k]);
-    expect_told(dt_call(fixture->session, add, inputs, 2, &given, 1), DT_E_SHAPE, "expected 6");
+    expect_told(dt_call(fixture->session, add, inputs, 2, &given, 1, NULL), DT_E_SHAPE,
+                "expected 6");
     dt_tensor_release(given);
   }
   dt_tensor_release(inputs[0]);
@@ -41,13 +42,13 @@ static void expect_overlap(fixture_t *fixture, dt_function_t *add, uint32_t k) {
   desc.data = memory + 5;
   expect_ok(dt_tensor_create(&desc, &output));
   dt_tensor_t *given = output;
-  expect_told(dt_call(fixture->session, add, inputs, 2, &given, 1), DT_E_ARGUMENT,
+  expect_told(dt_call(fixture->session, add, inputs, 2, &given, 1, NULL), DT_E_ARGUMENT,
               k ? "overlaps argument 'b'" : "overlaps argument 'a'");
   dt_tensor_release(output);
   desc.data = memory + 6;
   expect_ok(dt_tensor_create(&desc, &output));
   given = output;
-  expect_ok(dt_call(fixture->session, add, inputs, 2, &given, 1));
+  expect_ok(dt_call(fixture->session, add, inputs, 2, &given, 1, NULL));
   dt_tensor_release(output);
   dt_tensor_release(inputs[0]);
   dt_tensor_release(inputs[1]);
@@ -82,7 +83,7 @@ static void a_result_of_exactly_the_limit_is_refused(void **state) {
   dt_function_t *wide = make(fixture, make_wide, 1, one_vector);
   const int64_t one = 1;
   dt_tensor_t *x = tensor_full(1, 1, &one), *y = NULL;
-  expect_code(dt_call(fixture->session, wide, &x, 1, &y, 1), DT_E_LIMIT);
+  expect_code(dt_call(fixture->session, wide, &x, 1, &y, 1, NULL), DT_E_LIMIT);
   dt_tensor_release(x);
   dt_function_release(wide);
 }
@@ -104,7 +105,7 @@ static void sizes_that_divide_by_zero_are_refused_in_every_order(void **state) {
     for (int k = 0; k < 2; k++) {
       bool is_good = (k == 0) == (first_good == 1);
       dt_tensor_t *x = tensor_full(1, 2, is_good ? two : zero), *y = NULL;
-      dt_status_t status = dt_call(fixture->session, quotient, &x, 1, &y, 1);
+      dt_status_t status = dt_call(fixture->session, quotient, &x, 1, &y, 1, NULL);
       if (is_good) {
         expect_ok(status);
         assert_true(((const float *)dt_tensor_data(y))[0] == 3.0F);
@@ -134,7 +135,7 @@ static void padding_around_nothing_gathered_checks_nothing(void **state) {
   dt_function_t *function = make(fixture, make_padded_gather, 2, table_and_ids);
   const int64_t none = 0, sizes[2] = {0, 3}, wanted[2] = {2, 5};
   dt_tensor_t *inputs[2] = {tensor_full(0, 2, sizes), tensor_i64(1, &none, &none)}, *y = NULL;
-  expect_ok(dt_call(fixture->session, function, inputs, 2, &y, 1));
+  expect_ok(dt_call(fixture->session, function, inputs, 2, &y, 1, NULL));
   dt_tensor_t *fives = tensor_full(5, 2, wanted);
   expect_close(y, fives, 0, 0, "padding alone");
   dt_tensor_release(fives);
@@ -169,7 +170,7 @@ static void many_heads_without_positions_take_no_time(void **state) {
       dt_tensor_desc_t desc = {.dtype = DT_F32, .rank = 4, .sizes = sizes[k]};
       expect_ok(dt_tensor_create(&desc, &x));
     }
-    expect_ok(dt_call(fixture->session, function, &x, 1, &y, 1));
+    expect_ok(dt_call(fixture->session, function, &x, 1, &y, 1, NULL));
     assert_int_equal(dt_tensor_count(y), k == 0 ? 120 : 0);
     dt_tensor_release(x);
     dt_tensor_release(y);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A runtime with a limit on what it holds: variants and idle sessions' memory go, answers stay
 // right, and what goes uses up no other limit.
+#include "ductile/experimental.h"
 #include "test/unit/exec/exec_test.h"
 
 #include <pthread.h>
@@ -60,7 +61,7 @@ static dt_function_t *sum_function(dt_runtime_t *runtime, int k, dt_function_opt
 // 0: wrong; else n + added[k] came out.
 static bool answers(dt_session_t *session, dt_function_t *function, int k, int64_t n) {
   dt_tensor_t *x = tensor_full(1, 1, &n), *out = NULL;
-  dt_status_t status = dt_call(session, function, &x, 1, &out, 1);
+  dt_status_t status = dt_call(session, function, &x, 1, &out, 1, NULL);
   bool right = !status && *(const float *)dt_tensor_data(out) == (float)(n + k);
   if (status)
     print_error("%s\n", dt_status_message(status));
@@ -80,7 +81,7 @@ static void test_variants_go_and_come(void **state) {
   options.compile_limit = 4;
   options.variant_limit = SHAPES + 1;
   options.limit_action = DT_LIMIT_ERROR;
-  expect_ok(dt_session_create(runtime, &session));
+  expect_ok(dt_session_create(runtime, NULL, &session));
   for (int k = 0; k < FUNCTIONS; k++)
     functions[k] = sum_function(runtime, k, options);
   for (int64_t round = 0; round < 3; round++)
@@ -105,7 +106,7 @@ static void test_what_is_used_stays(void **state) {
   (void)state;
   dt_runtime_t *runtime = runtime_of((uint64_t)1 << 40);
   dt_session_t *session = NULL;
-  expect_ok(dt_session_create(runtime, &session));
+  expect_ok(dt_session_create(runtime, NULL, &session));
   dt_function_t *function = sum_function(runtime, 3, options_of(1, one_vector));
   for (int64_t n = 1; n <= SHAPES; n++)
     assert_true(answers(session, function, 3, n));
@@ -117,7 +118,7 @@ static void test_what_is_used_stays(void **state) {
   dt_runtime_release(runtime);
 
   runtime = runtime_of(room * 7 / 10);
-  expect_ok(dt_session_create(runtime, &session));
+  expect_ok(dt_session_create(runtime, NULL, &session));
   function = sum_function(runtime, 3, options_of(1, one_vector));
   for (int64_t n = 1; n <= SHAPES; n++) {
     assert_true(answers(session, function, 3, n));
@@ -138,7 +139,7 @@ static void test_generic_again(void **state) {
   dt_session_t *session = NULL;
   dt_function_options_t options = options_of(1, one_vector);
   options.compile_limit = 1;
-  expect_ok(dt_session_create(runtime, &session));
+  expect_ok(dt_session_create(runtime, NULL, &session));
   dt_function_t *first = sum_function(runtime, 1, options);
   dt_function_t *second = sum_function(runtime, 2, options);
   for (int64_t n = 1; n < 8; n++) {
@@ -155,7 +156,7 @@ static void test_generic_again(void **state) {
 
 static void call_squares(dt_session_t *session, dt_function_t *function, int64_t n) {
   dt_tensor_t *x = tensor_full(2, 1, &n), *out = NULL;
-  expect_ok(dt_call(session, function, &x, 1, &out, 1));
+  expect_ok(dt_call(session, function, &x, 1, &out, 1, NULL));
   assert_true(((const float *)dt_tensor_data(out))[n * n - 1] == (float)(16 * n));
   dt_tensor_release(x);
   dt_tensor_release(out);
@@ -171,7 +172,7 @@ static void test_idle_sessions_give(void **state) {
   fixture_t fixture = {.runtime = runtime};
   dt_function_t *function = function_of(&fixture, squares, NULL, &options);
   for (int k = 0; k < 3; k++)
-    expect_ok(dt_session_create(runtime, &sessions[k]));
+    expect_ok(dt_session_create(runtime, NULL, &sessions[k]));
   for (int round = 0; round < 3; round++)
     for (int k = 0; k < 3; k++) {
       call_squares(sessions[k], function, 900); // 3.2 MB and more
@@ -195,7 +196,7 @@ typedef struct caller_t {
 static void *call_all(void *opaque) {
   caller_t *caller = opaque;
   dt_session_t *session = NULL;
-  dt_status_t status = dt_session_create(caller->runtime, &session);
+  dt_status_t status = dt_session_create(caller->runtime, NULL, &session);
   caller->wrong += status != NULL;
   dt_status_free(status);
   for (int i = 0; i < 60 && session; i++) {

@@ -27,11 +27,11 @@ static int use_library(fixture_t *unused) {
   dt_runtime_t *runtime = NULL;
   dt_session_t *session = NULL;
   expect_ok(dt_runtime_create(&options, &runtime));
-  expect_ok(dt_session_create(runtime, &session));
+  expect_ok(dt_session_create(runtime, NULL, &session));
   dt_function_t *add = subject_function(runtime, &add_subject, NULL, compiled_answer());
   int64_t n = 100;
   dt_tensor_t *x = tensor_full(1.5f, 1, &n), *out = NULL;
-  expect_ok(dt_call(session, add, (dt_tensor_t *[]){x, x}, 2, &out, 1));
+  expect_ok(dt_call(session, add, (dt_tensor_t *[]){x, x}, 2, &out, 1, NULL));
   bool right = ((const float *)dt_tensor_data(out))[99] == 3.0f;
   dt_tensor_release(x);
   dt_tensor_release(out);
@@ -66,7 +66,7 @@ static void test_while_warming(void **state) {
   for (int i = 0; i < 10; i++) {
     fixture_t fixture = {0};
     expect_ok(dt_runtime_create(NULL, &fixture.runtime));
-    expect_ok(dt_session_create(fixture.runtime, &fixture.session));
+    expect_ok(dt_session_create(fixture.runtime, NULL, &fixture.session));
     assert_int_equal(in_child(release_inherited, &fixture), 0);
     dt_session_destroy(fixture.session);
     dt_runtime_release(fixture.runtime);
@@ -80,7 +80,7 @@ static int be_a_parent(fixture_t *unused) {
   (void)unused;
   fixture_t fixture = {0};
   expect_ok(dt_runtime_create(NULL, &fixture.runtime));
-  expect_ok(dt_session_create(fixture.runtime, &fixture.session));
+  expect_ok(dt_session_create(fixture.runtime, NULL, &fixture.session));
   int of_child = in_child(release_inherited, &fixture);
   dt_session_destroy(fixture.session);
   dt_runtime_release(fixture.runtime);

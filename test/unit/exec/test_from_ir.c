@@ -18,7 +18,7 @@ static int set_up(void **state) {
   static rig_t rig;
   dt_runtime_options_t options = {.struct_size = sizeof(options), .threads = 1};
   expect_ok(dt_runtime_create(&options, &rig.runtime));
-  expect_ok(dt_session_create(rig.runtime, &rig.session));
+  expect_ok(dt_session_create(rig.runtime, NULL, &rig.session));
   *state = &rig;
   return 0;
 }
@@ -63,8 +63,8 @@ static void answers_alike(const rig_t *rig, const subject_t *subject, void *clos
   expect_ok(from_text(rig, dt__text_str(&text), &replay));
   for (int k = 0; k < 2; k++) {
     dt_tensor_t **in = k ? other_args : args, *expected = NULL, *actual = NULL;
-    expect_ok(dt_call(rig->session, program, in, subject->n_inputs, &expected, 1));
-    expect_ok(dt_call(rig->session, replay, in, subject->n_inputs, &actual, 1));
+    expect_ok(dt_call(rig->session, program, in, subject->n_inputs, &expected, 1, NULL));
+    expect_ok(dt_call(rig->session, replay, in, subject->n_inputs, &actual, 1, NULL));
     expect_close(actual, expected, 0, 0, subject->name);
     dt_tensor_release(expected);
     dt_tensor_release(actual);
@@ -108,25 +108,26 @@ static void declarations_come_from_the_text(void **state) {
                              "}\n";
   const rig_t *rig = *state;
   dt_function_t *function = NULL;
-  uint32_t n = 0;
   expect_ok(from_text(rig, text, &function));
-  const dt_input_decl_t *inputs = dt_function_inputs(function, &n);
-  assert_int_equal(n, 3);
+  assert_int_equal(dt_function_n_inputs(function), 3);
   assert_int_equal(dt_function_n_outputs(function), 2);
-  assert_string_equal(inputs[0].dims[0].name, "batch");
-  assert_int_equal(inputs[0].dims[0].min, 1);
-  assert_int_equal(inputs[0].dims[0].max, 64);
-  assert_true(inputs[0].dims[1].is_static);
-  assert_int_equal(inputs[0].dims[1].value, 4);
-  assert_string_equal(inputs[1].dims[0].of, "batch");
-  assert_int_equal(inputs[1].dims[0].scale, 2);
-  assert_int_equal(inputs[1].dims[0].offset, 1);
-  assert_null(inputs[2].name);
-  assert_null(inputs[2].dims[0].name);
-  assert_int_equal(inputs[2].dims[0].max, 0);
+  assert_string_equal(dt_function_input_dim(function, 0, 0)->name, "batch");
+  assert_int_equal(dt_function_input_dim(function, 0, 0)->min, 1);
+  assert_int_equal(dt_function_input_dim(function, 0, 0)->max, 64);
+  assert_true(dt_function_input_dim(function, 0, 1)->is_static);
+  assert_int_equal(dt_function_input_dim(function, 0, 1)->value, 4);
+  assert_string_equal(dt_function_input_dim(function, 1, 0)->of, "batch");
+  assert_int_equal(dt_function_input_dim(function, 1, 0)->scale, 2);
+  assert_int_equal(dt_function_input_dim(function, 1, 0)->offset, 1);
+  assert_null(dt_function_input(function, 2)->name);
+  assert_null(dt_function_input_dim(function, 2, 0)->name);
+  assert_int_equal(dt_function_input_dim(function, 2, 0)->max, 0);
+  assert_null(dt_function_input(function, 3));
+  assert_null(dt_function_input_dim(function, 0, 2));
   dt_function_release(function);
-  assert_null(dt_function_inputs(NULL, &n));
-  assert_int_equal(n, 0);
+  assert_null(dt_function_input(NULL, 0));
+  assert_null(dt_function_input_dim(NULL, 0, 0));
+  assert_int_equal(dt_function_n_inputs(NULL), 0);
   assert_int_equal(dt_function_n_outputs(NULL), 0);
 }
 
@@ -186,7 +187,7 @@ static void values_from_inside(void **state) {
   dt_function_t *cut = NULL;
   char *text = NULL, *what = NULL;
   expect_code(dt_function_graph(function, &x, 1, &text), DT_E_STATE);
-  expect_ok(dt_call(rig->session, function, &x, 1, &y, 1));
+  expect_ok(dt_call(rig->session, function, &x, 1, &y, 1, NULL));
   expect_ok(dt_function_graph(function, &x, 1, &text));
   const char *line = strstr(text, " = mul ");
   assert_non_null(line);
@@ -198,7 +199,7 @@ static void values_from_inside(void **state) {
   // The constant stays while the cut does.
   dt_function_release(function);
   dt_tensor_t *product = NULL;
-  expect_ok(dt_call(rig->session, cut, &x, 1, &product, 1));
+  expect_ok(dt_call(rig->session, cut, &x, 1, &product, 1, NULL));
   for (int k = 0; k < CUT_N; k++) {
     float a = ((float *)dt_tensor_data(x))[k], b = ((float *)dt_tensor_data(w))[k];
     assert_true(((float *)dt_tensor_data(product))[k] == a * b);

@@ -188,7 +188,7 @@ static void compare(fixture_t *fixture, dt_function_t *const *functions, dt_tens
   dt_tensor_t *out[2] = {NULL, NULL};
   dt_status_t status[2];
   for (int k = 0; k < 2; k++) {
-    status[k] = dt_call(fixture->session, functions[k], in, 3, &out[k], 1);
+    status[k] = dt_call(fixture->session, functions[k], in, 3, &out[k], 1, NULL);
     if (status[k] && !is_refusal(dt_status_code(status[k])))
       fail_msg("%s: %s: %s", what, dt_code_name(dt_status_code(status[k])),
                dt_status_message(status[k]));

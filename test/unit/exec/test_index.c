@@ -51,7 +51,7 @@ static void run(void **state, const call_t *c) {
   dt_tensor_t *got = NULL;
   numbers(in[0], 1);
   numbers(in[2], -1);
-  dt_status_t status = dt_call(fixture->session, function, in, 3, &got, 1);
+  dt_status_t status = dt_call(fixture->session, function, in, 3, &got, 1, NULL);
   if (c->refused) {
     // The evaluator tells it of the op that was recorded, code of what is checked.
     expect_told(status, DT_E_RANGE,
@@ -167,7 +167,7 @@ static void sums_are_taken_in_order(void **state) {
         ((const float *)dt_tensor_data(in[2]))[k];
   for (int turn = 0; turn < 3; turn++) {
     dt_tensor_t *got = NULL;
-    expect_ok(dt_call(fixture->session, function, in, 3, &got, 1));
+    expect_ok(dt_call(fixture->session, function, in, 3, &got, 1, NULL));
     if (compiled_answer() == DT_ANSWER_COMPILED)
       expect_numbers(got, want, "sums");
     dt_tensor_release(got);
@@ -226,7 +226,7 @@ static void check_order(fixture_t *fixture, const order_t *o, dt_function_t *fun
   for (int64_t k = 0; k < dt_tensor_count(x); k++)
     if (rng_between(&fixture->rng, 0, 2) == 0)
       data[k] = specials[rng_between(&fixture->rng, 0, 7)];
-  expect_ok(dt_call(fixture->session, function, &x, 1, out, 2));
+  expect_ok(dt_call(fixture->session, function, &x, 1, out, 2, NULL));
   int64_t n = sizes[o->axis], k = o->all || o->k > n ? n : o->k;
   assert_int_equal(dt_tensor_sizes(out[0])[o->axis], k);
   assert_int_equal(dt_tensor_dtype(out[1]), DT_I64);

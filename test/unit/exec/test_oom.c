@@ -42,15 +42,17 @@ static dt_status_t run_once(const sequence_t *sequence) {
     status = dt_runtime_create(&options, &runtime);
   }
   if (!status)
-    status = dt_session_create(runtime, &session);
+    status = dt_session_create(runtime, NULL, &session);
   if (!status)
     status = create_function(sequence, runtime, &function);
   if (!status)
-    status = dt_call(session, function, sequence->inputs, sequence->subject->n_inputs, &out[0], 1);
+    status =
+        dt_call(session, function, sequence->inputs, sequence->subject->n_inputs, &out[0], 1, NULL);
   if (!status && sequence->update)
     status = dt_constant_update(function, "w", sequence->update);
   if (!status)
-    status = dt_call(session, function, sequence->inputs, sequence->subject->n_inputs, &out[1], 1);
+    status =
+        dt_call(session, function, sequence->inputs, sequence->subject->n_inputs, &out[1], 1, NULL);
   dt_tensor_release(out[0]);
   dt_tensor_release(out[1]);
   dt_function_release(function);

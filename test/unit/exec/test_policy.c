@@ -3,7 +3,9 @@
 // silent.
 #include "test/unit/exec/exec_test.h"
 
+#include "ductile/experimental.h"
 #include "runtime/base/log.h"
+#include "test/support/report_as_text.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -33,7 +35,7 @@ static const dt_input_decl_t one_matrix[] = {{.name = "x", .dtype = DT_F32, .ran
 static dt_status_t call_sizes(fixture_t *fixture, dt_function_t *function, uint32_t rank,
                               const int64_t *sizes) {
   dt_tensor_t *x = tensor_full(2, rank, sizes), *want = tensor_full(-2, rank, sizes), *out = NULL;
-  dt_status_t status = dt_call(fixture->session, function, &x, 1, &out, 1);
+  dt_status_t status = dt_call(fixture->session, function, &x, 1, &out, 1, NULL);
   if (!status)
     expect_close(out, want, 0, 0, "negated");
   dt_tensor_release(x);
@@ -77,12 +79,12 @@ static void test_names_and_derived_dims_follow(void **state) {
   for (int64_t n = 3; n < 8; n++) {
     dt_tensor_t *out = NULL, *in[2] = {tensor_full(1, 2, (const int64_t[]){n, n}),
                                        tensor_full(1, 1, (const int64_t[]){n + 1})};
-    expect_ok(dt_call(fixture->session, function, in, 2, &out, 1));
+    expect_ok(dt_call(fixture->session, function, in, 2, &out, 1, NULL));
     dt_tensor_release(out);
     dt_tensor_release(in[1]);
     out = NULL;
     in[1] = tensor_full(1, 1, (const int64_t[]){n});
-    expect_told(dt_call(fixture->session, function, in, 2, &out, 1), DT_E_SHAPE,
+    expect_told(dt_call(fixture->session, function, in, 2, &out, 1, NULL), DT_E_SHAPE,
                 "b.size(0) == a.size(0) + 1");
     dt_tensor_release(in[0]);
     dt_tensor_release(in[1]);
@@ -100,7 +102,7 @@ static void test_strided_arguments_are_static_first(void **state) {
   for (int64_t n = 3; n < 7; n++) {
     dt_tensor_t *base = tensor_f32(&fixture->rng, 2, (const int64_t[]){n, 5}), *out = NULL;
     dt_tensor_t *x = tensor_transposed(base);
-    expect_ok(dt_call(fixture->session, function, &x, 1, &out, 1));
+    expect_ok(dt_call(fixture->session, function, &x, 1, &out, 1, NULL));
     for (int64_t i = 0; i < 5; i++)
       for (int64_t j = 0; j < n; j++)
         assert_true(((float *)dt_tensor_data(out))[i * n + j] ==
@@ -211,7 +213,7 @@ static void test_limit_error(void **state) {
   }
   expect_ok(call_n(fixture, function, 1));
   expect_ok(call_n(fixture, function, 2));
-  dt_function_stats_t stats = stats_of(function);
+  dt_function_counters_t stats = stats_of(function);
   assert_int_equal(stats.compiles, 2);
   assert_int_equal(stats.limit_misses, 2);
   assert_int_equal(stats.failed_calls, 2);
@@ -226,7 +228,7 @@ static void test_limit_generic(void **state) {
   dt_function_t *function = function_of(fixture, negate, NULL, &options);
   for (int64_t n = 0; n < 20; n++)
     expect_ok(call_n(fixture, function, n));
-  dt_function_stats_t stats = stats_of(function);
+  dt_function_counters_t stats = stats_of(function);
   assert_int_equal(stats.compiles, 3);
   assert_int_equal(stats.variants, 3);
   assert_int_equal(stats.limit_misses, 1);
@@ -259,7 +261,7 @@ static void test_limit_evaluator(void **state) {
   for (int64_t n = 1; n < 6; n++)
     expect_ok(call_n(fixture, function, n));
   expect_told(call_sizes(fixture, function, 2, (const int64_t[]){2, 2}), DT_E_SHAPE, "rank 2");
-  dt_function_stats_t stats = stats_of(function);
+  dt_function_counters_t stats = stats_of(function);
   assert_int_equal(stats.compiles, 1);
   assert_int_equal(stats.variants, 1);
   assert_int_equal(stats.limit_misses, 4);
@@ -268,9 +270,9 @@ static void test_limit_evaluator(void **state) {
 
   // A session that has seen no symbol yet is answered as well.
   dt_session_t *fresh = NULL;
-  expect_ok(dt_session_create(fixture->runtime, &fresh));
+  expect_ok(dt_session_create(fixture->runtime, NULL, &fresh));
   dt_tensor_t *x = tensor_full(2, 1, (const int64_t[]){7}), *out = NULL;
-  expect_ok(dt_call(fresh, function, &x, 1, &out, 1));
+  expect_ok(dt_call(fresh, function, &x, 1, &out, 1, NULL));
   assert_true(((float *)dt_tensor_data(out))[6] == -2);
   dt_tensor_release(x);
   dt_tensor_release(out);
@@ -315,11 +317,11 @@ static void test_limits_are_logged(void **state) {
     expect_ok(call_n(fixture, function, 1));
     static char text[4096];
     text[0] = '\0';
-    expect_ok(dt__log_configure("recompiles"));
-    dt__log_set_sink(keep_lines, text);
+    expect_ok(dt_log_configure("recompiles"));
+    dt_log_sink_set(keep_lines, text);
     dt_status_free(call_n(fixture, function, 2));
-    dt__log_set_sink(NULL, NULL);
-    expect_ok(dt__log_configure(""));
+    dt_log_sink_set(NULL, NULL);
+    expect_ok(dt_log_configure(""));
     if (!strstr(text, rows[k].says))
       fail_msg("expected '%s' in '%s'", rows[k].says, text);
     dt_function_release(function);
@@ -340,7 +342,7 @@ static void test_freeze(void **state) {
   expect_ok(call_n(fixture, function, 3));
   expect_told(call_n(fixture, function, 4), DT_E_STATE, "s0 == 3");
   expect_told(call_n(fixture, function, 4), DT_E_STATE, "s0 = 4");
-  dt_function_stats_t stats = stats_of(function);
+  dt_function_counters_t stats = stats_of(function);
   assert_int_equal(stats.frozen_misses, 4);
   assert_int_equal(stats.compiles, 1);
   expect_ok(dt_function_freeze(function, false));
@@ -378,11 +380,11 @@ static void test_kernel_threads(void **state) {
       subject_function(fixture->runtime, &softmax_subject, NULL, compiled_answer());
   dt_tensor_t *x = tensor_f32(&fixture->rng, 2, (const int64_t[]){700, 300});
   dt_tensor_t *first = NULL;
-  expect_ok(dt_call(fixture->session, softmax, &x, 1, &first, 1));
+  expect_ok(dt_call(fixture->session, softmax, &x, 1, &first, 1, NULL));
   for (uint32_t threads = 1; threads <= 4; threads++) {
     dt_tensor_t *out = NULL;
     expect_ok(dt_runtime_mode_set(fixture->runtime, DT_MODE_KERNEL_THREADS, threads));
-    expect_ok(dt_call(fixture->session, softmax, &x, 1, &out, 1));
+    expect_ok(dt_call(fixture->session, softmax, &x, 1, &out, 1, NULL));
     expect_close(out, first, 0, 0, "softmax");
     dt_tensor_release(out);
   }
@@ -407,7 +409,7 @@ typedef struct crowd_t {
 static void *call_many(void *opaque) {
   crowd_t *crowd = opaque;
   dt_session_t *session = NULL;
-  expect_ok(dt_session_create(crowd->runtime, &session));
+  expect_ok(dt_session_create(crowd->runtime, NULL, &session));
   fixture_t own = {.session = session};
   for (int64_t k = 0; k < 600; k++) {
     dt_status_t status = call_sizes(&own, crowd->function, 2, (const int64_t[]){k % 9, k % 5});
@@ -454,7 +456,7 @@ static void test_threads(void **state) {
     assert_int_equal(unlink(crowd.path), 0);
     if (variants_of(crowd.function) > (k ? 8u : 3u)) {
       char *text = NULL;
-      expect_ok(dt_function_history(crowd.function, &text));
+      expect_ok(report_as_text(crowd.function, NULL, 0, DT_REPORT_COMPILES, &text));
       fail_msg("%u variants: %s", variants_of(crowd.function), text);
     }
     dt_function_release(crowd.function);

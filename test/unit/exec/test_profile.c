@@ -3,6 +3,7 @@
 // nothing.
 #include "test/unit/exec/exec_test.h"
 
+#include "ductile/experimental.h"
 #include "runtime/base/memory.h"
 
 #include <stdio.h>
@@ -21,7 +22,7 @@ static int setup(void **state) {
   static profile_fixture_t fixture;
   dt_runtime_options_t options = {.struct_size = sizeof(options), .threads = 2};
   expect_ok(dt_runtime_create(&options, &fixture.runtime));
-  expect_ok(dt_session_create(fixture.runtime, &fixture.session));
+  expect_ok(dt_session_create(fixture.runtime, NULL, &fixture.session));
   (void)snprintf(fixture.folder, sizeof(fixture.folder), "/tmp/ductile-profile-XXXXXX");
   assert_non_null(mkdtemp(fixture.folder));
   (void)snprintf(fixture.path, sizeof(fixture.path), "%s/f.profile", fixture.folder);
@@ -66,7 +67,7 @@ static dt_function_t *make(profile_fixture_t *fixture, const char *name, uint32_
 static void call(profile_fixture_t *fixture, dt_function_t *function, int64_t n, int64_t m) {
   dt_tensor_t *in[2] = {tensor_full(1, 2, (const int64_t[]){n, m}), tensor_full(1, 1, &n)};
   dt_tensor_t *out = NULL;
-  expect_ok(dt_call(fixture->session, function, in, 2, &out, 1));
+  expect_ok(dt_call(fixture->session, function, in, 2, &out, 1, NULL));
   dt_tensor_release(out);
   dt_tensor_release(in[0]);
   dt_tensor_release(in[1]);
@@ -121,7 +122,7 @@ static void test_rows_show_changes(void **state) {
   dt_function_t *symbolic = make(fixture, "f", 2, DT_DYNAMIC_SYMBOLIC);
   for (int64_t k = 0; k < 4000; k++)
     call(fixture, symbolic, 3 + k % 5, 8);
-  dt_function_stats_t stats = stats_of(symbolic);
+  dt_function_counters_t stats = stats_of(symbolic);
   assert_int_equal(stats.compiles, 1);
   assert_true(stats.sampled_calls >= 4 && stats.sampled_calls <= 64);
   expect_ok(dt_function_profile_save(symbolic, fixture->path));
@@ -161,7 +162,7 @@ static void test_the_histogram_is_bounded(void **state) {
     dt_tensor_t *in[2] = {tensor_full(1, 2, (const int64_t[]){100 + k, 1}),
                           tensor_full(1, 1, (const int64_t[]){100 + k})};
     dt_tensor_t *out = NULL;
-    dt_status_free(dt_call(fixture->session, function, in, 2, &out, 1));
+    dt_status_free(dt_call(fixture->session, function, in, 2, &out, 1, NULL));
     dt_tensor_release(out);
     dt_tensor_release(in[0]);
     dt_tensor_release(in[1]);

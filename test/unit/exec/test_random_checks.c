@@ -158,7 +158,7 @@ static dt_function_t *function_for(fixture_t *fixture, case_t *c, const declared
 
 static void call(fixture_t *fixture, case_t *c, dt_function_t *function, dt_tensor_t *const *in) {
   dt_tensor_t *out[2] = {NULL, NULL};
-  dt_status_t status = dt_call(fixture->session, function, in, CP_INPUTS, out, 2);
+  dt_status_t status = dt_call(fixture->session, function, in, CP_INPUTS, out, 2, NULL);
   const char *wrong = judge(c->right, status, out);
   if (wrong)
     tell(c, wrong, status);

@@ -41,7 +41,7 @@ static dt_status_t sum(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, voi
 
 static dt_status_t call_sizes(fixture_t *fixture, dt_function_t *function, int64_t n, int64_t m) {
   dt_tensor_t *in[2] = {tensor_full(1, 1, &n), tensor_full(2, 1, &m)}, *out = NULL;
-  dt_status_t status = dt_call(fixture->session, function, in, 2, &out, 1);
+  dt_status_t status = dt_call(fixture->session, function, in, 2, &out, 1, NULL);
   if (!status)
     assert_int_equal(dt_tensor_sizes(out)[0], n == 1 ? m : n);
   dt_tensor_release(in[0]);
@@ -151,7 +151,7 @@ static void test_overlap_is_part_of_it(void **state) {
   dt_function_t *function = function_of(fixture, update_first, NULL, &options);
   for (int round = 0; round < 6; round++) {
     dt_tensor_t *in[2] = {at(data, 4), at(data + (round % 2 ? 8 : 2), 4)}, *out = NULL;
-    dt_status_t status = dt_call(fixture->session, function, in, 2, &out, 1);
+    dt_status_t status = dt_call(fixture->session, function, in, 2, &out, 1, NULL);
     if (round % 2)
       expect_ok(status);
     else
@@ -181,7 +181,7 @@ static void test_numbers_are_part_of_it(void **state) {
   dt_tensor_t *x = tensor_full(1, 1, (const int64_t[]){6});
   for (int64_t n = 0; n < 7; n++) {
     dt_tensor_t *in[2] = {x, tensor_i64(0, NULL, &n)}, *out = NULL;
-    dt_status_t status = dt_call(fixture->session, function, in, 2, &out, 1);
+    dt_status_t status = dt_call(fixture->session, function, in, 2, &out, 1, NULL);
     if (n == 3)
       expect_ok(status);
     else
@@ -208,7 +208,7 @@ static void test_no_memory_uses_up_no_limit(void **state) {
     int64_t size = 6;
     dt_tensor_t *in[2] = {tensor_full(1, 1, &size), tensor_full(2, 1, &size)}, *out = NULL;
     (void)dt__heap_fail_at(n, false);
-    dt_status_t status = dt_call(fixture->session, function, in, 2, &out, 1);
+    dt_status_t status = dt_call(fixture->session, function, in, 2, &out, 1, NULL);
     (void)dt__heap_fail_at(0, false);
     if (status)
       expect_code(status, DT_E_NO_MEMORY);
@@ -237,7 +237,7 @@ static void test_ended_uses_up_no_limit(void **state) {
     int64_t size = 6;
     dt_tensor_t *in[2] = {tensor_full(1, 1, &size), tensor_full(2, 1, &size)}, *out = NULL;
     (void)dt__control_end_at(n, n % 2 ? DT_E_DEADLINE : DT_E_CANCELLED);
-    dt_status_t status = dt_call_with(fixture->session, function, in, 2, &out, 1, &how);
+    dt_status_t status = dt_call(fixture->session, function, in, 2, &out, 1, &how);
     bool came = dt__control_end_at(0, DT_OK) >= n;
     if (came)
       expect_code(status, n % 2 ? DT_E_DEADLINE : DT_E_CANCELLED);
@@ -299,12 +299,13 @@ static void test_arguments_that_change(void **state) {
   dt_tensor_t *in[2] = {tensor_full(1, 1, &size), own.number}, *out = NULL;
   for (int k = 0; k < 3; k++) {
     *(int64_t *)dt_tensor_data(own.number) = three;
-    expect_told(dt_call(fixture->session, function, in, 2, &out, 1), DT_E_STATE, "were changed");
+    expect_told(dt_call(fixture->session, function, in, 2, &out, 1, NULL), DT_E_STATE,
+                "were changed");
     assert_null(out);
   }
   own.to = three;
   *(int64_t *)dt_tensor_data(own.number) = three;
-  expect_ok(dt_call(fixture->session, function, in, 2, &out, 1));
+  expect_ok(dt_call(fixture->session, function, in, 2, &out, 1, NULL));
   assert_true(((float *)dt_tensor_data(out))[0] == -1);
   assert_int_equal(stats_of(function).compiles, 1);
   dt_tensor_release(out);

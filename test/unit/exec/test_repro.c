@@ -3,6 +3,7 @@
 // one is written and when not. What is done with them is tested with the command (cli.repro).
 #include "test/unit/exec/exec_test.h"
 
+#include "ductile/experimental.h"
 #include "ductile/ir.h"
 #include "runtime/base/status.h"
 #include "runtime/exec/explain.h"
@@ -67,7 +68,7 @@ static void of_a_call(void **state) {
   expect_code(dt_function_repro(function, &x, 1, "no call yet", &path), DT_E_STATE);
   assert_null(path);
   assert_int_equal(dt_tensor_sizes(x)[0], sizes[0]);
-  expect_ok(dt_call(fixture->session, function, &x, 1, &y, 1));
+  expect_ok(dt_call(fixture->session, function, &x, 1, &y, 1, NULL));
   expect_ok(dt_function_repro(function, &x, 1, "wrong\nby much", &path));
   assert_non_null(path);
   char *text = read_file(path);
@@ -80,7 +81,7 @@ static void of_a_call(void **state) {
   dt_function_t *again = NULL;
   dt_tensor_t *z = NULL;
   expect_ok(dt_function_create_from_ir(fixture->runtime, ir, strlen(ir), path, &options, &again));
-  expect_ok(dt_call(fixture->session, again, &x, 1, &z, 1));
+  expect_ok(dt_call(fixture->session, again, &x, 1, &z, 1, NULL));
   expect_close(z, y, 0, 0, "the graph of the file");
   dt_function_release(again);
   dt_tensor_release(x), dt_tensor_release(base), dt_tensor_release(y), dt_tensor_release(z);
@@ -95,7 +96,7 @@ static void of_failed_compiles(void **state) {
       subject_function(fixture->runtime, &softmax_subject, NULL, compiled_answer());
   const int64_t sizes[] = {3, 4};
   dt_tensor_t *x = tensor_f32(&fixture->rng, 2, sizes), *y = NULL;
-  expect_ok(dt_call(fixture->session, function, &x, 1, &y, 1));
+  expect_ok(dt_call(fixture->session, function, &x, 1, &y, 1, NULL));
   const dt_variant_list_t *list = atomic_load(&function->list);
   const dt_variant_request_t how = {.inputs = &x, .number = 9};
   static const struct {
@@ -123,14 +124,14 @@ static void not_without_a_folder(void **state) {
   dt_session_t *session = NULL;
   unsetenv("DUCTILE_REPRO_DIR");
   expect_ok(dt_runtime_create(NULL, &runtime));
-  expect_ok(dt_session_create(runtime, &session));
+  expect_ok(dt_session_create(runtime, NULL, &session));
   dt_function_t *function = subject_function(runtime, &softmax_subject, NULL, compiled_answer());
   rng_t rng = {1};
   const int64_t sizes[] = {3, 4};
   dt_tensor_t *x = tensor_f32(&rng, 2, sizes), *y = NULL;
   char *path = folder;
   uint32_t before = files_written();
-  expect_ok(dt_call(session, function, &x, 1, &y, 1));
+  expect_ok(dt_call(session, function, &x, 1, &y, 1, NULL));
   expect_ok(dt_function_repro(function, &x, 1, "nobody asks", &path));
   assert_null(path);
   assert_int_equal(files_written(), before);

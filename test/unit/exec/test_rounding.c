@@ -71,7 +71,7 @@ static place_t open_place(dt_device_t device) {
   dt_runtime_options_t options = {.threads = 1, .compile_threads = 2};
   dt_session_options_t on = {.struct_size = sizeof(on), .device = device};
   expect_ok(dt_runtime_create(&options, &place.runtime));
-  expect_ok(dt_session_create_on(place.runtime, &on, &place.session));
+  expect_ok(dt_session_create(place.runtime, &on, &place.session));
   return place;
 }
 
@@ -92,8 +92,8 @@ static void expect_zeros(place_t *place, dt_tensor_t *rest, dt_dtype_t dtype, co
 static void check(place_t *place, dt_function_t *const functions[2], dt_dtype_t dtype,
                   dt_tensor_t *x) {
   dt_tensor_t *in[2] = {x, NULL}, *out[N_FORMS] = {NULL};
-  expect_ok(dt_call(place->session, functions[0], in, 1, &in[1], 1));
-  expect_ok(dt_call(place->session, functions[1], in, 2, out, N_FORMS));
+  expect_ok(dt_call(place->session, functions[0], in, 1, &in[1], 1, NULL));
+  expect_ok(dt_call(place->session, functions[1], in, 2, out, N_FORMS, NULL));
   for (uint32_t k = 0; k < N_FORMS; k++) {
     expect_zeros(place, out[k], dtype, forms[k].name);
     dt_tensor_release(out[k]);

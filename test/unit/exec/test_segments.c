@@ -150,10 +150,10 @@ static void expect_agree(fixture_t *fixture, const pair_t *pair, dt_tensor_t **i
   const subject_t *subject = pair->subject;
   dt_tensor_t *got[MAX_TENSORS] = {0}, *want[MAX_TENSORS] = {0};
   expect_ok(dt_call(fixture->session, pair->evaluated, inputs, subject->n_inputs, want,
-                    subject->n_outputs));
+                    subject->n_outputs, NULL));
   for (int round = 0; round < 2; round++) {
     expect_ok(dt_call(fixture->session, pair->compiled, inputs, subject->n_inputs, got,
-                      subject->n_outputs));
+                      subject->n_outputs, NULL));
     for (uint32_t k = 0; k < subject->n_outputs; k++) {
       expect_same(got[k], want[k], subject->name);
       size_t bytes = (size_t)dt_tensor_count(got[k]) * dt_dtype_size(dt_tensor_dtype(got[k]));
@@ -172,8 +172,8 @@ static void expect_refused(fixture_t *fixture, const pair_t *pair, dt_tensor_t *
   dt_tensor_t *out[MAX_TENSORS] = {0};
   dt_function_t *functions[2] = {pair->compiled, pair->evaluated};
   for (int f = 0; f < 2; f++) {
-    dt_status_t status =
-        dt_call(fixture->session, functions[f], inputs, subject->n_inputs, out, subject->n_outputs);
+    dt_status_t status = dt_call(fixture->session, functions[f], inputs, subject->n_inputs, out,
+                                 subject->n_outputs, NULL);
     assert_non_null(status);
     if (f == 0 && compiled_answer() == DT_ANSWER_COMPILED &&
         !strstr(dt_status_message(status), "(test_segments.c:"))
@@ -274,7 +274,7 @@ static void test_square(void **state) {
   expect_refused(fixture, &pair, inputs, DT_E_SHAPE, "iota");
   dt_tensor_release(inputs[1]);
   inputs[1] = number((int64_t)1 << 40); // a size, but not twice
-  expect_code(dt_call(fixture->session, pair.compiled, inputs, 2, &out, 1), DT_E_LIMIT);
+  expect_code(dt_call(fixture->session, pair.compiled, inputs, 2, &out, 1, NULL), DT_E_LIMIT);
   release_all(inputs, 2);
   pair_release(&pair);
 }
@@ -325,7 +325,7 @@ static void test_constants(void **state) {
     expect_ok(dt_constant_update(pair.evaluated, "w", next));
     dt_tensor_release(next);
     expect_agree(fixture, &pair, &x);
-    expect_ok(dt_call(fixture->session, pair.compiled, &x, 1, &out, 1));
+    expect_ok(dt_call(fixture->session, pair.compiled, &x, 1, &out, 1, NULL));
     assert_int_equal(dt_tensor_sizes(out)[0], 4 * (2 - k));
     release_all(&out, 1);
   }
@@ -350,7 +350,8 @@ static void test_given_outputs(void **state) {
   // The last is known at entry, the others when the elements are counted.
   dt_tensor_t *four = tensor_full(9, 1, (const int64_t[]){4});
   out[0] = four;
-  expect_told(dt_call(session, function, &x, 1, out, 3), DT_E_SHAPE, "output 0, dim 0: got 4");
+  expect_told(dt_call(session, function, &x, 1, out, 3, NULL), DT_E_SHAPE,
+              "output 0, dim 0: got 4");
   assert_ptr_equal(out[0], four);
   assert_null(out[1]);
   assert_null(out[2]);
@@ -362,9 +363,9 @@ static void test_given_outputs(void **state) {
   out[0] = NULL;
   out[1] = four;
   out[2] = scalar;
-  expect_told(dt_call(session, function, &x, 1, out, 3), DT_E_DTYPE, "output 1");
+  expect_told(dt_call(session, function, &x, 1, out, 3, NULL), DT_E_DTYPE, "output 1");
   out[1] = scalar;
-  expect_told(dt_call(session, function, &x, 1, out, 3), DT_E_SHAPE, "output 1");
+  expect_told(dt_call(session, function, &x, 1, out, 3, NULL), DT_E_SHAPE, "output 1");
   dt_tensor_desc_t desc = {.dtype = DT_F32, // five of the argument's elements
                            .rank = 1,
                            .sizes = (const int64_t[]){5},
@@ -373,11 +374,11 @@ static void test_given_outputs(void **state) {
   expect_ok(dt_tensor_create(&desc, &part));
   out[1] = NULL;
   out[0] = part;
-  expect_told(dt_call(session, function, &x, 1, out, 3), DT_E_ARGUMENT, "overlaps");
+  expect_told(dt_call(session, function, &x, 1, out, 3, NULL), DT_E_ARGUMENT, "overlaps");
   dt_tensor_release(part);
   assert_int_equal(*(int64_t *)dt_tensor_data(scalar), 77);
   out[0] = NULL;
-  expect_ok(dt_call(session, function, &x, 1, out, 3));
+  expect_ok(dt_call(session, function, &x, 1, out, 3, NULL));
   assert_int_equal(*(int64_t *)dt_tensor_data(scalar), 5);
   assert_int_equal(dt_tensor_sizes(out[0])[0], 5);
   release_all(out, 2);
@@ -395,9 +396,9 @@ static void test_no_allocation(void **state) {
     skip();
   rng_t rng = {13};
   dt_tensor_t *x = halves(&rng, 500), *out[3] = {0};
-  expect_ok(dt_call(fixture->session, function, &x, 1, out, 3));
+  expect_ok(dt_call(fixture->session, function, &x, 1, out, 3, NULL));
   (void)dt__heap_fail_at(UINT64_MAX, false);
-  dt_status_t status = dt_call(fixture->session, function, &x, 1, out, 3);
+  dt_status_t status = dt_call(fixture->session, function, &x, 1, out, 3, NULL);
   uint64_t counted = dt__heap_fail_at(0, false);
   expect_ok(status);
   assert_int_equal(counted, 0);
@@ -431,7 +432,7 @@ static void *run_caller(void *opaque) {
   caller_t *caller = opaque;
   rng_t rng = {caller->seed};
   dt_session_t *session = NULL;
-  dt_status_t status = dt_session_create(caller->runtime, &session);
+  dt_status_t status = dt_session_create(caller->runtime, NULL, &session);
   caller->good = !status;
   for (int round = 0; round < 60 && caller->good; round++) {
     int64_t n = rng_between(&rng, 0, 3000), count = 0, at = 0;
@@ -439,7 +440,7 @@ static void *run_caller(void *opaque) {
     const float *data = dt_tensor_data(x);
     for (int64_t i = 0; i < n; i++)
       count += data[i] > 0;
-    status = dt_call(session, caller->function, &x, 1, out, 3);
+    status = dt_call(session, caller->function, &x, 1, out, 3, NULL);
     caller->good = !status && dt_tensor_sizes(out[0])[0] == count &&
                    *(const int64_t *)dt_tensor_data(out[2]) == count;
     for (int64_t i = 0; i < n && caller->good; i++) {

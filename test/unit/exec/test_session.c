@@ -4,6 +4,7 @@
 #include "test/unit/exec/exec_test.h"
 
 #include "ductile/device.h"
+#include "ductile/experimental.h"
 #include "ductile/graphs.h"
 
 #include <pthread.h>
@@ -58,7 +59,7 @@ static const char busy[] = "the session is in a call";
 static void call_with_many(inside_t *inside) {
   int64_t sixty_sizes[60] = {0}, size = 60;
   dt_tensor_t *n = tensor_i64(1, &size, sixty_sizes), *out = NULL;
-  expect_told(dt_call(inside->session, inside->other, &n, 1, &out, 1), DT_E_STATE, busy);
+  expect_told(dt_call(inside->session, inside->other, &n, 1, &out, 1, NULL), DT_E_STATE, busy);
   assert_null(out);
   dt_tensor_release(n);
 }
@@ -72,7 +73,7 @@ static void test_nested_call(void **state) {
   dt_function_t *outer = function_of(fixture, reshape_program, &inside, &options);
   int64_t size = 6, length = 2, sizes[] = {2, 3};
   dt_tensor_t *x = tensor_full(5, 1, &size), *n = tensor_i64(1, &length, sizes), *out = NULL;
-  expect_ok(dt_call(fixture->session, outer, (dt_tensor_t *[]){x, n}, 2, &out, 1));
+  expect_ok(dt_call(fixture->session, outer, (dt_tensor_t *[]){x, n}, 2, &out, 1, NULL));
   assert_int_equal(inside.traced, 1);
   assert_int_equal(dt_tensor_sizes(out)[1], 3);
   assert_int_equal(stats_of(inside.other).failed_calls, 1);
@@ -81,7 +82,7 @@ static void test_nested_call(void **state) {
   int64_t zeros[60] = {0}, sixty_long = 60;
   dt_tensor_t *numbers = tensor_i64(1, &sixty_long, zeros);
   out = NULL;
-  expect_ok(dt_call(fixture->session, inside.other, &numbers, 1, &out, 1));
+  expect_ok(dt_call(fixture->session, inside.other, &numbers, 1, &out, 1, NULL));
   dt_tensor_release(out);
   dt_tensor_release(numbers);
   dt_tensor_release(x);
@@ -95,16 +96,16 @@ static void use_all(inside_t *inside) {
   int64_t size = 3;
   double ns = 0;
   dt_tensor_t *x = tensor_full(1, 1, &size), *out = NULL;
-  dt_session_stats_t stats = {.struct_size = sizeof(stats)};
+  dt_session_counters_t stats = {.struct_size = sizeof(stats)};
   dt_event_t *event = NULL;
-  expect_told(dt_call(session, inside->other, &x, 1, &out, 1), DT_E_STATE, busy);
-  expect_told(dt_call_with(session, inside->other, &x, 1, &out, 1, NULL), DT_E_STATE, busy);
+  expect_told(dt_call(session, inside->other, &x, 1, &out, 1, NULL), DT_E_STATE, busy);
+  expect_told(dt_call(session, inside->other, &x, 1, &out, 1, NULL), DT_E_STATE, busy);
   expect_told(dt_function_guard_ns(session, inside->other, &x, 1, 1, &ns), DT_E_STATE, busy);
   expect_told(dt_session_wait(session), DT_E_STATE, busy);
   expect_told(dt_step_begin(session), DT_E_STATE, busy);
   expect_told(dt_session_trim(session), DT_E_STATE, busy);
   expect_told(dt_session_freeze(session, true), DT_E_STATE, busy);
-  expect_told(dt_session_stats(session, &stats), DT_E_STATE, busy);
+  expect_told(dt_session_counters(session, &stats), DT_E_STATE, busy);
   expect_told(dt_tensor_keep(session, x, &out), DT_E_STATE, busy);
   expect_ok(dt_event_create(session, &event));
   expect_told(dt_event_record(session, event), DT_E_STATE, busy);
@@ -117,7 +118,7 @@ static void use_all(inside_t *inside) {
 static void call_neg(dt_session_t *session, dt_function_t *function, dt_code_t code) {
   int64_t size = 3;
   dt_tensor_t *x = tensor_full(1, 1, &size), *out = NULL;
-  expect_code(dt_call(session, function, &x, 1, &out, 1), code);
+  expect_code(dt_call(session, function, &x, 1, &out, 1, NULL), code);
   if (code == DT_OK)
     assert_true(((const float *)dt_tensor_data(out))[2] == -1.0f);
   dt_tensor_release(out);
@@ -152,7 +153,7 @@ static void test_own_function(void **state) {
   fixture_t *fixture = *state;
   inside_t inside = {.act = call_own};
   dt_function_options_t options = options_of(1, one_vector);
-  expect_ok(dt_session_create(fixture->runtime, &inside.session));
+  expect_ok(dt_session_create(fixture->runtime, NULL, &inside.session));
   dt_function_t *outer = inside.other = function_of(fixture, neg_program, &inside, &options);
   call_neg(fixture->session, outer, DT_OK);
   dt_function_t *inner = function_of(fixture, neg_program, NULL, &options);
@@ -170,7 +171,7 @@ static void test_destroyed_in_a_call(void **state) {
   fixture_t *fixture = *state;
   inside_t inside = {.act = destroy_session};
   dt_function_options_t options = options_of(1, one_vector);
-  expect_ok(dt_session_create(fixture->runtime, &inside.session));
+  expect_ok(dt_session_create(fixture->runtime, NULL, &inside.session));
   dt_function_t *outer = function_of(fixture, neg_program, &inside, &options);
   call_neg(inside.session, outer, DT_OK);
   assert_int_equal(inside.traced, 1);
@@ -201,7 +202,7 @@ static void *meeting_main(void *opaque) {
   int64_t size = 3;
   dt_tensor_t *x = NULL, *out = NULL;
   dt_status_free(dt_tensor_create_empty(DT_F32, 1, &size, &x));
-  dt_status_t status = dt_call(meeting->session, meeting->outer, &x, 1, &out, 1);
+  dt_status_t status = dt_call(meeting->session, meeting->outer, &x, 1, &out, 1, NULL);
   meeting->code = dt_status_code(status);
   dt_status_free(status);
   dt_tensor_release(out);
@@ -258,7 +259,7 @@ static void *hammer_main(void *opaque) {
     ((float *)dt_tensor_data(x))[i] = (float)hammer->size;
   for (int i = 0; i < BLOWS; i++) {
     dt_tensor_t *out = NULL;
-    dt_status_t status = dt_call(hammer->session, hammer->function, &x, 1, &out, 1);
+    dt_status_t status = dt_call(hammer->session, hammer->function, &x, 1, &out, 1, NULL);
     if (!status)
       *(all_are(out, hammer->size, -(float)hammer->size) ? &hammer->right : &hammer->wrong) += 1;
     else

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One variant for every size: programs over random shapes, 0 and 1 among them, in any order and
 // from any first call, against the reference evaluator.
+#include "ductile/experimental.h"
 #include "test/unit/exec/exec_test.h"
 
 #include <stdio.h>
@@ -19,7 +20,7 @@ static int setup(void **state) {
   fixture = (shapes_fixture_t){.rng = {42}};
   dt_runtime_options_t options = {.struct_size = sizeof(options), .threads = 3};
   expect_ok(dt_runtime_create(&options, &fixture.runtime));
-  expect_ok(dt_session_create(fixture.runtime, &fixture.session));
+  expect_ok(dt_session_create(fixture.runtime, NULL, &fixture.session));
   mlp_init(&fixture.mlp, &fixture.rng);
   *state = &fixture;
   return 0;
@@ -63,15 +64,15 @@ static void call_and_compare(shapes_fixture_t *fixture, const subject_t *subject
                              int64_t columns) {
   dt_tensor_t *inputs[3] = {0}, *actual = NULL, *expected = NULL;
   make_inputs(subject, &fixture->rng, rows, columns, inputs);
-  expect_ok(dt_call(fixture->session, compiled, inputs, subject->n_inputs, &actual, 1));
-  expect_ok(dt_call(fixture->session, evaluated, inputs, subject->n_inputs, &expected, 1));
+  expect_ok(dt_call(fixture->session, compiled, inputs, subject->n_inputs, &actual, 1, NULL));
+  expect_ok(dt_call(fixture->session, evaluated, inputs, subject->n_inputs, &expected, 1, NULL));
   char what[64];
   (void)snprintf(what, sizeof(what), "%s at (%lld, %lld)", subject->name, (long long)rows,
                  (long long)columns);
   expect_close(actual, expected, 2e-5, 2e-5, what);
   // Into memory of the caller, all of it written.
   dt_tensor_t *given = tensor_full(-7.0f, dt_tensor_rank(expected), dt_tensor_sizes(expected));
-  expect_ok(dt_call(fixture->session, compiled, inputs, subject->n_inputs, &given, 1));
+  expect_ok(dt_call(fixture->session, compiled, inputs, subject->n_inputs, &given, 1, NULL));
   expect_close(given, actual, 0, 0, what);
   dt_tensor_release(given);
   dt_tensor_release(actual);
@@ -94,8 +95,8 @@ static void run_shapes(shapes_fixture_t *fixture, const subject_t *subject) {
     for (int i = 0; i < SHAPES; i++)
       call_and_compare(fixture, subject, compiled, evaluated, random_size(&fixture->rng),
                        random_size(&fixture->rng));
-    dt_function_stats_t stats = {.struct_size = sizeof(stats)};
-    expect_ok(dt_function_stats(compiled, &stats));
+    dt_function_counters_t stats = {.struct_size = sizeof(stats)};
+    expect_ok(dt_function_counters(compiled, &stats));
     assert_int_equal(stats.variants, 1);
     assert_int_equal(stats.compiles, 1);
     assert_int_equal(stats.misses, starts[s][0] < 0 ? 0 : 1);

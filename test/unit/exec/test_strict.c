@@ -29,7 +29,7 @@ static place_t open_place(dt_device_t device, uint32_t threads, const char *cpu,
   dt_session_options_t on = {.struct_size = sizeof(on), .device = device};
   assert_int_equal(setenv("DUCTILE_CPU", cpu, 1), 0);
   expect_ok(dt_runtime_create(&options, &place.runtime));
-  expect_ok(dt_session_create_on(place.runtime, &on, &place.session));
+  expect_ok(dt_session_create(place.runtime, &on, &place.session));
   assert_int_equal(unsetenv("DUCTILE_CPU"), 0);
   return place;
 }
@@ -158,7 +158,8 @@ static int64_t call(place_t *place, const asked_t *asked, const array_t *in, con
     memory[k] = lay_out(&in[k], k + 1 == subject->index ? DT_I64 : asked->dtype, layout);
     tensors[k] = memory[k].tensor;
   }
-  expect_ok(dt_call(place->session, asked->function, tensors, subject->n_in, got, subject->n_out));
+  expect_ok(
+      dt_call(place->session, asked->function, tensors, subject->n_in, got, subject->n_out, NULL));
   for (uint32_t k = 0; k < subject->n_out; k++) {
     (void)snprintf(what, sizeof(what), "%s, %u threads: %s of %s, sizes %u, layout %d, result %u",
                    place->name, dt_runtime_mode_get(place->runtime, DT_MODE_KERNEL_THREADS),

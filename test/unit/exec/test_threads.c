@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Many callers at once: the first call is compiled once, updates are never seen by halves, and
 // functions come and go while others are called.
+#include "ductile/experimental.h"
 #include "test/unit/exec/exec_test.h"
 
 #include <pthread.h>
@@ -39,14 +40,14 @@ static bool uniform(dt_tensor_t *tensor, float value) {
 static void *add_main(void *opaque) {
   worker_t *worker = opaque;
   dt_session_t *session = NULL;
-  dt_status_t status = dt_session_create(worker->runtime, &session);
+  dt_status_t status = dt_session_create(worker->runtime, NULL, &session);
   worker->wrong += status != NULL;
   dt_status_free(status);
   (void)pthread_barrier_wait(worker->start);
   for (int64_t i = 0; session && i < CALLS; i++) {
     int64_t n = (i * 37 + worker->id) % 3000;
     dt_tensor_t *inputs[] = {vector(n, (float)worker->id), vector(n, 0.5f)}, *out = NULL;
-    status = dt_call(session, worker->function, inputs, 2, &out, 1);
+    status = dt_call(session, worker->function, inputs, 2, &out, 1, NULL);
     worker->wrong += status != NULL || !uniform(out, (float)worker->id + 0.5f);
     dt_status_free(status);
     dt_tensor_release(inputs[0]);
@@ -91,8 +92,8 @@ static void test_racing_first_call(void **state) {
   pthread_barrier_t start;
   start_all(workers, runtime, add, &start, NULL, add_main);
   join_all(workers, &start);
-  dt_function_stats_t stats = {.struct_size = sizeof(stats)};
-  expect_ok(dt_function_stats(add, &stats));
+  dt_function_counters_t stats = {.struct_size = sizeof(stats)};
+  expect_ok(dt_function_counters(add, &stats));
   assert_int_equal(stats.variants, 1);
   assert_int_equal(stats.compiles, 1);
   assert_int_equal(stats.calls, THREADS * CALLS);
@@ -118,14 +119,14 @@ static dt_status_t flaky_program(dt_trace_t *t, const dt_value_t *in, dt_value_t
 static void *flaky_main(void *opaque) {
   worker_t *worker = opaque;
   dt_session_t *session = NULL;
-  dt_status_t status = dt_session_create(worker->runtime, &session);
+  dt_status_t status = dt_session_create(worker->runtime, NULL, &session);
   worker->wrong += status != NULL;
   dt_status_free(status);
   worker->id = 0;
   (void)pthread_barrier_wait(worker->start);
   dt_tensor_t *x = vector(3, 1), *out = NULL;
   while (session && !out && worker->id < 100) {
-    status = dt_call(session, worker->function, (dt_tensor_t *[]){x, x}, 2, &out, 1);
+    status = dt_call(session, worker->function, (dt_tensor_t *[]){x, x}, 2, &out, 1, NULL);
     worker->id += status != NULL;
     worker->wrong += status && dt_status_code(status) != DT_E_STATE;
     dt_status_free(status);
@@ -154,8 +155,8 @@ static void test_failures_are_ones_own(void **state) {
   for (uint32_t i = 0; i < THREADS; i++)
     refused += workers[i].id;
   assert_int_equal(refused, 5);
-  dt_function_stats_t stats = {.struct_size = sizeof(stats)};
-  expect_ok(dt_function_stats(flaky, &stats));
+  dt_function_counters_t stats = {.struct_size = sizeof(stats)};
+  expect_ok(dt_function_counters(flaky, &stats));
   assert_int_equal(stats.compiles, 6);
   assert_int_equal(stats.failed_calls, 5);
   assert_int_equal(stats.variants, 1);
@@ -169,14 +170,14 @@ static void test_failures_are_ones_own(void **state) {
 static void *scale_main(void *opaque) {
   worker_t *worker = opaque;
   dt_session_t *session = NULL;
-  dt_status_t status = dt_session_create(worker->runtime, &session);
+  dt_status_t status = dt_session_create(worker->runtime, NULL, &session);
   worker->wrong += status != NULL;
   dt_status_free(status);
   (void)pthread_barrier_wait(worker->start);
   float last = 0;
   while (session && !atomic_load(worker->stop)) {
     dt_tensor_t *x = vector(100 + worker->id, 1), *out = NULL;
-    status = dt_call(session, worker->function, &x, 1, &out, 1);
+    status = dt_call(session, worker->function, &x, 1, &out, 1, NULL);
     bool right = status == NULL;
     if (right) {
       float first = ((const float *)dt_tensor_data(out))[0];
@@ -219,7 +220,7 @@ static void test_updates_racing_calls(void **state) {
 static void *churn_main(void *opaque) {
   worker_t *worker = opaque;
   dt_session_t *session = NULL;
-  dt_status_t status = dt_session_create(worker->runtime, &session);
+  dt_status_t status = dt_session_create(worker->runtime, NULL, &session);
   worker->wrong += status != NULL;
   dt_status_free(status);
   (void)pthread_barrier_wait(worker->start);
@@ -235,7 +236,7 @@ static void *churn_main(void *opaque) {
     dt_status_free(status);
     for (int64_t n = 0; function && n < 20; n++) {
       dt_tensor_t *x = vector(n * 50, 1.25f), *out = NULL;
-      status = dt_call(session, function, (dt_tensor_t *[]){x, x}, 2, &out, 1);
+      status = dt_call(session, function, (dt_tensor_t *[]){x, x}, 2, &out, 1, NULL);
       worker->wrong += status != NULL || !uniform(out, 2.5f);
       dt_status_free(status);
       dt_tensor_release(x);

@@ -94,7 +94,7 @@ static float expected(const conv_case_t *c, dt_tensor_t *x, const int64_t place[
 static void check(fixture_t *fixture, dt_function_t *function, const conv_case_t *c, int64_t height,
                   int64_t width) {
   dt_tensor_t *x = integers(&fixture->rng, (int64_t[]){2, c->channels, height, width}), *y = NULL;
-  expect_ok(dt_call(fixture->session, function, &x, 1, &y, 1));
+  expect_ok(dt_call(fixture->session, function, &x, 1, &y, 1, NULL));
   const int64_t *sizes = dt_tensor_sizes(y);
   assert_int_equal(sizes[1], c->rows);
   for (int64_t k = 0; k < dt_tensor_count(y); k++) {
@@ -154,7 +154,7 @@ static void test_turns(void **state) {
       unsigned char *from = dt_tensor_data(x);
       for (size_t k = 0; k < 2 * (size_t)n * bytes; k++)
         from[k] = (unsigned char)(k % 61);
-      expect_ok(dt_call(fixture->session, function, &x, 1, &y, 1));
+      expect_ok(dt_call(fixture->session, function, &x, 1, &y, 1, NULL));
       const unsigned char *got = dt_tensor_data(y);
       for (size_t i = 0; i < 2 * (size_t)n; i++)
         assert_memory_equal(got + i * bytes, from + (i % 2 * (size_t)n + i / 2) * bytes, bytes);

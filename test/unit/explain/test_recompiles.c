@@ -7,6 +7,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/text.h"
+#include "test/support/report_as_text.h"
 #include "test/unit/exec/exec_test.h"
 #include "test/unit/explain/programs.h"
 
@@ -85,7 +86,7 @@ static void put_call(const case_t *c, dt_session_t *session, dt_function_t *func
                      const case_call_t *call, dt_text_t *out) {
   dt_tensor_t *args[CASE_INPUTS], *result = NULL;
   make_args(c, call, args);
-  dt_status_t status = dt_call(session, function, args, c->n_inputs, &result, 1);
+  dt_status_t status = dt_call(session, function, args, c->n_inputs, &result, 1, NULL);
   if (status)
     dt__text_printf(out, "%s: %s\n", dt_code_name(dt_status_code(status)),
                     dt_status_message(status));
@@ -101,7 +102,7 @@ static void put_explained(const case_t *c, dt_function_t *function, const case_c
   dt_tensor_t *args[CASE_INPUTS];
   char *text = NULL;
   make_args(c, call, args);
-  expect_ok(dt_function_explain_call(function, args, c->n_inputs, &text));
+  expect_ok(report_as_text(function, args, c->n_inputs, DT_REPORT_CALL, &text));
   dt__text_put(out, text);
   dt_text_free(text);
   free_args(c, args);
@@ -124,7 +125,7 @@ static void put_case(const case_t *c, dt_text_t *out) {
   dt_session_t *session = NULL;
   dt_function_t *function = NULL;
   expect_ok(dt_runtime_create(&options, &runtime));
-  expect_ok(dt_session_create(runtime, &session));
+  expect_ok(dt_session_create(runtime, NULL, &session));
   expect_ok(dt_function_create(runtime, c->program, c->closure, &about, &function));
   dt_text_t lines;
   dt__text_init(&lines);
@@ -135,16 +136,16 @@ static void put_case(const case_t *c, dt_text_t *out) {
   dt__text_put(out, "-- the second call, explained before it is made\n");
   put_explained(c, function, &c->second, out);
   dt__text_put(out, "-- second call\n");
-  dt__log_set_sink(on_line, &lines);
-  expect_ok(dt__log_configure("recompiles,dynamic"));
+  dt_log_sink_set(on_line, &lines);
+  expect_ok(dt_log_configure("recompiles,dynamic"));
   put_call(c, session, function, &c->second, out);
-  expect_ok(dt__log_configure(""));
-  dt__log_set_sink(NULL, NULL);
+  expect_ok(dt_log_configure(""));
+  dt_log_sink_set(NULL, NULL);
   dt__text_put(out, "-- log\n");
   dt__text_put(out, dt__text_str(&lines));
   dt__text_fini(&lines);
   char *history = NULL;
-  expect_ok(dt_function_history(function, &history));
+  expect_ok(report_as_text(function, NULL, 0, DT_REPORT_COMPILES, &history));
   dt__text_put(out, "-- history\n");
   put_untimed(history, out);
   dt_text_free(history);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "runtime/base/memory.h"
+#include "test/support/report_as_text.h"
 #include "test/unit/explain/programs.h"
 
 typedef struct rig_t {
@@ -42,7 +43,7 @@ static int set_up(void **state) {
                                  .inputs = c->inputs,
                                  .answer = DT_ANSWER_EVALUATOR};
   ok(dt_runtime_create(&options, &rig.runtime));
-  ok(dt_session_create(rig.runtime, &rig.session));
+  ok(dt_session_create(rig.runtime, NULL, &rig.session));
   ok(dt_function_create(rig.runtime, c->program, NULL, &about, &rig.function));
   *state = &rig;
   return 0;
@@ -58,7 +59,7 @@ static int tear_down(void **state) {
 
 static void call(rig_t *rig, int64_t size) {
   dt_tensor_t *x = vector_of(size), *y = NULL;
-  ok(dt_call(rig->session, rig->function, &x, 1, &y, 1));
+  ok(dt_call(rig->session, rig->function, &x, 1, &y, 1, NULL));
   dt_tensor_release(x);
   dt_tensor_release(y);
 }
@@ -139,7 +140,7 @@ static void failures_are_remembered_and_bounded(void **state) {
   for (int k = 0; k < 300; k++) { // not the same ones: those are refused by a look-up
     dt_tensor_release(args[1]);
     args[1] = vector_of(4 + k);
-    dt_status_t status = dt_call(rig->session, function, args, 2, &y, 1);
+    dt_status_t status = dt_call(rig->session, function, args, 2, &y, 1, NULL);
     assert_int_equal(dt_status_code(status), DT_E_SHAPE);
     dt_status_free(status);
   }
@@ -173,9 +174,9 @@ static void bad_arguments_are_refused(void **state) {
   refused(dt_function_report(rig->function, NULL, 0, NULL), "out: NULL");
   refused(dt_function_report(rig->function, NULL, 1, &report), "got 1 inputs at NULL; expected 1");
   refused(dt_function_report(rig->function, &none, 2, &report), "got 2 inputs; expected 1");
-  refused(dt_function_explain_call(rig->function, &none, 1, &text), "argument 'x': NULL");
-  refused(dt_function_explain_call(rig->function, &none, 1, NULL), "out: NULL");
-  refused(dt_function_history(NULL, &text), "function: NULL");
+  refused(report_as_text(rig->function, &none, 1, DT_REPORT_CALL, &text), "argument 'x': NULL");
+  refused(dt_report_text(report, 0, NULL), "report: NULL");
+  refused(report_as_text(NULL, NULL, 0, DT_REPORT_COMPILES, &text), "function: NULL");
   refused(dt_report_json(NULL, 0, &text), "report: NULL");
   dt_report_free(NULL);
 }

@@ -135,7 +135,7 @@ void rig_run(const fixture_t *fixture, const rig_model_t *model, dt_tensor_t **i
       in[n++] = in[k];
   for (int which = 0; which < 2; which++) {
     dt_tensor_t *out[RIG_MOST_OUT] = {0};
-    expect_ok(dt_call(fixture->session, functions[which], in, n, out, model->n_out));
+    expect_ok(dt_call(fixture->session, functions[which], in, n, out, model->n_out, NULL));
     for (uint32_t k = 0; k < model->n_out; k++) {
       expect_values(out[k], &want[k], who[which]);
       dt_tensor_release(out[k]);

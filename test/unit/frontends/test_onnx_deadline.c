@@ -143,7 +143,7 @@ static dt_status_t call(dt_session_t *session, dt_function_t *function, const dt
   dt_tensor_t *x = NULL, *y = NULL;
   dt_call_options_t how = {.struct_size = sizeof(how), .deadline_ns = deadline, .cancel = cancel};
   expect_ok(dt_tensor_create(&desc, &x));
-  dt_status_t status = dt_call_with(session, function, &x, 1, &y, 1, &how);
+  dt_status_t status = dt_call(session, function, &x, 1, &y, 1, &how);
   assert_int_equal(status == NULL, y != NULL);
   if (!status)
     assert_memory_equal(dt_tensor_data(y), data, sizeof(data)); // an even number of Negs
@@ -225,7 +225,7 @@ static void test_trace(void **state) {
   dt_function_t *function = NULL;
   dt_runtime_options_t options = {.struct_size = sizeof(options), .threads = 1};
   expect_ok(dt_runtime_create(&options, &runtime));
-  expect_ok(dt_session_create(runtime, &session));
+  expect_ok(dt_session_create(runtime, NULL, &session));
   expect_ok(open_model(DT_ONNX_READ, NULL, 0, &model));
   uint64_t looks = 0;
   for (uint64_t n = 1;; n += 1 + n / 16) {

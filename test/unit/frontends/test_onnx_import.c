@@ -8,9 +8,11 @@
 
 #include <cmocka.h>
 
+#include "ductile/experimental.h"
 #include "ductile/ir.h"
 #include "ductile/onnx.h"
 #include "runtime/base/memory.h"
+#include "test/support/report_as_text.h"
 #include "test/unit/frontends/onnx_text.h"
 
 #include <stdio.h>
@@ -47,7 +49,7 @@ static dt_status_t create(case_t *c, const char *text, const dt_dim_decl_t *dims
   if (status)
     fail_msg("%s", dt_status_message(status));
   assert_null(dt_runtime_create(NULL, &c->runtime));
-  assert_null(dt_session_create(c->runtime, &c->session));
+  assert_null(dt_session_create(c->runtime, NULL, &c->session));
   return dt_onnx_function_create(c->runtime, c->model, &options, &c->function);
 }
 
@@ -91,7 +93,7 @@ static dt_tensor_t *ints(uint32_t rank, int64_t n, const int64_t *items) {
 // Calls with inputs that are released, and gives the first output.
 static dt_status_t call(case_t *c, uint32_t n, dt_tensor_t **in, dt_tensor_t **out) {
   *out = NULL;
-  dt_status_t status = dt_call(c->session, c->function, in, n, out, 1);
+  dt_status_t status = dt_call(c->session, c->function, in, n, out, 1, NULL);
   for (uint32_t k = 0; k < n; k++)
     dt_tensor_release(in[k]);
   return status;
@@ -324,11 +326,9 @@ static void test_shape_through_loop(void **state) {
        "node { op_type 'Identity' input 'shape' output 't' } "
        "output { name 'on' } output { name 't' } } } } "
        "node { op_type 'Reshape' input 'x' input 'sizes' output 'y' } " OUT("y") "}");
-  uint32_t n = 0;
-  const dt_input_decl_t *inputs = dt_function_inputs(c.function, &n);
-  assert_int_equal(n, 3);
-  assert_int_equal(inputs[1].kind, DT_INPUT_INTEGERS);
-  assert_int_equal(inputs[2].kind, DT_INPUT_TENSOR);
+  assert_int_equal(dt_function_n_inputs(c.function), 3);
+  assert_int_equal(dt_function_input(c.function, 1)->kind, DT_INPUT_INTEGERS);
+  assert_int_equal(dt_function_input(c.function, 2)->kind, DT_INPUT_TENSOR);
   dt_tensor_t *in[] = {floats(6, -1, 0), ints(1, 2, (int64_t[]){2, 3}),
                        ints(1, 2, (int64_t[]){7, 7})};
   assert_call(&c, 3, in, 2, (int64_t[]){2, 3}, (float[]){0, 1, 2, 3, 4, 5});
@@ -358,10 +358,10 @@ static void test_sizes_fold(void **state) {
                                   "y") "}");
   dt_tensor_t *in[] = {floats(2, 3, 0)};
   assert_call(&c, 1, in, 2, (int64_t[]){3, 2}, (float[]){0, 1, 2, 3, 4, 5});
-  dt_function_stats_t stats = {.struct_size = sizeof(stats)};
-  assert_null(dt_function_stats(c.function, &stats));
+  dt_function_counters_t stats = {.struct_size = sizeof(stats)};
+  assert_null(dt_function_counters(c.function, &stats));
   char *text = NULL;
-  assert_null(dt_function_explain(c.function, &text));
+  assert_null(report_as_text(c.function, NULL, 0, DT_REPORT_VARIANTS, &text));
   dt_text_free(text);
   end(&c);
 }

@@ -59,7 +59,7 @@ static dt_status_t create(case_t *c, const char *text) {
   if (status)
     fail_msg("%s", dt_status_message(status));
   assert_null(dt_runtime_create(NULL, &c->runtime));
-  assert_null(dt_session_create(c->runtime, &c->session));
+  assert_null(dt_session_create(c->runtime, NULL, &c->session));
   for (int k = 0; k < 2 && !status; k++) {
     const dt_function_options_t about = {.struct_size = sizeof(about),
                                          .answer = k ? DT_ANSWER_EVALUATOR : compiled_answer()};
@@ -124,7 +124,8 @@ static void answer(case_t *c, uint32_t n_in, dt_tensor_t **in, dt_tensor_t **out
   uint32_t n_out = dt_onnx_n_outputs(c->model);
   assert_true(n_out <= MOST);
   for (int k = 0; k < 2; k++) {
-    dt_status_t status = dt_call(c->session, c->functions[k], in, n_in, k ? other : out, n_out);
+    dt_status_t status =
+        dt_call(c->session, c->functions[k], in, n_in, k ? other : out, n_out, NULL);
     if (status)
       fail_msg("%s", dt_status_message(status));
   }
@@ -164,7 +165,7 @@ static void refuse(const char *text, dt_code_t code, const char *message) {
   dt_tensor_t *x = floats(2, sizes, 1), *out[MOST] = {NULL};
   dt_status_t status = create(&c, text);
   if (!status)
-    status = dt_call(c.session, c.functions[0], &x, 1, out, dt_onnx_n_outputs(c.model));
+    status = dt_call(c.session, c.functions[0], &x, 1, out, dt_onnx_n_outputs(c.model), NULL);
   if (dt_status_code(status) != code || !strstr(dt_status_message(status), message))
     fail_msg("%s: %s; expected %s: %s", dt_code_name(dt_status_code(status)),
              dt_status_message(status), dt_code_name(code), message);

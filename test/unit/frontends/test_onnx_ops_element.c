@@ -37,7 +37,7 @@ static void run(const fixture_t *fixture, const rig_model_t *model, dt_tensor_t 
   dt_function_t *const functions[] = {model->compiled, model->evaluated};
   for (int which = 0; which < 2; which++) {
     dt_tensor_t *out[RIG_MOST_OUT] = {0};
-    expect_ok(dt_call(fixture->session, functions[which], in, n_in, out, model->n_out));
+    expect_ok(dt_call(fixture->session, functions[which], in, n_in, out, model->n_out, NULL));
     for (uint32_t k = 0; k < model->n_out; k++) {
       expect_values(out[k], &want[k], at);
       dt_tensor_release(out[k]);

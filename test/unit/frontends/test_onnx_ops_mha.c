@@ -247,7 +247,7 @@ static void test_refused(void **state) {
   expect_ok(dt_onnx_function_create(fixture->runtime, file, &options, &function));
   dt_tensor_t *in[] = {tensor_full(1, 3, q), tensor_full(1, 5, k), tensor_full(1, 1, &c)};
   dt_tensor_t *out = NULL;
-  expect_told(dt_call(fixture->session, function, in, 3, &out, 1), DT_E_UNSUPPORTED,
+  expect_told(dt_call(fixture->session, function, in, 3, &out, 1, NULL), DT_E_UNSUPPORTED,
               "a bias with packed keys and values");
   for (int at = 0; at < 3; at++)
     dt_tensor_release(in[at]);

@@ -2,6 +2,7 @@
 // Operators of networks over dynamic dims: products, normalisation, convolution and pooling,
 // resampling, attention, fused operators. Compiled code against the evaluator at several sizes in
 // one variant, and for fused operators against numbers that ONNX Runtime gives.
+#include "ductile/experimental.h"
 #include "test/unit/frontends/onnx_rig.h"
 
 #include <math.h>
@@ -232,7 +233,8 @@ static void run_set(const fixture_t *fixture, dt_function_t *const *functions, c
   for (uint32_t k = 0; k < n; k++)
     in[k] = make_input(&inputs[k], k, set);
   for (int which = 0; which < 2; which++)
-    expect_ok(dt_call(fixture->session, functions[which], in, n, out[which], (uint32_t)c->n_out));
+    expect_ok(
+        dt_call(fixture->session, functions[which], in, n, out[which], (uint32_t)c->n_out, NULL));
   for (int k = 0; k < c->n_out; k++)
     expect_equal(c->name, out[0][k], out[1][k]);
   for (int k = 0; set == 0 && c->want && k < N_WANT; k++)
@@ -256,8 +258,8 @@ static void test_operators(void **state) {
                                   rig_function(fixture, file, DT_ANSWER_EVALUATOR)};
     for (int set = 0; set < N_SETS; set++)
       run_set(fixture, functions, c, inputs, n, set);
-    dt_function_stats_t stats = {.struct_size = sizeof stats};
-    expect_ok(dt_function_stats(functions[0], &stats));
+    dt_function_counters_t stats = {.struct_size = sizeof stats};
+    expect_ok(dt_function_counters(functions[0], &stats));
     if (stats.variants > 1)
       fail_msg("%s has %u variants", c->name, stats.variants);
     dt_function_release(functions[0]);

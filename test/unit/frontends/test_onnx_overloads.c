@@ -50,7 +50,7 @@ static void test_each_its_own(void **state) {
     dt_tensor_t *x = tensor_full(0, 1, &n), *out[3] = {0};
     for (int64_t k = 0; k < n; k++)
       rig_put(x, k, (double)(k % 7 - 3));
-    expect_ok(dt_call(fixture->session, function, &x, 1, out, 3));
+    expect_ok(dt_call(fixture->session, function, &x, 1, out, 3, NULL));
     for (int64_t k = 0; k < n; k++) {
       double value = rig_get(x, k), size = value < 0 ? -value : value;
       const double want[] = {-value, size, 1 - size};

@@ -66,7 +66,7 @@ static int setup(void **state) {
   float padded[12] = {0};
   memcpy(padded + 4, weights[1], sizeof(weights[1]));
   write_file("b.bin", padded, sizeof(padded));
-  dt__log_set_sink(ignore, NULL); // a dump that fails is told
+  dt_log_sink_set(ignore, NULL); // a dump that fails is told
   (void)alarm(500);
   return setenv("DUCTILE_DUMP", "graph", 1) ||
          setenv("DUCTILE_DUMP_DIR", in_folder("dump/of"), 1) || setenv("DUCTILE_WARM_MIB", "0", 1);
@@ -75,7 +75,7 @@ static int setup(void **state) {
 static int teardown(void **state) {
   (void)state;
   (void)alarm(0);
-  dt__log_set_sink(NULL, NULL);
+  dt_log_sink_set(NULL, NULL);
   return nftw(folder, drop, 8, FTW_DEPTH | FTW_PHYS);
 }
 
@@ -90,7 +90,7 @@ typedef struct life_t {
 static dt_status_t call(life_t *life, int64_t rows) {
   rng_t rng = {7};
   dt_tensor_t *x = tensor_f32(&rng, 2, (int64_t[]){rows, 4}), *y = NULL;
-  dt_status_t status = dt_call(life->session, life->function, &x, 1, &y, 1);
+  dt_status_t status = dt_call(life->session, life->function, &x, 1, &y, 1, NULL);
   for (int64_t k = 0; !status && k < 4 * rows; k++) {
     float expected = ((float *)dt_tensor_data(x))[k] * weights[0][k % 4] + weights[1][k % 4];
     float off = ((float *)dt_tensor_data(y))[k] - expected;
@@ -112,7 +112,7 @@ static dt_status_t begin(life_t *life, dt_answer_t answer, dt_onnx_access_t acce
   if (!status)
     status = dt_runtime_create(&options, &life->runtime);
   if (!status)
-    status = dt_session_create(life->runtime, &life->session);
+    status = dt_session_create(life->runtime, NULL, &life->session);
   if (!status)
     status = dt_onnx_function_create(life->runtime, life->model, &of, &life->function);
   return status;

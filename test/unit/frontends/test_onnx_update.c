@@ -34,7 +34,7 @@ static void call(fixture_t *fixture, dt_function_t *function, dt_tensor_t *out[6
   dt_tensor_t *i = tensor_i64(1, (int64_t[]){3}, (int64_t[]){1, 0, 1});
   dt_tensor_t *in[] = {x, y, i};
   memset(out, 0, 6 * sizeof(out[0]));
-  expect_ok(dt_call(fixture->session, function, in, 3, out, 6));
+  expect_ok(dt_call(fixture->session, function, in, 3, out, 6, NULL));
   for (int k = 0; k < 3; k++)
     dt_tensor_release(in[k]);
 }

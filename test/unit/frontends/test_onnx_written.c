@@ -83,7 +83,7 @@ static void run(text_t *text, uint32_t max_nodes, uint32_t n_sines, bool compile
   dt_tensor_t *x = tensor_full(0.75F, 1, &size);
   expect_ok(
       dt_runtime_create(&(dt_runtime_options_t){.threads = 1, .max_nodes = max_nodes}, &runtime));
-  expect_ok(dt_session_create(runtime, &session));
+  expect_ok(dt_session_create(runtime, NULL, &session));
   expect_ok(dt_onnx_open_memory(bytes.data, bytes.len, NULL, &model));
   for (int k = 0; k < 2; k++) {
     if (!(k ? evaluated : compiled))
@@ -93,7 +93,7 @@ static void run(text_t *text, uint32_t max_nodes, uint32_t n_sines, bool compile
     dt_function_t *function = NULL;
     dt_tensor_t *y = NULL;
     expect_ok(dt_onnx_function_create(runtime, model, &options, &function));
-    expect_ok(dt_call(session, function, &x, 1, &y, 1));
+    expect_ok(dt_call(session, function, &x, 1, &y, 1, NULL));
     const float *got = dt_tensor_data(y);
     double want = sines(0.75, n_sines);
     for (int64_t i = 0; i < size; i++)

@@ -49,7 +49,7 @@ static void test_good(void **state) {
   assert_null(dt_safetensors_name(file, 4));
   assert_null(dt_safetensors_dtype_name(file, 4));
 
-  dt_safetensors_info_t info;
+  dt_safetensors_info_t info = {.struct_size = sizeof(info)};
   assert_null(dt_safetensors_find(file, "b", &info));
   assert_int_equal(info.dtype, DT_F32);
   assert_int_equal(info.rank, 2);
@@ -96,7 +96,7 @@ static void test_empty_file(void **state) {
   (void)state;
   bytes_t bytes = bytes_make("{}", 0);
   dt_safetensors_t *file = open_good(&bytes);
-  dt_safetensors_info_t info;
+  dt_safetensors_info_t info = {.struct_size = sizeof(info)};
   assert_int_equal(dt_safetensors_count(file), 0);
   assert_int_equal(dt_safetensors_metadata_count(file), 0);
   assert_null(dt_safetensors_metadata(file, "x"));
@@ -115,7 +115,7 @@ static void test_unaligned(void **state) {
                              "\"r\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[5,6]}}",
                              6);
   dt_safetensors_t *file = open_good(&bytes);
-  dt_safetensors_info_t info;
+  dt_safetensors_info_t info = {.struct_size = sizeof(info)};
   assert_null(dt_safetensors_find(file, "q", &info));
   assert_int_equal(info.aligned, (uintptr_t)info.data % 4 == 0);
   const unsigned char expect[4] = {1, 2, 3, 4};
@@ -150,7 +150,7 @@ static void test_every_dtype(void **state) {
     memset(bytes.data + bytes.len - rows[i].bytes, 1, rows[i].bytes);
     dt_safetensors_t *file = open_good(&bytes);
     assert_string_equal(dt_safetensors_dtype_name(file, 0), rows[i].name);
-    dt_safetensors_info_t info;
+    dt_safetensors_info_t info = {.struct_size = sizeof(info)};
     dt_status_t status = dt_safetensors_find(file, "t", &info);
     assert_int_equal(dt_status_code(status), rows[i].dtype ? DT_OK : DT_E_UNSUPPORTED);
     assert_int_equal(info.dtype, rows[i].dtype);
@@ -166,7 +166,7 @@ static void test_bool_values(void **state) {
   bytes_t bytes =
       bytes_make("{\"t\":{\"dtype\":\"BOOL\",\"shape\":[3],\"data_offsets\":[0,3]}}", 3);
   dt_safetensors_t *file = open_good(&bytes);
-  dt_safetensors_info_t info;
+  dt_safetensors_info_t info = {.struct_size = sizeof(info)};
   dt_status_t status = dt_safetensors_find(file, "t", &info);
   assert_int_equal(dt_status_code(status), DT_E_RANGE);
   assert_string_equal(dt_status_message(status), "tensor \"t\": element 2 of a BOOL tensor is 2");
@@ -404,7 +404,7 @@ static void test_arguments(void **state) {
   dt_status_free(status);
 
   file = open_good(&bytes);
-  dt_safetensors_info_t info;
+  dt_safetensors_info_t info = {.struct_size = sizeof(info)};
   char room[8];
   status = dt_safetensors_find(file, NULL, &info);
   assert_int_equal(dt_status_code(status), DT_E_ARGUMENT);
@@ -442,7 +442,7 @@ static bool open_and_touch(const unsigned char *data, size_t len) {
   }
   volatile unsigned sum = 0;
   for (uint32_t i = 0; i < dt_safetensors_count(file); i++) {
-    dt_safetensors_info_t info;
+    dt_safetensors_info_t info = {.struct_size = sizeof(info)};
     status = dt_safetensors_find(file, dt_safetensors_name(file, i), &info);
     for (size_t b = 0; !status && b < info.bytes; b++)
       sum += ((const unsigned char *)info.data)[b];
@@ -518,7 +518,7 @@ static void test_many_tensors(void **state) {
   bytes_t bytes = bytes_make(dt__text_str(&text), count);
   dt_safetensors_t *file = open_good(&bytes);
   assert_int_equal(dt_safetensors_count(file), count);
-  dt_safetensors_info_t info;
+  dt_safetensors_info_t info = {.struct_size = sizeof(info)};
   assert_null(dt_safetensors_find(file, "t12345", &info));
   assert_int_equal(*(const unsigned char *)info.data, 12345 % 256);
   dt_safetensors_close(file);

@@ -64,7 +64,7 @@ static void test_both_ways(void **state) {
                                               .access = (dt_safetensors_access_t)access};
     dt_safetensors_t *file = NULL;
     assert_null(dt_safetensors_open(path, &options, &file));
-    dt_safetensors_info_t info;
+    dt_safetensors_info_t info = {.struct_size = sizeof(info)};
     assert_null(dt_safetensors_find(file, "x", &info));
     assert_int_equal(info.bytes, 16);
     for (unsigned i = 0; i < 16; i++)
@@ -87,7 +87,7 @@ static void test_read_is_private(void **state) {
   dt_safetensors_t *file = NULL;
   assert_null(dt_safetensors_open(path, NULL, &file));
   assert_int_equal(truncate(path, 0), 0);
-  dt_safetensors_info_t info;
+  dt_safetensors_info_t info = {.struct_size = sizeof(info)};
   assert_null(dt_safetensors_find(file, "y", &info));
   assert_int_equal(((const unsigned char *)info.data)[0], 16);
   dt_safetensors_close(file);

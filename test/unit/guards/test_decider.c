@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "ductile/ductile.h"
+#include "ductile/experimental.h"
 #include "runtime/exec/exec.h"
 
 #include "runtime/base/status.h"
@@ -58,7 +59,7 @@ static bool call_ok(dt_session_t *session, dt_function_t *function, int64_t n) {
   dt_tensor_t *input = NULL, *output = NULL;
   dt_status_t status = dt_tensor_create(&desc, &input);
   if (!status)
-    status = dt_call(session, function, &input, 1, &output, 1);
+    status = dt_call(session, function, &input, 1, &output, 1, NULL);
   bool good = !status && dt_tensor_count(output) == n;
   for (int64_t i = 0; good && i < n; i++)
     good = ((const float *)dt_tensor_data(output))[i] == 2;
@@ -88,7 +89,7 @@ static void test_one_variant(void **state) {
   dt_runtime_t *runtime = NULL;
   dt_session_t *session = NULL;
   ok(dt_runtime_create(NULL, &runtime));
-  ok(dt_session_create(runtime, &session));
+  ok(dt_session_create(runtime, NULL, &session));
   dt_function_t *function = make_function(runtime);
   assert_true(call_ok(session, function, 3));
   if (dt__decide_available()) {
@@ -97,8 +98,8 @@ static void test_one_variant(void **state) {
   }
   assert_true(call_ok(session, function, 3));
   assert_true(call_ok(session, function, 5)); // a miss of the decider
-  dt_function_stats_t stats = {.struct_size = sizeof stats};
-  ok(dt_function_stats(function, &stats));
+  dt_function_counters_t stats = {.struct_size = sizeof stats};
+  ok(dt_function_counters(function, &stats));
   assert_int_equal(stats.compiles, 2);
   assert_int_equal(stats.misses, 2);
   dt_function_release(function);
@@ -117,7 +118,7 @@ typedef struct worker_t {
 static void *call_main(void *opaque) {
   worker_t *worker = opaque;
   dt_session_t *session = NULL;
-  dt_status_t status = dt_session_create(worker->runtime, &session);
+  dt_status_t status = dt_session_create(worker->runtime, NULL, &session);
   worker->wrong += status != NULL;
   dt_status_free(status);
   for (uint32_t i = 0; session && i < CALLS; i++) {
@@ -135,7 +136,7 @@ static void test_calls_while_variants_arrive(void **state) {
   dt_runtime_t *runtime = NULL;
   dt_session_t *session = NULL;
   ok(dt_runtime_create(NULL, &runtime));
-  ok(dt_session_create(runtime, &session));
+  ok(dt_session_create(runtime, NULL, &session));
   dt_function_t *function = make_function(runtime);
   worker_t workers[THREADS];
   for (uint32_t k = 0; k < THREADS; k++) {
@@ -152,11 +153,11 @@ static void test_calls_while_variants_arrive(void **state) {
     assert_int_equal(wait_until_covered(function), SIZES);
     assert_int_equal(function->decider.failed, 0);
   }
-  dt_function_stats_t before = {.struct_size = sizeof before}, after = before;
-  ok(dt_function_stats(function, &before));
+  dt_function_counters_t before = {.struct_size = sizeof before}, after = before;
+  ok(dt_function_counters(function, &before));
   for (int64_t n = SIZES; n >= 1; n--)
     assert_true(call_ok(session, function, n));
-  ok(dt_function_stats(function, &after));
+  ok(dt_function_counters(function, &after));
   assert_int_equal(after.misses, before.misses);
   assert_int_equal(after.variants, SIZES);
   dt_function_release(function);
@@ -169,7 +170,7 @@ static void test_release_while_building(void **state) {
   dt_runtime_t *runtime = NULL;
   dt_session_t *session = NULL;
   ok(dt_runtime_create(NULL, &runtime));
-  ok(dt_session_create(runtime, &session));
+  ok(dt_session_create(runtime, NULL, &session));
   for (int round = 0; round < 24; round++) {
     dt_function_t *function = make_function(runtime);
     for (int64_t n = 1; n <= 1 + round % 5; n++)
@@ -188,7 +189,7 @@ static void test_fork_while_building(void **state) {
   dt_runtime_t *runtime = NULL;
   dt_session_t *session = NULL;
   ok(dt_runtime_create(NULL, &runtime));
-  ok(dt_session_create(runtime, &session));
+  ok(dt_session_create(runtime, NULL, &session));
   dt_function_t *function = make_function(runtime);
   for (int64_t n = 1; n <= 8; n++)
     assert_true(call_ok(session, function, n));

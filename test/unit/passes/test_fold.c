@@ -293,11 +293,11 @@ static void check_case(const case_t *c) {
   OK(dt__graph_parse(&arena, env, &scan, &graph));
   dt__symenv_freeze(env); // no rule may ask for a guard
   logged[0] = '\0';
-  OK(dt__log_configure("lower.fold:1"));
-  dt__log_set_sink(keep_log, NULL);
+  OK(dt_log_configure("lower.fold:1"));
+  dt_log_sink_set(keep_log, NULL);
   OK(dt__pass_fold(&arena, graph, &folded));
-  dt__log_set_sink(NULL, NULL);
-  OK(dt__log_configure(""));
+  dt_log_sink_set(NULL, NULL);
+  OK(dt_log_configure(""));
   OK(dt__pass_dce(&arena, folded, &clean));
   OK(dt__graph_verify(clean));
   (void)snprintf(rule, sizeof(rule), "%s: ", c->id);

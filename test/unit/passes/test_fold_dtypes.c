@@ -398,11 +398,11 @@ static bool check_rule(size_t rule, dt_dtype_t dtype) {
   dt__symenv_freeze(m.f.env);
   watch.id = rules[rule].id;
   watch.fired = 0;
-  OK(dt__log_configure("lower.fold:1"));
-  dt__log_set_sink(count_rule, NULL);
+  OK(dt_log_configure("lower.fold:1"));
+  dt_log_sink_set(count_rule, NULL);
   OK(dt__pass_fold(&m.f.arena, m.f.graph, &folded));
-  dt__log_set_sink(NULL, NULL);
-  OK(dt__log_configure(""));
+  dt_log_sink_set(NULL, NULL);
+  OK(dt_log_configure(""));
   OK(dt__graph_verify(folded));
   if (any && admitted != (watch.fired > 0))
     fail_msg("%s %s for %s, which its row %s", rules[rule].id,

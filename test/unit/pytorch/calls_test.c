@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // See calls_test.h.
 #include "test/unit/pytorch/calls_test.h"
+#include "ductile/experimental.h"
 
 #include <math.h>
 #include <string.h>
@@ -32,9 +33,9 @@ void rig_fini(rig_t *rig) {
   dt_function_release(rig->function);
 }
 
-dt_function_stats_t rig_stats(const rig_t *rig) {
-  dt_function_stats_t stats = {.struct_size = sizeof(stats)};
-  expect_ok(dt_function_stats(rig->function, &stats));
+dt_function_counters_t rig_stats(const rig_t *rig) {
+  dt_function_counters_t stats = {.struct_size = sizeof(stats)};
+  expect_ok(dt_function_counters(rig->function, &stats));
   return stats;
 }
 
@@ -56,7 +57,7 @@ dt_tensor_t *zeros(int64_t rows, int64_t columns) { return tensor_full(0, 2, N(r
 static dt_status_t call_with(rig_t *rig, uint32_t n, dt_tensor_t *const *inputs,
                              dt_tensor_t **out) {
   *out = NULL;
-  dt_status_t status = dt_call(rig->session, rig->function, inputs, n, out, 1);
+  dt_status_t status = dt_call(rig->session, rig->function, inputs, n, out, 1, NULL);
   for (uint32_t k = 0; k < n; k++)
     dt_tensor_release(inputs[k]);
   return status;
@@ -111,7 +112,7 @@ void begin_with(rig_t *rig, make_t make, const char *letters, dt_answer_t answer
   const subject_t subject = {"behaviour", program, declare(letters, inputs), 1, inputs};
   rig->make = make;
   rig->function = subject_function(runtime, &subject, &rig->make, answer);
-  expect_ok(dt_session_create(runtime, &rig->session));
+  expect_ok(dt_session_create(runtime, NULL, &rig->session));
 }
 
 void begin(rig_t *rig, make_t make, const char *letters) {

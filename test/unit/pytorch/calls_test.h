@@ -4,6 +4,7 @@
 #ifndef DT_TESTS_UNIT_PYTORCH_CALLS_TEST_H
 #define DT_TESTS_UNIT_PYTORCH_CALLS_TEST_H
 
+#include "ductile/experimental.h"
 #include "test/unit/exec/exec_test.h"
 
 typedef dt_value_t v_t;
@@ -29,7 +30,7 @@ void begin_with(rig_t *rig, make_t make, const char *letters, dt_answer_t answer
 void begin(rig_t *rig, make_t make, const char *letters);
 void rig_fini(rig_t *rig);
 
-dt_function_stats_t rig_stats(const rig_t *rig);
+dt_function_counters_t rig_stats(const rig_t *rig);
 void expect_compiles(const rig_t *rig, uint64_t compiles);
 
 // ---- Tensors --------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // See cudagraphs_test.h.
 #include "test/unit/pytorch/cudagraphs_test.h"
+#include "ductile/experimental.h"
 
 #include <stdlib.h>
 
@@ -10,7 +11,7 @@ dt_session_t *session_on(tree_t *tree, int32_t ordinal, void *stream) {
   dt_session_options_t options = {
       .struct_size = sizeof(options), .device = DT_CUDA, .ordinal = ordinal, .stream = stream};
   dt_session_t *session = NULL;
-  expect_ok(dt_session_create_on(tree->runtime, &options, &session));
+  expect_ok(dt_session_create(tree->runtime, &options, &session));
   return session;
 }
 
@@ -98,7 +99,7 @@ dt_tensor_t *filled(dt_session_t *session, int64_t n, float value) {
 
 dt_tensor_t *call_one(dt_session_t *session, dt_function_t *function, dt_tensor_t *x) {
   dt_tensor_t *out = NULL;
-  expect_ok(dt_call(session, function, &x, 1, &out, 1));
+  expect_ok(dt_call(session, function, &x, 1, &out, 1, NULL));
   return out;
 }
 
@@ -122,14 +123,14 @@ void call_and_check(dt_session_t *session, dt_function_t *function, dt_tensor_t 
 
 // ---- Counts ---------------------------------------------------------------------------------------
 
-dt_session_stats_t tree_stats(dt_session_t *session) {
-  dt_session_stats_t stats = {.struct_size = sizeof(stats)};
-  expect_ok(dt_session_stats(session, &stats));
+dt_session_counters_t tree_stats(dt_session_t *session) {
+  dt_session_counters_t stats = {.struct_size = sizeof(stats)};
+  expect_ok(dt_session_counters(session, &stats));
   return stats;
 }
 
 void expect_tree(dt_session_t *session, uint64_t places, uint64_t builds, uint64_t calls) {
-  dt_session_stats_t stats = tree_stats(session);
+  dt_session_counters_t stats = tree_stats(session);
   if (stats.graph_skip)
     fail_msg("skipped: %s", stats.graph_skip);
   assert_int_equal(stats.places, places);

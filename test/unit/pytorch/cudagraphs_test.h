@@ -4,6 +4,7 @@
 #ifndef DT_TESTS_UNIT_PYTORCH_CUDAGRAPHS_TEST_H
 #define DT_TESTS_UNIT_PYTORCH_CUDAGRAPHS_TEST_H
 
+#include "ductile/experimental.h"
 #include "test/fake_cuda/fake_cuda.h"
 #include "test/unit/exec/exec_test.h"
 
@@ -35,7 +36,7 @@ dt_tensor_t *call_one(dt_session_t *session, dt_function_t *function, dt_tensor_
 void call_and_check(dt_session_t *session, dt_function_t *function, dt_tensor_t *x, float expected);
 void expect_filled(dt_session_t *session, dt_tensor_t *tensor, int64_t n, float value);
 
-dt_session_stats_t tree_stats(dt_session_t *session);
+dt_session_counters_t tree_stats(dt_session_t *session);
 // Places, graphs assembled and calls that ran as graphs so far; none was skipped.
 void expect_tree(dt_session_t *session, uint64_t places, uint64_t builds, uint64_t calls);
 void release_tensors(dt_tensor_t **tensors, uint32_t n);

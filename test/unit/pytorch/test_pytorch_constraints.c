@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "ductile/ductile.h"
+#include "ductile/experimental.h"
 
 #define MOST_INPUTS 3
 
@@ -54,7 +55,7 @@ static int set_up(void **state) {
       .struct_size = sizeof(options), .threads = 1, .compile_threads = 1};
   rig = (rig_t){0};
   ok(dt_runtime_create(&options, &rig.runtime));
-  ok(dt_session_create(rig.runtime, &rig.session));
+  ok(dt_session_create(rig.runtime, NULL, &rig.session));
   *state = &rig;
   return 0;
 }
@@ -81,7 +82,7 @@ static dt_status_t call(rig_t *rig, const int64_t *sizes) {
   dt_tensor_t *args[MOST_INPUTS], *result = NULL;
   for (uint32_t k = 0; k < rig->n; k++)
     args[k] = vector_of(sizes[k]);
-  dt_status_t status = dt_call(rig->session, rig->function, args, rig->n, &result, 1);
+  dt_status_t status = dt_call(rig->session, rig->function, args, rig->n, &result, 1, NULL);
   for (uint32_t k = 0; k < rig->n; k++)
     dt_tensor_release(args[k]);
   dt_tensor_release(result);
@@ -90,8 +91,8 @@ static dt_status_t call(rig_t *rig, const int64_t *sizes) {
 #define CALL(rig, ...) call((rig), (const int64_t[]){__VA_ARGS__})
 
 static uint64_t compiles_of(rig_t *rig) {
-  dt_function_stats_t stats = {.struct_size = sizeof(stats)};
-  ok(dt_function_stats(rig->function, &stats));
+  dt_function_counters_t stats = {.struct_size = sizeof(stats)};
+  ok(dt_function_counters(rig->function, &stats));
   return stats.compiles;
 }
 
@@ -213,7 +214,7 @@ static void behaviour_84_a_declaration_that_does_not_fit_names_the_place(void **
   // Of another rank, and of another number of arguments.
   told(CALL(rig, 4, 4), DT_E_SHAPE, "argument 0 \"x\": rank 1; expected 2");
   dt_tensor_t *x = vector_of(4), *y = NULL;
-  told(dt_call(rig->session, rig->function, &x, 1, &y, 1), DT_E_ARGUMENT,
+  told(dt_call(rig->session, rig->function, &x, 1, &y, 1, NULL), DT_E_ARGUMENT,
        "got 1 inputs and 1 outputs; expected 2 and 1");
   dt_tensor_release(x);
   // Declarations that make no sense.

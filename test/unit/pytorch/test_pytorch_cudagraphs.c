@@ -2,6 +2,7 @@
 // CUDA graph trees (behaviours 90 to 107): which calls share a graph, what a tree has, what is set
 // instead of being recorded again. Ours are built, not captured: no warm-up, one graph for every
 // size, arguments and addresses set.
+#include "ductile/experimental.h"
 #include "test/unit/pytorch/cudagraphs_test.h"
 
 // ---- 90 to 96: the tree ---------------------------------------------------------------------------
@@ -115,7 +116,7 @@ static void behaviour_95_a_result_dies_between_calls(void **state) {
   dt_tensor_t *x = filled(s, 20, 1);
   for (uint32_t k = 0; k < 4; k++) {
     dt_tensor_t *results[2] = {NULL};
-    expect_ok(dt_call(s, f, &x, 1, results, 2));
+    expect_ok(dt_call(s, f, &x, 1, results, 2, NULL));
     assert_int_equal(tree_stats(s).live_results, 2);
     const void *freed = dt_tensor_data(results[0]);
     dt_tensor_release(results[0]);
@@ -144,7 +145,7 @@ static void behaviour_96_a_result_at_another_address_is_set(void **state) {
   void *at[2] = {NULL};
   for (uint32_t k = 0; k < 6; k++) {
     dt_tensor_t *results[2] = {NULL};
-    expect_ok(dt_call(s, f, &x[k % 2], 1, results, 2));
+    expect_ok(dt_call(s, f, &x[k % 2], 1, results, 2, NULL));
     at[k % 2] = dt_tensor_data(results[1]);
     dt_tensor_t *next = call_one(s, g, results[1]);
     expect_filled(s, next, k % 2 ? 2000 : 20, 4);
@@ -176,7 +177,7 @@ static void behaviour_97_equal_outputs_have_memory_of_their_own(void **state) {
   dt_session_t *s = tree->session;
   dt_function_t *f = tree_function(tree, five_of_two, NULL, 1, 5, DT_DYNAMIC_SYMBOLIC);
   dt_tensor_t *x = filled(s, 20, 3), *results[5] = {NULL};
-  expect_ok(dt_call(s, f, &x, 1, results, 5));
+  expect_ok(dt_call(s, f, &x, 1, results, 5, NULL));
   for (uint32_t k = 0; k < 5; k++) {
     expect_filled(s, results[k], 20, k % 2 ? 6 : 4);
     for (uint32_t j = 0; j < k; j++)
@@ -264,7 +265,7 @@ static void behaviour_100_parameters_and_inputs_given_out_are_copies(void **stat
   for (uint32_t k = 0; k < 3; k++) {
     dt_tensor_t *results[3] = {NULL}, *kept = NULL;
     float data[4];
-    expect_ok(dt_call(s, f, &x, 1, results, 3));
+    expect_ok(dt_call(s, f, &x, 1, results, 3, NULL));
     assert_ptr_not_equal(dt_tensor_data(results[1]), dt_tensor_data(x));
     assert_int_equal(tree_stats(s).live_results, 3);
     expect_filled(s, results[0], 4, 9);
@@ -301,11 +302,11 @@ static void behaviour_101_empty_results_take_no_place(void **state) {
   dt_tensor_t *x = filled(s, 20, 1), *empty = filled(s, 0, 1);
   for (uint32_t k = 0; k < 3; k++) {
     dt_tensor_t *results[2] = {NULL}, *none[2] = {NULL};
-    expect_ok(dt_call(s, f, &x, 1, results, 2));
+    expect_ok(dt_call(s, f, &x, 1, results, 2, NULL));
     assert_int_equal(tree_stats(s).live_results, 1);
     expect_filled(s, results[0], 20, 2);
     expect_filled(s, results[1], 0, 0);
-    expect_ok(dt_call(s, f, &empty, 1, none, 2));
+    expect_ok(dt_call(s, f, &empty, 1, none, 2, NULL));
     assert_int_equal(tree_stats(s).live_results, 1);
     expect_ok(dt_step_begin(s));
     expect_filled(s, results[1], 0, 0);
@@ -323,7 +324,7 @@ static void behaviour_102_results_of_an_earlier_step_say_so(void **state) {
   float data[20];
   expect_ok(dt_step_begin(s));
   dt_tensor_t *now = call_one(s, f, x);
-  expect_told(dt_call(s, f, &old, 1, &out, 1), DT_E_STATE, "overwritten by a subsequent run");
+  expect_told(dt_call(s, f, &old, 1, &out, 1, NULL), DT_E_STATE, "overwritten by a subsequent run");
   expect_told(dt_tensor_read(s, old, data, sizeof(data)), DT_E_STATE,
               "output 0 of function f, made by call 0 of generation 1");
   expect_filled(s, now, 20, 2);
@@ -352,7 +353,7 @@ static void behaviour_103_integers_make_no_graphs(void **state) {
   for (int dynamic = DT_DYNAMIC_SYMBOLIC; dynamic <= DT_DYNAMIC_STATIC; dynamic += 2) {
     uint32_t traces = 0;
     uint64_t graphs = dynamic == DT_DYNAMIC_STATIC ? 2 : 1;
-    dt_session_stats_t before = tree_stats(s);
+    dt_session_counters_t before = tree_stats(s);
     dt_function_options_t options = options_of(2, inputs);
     options.call_mode = DT_CALL_REDUCE_OVERHEAD;
     options.dynamic = (dt_dynamic_t)dynamic;
@@ -361,7 +362,7 @@ static void behaviour_103_integers_make_no_graphs(void **state) {
     dt_tensor_t *x = filled(s, 20, 1);
     for (size_t k = 0; k < sizeof(keys) / sizeof(keys[0]); k++) {
       dt_tensor_t *key = tensor_i64(0, NULL, &keys[k]), *out = NULL;
-      expect_ok(dt_call(s, f, (dt_tensor_t *[]){x, key}, 2, &out, 1));
+      expect_ok(dt_call(s, f, (dt_tensor_t *[]){x, key}, 2, &out, 1, NULL));
       expect_filled(s, out, 20, 1 + (float)keys[k]);
       RELEASE(key, out);
     }
@@ -381,14 +382,14 @@ static void behaviour_104_sizes_share_a_graph(void **state) {
   static const int64_t sizes[] = {10, 20, 30, 20, 10, 0, 1, 30};
   for (int dynamic = DT_DYNAMIC_SYMBOLIC; dynamic <= DT_DYNAMIC_STATIC; dynamic += 2) {
     uint64_t graphs = dynamic == DT_DYNAMIC_STATIC ? 4 : 1, empty = graphs == 4;
-    dt_session_stats_t before = tree_stats(s);
+    dt_session_counters_t before = tree_stats(s);
     dt_function_t *f = tree_function(tree, plus_one, NULL, 1, 1, (dt_dynamic_t)dynamic);
     for (size_t k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++) {
       dt_tensor_t *x = filled(s, sizes[k], (float)k);
       call_and_check(s, f, x, (float)k + 1);
       dt_tensor_release(x);
     }
-    dt_session_stats_t stats = tree_stats(s);
+    dt_session_counters_t stats = tree_stats(s);
     assert_int_equal(stats_of(f).variants, graphs + empty);
     // The variant of no elements has a graph, too, unless it has no kernel.
     assert_in_range(stats.builds - before.builds, graphs, graphs + empty);
@@ -450,8 +451,8 @@ static void behaviour_107_what_changed_is_counted(void **state) {
   static const uint64_t set[] = {0, 0, 1, 1, 2, 3};
   for (uint32_t k = 0; k < 6; k++) {
     dt_tensor_t *out = NULL;
-    expect_ok(dt_call(s, f, calls[k], 2, &out, 1));
-    dt_session_stats_t stats = tree_stats(s);
+    expect_ok(dt_call(s, f, calls[k], 2, &out, 1, NULL));
+    dt_session_counters_t stats = tree_stats(s);
     // Two tensors that are one may be a variant of their own; this program has none.
     assert_int_equal(stats.nodes_set, set[k]);
     assert_int_equal(stats.grids_set + stats.functions_set, 0);

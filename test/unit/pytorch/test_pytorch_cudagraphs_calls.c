@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // CUDA graph trees (behaviours 108 to 118): calls that elsewhere have no graph, streams, freezing
 // and giving back, devices.
+#include "ductile/experimental.h"
 #include "test/unit/pytorch/cudagraphs_test.h"
 
 #include <string.h>
@@ -30,7 +31,7 @@ static void behaviour_108_updates_in_place_are_graphs(void **state) {
     const float expected[] = {12, 2 * (float)k, 5};
     for (uint32_t j = 0; j < 3; j++) {
       dt_tensor_t *out = NULL;
-      expect_ok(dt_call(s, f, (dt_tensor_t *[]){updated[j], y}, 2, &out, 1));
+      expect_ok(dt_call(s, f, (dt_tensor_t *[]){updated[j], y}, 2, &out, 1, NULL));
       expect_filled(s, updated[j], 20, expected[j]);
       expect_filled(s, out, 20, expected[j] + 1);
       dt_tensor_release(out);
@@ -55,15 +56,16 @@ static void behaviour_109_inputs_on_the_host_are_staged(void **state) {
   dt_function_t *g = tree_function(tree, accumulate, NULL, 2, 1, DT_DYNAMIC_SYMBOLIC);
   dt_tensor_t *x = filled(s, n, 1), *host = tensor_full(2, 1, &n), *there = filled(other, n, 3);
   dt_tensor_t *out = NULL;
-  expect_told(dt_call(s, g, (dt_tensor_t *[]){host, x}, 2, &out, 1), DT_E_ARGUMENT, "updates");
-  expect_told(dt_call(s, f, (dt_tensor_t *[]){x, there}, 2, &out, 1), DT_E_ARGUMENT, "y");
+  expect_told(dt_call(s, g, (dt_tensor_t *[]){host, x}, 2, &out, 1, NULL), DT_E_ARGUMENT,
+              "updates");
+  expect_told(dt_call(s, f, (dt_tensor_t *[]){x, there}, 2, &out, 1, NULL), DT_E_ARGUMENT, "y");
   assert_null(out);
   assert_int_equal(tree_stats(s).graph_skips, 0);
-  expect_ok(dt_call(s, f, (dt_tensor_t *[]){x, host}, 2, &out, 1));
+  expect_ok(dt_call(s, f, (dt_tensor_t *[]){x, host}, 2, &out, 1, NULL));
   expect_filled(s, out, n, 3);
   dt_tensor_release(out);
   out = NULL;
-  expect_ok(dt_call(s, f, (dt_tensor_t *[]){x, x}, 2, &out, 1));
+  expect_ok(dt_call(s, f, (dt_tensor_t *[]){x, x}, 2, &out, 1, NULL));
   expect_filled(s, out, n, 2);
   expect_tree(s, 1, 1, 2);
   assert_int_equal(tree_stats(s).staged_inputs, 1);
@@ -88,15 +90,15 @@ static dt_status_t two_chains(dt_trace_t *t, const dt_value_t *in, dt_value_t *o
 static void behaviour_110_work_on_the_host_between_graphs(void **state) {
   tree_t *tree = *state;
   dt_session_t *s = tree->session, *host = NULL;
-  expect_ok(dt_session_create(tree->runtime, &host));
+  expect_ok(dt_session_create(tree->runtime, NULL, &host));
   dt_function_t *f = tree_function(tree, two_chains, NULL, 2, 1, DT_DYNAMIC_SYMBOLIC);
   dt_function_t *g = tree_function(tree, twice, NULL, 1, 1, DT_DYNAMIC_SYMBOLIC);
   const int64_t n = 20;
   dt_tensor_t *x = filled(s, n, 4), *there = tensor_full(5, 1, &n);
   for (uint32_t k = 0; k < 3; k++) {
     dt_tensor_t *first = NULL, *on_host = NULL;
-    expect_ok(dt_call(s, f, (dt_tensor_t *[]){x, x}, 2, &first, 1));
-    expect_ok(dt_call(host, g, &there, 1, &on_host, 1));
+    expect_ok(dt_call(s, f, (dt_tensor_t *[]){x, x}, 2, &first, 1, NULL));
+    expect_ok(dt_call(host, g, &there, 1, &on_host, 1, NULL));
     assert_true(((float *)dt_tensor_data(on_host))[7] == 10);
     dt_tensor_t *second = call_one(s, g, first);
     expect_filled(s, second, n, 0);
@@ -169,7 +171,7 @@ static void behaviour_113_misaligned_and_expanded_inputs(void **state) {
   dt_tensor_t *expanded = view_of(base, 1, &n, &apart, 3);
   call_and_check(s, f, expanded, 5);
   call_and_check(s, f, expanded, 5);
-  dt_session_stats_t stats = tree_stats(s);
+  dt_session_counters_t stats = tree_stats(s);
   assert_int_equal(stats.graph_calls, 8);
   assert_int_equal(stats.builds, stats_of(f).variants);
   assert_int_equal(fake_cuda_calls(DT_CUDA_SYM_copy_on_device), copies);
@@ -187,7 +189,7 @@ static void behaviour_114_results_on_a_lent_stream(void **state) {
   for (uint32_t k = 0; k < 3; k++) {
     dt_tensor_t *first = call_one(lent, f, x), *next = NULL;
     // Kernels of the session that the stream is of, with no wait in between.
-    expect_ok(dt_call_with(s, f, &first, 1, &next, 1, &plain));
+    expect_ok(dt_call(s, f, &first, 1, &next, 1, &plain));
     expect_filled(s, next, 20, 3);
     RELEASE(first, next);
   }
@@ -208,7 +210,7 @@ static void behaviour_115_run_only_and_reset(void **state) {
   expect_ok(dt_session_freeze(s, true));
   call_and_check(s, f, longer, 5); // known, at any size
   call_and_check(s, g, x, 2);      // new: right, and without a graph
-  dt_session_stats_t stats = tree_stats(s);
+  dt_session_counters_t stats = tree_stats(s);
   assert_int_equal(stats.graph_calls, 2);
   assert_int_equal(stats.builds, 1);
   assert_int_equal(stats.frozen_builds, 1);

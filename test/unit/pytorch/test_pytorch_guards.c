@@ -9,7 +9,9 @@
 #include <cmocka.h>
 
 #include "ductile/ductile.h"
+#include "ductile/experimental.h"
 #include "guards/tree.h"
+#include "test/support/report_as_text.h"
 #include "test/unit/guards/guard_test.h"
 
 #include <string.h>
@@ -285,7 +287,7 @@ static void called_init(called_t *c, dt_program_fn_t program) {
                                          .answer = DT_ANSWER_EVALUATOR,
                                          .variant_limit = 1};
   OK(dt_runtime_create(NULL, &c->runtime));
-  OK(dt_session_create(c->runtime, &c->session));
+  OK(dt_session_create(c->runtime, NULL, &c->session));
   OK(dt_function_create(c->runtime, program, NULL, &options, &c->function));
 }
 
@@ -300,7 +302,7 @@ static dt_status_t call_with(called_t *c, int64_t n, uint32_t n_inputs) {
   OK(dt_tensor_create_empty(DT_F32, 1, &n, &inputs[0]));
   memset(dt_tensor_data(inputs[0]), 0, (size_t)n * sizeof(float));
   inputs[1] = inputs[0];
-  dt_status_t status = dt_call(c->session, c->function, inputs, n_inputs, &output, 1);
+  dt_status_t status = dt_call(c->session, c->function, inputs, n_inputs, &output, 1, NULL);
   dt_tensor_release(inputs[0]);
   dt_tensor_release(output);
   return status;
@@ -455,9 +457,9 @@ static void behaviour_38_a_property_tested_four_times_is_one_guard(void **state)
   called_init(&c, asks_often);
   OK(call_with(&c, 5, 1));
   char *text = NULL;
-  OK(dt_function_explain(c.function, &text));
+  OK(report_as_text(c.function, NULL, 0, DT_REPORT_VARIANTS, &text));
   uint32_t times = 0;
-  for (const char *at = text; (at = strstr(at, "3 <= s0")) != NULL; at++)
+  for (const char *at = text; (at = strstr(at, "3 <= s0, asked")) != NULL; at++)
     times++;
   if (times != 1)
     fail_msg("expected the guard once, found it %u times:\n%s", times, text);
@@ -471,8 +473,8 @@ static void behaviour_39_after_one_compile_an_identical_call_makes_nothing(void 
   called_init(&c, twice); // one variant is the limit: a second one would be an error
   OK(call_with(&c, 5, 1));
   OK(call_with(&c, 5, 1));
-  dt_function_stats_t stats = {.struct_size = sizeof stats};
-  OK(dt_function_stats(c.function, &stats));
+  dt_function_counters_t stats = {.struct_size = sizeof stats};
+  OK(dt_function_counters(c.function, &stats));
   assert_int_equal(stats.compiles, 1);
   assert_int_equal(stats.variants, 1);
   assert_int_equal(stats.misses, 1);

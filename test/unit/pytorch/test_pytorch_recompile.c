@@ -2,6 +2,8 @@
 // When a function compiles again (behaviours 1 to 22): our own counts, under dynamic = symbolic,
 // and those of PyTorch under its options (automatic, static). What PyTorch's tests take from
 // closures and modules, these take from captures and boolean arguments.
+#include "ductile/experimental.h"
+#include "test/support/report_as_text.h"
 #include "test/unit/exec/exec_test.h"
 
 #include <stdio.h>
@@ -29,7 +31,7 @@ static dt_tensor_t *boolean(bool value) {
 static dt_status_t try_call(fixture_t *fixture, dt_function_t *function, uint32_t n_inputs,
                             dt_tensor_t **inputs, int64_t n, float expected) {
   dt_tensor_t *out = NULL;
-  dt_status_t status = dt_call(fixture->session, function, inputs, n_inputs, &out, 1);
+  dt_status_t status = dt_call(fixture->session, function, inputs, n_inputs, &out, 1, NULL);
   if (!status) {
     dt_tensor_t *want = vector(n, expected);
     expect_close(out, want, 1e-6, 1e-6, "result");
@@ -157,7 +159,7 @@ static const dt_input_decl_t three_vectors[] = {{.name = "a", .dtype = DT_F32, .
 static void call_accumulate(fixture_t *fixture, dt_function_t *function, dt_tensor_t *a,
                             dt_tensor_t *b, dt_tensor_t *c, float expected, float updated) {
   dt_tensor_t *out = NULL;
-  expect_ok(dt_call(fixture->session, function, (dt_tensor_t *[]){a, b, c}, 3, &out, 1));
+  expect_ok(dt_call(fixture->session, function, (dt_tensor_t *[]){a, b, c}, 3, &out, 1, NULL));
   dt_tensor_t *want = vector(4, expected), *left = vector(4, updated);
   expect_close(out, want, 0, 0, "c + 1");
   expect_close(a, left, 0, 0, "a");
@@ -301,7 +303,7 @@ static void behaviour_09_compiled_variants_answer_beyond_the_limit(void **state)
     for (int64_t k = 0; k < 4; k++)
       CALL(fixture, function, 4, 1 + (float)k, vector(4, 1), integer(k));
   }
-  dt_function_stats_t stats = stats_of(function);
+  dt_function_counters_t stats = stats_of(function);
   assert_int_equal(stats.compiles, 2);
   assert_int_equal(stats.variants, 2);
   assert_int_equal(stats.calls, 12);
@@ -483,7 +485,7 @@ static void behaviour_17_a_dim_marked_static_is_a_literal(void **state) {
   }
   expect_compiles(function, 3);
   char *text = NULL;
-  expect_ok(dt_function_explain(function, &text));
+  expect_ok(report_as_text(function, NULL, 0, DT_REPORT_VARIANTS, &text));
   assert_non_null(strstr(text, "x.size(0) == 5"));
   assert_null(strstr(text, "sym_int")); // it asked what was known
   dt_text_free(text);
@@ -511,7 +513,7 @@ static void behaviour_19_what_follows_a_break_is_dynamic(void **state) {
   dt_function_t *after = function_of(fixture, doubled, NULL, &plain);
   for (int64_t n = 2; n <= 6; n++) {
     dt_tensor_t *x = vector(n, 1), *y = NULL;
-    expect_ok(dt_call(fixture->session, before, &x, 1, &y, 1));
+    expect_ok(dt_call(fixture->session, before, &x, 1, &y, 1, NULL));
     dt_tensor_release(x);
     CALL(fixture, after, n, 4, y);
   }
@@ -563,7 +565,7 @@ static void call_cube(fixture_t *fixture, dt_function_t *function, int64_t a, in
                       int64_t c) {
   const int64_t sizes[3] = {a, b, c};
   dt_tensor_t *x = tensor_full(4, 3, sizes), *out = NULL;
-  expect_ok(dt_call(fixture->session, function, &x, 1, &out, 1));
+  expect_ok(dt_call(fixture->session, function, &x, 1, &out, 1, NULL));
   assert_int_equal(dt_tensor_count(out), a * b * c);
   dt_tensor_release(x);
   dt_tensor_release(out);

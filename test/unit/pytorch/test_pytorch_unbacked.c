@@ -5,6 +5,7 @@
 #include "test/unit/pytorch/calls_test.h"
 
 #include "runtime/trace/trace.h"
+#include "test/support/report_as_text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -99,7 +100,7 @@ static void behaviour_64_no_shape_guard_for_one_and_many(void **state) {
   EXPECT(&rig, TENSORS(zeros(1, 1)), 2, N(1, 1), want);
   EXPECT(&rig, TENSORS(zeros(4, 5)), 2, N(4, 5), want);
   expect_compiles(&rig, 1);
-  expect_ok(dt_function_explain(rig.function, &text));
+  expect_ok(report_as_text(rig.function, NULL, 0, DT_REPORT_VARIANTS, &text));
   assert_null(strstr(text, "=="));
   dt_text_free(text);
   rig_fini(&rig);

@@ -126,7 +126,7 @@ static void test_clone(void **state) {
   dt__symenv_freeze(env);
   OK(dt__symenv_clone(env, &twin));
   for (uint32_t id = 0; id < env->n_nodes; id++)
-    check_same(env, twin, (dt_sym_t){id});
+    check_same(env, twin, (dt_sym_t){.id = id});
   assert_int_equal(dt__symenv_symbol_count(twin), dt__symenv_symbol_count(env));
   // The same questions give the same ids in both, and neither disturbs the other.
   static const char *const asked[] = {"s1 - s0", "s0%4", "s0 < s2", "(i6*s1 + i7)//s1", "s2//7"};

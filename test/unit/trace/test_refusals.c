@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "ductile/experimental.h"
 #include "test/unit/trace/trace_test.h"
 
 #include <math.h>
@@ -31,10 +32,10 @@ static dt_trace_request_t request_of(dt_program_fn_t program, void *closure) {
 // Each row fails in one builder call; `t`, `x`, `ids` and `w` (a constant's tensor) are at hand.
 #define REFUSALS                                                                                   \
   R(none_value, dt_neg(t, (dt_value_t){0}), DT_E_ARGUMENT, "neg", "argument 0 is the none value")  \
-  R(foreign_value, dt_add(t, x, (dt_value_t){999}), DT_E_ARGUMENT, "add",                          \
+  R(foreign_value, dt_add(t, x, (dt_value_t){.id = 999}), DT_E_ARGUMENT, "add",                    \
     "argument 1 (id 999) is no value of this trace")                                               \
   R(none_size, dt_size_value(t, (dt_sym_t){0}), DT_E_ARGUMENT, "size_value", "none size")          \
-  R(foreign_size, dt_sym_add(t, (dt_sym_t){4000000}, one), DT_E_ARGUMENT, "sym_add",               \
+  R(foreign_size, dt_sym_add(t, (dt_sym_t){.id = 4000000}, one), DT_E_ARGUMENT, "sym_add",         \
     "argument a (id 4000000) is no size of this trace")                                            \
   R(bad_axis, dt_softmax(t, x, 2), DT_E_ARGUMENT, "softmax",                                       \
     "axis 2; expected -2 to 1 for rank 2")                                                         \
@@ -194,7 +195,7 @@ static dt_status_t ending(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, 
   if (how == 4)
     out[0] = (dt_value_t){0};
   if (how == 5)
-    out[0] = (dt_value_t){77};
+    out[0] = (dt_value_t){.id = 77};
   return NULL;
 }
 
@@ -229,10 +230,46 @@ static void test_endings(void **state) {
 }
 
 // NULL traces are refused quietly: what called us has failed already.
+// What an earlier trace made, of which the closure kept a value and a size.
+typedef struct kept_t {
+  int traces;
+  bool size; // it is the size that is used again
+  dt_value_t value;
+  dt_sym_t rows;
+} kept_t;
+
+static dt_status_t keeping(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  kept_t *kept = closure;
+  if (kept->traces++ == 0) {
+    kept->value = dt_exp(t, in[0]);
+    kept->rows = dt_dim(t, in[0], 0);
+  }
+  out[0] =
+      kept->size ? dt_size_value(t, dt_sym_add(t, kept->rows, kept->rows)) : dt_neg(t, kept->value);
+  return NULL;
+}
+
+static void test_values_of_other_traces(void **state) {
+  (void)state;
+  for (int size = 0; size < 2; size++) {
+    kept_t kept = {.size = size};
+    dt_trace_request_t request = request_of(keeping, &kept);
+    dt_traced_t *first = NULL, *second = NULL;
+    assert_null(dt__trace_run(&request, &first));
+    dt_status_t status = dt__trace_run(&request, &second);
+    assert_int_equal(dt_status_code(status), DT_E_ARGUMENT);
+    if (!strstr(dt_status_message(status), "of another trace"))
+      fail_msg("%s", dt_status_message(status));
+    dt_status_free(status);
+    assert_null(second);
+    dt__traced_destroy(first);
+  }
+}
+
 static void test_no_trace(void **state) {
   (void)state;
   assert_null(dt_trace_status(NULL));
-  assert_int_equal(dt_neg(NULL, (dt_value_t){1}).id, 0);
+  assert_int_equal(dt_neg(NULL, (dt_value_t){.id = 1}).id, 0);
   assert_int_equal(dt_sym_const(NULL, 1).id, 0);
   dt_trace_fail(NULL, DT_E_IO, "nothing");
   dt_trace_recode(NULL, DT_E_IO, DT_E_FORMAT);
@@ -360,8 +397,9 @@ static void test_no_memory(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_refusals),  cmocka_unit_test(test_constants),
-      cmocka_unit_test(test_endings),   cmocka_unit_test(test_no_trace),
-      cmocka_unit_test(test_questions), cmocka_unit_test(test_no_memory),
+      cmocka_unit_test(test_endings),   cmocka_unit_test(test_values_of_other_traces),
+      cmocka_unit_test(test_no_trace),  cmocka_unit_test(test_questions),
+      cmocka_unit_test(test_no_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

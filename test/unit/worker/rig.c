@@ -132,9 +132,9 @@ static dt_tensor_t *ramp(int64_t rows, int64_t cols) {
 static dt_status_t call_once(dt_runtime_t *runtime, dt_function_t *function, uint64_t *out_sum) {
   dt_session_t *session = NULL;
   dt_tensor_t *inputs[2] = {ramp(5, 24), ramp(24, 32)}, *result = NULL;
-  dt_status_t status = dt_session_create(runtime, &session);
+  dt_status_t status = dt_session_create(runtime, NULL, &session);
   if (!status)
-    status = dt_call(session, function, inputs, 2, &result, 1);
+    status = dt_call(session, function, inputs, 2, &result, 1, NULL);
   if (!status)
     *out_sum = dt__hash(dt_tensor_data(result), 5 * 32 * sizeof(float), 0);
   dt_tensor_release(result);
