@@ -5,10 +5,10 @@
 // monomial; a monomial is a MUL of atoms without a literal, or one atom; an atom is a symbol or any
 // other operation. Arguments have smaller ids than the node that holds them.
 //
-// A sum or product is exact while it is being added up and must fit in 64 bits where
-// another operation, or the caller, reads it. Two's complement code that wraps inside of a sum
-// agrees with that whenever the sum has a value, so terms may be moved about freely inside a sum,
-// but across a comparison or a division only when ranges show that the new sums fit too.
+// A sum or product is exact while it is being added up and must fit in 64 bits where another
+// operation, or the caller, reads it. Two's complement code that wraps inside of a sum agrees with
+// that whenever the sum has a value, so terms may be moved about freely inside a sum, but across a
+// comparison or a division only when ranges show that the new sums fit too.
 #ifndef DT_SYMSHAPE_SYM_PRIVATE_H
 #define DT_SYMSHAPE_SYM_PRIVATE_H
 

@@ -7,10 +7,11 @@
 // stage has inner loops of its own (possibly none): it either maps (stores elements) or folds all
 // its inner loops into row values, or both at once.
 //
-//   kernel softmax: outer i0 < s0, i1 < s1                       (independent, any order, parallel)
+//   kernel softmax: outer i0 < s0, i1 < s1                      (independent, any order, parallel)
 //     stage 0: inner i2 < s2:  r0 = fold max(load x[i0, i1, i2])
-//     stage 1: inner i3 < s2:  e = exp(load x[i0, i1, i3] - r0);  store L0[i3] = e;  r1 = fold
-//     sum(e) stage 2: inner i4 < s2:  store y[i0, i1, i4] = load L0[i4] / r1
+//     stage 1: inner i3 < s2:  e = exp(load x[i0, i1, i3] - r0);  store L0[i3] = e;
+//                              r1 = fold sum(e)
+//     stage 2: inner i4 < s2:  store y[i0, i1, i4] = load L0[i4] / r1
 //
 // A reduction straight from lowering is one fold stage and one stage without inner loops that
 // stores the row value; a matrix product is the fold of a product. Fusion makes bigger kernels of

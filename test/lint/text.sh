@@ -93,6 +93,12 @@ report 'leftover marker' "$(grep -nE "\\<(TO""DO|FIX""ME|XX""X|HA""CK|INTER""IM)
 report 'trailing white space' "$(grep -nE '[[:space:]]+$' "${texts[@]}" || true)"
 report 'contains a tab' "$(grep -lE $'\t' "${texts[@]}" || true)"
 
+# ---- Width --------------------------------------------------------------------------------------
+# clang-format leaves comments as they are, so that drawings stay whole. Rules of sections are free.
+mapfile -t sources < <(scripts/files '*.c' '*.h')
+report 'goes beyond column 100' \
+  "$(LC_ALL=C.UTF-8 grep -noP '^(?! *// ----).{101,}' "${sources[@]}" || true)"
+
 printf '%d texts and %d library files checked, %d findings\n' "${#texts[@]}" "${#library[@]}" \
   "$failures"
 [[ $failures -eq 0 ]]
