@@ -165,16 +165,16 @@ void dt__cache_put(dt_symenv_t *env, dt_sym_op_t op, uint32_t a, uint32_t b, uin
 static inline void dt__rule(dt_symenv_t *env, dt_rule_t rule) { env->rule_hits[rule]++; }
 
 // ---- Polynomials (poly.c) ----------------------------------------------------------------------
-typedef struct dt_term_t {
+typedef struct dt_poly_term_t {
   int64_t coef;  // not 0
   uint32_t mono; // a monomial
-} dt_term_t;
+} dt_poly_term_t;
 // Terms in canonical order; `c` is the literal. Not to be copied by assignment.
 typedef struct dt_poly_t {
-  dt_term_t *t;
+  dt_poly_term_t *t;
   uint32_t n, cap;
   int64_t c;
-  dt_term_t small[8];
+  dt_poly_term_t small[8];
 } dt_poly_t;
 
 void dt__poly_init(dt_poly_t *p);

@@ -167,7 +167,8 @@ static LLVMValueRef test(dt_emit_t *m, const condition_t *c) {
                       : terms;
 }
 
-LLVMValueRef dt__loads_aligned(dt_body_t *k, const dt_walk_t *walks, uint32_t n, uint32_t lanes) {
+LLVMValueRef dt__loads_aligned(dt_body_t *k, const dt_load_walk_t *walks, uint32_t n,
+                               uint32_t lanes) {
   condition_t c = {.lanes = lanes, .alignment = 1};
   dt__body_at(k, 0);
   for (uint32_t i = 0; i < n; i++) {
