@@ -251,6 +251,19 @@ static dt_status_t pack_columns(dt_program_t *program, const dt_contraction_t *c
   return replace_factor(program, c, c->b_factor, id, index, buffer.rank);
 }
 
+const char *dt__contraction_refusal(dt_program_t *program, const dt_contraction_t *c,
+                                    int64_t least_terms) {
+  // A loop that never runs has no address that moves with it.
+  for (uint32_t v = 0; v < c->kernel->n_loops; v++)
+    if (dt__extent_below(program, c->kernel->extents[v], 1))
+      return "it has no elements";
+  if (dt__extent_below(program, c->extent_k, least_terms))
+    return least_terms > 1 ? "it is a sum of at most one product" : "it is a sum of nothing";
+  if (dt__extent_below(program, c->extent_n, 4))
+    return "fewer than 4 columns";
+  return NULL;
+}
+
 // A product with few columns, or one row of which B would be packed for this call only, is cheaper
 // as plain loops.
 static const char *refusal(dt_program_t *program, const dt_contraction_t *c,
@@ -258,15 +271,10 @@ static const char *refusal(dt_program_t *program, const dt_contraction_t *c,
   const dt_inst_t *a = &c->stage->insts.items[c->a], *b = &c->stage->insts.items[c->b];
   if (target->matmul_width[size_class] == 0)
     return "the target has no template for this element size";
-  // A loop that never runs has no address that moves with it.
-  for (uint32_t v = 0; v < c->kernel->n_loops; v++)
-    if (dt__extent_below(program, c->kernel->extents[v], 1))
-      return "it has no elements";
-  // Nor is there a step from one to the next where there is one at most.
-  if (dt__extent_below(program, c->extent_k, 2))
-    return "it is a sum of at most one product";
-  if (dt__extent_below(program, c->extent_n, 4))
-    return "fewer than 4 columns";
+  // Where there is one term at most there is no step from one to the next.
+  const char *why = dt__contraction_refusal(program, c, 2);
+  if (why)
+    return why;
   bool b_is_constant = dt__program_buffer(program, b->buffer)->kind == DT_BUFFER_CONSTANT;
   if (!b_is_constant && dt__extent_below(program, c->kernel->extents[c->n_batch], 2))
     return "one row times a matrix that is not constant";

@@ -72,14 +72,7 @@ static const char *refusal(dt_program_t *program, const dt_contraction_t *c,
     return "sums of this element size have no template";
   if (target->block_threads != 8 * WARP)
     return "teams are not of 8 warps";
-  for (uint32_t v = 0; v < c->kernel->n_loops; v++)
-    if (dt__extent_below(program, c->kernel->extents[v], 1))
-      return "it has no elements";
-  if (dt__extent_below(program, c->extent_k, 1))
-    return "it is a sum of nothing";
-  if (dt__extent_below(program, c->extent_n, 4))
-    return "fewer than 4 columns";
-  return NULL;
+  return dt__contraction_refusal(program, c, 1);
 }
 
 // What lies in shared memory: halves where both factors are, else what is summed.
