@@ -5,8 +5,8 @@
 //   scores[b, m, n] = Σ q · k, then what follows ─► softmax over n ─► Σ over n of it · v
 //   mean and deviation of row m, normalised row m                  ─► Σ over k of it · w
 //
-// A member may be made again by every team that takes other columns of the same rows, so it is
-// taken in only where that is cheap: rows of a known, small length; scores only where few columns
+// Every team that takes other columns of the same rows makes the members again. So a kernel becomes
+// a member only where that is cheap: its rows have a small, known length, and of scores few columns
 // follow. Legality is equality of index expressions: the makers' loops are the head's, under other
 // names.
 #include "fuse/body.h"
@@ -246,8 +246,8 @@ static bool writes_for(const chains_t *c, const chain_t *chain, uint32_t id, uin
   return false;
 }
 
-// Members read of each other only what the links hand on; of itself the one in front of the head
-// reads copies (keep_copies).
+// Members read each other's results through links only. The member in front of the head may read
+// its own, as copies (keep_copies).
 static bool is_closed(const chains_t *c, const chain_t *chain) {
   for (uint32_t i = 0; i < chain->n; i++) {
     const dt_kernel_t *kernel = &c->program->kernels.items[chain->members[i]];

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operands of matrix products: a fold of a product that the target has a template for gets operands
-// in the template's layout. B is packed into panels by a kernel of its own (which runs once when B
-// is constant, and takes B's producers in as its prologue), or by each tile where A is constant and
-// B is not; A is copied only when its rows are not plain. Comes first, so that later passes see the
-// packing and copying kernels like any other.
+// Operands of matrix products. Where the target has a template for a fold of a product, the product
+// gets operands in the template's layout. B is packed into panels by a kernel of its own, which
+// runs once when B is constant, and which takes in B's producers as its prologue. Where A is
+// constant and B is not, each tile packs B itself. A is copied only where its rows are not plain.
+// The pass comes before those that join kernels, so that they see packing and copying kernels like
+// any other.
 #include "fuse/operands.h"
 
 #include "fuse/body.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products on devices: operands stay where they are, at any strides, and a team of threads
-// copies tiles of them to the memory that it shares. What is chosen here is the tile, by sizes that
-// are known at the call: the largest one of which there are enough to keep the processors busy, and
-// a flat one for few rows, of which a square one would be mostly empty. In the smallest tiles warps
-// share the depth, not rows and columns, so that many processors have a short way each.
+// Matrix products on devices. Operands stay where they are, at any strides; a team of threads
+// copies tiles of them to the memory that it shares. The tile is chosen here, by sizes that the
+// call knows: the largest one of which there are enough to keep the processors busy. Few rows take
+// a flat tile, since a square one would be mostly empty. In the smallest tiles warps share the
+// depth, not rows and columns: then work for many processors can be cut, and each has a short way.
 #include "fuse/operands.h"
 
 #include "fuse/body.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// See sized.h. What the host computes for a program of device sizes - memory, grids - it computes
-// from bounds, so each size needs one, and none may be the product of several items: the most that
-// there may be would be far more than there is.
+// See sized.h. In a program of device sizes the host computes memory and grids from bounds. So
+// every size needs a bound, and no size may be a product of several items: its bound would be far
+// above what there is.
 #include "fuse/sized.h"
 
 #include "runtime/base/status.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stages after the product, over the C tile in shared memory: threads stand side by side along
-// rows, each with a few vectors of its own, and in as many rows as there are threads for. What they
-// read for those vectors is all under way before the first of them is stored. Where what is stored
-// is aligned vectors are used, else single elements; that is decided for each kernel's call apart
-// from how operands are copied.
+// The stages after the product, over the C tile in shared memory. Threads stand side by side along
+// rows, each with a few vectors of its own, and in as many rows as there are threads for. All loads
+// for those vectors are under way before the first of them is stored. Stores take vectors where
+// these are aligned, else single elements; each call of a kernel decides that apart from how
+// operands are copied.
 #include "backend_cuda/emit/matmul.h"
 #include "backend_cuda/emit/ptx.h"
 
