@@ -244,7 +244,8 @@ static bool group_tile(const offers_t *o, const group_tile_t *from, tile_t *out)
   return true;
 }
 
-// How long a launch takes: rounds of items, of which each makes rows and has some tiles of columns.
+// The time of a launch: its items in rounds, each of which makes its rows and then its tiles of
+// columns.
 static dt_sym_t time_of(const offers_t *o, const group_tile_t *tile) {
   dt_symenv_t *env = o->program->env;
   const dt_kernel_t *head = o->head;
@@ -330,7 +331,8 @@ static dt_status_t head_schedules(dt_program_t *program, dt_chain_t chain,
 
 // ---- Makers ---------------------------------------------------------------------------------------
 
-// Whether nothing wider than halves is read along the row or written but its own copies.
+// Everything that is read along the row, and everything that is written, is halves; the kernel's
+// own copies (LOCAL) do not count.
 static bool walks_halves(const dt_program_t *program, const dt_kernel_t *kernel) {
   for (uint32_t s = 0; s < kernel->stages.len; s++) {
     const dt_stage_t *stage = &kernel->stages.items[s];

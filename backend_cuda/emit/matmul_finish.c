@@ -53,9 +53,10 @@ static LLVMValueRef end_of(dt_tile_t *t, LLVMValueRef first, uint32_t length, LL
   return LLVMBuildSelect(m->b, less, extent, end, "");
 }
 
-// How many vectors a thread takes of one row: as many as leave every row a thread and registers for
-// what slices have of them; one where it has LOCAL elements, of which there is one vector, where
-// vectors are single elements, or where a chain's other members need the registers.
+// How many vectors a thread takes of one row. There are fewer where rows would be left without
+// threads, or registers would not do for what slices have of them. It is one where vectors are
+// single elements, where a chain's other members need the registers, and where there are LOCAL
+// elements, of which a thread holds one vector.
 static uint32_t vectors_of(const dt_tile_t *t, uint32_t lanes) {
   const dt_matmul_t *tile = t->plan.matmul;
   uint32_t n = dt_dtype_size(t->plan.dtype) > 4 ? VECTORS / 2 : VECTORS;
