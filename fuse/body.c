@@ -228,24 +228,6 @@ bool dt__kernel_is_map(const dt_program_t *program, const dt_kernel_t *kernel) {
          !dt__kernel_updates(program, kernel);
 }
 
-static bool has_inst(const dt_stage_t *stage, dt_inst_kind_t kind) {
-  for (uint32_t i = 0; i < stage->insts.len; i++)
-    if (stage->insts.items[i].kind == kind)
-      return true;
-  return false;
-}
-
-bool dt__stage_in_order(const dt_stage_t *stage) {
-  return has_inst(stage, DT_INST_RUNNING) || dt__stage_revises_in_order(stage);
-}
-
-bool dt__kernel_in_order(const dt_kernel_t *kernel) {
-  for (uint32_t s = 0; s < kernel->stages.len; s++)
-    if (dt__stage_in_order(&kernel->stages.items[s]))
-      return true;
-  return false;
-}
-
 bool dt__kernel_has_folds(const dt_kernel_t *kernel) {
   for (uint32_t s = 0; s < kernel->stages.len; s++)
     if (kernel->stages.items[s].folds.len)

@@ -64,9 +64,6 @@ void dt__count_items(const dt_program_t *program, uint32_t *loads);
 // A kernel that only maps: one stage without inner loops and without folds, one store, of every
 // element of its iterations, to no argument.
 bool dt__kernel_is_map(const dt_program_t *program, const dt_kernel_t *kernel);
-// The stage's inner loops run in their order, whole: it has running folds, or revises.
-bool dt__stage_in_order(const dt_stage_t *stage);
-bool dt__kernel_in_order(const dt_kernel_t *kernel);
 // A kernel whose stage 0 is a fold SUM over one inner loop of the product of two loads, or of
 // halves cast to f32; the matrix template may take it. Sets the two load instructions.
 bool dt__kernel_is_contraction(const dt_kernel_t *kernel, uint32_t *out_a, uint32_t *out_b);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // State of loops written in place. A trip computes its new state in temporaries and copies them
-// last of all, so that passes may do as they like before. In the end the kernel that makes such a
-// temporary can often write the state itself: when no kernel after it needs the old state, and it
-// reads of that only the element that it writes. Who reads the temporary after it reads the new
-// state instead. In the same way what a scatter starts from is revised itself instead of a copy.
+// last of all, so that other passes need not know of state. Often the kernel that makes such a
+// temporary can write the state itself: when no kernel after it needs the old state, and it reads
+// of that only the element that it writes. Kernels that read the temporary later then read the new
+// state. In the same way a scatter can revise what it starts from instead of a copy.
 #include "fuse/body.h"
 #include "fuse/place.h"
 #include "runtime/base/log.h"

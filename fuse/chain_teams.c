@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Schedules of chains. A tile of rows is what a team makes once for all columns that it takes, so
-// its size is the choice: few rows where there are few tiles in all, so that all processors work
-// and none of them works long; many where that is no question, so that less is read and made again.
-// Tiles are as wide as the head's columns where these are few, as in attention.
+// Schedules of chains. A team makes the rows of its tile once and uses them for all the columns
+// that it takes, so what is chosen is how many rows a tile has. With few tiles in all, tiles have
+// few rows: then all processors work, and none of them works long. With many tiles they have many
+// rows: then less is read and made again. Tiles are as wide as the head's columns where these are
+// few, as in attention.
 #include "fuse/body.h"
 #include "fuse/operands.h"
 #include "fuse/teams.h"
@@ -135,7 +136,7 @@ static dt_sym_t items_of(dt_program_t *program, const dt_kernel_t *kernel,
   return count;
 }
 
-// Every processor has several, whose rows stay in registers.
+// Every processor has two items at least, and their rows stay in registers.
 static dt_sym_t most_condition(dt_symenv_t *env, dt_sym_t items, dt_sym_t rows,
                                const dt_matmul_t *tile, dt_sym_t length, int64_t processors) {
   dt_sym_t enough = dt__sym_le(env, dt__sym_const(env, 2 * processors), items);
@@ -143,10 +144,22 @@ static dt_sym_t most_condition(dt_symenv_t *env, dt_sym_t items, dt_sym_t rows,
   return dt__sym_and(env, enough, dt__sym_lt(env, dt__sym_const(env, tile->tile_rows / 2), rows));
 }
 
-// Where tiles of this kind are best, of those that no earlier row of the head's schedules takes.
-// Few rows: where that leaves no processor two items, or the rows are no more. Many: where that is
-// enough for most processors; but of tiles of columns, which have their rows made for each, not
-// where some processors would have two and others one.
+// The condition under which tiles of this kind are taken. It is asked only where none of those
+// offered before holds. `items` is the number of tiles, over the batch too; `all` is the number of
+// processors:
+//
+//   factors  kind   condition
+//   halves   LEAST  rows <= tile_rows or items <= all
+//            FEW    items <= all
+//            MOST   2 all <= items, length <= USUAL, tile_rows / 2 < rows
+//            MANY   3/4 all <= items, tile_rows / 2 < rows;
+//                   length <= USUAL, where there are scores;
+//                   items <= all or 2 all <= items, unless one tile is known to have all columns:
+//                   every tile of columns has the rows made again, so no processor should have two
+//                   while others have one
+//            SOME   always
+//   others   LEAST  rows <= tile_rows
+//            MANY   always; no other kind ever
 static dt_sym_t condition_of(dt_program_t *program, const dt_kernel_t *kernel,
                              const dt_matmul_t *tile, tile_kind_t kind, bool halves,
                              dt_sym_t length, const dt_target_t *target) {
@@ -231,7 +244,8 @@ static bool group_tile(const offers_t *o, const group_tile_t *from, tile_t *out)
   return true;
 }
 
-// How long a launch takes: rounds of items, of which each makes rows and has some tiles of columns.
+// The time of a launch: its items in rounds, each of which makes its rows and then its tiles of
+// columns.
 static dt_sym_t time_of(const offers_t *o, const group_tile_t *tile) {
   dt_symenv_t *env = o->program->env;
   const dt_kernel_t *head = o->head;
@@ -317,7 +331,8 @@ static dt_status_t head_schedules(dt_program_t *program, dt_chain_t chain,
 
 // ---- Makers ---------------------------------------------------------------------------------------
 
-// Whether nothing wider than halves is read along the row or written but its own copies.
+// Everything that is read along the row, and everything that is written, is halves; the kernel's
+// own copies (LOCAL) do not count.
 static bool walks_halves(const dt_program_t *program, const dt_kernel_t *kernel) {
   for (uint32_t s = 0; s < kernel->stages.len; s++) {
     const dt_stage_t *stage = &kernel->stages.items[s];

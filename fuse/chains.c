@@ -5,8 +5,8 @@
 //   scores[b, m, n] = Σ q · k, then what follows ─► softmax over n ─► Σ over n of it · v
 //   mean and deviation of row m, normalised row m                  ─► Σ over k of it · w
 //
-// A member may be made again by every team that takes other columns of the same rows, so it is
-// taken in only where that is cheap: rows of a known, small length; scores only where few columns
+// Every team that takes other columns of the same rows makes the members again. So a kernel becomes
+// a member only where that is cheap: its rows have a small, known length, and of scores few columns
 // follow. Legality is equality of index expressions: the makers' loops are the head's, under other
 // names.
 #include "fuse/body.h"
@@ -68,9 +68,10 @@ static uint32_t loads_of(const dt_kernel_t *kernel, uint32_t id) {
   return n;
 }
 
-// Whether `index`, by which the next member reads what `store` made, is the store's index with each
-// of the maker's first n_shared loops under the name of one of the reader's `shared` loops of the
-// same extent, and anything at the dim *column, where the store has a loop of its own. Fills names.
+// The next member reads with `index` what `store` made. True: `index` is the store's index, in
+// which each of the maker's first n_shared loops stands under the name of a `shared` loop of the
+// reader with the same extent. The dim *column, where the store has a loop of its own, may be
+// anything. Fills names.
 static bool match_index(const chains_t *c, const dt_kernel_t *maker, const dt_store_t *store,
                         const dt_sym_t *index, const dt_kernel_t *reader, const chain_t *chain,
                         uint32_t *column, dt_sym_t *names) {
@@ -212,8 +213,8 @@ static bool short_rows(const chains_t *c, const link_t *link) {
   return dt__sym_is_const(c->program->env, columns_of(c, link), &n) && n <= ROW_BYTES / size;
 }
 
-// Scores: a product whose rows are as long as the call says, or one of many, of which nothing else
-// needs the elements.
+// Takes in scores: a product whose elements nobody else needs. Its rows must be as long as the call
+// says, or it must be one of many products.
 static bool add_scores(chains_t *c, chain_t *chain, const dt_kernel_t *head) {
   dt_program_t *program = c->program;
   const dt_kernel_t *rows = &program->kernels.items[chain->members[0]];
@@ -246,8 +247,8 @@ static bool writes_for(const chains_t *c, const chain_t *chain, uint32_t id, uin
   return false;
 }
 
-// Members read of each other only what the links hand on; of itself the one in front of the head
-// reads copies (keep_copies).
+// Members read each other's results through links only. The member in front of the head may read
+// its own, as copies (keep_copies).
 static bool is_closed(const chains_t *c, const chain_t *chain) {
   for (uint32_t i = 0; i < chain->n; i++) {
     const dt_kernel_t *kernel = &c->program->kernels.items[chain->members[i]];
@@ -268,8 +269,9 @@ static bool is_closed(const chains_t *c, const chain_t *chain) {
 
 // ---- Rewriting ------------------------------------------------------------------------------------
 
-// A kernel reads what an earlier stage of it stored, in the same iteration. Teams that make rows
-// again do not store them again, so it keeps a copy. False: the accesses are of another form.
+// For a kernel that reads what an earlier stage of it stored, in the same iteration. Teams that
+// make rows again do not store them again, so the kernel keeps a copy. False: the accesses are of
+// another form.
 static bool copy_form(const chains_t *c, const dt_kernel_t *kernel, const dt_store_t *store,
                       uint32_t stage, uint32_t *out_column) {
   const dt_stage_t *own = &kernel->stages.items[stage];

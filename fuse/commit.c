@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// See commit.h. Whether checks held is asked once, by one thread: the record lies in the host's
-// memory, and every thread of an update reading it there would take longer than the update.
+// See commit.h. One thread asks once whether checks held. The record lies in the host's memory, and
+// reading it in every thread of an update would take longer than the update.
 #include "fuse/commit.h"
 
 #include "runtime/base/status.h"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // See edges.h. Memory is a small number of cells: a cell is written or read as a whole. The
-// transitive reduction keeps, of a launch's predecessors, those that no other one of them follows;
-// what each launch is known to follow goes WINDOW launches back, so that the whole is linear.
+// transitive reduction keeps a launch's predecessor only if no other predecessor of it comes after
+// that one. What a launch must follow is known for WINDOW launches back, so that the whole takes
+// linear time.
 #include "fuse/edges.h"
 
 #include "runtime/base/status.h"

@@ -25,7 +25,7 @@ dt_status_t dt__fuse_inline(dt_program_t *program, const dt_target_t *target) DT
 dt_status_t dt__fuse_stages(dt_program_t *program, const dt_target_t *target) DT_MUST_USE;
 // Drops kernels and buffers whose values nobody reads.
 dt_status_t dt__fuse_prune(dt_program_t *program, const dt_target_t *target) DT_MUST_USE;
-// Makes temporaries of f32 that hold values of halves halves.
+// Stores a temporary of f32 as f16 or bf16 where that has room for every value in it.
 dt_status_t dt__fuse_narrow(dt_program_t *program, const dt_target_t *target) DT_MUST_USE;
 // Devices: runs products together with the kernels that make their operand A row by row, as one
 // launch over slabs.
@@ -33,17 +33,17 @@ dt_status_t dt__fuse_chains(dt_program_t *program, const dt_target_t *target) DT
 // Runs kernels that hand each other temporaries quadratic in a size over their common outer loops a
 // slice at a time, so that those hold a slice only.
 dt_status_t dt__fuse_slices(dt_program_t *program, const dt_target_t *target) DT_MUST_USE;
-// Chooses templates (packing constant and dynamic operands), splits reductions that have too few
-// outer iterations, merges and splits loops, and gives every kernel its schedules.
+// Splits reductions that have too few outer iterations, merges loops, and gives every kernel its
+// schedules.
 dt_status_t dt__fuse_schedule(dt_program_t *program, const dt_target_t *target) DT_MUST_USE;
 // Moves kernels that read constants only to the front (n_once), makes their results ONCE buffers,
 // and places TEMP and ONCE buffers: which may share memory is decided here, offsets are
 // expressions.
 dt_status_t dt__fuse_plan(dt_program_t *program, const dt_target_t *target) DT_MUST_USE;
 
-// Any of the passes above but the plan, on each run of a program with regions by itself. What runs
-// hand each other a pass takes for arguments and results: it reads the one, keeps the other, and
-// moves nothing over the border of a region.
+// Runs one of the passes above, any but the plan, on each run of a program with regions by itself.
+// To the pass, buffers that runs hand each other are arguments and results: it reads the former,
+// keeps the latter, and moves nothing over the border of a region.
 typedef dt_status_t (*dt_fuse_fn_t)(dt_program_t *program, const dt_target_t *target);
 dt_status_t dt__fuse_each_run(dt_program_t *program, const dt_target_t *target,
                               dt_fuse_fn_t pass) DT_MUST_USE;

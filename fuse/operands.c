@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operands of matrix products: a fold of a product that the target has a template for gets operands
-// in the template's layout. B is packed into panels by a kernel of its own (which runs once when B
-// is constant, and takes B's producers in as its prologue), or by each tile where A is constant and
-// B is not; A is copied only when its rows are not plain. Comes first, so that later passes see the
-// packing and copying kernels like any other.
+// Operands of matrix products. Where the target has a template for a fold of a product, the product
+// gets operands in the template's layout. B is packed into panels by a kernel of its own, which
+// runs once when B is constant, and which takes in B's producers as its prologue. Where A is
+// constant and B is not, each tile packs B itself. A is copied only where its rows are not plain.
+// The pass comes before those that join kernels, so that they see packing and copying kernels like
+// any other.
 #include "fuse/operands.h"
 
 #include "fuse/body.h"
@@ -251,6 +252,19 @@ static dt_status_t pack_columns(dt_program_t *program, const dt_contraction_t *c
   return replace_factor(program, c, c->b_factor, id, index, buffer.rank);
 }
 
+const char *dt__contraction_refusal(dt_program_t *program, const dt_contraction_t *c,
+                                    int64_t least_terms) {
+  // A loop that never runs has no address that moves with it.
+  for (uint32_t v = 0; v < c->kernel->n_loops; v++)
+    if (dt__extent_below(program, c->kernel->extents[v], 1))
+      return "it has no elements";
+  if (dt__extent_below(program, c->extent_k, least_terms))
+    return least_terms > 1 ? "it is a sum of at most one product" : "it is a sum of nothing";
+  if (dt__extent_below(program, c->extent_n, 4))
+    return "fewer than 4 columns";
+  return NULL;
+}
+
 // A product with few columns, or one row of which B would be packed for this call only, is cheaper
 // as plain loops.
 static const char *refusal(dt_program_t *program, const dt_contraction_t *c,
@@ -258,15 +272,10 @@ static const char *refusal(dt_program_t *program, const dt_contraction_t *c,
   const dt_inst_t *a = &c->stage->insts.items[c->a], *b = &c->stage->insts.items[c->b];
   if (target->matmul_width[size_class] == 0)
     return "the target has no template for this element size";
-  // A loop that never runs has no address that moves with it.
-  for (uint32_t v = 0; v < c->kernel->n_loops; v++)
-    if (dt__extent_below(program, c->kernel->extents[v], 1))
-      return "it has no elements";
-  // Nor is there a step from one to the next where there is one at most.
-  if (dt__extent_below(program, c->extent_k, 2))
-    return "it is a sum of at most one product";
-  if (dt__extent_below(program, c->extent_n, 4))
-    return "fewer than 4 columns";
+  // Where there is one term at most there is no step from one to the next.
+  const char *why = dt__contraction_refusal(program, c, 2);
+  if (why)
+    return why;
   bool b_is_constant = dt__program_buffer(program, b->buffer)->kind == DT_BUFFER_CONSTANT;
   if (!b_is_constant && dt__extent_below(program, c->kernel->extents[c->n_batch], 2))
     return "one row times a matrix that is not constant";

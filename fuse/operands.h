@@ -25,6 +25,11 @@ bool dt__contraction_roles(dt_program_t *program, dt_kernel_t *kernel, dt_contra
 // always 0, and no place tells any more that it moves with it.
 bool dt__extent_below(dt_program_t *program, dt_sym_t extent, int64_t limit);
 
+// Why no template is worth it, whatever the target; or NULL. A template's loop over k finds where
+// its operands lie for sums of `least_terms` and more.
+const char *dt__contraction_refusal(dt_program_t *program, const dt_contraction_t *c,
+                                    int64_t least_terms);
+
 // Gives every product that has a template a schedule, of the largest tile.
 dt_status_t dt__operands_device(dt_program_t *program, const dt_target_t *target) DT_MUST_USE;
 // Completes it, when loops and stages are final: the schedules for few rows and for tiles too few

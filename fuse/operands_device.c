@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products on devices: operands stay where they are, at any strides, and a team of threads
-// copies tiles of them to the memory that it shares. What is chosen here is the tile, by sizes that
-// are known at the call: the largest one of which there are enough to keep the processors busy, and
-// a flat one for few rows, of which a square one would be mostly empty. In the smallest tiles warps
-// share the depth, not rows and columns, so that many processors have a short way each.
+// Matrix products on devices. Operands stay where they are, at any strides; a team of threads
+// copies tiles of them to the memory that it shares. The tile is chosen here, by sizes that the
+// call knows: the largest one of which there are enough to keep the processors busy. Few rows take
+// a flat tile, since a square one would be mostly empty. In the smallest tiles warps share the
+// depth, not rows and columns: then work for many processors can be cut, and each has a short way.
 #include "fuse/operands.h"
 
 #include "fuse/body.h"
@@ -72,14 +72,7 @@ static const char *refusal(dt_program_t *program, const dt_contraction_t *c,
     return "sums of this element size have no template";
   if (target->block_threads != 8 * WARP)
     return "teams are not of 8 warps";
-  for (uint32_t v = 0; v < c->kernel->n_loops; v++)
-    if (dt__extent_below(program, c->kernel->extents[v], 1))
-      return "it has no elements";
-  if (dt__extent_below(program, c->extent_k, 1))
-    return "it is a sum of nothing";
-  if (dt__extent_below(program, c->extent_n, 4))
-    return "fewer than 4 columns";
-  return NULL;
+  return dt__contraction_refusal(program, c, 1);
 }
 
 // What lies in shared memory: halves where both factors are, else what is summed.

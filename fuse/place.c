@@ -63,8 +63,8 @@ static void find_item_lives(const dt_program_t *program, life_t *lives) {
                  program->segments.items[g - 1].kernel_end - 1);
 }
 
-// Kernels of device sizes read items and gates where they begin, each up to the last one; and no
-// kernel is done with them before others have begun.
+// Kernels of device sizes read items and gates where they begin, so these live to the last kernel:
+// a kernel may begin before an earlier one is done.
 static void find_device_lives(const dt_program_t *program, life_t *lives) {
   uint32_t n = program->kernels.len;
   for (uint32_t k = 0; k < program->items.len && program->device_sized; k++)

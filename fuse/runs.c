@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fusion of programs with regions, run by run. What a pass looks at is a program of that run's
 // kernels and of the buffers that they touch, renumbered, so that a run costs what it holds and not
-// what all hold. In it, every buffer that other runs touch (or that decides about a region)
-// is called what passes know already:
+// what all hold. In it, every buffer that other runs touch (or that decides about a region) is
+// called what passes know already:
 //   an argument, where the run reads it; arguments are never dropped, moved or taken apart
 //   a result, where the run writes it
 //   an argument that is updated, where the last kernels of a loop's trip write the loop's state:

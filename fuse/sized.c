@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// See sized.h. What the host computes for a program of device sizes - memory, grids - it computes
-// from bounds, so each size needs one, and none may be the product of several items: the most that
-// there may be would be far more than there is.
+// See sized.h. In a program of device sizes the host computes memory and grids from bounds. So
+// every size needs a bound, and no size may be a product of several items: its bound would be far
+// above what there is.
 #include "fuse/sized.h"
 
 #include "runtime/base/status.h"
@@ -36,7 +36,8 @@ static void narrow(dt_program_t *program, dt_program_item_t *item, dt_sym_t boun
     item->most = item->most.id ? dt__sym_min(program->env, item->most, most) : most;
 }
 
-// What a difference that is not negative, or 0, says `symbol` is at most; none: nothing.
+// The most that `symbol` may be where `sum`, in which it is subtracted, is at least 0; none: not
+// known.
 static dt_sym_t bound_by_sum(dt_symenv_t *env, dt_sym_t sum, dt_sym_t symbol) {
   dt_sym_t coef, rest;
   int64_t by = 0;
@@ -44,8 +45,8 @@ static dt_sym_t bound_by_sum(dt_symenv_t *env, dt_sym_t sum, dt_sym_t symbol) {
   return linear && dt__sym_is_const(env, coef, &by) && by == -1 ? rest : DT_SYM_NONE_ID;
 }
 
-// What a condition says `symbol` is at most. Of several one holds at least (or): then the most of
-// what each says.
+// The most that `symbol` may be where `cond` holds; none: not known. Where only one of several
+// conditions need hold (or), it is the most that any of them allows.
 static dt_sym_t bound_by(dt_symenv_t *env, dt_sym_t cond, dt_sym_t symbol) {
   dt_sym_t args[MAX_BOUNDS], all = DT_SYM_NONE_ID;
   dt_sym_view_t view = dt__sym_view(env, cond);
@@ -71,8 +72,7 @@ static dt_sym_t bound_by(dt_symenv_t *env, dt_sym_t cond, dt_sym_t symbol) {
   return all;
 }
 
-// What the program says of an item: that it is not above other sizes, or items before it, or a
-// number.
+// The most that the program lets an item be: other sizes, items before it, or a number.
 static void find_most(dt_program_t *program, dt_program_item_t *item) {
   dt_sym_t bounds[MAX_BOUNDS];
   dt_symbol_info_t info = dt__symbol_info(program->env, item->symbol);

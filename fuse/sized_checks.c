@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks of items as a kernel of one iteration: what the host does with an item in programs of
-// segments. Conditions become instructions on the numbers as they were read, since nothing may be
-// taken of an item before it is checked. They are exact wherever the items are in their ranges,
-// which are checked, too.
+// Checks of items as a kernel of one iteration; in programs of segments the host makes them.
+// Conditions become instructions on the numbers as they were read, since nothing may be assumed of
+// an item before it is checked. They are exact wherever the items are in their ranges, which are
+// checked, too.
 #include "fuse/sized.h"
 
 #include "runtime/base/status.h"

@@ -9,9 +9,8 @@
 // outer loop of their own that is exactly the index of one dim. Kernels of one group share a tuple
 // of such loops, become neighbours, and get one loop in the tuple's place:
 //
-//   writer    outer b < B, h < H, m, n: store T[b, h, m, n]       outer f < count, m, n: store T[f,
-//   m, n] reader    outer b < B, h < H, m:    load  T[b, h, m, k]   ->  outer f < count, m:    load
-//   T[f, m, k]
+//  writer  outer b < B, h < H, m, n: store T[b, h, m, n]    outer f < count, m, n: store T[f, m, n]
+//  reader  outer b < B, h < H, m:    load  T[b, h, m, k] -> outer f < count, m:    load  T[f, m, k]
 //
 // with b = (begin + f) // H and h = (begin + f) % H in all other indices.
 #include "fuse/body.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loop normalisation: loops of extent 1 go, and a loop i that indices take apart as i // c and i %
-// c becomes two loops where c provably divides its extent. After it, merged dims (a transpose then
-// a reshape) are plain loops that vectors and other kernels' loops can match.
+// Loop normalisation. Loops of extent 1 go. A loop i that indices take apart as i // c and i % c
+// becomes two loops, where c provably divides its extent. Dims that were merged (a transpose, then
+// a reshape) are plain loops afterwards, which vectors and other kernels' loops can match.
 #include "fuse/body.h"
 #include "fuse/fuse.h"
 #include "runtime/base/status.h"

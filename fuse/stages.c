@@ -5,10 +5,10 @@
 // index expressions; order is kept by what kernels read (flow.h).
 //
 // Producers come first: kernels are gone through once, from the first to the last, each with what
-// it reads. What a join changes lies at the kernel that it makes or behind it, so nothing that was
-// refused before it is asked again. Then neighbours that read the same; a join of two of them may
-// open others only within reach of where it took a kernel away or made one, and producers only at
-// what it made.
+// it reads. A join changes only the kernel that it makes and what lies behind it, so nothing that
+// was refused before it is asked again. Then come neighbours that read the same. A join of two of
+// them can open other joins only near the places where it took a kernel away or made one, and joins
+// with producers only at the kernel that it made.
 #include "fuse/body.h"
 #include "fuse/flow.h"
 #include "fuse/fuse.h"

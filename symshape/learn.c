@@ -119,7 +119,7 @@ static uint32_t solve_score(const dt_symenv_t *env, const dt_poly_t *f, uint32_t
 }
 
 // The symbol of term k is value / |coef|, which is exact.
-static dt_tri_t solve_for(dt_symenv_t *env, const dt_term_t *term, dt_poly_t *value,
+static dt_tri_t solve_for(dt_symenv_t *env, const dt_poly_term_t *term, dt_poly_t *value,
                           uint32_t depth) {
   uint32_t symbol = (uint32_t)env->nodes[term->mono].value;
   int64_t factor = term->coef < 0 ? -term->coef : term->coef;
@@ -151,7 +151,7 @@ static dt_tri_t solve(dt_symenv_t *env, const dt_poly_t *f, uint32_t depth, bool
     return DT_UNKNOWN;
   dt_poly_t value;
   dt__poly_init(&value);
-  dt_term_t term = f->t[at];
+  dt_poly_term_t term = f->t[at];
   dt_tri_t answer = DT_UNKNOWN;
   // coef*s + rest == 0: |coef|*s == -sign*rest.
   if (dt__poly_add(env, &value, f, term.coef < 0 ? 1 : -1) &&

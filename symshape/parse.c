@@ -77,15 +77,15 @@ static dt_status_t parse_symbol(dt_parse_t *p, const char *word, size_t len, dt_
 }
 
 // What is written like a function: operations, and forms that are built from others.
-typedef struct dt_call_t {
+typedef struct call_t {
   const char *name;
   dt_sym_op_t op; // NONE: `one` or `two` builds it
   uint32_t n;
   dt_sym_t (*one)(dt_symenv_t *env, dt_sym_t a);
   dt_sym_t (*two)(dt_symenv_t *env, dt_sym_t a, dt_sym_t b);
-} dt_call_t;
+} call_t;
 
-static const dt_call_t calls[] = {
+static const call_t calls[] = {
     {"min", DT_SYM_MIN, 2, NULL, NULL},
     {"max", DT_SYM_MAX, 2, NULL, NULL},
     {"select", DT_SYM_SELECT, 3, NULL, NULL},
@@ -99,14 +99,14 @@ static const dt_call_t calls[] = {
     {"truncmod", DT_SYM_NONE, 2, NULL, dt__sym_truncmod},
 };
 
-static const dt_call_t *find_call(const char *word, size_t len) {
+static const call_t *find_call(const char *word, size_t len) {
   for (size_t k = 0; k < sizeof calls / sizeof calls[0]; k++)
     if (strlen(calls[k].name) == len && memcmp(calls[k].name, word, len) == 0)
       return &calls[k];
   return NULL;
 }
 
-static dt_status_t parse_call(dt_parse_t *p, const dt_call_t *call, dt_sym_t *out) {
+static dt_status_t parse_call(dt_parse_t *p, const call_t *call, dt_sym_t *out) {
   dt_sym_t args[3];
   uint32_t n = 0;
   bool any = call->op == DT_SYM_MIN || call->op == DT_SYM_MAX;
@@ -147,7 +147,7 @@ static dt_status_t parse_atom(dt_parse_t *p, dt_sym_t *out) {
   const char *word;
   size_t len;
   DT_TRY(dt__scan_word(scan, &word, &len));
-  const dt_call_t *call = find_call(word, len);
+  const call_t *call = find_call(word, len);
   if (call)
     return parse_call(p, call, out);
   return parse_named(p, word, len, out) ? NULL : parse_symbol(p, word, len, out);

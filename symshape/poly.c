@@ -36,7 +36,7 @@ static bool reserve(dt_symenv_t *env, dt_poly_t *p, uint32_t need) {
   }
   uint32_t cap = p->cap * 2 > need ? p->cap * 2 : need;
   bool small = p->t == p->small;
-  dt_term_t *moved = dt__realloc(small ? NULL : p->t, cap * sizeof *moved);
+  dt_poly_term_t *moved = dt__realloc(small ? NULL : p->t, cap * sizeof *moved);
   if (!moved) {
     dt__sym_fail(env, DT_E_NO_MEMORY, "out of memory");
     return false;
@@ -86,19 +86,19 @@ bool dt__poly_add_term(dt_symenv_t *env, dt_poly_t *p, int64_t coef, uint32_t mo
   if (!reserve(env, p, p->n + 1))
     return false;
   memmove(p->t + lo + 1, p->t + lo, (p->n - lo) * sizeof *p->t);
-  p->t[lo] = (dt_term_t){coef, mono};
+  p->t[lo] = (dt_poly_term_t){coef, mono};
   p->n++;
   return true;
 }
 
 // One node of a sum as coefficient and monomial (0: a literal).
-static dt_term_t term_of(const dt_symenv_t *env, uint32_t id) {
+static dt_poly_term_t term_of(const dt_symenv_t *env, uint32_t id) {
   const dt_sym_node_t *node = &env->nodes[id];
   if (node->op == DT_SYM_CONST)
-    return (dt_term_t){node->value, 0};
+    return (dt_poly_term_t){node->value, 0};
   if (node->op == DT_SYM_MUL && node->value)
-    return (dt_term_t){env->nodes[dt__arg(env, id, 0)].value, (uint32_t)node->value};
-  return (dt_term_t){1, id};
+    return (dt_poly_term_t){env->nodes[dt__arg(env, id, 0)].value, (uint32_t)node->value};
+  return (dt_poly_term_t){1, id};
 }
 
 bool dt__poly_load(dt_symenv_t *env, dt_poly_t *p, uint32_t id) {
@@ -108,14 +108,14 @@ bool dt__poly_load(dt_symenv_t *env, dt_poly_t *p, uint32_t id) {
   if (!id)
     return false;
   if (env->nodes[id].op != DT_SYM_ADD) {
-    dt_term_t term = term_of(env, id);
+    dt_poly_term_t term = term_of(env, id);
     return dt__poly_add_term(env, p, term.coef, term.mono);
   }
   uint32_t n = env->nodes[id].n_args;
   if (!reserve(env, p, n))
     return false;
   for (uint32_t k = 0; k < n; k++) {
-    dt_term_t term = term_of(env, dt__arg(env, id, k));
+    dt_poly_term_t term = term_of(env, dt__arg(env, id, k));
     if (!term.mono)
       p->c = term.coef;
     else
@@ -144,7 +144,7 @@ bool dt__poly_add(dt_symenv_t *env, dt_poly_t *p, const dt_poly_t *q, int64_t sc
   uint32_t a = 0, b = 0;
   while (ok && (a < p->n || b < q->n)) {
     int order = a == p->n ? 1 : b == q->n ? -1 : dt__sym_order(env, p->t[a].mono, q->t[b].mono);
-    dt_term_t term = order <= 0 ? p->t[a] : (dt_term_t){0, q->t[b].mono};
+    dt_poly_term_t term = order <= 0 ? p->t[a] : (dt_poly_term_t){0, q->t[b].mono};
     if (order >= 0) {
       int64_t coef;
       ok = dt__mul_i64(q->t[b].coef, scale, &coef) && dt__add_i64(term.coef, coef, &term.coef);

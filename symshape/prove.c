@@ -270,8 +270,8 @@ static bool eliminate(dt_symenv_t *env, dt_proof_t *proof, uint32_t t, const dt_
 }
 
 // Subtracts the fact from d so often that its term in `less` is gone, and goes on.
-static bool by_fact(dt_symenv_t *env, dt_proof_t *proof, const dt_poly_t *d, const dt_term_t *less,
-                    uint32_t fact, uint32_t facts) {
+static bool by_fact(dt_symenv_t *env, dt_proof_t *proof, const dt_poly_t *d,
+                    const dt_poly_term_t *less, uint32_t fact, uint32_t facts) {
   dt_poly_t f, next;
   dt__poly_init(&f);
   dt__poly_init(&next);
@@ -292,8 +292,8 @@ static bool by_fact(dt_symenv_t *env, dt_proof_t *proof, const dt_poly_t *d, con
 
 // Tries the facts of a list, the newest first; a fixed number, so that a question's cost does not
 // grow with the facts about a size that many are about.
-static bool by_list(dt_symenv_t *env, dt_proof_t *proof, const dt_poly_t *d, const dt_term_t *less,
-                    uint32_t *head, uint32_t facts) {
+static bool by_list(dt_symenv_t *env, dt_proof_t *proof, const dt_poly_t *d,
+                    const dt_poly_term_t *less, uint32_t *head, uint32_t facts) {
   uint32_t at = head ? dt__use_live(env, head) : 0;
   for (int n = 0; at && n < MAX_LIST && proof->steps > 0; at = env->uses[at].next, n++)
     if (by_fact(env, proof, d, less, env->uses[at].what, facts))

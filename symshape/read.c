@@ -160,13 +160,13 @@ bool dt__sym_newest_unbacked(const dt_symenv_t *env, dt_sym_t e, uint32_t *out) 
 }
 
 // ---- Evaluation --------------------------------------------------------------------------------
-typedef struct dt_eval_t {
+typedef struct reading_t {
   const dt_symenv_t *env;
   const int64_t *values; // NULL: hints
   const int64_t *only;   // the value of the one symbol there is; NULL: more
-} dt_eval_t;
+} reading_t;
 
-static bool eval(const dt_eval_t *v, uint32_t id, int64_t *out);
+static bool eval(const reading_t *v, uint32_t id, int64_t *out);
 
 // The value of a sum or product modulo 2^128, with an estimate and how far off that may be: where
 // the estimate is well below 2^127 the wrapped value is the exact one, though parts of the sum may
@@ -178,7 +178,7 @@ typedef struct dt_ring_t {
 
 #define RING_EPSILON 0x1p-62L // twice the rounding error of one long double operation
 
-static bool eval_ring(const dt_eval_t *v, uint32_t id, dt_ring_t *out) {
+static bool eval_ring(const reading_t *v, uint32_t id, dt_ring_t *out) {
   const dt_sym_node_t *node = &v->env->nodes[id];
   if (node->op != DT_SYM_ADD && node->op != DT_SYM_MUL) {
     int64_t value;
@@ -207,7 +207,7 @@ static bool eval_ring(const dt_eval_t *v, uint32_t id, dt_ring_t *out) {
   return true;
 }
 
-static bool eval_exact(const dt_eval_t *v, uint32_t id, int64_t *out) {
+static bool eval_exact(const reading_t *v, uint32_t id, int64_t *out) {
   dt_ring_t r;
   if (!eval_ring(v, id, &r) || fabsl(r.near) + r.off >= 0x1p126L)
     return false;
@@ -216,7 +216,7 @@ static bool eval_exact(const dt_eval_t *v, uint32_t id, int64_t *out) {
   return exact == (int64_t)exact;
 }
 
-static bool eval_symbol(const dt_eval_t *v, uint32_t symbol, int64_t *out) {
+static bool eval_symbol(const reading_t *v, uint32_t symbol, int64_t *out) {
   const dt_symbol_t *s = &v->env->symbols[symbol];
   if (v->only) {
     *out = *v->only;
@@ -227,7 +227,7 @@ static bool eval_symbol(const dt_eval_t *v, uint32_t symbol, int64_t *out) {
 }
 
 // False if one argument is false (AND), true if one is true (OR), whatever the others are.
-static bool eval_junction(const dt_eval_t *v, uint32_t id, bool deciding, int64_t *out) {
+static bool eval_junction(const reading_t *v, uint32_t id, bool deciding, int64_t *out) {
   bool all = true;
   for (uint32_t k = 0; k < v->env->nodes[id].n_args; k++) {
     int64_t x;
@@ -242,7 +242,7 @@ static bool eval_junction(const dt_eval_t *v, uint32_t id, bool deciding, int64_
   return all;
 }
 
-static bool eval_minmax(const dt_eval_t *v, uint32_t id, bool max, int64_t *out) {
+static bool eval_minmax(const reading_t *v, uint32_t id, bool max, int64_t *out) {
   for (uint32_t k = 0; k < v->env->nodes[id].n_args; k++) {
     int64_t x;
     if (!eval(v, dt__arg(v->env, id, k), &x))
@@ -289,7 +289,7 @@ static bool eval_binary(dt_sym_op_t op, int64_t a, int64_t b, int64_t *out) {
   }
 }
 
-static bool eval(const dt_eval_t *v, uint32_t id, int64_t *out) {
+static bool eval(const reading_t *v, uint32_t id, int64_t *out) {
   const dt_sym_node_t *node = &v->env->nodes[id];
   int64_t a, b;
   switch (node->op) {
@@ -326,7 +326,7 @@ static bool eval(const dt_eval_t *v, uint32_t id, int64_t *out) {
 __attribute__((noinline)) static bool eval_any(const dt_symenv_t *env, uint32_t id,
                                                const int64_t *values, const int64_t *only,
                                                int64_t *out) {
-  dt_eval_t v = {env, values, only};
+  reading_t v = {env, values, only};
   int64_t result;
   if (!eval(&v, id, &result))
     return false;

@@ -222,7 +222,7 @@ dt_tri_t dt__refine_terms(dt_symenv_t *env, const dt_poly_t *f, uint32_t depth) 
   if (f->n > SYM_MAX_REFINE_TERMS)
     return answer;
   for (uint32_t k = 0; k < f->n && answer == DT_TRUE; k++) {
-    dt_term_t term = f->t[k];
+    dt_poly_term_t term = f->t[k];
     dt_range_t rest = {f->c, f->c};
     for (uint32_t j = 0; j < f->n; j++)
       if (j != k)

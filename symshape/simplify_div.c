@@ -177,13 +177,13 @@ static uint32_t cancel_by(dt_symenv_t *env, dt_division_t *v, int64_t coef, uint
 
 // Tries the common divisors of q and one term of x, those of most factors and largest first.
 static uint32_t cancel(dt_symenv_t *env, dt_division_t *v) {
-  dt_term_t tried[8];
+  dt_poly_term_t tried[8];
   uint32_t n = 0;
   if (!v->single || v->coef < 1)
     return 0;
   for (uint32_t k = 0; k < v->p.n && n < 8; k++) {
-    dt_term_t g = {dt__gcd(v->p.t[k].coef, v->coef),
-                   v->mono ? dt__mono_gcd(env, v->p.t[k].mono, v->mono) : 0};
+    dt_poly_term_t g = {dt__gcd(v->p.t[k].coef, v->coef),
+                        v->mono ? dt__mono_gcd(env, v->p.t[k].mono, v->mono) : 0};
     bool known = (g.coef == 1 && !g.mono) || (g.coef == v->coef && g.mono == v->mono);
     for (uint32_t j = 0; j < n; j++)
       known |= tried[j].coef == g.coef && tried[j].mono == g.mono;
@@ -283,7 +283,7 @@ static uint32_t div_of_mod(dt_symenv_t *env, dt_division_t *v) {
 // MOD_OF_MOD: a factor y % m of some term, where q divides m.
 static uint32_t mod_of_mod(dt_symenv_t *env, dt_division_t *v) {
   for (uint32_t k = 0; v->mod && k < v->r.n; k++) {
-    dt_term_t term = v->r.t[k];
+    dt_poly_term_t term = v->r.t[k];
     for (uint32_t f = 0; f < dt__mono_count(env, term.mono); f++) {
       uint32_t atom = dt__mono_factor(env, term.mono, f), rest = 0, id = 0;
       int64_t minus;

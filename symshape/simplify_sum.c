@@ -5,7 +5,7 @@
 // Replaces term k of p, coef*mono, by coef*rest*value where mono == atom*rest.
 static bool replace_factor(dt_symenv_t *env, dt_poly_t *p, uint32_t k, uint32_t rest,
                            const dt_poly_t *value) {
-  dt_term_t term = p->t[k];
+  dt_poly_term_t term = p->t[k];
   int64_t minus;
   return dt__mul_i64(term.coef, -1, &minus) && dt__poly_add_term(env, p, minus, term.mono) &&
          dt__poly_add_product(env, p, term.coef, rest, value);
@@ -55,7 +55,7 @@ static bool exact_div(dt_symenv_t *env, dt_poly_t *p, uint32_t k, uint32_t atom,
   dt_poly_t value;
   dt__poly_init(&value);
   int64_t minus;
-  dt_term_t term = p->t[k];
+  dt_poly_term_t term = p->t[k];
   *ok = dt__poly_load(env, &value, x) && dt__mul_i64(residue, -1, &minus) &&
         dt__poly_add_literal(&value, minus) && dt__mul_i64(coef, -1, &minus) &&
         dt__poly_add_term(env, p, minus, term.mono) &&
@@ -65,7 +65,7 @@ static bool exact_div(dt_symenv_t *env, dt_poly_t *p, uint32_t k, uint32_t atom,
   return true;
 }
 
-static const dt_term_t *find_term(const dt_poly_t *p, uint32_t mono) {
+static const dt_poly_term_t *find_term(const dt_poly_t *p, uint32_t mono) {
   for (uint32_t k = 0; k < p->n; k++)
     if (p->t[k].mono == mono)
       return &p->t[k];
@@ -92,7 +92,7 @@ static bool divmod(dt_symenv_t *env, dt_poly_t *p, uint32_t k, uint32_t atom, bo
       dt__poly_add_product(env, &whole, coef, rest, &product) && whole.n) {
     found = true;
     for (uint32_t j = 0; found && j < whole.n; j++) {
-      const dt_term_t *term = find_term(p, whole.t[j].mono);
+      const dt_poly_term_t *term = find_term(p, whole.t[j].mono);
       found = term && term->coef == whole.t[j].coef;
     }
   }

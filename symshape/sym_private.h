@@ -5,10 +5,10 @@
 // monomial; a monomial is a MUL of atoms without a literal, or one atom; an atom is a symbol or any
 // other operation. Arguments have smaller ids than the node that holds them.
 //
-// A sum or product is exact while it is being added up and must fit in 64 bits where
-// another operation, or the caller, reads it. Two's complement code that wraps inside of a sum
-// agrees with that whenever the sum has a value, so terms may be moved about freely inside a sum,
-// but across a comparison or a division only when ranges show that the new sums fit too.
+// A sum or product is exact while it is being added up and must fit in 64 bits where another
+// operation, or the caller, reads it. Two's complement code that wraps inside of a sum agrees with
+// that whenever the sum has a value, so terms may be moved about freely inside a sum, but across a
+// comparison or a division only when ranges show that the new sums fit too.
 #ifndef DT_SYMSHAPE_SYM_PRIVATE_H
 #define DT_SYMSHAPE_SYM_PRIVATE_H
 
@@ -165,16 +165,16 @@ void dt__cache_put(dt_symenv_t *env, dt_sym_op_t op, uint32_t a, uint32_t b, uin
 static inline void dt__rule(dt_symenv_t *env, dt_rule_t rule) { env->rule_hits[rule]++; }
 
 // ---- Polynomials (poly.c) ----------------------------------------------------------------------
-typedef struct dt_term_t {
+typedef struct dt_poly_term_t {
   int64_t coef;  // not 0
   uint32_t mono; // a monomial
-} dt_term_t;
+} dt_poly_term_t;
 // Terms in canonical order; `c` is the literal. Not to be copied by assignment.
 typedef struct dt_poly_t {
-  dt_term_t *t;
+  dt_poly_term_t *t;
   uint32_t n, cap;
   int64_t c;
-  dt_term_t small[8];
+  dt_poly_term_t small[8];
 } dt_poly_t;
 
 void dt__poly_init(dt_poly_t *p);

@@ -12,10 +12,9 @@
 //  - an expression that contains a LOOP symbol is evaluated only when that loop runs, so its extent
 //    may be taken to be >= 1 in it (a size itself may be 0);
 //  - an expression has no value where it divides by 0, or where an operation's exact result does
-//  not
-//    fit in 64 bits. A sum of products is one operation: it is exact inside and must fit where it
-//    is read, as two's complement code computes it. SELECT looks at the branch it takes only; AND
-//    is false if one argument is, OR true if one argument is, whatever the others are.
+//    not fit in 64 bits. A sum of products is one operation: it is exact inside and must fit where
+//    it is read, as two's complement code computes it. SELECT looks at the branch it takes only;
+//    AND is false if one argument is, OR true if one argument is, whatever the others are.
 // A rewrite may give a value to what had none; it never changes one, nor takes one away (but in
 // sums with parts beyond 2^180). A learned fact adds itself to the axioms: from then on ids are
 // equal where it makes values equal.

@@ -10,8 +10,9 @@
 //
 // Slabs are scratch, in shared memory or, where that is too small, in global memory. Rows are so
 // far apart that neighbouring ones are in different banks; zeros follow them up to a whole tile's
-// depth, which products read. Rows are chain_rows.c's, products of halves chain_product.c's, other
-// ones, and all where slabs are in global memory or operands unaligned, the matrix template's.
+// depth, which products read. chain_rows.c makes code for rows, chain_product.c for products of
+// halves. The matrix template takes all other products, and every product where slabs are in global
+// memory or operands unaligned.
 #include "backend_cuda/emit/chain.h"
 #include "backend_cuda/emit/early.h"
 #include "backend_cuda/emit/ptx.h"

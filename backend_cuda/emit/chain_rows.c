@@ -203,10 +203,10 @@ static LLVMValueRef both(dt_emit_t *m, LLVMValueRef a, LLVMValueRef b) {
   return a && b ? LLVMBuildAnd(m->b, a, b, "") : a ? a : b;
 }
 
-// Rows that are short enough; rows of unknown length in versions for more and more vectors, then
-// threads, since what is past a row's end costs as much as the row; none for those that hardly ever
-// come here. What is left then (i1); *all: short rows are all there are, but for alignment and
-// slabs in global memory.
+// Code for rows that registers hold. Rows of unknown length get versions for more and more vectors,
+// then for more threads, since what lies past a row's end costs as much as the row. Lengths that
+// hardly ever come here (`covered`) get none. Returns which rows are left (i1). *all: short rows
+// are all there are, but for alignment and slabs in global memory.
 static LLVMValueRef short_rows(dt_chain_item_t *t, LLVMValueRef aligned, bool ragged, bool *all) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;

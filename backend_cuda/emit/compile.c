@@ -5,6 +5,7 @@
 #include "backend_cuda/emit/early.h"
 #include "backend_cuda/emit/kernel.h"
 #include "backend_cuda/emit/matmul.h"
+#include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 
@@ -94,6 +95,8 @@ dt_status_t dt__cuda_compile_unit(const dt_program_t *program, const dt_unit_map
   char *ptx = text;
   if (!status && dt__cuda_waits(target))
     status = dt__cuda_settle_waits(&ptx, out_bytes);
+  if (!status && options && options->dump_name && dt__dump_on("ptx"))
+    dt__dump(options->dump_name, options->dump_variant, 2 * unit + 1, "ptx", ptx);
   if (status) {
     dt__free(ptx);
     ptx = NULL;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels that may be set up while those before them run (programmatic dependent launch, compute
 // capability 9.0): such a kernel waits by itself, in every thread, before it touches memory that
-// any kernel writes. Launches are allowed to come early where that holds (exec/launch.h). What it
-// computes from its parameters, and copies of constants, may come before.
+// any kernel writes. Launches are allowed to come early where that holds (exec/launch.h). Before
+// the wait it may compute from its parameters and copy constants.
 #ifndef DT_BACKEND_CUDA_EMIT_EARLY_H
 #define DT_BACKEND_CUDA_EMIT_EARLY_H
 

@@ -116,7 +116,8 @@ static bool items_meet(const dt_body_t *k) {
   return k->team > 1 && (has_locals(k) || (k->team > DT_WARP && has_folds(k->kernel)));
 }
 
-// Whoever follows takes this kernel's end for that of the work before it.
+// The next kernel takes this kernel's end for the end of all work before it, so a late kernel waits
+// for that work even where it has nothing to do.
 static void end_thread(const entry_t *e) {
   if (e->late)
     dt__cuda_wait_for_work(e->k.m);
@@ -168,8 +169,9 @@ static void emit_version(const entry_t *e, LLVMBasicBlockRef block, uint32_t lan
   emit_items(&version);
 }
 
-// A team without items ends here. What level 0 reads for all items need not be there for none: of a
-// node of a graph that has no work, addresses are those of an empty tensor or of an earlier call.
+// A team without items ends here, before level 0 reads what all items need. That may be missing
+// where there are none: when a graph's node has no work, addresses are those of an empty tensor or
+// of an earlier call.
 static void leave_without_items(entry_t *e) {
   dt_body_t *k = &e->k;
   dt_emit_t *m = k->m;

@@ -24,8 +24,9 @@ typedef struct dt_cuda_chain_t {
   uint32_t blocks;         // on one processor, by which registers are shared out
   LLVMValueRef in_shared;  // i1: scratch, and slabs with it, is in shared memory
   bool in_registers;       // the items being emitted: chain_scores.c
-  bool bare;               // other items are hardly ever taken: any code that is right will do
-  uint32_t covered;        // rows of no more elements hardly ever are in SLABs
+  bool bare;               // other items hardly ever occur: their code is as small as can be
+  uint32_t covered;        // rows of up to so many elements are made in registers, not in SLABs,
+                           // but for rare cases, which need not be fast
   const dt_sym_t *offsets; // in scratch: dt__chain_scratch's
 } dt_cuda_chain_t;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stages after the product, over the C tile in shared memory: threads stand side by side along
-// rows, each with a few vectors of its own, and in as many rows as there are threads for. What they
-// read for those vectors is all under way before the first of them is stored. Where what is stored
-// is aligned vectors are used, else single elements; that is decided for each kernel's call apart
-// from how operands are copied.
+// The stages after the product, over the C tile in shared memory. Threads stand side by side along
+// rows, each with a few vectors of its own, and in as many rows as there are threads for. All loads
+// for those vectors are under way before the first of them is stored. Stores take vectors where
+// these are aligned, else single elements; each call of a kernel decides that apart from how
+// operands are copied.
 #include "backend_cuda/emit/matmul.h"
 #include "backend_cuda/emit/ptx.h"
 
@@ -53,9 +53,10 @@ static LLVMValueRef end_of(dt_tile_t *t, LLVMValueRef first, uint32_t length, LL
   return LLVMBuildSelect(m->b, less, extent, end, "");
 }
 
-// How many vectors a thread takes of one row: as many as leave every row a thread and registers for
-// what slices have of them; one where it has LOCAL elements, of which there is one vector, where
-// vectors are single elements, or where a chain's other members need the registers.
+// How many vectors a thread takes of one row. There are fewer where rows would be left without
+// threads, or registers would not do for what slices have of them. It is one where vectors are
+// single elements, where a chain's other members need the registers, and where there are LOCAL
+// elements, of which a thread holds one vector.
 static uint32_t vectors_of(const dt_tile_t *t, uint32_t lanes) {
   const dt_matmul_t *tile = t->plan.matmul;
   uint32_t n = dt_dtype_size(t->plan.dtype) > 4 ? VECTORS / 2 : VECTORS;

@@ -5,8 +5,7 @@
 // there, so which rows and columns a thread has depends on it:
 //
 //   k innermost    row i of thread y is y + 4 i: 4 (columns: 8) neighbouring rows are read at a
-//   time,
-//                  which pitches keep in different banks
+//                  time, which pitches keep in different banks
 //   m innermost    vectors of V rows: i stands at (i / V) * 4 V + y V + i % V
 #include "backend_cuda/emit/matmul.h"
 #include "backend_cuda/emit/ptx.h"

@@ -174,16 +174,16 @@ LLVMValueRef dt__cuda_matmul_aligned(dt_body_t *k) {
   }
   const dt_stage_t *stage = &k->kernel->stages.items[0];
   const dt_operand_t *operands[2] = {&plan.a, &plan.b};
-  dt_walk_t walks[2];
+  dt_load_walk_t walks[2];
   uint32_t n = 0;
   for (uint32_t i = 0; i < 2; i++) {
     const dt_operand_t *o = operands[i];
     if (o->copy == DT_COPY_ELEMENTS)
       return NULL;
     if (o->copy == DT_COPY_UNITS)
-      walks[n++] = (dt_walk_t){.load = &stage->insts.items[o->load],
-                               .var = o->along_k ? stage->vars[0] : o->var,
-                               .extent = o->along_k ? stage->extents[0] : o->extent};
+      walks[n++] = (dt_load_walk_t){.load = &stage->insts.items[o->load],
+                                    .var = o->along_k ? stage->vars[0] : o->var,
+                                    .extent = o->along_k ? stage->extents[0] : o->extent};
   }
   return dt__loads_aligned(k, walks, n, 16 / (uint32_t)dt_dtype_size(plan.a.dtype));
 }

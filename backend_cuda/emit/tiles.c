@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Squares of a map that reads along the last loop but one and writes along the last: threads first
-// load with neighbours along the one, then go on with neighbours along the other, and what was
-// loaded changes hands in shared memory. Rows there are one element longer than the square, so that
-// neither way two threads of a warp meet in a bank.
+// Squares of a map that reads along the last loop but one and writes along the last one (a
+// transpose). Threads load with neighbours along the one loop, hand each other what they loaded in
+// shared memory, and go on with neighbours along the other. Rows in shared memory are one element
+// longer than the square, so that two threads of a warp never meet in a bank.
 #include "backend_cuda/emit/device.h"
 
 #include "runtime/base/status.h"

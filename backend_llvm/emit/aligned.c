@@ -5,8 +5,8 @@
 //
 // with loop and data variables v and steps c that the sizes of the call give. It is aligned in
 // every iteration when base, all steps and the rest are multiples of a whole vector, and lanes
-// begin at multiples of one. What is a literal is decided here; the rest is one test at run time,
-// the same for all threads.
+// begin at multiples of one. Literals are tested here; the rest is one test at run time, the same
+// for all threads.
 #include "backend_llvm/emit/body.h"
 
 // Steps and rest of one access: at most this many, or it counts as unaligned.
@@ -167,7 +167,8 @@ static LLVMValueRef test(dt_emit_t *m, const condition_t *c) {
                       : terms;
 }
 
-LLVMValueRef dt__loads_aligned(dt_body_t *k, const dt_walk_t *walks, uint32_t n, uint32_t lanes) {
+LLVMValueRef dt__loads_aligned(dt_body_t *k, const dt_load_walk_t *walks, uint32_t n,
+                               uint32_t lanes) {
   condition_t c = {.lanes = lanes, .alignment = 1};
   dt__body_at(k, 0);
   for (uint32_t i = 0; i < n; i++) {

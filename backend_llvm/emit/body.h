@@ -183,14 +183,14 @@ LLVMValueRef dt__sum_emit(dt_body_t *k, dt_sym_t e, uint32_t level);
 // The vector of copy `c`; a uniform value is splat at `level`, its own.
 LLVMValueRef dt__lanes_vector(dt_body_t *k, const dt_lanes_t *value, uint32_t c, uint32_t level);
 
-typedef enum dt_access_t {
+typedef enum dt_lane_access_t {
   DT_ACCESS_UNIFORM,  // one address for all lanes
   DT_ACCESS_UNIT,     // neighbours
   DT_ACCESS_REVERSED, // neighbours, last lane first
   DT_ACCESS_EACH,     // an address a lane
-} dt_access_t;
+} dt_lane_access_t;
 typedef struct dt_address_t {
-  dt_access_t access;
+  dt_lane_access_t access;
   uint32_t alignment; // UNIT: bytes, where more than an element's is known; else 0
   LLVMValueRef at[DT_MAX_UNROLL];
 } dt_address_t;
@@ -219,11 +219,12 @@ LLVMValueRef dt__runs_load(dt_body_t *k, const dt_inst_t *load, dt_sym_t offset,
 LLVMValueRef dt__lanes_aligned(dt_body_t *k, uint32_t lanes);
 // The same for loads that each go by vectors of `lanes` along a loop of their own; NULL: one of
 // them never can.
-typedef struct dt_walk_t {
+typedef struct dt_load_walk_t {
   const dt_inst_t *load;
   dt_sym_t var, extent;
-} dt_walk_t;
-LLVMValueRef dt__loads_aligned(dt_body_t *k, const dt_walk_t *walks, uint32_t n, uint32_t lanes);
+} dt_load_walk_t;
+LLVMValueRef dt__loads_aligned(dt_body_t *k, const dt_load_walk_t *walks, uint32_t n,
+                               uint32_t lanes);
 // Of a vector that the condition speaks of, bytes: at most what one instruction takes.
 static inline uint32_t dt__vector_alignment(dt_dtype_t dtype, uint32_t lanes) {
   uint32_t bytes = lanes * (uint32_t)dt_dtype_size(dtype);

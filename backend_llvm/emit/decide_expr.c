@@ -2,7 +2,7 @@
 // Expressions of guards as code that agrees with dt__guard_eval: a stack of values, each with the
 // bit that says whether it has one. Bounds of every value are known while code is made, so that
 // sums and products take 64 bits where these suffice, 128 where they must, and a checked product
-// only where even those may not do. A value that there is not may be any number; it never traps.
+// only where even those may not do. A value that does not exist may be any number; it never traps.
 #include "backend_llvm/emit/decide.h"
 
 #define STEPS_A_BLOCK 64

@@ -5,8 +5,8 @@
 // (host_region.c); what updates arguments is dt_commit. Everything is computed on the main line, so
 // that values may be shared; only the launch itself is conditional.
 //
-// Of long functions LLVM takes more than their share of time, and so do the memos here: above so
-// much they are cut into pieces, each of which computes for itself what it needs.
+// LLVM's time grows faster than the length of a function, and so does that of the memos here. So
+// long functions are cut into pieces, each of which computes for itself what it needs.
 #include "backend_llvm/emit/host.h"
 
 #include "backend_llvm/emit/host_body.h"

@@ -50,10 +50,11 @@ LLVMValueRef dt__host_address(dt_host_t *h, dt_buffer_id_t id);
 // ---- Device sizes ---------------------------------------------------------------------------------
 // In programs of device sizes the host knows no item: what it computes are bounds.
 dt_sym_t dt__host_most(const dt_host_t *h, dt_sym_t e);
-// Any grid computes everything, so where an axis has no bound its length at most does, and be it 1.
+// An axis of the grid that is launched. Kernels use a grid-stride loop, so any grid is right. An
+// axis without a bound gets its length with every item at its most, and at least 1.
 dt_sym_t dt__host_axis(const dt_host_t *h, dt_sym_t axis);
-// Which schedule suits the most that there may be. What holds then need not hold for less, so none
-// is taken that relies on its predicate; none: it is not to be taken.
+// The schedule's predicate with every item at its most. Items may be less, and then the predicate
+// need not hold: a schedule whose code relies on it is not taken, and has none here.
 dt_sym_t dt__host_predicate(const dt_host_t *h, const dt_schedule_t *schedule);
 
 // ---- Plans (host_plan.c) --------------------------------------------------------------------------

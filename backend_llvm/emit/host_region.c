@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Control in the host program: which parts of a segment run, and how often, data decides. On CPUs
-// the predicate is a byte that this code reads. On devices the frame is asked for it, unless it is
-// told of regions: then every part runs once, between marks.
+// Control in the host program: data decides which parts of a segment run, and how often. On CPUs
+// this code reads the predicate's byte. On devices it asks the frame for the answer, unless the
+// frame is told of regions: then every part runs once, between marks.
 #include "backend_llvm/emit/host.h"
 
 #include "backend_llvm/load/native.h"
@@ -110,7 +110,7 @@ static void decide(control_t *c, int64_t which, int64_t told, LLVMValueRef predi
   go_to(c, next);
 }
 
-// Only a frame that is told hears of it.
+// Marks a region for a frame that asked for marks (`told`); other frames hear nothing.
 static void tell(control_t *c, int64_t which, LLVMValueRef predicate) {
   dt_emit_t *m = c->m;
   if (!on_device(c))

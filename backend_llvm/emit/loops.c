@@ -497,17 +497,6 @@ static void emit_items(dt_body_t *k, odometer_t *o) {
   dt__item_emit(k, digits, o->n);
 }
 
-static bool runs_in_order(const dt_kernel_t *kernel) {
-  for (uint32_t s = 0; s < kernel->stages.len; s++) {
-    if (dt__stage_revises_in_order(&kernel->stages.items[s]))
-      return true;
-    for (uint32_t i = 0; i < kernel->stages.items[s].insts.len; i++)
-      if (kernel->stages.items[s].insts.items[i].kind == DT_INST_RUNNING)
-        return true;
-  }
-  return false;
-}
-
 dt_status_t dt__schedule_verify(dt_emit_t *m, const dt_kernel_t *kernel,
                                 const dt_schedule_t *schedule) {
   uint32_t lanes = schedule->lanes, unroll = schedule->unroll;
@@ -521,7 +510,7 @@ dt_status_t dt__schedule_verify(dt_emit_t *m, const dt_kernel_t *kernel,
   if (schedule->kind == DT_SCHEDULE_OUTER_LANES && (kernel->n_loops < 1 || schedule->block < 1))
     return DT_FAIL(DT_E_INTERNAL, "schedule of kernel %s: no outer loop, or blocks of %lld",
                    kernel->name, (long long)schedule->block);
-  if (schedule->kind == DT_SCHEDULE_INNER_LANES && runs_in_order(kernel))
+  if (schedule->kind == DT_SCHEDULE_INNER_LANES && dt__kernel_in_order(kernel))
     return DT_FAIL(DT_E_INTERNAL, "schedule of kernel %s: lanes over loops that run in order",
                    kernel->name);
   if (schedule->kind == DT_SCHEDULE_INNER_LANES && m->target->device != DT_CPU &&

@@ -4,8 +4,7 @@
 //
 //   for each DEPTH of k:                          (B's panels of this depth stay in cache)
 //     copy A's rows of the tile, this depth, to scratch: rows lie at a stride that spreads them
-//     over
-//       the sets of the first-level cache, and addresses become literals
+//       over the sets of the first-level cache, and addresses become literals
 //     for each panel of B in the tile:
 //       for each group of `rows` rows:            micro-kernel: rows x width accumulators
 //         C tile (scratch) = or += A rows * panel

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Panels that a tile of a matrix product packs for itself, where B's columns lie in memory as their
-// producer left them: a panel of this depth goes from there to scratch, and is read from the cache
-// by every group of rows, so that no packed operand is written to memory and read again.
+// producer left them. The panel of the depth in question is copied to scratch, and every group of
+// rows then reads it from the cache. So no packed operand is written to memory and read again.
 #include "backend_llvm/emit/body.h"
 
 int64_t dt__matmul_panel_bytes(const dt_matmul_t *matmul, size_t element) {

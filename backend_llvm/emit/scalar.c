@@ -322,7 +322,8 @@ static LLVMValueRef powers(dt_emit_t *m, LLVMValueRef a, LLVMValueRef b) {
   return all;
 }
 
-// Of numbers with a negative exponent 1 and -1 alone are whole: theirs is that of its last bit.
+// With a negative exponent only 1 and -1 give whole numbers, which depend on the exponent's last
+// bit alone; all others give 0.
 static LLVMValueRef integer_power(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef a, LLVMValueRef b) {
   LLVMTypeRef type = LLVMTypeOf(a), wide = dt__emit_like(a, m->t_i64);
   bool s = is_signed(dtype);

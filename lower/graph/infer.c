@@ -135,6 +135,20 @@ dt_status_t dt__infer_equal(const dt_infer_t *ctx, uint32_t a, uint32_t da, uint
   return dt__infer_demand(ctx, cond, "sizes must be equal", &message);
 }
 
+dt_status_t dt__infer_same_sizes(const dt_infer_t *ctx) {
+  const dt_node_t *first = dt__infer_in(ctx, 0);
+  for (uint32_t k = 1; k < ctx->n_inputs; k++) {
+    if (dt__infer_in(ctx, k)->rank != first->rank)
+      return dt__infer_fail(ctx, DT_E_SHAPE,
+                            "arguments must have one rank: argument 0 has %u, argument %u has %u; "
+                            "use reshape or broadcast",
+                            first->rank, k, dt__infer_in(ctx, k)->rank);
+    for (uint32_t dim = 0; dim < first->rank; dim++)
+      DT_TRY(dt__infer_equal(ctx, 0, dim, k, dim, "use expand or reshape"));
+  }
+  return NULL;
+}
+
 dt_sym_t dt__infer_repeats(dt_symenv_t *env, dt_sym_t in, dt_sym_t out) {
   return dt__sym_or(env, dt__sym_eq(env, in, out), dt__sym_eq(env, in, dt__sym_const(env, 1)));
 }

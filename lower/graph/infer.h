@@ -73,6 +73,8 @@ dt_status_t dt__infer_fail(const dt_infer_t *ctx, dt_code_t code, const char *fm
 // Size `da` of input `a` must equal size `db` of input `b`; `advice` ends the message.
 dt_status_t dt__infer_equal(const dt_infer_t *ctx, uint32_t a, uint32_t da, uint32_t b, uint32_t db,
                             const char *advice) DT_MUST_USE;
+// All inputs have the rank and the sizes of input 0.
+dt_status_t dt__infer_same_sizes(const dt_infer_t *ctx) DT_MUST_USE;
 // attrs.axes name dims below `rank`; ascending and without repetition.
 dt_status_t dt__infer_axes(const dt_infer_t *ctx, uint32_t rank) DT_MUST_USE;
 // attrs.axes name exactly one dim below `rank`.

@@ -11,20 +11,6 @@ static void result_like(dt_infer_t *ctx, const dt_node_t *in) {
     ctx->sizes[k] = in->sizes[k];
 }
 
-static dt_status_t all_sizes_equal(const dt_infer_t *ctx) {
-  const dt_node_t *first = dt__infer_in(ctx, 0);
-  for (uint32_t k = 1; k < ctx->n_inputs; k++) {
-    if (dt__infer_in(ctx, k)->rank != first->rank)
-      return dt__infer_fail(ctx, DT_E_SHAPE,
-                            "arguments must have one rank: argument 0 has %u, argument %u has %u; "
-                            "use reshape or broadcast",
-                            first->rank, k, dt__infer_in(ctx, k)->rank);
-    for (uint32_t dim = 0; dim < first->rank; dim++)
-      DT_TRY(dt__infer_equal(ctx, 0, dim, k, dim, "use expand or reshape"));
-  }
-  return NULL;
-}
-
 static dt_status_t mode_below(const dt_infer_t *ctx, uint32_t end) {
   if (ctx->attrs->mode >= end)
     return dt__infer_fail(ctx, DT_E_ARGUMENT, "the mode %u is not in [0, %u)", ctx->attrs->mode,
@@ -68,7 +54,7 @@ dt_status_t dt__shape_rule_search(dt_infer_t *ctx) {
 }
 
 dt_status_t dt__shape_rule_compress(dt_infer_t *ctx) {
-  DT_TRY(all_sizes_equal(ctx));
+  DT_TRY(dt__infer_same_sizes(ctx));
   DT_TRY(count_size(ctx));
   ctx->rank = 2;
   ctx->sizes[1] = dt__sym_const(ctx->env, (int64_t)ctx->n_inputs - 2);
@@ -83,7 +69,7 @@ dt_status_t dt__shape_rule_nonzero(dt_infer_t *ctx) {
 }
 
 dt_status_t dt__shape_rule_select(dt_infer_t *ctx) {
-  DT_TRY(all_sizes_equal(ctx));
+  DT_TRY(dt__infer_same_sizes(ctx));
   DT_TRY(count_size(ctx));
   ctx->rank = 1;
   return NULL;

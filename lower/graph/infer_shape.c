@@ -55,17 +55,8 @@ dt_status_t dt__shape_rule_iota(dt_infer_t *ctx) {
 
 // ---- Element-wise, one axis ---------------------------------------------------------------------
 dt_status_t dt__shape_rule_same(dt_infer_t *ctx) {
-  const dt_node_t *first = dt__infer_in(ctx, 0);
-  for (uint32_t k = 1; k < ctx->n_inputs; k++) {
-    if (dt__infer_in(ctx, k)->rank != first->rank)
-      return dt__infer_fail(ctx, DT_E_SHAPE,
-                            "arguments must have one rank: argument 0 has %u, argument %u has %u; "
-                            "use reshape or broadcast",
-                            first->rank, k, dt__infer_in(ctx, k)->rank);
-    for (uint32_t dim = 0; dim < first->rank; dim++)
-      DT_TRY(dt__infer_equal(ctx, 0, dim, k, dim, "use expand or reshape"));
-  }
-  result_like(ctx, first);
+  DT_TRY(dt__infer_same_sizes(ctx));
+  result_like(ctx, dt__infer_in(ctx, 0));
   return NULL;
 }
 

@@ -45,21 +45,6 @@ static void put_float(dt_text_t *out, dt_dtype_t dtype, double value) {
   dt__text_printf(out, "%.*g", precision, value);
 }
 
-static void put_string(dt_text_t *out, const char *string) {
-  dt__text_put(out, "\"");
-  for (const char *at = string; *at; at++) {
-    if (*at == '"' || *at == '\\')
-      dt__text_printf(out, "\\%c", *at);
-    else if (*at == '\n')
-      dt__text_put(out, "\\n");
-    else if (*at < ' ' || *at > '~')
-      dt__text_printf(out, "\\x%02x", (unsigned)(unsigned char)*at);
-    else
-      dt__text_write(out, at, 1);
-  }
-  dt__text_put(out, "\"");
-}
-
 void dt__print_sizes(const dt_symenv_t *env, uint32_t rank, const dt_sym_t *sizes, dt_text_t *out) {
   dt__text_put(out, "[");
   for (uint32_t k = 0; k < rank; k++) {
@@ -114,7 +99,7 @@ static void put_symbols(const dt_graph_t *graph, dt_text_t *out) {
       dt__text_printf(out, " hint %lld", (long long)info.hint);
     if (info.name && info.name[0]) {
       dt__text_put(out, " ");
-      put_string(out, info.name);
+      dt__text_quote(out, info.name, SIZE_MAX);
     }
     separator = ", ";
   }
@@ -125,7 +110,7 @@ static void put_input(const dt_graph_t *graph, uint32_t index, int64_t most, dt_
   (void)most;
   const dt_graph_input_t *input = &graph->inputs.items[index];
   dt__text_put(out, "input ");
-  put_string(out, input->name);
+  dt__text_quote(out, input->name, SIZE_MAX);
   dt__text_printf(out, " %s", dt_dtype_name(input->dtype));
   put_sizes(graph, input->rank, input->sizes, out);
   dt__text_put(out, " strides ");
@@ -144,7 +129,7 @@ static void put_input(const dt_graph_t *graph, uint32_t index, int64_t most, dt_
 static void put_captures(const dt_graph_t *graph, dt_text_t *out) {
   for (uint32_t k = 0; k < graph->captures.len; k++) {
     dt__text_put(out, "  capture ");
-    put_string(out, graph->captures.items[k].name);
+    dt__text_quote(out, graph->captures.items[k].name, SIZE_MAX);
     dt__text_put(out, " ");
     put_sizes(graph, 1, &graph->captures.items[k].value, out);
     dt__text_put(out, "\n");
@@ -155,7 +140,7 @@ static void put_constant(const dt_graph_t *graph, uint32_t index, int64_t most, 
   const dt_graph_constant_t *constant = &graph->constants.items[index];
   int64_t count = 1;
   dt__text_put(out, "constant ");
-  put_string(out, constant->name);
+  dt__text_quote(out, constant->name, SIZE_MAX);
   dt__text_printf(out, " %s[", dt_dtype_name(constant->dtype));
   for (uint32_t k = 0; k < constant->rank; k++) {
     dt__text_printf(out, k ? ", %lld" : "%lld", (long long)constant->sizes[k]);
@@ -295,7 +280,7 @@ static void put_asserts(const dt_graph_t *graph, dt_text_t *out) {
     dt__text_put(out, "  assert ");
     dt__sym_print(graph->env, graph->asserts.items[k].cond, out);
     dt__text_put(out, " ");
-    put_string(out, graph->asserts.items[k].what ? graph->asserts.items[k].what : "");
+    dt__text_quote(out, graph->asserts.items[k].what ? graph->asserts.items[k].what : "", SIZE_MAX);
     if (graph->asserts.items[k].code)
       dt__text_printf(out, " code %d", (int)graph->asserts.items[k].code);
     dt__text_put(out, "\n");

@@ -37,6 +37,20 @@ bool dt__stage_revises_in_order(const dt_stage_t *stage) {
   return false;
 }
 
+bool dt__stage_in_order(const dt_stage_t *stage) {
+  for (uint32_t i = 0; i < stage->insts.len; i++)
+    if (stage->insts.items[i].kind == DT_INST_RUNNING)
+      return true;
+  return dt__stage_revises_in_order(stage);
+}
+
+bool dt__kernel_in_order(const dt_kernel_t *kernel) {
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    if (dt__stage_in_order(&kernel->stages.items[s]))
+      return true;
+  return false;
+}
+
 bool dt__fold_has_order(const dt_stage_t *stage, const dt_fold_t *fold) {
   return (fold->kind == DT_FOLD_SUM || fold->kind == DT_FOLD_PROD) &&
          dt__dtype_is_float(stage->insts.items[fold->value].dtype);

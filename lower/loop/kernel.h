@@ -94,8 +94,7 @@ typedef struct dt_store_t {
   bool revises; // writes over what earlier kernels stored, the whole buffer between them. Stores of
                 // different outer iterations are apart; those of one, which its inner loops make in
                 // order, may meet. The kernel may load what it writes, at the store's index, and
-                // has no other store. Until plans are made one kernel at most revises a
-                // buffer
+                // has no other store. Until plans are made one kernel at most revises a buffer
 } dt_store_t;
 
 typedef enum dt_fold_kind_t {
@@ -170,12 +169,12 @@ typedef struct dt_schedule_t {
   int64_t block;      // OUTER_LANES: iterations of the last outer loop in one grid item (else 1)
   int64_t grain;      // grid items a thread should take at least
   uint32_t team;      // threads that share a grid item, a power of two; 0: a thread of a CPU
-  uint32_t room;      // devices: blocks that a multiprocessor's registers should be enough for; 0:
-                      // as many as that gives
-  uint32_t most;      // devices: blocks of the grid for each multiprocessor; 0: as there are items
+  uint32_t room;      // devices: blocks that one multiprocessor must have registers for (launch
+                      // bounds); 0: no such demand
+  uint32_t most;      // devices: most blocks of the grid for each multiprocessor; 0: no limit
   bool resident;      // INNER_LANES with teams: each stage has at most one loop, all of one extent,
-                 // which is in [1, team * lanes * unroll], or of a chain's rows may be: threads
-                 // may keep rows in registers
+                      // which is in [1, team * lanes * unroll], or of a chain's rows may be:
+                      // threads may keep rows in registers
   dt_matmul_t matmul;
 } dt_schedule_t;
 

@@ -7,10 +7,11 @@
 // stage has inner loops of its own (possibly none): it either maps (stores elements) or folds all
 // its inner loops into row values, or both at once.
 //
-//   kernel softmax: outer i0 < s0, i1 < s1                       (independent, any order, parallel)
+//   kernel softmax: outer i0 < s0, i1 < s1                      (independent, any order, parallel)
 //     stage 0: inner i2 < s2:  r0 = fold max(load x[i0, i1, i2])
-//     stage 1: inner i3 < s2:  e = exp(load x[i0, i1, i3] - r0);  store L0[i3] = e;  r1 = fold
-//     sum(e) stage 2: inner i4 < s2:  store y[i0, i1, i4] = load L0[i4] / r1
+//     stage 1: inner i3 < s2:  e = exp(load x[i0, i1, i3] - r0);  store L0[i3] = e;
+//                              r1 = fold sum(e)
+//     stage 2: inner i4 < s2:  store y[i0, i1, i4] = load L0[i4] / r1
 //
 // A reduction straight from lowering is one fold stage and one stage without inner loops that
 // stores the row value; a matrix product is the fold of a product. Fusion makes bigger kernels of
@@ -160,6 +161,9 @@ bool dt__fold_has_order(const dt_stage_t *stage, const dt_fold_t *fold);
 bool dt__kernel_has_order(const dt_kernel_t *kernel); // it has such a fold
 // The stage does, and its inner loops may store to one element again: they run in order.
 bool dt__stage_revises_in_order(const dt_stage_t *stage);
+// The stage's inner loops run in their order, whole: it has running folds, or revises.
+bool dt__stage_in_order(const dt_stage_t *stage);
+bool dt__kernel_in_order(const dt_kernel_t *kernel); // it has such a stage
 // The kernel has a store to buffer `id`.
 bool dt__kernel_stores_to(const dt_kernel_t *kernel, uint32_t id);
 // Some kernel has.
@@ -213,13 +217,6 @@ dt_sym_t dt__buffer_offset(dt_program_t *program, dt_buffer_id_t buffer, const d
 dt_sym_t dt__buffer_count(dt_program_t *program, dt_buffer_id_t buffer);
 // A fresh DATA symbol for a BIND of this extent: in [0, extent - 1], or 0.
 dt_sym_t dt__program_new_data(dt_program_t *program, dt_sym_t extent);
-// Copies `from`'s instructions into `into` (another stage) with symbols replaced; map[i] receives
-// the new id of instruction i. Binds get fresh DATA symbols (or share an equal bind of `into`), and
-// their uses with them. Row values are renumbered by adding `row_base`. Stores and folds stay
-// behind.
-dt_status_t dt__stage_inline(dt_program_t *program, dt_stage_t *into, const dt_stage_t *from,
-                             const dt_sym_t *from_vars, const dt_sym_t *to_exprs, uint32_t n_vars,
-                             uint32_t row_base, uint32_t *map) DT_MUST_USE;
 
 // Makes the loops of a graph whose composites are decomposed: one kernel a non-view op, one buffer
 // a kernel. The environment must be the graph's, or a clone of it.

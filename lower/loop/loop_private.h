@@ -11,9 +11,6 @@ dt_status_t dt__program_put_buffer(dt_program_t *program, const dt_buffer_t *buf
 dt_sym_t *dt__exprs_copy(dt_arena_t *arena, const dt_sym_t *exprs, uint32_t n);
 // How many of args are operands (a LOAD's one may be none).
 uint32_t dt__inst_arity(const dt_inst_t *inst);
-// The instruction of `stage` that `inst` equals, or DT_NO_INST.
-uint32_t dt__stage_find(const dt_program_t *program, const dt_stage_t *stage,
-                        const dt_inst_t *inst);
 
 // Names of the enums as text has them; NULL past the end.
 const char *dt__buffer_kind_name(dt_buffer_kind_t kind);

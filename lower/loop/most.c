@@ -74,8 +74,8 @@ static dt_sym_t of_select(bounds_t *b, const dt_sym_t *args, bool upper) {
   return upper ? dt__sym_max(b->env, yes, no) : dt__sym_min(b->env, yes, no);
 }
 
-// By a divisor of at least 1. Where that has items, too, the quotient is nearest to 0 by the most
-// that it may be, and farthest by the least.
+// The divisor must be at least 1. Where it depends on items it is taken at its least: quotients are
+// farthest from 0 there. That bounds them on one side of 0; on the other side 0 does.
 static dt_sym_t of_quotient(bounds_t *b, const dt_sym_t *args, bool upper) {
   dt_symenv_t *env = b->env;
   dt_sym_t own = bound_of(b, args[0], upper), by = bound_of(b, args[1], false);

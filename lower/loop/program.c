@@ -144,12 +144,12 @@ static bool same_inst(const dt_inst_t *a, const dt_inst_t *b, uint32_t rank) {
   return a->kind != DT_INST_LOAD || dt__syms_same(rank, a->index, b->index);
 }
 
-uint32_t dt__stage_find(const dt_program_t *program, const dt_stage_t *stage,
-                        const dt_inst_t *inst) {
-  dt_inst_t made = normal_form(inst);
-  uint32_t rank = made.kind == DT_INST_LOAD ? dt__program_buffer(program, made.buffer)->rank : 0;
+// The instruction of `stage` that `made`, in normal form, equals, or DT_NO_INST.
+static uint32_t find_inst(const dt_program_t *program, const dt_stage_t *stage,
+                          const dt_inst_t *made) {
+  uint32_t rank = made->kind == DT_INST_LOAD ? dt__program_buffer(program, made->buffer)->rank : 0;
   for (uint32_t i = 0; i < stage->insts.len; i++)
-    if (same_inst(&stage->insts.items[i], &made, rank))
+    if (same_inst(&stage->insts.items[i], made, rank))
       return i;
   return DT_NO_INST;
 }
@@ -162,10 +162,10 @@ dt_status_t dt__stage_add(dt_program_t *program, dt_stage_t *stage, const dt_ins
   if (reads && (made.buffer.id == 0 || made.buffer.id > program->buffers.len))
     return DT_FAIL(DT_E_INTERNAL, "a load from buffer %u of %u", made.buffer.id,
                    program->buffers.len);
-  // Symbols that a bind defines are named by its users, so a bind is only shared by those who can
-  // rename (dt__stage_inline).
+  // Users of a bind name the symbol that it defines: only who renames them may share an equal one
+  // (fusion, when it copies bodies).
   if (made.kind != DT_INST_BIND) {
-    *out = dt__stage_find(program, stage, &made);
+    *out = find_inst(program, stage, &made);
     if (*out != DT_NO_INST)
       return NULL;
   }

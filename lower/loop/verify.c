@@ -158,17 +158,6 @@ static dt_status_t verify_matmul(const dt_loop_verifier_t *v, const dt_schedule_
   return verify_team(v, schedule);
 }
 
-static bool runs_in_order(const dt_kernel_t *kernel) {
-  for (uint32_t s = 0; s < kernel->stages.len; s++) {
-    if (dt__stage_revises_in_order(&kernel->stages.items[s]))
-      return true;
-    for (uint32_t i = 0; i < kernel->stages.items[s].insts.len; i++)
-      if (kernel->stages.items[s].insts.items[i].kind == DT_INST_RUNNING)
-        return true;
-  }
-  return false;
-}
-
 static dt_status_t verify_schedules(const dt_loop_verifier_t *v) {
   uint32_t n = v->kernel->schedules.len;
   for (uint32_t k = 0; k < n; k++) {
@@ -182,7 +171,7 @@ static dt_status_t verify_schedules(const dt_loop_verifier_t *v) {
       return dt__loop_verify_fail(v, "schedule %u of %u: all but the last need a predicate", k, n);
     if (schedule->kind == DT_SCHEDULE_MATMUL)
       DT_TRY(verify_matmul(v, schedule));
-    if (schedule->kind == DT_SCHEDULE_INNER_LANES && runs_in_order(v->kernel))
+    if (schedule->kind == DT_SCHEDULE_INNER_LANES && dt__kernel_in_order(v->kernel))
       return dt__loop_verify_fail(v, "schedule %u takes loops apart that run in order", k);
   }
   return NULL;

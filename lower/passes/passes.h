@@ -2,8 +2,8 @@
 // Graph passes. Each takes a graph and makes a new one in the same arena (or returns the old one
 // when nothing changed), keeps inputs, constants, asserts, captures, updates and the order of
 // outputs, and adds no guard; the bodies of `cond` and `while` are passed over like the graph, but
-// for grouping. The pipeline (runtime/compile/pipeline.c) says in which order they
-// run and verifies in between.
+// for grouping. The pipeline (runtime/compile/pipeline.c) says in which order they run and verifies
+// in between.
 #ifndef DT_LOWER_PASSES_PASSES_H
 #define DT_LOWER_PASSES_PASSES_H
 

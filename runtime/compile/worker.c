@@ -186,7 +186,7 @@ static dt_status_t greet(dt_workers_t *workers, dt_worker_t *worker, bool *out_a
   waiting_t waiting = {.workers = workers};
   dt_wire_wait_t wait = wait_of(&waiting, START_SECONDS);
   dt_wire_frame_t frame;
-  dt_wire_t result = dt__wire_receive(worker->process.socket, 4096, &wait, &frame);
+  dt_wire_result_t result = dt__wire_receive(worker->process.socket, 4096, &wait, &frame);
   *out_again = result == DT_WIRE_CLOSED;
   if (result || frame.kind != DT_FRAME_HELLO) {
     if (!result)
@@ -286,18 +286,19 @@ typedef struct request_t {
   uint64_t hash;
 } request_t;
 
-static dt_wire_t converse(dt_worker_t *worker, const request_t *request, const dt_wire_wait_t *wait,
-                          dt_wire_frame_t *reply) {
+static dt_wire_result_t converse(dt_worker_t *worker, const request_t *request,
+                                 const dt_wire_wait_t *wait, dt_wire_frame_t *reply) {
   int fd = worker->process.socket;
   const dt_worker_source_t *source = request->source;
   if (source && worker->number != source->number) {
     worker->number = 0;
-    dt_wire_t result = dt__wire_send(fd, DT_FRAME_JOB, source->text, source->bytes, 0, wait);
+    dt_wire_result_t result = dt__wire_send(fd, DT_FRAME_JOB, source->text, source->bytes, 0, wait);
     if (result)
       return result;
     worker->number = source->number;
   }
-  dt_wire_t result = dt__wire_send(fd, request->kind, request->data, request->bytes, 0, wait);
+  dt_wire_result_t result =
+      dt__wire_send(fd, request->kind, request->data, request->bytes, 0, wait);
   // Who dies while it is being told leaves last words all the same.
   if (result && result != DT_WIRE_CLOSED)
     return result;
@@ -363,7 +364,7 @@ static dt_status_t died_status(const dt_workers_t *workers, const request_t *req
 }
 
 static dt_status_t wire_status(const dt_workers_t *workers, const request_t *request,
-                               dt_wire_t result) {
+                               dt_wire_result_t result) {
   switch (result) {
   case DT_WIRE_LATE:
     return DT_FAIL(DT_E_COMPILE,
@@ -388,7 +389,7 @@ static dt_status_t wire_status(const dt_workers_t *workers, const request_t *req
 
 // What became of one try. A worker that did not answer as it should is not used again.
 typedef struct try_t {
-  dt_wire_t result;
+  dt_wire_result_t result;
   dt_status_t status;
   bool again; // it died without a word
 } try_t;

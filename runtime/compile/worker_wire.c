@@ -25,7 +25,7 @@ dt_frame_head_t dt__wire_head(dt_frame_kind_t kind, const void *data, size_t byt
 }
 
 // Waits until the socket can be read or written, or has ended: which one the next operation says.
-static dt_wire_t wait_for(int fd, short events, const dt_wire_wait_t *wait) {
+static dt_wire_result_t wait_for(int fd, short events, const dt_wire_wait_t *wait) {
   for (;;) {
     int64_t left = INT64_MAX;
     if (wait->over && wait->over(wait->user))
@@ -47,7 +47,8 @@ static dt_wire_t wait_for(int fd, short events, const dt_wire_wait_t *wait) {
   }
 }
 
-static dt_wire_t send_all(int fd, const void *data, size_t bytes, const dt_wire_wait_t *wait) {
+static dt_wire_result_t send_all(int fd, const void *data, size_t bytes,
+                                 const dt_wire_wait_t *wait) {
   const char *at = data;
   while (bytes) {
     ssize_t n = send(fd, at, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -60,21 +61,21 @@ static dt_wire_t send_all(int fd, const void *data, size_t bytes, const dt_wire_
       continue;
     if (errno != EAGAIN && errno != EWOULDBLOCK)
       return DT_WIRE_CLOSED;
-    dt_wire_t result = wait_for(fd, POLLOUT, wait);
+    dt_wire_result_t result = wait_for(fd, POLLOUT, wait);
     if (result)
       return result;
   }
   return DT_WIRE_OK;
 }
 
-dt_wire_t dt__wire_send(int fd, dt_frame_kind_t kind, const void *data, size_t bytes, uint64_t ns,
-                        const dt_wire_wait_t *wait) {
+dt_wire_result_t dt__wire_send(int fd, dt_frame_kind_t kind, const void *data, size_t bytes,
+                               uint64_t ns, const dt_wire_wait_t *wait) {
   dt_frame_head_t head = dt__wire_head(kind, data, bytes, ns);
-  dt_wire_t result = send_all(fd, &head, sizeof(head), wait);
+  dt_wire_result_t result = send_all(fd, &head, sizeof(head), wait);
   return result ? result : send_all(fd, data, bytes, wait);
 }
 
-static dt_wire_t receive_all(int fd, void *data, size_t bytes, const dt_wire_wait_t *wait) {
+static dt_wire_result_t receive_all(int fd, void *data, size_t bytes, const dt_wire_wait_t *wait) {
   char *at = data;
   while (bytes) {
     ssize_t n = recv(fd, at, bytes, MSG_DONTWAIT);
@@ -85,7 +86,7 @@ static dt_wire_t receive_all(int fd, void *data, size_t bytes, const dt_wire_wai
     }
     if (n == 0 || (errno != EINTR && errno != EAGAIN && errno != EWOULDBLOCK))
       return DT_WIRE_CLOSED;
-    dt_wire_t result = errno == EINTR ? DT_WIRE_OK : wait_for(fd, POLLIN, wait);
+    dt_wire_result_t result = errno == EINTR ? DT_WIRE_OK : wait_for(fd, POLLIN, wait);
     if (result)
       return result;
   }
@@ -93,10 +94,10 @@ static dt_wire_t receive_all(int fd, void *data, size_t bytes, const dt_wire_wai
 }
 
 // Memory grows with what has come, not with what was announced.
-static dt_wire_t receive_data(int fd, size_t bytes, const dt_wire_wait_t *wait, char **out) {
+static dt_wire_result_t receive_data(int fd, size_t bytes, const dt_wire_wait_t *wait, char **out) {
   size_t room = bytes < FIRST_ROOM ? bytes : FIRST_ROOM, have = 0;
   char *data = dt__alloc(room + 1);
-  dt_wire_t result = data ? DT_WIRE_OK : DT_WIRE_NO_MEMORY;
+  dt_wire_result_t result = data ? DT_WIRE_OK : DT_WIRE_NO_MEMORY;
   while (!result && have < bytes) {
     if (have == room) {
       room = bytes - room < room ? bytes : 2 * room;
@@ -119,11 +120,11 @@ static dt_wire_t receive_data(int fd, size_t bytes, const dt_wire_wait_t *wait, 
   return DT_WIRE_OK;
 }
 
-dt_wire_t dt__wire_receive(int fd, uint64_t most, const dt_wire_wait_t *wait,
-                           dt_wire_frame_t *out) {
+dt_wire_result_t dt__wire_receive(int fd, uint64_t most, const dt_wire_wait_t *wait,
+                                  dt_wire_frame_t *out) {
   dt_frame_head_t head = {0};
   memset(out, 0, sizeof(*out));
-  dt_wire_t result = receive_all(fd, &head, sizeof(head), wait);
+  dt_wire_result_t result = receive_all(fd, &head, sizeof(head), wait);
   if (result)
     return result;
   if (head.magic != MAGIC || head.kind < DT_FRAME_HELLO || head.kind > DT_FRAME_DIED ||

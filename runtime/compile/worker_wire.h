@@ -44,14 +44,14 @@ typedef struct dt_wire_frame_t {
   uint64_t ns;
 } dt_wire_frame_t;
 
-typedef enum dt_wire_t {
+typedef enum dt_wire_result_t {
   DT_WIRE_OK,
   DT_WIRE_CLOSED,    // the other side is gone
   DT_WIRE_LATE,      // the time is over
   DT_WIRE_STOPPED,   // `over` said so
   DT_WIRE_BAD,       // what came is no frame
   DT_WIRE_NO_MEMORY, // of ours
-} dt_wire_t;
+} dt_wire_result_t;
 
 // How long to wait for the other side, and what ends it before: asked every few milliseconds.
 typedef struct dt_wire_wait_t {
@@ -61,10 +61,11 @@ typedef struct dt_wire_wait_t {
 } dt_wire_wait_t;
 
 // Never raises SIGPIPE.
-dt_wire_t dt__wire_send(int fd, dt_frame_kind_t kind, const void *data, size_t bytes, uint64_t ns,
-                        const dt_wire_wait_t *wait);
+dt_wire_result_t dt__wire_send(int fd, dt_frame_kind_t kind, const void *data, size_t bytes,
+                               uint64_t ns, const dt_wire_wait_t *wait);
 // `most`: bytes that are taken. out->data is NULL unless all is well.
-dt_wire_t dt__wire_receive(int fd, uint64_t most, const dt_wire_wait_t *wait, dt_wire_frame_t *out);
+dt_wire_result_t dt__wire_receive(int fd, uint64_t most, const dt_wire_wait_t *wait,
+                                  dt_wire_frame_t *out);
 void dt__wire_free(dt_wire_frame_t *frame);
 // The head of a frame, for who must send without memory.
 dt_frame_head_t dt__wire_head(dt_frame_kind_t kind, const void *data, size_t bytes, uint64_t ns);

@@ -3,10 +3,11 @@
 // stream begins, may wait (griddepcontrol.wait), and ends:
 //
 //   a piece that is not early   begins when all that the one before it saw ended, and that one,
-//   ended an early one                begins once the one before it has begun: it may let it at its
-//   entry
+//                               ended
+//   an early one                begins once the one before it has begun: it may let it at its entry
 //   ... that waits              goes on when the one before it has ended, and what that one saw
-//   ended; what it reads before knows of that as little as its beginning does
+//                               ended; what it reads before knows of that as little as its
+//                               beginning does
 //   ... that does not           knows of no end, and whoever follows knows only of its own
 //
 // From these alone follows, for each piece, which ones before it have ended when it touches memory.

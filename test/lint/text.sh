@@ -93,6 +93,24 @@ report 'leftover marker' "$(grep -nE "\\<(TO""DO|FIX""ME|XX""X|HA""CK|INTER""IM)
 report 'trailing white space' "$(grep -nE '[[:space:]]+$' "${texts[@]}" || true)"
 report 'contains a tab' "$(grep -lE $'\t' "${texts[@]}" || true)"
 
+# ---- Types --------------------------------------------------------------------------------------
+# A dt_*_t of several files is one type: whoever looks for it finds one definition.
+mapfile -t sources < <(scripts/files '*.c' '*.h')
+report 'a type of this name is defined in another file, too' "$(awk '
+  match($0, /^(typedef [^;{]*[ *]|\} )dt_[a-z0-9_]+_t(\[[^]]*\])?;/) ||
+  match($0, /^typedef [^;{]*\(\*dt_[a-z0-9_]+_t\)/) {
+    name = substr($0, RSTART, RLENGTH)
+    sub(/(\[[^]]*\])?[;)].*$/, "", name)
+    sub(/.*[ *]/, "", name)
+    if (!(name in first)) first[name] = FILENAME
+    else if (first[name] != FILENAME) print FILENAME ":" FNR ": " name " (" first[name] ")"
+  }' "${sources[@]}")"
+
+# ---- Width --------------------------------------------------------------------------------------
+# clang-format leaves comments as they are, so that drawings stay whole. Rules of sections are free.
+report 'goes beyond column 100' \
+  "$(LC_ALL=C.UTF-8 grep -noP '^(?! *// ----).{101,}' "${sources[@]}" || true)"
+
 printf '%d texts and %d library files checked, %d findings\n' "${#texts[@]}" "${#library[@]}" \
   "$failures"
 [[ $failures -eq 0 ]]

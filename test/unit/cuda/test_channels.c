@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every log channel of the table prints what it is for, and no other does: the life of a program
-// that gives each something to tell, once for each channel, on the CPU and on the fake driver.
+// that gives each something to tell, once for each channel, on the CPU and on the fake driver. The
+// same for what can be dumped.
 #include "test/unit/exec/exec_test.h"
 
 #include "runtime/base/log.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *const names[] = {
 #define CHANNEL(id, name, doc) name,
@@ -104,7 +107,43 @@ static void test_channels(void **state) {
   dt_log_sink_set(NULL, NULL);
 }
 
+// ---- Dumps ----------------------------------------------------------------------------------------
+// Removes the folder; how many files it had.
+static uint32_t take_files(const char *folder) {
+  uint32_t n = 0;
+  DIR *dir = opendir(folder);
+  assert_non_null(dir);
+  for (struct dirent *entry; (entry = readdir(dir));) {
+    char path[512];
+    if (entry->d_name[0] == '.')
+      continue;
+    (void)snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
+    assert_int_equal(unlink(path), 0);
+    n++;
+  }
+  (void)closedir(dir);
+  assert_int_equal(rmdir(folder), 0);
+  return n;
+}
+
+static void test_dumps(void **state) {
+  static const char *const dumped[] = {"graph", "fused",  "loops", "llvm",
+                                       "ptx",   "guards", "fold",  "all"};
+  (void)state;
+  for (size_t k = 0; k < sizeof(dumped) / sizeof(dumped[0]); k++) {
+    char folder[] = "/tmp/ductile-dumps-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(setenv("DUCTILE_DUMP", dumped[k], 1), 0);
+    assert_int_equal(setenv("DUCTILE_DUMP_DIR", folder, 1), 0);
+    live("");
+    if (take_files(folder) == 0)
+      fail_msg("DUCTILE_DUMP=%s wrote no file", dumped[k]);
+  }
+  assert_int_equal(unsetenv("DUCTILE_DUMP"), 0);
+  assert_int_equal(unsetenv("DUCTILE_DUMP_DIR"), 0);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_channels)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_channels), cmocka_unit_test(test_dumps)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

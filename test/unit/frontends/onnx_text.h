@@ -5,8 +5,7 @@
 //
 // Fields have their names in onnx.proto and a number, a 'string' (with \xNN), a message in braces,
 // or several numbers packed into one field in brackets. `<08 ff>` stands for these bytes as they
-// are, and
-// `~name 'string'` gives a field another wire type than its own.
+// are, and `~name 'string'` gives a field another wire type than its own.
 #ifndef DT_TESTS_UNIT_FRONTENDS_ONNX_TEXT_H
 #define DT_TESTS_UNIT_FRONTENDS_ONNX_TEXT_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fused operators of com.microsoft over dynamic dims: compiled and evaluated, against formulas in
-// double. Attention: test_onnx_ops_mha.c and test_onnx_ops_gqa.c. onnxruntime 1.32.0 was
-// asked about all but BiasSplitGelu, which it has on GPUs only, and Gelu, and answers alike.
+// double. Attention: test_onnx_ops_mha.c and test_onnx_ops_gqa.c. onnxruntime 1.32.0 was asked
+// about all but BiasSplitGelu, which it has on GPUs only, and Gelu, and answers alike.
 #include "test/unit/frontends/onnx_rig.h"
 
 #include <math.h>

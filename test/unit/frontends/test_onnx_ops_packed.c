@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of com.microsoft with weights of few bits or of integers, and its rotation, over dynamic
-// dims: compiled and evaluated, against formulas in double. onnxruntime 1.32.0 answers
-// alike where it takes the form: zero points in floats it refuses for 8 bits.
+// dims: compiled and evaluated, against formulas in double. onnxruntime 1.32.0 answers alike where
+// it takes the form: zero points in floats it refuses for 8 bits.
 #include "test/unit/frontends/onnx_rig.h"
 
 #include <math.h>

@@ -11,29 +11,10 @@
 #include "fuse/fuse.h"
 #include "test/unit/fuse/planned.h"
 #include "test/unit/graph/fixture.h"
+#include "test/unit/loop/hand.h"
 
 #include <stdio.h>
 #include <string.h>
-
-typedef struct hand_t {
-  dt_arena_t arena;
-  dt_symenv_t *env;
-  dt_program_t *program;
-} hand_t;
-
-static void hand_parse(hand_t *h, const char *text) {
-  dt_scan_t scan;
-  dt__arena_init(&h->arena, 0);
-  OK(dt__symenv_create(&h->env));
-  dt__scan_init(&scan, text, strlen(text), "program");
-  OK(dt__program_parse(&h->arena, h->env, &scan, &h->program));
-  OK(dt__program_verify(h->program));
-}
-
-static void hand_fini(hand_t *h) {
-  dt__symenv_destroy(h->env);
-  dt__arena_fini(&h->arena);
-}
 
 // ---- In place -------------------------------------------------------------------------------------
 // b2 is written from b1; the middle kernel reads it and writes b3, from which the result is made.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Building programs by hand: sharing of instructions, inlining with checked indices, canonical
-// texts of kernels, and what the interpreter makes of hand-written programs, failures included.
+// Building programs by hand: sharing of instructions, canonical texts of kernels, and
+// what the interpreter makes of hand-written programs, failures included.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,31 +8,12 @@
 
 #include <cmocka.h>
 
+#include "test/unit/loop/hand.h"
 #include "test/unit/loop/rig.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-typedef struct hand_t {
-  dt_arena_t arena;
-  dt_symenv_t *env;
-  dt_program_t *program;
-} hand_t;
-
-static void hand_parse(hand_t *h, const char *text) {
-  dt_scan_t scan;
-  dt__arena_init(&h->arena, 0);
-  OK(dt__symenv_create(&h->env));
-  dt__scan_init(&scan, text, strlen(text), "program");
-  OK(dt__program_parse(&h->arena, h->env, &scan, &h->program));
-  OK(dt__program_verify(h->program));
-}
-
-static void hand_fini(hand_t *h) {
-  dt__symenv_destroy(h->env);
-  dt__arena_fini(&h->arena);
-}
 
 // ---- Building -----------------------------------------------------------------------------------------
 static const char *const two_buffers = "program {\n"
@@ -42,20 +23,6 @@ static const char *const two_buffers = "program {\n"
                                        "check 0 \"an index\" op \"gather\"\n"
                                        "}\n";
 
-static uint32_t add_load(hand_t *h, dt_stage_t *stage, uint32_t buffer, const dt_sym_t *index,
-                         uint32_t mask) {
-  dt_buffer_id_t id = {buffer};
-  dt_inst_t inst = {.kind = DT_INST_LOAD,
-                    .dtype = dt__program_buffer(h->program, id)->dtype,
-                    .args = {DT_NO_INST, 7, 9},
-                    .mask = mask,
-                    .buffer = id,
-                    .index = index};
-  uint32_t out;
-  OK(dt__stage_add(h->program, stage, &inst, &out));
-  return out;
-}
-
 static void test_sharing(void **state) {
   (void)state;
   hand_t h;
@@ -63,9 +30,9 @@ static void test_sharing(void **state) {
   dt_stage_t stage = {0};
   dt_sym_t i = dt__sym_new_loop(h.env, dt__symbol_sym(h.env, 0));
   dt_sym_t at[2] = {i, dt__sym_const(h.env, 1)}, other[2] = {i, dt__sym_const(h.env, 2)};
-  uint32_t a = add_load(&h, &stage, 1, at, DT_NO_INST);
-  assert_int_equal(add_load(&h, &stage, 1, at, DT_NO_INST), a);
-  assert_int_not_equal(add_load(&h, &stage, 1, other, DT_NO_INST), a);
+  uint32_t a = hand_load(&h, &stage, 1, at, DT_NO_INST);
+  assert_int_equal(hand_load(&h, &stage, 1, at, DT_NO_INST), a);
+  assert_int_not_equal(hand_load(&h, &stage, 1, other, DT_NO_INST), a);
   at[1] = other[1]; // the index was copied
   assert_int_equal(stage.insts.items[a].index[1].id, dt__sym_const(h.env, 1).id);
   // Zeros of both signs are different constants; unused fields make no difference.
@@ -87,50 +54,6 @@ static void test_sharing(void **state) {
   dt__sym_print(h.env, dt__buffer_count(h.program, b1), &text);
   check_text("i1*4 + 2, s0*4", dt__text_str(&text));
   dt__text_fini(&text);
-  hand_fini(&h);
-}
-
-// A body with a bind is taken into another stage twice, at two indices: two symbols; and once more
-// at the first index: shared.
-static void test_inline(void **state) {
-  (void)state;
-  hand_t h;
-  hand_parse(&h, two_buffers);
-  dt_sym_t s0 = dt__symbol_sym(h.env, 0), i = dt__sym_new_loop(h.env, s0);
-  dt_sym_t j = dt__sym_new_loop(h.env, s0);
-  dt_stage_t from = {0}, into = {0};
-  uint32_t id = add_load(&h, &from, 2, &i, DT_NO_INST), found;
-  dt_inst_t bind = {.kind = DT_INST_BIND,
-                    .dtype = DT_BOOL,
-                    .args = {id},
-                    .mask = DT_NO_INST,
-                    .extent = s0,
-                    .sym = dt__program_new_data(h.program, s0)};
-  OK(dt__stage_add(h.program, &from, &bind, &found));
-  dt_sym_t at[2] = {bind.sym, dt__sym_const(h.env, 3)};
-  uint32_t value = add_load(&h, &from, 1, at, found);
-  dt_inst_t row = {.kind = DT_INST_ROW, .dtype = DT_F32, .row = 2};
-  uint32_t row_at;
-  OK(dt__stage_add(h.program, &from, &row, &row_at));
-
-  uint32_t first[8], second[8], third[8];
-  dt_sym_t back = dt__sym_sub(h.env, dt__sym_sub(h.env, s0, dt__sym_const(h.env, 1)), j);
-  OK(dt__stage_inline(h.program, &into, &from, &i, &j, 1, 10, first));
-  OK(dt__stage_inline(h.program, &into, &from, &i, &back, 1, 10, second));
-  OK(dt__stage_inline(h.program, &into, &from, &i, &j, 1, 10, third));
-  const dt_inst_t *items = into.insts.items;
-  assert_int_equal(first[value], third[value]);
-  assert_int_not_equal(first[value], second[value]);
-  assert_int_equal(items[first[row_at]].row, 12);
-  assert_int_equal(into.insts.len, 7);
-  // Each load uses the symbol that its own mask binds, and none the one of `from`.
-  uint32_t loads[2] = {first[value], second[value]};
-  for (int k = 0; k < 2; k++) {
-    const dt_inst_t *load = &items[loads[k]];
-    assert_int_equal(load->index[0].id, items[load->mask].sym.id);
-    assert_int_not_equal(load->index[0].id, bind.sym.id);
-    assert_int_equal(items[items[load->mask].args[0]].index[0].id, k ? back.id : j.id);
-  }
   hand_fini(&h);
 }
 
@@ -629,19 +552,12 @@ static void test_slices_in_order(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_slices_in_order),
-      cmocka_unit_test(test_sharing),
-      cmocka_unit_test(test_inline),
-      cmocka_unit_test(test_canonical),
-      cmocka_unit_test(test_softmax),
-      cmocka_unit_test(test_failures),
-      cmocka_unit_test(test_one_kernel),
-      cmocka_unit_test(test_items),
-      cmocka_unit_test(test_search_and_running),
-      cmocka_unit_test(test_update),
-      cmocka_unit_test(test_canonical_data),
-      cmocka_unit_test(test_integer),
-      cmocka_unit_test(test_canonical_chains),
+      cmocka_unit_test(test_slices_in_order), cmocka_unit_test(test_sharing),
+      cmocka_unit_test(test_canonical),       cmocka_unit_test(test_softmax),
+      cmocka_unit_test(test_failures),        cmocka_unit_test(test_one_kernel),
+      cmocka_unit_test(test_items),           cmocka_unit_test(test_search_and_running),
+      cmocka_unit_test(test_update),          cmocka_unit_test(test_canonical_data),
+      cmocka_unit_test(test_integer),         cmocka_unit_test(test_canonical_chains),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

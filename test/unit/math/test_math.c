@@ -4,8 +4,7 @@
 // vector and scalar results differ in a bit. Prints the greatest error found and its argument.
 //   --cpu CPU before the others compiles for that LLVM CPU (which this host must be able to run)
 //   --full NAME [STRIDE [FIRST LAST]]  all float arguments of one function (or every STRIDE-th,
-//   from
-//       one bit pattern to another, in hexadecimal), as a table row
+//       from one bit pattern to another, in hexadecimal), as a table row
 //   --asm NAME | --ptx NAME  [f64]  the machine code of one function
 #include <setjmp.h>
 #include <stdarg.h>
