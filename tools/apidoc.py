@@ -12,7 +12,8 @@ test/lint/apidoc.txt, which lists the exceptions, is not needed.
 What it takes for a comment of a declaration: the lines of // directly above it, what stands behind
 it on its last line, or, where nothing is above, the comment that covers the declaration before it,
 if no blank line is between. Below a line `// ---- Name ----` the comment that follows at once
-speaks for the section; the comment at the head of the file speaks for the file. A thread tag is
+speaks for the section, unless one declaration alone stands below it; then its last paragraph is
+that one's. The comment at the head of the file speaks for the file. A thread tag is
 [any], [external …] or [main thread] in one of these.
 
 Exit codes: 0 done, 1 --check found something, 2 wrong usage or a header that it cannot read.
@@ -70,6 +71,18 @@ class Declaration:
 class Section:
     def __init__(self, title):
         self.title, self.comment, self.declarations = title, [], []
+        self.opens = False  # the comment stands directly above the first declaration
+
+    def settle(self):
+        """The comment directly below the section's line is the first declaration's where that
+        shares it with no other; paragraphs before the last stay the section's."""
+        if not self.comment or not self.declarations or self.declarations[0].comment:
+            return
+        first = self.declarations[0]
+        if sum(d.group is first for d in self.declarations) > 1 or not self.opens:
+            return
+        at = max((k + 1 for k, line in enumerate(self.comment) if not line), default=0)
+        first.comment, self.comment = self.comment[at:], self.comment[:at]
 
 
 class Header:
@@ -78,6 +91,8 @@ class Header:
         self.comment = []
         self.sections = [Section(None)]
         read(self, path.read_text(encoding="utf-8").split("\n"))
+        for section in self.sections:
+            section.settle()
 
     def declarations(self):
         return [d for section in self.sections for d in section.declarations]
@@ -161,7 +176,7 @@ def read(header, lines):
             section = header.sections[-1]
             if comment and section_opened and kind == "function" and len(header.sections) > 1:
                 # Directly below the section's line: it is the section's and the declaration's.
-                section.comment = comment
+                section.comment, section.opens = comment, True
             else:
                 declaration.comment = comment
             declaration.group = declaration if comment or above is None else above.group
@@ -263,11 +278,6 @@ def page_of(header, links):
                 out += shown(declaration)
             out += ["```", ""]
             out += prose(group[0].comment, links, header.stem)
-            tags = {declaration.tag() for declaration in group if declaration.kind == "function"}
-            if len(tags) == 1 and None not in tags:
-                tag = tags.pop()
-                if not TAG.search(" ".join(group[0].comment)):
-                    out += [f"Threads: {tag}", ""]
     while out and not out[-1]:
         out.pop()
     return "\n".join(out) + "\n"

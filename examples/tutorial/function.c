@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Step 1 of docs/tutorial.md: a program, a function made of it, a call.
-#include <ductile/ductile.h>
+#include "ductile/ductile.h"
 #include <stdio.h>
 #include <stdlib.h>
 

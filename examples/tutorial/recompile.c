@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Step 3 of docs/tutorial.md: why a call needs another variant, and what to do about it.
-#include <ductile/ductile.h>
+#include "ductile/ductile.h"
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Step 2 of docs/tutorial.md: dynamic dims, what a program asks of them, guards.
-#include <ductile/ductile.h>
+#include "ductile/ductile.h"
 #include <stdio.h>
 #include <stdlib.h>
 
