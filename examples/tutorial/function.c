@@ -53,11 +53,11 @@ int main(void) {
   dt_session_t *session = NULL;
   must(dt_runtime_create(NULL, &runtime));
   must(dt_function_create(runtime, classify, weights, &options, &function));
-  must(dt_session_create(runtime, &session));
+  must(dt_session_create(runtime, NULL, &session));
 
   // The first call traces and compiles. `y` is NULL, so the call makes the result.
   dt_tensor_t *y = NULL;
-  must(dt_call(session, function, &x, 1, &y, 1));
+  must(dt_call(session, function, &x, 1, &y, 1, NULL));
   const float *p = dt_tensor_data(y);
   for (int row = 0; row < 2; row++)
     printf("row %d: %.3f %.3f %.3f\n", row, (double)p[3 * row], (double)p[3 * row + 1],

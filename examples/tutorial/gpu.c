@@ -44,7 +44,7 @@ int main(void) {
   dt_session_t *session = NULL;
   must(dt_function_create(runtime, norm, NULL, &options, &function));
   dt_session_options_t on = {.struct_size = sizeof on, .device = DT_CUDA};
-  must(dt_session_create_on(runtime, &on, &session));
+  must(dt_session_create(runtime, &on, &session));
   dt_prepare_options_t for_gpu = {.struct_size = sizeof for_gpu, .device = DT_CUDA};
   must(dt_function_prepare(function, &for_gpu));
 
@@ -60,7 +60,7 @@ int main(void) {
     must(dt_tensor_create_empty(DT_F32, 2, (int64_t[]){batch, 4}, &x));
     for (int64_t k = 0; k < dt_tensor_count(x); k++)
       ((float *)dt_tensor_data(x))[k] = (float)(k % 4);
-    must(dt_call(session, function, &x, 1, &y, 1)); // queued: returns before it has run
+    must(dt_call(session, function, &x, 1, &y, 1, NULL)); // queued: returns before it has run
     dt_tensor_release(x);
     must(dt_tensor_read(session, y, all, (size_t)batch * 4 * sizeof *all)); // waits
     printf("batch %d: last row %.2f %.2f %.2f %.2f\n", (int)batch, (double)all[4 * batch - 4],

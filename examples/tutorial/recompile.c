@@ -44,34 +44,37 @@ static uint32_t variants(dt_function_t *function) {
   return stats.variants;
 }
 
-static void show(char *text) {
+// What is known of the function, and what its variants say to `inputs`: one report, here as text.
+static void show(dt_function_t *function, dt_tensor_t *const *inputs, uint32_t n, uint32_t parts) {
+  dt_report_t *report = NULL;
+  char *text = NULL;
+  must(dt_function_report(function, inputs, n, &report));
+  must(dt_report_text(report, parts, &text));
   printf("%s", text);
   dt_text_free(text);
+  dt_report_free(report);
 }
 
 static void explain(dt_session_t *session, dt_function_t *function) {
   dt_tensor_t *x = tokens(2, 16), *y = NULL;
-  must(dt_call(session, function, &x, 1, &y, 1)); // the first compile
+  must(dt_call(session, function, &x, 1, &y, 1, NULL)); // the first compile
   dt_tensor_release(x), dt_tensor_release(y);
 
   // Ask before the call: nothing is traced, compiled or run.
-  char *text = NULL;
   x = tokens(2, 100);
-  must(dt_function_explain_call(function, &x, 1, &text));
-  show(text);
+  show(function, &x, 1, DT_REPORT_CALL);
 
   // A frozen function compiles nothing: the call is refused with the guard that it missed by.
   y = NULL;
   must(dt_function_freeze(function, true));
-  dt_status_t status = dt_call(session, function, &x, 1, &y, 1);
+  dt_status_t status = dt_call(session, function, &x, 1, &y, 1, NULL);
   printf("frozen: %s\n", dt_code_name(dt_status_code(status)));
   dt_status_free(status);
   must(dt_function_freeze(function, false));
 
-  must(dt_call(session, function, &x, 1, &y, 1)); // the second
+  must(dt_call(session, function, &x, 1, &y, 1, NULL)); // the second
   dt_tensor_release(x), dt_tensor_release(y);
-  must(dt_function_history(function, &text));
-  show(text);
+  show(function, NULL, 0, DT_REPORT_COMPILES);
 }
 
 int main(void) {
@@ -86,7 +89,7 @@ int main(void) {
   dt_function_t *first = NULL, *second = NULL;
   dt_session_t *session = NULL;
   must(dt_runtime_create(NULL, &runtime));
-  must(dt_session_create(runtime, &session));
+  must(dt_session_create(runtime, NULL, &session));
   must(dt_function_create(runtime, branch, NULL, &options, &first));
   explain(session, first);
   printf("branch: variants: %u\n", variants(first));
@@ -97,7 +100,7 @@ int main(void) {
   must(dt_function_prepare(second, NULL));
   for (int64_t length = 16; length <= 256; length *= 2) {
     dt_tensor_t *x = tokens(2, length), *y = NULL;
-    must(dt_call(session, second, &x, 1, &y, 1));
+    must(dt_call(session, second, &x, 1, &y, 1, NULL));
     dt_tensor_release(x), dt_tensor_release(y);
   }
   printf("expression: variants: %u\n", variants(second));

@@ -36,10 +36,21 @@ static dt_tensor_t *ones(int64_t batch, int64_t length) {
   return x;
 }
 
+// What is known of the function, and what its variants say to `inputs`: one report, here as text.
+static void show(dt_function_t *function, dt_tensor_t *const *inputs, uint32_t n, uint32_t parts) {
+  dt_report_t *report = NULL;
+  char *text = NULL;
+  must(dt_function_report(function, inputs, n, &report));
+  must(dt_report_text(report, parts, &text));
+  printf("%s", text);
+  dt_text_free(text);
+  dt_report_free(report);
+}
+
 // Calls with one size; says how many variants there are then, or why the call was refused.
 static void call(dt_session_t *session, dt_function_t *function, int64_t batch, int64_t length) {
   dt_tensor_t *x = ones(batch, length), *y = NULL;
-  dt_status_t status = dt_call(session, function, &x, 1, &y, 1);
+  dt_status_t status = dt_call(session, function, &x, 1, &y, 1, NULL);
   if (status) {
     printf("%d x %d: %s\n", (int)batch, (int)length, dt_status_message(status));
   } else {
@@ -68,7 +79,7 @@ int main(void) {
   dt_session_t *session = NULL;
   must(dt_runtime_create(NULL, &runtime));
   must(dt_function_create(runtime, pairs, NULL, &options, &function));
-  must(dt_session_create(runtime, &session));
+  must(dt_session_create(runtime, NULL, &session));
 
   call(session, function, 3, 16); // compiles
   call(session, function, 1, 2);  // the same variant: 1 is an ordinary size
@@ -76,10 +87,7 @@ int main(void) {
   call(session, function, 3, 7);  // dt_check
   call(session, function, 40, 8); // beyond what is declared
 
-  char *guards = NULL;
-  must(dt_function_explain(function, &guards));
-  printf("%s", guards);
-  dt_text_free(guards);
+  show(function, NULL, 0, DT_REPORT_VARIANTS);
 
   dt_session_destroy(session);
   dt_function_release(function);

@@ -25,6 +25,7 @@
 extern "C" {
 #endif
 
+// The version of these headers; dt_version says the library's.
 #define DT_VERSION_MAJOR 0
 #define DT_VERSION_MINOR 1
 #define DT_VERSION_PATCH 0

@@ -41,6 +41,7 @@ typedef struct dt_dim_info_t {
   const char *why; // "any size", "declared static", "s1 == 64 (sym_int, model.c:41)"
 } dt_dim_info_t;
 
+// A condition that calls must fulfil to be answered by a variant.
 typedef struct dt_guard_info_t {
   const char *guard; // "s0 <= 512"
   const char *op;    // that asked: "sym_true", "matmul"
@@ -48,6 +49,7 @@ typedef struct dt_guard_info_t {
   int line;
 } dt_guard_info_t;
 
+// Code for one place, and the calls that it takes.
 typedef struct dt_variant_info_t {
   uint32_t number;
   uint32_t n_dims, n_guards;
@@ -68,6 +70,7 @@ typedef struct dt_miss_info_t {
   const char *const *facts; // what else pinned the dims that the guard reads, in order
 } dt_miss_info_t;
 
+// One compile, whatever came of it.
 typedef struct dt_compile_info_t {
   uint32_t number; // of the variant
   dt_compile_reason_t reason;
@@ -77,6 +80,7 @@ typedef struct dt_compile_info_t {
   const char *failure;        // its message; "" without one
 } dt_compile_info_t;
 
+// All of it, of one function at one moment.
 typedef struct dt_report_t {
   const char *function;
   uint32_t variant_limit;

@@ -72,6 +72,7 @@ typedef enum dt_input_kind_t {
   DT_INPUT_INTEGERS = 3
 } dt_input_kind_t;
 
+// An input, in the order of the program's in[]. What is left zero says nothing but the dtype.
 typedef struct dt_input_decl_t {
   const char *name; // for messages; NULL: "argument <index>"
   dt_dtype_t dtype; // required

@@ -53,9 +53,9 @@ DT_API int32_t dt_tensor_ordinal(const dt_tensor_t *tensor); // of its device; 0
 DT_API uint32_t dt_tensor_rank(const dt_tensor_t *tensor);
 DT_API const int64_t *dt_tensor_sizes(const dt_tensor_t *tensor);   // `rank` values
 DT_API const int64_t *dt_tensor_strides(const dt_tensor_t *tensor); // `rank` values, elements
-// Element (0, …, 0); on a device an address that the host may not touch.
+// Element (0, …, 0); on a device an address that the host may not touch. [any]
 DT_API void *dt_tensor_data(const dt_tensor_t *tensor);
-DT_API int64_t dt_tensor_count(const dt_tensor_t *tensor); // number of elements
+DT_API int64_t dt_tensor_count(const dt_tensor_t *tensor); // number of elements [any]
 
 #ifdef __cplusplus
 }

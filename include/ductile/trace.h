@@ -244,6 +244,7 @@ DT_API dt_value_t dt_slice(dt_trace_t *trace, dt_value_t x, int32_t axis, dt_sym
                            dt_sym_t size, int64_t step);
 
 // ---- Joining, padding, indexing -------------------------------------------------------------------
+// The `n` values, of one dtype and of equal sizes but along `axis`, one behind the other.
 DT_API dt_value_t dt_concat(dt_trace_t *trace, uint32_t n, const dt_value_t *values, int32_t axis);
 // low[k] and high[k] elements of `value` around dim k; negative amounts take elements away, at most
 // all there are.
@@ -331,6 +332,7 @@ DT_API void dt_split(dt_trace_t *trace, dt_value_t x, int32_t axis, uint32_t n,
                      const dt_sym_t *sizes, dt_value_t *out);
 
 // ---- Composites -----------------------------------------------------------------------------------
+// exp(x - max) over its sum along `axis`, and the logarithm of that; floats.
 DT_API dt_value_t dt_softmax(dt_trace_t *trace, dt_value_t x, int32_t axis);
 DT_API dt_value_t dt_log_softmax(dt_trace_t *trace, dt_value_t x, int32_t axis);
 // Over the last dims, as many as `scale` has.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builders over elements and slices by index, and over order. A part of trace.h, which programs
-// include.
-//
+// include. All functions here are [external].
 #ifndef DUCTILE_TRACE_INDEX_H
 #define DUCTILE_TRACE_INDEX_H
 

@@ -9,6 +9,7 @@
 extern "C" {
 #endif
 
+// A program being traced: what every builder takes first. It ends with the program.
 typedef struct dt_trace dt_trace_t;
 
 // A tensor of the trace; id 0 is "none". Copy freely; both fields are the library's.

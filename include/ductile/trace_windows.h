@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builders of convolutions, pools and windows. A part of trace.h, which programs include.
+// All functions here are [external].
 #ifndef DUCTILE_TRACE_WINDOWS_H
 #define DUCTILE_TRACE_WINDOWS_H
 
