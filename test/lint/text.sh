@@ -97,7 +97,7 @@ report 'contains a tab' "$(grep -lE $'\t' "${texts[@]}" || true)"
 # A dt_*_t of several files is one type: whoever looks for it finds one definition.
 mapfile -t sources < <(scripts/files '*.c' '*.h')
 report 'a type of this name is defined in another file, too' "$(awk '
-  match($0, /^(typedef [^;{]*[ *]|\} )dt_[a-z0-9_]+_t(\[[^]]*\])?;/) ||
+  match($0, /^(typedef [^;{]*[ *]|typedef .*\} |\} )dt_[a-z0-9_]+_t(\[[^]]*\])?;/) ||
   match($0, /^typedef [^;{]*\(\*dt_[a-z0-9_]+_t\)/) {
     name = substr($0, RSTART, RLENGTH)
     sub(/(\[[^]]*\])?[;)].*$/, "", name)
