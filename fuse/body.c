@@ -264,20 +264,6 @@ bool dt__kernel_is_contraction(const dt_kernel_t *kernel, uint32_t *out_a, uint3
 
 #define SEARCH_COST 40 // halving some thousand elements
 
-// Relative costs of scalar ops that are not one cheap instruction.
-static const struct {
-  dt_scalar_op_t op;
-  uint32_t cost;
-} op_costs[] = {
-    {DT_SCALAR_exp, 10},   {DT_SCALAR_expm1, 12}, {DT_SCALAR_log, 12},   {DT_SCALAR_log1p, 14},
-    {DT_SCALAR_log2, 12},  {DT_SCALAR_sqrt, 6},   {DT_SCALAR_rsqrt, 8},  {DT_SCALAR_reciprocal, 4},
-    {DT_SCALAR_sin, 16},   {DT_SCALAR_cos, 16},   {DT_SCALAR_tan, 20},   {DT_SCALAR_asin, 16},
-    {DT_SCALAR_acos, 16},  {DT_SCALAR_atan, 16},  {DT_SCALAR_sinh, 16},  {DT_SCALAR_cosh, 16},
-    {DT_SCALAR_tanh, 16},  {DT_SCALAR_erf, 20},   {DT_SCALAR_ndtr, 16},  {DT_SCALAR_sigmoid, 14},
-    {DT_SCALAR_div, 4},    {DT_SCALAR_mod, 12},   {DT_SCALAR_fmod, 20},  {DT_SCALAR_pow, 30},
-    {DT_SCALAR_asinh, 20}, {DT_SCALAR_acosh, 20}, {DT_SCALAR_atanh, 20},
-};
-
 uint32_t dt__stage_cost(const dt_stage_t *stage) {
   uint32_t cost = 0;
   for (uint32_t i = 0; i < stage->insts.len; i++) {
@@ -288,13 +274,8 @@ uint32_t dt__stage_cost(const dt_stage_t *stage) {
       cost += SEARCH_COST;
     if (inst->kind == DT_INST_CAST)
       cost += 1;
-    if (inst->kind != DT_INST_SCALAR)
-      continue;
-    uint32_t one = 1;
-    for (size_t k = 0; k < sizeof(op_costs) / sizeof(op_costs[0]); k++)
-      if (op_costs[k].op == inst->op)
-        one = op_costs[k].cost;
-    cost += one;
+    if (inst->kind == DT_INST_SCALAR)
+      cost += dt__scalar_info(inst->op)->cost;
   }
   return cost;
 }

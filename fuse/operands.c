@@ -9,6 +9,7 @@
 
 #include "fuse/body.h"
 #include "fuse/fuse.h"
+#include "fuse/matmul_rows.h"
 #include "fuse/prune.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
@@ -267,11 +268,8 @@ const char *dt__contraction_refusal(dt_program_t *program, const dt_contraction_
 
 // A product with few columns, or one row of which B would be packed for this call only, is cheaper
 // as plain loops.
-static const char *refusal(dt_program_t *program, const dt_contraction_t *c,
-                           const dt_target_t *target, uint32_t size_class) {
+static const char *refusal(dt_program_t *program, const dt_contraction_t *c) {
   const dt_inst_t *a = &c->stage->insts.items[c->a], *b = &c->stage->insts.items[c->b];
-  if (target->matmul_width[size_class] == 0)
-    return "the target has no template for this element size";
   // Where there is one term at most there is no step from one to the next.
   const char *why = dt__contraction_refusal(program, c, 2);
   if (why)
@@ -316,17 +314,19 @@ static dt_status_t take(dt_program_t *program, dt_kernel_t *kernel, const dt_tar
   *n_before = 0;
   if (!dt__contraction_roles(program, kernel, &c))
     return NULL;
-  dt_dtype_t dtype = c.stage->folds.items[0].dtype;
-  size_t bytes = dt_dtype_size(dtype);
-  if (bytes != 4 && bytes != 8)
-    return NULL;
-  uint32_t size_class = bytes == 8;
-  const char *why = refusal(program, &c, target, size_class);
+  const dt_inst_t *insts = c.stage->insts.items;
+  dt_dtype_t a = insts[c.a_factor].dtype, b = insts[c.b_factor].dtype;
+  dt_dtype_t sum = c.stage->folds.items[0].dtype;
+  const char *why = NULL;
+  const dt_matmul_row_t *row = dt__matmul_row(target, a, b, sum, &why);
+  if (row)
+    why = refusal(program, &c);
   if (why) {
-    DT_LOG(DT_LOG_FUSION, 1, "%s: no matrix template: %s", kernel->name, why);
+    DT_LOG(DT_LOG_FUSION, 1, "%s: no matrix template for sums of %s: %s", kernel->name,
+           dt_dtype_name(sum), why);
     return NULL;
   }
-  uint32_t width = target->matmul_width[size_class];
+  uint32_t rows = target->matmul_rows[row->tile], width = target->matmul_width[row->tile];
   bool own = tiles_pack(program, &c);
   if (!rows_are_plain(program, &c))
     DT_TRY(copy_rows(program, &c, &before[(*n_before)++]));
@@ -335,19 +335,18 @@ static dt_status_t take(dt_program_t *program, dt_kernel_t *kernel, const dt_tar
   DT_TRY(dt__prune_stage(program, c.stage)); // loads whose casts are replaced
   if (!dt__contraction_roles(program, kernel, &c))
     return DT_FAIL(DT_E_INTERNAL, "fuse: %s lost its matrix form", kernel->name);
-  dt_schedule_t schedule = {
-      .kind = DT_SCHEDULE_MATMUL,
-      .lanes = target->vector_bytes / (uint32_t)bytes,
-      .unroll = 1,
-      .block = 1,
-      .grain = 1,
-      .matmul = {.a = c.a,
-                 .b = c.b,
-                 .width = width,
-                 .rows = target->matmul_rows[size_class],
-                 .tile_rows = (own ? OWN_ROWS : TILE_PANELS) * target->matmul_rows[size_class],
-                 .tile_cols = (own ? OWN_PANELS : TILE_PANELS) * width,
-                 .own_panels = own}};
+  dt_schedule_t schedule = {.kind = DT_SCHEDULE_MATMUL,
+                            .lanes = target->vector_bytes / (uint32_t)dt_dtype_size(sum),
+                            .unroll = 1,
+                            .block = 1,
+                            .grain = 1,
+                            .matmul = {.a = c.a,
+                                       .b = c.b,
+                                       .width = width,
+                                       .rows = rows,
+                                       .tile_rows = (own ? OWN_ROWS : TILE_PANELS) * rows,
+                                       .tile_cols = (own ? OWN_PANELS : TILE_PANELS) * width,
+                                       .own_panels = own}};
   if (!DT_VEC_PUSH(program->arena, &kernel->schedules, schedule))
     return DT_NO_MEMORY();
   return dt__symenv_status(program->env);

@@ -12,7 +12,6 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
-#include <math.h>
 #include <string.h>
 
 #define CHUNK 8192  // elements of one partial fold
@@ -63,7 +62,7 @@ static bool splittable(dt_program_t *program, const dt_kernel_t *kernel,
       size < 2 * (columns ? LEAST_ROWS : CHUNK))
     return false;
   for (uint32_t f = 0; f < stage->folds.len; f++)
-    if (stage->folds.items[f].kind >= DT_FOLD_ARGMAX)
+    if (dt__fold_is_arg(stage->folds.items[f].kind))
       return false;
   for (uint32_t i = 0; i < stage->insts.len; i++)
     if (stage->insts.items[i].kind == DT_INST_BIND || stage->insts.items[i].kind == DT_INST_ROW ||
@@ -88,31 +87,8 @@ static dt_status_t add_inst(dt_program_t *program, dt_stage_t *stage, dt_inst_t 
 // The value that changes no fold of this kind.
 static dt_status_t identity(dt_program_t *program, dt_stage_t *stage, dt_fold_kind_t kind,
                             dt_dtype_t dtype, uint32_t *out) {
-  bool is_float = dt__dtype_is_float(dtype);
-  int bits = (int)dt_dtype_size(dtype) * 8;
-  bool is_unsigned = dtype >= DT_U8 && dtype <= DT_U64;
-  int64_t most = (int64_t)(UINT64_MAX >> (65 - bits));
-  int64_t low = is_unsigned ? 0 : -most - 1;
-  int64_t high = is_unsigned ? (int64_t)(UINT64_MAX >> (64 - bits)) : most;
-  dt_scalar_t value = {.i = 0};
-  switch (kind) {
-  case DT_FOLD_PROD:
-    value = is_float ? (dt_scalar_t){.f = 1} : (dt_scalar_t){.i = 1};
-    break;
-  case DT_FOLD_MAX:
-    value = is_float ? (dt_scalar_t){.f = -INFINITY} : (dt_scalar_t){.i = low};
-    break;
-  case DT_FOLD_MIN:
-    value = is_float ? (dt_scalar_t){.f = INFINITY} : (dt_scalar_t){.i = high};
-    break;
-  case DT_FOLD_ALL:
-    value.i = 1;
-    break;
-  default: // SUM of floats starts at 0.0, which is all zero bits; ANY at false
-    break;
-  }
-  return add_inst(program, stage,
-                  (dt_inst_t){.kind = DT_INST_CONST, .dtype = dtype, .value = value}, out);
+  dt_inst_t inst = {.kind = DT_INST_CONST, .dtype = dtype, .value = dt__fold_identity(kind, dtype)};
+  return add_inst(program, stage, inst, out);
 }
 
 // The kernel of partial folds. `partials[f]` receives the buffer of each.

@@ -7,7 +7,7 @@
 #include <string.h>
 
 static const bool can_fail[DT_GUARD_KIND_COUNT] = {
-#define GUARD_KIND(id, fails, doc) [DT_GUARD_##id] = fails,
+#define GUARD_KIND(id, fails, reads, remedy, if_number, doc) [DT_GUARD_##id] = fails,
 #include "guards/guard_kinds.def"
 };
 _Static_assert(DT_GUARD_bind_size < DT_GUARD_size_symbol &&

@@ -20,7 +20,7 @@ static const char *text_at(const dt_guards_t *guards, uint32_t offset) {
 }
 
 static const bool can_fail[DT_GUARD_KIND_COUNT] = {
-#define GUARD_KIND(id, fails, doc) [DT_GUARD_##id] = fails,
+#define GUARD_KIND(id, fails, reads, remedy, if_number, doc) [DT_GUARD_##id] = fails,
 #include "guards/guard_kinds.def"
 };
 
@@ -214,55 +214,45 @@ static void actual_no_overlap(const explain_t *x, const dt_guard_t *g) {
 }
 
 static void (*const actual[DT_GUARD_KIND_COUNT])(const explain_t *, const dt_guard_t *) = {
-#define GUARD_KIND(id, can_fail, doc) [DT_GUARD_##id] = actual_##id,
+#define GUARD_KIND(id, can_fail, reads, remedy, if_number, doc) [DT_GUARD_##id] = actual_##id,
 #include "guards/guard_kinds.def"
 };
 
 // ---- Walks --------------------------------------------------------------------------------------
-// The symbols that a record reads.
-static void take_symbols(const dt_guards_t *guards, const dt_guard_t *g, dt_guard_failure_t *out) {
-  switch ((dt_guard_kind_t)g->kind) {
-  case DT_GUARD_symbols_eq:
-  case DT_GUARD_symbols_ne:
-  case DT_GUARD_symbols_lt:
-  case DT_GUARD_symbols_le:
-    out->symbols[out->n_symbols++] = g->at;
-    out->symbols[out->n_symbols++] = g->other;
-    return;
-  case DT_GUARD_size_symbol:
-  case DT_GUARD_stride_symbol:
-  case DT_GUARD_symbol_range:
-  case DT_GUARD_symbol_not:
-  case DT_GUARD_symbol_mod:
-  case DT_GUARD_symbol_not_mod:
-  case DT_GUARD_value_symbol:
-  case DT_GUARD_capture_symbol:
-    out->symbols[out->n_symbols++] = g->at;
-    return;
-  case DT_GUARD_size_expr:
-  case DT_GUARD_stride_expr:
-  case DT_GUARD_value_expr:
-  case DT_GUARD_capture_expr:
-  case DT_GUARD_expr:
-    for (uint32_t k = 0; k < g->other && out->n_symbols < DT_GUARD_TOLD_SYMBOLS; k++) {
-      if (dt__guard_step_is_new(guards->steps + g->at, k))
-        out->symbols[out->n_symbols++] = guards->steps[g->at + k].symbol;
-    }
-    return;
-  default:
-    return;
+// The symbols that a record reads: a function for each word of the column.
+typedef void (*take_fn_t)(const dt_guards_t *guards, const dt_guard_t *g, dt_guard_failure_t *out);
+
+static void take_none(const dt_guards_t *guards, const dt_guard_t *g, dt_guard_failure_t *out) {
+  (void)guards, (void)g, (void)out;
+}
+
+static void take_at(const dt_guards_t *guards, const dt_guard_t *g, dt_guard_failure_t *out) {
+  (void)guards;
+  out->symbols[out->n_symbols++] = g->at;
+}
+
+static void take_both(const dt_guards_t *guards, const dt_guard_t *g, dt_guard_failure_t *out) {
+  take_at(guards, g, out);
+  out->symbols[out->n_symbols++] = g->other;
+}
+
+static void take_steps(const dt_guards_t *guards, const dt_guard_t *g, dt_guard_failure_t *out) {
+  for (uint32_t k = 0; k < g->other && out->n_symbols < DT_GUARD_TOLD_SYMBOLS; k++) {
+    if (dt__guard_step_is_new(guards->steps + g->at, k))
+      out->symbols[out->n_symbols++] = guards->steps[g->at + k].symbol;
   }
 }
 
+static const take_fn_t takes[DT_GUARD_KIND_COUNT] = {
+#define GUARD_KIND(id, can_fail, reads, remedy, if_number, doc) [DT_GUARD_##id] = take_##reads,
+#include "guards/guard_kinds.def"
+};
+
 // Whether a record compares an expression that has no 64-bit value.
 static bool has_no_value(const explain_t *x, const dt_guard_t *g) {
-  static const bool computes[DT_GUARD_KIND_COUNT] = {[DT_GUARD_size_expr] = true,
-                                                     [DT_GUARD_stride_expr] = true,
-                                                     [DT_GUARD_value_expr] = true,
-                                                     [DT_GUARD_capture_expr] = true,
-                                                     [DT_GUARD_expr] = true};
   int64_t value = 0;
-  return computes[g->kind] && !dt__guard_eval(x->guards->steps + g->at, g->other, x->sym, &value);
+  return takes[g->kind] == take_steps &&
+         !dt__guard_eval(x->guards->steps + g->at, g->other, x->sym, &value);
 }
 
 bool dt__guards_failure(const dt_guards_t *guards, const dt_guard_args_t *args,
@@ -287,7 +277,7 @@ bool dt__guards_failure(const dt_guards_t *guards, const dt_guard_args_t *args,
     out->told = dt__guards_tell(guards, k);
     actual[g->kind](&x, g);
     out->no_value = has_no_value(&x, g);
-    take_symbols(guards, g, out);
+    takes[g->kind](guards, g, out);
     dt__guard_remedy(guards, g, &out->remedy);
   }
   dt__free(symbols);

@@ -11,7 +11,7 @@
 #include "guards/guards.h"
 
 typedef enum dt_guard_kind_t {
-#define GUARD_KIND(id, can_fail, doc) DT_GUARD_##id,
+#define GUARD_KIND(id, can_fail, reads, remedy, if_number, doc) DT_GUARD_##id,
 #include "guards/guard_kinds.def"
   DT_GUARD_KIND_COUNT
 } dt_guard_kind_t;

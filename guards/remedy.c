@@ -308,55 +308,25 @@ static void remedy_no_overlap(const remedy_t *r) {
 }
 
 // ---- The table ----------------------------------------------------------------------------------
-// By the names of guard_kinds.def. A kind that is not here gets a general answer.
-static const struct {
-  const char *kind;
-  remedy_fn_t put;
-  bool of_symbols; // `at` is a symbol: of a dim, or else the answer is remedy_number's
-} remedies[] = {
-    {"modes", remedy_modes, false},
-    {"header", remedy_header, false},
-    {"size_const", remedy_size_const, false},
-    {"stride_const", remedy_stride, false},
-    {"aligned", remedy_aligned, false},
-    {"value_const", remedy_literal, false},
-    {"capture_const", remedy_literal, false},
-    {"size_symbol", remedy_size_equal, false},
-    {"stride_symbol", remedy_stride, false},
-    {"value_symbol", remedy_same_number, false},
-    {"capture_symbol", remedy_same_number, false},
-    {"symbol_range", remedy_symbol_range, true},
-    {"symbol_not", remedy_symbol_not, true},
-    {"symbol_mod", remedy_symbol_mod, true},
-    {"symbols_eq", remedy_symbols_eq, true},
-    {"symbols_ne", remedy_symbols_order, true},
-    {"symbols_lt", remedy_symbols_order, true},
-    {"symbols_le", remedy_symbols_order, true},
-    {"size_expr", remedy_size_equal, false},
-    {"stride_expr", remedy_stride, false},
-    {"value_expr", remedy_same_number, false},
-    {"capture_expr", remedy_same_number, false},
-    {"expr", remedy_expr, false},
-    {"same_memory", remedy_alias, false},
-    {"disjoint", remedy_alias, false},
-    {"no_overlap", remedy_no_overlap, false},
-};
+static void remedy_general(const remedy_t *r) {
+  dt__text_printf(r->out, "keep %s from call to call; each value has a variant of its own",
+                  r->told.guard);
+}
 
-static const char *const kind_names[DT_GUARD_KIND_COUNT] = {
-#define GUARD_KIND(id, can_fail, doc) [DT_GUARD_##id] = #id,
+// Of kinds that cannot fail.
+static void remedy_never(const remedy_t *r) { (void)r; }
+
+static const struct {
+  remedy_fn_t put, if_number;
+} remedies[DT_GUARD_KIND_COUNT] = {
+#define GUARD_KIND(id, can_fail, reads, remedy, if_number, doc)                                    \
+  [DT_GUARD_##id] = {remedy_##remedy, remedy_##if_number},
 #include "guards/guard_kinds.def"
 };
 
 void dt__guard_remedy(const dt_guards_t *guards, const dt_guard_t *guard, dt_text_t *out) {
   uint32_t record = (uint32_t)(guard - guards->records);
   remedy_t r = {guards, guard, dt__guards_tell(guards, record), out};
-  for (size_t k = 0; k < sizeof(remedies) / sizeof(remedies[0]); k++) {
-    if (strcmp(remedies[k].kind, kind_names[guard->kind]) != 0)
-      continue;
-    bool number = remedies[k].of_symbols && !is_size(&r, guard->at);
-    (number ? remedy_number : remedies[k].put)(&r);
-    return;
-  }
-  dt__text_printf(out, "keep %s from call to call; each value has a variant of its own",
-                  r.told.guard);
+  remedy_fn_t put = remedies[guard->kind].put, if_number = remedies[guard->kind].if_number;
+  (put != if_number && !is_size(&r, guard->at) ? if_number : put)(&r);
 }

@@ -389,7 +389,7 @@ static bool check_no_overlap(const run_t *run, const dt_guard_t *g) {
 
 static inline bool check(const run_t *run, const dt_guard_t *g) {
   switch ((dt_guard_kind_t)g->kind) {
-#define GUARD_KIND(id, can_fail, doc)                                                              \
+#define GUARD_KIND(id, can_fail, reads, remedy, if_number, doc)                                    \
   case DT_GUARD_##id:                                                                              \
     return check_##id(run, g);
 #include "guards/guard_kinds.def"

@@ -11,7 +11,8 @@ typedef struct row_t {
 } row_t;
 
 static const row_t rows[DT_OP_COUNT] = {
-#define OP(name, arity, flags, dtype_rule, shape_rule, decompose, lower, eval, doc)                \
+#define OP(name, arity, flags, dtype_rule, shape_rule, decompose, lower, eval, build, derivative,  \
+           batch, doc)                                                                             \
   [DT_OP_##name] = {#dtype_rule, #decompose},
 #include "lower/graph/ops.def"
 };

@@ -94,7 +94,7 @@ static bool walks_stage(dt_scores_t *s, const dt_program_t *program, const dt_st
   }
   for (uint32_t i = 0; i < stage->folds.len; i++) {
     const dt_fold_t *fold = &stage->folds.items[i];
-    if (fold->kind == DT_FOLD_ARGMAX || fold->kind == DT_FOLD_ARGMIN || fold->dtype != DT_F32 ||
+    if (dt__fold_is_arg(fold->kind) || fold->dtype != DT_F32 ||
         stage->insts.items[fold->value].dtype != DT_F32)
       return false;
   }

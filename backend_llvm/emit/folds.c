@@ -6,67 +6,21 @@
 // lanes of all copies in the order of the loop.
 #include "backend_llvm/emit/body.h"
 
-#include <math.h>
-
-static bool with_index(const dt_fold_t *fold) {
-  return fold->kind == DT_FOLD_ARGMAX || fold->kind == DT_FOLD_ARGMIN;
-}
-
-static bool takes_larger(const dt_fold_t *fold) {
-  return fold->kind == DT_FOLD_MAX || fold->kind == DT_FOLD_ARGMAX;
-}
+static bool with_index(const dt_fold_t *fold) { return dt__fold_is_arg(fold->kind); }
 
 static dt_dtype_t value_dtype(const dt_body_t *k, const dt_fold_t *fold) {
   return k->stage->insts.items[fold->value].dtype;
 }
 
-static dt_scalar_t lowest(dt_dtype_t dtype) {
-  if (dt__dtype_is_float(dtype))
-    return (dt_scalar_t){.f = -INFINITY};
-  return (dt_scalar_t){.i = dt__dtype_bounds(dtype).low};
-}
-
-static dt_scalar_t highest(dt_dtype_t dtype) {
-  if (dt__dtype_is_float(dtype))
-    return (dt_scalar_t){.f = INFINITY};
-  return (dt_scalar_t){.i = ~lowest(dtype).i};
-}
-
-// The value over nothing. ARGMAX and ARGMIN: any; their index -1 says that nothing was seen.
+// The value over nothing. Of an index fold any would do; its index -1 says that nothing was seen.
 static LLVMValueRef identity(dt_body_t *k, const dt_fold_t *fold) {
   dt_dtype_t dtype = value_dtype(k, fold);
-  dt_scalar_t one = dt__dtype_is_float(dtype) ? (dt_scalar_t){.f = 1} : (dt_scalar_t){.i = 1};
-  switch (fold->kind) {
-  case DT_FOLD_PROD:
-  case DT_FOLD_ALL:
-    return dt__emit_constant(k->m, dtype, one);
-  case DT_FOLD_MAX:
-  case DT_FOLD_ARGMAX:
-    return dt__emit_constant(k->m, dtype, lowest(dtype));
-  case DT_FOLD_MIN:
-  case DT_FOLD_ARGMIN:
-    return dt__emit_constant(k->m, dtype, highest(dtype));
-  default:
-    return LLVMConstNull(dt__emit_type(k->m, dtype));
-  }
+  return dt__emit_constant(k->m, dtype, dt__fold_identity(fold->kind, dtype));
 }
 
 static LLVMValueRef combine(dt_body_t *k, const dt_fold_t *fold, LLVMValueRef a, LLVMValueRef b) {
-  dt_emit_t *m = k->m;
-  dt_dtype_t dtype = value_dtype(k, fold);
-  bool real = dt__dtype_is_float(dtype);
-  switch (fold->kind) {
-  case DT_FOLD_SUM:
-    return real ? LLVMBuildFAdd(m->b, a, b, "") : LLVMBuildAdd(m->b, a, b, "");
-  case DT_FOLD_PROD:
-    return real ? LLVMBuildFMul(m->b, a, b, "") : LLVMBuildMul(m->b, a, b, "");
-  case DT_FOLD_ANY:
-    return LLVMBuildOr(m->b, a, b, "");
-  case DT_FOLD_ALL:
-    return LLVMBuildAnd(m->b, a, b, "");
-  default:
-    return dt__emit_extremum(m, dtype, takes_larger(fold), a, b);
-  }
+  LLVMValueRef args[2] = {a, b};
+  return dt__emit_scalar_op(k->m, dt__fold_info(fold->kind)->combine, value_dtype(k, fold), args);
 }
 
 // A value and where it was found.
@@ -78,7 +32,7 @@ typedef struct found_t {
 static LLVMValueRef beats(dt_body_t *k, const dt_fold_t *fold, LLVMValueRef b, LLVMValueRef a) {
   dt_emit_t *m = k->m;
   dt_dtype_t dtype = value_dtype(k, fold);
-  bool larger = takes_larger(fold);
+  bool larger = dt__fold_info(fold->kind)->combine == DT_SCALAR_gt; // else lt
   if (!dt__dtype_is_float(dtype)) {
     bool sign = dt__dtype_kind(dtype) == DT_KIND_SINT;
     LLVMIntPredicate wins =
@@ -165,23 +119,36 @@ static bool is_product_sum(const dt_body_t *k, const dt_fold_t *fold) {
          dt__dtype_is_float(inst->dtype) && !k->m->target->strict_fp;
 }
 
-// x + -0 is x, and so is x * 1, whatever x is.
-static double neutral(const dt_fold_t *fold) { return fold->kind == DT_FOLD_SUM ? -0.0 : 1.0; }
+// Intrinsics that join lanes one after the other, by the scalar op that joins two, and the value of
+// lanes that are off: x + -0 is x, and so is x * 1, whatever x is. An ordered fold has one.
+typedef struct in_order_t {
+  const char *name;
+  double neutral;
+} in_order_t;
+#define IN_ORDER_add {"llvm.vector.reduce.fadd", -0.0}
+#define IN_ORDER_mul {"llvm.vector.reduce.fmul", 1.0}
+#define IN_ORDER_free(joins) {NULL, 0}
+#define IN_ORDER_ordered(joins) IN_ORDER_##joins
+static const in_order_t in_orders[DT_FOLD_COUNT] = {
+#define FOLD(id, name, op, joins, start, takes, gives, order, doc)                                 \
+  [DT_FOLD_##id] = IN_ORDER_##order(joins),
+#include "lower/loop/folds.def"
+};
 
 // The vectors of one iteration, each lane after the other.
 static void step_lanes(dt_body_t *k, const dt_fold_t *fold, dt_accumulator_t *acc) {
   dt_emit_t *m = k->m;
   uint32_t level = k->stage_level + k->stage->n_loops;
-  const char *name =
-      fold->kind == DT_FOLD_SUM ? "llvm.vector.reduce.fadd" : "llvm.vector.reduce.fmul";
+  const in_order_t *lanes_op = &in_orders[fold->kind];
   for (uint32_t c = 0; c < k->copies; c++) {
     LLVMValueRef lanes = dt__inst_lane(k, fold->value, c, true);
     LLVMTypeRef type = LLVMTypeOf(lanes);
     dt__body_at(k, level);
     if (k->masks[c])
-      lanes = LLVMBuildSelect(m->b, k->masks[c], lanes, dt__emit_float(type, neutral(fold)), "");
+      lanes =
+          LLVMBuildSelect(m->b, k->masks[c], lanes, dt__emit_float(type, lanes_op->neutral), "");
     LLVMValueRef args[2] = {LLVMBuildLoad2(m->b, acc->type, acc->value[0], ""), lanes};
-    LLVMValueRef after = dt__emit_intrinsic(m, name, &type, 1, args, 2);
+    LLVMValueRef after = dt__emit_intrinsic(m, lanes_op->name, &type, 1, args, 2);
     LLVMBuildStore(m->b, after, acc->value[0]);
   }
 }

@@ -16,8 +16,16 @@
 // sets of accumulators take turns over k, so that multiply-adds do not wait for each other, but for
 // strict_fp.
 #include "backend_llvm/emit/body.h"
+#include "fuse/matmul_rows.h"
 
 #include <stdio.h>
+
+// micro_step is the body of all rows.
+#define MATMUL(name, a, b, sum, tile, k_step, needs, body)                                         \
+  _Static_assert(DT_MATMUL_BODY_##body == DT_MATMUL_BODY_multiply_add && (k_step) == 1 &&          \
+                     DT_##a == DT_##sum && DT_##b == DT_##sum,                                     \
+                 #name " needs a step of its own");
+#include "fuse/matmul_rows.def"
 
 #define PREFETCH_BYTES 2048
 #define MAX_SETS 4 // sets of accumulators, and steps over k in one iteration
@@ -71,11 +79,13 @@ dt_status_t dt__matmul_verify(dt_emit_t *m, const dt_kernel_t *kernel,
     return refuse(kernel, "its first stage is not one fold over one loop");
   const dt_fold_t *fold = &stage->folds.items[0];
   dt_dtype_t dtype = fold->dtype;
-  size_t element = dt_dtype_size(dtype);
-  if (fold->kind != DT_FOLD_SUM || (element != 4 && element != 8) ||
-      !operands_fit(kernel, t, dtype) || !is_product_of(kernel, fold->value, t->a, t->b))
+  if (fold->kind != DT_FOLD_SUM || !operands_fit(kernel, t, dtype) ||
+      !is_product_of(kernel, fold->value, t->a, t->b))
     return refuse(kernel, "its first stage is not the sum of a product of two loads");
-  uint32_t lanes = m->target->vector_bytes / (uint32_t)element;
+  const char *why = NULL;
+  if (!dt__matmul_row(m->target, dtype, dtype, dtype, &why))
+    return refuse(kernel, why);
+  uint32_t lanes = m->target->vector_bytes / (uint32_t)dt_dtype_size(dtype);
   if (t->rows < 1 || t->rows > 32 || t->width == 0 || t->width % lanes != 0 ||
       t->width / lanes > 4 || t->tile_rows == 0 || t->tile_rows % t->rows != 0 ||
       t->tile_cols == 0 || t->tile_cols % t->width != 0 || t->tile_cols % schedule->lanes != 0)

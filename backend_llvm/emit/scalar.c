@@ -552,7 +552,7 @@ static LLVMValueRef op_where(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
 
 static const scalar_fn_t scalar_fns[DT_SCALAR_COUNT] = {
     NULL,
-#define SCALAR_OP(name, arity, domain, result, doc) op_##name,
+#define SCALAR_OP(name, arity, domain, result, cost, doc) op_##name,
 #include "lower/graph/scalar_ops.def"
 };
 

@@ -6,46 +6,7 @@
 
 #include <string.h>
 
-enum {
-#define RULE(name, attrs) SHAPE_##name = (attrs),
-  DT_SHAPE_RULES
-#undef RULE
-};
-
-// Only two dtype rules read an attribute.
-enum {
-  DTYPE_same = 0,
-  DTYPE_float_only = 0,
-  DTYPE_number = 0,
-  DTYPE_integer = 0,
-  DTYPE_logic = 0,
-  DTYPE_compare = 0,
-  DTYPE_order = 0,
-  DTYPE_float_test = 0,
-  DTYPE_arg = 0,
-  DTYPE_attr = DT_ATTR_DTYPE,
-  DTYPE_iota = DT_ATTR_DTYPE,
-  DTYPE_where = 0,
-  DTYPE_gather = 0,
-  DTYPE_scatter = 0,
-  DTYPE_index = 0,
-  DTYPE_item = 0,
-  DTYPE_search = 0,
-  DTYPE_compress = 0,
-  DTYPE_select = 0,
-  DTYPE_control = 0,
-  DTYPE_result = 0,
-  DTYPE_input = 0,
-  DTYPE_constant = 0,
-};
-
-static const uint32_t masks[DT_OP_COUNT] = {
-#define OP(name, arity, flags, dtype_rule, shape_rule, decompose, lower, eval, doc)                \
-  [DT_OP_##name] = (uint32_t)DTYPE_##dtype_rule | (uint32_t)SHAPE_##shape_rule,
-#include "lower/graph/ops.def"
-};
-
-uint32_t dt__op_attrs(dt_op_t op) { return (unsigned)op < DT_OP_COUNT ? masks[op] : 0; }
+uint32_t dt__op_attrs(dt_op_t op) { return dt__op_info(op)->attrs; }
 
 dt_status_t dt__attrs_normalize(dt_op_t op, uint32_t rank, const dt_attrs_t *from, dt_attrs_t *to) {
   uint32_t mask = dt__op_attrs(op);

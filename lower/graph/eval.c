@@ -157,7 +157,8 @@ dt_status_t dt__eval_iota(const dt_eval_t *e, const dt_node_t *node, dt_eval_val
 
 // ---- The loop -----------------------------------------------------------------------------------
 static const dt_eval_fn_t functions[DT_OP_COUNT] = {
-#define OP(name, arity, flags, dtype_rule, shape_rule, decompose, lower, eval, doc)                \
+#define OP(name, arity, flags, dtype_rule, shape_rule, decompose, lower, eval, build, derivative,  \
+           batch, doc)                                                                             \
   [DT_OP_##name] = dt__eval_##eval,
 #include "lower/graph/ops.def"
 };

@@ -6,34 +6,6 @@
 
 #include <math.h>
 
-#define SCALAR_none(name) DT_SCALAR_NONE
-#define SCALAR_leaf(name) DT_SCALAR_NONE
-#define SCALAR_cast(name) DT_SCALAR_NONE
-#define SCALAR_view(name) DT_SCALAR_NONE
-#define SCALAR_reduce(name) DT_SCALAR_NONE
-#define SCALAR_argreduce(name) DT_SCALAR_NONE
-#define SCALAR_gather(name) DT_SCALAR_NONE
-#define SCALAR_gather_at(name) DT_SCALAR_NONE
-#define SCALAR_scatter(name) DT_SCALAR_NONE
-#define SCALAR_pad(name) DT_SCALAR_NONE
-#define SCALAR_concat(name) DT_SCALAR_NONE
-#define SCALAR_matmul(name) DT_SCALAR_NONE
-#define SCALAR_overlap(name) DT_SCALAR_NONE
-#define SCALAR_item(name) DT_SCALAR_NONE
-#define SCALAR_scan(name) DT_SCALAR_NONE
-#define SCALAR_search(name) DT_SCALAR_NONE
-#define SCALAR_compress(name) DT_SCALAR_NONE
-#define SCALAR_control(name) DT_SCALAR_NONE
-#define SCALAR_ew(name) DT_SCALAR_##name
-#define SCALAR_part(name) DT_SCALAR_##name
-
-// The scalar op of each op that is lowered to one.
-static const dt_scalar_op_t scalar_ops[DT_OP_COUNT] = {
-#define OP(name, arity, flags, dtype_rule, shape_rule, decompose, lower, eval, doc)                \
-  [DT_OP_##name] = SCALAR_##lower(name),
-#include "lower/graph/ops.def"
-};
-
 static dt_status_t check_counts(const dt_eval_t *e, const dt_node_t *node,
                                 const dt_eval_value_t *out) {
   for (uint32_t k = 0; k < node->n_inputs; k++) {
@@ -51,7 +23,7 @@ dt_status_t dt__eval_ew(const dt_eval_t *e, const dt_node_t *node, dt_eval_value
   for (uint32_t k = 0; k < node->n_inputs && k < 3; k++)
     in[k] = dt__eval_in(e, node, k);
   dt_dtype_t dtype = in[node->n_inputs - 1]->dtype; // where's first operand is the odd one
-  dt_scalar_op_t op = scalar_ops[node->op];
+  dt_scalar_op_t op = dt__op_info(node->op)->scalar;
   for (int64_t i = 0; i < out->count; i++) {
     if (e->bounds) {
       dt_approx_t args[3];

@@ -132,7 +132,8 @@ uint32_t dt__eval_axes(const dt_node_t *node);
 typedef dt_status_t (*dt_eval_fn_t)(const dt_eval_t *e, const dt_node_t *node,
                                     dt_eval_value_t *out);
 // Rows that share a function declare it again, which C allows.
-#define OP(name, arity, flags, dtype_rule, shape_rule, decompose, lower, eval, doc)                \
+#define OP(name, arity, flags, dtype_rule, shape_rule, decompose, lower, eval, build, derivative,  \
+           batch, doc)                                                                             \
   dt_status_t dt__eval_##eval(const dt_eval_t *e, const dt_node_t *node, dt_eval_value_t *out)     \
       DT_MUST_USE;
 #include "lower/graph/ops.def"

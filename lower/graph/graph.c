@@ -66,7 +66,7 @@ static dt_status_t append(dt_graph_t *graph, const dt_infer_t *ctx, dt_node_id_t
 static dt_status_t add_node(dt_graph_t *graph, dt_op_t op, const dt_node_id_t *inputs,
                             uint32_t n_inputs, const dt_attrs_t *attrs, const dt_origin_t *origin,
                             dt_node_id_t *out) {
-  if ((unsigned)op >= DT_OP_COUNT || op == DT_OP_NONE)
+  if (!dt__op_exists(op))
     return DT_FAIL(DT_E_ARGUMENT, "%u is no op", (unsigned)op);
   const dt_op_info_t *info = dt__op_info(op);
   DT_TRY(check_inputs(graph, info, inputs, n_inputs));

@@ -10,13 +10,18 @@
 #define DT_LOWER_GRAPH_GRAPH_H
 
 #include "ductile/base.h"
+#include "lower/graph/scalar.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
 #include "symshape/symshape.h"
 
+// The ops of ops.def. Ids from DT_OP_COUNT on are kept for ops that a runtime registers: whoever
+// holds an id asks dt__op_info what it is.
 typedef enum dt_op_t {
   DT_OP_NONE = 0,
-#define OP(name, arity, flags, dtype_rule, shape_rule, decompose, lower, eval, doc) DT_OP_##name,
+#define OP(name, arity, flags, dtype_rule, shape_rule, decompose, lower, eval, build, derivative,  \
+           batch, doc)                                                                             \
+  DT_OP_##name,
 #include "lower/graph/ops.def"
   DT_OP_COUNT
 } dt_op_t;
@@ -249,18 +254,25 @@ typedef enum dt_lower_kind_t {
   DT_LOWER_control,  // regions of the program around the bodies' kernels
 } dt_lower_kind_t;
 
+// An op: its row of ops.def at run time.
+typedef struct dt_infer_t dt_infer_t;
+typedef dt_status_t (*dt_infer_rule_t)(dt_infer_t *ctx);
 typedef struct dt_op_info_t {
   const char *name;
   int arity; // -1: any number, at least one
   uint32_t flags;
+  uint32_t attrs;                           // which of them it reads: DT_ATTR_* of infer.h
+  dt_infer_rule_t infer_dtype, infer_shape; // of its result, in this order
   dt_lower_kind_t lower;
+  dt_scalar_op_t scalar; // that it is lowered to, element by element; or none
   bool has_decomposition;
   // Its inputs' values matter, not only their places: halves are widened to f32 before it, and its
   // result is rounded after it. Others move elements, or convert them (cast).
   bool computes;
   const char *doc;
 } dt_op_info_t;
-const dt_op_info_t *dt__op_info(dt_op_t op);
+const dt_op_info_t *dt__op_info(dt_op_t op); // of what is no op: a row named "none"
+bool dt__op_exists(dt_op_t op);
 // The op named `name` of `len` characters, or DT_OP_NONE.
 dt_op_t dt__op_find(const char *name, size_t len);
 

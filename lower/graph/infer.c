@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inference: dispatch to the rules that ops.def names, what rules share, and the checks that every
-// result passes. How failures read is decided here.
+// Inference: the rules of the op's row one after the other, what rules share, and the checks that
+// every result passes. How failures read is decided here.
 #include "lower/graph/infer.h"
 #include "lower/graph/scalar.h"
 #include "runtime/base/dtype.h"
@@ -8,12 +8,6 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-
-static const dt_infer_rule_t shape_rules[DT_OP_COUNT] = {
-#define OP(name, arity, flags, dtype_rule, shape_rule, decompose, lower, eval, doc)                \
-  [DT_OP_##name] = dt__shape_rule_##shape_rule,
-#include "lower/graph/ops.def"
-};
 
 // ---- Messages -----------------------------------------------------------------------------------
 static void print_inputs(const dt_infer_t *ctx, dt_text_t *out) {
@@ -286,7 +280,7 @@ static dt_status_t check_result(dt_infer_t *ctx) {
 }
 
 dt_status_t dt__infer(dt_infer_t *ctx) {
-  DT_TRY(dt__infer_dtype(ctx));
-  DT_TRY(shape_rules[ctx->op](ctx));
+  DT_TRY(ctx->info->infer_dtype(ctx));
+  DT_TRY(ctx->info->infer_shape(ctx));
   return check_result(ctx);
 }

@@ -25,7 +25,7 @@ enum {
 
 #define DT_GRAPH_MAX_NODES 1000000u
 
-typedef struct dt_infer_t {
+struct dt_infer_t {
   const dt_graph_t *graph;
   dt_symenv_t *env; // the graph's, or a clone when only checking
   bool check_only;  // refuse what is known to be wrong; assume nothing, ask for no guard
@@ -39,7 +39,7 @@ typedef struct dt_infer_t {
   dt_dtype_t dtype;
   uint32_t rank;
   dt_sym_t sizes[DT_MAX_RANK];
-} dt_infer_t;
+};
 
 // Runs both rules of ctx->op on valid inputs and checks the sizes that come out.
 dt_status_t dt__infer(dt_infer_t *ctx) DT_MUST_USE;
@@ -103,9 +103,39 @@ void dt__print_sizes(const dt_symenv_t *env, uint32_t rank, const dt_sym_t *size
 dt_status_t dt__infer_output(const dt_infer_t *ctx, const dt_node_t **out) DT_MUST_USE;
 
 // ---- Rules (columns of ops.def) -----------------------------------------------------------------
-typedef dt_status_t (*dt_infer_rule_t)(dt_infer_t *ctx);
-dt_status_t dt__infer_dtype(dt_infer_t *ctx) DT_MUST_USE;
+// Which attributes ops of the rule read, and whether they compute with their inputs
+// (dt_op_info_t.computes).
+#define DT_DTYPE_RULES                                                                             \
+  DTYPE_RULE(same, 0, false)                                                                       \
+  DTYPE_RULE(float_only, 0, true)                                                                  \
+  DTYPE_RULE(number, 0, true)                                                                      \
+  DTYPE_RULE(integer, 0, false)                                                                    \
+  DTYPE_RULE(logic, 0, false)                                                                      \
+  DTYPE_RULE(compare, 0, true)                                                                     \
+  DTYPE_RULE(order, 0, true)                                                                       \
+  DTYPE_RULE(float_test, 0, true)                                                                  \
+  DTYPE_RULE(arg, 0, true)                                                                         \
+  DTYPE_RULE(attr, DT_ATTR_DTYPE, false)                                                           \
+  DTYPE_RULE(iota, DT_ATTR_DTYPE, false)                                                           \
+  DTYPE_RULE(where, 0, false)                                                                      \
+  DTYPE_RULE(gather, 0, false)                                                                     \
+  DTYPE_RULE(scatter, 0, false) /* widened by their decomposition */                               \
+  DTYPE_RULE(index, 0, false)                                                                      \
+  DTYPE_RULE(item, 0, false)                                                                       \
+  DTYPE_RULE(search, 0, true)                                                                      \
+  DTYPE_RULE(compress, 0, false)                                                                   \
+  DTYPE_RULE(select, 0, false)                                                                     \
+  DTYPE_RULE(input, 0, false)                                                                      \
+  DTYPE_RULE(constant, 0, false)                                                                   \
+  DTYPE_RULE(control, 0, false)                                                                    \
+  DTYPE_RULE(result, 0, false)
 
+#define DTYPE_RULE(name, attrs, computes)                                                          \
+  dt_status_t dt__dtype_rule_##name(dt_infer_t *ctx) DT_MUST_USE;
+DT_DTYPE_RULES
+#undef DTYPE_RULE
+
+// Which attributes ops of the rule read.
 #define DT_SHAPE_RULES                                                                             \
   RULE(input, DT_ATTR_INDEX)                                                                       \
   RULE(constant, DT_ATTR_INDEX)                                                                    \

@@ -21,74 +21,74 @@ static dt_status_t expected(dt_infer_t *ctx, uint32_t k, const char *what) {
                         dt_dtype_name(dt__infer_in(ctx, k)->dtype));
 }
 
-static dt_status_t dtype_rule_same(dt_infer_t *ctx) { return one_dtype(ctx, 0); }
+dt_status_t dt__dtype_rule_same(dt_infer_t *ctx) { return one_dtype(ctx, 0); }
 
-static dt_status_t dtype_rule_float_only(dt_infer_t *ctx) {
+dt_status_t dt__dtype_rule_float_only(dt_infer_t *ctx) {
   DT_TRY(one_dtype(ctx, 0));
   return dt__dtype_is_float(ctx->dtype) ? NULL : expected(ctx, 0, "a float");
 }
 
-static dt_status_t dtype_rule_number(dt_infer_t *ctx) {
+dt_status_t dt__dtype_rule_number(dt_infer_t *ctx) {
   DT_TRY(one_dtype(ctx, 0));
   return dt__dtype_is_bool(ctx->dtype) ? expected(ctx, 0, "a number") : NULL;
 }
 
-static dt_status_t dtype_rule_integer(dt_infer_t *ctx) {
+dt_status_t dt__dtype_rule_integer(dt_infer_t *ctx) {
   DT_TRY(one_dtype(ctx, 0));
   bool other = dt__dtype_is_bool(ctx->dtype) || dt__dtype_is_float(ctx->dtype);
   return other ? expected(ctx, 0, "an integer") : NULL;
 }
 
-static dt_status_t dtype_rule_logic(dt_infer_t *ctx) {
+dt_status_t dt__dtype_rule_logic(dt_infer_t *ctx) {
   DT_TRY(one_dtype(ctx, 0));
   return dt__dtype_is_bool(ctx->dtype) ? NULL : expected(ctx, 0, "bool");
 }
 
-static dt_status_t dtype_rule_compare(dt_infer_t *ctx) {
+dt_status_t dt__dtype_rule_compare(dt_infer_t *ctx) {
   DT_TRY(one_dtype(ctx, 0));
   ctx->dtype = DT_BOOL;
   return NULL;
 }
 
-static dt_status_t dtype_rule_order(dt_infer_t *ctx) {
-  DT_TRY(dtype_rule_number(ctx));
+dt_status_t dt__dtype_rule_order(dt_infer_t *ctx) {
+  DT_TRY(dt__dtype_rule_number(ctx));
   ctx->dtype = DT_BOOL;
   return NULL;
 }
 
-static dt_status_t dtype_rule_float_test(dt_infer_t *ctx) {
-  DT_TRY(dtype_rule_float_only(ctx));
+dt_status_t dt__dtype_rule_float_test(dt_infer_t *ctx) {
+  DT_TRY(dt__dtype_rule_float_only(ctx));
   ctx->dtype = DT_BOOL;
   return NULL;
 }
 
-static dt_status_t dtype_rule_arg(dt_infer_t *ctx) {
-  DT_TRY(dtype_rule_number(ctx));
+dt_status_t dt__dtype_rule_arg(dt_infer_t *ctx) {
+  DT_TRY(dt__dtype_rule_number(ctx));
   ctx->dtype = DT_I64;
   return NULL;
 }
 
-static dt_status_t dtype_rule_attr(dt_infer_t *ctx) {
+dt_status_t dt__dtype_rule_attr(dt_infer_t *ctx) {
   ctx->dtype = ctx->attrs->dtype;
   if (!dt__dtype_is_valid(ctx->dtype))
     return dt__infer_fail(ctx, DT_E_DTYPE, "%d is no dtype", (int)ctx->dtype);
   return NULL;
 }
 
-static dt_status_t dtype_rule_iota(dt_infer_t *ctx) {
-  DT_TRY(dtype_rule_attr(ctx));
+dt_status_t dt__dtype_rule_iota(dt_infer_t *ctx) {
+  DT_TRY(dt__dtype_rule_attr(ctx));
   if (dt__dtype_is_bool(ctx->dtype))
     return dt__infer_fail(ctx, DT_E_DTYPE, "the result must be a number, not bool");
   return NULL;
 }
 
-static dt_status_t dtype_rule_where(dt_infer_t *ctx) {
+dt_status_t dt__dtype_rule_where(dt_infer_t *ctx) {
   if (!dt__dtype_is_bool(dt__infer_in(ctx, 0)->dtype))
     return expected(ctx, 0, "bool");
   return one_dtype(ctx, 1);
 }
 
-static dt_status_t dtype_rule_gather(dt_infer_t *ctx) {
+dt_status_t dt__dtype_rule_gather(dt_infer_t *ctx) {
   dt_dtype_t index = dt__infer_in(ctx, 1)->dtype;
   if (index != DT_I32 && index != DT_I64)
     return expected(ctx, 1, "i32 or i64");
@@ -96,8 +96,8 @@ static dt_status_t dtype_rule_gather(dt_infer_t *ctx) {
   return NULL;
 }
 
-static dt_status_t dtype_rule_scatter(dt_infer_t *ctx) {
-  DT_TRY(dtype_rule_gather(ctx));
+dt_status_t dt__dtype_rule_scatter(dt_infer_t *ctx) {
+  DT_TRY(dt__dtype_rule_gather(ctx));
   if (dt__infer_in(ctx, 2)->dtype != ctx->dtype)
     return expected(ctx, 2, dt_dtype_name(ctx->dtype));
   if (ctx->attrs->mode % DT_JOIN_APART != DT_JOIN_REPLACE && dt__dtype_is_bool(ctx->dtype))
@@ -105,25 +105,25 @@ static dt_status_t dtype_rule_scatter(dt_infer_t *ctx) {
   return NULL;
 }
 
-static dt_status_t dtype_rule_index(dt_infer_t *ctx) {
+dt_status_t dt__dtype_rule_index(dt_infer_t *ctx) {
   ctx->dtype = DT_I64;
   return NULL;
 }
 
-static dt_status_t dtype_rule_item(dt_infer_t *ctx) {
+dt_status_t dt__dtype_rule_item(dt_infer_t *ctx) {
   if (dt__dtype_is_float(dt__infer_in(ctx, 0)->dtype))
     return expected(ctx, 0, "an integer or bool");
   ctx->dtype = DT_I64;
   return NULL;
 }
 
-static dt_status_t dtype_rule_search(dt_infer_t *ctx) {
-  DT_TRY(dtype_rule_number(ctx));
+dt_status_t dt__dtype_rule_search(dt_infer_t *ctx) {
+  DT_TRY(dt__dtype_rule_number(ctx));
   ctx->dtype = DT_I64;
   return NULL;
 }
 
-static dt_status_t dtype_rule_compress(dt_infer_t *ctx) {
+dt_status_t dt__dtype_rule_compress(dt_infer_t *ctx) {
   if (ctx->n_inputs < 3)
     return dt__infer_fail(ctx, DT_E_ARGUMENT, "a mask, places and at least one value are needed");
   if (!dt__dtype_is_bool(dt__infer_in(ctx, 0)->dtype))
@@ -133,14 +133,14 @@ static dt_status_t dtype_rule_compress(dt_infer_t *ctx) {
   return one_dtype(ctx, 2);
 }
 
-static dt_status_t dtype_rule_select(dt_infer_t *ctx) {
+dt_status_t dt__dtype_rule_select(dt_infer_t *ctx) {
   if (!dt__dtype_is_bool(dt__infer_in(ctx, 1)->dtype))
     return expected(ctx, 1, "bool");
   ctx->dtype = dt__infer_in(ctx, 0)->dtype;
   return NULL;
 }
 
-static dt_status_t dtype_rule_input(dt_infer_t *ctx) {
+dt_status_t dt__dtype_rule_input(dt_infer_t *ctx) {
   if (ctx->attrs->index >= ctx->graph->inputs.len)
     return dt__infer_fail(ctx, DT_E_ARGUMENT, "there is no input %u, the graph has %u",
                           ctx->attrs->index, ctx->graph->inputs.len);
@@ -148,7 +148,7 @@ static dt_status_t dtype_rule_input(dt_infer_t *ctx) {
   return NULL;
 }
 
-static dt_status_t dtype_rule_constant(dt_infer_t *ctx) {
+dt_status_t dt__dtype_rule_constant(dt_infer_t *ctx) {
   if (ctx->attrs->index >= ctx->graph->constants.len)
     return dt__infer_fail(ctx, DT_E_ARGUMENT, "there is no constant %u, the graph has %u",
                           ctx->attrs->index, ctx->graph->constants.len);
@@ -156,22 +156,14 @@ static dt_status_t dtype_rule_constant(dt_infer_t *ctx) {
   return NULL;
 }
 
-static dt_status_t dtype_rule_control(dt_infer_t *ctx) {
+dt_status_t dt__dtype_rule_control(dt_infer_t *ctx) {
   ctx->dtype = DT_BOOL;
   return NULL;
 }
 
-static dt_status_t dtype_rule_result(dt_infer_t *ctx) {
+dt_status_t dt__dtype_rule_result(dt_infer_t *ctx) {
   const dt_node_t *output = NULL;
   DT_TRY(dt__infer_output(ctx, &output));
   ctx->dtype = output->dtype;
   return NULL;
 }
-
-static const dt_infer_rule_t dtype_rules[DT_OP_COUNT] = {
-#define OP(name, arity, flags, dtype_rule, shape_rule, decompose, lower, eval, doc)                \
-  [DT_OP_##name] = dtype_rule_##dtype_rule,
-#include "lower/graph/ops.def"
-};
-
-dt_status_t dt__infer_dtype(dt_infer_t *ctx) { return dtype_rules[ctx->op](ctx); }

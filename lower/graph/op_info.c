@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The op table as data, and ops by name.
-#include "lower/graph/graph.h"
+#include "lower/graph/infer.h"
 
 #include <string.h>
 
@@ -25,40 +25,61 @@ enum {
   DECOMPOSE_conv_transpose = 1,
 };
 
-// The dtype_rule column: whether ops of that rule compute with their inputs.
+// What the columns of rules say.
 enum {
-  COMPUTES_same = 0,
-  COMPUTES_float_only = 1,
-  COMPUTES_number = 1,
-  COMPUTES_integer = 0,
-  COMPUTES_logic = 0,
-  COMPUTES_compare = 1,
-  COMPUTES_order = 1,
-  COMPUTES_float_test = 1,
-  COMPUTES_arg = 1,
-  COMPUTES_attr = 0,
-  COMPUTES_where = 0,
-  COMPUTES_gather = 0,
-  COMPUTES_scatter = 0, // widened by their decomposition
-  COMPUTES_index = 0,
-  COMPUTES_item = 0,
-  COMPUTES_search = 1,
-  COMPUTES_compress = 0,
-  COMPUTES_select = 0,
-  COMPUTES_control = 0,
-  COMPUTES_result = 0,
-  COMPUTES_input = 0,
-  COMPUTES_constant = 0,
-  COMPUTES_iota = 0,
+#define RULE(name, attrs) SHAPE_READS_##name = (attrs),
+  DT_SHAPE_RULES
+#undef RULE
 };
+enum {
+#define DTYPE_RULE(name, attrs, computes) DTYPE_READS_##name = (attrs),
+  DT_DTYPE_RULES
+#undef DTYPE_RULE
+};
+enum {
+#define DTYPE_RULE(name, attrs, computes) COMPUTES_##name = (computes),
+  DT_DTYPE_RULES
+#undef DTYPE_RULE
+};
+
+// The lower column: the scalar op of rows that are lowered to one.
+#define SCALAR_none(name) DT_SCALAR_NONE
+#define SCALAR_leaf(name) DT_SCALAR_NONE
+#define SCALAR_cast(name) DT_SCALAR_NONE
+#define SCALAR_view(name) DT_SCALAR_NONE
+#define SCALAR_reduce(name) DT_SCALAR_NONE
+#define SCALAR_argreduce(name) DT_SCALAR_NONE
+#define SCALAR_gather(name) DT_SCALAR_NONE
+#define SCALAR_gather_at(name) DT_SCALAR_NONE
+#define SCALAR_scatter(name) DT_SCALAR_NONE
+#define SCALAR_pad(name) DT_SCALAR_NONE
+#define SCALAR_concat(name) DT_SCALAR_NONE
+#define SCALAR_matmul(name) DT_SCALAR_NONE
+#define SCALAR_overlap(name) DT_SCALAR_NONE
+#define SCALAR_item(name) DT_SCALAR_NONE
+#define SCALAR_scan(name) DT_SCALAR_NONE
+#define SCALAR_search(name) DT_SCALAR_NONE
+#define SCALAR_compress(name) DT_SCALAR_NONE
+#define SCALAR_control(name) DT_SCALAR_NONE
+#define SCALAR_ew(name) DT_SCALAR_##name
+#define SCALAR_part(name) DT_SCALAR_##name
+
+// Nothing reads these columns yet; whoever first does gives them other values.
+enum { DERIVATIVE_none = 0 };
+enum { BATCH_none = 0 };
 
 static const dt_op_info_t infos[DT_OP_COUNT] = {
     [DT_OP_NONE] = {.name = "none", .arity = 0, .doc = ""},
-#define OP(id, inputs, bits, dtype_rule, shape_rule, decompose, lowering, eval, text)              \
+#define OP(id, inputs, bits, dtype_rule, shape_rule, decompose, lowering, eval, build, derivative, \
+           batch, text)                                                                            \
   [DT_OP_##id] = {.name = #id,                                                                     \
                   .arity = inputs,                                                                 \
                   .flags = bits,                                                                   \
+                  .attrs = DTYPE_READS_##dtype_rule | (uint32_t)SHAPE_READS_##shape_rule,          \
+                  .infer_dtype = dt__dtype_rule_##dtype_rule,                                      \
+                  .infer_shape = dt__shape_rule_##shape_rule,                                      \
                   .lower = DT_LOWER_##lowering,                                                    \
+                  .scalar = SCALAR_##lowering(id),                                                 \
                   .has_decomposition = DECOMPOSE_##decompose != 0,                                 \
                   .computes = COMPUTES_##dtype_rule != 0,                                          \
                   .doc = text},
@@ -67,16 +88,21 @@ static const dt_op_info_t infos[DT_OP_COUNT] = {
 
 // Every op can be lowered: by itself or by its decomposition, and composites only by the latter.
 // Others may have one for the cases that it makes better.
-#define OP(id, inputs, bits, dtype_rule, shape_rule, decompose, lowering, eval, text)              \
+#define OP(id, inputs, bits, dtype_rule, shape_rule, decompose, lowering, eval, build, derivative, \
+           batch, text)                                                                            \
   _Static_assert(DT_LOWER_##lowering != DT_LOWER_none || DECOMPOSE_##decompose != 0,               \
                  #id " needs a lowering or a decomposition");                                      \
   _Static_assert((((bits) & DT_OPF_COMPOSITE) != 0) == (DT_LOWER_##lowering == DT_LOWER_none),     \
-                 #id " is a composite exactly when it has no lowering");
+                 #id " is a composite exactly when it has no lowering");                           \
+  _Static_assert(DERIVATIVE_##derivative == 0 && BATCH_##batch == 0,                               \
+                 #id " has rules that nothing reads");
 #include "lower/graph/ops.def"
 
 const dt_op_info_t *dt__op_info(dt_op_t op) {
   return &infos[(unsigned)op < DT_OP_COUNT ? op : DT_OP_NONE];
 }
+
+bool dt__op_exists(dt_op_t op) { return dt__op_info(op) != &infos[DT_OP_NONE]; }
 
 dt_op_t dt__op_find(const char *name, size_t len) {
   for (uint32_t op = DT_OP_NONE + 1; op < DT_OP_COUNT; op++) {

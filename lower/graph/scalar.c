@@ -268,15 +268,20 @@ static const struct {
   dt_scalar_info_t info;
   scalar_fn_t fn;
 } table[DT_SCALAR_COUNT] = {
-    [DT_SCALAR_NONE] = {.info = {.name = "none", .domain = 'A'}},
-#define SCALAR_OP(id, args, kinds, result, doc)                                                    \
+    [DT_SCALAR_NONE] = {.info = {.name = "none", .domain = 'A', .cost = 1}},
+#define SCALAR_OP(id, args, kinds, result, worth, doc)                                             \
   [DT_SCALAR_##id] = {.info = {.name = #id,                                                        \
                                .arity = args,                                                      \
                                .domain = (#kinds)[0],                                              \
-                               .result_bool = RESULT_##result != 0},                               \
+                               .result_bool = RESULT_##result != 0,                                \
+                               .cost = worth},                                                     \
                       .fn = scalar_##id},
 #include "lower/graph/scalar_ops.def"
 };
+
+#define SCALAR_OP(id, arity, domain, result, cost, doc)                                            \
+  _Static_assert((cost) >= 1, #id " needs a cost");
+#include "lower/graph/scalar_ops.def"
 
 const dt_scalar_info_t *dt__scalar_info(dt_scalar_op_t op) {
   return &table[(unsigned)op < DT_SCALAR_COUNT ? op : DT_SCALAR_NONE].info;
@@ -295,6 +300,17 @@ dt_scalar_t dt__scalar_eval(dt_scalar_op_t op, dt_dtype_t dtype, const dt_scalar
   return known ? table[op].fn(dtype, args) : whole(0);
 }
 
+dt_scalar_t dt__scalar_lowest(dt_dtype_t dtype) {
+  return is_float(dtype) ? real(-INFINITY) : whole(dt__dtype_bounds(dtype).low);
+}
+
+// An u64 travels as its bits, so its highest value is no int64.
+dt_scalar_t dt__scalar_highest(dt_dtype_t dtype) {
+  if (is_float(dtype))
+    return real(INFINITY);
+  return dtype == DT_U64 ? whole(-1) : whole(dt__dtype_bounds(dtype).high);
+}
+
 // ---- Casts --------------------------------------------------------------------------------------
 // Truncates, saturates; NaN gives 0. The bounds 2^bits are doubles, their predecessors may be none.
 static dt_scalar_t real_to_int(dt_dtype_t to, double f) {
@@ -303,15 +319,13 @@ static dt_scalar_t real_to_int(dt_dtype_t to, double f) {
   unsigned bits = 8u * (unsigned)dt_dtype_size(to);
   f = trunc(f);
   if (is_unsigned(to)) {
-    uint64_t highest = bits == 64 ? UINT64_MAX : ((uint64_t)1 << bits) - 1;
     if (f <= 0)
       return whole(0);
-    return whole((int64_t)(f >= ldexp(1.0, (int)bits) ? highest : (uint64_t)f));
+    return f >= ldexp(1.0, (int)bits) ? dt__scalar_highest(to) : whole((int64_t)(uint64_t)f);
   }
-  int64_t highest = (int64_t)(((uint64_t)1 << (bits - 1)) - 1);
   if (f >= ldexp(1.0, (int)bits - 1))
-    return whole(highest);
-  return whole(f < -ldexp(1.0, (int)bits - 1) ? -highest - 1 : (int64_t)f);
+    return dt__scalar_highest(to);
+  return f < -ldexp(1.0, (int)bits - 1) ? dt__scalar_lowest(to) : whole((int64_t)f);
 }
 
 // The value rounded to a float dtype, once.

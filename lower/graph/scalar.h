@@ -7,7 +7,7 @@
 
 typedef enum dt_scalar_op_t {
   DT_SCALAR_NONE = 0,
-#define SCALAR_OP(name, arity, domain, result, doc) DT_SCALAR_##name,
+#define SCALAR_OP(name, arity, domain, result, cost, doc) DT_SCALAR_##name,
 #include "lower/graph/scalar_ops.def"
   DT_SCALAR_COUNT
 } dt_scalar_op_t;
@@ -23,6 +23,7 @@ typedef struct dt_scalar_info_t {
   uint32_t arity;
   char domain; // 'F', 'N', 'I', 'B', 'A'
   bool result_bool;
+  uint32_t cost; // in cheap instructions
 } dt_scalar_info_t;
 const dt_scalar_info_t *dt__scalar_info(dt_scalar_op_t op);
 dt_scalar_op_t dt__scalar_find(const char *name, size_t len);
@@ -31,6 +32,9 @@ dt_scalar_op_t dt__scalar_find(const char *name, size_t len);
 // not rounded to `dtype`; integers wrap to it.
 dt_scalar_t dt__scalar_eval(dt_scalar_op_t op, dt_dtype_t dtype, const dt_scalar_t *args);
 dt_scalar_t dt__scalar_cast(dt_dtype_t from, dt_dtype_t to, dt_scalar_t value);
+// The lowest and highest value of a dtype: infinities of floats.
+dt_scalar_t dt__scalar_lowest(dt_dtype_t dtype);
+dt_scalar_t dt__scalar_highest(dt_dtype_t dtype);
 // One element in memory, widened or rounded to nearest (integers are already in range).
 dt_scalar_t dt__scalar_load(dt_dtype_t dtype, const void *at);
 void dt__scalar_store(dt_dtype_t dtype, void *at, dt_scalar_t value);

@@ -19,7 +19,7 @@ static dt_status_t malformed(dt_status_t status, const char *where, uint32_t id)
 
 static dt_status_t check_ids(const dt_graph_t *graph, uint32_t id) {
   const dt_node_t *node = &graph->nodes.items[id - 1];
-  if ((unsigned)node->op >= DT_OP_COUNT || node->op == DT_OP_NONE)
+  if (!dt__op_exists(node->op))
     return DT_FAIL(DT_E_FORMAT, "%u is no op", (unsigned)node->op);
   const dt_op_info_t *info = dt__op_info(node->op);
   if (!node->attrs)

@@ -209,47 +209,8 @@ dt_status_t dt__interp_body(dt_interp_t *in, const dt_stage_t *stage) {
 }
 
 // ---- Folds ----------------------------------------------------------------------------------------------
-static dt_scalar_t lowest(dt_dtype_t dtype) {
-  unsigned bits = (unsigned)dt_dtype_size(dtype) * 8;
-  switch (dt__dtype_kind(dtype)) {
-  case DT_KIND_FLOAT:
-    return (dt_scalar_t){.f = -INFINITY};
-  case DT_KIND_SINT:
-    return (dt_scalar_t){.i = (int64_t)(UINT64_MAX << (bits - 1))};
-  default:
-    return (dt_scalar_t){.i = 0};
-  }
-}
-
-static dt_scalar_t highest(dt_dtype_t dtype) {
-  unsigned bits = (unsigned)dt_dtype_size(dtype) * 8;
-  switch (dt__dtype_kind(dtype)) {
-  case DT_KIND_FLOAT:
-    return (dt_scalar_t){.f = INFINITY};
-  case DT_KIND_SINT:
-    return (dt_scalar_t){.i = (int64_t)(UINT64_MAX >> (65 - bits))};
-  default:
-    return (dt_scalar_t){.i = (int64_t)(UINT64_MAX >> (64 - bits))};
-  }
-}
-
-static dt_scalar_t one(dt_dtype_t dtype) {
-  return dt__dtype_is_float(dtype) ? (dt_scalar_t){.f = 1.0} : (dt_scalar_t){.i = 1};
-}
-
-// ORDER(dt_fold_kind_t); NONE: an index fold.
-static const dt_scalar_op_t fold_ops[] = {
-    DT_SCALAR_add,        DT_SCALAR_mul,         DT_SCALAR_maximum, DT_SCALAR_minimum,
-    DT_SCALAR_logical_or, DT_SCALAR_logical_and, DT_SCALAR_NONE,    DT_SCALAR_NONE};
-
 void dt__interp_fold_begin(const dt_fold_t *fold, dt_dtype_t dtype, dt_interp_fold_t *state) {
-  *state = (dt_interp_fold_t){0};
-  if (fold->kind == DT_FOLD_PROD || fold->kind == DT_FOLD_ALL)
-    state->value = one(dtype);
-  else if (fold->kind == DT_FOLD_MAX)
-    state->value = lowest(dtype);
-  else if (fold->kind == DT_FOLD_MIN)
-    state->value = highest(dtype);
+  *state = (dt_interp_fold_t){.value = dt__fold_identity(fold->kind, dtype)};
 }
 
 static bool is_nan(dt_dtype_t dtype, dt_scalar_t value) {
@@ -260,18 +221,18 @@ void dt__interp_fold_take(dt_interp_t *in, const dt_stage_t *stage, const dt_fol
                           dt_interp_fold_t *state) {
   dt_dtype_t dtype = stage->insts.items[fold->value].dtype;
   dt_scalar_t value = in->insts[fold->value];
-  if (!dt__fold_is_arg(fold->kind)) {
+  const dt_fold_info_t *info = dt__fold_info(fold->kind);
+  if (!info->place) {
     in->args[0] = state->value;
     in->args[1] = value;
-    state->value = rounded(dtype, dt__scalar_eval(fold_ops[fold->kind], dtype, in->args));
+    state->value = rounded(dtype, dt__scalar_eval(info->combine, dtype, in->args));
     return;
   }
   bool better = !state->any;
   if (!better && !is_nan(dtype, state->value)) {
     in->args[0] = value;
     in->args[1] = state->value;
-    dt_scalar_op_t op = fold->kind == DT_FOLD_ARGMAX ? DT_SCALAR_gt : DT_SCALAR_lt;
-    better = is_nan(dtype, value) || dt__scalar_eval(op, dtype, in->args).i;
+    better = is_nan(dtype, value) || dt__scalar_eval(info->combine, dtype, in->args).i;
   }
   if (better) {
     dt_scalar_t index = {.i = 0};

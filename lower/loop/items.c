@@ -52,7 +52,7 @@ bool dt__kernel_in_order(const dt_kernel_t *kernel) {
 }
 
 bool dt__fold_has_order(const dt_stage_t *stage, const dt_fold_t *fold) {
-  return (fold->kind == DT_FOLD_SUM || fold->kind == DT_FOLD_PROD) &&
+  return dt__fold_info(fold->kind)->ordered &&
          dt__dtype_is_float(stage->insts.items[fold->value].dtype);
 }
 

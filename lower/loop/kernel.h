@@ -97,22 +97,17 @@ typedef struct dt_store_t {
                 // has no other store. Until plans are made one kernel at most revises a buffer
 } dt_store_t;
 
+// The kinds of folds and what each does: folds.def.
 typedef enum dt_fold_kind_t {
-  DT_FOLD_SUM,
-  DT_FOLD_PROD,
-  DT_FOLD_MAX, // NaN wins
-  DT_FOLD_MIN,
-  DT_FOLD_ANY,
-  DT_FOLD_ALL,
-  DT_FOLD_ARGMAX, // value, and the index instruction (I64); row value: the index; first wins, NaN
-                  // wins
-  DT_FOLD_ARGMIN,
+#define FOLD(id, name, op, combine, start, takes, gives, order, doc) DT_FOLD_##id,
+#include "lower/loop/folds.def"
+  DT_FOLD_COUNT
 } dt_fold_kind_t;
 
 typedef struct dt_fold_t {
   dt_fold_kind_t kind;
   uint32_t value;   // instruction
-  uint32_t index;   // ARGMAX, ARGMIN: instruction of dtype I64, else DT_NO_INST
+  uint32_t index;   // where it gives a place: instruction of dtype I64, else DT_NO_INST
   uint32_t row;     // the row value it defines, unique in the kernel
   dt_dtype_t dtype; // of the row value
 } dt_fold_t;

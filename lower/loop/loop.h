@@ -156,6 +156,17 @@ dt_buffer_id_t dt__program_commit_gate(const dt_program_t *program);
 bool dt__program_checks(const dt_program_t *program);
 // The kernel revises what earlier ones stored.
 bool dt__kernel_revises(const dt_kernel_t *kernel);
+// A row of folds.def.
+typedef struct dt_fold_info_t {
+  const char *name;
+  dt_scalar_op_t combine;
+  bool logic, place, ordered;
+} dt_fold_info_t;
+const dt_fold_info_t *dt__fold_info(dt_fold_kind_t kind); // NULL: there is no such kind
+// The value over nothing, which changes no fold of this kind (of a valid kind and dtype).
+dt_scalar_t dt__fold_identity(dt_fold_kind_t kind, dt_dtype_t dtype);
+// The fold gives the place of a value, not a value.
+static inline bool dt__fold_is_arg(dt_fold_kind_t kind) { return dt__fold_info(kind)->place; }
 // What the fold gives depends on the order of its steps: a sum or a product of floats.
 bool dt__fold_has_order(const dt_stage_t *stage, const dt_fold_t *fold);
 bool dt__kernel_has_order(const dt_kernel_t *kernel); // it has such a fold

@@ -18,10 +18,6 @@ const char *dt__region_kind_name(dt_region_kind_t kind);
 const char *dt__fold_kind_name(dt_fold_kind_t kind);
 const char *dt__schedule_kind_name(dt_schedule_kind_t kind);
 
-static inline bool dt__fold_is_arg(dt_fold_kind_t kind) {
-  return kind == DT_FOLD_ARGMAX || kind == DT_FOLD_ARGMIN;
-}
-
 // ---- Expressions in another environment -------------------------------------------------------------
 // Text is written in an environment of its own, in which symbols are numbered densely in order of
 // first use. What parsing builds is the same, so printing again gives the same text; and two

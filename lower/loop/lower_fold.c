@@ -11,10 +11,9 @@ typedef struct fold_op_t {
 } fold_op_t;
 
 static const fold_op_t fold_ops[DT_OP_COUNT] = {
-    [DT_OP_sum] = {true, DT_FOLD_SUM},       [DT_OP_prod] = {true, DT_FOLD_PROD},
-    [DT_OP_amax] = {true, DT_FOLD_MAX},      [DT_OP_amin] = {true, DT_FOLD_MIN},
-    [DT_OP_any] = {true, DT_FOLD_ANY},       [DT_OP_all] = {true, DT_FOLD_ALL},
-    [DT_OP_argmax] = {true, DT_FOLD_ARGMAX}, [DT_OP_argmin] = {true, DT_FOLD_ARGMIN},
+#define FOLD(id, name, op, combine, start, takes, gives, order, doc)                               \
+  [DT_OP_##op] = {true, DT_FOLD_##id},
+#include "lower/loop/folds.def"
 };
 
 dt_status_t dt__lower_end_row(dt_lowering_t *ctx, dt_node_id_t id, dt_kernel_t *kernel,

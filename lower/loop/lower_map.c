@@ -6,8 +6,6 @@
 #include "runtime/base/dtype.h"
 #include "runtime/base/status.h"
 
-#include <string.h>
-
 // ---- Element-wise -----------------------------------------------------------------------------------
 static dt_status_t lower_elements(dt_lowering_t *ctx, dt_node_id_t id, dt_inst_t *inst) {
   const dt_node_t *node = dt__lower_node(ctx, id);
@@ -27,9 +25,8 @@ static dt_status_t lower_elements(dt_lowering_t *ctx, dt_node_id_t id, dt_inst_t
 
 dt_status_t dt__lower_ew(dt_lowering_t *ctx, dt_node_id_t id) {
   const dt_node_t *node = dt__lower_node(ctx, id);
-  const char *name = dt__op_info(node->op)->name;
   dt_inst_t inst = {
-      .kind = DT_INST_SCALAR, .dtype = node->dtype, .op = dt__scalar_find(name, strlen(name))};
+      .kind = DT_INST_SCALAR, .dtype = node->dtype, .op = dt__op_info(node->op)->scalar};
   if (inst.op == DT_SCALAR_NONE || dt__scalar_info(inst.op)->arity != node->n_inputs)
     return DT_FAIL(DT_E_INTERNAL, "no scalar op of this name and arity");
   return lower_elements(ctx, id, &inst);

@@ -192,7 +192,7 @@ static const char *fold_kind(uint32_t k) { return dt__fold_kind_name((dt_fold_ki
 static dt_status_t parse_fold(dt_loop_parser_t *p, dt_kernel_t *kernel, dt_stage_t *stage) {
   dt_fold_t fold = {.index = DT_NO_INST};
   uint32_t kind = 0;
-  DT_TRY(dt__loop_parse_name(p, fold_kind, DT_FOLD_ARGMIN + 1, "fold", &kind));
+  DT_TRY(dt__loop_parse_name(p, fold_kind, DT_FOLD_COUNT, "fold", &kind));
   fold.kind = (dt_fold_kind_t)kind;
   DT_TRY(dt__loop_parse_dtype(p, &fold.dtype));
   DT_TRY(dt__loop_parse_id(p, 'r', &fold.row));

@@ -37,13 +37,10 @@ static const char *const buffer_kinds[] = {"input", "constant", "output", "temp"
                                            "local", "slab",     "state"}; // ORDER(dt_buffer_kind_t)
 static const char *const region_kinds[] = {"if", "else", "while",
                                            "case"}; // ORDER(dt_region_kind_t)
-static const char *const fold_kinds[] = {"sum", "prod",   "max",   "min", "any",
-                                         "all", "argmax", "argmin"}; // ORDER(dt_fold_kind_t)
 static const char *const schedule_kinds[] = {"outer_lanes", "inner_lanes", "serial", "matmul",
                                              "tiles"}; // ORDER(dt_schedule_kind_t)
 _Static_assert(DT_BUFFER_STATE == 7, "ORDER(dt_buffer_kind_t)");
 _Static_assert(DT_REGION_CASE == 3, "ORDER(dt_region_kind_t)");
-_Static_assert(DT_FOLD_ARGMIN == 7, "ORDER(dt_fold_kind_t)");
 _Static_assert(DT_SCHEDULE_TILES == 4, "ORDER(dt_schedule_kind_t)");
 
 const char *dt__buffer_kind_name(dt_buffer_kind_t kind) {
@@ -53,7 +50,8 @@ const char *dt__region_kind_name(dt_region_kind_t kind) {
   return (unsigned)kind <= DT_REGION_CASE ? region_kinds[kind] : NULL;
 }
 const char *dt__fold_kind_name(dt_fold_kind_t kind) {
-  return (unsigned)kind < 8 ? fold_kinds[kind] : NULL;
+  const dt_fold_info_t *info = dt__fold_info(kind);
+  return info ? info->name : NULL;
 }
 const char *dt__schedule_kind_name(dt_schedule_kind_t kind) {
   return (unsigned)kind <= DT_SCHEDULE_TILES ? schedule_kinds[kind] : NULL;

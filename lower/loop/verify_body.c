@@ -339,13 +339,13 @@ static dt_status_t verify_revision(dt_loop_verifier_t *v, const dt_store_t *stor
 }
 
 static dt_status_t verify_fold(dt_loop_verifier_t *v, const dt_fold_t *fold) {
-  const char *name = dt__fold_kind_name(fold->kind);
-  bool arg = dt__fold_is_arg(fold->kind);
-  if (!name || fold->value >= v->stage->insts.len)
+  const dt_fold_info_t *info = dt__fold_info(fold->kind);
+  if (!info || fold->value >= v->stage->insts.len)
     return dt__loop_verify_fail(v, "a fold without kind or value");
+  const char *name = info->name;
+  bool arg = info->place;
   dt_dtype_t dtype = dtype_of(v, fold->value);
-  bool logic = fold->kind == DT_FOLD_ANY || fold->kind == DT_FOLD_ALL;
-  if (logic != (dtype == DT_BOOL) || fold->dtype != (arg ? DT_I64 : dtype))
+  if (info->logic != (dtype == DT_BOOL) || fold->dtype != (arg ? DT_I64 : dtype))
     return dt__loop_verify_fail(v, "fold %s of %s gives %s", name, dt_dtype_name(dtype),
                                 dt_dtype_name(fold->dtype));
   if (dt__dtype_is_half(dtype))

@@ -182,7 +182,8 @@ dt_node_id_t dt__decompose_rms_norm(dt_build_t *b) {
 
 #define dt__decompose_none NULL
 static const dt_decompose_fn_t decompositions[DT_OP_COUNT] = {
-#define OP(name, arity, flags, dtype_rule, shape_rule, decompose, lower, eval, doc)                \
+#define OP(name, arity, flags, dtype_rule, shape_rule, decompose, lower, eval, build, derivative,  \
+           batch, doc)                                                                             \
   [DT_OP_##name] = dt__decompose_##decompose,
 #include "lower/graph/ops.def"
 };

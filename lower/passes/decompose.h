@@ -31,7 +31,8 @@ dt_node_id_t dt__build_widened(dt_build_t *b);
 
 typedef dt_node_id_t (*dt_decompose_fn_t)(dt_build_t *b);
 // Rows that share a function declare it again; `none` is declared, too, and nowhere defined.
-#define OP(name, arity, flags, dtype_rule, shape_rule, decompose, lower, eval, doc)                \
+#define OP(name, arity, flags, dtype_rule, shape_rule, decompose, lower, eval, build, derivative,  \
+           batch, doc)                                                                             \
   dt_node_id_t dt__decompose_##decompose(dt_build_t *b);
 #include "lower/graph/ops.def"
 

@@ -6,7 +6,6 @@
 
 #include <float.h>
 #include <math.h>
-#include <string.h>
 
 static bool is_float(const dt_folding_t *f) { return dt__dtype_is_float(f->node->dtype); }
 
@@ -30,7 +29,7 @@ dt_status_t dt__fold_ew_scalars(dt_folding_t *f, dt_node_id_t *out) {
   if (info->lower == DT_LOWER_cast)
     value = dt__scalar_cast(operand, node->dtype, args[0]);
   else
-    value = dt__scalar_eval(dt__scalar_find(info->name, strlen(info->name)), operand, args);
+    value = dt__scalar_eval(info->scalar, operand, args);
   if (is_float(f)) {
     value = dt__scalar_cast(DT_F64, node->dtype, value);
     if (isnan(value.f))

@@ -74,14 +74,8 @@ void dt__artifact_build(dt_text_t *out, bool *out_shared) {
 }
 
 static void put_target(const dt_target_t *t, dt_text_t *out) {
-  dt__text_printf(out,
-                  "target %d %s %s vectors %u %u %d %d %d threads %u caches %lld %lld matmul %u %u "
-                  "%u %u block %u strict %d without %llx\n",
-                  (int)t->device, t->cpu, t->features, t->vector_bytes, t->vector_registers,
-                  t->masked_memory, t->fma, t->half_convert, t->threads, (long long)t->l1_bytes,
-                  (long long)t->l2_bytes, t->matmul_rows[0], t->matmul_rows[1], t->matmul_width[0],
-                  t->matmul_width[1], t->block_threads, t->strict_fp,
-                  (unsigned long long)t->left_out);
+  dt__text_put(out, "target");
+  dt__target_write(t, out);
   if (t->host)
     put_target(t->host, out);
 }

@@ -486,7 +486,7 @@ dt_status_t dt__workers_target(dt_workers_t *workers, const char *cpu, uint32_t 
     status = ask(workers, &request, &reply);
   if (!status) {
     dt__scan_init(&scan, reply.data, reply.bytes, "a worker's target");
-    status = dt__worker_target_read(&scan, out);
+    status = dt__target_read(&scan, out);
     if (!status && out->device != DT_CPU)
       status = DT_FAIL(DT_E_COMPILE, "the worker describes a machine that is none");
   }

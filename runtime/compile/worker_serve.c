@@ -104,7 +104,7 @@ static bool answer_target(const dt_wire_frame_t *frame) {
   if (!status)
     status = dt__llvm_host_target(cpu, (uint32_t)threads, &target);
   if (!status) {
-    dt__worker_target_write(&target, &text);
+    dt__target_write(&target, &text);
     status = dt__text_status(&text);
   }
   bool said = status ? say_failed(status) : say(DT_FRAME_DONE, dt__text_str(&text), text.len);

@@ -16,83 +16,12 @@
 #define MOST_CODES (1u << 24)
 #define LONGEST_NAME (sizeof(((dt_worker_job_t *)0)->name) - 1)
 
-_Static_assert(sizeof(dt_target_t) == 2200 && sizeof(dt_compile_options_t) == 24 &&
-                   sizeof(dt_unit_map_t) == 80,
+_Static_assert(sizeof(dt_compile_options_t) == 24 && sizeof(dt_unit_map_t) == 80,
                "every field is written and read here");
 
 static void put_number(dt_text_t *out, int64_t value) {
   dt__text_put(out, " ");
   dt__text_i64(out, value);
-}
-
-// ---- Target ---------------------------------------------------------------------------------------
-// The numbers of a target, by where they are.
-typedef struct field_t {
-  size_t at;
-  enum { U32, I64, FLAG } type;
-} field_t;
-
-#define FIELD(name, type) {offsetof(dt_target_t, name), type}
-static const field_t fields[] = {
-    FIELD(vector_bytes, U32),   FIELD(vector_registers, U32), FIELD(masked_memory, FLAG),
-    FIELD(fma, FLAG),           FIELD(half_convert, FLAG),    FIELD(threads, U32),
-    FIELD(l1_bytes, I64),       FIELD(l2_bytes, I64),         FIELD(matmul_rows[0], U32),
-    FIELD(matmul_rows[1], U32), FIELD(matmul_width[0], U32),  FIELD(matmul_width[1], U32),
-    FIELD(repeated_cost, U32),  FIELD(block_threads, U32),    FIELD(matrix_groups, FLAG),
-    FIELD(strict_fp, FLAG),     FIELD(left_out, I64),
-};
-#define N_FIELDS (sizeof(fields) / sizeof(fields[0]))
-
-static int64_t field_get(const dt_target_t *target, const field_t *field) {
-  const char *at = (const char *)target + field->at;
-  uint32_t narrow = 0;
-  int64_t wide = 0;
-  if (field->type == FLAG)
-    return *(const bool *)at;
-  memcpy(field->type == U32 ? (void *)&narrow : (void *)&wide, at,
-         field->type == U32 ? sizeof(narrow) : sizeof(wide));
-  return field->type == U32 ? (int64_t)narrow : wide;
-}
-
-static bool field_set(dt_target_t *target, const field_t *field, int64_t value) {
-  char *at = (char *)target + field->at;
-  if (value < 0 || (field->type == U32 && value > UINT32_MAX) || (field->type == FLAG && value > 1))
-    return false;
-  uint32_t narrow = (uint32_t)value;
-  if (field->type == FLAG)
-    *(bool *)at = value != 0;
-  else
-    memcpy(at, field->type == U32 ? (const void *)&narrow : (const void *)&value,
-           field->type == U32 ? sizeof(narrow) : sizeof(value));
-  return true;
-}
-
-void dt__worker_target_write(const dt_target_t *target, dt_text_t *out) {
-  put_number(out, (int64_t)target->device);
-  for (size_t k = 0; k < N_FIELDS; k++)
-    put_number(out, field_get(target, &fields[k]));
-  dt__text_put(out, " ");
-  dt__text_quote(out, target->cpu, sizeof(target->cpu));
-  dt__text_put(out, " ");
-  dt__text_quote(out, target->features, sizeof(target->features));
-  dt__text_put(out, "\n");
-}
-
-dt_status_t dt__worker_target_read(dt_scan_t *scan, dt_target_t *out) {
-  memset(out, 0, sizeof(*out));
-  int64_t value = 0;
-  size_t len = 0;
-  DT_TRY(dt__scan_i64(scan, &value));
-  if (value != DT_CPU && value != DT_CUDA)
-    return dt__scan_fail(scan, "%lld is no device", (long long)value);
-  out->device = (dt_device_t)value;
-  for (size_t k = 0; k < N_FIELDS; k++) {
-    DT_TRY(dt__scan_i64(scan, &value));
-    if (!field_set(out, &fields[k], value))
-      return dt__scan_fail(scan, "field %zu of a target cannot be %lld", k, (long long)value);
-  }
-  DT_TRY(dt__scan_string(scan, out->cpu, sizeof(out->cpu), &len));
-  return dt__scan_string(scan, out->features, sizeof(out->features), &len);
 }
 
 // ---- Units ----------------------------------------------------------------------------------------
@@ -217,10 +146,10 @@ static void write_head(const dt_target_t *target, const dt_compile_options_t *op
   dt__text_put(out, " ");
   dt__text_quote(out, options->dump_name ? options->dump_name : "", LONGEST_NAME);
   dt__text_put(out, "\ntarget");
-  dt__worker_target_write(target, out);
+  dt__target_write(target, out);
   if (target->host) {
     dt__text_put(out, "host");
-    dt__worker_target_write(target->host, out);
+    dt__target_write(target->host, out);
   }
 }
 
@@ -255,11 +184,11 @@ static dt_status_t read_head(dt_scan_t *scan, dt_worker_job_t *job) {
   DT_TRY(dt__scan_string(scan, job->name, sizeof(job->name), &len));
   job->options.dump_name = len ? job->name : NULL;
   DT_TRY(dt__scan_expect(scan, "target"));
-  DT_TRY(dt__worker_target_read(scan, &job->target));
+  DT_TRY(dt__target_read(scan, &job->target));
   if (!dt__scan_accept_word(scan, "host"))
     return NULL;
   job->target.host = &job->host;
-  return dt__worker_target_read(scan, &job->host);
+  return dt__target_read(scan, &job->host);
 }
 
 dt_status_t dt__worker_job_read(dt_scan_t *scan, dt_worker_job_t *job) {

@@ -28,8 +28,4 @@ dt_status_t dt__worker_tree_write(const dt_tree_t *tree, const dt_target_t *targ
 dt_status_t dt__worker_job_read(dt_scan_t *scan, dt_worker_job_t *job) DT_MUST_USE;
 void dt__worker_job_fini(dt_worker_job_t *job);
 
-// A description of a machine. dt__worker_target_read leaves out->host NULL.
-void dt__worker_target_write(const dt_target_t *target, dt_text_t *out);
-dt_status_t dt__worker_target_read(dt_scan_t *scan, dt_target_t *out) DT_MUST_USE;
-
 #endif // DT_RUNTIME_COMPILE_WORKER_TEXT_H

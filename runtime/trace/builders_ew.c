@@ -8,63 +8,27 @@
 
 static const dt_value_t none_value = {0};
 
-// BUILD_<arity>_<lower> of rows whose shape rule is `same`; where and cast are written out below.
-#define UNARY(name)                                                                                \
+// Other rows are in builders_reduce.c or written out.
+#define BUILD_unary(name)                                                                          \
   dt_value_t dt_##name(dt_trace_t *trace, dt_value_t x) {                                          \
     if (!dt__trace_begin(trace, #name))                                                            \
       return none_value;                                                                           \
     return dt__trace_add(trace, DT_OP_##name, &x, 1, NULL);                                        \
   }
-#define BINARY(name)                                                                               \
+#define BUILD_binary(name)                                                                         \
   dt_value_t dt_##name(dt_trace_t *trace, dt_value_t a, dt_value_t b) {                            \
     if (!dt__trace_begin(trace, #name))                                                            \
       return none_value;                                                                           \
     return dt__trace_add_broadcast(trace, DT_OP_##name, (dt_value_t[]){a, b}, 2, NULL);            \
   }
-#define BUILD_1_ew(name) UNARY(name)
-#define BUILD_1_part(name)
-#define BUILD_1_none(name) UNARY(name)
-#define BUILD_1_cast(name)
-#define BUILD_2_ew(name) BINARY(name)
-#define BUILD_3_ew(name)
-
-#define ROW_same(name, arity, lower) BUILD_##arity##_##lower(name)
-#define ROW_input(name, arity, lower)
-#define ROW_constant(name, arity, lower)
-#define ROW_cond(name, arity, lower)
-#define ROW_switch(name, arity, lower)
-#define ROW_while(name, arity, lower)
-#define ROW_result(name, arity, lower)
-#define ROW_scalar(name, arity, lower)
-#define ROW_size(name, arity, lower)
-#define ROW_iota(name, arity, lower)
-#define ROW_axis(name, arity, lower)
-#define ROW_reduce(name, arity, lower)
-#define ROW_reshape(name, arity, lower)
-#define ROW_permute(name, arity, lower)
-#define ROW_expand(name, arity, lower)
-#define ROW_slice(name, arity, lower)
-#define ROW_pad(name, arity, lower)
-#define ROW_concat(name, arity, lower)
-#define ROW_window(name, arity, lower)
-#define ROW_overlap(name, arity, lower)
-#define ROW_conv(name, arity, lower)
-#define ROW_conv_transpose(name, arity, lower)
-#define ROW_gather(name, arity, lower)
-#define ROW_gather_elements(name, arity, lower)
-#define ROW_gather_nd(name, arity, lower)
-#define ROW_scatter_elements(name, arity, lower)
-#define ROW_scatter_nd(name, arity, lower)
-#define ROW_matmul(name, arity, lower)
-#define ROW_norm(name, arity, lower)
-#define ROW_item(name, arity, lower)
-#define ROW_scan(name, arity, lower)
-#define ROW_search(name, arity, lower)
-#define ROW_compress(name, arity, lower)
-#define ROW_nonzero(name, arity, lower)
-#define ROW_select(name, arity, lower)
-#define OP(name, arity, flags, dtype_rule, shape_rule, decompose, lower, eval, doc)                \
-  ROW_##shape_rule(name, arity, lower)
+#define BUILD_reduce(name)
+#define BUILD_argreduce(name)
+#define BUILD_along(name)
+#define BUILD_own(name)
+#define BUILD_none(name)
+#define OP(name, arity, flags, dtype_rule, shape_rule, decompose, lower, eval, build, derivative,  \
+           batch, doc)                                                                             \
+  BUILD_##build(name)
 #include "lower/graph/ops.def"
 
 dt_value_t dt_where(dt_trace_t *trace, dt_value_t cond, dt_value_t a, dt_value_t b) {

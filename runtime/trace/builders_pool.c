@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builders of pools: reductions over the windows of a padded value.
+#include "lower/graph/scalar.h"
 #include "lower/graph/window.h"
 #include "runtime/base/dtype.h"
 #include "runtime/trace/builders_window.h"
-
-#include <math.h>
 
 static const dt_value_t none_value = {0};
 
@@ -252,11 +251,9 @@ dt_value_t dt_max_pool(dt_trace_t *trace, dt_value_t x, const dt_window_t *pool_
     DT_TRACE_FAIL(trace, DT_E_DTYPE, "argument 0 must be a number, got bool; use cast");
     return none_value;
   }
-  double lowest = dt__dtype_is_float(dtype) ? -INFINITY
-                  : dt__dtype_kind(dtype) == DT_KIND_UINT
-                      ? 0.0
-                      : -ldexp(1, (int)dt_dtype_size(dtype) * 8 - 1);
-  dt_value_t elements = windows(&p, x, dtype, lowest);
+  dt_scalar_t lowest = dt__scalar_lowest(dtype);
+  dt_value_t elements =
+      windows(&p, x, dtype, dt__dtype_is_float(dtype) ? lowest.f : (double)lowest.i);
   if (out_indices)
     *out_indices = indices(&p, elements);
   return fold(&p, DT_OP_amax, elements);

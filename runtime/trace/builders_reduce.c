@@ -57,60 +57,26 @@ static dt_value_t along(dt_trace_t *trace, dt_op_t op, const char *name, dt_valu
 }
 
 // ---- From ops.def -------------------------------------------------------------------------------
-#define REDUCE(name)                                                                               \
+#define BUILD_reduce(name)                                                                         \
   dt_value_t dt_##name(dt_trace_t *trace, dt_value_t x, uint32_t n_axes, const int32_t *axes,      \
                        bool keepdims) {                                                            \
     return reduce(trace, DT_OP_##name, #name, x, n_axes, axes, keepdims);                          \
   }
-#define ARG_REDUCE(name)                                                                           \
+#define BUILD_argreduce(name)                                                                      \
   dt_value_t dt_##name(dt_trace_t *trace, dt_value_t x, int32_t axis, bool keepdims) {             \
     return along(trace, DT_OP_##name, #name, x, axis, keepdims);                                   \
   }
-#define ALONG(name)                                                                                \
+#define BUILD_along(name)                                                                          \
   dt_value_t dt_##name(dt_trace_t *trace, dt_value_t x, int32_t axis) {                            \
     return along(trace, DT_OP_##name, #name, x, axis, false);                                      \
   }
-#define REDUCE_reduce(name) REDUCE(name)
-#define REDUCE_none(name) REDUCE(name)
-#define REDUCE_argreduce(name) ARG_REDUCE(name)
-
-#define ROW_reduce(name, lower) REDUCE_##lower(name)
-#define ROW_axis(name, lower) ALONG(name)
-#define ROW_same(name, lower)
-#define ROW_input(name, lower)
-#define ROW_constant(name, lower)
-#define ROW_cond(name, lower)
-#define ROW_switch(name, lower)
-#define ROW_while(name, lower)
-#define ROW_result(name, lower)
-#define ROW_scalar(name, lower)
-#define ROW_size(name, lower)
-#define ROW_iota(name, lower)
-#define ROW_reshape(name, lower)
-#define ROW_permute(name, lower)
-#define ROW_expand(name, lower)
-#define ROW_slice(name, lower)
-#define ROW_pad(name, lower)
-#define ROW_concat(name, lower)
-#define ROW_gather(name, lower)
-#define ROW_gather_elements(name, lower)
-#define ROW_gather_nd(name, lower)
-#define ROW_scatter_elements(name, lower)
-#define ROW_scatter_nd(name, lower)
-#define ROW_matmul(name, lower)
-#define ROW_norm(name, lower)
-#define ROW_window(name, lower)
-#define ROW_overlap(name, lower)
-#define ROW_conv(name, lower)
-#define ROW_conv_transpose(name, lower)
-#define ROW_item(name, lower)
-#define ROW_scan(name, lower)
-#define ROW_search(name, lower)
-#define ROW_compress(name, lower)
-#define ROW_nonzero(name, lower)
-#define ROW_select(name, lower)
-#define OP(name, arity, flags, dtype_rule, shape_rule, decompose, lower, eval, doc)                \
-  ROW_##shape_rule(name, lower)
+#define BUILD_unary(name)
+#define BUILD_binary(name)
+#define BUILD_own(name)
+#define BUILD_none(name)
+#define OP(name, arity, flags, dtype_rule, shape_rule, decompose, lower, eval, build, derivative,  \
+           batch, doc)                                                                             \
+  BUILD_##build(name)
 #include "lower/graph/ops.def"
 
 // ---- Norms --------------------------------------------------------------------------------------

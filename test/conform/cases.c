@@ -5,69 +5,21 @@
 #include "lower/graph/scalar.h"
 
 // ---- Programs -------------------------------------------------------------------------------------
-#define UNARY(op) MAKE(op, dt_##op(t, x[0]))
-#define BINARY(op) MAKE(op, dt_##op(t, x[0], x[1]))
+// Those of one form are made from ops.def, and so are their cases.
+#define FOLD(op, id, n, ...)                                                                       \
+  MAKE(op##_##id, dt_##op(t, x[0], n, (const int32_t[]){__VA_ARGS__}, (n) == 1))
+#define MAKE_unary(op) MAKE(op, dt_##op(t, x[0]))
+#define MAKE_binary(op) MAKE(op, dt_##op(t, x[0], x[1]))
+#define MAKE_reduce(op) FOLD(op, rows, 1, 1) FOLD(op, columns, 1, 0) FOLD(op, whole, 2, 0, 1)
+#define MAKE_argreduce(op)
+#define MAKE_along(op)
+#define MAKE_own(op)
+#define MAKE_none(op)
+#define OP(name, arity, flags, dtype_rule, shape_rule, decompose, lower, eval, build, derivative,  \
+           batch, doc)                                                                             \
+  MAKE_##build(name)
+#include "lower/graph/ops.def"
 
-UNARY(exp)
-UNARY(expm1)
-UNARY(log)
-UNARY(log1p)
-UNARY(log2)
-UNARY(sqrt)
-UNARY(rsqrt)
-UNARY(reciprocal)
-UNARY(sin)
-UNARY(cos)
-UNARY(tan)
-UNARY(asin)
-UNARY(acos)
-UNARY(atan)
-UNARY(sinh)
-UNARY(cosh)
-UNARY(tanh)
-UNARY(asinh)
-UNARY(acosh)
-UNARY(atanh)
-UNARY(erf)
-UNARY(sigmoid)
-UNARY(floor)
-UNARY(ceil)
-UNARY(trunc)
-UNARY(round)
-UNARY(isnan)
-UNARY(isinf)
-UNARY(silu)
-UNARY(gelu)
-UNARY(gelu_tanh)
-UNARY(neg)
-UNARY(abs)
-UNARY(sign)
-UNARY(relu)
-UNARY(logical_not)
-BINARY(add)
-BINARY(sub)
-BINARY(mul)
-BINARY(div)
-BINARY(mod)
-BINARY(fmod)
-BINARY(maximum)
-BINARY(minimum)
-BINARY(lt)
-BINARY(le)
-BINARY(gt)
-BINARY(ge)
-BINARY(eq)
-BINARY(ne)
-BINARY(logical_and)
-BINARY(logical_or)
-BINARY(logical_xor)
-BINARY(pow)
-UNARY(bit_not)
-BINARY(bit_and)
-BINARY(bit_or)
-BINARY(bit_xor)
-BINARY(shift_left)
-BINARY(shift_right)
 MAKE(where, dt_where(t, x[0], x[1], x[2]))
 MAKE(cast_f16, dt_cast(t, x[0], DT_F16))
 MAKE(cast_bf16, dt_cast(t, x[0], DT_BF16))
@@ -79,17 +31,6 @@ MAKE(cast_i8, dt_cast(t, x[0], DT_I8))
 MAKE(cast_u8, dt_cast(t, x[0], DT_U8))
 MAKE(cast_u64, dt_cast(t, x[0], DT_U64))
 MAKE(cast_bool, dt_cast(t, x[0], DT_BOOL))
-#define FOLD(op, id, n, ...)                                                                       \
-  MAKE(op##_##id, dt_##op(t, x[0], n, (const int32_t[]){__VA_ARGS__}, (n) == 1))
-#define FOLDS(op) FOLD(op, rows, 1, 1) FOLD(op, columns, 1, 0) FOLD(op, whole, 2, 0, 1)
-FOLDS(sum)
-FOLDS(prod)
-FOLDS(amax)
-FOLDS(amin)
-FOLDS(any)
-FOLDS(all)
-FOLDS(mean)
-FOLDS(var)
 MAKE(argmax_rows, dt_argmax(t, x[0], 1, false))
 MAKE(argmax_columns, dt_argmax(t, x[0], 0, true))
 MAKE(argmin_rows, dt_argmin(t, x[0], -1, true))
@@ -198,44 +139,39 @@ static v_t make_matmul_attends(dt_trace_t *t, in_t x, dt_dtype_t dtype) {
   return dt_matmul(t, q, dt_transpose(t, k, -1, -2));
 }
 // ---- Cases ----------------------------------------------------------------------------------------
+// What a dtype rule lets in, of the dtypes tried here. Cases of two operands are written out below:
+// they differ in what the second is and in what is tried of their forms.
+#define DTYPES_float_only T_FLOAT
+#define DTYPES_float_test T_FLOAT
+#define DTYPES_number T_NUMBER
+#define DTYPES_integer T_INT
+#define DTYPES_logic T_BOOL
+// What is folded: any values, but products of small numbers, and means of finite ones.
+#define FILL_sum ANY
+#define FILL_prod SMALL
+#define FILL_amax ANY
+#define FILL_amin ANY
+#define FILL_any ANY
+#define FILL_all ANY
+#define FILL_mean FINITE
+#define FILL_var FINITE
+#define ROW_unary(op, dtypes) {"unary", #op, "", dtypes, 1, {ANY(2, MN)}, false, make_##op},
+#define ROW_binary(op, dtypes)
+#define ROW_reduce(op, dtypes)                                                                     \
+  {"reduce", #op, "rows", dtypes, 1, {FILL_##op(2, MN)}, false, make_##op##_rows},                 \
+      {"reduce", #op, "columns", dtypes, 1, {FILL_##op(2, MN)}, false, make_##op##_columns},       \
+      {"reduce", #op, "whole", dtypes, 1, {FILL_##op(2, MN)}, false, make_##op##_whole},
+#define ROW_argreduce(op, dtypes)
+#define ROW_along(op, dtypes)
+#define ROW_own(op, dtypes)
+#define ROW_none(op, dtypes)
+
 const case_t cases[] = {
-    {"unary", "exp", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_exp},
-    {"unary", "expm1", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_expm1},
-    {"unary", "log", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_log},
-    {"unary", "log1p", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_log1p},
-    {"unary", "log2", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_log2},
-    {"unary", "sqrt", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_sqrt},
-    {"unary", "rsqrt", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_rsqrt},
-    {"unary", "reciprocal", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_reciprocal},
-    {"unary", "sin", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_sin},
-    {"unary", "cos", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_cos},
-    {"unary", "tan", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_tan},
-    {"unary", "asin", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_asin},
-    {"unary", "acos", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_acos},
-    {"unary", "atan", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_atan},
-    {"unary", "sinh", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_sinh},
-    {"unary", "cosh", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_cosh},
-    {"unary", "tanh", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_tanh},
-    {"unary", "asinh", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_asinh},
-    {"unary", "acosh", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_acosh},
-    {"unary", "atanh", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_atanh},
-    {"unary", "erf", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_erf},
-    {"unary", "sigmoid", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_sigmoid},
-    {"unary", "floor", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_floor},
-    {"unary", "ceil", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_ceil},
-    {"unary", "trunc", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_trunc},
-    {"unary", "round", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_round},
-    {"unary", "isnan", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_isnan},
-    {"unary", "isinf", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_isinf},
-    {"unary", "silu", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_silu},
-    {"unary", "gelu", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_gelu},
+#define OP(name, arity, flags, dtype_rule, shape_rule, decompose, lower, eval, build, derivative,  \
+           batch, doc)                                                                             \
+  ROW_##build(name, DTYPES_##dtype_rule)
+#include "lower/graph/ops.def"
     {"unary", "ndtr", "of gelu", T_FLOAT, 1, {ANY(2, MN)}, false, make_gelu},
-    {"unary", "gelu_tanh", "", T_FLOAT, 1, {ANY(2, MN)}, false, make_gelu_tanh},
-    {"unary", "neg", "", T_NUMBER, 1, {ANY(2, MN)}, false, make_neg},
-    {"unary", "abs", "", T_NUMBER, 1, {ANY(2, MN)}, false, make_abs},
-    {"unary", "sign", "", T_NUMBER, 1, {ANY(2, MN)}, false, make_sign},
-    {"unary", "relu", "", T_NUMBER, 1, {ANY(2, MN)}, false, make_relu},
-    {"unary", "logical_not", "", T_BOOL, 1, {ANY(2, MN)}, false, make_logical_not},
     {"unary", "cast", "to f16", T_ALL, 1, {ANY(2, MN)}, false, make_cast_f16},
     {"unary", "cast", "to bf16", T_ALL, 1, {ANY(2, MN)}, false, make_cast_bf16},
     {"unary", "cast", "to f32", T_ALL, 1, {ANY(2, MN)}, false, make_cast_f32},
@@ -301,7 +237,6 @@ const case_t cases[] = {
     {"binary", "ge", "outer", T_F32, 2, {ANY(2, DIM_M, 1), ANY(2, 1, DIM_N)}, false, make_ge},
     {"binary", "pow", "", T_FLOAT, 2, {ANY(2, MN), ANY(2, MN)}, false, make_pow},
     {"binary", "pow", "integers", T_INT, 2, {ANY(2, MN), SMALL(2, MN)}, false, make_pow},
-    {"unary", "bit_not", "", T_INT, 1, {ANY(2, MN)}, false, make_bit_not},
     {"binary", "bit_and", "", T_INT, 2, {ANY(2, MN), ANY(2, MN)}, false, make_bit_and},
     {"binary", "bit_or", "", T_INT, 2, {ANY(2, MN), ANY(2, MN)}, false, make_bit_or},
     {"binary", "bit_xor", "", T_INT, 2, {ANY(2, MN), ANY(2, MN)}, false, make_bit_xor},
@@ -376,30 +311,6 @@ const case_t cases[] = {
      {{DT_BOOL, FILL_ANY, 1, {DIM_N}}, ANY(2, MN), ANY(2, DIM_M, 1)},
      false,
      make_where},
-    {"reduce", "sum", "rows", T_NUMBER, 1, {ANY(2, MN)}, false, make_sum_rows},
-    {"reduce", "sum", "columns", T_NUMBER, 1, {ANY(2, MN)}, false, make_sum_columns},
-    {"reduce", "sum", "whole", T_NUMBER, 1, {ANY(2, MN)}, false, make_sum_whole},
-    {"reduce", "prod", "rows", T_NUMBER, 1, {SMALL(2, MN)}, false, make_prod_rows},
-    {"reduce", "prod", "columns", T_NUMBER, 1, {SMALL(2, MN)}, false, make_prod_columns},
-    {"reduce", "prod", "whole", T_NUMBER, 1, {SMALL(2, MN)}, false, make_prod_whole},
-    {"reduce", "amax", "rows", T_NUMBER, 1, {ANY(2, MN)}, false, make_amax_rows},
-    {"reduce", "amax", "columns", T_NUMBER, 1, {ANY(2, MN)}, false, make_amax_columns},
-    {"reduce", "amax", "whole", T_NUMBER, 1, {ANY(2, MN)}, false, make_amax_whole},
-    {"reduce", "amin", "rows", T_NUMBER, 1, {ANY(2, MN)}, false, make_amin_rows},
-    {"reduce", "amin", "columns", T_NUMBER, 1, {ANY(2, MN)}, false, make_amin_columns},
-    {"reduce", "amin", "whole", T_NUMBER, 1, {ANY(2, MN)}, false, make_amin_whole},
-    {"reduce", "any", "rows", T_BOOL, 1, {ANY(2, MN)}, false, make_any_rows},
-    {"reduce", "any", "columns", T_BOOL, 1, {ANY(2, MN)}, false, make_any_columns},
-    {"reduce", "any", "whole", T_BOOL, 1, {ANY(2, MN)}, false, make_any_whole},
-    {"reduce", "all", "rows", T_BOOL, 1, {ANY(2, MN)}, false, make_all_rows},
-    {"reduce", "all", "columns", T_BOOL, 1, {ANY(2, MN)}, false, make_all_columns},
-    {"reduce", "all", "whole", T_BOOL, 1, {ANY(2, MN)}, false, make_all_whole},
-    {"reduce", "mean", "rows", T_FLOAT, 1, {FINITE(2, MN)}, false, make_mean_rows},
-    {"reduce", "mean", "columns", T_FLOAT, 1, {FINITE(2, MN)}, false, make_mean_columns},
-    {"reduce", "mean", "whole", T_FLOAT, 1, {FINITE(2, MN)}, false, make_mean_whole},
-    {"reduce", "var", "rows", T_FLOAT, 1, {FINITE(2, MN)}, false, make_var_rows},
-    {"reduce", "var", "columns", T_FLOAT, 1, {FINITE(2, MN)}, false, make_var_columns},
-    {"reduce", "var", "whole", T_FLOAT, 1, {FINITE(2, MN)}, false, make_var_whole},
     {"reduce", "argmax", "rows", T_NUMBER, 1, {ANY(2, MN)}, false, make_argmax_rows},
     {"reduce", "argmax", "columns", T_NUMBER, 1, {ANY(2, MN)}, false, make_argmax_columns},
     {"reduce", "argmin", "rows", T_NUMBER, 1, {ANY(2, MN)}, false, make_argmin_rows},

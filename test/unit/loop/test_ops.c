@@ -553,7 +553,8 @@ static void run_op(dt_op_t op) {
   assert_true(built > 0);
 }
 
-#define OP(name, arity, flags, dtype_rule, shape_rule, decompose, lower, eval, doc)                \
+#define OP(name, arity, flags, dtype_rule, shape_rule, decompose, lower, eval, build, derivative,  \
+           batch, doc)                                                                             \
   static void test_##name(void **state) {                                                          \
     (void)state;                                                                                   \
     run_op(DT_OP_##name);                                                                          \
@@ -562,7 +563,8 @@ static void run_op(dt_op_t op) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-#define OP(name, arity, flags, dtype_rule, shape_rule, decompose, lower, eval, doc)                \
+#define OP(name, arity, flags, dtype_rule, shape_rule, decompose, lower, eval, build, derivative,  \
+           batch, doc)                                                                             \
   cmocka_unit_test(test_##name),
 #include "lower/graph/ops.def"
   };

@@ -178,52 +178,16 @@ typedef struct builder_t {
 } builder_t;
 
 static const builder_t builders[] = {
-#define ROW_1_ew(name) {.op = DT_OP_##name, .unary = dt_##name},
-#define ROW_1_none(name) {.op = DT_OP_##name, .unary = dt_##name},
-#define ROW_1_cast(name)
-#define ROW_1_part(name)
-#define ROW_2_ew(name) {.op = DT_OP_##name, .binary = dt_##name},
-#define ROW_3_ew(name)
-#define ROW_reduce(name) {.op = DT_OP_##name, .reduce = dt_##name},
-#define ROW_argreduce(name)
-#define ROW_none(name) {.op = DT_OP_##name, .reduce = dt_##name},
-#define RULE_same(name, arity, lower) ROW_##arity##_##lower(name)
-#define RULE_reduce(name, arity, lower) ROW_##lower(name)
-#define RULE_input(name, arity, lower)
-#define RULE_constant(name, arity, lower)
-#define RULE_scalar(name, arity, lower)
-#define RULE_size(name, arity, lower)
-#define RULE_iota(name, arity, lower)
-#define RULE_axis(name, arity, lower)
-#define RULE_reshape(name, arity, lower)
-#define RULE_permute(name, arity, lower)
-#define RULE_expand(name, arity, lower)
-#define RULE_slice(name, arity, lower)
-#define RULE_pad(name, arity, lower)
-#define RULE_concat(name, arity, lower)
-#define RULE_window(name, arity, lower)
-#define RULE_overlap(name, arity, lower)
-#define RULE_conv(name, arity, lower)
-#define RULE_conv_transpose(name, arity, lower)
-#define RULE_gather(name, arity, lower)
-#define RULE_gather_elements(name, arity, lower)
-#define RULE_gather_nd(name, arity, lower)
-#define RULE_scatter_elements(name, arity, lower)
-#define RULE_scatter_nd(name, arity, lower)
-#define RULE_matmul(name, arity, lower)
-#define RULE_norm(name, arity, lower)
-#define RULE_cond(name, arity, lower)
-#define RULE_switch(name, arity, lower)
-#define RULE_while(name, arity, lower)
-#define RULE_result(name, arity, lower)
-#define RULE_item(name, arity, lower)
-#define RULE_scan(name, arity, lower)
-#define RULE_search(name, arity, lower)
-#define RULE_compress(name, arity, lower)
-#define RULE_nonzero(name, arity, lower)
-#define RULE_select(name, arity, lower)
-#define OP(name, arity, flags, dtype_rule, shape_rule, decompose, lower, eval, doc)                \
-  RULE_##shape_rule(name, arity, lower)
+#define BUILD_unary(name) {.op = DT_OP_##name, .unary = dt_##name},
+#define BUILD_binary(name) {.op = DT_OP_##name, .binary = dt_##name},
+#define BUILD_reduce(name) {.op = DT_OP_##name, .reduce = dt_##name},
+#define BUILD_argreduce(name)
+#define BUILD_along(name)
+#define BUILD_own(name)
+#define BUILD_none(name)
+#define OP(name, arity, flags, dtype_rule, shape_rule, decompose, lower, eval, build, derivative,  \
+           batch, doc)                                                                             \
+  BUILD_##build(name)
 #include "lower/graph/ops.def"
 };
 

@@ -13,6 +13,7 @@
 #include "test/unit/trace/trace_test.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 // f(x f32[s0, s1], ids i64[s2])
@@ -139,6 +140,28 @@ static void test_refusals(void **state) {
     assert_null(traced);
   }
   dt_tensor_release(w);
+}
+
+// ---- Sizes --------------------------------------------------------------------------------------
+// What has no 64 bits is told at the line of its own, not of the builder before it.
+static dt_status_t overflow(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  out[0] = dt_neg(t, in[0]);
+  dt_sym_t most = dt_sym_const(t, INT64_MAX);
+  *(int *)closure = __LINE__ + 1;
+  (void)dt_sym_mul(t, most, most);
+  return NULL;
+}
+
+static void test_lines_of_sizes(void **state) {
+  (void)state;
+  int line = 0;
+  char place[64];
+  dt_trace_request_t request = request_of(overflow, &line);
+  dt_traced_t *traced = NULL;
+  dt_status_t status = dt__trace_run(&request, &traced);
+  (void)snprintf(place, sizeof(place), "test_refusals.c:%d: sym_mul", line);
+  expect_failure(status, DT_E_LIMIT, PARTS(place, "64"));
+  assert_null(traced);
 }
 
 // ---- Constants ----------------------------------------------------------------------------------
@@ -396,9 +419,13 @@ static void test_no_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_refusals),  cmocka_unit_test(test_constants),
-      cmocka_unit_test(test_endings),   cmocka_unit_test(test_values_of_other_traces),
-      cmocka_unit_test(test_no_trace),  cmocka_unit_test(test_questions),
+      cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_lines_of_sizes),
+      cmocka_unit_test(test_constants),
+      cmocka_unit_test(test_endings),
+      cmocka_unit_test(test_values_of_other_traces),
+      cmocka_unit_test(test_no_trace),
+      cmocka_unit_test(test_questions),
       cmocka_unit_test(test_no_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -158,7 +158,7 @@ static void say_target(void) {
   dt_text_t text;
   dt__text_init(&text);
   dt_status_free(dt__llvm_host_target("x86-64-v2", 1, &target));
-  dt__worker_target_write(&target, &text);
+  dt__target_write(&target, &text);
   say(DT_FRAME_DONE, dt__text_str(&text), text.len);
   dt__text_fini(&text);
 }

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every row of folds.def: the value it starts from changes no value of any dtype that it takes.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "lower/loop/loop.h"
+#include "runtime/base/dtype.h"
+
+#include <math.h>
+
+static bool equal(dt_dtype_t dtype, dt_scalar_t a, dt_scalar_t b) {
+  if (!dt__dtype_is_float(dtype))
+    return a.i == b.i;
+  return a.f == b.f || (isnan(a.f) && isnan(b.f));
+}
+
+// Zero, one, the ends of the dtype and, of floats, NaN.
+static uint32_t some_values(dt_dtype_t dtype, dt_scalar_t *out) {
+  const dt_scalar_t zero = {.i = 0}, one = {.i = 1}, nan = {.f = NAN};
+  uint32_t n = 0;
+  out[n++] = dt__scalar_cast(DT_I64, dtype, zero);
+  out[n++] = dt__scalar_cast(DT_I64, dtype, one);
+  out[n++] = dt__scalar_lowest(dtype);
+  out[n++] = dt__scalar_highest(dtype);
+  if (dt__dtype_is_float(dtype))
+    out[n++] = nan;
+  return n;
+}
+
+static void check_start(dt_fold_kind_t kind, dt_dtype_t dtype) {
+  const dt_fold_info_t *info = dt__fold_info(kind);
+  dt_scalar_t values[8], start = dt__fold_identity(kind, dtype);
+  uint32_t n = some_values(dtype, values);
+  for (uint32_t v = 0; v < n; v++) {
+    const dt_scalar_t pair[2] = {start, values[v]};
+    dt_scalar_t joined = dt__scalar_eval(info->combine, dtype, pair);
+    // Of a place, the combination says whether the start beats the value.
+    bool right = info->place ? joined.i == 0 : equal(dtype, joined, values[v]);
+    if (!right)
+      print_error("fold %s of %s starts from a value that changes value %u\n", info->name,
+                  dt_dtype_name(dtype), v);
+    assert_true(right);
+  }
+}
+
+static void test_starts(void **state) {
+  (void)state;
+  for (int kind = 0; kind < DT_FOLD_COUNT; kind++)
+    for (int dtype = 1; dtype < DT_DTYPE_END; dtype++)
+      if (dt__dtype_is_valid((dt_dtype_t)dtype) &&
+          dt__fold_info((dt_fold_kind_t)kind)->logic == (dtype == DT_BOOL))
+        check_start((dt_fold_kind_t)kind, (dt_dtype_t)dtype);
+}
+
+static void test_names(void **state) {
+  (void)state;
+  for (int kind = 0; kind < DT_FOLD_COUNT; kind++)
+    assert_non_null(dt__fold_info((dt_fold_kind_t)kind)->name);
+  assert_null(dt__fold_info(DT_FOLD_COUNT));
+}
+
+static void test_ends(void **state) {
+  (void)state;
+  assert_int_equal(dt__scalar_lowest(DT_I8).i, -128);
+  assert_int_equal(dt__scalar_highest(DT_I8).i, 127);
+  assert_int_equal(dt__scalar_lowest(DT_U16).i, 0);
+  assert_int_equal(dt__scalar_highest(DT_U16).i, 65535);
+  assert_int_equal(dt__scalar_lowest(DT_I64).i, INT64_MIN);
+  assert_int_equal(dt__scalar_highest(DT_I64).i, INT64_MAX);
+  assert_int_equal((uint64_t)dt__scalar_highest(DT_U64).i, UINT64_MAX);
+  assert_true(dt__scalar_highest(DT_BF16).f == INFINITY);
+  assert_true(dt__scalar_lowest(DT_F64).f == -INFINITY);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_starts), cmocka_unit_test(test_names),
+                                     cmocka_unit_test(test_ends)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
