@@ -50,10 +50,8 @@ static uint32_t hash_node(dt_sym_op_t op, const dt_sym_t *args, uint32_t n, int6
 static bool same_node(const dt_symenv_t *env, uint32_t id, dt_sym_op_t op, const dt_sym_t *args,
                       uint32_t n, int64_t value) {
   const dt_sym_node_t *node = &env->nodes[id];
-  bool same = node->op == op && node->n_args == n && node->value == value;
-  for (uint32_t k = 0; same && k < n; k++)
-    same = env->args[node->first + k].id == args[k].id;
-  return same;
+  return node->op == op && node->n_args == n && node->value == value &&
+         (n == 0 || memcmp(env->args + node->first, args, n * sizeof *args) == 0);
 }
 
 static bool grow_table(dt_symenv_t *env) {
@@ -139,8 +137,8 @@ uint32_t dt__intern(dt_symenv_t *env, dt_sym_op_t op, const dt_sym_t *args, uint
   for (slot = hash & (env->table_cap - 1); env->table[slot];)
     slot = (slot + 1) & (env->table_cap - 1);
   node.first = env->n_args;
-  for (uint32_t k = 0; k < n; k++) // an environment's are its own: no trace is told
-    env->args[env->n_args + k] = SYM(args[k].id);
+  if (n)
+    memcpy(env->args + env->n_args, args, n * sizeof *args);
   env->n_args += n;
   env->table[slot] = env->n_nodes;
   env->nodes[env->n_nodes] = node;

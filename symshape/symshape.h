@@ -55,7 +55,7 @@ typedef struct dt_origin_t {
   int line;
 } dt_origin_t;
 
-// The same expressions, whatever trace they were told to.
+// The same expressions, one by one.
 static inline bool dt__syms_same(uint32_t n, const dt_sym_t *a, const dt_sym_t *b) {
   for (uint32_t k = 0; k < n; k++)
     if (a[k].id != b[k].id)

@@ -124,10 +124,10 @@ DT_API const char *dt_dtype_name(dt_dtype_t dtype);
 // ---- Symbolic integers --------------------------------------------------------------------------
 
 // An integer expression over sizes that are unknown until call time. Belongs to the trace that made
-// it; id 0 is "none", the result of a failed operation. Copy freely; both fields are the library's.
+// it, which `id` tells, so that another one refuses it; id 0 is "none", the result of a failed
+// operation. Copy freely.
 typedef struct dt_sym_t {
   uint32_t id;
-  uint32_t trace; // which trace made it, so that another one refuses it; 0: not told
 } dt_sym_t;
 
 #ifdef __cplusplus

@@ -34,8 +34,7 @@ dt_status_t dt__attrs_normalize(dt_op_t op, uint32_t rank, const dt_attrs_t *fro
       return DT_FAIL(DT_E_ARGUMENT, "%s: %u sizes given, the most is %d", dt__op_info(op)->name,
                      from->n_syms, 2 * DT_MAX_RANK);
     to->n_syms = from->n_syms;
-    for (uint32_t k = 0; k < from->n_syms; k++) // a graph's are its own: no trace is told
-      to->syms[k].id = from->syms[k].id;
+    memcpy(to->syms, from->syms, from->n_syms * sizeof(from->syms[0]));
   }
   if (mask & DT_ATTR_STEPS)
     memcpy(to->ints, from->ints, rank * sizeof(from->ints[0]));

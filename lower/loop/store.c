@@ -6,12 +6,12 @@
 #include "lower/loop/parse_private.h"
 #include "runtime/base/status.h"
 
-_Static_assert(sizeof(dt_inst_t) == 80 && sizeof(dt_store_t) == 32 && sizeof(dt_fold_t) == 20,
+_Static_assert(sizeof(dt_inst_t) == 72 && sizeof(dt_store_t) == 32 && sizeof(dt_fold_t) == 20,
                "print.c and parse_body.c know every field");
-_Static_assert(sizeof(dt_schedule_t) == 96 && sizeof(dt_matmul_t) == 36,
+_Static_assert(sizeof(dt_schedule_t) == 88 && sizeof(dt_matmul_t) == 36,
                "print.c and parse_body.c know every field");
-_Static_assert(sizeof(dt_program_item_t) == 48 && sizeof(dt_program_segment_t) == 16 &&
-                   sizeof(dt_program_slices_t) == 32 && sizeof(dt_program_region_t) == 40,
+_Static_assert(sizeof(dt_program_item_t) == 48 && sizeof(dt_program_segment_t) == 12 &&
+                   sizeof(dt_program_slices_t) == 24 && sizeof(dt_program_region_t) == 40,
                "print.c and parse_plan.c know every field");
 
 dt_status_t dt__program_write(const dt_program_t *program, dt_text_t *out) {

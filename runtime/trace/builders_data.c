@@ -73,7 +73,8 @@ static bool required(dt_trace_t *trace, dt_sym_t cond, const char *what) {
 dt_sym_t dt_item(dt_trace_t *trace, dt_value_t x) {
   if (!dt__trace_begin(trace, "item") || !dt__trace_node(trace, x, "argument 0"))
     return DT_SYM_NONE_ID;
-  return dt__trace_tagged(trace, dt__trace_number(trace, x));
+  dt_sym_t number = dt__trace_number(trace, x);
+  return trace->status ? DT_SYM_NONE_ID : dt__trace_told(trace, number);
 }
 
 // ---- Selections ---------------------------------------------------------------------------------
@@ -249,8 +250,8 @@ dt_value_t dt_full(dt_trace_t *trace, dt_dtype_t dtype, double value, uint32_t r
 
 dt_value_t dt_range(dt_trace_t *trace, dt_dtype_t dtype, dt_sym_t start, dt_sym_t limit,
                     dt_sym_t step) {
-  if (!dt__trace_begin(trace, "range") || !dt__trace_sym(trace, start, "start") ||
-      !dt__trace_sym(trace, limit, "limit") || !dt__trace_sym(trace, step, "step"))
+  if (!dt__trace_begin(trace, "range") || !dt__trace_sym(trace, &start, "start") ||
+      !dt__trace_sym(trace, &limit, "limit") || !dt__trace_sym(trace, &step, "step"))
     return none_value;
   dt_symenv_t *env = trace->env;
   dt_sym_t zero = literal(trace, 0);
@@ -322,7 +323,7 @@ dt_value_t dt_slice_range(dt_trace_t *trace, dt_value_t x, int32_t axis, dt_sym_
   const dt_node_t *node =
       dt__trace_begin(trace, "slice_range") ? dt__trace_node(trace, x, "argument 0") : NULL;
   if (!node || !dt__trace_axis(trace, axis, node->rank, &at) ||
-      !dt__trace_sym(trace, begin, "begin") || !dt__trace_sym(trace, end, "end"))
+      !dt__trace_sym(trace, &begin, "begin") || !dt__trace_sym(trace, &end, "end"))
     return none_value;
   if (step == 0 || step == INT64_MIN) {
     DT_TRACE_FAIL(trace, DT_E_ARGUMENT, "the step is %s", step ? "too large" : "0");
@@ -364,21 +365,25 @@ void dt_split(dt_trace_t *trace, dt_value_t x, int32_t axis, uint32_t n, const d
   }
   dt_symenv_t *env = trace->env;
   dt_sym_t whole = node->sizes[at], zero = literal(trace, 0), start = zero;
+  dt_sym_t *parts = DT_ARENA_ARRAY(&trace->traced->arena, dt_sym_t, n);
+  if (!parts)
+    (void)dt__trace_take(trace, DT_NO_MEMORY());
+  if (!parts || !dt__trace_syms(trace, n, sizes, n, "a size", parts))
+    return;
   for (uint32_t k = 0; k < n; k++) {
-    if (!dt__trace_sym(trace, sizes[k], "a size") ||
-        !required(trace, dt__sym_le(env, zero, sizes[k]), "the sizes of parts are not negative"))
+    if (!required(trace, dt__sym_le(env, zero, parts[k]), "the sizes of parts are not negative"))
       return;
-    start = dt__sym_add(env, start, sizes[k]);
+    start = dt__sym_add(env, start, parts[k]);
   }
   if (!required(trace, dt__sym_eq(env, start, whole), "the sizes of the parts add up to the whole"))
     return;
   start = zero;
   for (uint32_t k = 0; k < n; k++) {
     // Parts of a sum without negative terms.
-    dt_sym_t end = dt__sym_add(env, start, sizes[k]);
-    dt__trace_follows(trace, dt__sym_le(env, zero, start), n, sizes);
-    dt__trace_follows(trace, dt__sym_le(env, end, whole), n, sizes);
-    out[k] = slice(trace, x, at, start, sizes[k], 1);
+    dt_sym_t end = dt__sym_add(env, start, parts[k]);
+    dt__trace_follows(trace, dt__sym_le(env, zero, start), n, parts);
+    dt__trace_follows(trace, dt__sym_le(env, end, whole), n, parts);
+    out[k] = slice(trace, x, at, start, parts[k], 1);
     start = end;
   }
 }

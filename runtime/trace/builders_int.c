@@ -11,10 +11,10 @@ dt_sym_t dt_int_value(dt_trace_t *trace, dt_value_t x) {
     return DT_SYM_NONE_ID;
   for (uint32_t k = 0; k < trace->request->n_inputs; k++) {
     if (trace->inputs[k].handle.id == x.id && trace->inputs[k].value.id)
-      return dt__trace_made(trace, dt__sym_simplify(trace->env, trace->inputs[k].value));
+      return dt__trace_told(trace, dt__sym_simplify(trace->env, trace->inputs[k].value));
   }
   if (node->op == DT_OP_size)
-    return dt__trace_made(trace, dt__sym_simplify(trace->env, node->attrs->syms[0]));
+    return dt__trace_told(trace, dt__sym_simplify(trace->env, node->attrs->syms[0]));
   DT_TRACE_FAIL(trace, DT_E_ARGUMENT,
                 "the value is made by %s; expected an integer or boolean argument (dt_input_decl_t "
                 "kind), or what dt_size_value gave",
@@ -71,7 +71,7 @@ dt_sym_t dt_capture(dt_trace_t *trace, const char *name, const int64_t *address)
     if (strcmp(graph->captures.items[k].name, name) != 0)
       continue;
     if (trace->traced->captures.items[k].address == address)
-      return dt__trace_made(trace, dt__sym_simplify(trace->env, graph->captures.items[k].value));
+      return dt__trace_told(trace, dt__sym_simplify(trace->env, graph->captures.items[k].value));
     DT_TRACE_FAIL(trace, DT_E_ARGUMENT, "\"%s\" stands for another address already", name);
     return DT_SYM_NONE_ID;
   }
@@ -90,7 +90,7 @@ dt_sym_t dt_capture(dt_trace_t *trace, const char *name, const int64_t *address)
     return DT_SYM_NONE_ID;
   graph->captures.items[index] = (dt_graph_capture_t){.name = own, .value = made};
   trace->traced->captures.items[index] = (dt_traced_capture_t){address, value};
-  return dt__trace_tagged(trace, made);
+  return dt__trace_told(trace, made);
 }
 
 dt_status_t dt__trace_finish_captures(dt_trace_t *trace) {

@@ -108,10 +108,10 @@ dt_value_t dt_scalar(dt_trace_t *trace, dt_dtype_t dtype, double value) {
 
 dt_value_t dt_size_value(dt_trace_t *trace, dt_sym_t a) {
   dt_attrs_t attrs = {0};
+  if (!dt__trace_begin(trace, "size_value") || !dt__trace_sym(trace, &a, "the size"))
+    return none_value;
   attrs.n_syms = 1;
   attrs.syms[0] = a;
-  if (!dt__trace_begin(trace, "size_value") || !dt__trace_sym(trace, a, "the size"))
-    return none_value;
   return dt__trace_add(trace, DT_OP_size, NULL, 0, &attrs);
 }
 

@@ -21,37 +21,37 @@ dt_sym_t dt_dim(dt_trace_t *trace, dt_value_t x, int32_t axis) {
   uint32_t dim = 0;
   if (!node || !dt__trace_axis(trace, axis, node->rank, &dim))
     return DT_SYM_NONE_ID;
-  return dt__trace_made(trace, dt__sym_simplify(trace->env, node->sizes[dim]));
+  return dt__trace_told(trace, dt__sym_simplify(trace->env, node->sizes[dim]));
 }
 
 // ---- Arithmetic ---------------------------------------------------------------------------------
 dt_sym_t dt_sym_const(dt_trace_t *trace, int64_t value) {
   if (!dt__trace_begin(trace, "sym_const"))
     return DT_SYM_NONE_ID;
-  return dt__trace_made(trace, dt__sym_const(trace->env, value));
+  return dt__trace_told(trace, dt__sym_const(trace->env, value));
 }
 
 #define UNARY(name)                                                                                \
   dt_sym_t dt_sym_##name(dt_trace_t *trace, dt_sym_t a) {                                          \
-    if (!dt__trace_begin(trace, "sym_" #name) || !dt__trace_sym(trace, a, "the argument"))         \
+    if (!dt__trace_begin(trace, "sym_" #name) || !dt__trace_sym(trace, &a, "the argument"))        \
       return DT_SYM_NONE_ID;                                                                       \
-    return dt__trace_made(trace, dt__sym_##name(trace->env, a));                                   \
+    return dt__trace_told(trace, dt__sym_##name(trace->env, a));                                   \
   }
 UNARY(neg)
 UNARY(abs)
 UNARY(not)
 #undef UNARY
 
-static bool begin_binary(dt_trace_t *trace, const char *op, dt_sym_t a, dt_sym_t b) {
+static bool begin_binary(dt_trace_t *trace, const char *op, dt_sym_t *a, dt_sym_t *b) {
   return dt__trace_begin(trace, op) && dt__trace_sym(trace, a, "argument a") &&
          dt__trace_sym(trace, b, "argument b");
 }
 
 #define BINARY(name)                                                                               \
   dt_sym_t dt_sym_##name(dt_trace_t *trace, dt_sym_t a, dt_sym_t b) {                              \
-    if (!begin_binary(trace, "sym_" #name, a, b))                                                  \
+    if (!begin_binary(trace, "sym_" #name, &a, &b))                                                \
       return DT_SYM_NONE_ID;                                                                       \
-    return dt__trace_made(trace, dt__sym_##name(trace->env, a, b));                                \
+    return dt__trace_told(trace, dt__sym_##name(trace->env, a, b));                                \
   }
 BINARY(add)
 BINARY(sub)
@@ -67,10 +67,10 @@ BINARY(or)
 #undef BINARY
 
 dt_sym_t dt_sym_select(dt_trace_t *trace, dt_sym_t cond, dt_sym_t a, dt_sym_t b) {
-  if (!dt__trace_begin(trace, "sym_select") || !dt__trace_sym(trace, cond, "the condition") ||
-      !dt__trace_sym(trace, a, "argument a") || !dt__trace_sym(trace, b, "argument b"))
+  if (!dt__trace_begin(trace, "sym_select") || !dt__trace_sym(trace, &cond, "the condition") ||
+      !dt__trace_sym(trace, &a, "argument a") || !dt__trace_sym(trace, &b, "argument b"))
     return DT_SYM_NONE_ID;
-  return dt__trace_made(trace, dt__sym_select(trace->env, cond, a, b));
+  return dt__trace_told(trace, dt__sym_select(trace->env, cond, a, b));
 }
 
 // ---- Checks -------------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ static bool need(dt_trace_t *trace, dt_sym_t cond, const char *what) {
 }
 
 void dt_check(dt_trace_t *trace, dt_sym_t cond, const char *what) {
-  if (!dt__trace_begin(trace, "check") || !dt__trace_sym(trace, cond, "the condition"))
+  if (!dt__trace_begin(trace, "check") || !dt__trace_sym(trace, &cond, "the condition"))
     return;
   if (!what)
     what = "the program's check failed";
@@ -135,9 +135,9 @@ static bool divisor(dt_trace_t *trace, dt_sym_t b) {
 
 #define DIVISION(name)                                                                             \
   dt_sym_t dt_sym_##name(dt_trace_t *trace, dt_sym_t a, dt_sym_t b) {                              \
-    if (!begin_binary(trace, "sym_" #name, a, b) || !divisor(trace, b))                            \
+    if (!begin_binary(trace, "sym_" #name, &a, &b) || !divisor(trace, b))                          \
       return DT_SYM_NONE_ID;                                                                       \
-    return dt__trace_made(trace, dt__sym_##name(trace->env, a, b));                                \
+    return dt__trace_told(trace, dt__sym_##name(trace->env, a, b));                                \
   }
 DIVISION(floordiv)
 DIVISION(mod)
@@ -146,23 +146,23 @@ DIVISION(truncmod)
 #undef DIVISION
 
 dt_sym_t dt_sym_ceildiv(dt_trace_t *trace, dt_sym_t a, dt_sym_t b) {
-  if (!begin_binary(trace, "sym_ceildiv", a, b) || !divisor(trace, b))
+  if (!begin_binary(trace, "sym_ceildiv", &a, &b) || !divisor(trace, b))
     return DT_SYM_NONE_ID;
   dt_symenv_t *env = trace->env;
   if (dt__sym_range(env, b).lo >= 0)
-    return dt__trace_made(trace, dt__sym_ceildiv(env, a, b));
-  return dt__trace_made(
+    return dt__trace_told(trace, dt__sym_ceildiv(env, a, b));
+  return dt__trace_told(
       trace, dt__sym_neg(env, dt__sym_floordiv(env, dt__sym_neg(env, a), b))); // any sign
 }
 
 dt_sym_t dt_sym_exactdiv(dt_trace_t *trace, dt_sym_t a, dt_sym_t b) {
-  if (!begin_binary(trace, "sym_exactdiv", a, b) || !divisor(trace, b))
+  if (!begin_binary(trace, "sym_exactdiv", &a, &b) || !divisor(trace, b))
     return DT_SYM_NONE_ID;
   dt_symenv_t *env = trace->env;
   dt_sym_t rest = dt__sym_mod(env, a, b);
   if (!need(trace, dt__sym_eq(env, rest, dt__sym_const(env, 0)), "an exact division leaves a rest"))
     return DT_SYM_NONE_ID;
-  return dt__trace_made(trace, dt__sym_exactdiv(env, a, b));
+  return dt__trace_told(trace, dt__sym_exactdiv(env, a, b));
 }
 
 static bool shift_count(dt_trace_t *trace, dt_sym_t b, int64_t most) {
@@ -173,9 +173,9 @@ static bool shift_count(dt_trace_t *trace, dt_sym_t b, int64_t most) {
 
 #define SHIFT(name, most)                                                                          \
   dt_sym_t dt_sym_##name(dt_trace_t *trace, dt_sym_t a, dt_sym_t b) {                              \
-    if (!begin_binary(trace, "sym_" #name, a, b) || !shift_count(trace, b, most))                  \
+    if (!begin_binary(trace, "sym_" #name, &a, &b) || !shift_count(trace, b, most))                \
       return DT_SYM_NONE_ID;                                                                       \
-    return dt__trace_made(trace, dt__sym_##name(trace->env, a, b));                                \
+    return dt__trace_told(trace, dt__sym_##name(trace->env, a, b));                                \
   }
 SHIFT(shl, 62)
 SHIFT(shr, 63)
@@ -232,7 +232,7 @@ static bool take_branch(dt_trace_t *trace, dt_sym_t cond, bool otherwise) {
 bool dt_sym_known(dt_trace_t *trace, dt_sym_t cond, bool *out_value) {
   if (out_value)
     *out_value = false;
-  if (!dt__trace_begin(trace, "sym_known") || !dt__trace_sym(trace, cond, "the condition"))
+  if (!dt__trace_begin(trace, "sym_known") || !dt__trace_sym(trace, &cond, "the condition"))
     return false;
   dt_tri_t known = dt__sym_known(trace->env, cond);
   if (out_value)
@@ -241,12 +241,12 @@ bool dt_sym_known(dt_trace_t *trace, dt_sym_t cond, bool *out_value) {
 }
 
 bool dt_sym_guard_or(dt_trace_t *trace, dt_sym_t cond, bool otherwise) {
-  return dt__trace_begin(trace, "sym_guard_or") && dt__trace_sym(trace, cond, "the condition") &&
+  return dt__trace_begin(trace, "sym_guard_or") && dt__trace_sym(trace, &cond, "the condition") &&
          take_branch(trace, cond, otherwise);
 }
 
 bool dt_sym_true(dt_trace_t *trace, dt_sym_t cond) {
-  if (!dt__trace_begin(trace, "sym_true") || !dt__trace_sym(trace, cond, "the condition"))
+  if (!dt__trace_begin(trace, "sym_true") || !dt__trace_sym(trace, &cond, "the condition"))
     return false;
   dt_tri_t known = dt__sym_known(trace->env, cond);
   if (known != DT_UNKNOWN)
@@ -264,7 +264,7 @@ bool dt_sym_true(dt_trace_t *trace, dt_sym_t cond) {
 }
 
 int64_t dt_sym_int(dt_trace_t *trace, dt_sym_t a) {
-  if (!dt__trace_begin(trace, "sym_int") || !dt__trace_sym(trace, a, "the size"))
+  if (!dt__trace_begin(trace, "sym_int") || !dt__trace_sym(trace, &a, "the size"))
     return 0;
   dt_sym_t now = dt__trace_made(trace, dt__sym_simplify(trace->env, a));
   int64_t value = 0;
@@ -294,7 +294,7 @@ int64_t dt_sym_int(dt_trace_t *trace, dt_sym_t a) {
 }
 
 bool dt_sym_constant(dt_trace_t *trace, dt_sym_t a, int64_t *out_value) {
-  if (!dt__trace_begin(trace, "sym_constant") || !dt__trace_sym(trace, a, "the size"))
+  if (!dt__trace_begin(trace, "sym_constant") || !dt__trace_sym(trace, &a, "the size"))
     return false;
   return dt__sym_is_const(trace->env, dt__sym_simplify(trace->env, a), out_value);
 }

@@ -201,7 +201,7 @@ static void order_along(dt_trace_t *trace, const char *op, dt_value_t x, dt_sym_
 
 void dt_topk(dt_trace_t *trace, dt_value_t x, dt_sym_t k, int32_t axis, bool largest,
              dt_value_t *out_values, dt_value_t *out_indices) {
-  if (!dt__trace_begin(trace, "topk") || !dt__trace_sym(trace, k, "k")) {
+  if (!dt__trace_begin(trace, "topk") || !dt__trace_sym(trace, &k, "k")) {
     *out_values = *out_indices = none_value;
     return;
   }

@@ -125,7 +125,7 @@ dt_value_t dt_slice(dt_trace_t *trace, dt_value_t x, int32_t axis, dt_sym_t star
   const dt_node_t *node = begin(trace, "slice", x);
   uint32_t at = 0;
   if (!node || !dt__trace_axis(trace, axis, node->rank, &at) ||
-      !dt__trace_sym(trace, start, "start") || !dt__trace_sym(trace, size, "size"))
+      !dt__trace_sym(trace, &start, "start") || !dt__trace_sym(trace, &size, "size"))
     return none_value;
   dt_attrs_t attrs = {0};
   attrs.n_syms = 2 * node->rank;

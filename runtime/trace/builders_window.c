@@ -13,26 +13,26 @@ static dt_sym_t or_else(dt_trace_t *trace, dt_sym_t a, int64_t otherwise) {
 bool dt__windows_read(dt_trace_t *trace, uint32_t n, const dt_window_t *windows, dt_window_t *out) {
   static const dt_window_t plain = {.size = {0}};
   for (uint32_t k = 0; k < n; k++) {
-    const dt_window_t *from = windows ? &windows[k] : &plain;
+    dt_window_t from = windows ? windows[k] : plain;
     const struct {
-      dt_sym_t given;
+      dt_sym_t *given;
       const char *what;
-    } fields[] = {{from->size, "size"}, {from->stride, "stride"}, {from->dilation, "dilation"},
-                  {from->low, "low"},   {from->high, "high"},     {from->extra, "extra"}};
-    if (from->reserved[0].id || from->reserved[1].id) {
+    } fields[] = {{&from.size, "size"}, {&from.stride, "stride"}, {&from.dilation, "dilation"},
+                  {&from.low, "low"},   {&from.high, "high"},     {&from.extra, "extra"}};
+    if (from.reserved[0].id || from.reserved[1].id) {
       DT_TRACE_FAIL(trace, DT_E_UNSUPPORTED, "reserved fields of window %u are set; expected none",
                     k);
       return false;
     }
     for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
-      if (fields[i].given.id && !dt__trace_sym(trace, fields[i].given, fields[i].what))
+      if (fields[i].given->id && !dt__trace_sym(trace, fields[i].given, fields[i].what))
         return false;
-    out[k] = (dt_window_t){.size = from->size,
-                           .stride = or_else(trace, from->stride, 1),
-                           .dilation = or_else(trace, from->dilation, 1),
-                           .low = or_else(trace, from->low, 0),
-                           .high = or_else(trace, from->high, 0),
-                           .extra = or_else(trace, from->extra, 0)};
+    out[k] = (dt_window_t){.size = from.size,
+                           .stride = or_else(trace, from.stride, 1),
+                           .dilation = or_else(trace, from.dilation, 1),
+                           .low = or_else(trace, from.low, 0),
+                           .high = or_else(trace, from.high, 0),
+                           .extra = or_else(trace, from.extra, 0)};
     dt_symenv_t *env = trace->env;
     dt_sym_t one = dt__sym_const(env, 1);
     if (!dt__windows_need(trace, dt__sym_le(env, one, out[k].stride), "strides are 1 or more") ||

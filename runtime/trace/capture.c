@@ -118,16 +118,27 @@ const dt_node_t *dt__trace_node(dt_trace_t *trace, dt_value_t x, const char *wha
   return NULL;
 }
 
-bool dt__trace_sym(dt_trace_t *trace, dt_sym_t a, const char *what) {
-  if (a.id == 0)
+bool dt__trace_sym(dt_trace_t *trace, dt_sym_t *a, const char *what) {
+  uint32_t tag = a->id >> DT_TRACE_TAG_SHIFT;
+  dt_sym_t own = {.id = a->id % DT_TRACE_MOST_SYMS};
+  if (a->id == 0)
     DT_TRACE_FAIL(trace, DT_E_ARGUMENT, "%s is the none size (id 0): it was never set", what);
-  else if (a.trace && a.trace != trace->tag)
-    DT_TRACE_FAIL(trace, DT_E_ARGUMENT, "%s (id %u) is a size of another trace", what, a.id);
-  else if (dt__sym_view(trace->env, a).op == DT_SYM_NONE)
-    DT_TRACE_FAIL(trace, DT_E_ARGUMENT, "%s (id %u) is no size of this trace", what, a.id);
+  else if (tag && tag != trace->tag)
+    DT_TRACE_FAIL(trace, DT_E_ARGUMENT, "%s is a size of another trace", what);
+  else if (dt__sym_view(trace->env, own).op == DT_SYM_NONE)
+    DT_TRACE_FAIL(trace, DT_E_ARGUMENT, "%s (id %u) is no size of this trace", what, own.id);
   else
-    return true;
-  return false;
+    *a = own;
+  return trace->status == NULL;
+}
+
+dt_sym_t dt__trace_told(dt_trace_t *trace, dt_sym_t e) {
+  e = dt__trace_made(trace, e);
+  if (e.id >= DT_TRACE_MOST_SYMS) {
+    DT_TRACE_FAIL(trace, DT_E_LIMIT, "the program makes more than 2^%d sizes", DT_TRACE_TAG_SHIFT);
+    return DT_SYM_NONE_ID;
+  }
+  return (dt_sym_t){.id = e.id ? trace->tag << DT_TRACE_TAG_SHIFT | e.id : 0};
 }
 
 bool dt__trace_syms(dt_trace_t *trace, uint32_t n, const dt_sym_t *syms, uint32_t most,
@@ -141,16 +152,16 @@ bool dt__trace_syms(dt_trace_t *trace, uint32_t n, const dt_sym_t *syms, uint32_
     return false;
   }
   for (uint32_t k = 0; k < n; k++) {
-    if (!dt__trace_sym(trace, syms[k], what))
-      return false;
     out[k] = syms[k];
+    if (!dt__trace_sym(trace, &out[k], what))
+      return false;
   }
   return true;
 }
 
 dt_sym_t dt__trace_made(dt_trace_t *trace, dt_sym_t e) {
   if (e.id)
-    return dt__trace_tagged(trace, e);
+    return e;
   dt_status_t status = dt__symenv_status(trace->env);
   (void)dt__trace_take(trace,
                        status ? status : DT_FAIL(DT_E_LIMIT, "the size cannot be expressed"));

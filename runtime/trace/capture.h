@@ -28,6 +28,7 @@ typedef struct dt_trace_integers_t {
   dt_value_t handle; // what in[] holds; 0: an input of another kind
   uint32_t n;
   dt_sym_t *symbols;
+  dt_sym_t *told; // as the program gets them
 } dt_trace_integers_t;
 
 // The nodes [begin, end) of a body, by position. Bodies are traced into the program's graph and
@@ -72,19 +73,22 @@ bool dt__trace_take(dt_trace_t *trace, dt_status_t status);
   ((void)dt__trace_take((trace), DT_FAIL((code), __VA_ARGS__)))
 
 // ---- Handles ------------------------------------------------------------------------------------
-// What a program gets carries the trace's tag; inside of the library nothing needs to.
+// What a program gets carries the trace's tag, its sizes in the upper bits of their id; what the
+// library passes on to its own builders may have none.
+#define DT_TRACE_TAG_SHIFT 24
+#define DT_TRACE_MOST_SYMS ((uint32_t)1 << DT_TRACE_TAG_SHIFT)
 static inline dt_value_t dt__trace_value(const dt_trace_t *trace, dt_node_id_t id) {
   return (dt_value_t){.id = id.id, .trace = id.id ? trace->tag : 0};
-}
-static inline dt_sym_t dt__trace_tagged(const dt_trace_t *trace, dt_sym_t a) {
-  return (dt_sym_t){.id = a.id, .trace = a.id ? trace->tag : 0};
 }
 // The node behind a value; NULL fails the trace, naming the argument as `what`.
 const dt_node_t *dt__trace_node(dt_trace_t *trace, dt_value_t x, const char *what);
 // What reading `x` gives: an updated input's new value, else `x`.
 dt_value_t dt__trace_current(const dt_trace_t *trace, dt_value_t x);
-// False fails the trace: `a` is none or not of this trace.
-bool dt__trace_sym(dt_trace_t *trace, dt_sym_t a, const char *what);
+// A size from a program, made one of the environment's in place. False fails the trace: it is none,
+// or not of this trace.
+bool dt__trace_sym(dt_trace_t *trace, dt_sym_t *a, const char *what);
+// The opposite: an expression of the environment as a program gets it; none fails the trace.
+dt_sym_t dt__trace_told(dt_trace_t *trace, dt_sym_t e);
 // `n` symbols at `syms` (checked, NULL refused) into `out`; n at most `most`.
 bool dt__trace_syms(dt_trace_t *trace, uint32_t n, const dt_sym_t *syms, uint32_t most,
                     const char *what, dt_sym_t *out);

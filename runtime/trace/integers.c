@@ -142,10 +142,11 @@ static dt_status_t gather(dt_trace_t *trace, const dt_input_decl_t *given, uint3
   dt_status_t status = NULL;
   own->n = count_of(given);
   own->symbols = DT_ARENA_ARRAY(&trace->traced->arena, dt_sym_t, own->n + 1);
-  if (!own->symbols)
+  own->told = DT_ARENA_ARRAY(&trace->traced->arena, dt_sym_t, own->n + 1);
+  if (!own->symbols || !own->told)
     return DT_NO_MEMORY();
   for (uint32_t i = 0; i < own->n; i++)
-    own->symbols[i] = dt__trace_tagged(trace, trace->inputs[first + i].value);
+    own->symbols[i] = trace->inputs[first + i].value;
   if (given->rank) {
     DT_TRY(join(trace, own, &id));
   } else {
@@ -191,12 +192,12 @@ const dt_sym_t *dt_int_elements(dt_trace_t *trace, dt_value_t x, uint32_t *out_n
     if (own->handle.id != x.id)
       continue;
     for (uint32_t i = 0; i < own->n; i++) {
-      own->symbols[i] = dt__trace_made(trace, dt__sym_simplify(trace->env, own->symbols[i]));
+      own->told[i] = dt__trace_told(trace, dt__sym_simplify(trace->env, own->symbols[i]));
       if (trace->status)
         return NULL;
     }
     *out_n = own->n;
-    return own->symbols;
+    return own->told;
   }
   return NULL;
 }

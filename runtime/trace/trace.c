@@ -103,10 +103,10 @@ static dt_status_t add_outputs(dt_trace_t *trace, uint32_t n, const dt_value_t *
   return NULL;
 }
 
-// Traces that a program could mix up, those that run at once and one after the other, differ but by
-// an accident of 31 bits.
+// 1 to 255. Traces that a program could mix up, those that run at once and one after the other,
+// differ but by accident.
 static uint32_t new_tag(const dt_traced_t *traced) {
-  return (uint32_t)dt__hash_mix((uint64_t)(uintptr_t)traced, (uint64_t)dt__now_ns()) | 1;
+  return 1 + (uint32_t)(dt__hash_mix((uint64_t)(uintptr_t)traced, (uint64_t)dt__now_ns()) % 255);
 }
 
 static dt_status_t capture(dt_traced_t *traced, const dt_trace_request_t *request) {

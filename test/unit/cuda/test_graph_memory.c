@@ -250,7 +250,7 @@ static void ended_results_say_so(void **state) {
   expect_ramp(f.session, now, 100, 2, 2);
   TOLD(dt_step_begin(NULL), DT_E_ARGUMENT, "NULL");
   TOLD(dt_tensor_keep(f.session, now, NULL), DT_E_ARGUMENT, "out: NULL");
-  TOLD(dt_session_counters(f.session, NULL), DT_E_ARGUMENT, "stats: NULL");
+  TOLD(dt_session_counters(f.session, NULL), DT_E_ARGUMENT, "counters: NULL");
   release_all((dt_tensor_t *[]){host, x, first, now}, 4);
   dt_function_release(add);
   fixture_close(&f);

@@ -192,7 +192,9 @@ static dt_status_t builds(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, 
   };
   for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
     int64_t value = INT64_MIN;
-    if (!dt__sym_hint(t->env, rows[k].e, &value) || value != rows[k].value)
+    dt_sym_t e = rows[k].e;
+    if (!dt__trace_sym(t, &e, "a size") || !dt__sym_hint(t->env, e, &value) ||
+        value != rows[k].value)
       fail_msg("row %zu: %lld, expected %lld", k, (long long)value, (long long)rows[k].value);
   }
   out[0] = dt_neg(t, in[0]);
