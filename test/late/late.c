@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// late [--long]: deadlines of 50 ms, and cancels at random moments, of calls that are inside a
+// late [--long [ROW]]: deadlines of 50 ms, and cancels at random moments, of calls that are inside a
 // kernel of seconds, inside a loop of 2^62 trips, and wait for a compile of seconds, from 2 callers
 // and from 32, who begin together. A line each, as a table: the time from the end that was asked
 // for until the call was back, and the processor time of the caller's thread in between. It fails
 // where a status is another one, where the next call is not right, where descriptors or threads are
 // left, and (--long) where a call was back more than 20 ms late or took more than 20 ms itself:
-// that is for a machine with nothing else to do.
+// that is for a machine with nothing else to do; ROW, from 0, is the only one that is run.
 #include "ductile/ductile.h"
 
 #include "test/late/programs.h"
@@ -317,8 +317,11 @@ static bool run(dt_runtime_t *runtime, const place_t *place, bool cancels, uint3
   return good;
 }
 
-static bool run_all(bool is_long) {
+enum { ALL_ROWS = -1 };
+
+static bool run_all(bool is_long, int row) {
   static const uint32_t counts[] = {2, MOST_CALLERS};
+  int at = 0;
   dt_runtime_t *runtime = NULL;
   bool good = true;
   ok(dt_runtime_create(NULL, &runtime));
@@ -326,9 +329,10 @@ static bool run_all(bool is_long) {
                "most\twrong\n");
   for (int p = 0; p < N_PLACES; p++)
     for (int cancels = 0; cancels < 2; cancels++)
-      for (int c = 0; c < 2; c++)
-        good &= run(runtime, &places[p], cancels, counts[c], is_long ? LONG_ROUNDS : SHORT_ROUNDS,
-                    is_long);
+      for (int c = 0; c < 2; c++, at++)
+        if (row == ALL_ROWS || row == at)
+          good &= run(runtime, &places[p], cancels, counts[c], is_long ? LONG_ROUNDS : SHORT_ROUNDS,
+                      is_long);
   dt_runtime_release(runtime);
   return good;
 }
@@ -354,9 +358,11 @@ static void choose_steps(dt_runtime_t *runtime, int64_t at_least) {
 }
 
 int main(int argc, char **argv) {
-  bool is_long = argc == 2 && strcmp(argv[1], "--long") == 0;
-  if (argc > 1 && !is_long) {
-    fprintf(stderr, "usage: late [--long]\n");
+  bool is_long = argc >= 2 && argc <= 3 && strcmp(argv[1], "--long") == 0;
+  char *end = NULL;
+  int row = is_long && argc == 3 ? (int)strtol(argv[2], &end, 10) : ALL_ROWS;
+  if ((argc > 1 && !is_long) || (end && (*end || row < 0 || row >= 4 * N_PLACES))) {
+    fprintf(stderr, "usage: late [--long [ROW]]\n");
     return 2;
   }
   srand(20261123);
@@ -365,7 +371,7 @@ int main(int argc, char **argv) {
   choose_steps(first, is_long ? LONG_COMPILE : SHORT_COMPILE);
   dt_runtime_release(first);
   long threads = process_threads(LONG_MAX), files = process_descriptors();
-  bool good = run_all(is_long);
+  bool good = run_all(is_long, row);
   if (process_threads(threads) > threads || process_descriptors() > files)
     fail("threads or descriptors are left");
   return good ? 0 : 1;
