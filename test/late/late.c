@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// late [--long [ROW]]: deadlines of 50 ms, and cancels at random moments, of calls that are inside a
-// kernel of seconds, inside a loop of 2^62 trips, and wait for a compile of seconds, from 2 callers
-// and from 32, who begin together. A line each, as a table: the time from the end that was asked
-// for until the call was back, and the processor time of the caller's thread in between. It fails
-// where a status is another one, where the next call is not right, where descriptors or threads are
-// left, and (--long) where a call was back more than 20 ms late or took more than 20 ms itself:
-// that is for a machine with nothing else to do; ROW, from 0, is the only one that is run.
+// late [--long [ROW]]: deadlines of 50 ms, and cancels at random moments, of calls that are inside
+// a kernel of seconds, inside a loop of 2^62 trips, and wait for a compile of seconds, from 2
+// callers and from 32, who begin together. A line each, as a table: the time from the end that was
+// asked for until the call was back, and the processor time of the caller's thread in between. It
+// fails where a status is another one, where the next call is not right, where descriptors or
+// threads are left, and (--long) where a call was back more than 20 ms late or took more than 20 ms
+// itself: that is for a machine with nothing else to do; ROW, from 0, is the only one that is run.
 #include "ductile/ductile.h"
 
 #include "test/late/programs.h"
