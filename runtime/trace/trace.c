@@ -3,10 +3,10 @@
 // under which it holds, its constants.
 #include "runtime/trace/capture.h"
 
-#include "runtime/base/hash.h"
 #include "runtime/base/log.h"
-#include "runtime/base/thread.h"
 #include "runtime/base/watch.h"
+
+#include <stdatomic.h>
 
 // ---- Assumptions --------------------------------------------------------------------------------
 static void log_guard(const dt_symenv_t *env, dt_sym_t cond, const dt_origin_t *origin) {
@@ -103,10 +103,10 @@ static dt_status_t add_outputs(dt_trace_t *trace, uint32_t n, const dt_value_t *
   return NULL;
 }
 
-// 1 to 255. Traces that a program could mix up, those that run at once and one after the other,
-// differ but by accident.
-static uint32_t new_tag(const dt_traced_t *traced) {
-  return 1 + (uint32_t)(dt__hash_mix((uint64_t)(uintptr_t)traced, (uint64_t)dt__now_ns()) % 255);
+// 1 to 255: any 255 traces of the process, one after the other, have different ones.
+static uint32_t new_tag(void) {
+  static _Atomic uint32_t made;
+  return 1 + atomic_fetch_add_explicit(&made, 1, memory_order_relaxed) % 255;
 }
 
 static dt_status_t capture(dt_traced_t *traced, const dt_trace_request_t *request) {
@@ -119,7 +119,7 @@ static dt_status_t capture(dt_traced_t *traced, const dt_trace_request_t *reques
   dt_value_t *out = DT_ARENA_ARRAY(&traced->arena, dt_value_t, (size_t)request->n_outputs + 1);
   if (!traced->graph || !in || !given || !out)
     return DT_NO_MEMORY();
-  dt_trace_t trace = {.tag = new_tag(traced),
+  dt_trace_t trace = {.tag = new_tag(),
                       .request = request,
                       .traced = traced,
                       .graph = traced->graph,
