@@ -33,6 +33,8 @@ static dt_trace_request_t request_of(dt_program_fn_t program, void *closure) {
 // Each row fails in one builder call; `t`, `x`, `ids` and `w` (a constant's tensor) are at hand.
 #define REFUSALS                                                                                   \
   R(none_value, dt_neg(t, (dt_value_t){0}), DT_E_ARGUMENT, "neg", "argument 0 is the none value")  \
+  R(reserved_window, dt_windows(t, x, 1, &(dt_window_t){.reserved[0] = {.id = 1}}),                \
+    DT_E_UNSUPPORTED, "windows", "reserved fields of window 0 are set")                            \
   R(foreign_value, dt_add(t, x, (dt_value_t){.id = 999}), DT_E_ARGUMENT, "add",                    \
     "argument 1 (id 999) is no value of this trace")                                               \
   R(none_size, dt_size_value(t, (dt_sym_t){0}), DT_E_ARGUMENT, "size_value", "none size")          \
