@@ -26,7 +26,8 @@ typedef struct options_t {
   const char *corpus;
   uint64_t seed, count;
   double minutes;
-  bool no_shrink, interpret, show, print, op_stats, loops, ops, dtt, guarded, ways, twins, all_twins;
+  bool no_shrink, interpret, show, print, op_stats, loops, ops, dtt, guarded, ways, twins,
+      all_twins;
   uint32_t seconds_each, shapes;
 } options_t;
 
