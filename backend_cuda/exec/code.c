@@ -205,6 +205,27 @@ static dt_status_t find_kernel(dt_cuda_code_t *code, uint32_t index,
   return NULL;
 }
 
+void dt__cuda_info_write(const dt_cuda_kernel_info_t *info, uint32_t *out) {
+  const uint32_t words[DT_CUDA_INFO_WORDS] = {
+      info->threads, info->teams,  info->n_words, info->most_blocks, info->shared_bytes,
+      info->unit,    info->behind, info->member,  info->waits,       info->checks};
+  memcpy(out, words, sizeof(words));
+}
+
+void dt__cuda_info_read(const uint32_t *words, dt_cuda_kernel_info_t *out) {
+  *out = (dt_cuda_kernel_info_t){.threads = words[0],
+                                 .teams = words[1],
+                                 .n_words = words[2],
+                                 .most_blocks = words[3],
+                                 .shared_bytes = words[4],
+                                 .unit = words[5],
+                                 .behind = words[6],
+                                 .member = words[7],
+                                 .waits = words[8] != 0,
+                                 .checks = words[9] != 0};
+}
+_Static_assert(sizeof(dt_cuda_kernel_info_t) == 9 * sizeof(uint32_t), "both name all of it");
+
 static dt_status_t check_kernels(const dt_cuda_kernel_info_t *kernels, uint32_t n) {
   for (uint32_t k = 0; k < n; k++) {
     const dt_cuda_kernel_info_t *info = &kernels[k];

@@ -64,6 +64,10 @@ typedef struct dt_cuda_kernel_info_t {
                // up early: while kernels run that let it (griddepcontrol, from sm_90 on)
   bool checks; // it uses the record; others are given one that nobody looks at
 } dt_cuda_kernel_info_t;
+// The same as numbers, in order.
+#define DT_CUDA_INFO_WORDS 10u
+void dt__cuda_info_write(const dt_cuda_kernel_info_t *info, uint32_t *out);
+void dt__cuda_info_read(const uint32_t *words, dt_cuda_kernel_info_t *out);
 
 // One kernel as it is launched.
 typedef struct dt_cuda_kernel_t {

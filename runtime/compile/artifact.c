@@ -3,6 +3,8 @@
 // filled up to a word), in the order of `describe` below, which both writes and reads them.
 #include "runtime/compile/artifact.h"
 
+#include "runtime/compile/codegen.h"
+
 #include "runtime/base/disk_cache.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
@@ -86,14 +88,15 @@ static void put_origin(const char *what, const dt_origin_t *origin, dt_text_t *o
 }
 
 void dt__artifact_key(const dt_traced_t *traced, const dt_target_t *target,
-                      const dt_cuda_device_t *device, dt_text_t *out) {
+                      const dt_artifact_place_t *place, dt_text_t *out) {
   const dt_graph_t *graph = traced->graph;
   dt__text_printf(out, "ductile %d.%d.%d format %d frame %u build ", DT_VERSION_MAJOR,
                   DT_VERSION_MINOR, DT_VERSION_PATCH, FORMAT, DT_FRAME_VERSION);
   bool shared = false;
   dt__artifact_build(out, &shared);
-  dt__text_printf(out, "\n%s sm_%d%d driver %d shared %d\n", device->name, device->major,
-                  device->minor, device->cuda->version, device->shared_per_block);
+  dt__text_put(out, "\n");
+  place->codegen->key(place->device, out);
+  dt__text_put(out, "\n");
   put_target(target, out);
   dt__graph_print(graph, out);
   for (uint32_t id = 1; id <= graph->nodes.len; id++)
@@ -189,22 +192,11 @@ static void *list(stream_t *s, uint32_t *n, void *items, size_t size) {
 
 // ---- Entries --------------------------------------------------------------------------------------
 
-static void describe_kernels(stream_t *s, dt_artifact_t *a) {
-  a->kernels = list(s, &a->n_codes, a->kernels, sizeof(*a->kernels));
-  for (uint32_t k = 0; k < a->n_codes && !s->failed; k++) {
-    dt_cuda_kernel_info_t *info = &a->kernels[k];
-    uint32_t *fields[] = {&info->threads,      &info->teams, &info->n_words, &info->most_blocks,
-                          &info->shared_bytes, &info->unit,  &info->behind,  &info->member};
-    for (size_t f = 0; f < sizeof(fields) / sizeof(fields[0]); f++)
-      number(s, fields[f]);
-    uint32_t waits = info->waits, checks = info->checks;
-    number(s, &waits);
-    number(s, &checks);
-    info->waits = waits != 0;
-    info->checks = checks != 0;
-  }
+static void describe_kernels(stream_t *s, dt_artifact_t *a, uint32_t words) {
+  a->infos = list(s, &a->n_kernels, a->infos, words * sizeof(*a->infos));
+  for (uint32_t k = 0; k < a->n_kernels * words && !s->failed; k++)
+    number(s, &a->infos[k]);
 }
-_Static_assert(sizeof(dt_cuda_kernel_info_t) == 9 * sizeof(uint32_t), "all of it is described");
 
 static void describe_checks(stream_t *s, dt_compiled_t *c) {
   c->checks = list(s, &c->n_checks, c->checks, sizeof(*c->checks));
@@ -252,13 +244,13 @@ static void describe_items(stream_t *s, dt_compiled_t *c) {
     text(s, &c->segments_reason);
 }
 
-static void describe(stream_t *s, dt_artifact_t *a, dt_compiled_t *c, uint32_t *n_segments,
-                     uint32_t *n_outputs) {
+static void describe(stream_t *s, uint32_t info_words, dt_artifact_t *a, dt_compiled_t *c,
+                     uint32_t *n_segments, uint32_t *n_outputs) {
   bytes(s, &a->host.data, &a->host.bytes);
-  a->cubins = list(s, &a->n_cubins, a->cubins, sizeof(*a->cubins));
-  for (uint32_t k = 0; k < a->n_cubins && !s->failed; k++)
-    bytes(s, &a->cubins[k].data, &a->cubins[k].bytes);
-  describe_kernels(s, a);
+  a->objects = list(s, &a->n_objects, a->objects, sizeof(*a->objects));
+  for (uint32_t k = 0; k < a->n_objects && !s->failed; k++)
+    bytes(s, &a->objects[k].data, &a->objects[k].bytes);
+  describe_kernels(s, a, info_words);
   number(s, n_segments);
   c->output_segments = list(s, n_outputs, c->output_segments, sizeof(*c->output_segments));
   for (uint32_t k = 0; k < *n_outputs && !s->failed; k++)
@@ -277,56 +269,37 @@ static void describe(stream_t *s, dt_artifact_t *a, dt_compiled_t *c, uint32_t *
 
 void dt__artifact_fini(dt_artifact_t *artifact) {
   dt__free(artifact->host.data);
-  for (uint32_t k = 0; k < artifact->n_cubins; k++)
-    dt__free(artifact->cubins[k].data);
-  dt__free(artifact->cubins);
-  dt__free(artifact->kernels);
+  for (uint32_t k = 0; k < artifact->n_objects; k++)
+    dt__free(artifact->objects[k].data);
+  dt__free(artifact->objects);
+  dt__free(artifact->infos);
   *artifact = (dt_artifact_t){0};
 }
 
-void dt__artifact_keep(const dt_cuda_device_t *device, const dt_text_t *key,
+void dt__artifact_keep(const dt_artifact_place_t *place, const dt_text_t *key,
                        const dt_artifact_t *artifact, const dt_compiled_t *compiled,
                        uint32_t n_outputs) {
-  if (!device->cache || key->failed || !artifact->host.data)
+  if (!place->cache || key->failed || !artifact->host.data)
     return;
   dt_text_t entry;
   dt__text_init(&entry);
   stream_t s = {.to = &entry};
   dt_artifact_t a = *artifact; // what is written is only read
   dt_compiled_t c = *compiled;
-  describe(&s, &a, &c, &c.n_segments, &n_outputs);
+  describe(&s, place->codegen->info_words, &a, &c, &c.n_segments, &n_outputs);
   if (!entry.failed)
-    dt__disk_cache_keep(device->cache, KIND, key, entry.data, entry.len);
+    dt__disk_cache_keep(place->cache, KIND, key, entry.data, entry.len);
   dt__text_fini(&entry);
 }
 
 // ---- Loading --------------------------------------------------------------------------------------
 
-static dt_status_t load_units(dt_cuda_device_t *device, dt_artifact_t *a, dt_cuda_unit_t *units,
-                              dt_cuda_code_t **out) {
-  for (uint32_t k = 0; k < a->n_cubins; k++) {
-    units[k] = (dt_cuda_unit_t){.cubin = a->cubins[k].data, .bytes = a->cubins[k].bytes};
-    a->cubins[k].data = NULL;
-    DT_TRY(dt__cuda_unit_load(device, &units[k]));
-  }
-  return dt__cuda_code_load(device, units, a->n_cubins, a->kernels, a->n_codes, out);
-}
-
-static dt_status_t load(dt_cuda_device_t *device, dt_artifact_t *a, uint32_t n_segments,
+static dt_status_t load(const dt_artifact_place_t *place, dt_artifact_t *a, uint32_t n_segments,
                         dt_compiled_t *out) {
-  dt_cuda_code_t *code = NULL;
+  out->codegen = place->codegen;
   DT_TRY(dt__load_objects(&a->host, 1, out));
   DT_TRY(dt__load_host(n_segments, out));
-  dt_cuda_unit_t *units = dt__calloc(a->n_cubins, sizeof(*units));
-  if (!units)
-    return DT_NO_MEMORY();
-  int64_t begin = dt__now_ns();
-  dt_status_t status = load_units(device, a, units, &code);
-  out->device_load_ns = (uint64_t)(dt__now_ns() - begin);
-  for (uint32_t k = 0; k < a->n_cubins; k++)
-    dt__cuda_unit_fini(device, &units[k]);
-  dt__free(units);
-  return status ? status : dt__load_device_kernels(code, a->n_codes, out);
+  return place->codegen->reload(place->device, a, out);
 }
 
 // Whether the numbers by which calls go through an entry's lists are those of the program, and
@@ -352,14 +325,14 @@ static bool fits(const dt_compiled_t *c, const dt_traced_t *traced, uint32_t n_s
   return good;
 }
 
-dt_status_t dt__artifact_find(dt_cuda_device_t *device, const dt_text_t *key,
+dt_status_t dt__artifact_find(const dt_artifact_place_t *place, const dt_text_t *key,
                               const dt_traced_t *traced, dt_compiled_t **out) {
   void *entry = NULL;
   size_t size = 0;
   dt_artifact_t artifact = {0};
   uint32_t n_segments = 0, n_outputs = 0;
   *out = NULL;
-  if (!dt__disk_cache_find(device->cache, KIND, key, &entry, &size))
+  if (!dt__disk_cache_find(place->cache, KIND, key, &entry, &size))
     return NULL;
   dt_compiled_t *compiled = dt__calloc(1, sizeof(*compiled));
   if (!compiled) {
@@ -367,7 +340,7 @@ dt_status_t dt__artifact_find(dt_cuda_device_t *device, const dt_text_t *key,
     return DT_NO_MEMORY();
   }
   stream_t s = {.from = entry, .left = size};
-  describe(&s, &artifact, compiled, &n_segments, &n_outputs);
+  describe(&s, place->codegen->info_words, &artifact, compiled, &n_segments, &n_outputs);
   s.failed |= s.left != 0;
   dt_status_t status = NULL;
   if (s.failed)
@@ -375,16 +348,16 @@ dt_status_t dt__artifact_find(dt_cuda_device_t *device, const dt_text_t *key,
   else if (!fits(compiled, traced, n_segments, n_outputs))
     status = DT_FAIL(DT_E_FORMAT, "it is the entry of another program");
   if (!status)
-    status = load(device, &artifact, n_segments, compiled);
+    status = load(place, &artifact, n_segments, compiled);
   dt__artifact_fini(&artifact);
   dt__free(entry);
   if (!status) {
     *out = compiled;
     return NULL;
   }
-  dt__cuda_code_unload(compiled->cuda);
+  dt__compiled_unload(compiled);
   dt__compiled_destroy(compiled);
-  if (dt_status_code(status) == DT_E_NO_MEMORY || dt__cuda_is_lost(device))
+  if (dt_status_code(status) == DT_E_NO_MEMORY || place->codegen->lost(place->device))
     return status;
   DT_LOG(DT_LOG_COMPILE, 1, "cache: a variant is not used: %s", dt_status_message(status));
   dt_status_free(status);

@@ -9,12 +9,20 @@
 #include "runtime/compile/load.h"
 
 typedef struct dt_artifact_t {
-  dt_object_t host;    // data owned
-  dt_object_t *cubins; // and their data owned; one a unit of kernels
-  uint32_t n_cubins;
-  dt_cuda_kernel_info_t *kernels; // owned
-  uint32_t n_codes;
+  dt_object_t host;     // data owned
+  dt_object_t *objects; // and their data owned; one a unit of kernels
+  uint32_t n_objects;
+  // How each kernel is launched: codegen->info_words numbers a kernel, as they mean it. Owned.
+  uint32_t *infos;
+  uint32_t n_kernels;
 } dt_artifact_t;
+
+// What it is for.
+typedef struct dt_artifact_place_t {
+  const dt_codegen_t *codegen;
+  void *device;
+  struct dt_disk_cache_t *cache;
+} dt_artifact_place_t;
 
 // The build id of the object that this code is in, and whether that is a shared library. *out is
 // failed where the linker gave none.
@@ -25,14 +33,14 @@ void dt__artifact_fini(dt_artifact_t *artifact);
 // graph with the places that asked for its checks, and all that is known of its symbols. *out is
 // failed where this build has no identity: nothing is then kept.
 void dt__artifact_key(const dt_traced_t *traced, const dt_target_t *target,
-                      const dt_cuda_device_t *device, dt_text_t *out);
-// Finds an entry of `traced` in the device's folder, loads it on the calling thread, a compile
+                      const dt_artifact_place_t *place, dt_text_t *out);
+// Finds an entry of `traced` in the device's cache, loads it on the calling thread, a compile
 // thread, and makes *out of it. NULL in *out: nothing that can be used. A status: memory, or the
 // device is lost.
-dt_status_t dt__artifact_find(dt_cuda_device_t *device, const dt_text_t *key,
+dt_status_t dt__artifact_find(const dt_artifact_place_t *place, const dt_text_t *key,
                               const dt_traced_t *traced, dt_compiled_t **out) DT_MUST_USE;
 // Keeps what a compile of `n_outputs` results made.
-void dt__artifact_keep(const dt_cuda_device_t *device, const dt_text_t *key,
+void dt__artifact_keep(const dt_artifact_place_t *place, const dt_text_t *key,
                        const dt_artifact_t *artifact, const dt_compiled_t *compiled,
                        uint32_t n_outputs);
 

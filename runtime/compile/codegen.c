@@ -2,7 +2,6 @@
 // Units of a program compiled side by side, loaded, and their entry points found.
 #include "runtime/compile/codegen.h"
 
-#include "backend_cuda/emit/emit.h"
 #include "backend_llvm/emit/compile.h"
 #include "backend_llvm/load/code.h"
 #include "runtime/base/log.h"
@@ -10,7 +9,6 @@
 #include "runtime/base/status.h"
 #include "runtime/base/thread.h"
 #include "runtime/base/watch.h"
-#include "runtime/compile/codegen_cuda.h"
 #include "runtime/compile/load.h"
 #include "runtime/compile/worker_text.h"
 
@@ -32,11 +30,6 @@ dt_status_t dt__codegen_target(dt_workers_t *workers, const char *cpu, uint32_t 
                  : dt__llvm_host_target(cpu, pool_width, out);
 }
 
-dt_status_t dt__codegen_device(const dt_cuda_device_t *device, const dt_target_t *host,
-                               dt_target_t *out) {
-  return dt__codegen_cuda_target(device, host, out);
-}
-
 // ---- Compiling units ------------------------------------------------------------------------------
 
 typedef struct split_t {
@@ -55,8 +48,7 @@ static dt_status_t run_split(void *opaque) {
   split_t *split = opaque;
   const dt_codegen_request_t *request = split->request;
   dt__watch_enter(request->program->arena->watch);
-  // Each unit of a device is a module, and loading one holds up what runs there.
-  uint64_t work = request->cuda ? DT_UNIT_WORK_ANY : DT_UNIT_WORK;
+  uint64_t work = request->codegen ? request->codegen->unit_work : DT_UNIT_WORK;
   DT_TRY(dt__llvm_split(request->program, request->target, split->max_units, work, &split->map));
   if (!request->workers)
     return NULL;
@@ -81,13 +73,9 @@ static dt_status_t compile_unit(unit_t *unit) {
   if (request->workers)
     return dt__workers_unit(request->workers, unit->source, unit->index,
                             request->program->arena->watch, &unit->object, &unit->bytes);
-  if (request->cuda && !host) {
-    char *text = NULL;
-    DT_TRY(dt__cuda_compile_unit(request->program, unit->map, unit->index, request->target,
-                                 &options, &text, &unit->bytes));
-    unit->object = text;
-    return NULL;
-  }
+  if (request->codegen && !host)
+    return request->codegen->emit(request->program, unit->map, unit->index, request->target,
+                                  &options, &unit->object, &unit->bytes);
   return dt__llvm_compile_unit(request->program, unit->map, unit->index, request->target, &options,
                                &unit->object, &unit->bytes);
 }
@@ -133,40 +121,40 @@ static dt_status_t run_unit(void *opaque) {
   return status;
 }
 
-// ---- Devices --------------------------------------------------------------------------------------
+// ---- Loading --------------------------------------------------------------------------------------
 
-// Objects of units from `first` on, the host's among them.
-static dt_status_t load_units(const dt_codegen_request_t *request, const unit_t *units,
-                              uint32_t first, uint32_t n_units, dt_compiled_t *out) {
-  dt_object_t *objects = DT_ARENA_ARRAY(request->program->arena, dt_object_t, n_units + 1);
-  if (!objects)
-    return DT_NO_MEMORY();
-  for (uint32_t i = first; i < n_units; i++)
-    objects[i - first] = (dt_object_t){units[i].object, units[i].bytes};
-  return dt__load_objects(objects, n_units - first, out);
-}
-
-static dt_status_t load_cpu(const dt_codegen_request_t *request, const dt_unit_map_t *map,
-                            const unit_t *units, dt_compiled_t *out) {
-  DT_TRY(load_units(request, units, 0, map->n_units, out));
+static dt_status_t load_cpu(const dt_unit_map_t *map, const dt_object_t *objects,
+                            dt_compiled_t *out) {
+  DT_TRY(dt__load_objects(objects, map->n_units, out));
   return dt__load_kernels(map->unit_of_code, map->n_codes, out);
 }
 
-static dt_status_t load_cuda(dt_jobs_t *jobs, const dt_codegen_request_t *request,
-                             const dt_unit_map_t *map, unit_t *units, dt_compiled_t *out) {
+// Kernels by the device's own, and the host program, whose unit is the last.
+static dt_status_t load_device(dt_jobs_t *jobs, const dt_codegen_request_t *request,
+                               const dt_unit_map_t *map, dt_object_t *objects,
+                               dt_compiled_t *out) {
   uint32_t n = map->n_units - 1;
-  dt_cuda_image_t *images = DT_ARENA_ARRAY(request->program->arena, dt_cuda_image_t, n + 1);
-  if (!images)
-    return DT_NO_MEMORY();
-  for (uint32_t i = 0; i < n; i++)
-    images[i] = (dt_cuda_image_t){.text = units[i].object, .bytes = units[i].bytes};
-  DT_TRY(dt__codegen_cuda_load(jobs, request, map, images, n, out));
-  DT_TRY(load_units(request, units, n, map->n_units, out));
-  if (request->keep) { // the host's object changes hands
-    request->keep->host = (dt_object_t){units[n].object, units[n].bytes};
-    units[n].object = NULL;
+  out->codegen = request->codegen;
+  DT_TRY(request->codegen->load(jobs, request, map, objects, n, out));
+  DT_TRY(dt__load_objects(&objects[n], 1, out));
+  if (request->keep) { // it changes hands
+    request->keep->host = objects[n];
+    objects[n].data = NULL;
   }
   return NULL;
+}
+
+static dt_status_t load(dt_jobs_t *jobs, const dt_codegen_request_t *request,
+                        const dt_unit_map_t *map, unit_t *units, dt_compiled_t *out) {
+  dt_object_t *objects = DT_ARENA_ARRAY(request->program->arena, dt_object_t, map->n_units);
+  if (!objects)
+    return DT_NO_MEMORY();
+  for (uint32_t i = 0; i < map->n_units; i++)
+    objects[i] = (dt_object_t){units[i].object, units[i].bytes};
+  dt_status_t status = request->codegen ? load_device(jobs, request, map, objects, out)
+                                        : load_cpu(map, objects, out);
+  units[map->n_units - 1].object = objects[map->n_units - 1].data;
+  return status;
 }
 
 // ---- Entry points ---------------------------------------------------------------------------------
@@ -200,8 +188,7 @@ static dt_status_t compile_units(dt_jobs_t *jobs, const split_t *split, unit_t *
     items[i] = (dt_job_t){.run = run_unit, .arg = &units[i]};
   }
   DT_TRY(dt__jobs_run(jobs, items, map->n_units, request->threads));
-  DT_TRY(request->cuda ? load_cuda(jobs, request, map, units, out)
-                       : load_cpu(request, map, units, out));
+  DT_TRY(load(jobs, request, map, units, out));
   return find_host(request->program, out);
 }
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a planned program to loaded machine code. codegen.c does it with LLVM; a build without LLVM
-// has codegen_none.c in its place, which refuses.
+// has codegen_none.c in its place, which refuses. What a kind of device adds to the CPU's is a
+// dt_codegen_t.
 #ifndef DT_RUNTIME_COMPILE_CODEGEN_H
 #define DT_RUNTIME_COMPILE_CODEGEN_H
 
+#include "backend_llvm/emit/compile.h"
 #include "lower/loop/loop.h"
 #include "runtime/compile/artifact.h"
 #include "runtime/compile/jobs.h"
@@ -12,7 +14,8 @@
 typedef struct dt_codegen_request_t {
   dt_program_t *program; // planned; its arena receives what splitting makes
   const dt_target_t *target;
-  struct dt_cuda_device_t *cuda; // the device whose target that is; NULL: a CPU
+  const dt_codegen_t *codegen; // of the device whose target that is; NULL: a CPU
+  void *device;                // as it knows it
   dt_workers_t *workers;         // that make the code; NULL: this process does
   uint32_t threads;              // of `jobs`
   bool verify;
@@ -20,6 +23,36 @@ typedef struct dt_codegen_request_t {
   uint32_t variant;
   dt_artifact_t *keep; // receives the code of a device; NULL: not wanted
 } dt_codegen_request_t;
+
+// A kind of device. The host program of a variant is always the CPU's, and the last unit; the units
+// before it are kernels. Everything runs on compile threads but load, which gives its work to them,
+// unload and same.
+struct dt_codegen_t {
+  uint64_t unit_work; // the most work of a unit (dt__llvm_split)
+  // Describes a device; `host` (borrowed by *out) runs its host programs.
+  dt_status_t (*target)(const void *device, const dt_target_t *host, dt_target_t *out);
+  // Makes the code of a unit of kernels, as bytes that the caller owns (dt__free).
+  dt_status_t (*emit)(const dt_program_t *program, const dt_unit_map_t *map, uint32_t unit,
+                      const dt_target_t *target, const dt_compile_options_t *options,
+                      void **out, size_t *out_bytes);
+  // Loads the code of `n` units and fills kernels, n_kernels, device_code, code_bytes,
+  // device_code_bytes and device_load_ns of `out`; and the request's artifact, where it has one.
+  dt_status_t (*load)(dt_jobs_t *jobs, const dt_codegen_request_t *request,
+                      const dt_unit_map_t *map, const dt_object_t *units, uint32_t n,
+                      dt_compiled_t *out);
+  // The same from an artifact, whose objects it may take.
+  dt_status_t (*reload)(void *device, dt_artifact_t *artifact, dt_compiled_t *out);
+  void (*unload)(void *device_code);
+  // Whether kernels of `fresh` can take the places of those of `old`, one by one.
+  bool (*same)(const dt_compiled_t *old, const dt_compiled_t *fresh);
+  // Where whole compiles are kept; NULL: nowhere. And what names the device in their keys.
+  struct dt_disk_cache_t *(*cache)(const void *device);
+  void (*key)(const void *device, dt_text_t *out);
+  uint32_t info_words;             // numbers that say how a kernel is launched (dt_artifact_t.infos)
+  bool (*lost)(const void *device); // nothing can be loaded there any more
+};
+// By dt_device_t; NULL: none is needed (the CPU), or there is no such device.
+extern const dt_codegen_t *const dt__codegens[DT_DEVICES];
 
 // Whether this build makes code: NULL, or DT_E_UNSUPPORTED saying what to do.
 dt_status_t dt__codegen_available(void) DT_MUST_USE;
@@ -34,9 +67,6 @@ void dt__codegen_stop(dt_workers_t *workers);
 void dt__codegen_end(dt_workers_t *workers);
 // Describes the host, or the CPU of that name. On a compile thread.
 dt_status_t dt__codegen_target(dt_workers_t *workers, const char *cpu, uint32_t pool_width,
-                               dt_target_t *out) DT_MUST_USE;
-// Describes a CUDA device; `host` (borrowed by *out) runs its host programs.
-dt_status_t dt__codegen_device(const struct dt_cuda_device_t *device, const dt_target_t *host,
                                dt_target_t *out) DT_MUST_USE;
 // Compiles all units on the compile threads, loads them and fills units, kernels, plan, once, run,
 // once_scratch_bytes and code_bytes of `out`, of which the caller owns what was filled also on

@@ -45,14 +45,6 @@ dt_status_t dt__codegen_target(dt_workers_t *workers, const char *cpu, uint32_t 
   return NULL;
 }
 
-dt_status_t dt__codegen_device(const struct dt_cuda_device_t *device, const dt_target_t *host,
-                               dt_target_t *out) {
-  (void)device;
-  (void)host;
-  (void)out;
-  return dt__codegen_available();
-}
-
 dt_status_t dt__codegen_run(dt_jobs_t *jobs, const dt_codegen_request_t *request,
                             dt_compiled_t *out) {
   (void)jobs;

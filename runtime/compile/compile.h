@@ -9,6 +9,9 @@
 #include "fuse/target.h"
 #include "runtime/trace/trace.h"
 
+// How code for a kind of device is made and loaded (codegen.h).
+typedef struct dt_codegen_t dt_codegen_t;
+
 // Threads that run compile work with 8 MiB stacks; the only threads LLVM runs on.
 typedef struct dt_compiler dt_compiler_t;
 
@@ -58,8 +61,9 @@ typedef struct dt_compiled_check_t {
 typedef struct dt_compiled_t {
   dt_native_t **units;
   uint32_t n_units;
-  dt_kernel_fn_t *kernels; // by code index; on a device the dt_cuda_kernel_t of `cuda`, cast. An
-                           // entry may be replaced by better code while calls run (exec/swap.c)
+  // By code index. For devices, whose launch callback takes entries for what they are, they point
+  // into `device_code`. An entry may be replaced by better code while calls run (exec/swap.c).
+  dt_kernel_fn_t *kernels;
   uint32_t n_kernels;
   dt_compiled_segment_t *segments; // in order; at least one
   uint32_t n_segments;
@@ -87,10 +91,11 @@ typedef struct dt_compiled_t {
   const char **assert_texts; // of the graph's asserts; owned
   dt_code_t *assert_codes;   // what a call that fails them gets
   uint32_t n_asserts;
-  uint64_t code_bytes;
-  uint64_t device_load_ns;     // what dt__cuda_code_load took
-  dt_device_t device;          // whose memory kernels work on
-  struct dt_cuda_code_t *cuda; // kernels of a CUDA device; NULL on the CPU
+  uint64_t code_bytes;         // all
+  uint64_t device_code_bytes;  // of these, in a device's memory
+  uint64_t device_load_ns;     // what loading it there took
+  const dt_codegen_t *codegen; // whose kernels these are; NULL: the CPU's
+  void *device_code;           // its own; NULL: there is none, or it was unloaded
 } dt_compiled_t;
 
 // All of a segment, for devices: nothing of it runs before it is queued.
@@ -110,7 +115,8 @@ typedef struct dt_compile_request_t {
   const char *name;          // with `variant`, for logs and dumps
   uint32_t variant;
   bool strict_fp;
-  struct dt_cuda_device_t *cuda; // the device to compile for; NULL: the CPU
+  const dt_codegen_t *codegen; // of the device to compile for; NULL: the CPU
+  void *device;                // as it knows it
   bool beside_calls; // nobody waits for it, and callers need the cores: a quarter of the threads
   // What it may take, and who may stop it (runtime/base/watch.h): looked at between stages, between
   // units, and in arenas. NULL: no limits. Outlives the compile.
@@ -121,8 +127,9 @@ typedef struct dt_compile_request_t {
 // code that its watch was stopped with.
 dt_status_t dt__compile(dt_compiler_t *compiler, const dt_compile_request_t *request,
                         dt_compiled_t **out) DT_MUST_USE;
-// NULL allowed; no code of it may be running. Device code is not unloaded: who calls it on a device
-// knows when its launches have ended, and unloads it first.
+// Unloads what is in a device's memory, if there is any: its launches have ended.
+void dt__compiled_unload(dt_compiled_t *compiled);
+// NULL allowed; no code of it may be running, and none is in a device's memory any more.
 void dt__compiled_destroy(dt_compiled_t *compiled);
 
 // The stages up to loop IR with memory plan, on the calling thread, for tools and tests: stops

@@ -4,7 +4,6 @@
 // its own, and both end with it.
 #include "runtime/compile/compile.h"
 
-#include "backend_cuda/exec/launch.h"
 #include "lower/loop/loop.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
@@ -133,7 +132,8 @@ typedef struct compile_t {
   const dt_traced_t *traced;
   const char *name;
   uint32_t variant;
-  struct dt_cuda_device_t *cuda; // NULL: the CPU
+  const dt_codegen_t *codegen; // NULL: the CPU
+  void *device;
   dt_target_t target;
   dt_arena_t arena;
   dt_symenv_t *env; // a clone of the traced one
@@ -269,7 +269,8 @@ static dt_status_t compile_all(compile_t *compile, dt_artifact_t *keep, dt_compi
   DT_TRY(dt__jobs_run(compiler->jobs, &front, 1, 0));
   dt_codegen_request_t request = {.program = compile->program,
                                   .target = &compile->target,
-                                  .cuda = compile->cuda,
+                                  .codegen = compile->codegen,
+                                  .device = compile->device,
                                   .workers = compiler->workers,
                                   .threads = threads_of(compile),
                                   .verify = compiler->verify,
@@ -278,7 +279,7 @@ static dt_status_t compile_all(compile_t *compile, dt_artifact_t *keep, dt_compi
                                   .keep = keep};
   DT_TRY(dt__codegen_run(compiler->jobs, &request, out));
   DT_TRY(take_numbers(compile, out));
-  if (compile->cuda)
+  if (compile->codegen)
     DT_TRY(take_edges(compile->program, out));
   DT_TRY(take_items(compile->program, out));
   tell_segments(compile, out);
@@ -288,6 +289,7 @@ static dt_status_t compile_all(compile_t *compile, dt_artifact_t *keep, dt_compi
 // Whole compiles of a device are kept on disk; what somebody wants to look at is made anew.
 typedef struct kept_t {
   compile_t *compile;
+  dt_artifact_place_t place;
   dt_text_t key;
   dt_compiled_t *found;
 } kept_t;
@@ -295,20 +297,29 @@ typedef struct kept_t {
 static dt_status_t run_find(void *opaque) {
   kept_t *kept = opaque;
   compile_t *compile = kept->compile;
-  dt__artifact_key(compile->traced, &compile->target, compile->cuda, &kept->key);
-  return dt__artifact_find(compile->cuda, &kept->key, compile->traced, &kept->found);
+  dt__artifact_key(compile->traced, &compile->target, &kept->place, &kept->key);
+  return dt__artifact_find(&kept->place, &kept->key, compile->traced, &kept->found);
 }
 
 static bool wants_stages(void) { return any_dump() || dt__dump_on("llvm") || dt__dump_on("ptx"); }
 
-static dt_status_t compile_device(compile_t *compile, dt_compiled_t **compiled) {
-  kept_t kept = {.compile = compile};
+static dt_status_t describe_device(compile_t *compile) {
+  const dt_target_t *host = &compile->compiler->target;
   bool strict_fp = compile->target.strict_fp;
-  dt_artifact_t artifact = {0};
-  DT_TRY(dt__codegen_device(compile->cuda, &compile->compiler->target, &compile->target));
-  compile->target.left_out = compile->compiler->target.left_out;
+  DT_TRY(compile->codegen->target(compile->device, host, &compile->target));
+  compile->target.left_out = host->left_out;
   compile->target.strict_fp = strict_fp;
-  bool keeps = compile->cuda->cache && !wants_stages();
+  return NULL;
+}
+
+static dt_status_t compile_device(compile_t *compile, dt_compiled_t **compiled) {
+  dt_artifact_t artifact = {0};
+  DT_TRY(describe_device(compile));
+  kept_t kept = {.compile = compile,
+                 .place = {.codegen = compile->codegen,
+                           .device = compile->device,
+                           .cache = compile->codegen->cache(compile->device)}};
+  bool keeps = kept.place.cache && !wants_stages();
   dt_job_t find = {.run = run_find, .arg = &kept};
   dt__text_init(&kept.key);
   dt_status_t status = keeps ? dt__jobs_run(compile->compiler->jobs, &find, 1, 0) : NULL;
@@ -319,7 +330,7 @@ static dt_status_t compile_device(compile_t *compile, dt_compiled_t **compiled) 
   } else if (!status) {
     status = compile_all(compile, keeps ? &artifact : NULL, *compiled);
     if (!status && keeps)
-      dt__artifact_keep(compile->cuda, &kept.key, &artifact, *compiled,
+      dt__artifact_keep(&kept.place, &kept.key, &artifact, *compiled,
                         compile->traced->graph->outputs.len);
     dt__artifact_fini(&artifact);
   }
@@ -340,7 +351,8 @@ dt_status_t dt__compile(dt_compiler_t *compiler, const dt_compile_request_t *req
                        .traced = request->traced,
                        .name = name,
                        .variant = variant,
-                       .cuda = request->cuda,
+                       .codegen = request->codegen,
+                       .device = request->device,
                        .target = compiler->target,
                        .beside_calls = request->beside_calls};
   compile.target.strict_fp = request->strict_fp;
@@ -349,7 +361,7 @@ dt_status_t dt__compile(dt_compiler_t *compiler, const dt_compile_request_t *req
   compile.arena.watch = request->watch;
   int64_t begin = dt__now_ns();
   dt_status_t status =
-      request->cuda ? compile_device(&compile, &compiled) : compile_all(&compile, NULL, compiled);
+      request->codegen ? compile_device(&compile, &compiled) : compile_all(&compile, NULL, compiled);
   status = dt__watch_explain(request->watch, status);
   if (!status && compiled->segments_reason)
     DT_LOG(DT_LOG_COMPILE, 1, "%s.%u reads numbers from data on the host: %s", name, variant,
@@ -365,7 +377,7 @@ dt_status_t dt__compile(dt_compiler_t *compiler, const dt_compile_request_t *req
   dt__arena_fini(&compile.arena);
   if (status) {
     DT_LOG(DT_LOG_COMPILE, 1, "%s.%u: failed: %s", name, variant, dt_status_message(status));
-    dt__cuda_code_unload(compiled->cuda); // nothing was launched
+    dt__compiled_unload(compiled); // nothing was launched
     dt__compiled_destroy(compiled);
     return status;
   }
@@ -377,6 +389,12 @@ static void free_texts(const char **texts, uint32_t n) {
   for (uint32_t i = 0; i < n; i++)
     dt__free((char *)(uintptr_t)texts[i]);
   dt__free(texts);
+}
+
+void dt__compiled_unload(dt_compiled_t *compiled) {
+  if (compiled->device_code)
+    compiled->codegen->unload(compiled->device_code);
+  compiled->device_code = NULL;
 }
 
 void dt__compiled_destroy(dt_compiled_t *compiled) {

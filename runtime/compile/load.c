@@ -87,26 +87,3 @@ dt_status_t dt__load_host(uint32_t n_segments, dt_compiled_t *out) {
   out->once_scratch_bytes = found.bytes();
   return NULL;
 }
-
-// ---- Devices --------------------------------------------------------------------------------------
-
-// A frame's table holds functions; a device's launch callback takes its entries for what they are.
-typedef union kernel_entry_t {
-  const dt_cuda_kernel_t *kernel;
-  dt_kernel_fn_t fn;
-} kernel_entry_t;
-
-dt_status_t dt__load_device_kernels(dt_cuda_code_t *code, uint32_t n, dt_compiled_t *out) {
-  out->device = DT_CUDA;
-  out->cuda = code;
-  out->code_bytes += code ? dt__cuda_code_bytes(code) : 0;
-  out->kernels = dt__calloc(n, sizeof(*out->kernels));
-  if (!out->kernels)
-    return DT_NO_MEMORY();
-  out->n_kernels = n;
-  for (uint32_t i = 0; i < n; i++) {
-    kernel_entry_t entry = {.kernel = dt__cuda_code_kernel(code, i)};
-    out->kernels[i] = entry.fn;
-  }
-  return NULL;
-}

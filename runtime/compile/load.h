@@ -4,7 +4,6 @@
 #ifndef DT_RUNTIME_COMPILE_LOAD_H
 #define DT_RUNTIME_COMPILE_LOAD_H
 
-#include "backend_cuda/exec/launch.h"
 #include "runtime/compile/compile.h"
 
 typedef struct dt_object_t {
@@ -18,9 +17,6 @@ dt_status_t dt__load_objects(const dt_object_t *objects, uint32_t n,
 // Entries dt_k0 … dt_k<n-1> of the native objects.
 dt_status_t dt__load_kernels(const uint32_t *unit_of_code, uint32_t n,
                              dt_compiled_t *out) DT_MUST_USE;
-// Kernels of a device's code, which `out` then owns; NULL where there are none.
-dt_status_t dt__load_device_kernels(dt_cuda_code_t *code, uint32_t n,
-                                    dt_compiled_t *out) DT_MUST_USE;
 // Entry points of the host program.
 dt_status_t dt__load_host(uint32_t n_segments, dt_compiled_t *out) DT_MUST_USE;
 

@@ -6,12 +6,12 @@
 // middle of a compile. The second one answers; it has the large stack that LLVM needs.
 #include "ductile/function.h"
 
-#include "backend_cuda/emit/emit.h"
 #include "backend_llvm/emit/decide.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/base/thread.h"
 #include "runtime/compile/worker.h"
+#include "runtime/compile/codegen.h"
 #include "runtime/compile/worker_limits.h"
 #include "runtime/compile/worker_text.h"
 #include "runtime/compile/worker_wire.h"
@@ -135,13 +135,10 @@ static dt_status_t make_unit(const server_t *server, int64_t unit, void **object
                            : DT_FAIL(DT_E_STATE, "a unit of no job");
   if (!job->program || unit < 0 || unit >= job->map.n_units)
     return DT_FAIL(DT_E_STATE, "the job has no unit %lld", (long long)unit);
-  if (job->target.device == DT_CUDA && unit + 1 < job->map.n_units) {
-    char *text = NULL;
-    DT_TRY(dt__cuda_compile_unit(job->program, &job->map, (uint32_t)unit, &job->target,
-                                 &job->options, &text, bytes));
-    *object = text;
-    return NULL;
-  }
+  const dt_codegen_t *codegen = dt__codegens[job->target.device];
+  if (codegen && unit + 1 < job->map.n_units)
+    return codegen->emit(job->program, &job->map, (uint32_t)unit, &job->target, &job->options,
+                         object, bytes);
   return dt__llvm_compile_unit(job->program, &job->map, (uint32_t)unit, &job->target, &job->options,
                                object, bytes);
 }

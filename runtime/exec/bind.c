@@ -30,33 +30,6 @@ void dt__bindings_destroy(dt_bindings_t *bindings) {
   dt__free(bindings);
 }
 
-// Computes what depends on constants alone, with scratch of its own, over the kernel pool.
-static dt_status_t compute_once(const dt_function_t *function, const dt_compiled_t *compiled,
-                                dt_bindings_t *bindings) {
-  if (compiled->once_bytes == 0)
-    return NULL;
-  dt_pool_t *pool = function->runtime->pool;
-  size_t stride = ((size_t)compiled->once_scratch_bytes + 63) / 64 * 64;
-  bindings->once = dt__alloc_aligned((size_t)compiled->once_bytes, 64);
-  char *scratch = dt__alloc_aligned(stride * dt__pool_width(pool), 64);
-  if (!bindings->once || !scratch) {
-    dt__free(scratch);
-    return DT_FAIL(DT_E_NO_MEMORY, "out of memory: %lld bytes for what is computed from constants",
-                   (long long)compiled->once_bytes);
-  }
-  dt_launch_frame_t launch = {.frame = {.version = DT_FRAME_VERSION,
-                                        .constants = bindings->addresses,
-                                        .once = bindings->once,
-                                        .kernels = compiled->kernels,
-                                        .launch = dt__launch},
-                              .pool = pool,
-                              .scratch = scratch,
-                              .scratch_stride = stride};
-  compiled->once(&launch.frame);
-  dt__free(scratch);
-  return dt__record_status(compiled, &launch.frame.record);
-}
-
 static void extend(dt_bytes_t *all, dt_bytes_t own) {
   if (own.begin == own.end)
     return;
@@ -88,17 +61,33 @@ dt_status_t dt__bindings_create(const dt_function_t *function, const dt_variant_
     bindings->addresses[i] = bindings->tensors[i]->data;
     extend(&bindings->reach, dt__tensor_reach(bindings->tensors[i]));
   }
-  if (!status && variant->gpu)
-    status = dt__bindings_upload(variant, peers, bindings);
+  const dt_place_kind_t *kind = variant->home->kind;
+  if (!status && kind->upload)
+    status = kind->upload(variant, peers, bindings);
   if (!status && variant->compiled)
-    status = variant->gpu ? dt__bindings_once(variant, bindings)
-                          : compute_once(function, variant->compiled, bindings);
+    status = kind->once(variant, bindings);
   if (status) {
     dt__bindings_destroy(bindings);
     return status;
   }
   *out = bindings;
   return NULL;
+}
+
+// ---- Copies that are in use -----------------------------------------------------------------------
+
+uint64_t dt__bindings_come(const dt_bindings_t *bindings) {
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; bindings->copies && i < bindings->n; i++)
+    bytes += bindings->copies[i]->in_use++ == 0 ? bindings->copies[i]->bytes : 0;
+  return bytes;
+}
+
+uint64_t dt__bindings_go(const dt_bindings_t *bindings) {
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; bindings->copies && i < bindings->n; i++)
+    bytes += --bindings->copies[i]->in_use == 0 ? bindings->copies[i]->bytes : 0;
+  return bytes;
 }
 
 // ---- Constants as they were last updated ------------------------------------------------------------

@@ -4,8 +4,6 @@
 #include "runtime/exec/call.h"
 
 #include "ductile/experimental.h"
-#include "runtime/exec/session_device.h"
-
 #include "guards/modes.h"
 #include "runtime/base/log.h"
 #include "runtime/base/options.h"
@@ -14,75 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// ---- Kernels --------------------------------------------------------------------------------------
-
-typedef struct launch_t {
-  const dt_launch_frame_t *frame;
-  dt_launch_record_t *record;
-  dt_kernel_fn_t fn;
-  const uint64_t *words;
-} launch_t;
-
-static void run_range(void *opaque, int64_t begin, int64_t end, uint32_t worker) {
-  const launch_t *launch = opaque;
-  launch->fn(launch->words, begin, end,
-             launch->frame->scratch + worker * launch->frame->scratch_stride, launch->record);
-}
-
-// As many chunks as threads may work: none is given more than one.
-static int64_t grain_of(const dt_launch_frame_t *frame, int64_t count, int64_t grain) {
-  int64_t most = frame->threads;
-  return most && count / most >= grain ? (count + most - 1) / most : grain;
-}
-
-void dt__launch(dt_frame_t *frame, dt_kernel_fn_t fn, const uint64_t *words, int64_t count,
-                int64_t grain) {
-  const dt_launch_frame_t *outer = (const dt_launch_frame_t *)frame;
-  // The pool would do the same; small kernels are worth the shorter way.
-  if (count <= grain) {
-    fn(words, 0, count, outer->scratch, &frame->record);
-    return;
-  }
-  launch_t launch = {.frame = outer, .record = &frame->record, .fn = fn, .words = words};
-  dt__pool_run(outer->pool, count, grain_of(outer, count, grain), run_range, &launch);
-}
-
-// Pieces are grown while they are soon done, so that the time between two looks stays near to this
-// where items are alike; grid items are independent, so pieces mean what the whole does.
-#define PIECE_NS 1000000
-
-static int64_t next_size(int64_t size, int64_t took_ns, int64_t most) {
-  if (took_ns < PIECE_NS / 2 && size < most)
-    return size * (took_ns < PIECE_NS / 16 ? 8 : 2);
-  return took_ns > 2 * PIECE_NS && size > 1 ? size / 2 : size;
-}
-
-static void run_pieces(void *opaque, int64_t begin, int64_t end, uint32_t worker) {
-  const launch_t *launch = opaque;
-  dt_control_t *control = launch->frame->frame.control;
-  int64_t size = 1, before = 0, now = 0;
-  if (dt__control_look(control, &before))
-    return;
-  for (int64_t at = begin; at < end;) {
-    int64_t to = end - at > size ? at + size : end;
-    run_range(opaque, at, to, worker);
-    at = to;
-    if (at == end || dt__control_look(control, &now))
-      return;
-    size = next_size(size, now - before, end - begin);
-    before = now;
-  }
-}
-
-void dt__launch_controlled(dt_frame_t *frame, dt_kernel_fn_t fn, const uint64_t *words,
-                           int64_t count, int64_t grain) {
-  const dt_launch_frame_t *outer = (const dt_launch_frame_t *)frame;
-  launch_t launch = {.frame = outer, .record = &frame->record, .fn = fn, .words = words};
-  if (count <= grain)
-    run_pieces(&launch, 0, count, 0);
-  else
-    dt__pool_run(outer->pool, count, grain_of(outer, count, grain), run_pieces, &launch);
-}
+// ---- Checks of data -------------------------------------------------------------------------------
 
 static dt_status_t range_status(const dt_compiled_item_t *item, int64_t value) {
   return DT_FAIL(DT_E_RANGE, "%s: the data says %lld; expected %lld to %lld", item->text,
@@ -191,8 +121,7 @@ dt_status_t dt__outputs_prepare(const dt_call_t *call, const dt_variant_t *varia
         DT_TRY(check_overlap(call, variant, k));
       }
     } else if (known) {
-      DT_TRY(session->device ? dt__call_tensor(call, k, info, sizes, &result)
-                             : dt_tensor_create_empty(info->dtype, info->rank, sizes, &result));
+      DT_TRY(session->home->kind->result(call, k, info, sizes, &result));
     }
     if (known) {
       session->results[k] = result;
@@ -244,67 +173,6 @@ dt_status_t dt__plan_status(const dt_variant_t *variant, int64_t failed, const i
   return DT_FAIL(DT_E_INTERNAL, "a plan ended with %lld", (long long)failed);
 }
 
-// What the first `used` bytes of the block hold stays. A failed check ends the call before the next
-// segment reads what was computed in spite of it.
-static dt_status_t run_segment(const dt_call_t *call, const dt_variant_t *variant,
-                               dt_launch_frame_t *launch, uint32_t segment) {
-  dt_session_t *session = call->session;
-  const dt_compiled_t *compiled = variant->compiled;
-  dt_frame_t *frame = &launch->frame;
-  int64_t used = frame->block_bytes;
-  DT_TRY(dt__control_check(call->control));
-  int64_t failed = compiled->segments[segment].plan(frame);
-  if (failed)
-    return dt__plan_status(variant, failed, session->symbols);
-  if (call->function->max_call_bytes)
-    DT_TRY(dt__call_admit(call, variant, segment, frame));
-  DT_TRY(dt__session_lease_block(session, used, frame->block_bytes));
-  DT_TRY(dt__session_lease_scratch(session, frame->scratch_bytes));
-  const uint32_t *segments = compiled->n_segments > 1 ? compiled->output_segments : NULL;
-  DT_TRY(dt__outputs_prepare(call, variant, segments, segment));
-  frame->block = session->block.base;
-  launch->scratch = session->scratch.base;
-  launch->scratch_stride = session->scratch_stride;
-  compiled->segments[segment].run(frame);
-  DT_TRY(dt__record_status(compiled, &frame->record));
-  return dt__control_status(call->control);
-}
-
-static dt_status_t run_compiled(const dt_call_t *call, const dt_variant_t *variant,
-                                const dt_bindings_t *bindings) {
-  dt_session_t *session = call->session;
-  const dt_compiled_t *compiled = variant->compiled;
-  uint32_t n_inputs = call->function->n_inputs;
-  void **addresses = session->addresses;
-  for (uint32_t i = 0; i < n_inputs; i++)
-    addresses[i] = call->inputs[i]->data;
-  dt_launch_frame_t launch = {
-      .frame = {.version = DT_FRAME_VERSION,
-                .control = call->control,
-                .symbols = session->symbols,
-                .inputs = addresses,
-                .constants = bindings->addresses,
-                .once = bindings->once,
-                .kernels = compiled->kernels,
-                .output_sizes = session->sizes,
-                .outputs = addresses + n_inputs,
-                .launch = call->control ? dt__launch_controlled : dt__launch},
-      .pool = session->runtime->pool,
-      .threads = dt__modes_threads(call->modes)};
-  if (dt__log_on(DT_LOG_EXEC, 2)) {
-    launch.told = variant;
-    launch.frame.launch = dt__launch_told;
-  }
-  for (uint32_t segment = 0; segment < compiled->n_segments; segment++)
-    DT_TRY(run_segment(call, variant, &launch, segment));
-  if (compiled->commit) { // nothing fails from here on, and nothing ends the call
-    launch.frame.control = NULL;
-    launch.frame.launch = launch.told ? dt__launch_told : dt__launch;
-    compiled->commit(&launch.frame);
-  }
-  return NULL;
-}
-
 static dt_status_t run_variant(dt_call_t *call, dt_variant_t *variant) {
   if (call->shapes)
     return dt__call_shapes(call, variant);
@@ -314,8 +182,7 @@ static dt_status_t run_variant(dt_call_t *call, dt_variant_t *variant) {
   bool told = dt__log_on(DT_LOG_EXEC, 1);
   int64_t began = told ? dt__now_ns() : 0;
   if (variant->compiled) {
-    status = call->session->device ? dt__device_run_compiled(call, variant, bindings)
-                                   : run_compiled(call, variant, bindings);
+    status = call->session->home->kind->call(call, variant, bindings);
   } else {
     status = dt__evaluate(call, variant, bindings);
     (void)atomic_fetch_add_explicit(&call->function->evaluator_calls, 1, memory_order_relaxed);
@@ -429,7 +296,7 @@ static dt_status_t run_call(dt_call_t *call) {
   return run_variant(call, variant);
 }
 
-// Tensors whose elements somebody took back; only a device's session does that.
+// Tensors whose elements somebody took back; a session that queues its calls may do that.
 static dt_status_t check_live(const dt_call_t *call) {
   const dt_function_t *function = call->function;
   for (uint32_t i = 0; i < function->n_inputs; i++) {
@@ -445,15 +312,35 @@ static dt_status_t check_live(const dt_call_t *call) {
   return NULL;
 }
 
+dt_status_t dt__call_check_queued(const dt_call_t *call) {
+  if (call->function->answer == DT_ANSWER_EVALUATOR)
+    return DT_FAIL(DT_E_UNSUPPORTED,
+                   "the reference evaluator answers on the CPU only: call it in a "
+                   "session made by dt_session_create, with host tensors");
+  return check_live(call);
+}
+
+static dt_status_t enter_place(dt_call_t *call) {
+  const dt_place_kind_t *kind = call->session->home->kind;
+  return kind->enter ? kind->enter(call) : NULL;
+}
+
+static void leave_place(dt_call_t *call) {
+  const dt_place_kind_t *kind = call->session->home->kind;
+  if (kind->leave)
+    kind->leave(call);
+}
+
 // The session is held.
 static dt_status_t call_held(dt_call_t *call, uint32_t n_inputs, uint32_t n_outputs) {
   dt_session_t *session = call->session;
   dt_function_t *function = call->function;
   DT_TRY(take_arguments(call, n_inputs, n_outputs));
   DT_TRY(dt__control_check(call->control));
-  if (session->device)
-    DT_TRY(check_live(call));
-  DT_TRY(session->device ? dt__device_call(call, run_call) : run_call(call));
+  DT_TRY(enter_place(call));
+  dt_status_t status = run_call(call);
+  leave_place(call);
+  DT_TRY(status);
   (void)atomic_fetch_add_explicit(&function->counters[session->counter].calls, 1,
                                   memory_order_relaxed);
   if (dt__session_samples(session))
@@ -520,30 +407,21 @@ dt_status_t dt__call_measure(dt_session_t *session, dt_function_t *function,
     return dt__session_busy();
   dt_status_t status = take_arguments(&call, n_inputs, function->n_outputs);
   if (!status)
-    status = session->device ? dt__device_call(&call, run_call) : run_call(&call);
+    status = enter_place(&call);
+  if (!status) {
+    status = run_call(&call);
+    leave_place(&call);
+  }
   dt__session_end(session);
   return status;
 }
 
 // ---- Measuring ------------------------------------------------------------------------------------
 
-// As a call does it before it looks for a variant.
-static dt_status_t place_inputs(dt_call_t *call) {
-  if (!call->session->device)
-    return NULL;
-  dt_cuda_device_t *device = call->session->device->gpu->device;
-  DT_TRY(dt__cuda_enter(device));
-  dt_status_t status = dt__stage_place(call);
-  dt__cuda_leave(device);
-  return status;
-}
-
-static dt_status_t guard_ns(dt_call_t *call, uint32_t n_inputs, uint32_t repeats, double *out_ns) {
+static dt_status_t time_guards(dt_call_t *call, uint32_t repeats, double *out_ns) {
   dt_session_t *session = call->session;
   dt_function_t *function = call->function;
   dt_variant_t *variant = NULL;
-  DT_TRY(take_arguments(call, n_inputs, function->n_outputs));
-  DT_TRY(place_inputs(call));
   DT_TRY(find_variant(call, &variant));
   if (!variant)
     return DT_FAIL(DT_E_STATE, "no variant covers these arguments; call with them first");
@@ -556,6 +434,14 @@ static dt_status_t guard_ns(dt_call_t *call, uint32_t n_inputs, uint32_t repeats
   }
   *out_ns = (double)(dt__now_ns() - begin) / repeats;
   return NULL;
+}
+
+static dt_status_t guard_ns(dt_call_t *call, uint32_t n_inputs, uint32_t repeats, double *out_ns) {
+  DT_TRY(take_arguments(call, n_inputs, call->function->n_outputs));
+  DT_TRY(enter_place(call));
+  dt_status_t status = time_guards(call, repeats, out_ns);
+  leave_place(call);
+  return status;
 }
 
 dt_status_t dt_function_guard_ns(dt_session_t *session, dt_function_t *function,

@@ -4,28 +4,11 @@
 #define DT_RUNTIME_EXEC_CALL_H
 
 #include "runtime/base/control.h"
+#include "runtime/base/status.h"
 #include "runtime/exec/exec.h"
 
 // ---- Running compiled code ------------------------------------------------------------------------
 
-// A frame and what its launch callback needs. Generated code sees the frame alone.
-typedef struct dt_launch_frame_t {
-  dt_frame_t frame; // first; its control is NULL where launches are dt__launch's
-  dt_pool_t *pool;
-  char *scratch;
-  size_t scratch_stride;
-  uint32_t threads;         // the most that work on one kernel; 0: all
-  const dt_variant_t *told; // whose kernels dt__launch_told names; else NULL
-} dt_launch_frame_t;
-void dt__launch(dt_frame_t *frame, dt_kernel_fn_t fn, const uint64_t *words, int64_t count,
-                int64_t grain);
-// The same under frame->control: pieces of each kernel, with a look between them; none once it is
-// stopped.
-void dt__launch_controlled(dt_frame_t *frame, dt_kernel_fn_t fn, const uint64_t *words,
-                           int64_t count, int64_t grain);
-// call_log.c. Either of them, which is told before (channel exec, level 2).
-void dt__launch_told(dt_frame_t *frame, dt_kernel_fn_t fn, const uint64_t *words, int64_t count,
-                     int64_t grain);
 // DT_E_RANGE saying which check failed on which value.
 dt_status_t dt__record_status(const dt_compiled_t *compiled,
                               const dt_launch_record_t *record) DT_MUST_USE;
@@ -75,25 +58,51 @@ dt_status_t dt__outputs_prepare(const dt_call_t *call, const dt_variant_t *varia
 dt_status_t dt__plan_status(const dt_variant_t *variant, int64_t failed,
                             const int64_t *symbols) DT_MUST_USE;
 
-// call_device.c. Runs a call of a session on a device by `run`, with the device's context current,
-// after the failures of earlier calls were looked at.
-dt_status_t dt__device_call(dt_call_t *call, dt_status_t (*run)(dt_call_t *call)) DT_MUST_USE;
-// Queues a variant's kernels. Context current.
-dt_status_t dt__device_run_compiled(dt_call_t *call, dt_variant_t *variant,
-                                    const dt_bindings_t *bindings) DT_MUST_USE;
-
-// tensor_device.c. A new contiguous tensor where the session runs, which is a device: memory of its
-// own, or with `maker` a place in the session's pool.
-struct dt_graph_maker_t;
-dt_status_t dt__device_tensor(dt_session_t *session, dt_dtype_t dtype, uint32_t rank,
-                              const int64_t *sizes, const struct dt_graph_maker_t *maker,
-                              dt_tensor_t **out) DT_MUST_USE;
-// call_graph.c. The same for result `index` of a call.
-dt_status_t dt__call_tensor(const dt_call_t *call, uint32_t index, const dt_output_info_t *info,
-                            const int64_t *sizes, dt_tensor_t **out) DT_MUST_USE;
+// call.c. What a place that queues its calls asks first: that the function is compiled, and that
+// the elements of all tensors are still there.
+dt_status_t dt__call_check_queued(const dt_call_t *call) DT_MUST_USE;
 
 // evaluate.c. Answers by the reference evaluator, into session->results.
 dt_status_t dt__evaluate(const dt_call_t *call, const dt_variant_t *variant,
                          const dt_bindings_t *bindings) DT_MUST_USE;
+
+// ---- What places share ----------------------------------------------------------------------------
+
+// The frame of a call as its first segment's plan finds it, but for the launch callback.
+static inline dt_frame_t dt__call_frame(const dt_call_t *call, const dt_variant_t *variant,
+                                        const dt_bindings_t *bindings) {
+  const dt_session_t *session = call->session;
+  uint32_t n_inputs = call->function->n_inputs;
+  for (uint32_t i = 0; i < n_inputs; i++)
+    session->addresses[i] = call->inputs[i]->data;
+  return (dt_frame_t){.version = DT_FRAME_VERSION,
+                      .control = call->control,
+                      .symbols = session->symbols,
+                      .inputs = session->addresses,
+                      .constants = bindings->addresses,
+                      .once = bindings->once,
+                      .kernels = variant->compiled->kernels,
+                      .output_sizes = session->sizes,
+                      .outputs = session->addresses + n_inputs};
+}
+
+// The beginning of a segment: the call has not ended before its time, its sizes are planned, and
+// their bytes are allowed.
+static inline dt_status_t dt__segment_plan(const dt_call_t *call, const dt_variant_t *variant,
+                                           uint32_t segment, dt_frame_t *frame) {
+  DT_TRY(dt__control_check(call->control));
+  int64_t failed = variant->compiled->segments[segment].plan(frame);
+  if (failed)
+    return dt__plan_status(variant, failed, call->session->symbols);
+  return call->function->max_call_bytes ? dt__call_admit(call, variant, segment, frame) : NULL;
+}
+
+// The results whose sizes the segment has planned (dt__outputs_prepare).
+static inline dt_status_t dt__segment_outputs(const dt_call_t *call, const dt_variant_t *variant,
+                                              uint32_t segment) {
+  const dt_compiled_t *compiled = variant->compiled;
+  return dt__outputs_prepare(call, variant,
+                             compiled->n_segments > 1 ? compiled->output_segments : NULL, segment);
+}
 
 #endif // DT_RUNTIME_EXEC_CALL_H

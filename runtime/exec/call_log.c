@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What channel exec prints: calls, and the kernels that they launch.
 #include "runtime/exec/call.h"
+#include "runtime/exec/launch.h"
 
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
@@ -28,7 +29,7 @@ void dt__call_tell(const dt_call_t *call, const dt_variant_t *variant, dt_status
       DT_LOG_EXEC, "%s.%u(%s) on %s: %s %.3f ms: %s%s%s", call->function->name, variant->number,
       dt__text_str(&sizes), dt__place_name(call->session->place, place, sizeof(place)),
       !variant->compiled      ? "evaluated in"
-      : call->session->device ? "queued in"
+      : call->session->home->kind->queues ? "queued in"
                               : "done in",
       ms, dt_code_name(dt_status_code(status)), status ? ": " : "", dt_status_message(status));
   dt__text_fini(&sizes);

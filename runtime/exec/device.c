@@ -1,102 +1,110 @@
 // SPDX-License-Identifier: Apache-2.0
-// The devices of a runtime: opened when they are first asked for, kept until it ends.
-#include "backend_cuda/exec/gpu.h"
+// The devices of a runtime: opened when they are first asked for, kept until it ends. What kinds
+// there are says dt__place_kinds.
 #include "runtime/exec/exec.h"
 
 #include "runtime/base/options.h"
+#include "runtime/base/process.h"
 #include "runtime/base/status.h"
 
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-static dt_status_t open_gpu(const dt_runtime_t *runtime, int32_t ordinal, dt_cuda_gpu_t **out) {
-  const dt_cuda_t *cuda = NULL;
-  DT_TRY(dt__cuda_open(runtime->params.cuda, &cuda));
-  uint64_t keep = (uint64_t)runtime->params.cuda_pool_mib << 20;
-  DT_TRY(dt__cuda_gpu_create(cuda, ordinal, keep, out));
-  dt_cuda_device_t *device = (*out)->device;
-  device->cache =
-      dt__disk_cache_open(runtime->params.cache_dir, (uint64_t)runtime->params.cache_mib << 20);
-  device->early = runtime->params.early_launch && device->major >= DT_CUDA_EARLY_MAJOR;
-  return NULL;
+// ---- Places ---------------------------------------------------------------------------------------
+
+static dt_status_t find_kind(dt_device_t device, const dt_place_kind_t **out) {
+  *out = (unsigned)device < DT_DEVICES ? dt__place_kinds[device] : NULL;
+  return *out ? NULL : DT_FAIL(DT_E_ARGUMENT, "device: %d is no device", (int)device);
 }
 
-dt_status_t dt__runtime_device(dt_runtime_t *runtime, int32_t ordinal, dt_cuda_gpu_t **out) {
+dt_status_t dt__runtime_place(dt_runtime_t *runtime, dt_device_t device, int32_t ordinal,
+                              dt_place_t **out) {
+  const dt_place_kind_t *kind = NULL;
   *out = NULL;
+  DT_TRY(find_kind(device, &kind));
+  if (device == DT_CPU && ordinal != 0)
+    return DT_FAIL(DT_E_ARGUMENT, "ordinal: %d; expected 0 for the CPU", (int)ordinal);
   if (ordinal < 0 || ordinal >= DT_MOST_ORDINALS)
     return DT_FAIL(DT_E_ARGUMENT, "ordinal: %d; expected 0 to %d", (int)ordinal,
                    DT_MOST_ORDINALS - 1);
   dt_status_t status = NULL;
-  dt__mutex_lock(&runtime->devices_mutex);
-  if (!runtime->gpus[ordinal])
-    status = open_gpu(runtime, ordinal, &runtime->gpus[ordinal]);
-  *out = runtime->gpus[ordinal];
-  dt__mutex_unlock(&runtime->devices_mutex);
+  dt__mutex_lock(&runtime->places_mutex);
+  dt_place_t **place = &runtime->places[dt__place(device, ordinal)];
+  if (!*place)
+    status = kind->open(runtime, ordinal, place);
+  *out = *place;
+  dt__mutex_unlock(&runtime->places_mutex);
   return status;
 }
 
-dt_status_t dt__runtime_place(dt_runtime_t *runtime, dt_device_t place, dt_cuda_gpu_t **out) {
-  *out = NULL;
-  return place == DT_CPU ? NULL : dt__runtime_device(runtime, dt__place_ordinal(place), out);
+dt_status_t dt__places_begin(dt_runtime_t *runtime) {
+  dt_place_t *cpu = NULL;
+  DT_TRY(dt__mutex_init(&runtime->places_mutex, DT_RANK_DEVICES));
+  runtime->has_places_mutex = true;
+  for (uint32_t k = 0; k < DT_DEVICES; k++) {
+    const dt_place_kind_t *kind = dt__place_kinds[k];
+    if (kind && k != DT_CPU)
+      dt__device_name_set((dt_device_t)k, kind->name);
+    if (kind && kind->begin)
+      DT_TRY(kind->begin(runtime));
+  }
+  return dt__runtime_place(runtime, DT_CPU, 0, &cpu);
+}
+
+// A child after fork has no device of its parent's.
+void dt__places_end(dt_runtime_t *runtime) {
+  if (!runtime->has_places_mutex)
+    return;
+  for (uint32_t k = 0; k < DT_DEVICES; k++)
+    if (dt__place_kinds[k] && dt__place_kinds[k]->end)
+      dt__place_kinds[k]->end(runtime);
+  for (uint32_t k = 0; k < DT_PLACES; k++) {
+    dt_place_t *place = runtime->places[k];
+    if (place && (place->number == DT_CPU || !dt__forked()))
+      place->kind->close(place);
+  }
+  dt__mutex_fini(&runtime->places_mutex);
+}
+
+void dt__places_count(dt_runtime_t *runtime, dt_runtime_stats_t *all) {
+  for (uint32_t k = 0; k < DT_DEVICES; k++)
+    if (dt__place_kinds[k] && dt__place_kinds[k]->count_runtime)
+      dt__place_kinds[k]->count_runtime(runtime, all);
 }
 
 // ---- API ------------------------------------------------------------------------------------------
 
-static dt_status_t check(const dt_runtime_t *runtime, dt_device_t device, const void *out) {
+static dt_status_t check(const dt_runtime_t *runtime, const void *out) {
   if (!runtime || !out)
     return DT_FAIL(DT_E_ARGUMENT, "%s: NULL", runtime ? "out" : "runtime");
-  if (device != DT_CPU && device != DT_CUDA)
-    return DT_FAIL(DT_E_ARGUMENT, "device: %d is no device", (int)device);
   if (dt__forked())
     return DT_FAIL(DT_E_FORKED, "called in a child after fork");
   return NULL;
 }
 
-static dt_status_t count_devices(const dt_runtime_t *runtime, dt_device_t device, int32_t *out) {
-  const dt_cuda_t *cuda = NULL;
-  int count = 1;
-  if (device == DT_CUDA) {
-    DT_TRY(dt__cuda_open(runtime->params.cuda, &cuda));
-    DT_TRY(DT_CUDA(cuda, device_count, &count));
-  }
-  *out = count;
-  return NULL;
-}
-
 dt_status_t dt_device_count(dt_runtime_t *runtime, dt_device_t device, int32_t *out_count) {
+  const dt_place_kind_t *kind = NULL;
   if (out_count)
     *out_count = 0;
-  dt_status_t status = check(runtime, device, out_count);
+  dt_status_t status = check(runtime, out_count);
   if (!status)
-    status = count_devices(runtime, device, out_count);
+    status = find_kind(device, &kind);
+  if (!status)
+    status = kind->count(runtime, out_count);
   return dt__status_annotate(status, "dt_device_count");
 }
 
 static dt_status_t describe(dt_runtime_t *runtime, dt_device_t device, int32_t ordinal,
                             dt_device_info_t *out) {
-  dt_cuda_gpu_t *gpu = NULL;
-  if (device == DT_CPU) {
-    if (ordinal != 0)
-      return DT_FAIL(DT_E_ARGUMENT, "ordinal: %d; expected 0 for the CPU", (int)ordinal);
-    out->processors = (int32_t)dt__pool_width(runtime->pool);
-    (void)snprintf(out->name, sizeof(out->name), "CPU");
-    return NULL;
-  }
-  DT_TRY(dt__runtime_device(runtime, ordinal, &gpu));
-  const dt_cuda_device_t *from = gpu->device;
-  out->major = from->major;
-  out->minor = from->minor;
-  out->processors = from->processors;
-  out->memory_bytes = from->memory_bytes;
-  out->shared_bytes = from->shared_per_block;
-  _Static_assert(sizeof(out->name) == sizeof(from->name), "names are copied whole");
-  memcpy(out->name, from->name, sizeof(out->name));
+  dt_place_t *place = NULL;
+  DT_TRY(dt__runtime_place(runtime, device, ordinal, &place));
+  place->kind->describe(place, runtime, out);
   return NULL;
 }
 
 dt_status_t dt_device_info(dt_runtime_t *runtime, dt_device_t device, int32_t ordinal,
                            dt_device_info_t *info) {
-  dt_status_t status = check(runtime, device, info);
+  dt_status_t status = check(runtime, info);
   if (status)
     return dt__status_annotate(status, "dt_device_info");
   dt_device_info_t all = {0};
@@ -106,4 +114,44 @@ dt_status_t dt_device_info(dt_runtime_t *runtime, dt_device_t device, int32_t or
   if (!status)
     DT_RESULT_GIVE(dt_device_info_t, info, &all);
   return dt__status_annotate(status, "dt_device_info");
+}
+
+// ---- Names ----------------------------------------------------------------------------------------
+
+// "NAME" or "NAME:ORDINAL".
+static bool parse(const char *text, const char *option, int32_t *out_ordinal) {
+  size_t n = strlen(option);
+  char *end = NULL;
+  if (strncmp(text, option, n) != 0 || (text[n] && text[n] != ':'))
+    return false;
+  if (!text[n])
+    return true;
+  long ordinal = strtol(text + n + 1, &end, 10);
+  *out_ordinal = (int32_t)ordinal;
+  return text[n + 1] >= '0' && text[n + 1] <= '9' && !*end && ordinal < DT_MOST_ORDINALS;
+}
+
+dt_status_t dt_device_parse(const char *text, dt_device_t *out_device, int32_t *out_ordinal) {
+  if (!text || !out_device || !out_ordinal)
+    return DT_FAIL(DT_E_ARGUMENT, "dt_device_parse: %s: NULL",
+                   !text         ? "text"
+                   : !out_device ? "out_device"
+                                 : "out_ordinal");
+  *out_device = DT_CPU;
+  *out_ordinal = 0;
+  for (uint32_t k = 0; k < DT_DEVICES; k++) {
+    const dt_place_kind_t *kind = dt__place_kinds[k];
+    if (kind && parse(text, kind->option, out_ordinal) && (k != DT_CPU || !*out_ordinal)) {
+      *out_device = (dt_device_t)k;
+      return NULL;
+    }
+  }
+  *out_ordinal = 0;
+  return DT_FAIL(DT_E_ARGUMENT, "dt_device_parse: '%.64s' is no device; expected one such as 'cpu', "
+                                "or 'NAME:ORDINAL' of another kind", text);
+}
+
+const char *dt_device_name(dt_device_t device) {
+  const dt_place_kind_t *kind = (unsigned)device < DT_DEVICES ? dt__place_kinds[device] : NULL;
+  return kind ? kind->option : NULL;
 }

@@ -3,14 +3,9 @@
 // list, and goes when no call is in it. A later call that needs it compiles it again, which counts
 // against no limit.
 //
-// One for a device goes in two steps, since calls leave work behind. When no call is in it, an
-// event is recorded behind all that is queued anywhere: nothing that comes after it is the
-// variant's, as nobody finds it any more. When that event has passed its code is unloaded, without
-// a wait; but not before records of checks that may tell of it have been read or are forgotten,
-// which have references (records.h). What the caller captured he may replay as long as the function
-// lives: such a variant is passed over, and one that was captured while it left stays loaded.
-#include "backend_cuda/exec/gpu.h"
-#include "backend_cuda/exec/launch.h"
+// Where calls leave work behind, its place takes it over then (dt_place_kind_t.retire). What the
+// caller captured he may replay as long as the function lives: such a variant is passed over, and
+// one that was captured while it left stays loaded.
 #include "runtime/exec/exec.h"
 
 #include "runtime/base/log.h"
@@ -22,8 +17,6 @@
 #define GRACE 4096u
 
 static void destroy_list(dt_retired_t *item) { dt__free(item); }
-
-static void destroy_variant(dt_retired_t *item) { dt__variant_release((dt_variant_t *)item); }
 
 static void destroy_decider(dt_retired_t *item) {
   dt__decider_destroy((dt_decider_t *)(void *)item);
@@ -38,11 +31,10 @@ static void measure(dt_variant_t *variant) {
   bytes[DT_MEMORY_DEVICE] = 0;
   if (!variant->compiled)
     return;
-  uint64_t device = variant->gpu ? dt__cuda_code_bytes(variant->compiled->cuda) : 0;
+  uint64_t device = variant->compiled->device_code_bytes;
   bytes[DT_MEMORY_HOST] += variant->compiled->code_bytes - device; // those of both
   bytes[DT_MEMORY_DEVICE] += device;
-  bytes[variant->gpu ? DT_MEMORY_DEVICE : DT_MEMORY_HOST] +=
-      (uint64_t)variant->compiled->once_bytes;
+  bytes[variant->home->kind->memory] += (uint64_t)variant->compiled->once_bytes;
 }
 
 // Mutex held.
@@ -148,37 +140,9 @@ static void uncount(dt_function_t *function, const dt_variant_t *variant) {
                                   (uint64_t)variant->compiled->once_bytes, memory_order_relaxed);
 }
 
-// ---- Leaving a device -----------------------------------------------------------------------------
+// ---- Staying --------------------------------------------------------------------------------------
 
-// The event behind all work that may be the variant's has passed, or will never.
-static bool is_done(dt_retired_t *item) {
-  const dt_variant_t *variant = (const dt_variant_t *)item;
-  dt_cuda_device_t *device = variant->gpu->device;
-  dt_status_t status = dt__cuda_enter(device);
-  bool done = true;
-  if (!status) {
-    done = device->cuda->event_query(variant->behind) != DT_CU_NOT_READY;
-    dt__cuda_leave(device);
-  }
-  dt_status_free(status); // what is lost runs no more
-  return done;
-}
-
-// Asked again, as a runtime that ends asks nobody: then the device is waited for.
-static void end(dt_retired_t *item) {
-  dt_variant_t *variant = (dt_variant_t *)item;
-  dt_cuda_device_t *device = variant->gpu->device;
-  variant->done = variant->behind && is_done(item);
-  dt_status_t status = variant->behind ? dt__cuda_enter(device) : NULL;
-  if (variant->behind && !status) {
-    (void)device->cuda->event_destroy(variant->behind);
-    dt__cuda_leave(device);
-  }
-  dt_status_free(status);
-  dt__variant_release(variant);
-}
-
-static void stay(dt_variant_t *variant) {
+void dt__variant_stay(dt_variant_t *variant) {
   dt_runtime_t *runtime = variant->runtime;
   dt__mutex_lock(&runtime->budget.mutex);
   variant->retired.next = runtime->captured ? &runtime->captured->retired : NULL;
@@ -195,20 +159,12 @@ void dt__runtime_drop_captured(dt_runtime_t *runtime) {
 }
 
 // Nobody is inside, and nobody finds it.
-static void leave_device(dt_retired_t *item) {
+static void leave(dt_retired_t *item) {
   dt_variant_t *variant = (dt_variant_t *)item;
-  dt_runtime_t *runtime = variant->runtime;
-  if (atomic_load_explicit(&variant->captured, memory_order_relaxed)) {
-    stay(variant);
-    return;
-  }
-  for (uint32_t k = 0; k < variant->compiled->n_segments; k++)
-    dt__graph_forget(&runtime->graphs, variant->id + k);
-  dt_status_free(dt__cuda_gpu_mark(variant->gpu, &variant->behind)); // it is waited for then
-  item->destroy = end;
-  item->ready = variant->behind ? is_done : NULL;
-  dt__reclaim_retire(runtime->reclaim, item);
-  atomic_store_explicit(&runtime->garbage, true, memory_order_relaxed);
+  if (variant->home->kind->retire)
+    variant->home->kind->retire(variant);
+  else
+    dt__variant_release(variant);
 }
 
 // ---- Going ----------------------------------------------------------------------------------------
@@ -232,7 +188,7 @@ static bool evict(dt_function_t *function, uint32_t index, uint64_t bytes[DT_MEM
   uncount(function, variant);
   atomic_store_explicit(&function->list, list, memory_order_release);
   old->retired.destroy = destroy_list;
-  variant->retired.destroy = variant->gpu ? leave_device : destroy_variant;
+  variant->retired.destroy = leave;
   dt__reclaim_retire(reclaim, &old->retired);
   dt__reclaim_retire(reclaim, &variant->retired);
   if (decider) {

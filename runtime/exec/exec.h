@@ -2,17 +2,15 @@
 // Runtimes, functions, variants and sessions as the files of this folder share them.
 //
 // Who owns what, and who may see it when:
-//   runtime  ◄── function, session (a reference each)
-//   function ──► variant list ──► variants; a list is never edited but replaced whole, and the old
-//   one
-//                retires through the runtime's reclaimer, since calls read it without a lock
-//   variant  ──► guards, traced program, code: immutable; may retire, too (evict.c)
-//            ──► bindings: what constants are at the moment; replaced whole like lists
-// Everything that changes a function happens under its mutex; a compile does not hold it.
+//   runtime  <-- function, session: a reference each
+//   function --> variant list --> variants. A list is never edited but replaced whole. The old one
+//                retires through the runtime's reclaimer, since calls read it without a lock.
+//   variant  --> guards, traced program, code: immutable; may retire, too (evict.c).
+//            --> bindings: what constants are at the moment. They are replaced whole like lists.
+// Everything that changes a function happens under its mutex. A compile does not hold it.
 #ifndef DT_RUNTIME_EXEC_EXEC_H
 #define DT_RUNTIME_EXEC_EXEC_H
 
-#include "cudagraphs/store.h"
 #include "ductile/device.h"
 #include "guards/modes.h"
 #include "runtime/base/control.h"
@@ -27,13 +25,12 @@
 #include "runtime/compile/decide.h"
 #include "runtime/exec/budget.h"
 #include "runtime/exec/pager.h"
+#include "runtime/exec/place.h"
 #include "runtime/exec/policy.h"
 #include "runtime/exec/refused.h"
 #include "runtime/exec/variant.h"
 
 #include <stdatomic.h>
-
-struct dt_cuda_gpu_t;
 
 struct dt_runtime {
   dt_life_t life; // first
@@ -46,26 +43,16 @@ struct dt_runtime {
   dt_pager_t *pager;
   dt_budget_t budget;
   dt_holder_t warm;              // the pager's memory
-  dt_holder_t assembled;         // the executable graphs'
   _Atomic uint64_t modes;        // modes.h
   _Atomic bool garbage;          // something retired may wait still: collect when convenient
   _Atomic uint32_t next_session; // spreads sessions over counters
-  dt_mutex_t devices_mutex;
-  bool has_devices_mutex;
-  struct dt_cuda_gpu_t *gpus[DT_MOST_ORDINALS]; // opened so far; guarded by devices_mutex
-  dt_graph_store_t graphs;
-  bool has_graphs;
+  dt_mutex_t places_mutex;
+  bool has_places_mutex;
+  dt_place_t *places[DT_PLACES]; // by number: opened so far; guarded by places_mutex
+  void *shared[DT_DEVICES];      // what a kind of place has for all its devices; as guarded
   dt_variant_t *captured;   // left their lists, and stay (evict.c); guarded by the budget's mutex
   _Atomic uint64_t next_id; // of variants and bindings, never used twice
 };
-
-// device.c. The GPU of that ordinal, opened at the first use; the runtime's. DT_E_UNSUPPORTED where
-// there is no driver or no such device.
-dt_status_t dt__runtime_device(dt_runtime_t *runtime, int32_t ordinal,
-                               struct dt_cuda_gpu_t **out) DT_MUST_USE;
-// The same for a place: NULL for the CPU.
-dt_status_t dt__runtime_place(dt_runtime_t *runtime, dt_device_t place,
-                              struct dt_cuda_gpu_t **out) DT_MUST_USE;
 
 // ---- Functions ------------------------------------------------------------------------------------
 
@@ -151,18 +138,17 @@ struct dt_function {
   _Atomic uint64_t compiles, misses, evaluator_calls, failed_calls, compile_ns, kernels, code_bytes,
       constant_bytes, promotions, limit_misses, frozen_misses, sampled_calls, readbacks,
       device_load_ns, graph_calls, graph_skips;
-  _Atomic uint32_t graph_skipped_by; // the last reason, a dt_skip_t
-  _Atomic uint32_t graph_skips_told; // reasons that the log has, a bit each
+  const char *_Atomic graph_skip;    // the last reason for one, static; NULL: none so far
+  _Atomic uint32_t graph_skips_told; // reasons that the log has, a bit each; the place's
 };
 
 // ---- Sessions -------------------------------------------------------------------------------------
 
-typedef struct dt_session_device_t dt_session_device_t;
-
 struct dt_session {
   dt_runtime_t *runtime;       // a reference
-  dt_session_device_t *device; // session_device.h; owned; NULL on the CPU
-  dt_device_t place;
+  dt_place_t *home;        // the runtime's: where it runs
+  void *own;               // its place's
+  dt_device_t place;       // home->number
   dt_reclaim_slot_t *slot; // held by who uses the session
   _Atomic bool doomed;     // to be destroyed by who holds it
   uint32_t counter;        // which of a function's call counters
@@ -177,17 +163,11 @@ struct dt_session {
   dt_tensor_t **spread;
   struct dt_tensor *elements;
   uint32_t symbols_cap, sizes_cap, addresses_cap, results_cap, spread_cap, elements_cap;
-  // Leased memory, 64-byte aligned, on the CPU. It only grows: to the largest that a call asked
-  // for.
-  dt_region_t block;
-  dt_region_t scratch;                // of all workers
-  size_t scratch_stride;              // of one
-  dt_holder_t holder;                 // of both, or of what it has on its device
+  dt_holder_t holder;                 // of what it leases
   _Atomic uint64_t held[DT_MEMORIES]; // bytes of these
   _Atomic uint64_t used;              // the tick of the last call
 };
-extern const dt_holder_kind_t dt__function_holder, dt__session_holder, dt__pager_holder,
-    dt__graphs_holder;
+extern const dt_holder_kind_t dt__function_holder, dt__session_holder, dt__pager_holder;
 
 // Every use of a session begins and ends so; a second one meanwhile, by another thread or from
 // inside a call, is DT_E_STATE. Calls are inside an epoch from the beginning on.
@@ -203,20 +183,13 @@ static inline void dt__session_end(dt_session_t *session) {
     dt__reclaim_leave(session->slot);
 }
 
-// session_device.c. Waits for everything queued and gives the failure of a check; nothing on the
-// CPU.
-dt_status_t dt__session_settle(dt_session_t *session) DT_MUST_USE;
-dt_status_t dt__session_device_create(dt_runtime_t *runtime, const dt_session_options_t *options,
-                                      dt_session_device_t **out) DT_MUST_USE;
-void dt__session_device_destroy(dt_session_device_t *own); // NULL allowed
-// Bytes a session holds: its block and its scratch, where it runs.
-uint64_t dt__session_bytes(const dt_session_t *session);
-uint64_t dt__session_device_bytes(const dt_session_device_t *own);
-// Tells the budget what the session has on its device, where that changed. The session held.
-void dt__session_device_note(dt_session_t *session);
-// Gives back what it does not need at present, where nothing of it is queued; waits for nothing.
-// The session's slot borrowed.
-void dt__session_device_give(dt_session_t *session);
+static inline dt_status_t dt__session_settle(dt_session_t *session) {
+  return session->home->kind->settle ? session->home->kind->settle(session) : NULL;
+}
+// Bytes of memory that a session leases, where it runs.
+static inline uint64_t dt__session_bytes(const dt_session_t *session) {
+  return session->home->kind->session_bytes(session);
+}
 // Makes room for a call of `function` with the variants in `list`; contents are not kept.
 dt_status_t dt__session_grow(dt_session_t *session, const dt_function_t *function,
                              const dt_variant_list_t *list) DT_MUST_USE;
@@ -237,26 +210,14 @@ static inline dt_status_t dt__session_reserve(dt_session_t *session, const dt_fu
 // session's.
 dt_status_t dt__session_spread(dt_session_t *session, const dt_function_t *function,
                                dt_tensor_t *const **inputs) DT_MUST_USE;
-// The first `used` bytes of the block keep what is in them; the block may move.
-dt_status_t dt__session_grow_block(dt_session_t *session, int64_t used, int64_t bytes) DT_MUST_USE;
-static inline dt_status_t dt__session_lease_block(dt_session_t *session, int64_t used,
-                                                  int64_t bytes) {
-  if ((uint64_t)bytes <= session->block.bytes)
-    return NULL;
-  return dt__session_grow_block(session, used, bytes);
-}
-// Gives block and scratch back. The session held, on the CPU.
-void dt__session_drop(dt_session_t *session);
-dt_status_t dt__session_grow_scratch(dt_session_t *session, int64_t bytes) DT_MUST_USE;
-static inline dt_status_t dt__session_lease_scratch(dt_session_t *session, int64_t bytes) {
-  if ((uint64_t)bytes <= session->scratch_stride)
-    return NULL;
-  return dt__session_grow_scratch(session, bytes);
-}
+
+// tensors.c. What dt_tensor_copy checks and does, of a session that is held.
+dt_status_t dt__session_copy(dt_session_t *session, const dt_tensor_t *from,
+                             dt_tensor_t *to) DT_MUST_USE;
 
 // ---- Between the files ----------------------------------------------------------------------------
 
-// graphs.c. DT_E_ARGUMENT: `mode` is none.
+// steps.c. DT_E_ARGUMENT: `mode` is none.
 dt_status_t dt__check_call_mode(dt_call_mode_t mode) DT_MUST_USE;
 
 // A number that no other variant or bindings of the runtime ever have; not 0. The first of `n`.
@@ -272,7 +233,9 @@ void dt__runtime_collect(dt_runtime_t *runtime);
 // new bindings of one instead of those before.
 void dt__variant_hold(dt_function_t *function, dt_variant_t *variant);
 void dt__variant_rehold(dt_function_t *function, dt_bindings_t *old, dt_bindings_t *fresh);
-// Destroys variants that stayed for what the caller captured: all calls have ended.
+// A variant that left its list stays for what the caller captured, until dt__runtime_drop_captured:
+// then all calls have ended.
+void dt__variant_stay(dt_variant_t *variant);
 void dt__runtime_drop_captured(dt_runtime_t *runtime);
 
 // swap.c. Compiles the newest variant's program again, and puts its kernels in place of those in

@@ -6,7 +6,6 @@
 #include "runtime/base/dtype.h"
 #include "runtime/base/options.h"
 #include "runtime/base/status.h"
-#include "runtime/exec/graphs.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -297,20 +296,15 @@ uint32_t dt_function_n_outputs(const dt_function_t *function) {
 static dt_status_t prepare(dt_function_t *function, const dt_prepare_options_t *options) {
   dt_prepare_options_t own;
   DT_TRY(DT_OPTIONS_TAKE(dt_prepare_options_t, &own, options));
-  struct dt_cuda_gpu_t *gpu = NULL;
-  if (own.device != DT_CPU && own.device != DT_CUDA)
-    return DT_FAIL(DT_E_ARGUMENT, "device: %d is no device", (int)own.device);
-  if (own.device == DT_CPU && own.ordinal != 0)
-    return DT_FAIL(DT_E_ARGUMENT, "ordinal: %d; expected 0 for the CPU", (int)own.ordinal);
-  if (own.device == DT_CUDA)
-    DT_TRY(dt__runtime_device(function->runtime, own.ordinal, &gpu));
-  if (own.device == DT_CUDA && function->answer == DT_ANSWER_EVALUATOR)
+  dt_place_t *home = NULL;
+  DT_TRY(dt__runtime_place(function->runtime, own.device, own.ordinal, &home));
+  if (home->kind->queues && function->answer == DT_ANSWER_EVALUATOR)
     return DT_FAIL(DT_E_UNSUPPORTED, "the reference evaluator answers on the CPU only");
   dt_control_t control;
   bool wanted = dt__control_is_wanted(own.deadline_ns, own.cancel);
   if (wanted)
     dt__control_init(&control, own.deadline_ns, own.cancel);
-  return dt__function_cover(NULL, function, dt__place(own.device, own.ordinal), NULL,
+  return dt__function_cover(NULL, function, home->number, NULL,
                             wanted ? &control : NULL, NULL);
 }
 

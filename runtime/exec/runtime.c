@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runtimes: options and parameters, the kernel pool, the compiler and the reclaimer, and their
 // order of birth and death.
-#include "backend_cuda/exec/gpu.h"
 #include "runtime/exec/exec.h"
 
 #include "guards/modes.h"
@@ -78,13 +77,10 @@ static dt_status_t keep_budget(dt_runtime_t *runtime, const dt_runtime_options_t
     warm = (size_t)(max_bytes[DT_MEMORY_HOST] / 4);
   DT_TRY(dt__pager_create(warm, &runtime->pager));
   dt__budget_join(&runtime->budget, &runtime->warm, &dt__pager_holder);
-  dt__budget_join(&runtime->budget, &runtime->assembled, &dt__graphs_holder);
   return NULL;
 }
 
 static dt_status_t runtime_init(dt_runtime_t *runtime, const dt_runtime_options_t *options) {
-  DT_TRY(dt__mutex_init(&runtime->devices_mutex, DT_RANK_DEVICES));
-  runtime->has_devices_mutex = true;
   DT_TRY(dt__params_load(&runtime->params));
   const dt_params_t *params = &runtime->params;
   DT_TRY(dt_log_configure(params->log));
@@ -98,9 +94,8 @@ static dt_status_t runtime_init(dt_runtime_t *runtime, const dt_runtime_options_
     atomic_store_explicit(&runtime->modes, DT_MODES_STRICT_FP, memory_order_relaxed);
   DT_TRY(dt__pool_create(threads, &runtime->pool));
   DT_TRY(dt__reclaim_create(&runtime->reclaim));
-  DT_TRY(dt__graph_store_init(&runtime->graphs, (size_t)params->graph_mib << 20));
-  runtime->has_graphs = true;
   DT_TRY(keep_budget(runtime, options));
+  DT_TRY(dt__places_begin(runtime));
   bool isolated = false;
   DT_TRY(wants_workers(options, params, &isolated));
   dt_workers_options_t workers = workers_of(options, params);
@@ -120,15 +115,9 @@ static void runtime_free(dt_runtime_t *runtime) {
   dt__runtime_drop_captured(runtime);
   dt__pool_destroy(runtime->pool);
   dt__budget_leave(&runtime->budget, &runtime->warm);
-  dt__budget_leave(&runtime->budget, &runtime->assembled);
+  dt__places_end(runtime);
   dt__pager_destroy(runtime->pager);
   dt__budget_fini(&runtime->budget);
-  if (runtime->has_graphs && !dt__forked())
-    dt__graph_store_fini(&runtime->graphs);
-  for (uint32_t k = 0; k < DT_MOST_ORDINALS && !dt__forked(); k++)
-    dt__cuda_gpu_release(runtime->gpus[k]);
-  if (runtime->has_devices_mutex)
-    dt__mutex_fini(&runtime->devices_mutex);
   dt__life_end(&runtime->life);
   dt__free(runtime);
   if (!dt__forked())

@@ -1,29 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions: the memory that one caller's calls lease. It grows to the largest that was asked for
-// and stays, so that a call at sizes seen before takes nothing from the heap.
-#include "runtime/exec/session_device.h"
+// Sessions: what one caller's calls use. It grows to the most that was asked for and stays, so that
+// a call at sizes seen before takes nothing from the heap.
+#include "runtime/exec/exec.h"
 
 #include "runtime/base/options.h"
 #include "runtime/base/status.h"
 
-#define LINE ((size_t)64)
-
 static dt_status_t check_options(const dt_session_options_t *options) {
-  if (options->device != DT_CPU && options->device != DT_CUDA)
-    return DT_FAIL(DT_E_ARGUMENT, "device: %d is no device", (int)options->device);
   if (options->device == DT_CPU && (options->ordinal != 0 || options->stream))
     return DT_FAIL(DT_E_ARGUMENT, "%s; a session on the CPU has ordinal 0 and no stream",
                    options->stream ? "stream: not NULL" : "ordinal: not 0");
   return NULL;
 }
 
-// The session's own share of the runtime; what it has on a device comes first, since it may fail in
-// more ways.
-static dt_status_t make(dt_runtime_t *runtime, dt_session_t *session) {
+// What the place needs comes first, since it may fail in more ways than the rest.
+static dt_status_t make(dt_session_t *session, const dt_session_options_t *options) {
+  dt_runtime_t *runtime = session->runtime;
+  DT_TRY(session->home->kind->session_open(session, options));
   DT_TRY(dt__reclaim_slot_acquire(runtime->reclaim, &session->slot));
   session->counter =
       atomic_fetch_add_explicit(&runtime->next_session, 1, memory_order_relaxed) % DT_CALL_COUNTERS;
-  session->runtime = runtime;
   session->sample_in = 1; // so that short lives are seen, too
   session->sample_seed = session->counter * 2 + 1;
   dt_runtime_retain(runtime);
@@ -41,17 +37,17 @@ static dt_status_t create(dt_runtime_t *runtime, const dt_session_options_t *opt
     return DT_FAIL(DT_E_ARGUMENT, "runtime: NULL");
   if (dt__forked())
     return DT_FAIL(DT_E_FORKED, "called in a child after fork");
+  dt_place_t *home = NULL;
+  DT_TRY(dt__runtime_place(runtime, all.device, all.ordinal, &home));
   dt_session_t *session = dt__calloc(1, sizeof(*session));
   if (!session)
     return DT_NO_MEMORY();
-  session->place = dt__place(all.device, all.ordinal);
-  dt_status_t status = NULL;
-  if (all.device != DT_CPU)
-    status = dt__session_device_create(runtime, &all, &session->device);
-  if (!status)
-    status = make(runtime, session);
+  session->runtime = runtime;
+  session->home = home;
+  session->place = home->number;
+  dt_status_t status = make(session, &all);
   if (status) {
-    dt__session_device_destroy(session->device);
+    home->kind->session_close(session);
     dt__free(session);
     return status;
   }
@@ -86,10 +82,7 @@ dt_status_t dt__session_begin(dt_session_t *session) {
 static void session_free(dt_session_t *session) {
   dt_runtime_t *runtime = session->runtime;
   dt__budget_leave(&runtime->budget, &session->holder);
-  if (session->device && !dt__forked())
-    dt__graph_tree_fini(&session->device->graphs.tree, &runtime->graphs);
-  if (!dt__forked()) // a child has no device of its parent's
-    dt__session_device_destroy(session->device);
+  session->home->kind->session_close(session);
   if (!dt__forked())
     dt__reclaim_slot_release(runtime->reclaim, session->slot);
   dt__free(session->symbols);
@@ -98,11 +91,6 @@ static void session_free(dt_session_t *session) {
   dt__free(session->results);
   dt__free(session->spread);
   dt__free(session->elements);
-  if (dt__forked())
-    dt__region_free(&session->block);
-  else
-    dt__pager_give(runtime->pager, session->block);
-  dt__region_free(&session->scratch);
   dt__free(session);
   dt_runtime_release(runtime);
 }
@@ -117,11 +105,6 @@ void dt_session_destroy(dt_session_t *session) {
     session_free(session);
   else
     atomic_store_explicit(&session->doomed, true, memory_order_relaxed);
-}
-
-uint64_t dt__session_bytes(const dt_session_t *session) {
-  return session->device ? dt__session_device_bytes(session->device)
-                         : session->block.bytes + session->scratch.bytes;
 }
 
 // ---- Sampling -------------------------------------------------------------------------------------
@@ -180,51 +163,6 @@ dt_status_t dt__session_spread(dt_session_t *session, const dt_function_t *funct
   return NULL;
 }
 
-// After it has grown.
-static void note_held(dt_session_t *session) {
-  atomic_store_explicit(&session->held[DT_MEMORY_HOST],
-                        session->block.bytes + session->scratch.bytes, memory_order_relaxed);
-  dt__budget_keep(&session->runtime->budget);
-}
-
-dt_status_t dt__session_grow_block(dt_session_t *session, int64_t used, int64_t bytes) {
-  size_t need = (size_t)bytes;
-  if (bytes < 0 || bytes >= DT_SIZE_LIMIT)
-    return DT_FAIL(DT_E_LIMIT, "a block of %lld bytes; the limit is %lld", (long long)bytes,
-                   (long long)DT_SIZE_LIMIT - 1);
-  if (need > 0 && !session->block.base)
-    session->block = dt__pager_take(session->runtime->pager);
-  bool leased = used ? dt__region_extend(&session->block, (size_t)used, need)
-                     : dt__region_grow(&session->block, need);
-  if (!leased)
-    return DT_FAIL(DT_E_NO_MEMORY, "out of memory: %lld bytes for the call's intermediate results",
-                   (long long)bytes);
-  note_held(session);
-  return NULL;
-}
-
-void dt__session_drop(dt_session_t *session) {
-  dt__region_free(&session->block);
-  dt__region_free(&session->scratch);
-  session->scratch_stride = 0;
-  atomic_store_explicit(&session->held[DT_MEMORY_HOST], 0, memory_order_relaxed);
-}
-
-dt_status_t dt__session_grow_scratch(dt_session_t *session, int64_t bytes) {
-  size_t stride = ((size_t)bytes + LINE - 1) / LINE * LINE;
-  if (bytes < 0 || bytes >= DT_SIZE_LIMIT)
-    return DT_FAIL(DT_E_LIMIT, "scratch of %lld bytes a thread; the limit is %lld",
-                   (long long)bytes, (long long)DT_SIZE_LIMIT - 1);
-  size_t total = stride * dt__pool_width(session->runtime->pool); // below 2^47 times 2^12
-  session->scratch_stride = 0;
-  if (!dt__region_grow(&session->scratch, total))
-    return DT_FAIL(DT_E_NO_MEMORY, "out of memory: %lld bytes of scratch for each of %u threads",
-                   (long long)bytes, dt__pool_width(session->runtime->pool));
-  session->scratch_stride = stride;
-  note_held(session);
-  return NULL;
-}
-
 // ---- Giving back ----------------------------------------------------------------------------------
 
 static uint64_t held_bytes(const dt_holder_t *holder, dt_memory_t memory) {
@@ -248,10 +186,7 @@ static uint64_t give(dt_holder_t *holder, dt_memory_t memory) {
   if (!dt__reclaim_borrow(session->slot))
     return 0;
   uint64_t before = held_bytes(holder, memory);
-  if (session->device)
-    dt__session_device_give(session);
-  else
-    dt__session_drop(session);
+  session->home->kind->give(session);
   uint64_t given = before - held_bytes(holder, memory);
   dt__reclaim_leave(session->slot);
   if (given)
@@ -260,3 +195,24 @@ static uint64_t give(dt_holder_t *holder, dt_memory_t memory) {
 }
 
 const dt_holder_kind_t dt__session_holder = {held_bytes, last_used, give};
+
+// ---- Waiting --------------------------------------------------------------------------------------
+
+dt_status_t dt_session_wait(dt_session_t *session) {
+  if (!session)
+    return DT_FAIL(DT_E_ARGUMENT, "dt_session_wait: session: NULL");
+  if (dt__forked())
+    return DT_FAIL(DT_E_FORKED, "dt_session_wait in a child after fork");
+  dt_status_t status = dt__session_begin(session);
+  if (!status) {
+    status = dt__session_settle(session);
+    dt__session_end(session);
+    if (atomic_load_explicit(&session->runtime->garbage, memory_order_relaxed))
+      dt__runtime_collect(session->runtime);
+  }
+  return dt__status_annotate(status, "dt_session_wait");
+}
+
+void *dt_session_stream(const dt_session_t *session) {
+  return session && session->home->kind->stream ? session->home->kind->stream(session) : NULL;
+}

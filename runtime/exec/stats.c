@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What functions and sessions count, told in three forms: the stable few, all of it as JSON, and
 // all of it as a struct that may change.
-#include "runtime/exec/session_device.h"
+#include "runtime/exec/exec.h"
 
 #include "ductile/experimental.h"
 #include "runtime/base/options.h"
@@ -52,8 +52,7 @@ static dt_function_counters_t count_function(dt_function_t *function) {
                                 .device_load_ns = count(&function->device_load_ns),
                                 .graph_calls = count(&function->graph_calls),
                                 .graph_skips = count(&function->graph_skips)};
-  all.graph_skip =
-      dt__skip_text(atomic_load_explicit(&function->graph_skipped_by, memory_order_relaxed));
+  all.graph_skip = atomic_load_explicit(&function->graph_skip, memory_order_relaxed);
   for (uint32_t i = 0; i < DT_CALL_COUNTERS; i++) {
     all.calls += count(&function->counters[i].calls);
     all.launches += count(&function->counters[i].launches);
@@ -120,8 +119,8 @@ static dt_status_t count_session(dt_session_t *session, const char *who, dt_sess
   dt_status_t status = dt__session_begin(session);
   if (status)
     return dt__status_annotate(status, "%s", who);
-  if (session->device)
-    dt__session_count(session, all);
+  if (session->home->kind->count_session)
+    session->home->kind->count_session(session, all);
   *bytes = dt__session_bytes(session);
   dt__session_end(session);
   return NULL;

@@ -5,8 +5,8 @@
 // changed at their next call and set their nodes.
 #include "runtime/exec/exec.h"
 
-#include "backend_cuda/exec/session.h"
 #include "runtime/base/log.h"
+#include "runtime/compile/codegen.h"
 #include "runtime/base/status.h"
 
 #include <string.h>
@@ -29,10 +29,9 @@ static dt_variant_t *newest(dt_function_t *function) {
 static dt_status_t check_same(const dt_compiled_t *old, const dt_compiled_t *fresh) {
   bool same = old->n_kernels == fresh->n_kernels && old->n_segments == fresh->n_segments &&
               old->n_launches == fresh->n_launches && old->once_bytes == fresh->once_bytes &&
-              old->device == fresh->device;
-  for (uint32_t k = 0; same && old->cuda && k < old->n_kernels; k++)
-    same = dt__cuda_kernel_of(old->kernels[k])->info.n_words ==
-           dt__cuda_kernel_of(fresh->kernels[k])->info.n_words;
+              old->codegen == fresh->codegen;
+  if (same && old->codegen && old->codegen->same)
+    same = old->codegen->same(old, fresh);
   if (!same)
     return DT_FAIL(DT_E_INTERNAL, "compiling the program again gives another program");
   return NULL;
@@ -58,8 +57,7 @@ static dt_status_t adopt(dt_variant_t *variant, dt_compiled_t *fresh) {
 }
 
 static void drop(dt_compiled_t *compiled) {
-  dt__cuda_code_unload(compiled->cuda);
-  compiled->cuda = NULL;
+  dt__compiled_unload(compiled);
   dt__compiled_destroy(compiled);
 }
 
@@ -71,7 +69,8 @@ static dt_status_t recompile(dt_function_t *function, dt_variant_t *variant) {
                                   .name = function->name,
                                   .variant = variant->number,
                                   .strict_fp = variant->strict_fp,
-                                  .cuda = variant->gpu ? variant->gpu->device : NULL,
+                                  .codegen = variant->home->codegen,
+                                  .device = variant->home->device,
                                   .beside_calls = true,
                                   .watch = &watch};
   DT_TRY(dt__compile(function->runtime->compiler, &request, &fresh));

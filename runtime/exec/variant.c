@@ -3,7 +3,6 @@
 // its function ends or the budget takes it (evict.c); what constants are bound to stands in bind.c.
 #include "runtime/exec/explain.h"
 
-#include "backend_cuda/exec/gpu.h"
 #include "guards/modes.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
@@ -45,15 +44,6 @@ static dt_status_t trace(dt_function_t *function, const dt_variant_request_t *ho
   return dt__trace_run(&request, out);
 }
 
-// Graphs of it will need that kernel; no call is to wait for it.
-static dt_status_t load_setter(dt_cuda_gpu_t *gpu) {
-  dt_kernel_fn_t fn = NULL;
-  DT_TRY(dt__cuda_enter(gpu->device));
-  dt_status_t status = dt__cuda_gpu_setter(gpu, &fn);
-  dt__cuda_leave(gpu->device);
-  return status;
-}
-
 static bool compiles(const dt_function_t *function, const dt_variant_request_t *how) {
   return function->answer == DT_ANSWER_COMPILED && !how->evaluated;
 }
@@ -80,22 +70,22 @@ dt_status_t dt__variant_compile(dt_function_t *function, const dt_variant_reques
   if (!compiles(function, how))
     return NULL;
   variant->place = dt__modes_place(how->modes);
-  DT_TRY(dt__runtime_place(function->runtime, variant->place, &variant->gpu));
-  if (variant->gpu)
-    dt__cuda_gpu_retain(variant->gpu);
+  DT_TRY(dt__runtime_place(function->runtime, dt__place_device(variant->place),
+                           dt__place_ordinal(variant->place), &variant->home));
   variant->strict_fp = function->strict_fp || (how->modes & DT_MODES_STRICT_FP);
   dt_compile_request_t request = {.traced = variant->traced,
                                   .name = function->name,
                                   .variant = variant->number,
                                   .strict_fp = variant->strict_fp,
-                                  .cuda = variant->gpu ? variant->gpu->device : NULL,
+                                  .codegen = variant->home->codegen,
+                                  .device = variant->home->device,
                                   .watch = how->watch};
   dt_status_t status = dt__compile(function->runtime->compiler, &request, &variant->compiled);
   if (status)
     return dt__repro_failed(function, variant->traced, how, status);
   variant->id = dt__runtime_ids(function->runtime, variant->compiled->n_segments);
-  if (variant->gpu && variant->compiled->n_regions)
-    DT_TRY(load_setter(variant->gpu));
+  if (variant->home->kind->adopt)
+    DT_TRY(variant->home->kind->adopt(variant));
   // The frame's arrays are sized once for guards and code.
   if (variant->compiled->n_symbols > variant->n_symbols)
     variant->n_symbols = variant->compiled->n_symbols;
@@ -131,7 +121,9 @@ dt_status_t dt__variant_trace(dt_function_t *function, const dt_variant_request_
   variant->id = dt__runtime_id(function->runtime);
   variant->runtime = function->runtime;
   atomic_init(&variant->refs, 1);
-  dt_status_t status = make_guards(function, request, variant);
+  dt_status_t status = dt__runtime_place(function->runtime, DT_CPU, 0, &variant->home);
+  if (!status)
+    status = make_guards(function, request, variant);
   if (status) {
     dt__variant_destroy(variant);
     return status;
@@ -155,13 +147,13 @@ void dt__variant_destroy(dt_variant_t *variant) {
   if (!variant)
     return;
   dt__bindings_destroy(atomic_load_explicit(&variant->bindings, memory_order_acquire));
-  dt__variant_unload(variant);
+  if (variant->home && variant->home->kind->unload)
+    variant->home->kind->unload(variant);
   dt__variant_drop_swapped(variant);
   dt__compiled_destroy(variant->compiled);
   dt__guards_destroy(variant->guards);
   dt__traced_destroy(variant->traced);
   dt__free(variant->outputs);
   dt__free(variant->once_symbols);
-  dt__cuda_gpu_release(variant->gpu);
   dt__free(variant);
 }

@@ -4,7 +4,6 @@
 #ifndef DT_RUNTIME_EXEC_VARIANT_H
 #define DT_RUNTIME_EXEC_VARIANT_H
 
-#include "backend_cuda/driver/driver.h"
 #include "guards/guards.h"
 #include "runtime/base/reclaim.h"
 #include "runtime/base/watch.h"
@@ -14,8 +13,8 @@
 
 #include <stdatomic.h>
 
-struct dt_cuda_gpu_t;
 struct dt_decider_t;
+struct dt_place_t;
 
 // ---- Variants -------------------------------------------------------------------------------------
 
@@ -28,8 +27,8 @@ typedef struct dt_bindings_t {
   dt_tensor_t **tensors; // retained, by constant index
   void **addresses;      // of their elements, where the variant runs
   dt_bytes_t reach;      // from the first byte of any of the tensors to behind the last
-  // On a device: copies of the tensors, shared with other bindings of the same tensors, and what
-  // `once` points into.
+  // Where kernels cannot read them: copies of the tensors, shared with other bindings of the same
+  // tensors. And what `once` points into, where that is no memory of the heap.
   dt_storage_t **copies;
   dt_storage_t *once_storage;
 } dt_bindings_t;
@@ -45,7 +44,7 @@ typedef struct dt_variant_t {
   dt_traced_t *traced;
   dt_compiled_t *compiled;   // NULL: answered by the evaluator
   dt_device_t place;         // of the sessions that it answers
-  struct dt_cuda_gpu_t *gpu; // a reference; NULL on the CPU
+  struct dt_place_t *home;   // the same; the runtime's. The CPU where there is no code
   uint32_t number;           // for logs
   bool generic;              // made at a limit, for all sizes
   // What the budget counts but for copies of constants, and the tick of its publication.
@@ -57,9 +56,9 @@ typedef struct dt_variant_t {
   // Its list's, and those of records that may tell of its checks yet (records.h).
   _Atomic uint32_t refs;
   _Atomic bool captured; // the caller may replay launches of it: it does not go before the function
-  // Once it left its list and nobody is inside: behind all work that may be its; and whether that
-  // is known to be done.
-  dt_cu_event_t behind;
+  // Its place's, once it left its list and nobody is inside: an event behind all work that may be
+  // its; and whether that is known to be done.
+  void *behind;
   bool done;
   uint32_t n_symbols;      // length of the symbol array that guards and code use
   uint32_t n_output_sizes; // ranks of all outputs, added up
@@ -119,17 +118,10 @@ typedef struct dt_bindings_peers_t {
 dt_status_t dt__bindings_create(const dt_function_t *function, const dt_variant_t *variant,
                                 dt_tensor_t *const *tensors, const dt_bindings_peers_t *peers,
                                 dt_bindings_t **out) DT_MUST_USE;
-// constants_device.c. The same on a device, with `tensors` retained: copies and addresses, then
-// ONCE memory. What was made is the bindings' also on failure.
-dt_status_t dt__bindings_upload(const dt_variant_t *variant, const dt_bindings_peers_t *peers,
-                                dt_bindings_t *bindings) DT_MUST_USE;
-dt_status_t dt__bindings_once(const dt_variant_t *variant, dt_bindings_t *bindings) DT_MUST_USE;
-// The function's mutex held: the bindings come into use, or go out of it. The bytes of copies that
+// bind.c. The function's mutex held: the bindings come into use, or go out of it. The bytes of copies that
 // no other bindings in use have.
 uint64_t dt__bindings_come(const dt_bindings_t *bindings);
 uint64_t dt__bindings_go(const dt_bindings_t *bindings);
-// Waits for launches where they may not have been done, and unloads. Nobody is inside the variant.
-void dt__variant_unload(dt_variant_t *variant);
 void dt__bindings_destroy(dt_bindings_t *bindings); // NULL allowed
 // bind.c, under the function's mutex: bindings of a new variant, with constants as last updated.
 dt_status_t dt__variant_bind(dt_function_t *function, dt_variant_t *variant) DT_MUST_USE;

@@ -38,9 +38,22 @@ void dt__storage_release(dt_storage_t *storage) {
     dt__free(storage);
 }
 
+// ---- Places ---------------------------------------------------------------------------------------
+
+static const char *_Atomic device_names[DT_DEVICES];
+
+void dt__device_name_set(dt_device_t device, const char *name) {
+  atomic_store_explicit(&device_names[device], name, memory_order_release);
+}
+
 const char *dt__place_name(dt_device_t place, char *buf, size_t bytes) {
   if (place == DT_CPU)
     return "the CPU";
-  (void)snprintf(buf, bytes, "CUDA device %d", dt__place_ordinal(place));
+  dt_device_t device = dt__place_device(place);
+  const char *name = atomic_load_explicit(&device_names[device], memory_order_acquire);
+  if (name)
+    (void)snprintf(buf, bytes, "%s %d", name, dt__place_ordinal(place));
+  else
+    (void)snprintf(buf, bytes, "device %d of kind %d", dt__place_ordinal(place), (int)device);
   return buf;
 }

@@ -13,19 +13,21 @@
 
 #include <stdatomic.h>
 
-// Where memory is, in one number of a byte: 0 on the host, 1 + ordinal on a CUDA device. What is
-// typed dt_device_t inside the library holds a place: DT_CPU, or DT_CUDA plus the ordinal.
-#define DT_MOST_ORDINALS 255
+// Where memory is, in one number of a byte: a place. 0 is the host; on other devices it is the kind
+// of device and the ordinal behind it. What is typed dt_device_t inside the library holds a place.
+#define DT_DEVICES 4 // kinds of devices, the CPU among them
+#define DT_MOST_ORDINALS 64
+#define DT_PLACES (DT_DEVICES * DT_MOST_ORDINALS)
 static inline dt_device_t dt__place(dt_device_t device, int ordinal) {
-  return device == DT_CPU ? DT_CPU : (dt_device_t)(DT_CUDA + (unsigned)ordinal);
+  return (dt_device_t)((unsigned)device * DT_MOST_ORDINALS + (unsigned)ordinal);
 }
 static inline dt_device_t dt__place_device(dt_device_t place) {
-  return place == DT_CPU ? DT_CPU : DT_CUDA;
+  return (dt_device_t)((unsigned)place / DT_MOST_ORDINALS);
 }
-static inline int dt__place_ordinal(dt_device_t place) {
-  return place == DT_CPU ? 0 : (int)place - DT_CUDA;
-}
-// "the CPU", "CUDA device 1", in `buf`.
+static inline int dt__place_ordinal(dt_device_t place) { return (int)place % DT_MOST_ORDINALS; }
+// What messages call devices of a kind, once a runtime that has them said so. `name` is static.
+void dt__device_name_set(dt_device_t device, const char *name);
+// "the CPU", "device 1 of kind 2", or with the name of that kind "GPU 1", in `buf`.
 const char *dt__place_name(dt_device_t place, char *buf, size_t bytes);
 
 // Bytes that Ductile owns, shared by the tensors over them. Released by the last of them.

@@ -2,7 +2,7 @@
 // Drivers before CUDA 12.8 have no conditional nodes of several bodies: a call with such a branch
 // is launched kernel by kernel and says why, one with loops alone is a graph.
 #include "ductile/experimental.h"
-#include "runtime/exec/session_device.h"
+#include "backend_cuda/place/place.h"
 #include "test/unit/control/programs.h"
 #include "test/unit/exec/exec_test.h"
 
@@ -30,7 +30,7 @@ static void branches_are_skipped_with_the_reason(void **state) {
                                 .inputs = control_inputs,
                                 .call_mode = DT_CALL_REDUCE_OVERHEAD};
     expect_ok(dt_function_create(runtime, program->program, NULL, &of, &f));
-    dt_cuda_device_t *device = session->device->gpu->device;
+    dt_cuda_device_t *device = dt__cuda_session(session)->gpu->device;
     const dt_cuda_t *now = device->cuda;
     dt_cuda_t before = *now;
     before.version = 12070;

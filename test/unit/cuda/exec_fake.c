@@ -2,11 +2,11 @@
 // Shared by the tests of calls on a device; see exec_fake.h.
 #include "test/unit/cuda/exec_fake.h"
 
-#include "backend_cuda/exec/launch.h"
+#include "backend_cuda/codegen/codegen.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 #include "runtime/compile/compile.h"
-#include "runtime/exec/session_device.h"
+#include "backend_cuda/place/place.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -293,33 +293,25 @@ static dt_status_t load_kernels(const dt_compile_request_t *request, dt_compiled
   }
   dt_cuda_image_t image = {.text = ptx, .bytes = (size_t)at};
   dt_cuda_unit_t unit = {0};
-  dt_status_t status = dt__cuda_unit_make(request->cuda, &image, &unit);
+  dt_cuda_code_t *code = NULL;
+  dt_status_t status = dt__cuda_unit_make(request->device, &image, &unit);
   if (!status)
-    status = dt__cuda_code_load(request->cuda, &unit, 1, infos, FAKE_KERNELS, &out->cuda);
-  dt__cuda_unit_fini(request->cuda, &unit);
+    status = dt__cuda_code_load(request->device, &unit, 1, infos, FAKE_KERNELS, &code);
+  dt__cuda_unit_fini(request->device, &unit);
   DT_TRY(status);
-  out->code_bytes = dt__cuda_code_bytes(out->cuda);
   out->device_load_ns = 1;
-  for (uint32_t k = 0; k < FAKE_KERNELS; k++) {
-    union {
-      const dt_cuda_kernel_t *kernel;
-      dt_kernel_fn_t fn;
-    } entry = {.kernel = dt__cuda_code_kernel(out->cuda, k)};
-    out->kernels[k] = entry.fn;
-  }
-  return NULL;
+  return dt__cuda_codegen_take(code, FAKE_KERNELS, out);
 }
 
 static dt_status_t fill(const dt_compile_request_t *request, dt_compiled_t *out) {
   uint32_t p = 0;
   while (strcmp(programs[p].name, request->name) != 0)
     p++;
-  out->kernels = dt__calloc(FAKE_KERNELS, sizeof(*out->kernels));
   out->segments = dt__calloc(2, sizeof(*out->segments));
   out->output_segments = dt__calloc(1, sizeof(*out->output_segments));
   out->items = dt__calloc(1, sizeof(*out->items));
   out->checks = dt__calloc(1, sizeof(*out->checks));
-  if (!out->kernels || !out->segments || !out->output_segments || !out->items || !out->checks)
+  if (!out->segments || !out->output_segments || !out->items || !out->checks)
     return DT_NO_MEMORY();
   memcpy(out->segments, programs[p].segments, sizeof(programs[p].segments));
   out->n_segments = programs[p].n_segments;
@@ -329,7 +321,6 @@ static dt_status_t fill(const dt_compile_request_t *request, dt_compiled_t *out)
   out->n_output_sizes = 1;
   out->n_launches = programs[p].n_launches;
   out->n_symbols = dt__symenv_symbol_count(request->traced->env);
-  out->device = DT_CUDA;
   if (out->n_segments > 1) {
     out->items[0] =
         (dt_compiled_item_t){.text = dt__strdup("item"), .symbol = 1, .range = {0, 1 << 20}};
@@ -351,7 +342,7 @@ dt_status_t __wrap_dt__compile(dt_compiler_t *compiler, const dt_compile_request
                                dt_compiled_t **out);
 dt_status_t __wrap_dt__compile(dt_compiler_t *compiler, const dt_compile_request_t *request,
                                dt_compiled_t **out) {
-  if (!request->cuda)
+  if (!request->codegen)
     return __real_dt__compile(compiler, request, out);
   *out = NULL;
   dt_compiled_t *compiled = dt__calloc(1, sizeof(*compiled));
@@ -359,7 +350,7 @@ dt_status_t __wrap_dt__compile(dt_compiler_t *compiler, const dt_compile_request
     return DT_NO_MEMORY();
   dt_status_t status = fill(request, compiled);
   if (status) {
-    dt__cuda_code_unload(compiled->cuda);
+    dt__compiled_unload(compiled);
     dt__compiled_destroy(compiled);
     return status;
   }
@@ -456,7 +447,7 @@ static dt_cu_result_t capturing(dt_cu_stream_t stream, int *out) {
 void set_capturing(dt_session_t *session, bool on) {
   static dt_cuda_t table; // the driver's but for one function
   static const dt_cuda_t *plain;
-  dt_cuda_device_t *device = session->device->gpu->device;
+  dt_cuda_device_t *device = dt__cuda_session(session)->gpu->device;
   if (on) {
     plain = device->cuda;
     table = *plain;

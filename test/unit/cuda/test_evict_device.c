@@ -6,7 +6,7 @@
 
 #include "ductile/experimental.h"
 #include "runtime/base/status.h"
-#include "runtime/exec/session_device.h"
+#include "backend_cuda/place/place.h"
 #include "test/support/report_as_text.h"
 
 #include <pthread.h>

@@ -6,7 +6,7 @@
 
 #include "ductile/experimental.h"
 #include "runtime/base/memory.h"
-#include "runtime/exec/exec.h"
+#include "backend_cuda/place/place.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -561,7 +561,7 @@ static void each_allocation_fails(void **state) {
     assert_in_range(failed, 0, 1);
     struck += failed;
     missed = failed ? 0 : missed + 1; // some are nobody's need: of a log, of a list kept ready
-    (void)dt__graph_evict(&f.runtime->graphs, SIZE_MAX); // each life assembles its own
+    (void)dt__graph_evict(dt__cuda_graphs(f.runtime), SIZE_MAX); // each life assembles its own
   }
   assert_true(struck > 50);
   print_message("%u allocations failed\n", struck);

@@ -5,7 +5,7 @@
 
 #include "backend_cuda/exec/session.h"
 #include "ductile/experimental.h"
-#include "runtime/exec/session_device.h"
+#include "backend_cuda/place/place.h"
 #include "test/fake_cuda/fake_cuda.h"
 
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include "test/unit/cuda/graph_calls.h"
 
 #include "ductile/experimental.h"
-#include "runtime/exec/session_device.h"
+#include "backend_cuda/place/place.h"
 
 #include <string.h>
 
@@ -347,7 +347,7 @@ static void blocks_behind_results_need_pages(void **state) {
   (void)state;
   fake_begin(9);
   fixture_t f = fixture_open();
-  dt_graph_pool_t *pool = f.session->device->pool;
+  dt_graph_pool_t *pool = dt__cuda_session(f.session)->pool;
   const dt_graph_maker_t maker = {.function = "hand"};
   const size_t page = (size_t)2 << 20;
   dt_storage_t *result = NULL;

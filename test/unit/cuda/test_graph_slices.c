@@ -5,7 +5,7 @@
 #include "test/unit/cuda/graph_oracle.h"
 
 #include "ductile/experimental.h"
-#include "runtime/exec/session_device.h"
+#include "backend_cuda/place/place.h"
 #include "test/fake_cuda/fake_cuda.h"
 
 enum { HEADS = 3, WIDTH = 4, L2 = 2048 };
@@ -32,7 +32,7 @@ static void slices_are_nodes(void **state) {
                                      {1, 40}, {3, 1},  {2, 0}, {1, 1}, {2, 33}};
   graph_oracle_t own;
   graph_oracle_open(&own, &subject, 11, 2); // the cache counts for each
-  own.device->device->gpu->device->l2_bytes = L2;
+  dt__cuda_session(own.device)->gpu->device->l2_bytes = L2;
   dt_session_counters_t stats = {.struct_size = sizeof(stats)};
   uint64_t nodes = 0, grown = 0, fewer = 0, n = sizeof(sizes) / sizeof(sizes[0]);
   for (uint64_t k = 0; k < n; k++) {

@@ -6,7 +6,7 @@
 
 #include "ductile/experimental.h"
 #include "runtime/base/status.h"
-#include "runtime/exec/exec.h"
+#include "backend_cuda/place/place.h"
 
 #include <pthread.h>
 
@@ -86,7 +86,7 @@ static dt_status_t look(caller_t *c, dt_tensor_t *tensor, float step) {
 }
 
 static void check_budget(caller_t *c) {
-  dt_graph_store_t *store = &c->runtime->graphs;
+  dt_graph_store_t *store = dt__cuda_graphs(c->runtime);
   dt__mutex_lock(&store->mutex);
   c->wrong += store->bytes > store->budget;
   dt__mutex_unlock(&store->mutex);
@@ -205,9 +205,9 @@ static void sessions_take_graphs_from_each_other(void **state) {
     graph_calls += callers[k].graph_calls;
   }
   assert_true(graph_calls > CALLERS * ROUNDS);
-  assert_true(f.runtime->graphs.evicted > CALLERS);
+  assert_true(dt__cuda_graphs(f.runtime)->evicted > CALLERS);
   print_message("%llu calls as graphs, %llu graphs taken away\n", (unsigned long long)graph_calls,
-                (unsigned long long)f.runtime->graphs.evicted);
+                (unsigned long long)dt__cuda_graphs(f.runtime)->evicted);
   pthread_mutex_lock(&reaper.mutex);
   reaper.ends = true;
   pthread_cond_signal(&reaper.cond);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a session keeps for calls that run as graphs.
-#ifndef DT_RUNTIME_EXEC_GRAPHS_H
-#define DT_RUNTIME_EXEC_GRAPHS_H
+#ifndef DT_BACKEND_CUDA_PLACE_GRAPHS_H
+#define DT_BACKEND_CUDA_PLACE_GRAPHS_H
 
 #include "cudagraphs/pool.h"
 #include "cudagraphs/tree.h"
@@ -26,4 +26,4 @@ typedef struct dt_session_graphs_t {
   uint32_t key_cap;
 } dt_session_graphs_t;
 
-#endif // DT_RUNTIME_EXEC_GRAPHS_H
+#endif // DT_BACKEND_CUDA_PLACE_GRAPHS_H

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Failed checks of calls on a device: a ring of records that kernels write and the host looks at
 // later, each with the function and the variant it belongs to.
-#ifndef DT_RUNTIME_EXEC_RECORDS_H
-#define DT_RUNTIME_EXEC_RECORDS_H
+#ifndef DT_BACKEND_CUDA_PLACE_RECORDS_H
+#define DT_BACKEND_CUDA_PLACE_RECORDS_H
 
 #include "backend_cuda/exec/gpu.h"
 #include "backend_cuda/exec/launch.h"
@@ -54,4 +54,4 @@ static inline dt_cu_ptr_t dt__records_address(const dt_records_t *records, uint3
   return records->device + index * sizeof(dt_cuda_record_t);
 }
 
-#endif // DT_RUNTIME_EXEC_RECORDS_H
+#endif // DT_BACKEND_CUDA_PLACE_RECORDS_H

@@ -2,7 +2,7 @@
 // Calls that run as CUDA graphs: which graph, what has to be set in it, one launch. What a graph is
 // set for is a key: everything that the host program's launches depend on. Where it is the same as
 // last time, the host program does not run at all.
-#include "runtime/exec/session_device.h"
+#include "backend_cuda/place/place.h"
 
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
@@ -19,33 +19,34 @@ const char *dt__skip_text(uint32_t skip) { return skip < DT_SKIP_COUNT ? skip_te
 
 // ---- Results --------------------------------------------------------------------------------------
 
-dt_status_t dt__call_tensor(const dt_call_t *call, uint32_t index, const dt_output_info_t *info,
-                            const int64_t *sizes, dt_tensor_t **out) {
+dt_status_t dt__cuda_call_result(const dt_call_t *call, uint32_t index,
+                                 const dt_output_info_t *info, const int64_t *sizes,
+                                 dt_tensor_t **out) {
   dt_session_t *session = call->session;
   const dt_graph_maker_t maker = {.function = call->function->name,
-                                  .call = session->device->graphs.tree.depth,
+                                  .call = dt__cuda_session(session)->graphs.tree.depth,
                                   .output = index};
-  return dt__device_tensor(session, info->dtype, info->rank, sizes, call->managed ? &maker : NULL,
+  return dt__cuda_tensor_made(session, info->dtype, info->rank, sizes, call->managed ? &maker : NULL,
                            out);
 }
 
 // ---- Whether --------------------------------------------------------------------------------------
 
 static void note_skip(const dt_call_t *call, dt_skip_t skip) {
-  dt_session_graphs_t *graphs = &call->session->device->graphs;
+  dt_session_graphs_t *graphs = &dt__cuda_session(call->session)->graphs;
   dt_function_t *function = call->function;
   graphs->skips++;
   graphs->skip = skip;
   graphs->frozen_builds += skip == DT_SKIP_FROZEN;
   (void)atomic_fetch_add_explicit(&function->graph_skips, 1, memory_order_relaxed);
-  atomic_store_explicit(&function->graph_skipped_by, (uint32_t)skip, memory_order_relaxed);
+  atomic_store_explicit(&function->graph_skip, skip_texts[skip], memory_order_relaxed);
   uint32_t bit = 1u << skip;
   uint32_t told = atomic_fetch_or_explicit(&function->graph_skips_told, bit, memory_order_relaxed);
   if (!(told & bit))
     DT_LOG(DT_LOG_CUDAGRAPHS, 1, "%s: no graph: %s", function->name, skip_texts[skip]);
 }
 
-static dt_status_t is_captured(const dt_session_device_t *own, bool *out) {
+static dt_status_t is_captured(const dt_cuda_session_t *own, bool *out) {
   int capturing = 0;
   if (own->stream->lent)
     DT_CUDA_TRY(own->gpu->device, stream_capturing, own->stream->handle, &capturing);
@@ -54,7 +55,7 @@ static dt_status_t is_captured(const dt_session_device_t *own, bool *out) {
 }
 
 // A generation whose results are all released ends with the call that begins.
-static void end_if_dead(dt_session_device_t *own, dt_graph_store_t *store, uint64_t *out_live) {
+static void end_if_dead(dt_cuda_session_t *own, dt_graph_store_t *store, uint64_t *out_live) {
   uint32_t live = 0;
   *out_live = dt__graph_pool_sweep(own->pool, &live);
   if (live || !own->graphs.tree.depth)
@@ -66,7 +67,7 @@ static void end_if_dead(dt_session_device_t *own, dt_graph_store_t *store, uint6
 // What can be told before anything is prepared.
 static dt_status_t find_reason(const dt_call_t *call, const dt_compiled_t *compiled,
                                dt_skip_t *out) {
-  const dt_session_device_t *own = call->session->device;
+  const dt_cuda_session_t *own = call->session->own;
   bool captured = false;
   *out = DT_SKIP_NONE;
   if (!call->session->runtime->params.graphs)
@@ -92,7 +93,7 @@ dt_status_t dt__graph_wanted(const dt_call_t *call, const dt_compiled_t *compile
   if (call->mode != DT_CALL_REDUCE_OVERHEAD)
     return NULL;
   uint64_t live = 0;
-  end_if_dead(call->session->device, &call->session->runtime->graphs, &live);
+  end_if_dead(call->session->own, dt__cuda_session(call->session)->store, &live);
   DT_TRY(find_reason(call, compiled, &skip));
   if (skip)
     note_skip(call, skip);
@@ -106,11 +107,11 @@ static dt_status_t make_key(const dt_call_t *call, const dt_variant_t *variant,
                             const dt_bindings_t *bindings, const dt_graph_frame_t *graph,
                             uint32_t *out_n) {
   const dt_session_t *session = call->session;
-  dt_session_graphs_t *graphs = &session->device->graphs;
+  dt_session_graphs_t *graphs = &dt__cuda_session(session)->graphs;
   uint32_t n_symbols = variant->n_symbols;
   uint32_t n_addresses = call->function->n_inputs + call->function->n_outputs;
   const uint64_t rest[] = {dt__cuda_address(graph->launch.frame.block), bindings->id,
-                           graph->launch.record, session->device->pool->trims,
+                           graph->launch.record, dt__cuda_session(session)->pool->trims,
                            atomic_load_explicit(&variant->kernels_swapped, memory_order_acquire)};
   uint32_t n_rest = (uint32_t)(sizeof(rest) / sizeof(rest[0]));
   uint32_t n = n_symbols + n_addresses + n_rest;
@@ -135,8 +136,8 @@ static dt_status_t make_key(const dt_call_t *call, const dt_variant_t *variant,
 // The executable of the call's place, entered. NULL: none is to be had.
 static dt_status_t enter_place(const dt_call_t *call, dt_graph_place_t *place,
                                dt_graph_exec_t **out) {
-  dt_session_device_t *own = call->session->device;
-  dt_graph_store_t *store = &call->session->runtime->graphs;
+  dt_cuda_session_t *own = call->session->own;
+  dt_graph_store_t *store = own->store;
   *out = NULL;
   for (int round = 0; round < 2; round++) {
     if (!place->exec)
@@ -154,13 +155,13 @@ static dt_status_t enter_place(const dt_call_t *call, dt_graph_place_t *place,
 // The kernels are known: assembles the graph where it has not all of them. Where the device has no
 // memory for it, graphs that nobody is inside of make room.
 static dt_status_t settle(const dt_call_t *call, dt_graph_frame_t *graph, uint32_t n_key) {
-  const uint64_t *key = call->session->device->graphs.key;
+  const uint64_t *key = dt__cuda_session(call->session)->graphs.key;
   dt_runtime_t *runtime = call->session->runtime;
   uint64_t builds = graph->counts->builds;
   dt_status_t status = dt__graph_settle(graph, key, n_key);
   if (dt_status_code(status) == DT_E_NO_MEMORY && !dt__graph_is_whole(graph->exec)) {
     dt_status_free(status);
-    (void)dt__graph_evict(&runtime->graphs, graph->exec->n * DT_GRAPH_NODE_BYTES);
+    (void)dt__graph_evict(dt__cuda_session(call->session)->store, graph->exec->n * DT_GRAPH_NODE_BYTES);
     status = dt__graph_settle(graph, key, n_key);
   }
   if (graph->counts->builds != builds) // the call is inside of this one, which stays
@@ -182,8 +183,8 @@ static dt_status_t forgive(const dt_call_t *call, dt_status_t status, dt_skip_t 
 // Runs the host program of a segment into the graph.
 static dt_status_t set_graph(const dt_call_t *call, const dt_compiled_t *compiled, uint32_t segment,
                              dt_graph_frame_t *graph, uint32_t n_key, dt_skip_t *out_skip) {
-  dt_session_graphs_t *graphs = &call->session->device->graphs;
-  dt_graph_store_t *store = &call->session->runtime->graphs;
+  dt_session_graphs_t *graphs = &dt__cuda_session(call->session)->graphs;
+  dt_graph_store_t *store = dt__cuda_session(call->session)->store;
   dt_graph_exec_t *exec = graph->exec;
   uint32_t n = compiled->n_segments > 1 ? 1 : compiled->n_launches; // known exactly below
   if (!dt__graph_is_built(exec) && graphs->frozen)
@@ -228,7 +229,7 @@ static dt_status_t launch_kernels(const dt_compiled_t *compiled, uint32_t segmen
 // plain launches are sooner done than setting it. Not for sizes that come again.
 static bool is_far(const dt_call_t *call, const dt_variant_t *variant, uint32_t segment,
                    dt_graph_frame_t *graph) {
-  const uint64_t *key = call->session->device->graphs.key;
+  const uint64_t *key = dt__cuda_session(call->session)->graphs.key;
   size_t bytes = variant->n_symbols * sizeof(*key);
   dt_graph_exec_t *exec = graph->exec;
   uint64_t sizes = dt__hash(key, bytes, 1) | 1;
@@ -249,7 +250,7 @@ static dt_status_t launch_graph(const dt_call_t *call, const dt_variant_t *varia
                                 const dt_bindings_t *bindings, uint32_t segment,
                                 dt_graph_place_t *place, dt_graph_frame_t *graph,
                                 dt_skip_t *out_skip) {
-  dt_session_graphs_t *graphs = &call->session->device->graphs;
+  dt_session_graphs_t *graphs = &dt__cuda_session(call->session)->graphs;
   uint64_t launches = graph->launch.launches;
   uint32_t n_key = 0;
   DT_TRY(make_key(call, variant, bindings, graph, &n_key));
@@ -282,20 +283,14 @@ static dt_status_t launch_graph(const dt_call_t *call, const dt_variant_t *varia
 // what is behind it.
 static dt_status_t prepare(dt_call_t *call, const dt_variant_t *variant, uint32_t segment,
                            dt_graph_frame_t *graph, uint32_t record) {
-  dt_session_device_t *own = call->session->device;
+  dt_cuda_session_t *own = call->session->own;
   const dt_compiled_t *compiled = variant->compiled;
   dt_frame_t *frame = &graph->launch.frame;
-  DT_TRY(dt__control_check(call->control));
   DT_TRY(dt__session_read_items(call, compiled, segment, &graph->launch, record));
-  int64_t failed = compiled->segments[segment].plan(frame);
-  if (failed)
-    return dt__plan_status(variant, failed, call->session->symbols);
-  if (call->function->max_call_bytes)
-    DT_TRY(dt__call_admit(call, variant, segment, frame));
-  bool several = compiled->n_segments > 1;
+  DT_TRY(dt__segment_plan(call, variant, segment, frame));
   call->managed = segment == 0;
-  DT_TRY(dt__outputs_prepare(call, variant, several ? compiled->output_segments : NULL, segment));
-  if (several)
+  DT_TRY(dt__segment_outputs(call, variant, segment));
+  if (compiled->n_segments > 1)
     DT_TRY(dt__session_lease_segment(own, segment, frame->block_bytes));
   else
     DT_TRY(dt__session_lease_pool(own, frame->block_bytes, false, &own->block));
@@ -307,7 +302,7 @@ static dt_status_t prepare(dt_call_t *call, const dt_variant_t *variant, uint32_
 static dt_status_t run_segment(dt_call_t *call, const dt_variant_t *variant,
                                const dt_bindings_t *bindings, uint32_t segment, uint64_t live,
                                dt_graph_frame_t *graph, dt_skip_t *out_skip) {
-  dt_session_graphs_t *graphs = &call->session->device->graphs;
+  dt_session_graphs_t *graphs = &dt__cuda_session(call->session)->graphs;
   uint64_t launches = graph->launch.launches;
   dt_graph_place_t *place = NULL;
   dt_skip_t skip = DT_SKIP_NONE;
@@ -338,12 +333,12 @@ static void forget_numbers(const dt_call_t *call, const dt_compiled_t *compiled)
 dt_status_t dt__graph_call(dt_call_t *call, const dt_variant_t *variant,
                            const dt_bindings_t *bindings, dt_graph_frame_t *graph,
                            uint32_t record) {
-  dt_session_device_t *own = call->session->device;
+  dt_cuda_session_t *own = call->session->own;
   dt_session_graphs_t *graphs = &own->graphs;
   dt_skip_t skip = DT_SKIP_NONE;
   uint64_t live = 0;
   uint32_t n_live = 0;
-  end_if_dead(own, &call->session->runtime->graphs, &live);
+  end_if_dead(own, dt__cuda_session(call->session)->store, &live);
   forget_numbers(call, variant->compiled);
   for (uint32_t k = 0; k < variant->compiled->n_segments; k++) {
     if (k)

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions on a device: their making and their end, and waiting for them.
-#include "runtime/exec/session_device.h"
+// Sessions on a GPU: their making and their end, waiting for them, and what they hold.
+#include "backend_cuda/place/place.h"
 
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
 // ---- Making ---------------------------------------------------------------------------------------
 
-static void device_free(dt_session_device_t *own) {
+static void close_session(dt_cuda_session_t *own) {
   dt_cuda_gpu_t *gpu = own->gpu;
   if (own->stream) {
     dt_status_t status = dt__cuda_stream_wait(own->stream);
@@ -44,78 +44,60 @@ static void device_free(dt_session_device_t *own) {
   dt__free(own);
 }
 
-void dt__session_device_destroy(dt_session_device_t *own) {
-  if (own)
-    device_free(own);
+void dt__cuda_session_close(dt_session_t *session) {
+  dt_cuda_session_t *own = session->own;
+  if (!own || dt__forked()) // a child has no device of its parent's
+    return;
+  dt__graph_tree_fini(&own->graphs.tree, own->store);
+  close_session(own);
 }
 
-dt_status_t dt__session_device_create(dt_runtime_t *runtime, const dt_session_options_t *options,
-                                      dt_session_device_t **out) {
-  dt_cuda_gpu_t *gpu = NULL;
-  DT_TRY(dt__runtime_device(runtime, options->ordinal, &gpu));
-  dt_session_device_t *own = dt__calloc(1, sizeof(*own));
+dt_status_t dt__cuda_session_open(dt_session_t *session, const dt_session_options_t *options) {
+  dt_cuda_gpu_t *gpu = dt__cuda_gpu_of(session->home);
+  dt_cuda_session_t *own = dt__calloc(1, sizeof(*own));
   if (!own)
     return DT_NO_MEMORY();
+  session->own = own;
   own->gpu = gpu;
+  own->store = dt__cuda_graphs(session->runtime);
   dt__cuda_gpu_retain(gpu);
-  dt_status_t status = dt__graph_pool_create(gpu, &own->pool);
-  if (!status)
-    status = dt__cuda_stream_create(gpu, options->stream, &own->stream);
-  if (!status)
-    status = dt__cuda_enter(gpu->device);
-  if (!status) {
-    status = dt__records_init(&own->records, gpu->device);
-    dt__cuda_leave(gpu->device);
-  }
-  if (status) {
-    device_free(own);
-    return status;
-  }
-  *out = own;
-  return NULL;
+  DT_TRY(dt__graph_pool_create(gpu, &own->pool));
+  DT_TRY(dt__cuda_stream_create(gpu, options->stream, &own->stream));
+  DT_TRY(dt__cuda_enter(gpu->device));
+  dt_status_t status = dt__records_init(&own->records, gpu->device);
+  dt__cuda_leave(gpu->device);
+  return status;
 }
 
 // ---- Waiting --------------------------------------------------------------------------------------
 
-dt_status_t dt__session_settle(dt_session_t *session) {
-  dt_session_device_t *own = session->device;
-  if (!own)
-    return NULL;
+dt_status_t dt__cuda_session_settle(dt_session_t *session) {
+  dt_cuda_session_t *own = session->own;
   DT_TRY(dt__cuda_stream_wait(own->stream));
   return dt__records_settle(&own->records);
 }
 
-dt_status_t dt_session_wait(dt_session_t *session) {
-  if (!session)
-    return DT_FAIL(DT_E_ARGUMENT, "dt_session_wait: session: NULL");
-  if (dt__forked())
-    return DT_FAIL(DT_E_FORKED, "dt_session_wait in a child after fork");
-  dt_status_t status = dt__session_begin(session);
-  if (!status) {
-    status = dt__session_settle(session);
-    dt__session_end(session);
-    if (atomic_load_explicit(&session->runtime->garbage, memory_order_relaxed))
-      dt__runtime_collect(session->runtime);
-  }
-  return dt__status_annotate(status, "dt_session_wait");
+dt_status_t dt__cuda_session_may_wait(const dt_session_t *session) {
+  return dt__cuda_stream_check(dt__cuda_session(session)->stream, "a wait");
 }
 
-void *dt_session_stream(const dt_session_t *session) {
-  return session && session->device ? (void *)session->device->stream->handle : NULL;
+void *dt__cuda_session_stream(const dt_session_t *session) {
+  return (void *)dt__cuda_session(session)->stream->handle;
 }
 
 // ---- Memory ---------------------------------------------------------------------------------------
 
-uint64_t dt__session_device_bytes(const dt_session_device_t *own) {
+uint64_t dt__cuda_session_bytes(const dt_session_t *session) {
+  const dt_cuda_session_t *own = session->own;
   return own->pool->region.bytes + own->scratch.bytes + own->staged.region.bytes;
 }
 
 // False: it had as much before.
 static bool note(dt_session_t *session) {
-  const dt_session_device_t *own = session->device;
+  const dt_cuda_session_t *own = session->own;
   _Atomic uint64_t *held = session->held;
   uint64_t host = own->staging.base ? 2 * DT_CUDA_STAGING_ROOM : 0;
-  uint64_t device = dt__session_device_bytes(own);
+  uint64_t device = dt__cuda_session_bytes(session);
   if (atomic_load_explicit(&held[DT_MEMORY_HOST], memory_order_relaxed) == host &&
       atomic_load_explicit(&held[DT_MEMORY_DEVICE], memory_order_relaxed) == device)
     return false;
@@ -124,13 +106,13 @@ static bool note(dt_session_t *session) {
   return true;
 }
 
-void dt__session_device_note(dt_session_t *session) {
+void dt__cuda_session_note(dt_session_t *session) {
   if (note(session))
     dt__budget_keep(&session->runtime->budget);
 }
 
 // Whether all that was queued on the session's stream has been done. Context current.
-static bool is_idle(const dt_session_device_t *own) {
+static bool is_idle(const dt_cuda_session_t *own) {
   const dt_cuda_t *cuda = own->gpu->device->cuda;
   dt_cu_stream_t stream = own->stream->handle;
   int capturing = 0;
@@ -140,8 +122,8 @@ static bool is_idle(const dt_session_device_t *own) {
   return cuda->stream_query(stream) == DT_CU_SUCCESS;
 }
 
-void dt__session_device_give(dt_session_t *session) {
-  dt_session_device_t *own = session->device;
+void dt__cuda_session_give(dt_session_t *session) {
+  dt_cuda_session_t *own = session->own;
   dt_status_t status = own->captured ? NULL : dt__cuda_enter(own->gpu->device);
   bool idle = false;
   if (!own->captured && !status) {
@@ -150,7 +132,7 @@ void dt__session_device_give(dt_session_t *session) {
   }
   dt_status_free(status); // a lost context has nothing to give back
   if (idle) {
-    dt__session_device_trim(own);
+    dt__cuda_session_drop(own);
     (void)note(session);
   }
 }

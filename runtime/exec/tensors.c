@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tensors of sessions: made where the session runs, copied between there and the host, read.
-#include "runtime/exec/session_device.h"
+#include "runtime/exec/exec.h"
 
 #include "runtime/base/status.h"
 
@@ -8,37 +8,14 @@
 
 // ---- Making ---------------------------------------------------------------------------------------
 
-dt_status_t dt__device_tensor(dt_session_t *session, dt_dtype_t dtype, uint32_t rank,
-                              const int64_t *sizes, const dt_graph_maker_t *maker,
-                              dt_tensor_t **out) {
-  *out = NULL;
-  dt_layout_t layout;
-  dt_storage_t *storage = NULL;
-  DT_TRY(dt__layout_set(&layout, dtype, rank, sizes, NULL));
-  dt_session_device_t *own = session->device;
-  if (maker)
-    DT_TRY(dt__graph_pool_take(own->pool, (size_t)layout.high, maker, &storage));
-  else
-    DT_TRY(dt__cuda_memory_create(own->gpu, own->stream, (size_t)layout.high, &storage));
-  dt_status_t status = dt__tensor_create_over(storage, 0, dtype, rank, sizes, NULL, out);
-  dt__storage_release(storage); // the tensor has its own share
-  return status;
-}
-
-dt_status_t dt__session_tensor(dt_session_t *session, dt_dtype_t dtype, uint32_t rank,
-                               const int64_t *sizes, dt_tensor_t **out) {
-  return session->device ? dt__device_tensor(session, dtype, rank, sizes, NULL, out)
-                         : dt_tensor_create_empty(dtype, rank, sizes, out);
-}
-
-// On the CPU tensors are made, copied and read without anything of the session's, so that they may
-// be while it is in a call.
+// Where calls are not queued, tensors are made, copied and read without anything of the session's, so
+// that they may be while it is in a call.
 static dt_status_t begin(dt_session_t *session) {
-  return session->device ? dt__session_begin(session) : NULL;
+  return session->home->kind->queues ? dt__session_begin(session) : NULL;
 }
 
 static void end(dt_session_t *session) {
-  if (session->device)
+  if (session->home->kind->queues)
     dt__session_end(session);
 }
 
@@ -51,7 +28,7 @@ dt_status_t dt_tensor_create_on(dt_session_t *session, dt_dtype_t dtype, uint32_
     return DT_FAIL(DT_E_FORKED, "dt_tensor_create_on in a child after fork");
   dt_status_t status = begin(session);
   if (!status) {
-    status = dt__session_tensor(session, dtype, rank, sizes, out);
+    status = session->home->kind->tensor(session, dtype, rank, sizes, out);
     end(session);
   }
   return dt__status_annotate(status, "dt_tensor_create_on");
@@ -112,49 +89,15 @@ static dt_status_t check_copy(const dt_session_t *session, const dt_tensor_t *fr
 
 // ---- Copying --------------------------------------------------------------------------------------
 
-static bool is_pinned(const dt_cuda_t *cuda, void *host) {
-  dt_cu_ptr_t device = 0;
-  return cuda->host_device_ptr(&device, host, 0) == DT_CU_SUCCESS;
-}
-
-// Context current.
-static dt_status_t queue_copy(dt_session_device_t *own, dt_device_t from_place, void *from,
-                              dt_device_t to_place, void *to, size_t bytes) {
-  dt_cuda_device_t *device = own->gpu->device;
-  dt_cu_stream_t stream = own->stream->handle;
-  if (from_place != DT_CPU && to_place != DT_CPU) {
-    DT_CUDA_TRY(device, copy_on_device, dt__cuda_address(to), dt__cuda_address(from), bytes,
-                stream);
-    return NULL;
-  }
-  void *host = from_place == DT_CPU ? from : to;
-  if (is_pinned(device->cuda, host)) {
-    if (host == from)
-      DT_CUDA_TRY(device, copy_to_device, dt__cuda_address(to), from, bytes, stream);
-    else
-      DT_CUDA_TRY(device, copy_to_host, to, dt__cuda_address(from), bytes, stream);
-    return NULL;
-  }
-  DT_TRY(dt__cuda_stream_check(own->stream, "a copy of memory that is not pinned"));
-  if (host == from)
-    return dt__cuda_stage_in(&own->staging, device, stream, dt__cuda_address(to), from, bytes);
-  return dt__cuda_stage_out(&own->staging, device, stream, to, dt__cuda_address(from), bytes);
-}
-
 static dt_status_t copy_bytes(dt_session_t *session, dt_device_t from_place, void *from,
                               dt_device_t to_place, void *to, size_t bytes) {
-  dt_session_device_t *own = session->device;
   if (bytes == 0)
     return NULL;
   if (from_place == DT_CPU && to_place == DT_CPU) {
     memmove(to, from, bytes);
     return NULL;
   }
-  DT_TRY(dt__cuda_enter(own->gpu->device));
-  dt_status_t status = queue_copy(own, from_place, from, to_place, to, bytes);
-  dt__session_device_note(session);
-  dt__cuda_leave(own->gpu->device);
-  return status;
+  return session->home->kind->copy(session, from_place, from, to_place, to, bytes);
 }
 
 dt_status_t dt__session_copy(dt_session_t *session, const dt_tensor_t *from, dt_tensor_t *to) {
@@ -190,8 +133,8 @@ static dt_status_t read_tensor(dt_session_t *session, const dt_tensor_t *tensor,
   if (bytes && !to)
     return DT_FAIL(DT_E_ARGUMENT, "to: NULL; expected room for %zu bytes", bytes);
   DT_TRY(check_place(session, tensor, "tensor"));
-  if (session->device)
-    DT_TRY(dt__cuda_stream_check(session->device->stream, "a wait"));
+  if (session->home->kind->may_wait)
+    DT_TRY(session->home->kind->may_wait(session));
   DT_TRY(copy_bytes(session, tensor->device, tensor->data, DT_CPU, to, bytes));
   return dt__session_settle(session);
 }
@@ -212,17 +155,6 @@ dt_status_t dt_tensor_read(dt_session_t *session, const dt_tensor_t *tensor, voi
 
 // ---- Pinned memory --------------------------------------------------------------------------------
 
-static dt_status_t alloc_pinned(dt_session_device_t *own, size_t bytes, void **out) {
-  dt_cuda_device_t *device = own->gpu->device;
-  DT_TRY(dt__cuda_stream_check(own->stream, "pinned memory"));
-  DT_TRY(dt__cuda_enter(device));
-  dt_status_t status =
-      dt__cuda_check(device, device->cuda->host_alloc(out, bytes, DT_CU_HOST_PORTABLE),
-                     dt__cuda_symbol(DT_CUDA_SYM_host_alloc));
-  dt__cuda_leave(device);
-  return status;
-}
-
 dt_status_t dt_host_alloc(dt_session_t *session, size_t bytes, void **out) {
   if (!session || !out || bytes == 0)
     return DT_FAIL(DT_E_ARGUMENT, "dt_host_alloc: %s",
@@ -230,30 +162,15 @@ dt_status_t dt_host_alloc(dt_session_t *session, size_t bytes, void **out) {
                    : !out   ? "out: NULL"
                             : "bytes: 0; expected at least 1");
   *out = NULL;
-  if (session->device) {
-    dt_status_t status = dt__session_begin(session);
-    if (!status) {
-      status = alloc_pinned(session->device, bytes, out);
-      dt__session_end(session);
-    }
-    return dt__status_annotate(status, "dt_host_alloc");
+  dt_status_t status = begin(session);
+  if (!status) {
+    status = session->home->kind->host_alloc(session, bytes, out);
+    end(session);
   }
-  *out = dt__alloc_aligned(bytes, DT_STORAGE_ALIGNMENT);
-  return *out ? NULL : DT_NO_MEMORY();
+  return dt__status_annotate(status, "dt_host_alloc");
 }
 
 void dt_host_free(dt_session_t *session, void *ptr) {
-  if (!session || !ptr)
-    return;
-  if (!session->device) {
-    dt__free(ptr);
-    return;
-  }
-  dt_cuda_device_t *device = session->device->gpu->device;
-  dt_status_t status = dt__cuda_enter(device);
-  if (!status) {
-    (void)device->cuda->host_free(ptr);
-    dt__cuda_leave(device);
-  }
-  dt_status_free(status);
+  if (session && ptr)
+    session->home->kind->host_free(session, ptr);
 }

@@ -2,7 +2,7 @@
 // Constants of variants on a device: copies in its memory, one a tensor for all variants of a
 // function, and what is computed from them once. All of it is complete when a binding exists, so
 // that no call has to wait for it.
-#include "runtime/exec/session_device.h"
+#include "backend_cuda/place/place.h"
 
 #include "runtime/base/status.h"
 
@@ -43,8 +43,8 @@ static dt_status_t upload(dt_cuda_gpu_t *gpu, const dt_tensor_t *tensor, dt_stor
   return NULL;
 }
 
-dt_status_t dt__bindings_upload(const dt_variant_t *variant, const dt_bindings_peers_t *peers,
-                                dt_bindings_t *bindings) {
+dt_status_t dt__cuda_constants_upload(const dt_variant_t *variant, const dt_bindings_peers_t *peers,
+                                      dt_bindings_t *bindings) {
   bindings->copies = dt__calloc(bindings->n, sizeof(dt_storage_t *));
   if (!bindings->copies)
     return DT_NO_MEMORY();
@@ -54,7 +54,7 @@ dt_status_t dt__bindings_upload(const dt_variant_t *variant, const dt_bindings_p
     if (copy)
       dt__storage_retain(copy);
     else
-      DT_TRY(dt__status_annotate(upload(variant->gpu, tensor, &copy), "constant '%s'",
+      DT_TRY(dt__status_annotate(upload(dt__cuda_gpu_of(variant->home), tensor, &copy), "constant '%s'",
                                  variant->traced->graph->constants.items[i].name));
     bindings->copies[i] = copy;
     bindings->addresses[i] = copy->data;
@@ -62,28 +62,12 @@ dt_status_t dt__bindings_upload(const dt_variant_t *variant, const dt_bindings_p
   return NULL;
 }
 
-// ---- In use ---------------------------------------------------------------------------------------
-
-uint64_t dt__bindings_come(const dt_bindings_t *bindings) {
-  uint64_t bytes = 0;
-  for (uint32_t i = 0; bindings->copies && i < bindings->n; i++)
-    bytes += bindings->copies[i]->in_use++ == 0 ? bindings->copies[i]->bytes : 0;
-  return bytes;
-}
-
-uint64_t dt__bindings_go(const dt_bindings_t *bindings) {
-  uint64_t bytes = 0;
-  for (uint32_t i = 0; bindings->copies && i < bindings->n; i++)
-    bytes += --bindings->copies[i]->in_use == 0 ? bindings->copies[i]->bytes : 0;
-  return bytes;
-}
-
 // ---- Once -----------------------------------------------------------------------------------------
 
 // Context current. `record` is pinned and zero.
 static dt_status_t run_once(const dt_variant_t *variant, const dt_bindings_t *bindings,
                             dt_cuda_record_t *record, dt_cuda_region_t *scratch) {
-  dt_cuda_gpu_t *gpu = variant->gpu;
+  dt_cuda_gpu_t *gpu = dt__cuda_gpu_of(variant->home);
   const dt_compiled_t *compiled = variant->compiled;
   dt_cuda_launch_frame_t launch = {.frame = {.version = DT_FRAME_VERSION,
                                              .constants = bindings->addresses,
@@ -106,7 +90,7 @@ static dt_status_t run_once(const dt_variant_t *variant, const dt_bindings_t *bi
 }
 
 static dt_status_t with_record(const dt_variant_t *variant, const dt_bindings_t *bindings) {
-  dt_cuda_device_t *device = variant->gpu->device;
+  dt_cuda_device_t *device = dt__cuda_gpu_of(variant->home)->device;
   dt_cuda_region_t scratch = {0};
   void *record = NULL;
   DT_CUDA_TRY(device, host_alloc, &record, sizeof(dt_cuda_record_t),
@@ -114,33 +98,20 @@ static dt_status_t with_record(const dt_variant_t *variant, const dt_bindings_t 
   *(dt_cuda_record_t *)record = (dt_cuda_record_t){0};
   dt_status_t status = run_once(variant, bindings, record, &scratch);
   if (status) // some of it may run still
-    (void)device->cuda->stream_synchronize(variant->gpu->own);
-  dt__cuda_region_free(&scratch, variant->gpu);
+    (void)device->cuda->stream_synchronize(dt__cuda_gpu_of(variant->home)->own);
+  dt__cuda_region_free(&scratch, dt__cuda_gpu_of(variant->home));
   (void)device->cuda->host_free(record);
   return status;
 }
 
-dt_status_t dt__bindings_once(const dt_variant_t *variant, dt_bindings_t *bindings) {
+dt_status_t dt__cuda_constants_once(const dt_variant_t *variant, dt_bindings_t *bindings) {
   int64_t bytes = variant->compiled->once_bytes;
   if (bytes == 0)
     return NULL;
-  DT_TRY(dt__cuda_memory_create(variant->gpu, NULL, (size_t)bytes, &bindings->once_storage));
+  DT_TRY(dt__cuda_memory_create(dt__cuda_gpu_of(variant->home), NULL, (size_t)bytes, &bindings->once_storage));
   bindings->once = bindings->once_storage->data;
-  DT_TRY(dt__cuda_enter(variant->gpu->device));
+  DT_TRY(dt__cuda_enter(dt__cuda_gpu_of(variant->home)->device));
   dt_status_t status = with_record(variant, bindings);
-  dt__cuda_leave(variant->gpu->device);
+  dt__cuda_leave(dt__cuda_gpu_of(variant->home)->device);
   return dt__status_annotate(status, "what is computed from constants");
-}
-
-// ---- The end --------------------------------------------------------------------------------------
-
-void dt__variant_unload(dt_variant_t *variant) {
-  if (!variant->compiled || !variant->compiled->cuda)
-    return;
-  for (uint32_t k = 0; k < variant->compiled->n_segments && !variant->done; k++)
-    dt__graph_forget(&variant->runtime->graphs, variant->id + k);
-  dt_status_t status = variant->done ? NULL : dt__cuda_gpu_wait(variant->gpu);
-  dt_status_free(status); // what is lost runs no more
-  dt__cuda_code_unload(variant->compiled->cuda);
-  variant->compiled->cuda = NULL;
 }

@@ -1,48 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions whose calls run as graphs: generations, copies to keep, trimming, freezing, statistics.
-#include "ductile/graphs.h"
-#include "runtime/exec/session_device.h"
+// Sessions whose calls run as graphs: generations, freezing, trimming, statistics; and the graphs of
+// a runtime, which its budget counts.
+#include "backend_cuda/place/place.h"
 
-#include "runtime/base/options.h"
+#include "runtime/base/process.h"
 #include "runtime/base/status.h"
 
-#include <string.h>
-
-dt_status_t dt__check_call_mode(dt_call_mode_t mode) {
-  if (mode != DT_CALL_DEFAULT && mode != DT_CALL_PLAIN && mode != DT_CALL_REDUCE_OVERHEAD)
-    return DT_FAIL(DT_E_ARGUMENT, "call mode: %d is none", (int)mode);
-  return NULL;
+void dt__cuda_session_step(dt_session_t *session) {
+  dt_cuda_session_t *own = session->own;
+  dt__graph_pool_end(own->pool);
+  dt__graph_tree_restart(&own->graphs.tree, own->store);
 }
 
-// Begins a use of the session.
-static dt_status_t begin(dt_session_t *session, const char *what) {
-  if (!session)
-    return DT_FAIL(DT_E_ARGUMENT, "%s: session: NULL", what);
-  if (dt__forked())
-    return DT_FAIL(DT_E_FORKED, "%s in a child after fork", what);
-  return dt__status_annotate(dt__session_begin(session), "%s", what);
+void dt__cuda_session_freeze(dt_session_t *session, bool frozen) {
+  dt__cuda_session(session)->graphs.frozen = frozen;
 }
 
-dt_status_t dt_step_begin(dt_session_t *session) {
-  DT_TRY(begin(session, "dt_step_begin"));
-  dt_session_device_t *own = session->device;
-  if (own) {
-    dt__graph_pool_end(own->pool);
-    dt__graph_tree_restart(&own->graphs.tree, &session->runtime->graphs);
-  }
-  dt__session_end(session);
-  return NULL;
-}
-
-dt_status_t dt_session_freeze(dt_session_t *session, bool frozen) {
-  DT_TRY(begin(session, "dt_session_freeze"));
-  if (session->device)
-    session->device->graphs.frozen = frozen;
-  dt__session_end(session);
-  return NULL;
-}
-
-void dt__session_device_trim(dt_session_device_t *own) {
+void dt__cuda_session_drop(dt_cuda_session_t *own) {
   dt__graph_pool_trim(own->pool);
   dt__cuda_region_trim(&own->scratch, own->gpu, 0);
   dt__cuda_region_trim(&own->staged.region, own->gpu, 0);
@@ -55,34 +29,22 @@ void dt__session_device_trim(dt_session_device_t *own) {
   own->pool->trims++;
 }
 
-static dt_status_t trim(dt_session_t *session) {
-  dt_session_device_t *own = session->device;
-  if (!own) {
-    dt__session_drop(session);
-    return NULL;
-  }
-  DT_TRY(dt__session_settle(session));
+dt_status_t dt__cuda_session_trim(dt_session_t *session) {
+  dt_cuda_session_t *own = session->own;
+  DT_TRY(dt__cuda_session_settle(session));
   uint32_t depth = own->graphs.tree.depth; // the generation goes on
-  dt__graph_tree_fini(&own->graphs.tree, &session->runtime->graphs);
+  dt__graph_tree_fini(&own->graphs.tree, own->store);
   own->graphs.tree.depth = depth;
-  dt__session_device_trim(own);
-  dt__session_device_note(session);
+  dt__cuda_session_drop(own);
+  dt__cuda_session_note(session);
   return NULL;
-}
-
-dt_status_t dt_session_trim(dt_session_t *session) {
-  DT_TRY(begin(session, "dt_session_trim"));
-  dt_status_t status = trim(session);
-  dt__session_end(session);
-  dt__runtime_collect(session->runtime);
-  return status;
 }
 
 // ---- The budget -----------------------------------------------------------------------------------
 
 static dt_graph_store_t *store_of(const dt_holder_t *holder) {
-  uintptr_t runtime = (uintptr_t)holder - offsetof(dt_runtime_t, assembled);
-  return &((dt_runtime_t *)runtime)->graphs;
+  uintptr_t shared = (uintptr_t)holder - offsetof(dt_cuda_shared_t, assembled);
+  return &((dt_cuda_shared_t *)shared)->graphs;
 }
 
 static uint64_t held_bytes(const dt_holder_t *holder, dt_memory_t memory) {
@@ -105,32 +67,35 @@ static uint64_t give(dt_holder_t *holder, dt_memory_t memory) {
   return before > after ? before - after : 1; // others assemble meanwhile
 }
 
-const dt_holder_kind_t dt__graphs_holder = {held_bytes, last_used, give};
+static const dt_holder_kind_t holder_kind = {held_bytes, last_used, give};
 
-// ---- Copies ---------------------------------------------------------------------------------------
-
-static dt_status_t keep(dt_session_t *session, const dt_tensor_t *tensor, dt_tensor_t **out) {
-  DT_TRY(dt__tensor_check_live(tensor));
-  if (!tensor->contiguous)
-    return DT_FAIL(DT_E_UNSUPPORTED, "a tensor with strides; expected contiguous");
-  DT_TRY(dt__session_tensor(session, tensor->dtype, tensor->rank, tensor->sizes, out));
-  dt_status_t status = dt__session_copy(session, tensor, *out);
+dt_status_t dt__cuda_graphs_begin(dt_runtime_t *runtime) {
+  dt_cuda_shared_t *shared = dt__calloc(1, sizeof(*shared));
+  if (!shared)
+    return DT_NO_MEMORY();
+  dt_status_t status =
+      dt__graph_store_init(&shared->graphs, (size_t)runtime->params.graph_mib << 20);
   if (status) {
-    dt_tensor_release(*out);
-    *out = NULL;
+    dt__free(shared);
+    return status;
   }
-  return status;
+  runtime->shared[DT_CUDA] = shared;
+  dt__budget_join(&runtime->budget, &shared->assembled, &holder_kind);
+  return NULL;
 }
 
-dt_status_t dt_tensor_keep(dt_session_t *session, const dt_tensor_t *tensor, dt_tensor_t **out) {
-  if (out)
-    *out = NULL;
-  if (!tensor || !out)
-    return DT_FAIL(DT_E_ARGUMENT, "dt_tensor_keep: %s: NULL", tensor ? "out" : "tensor");
-  DT_TRY(begin(session, "dt_tensor_keep"));
-  dt_status_t status = keep(session, tensor, out);
-  dt__session_end(session);
-  return dt__status_annotate(status, "dt_tensor_keep");
+void dt__cuda_graphs_end(dt_runtime_t *runtime) {
+  dt_cuda_shared_t *shared = runtime->shared[DT_CUDA];
+  if (!shared)
+    return;
+  dt__budget_leave(&runtime->budget, &shared->assembled);
+  if (!dt__forked())
+    dt__graph_store_fini(&shared->graphs);
+  dt__free(shared);
+}
+
+void dt__cuda_graphs_count(dt_runtime_t *runtime, dt_runtime_stats_t *all) {
+  all->evicted_graphs = dt__graph_evicted(dt__cuda_graphs(runtime));
 }
 
 // ---- Statistics -----------------------------------------------------------------------------------
@@ -151,8 +116,8 @@ static void count_places(const dt_graph_place_t *place, dt_graph_store_t *store,
   }
 }
 
-void dt__session_count(dt_session_t *session, dt_session_counters_t *all) {
-  dt_session_device_t *own = session->device;
+void dt__cuda_session_count(dt_session_t *session, dt_session_counters_t *all) {
+  dt_cuda_session_t *own = session->own;
   const dt_session_graphs_t *graphs = &own->graphs;
   const dt_graph_counts_t *counts = &graphs->counts;
   uint32_t live = 0;
@@ -181,5 +146,5 @@ void dt__session_count(dt_session_t *session, dt_session_counters_t *all) {
                                  .staging_bytes = own->staged.region.bytes,
                                  .shared_set = counts->shared_set,
                                  .direct_calls = counts->direct};
-  count_places(&graphs->tree.root, &session->runtime->graphs, all);
+  count_places(&graphs->tree.root, own->store, all);
 }

@@ -3,8 +3,8 @@
 // memory is settled before guards look at them, so that guards, variants, graphs and messages see
 // tensors of the device. They are copied once the variant is known, by way of pinned memory and in
 // the order of the session's stream: all of them at once where they are small.
-#ifndef DT_RUNTIME_EXEC_STAGED_H
-#define DT_RUNTIME_EXEC_STAGED_H
+#ifndef DT_BACKEND_CUDA_PLACE_STAGED_H
+#define DT_BACKEND_CUDA_PLACE_STAGED_H
 
 #include "backend_cuda/exec/gpu.h"
 #include "runtime/tensor/tensor.h"
@@ -33,4 +33,4 @@ dt_status_t dt__stage_copy(const struct dt_call_t *call,
                            const struct dt_variant_t *variant) DT_MUST_USE;
 void dt__staged_fini(dt_staged_t *staged, dt_cuda_gpu_t *gpu); // nothing may use it
 
-#endif // DT_RUNTIME_EXEC_STAGED_H
+#endif // DT_BACKEND_CUDA_PLACE_STAGED_H

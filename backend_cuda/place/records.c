@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // See records.h. A record is used again only when the device is known to be done with it, so that a
 // late kernel never writes into another call's.
-#include "runtime/exec/records.h"
+#include "backend_cuda/place/records.h"
 
 #include "runtime/base/status.h"
 #include "runtime/exec/call.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // See staged.h.
-#include "runtime/exec/session_device.h"
+#include "backend_cuda/place/place.h"
 
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
@@ -60,7 +60,7 @@ static void stand_in(dt_staged_t *staged, uint32_t index, dt_device_t place,
   *at = begin + (reach.end - reach.begin);
 }
 
-static dt_status_t grow(dt_session_device_t *own, size_t bytes) {
+static dt_status_t grow(dt_cuda_session_t *own, size_t bytes) {
   dt_staged_t *staged = &own->staged;
   if (bytes <= staged->region.bytes)
     return NULL;
@@ -73,7 +73,7 @@ static dt_status_t grow(dt_session_device_t *own, size_t bytes) {
 }
 
 dt_status_t dt__stage_place(dt_call_t *call) {
-  dt_session_device_t *own = call->session->device;
+  dt_cuda_session_t *own = call->session->own;
   dt_staged_t *staged = &own->staged;
   uint32_t n_inputs = call->function->n_inputs;
   size_t at = 0;
@@ -103,7 +103,7 @@ static dt_status_t check_updates(const dt_call_t *call, const dt_variant_t *vari
   for (uint32_t k = 0; k < graph->updates.len; k++) {
     uint32_t index = graph->updates.items[k].input;
     char name[96];
-    if (is_staged(call, call->session->device->staged.given, index))
+    if (is_staged(call, dt__cuda_session(call->session)->staged.given, index))
       return DT_FAIL(DT_E_ARGUMENT,
                      "%s: the program updates it, and it is on the host; make it by "
                      "dt_tensor_create_on, and get at the elements by dt_tensor_copy",
@@ -113,7 +113,7 @@ static dt_status_t check_updates(const dt_call_t *call, const dt_variant_t *vari
 }
 
 // All of them by one copy, which has the gaps between them, too.
-static dt_status_t copy_at_once(const dt_call_t *call, dt_session_device_t *own) {
+static dt_status_t copy_at_once(const dt_call_t *call, dt_cuda_session_t *own) {
   dt_staged_t *staged = &own->staged;
   char *room = NULL;
   if (staged->bytes == 0)
@@ -132,7 +132,7 @@ static dt_status_t copy_at_once(const dt_call_t *call, dt_session_device_t *own)
                              staged->region.base, staged->bytes);
 }
 
-static dt_status_t copy_each(const dt_call_t *call, dt_session_device_t *own) {
+static dt_status_t copy_each(const dt_call_t *call, dt_cuda_session_t *own) {
   dt_staged_t *staged = &own->staged;
   for (uint32_t i = 0; i < call->function->n_inputs; i++) {
     if (!is_staged(call, staged->given, i))
@@ -146,7 +146,7 @@ static dt_status_t copy_each(const dt_call_t *call, dt_session_device_t *own) {
 }
 
 dt_status_t dt__stage_copy(const dt_call_t *call, const dt_variant_t *variant) {
-  dt_session_device_t *own = call->session->device;
+  dt_cuda_session_t *own = call->session->own;
   dt_staged_t *staged = &own->staged;
   if (staged->n == 0)
     return NULL;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls on a device: the same plan and host program as on the CPU, with launches that are queued.
+// Calls on a GPU: the same plan and host program as on the CPU, with launches that are queued.
 // Nothing here waits for the device but what the call's own sizes depend on.
-#include "runtime/exec/session_device.h"
+#include "backend_cuda/place/place.h"
 
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
@@ -18,7 +18,7 @@
 
 // For all that is queued, or until the call ends: what is queued then runs out.
 static dt_status_t wait_for_work(const dt_call_t *call) {
-  dt_session_device_t *own = call->session->device;
+  dt_cuda_session_t *own = call->session->own;
   struct timespec nap = {.tv_nsec = FIRST_NAP_NS};
   while (call->control &&
          own->gpu->device->cuda->stream_query(own->stream->handle) == DT_CU_NOT_READY) {
@@ -32,7 +32,7 @@ static dt_status_t wait_for_work(const dt_call_t *call) {
 // ---- Numbers that the host reads ------------------------------------------------------------------
 
 // Room for that many numbers.
-static dt_status_t reserve_items(dt_session_device_t *own, uint32_t n) {
+static dt_status_t reserve_items(dt_cuda_session_t *own, uint32_t n) {
   dt_cuda_device_t *device = own->gpu->device;
   if (n <= own->items_cap)
     return NULL;
@@ -61,7 +61,7 @@ static dt_status_t reserve_items(dt_session_device_t *own, uint32_t n) {
 
 dt_status_t dt__session_read_items(const dt_call_t *call, const dt_compiled_t *compiled, uint32_t k,
                                    dt_cuda_launch_frame_t *launch, uint32_t record) {
-  dt_session_device_t *own = call->session->device;
+  dt_cuda_session_t *own = call->session->own;
   dt_cuda_device_t *device = own->gpu->device;
   if (!compiled->segments[k].items)
     return NULL;
@@ -88,7 +88,7 @@ typedef struct device_frame_t {
 } device_frame_t;
 
 static dt_status_t read_byte(device_frame_t *own, const void *predicate, uint8_t *out) {
-  dt_session_device_t *session = own->call->session->device;
+  dt_cuda_session_t *session = own->call->session->own;
   dt_cuda_device_t *device = session->gpu->device;
   DT_TRY(dt__control_check(own->call->control)); // a loop's body may have no kernels
   if (!session->flag) {
@@ -126,7 +126,7 @@ static dt_status_t check_bytes(int64_t bytes) {
 }
 
 // More memory was needed: not under a capture, and told where the session is frozen.
-static dt_status_t grown(dt_session_device_t *own, dt_status_t status, int64_t bytes,
+static dt_status_t grown(dt_cuda_session_t *own, dt_status_t status, int64_t bytes,
                          uint64_t growths) {
   if (own->graphs.frozen && own->pool->growths != growths) {
     own->graphs.frozen_growths++;
@@ -137,7 +137,7 @@ static dt_status_t grown(dt_session_device_t *own, dt_status_t status, int64_t b
                              (long long)bytes);
 }
 
-dt_status_t dt__session_lease_pool(dt_session_device_t *own, int64_t bytes, bool grows,
+dt_status_t dt__session_lease_pool(dt_cuda_session_t *own, int64_t bytes, bool grows,
                                    dt_cu_ptr_t *out) {
   uint64_t growths = own->pool->growths;
   DT_TRY(check_bytes(bytes));
@@ -146,7 +146,7 @@ dt_status_t dt__session_lease_pool(dt_session_device_t *own, int64_t bytes, bool
   return grown(own, dt__graph_pool_lease(own->pool, (size_t)bytes, grows, out), bytes, growths);
 }
 
-dt_status_t dt__session_lease_segment(dt_session_device_t *own, uint32_t segment, int64_t bytes) {
+dt_status_t dt__session_lease_segment(dt_cuda_session_t *own, uint32_t segment, int64_t bytes) {
   uint64_t growths = own->pool->growths;
   if (segment == 0)
     return dt__session_lease_pool(own, bytes, true, &own->block);
@@ -156,20 +156,13 @@ dt_status_t dt__session_lease_segment(dt_session_device_t *own, uint32_t segment
 
 static dt_status_t run_segment(const dt_call_t *call, const dt_variant_t *variant,
                                dt_cuda_launch_frame_t *launch, uint32_t k, uint32_t record) {
-  dt_session_t *session = call->session;
-  dt_session_device_t *own = session->device;
+  dt_cuda_session_t *own = call->session->own;
   const dt_compiled_t *compiled = variant->compiled;
   dt_frame_t *frame = &launch->frame;
-  DT_TRY(dt__control_check(call->control));
   DT_TRY(dt__session_read_items(call, compiled, k, launch, record));
-  int64_t failed = compiled->segments[k].plan(frame);
-  if (failed)
-    return dt__plan_status(variant, failed, session->symbols);
-  if (call->function->max_call_bytes)
-    DT_TRY(dt__call_admit(call, variant, k, frame));
+  DT_TRY(dt__segment_plan(call, variant, k, frame));
   DT_TRY(dt__session_lease_segment(own, k, frame->block_bytes));
-  const uint32_t *segments = compiled->n_segments > 1 ? compiled->output_segments : NULL;
-  DT_TRY(dt__outputs_prepare(call, variant, segments, k));
+  DT_TRY(dt__segment_outputs(call, variant, k));
   frame->block = dt__cuda_pointer(own->block);
   launch->follows = false; // after copies and new outputs
   dt__compiled_queue(compiled, k, frame);
@@ -178,21 +171,11 @@ static dt_status_t run_segment(const dt_call_t *call, const dt_variant_t *varian
 
 static dt_graph_frame_t make_frame(const dt_call_t *call, const dt_variant_t *variant,
                                    const dt_bindings_t *bindings, uint32_t record) {
-  const dt_session_t *session = call->session;
-  dt_session_device_t *own = session->device;
-  void **addresses = session->addresses;
-  const dt_frame_t frame = {.version = DT_FRAME_VERSION,
-                            .control = call->control,
-                            .symbols = session->symbols,
-                            .inputs = addresses,
-                            .constants = bindings->addresses,
-                            .once = bindings->once,
-                            .kernels = variant->compiled->kernels,
-                            .output_sizes = session->sizes,
-                            .outputs = addresses + call->function->n_inputs,
-                            .item_addresses = own->item_addresses,
-                            .item_values = own->item_values,
-                            .launch = dt__cuda_launch};
+  dt_cuda_session_t *own = call->session->own;
+  dt_frame_t frame = dt__call_frame(call, variant, bindings);
+  frame.item_addresses = own->item_addresses;
+  frame.item_values = own->item_values;
+  frame.launch = dt__cuda_launch;
   return (dt_graph_frame_t){.launch = {.frame = frame,
                                        .gpu = own->gpu,
                                        .stream = own->stream->handle,
@@ -207,7 +190,7 @@ static dt_graph_frame_t make_frame(const dt_call_t *call, const dt_variant_t *va
 }
 
 // What the caller captures he may replay: what it uses stays from now on.
-static dt_status_t keep_captured(dt_session_device_t *own, dt_variant_t *variant) {
+static dt_status_t keep_captured(dt_cuda_session_t *own, dt_variant_t *variant) {
   int capturing = 0;
   DT_CUDA_TRY(own->gpu->device, stream_capturing, own->stream->handle, &capturing);
   if (!capturing)
@@ -217,18 +200,15 @@ static dt_status_t keep_captured(dt_session_device_t *own, dt_variant_t *variant
   return NULL;
 }
 
-dt_status_t dt__device_run_compiled(dt_call_t *call, dt_variant_t *variant,
-                                    const dt_bindings_t *bindings) {
+dt_status_t dt__cuda_call(dt_call_t *call, dt_variant_t *variant, const dt_bindings_t *bindings) {
   dt_session_t *session = call->session;
-  dt_session_device_t *own = session->device;
+  dt_cuda_session_t *own = session->own;
   const dt_compiled_t *compiled = variant->compiled;
   uint32_t record = DT_RECORDS, live = 0;
   bool graph = false;
   if (own->stream->lent && session->runtime->budget.limited)
     DT_TRY(keep_captured(own, variant));
   DT_TRY(dt__stage_copy(call, variant));
-  for (uint32_t i = 0; i < call->function->n_inputs; i++)
-    session->addresses[i] = call->inputs[i]->data;
   if (compiled->segments_reason)
     DT_TRY(reserve_items(own, compiled->n_items));
   DT_TRY(dt__graph_wanted(call, compiled, &graph));
@@ -256,26 +236,27 @@ dt_status_t dt__device_run_compiled(dt_call_t *call, dt_variant_t *variant,
 
 // ---- Around a call --------------------------------------------------------------------------------
 
-static dt_status_t run_entered(dt_call_t *call, dt_status_t (*run)(dt_call_t *call)) {
-  dt_session_device_t *own = call->session->device;
-  if (call->function->answer == DT_ANSWER_EVALUATOR)
-    return DT_FAIL(DT_E_UNSUPPORTED,
-                   "the reference evaluator answers on the CPU only: call it in a "
-                   "session made by dt_session_create, with host tensors");
+// Context current. The failures of earlier calls, and a place for inputs on the host.
+static dt_status_t begin(dt_call_t *call) {
+  dt_cuda_session_t *own = call->session->own;
   if (dt__records_any(&own->records)) {
     DT_TRY(
         dt__status_annotate(dt__records_failure(&own->records), "an earlier call of this session"));
     DT_TRY(dt__records_reserve(&own->records, own->gpu->device));
   }
-  DT_TRY(dt__stage_place(call));
-  return run(call);
+  return dt__stage_place(call);
 }
 
-dt_status_t dt__device_call(dt_call_t *call, dt_status_t (*run)(dt_call_t *call)) {
-  dt_session_device_t *own = call->session->device;
-  DT_TRY(dt__cuda_enter(own->gpu->device));
-  dt_status_t status = run_entered(call, run);
-  dt__session_device_note(call->session);
-  dt__cuda_leave(own->gpu->device);
+dt_status_t dt__cuda_call_enter(dt_call_t *call) {
+  DT_TRY(dt__call_check_queued(call));
+  DT_TRY(dt__cuda_enter(dt__cuda_session(call->session)->gpu->device));
+  dt_status_t status = begin(call);
+  if (status)
+    dt__cuda_call_leave(call);
   return status;
+}
+
+void dt__cuda_call_leave(dt_call_t *call) {
+  dt__cuda_session_note(call->session);
+  dt__cuda_leave(dt__cuda_session(call->session)->gpu->device);
 }

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// CUDA as a place (runtime/exec/place.h): an opened GPU, what a session there has besides what every
+// session has, and the functions that stand in the place's table.
+#ifndef DT_BACKEND_CUDA_PLACE_PLACE_H
+#define DT_BACKEND_CUDA_PLACE_PLACE_H
+
+#include "backend_cuda/exec/session.h"
+#include "backend_cuda/place/graphs.h"
+#include "backend_cuda/place/records.h"
+#include "backend_cuda/place/staged.h"
+#include "cudagraphs/store.h"
+#include "ductile/experimental.h"
+#include "runtime/exec/call.h"
+
+extern const dt_place_kind_t dt__cuda_place;
+
+// What a runtime has for all of its GPUs: executable graphs, which the budget counts.
+typedef struct dt_cuda_shared_t {
+  dt_graph_store_t graphs;
+  dt_holder_t assembled; // theirs
+} dt_cuda_shared_t;
+
+typedef struct dt_cuda_place_t {
+  dt_place_t place;   // first
+  dt_cuda_gpu_t *gpu; // a reference
+} dt_cuda_place_t;
+
+typedef struct dt_cuda_session_t {
+  dt_cuda_gpu_t *gpu;       // a reference
+  dt_cuda_stream_t *stream; // a reference
+  dt_graph_store_t *store;  // the runtime's
+  dt_graph_pool_t *pool;    // of blocks, and of results of graphs; a reference
+  dt_cuda_region_t scratch;
+  dt_session_graphs_t graphs;
+  dt_cu_ptr_t block; // of a call in segments
+  dt_cuda_staging_t staging;
+  dt_staged_t staged;
+  dt_records_t records;
+  // Numbers that calls read back: where the device has them, and pinned memory for their values.
+  uint64_t *item_addresses;
+  int64_t *item_values;
+  uint32_t items_cap;
+  uint8_t *flag; // pinned: the last predicate that a call read; NULL before the first
+  bool captured; // the caller may replay calls: their memory stays
+} dt_cuda_session_t;
+
+static inline dt_cuda_session_t *dt__cuda_session(const dt_session_t *session) {
+  return session->own;
+}
+static inline dt_cuda_gpu_t *dt__cuda_gpu_of(const dt_place_t *place) {
+  return ((const dt_cuda_place_t *)place)->gpu;
+}
+static inline dt_graph_store_t *dt__cuda_graphs(const dt_runtime_t *runtime) {
+  return &((dt_cuda_shared_t *)runtime->shared[DT_CUDA])->graphs;
+}
+
+// ---- In the table -------------------------------------------------------------------------------
+
+// session.c
+dt_status_t dt__cuda_session_open(dt_session_t *session,
+                                  const dt_session_options_t *options) DT_MUST_USE;
+void dt__cuda_session_close(dt_session_t *session);
+uint64_t dt__cuda_session_bytes(const dt_session_t *session);
+dt_status_t dt__cuda_session_settle(dt_session_t *session) DT_MUST_USE;
+void dt__cuda_session_give(dt_session_t *session);
+dt_status_t dt__cuda_session_trim(dt_session_t *session) DT_MUST_USE;
+void *dt__cuda_session_stream(const dt_session_t *session);
+dt_status_t dt__cuda_session_may_wait(const dt_session_t *session) DT_MUST_USE;
+// graphs.c
+dt_status_t dt__cuda_graphs_begin(dt_runtime_t *runtime) DT_MUST_USE;
+void dt__cuda_graphs_end(dt_runtime_t *runtime);
+void dt__cuda_graphs_count(dt_runtime_t *runtime, dt_runtime_stats_t *all);
+void dt__cuda_session_step(dt_session_t *session);
+void dt__cuda_session_freeze(dt_session_t *session, bool frozen);
+void dt__cuda_session_count(dt_session_t *session, dt_session_counters_t *all);
+// call.c
+dt_status_t dt__cuda_call_enter(dt_call_t *call) DT_MUST_USE;
+void dt__cuda_call_leave(dt_call_t *call);
+dt_status_t dt__cuda_call(dt_call_t *call, dt_variant_t *variant,
+                          const dt_bindings_t *bindings) DT_MUST_USE;
+// call_graph.c
+dt_status_t dt__cuda_call_result(const dt_call_t *call, uint32_t index,
+                                 const dt_output_info_t *info, const int64_t *sizes,
+                                 dt_tensor_t **out) DT_MUST_USE;
+// tensors.c
+dt_status_t dt__cuda_tensor(dt_session_t *session, dt_dtype_t dtype, uint32_t rank,
+                            const int64_t *sizes, dt_tensor_t **out) DT_MUST_USE;
+dt_status_t dt__cuda_copy(dt_session_t *session, dt_device_t from_place, void *from,
+                          dt_device_t to_place, void *to, size_t bytes) DT_MUST_USE;
+dt_status_t dt__cuda_host_alloc(dt_session_t *session, size_t bytes, void **out) DT_MUST_USE;
+void dt__cuda_host_free(dt_session_t *session, void *ptr);
+// constants.c
+dt_status_t dt__cuda_constants_upload(const dt_variant_t *variant, const dt_bindings_peers_t *peers,
+                                      dt_bindings_t *bindings) DT_MUST_USE;
+dt_status_t dt__cuda_constants_once(const dt_variant_t *variant,
+                                    dt_bindings_t *bindings) DT_MUST_USE;
+// retire.c
+dt_status_t dt__cuda_variant_adopt(dt_variant_t *variant) DT_MUST_USE;
+void dt__cuda_variant_retire(dt_variant_t *variant);
+void dt__cuda_variant_unload(dt_variant_t *variant);
+// event.c
+dt_status_t dt__cuda_event_make(dt_session_t *session, dt_event_t **out) DT_MUST_USE;
+dt_status_t dt__cuda_event_record(dt_session_t *session, dt_event_t *event) DT_MUST_USE;
+dt_status_t dt__cuda_event_wait(dt_session_t *session, dt_event_t *event) DT_MUST_USE;
+dt_status_t dt__cuda_event_settle(dt_event_t *event) DT_MUST_USE;
+dt_status_t dt__cuda_event_query(dt_event_t *event, bool *out_done) DT_MUST_USE;
+void dt__cuda_event_destroy(dt_event_t *event);
+
+// ---- Between the files --------------------------------------------------------------------------
+
+// session.c. Tells the budget what the session has on its GPU, where that changed. The session held.
+void dt__cuda_session_note(dt_session_t *session);
+// graphs.c. Gives back the memory that living results do not need; nothing of the session's is
+// queued.
+void dt__cuda_session_drop(dt_cuda_session_t *own);
+
+// call.c. A place in the pool for a call's block, as dt__graph_pool_lease says.
+dt_status_t dt__session_lease_pool(dt_cuda_session_t *own, int64_t bytes, bool grows,
+                                   dt_cu_ptr_t *out) DT_MUST_USE;
+// The same for segment `segment` of a call, as own->block: it grows where it is.
+dt_status_t dt__session_lease_segment(dt_cuda_session_t *own, uint32_t segment,
+                                      int64_t bytes) DT_MUST_USE;
+// Brings the numbers that segment `k` begins with to the host, if there are any: waits for the
+// segments before it, which are queued. `record` is where the call's checks are told, or
+// DT_RECORDS.
+dt_status_t dt__session_read_items(const dt_call_t *call, const dt_compiled_t *compiled, uint32_t k,
+                                   dt_cuda_launch_frame_t *launch, uint32_t record) DT_MUST_USE;
+
+// tensors.c. A new contiguous tensor: memory of its own, or with `maker` a place in the pool.
+dt_status_t dt__cuda_tensor_made(dt_session_t *session, dt_dtype_t dtype, uint32_t rank,
+                                 const int64_t *sizes, const dt_graph_maker_t *maker,
+                                 dt_tensor_t **out) DT_MUST_USE;
+
+// ---- call_graph.c -------------------------------------------------------------------------------
+// Whether the call runs as a graph. Where it should and cannot, the reason is noted.
+dt_status_t dt__graph_wanted(const dt_call_t *call, const dt_compiled_t *compiled,
+                             bool *out) DT_MUST_USE;
+// Runs it as one, or as one a segment. Context current.
+dt_status_t dt__graph_call(dt_call_t *call, const dt_variant_t *variant,
+                           const dt_bindings_t *bindings, dt_graph_frame_t *graph,
+                           uint32_t record) DT_MUST_USE;
+
+#endif // DT_BACKEND_CUDA_PLACE_PLACE_H

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Places: what the runtime needs of a kind of device. All that differs between devices at run time
+// stands behind dt_place_kind_t. The CPU is the first place (place_cpu.c). Other places have folders
+// of their own, and no file here names them; a new one is a row in dt__place_kinds.
+//
+// What a call has in common everywhere is call.c's, and inline in call.h: a place plans and runs the
+// segments of a variant by these, and adds where memory comes from and how kernels are launched.
+#ifndef DT_RUNTIME_EXEC_PLACE_H
+#define DT_RUNTIME_EXEC_PLACE_H
+
+#include "ductile/device.h"
+#include "ductile/experimental.h"
+#include "runtime/compile/compile.h"
+#include "runtime/exec/budget.h"
+
+struct dt_call_t;
+struct dt_variant_t;
+struct dt_bindings_t;
+struct dt_bindings_peers_t;
+struct dt_output_info_t;
+struct dt_place_kind_t;
+
+// A device that a runtime has opened. It lives as long as the runtime. A place that needs more has
+// this as the first member of its own.
+typedef struct dt_place_t {
+  const struct dt_place_kind_t *kind;
+  dt_device_t number;          // runtime/tensor/tensor.h
+  const dt_codegen_t *codegen; // that makes code for it
+  void *device;                // as the code generator knows it; NULL on the CPU
+} dt_place_t;
+
+// A function that is NULL has nothing to do at such a place. Sessions are held by who calls.
+typedef struct dt_place_kind_t {
+  const char *name;   // of a device in messages, before its ordinal
+  const char *option; // what dt_device_parse takes for it
+  dt_memory_t memory; // that code, constants and sessions take there
+  // Calls are queued: they return before their work has ended, and use their session until then.
+  // Where they are not, tensors are made and copied while the session is in a call.
+  bool queues;
+
+  // ---- Devices. What a runtime has for all devices of the kind is runtime->shared[device]: made
+  // with the runtime, ended before its devices are closed; also where `begin` failed.
+  dt_status_t (*begin)(dt_runtime_t *runtime);
+  void (*end)(dt_runtime_t *runtime);
+  void (*count_runtime)(dt_runtime_t *runtime, dt_runtime_stats_t *all);
+  dt_status_t (*count)(const dt_runtime_t *runtime, int32_t *out);
+  // The runtime's lock of its places is held.
+  dt_status_t (*open)(dt_runtime_t *runtime, int32_t ordinal, dt_place_t **out);
+  void (*close)(dt_place_t *place); // nothing uses it
+  void (*describe)(const dt_place_t *place, const dt_runtime_t *runtime, dt_device_info_t *out);
+
+  // ---- Sessions. session->own is the place's.
+  dt_status_t (*session_open)(dt_session_t *session, const dt_session_options_t *options);
+  void (*session_close)(dt_session_t *session); // also where session_open failed
+  // Bytes of memory that it leases.
+  uint64_t (*session_bytes)(const dt_session_t *session);
+  // Waits for all that is queued, and gives the failure of a check.
+  dt_status_t (*settle)(dt_session_t *session);
+  // Gives back what it does not need at present, where that needs no wait.
+  void (*give)(dt_session_t *session);
+  // The same after a wait; the session's results stay.
+  dt_status_t (*trim)(dt_session_t *session);
+  void (*step)(dt_session_t *session);                  // a generation begins (ductile/graphs.h)
+  void (*freeze)(dt_session_t *session, bool frozen);   // nothing more is assembled or leased
+  void *(*stream)(const dt_session_t *session);         // that it queues on
+  void (*count_session)(dt_session_t *session, dt_session_counters_t *all); // *all is zeroed
+
+  // ---- Calls.
+  // Around everything that a call does there. `enter` gives the failures of calls before, may
+  // replace call->inputs, and `leave` follows where it succeeded.
+  dt_status_t (*enter)(struct dt_call_t *call);
+  void (*leave)(struct dt_call_t *call);
+  // Runs the code of a variant for session->symbols, and fills session->results.
+  dt_status_t (*call)(struct dt_call_t *call, struct dt_variant_t *variant,
+                      const struct dt_bindings_t *bindings);
+  // A new tensor for result `index` of a call.
+  dt_status_t (*result)(const struct dt_call_t *call, uint32_t index,
+                        const struct dt_output_info_t *info, const int64_t *sizes,
+                        dt_tensor_t **out);
+
+  // ---- Tensors. Everything was checked before: places, dtypes, sizes.
+  dt_status_t (*tensor)(dt_session_t *session, dt_dtype_t dtype, uint32_t rank,
+                        const int64_t *sizes, dt_tensor_t **out);
+  // Copies `bytes`, at least one, of which one end is at the place, in the session's order.
+  dt_status_t (*copy)(dt_session_t *session, dt_device_t from_place, void *from,
+                      dt_device_t to_place, void *to, size_t bytes);
+  // Whether `read` may wait; DT_E_UNSUPPORTED says why not.
+  dt_status_t (*may_wait)(const dt_session_t *session);
+  dt_status_t (*host_alloc)(dt_session_t *session, size_t bytes, void **out);
+  void (*host_free)(dt_session_t *session, void *ptr);
+
+  // ---- Variants and their constants. The function's mutex held for the first two.
+  // Copies constants to where the variant runs: bindings->copies and addresses. What was made is
+  // the bindings' also on failure. NULL: kernels read them where they are.
+  dt_status_t (*upload)(const struct dt_variant_t *variant,
+                        const struct dt_bindings_peers_t *peers, struct dt_bindings_t *bindings);
+  // Computes what depends on constants alone, into bindings->once, and where that is no memory of
+  // the heap bindings->once_storage.
+  dt_status_t (*once)(const struct dt_variant_t *variant, struct dt_bindings_t *bindings);
+  // A variant was compiled for the place: loads what no call should wait for.
+  dt_status_t (*adopt)(struct dt_variant_t *variant);
+  // A variant left its list, and nobody is inside: takes over its reference. NULL: it is released.
+  void (*retire)(struct dt_variant_t *variant);
+  // Waits for launches that may not have been done, and unloads the variant's code.
+  void (*unload)(struct dt_variant_t *variant);
+
+  // ---- Events. The place's own struct, whose first member is a dt_event_t. NULL: all work that is
+  // recorded has ended.
+  dt_status_t (*event_create)(dt_session_t *session, dt_event_t **out);
+  dt_status_t (*event_record)(dt_session_t *session, dt_event_t *event);
+  dt_status_t (*event_wait)(dt_session_t *session, dt_event_t *event); // a session at that place
+  dt_status_t (*event_settle)(dt_event_t *event);                      // the host waits
+  dt_status_t (*event_query)(dt_event_t *event, bool *out_done);
+  void (*event_destroy)(dt_event_t *event);
+} dt_place_kind_t;
+
+// By dt_device_t; NULL: this program has no such device. The library's is backend_cuda/place's or,
+// where that is left out, the CPU's alone; a test may have its own.
+extern const dt_place_kind_t *const dt__place_kinds[DT_DEVICES];
+extern const dt_place_kind_t dt__cpu_place;
+
+struct dt_event_t {
+  const dt_place_kind_t *kind;
+};
+
+// device.c. The device of that number, opened at the first use; the runtime's. DT_E_ARGUMENT: no
+// such kind, or ordinal; DT_E_UNSUPPORTED: no driver, no such device.
+dt_status_t dt__runtime_place(dt_runtime_t *runtime, dt_device_t device, int32_t ordinal,
+                              dt_place_t **out) DT_MUST_USE;
+dt_status_t dt__places_begin(dt_runtime_t *runtime) DT_MUST_USE; // the CPU's among them
+void dt__places_end(dt_runtime_t *runtime);
+void dt__places_count(dt_runtime_t *runtime, dt_runtime_stats_t *all);
+
+#endif // DT_RUNTIME_EXEC_PLACE_H

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CPU as a place (place.h). Kernels run over the runtime's pool while the call waits. A session
+// leases two pieces of memory, which grow to the largest that a call asked for and stay.
+#include "runtime/exec/call.h"
+#include "runtime/exec/launch.h"
+
+#include "runtime/base/log.h"
+#include "runtime/base/process.h"
+#include "runtime/base/status.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LINE ((size_t)64)
+
+// ---- Sessions -------------------------------------------------------------------------------------
+
+typedef struct cpu_session_t {
+  dt_region_t block;     // what kernels hand to each other
+  dt_region_t scratch;   // of all workers
+  size_t scratch_stride; // of one
+} cpu_session_t;
+
+static dt_status_t session_open(dt_session_t *session, const dt_session_options_t *options) {
+  (void)options;
+  session->own = dt__calloc(1, sizeof(cpu_session_t));
+  return session->own ? NULL : DT_NO_MEMORY();
+}
+
+static void session_close(dt_session_t *session) {
+  cpu_session_t *own = session->own;
+  if (!own)
+    return;
+  if (dt__forked())
+    dt__region_free(&own->block);
+  else
+    dt__pager_give(session->runtime->pager, own->block);
+  dt__region_free(&own->scratch);
+  dt__free(own);
+}
+
+static uint64_t session_bytes(const dt_session_t *session) {
+  const cpu_session_t *own = session->own;
+  return own->block.bytes + own->scratch.bytes;
+}
+
+static void note_held(dt_session_t *session) {
+  atomic_store_explicit(&session->held[DT_MEMORY_HOST], session_bytes(session),
+                        memory_order_relaxed);
+}
+
+static void give(dt_session_t *session) {
+  cpu_session_t *own = session->own;
+  dt__region_free(&own->block);
+  dt__region_free(&own->scratch);
+  own->scratch_stride = 0;
+  note_held(session);
+}
+
+static dt_status_t trim(dt_session_t *session) {
+  give(session);
+  return NULL;
+}
+
+// ---- Leases ---------------------------------------------------------------------------------------
+
+// The first `used` bytes of the block keep what is in them; the block may move.
+static dt_status_t grow_block(dt_session_t *session, int64_t used, int64_t bytes) {
+  cpu_session_t *own = session->own;
+  size_t need = (size_t)bytes;
+  if (bytes < 0 || bytes >= DT_SIZE_LIMIT)
+    return DT_FAIL(DT_E_LIMIT, "a block of %lld bytes; the limit is %lld", (long long)bytes,
+                   (long long)DT_SIZE_LIMIT - 1);
+  if (need > 0 && !own->block.base)
+    own->block = dt__pager_take(session->runtime->pager);
+  bool leased = used ? dt__region_extend(&own->block, (size_t)used, need)
+                     : dt__region_grow(&own->block, need);
+  if (!leased)
+    return DT_FAIL(DT_E_NO_MEMORY, "out of memory: %lld bytes for the call's intermediate results",
+                   (long long)bytes);
+  note_held(session);
+  dt__budget_keep(&session->runtime->budget);
+  return NULL;
+}
+
+static dt_status_t grow_scratch(dt_session_t *session, int64_t bytes) {
+  cpu_session_t *own = session->own;
+  size_t stride = ((size_t)bytes + LINE - 1) / LINE * LINE;
+  if (bytes < 0 || bytes >= DT_SIZE_LIMIT)
+    return DT_FAIL(DT_E_LIMIT, "scratch of %lld bytes a thread; the limit is %lld",
+                   (long long)bytes, (long long)DT_SIZE_LIMIT - 1);
+  size_t total = stride * dt__pool_width(session->runtime->pool); // below 2^47 times 2^12
+  own->scratch_stride = 0;
+  if (!dt__region_grow(&own->scratch, total))
+    return DT_FAIL(DT_E_NO_MEMORY, "out of memory: %lld bytes of scratch for each of %u threads",
+                   (long long)bytes, dt__pool_width(session->runtime->pool));
+  own->scratch_stride = stride;
+  note_held(session);
+  dt__budget_keep(&session->runtime->budget);
+  return NULL;
+}
+
+static inline dt_status_t lease(dt_session_t *session, int64_t used, const dt_frame_t *frame) {
+  const cpu_session_t *own = session->own;
+  if ((uint64_t)frame->block_bytes > own->block.bytes)
+    DT_TRY(grow_block(session, used, frame->block_bytes));
+  return (uint64_t)frame->scratch_bytes > own->scratch_stride
+             ? grow_scratch(session, frame->scratch_bytes)
+             : NULL;
+}
+
+// ---- Calls ----------------------------------------------------------------------------------------
+
+// What the first bytes of the block hold stays. A failed check ends the call before the next segment
+// reads what was computed in spite of it.
+static dt_status_t run_segment(const dt_call_t *call, const dt_variant_t *variant,
+                               dt_launch_frame_t *launch, uint32_t segment) {
+  const cpu_session_t *own = call->session->own;
+  const dt_compiled_t *compiled = variant->compiled;
+  dt_frame_t *frame = &launch->frame;
+  int64_t used = frame->block_bytes;
+  DT_TRY(dt__segment_plan(call, variant, segment, frame));
+  DT_TRY(lease(call->session, used, frame));
+  DT_TRY(dt__segment_outputs(call, variant, segment));
+  frame->block = own->block.base;
+  launch->scratch = own->scratch.base;
+  launch->scratch_stride = own->scratch_stride;
+  compiled->segments[segment].run(frame);
+  DT_TRY(dt__record_status(compiled, &frame->record));
+  return dt__control_status(call->control);
+}
+
+static dt_status_t run(dt_call_t *call, dt_variant_t *variant, const dt_bindings_t *bindings) {
+  const dt_compiled_t *compiled = variant->compiled;
+  dt_launch_frame_t launch = {.frame = dt__call_frame(call, variant, bindings),
+                              .pool = call->session->runtime->pool,
+                              .threads = dt__modes_threads(call->modes)};
+  launch.frame.launch = call->control ? dt__launch_controlled : dt__launch;
+  if (dt__log_on(DT_LOG_EXEC, 2)) {
+    launch.told = variant;
+    launch.frame.launch = dt__launch_told;
+  }
+  for (uint32_t segment = 0; segment < compiled->n_segments; segment++)
+    DT_TRY(run_segment(call, variant, &launch, segment));
+  if (compiled->commit) { // nothing fails from here on, and nothing ends the call
+    launch.frame.control = NULL;
+    launch.frame.launch = launch.told ? dt__launch_told : dt__launch;
+    compiled->commit(&launch.frame);
+  }
+  return NULL;
+}
+
+static dt_status_t result(const dt_call_t *call, uint32_t index, const dt_output_info_t *info,
+                          const int64_t *sizes, dt_tensor_t **out) {
+  (void)call, (void)index;
+  return dt_tensor_create_empty(info->dtype, info->rank, sizes, out);
+}
+
+// ---- Tensors --------------------------------------------------------------------------------------
+
+static dt_status_t tensor(dt_session_t *session, dt_dtype_t dtype, uint32_t rank,
+                          const int64_t *sizes, dt_tensor_t **out) {
+  (void)session;
+  return dt_tensor_create_empty(dtype, rank, sizes, out);
+}
+
+static dt_status_t copy(dt_session_t *session, dt_device_t from_place, void *from,
+                        dt_device_t to_place, void *to, size_t bytes) {
+  (void)session, (void)from_place, (void)to_place;
+  memmove(to, from, bytes);
+  return NULL;
+}
+
+static dt_status_t host_alloc(dt_session_t *session, size_t bytes, void **out) {
+  (void)session;
+  *out = dt__alloc_aligned(bytes, DT_STORAGE_ALIGNMENT);
+  return *out ? NULL : DT_NO_MEMORY();
+}
+
+static void host_free(dt_session_t *session, void *ptr) {
+  (void)session;
+  dt__free(ptr);
+}
+
+// ---- Constants ------------------------------------------------------------------------------------
+
+// With scratch of its own, over the kernel pool.
+static dt_status_t once(const dt_variant_t *variant, dt_bindings_t *bindings) {
+  const dt_compiled_t *compiled = variant->compiled;
+  if (compiled->once_bytes == 0)
+    return NULL;
+  dt_pool_t *pool = variant->runtime->pool;
+  size_t stride = ((size_t)compiled->once_scratch_bytes + LINE - 1) / LINE * LINE;
+  bindings->once = dt__alloc_aligned((size_t)compiled->once_bytes, LINE);
+  char *scratch = dt__alloc_aligned(stride * dt__pool_width(pool), LINE);
+  if (!bindings->once || !scratch) {
+    dt__free(scratch);
+    return DT_FAIL(DT_E_NO_MEMORY, "out of memory: %lld bytes for what is computed from constants",
+                   (long long)compiled->once_bytes);
+  }
+  dt_launch_frame_t launch = {.frame = {.version = DT_FRAME_VERSION,
+                                        .constants = bindings->addresses,
+                                        .once = bindings->once,
+                                        .kernels = compiled->kernels,
+                                        .launch = dt__launch},
+                              .pool = pool,
+                              .scratch = scratch,
+                              .scratch_stride = stride};
+  compiled->once(&launch.frame);
+  dt__free(scratch);
+  return dt__record_status(compiled, &launch.frame.record);
+}
+
+// ---- The device -----------------------------------------------------------------------------------
+
+static dt_status_t count_cpu(const dt_runtime_t *runtime, int32_t *out) {
+  (void)runtime;
+  *out = 1;
+  return NULL;
+}
+
+static dt_status_t open_cpu(dt_runtime_t *runtime, int32_t ordinal, dt_place_t **out) {
+  (void)runtime;
+  if (ordinal != 0)
+    return DT_FAIL(DT_E_ARGUMENT, "ordinal: %d; expected 0 for the CPU", (int)ordinal);
+  dt_place_t *place = dt__calloc(1, sizeof(*place));
+  if (!place)
+    return DT_NO_MEMORY();
+  *place = (dt_place_t){.kind = &dt__cpu_place, .number = DT_CPU};
+  *out = place;
+  return NULL;
+}
+
+static void close_cpu(dt_place_t *place) { dt__free(place); }
+
+static void describe(const dt_place_t *place, const dt_runtime_t *runtime, dt_device_info_t *out) {
+  (void)place;
+  out->processors = (int32_t)dt__pool_width(runtime->pool);
+  (void)snprintf(out->name, sizeof(out->name), "CPU");
+}
+
+static dt_status_t event_create(dt_session_t *session, dt_event_t **out) {
+  (void)session;
+  *out = dt__calloc(1, sizeof(**out));
+  return *out ? NULL : DT_NO_MEMORY();
+}
+
+static void event_destroy(dt_event_t *event) { dt__free(event); }
+
+const dt_place_kind_t dt__cpu_place = {.name = "CPU",
+                                       .option = "cpu",
+                                       .memory = DT_MEMORY_HOST,
+                                       .count = count_cpu,
+                                       .open = open_cpu,
+                                       .close = close_cpu,
+                                       .describe = describe,
+                                       .session_open = session_open,
+                                       .session_close = session_close,
+                                       .session_bytes = session_bytes,
+                                       .give = give,
+                                       .trim = trim,
+                                       .call = run,
+                                       .result = result,
+                                       .tensor = tensor,
+                                       .copy = copy,
+                                       .host_alloc = host_alloc,
+                                       .host_free = host_free,
+                                       .once = once,
+                                       .event_create = event_create,
+                                       .event_destroy = event_destroy};
