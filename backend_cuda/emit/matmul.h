@@ -70,10 +70,10 @@ typedef struct dt_units_t {
 } dt_units_t;
 
 // Where a thread stands in an operand's tile.
-typedef struct dt_place_t {
+typedef struct dt_operand_place_t {
   LLVMValueRef var, k; // i32: along m or n, and along k
   LLVMValueRef to;     // i32: byte in one tile of the ring
-} dt_place_t;
+} dt_operand_place_t;
 
 typedef struct dt_tile_t {
   dt_body_t *k;
@@ -131,7 +131,7 @@ LLVMValueRef dt__matmul_panels(dt_emit_t *m, const dt_operand_t *o, LLVMValueRef
 void dt__matmul_group_end(dt_tile_t *t, uint32_t behind);
 void dt__matmul_fma_store(dt_tile_t *t, LLVMValueRef at);
 // Where the thread's first elements of A are that it hands to tensor cores itself.
-dt_place_t dt__matmul_mma_place(dt_tile_t *t);
+dt_operand_place_t dt__matmul_mma_place(dt_tile_t *t);
 // Runs the stages after the first on the C tile, at level 0 (matmul_finish.c).
 void dt__matmul_finish(dt_tile_t *t);
 

@@ -51,8 +51,8 @@ static LLVMValueRef in_panel(dt_tile_t *t, LLVMValueRef inner, LLVMValueRef oute
 }
 
 // Where this thread stands in an operand's tile for its piece `number` (i32) of so many elements.
-static dt_place_t place_of(dt_tile_t *t, const dt_operand_t *o, uint32_t elements,
-                           LLVMValueRef number) {
+static dt_operand_place_t place_of(dt_tile_t *t, const dt_operand_t *o, uint32_t elements,
+                                   LLVMValueRef number) {
   dt_emit_t *m = t->k->m;
   uint32_t in_row = row_elements(o) / elements, rows = rows_at_once(t, o, elements);
   LLVMValueRef each = dt__emit_i32(m, pieces_of_part(t, o, elements));
@@ -73,7 +73,7 @@ static dt_place_t place_of(dt_tile_t *t, const dt_operand_t *o, uint32_t element
     to = LLVMBuildAdd(m->b, to, dt__matmul_step(t, part, part_bytes(o), 0), "");
     inner = LLVMBuildAdd(m->b, inner, dt__matmul_step(t, part, row_elements(o), 0), "");
   }
-  return (dt_place_t){o->along_k ? outer : inner, o->along_k ? inner : outer, to};
+  return (dt_operand_place_t){o->along_k ? outer : inner, o->along_k ? inner : outer, to};
 }
 
 // i64 `first` + i32 `step`.
@@ -123,8 +123,9 @@ static void begin_units(dt_tile_t *t, const dt_operand_t *o, dt_units_t *units) 
   units->extent = dt__index_scalar(k, o->extent);
   uint32_t level = t->level + 1;
   dt__scope_open(k, level, NULL);
-  dt_place_t place = o->copy == DT_COPY_NONE ? dt__matmul_mma_place(t)
-                                             : place_of(t, o, unit_elements(o), dt__emit_i32(m, 0));
+  dt_operand_place_t place = o->copy == DT_COPY_NONE
+                                 ? dt__matmul_mma_place(t)
+                                 : place_of(t, o, unit_elements(o), dt__emit_i32(m, 0));
   units->var = position(m, first_of(t, o), place.var);
   units->k = place.k;
   units->to = place.to;
@@ -229,8 +230,8 @@ static LLVMValueRef last_at_most(dt_emit_t *m, LLVMValueRef at, LLVMValueRef ext
 // The element at the thread's place, at the tile's level 4; outside of the matrix its last element
 // is read instead, and zero is what it counts as. Indices bound from data may be of either operand,
 // and are bound for both: the other one's at the tile's first row (column), which is in the matrix.
-static LLVMValueRef read_element(dt_tile_t *t, const dt_operand_t *o, const dt_place_t *place,
-                                 LLVMValueRef first_k) {
+static LLVMValueRef read_element(dt_tile_t *t, const dt_operand_t *o,
+                                 const dt_operand_place_t *place, LLVMValueRef first_k) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
   LLVMValueRef extent = dt__index_scalar(k, o->extent);
@@ -270,7 +271,7 @@ static void copy_elements(dt_tile_t *t, const dt_operand_t *o, LLVMValueRef firs
   number = LLVMBuildTrunc(m->b, number, m->t_i32, "");
   for (uint32_t i = 0; i < together; i++) {
     dt__scope_open(k, level + 1, NULL);
-    dt_place_t place = place_of(t, o, 1, dt__matmul_step(t, number, 1, i));
+    dt_operand_place_t place = place_of(t, o, 1, dt__matmul_step(t, number, 1, i));
     values[i] = read_element(t, o, &place, first_k);
     places[i] = LLVMBuildAdd(m->b, at, place.to, "");
     dt__scope_close(k, level + 1);

@@ -52,7 +52,7 @@ static void read_block(dt_tile_t *t, const dt_operand_t *o, LLVMValueRef at, uin
   dt__ptx_matrices(t->k->m, from, !o->along_k, out);
 }
 
-dt_place_t dt__matmul_mma_place(dt_tile_t *t) {
+dt_operand_place_t dt__matmul_mma_place(dt_tile_t *t) {
   dt_emit_t *m = t->k->m;
   LLVMValueRef row = LLVMBuildLShr(m->b, t->lane, dt__emit_i32(m, 2), "");
   LLVMValueRef pair = LLVMBuildAnd(m->b, t->lane, dt__emit_i32(m, 3), "");
@@ -62,7 +62,7 @@ dt_place_t dt__matmul_mma_place(dt_tile_t *t) {
     uint32_t part = t->plan.matmul->depth / t->plan.parts;
     deep = LLVMBuildAdd(m->b, deep, dt__matmul_step(t, t->slice, part, 0), "");
   }
-  return (dt_place_t){.var = row, .k = deep, .to = dt__emit_i32(m, 0)};
+  return (dt_operand_place_t){.var = row, .k = deep, .to = dt__emit_i32(m, 0)};
 }
 
 // The same of A where its rows are, `from` being the address of the thread's first pair of

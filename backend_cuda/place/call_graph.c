@@ -26,8 +26,8 @@ dt_status_t dt__cuda_call_result(const dt_call_t *call, uint32_t index,
   const dt_graph_maker_t maker = {.function = call->function->name,
                                   .call = dt__cuda_session(session)->graphs.tree.depth,
                                   .output = index};
-  return dt__cuda_tensor_made(session, info->dtype, info->rank, sizes, call->managed ? &maker : NULL,
-                           out);
+  return dt__cuda_tensor_made(session, info->dtype, info->rank, sizes,
+                              call->managed ? &maker : NULL, out);
 }
 
 // ---- Whether --------------------------------------------------------------------------------------
@@ -161,7 +161,8 @@ static dt_status_t settle(const dt_call_t *call, dt_graph_frame_t *graph, uint32
   dt_status_t status = dt__graph_settle(graph, key, n_key);
   if (dt_status_code(status) == DT_E_NO_MEMORY && !dt__graph_is_whole(graph->exec)) {
     dt_status_free(status);
-    (void)dt__graph_evict(dt__cuda_session(call->session)->store, graph->exec->n * DT_GRAPH_NODE_BYTES);
+    (void)dt__graph_evict(dt__cuda_session(call->session)->store,
+                          graph->exec->n * DT_GRAPH_NODE_BYTES);
     status = dt__graph_settle(graph, key, n_key);
   }
   if (graph->counts->builds != builds) // the call is inside of this one, which stays

@@ -54,8 +54,8 @@ dt_status_t dt__cuda_constants_upload(const dt_variant_t *variant, const dt_bind
     if (copy)
       dt__storage_retain(copy);
     else
-      DT_TRY(dt__status_annotate(upload(dt__cuda_gpu_of(variant->home), tensor, &copy), "constant '%s'",
-                                 variant->traced->graph->constants.items[i].name));
+      DT_TRY(dt__status_annotate(upload(dt__cuda_gpu_of(variant->home), tensor, &copy),
+                                 "constant '%s'", variant->traced->graph->constants.items[i].name));
     bindings->copies[i] = copy;
     bindings->addresses[i] = copy->data;
   }
@@ -108,7 +108,8 @@ dt_status_t dt__cuda_constants_once(const dt_variant_t *variant, dt_bindings_t *
   int64_t bytes = variant->compiled->once_bytes;
   if (bytes == 0)
     return NULL;
-  DT_TRY(dt__cuda_memory_create(dt__cuda_gpu_of(variant->home), NULL, (size_t)bytes, &bindings->once_storage));
+  DT_TRY(dt__cuda_memory_create(dt__cuda_gpu_of(variant->home), NULL, (size_t)bytes,
+                                &bindings->once_storage));
   bindings->once = bindings->once_storage->data;
   DT_TRY(dt__cuda_enter(dt__cuda_gpu_of(variant->home)->device));
   dt_status_t status = with_record(variant, bindings);

@@ -46,7 +46,8 @@ void dt__cuda_variant_retire(dt_variant_t *variant) {
   for (uint32_t k = 0; k < variant->compiled->n_segments; k++)
     dt__graph_forget(dt__cuda_graphs(runtime), variant->id + k);
   dt_cu_event_t behind = NULL;
-  dt_status_free(dt__cuda_gpu_mark(dt__cuda_gpu_of(variant->home), &behind)); // else it is waited for
+  dt_status_free(
+      dt__cuda_gpu_mark(dt__cuda_gpu_of(variant->home), &behind)); // else it is waited for
   variant->behind = behind;
   item->destroy = end;
   item->ready = variant->behind ? is_done : NULL;

@@ -131,8 +131,7 @@ static dt_status_t load_cpu(const dt_unit_map_t *map, const dt_object_t *objects
 
 // Kernels by the device's own, and the host program, whose unit is the last.
 static dt_status_t load_device(dt_jobs_t *jobs, const dt_codegen_request_t *request,
-                               const dt_unit_map_t *map, dt_object_t *objects,
-                               dt_compiled_t *out) {
+                               const dt_unit_map_t *map, dt_object_t *objects, dt_compiled_t *out) {
   uint32_t n = map->n_units - 1;
   out->codegen = request->codegen;
   DT_TRY(request->codegen->load(jobs, request, map, objects, n, out));

@@ -16,8 +16,8 @@ typedef struct dt_codegen_request_t {
   const dt_target_t *target;
   const dt_codegen_t *codegen; // of the device whose target that is; NULL: a CPU
   void *device;                // as it knows it
-  dt_workers_t *workers;         // that make the code; NULL: this process does
-  uint32_t threads;              // of `jobs`
+  dt_workers_t *workers;       // that make the code; NULL: this process does
+  uint32_t threads;            // of `jobs`
   bool verify;
   const char *name; // for dumps
   uint32_t variant;
@@ -33,8 +33,8 @@ struct dt_codegen_t {
   dt_status_t (*target)(const void *device, const dt_target_t *host, dt_target_t *out);
   // Makes the code of a unit of kernels, as bytes that the caller owns (dt__free).
   dt_status_t (*emit)(const dt_program_t *program, const dt_unit_map_t *map, uint32_t unit,
-                      const dt_target_t *target, const dt_compile_options_t *options,
-                      void **out, size_t *out_bytes);
+                      const dt_target_t *target, const dt_compile_options_t *options, void **out,
+                      size_t *out_bytes);
   // Loads the code of `n` units and fills kernels, n_kernels, device_code, code_bytes,
   // device_code_bytes and device_load_ns of `out`; and the request's artifact, where it has one.
   dt_status_t (*load)(dt_jobs_t *jobs, const dt_codegen_request_t *request,
@@ -48,7 +48,7 @@ struct dt_codegen_t {
   // Where whole compiles are kept; NULL: nowhere. And what names the device in their keys.
   struct dt_disk_cache_t *(*cache)(const void *device);
   void (*key)(const void *device, dt_text_t *out);
-  uint32_t info_words;             // numbers that say how a kernel is launched (dt_artifact_t.infos)
+  uint32_t info_words; // numbers that say how a kernel is launched (dt_artifact_t.infos)
   bool (*lost)(const void *device); // nothing can be loaded there any more
 };
 // By dt_device_t; NULL: none is needed (the CPU), or there is no such device.

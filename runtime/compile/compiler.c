@@ -360,8 +360,8 @@ dt_status_t dt__compile(dt_compiler_t *compiler, const dt_compile_request_t *req
   dt__arena_init(&compile.arena, 0);
   compile.arena.watch = request->watch;
   int64_t begin = dt__now_ns();
-  dt_status_t status =
-      request->codegen ? compile_device(&compile, &compiled) : compile_all(&compile, NULL, compiled);
+  dt_status_t status = request->codegen ? compile_device(&compile, &compiled)
+                                        : compile_all(&compile, NULL, compiled);
   status = dt__watch_explain(request->watch, status);
   if (!status && compiled->segments_reason)
     DT_LOG(DT_LOG_COMPILE, 1, "%s.%u reads numbers from data on the host: %s", name, variant,

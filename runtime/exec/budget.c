@@ -116,14 +116,14 @@ dt_status_t dt_runtime_stats(dt_runtime_t *runtime, dt_runtime_stats_t *stats) {
     return dt__status_annotate(status, "dt_runtime_stats");
   dt_budget_t *budget = &runtime->budget;
   dt_runtime_stats_t all = {.max_bytes = budget->max_bytes[DT_MEMORY_HOST],
-                                  .bytes = dt__budget_bytes(budget, DT_MEMORY_HOST),
-                                  .evicted_variants = count(&budget->evicted_variants),
-                                  .evicted_bytes = count(&budget->evicted_bytes[DT_MEMORY_HOST]),
-                                  .trims = count(&budget->trims),
-                                  .max_device_bytes = budget->max_bytes[DT_MEMORY_DEVICE],
-                                  .device_bytes = dt__budget_bytes(budget, DT_MEMORY_DEVICE),
-                                  .evicted_device_bytes =
-                                      count(&budget->evicted_bytes[DT_MEMORY_DEVICE])};
+                            .bytes = dt__budget_bytes(budget, DT_MEMORY_HOST),
+                            .evicted_variants = count(&budget->evicted_variants),
+                            .evicted_bytes = count(&budget->evicted_bytes[DT_MEMORY_HOST]),
+                            .trims = count(&budget->trims),
+                            .max_device_bytes = budget->max_bytes[DT_MEMORY_DEVICE],
+                            .device_bytes = dt__budget_bytes(budget, DT_MEMORY_DEVICE),
+                            .evicted_device_bytes =
+                                count(&budget->evicted_bytes[DT_MEMORY_DEVICE])};
   dt__places_count(runtime, &all);
   DT_RESULT_GIVE(dt_runtime_stats_t, stats, &all);
   return NULL;

@@ -28,9 +28,9 @@ void dt__call_tell(const dt_call_t *call, const dt_variant_t *variant, dt_status
   dt__log_write(
       DT_LOG_EXEC, "%s.%u(%s) on %s: %s %.3f ms: %s%s%s", call->function->name, variant->number,
       dt__text_str(&sizes), dt__place_name(call->session->place, place, sizeof(place)),
-      !variant->compiled      ? "evaluated in"
+      !variant->compiled                  ? "evaluated in"
       : call->session->home->kind->queues ? "queued in"
-                              : "done in",
+                                          : "done in",
       ms, dt_code_name(dt_status_code(status)), status ? ": " : "", dt_status_message(status));
   dt__text_fini(&sizes);
 }

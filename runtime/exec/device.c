@@ -147,8 +147,10 @@ dt_status_t dt_device_parse(const char *text, dt_device_t *out_device, int32_t *
     }
   }
   *out_ordinal = 0;
-  return DT_FAIL(DT_E_ARGUMENT, "dt_device_parse: '%.64s' is no device; expected one such as 'cpu', "
-                                "or 'NAME:ORDINAL' of another kind", text);
+  return DT_FAIL(DT_E_ARGUMENT,
+                 "dt_device_parse: '%.64s' is no device; expected one such as 'cpu', "
+                 "or 'NAME:ORDINAL' of another kind",
+                 text);
 }
 
 const char *dt_device_name(dt_device_t device) {

@@ -145,7 +145,7 @@ struct dt_function {
 // ---- Sessions -------------------------------------------------------------------------------------
 
 struct dt_session {
-  dt_runtime_t *runtime;       // a reference
+  dt_runtime_t *runtime;   // a reference
   dt_place_t *home;        // the runtime's: where it runs
   void *own;               // its place's
   dt_device_t place;       // home->number

@@ -304,8 +304,7 @@ static dt_status_t prepare(dt_function_t *function, const dt_prepare_options_t *
   bool wanted = dt__control_is_wanted(own.deadline_ns, own.cancel);
   if (wanted)
     dt__control_init(&control, own.deadline_ns, own.cancel);
-  return dt__function_cover(NULL, function, home->number, NULL,
-                            wanted ? &control : NULL, NULL);
+  return dt__function_cover(NULL, function, home->number, NULL, wanted ? &control : NULL, NULL);
 }
 
 dt_status_t dt_function_prepare(dt_function_t *function, const dt_prepare_options_t *options) {

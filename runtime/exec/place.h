@@ -60,9 +60,9 @@ typedef struct dt_place_kind_t {
   void (*give)(dt_session_t *session);
   // The same after a wait; the session's results stay.
   dt_status_t (*trim)(dt_session_t *session);
-  void (*step)(dt_session_t *session);                  // a generation begins (ductile/graphs.h)
-  void (*freeze)(dt_session_t *session, bool frozen);   // nothing more is assembled or leased
-  void *(*stream)(const dt_session_t *session);         // that it queues on
+  void (*step)(dt_session_t *session);                // a generation begins (ductile/graphs.h)
+  void (*freeze)(dt_session_t *session, bool frozen); // nothing more is assembled or leased
+  void *(*stream)(const dt_session_t *session);       // that it queues on
   void (*count_session)(dt_session_t *session, dt_session_counters_t *all); // *all is zeroed
 
   // ---- Calls.
@@ -92,8 +92,8 @@ typedef struct dt_place_kind_t {
   // ---- Variants and their constants. The function's mutex held for the first two.
   // Copies constants to where the variant runs: bindings->copies and addresses. What was made is
   // the bindings' also on failure. NULL: kernels read them where they are.
-  dt_status_t (*upload)(const struct dt_variant_t *variant,
-                        const struct dt_bindings_peers_t *peers, struct dt_bindings_t *bindings);
+  dt_status_t (*upload)(const struct dt_variant_t *variant, const struct dt_bindings_peers_t *peers,
+                        struct dt_bindings_t *bindings);
   // Computes what depends on constants alone, into bindings->once, and where that is no memory of
   // the heap bindings->once_storage.
   dt_status_t (*once)(const struct dt_variant_t *variant, struct dt_bindings_t *bindings);

@@ -6,8 +6,8 @@
 #include "runtime/exec/exec.h"
 
 #include "runtime/base/log.h"
-#include "runtime/compile/codegen.h"
 #include "runtime/base/status.h"
+#include "runtime/compile/codegen.h"
 
 #include <string.h>
 

@@ -42,11 +42,11 @@ typedef struct dt_variant_t {
   dt_retired_t retired; // first: the reclaimer's item
   dt_guards_t *guards;
   dt_traced_t *traced;
-  dt_compiled_t *compiled;   // NULL: answered by the evaluator
-  dt_device_t place;         // of the sessions that it answers
-  struct dt_place_t *home;   // the same; the runtime's. The CPU where there is no code
-  uint32_t number;           // for logs
-  bool generic;              // made at a limit, for all sizes
+  dt_compiled_t *compiled; // NULL: answered by the evaluator
+  dt_device_t place;       // of the sessions that it answers
+  struct dt_place_t *home; // the same; the runtime's. The CPU where there is no code
+  uint32_t number;         // for logs
+  bool generic;            // made at a limit, for all sizes
   // What the budget counts but for copies of constants, and the tick of its publication.
   uint64_t bytes[DT_MEMORIES], made;
   _Atomic uint64_t used; // the tick of its last use; 0: no call has found it yet

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Drivers before CUDA 12.8 have no conditional nodes of several bodies: a call with such a branch
 // is launched kernel by kernel and says why, one with loops alone is a graph.
-#include "ductile/experimental.h"
 #include "backend_cuda/place/place.h"
+#include "ductile/experimental.h"
 #include "test/unit/control/programs.h"
 #include "test/unit/exec/exec_test.h"
 

@@ -3,10 +3,10 @@
 #include "test/unit/cuda/exec_fake.h"
 
 #include "backend_cuda/codegen/codegen.h"
+#include "backend_cuda/place/place.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 #include "runtime/compile/compile.h"
-#include "backend_cuda/place/place.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,9 +4,9 @@
 // memory go; what the caller captured stays. Answers are right, and in the end nothing is left.
 #include "test/unit/cuda/graph_calls.h"
 
+#include "backend_cuda/place/place.h"
 #include "ductile/experimental.h"
 #include "runtime/base/status.h"
-#include "backend_cuda/place/place.h"
 #include "test/support/report_as_text.h"
 
 #include <pthread.h>

@@ -4,9 +4,9 @@
 // sessions.
 #include "test/unit/cuda/graph_calls.h"
 
+#include "backend_cuda/place/place.h"
 #include "ductile/experimental.h"
 #include "runtime/base/memory.h"
-#include "backend_cuda/place/place.h"
 
 #include <stdlib.h>
 #include <string.h>

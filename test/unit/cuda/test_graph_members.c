@@ -4,8 +4,8 @@
 #include "test/unit/cuda/graph_oracle.h"
 
 #include "backend_cuda/exec/session.h"
-#include "ductile/experimental.h"
 #include "backend_cuda/place/place.h"
+#include "ductile/experimental.h"
 #include "test/fake_cuda/fake_cuda.h"
 
 #include <stdlib.h>

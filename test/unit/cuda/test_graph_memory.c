@@ -4,8 +4,8 @@
 // whose generation has ended.
 #include "test/unit/cuda/graph_calls.h"
 
-#include "ductile/experimental.h"
 #include "backend_cuda/place/place.h"
+#include "ductile/experimental.h"
 
 #include <string.h>
 

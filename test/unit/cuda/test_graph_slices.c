@@ -4,8 +4,8 @@
 // the most launches so far, and empty work where there are fewer.
 #include "test/unit/cuda/graph_oracle.h"
 
-#include "ductile/experimental.h"
 #include "backend_cuda/place/place.h"
+#include "ductile/experimental.h"
 #include "test/fake_cuda/fake_cuda.h"
 
 enum { HEADS = 3, WIDTH = 4, L2 = 2048 };

@@ -4,9 +4,9 @@
 // places of, sessions end before their results, and constants are replaced.
 #include "test/unit/cuda/graph_calls.h"
 
+#include "backend_cuda/place/place.h"
 #include "ductile/experimental.h"
 #include "runtime/base/status.h"
-#include "backend_cuda/place/place.h"
 
 #include <pthread.h>
 
