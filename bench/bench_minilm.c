@@ -13,10 +13,10 @@ static const char usage[] =
     "                    [--mode MODE] [--cases LIST | --serve] [--threads N] [--json]\n"
     "\n"
     "  --model DIR         folder with model.safetensors (default: seeded weights)\n"
-    "  --device WHERE      cpu (default), or cuda: the first CUDA device\n"
+    "  --device WHERE      cpu (default), or cuda: the first GPU\n"
     "  --dtype TYPE        of weights and all that is computed (default: f32)\n"
     "  --layers N          of the model, the first ones (default: all)\n"
-    "  --mode MODE         plain (default): kernels one by one; reduce-overhead: CUDA graphs\n"
+    "  --mode MODE         plain (default): kernels one by one; reduce-overhead: graphs\n"
     "  --cases LIST        which, by commas (default: all but start and graphs, in this order)\n"
     "      start           from nothing to the first answer, step by step\n"
     "      cold            first call of a new function, packing included\n"
@@ -24,7 +24,7 @@ static const char usage[] =
     "      first           first call at a size against the median there, 50 sizes\n"
     "      memory          growth over 500 shapes after a pass that held the largest\n"
     "      variants        over random shapes from four starts\n"
-    "      graphs          cuda: first call at unseen sizes after the largest, as graphs and\n"
+    "      graphs          GPUs: first call at unseen sizes after the largest, as graphs and\n"
     "                      plain, whatever --mode says\n"
     "  --memory-calls N    calls of the case memory (default: 10000)\n"
     "  --variant-shapes N  shapes of the case variants (default: 200)\n"
@@ -221,8 +221,10 @@ static bool run_cases(const arguments_t *arguments, minilm_bench_t *bench) {
 }
 
 static bool parse_device(const char *text, dt_device_t *out) {
-  *out = strcmp(text, "cuda") == 0 ? DT_CUDA : DT_CPU;
-  return *out == DT_CUDA || strcmp(text, "cpu") == 0;
+  int32_t ordinal = 0;
+  dt_status_t status = dt_device_parse(text, out, &ordinal);
+  dt_status_free(status);
+  return !status && ordinal == 0;
 }
 
 // Such as 64x128.

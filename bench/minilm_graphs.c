@@ -196,7 +196,7 @@ static void place(firsts_t *firsts, double *values, size_t count) {
 
 bool minilm_case_graphs(minilm_bench_t *bench) {
   if (bench->device == DT_CPU) {
-    fprintf(stderr, "bench: graphs: a CPU has no graphs; --device cuda measures them\n");
+    fprintf(stderr, "bench: graphs: a CPU has no graphs; a GPU (--device) has\n");
     return false;
   }
   size_t count = (size_t)bench->graphs.shapes;

@@ -44,7 +44,7 @@ static const cli_option_t rows[] = {
      NULL, 0, 0},
     CLI_ROW_DEVICE(options_t),
     {"mode", CLI_WORD, offsetof(options_t, mode), "MODE",
-     "default, plain (kernel by kernel) or reduce-overhead (CUDA graphs)", modes, 0, 0},
+     "default, plain (kernel by kernel) or reduce-overhead (graphs)", modes, 0, 0},
     CLI_ROW_THREADS(options_t),
     {"seconds", CLI_REAL, offsetof(options_t, seconds), "X",
      "for the calls of each combination (default 0.5); at least 5 are made", NULL, 0, 0},
@@ -75,7 +75,7 @@ static const cli_command_t command = {
         "and\n"
         "99th percentile. It closes with the variants that were compiled, the time that guards "
         "take,\n"
-        "what was set anew in CUDA graphs, and the bytes that session, code and constants hold, "
+        "what was set anew in graphs, and the bytes that session, code and constants hold, "
         "that the largest call "
         "took\n"
         "and that the process held at most.\n"
@@ -420,7 +420,7 @@ int cli_bench(int argc, char **argv) {
   job.place.deadline = options.deadline;
   job.place.mode = (dt_call_mode_t)options.mode;
   if (!cli_place_device(options.device, &job.place))
-    return cli_complain(ME, CLI_USAGE, "--device %s: expected cpu, cuda or cuda:N", options.device);
+    return cli_complain(ME, CLI_USAGE, "--device %s: expected " CLI_DEVICES, options.device);
   result = read_sweep(&job);
   if (result == CLI_DONE) {
     dt_runtime_t *runtime = NULL;

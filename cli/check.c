@@ -222,7 +222,7 @@ int cli_check(int argc, char **argv) {
                              .timeout_s = options.timeout,
                              .bisect = options.bisect};
   if (!cli_place_device(options.device, &checking.place))
-    return cli_complain(ME, CLI_USAGE, "--device %s: expected cpu, cuda or cuda:N", options.device);
+    return cli_complain(ME, CLI_USAGE, "--device %s: expected " CLI_DEVICES, options.device);
   if (!read_list(&options, &telling))
     return CLI_USAGE;
   return check(&options, &checking, &roots, &telling);

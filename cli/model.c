@@ -8,20 +8,11 @@
 #include <string.h>
 
 bool cli_place_device(const char *text, cli_place_t *out) {
-  int64_t ordinal = 0;
-  if (!text || strcmp(text, "cpu") == 0)
+  if (!text)
     return true;
-  if (strncmp(text, "cuda", 4) != 0)
-    return false;
-  text += 4;
-  if (*text == ':') {
-    text++;
-    if (!cli_read_count(&text, "", 0, 254, &ordinal))
-      return false;
-  }
-  out->device = DT_CUDA;
-  out->ordinal = (int32_t)ordinal;
-  return *text == '\0';
+  dt_status_t status = dt_device_parse(text, &out->device, &out->ordinal);
+  dt_status_free(status);
+  return !status;
 }
 
 // ---- Opening --------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ typedef struct cli_place_t {
   dt_limit_action_t limit_action;
   int64_t deadline; // nanoseconds from when the model is opened to the end of its calls; 0: none
 } cli_place_t;
+#define CLI_DEVICES "cpu, cuda or cuda:N"
 // Rows of the options that commands on models share. `type` has members of these names, of the
 // types that options.h says.
 #define CLI_ROW_DEVICE(type)                                                                       \
@@ -25,7 +26,7 @@ typedef struct cli_place_t {
    .kind = CLI_TEXT,                                                                               \
    .at = offsetof(type, device),                                                                   \
    .value = "WHERE",                                                                               \
-   .help = "cpu (the default), cuda or cuda:N"}
+   .help = CLI_DEVICES " (default: cpu)"}
 #define CLI_ROW_DATA(type)                                                                         \
   {.name = "data",                                                                                 \
    .kind = CLI_TEXT,                                                                               \
@@ -47,7 +48,7 @@ typedef struct cli_place_t {
    .help =                                                                                         \
        "dims of one name may have different sizes, for models whose exporter named them wrongly; " \
        "--dim then takes INPUT.D=SIZE"}
-// "cpu", "cuda", "cuda:1"; NULL is the CPU.
+// As dt_device_parse; NULL is the CPU.
 bool cli_place_device(const char *text, cli_place_t *out);
 
 typedef struct cli_model_t {

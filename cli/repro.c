@@ -26,7 +26,7 @@ static const cli_option_t rows[] = {
     {"call", CLI_TEXT, offsetof(options_t, call), "TEXT",
      "sizes of the inputs, as for explain (default: what the file says)", NULL, 0, 0},
     {"device", CLI_TEXT, offsetof(options_t, device), "WHERE",
-     "cpu, cuda or cuda:N (default: what the file says)", NULL, 0, 0},
+     CLI_DEVICES " (default: what the file says)", NULL, 0, 0},
     {"threads", CLI_COUNT, offsetof(options_t, threads), "N",
      "that run kernels (default: what the file says)", NULL, 1, 65535},
     {"seed", CLI_COUNT, offsetof(options_t, seed), "N", "of the elements (default 1)", NULL, 0,
@@ -106,9 +106,8 @@ typedef struct job_t {
 static bool read_place(job_t *job, const cli_bytes_t *bytes) {
   char *device = read_key(bytes, "device");
   const char *where = job->options->device ? job->options->device : device;
-  // "the host" and other words of messages are the CPU.
-  bool cuda = where && strncmp(where, "cuda", 4) == 0;
-  bool known = cli_place_device(cuda || job->options->device ? where : NULL, &job->replay.place);
+  // In a file "the host" and other words of messages are the CPU.
+  bool known = cli_place_device(where, &job->replay.place) || !job->options->device;
   free(device);
   return known;
 }
@@ -140,7 +139,7 @@ static int read_job(job_t *job) {
   read_numbers(job, &bytes);
   cli_bytes_free(&bytes);
   if (!known)
-    return cli_complain(ME, CLI_USAGE, "--device %s: expected cpu, cuda or cuda:N",
+    return cli_complain(ME, CLI_USAGE, "--device %s: expected " CLI_DEVICES,
                         options->device);
   return job->text ? CLI_DONE : EXIT_UNREADABLE;
 }
@@ -185,8 +184,9 @@ static int write_reduced(const job_t *job, const cli_fault_t *fault, const cli_r
     return cli_complain(ME, CLI_FAILED, "%s: %s", job->options->reduce, strerror(errno));
   (void)fprintf(file, "--TEST--\n%s: %s\nthreads: %u\nstrict_fp: %d\n", shown_words[fault->shown],
                 fault->message, job->replay.threads, job->replay.strict_fp);
-  if (job->replay.place.device == DT_CUDA)
-    (void)fprintf(file, "device: cuda:%d\n", job->replay.place.ordinal);
+  if (job->replay.place.device != DT_CPU)
+    (void)fprintf(file, "device: %s:%d\n", dt_device_name(job->replay.place.device),
+                  job->replay.place.ordinal);
   if (reduced->call)
     (void)fprintf(file, "call: %s\n", reduced->call);
   (void)fprintf(file, "--IN--\n%s", reduced->text);

@@ -310,7 +310,7 @@ int cli_run(int argc, char **argv) {
   place.names_are_hints = options.names_are_hints;
   place.deadline = options.deadline;
   if (!cli_place_device(options.device, &place))
-    return cli_complain(ME, CLI_USAGE, "--device %s: expected cpu, cuda or cuda:N", options.device);
+    return cli_complain(ME, CLI_USAGE, "--device %s: expected " CLI_DEVICES, options.device);
   dt_runtime_t *runtime = NULL;
   dt_runtime_options_t about = {.struct_size = sizeof(about), .threads = options.threads};
   job.options = &options;

@@ -218,6 +218,6 @@ dt_status_t dt__graph_build(dt_graph_frame_t *frame) {
   int64_t ns = dt__now_ns() - begin;
   frame->counts->builds++;
   frame->counts->build_ns += (uint64_t)ns;
-  DT_LOG(DT_LOG_CUDAGRAPHS, 1, "built: %u kernels, %.0f us", exec->n, (double)ns * 1e-3);
+  DT_LOG(DT_LOG_GRAPHS, 1, "built: %u kernels, %.0f us", exec->n, (double)ns * 1e-3);
   return NULL;
 }

@@ -141,7 +141,7 @@ bool dt__graph_admit(dt_graph_store_t *store, dt_graph_exec_t *exec, uint32_t n)
     if (fits || !gone)
       return fits;
     if (taken) {
-      DT_LOG(DT_LOG_CUDAGRAPHS, 1, "dropped: %u kernels, for room in the budget", gone->n);
+      DT_LOG(DT_LOG_GRAPHS, 1, "dropped: %u kernels, for room in the budget", gone->n);
       end(store, gone);
     }
   }

@@ -3,6 +3,7 @@
 #ifndef DT_FUSE_TARGET_H
 #define DT_FUSE_TARGET_H
 
+#include "ductile/device.h"
 #include "ductile/base.h"
 #include "runtime/base/text.h"
 

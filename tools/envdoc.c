@@ -2,33 +2,11 @@
 // Prints docs/env.md from the tables of parameters and log channels, or with --check FILE compares
 // it with a file. Exit codes: 0 printed or equal, 1 different or unreadable, 2 wrong usage.
 #include "runtime/base/text.h"
+#include "runtime/exec/place.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-typedef enum type_t { INT, BOOL, TEXT } type_t;
-
-typedef struct param_t {
-  type_t type;
-  const char *name, *doc;
-  long long value, min, max; // of INT and BOOL
-  const char *text;          // of TEXT
-} param_t;
-
-// A default is a number or a text: each type picks its own.
-#define NUMBER_INT(value) (value)
-#define NUMBER_BOOL(value) (value)
-#define NUMBER_TEXT(value) 0
-#define TEXT_INT(value) NULL
-#define TEXT_BOOL(value) NULL
-#define TEXT_TEXT(value) (value)
-
-static const param_t params[] = {
-#define PARAM(id, type, name, value, min, max, doc)                                                \
-  {type, name, doc, NUMBER_##type(value), min, max, TEXT_##type(value)},
-#include "runtime/base/params.def"
-};
 
 static const struct {
   const char *name, *doc;
@@ -48,12 +26,13 @@ static void put_cell(dt_text_t *out, const char *text) {
   }
 }
 
-static void put_param(dt_text_t *out, const param_t *param) {
+static void put_param(dt_text_t *out, const dt_param_row_t *param) {
   dt__text_printf(out, "| `DUCTILE_%s` | ", param->name);
-  if (param->type == INT)
-    dt__text_printf(out, "%lld to %lld | %lld | ", param->min, param->max, param->value);
-  else if (param->type == BOOL)
-    dt__text_printf(out, "0 or 1 | %lld | ", param->value);
+  if (param->type == DT_PARAM_INT)
+    dt__text_printf(out, "%lld to %lld | %lld | ", (long long)param->min,
+                    (long long)param->max, (long long)param->value);
+  else if (param->type == DT_PARAM_BOOL)
+    dt__text_printf(out, "0 or 1 | %lld | ", (long long)param->value);
   else if (*param->text)
     dt__text_printf(out, "text | `%s` | ", param->text);
   else
@@ -66,7 +45,8 @@ static const char head[] =
     "<!-- SPDX-License-Identifier: Apache-2.0 -->\n"
     "# Environment variables\n"
     "\n"
-    "Made from `runtime/base/params.def` and `channels.def` by the program `envdoc`; do not edit.\n"
+    "Made from `runtime/base/params.def`, `channels.def` and the tables of kinds of devices by the\n"
+    "program `envdoc`; do not edit.\n"
     "A runtime reads them once, when it is made; an empty variable counts as none. A value that "
     "is\n"
     "not allowed makes `dt_runtime_create` fail with `DT_E_ARGUMENT`, naming the variable. An "
@@ -90,8 +70,15 @@ static const char log_head[] =
 
 static void print_all(dt_text_t *out) {
   dt__text_put(out, head);
-  for (size_t i = 0; i < sizeof params / sizeof params[0]; i++)
-    put_param(out, &params[i]);
+  size_t n = 0;
+  const dt_param_row_t *rows = dt__params_rows(&n);
+  for (size_t i = 0; i < n; i++)
+    put_param(out, &rows[i]);
+  for (size_t k = 0; k < DT_DEVICES; k++) {
+    rows = dt__place_kinds[k] && dt__place_kinds[k]->params ? dt__place_kinds[k]->params(&n) : NULL;
+    for (size_t i = 0; rows && i < n; i++)
+      put_param(out, &rows[i]);
+  }
   dt__text_put(out, log_head);
   for (size_t i = 0; i < sizeof channels / sizeof channels[0]; i++) {
     dt__text_printf(out, "| `%s` | ", channels[i].name);

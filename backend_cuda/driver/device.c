@@ -23,12 +23,12 @@ static dt_status_t read_attributes(dt_cuda_device_t *device) {
   };
   const dt_cuda_t *cuda = device->cuda;
   for (size_t k = 0; k < sizeof(wanted) / sizeof(wanted[0]); k++)
-    DT_TRY(DT_CUDA(cuda, device_attribute, wanted[k].out, wanted[k].attribute, device->ordinal));
+    DT_TRY(DT_CUDA_CALL(cuda, device_attribute, wanted[k].out, wanted[k].attribute, device->ordinal));
   int l2 = 0, warp = 0, ranges = 0, pools = 0;
-  DT_TRY(DT_CUDA(cuda, device_attribute, &l2, DT_CU_ATTR_L2_BYTES, device->ordinal));
-  DT_TRY(DT_CUDA(cuda, device_attribute, &warp, DT_CU_ATTR_WARP_SIZE, device->ordinal));
-  DT_TRY(DT_CUDA(cuda, device_attribute, &ranges, DT_CU_ATTR_VIRTUAL_MEMORY, device->ordinal));
-  DT_TRY(DT_CUDA(cuda, device_attribute, &pools, DT_CU_ATTR_MEMORY_POOLS, device->ordinal));
+  DT_TRY(DT_CUDA_CALL(cuda, device_attribute, &l2, DT_CU_ATTR_L2_BYTES, device->ordinal));
+  DT_TRY(DT_CUDA_CALL(cuda, device_attribute, &warp, DT_CU_ATTR_WARP_SIZE, device->ordinal));
+  DT_TRY(DT_CUDA_CALL(cuda, device_attribute, &ranges, DT_CU_ATTR_VIRTUAL_MEMORY, device->ordinal));
+  DT_TRY(DT_CUDA_CALL(cuda, device_attribute, &pools, DT_CU_ATTR_MEMORY_POOLS, device->ordinal));
   device->l2_bytes = l2;
   if (device->major < LEAST_MAJOR || warp != 32)
     return DT_FAIL(DT_E_UNSUPPORTED, "%s has compute capability %d.%d; expected at least %d.0",
@@ -42,19 +42,19 @@ static dt_status_t read_attributes(dt_cuda_device_t *device) {
 static dt_status_t open_device(dt_cuda_device_t *device, int ordinal) {
   const dt_cuda_t *cuda = device->cuda;
   int count = 0;
-  DT_TRY(DT_CUDA(cuda, device_count, &count));
+  DT_TRY(DT_CUDA_CALL(cuda, device_count, &count));
   if (ordinal < 0 || ordinal >= count)
     return DT_FAIL(DT_E_UNSUPPORTED, "CUDA device %d of %d visible ones", ordinal, count);
-  DT_TRY(DT_CUDA(cuda, device_get, &device->ordinal, ordinal));
-  DT_TRY(DT_CUDA(cuda, device_name, device->name, (int)sizeof(device->name), device->ordinal));
+  DT_TRY(DT_CUDA_CALL(cuda, device_get, &device->ordinal, ordinal));
+  DT_TRY(DT_CUDA_CALL(cuda, device_name, device->name, (int)sizeof(device->name), device->ordinal));
   DT_TRY(read_attributes(device));
   size_t bytes = 0;
-  DT_TRY(DT_CUDA(cuda, device_memory, &bytes, device->ordinal));
+  DT_TRY(DT_CUDA_CALL(cuda, device_memory, &bytes, device->ordinal));
   device->memory_bytes = (int64_t)bytes;
   dt_cu_mem_prop_t prop = {.type = 1, .location = {.type = 1, .id = device->ordinal}};
-  DT_TRY(DT_CUDA(cuda, range_granularity, &bytes, &prop, 0));
+  DT_TRY(DT_CUDA_CALL(cuda, range_granularity, &bytes, &prop, 0));
   device->granularity = (int64_t)bytes;
-  return DT_CUDA(cuda, primary_retain, &device->context, device->ordinal);
+  return DT_CUDA_CALL(cuda, primary_retain, &device->context, device->ordinal);
 }
 
 dt_status_t dt__cuda_device_create(const dt_cuda_t *cuda, int ordinal, dt_cuda_device_t **out) {

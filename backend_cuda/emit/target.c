@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // See target.h.
 #include "backend_cuda/emit/target.h"
+#include "ductile/device.h"
 #include "runtime/base/status.h"
 
 #include <stdio.h>

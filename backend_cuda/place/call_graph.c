@@ -43,7 +43,7 @@ static void note_skip(const dt_call_t *call, dt_skip_t skip) {
   uint32_t bit = 1u << skip;
   uint32_t told = atomic_fetch_or_explicit(&function->graph_skips_told, bit, memory_order_relaxed);
   if (!(told & bit))
-    DT_LOG(DT_LOG_CUDAGRAPHS, 1, "%s: no graph: %s", function->name, skip_texts[skip]);
+    DT_LOG(DT_LOG_GRAPHS, 1, "%s: no graph: %s", function->name, skip_texts[skip]);
 }
 
 static dt_status_t is_captured(const dt_cuda_session_t *own, bool *out) {
@@ -70,7 +70,7 @@ static dt_status_t find_reason(const dt_call_t *call, const dt_compiled_t *compi
   const dt_cuda_session_t *own = call->session->own;
   bool captured = false;
   *out = DT_SKIP_NONE;
-  if (!call->session->runtime->params.graphs)
+  if (!dt__cuda_shared(call->session->runtime)->params.graphs)
     *out = DT_SKIP_OFF;
   else if (compiled->n_launches == 0)
     *out = DT_SKIP_NO_KERNELS;
@@ -175,7 +175,7 @@ static dt_status_t settle(const dt_call_t *call, dt_graph_frame_t *graph, uint32
 static dt_status_t forgive(const dt_call_t *call, dt_status_t status, dt_skip_t *out_skip) {
   if (dt_status_code(status) != DT_E_NO_MEMORY)
     return status;
-  DT_LOG(DT_LOG_CUDAGRAPHS, 1, "%s: %s", call->function->name, dt_status_message(status));
+  DT_LOG(DT_LOG_GRAPHS, 1, "%s: %s", call->function->name, dt_status_message(status));
   dt_status_free(status);
   *out_skip = DT_SKIP_MEMORY;
   return NULL;
@@ -242,7 +242,7 @@ static bool is_far(const dt_call_t *call, const dt_variant_t *variant, uint32_t 
   graph->at = graph->others = 0;
   dt__compiled_queue(variant->compiled, segment, &graph->launch.frame);
   bool far = graph->others != UINT32_MAX &&
-             (int64_t)graph->others > call->session->runtime->params.graph_codes;
+             (int64_t)graph->others > dt__cuda_shared(call->session->runtime)->params.graph_codes;
   exec->direct = far ? sizes : 0;
   return far;
 }

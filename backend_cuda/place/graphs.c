@@ -73,8 +73,11 @@ dt_status_t dt__cuda_graphs_begin(dt_runtime_t *runtime) {
   dt_cuda_shared_t *shared = dt__calloc(1, sizeof(*shared));
   if (!shared)
     return DT_NO_MEMORY();
-  dt_status_t status =
-      dt__graph_store_init(&shared->graphs, (size_t)runtime->params.graph_mib << 20);
+  size_t n = 0;
+  const dt_param_row_t *rows = dt__cuda_params_rows(&n);
+  dt_status_t status = dt__params_read(rows, n, &shared->params);
+  if (!status)
+    status = dt__graph_store_init(&shared->graphs, (size_t)shared->params.graph_mib << 20);
   if (status) {
     dt__free(shared);
     return status;

@@ -11,21 +11,22 @@
 static dt_status_t count(const dt_runtime_t *runtime, int32_t *out) {
   const dt_cuda_t *cuda = NULL;
   int n = 0;
-  DT_TRY(dt__cuda_open(runtime->params.cuda, &cuda));
-  DT_TRY(DT_CUDA(cuda, device_count, &n));
+  DT_TRY(dt__cuda_open(dt__cuda_shared(runtime)->params.cuda, &cuda));
+  DT_TRY(DT_CUDA_CALL(cuda, device_count, &n));
   *out = n;
   return NULL;
 }
 
 static dt_status_t open_gpu(const dt_runtime_t *runtime, int32_t ordinal, dt_cuda_gpu_t **out) {
+  const dt_cuda_params_t *params = &dt__cuda_shared(runtime)->params;
   const dt_cuda_t *cuda = NULL;
-  DT_TRY(dt__cuda_open(runtime->params.cuda, &cuda));
-  uint64_t keep = (uint64_t)runtime->params.cuda_pool_mib << 20;
+  DT_TRY(dt__cuda_open(params->cuda, &cuda));
+  uint64_t keep = (uint64_t)params->cuda_pool_mib << 20;
   DT_TRY(dt__cuda_gpu_create(cuda, ordinal, keep, out));
   dt_cuda_device_t *device = (*out)->device;
   device->cache =
       dt__disk_cache_open(runtime->params.cache_dir, (uint64_t)runtime->params.cache_mib << 20);
-  device->early = runtime->params.early_launch && device->major >= DT_CUDA_EARLY_MAJOR;
+  device->early = params->early_launch && device->major >= DT_CUDA_EARLY_MAJOR;
   return NULL;
 }
 
@@ -67,6 +68,7 @@ const dt_place_kind_t dt__cuda_place = {.name = "CUDA device",
                                         .option = "cuda",
                                         .memory = DT_MEMORY_DEVICE,
                                         .queues = true,
+                                        .params = dt__cuda_params_rows,
                                         .begin = dt__cuda_graphs_begin,
                                         .end = dt__cuda_graphs_end,
                                         .count_runtime = dt__cuda_graphs_count,

@@ -6,6 +6,7 @@
 
 #include "backend_cuda/exec/session.h"
 #include "backend_cuda/place/graphs.h"
+#include "backend_cuda/place/params.h"
 #include "backend_cuda/place/records.h"
 #include "backend_cuda/place/staged.h"
 #include "cudagraphs/store.h"
@@ -14,10 +15,11 @@
 
 extern const dt_place_kind_t dt__cuda_place;
 
-// What a runtime has for all of its GPUs: executable graphs, which the budget counts.
+// What a runtime has for all of its GPUs.
 typedef struct dt_cuda_shared_t {
-  dt_graph_store_t graphs;
-  dt_holder_t assembled; // theirs
+  dt_cuda_params_t params;
+  dt_graph_store_t graphs; // executable ones
+  dt_holder_t assembled;   // theirs, for the budget
 } dt_cuda_shared_t;
 
 typedef struct dt_cuda_place_t {
@@ -50,8 +52,11 @@ static inline dt_cuda_session_t *dt__cuda_session(const dt_session_t *session) {
 static inline dt_cuda_gpu_t *dt__cuda_gpu_of(const dt_place_t *place) {
   return ((const dt_cuda_place_t *)place)->gpu;
 }
+static inline dt_cuda_shared_t *dt__cuda_shared(const dt_runtime_t *runtime) {
+  return runtime->shared[DT_CUDA];
+}
 static inline dt_graph_store_t *dt__cuda_graphs(const dt_runtime_t *runtime) {
-  return &((dt_cuda_shared_t *)runtime->shared[DT_CUDA])->graphs;
+  return &dt__cuda_shared(runtime)->graphs;
 }
 
 // ---- In the table -------------------------------------------------------------------------------

@@ -66,7 +66,7 @@ static dt_status_t grow(dt_cuda_session_t *own, size_t bytes) {
     return NULL;
   if (own->graphs.frozen) {
     own->graphs.frozen_growths++;
-    DT_LOG(DT_LOG_CUDAGRAPHS, 1, "a frozen session takes %zu bytes for inputs on the host", bytes);
+    DT_LOG(DT_LOG_GRAPHS, 1, "a frozen session takes %zu bytes for inputs on the host", bytes);
   }
   return dt__status_annotate(dt__cuda_region_grow(&staged->region, own->gpu, bytes),
                              "%zu bytes for inputs that are on the host", bytes);

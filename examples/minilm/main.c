@@ -27,12 +27,12 @@ static const char usage[] =
     "  --model DIR      folder with model.safetensors and vocab.txt (default: the one that\n"
     "                   scripts/fetch-minilm puts into the user's cache)\n"
     "  --seeded         made-up weights and words instead: same speed, answers without meaning\n"
-    "  --device WHERE   cpu (default), or cuda: the first CUDA device\n"
+    "  --device WHERE   cpu (default), or cuda: the first GPU\n"
     "  --dtype TYPE     what weights are converted to, and all is computed in: f32 (default), f16 "
     "or bf16\n"
-    "  --mode MODE      plain (default): kernels one by one; reduce-overhead, cuda only: a call "
+    "  --mode MODE      plain (default): kernels one by one; reduce-overhead, GPUs only: a call "
     "is\n"
-    "                   one launch of a CUDA graph\n"
+    "                   one launch of a graph\n"
     "  --sentence TEXT  a sentence to embed, may be repeated (default: a dozen of the program's "
     "own)\n"
     "  --demo           afterwards, measure calls over batch and length\n"
@@ -97,8 +97,10 @@ static bool parse_threads(const char *text, uint32_t *out) {
 }
 
 static bool parse_device(const char *text, dt_device_t *out) {
-  *out = strcmp(text, "cuda") == 0 ? DT_CUDA : DT_CPU;
-  return *out == DT_CUDA || strcmp(text, "cpu") == 0;
+  int32_t ordinal = 0;
+  dt_status_t status = dt_device_parse(text, out, &ordinal);
+  dt_status_free(status);
+  return !status && ordinal == 0;
 }
 
 static bool parse_mode(const char *text, dt_call_mode_t *out) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Step 4 of docs/tutorial.md: a session on a GPU, and calls as CUDA graphs.
+// Step 4 of docs/tutorial.md: a session on a GPU, and calls as graphs.
 #include "ductile/ductile.h"
 #include <stdio.h>
 #include <stdlib.h>

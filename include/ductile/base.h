@@ -108,8 +108,8 @@ typedef enum dt_dtype_t {
   DT_F64 = 13,
 } dt_dtype_t;
 
-// Where memory lives and code runs. Values are stable.
-typedef enum dt_device_t { DT_CPU = 0, DT_CUDA = 1 } dt_device_t;
+// Where memory lives and code runs. Values are stable; ductile/device.h names the other kinds.
+typedef enum dt_device_t { DT_CPU = 0, DT_MOST_DEVICES = 255 } dt_device_t;
 
 // The most dims a tensor may have.
 #define DT_MAX_RANK 8

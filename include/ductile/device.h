@@ -32,6 +32,8 @@ extern "C" {
 
 // ---- Devices ------------------------------------------------------------------------------------
 
+#define DT_CUDA ((dt_device_t)1) // NVIDIA's GPUs, by the CUDA driver
+
 // How many devices of a kind there are; DT_CPU: 1. DT_E_UNSUPPORTED, with *out_count 0, where the
 // driver (DUCTILE_CUDA, else libcuda.so.1) is missing, too old or does not start. [any]
 DT_API dt_status_t dt_device_count(dt_runtime_t *runtime, dt_device_t device,

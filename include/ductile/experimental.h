@@ -34,7 +34,7 @@ typedef struct dt_function_counters_t {
   uint64_t readbacks;      // times a call on a device waited for numbers that its sizes depend on
   uint64_t launches;       // that calls have queued on devices; empty work needs none
   uint64_t device_load_ns; // of compile_ns: machine code of devices, made or found on disk, loaded
-  uint64_t graph_calls;    // that ran as CUDA graphs
+  uint64_t graph_calls;    // that ran as graphs
   uint64_t graph_skips;    // that should have, and were launched kernel by kernel
   const char *graph_skip;  // why the last of these was; NULL: none
 } dt_function_counters_t;

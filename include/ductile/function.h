@@ -105,7 +105,7 @@ typedef enum dt_call_mode_t {
   DT_CALL_DEFAULT = 0, // for a call: as its function says; for a function: DT_CALL_PLAIN, or what
                        // DUCTILE_REDUCE_OVERHEAD says
   DT_CALL_PLAIN = 1,   // kernels are launched one by one, results have memory of their own
-  // "reduce-overhead": all kernels of a call are one launch of a CUDA graph that serves every size,
+  // "reduce-overhead": all kernels of a call are one launch of a graph that serves every size,
   // and results live in the session's memory until dt_step_begin (graphs.h).
   DT_CALL_REDUCE_OVERHEAD = 2
 } dt_call_mode_t;

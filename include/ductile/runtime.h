@@ -41,9 +41,9 @@ typedef struct dt_runtime_options_t {
   uint64_t max_compile_bytes; // of memory at any one time, LLVM's by estimate; 0:
                               // DUCTILE_COMPILE_MIB, else 4 GiB
   // What the runtime may hold of the host's memory, that can be made again (dt_runtime_stats):
-  // traced graphs, code, packed constants, memory of sessions, the host's part of CUDA graphs.
+  // traced graphs, code, packed constants, memory of sessions, the host's part of graphs.
   // Beyond it, what was used longest ago goes: variants, for the CPU or a device, which are
-  // compiled again when a call needs them and count against no limit for it; CUDA graphs, which are
+  // compiled again when a call needs them and count against no limit for it; graphs, which are
   // assembled again; and what idle sessions hold. Never what a call is in; what it left queued on a
   // device is done, and failed checks of it are told, as ever. 0: DUCTILE_MAX_MIB, else no limit.
   // Devices have a limit of their own, max_device_bytes.
@@ -52,7 +52,7 @@ typedef struct dt_runtime_options_t {
   const char *worker_path; // of the program ductile-worker, copied; NULL: DUCTILE_WORKER, else
                            // beside the library, else where it was installed
   // As max_bytes, of the memory of all its devices together: code, copies of constants and what is
-  // packed of them, memory of sessions, CUDA graphs by estimate (which DUCTILE_GRAPH_MIB limits,
+  // packed of them, memory of sessions, graphs by estimate (which DUCTILE_GRAPH_MIB limits,
   // too). Results of plain calls, the caller's tensors and what the driver keeps are not counted.
   // 0: DUCTILE_MAX_DEVICE_MIB, else no limit.
   uint64_t max_device_bytes;
@@ -117,15 +117,15 @@ typedef struct dt_runtime_stats_t {
   uint32_t struct_size;
   uint64_t max_bytes; // the limit; 0: none
   // Held of the host's memory: graphs, code, packed constants, sessions, warm memory, and the
-  // host's part of CUDA graphs, by estimate. What went and waits for work on a device is not in it.
+  // host's part of graphs, by estimate. What went and waits for work on a device is not in it.
   uint64_t bytes;
   uint64_t evicted_variants;     // that went for either limit's sake
   uint64_t evicted_bytes;        // of those, on the host
   uint64_t trims;                // times that an idle session's memory went
   uint64_t max_device_bytes;     // the limit; 0: none
-  uint64_t device_bytes;         // the same of devices: code, constants, sessions, CUDA graphs
+  uint64_t device_bytes;         // the same of devices: code, constants, sessions, graphs
   uint64_t evicted_device_bytes; // of evicted variants, on devices
-  uint64_t evicted_graphs;       // CUDA graphs that went, for DUCTILE_GRAPH_MIB's sake, too
+  uint64_t evicted_graphs;       // graphs that went, for DUCTILE_GRAPH_MIB's sake, too
 } dt_runtime_stats_t;
 // DT_E_ARGUMENT, DT_E_FORKED. [any]
 DT_API dt_status_t dt_runtime_stats(dt_runtime_t *runtime, dt_runtime_stats_t *stats) DT_MUST_USE;

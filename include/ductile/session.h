@@ -109,9 +109,9 @@ typedef struct dt_session_stats_t {
   uint64_t bytes;      // held for the next call, where it runs: its block (the largest so far), its
                        // scratch, its pool
   uint64_t generation; // from 1 (dt_step_begin, graphs.h); 0 on the CPU
-  uint64_t graph_calls;  // that ran as CUDA graphs
+  uint64_t graph_calls;  // that ran as graphs
   uint64_t graph_skips;  // that should have, and were launched kernel by kernel
-  uint64_t builds;       // CUDA graphs assembled
+  uint64_t builds;       // graphs assembled
   uint64_t live_results; // of this generation, held by anybody
 } dt_session_stats_t;
 // DT_E_ARGUMENT, DT_E_STATE (in a call), DT_E_FORKED. [external by session]

@@ -17,7 +17,7 @@ typedef struct dt_tensor dt_tensor_t;
 typedef struct dt_tensor_desc_t {
   uint32_t struct_size;   // sizeof(dt_tensor_desc_t); 0 is taken as the size of version 0.1
   dt_dtype_t dtype;       // required
-  dt_device_t device;     // 0: host memory; DT_CUDA: device memory, whose address is taken as it is
+  dt_device_t device;     // 0: host memory; else a device's, whose address is taken as it is
   uint32_t rank;          // 0 to DT_MAX_RANK; 0 is a scalar
   const int64_t *sizes;   // `rank` sizes, each in [0, DT_SIZE_LIMIT); copied
   const int64_t *strides; // `rank` strides in elements, may be 0 or negative; NULL: contiguous

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parameters: defaults and ranges from params.def, overrides from the environment. No other file
+// Parameters: defaults and ranges from tables, overrides from the environment. No other file
 // reads the environment, and nothing here runs unless a runtime asks for it.
 #include "runtime/base/params.h"
 
@@ -38,22 +38,57 @@ static dt_status_t read_bool(const char *name, const char *text, bool *out) {
   return DT_FAIL(DT_E_ARGUMENT, "%s is '%s', expected 0 or 1", name, text);
 }
 
-static dt_status_t read_text(const char *name, const char *text, size_t cap, char *out) {
+#define TEXT_BYTES sizeof(((dt_params_t *)0)->log)
+
+static dt_status_t read_text(const char *name, const char *text, char *out) {
   size_t len = strlen(text);
-  if (len >= cap)
+  if (len >= TEXT_BYTES)
     return DT_FAIL(DT_E_ARGUMENT, "%s has %zu characters, at most %zu are allowed", name, len,
-                   cap - 1);
+                   TEXT_BYTES - 1);
   memcpy(out, text, len + 1);
   return NULL;
 }
 
-// Per type: how the default is set and how a text is read.
-#define DEFAULT_INT(id, value) out->id = (value)
-#define DEFAULT_BOOL(id, value) out->id = (value) != 0
-#define DEFAULT_TEXT(id, value) memcpy(out->id, value, sizeof(value))
-#define READ_INT(id, name, text, min, max) read_int(name, text, min, max, &out->id)
-#define READ_BOOL(id, name, text, min, max) read_bool(name, text, &out->id)
-#define READ_TEXT(id, name, text, min, max) read_text(name, text, sizeof(out->id), out->id)
+static void set_default(const dt_param_row_t *row, void *to) {
+  if (row->type == DT_PARAM_INT)
+    *(int64_t *)to = row->value;
+  else if (row->type == DT_PARAM_BOOL)
+    *(bool *)to = row->value != 0;
+  else
+    memcpy(to, row->text, strlen(row->text) + 1);
+}
+
+static dt_status_t read_row(const dt_param_row_t *row, const char *name, const char *text,
+                            void *to) {
+  if (row->type == DT_PARAM_INT)
+    return read_int(name, text, row->min, row->max, to);
+  return row->type == DT_PARAM_BOOL ? read_bool(name, text, to) : read_text(name, text, to);
+}
+
+// An empty variable is as good as none: shells make it hard to unset one for a single command.
+dt_status_t dt__params_read(const dt_param_row_t *rows, size_t n, void *out) {
+  for (size_t i = 0; i < n; i++) {
+    void *to = (char *)out + rows[i].offset;
+    char name[64];
+    (void)snprintf(name, sizeof(name), "DUCTILE_%s", rows[i].name);
+    const char *text = getenv(name);
+    set_default(&rows[i], to);
+    if (text && text[0])
+      DT_TRY(read_row(&rows[i], name, text, to));
+  }
+  return NULL;
+}
+
+static const dt_param_row_t own_rows[] = {
+#define PARAM(...) DT_PARAM_ROW(dt_params_t, __VA_ARGS__),
+#include "runtime/base/params.def"
+};
+#define N_ROWS (sizeof(own_rows) / sizeof(own_rows[0]))
+
+const dt_param_row_t *dt__params_rows(size_t *out_n) {
+  *out_n = N_ROWS;
+  return own_rows;
+}
 
 // Where code is kept when nobody says: none without a home, or with one of too long a name.
 static void find_cache_dir(dt_params_t *out) {
@@ -72,17 +107,7 @@ static void find_cache_dir(dt_params_t *out) {
 
 dt_status_t dt__params_load(dt_params_t *out) {
   memset(out, 0, sizeof(*out));
-#define PARAM(id, type, name, value, min, max, doc) DEFAULT_##type(id, value);
-#include "runtime/base/params.def"
-
-  // An empty variable is as good as none: shells make it hard to unset one for a single command.
-#define PARAM(id, type, name, value, min, max, doc)                                                \
-  {                                                                                                \
-    const char *text = getenv("DUCTILE_" name);                                                    \
-    if (text && text[0])                                                                           \
-      DT_TRY(READ_##type(id, "DUCTILE_" name, text, min, max));                                    \
-  }
-#include "runtime/base/params.def"
+  DT_TRY(dt__params_read(own_rows, N_ROWS, out));
   find_cache_dir(out);
   return NULL;
 }

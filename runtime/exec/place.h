@@ -10,6 +10,7 @@
 
 #include "ductile/device.h"
 #include "ductile/experimental.h"
+#include "runtime/base/params.h"
 #include "runtime/compile/compile.h"
 #include "runtime/exec/budget.h"
 
@@ -37,6 +38,8 @@ typedef struct dt_place_kind_t {
   // Calls are queued: they return before their work has ended, and use their session until then.
   // Where they are not, tensors are made and copied while the session is in a call.
   bool queues;
+  // Its own tunables, which `begin` reads (runtime/base/params.h).
+  const dt_param_row_t *(*params)(size_t *out_n);
 
   // ---- Devices. What a runtime has for all devices of the kind is runtime->shared[device]: made
   // with the runtime, ended before its devices are closed; also where `begin` failed.
@@ -114,8 +117,8 @@ typedef struct dt_place_kind_t {
   void (*event_destroy)(dt_event_t *event);
 } dt_place_kind_t;
 
-// By dt_device_t; NULL: this program has no such device. The library's is backend_cuda/place's or,
-// where that is left out, the CPU's alone; a test may have its own.
+// By dt_device_t; NULL: this program has no such device. The library's stands in an
+// object of its own, so that a test may have another.
 extern const dt_place_kind_t *const dt__place_kinds[DT_DEVICES];
 extern const dt_place_kind_t dt__cpu_place;
 

@@ -74,8 +74,11 @@ static void put_variants(const dt_report_t *report, dt_text_t *out) {
   for (uint32_t k = 0; k < report->n_variants; k++) {
     const dt_variant_info_t *variant = report->variants[k];
     dt__text_printf(out, "variant %u of function %s", variant->number, report->function);
-    if (variant->device == DT_CUDA)
-      dt__text_printf(out, " on CUDA device %d", (int)variant->ordinal);
+    char place[32];
+    if (variant->device != DT_CPU)
+      dt__text_printf(out, " on %s",
+                      dt__place_name(dt__place(variant->device, variant->ordinal), place,
+                                     sizeof(place)));
     dt__text_put(out, " sees\n");
     put_dims(variant, out);
     dt__text_put(out, "and takes calls with\n");
@@ -162,8 +165,10 @@ static void variant_event(const dt_report_t *report, const dt_variant_info_t *va
                           dt_text_t *out) {
   begin_event("variant", report, out);
   put_number("variant", variant->number, out);
-  if (variant->device == DT_CUDA)
-    put_number("cuda", (uint64_t)variant->ordinal, out);
+  if (variant->device != DT_CPU) {
+    dt__text_printf(out, ",\"device\":\"%s\"", dt_device_name(variant->device));
+    put_number("ordinal", (uint64_t)variant->ordinal, out);
+  }
   dt__text_put(out, ",\"dims\":[");
   for (uint32_t k = 0; k < variant->n_dims; k++) {
     const dt_dim_info_t *dim = variant->dims[k];

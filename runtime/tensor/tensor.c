@@ -23,12 +23,12 @@ static dt_status_t apply_desc(dt_tensor_t *tensor, const dt_tensor_desc_t *given
     return DT_FAIL(DT_E_ARGUMENT, "desc: NULL; expected a tensor descriptor");
   dt_tensor_desc_t own, *desc = &own;
   DT_TRY(DT_OPTIONS_TAKE(dt_tensor_desc_t, desc, given));
-  if (desc->device != DT_CPU && desc->device != DT_CUDA)
+  if ((unsigned)desc->device >= DT_DEVICES)
     return DT_FAIL(DT_E_ARGUMENT, "device: %d is no device", (int)desc->device);
   int32_t ordinal = desc->ordinal;
   if (ordinal < 0 || ordinal >= DT_MOST_ORDINALS || (ordinal && desc->device == DT_CPU))
     return DT_FAIL(DT_E_ARGUMENT, "ordinal: %d; expected %s", (int)ordinal,
-                   desc->device == DT_CPU ? "0 for host memory" : "0 to 254");
+                   desc->device == DT_CPU ? "0 for host memory" : "0 to 63");
   dt_layout_t layout;
   DT_TRY(dt__layout_set(&layout, desc->dtype, desc->rank, desc->sizes, desc->strides));
   if (layout.count && !desc->data)

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,8 +14,13 @@
 
 static int clear_environment(void **state) {
   (void)state;
-#define PARAM(id, type, name, value, min, max, doc) unsetenv("DUCTILE_" name);
-#include "runtime/base/params.def"
+  size_t n = 0;
+  const dt_param_row_t *rows = dt__params_rows(&n);
+  for (size_t i = 0; i < n; i++) {
+    char name[64];
+    (void)snprintf(name, sizeof(name), "DUCTILE_%s", rows[i].name);
+    unsetenv(name);
+  }
   return 0;
 }
 
