@@ -10,7 +10,6 @@
 #include "runtime/base/dtype.h"
 #include "runtime/base/status.h"
 
-#define WARP 32
 #define MAX_VECTORS 8  // of a row that a thread keeps in registers,
 #define MAX_VALUES 48  // and their elements
 #define OPEN_VALUES 16 // of these of a row of unknown length, for which teams may grow, too
@@ -26,7 +25,8 @@ typedef struct tile_t {
   uint32_t rows, width, ring;
 } tile_t;
 
-// In the order of rows and columns; of groups of warps, where there are any, the rest.
+// In the order of rows and columns; of groups that multiply together, where there are any, the
+// rest.
 typedef enum tile_kind_t {
   TILE_LEAST,
   TILE_FEW,
@@ -63,9 +63,9 @@ static const tile_t wider[2][TILE_KINDS] = {
     {{LARGEST, 16, 64, 256, 16, 32, 4}, {0}, {0}, {LARGEST, 32, 32, 128, 16, 32, 4}},
 };
 
-// For groups of warps, behind rows: the longest ring that there is room for. Time, in tenths of a
-// microsecond on an H200, is `begin` for an item's rows, and `each` for a tile of its columns
-// (docs/performance.md).
+// For groups that multiply together, behind rows: the longest ring that there is room for. Time, in
+// tenths of a microsecond on an H200, is `begin` for an item's rows, and `each` for a tile of its
+// columns (docs/performance.md).
 typedef struct group_tile_t {
   uint32_t rows, cols, width, ring;
   int64_t begin, each;
@@ -228,8 +228,8 @@ static bool group_tile(const offers_t *o, const group_tile_t *from, tile_t *out)
     return false;
   if (from->width % PANEL && (!rank || b->index[rank - 1].id != stage->vars[0].id))
     return false;
-  int64_t row =
-      (deep * HALF + DT_SLAB_ALIGNMENT - 1) / DT_SLAB_ALIGNMENT * DT_SLAB_ALIGNMENT + DT_SLAB_PAD;
+  int64_t unit = o->target->slab_unit;
+  int64_t row = (deep * HALF + unit - 1) / unit * unit + o->target->slab_pad;
   int64_t left = o->target->l1_bytes - OTHER_SHARED - row * from->rows;
   int64_t ring = left / ((int64_t)from->cols * GROUP_DEPTH);
   if (ring < LEAST_RING)
@@ -263,7 +263,8 @@ static dt_sym_t time_of(const offers_t *o, const group_tile_t *tile) {
   return dt__sym_mul(env, rounds, dt__sym_add(env, each, dt__sym_const(env, tile->begin)));
 }
 
-// Of tiles for groups of warps the one that takes the least time; none: there is no room for any.
+// Of tiles for groups that multiply together the one that takes the least time; none: there is no
+// room for any.
 static dt_status_t offer_groups(offers_t *o) {
   dt_symenv_t *env = o->program->env;
   tile_t tiles[GROUP_TILES];
@@ -359,6 +360,7 @@ static void row_schedule(dt_program_t *program, dt_kernel_t *maker, uint32_t til
                          const dt_target_t *target, dt_schedule_t *out) {
   dt_sym_t extent = dt__row_extent(program, maker);
   int64_t length = 0;
+  uint32_t group = dt__target_warp(target);
   if (walks_halves(program, maker))
     out->lanes = target->vector_bytes / HALF;
   out->team = tile_rows <= 16 ? 16 : 8;
@@ -369,7 +371,7 @@ static void row_schedule(dt_program_t *program, dt_kernel_t *maker, uint32_t til
     out->resident = true;
     return;
   }
-  for (; extent.id && length >= 1 && out->team <= WARP; out->team *= 2) {
+  for (; extent.id && length >= 1 && out->team <= group; out->team *= 2) {
     int64_t wide = (int64_t)out->team * out->lanes, vectors = (length + wide - 1) / wide;
     if (vectors > MAX_VECTORS || vectors * (int64_t)out->lanes > MAX_VALUES)
       continue;
@@ -377,7 +379,7 @@ static void row_schedule(dt_program_t *program, dt_kernel_t *maker, uint32_t til
     out->resident = true;
     return;
   }
-  out->team = WARP;
+  out->team = group;
 }
 
 // The maker's schedule where the head has `head`.

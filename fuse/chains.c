@@ -488,7 +488,7 @@ static dt_status_t try_head(chains_t *c, uint32_t k) {
 
 dt_status_t dt__fuse_chains(dt_program_t *program, const dt_target_t *target) {
   chains_t c = {.program = program, .strict_fp = target->strict_fp};
-  if (target->device == DT_CPU)
+  if (!dt__target_has_teams(target))
     return NULL;
   DT_TRY(dt__flow_init(program, &c.flow));
   DT_TRY(dt__find_segments(program, &c.segments, NULL));

@@ -353,7 +353,7 @@ static dt_status_t take(dt_program_t *program, dt_kernel_t *kernel, const dt_tar
 }
 
 dt_status_t dt__fuse_operands(dt_program_t *program, const dt_target_t *target) {
-  if (target->device != DT_CPU)
+  if (dt__target_has_teams(target))
     return dt__operands_device(program, target);
   DT_VEC(dt_kernel_t) kernels = {0};
   for (uint32_t k = 0; k < program->kernels.len; k++) {

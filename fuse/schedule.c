@@ -180,9 +180,9 @@ static void serial(dt_program_t *program, dt_kernel_t *kernel, dt_schedule_t *ou
 }
 
 // Threads of a team fold parts of a row each: where that may not be, a thread has rows for itself.
-// Vectors of a CPU are folded lane after lane (backend_llvm/emit/folds.c).
+// A thread's own vectors are folded lane after lane (backend_llvm/emit/folds.c).
 static bool folds_alone(const dt_kernel_t *kernel, const dt_target_t *target) {
-  return target->device != DT_CPU && target->strict_fp && dt__kernel_has_order(kernel);
+  return dt__target_has_teams(target) && target->strict_fp && dt__kernel_has_order(kernel);
 }
 
 // Loops that run in order leave only outer loops to lanes, which is worth it where no access is
@@ -231,7 +231,7 @@ static dt_status_t schedule_matmul(dt_program_t *program, dt_kernel_t *kernel,
   // Elements of B that one tile reads: with few rows that is what it costs.
   schedule->grain = grain_for(likely(program, kernel->stages.items[0].extents[0], 128) *
                               (int64_t)schedule->matmul.tile_cols);
-  if (target->device != DT_CPU) {
+  if (dt__target_has_teams(target)) {
     schedule->grain = 1;
     schedule->lanes = lanes_for(program, kernel, target);
   }
@@ -268,7 +268,7 @@ dt_status_t dt__fuse_schedule(dt_program_t *program, const dt_target_t *target) 
       DT_TRY(schedule_matmul(program, kernel, target));
     else
       DT_TRY(schedule_loops(program, kernel, target));
-    if (target->device == DT_CUDA)
+    if (dt__target_has_teams(target))
       DT_TRY(dt__schedule_teams(program, kernel, target));
   }
   DT_TRY(dt__program_settle_slices(program));

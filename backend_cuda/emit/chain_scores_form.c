@@ -198,6 +198,6 @@ uint32_t dt__chain_scores_bytes(dt_program_t *program, bool strict, dt_cuda_chai
   chain->covered = s.open ? dt__scores_most_vectors(&s) * BLOCK * s.warps_n : 0;
   dt__scores_lay_out(&s, dt__scores_usual_vectors(&s));
   uint32_t slabs =
-      2 * s.steps * s.warps_m * BLOCK * (DT_SLAB_ALIGNMENT + PAD); // are there, and not used
+      2 * s.steps * s.warps_m * BLOCK * (DT_SLAB_UNIT + PAD); // are there, and not used
   return s.bytes > slabs ? s.bytes - slabs : 64;
 }

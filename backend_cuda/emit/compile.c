@@ -82,6 +82,8 @@ dt_status_t dt__cuda_compile_unit(const dt_program_t *program, const dt_unit_map
   DT_TRY(dt__emit_open(&m, program, target, name));
   (void)pthread_once(&target_once, register_target);
   m.device = &dt__cuda_device_emit;
+  // Under strict_fp functions have the bits that CPUs give them.
+  m.math.fast = target->strict_fp ? NULL : &dt__cuda_device_emit.fast;
   dt_status_t status = dt__emit_machine(&m, "nvptx64-nvidia-cuda", target, LLVMCodeGenLevelDefault);
   if (!status)
     status = dt__cuda_slabs_stride(&m);

@@ -55,7 +55,7 @@ static void lay_out(dt_program_t *program, const dt_kernel_t *kernel, uint32_t d
   dt_buffer_kind_t kind = dt__program_buffer(program, load->buffer)->kind;
   bool plain = load->mask == DT_NO_INST && load->dtype == o->dtype && !has_binds(stage) &&
                kind != DT_BUFFER_LOCAL;
-  bool padded = DT_SLAB_ALIGNMENT % (depth * dt_dtype_size(o->dtype)) == 0;
+  bool padded = DT_SLAB_UNIT % (depth * dt_dtype_size(o->dtype)) == 0;
   o->along_k = by_k || !by_var;
   o->copy = DT_COPY_ELEMENTS;
   if (plain && kind == DT_BUFFER_SLAB)
@@ -145,9 +145,11 @@ dt_status_t dt__matmul_plan(dt_program_t *program, const dt_kernel_t *kernel,
   out->warps_n = m->tile_cols / m->width;
   out->slices = out->threads / DT_WARP / (out->warps_m * out->warps_n);
   out->parts = strict ? 1 : out->slices;
-  // A thread's sums; half of a processor's registers are 128 a thread.
+  // A thread's sums; half of a processor's registers are 128 a thread. As class_of in
+  // backend_llvm/emit/split.c shares entries out.
   size_t words = m->rows * m->width / DT_WARP * dt_dtype_size(out->dtype) / 4;
-  bool alone = words > 64 || (words == 64 && !out->tensor) || (out->groups && kernel->chain);
+  bool alone = words > DT_HALF_SUMS || (words == DT_HALF_SUMS && !out->tensor) ||
+               (out->groups && kernel->chain);
   out->blocks = alone ? 1 : 2;
   if (!fits_warps(out) || (out->groups && !fits_panels(out)))
     return refuse(kernel, "its tiles do not fit each other");

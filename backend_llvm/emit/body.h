@@ -334,8 +334,7 @@ dt_sym_t dt__scratch_layout(dt_emit_t *m, const dt_kernel_t *kernel, const dt_sc
                             dt_sym_t *out_offsets);
 // The same for the chain whose head is kernel `head`, or for that one kernel, under schedule number
 // `s`: SLABs come first, then what the members have for themselves, one after another in the same
-// place. Warps of makers of rows have DT_CHAIN_WARPS copies, each a multiple of 64 bytes.
-#define DT_CHAIN_WARPS 8
+// place. Each group of a block has a copy of its own for makers of rows, a multiple of 64 bytes.
 dt_sym_t dt__chain_scratch(dt_emit_t *m, uint32_t head, uint32_t s, dt_sym_t *out_offsets);
 // Elements from one row of a SLAB to the next.
 dt_sym_t dt__slab_pitch(dt_emit_t *m, const dt_buffer_t *slab);

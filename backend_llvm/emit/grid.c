@@ -167,10 +167,10 @@ dt_sym_t dt__scratch_layout(dt_emit_t *m, const dt_kernel_t *kernel, const dt_sc
 // ---- Chains ---------------------------------------------------------------------------------------
 dt_sym_t dt__slab_pitch(dt_emit_t *m, const dt_buffer_t *slab) {
   dt_symenv_t *env = m->env;
-  int64_t element = (int64_t)dt_dtype_size(slab->dtype);
-  dt_sym_t part = dt__sym_const(env, DT_SLAB_ALIGNMENT / element);
+  int64_t element = (int64_t)dt_dtype_size(slab->dtype), pad = m->target->slab_pad;
+  dt_sym_t part = dt__sym_const(env, m->target->slab_unit / element);
   dt_sym_t parts = dt__sym_ceildiv(env, slab->sizes[slab->rank - 1], part);
-  return dt__sym_add(env, dt__sym_mul(env, parts, part), dt__sym_const(env, DT_SLAB_PAD / element));
+  return dt__sym_add(env, dt__sym_mul(env, parts, part), dt__sym_const(env, pad / element));
 }
 
 // Offsets of what member `k` has for itself, from `at` on; its bytes.
@@ -178,7 +178,8 @@ static dt_sym_t member_scratch(dt_emit_t *m, const dt_kernel_t *kernel,
                                const dt_schedule_t *schedule, dt_sym_t at, dt_sym_t *out_offsets) {
   dt_sym_t bytes = place_locals(m, kernel, schedule, at, out_offsets);
   bool rows = schedule->kind != DT_SCHEDULE_MATMUL;
-  return rows ? dt__sym_mul(m->env, bytes, dt__sym_const(m->env, DT_CHAIN_WARPS)) : bytes;
+  return rows ? dt__sym_mul(m->env, bytes, dt__sym_const(m->env, dt__target_groups(m->target)))
+              : bytes;
 }
 
 static dt_sym_t place_slabs(dt_emit_t *m, dt_chain_t chain, const dt_schedule_t *schedule,

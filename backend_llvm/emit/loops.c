@@ -513,7 +513,7 @@ dt_status_t dt__schedule_verify(dt_emit_t *m, const dt_kernel_t *kernel,
   if (schedule->kind == DT_SCHEDULE_INNER_LANES && dt__kernel_in_order(kernel))
     return DT_FAIL(DT_E_INTERNAL, "schedule of kernel %s: lanes over loops that run in order",
                    kernel->name);
-  if (schedule->kind == DT_SCHEDULE_INNER_LANES && m->target->device != DT_CPU &&
+  if (schedule->kind == DT_SCHEDULE_INNER_LANES && dt__target_has_teams(m->target) &&
       m->target->strict_fp && dt__kernel_has_order(kernel))
     return DT_FAIL(DT_E_INTERNAL, "schedule of kernel %s: a team folds what is folded in order",
                    kernel->name);

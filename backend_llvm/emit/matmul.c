@@ -71,7 +71,7 @@ dt_status_t dt__matmul_verify(dt_emit_t *m, const dt_kernel_t *kernel,
                               const dt_schedule_t *schedule) {
   const dt_matmul_t *t = &schedule->matmul;
   const dt_stage_t *stage = &kernel->stages.items[0];
-  if ((schedule->team != 0) != (m->target->device != DT_CPU))
+  if ((schedule->team != 0) != dt__target_has_teams(m->target))
     return refuse(kernel, "its schedule is another device's");
   if (schedule->team)
     return NULL; // the device's code generator verifies what it relies on

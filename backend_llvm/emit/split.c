@@ -2,7 +2,7 @@
 // Cuts a program into units, which are compiled in parallel. Equal kernels (or chains) under equal
 // schedules become one code; they are found by hash and compared by their whole text. Codes are
 // spread over units by estimated cost, dearest first, and no unit has more than LLVM takes some 300
-// ms for. On devices cheap codes of one kernel that ask the same of a multiprocessor share an
+// ms for. On devices cheap codes of one kernel that ask the same of a processor share an
 // entry, and an argument of the launch says which of them runs: in a graph an argument is cheaper
 // to change than the function. Dear codes are compiled side by side instead (docs/graphs.md).
 #include "backend_llvm/emit/compile.h"
@@ -21,7 +21,7 @@
 typedef struct class_t {
   dt_schedule_kind_t kind;
   uint32_t threads, room;
-  bool wide; // so many sums that a multiprocessor holds one block
+  bool wide; // so many sums that a processor holds one block
 } class_t;
 
 typedef struct code_t {
@@ -104,37 +104,37 @@ static uint64_t code_work(const dt_kernel_t *kernel, const dt_schedule_t *schedu
 
 // ---- Entries --------------------------------------------------------------------------------------
 
-// As backend_cuda/emit/matmul_plan.c shares registers out: of 64 sums in a thread, half of a
-// multiprocessor's are enough for tensor cores alone.
-#define HALF_SUMS 64
-
-static bool is_wide(const dt_kernel_t *kernel, const dt_schedule_t *schedule) {
+// Whether half of a processor's registers are not enough: of just so many sums, they are for halves
+// alone, which are multiplied without registers for each factor.
+static bool is_wide(const dt_kernel_t *kernel, const dt_schedule_t *schedule,
+                    const dt_target_t *target) {
   const dt_matmul_t *matmul = &schedule->matmul;
   if (schedule->kind != DT_SCHEDULE_MATMUL || !schedule->team)
     return false;
   const dt_stage_t *stage = &kernel->stages.items[0];
-  size_t words =
-      (size_t)matmul->rows * matmul->width / 32 * dt_dtype_size(stage->folds.items[0].dtype) / 4;
+  size_t words = (size_t)matmul->rows * matmul->width / dt__target_warp(target) *
+                 dt_dtype_size(stage->folds.items[0].dtype) / 4;
   bool halves = dt__dtype_is_half(stage->insts.items[matmul->a].dtype) &&
                 dt__dtype_is_half(stage->insts.items[matmul->b].dtype);
-  return words > HALF_SUMS || (words == HALF_SUMS && !halves);
+  return words > target->half_sums || (words == target->half_sums && !halves);
 }
 
 // Of a chain's last kernel; `wide` is told of any of them.
 static class_t class_of(const dt_kernel_t *kernel, const dt_schedule_t *schedule,
                         const dt_target_t *target, bool wide) {
+  bool block = schedule->team > dt__target_warp(target);
   return (class_t){.kind = schedule->kind,
-                   .threads = schedule->team > 32 ? schedule->team : target->block_threads,
+                   .threads = block ? schedule->team : target->block_threads,
                    .room = schedule->room,
-                   .wide = wide || is_wide(kernel, schedule)};
+                   .wide = wide || is_wide(kernel, schedule, target)};
 }
 
 // Gives codes[at] its place in an entry: that of an earlier code of the same kernel, or one of its
-// own. A CPU calls codes by themselves.
+// own. Only targets with entries have several in one.
 static void place_code(code_t *codes, uint32_t at, const dt_target_t *target) {
   code_t *code = &codes[at];
   code->entry = at;
-  if (target->device == DT_CPU) {
+  if (!target->entries) {
     codes[at].entry_cost += code->cost;
     return;
   }

@@ -173,9 +173,6 @@ typedef struct dt_schedule_t {
   dt_matmul_t matmul;
 } dt_schedule_t;
 
-#define DT_SLAB_ALIGNMENT 256 // bytes: a SLAB's row has room for a whole number of them,
-#define DT_SLAB_PAD 16        // and these behind it, so that rows begin in different banks
-
 // Kernels with one number `chain` stand side by side and are run by one launch (devices). The last
 // of them, the head, has MATMUL schedules; those before it, its makers, fill SLABs, which later
 // kernels of the chain read: as operand A of a product, or row by row. The first outer loops of all
