@@ -20,8 +20,8 @@
 
 typedef struct tile_t {
   uint32_t tile_rows, tile_cols;
-  uint32_t depth; // bytes
-  uint32_t rows, width;
+  uint32_t depth;      // bytes
+  uint32_t rows, cols; // of a group
   uint32_t ring;
 } tile_t;
 
@@ -90,20 +90,20 @@ static dt_schedule_t schedule_of(const dt_contraction_t *c, const dt_target_t *t
                                  tile_kind_t kind) {
   size_t bytes = factor_bytes(c), sum = dt_dtype_size(c->stage->folds.items[0].dtype);
   const tile_t *tile = tile_of(c, kind);
-  return (dt_schedule_t){.kind = DT_SCHEDULE_MATMUL,
+  return (dt_schedule_t){.kind = DT_SCHEDULE_TEAM_MATMUL,
                          .lanes = target->vector_bytes / (uint32_t)sum,
                          .unroll = 1,
-                         .block = 1,
                          .grain = 1,
                          .team = target->block_threads,
-                         .matmul = {.a = c->a,
-                                    .b = c->b,
-                                    .width = tile->width,
-                                    .rows = tile->rows,
-                                    .tile_rows = tile->tile_rows,
-                                    .tile_cols = tile->tile_cols,
-                                    .depth = tile->depth / (uint32_t)bytes,
-                                    .ring = tile->ring}};
+                         .team_matmul = {.a = c->a,
+                                         .b = c->b,
+                                         .tile_rows = tile->tile_rows,
+                                         .tile_cols = tile->tile_cols,
+                                         .groups = dt__target_groups(target),
+                                         .group_rows = tile->rows,
+                                         .group_cols = tile->cols,
+                                         .depth = tile->depth / (uint32_t)bytes,
+                                         .ring = tile->ring}};
 }
 
 dt_status_t dt__operands_device(dt_program_t *program, const dt_target_t *target) {

@@ -3,11 +3,11 @@
 //
 //   INNER_LANES  a row is walked by a group, or by a block where it is long
 //   OUTER_LANES  maps over one loop: a block takes neighbouring vectors; over several: a group
-//                where the last loop is long enough for it, else each thread takes a vector of its own.
-//                With loops inside each thread walks them for its own vector
+//                where the last loop is long enough for it, else each thread takes a vector of its
+//                own. With loops inside each thread walks them for its own vector
 //   SERIAL       each thread takes an iteration
 //   TILES        maps that read along one loop and write along another: a block takes a square
-//   MATMUL       a block takes a tile (operands_device.c)
+//   TEAM_MATMUL  a block takes a tile (operands_device.c)
 #include "fuse/teams.h"
 
 #include "fuse/loops.h"
@@ -139,7 +139,7 @@ static dt_status_t inner_teams(dt_program_t *program, dt_kernel_t *kernel,
     return prefer(program, kernel, own,
                   dt__sym_le(env, row_length(program, kernel), dt__sym_const(env, LONG_ROW)));
   }
-  own.resident = true;
+  own.inner.resident = true;
   const resident_row_t *rows = count_walks(kernel) > 2 ? resident_often : resident_twice;
   for (size_t i = 0; i < N_RESIDENT; i++) {
     own.team = rows[i].groups * dt__target_warp(target);
@@ -223,9 +223,9 @@ static dt_status_t tile_teams(dt_program_t *program, dt_kernel_t *kernel,
   dt_schedule_t tiles = {.kind = DT_SCHEDULE_TILES,
                          .lanes = 1,
                          .unroll = 1,
-                         .block = side,
                          .grain = 1,
-                         .team = target->block_threads};
+                         .team = target->block_threads,
+                         .tiles = {.side = side}};
   dt_sym_t least = dt__sym_const(env, LEAST_SIDE);
   dt_sym_t wide = dt__sym_and(env, dt__sym_le(env, least, kernel->extents[n - 2]),
                               dt__sym_le(env, least, kernel->extents[n - 1]));
@@ -257,13 +257,13 @@ static dt_status_t outer_teams(dt_program_t *program, dt_kernel_t *kernel,
   dt_schedule_t *schedule = &kernel->schedules.items[0];
   schedule->team = 1;
   schedule->unroll = 1;
-  schedule->block = schedule->lanes;
+  schedule->outer.block = schedule->lanes;
   if (dt__has_inner_loops(kernel) || dt__kernel_has_locals(program, kernel))
     return NULL;
   uint32_t unroll = MAP_UNROLL;
   if (lanes_are_narrow(program, kernel, HALF)) { // a vector of halves has 16 bytes, too
     schedule->lanes *= 2;
-    schedule->block *= 2;
+    schedule->outer.block *= 2;
     unroll /= 2;
   }
   uint32_t group = dt__target_warp(target);
@@ -271,7 +271,7 @@ static dt_status_t outer_teams(dt_program_t *program, dt_kernel_t *kernel,
     schedule->team = MAP_GROUPS * group;
     schedule->unroll = unroll;
     schedule->most = target->map_blocks;
-    schedule->block = (int64_t)schedule->team * schedule->lanes * schedule->unroll;
+    schedule->outer.block = (int64_t)schedule->team * schedule->lanes * schedule->unroll;
     return NULL;
   }
   // Longer last loops get larger teams, so that all threads have something to do.
@@ -283,9 +283,10 @@ static dt_status_t outer_teams(dt_program_t *program, dt_kernel_t *kernel,
     own.team = maps[i].team;
     own.unroll = maps[i].unroll;
     own.most = maps[i].most;
-    own.block = (int64_t)own.team * own.lanes * own.unroll;
+    own.outer.block = (int64_t)own.team * own.lanes * own.unroll;
     dt_sym_t extent = kernel->extents[kernel->n_loops - 1];
-    dt_sym_t is_long = dt__sym_le(program->env, dt__sym_const(program->env, own.block), extent);
+    dt_sym_t is_long =
+        dt__sym_le(program->env, dt__sym_const(program->env, own.outer.block), extent);
     DT_TRY(prefer(program, kernel, own, is_long));
   }
   return tile_teams(program, kernel, target);
@@ -294,7 +295,7 @@ static dt_status_t outer_teams(dt_program_t *program, dt_kernel_t *kernel,
 dt_status_t dt__schedule_teams(dt_program_t *program, dt_kernel_t *kernel,
                                const dt_target_t *target) {
   dt_schedule_t *schedule = &kernel->schedules.items[0];
-  if (schedule->kind == DT_SCHEDULE_MATMUL)
+  if (dt__schedule_is_product(schedule))
     return dt__matmul_teams(program, kernel, target);
   if (schedule->kind == DT_SCHEDULE_INNER_LANES)
     return inner_teams(program, kernel, target);

@@ -122,7 +122,7 @@ static void walk(tile_t *t, uint32_t along, void (*point)(tile_t *t)) {
 
 void dt__cuda_tile(dt_body_t *k, LLVMValueRef row, LLVMValueRef col) {
   dt_emit_t *m = k->m;
-  tile_t t = {.k = k, .side = (uint32_t)k->schedule->block, .rank = k->rank};
+  tile_t t = {.k = k, .side = (uint32_t)k->schedule->tiles.side, .rank = k->rank};
   dt_status_t status = find_crossing(&t);
   if (status) {
     dt__emit_fail(m, status);

@@ -186,7 +186,7 @@ LLVMValueRef dt__lanes_aligned(dt_body_t *k, uint32_t lanes) {
   dt_emit_t *m = k->m;
   const dt_kernel_t *kernel = k->kernel;
   condition_t c = {.lanes = lanes, .alignment = 1};
-  bool matmul = k->schedule->kind == DT_SCHEDULE_MATMUL;
+  bool matmul = dt__schedule_is_product(k->schedule);
   bool outer = k->schedule->kind == DT_SCHEDULE_OUTER_LANES || matmul;
   dt__body_at(k, 0);
   if (outer)

@@ -342,7 +342,7 @@ dt_sym_t dt__slab_pitch(dt_emit_t *m, const dt_buffer_t *slab);
 // each thread has its own.
 static inline uint32_t dt__local_stride(const dt_schedule_t *schedule) {
   uint32_t copies = schedule->lanes * schedule->unroll;
-  return schedule->kind == DT_SCHEDULE_MATMUL && schedule->team ? copies * schedule->team : copies;
+  return schedule->kind == DT_SCHEDULE_TEAM_MATMUL ? copies * schedule->team : copies;
 }
 // Grid items a thread should take at least.
 dt_sym_t dt__grid_grain(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_t *schedule);

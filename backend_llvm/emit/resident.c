@@ -12,7 +12,7 @@
 #include "backend_llvm/emit/body.h"
 
 bool dt__row_is_resident(dt_body_t *k) {
-  return k->m->device && k->schedule->resident && k->schedule->kind == DT_SCHEDULE_INNER_LANES;
+  return k->m->device && dt__schedule_is_resident(k->schedule);
 }
 
 // Which lanes of the vector at `at` are in the row.
