@@ -97,8 +97,8 @@ static bool moves_by_one(dt_program_t *program, dt_sym_t offset, dt_sym_t var) {
 }
 
 // Lanes of one thread along the last loop, which stores neighbours, take turns: even ones load
-// neighbours, and odd ones others (backend_llvm/emit/runs.c). With that loop split they would store
-// every second element.
+// neighbours, and odd ones others (backend_llvm/emit/gather_runs.c). With that loop split they
+// would store every second element.
 static bool takes_turns(dt_program_t *program, const loops_t *loops, uint32_t at,
                         const dt_target_t *target) {
   dt_symenv_t *env = program->env;

@@ -16,6 +16,9 @@
 #include "backend_cuda/emit/chain.h"
 #include "backend_cuda/emit/early.h"
 #include "backend_cuda/emit/ptx.h"
+#include "backend_llvm/emit/grid.h"
+#include "backend_llvm/emit/index.h"
+#include "backend_llvm/emit/loops.h"
 
 #include "runtime/base/dtype.h"
 #include "runtime/base/status.h"

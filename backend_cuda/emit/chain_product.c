@@ -19,6 +19,8 @@
 // chain_product_finish.c what follows.
 #include "backend_cuda/emit/chain_product.h"
 #include "backend_cuda/emit/ptx.h"
+#include "backend_llvm/emit/aligned.h"
+#include "backend_llvm/emit/index.h"
 
 #define MAX_GROUPS 32
 #define MOST_DEPTH 256 // of an A that is no slab

@@ -2,6 +2,7 @@
 // What follows a product of a chain: the kernel's later stages on its sums, out of registers. Where
 // several warps share the depth they hand their sums to each other first.
 #include "backend_cuda/emit/chain_product.h"
+#include "backend_llvm/emit/loops.h"
 
 static LLVMValueRef exchange(dt_product_t *p, LLVMValueRef value) {
   uint32_t team = p->k->team;

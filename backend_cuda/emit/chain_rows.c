@@ -9,6 +9,11 @@
 // rows, and rows that vectors do not fit, are taken by whole warps, one after another.
 #include "backend_cuda/emit/chain.h"
 #include "backend_cuda/emit/ptx.h"
+#include "backend_llvm/emit/aligned.h"
+#include "backend_llvm/emit/grid.h"
+#include "backend_llvm/emit/index.h"
+#include "backend_llvm/emit/loops.h"
+#include "backend_llvm/emit/resident.h"
 
 #include <string.h>
 

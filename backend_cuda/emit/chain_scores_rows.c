@@ -4,6 +4,10 @@
 // that one.
 #include "backend_cuda/emit/chain_scores.h"
 #include "backend_cuda/emit/ptx.h"
+#include "backend_llvm/emit/folds.h"
+#include "backend_llvm/emit/index.h"
+#include "backend_llvm/emit/loops.h"
+#include "backend_llvm/emit/resident.h"
 
 #include <string.h>
 

@@ -9,6 +9,8 @@
 #include "backend_cuda/emit/early.h"
 #include "backend_cuda/emit/matmul.h"
 #include "backend_cuda/emit/ptx.h"
+#include "backend_llvm/emit/aligned.h"
+#include "backend_llvm/emit/loops.h"
 
 #include "runtime/base/status.h"
 

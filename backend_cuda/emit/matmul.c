@@ -26,6 +26,8 @@
 
 #include "backend_cuda/emit/early.h"
 #include "backend_cuda/emit/ptx.h"
+#include "backend_llvm/emit/index.h"
+#include "backend_llvm/emit/loops.h"
 
 #define MANY_ROWS 128   // of tiles for matrices that have more of them than there are processors
 #define ROWS_TOGETHER 8 // tiles that share columns of B and stay near each other in time

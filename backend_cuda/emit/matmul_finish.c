@@ -6,6 +6,9 @@
 // operands are copied.
 #include "backend_cuda/emit/matmul.h"
 #include "backend_cuda/emit/ptx.h"
+#include "backend_llvm/emit/aligned.h"
+#include "backend_llvm/emit/index.h"
+#include "backend_llvm/emit/loops.h"
 
 #include <string.h>
 

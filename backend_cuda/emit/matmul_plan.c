@@ -3,6 +3,7 @@
 // computes what, and how many bytes a block needs. Bytes are the same whichever way operands lie,
 // so that they follow from the schedule and the element sizes alone.
 #include "backend_cuda/emit/matmul.h"
+#include "backend_llvm/emit/aligned.h"
 
 #define LEAST_RING                                                                                 \
   3            // with more tiles, one may be multiplied while the next one's copies are awaited
@@ -147,7 +148,7 @@ dt_status_t dt__matmul_plan(dt_program_t *program, const dt_kernel_t *kernel,
   out->slices = out->threads / DT_WARP / (out->warps_m * out->warps_n);
   out->parts = strict ? 1 : out->slices;
   // A thread's sums; half of a processor's registers are 128 a thread. As class_of in
-  // backend_llvm/emit/split.c shares entries out.
+  // backend_llvm/emit/units.c shares entries out.
   size_t words = m->group_rows * m->group_cols / DT_WARP * dt_dtype_size(out->dtype) / 4;
   bool alone = words > DT_HALF_SUMS || (words == DT_HALF_SUMS && !out->tensor) ||
                (out->groups && kernel->chain);

@@ -4,6 +4,8 @@
 // shared memory, and go on with neighbours along the other. Rows in shared memory are one element
 // longer than the square, so that two threads of a warp never meet in a bank.
 #include "backend_cuda/emit/device.h"
+#include "backend_llvm/emit/index.h"
+#include "backend_llvm/emit/insts.h"
 
 #include "runtime/base/status.h"
 

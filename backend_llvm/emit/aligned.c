@@ -7,7 +7,9 @@
 // every iteration when base, all steps and the rest are multiples of a whole vector, and lanes
 // begin at multiples of one. Literals are tested here; the rest is one test at run time, the same
 // for all threads.
+#include "backend_llvm/emit/aligned.h"
 #include "backend_llvm/emit/body.h"
+#include "backend_llvm/emit/index.h"
 
 // Steps and rest of one access: at most this many, or it counts as unaligned.
 #define MOST_TERMS 16

@@ -4,7 +4,9 @@
 // pairs, then lanes in halves. The order is fixed by the schedule, never by the sizes of a call.
 // Under strict_fp sums and products of floats have one scalar accumulator instead, which takes the
 // lanes of all copies in the order of the loop.
+#include "backend_llvm/emit/folds.h"
 #include "backend_llvm/emit/body.h"
+#include "backend_llvm/emit/insts.h"
 
 static bool with_index(const dt_fold_t *fold) { return dt__fold_is_arg(fold->kind); }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sizes on which kernels and the host program must agree: grid axes and scratch. As expressions, so
 // that both sides make code of the same thing.
+#include "backend_llvm/emit/grid.h"
 #include "backend_llvm/emit/body.h"
+#include "backend_llvm/emit/matmul.h"
 
 // 1 where tiles of the larger size are enough for every thread to have several.
 static dt_sym_t matmul_is_big(dt_emit_t *m, const dt_kernel_t *kernel,

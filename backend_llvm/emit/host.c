@@ -9,7 +9,9 @@
 // long functions are cut into pieces, each of which computes for itself what it needs.
 #include "backend_llvm/emit/host.h"
 
+#include "backend_llvm/emit/grid.h"
 #include "backend_llvm/emit/host_body.h"
+#include "backend_llvm/emit/loops.h"
 
 #include <stdio.h>
 

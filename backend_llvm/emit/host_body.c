@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // See host_body.h. Everything is computed on the main line, so that values may be shared.
 #include "backend_llvm/emit/host_body.h"
+#include "backend_llvm/emit/index.h"
 
 #include "runtime/base/status.h"
 

@@ -3,7 +3,9 @@
 // with every operation checked for overflow. Long plans are cut into pieces.
 #include "backend_llvm/emit/host.h"
 
+#include "backend_llvm/emit/grid.h"
 #include "backend_llvm/emit/host_body.h"
+#include "backend_llvm/emit/index.h"
 #include "runtime/base/status.h"
 
 #include <stdio.h>

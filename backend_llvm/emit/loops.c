@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels: the grid, stages in their loops, and the vector loops. A vector loop is a main loop of
 // `unroll` whole vectors without masks, then a tail of single vectors under a mask.
+#include "backend_llvm/emit/loops.h"
 #include "backend_llvm/emit/body.h"
+#include "backend_llvm/emit/folds.h"
+#include "backend_llvm/emit/grid.h"
+#include "backend_llvm/emit/index.h"
+#include "backend_llvm/emit/insts.h"
+#include "backend_llvm/emit/matmul.h"
+#include "backend_llvm/emit/resident.h"
 
 // ---- Grid --------------------------------------------------------------------------------------------
 LLVMValueRef dt__at_least_one(dt_body_t *k, LLVMValueRef n) {

@@ -15,7 +15,10 @@
 // repeating the last row; the copies of A and C have room for whole groups. With one row, several
 // sets of accumulators take turns over k, so that multiply-adds do not wait for each other, but for
 // strict_fp.
+#include "backend_llvm/emit/matmul.h"
 #include "backend_llvm/emit/body.h"
+#include "backend_llvm/emit/index.h"
+#include "backend_llvm/emit/loops.h"
 #include "fuse/matmul_rows.h"
 
 #include <stdio.h>
