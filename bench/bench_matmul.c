@@ -152,9 +152,13 @@ static void build(product_t *p, uint32_t tile_rows, uint32_t tile_cols, uint32_t
   dt_schedule_t schedule = {.kind = DT_SCHEDULE_MATMUL,
                             .lanes = p->target.vector_bytes / 4,
                             .unroll = 2,
-                            .block = 1,
                             .grain = 1,
-                            .matmul = {x, y, width, rows, tile_rows, tile_cols}};
+                            .matmul = {.a = x,
+                                       .b = y,
+                                       .tile_rows = tile_rows,
+                                       .tile_cols = tile_cols,
+                                       .width = width,
+                                       .rows = rows}};
   (void)DT_VEC_PUSH(&p->arena, &kernel.schedules, schedule);
   (void)DT_VEC_PUSH(&p->arena, &p->program->kernels, kernel);
   for (uint32_t buffer = 0; buffer < 3; buffer++)

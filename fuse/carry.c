@@ -199,7 +199,7 @@ static bool is_free(const carry_t *c) {
   if (!reads(maker, c->to))
     return true;
   for (uint32_t i = 0; i < maker->schedules.len; i++)
-    if (maker->schedules.items[i].kind == DT_SCHEDULE_MATMUL)
+    if (dt__schedule_is_product(&maker->schedules.items[i]))
       return false; // reads its operands in an order of its own
   for (uint32_t s = 0; s < maker->stages.len; s++)
     for (uint32_t i = 0; i < maker->stages.items[s].insts.len; i++) {

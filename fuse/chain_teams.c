@@ -10,7 +10,6 @@
 #include "runtime/base/dtype.h"
 #include "runtime/base/status.h"
 
-#define WARP 32
 #define MAX_VECTORS 8  // of a row that a thread keeps in registers,
 #define MAX_VALUES 48  // and their elements
 #define OPEN_VALUES 16 // of these of a row of unknown length, for which teams may grow, too
@@ -22,11 +21,13 @@
 typedef struct tile_t {
   uint32_t most_cols; // of the product
   uint32_t tile_rows, tile_cols;
-  uint32_t depth; // bytes
-  uint32_t rows, width, ring;
+  uint32_t depth;      // bytes
+  uint32_t rows, cols; // of a group
+  uint32_t ring;
 } tile_t;
 
-// In the order of rows and columns; of groups of warps, where there are any, the rest.
+// In the order of rows and columns; of groups that multiply together, where there are any, the
+// rest.
 typedef enum tile_kind_t {
   TILE_LEAST,
   TILE_FEW,
@@ -63,9 +64,9 @@ static const tile_t wider[2][TILE_KINDS] = {
     {{LARGEST, 16, 64, 256, 16, 32, 4}, {0}, {0}, {LARGEST, 32, 32, 128, 16, 32, 4}},
 };
 
-// For groups of warps, behind rows: the longest ring that there is room for. Time, in tenths of a
-// microsecond on an H200, is `begin` for an item's rows, and `each` for a tile of its columns
-// (docs/performance.md).
+// For groups that multiply together, behind rows: the longest ring that there is room for. Time, in
+// tenths of a microsecond on an H200, is `begin` for an item's rows, and `each` for a tile of its
+// columns (docs/performance.md).
 typedef struct group_tile_t {
   uint32_t rows, cols, width, ring;
   int64_t begin, each;
@@ -111,21 +112,22 @@ static dt_schedule_t schedule_of(const dt_contraction_t *c, const tile_t *tile,
                                  const dt_schedule_t *first) {
   dt_schedule_t out = *first;
   out.predicate = DT_SYM_NONE_ID;
-  out.matmul.a = c->a;
-  out.matmul.b = c->b;
-  out.matmul.width = tile->width;
-  out.matmul.rows = tile->rows;
-  out.matmul.tile_rows = tile->tile_rows;
-  out.matmul.tile_cols = tile->tile_cols;
-  out.matmul.depth = tile->depth / (uint32_t)factor_bytes(c);
-  out.matmul.ring = tile->ring;
+  out.team_matmul = (dt_team_matmul_t){.a = c->a,
+                                       .b = c->b,
+                                       .tile_rows = tile->tile_rows,
+                                       .tile_cols = tile->tile_cols,
+                                       .groups = first->team_matmul.groups,
+                                       .group_rows = tile->rows,
+                                       .group_cols = tile->cols,
+                                       .depth = tile->depth / (uint32_t)factor_bytes(c),
+                                       .ring = tile->ring};
   return out;
 }
 
 // ---- Heads ----------------------------------------------------------------------------------------
 
 static dt_sym_t items_of(dt_program_t *program, const dt_kernel_t *kernel,
-                         const dt_matmul_t *tile) {
+                         const dt_matmul_common_t *tile) {
   dt_symenv_t *env = program->env;
   uint32_t n = kernel->n_loops;
   dt_sym_t rows = dt__sym_const(env, tile->tile_rows), cols = dt__sym_const(env, tile->tile_cols);
@@ -138,7 +140,8 @@ static dt_sym_t items_of(dt_program_t *program, const dt_kernel_t *kernel,
 
 // Every processor has two items at least, and their rows stay in registers.
 static dt_sym_t most_condition(dt_symenv_t *env, dt_sym_t items, dt_sym_t rows,
-                               const dt_matmul_t *tile, dt_sym_t length, int64_t processors) {
+                               const dt_matmul_common_t *tile, dt_sym_t length,
+                               int64_t processors) {
   dt_sym_t enough = dt__sym_le(env, dt__sym_const(env, 2 * processors), items);
   enough = dt__sym_and(env, enough, dt__sym_le(env, length, dt__sym_const(env, USUAL)));
   return dt__sym_and(env, enough, dt__sym_lt(env, dt__sym_const(env, tile->tile_rows / 2), rows));
@@ -161,7 +164,7 @@ static dt_sym_t most_condition(dt_symenv_t *env, dt_sym_t items, dt_sym_t rows,
 //   others   LEAST  rows <= tile_rows
 //            MANY   always; no other kind ever
 static dt_sym_t condition_of(dt_program_t *program, const dt_kernel_t *kernel,
-                             const dt_matmul_t *tile, tile_kind_t kind, bool halves,
+                             const dt_matmul_common_t *tile, tile_kind_t kind, bool halves,
                              dt_sym_t length, const dt_target_t *target) {
   dt_symenv_t *env = program->env;
   int64_t processors = dt__target_threads(target), cols = 0;
@@ -194,7 +197,7 @@ static dt_sym_t condition_of(dt_program_t *program, const dt_kernel_t *kernel,
 static dt_sym_t length_of(const dt_program_t *program, dt_chain_t chain) {
   const dt_kernel_t *first = &program->kernels.items[chain.first];
   bool scores = chain.end - chain.first > 2 && first->schedules.len &&
-                first->schedules.items[0].kind == DT_SCHEDULE_MATMUL;
+                dt__schedule_is_product(&first->schedules.items[0]);
   return scores ? first->extents[first->n_loops - 1] : DT_SYM_NONE_ID;
 }
 
@@ -228,8 +231,8 @@ static bool group_tile(const offers_t *o, const group_tile_t *from, tile_t *out)
     return false;
   if (from->width % PANEL && (!rank || b->index[rank - 1].id != stage->vars[0].id))
     return false;
-  int64_t row =
-      (deep * HALF + DT_SLAB_ALIGNMENT - 1) / DT_SLAB_ALIGNMENT * DT_SLAB_ALIGNMENT + DT_SLAB_PAD;
+  int64_t unit = o->target->slab_unit;
+  int64_t row = (deep * HALF + unit - 1) / unit * unit + o->target->slab_pad;
   int64_t left = o->target->l1_bytes - OTHER_SHARED - row * from->rows;
   int64_t ring = left / ((int64_t)from->cols * GROUP_DEPTH);
   if (ring < LEAST_RING)
@@ -263,7 +266,8 @@ static dt_sym_t time_of(const offers_t *o, const group_tile_t *tile) {
   return dt__sym_mul(env, rounds, dt__sym_add(env, each, dt__sym_const(env, tile->begin)));
 }
 
-// Of tiles for groups of warps the one that takes the least time; none: there is no room for any.
+// Of tiles for groups that multiply together the one that takes the least time; none: there is no
+// room for any.
 static dt_status_t offer_groups(offers_t *o) {
   dt_symenv_t *env = o->program->env;
   tile_t tiles[GROUP_TILES];
@@ -284,7 +288,7 @@ static dt_status_t offer_groups(offers_t *o) {
 // Whether what is in front of the head are rows, and nothing else.
 static bool follows_rows(dt_program_t *program, dt_chain_t chain) {
   const dt_kernel_t *maker = &program->kernels.items[chain.first];
-  return chain.end - chain.first == 2 && maker->schedules.items[0].kind != DT_SCHEDULE_MATMUL &&
+  return chain.end - chain.first == 2 && !dt__schedule_is_product(&maker->schedules.items[0]) &&
          !dt__kernel_has_locals(program, maker);
 }
 
@@ -296,9 +300,9 @@ static dt_status_t offer_kind(offers_t *o, tile_kind_t kind, bool by_groups) {
   dt_schedule_t own = schedule_of(o->c, tile, &o->first);
   bool halves = factor_bytes(o->c) == HALF;
   dt_sym_t condition =
-      condition_of(o->program, o->head, &own.matmul, kind, halves, o->length, o->target);
+      condition_of(o->program, o->head, &own.product, kind, halves, o->length, o->target);
   if (by_groups && kind == TILE_SOME) // before the groups
-    condition = dt__sym_le(o->program->env, items_of(o->program, o->head, &own.matmul),
+    condition = dt__sym_le(o->program->env, items_of(o->program, o->head, &own.product),
                            dt__sym_const(o->program->env, dt__target_threads(o->target)));
   return offer(o, tile, kind, condition);
 }
@@ -359,25 +363,26 @@ static void row_schedule(dt_program_t *program, dt_kernel_t *maker, uint32_t til
                          const dt_target_t *target, dt_schedule_t *out) {
   dt_sym_t extent = dt__row_extent(program, maker);
   int64_t length = 0;
+  uint32_t group = dt__target_warp(target);
   if (walks_halves(program, maker))
     out->lanes = target->vector_bytes / HALF;
   out->team = tile_rows <= 16 ? 16 : 8;
-  out->resident = false;
+  out->inner.resident = false;
   if (extent.id && !dt__sym_is_const(program->env, extent, &length)) {
     uint32_t vectors = OPEN_VALUES / out->lanes;
     out->unroll = vectors < 1 ? 1 : vectors > MAX_VECTORS ? MAX_VECTORS : vectors;
-    out->resident = true;
+    out->inner.resident = true;
     return;
   }
-  for (; extent.id && length >= 1 && out->team <= WARP; out->team *= 2) {
+  for (; extent.id && length >= 1 && out->team <= group; out->team *= 2) {
     int64_t wide = (int64_t)out->team * out->lanes, vectors = (length + wide - 1) / wide;
     if (vectors > MAX_VECTORS || vectors * (int64_t)out->lanes > MAX_VALUES)
       continue;
     out->unroll = (uint32_t)vectors;
-    out->resident = true;
+    out->inner.resident = true;
     return;
   }
-  out->team = WARP;
+  out->team = group;
 }
 
 // The maker's schedule where the head has `head`.
@@ -385,22 +390,22 @@ static dt_status_t maker_schedule(dt_program_t *program, dt_kernel_t *maker,
                                   const dt_schedule_t *head, tile_kind_t kind,
                                   const dt_target_t *target, dt_schedule_t *out) {
   *out = maker->schedules.items[0];
-  if (out->kind == DT_SCHEDULE_MATMUL) {
+  if (dt__schedule_is_product(out)) {
     dt_contraction_t c;
     DT_TRY(roles_of(program, maker, &c));
     *out = schedule_of(&c, tile_of(program, &c, kind, false), &maker->schedules.items[0]);
     int64_t deep = 0;
     bool known = dt__sym_is_const(program->env, c.extent_k, &deep);
-    if (known && factor_bytes(&c) == HALF && deep <= (int64_t)out->matmul.depth / 2) {
-      out->matmul.depth /= 2;
+    if (known && factor_bytes(&c) == HALF && deep <= (int64_t)out->team_matmul.depth / 2) {
+      out->team_matmul.depth /= 2;
     } else if (kind == TILE_MANY && factor_bytes(&c) == HALF) { // registers for longer rows of A
-      out->matmul.tile_cols /= 2;
-      out->matmul.width /= 2;
+      out->team_matmul.tile_cols /= 2;
+      out->team_matmul.group_cols /= 2;
     }
-    if (known && factor_bytes(&c) != HALF && deep <= (int64_t)out->matmul.depth)
-      out->matmul.ring = 2; // one tile is all there is
+    if (known && factor_bytes(&c) != HALF && deep <= (int64_t)out->team_matmul.depth)
+      out->team_matmul.ring = 2; // one tile is all there is
   } else {
-    row_schedule(program, maker, head->matmul.tile_rows, target, out);
+    row_schedule(program, maker, head->product.tile_rows, target, out);
   }
   out->predicate = head->predicate;
   return NULL;

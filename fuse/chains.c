@@ -118,7 +118,7 @@ static bool stores_by_column(const dt_kernel_t *maker, const dt_store_t *store, 
 // ---- Who may be a member ----------------------------------------------------------------------------
 
 static bool is_product(const dt_kernel_t *kernel) {
-  return kernel->schedules.len && kernel->schedules.items[0].kind == DT_SCHEDULE_MATMUL;
+  return kernel->schedules.len && dt__schedule_is_product(&kernel->schedules.items[0]);
 }
 
 // Products of one chain take tiles of as many rows.
@@ -388,8 +388,11 @@ static dt_status_t rename_member(chains_t *c, const chain_t *chain, uint32_t at,
     DT_TRY(dt__body_copy(&copy));
     DT_TRY(dt__body_copy_results(&copy));
     for (uint32_t i = 0; s == 0 && i < kernel->schedules.len; i++) {
-      kernel->schedules.items[i].matmul.a = copy.map[kernel->schedules.items[i].matmul.a];
-      kernel->schedules.items[i].matmul.b = copy.map[kernel->schedules.items[i].matmul.b];
+      dt_schedule_t *schedule = &kernel->schedules.items[i];
+      if (!dt__schedule_is_product(schedule))
+        continue;
+      schedule->product.a = copy.map[schedule->product.a];
+      schedule->product.b = copy.map[schedule->product.b];
     }
   }
   memcpy(kernel->stages.items, fresh, kernel->stages.len * sizeof(*fresh));
@@ -488,7 +491,7 @@ static dt_status_t try_head(chains_t *c, uint32_t k) {
 
 dt_status_t dt__fuse_chains(dt_program_t *program, const dt_target_t *target) {
   chains_t c = {.program = program, .strict_fp = target->strict_fp};
-  if (target->device == DT_CPU)
+  if (!dt__target_has_teams(target))
     return NULL;
   DT_TRY(dt__flow_init(program, &c.flow));
   DT_TRY(dt__find_segments(program, &c.segments, NULL));

@@ -29,8 +29,8 @@ static uint32_t half_of(const dt_stage_t *stage, const dt_store_t *store) {
 static bool is_operand(const dt_kernel_t *kernel, uint32_t stage, uint32_t inst) {
   for (uint32_t s = 0; s < kernel->schedules.len && stage == 0; s++) {
     const dt_schedule_t *schedule = &kernel->schedules.items[s];
-    if (schedule->kind == DT_SCHEDULE_MATMUL &&
-        (schedule->matmul.a == inst || schedule->matmul.b == inst))
+    if (dt__schedule_is_product(schedule) &&
+        (schedule->product.a == inst || schedule->product.b == inst))
       return true;
   }
   return false;
@@ -113,10 +113,10 @@ static dt_status_t rewrite_stage(narrow_t *n, dt_kernel_t *kernel, uint32_t at) 
   DT_TRY(dt__body_copy(&copy));
   DT_TRY(dt__body_copy_results(&copy));
   for (uint32_t s = 0; s < kernel->schedules.len && at == 0; s++) {
-    dt_matmul_t *matmul = &kernel->schedules.items[s].matmul;
-    if (kernel->schedules.items[s].kind == DT_SCHEDULE_MATMUL) {
-      matmul->a = copy.map[matmul->a];
-      matmul->b = copy.map[matmul->b];
+    dt_schedule_t *schedule = &kernel->schedules.items[s];
+    if (dt__schedule_is_product(schedule)) {
+      schedule->product.a = copy.map[schedule->product.a];
+      schedule->product.b = copy.map[schedule->product.b];
     }
   }
   *stage = fresh;

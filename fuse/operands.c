@@ -338,14 +338,13 @@ static dt_status_t take(dt_program_t *program, dt_kernel_t *kernel, const dt_tar
   dt_schedule_t schedule = {.kind = DT_SCHEDULE_MATMUL,
                             .lanes = target->vector_bytes / (uint32_t)dt_dtype_size(sum),
                             .unroll = 1,
-                            .block = 1,
                             .grain = 1,
                             .matmul = {.a = c.a,
                                        .b = c.b,
-                                       .width = width,
-                                       .rows = rows,
                                        .tile_rows = (own ? OWN_ROWS : TILE_PANELS) * rows,
                                        .tile_cols = (own ? OWN_PANELS : TILE_PANELS) * width,
+                                       .width = width,
+                                       .rows = rows,
                                        .own_panels = own}};
   if (!DT_VEC_PUSH(program->arena, &kernel->schedules, schedule))
     return DT_NO_MEMORY();
@@ -353,7 +352,7 @@ static dt_status_t take(dt_program_t *program, dt_kernel_t *kernel, const dt_tar
 }
 
 dt_status_t dt__fuse_operands(dt_program_t *program, const dt_target_t *target) {
-  if (target->device != DT_CPU)
+  if (dt__target_has_teams(target))
     return dt__operands_device(program, target);
   DT_VEC(dt_kernel_t) kernels = {0};
   for (uint32_t k = 0; k < program->kernels.len; k++) {

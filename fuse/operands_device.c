@@ -2,7 +2,7 @@
 // Matrix products on devices. Operands stay where they are, at any strides; a team of threads
 // copies tiles of them to the memory that it shares. The tile is chosen here, by sizes that the
 // call knows: the largest one of which there are enough to keep the processors busy. Few rows take
-// a flat tile, since a square one would be mostly empty. In the smallest tiles warps share the
+// a flat tile, since a square one would be mostly empty. In the smallest tiles groups share the
 // depth, not rows and columns: then work for many processors can be cut, and each has a short way.
 #include "fuse/operands.h"
 
@@ -12,7 +12,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
-#define WARP 32
+#define TEAM_GROUPS 8
 #define FEW_ROWS 16
 #define RING 4 // three tiles on their way while one is worked on
 #define ALL 8  // eighths
@@ -20,8 +20,8 @@
 
 typedef struct tile_t {
   uint32_t tile_rows, tile_cols;
-  uint32_t depth; // bytes
-  uint32_t rows, width;
+  uint32_t depth;      // bytes
+  uint32_t rows, cols; // of a group
   uint32_t ring;
 } tile_t;
 
@@ -32,7 +32,7 @@ typedef enum tile_kind_t {
   TILE_FLAT,
   TILE_NARROW,
   TILE_MEDIUM,     // between the two
-  TILE_GROUP_DEEP, // for groups of warps, as those that follow
+  TILE_GROUP_DEEP, // for groups that multiply together, as those that follow
   TILE_GROUP_WIDE,
   TILE_GROUP_LARGE,
   TILE_GROUP_HALF,
@@ -40,10 +40,10 @@ typedef enum tile_kind_t {
   TILE_KINDS
 } tile_kind_t;
 
-// By bytes of an element of the factors (2, 4, 8): rows of a tile are 64 … 512 bytes. Sums take at
-// most 64 registers of a thread and the largest ring is below 99 KiB, but for groups of warps,
-// whose multiprocessors have room for one block of any of these and for two large ones. Empty:
-// none.
+// By bytes of an element of the factors (2, 4, 8): rows of a tile are 64 … 512 bytes, for teams of
+// TEAM_GROUPS groups of 32 threads. Sums take at most 64 registers of a thread and the largest ring
+// is below 99 KiB, but for groups that multiply together: processors that have these have room for
+// one block of any of their tiles, and for two of large ones. Empty: none.
 static const tile_t tiles[3][TILE_KINDS] = {
     {[TILE_LARGE] = {128, 128, 64, 64, 32, RING},
      [TILE_SMALL] = {64, 64, 128, 32, 32, RING},
@@ -70,8 +70,8 @@ static const char *refusal(dt_program_t *program, const dt_contraction_t *c,
   size_t bytes = dt_dtype_size(dtype);
   if (dtype == DT_BOOL || (bytes != 4 && bytes != 8))
     return "sums of this element size have no template";
-  if (target->block_threads != 8 * WARP)
-    return "teams are not of 8 warps";
+  if (dt__target_groups(target) != TEAM_GROUPS)
+    return "teams are not of 8 groups";
   return dt__contraction_refusal(program, c, 1);
 }
 
@@ -90,20 +90,20 @@ static dt_schedule_t schedule_of(const dt_contraction_t *c, const dt_target_t *t
                                  tile_kind_t kind) {
   size_t bytes = factor_bytes(c), sum = dt_dtype_size(c->stage->folds.items[0].dtype);
   const tile_t *tile = tile_of(c, kind);
-  return (dt_schedule_t){.kind = DT_SCHEDULE_MATMUL,
+  return (dt_schedule_t){.kind = DT_SCHEDULE_TEAM_MATMUL,
                          .lanes = target->vector_bytes / (uint32_t)sum,
                          .unroll = 1,
-                         .block = 1,
                          .grain = 1,
                          .team = target->block_threads,
-                         .matmul = {.a = c->a,
-                                    .b = c->b,
-                                    .width = tile->width,
-                                    .rows = tile->rows,
-                                    .tile_rows = tile->tile_rows,
-                                    .tile_cols = tile->tile_cols,
-                                    .depth = tile->depth / (uint32_t)bytes,
-                                    .ring = tile->ring}};
+                         .team_matmul = {.a = c->a,
+                                         .b = c->b,
+                                         .tile_rows = tile->tile_rows,
+                                         .tile_cols = tile->tile_cols,
+                                         .groups = dt__target_groups(target),
+                                         .group_rows = tile->rows,
+                                         .group_cols = tile->cols,
+                                         .depth = tile->depth / (uint32_t)bytes,
+                                         .ring = tile->ring}};
 }
 
 dt_status_t dt__operands_device(dt_program_t *program, const dt_target_t *target) {
@@ -171,8 +171,9 @@ enum {
   DEEP = 16 // long sums
 };
 
-// In chains slabs of other tiles would leave no room. Elsewhere, with groups of warps, the smallest
-// tiles of which no processor has two, and then the largest, as measured (docs/performance.md).
+// In chains slabs of other tiles would leave no room. Elsewhere, where groups multiply together,
+// they are the smallest tiles of which no processor has two, and then the largest, as measured
+// (docs/performance.md).
 static const way_t plain_ways[] = {
     {TILE_FLAT, FEW, 0, 0}, {TILE_LARGE, FILLED, ALL, 0}, {TILE_SMALL, 0, 0, 0}};
 static const way_t chain_ways[] = {{TILE_FLAT, FEW, 0, 0}, {TILE_SMALL, 0, 0, 0}};

@@ -260,7 +260,7 @@ static bool replaces_in_place(const places_t *p, uint32_t old, uint32_t fresh, u
   if (slices && !(within(&p->lives[old - 1], slices) && within(&p->lives[fresh - 1], slices)))
     return false; // other slices read the one, or wrote the other
   for (uint32_t i = 0; i < kernel->schedules.len; i++)
-    if (kernel->schedules.items[i].kind == DT_SCHEDULE_MATMUL)
+    if (dt__schedule_is_product(&kernel->schedules.items[i]))
       return false; // a template reads its operands in an order of its own
   for (uint32_t i = 0; i < program->items.len; i++)
     if (program->items.items[i].buffer.id == old)

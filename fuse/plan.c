@@ -178,9 +178,9 @@ dt_status_t dt__fuse_plan(dt_program_t *program, const dt_target_t *target) {
   DT_TRY(dt__program_settle_regions(program));
   DT_TRY(dt__carry_in_place(program));
   DT_TRY(make_segments(program));
-  if (target->device != DT_CPU && program->items.len)
+  if (target->own_memory && program->items.len)
     DT_TRY(dt__size_on_device(program));
-  if (target->device != DT_CPU)
+  if (target->queued)
     DT_TRY(dt__gate_updates(program));
   DT_TRY(dt__program_settle_slices(program));
   DT_TRY(dt__program_settle_regions(program));

@@ -157,18 +157,18 @@ static void outer_lanes(dt_program_t *program, dt_kernel_t *kernel, dt_schedule_
     while (out->unroll > 1 && (int64_t)out->lanes * (out->unroll - 1) >= size)
       out->unroll--;
   int64_t chunk = (int64_t)out->lanes * out->unroll;
-  out->block = dt__has_inner_loops(kernel) ? chunk : MAP_BLOCK;
-  if (dt__sym_is_const(program->env, extent, &size) && size < out->block)
-    out->block = (size + chunk - 1) / chunk * chunk;
-  if (out->block < chunk)
-    out->block = chunk;
-  int64_t width = likely(program, extent, out->block);
-  out->grain = grain_for(stage_work(program, kernel) * (width < out->block ? width : out->block));
+  out->outer.block = dt__has_inner_loops(kernel) ? chunk : MAP_BLOCK;
+  if (dt__sym_is_const(program->env, extent, &size) && size < out->outer.block)
+    out->outer.block = (size + chunk - 1) / chunk * chunk;
+  if (out->outer.block < chunk)
+    out->outer.block = chunk;
+  int64_t width = likely(program, extent, out->outer.block);
+  out->grain = grain_for(stage_work(program, kernel) *
+                         (width < out->outer.block ? width : out->outer.block));
 }
 
 static void inner_lanes(dt_program_t *program, dt_kernel_t *kernel, dt_schedule_t *out) {
   out->kind = DT_SCHEDULE_INNER_LANES;
-  out->block = 1;
   out->grain = grain_for(stage_work(program, kernel));
 }
 
@@ -180,9 +180,9 @@ static void serial(dt_program_t *program, dt_kernel_t *kernel, dt_schedule_t *ou
 }
 
 // Threads of a team fold parts of a row each: where that may not be, a thread has rows for itself.
-// Vectors of a CPU are folded lane after lane (backend_llvm/emit/folds.c).
+// A thread's own vectors are folded lane after lane (backend_llvm/emit/folds.c).
 static bool folds_alone(const dt_kernel_t *kernel, const dt_target_t *target) {
-  return target->device != DT_CPU && target->strict_fp && dt__kernel_has_order(kernel);
+  return dt__target_has_teams(target) && target->strict_fp && dt__kernel_has_order(kernel);
 }
 
 // Loops that run in order leave only outer loops to lanes, which is worth it where no access is
@@ -202,7 +202,7 @@ static bool is_serial(dt_program_t *program, const dt_kernel_t *kernel, bool alo
 static dt_status_t schedule_loops(dt_program_t *program, dt_kernel_t *kernel,
                                   const dt_target_t *target) {
   uint32_t lanes = lanes_for(program, kernel, target);
-  dt_schedule_t schedule = {.lanes = lanes, .unroll = 1, .block = 1, .grain = 1};
+  dt_schedule_t schedule = {.lanes = lanes, .unroll = 1, .grain = 1};
   bool alone = folds_alone(kernel, target);
   bool inner = dt__has_inner_loops(kernel) && !dt__kernel_in_order(kernel) && !alone;
   if (!inner || !inner_lanes_win(program, kernel, lanes))
@@ -230,8 +230,8 @@ static dt_status_t schedule_matmul(dt_program_t *program, dt_kernel_t *kernel,
     return DT_FAIL(DT_E_INTERNAL, "fuse: %s lost its matrix form", kernel->name);
   // Elements of B that one tile reads: with few rows that is what it costs.
   schedule->grain = grain_for(likely(program, kernel->stages.items[0].extents[0], 128) *
-                              (int64_t)schedule->matmul.tile_cols);
-  if (target->device != DT_CPU) {
+                              (int64_t)schedule->product.tile_cols);
+  if (dt__target_has_teams(target)) {
     schedule->grain = 1;
     schedule->lanes = lanes_for(program, kernel, target);
   }
@@ -244,8 +244,7 @@ static dt_status_t schedule_chain(dt_program_t *program, dt_chain_t chain,
   for (uint32_t k = chain.first; k < chain.end; k++) {
     dt_kernel_t *kernel = &program->kernels.items[k];
     uint32_t lanes = lanes_for(program, kernel, target);
-    dt_schedule_t rows = {
-        .kind = DT_SCHEDULE_INNER_LANES, .lanes = lanes, .unroll = 1, .block = 1, .grain = 1};
+    dt_schedule_t rows = {.kind = DT_SCHEDULE_INNER_LANES, .lanes = lanes, .unroll = 1, .grain = 1};
     if (kernel->schedules.len)
       kernel->schedules.items[0].lanes = lanes;
     else if (!DT_VEC_PUSH(program->arena, &kernel->schedules, rows))
@@ -268,7 +267,7 @@ dt_status_t dt__fuse_schedule(dt_program_t *program, const dt_target_t *target) 
       DT_TRY(schedule_matmul(program, kernel, target));
     else
       DT_TRY(schedule_loops(program, kernel, target));
-    if (target->device == DT_CUDA)
+    if (dt__target_has_teams(target))
       DT_TRY(dt__schedule_teams(program, kernel, target));
   }
   DT_TRY(dt__program_settle_slices(program));

@@ -341,7 +341,7 @@ dt_status_t dt__item_checks(dt_program_t *program, uint32_t first, uint32_t end,
   checks_t c = {.program = program, .good = DT_NO_INST};
   uint32_t before = program->checks.len;
   dt_schedule_t serial = {
-      .kind = DT_SCHEDULE_SERIAL, .lanes = 1, .unroll = 1, .block = 1, .grain = 1, .team = 1};
+      .kind = DT_SCHEDULE_SERIAL, .lanes = 1, .unroll = 1, .grain = 1, .team = 1};
   *out = (dt_kernel_t){.name = "checks"};
   *out_reason = NULL;
   DT_TRY(read_gate(&c, *gate));

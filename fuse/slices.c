@@ -71,8 +71,9 @@ typedef struct slices_t {
 static uint32_t fixed_loops(const dt_kernel_t *kernel) {
   uint32_t fixed = 0;
   for (uint32_t s = 0; s < kernel->schedules.len; s++) {
-    dt_schedule_kind_t kind = kernel->schedules.items[s].kind;
-    uint32_t own = kind == DT_SCHEDULE_MATMUL ? 2 : kind == DT_SCHEDULE_OUTER_LANES ? 1 : 0;
+    const dt_schedule_t *schedule = &kernel->schedules.items[s];
+    bool lanes = schedule->kind == DT_SCHEDULE_OUTER_LANES;
+    uint32_t own = dt__schedule_is_product(schedule) ? 2 : lanes ? 1 : 0;
     fixed = own > fixed ? own : fixed;
   }
   return fixed;

@@ -96,14 +96,14 @@ static bool moves_by_one(dt_program_t *program, dt_sym_t offset, dt_sym_t var) {
           dt__sym_is_const(program->env, step, &literal) && literal == 1);
 }
 
-// Lanes of a CPU along the last loop, which stores neighbours, take turns: even ones load
-// neighbours, and odd ones others (backend_llvm/emit/runs.c). With that loop split they would store
-// every second element.
+// Lanes of one thread along the last loop, which stores neighbours, take turns: even ones load
+// neighbours, and odd ones others (backend_llvm/emit/gather_runs.c). With that loop split they
+// would store every second element.
 static bool takes_turns(dt_program_t *program, const loops_t *loops, uint32_t at,
                         const dt_target_t *target) {
   dt_symenv_t *env = program->env;
   dt_sym_t var = loops->vars[at], two = dt__sym_const(env, 2);
-  if (target->device != DT_CPU || target->vector_bytes < 32 || at + 1 != *loops->n)
+  if (dt__target_has_teams(target) || target->vector_bytes < 32 || at + 1 != *loops->n)
     return false;
   dt_sym_t half = dt__sym_new_loop(env, dt__sym_floordiv(env, loops->extents[at], two));
   dt_sym_t whole = dt__sym_add(env, dt__sym_mul(env, half, two), dt__sym_new_loop(env, two));

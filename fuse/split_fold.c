@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // See split_fold.h.
 //
-//   r = fold_k f(k), k < n      becomes      p[c] = fold_j f(c*L + j) or identity past n,  c <
-//   ceil(n/L)
-//                                            r    = fold_c p[c]
+//   r = fold_k f(k), k < n
+//
+// becomes, with parts of L elements, c < ceil(n / L) and j < L,
+//
+//   p[c] = fold_j f(c * L + j), or the fold's identity past n
+//   r    = fold_c p[c]
 #include "fuse/split_fold.h"
 
 #include "fuse/body.h"
@@ -14,12 +17,9 @@
 
 #include <string.h>
 
-#define CHUNK 8192  // elements of one partial fold
-#define FEW_OUTER 4 // outer iterations that leave threads idle
-// Devices, folds of columns: the least rows of a partial fold, and how many partial folds are
-// enough for all of a device's threads.
-#define LEAST_ROWS 16
-#define ENOUGH_PARTS ((int64_t)1 << 20)
+#define CHUNK 8192    // elements of one partial fold
+#define FEW_OUTER 4   // outer iterations that leave threads idle
+#define LEAST_ROWS 16 // of a partial fold of columns
 
 static bool few_outer(dt_program_t *program, const dt_kernel_t *kernel) {
   int64_t total = 1;
@@ -54,7 +54,7 @@ static bool splittable(dt_program_t *program, const dt_kernel_t *kernel,
   const dt_stage_t *stage = &kernel->stages.items[0];
   if (stage->n_loops != 1 || stage->folds.len == 0 || stage->stores.len)
     return false;
-  bool columns = target->device == DT_CUDA && folds_columns(program, kernel);
+  bool columns = dt__target_has_teams(target) && folds_columns(program, kernel);
   if (!columns && !few_outer(program, kernel))
     return false;
   int64_t size = 0;
@@ -175,13 +175,13 @@ static dt_status_t refold(dt_program_t *program, dt_kernel_t *kernel, dt_sym_t c
   return NULL;
 }
 
-// Lanes run over the last outer loop on a device: see folds_columns.
+// Teams of threads run over the last outer loop: see folds_columns.
 static bool is_columns(dt_program_t *program, const dt_kernel_t *kernel,
                        const dt_target_t *target) {
-  return target->device == DT_CUDA && folds_columns(program, kernel);
+  return dt__target_has_teams(target) && folds_columns(program, kernel);
 }
 
-// Elements of one partial fold; columns: as few as give every thread of a device something to do.
+// Elements of one partial fold; of columns as few as keep all threads busy.
 static dt_sym_t part_length(dt_program_t *program, const dt_kernel_t *kernel,
                             const dt_target_t *target) {
   dt_symenv_t *env = program->env;
@@ -191,7 +191,7 @@ static dt_sym_t part_length(dt_program_t *program, const dt_kernel_t *kernel,
   dt_sym_t all = stage->extents[0];
   for (uint32_t v = 0; v < kernel->n_loops; v++)
     all = dt__sym_mul(env, all, kernel->extents[v]);
-  dt_sym_t share = dt__sym_floordiv(env, all, dt__sym_const(env, ENOUGH_PARTS));
+  dt_sym_t share = dt__sym_floordiv(env, all, dt__sym_const(env, target->busy_parts));
   return dt__sym_max(env, dt__sym_const(env, LEAST_ROWS), share);
 }
 

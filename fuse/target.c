@@ -2,6 +2,7 @@
 // Targets as text: the numbers of target.def in its order, then the strings.
 #include "fuse/target.h"
 #include "runtime/base/status.h"
+#include "runtime/tensor/tensor.h"
 
 #include <string.h>
 
@@ -40,8 +41,10 @@ static dt_status_t number(dt_scan_t *scan, const char *name, int64_t most, int64
 
 static dt_status_t read_place(dt_scan_t *scan, const char *name, dt_device_t *out) {
   int64_t value = 0;
-  DT_TRY(number(scan, name, DT_CUDA, &value));
+  DT_TRY(number(scan, name, DT_MOST_ORDINALS, &value));
   *out = (dt_device_t)value;
+  if (dt__place_device(*out) != *out)
+    return dt__scan_fail(scan, "%s of a target cannot be %lld", name, (long long)value);
   return NULL;
 }
 

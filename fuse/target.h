@@ -25,6 +25,18 @@ typedef struct dt_target_t {
 static inline uint32_t dt__target_threads(const dt_target_t *target) {
   return target->threads ? target->threads : 1;
 }
+// Whether threads share grid items.
+static inline bool dt__target_has_teams(const dt_target_t *target) {
+  return target->block_threads != 0;
+}
+// Threads of a group; 1: each runs by itself.
+static inline uint32_t dt__target_warp(const dt_target_t *target) {
+  return target->warp ? target->warp : 1;
+}
+// Groups of the largest team.
+static inline uint32_t dt__target_groups(const dt_target_t *target) {
+  return target->block_threads / dt__target_warp(target);
+}
 
 // One line with every field but the host.
 void dt__target_write(const dt_target_t *target, dt_text_t *out);

@@ -1,25 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // See teams.h.
 //
-//   INNER_LANES  a row is walked by a warp, or by a block where it is long
-//   OUTER_LANES  maps over one loop: a block takes neighbouring vectors; over several: a warp where
-//                the last loop is long enough for it, else each thread takes a vector of its own.
-//                With loops inside each thread walks them for its own vector
+//   INNER_LANES  a row is walked by a group, or by a block where it is long
+//   OUTER_LANES  maps over one loop: a block takes neighbouring vectors; over several: a group
+//                where the last loop is long enough for it, else each thread takes a vector of its
+//                own. With loops inside each thread walks them for its own vector
 //   SERIAL       each thread takes an iteration
 //   TILES        maps that read along one loop and write along another: a block takes a square
-//   MATMUL       a block takes a tile (operands_device.c)
+//   TEAM_MATMUL  a block takes a tile (operands_device.c)
 #include "fuse/teams.h"
 
 #include "fuse/loops.h"
 #include "fuse/operands.h"
 #include "runtime/base/status.h"
 
-#define WARP 32
 #define HALF 2        // bytes
 #define LONG_ROW 1024 // elements from which a row is worth a block
 #define MAP_UNROLL 4  // vectors of a thread under way at once
-#define MAP_TEAM (2 * WARP)
-#define MAP_BLOCKS 128 // of the grid for each multiprocessor: more only begin more often
+#define MAP_GROUPS 2
 #define ROW_UNROLL 4
 
 // Puts `first` before the schedules that the kernel has, to be taken where `predicate` holds; a
@@ -102,12 +100,10 @@ dt_sym_t dt__row_extent(dt_program_t *program, const dt_kernel_t *kernel) {
 // for other rows under way. Rows walked often wait often, and want more threads. As measured
 // (docs/performance.md); longest first.
 typedef struct resident_row_t {
-  uint32_t team, unroll, room;
+  uint32_t groups, unroll, room;
 } resident_row_t;
-static const resident_row_t resident_twice[] = {
-    {4 * WARP, 8, 5}, {4 * WARP, 2, 0}, {WARP, 4, 0}, {WARP, 1, 0}};
-static const resident_row_t resident_often[] = {
-    {8 * WARP, 4, 4}, {4 * WARP, 2, 0}, {WARP, 4, 0}, {WARP, 1, 0}};
+static const resident_row_t resident_twice[] = {{4, 8, 5}, {4, 2, 0}, {1, 4, 0}, {1, 1, 0}};
+static const resident_row_t resident_often[] = {{8, 4, 4}, {4, 2, 0}, {1, 4, 0}, {1, 1, 0}};
 #define ROOM_FOR_ONE 5 // where nothing is walked but the row itself
 #define N_RESIDENT (sizeof(resident_twice) / sizeof(resident_twice[0]))
 _Static_assert(N_RESIDENT == sizeof(resident_often) / sizeof(resident_often[0]), "N_RESIDENT");
@@ -139,14 +135,14 @@ static dt_status_t inner_teams(dt_program_t *program, dt_kernel_t *kernel,
   dt_schedule_t own = *schedule;
   dt_sym_t extent = dt__row_extent(program, kernel);
   if (!extent.id) {
-    own.team = WARP;
+    own.team = dt__target_warp(target);
     return prefer(program, kernel, own,
                   dt__sym_le(env, row_length(program, kernel), dt__sym_const(env, LONG_ROW)));
   }
-  own.resident = true;
+  own.inner.resident = true;
   const resident_row_t *rows = count_walks(kernel) > 2 ? resident_often : resident_twice;
   for (size_t i = 0; i < N_RESIDENT; i++) {
-    own.team = rows[i].team;
+    own.team = rows[i].groups * dt__target_warp(target);
     own.unroll = rows[i].unroll;
     own.room = rows == resident_often && rows[i].room && walks_one(program, kernel) ? ROOM_FOR_ONE
                                                                                     : rows[i].room;
@@ -164,7 +160,6 @@ static dt_status_t inner_teams(dt_program_t *program, dt_kernel_t *kernel,
 // that are worth one.
 #define TILE_SIDE 64
 #define LEAST_SIDE 16
-#define MOST_TILE_BYTES (48 << 10)
 
 // The outer loop that loads walk by single elements while they jump along the last one; and the
 // bytes of one element of each such load. -1: none, or several.
@@ -221,16 +216,16 @@ static dt_status_t tile_teams(dt_program_t *program, dt_kernel_t *kernel,
     return NULL;
   int crossing = crossing_loop(program, kernel, &bytes);
   int64_t side = bytes <= 8 ? TILE_SIDE : TILE_SIDE / 2;
-  if (crossing < 0 || side * (side + 1) * (int64_t)bytes > MOST_TILE_BYTES)
+  if (crossing < 0 || side * (side + 1) * (int64_t)bytes > target->tile_bytes)
     return NULL;
   uint32_t n = kernel->n_loops;
   move_loop(kernel, (uint32_t)crossing, n - 2);
   dt_schedule_t tiles = {.kind = DT_SCHEDULE_TILES,
                          .lanes = 1,
                          .unroll = 1,
-                         .block = side,
                          .grain = 1,
-                         .team = target->block_threads};
+                         .team = target->block_threads,
+                         .tiles = {.side = side}};
   dt_sym_t least = dt__sym_const(env, LEAST_SIDE);
   dt_sym_t wide = dt__sym_and(env, dt__sym_le(env, least, kernel->extents[n - 2]),
                               dt__sym_le(env, least, kernel->extents[n - 1]));
@@ -262,34 +257,36 @@ static dt_status_t outer_teams(dt_program_t *program, dt_kernel_t *kernel,
   dt_schedule_t *schedule = &kernel->schedules.items[0];
   schedule->team = 1;
   schedule->unroll = 1;
-  schedule->block = schedule->lanes;
+  schedule->outer.block = schedule->lanes;
   if (dt__has_inner_loops(kernel) || dt__kernel_has_locals(program, kernel))
     return NULL;
   uint32_t unroll = MAP_UNROLL;
   if (lanes_are_narrow(program, kernel, HALF)) { // a vector of halves has 16 bytes, too
     schedule->lanes *= 2;
-    schedule->block *= 2;
+    schedule->outer.block *= 2;
     unroll /= 2;
   }
+  uint32_t group = dt__target_warp(target);
   if (kernel->n_loops == 1) {
-    schedule->team = MAP_TEAM;
+    schedule->team = MAP_GROUPS * group;
     schedule->unroll = unroll;
-    schedule->most = MAP_BLOCKS;
-    schedule->block = (int64_t)schedule->team * schedule->lanes * schedule->unroll;
+    schedule->most = target->map_blocks;
+    schedule->outer.block = (int64_t)schedule->team * schedule->lanes * schedule->unroll;
     return NULL;
   }
   // Longer last loops get larger teams, so that all threads have something to do.
   const struct {
     uint32_t team, unroll, most;
-  } maps[] = {{WARP, 1, 0}, {MAP_TEAM, unroll, MAP_BLOCKS}};
+  } maps[] = {{group, 1, 0}, {MAP_GROUPS * group, unroll, target->map_blocks}};
   dt_schedule_t own = *schedule;
   for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++) {
     own.team = maps[i].team;
     own.unroll = maps[i].unroll;
     own.most = maps[i].most;
-    own.block = (int64_t)own.team * own.lanes * own.unroll;
+    own.outer.block = (int64_t)own.team * own.lanes * own.unroll;
     dt_sym_t extent = kernel->extents[kernel->n_loops - 1];
-    dt_sym_t is_long = dt__sym_le(program->env, dt__sym_const(program->env, own.block), extent);
+    dt_sym_t is_long =
+        dt__sym_le(program->env, dt__sym_const(program->env, own.outer.block), extent);
     DT_TRY(prefer(program, kernel, own, is_long));
   }
   return tile_teams(program, kernel, target);
@@ -298,7 +295,7 @@ static dt_status_t outer_teams(dt_program_t *program, dt_kernel_t *kernel,
 dt_status_t dt__schedule_teams(dt_program_t *program, dt_kernel_t *kernel,
                                const dt_target_t *target) {
   dt_schedule_t *schedule = &kernel->schedules.items[0];
-  if (schedule->kind == DT_SCHEDULE_MATMUL)
+  if (dt__schedule_is_product(schedule))
     return dt__matmul_teams(program, kernel, target);
   if (schedule->kind == DT_SCHEDULE_INNER_LANES)
     return inner_teams(program, kernel, target);

@@ -16,6 +16,9 @@
 #include "backend_cuda/emit/chain.h"
 #include "backend_cuda/emit/early.h"
 #include "backend_cuda/emit/ptx.h"
+#include "backend_llvm/emit/grid.h"
+#include "backend_llvm/emit/index.h"
+#include "backend_llvm/emit/loops.h"
 
 #include "runtime/base/dtype.h"
 #include "runtime/base/status.h"
@@ -39,12 +42,12 @@ static uint32_t count_of(const dt_cuda_chain_t *chain) {
 // The template's schedule for a product: tiles for groups of warps are chain_product.c's alone.
 static dt_schedule_t template_schedule(const dt_schedule_t *schedule) {
   dt_schedule_t own = *schedule;
-  dt_matmul_t *tile = &own.matmul;
-  if (schedule->kind != DT_SCHEDULE_MATMUL || !dt__matmul_for_groups(tile))
+  dt_team_matmul_t *tile = &own.team_matmul;
+  if (schedule->kind != DT_SCHEDULE_TEAM_MATMUL || !dt__matmul_for_groups(tile))
     return own;
   tile->tile_cols = 64;
-  tile->rows = 32;
-  tile->width = tile->tile_rows == 64 ? 16 : 32;
+  tile->group_rows = 32;
+  tile->group_cols = tile->tile_rows == 64 ? 16 : 32;
   tile->ring = 3;
   return own;
 }
@@ -55,7 +58,7 @@ static dt_status_t add_member(dt_program_t *program, const dt_kernel_t *kernel,
     return NULL;
   dt_matmul_plan_t plan, plain;
   dt_schedule_t other = template_schedule(schedule);
-  if (schedule->kind != DT_SCHEDULE_MATMUL || schedule->team != DT_CHAIN_WARPS * DT_WARP)
+  if (schedule->kind != DT_SCHEDULE_TEAM_MATMUL || schedule->team != DT_CHAIN_WARPS * DT_WARP)
     return DT_FAIL(DT_E_INTERNAL, "chain: kernel %s is no product of a block", kernel->name);
   DT_TRY(dt__matmul_plan(program, kernel, schedule, strict, &plan));
   DT_TRY(dt__matmul_plan(program, kernel, &other, strict, &plain));
@@ -169,8 +172,8 @@ static const dt_schedule_t *reader_of(const dt_chain_item_t *t, uint32_t slab) {
   for (uint32_t i = 0; i < count_of(t->chain); i++) {
     const dt_kernel_t *kernel = member(program, t->chain, i);
     const dt_schedule_t *schedule = &kernel->schedules.items[t->chain->schedule];
-    if (schedule->kind == DT_SCHEDULE_MATMUL &&
-        kernel->stages.items[0].insts.items[schedule->matmul.a].buffer.id == slab + 1)
+    if (schedule->kind == DT_SCHEDULE_TEAM_MATMUL &&
+        kernel->stages.items[0].insts.items[schedule->team_matmul.a].buffer.id == slab + 1)
       return schedule;
   }
   return NULL;
@@ -247,9 +250,9 @@ static void place_slabs(dt_chain_item_t *t) {
     pitch = LLVMBuildMul(m->b, pitch, dt__emit_i64(m, (int64_t)dt_dtype_size(slab->dtype)), "");
     const dt_schedule_t *reader = reader_of(t, i);
     dt__body_at(k, ITEM);
-    if (reader && !is_whole(m, slab, reader->matmul.depth)) {
+    if (reader && !is_whole(m, slab, reader->team_matmul.depth)) {
       dt__chain_wait(t);
-      pad_rows(t, slab, reader->matmul.depth, base, pitch);
+      pad_rows(t, slab, reader->team_matmul.depth, base, pitch);
     }
     LLVMValueRef above = LLVMBuildMul(m->b, t->first_row, pitch, "");
     k->bases[i] = dt__emit_offset(m, base, LLVMBuildNeg(m->b, above, ""));
@@ -261,11 +264,11 @@ static void emit_tiles(dt_chain_item_t *t, LLVMValueRef wanted, bool aligned, LL
                        LLVMValueRef step) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
-  LLVMValueRef wide = dt__emit_i64(m, k->schedule->matmul.tile_cols);
+  LLVMValueRef wide = dt__emit_i64(m, k->schedule->team_matmul.tile_cols);
   LLVMValueRef extent = dt__index_scalar(k, k->kernel->extents[k->kernel->n_loops - 1]);
   dt__body_at(k, 0);
   LLVMValueRef last = LLVMBuildNSWAdd(
-      m->b, extent, dt__emit_i64(m, (int64_t)k->schedule->matmul.tile_cols - 1), "");
+      m->b, extent, dt__emit_i64(m, (int64_t)k->schedule->team_matmul.tile_cols - 1), "");
   LLVMValueRef tiles = LLVMBuildUDiv(m->b, last, wide, "");
   dt__scope_open(k, PART, wanted);
   k->aligned = aligned;
@@ -408,7 +411,7 @@ void dt__cuda_chain_item(dt_body_t *k, const dt_cuda_chain_t *chain, LLVMValueRe
   LLVMValueRef axes[DT_MAX_LOOPS];
   dt_chain_item_t t = {
       .k = k, .chain = chain, .head = k->kernel, .group = digits[n - 1], .offsets = chain->offsets};
-  t.tile_rows = k->schedule->matmul.tile_rows;
+  t.tile_rows = k->schedule->team_matmul.tile_rows;
   t.waits = k->least_level > 0;
   (void)dt__grid_extents(k, axes);
   t.groups = axes[n - 1];

@@ -6,6 +6,7 @@
 #include "backend_cuda/emit/kernel.h"
 #include "backend_cuda/emit/matmul.h"
 
+#define DT_CHAIN_WARPS 8 // of a chain's block
 #define DT_CHAIN_ITEM 1
 #define DT_CHAIN_PART 2  // a member in one of its versions
 #define DT_CHAIN_ROUND 3 // one of its rows, or tiles of columns

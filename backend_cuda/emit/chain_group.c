@@ -16,7 +16,7 @@
 #define HELD 4  // registers of a fragment
 
 bool dt__chain_group_fits(const dt_matmul_plan_t *plan) {
-  uint32_t wide = DT_PANEL_BYTES / HALF, width = plan->matmul->width;
+  uint32_t wide = DT_PANEL_BYTES / HALF, width = plan->matmul->group_cols;
   return plan->slices == 1 && plan->a.copy == DT_COPY_NONE && plan->matmul->ring > 2 &&
          plan->matmul->depth == wide && (plan->b.along_k ? width % STEP : width % wide) == 0;
 }
@@ -41,7 +41,7 @@ static void store_sums(dt_emit_t *m, const dt_chain_group_t *g, LLVMValueRef *su
 void dt__chain_group_begin(dt_emit_t *m, const dt_chain_group_t *g) {
   const dt_operand_t *o = &g->plan->b;
   dt_ptx_group_t group = {.dtype = o->dtype,
-                          .width = g->plan->matmul->width,
+                          .width = g->plan->matmul->group_cols,
                           .steps = g->plan->matmul->depth / STEP,
                           .b_turned = !o->along_k,
                           .a_held = true};

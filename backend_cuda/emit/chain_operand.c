@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // See chain_operand.h.
 #include "backend_cuda/emit/chain_operand.h"
+#include "backend_llvm/emit/index.h"
 
 LLVMValueRef dt__chain_stride(dt_body_t *k, const dt_inst_t *load, dt_sym_t var) {
   dt_sym_t offset = dt__access_offset(k, load->buffer, load->index), coef, rest;

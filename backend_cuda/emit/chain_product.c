@@ -19,6 +19,8 @@
 // chain_product_finish.c what follows.
 #include "backend_cuda/emit/chain_product.h"
 #include "backend_cuda/emit/ptx.h"
+#include "backend_llvm/emit/aligned.h"
+#include "backend_llvm/emit/index.h"
 
 #define MAX_GROUPS 32
 #define MOST_DEPTH 256 // of an A that is no slab
@@ -36,7 +38,7 @@ static uint32_t panel_depth(const dt_program_t *program, const dt_kernel_t *kern
 static uint32_t panel_pitch_of(uint32_t depth) { return depth * HALF + PAD; }
 
 static uint32_t groups_of(const dt_matmul_plan_t *plan) {
-  return plan->matmul->rows * plan->matmul->width / DT_WARP / GROUP;
+  return plan->matmul->group_rows * plan->matmul->group_cols / DT_WARP / GROUP;
 }
 
 uint32_t dt__product_b_bytes(const dt_matmul_plan_t *plan) {
@@ -182,7 +184,7 @@ static void place_rows(dt_product_t *p) {
     p->a_pitch = i32(m, p->panel_pitch);
   }
   LLVMValueRef row = LLVMBuildAnd(m->b, p->lane, i32(m, 15), "");
-  row = add(m, row, times(m, p->warp_row, p->tile->rows));
+  row = add(m, row, times(m, p->warp_row, p->tile->group_rows));
   LLVMValueRef deep = times(m, bit(m, p->lane, 4), 8);
   deep = add(m, deep, times(m, p->slice, p->tile->depth / p->plan.slices));
   LLVMValueRef at = add(m, LLVMBuildMul(m->b, row, p->a_pitch, ""), times(m, deep, HALF));
@@ -219,7 +221,7 @@ static LLVMValueRef b_place(dt_product_t *p) {
     along = add(m, along, row);
   else
     deep = add(m, deep, row);
-  along = add(m, along, times(m, p->warp_col, p->tile->width));
+  along = add(m, along, times(m, p->warp_col, p->tile->group_cols));
   deep = add(m, deep, times(m, p->slice, p->tile->depth / p->plan.slices));
   LLVMValueRef inner = o->along_k ? deep : along, outer = o->along_k ? along : deep;
   return add(m, times(m, outer, o->pitch), times(m, inner, HALF));
@@ -228,7 +230,8 @@ static LLVMValueRef b_place(dt_product_t *p) {
 static void multiply(dt_product_t *p, LLVMValueRef chunk, LLVMValueRef at) {
   dt_emit_t *m = p->m;
   const dt_operand_t *o = &p->plan.b;
-  uint32_t rows = p->tile->rows / BLOCK, cols = p->tile->width / BLOCK, n = p->n_groups * GROUP;
+  uint32_t rows = p->tile->group_rows / BLOCK, cols = p->tile->group_cols / BLOCK,
+           n = p->n_groups * GROUP;
   LLVMTypeRef type = m->t_f32;
   LLVMValueRef sums[DT_MATMUL_MAX_SUMS], a[4][4], b[4];
   for (uint32_t i = 0; i < n; i++)
@@ -285,7 +288,7 @@ static void multiply_chunk(dt_product_t *p, LLVMValueRef chunk, LLVMValueRef ste
   dt__ptx_fence_async(m);
   dt__cuda_block_sync(m);
   LLVMValueRef at = LLVMBuildLoad2(m->b, m->t_i32, slot, "");
-  uint32_t width = p->tile->width;
+  uint32_t width = p->tile->group_cols;
   uint32_t bytes = o->along_k ? width * DT_PANEL_BYTES : width * HALF * o->outer;
   g.b = shared_at(m, p->shared, add(m, at, times(m, p->warp_col, bytes)), 0);
   g.a = shared_at(m, p->a_at, times(m, narrow(m, chunk), p->tile->depth * HALF), 0);

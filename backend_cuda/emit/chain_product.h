@@ -15,7 +15,7 @@ typedef struct dt_product_t {
   dt_body_t *k;
   dt_emit_t *m;
   dt_matmul_plan_t plan;
-  const dt_matmul_t *tile;
+  const dt_team_matmul_t *tile;
   int64_t depth;                  // 0: not known
   uint32_t n_groups, panel_pitch; // bytes; of A's copy
   uint32_t panel_at, sums_at;     // bytes in shared memory: A's copy; sums handed on

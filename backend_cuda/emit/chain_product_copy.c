@@ -3,6 +3,7 @@
 #include "backend_cuda/emit/chain_product.h"
 #include "backend_cuda/emit/early.h"
 #include "backend_cuda/emit/ptx.h"
+#include "backend_llvm/emit/index.h"
 
 // What is left of `extent` from `first` on (i64), at most `most`: i32, less than 1 past the end.
 static LLVMValueRef left_of(dt_product_t *p, LLVMValueRef extent, LLVMValueRef first,

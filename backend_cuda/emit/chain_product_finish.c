@@ -2,6 +2,7 @@
 // What follows a product of a chain: the kernel's later stages on its sums, out of registers. Where
 // several warps share the depth they hand their sums to each other first.
 #include "backend_cuda/emit/chain_product.h"
+#include "backend_llvm/emit/loops.h"
 
 static LLVMValueRef exchange(dt_product_t *p, LLVMValueRef value) {
   uint32_t team = p->k->team;
@@ -15,7 +16,7 @@ static LLVMValueRef exchange(dt_product_t *p, LLVMValueRef value) {
 static void take_group(dt_product_t *p, uint32_t i, uint32_t low, uint32_t j,
                        LLVMValueRef out[GROUP]) {
   dt_emit_t *m = p->m;
-  uint32_t cols = p->tile->width / BLOCK;
+  uint32_t cols = p->tile->group_cols / BLOCK;
   LLVMValueRef v[2][2];
   for (uint32_t half = 0; half < 2; half++)
     for (uint32_t e = 0; e < 2; e++)
@@ -98,13 +99,13 @@ static LLVMValueRef enter_row(dt_product_t *p, LLVMValueRef row, uint32_t level)
 static LLVMValueRef first_row_of(dt_product_t *p) {
   dt_emit_t *m = p->m;
   LLVMValueRef row = LLVMBuildLShr(m->b, p->lane, i32(m, 2), "");
-  return add(m, row, times(m, p->warp_row, p->tile->rows));
+  return add(m, row, times(m, p->warp_row, p->tile->group_rows));
 }
 
 // Which four columns of the tile the thread has of the warp's block number j, in fours.
 static LLVMValueRef own_four(dt_product_t *p, uint32_t j) {
   dt_emit_t *m = p->m;
-  LLVMValueRef four = times(m, p->warp_col, p->tile->width / GROUP);
+  LLVMValueRef four = times(m, p->warp_col, p->tile->group_cols / GROUP);
   return add(m, add(m, four, own_group(p)), i32(m, j * BLOCK / GROUP));
 }
 
@@ -131,7 +132,7 @@ static void finish_groups(dt_product_t *p, LLVMValueRef first_col, uint32_t j, u
 
 // As many of a row's groups as are finished at once; they divide it.
 static uint32_t together(dt_product_t *p, uint32_t lanes) {
-  uint32_t cols = p->tile->width / BLOCK, n = TOGETHER;
+  uint32_t cols = p->tile->group_cols / BLOCK, n = TOGETHER;
   if (!p->plan.groups || lanes != GROUP || !dt__product_whole_columns(p))
     return 1;
   while (cols % n)
@@ -157,8 +158,8 @@ static void finish_part(dt_product_t *p, LLVMValueRef first_col, uint32_t r, uin
 
 // Every warp has all of the sums that it made.
 static void finish_own(dt_product_t *p, LLVMValueRef first_col, uint32_t lanes, uint32_t level) {
-  uint32_t cols = p->tile->width / BLOCK, n = together(p, lanes);
-  for (uint32_t r = 0; r < p->tile->rows / 8; r++)
+  uint32_t cols = p->tile->group_cols / BLOCK, n = together(p, lanes);
+  for (uint32_t r = 0; r < p->tile->group_rows / 8; r++)
     for (uint32_t j = 0; j < cols; j += n)
       finish_part(p, first_col, r, j, n, lanes, level);
 }
@@ -175,7 +176,7 @@ static LLVMValueRef handed(dt_product_t *p, LLVMValueRef slice) {
 
 static void hand_on(dt_product_t *p, uint32_t level) {
   dt_emit_t *m = p->m;
-  uint32_t cols = p->tile->width / BLOCK;
+  uint32_t cols = p->tile->group_cols / BLOCK;
   dt__body_at(p->k, level);
   LLVMValueRef at = handed(p, p->slice);
   for (uint32_t g = 0; g < p->n_groups; g++) {
@@ -192,7 +193,7 @@ static void hand_on(dt_product_t *p, uint32_t level) {
 static void finish_shared(dt_product_t *p, LLVMValueRef first_col, uint32_t lanes, uint32_t level) {
   dt_body_t *k = p->k;
   dt_emit_t *m = p->m;
-  uint32_t cols = p->tile->width / BLOCK;
+  uint32_t cols = p->tile->group_cols / BLOCK;
   dt__body_at(k, level);
   LLVMValueRef group =
       dt__loop_open(k, level + 1, wide(m, p->slice), dt__emit_i64(m, p->n_groups), p->plan.slices);
@@ -208,7 +209,7 @@ static void finish_shared(dt_product_t *p, LLVMValueRef first_col, uint32_t lane
     p->group[0][i] = LLVMBuildExtractElement(m->b, sum, i32(m, i), "");
   LLVMValueRef eighth = LLVMBuildUDiv(m->b, group, i32(m, cols), "");
   LLVMValueRef j = LLVMBuildURem(m->b, group, i32(m, cols), "");
-  LLVMValueRef four = add(m, times(m, p->warp_col, p->tile->width / GROUP), own_group(p));
+  LLVMValueRef four = add(m, times(m, p->warp_col, p->tile->group_cols / GROUP), own_group(p));
   four = add(m, four, times(m, j, BLOCK / GROUP));
   LLVMValueRef live = enter_row(p, add(m, first_row_of(p), times(m, eighth, 8)), level + 2);
   finish_group(p, first_col, four, live, lanes, level + 2);

@@ -9,6 +9,11 @@
 // rows, and rows that vectors do not fit, are taken by whole warps, one after another.
 #include "backend_cuda/emit/chain.h"
 #include "backend_cuda/emit/ptx.h"
+#include "backend_llvm/emit/aligned.h"
+#include "backend_llvm/emit/grid.h"
+#include "backend_llvm/emit/index.h"
+#include "backend_llvm/emit/loops.h"
+#include "backend_llvm/emit/resident.h"
 
 #include <string.h>
 
@@ -235,7 +240,8 @@ void dt__chain_rows(dt_chain_item_t *t) {
   dt_emit_t *m = k->m;
   uint32_t lanes = t->chain->bare ? 1 : k->schedule->lanes;
   LLVMValueRef aligned = lanes > 1 ? dt__lanes_aligned(k, lanes) : NULL, left = NULL;
-  bool resident = k->schedule->resident && lanes > 1 && keeps_locals(k), all = false;
+  bool resident = dt__schedule_is_resident(k->schedule) && lanes > 1 && keeps_locals(k),
+       all = false;
   bool ragged = resident && is_ragged(k);
   if (ragged || (resident && aligned))
     left = short_rows(t, aligned, ragged, &all);

@@ -23,6 +23,9 @@
 // after them.
 #include "backend_cuda/emit/chain_scores.h"
 #include "backend_cuda/emit/ptx.h"
+#include "backend_llvm/emit/aligned.h"
+#include "backend_llvm/emit/grid.h"
+#include "backend_llvm/emit/index.h"
 
 bool dt__scores_take(dt_scores_t *s, const dt_kernel_t *kernel, const dt_schedule_t *schedule) {
   dt_status_t status = dt__body_take(s->k, kernel, schedule);

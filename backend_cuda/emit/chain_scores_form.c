@@ -125,7 +125,7 @@ bool dt__scores_form(dt_scores_t *s, dt_program_t *program, dt_chain_t chain, ui
   *s = (dt_scores_t){.score = &kernels[0], .rows = &kernels[1], .head = &kernels[2], .open = true};
   for (uint32_t i = 0; i < MEMBERS; i++)
     s->schedules[i] = &kernels[i].schedules.items[schedule];
-  if (s->schedules[0]->kind != DT_SCHEDULE_MATMUL ||
+  if (s->schedules[0]->kind != DT_SCHEDULE_TEAM_MATMUL ||
       s->schedules[1]->kind != DT_SCHEDULE_INNER_LANES || strict)
     return false;
   dt_status_t status = dt__matmul_plan(program, s->score, s->schedules[0], strict, &s->score_plan);
@@ -145,7 +145,7 @@ bool dt__scores_form(dt_scores_t *s, dt_program_t *program, dt_chain_t chain, ui
   for (uint32_t i = 0; i < s->rows->stages.len; i++)
     if (!walks_stage(s, program, &s->rows->stages.items[i]))
       return false;
-  uint32_t blocks = s->schedules[2]->matmul.tile_rows / BLOCK;
+  uint32_t blocks = s->schedules[2]->team_matmul.tile_rows / BLOCK;
   s->warps_m = blocks < MOST_ROWS ? blocks : MOST_ROWS;
   s->steps = blocks / s->warps_m;
   s->warps_n = DT_CHAIN_WARPS / s->warps_m;
@@ -198,6 +198,6 @@ uint32_t dt__chain_scores_bytes(dt_program_t *program, bool strict, dt_cuda_chai
   chain->covered = s.open ? dt__scores_most_vectors(&s) * BLOCK * s.warps_n : 0;
   dt__scores_lay_out(&s, dt__scores_usual_vectors(&s));
   uint32_t slabs =
-      2 * s.steps * s.warps_m * BLOCK * (DT_SLAB_ALIGNMENT + PAD); // are there, and not used
+      2 * s.steps * s.warps_m * BLOCK * (DT_SLAB_UNIT + PAD); // are there, and not used
   return s.bytes > slabs ? s.bytes - slabs : 64;
 }

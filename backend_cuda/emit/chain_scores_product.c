@@ -2,6 +2,7 @@
 // The copies of a chain whose scores stay in registers, and both of its products by tensor cores.
 #include "backend_cuda/emit/chain_scores.h"
 #include "backend_cuda/emit/ptx.h"
+#include "backend_llvm/emit/index.h"
 
 // ---- Copies ---------------------------------------------------------------------------------------
 // Rows of an operand that stand in shared memory: element (outer, inner) at row `outer`.

@@ -4,6 +4,10 @@
 // that one.
 #include "backend_cuda/emit/chain_scores.h"
 #include "backend_cuda/emit/ptx.h"
+#include "backend_llvm/emit/folds.h"
+#include "backend_llvm/emit/index.h"
+#include "backend_llvm/emit/loops.h"
+#include "backend_llvm/emit/resident.h"
 
 #include <string.h>
 
@@ -243,7 +247,7 @@ void dt__scores_make_rows(dt_scores_t *s) {
   own.lanes = LANES;
   own.unroll = s->vectors;
   own.team = QUAD * s->warps_n;
-  own.resident = true;
+  own.inner.resident = true;
   if (!dt__scores_take(s, s->rows, &own) || !begin_rows(s, rows))
     return;
   LLVMValueRef rank = add(m, times(m, s->warp_col, QUAD), s->quad_lane);

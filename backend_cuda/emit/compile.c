@@ -82,6 +82,8 @@ dt_status_t dt__cuda_compile_unit(const dt_program_t *program, const dt_unit_map
   DT_TRY(dt__emit_open(&m, program, target, name));
   (void)pthread_once(&target_once, register_target);
   m.device = &dt__cuda_device_emit;
+  // Under strict_fp functions have the bits that CPUs give them.
+  m.math.fast = target->strict_fp ? NULL : &dt__cuda_device_emit.fast;
   dt_status_t status = dt__emit_machine(&m, "nvptx64-nvidia-cuda", target, LLVMCodeGenLevelDefault);
   if (!status)
     status = dt__cuda_slabs_stride(&m);
@@ -153,7 +155,7 @@ dt_status_t dt__cuda_kernel_info(dt_program_t *program, const dt_unit_map_t *map
   dt_cuda_chain_t chain = {0};
   if (kernel->chain)
     DT_TRY(dt__cuda_chain(program, origin.kernel, origin.schedule, target->strict_fp, &chain));
-  else if (schedule->kind == DT_SCHEDULE_MATMUL)
+  else if (schedule->kind == DT_SCHEDULE_TEAM_MATMUL)
     DT_TRY(dt__matmul_plan(program, kernel, schedule, target->strict_fp, &plan));
   shared_bytes = kernel->chain ? chain.shared_bytes : plan.shared_bytes;
   uint32_t threads = dt__cuda_block_threads(target, schedule);

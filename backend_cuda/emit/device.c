@@ -200,9 +200,12 @@ static void report(dt_body_t *k, uint32_t check, LLVMValueRef value, LLVMValueRe
   LLVMBuildCall2(m->b, LLVMGlobalGetValueType(fn), fn, args, 4, "");
 }
 
-const dt_device_emit_t dt__cuda_device_emit = {.sync = team_sync,
-                                               .exchange = team_exchange,
-                                               .gather = team_gather,
-                                               .matmul = dt__cuda_matmul_item,
-                                               .tile = dt__cuda_tile,
-                                               .report = report};
+const dt_device_emit_t dt__cuda_device_emit = {
+    .intrinsics = "llvm.nvvm.",
+    .fast = {.exp2 = "llvm.nvvm.ex2.approx.ftz", .reciprocal = "llvm.nvvm.rcp.approx.ftz.f"},
+    .sync = team_sync,
+    .exchange = team_exchange,
+    .gather = team_gather,
+    .matmul = dt__cuda_matmul_item,
+    .tile = dt__cuda_tile,
+    .report = report};

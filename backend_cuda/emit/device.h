@@ -4,10 +4,10 @@
 #ifndef DT_BACKEND_CUDA_EMIT_DEVICE_H
 #define DT_BACKEND_CUDA_EMIT_DEVICE_H
 
+#include "backend_cuda/emit/target.h"
 #include "backend_cuda/exec/launch.h"
 #include "backend_llvm/emit/body.h"
 
-#define DT_WARP 32
 // Offsets in dt_cuda_record_t.
 #define DT_RECORD_CHECK offsetof(dt_cuda_record_t, check)
 #define DT_RECORD_VALUE offsetof(dt_cuda_record_t, value)

@@ -9,6 +9,8 @@
 #include "backend_cuda/emit/early.h"
 #include "backend_cuda/emit/matmul.h"
 #include "backend_cuda/emit/ptx.h"
+#include "backend_llvm/emit/aligned.h"
+#include "backend_llvm/emit/loops.h"
 
 #include "runtime/base/status.h"
 
@@ -54,7 +56,7 @@ static LLVMValueRef open_entry(entry_t *e, dt_emit_t *m, const char *name) {
   add_attribute(m, fn, 1, "noalias", 0, NULL);
   add_attribute(m, fn, 1, "readonly", 0, NULL);
   add_number(m, fn, "nvvm.reqntid", dt__cuda_block_threads(m->target, e->k.schedule));
-  if (e->k.schedule->kind == DT_SCHEDULE_MATMUL)
+  if (e->k.schedule->kind == DT_SCHEDULE_TEAM_MATMUL)
     add_number(m, fn, "nvvm.minctasm", e->matmul_blocks);
   else if (e->k.schedule->room)
     add_number(m, fn, "nvvm.minctasm", e->k.schedule->room);
@@ -111,7 +113,7 @@ static bool has_locals(const dt_body_t *k) {
 
 // What the team shares is used again by its next grid item.
 static bool items_meet(const dt_body_t *k) {
-  if (k->schedule->kind == DT_SCHEDULE_MATMUL)
+  if (k->schedule->kind == DT_SCHEDULE_TEAM_MATMUL)
     return true;
   return k->team > 1 && (has_locals(k) || (k->team > DT_WARP && has_folds(k->kernel)));
 }
@@ -148,7 +150,7 @@ static void emit_items(entry_t *e) {
   if (e->chain.kernels.end) {
     dt__cuda_chain_item(k, &e->chain, digits, n);
   } else {
-    if (e->late && !k->schedule->most && k->schedule->kind != DT_SCHEDULE_MATMUL)
+    if (e->late && !k->schedule->most && k->schedule->kind != DT_SCHEDULE_TEAM_MATMUL)
       dt__cuda_wait_for_work(m);
     dt__item_emit(k, digits, n);
     dt__body_at(k, 1);
@@ -215,7 +217,7 @@ static void emit_versions(entry_t *e) {
   bool scalar = kind == DT_SCHEDULE_SERIAL || kind == DT_SCHEDULE_TILES;
   uint32_t lanes = scalar ? 1 : k->schedule->lanes;
   LLVMValueRef aligned = NULL;
-  if (kind == DT_SCHEDULE_MATMUL)
+  if (kind == DT_SCHEDULE_TEAM_MATMUL)
     aligned = dt__cuda_matmul_aligned(k);
   else if (lanes > 1)
     aligned = dt__lanes_aligned(k, lanes);
@@ -242,11 +244,11 @@ static dt_status_t plan_entry(entry_t *e, dt_emit_t *m, uint32_t index, uint32_t
     e->matmul_blocks = e->chain.blocks;
     return NULL;
   }
-  if (schedule->kind == DT_SCHEDULE_MATMUL)
+  if (schedule->kind == DT_SCHEDULE_TEAM_MATMUL)
     DT_TRY(dt__matmul_plan(&m->program, kernel, schedule, m->target->strict_fp, &plan));
   e->shared_bytes = plan.shared_bytes;
   e->matmul_blocks = plan.blocks;
-  e->fused = schedule->kind == DT_SCHEDULE_MATMUL && !plan.tensor;
+  e->fused = schedule->kind == DT_SCHEDULE_TEAM_MATMUL && !plan.tensor;
   return NULL;
 }
 

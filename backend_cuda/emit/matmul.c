@@ -26,6 +26,8 @@
 
 #include "backend_cuda/emit/early.h"
 #include "backend_cuda/emit/ptx.h"
+#include "backend_llvm/emit/index.h"
+#include "backend_llvm/emit/loops.h"
 
 #define MANY_ROWS 128   // of tiles for matrices that have more of them than there are processors
 #define ROWS_TOGETHER 8 // tiles that share columns of B and stay near each other in time
@@ -96,7 +98,7 @@ static LLVMValueRef lesser(dt_emit_t *m, LLVMValueRef a, LLVMValueRef b) {
 // time stand in a few rows and several columns: what they read of A and B is then less.
 static void deal_tile(dt_body_t *k, LLVMValueRef *col, LLVMValueRef *row) {
   dt_emit_t *m = k->m;
-  const dt_matmul_t *tile = &k->schedule->matmul;
+  const dt_team_matmul_t *tile = &k->schedule->team_matmul;
   const dt_sym_t *extents = &k->kernel->extents[k->kernel->n_loops - 2];
   LLVMValueRef extent_m = dt__index_scalar(k, extents[0]);
   LLVMValueRef extent_n = dt__index_scalar(k, extents[1]);
@@ -118,7 +120,7 @@ static void deal_tile(dt_body_t *k, LLVMValueRef *col, LLVMValueRef *row) {
 // ---- The pipeline -------------------------------------------------------------------------------------
 static void clear_sums(dt_tile_t *t) {
   dt_body_t *k = t->k;
-  t->n_sums = t->plan.matmul->rows * t->plan.matmul->width / DT_WARP;
+  t->n_sums = t->plan.matmul->group_rows * t->plan.matmul->group_cols / DT_WARP;
   for (uint32_t i = 0; i < t->n_sums; i++) {
     t->sums[i] = dt__body_slot(k, t->type, 1);
     LLVMBuildStore(k->m->b, LLVMConstNull(t->type), t->sums[i]);
@@ -282,7 +284,7 @@ void dt__cuda_matmul_tile(dt_body_t *k, uint32_t level, LLVMValueRef first_row,
 
 void dt__cuda_matmul_item(dt_body_t *k, LLVMValueRef tile_col, LLVMValueRef tile_row) {
   dt_emit_t *m = k->m;
-  const dt_matmul_t *tile = &k->schedule->matmul;
+  const dt_team_matmul_t *tile = &k->schedule->team_matmul;
   deal_tile(k, &tile_col, &tile_row);
   LLVMValueRef first_row = LLVMBuildMul(m->b, tile_row, dt__emit_i64(m, tile->tile_rows), "");
   LLVMValueRef first_col = LLVMBuildMul(m->b, tile_col, dt__emit_i64(m, tile->tile_cols), "");

@@ -35,7 +35,7 @@ typedef struct dt_operand_t {
 } dt_operand_t;
 
 typedef struct dt_matmul_plan_t {
-  const dt_matmul_t *matmul;
+  const dt_team_matmul_t *matmul;
   dt_dtype_t dtype; // of the sums
   bool tensor;      // by tensor cores
   bool groups;      // that read shared memory, for four warps together

@@ -5,6 +5,8 @@
 #include "backend_cuda/emit/early.h"
 #include "backend_cuda/emit/matmul.h"
 #include "backend_cuda/emit/ptx.h"
+#include "backend_llvm/emit/index.h"
+#include "backend_llvm/emit/insts.h"
 
 #define TOGETHER 4 // elements of a thread that are read before the first of them is needed
 

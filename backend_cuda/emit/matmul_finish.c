@@ -6,6 +6,9 @@
 // operands are copied.
 #include "backend_cuda/emit/matmul.h"
 #include "backend_cuda/emit/ptx.h"
+#include "backend_llvm/emit/aligned.h"
+#include "backend_llvm/emit/index.h"
+#include "backend_llvm/emit/loops.h"
 
 #include <string.h>
 
@@ -58,7 +61,7 @@ static LLVMValueRef end_of(dt_tile_t *t, LLVMValueRef first, uint32_t length, LL
 // single elements, where a chain's other members need the registers, and where there are LOCAL
 // elements, of which a thread holds one vector.
 static uint32_t vectors_of(const dt_tile_t *t, uint32_t lanes) {
-  const dt_matmul_t *tile = t->plan.matmul;
+  const dt_team_matmul_t *tile = t->plan.matmul;
   uint32_t n = dt_dtype_size(t->plan.dtype) > 4 ? VECTORS / 2 : VECTORS;
   uint32_t across = tile->tile_cols / lanes;
   if (lanes == 1 || t->k->kernel->chain || dt__kernel_has_locals(&t->k->m->program, t->k->kernel))
@@ -71,7 +74,7 @@ static uint32_t vectors_of(const dt_tile_t *t, uint32_t lanes) {
 static void finish_rows(dt_tile_t *t, uint32_t lanes, bool aligned) {
   dt_body_t *k = t->k, before = *k;
   dt_emit_t *m = k->m;
-  const dt_matmul_t *tile = t->plan.matmul;
+  const dt_team_matmul_t *tile = t->plan.matmul;
   dt_schedule_t own = *k->schedule;
   own.unroll = vectors_of(t, lanes);
   uint32_t across = tile->tile_cols / lanes / own.unroll, down = t->plan.threads / across;

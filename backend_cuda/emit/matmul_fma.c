@@ -37,7 +37,7 @@ static uint32_t step_of(const dt_tile_t *t) {
 static side_t side_of(dt_tile_t *t, const dt_operand_t *o) {
   bool is_a = o == &t->plan.a;
   side_t s = {.o = o, .threads = is_a ? 4 : 8};
-  s.n = (is_a ? t->plan.matmul->rows : t->plan.matmul->width) / s.threads;
+  s.n = (is_a ? t->plan.matmul->group_rows : t->plan.matmul->group_cols) / s.threads;
   s.lanes = s.n < step_of(t) ? s.n : step_of(t);
   return s;
 }
@@ -63,7 +63,7 @@ static uint32_t place_of(const side_t *s, uint32_t i) {
 // First row (column) of the thread in the tile.
 static LLVMValueRef first_of(dt_tile_t *t, const side_t *s) {
   bool is_a = s->o == &t->plan.a;
-  uint32_t size = is_a ? t->plan.matmul->rows : t->plan.matmul->width;
+  uint32_t size = is_a ? t->plan.matmul->group_rows : t->plan.matmul->group_cols;
   LLVMValueRef warp = dt__matmul_step(t, is_a ? t->warp_row : t->warp_col, size, 0);
   return LLVMBuildAdd(t->k->m->b, warp, dt__matmul_step(t, thread_of(t, s), unit_of(s), 0), "");
 }

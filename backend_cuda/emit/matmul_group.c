@@ -67,7 +67,7 @@ void dt__matmul_group_begin(dt_tile_t *t, LLVMValueRef at) {
   dt_emit_t *m = t->k->m;
   const dt_matmul_plan_t *p = &t->plan;
   dt_ptx_group_t group = {.dtype = p->a.dtype,
-                          .width = p->matmul->width,
+                          .width = p->matmul->group_cols,
                           .steps = p->matmul->depth / p->parts / STEP,
                           .a_turned = !p->a.along_k,
                           .b_turned = !p->b.along_k};

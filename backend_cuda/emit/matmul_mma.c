@@ -21,7 +21,7 @@
 static LLVMValueRef begin(dt_tile_t *t, const dt_operand_t *o, LLVMValueRef ring) {
   dt_emit_t *m = t->k->m;
   bool is_a = o == &t->plan.a;
-  uint32_t size = is_a ? t->plan.matmul->rows : t->plan.matmul->width;
+  uint32_t size = is_a ? t->plan.matmul->group_rows : t->plan.matmul->group_cols;
   LLVMValueRef one = dt__emit_i32(m, 1), row = LLVMBuildAnd(m->b, t->lane, dt__emit_i32(m, 7), "");
   LLVMValueRef bits[2];
   for (uint32_t i = 0; i < 2; i++)
@@ -56,7 +56,7 @@ dt_operand_place_t dt__matmul_mma_place(dt_tile_t *t) {
   dt_emit_t *m = t->k->m;
   LLVMValueRef row = LLVMBuildLShr(m->b, t->lane, dt__emit_i32(m, 2), "");
   LLVMValueRef pair = LLVMBuildAnd(m->b, t->lane, dt__emit_i32(m, 3), "");
-  row = LLVMBuildAdd(m->b, row, dt__matmul_step(t, t->warp_row, t->plan.matmul->rows, 0), "");
+  row = LLVMBuildAdd(m->b, row, dt__matmul_step(t, t->warp_row, t->plan.matmul->group_rows, 0), "");
   LLVMValueRef deep = dt__matmul_step(t, pair, 2, 0);
   if (t->plan.parts > 1) {
     uint32_t part = t->plan.matmul->depth / t->plan.parts;
@@ -87,8 +87,8 @@ static LLVMValueRef rows_from(dt_tile_t *t, LLVMValueRef first_k) {
 
 void dt__matmul_mma(dt_tile_t *t, LLVMValueRef first_k, LLVMValueRef at) {
   dt_emit_t *m = t->k->m;
-  const dt_matmul_t *tile = t->plan.matmul;
-  uint32_t rows = tile->rows / BLOCK, cols = tile->width / BLOCK;
+  const dt_team_matmul_t *tile = t->plan.matmul;
+  uint32_t rows = tile->group_rows / BLOCK, cols = tile->group_cols / BLOCK;
   LLVMValueRef sums[DT_MATMUL_MAX_SUMS], a[MAX_BLOCKS][4], b[4];
   bool in_place = t->plan.a.copy == DT_COPY_NONE;
   LLVMValueRef a_at = in_place ? rows_from(t, first_k) : begin(t, &t->plan.a, at);
@@ -125,14 +125,15 @@ static void store_pair(dt_tile_t *t, uint32_t first, LLVMValueRef to) {
 
 void dt__matmul_mma_store(dt_tile_t *t, LLVMValueRef at) {
   dt_emit_t *m = t->k->m;
-  const dt_matmul_t *tile = t->plan.matmul;
-  uint32_t rows = tile->rows / BLOCK, cols = 2 * tile->width / BLOCK, pitch = t->plan.c_pitch;
+  const dt_team_matmul_t *tile = t->plan.matmul;
+  uint32_t rows = tile->group_rows / BLOCK, cols = 2 * tile->group_cols / BLOCK,
+           pitch = t->plan.c_pitch;
   LLVMValueRef row = LLVMBuildLShr(m->b, t->lane, dt__emit_i32(m, 2), "");
   LLVMValueRef col = LLVMBuildAnd(m->b, t->lane, dt__emit_i32(m, 3), "");
-  row = LLVMBuildAdd(m->b, row, dt__matmul_step(t, t->warp_row, tile->rows, 0), "");
+  row = LLVMBuildAdd(m->b, row, dt__matmul_step(t, t->warp_row, tile->group_rows, 0), "");
   at = LLVMBuildAdd(m->b, at, dt__matmul_step(t, row, pitch, 0), "");
   at = LLVMBuildAdd(m->b, at, dt__matmul_step(t, col, 8, 0), "");
-  at = LLVMBuildAdd(m->b, at, dt__matmul_step(t, t->warp_col, tile->width * 4, 0), "");
+  at = LLVMBuildAdd(m->b, at, dt__matmul_step(t, t->warp_col, tile->group_cols * 4, 0), "");
   for (uint32_t i = 0; i < rows; i++)
     for (uint32_t j = 0; j < cols; j++)
       for (uint32_t half = 0; half < 2; half++) {

@@ -3,6 +3,7 @@
 // computes what, and how many bytes a block needs. Bytes are the same whichever way operands lie,
 // so that they follow from the schedule and the element sizes alone.
 #include "backend_cuda/emit/matmul.h"
+#include "backend_llvm/emit/aligned.h"
 
 #define LEAST_RING                                                                                 \
   3            // with more tiles, one may be multiplied while the next one's copies are awaited
@@ -55,7 +56,7 @@ static void lay_out(dt_program_t *program, const dt_kernel_t *kernel, uint32_t d
   dt_buffer_kind_t kind = dt__program_buffer(program, load->buffer)->kind;
   bool plain = load->mask == DT_NO_INST && load->dtype == o->dtype && !has_binds(stage) &&
                kind != DT_BUFFER_LOCAL;
-  bool padded = DT_SLAB_ALIGNMENT % (depth * dt_dtype_size(o->dtype)) == 0;
+  bool padded = DT_SLAB_UNIT % (depth * dt_dtype_size(o->dtype)) == 0;
   o->along_k = by_k || !by_var;
   o->copy = DT_COPY_ELEMENTS;
   if (plain && kind == DT_BUFFER_SLAB)
@@ -71,13 +72,14 @@ static void lay_out(dt_program_t *program, const dt_kernel_t *kernel, uint32_t d
 static bool is_power(uint32_t n) { return n && (n & (n - 1)) == 0; }
 
 static bool fits_warps(const dt_matmul_plan_t *p) {
-  const dt_matmul_t *m = p->matmul;
+  const dt_team_matmul_t *m = p->matmul;
   uint32_t step = p->tensor ? 16 : 4;
-  return m->rows % 16 == 0 && m->width % 16 == 0 && p->slices && m->depth / p->slices % step == 0 &&
+  return m->group_rows % 16 == 0 && m->group_cols % 16 == 0 && p->slices &&
+         m->depth / p->slices % step == 0 &&
          p->warps_m * p->warps_n * p->slices * DT_WARP == p->threads &&
-         m->rows * m->width / DT_WARP <= DT_MATMUL_MAX_SUMS && is_power(p->threads) &&
-         is_power(m->tile_rows) && is_power(m->depth) && is_power(m->rows) &&
-         ((is_power(m->tile_cols) && is_power(m->width)) || dt__matmul_for_groups(m)) &&
+         m->group_rows * m->group_cols / DT_WARP <= DT_MATMUL_MAX_SUMS && is_power(p->threads) &&
+         is_power(m->tile_rows) && is_power(m->depth) && is_power(m->group_rows) &&
+         ((is_power(m->tile_cols) && is_power(m->group_cols)) || dt__matmul_for_groups(m)) &&
          m->tile_cols <= p->threads &&
          m->tile_rows * m->depth * dt_dtype_size(p->a.dtype) / 16 <=
              DT_MATMUL_MAX_UNITS * p->threads &&
@@ -101,7 +103,7 @@ static bool fits_panels(const dt_matmul_plan_t *p) {
   return true;
 }
 
-static dt_status_t check_form(const dt_kernel_t *kernel, const dt_matmul_t *m) {
+static dt_status_t check_form(const dt_kernel_t *kernel, const dt_team_matmul_t *m) {
   const dt_stage_t *stage = &kernel->stages.items[0];
   if (kernel->n_loops < 2 || kernel->stages.len < 1 || stage->n_loops != 1 ||
       stage->folds.len != 1 || stage->stores.len != 0 || stage->folds.items[0].kind != DT_FOLD_SUM)
@@ -116,7 +118,7 @@ static dt_status_t check_form(const dt_kernel_t *kernel, const dt_matmul_t *m) {
 
 dt_status_t dt__matmul_plan(dt_program_t *program, const dt_kernel_t *kernel,
                             const dt_schedule_t *schedule, bool strict, dt_matmul_plan_t *out) {
-  const dt_matmul_t *m = &schedule->matmul;
+  const dt_team_matmul_t *m = &schedule->team_matmul;
   *out = (dt_matmul_plan_t){.matmul = m, .threads = schedule->team};
   DT_TRY(check_form(kernel, m));
   const dt_stage_t *stage = &kernel->stages.items[0];
@@ -141,13 +143,15 @@ dt_status_t dt__matmul_plan(dt_program_t *program, const dt_kernel_t *kernel,
   out->a.panels = out->groups && !kernel->chain;
   lay_out(program, kernel, m->depth, &out->a);
   lay_out(program, kernel, m->depth, &out->b);
-  out->warps_m = m->tile_rows / m->rows;
-  out->warps_n = m->tile_cols / m->width;
+  out->warps_m = m->tile_rows / m->group_rows;
+  out->warps_n = m->tile_cols / m->group_cols;
   out->slices = out->threads / DT_WARP / (out->warps_m * out->warps_n);
   out->parts = strict ? 1 : out->slices;
-  // A thread's sums; half of a processor's registers are 128 a thread.
-  size_t words = m->rows * m->width / DT_WARP * dt_dtype_size(out->dtype) / 4;
-  bool alone = words > 64 || (words == 64 && !out->tensor) || (out->groups && kernel->chain);
+  // A thread's sums; half of a processor's registers are 128 a thread. As class_of in
+  // backend_llvm/emit/units.c shares entries out.
+  size_t words = m->group_rows * m->group_cols / DT_WARP * dt_dtype_size(out->dtype) / 4;
+  bool alone = words > DT_HALF_SUMS || (words == DT_HALF_SUMS && !out->tensor) ||
+               (out->groups && kernel->chain);
   out->blocks = alone ? 1 : 2;
   if (!fits_warps(out) || (out->groups && !fits_panels(out)))
     return refuse(kernel, "its tiles do not fit each other");

@@ -13,6 +13,9 @@
 #define ACCESS_BYTES 16
 // A comparison and a choice, as masks are made of; less than a checked index.
 #define REPEATED_COST 3
+#define MAP_BLOCKS 128
+#define BUSY_PARTS ((int64_t)1 << 20)
+#define STATIC_SHARED (48 << 10) // bytes of shared memory that a block need not ask for
 
 dt_status_t dt__cuda_target(const dt_cuda_model_t *model, const dt_target_t *host,
                             dt_target_t *out) {
@@ -28,7 +31,17 @@ dt_status_t dt__cuda_target(const dt_cuda_model_t *model, const dt_target_t *hos
                        .l1_bytes = model->shared_per_block,
                        .l2_bytes = model->l2_bytes,
                        .repeated_cost = REPEATED_COST,
+                       .queued = true,
+                       .own_memory = true,
+                       .entries = true,
                        .block_threads = BLOCK_THREADS,
+                       .warp = DT_WARP,
+                       .half_sums = DT_HALF_SUMS,
+                       .map_blocks = MAP_BLOCKS,
+                       .busy_parts = BUSY_PARTS,
+                       .tile_bytes = STATIC_SHARED,
+                       .slab_unit = DT_SLAB_UNIT,
+                       .slab_pad = DT_SLAB_PAD,
                        .matrix_groups = model->major == GROUPS_MAJOR,
                        .host = host};
   // Instructions of one architecture alone exist from 9.0 on.

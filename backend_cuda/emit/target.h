@@ -5,6 +5,13 @@
 
 #include "fuse/target.h"
 
+#define DT_WARP 32
+// Words of sums in each of 256 threads: with 64 a block takes half of a processor's registers.
+#define DT_HALF_SUMS 64
+// Rows of slabs are whole numbers of these bytes and a pad, which puts the next row in other banks.
+#define DT_SLAB_UNIT 256
+#define DT_SLAB_PAD 16
+
 // A GPU in numbers, without asking a driver.
 typedef struct dt_cuda_model_t {
   int major, minor;     // compute capability

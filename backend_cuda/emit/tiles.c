@@ -4,6 +4,8 @@
 // shared memory, and go on with neighbours along the other. Rows in shared memory are one element
 // longer than the square, so that two threads of a warp never meet in a bank.
 #include "backend_cuda/emit/device.h"
+#include "backend_llvm/emit/index.h"
+#include "backend_llvm/emit/insts.h"
 
 #include "runtime/base/status.h"
 
@@ -122,7 +124,7 @@ static void walk(tile_t *t, uint32_t along, void (*point)(tile_t *t)) {
 
 void dt__cuda_tile(dt_body_t *k, LLVMValueRef row, LLVMValueRef col) {
   dt_emit_t *m = k->m;
-  tile_t t = {.k = k, .side = (uint32_t)k->schedule->block, .rank = k->rank};
+  tile_t t = {.k = k, .side = (uint32_t)k->schedule->tiles.side, .rank = k->rank};
   dt_status_t status = find_crossing(&t);
   if (status) {
     dt__emit_fail(m, status);

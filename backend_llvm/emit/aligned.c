@@ -7,7 +7,9 @@
 // every iteration when base, all steps and the rest are multiples of a whole vector, and lanes
 // begin at multiples of one. Literals are tested here; the rest is one test at run time, the same
 // for all threads.
+#include "backend_llvm/emit/aligned.h"
 #include "backend_llvm/emit/body.h"
+#include "backend_llvm/emit/index.h"
 
 // Steps and rest of one access: at most this many, or it counts as unaligned.
 #define MOST_TERMS 16
@@ -186,7 +188,7 @@ LLVMValueRef dt__lanes_aligned(dt_body_t *k, uint32_t lanes) {
   dt_emit_t *m = k->m;
   const dt_kernel_t *kernel = k->kernel;
   condition_t c = {.lanes = lanes, .alignment = 1};
-  bool matmul = k->schedule->kind == DT_SCHEDULE_MATMUL;
+  bool matmul = dt__schedule_is_product(k->schedule);
   bool outer = k->schedule->kind == DT_SCHEDULE_OUTER_LANES || matmul;
   dt__body_at(k, 0);
   if (outer)

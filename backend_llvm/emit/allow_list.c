@@ -108,7 +108,10 @@ static bool device_allowed(LLVMOpcode opcode) {
   return opcode == LLVMAddrSpaceCast || opcode == LLVMPtrToInt || opcode == LLVMIntToPtr;
 }
 
-static bool device_intrinsic(const char *name) { return strncmp(name, "llvm.nvvm.", 10) == 0; }
+static bool device_intrinsic(const dt_emit_t *m, const char *name) {
+  const char *prefix = m->device ? m->device->intrinsics : NULL;
+  return prefix && strncmp(name, prefix, strlen(prefix)) == 0;
+}
 
 // A CPU has none but the empty one that hides loops' counters.
 static bool asm_allowed(const dt_emit_t *m, LLVMValueRef callee) {
@@ -125,7 +128,7 @@ static dt_status_t check_call(const dt_emit_t *m, LLVMValueRef call, bool host) 
     return host ? NULL : DT_FAIL(DT_E_INTERNAL, "emitted code calls through a pointer");
   size_t len;
   const char *name = LLVMGetValueName2(callee, &len);
-  bool known = intrinsic_allowed(name) || (m->device && device_intrinsic(name));
+  bool known = intrinsic_allowed(name) || device_intrinsic(m, name);
   if (!LLVMIsDeclaration(callee) || (LLVMGetIntrinsicID(callee) != 0 && known))
     return NULL;
   return DT_FAIL(DT_E_INTERNAL, "emitted code calls '%s', which is not on the list", name);

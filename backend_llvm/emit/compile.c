@@ -5,6 +5,7 @@
 
 #include "backend_llvm/emit/body.h"
 #include "backend_llvm/emit/host.h"
+#include "backend_llvm/emit/loops.h"
 #include "runtime/base/life.h"
 #include "runtime/base/log.h"
 

@@ -53,7 +53,7 @@ typedef struct dt_compile_options_t {
   // 0: as ever; 1 to DT_LLVM_LEVELS: CPU code as LLVM makes it at its own levels, -O0 to -O3, so
   // that tests can compare what they compute.
   uint32_t llvm_level;
-  const char *dump_name; // function name for DUCTILE_DUMP=llvm,ptx, or NULL
+  const char *dump_name; // function name for dumps of LLVM IR and of a device's text, or NULL
   uint32_t dump_variant;
 } dt_compile_options_t;
 

@@ -62,9 +62,7 @@ dt_status_t dt__emit_open(dt_emit_t *m, const dt_program_t *program, const dt_ta
   m->context = LLVMContextCreate();
   m->module = LLVMModuleCreateWithNameInContext(name, m->context);
   m->b = LLVMCreateBuilderInContext(m->context);
-  // Under strict_fp functions have the bits that CPUs give them.
-  bool device = target->device == DT_CUDA && !target->strict_fp;
-  m->math = (dt_emit_math_t){m->context, m->module, m->b, device};
+  m->math = (dt_emit_math_t){m->context, m->module, m->b, NULL};
   m->t_i1 = LLVMInt1TypeInContext(m->context);
   m->t_i8 = LLVMInt8TypeInContext(m->context);
   m->t_i16 = LLVMInt16TypeInContext(m->context);

@@ -21,12 +21,14 @@ struct dt_tables_t;
 // What the code generator of a device does in its own way. Threads that share a grid item are a
 // team; all of a team's threads run the same scopes.
 typedef struct dt_device_emit_t {
+  const char *intrinsics; // how LLVM's names of its own begin
+  dt_fast_math_t fast;    // elementary functions take these, but under strict_fp
   // Memory accesses before it are seen by the team's threads after it.
   void (*sync)(struct dt_body_t *k);
-  // The value of the thread whose rank differs by `distance` (a power of two below 32).
+  // The value of the thread whose rank differs by `distance` (a power of two), in its group.
   LLVMValueRef (*exchange)(struct dt_body_t *k, LLVMValueRef value, uint32_t distance);
-  // Teams of several warps: the first thread of each warp hands in its value; thread i of every
-  // warp gets that of warp i modulo their number. `slot` is unique in the kernel.
+  // Teams of several groups: the first thread of each group hands in its value; thread i of every
+  // group gets that of group i modulo their number. `slot` is unique in the kernel.
   LLVMValueRef (*gather)(struct dt_body_t *k, LLVMValueRef value, uint32_t slot);
   // One tile of a matrix product, at its two coordinates among the tiles (body.h's
   // dt__matmul_item).

@@ -4,7 +4,9 @@
 // pairs, then lanes in halves. The order is fixed by the schedule, never by the sizes of a call.
 // Under strict_fp sums and products of floats have one scalar accumulator instead, which takes the
 // lanes of all copies in the order of the loop.
+#include "backend_llvm/emit/folds.h"
 #include "backend_llvm/emit/body.h"
+#include "backend_llvm/emit/insts.h"
 
 static bool with_index(const dt_fold_t *fold) { return dt__fold_is_arg(fold->kind); }
 
@@ -245,14 +247,14 @@ static found_t join_threads(dt_body_t *k, const dt_fold_t *fold, found_t all, ui
 }
 
 static found_t join_team(dt_body_t *k, const dt_fold_t *fold, found_t all) {
-  uint32_t warp = k->joined ? k->joined : k->team < 32 ? k->team : 32;
-  all = join_threads(k, fold, all, warp);
-  if (k->team == warp || k->joined)
+  uint32_t warp = dt__target_warp(k->m->target), group = k->team < warp ? k->team : warp;
+  all = join_threads(k, fold, all, k->joined ? k->joined : group);
+  if (k->team == group || k->joined)
     return all;
   all.value = k->m->device->gather(k, all.value, 2 * fold->row);
   if (with_index(fold))
     all.index = k->m->device->gather(k, all.index, 2 * fold->row + 1);
-  return join_threads(k, fold, all, k->team / warp);
+  return join_threads(k, fold, all, k->team / group);
 }
 
 LLVMValueRef dt__fold_join(dt_body_t *k, const dt_fold_t *fold, LLVMValueRef a, LLVMValueRef b) {

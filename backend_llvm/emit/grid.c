@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sizes on which kernels and the host program must agree: grid axes and scratch. As expressions, so
 // that both sides make code of the same thing.
+#include "backend_llvm/emit/grid.h"
 #include "backend_llvm/emit/body.h"
+#include "backend_llvm/emit/matmul.h"
 
 // 1 where tiles of the larger size are enough for every thread to have several.
 static dt_sym_t matmul_is_big(dt_emit_t *m, const dt_kernel_t *kernel,
@@ -19,8 +21,8 @@ static dt_sym_t matmul_is_big(dt_emit_t *m, const dt_kernel_t *kernel,
 
 void dt__matmul_tile(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_t *schedule,
                      dt_sym_t *out_rows, dt_sym_t *out_cols) {
-  int64_t rows = schedule->matmul.tile_rows, cols = schedule->matmul.tile_cols;
-  if (schedule->team) { // there are schedules for several sizes instead
+  int64_t rows = schedule->product.tile_rows, cols = schedule->product.tile_cols;
+  if (schedule->kind == DT_SCHEDULE_TEAM_MATMUL) { // there are schedules for several sizes instead
     *out_rows = dt__sym_const(m->env, rows);
     *out_cols = dt__sym_const(m->env, cols);
     return;
@@ -37,7 +39,7 @@ void dt__matmul_tile(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_
 #define CHAIN_ITEMS 2
 
 // There is always a group: makers may store more than slabs, whatever the head's columns are.
-static dt_sym_t chain_groups(dt_emit_t *m, const dt_kernel_t *kernel, const dt_matmul_t *tile,
+static dt_sym_t chain_groups(dt_emit_t *m, const dt_kernel_t *kernel, const dt_team_matmul_t *tile,
                              dt_sym_t rows, dt_sym_t cols) {
   dt_symenv_t *env = m->env;
   dt_sym_t one = dt__sym_const(env, 1), made = rows;
@@ -60,13 +62,13 @@ uint32_t dt__grid_axes(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedul
   for (uint32_t i = 0; i < n; i++)
     out_extents[i] = kernel->extents[i];
   if (schedule->kind == DT_SCHEDULE_OUTER_LANES)
-    out_extents[n - 1] =
-        dt__sym_ceildiv(m->env, kernel->extents[n - 1], dt__sym_const(m->env, schedule->block));
+    out_extents[n - 1] = dt__sym_ceildiv(m->env, kernel->extents[n - 1],
+                                         dt__sym_const(m->env, schedule->outer.block));
   if (schedule->kind == DT_SCHEDULE_TILES)
     for (uint32_t i = n - 2; i < n; i++)
       out_extents[i] =
-          dt__sym_ceildiv(m->env, kernel->extents[i], dt__sym_const(m->env, schedule->block));
-  if (schedule->kind == DT_SCHEDULE_MATMUL) {
+          dt__sym_ceildiv(m->env, kernel->extents[i], dt__sym_const(m->env, schedule->tiles.side));
+  if (dt__schedule_is_product(schedule)) {
     dt_sym_t rows, cols;
     dt__matmul_tile(m, kernel, schedule, &rows, &cols);
     out_extents[n - 2] = dt__sym_ceildiv(m->env, kernel->extents[n - 1], cols);
@@ -75,7 +77,7 @@ uint32_t dt__grid_axes(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedul
   if (kernel->chain) {
     dt_sym_t rows = out_extents[n - 1], cols = out_extents[n - 2];
     out_extents[n - 2] = rows;
-    out_extents[n - 1] = chain_groups(m, kernel, &schedule->matmul, rows, cols);
+    out_extents[n - 1] = chain_groups(m, kernel, &schedule->team_matmul, rows, cols);
   }
   return n;
 }
@@ -83,7 +85,7 @@ uint32_t dt__grid_axes(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedul
 dt_sym_t dt__grid_grain(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_t *schedule) {
   int64_t grain = schedule->grain > 0 ? schedule->grain : 1;
   dt_sym_t own = dt__sym_const(m->env, grain);
-  if (schedule->kind != DT_SCHEDULE_MATMUL || schedule->team)
+  if (schedule->kind != DT_SCHEDULE_MATMUL)
     return own;
   int64_t fewer = grain / (DT_MATMUL_BIG_ROWS * DT_MATMUL_BIG_COLS);
   dt_sym_t of_big = dt__sym_const(m->env, fewer > 0 ? fewer : 1);
@@ -98,7 +100,7 @@ static dt_sym_t round_up(dt_emit_t *m, dt_sym_t bytes) {
 // The matrix template keeps its copy of A's rows, then its C tile, then a panel that it packs, in
 // front of the LOCAL buffers; that of a team has memory of its own.
 static int64_t matmul_bytes(const dt_kernel_t *kernel, const dt_schedule_t *schedule) {
-  if (schedule->kind != DT_SCHEDULE_MATMUL || schedule->team)
+  if (schedule->kind != DT_SCHEDULE_MATMUL)
     return 0;
   int64_t element = (int64_t)dt_dtype_size(kernel->stages.items[0].folds.items[0].dtype);
   const dt_matmul_t *matmul = &schedule->matmul;
@@ -146,7 +148,7 @@ static dt_sym_t place_locals(dt_emit_t *m, const dt_kernel_t *kernel, const dt_s
   dt_sym_t at = dt__sym_const(m->env, matmul_bytes(kernel, schedule));
   buffers_t used = {0};
   find_used(m, kernel, DT_BUFFER_LOCAL, &used);
-  bool lanes = schedule->kind == DT_SCHEDULE_OUTER_LANES || schedule->kind == DT_SCHEDULE_MATMUL;
+  bool lanes = schedule->kind == DT_SCHEDULE_OUTER_LANES || dt__schedule_is_product(schedule);
   int64_t copies = lanes ? dt__local_stride(schedule) : 1;
   for (uint32_t i = 0; i < used.len; i++) {
     const dt_buffer_t *buffer = &m->program.buffers.items[used.items[i]];
@@ -167,24 +169,25 @@ dt_sym_t dt__scratch_layout(dt_emit_t *m, const dt_kernel_t *kernel, const dt_sc
 // ---- Chains ---------------------------------------------------------------------------------------
 dt_sym_t dt__slab_pitch(dt_emit_t *m, const dt_buffer_t *slab) {
   dt_symenv_t *env = m->env;
-  int64_t element = (int64_t)dt_dtype_size(slab->dtype);
-  dt_sym_t part = dt__sym_const(env, DT_SLAB_ALIGNMENT / element);
+  int64_t element = (int64_t)dt_dtype_size(slab->dtype), pad = m->target->slab_pad;
+  dt_sym_t part = dt__sym_const(env, m->target->slab_unit / element);
   dt_sym_t parts = dt__sym_ceildiv(env, slab->sizes[slab->rank - 1], part);
-  return dt__sym_add(env, dt__sym_mul(env, parts, part), dt__sym_const(env, DT_SLAB_PAD / element));
+  return dt__sym_add(env, dt__sym_mul(env, parts, part), dt__sym_const(env, pad / element));
 }
 
 // Offsets of what member `k` has for itself, from `at` on; its bytes.
 static dt_sym_t member_scratch(dt_emit_t *m, const dt_kernel_t *kernel,
                                const dt_schedule_t *schedule, dt_sym_t at, dt_sym_t *out_offsets) {
   dt_sym_t bytes = place_locals(m, kernel, schedule, at, out_offsets);
-  bool rows = schedule->kind != DT_SCHEDULE_MATMUL;
-  return rows ? dt__sym_mul(m->env, bytes, dt__sym_const(m->env, DT_CHAIN_WARPS)) : bytes;
+  bool rows = !dt__schedule_is_product(schedule);
+  return rows ? dt__sym_mul(m->env, bytes, dt__sym_const(m->env, dt__target_groups(m->target)))
+              : bytes;
 }
 
 static dt_sym_t place_slabs(dt_emit_t *m, dt_chain_t chain, const dt_schedule_t *schedule,
                             dt_sym_t *out_offsets) {
   dt_sym_t at = dt__sym_const(m->env, 0);
-  dt_sym_t rows = dt__sym_const(m->env, schedule->matmul.tile_rows);
+  dt_sym_t rows = dt__sym_const(m->env, schedule->product.tile_rows);
   buffers_t used = {0};
   for (uint32_t k = chain.first; k < chain.end; k++)
     find_used(m, &m->program.kernels.items[k], DT_BUFFER_SLAB, &used);

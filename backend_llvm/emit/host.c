@@ -9,7 +9,9 @@
 // long functions are cut into pieces, each of which computes for itself what it needs.
 #include "backend_llvm/emit/host.h"
 
+#include "backend_llvm/emit/grid.h"
 #include "backend_llvm/emit/host_body.h"
+#include "backend_llvm/emit/loops.h"
 
 #include <stdio.h>
 
@@ -35,10 +37,9 @@ static choice_t schedule_choice(dt_host_t *h, uint32_t kernel_index, uint32_t s,
     count = dt__sym_mul(m->env, count, dt__host_axis(h, axes[i]));
   choice_t choice = {.count = dt__host_value(h, count)};
   choice.fn = dt__host_load_at(h, m->t_ptr, functions, code);
-  choice.grain =
-      dt__host_value(h, m->target->device == DT_CPU
-                            ? dt__grid_grain(m, kernel, schedule)
-                            : dt__host_most(h, dt__chain_scratch(m, kernel_index, s, NULL)));
+  choice.grain = dt__host_value(
+      h, m->target->queued ? dt__host_most(h, dt__chain_scratch(m, kernel_index, s, NULL))
+                           : dt__grid_grain(m, kernel, schedule));
   return choice;
 }
 
@@ -67,14 +68,14 @@ static choice_t choose(dt_host_t *h, uint32_t kernel_index) {
   return best;
 }
 
-// A device's launch function is told of empty work, too: graphs have a node for each kernel.
+// Where kernels are queued, empty work is, too: graphs of them have a node for each kernel.
 static void launch(dt_host_t *h, choice_t choice) {
   dt_emit_t *m = h->k.m;
   LLVMTypeRef params[5] = {m->t_ptr, m->t_ptr, m->t_ptr, m->t_i64, m->t_i64};
   LLVMTypeRef type = LLVMFunctionType(m->t_void, params, 5, 0);
   LLVMValueRef fn = dt__host_load_field(h, m->t_ptr, offsetof(dt_frame_t, launch));
   LLVMValueRef args[5] = {h->frame, choice.fn, h->words, choice.count, choice.grain};
-  if (m->target->device != DT_CPU) {
+  if (m->target->queued) {
     LLVMBuildCall2(m->b, type, fn, args, 5, "");
     return;
   }
@@ -198,7 +199,7 @@ static dt_status_t emit_items(const dt_host_program_t *p, uint32_t segment) {
   char name[32];
   snprintf(name, sizeof(name), "dt_items_%u", segment);
   dt_segment_span_t span = dt__llvm_segment_span(&m->program, segment);
-  if (m->target->device == DT_CPU || span.item == span.item_end)
+  if (!m->target->own_memory || span.item == span.item_end)
     return NULL;
   DT_TRY(dt__host_open(&h, p, name, m->t_void, true, span.item));
   LLVMValueRef to = dt__host_load_field(&h, m->t_ptr, offsetof(dt_frame_t, item_addresses));
@@ -293,7 +294,7 @@ static dt_status_t emit_commit(const dt_host_program_t *p, const dt_segment_span
   if (commit == m->program.kernels.len)
     return NULL;
   bool gated = dt__program_commit_gate(&m->program).id != 0;
-  if (m->target->device != DT_CPU && dt__program_checks(&m->program) && !gated)
+  if (m->target->queued && dt__program_checks(&m->program) && !gated)
     return DT_FAIL(DT_E_INTERNAL, "a device's updates are behind no gate");
   return emit_run(p, "dt_commit", commit, span->kernel_end, true, span->item_end);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // See host_body.h. Everything is computed on the main line, so that values may be shared.
 #include "backend_llvm/emit/host_body.h"
+#include "backend_llvm/emit/index.h"
 
 #include "runtime/base/status.h"
 
@@ -81,7 +82,7 @@ dt_sym_t dt__host_predicate(const dt_host_t *h, const dt_schedule_t *schedule) {
   dt_emit_t *m = h->k.m;
   if (!m->program.device_sized || !dt__expr_items(&m->program, schedule->predicate))
     return schedule->predicate;
-  return schedule->resident ? DT_SYM_NONE_ID : at_most(h, schedule->predicate);
+  return dt__schedule_is_resident(schedule) ? DT_SYM_NONE_ID : at_most(h, schedule->predicate);
 }
 
 // ---- Functions -----------------------------------------------------------------------------------

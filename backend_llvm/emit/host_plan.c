@@ -3,7 +3,9 @@
 // with every operation checked for overflow. Long plans are cut into pieces.
 #include "backend_llvm/emit/host.h"
 
+#include "backend_llvm/emit/grid.h"
 #include "backend_llvm/emit/host_body.h"
+#include "backend_llvm/emit/index.h"
 #include "runtime/base/status.h"
 
 #include <stdio.h>
@@ -38,11 +40,11 @@ static void plan_items(dt_host_t *h, const dt_segment_span_t *span) {
   for (uint32_t i = span->item; i < span->item_end; i++) {
     const dt_program_item_t *item = &m->program.items.items[i];
     LLVMValueRef value =
-        m->target->device == DT_CPU
-            ? LLVMBuildLoad2(m->b, m->t_i64, dt__host_address(h, item->buffer), "")
-            : dt__host_load_at(h, m->t_i64,
+        m->target->own_memory
+            ? dt__host_load_at(h, m->t_i64,
                                dt__host_load_field(h, m->t_ptr, offsetof(dt_frame_t, item_values)),
-                               i);
+                               i)
+            : LLVMBuildLoad2(m->b, m->t_i64, dt__host_address(h, item->buffer), "");
     dt__host_store_at(h, value, dt__host_load_field(h, m->t_ptr, offsetof(dt_frame_t, symbols)),
                       item->symbol);
     dt_range_t range = dt__symbol_info(m->env, item->symbol).range;

@@ -46,7 +46,8 @@ static LLVMValueRef call_named(control_t *c, const char *prefix, uint32_t number
   return LLVMBuildCall2(m->b, type, fn, &c->frame, 1, "");
 }
 
-static bool on_device(const control_t *c) { return c->m->target->device != DT_CPU; }
+// Whether the frame has to read predicates, and may want to be told of regions.
+static bool asks_frame(const control_t *c) { return c->m->target->own_memory; }
 
 static LLVMBasicBlockRef block(control_t *c, const char *name) {
   return dt__emit_block(c->m, c->fn, name);
@@ -95,7 +96,7 @@ static void ask_frame(control_t *c, LLVMValueRef predicate) {
 // The predicate as the answer; a frame that is told of regions hears `which` and gets `told`.
 static void decide(control_t *c, int64_t which, int64_t told, LLVMValueRef predicate) {
   dt_emit_t *m = c->m;
-  if (!on_device(c)) {
+  if (!asks_frame(c)) {
     read_byte(c, predicate);
     return;
   }
@@ -113,7 +114,7 @@ static void decide(control_t *c, int64_t which, int64_t told, LLVMValueRef predi
 // Marks a region for a frame that asked for marks (`told`); other frames hear nothing.
 static void tell(control_t *c, int64_t which, LLVMValueRef predicate) {
   dt_emit_t *m = c->m;
-  if (!on_device(c))
+  if (!asks_frame(c))
     return;
   LLVMBasicBlockRef some = block(c, "tell"), next = block(c, "told");
   LLVMBuildCondBr(m->b, c->told, some, next);
@@ -156,7 +157,7 @@ static void emit_if(control_t *c, uint32_t at, uint32_t other, LLVMValueRef pred
   emit_guarded(c, at, then);
   if (other != UINT32_MAX) {
     tell(c, DT_MARK_ELSE, predicate);
-    if (on_device(c))
+    if (asks_frame(c))
       not_then = LLVMBuildOr(m->b, not_then, c->told, "");
     emit_guarded(c, other, not_then);
   }
@@ -196,7 +197,7 @@ static LLVMValueRef is_stopped(control_t *c) {
 static LLVMValueRef goes_on(control_t *c) {
   dt_emit_t *m = c->m;
   LLVMValueRef yes = is_yes(c);
-  if (on_device(c)) // whose callback says no
+  if (asks_frame(c)) // whose callback says no
     return yes;
   LLVMValueRef check =
       load_field(c, m->t_i64, offsetof(dt_frame_t, record) + offsetof(dt_launch_record_t, check));
@@ -223,7 +224,7 @@ static LLVMValueRef is_case(control_t *c, LLVMValueRef answer, uint32_t index, u
   dt_emit_t *m = c->m;
   LLVMIntPredicate how = index + 1 == n ? LLVMIntUGE : LLVMIntEQ;
   LLVMValueRef is = LLVMBuildICmp(m->b, how, answer, dt__emit_i64(m, index), "");
-  return on_device(c) ? LLVMBuildOr(m->b, is, c->told, "") : is;
+  return asks_frame(c) ? LLVMBuildOr(m->b, is, c->told, "") : is;
 }
 
 // All cases of a switch; gives the kernel after them.
@@ -288,7 +289,7 @@ dt_status_t dt__emit_regions(dt_emit_t *m, const char *name, uint32_t first, uin
   c.frame = LLVMGetParam(c.fn, 0);
   LLVMPositionBuilderAtEnd(m->b, block(&c, "entry"));
   c.answer = LLVMBuildAlloca(m->b, m->t_i64, "");
-  if (on_device(&c)) {
+  if (asks_frame(&c)) {
     LLVMValueRef hook = load_field(&c, m->t_i64, offsetof(dt_frame_t, region));
     c.told = LLVMBuildICmp(m->b, LLVMIntNE, hook, dt__emit_i64(m, 0), "");
   }

@@ -2,7 +2,12 @@
 // Instructions of a stage: the level each belongs to, whether it differs between lanes, and its
 // code, made at that level when something first asks for it (stores: stores.c). Loads hoisted out
 // of loops that may have no iteration read a harmless address instead of one that may not exist.
+#include "backend_llvm/emit/insts.h"
 #include "backend_llvm/emit/body.h"
+#include "backend_llvm/emit/folds.h"
+#include "backend_llvm/emit/gather_runs.h"
+#include "backend_llvm/emit/index.h"
+#include "backend_llvm/emit/resident.h"
 #include "backend_llvm/load/native.h"
 
 enum { KEY_INST = 3, KEY_GUARD = 4, KEY_BOUND = 5, KEY_DIVISOR = 6 };
@@ -252,8 +257,8 @@ static LLVMValueRef load_lanes(dt_body_t *k, const dt_inst_t *inst, uint32_t lev
     return dt__lanes_reverse(k, dt__emit_load(m, inst->dtype, k->lanes, address->at[c],
                                               dt__lanes_reverse(k, mask),
                                               dt__lanes_reverse(k, other)));
-  if (dt__runs_apply(k, inst, offset, level))
-    return dt__runs_load(k, inst, offset, level, address, c, mask, other);
+  if (dt__gather_runs_apply(k, inst, offset, level))
+    return dt__gather_runs_load(k, inst, offset, level, address, c, mask, other);
   return dt__emit_gather(m, inst->dtype, address->at[c], mask, other, k->dead);
 }
 

@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels: the grid, stages in their loops, and the vector loops. A vector loop is a main loop of
 // `unroll` whole vectors without masks, then a tail of single vectors under a mask.
+#include "backend_llvm/emit/loops.h"
 #include "backend_llvm/emit/body.h"
+#include "backend_llvm/emit/folds.h"
+#include "backend_llvm/emit/grid.h"
+#include "backend_llvm/emit/index.h"
+#include "backend_llvm/emit/insts.h"
+#include "backend_llvm/emit/matmul.h"
+#include "backend_llvm/emit/resident.h"
 
 // ---- Grid --------------------------------------------------------------------------------------------
 LLVMValueRef dt__at_least_one(dt_body_t *k, LLVMValueRef n) {
@@ -297,14 +304,14 @@ static bool blocks_are_whole(dt_body_t *k) {
     return true; // one vector, or single elements
   int64_t extent, group = (int64_t)k->schedule->lanes * k->schedule->unroll * k->team;
   return dt__sym_is_const(k->m->env, k->kernel->extents[k->kernel->n_loops - 1], &extent) &&
-         extent % group == 0 && k->schedule->block % group == 0;
+         extent % group == 0 && k->schedule->outer.block % group == 0;
 }
 
 static void outer_lanes_item(dt_body_t *k, LLVMValueRef block_index) {
   dt_emit_t *m = k->m;
   LLVMValueRef extent = dt__index_scalar(k, k->kernel->extents[k->kernel->n_loops - 1]);
   dt__body_at(k, 1);
-  LLVMValueRef block = dt__emit_i64(m, k->schedule->block);
+  LLVMValueRef block = dt__emit_i64(m, k->schedule->outer.block);
   LLVMValueRef from = LLVMBuildMul(m->b, block_index, block, "");
   LLVMValueRef to = LLVMBuildNSWAdd(m->b, from, block, "");
   LLVMValueRef over = LLVMBuildICmp(m->b, LLVMIntSLT, extent, to, "");
@@ -482,7 +489,7 @@ void dt__item_emit(dt_body_t *k, LLVMValueRef *digits, uint32_t n) {
     k->m->device->tile(k, digits[n - 2], digits[n - 1]);
   else if (k->schedule->kind == DT_SCHEDULE_OUTER_LANES)
     outer_lanes_item(k, digits[n - 1]);
-  else if (k->schedule->kind == DT_SCHEDULE_MATMUL && k->m->device)
+  else if (k->schedule->kind == DT_SCHEDULE_TEAM_MATMUL)
     k->m->device->matmul(k, digits[n - 2], digits[n - 1]);
   else if (k->schedule->kind == DT_SCHEDULE_MATMUL)
     dt__matmul_item(k, digits[n - 2], digits[n - 1]);
@@ -500,24 +507,25 @@ static void emit_items(dt_body_t *k, odometer_t *o) {
 dt_status_t dt__schedule_verify(dt_emit_t *m, const dt_kernel_t *kernel,
                                 const dt_schedule_t *schedule) {
   uint32_t lanes = schedule->lanes, unroll = schedule->unroll;
-  bool outer = schedule->kind == DT_SCHEDULE_OUTER_LANES || schedule->kind == DT_SCHEDULE_MATMUL;
+  bool outer = schedule->kind == DT_SCHEDULE_OUTER_LANES || dt__schedule_is_product(schedule);
   bool lanes_ok = lanes >= 1 && lanes <= DT_MAX_LANES && (lanes & (lanes - 1)) == 0;
   if (schedule->kind == DT_SCHEDULE_SERIAL)
     return NULL;
   if (!lanes_ok || unroll < 1 || unroll > DT_MAX_UNROLL || (outer && lanes < 2))
     return DT_FAIL(DT_E_INTERNAL, "schedule of kernel %s: %u lanes, %u vectors", kernel->name,
                    lanes, unroll);
-  if (schedule->kind == DT_SCHEDULE_OUTER_LANES && (kernel->n_loops < 1 || schedule->block < 1))
+  if (schedule->kind == DT_SCHEDULE_OUTER_LANES &&
+      (kernel->n_loops < 1 || schedule->outer.block < 1))
     return DT_FAIL(DT_E_INTERNAL, "schedule of kernel %s: no outer loop, or blocks of %lld",
-                   kernel->name, (long long)schedule->block);
+                   kernel->name, (long long)schedule->outer.block);
   if (schedule->kind == DT_SCHEDULE_INNER_LANES && dt__kernel_in_order(kernel))
     return DT_FAIL(DT_E_INTERNAL, "schedule of kernel %s: lanes over loops that run in order",
                    kernel->name);
-  if (schedule->kind == DT_SCHEDULE_INNER_LANES && m->target->device != DT_CPU &&
+  if (schedule->kind == DT_SCHEDULE_INNER_LANES && dt__target_has_teams(m->target) &&
       m->target->strict_fp && dt__kernel_has_order(kernel))
     return DT_FAIL(DT_E_INTERNAL, "schedule of kernel %s: a team folds what is folded in order",
                    kernel->name);
-  if (schedule->kind == DT_SCHEDULE_MATMUL)
+  if (dt__schedule_is_product(schedule))
     return dt__matmul_verify(m, kernel, schedule);
   if (schedule->kind == DT_SCHEDULE_TILES &&
       (kernel->n_loops < 2 || kernel->stages.len != 1 || kernel->stages.items[0].n_loops))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementary functions as LLVM IR, the same polynomials for x86 and PTX, scalars and vectors.
+// Elementary functions as LLVM IR, the same polynomials for CPUs and devices, scalars and vectors.
 // Everything is straight-line code of arithmetic, selects and intrinsics that are instructions on
-// x86-64-v3 and newer and on NVPTX (fma, sqrt, fabs, copysign, rint, trunc); nothing external is
+// x86-64-v3 and newer and on devices (fma, sqrt, fabs, copysign, rint, trunc); nothing external is
 // called and no global is made. Where the target lacks FMA, LLVM's fma call keeps results right.
 // No fast-math flags are set, and the caller's builder must not set any. Denormals, signed zeros,
 // infinities and NaN follow C's Annex F. Errors are bounded in math_table.def.
@@ -11,12 +11,18 @@
 #include <llvm-c/Core.h>
 #include <stdbool.h>
 
+// A device's own instructions where they are faster, by the names of intrinsics that take one
+// float: 2^x and 1 / x within 2^-22.5 and 2^-23 of their size, by which results below 2^-126 become
+// 0, and such operands count as 0. With them min and max answer NaN.
+typedef struct dt_fast_math_t {
+  const char *exp2, *reciprocal;
+} dt_fast_math_t;
+
 typedef struct dt_emit_math_t {
   LLVMContextRef context;
   LLVMModuleRef module;
   LLVMBuilderRef builder;
-  bool device; // takes a device's own instructions where they are faster: reciprocals and powers of
-               // two of about the last place; min and max that answer NaN
+  const dt_fast_math_t *fast; // NULL: none
 } dt_emit_math_t;
 
 typedef enum dt_math_fn_t {

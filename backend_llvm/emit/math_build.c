@@ -15,7 +15,7 @@ static void set_types(dt_math_build_t *b, bool wide) {
 }
 
 void dt__math_build_init(dt_math_build_t *b, const dt_emit_math_t *m, LLVMTypeRef type) {
-  b->device = m->device;
+  b->fast = m->fast;
   bool vector = LLVMGetTypeKind(type) == LLVMVectorTypeKind;
   LLVMTypeRef element = vector ? LLVMGetElementType(type) : type;
   b->context = m->context;
@@ -81,17 +81,17 @@ dt_val_t dt__math_poly(const dt_math_build_t *b, dt_val_t x, const double *coef,
 }
 
 // Written so that x86's min and max instructions, which answer the second operand for NaN, fit.
-// Those of devices answer NaN.
+// Those of devices with fast functions answer NaN.
 dt_val_t dt__math_at_most(const dt_math_build_t *b, dt_val_t x, double limit) {
   dt_val_t y = dt__math_f(b, limit);
-  if (b->device && !b->wide)
+  if (b->fast && !b->wide)
     return call(b, "llvm.minimum", (dt_val_t[]){x, y}, 2);
   return f_sel(b, LLVMBuildFCmp(b->at, LLVMRealOLT, y, x, ""), y, x);
 }
 
 dt_val_t dt__math_at_least(const dt_math_build_t *b, dt_val_t x, double limit) {
   dt_val_t y = dt__math_f(b, limit);
-  if (b->device && !b->wide)
+  if (b->fast && !b->wide)
     return call(b, "llvm.maximum", (dt_val_t[]){x, y}, 2);
   return f_sel(b, LLVMBuildFCmp(b->at, LLVMRealOGT, y, x, ""), y, x);
 }
@@ -114,7 +114,7 @@ dt_val_t dt__math_through_double(const dt_math_build_t *b, dt_val_t x,
 }
 
 // An instruction that takes one float, lane by lane.
-static dt_val_t device_unary(const dt_math_build_t *b, const char *name, dt_val_t x) {
+static dt_val_t fast_unary(const dt_math_build_t *b, const char *name, dt_val_t x) {
   uint32_t id = LLVMLookupIntrinsicID(name, strlen(name));
   LLVMTypeRef one = LLVMFloatTypeInContext(b->context);
   size_t overloads = LLVMIntrinsicIsOverloaded(id) ? 1 : 0;
@@ -132,19 +132,19 @@ static dt_val_t device_unary(const dt_math_build_t *b, const char *name, dt_val_
   return all;
 }
 
-dt_val_t dt__math_device_exp2(const dt_math_build_t *b, dt_val_t x) {
-  return device_unary(b, "llvm.nvvm.ex2.approx.ftz", x);
+dt_val_t dt__math_fast_exp2(const dt_math_build_t *b, dt_val_t x) {
+  return fast_unary(b, b->fast->exp2, x);
 }
 
-dt_val_t dt__math_device_reciprocal(const dt_math_build_t *b, dt_val_t x) {
-  return device_unary(b, "llvm.nvvm.rcp.approx.ftz.f", x);
+dt_val_t dt__math_fast_reciprocal(const dt_math_build_t *b, dt_val_t x) {
+  return fast_unary(b, b->fast->reciprocal, x);
 }
 
 // A reciprocal of about the last place, and the quotient corrected by its own rest.
 dt_val_t dt__math_div(const dt_math_build_t *b, dt_val_t x, dt_val_t y) {
-  if (!b->device || b->wide)
+  if (!b->fast || b->wide)
     return f_div(b, x, y);
-  dt_val_t reciprocal = dt__math_device_reciprocal(b, y);
+  dt_val_t reciprocal = dt__math_fast_reciprocal(b, y);
   dt_val_t q = f_mul(b, x, reciprocal);
   dt_val_t rest = dt__math_fma(b, f_neg(b, q), y, x);
   return dt__math_fma(b, rest, reciprocal, q);

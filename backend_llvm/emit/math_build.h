@@ -15,12 +15,12 @@ typedef struct dt_math_build_t {
   LLVMContextRef context;
   LLVMModuleRef module;
   LLVMBuilderRef at;
-  LLVMTypeRef fp;    // the value's type
-  LLVMTypeRef bits;  // integers of the same width and lanes
-  uint32_t lanes;    // 0 for a scalar
-  bool wide;         // double
-  bool device;       // as dt_emit_math_t says
-  uint32_t mantissa; // stored bits
+  LLVMTypeRef fp;             // the value's type
+  LLVMTypeRef bits;           // integers of the same width and lanes
+  uint32_t lanes;             // 0 for a scalar
+  bool wide;                  // double
+  const dt_fast_math_t *fast; // as dt_emit_math_t says
+  uint32_t mantissa;          // stored bits
   int64_t bias;
 } dt_math_build_t;
 
@@ -42,10 +42,9 @@ dt_val_t dt__math_at_least(const dt_math_build_t *b, dt_val_t x, double limit);
 dt_val_t dt__math_extend(const dt_math_build_t *wide, dt_val_t x);
 dt_val_t dt__math_truncate(const dt_math_build_t *narrow, dt_val_t x);
 
-// On devices, floats: 2^x and 1 / x by one instruction each, within 2^-22.5 and 2^-23 of their
-// size. Results below 2^-126 become 0, and so do such operands.
-dt_val_t dt__math_device_exp2(const dt_math_build_t *b, dt_val_t x);
-dt_val_t dt__math_device_reciprocal(const dt_math_build_t *b, dt_val_t x);
+// Of floats, where there are fast ones (dt_fast_math_t).
+dt_val_t dt__math_fast_exp2(const dt_math_build_t *b, dt_val_t x);
+dt_val_t dt__math_fast_reciprocal(const dt_math_build_t *b, dt_val_t x);
 
 // Emits `fn` on doubles for a float argument; its error then vanishes in the last rounding.
 dt_val_t dt__math_through_double(const dt_math_build_t *b, dt_val_t x,

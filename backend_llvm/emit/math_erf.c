@@ -35,8 +35,8 @@ dt_val_t dt__math_erf(const dt_math_build_t *b, dt_val_t x) {
 
 // 2^x for x <= 0, or NaN; below 2^-126 it is 0.
 static dt_val_t power_of_two(const dt_math_build_t *b, dt_val_t x) {
-  if (b->device)
-    return dt__math_device_exp2(b, x);
+  if (b->fast)
+    return dt__math_fast_exp2(b, x);
   x = dt__math_at_least(b, x, -127);
   dt_val_t magic = dt__math_f(b, dt__math_magic(b) + (double)b->bias);
   dt_val_t t = f_add(b, x, magic);

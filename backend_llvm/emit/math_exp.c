@@ -50,9 +50,9 @@ dt_val_t dt__math_exp_scale(const dt_math_build_t *b, dt_val_t p, dt_val_t n) {
   return f_mul(b, dt__math_fma(b, p, s1, s1), s2);
 }
 
-// e^x on devices, floats: 2^r by the instruction, times 2^n. n is kept where 2^n is a number and r
+// e^x of floats where there is a fast 2^r: that times 2^n. n is kept where 2^n is a number, and r
 // takes what is beyond, so that results overflow and become denormal as they should by themselves.
-static dt_val_t device_exp(const dt_math_build_t *b, dt_val_t x) {
+static dt_val_t fast_exp(const dt_math_build_t *b, dt_val_t x) {
   double log2e = 0x1.715476p0, log2e_low = 0x1.4ae0cp-26, magic = dt__math_magic(b) + 127;
   dt_val_t t = dt__math_fma(b, x, dt__math_f(b, log2e), dt__math_f(b, magic));
   t = dt__math_at_most(b, dt__math_at_least(b, t, magic - 126), magic + 127);
@@ -60,7 +60,7 @@ static dt_val_t device_exp(const dt_math_build_t *b, dt_val_t x) {
   dt_val_t r = dt__math_fma(b, x, dt__math_f(b, log2e), f_neg(b, n));
   r = dt__math_fma(b, x, dt__math_f(b, log2e_low), r);
   dt_val_t power = from_bits(b, i_shl(b, to_bits(b, t), b->mantissa));
-  return f_mul(b, dt__math_device_exp2(b, r), power);
+  return f_mul(b, dt__math_fast_exp2(b, r), power);
 }
 
 // e^x times 2^shift.
@@ -71,8 +71,8 @@ static dt_val_t exp_shifted(const dt_math_build_t *b, dt_val_t x, int64_t shift)
 }
 
 dt_val_t dt__math_exp(const dt_math_build_t *b, dt_val_t x) {
-  if (b->device && !b->wide)
-    return device_exp(b, x);
+  if (b->fast && !b->wide)
+    return fast_exp(b, x);
   x = dt__math_at_most(b, dt__math_at_least(b, x, limits(b)->low), limits(b)->high);
   return exp_shifted(b, x, 0);
 }
@@ -124,11 +124,11 @@ dt_val_t dt__math_tanh(const dt_math_build_t *b, dt_val_t x) {
 // e / (1 + e) with e = e^x: unlike 1 / (1 + e^-x), it keeps its accuracy down into the denormals.
 // For small e the rounding of 1 + e would cost a unit of the result; e - e^2 / (1 + e) avoids that.
 dt_val_t dt__math_sigmoid(const dt_math_build_t *b, dt_val_t x) {
-  bool device = b->device && !b->wide;
-  if (!device)
+  bool fast = b->fast && !b->wide;
+  if (!fast)
     x = dt__math_at_least(b, x, limits(b)->low);
   x = dt__math_at_most(b, x, limits(b)->one_sigmoid);
-  dt_val_t e = device ? device_exp(b, x) : exp_shifted(b, x, 0);
+  dt_val_t e = fast ? fast_exp(b, x) : exp_shifted(b, x, 0);
   dt_val_t small = f_is(b, LLVMRealOLT, e, 0.375);
   dt_val_t num = f_sel(b, small, f_mul(b, e, e), e);
   dt_val_t q = dt__math_div(b, num, f_add(b, e, dt__math_f(b, 1.0)));

@@ -15,7 +15,10 @@
 // repeating the last row; the copies of A and C have room for whole groups. With one row, several
 // sets of accumulators take turns over k, so that multiply-adds do not wait for each other, but for
 // strict_fp.
+#include "backend_llvm/emit/matmul.h"
 #include "backend_llvm/emit/body.h"
+#include "backend_llvm/emit/index.h"
+#include "backend_llvm/emit/loops.h"
 #include "fuse/matmul_rows.h"
 
 #include <stdio.h>
@@ -71,9 +74,10 @@ dt_status_t dt__matmul_verify(dt_emit_t *m, const dt_kernel_t *kernel,
                               const dt_schedule_t *schedule) {
   const dt_matmul_t *t = &schedule->matmul;
   const dt_stage_t *stage = &kernel->stages.items[0];
-  if ((schedule->team != 0) != (m->target->device != DT_CPU))
+  bool teams = schedule->kind == DT_SCHEDULE_TEAM_MATMUL;
+  if (teams != dt__target_has_teams(m->target))
     return refuse(kernel, "its schedule is another device's");
-  if (schedule->team)
+  if (teams)
     return NULL; // the device's code generator verifies what it relies on
   if (kernel->n_loops < 2 || stage->n_loops != 1 || stage->folds.len != 1 || stage->stores.len != 0)
     return refuse(kernel, "its first stage is not one fold over one loop");

@@ -3,6 +3,9 @@
 // producer left them. The panel of the depth in question is copied to scratch, and every group of
 // rows then reads it from the cache. So no packed operand is written to memory and read again.
 #include "backend_llvm/emit/body.h"
+#include "backend_llvm/emit/insts.h"
+#include "backend_llvm/emit/loops.h"
+#include "backend_llvm/emit/matmul.h"
 
 int64_t dt__matmul_panel_bytes(const dt_matmul_t *matmul, size_t element) {
   return matmul->own_panels ? (int64_t)DT_MATMUL_DEPTH * matmul->width * (int64_t)element : 0;

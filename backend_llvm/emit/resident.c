@@ -9,10 +9,13 @@
 // Vectors past the row's end are read at the row's beginning instead, take no part in folds and are
 // not stored. Lengths are multiples of a vector here; of ragged rows, which are nowhere but in
 // SLABs, the last vector is read and stored whole, with zeros after the row's end.
+#include "backend_llvm/emit/resident.h"
 #include "backend_llvm/emit/body.h"
+#include "backend_llvm/emit/index.h"
+#include "backend_llvm/emit/loops.h"
 
 bool dt__row_is_resident(dt_body_t *k) {
-  return k->m->device && k->schedule->resident && k->schedule->kind == DT_SCHEDULE_INNER_LANES;
+  return k->m->device && dt__schedule_is_resident(k->schedule);
 }
 
 // Which lanes of the vector at `at` are in the row.

@@ -2,6 +2,9 @@
 // Stores of a stage, in its innermost loop: neighbours, scattered, or one element for all lanes,
 // under the store's own mask and that of the vector loop's tail.
 #include "backend_llvm/emit/body.h"
+#include "backend_llvm/emit/index.h"
+#include "backend_llvm/emit/insts.h"
+#include "backend_llvm/emit/resident.h"
 
 #include <string.h>
 

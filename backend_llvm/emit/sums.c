@@ -4,6 +4,7 @@
 // (Horner's scheme). What stands beside two factors is one expression, and so is computed once:
 // the code of a product of sums grows with their terms, not with the product of their numbers.
 #include "backend_llvm/emit/body.h"
+#include "backend_llvm/emit/index.h"
 
 #define LONG_SUM 8 // terms; shorter ones are left as they are
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kernel of loop IR is made of: buffers, instructions, stores and folds of stages, and the
-// schedules by which it is run. loop.h says what all of it means.
+// What a kernel of loop IR is made of: buffers, instructions, stores and folds of stages. loop.h
+// says what all of it means, schedule.h how it is run.
 #ifndef DT_LOWER_LOOP_KERNEL_H
 #define DT_LOWER_LOOP_KERNEL_H
 
 #include "lower/graph/graph.h"
 #include "lower/graph/scalar.h"
+#include "lower/loop/schedule.h"
 
 #define DT_MAX_LOOPS 16 // outer or inner loops of one kernel or stage
 
@@ -121,67 +122,12 @@ typedef struct dt_stage_t {
   DT_VEC(dt_fold_t) folds;
 } dt_stage_t;
 
-// ---- Schedules: how a kernel is run ----------------------------------------------------------------
-typedef enum dt_schedule_kind_t {
-  DT_SCHEDULE_OUTER_LANES, // vector lanes run over the last outer loop; inner loops are serial
-  DT_SCHEDULE_INNER_LANES, // one outer iteration at a time; lanes run over each stage's last inner
-                           // loop
-  DT_SCHEDULE_SERIAL,      // scalar code
-  DT_SCHEDULE_MATMUL,      // stage 0 is the fold of A[…, m, k] * B[…, k, n]; stages after it store
-  DT_SCHEDULE_TILES,       // of devices: squares of `block` iterations of the last two outer loops;
-                           // what is loaded across the last one goes through shared memory
-} dt_schedule_kind_t;
-
-// MATMUL: outer loops are batch loops, then m, then n. A is loaded with stride 1 over k. B's load
-// is from a packed buffer [batch…, ceil(N / width), K, width] at [b…, n // width, k, n % width],
-// whose lanes past N are zero.
-//
-// A team of several threads (devices) reads A and B wherever they are. It keeps `ring` tiles of
-// each, `depth` elements of k deep, in shared memory, and works on one while the others are on
-// their way. Each warp takes rows x width of the C tile; where the team has more warps than that
-// needs, they share the depth of each tile and add up their sums at the end, in order.
-typedef struct dt_matmul_t {
-  uint32_t a, b;                 // LOAD instructions of stage 0
-  uint32_t width;                // packed columns a panel; columns of a warp
-  uint32_t rows;                 // rows of the micro-kernel; of a warp
-  uint32_t tile_rows, tile_cols; // C tile of one task; multiples of rows and width
-  uint32_t depth, ring;          // teams only, else 0
-  bool own_panels; // no teams: B's columns lie anywhere and each tile packs its own; else they are
-                   // packed in memory
-} dt_matmul_t;
-
-// Tiles of this form are for groups of four warps: each warp has a quarter of the 64 rows that its
-// group multiplies at once, and many columns, mostly all.
-static inline bool dt__matmul_for_groups(const dt_matmul_t *m) {
-  return m->rows == 16 && m->tile_rows % 64 == 0 && (m->width == m->tile_cols || m->width >= 64);
-}
-
-typedef struct dt_schedule_t {
-  dt_schedule_kind_t kind;
-  dt_sym_t predicate; // chosen at run time when not 0; none: always. The last one has none.
-  uint32_t lanes;     // elements a vector, by the widest dtype in the body; 1 for SERIAL
-  uint32_t unroll;    // vectors an iteration of the main loop, 1 … 8
-  int64_t block;      // OUTER_LANES: iterations of the last outer loop in one grid item (else 1)
-  int64_t grain;      // grid items a thread should take at least
-  uint32_t team;      // threads that share a grid item, a power of two; 0: a thread of a CPU
-  uint32_t room;      // devices: blocks that one multiprocessor must have registers for (launch
-                      // bounds); 0: no such demand
-  uint32_t most;      // devices: most blocks of the grid for each multiprocessor; 0: no limit
-  bool resident;      // INNER_LANES with teams: each stage has at most one loop, all of one extent,
-                      // which is in [1, team * lanes * unroll], or of a chain's rows may be:
-                      // threads may keep rows in registers
-  dt_matmul_t matmul;
-} dt_schedule_t;
-
-#define DT_SLAB_ALIGNMENT 256 // bytes: a SLAB's row has room for a whole number of them,
-#define DT_SLAB_PAD 16        // and these behind it, so that rows begin in different banks
-
 // Kernels with one number `chain` stand side by side and are run by one launch (devices). The last
-// of them, the head, has MATMUL schedules; those before it, its makers, fill SLABs, which later
-// kernels of the chain read: as operand A of a product, or row by row. The first outer loops of all
-// are the same, symbols and extents: the head's batch loops and its m. A maker has no more (a maker
-// of rows), or one more (a product, with MATMUL schedules). Kernels of a chain read nothing else
-// that another of them writes.
+// of them, the head, has TEAM_MATMUL schedules; those before it, its makers, fill SLABs, which
+// later kernels of the chain read: as operand A of a product, or row by row. The first outer loops
+// of all are the same, symbols and extents: the head's batch loops and its m. A maker has no more
+// (a maker of rows), or one more (a product, with TEAM_MATMUL schedules). Kernels of a chain read
+// nothing else that another of them writes.
 //
 // A team runs the makers for a tile of rows, then the head for these rows and some of its columns;
 // a SLAB holds the tile's rows. Teams that take other columns of the same rows run the makers

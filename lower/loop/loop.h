@@ -210,8 +210,8 @@ typedef struct dt_chain_t {
   uint32_t first, end;
 } dt_chain_t;
 dt_chain_t dt__kernel_chain(const dt_program_t *program, uint32_t k);
-// Devices: into how many groups the head's columns are dealt out where its tiles are for groups of
-// warps, of which a processor runs one block: `made` tiles of rows, `cols` of columns.
+// Devices: into how many parts the head's columns are dealt out where its tiles are for groups that
+// multiply together, so that a processor runs one block: `made` tiles of rows, `cols` of columns.
 dt_sym_t dt__chain_groups(dt_symenv_t *env, int64_t processors, dt_sym_t made, dt_sym_t cols);
 // How many items, from the first on, must be bound before the kernel can run: because of its own
 // symbols, not of what it reads. The same for one expression.

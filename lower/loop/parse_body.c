@@ -234,19 +234,31 @@ static dt_status_t parse_field(dt_loop_parser_t *p, const char *word, uint32_t *
   return dt__loop_parse_u32(p, out);
 }
 
-static dt_status_t parse_matmul(dt_loop_parser_t *p, dt_matmul_t *m) {
+static dt_status_t parse_operands(dt_loop_parser_t *p, uint32_t *a, uint32_t *b) {
   DT_TRY(dt__scan_expect(p->scan, "a"));
-  DT_TRY(dt__loop_parse_id(p, 'v', &m->a));
+  DT_TRY(dt__loop_parse_id(p, 'v', a));
   DT_TRY(dt__scan_expect(p->scan, "b"));
-  DT_TRY(dt__loop_parse_id(p, 'v', &m->b));
+  return dt__loop_parse_id(p, 'v', b);
+}
+
+static dt_status_t parse_matmul(dt_loop_parser_t *p, dt_matmul_t *m) {
+  DT_TRY(parse_operands(p, &m->a, &m->b));
   DT_TRY(parse_field(p, "width", &m->width));
   DT_TRY(parse_field(p, "rows", &m->rows));
   DT_TRY(parse_field(p, "tile", &m->tile_rows));
   DT_TRY(dt__loop_parse_u32(p, &m->tile_cols));
   m->own_panels = dt__scan_accept_word(p->scan, "own_panels");
-  if (m->own_panels || !dt__scan_accept_word(p->scan, "depth"))
-    return NULL;
-  DT_TRY(dt__loop_parse_u32(p, &m->depth));
+  return NULL;
+}
+
+static dt_status_t parse_team_matmul(dt_loop_parser_t *p, dt_team_matmul_t *m) {
+  DT_TRY(parse_operands(p, &m->a, &m->b));
+  DT_TRY(parse_field(p, "tile", &m->tile_rows));
+  DT_TRY(dt__loop_parse_u32(p, &m->tile_cols));
+  DT_TRY(parse_field(p, "groups", &m->groups));
+  DT_TRY(parse_field(p, "of", &m->group_rows));
+  DT_TRY(dt__loop_parse_u32(p, &m->group_cols));
+  DT_TRY(parse_field(p, "depth", &m->depth));
   return parse_field(p, "ring", &m->ring);
 }
 
@@ -262,15 +274,29 @@ static dt_status_t parse_optional(dt_loop_parser_t *p, const char *word, uint32_
   return NULL;
 }
 
+// A kind that says nothing of a block has one iteration.
+static dt_status_t parse_block(dt_loop_parser_t *p, dt_schedule_t *out) {
+  int64_t block = 0;
+  DT_TRY(dt__scan_expect(p->scan, "block"));
+  DT_TRY(dt__scan_i64(p->scan, &block));
+  if (out->kind == DT_SCHEDULE_OUTER_LANES)
+    out->outer.block = block;
+  else if (out->kind == DT_SCHEDULE_TILES)
+    out->tiles.side = block;
+  else if (block != 1)
+    return dt__scan_fail(p->scan, "a schedule of kind %s has no block",
+                         dt__schedule_kind_name(out->kind));
+  return NULL;
+}
+
 static dt_status_t parse_schedule(dt_loop_parser_t *p, dt_kernel_t *kernel) {
   dt_schedule_t schedule = {0};
   uint32_t kind = 0;
-  DT_TRY(dt__loop_parse_name(p, schedule_kind, DT_SCHEDULE_TILES + 1, "schedule", &kind));
+  DT_TRY(dt__loop_parse_name(p, schedule_kind, DT_SCHEDULE_KINDS, "schedule", &kind));
   schedule.kind = (dt_schedule_kind_t)kind;
   DT_TRY(parse_field(p, "lanes", &schedule.lanes));
   DT_TRY(parse_field(p, "unroll", &schedule.unroll));
-  DT_TRY(dt__scan_expect(p->scan, "block"));
-  DT_TRY(dt__scan_i64(p->scan, &schedule.block));
+  DT_TRY(parse_block(p, &schedule));
   DT_TRY(dt__scan_expect(p->scan, "grain"));
   DT_TRY(dt__scan_i64(p->scan, &schedule.grain));
   if (dt__scan_accept_word(p->scan, "team")) {
@@ -279,12 +305,15 @@ static dt_status_t parse_schedule(dt_loop_parser_t *p, dt_kernel_t *kernel) {
     if (team < 1 || team > 1024)
       return dt__scan_fail(p->scan, "expected a team of 1 to 1024 threads");
     schedule.team = (uint32_t)team;
-    schedule.resident = dt__scan_accept_word(p->scan, "resident");
+    if (schedule.kind == DT_SCHEDULE_INNER_LANES)
+      schedule.inner.resident = dt__scan_accept_word(p->scan, "resident");
     DT_TRY(parse_optional(p, "room", &schedule.room));
     DT_TRY(parse_optional(p, "most", &schedule.most));
   }
   if (schedule.kind == DT_SCHEDULE_MATMUL)
     DT_TRY(parse_matmul(p, &schedule.matmul));
+  if (schedule.kind == DT_SCHEDULE_TEAM_MATMUL)
+    DT_TRY(parse_team_matmul(p, &schedule.team_matmul));
   if (dt__scan_accept_word(p->scan, "if"))
     DT_TRY(dt__sym_parse(p->env, p->scan, &schedule.predicate));
   return DT_VEC_PUSH(p->arena, &kernel->schedules, schedule) ? NULL : DT_NO_MEMORY();

@@ -24,6 +24,8 @@
 //            fold max f32 r0 = v0      fold argmax i64 r1 = v0 at v2
 //   SCHEDULE schedule outer_lanes lanes 16 unroll 4 block 1 grain 8 if s0 <= 3
 //            schedule matmul lanes … a v0 b v1 width 16 rows 6 tile 48 64
+//            schedule team_matmul lanes … team 256 a v0 b v1 tile 64 64 groups 8 of 32 32 depth 16
+//                     ring 4
 #include "lower/graph/scalar.h"
 #include "lower/loop/loop_private.h"
 #include "runtime/base/dtype.h"
@@ -37,11 +39,12 @@ static const char *const buffer_kinds[] = {"input", "constant", "output", "temp"
                                            "local", "slab",     "state"}; // ORDER(dt_buffer_kind_t)
 static const char *const region_kinds[] = {"if", "else", "while",
                                            "case"}; // ORDER(dt_region_kind_t)
-static const char *const schedule_kinds[] = {"outer_lanes", "inner_lanes", "serial", "matmul",
-                                             "tiles"}; // ORDER(dt_schedule_kind_t)
+static const char *const schedule_kinds[] = {
+    "outer_lanes", "inner_lanes", "serial",
+    "matmul",      "tiles",       "team_matmul"}; // ORDER(dt_schedule_kind_t)
 _Static_assert(DT_BUFFER_STATE == 7, "ORDER(dt_buffer_kind_t)");
 _Static_assert(DT_REGION_CASE == 3, "ORDER(dt_region_kind_t)");
-_Static_assert(DT_SCHEDULE_TILES == 4, "ORDER(dt_schedule_kind_t)");
+_Static_assert(DT_SCHEDULE_TEAM_MATMUL == 5 && DT_SCHEDULE_KINDS == 6, "ORDER(dt_schedule_kind_t)");
 
 const char *dt__buffer_kind_name(dt_buffer_kind_t kind) {
   return (unsigned)kind <= DT_BUFFER_STATE ? buffer_kinds[kind] : NULL;
@@ -54,7 +57,7 @@ const char *dt__fold_kind_name(dt_fold_kind_t kind) {
   return info ? info->name : NULL;
 }
 const char *dt__schedule_kind_name(dt_schedule_kind_t kind) {
-  return (unsigned)kind <= DT_SCHEDULE_TILES ? schedule_kinds[kind] : NULL;
+  return (unsigned)kind < DT_SCHEDULE_KINDS ? schedule_kinds[kind] : NULL;
 }
 
 // ---- Small things -----------------------------------------------------------------------------------
@@ -238,25 +241,40 @@ static void print_stage(dt_loop_printer_t *printer, const dt_stage_t *stage) {
   dt__text_put(out, "  }\n");
 }
 
+// Outer iterations of a grid item along the last loop, where a kind says so.
+static int64_t block_of(const dt_schedule_t *schedule) {
+  return schedule->kind == DT_SCHEDULE_OUTER_LANES ? schedule->outer.block
+         : schedule->kind == DT_SCHEDULE_TILES     ? schedule->tiles.side
+                                                   : 1;
+}
+
+static void print_matmul(dt_text_t *out, const dt_matmul_t *m) {
+  dt__text_printf(out, " a v%u b v%u width %u rows %u tile %u %u%s", m->a, m->b, m->width, m->rows,
+                  m->tile_rows, m->tile_cols, m->own_panels ? " own_panels" : "");
+}
+
+static void print_team_matmul(dt_text_t *out, const dt_team_matmul_t *m) {
+  dt__text_printf(out, " a v%u b v%u tile %u %u groups %u of %u %u depth %u ring %u", m->a, m->b,
+                  m->tile_rows, m->tile_cols, m->groups, m->group_rows, m->group_cols, m->depth,
+                  m->ring);
+}
+
 static void print_schedule(dt_loop_printer_t *printer, const dt_schedule_t *schedule) {
   dt_text_t *out = printer->out;
   dt__text_printf(out, "  schedule %s lanes %u unroll %u block %lld grain %lld",
                   dt__schedule_kind_name(schedule->kind), schedule->lanes, schedule->unroll,
-                  (long long)schedule->block, (long long)schedule->grain);
+                  (long long)block_of(schedule), (long long)schedule->grain);
   if (schedule->team)
-    dt__text_printf(out, " team %u%s", schedule->team, schedule->resident ? " resident" : "");
+    dt__text_printf(out, " team %u%s", schedule->team,
+                    dt__schedule_is_resident(schedule) ? " resident" : "");
   if (schedule->room)
     dt__text_printf(out, " room %u", schedule->room);
   if (schedule->most)
     dt__text_printf(out, " most %u", schedule->most);
-  const dt_matmul_t *m = &schedule->matmul;
   if (schedule->kind == DT_SCHEDULE_MATMUL)
-    dt__text_printf(out, " a v%u b v%u width %u rows %u tile %u %u", m->a, m->b, m->width, m->rows,
-                    m->tile_rows, m->tile_cols);
-  if (schedule->kind == DT_SCHEDULE_MATMUL && m->depth)
-    dt__text_printf(out, " depth %u ring %u", m->depth, m->ring);
-  if (schedule->kind == DT_SCHEDULE_MATMUL && m->own_panels)
-    dt__text_put(out, " own_panels");
+    print_matmul(out, &schedule->matmul);
+  if (schedule->kind == DT_SCHEDULE_TEAM_MATMUL)
+    print_team_matmul(out, &schedule->team_matmul);
   if (schedule->predicate.id) {
     dt__text_put(out, " if ");
     dt__print_expr(printer, schedule->predicate);

@@ -123,27 +123,9 @@ static bool is_load(const dt_stage_t *stage, uint32_t inst) {
   return inst < stage->insts.len && stage->insts.items[inst].kind == DT_INST_LOAD;
 }
 
-// Warps of a team: as many as the tile needs, or a multiple of that which the depth can be shared
-// by.
-static dt_status_t verify_team(const dt_loop_verifier_t *v, const dt_schedule_t *schedule) {
-  const dt_matmul_t *m = &schedule->matmul;
-  if (schedule->team && m->own_panels)
-    return dt__loop_verify_fail(v, "a matmul schedule of a team that packs panels of a tile");
-  if ((schedule->team == 0) != (m->depth == 0) || (schedule->team == 0) != (m->ring == 0))
-    return dt__loop_verify_fail(v, "a matmul schedule of a team of %u with depth %u in %u tiles",
-                                schedule->team, m->depth, m->ring);
-  if (schedule->team == 0)
-    return NULL;
-  uint32_t warps = schedule->team / 32;
-  uint64_t needed = (uint64_t)(m->tile_rows / m->rows) * (m->tile_cols / m->width);
-  if (warps == 0 || needed > warps || warps % needed || m->depth % (warps / needed) || m->ring < 2)
-    return dt__loop_verify_fail(v, "matmul tiles of %u x %u x %u in %u warps of %u x %u",
-                                m->tile_rows, m->tile_cols, m->depth, warps, m->rows, m->width);
-  return NULL;
-}
-
-static dt_status_t verify_matmul(const dt_loop_verifier_t *v, const dt_schedule_t *schedule) {
-  const dt_matmul_t *m = &schedule->matmul;
+// Stage 0 is what a product of either kind takes, and its tiles are whole numbers of parts.
+static dt_status_t verify_product(const dt_loop_verifier_t *v, const dt_matmul_common_t *m,
+                                  uint32_t rows, uint32_t cols) {
   const dt_kernel_t *kernel = v->kernel;
   if (kernel->n_loops < 2 || kernel->stages.len == 0 || kernel->stages.items[0].n_loops != 1 ||
       kernel->stages.items[0].folds.len != 1)
@@ -151,28 +133,87 @@ static dt_status_t verify_matmul(const dt_loop_verifier_t *v, const dt_schedule_
   const dt_stage_t *stage = &kernel->stages.items[0];
   if (!is_load(stage, m->a) || !is_load(stage, m->b) || stage->folds.items[0].kind != DT_FOLD_SUM)
     return dt__loop_verify_fail(v, "a matmul schedule whose operands are not loads");
-  if (!m->width || !m->rows || !m->tile_rows || !m->tile_cols || m->tile_rows % m->rows ||
-      m->tile_cols % m->width)
-    return dt__loop_verify_fail(v, "matmul tiles of %u x %u with micro-kernels of %u x %u",
-                                m->tile_rows, m->tile_cols, m->rows, m->width);
-  return verify_team(v, schedule);
+  if (!cols || !rows || !m->tile_rows || !m->tile_cols || m->tile_rows % rows ||
+      m->tile_cols % cols)
+    return dt__loop_verify_fail(v, "matmul tiles of %u x %u with parts of %u x %u", m->tile_rows,
+                                m->tile_cols, rows, cols);
+  return NULL;
 }
+
+static dt_status_t verify_outer_lanes(const dt_loop_verifier_t *v, const dt_schedule_t *schedule) {
+  return schedule->outer.block >= 1 ? NULL
+                                    : dt__loop_verify_fail(v, "blocks of %lld iterations",
+                                                           (long long)schedule->outer.block);
+}
+
+static dt_status_t verify_inner_lanes(const dt_loop_verifier_t *v, const dt_schedule_t *schedule) {
+  uint32_t k = (uint32_t)(schedule - v->kernel->schedules.items);
+  if (dt__kernel_in_order(v->kernel))
+    return dt__loop_verify_fail(v, "schedule %u takes loops apart that run in order", k);
+  if (schedule->inner.resident && !schedule->team)
+    return dt__loop_verify_fail(v, "rows are resident without a team");
+  return NULL;
+}
+
+static dt_status_t verify_serial(const dt_loop_verifier_t *v, const dt_schedule_t *schedule) {
+  return schedule->lanes == 1
+             ? NULL
+             : dt__loop_verify_fail(v, "scalar code with %u lanes", schedule->lanes);
+}
+
+static dt_status_t verify_tiles(const dt_loop_verifier_t *v, const dt_schedule_t *schedule) {
+  if (!schedule->team || schedule->tiles.side < 1)
+    return dt__loop_verify_fail(v, "squares of %lld for a team of %u",
+                                (long long)schedule->tiles.side, schedule->team);
+  return NULL;
+}
+
+static dt_status_t verify_matmul(const dt_loop_verifier_t *v, const dt_schedule_t *schedule) {
+  if (schedule->team)
+    return dt__loop_verify_fail(v, "a matmul schedule of panels with a team of %u", schedule->team);
+  return verify_product(v, &schedule->product, schedule->matmul.rows, schedule->matmul.width);
+}
+
+// A team has as many groups as the tile needs, or a multiple of that which the depth can be shared
+// by.
+static dt_status_t verify_team_matmul(const dt_loop_verifier_t *v, const dt_schedule_t *schedule) {
+  const dt_team_matmul_t *m = &schedule->team_matmul;
+  DT_TRY(verify_product(v, &schedule->product, m->group_rows, m->group_cols));
+  uint64_t needed = (uint64_t)(m->tile_rows / m->group_rows) * (m->tile_cols / m->group_cols);
+  if (!schedule->team || !m->groups || schedule->team % m->groups)
+    return dt__loop_verify_fail(v, "a matmul schedule with a team of %u in %u groups",
+                                schedule->team, m->groups);
+  if (needed > m->groups || m->groups % needed || !m->depth || m->depth % (m->groups / needed) ||
+      m->ring < 2)
+    return dt__loop_verify_fail(v, "matmul tiles of %u x %u x %u in %u groups of %u x %u",
+                                m->tile_rows, m->tile_cols, m->depth, m->groups, m->group_rows,
+                                m->group_cols);
+  return NULL;
+}
+
+// What each kind promises of its own fields.
+static dt_status_t (*const verify_kind[])(const dt_loop_verifier_t *v,
+                                          const dt_schedule_t *schedule) = {
+    [DT_SCHEDULE_OUTER_LANES] = verify_outer_lanes,
+    [DT_SCHEDULE_INNER_LANES] = verify_inner_lanes,
+    [DT_SCHEDULE_SERIAL] = verify_serial,
+    [DT_SCHEDULE_MATMUL] = verify_matmul,
+    [DT_SCHEDULE_TILES] = verify_tiles,
+    [DT_SCHEDULE_TEAM_MATMUL] = verify_team_matmul};
+_Static_assert(sizeof(verify_kind) / sizeof(verify_kind[0]) == DT_SCHEDULE_KINDS, "a kind each");
 
 static dt_status_t verify_schedules(const dt_loop_verifier_t *v) {
   uint32_t n = v->kernel->schedules.len;
   for (uint32_t k = 0; k < n; k++) {
     const dt_schedule_t *schedule = &v->kernel->schedules.items[k];
-    if (!dt__schedule_kind_name(schedule->kind) || schedule->lanes < 1 || schedule->unroll < 1 ||
-        schedule->unroll > 8 || schedule->block < 1 || schedule->grain < 1)
-      return dt__loop_verify_fail(v, "schedule %u: lanes %u, unroll %u, block %lld, grain %lld", k,
-                                  schedule->lanes, schedule->unroll, (long long)schedule->block,
-                                  (long long)schedule->grain);
+    if (!dt__schedule_kind_name(schedule->kind))
+      return dt__loop_verify_fail(v, "schedule %u is of no kind: %u", k, (unsigned)schedule->kind);
+    if (schedule->lanes < 1 || schedule->unroll < 1 || schedule->unroll > 8 || schedule->grain < 1)
+      return dt__loop_verify_fail(v, "schedule %u: lanes %u, unroll %u, grain %lld", k,
+                                  schedule->lanes, schedule->unroll, (long long)schedule->grain);
     if ((schedule->predicate.id == 0) != (k + 1 == n))
       return dt__loop_verify_fail(v, "schedule %u of %u: all but the last need a predicate", k, n);
-    if (schedule->kind == DT_SCHEDULE_MATMUL)
-      DT_TRY(verify_matmul(v, schedule));
-    if (schedule->kind == DT_SCHEDULE_INNER_LANES && dt__kernel_in_order(v->kernel))
-      return dt__loop_verify_fail(v, "schedule %u takes loops apart that run in order", k);
+    DT_TRY(verify_kind[schedule->kind](v, schedule));
   }
   return NULL;
 }

@@ -24,7 +24,7 @@ static bool same_exprs(const dt_sym_t *a, const dt_sym_t *b, uint32_t n) {
 
 static bool has_template(const dt_kernel_t *kernel) {
   for (uint32_t s = 0; s < kernel->schedules.len; s++)
-    if (kernel->schedules.items[s].kind != DT_SCHEDULE_MATMUL)
+    if (kernel->schedules.items[s].kind != DT_SCHEDULE_TEAM_MATMUL)
       return false;
   return kernel->schedules.len != 0;
 }
@@ -115,7 +115,7 @@ static dt_status_t verify_schedules(const chain_t *c, uint32_t k) {
                                 c->head->schedules.len);
   for (uint32_t i = 0; i < n; i++) {
     const dt_schedule_t *own = &maker->schedules.items[i], *head = &c->head->schedules.items[i];
-    bool fits = product ? own->matmul.tile_rows == head->matmul.tile_rows
+    bool fits = product ? own->product.tile_rows == head->product.tile_rows
                         : own->kind == DT_SCHEDULE_INNER_LANES;
     if (!fits || own->predicate.id != head->predicate.id)
       return dt__loop_verify_fail(c->v, "kernel %u: schedule %u is not that of its chain", k, i);

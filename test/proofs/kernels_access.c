@@ -403,7 +403,7 @@ static void prove_access(kp_t *kp, const access_t *access) {
 static void prove_panels(kp_t *kp, access_t *access) {
   for (uint32_t s = 0; s < access->kernel->schedules.len; s++) {
     const dt_schedule_t *schedule = &access->kernel->schedules.items[s];
-    if (schedule->kind != DT_SCHEDULE_MATMUL || access->stage_at != 0 || schedule->team ||
+    if (schedule->kind != DT_SCHEDULE_MATMUL || access->stage_at != 0 ||
         schedule->matmul.own_panels)
       continue;
     dt_symenv_t *env = kp->program->env;

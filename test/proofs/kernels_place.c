@@ -142,7 +142,7 @@ bool kp_may_replace(const kp_t *kp, uint32_t old, uint32_t fresh, uint32_t k) {
   if (slices && !(kp_of_slice(program, old, slices) && kp_of_slice(program, fresh, slices)))
     return false;
   for (uint32_t s = 0; s < kernel->schedules.len; s++)
-    if (kernel->schedules.items[s].kind == DT_SCHEDULE_MATMUL) // reads in an order of its own
+    if (dt__schedule_is_product(&kernel->schedules.items[s])) // reads in an order of its own
       return false;
   if (kernel->gate.id == old + 1) // other teams of the kernel have yet to read it
     return false;

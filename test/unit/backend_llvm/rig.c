@@ -231,8 +231,8 @@ void rig_stage_end(rig_t *r) { assert_true(DT_VEC_PUSH(&r->arena, &r->kernel.sta
 void rig_schedule(rig_t *r, dt_schedule_t schedule) {
   if (schedule.grain == 0)
     schedule.grain = 1;
-  if (schedule.block == 0)
-    schedule.block = 1;
+  if (schedule.kind == DT_SCHEDULE_OUTER_LANES && schedule.outer.block == 0)
+    schedule.outer.block = 1;
   assert_true(DT_VEC_PUSH(&r->arena, &r->kernel.schedules, schedule));
 }
 

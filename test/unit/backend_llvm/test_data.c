@@ -20,13 +20,14 @@
 
 // One element at a time; lanes on the last outer loop, one vector or two; lanes on inner loops.
 static dt_schedule_t schedule_of(const rig_t *r, int which, dt_dtype_t dtype) {
-  dt_schedule_t s = {.kind = DT_SCHEDULE_SERIAL, .lanes = 1, .unroll = 1, .grain = 1, .block = 1};
+  dt_schedule_t s = {.kind = DT_SCHEDULE_SERIAL, .lanes = 1, .unroll = 1, .grain = 1};
   if (which == 0)
     return s;
   s.kind = which == 3 ? DT_SCHEDULE_INNER_LANES : DT_SCHEDULE_OUTER_LANES;
   s.lanes = rig_lanes(r, dtype);
   s.unroll = which == 2 ? 2 : 1;
-  s.block = which == 3 ? 1 : (int64_t)s.lanes * s.unroll * 2;
+  if (which != 3)
+    s.outer.block = (int64_t)s.lanes * s.unroll * 2;
   return s;
 }
 

@@ -120,8 +120,8 @@ static void check_schedules(dt_fold_kind_t kind, dt_dtype_t dtype) {
       {.kind = DT_SCHEDULE_INNER_LANES, .lanes = lanes, .unroll = 1},
       {.kind = DT_SCHEDULE_INNER_LANES, .lanes = lanes, .unroll = 4},
       {.kind = DT_SCHEDULE_INNER_LANES, .lanes = lanes, .unroll = 3},
-      {.kind = DT_SCHEDULE_OUTER_LANES, .lanes = lanes, .unroll = 1, .block = 32},
-      {.kind = DT_SCHEDULE_OUTER_LANES, .lanes = lanes, .unroll = 2, .block = 1024},
+      {.kind = DT_SCHEDULE_OUTER_LANES, .lanes = lanes, .unroll = 1, .outer.block = 32},
+      {.kind = DT_SCHEDULE_OUTER_LANES, .lanes = lanes, .unroll = 2, .outer.block = 1024},
   };
   for (size_t s = 0; s < sizeof(schedules) / sizeof(schedules[0]); s++) {
     check(&(case_t){kind, dtype, schedules[s], false, false});
@@ -200,8 +200,9 @@ static void test_products(void **state) {
                                       : kind == 1 ? DT_SCHEDULE_INNER_LANES
                                                   : DT_SCHEDULE_OUTER_LANES,
                               .lanes = kind ? lanes : 1,
-                              .unroll = 2,
-                              .block = 64};
+                              .unroll = 2};
+    if (kind > 1)
+      schedule.outer.block = 64;
     rig_schedule(&r, schedule);
     rig_kernel_end(&r);
     rig_compile(&r, &code);

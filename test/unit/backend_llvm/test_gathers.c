@@ -35,12 +35,14 @@ static void build(rig_t *r, dt_dtype_t ids_dtype, dt_dtype_t dtype, uint32_t sha
   rig_store(r, y, out, rig_load_masked(r, table, at, ok, DT_NO_INST));
   rig_stage_end(r);
   uint32_t lanes = rig_lanes(r, shape == 4 || shape == 3 ? DT_I64 : dtype);
-  dt_schedule_t s = {.lanes = lanes, .unroll = 2, .block = 64};
+  dt_schedule_t s = {.lanes = lanes, .unroll = 2};
   s.kind = shape == 0   ? DT_SCHEDULE_INNER_LANES
            : shape == 2 ? DT_SCHEDULE_SERIAL
                         : DT_SCHEDULE_OUTER_LANES;
   if (shape == 2)
     s.lanes = s.unroll = 1;
+  if (s.kind == DT_SCHEDULE_OUTER_LANES)
+    s.outer.block = 64;
   rig_schedule(r, s);
   rig_kernel_end(r);
 }

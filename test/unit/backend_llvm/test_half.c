@@ -80,8 +80,10 @@ static void fill_integers(values_t *v) {
 static dt_schedule_t schedule_of(const rig_t *r, uint32_t turn, dt_dtype_t widest) {
   if (turn == 0)
     return (dt_schedule_t){.kind = DT_SCHEDULE_SERIAL, .lanes = 1, .unroll = 1};
-  return (dt_schedule_t){
-      .kind = DT_SCHEDULE_OUTER_LANES, .lanes = rig_lanes(r, widest), .unroll = 2, .block = 4096};
+  return (dt_schedule_t){.kind = DT_SCHEDULE_OUTER_LANES,
+                         .lanes = rig_lanes(r, widest),
+                         .unroll = 2,
+                         .outer.block = 4096};
 }
 
 static void run_cast(const values_t *in, dt_dtype_t to, uint32_t turn, void *out) {

@@ -17,7 +17,7 @@ static dt_schedule_t lanes_on_outer(const rig_t *r) {
   return (dt_schedule_t){.kind = DT_SCHEDULE_OUTER_LANES,
                          .lanes = rig_lanes(r, DT_F32),
                          .unroll = 2,
-                         .block = 128,
+                         .outer.block = 128,
                          .grain = 3};
 }
 
@@ -133,7 +133,7 @@ static void test_long_sums(void **state) {
   rig_schedule(&r, (dt_schedule_t){.kind = DT_SCHEDULE_OUTER_LANES,
                                    .lanes = rig_lanes(&r, DT_I64),
                                    .unroll = 2,
-                                   .block = 16});
+                                   .outer.block = 16});
   rig_kernel_end(&r);
   rig_compile(&r, &code);
   if (code.bytes > 32 << 10)
@@ -179,10 +179,12 @@ static void test_shifts(void **state) {
     rig_stage(&r);
     rig_store(&r, y, &i, rig_index(&r, DT_I64, dt__sym_shr(r.env, i, n)));
     rig_stage_end(&r);
-    dt_schedule_t schedule = {
-        .kind = DT_SCHEDULE_OUTER_LANES, .lanes = rig_lanes(&r, DT_I64), .unroll = 2, .block = 16};
+    dt_schedule_t schedule = {.kind = DT_SCHEDULE_OUTER_LANES,
+                              .lanes = rig_lanes(&r, DT_I64),
+                              .unroll = 2,
+                              .outer.block = 16};
     if (serial)
-      schedule = (dt_schedule_t){.kind = DT_SCHEDULE_SERIAL, .lanes = 1, .unroll = 1, .block = 16};
+      schedule = (dt_schedule_t){.kind = DT_SCHEDULE_SERIAL, .lanes = 1, .unroll = 1};
     rig_schedule(&r, schedule);
     rig_kernel_end(&r);
     rig_compile(&r, &code);
@@ -247,7 +249,7 @@ static void test_predicates(void **state) {
   dt_schedule_t small = {.kind = DT_SCHEDULE_SERIAL, .lanes = 1, .unroll = 1};
   small.predicate = dt__sym_lt(r.env, n, rig_const(&r, 5));
   dt_schedule_t middle = lanes_on_outer(&r);
-  middle.block = 16;
+  middle.outer.block = 16;
   middle.predicate = dt__sym_lt(r.env, n, rig_const(&r, 100));
   rig_schedule(&r, small);
   rig_schedule(&r, middle);
@@ -333,8 +335,8 @@ static void test_once(void **state) {
 static void test_refusals(void **state) {
   (void)state;
   const dt_schedule_t bad[] = {
-      {.kind = DT_SCHEDULE_OUTER_LANES, .lanes = 3, .unroll = 1, .block = 16},
-      {.kind = DT_SCHEDULE_OUTER_LANES, .lanes = 8, .unroll = 9, .block = 16},
+      {.kind = DT_SCHEDULE_OUTER_LANES, .lanes = 3, .unroll = 1, .outer.block = 16},
+      {.kind = DT_SCHEDULE_OUTER_LANES, .lanes = 8, .unroll = 9, .outer.block = 16},
       {.kind = DT_SCHEDULE_MATMUL, .lanes = 8, .unroll = 1},
   };
   for (size_t b = 0; b < 3; b++) {

@@ -19,7 +19,7 @@ static const int64_t sizes[] = {0, 1, 2, 3, 7, 15, 16, 17, 31, 33, 64, 100, 1000
 
 static dt_schedule_t outer(uint32_t lanes, uint32_t unroll, int64_t block) {
   return (dt_schedule_t){
-      .kind = DT_SCHEDULE_OUTER_LANES, .lanes = lanes, .unroll = unroll, .block = block};
+      .kind = DT_SCHEDULE_OUTER_LANES, .lanes = lanes, .unroll = unroll, .outer.block = block};
 }
 
 static dt_schedule_t inner(uint32_t lanes, uint32_t unroll) {

@@ -65,8 +65,10 @@ static size_t awkward(dt_dtype_t dtype, dt_scalar_t *out) {
 static dt_schedule_t schedule_of(const rig_t *r, uint32_t turn, dt_dtype_t widest) {
   if (turn == 0)
     return (dt_schedule_t){.kind = DT_SCHEDULE_SERIAL, .lanes = 1, .unroll = 1};
-  return (dt_schedule_t){
-      .kind = DT_SCHEDULE_OUTER_LANES, .lanes = rig_lanes(r, widest), .unroll = 2, .block = 4096};
+  return (dt_schedule_t){.kind = DT_SCHEDULE_OUTER_LANES,
+                         .lanes = rig_lanes(r, widest),
+                         .unroll = 2,
+                         .outer.block = 4096};
 }
 
 // Error bounds of the elementary functions (test_math is the judge of their accuracy).

@@ -21,7 +21,7 @@ static dt_schedule_t lanes_on_outer(const rig_t *r) {
   return (dt_schedule_t){.kind = DT_SCHEDULE_OUTER_LANES,
                          .lanes = rig_lanes(r, DT_I64),
                          .unroll = 2,
-                         .block = 128,
+                         .outer.block = 128,
                          .grain = 3};
 }
 

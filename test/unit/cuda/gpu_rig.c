@@ -140,9 +140,9 @@ static int64_t items_of(gpu_rig_t *r, const gpu_launch_t *l, const int64_t *symb
   for (uint32_t v = 0; v < n; v++) {
     int64_t extent = gpu_rig_value(r, symbols, kernel->extents[v]), unit = 1;
     if (schedule->kind == DT_SCHEDULE_OUTER_LANES && v + 1 == n)
-      unit = schedule->block;
-    if (schedule->kind == DT_SCHEDULE_MATMUL && v + 2 >= n)
-      unit = v + 1 == n ? schedule->matmul.tile_cols : schedule->matmul.tile_rows;
+      unit = schedule->outer.block;
+    if (dt__schedule_is_product(schedule) && v + 2 >= n)
+      unit = v + 1 == n ? schedule->product.tile_cols : schedule->product.tile_rows;
     count *= (extent + unit - 1) / unit;
   }
   return count;

@@ -206,9 +206,8 @@ static const char odd_operands[] =
     "    v0 = row i32 r1\n"
     "    store b4[i4, i5] = v0\n"
     "  }\n"
-    "  schedule matmul lanes 4 unroll 1 block 1 grain 1 team 256 a v2 b v5 width 32 rows 16 tile "
-    "16 64 "
-    "depth 64 ring 4\n"
+    "  schedule team_matmul lanes 4 unroll 1 block 1 grain 1 team 256 a v2 b v5 tile 16 64 "
+    "groups 8 of 16 32 depth 64 ring 4\n"
     "}\n"
     "outputs b4\n"
     "}\n";
@@ -249,9 +248,8 @@ static const char repeated_operands[] =
     "    v0 = row i32 r0\n"
     "    store b3[i4, i5] = v0\n"
     "  }\n"
-    "  schedule matmul lanes 4 unroll 1 block 1 grain 1 team 256 a v0 b v1 width 32 rows 16 tile "
-    "16 64 "
-    "depth 64 ring 4\n"
+    "  schedule team_matmul lanes 4 unroll 1 block 1 grain 1 team 256 a v0 b v1 tile 16 64 "
+    "groups 8 of 16 32 depth 64 ring 4\n"
     "}\n"
     "outputs b3\n"
     "}\n";

@@ -379,7 +379,17 @@ static const dt_target_t gpu = {.device = DT_CUDA,
                                 .threads = 2,
                                 .l1_bytes = 32768,
                                 .l2_bytes = 100,
-                                .block_threads = 256};
+                                .queued = true,
+                                .own_memory = true,
+                                .entries = true,
+                                .block_threads = 256,
+                                .warp = 32,
+                                .half_sums = 64,
+                                .map_blocks = 128,
+                                .busy_parts = 1 << 20,
+                                .tile_bytes = 48 << 10,
+                                .slab_unit = 256,
+                                .slab_pad = 16};
 
 static const int64_t shapes[][2] = {{0, 0}, {0, 3}, {3, 0},  {1, 1},   {1, 5},
                                     {2, 1}, {4, 3}, {7, 11}, {1500, 1}};

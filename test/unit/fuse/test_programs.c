@@ -268,7 +268,47 @@ static const dt_target_t gpu = {.device = DT_CUDA,
                                 .threads = 132,
                                 .l1_bytes = 1 << 17,
                                 .l2_bytes = 1 << 25,
-                                .block_threads = 256};
+                                .queued = true,
+                                .own_memory = true,
+                                .entries = true,
+                                .block_threads = 256,
+                                .warp = 32,
+                                .half_sums = 64,
+                                .map_blocks = 128,
+                                .busy_parts = 1 << 20,
+                                .tile_bytes = 48 << 10,
+                                .slab_unit = 256,
+                                .slab_pad = 16};
+// Groups of another width.
+static const dt_target_t wide = {.device = DT_CUDA,
+                                 .vector_bytes = 16,
+                                 .vector_registers = 32,
+                                 .fma = true,
+                                 .half_convert = true,
+                                 .threads = 64,
+                                 .l1_bytes = 1 << 16,
+                                 .l2_bytes = 1 << 22,
+                                 .queued = true,
+                                 .own_memory = true,
+                                 .block_threads = 512,
+                                 .warp = 64,
+                                 .half_sums = 32,
+                                 .map_blocks = 16,
+                                 .busy_parts = 1 << 16,
+                                 .tile_bytes = 16 << 10,
+                                 .slab_unit = 128,
+                                 .slab_pad = 32};
+// A device without teams: threads of its own run what a CPU's would.
+static const dt_target_t apart = {.device = DT_CUDA,
+                                  .vector_bytes = 32,
+                                  .vector_registers = 16,
+                                  .threads = 4,
+                                  .l1_bytes = 32768,
+                                  .l2_bytes = 1 << 20,
+                                  .matmul_rows = {6, 6},
+                                  .matmul_width = {16, 8},
+                                  .queued = true,
+                                  .own_memory = true};
 // The cache decides how many iterations a slice has: 4 bytes make every slice one.
 static dt_target_t cpu = {.vector_bytes = 64,
                           .vector_registers = 32,
@@ -356,18 +396,38 @@ static void show(const char *title, const dt_program_t *program) {
   dt__text_fini(&text);
 }
 
-static void count_kernels(size_t p, const dt_program_t *program, bool device) {
-  uint32_t n = 0, expected = device ? programs[p].launches : programs[p].kernels;
+static void count_kernels(size_t p, const dt_program_t *program, bool teams) {
+  uint32_t n = 0, expected = teams ? programs[p].launches : programs[p].kernels;
   for (uint32_t k = 0; k < program->kernels.len; k = dt__kernel_chain(program, k).end)
     n++;
   if (expected && n != expected) {
     show(programs[p].name, program);
     fail_msg("%s: %u kernels, expected %u", programs[p].name, n, expected);
   }
-  if (!device && program->slices.len != programs[p].slices) {
+  if (!teams && program->slices.len != programs[p].slices) {
     show(programs[p].name, program);
     fail_msg("%s: %u chains in slices, expected %u", programs[p].name, program->slices.len,
              programs[p].slices);
+  }
+}
+
+// Teams are one thread or whole groups, of a block at most; a row of a chain may have a part of a
+// group. Without teams there are none.
+static bool team_fits(const dt_kernel_t *kernel, uint32_t team, const dt_target_t *target) {
+  uint32_t warp = dt__target_warp(target);
+  if (!dt__target_has_teams(target))
+    return team == 0;
+  return team == 1 || (team && team <= target->block_threads && team % warp == 0) ||
+         (kernel->chain && team && warp % team == 0);
+}
+
+static void check_teams(const dt_program_t *program, const dt_target_t *target) {
+  for (uint32_t k = 0; k < program->kernels.len; k++) {
+    const dt_kernel_t *kernel = &program->kernels.items[k];
+    for (uint32_t s = 0; s < kernel->schedules.len; s++)
+      if (!team_fits(kernel, kernel->schedules.items[s].team, target))
+        fail_msg("%s: a team of %u in groups of %u", kernel->name, kernel->schedules.items[s].team,
+                 target->warp);
   }
 }
 
@@ -411,7 +471,8 @@ static void check_program(size_t p, const dt_target_t *target) {
       test_free(got);
     }
   }
-  count_kernels(p, program, target->device == DT_CUDA);
+  count_kernels(p, program, dt__target_has_teams(target));
+  check_teams(program, target);
   for (size_t k = 0; k < N_SHAPES; k++)
     test_free(expected[k]);
   dt__symenv_destroy(b.env);
@@ -428,6 +489,8 @@ static void fusion_keeps_meaning(void **state) {
       check_program(p, &cpu);
     }
     check_program(p, &gpu);
+    check_program(p, &wide);
+    check_program(p, &apart);
   }
 }
 

@@ -46,17 +46,28 @@ static void observe(void *user, const dt_stage_view_t *view) {
 // ---- Measuring ------------------------------------------------------------------------------------
 
 static dt_target_t make_target(bool gpu) {
-  return (dt_target_t){.device = gpu ? DT_CUDA : DT_CPU,
-                       .vector_bytes = gpu ? 16 : 32,
-                       .vector_registers = 16,
-                       .fma = true,
-                       .threads = gpu ? 128 : 2,
-                       .l1_bytes = 32 << 10,
-                       .l2_bytes = 1 << 20,
-                       .matmul_rows = {6, 6},
-                       .matmul_width = {16, 8},
-                       .repeated_cost = gpu ? 8 : 1,
-                       .block_threads = gpu ? 256 : 0};
+  dt_target_t target = {.device = gpu ? DT_CUDA : DT_CPU,
+                        .vector_bytes = gpu ? 16 : 32,
+                        .vector_registers = 16,
+                        .fma = true,
+                        .threads = gpu ? 128 : 2,
+                        .l1_bytes = 32 << 10,
+                        .l2_bytes = 1 << 20,
+                        .matmul_rows = {6, 6},
+                        .matmul_width = {16, 8},
+                        .repeated_cost = gpu ? 8 : 1};
+  if (gpu) {
+    target.queued = target.own_memory = target.entries = true;
+    target.block_threads = 256;
+    target.warp = 32;
+    target.half_sums = 64;
+    target.map_blocks = 128;
+    target.busy_parts = 1 << 20;
+    target.tile_bytes = 48 << 10;
+    target.slab_unit = 256;
+    target.slab_pad = 16;
+  }
+  return target;
 }
 
 // What is asked of the program of a device when it is planned.

@@ -133,8 +133,8 @@ static void test_canonical(void **state) {
 // Two chains are one code: with one list of parameters, which their slabs are not in.
 static void test_canonical_chains(void **state) {
   (void)state;
-  static const char *const head = "lanes 4 unroll 1 block 1 grain 1 team 256 a v0 b v1 width 32 "
-                                  "rows 16 tile 16 64 depth 64 ring 4";
+  static const char *const head = "lanes 4 unroll 1 block 1 grain 1 team 256 a v0 b v1 tile 16 64 "
+                                  "groups 8 of 16 32 depth 64 ring 4";
   dt_text_t program, texts[2];
   dt__text_init(&program);
   dt__text_put(&program, "program {\nsymbol s0: [0, 99]\nsymbol s1: [0, 99]\n"
@@ -156,7 +156,7 @@ static void test_canonical_chains(void **state) {
                     "    v0 = load f32 b%d[i%d, i%d]\n    v1 = load f32 b2[i%d, i%d]\n"
                     "    v2 = mul f32 v0, v1\n    fold sum f32 r0 = v2\n  }\n"
                     "  stage {\n    v0 = row f32 r0\n    store b%d[i%d, i%d] = v0\n  }\n"
-                    "  schedule matmul %s\n}\n",
+                    "  schedule team_matmul %s\n}\n",
                     k + 1, i, k, i + 2, i + 3, slab, i, i + 3, i + 3, i + 2, y, i, i + 2, head);
   }
   dt__text_put(&program, "outputs b4, b5\n}\n");

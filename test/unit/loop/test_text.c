@@ -518,6 +518,14 @@ static void test_verifier(void **state) {
       {"kernel \"row\"", "schedule serial lanes 1 unroll 1 block 1 grain 1",
        "schedule matmul lanes 1 unroll 1 block 1 grain 1 a v0 b v1 width 1 rows 1 tile 1 1",
        "loops of another form"},
+      {"kernel \"row\"", "schedule serial lanes 1 unroll 1 block 1 grain 1",
+       "schedule matmul lanes 1 unroll 1 block 1 grain 1 team 32 a v0 b v1 width 1 rows 1 tile 1 1",
+       "of panels with a team of 32"},
+      {"kernel \"row\"", "serial lanes 1 unroll 1 block 1", "tiles lanes 1 unroll 1 block 4",
+       "squares of 4 for a team of 0"},
+      {"kernel \"row\"", "serial lanes 1", "serial lanes 2", "scalar code with 2 lanes"},
+      {"kernel \"row\"", "schedule serial lanes 1 unroll 1 block 1",
+       "schedule outer_lanes lanes 1 unroll 1 block 0", "blocks of 0 iterations"},
       {"buffer b6", "temp", "once", "by a kernel that runs at each call"},
       {"once 1\n", "offset b6", "offset b5", "has an offset, but is output"},
       {"once 1\n", "offset b6 = 0", "offset b6 = i5", "not visible"},
@@ -651,6 +659,8 @@ static void test_parser(void **state) {
       {"kernel \"arg\"", "r0 = v0 at", "r99999999 = v0 at", "row value r99999999"},
       {"kernel \"arg\"", "  stage", "  page", "expected stage or schedule"},
       {"kernel \"row\"", "schedule serial", "schedule cereal", "unknown schedule 'cereal'"},
+      {"kernel \"row\"", "lanes 1 unroll 1 block 1", "lanes 1 unroll 1 block 2",
+       "a schedule of kind serial has no block"},
       {"kernel \"row\"", "d7: [0, 3]", "d9: [0, 3]", "the next symbol has number 7"},
       {"outputs", "outputs", "output", "expected symbol, buffer"},
       {"kept 64", "64\n}", "64\n", "expected symbol, buffer"},
@@ -676,9 +686,8 @@ static const char product[] = "program {\n"
                               "    v0 = row f32 r0\n"
                               "    store b3[i1, i2] = v0\n"
                               "  }\n"
-                              "  schedule matmul lanes 4 unroll 1 block 1 grain 1 team 256 a v0 b "
-                              "v1 width 32 rows 16 tile 16 "
-                              "64 depth 64 ring 4\n"
+                              "  schedule team_matmul lanes 4 unroll 1 block 1 grain 1 team 256 "
+                              "a v0 b v1 tile 16 64 groups 8 of 16 32 depth 64 ring 4\n"
                               "}\n"
                               "outputs b3\n"
                               "}\n";
@@ -686,14 +695,16 @@ static const char product[] = "program {\n"
 static void test_products(void **state) {
   (void)state;
   static const edit_t edits[] = {
-      {"schedule", "team 256 ", "", "of a team of 0 with depth 64 in 4 tiles"},
-      {"schedule", " depth 64 ring 4", "", "of a team of 256 with depth 0 in 0 tiles"},
-      {"schedule", "ring 4", "ring 1", "in 8 warps of 16 x 32"},
+      {"schedule", "team 256 ", "", "with a team of 0 in 8 groups"},
+      {"schedule", "groups 8", "groups 7", "with a team of 256 in 7 groups"},
+      {"schedule", "groups 8", "groups 1", "in 1 groups of 16 x 32"},
+      {"schedule", "depth 64", "depth 0", "tiles of 16 x 64 x 0"},
+      {"schedule", "ring 4", "ring 1", "in 8 groups of 16 x 32"},
       {"schedule", "depth 64", "depth 66", "tiles of 16 x 64 x 66"},
       {"schedule", "tile 16 64", "tile 16 96", "tiles of 16 x 96"},
       {"schedule", "tile 16 64", "tile 160 64", "tiles of 160 x 64"},
       {"schedule", "a v0 b v1", "a v0 b v2", "whose operands are not loads"},
-      {"schedule", "rows 16", "rows 5", "micro-kernels of 5 x 32"},
+      {"schedule", "of 16 32", "of 5 32", "parts of 5 x 32"},
   };
   for (size_t k = 0; k < sizeof(edits) / sizeof(edits[0]); k++)
     check_edit(product, &edits[k], DT_E_INTERNAL);

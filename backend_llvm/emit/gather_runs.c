@@ -4,7 +4,10 @@
 // columns of windows meets the ends of rows: it is put together of the few runs of neighbours that
 // it has. The number of runs is found when the code runs, once for all iterations that move the
 // whole vector by the same amount.
+#include "backend_llvm/emit/gather_runs.h"
 #include "backend_llvm/emit/body.h"
+#include "backend_llvm/emit/index.h"
+#include "backend_llvm/emit/insts.h"
 
 enum { KEY_RUNS = 7, MOST_RUNS = 4 };
 
@@ -297,7 +300,7 @@ static LLVMValueRef choose_turns(const place_t *p, uint32_t level, LLVMValueRef 
   return value;
 }
 
-bool dt__runs_apply(dt_body_t *k, const dt_inst_t *load, dt_sym_t offset, uint32_t level) {
+bool dt__gather_runs_apply(dt_body_t *k, const dt_inst_t *load, dt_sym_t offset, uint32_t level) {
   runs_t runs;
   int64_t step;
   // Buffers with a copy for each lane have other addresses.
@@ -311,9 +314,9 @@ bool dt__runs_apply(dt_body_t *k, const dt_inst_t *load, dt_sym_t offset, uint32
          split_offset(k, offset, level, &runs);
 }
 
-LLVMValueRef dt__runs_load(dt_body_t *k, const dt_inst_t *load, dt_sym_t offset, uint32_t level,
-                           const dt_address_t *address, uint32_t c, LLVMValueRef mask,
-                           LLVMValueRef other) {
+LLVMValueRef dt__gather_runs_load(dt_body_t *k, const dt_inst_t *load, dt_sym_t offset,
+                                  uint32_t level, const dt_address_t *address, uint32_t c,
+                                  LLVMValueRef mask, LLVMValueRef other) {
   dt_emit_t *m = k->m;
   runs_t runs;
   int64_t step;

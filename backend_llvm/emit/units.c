@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cuts a program into units, which are compiled in parallel. Equal kernels (or chains) under equal
 // schedules become one code; they are found by hash and compared by their whole text. Codes are
-// spread over units by estimated cost, dearest first, and no unit has more than LLVM takes some 300
-// ms for. On devices cheap codes of one kernel that ask the same of a multiprocessor share an
-// entry, and an argument of the launch says which of them runs: in a graph an argument is cheaper
-// to change than the function. Dear codes are compiled side by side instead (docs/graphs.md).
+// spread over units by estimated cost, dearest first, and no unit has more than LLVM takes some
+// 300 ms for. On devices cheap codes of one kernel that ask the same of a processor share an entry,
+// and an argument of the launch says which of them runs: in a graph an argument is cheaper to
+// change than the function. Dear codes are compiled side by side instead (docs/graphs.md).
 #include "backend_llvm/emit/compile.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/hash.h"
@@ -21,7 +21,7 @@
 typedef struct class_t {
   dt_schedule_kind_t kind;
   uint32_t threads, room;
-  bool wide; // so many sums that a multiprocessor holds one block
+  bool wide; // so many sums that a processor holds one block
 } class_t;
 
 typedef struct code_t {
@@ -37,14 +37,30 @@ typedef struct code_t {
   uint64_t entry_cost;    // of an entry's first code: of all of them
 } code_t;
 
+// What the union of a schedule holds, by its kind.
+static void print_fields(const dt_schedule_t *s, dt_text_t *out) {
+  const dt_matmul_t *matmul = &s->matmul;
+  const dt_team_matmul_t *team = &s->team_matmul;
+  if (s->kind == DT_SCHEDULE_OUTER_LANES)
+    dt__text_printf(out, " block %lld", (long long)s->outer.block);
+  if (s->kind == DT_SCHEDULE_INNER_LANES)
+    dt__text_printf(out, " resident %d", s->inner.resident);
+  if (s->kind == DT_SCHEDULE_TILES)
+    dt__text_printf(out, " side %lld", (long long)s->tiles.side);
+  if (s->kind == DT_SCHEDULE_MATMUL)
+    dt__text_printf(out, " matmul %u %u %u %u %u %u %d", matmul->a, matmul->b, matmul->tile_rows,
+                    matmul->tile_cols, matmul->width, matmul->rows, matmul->own_panels);
+  if (s->kind == DT_SCHEDULE_TEAM_MATMUL)
+    dt__text_printf(out, " matmul %u %u %u %u %u %u %u %u %u", team->a, team->b, team->tile_rows,
+                    team->tile_cols, team->groups, team->group_rows, team->group_cols, team->depth,
+                    team->ring);
+}
+
 // What code depends on besides the kernel's text: the schedule and the numbers of its checks.
 static void print_key(const dt_kernel_t *kernel, const dt_schedule_t *s, dt_text_t *out) {
-  dt__text_printf(out, "\nschedule %d %u %u %lld %u %d %u %u", (int)s->kind, s->lanes, s->unroll,
-                  (long long)s->block, s->team, s->resident, s->room, s->most);
-  if (s->kind == DT_SCHEDULE_MATMUL)
-    dt__text_printf(out, " matmul %u %u %u %u %u %u %u %u %d", s->matmul.a, s->matmul.b,
-                    s->matmul.width, s->matmul.rows, s->matmul.tile_rows, s->matmul.tile_cols,
-                    s->matmul.depth, s->matmul.ring, s->matmul.own_panels);
+  dt__text_printf(out, "\nschedule %d %u %u %u %u %u", (int)s->kind, s->lanes, s->unroll, s->team,
+                  s->room, s->most);
+  print_fields(s, out);
   for (uint32_t i = 0; i < kernel->stages.len; i++)
     for (uint32_t j = 0; j < kernel->stages.items[i].insts.len; j++)
       if (kernel->stages.items[i].insts.items[j].kind == DT_INST_BIND)
@@ -66,7 +82,7 @@ static uint64_t code_cost(const dt_kernel_t *kernel, const dt_schedule_t *schedu
     for (uint32_t j = 0; j < stage->insts.len; j++)
       cost += inst_cost(&stage->insts.items[j]) * (schedule->unroll + 1);
   }
-  return schedule->kind == DT_SCHEDULE_MATMUL ? cost + 800 : cost;
+  return dt__schedule_is_product(schedule) ? cost + 800 : cost;
 }
 
 // ---- Work ----------------------------------------------------------------------------------------
@@ -99,42 +115,42 @@ static uint64_t code_work(const dt_kernel_t *kernel, const dt_schedule_t *schedu
       body += inst_work(&stage->insts.items[j]);
     work += 40 * (uint64_t)stage->n_loops + body * (schedule->unroll + 1);
   }
-  return schedule->kind == DT_SCHEDULE_MATMUL ? work + 3000 : work;
+  return dt__schedule_is_product(schedule) ? work + 3000 : work;
 }
 
 // ---- Entries --------------------------------------------------------------------------------------
 
-// As backend_cuda/emit/matmul_plan.c shares registers out: of 64 sums in a thread, half of a
-// multiprocessor's are enough for tensor cores alone.
-#define HALF_SUMS 64
-
-static bool is_wide(const dt_kernel_t *kernel, const dt_schedule_t *schedule) {
-  const dt_matmul_t *matmul = &schedule->matmul;
-  if (schedule->kind != DT_SCHEDULE_MATMUL || !schedule->team)
+// Whether half of a processor's registers are not enough: of just so many sums, they are for halves
+// alone, which are multiplied without registers for each factor.
+static bool is_wide(const dt_kernel_t *kernel, const dt_schedule_t *schedule,
+                    const dt_target_t *target) {
+  const dt_team_matmul_t *matmul = &schedule->team_matmul;
+  if (schedule->kind != DT_SCHEDULE_TEAM_MATMUL)
     return false;
   const dt_stage_t *stage = &kernel->stages.items[0];
-  size_t words =
-      (size_t)matmul->rows * matmul->width / 32 * dt_dtype_size(stage->folds.items[0].dtype) / 4;
+  size_t words = (size_t)matmul->group_rows * matmul->group_cols / dt__target_warp(target) *
+                 dt_dtype_size(stage->folds.items[0].dtype) / 4;
   bool halves = dt__dtype_is_half(stage->insts.items[matmul->a].dtype) &&
                 dt__dtype_is_half(stage->insts.items[matmul->b].dtype);
-  return words > HALF_SUMS || (words == HALF_SUMS && !halves);
+  return words > target->half_sums || (words == target->half_sums && !halves);
 }
 
 // Of a chain's last kernel; `wide` is told of any of them.
 static class_t class_of(const dt_kernel_t *kernel, const dt_schedule_t *schedule,
                         const dt_target_t *target, bool wide) {
+  bool block = schedule->team > dt__target_warp(target);
   return (class_t){.kind = schedule->kind,
-                   .threads = schedule->team > 32 ? schedule->team : target->block_threads,
+                   .threads = block ? schedule->team : target->block_threads,
                    .room = schedule->room,
-                   .wide = wide || is_wide(kernel, schedule)};
+                   .wide = wide || is_wide(kernel, schedule, target)};
 }
 
 // Gives codes[at] its place in an entry: that of an earlier code of the same kernel, or one of its
-// own. A CPU calls codes by themselves.
+// own. Only targets with entries have several in one.
 static void place_code(code_t *codes, uint32_t at, const dt_target_t *target) {
   code_t *code = &codes[at];
   code->entry = at;
-  if (target->device == DT_CPU) {
+  if (!target->entries) {
     codes[at].entry_cost += code->cost;
     return;
   }

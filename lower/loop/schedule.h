@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a kernel is run: never what it means. No device is named here: a schedule says how many
+// threads share a grid item, and of what each of them takes.
+#ifndef DT_LOWER_LOOP_SCHEDULE_H
+#define DT_LOWER_LOOP_SCHEDULE_H
+
+#include "symshape/symshape.h"
+
+#include <stddef.h>
+
+// A grid item is run by one thread, or by a team of several, which have memory in common. Threads
+// of a team come in groups that run in lockstep.
+typedef enum dt_schedule_kind_t {
+  DT_SCHEDULE_OUTER_LANES, // vector lanes run over the last outer loop; inner loops are serial
+  DT_SCHEDULE_INNER_LANES, // one outer iteration at a time; lanes run over each stage's last inner
+                           // loop
+  DT_SCHEDULE_SERIAL,      // scalar code
+  DT_SCHEDULE_MATMUL,      // a product, without teams
+  DT_SCHEDULE_TILES,       // teams: squares of the last two outer loops; what is loaded across the
+                           // last one goes through the team's memory
+  DT_SCHEDULE_TEAM_MATMUL, // a product, by teams
+  DT_SCHEDULE_KINDS
+} dt_schedule_kind_t;
+
+typedef struct dt_outer_lanes_t {
+  int64_t block; // iterations of the last outer loop in one grid item
+} dt_outer_lanes_t;
+
+typedef struct dt_inner_lanes_t {
+  bool resident; // teams: each stage has at most one loop, all of one extent, which is in
+                 // [1, team * lanes * unroll], or of a chain's rows may be: threads may keep rows
+                 // in registers
+} dt_inner_lanes_t;
+
+typedef struct dt_tiles_t {
+  int64_t side; // iterations of each of the two loops
+} dt_tiles_t;
+
+// Products: stage 0 is the fold of A[…, m, k] * B[…, k, n], stages after it store. Outer loops are
+// batch loops, then m, then n. Both kinds begin with these fields.
+typedef struct dt_matmul_common_t {
+  uint32_t a, b;                 // LOAD instructions of stage 0
+  uint32_t tile_rows, tile_cols; // of C, of one grid item
+} dt_matmul_common_t;
+
+// A is loaded with stride 1 over k. B's load is from a packed buffer [batch…, ceil(N / width), K,
+// width] at [b…, n // width, k, n % width], whose lanes past N are zero.
+typedef struct dt_matmul_t {
+  uint32_t a, b;
+  uint32_t tile_rows, tile_cols; // multiples of `rows` and `width`
+  uint32_t width;                // columns of a packed panel
+  uint32_t rows;                 // of the micro-kernel
+  bool own_panels; // B's columns lie anywhere and each tile packs its own; else they are packed in
+                   // memory
+} dt_matmul_t;
+
+// A team reads A and B wherever they are. It keeps `ring` tiles of each, `depth` elements of k
+// deep, in its memory, and works on one while the others are on their way. Each group takes a part
+// of the C tile; where the team has more groups than that needs, they share the depth of each tile
+// and add up their sums at the end, in order.
+typedef struct dt_team_matmul_t {
+  uint32_t a, b;
+  uint32_t tile_rows, tile_cols;   // multiples of group_rows and group_cols
+  uint32_t groups;                 // of the team
+  uint32_t group_rows, group_cols; // of the C tile that each group takes
+  uint32_t depth, ring;
+} dt_team_matmul_t;
+_Static_assert(offsetof(dt_matmul_t, tile_cols) == offsetof(dt_matmul_common_t, tile_cols) &&
+                   offsetof(dt_team_matmul_t, tile_cols) == offsetof(dt_matmul_common_t, tile_cols),
+               "products begin with the fields of all products");
+
+// Tiles of this form are for four groups that multiply together: each has a quarter of the 64 rows
+// that they multiply at once, and many columns, mostly all.
+static inline bool dt__matmul_for_groups(const dt_team_matmul_t *m) {
+  return m->group_rows == 16 && m->tile_rows % 64 == 0 &&
+         (m->group_cols == m->tile_cols || m->group_cols >= 64);
+}
+
+typedef struct dt_schedule_t {
+  dt_schedule_kind_t kind; // says which member of the union there is
+  dt_sym_t predicate;      // chosen at run time when not 0; none: always. The last one has none.
+  uint32_t lanes;          // elements a vector, by the widest dtype in the body; 1 for SERIAL
+  uint32_t unroll;         // vectors an iteration of the main loop, 1 … 8
+  int64_t grain;           // grid items a thread should take at least
+  uint32_t team;           // threads that share a grid item, a power of two; 0: there are no teams
+  uint32_t room; // teams: blocks that one processor must have registers for (launch bounds); 0: no
+                 // such demand
+  uint32_t most; // teams: most blocks of the grid for each processor; 0: no limit
+  union {        // SERIAL has none
+    dt_outer_lanes_t outer;
+    dt_inner_lanes_t inner;
+    dt_tiles_t tiles;
+    dt_matmul_common_t product; // of either of the two that follow
+    dt_matmul_t matmul;
+    dt_team_matmul_t team_matmul;
+  };
+} dt_schedule_t;
+
+static inline bool dt__schedule_is_product(const dt_schedule_t *schedule) {
+  return schedule->kind == DT_SCHEDULE_MATMUL || schedule->kind == DT_SCHEDULE_TEAM_MATMUL;
+}
+static inline bool dt__schedule_is_resident(const dt_schedule_t *schedule) {
+  return schedule->kind == DT_SCHEDULE_INNER_LANES && schedule->inner.resident;
+}
+
+#endif // DT_LOWER_LOOP_SCHEDULE_H
