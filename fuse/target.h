@@ -3,7 +3,6 @@
 #ifndef DT_FUSE_TARGET_H
 #define DT_FUSE_TARGET_H
 
-#include "ductile/device.h"
 #include "ductile/base.h"
 #include "runtime/base/text.h"
 

@@ -3,6 +3,7 @@
 #ifndef DT_BACKEND_CUDA_CODEGEN_CODEGEN_H
 #define DT_BACKEND_CUDA_CODEGEN_CODEGEN_H
 
+#include "ductile/device.h"
 #include "backend_cuda/exec/launch.h"
 #include "runtime/compile/codegen.h"
 

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "ductile/device.h"
 #include "fuse/fuse.h"
 #include "test/unit/fuse/planned.h"
 #include "test/unit/loop/rig.h"

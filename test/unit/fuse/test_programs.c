@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "ductile/device.h"
 #include "fuse/fuse.h"
 #include "lower/passes/passes.h"
 #include "runtime/base/status.h"

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "ductile/device.h"
 #include "fuse/matmul_rows.h"
 #include "fuse/target.h"
 #include "runtime/base/status.h"

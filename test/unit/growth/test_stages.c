@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "ductile/device.h"
 #include "fuse/edges.h"
 #include "fuse/target.h"
 #include "lower/loop/loop.h"

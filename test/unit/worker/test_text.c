@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "ductile/device.h"
 #include "backend_cuda/emit/emit.h"
 #include "backend_cuda/emit/target.h"
 #include "runtime/base/status.h"
