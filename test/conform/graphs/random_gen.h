@@ -47,7 +47,7 @@ uint32_t gen_partner(gen_t *g, uint32_t a, dt_dtype_t dtype);
 
 // A dim as a declaration says it; false: none does.
 bool gen_express(const gen_t *g, const rg_dim_t *dim, int32_t *out);
-// An input or a constant; one with chosen dims; one of the given dims, where a declaration says them.
+// An input or a constant: of chosen dims, of any, and of given dims where a declaration says them.
 uint32_t gen_put_leaf(gen_t *g, dt_dtype_t dtype, uint32_t rank, const int32_t *dims, int32_t fill,
                       int32_t bound);
 uint32_t gen_put_input(gen_t *g);

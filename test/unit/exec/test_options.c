@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What dt_runtime_create and dt_function_create refuse, and that declarations are copied.
-#include "test/unit/exec/exec_test.h"
+#include "test/support/subjects.h"
 
 #include <string.h>
 
@@ -139,12 +139,5 @@ static void test_copies_and_closure(void **state) {
   assert_int_equal(freed, 1);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_runtime_options),
-      cmocka_unit_test(test_function_options),
-      cmocka_unit_test(test_declarations),
-      cmocka_unit_test(test_copies_and_closure),
-  };
-  return cmocka_run_group_tests(tests, setup, teardown);
-}
+RUN_TESTS_WITH(setup, teardown, TEST(test_runtime_options), TEST(test_function_options),
+               TEST(test_declarations), TEST(test_copies_and_closure))

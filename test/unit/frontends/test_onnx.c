@@ -2,12 +2,7 @@
 // The ONNX reader over models in memory: what a good model gives, elements of every type,
 // functions, limits, reports, every truncation and every single-bit change of a model, and a
 // failing allocator.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test/support/check.h"
 
 #include "frontends/onnx/onnx.h"
 #include "test/unit/frontends/onnx_text.h"
@@ -599,17 +594,8 @@ static void test_arguments(void **state) {
   dt_onnx_close(NULL);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_good),          cmocka_unit_test(test_functions),
-      cmocka_unit_test(test_elements),      cmocka_unit_test(test_elements_out_of_range),
-      cmocka_unit_test(test_strings),       cmocka_unit_test(test_limits),
-      cmocka_unit_test(test_depth),         cmocka_unit_test(test_long_name),
-      cmocka_unit_test(test_long_location), cmocka_unit_test(test_counts),
-      cmocka_unit_test(test_expansion),     cmocka_unit_test(test_small_stack),
-      cmocka_unit_test(test_report_text),   cmocka_unit_test(test_report_json),
-      cmocka_unit_test(test_truncations),   cmocka_unit_test(test_bit_flips),
-      cmocka_unit_test(test_no_memory),     cmocka_unit_test(test_arguments),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_good), TEST(test_functions), TEST(test_elements),
+          TEST(test_elements_out_of_range), TEST(test_strings), TEST(test_limits), TEST(test_depth),
+          TEST(test_long_name), TEST(test_long_location), TEST(test_counts), TEST(test_expansion),
+          TEST(test_small_stack), TEST(test_report_text), TEST(test_report_json),
+          TEST(test_truncations), TEST(test_bit_flips), TEST(test_no_memory), TEST(test_arguments))

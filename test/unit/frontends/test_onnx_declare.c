@@ -1,16 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model's inputs as declarations, and names of dims that are expressions.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test/support/check.h"
 
 #include "frontends/onnx/declare.h"
 #include "test/unit/frontends/onnx_text.h"
 
-#include <stdio.h>
 #include <string.h>
 
 // ---- Expressions ----------------------------------------------------------------------------------
@@ -179,12 +173,4 @@ static void test_no_memory(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_expressions),
-      cmocka_unit_test(test_dims),
-      cmocka_unit_test(test_refused),
-      cmocka_unit_test(test_no_memory),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_expressions), TEST(test_dims), TEST(test_refused), TEST(test_no_memory))

@@ -1,21 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // ONNX models in files, with and without external data: what is loaded, and every way out of the
 // model's folder, which is refused.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test/support/check.h"
 
 #include "frontends/onnx/onnx.h"
 #include "runtime/base/status.h"
 #include "runtime/base/system.h"
+#include "test/support/folder.h"
 #include "test/unit/frontends/onnx_text.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,35 +20,21 @@
 #define ALL_DATA "0123456789abcdef"
 #define SHA1_OF_ALL "fe5567e8d769550852182cdf69d74bb16dff8e29"
 
-static char folder[64]; // of one test; the working folder while it runs
-static int before = -1; // the one from before
+static char folder[FOLDER_BYTES]; // of one test; the working folder while it runs
+static int before = -1;           // the one from before
 
 static int make_folder(void **state) {
   (void)state;
-  (void)snprintf(folder, sizeof folder, "/tmp/dt-onnx-XXXXXX");
+  folder_make(folder);
   before = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  return before < 0 || !mkdtemp(folder) || chdir(folder) != 0;
-}
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw) {
-  (void)st;
-  (void)type;
-  (void)ftw;
-  return remove(path);
+  return before < 0 || chdir(folder) != 0;
 }
 
 static int remove_folder(void **state) {
   (void)state;
   int failed = fchdir(before);
   close(before);
-  return failed || nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-}
-
-static void write_file(const char *path, const void *data, size_t len) {
-  FILE *file = fopen(path, "wb");
-  assert_non_null(file);
-  assert_int_equal(fwrite(data, 1, len, file), len);
-  assert_int_equal(fclose(file), 0);
+  return failed || folder_drop(folder);
 }
 
 // A model at `path` with tensor "w", U8, of `dim` elements, and external data of these keys.
@@ -66,7 +47,7 @@ static void write_model(const char *path, int dim, const char *location, const c
       "} }",
       dim, location, more);
   onnx_bytes_t bytes = onnx_make(&dt__onnx_model_message, text);
-  write_file(path, bytes.data, bytes.len);
+  file_write(path, bytes.data, bytes.len);
   onnx_free(&bytes);
 }
 
@@ -109,8 +90,8 @@ static void test_external(void **state) {
   (void)state;
   assert_int_equal(mkdir("sub", 0700), 0);
   assert_int_equal(mkdir("sub/deep", 0700), 0);
-  write_file("w.bin", ALL_DATA, 16);
-  write_file("sub/deep/w.bin", "fedcba", 6);
+  file_write("w.bin", ALL_DATA, 16);
+  file_write("sub/deep/w.bin", "fedcba", 6);
   for (int access = DT_ONNX_READ; access <= DT_ONNX_MAP; access++) {
     dt_onnx_options_t options = {.access = (dt_onnx_access_t)access};
     write_model("m.onnx", 4, "w.bin", KEY("offset", "10") KEY("length", "4") KEY("later", "x"));
@@ -134,7 +115,7 @@ static void test_external(void **state) {
 static void test_other_folder(void **state) {
   (void)state;
   assert_int_equal(mkdir("data", 0700), 0);
-  write_file("data/w.bin", "xyz", 3);
+  file_write("data/w.bin", "xyz", 3);
   write_model("m.onnx", 3, "w.bin", "");
   refuse("m.onnx", DT_E_IO, "graph.initializer[0]: byte");
   dt_onnx_t *file = open_good("m.onnx", &(dt_onnx_options_t){.data_folder = "data"});
@@ -169,11 +150,11 @@ static void write_many(void) {
                                                                "initializer { name 'd' data_type 2 "
                                                                "dims 1 data_location 1 " KEY(
                                                                    "location", "third") "} }");
-  write_file("many.onnx", bytes.data, bytes.len);
+  file_write("many.onnx", bytes.data, bytes.len);
   onnx_free(&bytes);
-  write_file("one.bin", ALL_DATA, 16);
-  write_file("two.bin", "xyz", 3);
-  write_file("third", "t", 1);
+  file_write("one.bin", ALL_DATA, 16);
+  file_write("two.bin", "xyz", 3);
+  file_write("third", "t", 1);
 }
 
 static void test_many(void **state) {
@@ -221,7 +202,7 @@ static void test_tensor_file(void **state) {
   (void)state;
   onnx_bytes_t bytes =
       onnx_make(&dt__onnx_tensor_message, "name 't' data_type 7 dims 2 int64_data [3 4]");
-  write_file("t.pb", bytes.data, bytes.len);
+  file_write("t.pb", bytes.data, bytes.len);
   onnx_free(&bytes);
   dt_onnx_t *file = NULL;
   dt_onnx_tensor_t *tensor = NULL;
@@ -233,7 +214,7 @@ static void test_tensor_file(void **state) {
   dt_onnx_close(file);
   bytes = onnx_make(&dt__onnx_tensor_message,
                     "data_type 1 dims 1 data_location 1 " KEY("location", "w"));
-  write_file("t.pb", bytes.data, bytes.len);
+  file_write("t.pb", bytes.data, bytes.len);
   onnx_free(&bytes);
   assert_fails(dt__onnx_open_tensor("t.pb", &file, &tensor), DT_E_UNSUPPORTED, "another file");
   assert_fails(dt__onnx_open_tensor("nowhere.pb", &file, &tensor), DT_E_IO,
@@ -247,13 +228,13 @@ static void test_no_file(void **state) {
   refuse(".", DT_E_IO, "not a regular file");
   assert_int_equal(mkfifo("fifo", 0600), 0);
   refuse("fifo", DT_E_IO, "fifo: not a regular file");
-  write_file("empty", "", 0);
+  file_write("empty", "", 0);
   refuse("empty", DT_E_FORMAT, "empty: an empty file is no ONNX model");
 }
 
 static void test_bounds(void **state) {
   (void)state;
-  write_file("w.bin", ALL_DATA, 16);
+  file_write("w.bin", ALL_DATA, 16);
   write_model("m.onnx", 17, "w.bin", "");
   refuse("m.onnx", DT_E_FORMAT,
          "m.onnx: graph.initializer[0]: byte 13: tensor \"w\" needs bytes 0 to 17 of external file "
@@ -267,7 +248,7 @@ static void test_bounds(void **state) {
   write_model("m.onnx", 0, "w.bin", KEY("offset", "16"));
   dt_onnx_close(open_good("m.onnx", NULL));
   dt_onnx_t *file = NULL;
-  write_file("large.bin",
+  file_write("large.bin",
              "0123456789012345678901234567890123456789012345678901234567890123456789012345"
              "6789012345678901234567890123456789012345678901234567890123456789",
              140);
@@ -279,8 +260,8 @@ static void test_bounds(void **state) {
 static void test_links(void **state) {
   (void)state;
   assert_int_equal(mkdir("sub", 0700), 0);
-  write_file("real.bin", ALL_DATA, 16);
-  write_file("sub/real.bin", ALL_DATA, 16);
+  file_write("real.bin", ALL_DATA, 16);
+  file_write("sub/real.bin", ALL_DATA, 16);
   assert_int_equal(symlink("real.bin", "soft.bin"), 0);
   assert_int_equal(symlink("sub", "softsub"), 0);
   assert_int_equal(symlink("/proc/self/fd", "magic"), 0);
@@ -317,8 +298,8 @@ static void test_beneath(void **state) {
                                       "/etc/passwd",
                                       "sub/"};
   assert_int_equal(mkdir("sub", 0700), 0);
-  write_file("real.bin", ALL_DATA, 16);
-  write_file("sub/real.bin", ALL_DATA, 16);
+  file_write("real.bin", ALL_DATA, 16);
+  file_write("sub/real.bin", ALL_DATA, 16);
   int at = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC), fd = -1;
   struct stat st;
   assert_true(at >= 0);
@@ -338,7 +319,7 @@ static void test_beneath(void **state) {
 static void test_no_regular_file(void **state) {
   (void)state;
   assert_int_equal(mkdir("sub", 0700), 0);
-  write_file("real.bin", ALL_DATA, 16);
+  file_write("real.bin", ALL_DATA, 16);
   assert_int_equal(mkfifo("fifo", 0600), 0);
   write_model("m.onnx", 4, "sub", "");
   refuse("m.onnx", DT_E_IO, "external file \"sub\" is not a regular file");
@@ -358,7 +339,7 @@ static void test_no_regular_file(void **state) {
 static void test_checksum(void **state) {
   (void)state;
   const void *data = NULL;
-  write_file("w.bin", "0123456789abcdeF", 16);
+  file_write("w.bin", "0123456789abcdeF", 16);
   write_model("m.onnx", 4, "w.bin", KEY("checksum", SHA1_OF_ALL));
   dt_onnx_t *file = open_good("m.onnx", NULL); // data are not looked at
   assert_fails(dt__onnx_tensor_view(file, first(file), NULL, &data), DT_E_FORMAT,
@@ -372,7 +353,7 @@ static void test_checksum(void **state) {
           "checksum", SHA1_OF_ALL) "} "
                                    "initializer { name 'b' data_type 2 dims 1 data_location 1 " KEY(
                                        "location", "w.bin") "} }");
-  write_file("m.onnx", bytes.data, bytes.len);
+  file_write("m.onnx", bytes.data, bytes.len);
   onnx_free(&bytes);
   refuse("m.onnx", DT_E_FORMAT,
          "graph.initializer[1]: byte 94: external file \"w.bin\": tensors give");
@@ -381,15 +362,15 @@ static void test_checksum(void **state) {
 static void test_changed(void **state) {
   (void)state;
   const void *data = NULL;
-  write_file("w.bin", ALL_DATA, 16);
+  file_write("w.bin", ALL_DATA, 16);
   write_model("m.onnx", 4, "w.bin", "");
   dt_onnx_t *file = open_good("m.onnx", NULL);
-  write_file("w.bin", ALL_DATA, 15);
+  file_write("w.bin", ALL_DATA, 15);
   assert_fails(dt__onnx_tensor_view(file, first(file), NULL, &data), DT_E_IO,
                "open the model anew");
   assert_int_equal(unlink("w.bin"), 0);
   assert_fails(dt__onnx_tensor_view(file, first(file), NULL, &data), DT_E_IO, "No such file");
-  write_file("other.bin", ALL_DATA, 16);
+  file_write("other.bin", ALL_DATA, 16);
   assert_int_equal(symlink("other.bin", "w.bin"), 0);
   assert_fails(dt__onnx_tensor_view(file, first(file), NULL, &data), DT_E_IO, "symbolic link");
   dt_onnx_close(file);
@@ -415,7 +396,7 @@ static void write_places(const char *path, const in_file_t *places, size_t n) {
                  places[k].checksum ? places[k].checksum : "", places[k].checksum ? "' }" : "");
   (void)snprintf(text + at, sizeof text - (size_t)at, "}");
   onnx_bytes_t bytes = onnx_make(&dt__onnx_model_message, text);
-  write_file(path, bytes.data, bytes.len);
+  file_write(path, bytes.data, bytes.len);
   onnx_free(&bytes);
 }
 
@@ -561,26 +542,10 @@ static void test_sha1(void **state) {
   }
 }
 
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
+#define IN_FOLDER(test) TEST_WITH(test, make_folder, remove_folder)
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      IN_FOLDER(test_ranges),
-      IN_FOLDER(test_limit_of_all),
-      IN_FOLDER(test_checksum_of_ranges),
-      IN_FOLDER(test_external),
-      IN_FOLDER(test_other_folder),
-      IN_FOLDER(test_tensor_file),
-      IN_FOLDER(test_no_file),
-      IN_FOLDER(test_bounds),
-      IN_FOLDER(test_links),
-      IN_FOLDER(test_no_regular_file),
-      IN_FOLDER(test_checksum),
-      IN_FOLDER(test_changed),
-      IN_FOLDER(test_beneath),
-      IN_FOLDER(test_many),
-      IN_FOLDER(test_no_memory),
-      cmocka_unit_test(test_sha1),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(IN_FOLDER(test_ranges), IN_FOLDER(test_limit_of_all), IN_FOLDER(test_checksum_of_ranges),
+          IN_FOLDER(test_external), IN_FOLDER(test_other_folder), IN_FOLDER(test_tensor_file),
+          IN_FOLDER(test_no_file), IN_FOLDER(test_bounds), IN_FOLDER(test_links),
+          IN_FOLDER(test_no_regular_file), IN_FOLDER(test_checksum), IN_FOLDER(test_changed),
+          IN_FOLDER(test_beneath), IN_FOLDER(test_many), IN_FOLDER(test_no_memory), TEST(test_sha1))

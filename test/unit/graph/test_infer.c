@@ -1,14 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inference of element-wise ops, leaves, reductions, indexing, norms and matmul: results, guards,
 // refusals and how these read. Also the checker's refusals. Views have test_views.c.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "test/unit/graph/fixture.h"
+#include "test/support/graph_fixture.h"
 
 #include <string.h>
 
@@ -26,8 +19,8 @@ static dt_attrs_t with_axes(uint32_t n, int32_t a, int32_t b, uint32_t keepdims)
 
 static void test_same(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  graph_fixture_t f;
+  graph_fixture_init(&f);
   dt_sym_t s0 = size_symbol(&f, 7), s1 = size_symbol(&f, 7), four = literal(&f, 4);
   dt_node_id_t x = input(&f, "x", DT_F32, 2, (dt_sym_t[]){s0, four});
   dt_node_id_t y = input(&f, "y", DT_F32, 2, (dt_sym_t[]){s0, literal(&f, 5)});
@@ -47,14 +40,14 @@ static void test_same(void **state) {
   dt_sym_t s2 = size_symbol(&f, 8);
   dt_node_id_t other = input(&f, "w", DT_F32, 2, (dt_sym_t[]){s2, four});
   refuse(&f, DT_OP_add, 2, IDS(x, other), NULL, DT_E_SHAPE, PARTS("dim 0", "of x", "of w [s2, 4]"));
-  OK(dt__graph_verify(f.graph));
-  fixture_fini(&f);
+  expect_ok(dt__graph_verify(f.graph));
+  graph_fixture_fini(&f);
 }
 
 static void test_dtypes(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  graph_fixture_t f;
+  graph_fixture_init(&f);
   int64_t two = 2;
   dt_node_id_t b = fixed(&f, "b", DT_BOOL, 1, &two), i = fixed(&f, "i", DT_I32, 1, &two);
   dt_node_id_t l = fixed(&f, "l", DT_I64, 1, &two), x = fixed(&f, "x", DT_F32, 1, &two);
@@ -84,13 +77,13 @@ static void test_dtypes(void **state) {
   dt_attrs_t to = {0};
   to.dtype = DT_U8;
   assert_string_equal(type_of(&f, add(&f, DT_OP_cast, 1, &b, &to)), "u8[2]");
-  fixture_fini(&f);
+  graph_fixture_fini(&f);
 }
 
 static void test_arguments(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  graph_fixture_t f;
+  graph_fixture_init(&f);
   dt_node_id_t x = fixed(&f, "x", DT_F32, 0, NULL);
   refuse(&f, DT_OP_add, 1, &x, NULL, DT_E_ARGUMENT, PARTS("add: 2 arguments are needed, 1 given"));
   refuse(&f, DT_OP_add, 2, IDS(x, {5}), NULL, DT_E_ARGUMENT, PARTS("argument 1 is no value"));
@@ -114,20 +107,18 @@ static void test_arguments(void **state) {
   assert_non_null(strstr(dt_status_message(status), "model.c:30: add: "));
   dt_status_free(status);
   // `out` may be an input.
-  OK(dt__graph_add(f.graph, DT_OP_neg, &x, 1, NULL, &origin, &x));
+  expect_ok(dt__graph_add(f.graph, DT_OP_neg, &x, 1, NULL, &origin, &x));
   assert_int_equal(x.id, 3);
   assert_string_equal(dt__graph_node(f.graph, x)->origin.op, "user add");
   assert_int_equal(dt__graph_node(f.graph, x)->inputs[0].id, 1);
-  status = dt__graph_add_output(f.graph, (dt_node_id_t){9});
-  assert_int_equal(dt_status_code(status), DT_E_ARGUMENT);
-  dt_status_free(status);
-  fixture_fini(&f);
+  expect_code(dt__graph_add_output(f.graph, (dt_node_id_t){9}), DT_E_ARGUMENT);
+  graph_fixture_fini(&f);
 }
 
 static void test_leaves(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  graph_fixture_t f;
+  graph_fixture_init(&f);
   dt_sym_t s0 = size_symbol(&f, NO_HINT);
   dt_attrs_t attrs = {0};
   attrs.dtype = DT_I8;
@@ -170,13 +161,13 @@ static void test_leaves(void **state) {
   assert_string_equal(type_of(&f, add(&f, DT_OP_size, 0, NULL, &size)), "i64[]");
   refuse(&f, DT_OP_input, 0, NULL, NULL, DT_E_ARGUMENT, PARTS("there is no input 0"));
   refuse(&f, DT_OP_constant, 0, NULL, NULL, DT_E_ARGUMENT, PARTS("there is no constant 0"));
-  fixture_fini(&f);
+  graph_fixture_fini(&f);
 }
 
 static void test_declarations(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  graph_fixture_t f;
+  graph_fixture_init(&f);
   float data[4] = {0};
   dt_node_id_t id;
   static const struct {
@@ -202,21 +193,19 @@ static void test_declarations(void **state) {
   }
   dt_graph_constant_t good = {
       .name = NULL, .dtype = DT_F32, .rank = 1, .sizes = {4}, .data = data, .key = 3};
-  OK(dt__graph_add_constant(f.graph, &good, NULL, &id));
+  expect_ok(dt__graph_add_constant(f.graph, &good, NULL, &id));
   assert_string_equal(type_of(&f, id), "f32[4]");
   assert_string_equal(f.graph->constants.items[0].name, "");
   dt_graph_input_t none = {.name = "x", .dtype = DT_F32, .rank = 1};
-  dt_status_t status = dt__graph_add_input(f.graph, &none, &id);
-  assert_int_equal(dt_status_code(status), DT_E_ARGUMENT);
-  dt_status_free(status);
+  expect_code(dt__graph_add_input(f.graph, &none, &id), DT_E_ARGUMENT);
   assert_int_equal(f.graph->inputs.len, 0);
-  fixture_fini(&f);
+  graph_fixture_fini(&f);
 }
 
 static void test_reductions(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  graph_fixture_t f;
+  graph_fixture_init(&f);
   dt_sym_t sizes[3] = {size_symbol(&f, NO_HINT), literal(&f, 4), literal(&f, 0)};
   dt_node_id_t x = input(&f, "x", DT_F32, 3, sizes);
   dt_attrs_t attrs = with_axes(2, 0, 2, 0);
@@ -241,13 +230,13 @@ static void test_reductions(void **state) {
   attrs = with_axes(0, 0, 0, 0);
   refuse(&f, DT_OP_softmax, 1, &x, &attrs, DT_E_ARGUMENT, PARTS("exactly one axis"));
   assert_int_equal(f.assumed, 0);
-  fixture_fini(&f);
+  graph_fixture_fini(&f);
 }
 
 static void test_norms(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  graph_fixture_t f;
+  graph_fixture_init(&f);
   dt_sym_t sizes[3] = {size_symbol(&f, 2), size_symbol(&f, 3), literal(&f, 4)};
   dt_node_id_t x = input(&f, "x", DT_F32, 3, sizes);
   dt_node_id_t scale = input(&f, "scale", DT_F32, 1, sizes + 2);
@@ -270,13 +259,13 @@ static void test_norms(void **state) {
   attrs.n_axes = 4;
   refuse(&f, DT_OP_rms_norm, 2, IDS(x, wide), &attrs, DT_E_ARGUMENT, PARTS("4 given"));
   assert_int_equal(f.assumed, 0);
-  fixture_fini(&f);
+  graph_fixture_fini(&f);
 }
 
 static void test_matmul(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  graph_fixture_t f;
+  graph_fixture_init(&f);
   dt_sym_t b = size_symbol(&f, 2), m = size_symbol(&f, 3), k = literal(&f, 4);
   dt_sym_t n = size_symbol(&f, 5), j = size_symbol(&f, 4);
   dt_node_id_t x = input(&f, "x", DT_F32, 3, (dt_sym_t[]){b, m, k});
@@ -296,13 +285,13 @@ static void test_matmul(void **state) {
   refuse(&f, DT_OP_matmul, 2, IDS(x, vector), NULL, DT_E_SHAPE, PARTS("rank 2 or more"));
   refuse(&f, DT_OP_matmul, 2, IDS(w, x), NULL, DT_E_SHAPE,
          PARTS("must have rank 2 or the first's"));
-  fixture_fini(&f);
+  graph_fixture_fini(&f);
 }
 
 static void test_gather(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  graph_fixture_t f;
+  graph_fixture_init(&f);
   dt_sym_t sizes[3] = {size_symbol(&f, NO_HINT), literal(&f, 4), literal(&f, 5)};
   dt_node_id_t x = input(&f, "x", DT_F32, 3, sizes);
   dt_sym_t places[2] = {size_symbol(&f, NO_HINT), literal(&f, 2)};
@@ -318,20 +307,20 @@ static void test_gather(void **state) {
   dt_node_id_t deep = fixed(&f, "deep", DT_I64, 7, ones);
   attrs.axes[0] = 0;
   refuse(&f, DT_OP_gather, 2, IDS(x, deep), &attrs, DT_E_LIMIT, PARTS("9 dims"));
-  fixture_fini(&f);
+  graph_fixture_fini(&f);
 }
 
 // Builds a sum, breaks one thing at a time, and puts it back.
 static void test_verify(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  graph_fixture_t f;
+  graph_fixture_init(&f);
   dt_sym_t sizes[2] = {size_symbol(&f, 3), literal(&f, 4)};
   dt_node_id_t x = input(&f, "x", DT_F32, 2, sizes);
   dt_attrs_t attrs = with_axes(1, 1, 0, 0);
   dt_node_id_t sum = add(&f, DT_OP_sum, 1, &x, &attrs);
-  OK(dt__graph_add_output(f.graph, sum));
-  OK(dt__graph_verify(f.graph));
+  expect_ok(dt__graph_add_output(f.graph, sum));
+  expect_ok(dt__graph_verify(f.graph));
   dt_node_t *node = &f.graph->nodes.items[sum.id - 1];
   dt_node_t good = *node;
   dt_attrs_t strange = *good.attrs;
@@ -366,20 +355,11 @@ static void test_verify(void **state) {
   }
   *node = good;
   f.graph->outputs.items[0].id = 3;
-  dt_status_t status = dt__graph_verify(f.graph);
-  assert_int_equal(dt_status_code(status), DT_E_FORMAT);
-  dt_status_free(status);
+  expect_code(dt__graph_verify(f.graph), DT_E_FORMAT);
   assert_int_equal(f.assumed, 0);
-  fixture_fini(&f);
+  graph_fixture_fini(&f);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_same),         cmocka_unit_test(test_dtypes),
-      cmocka_unit_test(test_arguments),    cmocka_unit_test(test_leaves),
-      cmocka_unit_test(test_declarations), cmocka_unit_test(test_reductions),
-      cmocka_unit_test(test_norms),        cmocka_unit_test(test_matmul),
-      cmocka_unit_test(test_gather),       cmocka_unit_test(test_verify),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_same), TEST(test_dtypes), TEST(test_arguments), TEST(test_leaves),
+          TEST(test_declarations), TEST(test_reductions), TEST(test_norms), TEST(test_matmul),
+          TEST(test_gather), TEST(test_verify))

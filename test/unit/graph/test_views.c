@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inference of reshape, permute, expand, slice, pad and concat: sizes, guards and refusals.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "test/unit/graph/fixture.h"
+#include "test/support/graph_fixture.h"
 
 #include <string.h>
 
@@ -23,8 +16,8 @@ static dt_attrs_t with_syms(uint32_t n, const dt_sym_t *syms) {
 
 static void test_reshape(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  graph_fixture_t f;
+  graph_fixture_init(&f);
   dt_sym_t s0 = size_symbol(&f, 6), s1 = size_symbol(&f, 3), open = literal(&f, -1);
   dt_sym_t twelve = literal(&f, 12), big = literal(&f, 64);
   dt_node_id_t x = input(&f, "x", DT_F32, 3, (dt_sym_t[]){s0, twelve, big});
@@ -62,14 +55,14 @@ static void test_reshape(void **state) {
   refuse(&f, DT_OP_reshape, 1, &x, &attrs, DT_E_ARGUMENT, PARTS("only one size may be -1"));
   attrs = SYMS(2, literal(&f, -2), s0);
   refuse(&f, DT_OP_reshape, 1, &x, &attrs, DT_E_SHAPE, PARTS("size of dim 0 must not be negative"));
-  OK(dt__graph_verify(f.graph));
-  fixture_fini(&f);
+  expect_ok(dt__graph_verify(f.graph));
+  graph_fixture_fini(&f);
 }
 
 static void test_reshape_empty(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  graph_fixture_t f;
+  graph_fixture_init(&f);
   dt_node_id_t x = fixed(&f, "x", DT_F32, 2, (int64_t[]){0, 4});
   dt_node_id_t scalar = fixed(&f, "r", DT_F32, 0, NULL);
   dt_attrs_t attrs = SYMS(2, literal(&f, 8), literal(&f, -1));
@@ -83,13 +76,13 @@ static void test_reshape_empty(void **state) {
   dt_attrs_t none = {0};
   assert_string_equal(type_of(&f, add(&f, DT_OP_reshape, 1, &scalar, &none)), "f32[]");
   refuse(&f, DT_OP_reshape, 1, &x, &none, DT_E_SHAPE, PARTS("0 (of x [0, 4]), asked for 1 []"));
-  fixture_fini(&f);
+  graph_fixture_fini(&f);
 }
 
 static void test_permute(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  graph_fixture_t f;
+  graph_fixture_init(&f);
   dt_sym_t sizes[3] = {size_symbol(&f, NO_HINT), literal(&f, 4), literal(&f, 5)};
   dt_node_id_t x = input(&f, "x", DT_F32, 3, sizes);
   dt_attrs_t attrs = {.n_axes = 3, .axes = {2, 0, 1}};
@@ -100,12 +93,12 @@ static void test_permute(void **state) {
   refuse(&f, DT_OP_permute, 1, &x, &attrs, DT_E_ARGUMENT, PARTS("axis 3 is not in [0, 3)"));
   attrs.n_axes = 2;
   refuse(&f, DT_OP_permute, 1, &x, &attrs, DT_E_ARGUMENT, PARTS("all 3 dims"));
-  fixture_fini(&f);
+  graph_fixture_fini(&f);
 }
 
 static void expand_case(int64_t in_hint, int64_t out_hint, dt_code_t code, const char *guard) {
-  fixture_t f;
-  fixture_init(&f);
+  graph_fixture_t f;
+  graph_fixture_init(&f);
   dt_sym_t in = size_symbol(&f, in_hint), out = size_symbol(&f, out_hint);
   dt_node_id_t x = input(&f, "x", DT_F32, 1, &in);
   dt_attrs_t attrs = SYMS(1, out);
@@ -123,13 +116,13 @@ static void expand_case(int64_t in_hint, int64_t out_hint, dt_code_t code, const
     (void)add(&f, DT_OP_expand, 1, &x, &attrs); // answered already
     assert_int_equal(f.assumed, 1);
   }
-  fixture_fini(&f);
+  graph_fixture_fini(&f);
 }
 
 static void test_expand(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  graph_fixture_t f;
+  graph_fixture_init(&f);
   dt_sym_t s0 = size_symbol(&f, 5), s1 = size_symbol(&f, 6), one = literal(&f, 1);
   dt_node_id_t x = input(&f, "x", DT_F32, 2, (dt_sym_t[]){s0, one});
   dt_attrs_t attrs = SYMS(2, s0, s1);
@@ -141,7 +134,7 @@ static void test_expand(void **state) {
   attrs = SYMS(1, s0);
   refuse(&f, DT_OP_expand, 1, &x, &attrs, DT_E_SHAPE, PARTS("the rank stays the same (2), 1"));
   assert_int_equal(f.assumed, 0);
-  fixture_fini(&f);
+  graph_fixture_fini(&f);
   expand_case(5, 5, DT_OK, "s0 == s1");
   expand_case(NO_HINT, NO_HINT, DT_OK, "s0 == s1");
   expand_case(NO_HINT, 1, DT_OK, "s0 == s1");
@@ -160,8 +153,8 @@ static dt_attrs_t slice(dt_sym_t start, dt_sym_t size, int64_t step) {
 
 static void test_slice(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  graph_fixture_t f;
+  graph_fixture_init(&f);
   dt_sym_t n = size_symbol(&f, 10), zero = literal(&f, 0), one = literal(&f, 1);
   dt_sym_t last = dt__sym_sub(f.env, n, one), two = literal(&f, 2), ten = literal(&f, 10);
   dt_node_id_t x = input(&f, "x", DT_F32, 1, &n), c = input(&f, "c", DT_F32, 1, &ten);
@@ -195,14 +188,14 @@ static void test_slice(void **state) {
   refuse(&f, DT_OP_slice, 1, &c, &attrs, DT_E_ARGUMENT, PARTS("step of dim 0 is 0"));
   attrs.n_syms = 1;
   refuse(&f, DT_OP_slice, 1, &c, &attrs, DT_E_ARGUMENT, PARTS("2 sizes are needed, 1 given"));
-  OK(dt__graph_verify(f.graph));
-  fixture_fini(&f);
+  expect_ok(dt__graph_verify(f.graph));
+  graph_fixture_fini(&f);
 }
 
 static void test_pad_concat(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  graph_fixture_t f;
+  graph_fixture_init(&f);
   dt_sym_t s0 = size_symbol(&f, 5), s1 = size_symbol(&f, 5), four = literal(&f, 4);
   dt_node_id_t x = input(&f, "x", DT_I8, 2, (dt_sym_t[]){s0, four});
   dt_node_id_t y = input(&f, "y", DT_I8, 2, (dt_sym_t[]){s1, four});
@@ -236,15 +229,15 @@ static void test_pad_concat(void **state) {
   axis.axes[0] = 0;
   refuse(&f, DT_OP_concat, 2, wide, &axis, DT_E_SHAPE,
          PARTS("dim 1: expected 4 (of x [s0, 4]), got 3 (of w [4, 3]); only the joined dim"));
-  fixture_fini(&f);
+  graph_fixture_fini(&f);
 }
 
 // Passes copy nodes into new graphs after the environment was frozen: whatever was guarded when a
 // node was built must then be known.
 static void test_rebuild(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  graph_fixture_t f;
+  graph_fixture_init(&f);
   dt_sym_t s0 = size_symbol(&f, 6), s1 = size_symbol(&f, 3), s2 = size_symbol(&f, 1);
   dt_sym_t s3 = size_symbol(&f, 12), n4;
   int64_t hint = 1;
@@ -278,16 +271,9 @@ static void test_rebuild(void **state) {
       assert_true(dt__sym_known_eq(f.env, made->sizes[k], node.sizes[k]));
   }
   assert_int_equal(f.assumed, asked);
-  OK(dt__graph_verify(f.graph));
-  fixture_fini(&f);
+  expect_ok(dt__graph_verify(f.graph));
+  graph_fixture_fini(&f);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_reshape), cmocka_unit_test(test_reshape_empty),
-      cmocka_unit_test(test_permute), cmocka_unit_test(test_expand),
-      cmocka_unit_test(test_slice),   cmocka_unit_test(test_pad_concat),
-      cmocka_unit_test(test_rebuild),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_reshape), TEST(test_reshape_empty), TEST(test_permute), TEST(test_expand),
+          TEST(test_slice), TEST(test_pad_concat), TEST(test_rebuild))
