@@ -76,13 +76,7 @@ static void check_refused(const char *text, dt_code_t code, const char *part) {
   dt_symenv_t *env = NULL;
   dt_eval_value_t got;
   dt__arena_init(&arena, 0);
-  dt_status_t status = evaluate(text, &arena, &env, &got);
-  if (dt_status_code(status) != code || !strstr(dt_status_message(status), part)) {
-    print_error("expected %s with \"%s\", got %s: %s\n", dt_code_name(code), part,
-                dt_code_name(dt_status_code(status)), dt_status_message(status));
-    fail();
-  }
-  dt_status_free(status);
+  expect_told(evaluate(text, &arena, &env, &got), code, part);
   dt__symenv_destroy(env);
   dt__arena_fini(&arena);
 }

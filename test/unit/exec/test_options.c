@@ -126,10 +126,8 @@ static void test_copies_and_closure(void **state) {
   expect_ok(dt_session_create(runtime, NULL, &session));
   int64_t n = 4;
   dt_tensor_t *x = tensor_full(1, 1, &n), *out = NULL;
-  dt_status_t status = dt_call(session, function, (dt_tensor_t *[]){x, x}, 2, &out, 1, NULL);
-  assert_non_null(strstr(dt_status_message(status), "copied"));
-  assert_non_null(strstr(dt_status_message(status), "left"));
-  expect_code(status, DT_E_SHAPE);
+  expect_parts(dt_call(session, function, (dt_tensor_t *[]){x, x}, 2, &out, 1, NULL), DT_E_SHAPE,
+               EACH_OF("copied", "left"));
   dt_tensor_release(x);
   dt_session_destroy(session);
   dt_function_retain(function);

@@ -200,11 +200,7 @@ static void expect_refused(profile_fixture_t *fixture, const char *text, size_t 
                            const char *what) {
   file_write(fixture->path, text, len);
   dt_function_t *function = make(fixture, "f", 2, DT_DYNAMIC_AUTOMATIC);
-  dt_status_t status = dt_function_profile_load(function, fixture->path);
-  if (dt_status_code(status) != DT_E_FORMAT)
-    fail_msg("%s: got %s (%s)", what, dt_code_name(dt_status_code(status)),
-             dt_status_message(status));
-  dt_status_free(status);
+  expect_told_of(what, dt_function_profile_load(function, fixture->path), DT_E_FORMAT, "");
   // Nothing changed: the first compile is static.
   call(fixture, function, 3, 8);
   call(fixture, function, 4, 8);

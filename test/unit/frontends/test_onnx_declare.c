@@ -76,9 +76,7 @@ typedef struct case_t {
 static dt_status_t declare(case_t *c, const char *text) {
   c->bytes = onnx_make(&dt__onnx_model_message, text);
   dt__arena_init(&c->arena, 0);
-  dt_status_t status = dt_onnx_open_memory(c->bytes.data, c->bytes.len, NULL, &c->file);
-  if (status)
-    fail_msg("%s", dt_status_message(status));
+  expect_ok(dt_onnx_open_memory(c->bytes.data, c->bytes.len, NULL, &c->file));
   return dt__onnx_declare(c->file, &c->arena, &c->decls);
 }
 

@@ -51,24 +51,15 @@ static void write_model(const char *path, int dim, const char *location, const c
   onnx_free(&bytes);
 }
 
-static void assert_fails(dt_status_t status, dt_code_t code, const char *text) {
-  if (dt_status_code(status) != code || !strstr(dt_status_message(status), text))
-    fail_msg("expected %s \"%s\", found %s \"%s\"", dt_code_name(code), text,
-             dt_code_name(dt_status_code(status)), dt_status_message(status));
-  dt_status_free(status);
-}
-
 static void refuse(const char *path, dt_code_t code, const char *text) {
   dt_onnx_t *file = NULL;
-  assert_fails(dt_onnx_open(path, NULL, &file), code, text);
+  expect_told(dt_onnx_open(path, NULL, &file), code, text);
   assert_null(file);
 }
 
 static dt_onnx_t *open_good(const char *path, const dt_onnx_options_t *options) {
   dt_onnx_t *file = NULL;
-  dt_status_t status = dt_onnx_open(path, options, &file);
-  if (status)
-    fail_msg("%s", dt_status_message(status));
+  expect_ok(dt_onnx_open(path, options, &file));
   return file;
 }
 
@@ -76,9 +67,7 @@ static dt_onnx_tensor_t *first(dt_onnx_t *file) { return &file->model.graph->ini
 
 static void expect_data(dt_onnx_t *file, const char *expected) {
   const void *data = NULL;
-  dt_status_t status = dt__onnx_tensor_view(file, first(file), NULL, &data);
-  if (status)
-    fail_msg("%s", dt_status_message(status));
+  expect_ok(dt__onnx_tensor_view(file, first(file), NULL, &data));
   assert_int_equal(first(file)->bytes, strlen(expected));
   assert_memory_equal(data, expected, strlen(expected));
 }
@@ -127,8 +116,8 @@ static void test_other_folder(void **state) {
   dt__free(text);
   dt_onnx_close(file);
   file = NULL;
-  assert_fails(dt_onnx_open("m.onnx", &(dt_onnx_options_t){.data_folder = "nowhere"}, &file),
-               DT_E_IO, "nowhere: cannot open the folder");
+  expect_told(dt_onnx_open("m.onnx", &(dt_onnx_options_t){.data_folder = "nowhere"}, &file),
+              DT_E_IO, "nowhere: cannot open the folder");
 }
 
 // Tensors in several files, and files of several tensors.
@@ -216,9 +205,9 @@ static void test_tensor_file(void **state) {
                     "data_type 1 dims 1 data_location 1 " KEY("location", "w"));
   file_write("t.pb", bytes.data, bytes.len);
   onnx_free(&bytes);
-  assert_fails(dt__onnx_open_tensor("t.pb", &file, &tensor), DT_E_UNSUPPORTED, "another file");
-  assert_fails(dt__onnx_open_tensor("nowhere.pb", &file, &tensor), DT_E_IO,
-               "nowhere.pb: cannot open");
+  expect_told(dt__onnx_open_tensor("t.pb", &file, &tensor), DT_E_UNSUPPORTED, "another file");
+  expect_told(dt__onnx_open_tensor("nowhere.pb", &file, &tensor), DT_E_IO,
+              "nowhere.pb: cannot open");
 }
 
 // ---- What is refused ------------------------------------------------------------------------------
@@ -253,8 +242,8 @@ static void test_bounds(void **state) {
              "6789012345678901234567890123456789012345678901234567890123456789",
              140);
   write_model("m.onnx", 4, "large.bin", "");
-  assert_fails(dt_onnx_open("m.onnx", &(dt_onnx_options_t){.max_file_bytes = 120}, &file),
-               DT_E_LIMIT, "external file \"large.bin\" has 140 bytes, the limit is 120");
+  expect_told(dt_onnx_open("m.onnx", &(dt_onnx_options_t){.max_file_bytes = 120}, &file),
+              DT_E_LIMIT, "external file \"large.bin\" has 140 bytes, the limit is 120");
 }
 
 static void test_links(void **state) {
@@ -342,8 +331,8 @@ static void test_checksum(void **state) {
   file_write("w.bin", "0123456789abcdeF", 16);
   write_model("m.onnx", 4, "w.bin", KEY("checksum", SHA1_OF_ALL));
   dt_onnx_t *file = open_good("m.onnx", NULL); // data are not looked at
-  assert_fails(dt__onnx_tensor_view(file, first(file), NULL, &data), DT_E_FORMAT,
-               "external file \"w.bin\" does not have the checksum");
+  expect_told(dt__onnx_tensor_view(file, first(file), NULL, &data), DT_E_FORMAT,
+              "external file \"w.bin\" does not have the checksum");
   assert_null(data);
   dt_onnx_close(file);
   onnx_bytes_t bytes = onnx_make(
@@ -366,13 +355,12 @@ static void test_changed(void **state) {
   write_model("m.onnx", 4, "w.bin", "");
   dt_onnx_t *file = open_good("m.onnx", NULL);
   file_write("w.bin", ALL_DATA, 15);
-  assert_fails(dt__onnx_tensor_view(file, first(file), NULL, &data), DT_E_IO,
-               "open the model anew");
+  expect_told(dt__onnx_tensor_view(file, first(file), NULL, &data), DT_E_IO, "open the model anew");
   assert_int_equal(unlink("w.bin"), 0);
-  assert_fails(dt__onnx_tensor_view(file, first(file), NULL, &data), DT_E_IO, "No such file");
+  expect_told(dt__onnx_tensor_view(file, first(file), NULL, &data), DT_E_IO, "No such file");
   file_write("other.bin", ALL_DATA, 16);
   assert_int_equal(symlink("other.bin", "w.bin"), 0);
-  assert_fails(dt__onnx_tensor_view(file, first(file), NULL, &data), DT_E_IO, "symbolic link");
+  expect_told(dt__onnx_tensor_view(file, first(file), NULL, &data), DT_E_IO, "symbolic link");
   dt_onnx_close(file);
 }
 
@@ -418,10 +406,7 @@ static void expect_places(dt_onnx_t *file, size_t n) {
     char expected[24];
     const void *data = NULL;
     (void)snprintf(expected, sizeof expected, "%04zu", k);
-    dt_status_t status =
-        dt__onnx_tensor_view(file, &file->model.graph->initializer.items[k], NULL, &data);
-    if (status)
-      fail_msg("%s", dt_status_message(status));
+    expect_ok(dt__onnx_tensor_view(file, &file->model.graph->initializer.items[k], NULL, &data));
     assert_memory_equal(data, expected, 4);
   }
 }
@@ -460,10 +445,10 @@ static void test_limit_of_all(void **state) {
   write_hole("b.bin", 20, places, 0);
   write_places("m.onnx", places, 3);
   dt_onnx_close(open_good("m.onnx", &(dt_onnx_options_t){.max_external_bytes = 10}));
-  assert_fails(dt_onnx_open("m.onnx", &(dt_onnx_options_t){.max_external_bytes = 9}, &file),
-               DT_E_LIMIT,
-               "external file \"b.bin\" of 20 bytes: tensors take 6 bytes of it and 4 of files "
-               "before it; the limit of all is 9");
+  expect_told(dt_onnx_open("m.onnx", &(dt_onnx_options_t){.max_external_bytes = 9}, &file),
+              DT_E_LIMIT,
+              "external file \"b.bin\" of 20 bytes: tensors take 6 bytes of it and 4 of files "
+              "before it; the limit of all is 9");
   assert_null(file);
   // Without memory, or cut while it is read: file, place and length are told.
   const void *data = NULL;
@@ -472,13 +457,12 @@ static void test_limit_of_all(void **state) {
   (void)dt__heap_fail_at(1, false);
   dt_status_t status = dt__onnx_tensor_view(file, last, NULL, &data);
   (void)dt__heap_fail_at(0, false);
-  assert_fails(
-      status, DT_E_NO_MEMORY,
-      "m.onnx: external file \"b.bin\" of 20 bytes: no memory for 15 bytes from byte 0 on");
+  expect_told(status, DT_E_NO_MEMORY,
+              "m.onnx: external file \"b.bin\" of 20 bytes: no memory for 15 bytes from byte 0 on");
   (void)dt__system_fail_at(DT_SYSTEM_FILE, 3, EIO, false); // open, stat, read
   status = dt__onnx_tensor_view(file, last, NULL, &data);
   (void)dt__system_fail_at(DT_SYSTEM_FILE, 0, 0, false);
-  assert_fails(status, DT_E_IO, "external file \"b.bin\" of 20 bytes: cannot read");
+  expect_told(status, DT_E_IO, "external file \"b.bin\" of 20 bytes: cannot read");
   status = dt__onnx_tensor_view(file, last, NULL, &data);
   assert_null(status);
   dt_onnx_close(file);
@@ -514,8 +498,8 @@ static void test_checksum_of_ranges(void **state) {
     const void *data = NULL;
     dt_onnx_t *file = open_good("m.onnx", &(dt_onnx_options_t){.access = access});
     for (int k = 0; k < 2; k++) // and the next time, too
-      assert_fails(dt__onnx_tensor_view(file, first(file), NULL, &data), DT_E_FORMAT,
-                   "does not have the checksum");
+      expect_told(dt__onnx_tensor_view(file, first(file), NULL, &data), DT_E_FORMAT,
+                  "does not have the checksum");
     dt_onnx_close(file);
   }
 }

@@ -9,7 +9,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 // ---- Texts ----------------------------------------------------------------------------------------
 #define MODEL(graph) "ir_version 8 opset_import { version 18 } graph { " graph "} "
@@ -49,11 +48,10 @@ typedef struct case_t {
 
 static dt_status_t create(case_t *c, const char *text) {
   *c = (case_t){.bytes = onnx_make(&dt__onnx_model_message, text)};
-  dt_status_t status = dt_onnx_open_memory(c->bytes.data, c->bytes.len, NULL, &c->model);
-  if (status)
-    fail_msg("%s", dt_status_message(status));
-  assert_null(dt_runtime_create(NULL, &c->runtime));
-  assert_null(dt_session_create(c->runtime, NULL, &c->session));
+  dt_status_t status = NULL;
+  expect_ok(dt_onnx_open_memory(c->bytes.data, c->bytes.len, NULL, &c->model));
+  c->runtime = runtime_of(0);
+  c->session = session_of(c->runtime);
   for (int k = 0; k < 2 && !status; k++) {
     const dt_function_options_t about = {.struct_size = sizeof(about),
                                          .answer = k ? DT_ANSWER_EVALUATOR : compiled_answer()};
@@ -117,12 +115,8 @@ static void answer(case_t *c, uint32_t n_in, dt_tensor_t **in, dt_tensor_t **out
   dt_tensor_t *other[MOST] = {NULL};
   uint32_t n_out = dt_onnx_n_outputs(c->model);
   assert_true(n_out <= MOST);
-  for (int k = 0; k < 2; k++) {
-    dt_status_t status =
-        dt_call(c->session, c->functions[k], in, n_in, k ? other : out, n_out, NULL);
-    if (status)
-      fail_msg("%s", dt_status_message(status));
-  }
+  for (int k = 0; k < 2; k++)
+    expect_ok(dt_call(c->session, c->functions[k], in, n_in, k ? other : out, n_out, NULL));
   for (uint32_t k = 0; k < n_out; k++) {
     assert_same(out[k], other[k], k);
     dt_tensor_release(other[k]);
@@ -157,10 +151,7 @@ static void refuse(const char *text, dt_code_t code, const char *message) {
   dt_status_t status = create(&c, text);
   if (!status)
     status = dt_call(c.session, c.functions[0], &x, 1, out, dt_onnx_n_outputs(c.model), NULL);
-  if (dt_status_code(status) != code || !strstr(dt_status_message(status), message))
-    fail_msg("%s: %s; expected %s: %s", dt_code_name(dt_status_code(status)),
-             dt_status_message(status), dt_code_name(code), message);
-  dt_status_free(status);
+  expect_told(status, code, message);
   dt_tensor_release(x);
   end(&c);
 }

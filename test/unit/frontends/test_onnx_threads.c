@@ -33,9 +33,7 @@ static dt_onnx_t *open_model(const char *folder, onnx_bytes_t *bytes) {
                 "data_location 1 external_data { key 'location' value 'w.bin' } } }");
   dt_onnx_t *file = NULL;
   dt_onnx_options_t options = {.data_folder = folder};
-  dt_status_t status = dt_onnx_open_memory(bytes->data, bytes->len, &options, &file);
-  if (status)
-    fail_msg("%s", dt_status_message(status));
+  expect_ok(dt_onnx_open_memory(bytes->data, bytes->len, &options, &file));
   return file;
 }
 

@@ -14,9 +14,7 @@
 
 static dt_safetensors_t *open_good(const bytes_t *bytes) {
   dt_safetensors_t *file = NULL;
-  dt_status_t status = dt_safetensors_open_memory(bytes->data, bytes->len, NULL, &file);
-  if (status)
-    fail_msg("%s", dt_status_message(status));
+  expect_ok(dt_safetensors_open_memory(bytes->data, bytes->len, NULL, &file));
   assert_non_null(file);
   return file;
 }
@@ -283,13 +281,9 @@ static void test_faults(void **state) {
   for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
     bytes_t bytes = bytes_make(faults[i].header, faults[i].data_bytes);
     dt_safetensors_t *file = (dt_safetensors_t *)&bytes; // must be nulled
-    dt_status_t status = dt_safetensors_open_memory(bytes.data, bytes.len, NULL, &file);
-    if (dt_status_code(status) != faults[i].code ||
-        !strstr(dt_status_message(status), faults[i].message) || file)
-      fail_msg("%s: got %s \"%s\"\n  expected %s \"…%s…\"", faults[i].fault,
-               dt_code_name(dt_status_code(status)), dt_status_message(status),
-               dt_code_name(faults[i].code), faults[i].message);
-    dt_status_free(status);
+    expect_told_of(faults[i].fault, dt_safetensors_open_memory(bytes.data, bytes.len, NULL, &file),
+                   faults[i].code, faults[i].message);
+    assert_null(file);
     bytes_free(&bytes);
   }
 }
@@ -297,11 +291,7 @@ static void test_faults(void **state) {
 static void expect_open(const bytes_t *bytes, const dt_safetensors_options_t *options,
                         dt_code_t code, const char *message) {
   dt_safetensors_t *file = NULL;
-  dt_status_t status = dt_safetensors_open_memory(bytes->data, bytes->len, options, &file);
-  if (dt_status_code(status) != code || !strstr(dt_status_message(status), message))
-    fail_msg("got %s \"%s\", expected %s \"…%s…\"", dt_code_name(dt_status_code(status)),
-             dt_status_message(status), dt_code_name(code), message);
-  dt_status_free(status);
+  expect_told(dt_safetensors_open_memory(bytes->data, bytes->len, options, &file), code, message);
   dt_safetensors_close(file);
 }
 

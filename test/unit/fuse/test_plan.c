@@ -2,8 +2,8 @@
 // The memory plan on hand-written programs: who may take whose place while it is read, what items
 // keep alive; and that dead running folds go.
 #include "fuse/fuse.h"
-#include "test/unit/fuse/planned.h"
 #include "test/support/graph_fixture.h"
+#include "test/unit/fuse/planned.h"
 #include "test/unit/loop/hand.h"
 
 #include <stdio.h>

@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-#define PARTS(...) ((const char *const[]){__VA_ARGS__, NULL})
-
 static dt_attrs_t with_syms(uint32_t n, const dt_sym_t *syms) {
   dt_attrs_t attrs = {0};
   attrs.n_syms = n;
@@ -49,12 +47,13 @@ static void test_reshape(void **state) {
   assert_int_equal(got, 0);
   attrs = SYMS(2, s0, literal(&f, 700));
   refuse(&f, DT_OP_reshape, 1, &x, &attrs, DT_E_SHAPE,
-         PARTS("the number of elements must stay the same: s0*768 (of x [s0, 12, 64]), asked for "
-               "s0*700 [s0, 700]"));
+         EACH_OF("the number of elements must stay the same: s0*768 (of x [s0, 12, 64]), asked for "
+                 "s0*700 [s0, 700]"));
   attrs = SYMS(2, open, open);
-  refuse(&f, DT_OP_reshape, 1, &x, &attrs, DT_E_ARGUMENT, PARTS("only one size may be -1"));
+  refuse(&f, DT_OP_reshape, 1, &x, &attrs, DT_E_ARGUMENT, EACH_OF("only one size may be -1"));
   attrs = SYMS(2, literal(&f, -2), s0);
-  refuse(&f, DT_OP_reshape, 1, &x, &attrs, DT_E_SHAPE, PARTS("size of dim 0 must not be negative"));
+  refuse(&f, DT_OP_reshape, 1, &x, &attrs, DT_E_SHAPE,
+         EACH_OF("size of dim 0 must not be negative"));
   expect_ok(dt__graph_verify(f.graph));
   graph_fixture_fini(&f);
 }
@@ -68,14 +67,14 @@ static void test_reshape_empty(void **state) {
   dt_attrs_t attrs = SYMS(2, literal(&f, 8), literal(&f, -1));
   assert_string_equal(type_of(&f, add(&f, DT_OP_reshape, 1, &x, &attrs)), "f32[8, 0]");
   attrs = SYMS(2, literal(&f, 0), literal(&f, -1));
-  refuse(&f, DT_OP_reshape, 1, &x, &attrs, DT_E_SHAPE, PARTS("another size is 0"));
+  refuse(&f, DT_OP_reshape, 1, &x, &attrs, DT_E_SHAPE, EACH_OF("another size is 0"));
   attrs = SYMS(2, literal(&f, 5), literal(&f, 0));
   assert_string_equal(type_of(&f, add(&f, DT_OP_reshape, 1, &x, &attrs)), "f32[5, 0]");
   attrs = SYMS(2, literal(&f, 1), literal(&f, -1));
   assert_string_equal(type_of(&f, add(&f, DT_OP_reshape, 1, &scalar, &attrs)), "f32[1, 1]");
   dt_attrs_t none = {0};
   assert_string_equal(type_of(&f, add(&f, DT_OP_reshape, 1, &scalar, &none)), "f32[]");
-  refuse(&f, DT_OP_reshape, 1, &x, &none, DT_E_SHAPE, PARTS("0 (of x [0, 4]), asked for 1 []"));
+  refuse(&f, DT_OP_reshape, 1, &x, &none, DT_E_SHAPE, EACH_OF("0 (of x [0, 4]), asked for 1 []"));
   graph_fixture_fini(&f);
 }
 
@@ -88,11 +87,11 @@ static void test_permute(void **state) {
   dt_attrs_t attrs = {.n_axes = 3, .axes = {2, 0, 1}};
   assert_string_equal(type_of(&f, add(&f, DT_OP_permute, 1, &x, &attrs)), "f32[5, s0, 4]");
   attrs.axes[0] = 1;
-  refuse(&f, DT_OP_permute, 1, &x, &attrs, DT_E_ARGUMENT, PARTS("axis 1 is named twice"));
+  refuse(&f, DT_OP_permute, 1, &x, &attrs, DT_E_ARGUMENT, EACH_OF("axis 1 is named twice"));
   attrs.axes[0] = 3;
-  refuse(&f, DT_OP_permute, 1, &x, &attrs, DT_E_ARGUMENT, PARTS("axis 3 is not in [0, 3)"));
+  refuse(&f, DT_OP_permute, 1, &x, &attrs, DT_E_ARGUMENT, EACH_OF("axis 3 is not in [0, 3)"));
   attrs.n_axes = 2;
-  refuse(&f, DT_OP_permute, 1, &x, &attrs, DT_E_ARGUMENT, PARTS("all 3 dims"));
+  refuse(&f, DT_OP_permute, 1, &x, &attrs, DT_E_ARGUMENT, EACH_OF("all 3 dims"));
   graph_fixture_fini(&f);
 }
 
@@ -103,9 +102,9 @@ static void expand_case(int64_t in_hint, int64_t out_hint, dt_code_t code, const
   dt_node_id_t x = input(&f, "x", DT_F32, 1, &in);
   dt_attrs_t attrs = SYMS(1, out);
   if (code != DT_OK) {
-    refuse(
-        &f, DT_OP_expand, 1, &x, &attrs, code,
-        PARTS("expand: dim 0 must have size 1 or be kept: expected s0 (of x [s0]), asked for s1"));
+    refuse(&f, DT_OP_expand, 1, &x, &attrs, code,
+           EACH_OF(
+               "expand: dim 0 must have size 1 or be kept: expected s0 (of x [s0]), asked for s1"));
   } else {
     (void)add(&f, DT_OP_expand, 1, &x, &attrs);
     if (strcmp(f.last, guard) != 0)
@@ -130,9 +129,9 @@ static void test_expand(void **state) {
   attrs = SYMS(2, s0, literal(&f, 0));
   assert_string_equal(type_of(&f, add(&f, DT_OP_expand, 1, &x, &attrs)), "f32[s0, 0]");
   attrs = SYMS(2, s0, literal(&f, -4));
-  refuse(&f, DT_OP_expand, 1, &x, &attrs, DT_E_SHAPE, PARTS("must not be negative"));
+  refuse(&f, DT_OP_expand, 1, &x, &attrs, DT_E_SHAPE, EACH_OF("must not be negative"));
   attrs = SYMS(1, s0);
-  refuse(&f, DT_OP_expand, 1, &x, &attrs, DT_E_SHAPE, PARTS("the rank stays the same (2), 1"));
+  refuse(&f, DT_OP_expand, 1, &x, &attrs, DT_E_SHAPE, EACH_OF("the rank stays the same (2), 1"));
   assert_int_equal(f.assumed, 0);
   graph_fixture_fini(&f);
   expand_case(5, 5, DT_OK, "s0 == s1");
@@ -174,20 +173,20 @@ static void test_slice(void **state) {
   assert_int_equal(f.assumed, 1);
   attrs = slice(zero, literal(&f, 11), 1);
   refuse(&f, DT_OP_slice, 1, &c, &attrs, DT_E_SHAPE,
-         PARTS("slice: the last element taken from dim 0 lies outside", "inputs c f32[10]"));
-  refuse(&f, DT_OP_slice, 1, &x, &attrs, DT_E_SHAPE, PARTS("the last element")); // by hint
+         EACH_OF("slice: the last element taken from dim 0 lies outside", "inputs c f32[10]"));
+  refuse(&f, DT_OP_slice, 1, &x, &attrs, DT_E_SHAPE, EACH_OF("the last element")); // by hint
   attrs = slice(literal(&f, -1), one, 1);
-  refuse(&f, DT_OP_slice, 1, &c, &attrs, DT_E_SHAPE, PARTS("the first element"));
+  refuse(&f, DT_OP_slice, 1, &c, &attrs, DT_E_SHAPE, EACH_OF("the first element"));
   attrs = slice(ten, one, -1);
-  refuse(&f, DT_OP_slice, 1, &c, &attrs, DT_E_SHAPE, PARTS("the first element"));
+  refuse(&f, DT_OP_slice, 1, &c, &attrs, DT_E_SHAPE, EACH_OF("the first element"));
   attrs = slice(two, literal(&f, 4), -1);
-  refuse(&f, DT_OP_slice, 1, &c, &attrs, DT_E_SHAPE, PARTS("the last element"));
+  refuse(&f, DT_OP_slice, 1, &c, &attrs, DT_E_SHAPE, EACH_OF("the last element"));
   attrs = slice(zero, literal(&f, -1), 1);
-  refuse(&f, DT_OP_slice, 1, &c, &attrs, DT_E_SHAPE, PARTS("must not be negative"));
+  refuse(&f, DT_OP_slice, 1, &c, &attrs, DT_E_SHAPE, EACH_OF("must not be negative"));
   attrs = slice(zero, one, 0);
-  refuse(&f, DT_OP_slice, 1, &c, &attrs, DT_E_ARGUMENT, PARTS("step of dim 0 is 0"));
+  refuse(&f, DT_OP_slice, 1, &c, &attrs, DT_E_ARGUMENT, EACH_OF("step of dim 0 is 0"));
   attrs.n_syms = 1;
-  refuse(&f, DT_OP_slice, 1, &c, &attrs, DT_E_ARGUMENT, PARTS("2 sizes are needed, 1 given"));
+  refuse(&f, DT_OP_slice, 1, &c, &attrs, DT_E_ARGUMENT, EACH_OF("2 sizes are needed, 1 given"));
   expect_ok(dt__graph_verify(f.graph));
   graph_fixture_fini(&f);
 }
@@ -207,11 +206,11 @@ static void test_pad_concat(void **state) {
       dt__sym_eval(f.env, dt__graph_node(f.graph, padded)->sizes[0], (int64_t[]){5, 7}, &got));
   assert_int_equal(got, 13);
   attrs.ints[0] = 200;
-  refuse(&f, DT_OP_pad, 1, &x, &attrs, DT_E_ARGUMENT, PARTS("200 does not fit i8"));
+  refuse(&f, DT_OP_pad, 1, &x, &attrs, DT_E_ARGUMENT, EACH_OF("200 does not fit i8"));
   attrs.syms[0] = literal(&f, -1);
   attrs.ints[0] = 0;
   refuse(&f, DT_OP_pad, 1, &x, &attrs, DT_E_SHAPE,
-         PARTS("pad: the padding before of dim 0 must not be negative"));
+         EACH_OF("pad: the padding before of dim 0 must not be negative"));
   dt_attrs_t axis = {.n_axes = 1, .axes = {0}};
   dt_node_id_t pair[2] = {x, y};
   dt_node_id_t joined = add(&f, DT_OP_concat, 2, pair, &axis);
@@ -224,11 +223,11 @@ static void test_pad_concat(void **state) {
   assert_string_equal(type_of(&f, add(&f, DT_OP_concat, 2, pair, &axis)), "i8[s0, 8]");
   assert_int_equal(f.assumed, 1);
   dt_node_id_t odd[2] = {x, fixed(&f, "z", DT_I8, 1, (int64_t[]){4})};
-  refuse(&f, DT_OP_concat, 2, odd, &axis, DT_E_SHAPE, PARTS("argument 1 has 1; use reshape"));
+  refuse(&f, DT_OP_concat, 2, odd, &axis, DT_E_SHAPE, EACH_OF("argument 1 has 1; use reshape"));
   dt_node_id_t wide[2] = {x, fixed(&f, "w", DT_I8, 2, (int64_t[]){4, 3})};
   axis.axes[0] = 0;
   refuse(&f, DT_OP_concat, 2, wide, &axis, DT_E_SHAPE,
-         PARTS("dim 1: expected 4 (of x [s0, 4]), got 3 (of w [4, 3]); only the joined dim"));
+         EACH_OF("dim 1: expected 4 (of x [s0, 4]), got 3 (of w [4, 3]); only the joined dim"));
   graph_fixture_fini(&f);
 }
 

@@ -362,15 +362,8 @@ static void select_positive(const char *from, const char *to, const run_case_t *
   float x[5] = {1, -2, 3, 0, 5};
   void *in[1] = {x}, *outs[1] = {out};
   int64_t symbols[2] = {5, 77}; // the item's is not read
-  dt_status_t status = dt__program_interpret(h.program, symbols, in, outs);
-  if (dt_status_code(status) != c->code ||
-      (c->message && !strstr(dt_status_message(status), c->message))) {
-    print_error("%s: expected %s %s, got %s %s\n", to, dt_code_name(c->code),
-                c->message ? c->message : "", dt_code_name(dt_status_code(status)),
-                dt_status_message(status));
-    fail();
-  }
-  dt_status_free(status);
+  expect_told_of(to, dt__program_interpret(h.program, symbols, in, outs), c->code,
+                 c->message ? c->message : "");
   hand_fini(&h);
 }
 

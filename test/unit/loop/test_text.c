@@ -409,13 +409,10 @@ static void check_edit(const char *source, const edit_t *edit, dt_code_t code) {
   dt_status_t status = parse(&arena, env, text, strlen(text), &program);
   if (!status)
     status = dt__program_verify(program);
-  if (dt_status_code(status) != code || !strstr(dt_status_message(status), edit->message)) {
-    print_error("after \"%s\", \"%s\" as \"%s\": expected %s with \"%s\", got %s: %s\n",
-                edit->after, edit->from, edit->to, dt_code_name(code), edit->message,
-                dt_code_name(dt_status_code(status)), dt_status_message(status));
-    fail();
-  }
-  dt_status_free(status);
+  char what[256];
+  (void)snprintf(what, sizeof(what), "after \"%s\", \"%s\" as \"%s\"", edit->after, edit->from,
+                 edit->to);
+  expect_told_of(what, status, code, edit->message);
   dt__symenv_destroy(env);
   dt__arena_fini(&arena);
 }
