@@ -61,9 +61,14 @@ function(dt_add_part name)
   set_property(GLOBAL APPEND PROPERTY DUCTILE_PARTS dt_${name})
 endfunction()
 
-# dt_link_parts(TARGET PARTS …): what a program that uses internal names links.
+# dt_link_parts(TARGET PARTS …): what a program that uses internal names links. The part test_support
+# stands first: it is linked with those that come after it.
 function(dt_link_parts target)
   cmake_parse_arguments(ARG "" "" "PARTS" ${ARGN})
+  if("test_support" IN_LIST ARG_PARTS)
+    list(REMOVE_ITEM ARG_PARTS test_support)
+    target_link_libraries(${target} PRIVATE dt_test_support)
+  endif()
   if(DUCTILE_STATIC_LLVM AND ARG_PARTS)
     target_link_libraries(${target} PRIVATE dt_flags ductile_inside)
     if("backend_llvm" IN_LIST ARG_PARTS)
@@ -91,15 +96,20 @@ function(dt_add_test_of name target)
   set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT ${DUCTILE_TEST_SECONDS})
 endfunction()
 
-# dt_add_test(LABEL.PART.NAME SOURCES … [PARTS …] [LIBS …] [ARGS …] [TURN …]): a cmocka program and its
-# CTest entry.
+# dt_add_test(LABEL.PART.NAME SOURCES … [PARTS …] [LIBS …] [ARGS …] [TURN …] [FAKE_CUDA]): a cmocka
+# program with test/support and its CTest entry. FAKE_CUDA: it runs with the fake driver, and keeps
+# no code on the disk.
 function(dt_add_test name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;PARTS;LIBS;ARGS;TURN" ${ARGN})
+  cmake_parse_arguments(ARG "FAKE_CUDA" "" "SOURCES;PARTS;LIBS;ARGS;TURN" ${ARGN})
   string(REPLACE "." "_" target ${name})
   add_executable(${target} ${ARG_SOURCES})
-  dt_link_parts(${target} PARTS ${ARG_PARTS})
+  dt_link_parts(${target} PARTS test_support ${ARG_PARTS})
   target_link_libraries(${target} PRIVATE ${ARG_LIBS} cmocka Threads::Threads m)
   dt_add_test_of(${name} ${target} ARGS ${ARG_ARGS} TURN ${ARG_TURN})
+  if(ARG_FAKE_CUDA)
+    set_tests_properties(${name} PROPERTIES ENVIRONMENT
+      "DUCTILE_CUDA=$<TARGET_FILE:fake_cuda>;DUCTILE_CACHE_DIR=")
+  endif()
 endfunction()
 
 # dt_add_script_test(LABEL.NAME COMMAND … [TIMEOUT SECONDS]): a test that is a program of the host.

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // .npy files: every element type, both byte orders and index orders, what is written is read again,
 // one refusal a rule, every truncation and every changed bit of a small file.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test/support/check.h"
 
 #include "cli/elements.h"
 #include "cli/tensor_file.h"
@@ -238,11 +233,5 @@ static void test_damage(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_types),  cmocka_unit_test(test_fortran),
-      cmocka_unit_test(test_empty),  cmocka_unit_test(test_round_trip),
-      cmocka_unit_test(test_faults), cmocka_unit_test(test_damage),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_types), TEST(test_fortran), TEST(test_empty), TEST(test_round_trip),
+          TEST(test_faults), TEST(test_damage))

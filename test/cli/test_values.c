@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elements as numbers, comparing, sizes of sweeps and traces, options.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test/support/check.h"
 
 #include "cli/check.h"
 #include "cli/cli.h"
@@ -290,13 +285,6 @@ static void test_times(void **state) {
   assert_int_equal(cli_end_ns(0), 0);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_halves),    cmocka_unit_test(test_rounding),
-      cmocka_unit_test(test_integers),  cmocka_unit_test(test_compare),
-      cmocka_unit_test(test_sweep),     cmocka_unit_test(test_trace),
-      cmocka_unit_test(test_quantiles), cmocka_unit_test(test_options),
-      cmocka_unit_test(test_times),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_halves), TEST(test_rounding), TEST(test_integers), TEST(test_compare),
+          TEST(test_sweep), TEST(test_trace), TEST(test_quantiles), TEST(test_options),
+          TEST(test_times))

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // .npz archives: stored, deflated and 64-bit members, what is written is read again, one refusal a
 // rule, bombs, every truncation and every changed bit.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test/support/check.h"
 
 #include "cli/tensor_file.h"
 
@@ -275,12 +270,4 @@ static void test_damage(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_good),
-      cmocka_unit_test(test_write),
-      cmocka_unit_test(test_faults),
-      cmocka_unit_test(test_damage),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_good), TEST(test_write), TEST(test_faults), TEST(test_damage))

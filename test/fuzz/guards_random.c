@@ -6,52 +6,41 @@
 #include <string.h>
 
 // ---- Chance ---------------------------------------------------------------------------------------
-uint64_t fuzz_next(fuzz_rng_t *rng) {
-  uint64_t z = rng->state += 0x9e3779b97f4a7c15u; // splitmix64
-  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-  return z ^ z >> 31;
-}
+bool fuzz_chance(rng_t *rng, uint32_t percent) { return rng_next(rng) % 100 < percent; }
 
-int64_t fuzz_between(fuzz_rng_t *rng, int64_t low, int64_t high) {
-  return low + (int64_t)(fuzz_next(rng) % (uint64_t)(high - low + 1));
-}
-
-bool fuzz_chance(fuzz_rng_t *rng, uint32_t percent) { return fuzz_next(rng) % 100 < percent; }
-
-static int64_t literal_value(fuzz_rng_t *rng) {
+static int64_t literal_value(rng_t *rng) {
   static const int64_t odd[] = {INT64_MIN, INT64_MIN + 1,   -1, INT32_MAX, 1 << 20,
                                 INT64_MAX, (int64_t)1 << 46};
   if (fuzz_chance(rng, 6))
-    return odd[fuzz_between(rng, 0, 6)];
-  return fuzz_between(rng, 0, 9);
+    return odd[rng_between(rng, 0, 6)];
+  return rng_between(rng, 0, 9);
 }
 
 // ---- Signatures -----------------------------------------------------------------------------------
-void fuzz_signature(fuzz_rng_t *rng, fuzz_signature_t *out) {
+void fuzz_signature(rng_t *rng, fuzz_signature_t *out) {
   static const dt_dtype_t floats[] = {DT_F32, DT_U8, DT_F64, DT_I16};
   static const dt_dtype_t integers[] = {DT_I64, DT_I32, DT_BOOL, DT_U64, DT_I8, DT_U16};
   memset(out, 0, sizeof(*out));
-  out->n_inputs = (uint32_t)fuzz_between(rng, 1, FUZZ_MAX_INPUTS);
-  out->n_captures = fuzz_chance(rng, 30) ? (uint32_t)fuzz_between(rng, 1, FUZZ_MAX_CAPTURES) : 0;
+  out->n_inputs = (uint32_t)rng_between(rng, 1, FUZZ_MAX_INPUTS);
+  out->n_captures = fuzz_chance(rng, 30) ? (uint32_t)rng_between(rng, 1, FUZZ_MAX_CAPTURES) : 0;
   out->updates = fuzz_chance(rng, 25);
   out->modes = fuzz_chance(rng, 25);
   for (uint32_t k = 0; k < out->n_inputs; k++) {
     out->inputs[k].is_int = fuzz_chance(rng, 25);
     if (out->inputs[k].is_int) {
-      out->inputs[k].dtype = integers[fuzz_between(rng, 0, 5)];
+      out->inputs[k].dtype = integers[rng_between(rng, 0, 5)];
       out->inputs[k].contiguous = true;
       continue;
     }
-    out->inputs[k].dtype = floats[fuzz_between(rng, 0, 3)];
-    out->inputs[k].rank = (uint32_t)fuzz_between(rng, 0, 3);
+    out->inputs[k].dtype = floats[rng_between(rng, 0, 3)];
+    out->inputs[k].rank = (uint32_t)rng_between(rng, 0, 3);
     out->inputs[k].contiguous = fuzz_chance(rng, 70);
   }
 }
 
 // ---- Programs -------------------------------------------------------------------------------------
 typedef struct maker_t {
-  fuzz_rng_t *rng;
+  rng_t *rng;
   dt_symenv_t *env;
   dt_sym_t symbols[FUZZ_MAX_SYMBOLS];
   uint32_t n;
@@ -62,15 +51,15 @@ static dt_sym_t some_literal(maker_t *m) { return dt__sym_const(m->env, literal_
 static dt_sym_t some_symbol(maker_t *m) {
   if (m->n == 0)
     return some_literal(m);
-  return m->symbols[fuzz_between(m->rng, 0, m->n - 1)];
+  return m->symbols[rng_between(m->rng, 0, m->n - 1)];
 }
 
 static dt_sym_t new_symbol(maker_t *m, bool size) {
   dt_range_t range = size ? (dt_range_t){0, DT_SIZE_LIMIT - 1} : (dt_range_t){INT64_MIN, INT64_MAX};
   if (fuzz_chance(m->rng, 25))
-    range.lo = fuzz_between(m->rng, 0, 3);
+    range.lo = rng_between(m->rng, 0, 3);
   if (fuzz_chance(m->rng, 25))
-    range.hi = fuzz_between(m->rng, 3, 9);
+    range.hi = rng_between(m->rng, 3, 9);
   dt_sym_t symbol = dt__sym_new(m->env, size ? DT_SYMBOL_SIZE : DT_SYMBOL_INT, range, NULL, "");
   if (m->n < FUZZ_MAX_SYMBOLS)
     m->symbols[m->n++] = symbol;
@@ -82,7 +71,7 @@ static dt_sym_t some_number(maker_t *m, uint32_t depth) {
   if (depth == 0 || fuzz_chance(m->rng, 20))
     return fuzz_chance(m->rng, 70) ? some_symbol(m) : some_literal(m);
   dt_sym_t a = some_number(m, depth - 1), b = some_number(m, depth - 1);
-  switch (fuzz_between(m->rng, 0, 8)) {
+  switch (rng_between(m->rng, 0, 8)) {
   case 0:
   case 1:
     return dt__sym_add(env, a, b);
@@ -103,7 +92,7 @@ static dt_sym_t some_number(maker_t *m, uint32_t depth) {
 }
 
 static dt_sym_t some_comparison(maker_t *m, dt_sym_t a, dt_sym_t b) {
-  switch (fuzz_between(m->rng, 0, 3)) {
+  switch (rng_between(m->rng, 0, 3)) {
   case 0:
     return dt__sym_eq(m->env, a, b);
   case 1:
@@ -117,15 +106,15 @@ static dt_sym_t some_comparison(maker_t *m, dt_sym_t a, dt_sym_t b) {
 
 static dt_sym_t some_condition(maker_t *m, uint32_t depth) {
   dt_symenv_t *env = m->env;
-  switch (fuzz_between(m->rng, 0, depth ? 8 : 5)) {
+  switch (rng_between(m->rng, 0, depth ? 8 : 5)) {
   case 0:
   case 1:
     return some_comparison(m, some_symbol(m), some_literal(m));
   case 2:
     return some_comparison(m, some_literal(m), some_symbol(m));
   case 3: {
-    dt_sym_t by = dt__sym_const(env, fuzz_between(m->rng, 1, 6));
-    dt_sym_t rest = dt__sym_const(env, fuzz_between(m->rng, 0, 4));
+    dt_sym_t by = dt__sym_const(env, rng_between(m->rng, 1, 6));
+    dt_sym_t rest = dt__sym_const(env, rng_between(m->rng, 0, 4));
     return dt__sym_eq(env, dt__sym_mod(env, some_symbol(m), by), rest);
   }
   case 4:
@@ -143,13 +132,13 @@ static dt_sym_t some_condition(maker_t *m, uint32_t depth) {
 
 // A size, stride or value: mostly a symbol, so that later ones have something to be made of.
 static dt_sym_t some_place(maker_t *m, bool size) {
-  int64_t what = fuzz_between(m->rng, 0, 9);
+  int64_t what = rng_between(m->rng, 0, 9);
   if (what < 5 || m->n == 0)
     return new_symbol(m, size);
   if (what < 7)
     return some_symbol(m);
   if (what < 9)
-    return dt__sym_const(m->env, fuzz_between(m->rng, 0, 6));
+    return dt__sym_const(m->env, rng_between(m->rng, 0, 6));
   return some_number(m, 2);
 }
 
@@ -166,7 +155,7 @@ static dt_graph_input_t some_input(maker_t *m, const fuzz_signature_t *s, uint32
   if (fuzz_chance(m->rng, 5) && !input.is_int)
     input.contiguous = !input.contiguous;
   if (fuzz_chance(m->rng, 15))
-    input.align = 1u << fuzz_between(m->rng, 0, 6);
+    input.align = 1u << rng_between(m->rng, 0, 6);
   if (input.is_int)
     input.value = some_place(m, false);
   for (uint32_t d = 0; d < input.rank; d++)
@@ -183,7 +172,7 @@ static dt_graph_input_t some_input(maker_t *m, const fuzz_signature_t *s, uint32
 
 static dt_status_t make_guards(maker_t *m, const fuzz_signature_t *s, fuzz_variant_t *v) {
   dt_guard_cond_t conds[8];
-  uint32_t n = (uint32_t)fuzz_between(m->rng, 0, 6), shared[FUZZ_MAX_INPUTS];
+  uint32_t n = (uint32_t)rng_between(m->rng, 0, 6), shared[FUZZ_MAX_INPUTS];
   uint32_t kept = 0;
   for (uint32_t k = 0; k < n; k++) {
     dt_sym_t cond = some_condition(m, 2);
@@ -193,20 +182,20 @@ static dt_status_t make_guards(maker_t *m, const fuzz_signature_t *s, fuzz_varia
   for (uint32_t k = 0; k < s->n_inputs; k++) {
     shared[k] = k;
     if (k && fuzz_chance(m->rng, 20)) {
-      uint32_t first = (uint32_t)fuzz_between(m->rng, 0, k - 1);
+      uint32_t first = (uint32_t)rng_between(m->rng, 0, k - 1);
       shared[k] = shared[first];
     }
   }
   dt_guard_context_t context = {.shared = fuzz_chance(m->rng, 80) ? shared : NULL};
   if (s->modes && fuzz_chance(m->rng, 80)) {
-    context.modes_mask = (uint64_t)fuzz_between(m->rng, 0, 7);
-    context.modes = (uint64_t)fuzz_between(m->rng, 0, 7) & context.modes_mask;
+    context.modes_mask = (uint64_t)rng_between(m->rng, 0, 7);
+    context.modes = (uint64_t)rng_between(m->rng, 0, 7) & context.modes_mask;
   }
   // A builder may have failed on a literal that overflows: such an environment says so for ever.
   return dt__guards_create(v->graph, conds, kept, &context, &v->guards);
 }
 
-dt_status_t fuzz_variant_init(fuzz_rng_t *rng, const fuzz_signature_t *s, fuzz_variant_t *v) {
+dt_status_t fuzz_variant_init(rng_t *rng, const fuzz_signature_t *s, fuzz_variant_t *v) {
   memset(v, 0, sizeof(*v));
   dt__arena_init(&v->arena, 4096);
   DT_TRY(dt__symenv_create(&v->env));
@@ -245,8 +234,8 @@ typedef struct values_t {
   int64_t of[FUZZ_MAX_SYMBOLS];
 } values_t;
 
-static int64_t value_of(fuzz_rng_t *rng, const fuzz_variant_t *v, const values_t *values,
-                        dt_sym_t e, int64_t otherwise) {
+static int64_t value_of(rng_t *rng, const fuzz_variant_t *v, const values_t *values, dt_sym_t e,
+                        int64_t otherwise) {
   int64_t value = otherwise;
   if (!e.id || dt__symenv_symbol_count(v->env) > FUZZ_MAX_SYMBOLS ||
       !dt__sym_eval(v->env, e, values->of, &value))
@@ -256,16 +245,16 @@ static int64_t value_of(fuzz_rng_t *rng, const fuzz_variant_t *v, const values_t
   return value;
 }
 
-static dt_status_t some_integer(fuzz_rng_t *rng, const dt_graph_input_t *like, dt_dtype_t dtype,
+static dt_status_t some_integer(rng_t *rng, const dt_graph_input_t *like, dt_dtype_t dtype,
                                 int64_t value, uint32_t slot, dt_tensor_t **out) {
   (void)like;
-  uint32_t offset = 8 * (uint32_t)fuzz_between(rng, 0, 3);
+  uint32_t offset = 8 * (uint32_t)rng_between(rng, 0, 3);
   memcpy(memory[slot] + offset, &value, sizeof(value)); // little-endian
   dt_tensor_desc_t desc = {.dtype = dtype, .data = memory[slot] + offset};
   return dt_tensor_create(&desc, out);
 }
 
-static dt_status_t some_tensor(fuzz_rng_t *rng, const fuzz_variant_t *v, const values_t *values,
+static dt_status_t some_tensor(rng_t *rng, const fuzz_variant_t *v, const values_t *values,
                                const dt_graph_input_t *like, uint32_t slot, dt_tensor_t **out) {
   int64_t sizes[DT_MAX_RANK], strides[DT_MAX_RANK];
   dt_dtype_t dtype = fuzz_chance(rng, 3) ? DT_I32 : like->dtype;
@@ -274,14 +263,14 @@ static dt_status_t some_tensor(fuzz_rng_t *rng, const fuzz_variant_t *v, const v
   for (uint32_t d = 0; d < rank; d++) {
     sizes[d] = value_of(rng, v, values, d < like->rank ? like->sizes[d] : DT_SYM_NONE_ID, 2);
     if (sizes[d] < 0 || sizes[d] > 4096)
-      sizes[d] = fuzz_between(rng, 0, 9);
+      sizes[d] = rng_between(rng, 0, 9);
     strides[d] = value_of(rng, v, values, d < like->rank ? like->strides[d] : DT_SYM_NONE_ID, 1);
     if (strides[d] < -4096 || strides[d] > ((int64_t)1 << 20))
-      strides[d] = fuzz_between(rng, -3, 9);
+      strides[d] = rng_between(rng, -3, 9);
   }
   // Few places, so that arguments often share memory.
   uint32_t block = fuzz_chance(rng, 25) ? FUZZ_MAX_INPUTS : slot;
-  uint32_t offset = 8 * (uint32_t)(fuzz_chance(rng, 60) ? 0 : fuzz_between(rng, 0, 9));
+  uint32_t offset = 8 * (uint32_t)(fuzz_chance(rng, 60) ? 0 : rng_between(rng, 0, 9));
   dt_tensor_desc_t desc = {.dtype = dtype,
                            .rank = rank,
                            .sizes = sizes,
@@ -293,17 +282,17 @@ static dt_status_t some_tensor(fuzz_rng_t *rng, const fuzz_variant_t *v, const v
   // Too large a product of sizes, or strides beyond reason: something small instead.
   dt_status_free(status);
   for (uint32_t d = 0; d < rank; d++)
-    sizes[d] = fuzz_between(rng, 0, 4);
+    sizes[d] = rng_between(rng, 0, 4);
   desc.strides = NULL;
   return dt_tensor_create(&desc, out);
 }
 
-dt_status_t fuzz_args_init(fuzz_rng_t *rng, const fuzz_signature_t *s, const fuzz_variant_t *v,
+dt_status_t fuzz_args_init(rng_t *rng, const fuzz_signature_t *s, const fuzz_variant_t *v,
                            fuzz_args_t *out) {
   memset(out, 0, sizeof(*out));
   values_t values;
   for (uint32_t k = 0; k < FUZZ_MAX_SYMBOLS; k++)
-    values.of[k] = fuzz_chance(rng, 3) ? literal_value(rng) : fuzz_between(rng, 0, 9);
+    values.of[k] = fuzz_chance(rng, 3) ? literal_value(rng) : rng_between(rng, 0, 9);
   for (uint32_t k = 0; k < s->n_inputs; k++) {
     const dt_graph_input_t *like = &v->graph->inputs.items[k];
     if (like->is_int && !fuzz_chance(rng, 3)) {
@@ -316,7 +305,7 @@ dt_status_t fuzz_args_init(fuzz_rng_t *rng, const fuzz_signature_t *s, const fuz
     }
     if (k && fuzz_chance(rng, 15)) { // the same tensor twice
       dt_tensor_release(out->inputs[k]);
-      out->inputs[k] = out->inputs[fuzz_between(rng, 0, k - 1)];
+      out->inputs[k] = out->inputs[rng_between(rng, 0, k - 1)];
       dt_tensor_retain(out->inputs[k]);
     }
   }
@@ -325,7 +314,7 @@ dt_status_t fuzz_args_init(fuzz_rng_t *rng, const fuzz_signature_t *s, const fuz
     out->captured[k] = value_of(rng, v, &values, e, literal_value(rng));
   }
   out->args = (dt_guard_args_t){
-      .inputs = out->inputs, .captures = out->captured, .modes = fuzz_next(rng) & 7};
+      .inputs = out->inputs, .captures = out->captured, .modes = rng_next(rng) & 7};
   return NULL;
 }
 

@@ -7,17 +7,13 @@
 #include "guards/guards.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
+#include "test/support/random.h"
 
 #define FUZZ_MAX_INPUTS 4u
 #define FUZZ_MAX_CAPTURES 2u
 #define FUZZ_MAX_SYMBOLS 64u
 
-typedef struct fuzz_rng_t {
-  uint64_t state;
-} fuzz_rng_t;
-uint64_t fuzz_next(fuzz_rng_t *rng);
-int64_t fuzz_between(fuzz_rng_t *rng, int64_t low, int64_t high); // inclusive
-bool fuzz_chance(fuzz_rng_t *rng, uint32_t percent);
+bool fuzz_chance(rng_t *rng, uint32_t percent);
 
 // What all variants of a function have in common, more or less.
 typedef struct fuzz_signature_t {
@@ -29,7 +25,7 @@ typedef struct fuzz_signature_t {
   } inputs[FUZZ_MAX_INPUTS];
   bool updates, modes;
 } fuzz_signature_t;
-void fuzz_signature(fuzz_rng_t *rng, fuzz_signature_t *out);
+void fuzz_signature(rng_t *rng, fuzz_signature_t *out);
 
 typedef struct fuzz_variant_t {
   dt_arena_t arena;
@@ -37,7 +33,7 @@ typedef struct fuzz_variant_t {
   dt_graph_t *graph;
   dt_guards_t *guards;
 } fuzz_variant_t;
-dt_status_t fuzz_variant_init(fuzz_rng_t *rng, const fuzz_signature_t *signature,
+dt_status_t fuzz_variant_init(rng_t *rng, const fuzz_signature_t *signature,
                               fuzz_variant_t *out) DT_MUST_USE;
 void fuzz_variant_fini(fuzz_variant_t *variant);
 
@@ -47,7 +43,7 @@ typedef struct fuzz_args_t {
   int64_t captured[FUZZ_MAX_CAPTURES];
   dt_guard_args_t args;
 } fuzz_args_t;
-dt_status_t fuzz_args_init(fuzz_rng_t *rng, const fuzz_signature_t *signature,
+dt_status_t fuzz_args_init(rng_t *rng, const fuzz_signature_t *signature,
                            const fuzz_variant_t *variant, fuzz_args_t *out) DT_MUST_USE;
 void fuzz_args_fini(fuzz_args_t *args);
 

@@ -48,10 +48,10 @@ static dt_status_t run_compile(void *opaque) {
 }
 
 // Random variants; one whose sizes cannot be, or are no 64-bit integers, is left out.
-static bool make_round(round_t *r, fuzz_rng_t *rng) {
+static bool make_round(round_t *r, rng_t *rng) {
   fuzz_signature(rng, &r->signature);
-  uint32_t wanted = 1u << fuzz_between(rng, 0, 6);
-  wanted -= (uint32_t)fuzz_between(rng, 0, wanted - 1);
+  uint32_t wanted = 1u << rng_between(rng, 0, 6);
+  wanted -= (uint32_t)rng_between(rng, 0, wanted - 1);
   for (uint32_t tries = 0; r->n < wanted && tries < 4 * MOST_VARIANTS; tries++) {
     dt_status_t status = fuzz_variant_init(rng, &r->signature, &r->variants[r->n]);
     dt_code_t code = dt_status_code(status);
@@ -134,11 +134,11 @@ static bool check_one(round_t *r, uint32_t number, const dt_guard_args_t *args) 
 }
 
 static bool run_round(round_t *r) {
-  fuzz_rng_t rng = {r->seed};
+  rng_t rng = {r->seed};
   bool good = make_round(r, &rng);
   for (uint32_t k = 0; good && k < ARGUMENTS && r->n; k++) {
     fuzz_args_t args;
-    const fuzz_variant_t *like = &r->variants[fuzz_between(&rng, 0, r->n - 1)];
+    const fuzz_variant_t *like = &r->variants[rng_between(&rng, 0, r->n - 1)];
     good = ok(fuzz_args_init(&rng, &r->signature, like, &args), r->seed, "arguments") &&
            check_one(r, k, &args.args);
     fuzz_args_fini(&args);

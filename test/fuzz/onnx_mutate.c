@@ -17,13 +17,7 @@ typedef struct mutation_t {
 } mutation_t;
 
 // ---- Random numbers -------------------------------------------------------------------------------
-static uint64_t next(mutation_t *m) {
-  // splitmix64 (Steele, Lea, Flood, 2014).
-  uint64_t z = m->state += 0x9e3779b97f4a7c15u;
-  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-  return z ^ z >> 31;
-}
+static uint64_t next(mutation_t *m) { return rng_step(&m->state); }
 
 static uint32_t below(mutation_t *m, size_t n) { return (uint32_t)(next(m) % n); }
 static bool one_in(mutation_t *m, uint32_t n) { return below(m, n) == 0; }
@@ -273,6 +267,7 @@ typedef struct operator_t {
 static const operator_t operators[] = {
 #define OP(domain, name, since, numbers, make, fold, check) {DOMAIN_##domain, #name},
 #include "frontends/onnx/import/ops.def"
+#include "test/support/random.h"
 };
 
 // An operator of a domain that the model imports, or of any.

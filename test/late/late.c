@@ -9,7 +9,7 @@
 #include "ductile/ductile.h"
 
 #include "test/late/programs.h"
-#include "test/soak/process.h"
+#include "test/support/process.h"
 
 #include <limits.h>
 #include <pthread.h>

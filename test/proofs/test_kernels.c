@@ -3,17 +3,13 @@
 // buffers that share memory; see docs/proofs.md. usage: test_kernels [--full] [--only PART]
 // [--random N] [--share N]. --full: more random programs. --share: Z3 repeats what the simplifier
 // answers of every N-th access only.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "test/support/check.h"
+
+#include "test/proofs/kernels.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include "test/proofs/kernels.h"
 
 static kp_options_t options = {.share = 1, .limit_ms = 5000, .repeat_ms = 500};
 static uint32_t n_random = 40;
@@ -61,9 +57,9 @@ int main(int argc, char **argv) {
     options.share = 1;
   setvbuf(stdout, NULL, _IOLBF, 0);
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_lemmas),
-      cmocka_unit_test(test_controls),
-      cmocka_unit_test(test_programs),
+      TEST(test_lemmas),
+      TEST(test_controls),
+      TEST(test_programs),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,16 +4,12 @@
 // The test fails when a rule has no proof, when Z3 refutes one (its counterexample is printed) or
 // does not answer in time; when what a proof is given contradicts itself; and when a proof also
 // holds with a weaker side condition, which would show that it proves nothing.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "test/support/check.h"
 
 #include "test/proofs/rules.h"
+
+#include <stdio.h>
+#include <stdlib.h>
 
 #define LIMIT_MS 20000
 
@@ -145,12 +141,5 @@ static void test_weaker_conditions_fail(void **state) {
   assert_int_equal(failures, 0);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_proofs),
-      cmocka_unit_test(test_proofs_by_bits),
-      cmocka_unit_test(test_givens_have_solutions),
-      cmocka_unit_test(test_weaker_conditions_fail),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_proofs), TEST(test_proofs_by_bits), TEST(test_givens_have_solutions),
+          TEST(test_weaker_conditions_fail))

@@ -13,7 +13,8 @@
 #include "runtime/base/memory.h"
 #include "runtime/base/system.h"
 #include "test/fake_cuda/fake_cuda.h"
-#include "test/soak/process.h"
+#include "test/support/process.h"
+#include "test/support/random.h"
 #include "test/support/report_as_text.h"
 
 #include <errno.h>
@@ -58,12 +59,7 @@ static void ok(dt_status_t status, const char *what) {
 // ---- Numbers --------------------------------------------------------------------------------------
 static uint64_t drawn;
 
-static uint32_t below(uint32_t n) { // splitmix64
-  uint64_t z = (drawn += 0x9e3779b97f4a7c15u);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return (uint32_t)((z ^ (z >> 31)) % n);
-}
+static uint32_t below(uint32_t n) { return (uint32_t)(rng_step(&drawn) % n); }
 static bool chance(uint32_t percent) { return below(100) < percent; }
 
 // ---- Programs -------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@
 #include "ductile/ductile.h"
 #include "ductile/experimental.h"
 
-#include "test/soak/process.h"
+#include "test/support/process.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
 // Each op that fold rules know, of every dtype, compiled twice: with hostile literals, which fold,
 // and with the same numbers as an argument, which nothing can fold. Results have equal bits, and
 // those of the definition. NaN is as good as NaN; powers, which code computes its own way, lie
-// within a few units of the last place. usage: test_folds [--few]: of each
-// kind one dtype, computed only
+// within a few units of the last place. usage: test_folds [--few]. --few: one dtype of each kind,
+// and only what code computes.
 #include "ductile/ductile.h"
 #include "lower/graph/graph.h"
 #include "lower/graph/scalar.h"

@@ -30,13 +30,7 @@ bool rg_count_ops(rg_run_t *run, uint64_t *used) {
   dt_traced_t *traced = NULL;
   dt__arena_init(&arena, 0);
   bool good = rg_make_args(run, 0, &args);
-  dt_trace_request_t request = {.name = "ops",
-                                .program = rg_replay,
-                                .closure = &run->replay,
-                                .n_inputs = run->n_inputs,
-                                .n_outputs = run->p->n_outputs,
-                                .inputs = run->decls,
-                                .example = args.tensors};
+  dt_trace_request_t request = rg_request(run, "ops", args.tensors);
   good = good && !rg_failed(run, RG_REFUSED, "trace", dt__trace_run(&request, &traced));
   if (good) {
     const dt_graph_t *simple = NULL;

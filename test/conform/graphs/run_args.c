@@ -257,3 +257,13 @@ bool rg_same_outputs(rg_run_t *run, const dt_eval_value_t *expected, void *const
   }
   return true;
 }
+
+dt_trace_request_t rg_request(rg_run_t *run, const char *name, dt_tensor_t *const *example) {
+  return (dt_trace_request_t){.name = name,
+                              .program = rg_replay,
+                              .closure = &run->replay,
+                              .n_inputs = run->n_inputs,
+                              .n_outputs = run->p->n_outputs,
+                              .inputs = run->decls,
+                              .example = example};
+}

@@ -43,13 +43,7 @@ void rg_print_dtt(rg_run_t *run, uint32_t call) {
   dt_traced_t *traced = NULL;
   dt_text_t text;
   bool made = rg_make_args(run, call, &args);
-  dt_trace_request_t request = {.name = "dtt",
-                                .program = rg_replay,
-                                .closure = &run->replay,
-                                .n_inputs = run->n_inputs,
-                                .n_outputs = run->p->n_outputs,
-                                .inputs = run->decls,
-                                .example = args.tensors};
+  dt_trace_request_t request = rg_request(run, "dtt", args.tensors);
   dt_status_t status = made ? dt__trace_run(&request, &traced) : NULL;
   dt__text_init(&text);
   if (made && !status) {

@@ -87,13 +87,7 @@ static bool prepare(rg_run_t *run, void **constant_memory) {
 // `out`: the outputs, and behind them what inputs are updated with.
 static bool oracle(rg_run_t *run, const rg_args_t *args, dt_arena_t *arena, dt_traced_t **traced,
                    dt_eval_value_t *out) {
-  dt_trace_request_t request = {.name = "oracle",
-                                .program = rg_replay,
-                                .closure = &run->replay,
-                                .n_inputs = run->n_inputs,
-                                .n_outputs = run->p->n_outputs,
-                                .inputs = run->decls,
-                                .example = args->tensors};
+  dt_trace_request_t request = rg_request(run, "oracle", args->tensors);
   if (rg_failed(run, RG_REFUSED, "trace", dt__trace_run(&request, traced)))
     return false;
   dt_guards_t *guards = NULL;

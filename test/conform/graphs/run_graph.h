@@ -79,6 +79,8 @@ bool rg_make_tensor(rg_run_t *run, uint32_t i, const int64_t *symbols, int32_t l
 // Arguments of call `call`; false: the outcome says why.
 bool rg_make_args(rg_run_t *run, uint32_t call, rg_args_t *args);
 void rg_free_args(rg_args_t *args);
+// What traces the program with these arguments.
+dt_trace_request_t rg_request(rg_run_t *run, const char *name, dt_tensor_t *const *example);
 // The graph with the values of its updates behind the outputs.
 const dt_graph_t *rg_with_updates(dt_arena_t *arena, const dt_graph_t *graph);
 // A trace's guards, as a variant has them.
@@ -90,8 +92,7 @@ bool rg_guards_take(rg_run_t *run, const dt_guards_t *guards, dt_tensor_t *const
 bool rg_same_memory(const rg_run_t *run, const dt_graph_t *graph, const rg_args_t *args,
                     const rg_args_t *fresh, const dt_eval_value_t *expected, const char **out_what);
 // Whether the memory of all outputs holds what the evaluator finds; what was compared is counted.
-// False:
-// `*text`, initialised, says which does not.
+// False: `*text`, initialised, says which does not.
 bool rg_same_outputs(rg_run_t *run, const dt_eval_value_t *expected, void *const *outputs,
                      dt_text_t *text);
 // Whether `status` is a failure, which then is the outcome; frees it.

@@ -59,13 +59,7 @@ static passed_t *make(loops_t *l, const rg_args_t *args) {
   rg_run_t *run = l->run;
   passed_t *v = &l->passed[l->n++];
   dt_target_t target;
-  dt_trace_request_t request = {.name = "loops",
-                                .program = rg_replay,
-                                .closure = &run->replay,
-                                .n_inputs = run->n_inputs,
-                                .n_outputs = run->p->n_outputs,
-                                .inputs = run->decls,
-                                .example = args->tensors};
+  dt_trace_request_t request = rg_request(run, "loops", args->tensors);
   dt_status_t status = dt__llvm_host_target(cpu_of(run), run->p->threads, &target);
   target.strict_fp = run->p->strict;
   if (!status)

@@ -159,13 +159,7 @@ static bool try_variant(stages_t *s, uint32_t from) {
   rg_args_t example = {0};
   if (from < run->p->n_calls && !rg_make_args(run, from, &example))
     return true;
-  dt_trace_request_t request = {.name = "stages",
-                                .program = rg_replay,
-                                .closure = &run->replay,
-                                .n_inputs = run->n_inputs,
-                                .n_outputs = run->p->n_outputs,
-                                .inputs = run->decls,
-                                .example = example.n ? example.tensors : NULL};
+  dt_trace_request_t request = rg_request(run, "stages", example.n ? example.tensors : NULL);
   dt_traced_t *traced = NULL;
   dt_guards_t *guards = NULL;
   dt_status_t status = dt__trace_run(&request, &traced);

@@ -207,13 +207,8 @@ static bool answer(ways_t *s, uint32_t w, uint32_t call, dt_arena_t *arena,
   guarded_variant_t *v = NULL;
   void *inputs[RG_NODES];
   const char *what = NULL;
-  dt_trace_request_t request = {.name = "ways",
-                                .program = rg_replay,
-                                .closure = (void *)(uintptr_t)&s->ways[w].run->replay,
-                                .n_inputs = run->n_inputs,
-                                .n_outputs = run->p->n_outputs,
-                                .inputs = run->decls,
-                                .example = args.tensors};
+  dt_trace_request_t request = rg_request(run, "ways", args.tensors);
+  request.closure = (void *)(uintptr_t)&s->ways[w].run->replay;
   (void)snprintf(run->out->stage, sizeof(run->out->stage), "%s", s->ways[w].name);
   bool good =
       rg_make_args(run, call, &args) &&

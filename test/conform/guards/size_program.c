@@ -2,15 +2,11 @@
 // Making random programs over sizes, and sets of sizes at the edges of what they ask.
 #include "test/conform/guards/size_program.h"
 
+#include "test/support/random.h"
+
 #include <string.h>
 
-uint32_t sp_below(uint64_t *state, uint32_t n) {
-  *state += 0x9E3779B97F4A7C15U;
-  uint64_t z = *state;
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
-  return (uint32_t)((z ^ (z >> 31)) >> 32) % n;
-}
+uint32_t sp_below(uint64_t *state, uint32_t n) { return (uint32_t)(rng_step(state) >> 32) % n; }
 
 typedef struct maker_t {
   sp_program_t *p;

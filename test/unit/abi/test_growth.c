@@ -2,21 +2,16 @@
 // Public structs of callers that are older or newer than the library: every row of structs.def is
 // handed over at its least size with garbage right behind it, below that, and longer than the
 // library knows. Results are never written beyond the caller's size.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test/support/check.h"
 
 #include "ductile/ductile.h"
 #include "ductile/experimental.h"
 #include "ductile/onnx.h"
 #include "ductile/safetensors.h"
 #include "test/unit/frontends/onnx_text.h"
+
+#include <stdio.h>
+#include <string.h>
 
 enum { GUARD = 0xA5, ROOM = 8192 };
 
@@ -196,11 +191,9 @@ static uint32_t *lay_out(const row_t *row, size_t size) {
 }
 
 static void expect(const row_t *row, size_t size, void *given, dt_code_t code) {
-  dt_status_t status = row->use(given);
-  if (dt_status_code(status) != code)
-    print_error("%s of %zu bytes: %s\n", row->name, size, dt_status_message(status));
-  assert_int_equal(dt_status_code(status), code);
-  dt_status_free(status);
+  char what[96];
+  (void)snprintf(what, sizeof(what), "%s of %zu bytes", row->name, size);
+  expect_told_of(what, row->use(given), code, "");
 }
 
 static void expect_guarded(const row_t *row, const void *given, size_t size) {
@@ -316,12 +309,8 @@ static void elements_are_as_large_as_said(void **state) {
   assert_string_equal(dt_function_input(sum, 1)->name, "y");
   dt_function_release(sum);
   dims[1].later[7] = 1;
-  dt_status_t status = make_sum(inputs, sizeof(inputs[0]), sizeof(dims[0]), &sum);
-  assert_int_equal(dt_status_code(status), DT_E_UNSUPPORTED);
-  dt_status_free(status);
-  status = make_sum(inputs, sizeof(inputs[0].known) - 1, sizeof(dims[0]), &sum);
-  assert_int_equal(dt_status_code(status), DT_E_ARGUMENT);
-  dt_status_free(status);
+  expect_code(make_sum(inputs, sizeof(inputs[0]), sizeof(dims[0]), &sum), DT_E_UNSUPPORTED);
+  expect_code(make_sum(inputs, sizeof(inputs[0].known) - 1, sizeof(dims[0]), &sum), DT_E_ARGUMENT);
 }
 
 static int setup(void **state) {
@@ -347,13 +336,6 @@ static int teardown(void **state) {
   return 0;
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(older_structs_are_taken),
-      cmocka_unit_test(shorter_options_are_refused),
-      cmocka_unit_test(newer_structs_are_taken_while_zero),
-      cmocka_unit_test(results_end_where_the_caller_says),
-      cmocka_unit_test(elements_are_as_large_as_said),
-  };
-  return cmocka_run_group_tests_name("unit.abi.growth", tests, setup, teardown);
-}
+RUN_TESTS_WITH(setup, teardown, TEST(older_structs_are_taken), TEST(shorter_options_are_refused),
+               TEST(newer_structs_are_taken_while_zero), TEST(results_end_where_the_caller_says),
+               TEST(elements_are_as_large_as_said))

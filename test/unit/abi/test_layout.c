@@ -1,14 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pins what programs compile in: sizes and offsets of public structs, and values of constants, as
 // layouts.def lists them.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "test/support/check.h"
 
 #include "ductile/ductile.h"
 #include "ductile/experimental.h"
@@ -47,10 +40,4 @@ static void size_limit_is_as_pinned(void **state) {
   assert_true(DT_SIZE_LIMIT == INT64_C(140737488355328));
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(layouts_are_as_pinned),
-      cmocka_unit_test(size_limit_is_as_pinned),
-  };
-  return cmocka_run_group_tests_name("unit.abi.layout", tests, NULL, NULL);
-}
+RUN_TESTS(TEST(layouts_are_as_pinned), TEST(size_limit_is_as_pinned))

@@ -1,23 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // See rig.h. Grids are cut into pieces that run last to first, with scratch full of rubbish.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "test/unit/backend_llvm/rig.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-
-void must(dt_status_t status) {
-  if (status)
-    fail_msg("%s: %s", dt_code_name(dt_status_code(status)), dt_status_message(status));
-}
 
 static const char *rig_cpu = "";
 
@@ -37,12 +25,12 @@ bool rig_use_cpu(int argc, char **argv) {
 void rig_open(rig_t *r) {
   memset(r, 0, sizeof(*r));
   dt__arena_init(&r->arena, 0);
-  must(dt__symenv_create(&r->env));
+  expect_ok(dt__symenv_create(&r->env));
   r->graph = dt__graph_create(&r->arena, r->env);
   assert_non_null(r->graph);
   r->program = dt__program_create(&r->arena, r->env, r->graph);
   assert_non_null(r->program);
-  must(dt__llvm_host_target(rig_cpu, 1, &r->target));
+  expect_ok(dt__llvm_host_target(rig_cpu, 1, &r->target));
 }
 
 void rig_close(rig_t *r) {
@@ -73,7 +61,7 @@ dt_buffer_id_t rig_buffer(rig_t *r, dt_buffer_kind_t kind, dt_dtype_t dtype, uin
     }
   }
   dt_buffer_id_t id;
-  must(dt__program_add_buffer(r->program, &buffer, &id));
+  expect_ok(dt__program_add_buffer(r->program, &buffer, &id));
   if (kind == DT_BUFFER_INPUT) {
     dt_graph_input_t input = {.name = "", .dtype = dtype, .rank = rank};
     for (uint32_t i = 0; i < rank; i++) {
@@ -113,7 +101,7 @@ static dt_inst_t blank(dt_inst_kind_t kind, dt_dtype_t dtype) {
 
 static uint32_t add(rig_t *r, const dt_inst_t *inst) {
   uint32_t id;
-  must(dt__stage_add(r->program, &r->stage, inst, &id));
+  expect_ok(dt__stage_add(r->program, &r->stage, inst, &id));
   return id;
 }
 
@@ -339,7 +327,7 @@ static dt_status_t load_units(rig_t *r, const dt_unit_map_t *map, code_t *code) 
 dt_status_t rig_try_compile(rig_t *r, code_t *code) {
   memset(code, 0, sizeof(*code));
   place_buffers(r);
-  must(dt__symenv_status(r->env));
+  expect_ok(dt__symenv_status(r->env));
   DT_TRY(dt__program_verify(r->program));
   dt_unit_map_t map;
   DT_TRY(dt__llvm_split(r->program, &r->target, 4, DT_UNIT_WORK_ANY, &map));
@@ -350,7 +338,7 @@ dt_status_t rig_try_compile(rig_t *r, code_t *code) {
   return status;
 }
 
-void rig_compile(rig_t *r, code_t *code) { must(rig_try_compile(r, code)); }
+void rig_compile(rig_t *r, code_t *code) { expect_ok(rig_try_compile(r, code)); }
 
 void code_close(code_t *code) {
   for (uint32_t u = 0; u < 16; u++)
@@ -503,7 +491,7 @@ void compare_call(rig_t *r, code_t *code, call_t *call, uint32_t n_outputs, cons
     expected[o] = want[o].at;
   }
   assert_int_equal(code_call(code, call), 0);
-  must(dt__program_interpret(r->program, call->symbols, call->inputs, expected));
+  expect_ok(dt__program_interpret(r->program, call->symbols, call->inputs, expected));
   for (uint32_t o = 0; o < n_outputs; o++) {
     dt_dtype_t dtype = dt__program_buffer(r->program, r->program->outputs.items[o])->dtype;
     expect_equal(dtype, got[o].at, want[o].at, n[o], rtol, what);

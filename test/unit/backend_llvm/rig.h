@@ -9,6 +9,7 @@
 #include "backend_llvm/load/native.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/status.h"
+#include "test/support/check.h"
 
 #define RIG_MAX_SYMBOLS 256
 #define RIG_MAX_ARGS 8
@@ -28,9 +29,12 @@ typedef struct rig_t {
 // Takes the CPU to make code for from the first argument (none: the host's). False, after saying
 // so: the host cannot run it, and the program should exit with 77.
 bool rig_use_cpu(int argc, char **argv);
-
-// Fails the test with the status's message.
-void must(dt_status_t status);
+// main() of such a program: RUN_RIG_TESTS(TEST(this), TEST(that)).
+#define RUN_RIG_TESTS(...)                                                                         \
+  int main(int argc, char **argv) {                                                                \
+    const struct CMUnitTest tests[] = {__VA_ARGS__};                                               \
+    return rig_use_cpu(argc, argv) ? cmocka_run_group_tests(tests, NULL, NULL) : 77;               \
+  }
 
 void rig_open(rig_t *r);
 void rig_close(rig_t *r);

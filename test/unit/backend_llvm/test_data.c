@@ -2,13 +2,6 @@
 // What data decides: folds read while they run, searches, stores under masks and at places that
 // come from data, updates of arguments. Everything against the loop interpreter, under every
 // schedule that may run it.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "test/unit/backend_llvm/rig.h"
 
 #include <math.h>
@@ -514,25 +507,10 @@ static void test_refusals(void **state) {
   code_t code;
   rig_open(&r);
   running_program(&r, DT_FOLD_SUM, DT_F32, 3);
-  dt_status_t status = rig_try_compile(&r, &code);
-  assert_int_equal(dt_status_code(status), DT_E_INTERNAL);
-  dt_status_free(status);
+  expect_code(rig_try_compile(&r, &code), DT_E_INTERNAL);
   rig_close(&r);
 }
 
-int main(int argc, char **argv) {
-  if (!rig_use_cpu(argc, argv))
-    return 77;
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_running),
-      cmocka_unit_test(test_running_chain),
-      cmocka_unit_test(test_search),
-      cmocka_unit_test(test_masked_stores),
-      cmocka_unit_test(test_compress),
-      cmocka_unit_test(test_masked_binds),
-      cmocka_unit_test(test_scatter_out_of_range),
-      cmocka_unit_test(test_updates),
-      cmocka_unit_test(test_refusals),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_RIG_TESTS(TEST(test_running), TEST(test_running_chain), TEST(test_search),
+              TEST(test_masked_stores), TEST(test_compress), TEST(test_masked_binds),
+              TEST(test_scatter_out_of_range), TEST(test_updates), TEST(test_refusals))

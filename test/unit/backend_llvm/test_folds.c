@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every fold kind over every dtype it takes, under all loop schedules, with NaN and infinities,
 // ties, several inner loops, and nothing to fold.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "test/unit/backend_llvm/rig.h"
 
 #include <math.h>
@@ -221,13 +214,5 @@ static void test_products(void **state) {
   }
 }
 
-int main(int argc, char **argv) {
-  if (!rig_use_cpu(argc, argv))
-    return 77;
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_sum),      cmocka_unit_test(test_prod),    cmocka_unit_test(test_max),
-      cmocka_unit_test(test_min),      cmocka_unit_test(test_any_all), cmocka_unit_test(test_arg),
-      cmocka_unit_test(test_products),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_RIG_TESTS(TEST(test_sum), TEST(test_prod), TEST(test_max), TEST(test_min), TEST(test_any_all),
+              TEST(test_arg), TEST(test_products))

@@ -1,17 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Indices loaded from data: rows looked up in a table, negative indices, and failures, which must
 // be recorded once and keep every access in bounds.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "test/unit/backend_llvm/rig.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 // y[i, j] = table[ids[i], j]; shape 0: j inner with lanes; 1: lanes on j as last outer; 2: serial;
 // 3: lanes on i, j inner; 4: one loop y[i] = table[ids[i], 0] with lanes on i.
@@ -127,12 +119,4 @@ static void test_nothing_looked_up(void **state) {
   }
 }
 
-int main(int argc, char **argv) {
-  if (!rig_use_cpu(argc, argv))
-    return 77;
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_embed),
-      cmocka_unit_test(test_nothing_looked_up),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_RIG_TESTS(TEST(test_embed), TEST(test_nothing_looked_up))

@@ -2,13 +2,6 @@
 // Compiled conversions of 16-bit floats against scalar.c: all 65,536 values of each to every other
 // dtype, and from f32, f64 and integers all values, what lies halfway between every two
 // neighbours, and the numbers next to both. Serial and vector code, bit for bit but NaN's payload.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "test/unit/backend_llvm/rig.h"
 
 #include <math.h>
@@ -227,14 +220,5 @@ static void test_roundings(void **state) {
       check_roundings(halves[h], turn);
 }
 
-int main(int argc, char **argv) {
-  if (!rig_use_cpu(argc, argv))
-    return 77;
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_from_reals),
-      cmocka_unit_test(test_from_integers),
-      cmocka_unit_test(test_from_halves),
-      cmocka_unit_test(test_roundings),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_RIG_TESTS(TEST(test_from_reals), TEST(test_from_integers), TEST(test_from_halves),
+              TEST(test_roundings))

@@ -2,13 +2,6 @@
 // Host programs: sizes of results and of the block, asserts, overflow, schedules by predicate,
 // kernels that run once, kernels skipped when there is nothing to do, codes shared by equal
 // kernels.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "test/unit/backend_llvm/rig.h"
 
 #include <string.h>
@@ -309,7 +302,7 @@ static void test_once(void **state) {
   dt_graph_constant_t made = {
       .name = "c", .dtype = DT_F32, .rank = 1, .sizes = {twenty_one}, .data = constant, .key = 1};
   dt_node_id_t node;
-  must(dt__graph_add_constant(r.graph, &made, NULL, &node));
+  expect_ok(dt__graph_add_constant(r.graph, &made, NULL, &node));
   rig_compile(&r, &code);
   assert_int_equal(code.once_scratch(), 0);
   int64_t once_bytes;
@@ -353,21 +346,10 @@ static void test_refusals(void **state) {
     rig_stage_end(&r);
     rig_schedule(&r, bad[b]);
     rig_kernel_end(&r);
-    dt_status_t status = rig_try_compile(&r, &code);
-    assert_int_equal(dt_status_code(status), DT_E_INTERNAL);
-    dt_status_free(status);
+    expect_code(rig_try_compile(&r, &code), DT_E_INTERNAL);
     rig_close(&r);
   }
 }
 
-int main(int argc, char **argv) {
-  if (!rig_use_cpu(argc, argv))
-    return 77;
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_chain),     cmocka_unit_test(test_overflow),
-      cmocka_unit_test(test_long_sums), cmocka_unit_test(test_shifts),
-      cmocka_unit_test(test_asserts),   cmocka_unit_test(test_predicates),
-      cmocka_unit_test(test_once),      cmocka_unit_test(test_refusals),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_RIG_TESTS(TEST(test_chain), TEST(test_overflow), TEST(test_long_sums), TEST(test_shifts),
+              TEST(test_asserts), TEST(test_predicates), TEST(test_once), TEST(test_refusals))

@@ -1,18 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Maps under all three loop schedules: contiguous, strided, reversed and broadcast inputs, masks,
 // index values, several stages with LOCAL buffers, over sizes around the vector width.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "test/unit/backend_llvm/rig.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 static const int64_t sizes[] = {0, 1, 2, 3, 7, 15, 16, 17, 31, 33, 64, 100, 1000};
 #define N_SIZES (sizeof(sizes) / sizeof(sizes[0]))
@@ -409,14 +401,5 @@ static void test_hoisted_loads(void **state) {
   }
 }
 
-int main(int argc, char **argv) {
-  if (!rig_use_cpu(argc, argv))
-    return 77;
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_map),           cmocka_unit_test(test_strides),
-      cmocka_unit_test(test_pad),           cmocka_unit_test(test_softmax),
-      cmocka_unit_test(test_hoisted_loads), cmocka_unit_test(test_division),
-      cmocka_unit_test(test_strict),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_RIG_TESTS(TEST(test_map), TEST(test_strides), TEST(test_pad), TEST(test_softmax),
+              TEST(test_hoisted_loads), TEST(test_division), TEST(test_strict))

@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The matrix template on whole numbers, bit by bit: sizes around its tiles, batches, epilogues,
 // dtypes, a strided left operand, nothing to sum.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "test/unit/backend_llvm/rig.h"
 
 #include <stdio.h>
@@ -185,14 +178,4 @@ static void test_dtypes(void **state) {
     check((case_t){dtypes[d], 2, 2, true, true, false}, 7);
 }
 
-int main(int argc, char **argv) {
-  if (!rig_use_cpu(argc, argv))
-    return 77;
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_plain),
-      cmocka_unit_test(test_epilogue),
-      cmocka_unit_test(test_strided),
-      cmocka_unit_test(test_dtypes),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_RIG_TESTS(TEST(test_plain), TEST(test_epilogue), TEST(test_strided), TEST(test_dtypes))

@@ -1,18 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every scalar op over every dtype it takes, and every cast, on all pairs of a list of awkward
 // values: limits, zeros of both signs, infinities, NaN. Serial and vector code against scalar.c.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "test/unit/backend_llvm/rig.h"
 
 #include <float.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 static const dt_dtype_t dtypes[] = {DT_BOOL, DT_I8,  DT_I16, DT_I32,  DT_I64, DT_U8, DT_U16,
@@ -252,12 +244,4 @@ static void test_casts(void **state) {
           check_cast(dtypes[a], dtypes[b], turn);
 }
 
-int main(int argc, char **argv) {
-  if (!rig_use_cpu(argc, argv))
-    return 77;
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_ops),
-      cmocka_unit_test(test_casts),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_RIG_TESTS(TEST(test_ops), TEST(test_casts))

@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls in segments: numbers read from data become sizes of what comes after, memory of earlier
 // segments is kept while the block moves, and numbers that must not be used end the call.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "test/unit/backend_llvm/rig.h"
 
 #include <string.h>
@@ -257,20 +250,10 @@ static void test_refusals(void **state) {
       program->segments.items[2].item_end--;
     if (wrong == 4)
       program->segments.items[1].kernel_end = 0;
-    dt_status_t status = rig_try_compile(&r, &code);
-    assert_int_equal(dt_status_code(status), DT_E_INTERNAL);
-    dt_status_free(status);
+    expect_code(rig_try_compile(&r, &code), DT_E_INTERNAL);
     rig_close(&r);
   }
 }
 
-int main(int argc, char **argv) {
-  if (!rig_use_cpu(argc, argv))
-    return 77;
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_chain),        cmocka_unit_test(test_argument),
-      cmocka_unit_test(test_out_of_range), cmocka_unit_test(test_asserts),
-      cmocka_unit_test(test_refusals),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_RIG_TESTS(TEST(test_chain), TEST(test_argument), TEST(test_out_of_range), TEST(test_asserts),
+              TEST(test_refusals))

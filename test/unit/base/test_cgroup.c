@@ -1,37 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // How many processors' worth of time control groups allow, from made-up trees of both versions.
-#include "runtime/base/process.h"
+#include "test/support/check.h"
 
+#include "runtime/base/process.h"
 #include "runtime/base/system.h"
+#include "test/support/folder.h"
 
 #include <errno.h>
-#include <ftw.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include <cmocka.h>
-
-static char root[64];
+static char root[FOLDER_BYTES];
 
 static int setup(void **state) {
   (void)state;
-  (void)snprintf(root, sizeof(root), "/tmp/dt-cgroup-XXXXXX");
-  return mkdtemp(root) ? 0 : -1;
-}
-
-static int drop(const char *path, const struct stat *info, int kind, struct FTW *at) {
-  (void)info, (void)kind, (void)at;
-  return remove(path);
+  folder_make(root);
+  return 0;
 }
 
 static int teardown(void **state) {
   (void)state;
-  return nftw(root, drop, 8, FTW_DEPTH | FTW_PHYS);
+  return folder_drop(root);
 }
 
 // Makes the file with its folders.
@@ -43,10 +32,7 @@ static void put(const char *name, const char *text) {
     assert_true(mkdir(path, 0700) == 0 || errno == EEXIST);
     *at = '/';
   }
-  FILE *file = fopen(path, "w");
-  assert_non_null(file);
-  (void)fputs(text, file);
-  assert_int_equal(fclose(file), 0);
+  file_write(path, text, strlen(text));
 }
 
 static void put_proc(const char *groups, const char *mounts) {
@@ -147,10 +133,6 @@ static void what_cannot_be_read_is_no_limit(void **state) {
   assert_true(dt__core_count() >= 1);
 }
 
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-  const struct CMUnitTest tests[] = {TEST(version_2), TEST(version_1), TEST(mounted_groups),
-                                     TEST(nonsense_is_no_limit),
-                                     TEST(what_cannot_be_read_is_no_limit)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define IN_FOLDER(name) TEST_WITH(name, setup, teardown)
+RUN_TESTS(IN_FOLDER(version_2), IN_FOLDER(version_1), IN_FOLDER(mounted_groups),
+          IN_FOLDER(nonsense_is_no_limit), IN_FOLDER(what_cannot_be_read_is_no_limit))

@@ -2,22 +2,20 @@
 // The cache folder under damage, foreign owners, links, FIFOs, full disks, killed writers, many
 // processes and trims: a hit has the bytes that were kept, everything else is a miss, and nothing
 // waits. With a number as argument so many writers are killed, and a table row is printed.
-#include "runtime/base/disk_cache.h"
+#include "test/support/check.h"
 
+#include "runtime/base/disk_cache.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/system.h"
 #include "runtime/base/thread.h"
+#include "test/support/folder.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,33 +24,24 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #define MIB ((uint64_t)1 << 20)
 #define HEADER 56
 #define N_KEYS 6
 
 static uint32_t kills = 200;
-static char folder[64];
+static char folder[FOLDER_BYTES];
 
 static int setup(void **state) {
   (void)state;
-  // In memory where there is such a place: to wait for a disk shows nothing.
-  (void)snprintf(folder, sizeof(folder), "%s/dt-disk-cache-XXXXXX",
-                 access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
   (void)alarm(500); // a hang is a failure, not a time-out of everything
-  return mkdtemp(folder) ? 0 : -1;
-}
-
-static int drop(const char *path, const struct stat *info, int kind, struct FTW *at) {
-  (void)info, (void)kind, (void)at;
-  return remove(path);
+  folder_make(folder);
+  return 0;
 }
 
 static int teardown(void **state) {
   (void)state;
   (void)alarm(0);
-  return nftw(folder, drop, 8, FTW_DEPTH | FTW_PHYS);
+  return folder_drop(folder);
 }
 
 // ---- Entries --------------------------------------------------------------------------------------
@@ -322,7 +311,7 @@ static void test_every_operation_fails(void **state) {
       dt__disk_cache_close(cache);
       // What cannot be removed while everything fails is removed when it is old.
       assert_true(count(".tmp", NULL, 0) == 0 || n % 2);
-      (void)nftw(folder, drop, 8, FTW_DEPTH | FTW_PHYS);
+      (void)folder_drop(folder);
       assert_int_equal(mkdir(folder, 0700), 0);
       if (made < n)
         break;
@@ -589,20 +578,20 @@ static void test_readers_while_entries_go(void **state) {
   dt__disk_cache_close(cache);
 }
 
+#define IN_FOLDER(name) TEST_WITH(name, setup, teardown)
 int main(int argc, char **argv) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-  const struct CMUnitTest tests[] = {TEST(test_round_trip),
-                                     TEST(test_every_bit),
-                                     TEST(test_swapped),
-                                     TEST(test_places_of_entries),
-                                     TEST(test_places_of_folders),
-                                     TEST(test_every_operation_fails),
-                                     TEST(test_full_disk),
-                                     TEST(test_first_process_twice),
-                                     TEST(test_sixteen_writers),
-                                     TEST(test_killed_writers),
-                                     TEST(test_longest_unused_goes),
-                                     TEST(test_readers_while_entries_go)};
+  const struct CMUnitTest tests[] = {IN_FOLDER(test_round_trip),
+                                     IN_FOLDER(test_every_bit),
+                                     IN_FOLDER(test_swapped),
+                                     IN_FOLDER(test_places_of_entries),
+                                     IN_FOLDER(test_places_of_folders),
+                                     IN_FOLDER(test_every_operation_fails),
+                                     IN_FOLDER(test_full_disk),
+                                     IN_FOLDER(test_first_process_twice),
+                                     IN_FOLDER(test_sixteen_writers),
+                                     IN_FOLDER(test_killed_writers),
+                                     IN_FOLDER(test_longest_unused_goes),
+                                     IN_FOLDER(test_readers_while_entries_go)};
   if (argc == 2)
     kills = (uint32_t)strtoul(argv[1], NULL, 10);
   return cmocka_run_group_tests(tests, NULL, NULL);

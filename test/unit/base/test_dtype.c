@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Element types and the hash.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <string.h>
+#include "test/support/check.h"
 
 #include "runtime/base/dtype.h"
 #include "runtime/base/hash.h"
+
+#include <string.h>
 
 static void test_known(void **state) {
   (void)state;
@@ -93,12 +89,4 @@ static void test_hash(void **state) {
   assert_true(dt__hash_mix(0, 0) != 0);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_known),
-      cmocka_unit_test(test_bounds),
-      cmocka_unit_test(test_unknown),
-      cmocka_unit_test(test_hash),
-  };
-  return cmocka_run_group_tests_name("unit.base.dtype", tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_known), TEST(test_bounds), TEST(test_unknown), TEST(test_hash))

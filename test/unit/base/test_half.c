@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conversions of 16-bit floats, all of them: every value each way, and what lies between every two
 // neighbours, at its midpoint and as close to it as float64 comes.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test/support/check.h"
 
 #include "runtime/base/half.h"
 
@@ -116,12 +111,4 @@ static void test_upper_half(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_values),
-      cmocka_unit_test(test_between),
-      cmocka_unit_test(test_ends),
-      cmocka_unit_test(test_upper_half),
-  };
-  return cmocka_run_group_tests_name("unit.base.half", tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_values), TEST(test_between), TEST(test_ends), TEST(test_upper_half))

@@ -1,21 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Log channels, the sink, and dumps.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "test/support/check.h"
 
-#include <cmocka.h>
-#include <dirent.h>
+#include "runtime/base/log.h"
+#include "runtime/base/memory.h"
+#include "test/support/folder.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "runtime/base/log.h"
-#include "runtime/base/memory.h"
 
 typedef struct sink_t {
   char text[8192];
@@ -61,17 +57,11 @@ static void test_configure_refuses(void **state) {
   const char *bad[] = {"guard",     "lower.fol", "guards:", "guards:x",    "guards:256",
                        "guards:-1", ":2",        "low",     "exec,nothing"};
   for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-    dt_status_t status = dt_log_configure(bad[i]);
-    if (dt_status_code(status) != DT_E_ARGUMENT)
-      fail_msg("'%s' was taken", bad[i]);
-    dt_status_free(status);
+    expect_told_of(bad[i], dt_log_configure(bad[i]), DT_E_ARGUMENT, "");
     assert_true(dt__log_on(DT_LOG_EXEC, 1)); // nothing changed
   }
-  dt_status_t status = dt_log_configure("typo");
-  assert_non_null(strstr(dt_status_message(status), "'typo'"));
-  assert_non_null(strstr(dt_status_message(status), "recompiles"));
-  assert_non_null(strstr(dt_status_message(status), "lower.fold"));
-  dt_status_free(status);
+  expect_parts(dt_log_configure("typo"), DT_E_ARGUMENT,
+               EACH_OF("'typo'", "recompiles", "lower.fold"));
 }
 
 static void test_sink(void **state) {
@@ -124,20 +114,16 @@ static void test_stderr(void **state) {
   assert_string_equal(text, "ductile [exec] to stderr\n");
 }
 
-static void read_file(const char *path, char *out, size_t cap) {
-  FILE *file = fopen(path, "r");
-  if (!file)
-    fail_msg("no file %s", path);
-  size_t len = fread(out, 1, cap - 1, file);
-  out[len] = '\0';
-  (void)fclose(file);
+static void expect_file(const char *path, const char *expected) {
+  char *text = file_read(path, NULL);
+  assert_string_equal(text, expected);
+  free(text);
 }
 
 static void test_dump(void **state) {
   (void)state;
-  char root[] = "/tmp/ductile-log-XXXXXX";
-  assert_non_null(mkdtemp(root));
-  char folder[128], path[256], text[64];
+  char root[FOLDER_BYTES], folder[128], path[256];
+  folder_make(root);
   (void)snprintf(folder, sizeof(folder), "%s/a/b", root);
 
   assert_false(dt__dump_on("graph"));
@@ -154,18 +140,15 @@ static void test_dump(void **state) {
   assert_int_equal(stat(folder, &info), 0);
   assert_int_equal(info.st_mode & 0777, 0755);
   (void)snprintf(path, sizeof(path), "%s/f.2.03-graph.dtt", folder);
-  read_file(path, text, sizeof(text));
-  assert_string_equal(text, "text of it\n");
+  expect_file(path, "text of it\n");
   dt__dump("f", 2, 3, "graph", ""); // written anew
-  read_file(path, text, sizeof(text));
-  assert_string_equal(text, "");
+  expect_file(path, "");
   (void)unlink(path);
 
   // A name cannot leave the folder.
   dt__dump("../../x", 0, 12, "llvm", "y");
   (void)snprintf(path, sizeof(path), "%s/_._.._x.0.12-llvm.dtt", folder);
-  read_file(path, text, sizeof(text));
-  assert_string_equal(text, "y");
+  expect_file(path, "y");
   (void)unlink(path);
 
   // A failure is logged even with all channels off.
@@ -188,16 +171,8 @@ static void test_dump(void **state) {
   assert_null(dt__dump_configure("", NULL));
   assert_false(dt__dump_on("anything"));
   dt__dump("f", 0, 0, "graph", "nowhere to go");
-  dt_status_t status = dt__dump_configure("graph", "");
-  assert_int_equal(dt_status_code(status), DT_E_ARGUMENT);
-  dt_status_free(status);
+  expect_code(dt__dump_configure("graph", ""), DT_E_ARGUMENT);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_configure), cmocka_unit_test(test_configure_refuses),
-      cmocka_unit_test(test_sink),      cmocka_unit_test(test_stderr),
-      cmocka_unit_test(test_dump),
-  };
-  return cmocka_run_group_tests_name("unit.base.log", tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_configure), TEST(test_configure_refuses), TEST(test_sink), TEST(test_stderr),
+          TEST(test_dump))

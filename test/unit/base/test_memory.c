@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Heap, fault injection, checked arithmetic and arenas.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <string.h>
+#include "test/support/check.h"
 
 #include "runtime/base/memory.h"
 #include "runtime/base/process.h"
+
+#include <string.h>
 
 static void test_heap(void **state) {
   (void)state;
@@ -231,20 +227,7 @@ static void test_vec(void **state) {
   dt__arena_fini(&arena);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_heap),
-      cmocka_unit_test(test_whose_heap),
-      cmocka_unit_test(test_trim),
-      cmocka_unit_test(test_heap_refuses_overflow),
-      cmocka_unit_test(test_aligned),
-      cmocka_unit_test(test_injection),
-      cmocka_unit_test(test_checked_arithmetic),
-      cmocka_unit_test(test_arena),
-      cmocka_unit_test(test_arena_large_keeps_the_block),
-      cmocka_unit_test(test_arena_text),
-      cmocka_unit_test(test_arena_without_memory),
-      cmocka_unit_test(test_vec),
-  };
-  return cmocka_run_group_tests_name("unit.base.memory", tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_heap), TEST(test_whose_heap), TEST(test_trim), TEST(test_heap_refuses_overflow),
+          TEST(test_aligned), TEST(test_injection), TEST(test_checked_arithmetic), TEST(test_arena),
+          TEST(test_arena_large_keeps_the_block), TEST(test_arena_text),
+          TEST(test_arena_without_memory), TEST(test_vec))

@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parameters: defaults, overrides, refusals that name variable, value and range.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "test/support/check.h"
 
-#include <cmocka.h>
+#include "runtime/base/params.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "runtime/base/params.h"
 
 static int clear_environment(void **state) {
   (void)state;
@@ -57,12 +53,7 @@ static void test_overrides(void **state) {
 static void check_refused(const char *name, const char *value, const char *range) {
   setenv(name, value, 1);
   dt_params_t params;
-  dt_status_t status = dt__params_load(&params);
-  const char *message = dt_status_message(status);
-  if (dt_status_code(status) != DT_E_ARGUMENT || !strstr(message, name) ||
-      !strstr(message, value) || !strstr(message, range))
-    fail_msg("%s=%s: %s '%s'", name, value, dt_code_name(dt_status_code(status)), message);
-  dt_status_free(status);
+  expect_parts(dt__params_load(&params), DT_E_ARGUMENT, EACH_OF(name, value, range));
   unsetenv(name);
 }
 
@@ -80,21 +71,14 @@ static void test_refusals(void **state) {
   text[256] = '\0';
   setenv("DUCTILE_CPU", text, 1);
   dt_params_t params;
-  dt_status_t status = dt__params_load(&params);
-  assert_int_equal(dt_status_code(status), DT_E_ARGUMENT);
-  assert_non_null(strstr(dt_status_message(status), "DUCTILE_CPU has 256 characters, at most 255"));
-  dt_status_free(status);
+  expect_told(dt__params_load(&params), DT_E_ARGUMENT,
+              "DUCTILE_CPU has 256 characters, at most 255");
   text[255] = '\0';
   setenv("DUCTILE_CPU", text, 1);
   assert_null(dt__params_load(&params));
   assert_string_equal(params.cpu, text);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup(test_defaults, clear_environment),
-      cmocka_unit_test_setup(test_overrides, clear_environment),
-      cmocka_unit_test_setup(test_refusals, clear_environment),
-  };
-  return cmocka_run_group_tests_name("unit.base.params", tests, NULL, NULL);
-}
+RUN_TESTS(cmocka_unit_test_setup(test_defaults, clear_environment),
+          cmocka_unit_test_setup(test_overrides, clear_environment),
+          cmocka_unit_test_setup(test_refusals, clear_environment))

@@ -1,21 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernel pool: every item is visited exactly once, whoever calls and however the range is cut;
 // chunk boundaries do not depend on timing; a forked child still gets its work done.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "test/support/check.h"
 
 #include "runtime/base/memory.h"
 #include "runtime/base/pool.h"
 #include "runtime/base/thread.h"
+
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define MOST_ITEMS 5000
 
@@ -210,9 +205,7 @@ static void test_create_refuses(void **state) {
   assert_int_equal(dt_status_code(status), DT_E_ARGUMENT);
   assert_null(pool);
   dt_status_free(status);
-  status = dt__pool_create(100000, &pool);
-  assert_int_equal(dt_status_code(status), DT_E_ARGUMENT);
-  dt_status_free(status);
+  expect_code(dt__pool_create(100000, &pool), DT_E_ARGUMENT);
   // Whichever allocation fails, the workers started so far are stopped.
   uint64_t n = 1;
   for (;; n++) {
@@ -280,17 +273,7 @@ static void test_print_cost(void **state) {
   dt__pool_destroy(pool);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_ranges),
-      cmocka_unit_test(test_extreme_counts),
-      cmocka_unit_test(test_boundaries_are_fixed),
-      cmocka_unit_test(test_concurrent_callers),
-      cmocka_unit_test(test_more_callers_than_slots),
-      cmocka_unit_test(test_caller_waits_long),
-      cmocka_unit_test(test_create_refuses),
-      cmocka_unit_test(test_fork),
-      cmocka_unit_test(test_print_cost),
-  };
-  return cmocka_run_group_tests_name("unit.base.pool", tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_ranges), TEST(test_extreme_counts), TEST(test_boundaries_are_fixed),
+          TEST(test_concurrent_callers), TEST(test_more_callers_than_slots),
+          TEST(test_caller_waits_long), TEST(test_create_refuses), TEST(test_fork),
+          TEST(test_print_cost))

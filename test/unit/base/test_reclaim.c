@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Epoch reclamation: what a reader may see stays, what none can see goes.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdatomic.h>
+#include "test/support/check.h"
 
 #include "runtime/base/memory.h"
 #include "runtime/base/reclaim.h"
 #include "runtime/base/thread.h"
+
+#include <stdatomic.h>
 
 typedef struct item_t {
   dt_retired_t retired; // first: callbacks get it
@@ -270,12 +266,5 @@ static void test_threads(void **state) {
   dt__reclaim_destroy(shared.reclaim);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_without_readers),   cmocka_unit_test(test_reader_keeps_items),
-      cmocka_unit_test(test_holding),           cmocka_unit_test(test_ready),
-      cmocka_unit_test(test_destroy_takes_all), cmocka_unit_test(test_slots),
-      cmocka_unit_test(test_threads),
-  };
-  return cmocka_run_group_tests_name("unit.base.reclaim", tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_without_readers), TEST(test_reader_keeps_items), TEST(test_holding),
+          TEST(test_ready), TEST(test_destroy_takes_all), TEST(test_slots), TEST(test_threads))

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Growing keeps the base and the contents within the reserved range, and failures leave it usable.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test/support/check.h"
 
 #include "runtime/base/memory.h"
 #include "runtime/base/region.h"
@@ -91,8 +86,4 @@ static void extends(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(grows), cmocka_unit_test(fails_cleanly),
-                                     cmocka_unit_test(extends)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(grows), TEST(fails_cleanly), TEST(extends))

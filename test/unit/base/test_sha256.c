@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SHA-256 of the standard's examples and of texts of every length around a block, in any pieces.
+#include "test/support/check.h"
+
 #include "runtime/base/sha256.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static void expect(const char *what, const void *data, size_t bytes, size_t piece,
                    const char *expected) {
@@ -59,8 +56,4 @@ static void test_lengths(void **state) {
          "3275febb4612d86d586eb9f11cd21e648a9fc7d95e0f6b8d362786e28c9c5b79");
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_examples),
-                                     cmocka_unit_test(test_lengths)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_examples), TEST(test_lengths))

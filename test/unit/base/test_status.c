@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Statuses: codes, messages, context, ownership, and what is left of them without memory.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <string.h>
+#include "test/support/check.h"
 
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
+
+#include <string.h>
 
 static void test_ok_is_null(void **state) {
   (void)state;
@@ -156,19 +152,6 @@ static void test_try(void **state) {
   assert_int_equal(reached, 1);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_ok_is_null),
-      cmocka_unit_test(test_make),
-      cmocka_unit_test(test_long_message),
-      cmocka_unit_test(test_annotate),
-      cmocka_unit_test(test_join_keeps_the_first),
-      cmocka_unit_test(test_recode),
-      cmocka_unit_test(test_clone_is_independent),
-      cmocka_unit_test(test_without_memory),
-      cmocka_unit_test(test_bad_code),
-      cmocka_unit_test(test_names),
-      cmocka_unit_test(test_try),
-  };
-  return cmocka_run_group_tests_name("unit.base.status", tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_ok_is_null), TEST(test_make), TEST(test_long_message), TEST(test_annotate),
+          TEST(test_join_keeps_the_first), TEST(test_recode), TEST(test_clone_is_independent),
+          TEST(test_without_memory), TEST(test_bad_code), TEST(test_names), TEST(test_try))

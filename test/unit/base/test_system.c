@@ -1,35 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of the system that are interrupted, move part of what was asked, or fail; and files that
 // are replaced as a whole whatever fails.
-#include "runtime/base/system.h"
+#include "test/support/check.h"
 
 #include "runtime/base/file.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/system.h"
+#include "test/support/folder.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-static char folder[64];
+static char folder[FOLDER_BYTES];
 static int opened;
 
 static int setup(void **state) {
   (void)state;
-  // In memory where there is such a place: to wait for a disk shows nothing.
-  (void)snprintf(folder, sizeof(folder), "%s/dt-system-XXXXXX",
-                 access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
-  if (!mkdtemp(folder))
-    return -1;
+  folder_make(folder);
   opened = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   return opened < 0;
 }
@@ -157,10 +148,6 @@ static void test_mappings_and_threads(void **state) {
   assert_int_equal(dt__system_fail_at(DT_SYSTEM_THREAD, 0, 0, false), 2);
 }
 
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-  const struct CMUnitTest tests[] = {TEST(test_interrupted_and_partial),
-                                     TEST(test_failed_replacements), TEST(test_what_is_no_file),
-                                     TEST(test_mappings_and_threads)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define IN_FOLDER(name) TEST_WITH(name, setup, teardown)
+RUN_TESTS(IN_FOLDER(test_interrupted_and_partial), IN_FOLDER(test_failed_replacements),
+          IN_FOLDER(test_what_is_no_file), IN_FOLDER(test_mappings_and_threads))

@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The writer and the scanner.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test/support/check.h"
 
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 #include "runtime/base/text.h"
+
+#include <math.h>
+#include <string.h>
 
 static void test_writer(void **state) {
   (void)state;
@@ -52,9 +47,7 @@ static void test_writer_failure_is_sticky(void **state) {
   dt__text_put(&text, "y");
   dt__text_printf(&text, "%d", 1);
   assert_string_equal(dt__text_str(&text), "kept");
-  dt_status_t status = dt__text_status(&text);
-  assert_int_equal(dt_status_code(status), DT_E_NO_MEMORY);
-  dt_status_free(status);
+  expect_code(dt__text_status(&text), DT_E_NO_MEMORY);
   dt__text_fini(&text);
 }
 
@@ -260,22 +253,10 @@ static void test_string(void **state) {
   assert_int_equal(len, 7);
   dt__free(copy);
   scan = scan_of("\"\"", &copy);
-  dt_status_t status = dt__scan_string(&scan, buf, 0, &len);
-  assert_int_equal(dt_status_code(status), DT_E_FORMAT);
-  dt_status_free(status);
+  expect_code(dt__scan_string(&scan, buf, 0, &len), DT_E_FORMAT);
   dt__free(copy);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_writer),
-      cmocka_unit_test(test_writer_failure_is_sticky),
-      cmocka_unit_test(test_tokens),
-      cmocka_unit_test(test_failure_names_the_place),
-      cmocka_unit_test(test_i64),
-      cmocka_unit_test(test_f64),
-      cmocka_unit_test(test_f64_round_trip),
-      cmocka_unit_test(test_string),
-  };
-  return cmocka_run_group_tests_name("unit.base.text", tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_writer), TEST(test_writer_failure_is_sticky), TEST(test_tokens),
+          TEST(test_failure_names_the_place), TEST(test_i64), TEST(test_f64),
+          TEST(test_f64_round_trip), TEST(test_string))

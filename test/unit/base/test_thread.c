@@ -1,26 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Mutexes and their ranks, threads, forks, clocks.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "test/support/check.h"
 
-#include <cmocka.h>
-#include <fcntl.h>
+#include "runtime/base/memory.h"
+#include "runtime/base/process.h"
+#include "runtime/base/thread.h"
+
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#include "runtime/base/memory.h"
-#include "runtime/base/process.h"
-#include "runtime/base/thread.h"
 
 typedef struct shared_t {
   dt_mutex_t mutex;
@@ -310,17 +304,6 @@ static void test_process(void **state) {
     fail_msg("resident grew by %lld, expected about %zu", (long long)grown, bytes);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_mutex),
-      cmocka_unit_test(test_ranks_in_order),
-      cmocka_unit_test(test_ranks_out_of_order),
-      cmocka_unit_test(test_fault_is_seen),
-      cmocka_unit_test(test_exit_waits),
-      cmocka_unit_test(test_thread),
-      cmocka_unit_test(test_thread_without_memory),
-      cmocka_unit_test(test_fork),
-      cmocka_unit_test(test_process),
-  };
-  return cmocka_run_group_tests_name("unit.base.thread", tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_mutex), TEST(test_ranks_in_order), TEST(test_ranks_out_of_order),
+          TEST(test_fault_is_seen), TEST(test_exit_waits), TEST(test_thread),
+          TEST(test_thread_without_memory), TEST(test_fork), TEST(test_process))

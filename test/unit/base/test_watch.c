@@ -1,25 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Budgets of a compile: what is over ends the work with a status that names it, and arenas under a
 // watch give back what they took.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <string.h>
+#include "test/support/check.h"
 
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 #include "runtime/base/thread.h"
 #include "runtime/base/watch.h"
-
-static void expect(dt_status_t status, dt_code_t code, const char *part) {
-  assert_int_equal(dt_status_code(status), code);
-  if (!strstr(dt_status_message(status), part))
-    fail_msg("'%s' has no '%s'", dt_status_message(status), part);
-  dt_status_free(status);
-}
 
 // At least that much processor time of this thread.
 static void burn_ns(int64_t ns) {
@@ -52,7 +39,7 @@ static void test_time(void **state) {
   dt__watch_enter(&watch);
   assert_null(dt__watch_check(&watch));
   burn_ns(200000000);
-  expect(dt__watch_check(&watch), DT_E_LIMIT, "max_compile_ns");
+  expect_told(dt__watch_check(&watch), DT_E_LIMIT, "max_compile_ns");
   assert_null(dt__watch_check(&other)); // of which this thread never said that it works for it
 }
 
@@ -70,7 +57,7 @@ static void test_memory(void **state) {
   assert_non_null(dt__arena_alloc(&second, 400000)); // given back, and still watched
   assert_null(dt__watch_check(&watch));
   assert_null(dt__arena_alloc(&second, 400000));
-  expect(dt__watch_explain(&watch, DT_NO_MEMORY()), DT_E_LIMIT, "DUCTILE_COMPILE_MIB");
+  expect_told(dt__watch_explain(&watch, DT_NO_MEMORY()), DT_E_LIMIT, "DUCTILE_COMPILE_MIB");
   assert_null(dt__arena_alloc(&second, 1 << 20)); // once over, the work is to end
   dt__arena_fini(&first);
   dt__arena_fini(&second);
@@ -84,7 +71,7 @@ static void test_stop(void **state) {
   dt_arena_t arena = {.watch = &watch};
   assert_non_null(dt__arena_alloc(&arena, 1000));
   dt__watch_stop(&watch, DT_E_STATE);
-  expect(dt__watch_check(&watch), DT_E_STATE, "nobody waits");
+  expect_told(dt__watch_check(&watch), DT_E_STATE, "nobody waits");
   assert_null(dt__arena_alloc(&arena, 1 << 20));
   dt__arena_fini(&arena);
   assert_int_equal(watch.bytes, 0);
@@ -95,19 +82,13 @@ static void test_explain(void **state) {
   (void)state;
   dt_watch_t watch;
   dt__watch_init(&watch, NULL);
-  expect(dt__watch_explain(&watch, DT_NO_MEMORY()), DT_E_NO_MEMORY, "out of memory");
-  expect(dt__watch_explain(NULL, DT_NO_MEMORY()), DT_E_NO_MEMORY, "out of memory");
+  expect_told(dt__watch_explain(&watch, DT_NO_MEMORY()), DT_E_NO_MEMORY, "out of memory");
+  expect_told(dt__watch_explain(NULL, DT_NO_MEMORY()), DT_E_NO_MEMORY, "out of memory");
   assert_null(dt__watch_explain(&watch, NULL));
   dt__watch_stop(&watch, DT_E_STATE);
-  expect(dt__watch_explain(&watch, DT_FAIL(DT_E_SHAPE, "shape")), DT_E_SHAPE, "shape");
-  expect(dt__watch_explain(&watch, DT_NO_MEMORY()), DT_E_STATE, "nobody waits");
+  expect_told(dt__watch_explain(&watch, DT_FAIL(DT_E_SHAPE, "shape")), DT_E_SHAPE, "shape");
+  expect_told(dt__watch_explain(&watch, DT_NO_MEMORY()), DT_E_STATE, "nobody waits");
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_without_limits), cmocka_unit_test(test_time),
-      cmocka_unit_test(test_memory),         cmocka_unit_test(test_stop),
-      cmocka_unit_test(test_explain),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_without_limits), TEST(test_time), TEST(test_memory), TEST(test_stop),
+          TEST(test_explain))

@@ -2,20 +2,12 @@
 // Error bounds against code that really rounds every op to float: they must hold, must not be
 // infinite where nothing jumps, must be infinite where something does, and must not be absurdly
 // wide.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "lower/graph/eval_compare.h"
 #include "lower/graph/eval_private.h"
 #include "runtime/base/dtype.h"
-#include "test/unit/graph/fixture.h"
+#include "test/support/graph_fixture.h"
 
 #include <math.h>
-#include <string.h>
 
 static uint64_t seed = 88172645463325252u;
 
@@ -282,8 +274,8 @@ static void silu_floats(const float *x, int64_t n, float *y) {
 
 // One op over rows of random floats, against `fn`.
 static void check_rows(dt_op_t op, float_row_fn_t fn, bool reduces, float scale, double widest) {
-  fixture_t f;
-  fixture_init(&f);
+  graph_fixture_t f;
+  graph_fixture_init(&f);
   int64_t sizes[2] = {ROWS, COLUMNS}, strides[2] = {COLUMNS, 1}, inner = COLUMNS, one = 1;
   float x[ROWS * COLUMNS], y[ROWS * COLUMNS], scales[COLUMNS];
   for (int64_t k = 0; k < ROWS * COLUMNS; k++)
@@ -296,12 +288,12 @@ static void check_rows(dt_op_t op, float_row_fn_t fn, bool reduces, float scale,
     in[k] = fixed(&f, "", DT_F32, 1, &inner);
   dt_attrs_t attrs = {.n_axes = 1, .floats = {1e-5}};
   attrs.axes[0] = 1;
-  OK(dt__graph_add_output(f.graph, add(&f, op, n, in, &attrs)));
+  expect_ok(dt__graph_add_output(f.graph, add(&f, op, n, in, &attrs)));
   const dt_eval_arg_t args[3] = {
       {x, sizes, strides}, {scales, &inner, &one}, {scales, &inner, &one}};
   const dt_eval_options_t options = {.error_bounds = true};
   dt_eval_value_t value;
-  OK(dt__graph_eval(f.graph, NULL, args, &options, &f.arena, &value));
+  expect_ok(dt__graph_eval(f.graph, NULL, args, &options, &f.arena, &value));
   for (int64_t row = 0; row < ROWS; row++)
     fn(x + row * COLUMNS, COLUMNS, y + row * (reduces ? 1 : COLUMNS));
   dt_eval_report_t report;
@@ -319,7 +311,7 @@ static void check_rows(dt_op_t op, float_row_fn_t fn, bool reduces, float scale,
   assert_true(good);
   assert_int_equal(report.uncertain, 0);
   assert_true(relative <= widest);
-  fixture_fini(&f);
+  graph_fixture_fini(&f);
 }
 
 static void test_rows(void **state) {
@@ -349,32 +341,32 @@ static void test_prod_between(void **state) {
       {2, -3, INFINITY},           {1e-30f, 3, -INFINITY},
   };
   static const float products[5] = {NAN, 1e20f, 1e30f, -INFINITY, -INFINITY};
-  fixture_t f;
-  fixture_init(&f);
+  graph_fixture_t f;
+  graph_fixture_init(&f);
   int64_t sizes[2] = {5, 3}, strides[2] = {3, 1};
   dt_node_id_t in = fixed(&f, "x", DT_F32, 2, sizes);
   dt_attrs_t attrs = {.n_axes = 1, .axes = {1}};
-  OK(dt__graph_add_output(f.graph, add(&f, DT_OP_prod, 1, &in, &attrs)));
+  expect_ok(dt__graph_add_output(f.graph, add(&f, DT_OP_prod, 1, &in, &attrs)));
   const dt_eval_arg_t arg = {rows, sizes, strides};
   const dt_eval_options_t options = {.error_bounds = true};
   dt_eval_value_t value;
   dt_eval_report_t report;
-  OK(dt__graph_eval(f.graph, NULL, &arg, &options, &f.arena, &value));
+  expect_ok(dt__graph_eval(f.graph, NULL, &arg, &options, &f.arena, &value));
   for (int64_t k = 0; k < 5; k++)
     assert_int_equal(isinf(value.bound[k]), k < 3);
   assert_true(dt__eval_compare(&value, products, NULL, &report));
   assert_int_equal(report.uncertain, 3);
-  fixture_fini(&f);
+  graph_fixture_fini(&f);
 }
 
 static void test_matmul(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  graph_fixture_t f;
+  graph_fixture_init(&f);
   enum { M = 5, K = 33, N = 4 };
   int64_t a_sizes[2] = {M, K}, a_strides[2] = {K, 1}, b_sizes[2] = {K, N}, b_strides[2] = {N, 1};
   dt_node_id_t in[2] = {fixed(&f, "a", DT_F32, 2, a_sizes), fixed(&f, "b", DT_F32, 2, b_sizes)};
-  OK(dt__graph_add_output(f.graph, add(&f, DT_OP_matmul, 2, in, NULL)));
+  expect_ok(dt__graph_add_output(f.graph, add(&f, DT_OP_matmul, 2, in, NULL)));
   for (uint32_t whole = 0; whole < 2; whole++) {
     float a[M * K], b[K * N], c[M * N];
     for (int64_t k = 0; k < M * K; k++)
@@ -392,7 +384,7 @@ static void test_matmul(void **state) {
     const dt_eval_options_t options = {.error_bounds = true};
     dt_eval_value_t value;
     dt_eval_report_t report;
-    OK(dt__graph_eval(f.graph, NULL, args, &options, &f.arena, &value));
+    expect_ok(dt__graph_eval(f.graph, NULL, args, &options, &f.arena, &value));
     assert_true(dt__eval_compare(&value, c, NULL, &report));
     assert_int_equal(report.uncertain, 0);
     for (int64_t k = 0; k < M * N; k++) {
@@ -404,25 +396,25 @@ static void test_matmul(void **state) {
     assert_false(dt__eval_compare(&value, c, NULL, &report));
     assert_int_equal(report.index, 7);
   }
-  fixture_fini(&f);
+  graph_fixture_fini(&f);
 }
 
 // The place of a largest element is uncertain only where rounding may change it.
 static void test_argmax(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  graph_fixture_t f;
+  graph_fixture_init(&f);
   int64_t sizes[2] = {3, 3}, strides[2] = {3, 1};
   static const float x[9] = {1, 2, 3, 1, 1, 0.5f, 0.1f, 0.1f, 0};
   dt_node_id_t in = fixed(&f, "x", DT_F32, 2, sizes);
   dt_node_id_t moved = add(&f, DT_OP_exp, 1, &in, NULL); // gives bounds
   dt_attrs_t attrs = {.n_axes = 1, .axes = {1}};
-  OK(dt__graph_add_output(f.graph, add(&f, DT_OP_argmax, 1, &in, &attrs)));
-  OK(dt__graph_add_output(f.graph, add(&f, DT_OP_argmax, 1, &moved, &attrs)));
+  expect_ok(dt__graph_add_output(f.graph, add(&f, DT_OP_argmax, 1, &in, &attrs)));
+  expect_ok(dt__graph_add_output(f.graph, add(&f, DT_OP_argmax, 1, &moved, &attrs)));
   const dt_eval_arg_t arg = {x, sizes, strides};
   const dt_eval_options_t options = {.error_bounds = true};
   dt_eval_value_t out[2];
-  OK(dt__graph_eval(f.graph, NULL, &arg, &options, &f.arena, out));
+  expect_ok(dt__graph_eval(f.graph, NULL, &arg, &options, &f.arena, out));
   static const int64_t want[3] = {2, 0, 0};
   for (int64_t k = 0; k < 3; k++) {
     assert_int_equal(out[0].data[k].i, want[k]);
@@ -430,15 +422,8 @@ static void test_argmax(void **state) {
     assert_int_equal(out[1].data[k].i, want[k]);
     assert_int_equal(isinf(out[1].bound[k]) != 0, k > 0);
   }
-  fixture_fini(&f);
+  graph_fixture_fini(&f);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_scalar_pairs), cmocka_unit_test(test_half_pairs),
-      cmocka_unit_test(test_edges),        cmocka_unit_test(test_exact),
-      cmocka_unit_test(test_rows),         cmocka_unit_test(test_prod_between),
-      cmocka_unit_test(test_matmul),       cmocka_unit_test(test_argmax),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_scalar_pairs), TEST(test_half_pairs), TEST(test_edges), TEST(test_exact),
+          TEST(test_rows), TEST(test_prod_between), TEST(test_matmul), TEST(test_argmax))

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The comparator: bounds, last places, NaN, infinities, integers, bool bytes, uncertain elements.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test/support/check.h"
 
 #include "lower/graph/eval_compare.h"
 
@@ -148,12 +143,4 @@ static void test_integers(void **state) {
   assert_false(dt__eval_compare(&flag, &byte, NULL, &report));
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_floats),
-      cmocka_unit_test(test_halves),
-      cmocka_unit_test(test_reports),
-      cmocka_unit_test(test_integers),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_floats), TEST(test_halves), TEST(test_reports), TEST(test_integers))

@@ -2,16 +2,9 @@
 // The evaluator on what reads sizes from data: items bind their symbols before what uses them,
 // asserts are made as soon as their newest symbol is bound, and each op's results are those of its
 // definition, by hand.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "lower/graph/eval.h"
 #include "runtime/base/dtype.h"
-#include "test/unit/graph/fixture.h"
+#include "test/support/graph_fixture.h"
 
 #include <math.h>
 #include <string.h>
@@ -24,7 +17,7 @@ static dt_status_t evaluate(const char *text, dt_arena_t *arena, dt_symenv_t **e
   dt_eval_value_t plain;
   int64_t symbols[8] = {0};
   const dt_eval_options_t options = {.error_bounds = true};
-  OK(dt__symenv_create(env));
+  expect_ok(dt__symenv_create(env));
   dt__scan_init(&scan, text, strlen(text), "test");
   dt_status_t status = dt__graph_parse(arena, *env, &scan, &graph);
   if (!status)
@@ -33,7 +26,7 @@ static dt_status_t evaluate(const char *text, dt_arena_t *arena, dt_symenv_t **e
     status = dt__graph_eval(graph, symbols, NULL, NULL, arena, &plain);
   if (status)
     return status;
-  OK(dt__graph_eval(graph, symbols, NULL, &options, arena, out));
+  expect_ok(dt__graph_eval(graph, symbols, NULL, &options, arena, out));
   assert_int_equal(out->count, plain.count);
   for (int64_t k = 0; k < out->count; k++)
     assert_true(out->data[k].i == plain.data[k].i ||
@@ -56,7 +49,7 @@ static void run_case(const text_case_t *c) {
   dt_status_t status = evaluate(c->text, &arena, &env, &got);
   if (status)
     print_error("%s\n", c->text);
-  OK(status);
+  expect_ok(status);
   assert_int_equal(got.rank, c->rank);
   for (uint32_t k = 0; k < c->rank; k++)
     assert_int_equal(got.sizes[k], c->sizes[k]);
@@ -83,13 +76,7 @@ static void check_refused(const char *text, dt_code_t code, const char *part) {
   dt_symenv_t *env = NULL;
   dt_eval_value_t got;
   dt__arena_init(&arena, 0);
-  dt_status_t status = evaluate(text, &arena, &env, &got);
-  if (dt_status_code(status) != code || !strstr(dt_status_message(status), part)) {
-    print_error("expected %s with \"%s\", got %s: %s\n", dt_code_name(code), part,
-                dt_code_name(dt_status_code(status)), dt_status_message(status));
-    fail();
-  }
-  dt_status_free(status);
+  expect_told(evaluate(text, &arena, &env, &got), code, part);
   dt__symenv_destroy(env);
   dt__arena_fini(&arena);
 }
@@ -286,14 +273,5 @@ static void test_selections(void **state) {
       DT_E_RANGE, "place 3 (element 5)");
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_items),
-      cmocka_unit_test(test_asserts),
-      cmocka_unit_test(test_bound_once_before_use),
-      cmocka_unit_test(test_cumsum),
-      cmocka_unit_test(test_searchsorted),
-      cmocka_unit_test(test_selections),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_items), TEST(test_asserts), TEST(test_bound_once_before_use), TEST(test_cumsum),
+          TEST(test_searchsorted), TEST(test_selections))

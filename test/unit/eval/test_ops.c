@@ -1,16 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The evaluator: each op's results by hand, written as graph texts over small constants; strided
 // arguments, all dtypes, sizes 0 and 1, NaN and infinities, and what is refused.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "lower/graph/eval.h"
 #include "runtime/base/dtype.h"
-#include "test/unit/graph/fixture.h"
+#include "test/support/graph_fixture.h"
 
 #include <math.h>
 #include <string.h>
@@ -24,12 +17,12 @@ typedef struct parsed_t {
 static void parse(parsed_t *p, const char *text) {
   dt_scan_t scan;
   dt__arena_init(&p->arena, 0);
-  OK(dt__symenv_create(&p->env));
+  expect_ok(dt__symenv_create(&p->env));
   dt__scan_init(&scan, text, strlen(text), "test");
   dt_status_t status = dt__graph_parse(&p->arena, p->env, &scan, &p->graph);
   if (status)
     print_error("in %s\n", text);
-  OK(status);
+  expect_ok(status);
 }
 
 static void release(parsed_t *p) {
@@ -41,8 +34,8 @@ static void release(parsed_t *p) {
 static dt_eval_value_t evaluate(parsed_t *p, const int64_t *symbols, const dt_eval_arg_t *args) {
   dt_eval_value_t plain, bounded;
   const dt_eval_options_t options = {.error_bounds = true};
-  OK(dt__graph_eval(p->graph, symbols, args, NULL, &p->arena, &plain));
-  OK(dt__graph_eval(p->graph, symbols, args, &options, &p->arena, &bounded));
+  expect_ok(dt__graph_eval(p->graph, symbols, args, NULL, &p->arena, &plain));
+  expect_ok(dt__graph_eval(p->graph, symbols, args, &options, &p->arena, &bounded));
   assert_null(plain.bound);
   assert_non_null(bounded.bound);
   assert_int_equal(plain.count, bounded.count);
@@ -397,8 +390,8 @@ static void test_every_op(void **state) {
       if (!dt__dtype_is_valid((dt_dtype_t)dtype))
         continue;
       for (size_t s = 0; s < 3; s++) {
-        fixture_t f;
-        fixture_init(&f);
+        graph_fixture_t f;
+        graph_fixture_init(&f);
         (void)size_symbol(&f, 3);
         (void)size_symbol(&f, 3);
         dt_node_id_t id = add_example(&f, (dt_op_t)op, (dt_dtype_t)dtype);
@@ -406,7 +399,7 @@ static void test_every_op(void **state) {
                        op == DT_OP_nonzero ||
                        op == DT_OP_masked_select; // what any data is not good for
         if (id.id && !by_data) {
-          OK(dt__graph_add_output(f.graph, id));
+          expect_ok(dt__graph_add_output(f.graph, id));
           unsigned char bytes[256];
           for (size_t k = 0; k < sizeof(bytes); k++)
             bytes[k] = (unsigned char)(k % 2);
@@ -428,7 +421,7 @@ static void test_every_op(void **state) {
             assert_int_equal(got.count, sizes[s] * 4);
           f.arena = p.arena;
         }
-        fixture_fini(&f);
+        graph_fixture_fini(&f);
       }
     }
   }
@@ -469,13 +462,7 @@ static void check_refused(const char *text, const int64_t *symbols, const dt_eva
   parsed_t p;
   dt_eval_value_t out;
   parse(&p, text);
-  dt_status_t status = dt__graph_eval(p.graph, symbols, args, NULL, &p.arena, &out);
-  if (dt_status_code(status) != code || !strstr(dt_status_message(status), part))
-    print_error("expected %s \"%s\", got %s \"%s\"\n", dt_code_name(code), part,
-                dt_code_name(dt_status_code(status)), dt_status_message(status));
-  assert_int_equal(dt_status_code(status), code);
-  assert_non_null(strstr(dt_status_message(status), part));
-  dt_status_free(status);
+  expect_told(dt__graph_eval(p.graph, symbols, args, NULL, &p.arena, &out), code, part);
   release(&p);
 }
 
@@ -558,9 +545,9 @@ static void test_no_memory(void **state) {
       "%3 = slice %2 {syms = [0, 2, 1, 1], steps = [1, 1]} : f32[2, 1] "
       "%4 = softmax %1 {axes = [1]} : f32[s0, 4] "
       "%5 = sum %4 {axes = [0], keepdims = 0} : f32[4] return %5 }";
-  OK(whole_way(text));
+  expect_ok(whole_way(text));
   (void)dt__heap_fail_at(UINT64_MAX, false);
-  OK(whole_way(text));
+  expect_ok(whole_way(text));
   uint64_t allocations = dt__heap_fail_at(0, false);
   assert_true(allocations > 10);
   for (uint64_t n = 1; n <= allocations; n++) {
@@ -575,13 +562,6 @@ static void test_no_memory(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_leaves),     cmocka_unit_test(test_casts),
-      cmocka_unit_test(test_views),      cmocka_unit_test(test_reductions),
-      cmocka_unit_test(test_composites), cmocka_unit_test(test_matmul),
-      cmocka_unit_test(test_every_op),   cmocka_unit_test(test_strided),
-      cmocka_unit_test(test_refusals),   cmocka_unit_test(test_no_memory),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_leaves), TEST(test_casts), TEST(test_views), TEST(test_reductions),
+          TEST(test_composites), TEST(test_matmul), TEST(test_every_op), TEST(test_strided),
+          TEST(test_refusals), TEST(test_no_memory))

@@ -1,22 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The MiniLM example's weights and batches: seeded numbers that the NumPy reference makes too,
 // files that are not the model's, padding and masks.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test/support/check.h"
 
 #include "examples/minilm/half.h"
 #include "examples/minilm/sentences.h"
 #include "examples/minilm/weights.h"
+#include "test/support/folder.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static void test_seeded(void **state) {
   (void)state;
@@ -52,8 +46,8 @@ static void test_seeded(void **state) {
 
 // A folder whose model file has the given header and data of zeros.
 static void check_refused(const char *header, size_t data_bytes, const char *expect) {
-  char folder[] = "/tmp/ductile-weights-XXXXXX", path[64], error[256] = "";
-  assert_non_null(mkdtemp(folder));
+  char folder[FOLDER_BYTES], path[FOLDER_BYTES + 24], error[256] = "";
+  folder_make(folder);
   snprintf(path, sizeof path, "%s/model.safetensors", folder);
   FILE *file = fopen(path, "wb");
   assert_non_null(file);
@@ -64,8 +58,7 @@ static void check_refused(const char *header, size_t data_bytes, const char *exp
     fputc(0, file);
   assert_int_equal(fclose(file), 0);
   minilm_weights_t *weights = minilm_weights_load(folder, NULL, error, sizeof error);
-  unlink(path);
-  rmdir(folder);
+  assert_int_equal(folder_drop(folder), 0);
   assert_null(weights);
   if (!strstr(error, expect))
     fail_msg("got \"%s\", expected \"…%s…\"", error, expect);
@@ -191,11 +184,5 @@ static void test_long_text(void **state) {
   batch_free(&batch);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_seeded),  cmocka_unit_test(test_wrong_files),
-      cmocka_unit_test(test_halves),  cmocka_unit_test(test_configurations),
-      cmocka_unit_test(test_batches), cmocka_unit_test(test_long_text),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_seeded), TEST(test_wrong_files), TEST(test_halves), TEST(test_configurations),
+          TEST(test_batches), TEST(test_long_text))

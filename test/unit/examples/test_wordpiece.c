@@ -2,12 +2,7 @@
 // The BERT tokenizer against ids that another implementation gave
 // (tools/minilm/wordpiece_golden.py): with a small vocabulary always, with the model's when
 // DUCTILE_MINILM_DIR or the cache has it.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test/support/check.h"
 
 #include "examples/minilm/wordpiece.h"
 
@@ -173,12 +168,5 @@ static void test_vocabulary_texts(void **state) {
   wordpiece_free(NULL);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_small_vocabulary),
-      cmocka_unit_test(test_model_vocabulary),
-      cmocka_unit_test(test_malformed_text),
-      cmocka_unit_test(test_vocabulary_texts),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_small_vocabulary), TEST(test_model_vocabulary), TEST(test_malformed_text),
+          TEST(test_vocabulary_texts))

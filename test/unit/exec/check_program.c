@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a program of checks does: on a trace and as text. check_model.c has it on numbers.
 #include "test/unit/exec/check_program.h"
-#include "test/unit/exec/exec_test.h"
 
-#include <stdio.h>
+#include "test/support/tensors.h"
 
 // ---- Making one -------------------------------------------------------------------------------------
 static cp_kind_t draw_kind(rng_t *rng, uint32_t at) {

@@ -5,7 +5,7 @@
 #ifndef DT_TESTS_UNIT_EXEC_STRICT_MODEL_H
 #define DT_TESTS_UNIT_EXEC_STRICT_MODEL_H
 
-#include "test/unit/exec/exec_test.h"
+#include "test/support/subjects.h"
 
 typedef struct array_t {
   uint32_t rank;

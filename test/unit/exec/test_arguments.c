@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What calls bring besides tensors of any layout: integers, booleans, captures, aligned data,
 // memory that is updated, and the runtime's modes; and which of it needs a variant of its own.
-#include "test/unit/exec/exec_test.h"
+#include "test/support/subjects.h"
 
 #include "runtime/base/memory.h"
 
@@ -13,8 +13,7 @@ static int setup(void **state) { return fixture_open(state, 2, 23); }
 
 // A rank-0 tensor of an integer type or bool.
 static dt_tensor_t *scalar(dt_dtype_t dtype, int64_t value) {
-  dt_tensor_t *tensor = NULL;
-  expect_ok(dt_tensor_create_empty(dtype, 0, NULL, &tensor));
+  dt_tensor_t *tensor = tensor_empty(dtype, 0, NULL);
   memcpy(dt_tensor_data(tensor), &value, dt_dtype_size(dtype)); // little-endian
   return tensor;
 }
@@ -42,9 +41,7 @@ static void expect_count(fixture_t *fixture, dt_function_t *function, dt_dtype_t
   assert_int_equal(dt_tensor_count(out), value < 0 ? 0 : value % 7);
   for (int64_t i = 0; i < dt_tensor_count(out); i++)
     assert_int_equal(((int64_t *)dt_tensor_data(out))[i], value + (flag ? 10 : 0));
-  dt_tensor_release(out);
-  dt_tensor_release(in[0]);
-  dt_tensor_release(in[1]);
+  RELEASE(out, in[0], in[1]);
 }
 
 static void test_integers_of_every_dtype(void **state) {
@@ -80,16 +77,14 @@ static void test_refused_integers(void **state) {
   dt_function_t *function = function_of(fixture, count_program, NULL, &options);
   dt_tensor_t *flag = scalar(DT_BOOL, 1), *out = NULL;
   dt_tensor_t *wide = scalar(DT_I64, 3);
-  dt_tensor_t *vector = tensor_i64(1, (const int64_t[]){1}, (const int64_t[]){3});
+  dt_tensor_t *vector = tensor_i64(1, SIZES(1), VALUES(3));
   expect_told(dt_call(fixture->session, function, (dt_tensor_t *[]){wide, flag}, 2, &out, 1, NULL),
               DT_E_DTYPE, "argument 0 \"n\": dtype i64; expected i32");
   expect_code(
       dt_call(fixture->session, function, (dt_tensor_t *[]){vector, flag}, 2, &out, 1, NULL),
       DT_E_DTYPE);
   assert_int_equal(variants_of(function), 0);
-  dt_tensor_release(flag);
-  dt_tensor_release(wide);
-  dt_tensor_release(vector);
+  RELEASE(flag, wide, vector);
   dt_function_release(function);
 }
 
@@ -118,8 +113,7 @@ static void expect_sum(fixture_t *fixture, dt_function_t *function, const holder
   expect_ok(dt_call(fixture->session, function, &x, 1, &out, 1, NULL));
   assert_int_equal(*(int64_t *)dt_tensor_data(out),
                    1000 + holder->second + (holder->second % 2 ? holder->first : 0));
-  dt_tensor_release(out);
-  dt_tensor_release(x);
+  RELEASE(out, x);
 }
 
 static void test_captures(void **state) {
@@ -221,19 +215,13 @@ static void test_captures_that_change_meanwhile(void **state) {
 }
 
 // ---- Alignment --------------------------------------------------------------------------------------
-static dt_status_t negate(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
-  (void)closure;
-  out[0] = dt_neg(t, in[0]);
-  return NULL;
-}
-
 static void test_alignment(void **state) {
   fixture_t *fixture = *state;
   static _Alignas(256) float memory[128];
   static const dt_input_decl_t inputs[] = {
       {.name = "x", .dtype = DT_F32, .rank = 1, .alignment = 128}};
   dt_function_options_t options = options_of(1, inputs);
-  dt_function_t *function = function_of(fixture, negate, NULL, &options);
+  dt_function_t *function = function_of(fixture, negate_program, NULL, &options);
   int64_t n = 8;
   for (int round = 0; round < 2; round++) {
     for (int offset = 0; offset <= 64; offset += 4) {
@@ -245,8 +233,7 @@ static void test_alignment(void **state) {
         expect_ok(status);
       else
         expect_told(status, DT_E_ARGUMENT, "expected 128");
-      dt_tensor_release(out);
-      dt_tensor_release(x);
+      RELEASE(out, x);
     }
   }
   assert_int_equal(variants_of(function), 1);
@@ -302,8 +289,7 @@ static void test_strict_fp_is_guarded(void **state) {
 #endif
   assert_int_equal(variants_of(function), 2);
   assert_int_equal(variants_of(strict), 1);
-  dt_tensor_release(in[0]);
-  dt_tensor_release(in[1]);
+  RELEASE(in[0], in[1]);
   dt_function_release(function);
   dt_function_release(strict);
 }
@@ -322,11 +308,7 @@ static const dt_input_decl_t two_matrices[] = {{.name = "a", .dtype = DT_F32, .r
                                                {.name = "b", .dtype = DT_F32, .rank = 2}};
 
 static dt_tensor_t *strided(float *data, const int64_t *sizes, const int64_t *strides) {
-  dt_tensor_desc_t desc = {
-      .dtype = DT_F32, .rank = 2, .sizes = sizes, .strides = strides, .data = data};
-  dt_tensor_t *tensor = NULL;
-  expect_ok(dt_tensor_create(&desc, &tensor));
-  return tensor;
+  return tensor_over(DT_F32, 2, sizes, strides, data);
 }
 
 static void test_updates(void **state) {
@@ -338,8 +320,8 @@ static void test_updates(void **state) {
   for (int k = 0; k < 64; k++)
     memory[k] = (float)k;
   // A transposed 3 x 2 view, every second column of rows of ten, backwards.
-  dt_tensor_t *a = strided(memory + 30, (const int64_t[]){3, 2}, (const int64_t[]){-2, 10});
-  dt_tensor_t *b = tensor_full(100, 2, (const int64_t[]){3, 2}), *out = NULL;
+  dt_tensor_t *a = strided(memory + 30, SIZES(3, 2), SIZES(-2, 10));
+  dt_tensor_t *b = tensor_full(100, 2, SIZES(3, 2)), *out = NULL;
   expect_ok(dt_call(fixture->session, function, (dt_tensor_t *[]){a, b}, 2, &out, 1, NULL));
   for (int i = 0; i < 3; i++) {
     for (int j = 0; j < 2; j++) {
@@ -360,8 +342,8 @@ static void test_updates(void **state) {
   dt_tensor_release(out);
   out = NULL;
   // Overlap in part, and indices that share an element: refused, whatever variants there are.
-  dt_tensor_t *next = strided(memory + 31, (const int64_t[]){3, 2}, (const int64_t[]){-2, 10});
-  dt_tensor_t *spread = strided(memory, (const int64_t[]){3, 2}, (const int64_t[]){0, 1});
+  dt_tensor_t *next = strided(memory + 31, SIZES(3, 2), SIZES(-2, 10));
+  dt_tensor_t *spread = strided(memory, SIZES(3, 2), SIZES(0, 1));
   for (int round = 0; round < 2; round++) {
     uint32_t variants = variants_of(function);
     expect_told(dt_call(fixture->session, function, (dt_tensor_t *[]){a, next}, 2, &out, 1, NULL),
@@ -372,10 +354,7 @@ static void test_updates(void **state) {
     assert_true(memory[31] == 31);
     assert_null(out);
   }
-  dt_tensor_release(next);
-  dt_tensor_release(spread);
-  dt_tensor_release(a);
-  dt_tensor_release(b);
+  RELEASE(next, spread, a, b);
   dt_function_release(function);
 }
 
@@ -402,8 +381,8 @@ static void test_no_memory(void **state) {
     options.answer = compiled_answer();
     options.dynamic = DT_DYNAMIC_AUTOMATIC;
     options.variant_limit = 1;
-    dt_tensor_t *in[2] = {tensor_full(1, 2, (const int64_t[]){2, 3}), scalar(DT_I64, 4)};
-    dt_tensor_t *larger = tensor_full(1, 2, (const int64_t[]){4, 5});
+    dt_tensor_t *in[2] = {tensor_full(1, 2, SIZES(2, 3)), scalar(DT_I64, 4)};
+    dt_tensor_t *larger = tensor_full(1, 2, SIZES(4, 5));
     dt_tensor_t *first = NULL, *second = NULL;
     dt_function_t *function = NULL;
     (void)dt__heap_fail_at(allocations, false);
@@ -426,11 +405,7 @@ static void test_no_memory(void **state) {
                         NULL));
       dt_tensor_release(again);
     }
-    dt_tensor_release(first);
-    dt_tensor_release(second);
-    dt_tensor_release(larger);
-    dt_tensor_release(in[0]);
-    dt_tensor_release(in[1]);
+    RELEASE(first, second, larger, in[0], in[1]);
     dt_function_release(function);
     if (!failed)
       break;
@@ -438,17 +413,8 @@ static void test_no_memory(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_integers_of_every_dtype),
-      cmocka_unit_test(test_refused_integers),
-      cmocka_unit_test(test_captures),
-      cmocka_unit_test(test_a_capture_keeps_its_address),
-      cmocka_unit_test(test_captures_that_change_meanwhile),
-      cmocka_unit_test(test_alignment),
-      cmocka_unit_test(test_strict_fp_is_guarded),
-      cmocka_unit_test(test_updates),
-      cmocka_unit_test(test_no_memory),
-  };
-  return cmocka_run_group_tests(tests, setup, fixture_close);
-}
+RUN_TESTS_WITH(setup, fixture_close, TEST(test_integers_of_every_dtype),
+               TEST(test_refused_integers), TEST(test_captures),
+               TEST(test_a_capture_keeps_its_address), TEST(test_captures_that_change_meanwhile),
+               TEST(test_alignment), TEST(test_strict_fp_is_guarded), TEST(test_updates),
+               TEST(test_no_memory))

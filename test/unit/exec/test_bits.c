@@ -2,12 +2,11 @@
 // Which bits are the same (docs/testing.md, "Bits"): however many threads run a call, however often
 // it is made, in whatever process, with whatever other rows beside it. usage: PROGRAM [WORKER];
 // PROGRAM --print prints what all programs answer, as one number.
-#include "test/unit/exec/exec_test.h"
+#include "test/support/subjects.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const char *program_path, *worker_path;
 
@@ -97,8 +96,7 @@ static uint64_t answers(uint32_t threads) {
       dt_tensor_release(other);
     }
     sum = fold_bytes(sum, dt_tensor_data(out), bytes_of(out));
-    dt_tensor_release(in);
-    dt_tensor_release(out);
+    RELEASE(in, out);
     dt_function_release(function);
   }
   mlp_fini(&mlp);
@@ -163,8 +161,7 @@ static void check_rows(fixture_t *f, dt_function_t *function, const bits_case_t 
       if (memcmp(got, (const char *)dt_tensor_data(whole) + (size_t)i * out_bytes, out_bytes) != 0)
         fail_msg("%s: row %d of %d has other bits than among %d", c->subject->name, (int)i,
                  (int)sizes[0], (int)rows);
-      dt_tensor_release(out);
-      dt_tensor_release(part);
+      RELEASE(out, part);
     }
 }
 
@@ -180,8 +177,7 @@ static void test_batches(void **state) {
     dt_tensor_t *in = tensor_f32(&f->rng, c->rank, c->sizes),
                 *whole = call(f->session, function, in);
     check_rows(f, function, c, in, whole);
-    dt_tensor_release(in);
-    dt_tensor_release(whole);
+    RELEASE(in, whole);
     dt_function_release(function);
   }
   mlp_fini(&mlp);
@@ -196,8 +192,7 @@ int main(int argc, char **argv) {
     return 0;
   }
   worker_path = argc > 1 ? argv[1] : NULL;
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_threads), cmocka_unit_test(test_processes),
-      cmocka_unit_test_setup_teardown(test_batches, setup, fixture_close)};
+  const struct CMUnitTest tests[] = {TEST(test_threads), TEST(test_processes),
+                                     TEST_WITH(test_batches, setup, fixture_close)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a program is cut into: kernels have few stores, units little work, and long host functions
 // are pieces, which do what one function did.
-#include "test/unit/exec/exec_test.h"
+#include "test/support/fixture.h"
 
 #include "backend_llvm/emit/compile.h"
 #include "fuse/merge.h"
@@ -161,8 +161,7 @@ static uint64_t compare(fixture_t *fixture, dt_program_fn_t program, void *closu
   }
   for (uint32_t k = 0; k < n_outputs; k++) {
     expect_close(got[k], want[k], tolerance, tolerance, "piece");
-    dt_tensor_release(got[k]);
-    dt_tensor_release(want[k]);
+    RELEASE(got[k], want[k]);
   }
   dt_tensor_release(x);
   return kernels;
@@ -216,21 +215,12 @@ static void test_checks(void **state) {
       (void)snprintf(what, sizeof(what), "check %u", failing[k]);
       expect_told(status, DT_E_SHAPE, what);
     }
-    dt_tensor_release(out);
-    dt_tensor_release(in[0]);
-    dt_tensor_release(in[1]);
+    RELEASE(out, in[0], in[1]);
     dt_function_release(function);
   }
 }
 
 static int setup(void **state) { return fixture_open(state, 2, 77); }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_stores),
-      cmocka_unit_test(test_units),
-      cmocka_unit_test_setup_teardown(test_pieces, setup, fixture_close),
-      cmocka_unit_test_setup_teardown(test_checks, setup, fixture_close),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_stores), TEST(test_units), TEST_WITH(test_pieces, setup, fixture_close),
+          TEST_WITH(test_checks, setup, fixture_close))

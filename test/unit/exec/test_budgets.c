@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Budgets of one compile: nodes, processor time, memory. A compile over one is DT_E_LIMIT with the
 // budget's names and where it was; the function goes on with what it has, and compiles again.
-#include "test/unit/exec/exec_test.h"
+#include "test/support/fixture.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -48,8 +48,7 @@ static void close_chain(subject_chain_t *s) {
 static dt_status_t call(subject_chain_t *s, int64_t size) {
   dt_tensor_t *in = tensor_full(0, 1, &size), *out = NULL;
   dt_status_t status = dt_call(s->session, s->function, &in, 1, &out, 1, NULL);
-  dt_tensor_release(out);
-  dt_tensor_release(in);
+  RELEASE(out, in);
   return status;
 }
 
@@ -60,13 +59,8 @@ static void expect_budget(subject_chain_t *s, uint32_t long_length, const char *
   s->chain.length = 4;
   expect_ok(call(s, 3));
   s->chain.length = long_length;
-  for (int k = 0; k < 2; k++) {
-    dt_status_t status = call(s, 5);
-    assert_int_equal(dt_status_code(status), DT_E_LIMIT);
-    if (!strstr(dt_status_message(status), option) || !strstr(dt_status_message(status), variable))
-      fail_msg("'%s' names %s or %s not", dt_status_message(status), option, variable);
-    dt_status_free(status);
-  }
+  for (int k = 0; k < 2; k++)
+    expect_parts(call(s, 5), DT_E_LIMIT, EACH_OF(option, variable));
   expect_ok(call(s, 3));
   assert_int_equal(variants_of(s->function), 1);
   s->chain.length = 4;
@@ -143,11 +137,5 @@ static void test_memory_of_units(void **state) {
   close_chain(&s);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_nodes),     cmocka_unit_test(test_nodes_by_default),
-      cmocka_unit_test(test_variables), cmocka_unit_test(test_time),
-      cmocka_unit_test(test_memory),    cmocka_unit_test(test_memory_of_units),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_nodes), TEST(test_nodes_by_default), TEST(test_variables), TEST(test_time),
+          TEST(test_memory), TEST(test_memory_of_units))

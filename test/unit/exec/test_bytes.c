@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bytes: limits on what a call takes, giving it back, and results' sizes before a call.
-#include "ductile/experimental.h"
-#include "test/unit/exec/exec_test.h"
+#include "test/support/subjects.h"
 
 #include <stdlib.h>
 
@@ -13,12 +12,6 @@ static dt_status_t squares(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
   dt_value_t column = dt_unsqueeze(t, in[0], 1), row = dt_unsqueeze(t, in[0], 0);
   dt_value_t all = dt_matmul(t, column, row);
   out[0] = dt_matmul(t, all, all);
-  return NULL;
-}
-
-static dt_status_t doubled(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
-  (void)closure;
-  out[0] = dt_add(t, in[0], in[0]);
   return NULL;
 }
 
@@ -36,8 +29,7 @@ static const dt_input_decl_t one_number[] = {{.name = "n", .dtype = DT_I64, .ran
 static dt_status_t call_n(fixture_t *fixture, dt_function_t *function, int64_t n) {
   dt_tensor_t *x = tensor_full(1, 1, &n), *out = NULL;
   dt_status_t status = dt_call(fixture->session, function, &x, 1, &out, 1, NULL);
-  dt_tensor_release(x);
-  dt_tensor_release(out);
+  RELEASE(x, out);
   return status;
 }
 
@@ -49,7 +41,7 @@ static void test_results_count(void **state) {
     return;
   dt_function_options_t options = options_of(1, one_vector);
   options.max_call_bytes = 4000;
-  dt_function_t *function = function_of(fixture, doubled, NULL, &options);
+  dt_function_t *function = function_of(fixture, double_program, NULL, &options);
   for (int round = 0; round < 2; round++) {
     expect_ok(call_n(fixture, function, 1000));
     expect_told(call_n(fixture, function, 1001), DT_E_LIMIT, "needs 4004 bytes");
@@ -60,8 +52,7 @@ static void test_results_count(void **state) {
   int64_t n = 5000;
   dt_tensor_t *x = tensor_full(1, 1, &n), *out = tensor_full(0, 1, &n);
   expect_ok(dt_call(fixture->session, function, &x, 1, &out, 1, NULL));
-  dt_tensor_release(x);
-  dt_tensor_release(out);
+  RELEASE(x, out);
   assert_int_equal(stats_of(function).compiles, 1);
   dt_function_release(function);
 }
@@ -106,8 +97,7 @@ static void test_sizes_from_data_count(void **state) {
       expect_told(status, DT_E_LIMIT, "DUCTILE_MAX_CALL_MIB");
     else
       expect_ok(status);
-    dt_tensor_release(number);
-    dt_tensor_release(out);
+    RELEASE(number, out);
   }
   dt_function_release(function);
   dt_session_destroy(own.session);
@@ -148,8 +138,7 @@ static void test_trim(void **state) {
     const float *data = dt_tensor_data(out); // is its holder's
     for (int64_t k = 0; k < n * n; k += 997)
       assert_true(data[k] == 600 * 16);
-    dt_tensor_release(x);
-    dt_tensor_release(out);
+    RELEASE(x, out);
   }
   dt_function_release(function);
 }
@@ -185,7 +174,7 @@ static void test_output_sizes_from_data(void **state) {
   fixture_t *fixture = *state;
   dt_function_options_t options = options_of(1, one_number);
   dt_function_t *function = function_of(fixture, as_many, NULL, &options);
-  dt_tensor_t *number = tensor_i64(0, NULL, (const int64_t[]){3});
+  dt_tensor_t *number = tensor_i64(0, NULL, SIZES(3));
   dt_output_shape_t shape = {0};
   expect_ok(
       dt_function_output_sizes(fixture->session, function, &number, 1, &shape, sizeof(shape), 1));
@@ -199,8 +188,8 @@ static void test_output_sizes_refused(void **state) {
   fixture_t *fixture = *state;
   dt_function_options_t options = options_of(1, one_vector);
   dt_function_t *function = function_of(fixture, squares, NULL, &options);
-  dt_tensor_t *x = tensor_full(1, 1, (const int64_t[]){3});
-  dt_tensor_t *matrix = tensor_full(1, 2, (const int64_t[]){3, 1});
+  dt_tensor_t *x = tensor_full(1, 1, SIZES(3));
+  dt_tensor_t *matrix = tensor_full(1, 2, SIZES(3, 1));
   dt_output_shape_t shape = {.rank = 99};
   const size_t bytes = sizeof(shape);
   expect_ok(dt_function_freeze(function, true));
@@ -215,21 +204,11 @@ static void test_output_sizes_refused(void **state) {
               DT_E_ARGUMENT);
   expect_code(dt_function_output_sizes(NULL, function, &x, 1, &shape, bytes, 1), DT_E_ARGUMENT);
   assert_int_equal(shape.rank, 99);
-  dt_tensor_release(x);
-  dt_tensor_release(matrix);
+  RELEASE(x, matrix);
   dt_function_release(function);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_results_count),
-      cmocka_unit_test(test_blocks_count),
-      cmocka_unit_test(test_evaluator_counts),
-      cmocka_unit_test(test_sizes_from_data_count),
-      cmocka_unit_test(test_trim),
-      cmocka_unit_test(test_output_sizes),
-      cmocka_unit_test(test_output_sizes_from_data),
-      cmocka_unit_test(test_output_sizes_refused),
-  };
-  return cmocka_run_group_tests(tests, setup, fixture_close);
-}
+RUN_TESTS_WITH(setup, fixture_close, TEST(test_results_count), TEST(test_blocks_count),
+               TEST(test_evaluator_counts), TEST(test_sizes_from_data_count), TEST(test_trim),
+               TEST(test_output_sizes), TEST(test_output_sizes_from_data),
+               TEST(test_output_sizes_refused))

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // dt_call's contract: what is refused and how it is told, outputs, layouts, statistics. After every
 // refusal the function still works.
-#include "test/unit/exec/exec_test.h"
+#include "test/support/subjects.h"
 
-#include "ductile/experimental.h"
 #include "runtime/base/log.h"
 #include "test/support/report_as_text.h"
 
@@ -23,20 +22,17 @@ static void expect_add_works(fixture_t *fixture, dt_function_t *add, int64_t n) 
   dt_tensor_t *expected = tensor_full(3.75f, 1, &n);
   expect_ok(dt_call(fixture->session, add, inputs, 2, &out, 1, NULL));
   expect_close(out, expected, 0, 0, "add");
-  dt_tensor_release(inputs[0]);
-  dt_tensor_release(inputs[1]);
-  dt_tensor_release(expected);
-  dt_tensor_release(out);
+  RELEASE(inputs[0], inputs[1], expected, out);
 }
 
 static void test_refused_arguments(void **state) {
   fixture_t *fixture = *state;
   dt_session_t *session = fixture->session;
   dt_function_t *add = compiled(fixture, &add_subject);
-  dt_tensor_t *three = tensor_full(1, 1, (const int64_t[]){3});
-  dt_tensor_t *four = tensor_full(1, 1, (const int64_t[]){4});
-  dt_tensor_t *matrix = tensor_full(1, 2, (const int64_t[]){3, 1});
-  dt_tensor_t *ints = tensor_i64(1, (const int64_t[]){3}, (const int64_t[]){1, 2, 3});
+  dt_tensor_t *three = tensor_full(1, 1, SIZES(3));
+  dt_tensor_t *four = tensor_full(1, 1, SIZES(4));
+  dt_tensor_t *matrix = tensor_full(1, 2, SIZES(3, 1));
+  dt_tensor_t *ints = tensor_i64(1, SIZES(3), VALUES(1, 2, 3));
   dt_tensor_t *good[2] = {three, three}, *out = NULL;
   // Before anything is compiled, and then against the guards of a variant.
   for (int round = 0; round < 2; round++) {
@@ -60,10 +56,7 @@ static void test_refused_arguments(void **state) {
     expect_add_works(fixture, add, 5);
   }
   assert_int_equal(variants_of(add), 1);
-  dt_tensor_release(three);
-  dt_tensor_release(four);
-  dt_tensor_release(matrix);
-  dt_tensor_release(ints);
+  RELEASE(three, four, matrix, ints);
   dt_function_release(add);
 }
 
@@ -74,9 +67,9 @@ static void test_refused_outputs(void **state) {
   int64_t n = 6;
   dt_tensor_t *inputs[2] = {tensor_full(1, 1, &n), tensor_full(2, 1, &n)};
   dt_tensor_t *bad[] = {
-      tensor_full(0, 1, (const int64_t[]){5}),
-      tensor_full(0, 2, (const int64_t[]){6, 1}),
-      tensor_i64(1, (const int64_t[]){6}, (const int64_t[]){0, 0, 0, 0, 0, 0}),
+      tensor_full(0, 1, SIZES(5)),
+      tensor_full(0, 2, SIZES(6, 1)),
+      tensor_i64(1, SIZES(6), VALUES(0, 0, 0, 0, 0, 0)),
   };
   static const dt_code_t codes[] = {DT_E_SHAPE, DT_E_SHAPE, DT_E_DTYPE};
   for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -86,21 +79,17 @@ static void test_refused_outputs(void **state) {
     dt_tensor_release(bad[i]);
   }
   // Every other element of twelve: not contiguous.
-  dt_tensor_t *twelve = tensor_full(0, 1, (const int64_t[]){12}), *strided = NULL;
-  dt_tensor_desc_t desc = {.dtype = DT_F32,
-                           .rank = 1,
-                           .sizes = &n,
-                           .strides = (const int64_t[]){2},
-                           .data = dt_tensor_data(twelve)};
+  dt_tensor_t *twelve = tensor_full(0, 1, SIZES(12)), *strided = NULL;
+  dt_tensor_desc_t desc = {
+      .dtype = DT_F32, .rank = 1, .sizes = &n, .strides = SIZES(2), .data = dt_tensor_data(twelve)};
   expect_ok(dt_tensor_create(&desc, &strided));
   expect_told(dt_call(session, add, inputs, 2, &strided, 1, NULL), DT_E_SHAPE, "contiguous");
-  dt_tensor_release(strided);
-  dt_tensor_release(twelve);
+  RELEASE(strided, twelve);
   // An argument itself, and memory that shares one element with it.
   dt_tensor_t *same = inputs[1];
   expect_told(dt_call(session, add, inputs, 2, &same, 1, NULL), DT_E_ARGUMENT,
               "overlaps argument 'b'");
-  dt_tensor_t *eleven = tensor_full(3, 1, (const int64_t[]){11}), *head = NULL, *tail = NULL;
+  dt_tensor_t *eleven = tensor_full(3, 1, SIZES(11)), *head = NULL, *tail = NULL;
   desc =
       (dt_tensor_desc_t){.dtype = DT_F32, .rank = 1, .sizes = &n, .data = dt_tensor_data(eleven)};
   expect_ok(dt_tensor_create(&desc, &head));
@@ -108,11 +97,7 @@ static void test_refused_outputs(void **state) {
   expect_ok(dt_tensor_create(&desc, &tail));
   expect_told(dt_call(session, add, (dt_tensor_t *[]){inputs[0], head}, 2, &tail, 1, NULL),
               DT_E_ARGUMENT, "overlaps");
-  dt_tensor_release(head);
-  dt_tensor_release(tail);
-  dt_tensor_release(eleven);
-  dt_tensor_release(inputs[0]);
-  dt_tensor_release(inputs[1]);
+  RELEASE(head, tail, eleven, inputs[0], inputs[1]);
   expect_add_works(fixture, add, 6);
   dt_function_release(add);
 }
@@ -120,7 +105,7 @@ static void test_refused_outputs(void **state) {
 static void test_indices_out_of_range(void **state) {
   fixture_t *fixture = *state;
   dt_function_t *gather = compiled(fixture, &gather_subject);
-  dt_tensor_t *table = tensor_f32(&fixture->rng, 2, (const int64_t[]){5, 3});
+  dt_tensor_t *table = tensor_f32(&fixture->rng, 2, SIZES(5, 3));
   static const int64_t good[] = {4, 0, -5, -1}, bad[][4] = {{0, 5, 1, 2}, {0, 1, 2, -6}};
   int64_t four = 4;
   for (size_t i = 0; i < 2; i++) {
@@ -130,8 +115,7 @@ static void test_indices_out_of_range(void **state) {
     for (int64_t k = 0; k < 4; k++)
       assert_memory_equal(&got[3 * k], &rows[3 * (good[k] < 0 ? good[k] + 5 : good[k])],
                           3 * sizeof(float));
-    dt_tensor_release(ids);
-    dt_tensor_release(out);
+    RELEASE(ids, out);
     out = NULL;
     ids = tensor_i64(1, &four, bad[i]);
     expect_told(dt_call(fixture->session, gather, (dt_tensor_t *[]){table, ids}, 2, &out, 1, NULL),
@@ -149,7 +133,7 @@ static void test_strided_arguments(void **state) {
   dt_function_t *columns = compiled(fixture, &columns_subject);
   for (int64_t i = 0; i < 4; i++) {
     int64_t rows = 2 + 3 * i, width = 9 - 2 * i;
-    dt_tensor_t *base = tensor_f32(&fixture->rng, 2, (const int64_t[]){rows, width});
+    dt_tensor_t *base = tensor_f32(&fixture->rng, 2, SIZES(rows, width));
     dt_tensor_t *views[2] = {base, tensor_transposed(base)};
     for (int k = 0; k < 2; k++) {
       dt_tensor_t *out = NULL;
@@ -164,11 +148,9 @@ static void test_strided_arguments(void **state) {
         ((float *)dt_tensor_data(expected))[c] = (float)sum;
       }
       expect_close(out, expected, 1e-5, 0, k == 0 ? "contiguous" : "transposed");
-      dt_tensor_release(expected);
-      dt_tensor_release(out);
+      RELEASE(expected, out);
     }
-    dt_tensor_release(views[1]);
-    dt_tensor_release(base);
+    RELEASE(views[1], base);
     assert_int_equal(variants_of(columns), 2);
   }
   dt_function_release(columns);
@@ -227,8 +209,7 @@ static dt_status_t call_one(fixture_t *fixture, dt_function_t *function, int64_t
   } else {
     assert_null(out);
   }
-  dt_tensor_release(out);
-  dt_tensor_release(x);
+  RELEASE(out, x);
   return status;
 }
 
@@ -439,21 +420,9 @@ static void test_child_after_fork(void **state) {
   dt_function_release(add);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_refused_arguments),
-      cmocka_unit_test(test_refused_outputs),
-      cmocka_unit_test(test_indices_out_of_range),
-      cmocka_unit_test(test_strided_arguments),
-      cmocka_unit_test(test_branches_make_variants),
-      cmocka_unit_test(test_variant_limit),
-      cmocka_unit_test(test_checks),
-      cmocka_unit_test(test_failing_program),
-      cmocka_unit_test(test_two_runtimes),
-      cmocka_unit_test(test_statistics),
-      cmocka_unit_test(test_misses_are_logged),
-      cmocka_unit_test(test_call_inside_own_program),
-      cmocka_unit_test(test_child_after_fork),
-  };
-  return cmocka_run_group_tests(tests, setup, fixture_close);
-}
+RUN_TESTS_WITH(setup, fixture_close, TEST(test_refused_arguments), TEST(test_refused_outputs),
+               TEST(test_indices_out_of_range), TEST(test_strided_arguments),
+               TEST(test_branches_make_variants), TEST(test_variant_limit), TEST(test_checks),
+               TEST(test_failing_program), TEST(test_two_runtimes), TEST(test_statistics),
+               TEST(test_misses_are_logged), TEST(test_call_inside_own_program),
+               TEST(test_child_after_fork))

@@ -2,7 +2,7 @@
 // Processes that may not make memory executable: code runs through a second view of a memory file,
 // and where that is forbidden, too, the runtime says so. Each case is a process of its own, since
 // such rules hold for a process's life.
-#include "test/unit/exec/exec_test.h"
+#include "test/support/subjects.h"
 
 #include "backend_llvm/load/code.h"
 #include "runtime/base/system.h"
@@ -282,10 +282,5 @@ static void test_each_mapping_refused(void **state) {
   run_apart(refuse_each, "faults");
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_no_rules), cmocka_unit_test(test_deny_gain),
-      cmocka_unit_test(test_filter), cmocka_unit_test(test_nothing_works),
-      cmocka_unit_test(test_each_mapping_refused)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_no_rules), TEST(test_deny_gain), TEST(test_filter), TEST(test_nothing_works),
+          TEST(test_each_mapping_refused))

@@ -3,10 +3,9 @@
 // check stands (beside the update, in an earlier or a later part of the call, in a branch, in a
 // loop) and wherever it runs: on the CPU, on devices (the fake driver runs the PTX), in a CUDA
 // graph. A call that does not fail updates them as the evaluator does.
-#include "test/unit/exec/exec_test.h"
+#include "test/support/subjects.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #define ROWS 37
 #define WIDTH 5
@@ -132,8 +131,7 @@ static const struct {
 
 // ---- Calls ----------------------------------------------------------------------------------------
 typedef struct place_t {
-  dt_runtime_t *runtime;
-  dt_session_t *session;
+  fixture_t on;
   dt_call_mode_t mode;
 } place_t;
 
@@ -158,44 +156,40 @@ static void fill(dt_tensor_t *in[N_IN], bool good) {
   in[COUNT] = tensor_i64(0, NULL, &count);
 }
 
-static void release(dt_tensor_t *in[N_IN]) {
-  for (uint32_t i = 0; i < N_IN; i++)
-    dt_tensor_release(in[i]);
-}
+static void release(dt_tensor_t *in[N_IN]) { release_tensors(in, N_IN); }
 
 // On a device the status of a failed check comes with the wait.
 static dt_status_t call(const place_t *place, dt_function_t *function, dt_tensor_t *in[N_IN]) {
   dt_tensor_t *out = NULL;
   dt_call_options_t options = {.struct_size = sizeof(options), .mode = place->mode};
-  dt_status_t status = dt_call(place->session, function, in, N_IN, &out, 1, &options);
+  dt_status_t status = dt_call(place->on.session, function, in, N_IN, &out, 1, &options);
   if (!status)
-    status = dt_session_wait(place->session);
+    status = dt_session_wait(place->on.session);
   dt_tensor_release(out);
   return status;
 }
 
 static void to_place(const place_t *place, dt_tensor_t *const from[N_IN], dt_tensor_t *to[N_IN]) {
   for (uint32_t i = 0; i < N_IN; i++) {
-    expect_ok(dt_tensor_create_on(place->session, dt_tensor_dtype(from[i]), dt_tensor_rank(from[i]),
-                                  dt_tensor_sizes(from[i]), &to[i]));
-    expect_ok(dt_tensor_copy(place->session, from[i], to[i]));
+    expect_ok(dt_tensor_create_on(place->on.session, dt_tensor_dtype(from[i]),
+                                  dt_tensor_rank(from[i]), dt_tensor_sizes(from[i]), &to[i]));
+    expect_ok(dt_tensor_copy(place->on.session, from[i], to[i]));
   }
 }
 
 static void expect_same(const place_t *place, dt_tensor_t *here, dt_tensor_t *there,
                         double tolerance, const char *what) {
-  dt_tensor_t *copy = NULL;
-  expect_ok(dt_tensor_create_empty(DT_F32, 2, dt_tensor_sizes(here), &copy));
-  expect_ok(dt_tensor_copy(place->session, there, copy));
-  expect_ok(dt_session_wait(place->session));
+  dt_tensor_t *copy = tensor_empty(DT_F32, 2, dt_tensor_sizes(here));
+  expect_ok(dt_tensor_copy(place->on.session, there, copy));
+  expect_ok(dt_session_wait(place->on.session));
   expect_close(copy, here, tolerance, tolerance, what);
   dt_tensor_release(copy);
 }
 
 // Fails, succeeds, fails: memory, graphs and gates have what was left by the call before.
 static void check(const place_t *place, const place_t *host, size_t program) {
-  dt_function_t *function = function_at(place->runtime, program, compiled_answer());
-  dt_function_t *evaluated = function_at(host->runtime, program, DT_ANSWER_EVALUATOR);
+  dt_function_t *function = function_at(place->on.runtime, program, compiled_answer());
+  dt_function_t *evaluated = function_at(host->on.runtime, program, DT_ANSWER_EVALUATOR);
   for (int round = 0; round < 5; round++) {
     bool good = round % 2 == 1;
     char what[96];
@@ -218,26 +212,12 @@ static void check(const place_t *place, const place_t *host, size_t program) {
   dt_function_release(evaluated);
 }
 
-static place_t open_place(dt_device_t device, uint32_t threads, dt_call_mode_t mode) {
-  place_t place = {.mode = mode};
-  dt_runtime_options_t options = {.threads = threads, .compile_threads = 2};
-  dt_session_options_t on = {.struct_size = sizeof(on), .device = device};
-  expect_ok(dt_runtime_create(&options, &place.runtime));
-  expect_ok(dt_session_create(place.runtime, &on, &place.session));
-  return place;
-}
-
-static void close_place(place_t *place) {
-  dt_session_destroy(place->session);
-  dt_runtime_release(place->runtime);
-}
-
 static void check_all(dt_device_t device, dt_call_mode_t mode) {
-  place_t place = open_place(device, 3, mode), host = open_place(DT_CPU, 1, DT_CALL_DEFAULT);
+  place_t place = {fixture_on(device, 3), mode}, host = {fixture_on(DT_CPU, 1), DT_CALL_DEFAULT};
   for (size_t k = 0; k < N_PROGRAMS; k++)
     check(&place, &host, k);
-  close_place(&place);
-  close_place(&host);
+  fixture_end(&place.on);
+  fixture_end(&host.on);
 }
 
 static void test_cpu(void **state) {
@@ -253,8 +233,4 @@ static void test_graphs(void **state) {
   check_all(DT_CUDA, DT_CALL_REDUCE_OVERHEAD);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_cpu), cmocka_unit_test(test_cuda),
-                                     cmocka_unit_test(test_graphs)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_cpu), TEST(test_cuda), TEST(test_graphs))

@@ -1,31 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // dt_constant_update: all variants see the new data, what was computed from the old is computed
 // again, and a refused update changes nothing.
-#include "test/unit/exec/exec_test.h"
+#include "test/support/subjects.h"
 
-static int setup(void **state) {
-  return fixture_open(state, 0, 1);
-} // as many threads as by default
+// As many threads as by default.
+static int setup(void **state) { return fixture_open(state, 0, 1); }
 
-static dt_tensor_t *weights(float value) { return tensor_full(value, 1, (const int64_t[]){4}); }
+static dt_tensor_t *weights(float value) { return tensor_full(value, 1, SIZES(4)); }
 
 // scale's answer for ones: sum(w * w).
 static void expect_scale(fixture_t *fixture, dt_function_t *scale, bool strided, float expected) {
   int64_t n = 5;
-  dt_tensor_t *base = tensor_full(1, 1, (const int64_t[]){10}), *x = NULL, *out = NULL;
-  dt_tensor_desc_t desc = {.dtype = DT_F32,
-                           .rank = 1,
-                           .sizes = &n,
-                           .strides = strided ? (const int64_t[]){2} : NULL,
-                           .data = dt_tensor_data(base)};
-  expect_ok(dt_tensor_create(&desc, &x));
+  dt_tensor_t *base = tensor_full(1, 1, SIZES(10)), *out = NULL;
+  const int64_t stride = strided ? 2 : 1;
+  dt_tensor_t *x = tensor_over(DT_F32, 1, &n, &stride, dt_tensor_data(base));
   expect_ok(dt_call(fixture->session, scale, &x, 1, &out, 1, NULL));
   dt_tensor_t *want = tensor_full(expected, 1, &n);
   expect_close(out, want, 0, 1e-6, strided ? "strided" : "contiguous");
-  dt_tensor_release(want);
-  dt_tensor_release(out);
-  dt_tensor_release(x);
-  dt_tensor_release(base);
+  RELEASE(want, out, x, base);
 }
 
 static void run_updates(fixture_t *fixture, dt_answer_t answer) {
@@ -43,9 +35,7 @@ static void run_updates(fixture_t *fixture, dt_answer_t answer) {
   expect_scale(fixture, scale, false, 36);
   expect_scale(fixture, scale, true, 36);
   // The function keeps what it uses.
-  dt_tensor_release(first);
-  dt_tensor_release(second);
-  dt_tensor_release(third);
+  RELEASE(first, second, third);
   expect_scale(fixture, scale, true, 36);
   dt_function_release(scale);
 }
@@ -59,14 +49,14 @@ static void test_refused_updates(void **state) {
   dt_function_t *scale =
       subject_function(fixture->runtime, &scale_subject, first, compiled_answer());
   expect_ok(dt_function_prepare(scale, NULL));
-  dt_tensor_t *longer = tensor_full(1, 1, (const int64_t[]){5});
-  dt_tensor_t *matrix = tensor_full(1, 2, (const int64_t[]){4, 1});
-  dt_tensor_t *ints = tensor_i64(1, (const int64_t[]){4}, (const int64_t[]){1, 2, 3, 4});
-  dt_tensor_t *eight = tensor_full(1, 1, (const int64_t[]){8}), *strided = NULL;
+  dt_tensor_t *longer = tensor_full(1, 1, SIZES(5));
+  dt_tensor_t *matrix = tensor_full(1, 2, SIZES(4, 1));
+  dt_tensor_t *ints = tensor_i64(1, SIZES(4), VALUES(1, 2, 3, 4));
+  dt_tensor_t *eight = tensor_full(1, 1, SIZES(8)), *strided = NULL;
   dt_tensor_desc_t desc = {.dtype = DT_F32,
                            .rank = 1,
-                           .sizes = (const int64_t[]){4},
-                           .strides = (const int64_t[]){2},
+                           .sizes = SIZES(4),
+                           .strides = SIZES(2),
                            .data = dt_tensor_data(eight)};
   expect_ok(dt_tensor_create(&desc, &strided));
   expect_code(dt_constant_update(NULL, "w", longer), DT_E_ARGUMENT);
@@ -78,12 +68,7 @@ static void test_refused_updates(void **state) {
   expect_told(dt_constant_update(scale, "w", ints), DT_E_DTYPE, "i64[4]");
   expect_told(dt_constant_update(scale, "w", strided), DT_E_SHAPE, "contiguous");
   expect_scale(fixture, scale, false, 4);
-  dt_tensor_release(strided);
-  dt_tensor_release(eight);
-  dt_tensor_release(ints);
-  dt_tensor_release(matrix);
-  dt_tensor_release(longer);
-  dt_tensor_release(first);
+  RELEASE(strided, eight, ints, matrix, longer, first);
   dt_function_release(scale);
 }
 
@@ -97,11 +82,9 @@ static void test_outputs_over_constants(void **state) {
     dt_tensor_t *w = weights(1), *x = weights(1), *whole = w, *part = NULL, *own = weights(0);
     dt_function_t *scale = subject_function(fixture->runtime, &scale_subject, w,
                                             answer ? DT_ANSWER_EVALUATOR : compiled_answer());
-    dt_tensor_desc_t desc = {.dtype = DT_F32,
-                             .rank = 1,
-                             .sizes = (const int64_t[]){1},
-                             .data = (float *)dt_tensor_data(w) + 3};
-    dt_tensor_t *one = tensor_full(1, 1, (const int64_t[]){1});
+    dt_tensor_desc_t desc = {
+        .dtype = DT_F32, .rank = 1, .sizes = SIZES(1), .data = (float *)dt_tensor_data(w) + 3};
+    dt_tensor_t *one = tensor_full(1, 1, SIZES(1));
     expect_ok(dt_tensor_create(&desc, &part));
     for (int round = 0; round < 2; round++) { // before there is a variant, and after
       expect_told(dt_call(fixture->session, scale, &x, 1, &whole, 1, NULL), DT_E_ARGUMENT,
@@ -112,11 +95,7 @@ static void test_outputs_over_constants(void **state) {
     }
     for (int k = 0; k < 4; k++)
       assert_true(((float *)dt_tensor_data(w))[k] == 1);
-    dt_tensor_release(part);
-    dt_tensor_release(one);
-    dt_tensor_release(own);
-    dt_tensor_release(x);
-    dt_tensor_release(w);
+    RELEASE(part, one, own, x, w);
     dt_function_release(scale);
   }
 }
@@ -131,7 +110,7 @@ static void test_old_data_is_released(void **state) {
   int released = 0;
   dt_tensor_desc_t desc = {.dtype = DT_F32,
                            .rank = 1,
-                           .sizes = (const int64_t[]){4},
+                           .sizes = SIZES(4),
                            .data = memory,
                            .release = count_release,
                            .user = &released};
@@ -165,8 +144,7 @@ static dt_status_t call_take(fixture_t *fixture, dt_function_t *function, int64_
   dt_tensor_t *x = tensor_full(1, 1, &n), *y = NULL;
   dt_status_t status = dt_call(fixture->session, function, &x, 1, &y, 1, NULL);
   *out = y ? *(float *)dt_tensor_data(y) : 0;
-  dt_tensor_release(x);
-  dt_tensor_release(y);
+  RELEASE(x, y);
   return status;
 }
 
@@ -195,15 +173,9 @@ static void test_taken_numbers(void **state) {
   expect_ok(call_take(fixture, function, 7, &y));
   assert_true(y == 2);
   dt_function_release(function);
-  dt_tensor_release(first);
-  dt_tensor_release(second);
+  RELEASE(first, second);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_taken_numbers),          cmocka_unit_test(test_updates),
-      cmocka_unit_test(test_updates_evaluator),      cmocka_unit_test(test_refused_updates),
-      cmocka_unit_test(test_outputs_over_constants), cmocka_unit_test(test_old_data_is_released),
-  };
-  return cmocka_run_group_tests(tests, setup, fixture_close);
-}
+RUN_TESTS_WITH(setup, fixture_close, TEST(test_taken_numbers), TEST(test_updates),
+               TEST(test_updates_evaluator), TEST(test_refused_updates),
+               TEST(test_outputs_over_constants), TEST(test_old_data_is_released))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs whose checks contradict each other, the declarations or the call, some of them only by
 // what follows from a number in data: the call, or dt_function_prepare, gets a status about that.
-#include "test/unit/exec/exec_test.h"
+#include "test/support/fixture.h"
 
 static int setup(void **state) { return fixture_open(state, 2, 5); }
 
@@ -14,9 +14,7 @@ static dt_status_t call(fixture_t *fixture, dt_function_t *function, int64_t n, 
   dt_status_t status = dt_call(fixture->session, function, in, 2, &out, 1, NULL);
   if (status)
     assert_null(out);
-  dt_tensor_release(in[0]);
-  dt_tensor_release(in[1]);
-  dt_tensor_release(out);
+  RELEASE(in[0], in[1], out);
   return status;
 }
 
@@ -105,9 +103,7 @@ static void test_batches_by_data(void **state) {
     assert_int_equal(dt_tensor_sizes(out)[0], right[k][2]);
     for (int64_t i = 0; i < right[k][2]; i++)
       assert_true(((const float *)dt_tensor_data(out))[i] == 3.0f);
-    dt_tensor_release(in[0]);
-    dt_tensor_release(in[1]);
-    dt_tensor_release(out);
+    RELEASE(in[0], in[1], out);
   }
   expect_code(call(fixture, function, 3, 2), DT_E_SHAPE);
   dt_function_release(function);
@@ -137,8 +133,7 @@ static void test_checks_exclude_each_other(void **state) {
     dt_tensor_t *out = NULL;
     expect_told(dt_call(fixture->session, function, in, 2, &out, 1, NULL), DT_E_SHAPE,
                 k ? "one whole" : "less than one");
-    dt_tensor_release(in[0]);
-    dt_tensor_release(in[1]);
+    RELEASE(in[0], in[1]);
   }
   dt_function_release(function);
 }
@@ -191,8 +186,7 @@ static void test_unbacked_dims_have_no_other_limit(void **state) {
     dt_tensor_t *x = tensor_full(1, 2, sizes), *out = NULL;
     expect_ok(dt_call(fixture->session, function, &x, 1, &out, 1, NULL));
     assert_int_equal(dt_tensor_sizes(out)[0], 3 * n);
-    dt_tensor_release(x);
-    dt_tensor_release(out);
+    RELEASE(x, out);
   }
   assert_int_equal(variants_of(function), 1);
   dt_function_release(function);
@@ -200,14 +194,14 @@ static void test_unbacked_dims_have_no_other_limit(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_too_small_for_the_data),
-      cmocka_unit_test(test_expand_by_data),
-      cmocka_unit_test(test_batches_by_data),
-      cmocka_unit_test(test_checks_exclude_each_other),
+      TEST(test_too_small_for_the_data),
+      TEST(test_expand_by_data),
+      TEST(test_batches_by_data),
+      TEST(test_checks_exclude_each_other),
 #ifdef DT_HAVE_LLVM
-      cmocka_unit_test(test_steps_reach_the_limit),
+      TEST(test_steps_reach_the_limit),
 #endif
-      cmocka_unit_test(test_unbacked_dims_have_no_other_limit),
+      TEST(test_unbacked_dims_have_no_other_limit),
   };
   return cmocka_run_group_tests(tests, setup, fixture_close);
 }

@@ -4,15 +4,12 @@
 // is right, bits are those of a call without a deadline, and what is updated is updated whole or
 // not at all. Times allowed here are generous: they tell a hang from an end. What was measured is
 // in docs/testing.md.
-#include "test/unit/exec/exec_test.h"
+#include "test/support/subjects.h"
 
-#include "ductile/experimental.h"
 #include "runtime/base/thread.h"
 #include "test/late/programs.h"
 
-#include <math.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -54,10 +51,7 @@ static args_t make_args(int64_t n, int64_t trips) {
   rng_t rng = {20261123};
   return (args_t){{tensor_f32(&rng, 1, &n), tensor_i64(0, NULL, &trips)}};
 }
-static void drop_args(args_t *args) {
-  dt_tensor_release(args->in[0]);
-  dt_tensor_release(args->in[1]);
-}
+static void drop_args(args_t *args) { RELEASE(args->in[0], args->in[1]); }
 
 static dt_status_t call(dt_session_t *session, dt_function_t *function, const args_t *args,
                         int64_t deadline_ns, const dt_cancel_t *cancel, dt_tensor_t **out) {
@@ -114,8 +108,7 @@ static void test_kernel(void **state) {
     expect_ok(call(f->session, function, &args, 0, NULL, &plain));
     expect_ok(call(f->session, function, &args, dt__now_ns() + 60000 * (int64_t)MS, NULL, &timed));
     assert_memory_equal(dt_tensor_data(plain), dt_tensor_data(timed), (size_t)sizes[k] * 4);
-    dt_tensor_release(plain);
-    dt_tensor_release(timed);
+    RELEASE(plain, timed);
     drop_args(&args);
   }
   args_t long_args = make_args(60000, 0);
@@ -253,13 +246,7 @@ static void test_left(void **state) {
   dt_function_release(function);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(test_loop, setup, fixture_close),
-      cmocka_unit_test_setup_teardown(test_kernel, setup, fixture_close),
-      cmocka_unit_test_setup_teardown(test_update, setup, fixture_close),
-      cmocka_unit_test_setup_teardown(test_cancel, setup, fixture_close),
-      cmocka_unit_test_setup_teardown(test_compile, setup, fixture_close),
-      cmocka_unit_test_setup_teardown(test_left, setup, fixture_close)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST_WITH(test_loop, setup, fixture_close), TEST_WITH(test_kernel, setup, fixture_close),
+          TEST_WITH(test_update, setup, fixture_close),
+          TEST_WITH(test_cancel, setup, fixture_close),
+          TEST_WITH(test_compile, setup, fixture_close), TEST_WITH(test_left, setup, fixture_close))

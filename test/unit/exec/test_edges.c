@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls at the very edge of what is checked: one element too many, the first byte of an overlap,
 // the smallest size that is refused, checks that must not be made where nothing is read.
-#include "test/unit/exec/exec_test.h"
+#include "test/support/subjects.h"
 
 static int setup(void **state) { return fixture_open(state, 1, 1); }
 
@@ -15,8 +15,7 @@ static dt_function_t *make(fixture_t *fixture, dt_program_fn_t program, uint32_t
 static void an_output_one_element_longer_is_refused(void **state) {
   fixture_t *fixture = *state;
   dt_function_t *add = subject_function(fixture->runtime, &add_subject, NULL, compiled_answer());
-  dt_tensor_t *inputs[2] = {tensor_full(1, 1, (const int64_t[]){6}),
-                            tensor_full(2, 1, (const int64_t[]){6})};
+  dt_tensor_t *inputs[2] = {tensor_full(1, 1, SIZES(6)), tensor_full(2, 1, SIZES(6))};
   const int64_t wrong[] = {5, 7};
   for (int k = 0; k < 2; k++) {
     dt_tensor_t *given = tensor_full(0, 1, &wrong[k]);
@@ -24,8 +23,7 @@ static void an_output_one_element_longer_is_refused(void **state) {
                 "expected 6");
     dt_tensor_release(given);
   }
-  dt_tensor_release(inputs[0]);
-  dt_tensor_release(inputs[1]);
+  RELEASE(inputs[0], inputs[1]);
   dt_function_release(add);
 }
 
@@ -49,9 +47,7 @@ static void expect_overlap(fixture_t *fixture, dt_function_t *add, uint32_t k) {
   expect_ok(dt_tensor_create(&desc, &output));
   given = output;
   expect_ok(dt_call(fixture->session, add, inputs, 2, &given, 1, NULL));
-  dt_tensor_release(output);
-  dt_tensor_release(inputs[0]);
-  dt_tensor_release(inputs[1]);
+  RELEASE(output, inputs[0], inputs[1]);
 }
 
 static void an_output_that_shares_one_element_is_refused(void **state) {
@@ -112,8 +108,7 @@ static void sizes_that_divide_by_zero_are_refused_in_every_order(void **state) {
       } else {
         expect_code(status, DT_E_SHAPE);
       }
-      dt_tensor_release(x);
-      dt_tensor_release(y);
+      RELEASE(x, y);
     }
     assert_int_equal(variants_of(quotient), 1);
     dt_function_release(quotient);
@@ -138,10 +133,7 @@ static void padding_around_nothing_gathered_checks_nothing(void **state) {
   expect_ok(dt_call(fixture->session, function, inputs, 2, &y, 1, NULL));
   dt_tensor_t *fives = tensor_full(5, 2, wanted);
   expect_close(y, fives, 0, 0, "padding alone");
-  dt_tensor_release(fives);
-  dt_tensor_release(y);
-  dt_tensor_release(inputs[0]);
-  dt_tensor_release(inputs[1]);
+  RELEASE(fives, y, inputs[0], inputs[1]);
   dt_function_release(function);
 }
 
@@ -172,21 +164,15 @@ static void many_heads_without_positions_take_no_time(void **state) {
     }
     expect_ok(dt_call(fixture->session, function, &x, 1, &y, 1, NULL));
     assert_int_equal(dt_tensor_count(y), k == 0 ? 120 : 0);
-    dt_tensor_release(x);
-    dt_tensor_release(y);
+    RELEASE(x, y);
   }
   assert_int_equal(variants_of(function), 1);
   dt_function_release(function);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(an_output_one_element_longer_is_refused),
-      cmocka_unit_test(an_output_that_shares_one_element_is_refused),
-      cmocka_unit_test(a_result_of_exactly_the_limit_is_refused),
-      cmocka_unit_test(sizes_that_divide_by_zero_are_refused_in_every_order),
-      cmocka_unit_test(padding_around_nothing_gathered_checks_nothing),
-      cmocka_unit_test(many_heads_without_positions_take_no_time),
-  };
-  return cmocka_run_group_tests(tests, setup, fixture_close);
-}
+RUN_TESTS_WITH(setup, fixture_close, TEST(an_output_one_element_longer_is_refused),
+               TEST(an_output_that_shares_one_element_is_refused),
+               TEST(a_result_of_exactly_the_limit_is_refused),
+               TEST(sizes_that_divide_by_zero_are_refused_in_every_order),
+               TEST(padding_around_nothing_gathered_checks_nothing),
+               TEST(many_heads_without_positions_take_no_time))

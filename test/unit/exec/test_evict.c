@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A runtime with a limit on what it holds: variants and idle sessions' memory go, answers stay
 // right, and what goes uses up no other limit.
-#include "ductile/experimental.h"
-#include "test/unit/exec/exec_test.h"
+#include "test/support/fixture.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -28,7 +27,7 @@ static dt_status_t squares(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
 static const dt_input_decl_t one_vector[] = {{.name = "x", .dtype = DT_F32, .rank = 1}};
 static const double added[FUNCTIONS] = {0, 1, 2, 3, 4, 5};
 
-static dt_runtime_t *runtime_of(uint64_t max_bytes) {
+static dt_runtime_t *runtime_with(uint64_t max_bytes) {
   dt_runtime_t *runtime = NULL;
   expect_ok(dt_runtime_create(
       &(dt_runtime_options_t){.threads = 1, .compile_threads = 1, .max_bytes = max_bytes},
@@ -66,15 +65,14 @@ static bool answers(dt_session_t *session, dt_function_t *function, int k, int64
   if (status)
     print_error("%s\n", dt_status_message(status));
   dt_status_free(status);
-  dt_tensor_release(x);
-  dt_tensor_release(out);
+  RELEASE(x, out);
   return right;
 }
 
 // Far more variants than there is room for, each compiled again and again.
 static void test_variants_go_and_come(void **state) {
   (void)state;
-  dt_runtime_t *runtime = runtime_of(200000);
+  dt_runtime_t *runtime = runtime_with(200000);
   dt_session_t *session = NULL;
   dt_function_t *functions[FUNCTIONS];
   dt_function_options_t options = options_of(1, one_vector);
@@ -104,7 +102,7 @@ static void test_variants_go_and_come(void **state) {
 // With room for all nothing goes, and what was used last stays.
 static void test_what_is_used_stays(void **state) {
   (void)state;
-  dt_runtime_t *runtime = runtime_of((uint64_t)1 << 40);
+  dt_runtime_t *runtime = runtime_with((uint64_t)1 << 40);
   dt_session_t *session = NULL;
   expect_ok(dt_session_create(runtime, NULL, &session));
   dt_function_t *function = sum_function(runtime, 3, options_of(1, one_vector));
@@ -117,7 +115,7 @@ static void test_what_is_used_stays(void **state) {
   dt_session_destroy(session);
   dt_runtime_release(runtime);
 
-  runtime = runtime_of(room * 7 / 10);
+  runtime = runtime_with(room * 7 / 10);
   expect_ok(dt_session_create(runtime, NULL, &session));
   function = sum_function(runtime, 3, options_of(1, one_vector));
   for (int64_t n = 1; n <= SHAPES; n++) {
@@ -135,7 +133,7 @@ static void test_what_is_used_stays(void **state) {
 // The variant for all sizes at the limit goes, too, and is made again.
 static void test_generic_again(void **state) {
   (void)state;
-  dt_runtime_t *runtime = runtime_of(1); // nothing may stay
+  dt_runtime_t *runtime = runtime_with(1); // nothing may stay
   dt_session_t *session = NULL;
   dt_function_options_t options = options_of(1, one_vector);
   options.compile_limit = 1;
@@ -158,15 +156,14 @@ static void call_squares(dt_session_t *session, dt_function_t *function, int64_t
   dt_tensor_t *x = tensor_full(2, 1, &n), *out = NULL;
   expect_ok(dt_call(session, function, &x, 1, &out, 1, NULL));
   assert_true(((const float *)dt_tensor_data(out))[n * n - 1] == (float)(16 * n));
-  dt_tensor_release(x);
-  dt_tensor_release(out);
+  RELEASE(x, out);
 }
 
 static void test_idle_sessions_give(void **state) {
   (void)state;
   if (compiled_answer() != DT_ANSWER_COMPILED)
     return;
-  dt_runtime_t *runtime = runtime_of(6 << 20);
+  dt_runtime_t *runtime = runtime_with(6 << 20);
   dt_session_t *sessions[3];
   dt_function_options_t options = options_of(1, one_vector);
   fixture_t fixture = {.runtime = runtime};
@@ -211,7 +208,7 @@ static void test_threads(void **state) {
   (void)state;
   static const uint64_t limits[] = {1, 150000};
   for (int which = 0; which < 2; which++) {
-    dt_runtime_t *runtime = runtime_of(limits[which]);
+    dt_runtime_t *runtime = runtime_with(limits[which]);
     dt_function_t *functions[FUNCTIONS];
     caller_t callers[CALLERS];
     pthread_t threads[CALLERS];
@@ -236,11 +233,11 @@ static void test_threads(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_variants_go_and_come),
-      cmocka_unit_test(test_what_is_used_stays),
-      cmocka_unit_test(test_generic_again),
-      cmocka_unit_test(test_idle_sessions_give),
-      cmocka_unit_test(test_threads),
+      TEST(test_variants_go_and_come),
+      TEST(test_what_is_used_stays),
+      TEST(test_generic_again),
+      TEST(test_idle_sessions_give),
+      TEST(test_threads),
   };
   // Memory made ready in the background comes when it comes.
   if (setenv("DUCTILE_WARM_MIB", "0", 1) != 0)

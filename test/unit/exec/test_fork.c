@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Forks: a child of a process in which a runtime lives can release what it got and nothing else;
 // one forked before or after that has the library for itself.
-#include "test/unit/exec/exec_test.h"
+#include "test/support/subjects.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -33,8 +32,7 @@ static int use_library(fixture_t *unused) {
   dt_tensor_t *x = tensor_full(1.5f, 1, &n), *out = NULL;
   expect_ok(dt_call(session, add, (dt_tensor_t *[]){x, x}, 2, &out, 1, NULL));
   bool right = ((const float *)dt_tensor_data(out))[99] == 3.0f;
-  dt_tensor_release(x);
-  dt_tensor_release(out);
+  RELEASE(x, out);
   dt_session_destroy(session);
   dt_function_release(add);
   dt_runtime_release(runtime);
@@ -92,11 +90,4 @@ static void test_grandchildren(void **state) {
   assert_int_equal(in_child(be_a_parent, NULL), 0);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_around_a_life),
-      cmocka_unit_test(test_while_warming),
-      cmocka_unit_test(test_grandchildren),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_around_a_life), TEST(test_while_warming), TEST(test_grandchildren))

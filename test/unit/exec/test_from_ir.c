@@ -1,39 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions made of graph IR text: the text of a traced graph answers as the program does, and a
 // text or options that make no function are refused.
-#include "test/unit/exec/exec_test.h"
-
-#include <stdlib.h>
-#include <string.h>
+#include "test/support/subjects.h"
 
 #include "runtime/base/memory.h"
 #include "runtime/trace/trace.h"
 
-typedef struct rig_t {
-  dt_runtime_t *runtime;
-  dt_session_t *session;
-} rig_t;
+#include <stdlib.h>
+#include <string.h>
 
-static int set_up(void **state) {
-  static rig_t rig;
-  dt_runtime_options_t options = {.struct_size = sizeof(options), .threads = 1};
-  expect_ok(dt_runtime_create(&options, &rig.runtime));
-  expect_ok(dt_session_create(rig.runtime, NULL, &rig.session));
-  *state = &rig;
-  return 0;
-}
+static int setup(void **state) { return fixture_open(state, 1, 7); }
 
-static int tear_down(void **state) {
-  rig_t *rig = *state;
-  dt_session_destroy(rig->session);
-  dt_runtime_release(rig->runtime);
-  return 0;
-}
-
-static dt_status_t from_text(const rig_t *rig, const char *text, dt_function_t **out) {
+static dt_status_t from_text(const fixture_t *fixture, const char *text, dt_function_t **out) {
   dt_function_options_t options = {
       .struct_size = sizeof(options), .name = "text", .answer = DT_ANSWER_EVALUATOR};
-  return dt_function_create_from_ir(rig->runtime, text, strlen(text), "text.dtt", &options, out);
+  return dt_function_create_from_ir(fixture->runtime, text, strlen(text), "text.dtt", &options,
+                                    out);
 }
 
 // The graph of a program traced for `args`, as text.
@@ -53,21 +35,21 @@ static void print_graph(const subject_t *subject, void *closure, dt_tensor_t *co
   dt__traced_destroy(traced);
 }
 
-static void answers_alike(const rig_t *rig, const subject_t *subject, void *closure,
+static void answers_alike(const fixture_t *fixture, const subject_t *subject, void *closure,
                           dt_tensor_t **args, dt_tensor_t **other_args) {
   dt_text_t text;
   dt__text_init(&text);
   print_graph(subject, closure, args, &text);
-  dt_function_t *program = subject_function(rig->runtime, subject, closure, DT_ANSWER_EVALUATOR);
+  dt_function_t *program =
+      subject_function(fixture->runtime, subject, closure, DT_ANSWER_EVALUATOR);
   dt_function_t *replay = NULL;
-  expect_ok(from_text(rig, dt__text_str(&text), &replay));
+  expect_ok(from_text(fixture, dt__text_str(&text), &replay));
   for (int k = 0; k < 2; k++) {
     dt_tensor_t **in = k ? other_args : args, *expected = NULL, *actual = NULL;
-    expect_ok(dt_call(rig->session, program, in, subject->n_inputs, &expected, 1, NULL));
-    expect_ok(dt_call(rig->session, replay, in, subject->n_inputs, &actual, 1, NULL));
+    expect_ok(dt_call(fixture->session, program, in, subject->n_inputs, &expected, 1, NULL));
+    expect_ok(dt_call(fixture->session, replay, in, subject->n_inputs, &actual, 1, NULL));
     expect_close(actual, expected, 0, 0, subject->name);
-    dt_tensor_release(expected);
-    dt_tensor_release(actual);
+    RELEASE(expected, actual);
   }
   assert_int_equal(variants_of(replay), 1); // sizes stay symbols
   dt_function_release(program);
@@ -75,24 +57,21 @@ static void answers_alike(const rig_t *rig, const subject_t *subject, void *clos
   dt__text_fini(&text);
 }
 
-#define SIZES(...)                                                                                 \
-  (const int64_t[]) { __VA_ARGS__ }
-
 static void texts_of_programs_answer_as_they_do(void **state) {
-  const rig_t *rig = *state;
+  const fixture_t *fixture = *state;
   const subject_t *const subjects[] = {&softmax_subject, &columns_subject, &transpose_subject};
   rng_t rng = {7};
   dt_tensor_t *x = tensor_f32(&rng, 2, SIZES(3, 5)), *y = tensor_f32(&rng, 2, SIZES(6, 4));
   for (int k = 0; k < 3; k++)
-    answers_alike(rig, subjects[k], NULL, &x, &y);
+    answers_alike(fixture, subjects[k], NULL, &x, &y);
   dt_tensor_t *norm[3] = {x, tensor_f32(&rng, 1, SIZES(5)), tensor_f32(&rng, 1, SIZES(5))};
   dt_tensor_t *other[3] = {y, tensor_f32(&rng, 1, SIZES(4)), tensor_f32(&rng, 1, SIZES(4))};
-  answers_alike(rig, &layer_norm_subject, NULL, norm, other);
-  dt_tensor_t *look_up[2] = {x, tensor_i64(1, SIZES(3), SIZES(0, 2, -1))};
-  dt_tensor_t *other_look_up[2] = {y, tensor_i64(1, SIZES(2), SIZES(5, 1))};
-  answers_alike(rig, &gather_subject, NULL, look_up, other_look_up);
+  answers_alike(fixture, &layer_norm_subject, NULL, norm, other);
+  dt_tensor_t *look_up[2] = {x, tensor_i64(1, SIZES(3), VALUES(0, 2, -1))};
+  dt_tensor_t *other_look_up[2] = {y, tensor_i64(1, SIZES(2), VALUES(5, 1))};
+  answers_alike(fixture, &gather_subject, NULL, look_up, other_look_up);
   dt_tensor_t *w = tensor_f32(&rng, 1, SIZES(4)); // a constant small enough to be in the text
-  answers_alike(rig, &scale_subject, w, &norm[1], &other[1]);
+  answers_alike(fixture, &scale_subject, w, &norm[1], &other[1]);
   dt_tensor_t *all[] = {x,        y,          norm[1],          norm[2], other[1],
                         other[2], look_up[1], other_look_up[1], w};
   for (size_t k = 0; k < sizeof(all) / sizeof(all[0]); k++)
@@ -106,9 +85,9 @@ static void declarations_come_from_the_text(void **state) {
                              "  %3 = input \"\" f32[s1] strides [1] contiguous\n"
                              "  return %1, %2\n"
                              "}\n";
-  const rig_t *rig = *state;
+  const fixture_t *fixture = *state;
   dt_function_t *function = NULL;
-  expect_ok(from_text(rig, text, &function));
+  expect_ok(from_text(fixture, text, &function));
   assert_int_equal(dt_function_n_inputs(function), 3);
   assert_int_equal(dt_function_n_outputs(function), 2);
   assert_string_equal(dt_function_input_dim(function, 0, 0)->name, "batch");
@@ -138,28 +117,28 @@ static const char relu[] = "graph (s0: [0, 140737488355327]) {\n"
                            "}\n";
 
 static void what_makes_no_function_is_refused(void **state) {
-  const rig_t *rig = *state;
+  const fixture_t *fixture = *state;
   dt_function_t *function = NULL;
   dt_function_options_t options = {.struct_size = sizeof(options), .name = "text", .n_outputs = 1};
-  expect_told(from_text(rig, "graph () {", &function), DT_E_FORMAT, "text.dtt:1");
-  expect_told(from_text(rig, "graph () { return }", &function), DT_E_FORMAT, "returns nothing");
-  expect_told(from_text(rig, "graph () { return } more", &function), DT_E_FORMAT, "the end");
+  expect_told(from_text(fixture, "graph () {", &function), DT_E_FORMAT, "text.dtt:1");
+  expect_told(from_text(fixture, "graph () { return }", &function), DT_E_FORMAT, "returns nothing");
+  expect_told(from_text(fixture, "graph () { return } more", &function), DT_E_FORMAT, "the end");
   size_t len = strlen(relu);
-  expect_told(dt_function_create_from_ir(rig->runtime, relu, len, "f", &options, &function),
+  expect_told(dt_function_create_from_ir(fixture->runtime, relu, len, "f", &options, &function),
               DT_E_ARGUMENT, "leave them 0");
   options.n_outputs = 0;
-  expect_told(dt_function_create_from_ir(rig->runtime, NULL, 0, "f", &options, &function),
+  expect_told(dt_function_create_from_ir(fixture->runtime, NULL, 0, "f", &options, &function),
               DT_E_ARGUMENT, "text: NULL");
-  expect_told(dt_function_create_from_ir(rig->runtime, relu, len, NULL, &options, &function),
+  expect_told(dt_function_create_from_ir(fixture->runtime, relu, len, NULL, &options, &function),
               DT_E_ARGUMENT, "file: NULL");
-  expect_told(dt_function_create_from_ir(rig->runtime, relu, len, "f", NULL, &function),
+  expect_told(dt_function_create_from_ir(fixture->runtime, relu, len, "f", NULL, &function),
               DT_E_ARGUMENT, "options: NULL");
   expect_told(dt_function_create_from_ir(NULL, relu, len, "f", &options, &function), DT_E_ARGUMENT,
               "runtime: NULL");
-  expect_told(dt_function_create_from_ir(rig->runtime, relu, len, "f", &options, NULL),
+  expect_told(dt_function_create_from_ir(fixture->runtime, relu, len, "f", &options, NULL),
               DT_E_ARGUMENT, "out: NULL");
   options.struct_size = 8;
-  expect_told(dt_function_create_from_ir(rig->runtime, relu, len, "f", &options, &function),
+  expect_told(dt_function_create_from_ir(fixture->runtime, relu, len, "f", &options, &function),
               DT_E_ARGUMENT, "struct_size: 8");
   assert_null(function);
 }
@@ -174,7 +153,7 @@ static dt_status_t scale_and_shift(dt_trace_t *t, const dt_value_t *in, dt_value
 }
 
 static void values_from_inside(void **state) {
-  rig_t *rig = *state;
+  fixture_t *fixture = *state;
   const int64_t size = CUT_N;
   const dt_dim_decl_t dim = {.value = CUT_N, .is_static = true};
   const dt_input_decl_t input = {.name = "x", .dtype = DT_F32, .rank = 1, .dims = &dim};
@@ -183,11 +162,11 @@ static void values_from_inside(void **state) {
       .struct_size = sizeof(options), .name = "cut", .answer = DT_ANSWER_EVALUATOR};
   rng_t rng = {7};
   dt_tensor_t *w = tensor_f32(&rng, 1, &size), *x = tensor_f32(&rng, 1, &size), *y = NULL;
-  dt_function_t *function = subject_function(rig->runtime, &subject, w, DT_ANSWER_EVALUATOR);
+  dt_function_t *function = subject_function(fixture->runtime, &subject, w, DT_ANSWER_EVALUATOR);
   dt_function_t *cut = NULL;
   char *text = NULL, *what = NULL;
   expect_code(dt_function_graph(function, &x, 1, &text), DT_E_STATE);
-  expect_ok(dt_call(rig->session, function, &x, 1, &y, 1, NULL));
+  expect_ok(dt_call(fixture->session, function, &x, 1, &y, 1, NULL));
   expect_ok(dt_function_graph(function, &x, 1, &text));
   const char *line = strstr(text, " = mul ");
   assert_non_null(line);
@@ -199,7 +178,7 @@ static void values_from_inside(void **state) {
   // The constant stays while the cut does.
   dt_function_release(function);
   dt_tensor_t *product = NULL;
-  expect_ok(dt_call(rig->session, cut, &x, 1, &product, 1, NULL));
+  expect_ok(dt_call(fixture->session, cut, &x, 1, &product, 1, NULL));
   for (int k = 0; k < CUT_N; k++) {
     float a = ((float *)dt_tensor_data(x))[k], b = ((float *)dt_tensor_data(w))[k];
     assert_true(((float *)dt_tensor_data(product))[k] == a * b);
@@ -217,12 +196,12 @@ static void values_from_inside(void **state) {
 }
 
 static void making_one_survives_no_memory(void **state) {
-  const rig_t *rig = *state;
+  const fixture_t *fixture = *state;
   bool done = false;
   for (uint64_t n = 1; n < 500 && !done; n++) {
     dt_function_t *function = NULL;
     (void)dt__heap_fail_at(n, true);
-    dt_status_t status = from_text(rig, relu, &function);
+    dt_status_t status = from_text(fixture, relu, &function);
     (void)dt__heap_fail_at(0, false);
     done = !status;
     if (status)
@@ -233,13 +212,8 @@ static void making_one_survives_no_memory(void **state) {
   assert_true(done);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(texts_of_programs_answer_as_they_do, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(declarations_come_from_the_text, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(what_makes_no_function_is_refused, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(values_from_inside, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(making_one_survives_no_memory, set_up, tear_down),
-  };
-  return cmocka_run_group_tests_name("unit.exec.from_ir", tests, NULL, NULL);
-}
+RUN_TESTS(TEST_WITH(texts_of_programs_answer_as_they_do, setup, fixture_close),
+          TEST_WITH(declarations_come_from_the_text, setup, fixture_close),
+          TEST_WITH(what_makes_no_function_is_refused, setup, fixture_close),
+          TEST_WITH(values_from_inside, setup, fixture_close),
+          TEST_WITH(making_one_survives_no_memory, setup, fixture_close))

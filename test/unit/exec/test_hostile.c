@@ -2,7 +2,7 @@
 // Numbers that come with a call and make sizes, at the ends of what 64 bits hold: as integer
 // arguments and read from data. Each call is answered as the evaluator answers it, or refused with
 // a status that is about the arguments.
-#include "test/unit/exec/exec_test.h"
+#include "test/support/fixture.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -200,8 +200,7 @@ static void compare(fixture_t *fixture, dt_function_t *const *functions, dt_tens
     same_answer(out[0], out[1], what);
   for (int k = 0; k < 2; k++) {
     dt_status_free(status[k]);
-    dt_tensor_release(out[k]);
-    dt_tensor_release(in[1 + k]);
+    RELEASE(out[k], in[1 + k]);
   }
 }
 
@@ -219,7 +218,7 @@ static void sweep(fixture_t *fixture, const row_t *row, bool data) {
     functions[k] =
         function_of(fixture, data ? by_data : by_arguments, (void *)(uintptr_t)row, &options);
   }
-  dt_tensor_t *x = tensor_f32(&fixture->rng, 1, (const int64_t[]){6});
+  dt_tensor_t *x = tensor_f32(&fixture->rng, 1, SIZES(6));
   for (size_t k = 0; k < N_HOSTILE * N_HOSTILE; k++) {
     const int64_t n[2] = {hostile[k % N_HOSTILE], hostile[k / N_HOSTILE]};
     char what[160];
@@ -242,10 +241,4 @@ static void test_data(void **state) {
     sweep(*state, &rows[k], true);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_arguments),
-      cmocka_unit_test(test_data),
-  };
-  return cmocka_run_group_tests(tests, setup, fixture_close);
-}
+RUN_TESTS_WITH(setup, fixture_close, TEST(test_arguments), TEST(test_data))

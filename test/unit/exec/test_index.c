@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of what takes, replaces and orders by index, against what is written down here: the places
 // of slices in each mode, the order of updates that meet, and indices that are refused.
-#include "test/unit/exec/exec_test.h"
+#include "test/support/fixture.h"
 
 #include <math.h>
 #include <string.h>
@@ -61,8 +61,7 @@ static void run(void **state, const call_t *c) {
     expect_numbers(got, c->want, c->what);
     dt_tensor_release(got);
   }
-  for (uint32_t k = 0; k < 3; k++)
-    dt_tensor_release(in[k]);
+  release_tensors(in, 3);
   dt_function_release(function);
 }
 
@@ -172,8 +171,7 @@ static void sums_are_taken_in_order(void **state) {
       expect_numbers(got, want, "sums");
     dt_tensor_release(got);
   }
-  for (uint32_t k = 0; k < 3; k++)
-    dt_tensor_release(in[k]);
+  release_tensors(in, 3);
   dt_function_release(function);
 }
 
@@ -236,9 +234,7 @@ static void check_order(fixture_t *fixture, const order_t *o, dt_function_t *fun
     expect_order(o, data + from, n, step, (const float *)dt_tensor_data(out[0]) + to,
                  (const int64_t *)dt_tensor_data(out[1]) + to, k, step);
   }
-  dt_tensor_release(x);
-  dt_tensor_release(out[0]);
-  dt_tensor_release(out[1]);
+  RELEASE(x, out[0], out[1]);
 }
 
 // By counting, where a row is known to be short, and by exchanges.
@@ -268,12 +264,6 @@ static void rows_are_put_in_order(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(slices_take_their_places),
-      cmocka_unit_test(elements_go_where_indices_say),
-      cmocka_unit_test(sums_are_taken_in_order),
-      cmocka_unit_test(rows_are_put_in_order),
-  };
-  return cmocka_run_group_tests(tests, setup, fixture_close);
-}
+RUN_TESTS_WITH(setup, fixture_close, TEST(slices_take_their_places),
+               TEST(elements_go_where_indices_say), TEST(sums_are_taken_in_order),
+               TEST(rows_are_put_in_order))

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inputs of kind DT_INPUT_INTEGERS: small tensors whose elements are sizes, axes, amounts. They are
 // symbols an element, whatever the tensor's layout; and a call is told what does not fit.
-#include "test/unit/exec/exec_test.h"
+#include "test/support/fixture.h"
 
-#include "ductile/experimental.h"
 #include "ductile/explain.h"
 #include "runtime/base/memory.h"
 #include "test/support/report_as_text.h"
@@ -71,9 +70,7 @@ static void expect_reshaped(dt_session_t *session, dt_function_t *function, dt_d
   assert_memory_equal(dt_tensor_sizes(out), shape, 2 * sizeof(*shape));
   for (int64_t i = 0; i < count; i++)
     assert_true(((float *)dt_tensor_data(out))[i] == -3);
-  dt_tensor_release(out);
-  dt_tensor_release(x);
-  dt_tensor_release(y);
+  RELEASE(out, x, y);
 }
 
 static const int64_t shapes[][2] = {{2, 3}, {3, 2}, {1, 6}, {6, 1}, {0, 4},
@@ -180,8 +177,7 @@ static void test_values(void **state) {
       expect_ok(dt_call(fixture->session, function, in, 5, out, 5, NULL));
       for (int i = 0; i < 5; i++) {
         expect_values(out[i], counts[i], values[i]);
-        dt_tensor_release(in[i]);
-        dt_tensor_release(out[i]);
+        RELEASE(in[i], out[i]);
       }
     }
     assert_int_equal(variants_of(function), 1);
@@ -219,9 +215,7 @@ static void test_axes(void **state) {
     expect_ok(dt_call(fixture->session, function, (dt_tensor_t *[]){axes, x}, 2, &out, 1, NULL));
     assert_int_equal(dt_tensor_sizes(out)[0], sizes[order[0]]);
     assert_int_equal(dt_tensor_sizes(out)[1], sizes[order[1]]);
-    dt_tensor_release(axes);
-    dt_tensor_release(x);
-    dt_tensor_release(out);
+    RELEASE(axes, x, out);
   }
   assert_int_equal(variants_of(function), 2);
   char *text = NULL;
@@ -310,7 +304,7 @@ static void test_refused_arguments(void **state) {
   expect_told(dt_call(fixture->session, function, (dt_tensor_t *[]){x, x, x}, 3, &out, 1, NULL),
               DT_E_ARGUMENT, "got 3 inputs and 1 outputs; expected 2 and 1");
   // Numbers that the program has no use for.
-  dt_tensor_t *y = tensor_i64(1, &matrix[1], (const int64_t[]){4, 2});
+  dt_tensor_t *y = tensor_i64(1, &matrix[1], SIZES(4, 2));
   expect_told(dt_call(fixture->session, function, (dt_tensor_t *[]){x, y}, 2, &out, 1, NULL),
               DT_E_SHAPE, "reshape");
   assert_int_equal(variants_of(function), 0);
@@ -329,10 +323,7 @@ static void test_refused_arguments(void **state) {
   dt_tensor_t *single = tensor_full(1, 1, ones);
   expect_told(dt_call(fixture->session, function, (dt_tensor_t *[]){single, y}, 2, &over, 1, NULL),
               DT_E_ARGUMENT, "overlaps argument 'shape[1]'");
-  dt_tensor_release(single);
-  dt_tensor_release(over);
-  dt_tensor_release(x);
-  dt_tensor_release(y);
+  RELEASE(single, over, x, y);
   dt_function_release(function);
 }
 
@@ -399,8 +390,7 @@ static void test_telling(void **state) {
   expect_ok(dt_function_profile_load(second, path));
   (void)remove(path);
   dt_function_release(second);
-  dt_tensor_release(axes);
-  dt_tensor_release(x);
+  RELEASE(axes, x);
   dt_function_release(function);
 }
 
@@ -473,22 +463,10 @@ static void test_no_memory(void **state) {
     dt_session_destroy(session);
     assert_true(allocations < 5000);
   }
-  dt_tensor_release(x);
-  dt_tensor_release(y);
+  RELEASE(x, y);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_sizes),
-      cmocka_unit_test(test_dynamic),
-      cmocka_unit_test(test_values),
-      cmocka_unit_test(test_axes),
-      cmocka_unit_test(test_refused_declarations),
-      cmocka_unit_test(test_refused_arguments),
-      cmocka_unit_test(test_wrong_programs),
-      cmocka_unit_test(test_telling),
-      cmocka_unit_test(test_threads),
-      cmocka_unit_test(test_no_memory),
-  };
-  return cmocka_run_group_tests(tests, setup, fixture_close);
-}
+RUN_TESTS_WITH(setup, fixture_close, TEST(test_sizes), TEST(test_dynamic), TEST(test_values),
+               TEST(test_axes), TEST(test_refused_declarations), TEST(test_refused_arguments),
+               TEST(test_wrong_programs), TEST(test_telling), TEST(test_threads),
+               TEST(test_no_memory))

@@ -3,10 +3,7 @@
 // data: where they do not fit in 64 bits the call gets a status, from compiled code as from the
 // evaluator, on the CPU and on devices (the fake driver runs the PTX); where they fit they are
 // right.
-#include "test/unit/exec/exec_test.h"
-
-#include <stdio.h>
-#include <string.h>
+#include "test/support/subjects.h"
 
 // ---- Programs -------------------------------------------------------------------------------------
 static dt_status_t item_times(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
@@ -65,25 +62,18 @@ static void check(dt_runtime_t *runtime, dt_session_t *session, dt_input_kind_t 
       fail_msg("case %zu: got %lld; expected %lld", index, (long long)got,
                (long long)cases[index].expected);
     dt_status_free(status);
-    dt_tensor_release(out);
-    dt_tensor_release(k);
+    RELEASE(out, k);
   }
   dt_function_release(function);
 }
 
 static void check_all(dt_device_t device, dt_answer_t answer) {
   static const dt_input_kind_t kinds[] = {DT_INPUT_TENSOR, DT_INPUT_INTEGER};
-  dt_runtime_options_t options = {.threads = 1, .compile_threads = 2};
-  dt_session_options_t on = {.struct_size = sizeof(on), .device = device};
-  dt_runtime_t *runtime = NULL;
-  dt_session_t *session = NULL;
-  expect_ok(dt_runtime_create(&options, &runtime));
-  expect_ok(dt_session_create(runtime, &on, &session));
+  fixture_t place = fixture_on(device, 1);
   for (size_t k = 0; k < 2; k++)
     for (size_t index = 0; index < N_CASES; index++)
-      check(runtime, session, kinds[k], answer, index);
-  dt_session_destroy(session);
-  dt_runtime_release(runtime);
+      check(place.runtime, place.session, kinds[k], answer, index);
+  fixture_end(&place);
 }
 
 static void test_cpu(void **state) {
@@ -99,8 +89,4 @@ static void test_cuda(void **state) {
   check_all(DT_CUDA, DT_ANSWER_COMPILED);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_cpu), cmocka_unit_test(test_evaluator),
-                                     cmocka_unit_test(test_cuda)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_cpu), TEST(test_evaluator), TEST(test_cuda))

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Allocation N fails, N = 1, 2, …, until a whole sequence goes through: every failure is a clean
 // DT_E_NO_MEMORY, nothing leaks (the sanitizer build tells), and what survived works afterwards.
-#include "test/unit/exec/exec_test.h"
+#include "test/support/subjects.h"
 
 #include "runtime/base/memory.h"
-
-#include <stdint.h>
 
 #define MOST_ALLOCATIONS 20000
 
@@ -53,8 +51,7 @@ static dt_status_t run_once(const sequence_t *sequence) {
   if (!status)
     status =
         dt_call(session, function, sequence->inputs, sequence->subject->n_inputs, &out[1], 1, NULL);
-  dt_tensor_release(out[0]);
-  dt_tensor_release(out[1]);
+  RELEASE(out[0], out[1]);
   dt_function_release(function);
   dt_session_destroy(session);
   dt_runtime_release(runtime);
@@ -106,20 +103,18 @@ static void run_compiled(const subject_t *subject, dt_tensor_t **inputs, void *c
 static void test_softmax(void **state) {
   (void)state;
   rng_t rng = {3};
-  dt_tensor_t *x = tensor_f32(&rng, 2, (const int64_t[]){5, 40});
+  dt_tensor_t *x = tensor_f32(&rng, 2, SIZES(5, 40));
   run_compiled(&softmax_subject, &x, NULL, NULL);
   dt_tensor_release(x);
 }
 
 static void test_constants(void **state) {
   (void)state;
-  dt_tensor_t *x = tensor_full(1, 1, (const int64_t[]){6});
-  dt_tensor_t *w = tensor_full(2, 1, (const int64_t[]){4});
-  dt_tensor_t *next = tensor_full(3, 1, (const int64_t[]){4});
+  dt_tensor_t *x = tensor_full(1, 1, SIZES(6));
+  dt_tensor_t *w = tensor_full(2, 1, SIZES(4));
+  dt_tensor_t *next = tensor_full(3, 1, SIZES(4));
   run_compiled(&scale_subject, &x, w, next);
-  dt_tensor_release(x);
-  dt_tensor_release(w);
-  dt_tensor_release(next);
+  RELEASE(x, w, next);
 }
 
 static void test_mlp(void **state) {
@@ -127,7 +122,7 @@ static void test_mlp(void **state) {
   rng_t rng = {3};
   mlp_t mlp;
   mlp_init(&mlp, &rng);
-  dt_tensor_t *x = tensor_f32(&rng, 3, (const int64_t[]){2, 5, 16});
+  dt_tensor_t *x = tensor_f32(&rng, 3, SIZES(2, 5, 16));
   run_compiled(&mlp_subject, &x, &mlp, NULL);
   dt_tensor_release(x);
   mlp_fini(&mlp);
@@ -139,11 +134,6 @@ static dt_status_t goes_on(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
   out[0] = dt_lt(t, in[0], dt_scalar(t, DT_I64, 2));
   return NULL;
 }
-static dt_status_t doubled(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
-  (void)closure;
-  out[0] = dt_add(t, in[0], in[0]);
-  return NULL;
-}
 static dt_status_t summed(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
   (void)closure;
   out[0] = dt_sub(t, in[0], dt_sum(t, in[0], 0, NULL, false));
@@ -152,7 +142,7 @@ static dt_status_t summed(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, 
 static dt_status_t trip(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
   dt_value_t pred = dt_eq(t, in[0], dt_scalar(t, DT_I64, 0));
   out[0] = dt_add(t, in[0], dt_scalar(t, DT_I64, 1));
-  dt_cond(t, pred, doubled, summed, closure, 1, &in[1], 1, &out[1]);
+  dt_cond(t, pred, double_program, summed, closure, 1, &in[1], 1, &out[1]);
   return NULL;
 }
 static dt_status_t control_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
@@ -167,7 +157,7 @@ static void test_control(void **state) {
   static const dt_input_decl_t input = {.name = "x", .dtype = DT_F32, .rank = 1};
   static const subject_t control = {"control", control_program, 1, 1, &input};
   rng_t rng = {3};
-  dt_tensor_t *x = tensor_f32(&rng, 1, (const int64_t[]){5});
+  dt_tensor_t *x = tensor_f32(&rng, 1, SIZES(5));
   run_compiled(&control, &x, NULL, NULL);
   dt_tensor_release(x);
 }
@@ -186,16 +176,10 @@ static const subject_t segments_subject = {"segments", segments_program, 1, 1, s
 
 static void test_segments(void **state) {
   (void)state;
-  dt_tensor_t *x = tensor_full(2, 1, (const int64_t[]){30});
+  dt_tensor_t *x = tensor_full(2, 1, SIZES(30));
   run_compiled(&segments_subject, &x, NULL, NULL);
   dt_tensor_release(x);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_runtime),   cmocka_unit_test(test_softmax),
-      cmocka_unit_test(test_constants), cmocka_unit_test(test_control),
-      cmocka_unit_test(test_mlp),       cmocka_unit_test(test_segments),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_runtime), TEST(test_softmax), TEST(test_constants), TEST(test_control),
+          TEST(test_mlp), TEST(test_segments))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pipeline's driver: stages run in order, stop where asked, and what is refused.
-#include "test/unit/exec/exec_test.h"
+#include "test/support/fixture.h"
 
 #include "lower/loop/loop.h"
 #include "runtime/base/memory.h"
@@ -196,12 +196,4 @@ static void test_fault(void **state) {
   dt__arena_fini(&arena);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_stages),
-      cmocka_unit_test(test_without),
-      cmocka_unit_test(test_fault),
-      cmocka_unit_test(test_jobs),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_stages), TEST(test_without), TEST(test_fault), TEST(test_jobs))

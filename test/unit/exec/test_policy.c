@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How compiles take sizes, what limits and freezing do, runtime modes, and that none of it is
 // silent.
-#include "test/unit/exec/exec_test.h"
+#include "test/support/subjects.h"
 
-#include "ductile/experimental.h"
 #include "runtime/base/log.h"
 #include "test/support/report_as_text.h"
 
@@ -14,12 +13,6 @@
 #include <unistd.h>
 
 static int setup(void **state) { return fixture_open(state, 3, 11); }
-
-static dt_status_t negate(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
-  (void)closure;
-  out[0] = dt_neg(t, in[0]);
-  return NULL;
-}
 
 // Needs the first size as a number.
 static dt_status_t pinned(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
@@ -38,9 +31,7 @@ static dt_status_t call_sizes(fixture_t *fixture, dt_function_t *function, uint3
   dt_status_t status = dt_call(fixture->session, function, &x, 1, &out, 1, NULL);
   if (!status)
     expect_close(out, want, 0, 0, "negated");
-  dt_tensor_release(x);
-  dt_tensor_release(want);
-  dt_tensor_release(out);
+  RELEASE(x, want, out);
   return status;
 }
 
@@ -53,7 +44,7 @@ static void test_only_what_changes_is_promoted(void **state) {
   fixture_t *fixture = *state;
   dt_function_options_t options = options_of(1, one_matrix);
   options.dynamic = DT_DYNAMIC_AUTOMATIC;
-  dt_function_t *function = function_of(fixture, negate, NULL, &options);
+  dt_function_t *function = function_of(fixture, negate_program, NULL, &options);
   static const int64_t rows[][3] = {
       // sizes, compiles after the call
       {4, 8, 1}, {4, 8, 1}, {5, 8, 2}, {6, 8, 2}, {0, 8, 2}, {1, 8, 2}, {6, 9, 3}, {7, 1, 3},
@@ -75,19 +66,17 @@ static void test_names_and_derived_dims_follow(void **state) {
                                            {.name = "b", .dtype = DT_F32, .rank = 1, .dims = b}};
   dt_function_options_t options = options_of(2, inputs);
   options.dynamic = DT_DYNAMIC_AUTOMATIC;
-  dt_function_t *function = function_of(fixture, negate, NULL, &options);
+  dt_function_t *function = function_of(fixture, negate_program, NULL, &options);
   for (int64_t n = 3; n < 8; n++) {
-    dt_tensor_t *out = NULL, *in[2] = {tensor_full(1, 2, (const int64_t[]){n, n}),
-                                       tensor_full(1, 1, (const int64_t[]){n + 1})};
+    dt_tensor_t *out = NULL,
+                *in[2] = {tensor_full(1, 2, SIZES(n, n)), tensor_full(1, 1, SIZES(n + 1))};
     expect_ok(dt_call(fixture->session, function, in, 2, &out, 1, NULL));
-    dt_tensor_release(out);
-    dt_tensor_release(in[1]);
+    RELEASE(out, in[1]);
     out = NULL;
-    in[1] = tensor_full(1, 1, (const int64_t[]){n});
+    in[1] = tensor_full(1, 1, SIZES(n));
     expect_told(dt_call(fixture->session, function, in, 2, &out, 1, NULL), DT_E_SHAPE,
                 "b.size(0) == a.size(0) + 1");
-    dt_tensor_release(in[0]);
-    dt_tensor_release(in[1]);
+    RELEASE(in[0], in[1]);
   }
   assert_int_equal(stats_of(function).compiles, 2);
   assert_int_equal(stats_of(function).promotions, 1);
@@ -98,18 +87,16 @@ static void test_strided_arguments_are_static_first(void **state) {
   fixture_t *fixture = *state;
   dt_function_options_t options = options_of(1, one_matrix);
   options.dynamic = DT_DYNAMIC_AUTOMATIC;
-  dt_function_t *function = function_of(fixture, negate, NULL, &options);
+  dt_function_t *function = function_of(fixture, negate_program, NULL, &options);
   for (int64_t n = 3; n < 7; n++) {
-    dt_tensor_t *base = tensor_f32(&fixture->rng, 2, (const int64_t[]){n, 5}), *out = NULL;
+    dt_tensor_t *base = tensor_f32(&fixture->rng, 2, SIZES(n, 5)), *out = NULL;
     dt_tensor_t *x = tensor_transposed(base);
     expect_ok(dt_call(fixture->session, function, &x, 1, &out, 1, NULL));
     for (int64_t i = 0; i < 5; i++)
       for (int64_t j = 0; j < n; j++)
         assert_true(((float *)dt_tensor_data(out))[i * n + j] ==
                     -((float *)dt_tensor_data(base))[j * 5 + i]);
-    dt_tensor_release(out);
-    dt_tensor_release(x);
-    dt_tensor_release(base);
+    RELEASE(out, x, base);
   }
   assert_int_equal(stats_of(function).compiles, 2);
   dt_function_release(function);
@@ -119,12 +106,12 @@ static void test_prepare(void **state) {
   fixture_t *fixture = *state;
   dt_function_options_t options = options_of(1, one_vector);
   options.dynamic = DT_DYNAMIC_STATIC;
-  dt_function_t *function = function_of(fixture, negate, NULL, &options);
+  dt_function_t *function = function_of(fixture, negate_program, NULL, &options);
   expect_told(dt_function_prepare(function, NULL), DT_E_STATE, "static");
   expect_ok(call_n(fixture, function, 3));
   dt_function_release(function);
   options.dynamic = DT_DYNAMIC_AUTOMATIC;
-  function = function_of(fixture, negate, NULL, &options);
+  function = function_of(fixture, negate_program, NULL, &options);
   expect_ok(dt_function_prepare(function, NULL));
   for (int64_t n = 0; n < 5; n++)
     expect_ok(call_n(fixture, function, n));
@@ -134,7 +121,7 @@ static void test_prepare(void **state) {
   static const dt_dim_decl_t dims[] = {{.mark = DT_MARK_STATIC}};
   static const dt_input_decl_t marked[] = {{.name = "x", .dtype = DT_F32, .rank = 1, .dims = dims}};
   options = options_of(1, marked);
-  function = function_of(fixture, negate, NULL, &options);
+  function = function_of(fixture, negate_program, NULL, &options);
   expect_told(dt_function_prepare(function, NULL), DT_E_STATE, "is marked static");
   dt_function_release(function);
 }
@@ -144,15 +131,15 @@ static void test_bad_options(void **state) {
   dt_function_t *function = NULL;
   dt_function_options_t options = options_of(1, one_vector);
   options.dynamic = (dt_dynamic_t)3;
-  expect_told(dt_function_create(fixture->runtime, negate, NULL, &options, &function),
+  expect_told(dt_function_create(fixture->runtime, negate_program, NULL, &options, &function),
               DT_E_ARGUMENT, "dynamic: 3");
   options = options_of(1, one_vector);
   options.limit_action = (dt_limit_action_t)-1;
-  expect_told(dt_function_create(fixture->runtime, negate, NULL, &options, &function),
+  expect_told(dt_function_create(fixture->runtime, negate_program, NULL, &options, &function),
               DT_E_ARGUMENT, "limit_action: -1");
   options = options_of(1, one_vector);
   options.compile_limit = UINT32_MAX;
-  expect_told(dt_function_create(fixture->runtime, negate, NULL, &options, &function),
+  expect_told(dt_function_create(fixture->runtime, negate_program, NULL, &options, &function),
               DT_E_ARGUMENT, "compile_limit");
 }
 
@@ -179,8 +166,8 @@ static void test_names_are_said_once(void **state) {
   fixture_t *fixture = *state;
   dt_function_options_t options = options_of(1, one_vector);
   options.name = "minilm";
-  dt_function_t *function = function_of(fixture, negate, NULL, &options);
-  dt_status_t status = call_sizes(fixture, function, 2, (const int64_t[]){2, 2});
+  dt_function_t *function = function_of(fixture, negate_program, NULL, &options);
+  dt_status_t status = call_sizes(fixture, function, 2, SIZES(2, 2));
   assert_string_equal(dt_status_message(status),
                       "function minilm: argument 0 \"x\": rank 2; expected 1");
   expect_code(status, DT_E_SHAPE);
@@ -204,7 +191,7 @@ static void test_limit_error(void **state) {
   options.dynamic = DT_DYNAMIC_STATIC;
   options.limit_action = DT_LIMIT_ERROR;
   options.variant_limit = 2;
-  dt_function_t *function = function_of(fixture, negate, NULL, &options);
+  dt_function_t *function = function_of(fixture, negate_program, NULL, &options);
   for (int64_t n = 1; n < 5; n++) {
     if (n <= 2)
       expect_ok(call_n(fixture, function, n));
@@ -225,7 +212,7 @@ static void test_limit_generic(void **state) {
   dt_function_options_t options = options_of(1, one_vector);
   options.dynamic = DT_DYNAMIC_STATIC;
   options.variant_limit = 2;
-  dt_function_t *function = function_of(fixture, negate, NULL, &options);
+  dt_function_t *function = function_of(fixture, negate_program, NULL, &options);
   for (int64_t n = 0; n < 20; n++)
     expect_ok(call_n(fixture, function, n));
   dt_function_counters_t stats = stats_of(function);
@@ -260,7 +247,7 @@ static void test_limit_evaluator(void **state) {
   dt_function_t *function = function_of(fixture, pinned, NULL, &options);
   for (int64_t n = 1; n < 6; n++)
     expect_ok(call_n(fixture, function, n));
-  expect_told(call_sizes(fixture, function, 2, (const int64_t[]){2, 2}), DT_E_SHAPE, "rank 2");
+  expect_told(call_sizes(fixture, function, 2, SIZES(2, 2)), DT_E_SHAPE, "rank 2");
   dt_function_counters_t stats = stats_of(function);
   assert_int_equal(stats.compiles, 1);
   assert_int_equal(stats.variants, 1);
@@ -271,11 +258,10 @@ static void test_limit_evaluator(void **state) {
   // A session that has seen no symbol yet is answered as well.
   dt_session_t *fresh = NULL;
   expect_ok(dt_session_create(fixture->runtime, NULL, &fresh));
-  dt_tensor_t *x = tensor_full(2, 1, (const int64_t[]){7}), *out = NULL;
+  dt_tensor_t *x = tensor_full(2, 1, SIZES(7)), *out = NULL;
   expect_ok(dt_call(fresh, function, &x, 1, &out, 1, NULL));
   assert_true(((float *)dt_tensor_data(out))[6] == -2);
-  dt_tensor_release(x);
-  dt_tensor_release(out);
+  RELEASE(x, out);
   dt_session_destroy(fresh);
   dt_function_release(function);
 }
@@ -313,7 +299,7 @@ static void test_limits_are_logged(void **state) {
     options.dynamic = DT_DYNAMIC_STATIC;
     options.limit_action = rows[k].action;
     options.variant_limit = 1;
-    dt_function_t *function = function_of(fixture, negate, NULL, &options);
+    dt_function_t *function = function_of(fixture, negate_program, NULL, &options);
     expect_ok(call_n(fixture, function, 1));
     static char text[4096];
     text[0] = '\0';
@@ -378,7 +364,7 @@ static void test_kernel_threads(void **state) {
   fixture_t *fixture = *state;
   dt_function_t *softmax =
       subject_function(fixture->runtime, &softmax_subject, NULL, compiled_answer());
-  dt_tensor_t *x = tensor_f32(&fixture->rng, 2, (const int64_t[]){700, 300});
+  dt_tensor_t *x = tensor_f32(&fixture->rng, 2, SIZES(700, 300));
   dt_tensor_t *first = NULL;
   expect_ok(dt_call(fixture->session, softmax, &x, 1, &first, 1, NULL));
   for (uint32_t threads = 1; threads <= 4; threads++) {
@@ -390,8 +376,7 @@ static void test_kernel_threads(void **state) {
   }
   expect_ok(dt_runtime_mode_set(fixture->runtime, DT_MODE_KERNEL_THREADS, 0));
   assert_int_equal(variants_of(softmax), 1);
-  dt_tensor_release(first);
-  dt_tensor_release(x);
+  RELEASE(first, x);
   dt_function_release(softmax);
 }
 
@@ -412,7 +397,7 @@ static void *call_many(void *opaque) {
   expect_ok(dt_session_create(crowd->runtime, NULL, &session));
   fixture_t own = {.session = session};
   for (int64_t k = 0; k < 600; k++) {
-    dt_status_t status = call_sizes(&own, crowd->function, 2, (const int64_t[]){k % 9, k % 5});
+    dt_status_t status = call_sizes(&own, crowd->function, 2, SIZES(k % 9, k % 5));
     if (status)
       expect_told(status, DT_E_STATE, "frozen"); // the other thread's doing
   }
@@ -443,7 +428,7 @@ static void test_threads(void **state) {
     options.limit_action = actions[k];
     options.variant_limit = 8;
     crowd_t crowd = {.runtime = fixture->runtime,
-                     .function = function_of(fixture, negate, NULL, &options)};
+                     .function = function_of(fixture, negate_program, NULL, &options)};
     (void)snprintf(crowd.path, sizeof(crowd.path), "/tmp/ductile-policy-%ld", (long)getpid());
     pthread_t callers[CALLERS], meddler;
     assert_int_equal(pthread_create(&meddler, NULL, meddle, &crowd), 0);
@@ -464,24 +449,10 @@ static void test_threads(void **state) {
   expect_ok(dt_runtime_mode_set(fixture->runtime, DT_MODE_KERNEL_THREADS, 0));
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_only_what_changes_is_promoted),
-      cmocka_unit_test(test_names_and_derived_dims_follow),
-      cmocka_unit_test(test_strided_arguments_are_static_first),
-      cmocka_unit_test(test_prepare),
-      cmocka_unit_test(test_bad_options),
-      cmocka_unit_test(test_a_dim_that_must_be_dynamic),
-      cmocka_unit_test(test_names_are_said_once),
-      cmocka_unit_test(test_limit_error),
-      cmocka_unit_test(test_limit_generic),
-      cmocka_unit_test(test_limit_evaluator),
-      cmocka_unit_test(test_compile_limit),
-      cmocka_unit_test(test_limits_are_logged),
-      cmocka_unit_test(test_freeze),
-      cmocka_unit_test(test_modes),
-      cmocka_unit_test(test_kernel_threads),
-      cmocka_unit_test(test_threads),
-  };
-  return cmocka_run_group_tests(tests, setup, fixture_close);
-}
+RUN_TESTS_WITH(setup, fixture_close, TEST(test_only_what_changes_is_promoted),
+               TEST(test_names_and_derived_dims_follow),
+               TEST(test_strided_arguments_are_static_first), TEST(test_prepare),
+               TEST(test_bad_options), TEST(test_a_dim_that_must_be_dynamic),
+               TEST(test_names_are_said_once), TEST(test_limit_error), TEST(test_limit_generic),
+               TEST(test_limit_evaluator), TEST(test_compile_limit), TEST(test_limits_are_logged),
+               TEST(test_freeze), TEST(test_modes), TEST(test_kernel_threads), TEST(test_threads))

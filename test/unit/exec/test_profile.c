@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Profiles: what calls have shown is kept, saved and loaded; a damaged or foreign file changes
 // nothing.
-#include "test/unit/exec/exec_test.h"
+#include "test/support/folder.h"
 
-#include "ductile/experimental.h"
 #include "runtime/base/memory.h"
+#include "test/support/subjects.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,16 +15,14 @@
 typedef struct profile_fixture_t {
   dt_runtime_t *runtime;
   dt_session_t *session;
-  char folder[64], path[96];
+  char folder[FOLDER_BYTES], path[96];
 } profile_fixture_t;
 
 static int setup(void **state) {
   static profile_fixture_t fixture;
-  dt_runtime_options_t options = {.struct_size = sizeof(options), .threads = 2};
-  expect_ok(dt_runtime_create(&options, &fixture.runtime));
-  expect_ok(dt_session_create(fixture.runtime, NULL, &fixture.session));
-  (void)snprintf(fixture.folder, sizeof(fixture.folder), "/tmp/ductile-profile-XXXXXX");
-  assert_non_null(mkdtemp(fixture.folder));
+  fixture.runtime = runtime_of(2);
+  fixture.session = session_of(fixture.runtime);
+  folder_make(fixture.folder);
   (void)snprintf(fixture.path, sizeof(fixture.path), "%s/f.profile", fixture.folder);
   *state = &fixture;
   return 0;
@@ -37,12 +35,6 @@ static int teardown(void **state) {
   dt_session_destroy(fixture->session);
   dt_runtime_release(fixture->runtime);
   return 0;
-}
-
-static dt_status_t negate(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
-  (void)closure;
-  out[0] = dt_neg(t, in[0]);
-  return NULL;
 }
 
 static const dt_dim_decl_t named[] = {{.name = "n \"quoted\""}, {0}};
@@ -60,34 +52,15 @@ static dt_function_t *make(profile_fixture_t *fixture, const char *name, uint32_
                                    .answer = DT_ANSWER_EVALUATOR,
                                    .dynamic = dynamic};
   dt_function_t *function = NULL;
-  expect_ok(dt_function_create(fixture->runtime, negate, NULL, &options, &function));
+  expect_ok(dt_function_create(fixture->runtime, negate_program, NULL, &options, &function));
   return function;
 }
 
 static void call(profile_fixture_t *fixture, dt_function_t *function, int64_t n, int64_t m) {
-  dt_tensor_t *in[2] = {tensor_full(1, 2, (const int64_t[]){n, m}), tensor_full(1, 1, &n)};
+  dt_tensor_t *in[2] = {tensor_full(1, 2, SIZES(n, m)), tensor_full(1, 1, &n)};
   dt_tensor_t *out = NULL;
   expect_ok(dt_call(fixture->session, function, in, 2, &out, 1, NULL));
-  dt_tensor_release(out);
-  dt_tensor_release(in[0]);
-  dt_tensor_release(in[1]);
-}
-
-static char *read_all(const char *path, size_t *len) {
-  static char text[1 << 16];
-  FILE *file = fopen(path, "rb");
-  assert_non_null(file);
-  *len = fread(text, 1, sizeof(text) - 1, file);
-  text[*len] = '\0';
-  (void)fclose(file);
-  return text;
-}
-
-static void write_all(const char *path, const char *text, size_t len) {
-  FILE *file = fopen(path, "wb");
-  assert_non_null(file);
-  assert_int_equal(fwrite(text, 1, len, file), len);
-  assert_int_equal(fclose(file), 0);
+  RELEASE(out, in[0], in[1]);
 }
 
 static void test_no_second_compile(void **state) {
@@ -126,11 +99,11 @@ static void test_rows_show_changes(void **state) {
   assert_int_equal(stats.compiles, 1);
   assert_true(stats.sampled_calls >= 4 && stats.sampled_calls <= 64);
   expect_ok(dt_function_profile_save(symbolic, fixture->path));
-  size_t len = 0;
-  const char *text = read_all(fixture->path, &len);
+  char *text = file_read(fixture->path, NULL);
   assert_non_null(strstr(text, "ductile-profile 1\nfunction \"f\"\nsource \"x.size(0)\" value 3\n"
                                "source \"x.size(1)\" value 8\nrow "));
   assert_non_null(strstr(text, " 1 [3, 8]\n")); // its miss
+  free(text);
   dt_function_release(symbolic);
   dt_function_t *automatic = make(fixture, "f", 2, DT_DYNAMIC_AUTOMATIC);
   expect_ok(dt_function_profile_load(automatic, fixture->path));
@@ -139,8 +112,9 @@ static void test_rows_show_changes(void **state) {
   assert_int_equal(stats_of(automatic).compiles, 1);
   // Saved again it says at least as much.
   expect_ok(dt_function_profile_save(automatic, fixture->path));
-  text = read_all(fixture->path, &len);
+  text = file_read(fixture->path, NULL);
   assert_non_null(strstr(text, "source \"x.size(0)\" dynamic\nsource \"x.size(1)\" value 8\n"));
+  free(text);
   dt_function_release(automatic);
 }
 
@@ -156,24 +130,21 @@ static void test_the_histogram_is_bounded(void **state) {
                                    .limit_action = DT_LIMIT_ERROR,
                                    .variant_limit = 1};
   dt_function_t *function = NULL;
-  expect_ok(dt_function_create(fixture->runtime, negate, NULL, &options, &function));
+  expect_ok(dt_function_create(fixture->runtime, negate_program, NULL, &options, &function));
   for (int64_t k = 0; k < 200; k++) {
     // Beyond the limit each is a miss.
-    dt_tensor_t *in[2] = {tensor_full(1, 2, (const int64_t[]){100 + k, 1}),
-                          tensor_full(1, 1, (const int64_t[]){100 + k})};
+    dt_tensor_t *in[2] = {tensor_full(1, 2, SIZES(100 + k, 1)), tensor_full(1, 1, SIZES(100 + k))};
     dt_tensor_t *out = NULL;
     dt_status_free(dt_call(fixture->session, function, in, 2, &out, 1, NULL));
-    dt_tensor_release(out);
-    dt_tensor_release(in[0]);
-    dt_tensor_release(in[1]);
+    RELEASE(out, in[0], in[1]);
   }
   expect_ok(dt_function_profile_save(function, fixture->path));
-  size_t len = 0;
-  const char *text = read_all(fixture->path, &len);
+  char *text = file_read(fixture->path, NULL);
   int rows = 0;
   for (const char *at = strstr(text, "\nrow "); at; at = strstr(at + 1, "\nrow "))
     rows++;
   assert_int_equal(rows, 64);
+  free(text);
   dt_function_release(function);
 }
 
@@ -227,13 +198,9 @@ static void test_no_memory(void **state) {
 // ---- Files that are not believed ----------------------------------------------------------------------
 static void expect_refused(profile_fixture_t *fixture, const char *text, size_t len,
                            const char *what) {
-  write_all(fixture->path, text, len);
+  file_write(fixture->path, text, len);
   dt_function_t *function = make(fixture, "f", 2, DT_DYNAMIC_AUTOMATIC);
-  dt_status_t status = dt_function_profile_load(function, fixture->path);
-  if (dt_status_code(status) != DT_E_FORMAT)
-    fail_msg("%s: got %s (%s)", what, dt_code_name(dt_status_code(status)),
-             dt_status_message(status));
-  dt_status_free(status);
+  expect_told_of(what, dt_function_profile_load(function, fixture->path), DT_E_FORMAT, "");
   // Nothing changed: the first compile is static.
   call(fixture, function, 3, 8);
   call(fixture, function, 4, 8);
@@ -249,8 +216,7 @@ static void test_damaged_files(void **state) {
   expect_ok(dt_function_profile_save(function, fixture->path));
   dt_function_release(function);
   size_t len = 0;
-  char good[4096], bad[4096];
-  memcpy(good, read_all(fixture->path, &len), 4096);
+  char *good = file_read(fixture->path, &len), bad[4096];
   assert_true(len < 2048);
   // Every prefix, every byte changed.
   for (size_t cut = 0; cut + 1 < len; cut++)
@@ -263,7 +229,8 @@ static void test_damaged_files(void **state) {
   memcpy(bad, good, len);
   memcpy(bad + len, "more", 4);
   expect_refused(fixture, bad, len + 4, "longer");
-  write_all(fixture->path, good, len);
+  file_write(fixture->path, good, len);
+  free(good);
   // Another function, other inputs.
   function = make(fixture, "g", 2, DT_DYNAMIC_AUTOMATIC);
   expect_told(dt_function_profile_load(function, fixture->path), DT_E_FORMAT, "of function \"f\"");
@@ -274,7 +241,7 @@ static void test_damaged_files(void **state) {
                                    .n_outputs = 1,
                                    .inputs = &inputs[1],
                                    .answer = DT_ANSWER_EVALUATOR};
-  expect_ok(dt_function_create(fixture->runtime, negate, NULL, &options, &function));
+  expect_ok(dt_function_create(fixture->runtime, negate_program, NULL, &options, &function));
   expect_told(dt_function_profile_load(function, fixture->path), DT_E_FORMAT, "other inputs");
   dt_function_release(function);
 }
@@ -306,15 +273,6 @@ static void test_refused_paths(void **state) {
   dt_function_release(function);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_no_second_compile),
-      cmocka_unit_test(test_rows_show_changes),
-      cmocka_unit_test(test_the_histogram_is_bounded),
-      cmocka_unit_test(test_counts_end_somewhere),
-      cmocka_unit_test(test_no_memory),
-      cmocka_unit_test(test_damaged_files),
-      cmocka_unit_test(test_refused_paths),
-  };
-  return cmocka_run_group_tests(tests, setup, teardown);
-}
+RUN_TESTS_WITH(setup, teardown, TEST(test_no_second_compile), TEST(test_rows_show_changes),
+               TEST(test_the_histogram_is_bounded), TEST(test_counts_end_somewhere),
+               TEST(test_no_memory), TEST(test_damaged_files), TEST(test_refused_paths))

@@ -4,9 +4,10 @@
 // Every program is evaluated, and goes through all stages of a compile, with the sizes of each call
 // and without any; every `every`th is compiled.
 // usage: unit.exec.random_checks [--seed N] [--count N] [--every N] [--keep-going]
+#include "test/support/fixture.h"
+
 #include "runtime/compile/compile.h"
 #include "test/unit/exec/check_program.h"
-#include "test/unit/exec/exec_test.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -53,10 +54,7 @@ static void make_arguments(const cp_call_t *call, dt_tensor_t **in) {
     in[CP_TENSORS + k] = tensor_i64(0, NULL, &call->numbers[k]);
 }
 
-static void release(uint32_t n, dt_tensor_t **tensors) {
-  for (uint32_t k = 0; k < n; k++)
-    dt_tensor_release(tensors[k]);
-}
+static void release(uint32_t n, dt_tensor_t **tensors) { release_tensors(tensors, n); }
 
 // ---- What is told -----------------------------------------------------------------------------------
 static bool is_wordless(dt_status_t status) { return status && !dt_status_message(status)[0]; }
@@ -252,7 +250,6 @@ int main(int argc, char **argv) {
   }
   if (options.every == 0)
     return 2;
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_failed_once),
-                                     cmocka_unit_test(test_random_checks)};
+  const struct CMUnitTest tests[] = {TEST(test_failed_once), TEST(test_random_checks)};
   return cmocka_run_group_tests(tests, setup, fixture_close);
 }

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls that are refused for their arguments: they use up no limit, the same ones again cost a
 // look-up, and none is refused by what held for another.
-#include "test/unit/exec/exec_test.h"
+#include "test/support/fixture.h"
 
 #include "runtime/base/control.h"
 #include "runtime/base/memory.h"
 #include "runtime/exec/exec.h"
 
 #include <stdatomic.h>
-#include <string.h>
 #include <time.h>
 
 static int setup(void **state) { return fixture_open(state, 2, 3); }
@@ -44,9 +43,7 @@ static dt_status_t call_sizes(fixture_t *fixture, dt_function_t *function, int64
   dt_status_t status = dt_call(fixture->session, function, in, 2, &out, 1, NULL);
   if (!status)
     assert_int_equal(dt_tensor_sizes(out)[0], n == 1 ? m : n);
-  dt_tensor_release(in[0]);
-  dt_tensor_release(in[1]);
-  dt_tensor_release(out);
+  RELEASE(in[0], in[1], out);
   return status;
 }
 
@@ -156,9 +153,7 @@ static void test_overlap_is_part_of_it(void **state) {
       expect_ok(status);
     else
       expect_told(status, DT_E_ARGUMENT, "overlap");
-    dt_tensor_release(out);
-    dt_tensor_release(in[0]);
-    dt_tensor_release(in[1]);
+    RELEASE(out, in[0], in[1]);
   }
   dt_function_release(function);
 }
@@ -178,7 +173,7 @@ static void test_numbers_are_part_of_it(void **state) {
       {.name = "rows", .dtype = DT_I64, .kind = DT_INPUT_INTEGER}};
   dt_function_options_t options = options_of(2, inputs);
   dt_function_t *function = function_of(fixture, rows, NULL, &options);
-  dt_tensor_t *x = tensor_full(1, 1, (const int64_t[]){6});
+  dt_tensor_t *x = tensor_full(1, 1, SIZES(6));
   for (int64_t n = 0; n < 7; n++) {
     dt_tensor_t *in[2] = {x, tensor_i64(0, NULL, &n)}, *out = NULL;
     dt_status_t status = dt_call(fixture->session, function, in, 2, &out, 1, NULL);
@@ -186,8 +181,7 @@ static void test_numbers_are_part_of_it(void **state) {
       expect_ok(status);
     else
       expect_code(status, DT_E_SHAPE);
-    dt_tensor_release(out);
-    dt_tensor_release(in[1]);
+    RELEASE(out, in[1]);
   }
   dt_tensor_release(x);
   dt_function_release(function);
@@ -213,9 +207,7 @@ static void test_no_memory_uses_up_no_limit(void **state) {
     if (status)
       expect_code(status, DT_E_NO_MEMORY);
     failed += status != NULL;
-    dt_tensor_release(out);
-    dt_tensor_release(in[0]);
-    dt_tensor_release(in[1]);
+    RELEASE(out, in[0], in[1]);
   }
   assert_true(failed > 3);
   expect_ok(call_sizes(fixture, function, 6, 6));
@@ -243,9 +235,7 @@ static void test_ended_uses_up_no_limit(void **state) {
       expect_code(status, n % 2 ? DT_E_DEADLINE : DT_E_CANCELLED);
     else
       expect_ok(status);
-    dt_tensor_release(out);
-    dt_tensor_release(in[0]);
-    dt_tensor_release(in[1]);
+    RELEASE(out, in[0], in[1]);
   }
   expect_ok(call_sizes(fixture, function, 6, 6));
   assert_int_equal(stats_of(function).compiles, 1);
@@ -308,24 +298,13 @@ static void test_arguments_that_change(void **state) {
   expect_ok(dt_call(fixture->session, function, in, 2, &out, 1, NULL));
   assert_true(((float *)dt_tensor_data(out))[0] == -1);
   assert_int_equal(stats_of(function).compiles, 1);
-  dt_tensor_release(out);
-  dt_tensor_release(in[0]);
-  dt_tensor_release(own.number);
+  RELEASE(out, in[0], own.number);
   dt_function_release(function);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_refusals_use_up_no_limit),
-      cmocka_unit_test(test_the_same_again_is_a_look_up),
-      cmocka_unit_test(test_captures_are_part_of_it),
-      cmocka_unit_test(test_frozen_goes_first),
-      cmocka_unit_test(test_overlap_is_part_of_it),
-      cmocka_unit_test(test_numbers_are_part_of_it),
-      cmocka_unit_test(test_no_memory_uses_up_no_limit),
-      cmocka_unit_test(test_ended_uses_up_no_limit),
-      cmocka_unit_test(test_captures_do_not_grow),
-      cmocka_unit_test(test_arguments_that_change),
-  };
-  return cmocka_run_group_tests(tests, setup, fixture_close);
-}
+RUN_TESTS_WITH(setup, fixture_close, TEST(test_refusals_use_up_no_limit),
+               TEST(test_the_same_again_is_a_look_up), TEST(test_captures_are_part_of_it),
+               TEST(test_frozen_goes_first), TEST(test_overlap_is_part_of_it),
+               TEST(test_numbers_are_part_of_it), TEST(test_no_memory_uses_up_no_limit),
+               TEST(test_ended_uses_up_no_limit), TEST(test_captures_do_not_grow),
+               TEST(test_arguments_that_change))

@@ -1,56 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files that show a fault again: what they say, that the graph in them is a function again, when
 // one is written and when not. What is done with them is tested with the command (cli.repro).
-#include "test/unit/exec/exec_test.h"
+#include "test/support/subjects.h"
 
-#include "ductile/experimental.h"
 #include "ductile/ir.h"
 #include "runtime/base/status.h"
 #include "runtime/exec/explain.h"
+#include "test/support/folder.h"
 
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-static char folder[] = "/tmp/ductile-repro-XXXXXX";
+static char folder[FOLDER_BYTES];
 
 static int setup(void **state) {
-  if (!mkdtemp(folder))
-    return 1;
-  char inner[64];
+  char inner[FOLDER_BYTES + 8];
+  folder_make(folder);
   (void)snprintf(inner, sizeof(inner), "%s/made", folder);
-  setenv("DUCTILE_REPRO_DIR", inner, 1);
+  variable_set("DUCTILE_REPRO_DIR", inner);
   return fixture_open(state, 2, 1);
 }
 
 static int teardown(void **state) {
-  char command[128];
-  (void)snprintf(command, sizeof(command), "rm -rf %s", folder);
   int failed = fixture_close(state);
-  return system(command) != 0 || failed; // NOLINT(cert-env33-c): a folder of our own
+  return folder_drop(folder) || failed;
 }
 
 static uint32_t files_written(void) {
-  char pattern[64];
+  char pattern[FOLDER_BYTES + 16];
   glob_t found = {0};
   (void)snprintf(pattern, sizeof(pattern), "%s/made/*.dtt", folder);
   int failed = glob(pattern, 0, NULL, &found);
   uint32_t n = failed ? 0 : (uint32_t)found.gl_pathc;
   globfree(&found);
   return n;
-}
-
-// The file's text (free).
-static char *read_file(const char *path) {
-  FILE *file = fopen(path, "rb");
-  assert_non_null(file);
-  char *text = calloc(1, 1 << 16);
-  assert_non_null(text);
-  assert_true(fread(text, 1, (1 << 16) - 1, file) > 0);
-  assert_int_equal(fclose(file), 0);
-  return text;
 }
 
 static void expect_text(const char *text, const char *part) {
@@ -71,7 +56,7 @@ static void of_a_call(void **state) {
   expect_ok(dt_call(fixture->session, function, &x, 1, &y, 1, NULL));
   expect_ok(dt_function_repro(function, &x, 1, "wrong\nby much", &path));
   assert_non_null(path);
-  char *text = read_file(path);
+  char *text = file_read(path, NULL);
   expect_text(text, "--TEST--\nwrong by much\nfunction: softmax\n");
   expect_text(text, "\nthreads: 2\nstrict_fp: 0\ncall: 0=5x7@1x5\n--IN--\ngraph (");
   // The graph is a function again, and answers as this one does.
@@ -122,7 +107,7 @@ static void not_without_a_folder(void **state) {
   (void)state;
   dt_runtime_t *runtime = NULL;
   dt_session_t *session = NULL;
-  unsetenv("DUCTILE_REPRO_DIR");
+  variable_set("DUCTILE_REPRO_DIR", NULL);
   expect_ok(dt_runtime_create(NULL, &runtime));
   expect_ok(dt_session_create(runtime, NULL, &session));
   dt_function_t *function = subject_function(runtime, &softmax_subject, NULL, compiled_answer());
@@ -144,11 +129,5 @@ static void not_without_a_folder(void **state) {
   dt_runtime_release(runtime);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(of_a_call),
-      cmocka_unit_test(of_failed_compiles),
-      cmocka_unit_test(not_without_a_folder),
-  };
-  return cmocka_run_group_tests_name("unit.exec.repro", tests, setup, teardown);
-}
+RUN_TESTS_WITH(setup, teardown, TEST(of_a_call), TEST(of_failed_compiles),
+               TEST(not_without_a_folder))

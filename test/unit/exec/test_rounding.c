@@ -2,9 +2,7 @@
 // Each operation rounds: what one kernel computes of a product is what another one stored of it, so
 // that differences of equal numbers are 0, on CPUs and on devices (the fake driver runs the PTX),
 // in vectors and behind them.
-#include "test/unit/exec/exec_test.h"
-
-#include <stdio.h>
+#include "test/support/subjects.h"
 
 // ---- Programs -------------------------------------------------------------------------------------
 // Numbers with all bits of the dtype, from f32.
@@ -61,23 +59,8 @@ static dt_status_t rests(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, v
 }
 
 // ---- Calls ----------------------------------------------------------------------------------------
-typedef struct place_t {
-  dt_runtime_t *runtime;
-  dt_session_t *session;
-} place_t;
-
-static place_t open_place(dt_device_t device) {
-  place_t place = {0};
-  dt_runtime_options_t options = {.threads = 1, .compile_threads = 2};
-  dt_session_options_t on = {.struct_size = sizeof(on), .device = device};
-  expect_ok(dt_runtime_create(&options, &place.runtime));
-  expect_ok(dt_session_create(place.runtime, &on, &place.session));
-  return place;
-}
-
-static void expect_zeros(place_t *place, dt_tensor_t *rest, dt_dtype_t dtype, const char *form) {
-  dt_tensor_t *here = NULL;
-  expect_ok(dt_tensor_create_empty(DT_F32, 1, dt_tensor_sizes(rest), &here));
+static void expect_zeros(fixture_t *place, dt_tensor_t *rest, dt_dtype_t dtype, const char *form) {
+  dt_tensor_t *here = tensor_empty(DT_F32, 1, dt_tensor_sizes(rest));
   expect_ok(dt_tensor_copy(place->session, rest, here));
   expect_ok(dt_session_wait(place->session));
   for (int64_t i = 0; i < dt_tensor_count(here); i++) {
@@ -89,7 +72,7 @@ static void expect_zeros(place_t *place, dt_tensor_t *rest, dt_dtype_t dtype, co
   dt_tensor_release(here);
 }
 
-static void check(place_t *place, dt_function_t *const functions[2], dt_dtype_t dtype,
+static void check(fixture_t *place, dt_function_t *const functions[2], dt_dtype_t dtype,
                   dt_tensor_t *x) {
   dt_tensor_t *in[2] = {x, NULL}, *out[N_FORMS] = {NULL};
   expect_ok(dt_call(place->session, functions[0], in, 1, &in[1], 1, NULL));
@@ -101,7 +84,7 @@ static void check(place_t *place, dt_function_t *const functions[2], dt_dtype_t 
   dt_tensor_release(in[1]);
 }
 
-static void check_dtype(place_t *place, dt_dtype_t dtype) {
+static void check_dtype(fixture_t *place, dt_dtype_t dtype) {
   static const int64_t lengths[] = {0, 1, 3, 70, 517};
   static const dt_dim_decl_t n[] = {{.name = "n"}};
   const dt_input_decl_t inputs[] = {{.name = "x", .dtype = DT_F32, .rank = 1, .dims = n},
@@ -125,11 +108,10 @@ static void check_dtype(place_t *place, dt_dtype_t dtype) {
 
 static void check_device(dt_device_t device) {
   static const dt_dtype_t dtypes[] = {DT_F64, DT_F32, DT_F16, DT_BF16};
-  place_t place = open_place(device);
+  fixture_t place = fixture_on(device, 1);
   for (size_t k = 0; k < sizeof(dtypes) / sizeof(dtypes[0]); k++)
     check_dtype(&place, dtypes[k]);
-  dt_session_destroy(place.session);
-  dt_runtime_release(place.runtime);
+  fixture_end(&place);
 }
 
 static void test_cpu(void **state) {
@@ -142,7 +124,4 @@ static void test_cuda(void **state) {
   check_device(DT_CUDA);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_cpu), cmocka_unit_test(test_cuda)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_cpu), TEST(test_cuda))

@@ -2,12 +2,11 @@
 // Calls whose sizes come from their data, by compiled code against the evaluator: results of every
 // size, outputs given and made, numbers that must not be used, memory that grows between segments,
 // several callers at once.
-#include "test/unit/exec/exec_test.h"
+#include "test/support/subjects.h"
 
 #include "runtime/base/memory.h"
 #include "runtime/base/thread.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define MAX_TENSORS 4
@@ -186,8 +185,7 @@ static void expect_refused(fixture_t *fixture, const pair_t *pair, dt_tensor_t *
 
 // n multiples of 1/2 in [-4, 4].
 static dt_tensor_t *halves(rng_t *rng, int64_t n) {
-  dt_tensor_t *tensor = NULL;
-  expect_ok(dt_tensor_create_empty(DT_F32, 1, &n, &tensor));
+  dt_tensor_t *tensor = tensor_empty(DT_F32, 1, &n);
   float *data = dt_tensor_data(tensor);
   for (int64_t i = 0; i < n; i++)
     data[i] = (float)rng_between(rng, -8, 8) / 2;
@@ -223,7 +221,7 @@ static void test_repeat(void **state) {
     int64_t n = rows[i % 5], repeats[130];
     for (int64_t k = 0; k < n; k++)
       repeats[k] = i % 3 == 0 ? 0 : rng_between(&rng, 0, 5);
-    dt_tensor_t *inputs[2] = {tensor_f32(&rng, 2, (const int64_t[]){n, widths[i / 5]}),
+    dt_tensor_t *inputs[2] = {tensor_f32(&rng, 2, SIZES(n, widths[i / 5])),
                               tensor_i64(1, &n, repeats)};
     expect_agree(fixture, &pair, inputs);
     if (n > 1) {
@@ -263,7 +261,7 @@ static void test_cut(void **state) {
 static void test_square(void **state) {
   fixture_t *fixture = *state;
   pair_t pair = pair_of(fixture, &square, NULL);
-  dt_tensor_t *inputs[2] = {tensor_full(0.5f, 1, (const int64_t[]){3}), NULL}, *out = NULL;
+  dt_tensor_t *inputs[2] = {tensor_full(0.5f, 1, SIZES(3)), NULL}, *out = NULL;
   const int64_t good[] = {0, 1, 2, 33, 700};
   for (int g = 0; g < 5; g++) {
     inputs[1] = number(good[g]);
@@ -298,8 +296,8 @@ static void test_chain(void **state) {
 static void test_failed_check(void **state) {
   fixture_t *fixture = *state;
   pair_t pair = pair_of(fixture, &look, NULL);
-  dt_tensor_t *inputs[2] = {tensor_i64(1, (const int64_t[]){4}, (const int64_t[]){3, -2, 5, 1}),
-                            tensor_i64(1, (const int64_t[]){3}, (const int64_t[]){0, 1, -1})};
+  dt_tensor_t *inputs[2] = {tensor_i64(1, SIZES(4), VALUES(3, -2, 5, 1)),
+                            tensor_i64(1, SIZES(3), VALUES(0, 1, -1))};
   expect_agree(fixture, &pair, inputs);
   int64_t *ids = dt_tensor_data(inputs[1]);
   ids[0] = 4;
@@ -315,12 +313,12 @@ static void test_failed_check(void **state) {
 
 static void test_constants(void **state) {
   fixture_t *fixture = *state;
-  dt_tensor_t *w = tensor_full(1, 1, (const int64_t[]){4});
+  dt_tensor_t *w = tensor_full(1, 1, SIZES(4));
   pair_t pair = pair_of(fixture, &copies, w);
-  dt_tensor_t *x = tensor_full(2, 1, (const int64_t[]){6}), *out = NULL;
+  dt_tensor_t *x = tensor_full(2, 1, SIZES(6)), *out = NULL;
   expect_agree(fixture, &pair, &x);
   for (int k = 0; k < 3; k++) {
-    dt_tensor_t *next = tensor_full((float)(2 - k), 1, (const int64_t[]){4});
+    dt_tensor_t *next = tensor_full((float)(2 - k), 1, SIZES(4));
     expect_ok(dt_constant_update(pair.compiled, "w", next));
     expect_ok(dt_constant_update(pair.evaluated, "w", next));
     dt_tensor_release(next);
@@ -329,13 +327,11 @@ static void test_constants(void **state) {
     assert_int_equal(dt_tensor_sizes(out)[0], 4 * (2 - k));
     release_all(&out, 1);
   }
-  dt_tensor_t *negative = tensor_full(-1, 1, (const int64_t[]){4});
+  dt_tensor_t *negative = tensor_full(-1, 1, SIZES(4));
   expect_ok(dt_constant_update(pair.compiled, "w", negative));
   expect_ok(dt_constant_update(pair.evaluated, "w", negative));
   expect_refused(fixture, &pair, &x, DT_E_SHAPE, "expand");
-  dt_tensor_release(negative);
-  dt_tensor_release(w);
-  dt_tensor_release(x);
+  RELEASE(negative, w, x);
   pair_release(&pair);
 }
 
@@ -345,10 +341,10 @@ static void test_given_outputs(void **state) {
   fixture_t *fixture = *state;
   dt_session_t *session = fixture->session;
   dt_function_t *function = subject_function(fixture->runtime, &positive, NULL, compiled_answer());
-  dt_tensor_t *x = tensor_full(1, 1, (const int64_t[]){6}), *out[3] = {0};
+  dt_tensor_t *x = tensor_full(1, 1, SIZES(6)), *out[3] = {0};
   ((float *)dt_tensor_data(x))[2] = -1;
   // The last is known at entry, the others when the elements are counted.
-  dt_tensor_t *four = tensor_full(9, 1, (const int64_t[]){4});
+  dt_tensor_t *four = tensor_full(9, 1, SIZES(4));
   out[0] = four;
   expect_told(dt_call(session, function, &x, 1, out, 3, NULL), DT_E_SHAPE,
               "output 0, dim 0: got 4");
@@ -368,7 +364,7 @@ static void test_given_outputs(void **state) {
   expect_told(dt_call(session, function, &x, 1, out, 3, NULL), DT_E_SHAPE, "output 1");
   dt_tensor_desc_t desc = {.dtype = DT_F32, // five of the argument's elements
                            .rank = 1,
-                           .sizes = (const int64_t[]){5},
+                           .sizes = SIZES(5),
                            .data = dt_tensor_data(x)};
   dt_tensor_t *part = NULL;
   expect_ok(dt_tensor_create(&desc, &part));
@@ -382,9 +378,7 @@ static void test_given_outputs(void **state) {
   assert_int_equal(*(int64_t *)dt_tensor_data(scalar), 5);
   assert_int_equal(dt_tensor_sizes(out[0])[0], 5);
   release_all(out, 2);
-  dt_tensor_release(four);
-  dt_tensor_release(scalar);
-  dt_tensor_release(x);
+  RELEASE(four, scalar, x);
   dt_function_release(function);
 }
 
@@ -474,14 +468,7 @@ static void test_threads(void **state) {
   dt_function_release(function);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_positive),      cmocka_unit_test(test_repeat),
-      cmocka_unit_test(test_cut),           cmocka_unit_test(test_square),
-      cmocka_unit_test(test_chain),         cmocka_unit_test(test_failed_check),
-      cmocka_unit_test(test_constants),     cmocka_unit_test(test_given_outputs),
-      cmocka_unit_test(test_no_allocation), cmocka_unit_test(test_prepared),
-      cmocka_unit_test(test_threads),
-  };
-  return cmocka_run_group_tests(tests, setup, fixture_close);
-}
+RUN_TESTS_WITH(setup, fixture_close, TEST(test_positive), TEST(test_repeat), TEST(test_cut),
+               TEST(test_square), TEST(test_chain), TEST(test_failed_check), TEST(test_constants),
+               TEST(test_given_outputs), TEST(test_no_allocation), TEST(test_prepared),
+               TEST(test_threads))

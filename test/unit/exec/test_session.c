@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A session serves one call at a time: what uses it meanwhile, from inside a program or on another
 // thread, is told so and harms neither.
-#include "test/unit/exec/exec_test.h"
+#include "test/support/fixture.h"
 
 #include "ductile/device.h"
-#include "ductile/experimental.h"
 #include "ductile/graphs.h"
 
 #include <pthread.h>
@@ -83,10 +82,7 @@ static void test_nested_call(void **state) {
   dt_tensor_t *numbers = tensor_i64(1, &sixty_long, zeros);
   out = NULL;
   expect_ok(dt_call(fixture->session, inside.other, &numbers, 1, &out, 1, NULL));
-  dt_tensor_release(out);
-  dt_tensor_release(numbers);
-  dt_tensor_release(x);
-  dt_tensor_release(n);
+  RELEASE(out, numbers, x, n);
   dt_function_release(outer);
   dt_function_release(inside.other);
 }
@@ -121,8 +117,7 @@ static void call_neg(dt_session_t *session, dt_function_t *function, dt_code_t c
   expect_code(dt_call(session, function, &x, 1, &out, 1, NULL), code);
   if (code == DT_OK)
     assert_true(((const float *)dt_tensor_data(out))[2] == -1.0f);
-  dt_tensor_release(out);
-  dt_tensor_release(x);
+  RELEASE(out, x);
 }
 
 static void test_every_use(void **state) {
@@ -205,8 +200,7 @@ static void *meeting_main(void *opaque) {
   dt_status_t status = dt_call(meeting->session, meeting->outer, &x, 1, &out, 1, NULL);
   meeting->code = dt_status_code(status);
   dt_status_free(status);
-  dt_tensor_release(out);
-  dt_tensor_release(x);
+  RELEASE(out, x);
   return NULL;
 }
 
@@ -293,11 +287,6 @@ static void test_many_threads(void **state) {
   dt_function_release(function);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_nested_call),  cmocka_unit_test(test_every_use),
-      cmocka_unit_test(test_own_function), cmocka_unit_test(test_destroyed_in_a_call),
-      cmocka_unit_test(test_two_threads),  cmocka_unit_test(test_many_threads),
-  };
-  return cmocka_run_group_tests(tests, setup, fixture_close);
-}
+RUN_TESTS_WITH(setup, fixture_close, TEST(test_nested_call), TEST(test_every_use),
+               TEST(test_own_function), TEST(test_destroyed_in_a_call), TEST(test_two_threads),
+               TEST(test_many_threads))

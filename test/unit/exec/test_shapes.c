@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One variant for every size: programs over random shapes, 0 and 1 among them, in any order and
 // from any first call, against the reference evaluator.
-#include "ductile/experimental.h"
-#include "test/unit/exec/exec_test.h"
+#include "test/support/subjects.h"
 
 #include <stdio.h>
 
@@ -18,9 +17,8 @@ typedef struct shapes_fixture_t {
 static int setup(void **state) {
   static shapes_fixture_t fixture;
   fixture = (shapes_fixture_t){.rng = {42}};
-  dt_runtime_options_t options = {.struct_size = sizeof(options), .threads = 3};
-  expect_ok(dt_runtime_create(&options, &fixture.runtime));
-  expect_ok(dt_session_create(fixture.runtime, NULL, &fixture.session));
+  fixture.runtime = runtime_of(3);
+  fixture.session = session_of(fixture.runtime);
   mlp_init(&fixture.mlp, &fixture.rng);
   *state = &fixture;
   return 0;
@@ -51,12 +49,12 @@ static int64_t random_size(rng_t *rng) {
 static void make_inputs(const subject_t *subject, rng_t *rng, int64_t rows, int64_t columns,
                         dt_tensor_t **inputs) {
   if (subject == &mlp_subject) {
-    inputs[0] = tensor_f32(rng, 3, (const int64_t[]){rows % 12, columns % 20, 16});
+    inputs[0] = tensor_f32(rng, 3, SIZES(rows % 12, columns % 20, 16));
     return;
   }
-  inputs[0] = tensor_f32(rng, 2, (const int64_t[]){rows, columns});
+  inputs[0] = tensor_f32(rng, 2, SIZES(rows, columns));
   for (uint32_t i = 1; i < subject->n_inputs; i++)
-    inputs[i] = tensor_f32(rng, 1, (const int64_t[]){columns});
+    inputs[i] = tensor_f32(rng, 1, SIZES(columns));
 }
 
 static void call_and_compare(shapes_fixture_t *fixture, const subject_t *subject,
@@ -74,11 +72,8 @@ static void call_and_compare(shapes_fixture_t *fixture, const subject_t *subject
   dt_tensor_t *given = tensor_full(-7.0f, dt_tensor_rank(expected), dt_tensor_sizes(expected));
   expect_ok(dt_call(fixture->session, compiled, inputs, subject->n_inputs, &given, 1, NULL));
   expect_close(given, actual, 0, 0, what);
-  dt_tensor_release(given);
-  dt_tensor_release(actual);
-  dt_tensor_release(expected);
-  for (uint32_t i = 0; i < subject->n_inputs; i++)
-    dt_tensor_release(inputs[i]);
+  RELEASE(given, actual, expected);
+  release_tensors(inputs, subject->n_inputs);
 }
 
 static void run_shapes(shapes_fixture_t *fixture, const subject_t *subject) {
@@ -114,11 +109,5 @@ static void test_softmax(void **state) { run_shapes(*state, &softmax_subject); }
 static void test_columns(void **state) { run_shapes(*state, &columns_subject); }
 static void test_transpose(void **state) { run_shapes(*state, &transpose_subject); }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_transpose), cmocka_unit_test(test_softmax),
-      cmocka_unit_test(test_columns),   cmocka_unit_test(test_layer_norm),
-      cmocka_unit_test(test_mlp),
-  };
-  return cmocka_run_group_tests(tests, setup, teardown);
-}
+RUN_TESTS_WITH(setup, teardown, TEST(test_transpose), TEST(test_softmax), TEST(test_columns),
+               TEST(test_layer_norm), TEST(test_mlp))

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What functions and sessions count, in its three forms: they agree, and JSON has every number.
-#include "ductile/experimental.h"
-#include "test/unit/exec/exec_test.h"
+#include "test/support/subjects.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,12 +21,6 @@ _Static_assert(sizeof(dt_session_counters_t) == 8 * (SESSION_ROWS + 1), "a field
 
 static int setup(void **state) { return fixture_open(state, 1, 3); }
 
-static dt_status_t negate(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
-  (void)closure;
-  out[0] = dt_neg(t, in[0]);
-  return NULL;
-}
-
 static uint64_t number(const char *json, const char *name) {
   char key[64];
   (void)snprintf(key, sizeof(key), "\"%s\":", name);
@@ -41,7 +34,7 @@ static void test_forms_agree(void **state) {
   fixture_t *fixture = *state;
   const dt_input_decl_t input = {.name = "x", .dtype = DT_F32, .rank = 1};
   dt_function_options_t made = options_of(1, &input);
-  dt_function_t *function = function_of(fixture, negate, NULL, &made);
+  dt_function_t *function = function_of(fixture, negate_program, NULL, &made);
   const int64_t n = 5;
   dt_tensor_t *x = tensor_full(0, 1, &n), *y = NULL;
   expect_ok(dt_call(fixture->session, function, &x, 1, &y, 1, NULL));
@@ -69,12 +62,8 @@ static void test_forms_agree(void **state) {
   dt_text_free(json);
   expect_code(dt_function_stats_json(NULL, &json), DT_E_ARGUMENT);
   expect_code(dt_session_stats_json(NULL, &json), DT_E_ARGUMENT);
-  dt_tensor_release(x);
-  dt_tensor_release(y);
+  RELEASE(x, y);
   dt_function_release(function);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_forms_agree)};
-  return cmocka_run_group_tests(tests, setup, fixture_close);
-}
+RUN_TESTS_WITH(setup, fixture_close, TEST(test_forms_agree))

@@ -6,17 +6,16 @@
 // option some do.
 #include "test/unit/exec/strict_subjects.h"
 
-#include <dirent.h>
+#include "test/support/folder.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 // ---- Calls ----------------------------------------------------------------------------------------
 typedef struct place_t {
-  dt_runtime_t *runtime;
-  dt_session_t *session;
+  fixture_t on;
   const char *name;
   uint32_t threads;
   int64_t most; // elements of an input
@@ -24,19 +23,10 @@ typedef struct place_t {
 
 static place_t open_place(dt_device_t device, uint32_t threads, const char *cpu, int64_t most) {
   place_t place = {.name = device == DT_CPU ? cpu : "device", .threads = threads, .most = most};
-  dt_runtime_options_t options = {
-      .struct_size = sizeof(options), .threads = threads, .compile_threads = 2};
-  dt_session_options_t on = {.struct_size = sizeof(on), .device = device};
-  assert_int_equal(setenv("DUCTILE_CPU", cpu, 1), 0);
-  expect_ok(dt_runtime_create(&options, &place.runtime));
-  expect_ok(dt_session_create(place.runtime, &on, &place.session));
-  assert_int_equal(unsetenv("DUCTILE_CPU"), 0);
+  variable_set("DUCTILE_CPU", cpu);
+  place.on = fixture_on(device, threads);
+  variable_set("DUCTILE_CPU", NULL);
   return place;
-}
-
-static void close_place(place_t *place) {
-  dt_session_destroy(place->session);
-  dt_runtime_release(place->runtime);
 }
 
 static dt_function_t *open_function(place_t *place, const subject_row_t *subject, dt_dtype_t *dtype,
@@ -50,7 +40,7 @@ static dt_function_t *open_function(place_t *place, const subject_row_t *subject
   options.n_outputs = subject->n_out;
   options.strict_fp = strict;
   dt_function_t *function = NULL;
-  expect_ok(dt_function_create(place->runtime, subject->program, dtype, &options, &function));
+  expect_ok(dt_function_create(place->on.runtime, subject->program, dtype, &options, &function));
   return function;
 }
 
@@ -111,8 +101,8 @@ static int64_t compare(place_t *place, const array_t *want, dt_dtype_t dtype, dt
   for (uint32_t d = 0; d < want->rank; d++)
     assert_int_equal(dt_tensor_sizes(got)[d], want->sizes[d]);
   expect_ok(dt_tensor_create_empty(dtype, want->rank, want->sizes, &here));
-  expect_ok(dt_tensor_copy(place->session, got, here));
-  expect_ok(dt_session_wait(place->session));
+  expect_ok(dt_tensor_copy(place->on.session, got, here));
+  expect_ok(dt_session_wait(place->on.session));
   for (int64_t i = 0; i < array_count(want); i++) {
     double expected = rounded(dtype, want->at[i]), value = element(dtype, dt_tensor_data(here), i);
     if ((isnan(expected) && isnan(value)) ||
@@ -158,11 +148,11 @@ static int64_t call(place_t *place, const asked_t *asked, const array_t *in, con
     memory[k] = lay_out(&in[k], k + 1 == subject->index ? DT_I64 : asked->dtype, layout);
     tensors[k] = memory[k].tensor;
   }
-  expect_ok(
-      dt_call(place->session, asked->function, tensors, subject->n_in, got, subject->n_out, NULL));
+  expect_ok(dt_call(place->on.session, asked->function, tensors, subject->n_in, got, subject->n_out,
+                    NULL));
   for (uint32_t k = 0; k < subject->n_out; k++) {
     (void)snprintf(what, sizeof(what), "%s, %u threads: %s of %s, sizes %u, layout %d, result %u",
-                   place->name, dt_runtime_mode_get(place->runtime, DT_MODE_KERNEL_THREADS),
+                   place->name, dt_runtime_mode_get(place->on.runtime, DT_MODE_KERNEL_THREADS),
                    subject->name, dt_dtype_name(asked->dtype), asked->set, layout, k);
     differ += compare(place, &want[k], asked->dtype, got[k], what, asked->must);
     dt_tensor_release(got[k]);
@@ -184,7 +174,7 @@ static int64_t check_sizes(place_t *place, const asked_t *asked, uint32_t layout
     in[k] = numbers(&rng, subject, k, sizes[k], asked->dtype, sizes[0][0]);
   subject->model(asked->dtype, in, want);
   for (uint32_t threads = place->threads;; threads = 1) {
-    expect_ok(dt_runtime_mode_set(place->runtime, DT_MODE_KERNEL_THREADS, threads));
+    expect_ok(dt_runtime_mode_set(place->on.runtime, DT_MODE_KERNEL_THREADS, threads));
     for (int layout = 0; layout < N_LAYOUTS; layout++)
       if (layouts >> layout & 1)
         differ += call(place, asked, in, want, layout);
@@ -222,7 +212,7 @@ static void check_all(place_t place, size_t n_dtypes, bool layouts) {
       uint32_t apart = k == 0 ? (1u << N_LAYOUTS) - 1 : 1u | 1u << (1 + (s + k) % (N_LAYOUTS - 1));
       (void)check(&place, &strict_subjects[s], dtypes[k], true, layouts ? apart : 1);
     }
-  close_place(&place);
+  fixture_end(&place.on);
 }
 
 static void test_cpu(void **state) {
@@ -243,7 +233,7 @@ static void test_cuda(void **state) {
     (void)check(&place, &strict_subjects[s], DT_F32, true, 1u << PLAIN);
     (void)check(&place, &strict_subjects[s], dtypes[1 + s % (N_DTYPES - 1)], true, 1u << PLAIN);
   }
-  close_place(&place);
+  fixture_end(&place.on);
 }
 
 // Else none of the above would say anything.
@@ -254,43 +244,26 @@ static void test_order_shows(void **state) {
     if (strict_subjects[s].shows && check(&place, &strict_subjects[s], DT_F32, false, 1) == 0)
       fail_msg("%s: every bit is that of the loops without strict_fp, too",
                strict_subjects[s].name);
-  close_place(&place);
+  fixture_end(&place.on);
 }
 
 // ---- Kept code --------------------------------------------------------------------------------------
-static uint32_t count_entries(const char *folder, bool drop) {
-  DIR *dir = opendir(folder);
-  uint32_t n = 0;
-  assert_non_null(dir);
-  for (const struct dirent *entry; (entry = readdir(dir));) {
-    char path[384];
-    const char *dot = strrchr(entry->d_name, '.');
-    (void)snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
-    n += dot && strcmp(dot, ".variant") == 0;
-    if (drop)
-      (void)unlink(path);
-  }
-  (void)closedir(dir);
-  return n;
-}
-
 // Of one function, with the option and without, two entries are kept, and each finds its own.
 static void test_entries_are_apart(void **state) {
   (void)state;
-  char folder[] = "/tmp/ductile-strict-XXXXXX";
-  assert_non_null(mkdtemp(folder));
-  assert_int_equal(setenv("DUCTILE_CACHE_DIR", folder, 1), 0);
+  char folder[FOLDER_BYTES];
+  folder_make(folder);
+  variable_set("DUCTILE_CACHE_DIR", folder);
   for (int round = 0; round < 2; round++)
     for (int strict = 0; strict < 2; strict++) {
       place_t place = open_place(DT_CUDA, 1, "", 4000);
       int64_t differ = check(&place, &strict_subjects[STRICT_SUMS], DT_F32, strict, 1);
       assert_true(strict ? differ == 0 : differ > 0);
-      close_place(&place);
-      assert_int_equal(count_entries(folder, false), round ? 2 : strict + 1);
+      fixture_end(&place.on);
+      assert_int_equal(folder_count(folder, ".variant"), round ? 2 : strict + 1);
     }
-  assert_int_equal(setenv("DUCTILE_CACHE_DIR", "", 1), 0);
-  (void)count_entries(folder, true);
-  (void)rmdir(folder);
+  variable_set("DUCTILE_CACHE_DIR", "");
+  assert_int_equal(folder_drop(folder), 0);
 }
 
 static int setup(void **state) {
@@ -299,10 +272,5 @@ static int setup(void **state) {
   return failed;
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_cpu), cmocka_unit_test(test_older_cpu),
-                                     cmocka_unit_test(test_order_shows),
-                                     cmocka_unit_test(test_cuda),
-                                     cmocka_unit_test(test_entries_are_apart)};
-  return cmocka_run_group_tests(tests, setup, fixture_close);
-}
+RUN_TESTS_WITH(setup, fixture_close, TEST(test_cpu), TEST(test_older_cpu), TEST(test_order_shows),
+               TEST(test_cuda), TEST(test_entries_are_apart))

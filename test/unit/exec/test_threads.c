@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Many callers at once: the first call is compiled once, updates are never seen by halves, and
 // functions come and go while others are called.
-#include "ductile/experimental.h"
-#include "test/unit/exec/exec_test.h"
+#include "test/support/subjects.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -50,9 +49,7 @@ static void *add_main(void *opaque) {
     status = dt_call(session, worker->function, inputs, 2, &out, 1, NULL);
     worker->wrong += status != NULL || !uniform(out, (float)worker->id + 0.5f);
     dt_status_free(status);
-    dt_tensor_release(inputs[0]);
-    dt_tensor_release(inputs[1]);
-    dt_tensor_release(out);
+    RELEASE(inputs[0], inputs[1], out);
   }
   dt_session_destroy(session);
   return NULL;
@@ -132,8 +129,7 @@ static void *flaky_main(void *opaque) {
     dt_status_free(status);
   }
   worker->wrong += !out || !uniform(out, 2);
-  dt_tensor_release(x);
-  dt_tensor_release(out);
+  RELEASE(x, out);
   dt_session_destroy(session);
   return NULL;
 }
@@ -186,8 +182,7 @@ static void *scale_main(void *opaque) {
     }
     worker->wrong += !right;
     dt_status_free(status);
-    dt_tensor_release(x);
-    dt_tensor_release(out);
+    RELEASE(x, out);
   }
   dt_session_destroy(session);
   return NULL;
@@ -239,8 +234,7 @@ static void *churn_main(void *opaque) {
       status = dt_call(session, function, (dt_tensor_t *[]){x, x}, 2, &out, 1, NULL);
       worker->wrong += status != NULL || !uniform(out, 2.5f);
       dt_status_free(status);
-      dt_tensor_release(x);
-      dt_tensor_release(out);
+      RELEASE(x, out);
     }
     dt_function_release(function);
   }
@@ -259,12 +253,5 @@ static void test_functions_come_and_go(void **state) {
   dt_runtime_release(runtime);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_racing_first_call),
-      cmocka_unit_test(test_failures_are_ones_own),
-      cmocka_unit_test(test_updates_racing_calls),
-      cmocka_unit_test(test_functions_come_and_go),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_racing_first_call), TEST(test_failures_are_ones_own),
+          TEST(test_updates_racing_calls), TEST(test_functions_come_and_go))

@@ -3,7 +3,7 @@
 // sums over the definition: widths at which a vector meets one row, two, a few, or very many, every
 // element or every second, in one depth of k and in two. Numbers are small integers: sums are
 // exact.
-#include "test/unit/exec/exec_test.h"
+#include "test/support/fixture.h"
 
 #include <string.h>
 
@@ -106,8 +106,7 @@ static void check(fixture_t *fixture, dt_function_t *function, const conv_case_t
       fail_msg("%s at %lld x %lld: element %lld is %g, expected %g", c->what, (long long)height,
                (long long)width, (long long)k, (double)got, (double)want);
   }
-  dt_tensor_release(x);
-  dt_tensor_release(y);
+  RELEASE(x, y);
 }
 
 static void test_constant_weights(void **state) {
@@ -158,15 +157,10 @@ static void test_turns(void **state) {
       const unsigned char *got = dt_tensor_data(y);
       for (size_t i = 0; i < 2 * (size_t)n; i++)
         assert_memory_equal(got + i * bytes, from + (i % 2 * (size_t)n + i / 2) * bytes, bytes);
-      dt_tensor_release(x);
-      dt_tensor_release(y);
+      RELEASE(x, y);
     }
     dt_function_release(function);
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_constant_weights),
-                                     cmocka_unit_test(test_turns)};
-  return cmocka_run_group_tests(tests, setup, fixture_close);
-}
+RUN_TESTS_WITH(setup, fixture_close, TEST(test_constant_weights), TEST(test_turns))

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is said when a second call recompiles or is refused: the guard, who asked and where, what to
 // do; each text is compared with its golden file as a whole.
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test/support/fixture.h"
 
 #include "runtime/base/log.h"
 #include "runtime/base/text.h"
+#include "test/support/folder.h"
 #include "test/support/report_as_text.h"
-#include "test/unit/exec/exec_test.h"
 #include "test/unit/explain/programs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 static bool update;
 
@@ -62,10 +65,7 @@ static void make_args(const case_t *c, const case_call_t *call, dt_tensor_t **ou
     out[k] = make_arg(&call->args[k], out);
 }
 
-static void free_args(const case_t *c, dt_tensor_t **args) {
-  for (uint32_t k = 0; k < c->n_inputs; k++)
-    dt_tensor_release(args[k]);
-}
+static void free_args(const case_t *c, dt_tensor_t **args) { release_tensors(args, c->n_inputs); }
 
 // ---- Texts ----------------------------------------------------------------------------------------
 static void on_line(void *user, const char *line, size_t len) { dt__text_write(user, line, len); }
@@ -155,27 +155,6 @@ static void put_case(const case_t *c, dt_text_t *out) {
 }
 
 // ---- Golden files ---------------------------------------------------------------------------------
-static char *read_file(const char *path) {
-  FILE *file = fopen(path, "rb");
-  if (!file)
-    return NULL;
-  dt_text_t text;
-  dt__text_init(&text);
-  char buf[4096];
-  for (size_t n; (n = fread(buf, 1, sizeof(buf), file)) > 0;)
-    dt__text_write(&text, buf, n);
-  (void)fclose(file);
-  dt__text_put(&text, "");
-  return text.data;
-}
-
-static void write_file(const char *path, const char *text) {
-  FILE *file = fopen(path, "wb");
-  assert_non_null(file);
-  assert_int_equal(fwrite(text, 1, strlen(text), file), strlen(text));
-  assert_int_equal(fclose(file), 0);
-}
-
 static void case_is_as_expected(void **state) {
   const case_t *c = *state;
   char path[256];
@@ -186,15 +165,15 @@ static void case_is_as_expected(void **state) {
   dt__text_init(&text);
   put_case(c, &text);
   if (update) {
-    write_file(path, dt__text_str(&text));
+    file_write(path, dt__text_str(&text), text.len);
   } else {
-    char *expected = read_file(path);
+    char *expected = access(path, R_OK) == 0 ? file_read(path, NULL) : NULL;
     if (!expected || strcmp(expected, dt__text_str(&text)) != 0)
       print_error("%s: expected\n%s\ngot\n%s\n", path, expected ? expected : "(no file)",
                   dt__text_str(&text));
     assert_non_null(expected);
     assert_string_equal(expected, dt__text_str(&text));
-    dt_text_free(expected);
+    free(expected);
   }
   dt__text_fini(&text);
 }

@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reports as structs and as JSON lines, and what asking for one refuses.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <string.h>
+#include "test/support/fixture.h"
 
 #include "runtime/base/memory.h"
 #include "test/support/report_as_text.h"
 #include "test/unit/explain/programs.h"
+
+#include <string.h>
 
 typedef struct rig_t {
   dt_runtime_t *runtime;
@@ -18,33 +14,20 @@ typedef struct rig_t {
   dt_function_t *function;
 } rig_t;
 
-static void ok(dt_status_t status) {
-  if (status)
-    print_error("%s\n", dt_status_message(status));
-  assert_null(status);
-}
-
-static dt_tensor_t *vector_of(int64_t size) {
-  dt_tensor_t *tensor = NULL;
-  ok(dt_tensor_create_empty(DT_F32, 1, &size, &tensor));
-  memset(dt_tensor_data(tensor), 0, (size_t)size * sizeof(float));
-  return tensor;
-}
+static dt_tensor_t *vector_of(int64_t size) { return tensor_full(0, 1, &size); }
 
 static int set_up(void **state) {
   static rig_t rig;
   const case_t *c = explain_case("branch");
-  dt_runtime_options_t options = {
-      .struct_size = sizeof(options), .threads = 1, .compile_threads = 1};
   dt_function_options_t about = {.struct_size = sizeof(about),
                                  .name = "branch",
                                  .n_inputs = 1,
                                  .n_outputs = 1,
                                  .inputs = c->inputs,
                                  .answer = DT_ANSWER_EVALUATOR};
-  ok(dt_runtime_create(&options, &rig.runtime));
-  ok(dt_session_create(rig.runtime, NULL, &rig.session));
-  ok(dt_function_create(rig.runtime, c->program, NULL, &about, &rig.function));
+  rig.runtime = runtime_of(1);
+  rig.session = session_of(rig.runtime);
+  expect_ok(dt_function_create(rig.runtime, c->program, NULL, &about, &rig.function));
   *state = &rig;
   return 0;
 }
@@ -59,16 +42,15 @@ static int tear_down(void **state) {
 
 static void call(rig_t *rig, int64_t size) {
   dt_tensor_t *x = vector_of(size), *y = NULL;
-  ok(dt_call(rig->session, rig->function, &x, 1, &y, 1, NULL));
-  dt_tensor_release(x);
-  dt_tensor_release(y);
+  expect_ok(dt_call(rig->session, rig->function, &x, 1, &y, 1, NULL));
+  RELEASE(x, y);
 }
 
 // ---- Structs ----------------------------------------------------------------------------------------
 static void before_the_first_call_there_is_nothing(void **state) {
   rig_t *rig = *state;
   dt_report_t *report = NULL;
-  ok(dt_function_report(rig->function, NULL, 0, &report));
+  expect_ok(dt_function_report(rig->function, NULL, 0, &report));
   assert_string_equal(report->function, "branch");
   assert_int_equal(report->n_variants, 0);
   assert_int_equal(report->n_misses, 0);
@@ -82,7 +64,7 @@ static void structs_say_what_the_text_says(void **state) {
   call(rig, 600);
   dt_tensor_t *x = vector_of(700);
   dt_report_t *report = NULL;
-  ok(dt_function_report(rig->function, &x, 1, &report));
+  expect_ok(dt_function_report(rig->function, &x, 1, &report));
   dt_tensor_release(x);
   assert_int_equal(report->n_variants, 2);
   assert_int_equal(report->variants[0]->n_dims, 1);
@@ -109,12 +91,12 @@ static void a_report_outlives_its_function(void **state) {
   call(rig, 10);
   dt_tensor_t *x = vector_of(700);
   dt_report_t *report = NULL;
-  ok(dt_function_report(rig->function, &x, 1, &report));
+  expect_ok(dt_function_report(rig->function, &x, 1, &report));
   dt_tensor_release(x);
   dt_function_release(rig->function);
   rig->function = NULL;
   char *json = NULL;
-  ok(dt_report_json(report, 0, &json));
+  expect_ok(dt_report_json(report, 0, &json));
   assert_non_null(strstr(json, "\"event\":\"miss\",\"function\":\"branch\",\"variant\":0,"
                                "\"guard\":\"s0 <= 511\",\"op\":\"sym_true\",\"file\":\"branch.c\","
                                "\"line\":4"));
@@ -135,17 +117,15 @@ static void failures_are_remembered_and_bounded(void **state) {
                                  .answer = DT_ANSWER_EVALUATOR,
                                  .compile_limit = 1000};
   dt_function_t *function = NULL;
-  ok(dt_function_create(rig->runtime, c->program, NULL, &about, &function));
+  expect_ok(dt_function_create(rig->runtime, c->program, NULL, &about, &function));
   dt_tensor_t *args[2] = {vector_of(3), NULL}, *y = NULL;
   for (int k = 0; k < 300; k++) { // not the same ones: those are refused by a look-up
     dt_tensor_release(args[1]);
     args[1] = vector_of(4 + k);
-    dt_status_t status = dt_call(rig->session, function, args, 2, &y, 1, NULL);
-    assert_int_equal(dt_status_code(status), DT_E_SHAPE);
-    dt_status_free(status);
+    expect_code(dt_call(rig->session, function, args, 2, &y, 1, NULL), DT_E_SHAPE);
   }
   dt_report_t *report = NULL;
-  ok(dt_function_report(function, NULL, 0, &report));
+  expect_ok(dt_function_report(function, NULL, 0, &report));
   assert_int_equal(report->n_compiles, 256);
   assert_int_equal(report->forgotten, 44);
   assert_int_equal(report->compiles[255]->number, 299);
@@ -158,26 +138,23 @@ static void failures_are_remembered_and_bounded(void **state) {
 }
 
 // ---- Refusals -----------------------------------------------------------------------------------------
-static void refused(dt_status_t status, const char *part) {
-  assert_int_equal(dt_status_code(status), DT_E_ARGUMENT);
-  if (!strstr(dt_status_message(status), part))
-    fail_msg("%s: expected %s", dt_status_message(status), part);
-  dt_status_free(status);
-}
-
 static void bad_arguments_are_refused(void **state) {
   rig_t *rig = *state;
   dt_tensor_t *none = NULL;
   dt_report_t *report = NULL;
   char *text = NULL;
-  refused(dt_function_report(NULL, NULL, 0, &report), "function: NULL");
-  refused(dt_function_report(rig->function, NULL, 0, NULL), "out: NULL");
-  refused(dt_function_report(rig->function, NULL, 1, &report), "got 1 inputs at NULL; expected 1");
-  refused(dt_function_report(rig->function, &none, 2, &report), "got 2 inputs; expected 1");
-  refused(report_as_text(rig->function, &none, 1, DT_REPORT_CALL, &text), "argument 'x': NULL");
-  refused(dt_report_text(report, 0, NULL), "report: NULL");
-  refused(report_as_text(NULL, NULL, 0, DT_REPORT_COMPILES, &text), "function: NULL");
-  refused(dt_report_json(NULL, 0, &text), "report: NULL");
+  expect_told(dt_function_report(NULL, NULL, 0, &report), DT_E_ARGUMENT, "function: NULL");
+  expect_told(dt_function_report(rig->function, NULL, 0, NULL), DT_E_ARGUMENT, "out: NULL");
+  expect_told(dt_function_report(rig->function, NULL, 1, &report), DT_E_ARGUMENT,
+              "got 1 inputs at NULL; expected 1");
+  expect_told(dt_function_report(rig->function, &none, 2, &report), DT_E_ARGUMENT,
+              "got 2 inputs; expected 1");
+  expect_told(report_as_text(rig->function, &none, 1, DT_REPORT_CALL, &text), DT_E_ARGUMENT,
+              "argument 'x': NULL");
+  expect_told(dt_report_text(report, 0, NULL), DT_E_ARGUMENT, "report: NULL");
+  expect_told(report_as_text(NULL, NULL, 0, DT_REPORT_COMPILES, &text), DT_E_ARGUMENT,
+              "function: NULL");
+  expect_told(dt_report_json(NULL, 0, &text), DT_E_ARGUMENT, "report: NULL");
   dt_report_free(NULL);
 }
 
@@ -204,14 +181,9 @@ static void reports_survive_no_memory(void **state) {
   dt_tensor_release(x);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(before_the_first_call_there_is_nothing, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(structs_say_what_the_text_says, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_report_outlives_its_function, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(failures_are_remembered_and_bounded, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(bad_arguments_are_refused, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(reports_survive_no_memory, set_up, tear_down),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST_WITH(before_the_first_call_there_is_nothing, set_up, tear_down),
+          TEST_WITH(structs_say_what_the_text_says, set_up, tear_down),
+          TEST_WITH(a_report_outlives_its_function, set_up, tear_down),
+          TEST_WITH(failures_are_remembered_and_bounded, set_up, tear_down),
+          TEST_WITH(bad_arguments_are_refused, set_up, tear_down),
+          TEST_WITH(reports_survive_no_memory, set_up, tear_down))

@@ -51,8 +51,7 @@ dt_tensor_t *rig_floats(fixture_t *fixture, uint32_t rank, const int64_t *sizes)
 
 dt_tensor_t *rig_integers(fixture_t *fixture, dt_dtype_t dtype, int64_t low, int64_t high,
                           uint32_t rank, const int64_t *sizes) {
-  dt_tensor_t *made = NULL;
-  expect_ok(dt_tensor_create_empty(dtype, rank, sizes, &made));
+  dt_tensor_t *made = tensor_empty(dtype, rank, sizes);
   for (int64_t k = 0; k < dt_tensor_count(made); k++)
     rig_put(made, k, (double)rng_between(&fixture->rng, low, high));
   return made;
@@ -141,6 +140,5 @@ void rig_run(const fixture_t *fixture, const rig_model_t *model, dt_tensor_t **i
       dt_tensor_release(out[k]);
     }
   }
-  for (uint32_t k = 0; k < n; k++)
-    dt_tensor_release(in[k]);
+  release_tensors(in, n);
 }

@@ -4,9 +4,8 @@
 #ifndef DT_TESTS_UNIT_FRONTENDS_ONNX_RIG_H
 #define DT_TESTS_UNIT_FRONTENDS_ONNX_RIG_H
 
-#include "test/unit/exec/exec_test.h"
-
 #include "ductile/onnx.h"
+#include "test/support/fixture.h"
 #include "test/unit/frontends/onnx_text.h"
 
 #define OPEN(name) "dim { dim_param '" name "' } "

@@ -4,14 +4,11 @@
 #include "test/unit/frontends/onnx_text.h"
 
 #include "frontends/onnx/wire.h"
+#include "test/support/check.h"
 
 #include <ctype.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 typedef struct buffer_t {
   unsigned char *data;

@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The JSON reader: a table of documents with the tokens or the failure they must give.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test/support/check.h"
 
 #include "frontends/json/json.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/text.h"
 
 #include <locale.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -305,9 +299,7 @@ static void test_skip_and_expect(void **state) {
 
   assert_null(dt__json_init(&json, "[]", 2, "doc", NULL));
   assert_null(dt__json_expect(&json, DT_JSON_ARRAY_BEGIN, &token));
-  status = dt__json_skip(&json);
-  assert_int_equal(dt_status_code(status), DT_E_FORMAT);
-  dt_status_free(status);
+  expect_code(dt__json_skip(&json), DT_E_FORMAT);
   dt__json_fini(&json);
 }
 
@@ -334,13 +326,6 @@ static void test_no_memory(void **state) {
   dt__json_fini(&json);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_documents),       cmocka_unit_test(test_strings),
-      cmocka_unit_test(test_malformed),       cmocka_unit_test(test_bad_utf8),
-      cmocka_unit_test(test_limits),          cmocka_unit_test(test_mixed_nesting),
-      cmocka_unit_test(test_skip_and_expect), cmocka_unit_test(test_number_under_another_locale),
-      cmocka_unit_test(test_no_memory),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_documents), TEST(test_strings), TEST(test_malformed), TEST(test_bad_utf8),
+          TEST(test_limits), TEST(test_mixed_nesting), TEST(test_skip_and_expect),
+          TEST(test_number_under_another_locale), TEST(test_no_memory))

@@ -2,12 +2,7 @@
 // The ONNX reader over models in memory: what a good model gives, elements of every type,
 // functions, limits, reports, every truncation and every single-bit change of a model, and a
 // failing allocator.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test/support/check.h"
 
 #include "frontends/onnx/onnx.h"
 #include "test/unit/frontends/onnx_text.h"
@@ -24,9 +19,7 @@ static const char good_text[] =
 static dt_onnx_t *open_text(const char *text, onnx_bytes_t *bytes) {
   dt_onnx_t *file = NULL;
   *bytes = onnx_make(&dt__onnx_model_message, text);
-  dt_status_t status = dt_onnx_open_memory(bytes->data, bytes->len, NULL, &file);
-  if (status)
-    fail_msg("%s", dt_status_message(status));
+  expect_ok(dt_onnx_open_memory(bytes->data, bytes->len, NULL, &file));
   assert_non_null(file);
   return file;
 }
@@ -34,14 +27,6 @@ static dt_onnx_t *open_text(const char *text, onnx_bytes_t *bytes) {
 static void assert_str(dt_onnx_str_t actual, const char *expected) {
   if (!dt__onnx_str_is(actual, expected))
     fail_msg("expected \"%s\", found \"%.*s\"", expected, (int)actual.len, actual.at);
-}
-
-// Frees the status; the message must hold `text`.
-static void assert_fails(dt_status_t status, dt_code_t code, const char *text) {
-  if (dt_status_code(status) != code || !strstr(dt_status_message(status), text))
-    fail_msg("expected %s \"%s\", found %s \"%s\"", dt_code_name(code), text,
-             dt_code_name(dt_status_code(status)), dt_status_message(status));
-  dt_status_free(status);
 }
 
 // ---- Good models ----------------------------------------------------------------------------------
@@ -190,13 +175,13 @@ static void test_elements(void **state) {
     unsigned char got[16];
     assert_int_equal(tensor->bytes, size);
     if (tensor->dtype->bits == 0) {
-      assert_fails(dt__onnx_tensor_copy(file, tensor, NULL, got, 0), DT_E_DTYPE, "strings");
+      expect_told(dt__onnx_tensor_copy(file, tensor, NULL, got, 0), DT_E_DTYPE, "strings");
     } else {
       dt_status_t status = dt__onnx_tensor_copy(file, tensor, NULL, got, size);
       if (status)
         fail_msg("%s: %s", elements[k].tensor, dt_status_message(status));
       assert_memory_equal(got, elements[k].expected, size);
-      assert_fails(dt__onnx_tensor_copy(file, tensor, NULL, got, size + 1), DT_E_ARGUMENT, "size");
+      expect_told(dt__onnx_tensor_copy(file, tensor, NULL, got, size + 1), DT_E_ARGUMENT, "size");
     }
     dt_onnx_close(file);
     onnx_free(&bytes);
@@ -225,8 +210,8 @@ static void test_elements_out_of_range(void **state) {
     dt_onnx_t *file = open_tensor(tensors[k], &bytes);
     const dt_onnx_tensor_t *tensor = &file->model.graph->initializer.items[0];
     unsigned char got[16];
-    assert_fails(dt__onnx_tensor_copy(file, tensor, NULL, got, (size_t)tensor->bytes), DT_E_RANGE,
-                 "tensor \"w\" at byte");
+    expect_told(dt__onnx_tensor_copy(file, tensor, NULL, got, (size_t)tensor->bytes), DT_E_RANGE,
+                "tensor \"w\" at byte");
     dt_onnx_close(file);
     onnx_free(&bytes);
   }
@@ -251,7 +236,7 @@ static void assert_limited(const char *text, const dt_onnx_options_t *options,
                            const char *message) {
   onnx_bytes_t bytes = onnx_make(&dt__onnx_model_message, text);
   dt_onnx_t *file = NULL;
-  assert_fails(dt_onnx_open_memory(bytes.data, bytes.len, options, &file), DT_E_LIMIT, message);
+  expect_told(dt_onnx_open_memory(bytes.data, bytes.len, options, &file), DT_E_LIMIT, message);
   assert_null(file);
   onnx_free(&bytes);
 }
@@ -311,8 +296,8 @@ static void test_long_name(void **state) {
   onnx_bytes_t bytes = onnx_make(&dt__onnx_model_message, text);
   dt_onnx_t *file = NULL;
   // Short enough, so that it is the missing op_type that is told; of the name, its beginning.
-  assert_fails(dt_onnx_open_memory(bytes.data, bytes.len, NULL, &file), DT_E_FORMAT,
-               "nnn...\" has no op_type");
+  expect_told(dt_onnx_open_memory(bytes.data, bytes.len, NULL, &file), DT_E_FORMAT,
+              "nnn...\" has no op_type");
   onnx_free(&bytes);
   free(text);
   text = nest(HEAD "node { name '", "n", "", "", "' } } ", 4097);
@@ -584,32 +569,23 @@ static void test_arguments(void **state) {
   (void)state;
   dt_onnx_t *file = NULL;
   char *text = NULL;
-  assert_fails(dt_onnx_open_memory("", 1, NULL, NULL), DT_E_ARGUMENT, "out is NULL");
-  assert_fails(dt_onnx_open_memory(NULL, 1, NULL, &file), DT_E_ARGUMENT, "data is NULL");
-  assert_fails(dt_onnx_open_memory("", 0, NULL, &file), DT_E_FORMAT, "an empty file");
-  assert_fails(dt_onnx_open_memory("a", 1, &(dt_onnx_options_t){.struct_size = 8}, &file),
-               DT_E_ARGUMENT, "struct_size: 8");
-  assert_fails(
+  expect_told(dt_onnx_open_memory("", 1, NULL, NULL), DT_E_ARGUMENT, "out is NULL");
+  expect_told(dt_onnx_open_memory(NULL, 1, NULL, &file), DT_E_ARGUMENT, "data is NULL");
+  expect_told(dt_onnx_open_memory("", 0, NULL, &file), DT_E_FORMAT, "an empty file");
+  expect_told(dt_onnx_open_memory("a", 1, &(dt_onnx_options_t){.struct_size = 8}, &file),
+              DT_E_ARGUMENT, "struct_size: 8");
+  expect_told(
       dt_onnx_open_memory("a", 1, &(dt_onnx_options_t){.access = (dt_onnx_access_t)2}, &file),
       DT_E_ARGUMENT, "no access mode 2");
-  assert_fails(dt_onnx_open(NULL, NULL, &file), DT_E_ARGUMENT, "path is NULL");
-  assert_fails(dt_onnx_open("x", NULL, NULL), DT_E_ARGUMENT, "out is NULL");
-  assert_fails(dt_onnx_report_text(NULL, &text), DT_E_ARGUMENT, "model is NULL");
-  assert_fails(dt_onnx_report_json(NULL, NULL), DT_E_ARGUMENT, "out is NULL");
+  expect_told(dt_onnx_open(NULL, NULL, &file), DT_E_ARGUMENT, "path is NULL");
+  expect_told(dt_onnx_open("x", NULL, NULL), DT_E_ARGUMENT, "out is NULL");
+  expect_told(dt_onnx_report_text(NULL, &text), DT_E_ARGUMENT, "model is NULL");
+  expect_told(dt_onnx_report_json(NULL, NULL), DT_E_ARGUMENT, "out is NULL");
   dt_onnx_close(NULL);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_good),          cmocka_unit_test(test_functions),
-      cmocka_unit_test(test_elements),      cmocka_unit_test(test_elements_out_of_range),
-      cmocka_unit_test(test_strings),       cmocka_unit_test(test_limits),
-      cmocka_unit_test(test_depth),         cmocka_unit_test(test_long_name),
-      cmocka_unit_test(test_long_location), cmocka_unit_test(test_counts),
-      cmocka_unit_test(test_expansion),     cmocka_unit_test(test_small_stack),
-      cmocka_unit_test(test_report_text),   cmocka_unit_test(test_report_json),
-      cmocka_unit_test(test_truncations),   cmocka_unit_test(test_bit_flips),
-      cmocka_unit_test(test_no_memory),     cmocka_unit_test(test_arguments),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_good), TEST(test_functions), TEST(test_elements),
+          TEST(test_elements_out_of_range), TEST(test_strings), TEST(test_limits), TEST(test_depth),
+          TEST(test_long_name), TEST(test_long_location), TEST(test_counts), TEST(test_expansion),
+          TEST(test_small_stack), TEST(test_report_text), TEST(test_report_json),
+          TEST(test_truncations), TEST(test_bit_flips), TEST(test_no_memory), TEST(test_arguments))

@@ -6,22 +6,21 @@
 
 #include "runtime/base/control.h"
 #include "runtime/base/thread.h"
-#include "test/soak/process.h"
+#include "test/support/folder.h"
+#include "test/support/process.h"
 
 #include <fcntl.h>
-#include <ftw.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #define MS_NS 1000000
 enum { NODES = 3000, SIZES = 400, CALLS = 30, TYPED = 30000, EXTERNAL = 1 << 21 };
 
-static char folder[64];
+static char folder[FOLDER_BYTES];
 static int home = -1; // the working folder
 
 // ---- The model ------------------------------------------------------------------------------------
@@ -75,34 +74,21 @@ static void put_model(page_t *page) {
   put(page, "}");
 }
 
-static void write_file(const char *name, const void *data, size_t bytes) {
-  FILE *file = fopen(name, "wb");
-  assert_non_null(file);
-  assert_int_equal(fwrite(data, 1, bytes, file), bytes);
-  assert_int_equal(fclose(file), 0);
-}
-
-static int drop(const char *path, const struct stat *info, int kind, struct FTW *at) {
-  (void)info, (void)kind, (void)at;
-  return remove(path);
-}
-
 static int setup(void **state) {
   (void)state;
-  (void)snprintf(folder, sizeof(folder), "%s/dt-late-XXXXXX",
-                 access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+  folder_make(folder);
   home = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-  if (home < 0 || !mkdtemp(folder) || chdir(folder) != 0)
+  if (home < 0 || chdir(folder) != 0)
     return -1;
   page_t page = {malloc(1 << 20), 0, 1 << 20};
   put_model(&page);
   onnx_bytes_t bytes = onnx_make(&dt__onnx_model_message, page.text);
   free(page.text);
-  write_file("m.onnx", bytes.data, bytes.len);
+  file_write("m.onnx", bytes.data, bytes.len);
   onnx_free(&bytes);
   void *zeros = calloc(1, EXTERNAL);
-  write_file("e0.bin", zeros, EXTERNAL);
-  write_file("e1.bin", zeros, EXTERNAL);
+  file_write("e0.bin", zeros, EXTERNAL);
+  file_write("e1.bin", zeros, EXTERNAL);
   free(zeros);
   (void)alarm(500);
   return 0;
@@ -113,7 +99,7 @@ static int teardown(void **state) {
   (void)alarm(0);
   bool back = fchdir(home) == 0;
   (void)close(home);
-  return back ? nftw(folder, drop, 8, FTW_DEPTH | FTW_PHYS) : -1;
+  return back ? folder_drop(folder) : -1;
 }
 
 // ---- One after another ----------------------------------------------------------------------------
@@ -323,9 +309,6 @@ static void test_together(void **state) {
   dt_runtime_release(runtime);
 }
 
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-  const struct CMUnitTest tests[] = {TEST(test_open), TEST(test_function), TEST(test_trace),
-                                     TEST(test_passed), TEST(test_together)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define IN_FOLDER(name) TEST_WITH(name, setup, teardown)
+RUN_TESTS(IN_FOLDER(test_open), IN_FOLDER(test_function), IN_FOLDER(test_trace),
+          IN_FOLDER(test_passed), IN_FOLDER(test_together))

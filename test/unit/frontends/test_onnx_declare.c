@@ -1,16 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model's inputs as declarations, and names of dims that are expressions.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test/support/check.h"
 
 #include "frontends/onnx/declare.h"
 #include "test/unit/frontends/onnx_text.h"
 
-#include <stdio.h>
 #include <string.h>
 
 // ---- Expressions ----------------------------------------------------------------------------------
@@ -82,9 +76,7 @@ typedef struct case_t {
 static dt_status_t declare(case_t *c, const char *text) {
   c->bytes = onnx_make(&dt__onnx_model_message, text);
   dt__arena_init(&c->arena, 0);
-  dt_status_t status = dt_onnx_open_memory(c->bytes.data, c->bytes.len, NULL, &c->file);
-  if (status)
-    fail_msg("%s", dt_status_message(status));
+  expect_ok(dt_onnx_open_memory(c->bytes.data, c->bytes.len, NULL, &c->file));
   return dt__onnx_declare(c->file, &c->arena, &c->decls);
 }
 
@@ -179,12 +171,4 @@ static void test_no_memory(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_expressions),
-      cmocka_unit_test(test_dims),
-      cmocka_unit_test(test_refused),
-      cmocka_unit_test(test_no_memory),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_expressions), TEST(test_dims), TEST(test_refused), TEST(test_no_memory))

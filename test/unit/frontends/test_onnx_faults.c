@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Models with one thing wrong each: the reader refuses every one with the status and the text that
 // onnx_faults.def gives, names the place, and no two rows are the same fault.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test/support/check.h"
 
 #include "ductile/onnx.h"
 #include "test/unit/frontends/onnx_pieces.h"
@@ -59,10 +54,4 @@ static void test_all_differ(void **state) {
         fail_msg("faults %zu and %zu are the same", i, k);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_faults),
-      cmocka_unit_test(test_all_differ),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_faults), TEST(test_all_differ))

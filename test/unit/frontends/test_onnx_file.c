@@ -1,21 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // ONNX models in files, with and without external data: what is loaded, and every way out of the
 // model's folder, which is refused.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test/support/check.h"
 
 #include "frontends/onnx/onnx.h"
 #include "runtime/base/status.h"
 #include "runtime/base/system.h"
+#include "test/support/folder.h"
 #include "test/unit/frontends/onnx_text.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,35 +20,21 @@
 #define ALL_DATA "0123456789abcdef"
 #define SHA1_OF_ALL "fe5567e8d769550852182cdf69d74bb16dff8e29"
 
-static char folder[64]; // of one test; the working folder while it runs
-static int before = -1; // the one from before
+static char folder[FOLDER_BYTES]; // of one test; the working folder while it runs
+static int before = -1;           // the one from before
 
 static int make_folder(void **state) {
   (void)state;
-  (void)snprintf(folder, sizeof folder, "/tmp/dt-onnx-XXXXXX");
+  folder_make(folder);
   before = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  return before < 0 || !mkdtemp(folder) || chdir(folder) != 0;
-}
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw) {
-  (void)st;
-  (void)type;
-  (void)ftw;
-  return remove(path);
+  return before < 0 || chdir(folder) != 0;
 }
 
 static int remove_folder(void **state) {
   (void)state;
   int failed = fchdir(before);
   close(before);
-  return failed || nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-}
-
-static void write_file(const char *path, const void *data, size_t len) {
-  FILE *file = fopen(path, "wb");
-  assert_non_null(file);
-  assert_int_equal(fwrite(data, 1, len, file), len);
-  assert_int_equal(fclose(file), 0);
+  return failed || folder_drop(folder);
 }
 
 // A model at `path` with tensor "w", U8, of `dim` elements, and external data of these keys.
@@ -66,28 +47,19 @@ static void write_model(const char *path, int dim, const char *location, const c
       "} }",
       dim, location, more);
   onnx_bytes_t bytes = onnx_make(&dt__onnx_model_message, text);
-  write_file(path, bytes.data, bytes.len);
+  file_write(path, bytes.data, bytes.len);
   onnx_free(&bytes);
-}
-
-static void assert_fails(dt_status_t status, dt_code_t code, const char *text) {
-  if (dt_status_code(status) != code || !strstr(dt_status_message(status), text))
-    fail_msg("expected %s \"%s\", found %s \"%s\"", dt_code_name(code), text,
-             dt_code_name(dt_status_code(status)), dt_status_message(status));
-  dt_status_free(status);
 }
 
 static void refuse(const char *path, dt_code_t code, const char *text) {
   dt_onnx_t *file = NULL;
-  assert_fails(dt_onnx_open(path, NULL, &file), code, text);
+  expect_told(dt_onnx_open(path, NULL, &file), code, text);
   assert_null(file);
 }
 
 static dt_onnx_t *open_good(const char *path, const dt_onnx_options_t *options) {
   dt_onnx_t *file = NULL;
-  dt_status_t status = dt_onnx_open(path, options, &file);
-  if (status)
-    fail_msg("%s", dt_status_message(status));
+  expect_ok(dt_onnx_open(path, options, &file));
   return file;
 }
 
@@ -95,9 +67,7 @@ static dt_onnx_tensor_t *first(dt_onnx_t *file) { return &file->model.graph->ini
 
 static void expect_data(dt_onnx_t *file, const char *expected) {
   const void *data = NULL;
-  dt_status_t status = dt__onnx_tensor_view(file, first(file), NULL, &data);
-  if (status)
-    fail_msg("%s", dt_status_message(status));
+  expect_ok(dt__onnx_tensor_view(file, first(file), NULL, &data));
   assert_int_equal(first(file)->bytes, strlen(expected));
   assert_memory_equal(data, expected, strlen(expected));
 }
@@ -109,8 +79,8 @@ static void test_external(void **state) {
   (void)state;
   assert_int_equal(mkdir("sub", 0700), 0);
   assert_int_equal(mkdir("sub/deep", 0700), 0);
-  write_file("w.bin", ALL_DATA, 16);
-  write_file("sub/deep/w.bin", "fedcba", 6);
+  file_write("w.bin", ALL_DATA, 16);
+  file_write("sub/deep/w.bin", "fedcba", 6);
   for (int access = DT_ONNX_READ; access <= DT_ONNX_MAP; access++) {
     dt_onnx_options_t options = {.access = (dt_onnx_access_t)access};
     write_model("m.onnx", 4, "w.bin", KEY("offset", "10") KEY("length", "4") KEY("later", "x"));
@@ -134,7 +104,7 @@ static void test_external(void **state) {
 static void test_other_folder(void **state) {
   (void)state;
   assert_int_equal(mkdir("data", 0700), 0);
-  write_file("data/w.bin", "xyz", 3);
+  file_write("data/w.bin", "xyz", 3);
   write_model("m.onnx", 3, "w.bin", "");
   refuse("m.onnx", DT_E_IO, "graph.initializer[0]: byte");
   dt_onnx_t *file = open_good("m.onnx", &(dt_onnx_options_t){.data_folder = "data"});
@@ -146,8 +116,8 @@ static void test_other_folder(void **state) {
   dt__free(text);
   dt_onnx_close(file);
   file = NULL;
-  assert_fails(dt_onnx_open("m.onnx", &(dt_onnx_options_t){.data_folder = "nowhere"}, &file),
-               DT_E_IO, "nowhere: cannot open the folder");
+  expect_told(dt_onnx_open("m.onnx", &(dt_onnx_options_t){.data_folder = "nowhere"}, &file),
+              DT_E_IO, "nowhere: cannot open the folder");
 }
 
 // Tensors in several files, and files of several tensors.
@@ -169,11 +139,11 @@ static void write_many(void) {
                                                                "initializer { name 'd' data_type 2 "
                                                                "dims 1 data_location 1 " KEY(
                                                                    "location", "third") "} }");
-  write_file("many.onnx", bytes.data, bytes.len);
+  file_write("many.onnx", bytes.data, bytes.len);
   onnx_free(&bytes);
-  write_file("one.bin", ALL_DATA, 16);
-  write_file("two.bin", "xyz", 3);
-  write_file("third", "t", 1);
+  file_write("one.bin", ALL_DATA, 16);
+  file_write("two.bin", "xyz", 3);
+  file_write("third", "t", 1);
 }
 
 static void test_many(void **state) {
@@ -221,7 +191,7 @@ static void test_tensor_file(void **state) {
   (void)state;
   onnx_bytes_t bytes =
       onnx_make(&dt__onnx_tensor_message, "name 't' data_type 7 dims 2 int64_data [3 4]");
-  write_file("t.pb", bytes.data, bytes.len);
+  file_write("t.pb", bytes.data, bytes.len);
   onnx_free(&bytes);
   dt_onnx_t *file = NULL;
   dt_onnx_tensor_t *tensor = NULL;
@@ -233,11 +203,11 @@ static void test_tensor_file(void **state) {
   dt_onnx_close(file);
   bytes = onnx_make(&dt__onnx_tensor_message,
                     "data_type 1 dims 1 data_location 1 " KEY("location", "w"));
-  write_file("t.pb", bytes.data, bytes.len);
+  file_write("t.pb", bytes.data, bytes.len);
   onnx_free(&bytes);
-  assert_fails(dt__onnx_open_tensor("t.pb", &file, &tensor), DT_E_UNSUPPORTED, "another file");
-  assert_fails(dt__onnx_open_tensor("nowhere.pb", &file, &tensor), DT_E_IO,
-               "nowhere.pb: cannot open");
+  expect_told(dt__onnx_open_tensor("t.pb", &file, &tensor), DT_E_UNSUPPORTED, "another file");
+  expect_told(dt__onnx_open_tensor("nowhere.pb", &file, &tensor), DT_E_IO,
+              "nowhere.pb: cannot open");
 }
 
 // ---- What is refused ------------------------------------------------------------------------------
@@ -247,13 +217,13 @@ static void test_no_file(void **state) {
   refuse(".", DT_E_IO, "not a regular file");
   assert_int_equal(mkfifo("fifo", 0600), 0);
   refuse("fifo", DT_E_IO, "fifo: not a regular file");
-  write_file("empty", "", 0);
+  file_write("empty", "", 0);
   refuse("empty", DT_E_FORMAT, "empty: an empty file is no ONNX model");
 }
 
 static void test_bounds(void **state) {
   (void)state;
-  write_file("w.bin", ALL_DATA, 16);
+  file_write("w.bin", ALL_DATA, 16);
   write_model("m.onnx", 17, "w.bin", "");
   refuse("m.onnx", DT_E_FORMAT,
          "m.onnx: graph.initializer[0]: byte 13: tensor \"w\" needs bytes 0 to 17 of external file "
@@ -267,20 +237,20 @@ static void test_bounds(void **state) {
   write_model("m.onnx", 0, "w.bin", KEY("offset", "16"));
   dt_onnx_close(open_good("m.onnx", NULL));
   dt_onnx_t *file = NULL;
-  write_file("large.bin",
+  file_write("large.bin",
              "0123456789012345678901234567890123456789012345678901234567890123456789012345"
              "6789012345678901234567890123456789012345678901234567890123456789",
              140);
   write_model("m.onnx", 4, "large.bin", "");
-  assert_fails(dt_onnx_open("m.onnx", &(dt_onnx_options_t){.max_file_bytes = 120}, &file),
-               DT_E_LIMIT, "external file \"large.bin\" has 140 bytes, the limit is 120");
+  expect_told(dt_onnx_open("m.onnx", &(dt_onnx_options_t){.max_file_bytes = 120}, &file),
+              DT_E_LIMIT, "external file \"large.bin\" has 140 bytes, the limit is 120");
 }
 
 static void test_links(void **state) {
   (void)state;
   assert_int_equal(mkdir("sub", 0700), 0);
-  write_file("real.bin", ALL_DATA, 16);
-  write_file("sub/real.bin", ALL_DATA, 16);
+  file_write("real.bin", ALL_DATA, 16);
+  file_write("sub/real.bin", ALL_DATA, 16);
   assert_int_equal(symlink("real.bin", "soft.bin"), 0);
   assert_int_equal(symlink("sub", "softsub"), 0);
   assert_int_equal(symlink("/proc/self/fd", "magic"), 0);
@@ -317,8 +287,8 @@ static void test_beneath(void **state) {
                                       "/etc/passwd",
                                       "sub/"};
   assert_int_equal(mkdir("sub", 0700), 0);
-  write_file("real.bin", ALL_DATA, 16);
-  write_file("sub/real.bin", ALL_DATA, 16);
+  file_write("real.bin", ALL_DATA, 16);
+  file_write("sub/real.bin", ALL_DATA, 16);
   int at = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC), fd = -1;
   struct stat st;
   assert_true(at >= 0);
@@ -338,7 +308,7 @@ static void test_beneath(void **state) {
 static void test_no_regular_file(void **state) {
   (void)state;
   assert_int_equal(mkdir("sub", 0700), 0);
-  write_file("real.bin", ALL_DATA, 16);
+  file_write("real.bin", ALL_DATA, 16);
   assert_int_equal(mkfifo("fifo", 0600), 0);
   write_model("m.onnx", 4, "sub", "");
   refuse("m.onnx", DT_E_IO, "external file \"sub\" is not a regular file");
@@ -358,11 +328,11 @@ static void test_no_regular_file(void **state) {
 static void test_checksum(void **state) {
   (void)state;
   const void *data = NULL;
-  write_file("w.bin", "0123456789abcdeF", 16);
+  file_write("w.bin", "0123456789abcdeF", 16);
   write_model("m.onnx", 4, "w.bin", KEY("checksum", SHA1_OF_ALL));
   dt_onnx_t *file = open_good("m.onnx", NULL); // data are not looked at
-  assert_fails(dt__onnx_tensor_view(file, first(file), NULL, &data), DT_E_FORMAT,
-               "external file \"w.bin\" does not have the checksum");
+  expect_told(dt__onnx_tensor_view(file, first(file), NULL, &data), DT_E_FORMAT,
+              "external file \"w.bin\" does not have the checksum");
   assert_null(data);
   dt_onnx_close(file);
   onnx_bytes_t bytes = onnx_make(
@@ -372,7 +342,7 @@ static void test_checksum(void **state) {
           "checksum", SHA1_OF_ALL) "} "
                                    "initializer { name 'b' data_type 2 dims 1 data_location 1 " KEY(
                                        "location", "w.bin") "} }");
-  write_file("m.onnx", bytes.data, bytes.len);
+  file_write("m.onnx", bytes.data, bytes.len);
   onnx_free(&bytes);
   refuse("m.onnx", DT_E_FORMAT,
          "graph.initializer[1]: byte 94: external file \"w.bin\": tensors give");
@@ -381,17 +351,16 @@ static void test_checksum(void **state) {
 static void test_changed(void **state) {
   (void)state;
   const void *data = NULL;
-  write_file("w.bin", ALL_DATA, 16);
+  file_write("w.bin", ALL_DATA, 16);
   write_model("m.onnx", 4, "w.bin", "");
   dt_onnx_t *file = open_good("m.onnx", NULL);
-  write_file("w.bin", ALL_DATA, 15);
-  assert_fails(dt__onnx_tensor_view(file, first(file), NULL, &data), DT_E_IO,
-               "open the model anew");
+  file_write("w.bin", ALL_DATA, 15);
+  expect_told(dt__onnx_tensor_view(file, first(file), NULL, &data), DT_E_IO, "open the model anew");
   assert_int_equal(unlink("w.bin"), 0);
-  assert_fails(dt__onnx_tensor_view(file, first(file), NULL, &data), DT_E_IO, "No such file");
-  write_file("other.bin", ALL_DATA, 16);
+  expect_told(dt__onnx_tensor_view(file, first(file), NULL, &data), DT_E_IO, "No such file");
+  file_write("other.bin", ALL_DATA, 16);
   assert_int_equal(symlink("other.bin", "w.bin"), 0);
-  assert_fails(dt__onnx_tensor_view(file, first(file), NULL, &data), DT_E_IO, "symbolic link");
+  expect_told(dt__onnx_tensor_view(file, first(file), NULL, &data), DT_E_IO, "symbolic link");
   dt_onnx_close(file);
 }
 
@@ -415,7 +384,7 @@ static void write_places(const char *path, const in_file_t *places, size_t n) {
                  places[k].checksum ? places[k].checksum : "", places[k].checksum ? "' }" : "");
   (void)snprintf(text + at, sizeof text - (size_t)at, "}");
   onnx_bytes_t bytes = onnx_make(&dt__onnx_model_message, text);
-  write_file(path, bytes.data, bytes.len);
+  file_write(path, bytes.data, bytes.len);
   onnx_free(&bytes);
 }
 
@@ -437,10 +406,7 @@ static void expect_places(dt_onnx_t *file, size_t n) {
     char expected[24];
     const void *data = NULL;
     (void)snprintf(expected, sizeof expected, "%04zu", k);
-    dt_status_t status =
-        dt__onnx_tensor_view(file, &file->model.graph->initializer.items[k], NULL, &data);
-    if (status)
-      fail_msg("%s", dt_status_message(status));
+    expect_ok(dt__onnx_tensor_view(file, &file->model.graph->initializer.items[k], NULL, &data));
     assert_memory_equal(data, expected, 4);
   }
 }
@@ -479,10 +445,10 @@ static void test_limit_of_all(void **state) {
   write_hole("b.bin", 20, places, 0);
   write_places("m.onnx", places, 3);
   dt_onnx_close(open_good("m.onnx", &(dt_onnx_options_t){.max_external_bytes = 10}));
-  assert_fails(dt_onnx_open("m.onnx", &(dt_onnx_options_t){.max_external_bytes = 9}, &file),
-               DT_E_LIMIT,
-               "external file \"b.bin\" of 20 bytes: tensors take 6 bytes of it and 4 of files "
-               "before it; the limit of all is 9");
+  expect_told(dt_onnx_open("m.onnx", &(dt_onnx_options_t){.max_external_bytes = 9}, &file),
+              DT_E_LIMIT,
+              "external file \"b.bin\" of 20 bytes: tensors take 6 bytes of it and 4 of files "
+              "before it; the limit of all is 9");
   assert_null(file);
   // Without memory, or cut while it is read: file, place and length are told.
   const void *data = NULL;
@@ -491,13 +457,12 @@ static void test_limit_of_all(void **state) {
   (void)dt__heap_fail_at(1, false);
   dt_status_t status = dt__onnx_tensor_view(file, last, NULL, &data);
   (void)dt__heap_fail_at(0, false);
-  assert_fails(
-      status, DT_E_NO_MEMORY,
-      "m.onnx: external file \"b.bin\" of 20 bytes: no memory for 15 bytes from byte 0 on");
+  expect_told(status, DT_E_NO_MEMORY,
+              "m.onnx: external file \"b.bin\" of 20 bytes: no memory for 15 bytes from byte 0 on");
   (void)dt__system_fail_at(DT_SYSTEM_FILE, 3, EIO, false); // open, stat, read
   status = dt__onnx_tensor_view(file, last, NULL, &data);
   (void)dt__system_fail_at(DT_SYSTEM_FILE, 0, 0, false);
-  assert_fails(status, DT_E_IO, "external file \"b.bin\" of 20 bytes: cannot read");
+  expect_told(status, DT_E_IO, "external file \"b.bin\" of 20 bytes: cannot read");
   status = dt__onnx_tensor_view(file, last, NULL, &data);
   assert_null(status);
   dt_onnx_close(file);
@@ -533,8 +498,8 @@ static void test_checksum_of_ranges(void **state) {
     const void *data = NULL;
     dt_onnx_t *file = open_good("m.onnx", &(dt_onnx_options_t){.access = access});
     for (int k = 0; k < 2; k++) // and the next time, too
-      assert_fails(dt__onnx_tensor_view(file, first(file), NULL, &data), DT_E_FORMAT,
-                   "does not have the checksum");
+      expect_told(dt__onnx_tensor_view(file, first(file), NULL, &data), DT_E_FORMAT,
+                  "does not have the checksum");
     dt_onnx_close(file);
   }
 }
@@ -561,26 +526,10 @@ static void test_sha1(void **state) {
   }
 }
 
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
+#define IN_FOLDER(test) TEST_WITH(test, make_folder, remove_folder)
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      IN_FOLDER(test_ranges),
-      IN_FOLDER(test_limit_of_all),
-      IN_FOLDER(test_checksum_of_ranges),
-      IN_FOLDER(test_external),
-      IN_FOLDER(test_other_folder),
-      IN_FOLDER(test_tensor_file),
-      IN_FOLDER(test_no_file),
-      IN_FOLDER(test_bounds),
-      IN_FOLDER(test_links),
-      IN_FOLDER(test_no_regular_file),
-      IN_FOLDER(test_checksum),
-      IN_FOLDER(test_changed),
-      IN_FOLDER(test_beneath),
-      IN_FOLDER(test_many),
-      IN_FOLDER(test_no_memory),
-      cmocka_unit_test(test_sha1),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(IN_FOLDER(test_ranges), IN_FOLDER(test_limit_of_all), IN_FOLDER(test_checksum_of_ranges),
+          IN_FOLDER(test_external), IN_FOLDER(test_other_folder), IN_FOLDER(test_tensor_file),
+          IN_FOLDER(test_no_file), IN_FOLDER(test_bounds), IN_FOLDER(test_links),
+          IN_FOLDER(test_no_regular_file), IN_FOLDER(test_checksum), IN_FOLDER(test_changed),
+          IN_FOLDER(test_beneath), IN_FOLDER(test_many), IN_FOLDER(test_no_memory), TEST(test_sha1))

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions made of models: what is refused and how it is told, what dims mean, functions and
 // graphs within nodes put in place, numbers, constants, memory. Operators have tests of their own.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test/support/check.h"
 
 #include "ductile/experimental.h"
 #include "ductile/ir.h"
@@ -15,7 +10,6 @@
 #include "test/support/report_as_text.h"
 #include "test/unit/frontends/onnx_text.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define HEAD "ir_version 8 opset_import { version 17 } "
@@ -45,19 +39,13 @@ static dt_status_t create(case_t *c, const char *text, const dt_dim_decl_t *dims
                                         .names_are_hints = hints,
                                         .function = &about};
   *c = (case_t){.bytes = onnx_make(&dt__onnx_model_message, text)};
-  dt_status_t status = dt_onnx_open_memory(c->bytes.data, c->bytes.len, NULL, &c->model);
-  if (status)
-    fail_msg("%s", dt_status_message(status));
+  expect_ok(dt_onnx_open_memory(c->bytes.data, c->bytes.len, NULL, &c->model));
   assert_null(dt_runtime_create(NULL, &c->runtime));
   assert_null(dt_session_create(c->runtime, NULL, &c->session));
   return dt_onnx_function_create(c->runtime, c->model, &options, &c->function);
 }
 
-static void make(case_t *c, const char *text) {
-  dt_status_t status = create(c, text, NULL, 0, false);
-  if (status)
-    fail_msg("%s", dt_status_message(status));
-}
+static void make(case_t *c, const char *text) { expect_ok(create(c, text, NULL, 0, false)); }
 
 static void end(case_t *c) {
   dt_function_release(c->function);
@@ -65,13 +53,6 @@ static void end(case_t *c) {
   dt_runtime_release(c->runtime);
   dt_onnx_close(c->model);
   onnx_free(&c->bytes);
-}
-
-static void assert_fails(dt_status_t status, dt_code_t code, const char *message) {
-  if (dt_status_code(status) != code || !strstr(dt_status_message(status), message))
-    fail_msg("%s: %s; expected %s: …%s…", dt_code_name(dt_status_code(status)),
-             dt_status_message(status), dt_code_name(code), message);
-  dt_status_free(status);
 }
 
 static dt_tensor_t *floats(int64_t rows, int64_t columns, float first) {
@@ -102,9 +83,7 @@ static dt_status_t call(case_t *c, uint32_t n, dt_tensor_t **in, dt_tensor_t **o
 static void assert_call(case_t *c, uint32_t n, dt_tensor_t **in, uint32_t rank,
                         const int64_t *sizes, const float *items) {
   dt_tensor_t *out = NULL;
-  dt_status_t status = call(c, n, in, &out);
-  if (status)
-    fail_msg("%s", dt_status_message(status));
+  expect_ok(call(c, n, in, &out));
   assert_int_equal(dt_tensor_rank(out), rank);
   for (uint32_t k = 0; k < rank; k++)
     assert_int_equal(dt_tensor_sizes(out)[k], sizes[k]);
@@ -133,10 +112,10 @@ static void test_all_at_once(void **state) {
                              "  node { op_type 'Cast' input 'p' output 'q' attribute { name 'to' "
                              "type 2 i 8 } } }",
       NULL, 0, false);
-  assert_fails(status, DT_E_UNSUPPORTED,
-               "3 of its nodes cannot be compiled: NoSuchOp (operator set 17, node \"first\"): "
-               "the operator is not supported; Other (operator set 17, output \"t\"): the operator "
-               "is not supported; Cast (operator set 17, output \"q\"): ");
+  expect_told(status, DT_E_UNSUPPORTED,
+              "3 of its nodes cannot be compiled: NoSuchOp (operator set 17, node \"first\"): "
+              "the operator is not supported; Other (operator set 17, output \"t\"): the operator "
+              "is not supported; Cast (operator set 17, output \"q\"): ");
   assert_null(c.function);
   end(&c);
 }
@@ -144,8 +123,8 @@ static void test_all_at_once(void **state) {
 static void test_no_outputs(void **state) {
   (void)state;
   case_t c;
-  assert_fails(create(&c, HEAD "graph { " IN("x", F32, DIM("n")) "}", NULL, 0, false),
-               DT_E_UNSUPPORTED, "the model has no outputs");
+  expect_told(create(&c, HEAD "graph { " IN("x", F32, DIM("n")) "}", NULL, 0, false),
+              DT_E_UNSUPPORTED, "the model has no outputs");
   end(&c);
 }
 
@@ -173,7 +152,7 @@ static void test_too_much_to_trace(void **state) {
   assert_null(dt_onnx_open_memory(c.bytes.data, c.bytes.len, &few, &c.model));
   assert_null(dt_runtime_create(NULL, &c.runtime));
   assert_null(dt_onnx_function_create(c.runtime, c.model, &options, &c.function));
-  assert_fails(dt_function_prepare(c.function, NULL), DT_E_LIMIT, "more than 100 nodes");
+  expect_told(dt_function_prepare(c.function, NULL), DT_E_LIMIT, "more than 100 nodes");
   end(&c);
 }
 
@@ -181,7 +160,7 @@ static void test_too_much_to_trace(void **state) {
 static void assert_untraced(const char *text, dt_code_t code, const char *message) {
   case_t c;
   make(&c, text);
-  assert_fails(dt_function_prepare(c.function, NULL), code, message);
+  expect_told(dt_function_prepare(c.function, NULL), code, message);
   end(&c);
 }
 
@@ -234,20 +213,20 @@ static void test_arguments(void **state) {
   const char *text = HEAD "graph { " IN("x", F32, DIM("n")) "node { op_type 'Relu' input 'x' "
                                                             "output 'y' } " OUT("y") "}";
   dt_dim_decl_t other = {.name = "other", .max = 3};
-  assert_fails(create(&c, text, &other, 1, false), DT_E_ARGUMENT,
-               "no dim of an input is named \"other\"");
+  expect_told(create(&c, text, &other, 1, false), DT_E_ARGUMENT,
+              "no dim of an input is named \"other\"");
   dt_function_t *function = c.function;
   dt_function_options_t about = {.n_inputs = 1};
   dt_onnx_function_options_t options = {.function = &about};
-  assert_fails(dt_onnx_function_create(c.runtime, c.model, &options, &function), DT_E_ARGUMENT,
-               "expected 0 and NULL");
+  expect_told(dt_onnx_function_create(c.runtime, c.model, &options, &function), DT_E_ARGUMENT,
+              "expected 0 and NULL");
   assert_null(function);
-  assert_fails(dt_onnx_function_create(c.runtime, NULL, NULL, &function), DT_E_ARGUMENT,
-               "model is NULL");
-  assert_fails(dt_onnx_function_create(NULL, c.model, NULL, &function), DT_E_ARGUMENT,
-               "runtime is NULL");
-  assert_fails(dt_onnx_function_create(c.runtime, c.model, NULL, NULL), DT_E_ARGUMENT,
-               "out is NULL");
+  expect_told(dt_onnx_function_create(c.runtime, NULL, NULL, &function), DT_E_ARGUMENT,
+              "model is NULL");
+  expect_told(dt_onnx_function_create(NULL, c.model, NULL, &function), DT_E_ARGUMENT,
+              "runtime is NULL");
+  expect_told(dt_onnx_function_create(c.runtime, c.model, NULL, NULL), DT_E_ARGUMENT,
+              "out is NULL");
   end(&c);
 }
 
@@ -266,7 +245,7 @@ static void test_names(void **state) {
   dt_tensor_t *in[] = {floats(1, 2, 1), floats(1, 1, 7)}, *out;
   assert_call(&c, 2, in, 2, (int64_t[]){1, 3}, (float[]){1, 2, 7});
   dt_tensor_t *uneven[] = {floats(1, 2, 1), floats(2, 1, 7)};
-  assert_fails(call(&c, 2, uneven, &out), DT_E_SHAPE, "\"n\"");
+  expect_told(call(&c, 2, uneven, &out), DT_E_SHAPE, "\"n\"");
   end(&c);
 }
 
@@ -276,7 +255,7 @@ static void test_said_of_dims(void **state) {
   dt_dim_decl_t said = {.name = "n", .min = 2, .max = 4};
   assert_null(create(&c, SUM, &said, 1, false));
   dt_tensor_t *few[] = {floats(1, 2, 1), floats(1, 1, 7)}, *out;
-  assert_fails(call(&c, 2, few, &out), DT_E_SHAPE, "n");
+  expect_told(call(&c, 2, few, &out), DT_E_SHAPE, "n");
   end(&c);
 }
 
@@ -307,7 +286,7 @@ static void test_shape_input(void **state) {
   dt_tensor_t *copy[] = {floats(4, -1, 0), ints(1, 2, (int64_t[]){0, 1})};
   assert_call(&c, 2, copy, 2, (int64_t[]){4, 1}, (float[]){0, 1, 2, 3});
   dt_tensor_t *wrong[] = {floats(4, -1, 0), ints(1, 2, (int64_t[]){3, 2})}, *out;
-  assert_fails(call(&c, 2, wrong, &out), DT_E_SHAPE, "reshape");
+  expect_told(call(&c, 2, wrong, &out), DT_E_SHAPE, "reshape");
   end(&c);
 }
 
@@ -444,24 +423,8 @@ static void test_no_memory(void **state) {
   end(&c);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_no_outputs),
-      cmocka_unit_test(test_too_much_to_trace),
-      cmocka_unit_test(test_all_at_once),
-      cmocka_unit_test(test_arguments),
-      cmocka_unit_test(test_names),
-      cmocka_unit_test(test_said_of_dims),
-      cmocka_unit_test(test_names_are_hints),
-      cmocka_unit_test(test_shape_input),
-      cmocka_unit_test(test_shape_through_loop),
-      cmocka_unit_test(test_sizes_fold),
-      cmocka_unit_test(test_functions),
-      cmocka_unit_test(test_close_first),
-      cmocka_unit_test(test_no_memory),
-      cmocka_unit_test(test_wrong_axes),
-      cmocka_unit_test(test_wrong_operands),
-      cmocka_unit_test(test_too_many_sizes),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_no_outputs), TEST(test_too_much_to_trace), TEST(test_all_at_once),
+          TEST(test_arguments), TEST(test_names), TEST(test_said_of_dims),
+          TEST(test_names_are_hints), TEST(test_shape_input), TEST(test_shape_through_loop),
+          TEST(test_sizes_fold), TEST(test_functions), TEST(test_close_first), TEST(test_no_memory),
+          TEST(test_wrong_axes), TEST(test_wrong_operands), TEST(test_too_many_sizes))

@@ -2,20 +2,13 @@
 // Graphs within nodes: branches, loops, scans, recurrent networks, sequences, functions of a model.
 // Compiled code against the evaluator at several sizes, and against the definition where that is a
 // few lines of C.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test/support/fixture.h"
 
 #include "ductile/onnx.h"
-#include "test/unit/exec/exec_test.h"
 #include "test/unit/frontends/onnx_text.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 // ---- Texts ----------------------------------------------------------------------------------------
 #define MODEL(graph) "ir_version 8 opset_import { version 18 } graph { " graph "} "
@@ -55,11 +48,10 @@ typedef struct case_t {
 
 static dt_status_t create(case_t *c, const char *text) {
   *c = (case_t){.bytes = onnx_make(&dt__onnx_model_message, text)};
-  dt_status_t status = dt_onnx_open_memory(c->bytes.data, c->bytes.len, NULL, &c->model);
-  if (status)
-    fail_msg("%s", dt_status_message(status));
-  assert_null(dt_runtime_create(NULL, &c->runtime));
-  assert_null(dt_session_create(c->runtime, NULL, &c->session));
+  dt_status_t status = NULL;
+  expect_ok(dt_onnx_open_memory(c->bytes.data, c->bytes.len, NULL, &c->model));
+  c->runtime = runtime_of(0);
+  c->session = session_of(c->runtime);
   for (int k = 0; k < 2 && !status; k++) {
     const dt_function_options_t about = {.struct_size = sizeof(about),
                                          .answer = k ? DT_ANSWER_EVALUATOR : compiled_answer()};
@@ -123,12 +115,8 @@ static void answer(case_t *c, uint32_t n_in, dt_tensor_t **in, dt_tensor_t **out
   dt_tensor_t *other[MOST] = {NULL};
   uint32_t n_out = dt_onnx_n_outputs(c->model);
   assert_true(n_out <= MOST);
-  for (int k = 0; k < 2; k++) {
-    dt_status_t status =
-        dt_call(c->session, c->functions[k], in, n_in, k ? other : out, n_out, NULL);
-    if (status)
-      fail_msg("%s", dt_status_message(status));
-  }
+  for (int k = 0; k < 2; k++)
+    expect_ok(dt_call(c->session, c->functions[k], in, n_in, k ? other : out, n_out, NULL));
   for (uint32_t k = 0; k < n_out; k++) {
     assert_same(out[k], other[k], k);
     dt_tensor_release(other[k]);
@@ -141,9 +129,7 @@ typedef void (*want_t)(const float *x, int64_t n, const dt_tensor_t *const *out)
 static void run_from(int64_t least, const char *text, want_t want) {
   static const int64_t rows[] = {4, 1, 2, 11, 4, 0};
   case_t c;
-  dt_status_t status = create(&c, text);
-  if (status)
-    fail_msg("%s", dt_status_message(status));
+  expect_ok(create(&c, text));
   for (unsigned k = 0; k < sizeof(rows) / sizeof(rows[0]) && rows[k] >= least; k++) {
     const int64_t sizes[2] = {rows[k], 3};
     dt_tensor_t *x = floats(2, sizes, k), *out[MOST] = {NULL};
@@ -151,8 +137,7 @@ static void run_from(int64_t least, const char *text, want_t want) {
     if (want)
       want(dt_tensor_data(x), rows[k], (const dt_tensor_t *const *)out);
     dt_tensor_release(x);
-    for (uint32_t i = 0; i < MOST; i++)
-      dt_tensor_release(out[i]);
+    release_tensors(out, MOST);
   }
   end(&c);
 }
@@ -166,10 +151,7 @@ static void refuse(const char *text, dt_code_t code, const char *message) {
   dt_status_t status = create(&c, text);
   if (!status)
     status = dt_call(c.session, c.functions[0], &x, 1, out, dt_onnx_n_outputs(c.model), NULL);
-  if (dt_status_code(status) != code || !strstr(dt_status_message(status), message))
-    fail_msg("%s: %s; expected %s: %s", dt_code_name(dt_status_code(status)),
-             dt_status_message(status), dt_code_name(code), message);
-  dt_status_free(status);
+  expect_told(status, code, message);
   dt_tensor_release(x);
   end(&c);
 }
@@ -490,7 +472,7 @@ static void test_lstm(void **state) {
 static void test_gru_lengths(void **state) {
   (void)state;
   case_t c;
-  dt_status_t status = create(
+  expect_ok(create(
       &c,
       MODEL("input { name 'x' type { tensor_type { elem_type 1 shape { " NAME("l") NAME("b")
                 SIZE(1) "} } } } input { name 'n' type { tensor_type { elem_type 6 shape { " NAME(
@@ -498,9 +480,7 @@ static void test_gru_lengths(void **state) {
                     FLOATS("R", "dims 1 dims 3 dims 1 ", "0.5 0.75 -0.25")
                         NODE("GRU", I("x") I("W") I("R") I("") I("n") O("Y") O("H")
                                         TEXT("direction", "reverse") INT("hidden_size", 1)
-                                            INT("linear_before_reset", 1)) OUT("Y") OUT("H")));
-  if (status)
-    fail_msg("%s", dt_status_message(status));
+                                            INT("linear_before_reset", 1)) OUT("Y") OUT("H"))));
   for (int64_t batch = 1; batch < 4; batch++) {
     const int64_t length = 2 * batch - 1, sizes[3] = {length, batch, 1};
     dt_tensor_t *in[2] = {floats(3, sizes, (unsigned)batch)}, *out[MOST] = {NULL};
@@ -514,8 +494,7 @@ static void test_gru_lengths(void **state) {
         assert_near(at(out[0], t * batch + k), 0, 0);
     }
     for (uint32_t k = 0; k < 2; k++) {
-      dt_tensor_release(in[k]);
-      dt_tensor_release(out[k]);
+      RELEASE(in[k], out[k]);
     }
   }
   end(&c);
@@ -625,16 +604,8 @@ static void test_dft(void **state) {
       want_x);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_if_by_data),     cmocka_unit_test(test_unsorted),
-      cmocka_unit_test(test_if_by_size),     cmocka_unit_test(test_if_refused),
-      cmocka_unit_test(test_loop_over_rows), cmocka_unit_test(test_loop_by_data),
-      cmocka_unit_test(test_loop_counted),   cmocka_unit_test(test_loops_within),
-      cmocka_unit_test(test_loop_refused),   cmocka_unit_test(test_scan),
-      cmocka_unit_test(test_lstm),           cmocka_unit_test(test_gru_lengths),
-      cmocka_unit_test(test_sequences),      cmocka_unit_test(test_functions),
-      cmocka_unit_test(test_sequence_out),   cmocka_unit_test(test_dft),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_if_by_data), TEST(test_unsorted), TEST(test_if_by_size), TEST(test_if_refused),
+          TEST(test_loop_over_rows), TEST(test_loop_by_data), TEST(test_loop_counted),
+          TEST(test_loops_within), TEST(test_loop_refused), TEST(test_scan), TEST(test_lstm),
+          TEST(test_gru_lengths), TEST(test_sequences), TEST(test_functions),
+          TEST(test_sequence_out), TEST(test_dft))

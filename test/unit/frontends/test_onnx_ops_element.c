@@ -357,8 +357,7 @@ static void test_quantised(void **state) {
     }
     const wanted_t want[] = {{"q", a * b, q, 0}, {"d", a * b, d, 1e-6}, {"r", a * b, r, 0}};
     run(fixture, &model, in, 4, want, a);
-    for (int i = 0; i < 4; i++)
-      dt_tensor_release(in[i]);
+    release_tensors(in, 4);
   }
   rig_close(&model, 1);
 }
@@ -412,8 +411,7 @@ static void test_bytes(void **state) {
                              {"QLinearConcat", 2 * count, z, 0},
                              {"QGemm", m * m, w, 1e-5}};
     run(fixture, &model, in, 3, want, m);
-    for (int i = 0; i < 3; i++)
-      dt_tensor_release(in[i]);
+    release_tensors(in, 3);
   }
   rig_close(&model, 1);
 }
@@ -444,8 +442,7 @@ static void test_loss(void **state) {
     const wanted_t want = {"loss", 1, &value, 1e-5};
     dt_tensor_t *in[] = {x, tensor_i64(2, targets, index), w};
     run(fixture, &model, in, 3, &want, n);
-    for (int k = 0; k < 3; k++)
-      dt_tensor_release(in[k]);
+    release_tensors(in, 3);
   }
   rig_close(&model, 1);
 }
@@ -608,17 +605,7 @@ static void test_rounded_once(void **state) {
 
 static int open_all(void **state) { return fixture_open(state, 1, 7); }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_formulas),
-      cmocka_unit_test(test_lines),
-      cmocka_unit_test(test_flattened_softmax),
-      cmocka_unit_test(test_quantised),
-      cmocka_unit_test(test_bytes),
-      cmocka_unit_test(test_loss),
-      cmocka_unit_test(test_numbers),
-      cmocka_unit_test(test_narrow_numbers),
-      cmocka_unit_test(test_rounded_once),
-  };
-  return cmocka_run_group_tests(tests, open_all, fixture_close);
-}
+RUN_TESTS_WITH(open_all, fixture_close, TEST(test_formulas), TEST(test_lines),
+               TEST(test_flattened_softmax), TEST(test_quantised), TEST(test_bytes),
+               TEST(test_loss), TEST(test_numbers), TEST(test_narrow_numbers),
+               TEST(test_rounded_once))

@@ -5,6 +5,7 @@
 // rows behind a past in more than one batch, clears what a cache has behind the present keys, and
 // computes rows of padding otherwise.
 #include "test/unit/frontends/attention_reference.h"
+
 #include "test/unit/frontends/onnx_rig.h"
 
 #include <math.h>
@@ -229,9 +230,4 @@ static void test_forms(void **state) {
 
 static int open_all(void **state) { return fixture_open(state, 1, 7); }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_forms),
-  };
-  return cmocka_run_group_tests(tests, open_all, fixture_close);
-}
+RUN_TESTS_WITH(open_all, fixture_close, TEST(test_forms))

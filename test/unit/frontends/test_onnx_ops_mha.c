@@ -3,6 +3,7 @@
 // and evaluated, against the formula in double. Where onnxruntime 1.32.0 has the layout on the CPU
 // (not packed ones), its answers for the same forms are those of the formula.
 #include "test/unit/frontends/attention_reference.h"
+
 #include "test/unit/frontends/onnx_rig.h"
 
 #include <math.h>
@@ -249,8 +250,7 @@ static void test_refused(void **state) {
   dt_tensor_t *out = NULL;
   expect_told(dt_call(fixture->session, function, in, 3, &out, 1, NULL), DT_E_UNSUPPORTED,
               "a bias with packed keys and values");
-  for (int at = 0; at < 3; at++)
-    dt_tensor_release(in[at]);
+  release_tensors(in, 3);
   dt_function_release(function);
   dt_onnx_close(file);
   onnx_free(&bytes);
@@ -258,10 +258,4 @@ static void test_refused(void **state) {
 
 static int open_all(void **state) { return fixture_open(state, 1, 7); }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_forms),
-      cmocka_unit_test(test_refused),
-  };
-  return cmocka_run_group_tests(tests, open_all, fixture_close);
-}
+RUN_TESTS_WITH(open_all, fixture_close, TEST(test_forms), TEST(test_refused))

@@ -235,14 +235,6 @@ static void test_extractor(void **state) {
 
 static int open_all(void **state) { return fixture_open(state, 1, 7); }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_normalizer),
-      cmocka_unit_test(test_normalizer_of_a_vector),
-      cmocka_unit_test(test_scaler),
-      cmocka_unit_test(test_binarizer),
-      cmocka_unit_test(test_binarizer_of_far_bounds),
-      cmocka_unit_test(test_extractor),
-  };
-  return cmocka_run_group_tests(tests, open_all, fixture_close);
-}
+RUN_TESTS_WITH(open_all, fixture_close, TEST(test_normalizer), TEST(test_normalizer_of_a_vector),
+               TEST(test_scaler), TEST(test_binarizer), TEST(test_binarizer_of_far_bounds),
+               TEST(test_extractor))

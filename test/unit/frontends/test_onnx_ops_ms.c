@@ -323,11 +323,5 @@ static void test_products(void **state) {
 
 static int open_all(void **state) { return fixture_open(state, 1, 7); }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_split_gelu),   cmocka_unit_test(test_gelus),
-      cmocka_unit_test(test_skips),        cmocka_unit_test(test_embedding),
-      cmocka_unit_test(test_convolutions), cmocka_unit_test(test_products),
-  };
-  return cmocka_run_group_tests(tests, open_all, fixture_close);
-}
+RUN_TESTS_WITH(open_all, fixture_close, TEST(test_split_gelu), TEST(test_gelus), TEST(test_skips),
+               TEST(test_embedding), TEST(test_convolutions), TEST(test_products))

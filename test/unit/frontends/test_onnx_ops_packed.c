@@ -230,12 +230,5 @@ static void test_rotations(void **state) {
 
 static int open_all(void **state) { return fixture_open(state, 1, 7); }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_bits),
-      cmocka_unit_test(test_integers),
-      cmocka_unit_test(test_dynamic),
-      cmocka_unit_test(test_rotations),
-  };
-  return cmocka_run_group_tests(tests, open_all, fixture_close);
-}
+RUN_TESTS_WITH(open_all, fixture_close, TEST(test_bits), TEST(test_integers), TEST(test_dynamic),
+               TEST(test_rotations))

@@ -2,6 +2,7 @@
 // Attention of com.microsoft, which projects its operands itself, over open batches and lengths:
 // compiled and evaluated, against the formula in double that onnxruntime 1.32.0 agrees with.
 #include "test/unit/frontends/attention_reference.h"
+
 #include "test/unit/frontends/onnx_rig.h"
 
 #include <math.h>
@@ -158,9 +159,4 @@ static void test_forms(void **state) {
 
 static int open_all(void **state) { return fixture_open(state, 1, 7); }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_forms),
-  };
-  return cmocka_run_group_tests(tests, open_all, fixture_close);
-}
+RUN_TESTS_WITH(open_all, fixture_close, TEST(test_forms))

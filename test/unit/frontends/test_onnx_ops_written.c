@@ -198,12 +198,5 @@ static void test_layer_norm(void **state) {
 
 static int open_all(void **state) { return fixture_open(state, 1, 9); }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_softmax),
-      cmocka_unit_test(test_average),
-      cmocka_unit_test(test_lstm),
-      cmocka_unit_test(test_layer_norm),
-  };
-  return cmocka_run_group_tests(tests, open_all, fixture_close);
-}
+RUN_TESTS_WITH(open_all, fixture_close, TEST(test_softmax), TEST(test_average), TEST(test_lstm),
+               TEST(test_layer_norm))

@@ -59,8 +59,7 @@ static void test_each_its_own(void **state) {
           fail_msg("output %d, element %lld: got %g, expected %g", which, (long long)k,
                    rig_get(out[which], k), want[which]);
     }
-    for (int which = 0; which < 3; which++)
-      dt_tensor_release(out[which]);
+    release_tensors(out, 3);
     dt_tensor_release(x);
   }
   dt_function_release(function);
@@ -127,11 +126,5 @@ static void test_malformed(void **state) {
 
 static int open_all(void **state) { return fixture_open(state, 1, 7); }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_each_its_own),
-      cmocka_unit_test(test_refused),
-      cmocka_unit_test(test_malformed),
-  };
-  return cmocka_run_group_tests(tests, open_all, fixture_close);
-}
+RUN_TESTS_WITH(open_all, fixture_close, TEST(test_each_its_own), TEST(test_refused),
+               TEST(test_malformed))

@@ -6,36 +6,22 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/system.h"
-#include "test/soak/process.h"
+#include "test/support/folder.h"
+#include "test/support/process.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-static char folder[64];
-
-static int drop(const char *path, const struct stat *info, int kind, struct FTW *at) {
-  (void)info, (void)kind, (void)at;
-  return remove(path);
-}
+static char folder[FOLDER_BYTES];
 
 static const char *in_folder(const char *name) {
   static char path[400];
   (void)snprintf(path, sizeof(path), "%s/%s", folder, name);
   return path;
-}
-
-static void write_file(const char *name, const void *data, size_t bytes) {
-  FILE *file = fopen(in_folder(name), "wb");
-  assert_non_null(file);
-  assert_int_equal(fwrite(data, 1, bytes, file), bytes);
-  assert_int_equal(fclose(file), 0);
 }
 
 static const float weights[2][4] = {{1, 2, 3, 4}, {10, 20, 30, 40}};
@@ -44,10 +30,7 @@ static void ignore(void *user, const char *line, size_t len) { (void)user, (void
 
 static int setup(void **state) {
   (void)state;
-  (void)snprintf(folder, sizeof(folder), "%s/dt-life-XXXXXX",
-                 access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
-  if (!mkdtemp(folder))
-    return -1;
+  folder_make(folder);
   onnx_bytes_t bytes = onnx_make(
       &dt__onnx_model_message,
       "ir_version 8 opset_import { version 17 } graph { name 'g' "
@@ -60,23 +43,25 @@ static int setup(void **state) {
       "'666895789489475b19ce6b6c6c169645090c86be' } } " INPUT("x", "1", OPEN("n") SIZE(4))
           OUTPUT("y") "node { op_type 'Mul' input 'x' input 'a' output 'm' } "
                       "node { op_type 'Add' input 'm' input 'b' output 'y' } }");
-  write_file("m.onnx", bytes.data, bytes.len);
+  file_write(in_folder("m.onnx"), bytes.data, bytes.len);
   onnx_free(&bytes);
-  write_file("a.bin", weights[0], sizeof(weights[0]));
+  file_write(in_folder("a.bin"), weights[0], sizeof(weights[0]));
   float padded[12] = {0};
   memcpy(padded + 4, weights[1], sizeof(weights[1]));
-  write_file("b.bin", padded, sizeof(padded));
+  file_write(in_folder("b.bin"), padded, sizeof(padded));
   dt_log_sink_set(ignore, NULL); // a dump that fails is told
   (void)alarm(500);
-  return setenv("DUCTILE_DUMP", "graph", 1) ||
-         setenv("DUCTILE_DUMP_DIR", in_folder("dump/of"), 1) || setenv("DUCTILE_WARM_MIB", "0", 1);
+  variable_set("DUCTILE_DUMP", "graph");
+  variable_set("DUCTILE_DUMP_DIR", in_folder("dump/of"));
+  variable_set("DUCTILE_WARM_MIB", "0");
+  return 0;
 }
 
 static int teardown(void **state) {
   (void)state;
   (void)alarm(0);
   dt_log_sink_set(NULL, NULL);
-  return nftw(folder, drop, 8, FTW_DEPTH | FTW_PHYS);
+  return folder_drop(folder);
 }
 
 // ---- A life ---------------------------------------------------------------------------------------
@@ -208,8 +193,5 @@ static void test_threads(void **state) {
   fail_each(DT_SYSTEM_THREAD, errors, 1, compiled_answer(), 2);
 }
 
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-  const struct CMUnitTest tests[] = {TEST(test_files), TEST(test_mappings), TEST(test_threads)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define IN_FOLDER(name) TEST_WITH(name, setup, teardown)
+RUN_TESTS(IN_FOLDER(test_files), IN_FOLDER(test_mappings), IN_FOLDER(test_threads))

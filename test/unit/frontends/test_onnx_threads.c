@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Threads that read one open ONNX model: a file of external data is loaded once, whoever comes
 // first.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test/support/check.h"
 
 #include "frontends/onnx/onnx.h"
 #include "runtime/base/life.h"
+#include "test/support/folder.h"
 #include "test/unit/frontends/onnx_text.h"
 
 #include <pthread.h>
@@ -37,24 +33,19 @@ static dt_onnx_t *open_model(const char *folder, onnx_bytes_t *bytes) {
                 "data_location 1 external_data { key 'location' value 'w.bin' } } }");
   dt_onnx_t *file = NULL;
   dt_onnx_options_t options = {.data_folder = folder};
-  dt_status_t status = dt_onnx_open_memory(bytes->data, bytes->len, &options, &file);
-  if (status)
-    fail_msg("%s", dt_status_message(status));
+  expect_ok(dt_onnx_open_memory(bytes->data, bytes->len, &options, &file));
   return file;
 }
 
 static void test_threads(void **state) {
   (void)state;
-  char folder[] = "/tmp/dt-onnx-XXXXXX", path[64];
+  char folder[FOLDER_BYTES], path[FOLDER_BYTES + 8];
   pthread_t threads[N_THREADS];
   void *views[N_THREADS], *data = calloc(1, BYTES);
   assert_non_null(data);
-  assert_non_null(mkdtemp(folder));
+  folder_make(folder);
   (void)snprintf(path, sizeof path, "%s/w.bin", folder);
-  FILE *out = fopen(path, "wb");
-  assert_non_null(out);
-  assert_int_equal(fwrite(data, 1, BYTES, out), BYTES);
-  assert_int_equal(fclose(out), 0);
+  file_write(path, data, BYTES);
   onnx_bytes_t bytes;
   dt_onnx_t *file = open_model(folder, &bytes);
   for (int k = 0; k < N_THREADS; k++)
@@ -65,21 +56,18 @@ static void test_threads(void **state) {
     assert_true(views[k] && views[k] == views[0]);
   dt_onnx_close(file);
   onnx_free(&bytes);
-  assert_int_equal(unlink(path) | rmdir(folder), 0);
+  assert_int_equal(folder_drop(folder), 0);
   free(data);
 }
 
 // An open model spoils no fork: its child reads on, and has the library for itself.
 static void test_fork(void **state) {
   (void)state;
-  char folder[] = "/tmp/dt-onnx-XXXXXX", path[64];
+  char folder[FOLDER_BYTES], path[FOLDER_BYTES + 8];
   static const char data[BYTES];
-  assert_non_null(mkdtemp(folder));
+  folder_make(folder);
   (void)snprintf(path, sizeof path, "%s/w.bin", folder);
-  FILE *out = fopen(path, "wb");
-  assert_non_null(out);
-  assert_int_equal(fwrite(data, 1, BYTES, out), BYTES);
-  assert_int_equal(fclose(out), 0);
+  file_write(path, data, BYTES);
   onnx_bytes_t bytes;
   dt_onnx_t *file = open_model(folder, &bytes);
   pid_t child = fork();
@@ -90,10 +78,7 @@ static void test_fork(void **state) {
   assert_int_equal(how, 0);
   dt_onnx_close(file);
   onnx_free(&bytes);
-  assert_int_equal(unlink(path) | rmdir(folder), 0);
+  assert_int_equal(folder_drop(folder), 0);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_threads), cmocka_unit_test(test_fork)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_threads), TEST(test_fork))

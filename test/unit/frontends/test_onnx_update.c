@@ -35,14 +35,10 @@ static void call(fixture_t *fixture, dt_function_t *function, dt_tensor_t *out[6
   dt_tensor_t *in[] = {x, y, i};
   memset(out, 0, 6 * sizeof(out[0]));
   expect_ok(dt_call(fixture->session, function, in, 3, out, 6, NULL));
-  for (int k = 0; k < 3; k++)
-    dt_tensor_release(in[k]);
+  release_tensors(in, 3);
 }
 
-static void drop(dt_tensor_t *out[6]) {
-  for (int k = 0; k < 6; k++)
-    dt_tensor_release(out[k]);
-}
+static void drop(dt_tensor_t *out[6]) { release_tensors(out, 6); }
 
 static void expect_i64(const dt_tensor_t *tensor, int64_t n, const int64_t *values) {
   for (int64_t k = 0; k < n; k++)
@@ -91,8 +87,4 @@ static void test_update(void **state) {
   rig_close(&model, 1);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(test_update, setup, fixture_close)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST_WITH(test_update, setup, fixture_close))

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loops of few trips are written out as far as all of them together have room in a trace; the
 // others stay loops, and give the same numbers.
-#include "test/unit/exec/exec_test.h"
+#include "test/support/fixture.h"
 
 #include "ductile/onnx.h"
 #include "test/unit/frontends/onnx_text.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { TEXT_BYTES = 1 << 18, TRIPS = 8 };
@@ -136,10 +135,4 @@ static void test_in_a_row(void **state) {
   run(&text, 2800, LOOPS * NODES * TRIPS, false, true);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_nested),
-      cmocka_unit_test(test_in_a_row),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_nested), TEST(test_in_a_row))

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The safetensors reader over bytes in memory: what a good file gives, one refusal per rule, every
 // truncation and every single-bit change of a small file, and a failing allocator.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test/support/check.h"
 
 #include "ductile/safetensors.h"
 #include "runtime/base/memory.h"
@@ -19,9 +14,7 @@
 
 static dt_safetensors_t *open_good(const bytes_t *bytes) {
   dt_safetensors_t *file = NULL;
-  dt_status_t status = dt_safetensors_open_memory(bytes->data, bytes->len, NULL, &file);
-  if (status)
-    fail_msg("%s", dt_status_message(status));
+  expect_ok(dt_safetensors_open_memory(bytes->data, bytes->len, NULL, &file));
   assert_non_null(file);
   return file;
 }
@@ -100,9 +93,7 @@ static void test_empty_file(void **state) {
   assert_int_equal(dt_safetensors_count(file), 0);
   assert_int_equal(dt_safetensors_metadata_count(file), 0);
   assert_null(dt_safetensors_metadata(file, "x"));
-  dt_status_t status = dt_safetensors_find(file, "x", &info);
-  assert_int_equal(dt_status_code(status), DT_E_ARGUMENT);
-  dt_status_free(status);
+  expect_code(dt_safetensors_find(file, "x", &info), DT_E_ARGUMENT);
   dt_safetensors_close(file);
   bytes_free(&bytes);
 }
@@ -290,13 +281,9 @@ static void test_faults(void **state) {
   for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
     bytes_t bytes = bytes_make(faults[i].header, faults[i].data_bytes);
     dt_safetensors_t *file = (dt_safetensors_t *)&bytes; // must be nulled
-    dt_status_t status = dt_safetensors_open_memory(bytes.data, bytes.len, NULL, &file);
-    if (dt_status_code(status) != faults[i].code ||
-        !strstr(dt_status_message(status), faults[i].message) || file)
-      fail_msg("%s: got %s \"%s\"\n  expected %s \"…%s…\"", faults[i].fault,
-               dt_code_name(dt_status_code(status)), dt_status_message(status),
-               dt_code_name(faults[i].code), faults[i].message);
-    dt_status_free(status);
+    expect_told_of(faults[i].fault, dt_safetensors_open_memory(bytes.data, bytes.len, NULL, &file),
+                   faults[i].code, faults[i].message);
+    assert_null(file);
     bytes_free(&bytes);
   }
 }
@@ -304,11 +291,7 @@ static void test_faults(void **state) {
 static void expect_open(const bytes_t *bytes, const dt_safetensors_options_t *options,
                         dt_code_t code, const char *message) {
   dt_safetensors_t *file = NULL;
-  dt_status_t status = dt_safetensors_open_memory(bytes->data, bytes->len, options, &file);
-  if (dt_status_code(status) != code || !strstr(dt_status_message(status), message))
-    fail_msg("got %s \"%s\", expected %s \"…%s…\"", dt_code_name(dt_status_code(status)),
-             dt_status_message(status), dt_code_name(code), message);
-  dt_status_free(status);
+  expect_told(dt_safetensors_open_memory(bytes->data, bytes->len, options, &file), code, message);
   dt_safetensors_close(file);
 }
 
@@ -393,34 +376,20 @@ static void test_arguments(void **state) {
   (void)state;
   bytes_t bytes = bytes_make("{\"a\":" T("[0,4]") "}", 4);
   dt_safetensors_t *file = NULL;
-  dt_status_t status = dt_safetensors_open_memory(bytes.data, bytes.len, NULL, NULL);
-  assert_int_equal(dt_status_code(status), DT_E_ARGUMENT);
-  dt_status_free(status);
-  status = dt_safetensors_open_memory(NULL, 0, NULL, &file);
-  assert_int_equal(dt_status_code(status), DT_E_ARGUMENT);
-  dt_status_free(status);
-  status = dt_safetensors_open(NULL, NULL, &file);
-  assert_int_equal(dt_status_code(status), DT_E_ARGUMENT);
-  dt_status_free(status);
+  expect_code(dt_safetensors_open_memory(bytes.data, bytes.len, NULL, NULL), DT_E_ARGUMENT);
+  expect_code(dt_safetensors_open_memory(NULL, 0, NULL, &file), DT_E_ARGUMENT);
+  expect_code(dt_safetensors_open(NULL, NULL, &file), DT_E_ARGUMENT);
 
   file = open_good(&bytes);
   dt_safetensors_info_t info = {.struct_size = sizeof(info)};
   char room[8];
-  status = dt_safetensors_find(file, NULL, &info);
-  assert_int_equal(dt_status_code(status), DT_E_ARGUMENT);
-  dt_status_free(status);
-  status = dt_safetensors_find(NULL, "a", &info);
-  assert_int_equal(dt_status_code(status), DT_E_ARGUMENT);
-  dt_status_free(status);
-  status = dt_safetensors_find(file, "a", NULL);
-  assert_int_equal(dt_status_code(status), DT_E_ARGUMENT);
-  dt_status_free(status);
-  status = dt_safetensors_copy(file, "a", room, 8);
+  expect_code(dt_safetensors_find(file, NULL, &info), DT_E_ARGUMENT);
+  expect_code(dt_safetensors_find(NULL, "a", &info), DT_E_ARGUMENT);
+  expect_code(dt_safetensors_find(file, "a", NULL), DT_E_ARGUMENT);
+  dt_status_t status = dt_safetensors_copy(file, "a", room, 8);
   assert_string_equal(dt_status_message(status), "tensor \"a\" has 4 bytes, room for 8 was given");
   dt_status_free(status);
-  status = dt_safetensors_copy(file, "a", NULL, 4);
-  assert_int_equal(dt_status_code(status), DT_E_ARGUMENT);
-  dt_status_free(status);
+  expect_code(dt_safetensors_copy(file, "a", NULL, 4), DT_E_ARGUMENT);
   assert_int_equal(dt_safetensors_count(NULL), 0);
   assert_null(dt_safetensors_metadata(NULL, "a"));
   dt_safetensors_close(file);
@@ -526,16 +495,8 @@ static void test_many_tensors(void **state) {
   dt__text_fini(&text);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_good),         cmocka_unit_test(test_metadata),
-      cmocka_unit_test(test_empty_file),   cmocka_unit_test(test_unaligned),
-      cmocka_unit_test(test_every_dtype),  cmocka_unit_test(test_bool_values),
-      cmocka_unit_test(test_faults),       cmocka_unit_test(test_prefix),
-      cmocka_unit_test(test_options),      cmocka_unit_test(test_name_length),
-      cmocka_unit_test(test_deep_nesting), cmocka_unit_test(test_arguments),
-      cmocka_unit_test(test_truncations),  cmocka_unit_test(test_bit_flips),
-      cmocka_unit_test(test_no_memory),    cmocka_unit_test(test_many_tensors),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_good), TEST(test_metadata), TEST(test_empty_file), TEST(test_unaligned),
+          TEST(test_every_dtype), TEST(test_bool_values), TEST(test_faults), TEST(test_prefix),
+          TEST(test_options), TEST(test_name_length), TEST(test_deep_nesting), TEST(test_arguments),
+          TEST(test_truncations), TEST(test_bit_flips), TEST(test_no_memory),
+          TEST(test_many_tensors))

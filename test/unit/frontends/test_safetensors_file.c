@@ -1,45 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 // The safetensors reader over real files: both ways of access, alignment, and what cannot be
 // opened.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test/support/check.h"
 
 #include "ductile/safetensors.h"
 #include "runtime/base/memory.h"
+#include "test/support/folder.h"
 #include "test/unit/frontends/safetensors_bytes.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char folder[] = "/tmp/ductile-safetensors-XXXXXX";
+static char folder[FOLDER_BYTES];
 static char path[128];
 
 static int make_folder(void **state) {
   (void)state;
-  if (!mkdtemp(folder))
-    return -1;
+  folder_make(folder);
   snprintf(path, sizeof path, "%s/model.safetensors", folder);
   return 0;
 }
 
 static int drop_folder(void **state) {
   (void)state;
-  unlink(path);
-  return rmdir(folder);
-}
-
-static void write_file(const void *data, size_t len) {
-  FILE *file = fopen(path, "wb");
-  assert_non_null(file);
-  assert_int_equal(fwrite(data, 1, len, file), len);
-  assert_int_equal(fclose(file), 0);
+  return folder_drop(folder);
 }
 
 static const char header[] = "{\"x\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,16]},"
@@ -47,18 +32,14 @@ static const char header[] = "{\"x\":{\"dtype\":\"F32\",\"shape\":[4],\"data_off
 
 static void expect_failure(dt_code_t code, const char *message) {
   dt_safetensors_t *file = (dt_safetensors_t *)path; // must be nulled
-  dt_status_t status = dt_safetensors_open(path, NULL, &file);
-  if (dt_status_code(status) != code || !strstr(dt_status_message(status), message) || file)
-    fail_msg("got %s \"%s\", expected %s \"…%s…\"", dt_code_name(dt_status_code(status)),
-             dt_status_message(status), dt_code_name(code), message);
-  assert_non_null(strstr(dt_status_message(status), path));
-  dt_status_free(status);
+  expect_parts(dt_safetensors_open(path, NULL, &file), code, EACH_OF(message, path));
+  assert_null(file);
 }
 
 static void test_both_ways(void **state) {
   (void)state;
   bytes_t bytes = bytes_make(header, 19);
-  write_file(bytes.data, bytes.len);
+  file_write(path, bytes.data, bytes.len);
   for (int access = 0; access < 2; access++) {
     const dt_safetensors_options_t options = {.struct_size = sizeof options,
                                               .access = (dt_safetensors_access_t)access};
@@ -83,7 +64,7 @@ static void test_both_ways(void **state) {
 static void test_read_is_private(void **state) {
   (void)state;
   bytes_t bytes = bytes_make(header, 19);
-  write_file(bytes.data, bytes.len);
+  file_write(path, bytes.data, bytes.len);
   dt_safetensors_t *file = NULL;
   assert_null(dt_safetensors_open(path, NULL, &file));
   assert_int_equal(truncate(path, 0), 0);
@@ -97,7 +78,7 @@ static void test_read_is_private(void **state) {
 static void test_no_data(void **state) {
   (void)state;
   bytes_t bytes = bytes_make("{}", 0);
-  write_file(bytes.data, bytes.len);
+  file_write(path, bytes.data, bytes.len);
   for (int access = 0; access < 2; access++) {
     const dt_safetensors_options_t options = {.access = (dt_safetensors_access_t)access};
     dt_safetensors_t *file = NULL;
@@ -118,12 +99,12 @@ static void test_cannot_open(void **state) {
   assert_int_equal(mkdir(path, 0700), 0);
   expect_failure(DT_E_IO, "not a regular file");
   assert_int_equal(rmdir(path), 0);
-  write_file("", 0);
+  file_write(path, "", 0);
   expect_failure(DT_E_FORMAT, "0 bytes are too few");
   bytes_t bytes = bytes_make(header, 18);
-  write_file(bytes.data, bytes.len);
+  file_write(path, bytes.data, bytes.len);
   expect_failure(DT_E_FORMAT, "do not lie in 18 bytes");
-  write_file(bytes.data, 20);
+  file_write(path, bytes.data, 20);
   expect_failure(DT_E_FORMAT, "in a file of 20: truncated?");
   bytes_free(&bytes);
 }
@@ -131,7 +112,7 @@ static void test_cannot_open(void **state) {
 // A sparse file larger than the limit is refused before anything of it is read.
 static void test_too_large(void **state) {
   (void)state;
-  write_file("", 0);
+  file_write(path, "", 0);
   if (truncate(path, ((off_t)16 << 30) + 1) != 0)
     skip(); // A file system without sparse files.
   expect_failure(DT_E_LIMIT, "17179869185 bytes, the limit is 17179869184");
@@ -141,7 +122,7 @@ static void test_too_large(void **state) {
 static void test_no_memory(void **state) {
   (void)state;
   bytes_t bytes = bytes_make(header, 19);
-  write_file(bytes.data, bytes.len);
+  file_write(path, bytes.data, bytes.len);
   uint64_t n = 1;
   for (;; n++) {
     dt_safetensors_t *file = NULL;
@@ -159,11 +140,6 @@ static void test_no_memory(void **state) {
   bytes_free(&bytes);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_both_ways), cmocka_unit_test(test_read_is_private),
-      cmocka_unit_test(test_no_data),   cmocka_unit_test(test_cannot_open),
-      cmocka_unit_test(test_too_large), cmocka_unit_test(test_no_memory),
-  };
-  return cmocka_run_group_tests(tests, make_folder, drop_folder);
-}
+RUN_TESTS_WITH(make_folder, drop_folder, TEST(test_both_ways), TEST(test_read_is_private),
+               TEST(test_no_data), TEST(test_cannot_open), TEST(test_too_large),
+               TEST(test_no_memory))

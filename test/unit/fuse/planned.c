@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // See planned.h.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test/unit/fuse/planned.h"
 
 #include "runtime/base/status.h"
-#include "test/unit/fuse/planned.h"
+#include "test/support/check.h"
 
 #include <stdlib.h>
 #include <string.h>

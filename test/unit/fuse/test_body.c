@@ -1,14 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies of bodies: symbols that are replaced, binds that are shared or made anew.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "fuse/body.h"
-#include "test/unit/graph/fixture.h"
+#include "test/support/graph_fixture.h"
 #include "test/unit/loop/hand.h"
 
 static const char *const two_buffers = "program {\n"
@@ -23,8 +16,8 @@ static const uint32_t *copy(hand_t *h, dt_stage_t *into, const dt_stage_t *from,
                             dt_sym_t to) {
   dt_body_copy_t copy = {
       .program = h->program, .into = into, .from = from, .mask = DT_NO_INST, .row_base = 10};
-  OK(dt__body_rename(&copy, var, to));
-  OK(dt__body_copy(&copy));
+  expect_ok(dt__body_rename(&copy, var, to));
+  expect_ok(dt__body_copy(&copy));
   return copy.map;
 }
 
@@ -44,12 +37,12 @@ static void test_copies(void **state) {
                     .mask = DT_NO_INST,
                     .extent = s0,
                     .sym = dt__program_new_data(h.program, s0)};
-  OK(dt__stage_add(h.program, &from, &bind, &found));
+  expect_ok(dt__stage_add(h.program, &from, &bind, &found));
   dt_sym_t at[2] = {bind.sym, dt__sym_const(h.env, 3)};
   uint32_t value = hand_load(&h, &from, 1, at, found);
   dt_inst_t row = {.kind = DT_INST_ROW, .dtype = DT_F32, .row = 2};
   uint32_t row_at;
-  OK(dt__stage_add(h.program, &from, &row, &row_at));
+  expect_ok(dt__stage_add(h.program, &from, &row, &row_at));
 
   dt_sym_t back = dt__sym_sub(h.env, dt__sym_sub(h.env, s0, dt__sym_const(h.env, 1)), j);
   const uint32_t *first = copy(&h, &into, &from, i, j), *second = copy(&h, &into, &from, i, back);
@@ -70,7 +63,4 @@ static void test_copies(void **state) {
   hand_fini(&h);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_copies)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_copies))

@@ -2,13 +2,6 @@
 // Sizes from data through fusion and the memory plan: after each pass the interpreter gives what
 // the evaluator gives, and so does the planned program run segment by segment at its offsets. How
 // many segments and kernels there are is checked where it is the point.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "ductile/device.h"
 #include "fuse/fuse.h"
 #include "test/unit/fuse/planned.h"
@@ -31,7 +24,7 @@ static dt_node_id_t op1(make_t *m, dt_op_t op, dt_node_id_t x) {
 
 static dt_node_id_t op2(make_t *m, dt_op_t op, dt_node_id_t x, dt_node_id_t y) {
   dt_node_id_t in[2] = {x, y};
-  OK(dt__graph_broadcast(m->rig.f.graph, in, 2, NULL));
+  expect_ok(dt__graph_broadcast(m->rig.f.graph, in, 2, NULL));
   return add(&m->rig.f, op, 2, in, NULL);
 }
 
@@ -129,7 +122,7 @@ static void make_full(make_t *m) {
   dt_sym_t u = item(m, op2(m, DT_OP_mod, n, number(m, DT_I64, 7)), 0, 6);
   dt_sym_t sizes[2] = {u, m->s[0]};
   dt_node_id_t full;
-  OK(dt__graph_full(m->rig.f.graph, DT_F32, 2.5, 2, sizes, NULL, &full));
+  expect_ok(dt__graph_full(m->rig.f.graph, DT_F32, 2.5, 2, sizes, NULL, &full));
   result(m, full);
   result(m, op2(m, DT_OP_add, full, floats(m, 1, false)));
 }
@@ -187,7 +180,7 @@ static void make_constant(make_t *m) {
   dt_graph_constant_t constant = {
       .name = "c", .dtype = DT_I64, .rank = 1, .sizes = {4}, .data = data, .key = 3};
   dt_node_id_t c;
-  OK(dt__graph_add_constant(m->rig.f.graph, &constant, NULL, &c));
+  expect_ok(dt__graph_add_constant(m->rig.f.graph, &constant, NULL, &c));
   dt_sym_t u = item(m, sum_all(m, c, 1), 0, 100);
   result(m, op1(m, DT_OP_neg, ramp(m, u)));
   result(m, cumsum(m, cast_to(m, positive(m, floats(m, 1, false)), DT_I64), 0, 0));
@@ -202,7 +195,7 @@ static void make_slice(make_t *m) {
   dt_sym_t u = item(m, n, 0, 7), rest = dt__sym_sub(env, m->s[0], u);
   dt_graph_assert_t check = {.cond = dt__sym_le(env, u, m->s[0]), .what = "the slice's start"};
   assert_true(DT_VEC_PUSH(&m->rig.f.arena, &m->rig.f.graph->asserts, check));
-  OK(dt__sym_learn(env, check.cond));
+  expect_ok(dt__sym_learn(env, check.cond));
   dt_attrs_t part = {.n_syms = 4, .syms = {u, rest, m->zero, m->s[1]}, .ints = {1, 1}};
   dt_node_id_t y = add(&m->rig.f, DT_OP_slice, 1, &x, &part);
   result(m, op1(m, DT_OP_exp, y));
@@ -235,7 +228,7 @@ static void make_scores(make_t *m) {
 // ---- Sizes that no result has -----------------------------------------------------------------------
 static dt_sym_t count_below(make_t *m, dt_node_id_t mask, uint32_t rank, dt_sym_t most) {
   dt_sym_t u = count_true(m, mask, rank);
-  OK(dt__sym_learn(m->rig.f.env, dt__sym_le(m->rig.f.env, u, most)));
+  expect_ok(dt__sym_learn(m->rig.f.env, dt__sym_le(m->rig.f.env, u, most)));
   return u;
 }
 
@@ -268,7 +261,7 @@ static void make_slice_sums(make_t *m) {
   dt_sym_t u = item(m, n, 0, 7), rest = dt__sym_sub(env, m->s[0], u);
   dt_graph_assert_t check = {.cond = dt__sym_le(env, u, m->s[0]), .what = "the slice's start"};
   assert_true(DT_VEC_PUSH(&m->rig.f.arena, &m->rig.f.graph->asserts, check));
-  OK(dt__sym_learn(env, check.cond));
+  expect_ok(dt__sym_learn(env, check.cond));
   dt_attrs_t part = {.n_syms = 4, .syms = {u, rest, m->zero, m->s[1]}, .ints = {1, 1}};
   dt_node_id_t y = add(&m->rig.f, DT_OP_slice, 1, &x, &part);
   result(m, sum_all(m, cumsum(m, y, 0, 0), 2));
@@ -469,7 +462,7 @@ static void check_updates(const dt_program_t *program, rig_run_t run, int64_t n)
   }
   void *in[2] = {x, y}, *out[2] = {view, &sum};
   int64_t symbols[64] = {n};
-  OK(run(program, symbols, in, out));
+  expect_ok(run(program, symbols, in, out));
   assert_memory_equal(x, new_x, (size_t)n * sizeof(float));
   assert_memory_equal(y, new_y, (size_t)n * sizeof(float));
   assert_memory_equal(view, old_x, (size_t)n * sizeof(float));
@@ -501,8 +494,8 @@ static void test_updates(void **state) {
     }
     if (k == N_PASSES)
       break;
-    OK(passes[k].fn(program, &target));
-    OK(dt__program_verify(program));
+    expect_ok(passes[k].fn(program, &target));
+    expect_ok(dt__program_verify(program));
   }
   dt__symenv_destroy(env);
   rig_fini(&m.rig);
@@ -525,9 +518,4 @@ static void test_device_sizes_keep_meaning(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_data_keeps_meaning),
-                                     cmocka_unit_test(test_device_sizes_keep_meaning),
-                                     cmocka_unit_test(test_updates)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_data_keeps_meaning), TEST(test_device_sizes_keep_meaning), TEST(test_updates))

@@ -1,16 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What must come after what, on hand-written programs: data that is handed on, memory that is used
 // again, arguments that are updated, and no edge that follows from others.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "fuse/edges.h"
 #include "fuse/fuse.h"
-#include "test/unit/graph/fixture.h"
+#include "test/support/graph_fixture.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -34,12 +27,12 @@ static void find(const char *text, found_t *out) {
   dt_program_t *program = NULL;
   dt_scan_t scan;
   dt__arena_init(&out->arena, 0);
-  OK(dt__symenv_create(&out->env));
+  expect_ok(dt__symenv_create(&out->env));
   dt__scan_init(&scan, text, strlen(text), "program");
-  OK(dt__program_parse(&out->arena, out->env, &scan, &program));
-  OK(dt__fuse_plan(program, &target));
+  expect_ok(dt__program_parse(&out->arena, out->env, &scan, &program));
+  expect_ok(dt__fuse_plan(program, &target));
   out->bytes = out->arena.total_bytes;
-  OK(dt__program_edges(program, &out->edges, &out->is_chain));
+  expect_ok(dt__program_edges(program, &out->edges, &out->is_chain));
   out->bytes = out->arena.total_bytes - out->bytes;
 }
 
@@ -134,14 +127,6 @@ static void a_long_chain_is_one(void **state) {
   dt__text_fini(&text);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_chain_is_one),
-      cmocka_unit_test(branches_meet_where_they_are_joined),
-      cmocka_unit_test(nothing_follows_twice),
-      cmocka_unit_test(memory_that_is_used_again_orders),
-      cmocka_unit_test(updates_of_arguments_order),
-      cmocka_unit_test(a_long_chain_is_one),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(a_chain_is_one), TEST(branches_meet_where_they_are_joined),
+          TEST(nothing_follows_twice), TEST(memory_that_is_used_again_orders),
+          TEST(updates_of_arguments_order), TEST(a_long_chain_is_one))

@@ -1,20 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory plan on hand-written programs: who may take whose place while it is read, what items
 // keep alive; and that dead running folds go.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "fuse/fuse.h"
+#include "test/support/graph_fixture.h"
 #include "test/unit/fuse/planned.h"
-#include "test/unit/graph/fixture.h"
 #include "test/unit/loop/hand.h"
 
 #include <stdio.h>
-#include <string.h>
 
 // ---- In place -------------------------------------------------------------------------------------
 // b2 is written from b1; the middle kernel reads it and writes b3, from which the result is made.
@@ -39,16 +31,16 @@ static void check_in_place(const char *middle, const char *last, bool shared) {
     x[k] = (float)(k * k - 20);
   void *in[1] = {x}, *out[1] = {expected};
   int64_t symbols[2] = {3, 4};
-  OK(dt__program_interpret(h.program, symbols, in, out));
+  expect_ok(dt__program_interpret(h.program, symbols, in, out));
   static const dt_target_t target = {.vector_bytes = 32};
-  OK(dt__fuse_plan(h.program, &target));
-  OK(dt__program_verify(h.program));
+  expect_ok(dt__fuse_plan(h.program, &target));
+  expect_ok(dt__program_verify(h.program));
   bool same = h.program->offsets.items[1].id == h.program->offsets.items[2].id;
   if (same != shared)
     print_error("%s: %s a place\n", middle, same ? "share" : "do not share");
   assert_int_equal(same, shared);
   out[0] = got;
-  OK(run_planned(h.program, symbols, in, out));
+  expect_ok(run_planned(h.program, symbols, in, out));
   assert_memory_equal(got, expected, sizeof(got));
   hand_fini(&h);
 }
@@ -120,14 +112,14 @@ static void test_items_live(void **state) {
                  "store b5[i4] = v0 }\n}\n"
                  "outputs b5, b6\nitem b2 binds u1 \"max\" op \"\"\n}\n");
   static const dt_target_t target = {.vector_bytes = 32};
-  OK(dt__fuse_plan(h.program, &target));
-  OK(dt__program_verify(h.program));
+  expect_ok(dt__fuse_plan(h.program, &target));
+  expect_ok(dt__program_verify(h.program));
   assert_int_equal(h.program->segments.len, 2);
   assert_int_equal(h.program->segments.items[0].kernel_end, 3);
   assert_int_not_equal(h.program->offsets.items[1].id, h.program->offsets.items[2].id);
   int64_t x[3] = {2, 5, 1}, y[5] = {0}, other = 0, symbols[2] = {3};
   void *in[1] = {x}, *out[2] = {y, &other};
-  OK(run_planned(h.program, symbols, in, out));
+  expect_ok(run_planned(h.program, symbols, in, out));
   assert_true(y[4] == 4 && other == 80);
   hand_fini(&h);
 }
@@ -144,8 +136,8 @@ static void test_prune_running(void **state) {
                  "v2 = running f32 r0 v3 = running f32 r1 store b2[i1] = v3 store b3[i1] = v2 "
                  "fold sum f32 r0 = v0 fold max f32 r1 = v1 }\n}\n"
                  "outputs b3\n}\n");
-  OK(dt__fuse_prune(h.program, NULL));
-  OK(dt__program_verify(h.program));
+  expect_ok(dt__fuse_prune(h.program, NULL));
+  expect_ok(dt__program_verify(h.program));
   const dt_stage_t *stage = &h.program->kernels.items[0].stages.items[0];
   assert_int_equal(stage->insts.len, 2);
   assert_int_equal(stage->folds.len, 1);
@@ -154,9 +146,4 @@ static void test_prune_running(void **state) {
   hand_fini(&h);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_in_place),
-                                     cmocka_unit_test(test_items_live),
-                                     cmocka_unit_test(test_prune_running)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_in_place), TEST(test_items_live), TEST(test_prune_running))

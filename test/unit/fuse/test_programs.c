@@ -2,12 +2,7 @@
 // Fusion keeps meaning: small programs are lowered, and after each fusion pass the interpreter must
 // give what it gave before the first, at many sizes. Kernel counts are checked where they are the
 // point (row-persistent softmax and layer norm, epilogues of products).
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test/support/check.h"
 
 #include "ductile/device.h"
 #include "fuse/fuse.h"
@@ -16,7 +11,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define MAX_INPUTS 6
@@ -30,20 +24,12 @@ typedef struct build_t {
   uint32_t n_inputs;
 } build_t;
 
-static void ok(dt_status_t status) {
-  if (status) {
-    fprintf(stderr, "status: %s\n", dt_status_message(status));
-    dt_status_free(status);
-    fail();
-  }
-}
-
 static const dt_origin_t here = {.op = "test", .file = "test_programs.c", .line = 1};
 
 static dt_node_id_t add(build_t *b, dt_op_t op, uint32_t n, const dt_node_id_t *in,
                         const dt_attrs_t *attrs) {
   dt_node_id_t out = {0};
-  ok(dt__graph_add(b->graph, op, in, n, attrs, &here, &out));
+  expect_ok(dt__graph_add(b->graph, op, in, n, attrs, &here, &out));
   return out;
 }
 
@@ -53,7 +39,7 @@ static dt_node_id_t unary(build_t *b, dt_op_t op, dt_node_id_t x) {
 
 static dt_node_id_t binary(build_t *b, dt_op_t op, dt_node_id_t x, dt_node_id_t y) {
   dt_node_id_t in[2] = {x, y};
-  ok(dt__graph_broadcast(b->graph, in, 2, &here));
+  expect_ok(dt__graph_broadcast(b->graph, in, 2, &here));
   return add(b, op, 2, in, NULL);
 }
 
@@ -80,7 +66,7 @@ static dt_node_id_t input(build_t *b, uint32_t rank, const dt_sym_t *sizes) {
     stride = dt__sym_mul(b->env, stride, sizes[d]);
   }
   dt_node_id_t id;
-  ok(dt__graph_add_input(b->graph, &in, &id));
+  expect_ok(dt__graph_add_input(b->graph, &in, &id));
   b->in[b->n_inputs++] = id;
   return id;
 }
@@ -105,13 +91,13 @@ static dt_sym_t lit(build_t *b, int64_t v) { return dt__sym_const(b->env, v); }
 static void make_softmax(build_t *b) {
   dt_node_id_t x = input(b, 2, b->s);
   dt_attrs_t attrs = {.n_axes = 1, .axes = {1}};
-  ok(dt__graph_add_output(b->graph, add(b, DT_OP_softmax, 1, &x, &attrs)));
+  expect_ok(dt__graph_add_output(b->graph, add(b, DT_OP_softmax, 1, &x, &attrs)));
 }
 
 static void make_column_softmax(build_t *b) {
   dt_node_id_t x = input(b, 2, b->s);
   dt_attrs_t attrs = {.n_axes = 1, .axes = {0}};
-  ok(dt__graph_add_output(b->graph, add(b, DT_OP_softmax, 1, &x, &attrs)));
+  expect_ok(dt__graph_add_output(b->graph, add(b, DT_OP_softmax, 1, &x, &attrs)));
 }
 
 static void make_layer_norm(build_t *b) {
@@ -121,15 +107,15 @@ static void make_layer_norm(build_t *b) {
   dt_node_id_t sum = binary(b, DT_OP_add, x, r), in[3] = {sum, scale, bias};
   dt_attrs_t attrs = {.n_axes = 1, .floats = {1e-5}};
   dt_node_id_t y = add(b, DT_OP_layer_norm, 3, in, &attrs);
-  ok(dt__graph_add_output(b->graph, y));
-  ok(dt__graph_add_output(b->graph, sum));
+  expect_ok(dt__graph_add_output(b->graph, y));
+  expect_ok(dt__graph_add_output(b->graph, sum));
 }
 
 static void make_mlp(build_t *b) {
   dt_sym_t k = lit(b, 19), n = lit(b, 37), x_sizes[3] = {b->s[0], b->s[1], k}, w_sizes[2] = {k, n};
   dt_node_id_t x = input(b, 3, x_sizes), w = input(b, 2, w_sizes), bias = input(b, 1, &n);
   dt_node_id_t y = unary(b, DT_OP_gelu, binary(b, DT_OP_add, matmul(b, x, w), bias));
-  ok(dt__graph_add_output(b->graph, y));
+  expect_ok(dt__graph_add_output(b->graph, y));
 }
 
 static void make_attention(build_t *b) {
@@ -145,7 +131,7 @@ static void make_attention(build_t *b) {
   dt_attrs_t attrs = {.n_axes = 1, .axes = {3}};
   dt_node_id_t p = add(b, DT_OP_softmax, 1, &scores, &attrs);
   dt_node_id_t c = view(b, DT_OP_permute, matmul(b, p, v), 4, NULL, to_heads);
-  ok(dt__graph_add_output(b->graph, view(b, DT_OP_reshape, c, 3, sizes, NULL)));
+  expect_ok(dt__graph_add_output(b->graph, view(b, DT_OP_reshape, c, 3, sizes, NULL)));
 }
 
 // One after the other, as layers are.
@@ -159,8 +145,8 @@ static void make_two_attentions(build_t *b) {
   dt_node_id_t scores = matmul(b, x, view(b, DT_OP_permute, y, 3, NULL, turn));
   dt_attrs_t attrs = {.n_axes = 1, .axes = {2}};
   dt_node_id_t p = add(b, DT_OP_softmax, 1, &scores, &attrs);
-  ok(dt__graph_add_output(b->graph, matmul(b, p, y)));
-  ok(dt__graph_add_output(b->graph, x));
+  expect_ok(dt__graph_add_output(b->graph, matmul(b, p, y)));
+  expect_ok(dt__graph_add_output(b->graph, x));
 }
 
 // Rows are made once for the product and once for the result; the sum in front of them is used
@@ -172,8 +158,8 @@ static void make_norm_linear(build_t *b) {
   dt_node_id_t sum = binary(b, DT_OP_add, x, r), in[3] = {sum, scale, bias};
   dt_attrs_t attrs = {.n_axes = 1, .floats = {1e-5}};
   dt_node_id_t y = add(b, DT_OP_layer_norm, 3, in, &attrs);
-  ok(dt__graph_add_output(b->graph, unary(b, DT_OP_gelu, matmul(b, y, w))));
-  ok(dt__graph_add_output(b->graph, binary(b, DT_OP_add, y, sum)));
+  expect_ok(dt__graph_add_output(b->graph, unary(b, DT_OP_gelu, matmul(b, y, w))));
+  expect_ok(dt__graph_add_output(b->graph, binary(b, DT_OP_add, y, sum)));
 }
 
 // Softmax that others read too, over rows of the product's batch and m in another order.
@@ -183,27 +169,27 @@ static void make_rows_linear(build_t *b) {
   dt_attrs_t attrs = {.n_axes = 1, .axes = {2}};
   const int32_t turn[3] = {1, 0, 2};
   dt_node_id_t p = add(b, DT_OP_softmax, 1, &x, &attrs);
-  ok(dt__graph_add_output(b->graph, matmul(b, view(b, DT_OP_permute, p, 3, NULL, turn), w)));
-  ok(dt__graph_add_output(b->graph, p));
+  expect_ok(dt__graph_add_output(b->graph, matmul(b, view(b, DT_OP_permute, p, 3, NULL, turn), w)));
+  expect_ok(dt__graph_add_output(b->graph, p));
 }
 
 static void make_column_sum(build_t *b) {
   dt_node_id_t x = input(b, 2, b->s);
-  ok(dt__graph_add_output(b->graph, reduce(b, DT_OP_sum, unary(b, DT_OP_exp, x), 0, false)));
+  expect_ok(dt__graph_add_output(b->graph, reduce(b, DT_OP_sum, unary(b, DT_OP_exp, x), 0, false)));
 }
 
 static void make_full_sum(build_t *b) {
   dt_node_id_t x = input(b, 2, b->s);
   dt_attrs_t attrs = {.n_axes = 2, .axes = {0, 1}};
   dt_node_id_t sum = add(b, DT_OP_sum, 1, &x, &attrs), max = add(b, DT_OP_amax, 1, &x, &attrs);
-  ok(dt__graph_add_output(b->graph, binary(b, DT_OP_mul, sum, max)));
+  expect_ok(dt__graph_add_output(b->graph, binary(b, DT_OP_mul, sum, max)));
 }
 
 static void make_transpose(build_t *b) {
   const int32_t swap[2] = {1, 0};
   dt_node_id_t x = input(b, 2, b->s);
   dt_node_id_t t = view(b, DT_OP_permute, unary(b, DT_OP_neg, x), 2, NULL, swap);
-  ok(dt__graph_add_output(b->graph, binary(b, DT_OP_add, t, t)));
+  expect_ok(dt__graph_add_output(b->graph, binary(b, DT_OP_add, t, t)));
 }
 
 static void make_concat_pad(build_t *b) {
@@ -215,16 +201,17 @@ static void make_concat_pad(build_t *b) {
   for (int k = 0; k < 4; k++)
     pad.syms[k] = lit(b, around[k]);
   dt_node_id_t p = add(b, DT_OP_pad, 1, &c, &pad);
-  ok(dt__graph_add_output(b->graph, reduce(b, DT_OP_sum, p, 1, true)));
-  ok(dt__graph_add_output(b->graph, unary(b, DT_OP_abs, p)));
+  expect_ok(dt__graph_add_output(b->graph, reduce(b, DT_OP_sum, p, 1, true)));
+  expect_ok(dt__graph_add_output(b->graph, unary(b, DT_OP_abs, p)));
 }
 
 static void make_rows_then_map(build_t *b) {
   dt_node_id_t x = input(b, 2, b->s);
   dt_node_id_t max = reduce(b, DT_OP_amax, x, 1, true), min = reduce(b, DT_OP_amin, x, 1, true);
   dt_node_id_t range = binary(b, DT_OP_sub, max, min);
-  ok(dt__graph_add_output(b->graph, binary(b, DT_OP_div, binary(b, DT_OP_sub, x, min), range)));
-  ok(dt__graph_add_output(b->graph, range));
+  expect_ok(
+      dt__graph_add_output(b->graph, binary(b, DT_OP_div, binary(b, DT_OP_sub, x, min), range)));
+  expect_ok(dt__graph_add_output(b->graph, range));
 }
 
 static const struct {
@@ -363,7 +350,7 @@ static float *run(dt_program_t *program, const int64_t *shape, int64_t *out_coun
     outputs[k] = test_calloc((size_t)counts[k] + 1, sizeof(float));
     total += counts[k];
   }
-  ok(dt__program_interpret(program, symbols, inputs, outputs));
+  expect_ok(dt__program_interpret(program, symbols, inputs, outputs));
   float *joined = test_malloc(((size_t)total + 1) * sizeof(float));
   for (uint32_t k = 0, at = 0; k < program->outputs.len; at += (uint32_t)counts[k++]) {
     memcpy(joined + at, outputs[k], (size_t)counts[k] * sizeof(float));
@@ -381,11 +368,11 @@ static dt_program_t *lower(build_t *b) {
   static const dt_pass_fn_t graph_passes[] = {dt__pass_decompose, dt__pass_fold, dt__pass_cse,
                                               dt__pass_dce};
   for (size_t k = 0; k < sizeof(graph_passes) / sizeof(graph_passes[0]); k++) {
-    ok(graph_passes[k](&b->arena, graph, &next));
+    expect_ok(graph_passes[k](&b->arena, graph, &next));
     graph = next;
   }
   dt_program_t *program = NULL;
-  ok(dt__lower_graph(&b->arena, b->env, graph, &program));
+  expect_ok(dt__lower_graph(&b->arena, b->env, graph, &program));
   return program;
 }
 
@@ -435,7 +422,7 @@ static void check_teams(const dt_program_t *program, const dt_target_t *target) 
 static void check_program(size_t p, const dt_target_t *target) {
   build_t b = {0};
   dt__arena_init(&b.arena, 0);
-  ok(dt__symenv_create(&b.env));
+  expect_ok(dt__symenv_create(&b.env));
   b.graph = dt__graph_create(&b.arena, b.env);
   dt_range_t range = {0, DT_SIZE_LIMIT - 1};
   for (int k = 0; k < 2; k++)
@@ -443,18 +430,18 @@ static void check_program(size_t p, const dt_target_t *target) {
   programs[p].make(&b);
   dt__symenv_freeze(b.env);
   dt_program_t *program = lower(&b);
-  ok(dt__program_verify(program));
+  expect_ok(dt__program_verify(program));
   enum { N_SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
   float *expected[N_SHAPES];
   int64_t counts[N_SHAPES];
   for (size_t k = 0; k < N_SHAPES; k++)
     expected[k] = run(program, shapes[k], &counts[k]);
   for (size_t f = 0; f < sizeof(passes) / sizeof(passes[0]); f++) {
-    ok(passes[f].fn(program, target));
+    expect_ok(passes[f].fn(program, target));
     dt_status_t status = dt__program_verify(program);
     if (status)
       show(passes[f].name, program);
-    ok(status);
+    expect_ok(status);
     for (size_t k = 0; k < N_SHAPES; k++) {
       int64_t count = 0;
       float *got = run(program, shapes[k], &count);
@@ -495,7 +482,4 @@ static void fusion_keeps_meaning(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(fusion_keeps_meaning)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(fusion_keeps_meaning))

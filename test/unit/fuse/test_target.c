@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Targets as text, which is in the key of code kept on disk: each field of target.def changes it,
 // and it is read back as it was.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test/support/check.h"
 
 #include "ductile/device.h"
 #include "fuse/matmul_rows.h"
@@ -98,8 +93,4 @@ static void test_matmul_rows(void **state) {
   assert_string_equal(why, "the target has no register tile for this element size");
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_fields), cmocka_unit_test(test_refusals),
-                                     cmocka_unit_test(test_matmul_rows)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_fields), TEST(test_refusals), TEST(test_matmul_rows))

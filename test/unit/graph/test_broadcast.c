@@ -1,61 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
 // Broadcasting and literals of a shape: which sizes come out, and which guards are asked for, with
 // hints of every kind and without.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "test/unit/graph/fixture.h"
+#include "test/support/graph_fixture.h"
 
 #include <math.h>
 #include <string.h>
 
 static void test_known(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  graph_fixture_t f;
+  graph_fixture_init(&f);
   dt_sym_t s0 = size_symbol(&f, 5), one = literal(&f, 1), four = literal(&f, 4);
   dt_node_id_t x = input(&f, "x", DT_F32, 2, (dt_sym_t[]){s0, one});
   dt_node_id_t y = input(&f, "y", DT_F32, 1, &four);
   dt_node_id_t z = input(&f, "z", DT_F32, 0, NULL);
   dt_node_id_t same = input(&f, "", DT_F32, 2, (dt_sym_t[]){s0, four});
   dt_node_id_t values[4] = {x, y, z, same};
-  OK(dt__graph_broadcast(f.graph, values, 4, NULL));
+  expect_ok(dt__graph_broadcast(f.graph, values, 4, NULL));
   for (uint32_t k = 0; k < 4; k++)
     assert_string_equal(type_of(&f, values[k]), "f32[s0, 4]");
   assert_int_equal(values[3].id, same.id); // already of the shape
   assert_int_equal(f.assumed, 0);
-  OK(dt__graph_verify(f.graph));
-  OK(dt__graph_broadcast(f.graph, values, 0, NULL));
-  fixture_fini(&f);
+  expect_ok(dt__graph_verify(f.graph));
+  expect_ok(dt__graph_broadcast(f.graph, values, 0, NULL));
+  graph_fixture_fini(&f);
 }
 
 // Pairs of hints; what is asked, and what size comes out.
 static void check_pair(int64_t a_hint, int64_t b_hint, const char *guard, const char *type) {
-  fixture_t f;
-  fixture_init(&f);
+  graph_fixture_t f;
+  graph_fixture_init(&f);
   dt_sym_t a = size_symbol(&f, a_hint), b = size_symbol(&f, b_hint);
   dt_node_id_t values[2] = {input(&f, "x", DT_F32, 1, &a), input(&f, "y", DT_F32, 1, &b)};
-  OK(dt__graph_broadcast(f.graph, values, 2, NULL));
+  expect_ok(dt__graph_broadcast(f.graph, values, 2, NULL));
   if (f.assumed != 1 || strcmp(f.last, guard) != 0)
     print_error("hints %lld, %lld: expected the guard \"%s\", got %u, last \"%s\"\n",
                 (long long)a_hint, (long long)b_hint, guard, f.assumed, f.last);
   assert_int_equal(f.assumed, 1);
   assert_string_equal(f.last, guard);
   assert_string_equal(type_of(&f, values[0]), type);
-  OK(dt__graph_verify(f.graph));
+  expect_ok(dt__graph_verify(f.graph));
   // The sum needs nothing more, and neither does a second time, from facts alone.
   (void)add(&f, DT_OP_add, 2, values, NULL);
   dt__symenv_freeze(f.env);
   dt_node_id_t again[2] = {{1}, {2}};
-  OK(dt__graph_broadcast(f.graph, again, 2, NULL));
+  expect_ok(dt__graph_broadcast(f.graph, again, 2, NULL));
   (void)add(&f, DT_OP_add, 2, again, NULL);
   assert_int_equal(f.assumed, 1);
   assert_string_equal(type_of(&f, again[0]), type);
-  fixture_fini(&f);
+  graph_fixture_fini(&f);
 }
 
 static void test_unknown(void **state) {
@@ -71,11 +64,11 @@ static void test_dynamic(void **state) {
   (void)state;
   static const int64_t hints[][2] = {{1, 1}, {1, 5}, {5, 1}, {1, 0}};
   for (size_t k = 0; k < sizeof(hints) / sizeof(hints[0]); k++) {
-    fixture_t f;
-    fixture_init(&f);
+    graph_fixture_t f;
+    graph_fixture_init(&f);
     dt_sym_t a = size_symbol(&f, hints[k][0]), b = size_symbol(&f, hints[k][1]);
     dt_node_id_t values[2] = {input(&f, "x", DT_F32, 1, &a), input(&f, "y", DT_F32, 1, &b)};
-    OK(dt__graph_broadcast(f.graph, values, 2, NULL));
+    expect_ok(dt__graph_broadcast(f.graph, values, 2, NULL));
     if (f.assumed != 1)
       print_error("hints %lld, %lld: last guard \"%s\"\n", (long long)hints[k][0],
                   (long long)hints[k][1], f.last);
@@ -90,33 +83,27 @@ static void test_dynamic(void **state) {
       assert_int_equal(got, cases[c][2]);
     }
     (void)add(&f, DT_OP_add, 2, values, NULL);
-    OK(dt__graph_verify(f.graph));
+    expect_ok(dt__graph_verify(f.graph));
     dt__symenv_freeze(f.env);
     dt_node_id_t again[2] = {{1}, {2}};
-    OK(dt__graph_broadcast(f.graph, again, 2, NULL));
+    expect_ok(dt__graph_broadcast(f.graph, again, 2, NULL));
     (void)add(&f, DT_OP_add, 2, again, NULL);
     assert_int_equal(f.assumed, 1);
-    fixture_fini(&f);
+    graph_fixture_fini(&f);
   }
 }
 
-static void check_refused(fixture_t *f, dt_node_id_t x, dt_node_id_t y, const char *const *parts) {
+static void check_refused(graph_fixture_t *f, dt_node_id_t x, dt_node_id_t y,
+                          const char *const *parts) {
   dt_node_id_t values[2] = {x, y};
   dt_origin_t origin = {.op = "add", .file = "model.c", .line = 12};
-  dt_status_t status = dt__graph_broadcast(f->graph, values, 2, &origin);
-  assert_int_equal(dt_status_code(status), DT_E_SHAPE);
-  for (; *parts; parts++) {
-    if (!strstr(dt_status_message(status), *parts))
-      print_error("expected \"%s\" in \"%s\"\n", *parts, dt_status_message(status));
-    assert_non_null(strstr(dt_status_message(status), *parts));
-  }
-  dt_status_free(status);
+  expect_parts(dt__graph_broadcast(f->graph, values, 2, &origin), DT_E_SHAPE, parts);
 }
 
 static void test_refused(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  graph_fixture_t f;
+  graph_fixture_init(&f);
   dt_node_id_t x = fixed(&f, "x", DT_F32, 2, (int64_t[]){3, 4});
   dt_node_id_t y = fixed(&f, "y", DT_F32, 1, (int64_t[]){5});
   check_refused(&f, x, y,
@@ -127,20 +114,20 @@ static void test_refused(void **state) {
   dt_node_id_t p = input(&f, "p", DT_F32, 1, &a), q = input(&f, "q", DT_F32, 1, &b);
   check_refused(&f, p, q, (const char *const[]){"s0 (of p [s0]) and s1 (of q [s1])", NULL});
   assert_int_equal(f.assumed, 0);
-  fixture_fini(&f);
+  graph_fixture_fini(&f);
 }
 
 static void test_full(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  graph_fixture_t f;
+  graph_fixture_init(&f);
   dt_sym_t sizes[2] = {size_symbol(&f, NO_HINT), literal(&f, 0)};
   dt_node_id_t id;
-  OK(dt__graph_full(f.graph, DT_F32, 0.1, 2, sizes, NULL, &id));
+  expect_ok(dt__graph_full(f.graph, DT_F32, 0.1, 2, sizes, NULL, &id));
   assert_string_equal(type_of(&f, id), "f32[s0, 0]");
-  OK(dt__graph_full(f.graph, DT_I8, -128, 0, NULL, NULL, &id));
+  expect_ok(dt__graph_full(f.graph, DT_I8, -128, 0, NULL, NULL, &id));
   assert_string_equal(type_of(&f, id), "i8[]");
-  OK(dt__graph_full(f.graph, DT_U64, 0x1p63, 0, NULL, NULL, &id));
+  expect_ok(dt__graph_full(f.graph, DT_U64, 0x1p63, 0, NULL, NULL, &id));
   assert_int_equal(dt__graph_node(f.graph, id)->attrs->ints[0], INT64_MIN);
   static const struct {
     dt_dtype_t dtype;
@@ -155,14 +142,8 @@ static void test_full(void **state) {
     dt_status_free(status);
   }
   assert_int_equal(f.assumed, 0);
-  fixture_fini(&f);
+  graph_fixture_fini(&f);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_known),   cmocka_unit_test(test_unknown),
-      cmocka_unit_test(test_dynamic), cmocka_unit_test(test_refused),
-      cmocka_unit_test(test_full),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_known), TEST(test_unknown), TEST(test_dynamic), TEST(test_refused),
+          TEST(test_full))

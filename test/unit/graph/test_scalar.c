@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The definitions of scalar ops by hand-computed values, casts, and the tables' agreement.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test/support/check.h"
 
 #include "lower/graph/graph.h"
 #include "lower/graph/scalar.h"
@@ -328,10 +323,5 @@ static void test_tables(void **state) {
   assert_string_equal(dt__op_info((dt_op_t)9999)->name, "none");
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_integers), cmocka_unit_test(test_floats), cmocka_unit_test(test_casts),
-      cmocka_unit_test(test_memory),   cmocka_unit_test(test_tables),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_integers), TEST(test_floats), TEST(test_casts), TEST(test_memory),
+          TEST(test_tables))

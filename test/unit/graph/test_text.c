@@ -1,15 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Printing and parsing: one golden text, print-parse-print for every op and dtype, refusals, and
 // garbage made by mutating good texts. The checker runs over everything that was built or parsed.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "runtime/base/dtype.h"
-#include "test/unit/graph/fixture.h"
+#include "test/support/graph_fixture.h"
 
 #include <math.h>
 #include <string.h>
@@ -17,7 +10,7 @@
 static void print(const dt_graph_t *graph, dt_text_t *out) {
   dt__text_init(out);
   dt__graph_print(graph, out);
-  OK(dt__text_status(out));
+  expect_ok(dt__text_status(out));
 }
 
 // Parses `text` and prints the graph again; the status of parsing.
@@ -28,12 +21,12 @@ static dt_status_t reprint(const char *text, size_t len, dt_text_t *out) {
   dt_scan_t scan;
   dt__text_init(out);
   dt__arena_init(&arena, 0);
-  OK(dt__symenv_create(&env));
+  expect_ok(dt__symenv_create(&env));
   dt__scan_init(&scan, text, len, "test");
   dt_status_t status = dt__graph_parse(&arena, env, &scan, &graph);
   if (!status) {
     assert_non_null(graph);
-    OK(dt__graph_verify(graph));
+    expect_ok(dt__graph_verify(graph));
     dt__graph_print(graph, out);
   } else {
     assert_null(graph);
@@ -45,12 +38,12 @@ static dt_status_t reprint(const char *text, size_t len, dt_text_t *out) {
 
 static void check_round_trip(const dt_graph_t *graph) {
   dt_text_t first, second;
-  OK(dt__graph_verify(graph));
+  expect_ok(dt__graph_verify(graph));
   print(graph, &first);
   dt_status_t status = reprint(dt__text_str(&first), first.len, &second);
   if (status)
     print_error("text was:\n%s\n", dt__text_str(&first));
-  OK(status);
+  expect_ok(status);
   assert_string_equal(dt__text_str(&second), dt__text_str(&first));
   dt__text_fini(&first);
   dt__text_fini(&second);
@@ -58,23 +51,23 @@ static void check_round_trip(const dt_graph_t *graph) {
 
 static void test_golden(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  graph_fixture_t f;
+  graph_fixture_init(&f);
   dt_sym_t s0 = size_symbol(&f, 5), k = literal(&f, 3);
   dt_node_id_t x = input(&f, "x", DT_F32, 2, (dt_sym_t[]){s0, k});
   static const float w[6] = {1.0f, -2.5f, 0.1f, 0.0f, 1e30f, INFINITY};
   dt_graph_constant_t constant = {
       .name = "w \"q\"\n", .dtype = DT_F32, .rank = 2, .sizes = {3, 2}, .data = w, .key = 7};
   dt_node_id_t c;
-  OK(dt__graph_add_constant(f.graph, &constant, NULL, &c));
+  expect_ok(dt__graph_add_constant(f.graph, &constant, NULL, &c));
   dt_node_id_t product = add(&f, DT_OP_matmul, 2, (dt_node_id_t[]){x, c}, NULL);
   dt_attrs_t axes = {0};
   axes.n_axes = 1;
   axes.axes[0] = 1;
   axes.keepdims = 1;
   dt_node_id_t sum = add(&f, DT_OP_sum, 1, &product, &axes);
-  OK(dt__graph_add_output(f.graph, sum));
-  OK(dt__graph_add_output(f.graph, x));
+  expect_ok(dt__graph_add_output(f.graph, sum));
+  expect_ok(dt__graph_add_output(f.graph, x));
   dt_text_t text;
   print(f.graph, &text);
   assert_string_equal(dt__text_str(&text),
@@ -88,7 +81,7 @@ static void test_golden(void **state) {
                       "}\n");
   dt__text_fini(&text);
   check_round_trip(f.graph);
-  fixture_fini(&f);
+  graph_fixture_fini(&f);
 }
 
 static void test_every_op(void **state) {
@@ -98,17 +91,17 @@ static void test_every_op(void **state) {
     for (uint32_t dtype = 1; dtype < DT_DTYPE_END; dtype++) {
       if (!dt__dtype_is_valid((dt_dtype_t)dtype))
         continue;
-      fixture_t f;
-      fixture_init(&f);
+      graph_fixture_t f;
+      graph_fixture_init(&f);
       (void)size_symbol(&f, 5);
       (void)size_symbol(&f, NO_HINT);
       dt_node_id_t id = add_example(&f, (dt_op_t)op, (dt_dtype_t)dtype);
       if (id.id) {
         taken++;
-        OK(dt__graph_add_output(f.graph, id));
+        expect_ok(dt__graph_add_output(f.graph, id));
         check_round_trip(f.graph);
       }
-      fixture_fini(&f);
+      graph_fixture_fini(&f);
     }
     if (taken == 0)
       print_error("%s takes no dtype\n", dt__op_info((dt_op_t)op)->name);
@@ -132,15 +125,15 @@ static void test_odd_leaves(void **state) {
                              "  return %5, %4, %2\n"
                              "}\n";
   dt_text_t out;
-  OK(reprint(text, sizeof(text) - 1, &out));
+  expect_ok(reprint(text, sizeof(text) - 1, &out));
   assert_string_equal(dt__text_str(&out), text);
   dt__text_fini(&out);
 }
 
 static void test_literals(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  graph_fixture_t f;
+  graph_fixture_init(&f);
   static const double values[] = {0.0, -0.0, 0.1, 1e-300, INFINITY, -INFINITY, NAN, 12345678.9};
   for (size_t k = 0; k < sizeof(values) / sizeof(values[0]); k++) {
     for (uint32_t wide = 0; wide < 2; wide++) {
@@ -163,24 +156,24 @@ static void test_literals(void **state) {
     (void)add(&f, DT_OP_scalar, 0, NULL, &attrs);
   }
   check_round_trip(f.graph);
-  fixture_fini(&f);
+  graph_fixture_fini(&f);
 }
 
 // Guards taken while building: the text carries their consequences.
 static void test_after_guards(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  graph_fixture_t f;
+  graph_fixture_init(&f);
   dt_sym_t a = size_symbol(&f, 5), b = size_symbol(&f, 5), c = size_symbol(&f, 1);
   dt_node_id_t x = input(&f, "x", DT_F32, 1, &a), y = input(&f, "y", DT_F32, 1, &b);
   dt_node_id_t z = input(&f, "z", DT_F32, 1, &c);
   dt_node_id_t sum = add(&f, DT_OP_add, 2, (dt_node_id_t[]){x, y}, NULL);
   dt_node_id_t pair[2] = {sum, z};
-  OK(dt__graph_broadcast(f.graph, pair, 2, NULL));
-  OK(dt__graph_add_output(f.graph, add(&f, DT_OP_mul, 2, pair, NULL)));
+  expect_ok(dt__graph_broadcast(f.graph, pair, 2, NULL));
+  expect_ok(dt__graph_add_output(f.graph, add(&f, DT_OP_mul, 2, pair, NULL)));
   assert_int_equal(f.assumed, 2);
   check_round_trip(f.graph);
-  fixture_fini(&f);
+  graph_fixture_fini(&f);
 }
 
 static void test_refusals(void **state) {
@@ -265,8 +258,8 @@ static void mutate(char *text, size_t *len, size_t cap, uint64_t *seed) {
 
 static void test_garbage(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  graph_fixture_t f;
+  graph_fixture_init(&f);
   (void)size_symbol(&f, 5);
   (void)size_symbol(&f, NO_HINT);
   for (uint32_t op = 1; op < DT_OP_COUNT; op++)
@@ -286,15 +279,8 @@ static void test_garbage(void **state) {
     dt__text_fini(&out);
   }
   dt__text_fini(&good);
-  fixture_fini(&f);
+  graph_fixture_fini(&f);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_golden),       cmocka_unit_test(test_every_op),
-      cmocka_unit_test(test_odd_leaves),   cmocka_unit_test(test_literals),
-      cmocka_unit_test(test_after_guards), cmocka_unit_test(test_refusals),
-      cmocka_unit_test(test_garbage),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_golden), TEST(test_every_op), TEST(test_odd_leaves), TEST(test_literals),
+          TEST(test_after_guards), TEST(test_refusals), TEST(test_garbage))

@@ -1,17 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inference of reshape, permute, expand, slice, pad and concat: sizes, guards and refusals.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "test/unit/graph/fixture.h"
+#include "test/support/graph_fixture.h"
 
 #include <string.h>
-
-#define PARTS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 static dt_attrs_t with_syms(uint32_t n, const dt_sym_t *syms) {
   dt_attrs_t attrs = {0};
@@ -23,8 +14,8 @@ static dt_attrs_t with_syms(uint32_t n, const dt_sym_t *syms) {
 
 static void test_reshape(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  graph_fixture_t f;
+  graph_fixture_init(&f);
   dt_sym_t s0 = size_symbol(&f, 6), s1 = size_symbol(&f, 3), open = literal(&f, -1);
   dt_sym_t twelve = literal(&f, 12), big = literal(&f, 64);
   dt_node_id_t x = input(&f, "x", DT_F32, 3, (dt_sym_t[]){s0, twelve, big});
@@ -56,63 +47,64 @@ static void test_reshape(void **state) {
   assert_int_equal(got, 0);
   attrs = SYMS(2, s0, literal(&f, 700));
   refuse(&f, DT_OP_reshape, 1, &x, &attrs, DT_E_SHAPE,
-         PARTS("the number of elements must stay the same: s0*768 (of x [s0, 12, 64]), asked for "
-               "s0*700 [s0, 700]"));
+         EACH_OF("the number of elements must stay the same: s0*768 (of x [s0, 12, 64]), asked for "
+                 "s0*700 [s0, 700]"));
   attrs = SYMS(2, open, open);
-  refuse(&f, DT_OP_reshape, 1, &x, &attrs, DT_E_ARGUMENT, PARTS("only one size may be -1"));
+  refuse(&f, DT_OP_reshape, 1, &x, &attrs, DT_E_ARGUMENT, EACH_OF("only one size may be -1"));
   attrs = SYMS(2, literal(&f, -2), s0);
-  refuse(&f, DT_OP_reshape, 1, &x, &attrs, DT_E_SHAPE, PARTS("size of dim 0 must not be negative"));
-  OK(dt__graph_verify(f.graph));
-  fixture_fini(&f);
+  refuse(&f, DT_OP_reshape, 1, &x, &attrs, DT_E_SHAPE,
+         EACH_OF("size of dim 0 must not be negative"));
+  expect_ok(dt__graph_verify(f.graph));
+  graph_fixture_fini(&f);
 }
 
 static void test_reshape_empty(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  graph_fixture_t f;
+  graph_fixture_init(&f);
   dt_node_id_t x = fixed(&f, "x", DT_F32, 2, (int64_t[]){0, 4});
   dt_node_id_t scalar = fixed(&f, "r", DT_F32, 0, NULL);
   dt_attrs_t attrs = SYMS(2, literal(&f, 8), literal(&f, -1));
   assert_string_equal(type_of(&f, add(&f, DT_OP_reshape, 1, &x, &attrs)), "f32[8, 0]");
   attrs = SYMS(2, literal(&f, 0), literal(&f, -1));
-  refuse(&f, DT_OP_reshape, 1, &x, &attrs, DT_E_SHAPE, PARTS("another size is 0"));
+  refuse(&f, DT_OP_reshape, 1, &x, &attrs, DT_E_SHAPE, EACH_OF("another size is 0"));
   attrs = SYMS(2, literal(&f, 5), literal(&f, 0));
   assert_string_equal(type_of(&f, add(&f, DT_OP_reshape, 1, &x, &attrs)), "f32[5, 0]");
   attrs = SYMS(2, literal(&f, 1), literal(&f, -1));
   assert_string_equal(type_of(&f, add(&f, DT_OP_reshape, 1, &scalar, &attrs)), "f32[1, 1]");
   dt_attrs_t none = {0};
   assert_string_equal(type_of(&f, add(&f, DT_OP_reshape, 1, &scalar, &none)), "f32[]");
-  refuse(&f, DT_OP_reshape, 1, &x, &none, DT_E_SHAPE, PARTS("0 (of x [0, 4]), asked for 1 []"));
-  fixture_fini(&f);
+  refuse(&f, DT_OP_reshape, 1, &x, &none, DT_E_SHAPE, EACH_OF("0 (of x [0, 4]), asked for 1 []"));
+  graph_fixture_fini(&f);
 }
 
 static void test_permute(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  graph_fixture_t f;
+  graph_fixture_init(&f);
   dt_sym_t sizes[3] = {size_symbol(&f, NO_HINT), literal(&f, 4), literal(&f, 5)};
   dt_node_id_t x = input(&f, "x", DT_F32, 3, sizes);
   dt_attrs_t attrs = {.n_axes = 3, .axes = {2, 0, 1}};
   assert_string_equal(type_of(&f, add(&f, DT_OP_permute, 1, &x, &attrs)), "f32[5, s0, 4]");
   attrs.axes[0] = 1;
-  refuse(&f, DT_OP_permute, 1, &x, &attrs, DT_E_ARGUMENT, PARTS("axis 1 is named twice"));
+  refuse(&f, DT_OP_permute, 1, &x, &attrs, DT_E_ARGUMENT, EACH_OF("axis 1 is named twice"));
   attrs.axes[0] = 3;
-  refuse(&f, DT_OP_permute, 1, &x, &attrs, DT_E_ARGUMENT, PARTS("axis 3 is not in [0, 3)"));
+  refuse(&f, DT_OP_permute, 1, &x, &attrs, DT_E_ARGUMENT, EACH_OF("axis 3 is not in [0, 3)"));
   attrs.n_axes = 2;
-  refuse(&f, DT_OP_permute, 1, &x, &attrs, DT_E_ARGUMENT, PARTS("all 3 dims"));
-  fixture_fini(&f);
+  refuse(&f, DT_OP_permute, 1, &x, &attrs, DT_E_ARGUMENT, EACH_OF("all 3 dims"));
+  graph_fixture_fini(&f);
 }
 
 static void expand_case(int64_t in_hint, int64_t out_hint, dt_code_t code, const char *guard) {
-  fixture_t f;
-  fixture_init(&f);
+  graph_fixture_t f;
+  graph_fixture_init(&f);
   dt_sym_t in = size_symbol(&f, in_hint), out = size_symbol(&f, out_hint);
   dt_node_id_t x = input(&f, "x", DT_F32, 1, &in);
   dt_attrs_t attrs = SYMS(1, out);
   if (code != DT_OK) {
-    refuse(
-        &f, DT_OP_expand, 1, &x, &attrs, code,
-        PARTS("expand: dim 0 must have size 1 or be kept: expected s0 (of x [s0]), asked for s1"));
+    refuse(&f, DT_OP_expand, 1, &x, &attrs, code,
+           EACH_OF(
+               "expand: dim 0 must have size 1 or be kept: expected s0 (of x [s0]), asked for s1"));
   } else {
     (void)add(&f, DT_OP_expand, 1, &x, &attrs);
     if (strcmp(f.last, guard) != 0)
@@ -123,13 +115,13 @@ static void expand_case(int64_t in_hint, int64_t out_hint, dt_code_t code, const
     (void)add(&f, DT_OP_expand, 1, &x, &attrs); // answered already
     assert_int_equal(f.assumed, 1);
   }
-  fixture_fini(&f);
+  graph_fixture_fini(&f);
 }
 
 static void test_expand(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  graph_fixture_t f;
+  graph_fixture_init(&f);
   dt_sym_t s0 = size_symbol(&f, 5), s1 = size_symbol(&f, 6), one = literal(&f, 1);
   dt_node_id_t x = input(&f, "x", DT_F32, 2, (dt_sym_t[]){s0, one});
   dt_attrs_t attrs = SYMS(2, s0, s1);
@@ -137,11 +129,11 @@ static void test_expand(void **state) {
   attrs = SYMS(2, s0, literal(&f, 0));
   assert_string_equal(type_of(&f, add(&f, DT_OP_expand, 1, &x, &attrs)), "f32[s0, 0]");
   attrs = SYMS(2, s0, literal(&f, -4));
-  refuse(&f, DT_OP_expand, 1, &x, &attrs, DT_E_SHAPE, PARTS("must not be negative"));
+  refuse(&f, DT_OP_expand, 1, &x, &attrs, DT_E_SHAPE, EACH_OF("must not be negative"));
   attrs = SYMS(1, s0);
-  refuse(&f, DT_OP_expand, 1, &x, &attrs, DT_E_SHAPE, PARTS("the rank stays the same (2), 1"));
+  refuse(&f, DT_OP_expand, 1, &x, &attrs, DT_E_SHAPE, EACH_OF("the rank stays the same (2), 1"));
   assert_int_equal(f.assumed, 0);
-  fixture_fini(&f);
+  graph_fixture_fini(&f);
   expand_case(5, 5, DT_OK, "s0 == s1");
   expand_case(NO_HINT, NO_HINT, DT_OK, "s0 == s1");
   expand_case(NO_HINT, 1, DT_OK, "s0 == s1");
@@ -160,8 +152,8 @@ static dt_attrs_t slice(dt_sym_t start, dt_sym_t size, int64_t step) {
 
 static void test_slice(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  graph_fixture_t f;
+  graph_fixture_init(&f);
   dt_sym_t n = size_symbol(&f, 10), zero = literal(&f, 0), one = literal(&f, 1);
   dt_sym_t last = dt__sym_sub(f.env, n, one), two = literal(&f, 2), ten = literal(&f, 10);
   dt_node_id_t x = input(&f, "x", DT_F32, 1, &n), c = input(&f, "c", DT_F32, 1, &ten);
@@ -181,28 +173,28 @@ static void test_slice(void **state) {
   assert_int_equal(f.assumed, 1);
   attrs = slice(zero, literal(&f, 11), 1);
   refuse(&f, DT_OP_slice, 1, &c, &attrs, DT_E_SHAPE,
-         PARTS("slice: the last element taken from dim 0 lies outside", "inputs c f32[10]"));
-  refuse(&f, DT_OP_slice, 1, &x, &attrs, DT_E_SHAPE, PARTS("the last element")); // by hint
+         EACH_OF("slice: the last element taken from dim 0 lies outside", "inputs c f32[10]"));
+  refuse(&f, DT_OP_slice, 1, &x, &attrs, DT_E_SHAPE, EACH_OF("the last element")); // by hint
   attrs = slice(literal(&f, -1), one, 1);
-  refuse(&f, DT_OP_slice, 1, &c, &attrs, DT_E_SHAPE, PARTS("the first element"));
+  refuse(&f, DT_OP_slice, 1, &c, &attrs, DT_E_SHAPE, EACH_OF("the first element"));
   attrs = slice(ten, one, -1);
-  refuse(&f, DT_OP_slice, 1, &c, &attrs, DT_E_SHAPE, PARTS("the first element"));
+  refuse(&f, DT_OP_slice, 1, &c, &attrs, DT_E_SHAPE, EACH_OF("the first element"));
   attrs = slice(two, literal(&f, 4), -1);
-  refuse(&f, DT_OP_slice, 1, &c, &attrs, DT_E_SHAPE, PARTS("the last element"));
+  refuse(&f, DT_OP_slice, 1, &c, &attrs, DT_E_SHAPE, EACH_OF("the last element"));
   attrs = slice(zero, literal(&f, -1), 1);
-  refuse(&f, DT_OP_slice, 1, &c, &attrs, DT_E_SHAPE, PARTS("must not be negative"));
+  refuse(&f, DT_OP_slice, 1, &c, &attrs, DT_E_SHAPE, EACH_OF("must not be negative"));
   attrs = slice(zero, one, 0);
-  refuse(&f, DT_OP_slice, 1, &c, &attrs, DT_E_ARGUMENT, PARTS("step of dim 0 is 0"));
+  refuse(&f, DT_OP_slice, 1, &c, &attrs, DT_E_ARGUMENT, EACH_OF("step of dim 0 is 0"));
   attrs.n_syms = 1;
-  refuse(&f, DT_OP_slice, 1, &c, &attrs, DT_E_ARGUMENT, PARTS("2 sizes are needed, 1 given"));
-  OK(dt__graph_verify(f.graph));
-  fixture_fini(&f);
+  refuse(&f, DT_OP_slice, 1, &c, &attrs, DT_E_ARGUMENT, EACH_OF("2 sizes are needed, 1 given"));
+  expect_ok(dt__graph_verify(f.graph));
+  graph_fixture_fini(&f);
 }
 
 static void test_pad_concat(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  graph_fixture_t f;
+  graph_fixture_init(&f);
   dt_sym_t s0 = size_symbol(&f, 5), s1 = size_symbol(&f, 5), four = literal(&f, 4);
   dt_node_id_t x = input(&f, "x", DT_I8, 2, (dt_sym_t[]){s0, four});
   dt_node_id_t y = input(&f, "y", DT_I8, 2, (dt_sym_t[]){s1, four});
@@ -214,11 +206,11 @@ static void test_pad_concat(void **state) {
       dt__sym_eval(f.env, dt__graph_node(f.graph, padded)->sizes[0], (int64_t[]){5, 7}, &got));
   assert_int_equal(got, 13);
   attrs.ints[0] = 200;
-  refuse(&f, DT_OP_pad, 1, &x, &attrs, DT_E_ARGUMENT, PARTS("200 does not fit i8"));
+  refuse(&f, DT_OP_pad, 1, &x, &attrs, DT_E_ARGUMENT, EACH_OF("200 does not fit i8"));
   attrs.syms[0] = literal(&f, -1);
   attrs.ints[0] = 0;
   refuse(&f, DT_OP_pad, 1, &x, &attrs, DT_E_SHAPE,
-         PARTS("pad: the padding before of dim 0 must not be negative"));
+         EACH_OF("pad: the padding before of dim 0 must not be negative"));
   dt_attrs_t axis = {.n_axes = 1, .axes = {0}};
   dt_node_id_t pair[2] = {x, y};
   dt_node_id_t joined = add(&f, DT_OP_concat, 2, pair, &axis);
@@ -231,20 +223,20 @@ static void test_pad_concat(void **state) {
   assert_string_equal(type_of(&f, add(&f, DT_OP_concat, 2, pair, &axis)), "i8[s0, 8]");
   assert_int_equal(f.assumed, 1);
   dt_node_id_t odd[2] = {x, fixed(&f, "z", DT_I8, 1, (int64_t[]){4})};
-  refuse(&f, DT_OP_concat, 2, odd, &axis, DT_E_SHAPE, PARTS("argument 1 has 1; use reshape"));
+  refuse(&f, DT_OP_concat, 2, odd, &axis, DT_E_SHAPE, EACH_OF("argument 1 has 1; use reshape"));
   dt_node_id_t wide[2] = {x, fixed(&f, "w", DT_I8, 2, (int64_t[]){4, 3})};
   axis.axes[0] = 0;
   refuse(&f, DT_OP_concat, 2, wide, &axis, DT_E_SHAPE,
-         PARTS("dim 1: expected 4 (of x [s0, 4]), got 3 (of w [4, 3]); only the joined dim"));
-  fixture_fini(&f);
+         EACH_OF("dim 1: expected 4 (of x [s0, 4]), got 3 (of w [4, 3]); only the joined dim"));
+  graph_fixture_fini(&f);
 }
 
 // Passes copy nodes into new graphs after the environment was frozen: whatever was guarded when a
 // node was built must then be known.
 static void test_rebuild(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  graph_fixture_t f;
+  graph_fixture_init(&f);
   dt_sym_t s0 = size_symbol(&f, 6), s1 = size_symbol(&f, 3), s2 = size_symbol(&f, 1);
   dt_sym_t s3 = size_symbol(&f, 12), n4;
   int64_t hint = 1;
@@ -278,16 +270,9 @@ static void test_rebuild(void **state) {
       assert_true(dt__sym_known_eq(f.env, made->sizes[k], node.sizes[k]));
   }
   assert_int_equal(f.assumed, asked);
-  OK(dt__graph_verify(f.graph));
-  fixture_fini(&f);
+  expect_ok(dt__graph_verify(f.graph));
+  graph_fixture_fini(&f);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_reshape), cmocka_unit_test(test_reshape_empty),
-      cmocka_unit_test(test_permute), cmocka_unit_test(test_expand),
-      cmocka_unit_test(test_slice),   cmocka_unit_test(test_pad_concat),
-      cmocka_unit_test(test_rebuild),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_reshape), TEST(test_reshape_empty), TEST(test_permute), TEST(test_expand),
+          TEST(test_slice), TEST(test_pad_concat), TEST(test_rebuild))

@@ -1,22 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "test/unit/growth/growth.h"
 
 // ---- Work -----------------------------------------------------------------------------------------
 uint64_t blocks_run;
 void __sanitizer_cov_trace_pc(void);
 __attribute__((no_sanitize_coverage)) void __sanitizer_cov_trace_pc(void) { blocks_run++; }
-
-void expect_ok(dt_status_t status) {
-  if (status)
-    fail_msg("%s", dt_status_message(status));
-}
 
 // ---- Graphs ---------------------------------------------------------------------------------------
 

@@ -6,14 +6,13 @@
 #include "lower/graph/graph.h"
 #include "runtime/base/status.h"
 #include "runtime/base/text.h"
+#include "test/support/check.h"
 
 #define SIZES 4         // how many times as large the large graph is
 #define MOST_GROWTH 1.5 // a node, from the small graph to the large one
 #define FEW_BLOCKS 2e5  // what runs fewer of them is not looked at
 
 extern uint64_t blocks_run; // basic blocks of the parts under test, since the program began
-
-void expect_ok(dt_status_t status);
 
 // Each puts the text of a graph and gives how many nodes it has.
 typedef uint32_t (*put_fn_t)(dt_text_t *out, uint32_t n);

@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Code generation grows no faster than a program: the host program and all other units, in basic
 // blocks that are run of our own code, and in memory of our arenas. What LLVM takes is its own.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "backend_llvm/emit/compile.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/watch.h"
@@ -143,10 +136,5 @@ static void test_budget(void **state) {
   end(&made);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_layers),   cmocka_unit_test(test_gathers),
-      cmocka_unit_test(test_branches), cmocka_unit_test(test_loops),
-      cmocka_unit_test(test_unequal),  cmocka_unit_test(test_budget)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_layers), TEST(test_gathers), TEST(test_branches), TEST(test_loops),
+          TEST(test_unequal), TEST(test_budget))

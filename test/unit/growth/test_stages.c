@@ -2,13 +2,6 @@
 // No stage of the pipeline grows faster than a graph: neither in work, counted as basic blocks that
 // are run, nor in memory that the compile's arenas hold. Counts do not depend on the machine or its
 // load.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "ductile/device.h"
 #include "fuse/edges.h"
 #include "fuse/target.h"
@@ -169,10 +162,5 @@ static void test_loops(void **state) {
   expect_all("loops", put_loops, 50);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_layers),  cmocka_unit_test(test_attention),
-      cmocka_unit_test(test_gathers), cmocka_unit_test(test_branches),
-      cmocka_unit_test(test_loops),   cmocka_unit_test(test_budget)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_layers), TEST(test_attention), TEST(test_gathers), TEST(test_branches),
+          TEST(test_loops), TEST(test_budget))

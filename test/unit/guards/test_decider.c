@@ -3,31 +3,19 @@
 // stay right while variants arrive in many threads, functions go while it is being made, and a
 // child after fork waits for nothing. Sizes are the variants here, and the evaluator answers, so
 // that there are many at little cost.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test/support/check.h"
 
 #include "ductile/ductile.h"
 #include "ductile/experimental.h"
-#include "runtime/exec/exec.h"
-
 #include "runtime/base/status.h"
+#include "runtime/exec/exec.h"
 
 #include <sched.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 enum { SIZES = 48, THREADS = 4, CALLS = 400 };
-
-static void ok(dt_status_t status) {
-  if (status)
-    fail_msg("%s", dt_status_message(status));
-}
 
 static dt_status_t exact(dt_trace_t *trace, const dt_value_t *in, dt_value_t *out, void *closure) {
   (void)closure;
@@ -46,7 +34,7 @@ static dt_function_t *make_function(dt_runtime_t *runtime) {
                                          .answer = DT_ANSWER_EVALUATOR,
                                          .variant_limit = SIZES};
   dt_function_t *function = NULL;
-  ok(dt_function_create(runtime, exact, NULL, &options, &function));
+  expect_ok(dt_function_create(runtime, exact, NULL, &options, &function));
   return function;
 }
 
@@ -88,8 +76,8 @@ static void test_one_variant(void **state) {
   (void)state;
   dt_runtime_t *runtime = NULL;
   dt_session_t *session = NULL;
-  ok(dt_runtime_create(NULL, &runtime));
-  ok(dt_session_create(runtime, NULL, &session));
+  expect_ok(dt_runtime_create(NULL, &runtime));
+  expect_ok(dt_session_create(runtime, NULL, &session));
   dt_function_t *function = make_function(runtime);
   assert_true(call_ok(session, function, 3));
   if (dt__decide_available()) {
@@ -99,7 +87,7 @@ static void test_one_variant(void **state) {
   assert_true(call_ok(session, function, 3));
   assert_true(call_ok(session, function, 5)); // a miss of the decider
   dt_function_counters_t stats = {.struct_size = sizeof stats};
-  ok(dt_function_counters(function, &stats));
+  expect_ok(dt_function_counters(function, &stats));
   assert_int_equal(stats.compiles, 2);
   assert_int_equal(stats.misses, 2);
   dt_function_release(function);
@@ -135,8 +123,8 @@ static void test_calls_while_variants_arrive(void **state) {
   (void)state;
   dt_runtime_t *runtime = NULL;
   dt_session_t *session = NULL;
-  ok(dt_runtime_create(NULL, &runtime));
-  ok(dt_session_create(runtime, NULL, &session));
+  expect_ok(dt_runtime_create(NULL, &runtime));
+  expect_ok(dt_session_create(runtime, NULL, &session));
   dt_function_t *function = make_function(runtime);
   worker_t workers[THREADS];
   for (uint32_t k = 0; k < THREADS; k++) {
@@ -154,10 +142,10 @@ static void test_calls_while_variants_arrive(void **state) {
     assert_int_equal(function->decider.failed, 0);
   }
   dt_function_counters_t before = {.struct_size = sizeof before}, after = before;
-  ok(dt_function_counters(function, &before));
+  expect_ok(dt_function_counters(function, &before));
   for (int64_t n = SIZES; n >= 1; n--)
     assert_true(call_ok(session, function, n));
-  ok(dt_function_counters(function, &after));
+  expect_ok(dt_function_counters(function, &after));
   assert_int_equal(after.misses, before.misses);
   assert_int_equal(after.variants, SIZES);
   dt_function_release(function);
@@ -169,8 +157,8 @@ static void test_release_while_building(void **state) {
   (void)state;
   dt_runtime_t *runtime = NULL;
   dt_session_t *session = NULL;
-  ok(dt_runtime_create(NULL, &runtime));
-  ok(dt_session_create(runtime, NULL, &session));
+  expect_ok(dt_runtime_create(NULL, &runtime));
+  expect_ok(dt_session_create(runtime, NULL, &session));
   for (int round = 0; round < 24; round++) {
     dt_function_t *function = make_function(runtime);
     for (int64_t n = 1; n <= 1 + round % 5; n++)
@@ -188,8 +176,8 @@ static void test_fork_while_building(void **state) {
   (void)state;
   dt_runtime_t *runtime = NULL;
   dt_session_t *session = NULL;
-  ok(dt_runtime_create(NULL, &runtime));
-  ok(dt_session_create(runtime, NULL, &session));
+  expect_ok(dt_runtime_create(NULL, &runtime));
+  expect_ok(dt_session_create(runtime, NULL, &session));
   dt_function_t *function = make_function(runtime);
   for (int64_t n = 1; n <= 8; n++)
     assert_true(call_ok(session, function, n));
@@ -212,12 +200,5 @@ static void test_fork_while_building(void **state) {
   dt_runtime_release(runtime);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_one_variant),
-      cmocka_unit_test(test_calls_while_variants_arrive),
-      cmocka_unit_test(test_release_while_building),
-      cmocka_unit_test(test_fork_while_building),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_one_variant), TEST(test_calls_while_variants_arrive),
+          TEST(test_release_while_building), TEST(test_fork_while_building))

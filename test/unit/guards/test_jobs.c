@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Detached jobs of the compile threads: run once, in order, not before their time, never after they
 // were taken back, and all before the threads end.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "runtime/compile/jobs.h"
+#include "test/support/check.h"
 
 #include "runtime/base/status.h"
 #include "runtime/base/thread.h"
+#include "runtime/compile/jobs.h"
 
 #include <sched.h>
 #include <stdatomic.h>
@@ -59,18 +53,13 @@ static void wait_for(_Atomic int *runs, int n) {
   }
 }
 
-static void ok(dt_status_t status) {
-  if (status)
-    fail_msg("%s", dt_status_message(status));
-}
-
 static void test_posted_runs(void **state) {
   (void)state;
   dt_jobs_t *jobs = NULL;
-  ok(dt__jobs_create(1, &jobs));
+  expect_ok(dt__jobs_create(1, &jobs));
   count_t count = {0};
   dt_job_t job = {.run = run_count, .arg = &count};
-  ok(dt__jobs_post(jobs, &job, 0));
+  expect_ok(dt__jobs_post(jobs, &job, 0));
   wait_for(&count.runs, 1);
   assert_false(dt__jobs_cancel(jobs, &job));
   dt__jobs_destroy(jobs);
@@ -83,16 +72,16 @@ static void test_priorities(void **state) {
   (void)state;
   dt_jobs_t *jobs = NULL;
   int own = getpriority(PRIO_PROCESS, 0);
-  ok(dt__jobs_create(2, &jobs));
+  expect_ok(dt__jobs_create(2, &jobs));
   place_t later = {0}, now[4] = {0};
   dt_job_t job = {.run = run_place, .arg = &later}, group[4];
-  ok(dt__jobs_post(jobs, &job, 0));
+  expect_ok(dt__jobs_post(jobs, &job, 0));
   wait_for(&later.runs, 1);
   for (int k = 0; k < 4; k++) {
     now[k].go = true;
     group[k] = (dt_job_t){.run = run_place, .arg = &now[k]};
   }
-  ok(dt__jobs_run(jobs, group, 4, 0));
+  expect_ok(dt__jobs_run(jobs, group, 4, 0));
   for (int k = 0; k < 4; k++)
     assert_int_equal(now[k].nice, own);
   assert_int_equal(later.nice, own + 10 < 19 ? own + 10 : 19);
@@ -122,13 +111,13 @@ enum { CROWD = 60 };
 static void test_most_at_once(void **state) {
   (void)state;
   dt_jobs_t *jobs = NULL;
-  ok(dt__jobs_create(4, &jobs));
+  expect_ok(dt__jobs_create(4, &jobs));
   for (uint32_t most = 1; most <= 3; most++) {
     crowd_t crowd = {0};
     dt_job_t group[CROWD];
     for (int k = 0; k < CROWD; k++)
       group[k] = (dt_job_t){.run = run_crowd, .arg = &crowd};
-    ok(dt__jobs_run(jobs, group, CROWD, most));
+    expect_ok(dt__jobs_run(jobs, group, CROWD, most));
     assert_int_equal(crowd.runs, CROWD);
     assert_true(crowd.most <= (int)most);
   }
@@ -145,7 +134,7 @@ static void *run_large(void *opaque) {
   static dt_job_t group[10 * CROWD];
   for (int k = 0; k < 10 * CROWD; k++)
     group[k] = (dt_job_t){.run = run_crowd, .arg = &large->crowd};
-  ok(dt__jobs_run(large->jobs, group, 10 * CROWD, 0));
+  expect_ok(dt__jobs_run(large->jobs, group, 10 * CROWD, 0));
   return NULL;
 }
 
@@ -155,10 +144,10 @@ static void test_many_keep_none_waiting(void **state) {
   large_t large = {0};
   pthread_t thread;
   dt_job_t one = {.run = run_nothing};
-  ok(dt__jobs_create(1, &large.jobs));
+  expect_ok(dt__jobs_create(1, &large.jobs));
   assert_int_equal(pthread_create(&thread, NULL, run_large, &large), 0);
   wait_for(&large.crowd.runs, 1);
-  ok(dt__jobs_run(large.jobs, &one, 1, 0));
+  expect_ok(dt__jobs_run(large.jobs, &one, 1, 0));
   int runs = atomic_load(&large.crowd.runs);
   (void)pthread_join(thread, NULL);
   assert_true(runs < 10 * CROWD);
@@ -168,15 +157,15 @@ static void test_many_keep_none_waiting(void **state) {
 static void test_delayed(void **state) {
   (void)state;
   dt_jobs_t *jobs = NULL;
-  ok(dt__jobs_create(2, &jobs));
+  expect_ok(dt__jobs_create(2, &jobs));
   count_t early = {0}, late = {0};
   dt_job_t first = {.run = run_count, .arg = &late}, second = {.run = run_count, .arg = &early};
   int64_t begin = dt__now_ns();
-  ok(dt__jobs_post(jobs, &first, 40000000));
-  ok(dt__jobs_post(jobs, &second, 10000000));
+  expect_ok(dt__jobs_post(jobs, &first, 40000000));
+  expect_ok(dt__jobs_post(jobs, &second, 10000000));
   while (!atomic_load(&late.runs) || !atomic_load(&early.runs)) {
     dt_job_t group = {.run = run_nothing}; // others go on meanwhile
-    ok(dt__jobs_run(jobs, &group, 1, 0));
+    expect_ok(dt__jobs_run(jobs, &group, 1, 0));
     if (dt__now_ns() - begin > 20000000000)
       fail_msg("a delayed job did not run");
   }
@@ -188,12 +177,12 @@ static void test_delayed(void **state) {
 static void test_cancelled(void **state) {
   (void)state;
   dt_jobs_t *jobs = NULL;
-  ok(dt__jobs_create(1, &jobs));
+  expect_ok(dt__jobs_create(1, &jobs));
   count_t counts[3] = {{0}, {0}, {0}};
   dt_job_t items[3];
   for (int k = 0; k < 3; k++) {
     items[k] = (dt_job_t){.run = run_count, .arg = &counts[k]};
-    ok(dt__jobs_post(jobs, &items[k], 3600000000000));
+    expect_ok(dt__jobs_post(jobs, &items[k], 3600000000000));
   }
   assert_true(dt__jobs_cancel(jobs, &items[1]));
   assert_false(dt__jobs_cancel(jobs, &items[1]));
@@ -203,11 +192,5 @@ static void test_cancelled(void **state) {
   assert_int_equal(counts[2].runs, 1);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_posted_runs),  cmocka_unit_test(test_priorities),
-      cmocka_unit_test(test_most_at_once), cmocka_unit_test(test_many_keep_none_waiting),
-      cmocka_unit_test(test_delayed),      cmocka_unit_test(test_cancelled),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_posted_runs), TEST(test_priorities), TEST(test_most_at_once),
+          TEST(test_many_keep_none_waiting), TEST(test_delayed), TEST(test_cancelled))

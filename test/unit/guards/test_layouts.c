@@ -1,28 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Guards over inputs: dtype, rank, sizes and strides, swept against the same tests written in C;
 // and what people read: the printed program and the explanation of each kind of miss.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "guards/record.h"
 #include "test/unit/guards/guard_test.h"
 
 #include <string.h>
 
-static void expect_text(const char *what, const char *actual, const char *expected) {
-  if (strcmp(actual, expected) != 0)
-    fail_msg("%s: expected\n%s\ngot\n%s", what, expected, actual);
-}
-
 // ---- Headers ------------------------------------------------------------------------------------
 static void test_headers(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  guard_fixture_t f;
+  guard_fixture_init(&f);
   dt_sym_t sizes[2] = {size_symbol(&f, 0, 99, ""), literal(&f, 4)};
   add_input(&f, "x", DT_F32, 2, sizes);
   make_guards(&f);
@@ -35,19 +23,19 @@ static void test_headers(void **state) {
         fail_msg("dtype %d rank %u: expected %d", dtype, rank, expected);
     }
   }
-  fixture_fini(&f);
+  guard_fixture_fini(&f);
 }
 
 static void test_no_inputs_and_scalars(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  guard_fixture_t f;
+  guard_fixture_init(&f);
   make_guards(&f);
   assert_true(hit(&f));
   assert_int_equal(dt__guards_count(f.guards), 0);
-  expect_text("print", text_of(&f), "");
-  fixture_fini(&f);
-  fixture_init(&f);
+  expect_same_text("print", text_of(&f), "");
+  guard_fixture_fini(&f);
+  guard_fixture_init(&f);
   add_input(&f, "", DT_I64, 0, NULL);
   make_guards(&f);
   set_input(&f, 0, DT_I64, 0, NULL, NULL);
@@ -55,18 +43,19 @@ static void test_no_inputs_and_scalars(void **state) {
   int64_t one = 1;
   set_input(&f, 0, DT_I64, 1, &one, NULL);
   assert_false(hit(&f));
-  expect_text("why", why(&f),
-              "expected argument 0 is i64 of rank 0 on the host, contiguous, got i64 of rank 1 on "
-              "the host, contiguous (argument)");
-  fixture_fini(&f);
+  expect_same_text(
+      "why", why(&f),
+      "expected argument 0 is i64 of rank 0 on the host, contiguous, got i64 of rank 1 on "
+      "the host, contiguous (argument)");
+  guard_fixture_fini(&f);
 }
 
 // ---- Sizes --------------------------------------------------------------------------------------
 // x [s0, 3], y [s0, s1], z [2*s0 + 1, s1]: literal, shared symbol, expression.
 static void test_sizes(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  guard_fixture_t f;
+  guard_fixture_init(&f);
   dt_sym_t a = size_symbol(&f, 0, DT_SIZE_LIMIT - 1, "batch");
   dt_sym_t b = size_symbol(&f, 1, 4, "seq");
   dt_sym_t odd = dt__sym_add(f.env, dt__sym_mul(f.env, a, literal(&f, 2)), literal(&f, 1));
@@ -92,7 +81,7 @@ static void test_sizes(void **state) {
   int64_t x[2] = {2, 4};
   set_input(&f, 1, DT_U8, 2, x, NULL);
   assert_false(hit(&f));
-  fixture_fini(&f);
+  guard_fixture_fini(&f);
 }
 
 // ---- Strides ------------------------------------------------------------------------------------
@@ -106,7 +95,7 @@ static bool stride_holds(const int64_t *sizes, const int64_t *strides, uint32_t 
 }
 
 // Runs `holds` and the guards on every small layout.
-static void sweep_layouts(fixture_t *f,
+static void sweep_layouts(guard_fixture_t *f,
                           bool (*holds)(const int64_t *sizes, const int64_t *strides)) {
   for (uint32_t code = 0; code < 4 * 4 * 6 * 6; code++) {
     int64_t sizes[2] = {size_choices[code % 4], size_choices[code / 4 % 4]};
@@ -138,25 +127,25 @@ static bool any_layout(const int64_t *sizes, const int64_t *strides) {
   return true;
 }
 
-static void begin_matrix(fixture_t *f, dt_sym_t sizes[2]) {
-  fixture_init(f);
+static void begin_matrix(guard_fixture_t *f, dt_sym_t sizes[2]) {
+  guard_fixture_init(f);
   sizes[0] = size_symbol(f, 0, DT_SIZE_LIMIT - 1, "rows");
   sizes[1] = size_symbol(f, 0, DT_SIZE_LIMIT - 1, "columns");
 }
 
-static dt_sym_t stride_symbol(fixture_t *f, const char *name) {
+static dt_sym_t stride_symbol(guard_fixture_t *f, const char *name) {
   return dt__sym_new(f->env, DT_SYMBOL_INT, (dt_range_t){INT64_MIN, INT64_MAX}, NULL, name);
 }
 
 static void test_strides(void **state) {
   (void)state;
-  fixture_t f;
+  guard_fixture_t f;
   dt_sym_t s[2];
   begin_matrix(&f, s);
   add_input(&f, "x", DT_U8, 2, s);
   make_guards(&f);
   sweep_layouts(&f, is_contiguous);
-  fixture_fini(&f);
+  guard_fixture_fini(&f);
 
   begin_matrix(&f, s);
   add_strided(&f, "x", 2, s, (dt_sym_t[]){stride_symbol(&f, "x.stride(0)"), literal(&f, 1)});
@@ -168,33 +157,33 @@ static void test_strides(void **state) {
   assert_int_equal(f.symbols[0], 2);
   assert_int_equal(f.symbols[1], 3);
   assert_int_equal(f.symbols[2], 7);
-  fixture_fini(&f);
+  guard_fixture_fini(&f);
 
   begin_matrix(&f, s);
   add_strided(&f, "x", 2, s, (dt_sym_t[]){literal(&f, 1), s[0]});
   make_guards(&f);
   sweep_layouts(&f, is_transposed);
-  fixture_fini(&f);
+  guard_fixture_fini(&f);
 
   begin_matrix(&f, s);
   add_strided(&f, "x", 2, s,
               (dt_sym_t[]){dt__sym_mul(f.env, s[1], literal(&f, 2)), literal(&f, 1)});
   make_guards(&f);
   sweep_layouts(&f, is_doubled);
-  fixture_fini(&f);
+  guard_fixture_fini(&f);
 
   begin_matrix(&f, s);
   add_strided(&f, "x", 2, s, (dt_sym_t[]){stride_symbol(&f, ""), stride_symbol(&f, "")});
   make_guards(&f);
   sweep_layouts(&f, any_layout);
-  fixture_fini(&f);
+  guard_fixture_fini(&f);
 }
 
 // ---- Text ---------------------------------------------------------------------------------------
 static void test_text(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  guard_fixture_t f;
+  guard_fixture_init(&f);
   dt_sym_t a = size_symbol(&f, 1, 512, "ids.size(0)");
   dt_sym_t b = size_symbol(&f, 0, DT_SIZE_LIMIT - 1, "mask.size(0)");
   dt_sym_t n = stride_symbol(&f, "mask.stride(0)");
@@ -223,10 +212,10 @@ static void test_text(void **state) {
                          "mask.size(2) == s0 + s1 (argument)\n"
                          "mask.stride(1) == n2*3 (argument)\n"
                          "s0*s1 != 24 (limit, model.c:15)\n";
-  expect_text("print", text_of(&f), expected);
+  expect_same_text("print", text_of(&f), expected);
   assert_int_equal(dt__guards_count(f.guards), 12);
   make_guards(&f);
-  expect_text("print again", text_of(&f), expected);
+  expect_same_text("print again", text_of(&f), expected);
 
   static const struct {
     int64_t ids[2], mask[3], strides[3];
@@ -270,21 +259,21 @@ static void test_text(void **state) {
     set_input(&f, 0, DT_U8, 2, rows[k].ids, NULL);
     set_input(&f, 1, DT_U8, 3, rows[k].mask, rows[k].strides);
     (void)hit(&f);
-    expect_text("why", why(&f), rows[k].why);
+    expect_same_text("why", why(&f), rows[k].why);
   }
-  fixture_fini(&f);
+  guard_fixture_fini(&f);
 }
 
 // Learned equality replaces a symbol in the environment, yet both inputs' sizes are compared.
 static void test_equal_sizes(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  guard_fixture_t f;
+  guard_fixture_init(&f);
   dt_sym_t a = size_symbol(&f, 0, 99, "a"), b = size_symbol(&f, 0, 99, "b");
   add_input(&f, "x", DT_U8, 1, &a);
   add_input(&f, "y", DT_U8, 1, &b);
   dt_origin_t origin = {"add", "t.c", 1};
-  OK(dt__sym_require(f.env, dt__sym_eq(f.env, a, b), &origin, "equal"));
+  expect_ok(dt__sym_require(f.env, dt__sym_eq(f.env, a, b), &origin, "equal"));
   assert_true(dt__sym_known_eq(f.env, a, b));
   dt__symenv_freeze(f.env);
   make_guards(&f);
@@ -296,14 +285,8 @@ static void test_equal_sizes(void **state) {
         fail_msg("%d and %d: expected %d", (int)x, (int)y, x == y);
     }
   }
-  fixture_fini(&f);
+  guard_fixture_fini(&f);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_headers), cmocka_unit_test(test_no_inputs_and_scalars),
-      cmocka_unit_test(test_sizes),   cmocka_unit_test(test_strides),
-      cmocka_unit_test(test_text),    cmocka_unit_test(test_equal_sizes),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_headers), TEST(test_no_inputs_and_scalars), TEST(test_sizes),
+          TEST(test_strides), TEST(test_text), TEST(test_equal_sizes))

@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Guards on memory: alignment, arguments that are one another's memory, that share none of it, and
 // layouts in which two indices name one element; the last two against brute force.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "test/unit/guards/guard_test.h"
 
 #include <string.h>
@@ -16,14 +9,14 @@ static _Alignas(64) char block[256];
 
 static void test_alignment(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  guard_fixture_t f;
+  guard_fixture_init(&f);
   dt_graph_input_t input = {.name = "x", .dtype = DT_F32, .rank = 1, .align = 16};
   input.sizes[0] = size_symbol(&f, 0, DT_SIZE_LIMIT - 1, "");
   input.strides[0] = literal(&f, 1);
   input.contiguous = true;
   dt_node_id_t id;
-  OK(dt__graph_add_input(f.graph, &input, &id));
+  expect_ok(dt__graph_add_input(f.graph, &input, &id));
   make_guards(&f);
   int64_t n = 4;
   for (int64_t offset = 0; offset < 64; offset += 4) {
@@ -33,12 +26,12 @@ static void test_alignment(void **state) {
   set_input_at(&f, 0, DT_F32, 1, &n, NULL, block + 4);
   assert_string_equal(
       why(&f), "expected x is aligned to 16 bytes, got an address 4 bytes past one (alignment)");
-  fixture_fini(&f);
+  guard_fixture_fini(&f);
 }
 
 // Three inputs of free sizes; the call writes into the first.
-static void three(fixture_t *f, const uint32_t *shared) {
-  fixture_init(f);
+static void three(guard_fixture_t *f, const uint32_t *shared) {
+  guard_fixture_init(f);
   for (uint32_t k = 0; k < 3; k++) {
     dt_sym_t s = size_symbol(f, 0, DT_SIZE_LIMIT - 1, "");
     add_input(f, (const char *[]){"x", "y", "z"}[k], DT_U8, 1, &s);
@@ -48,7 +41,7 @@ static void three(fixture_t *f, const uint32_t *shared) {
   make_guards(f);
 }
 
-static void place(fixture_t *f, uint32_t k, int64_t offset, int64_t n) {
+static void place(guard_fixture_t *f, uint32_t k, int64_t offset, int64_t n) {
   set_input_at(f, k, DT_U8, 1, &n, NULL, block + offset);
 }
 
@@ -58,7 +51,7 @@ static bool apart(const int64_t *a, const int64_t *b) {
 
 static void test_disjoint(void **state) {
   (void)state;
-  fixture_t f;
+  guard_fixture_t f;
   three(&f, NULL);
   for (int64_t at = 0; at < 12; at++) {
     for (int64_t n = 0; n < 6; n++) {
@@ -76,12 +69,12 @@ static void test_disjoint(void **state) {
   place(&f, 2, 20, 4);
   assert_false(hit(&f));
   assert_non_null(strstr(why(&f), "no byte in common with x, got the same address"));
-  fixture_fini(&f);
+  guard_fixture_fini(&f);
 }
 
 static void test_same_memory(void **state) {
   (void)state;
-  fixture_t f;
+  guard_fixture_t f;
   const uint32_t shared[3] = {0, 0, 2};
   three(&f, shared);
   place(&f, 0, 0, 4);
@@ -96,14 +89,14 @@ static void test_same_memory(void **state) {
   place(&f, 1, 0, 4);
   place(&f, 2, 3, 4);
   assert_false(hit(&f));
-  fixture_fini(&f);
+  guard_fixture_fini(&f);
 }
 
 // Without updates nothing is asked of memory.
 static void test_reads_only(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  guard_fixture_t f;
+  guard_fixture_init(&f);
   for (uint32_t k = 0; k < 2; k++) {
     dt_sym_t s = size_symbol(&f, 0, DT_SIZE_LIMIT - 1, "");
     add_input(&f, "x", DT_U8, 1, &s);
@@ -112,7 +105,7 @@ static void test_reads_only(void **state) {
   place(&f, 0, 0, 4);
   place(&f, 1, 2, 4);
   assert_true(hit(&f));
-  fixture_fini(&f);
+  guard_fixture_fini(&f);
 }
 
 // Whether some element has two indices, by counting.
@@ -134,8 +127,8 @@ static bool overlaps(const int64_t *sizes, const int64_t *strides) {
 
 static void test_no_overlap(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  guard_fixture_t f;
+  guard_fixture_init(&f);
   dt_sym_t sizes[3], strides[3];
   for (uint32_t d = 0; d < 3; d++) {
     sizes[d] = size_symbol(&f, 0, DT_SIZE_LIMIT - 1, "");
@@ -166,30 +159,22 @@ static void test_no_overlap(void **state) {
       fail_msg("a contiguous layout is refused");
   }
   assert_true(accepted > 500 && refused > 500);
-  fixture_fini(&f);
+  guard_fixture_fini(&f);
 }
 
 static void test_bad_pattern(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  guard_fixture_t f;
+  guard_fixture_init(&f);
   dt_sym_t s = size_symbol(&f, 0, DT_SIZE_LIMIT - 1, "");
   add_input(&f, "x", DT_U8, 1, &s);
   add_input(&f, "y", DT_U8, 1, &s);
   add_update(&f, 0);
   const uint32_t shared[2] = {1, 1};
   f.context.shared = shared;
-  dt_status_t status = dt__guards_create(f.graph, NULL, 0, &f.context, &f.guards);
-  assert_int_equal(dt_status_code(status), DT_E_INTERNAL);
-  dt_status_free(status);
-  fixture_fini(&f);
+  expect_code(dt__guards_create(f.graph, NULL, 0, &f.context, &f.guards), DT_E_INTERNAL);
+  guard_fixture_fini(&f);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_alignment),   cmocka_unit_test(test_disjoint),
-      cmocka_unit_test(test_same_memory), cmocka_unit_test(test_reads_only),
-      cmocka_unit_test(test_no_overlap),  cmocka_unit_test(test_bad_pattern),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_alignment), TEST(test_disjoint), TEST(test_same_memory), TEST(test_reads_only),
+          TEST(test_no_overlap), TEST(test_bad_pattern))

@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decisions over many programs: what they share is asked once, the first that holds wins, nothing
 // grows without bound, and no allocation that fails does harm. fuzz.guards.tree compares answers.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "guards/tree.h"
 #include "test/unit/guards/guard_test.h"
 
@@ -16,18 +9,19 @@
 enum { MOST = 300 };
 
 typedef struct family_t {
-  fixture_t of[MOST];
+  guard_fixture_t of[MOST];
   const dt_guards_t *programs[MOST];
   uint32_t n;
   dt_tree_t *tree;
 } family_t;
 
 // n variants over two vectors of sizes a and b, each with the condition that `cond` gives.
-static void family_guards(family_t *x, uint32_t n, dt_sym_t (*cond)(fixture_t *, uint32_t v)) {
+static void family_guards(family_t *x, uint32_t n,
+                          dt_sym_t (*cond)(guard_fixture_t *, uint32_t v)) {
   x->n = n;
   for (uint32_t v = 0; v < n; v++) {
-    fixture_t *f = &x->of[v];
-    fixture_init(f);
+    guard_fixture_t *f = &x->of[v];
+    guard_fixture_init(f);
     dt_sym_t a = size_symbol(f, 0, DT_SIZE_LIMIT - 1, "a");
     dt_sym_t b = size_symbol(f, 0, DT_SIZE_LIMIT - 1, "b");
     add_input(f, "x", DT_U8, 1, &a);
@@ -38,28 +32,28 @@ static void family_guards(family_t *x, uint32_t n, dt_sym_t (*cond)(fixture_t *,
   }
 }
 
-static void family_init(family_t *x, uint32_t n, dt_sym_t (*cond)(fixture_t *, uint32_t v)) {
+static void family_init(family_t *x, uint32_t n, dt_sym_t (*cond)(guard_fixture_t *, uint32_t v)) {
   family_guards(x, n, cond);
-  OK(dt__tree_create(x->programs, n, &x->tree));
+  expect_ok(dt__tree_create(x->programs, n, &x->tree));
 }
 
 static void family_fini(family_t *x) {
   dt__tree_destroy(x->tree);
   for (uint32_t v = 0; v < x->n; v++)
-    fixture_fini(&x->of[v]);
+    guard_fixture_fini(&x->of[v]);
 }
 
 static int64_t decide(family_t *x, int64_t a, int64_t b) {
-  fixture_t *f = &x->of[0];
+  guard_fixture_t *f = &x->of[0];
   set_input(f, 0, DT_U8, 1, &a, NULL);
   set_input(f, 1, DT_U8, 1, &b, NULL);
   int64_t symbols[64];
   return dt__tree_run(x->tree, &(dt_guard_args_t){.inputs = f->inputs}, symbols);
 }
 
-static dt_sym_t sym(fixture_t *f, uint32_t k) { return dt__symbol_sym(f->env, k); }
+static dt_sym_t sym(guard_fixture_t *f, uint32_t k) { return dt__symbol_sym(f->env, k); }
 
-static dt_sym_t exact(fixture_t *f, uint32_t v) {
+static dt_sym_t exact(guard_fixture_t *f, uint32_t v) {
   return dt__sym_eq(f->env, sym(f, 0), literal(f, 3 * (int64_t)v));
 }
 
@@ -94,7 +88,7 @@ static void test_literals_are_searched(void **state) {
   family_fini(&x);
 }
 
-static dt_sym_t at_least(fixture_t *f, uint32_t v) {
+static dt_sym_t at_least(guard_fixture_t *f, uint32_t v) {
   return dt__sym_le(f->env, literal(f, 200 - (int64_t)v), sym(f, 0));
 }
 
@@ -109,7 +103,7 @@ static void test_first_wins(void **state) {
   family_fini(&x);
 }
 
-static dt_sym_t awkward(fixture_t *f, uint32_t v) {
+static dt_sym_t awkward(guard_fixture_t *f, uint32_t v) {
   dt_symenv_t *env = f->env;
   dt_sym_t a = sym(f, v & 1), b = sym(f, !(v & 1));
   switch (v % 4) {
@@ -166,7 +160,7 @@ static void test_text(void **state) {
 static void test_empty(void **state) {
   (void)state;
   dt_tree_t *tree = NULL;
-  OK(dt__tree_create(NULL, 0, &tree));
+  expect_ok(dt__tree_create(NULL, 0, &tree));
   assert_int_equal(dt__tree_run(tree, &(dt_guard_args_t){0}, NULL), -1);
   dt__tree_destroy(tree);
 }
@@ -174,13 +168,11 @@ static void test_empty(void **state) {
 static void test_too_many(void **state) {
   (void)state;
   dt_tree_t *tree = NULL;
-  dt_status_t status = dt__tree_create(NULL, 5000, &tree);
-  assert_int_equal(dt_status_code(status), DT_E_LIMIT);
-  dt_status_free(status);
+  expect_code(dt__tree_create(NULL, 5000, &tree), DT_E_LIMIT);
 }
 
 // A sum of 60 remainders, another one for each variant.
-static dt_sym_t long_sum(fixture_t *f, uint32_t v) {
+static dt_sym_t long_sum(guard_fixture_t *f, uint32_t v) {
   dt_symenv_t *env = f->env;
   dt_sym_t sum = literal(f, v);
   for (uint32_t k = 0; k < 60; k++) {
@@ -196,11 +188,8 @@ static void test_too_long(void **state) {
   static family_t x;
   memset(&x, 0, sizeof(x));
   family_guards(&x, 120, long_sum);
-  dt_status_t status = dt__tree_create(x.programs, 120, &x.tree);
-  assert_int_equal(dt_status_code(status), DT_E_LIMIT);
-  assert_non_null(strstr(dt_status_message(status), "steps of expressions"));
-  dt_status_free(status);
-  OK(dt__tree_create(x.programs, 20, &x.tree));
+  expect_told(dt__tree_create(x.programs, 120, &x.tree), DT_E_LIMIT, "steps of expressions");
+  expect_ok(dt__tree_create(x.programs, 20, &x.tree));
   assert_int_equal(decide(&x, 1, 1), 0);
   family_fini(&x);
 }
@@ -216,7 +205,7 @@ static void test_no_memory(void **state) {
     dt_status_t status = dt__tree_create(x.programs, x.n, &tree);
     uint64_t counted = dt__heap_fail_at(0, false);
     if (counted < n) {
-      OK(status);
+      expect_ok(status);
       dt__tree_destroy(tree);
       break;
     }
@@ -227,16 +216,6 @@ static void test_no_memory(void **state) {
   family_fini(&x);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_literals_are_searched),
-      cmocka_unit_test(test_first_wins),
-      cmocka_unit_test(test_size_is_bounded),
-      cmocka_unit_test(test_text),
-      cmocka_unit_test(test_empty),
-      cmocka_unit_test(test_too_many),
-      cmocka_unit_test(test_too_long),
-      cmocka_unit_test(test_no_memory),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_literals_are_searched), TEST(test_first_wins), TEST(test_size_is_bounded),
+          TEST(test_text), TEST(test_empty), TEST(test_too_many), TEST(test_too_long),
+          TEST(test_no_memory))

@@ -1,19 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Guards on integers that are no sizes: arguments read from their tensors in every integer dtype,
 // captures, and the modes of the runtime.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "runtime/base/dtype.h"
 #include "test/unit/guards/guard_test.h"
 
 #include <string.h>
 
-static dt_sym_t integer(fixture_t *f, const char *name) {
+static dt_sym_t integer(guard_fixture_t *f, const char *name) {
   return dt__sym_new(f->env, DT_SYMBOL_INT, (dt_range_t){INT64_MIN, INT64_MAX}, NULL, name);
 }
 
@@ -38,8 +31,8 @@ static void test_every_dtype(void **state) {
       {DT_U64, (uint64_t)1 << 63, false, 0},
   };
   for (size_t k = 0; k < sizeof(rows) / sizeof(rows[0]); k++) {
-    fixture_t f;
-    fixture_init(&f);
+    guard_fixture_t f;
+    guard_fixture_init(&f);
     add_integer(&f, "n", rows[k].dtype, integer(&f, "n"));
     make_guards(&f);
     uint64_t bits = rows[k].bits;
@@ -52,14 +45,14 @@ static void test_every_dtype(void **state) {
       assert_non_null(strstr(why(&f), "more than a signed 64-bit integer"));
     set_input_at(&f, 0, rows[k].dtype == DT_I64 ? DT_I32 : DT_I64, 0, NULL, NULL, &bits);
     assert_false(hit(&f));
-    fixture_fini(&f);
+    guard_fixture_fini(&f);
   }
 }
 
 static void test_value_against_size(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  guard_fixture_t f;
+  guard_fixture_init(&f);
   dt_sym_t s = size_symbol(&f, 0, DT_SIZE_LIMIT - 1, "x.size(0)");
   add_input(&f, "x", DT_U8, 1, &s);
   add_integer(&f, "n", DT_I64, s);                                     // equal
@@ -79,26 +72,24 @@ static void test_value_against_size(void **state) {
   assert_false(hit(&f));
   assert_string_equal(why(&f),
                       "expected m == s0 + 1, got 5, expected 6 for s0 = 5 (x.size(0)) (argument)");
-  fixture_fini(&f);
+  guard_fixture_fini(&f);
 }
 
 // An argument that only says "integer" must be one of rank 0.
 static void test_no_integer(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  guard_fixture_t f;
+  guard_fixture_init(&f);
   add_integer(&f, "n", DT_I32, integer(&f, "n"));
   f.graph->inputs.items[0].dtype = DT_F32; // as no declaration would let it be
-  dt_status_t status = dt__guards_create(f.graph, NULL, 0, NULL, &f.guards);
-  assert_int_equal(dt_status_code(status), DT_E_INTERNAL);
-  dt_status_free(status);
-  fixture_fini(&f);
+  expect_code(dt__guards_create(f.graph, NULL, 0, NULL, &f.guards), DT_E_INTERNAL);
+  guard_fixture_fini(&f);
 }
 
 static void test_captures(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  guard_fixture_t f;
+  guard_fixture_init(&f);
   dt_sym_t n = integer(&f, "config.n");
   add_capture(&f, "config.n", n);
   add_capture(&f, "config.k", literal(&f, 3));
@@ -120,13 +111,13 @@ static void test_captures(void **state) {
   values[2] = 20;
   assert_false(hit(&f));
   assert_string_equal(why(&f), "expected n0 <= 9, got n0 = 10 (config.n) (slice, model.c:7)");
-  fixture_fini(&f);
+  guard_fixture_fini(&f);
 }
 
 static void test_modes(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  guard_fixture_t f;
+  guard_fixture_init(&f);
   f.context = (dt_guard_context_t){.modes = 0x5, .modes_mask = 0x7};
   make_guards(&f);
   assert_int_equal(dt__guards_count(f.guards), 1);
@@ -136,14 +127,8 @@ static void test_modes(void **state) {
   assert_string_equal(why(&f), "expected deterministic is on, strict_fp is off, modes 0x4 are 0x4, "
                                "got deterministic is off, "
                                "strict_fp is off, modes 0x4 are 0x4 (modes)");
-  fixture_fini(&f);
+  guard_fixture_fini(&f);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_every_dtype), cmocka_unit_test(test_value_against_size),
-      cmocka_unit_test(test_no_integer),  cmocka_unit_test(test_captures),
-      cmocka_unit_test(test_modes),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_every_dtype), TEST(test_value_against_size), TEST(test_no_integer),
+          TEST(test_captures), TEST(test_modes))

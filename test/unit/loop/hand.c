@@ -1,25 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // See hand.h.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "test/unit/loop/hand.h"
 
-#include "test/unit/graph/fixture.h"
+#include "test/support/graph_fixture.h"
 
 #include <string.h>
 
 void hand_parse(hand_t *h, const char *text) {
   dt_scan_t scan;
   dt__arena_init(&h->arena, 0);
-  OK(dt__symenv_create(&h->env));
+  expect_ok(dt__symenv_create(&h->env));
   dt__scan_init(&scan, text, strlen(text), "program");
-  OK(dt__program_parse(&h->arena, h->env, &scan, &h->program));
-  OK(dt__program_verify(h->program));
+  expect_ok(dt__program_parse(&h->arena, h->env, &scan, &h->program));
+  expect_ok(dt__program_verify(h->program));
 }
 
 void hand_fini(hand_t *h) {
@@ -37,6 +30,6 @@ uint32_t hand_load(hand_t *h, dt_stage_t *stage, uint32_t buffer, const dt_sym_t
                     .buffer = id,
                     .index = index};
   uint32_t out;
-  OK(dt__stage_add(h->program, stage, &inst, &out));
+  expect_ok(dt__stage_add(h->program, stage, &inst, &out));
   return out;
 }

@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // See random_graph.h. An op that its sizes do not allow is left out; what it asked before it failed
 // stays among the assumptions, which is harmless.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "test/unit/loop/random_graph.h"
 
 #include <string.h>
@@ -16,7 +9,7 @@
 
 typedef struct maker_t {
   random_graph_t *g;
-  fixture_t *f;
+  graph_fixture_t *f;
   dt_symenv_t *env;
   uint32_t n;
   dt_node_id_t pool[POOL];
@@ -57,7 +50,7 @@ static void try_add(maker_t *m, dt_op_t op, uint32_t n, const dt_node_id_t *in,
     dt_status_free(status);
     return;
   }
-  OK(status);
+  expect_ok(status);
   if (m->n < POOL)
     m->pool[m->n++] = id;
 }
@@ -209,7 +202,7 @@ static void add_binary(maker_t *m, dt_node_id_t x) {
     dt_status_free(status);
     return;
   }
-  OK(status);
+  expect_ok(status);
   try_add(m, ops[pick(m, 4)], 2, in, NULL);
 }
 
@@ -230,7 +223,7 @@ static void add_matmul(maker_t *m, dt_node_id_t x) {
   for (uint32_t k = 0; k < rank; k++)
     attrs.axes[k] = (int32_t)(k + 2 == rank ? k + 1 : k + 1 == rank ? k - 1 : k);
   dt_node_id_t in[2] = {x};
-  OK(dt__graph_add(m->f->graph, DT_OP_permute, &x, 1, &attrs, NULL, &in[1]));
+  expect_ok(dt__graph_add(m->f->graph, DT_OP_permute, &x, 1, &attrs, NULL, &in[1]));
   try_add(m, DT_OP_matmul, 2, in, NULL);
 }
 
@@ -243,13 +236,13 @@ static void add_gather(maker_t *m, dt_node_id_t x) {
   dt_attrs_t iota = {.dtype = DT_I64, .n_axes = 1, .n_syms = 1, .syms = {node.sizes[axis]}};
   dt_attrs_t attrs = {.n_axes = 1, .axes = {(int32_t)axis}};
   dt_node_id_t in[2] = {x};
-  OK(dt__graph_add(m->f->graph, DT_OP_iota, NULL, 0, &iota, NULL, &in[1]));
+  expect_ok(dt__graph_add(m->f->graph, DT_OP_iota, NULL, 0, &iota, NULL, &in[1]));
   if (pick(m, 2)) {
     // -1 - index counts from the end.
     dt_node_id_t one = {0}, minus = {0};
-    OK(dt__graph_full(m->f->graph, DT_I64, -1.0, 1, &node.sizes[axis], NULL, &one));
+    expect_ok(dt__graph_full(m->f->graph, DT_I64, -1.0, 1, &node.sizes[axis], NULL, &one));
     dt_node_id_t both[2] = {one, in[1]};
-    OK(dt__graph_add(m->f->graph, DT_OP_sub, both, 2, NULL, NULL, &minus));
+    expect_ok(dt__graph_add(m->f->graph, DT_OP_sub, both, 2, NULL, NULL, &minus));
     in[1] = minus;
   }
   try_add(m, DT_OP_gather, 2, in, &attrs);

@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // See rig.h.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test/unit/loop/rig.h"
 
 #include "lower/graph/eval_compare.h"
 #include "lower/graph/scalar.h"
 #include "lower/passes/passes.h"
 #include "runtime/base/dtype.h"
-#include "test/unit/loop/rig.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -19,12 +13,12 @@
 
 void rig_init(rig_t *rig, uint64_t seed) {
   memset(rig, 0, sizeof(*rig));
-  fixture_init(&rig->f);
+  graph_fixture_init(&rig->f);
   rig->random = seed * 0x9e3779b97f4a7c15u + 1;
   rig->run = dt__program_interpret;
 }
 
-void rig_fini(rig_t *rig) { fixture_fini(&rig->f); }
+void rig_fini(rig_t *rig) { graph_fixture_fini(&rig->f); }
 
 uint32_t rig_below(rig_t *rig, uint32_t n) {
   rig->random ^= rig->random << 13;
@@ -36,7 +30,7 @@ uint32_t rig_below(rig_t *rig, uint32_t n) {
 // ---- Graphs -------------------------------------------------------------------------------------------
 dt_node_id_t rig_input(rig_t *rig, dt_dtype_t dtype, uint32_t rank, const dt_sym_t *sizes,
                        bool strided, fill_t fill) {
-  fixture_t *f = &rig->f;
+  graph_fixture_t *f = &rig->f;
   rig->inputs[f->graph->inputs.len].fill = fill;
   if (!strided)
     return input(f, "x", dtype, rank, sizes);
@@ -47,11 +41,11 @@ dt_node_id_t rig_input(rig_t *rig, dt_dtype_t dtype, uint32_t rank, const dt_sym
         dt__sym_new(f->env, DT_SYMBOL_INT, (dt_range_t){INT64_MIN, INT64_MAX}, NULL, "");
   }
   dt_node_id_t id;
-  OK(dt__graph_add_input(f->graph, &made, &id));
+  expect_ok(dt__graph_add_input(f->graph, &made, &id));
   return id;
 }
 
-void rig_output(rig_t *rig, dt_node_id_t id) { OK(dt__graph_add_output(rig->f.graph, id)); }
+void rig_output(rig_t *rig, dt_node_id_t id) { expect_ok(dt__graph_add_output(rig->f.graph, id)); }
 
 void check_text(const char *expected, const char *got) {
   if (strcmp(expected, got) == 0)
@@ -76,14 +70,14 @@ static void check_round_trip(rig_t *rig, const dt_program_t *program) {
   dt__text_init(&first);
   dt__text_init(&second);
   dt__program_print(program, &first);
-  OK(dt__text_status(&first));
-  OK(dt__symenv_create(&env));
+  expect_ok(dt__text_status(&first));
+  expect_ok(dt__symenv_create(&env));
   dt__scan_init(&scan, first.data, first.len, "program");
   dt_status_t status = dt__program_parse(&rig->f.arena, env, &scan, &parsed);
   if (status)
     print_error("%s\n", first.data);
-  OK(status);
-  OK(dt__program_verify(parsed));
+  expect_ok(status);
+  expect_ok(dt__program_verify(parsed));
   dt__program_print(parsed, &second);
   check_text(dt__text_str(&first), dt__text_str(&second));
   dt__symenv_destroy(env);
@@ -96,19 +90,19 @@ static dt_program_t *lower_after(rig_t *rig, const dt_pass_fn_t *passes, size_t 
                                  dt_symenv_t **out_env) {
   const dt_graph_t *graph = rig->f.graph;
   dt_program_t *program;
-  OK(dt__symenv_status(rig->f.env));
-  OK(dt__graph_verify(graph));
+  expect_ok(dt__symenv_status(rig->f.env));
+  expect_ok(dt__graph_verify(graph));
   dt__symenv_freeze(rig->f.env);
   for (size_t k = 0; k < n; k++) {
     uint32_t n_inputs = graph->inputs.len, n_outputs = graph->outputs.len;
-    OK(passes[k](&rig->f.arena, graph, &graph));
-    OK(dt__graph_verify(graph));
+    expect_ok(passes[k](&rig->f.arena, graph, &graph));
+    expect_ok(dt__graph_verify(graph));
     assert_int_equal(graph->inputs.len, n_inputs);
     assert_int_equal(graph->outputs.len, n_outputs);
   }
-  OK(dt__symenv_clone(rig->f.env, out_env));
-  OK(dt__lower_graph(&rig->f.arena, *out_env, graph, &program));
-  OK(dt__program_verify(program));
+  expect_ok(dt__symenv_clone(rig->f.env, out_env));
+  expect_ok(dt__lower_graph(&rig->f.arena, *out_env, graph, &program));
+  expect_ok(dt__program_verify(program));
   check_round_trip(rig, program);
   return program;
 }

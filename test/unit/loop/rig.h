@@ -5,7 +5,7 @@
 
 #include "lower/graph/eval.h"
 #include "lower/loop/loop.h"
-#include "test/unit/graph/fixture.h"
+#include "test/support/graph_fixture.h"
 
 typedef enum fill_t {
   FILL_FINITE,    // ordinary values
@@ -26,7 +26,7 @@ typedef dt_status_t (*rig_run_t)(const dt_program_t *program, const int64_t *sym
 
 #define RIG_INPUTS 8
 typedef struct rig_t {
-  fixture_t f;
+  graph_fixture_t f;
   rig_input_t inputs[RIG_INPUTS];
   rig_run_t run;                // how programs are run; by the interpreter unless it is replaced
   uint64_t random;              // state

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every row of folds.def: the value it starts from changes no value of any dtype that it takes.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test/support/check.h"
 
 #include "lower/loop/loop.h"
 #include "runtime/base/dtype.h"
@@ -76,8 +71,4 @@ static void test_ends(void **state) {
   assert_true(dt__scalar_lowest(DT_F64).f == -INFINITY);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_starts), cmocka_unit_test(test_names),
-                                     cmocka_unit_test(test_ends)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_starts), TEST(test_names), TEST(test_ends))

@@ -2,13 +2,6 @@
 // Every op of ops.def through lowering (composites through their decomposition) and the
 // interpreter, against the evaluator: all dtypes that it takes, sizes 0, 1, 2, 3 and 7, contiguous
 // and strided.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "runtime/base/dtype.h"
 #include "test/unit/loop/rig.h"
 
@@ -46,7 +39,7 @@ static bool finish(case_t *c, dt_op_t op, uint32_t n, const dt_node_id_t *in,
     dt_status_free(status);
     return false;
   }
-  OK(status);
+  expect_ok(status);
   rig_output(&c->rig, id);
   return true;
 }
@@ -69,7 +62,7 @@ static bool build_leaf(case_t *c, dt_op_t op) {
     if (c->dtype == DT_BOOL)
       return false; // the bytes above are no bools
     dt_node_id_t id;
-    OK(dt__graph_add_constant(c->rig.f.graph, &constant, NULL, &id));
+    expect_ok(dt__graph_add_constant(c->rig.f.graph, &constant, NULL, &id));
     rig_output(&c->rig, id);
     return true;
   }
@@ -380,22 +373,22 @@ static const dt_graph_t *body_of(case_t *c, int64_t limit) {
                         .strides = {c->s[1], c->one},
                         .contiguous = true};
   dt_node_id_t in[2], two[2], made;
-  OK(dt__graph_add_input(body, &count, &in[0]));
-  OK(dt__graph_add_input(body, &x, &in[1]));
+  expect_ok(dt__graph_add_input(body, &count, &in[0]));
+  expect_ok(dt__graph_add_input(body, &x, &in[1]));
   dt_attrs_t attrs = {.dtype = DT_I64, .ints = {limit ? limit : 1}};
   two[0] = in[0];
-  OK(dt__graph_add(body, DT_OP_scalar, NULL, 0, &attrs, NULL, &two[1]));
-  OK(dt__graph_add(body, limit ? DT_OP_lt : DT_OP_add, two, 2, NULL, NULL, &made));
-  OK(dt__graph_add_output(body, made));
+  expect_ok(dt__graph_add(body, DT_OP_scalar, NULL, 0, &attrs, NULL, &two[1]));
+  expect_ok(dt__graph_add(body, limit ? DT_OP_lt : DT_OP_add, two, 2, NULL, NULL, &made));
+  expect_ok(dt__graph_add_output(body, made));
   if (limit)
     return body;
   if (c->dtype == DT_BOOL)
-    OK(dt__graph_add(body, DT_OP_logical_not, &in[1], 1, NULL, NULL, &made));
+    expect_ok(dt__graph_add(body, DT_OP_logical_not, &in[1], 1, NULL, NULL, &made));
   else if (c->dtype == DT_U8)
     made = in[1];
   else
-    OK(dt__graph_add(body, DT_OP_neg, &in[1], 1, NULL, NULL, &made));
-  OK(dt__graph_add_output(body, made));
+    expect_ok(dt__graph_add(body, DT_OP_neg, &in[1], 1, NULL, NULL, &made));
+  expect_ok(dt__graph_add_output(body, made));
   return body;
 }
 
@@ -414,8 +407,8 @@ static bool build_control(case_t *c, dt_op_t op) {
   const dt_graph_t *step = body_of(c, 0);
   dt_graph_control_t control = {{loop ? body_of(c, c->form ? 3 : -1) : step, step}};
   control.bodies[2] = cases ? step : NULL;
-  OK(dt__graph_add_control(c->rig.f.graph, loop || cases ? op : DT_OP_cond, &control, in + loop,
-                           loop ? 2 : 3, NULL, &id));
+  expect_ok(dt__graph_add_control(c->rig.f.graph, loop || cases ? op : DT_OP_cond, &control,
+                                  in + loop, loop ? 2 : 3, NULL, &id));
   for (uint32_t k = 0; k < 2; k++) {
     attrs = (dt_attrs_t){.index = k};
     rig_output(&c->rig, add(&c->rig.f, DT_OP_result, 1, &id, &attrs));
@@ -565,7 +558,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
 #define OP(name, arity, flags, dtype_rule, shape_rule, decompose, lower, eval, build, derivative,  \
            batch, doc)                                                                             \
-  cmocka_unit_test(test_##name),
+  TEST(test_##name),
 #include "lower/graph/ops.def"
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random graphs through lowering and the interpreter, against the evaluator: at the sizes that they
 // were made with and at others that their assumptions admit.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "test/unit/loop/random_graph.h"
 
 #include <stdio.h>
@@ -55,6 +48,6 @@ int main(int argc, char **argv) {
     first_seed = strtoull(argv[1], NULL, 10);
   if (argc > 2)
     n_seeds = strtoull(argv[2], NULL, 10);
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_random)};
+  const struct CMUnitTest tests[] = {TEST(test_random)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs as text: what lowering writes (golden), what the verifier refuses, what the parser
 // refuses, and that no damaged text does worse than be refused.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "test/unit/loop/rig.h"
 
 #include <stdio.h>
@@ -27,11 +20,11 @@ static void check_golden(const golden_t *golden) {
   dt_text_t text;
   dt__arena_init(&arena, 0);
   dt__text_init(&text);
-  OK(dt__symenv_create(&env));
+  expect_ok(dt__symenv_create(&env));
   dt__scan_init(&scan, golden->graph, strlen(golden->graph), "graph");
-  OK(dt__graph_parse(&arena, env, &scan, &graph));
-  OK(dt__lower_graph(&arena, env, graph, &program));
-  OK(dt__program_verify(program));
+  expect_ok(dt__graph_parse(&arena, env, &scan, &graph));
+  expect_ok(dt__lower_graph(&arena, env, graph, &program));
+  expect_ok(dt__program_verify(program));
   dt__program_print(program, &text);
   check_text(golden->program, dt__text_str(&text));
   dt__text_fini(&text);
@@ -372,9 +365,9 @@ static void check_round_trip(const char *expected) {
   dt_text_t text;
   dt__arena_init(&arena, 0);
   dt__text_init(&text);
-  OK(dt__symenv_create(&env));
-  OK(parse(&arena, env, expected, strlen(expected), &program));
-  OK(dt__program_verify(program));
+  expect_ok(dt__symenv_create(&env));
+  expect_ok(parse(&arena, env, expected, strlen(expected), &program));
+  expect_ok(dt__program_verify(program));
   dt__program_print(program, &text);
   check_text(expected, dt__text_str(&text));
   dt__text_fini(&text);
@@ -412,17 +405,14 @@ static void check_edit(const char *source, const edit_t *edit, dt_code_t code) {
   dt_symenv_t *env;
   dt_program_t *program;
   dt__arena_init(&arena, 0);
-  OK(dt__symenv_create(&env));
+  expect_ok(dt__symenv_create(&env));
   dt_status_t status = parse(&arena, env, text, strlen(text), &program);
   if (!status)
     status = dt__program_verify(program);
-  if (dt_status_code(status) != code || !strstr(dt_status_message(status), edit->message)) {
-    print_error("after \"%s\", \"%s\" as \"%s\": expected %s with \"%s\", got %s: %s\n",
-                edit->after, edit->from, edit->to, dt_code_name(code), edit->message,
-                dt_code_name(dt_status_code(status)), dt_status_message(status));
-    fail();
-  }
-  dt_status_free(status);
+  char what[256];
+  (void)snprintf(what, sizeof(what), "after \"%s\", \"%s\" as \"%s\"", edit->after, edit->from,
+                 edit->to);
+  expect_told_of(what, status, code, edit->message);
   dt__symenv_destroy(env);
   dt__arena_fini(&arena);
 }
@@ -736,7 +726,7 @@ static void damage(const char *source) {
     dt_symenv_t *env;
     dt_program_t *program;
     dt__arena_init(&arena, 0);
-    OK(dt__symenv_create(&env));
+    expect_ok(dt__symenv_create(&env));
     dt_status_t status = parse(&arena, env, text, n, &program);
     if (!status)
       status = dt__program_verify(program);
@@ -762,14 +752,6 @@ static void test_damage(void **state) {
   damage(product);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_reduction),     cmocka_unit_test(test_maps),
-      cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_verifier),
-      cmocka_unit_test(test_parser),        cmocka_unit_test(test_damage),
-      cmocka_unit_test(test_data_verifier), cmocka_unit_test(test_halves),
-      cmocka_unit_test(test_products),      cmocka_unit_test(test_device_sizes),
-      cmocka_unit_test(test_commit),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_reduction), TEST(test_maps), TEST(test_round_trip), TEST(test_verifier),
+          TEST(test_parser), TEST(test_damage), TEST(test_data_verifier), TEST(test_halves),
+          TEST(test_products), TEST(test_device_sizes), TEST(test_commit))

@@ -6,21 +6,18 @@
 //   --full NAME [STRIDE [FIRST LAST]]  all float arguments of one function (or every STRIDE-th,
 //       from one bit pattern to another, in hexadecimal), as a table row
 //   --asm NAME | --ptx NAME  [f64]  the machine code of one function
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "test/support/check.h"
 
-#include <cmocka.h>
+#include "test/support/random.h"
+#include "test/unit/math/math_kernels.h"
+#include "test/unit/math/math_oracle.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "test/unit/math/math_kernels.h"
-#include "test/unit/math/math_oracle.h"
 
 enum { BATCH = 4096, MPFR_EVERY = 1024 };
 
@@ -48,13 +45,7 @@ static math_jit_t *jit;
 static probe_t probe;
 static uint64_t random_state = 0x9e3779b97f4a7c15u;
 
-static uint64_t random_bits(void) {
-  random_state += 0x9e3779b97f4a7c15u;
-  uint64_t z = random_state;
-  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-  return z ^ z >> 31;
-}
+static uint64_t random_bits(void) { return rng_step(&random_state); }
 
 static bool same(const probe_t *p, uint64_t i) {
   if (p->wide)

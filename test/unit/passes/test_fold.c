@@ -1,18 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fold rules: for each id a graph before and after, that the rule fired, and that values stayed the
 // same (NaN, infinities, zeros of both signs and extreme integers included).
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "lower/graph/eval.h"
 #include "lower/passes/passes.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/log.h"
-#include "test/unit/graph/fixture.h"
+#include "test/support/graph_fixture.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -232,7 +225,7 @@ static void evaluate(const dt_graph_t *graph, const int64_t *symbols, dt_arena_t
     fill(in->dtype, data[k], 4096);
     args[k] = (dt_eval_arg_t){data[k], sizes[k], strides[k]};
   }
-  OK(dt__graph_eval(graph, symbols, args, NULL, arena, out));
+  expect_ok(dt__graph_eval(graph, symbols, args, NULL, arena, out));
 }
 
 static void check_same_values(const case_t *c, const dt_graph_t *before, const dt_graph_t *after,
@@ -287,19 +280,19 @@ static void check_case(const case_t *c) {
   dt_scan_t scan;
   char text[4096], want[4096], rule[64];
   dt__arena_init(&arena, 0);
-  OK(dt__symenv_create(&env));
+  expect_ok(dt__symenv_create(&env));
   (void)snprintf(text, sizeof(text), "graph (s0: [0, 99], s1: [0, 99]) {\n%s}\n", c->before);
   dt__scan_init(&scan, text, strlen(text), c->id);
-  OK(dt__graph_parse(&arena, env, &scan, &graph));
+  expect_ok(dt__graph_parse(&arena, env, &scan, &graph));
   dt__symenv_freeze(env); // no rule may ask for a guard
   logged[0] = '\0';
-  OK(dt_log_configure("lower.fold:1"));
+  expect_ok(dt_log_configure("lower.fold:1"));
   dt_log_sink_set(keep_log, NULL);
-  OK(dt__pass_fold(&arena, graph, &folded));
+  expect_ok(dt__pass_fold(&arena, graph, &folded));
   dt_log_sink_set(NULL, NULL);
-  OK(dt_log_configure(""));
-  OK(dt__pass_dce(&arena, folded, &clean));
-  OK(dt__graph_verify(clean));
+  expect_ok(dt_log_configure(""));
+  expect_ok(dt__pass_dce(&arena, folded, &clean));
+  expect_ok(dt__graph_verify(clean));
   (void)snprintf(rule, sizeof(rule), "%s: ", c->id);
   bool fired = strstr(logged, rule) != NULL;
   if (fired != (c->after != NULL)) {
@@ -318,7 +311,7 @@ static void check_case(const case_t *c) {
   check_same_values(c, graph, clean, &arena);
   // What is folded stays as it is.
   const dt_graph_t *again;
-  OK(dt__pass_fold(&arena, clean, &again));
+  expect_ok(dt__pass_fold(&arena, clean, &again));
   assert_ptr_equal(again, clean);
   dt__text_fini(&got);
   dt__symenv_destroy(env);
@@ -347,8 +340,4 @@ static void test_every_rule(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_cases),
-                                     cmocka_unit_test(test_every_rule)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_cases), TEST(test_every_rule))

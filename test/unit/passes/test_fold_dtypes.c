@@ -2,18 +2,11 @@
 // Every fold rule over every dtype, with hostile literals and over hostile data: the graph that it
 // applies to, evaluated before and after, bit for bit. Where a rule's row admits the dtype it must
 // fire, elsewhere it must not. A rule without a case here does not compile.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "lower/graph/eval.h"
 #include "lower/passes/fold.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/log.h"
-#include "test/unit/graph/fixture.h"
+#include "test/support/graph_fixture.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -60,7 +53,7 @@ static void fill(dt_dtype_t dtype, void *data, uint32_t turn) {
 
 // ---- Building -----------------------------------------------------------------------------------
 typedef struct make_t {
-  fixture_t f;
+  graph_fixture_t f;
   dt_dtype_t dtype;
   dt_node_id_t x, y, grid, flag; // [n], [n], [SIDE, SIDE] of dtype; [n] of bool
   dt_sym_t n;                    // a symbol of value ELEMENTS
@@ -80,7 +73,7 @@ static dt_node_id_t node(make_t *m, dt_op_t op, uint32_t n, const dt_node_id_t *
   if (dt_status_code(status) == DT_E_DTYPE)
     dt_status_free(status);
   else
-    OK(status);
+    expect_ok(status);
   return id;
 }
 
@@ -137,7 +130,7 @@ static dt_node_id_t number(make_t *m, dt_dtype_t dtype, dt_scalar_t value) {
 
 static void out(make_t *m, dt_node_id_t id) {
   if (id.id)
-    OK(dt__graph_add_output(m->f.graph, id));
+    expect_ok(dt__graph_add_output(m->f.graph, id));
 }
 
 // ---- Cases, one a rule --------------------------------------------------------------------------
@@ -332,7 +325,7 @@ static void count_rule(void *user, const char *line, size_t len) {
 }
 
 static void start(make_t *m, dt_dtype_t dtype) {
-  fixture_init(&m->f);
+  graph_fixture_init(&m->f);
   m->dtype = dtype;
   m->n = size_symbol(&m->f, ELEMENTS);
   m->x = input(&m->f, "x", dtype, 1, &m->n);
@@ -354,7 +347,7 @@ static void evaluate(const dt_graph_t *graph, dt_arena_t *arena, dt_eval_value_t
     fill(graph->inputs.items[k].dtype, data[k], k);
     args[k] = (dt_eval_arg_t){data[k], sizes[shape], strides[shape]};
   }
-  OK(dt__graph_eval(graph, symbols, args, NULL, arena, values));
+  expect_ok(dt__graph_eval(graph, symbols, args, NULL, arena, values));
 }
 
 // As memory would hold them; one NaN is as good as another.
@@ -398,19 +391,19 @@ static bool check_rule(size_t rule, dt_dtype_t dtype) {
   dt__symenv_freeze(m.f.env);
   watch.id = rules[rule].id;
   watch.fired = 0;
-  OK(dt_log_configure("lower.fold:1"));
+  expect_ok(dt_log_configure("lower.fold:1"));
   dt_log_sink_set(count_rule, NULL);
-  OK(dt__pass_fold(&m.f.arena, m.f.graph, &folded));
+  expect_ok(dt__pass_fold(&m.f.arena, m.f.graph, &folded));
   dt_log_sink_set(NULL, NULL);
-  OK(dt_log_configure(""));
-  OK(dt__graph_verify(folded));
+  expect_ok(dt_log_configure(""));
+  expect_ok(dt__graph_verify(folded));
   if (any && admitted != (watch.fired > 0))
     fail_msg("%s %s for %s, which its row %s", rules[rule].id,
              watch.fired ? "fired" : "did not fire", dt_dtype_name(dtype),
              admitted ? "admits" : "does not admit");
   if (any)
     compare(rules[rule].id, dtype, m.f.graph, folded, &m.f.arena);
-  fixture_fini(&m.f);
+  graph_fixture_fini(&m.f);
   return watch.fired > 0;
 }
 
@@ -428,7 +421,4 @@ static void test_rules(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_rules)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_rules))

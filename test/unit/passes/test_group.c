@@ -1,15 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Grouped products: how many are left, and that every result stays what it was, bit by bit.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "lower/graph/eval.h"
 #include "lower/passes/passes.h"
-#include "test/unit/graph/fixture.h"
+#include "test/support/graph_fixture.h"
 
 #include <math.h>
 #include <string.h>
@@ -19,7 +12,7 @@
 
 // x is f32[s0, 2]; factors are [2, N].
 typedef struct maker_t {
-  fixture_t f;
+  graph_fixture_t f;
   dt_sym_t s0;
   dt_node_id_t x;
 } maker_t;
@@ -35,7 +28,7 @@ static dt_node_id_t constant(maker_t *m, uint32_t rank, int64_t rows, int64_t co
   c.sizes[0] = rank == 1 ? columns : rows;
   c.sizes[1] = columns;
   c.data = numbers + from;
-  OK(dt__graph_add_constant(m->f.graph, &c, NULL, &id));
+  expect_ok(dt__graph_add_constant(m->f.graph, &c, NULL, &id));
   return id;
 }
 
@@ -50,7 +43,7 @@ static dt_node_id_t one(maker_t *m, dt_op_t op, dt_node_id_t x) {
 static dt_node_id_t two(maker_t *m, dt_op_t op, dt_node_id_t x, dt_node_id_t y) {
   dt_node_id_t in[2] = {x, y};
   if (op != DT_OP_matmul)
-    OK(dt__graph_broadcast(m->f.graph, in, 2, NULL));
+    expect_ok(dt__graph_broadcast(m->f.graph, in, 2, NULL));
   return add(&m->f, op, 2, in, NULL);
 }
 
@@ -70,7 +63,7 @@ static dt_node_id_t cast(maker_t *m, dt_node_id_t x, dt_dtype_t dtype) {
   return add(&m->f, DT_OP_cast, 1, &x, &attrs);
 }
 
-static void give(maker_t *m, dt_node_id_t x) { OK(dt__graph_add_output(m->f.graph, x)); }
+static void give(maker_t *m, dt_node_id_t x) { expect_ok(dt__graph_add_output(m->f.graph, x)); }
 
 // What nothing takes into the kernel of a product.
 static void give_sum(maker_t *m, dt_node_id_t x) {
@@ -252,8 +245,8 @@ static const dt_graph_t *through(dt_arena_t *arena, const dt_graph_t *graph, boo
   const dt_pass_fn_t passes[] = {dt__pass_decompose, dt__pass_fold, dt__pass_cse,
                                  group ? dt__pass_group : dt__pass_dce, dt__pass_dce};
   for (size_t k = 0; k < sizeof(passes) / sizeof(passes[0]); k++) {
-    OK(passes[k](arena, graph, &graph));
-    OK(dt__graph_verify(graph));
+    expect_ok(passes[k](arena, graph, &graph));
+    expect_ok(dt__graph_verify(graph));
   }
   return graph;
 }
@@ -265,7 +258,7 @@ static void evaluate(maker_t *m, const dt_graph_t *graph, int64_t rows, dt_eval_
                            {numbers + 5, sizes[1], strides[1]}};
   if (graph->inputs.len > 1 && strcmp(graph->inputs.items[1].name, "y") == 0)
     args[1] = (dt_eval_arg_t){numbers + 5, flat, strides[0]};
-  OK(dt__graph_eval(graph, &rows, args, NULL, &m->f.arena, out));
+  expect_ok(dt__graph_eval(graph, &rows, args, NULL, &m->f.arena, out));
 }
 
 static uint32_t products_of(const dt_graph_t *graph) {
@@ -277,7 +270,7 @@ static uint32_t products_of(const dt_graph_t *graph) {
 
 static void check(const group_case_t *c) {
   maker_t m;
-  fixture_init(&m.f);
+  graph_fixture_init(&m.f);
   m.s0 = size_symbol(&m.f, 2);
   dt_sym_t sizes[2] = {m.s0, literal(&m.f, 2)};
   m.x = input(&m.f, "x", DT_F32, 2, sizes);
@@ -285,7 +278,7 @@ static void check(const group_case_t *c) {
   dt__symenv_freeze(m.f.env);
   const dt_graph_t *before = through(&m.f.arena, m.f.graph, false);
   const dt_graph_t *after = through(&m.f.arena, m.f.graph, true), *again;
-  OK(dt__pass_group(&m.f.arena, after, &again));
+  expect_ok(dt__pass_group(&m.f.arena, after, &again));
   assert_ptr_equal(again, after);
   if (products_of(after) != c->products)
     print_error("%s: %u products\n", c->what, products_of(after));
@@ -302,7 +295,7 @@ static void check(const group_case_t *c) {
       }
     }
   }
-  fixture_fini(&m.f);
+  graph_fixture_fini(&m.f);
 }
 
 static void test_groups(void **state) {
@@ -311,7 +304,4 @@ static void test_groups(void **state) {
     check(&cases[k]);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_groups)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_groups))

@@ -1,15 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Common subexpressions and dead nodes; declarations, asserts and the order of outputs through
 // passes.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "lower/passes/passes.h"
-#include "test/unit/graph/fixture.h"
+#include "test/support/graph_fixture.h"
 
 #include <string.h>
 
@@ -23,19 +16,19 @@ static void check(dt_pass_fn_t pass, const char *before, const char *after) {
   dt_text_t text;
   dt__arena_init(&arena, 0);
   dt__text_init(&text);
-  OK(dt__symenv_create(&env));
+  expect_ok(dt__symenv_create(&env));
   dt__scan_init(&scan, before, strlen(before), "before");
-  OK(dt__graph_parse(&arena, env, &scan, &graph));
+  expect_ok(dt__graph_parse(&arena, env, &scan, &graph));
   dt__symenv_freeze(env);
-  OK(pass(&arena, graph, &made));
-  OK(dt__graph_verify(made));
+  expect_ok(pass(&arena, graph, &made));
+  expect_ok(dt__graph_verify(made));
   assert_true((made == graph) == (strcmp(before, after) == 0));
   dt__graph_print(made, &text);
   if (strcmp(after, dt__text_str(&text)) != 0) {
     print_error("expected\n%s\ngot\n%s\n", after, dt__text_str(&text));
     fail();
   }
-  OK(pass(&arena, made, &again));
+  expect_ok(pass(&arena, made, &again));
   assert_ptr_equal(again, made);
   dt__text_fini(&text);
   dt__symenv_destroy(env);
@@ -114,8 +107,8 @@ static void test_decompose(void **state) {
 // What updates write lives, and is found again where it went; captures stay.
 static void test_updates(void **state) {
   (void)state;
-  fixture_t f;
-  fixture_init(&f);
+  graph_fixture_t f;
+  graph_fixture_init(&f);
   dt_sym_t s = size_symbol(&f, 3);
   const dt_graph_t *made;
   dt_node_id_t x = input(&f, "x", DT_F32, 1, &s);
@@ -123,12 +116,12 @@ static void test_updates(void **state) {
   dt_node_id_t value = add(&f, DT_OP_relu, 1, &x, NULL);
   assert_true(DT_VEC_PUSH(&f.arena, &f.graph->updates, ((dt_graph_update_t){0, value})));
   assert_true(DT_VEC_PUSH(&f.arena, &f.graph->captures, ((dt_graph_capture_t){"n", s})));
-  OK(dt__graph_add_output(f.graph, x));
+  expect_ok(dt__graph_add_output(f.graph, x));
   dt__symenv_freeze(f.env);
-  OK(dt__pass_decompose(&f.arena, f.graph, &made));
-  OK(dt__pass_fold(&f.arena, made, &made));
-  OK(dt__pass_cse(&f.arena, made, &made));
-  OK(dt__pass_dce(&f.arena, made, &made));
+  expect_ok(dt__pass_decompose(&f.arena, f.graph, &made));
+  expect_ok(dt__pass_fold(&f.arena, made, &made));
+  expect_ok(dt__pass_cse(&f.arena, made, &made));
+  expect_ok(dt__pass_dce(&f.arena, made, &made));
   assert_int_equal(made->updates.len, 1);
   const dt_node_t *written = dt__graph_node(made, made->updates.items[0].value);
   assert_int_equal(written->op, DT_OP_maximum);
@@ -136,12 +129,7 @@ static void test_updates(void **state) {
     assert_true(made->nodes.items[k].op != DT_OP_exp);
   assert_int_equal(made->captures.len, 1);
   assert_string_equal(made->captures.items[0].name, "n");
-  fixture_fini(&f);
+  graph_fixture_fini(&f);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_cse), cmocka_unit_test(test_dce),
-                                     cmocka_unit_test(test_decompose),
-                                     cmocka_unit_test(test_updates)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_cse), TEST(test_dce), TEST(test_decompose), TEST(test_updates))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // See calls_test.h.
 #include "test/unit/pytorch/calls_test.h"
+
 #include "ductile/experimental.h"
 
 #include <math.h>
@@ -33,23 +34,10 @@ void rig_fini(rig_t *rig) {
   dt_function_release(rig->function);
 }
 
-dt_function_counters_t rig_stats(const rig_t *rig) {
-  dt_function_counters_t stats = {.struct_size = sizeof(stats)};
-  expect_ok(dt_function_counters(rig->function, &stats));
-  return stats;
-}
+dt_function_counters_t rig_stats(const rig_t *rig) { return stats_of(rig->function); }
 
 void expect_compiles(const rig_t *rig, uint64_t compiles) {
   assert_int_equal(rig_stats(rig).compiles, compiles);
-}
-
-dt_tensor_t *tensor(dt_dtype_t dtype, uint32_t rank, const int64_t *sizes, const void *data) {
-  dt_tensor_t *made = NULL;
-  expect_ok(dt_tensor_create_empty(dtype, rank, sizes, &made));
-  size_t bytes = (size_t)dt_tensor_count(made) * dt_dtype_size(dtype);
-  if (bytes)
-    memcpy(dt_tensor_data(made), data, bytes);
-  return made;
 }
 
 dt_tensor_t *zeros(int64_t rows, int64_t columns) { return tensor_full(0, 2, N(rows, columns)); }
@@ -58,8 +46,7 @@ static dt_status_t call_with(rig_t *rig, uint32_t n, dt_tensor_t *const *inputs,
                              dt_tensor_t **out) {
   *out = NULL;
   dt_status_t status = dt_call(rig->session, rig->function, inputs, n, out, 1, NULL);
-  for (uint32_t k = 0; k < n; k++)
-    dt_tensor_release(inputs[k]);
+  release_tensors(inputs, n);
   return status;
 }
 

@@ -4,8 +4,7 @@
 #ifndef DT_TESTS_UNIT_PYTORCH_CALLS_TEST_H
 #define DT_TESTS_UNIT_PYTORCH_CALLS_TEST_H
 
-#include "ductile/experimental.h"
-#include "test/unit/exec/exec_test.h"
+#include "test/support/subjects.h"
 
 typedef dt_value_t v_t;
 typedef v_t (*make_t)(dt_trace_t *t, const v_t *in);
@@ -34,14 +33,12 @@ dt_function_counters_t rig_stats(const rig_t *rig);
 void expect_compiles(const rig_t *rig, uint64_t compiles);
 
 // ---- Tensors --------------------------------------------------------------------------------------
-// A tensor of `data`, copied.
-dt_tensor_t *tensor(dt_dtype_t dtype, uint32_t rank, const int64_t *sizes, const void *data);
 dt_tensor_t *zeros(int64_t rows, int64_t columns); // f32
-#define N(...) ((const int64_t[]){__VA_ARGS__})
+#define N(...) (SIZES(__VA_ARGS__))
 #define F(...) ((const float[]){__VA_ARGS__})
-#define I64(rank, sizes, ...) tensor(DT_I64, (rank), (sizes), N(__VA_ARGS__))
-#define F32(rank, sizes, ...) tensor(DT_F32, (rank), (sizes), F(__VA_ARGS__))
-#define INT(value) tensor(DT_I64, 0, NULL, N(value))
+#define I64(rank, sizes, ...) tensor_from(DT_I64, (rank), (sizes), N(__VA_ARGS__))
+#define F32(rank, sizes, ...) tensor_from(DT_F32, (rank), (sizes), F(__VA_ARGS__))
+#define INT(value) tensor_from(DT_I64, 0, NULL, N(value))
 #define FIVE F32(1, N(5), 1, 2, 3, 4, 5)
 
 // ---- Calls: with tensors that are released there --------------------------------------------------

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // See cudagraphs_test.h.
 #include "test/unit/pytorch/cudagraphs_test.h"
+
 #include "ductile/experimental.h"
 
 #include <stdlib.h>
@@ -136,9 +137,4 @@ void expect_tree(dt_session_t *session, uint64_t places, uint64_t builds, uint64
   assert_int_equal(stats.places, places);
   assert_int_equal(stats.builds, builds);
   assert_int_equal(stats.graph_calls, calls);
-}
-
-void release_tensors(dt_tensor_t **tensors, uint32_t n) {
-  for (uint32_t k = 0; k < n; k++)
-    dt_tensor_release(tensors[k]);
 }

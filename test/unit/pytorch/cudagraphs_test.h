@@ -4,9 +4,8 @@
 #ifndef DT_TESTS_UNIT_PYTORCH_CUDAGRAPHS_TEST_H
 #define DT_TESTS_UNIT_PYTORCH_CUDAGRAPHS_TEST_H
 
-#include "ductile/experimental.h"
 #include "test/fake_cuda/fake_cuda.h"
-#include "test/unit/exec/exec_test.h"
+#include "test/support/fixture.h"
 
 typedef struct tree_t {
   dt_runtime_t *runtime;
@@ -39,9 +38,6 @@ void expect_filled(dt_session_t *session, dt_tensor_t *tensor, int64_t n, float 
 dt_session_counters_t tree_stats(dt_session_t *session);
 // Places, graphs assembled and calls that ran as graphs so far; none was skipped.
 void expect_tree(dt_session_t *session, uint64_t places, uint64_t builds, uint64_t calls);
-void release_tensors(dt_tensor_t **tensors, uint32_t n);
-#define RELEASE(...)                                                                               \
-  release_tensors((dt_tensor_t *[]){__VA_ARGS__},                                                  \
-                  sizeof((dt_tensor_t *[]){__VA_ARGS__}) / sizeof(dt_tensor_t *))
+#define IN_TREE(name) TEST_WITH(name, tree_open, tree_close)
 
 #endif // DT_TESTS_UNIT_PYTORCH_CUDAGRAPHS_TEST_H

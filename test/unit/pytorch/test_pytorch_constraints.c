@@ -1,31 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Behaviours 80 to 85: what is declared of sizes, and what a program that needs more is told.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "test/support/fixture.h"
 
-#include <cmocka.h>
 #include <string.h>
 
-#include "ductile/ductile.h"
-#include "ductile/experimental.h"
-
 #define MOST_INPUTS 3
-
-static void ok(dt_status_t status) {
-  if (status)
-    print_error("%s: %s\n", dt_code_name(dt_status_code(status)), dt_status_message(status));
-  assert_null(status);
-}
-
-static void told(dt_status_t status, dt_code_t code, const char *part) {
-  const char *message = dt_status_message(status);
-  if (dt_status_code(status) != code || !strstr(message, part))
-    fail_msg("%s: %s\nexpected %s with '%s'", dt_code_name(dt_status_code(status)), message,
-             dt_code_name(code), part);
-  dt_status_free(status);
-}
 
 // ---- Rig ------------------------------------------------------------------------------------------
 typedef struct rig_t {
@@ -51,11 +30,8 @@ static dt_status_t make(rig_t *rig, dt_program_fn_t program, uint32_t n,
 
 static int set_up(void **state) {
   static rig_t rig;
-  dt_runtime_options_t options = {
-      .struct_size = sizeof(options), .threads = 1, .compile_threads = 1};
-  rig = (rig_t){0};
-  ok(dt_runtime_create(&options, &rig.runtime));
-  ok(dt_session_create(rig.runtime, NULL, &rig.session));
+  rig = (rig_t){.runtime = runtime_of(1)};
+  rig.session = session_of(rig.runtime);
   *state = &rig;
   return 0;
 }
@@ -69,8 +45,7 @@ static int tear_down(void **state) {
 }
 
 static dt_tensor_t *vector_of(int64_t size) {
-  dt_tensor_t *tensor = NULL;
-  ok(dt_tensor_create_empty(DT_F32, 1, &size, &tensor));
+  dt_tensor_t *tensor = tensor_empty(DT_F32, 1, &size);
   float *data = dt_tensor_data(tensor);
   for (int64_t k = 0; k < size; k++)
     data[k] = (float)k;
@@ -83,18 +58,13 @@ static dt_status_t call(rig_t *rig, const int64_t *sizes) {
   for (uint32_t k = 0; k < rig->n; k++)
     args[k] = vector_of(sizes[k]);
   dt_status_t status = dt_call(rig->session, rig->function, args, rig->n, &result, 1, NULL);
-  for (uint32_t k = 0; k < rig->n; k++)
-    dt_tensor_release(args[k]);
+  release_tensors(args, rig->n);
   dt_tensor_release(result);
   return status;
 }
-#define CALL(rig, ...) call((rig), (const int64_t[]){__VA_ARGS__})
+#define CALL(rig, ...) call((rig), SIZES(__VA_ARGS__))
 
-static uint64_t compiles_of(rig_t *rig) {
-  dt_function_counters_t stats = {.struct_size = sizeof(stats)};
-  ok(dt_function_counters(rig->function, &stats));
-  return stats.compiles;
-}
+static uint64_t compiles_of(rig_t *rig) { return stats_of(rig->function).compiles; }
 
 // ---- Derived dims ---------------------------------------------------------------------------------
 // x + y[1:] + z[2:]
@@ -124,13 +94,13 @@ static const dt_input_decl_t unrelated[] = {{.name = "x", .dtype = DT_F32, .rank
 // break it are refused, and the explanation names the dims and only them.
 static void behaviour_80_an_undeclared_relation_is_told_with_its_dims(void **state) {
   rig_t *rig = *state;
-  ok(make(rig, staggered, 3, unrelated));
-  ok(CALL(rig, 4, 5, 6));
-  ok(CALL(rig, 6, 7, 8));
+  expect_ok(make(rig, staggered, 3, unrelated));
+  expect_ok(CALL(rig, 4, 5, 6));
+  expect_ok(CALL(rig, 6, 7, 8));
   assert_int_equal(compiles_of(rig), 1);
   dt_tensor_t *args[3] = {vector_of(6), vector_of(7), vector_of(9)};
   dt_report_t *report = NULL;
-  ok(dt_function_report(rig->function, args, 3, &report));
+  expect_ok(dt_function_report(rig->function, args, 3, &report));
   assert_int_equal(report->n_misses, 1);
   const dt_miss_info_t *miss = report->misses[0];
   assert_false(miss->hit);
@@ -140,16 +110,16 @@ static void behaviour_80_an_undeclared_relation_is_told_with_its_dims(void **sta
   dt_report_free(report);
   for (int k = 0; k < 3; k++)
     dt_tensor_release(args[k]);
-  told(CALL(rig, 6, 7, 9), DT_E_SHAPE, "s1 is dz = 9");
+  expect_told(CALL(rig, 6, 7, 9), DT_E_SHAPE, "s1 is dz = 9");
 }
 
 static void behaviour_81_a_derived_dim_has_the_range_of_what_it_derives_from(void **state) {
   rig_t *rig = *state;
-  ok(make(rig, staggered, 3, related));
-  ok(CALL(rig, 4, 5, 6));
-  told(CALL(rig, 4, 5, 5), DT_E_SHAPE, "z.size(0) >= 6");
-  ok(CALL(rig, 6, 7, 8));
-  told(CALL(rig, 6, 7, 9), DT_E_SHAPE, "(z.size(0) == x.size(0) + 2)");
+  expect_ok(make(rig, staggered, 3, related));
+  expect_ok(CALL(rig, 4, 5, 6));
+  expect_told(CALL(rig, 4, 5, 5), DT_E_SHAPE, "z.size(0) >= 6");
+  expect_ok(CALL(rig, 6, 7, 8));
+  expect_told(CALL(rig, 6, 7, 9), DT_E_SHAPE, "(z.size(0) == x.size(0) + 2)");
   assert_int_equal(compiles_of(rig), 1);
 }
 
@@ -164,10 +134,10 @@ static void behaviour_82_two_inputs_share_a_derived_dim(void **state) {
                                            {.name = "y", .dtype = DT_F32, .rank = 1, .dims = dy},
                                            {.name = "y1", .dtype = DT_F32, .rank = 1, .dims = dy}};
   rig_t *rig = *state;
-  ok(make(rig, both, 3, inputs));
-  ok(CALL(rig, 4, 5, 5));
-  told(CALL(rig, 6, 7, 5), DT_E_SHAPE, "(y1.size(0) == y.size(0))");
-  ok(CALL(rig, 6, 7, 7));
+  expect_ok(make(rig, both, 3, inputs));
+  expect_ok(CALL(rig, 4, 5, 5));
+  expect_told(CALL(rig, 6, 7, 5), DT_E_SHAPE, "(y1.size(0) == y.size(0))");
+  expect_ok(CALL(rig, 6, 7, 7));
   assert_int_equal(compiles_of(rig), 1);
 }
 
@@ -195,10 +165,11 @@ static void behaviour_83_equivalent_declarations_refuse_the_same_shapes(void **s
     const dt_input_decl_t inputs[] = {
         {.name = "x", .dtype = DT_F32, .rank = 1, .dims = spellings[k][0]},
         {.name = "y", .dtype = DT_F32, .rank = 1, .dims = spellings[k][1]}};
-    ok(make(rig, sum, 2, inputs));
-    ok(CALL(rig, 4, 4));
+    expect_ok(make(rig, sum, 2, inputs));
+    expect_ok(CALL(rig, 4, 4));
     for (int w = 0; w < 3; w++)
-      told(call(rig, wrong[w]), DT_E_SHAPE, wrong[w][0] == 4 ? "\"y\", dim 0" : "\"x\", dim 0");
+      expect_told(call(rig, wrong[w]), DT_E_SHAPE,
+                  wrong[w][0] == 4 ? "\"y\", dim 0" : "\"x\", dim 0");
     assert_int_equal(compiles_of(rig), 1);
   }
 }
@@ -210,19 +181,19 @@ static void behaviour_84_a_declaration_that_does_not_fit_names_the_place(void **
   dt_input_decl_t inputs[] = {{.name = "x", .dtype = DT_F32, .rank = 2, .dims = rows_cols},
                               {.name = "y", .dtype = DT_F32, .rank = 1}};
   rig_t *rig = *state;
-  ok(make(rig, sum, 2, inputs));
+  expect_ok(make(rig, sum, 2, inputs));
   // Of another rank, and of another number of arguments.
-  told(CALL(rig, 4, 4), DT_E_SHAPE, "argument 0 \"x\": rank 1; expected 2");
+  expect_told(CALL(rig, 4, 4), DT_E_SHAPE, "argument 0 \"x\": rank 1; expected 2");
   dt_tensor_t *x = vector_of(4), *y = NULL;
-  told(dt_call(rig->session, rig->function, &x, 1, &y, 1, NULL), DT_E_ARGUMENT,
-       "got 1 inputs and 1 outputs; expected 2 and 1");
+  expect_told(dt_call(rig->session, rig->function, &x, 1, &y, 1, NULL), DT_E_ARGUMENT,
+              "got 1 inputs and 1 outputs; expected 2 and 1");
   dt_tensor_release(x);
   // Declarations that make no sense.
   inputs[1].dims = lost;
-  told(make(rig, sum, 2, inputs), DT_E_ARGUMENT, "argument 1 \"y\", dim 0");
+  expect_told(make(rig, sum, 2, inputs), DT_E_ARGUMENT, "argument 1 \"y\", dim 0");
   inputs[1].dims = NULL;
   inputs[0].dims = upside_down;
-  told(make(rig, sum, 2, inputs), DT_E_ARGUMENT, "dim 1");
+  expect_told(make(rig, sum, 2, inputs), DT_E_ARGUMENT, "dim 1");
 }
 
 // ---- Questions about data -------------------------------------------------------------------------
@@ -253,26 +224,21 @@ static void behaviour_85_a_branch_on_data_lists_the_checks_that_decide_it(void *
   static const dt_dim_decl_t dims[] = {{.mark = DT_MARK_UNBACKED}};
   static const dt_input_decl_t inputs[] = {{.name = "x", .dtype = DT_F32, .rank = 1, .dims = dims}};
   rig_t *rig = *state;
-  ok(make(rig, asks, 1, inputs));
-  told(CALL(rig, 3), DT_E_STATE, "dt_check(u0 <= 7) or dt_check(8 <= u0)");
-  ok(make(rig, checks_first, 1, inputs));
-  ok(CALL(rig, 3));
-  told(CALL(rig, 9), DT_E_SHAPE, "fewer than 8");
-  ok(make(rig, checks_the_other, 1, inputs));
-  ok(CALL(rig, 9));
-  told(CALL(rig, 3), DT_E_SHAPE, "8 or more");
+  expect_ok(make(rig, asks, 1, inputs));
+  expect_told(CALL(rig, 3), DT_E_STATE, "dt_check(u0 <= 7) or dt_check(8 <= u0)");
+  expect_ok(make(rig, checks_first, 1, inputs));
+  expect_ok(CALL(rig, 3));
+  expect_told(CALL(rig, 9), DT_E_SHAPE, "fewer than 8");
+  expect_ok(make(rig, checks_the_other, 1, inputs));
+  expect_ok(CALL(rig, 9));
+  expect_told(CALL(rig, 3), DT_E_SHAPE, "8 or more");
   assert_int_equal(compiles_of(rig), 1);
 }
 
-int main(void) {
-#define BEHAVIOUR(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-  const struct CMUnitTest tests[] = {
-      BEHAVIOUR(behaviour_80_an_undeclared_relation_is_told_with_its_dims),
-      BEHAVIOUR(behaviour_81_a_derived_dim_has_the_range_of_what_it_derives_from),
-      BEHAVIOUR(behaviour_82_two_inputs_share_a_derived_dim),
-      BEHAVIOUR(behaviour_83_equivalent_declarations_refuse_the_same_shapes),
-      BEHAVIOUR(behaviour_84_a_declaration_that_does_not_fit_names_the_place),
-      BEHAVIOUR(behaviour_85_a_branch_on_data_lists_the_checks_that_decide_it),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define BEHAVIOUR(name) TEST_WITH(name, set_up, tear_down)
+RUN_TESTS(BEHAVIOUR(behaviour_80_an_undeclared_relation_is_told_with_its_dims),
+          BEHAVIOUR(behaviour_81_a_derived_dim_has_the_range_of_what_it_derives_from),
+          BEHAVIOUR(behaviour_82_two_inputs_share_a_derived_dim),
+          BEHAVIOUR(behaviour_83_equivalent_declarations_refuse_the_same_shapes),
+          BEHAVIOUR(behaviour_84_a_declaration_that_does_not_fit_names_the_place),
+          BEHAVIOUR(behaviour_85_a_branch_on_data_lists_the_checks_that_decide_it))

@@ -464,28 +464,21 @@ static void behaviour_107_what_changed_is_counted(void **state) {
   dt_function_release(f);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, tree_open, tree_close)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(behaviour_90_two_shapes_are_one_root),
-      TEST(behaviour_91_a_function_called_twice_is_a_path),
-      TEST(behaviour_92_dropped_results_end_the_path),
-      TEST(behaviour_93_a_new_branch_after_others_ran),
-      TEST(behaviour_94_two_branches_need_no_checkpoint),
-      TEST(behaviour_95_a_result_dies_between_calls),
-      TEST(behaviour_96_a_result_at_another_address_is_set),
-      TEST(behaviour_97_equal_outputs_have_memory_of_their_own),
-      TEST(behaviour_98_results_are_where_they_were),
-      TEST(behaviour_99_a_slice_keeps_the_result_alive),
-      TEST(behaviour_100_parameters_and_inputs_given_out_are_copies),
-      TEST(behaviour_101_empty_results_take_no_place),
-      TEST(behaviour_102_results_of_an_earlier_step_say_so),
-      TEST(behaviour_103_integers_make_no_graphs),
-      TEST(behaviour_104_sizes_share_a_graph),
-      TEST(behaviour_105_swapped_parameters_are_set),
-      TEST(behaviour_106_changed_addresses_are_never_too_many),
-      TEST(behaviour_107_what_changed_is_counted),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(IN_TREE(behaviour_90_two_shapes_are_one_root),
+          IN_TREE(behaviour_91_a_function_called_twice_is_a_path),
+          IN_TREE(behaviour_92_dropped_results_end_the_path),
+          IN_TREE(behaviour_93_a_new_branch_after_others_ran),
+          IN_TREE(behaviour_94_two_branches_need_no_checkpoint),
+          IN_TREE(behaviour_95_a_result_dies_between_calls),
+          IN_TREE(behaviour_96_a_result_at_another_address_is_set),
+          IN_TREE(behaviour_97_equal_outputs_have_memory_of_their_own),
+          IN_TREE(behaviour_98_results_are_where_they_were),
+          IN_TREE(behaviour_99_a_slice_keeps_the_result_alive),
+          IN_TREE(behaviour_100_parameters_and_inputs_given_out_are_copies),
+          IN_TREE(behaviour_101_empty_results_take_no_place),
+          IN_TREE(behaviour_102_results_of_an_earlier_step_say_so),
+          IN_TREE(behaviour_103_integers_make_no_graphs),
+          IN_TREE(behaviour_104_sizes_share_a_graph),
+          IN_TREE(behaviour_105_swapped_parameters_are_set),
+          IN_TREE(behaviour_106_changed_addresses_are_never_too_many),
+          IN_TREE(behaviour_107_what_changed_is_counted))

@@ -272,18 +272,11 @@ static void behaviour_118_devices_and_sessions_have_their_own(void **state) {
   dt_session_destroy(on[1]);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, tree_open, tree_close)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(behaviour_108_updates_in_place_are_graphs),
-      TEST(behaviour_109_inputs_on_the_host_are_staged),
-      TEST(behaviour_110_work_on_the_host_between_graphs),
-      TEST(behaviour_111_sizes_from_data_are_a_chain_of_graphs),
-      TEST(behaviour_113_misaligned_and_expanded_inputs),
-      TEST(behaviour_114_results_on_a_lent_stream),
-      TEST(behaviour_115_run_only_and_reset),
-      TEST(behaviour_118_devices_and_sessions_have_their_own),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(IN_TREE(behaviour_108_updates_in_place_are_graphs),
+          IN_TREE(behaviour_109_inputs_on_the_host_are_staged),
+          IN_TREE(behaviour_110_work_on_the_host_between_graphs),
+          IN_TREE(behaviour_111_sizes_from_data_are_a_chain_of_graphs),
+          IN_TREE(behaviour_113_misaligned_and_expanded_inputs),
+          IN_TREE(behaviour_114_results_on_a_lent_stream),
+          IN_TREE(behaviour_115_run_only_and_reset),
+          IN_TREE(behaviour_118_devices_and_sessions_have_their_own))

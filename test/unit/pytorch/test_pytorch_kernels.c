@@ -7,8 +7,6 @@
 #include "runtime/trace/trace.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 static dt_sym_t absolute(dt_trace_t *t, dt_sym_t a) {
   return dt_sym_max(t, a, dt_sym_sub(t, number(t, 0), a));
@@ -313,11 +311,11 @@ static void behaviour_75_a_list_of_320_numbers_sums_to_a_size(void **state) {
   for (int k = 0; k < 2 * LIST; k++)
     want[k] = k;
   begin(&rig, make_list_sum, "j");
-  EXPECT(&rig, TENSORS(tensor(DT_I64, 1, N(LIST), values)), 1, N(319), want);
+  EXPECT(&rig, TENSORS(tensor_from(DT_I64, 1, N(LIST), values)), 1, N(319), want);
   values[0] = 2;
-  EXPECT(&rig, TENSORS(tensor(DT_I64, 1, N(LIST), values)), 1, N(321), want);
+  EXPECT(&rig, TENSORS(tensor_from(DT_I64, 1, N(LIST), values)), 1, N(321), want);
   values[0] = -1000;
-  REFUSED(&rig, TENSORS(tensor(DT_I64, 1, N(LIST), values)), DT_E_SHAPE, "iota");
+  REFUSED(&rig, TENSORS(tensor_from(DT_I64, 1, N(LIST), values)), DT_E_SHAPE, "iota");
   expect_compiles(&rig, 1);
   double seconds = (double)rig_stats(&rig).compile_ns / 1e9;
   print_message("compiled in %.2f s\n", seconds);
@@ -396,20 +394,15 @@ static void behaviour_87_pads_by_data_of_either_sign(void **state) {
   rig_fini(&rig);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(behaviour_68_a_uniform_zero_adds_no_kernel),
-      cmocka_unit_test(behaviour_69_a_filled_square_of_a_number),
-      cmocka_unit_test(behaviour_70_slices_by_differences_of_both_signs),
-      cmocka_unit_test(behaviour_71_halves_and_rounded_up_pads_are_exact),
-      cmocka_unit_test(behaviour_72_selections_and_item_sizes),
-      cmocka_unit_test(behaviour_73_concat_and_split_by_data),
-      cmocka_unit_test(behaviour_74_an_item_read_twice_and_infinities),
-      cmocka_unit_test(behaviour_75_a_list_of_320_numbers_sums_to_a_size),
-      cmocka_unit_test(behaviour_78_math_functions_of_a_number),
-      cmocka_unit_test(behaviour_79_a_float_argument_compiles_once),
-      cmocka_unit_test(behaviour_87_pads_by_data_of_either_sign),
-      cmocka_unit_test(behaviour_88_a_constant_condition_keeps_one_branch),
-  };
-  return cmocka_run_group_tests(tests, calls_open, calls_close);
-}
+RUN_TESTS_WITH(calls_open, calls_close, TEST(behaviour_68_a_uniform_zero_adds_no_kernel),
+               TEST(behaviour_69_a_filled_square_of_a_number),
+               TEST(behaviour_70_slices_by_differences_of_both_signs),
+               TEST(behaviour_71_halves_and_rounded_up_pads_are_exact),
+               TEST(behaviour_72_selections_and_item_sizes),
+               TEST(behaviour_73_concat_and_split_by_data),
+               TEST(behaviour_74_an_item_read_twice_and_infinities),
+               TEST(behaviour_75_a_list_of_320_numbers_sums_to_a_size),
+               TEST(behaviour_78_math_functions_of_a_number),
+               TEST(behaviour_79_a_float_argument_compiles_once),
+               TEST(behaviour_87_pads_by_data_of_either_sign),
+               TEST(behaviour_88_a_constant_condition_keeps_one_branch))

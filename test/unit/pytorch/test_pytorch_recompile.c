@@ -2,11 +2,10 @@
 // When a function compiles again (behaviours 1 to 22): our own counts, under dynamic = symbolic,
 // and those of PyTorch under its options (automatic, static). What PyTorch's tests take from
 // closures and modules, these take from captures and boolean arguments.
-#include "ductile/experimental.h"
-#include "test/support/report_as_text.h"
-#include "test/unit/exec/exec_test.h"
+#include "test/support/subjects.h"
 
-#include <stdio.h>
+#include "test/support/report_as_text.h"
+
 #include <string.h>
 
 static int setup(void **state) { return fixture_open(state, 2, 1); }
@@ -21,8 +20,7 @@ static dt_tensor_t *vector(int64_t n, float value) { return tensor_full(value, 1
 static dt_tensor_t *integer(int64_t value) { return tensor_i64(0, NULL, &value); }
 
 static dt_tensor_t *boolean(bool value) {
-  dt_tensor_t *tensor = NULL;
-  expect_ok(dt_tensor_create_empty(DT_BOOL, 0, NULL, &tensor));
+  dt_tensor_t *tensor = tensor_empty(DT_BOOL, 0, NULL);
   *(bool *)dt_tensor_data(tensor) = value;
   return tensor;
 }
@@ -38,8 +36,7 @@ static dt_status_t try_call(fixture_t *fixture, dt_function_t *function, uint32_
     dt_tensor_release(want);
   }
   dt_tensor_release(out);
-  for (uint32_t k = 0; k < n_inputs; k++)
-    dt_tensor_release(inputs[k]);
+  release_tensors(inputs, n_inputs);
   return status;
 }
 
@@ -163,9 +160,7 @@ static void call_accumulate(fixture_t *fixture, dt_function_t *function, dt_tens
   dt_tensor_t *want = vector(4, expected), *left = vector(4, updated);
   expect_close(out, want, 0, 0, "c + 1");
   expect_close(a, left, 0, 0, "a");
-  dt_tensor_release(want);
-  dt_tensor_release(left);
-  dt_tensor_release(out);
+  RELEASE(want, left, out);
 }
 
 // Who answers is all the same: what counts is which calls share a variant.
@@ -187,9 +182,7 @@ static void behaviour_04_an_alias_of_an_updated_argument_compiles(void **state) 
   call_accumulate(fixture, function, z, y, z, 122, 121);
   call_accumulate(fixture, function, x, y, z, 122, 31);
   expect_compiles(function, 2);
-  dt_tensor_release(x);
-  dt_tensor_release(y);
-  dt_tensor_release(z);
+  RELEASE(x, y, z);
   dt_function_release(function);
 }
 
@@ -204,10 +197,7 @@ static void behaviour_05_an_argument_becomes_a_global(void **state) {
   call_accumulate(fixture, function, c, b, c, 111, 110);
   call_accumulate(fixture, function, x, b, c, 111, 21);
   expect_compiles(function, 2);
-  dt_tensor_release(b);
-  dt_tensor_release(c);
-  dt_tensor_release(x);
-  dt_tensor_release(y);
+  RELEASE(b, c, x, y);
   dt_function_release(function);
 }
 
@@ -222,8 +212,7 @@ static dt_status_t times_weight(dt_trace_t *t, const dt_value_t *in, dt_value_t 
 static void run_rows(fixture_t *fixture, dt_function_t *function) {
   static const int64_t rows[] = {1, 10, 11, 15, 15};
   for (size_t k = 0; k < sizeof(rows) / sizeof(rows[0]); k++)
-    CALL(fixture, function, 2, 6 * (float)rows[k],
-         tensor_full(1, 2, (const int64_t[]){rows[k], 3}));
+    CALL(fixture, function, 2, 6 * (float)rows[k], tensor_full(1, 2, SIZES(rows[k], 3)));
 }
 
 static void behaviour_06_parameters_marked_static(void **state) {
@@ -231,7 +220,7 @@ static void behaviour_06_parameters_marked_static(void **state) {
   static const dt_input_decl_t fixed[] = {
       {.name = "x", .dtype = DT_F32, .rank = 2, .dims = marked}};
   static const dt_input_decl_t open[] = {{.name = "x", .dtype = DT_F32, .rank = 2}};
-  dt_tensor_t *w = tensor_full(2, 2, (const int64_t[]){3, 2});
+  dt_tensor_t *w = tensor_full(2, 2, SIZES(3, 2));
   expect_counts(*state, times_weight, w, 1, fixed, run_rows, (counts_t){4, 4, 4});
   expect_counts(*state, times_weight, w, 1, open, run_rows, (counts_t){1, 2, 4});
   dt_tensor_release(w);
@@ -335,12 +324,6 @@ static void behaviour_10_a_captured_integer_becomes_dynamic(void **state) {
 }
 
 // ---- 11 and 12: unbacked sizes ----------------------------------------------------------------------
-static dt_status_t doubled(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
-  (void)closure;
-  out[0] = dt_add(t, in[0], in[0]);
-  return NULL;
-}
-
 static void run_shrinking(fixture_t *fixture, dt_function_t *function) {
   for (int64_t n = 3; n >= 0; n--)
     CALL(fixture, function, n, 8, vector(n, 4));
@@ -351,8 +334,8 @@ static const dt_input_decl_t unbacked[] = {
     {.name = "x", .dtype = DT_F32, .rank = 1, .dims = unbacked_dim}};
 
 static void behaviour_11_down_to_no_elements(void **state) {
-  expect_counts(*state, doubled, NULL, 1, one_vector, run_shrinking, (counts_t){1, 2, 4});
-  expect_counts(*state, doubled, NULL, 1, unbacked, run_shrinking, (counts_t){1, 1, 1});
+  expect_counts(*state, double_program, NULL, 1, one_vector, run_shrinking, (counts_t){1, 2, 4});
+  expect_counts(*state, double_program, NULL, 1, unbacked, run_shrinking, (counts_t){1, 1, 1});
 }
 
 static dt_status_t below_ten(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
@@ -500,7 +483,7 @@ static void run_from_one(fixture_t *fixture, dt_function_t *function) {
 static void behaviour_18_size_one_may_be_marked_dynamic(void **state) {
   static const dt_dim_decl_t dims[] = {{.mark = DT_MARK_DYNAMIC}};
   static const dt_input_decl_t inputs[] = {{.name = "x", .dtype = DT_F32, .rank = 1, .dims = dims}};
-  expect_counts(*state, doubled, NULL, 1, inputs, run_from_one, (counts_t){1, 1, 1});
+  expect_counts(*state, double_program, NULL, 1, inputs, run_from_one, (counts_t){1, 1, 1});
 }
 
 // What follows a break is another function here, and its sizes are symbols as those before were.
@@ -509,8 +492,8 @@ static void behaviour_19_what_follows_a_break_is_dynamic(void **state) {
   static const dt_dim_decl_t dims[] = {{.mark = DT_MARK_DYNAMIC}};
   static const dt_input_decl_t inputs[] = {{.name = "x", .dtype = DT_F32, .rank = 1, .dims = dims}};
   dt_function_options_t options = options_of(1, inputs), plain = options_of(1, one_vector);
-  dt_function_t *before = function_of(fixture, doubled, NULL, &options);
-  dt_function_t *after = function_of(fixture, doubled, NULL, &plain);
+  dt_function_t *before = function_of(fixture, double_program, NULL, &options);
+  dt_function_t *after = function_of(fixture, double_program, NULL, &plain);
   for (int64_t n = 2; n <= 6; n++) {
     dt_tensor_t *x = vector(n, 1), *y = NULL;
     expect_ok(dt_call(fixture->session, before, &x, 1, &y, 1, NULL));
@@ -567,8 +550,7 @@ static void call_cube(fixture_t *fixture, dt_function_t *function, int64_t a, in
   dt_tensor_t *x = tensor_full(4, 3, sizes), *out = NULL;
   expect_ok(dt_call(fixture->session, function, &x, 1, &out, 1, NULL));
   assert_int_equal(dt_tensor_count(out), a * b * c);
-  dt_tensor_release(x);
-  dt_tensor_release(out);
+  RELEASE(x, out);
 }
 
 // What a compile was given as dynamic takes every call that moves no other dim; nothing marked
@@ -586,7 +568,7 @@ static void behaviour_28_dims_within_the_marked_ones_may_change(void **state) {
     dt_input_decl_t inputs[] = {{.name = "x", .dtype = DT_F32, .rank = 3, .dims = dims}};
     dt_function_options_t options = options_of(1, inputs);
     options.dynamic = DT_DYNAMIC_AUTOMATIC;
-    dt_function_t *function = function_of(fixture, doubled, NULL, &options);
+    dt_function_t *function = function_of(fixture, double_program, NULL, &options);
     call_cube(fixture, function, 2, 3, 4);
     call_cube(fixture, function, 2, 3, 4);
     expect_compiles(function, cases[k].compiles[0]);
@@ -598,30 +580,20 @@ static void behaviour_28_dims_within_the_marked_ones_may_change(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(behaviour_01_lengths_become_dynamic),
-      cmocka_unit_test(behaviour_02_booleans_are_specialised),
-      cmocka_unit_test(behaviour_03_a_tensor_or_an_integer),
-      cmocka_unit_test(behaviour_04_an_alias_of_an_updated_argument_compiles),
-      cmocka_unit_test(behaviour_05_an_argument_becomes_a_global),
-      cmocka_unit_test(behaviour_06_parameters_marked_static),
-      cmocka_unit_test(behaviour_07_train_and_eval_have_a_variant_each),
-      cmocka_unit_test(behaviour_08_the_limit_ends_compiling),
-      cmocka_unit_test(behaviour_09_compiled_variants_answer_beyond_the_limit),
-      cmocka_unit_test(behaviour_10_a_captured_integer_becomes_dynamic),
-      cmocka_unit_test(behaviour_11_down_to_no_elements),
-      cmocka_unit_test(behaviour_12_branches_on_sizes_that_are_not_to_be_guarded),
-      cmocka_unit_test(behaviour_13_a_branch_on_an_integer),
-      cmocka_unit_test(behaviour_14_an_integer_is_an_operand),
-      cmocka_unit_test(behaviour_15_a_scalar_is_a_tensor),
-      cmocka_unit_test(behaviour_16_a_product_over_a_dim),
-      cmocka_unit_test(behaviour_17_a_dim_marked_static_is_a_literal),
-      cmocka_unit_test(behaviour_18_size_one_may_be_marked_dynamic),
-      cmocka_unit_test(behaviour_19_what_follows_a_break_is_dynamic),
-      cmocka_unit_test(behaviour_20_padding_from_a_remainder),
-      cmocka_unit_test(behaviour_22_sizes_from_an_integer),
-      cmocka_unit_test(behaviour_28_dims_within_the_marked_ones_may_change),
-  };
-  return cmocka_run_group_tests(tests, setup, fixture_close);
-}
+RUN_TESTS_WITH(
+    setup, fixture_close, TEST(behaviour_01_lengths_become_dynamic),
+    TEST(behaviour_02_booleans_are_specialised), TEST(behaviour_03_a_tensor_or_an_integer),
+    TEST(behaviour_04_an_alias_of_an_updated_argument_compiles),
+    TEST(behaviour_05_an_argument_becomes_a_global), TEST(behaviour_06_parameters_marked_static),
+    TEST(behaviour_07_train_and_eval_have_a_variant_each),
+    TEST(behaviour_08_the_limit_ends_compiling),
+    TEST(behaviour_09_compiled_variants_answer_beyond_the_limit),
+    TEST(behaviour_10_a_captured_integer_becomes_dynamic), TEST(behaviour_11_down_to_no_elements),
+    TEST(behaviour_12_branches_on_sizes_that_are_not_to_be_guarded),
+    TEST(behaviour_13_a_branch_on_an_integer), TEST(behaviour_14_an_integer_is_an_operand),
+    TEST(behaviour_15_a_scalar_is_a_tensor), TEST(behaviour_16_a_product_over_a_dim),
+    TEST(behaviour_17_a_dim_marked_static_is_a_literal),
+    TEST(behaviour_18_size_one_may_be_marked_dynamic),
+    TEST(behaviour_19_what_follows_a_break_is_dynamic), TEST(behaviour_20_padding_from_a_remainder),
+    TEST(behaviour_22_sizes_from_an_integer),
+    TEST(behaviour_28_dims_within_the_marked_ones_may_change))

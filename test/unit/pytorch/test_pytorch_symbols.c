@@ -21,7 +21,7 @@ static const dt_origin_t here = {"test", "test.c", 1};
 
 static dt_symenv_t *env_of(guards_t *guards) {
   dt_symenv_t *env;
-  OK(dt__symenv_create(&env));
+  expect_ok(dt__symenv_create(&env));
   *guards = (guards_t){0};
   dt__symenv_on_assume(env, on_assume, guards);
   return env;
@@ -39,12 +39,12 @@ static dt_sym_t data(dt_symenv_t *env) {
 
 static bool ask(dt_symenv_t *env, const char *cond) {
   bool yes;
-  OK(dt__sym_decide(env, P(cond), false, &here, &yes));
+  expect_ok(dt__sym_decide(env, P(cond), false, &here, &yes));
   return yes;
 }
 static int64_t as_int(dt_symenv_t *env, const char *e) {
   int64_t value;
-  OK(dt__sym_specialize(env, P(e), &here, &value));
+  expect_ok(dt__sym_specialize(env, P(e), &here, &value));
   return value;
 }
 static void check_known(dt_symenv_t *env, const char *cond, dt_tri_t want, int line) {
@@ -56,7 +56,7 @@ static void check_known(dt_symenv_t *env, const char *cond, dt_tri_t want, int l
 #define KNOWN_FALSE(cond) check_known(env, cond, DT_FALSE, __LINE__)
 #define NOT_KNOWN(cond) check_known(env, cond, DT_UNKNOWN, __LINE__)
 // A check at run time: a fact from here on, but no guard.
-#define CHECK(cond) OK(dt__sym_learn_at(env, P(cond), &here))
+#define CHECK(cond) expect_ok(dt__sym_learn_at(env, P(cond), &here))
 #define LAST(text) check_text(env, guards.last, (text), "the guard", __FILE__, __LINE__)
 
 static void behaviour_40_int_of_a_size_guards_its_value(void **state) {
@@ -228,7 +228,7 @@ static void behaviour_51_bounds_in_any_spelling(void **state) {
       size(env, 0, side ? 2 : 9);
       bool yes;
       dt_sym_t s = dt__symbol_sym(env, 0), five = dt__sym_const(env, 5);
-      OK(dt__sym_decide(env, dt__sym_le(env, five, s), false, &here, &yes));
+      expect_ok(dt__sym_decide(env, dt__sym_le(env, five, s), false, &here, &yes));
       assert_int_equal(yes, !side);
       assert_int_equal(guards.count, 1);
       check_known(env, "4 < s0", side ? DT_FALSE : DT_TRUE, __LINE__);
@@ -263,7 +263,7 @@ static void behaviour_53_select_guards_when_it_is_forced(void **state) {
   dt_sym_t chosen = dt__sym_select(env, P("s0 <= s1"), P("s0 + 1"), P("s1*2"));
   assert_int_equal(guards.count, 0);
   int64_t value;
-  OK(dt__sym_specialize(env, chosen, &here, &value));
+  expect_ok(dt__sym_specialize(env, chosen, &here, &value));
   assert_int_equal(value, 8);
   assert_int_equal(guards.count, 1);
   LAST("select(s0 <= s1, s0 + 1, s1*2) == 8");
@@ -290,7 +290,7 @@ static void behaviour_55_division_by_what_has_no_bounds(void **state) {
   assert_true(ask(env, "n0*(n1//n0) == n2"));
   assert_int_equal(guards.count, 1);
   KNOWN("n0*(n1//n0) == n2");
-  OK(dt__symenv_status(env));
+  expect_ok(dt__symenv_status(env));
   dt__symenv_destroy(env);
 }
 
@@ -355,11 +355,11 @@ static void behaviour_57_dense_layouts_of_data_sizes(void **state) {
       strides[d] = P(rows[k].strides[d]);
     }
     bool yes;
-    OK(dt__sym_decide(env, dense(env, rows[k].rank, sizes, strides), false, &here, &yes));
+    expect_ok(dt__sym_decide(env, dense(env, rows[k].rank, sizes, strides), false, &here, &yes));
     assert_int_equal(yes, rows[k].dense);
   }
   assert_int_equal(guards.count, 0);
-  OK(dt__symenv_status(env));
+  expect_ok(dt__symenv_status(env));
   dt__symenv_destroy(env);
 }
 
@@ -504,7 +504,7 @@ static void search(search_t *s, uint32_t at) {
 
 static dt_symenv_t *puzzle_env(void) {
   dt_symenv_t *env;
-  OK(dt__symenv_create(&env));
+  expect_ok(dt__symenv_create(&env));
   for (int k = 0; k < N_SIZES; k++)
     dt__sym_new(env, DT_SYMBOL_SIZE, UNBOUNDED, NULL, "");
   return env;
@@ -539,7 +539,7 @@ static void behaviour_60_conditions_leave_static_sizes(void **state) {
     }
     env = puzzle_env();
     for (int k = 0; k < PUZZLE; k++)
-      OK(dt__sym_learn(env, P(puzzle[at[k]])));
+      expect_ok(dt__sym_learn(env, P(puzzle[at[k]])));
     for (uint32_t k = 0; k < N_SIZES; k++) {
       dt_sym_t now = dt__sym_simplify(env, dt__symbol_sym(env, k));
       int64_t value = -1;
@@ -581,29 +581,20 @@ static void behaviour_89_a_multiple_is_bound_by_division(void **state) {
   dt__symenv_destroy(env);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(behaviour_40_int_of_a_size_guards_its_value),
-      cmocka_unit_test(behaviour_41_rounded_quotients_guard_the_quotient),
-      cmocka_unit_test(behaviour_42_one_is_an_ordinary_size),
-      cmocka_unit_test(behaviour_43_equal_hints_say_nothing),
-      cmocka_unit_test(behaviour_44_a_size_as_a_condition),
-      cmocka_unit_test(behaviour_47_a_checked_value_replaces_the_symbol),
-      cmocka_unit_test(behaviour_48_a_checked_order_answers_its_relatives),
-      cmocka_unit_test(behaviour_49_the_newest_symbol_by_number),
-      cmocka_unit_test(behaviour_50_never_replaced_by_what_is_newer),
-      cmocka_unit_test(behaviour_51_bounds_in_any_spelling),
-      cmocka_unit_test(behaviour_52_known_without_a_guard),
-      cmocka_unit_test(behaviour_53_select_guards_when_it_is_forced),
-      cmocka_unit_test(behaviour_54_nested_maxima),
-      cmocka_unit_test(behaviour_55_division_by_what_has_no_bounds),
-      cmocka_unit_test(behaviour_56_floor_and_exact_division_share_facts),
-      cmocka_unit_test(behaviour_57_dense_layouts_of_data_sizes),
-      cmocka_unit_test(behaviour_58_the_guard_of_a_half),
-      cmocka_unit_test(behaviour_59_sums_of_distinct_symbols),
-      cmocka_unit_test(behaviour_60_conditions_leave_static_sizes),
-      cmocka_unit_test(behaviour_86_a_sum_in_either_direction),
-      cmocka_unit_test(behaviour_89_a_multiple_is_bound_by_division),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(behaviour_40_int_of_a_size_guards_its_value),
+          TEST(behaviour_41_rounded_quotients_guard_the_quotient),
+          TEST(behaviour_42_one_is_an_ordinary_size), TEST(behaviour_43_equal_hints_say_nothing),
+          TEST(behaviour_44_a_size_as_a_condition),
+          TEST(behaviour_47_a_checked_value_replaces_the_symbol),
+          TEST(behaviour_48_a_checked_order_answers_its_relatives),
+          TEST(behaviour_49_the_newest_symbol_by_number),
+          TEST(behaviour_50_never_replaced_by_what_is_newer),
+          TEST(behaviour_51_bounds_in_any_spelling), TEST(behaviour_52_known_without_a_guard),
+          TEST(behaviour_53_select_guards_when_it_is_forced), TEST(behaviour_54_nested_maxima),
+          TEST(behaviour_55_division_by_what_has_no_bounds),
+          TEST(behaviour_56_floor_and_exact_division_share_facts),
+          TEST(behaviour_57_dense_layouts_of_data_sizes), TEST(behaviour_58_the_guard_of_a_half),
+          TEST(behaviour_59_sums_of_distinct_symbols),
+          TEST(behaviour_60_conditions_leave_static_sizes),
+          TEST(behaviour_86_a_sum_in_either_direction),
+          TEST(behaviour_89_a_multiple_is_bound_by_division))

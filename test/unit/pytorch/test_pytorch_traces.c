@@ -82,7 +82,7 @@ static dt_status_t branches_on_data(dt_trace_t *t, const dt_value_t *in, dt_valu
 static void behaviour_46_a_branch_on_data_needs_a_value(void **state) {
   (void)state;
   asked_t asked = {.step = 0};
-  refused(branches_on_data, &asked, DT_E_STATE, PARTS("sym_true", "u2 == 0", "depends on data"));
+  refused(branches_on_data, &asked, DT_E_STATE, EACH_OF("sym_true", "u2 == 0", "depends on data"));
   asked.step = 1;
   dt_traced_t *traced = traced_of(branches_on_data, &asked);
   assert_true(asked.answer);
@@ -153,7 +153,7 @@ static void behaviour_85_the_failure_names_the_checks(void **state) {
   (void)state;
   asked_t asked = {.step = 0};
   refused(branch_with_check, &asked, DT_E_STATE,
-          PARTS("sym_true", "dt_check(u2 <= 4)", "dt_check(5 <= u2)", "dt_sym_guard_or"));
+          EACH_OF("sym_true", "dt_check(u2 <= 4)", "dt_check(5 <= u2)", "dt_sym_guard_or"));
   for (asked.step = 1; asked.step <= 2; asked.step++) {
     dt_traced_t *traced = traced_of(branch_with_check, &asked);
     assert_int_equal(asked.answer, asked.step == 1);
@@ -231,25 +231,17 @@ static dt_status_t out_of_bounds(dt_trace_t *t, const dt_value_t *in, dt_value_t
 static void test_refused_builders(void **state) {
   (void)state;
   const char *const *parts[] = {
-      PARTS("sym_shl", "a shift beyond 64 bits", "63 <= 62"),
-      PARTS("sym_shr", "a shift by a negative count", "expected s0 <= 0, have 2 and 0"),
-      PARTS("sym_exactdiv", "leaves a rest", "have 1 and 0", "x.size(1) = 5"),
-      PARTS("sym_truncmod", "divided by 0"),
+      EACH_OF("sym_shl", "a shift beyond 64 bits", "63 <= 62"),
+      EACH_OF("sym_shr", "a shift by a negative count", "expected s0 <= 0, have 2 and 0"),
+      EACH_OF("sym_exactdiv", "leaves a rest", "have 1 and 0", "x.size(1) = 5"),
+      EACH_OF("sym_truncmod", "divided by 0"),
   };
   asked_t asked = {0};
   for (asked.step = 0; asked.step < 4; asked.step++)
     refused(out_of_bounds, &asked, DT_E_SHAPE, parts[asked.step]);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(behaviour_45_a_check_is_no_guard),
-      cmocka_unit_test(behaviour_46_a_branch_on_data_needs_a_value),
-      cmocka_unit_test(behaviour_53_select_in_a_trace),
-      cmocka_unit_test(behaviour_61_guard_or_never_fails),
-      cmocka_unit_test(behaviour_85_the_failure_names_the_checks),
-      cmocka_unit_test(test_builders),
-      cmocka_unit_test(test_refused_builders),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(behaviour_45_a_check_is_no_guard), TEST(behaviour_46_a_branch_on_data_needs_a_value),
+          TEST(behaviour_53_select_in_a_trace), TEST(behaviour_61_guard_or_never_fails),
+          TEST(behaviour_85_the_failure_names_the_checks), TEST(test_builders),
+          TEST(test_refused_builders))

@@ -7,7 +7,6 @@
 #include "runtime/trace/trace.h"
 #include "test/support/report_as_text.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 // The question that goes on without an answer: it never guards, and takes what it is told to.
@@ -143,10 +142,7 @@ static void behaviour_66_views_by_data_of_strided_arguments(void **state) {
   for (int64_t stride = 2; stride >= 1; stride--)
     for (int64_t side = 2; side <= 7; side += 5) {
       const int64_t size = side * side;
-      dt_tensor_desc_t desc = {
-          .dtype = DT_F32, .rank = 1, .sizes = &size, .strides = &stride, .data = memory};
-      dt_tensor_t *x = NULL;
-      expect_ok(dt_tensor_create(&desc, &x));
+      dt_tensor_t *x = tensor_over(DT_F32, 1, &size, &stride, memory);
       for (int64_t k = 0; k < size; k++)
         want[k] = -(double)(k * stride);
       EXPECT(&rig, TENSORS(INT(side), x), 2, N(side, side), want);
@@ -271,18 +267,13 @@ static void test_far_numbers_touch_nothing_outside(void **state) {
   rig_fini(&rig);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(behaviour_61_guard_or_false_takes_the_false_branch),
-      cmocka_unit_test(behaviour_62_a_sum_with_data_is_checked),
-      cmocka_unit_test(behaviour_63_checks_of_unequal_and_of_either),
-      cmocka_unit_test(behaviour_64_no_shape_guard_for_one_and_many),
-      cmocka_unit_test(behaviour_65_unequal_sizes_from_data_are_refused),
-      cmocka_unit_test(behaviour_66_views_by_data_of_strided_arguments),
-      cmocka_unit_test(behaviour_67_broadcasting_is_asked_of_equal_sizes_once),
-      cmocka_unit_test(behaviour_76_checks_of_both_sides_pin_a_number),
-      cmocka_unit_test(behaviour_89_ten_times_a_number_divides_back),
-      cmocka_unit_test(test_far_numbers_touch_nothing_outside),
-  };
-  return cmocka_run_group_tests(tests, calls_open, calls_close);
-}
+RUN_TESTS_WITH(calls_open, calls_close, TEST(behaviour_61_guard_or_false_takes_the_false_branch),
+               TEST(behaviour_62_a_sum_with_data_is_checked),
+               TEST(behaviour_63_checks_of_unequal_and_of_either),
+               TEST(behaviour_64_no_shape_guard_for_one_and_many),
+               TEST(behaviour_65_unequal_sizes_from_data_are_refused),
+               TEST(behaviour_66_views_by_data_of_strided_arguments),
+               TEST(behaviour_67_broadcasting_is_asked_of_equal_sizes_once),
+               TEST(behaviour_76_checks_of_both_sides_pin_a_number),
+               TEST(behaviour_89_ten_times_a_number_divides_back),
+               TEST(test_far_numbers_touch_nothing_outside))

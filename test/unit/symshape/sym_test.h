@@ -3,44 +3,19 @@
 #ifndef DT_TESTS_SYM_TEST_H
 #define DT_TESTS_SYM_TEST_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "test/support/check.h"
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "symshape/sym_private.h"
 
 #define UNBOUNDED ((dt_range_t){INT64_MIN, INT64_MAX})
 
-static inline void check_ok(dt_status_t status, const char *file, int line) {
-  if (status) {
-    print_error("%s:%d: %s\n", file, line, dt_status_message(status));
-    dt_status_free(status);
-    fail();
-  }
-}
-#define OK(expr) check_ok((expr), __FILE__, __LINE__)
-
-static inline void check_code(dt_status_t status, dt_code_t code, const char *file, int line) {
-  if (dt_status_code(status) != code) {
-    print_error("%s:%d: %s instead of %s: %s\n", file, line, dt_code_name(dt_status_code(status)),
-                dt_code_name(code), dt_status_message(status));
-    dt_status_free(status);
-    fail();
-  }
-  dt_status_free(status);
-}
-#define FAILS(expr, code) check_code((expr), (code), __FILE__, __LINE__)
-
 static inline dt_sym_t parse_at(dt_symenv_t *env, const char *text, const char *file, int line) {
   dt_scan_t scan;
   dt_sym_t e;
   dt__scan_init(&scan, text, strlen(text), "test");
-  check_ok(dt__sym_parse(env, &scan, &e), file, line);
+  expect_ok_at(dt__sym_parse(env, &scan, &e), file, line);
   if (!dt__scan_end(&scan)) {
     print_error("%s:%d: text is left over in '%s'\n", file, line, text);
     fail();
@@ -68,7 +43,7 @@ static inline void check_text(dt_symenv_t *env, dt_sym_t e, const char *want, co
 // u10 in [0, 100]; i11 < s0*s1; i12 < (s0 + 31)//32; s13 in [8, 15]; n14 in [0, 1].
 static inline dt_symenv_t *standard_env(void) {
   dt_symenv_t *env;
-  OK(dt__symenv_create(&env));
+  expect_ok(dt__symenv_create(&env));
   for (int k = 0; k < 3; k++)
     dt__sym_new(env, DT_SYMBOL_SIZE, UNBOUNDED, NULL, "");
   dt__sym_new(env, DT_SYMBOL_SIZE, (dt_range_t){1, INT64_MAX}, NULL, "");
@@ -83,7 +58,7 @@ static inline dt_symenv_t *standard_env(void) {
   dt__sym_new_loop(env, P("(s0 + 31)//32"));
   dt__sym_new(env, DT_SYMBOL_SIZE, (dt_range_t){8, 15}, NULL, "");
   dt__sym_new(env, DT_SYMBOL_INT, (dt_range_t){0, 1}, NULL, "");
-  OK(dt__symenv_status(env));
+  expect_ok(dt__symenv_status(env));
   return env;
 }
 

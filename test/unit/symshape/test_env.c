@@ -7,7 +7,7 @@
 static void test_symbols(void **state) {
   (void)state;
   dt_symenv_t *env;
-  OK(dt__symenv_create(&env));
+  expect_ok(dt__symenv_create(&env));
   char name[] = "batch";
   int64_t hint = 3;
   dt_sym_t s = dt__sym_new(env, DT_SYMBOL_SIZE, UNBOUNDED, &hint, name);
@@ -23,10 +23,10 @@ static void test_symbols(void **state) {
   dt_sym_t one = dt__sym_new_loop(env, dt__sym_const(env, 1));
   assert_int_equal(dt__sym_simplify(env, one).id, dt__sym_const(env, 0).id);
   assert_int_not_equal(dt__sym_new_loop(env, dt__sym_const(env, 0)).id, 0);
-  OK(dt__symenv_status(env));
+  expect_ok(dt__symenv_status(env));
   assert_int_equal(dt__sym_new(env, DT_SYMBOL_INT, (dt_range_t){3, 2}, NULL, "").id, 0);
-  FAILS(dt__symenv_status(env), DT_E_ARGUMENT);
-  FAILS(dt__symenv_status(env), DT_E_ARGUMENT); // each time
+  expect_code(dt__symenv_status(env), DT_E_ARGUMENT);
+  expect_code(dt__symenv_status(env), DT_E_ARGUMENT); // each time
   dt__symenv_destroy(env);
   dt__symenv_destroy(NULL);
 }
@@ -34,7 +34,7 @@ static void test_symbols(void **state) {
 static void test_none(void **state) {
   (void)state;
   dt_symenv_t *env;
-  OK(dt__symenv_create(&env));
+  expect_ok(dt__symenv_create(&env));
   dt_sym_t none = DT_SYM_NONE_ID, one = dt__sym_const(env, 1);
   assert_int_equal(dt__sym_add(env, none, one).id, 0);
   assert_int_equal(dt__sym_mul(env, one, none).id, 0);
@@ -50,15 +50,15 @@ static void test_none(void **state) {
   assert_int_equal(dt__sym_subst(env, none, &one, &one, 0).id, 0);
   assert_int_equal(dt__sym_new_loop(env, none).id, 0);
   assert_int_equal(dt__sym_known(env, none), DT_UNKNOWN);
-  OK(dt__symenv_status(env)); // none in, none out, but nothing failed here
+  expect_ok(dt__symenv_status(env)); // none in, none out, but nothing failed here
   dt_origin_t here = {"op", NULL, 0};
   bool yes;
-  FAILS(dt__sym_decide(env, none, false, &here, &yes), DT_E_INTERNAL);
+  expect_code(dt__sym_decide(env, none, false, &here, &yes), DT_E_INTERNAL);
   // Literals that overflow.
   dt_sym_t big = dt__sym_const(env, INT64_MAX);
   assert_int_equal(dt__sym_add(env, big, one).id, 0);
-  FAILS(dt__symenv_status(env), DT_E_LIMIT);
-  FAILS(dt__sym_require(env, none, &here, "what"), DT_E_LIMIT);
+  expect_code(dt__symenv_status(env), DT_E_LIMIT);
+  expect_code(dt__sym_require(env, none, &here, "what"), DT_E_LIMIT);
   dt__symenv_destroy(env);
 }
 
@@ -66,7 +66,7 @@ static void test_limits(void **state) {
   (void)state;
   // Depth.
   dt_symenv_t *env;
-  OK(dt__symenv_create(&env));
+  expect_ok(dt__symenv_create(&env));
   dt_sym_t n = dt__sym_new(env, DT_SYMBOL_INT, UNBOUNDED, NULL, "");
   dt_sym_t m = dt__sym_new(env, DT_SYMBOL_INT, UNBOUNDED, NULL, ""), e = n;
   int depth = 0;
@@ -74,35 +74,35 @@ static void test_limits(void **state) {
     e = dt__sym_mod(env, m, dt__sym_add(env, e, m));
   assert_int_equal(e.id, 0);
   assert_true(depth > 100);
-  FAILS(dt__symenv_status(env), DT_E_LIMIT);
+  expect_code(dt__symenv_status(env), DT_E_LIMIT);
   dt__symenv_destroy(env);
   // Sharing: the tree doubles while nodes are few.
-  OK(dt__symenv_create(&env));
+  expect_ok(dt__symenv_create(&env));
   n = dt__sym_new(env, DT_SYMBOL_INT, UNBOUNDED, NULL, "");
   m = dt__sym_new(env, DT_SYMBOL_INT, UNBOUNDED, NULL, "");
   e = n;
   for (depth = 0; e.id && depth < 1000; depth++)
     e = dt__sym_mod(env, dt__sym_floordiv(env, e, m), dt__sym_add(env, e, m));
   assert_int_equal(e.id, 0);
-  FAILS(dt__symenv_status(env), DT_E_LIMIT);
+  expect_code(dt__symenv_status(env), DT_E_LIMIT);
   dt__symenv_destroy(env);
   // Terms, one sum and by products.
-  OK(dt__symenv_create(&env));
+  expect_ok(dt__symenv_create(&env));
   e = dt__sym_const(env, 1);
   dt_sym_t product = e;
   for (int k = 0; k < 5000; k++)
     e = dt__sym_add(env, e, dt__sym_new(env, DT_SYMBOL_SIZE, UNBOUNDED, NULL, ""));
   assert_int_equal(e.id, 0);
-  FAILS(dt__symenv_status(env), DT_E_LIMIT);
+  expect_code(dt__symenv_status(env), DT_E_LIMIT);
   dt__symenv_destroy(env);
-  OK(dt__symenv_create(&env));
+  expect_ok(dt__symenv_create(&env));
   product = dt__sym_const(env, 1);
   for (int k = 0; k < 40; k++) {
     dt_sym_t a = dt__sym_new(env, DT_SYMBOL_SIZE, UNBOUNDED, NULL, "");
     product = dt__sym_mul(env, product, dt__sym_add(env, a, dt__sym_const(env, 1)));
   }
   assert_int_equal(product.id, 0);
-  FAILS(dt__symenv_status(env), DT_E_LIMIT);
+  expect_code(dt__symenv_status(env), DT_E_LIMIT);
   dt__symenv_destroy(env);
 }
 
@@ -120,11 +120,11 @@ static void check_same(const dt_symenv_t *a, const dt_symenv_t *b, dt_sym_t e) {
 static void test_clone(void **state) {
   (void)state;
   dt_symenv_t *env = standard_env(), *twin;
-  OK(dt__sym_learn(env, P("s1 == s0*2")));
-  OK(dt__sym_learn(env, P("s0 < s2 and s0%8 == 0")));
+  expect_ok(dt__sym_learn(env, P("s1 == s0*2")));
+  expect_ok(dt__sym_learn(env, P("s0 < s2 and s0%8 == 0")));
   dt_sym_t kept = P("(s2*n4 + i6)//s3");
   dt__symenv_freeze(env);
-  OK(dt__symenv_clone(env, &twin));
+  expect_ok(dt__symenv_clone(env, &twin));
   for (uint32_t id = 0; id < env->n_nodes; id++)
     check_same(env, twin, (dt_sym_t){.id = id});
   assert_int_equal(dt__symenv_symbol_count(twin), dt__symenv_symbol_count(env));
@@ -200,9 +200,9 @@ done:
 
 static void test_no_memory(void **state) {
   (void)state;
-  OK(scenario());
+  expect_ok(scenario());
   dt__heap_fail_at(UINT64_MAX, false); // counts only
-  OK(scenario());
+  expect_ok(scenario());
   uint64_t total = dt__heap_fail_at(0, false);
   assert_true(total > 50);
   for (int sticky = 0; sticky < 2; sticky++)
@@ -227,7 +227,7 @@ static void test_speed(void **state) {
   (void)state;
   int64_t begin = dt__now_ns();
   dt_symenv_t *env;
-  OK(dt__symenv_create(&env));
+  expect_ok(dt__symenv_create(&env));
   dt_sym_t s[500];
   int64_t hint = 16;
   for (int k = 0; k < 500; k++)
@@ -259,7 +259,7 @@ static void test_speed(void **state) {
     }
     bool yes;
     if (k % 50 < 5)
-      OK(dt__sym_decide(env, cond, false, &here, &yes));
+      expect_ok(dt__sym_decide(env, cond, false, &here, &yes));
     else
       (void)dt__sym_known(env, cond);
   }
@@ -283,7 +283,7 @@ static void test_speed(void **state) {
     (void)dt__sym_range(env, q);
   }
   int64_t end = dt__now_ns();
-  OK(dt__symenv_status(env));
+  expect_ok(dt__symenv_status(env));
   print_message("500 sizes, 5000 questions: %.1f ms; 5000 index expressions: %.1f ms; %u nodes, "
                 "%u facts\n",
                 (double)(asked - begin) / 1e6, (double)(end - asked) / 1e6, env->n_nodes,
@@ -291,11 +291,5 @@ static void test_speed(void **state) {
   dt__symenv_destroy(env);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_symbols),   cmocka_unit_test(test_none),
-      cmocka_unit_test(test_limits),    cmocka_unit_test(test_clone),
-      cmocka_unit_test(test_no_memory), cmocka_unit_test(test_speed),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_symbols), TEST(test_none), TEST(test_limits), TEST(test_clone),
+          TEST(test_no_memory), TEST(test_speed))

@@ -105,7 +105,7 @@ static void test_all(void **state) {
       dt_range_t a = ranges[k / 2 % RANGES], b = ranges[k / 2 / RANGES];
       bool learned = k % 2; // bounds known from the start, or learned after it was built
       dt_symenv_t *env;
-      OK(dt__symenv_create(&env));
+      expect_ok(dt__symenv_create(&env));
       dt__sym_new(env, DT_SYMBOL_INT, learned ? UNBOUNDED : a, NULL, "");
       dt__sym_new(env, DT_SYMBOL_INT, learned ? UNBOUNDED : b, NULL, "");
       char text[64];
@@ -114,8 +114,8 @@ static void test_all(void **state) {
       for (uint32_t s = 0; learned && s < 2; s++) {
         dt_range_t r = s ? b : a;
         dt_sym_t symbol = dt__symbol_sym(env, s);
-        OK(dt__sym_learn(env, dt__sym_le(env, dt__sym_const(env, r.lo), symbol)));
-        OK(dt__sym_learn(env, dt__sym_le(env, symbol, dt__sym_const(env, r.hi))));
+        expect_ok(dt__sym_learn(env, dt__sym_le(env, dt__sym_const(env, r.lo), symbol)));
+        expect_ok(dt__sym_learn(env, dt__sym_le(env, symbol, dt__sym_const(env, r.hi))));
       }
       n += compare(env, &forms[f], e, a, b);
       e = dt__sym_simplify(env, e);
@@ -125,7 +125,7 @@ static void test_all(void **state) {
       dt__sym_print(env, e, &printed);
       assert_int_equal(P(dt__text_str(&printed)).id, e.id);
       dt__text_fini(&printed);
-      OK(dt__symenv_status(env));
+      expect_ok(dt__symenv_status(env));
       dt__symenv_destroy(env);
     }
   print_message("%llu values compared\n", (unsigned long long)n);
@@ -136,7 +136,7 @@ static void test_all(void **state) {
 static void test_counts(void **state) {
   (void)state;
   dt_symenv_t *env;
-  OK(dt__symenv_create(&env));
+  expect_ok(dt__symenv_create(&env));
   for (int k = 0; k < 2; k++)
     dt__sym_new(env, DT_SYMBOL_INT, UNBOUNDED, NULL, "");
   dt_sym_t left = P("shl(n0, n1)"), right = P("shr(n0, n1)");
@@ -167,7 +167,4 @@ static void test_counts(void **state) {
   dt__symenv_destroy(env);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_all), cmocka_unit_test(test_counts)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_all), TEST(test_counts))

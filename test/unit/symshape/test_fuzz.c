@@ -321,7 +321,7 @@ static void report(fuzz_t *f, int at, dt_sym_t e, const int64_t *values, const c
 // size. Bounds tight or not, by `tight`.
 static void make_env(fuzz_t *f, bool tight) {
   dt_symenv_t *env;
-  OK(dt__symenv_create(&env));
+  expect_ok(dt__symenv_create(&env));
   f->env = env;
   dt__sym_new(env, DT_SYMBOL_SIZE, tight ? (dt_range_t){0, 4} : UNBOUNDED, NULL, "");
   dt__sym_new(env, DT_SYMBOL_SIZE, tight ? (dt_range_t){1, 5} : UNBOUNDED, NULL, "");
@@ -395,7 +395,7 @@ static void check_text_round(fuzz_t *f, int at, dt_sym_t e) {
   dt_scan_t scan;
   dt__scan_init(&scan, dt__text_str(&text), text.len, "fuzz");
   dt_sym_t again;
-  OK(dt__sym_parse(f->env, &scan, &again));
+  expect_ok(dt__sym_parse(f->env, &scan, &again));
   if (again.id != e.id) {
     dt_text_t other;
     dt__text_init(&other);
@@ -451,7 +451,7 @@ static void end_env(fuzz_t *f) {
   // Literals may overflow in large mode only.
   dt_status_t status = dt__symenv_status(f->env);
   if (status && !(f->large && dt_status_code(status) == DT_E_LIMIT))
-    OK(status);
+    expect_ok(status);
   dt_status_free(status);
   dt__symenv_destroy(f->env);
 }
@@ -612,9 +612,5 @@ static void test_rules_fired(void **state) {
     }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_small), cmocka_unit_test(test_large),
-                                     cmocka_unit_test(test_facts), cmocka_unit_test(test_ends),
-                                     cmocka_unit_test(test_rules_fired)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_small), TEST(test_large), TEST(test_facts), TEST(test_ends),
+          TEST(test_rules_fired))

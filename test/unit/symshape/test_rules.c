@@ -229,7 +229,7 @@ static void test_rows(void **state) {
       failures++;
     }
     dt__text_fini(&text);
-    OK(dt__symenv_status(env));
+    expect_ok(dt__symenv_status(env));
     dt__symenv_destroy(env);
   }
   for (int r = 0; r < DT_RULE_COUNT; r++)
@@ -240,7 +240,4 @@ static void test_rows(void **state) {
   assert_int_equal(failures, 0);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_rows))

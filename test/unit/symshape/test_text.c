@@ -39,7 +39,7 @@ static void test_print(void **state) {
   GIVES("- s0*3", "-s0*3");
   GIVES("s0 -3", "s0 - 3");
   GIVES("not(not(n4))", "n4 != 0");
-  OK(dt__symenv_status(env));
+  expect_ok(dt__symenv_status(env));
   dt__symenv_destroy(env);
 }
 
@@ -67,14 +67,14 @@ static void test_parse_errors(void **state) {
   dt_scan_t scan;
   dt_sym_t e;
   dt__scan_init(&scan, text, strlen(text), "test");
-  OK(dt__sym_parse(env, &scan, &e));
+  expect_ok(dt__sym_parse(env, &scan, &e));
   assert_true(dt__scan_accept(&scan, "->"));
   // Deep nesting is refused, not a stack overflow.
   static char deep[20001];
   memset(deep, '(', 20000);
   dt__scan_init(&scan, deep, 20000, "test");
-  FAILS(dt__sym_parse(env, &scan, &e), DT_E_FORMAT);
-  OK(dt__symenv_status(env));
+  expect_code(dt__sym_parse(env, &scan, &e), DT_E_FORMAT);
+  expect_ok(dt__symenv_status(env));
   dt__symenv_destroy(env);
 }
 
@@ -121,7 +121,7 @@ static void test_subst(void **state) {
   check_text(env, e, "min(s2, i6//8)", "identity", __FILE__, __LINE__);
   dt_sym_t bad = P("s0 + 1");
   assert_int_equal(dt__sym_subst(env, P("s0"), &bad, to, 1).id, 0);
-  FAILS(dt__symenv_status(env), DT_E_ARGUMENT);
+  expect_code(dt__symenv_status(env), DT_E_ARGUMENT);
   dt__symenv_destroy(env);
 }
 
@@ -205,11 +205,5 @@ static void test_eval(void **state) {
   dt__symenv_destroy(env);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_print),  cmocka_unit_test(test_parse_errors),
-      cmocka_unit_test(test_linear), cmocka_unit_test(test_subst),
-      cmocka_unit_test(test_read),   cmocka_unit_test(test_eval),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_print), TEST(test_parse_errors), TEST(test_linear), TEST(test_subst),
+          TEST(test_read), TEST(test_eval))

@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Layouts: canonical strides, contiguity, the span of strided elements, and every refusal.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <string.h>
+#include "test/support/check.h"
 
 #include "runtime/tensor/tensor.h"
+
+#include <string.h>
 
 #define DIMS(...) ((const int64_t[]){__VA_ARGS__})
 #define LIMIT DT_SIZE_LIMIT
@@ -123,10 +118,4 @@ static void test_refused(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_accepted),
-      cmocka_unit_test(test_refused),
-  };
-  return cmocka_run_group_tests_name("unit.tensor.layout", tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_accepted), TEST(test_refused))

@@ -1,30 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tensors over borrowed and owned memory: getters, lifetimes, rebinding, refusals.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <string.h>
+#include "test/support/check.h"
 
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 #include "runtime/base/thread.h"
 #include "runtime/tensor/tensor.h"
 
+#include <string.h>
+
 #define DIMS(...) ((const int64_t[]){__VA_ARGS__})
 
 static void count_release(void *user) { (*(int *)user)++; }
-
-static void expect_failure(dt_status_t status, dt_code_t code, const char *says, int line) {
-  if (dt_status_code(status) != code || !strstr(dt_status_message(status), says))
-    fail_msg("line %d: got %s '%s', expected %s saying '%s'", line,
-             dt_code_name(dt_status_code(status)), dt_status_message(status), dt_code_name(code),
-             says);
-  dt_status_free(status);
-}
-#define EXPECT_FAILURE(status, code, says) expect_failure((status), (code), (says), __LINE__)
 
 static void test_borrowed(void **state) {
   (void)state;
@@ -93,39 +80,38 @@ static void test_refused(void **state) {
                                  .release = count_release,
                                  .user = &released};
   dt_tensor_t *tensor = (dt_tensor_t *)data;
-  EXPECT_FAILURE(dt_tensor_create(NULL, &tensor), DT_E_ARGUMENT, "desc: NULL");
+  expect_told(dt_tensor_create(NULL, &tensor), DT_E_ARGUMENT, "desc: NULL");
   assert_null(tensor);
-  EXPECT_FAILURE(dt_tensor_create(&good, NULL), DT_E_ARGUMENT, "out: NULL");
+  expect_told(dt_tensor_create(&good, NULL), DT_E_ARGUMENT, "out: NULL");
 
   dt_tensor_desc_t desc = good;
   desc.struct_size = 8;
-  EXPECT_FAILURE(dt_tensor_create(&desc, &tensor), DT_E_ARGUMENT, "struct_size: 8; expected 64");
+  expect_told(dt_tensor_create(&desc, &tensor), DT_E_ARGUMENT, "struct_size: 8; expected 64");
   desc.struct_size = UINT32_MAX;
-  EXPECT_FAILURE(dt_tensor_create(&desc, &tensor), DT_E_ARGUMENT, "struct_size: 4294967295");
+  expect_told(dt_tensor_create(&desc, &tensor), DT_E_ARGUMENT, "struct_size: 4294967295");
   desc = good;
   desc.device = (dt_device_t)2;
-  EXPECT_FAILURE(dt_tensor_create(&desc, &tensor), DT_E_ARGUMENT, "device: 2");
+  expect_told(dt_tensor_create(&desc, &tensor), DT_E_ARGUMENT, "device: 2");
   desc.device = (dt_device_t)7;
-  EXPECT_FAILURE(dt_tensor_create(&desc, &tensor), DT_E_ARGUMENT, "device: 7");
+  expect_told(dt_tensor_create(&desc, &tensor), DT_E_ARGUMENT, "device: 7");
   desc = good;
   desc.dtype = (dt_dtype_t)50;
-  EXPECT_FAILURE(dt_tensor_create(&desc, &tensor), DT_E_DTYPE, "dtype: 50");
+  expect_told(dt_tensor_create(&desc, &tensor), DT_E_DTYPE, "dtype: 50");
   desc = good;
   desc.rank = 9;
-  EXPECT_FAILURE(dt_tensor_create(&desc, &tensor), DT_E_SHAPE, "rank: 9; expected at most 8");
+  expect_told(dt_tensor_create(&desc, &tensor), DT_E_SHAPE, "rank: 9; expected at most 8");
   desc = good;
   desc.sizes = DIMS(-4);
-  EXPECT_FAILURE(dt_tensor_create(&desc, &tensor), DT_E_SHAPE, "sizes[0]: -4");
+  expect_told(dt_tensor_create(&desc, &tensor), DT_E_SHAPE, "sizes[0]: -4");
   desc = good;
   desc.strides = DIMS(INT64_MAX);
-  EXPECT_FAILURE(dt_tensor_create(&desc, &tensor), DT_E_SHAPE, "strides[0]: 9223372036854775807");
+  expect_told(dt_tensor_create(&desc, &tensor), DT_E_SHAPE, "strides[0]: 9223372036854775807");
   desc = good;
   desc.data = NULL;
-  EXPECT_FAILURE(dt_tensor_create(&desc, &tensor), DT_E_ARGUMENT, "data: NULL");
+  expect_told(dt_tensor_create(&desc, &tensor), DT_E_ARGUMENT, "data: NULL");
   desc = good;
   desc.data = data + 2;
-  EXPECT_FAILURE(dt_tensor_create(&desc, &tensor), DT_E_ARGUMENT,
-                 "not aligned to the 4 bytes of f32");
+  expect_told(dt_tensor_create(&desc, &tensor), DT_E_ARGUMENT, "not aligned to the 4 bytes of f32");
   desc.dtype = DT_I16;
   assert_null(dt_tensor_create(&desc, &tensor)); // two bytes are enough for this one
   assert_int_equal(released, 0);                 // no failure released anything
@@ -143,7 +129,7 @@ static void test_newer_desc(void **state) {
   assert_null(dt_tensor_create(&newer.desc, &tensor));
   dt_tensor_release(tensor);
   newer.later = 1;
-  EXPECT_FAILURE(dt_tensor_create(&newer.desc, &tensor), DT_E_UNSUPPORTED, "struct_size: 72");
+  expect_told(dt_tensor_create(&newer.desc, &tensor), DT_E_UNSUPPORTED, "struct_size: 72");
 }
 
 static void test_owned(void **state) {
@@ -159,11 +145,11 @@ static void test_owned(void **state) {
     dt_tensor_release(tensor);
   }
   dt_tensor_t *tensor = NULL;
-  EXPECT_FAILURE(dt_tensor_create_empty(DT_F64, 1, DIMS(-1), &tensor), DT_E_SHAPE, "sizes[0]: -1");
-  EXPECT_FAILURE(dt_tensor_create_empty(DT_DTYPE_NONE, 0, NULL, &tensor), DT_E_DTYPE, "dtype");
-  EXPECT_FAILURE(dt_tensor_create_empty(DT_F64, 0, NULL, NULL), DT_E_ARGUMENT, "out");
-  EXPECT_FAILURE(dt_tensor_create_empty(DT_I8, 1, DIMS(DT_SIZE_LIMIT), &tensor), DT_E_SHAPE,
-                 "sizes[0]");
+  expect_told(dt_tensor_create_empty(DT_F64, 1, DIMS(-1), &tensor), DT_E_SHAPE, "sizes[0]: -1");
+  expect_told(dt_tensor_create_empty(DT_DTYPE_NONE, 0, NULL, &tensor), DT_E_DTYPE, "dtype");
+  expect_told(dt_tensor_create_empty(DT_F64, 0, NULL, NULL), DT_E_ARGUMENT, "out");
+  expect_told(dt_tensor_create_empty(DT_I8, 1, DIMS(DT_SIZE_LIMIT), &tensor), DT_E_SHAPE,
+              "sizes[0]");
   assert_null(tensor);
 }
 
@@ -174,7 +160,7 @@ static void test_without_memory(void **state) {
     (void)dt__heap_fail_at(n, false);
     dt_status_t status = dt_tensor_create_empty(DT_F32, 1, DIMS(1000), &tensor);
     (void)dt__heap_fail_at(0, false);
-    EXPECT_FAILURE(status, DT_E_NO_MEMORY, "out of memory");
+    expect_told(status, DT_E_NO_MEMORY, "out of memory");
     assert_null(tensor);
   }
   float value = 0;
@@ -184,7 +170,7 @@ static void test_without_memory(void **state) {
   (void)dt__heap_fail_at(1, false);
   dt_status_t status = dt_tensor_create(&desc, &tensor);
   (void)dt__heap_fail_at(0, false);
-  EXPECT_FAILURE(status, DT_E_NO_MEMORY, "out of memory");
+  expect_told(status, DT_E_NO_MEMORY, "out of memory");
   assert_int_equal(released, 0);
 }
 
@@ -210,8 +196,8 @@ static void test_rebind(void **state) {
                             .user = &second_released};
   dt_tensor_desc_t bad = other;
   bad.sizes = DIMS(2, -3);
-  EXPECT_FAILURE(dt_tensor_rebind(tensor, &bad), DT_E_SHAPE, "dt_tensor_rebind: sizes[1]: -3");
-  EXPECT_FAILURE(dt_tensor_rebind(tensor, NULL), DT_E_ARGUMENT, "desc: NULL");
+  expect_told(dt_tensor_rebind(tensor, &bad), DT_E_SHAPE, "dt_tensor_rebind: sizes[1]: -3");
+  expect_told(dt_tensor_rebind(tensor, NULL), DT_E_ARGUMENT, "desc: NULL");
   assert_int_equal(first_released, 0);
   assert_ptr_equal(dt_tensor_data(tensor), first);
   assert_int_equal(dt_tensor_rank(tensor), 1);
@@ -231,9 +217,9 @@ static void test_rebind(void **state) {
   assert_int_equal(first_released, 1);
   assert_int_equal(second_released, 1);
 
-  EXPECT_FAILURE(dt_tensor_rebind(NULL, &other), DT_E_ARGUMENT, "tensor: NULL");
+  expect_told(dt_tensor_rebind(NULL, &other), DT_E_ARGUMENT, "tensor: NULL");
   assert_null(dt_tensor_create_empty(DT_F32, 0, NULL, &tensor));
-  EXPECT_FAILURE(dt_tensor_rebind(tensor, &other), DT_E_ARGUMENT, "owns its memory");
+  expect_told(dt_tensor_rebind(tensor, &other), DT_E_ARGUMENT, "owns its memory");
   dt_tensor_release(tensor);
 }
 
@@ -251,21 +237,21 @@ static void test_over_storage(void **state) {
   ((float *)dt_tensor_data(all))[15] = 2.5f;
   assert_true(((float *)dt_tensor_data(part))[7] == 2.5f);
   assert_true(((float *)dt_tensor_data(reversed))[0] == 2.5f);
-  EXPECT_FAILURE(dt__tensor_create_over(storage, 4, DT_F32, 1, DIMS(16), NULL, &bad), DT_E_INTERNAL,
-                 "64 bytes");
-  EXPECT_FAILURE(dt__tensor_create_over(storage, 2, DT_F32, 1, DIMS(1), NULL, &bad), DT_E_INTERNAL,
-                 "offset 2");
-  EXPECT_FAILURE(dt__tensor_create_over(storage, 56, DT_F32, 1, DIMS(16), DIMS(-1), &bad),
-                 DT_E_INTERNAL, "-60");
-  EXPECT_FAILURE(dt__tensor_create_over(storage, 68, DT_F32, 1, DIMS(0), NULL, &bad), DT_E_INTERNAL,
-                 "offset 68");
+  expect_told(dt__tensor_create_over(storage, 4, DT_F32, 1, DIMS(16), NULL, &bad), DT_E_INTERNAL,
+              "64 bytes");
+  expect_told(dt__tensor_create_over(storage, 2, DT_F32, 1, DIMS(1), NULL, &bad), DT_E_INTERNAL,
+              "offset 2");
+  expect_told(dt__tensor_create_over(storage, 56, DT_F32, 1, DIMS(16), DIMS(-1), &bad),
+              DT_E_INTERNAL, "-60");
+  expect_told(dt__tensor_create_over(storage, 68, DT_F32, 1, DIMS(0), NULL, &bad), DT_E_INTERNAL,
+              "offset 68");
   dt_tensor_release(all);
   dt_tensor_release(none);
   dt_tensor_release(reversed);
   assert_true(((float *)dt_tensor_data(part))[7] == 2.5f);
   dt_tensor_release(part);
 
-  EXPECT_FAILURE(dt__storage_create((size_t)DT_SIZE_LIMIT, &storage), DT_E_LIMIT, "limit");
+  expect_told(dt__storage_create((size_t)DT_SIZE_LIMIT, &storage), DT_E_LIMIT, "limit");
   assert_null(storage);
   assert_null(dt__storage_create(0, &storage));
   dt__storage_retain(storage);
@@ -303,17 +289,6 @@ static void test_shared_between_threads(void **state) {
   assert_int_equal(released, 1);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_borrowed),
-      cmocka_unit_test(test_zeroed_desc),
-      cmocka_unit_test(test_refused),
-      cmocka_unit_test(test_newer_desc),
-      cmocka_unit_test(test_owned),
-      cmocka_unit_test(test_without_memory),
-      cmocka_unit_test(test_rebind),
-      cmocka_unit_test(test_over_storage),
-      cmocka_unit_test(test_shared_between_threads),
-  };
-  return cmocka_run_group_tests_name("unit.tensor.tensor", tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_borrowed), TEST(test_zeroed_desc), TEST(test_refused), TEST(test_newer_desc),
+          TEST(test_owned), TEST(test_without_memory), TEST(test_rebind), TEST(test_over_storage),
+          TEST(test_shared_between_threads))

@@ -1,12 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // What each builder records: graphs as text, and every op of the table through its builder.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "test/unit/trace/trace_test.h"
 
 #include "runtime/base/dtype.h"
@@ -39,7 +32,7 @@ static void expect_graph(dt_program_fn_t program, void *closure, uint32_t n_outp
                          const char *expected) {
   dt_trace_request_t request = request_of(program, closure, n_outputs);
   dt_traced_t *traced = trace_ok(&request);
-  expect_text("graph", text_of(traced), expected);
+  expect_same_text("graph", text_of(traced), expected);
   dt__traced_destroy(traced);
 }
 
@@ -297,7 +290,7 @@ static void test_pairs(void **state) {
                                   .inputs = inputs,
                                   .example = pair.without_example ? NULL : example};
     if (pair.fails) {
-      trace_fails(&request, DT_E_SHAPE, PARTS("f: ", "test_builders.c:", pair.expected));
+      trace_fails(&request, DT_E_SHAPE, EACH_OF("f: ", "test_builders.c:", pair.expected));
     } else {
       dt_traced_t *traced = trace_ok(&request);
       if (!strstr(text_of(traced), pair.expected))
@@ -309,11 +302,5 @@ static void test_pairs(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_views),         cmocka_unit_test(test_leaves),
-      cmocka_unit_test(test_constant_keys), cmocka_unit_test(test_every_op),
-      cmocka_unit_test(test_pairs),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_views), TEST(test_leaves), TEST(test_constant_keys), TEST(test_every_op),
+          TEST(test_pairs))

@@ -1,19 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builders of what data decides: what they trace, what calls get by the evaluator against plain C,
 // what they refuse, and what a call is refused for.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "lower/graph/eval.h"
 #include "lower/passes/passes.h"
 #include "test/unit/trace/trace_test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef dt_value_t (*make_t)(dt_trace_t *t, const dt_value_t *in);
@@ -62,10 +53,8 @@ static dt_status_t call(run_t *run, make_t make, uint32_t n, const argument_t *a
   dt__arena_init(&run->arena, 0);
   run->traced = trace_with(&make, n, args, tensors);
   dt_guards_t *guards = NULL;
-  dt_status_t status = dt__guards_create(run->traced->graph, run->traced->conds.items,
-                                         run->traced->conds.len, NULL, &guards);
-  if (status)
-    fail_msg("%s", dt_status_message(status));
+  expect_ok(dt__guards_create(run->traced->graph, run->traced->conds.items, run->traced->conds.len,
+                              NULL, &guards));
   int64_t symbols[64] = {0}, strides[MAX_ARGUMENTS][3];
   assert_true(dt__symenv_symbol_count(run->traced->env) <= 64);
   assert_true(dt__guards_run(guards, &(dt_guard_args_t){.inputs = tensors}, symbols));
@@ -123,7 +112,7 @@ static void check(make_t make, uint32_t n, const argument_t *args, uint32_t rank
 static void check_call_refused(make_t make, uint32_t n, const argument_t *args, dt_code_t code,
                                const char *part) {
   run_t run;
-  expect_failure(call(&run, make, n, args), code, PARTS(part));
+  expect_parts(call(&run, make, n, args), code, EACH_OF(part));
   run_fini(&run);
 }
 
@@ -507,9 +496,7 @@ static void test_facts_keep_order(void **state) {
   assert_null(dt__pass_fold(&run.arena, passed, &passed));
   assert_null(dt__pass_cse(&run.arena, passed, &passed));
   assert_null(dt__pass_dce(&run.arena, passed, &passed));
-  dt_status_t status = dt__graph_verify(passed);
-  if (status)
-    fail_msg("%s", dt_status_message(status));
+  expect_ok(dt__graph_verify(passed));
   run_fini(&run);
 }
 
@@ -627,31 +614,14 @@ static void test_refusals(void **state) {
                                   .n_outputs = 1,
                                   .inputs = declared};
     print_message("%s\n", rows[k].name);
-    trace_fails(&request, rows[k].code, PARTS(rows[k].part));
+    trace_fails(&request, rows[k].code, EACH_OF(rows[k].part));
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_item_is_a_size),
-      cmocka_unit_test(test_item_twice_is_one_symbol),
-      cmocka_unit_test(test_item_of_views),
-      cmocka_unit_test(test_item_of_an_update),
-      cmocka_unit_test(test_item_ranges),
-      cmocka_unit_test(test_selections),
-      cmocka_unit_test(test_repeat_interleave),
-      cmocka_unit_test(test_scan_and_search),
-      cmocka_unit_test(test_range),
-      cmocka_unit_test(test_slice_range),
-      cmocka_unit_test(test_open_slices),
-      cmocka_unit_test(test_slices_ask_nothing),
-      cmocka_unit_test(test_static_slice_is_a_slice),
-      cmocka_unit_test(test_split),
-      cmocka_unit_test(test_pad),
-      cmocka_unit_test(test_sizes_in_shapes),
-      cmocka_unit_test(test_facts_keep_order),
-      cmocka_unit_test(test_no_memory),
-      cmocka_unit_test(test_refusals),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_item_is_a_size), TEST(test_item_twice_is_one_symbol), TEST(test_item_of_views),
+          TEST(test_item_of_an_update), TEST(test_item_ranges), TEST(test_selections),
+          TEST(test_repeat_interleave), TEST(test_scan_and_search), TEST(test_range),
+          TEST(test_slice_range), TEST(test_open_slices), TEST(test_slices_ask_nothing),
+          TEST(test_static_slice_is_a_slice), TEST(test_split), TEST(test_pad),
+          TEST(test_sizes_in_shapes), TEST(test_facts_keep_order), TEST(test_no_memory),
+          TEST(test_refusals))

@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What more than sizes can be declared and asked for: marks, divisors, derived dims, integer
 // arguments, captures, alignment, updates; as graphs, assumptions and refusals.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "test/unit/trace/trace_test.h"
 
 #include <stdio.h>
@@ -54,7 +47,7 @@ static void expect_round_trip(const dt_traced_t *traced) {
     fail_msg("%s in\n%s", dt_status_message(status), dt__text_str(&first));
   assert_null(dt__graph_verify(graph));
   dt__graph_print(graph, &second);
-  expect_text("read back", dt__text_str(&second), dt__text_str(&first));
+  expect_same_text("read back", dt__text_str(&second), dt__text_str(&first));
   dt__symenv_destroy(env);
   dt__arena_fini(&arena);
   dt__text_fini(&first);
@@ -136,7 +129,7 @@ static void test_bad_declarations(void **state) {
     bad_t row = bad[k];
     row.input.dims = row.dims;
     dt_trace_request_t request = request_of(negate, 1, &row.input, NULL);
-    trace_fails(&request, row.code, PARTS(row.says));
+    trace_fails(&request, row.code, EACH_OF(row.says));
   }
 }
 
@@ -157,8 +150,7 @@ static dt_status_t call_derived(const int64_t sizes[4]) {
     example[k] = tensor_of(DT_F32, 1, &sizes[k], NULL);
   dt_trace_request_t request = request_of(negate, 4, derived, example);
   dt_status_t status = dt__trace_check_inputs(&request);
-  for (int k = 0; k < 4; k++)
-    dt_tensor_release(example[k]);
+  release_tensors(example, 4);
   return status;
 }
 
@@ -187,16 +179,15 @@ static void test_derived_dims(void **state) {
     int64_t symbols[8];
     assert_int_equal(dt__guards_run(guards, &(dt_guard_args_t){.inputs = inputs}, symbols),
                      expected);
-    for (int k = 0; k < 4; k++)
-      dt_tensor_release(inputs[k]);
+    release_tensors(inputs, 4);
   }
-  expect_failure(call_derived(SIZES(5, 4, 5, 7)), DT_E_SHAPE,
-                 PARTS("argument 0 \"z\", dim 0: size 5; expected at least 6", "z.size(0) >= 6"));
-  expect_failure(
+  expect_parts(call_derived(SIZES(5, 4, 5, 7)), DT_E_SHAPE,
+               EACH_OF("argument 0 \"z\", dim 0: size 5; expected at least 6", "z.size(0) >= 6"));
+  expect_parts(
       call_derived(SIZES(7, 4, 5, 7)), DT_E_SHAPE,
-      PARTS("argument 0 \"z\", dim 0: size 7; expected 6", "z.size(0) == y.size(0) + 1"));
-  expect_failure(call_derived(SIZES(6, 4, 5, 8)), DT_E_SHAPE,
-                 PARTS("size 8; expected 7", "w.size(0) == 2*x.size(0) - 1"));
+      EACH_OF("argument 0 \"z\", dim 0: size 7; expected 6", "z.size(0) == y.size(0) + 1"));
+  expect_parts(call_derived(SIZES(6, 4, 5, 8)), DT_E_SHAPE,
+               EACH_OF("size 8; expected 7", "w.size(0) == 2*x.size(0) - 1"));
   dt__guards_destroy(guards);
   dt__traced_destroy(traced);
 }
@@ -227,8 +218,8 @@ static void test_divisors(void **state) {
     dt_status_t status = dt__trace_check_inputs(&request);
     assert_int_equal(status == NULL, n % 8 == 0);
     if (n == 12)
-      expect_failure(status, DT_E_SHAPE,
-                     PARTS("size 12; expected a multiple of 8", "x.size(0) % 8 == 0"));
+      expect_parts(status, DT_E_SHAPE,
+                   EACH_OF("size 12; expected a multiple of 8", "x.size(0) % 8 == 0"));
     else
       dt_status_free(status);
     dt_tensor_release(x);
@@ -292,18 +283,18 @@ static void test_marks(void **state) {
   dt_status_t status = dt__trace_run(&request, &none);
   char place[64];
   (void)snprintf(place, sizeof(place), "test_declared.c:%d", line);
-  expect_failure(
+  expect_parts(
       status, DT_E_SHAPE,
-      PARTS("argument 0 \"x\", dim 0 is marked dynamic", "x.size(0) == 5", place, "sym_int"));
+      EACH_OF("argument 0 \"x\", dim 0 is marked dynamic", "x.size(0) == 5", place, "sym_int"));
   dims[0].mark = DT_MARK_MAYBE_DYNAMIC;
   dt__traced_destroy(trace_ok(&request));
   // A literal of the call needs a call; an unbacked size answers no branch, whatever the call.
   dims[0].mark = DT_MARK_STATIC;
   request = request_of(negate, 1, &input, NULL);
-  trace_fails(&request, DT_E_STATE, PARTS("is marked static", "compile by a call"));
+  trace_fails(&request, DT_E_STATE, EACH_OF("is marked static", "compile by a call"));
   dims[0].mark = DT_MARK_UNBACKED;
   request = request_of(branch, 1, &input, &x);
-  trace_fails(&request, DT_E_STATE, PARTS("u0 <= 1"));
+  trace_fails(&request, DT_E_STATE, EACH_OF("u0 <= 1"));
   dt_tensor_release(x);
 }
 
@@ -318,7 +309,7 @@ static void test_no_hints(void **state) {
   assert_null(strstr(text_of(traced), "hint"));
   dt__traced_destroy(traced);
   request.program = branch;
-  trace_fails(&request, DT_E_STATE, PARTS("s0 <= 1"));
+  trace_fails(&request, DT_E_STATE, EACH_OF("s0 <= 1"));
   dt_tensor_release(x);
 }
 
@@ -382,7 +373,7 @@ static void test_no_integer(void **state) {
   const dt_input_decl_t input = {.name = "x", .dtype = DT_I64};
   dt_trace_request_t request = request_of(no_integer, 1, &input, NULL);
   trace_fails(&request, DT_E_ARGUMENT,
-              PARTS("int_value", "the value is made by input", "dt_input_decl_t"));
+              EACH_OF("int_value", "the value is made by input", "dt_input_decl_t"));
 }
 
 // Every dtype's extremes are read as they are.
@@ -461,7 +452,7 @@ static void test_captures(void **state) {
   dt__traced_destroy(traced);
   request = request_of(two_addresses, 1, &input, NULL);
   request.closure = numbers;
-  trace_fails(&request, DT_E_ARGUMENT, PARTS("capture", "\"heads\" stands for another address"));
+  trace_fails(&request, DT_E_ARGUMENT, EACH_OF("capture", "\"heads\" stands for another address"));
 }
 
 // ---- Alignment ----------------------------------------------------------------------------------
@@ -478,8 +469,8 @@ static void test_alignment(void **state) {
   dt_tensor_t *x = NULL;
   assert_null(dt_tensor_create(&desc, &x));
   request.example = &x;
-  expect_failure(dt__trace_check_inputs(&request), DT_E_ARGUMENT,
-                 PARTS("argument 0 \"x\": the data is aligned to 16 bytes; expected 64"));
+  expect_parts(dt__trace_check_inputs(&request), DT_E_ARGUMENT,
+               EACH_OF("argument 0 \"x\": the data is aligned to 16 bytes; expected 64"));
   dt_tensor_release(x);
 }
 
@@ -529,15 +520,14 @@ static void test_updates(void **state) {
   dt_tensor_t *part[3] = {apart[0], apart[1], over(memory + 3, 1, 1)};
   request.example = part;
   trace_fails(&request, DT_E_ARGUMENT,
-              PARTS("argument 0 \"a\" is updated and overlaps argument 2 \"c\" in part"));
+              EACH_OF("argument 0 \"a\" is updated and overlaps argument 2 \"c\" in part"));
   // One element for all indices.
   dt_tensor_t *expanded[3] = {over(memory + 20, 4, 0), apart[1], apart[2]};
   request.example = expanded;
-  trace_fails(&request, DT_E_ARGUMENT, PARTS("argument 0 \"a\" is updated", "one element"));
+  trace_fails(&request, DT_E_ARGUMENT, EACH_OF("argument 0 \"a\" is updated", "one element"));
   dt_tensor_release(part[2]);
   dt_tensor_release(expanded[0]);
-  for (int k = 0; k < 3; k++)
-    dt_tensor_release(apart[k]);
+  release_tensors(apart, 3);
 }
 
 static dt_status_t read_back(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
@@ -589,24 +579,17 @@ static void test_refused_updates(void **state) {
   expect_in_text(traced, "update 0 %2\n  return %2\n");
   dt__traced_destroy(traced);
   request.program = update_twice;
-  trace_fails(&request, DT_E_ARGUMENT, PARTS("update", "\"a\" is updated already"));
+  trace_fails(&request, DT_E_ARGUMENT, EACH_OF("update", "\"a\" is updated already"));
   request.program = update_dtype;
-  trace_fails(&request, DT_E_DTYPE, PARTS("the value is f64 of rank 1; expected f32 of rank 1"));
+  trace_fails(&request, DT_E_DTYPE, EACH_OF("the value is f64 of rank 1; expected f32 of rank 1"));
   request.program = update_sizes;
-  trace_fails(&request, DT_E_SHAPE, PARTS("an update has its input's sizes"));
+  trace_fails(&request, DT_E_SHAPE, EACH_OF("an update has its input's sizes"));
   request.program = update_other;
-  trace_fails(&request, DT_E_ARGUMENT, PARTS("no value of in[]"));
+  trace_fails(&request, DT_E_ARGUMENT, EACH_OF("no value of in[]"));
   dt_tensor_release(x);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_bad_declarations), cmocka_unit_test(test_derived_dims),
-      cmocka_unit_test(test_divisors),         cmocka_unit_test(test_marks),
-      cmocka_unit_test(test_no_hints),         cmocka_unit_test(test_integers),
-      cmocka_unit_test(test_no_integer),       cmocka_unit_test(test_int_arguments),
-      cmocka_unit_test(test_captures),         cmocka_unit_test(test_alignment),
-      cmocka_unit_test(test_updates),          cmocka_unit_test(test_refused_updates),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_bad_declarations), TEST(test_derived_dims), TEST(test_divisors),
+          TEST(test_marks), TEST(test_no_hints), TEST(test_integers), TEST(test_no_integer),
+          TEST(test_int_arguments), TEST(test_captures), TEST(test_alignment), TEST(test_updates),
+          TEST(test_refused_updates))

@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Declared inputs: what is refused of declarations and of arguments and how it reads, which symbols
 // and layouts inputs get, and that the guards of what was traced admit just what was declared.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "test/unit/trace/trace_test.h"
 
 #include <string.h>
@@ -72,14 +65,14 @@ static void test_bad_declarations(void **state) {
     if (d.inputs[0].rank <= 2)
       d.inputs[0].dims = d.dims;
     dt_trace_request_t request = request_of(1, d.inputs, NULL);
-    trace_fails(&request, d.code, PARTS("model: ", d.says));
-    expect_failure(dt__trace_check_declarations(&request), d.code, PARTS("model: ", d.says));
+    trace_fails(&request, d.code, EACH_OF("model: ", d.says));
+    expect_parts(dt__trace_check_declarations(&request), d.code, EACH_OF("model: ", d.says));
   }
   dt_trace_request_t request = request_of(1, NULL, NULL);
-  trace_fails(&request, DT_E_ARGUMENT, PARTS("inputs: NULL; expected 1"));
+  trace_fails(&request, DT_E_ARGUMENT, EACH_OF("inputs: NULL; expected 1"));
   request = request_of(0, NULL, NULL);
   request.program = NULL;
-  trace_fails(&request, DT_E_ARGUMENT, PARTS("program: NULL"));
+  trace_fails(&request, DT_E_ARGUMENT, EACH_OF("program: NULL"));
 }
 
 // ---- Arguments ----------------------------------------------------------------------------------
@@ -155,11 +148,11 @@ static void test_arguments(void **state) {
     dt_tensor_t *example[2] = {tensor_of(call->dtypes[0], call->ranks[0], call->ids, NULL),
                                tensor_of(call->dtypes[1], call->ranks[1], call->mask, NULL)};
     dt_trace_request_t request = request_of(2, declared, example);
-    expect_failure(dt__trace_check_inputs(&request), call->code, PARTS(call->says));
+    expect_parts(dt__trace_check_inputs(&request), call->code, EACH_OF(call->says));
     if (call->code == DT_OK)
       dt__traced_destroy(trace_ok(&request));
     else
-      trace_fails(&request, call->code, PARTS("model: ", call->says));
+      trace_fails(&request, call->code, EACH_OF("model: ", call->says));
     // The guards of the generic variant say the same.
     int64_t symbols[8];
     bool hit = dt__guards_run(guards, &(dt_guard_args_t){.inputs = example}, symbols);
@@ -170,8 +163,8 @@ static void test_arguments(void **state) {
   }
   dt_tensor_t *absent[2] = {NULL, NULL};
   dt_trace_request_t request = request_of(2, declared, absent);
-  expect_failure(dt__trace_check_inputs(&request), DT_E_ARGUMENT,
-                 PARTS("model: argument 0 \"ids\": NULL; expected a tensor"));
+  expect_parts(dt__trace_check_inputs(&request), DT_E_ARGUMENT,
+               EACH_OF("model: argument 0 \"ids\": NULL; expected a tensor"));
   dt__guards_destroy(guards);
   dt__traced_destroy(generic);
 }
@@ -304,14 +297,6 @@ static void test_asked_equality(void **state) {
   dt__traced_destroy(traced);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_bad_declarations),
-      cmocka_unit_test(test_arguments),
-      cmocka_unit_test(test_guards_admit_what_is_declared),
-      cmocka_unit_test(test_symbols),
-      cmocka_unit_test(test_layouts),
-      cmocka_unit_test(test_asked_equality),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_bad_declarations), TEST(test_arguments),
+          TEST(test_guards_admit_what_is_declared), TEST(test_symbols), TEST(test_layouts),
+          TEST(test_asked_equality))

@@ -2,13 +2,6 @@
 // What builders refuse, and how it reads: each failure names the function, the op and the user's
 // line. Also the questions a program asks about sizes, with and without example sizes, and lost
 // memory.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "ductile/experimental.h"
 #include "test/unit/trace/trace_test.h"
 
@@ -137,7 +130,7 @@ static void test_refusals(void **state) {
     dt_text_t place;
     dt__text_init(&place);
     dt__text_printf(&place, "test_refusals.c:%d", *r->line);
-    expect_failure(status, r->code, PARTS("model: ", r->op, r->says, dt__text_str(&place)));
+    expect_parts(status, r->code, EACH_OF("model: ", r->op, r->says, dt__text_str(&place)));
     dt__text_fini(&place);
     assert_null(traced);
   }
@@ -162,7 +155,7 @@ static void test_lines_of_sizes(void **state) {
   dt_traced_t *traced = NULL;
   dt_status_t status = dt__trace_run(&request, &traced);
   (void)snprintf(place, sizeof(place), "test_refusals.c:%d: sym_mul", line);
-  expect_failure(status, DT_E_LIMIT, PARTS(place, "64"));
+  expect_parts(status, DT_E_LIMIT, EACH_OF(place, "64"));
   assert_null(traced);
 }
 
@@ -187,13 +180,13 @@ static void test_constants(void **state) {
   dt_tensor_t *tensors[2] = {tensor_of(DT_F32, 1, SIZES(4), NULL),
                              tensor_of(DT_F32, 1, SIZES(4), NULL)};
   dt_trace_request_t request = request_of(same_name, tensors);
-  trace_fails(&request, DT_E_ARGUMENT, PARTS("constant", "\"w\" names another tensor already"));
+  trace_fails(&request, DT_E_ARGUMENT, EACH_OF("constant", "\"w\" names another tensor already"));
   dt_tensor_release(tensors[1]);
   tensors[1] = tensors[0];
   dt__traced_destroy(trace_ok(&request));
   dt_tensor_t *strided = tensor_of(DT_F32, 2, SIZES(2, 3), SIZES(1, 2));
   request = request_of(one_constant, strided);
-  trace_fails(&request, DT_E_ARGUMENT, PARTS("constant", "\"w\": the tensor is strided"));
+  trace_fails(&request, DT_E_ARGUMENT, EACH_OF("constant", "\"w\": the tensor is strided"));
   dt_tensor_release(strided);
   dt_tensor_release(tensors[0]);
 }
@@ -232,26 +225,26 @@ static void test_endings(void **state) {
   assert_int_equal(traced->graph->outputs.len, 1);
   dt__traced_destroy(traced);
   how = 1;
-  trace_fails(&request, DT_E_UNSUPPORTED, PARTS("model: ", "first"));
+  trace_fails(&request, DT_E_UNSUPPORTED, EACH_OF("model: ", "first"));
   how = 2;
-  trace_fails(&request, DT_E_IO, PARTS("model: ", "a file of the program's own"));
+  trace_fails(&request, DT_E_IO, EACH_OF("model: ", "a file of the program's own"));
   how = 3;
-  trace_fails(&request, DT_E_UNSUPPORTED, PARTS("model: ", "first"));
+  trace_fails(&request, DT_E_UNSUPPORTED, EACH_OF("model: ", "first"));
   how = 4;
-  trace_fails(&request, DT_E_ARGUMENT, PARTS("model: ", "output 0 of 1 was not set"));
+  trace_fails(&request, DT_E_ARGUMENT, EACH_OF("model: ", "output 0 of 1 was not set"));
   how = 5;
-  trace_fails(&request, DT_E_ARGUMENT, PARTS("model: ", "output 0 (id 77)"));
+  trace_fails(&request, DT_E_ARGUMENT, EACH_OF("model: ", "output 0 (id 77)"));
   // What the program was told is the fault of what it read; not what it did itself after that.
   how = 6;
-  trace_fails(&request, DT_E_FORMAT, PARTS("model: ", "softmax", "axis 2; expected -2 to 1"));
+  trace_fails(&request, DT_E_FORMAT, EACH_OF("model: ", "softmax", "axis 2; expected -2 to 1"));
   // Codes that are none are the program's mistake, not a fault of ours (recoded like the one
   // above).
   how = 7;
-  trace_fails(&request, DT_E_FORMAT, PARTS("model: ", "of no kind", "code 0"));
+  trace_fails(&request, DT_E_FORMAT, EACH_OF("model: ", "of no kind", "code 0"));
   how = 8;
-  trace_fails(&request, DT_E_FORMAT, PARTS("model: ", "of no kind", "code 99"));
+  trace_fails(&request, DT_E_FORMAT, EACH_OF("model: ", "of no kind", "code 99"));
   how = 9;
-  trace_fails(&request, DT_E_SHAPE, PARTS("model: ", "of a kind"));
+  trace_fails(&request, DT_E_SHAPE, EACH_OF("model: ", "of a kind"));
 }
 
 // NULL traces are refused quietly: what called us has failed already.
@@ -368,7 +361,7 @@ static void test_questions(void **state) {
   // Sizes of the call that the check refuses fail while tracing.
   dt_tensor_release(example[1]);
   example[1] = tensor_of(DT_I64, 1, SIZES(600), NULL);
-  trace_fails(&request, DT_E_SHAPE, PARTS("model: ", "check", "at most 512 ids"));
+  trace_fails(&request, DT_E_SHAPE, EACH_OF("model: ", "check", "at most 512 ids"));
   dt_tensor_release(example[0]);
   dt_tensor_release(example[1]);
 }
@@ -419,16 +412,6 @@ static void test_no_memory(void **state) {
   dt_tensor_release(w);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_refusals),
-      cmocka_unit_test(test_lines_of_sizes),
-      cmocka_unit_test(test_constants),
-      cmocka_unit_test(test_endings),
-      cmocka_unit_test(test_values_of_other_traces),
-      cmocka_unit_test(test_no_trace),
-      cmocka_unit_test(test_questions),
-      cmocka_unit_test(test_no_memory),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_refusals), TEST(test_lines_of_sizes), TEST(test_constants), TEST(test_endings),
+          TEST(test_values_of_other_traces), TEST(test_no_trace), TEST(test_questions),
+          TEST(test_no_memory))

@@ -1,18 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builders of windows, pools and convolutions: what calls get by the evaluator against loops over
 // the definition, for many windows; what they ask of sizes, and what they refuse.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "lower/graph/eval.h"
 #include "test/unit/trace/trace_test.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { BATCH = 2, CHANNELS = 2 };
@@ -261,10 +253,10 @@ static void test_guards(void **state) {
   dt_tensor_release(args[0]);
   args[0] = tensor_of(DT_F32, 4, SIZES(2, 4, 0, 6), NULL);
   trace_fails(&request, DT_E_SHAPE,
-              PARTS("conv", "the kernel does not fit into dim 2 with its padding"));
+              EACH_OF("conv", "the kernel does not fit into dim 2 with its padding"));
   dt_tensor_release(args[0]);
   args[0] = tensor_of(DT_F32, 4, SIZES(2, 5, 5, 6), NULL);
-  trace_fails(&request, DT_E_SHAPE, PARTS("conv", "times the groups"));
+  trace_fails(&request, DT_E_SHAPE, EACH_OF("conv", "times the groups"));
   dt_tensor_release(args[0]);
   dt_tensor_release(args[1]);
 }
@@ -345,13 +337,8 @@ static void test_refusals(void **state) {
   for (size_t k = 0; k < sizeof(rows) / sizeof(rows[0]); k++) {
     dt_trace_request_t request = {
         .name = "f", .program = rows[k].program, .n_inputs = 2, .n_outputs = 1, .inputs = decls};
-    trace_fails(&request, rows[k].code, PARTS(rows[k].op, rows[k].part));
+    trace_fails(&request, rows[k].code, EACH_OF(rows[k].op, rows[k].part));
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_max_pool), cmocka_unit_test(test_means),
-                                     cmocka_unit_test(test_guards),
-                                     cmocka_unit_test(test_refusals)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_max_pool), TEST(test_means), TEST(test_guards), TEST(test_refusals))

@@ -8,25 +8,21 @@
 
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
+#include "test/support/tensors.h"
 
 #define MAX_ARGUMENTS 4
 
 // A tensor over no memory of its own. Strides NULL: contiguous.
 dt_tensor_t *tensor_of(dt_dtype_t dtype, uint32_t rank, const int64_t *sizes,
                        const int64_t *strides);
-#define SIZES(...) ((const int64_t[]){__VA_ARGS__})
 
 // Traces "f"; must succeed.
 dt_traced_t *trace_ok(const dt_trace_request_t *request);
 // Traces "f"; must fail with `code` and a message that holds each of `parts` (NULL-terminated).
 void trace_fails(const dt_trace_request_t *request, dt_code_t code, const char *const *parts);
-// The status must have the code and the parts; freed.
-void expect_failure(dt_status_t status, dt_code_t code, const char *const *parts);
-#define PARTS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 // The graph's text and the assumptions, "cond (op)" a line; in a static buffer.
 const char *text_of(const dt_traced_t *traced);
-void expect_text(const char *what, const char *actual, const char *expected);
 // "<this file>:<line>"
 #define STRING(x) STRING_(x)
 #define STRING_(x) #x

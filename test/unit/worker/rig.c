@@ -119,10 +119,7 @@ dt_status_t function_make(dt_runtime_t *runtime, uint64_t seed, uint32_t size,
 }
 
 static dt_tensor_t *ramp(int64_t rows, int64_t cols) {
-  dt_tensor_t *tensor = NULL;
-  dt_status_t status = dt_tensor_create_empty(DT_F32, 2, (const int64_t[]){rows, cols}, &tensor);
-  if (status)
-    fail_msg("%s", dt_status_message(status));
+  dt_tensor_t *tensor = tensor_empty(DT_F32, 2, SIZES(rows, cols));
   float *data = dt_tensor_data(tensor);
   for (int64_t k = 0; k < rows * cols; k++)
     data[k] = (float)(k % 17) / 16.0f - 0.4f;
@@ -137,9 +134,7 @@ static dt_status_t call_once(dt_runtime_t *runtime, dt_function_t *function, uin
     status = dt_call(session, function, inputs, 2, &result, 1, NULL);
   if (!status)
     *out_sum = dt__hash(dt_tensor_data(result), 5 * 32 * sizeof(float), 0);
-  dt_tensor_release(result);
-  dt_tensor_release(inputs[0]);
-  dt_tensor_release(inputs[1]);
+  RELEASE(result, inputs[0], inputs[1]);
   dt_session_destroy(session);
   return status;
 }

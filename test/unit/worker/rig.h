@@ -4,14 +4,7 @@
 #ifndef DT_TESTS_UNIT_WORKER_RIG_H
 #define DT_TESTS_UNIT_WORKER_RIG_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "ductile/ductile.h"
+#include "test/support/fixture.h"
 
 #include <sys/types.h>
 

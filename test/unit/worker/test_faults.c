@@ -13,18 +13,6 @@
 
 static const char *worker_program, *fake_program;
 
-static void expect_refused(dt_status_t status, dt_code_t code, const char *part, const char *what) {
-  if (dt_status_code(status) != code || !strstr(dt_status_message(status), part))
-    fail_msg("%s: %s: %s; expected %s with '%s'", what, dt_code_name(dt_status_code(status)),
-             status ? dt_status_message(status) : "", dt_code_name(code), part);
-  dt_status_free(status);
-}
-
-static void expect_ok(dt_status_t status) {
-  if (status)
-    fail_msg("%s", dt_status_message(status));
-}
-
 // ---- Answers that are none ----------------------------------------------------------------------------
 typedef struct fault_t {
   const char *name;
@@ -64,8 +52,8 @@ static void test_answers(void **state) {
     (void)snprintf(name, sizeof(name), "fake.%s", faults[k].name);
     worker_link(fake_program, name, path);
     expect_ok(runtime_open(path, 1, &runtime));
-    expect_refused(function_run(runtime, 1, 1, &sum), faults[k].code, faults[k].part,
-                   faults[k].name);
+    expect_told_of(faults[k].name, function_run(runtime, 1, 1, &sum), faults[k].code,
+                   faults[k].part);
     dt_runtime_release(runtime);
     assert_true(worker_none(path, 10));
     worker_unlink(path);
@@ -82,8 +70,9 @@ static void test_decisions(void **state) {
   dt_decide_fn_t decide = NULL;
   worker_link(fake_program, "fake.no_function", path);
   expect_ok(runtime_open(path, 1, &runtime));
-  expect_refused(dt__decide_compile(runtime->compiler, NULL, 0, "f", &native, &decide),
-                 DT_E_COMPILE, "has no function dt_decide", "a decision");
+  expect_told_of("a decision",
+                 dt__decide_compile(runtime->compiler, NULL, 0, "f", &native, &decide),
+                 DT_E_COMPILE, "has no function dt_decide");
   assert_null(native);
   assert_null(decide);
   dt_runtime_release(runtime);
@@ -96,7 +85,7 @@ static void refuse_runtime(const char *program, const char *name, dt_code_t code
   char path[256];
   dt_runtime_t *runtime = NULL;
   worker_link(program, name, path);
-  expect_refused(runtime_open(path, 1, &runtime), code, part, name);
+  expect_told_of(name, runtime_open(path, 1, &runtime), code, part);
   assert_null(runtime);
   assert_true(worker_none(path, 10));
   worker_unlink(path);
@@ -109,12 +98,12 @@ static void test_programs(void **state) {
   refuse_runtime("/bin/true", "no-worker", DT_E_COMPILE, "ended at once");
   refuse_runtime(fake_program, "fake.mute", DT_E_COMPILE, "ended at once");
   refuse_runtime(fake_program, "fake.foreign", DT_E_UNSUPPORTED, "another build");
-  expect_refused(runtime_open("/nowhere/ductile-worker", 1, &runtime), DT_E_UNSUPPORTED,
-                 "worker_path", "a path of nothing");
-  expect_refused(runtime_open("/etc/passwd", 1, &runtime), DT_E_UNSUPPORTED, "cannot be run",
-                 "a file that is no program");
+  expect_told_of("a path of nothing", runtime_open("/nowhere/ductile-worker", 1, &runtime),
+                 DT_E_UNSUPPORTED, "worker_path");
+  expect_told_of("a file that is no program", runtime_open("/etc/passwd", 1, &runtime),
+                 DT_E_UNSUPPORTED, "cannot be run");
   assert_int_equal(setenv("DUCTILE_ISOLATION", "container", 1), 0);
-  expect_refused(dt_runtime_create(NULL, &runtime), DT_E_ARGUMENT, "DUCTILE_ISOLATION", "a word");
+  expect_told_of("a word", dt_runtime_create(NULL, &runtime), DT_E_ARGUMENT, "DUCTILE_ISOLATION");
   assert_int_equal(unsetenv("DUCTILE_ISOLATION"), 0);
 }
 
@@ -127,11 +116,11 @@ static void test_killers(void **state) {
   worker_link(fake_program, "fake.gone", path);
   expect_ok(runtime_open(path, 1, &runtime));
   for (int k = 0; k < 2; k++)
-    expect_refused(function_run(runtime, 1, 1, &sum), DT_E_COMPILE, "killed, twice", "a death");
+    expect_told_of("a death", function_run(runtime, 1, 1, &sum), DT_E_COMPILE, "killed, twice");
   double begin = now_seconds();
-  expect_refused(function_run(runtime, 1, 1, &sum), DT_E_COMPILE, "not tried again", "the third");
+  expect_told_of("the third", function_run(runtime, 1, 1, &sum), DT_E_COMPILE, "not tried again");
   assert_true(now_seconds() - begin < 5);
-  expect_refused(function_run(runtime, 2, 1, &sum), DT_E_COMPILE, "killed, twice", "another");
+  expect_told_of("another", function_run(runtime, 2, 1, &sum), DT_E_COMPILE, "killed, twice");
   dt_runtime_release(runtime);
   worker_unlink(path);
 }
@@ -150,7 +139,7 @@ static void test_stopped(void **state) {
   assert_int_equal(worker_pids(path, pids, 8), 1);
   assert_int_equal(kill(pids[0], SIGSTOP), 0);
   double begin = now_seconds();
-  expect_refused(function_run(runtime, 1, 1, &sum), DT_E_COMPILE, "longer than 1 s", "stopped");
+  expect_told_of("stopped", function_run(runtime, 1, 1, &sum), DT_E_COMPILE, "longer than 1 s");
   assert_true(now_seconds() - begin < 10);
   worker_variable("DUCTILE_WORKER_SECONDS", 60);
   expect_ok(function_run(runtime, 2, 1, &sum));
@@ -198,7 +187,7 @@ static void test_signal(void **state) {
     assert_int_equal(kill(pids[0], SIGCONT), 0);
     dt_status_t status = function_run(runtime, k, 1, &sum);
     if (status)
-      expect_refused(status, DT_E_COMPILE, part, part);
+      expect_told_of(part, status, DT_E_COMPILE, part);
     expect_ok(function_run(runtime, k + 10, 1, &sum));
     dt_runtime_release(runtime);
   }
@@ -243,11 +232,9 @@ static void test_memory(void **state) {
 }
 
 int main(int argc, char **argv) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_answers),  cmocka_unit_test(test_decisions),
-      cmocka_unit_test(test_programs), cmocka_unit_test(test_killers),
-      cmocka_unit_test(test_stopped),  cmocka_unit_test(test_idle),
-      cmocka_unit_test(test_signal),   cmocka_unit_test(test_memory)};
+  const struct CMUnitTest tests[] = {TEST(test_answers), TEST(test_decisions), TEST(test_programs),
+                                     TEST(test_killers), TEST(test_stopped),   TEST(test_idle),
+                                     TEST(test_signal),  TEST(test_memory)};
   if (argc != 3)
     return 2;
   worker_program = argv[1];

@@ -351,10 +351,8 @@ static void test_killed_host(void **state) {
 
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_waits),   cmocka_unit_test(test_ignores),
-      cmocka_unit_test(test_forks),   cmocka_unit_test(test_reaper),
-      cmocka_unit_test(test_threads), cmocka_unit_test(test_descriptors),
-      cmocka_unit_test(test_exits),   cmocka_unit_test(test_killed_host)};
+      TEST(test_waits),   TEST(test_ignores),     TEST(test_forks), TEST(test_reaper),
+      TEST(test_threads), TEST(test_descriptors), TEST(test_exits), TEST(test_killed_host)};
   if (argc < 2)
     return 2;
   worker_program = argv[1];

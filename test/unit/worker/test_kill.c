@@ -7,7 +7,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,7 +94,7 @@ static void test_kills(void **none) {
 }
 
 int main(int argc, char **argv) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_kills)};
+  const struct CMUnitTest tests[] = {TEST(test_kills)};
   if (argc < 2)
     return 2;
   worker_program = argv[1];

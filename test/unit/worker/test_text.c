@@ -2,11 +2,7 @@
 // Text has all that code generation reads: graphs of the golden tests, planned for CPUs and GPUs,
 // give the same bytes whether their units are compiled as they are or from what is read back.
 // usage: [full]: every graph under every target, instead of every fourth under one by turns.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "test/support/check.h"
 
 #include "ductile/device.h"
 #include "backend_cuda/emit/emit.h"
@@ -17,7 +13,6 @@
 #include "tools/opt_file.h"
 
 #include <glob.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define EVERY 4           // golden
@@ -29,11 +24,6 @@ typedef struct tally_t {
   uint32_t programs, units;
   size_t text_bytes, object_bytes;
 } tally_t;
-
-static void ok(dt_status_t status) {
-  if (status)
-    fail_msg("%s", dt_status_message(status));
-}
 
 // Both texts from a little before they part.
 static void same_text(const char *a, const char *b, const char *what) {
@@ -51,11 +41,11 @@ static void compile(const dt_program_t *program, const dt_unit_map_t *map, uint3
                     size_t *out_bytes) {
   if (target->device == DT_CUDA && unit + 1 < map->n_units) {
     char *text = NULL;
-    ok(dt__cuda_compile_unit(program, map, unit, target, options, &text, out_bytes));
+    expect_ok(dt__cuda_compile_unit(program, map, unit, target, options, &text, out_bytes));
     *out = text;
     return;
   }
-  ok(dt__llvm_compile_unit(program, map, unit, target, options, out, out_bytes));
+  expect_ok(dt__llvm_compile_unit(program, map, unit, target, options, out, out_bytes));
 }
 
 static void compare_units(const dt_program_t *program, const dt_unit_map_t *map,
@@ -79,18 +69,18 @@ static void compare_units(const dt_program_t *program, const dt_unit_map_t *map,
 static void check_program(dt_program_t *program, const dt_target_t *target, const char *what,
                           tally_t *tally) {
   dt_unit_map_t map;
-  ok(dt__llvm_split(program, target, 3, DT_UNIT_WORK, &map));
+  expect_ok(dt__llvm_split(program, target, 3, DT_UNIT_WORK, &map));
   dt_compile_options_t options = {.verify = true};
   dt_text_t text, again;
   dt__text_init(&text);
   dt__text_init(&again);
-  ok(dt__worker_program_write(program, &map, target, &options, &text));
+  expect_ok(dt__worker_program_write(program, &map, target, &options, &text));
   dt_worker_job_t job;
   dt_scan_t scan;
   dt__scan_init(&scan, dt__text_str(&text), text.len, what);
-  ok(dt__worker_job_read(&scan, &job));
+  expect_ok(dt__worker_job_read(&scan, &job));
   // The text of what was read is the text.
-  ok(dt__worker_program_write(job.program, &job.map, &job.target, &job.options, &again));
+  expect_ok(dt__worker_program_write(job.program, &job.map, &job.target, &job.options, &again));
   same_text(dt__text_str(&text), dt__text_str(&again), what);
   compare_units(program, &map, target, &options, &job, what, tally);
   tally->programs++;
@@ -108,7 +98,7 @@ static void check_graph(const char *text, const dt_target_t *target, const char 
   dt_graph_t *graph = NULL;
   dt_program_t *program = NULL;
   dt_scan_t scan;
-  ok(dt__symenv_create(&env));
+  expect_ok(dt__symenv_create(&env));
   dt__scan_init(&scan, text, strlen(text), what);
   dt_status_t status = dt__graph_parse(&arena, env, &scan, &graph);
   if (!status) { // what a golden test expects to be refused is none of ours
@@ -128,10 +118,10 @@ static void check_graph(const char *text, const dt_target_t *target, const char 
 static uint32_t make_targets(dt_target_t *out) {
   static const dt_cuda_model_t models[] = {{8, 0, 108, 163 << 10, 40 << 20},
                                            {9, 0, 132, 227 << 10, 50 << 20}};
-  ok(dt__llvm_host_target("x86-64-v3", 4, &out[0]));
-  ok(dt__llvm_host_target("", 2, &out[1]));
-  ok(dt__cuda_target(&models[0], &out[0], &out[2]));
-  ok(dt__cuda_target(&models[1], &out[1], &out[3]));
+  expect_ok(dt__llvm_host_target("x86-64-v3", 4, &out[0]));
+  expect_ok(dt__llvm_host_target("", 2, &out[1]));
+  expect_ok(dt__cuda_target(&models[0], &out[0], &out[2]));
+  expect_ok(dt__cuda_target(&models[1], &out[1], &out[3]));
   out[1].strict_fp = out[3].strict_fp = true;
   return MOST_TARGETS;
 }
@@ -141,7 +131,7 @@ static void check_file(const char *path, size_t number, const dt_target_t *targe
   opt_file_t file;
   if (!full && number % EVERY)
     return;
-  ok(opt_file_read(path, &file));
+  expect_ok(opt_file_read(path, &file));
   for (uint32_t k = 0; k < n; k++)
     if (full || k == number / EVERY % n)
       check_graph(file.in, &targets[k], path, tally);
@@ -188,16 +178,16 @@ static void test_damaged(void **state) {
   dt_scan_t scan;
   dt_text_t text;
   dt__arena_init(&arena, 0);
-  ok(dt__llvm_host_target("x86-64-v3", 4, &target));
-  ok(dt__symenv_create(&env));
+  expect_ok(dt__llvm_host_target("x86-64-v3", 4, &target));
+  expect_ok(dt__symenv_create(&env));
   dt__scan_init(&scan, graph, strlen(graph), "graph");
-  ok(dt__graph_parse(&arena, env, &scan, &parsed));
+  expect_ok(dt__graph_parse(&arena, env, &scan, &parsed));
   dt__symenv_freeze(env);
-  ok(dt__pipeline_run(&arena, env, parsed, &target, NULL, true, NULL, NULL, &program));
-  ok(dt__llvm_split(program, &target, 2, DT_UNIT_WORK, &map));
+  expect_ok(dt__pipeline_run(&arena, env, parsed, &target, NULL, true, NULL, NULL, &program));
+  expect_ok(dt__llvm_split(program, &target, 2, DT_UNIT_WORK, &map));
   dt_compile_options_t options = {.verify = true};
   dt__text_init(&text);
-  ok(dt__worker_program_write(program, &map, &target, &options, &text));
+  expect_ok(dt__worker_program_write(program, &map, &target, &options, &text));
   char *copy = dt__alloc(text.len);
   assert_non_null(copy);
   for (size_t at = 0; at < text.len; at++) {
@@ -214,7 +204,6 @@ static void test_damaged(void **state) {
 
 int main(int argc, char **argv) {
   full = argc > 1 && strcmp(argv[1], "full") == 0;
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_goldens),
-                                     cmocka_unit_test(test_damaged)};
+  const struct CMUnitTest tests[] = {TEST(test_goldens), TEST(test_damaged)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,30 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// See fixture.h. Failures print both sides and where the test stands.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "test/unit/graph/fixture.h"
+// See graph_fixture.h. Failures print both sides and where the test stands.
+#include "test/support/graph_fixture.h"
 
 #include <stdio.h>
 #include <string.h>
 
-void check_ok(dt_status_t status, const char *file, int line) {
-  if (!status)
-    return;
-  char message[1024];
-  (void)snprintf(message, sizeof(message), "%s: %s", dt_code_name(dt_status_code(status)),
-                 dt_status_message(status));
-  dt_status_free(status);
-  print_error("%s:%d: expected success, got %s\n", file, line, message);
-  fail();
-}
-
 static void on_assume(void *user, dt_symenv_t *env, dt_sym_t cond, const dt_origin_t *origin) {
-  fixture_t *f = user;
+  graph_fixture_t *f = user;
   dt_text_t text;
   (void)origin;
   f->assumed++;
@@ -34,28 +16,28 @@ static void on_assume(void *user, dt_symenv_t *env, dt_sym_t cond, const dt_orig
   dt__text_fini(&text);
 }
 
-void fixture_init(fixture_t *f) {
+void graph_fixture_init(graph_fixture_t *f) {
   memset(f, 0, sizeof(*f));
   dt__arena_init(&f->arena, 0);
-  OK(dt__symenv_create(&f->env));
+  expect_ok(dt__symenv_create(&f->env));
   dt__symenv_on_assume(f->env, on_assume, f);
   f->graph = dt__graph_create(&f->arena, f->env);
   assert_non_null(f->graph);
 }
 
-void fixture_fini(fixture_t *f) {
+void graph_fixture_fini(graph_fixture_t *f) {
   dt__symenv_destroy(f->env);
   dt__arena_fini(&f->arena);
 }
 
-dt_sym_t size_symbol(fixture_t *f, int64_t hint) {
+dt_sym_t size_symbol(graph_fixture_t *f, int64_t hint) {
   dt_range_t range = {0, DT_SIZE_LIMIT - 1};
   return dt__sym_new(f->env, DT_SYMBOL_SIZE, range, hint == NO_HINT ? NULL : &hint, "");
 }
 
-dt_sym_t literal(fixture_t *f, int64_t value) { return dt__sym_const(f->env, value); }
+dt_sym_t literal(graph_fixture_t *f, int64_t value) { return dt__sym_const(f->env, value); }
 
-dt_node_id_t input(fixture_t *f, const char *name, dt_dtype_t dtype, uint32_t rank,
+dt_node_id_t input(graph_fixture_t *f, const char *name, dt_dtype_t dtype, uint32_t rank,
                    const dt_sym_t *sizes) {
   dt_graph_input_t made = {.name = name, .dtype = dtype, .rank = rank, .contiguous = true};
   dt_sym_t stride = literal(f, 1);
@@ -65,11 +47,11 @@ dt_node_id_t input(fixture_t *f, const char *name, dt_dtype_t dtype, uint32_t ra
     stride = dt__sym_mul(f->env, stride, sizes[k]);
   }
   dt_node_id_t id;
-  OK(dt__graph_add_input(f->graph, &made, &id));
+  expect_ok(dt__graph_add_input(f->graph, &made, &id));
   return id;
 }
 
-dt_node_id_t fixed(fixture_t *f, const char *name, dt_dtype_t dtype, uint32_t rank,
+dt_node_id_t fixed(graph_fixture_t *f, const char *name, dt_dtype_t dtype, uint32_t rank,
                    const int64_t *sizes) {
   dt_sym_t syms[DT_MAX_RANK];
   for (uint32_t k = 0; k < rank; k++)
@@ -77,38 +59,24 @@ dt_node_id_t fixed(fixture_t *f, const char *name, dt_dtype_t dtype, uint32_t ra
   return input(f, name, dtype, rank, syms);
 }
 
-dt_node_id_t add(fixture_t *f, dt_op_t op, uint32_t n, const dt_node_id_t *inputs,
+dt_node_id_t add(graph_fixture_t *f, dt_op_t op, uint32_t n, const dt_node_id_t *inputs,
                  const dt_attrs_t *attrs) {
   dt_node_id_t id;
-  OK(dt__graph_add(f->graph, op, inputs, n, attrs, NULL, &id));
+  expect_ok(dt__graph_add(f->graph, op, inputs, n, attrs, NULL, &id));
   return id;
 }
 
-void refuse(fixture_t *f, dt_op_t op, uint32_t n, const dt_node_id_t *inputs,
+void refuse(graph_fixture_t *f, dt_op_t op, uint32_t n, const dt_node_id_t *inputs,
             const dt_attrs_t *attrs, dt_code_t code, const char *const *parts) {
   dt_node_id_t id = {7};
   uint32_t before = f->graph->nodes.len;
-  dt_status_t status = dt__graph_add(f->graph, op, inputs, n, attrs, NULL, &id);
-  char message[1024];
-  (void)snprintf(message, sizeof(message), "%s", dt_status_message(status));
-  dt_code_t got = dt_status_code(status);
-  dt_status_free(status);
-  if (got != code) {
-    print_error("%s: expected %s, got %s: %s\n", dt__op_info(op)->name, dt_code_name(code),
-                dt_code_name(got), message);
-    fail();
-  }
-  for (; parts && *parts; parts++) {
-    if (!strstr(message, *parts)) {
-      print_error("expected \"%s\" in \"%s\"\n", *parts, message);
-      fail();
-    }
-  }
+  expect_parts(dt__graph_add(f->graph, op, inputs, n, attrs, NULL, &id), code,
+               parts ? parts : EACH_OF(""));
   assert_int_equal(id.id, 0);
   assert_int_equal(f->graph->nodes.len, before);
 }
 
-const char *type_of(fixture_t *f, dt_node_id_t id) {
+const char *type_of(graph_fixture_t *f, dt_node_id_t id) {
   const dt_node_t *node = dt__graph_node(f->graph, id);
   dt_text_t text;
   dt__text_init(&text);
@@ -125,7 +93,7 @@ const char *type_of(fixture_t *f, dt_node_id_t id) {
 }
 
 // ---- Examples -----------------------------------------------------------------------------------
-static void example_attrs(fixture_t *f, dt_op_t op, dt_dtype_t dtype, dt_attrs_t *attrs) {
+static void example_attrs(graph_fixture_t *f, dt_op_t op, dt_dtype_t dtype, dt_attrs_t *attrs) {
   dt_sym_t s0 = dt__symbol_sym(f->env, 0), four = literal(f, 4), three = literal(f, 3);
   dt_sym_t zero = literal(f, 0);
   attrs->dtype = dtype;
@@ -167,7 +135,7 @@ static void example_attrs(fixture_t *f, dt_op_t op, dt_dtype_t dtype, dt_attrs_t
 }
 
 // Fields of the windows, and x's and w's sizes, of an op that has them.
-static void window_attrs(fixture_t *f, dt_op_t op, dt_attrs_t *attrs) {
+static void window_attrs(graph_fixture_t *f, dt_op_t op, dt_attrs_t *attrs) {
   static const int64_t fields[][5] = {{2, 3, 1, 1}, {5, 2, 1, 1}, {1, 1, 1, 0, 1}, {3, 2, 1, 1, 1}};
   attrs->n_axes = 1;
   attrs->n_syms = op == DT_OP_conv || op == DT_OP_conv_transpose ? 5 : 4;
@@ -175,7 +143,7 @@ static void window_attrs(fixture_t *f, dt_op_t op, dt_attrs_t *attrs) {
     attrs->syms[k] = literal(f, fields[op - DT_OP_window][k]);
 }
 
-static void conv_shape(fixture_t *f, dt_op_t op, uint32_t k, dt_sym_t *shape) {
+static void conv_shape(graph_fixture_t *f, dt_op_t op, uint32_t k, dt_sym_t *shape) {
   dt_sym_t two = literal(f, 2), three = literal(f, 3);
   shape[0] = k == 0 ? dt__symbol_sym(f->env, 0) : op == DT_OP_conv ? three : two;
   shape[1] = k == 1 && op != DT_OP_conv ? three : two;
@@ -183,7 +151,7 @@ static void conv_shape(fixture_t *f, dt_op_t op, uint32_t k, dt_sym_t *shape) {
 }
 
 // A body that gives input 0, negated where that is possible; `test`: whether it is anything.
-static const dt_graph_t *example_body(fixture_t *f, dt_dtype_t dtype, bool test) {
+static const dt_graph_t *example_body(graph_fixture_t *f, dt_dtype_t dtype, bool test) {
   dt_graph_t *body = dt__graph_create(&f->arena, f->env);
   dt_sym_t s0 = dt__symbol_sym(f->env, 0), four = literal(f, 4), one = literal(f, 1);
   dt_graph_input_t x = {.name = "",
@@ -194,21 +162,21 @@ static const dt_graph_t *example_body(fixture_t *f, dt_dtype_t dtype, bool test)
                         .contiguous = true};
   dt_node_id_t id;
   assert_non_null(body);
-  OK(dt__graph_add_input(body, &x, &id));
+  expect_ok(dt__graph_add_input(body, &x, &id));
   if (test) {
     dt_node_id_t two[2] = {id, id};
-    OK(dt__graph_add(body, DT_OP_ne, two, 2, NULL, NULL, &id));
+    expect_ok(dt__graph_add(body, DT_OP_ne, two, 2, NULL, NULL, &id));
     dt_attrs_t attrs = {.n_axes = 2, .axes = {0, 1}};
-    OK(dt__graph_add(body, DT_OP_any, &id, 1, &attrs, NULL, &id));
+    expect_ok(dt__graph_add(body, DT_OP_any, &id, 1, &attrs, NULL, &id));
   } else if (dtype != DT_BOOL) {
-    OK(dt__graph_add(body, DT_OP_neg, &id, 1, NULL, NULL, &id));
+    expect_ok(dt__graph_add(body, DT_OP_neg, &id, 1, NULL, NULL, &id));
   }
-  OK(dt__graph_add_output(body, id));
+  expect_ok(dt__graph_add_output(body, id));
   return body;
 }
 
 // Its first result. Of NaN, which differs from itself for ever, there is none in examples.
-static dt_node_id_t add_control(fixture_t *f, dt_op_t op, dt_dtype_t dtype) {
+static dt_node_id_t add_control(graph_fixture_t *f, dt_op_t op, dt_dtype_t dtype) {
   dt_sym_t shape[2] = {dt__symbol_sym(f->env, 0), literal(f, 4)};
   bool loop = op == DT_OP_while, cases = op == DT_OP_switch;
   dt_graph_control_t control = {{example_body(f, dtype, loop), example_body(f, dtype, false)}};
@@ -216,13 +184,13 @@ static dt_node_id_t add_control(fixture_t *f, dt_op_t op, dt_dtype_t dtype) {
   dt_node_id_t in[2] = {input(f, "p", cases ? DT_U8 : DT_BOOL, 0, NULL),
                         input(f, "x", dtype, 2, shape)},
                id;
-  OK(dt__graph_add_control(f->graph, loop || cases ? op : DT_OP_cond, &control, in + loop, 2 - loop,
-                           NULL, &id));
-  OK(dt__graph_add(f->graph, DT_OP_result, &id, 1, NULL, NULL, &id));
+  expect_ok(dt__graph_add_control(f->graph, loop || cases ? op : DT_OP_cond, &control, in + loop,
+                                  2 - loop, NULL, &id));
+  expect_ok(dt__graph_add(f->graph, DT_OP_result, &id, 1, NULL, NULL, &id));
   return id;
 }
 
-dt_node_id_t add_example(fixture_t *f, dt_op_t op, dt_dtype_t dtype) {
+dt_node_id_t add_example(graph_fixture_t *f, dt_op_t op, dt_dtype_t dtype) {
   const dt_op_info_t *info = dt__op_info(op);
   dt_sym_t whole[2] = {dt__symbol_sym(f->env, 0), literal(f, 4)};
   dt_node_id_t in[4] = {{0}};
@@ -280,7 +248,7 @@ dt_node_id_t add_example(fixture_t *f, dt_op_t op, dt_dtype_t dtype) {
     dt_graph_constant_t constant = {
         .name = "c", .dtype = dtype, .rank = 2, .sizes = {2, 4}, .data = zeros, .key = 9};
     dt_node_id_t id;
-    OK(dt__graph_add_constant(f->graph, &constant, NULL, &id));
+    expect_ok(dt__graph_add_constant(f->graph, &constant, NULL, &id));
     return id;
   }
   dt_node_id_t id = {0};
@@ -289,6 +257,6 @@ dt_node_id_t add_example(fixture_t *f, dt_op_t op, dt_dtype_t dtype) {
     dt_status_free(status);
     return (dt_node_id_t){0};
   }
-  OK(status);
+  expect_ok(status);
   return id;
 }

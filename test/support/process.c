@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "test/soak/process.h"
+// See process.h.
+#include "test/support/process.h"
 
 #include <dirent.h>
 #include <stdio.h>
