@@ -32,7 +32,8 @@ def copy_tree(tree, change=as_it_is):
     names = [name for name in listed.decode().split("\0") if name]
     wanted = set(names)
     for folder, folders, files in os.walk(tree):
-        folders[:] = [name for name in folders if name != ".deps"]
+        if folder == tree:
+            folders[:] = [name for name in folders if name not in (".deps", "build")]
         for name in files:
             path = os.path.join(folder, name)
             if os.path.relpath(path, tree) not in wanted:
