@@ -31,7 +31,7 @@ bool cli_dim_known(const cli_model_t *model, const char *name, size_t len) {
   for (uint32_t k = 0; k < model->n_inputs; k++) {
     const dt_input_decl_t *input = dt_function_input(model->function, k);
     for (uint32_t d = 0; d < input->rank; d++) {
-      const dt_dim_decl_t *dim = input->dims ? &input->dims[d] : NULL;
+      const dt_dim_decl_t *dim = dt_function_input_dim(model->function, k, d);
       if (is_numbered(dt_onnx_input_name(model->onnx, k), d, name, len) ||
           (dim && (is_named(dim->name, name, len) || is_named(dim->of, name, len))))
         return true;
@@ -75,7 +75,7 @@ static bool declared_sizes(const cli_model_t *model, uint32_t k, const cli_dims_
   const char *name = dt_onnx_input_name(model->onnx, k);
   *out_rank = input->rank;
   for (uint32_t d = 0; d < input->rank; d++) {
-    const dt_dim_decl_t *dim = input->dims ? &input->dims[d] : NULL;
+    const dt_dim_decl_t *dim = dt_function_input_dim(model->function, k, d);
     if (size_of(name, d, dim, dims, &sizes[d]))
       continue;
     if (dim && dim->name)

@@ -183,6 +183,8 @@ dt_status_t minilm_create(dt_runtime_t *runtime, const minilm_weights_t *weights
                                          .n_inputs = 2,
                                          .n_outputs = 1,
                                          .inputs = inputs,
+                                         .input_size = sizeof inputs[0],
+                                         .dim_size = sizeof dims[0],
                                          .answer = answer};
   return dt_function_create(runtime, minilm, (void *)weights, &options, out);
 }

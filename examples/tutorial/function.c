@@ -47,6 +47,8 @@ int main(void) {
                                    .name = "classify",
                                    .n_inputs = 1,
                                    .inputs = &input,
+                                   .input_size = sizeof input,
+                                   .dim_size = sizeof dims[0],
                                    .n_outputs = 1};
   dt_runtime_t *runtime = NULL;
   dt_function_t *function = NULL;

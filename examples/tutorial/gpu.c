@@ -38,6 +38,8 @@ int main(void) {
                                    .name = "norm",
                                    .n_inputs = 1,
                                    .inputs = &input,
+                                   .input_size = sizeof input,
+                                   .dim_size = sizeof dims[0],
                                    .n_outputs = 1,
                                    .call_mode = DT_CALL_REDUCE_OVERHEAD};
   dt_function_t *function = NULL;

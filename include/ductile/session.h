@@ -82,7 +82,8 @@ typedef struct dt_output_shape_t {
 // The results' dtypes and sizes from those of the inputs alone: nothing is computed, and no data
 // read but integer arguments. Compiles where dt_call would, and is refused as dt_call would be, but
 // for what only data tells. shapes: `n_outputs` entries of `shape_bytes` each, which is
-// sizeof(dt_output_shape_t). Nothing is written on failure. [external by session]
+// sizeof(dt_output_shape_t); what a newer header has than the library is 0. Nothing is written on
+// failure. [external by session]
 DT_API dt_status_t dt_function_output_sizes(dt_session_t *session, dt_function_t *function,
                                             dt_tensor_t *const *inputs, uint32_t n_inputs,
                                             dt_output_shape_t *shapes, size_t shape_bytes,

@@ -70,3 +70,16 @@ void dt__result_give(void *given, const void *all, const dt_growing_t *about) {
   memcpy((char *)given + skip, (const char *)all + skip, known - skip);
   memset((char *)given + known, 0, size - known);
 }
+
+dt_status_t dt__element_check(size_t size, const dt_growing_t *about) {
+  uint32_t said = size <= MOST_BYTES ? (uint32_t)size : UINT32_MAX;
+  return check_size("the size of an element", said, about->least, about);
+}
+
+void dt__element_give(void *array, size_t size, uint32_t index, const void *all,
+                      const dt_growing_t *about) {
+  char *given = (char *)array + size * index;
+  size_t known = size < about->known ? size : about->known;
+  memcpy(given, all, known);
+  memset(given + known, 0, size - known);
+}

@@ -47,4 +47,14 @@ dt_status_t dt__result_check(const void *given, const dt_growing_t *about) DT_MU
   dt__result_give(1 ? (given) : (type *)0, 1 ? (all) : (const type *)0, DT_GROWING(type))
 void dt__result_give(void *given, const void *all, const dt_growing_t *about);
 
+// The same of results in an array whose elements are `size` bytes apart, which is said beside it:
+// DT_E_ARGUMENT for less than the least size or an absurd one.
+#define DT_ELEMENT_CHECK(type, size) dt__element_check(size, DT_GROWING(type))
+dt_status_t dt__element_check(size_t size, const dt_growing_t *about) DT_MUST_USE;
+#define DT_ELEMENT_GIVE(type, array, size, index, all)                                             \
+  dt__element_give(1 ? (array) : (type *)0, size, index, 1 ? (all) : (const type *)0,              \
+                   DT_GROWING(type))
+void dt__element_give(void *array, size_t size, uint32_t index, const void *all,
+                      const dt_growing_t *about);
+
 #endif // DT_RUNTIME_BASE_OPTIONS_H

@@ -134,7 +134,7 @@ static bool take_failure(dt_arena_t *arena, const dt_guard_failure_t *failure,
          !failure->remedy.failed;
 }
 
-static const dt_guard_info_t no_guard = {"", "", "", 0};
+static const dt_guard_info_t no_guard = {.guard = "", .op = "", .file = ""};
 
 const dt_miss_info_t *dt__miss_make(dt_arena_t *arena, const dt_variant_t *variant,
                                     const dt_guard_args_t *args) {

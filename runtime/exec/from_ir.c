@@ -40,6 +40,8 @@ static dt_status_t create(dt_runtime_t *runtime, const source_t *source,
   DT_TRY(dt__replay_create(source->text, source->len, source->file, source->constants,
                            source->n_constants, &replay));
   all.inputs = dt__replay_inputs(replay, &all.n_inputs);
+  all.input_size = sizeof(dt_input_decl_t); // ours, whatever the caller's are
+  all.dim_size = sizeof(dt_dim_decl_t);
   all.n_outputs = dt__replay_n_outputs(replay);
   all.closure_free = free_replay;
   dt_status_t status = dt_function_create(runtime, dt__replay_program, replay, &all, out);

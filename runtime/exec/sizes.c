@@ -2,10 +2,10 @@
 // What a call comes to in sizes: its results' before it runs, and its bytes against their limit.
 #include "runtime/exec/call.h"
 
+#include "runtime/base/options.h"
 #include "runtime/base/status.h"
 
 #include <stdio.h>
-#include <string.h>
 
 // ---- Results --------------------------------------------------------------------------------------
 
@@ -50,9 +50,7 @@ static dt_status_t check(const dt_session_t *session, const dt_function_t *funct
                    !session    ? "session"
                    : !function ? "function"
                                : "shapes");
-  if (shape_bytes != sizeof(*shapes))
-    return DT_FAIL(DT_E_ARGUMENT, "shape_bytes: %zu; expected %zu, sizeof(dt_output_shape_t)",
-                   shape_bytes, sizeof(*shapes));
+  DT_TRY(DT_ELEMENT_CHECK(dt_output_shape_t, shape_bytes));
   if (n_outputs != function->n_outputs)
     return DT_FAIL(DT_E_ARGUMENT, "n_outputs: %u; expected %u", n_outputs, function->n_outputs);
   return NULL;
@@ -67,8 +65,8 @@ dt_status_t dt_function_output_sizes(dt_session_t *session, dt_function_t *funct
     return dt__status_annotate(status, "dt_function_output_sizes");
   dt_output_shape_t *own = dt__calloc(n_outputs, sizeof(*own));
   status = own ? dt__call_measure(session, function, inputs, n_inputs, own) : DT_NO_MEMORY();
-  if (!status)
-    memcpy(shapes, own, n_outputs * sizeof(*own));
+  for (uint32_t k = 0; !status && k < n_outputs; k++)
+    DT_ELEMENT_GIVE(dt_output_shape_t, shapes, shape_bytes, k, &own[k]);
   dt__free(own);
   return dt__status_annotate(status, "function %s: output sizes", function->name);
 }

@@ -86,48 +86,16 @@ removed() {
   done
 }
 
-ops=(lower/graph/ops.def OP)
-for column in 2:0 3:0 4:none 5:none 6:none 7:none 8:none 9:none 9:own 0:; do
-  neutral "${ops[@]}" "${column%%:*}" "${column#*:}" lower/graph/op_info.c
-done
-removed "${ops[@]}" 1
-
-scalars=(lower/graph/scalar_ops.def SCALAR_OP)
-for column in 2:0 3:A 4:SAME 5:0; do
-  neutral "${scalars[@]}" "${column%%:*}" "${column#*:}" lower/graph/scalar.c
-done
-removed "${scalars[@]}" 1
-
-folds=(lower/loop/folds.def FOLD)
-for column in 2:none 3:none 4:none 5:zero 6:number 7:value 8:free; do
-  neutral "${folds[@]}" "${column%%:*}" "${column#*:}" lower/loop/folds.c
-done
-removed "${folds[@]}" 3
-
-guards=(guards/guard_kinds.def GUARD_KIND)
-for column in 2:0 3:none 4:general 4:never 5:general 0:; do
-  neutral "${guards[@]}" "${column%%:*}" "${column#*:}"
-done
-removed "${guards[@]}" 1
-
-for column in 1:none 0:; do
-  neutral fuse/target.def FIELD "${column%%:*}" "${column#*:}"
-done
-removed fuse/target.def FIELD 2
-neutral fuse/target.def TEXT 2 0
-removed fuse/target.def TEXT 1
-
-matmuls=(fuse/matmul_rows.def MATMUL)
-for column in 2:NONE 3:NONE 4:NONE 5:0 6:0 8:none; do
-  neutral "${matmuls[@]}" "${column%%:*}" "${column#*:}"
-done
-removed "${matmuls[@]}" 4
-
-random=(test/conform/graphs/random_ops.def RG_OP)
-for column in 2:none 3:A 4:0 5:none; do
-  neutral "${random[@]}" "${column%%:*}" "${column#*:}"
-done
-removed "${random[@]}" 1
+while IFS=$'\t' read -r file macro column value sources; do
+  [[ $file != \#* ]] || continue
+  [[ $value != '""' ]] || value=
+  # shellcheck disable=SC2086 # a word a source
+  if [[ $column == row ]]; then
+    removed "$file" "$macro" "$value" $sources
+  else
+    neutral "$file" "$macro" "$column" "$value" $sources
+  fi
+done <test/lint/columns.tsv
 
 # A builder's line.
 sed -i '/^#define dt_/d' "$copy/include/ductile/trace_lines.h"

@@ -101,6 +101,8 @@ static dt_status_t make(dt_runtime_t *runtime, dt_imp_model_t *model,
     return DT_NO_MEMORY();
   about.inputs = decls.items;
   about.n_inputs = decls.len;
+  about.input_size = sizeof(dt_input_decl_t); // ours, whatever the caller's are
+  about.dim_size = sizeof(dt_dim_decl_t);
   about.n_outputs = model->file->model.graph->output.len;
   about.closure_free = free_model;
   return dt_function_create(runtime, dt__imp_program, model, &about, out);
