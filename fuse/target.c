@@ -39,12 +39,10 @@ static dt_status_t number(dt_scan_t *scan, const char *name, int64_t most, int64
   return NULL;
 }
 
-static dt_status_t read_place(dt_scan_t *scan, const char *name, dt_device_t *out) {
+static dt_status_t read_device(dt_scan_t *scan, const char *name, dt_device_t *out) {
   int64_t value = 0;
-  DT_TRY(number(scan, name, DT_MOST_ORDINALS, &value));
+  DT_TRY(number(scan, name, DT_DEVICES - 1, &value));
   *out = (dt_device_t)value;
-  if (dt__place_device(*out) != *out)
-    return dt__scan_fail(scan, "%s of a target cannot be %lld", name, (long long)value);
   return NULL;
 }
 
