@@ -76,7 +76,7 @@ static dt_status_t read_two(dt_scan_t *scan, const char *name, uint32_t *out) {
   return read_u32(scan, name, &out[1]);
 }
 
-#define READ_place(name) read_place(scan, #name, &out->name)
+#define READ_place(name) read_device(scan, #name, &out->name)
 #define READ_u32(name) read_u32(scan, #name, &out->name)
 #define READ_i64(name) read_i64(scan, #name, &out->name)
 #define READ_flag(name) read_flag(scan, #name, &out->name)
