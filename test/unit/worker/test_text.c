@@ -4,9 +4,9 @@
 // usage: [full]: every graph under every target, instead of every fourth under one by turns.
 #include "test/support/check.h"
 
-#include "ductile/device.h"
 #include "backend_cuda/emit/emit.h"
 #include "backend_cuda/emit/target.h"
+#include "ductile/device.h"
 #include "runtime/base/status.h"
 #include "runtime/compile/compile.h"
 #include "runtime/compile/worker_text.h"
