@@ -139,8 +139,7 @@ static int read_job(job_t *job) {
   read_numbers(job, &bytes);
   cli_bytes_free(&bytes);
   if (!known)
-    return cli_complain(ME, CLI_USAGE, "--device %s: expected " CLI_DEVICES,
-                        options->device);
+    return cli_complain(ME, CLI_USAGE, "--device %s: expected " CLI_DEVICES, options->device);
   return job->text ? CLI_DONE : EXIT_UNREADABLE;
 }
 

@@ -13,7 +13,7 @@
 
 // Who uses a buffer. Kernels that go are emptied first and leave their places in the end.
 typedef struct use_t {
-  uint32_t run;             // 1 + the only run that touches it; SEVERAL; 0: none
+  uint32_t section;         // 1 + the only run that touches it; SEVERAL; 0: none
   bool decides;             // about a region
   DT_VEC(uint32_t) kernels; // in order
 } use_t;
@@ -30,8 +30,8 @@ typedef struct carry_t {
 
 // ---- Who uses what ----------------------------------------------------------------------------------
 static bool touch(const dt_program_t *program, use_t *use, uint32_t k) {
-  uint32_t run = program->kernels.items[k].run + 1;
-  use->run = use->run == 0 || use->run == run ? run : SEVERAL;
+  uint32_t section = program->kernels.items[k].section + 1;
+  use->section = use->section == 0 || use->section == section ? section : SEVERAL;
   bool listed = use->kernels.len && use->kernels.items[use->kernels.len - 1] == k;
   return listed || DT_VEC_PUSH(program->arena, &use->kernels, k);
 }
@@ -58,9 +58,9 @@ static dt_status_t find_uses(const dt_program_t *program, use_t **out) {
   return good ? NULL : DT_NO_MEMORY();
 }
 
-// Only kernels of that one's run use it, and not the host.
+// Only kernels of that one's section use it, and not the host.
 static bool in_run(const dt_program_t *program, const use_t *use, uint32_t kernel) {
-  return !use->decides && use->run == program->kernels.items[kernel].run + 1;
+  return !use->decides && use->section == program->kernels.items[kernel].section + 1;
 }
 
 static void rename_in(dt_stage_t *stage, dt_buffer_id_t from, dt_buffer_id_t to) {
@@ -153,8 +153,8 @@ static bool reads(const dt_kernel_t *kernel, dt_buffer_id_t id) {
   return false;
 }
 
-// One kernel of the same run makes the temporary, and only kernels of the run read it, of which no
-// other hands on state.
+// One kernel of the same section makes the temporary, and only kernels of the section read it, of
+// which no other hands on state.
 static bool has_maker(carry_t *c) {
   const dt_program_t *program = c->program;
   const use_t *use = &c->uses[c->from.id - 1];
@@ -192,7 +192,7 @@ static bool is_free(const carry_t *c) {
   }
   const dt_program_region_t *end = program->regions.items + program->regions.len;
   for (const dt_program_region_t *region = c->loop + 1;
-       region < end && region->run_first < c->loop->run_end; region++)
+       region < end && region->section_first < c->loop->section_end; region++)
     if (region->predicate.id == c->to.id && region->first > c->maker &&
         region->first < c->loop->end)
       return false; // the host needs it
@@ -249,7 +249,8 @@ static bool is_revised_by(const dt_kernel_t *kernel, dt_buffer_id_t id) {
   return dt__kernel_revises(kernel) && dt__kernel_stores_to(kernel, id.id);
 }
 
-// One kernel revises the copy, nothing else stores to it, and all who use it are of the copy's run.
+// One kernel revises the copy, nothing else stores to it, and all who use it are of the copy's
+// section.
 static bool has_reviser(revised_t *r) {
   const dt_program_t *program = r->program;
   const use_t *use = &r->uses[r->to.id - 1];

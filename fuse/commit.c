@@ -32,7 +32,7 @@ dt_status_t dt__gate_updates(dt_program_t *program) {
   dt_stage_t stage = {0};
   dt_schedule_t serial = {
       .kind = DT_SCHEDULE_SERIAL, .lanes = 1, .unroll = 1, .grain = 1, .team = 1};
-  dt_kernel_t asks = {.name = "commit", .run = program->kernels.items[at].run};
+  dt_kernel_t asks = {.name = "commit", .section = program->kernels.items[at].section};
   DT_TRY(dt__program_add_buffer(program, &buffer, &gate));
   DT_TRY(gate_stage(program, gate, &stage));
   dt_kernel_t *kernels = DT_ARENA_ARRAY(program->arena, dt_kernel_t, n + 1);

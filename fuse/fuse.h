@@ -41,11 +41,11 @@ dt_status_t dt__fuse_schedule(dt_program_t *program, const dt_target_t *target) 
 // expressions.
 dt_status_t dt__fuse_plan(dt_program_t *program, const dt_target_t *target) DT_MUST_USE;
 
-// Runs one of the passes above, any but the plan, on each run of a program with regions by itself.
-// To the pass, buffers that runs hand each other are arguments and results: it reads the former,
-// keeps the latter, and moves nothing over the border of a region.
+// Runs one of the passes above, any but the plan, on each section of a program with regions by
+// itself. To the pass, buffers that sections hand each other are arguments and results: it reads
+// the former, keeps the latter, and moves nothing over the border of a region.
 typedef dt_status_t (*dt_fuse_fn_t)(dt_program_t *program, const dt_target_t *target);
-dt_status_t dt__fuse_each_run(dt_program_t *program, const dt_target_t *target,
-                              dt_fuse_fn_t pass) DT_MUST_USE;
+dt_status_t dt__fuse_each_section(dt_program_t *program, const dt_target_t *target,
+                                  dt_fuse_fn_t pass) DT_MUST_USE;
 
 #endif // DT_FUSE_FUSE_H

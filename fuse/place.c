@@ -27,10 +27,10 @@ typedef struct life_t {
 
 typedef struct places_t {
   dt_program_t *program;
-  life_t *lives;     // [buffer - 1]
-  int64_t *typical;  // by symbol
-  uint32_t *slot_of; // [buffer - 1]: 1 + its slot, or 0
-  uint32_t *run_end; // by kernel: the last of those around it that are of its run
+  life_t *lives;         // [buffer - 1]
+  int64_t *typical;      // by symbol
+  uint32_t *slot_of;     // [buffer - 1]: 1 + its slot, or 0
+  uint32_t *section_end; // by kernel: the last of those around it that are of its section
   DT_VEC(slot_t) slots;
   uint32_t *ending;      // by kernel: 1 + the first slot that it reads last, or 0
   DT_VEC(uint32_t) free; // slots, by their typical bytes, then in the order of making
@@ -239,7 +239,7 @@ bool dt__reads_before(const dt_program_t *program, const dt_kernel_t *kernel, co
 
 static bool in_one_run(const places_t *p, uint32_t id) {
   const life_t *life = &p->lives[id - 1];
-  return p->run_end[life->first] >= life->last &&
+  return p->section_end[life->first] >= life->last &&
          p->program->buffers.items[id - 1].kind == DT_BUFFER_TEMP;
 }
 
@@ -478,14 +478,15 @@ static dt_status_t start(places_t *p) {
   dt_program_t *program = p->program;
   uint32_t n = program->kernels.len;
   p->slot_of = DT_ARENA_ARRAY(program->arena, uint32_t, program->buffers.len + 1);
-  p->run_end = DT_ARENA_ARRAY(program->arena, uint32_t, n + 1);
+  p->section_end = DT_ARENA_ARRAY(program->arena, uint32_t, n + 1);
   p->ending = DT_ARENA_ARRAY(program->arena, uint32_t, (size_t)n + 2);
-  if (!p->slot_of || !p->run_end || !p->ending)
+  if (!p->slot_of || !p->section_end || !p->ending)
     return DT_NO_MEMORY();
   for (uint32_t k = n; k-- > 0;)
-    p->run_end[k] = k + 1 < n && program->kernels.items[k].run == program->kernels.items[k + 1].run
-                        ? p->run_end[k + 1]
-                        : k;
+    p->section_end[k] =
+        k + 1 < n && program->kernels.items[k].section == program->kernels.items[k + 1].section
+            ? p->section_end[k + 1]
+            : k;
   DT_TRY(find_lives(p));
   return find_typical(p);
 }

@@ -131,7 +131,7 @@ static dt_status_t hoist_constant(dt_program_t *program) {
   for (uint32_t k = 0; k < n; k++) {
     if (hoist.constant[k]) {
       program->kernels.items[program->n_once] = program->kernels.items[k];
-      program->kernels.items[program->n_once++].run = 0; // out of any region
+      program->kernels.items[program->n_once++].section = 0; // out of any region
     } else {
       others[n_others++] = program->kernels.items[k];
     }

@@ -39,12 +39,10 @@ static dt_status_t number(dt_scan_t *scan, const char *name, int64_t most, int64
   return NULL;
 }
 
-static dt_status_t read_place(dt_scan_t *scan, const char *name, dt_device_t *out) {
+static dt_status_t read_device(dt_scan_t *scan, const char *name, dt_device_t *out) {
   int64_t value = 0;
-  DT_TRY(number(scan, name, DT_MOST_ORDINALS, &value));
+  DT_TRY(number(scan, name, DT_DEVICES - 1, &value));
   *out = (dt_device_t)value;
-  if (dt__place_device(*out) != *out)
-    return dt__scan_fail(scan, "%s of a target cannot be %lld", name, (long long)value);
   return NULL;
 }
 
@@ -78,7 +76,7 @@ static dt_status_t read_two(dt_scan_t *scan, const char *name, uint32_t *out) {
   return read_u32(scan, name, &out[1]);
 }
 
-#define READ_place(name) read_place(scan, #name, &out->name)
+#define READ_place(name) read_device(scan, #name, &out->name)
 #define READ_u32(name) read_u32(scan, #name, &out->name)
 #define READ_i64(name) read_i64(scan, #name, &out->name)
 #define READ_flag(name) read_flag(scan, #name, &out->name)

@@ -29,8 +29,8 @@ static void put_cell(dt_text_t *out, const char *text) {
 static void put_param(dt_text_t *out, const dt_param_row_t *param) {
   dt__text_printf(out, "| `DUCTILE_%s` | ", param->name);
   if (param->type == DT_PARAM_INT)
-    dt__text_printf(out, "%lld to %lld | %lld | ", (long long)param->min,
-                    (long long)param->max, (long long)param->value);
+    dt__text_printf(out, "%lld to %lld | %lld | ", (long long)param->min, (long long)param->max,
+                    (long long)param->value);
   else if (param->type == DT_PARAM_BOOL)
     dt__text_printf(out, "0 or 1 | %lld | ", (long long)param->value);
   else if (*param->text)
@@ -45,7 +45,8 @@ static const char head[] =
     "<!-- SPDX-License-Identifier: Apache-2.0 -->\n"
     "# Environment variables\n"
     "\n"
-    "Made from `runtime/base/params.def`, `channels.def` and the tables of kinds of devices by the\n"
+    "Made from `runtime/base/params.def`, `channels.def` and the tables of kinds of devices by "
+    "the\n"
     "program `envdoc`; do not edit.\n"
     "A runtime reads them once, when it is made; an empty variable counts as none. A value that "
     "is\n"

@@ -3,8 +3,8 @@
 #ifndef DT_BACKEND_CUDA_CODEGEN_CODEGEN_H
 #define DT_BACKEND_CUDA_CODEGEN_CODEGEN_H
 
-#include "ductile/device.h"
 #include "backend_cuda/exec/launch.h"
+#include "ductile/device.h"
 #include "runtime/compile/codegen.h"
 
 // In a build without LLVM it loads what there is, and makes nothing.

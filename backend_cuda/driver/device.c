@@ -23,7 +23,8 @@ static dt_status_t read_attributes(dt_cuda_device_t *device) {
   };
   const dt_cuda_t *cuda = device->cuda;
   for (size_t k = 0; k < sizeof(wanted) / sizeof(wanted[0]); k++)
-    DT_TRY(DT_CUDA_CALL(cuda, device_attribute, wanted[k].out, wanted[k].attribute, device->ordinal));
+    DT_TRY(
+        DT_CUDA_CALL(cuda, device_attribute, wanted[k].out, wanted[k].attribute, device->ordinal));
   int l2 = 0, warp = 0, ranges = 0, pools = 0;
   DT_TRY(DT_CUDA_CALL(cuda, device_attribute, &l2, DT_CU_ATTR_L2_BYTES, device->ordinal));
   DT_TRY(DT_CUDA_CALL(cuda, device_attribute, &warp, DT_CU_ATTR_WARP_SIZE, device->ordinal));

@@ -31,7 +31,7 @@ dt_status_t dt__cuda_status(const dt_cuda_t *cuda, dt_cu_result_t result,
                             const char *what) DT_MUST_USE;
 // Whether a result says that the context is lost.
 bool dt__cuda_is_fatal(dt_cu_result_t result);
-#define DT_CUDA_CALL(cuda, fn, ...)                                                                     \
+#define DT_CUDA_CALL(cuda, fn, ...)                                                                \
   dt__cuda_status((cuda), (cuda)->fn(__VA_ARGS__), dt__cuda_symbol(DT_CUDA_SYM_##fn))
 typedef enum dt_cuda_sym_t {
 #define CUDA_SYM(name, symbol, params) DT_CUDA_SYM_##name,

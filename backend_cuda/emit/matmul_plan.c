@@ -5,8 +5,8 @@
 #include "backend_cuda/emit/matmul.h"
 #include "backend_llvm/emit/aligned.h"
 
-#define LEAST_RING                                                                                 \
-  3            // with more tiles, one may be multiplied while the next one's copies are awaited
+// With more tiles, one may be multiplied while the next one's copies are awaited.
+#define LEAST_RING 3
 #define PAD 16 // bytes after a row of a tile: ldmatrix and 16-byte accesses then meet no bank twice
 
 static dt_status_t refuse(const dt_kernel_t *kernel, const char *why) {

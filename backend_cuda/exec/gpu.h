@@ -8,9 +8,9 @@
 #ifndef DT_BACKEND_CUDA_EXEC_GPU_H
 #define DT_BACKEND_CUDA_EXEC_GPU_H
 
-#include "ductile/device.h"
 #include "backend_cuda/driver/driver.h"
 #include "backend_llvm/load/native.h"
+#include "ductile/device.h"
 #include "runtime/base/thread.h"
 #include "runtime/tensor/tensor.h"
 

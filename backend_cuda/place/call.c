@@ -130,8 +130,7 @@ static dt_status_t grown(dt_cuda_session_t *own, dt_status_t status, int64_t byt
                          uint64_t growths) {
   if (own->graphs.frozen && own->pool->growths != growths) {
     own->graphs.frozen_growths++;
-    DT_LOG(DT_LOG_GRAPHS, 1, "a frozen session takes %lld bytes for its block",
-           (long long)bytes);
+    DT_LOG(DT_LOG_GRAPHS, 1, "a frozen session takes %lld bytes for its block", (long long)bytes);
   }
   return dt__status_annotate(status, "%lld bytes for the call's intermediate results",
                              (long long)bytes);

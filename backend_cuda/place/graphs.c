@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions whose calls run as graphs: generations, freezing, trimming, statistics; and the graphs of
-// a runtime, which its budget counts.
+// Sessions whose calls run as graphs: generations, freezing, trimming, statistics. And the graphs
+// of a runtime, which its budget counts.
 #include "backend_cuda/place/place.h"
 
 #include "runtime/base/process.h"

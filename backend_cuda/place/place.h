@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUDA as a place (runtime/exec/place.h): an opened GPU, what a session there has besides what every
-// session has, and the functions that stand in the place's table.
+// CUDA as a place (runtime/exec/place.h): an opened GPU, what a session there has besides what
+// every session has, and the functions that stand in the place's table.
 #ifndef DT_BACKEND_CUDA_PLACE_PLACE_H
 #define DT_BACKEND_CUDA_PLACE_PLACE_H
 
@@ -113,7 +113,8 @@ void dt__cuda_event_destroy(dt_event_t *event);
 
 // ---- Between the files --------------------------------------------------------------------------
 
-// session.c. Tells the budget what the session has on its GPU, where that changed. The session held.
+// session.c. Tells the budget what the session has on its GPU, where that changed. The session is
+// held.
 void dt__cuda_session_note(dt_session_t *session);
 // graphs.c. Gives back the memory that living results do not need; nothing of the session's is
 // queued.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Variants that leave a GPU. They go in two steps, since calls leave work behind. When no call is in
-// a variant, an event is recorded behind all that is queued anywhere: nothing that comes after it is
-// the variant's, as nobody finds it any more. When that event has passed its code is unloaded,
-// without a wait. Records of checks that may tell of it are read or forgotten before: they have
-// references (records.h).
+// Variants that leave a GPU. They go in two steps, since calls leave work behind. When no call is
+// in a variant, an event is recorded behind all that is queued anywhere: nothing that comes after
+// it is the variant's, as nobody finds it any more. When that event has passed its code is
+// unloaded, without a wait. Records of checks that may tell of it are read or forgotten before:
+// they have references (records.h).
 #include "backend_cuda/place/place.h"
 
 #include "runtime/base/status.h"

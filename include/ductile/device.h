@@ -52,8 +52,8 @@ typedef struct dt_device_info_t {
 DT_API dt_status_t dt_device_info(dt_runtime_t *runtime, dt_device_t device, int32_t ordinal,
                                   dt_device_info_t *info) DT_MUST_USE;
 
-// The device that `text` names, as the commands take it: a kind ("cpu", "cuda"), and where there may
-// be several ":" and an ordinal ("cuda:1"). Opens nothing. DT_E_ARGUMENT: it names none. [any]
+// The device that `text` names, as the commands take it: a kind ("cpu", "cuda"), and where there
+// may be several ":" and an ordinal ("cuda:1"). Opens nothing. DT_E_ARGUMENT: it names none. [any]
 DT_API dt_status_t dt_device_parse(const char *text, dt_device_t *out_device,
                                    int32_t *out_ordinal) DT_MUST_USE;
 // The kind's part of it; NULL: there is no such kind. [any]

@@ -145,7 +145,7 @@ typedef struct dt_kernel_t {
   uint32_t slices;     // 1 + which of the program's slices it runs in; 0: none
   uint32_t chain;      // 0: none
   dt_buffer_id_t gate; // rank 0, I64; where it holds 0 nothing is run. Or none
-  uint32_t run;        // which of the program's runs it belongs to
+  uint32_t section;    // which of the program's sections it belongs to
   uint32_t region;     // 1 + the innermost region that it lies in, or 0; set by settling regions
   uint32_t begins; // 1 + the outermost region with kernels whose first it is, or 0; set likewise
   DT_VEC(dt_schedule_t) schedules; // empty until scheduled

@@ -71,8 +71,9 @@ typedef struct dt_program_slices_t {
   uint32_t begin, count; // SLICE symbols, by index
 } dt_program_slices_t;
 
-// Runs of kernels, numbered in order: between the first and the last kernel of one run no region
-// begins or ends, and fusion joins kernels of one run only. A region is a sequence of whole runs.
+// Sections of kernels, numbered in order: between the first and the last kernel of one section no
+// region begins or ends, and fusion joins kernels of one section only. A region is a sequence of
+// whole sections.
 // What a kernel of a region writes is read inside of the region only, but for STATE. The kernels of
 // a region stand side by side and in one segment; it may have none.
 typedef enum dt_region_kind_t {
@@ -84,9 +85,9 @@ typedef enum dt_region_kind_t {
 } dt_region_kind_t;
 typedef struct dt_program_region_t {
   dt_region_kind_t kind;
-  uint32_t index, n;           // CASE
-  dt_buffer_id_t predicate;    // rank 0, BOOL; of a CASE U8
-  uint32_t run_first, run_end; // its runs
+  uint32_t index, n;                   // CASE
+  dt_buffer_id_t predicate;            // rank 0, BOOL; of a CASE U8
+  uint32_t section_first, section_end; // its sections
   // Set by dt__program_settle_regions:
   uint32_t first, end; // its kernels
   uint32_t parent;     // 1 + the innermost region around it, or 0
@@ -111,8 +112,8 @@ typedef struct dt_program {
   DT_VEC(dt_program_slices_t) slices; // set by fuse; in order, none over two segments
   // In the order in which they begin; one inside of another comes after it.
   DT_VEC(dt_program_region_t) regions;
-  uint32_t n_runs; // 0: one
-  uint32_t n_once; // the first n_once kernels run when the variant is made (set by fuse)
+  uint32_t n_sections; // 0: one
+  uint32_t n_once;     // the first n_once kernels run when the variant is made (set by fuse)
   bool device_sized;
   const char *segments_reason; // devices: why items are read by the host all the same; or NULL
   // Memory plan (set by fuse): byte offset of each TEMP in the block, of each ONCE buffer in the

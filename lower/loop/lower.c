@@ -51,8 +51,8 @@ dt_status_t dt__lower_loops(dt_lowering_t *ctx, uint32_t rank, const dt_sym_t *s
   return dt__symenv_status(ctx->env);
 }
 
-uint32_t dt__lower_run(const dt_lowering_t *ctx) {
-  return ctx->program->n_runs ? ctx->program->n_runs - 1 : 0;
+uint32_t dt__lower_section(const dt_lowering_t *ctx) {
+  return ctx->program->n_sections ? ctx->program->n_sections - 1 : 0;
 }
 
 dt_status_t dt__lower_begin(dt_lowering_t *ctx, dt_node_id_t id, dt_open_t how, dt_kernel_t *kernel,
@@ -60,7 +60,7 @@ dt_status_t dt__lower_begin(dt_lowering_t *ctx, dt_node_id_t id, dt_open_t how, 
   const dt_node_t *node = dt__lower_node(ctx, id);
   memset(kernel, 0, sizeof(*kernel));
   kernel->name = dt__op_info(node->op)->name;
-  kernel->run = dt__lower_run(ctx);
+  kernel->section = dt__lower_section(ctx);
   return dt__lower_loops(ctx, node->rank, node->sizes, how, kernel->vars, kernel->extents,
                          &kernel->n_loops, at);
 }

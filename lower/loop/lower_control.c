@@ -14,22 +14,23 @@
 #include <string.h>
 
 // ---- Regions --------------------------------------------------------------------------------------
-static uint32_t new_run(dt_lowering_t *ctx) {
+static uint32_t new_section(dt_lowering_t *ctx) {
   dt_program_t *program = ctx->program;
-  program->n_runs = program->n_runs ? program->n_runs + 1 : 2;
-  return program->n_runs - 1;
+  program->n_sections = program->n_sections ? program->n_sections + 1 : 2;
+  return program->n_sections - 1;
 }
 
 static dt_status_t open_region(dt_lowering_t *ctx, dt_region_kind_t kind, dt_buffer_id_t predicate,
                                uint32_t *out) {
   dt_program_t *program = ctx->program;
-  dt_program_region_t region = {.kind = kind, .predicate = predicate, .run_first = new_run(ctx)};
+  dt_program_region_t region = {
+      .kind = kind, .predicate = predicate, .section_first = new_section(ctx)};
   *out = program->regions.len;
   return DT_VEC_PUSH(ctx->arena, &program->regions, region) ? NULL : DT_NO_MEMORY();
 }
 
 static void close_region(dt_lowering_t *ctx, uint32_t at) {
-  ctx->program->regions.items[at].run_end = ctx->program->n_runs;
+  ctx->program->regions.items[at].section_end = ctx->program->n_sections;
 }
 
 // ---- Bodies -----------------------------------------------------------------------------------------
@@ -151,7 +152,7 @@ static dt_status_t lower_branches(control_t *c) {
   }
   for (uint32_t b = 0; b < dt__control_n(c->bodies); b++)
     DT_TRY(lower_branch(c, b, predicate));
-  (void)new_run(c->ctx);
+  (void)new_section(c->ctx);
   return give_results(c);
 }
 
@@ -246,7 +247,7 @@ static dt_status_t lower_while(control_t *c) {
   DT_TRY(read_states(c, state));
   DT_TRY(lower_trip(c, state, predicate));
   close_region(ctx, region);
-  (void)new_run(ctx);
+  (void)new_section(ctx);
   return give_results(c);
 }
 

@@ -9,7 +9,7 @@
 dt_status_t dt__lower_item(dt_lowering_t *ctx, dt_node_id_t id) {
   const dt_node_t *node = dt__lower_node(ctx, id);
   const dt_node_t *in = dt__lower_node(ctx, node->inputs[0]);
-  dt_kernel_t kernel = {.name = dt__op_info(node->op)->name, .run = dt__lower_run(ctx)};
+  dt_kernel_t kernel = {.name = dt__op_info(node->op)->name, .section = dt__lower_section(ctx)};
   dt_stage_t stage = {0};
   dt_program_item_t item = {.what = kernel.name, .origin = node->origin};
   uint32_t value = 0;
@@ -35,7 +35,7 @@ dt_status_t dt__lower_scan(dt_lowering_t *ctx, dt_node_id_t id) {
   const dt_node_t *node = dt__lower_node(ctx, id);
   uint32_t axis = (uint32_t)node->attrs->axes[0], value = 0;
   dt_kernel_t kernel = {
-      .name = dt__op_info(node->op)->name, .n_rows = 1, .run = dt__lower_run(ctx)};
+      .name = dt__op_info(node->op)->name, .n_rows = 1, .section = dt__lower_section(ctx)};
   dt_stage_t stage = {0};
   dt_sym_t at[DT_MAX_RANK];
   dt_buffer_id_t buffer;

@@ -153,7 +153,7 @@ static dt_status_t join(places_t *p, dt_buffer_id_t buffer, const dt_sym_t *to, 
 
 dt_status_t dt__lower_scatter(dt_lowering_t *ctx, dt_node_id_t id) {
   const dt_node_t *node = dt__lower_node(ctx, id);
-  dt_kernel_t kernel = {.name = dt__op_info(node->op)->name, .run = dt__lower_run(ctx)};
+  dt_kernel_t kernel = {.name = dt__op_info(node->op)->name, .section = dt__lower_section(ctx)};
   dt_stage_t stage = {0};
   dt_sym_t at[DT_MAX_RANK], to[DT_MAX_RANK];
   dt_buffer_id_t buffer;

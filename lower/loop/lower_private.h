@@ -59,8 +59,8 @@ static inline const dt_node_t *dt__lower_node(const dt_lowering_t *ctx, dt_node_
 // What a kernel's outer loops are opened over; ONES keeps loops of literal extent 1.
 typedef enum dt_open_t { DT_OPEN_SQUEEZED, DT_OPEN_ONES } dt_open_t;
 
-// Which run a kernel made now belongs to.
-uint32_t dt__lower_run(const dt_lowering_t *ctx);
+// Which section a kernel made now belongs to.
+uint32_t dt__lower_section(const dt_lowering_t *ctx);
 // Opens one loop a size; at[k] is the index along it. `vars`, `extents` and `n_loops` are a
 // kernel's or a stage's, and grow.
 dt_status_t dt__lower_loops(dt_lowering_t *ctx, uint32_t rank, const dt_sym_t *sizes, dt_open_t how,

@@ -322,8 +322,8 @@ static dt_status_t parse_schedule(dt_loop_parser_t *p, dt_kernel_t *kernel) {
 dt_status_t dt__loop_parse_kernel(dt_loop_parser_t *p) {
   dt_kernel_t kernel = {0};
   DT_TRY(dt__loop_parse_string(p, &kernel.name));
-  if (dt__scan_accept_word(p->scan, "run"))
-    DT_TRY(dt__loop_parse_run(p, &kernel.run));
+  if (dt__scan_accept_word(p->scan, "section"))
+    DT_TRY(dt__loop_parse_section(p, &kernel.section));
   if (dt__scan_accept_word(p->scan, "chain"))
     DT_TRY(dt__loop_parse_u32(p, &kernel.chain));
   if (dt__scan_accept_word(p->scan, "gate"))

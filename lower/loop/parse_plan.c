@@ -96,10 +96,10 @@ dt_status_t dt__loop_parse_slices(dt_loop_parser_t *p) {
   return DT_VEC_PUSH(p->arena, &p->program->slices, slices) ? NULL : DT_NO_MEMORY();
 }
 
-dt_status_t dt__loop_parse_run(dt_loop_parser_t *p, uint32_t *out) {
+dt_status_t dt__loop_parse_section(dt_loop_parser_t *p, uint32_t *out) {
   DT_TRY(dt__loop_parse_u32(p, out));
-  if (p->program->n_runs <= *out)
-    p->program->n_runs = *out + 1;
+  if (p->program->n_sections <= *out)
+    p->program->n_sections = *out + 1;
   return NULL;
 }
 
@@ -116,9 +116,9 @@ dt_status_t dt__loop_parse_region(dt_loop_parser_t *p) {
     DT_TRY(dt__loop_parse_u32(p, &region.n));
   }
   DT_TRY(dt__loop_parse_buffer(p, &region.predicate));
-  DT_TRY(dt__scan_expect(p->scan, "runs"));
-  DT_TRY(dt__loop_parse_u32(p, &region.run_first));
-  DT_TRY(dt__loop_parse_run(p, &last));
-  region.run_end = last;
+  DT_TRY(dt__scan_expect(p->scan, "sections"));
+  DT_TRY(dt__loop_parse_u32(p, &region.section_first));
+  DT_TRY(dt__loop_parse_section(p, &last));
+  region.section_end = last;
   return DT_VEC_PUSH(p->arena, &p->program->regions, region) ? NULL : DT_NO_MEMORY();
 }

@@ -44,7 +44,7 @@ dt_status_t dt__loop_parse_kept(dt_loop_parser_t *p) DT_MUST_USE;
 dt_status_t dt__loop_parse_segment(dt_loop_parser_t *p) DT_MUST_USE;
 dt_status_t dt__loop_parse_slices(dt_loop_parser_t *p) DT_MUST_USE;
 dt_status_t dt__loop_parse_region(dt_loop_parser_t *p) DT_MUST_USE;
-// There are runs up to `run`.
-dt_status_t dt__loop_parse_run(dt_loop_parser_t *p, uint32_t *out) DT_MUST_USE;
+// There are sections up to it.
+dt_status_t dt__loop_parse_section(dt_loop_parser_t *p, uint32_t *out) DT_MUST_USE;
 
 #endif // DT_LOWER_LOOP_PARSE_PRIVATE_H

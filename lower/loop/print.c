@@ -12,7 +12,7 @@
 //            once COUNT, offset b2 = EXPR, block EXPR, kept EXPR   the plan, where it is made
 //            segment items 1 kernels 3 block EXPR                  where there are items
 //            slices kernels 2 5 over EXPR step EXPR begin p7 count p8
-//            region while b4 runs 1 3                             kernels of run 1 say "run 1"
+//            region while b4 sections 1 3                 kernels of section 1 say "section 1"
 //   STAGE    stage inner i3 < s1, i4 < s2 { INST … }               "inner …" absent without loops
 //   INST     v0 = load f32 b1[i2, i3] mask v1 else v2              mask and else may be absent
 //            v1 = const f32 1.5        v2 = index i64 i3 + 1       v3 = exp f32 v0
@@ -395,8 +395,8 @@ static void print_regions(dt_loop_printer_t *printer) {
     dt__text_printf(printer->out, "region %s ", dt__region_kind_name(region->kind));
     if (region->kind == DT_REGION_CASE)
       dt__text_printf(printer->out, "%u of %u ", region->index, region->n);
-    dt__text_printf(printer->out, "b%u runs %u %u\n", region->predicate.id, region->run_first,
-                    region->run_end);
+    dt__text_printf(printer->out, "b%u sections %u %u\n", region->predicate.id,
+                    region->section_first, region->section_end);
   }
 }
 
@@ -470,8 +470,8 @@ void dt__print_program(dt_loop_printer_t *printer) {
   for (uint32_t k = 0; k < program->kernels.len; k++) {
     dt__text_put(out, "kernel ");
     put_string(out, program->kernels.items[k].name);
-    if (program->kernels.items[k].run)
-      dt__text_printf(out, " run %u", program->kernels.items[k].run);
+    if (program->kernels.items[k].section)
+      dt__text_printf(out, " section %u", program->kernels.items[k].section);
     if (program->kernels.items[k].chain)
       dt__text_printf(out, " chain %u", program->kernels.items[k].chain);
     if (program->kernels.items[k].gate.id)

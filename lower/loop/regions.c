@@ -8,40 +8,40 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool has_run(const dt_program_region_t *region, uint32_t run) {
-  return run >= region->run_first && run < region->run_end;
+static bool has_section(const dt_program_region_t *region, uint32_t section) {
+  return section >= region->section_first && section < region->section_end;
 }
 
-// Neighbours of one run: kernels [first, end).
+// Neighbours of one section: kernels [first, end).
 typedef struct span_t {
-  uint32_t run, first, end;
+  uint32_t section, first, end;
 } span_t;
 
 static int compare_runs(const void *a, const void *b) {
   const span_t *x = a, *y = b;
-  return x->run != y->run ? (x->run > y->run) - (x->run < y->run)
-                          : (x->first > y->first) - (x->first < y->first);
+  return x->section != y->section ? (x->section > y->section) - (x->section < y->section)
+                                  : (x->first > y->first) - (x->first < y->first);
 }
 
-// In the order of runs; how many there are.
+// In the order of sections; how many there are.
 static uint32_t find_spans(const dt_program_t *program, span_t *spans) {
   uint32_t n = 0;
   for (uint32_t k = program->n_once; k < program->kernels.len; k++) {
-    uint32_t run = program->kernels.items[k].run;
-    if (n == 0 || spans[n - 1].run != run)
-      spans[n++] = (span_t){.run = run, .first = k};
+    uint32_t section = program->kernels.items[k].section;
+    if (n == 0 || spans[n - 1].section != section)
+      spans[n++] = (span_t){.section = section, .first = k};
     spans[n - 1].end = k + 1;
   }
   qsort(spans, n, sizeof(*spans), compare_runs);
   return n;
 }
 
-// The first span of run `run`, or behind it.
-static uint32_t lower_bound(const span_t *spans, uint32_t n, uint32_t run) {
+// The first span of the section, or behind it.
+static uint32_t lower_bound(const span_t *spans, uint32_t n, uint32_t section) {
   uint32_t low = 0, high = n;
   while (low < high) {
     uint32_t middle = low + (high - low) / 2;
-    if (spans[middle].run < run)
+    if (spans[middle].section < section)
       low = middle + 1;
     else
       high = middle;
@@ -53,8 +53,8 @@ static uint32_t lower_bound(const span_t *spans, uint32_t n, uint32_t run) {
 static uint32_t settle(dt_program_region_t *region, const span_t *spans, uint32_t n) {
   uint32_t members = 0;
   region->first = region->end = 0;
-  for (uint32_t i = lower_bound(spans, n, region->run_first);
-       i < n && spans[i].run < region->run_end; i++) {
+  for (uint32_t i = lower_bound(spans, n, region->section_first);
+       i < n && spans[i].section < region->section_end; i++) {
     region->first = members && region->first < spans[i].first ? region->first : spans[i].first;
     region->end = region->end > spans[i].end ? region->end : spans[i].end;
     members += spans[i].end - spans[i].first;
@@ -62,9 +62,9 @@ static uint32_t settle(dt_program_region_t *region, const span_t *spans, uint32_
   return members;
 }
 
-// From region `at` - 1 outwards, 1 + the first that goes on behind run `run`.
-static uint32_t still_open(const dt_program_region_t *regions, uint32_t at, uint32_t run) {
-  while (at && regions[at - 1].run_end <= run)
+// From region `at` - 1 outwards, 1 + the first that goes on behind the section.
+static uint32_t still_open(const dt_program_region_t *regions, uint32_t at, uint32_t section) {
+  while (at && regions[at - 1].section_end <= section)
     at = regions[at - 1].parent;
   return at;
 }
@@ -78,9 +78,9 @@ static void place_kernels(const dt_program_region_t *regions, uint32_t n_regions
                           const span_t *spans, uint32_t n, place_t *places) {
   uint32_t next = 0, inner = 0;
   for (uint32_t i = 0; i < n; i++) {
-    for (; next < n_regions && regions[next].run_first <= spans[i].run; next++)
+    for (; next < n_regions && regions[next].section_first <= spans[i].section; next++)
       inner = next + 1;
-    inner = still_open(regions, inner, spans[i].run);
+    inner = still_open(regions, inner, spans[i].section);
     for (uint32_t k = spans[i].first; k < spans[i].end; k++)
       places[k].region = inner;
   }
@@ -94,7 +94,7 @@ static dt_status_t find_places(const dt_program_t *program, span_t *spans,
     uint32_t members = settle(&regions[i], spans, n);
     if (regions[i].end - regions[i].first != members)
       return DT_FAIL(DT_E_INTERNAL, "region %u: its %u kernels stand apart", i, members);
-    regions[i].parent = still_open(regions, i, regions[i].run_first);
+    regions[i].parent = still_open(regions, i, regions[i].section_first);
     regions[i].same = 0;
   }
   place_kernels(regions, n_regions, spans, n, places);
@@ -175,7 +175,7 @@ uint32_t dt__region_if(const dt_program_t *program, uint32_t other) {
   const dt_program_region_t *own = &program->regions.items[other];
   for (uint32_t i = other; i-- > own->parent;) {
     const dt_program_region_t *region = &program->regions.items[i];
-    if (region->kind == DT_REGION_IF && region->run_end == own->run_first &&
+    if (region->kind == DT_REGION_IF && region->section_end == own->section_first &&
         region->predicate.id == own->predicate.id)
       return i;
   }
@@ -184,11 +184,12 @@ uint32_t dt__region_if(const dt_program_t *program, uint32_t other) {
 
 // The region that begins where this one ends, or UINT32_MAX.
 static uint32_t next_beside(const dt_program_t *program, uint32_t one) {
-  uint32_t run_end = program->regions.items[one].run_end, i = one + 1;
-  while (i < program->regions.len && program->regions.items[i].run_first < run_end)
+  uint32_t section_end = program->regions.items[one].section_end, i = one + 1;
+  while (i < program->regions.len && program->regions.items[i].section_first < section_end)
     i++;
-  return i < program->regions.len && program->regions.items[i].run_first == run_end ? i
-                                                                                    : UINT32_MAX;
+  return i < program->regions.len && program->regions.items[i].section_first == section_end
+             ? i
+             : UINT32_MAX;
 }
 
 uint32_t dt__region_else(const dt_program_t *program, uint32_t one) {
@@ -232,7 +233,7 @@ bool dt__kernel_carries(const dt_program_t *program, const dt_kernel_t *kernel) 
       dt_buffer_id_t id = kernel->stages.items[s].stores.items[k].buffer;
       const dt_buffer_t *buffer = dt__program_buffer(program, id);
       if (buffer->kind == DT_BUFFER_STATE && buffer->index &&
-          has_run(&program->regions.items[buffer->index - 1], kernel->run))
+          has_section(&program->regions.items[buffer->index - 1], kernel->section))
         return true;
     }
   return false;

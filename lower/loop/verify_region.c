@@ -4,23 +4,23 @@
 #include "lower/loop/verify_private.h"
 #include "runtime/base/status.h"
 
-static bool contains(const dt_program_region_t *region, uint32_t run) {
-  return run >= region->run_first && run < region->run_end;
+static bool contains(const dt_program_region_t *region, uint32_t section) {
+  return section >= region->section_first && section < region->section_end;
 }
 
 static dt_status_t verify_nesting(const dt_loop_verifier_t *v, uint32_t at) {
   const dt_program_t *program = v->program;
   const dt_program_region_t *region = &program->regions.items[at];
-  if (!dt__region_kind_name(region->kind) || region->run_first == 0 ||
-      region->run_first >= region->run_end || region->run_end > program->n_runs)
-    return dt__loop_verify_fail(v, "region %u: runs %u to %u of %u", at, region->run_first,
-                                region->run_end, program->n_runs);
+  if (!dt__region_kind_name(region->kind) || region->section_first == 0 ||
+      region->section_first >= region->section_end || region->section_end > program->n_sections)
+    return dt__loop_verify_fail(v, "region %u: sections %u to %u of %u", at, region->section_first,
+                                region->section_end, program->n_sections);
   const dt_program_region_t *before = at ? &program->regions.items[at - 1] : NULL;
   const dt_program_region_t *around =
       region->parent ? &program->regions.items[region->parent - 1] : NULL;
-  if (before && region->run_first < before->run_first)
+  if (before && region->section_first < before->section_first)
     return dt__loop_verify_fail(v, "region %u begins before region %u", at, at - 1);
-  if (around && region->run_end > around->run_end)
+  if (around && region->section_end > around->section_end)
     return dt__loop_verify_fail(v, "region %u lies over the end of region %u", at,
                                 region->parent - 1);
   if (region->kind == DT_REGION_ELSE && dt__region_if(program, at) == UINT32_MAX)
@@ -93,10 +93,10 @@ static dt_status_t verify_read(const dt_loop_verifier_t *v, uint32_t k, dt_buffe
       !v->first_writer[id.id - 1])
     return NULL;
   // Every region around the one that wrote it is around the reader.
-  uint32_t run = program->kernels.items[k].run;
+  uint32_t section = program->kernels.items[k].section;
   uint32_t at = program->kernels.items[v->first_writer[id.id - 1] - 1].region;
   for (; at; at = program->regions.items[at - 1].parent)
-    if (!contains(&program->regions.items[at - 1], run))
+    if (!contains(&program->regions.items[at - 1], section))
       return dt__loop_verify_fail(v, "kernel %u reads buffer %u, which region %u writes", k, id.id,
                                   at - 1);
   return NULL;
@@ -131,8 +131,9 @@ static dt_status_t verify_carry(const dt_loop_verifier_t *v, uint32_t k) {
 static dt_status_t verify_kernel(const dt_loop_verifier_t *v, uint32_t k) {
   const dt_program_t *program = v->program;
   const dt_kernel_t *kernel = &program->kernels.items[k];
-  if (kernel->run && kernel->run >= program->n_runs)
-    return dt__loop_verify_fail(v, "kernel %u is of run %u of %u", k, kernel->run, program->n_runs);
+  if (kernel->section && kernel->section >= program->n_sections)
+    return dt__loop_verify_fail(v, "kernel %u is of section %u of %u", k, kernel->section,
+                                program->n_sections);
   for (uint32_t s = 0; s < kernel->stages.len && program->regions.len; s++) {
     const dt_stage_t *stage = &kernel->stages.items[s];
     for (uint32_t i = 0; i < stage->insts.len; i++)
@@ -152,8 +153,8 @@ static dt_status_t verify_kernel(const dt_loop_verifier_t *v, uint32_t k) {
 static dt_status_t verify_one_run(const dt_loop_verifier_t *v, uint32_t first, uint32_t end,
                                   const char *what) {
   for (uint32_t k = first; k + 1 < end; k++)
-    if (v->program->kernels.items[k].run != v->program->kernels.items[k + 1].run)
-      return dt__loop_verify_fail(v, "%s of kernels of several runs", what);
+    if (v->program->kernels.items[k].section != v->program->kernels.items[k + 1].section)
+      return dt__loop_verify_fail(v, "%s of kernels of several sections", what);
   return NULL;
 }
 

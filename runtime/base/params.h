@@ -32,8 +32,14 @@ typedef struct dt_param_row_t {
 #define DT_PARAM_DEFAULT_BOOL(value) NULL
 #define DT_PARAM_DEFAULT_TEXT(value) (value)
 #define DT_PARAM_ROW(struct_, id, type, name, value, min, max, doc)                                \
-  {DT_PARAM_##type, name, offsetof(struct_, id), DT_PARAM_NUMBER_##type(value), min, max,          \
-   DT_PARAM_DEFAULT_##type(value), doc}
+  {DT_PARAM_##type,                                                                                \
+   name,                                                                                           \
+   offsetof(struct_, id),                                                                          \
+   DT_PARAM_NUMBER_##type(value),                                                                  \
+   min,                                                                                            \
+   max,                                                                                            \
+   DT_PARAM_DEFAULT_##type(value),                                                                 \
+   doc}
 
 // Defaults, then the environment. A value outside its range: DT_E_ARGUMENT naming the variable, the
 // value and the range. The only reader of the environment.

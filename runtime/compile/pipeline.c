@@ -230,7 +230,7 @@ static dt_status_t run_stage(pipeline_t *pipeline, const stage_t *stage) {
   case STAGE_LOWER:
     return dt__lower_graph(pipeline->arena, pipeline->env, pipeline->graph, &pipeline->program);
   case STAGE_LOOP:
-    return dt__fuse_each_run(pipeline->program, pipeline->target, stage->loop_pass);
+    return dt__fuse_each_section(pipeline->program, pipeline->target, stage->loop_pass);
   case STAGE_PLAN:
     return stage->loop_pass(pipeline->program, pipeline->target);
   }

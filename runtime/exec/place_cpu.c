@@ -111,8 +111,8 @@ static inline dt_status_t lease(dt_session_t *session, int64_t used, const dt_fr
 
 // ---- Calls ----------------------------------------------------------------------------------------
 
-// What the first bytes of the block hold stays. A failed check ends the call before the next segment
-// reads what was computed in spite of it.
+// What the first bytes of the block hold stays. A failed check ends the call before the next
+// segment reads what was computed in spite of it.
 static dt_status_t run_segment(const dt_call_t *call, const dt_variant_t *variant,
                                dt_launch_frame_t *launch, uint32_t segment) {
   const cpu_session_t *own = call->session->own;

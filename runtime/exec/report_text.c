@@ -76,9 +76,9 @@ static void put_variants(const dt_report_t *report, dt_text_t *out) {
     dt__text_printf(out, "variant %u of function %s", variant->number, report->function);
     char place[32];
     if (variant->device != DT_CPU)
-      dt__text_printf(out, " on %s",
-                      dt__place_name(dt__place(variant->device, variant->ordinal), place,
-                                     sizeof(place)));
+      dt__text_printf(
+          out, " on %s",
+          dt__place_name(dt__place(variant->device, variant->ordinal), place, sizeof(place)));
     dt__text_put(out, " sees\n");
     put_dims(variant, out);
     dt__text_put(out, "and takes calls with\n");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps of a session (ductile/graphs.h): generations of results, copies to keep, trimming, freezing.
-// A place that has nothing to do for them does nothing.
+// Steps of a session (ductile/graphs.h): generations of results, copies to keep, trimming,
+// freezing. A place that has nothing to do for them does nothing.
 #include "ductile/graphs.h"
 #include "runtime/exec/exec.h"
 

@@ -8,8 +8,8 @@
 
 // ---- Making ---------------------------------------------------------------------------------------
 
-// Where calls are not queued, tensors are made, copied and read without anything of the session's, so
-// that they may be while it is in a call.
+// Where calls are not queued, tensors are made, copied and read without anything of the session's,
+// so that they may be while it is in a call.
 static dt_status_t begin(dt_session_t *session) {
   return session->home->kind->queues ? dt__session_begin(session) : NULL;
 }

@@ -118,8 +118,8 @@ typedef struct dt_bindings_peers_t {
 dt_status_t dt__bindings_create(const dt_function_t *function, const dt_variant_t *variant,
                                 dt_tensor_t *const *tensors, const dt_bindings_peers_t *peers,
                                 dt_bindings_t **out) DT_MUST_USE;
-// bind.c. The function's mutex held: the bindings come into use, or go out of it. The bytes of copies that
-// no other bindings in use have.
+// bind.c. The function's mutex held: the bindings come into use, or go out of it. The bytes of
+// copies that no other bindings in use have.
 uint64_t dt__bindings_come(const dt_bindings_t *bindings);
 uint64_t dt__bindings_go(const dt_bindings_t *bindings);
 void dt__bindings_destroy(dt_bindings_t *bindings); // NULL allowed

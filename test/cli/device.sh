@@ -23,7 +23,7 @@ expect() {
 export DUCTILE_CACHE_DIR='' FAKE_CUDA_STRICT=1 DUCTILE_CUDA=$driver
 x=(--input "x=values:1,2,3,4,5,6:2x3" --input "y=ones")
 expect 0 '2 3 4 5 6 7' run models/sum.onnx "${x[@]}" --device cuda
-expect 1 'CUDA device 77' run models/sum.onnx "${x[@]}" --device cuda:77
+expect 1 'CUDA device 63' run models/sum.onnx "${x[@]}" --device cuda:63
 expect 1 '15 folders: 3 pass, 3 wrong, 1 refused, 8 error' check folders --device cuda --jobs 2
 expect 0 '"graph_calls":12' bench models/sum.onnx --dim batch=1,3 --seconds 0 --device cuda \
   --mode reduce-overhead --json

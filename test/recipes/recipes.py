@@ -149,6 +149,7 @@ class Copy(Bench):
         self.build = os.path.join(self.tree, "build", "dev")
         if shutil.which("ccache"):
             self.env["CMAKE_C_COMPILER_LAUNCHER"] = "ccache"
+        self.env["CTEST_PARALLEL_LEVEL"] = str(jobs)
 
     def shell(self, command):
         return run(["bash", "-c", command], self.tree, self.env)

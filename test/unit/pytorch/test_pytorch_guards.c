@@ -200,7 +200,8 @@ static void behaviour_30_free_sizes_and_strides_take_any_of_the_rank(void **stat
   set_input(&f, 0, DT_F32, 2, shapes[0], NULL);
   expect_why(&f, "f32");
   set_input(&f, 0, DT_U8, 2, shapes[0], NULL);
-  f.inputs[0]->device = DT_CUDA;
+  f.inputs[0]->device = dt__place(DT_CUDA, 0);
+  dt__device_name_set(DT_CUDA, "CUDA device"); // as a runtime does
   expect_why(&f, "CUDA device 0");
   f.inputs[0]->device = DT_CPU;
   assert_true(hit(&f));

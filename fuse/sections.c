@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fusion of programs with regions, run by run. What a pass looks at is a program of that run's
-// kernels and of the buffers that they touch, renumbered, so that a run costs what it holds and not
-// what all hold. In it, every buffer that other runs touch (or that decides about a region) is
-// called what passes know already:
-//   an argument, where the run reads it; arguments are never dropped, moved or taken apart
-//   a result, where the run writes it
+// Fusion of programs with regions, section by section. What a pass looks at is a program of that
+// section's kernels and of the buffers that they touch, renumbered, so that a section costs what it
+// holds and not what all hold. In it, every buffer that other sections touch (or that decides about
+// a region) is called what passes know already:
+//   an argument, where the section reads it; arguments are never dropped, moved or taken apart
+//   a result, where the section writes it
 //   an argument that is updated, where the last kernels of a loop's trip write the loop's state:
 //   they stay last, nothing is inlined into them, and all that reads the old state comes before
 // So no kernel, and no part of one, goes over the border of a region, and nothing is made more
@@ -17,49 +17,50 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHARED UINT32_MAX // touched by several runs
+#define SHARED UINT32_MAX // touched by several sections
 
-// A buffer that the run in question touches; in its program the id is 1 + the place in the list.
+// A buffer that the section in question touches. In its program the id is 1 + the place in the
+// list.
 typedef struct used_t {
   uint32_t id;
   bool written;
-  dt_buffer_kind_t kind, seen; // what it is, and what it is to the run
+  dt_buffer_kind_t kind, seen; // what it is, and what it is to the section
 } used_t;
 
-typedef struct runs_t {
+typedef struct sections_t {
   dt_program_t *program;
-  uint32_t *owner; // by buffer, [id - 1]: 1 + the only run that touches it, SHARED, or 0
+  uint32_t *owner; // by buffer, [id - 1]: 1 + the only section that touches it, SHARED, or 0
   uint32_t *place; // by buffer, [id - 1]: where it stands in `used` while that is made, then its id
   DT_VEC(used_t) used;
   DT_VEC(dt_kernel_t) kernels;
   DT_VEC(dt_program_slices_t) slices;
   uint32_t n_chains;
-} runs_t;
+} sections_t;
 
 // ---- Who touches what -----------------------------------------------------------------------------
-static void touch(runs_t *r, uint32_t id, uint32_t run) {
+static void touch(sections_t *r, uint32_t id, uint32_t section) {
   uint32_t *owner = &r->owner[id - 1];
-  *owner = *owner == 0 || *owner == run + 1 ? run + 1 : SHARED;
+  *owner = *owner == 0 || *owner == section + 1 ? section + 1 : SHARED;
 }
 
-static void find_owners(runs_t *r) {
+static void find_owners(sections_t *r) {
   const dt_program_t *program = r->program;
   for (uint32_t k = 0; k < program->kernels.len; k++) {
     const dt_kernel_t *kernel = &program->kernels.items[k];
     for (uint32_t s = 0; s < kernel->stages.len; s++) {
       const dt_stage_t *stage = &kernel->stages.items[s];
       for (uint32_t i = 0; i < stage->stores.len; i++)
-        touch(r, stage->stores.items[i].buffer.id, kernel->run);
+        touch(r, stage->stores.items[i].buffer.id, kernel->section);
       for (uint32_t i = 0; i < stage->insts.len; i++)
         if (dt__inst_reads(&stage->insts.items[i]).id)
-          touch(r, stage->insts.items[i].buffer.id, kernel->run);
+          touch(r, stage->insts.items[i].buffer.id, kernel->section);
     }
   }
   for (uint32_t i = 0; i < program->regions.len; i++)
     r->owner[program->regions.items[i].predicate.id - 1] = SHARED;
 }
 
-static bool use(runs_t *r, uint32_t id, bool written) {
+static bool use(sections_t *r, uint32_t id, bool written) {
   uint32_t at = r->place[id - 1];
   bool listed = at < r->used.len && r->used.items[at].id == id;
   if (!listed) {
@@ -78,7 +79,7 @@ static int compare_used(const void *a, const void *b) {
 }
 
 // What kernels [first, end) touch, in the program's order, and what tells of items.
-static dt_status_t find_used(runs_t *r, uint32_t first, uint32_t end) {
+static dt_status_t find_used(sections_t *r, uint32_t first, uint32_t end) {
   const dt_program_t *program = r->program;
   bool good = true;
   r->used.len = 0;
@@ -100,12 +101,12 @@ static dt_status_t find_used(runs_t *r, uint32_t first, uint32_t end) {
   return NULL;
 }
 
-// What the buffer is to run `run`.
-static dt_buffer_kind_t seen_as(const runs_t *r, const used_t *used, uint32_t run) {
+// What the buffer is to the section.
+static dt_buffer_kind_t seen_as(const sections_t *r, const used_t *used, uint32_t section) {
   const dt_buffer_t *buffer = &r->program->buffers.items[used->id - 1];
   bool shared = r->owner[used->id - 1] == SHARED;
   if (buffer->kind == DT_BUFFER_STATE && buffer->index &&
-      r->program->regions.items[buffer->index - 1].run_end == run + 1)
+      r->program->regions.items[buffer->index - 1].section_end == section + 1)
     return DT_BUFFER_INPUT;
   if (buffer->kind == DT_BUFFER_STATE ||
       (shared && (buffer->kind == DT_BUFFER_TEMP || buffer->kind == DT_BUFFER_OUTPUT)))
@@ -113,7 +114,7 @@ static dt_buffer_kind_t seen_as(const runs_t *r, const used_t *used, uint32_t ru
   return buffer->kind;
 }
 
-// ---- The program of a run -------------------------------------------------------------------------
+// ---- The program of a section -------------------------------------------------------------------------
 // `ids`: by buffer, [id - 1], its id in the other program.
 static void renumber(dt_kernel_t *kernel, const uint32_t *ids) {
   for (uint32_t s = 0; s < kernel->stages.len; s++) {
@@ -126,7 +127,7 @@ static void renumber(dt_kernel_t *kernel, const uint32_t *ids) {
   }
 }
 
-static dt_status_t take_kernels(runs_t *r, uint32_t first, uint32_t end, dt_program_t *view) {
+static dt_status_t take_kernels(sections_t *r, uint32_t first, uint32_t end, dt_program_t *view) {
   memset(&view->kernels, 0, sizeof(view->kernels));
   for (uint32_t k = first; k < end; k++) {
     renumber(&r->program->kernels.items[k], r->place);
@@ -136,13 +137,13 @@ static dt_status_t take_kernels(runs_t *r, uint32_t first, uint32_t end, dt_prog
   return NULL;
 }
 
-static dt_status_t take_buffers(runs_t *r, uint32_t run, dt_program_t *view) {
+static dt_status_t take_buffers(sections_t *r, uint32_t section, dt_program_t *view) {
   memset(&view->buffers, 0, sizeof(view->buffers));
   memset(&view->offsets, 0, sizeof(view->offsets));
   for (uint32_t i = 0; i < r->used.len; i++) {
     used_t *used = &r->used.items[i];
     dt_buffer_t buffer = r->program->buffers.items[used->id - 1];
-    used->seen = buffer.kind = seen_as(r, used, run);
+    used->seen = buffer.kind = seen_as(r, used, section);
     if (!DT_VEC_PUSH(view->arena, &view->buffers, buffer) ||
         !DT_VEC_PUSH(view->arena, &view->offsets, DT_SYM_NONE_ID))
       return DT_NO_MEMORY();
@@ -151,7 +152,7 @@ static dt_status_t take_buffers(runs_t *r, uint32_t run, dt_program_t *view) {
   return NULL;
 }
 
-static dt_status_t take_items(runs_t *r, dt_program_t *view) {
+static dt_status_t take_items(sections_t *r, dt_program_t *view) {
   memset(&view->items, 0, sizeof(view->items));
   for (uint32_t i = 0; i < r->program->items.len; i++) {
     dt_program_item_t item = r->program->items.items[i];
@@ -162,8 +163,8 @@ static dt_status_t take_items(runs_t *r, dt_program_t *view) {
   return NULL;
 }
 
-// The slices that kernels of the run name, renumbered from 1.
-static dt_status_t take_slices(runs_t *r, dt_program_t *view) {
+// The slices that kernels of the section name, renumbered from 1.
+static dt_status_t take_slices(sections_t *r, dt_program_t *view) {
   uint32_t least = UINT32_MAX, most = 0;
   memset(&view->slices, 0, sizeof(view->slices));
   for (uint32_t k = 0; k < view->kernels.len; k++) {
@@ -180,21 +181,21 @@ static dt_status_t take_slices(runs_t *r, dt_program_t *view) {
   return NULL;
 }
 
-static dt_status_t take(runs_t *r, uint32_t first, uint32_t end, dt_program_t *view) {
-  uint32_t run = r->program->kernels.items[first].run;
+static dt_status_t take(sections_t *r, uint32_t first, uint32_t end, dt_program_t *view) {
+  uint32_t section = r->program->kernels.items[first].section;
   *view = *r->program;
   memset(&view->regions, 0, sizeof(view->regions));
   memset(&view->outputs, 0, sizeof(view->outputs));
-  view->n_runs = 0;
+  view->n_sections = 0;
   DT_TRY(find_used(r, first, end));
-  DT_TRY(take_buffers(r, run, view));
+  DT_TRY(take_buffers(r, section, view));
   DT_TRY(take_kernels(r, first, end, view));
   DT_TRY(take_items(r, view));
   return take_slices(r, view);
 }
 
 // What the pass made of buffers, and those that it added.
-static dt_status_t keep_buffers(runs_t *r, const dt_program_t *view, uint32_t **out_ids) {
+static dt_status_t keep_buffers(sections_t *r, const dt_program_t *view, uint32_t **out_ids) {
   dt_program_t *program = r->program;
   uint32_t *ids = *out_ids = DT_ARENA_ARRAY(program->arena, uint32_t, view->buffers.len + 1);
   if (!ids)
@@ -216,14 +217,14 @@ static dt_status_t keep_buffers(runs_t *r, const dt_program_t *view, uint32_t **
   return NULL;
 }
 
-static dt_status_t keep_kernels(runs_t *r, const dt_program_t *view, uint32_t run,
+static dt_status_t keep_kernels(sections_t *r, const dt_program_t *view, uint32_t section,
                                 const uint32_t *ids) {
   uint32_t base = r->slices.len, before = 0;
   for (uint32_t k = 0; k < view->kernels.len; k++) {
     dt_kernel_t kernel = view->kernels.items[k];
     uint32_t chain = kernel.chain;
     renumber(&kernel, ids);
-    kernel.run = run;
+    kernel.section = section;
     kernel.slices += kernel.slices ? base : 0;
     r->n_chains += chain && chain != before;
     kernel.chain = chain ? r->n_chains : 0;
@@ -237,20 +238,21 @@ static dt_status_t keep_kernels(runs_t *r, const dt_program_t *view, uint32_t ru
   return NULL;
 }
 
-// Kernels [first, end) are a run.
-static dt_status_t fuse_run(runs_t *r, uint32_t first, uint32_t end, const dt_target_t *target,
-                            dt_fuse_fn_t pass) {
-  uint32_t run = r->program->kernels.items[first].run, *ids = NULL;
+// Kernels [first, end) are a section.
+static dt_status_t fuse_section(sections_t *r, uint32_t first, uint32_t end,
+                                const dt_target_t *target, dt_fuse_fn_t pass) {
+  uint32_t section = r->program->kernels.items[first].section, *ids = NULL;
   dt_program_t view;
   DT_TRY(take(r, first, end, &view));
   DT_TRY(pass(&view, target));
   r->program->checks = view.checks;
   DT_TRY(keep_buffers(r, &view, &ids));
-  return keep_kernels(r, &view, run, ids);
+  return keep_kernels(r, &view, section, ids);
 }
 
-dt_status_t dt__fuse_each_run(dt_program_t *program, const dt_target_t *target, dt_fuse_fn_t pass) {
-  runs_t r = {.program = program};
+dt_status_t dt__fuse_each_section(dt_program_t *program, const dt_target_t *target,
+                                  dt_fuse_fn_t pass) {
+  sections_t r = {.program = program};
   if (program->regions.len == 0)
     return pass(program, target);
   r.owner = DT_ARENA_ARRAY(program->arena, uint32_t, program->buffers.len + 1);
@@ -259,10 +261,10 @@ dt_status_t dt__fuse_each_run(dt_program_t *program, const dt_target_t *target, 
     return DT_NO_MEMORY();
   find_owners(&r);
   for (uint32_t first = 0, end = 0; first < program->kernels.len; first = end) {
-    uint32_t run = program->kernels.items[first].run;
-    while (end < program->kernels.len && program->kernels.items[end].run == run)
+    uint32_t section = program->kernels.items[first].section;
+    while (end < program->kernels.len && program->kernels.items[end].section == section)
       end++;
-    DT_TRY(fuse_run(&r, first, end, target, pass));
+    DT_TRY(fuse_section(&r, first, end, target, pass));
   }
   program->kernels.items = r.kernels.items;
   program->kernels.len = r.kernels.len;
