@@ -44,6 +44,21 @@ void fixture_end(const fixture_t *fixture) {
   dt_runtime_release(fixture->runtime);
 }
 
+dt_tensor_t *tensor_upload(dt_session_t *session, dt_tensor_t *host) {
+  dt_tensor_t *out = NULL;
+  expect_ok(dt_tensor_create_on(session, dt_tensor_dtype(host), dt_tensor_rank(host),
+                                dt_tensor_sizes(host), &out));
+  expect_ok(dt_tensor_copy(session, host, out));
+  return out;
+}
+
+dt_tensor_t *tensor_download(dt_session_t *session, dt_tensor_t *tensor) {
+  dt_tensor_t *out =
+      tensor_empty(dt_tensor_dtype(tensor), dt_tensor_rank(tensor), dt_tensor_sizes(tensor));
+  expect_ok(dt_tensor_copy(session, tensor, out));
+  return out;
+}
+
 dt_answer_t compiled_answer(void) {
 #ifdef DT_HAVE_LLVM
   return DT_ANSWER_COMPILED;

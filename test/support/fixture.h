@@ -25,6 +25,10 @@ void fixture_end(const fixture_t *fixture);
 dt_runtime_t *runtime_of(uint32_t threads);
 dt_session_t *session_of(dt_runtime_t *runtime);
 
+// A copy where the session runs; a copy on the host, there once the session was waited for.
+dt_tensor_t *tensor_upload(dt_session_t *session, dt_tensor_t *host);
+dt_tensor_t *tensor_download(dt_session_t *session, dt_tensor_t *tensor);
+
 // Who answers "compiled" functions here: compiled code, or the evaluator in builds without a code
 // generator.
 dt_answer_t compiled_answer(void);

@@ -25,6 +25,8 @@ dt_tensor_t *tensor_i64(uint32_t rank, const int64_t *sizes, const int64_t *valu
 
 dt_tensor_t *tensor_integer(int64_t value) { return tensor_i64(0, NULL, &value); }
 
+dt_tensor_t *tensor_boolean(bool value) { return tensor_from(DT_BOOL, 0, NULL, &value); }
+
 dt_tensor_t *tensor_f32(rng_t *rng, uint32_t rank, const int64_t *sizes) {
   dt_tensor_t *tensor = tensor_empty(DT_F32, rank, sizes);
   float *data = dt_tensor_data(tensor);

@@ -16,6 +16,7 @@ dt_tensor_t *tensor_empty(dt_dtype_t dtype, uint32_t rank, const int64_t *sizes)
 dt_tensor_t *tensor_from(dt_dtype_t dtype, uint32_t rank, const int64_t *sizes, const void *data);
 dt_tensor_t *tensor_i64(uint32_t rank, const int64_t *sizes, const int64_t *values);
 dt_tensor_t *tensor_integer(int64_t value); // rank 0
+dt_tensor_t *tensor_boolean(bool value);
 dt_tensor_t *tensor_f32(rng_t *rng, uint32_t rank, const int64_t *sizes);
 dt_tensor_t *tensor_full(float value, uint32_t rank, const int64_t *sizes);
 

@@ -2,9 +2,9 @@
 // Calls of programs whose control data decides, by compiled code against the evaluator: both ways,
 // no trip, one and many, at sizes from 0 on. With DUCTILE_CUDA set the compiled calls are made on
 // that device.
-#include "ductile/experimental.h"
+#include "test/support/subjects.h"
+
 #include "test/unit/control/programs.h"
-#include "test/unit/exec/exec_test.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,15 +20,10 @@ typedef struct place_t {
 static place_t open_place(void) {
   const char *cuda = getenv("DUCTILE_CUDA");
   place_t place = {.rng = {41}, .device = cuda && cuda[0]};
-  dt_runtime_options_t options = {
-      .struct_size = sizeof(options), .threads = 3, .compile_threads = 2};
-  expect_ok(dt_runtime_create(&options, &place.runtime));
-  expect_ok(dt_session_create(place.runtime, NULL, &place.host));
-  dt_session_options_t on = {.struct_size = sizeof(on), .device = DT_CUDA};
-  if (place.device)
-    expect_ok(dt_session_create(place.runtime, &on, &place.own));
-  else
-    expect_ok(dt_session_create(place.runtime, NULL, &place.own));
+  fixture_t own = fixture_on(place.device ? DT_CUDA : DT_CPU, 3);
+  place.runtime = own.runtime;
+  place.own = own.session;
+  place.host = session_of(place.runtime);
   return place;
 }
 
@@ -39,33 +34,17 @@ static void close_place(place_t *place) {
 }
 
 static dt_tensor_t *moved(place_t *place, dt_tensor_t *tensor, bool there) {
-  dt_tensor_t *out = NULL;
-  if (there && place->device)
-    expect_ok(dt_tensor_create_on(place->own, dt_tensor_dtype(tensor), dt_tensor_rank(tensor),
-                                  dt_tensor_sizes(tensor), &out));
-  else
-    expect_ok(dt_tensor_create_empty(dt_tensor_dtype(tensor), dt_tensor_rank(tensor),
-                                     dt_tensor_sizes(tensor), &out));
-  if (place->device)
-    expect_ok(dt_tensor_copy(place->own, tensor, out));
-  else
-    memcpy(dt_tensor_data(out), dt_tensor_data(tensor),
-           (size_t)dt_tensor_count(tensor) * dt_dtype_size(dt_tensor_dtype(tensor)));
-  return out;
-}
-
-static dt_tensor_t *bool_tensor(bool value) {
-  dt_tensor_t *tensor = NULL;
-  expect_ok(dt_tensor_create_empty(DT_BOOL, 0, NULL, &tensor));
-  *(bool *)dt_tensor_data(tensor) = value;
-  return tensor;
+  if (!place->device)
+    return tensor_from(dt_tensor_dtype(tensor), dt_tensor_rank(tensor), dt_tensor_sizes(tensor),
+                       dt_tensor_data(tensor));
+  return there ? tensor_upload(place->own, tensor) : tensor_download(place->own, tensor);
 }
 
 static void make_inputs(place_t *place, int64_t rows, int64_t width, int64_t k, bool flag,
                         dt_tensor_t **out) {
-  out[0] = tensor_f32(&place->rng, 2, (const int64_t[]){rows, width});
+  out[0] = tensor_f32(&place->rng, 2, SIZES(rows, width));
   out[1] = tensor_i64(0, NULL, &k);
-  out[2] = bool_tensor(flag);
+  out[2] = tensor_boolean(flag);
 }
 
 static void release(dt_tensor_t **tensors, uint32_t n) {
@@ -318,11 +297,10 @@ static void at_random(void **state) {
 }
 
 int main(void) {
-#define PROGRAM(name) cmocka_unit_test(name),
-  const struct CMUnitTest tests[] = {PROGRAMS cmocka_unit_test(checks_in_bodies),
-                                     cmocka_unit_test(a_failed_check_ends_its_loop),
-                                     cmocka_unit_test(readbacks_are_counted),
-                                     cmocka_unit_test(every_case), cmocka_unit_test(at_random)};
+#define PROGRAM(name) TEST(name),
+  const struct CMUnitTest tests[] = {
+      PROGRAMS TEST(checks_in_bodies), TEST(a_failed_check_ends_its_loop),
+      TEST(readbacks_are_counted), TEST(every_case), TEST(at_random)};
 #undef PROGRAM
   if (getenv("CONTROL_ONLY")) // some of them, by name
     cmocka_set_test_filter(getenv("CONTROL_ONLY"));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The host program of a device: what its frame is asked, and what it is told, in which order.
 // Kernels are never run, so a script says what predicates are.
-#include "test/unit/exec/exec_test.h"
+#include "test/support/tensors.h"
 
 #include "backend_cuda/emit/target.h"
 #include "backend_llvm/emit/compile.h"
@@ -252,8 +252,4 @@ static void switches(void **state) {
   close_host(&h);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(branches), cmocka_unit_test(loops),
-                                     cmocka_unit_test(switches)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(branches), TEST(loops), TEST(switches))

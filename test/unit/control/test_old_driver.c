@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Drivers before CUDA 12.8 have no conditional nodes of several bodies: a call with such a branch
 // is launched kernel by kernel and says why, one with loops alone is a graph.
+#include "test/support/fixture.h"
+
 #include "backend_cuda/place/place.h"
-#include "ductile/experimental.h"
 #include "test/unit/control/programs.h"
-#include "test/unit/exec/exec_test.h"
 
 #include <string.h>
 
@@ -64,7 +64,4 @@ static void branches_are_skipped_with_the_reason(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(branches_are_skipped_with_the_reason)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(branches_are_skipped_with_the_reason))

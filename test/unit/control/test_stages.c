@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Control that data decides through every stage of the pipeline, for a CPU and for a device: what
 // a stage made means what the traced graph means, verifies, and its text reads back as itself.
-#include "test/unit/exec/exec_test.h"
+#include "test/support/tensors.h"
 
 #include "backend_cuda/emit/target.h"
 #include "lower/graph/eval.h"
@@ -35,13 +35,6 @@ typedef struct check_t {
   dt_arena_t arena;
   uint32_t stages;
 } check_t;
-
-static dt_tensor_t *bool_tensor(bool value) {
-  dt_tensor_t *tensor = NULL;
-  expect_ok(dt_tensor_create_empty(DT_BOOL, 0, NULL, &tensor));
-  *(bool *)dt_tensor_data(tensor) = value;
-  return tensor;
-}
 
 // ---- Comparing ------------------------------------------------------------------------------------
 static void check_outputs(const check_t *c, const char *stage, uint32_t s, void *const *outputs) {
@@ -147,7 +140,7 @@ static void make_samples(check_t *c) {
     const int64_t sizes[2] = {samples[s].rows, samples[s].width};
     c->inputs[s][0] = tensor_f32(&rng, 2, sizes);
     c->inputs[s][1] = tensor_i64(0, NULL, &samples[s].k);
-    c->inputs[s][2] = bool_tensor(samples[s].flag);
+    c->inputs[s][2] = tensor_boolean(samples[s].flag);
     for (uint32_t k = 0; k < 3; k++)
       c->args[s][k] = (dt_eval_arg_t){.data = dt_tensor_data(c->inputs[s][k]),
                                       .sizes = dt_tensor_sizes(c->inputs[s][k]),
@@ -272,8 +265,8 @@ static void at_random(void **state) {
 }
 
 int main(void) {
-#define PROGRAM(name) cmocka_unit_test(name),
-  const struct CMUnitTest tests[] = {PROGRAMS cmocka_unit_test(at_random)};
+#define PROGRAM(name) TEST(name),
+  const struct CMUnitTest tests[] = {PROGRAMS TEST(at_random)};
 #undef PROGRAM
   assert_int_equal(sizeof(tests) / sizeof(tests[0]), n_control_programs + 1);
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // dt_cond and dt_while as a tracer sees them: what they refuse and how it reads, what becomes an
 // operand, what a constant predicate leaves, and that bodies keep their values to themselves.
-#include "test/unit/exec/exec_test.h"
+#include "test/support/tensors.h"
 
 #include "lower/graph/eval.h"
 #include "runtime/base/status.h"
 #include "runtime/base/text.h"
 #include "runtime/trace/trace.h"
 
-#include <stdio.h>
 #include <string.h>
 
 typedef dt_value_t v_t;
@@ -186,8 +185,7 @@ static void test_refusals(void **state) {
   const int64_t n = 4, k = 2;
   bool yes = true;
   rng_t rng = {3};
-  dt_tensor_t *flag = NULL;
-  expect_ok(dt_tensor_create_empty(DT_BOOL, 0, NULL, &flag));
+  dt_tensor_t *flag = tensor_empty(DT_BOOL, 0, NULL);
   memcpy(dt_tensor_data(flag), &yes, 1);
   dt_tensor_t *example[4] = {tensor_f32(&rng, 1, &n), tensor_f32(&rng, 1, &n), flag,
                              tensor_i64(0, NULL, &k)};
@@ -226,10 +224,7 @@ static void expect_graph(dt_program_fn_t program, outside_t *outside, const char
   dt__text_fini(&text);
   dt__traced_destroy(traced);
 }
-#define PARTS(...)                                                                                 \
-  (const char *const[]) { __VA_ARGS__, NULL }
-#define NONE                                                                                       \
-  (const char *const[]) { NULL }
+#define NONE ((const char *const[]){NULL})
 
 // A constant predicate leaves the branch taken, of which the other one is not even traced.
 static dt_status_t constant_pred(dt_trace_t *t, const v_t *in, v_t *out, void *closure) {
@@ -241,9 +236,9 @@ static dt_status_t constant_pred(dt_trace_t *t, const v_t *in, v_t *out, void *c
 static void test_constant_predicate(void **state) {
   (void)state;
   outside_t outside = {.calls = 1};
-  expect_graph(constant_pred, &outside, PARTS("= sin "), PARTS("cond", "neg"));
+  expect_graph(constant_pred, &outside, EACH_OF("= sin "), EACH_OF("cond", "neg"));
   outside.calls = 0;
-  expect_graph(constant_pred, &outside, PARTS("= neg "), PARTS("cond", "sin"));
+  expect_graph(constant_pred, &outside, EACH_OF("= neg "), EACH_OF("cond", "sin"));
 }
 
 // And so does a constant index, which may be outside of the cases.
@@ -266,7 +261,7 @@ static void test_constant_index(void **state) {
   static const char *const parts[] = {"= neg ", "= neg ", "= sin ", "return %1", "return %1"};
   for (int k = -1; k < 4; k++) {
     outside_t outside = {.calls = k};
-    expect_graph(constant_index, &outside, PARTS(parts[k + 1]), PARTS("switch"));
+    expect_graph(constant_index, &outside, EACH_OF(parts[k + 1]), EACH_OF("switch"));
   }
 }
 
@@ -282,11 +277,11 @@ static void test_operands(void **state) {
   (void)state;
   outside_t outside = {.calls = 0};
   expect_graph(closing, &outside,
-               PARTS("%7 = cond %3, %1, %5 then {\n", "    %3 = add %1, %2 : f32[s0]\n",
-                     "  } else {\n    %1 = input \"\" f32[s0] strides [1] contiguous\n"
-                     "    %2 = input \"\" f32[s0] strides [1] contiguous\n"
-                     "    %3 = neg %1 : f32[s0]\n    return %3\n  } : bool[]\n"
-                     "  %8 = result %7 {index = 0} : f32[s0]\n"),
+               EACH_OF("%7 = cond %3, %1, %5 then {\n", "    %3 = add %1, %2 : f32[s0]\n",
+                       "  } else {\n    %1 = input \"\" f32[s0] strides [1] contiguous\n"
+                       "    %2 = input \"\" f32[s0] strides [1] contiguous\n"
+                       "    %3 = neg %1 : f32[s0]\n    return %3\n  } : bool[]\n"
+                       "  %8 = result %7 {index = 0} : f32[s0]\n"),
                NONE);
 }
 
@@ -323,8 +318,7 @@ static void test_guards(void **state) {
   (void)state;
   const int64_t n = 3, k = 0;
   rng_t rng = {5};
-  dt_tensor_t *flag = NULL;
-  expect_ok(dt_tensor_create_empty(DT_BOOL, 0, NULL, &flag));
+  dt_tensor_t *flag = tensor_empty(DT_BOOL, 0, NULL);
   memset(dt_tensor_data(flag), 0, 1);
   dt_tensor_t *example[4] = {tensor_f32(&rng, 1, &n), tensor_f32(&rng, 1, &n), flag,
                              tensor_i64(0, NULL, &k)};
@@ -371,12 +365,5 @@ static void test_trip_limit(void **state) {
   dt__traced_destroy(traced);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_refusals),       cmocka_unit_test(test_constant_predicate),
-      cmocka_unit_test(test_constant_index), cmocka_unit_test(test_operands),
-      cmocka_unit_test(test_constants),      cmocka_unit_test(test_guards),
-      cmocka_unit_test(test_trip_limit),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_refusals), TEST(test_constant_predicate), TEST(test_constant_index),
+          TEST(test_operands), TEST(test_constants), TEST(test_guards), TEST(test_trip_limit))

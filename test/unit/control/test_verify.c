@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Texts that are no programs or graphs with control: each breaks one rule, and the verifier, or the
 // reader, says which.
-#include "test/unit/exec/exec_test.h"
+#include "test/support/check.h"
 
 #include "lower/graph/graph.h"
 #include "lower/loop/loop.h"
@@ -207,8 +207,4 @@ static void test_graphs(void **state) {
     check(branch, &changes[k], false);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_programs), cmocka_unit_test(test_graphs),
-                                     cmocka_unit_test(test_cases)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_programs), TEST(test_graphs), TEST(test_cases))

@@ -4,19 +4,16 @@
 // nothing spilled from registers to memory.
 //
 // usage: assemble_gemm PTXAS [TURN TURNS]   (of its programs, those whose number leaves TURN)
+#include "test/support/check.h"
+
 #include "test/unit/cuda/chain_graph.h"
 #include "test/unit/cuda/gemm_graph.h"
 #include "test/unit/cuda/gpu_rig.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static const char *ptxas;
 static uint32_t turn, turns = 1, programs;
@@ -144,9 +141,7 @@ int main(int argc, char **argv) {
       return 2;
     printf("turn %u of %u\n", turn, turns);
   }
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_layouts),   cmocka_unit_test(test_batches),
-      cmocka_unit_test(test_followed),  cmocka_unit_test(test_strict),
-      cmocka_unit_test(test_attention), cmocka_unit_test(test_rows)};
+  const struct CMUnitTest tests[] = {TEST(test_layouts), TEST(test_batches),   TEST(test_followed),
+                                     TEST(test_strict),  TEST(test_attention), TEST(test_rows)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

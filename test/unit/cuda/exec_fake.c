@@ -11,20 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-void told_at(dt_status_t status, dt_code_t code, const char *part, const char *file, int line) {
-  dt_code_t actual = dt_status_code(status);
-  bool told = strstr(dt_status_message(status), part) != NULL;
-  if (actual != code || !told)
-    print_error("got %s (%s); expected %s with '%s'\n", dt_code_name(actual),
-                dt_status_message(status), dt_code_name(code), part);
-  dt_status_free(status);
-  _assert_true(actual == code && told, "status", file, line);
-}
-
-void ok_at(dt_status_t status, const char *file, int line) {
-  told_at(status, DT_OK, "", file, line);
-}
-
 // ---- Kernels --------------------------------------------------------------------------------------
 
 static const uint32_t n_words[FAKE_KERNELS] = {4, 3, 5, 3, 3, 2, 4};
@@ -413,7 +399,7 @@ dt_function_t *function_named(dt_runtime_t *runtime, const char *name, void *clo
   dt_function_options_t options = {
       .name = name, .n_inputs = rows_of[k].n, .n_outputs = 1, .inputs = rows_of[k].inputs};
   dt_function_t *function = NULL;
-  OK(dt_function_create(runtime, rows_of[k].program, closure, &options, &function));
+  expect_ok(dt_function_create(runtime, rows_of[k].program, closure, &options, &function));
   return function;
 }
 
@@ -425,15 +411,15 @@ dt_status_t open_session(dt_runtime_t *runtime, int32_t ordinal, void *stream, d
   return dt_session_create(runtime, &options, out);
 }
 
-fixture_t fixture_open(void) {
-  fixture_t fixture = {0};
+fake_fixture_t fake_fixture_open(void) {
+  fake_fixture_t fixture = {0};
   dt_runtime_options_t options = {.threads = 1, .compile_threads = 1};
-  OK(dt_runtime_create(&options, &fixture.runtime));
-  OK(open_session(fixture.runtime, 0, NULL, &fixture.session));
+  expect_ok(dt_runtime_create(&options, &fixture.runtime));
+  expect_ok(open_session(fixture.runtime, 0, NULL, &fixture.session));
   return fixture;
 }
 
-void fixture_close(fixture_t *fixture) {
+void fake_fixture_close(fake_fixture_t *fixture) {
   dt_session_destroy(fixture->session);
   dt_runtime_release(fixture->runtime);
 }
@@ -457,28 +443,14 @@ void set_capturing(dt_session_t *session, bool on) {
 }
 
 dt_tensor_t *host_f32(int64_t n, float first, float step) {
-  dt_tensor_t *tensor = NULL;
-  OK(dt_tensor_create_empty(DT_F32, 1, &n, &tensor));
+  dt_tensor_t *tensor = tensor_empty(DT_F32, 1, &n);
   float *data = dt_tensor_data(tensor);
   for (int64_t k = 0; k < n; k++)
     data[k] = first + step * (float)k;
   return tensor;
 }
 
-dt_tensor_t *host_i64(int64_t n, const int64_t *values) {
-  dt_tensor_t *tensor = NULL;
-  OK(dt_tensor_create_empty(DT_I64, 1, &n, &tensor));
-  memcpy(dt_tensor_data(tensor), values, (size_t)n * sizeof(*values));
-  return tensor;
-}
-
-dt_tensor_t *on_device(dt_session_t *session, dt_tensor_t *host) {
-  dt_tensor_t *tensor = NULL;
-  OK(dt_tensor_create_on(session, dt_tensor_dtype(host), dt_tensor_rank(host),
-                         dt_tensor_sizes(host), &tensor));
-  OK(dt_tensor_copy(session, host, tensor));
-  return tensor;
-}
+dt_tensor_t *host_i64(int64_t n, const int64_t *values) { return tensor_i64(1, &n, values); }
 
 bool releases_something(dt_cuda_sym_t sym) {
   static const dt_cuda_sym_t releases[] = {

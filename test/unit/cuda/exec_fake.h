@@ -5,14 +5,8 @@
 #ifndef DT_TESTS_UNIT_CUDA_EXEC_FAKE_H
 #define DT_TESTS_UNIT_CUDA_EXEC_FAKE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "test/support/fixture.h"
 
-#include <cmocka.h>
-
-#include "ductile/ductile.h"
 #include "test/fake_cuda/fake_cuda.h"
 
 // Kernels by code index; all modules define all of them.
@@ -36,10 +30,10 @@ dt_status_t scale_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, 
 enum { FAKE_PIECE = 16 };
 dt_status_t pieces_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure);
 
-typedef struct fixture_t {
+typedef struct fake_fixture_t {
   dt_runtime_t *runtime;
   dt_session_t *session; // on CUDA device 0
-} fixture_t;
+} fake_fixture_t;
 
 // Resets the fake driver and registers the kernels.
 void fake_begin(uint64_t seed);
@@ -48,8 +42,8 @@ void fake_end(void);
 // Calls that give something back. Where one fails there is nothing else to be done: it, and nothing
 // else, stays held.
 bool releases_something(dt_cuda_sym_t sym);
-fixture_t fixture_open(void);
-void fixture_close(fixture_t *fixture);
+fake_fixture_t fake_fixture_open(void);
+void fake_fixture_close(fake_fixture_t *fixture);
 dt_status_t open_session(dt_runtime_t *runtime, int32_t ordinal, void *stream, dt_session_t **out);
 
 // From now on, as long as `on`, streams of the session's device are said to be captured.
@@ -63,12 +57,5 @@ void set_items(int64_t items);
 
 dt_tensor_t *host_f32(int64_t n, float first, float step);
 dt_tensor_t *host_i64(int64_t n, const int64_t *values);
-// A copy on the session's device.
-dt_tensor_t *on_device(dt_session_t *session, dt_tensor_t *host);
-
-#define OK(expr) ok_at((expr), __FILE__, __LINE__)
-#define TOLD(expr, code, part) told_at((expr), (code), (part), __FILE__, __LINE__)
-void ok_at(dt_status_t status, const char *file, int line);
-void told_at(dt_status_t status, dt_code_t code, const char *part, const char *file, int line);
 
 #endif // DT_TESTS_UNIT_CUDA_EXEC_FAKE_H

@@ -7,21 +7,12 @@
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 #include "runtime/compile/compile.h"
+#include "test/support/check.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
-
-static void must(dt_status_t status) {
-  if (status)
-    fail_msg("%s", dt_status_message(status));
-}
+#include <stdlib.h>
+#include <string.h>
 
 static void *take(size_t bytes) {
   void *block = calloc(1, bytes + 1);
@@ -31,25 +22,25 @@ static void *take(size_t bytes) {
 
 // ---- Compiling ----------------------------------------------------------------------------------
 static void compile(gpu_rig_t *r) {
-  must(dt__llvm_split(r->program, &r->target, 2, DT_UNIT_WORK_ANY, &r->map));
+  expect_ok(dt__llvm_split(r->program, &r->target, 2, DT_UNIT_WORK_ANY, &r->map));
   dt_compile_options_t options = {.verify = true};
   size_t bytes = 0;
-  must(dt__cuda_compile_unit(r->program, &r->map, 0, &r->target, &options, &r->ptx, &bytes));
+  expect_ok(dt__cuda_compile_unit(r->program, &r->map, 0, &r->target, &options, &r->ptx, &bytes));
 }
 
 static void make_program(gpu_rig_t *r, const char *graph, const dt_cuda_model_t *model,
                          bool strict) {
   memset(r, 0, sizeof(*r));
   dt__arena_init(&r->arena, 0);
-  must(dt__symenv_create(&r->env));
+  expect_ok(dt__symenv_create(&r->env));
   dt_scan_t scan;
   dt__scan_init(&scan, graph, strlen(graph), "graph");
-  must(dt__graph_parse(&r->arena, r->env, &scan, &r->graph));
+  expect_ok(dt__graph_parse(&r->arena, r->env, &scan, &r->graph));
   dt__symenv_freeze(r->env);
-  must(dt__cuda_target(model, NULL, &r->target));
+  expect_ok(dt__cuda_target(model, NULL, &r->target));
   r->target.strict_fp = strict;
-  must(dt__pipeline_run(&r->arena, r->env, r->graph, &r->target, NULL, true, NULL, NULL,
-                        &r->program));
+  expect_ok(dt__pipeline_run(&r->arena, r->env, r->graph, &r->target, NULL, true, NULL, NULL,
+                             &r->program));
 }
 
 void gpu_rig_open(gpu_rig_t *r, const char *graph, const dt_cuda_model_t *model, bool strict) {
@@ -91,12 +82,12 @@ void gpu_rig_open_for(gpu_rig_t *r, const char *graph, const dt_cuda_model_t *mo
 void gpu_rig_open_loops(gpu_rig_t *r, const char *program, const dt_cuda_model_t *model) {
   memset(r, 0, sizeof(*r));
   dt__arena_init(&r->arena, 0);
-  must(dt__symenv_create(&r->env));
+  expect_ok(dt__symenv_create(&r->env));
   dt_scan_t scan;
   dt__scan_init(&scan, program, strlen(program), "program");
-  must(dt__program_parse(&r->arena, r->env, &scan, &r->program));
-  must(dt__program_verify(r->program));
-  must(dt__cuda_target(model, NULL, &r->target));
+  expect_ok(dt__program_parse(&r->arena, r->env, &scan, &r->program));
+  expect_ok(dt__program_verify(r->program));
+  expect_ok(dt__cuda_target(model, NULL, &r->target));
   compile(r);
 }
 
@@ -154,10 +145,10 @@ void gpu_rig_launch(gpu_rig_t *r, uint32_t index, const int64_t *symbols, gpu_la
   uint32_t s = schedule_for(r, kernel, symbols);
   out->schedule = &kernel->schedules.items[s];
   out->code = r->map.code_of_kernel[r->map.first_code[index] + s];
-  must(dt__cuda_kernel_info(r->program, &r->map, out->code, &r->target, &out->info));
+  expect_ok(dt__cuda_kernel_info(r->program, &r->map, out->code, &r->target, &out->info));
   dt_text_t text;
   dt__text_init(&text);
-  must(dt__kernel_print(r->program, kernel, &out->params, &text));
+  expect_ok(dt__kernel_print(r->program, kernel, &out->params, &text));
   dt__text_fini(&text);
   out->count = items_of(r, out, symbols);
 }
@@ -199,7 +190,7 @@ static void compare_exactly(gpu_rig_t *r, const int64_t *symbols, void *const *i
   for (uint32_t o = 0; o < r->program->outputs.len; o++)
     wanted[o] = take(
         gpu_rig_bytes(r, symbols, dt__program_buffer(r->program, r->program->outputs.items[o])));
-  must(dt__program_interpret(r->program, symbols, inputs, wanted));
+  expect_ok(dt__program_interpret(r->program, symbols, inputs, wanted));
   for (uint32_t o = 0; o < r->program->outputs.len; o++) {
     const dt_buffer_t *buffer = dt__program_buffer(r->program, r->program->outputs.items[o]);
     if (memcmp(wanted[o], outputs[o], gpu_rig_bytes(r, symbols, buffer)) != 0)
@@ -232,7 +223,7 @@ void gpu_rig_compare(gpu_rig_t *r, const int64_t *symbols, void *const *inputs,
     args[buffer->index] = (dt_eval_arg_t){inputs[buffer->index], numbers, numbers + DT_MAX_RANK};
   }
   dt_eval_options_t options = {.error_bounds = true};
-  must(dt__graph_eval(r->graph, symbols, args, &options, &arena, values));
+  expect_ok(dt__graph_eval(r->graph, symbols, args, &options, &arena, values));
   for (uint32_t o = 0; o < n_outputs; o++)
     for (int64_t i = 0; i < values[o].count; i++)
       compare_one(&values[o], i,

@@ -13,7 +13,7 @@ static const dt_call_options_t as_graph = {.struct_size = sizeof(dt_call_options
 
 static inline dt_session_counters_t session_stats(dt_session_t *session) {
   dt_session_counters_t stats = {.struct_size = sizeof(stats)};
-  OK(dt_session_counters(session, &stats));
+  expect_ok(dt_session_counters(session, &stats));
   return stats;
 }
 
@@ -21,7 +21,7 @@ static inline dt_session_counters_t session_stats(dt_session_t *session) {
 static inline dt_tensor_t *graph_call(dt_session_t *session, dt_function_t *function,
                                       uint32_t n_inputs, dt_tensor_t *x) {
   dt_tensor_t *out = NULL;
-  OK(dt_call(session, function, (dt_tensor_t *[]){x, x}, n_inputs, &out, 1, &as_graph));
+  expect_ok(dt_call(session, function, (dt_tensor_t *[]){x, x}, n_inputs, &out, 1, &as_graph));
   return out;
 }
 
@@ -34,7 +34,7 @@ static inline dt_tensor_t *first_of(dt_tensor_t *base, int64_t n) {
                            .sizes = &n,
                            .data = dt_tensor_data(base)};
   dt_tensor_t *out = NULL;
-  OK(dt_tensor_create(&desc, &out));
+  expect_ok(dt_tensor_create(&desc, &out));
   return out;
 }
 
@@ -44,16 +44,11 @@ static inline void expect_ramp(dt_session_t *session, dt_tensor_t *tensor, int64
   assert_int_equal(dt_tensor_count(tensor), n);
   float *data = malloc((size_t)(n + 1) * sizeof(*data));
   assert_non_null(data);
-  OK(dt_tensor_read(session, tensor, data, (size_t)n * sizeof(*data)));
+  expect_ok(dt_tensor_read(session, tensor, data, (size_t)n * sizeof(*data)));
   for (int64_t k = 0; k < n; k += k < 300 || k > n - 300 ? 1 : 97)
     if (data[k] != first + step * (float)k)
       fail_msg("element %lld of %lld: got %f", (long long)k, (long long)n, (double)data[k]);
   free(data);
-}
-
-static inline void release_all(dt_tensor_t **tensors, uint32_t n) {
-  for (uint32_t k = 0; k < n; k++)
-    dt_tensor_release(tensors[k]);
 }
 
 #endif // DT_TESTS_UNIT_CUDA_GRAPH_CALLS_H

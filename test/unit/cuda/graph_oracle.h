@@ -4,7 +4,7 @@
 #ifndef DT_TESTS_UNIT_CUDA_GRAPH_ORACLE_H
 #define DT_TESTS_UNIT_CUDA_GRAPH_ORACLE_H
 
-#include "test/unit/exec/exec_test.h"
+#include "test/support/subjects.h"
 
 typedef struct graph_oracle_t {
   const subject_t *subject;

@@ -4,16 +4,13 @@
 #ifndef DT_TESTS_UNIT_CUDA_PTX_FIXTURE_H
 #define DT_TESTS_UNIT_CUDA_PTX_FIXTURE_H
 
+#include "test/support/check.h"
+
 #include "test/fake_cuda/fake_cuda.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static const char *library;
 static const dt_cuda_t *cuda;
@@ -112,6 +109,13 @@ static inline void launch(dt_cu_function_t function, launch_t how, dt_cu_ptr_t p
 
 static inline void finish(void) { OK(cuda->stream_synchronize(NULL)); }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, enter, leave)
+#define ON_DEVICE(name) TEST_WITH(name, enter, leave)
+// main() of such tests, whose argument is the driver.
+#define RUN_WITH_LIBRARY(...)                                                                      \
+  int main(int argc, char **argv) {                                                                \
+    const struct CMUnitTest tests[] = {__VA_ARGS__};                                               \
+    library = argv[1];                                                                             \
+    return argc == 2 ? cmocka_run_group_tests(tests, NULL, NULL) : 2;                              \
+  }
 
 #endif // DT_TESTS_UNIT_CUDA_PTX_FIXTURE_H

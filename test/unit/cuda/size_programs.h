@@ -4,7 +4,7 @@
 #ifndef DT_TESTS_UNIT_CUDA_SIZE_PROGRAMS_H
 #define DT_TESTS_UNIT_CUDA_SIZE_PROGRAMS_H
 
-#include "test/unit/exec/exec_test.h"
+#include "test/support/subjects.h"
 
 extern const subject_t sizes_nonzero;   // x[n], t[n]: the sum of t where x is not 0
 extern const subject_t sizes_softmax;   // x[n], t[n]: of x where t > 0, weighted by its softmax

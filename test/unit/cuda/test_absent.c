@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A machine without a driver: a status, always the same one.
+#include "test/support/check.h"
+
 #include "backend_cuda/driver/driver.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static void absence_is_a_status(void **state) {
   (void)state;
@@ -22,7 +19,4 @@ static void absence_is_a_status(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(absence_is_a_status)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(absence_is_a_status))

@@ -2,11 +2,12 @@
 // Whole variants kept on disk: the next runtime compiles nothing, answers the same and says the
 // same of bad data; an entry that is damaged, or of a program that differs in anything, is not
 // used.
-#include "test/unit/exec/exec_test.h"
+#include "test/support/subjects.h"
 
 #include "runtime/base/disk_cache.h"
 #include "runtime/base/log.h"
 #include "test/fake_cuda/fake_cuda.h"
+#include "test/support/folder.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static char folder[64];
+static char folder[FOLDER_BYTES];
 
 static uint64_t links(void) { return fake_cuda_calls(DT_CUDA_SYM_link_complete); }
 
@@ -122,11 +123,7 @@ static void live_with(const subject_t *subject, const int64_t *wrong, dt_code_t 
       dt_tensor_t *back = moved(device, got[r], false);
       expect_ok(dt_session_wait(device));
       expect_close(back, want[r], 1e-6, 1e-5, "all");
-      dt_tensor_release(back);
-      dt_tensor_release(got[r]);
-      dt_tensor_release(want[r]);
-      dt_tensor_release(in[r]);
-      dt_tensor_release(there[r]);
+      RELEASE(back, got[r], want[r], in[r], there[r]);
     }
   }
   dt_tensor_t *in[] = {tensor_f32(&rng, 2, sizes[0]), tensor_i64(1, &three, wrong)};
@@ -135,9 +132,7 @@ static void live_with(const subject_t *subject, const int64_t *wrong, dt_code_t 
   dt_status_t status = dt_call(device, function, there, 2, none, 2, NULL);
   expect_told(status ? status : dt_session_wait(device), code, "(test_artifact.c:");
   for (uint32_t r = 0; r < 2; r++) {
-    dt_tensor_release(in[r]);
-    dt_tensor_release(there[r]);
-    dt_tensor_release(none[r]);
+    RELEASE(in[r], there[r], none[r]);
   }
   dt_function_release(function);
   dt_function_release(oracle);
@@ -243,16 +238,9 @@ typedef struct forged_t {
 
 static forged_t take_apart(const char *path) {
   forged_t f = {0};
-  FILE *file = fopen(path, "rb");
-  assert_non_null(file);
-  assert_int_equal(fseek(file, 0, SEEK_END), 0);
-  long bytes = ftell(file);
+  size_t bytes = 0;
+  f.all = file_read(path, &bytes);
   assert_true(bytes > HEAD_BYTES);
-  f.all = malloc((size_t)bytes);
-  assert_non_null(f.all);
-  rewind(file);
-  assert_int_equal(fread(f.all, 1, (size_t)bytes, file), (size_t)bytes);
-  (void)fclose(file);
   memcpy(&f.key_bytes, f.all + 8, 8);
   memcpy(&f.data_bytes, f.all + 16, 8);
   assert_int_equal(HEAD_BYTES + f.key_bytes + f.data_bytes, bytes);
@@ -363,11 +351,11 @@ static void why_it_reads_is_told_again(void **state) {
   for (uint32_t k = 0; k < 2; k++) {
     bool told = false;
     uint64_t before = links();
-    assert_int_equal(setenv("DUCTILE_LOG", "compile:1", 1), 0);
+    variable_set("DUCTILE_LOG", "compile:1");
     dt_log_sink_set(hear_why, &told);
     live(&all);
     dt_log_sink_set(NULL, NULL);
-    assert_int_equal(unsetenv("DUCTILE_LOG"), 0);
+    variable_set("DUCTILE_LOG", NULL);
     assert_int_equal(links() > before, k == 0);
     assert_true(told);
   }
@@ -375,8 +363,9 @@ static void why_it_reads_is_told_again(void **state) {
 
 static int make_folder(void **state) {
   (void)state;
-  (void)snprintf(folder, sizeof(folder), "/tmp/ductile-artifact-XXXXXX");
-  return !mkdtemp(folder) || setenv("DUCTILE_CACHE_DIR", folder, 1) != 0;
+  folder_make(folder);
+  variable_set("DUCTILE_CACHE_DIR", folder);
+  return 0;
 }
 
 static int remove_folder(void **state) {
@@ -385,15 +374,7 @@ static int remove_folder(void **state) {
   return rmdir(folder);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(the_next_runtime_compiles_nothing),
-      cmocka_unit_test(checks_of_numbers_are_kept),
-      cmocka_unit_test(other_facts_are_another_entry),
-      cmocka_unit_test(damaged_entries_are_made_anew),
-      cmocka_unit_test(forged_entries_are_made_anew),
-      cmocka_unit_test(a_refused_cubin_is_made_anew),
-      cmocka_unit_test(why_it_reads_is_told_again),
-  };
-  return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+RUN_TESTS_WITH(make_folder, remove_folder, TEST(the_next_runtime_compiles_nothing),
+               TEST(checks_of_numbers_are_kept), TEST(other_facts_are_another_entry),
+               TEST(damaged_entries_are_made_anew), TEST(forged_entries_are_made_anew),
+               TEST(a_refused_cubin_is_made_anew), TEST(why_it_reads_is_told_again))

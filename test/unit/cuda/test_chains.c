@@ -2,21 +2,19 @@
 // Chains in whole calls on the fake driver, against the evaluator within its bounds: lengths around
 // the edges of tiles, warps and vectors, with one launch and with slabs in shared and in global
 // memory.
-#include "test/fake_cuda/fake_cuda.h"
-#include "test/unit/cuda/chain_graph.h"
-#include "test/unit/exec/exec_test.h"
+#include "test/support/subjects.h"
 
+#include "ductile/ir.h"
 #include "lower/graph/eval.h"
 #include "lower/graph/eval_compare.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/status.h"
+#include "test/fake_cuda/fake_cuda.h"
+#include "test/unit/cuda/chain_graph.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "ductile/ir.h"
 
 #define MOST 8 // inputs, results
 
@@ -91,8 +89,7 @@ static void make_arguments(subject_of_text_t *s, const int64_t *symbols, rng_t *
 
 static void release_arguments(arguments_t *args) {
   for (uint32_t k = 0; k < args->n; k++) {
-    dt_tensor_release(args->host[k]);
-    dt_tensor_release(args->there[k]);
+    RELEASE(args->host[k], args->there[k]);
   }
 }
 
@@ -341,17 +338,17 @@ static void rows_of_a_table(void **state) {
 int main(int argc, char **argv) {
   if (argc > 1) // a pattern: only the tests that match
     cmocka_set_test_filter(argv[1]);
-  const struct CMUnitTest tests[] = {cmocka_unit_test(attention),
-                                     cmocka_unit_test(attention_of_other_types),
-                                     cmocka_unit_test(attention_over_global_memory),
-                                     cmocka_unit_test(columns_in_one_team),
-                                     cmocka_unit_test(tiles_of_more_rows),
-                                     cmocka_unit_test(scores_in_registers),
-                                     cmocka_unit_test(masks_of_odd_rows),
-                                     cmocka_unit_test(tiles_of_more_normalised_rows),
-                                     cmocka_unit_test(rows_by_groups_of_warps),
-                                     cmocka_unit_test(rows_in_front_of_products),
-                                     cmocka_unit_test(rows_of_other_types),
-                                     cmocka_unit_test(rows_of_a_table)};
+  const struct CMUnitTest tests[] = {TEST(attention),
+                                     TEST(attention_of_other_types),
+                                     TEST(attention_over_global_memory),
+                                     TEST(columns_in_one_team),
+                                     TEST(tiles_of_more_rows),
+                                     TEST(scores_in_registers),
+                                     TEST(masks_of_odd_rows),
+                                     TEST(tiles_of_more_normalised_rows),
+                                     TEST(rows_by_groups_of_warps),
+                                     TEST(rows_in_front_of_products),
+                                     TEST(rows_of_other_types),
+                                     TEST(rows_of_a_table)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

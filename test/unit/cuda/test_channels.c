@@ -2,13 +2,13 @@
 // Every log channel of the table prints what it is for, and no other does: the life of a program
 // that gives each something to tell, once for each channel, on the CPU and on the fake driver. The
 // same for what can be dumped.
-#include "test/unit/exec/exec_test.h"
+#include "test/support/fixture.h"
 
 #include "runtime/base/log.h"
+#include "test/support/folder.h"
 
 #include <dirent.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -57,8 +57,7 @@ static void call(dt_session_t *session, dt_function_t *function, int64_t n, dt_c
   dt_call_options_t how = {.struct_size = sizeof(how), .mode = mode};
   expect_ok(dt_call(session, function, &x, 1, &out, 1, &how));
   expect_ok(dt_session_wait(session));
-  dt_tensor_release(out);
-  dt_tensor_release(x);
+  RELEASE(out, x);
 }
 
 static void live(const char *log) {
@@ -73,7 +72,7 @@ static void live(const char *log) {
                                  .inputs = vector,
                                  .n_outputs = 1,
                                  .dynamic = DT_DYNAMIC_AUTOMATIC};
-  assert_int_equal(setenv("DUCTILE_LOG", log, 1), 0);
+  variable_set("DUCTILE_LOG", log);
   expect_ok(dt_runtime_create(&options, &runtime));
   expect_ok(dt_session_create(runtime, NULL, &host));
   expect_ok(dt_session_create(runtime, &on, &device));
@@ -131,19 +130,16 @@ static void test_dumps(void **state) {
                                        "ptx",   "guards", "fold",  "all"};
   (void)state;
   for (size_t k = 0; k < sizeof(dumped) / sizeof(dumped[0]); k++) {
-    char folder[] = "/tmp/ductile-dumps-XXXXXX";
-    assert_non_null(mkdtemp(folder));
-    assert_int_equal(setenv("DUCTILE_DUMP", dumped[k], 1), 0);
-    assert_int_equal(setenv("DUCTILE_DUMP_DIR", folder, 1), 0);
+    char folder[FOLDER_BYTES];
+    folder_make(folder);
+    variable_set("DUCTILE_DUMP", dumped[k]);
+    variable_set("DUCTILE_DUMP_DIR", folder);
     live("");
     if (take_files(folder) == 0)
       fail_msg("DUCTILE_DUMP=%s wrote no file", dumped[k]);
   }
-  assert_int_equal(unsetenv("DUCTILE_DUMP"), 0);
-  assert_int_equal(unsetenv("DUCTILE_DUMP_DIR"), 0);
+  variable_set("DUCTILE_DUMP", NULL);
+  variable_set("DUCTILE_DUMP_DIR", NULL);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_channels), cmocka_unit_test(test_dumps)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_channels), TEST(test_dumps))

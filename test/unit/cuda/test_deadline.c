@@ -12,7 +12,6 @@
 #include "test/late/programs.h"
 
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -66,10 +65,7 @@ typedef struct place_t {
 } place_t;
 
 static dt_tensor_t *upload(place_t *place, dt_tensor_t *host) {
-  dt_tensor_t *out = NULL;
-  expect_ok(dt_tensor_create_on(place->device, dt_tensor_dtype(host), dt_tensor_rank(host),
-                                dt_tensor_sizes(host), &out));
-  expect_ok(dt_tensor_copy(place->device, host, out));
+  dt_tensor_t *out = tensor_upload(place->device, host);
   expect_ok(dt_session_wait(place->device));
   return out;
 }
@@ -278,9 +274,4 @@ static void test_compile(void **state) {
   close_place(&place); // and nobody asks again
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_looks), cmocka_unit_test(test_looks_of_graphs),
-      cmocka_unit_test(test_endless), cmocka_unit_test(test_compile)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(test_looks), TEST(test_looks_of_graphs), TEST(test_endless), TEST(test_compile))

@@ -7,7 +7,6 @@
 #include "runtime/base/log.h"
 #include "test/fake_cuda/fake_cuda.h"
 
-#include <stdio.h>
 #include <string.h>
 
 // ---- Calls ----------------------------------------------------------------------------------------
@@ -25,11 +24,10 @@ typedef struct place_t {
 static place_t open_place(const subject_t *subject, void *closure) {
   fake_cuda_reset(11);
   place_t place = {.subject = subject, .rng = {77}};
-  dt_runtime_options_t options = {.threads = 1, .compile_threads = 2};
-  expect_ok(dt_runtime_create(&options, &place.runtime));
-  expect_ok(dt_session_create(place.runtime, NULL, &place.host));
-  dt_session_options_t on = {.struct_size = sizeof(on), .device = DT_CUDA};
-  expect_ok(dt_session_create(place.runtime, &on, &place.device));
+  fixture_t there = fixture_on(DT_CUDA, 1);
+  place.runtime = there.runtime;
+  place.device = there.session;
+  place.host = session_of(place.runtime);
   place.function = subject_function(place.runtime, subject, closure, DT_ANSWER_COMPILED);
   place.oracle = subject_function(place.runtime, subject, closure, DT_ANSWER_EVALUATOR);
   return place;
@@ -46,34 +44,13 @@ static void close_place(place_t *place) {
     fail_msg("violation: %s", first);
 }
 
-static dt_tensor_t *upload(place_t *place, dt_tensor_t *host) {
-  dt_tensor_t *out = NULL;
-  expect_ok(dt_tensor_create_on(place->device, dt_tensor_dtype(host), dt_tensor_rank(host),
-                                dt_tensor_sizes(host), &out));
-  expect_ok(dt_tensor_copy(place->device, host, out));
-  return out;
-}
-
-static dt_tensor_t *download(place_t *place, dt_tensor_t *tensor) {
-  dt_tensor_t *out = NULL;
-  expect_ok(dt_tensor_create_empty(dt_tensor_dtype(tensor), dt_tensor_rank(tensor),
-                                   dt_tensor_sizes(tensor), &out));
-  expect_ok(dt_tensor_copy(place->device, tensor, out));
-  return out;
-}
-
-static void release_all(dt_tensor_t **tensors, uint32_t n) {
-  for (uint32_t k = 0; k < n; k++)
-    dt_tensor_release(tensors[k]);
-}
-
 // The same by device and evaluator, twice, the second time into the first one's results. The device
 // is not waited for in between.
 static void expect_agree(place_t *place, dt_tensor_t **inputs) {
   uint32_t n = place->subject->n_inputs, n_out = place->subject->n_outputs;
   dt_tensor_t *there[MAX_TENSORS] = {NULL}, *got[MAX_TENSORS] = {NULL}, *want[MAX_TENSORS] = {NULL};
   for (uint32_t k = 0; k < n; k++)
-    there[k] = upload(place, inputs[k]);
+    there[k] = tensor_upload(place->device, inputs[k]);
   expect_ok(dt_call(place->device, place->function, there, n, got, n_out, NULL));
   uint64_t waits = fake_cuda_calls(DT_CUDA_SYM_stream_synchronize);
   expect_ok(dt_call(place->device, place->function, there, n, got, n_out, NULL));
@@ -81,14 +58,14 @@ static void expect_agree(place_t *place, dt_tensor_t **inputs) {
     assert_int_equal(fake_cuda_calls(DT_CUDA_SYM_stream_synchronize), waits);
   expect_ok(dt_call(place->host, place->oracle, inputs, n, want, n_out, NULL));
   for (uint32_t k = 0; k < n_out; k++) {
-    dt_tensor_t *back = download(place, got[k]);
+    dt_tensor_t *back = tensor_download(place->device, got[k]);
     expect_close(back, want[k], 1e-4, 1e-4, place->subject->name);
     dt_tensor_release(back);
   }
   expect_ok(dt_session_wait(place->device));
-  release_all(there, n);
-  release_all(got, n_out);
-  release_all(want, n_out);
+  release_tensors(there, n);
+  release_tensors(got, n_out);
+  release_tensors(want, n_out);
 }
 
 // The call is queued; what is wrong with it is told by the wait for it, once, and its result was
@@ -97,9 +74,9 @@ static void expect_told_later(place_t *place, dt_tensor_t **inputs, dt_code_t co
                               const char *part) {
   uint32_t n = place->subject->n_inputs;
   dt_tensor_t *there[MAX_TENSORS] = {NULL}, *rubbish = tensor_full(42, 0, NULL);
-  dt_tensor_t *out = upload(place, rubbish);
+  dt_tensor_t *out = tensor_upload(place->device, rubbish);
   for (uint32_t k = 0; k < n; k++)
-    there[k] = upload(place, inputs[k]);
+    there[k] = tensor_upload(place->device, inputs[k]);
   expect_ok(dt_call(place->device, place->function, there, n, &out, 1, NULL));
   dt_status_t status = dt_session_wait(place->device);
   assert_non_null(status);
@@ -107,17 +84,16 @@ static void expect_told_later(place_t *place, dt_tensor_t **inputs, dt_code_t co
     fail_msg("no source line: %s", dt_status_message(status));
   expect_told(status, code, part);
   expect_ok(dt_session_wait(place->device));
-  dt_tensor_t *back = download(place, out);
+  dt_tensor_t *back = tensor_download(place->device, out);
   expect_ok(dt_session_wait(place->device));
   expect_close(back, rubbish, 0, 0, "a result of a call that failed");
-  release_all((dt_tensor_t *[]){out, back, rubbish}, 3);
-  release_all(there, n);
+  RELEASE(out, back, rubbish);
+  release_tensors(there, n);
 }
 
 // n multiples of 1/4 in [-2, 2]; `some` in every eight are not negative, the others are.
 static dt_tensor_t *marks(rng_t *rng, int64_t n, int64_t some) {
-  dt_tensor_t *tensor = NULL;
-  expect_ok(dt_tensor_create_empty(DT_F32, 1, &n, &tensor));
+  dt_tensor_t *tensor = tensor_empty(DT_F32, 1, &n);
   float *data = dt_tensor_data(tensor);
   for (int64_t k = 0; k < n; k++) {
     float size = (float)rng_between(rng, 1, 8) / 4;
@@ -138,7 +114,7 @@ static void run_vectors(const subject_t *subject) {
       dt_tensor_t *inputs[2] = {tensor_f32(&place.rng, 1, &sizes[k]),
                                 marks(&place.rng, sizes[k], shares[i])};
       expect_agree(&place, inputs);
-      release_all(inputs, 2);
+      release_tensors(inputs, 2);
     }
   assert_int_equal(stats_of(place.function).readbacks, 0);
   assert_int_equal(variants_of(place.function), 1);
@@ -156,7 +132,7 @@ static void elements_at_places(void **state) {
       for (int64_t e = 0; e < sizes[k]; e++)
         data[e] = data[e] > 0 ? data[e] : 0;
       expect_agree(&place, inputs);
-      release_all(inputs, 2);
+      release_tensors(inputs, 2);
     }
   assert_int_equal(stats_of(place.function).readbacks, 0);
   assert_int_equal(variants_of(place.function), 1);
@@ -185,7 +161,7 @@ static void repeated_rows(void **state) {
       dt_tensor_t *inputs[2] = {tensor_f32(&place.rng, 2, (const int64_t[]){n, widths[w]}),
                                 tensor_i64(1, &n, repeats)};
       expect_agree(&place, inputs);
-      release_all(inputs, 2);
+      release_tensors(inputs, 2);
     }
   assert_int_equal(stats_of(place.function).readbacks, 0);
   close_place(&place);
@@ -201,7 +177,7 @@ static void run_matrices(const subject_t *subject, bool some) {
     for (size_t i = some ? 1 : 0; i < sizeof(shares) / sizeof(shares[0]); i++) {
       dt_tensor_t *inputs[2] = {tensor_f32(&place.rng, 2, n), marks(&place.rng, n[0], shares[i])};
       expect_agree(&place, inputs);
-      release_all(inputs, 2);
+      release_tensors(inputs, 2);
     }
   }
   assert_int_equal(stats_of(place.function).readbacks, 0);
@@ -274,11 +250,11 @@ static void selections_of_other_sizes_are_told(void **state) {
     dt_tensor_release(inputs[1]);
     inputs[1] = marks(&place.rng, n, 0);
     expect_told_later(&place, inputs, DT_E_SHAPE, "mul");
-    release_all(inputs, 2);
+    release_tensors(inputs, 2);
     inputs[0] = marks(&place.rng, n, 0);
     inputs[1] = marks(&place.rng, n, 8);
     expect_told_later(&place, inputs, DT_E_SHAPE, "mul");
-    release_all(inputs, 2);
+    release_tensors(inputs, 2);
   }
   assert_int_equal(stats_of(place.function).readbacks, 0);
   close_place(&place);
@@ -289,10 +265,10 @@ static void arguments_stay(void **state) {
   (void)state;
   place_t place = open_place(&sizes_update, NULL);
   int64_t n = 6;
-  dt_tensor_t *x = marks(&place.rng, n, 2), *there = upload(&place, x), *out = NULL;
+  dt_tensor_t *x = marks(&place.rng, n, 2), *there = tensor_upload(place.device, x), *out = NULL;
   expect_ok(dt_call(place.device, place.function, &there, 1, &out, 1, NULL));
   expect_ok(dt_session_wait(place.device)); // some are above 0 now that were not before
-  dt_tensor_t *before = download(&place, there), *after = NULL;
+  dt_tensor_t *before = tensor_download(place.device, there), *after = NULL;
   expect_ok(dt_session_wait(place.device));
   int above = 0;
   for (int64_t k = 0; k < n; k++)
@@ -300,11 +276,11 @@ static void arguments_stay(void **state) {
   assert_true(above > 3);
   expect_ok(dt_call(place.device, place.function, &there, 1, &out, 1, NULL));
   expect_told(dt_session_wait(place.device), DT_E_SHAPE, "three at most");
-  after = download(&place, there);
+  after = tensor_download(place.device, there);
   expect_ok(dt_session_wait(place.device));
   expect_close(after, before, 0, 0, "an argument of a call that failed");
   assert_int_equal(stats_of(place.function).readbacks, 0);
-  release_all((dt_tensor_t *[]){x, there, out, before, after}, 5);
+  RELEASE(x, there, out, before, after);
   close_place(&place);
 }
 
@@ -335,7 +311,7 @@ static void run_reader(const subject_t *subject, dt_tensor_t *second, const char
   expect_ok(dt_log_configure(""));
   assert_int_equal(stats_of(place.function).readbacks, 2);
   assert_true(heard.told);
-  release_all(inputs, 2);
+  release_tensors(inputs, 2);
   close_place(&place);
 }
 
@@ -349,17 +325,17 @@ static void others_read_and_say_why(void **state) {
 int main(int argc, char **argv) {
   if (argc > 1) // a pattern: only the tests that match
     cmocka_set_test_filter(argv[1]);
-  const struct CMUnitTest tests[] = {cmocka_unit_test(elements_at_places),
-                                     cmocka_unit_test(rows_of_a_length_from_data),
-                                     cmocka_unit_test(selections_of_selections),
-                                     cmocka_unit_test(repeated_rows),
-                                     cmocka_unit_test(products_of_rows_from_data),
-                                     cmocka_unit_test(chains_over_rows_from_data),
-                                     cmocka_unit_test(chains_over_keys_from_data),
-                                     cmocka_unit_test(a_number_is_checked),
-                                     cmocka_unit_test(a_shut_gate_shuts_those_behind_it),
-                                     cmocka_unit_test(selections_of_other_sizes_are_told),
-                                     cmocka_unit_test(arguments_stay),
-                                     cmocka_unit_test(others_read_and_say_why)};
+  const struct CMUnitTest tests[] = {TEST(elements_at_places),
+                                     TEST(rows_of_a_length_from_data),
+                                     TEST(selections_of_selections),
+                                     TEST(repeated_rows),
+                                     TEST(products_of_rows_from_data),
+                                     TEST(chains_over_rows_from_data),
+                                     TEST(chains_over_keys_from_data),
+                                     TEST(a_number_is_checked),
+                                     TEST(a_shut_gate_shuts_those_behind_it),
+                                     TEST(selections_of_other_sizes_are_told),
+                                     TEST(arguments_stay),
+                                     TEST(others_read_and_say_why)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

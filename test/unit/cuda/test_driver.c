@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The driver table and devices, on the fake driver: what is read, what every failing call gives,
 // and that nothing stays behind.
+#include "test/support/check.h"
+
 #include "test/fake_cuda/fake_cuda.h"
 
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static const char *library;
 
@@ -155,12 +152,9 @@ int main(int argc, char **argv) {
   assert_int_equal(argc, 2);
   library = argv[1];
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_device_tells_what_it_can_do),
-      cmocka_unit_test(an_unknown_device_is_refused),
-      cmocka_unit_test(every_failing_call_gives_a_status),
-      cmocka_unit_test(unknown_results_are_the_devices),
-      cmocka_unit_test(a_lost_context_fails_fast),
-      cmocka_unit_test(the_callers_context_stays_current),
+      TEST(a_device_tells_what_it_can_do),     TEST(an_unknown_device_is_refused),
+      TEST(every_failing_call_gives_a_status), TEST(unknown_results_are_the_devices),
+      TEST(a_lost_context_fails_fast),         TEST(the_callers_context_stays_current),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -240,13 +240,6 @@ static void long_chains_are_proved(void **state) {
   try_steps(steps, LONG, 0, pairs);
 }
 
-int main(int argc, char **argv) {
-  assert_int_equal(argc, 2);
-  library = argv[1];
-  const struct CMUnitTest tests[] = {
-      TEST(a_chain_is_proved),       TEST(a_lost_wait_is_found),
-      TEST(early_reads_are_proved),  TEST(only_kernels_may_stand_before),
-      TEST(pairs_tell_what_is_lost), TEST(long_chains_are_proved),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_WITH_LIBRARY(ON_DEVICE(a_chain_is_proved), ON_DEVICE(a_lost_wait_is_found),
+                 ON_DEVICE(early_reads_are_proved), ON_DEVICE(only_kernels_may_stand_before),
+                 ON_DEVICE(pairs_tell_what_is_lost), ON_DEVICE(long_chains_are_proved))

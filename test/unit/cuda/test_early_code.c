@@ -3,12 +3,12 @@
 // written meanwhile; the check of their text and the fake driver both find a wait that is missing
 // or comes too late. Constants alone are read before.
 #include "test/unit/cuda/gemm_graph.h"
-#include "test/unit/cuda/gpu_rig.h"
-#include "test/unit/cuda/ptx_fixture.h"
 
 #include "backend_cuda/emit/early.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
+#include "test/unit/cuda/gpu_rig.h"
+#include "test/unit/cuda/ptx_fixture.h"
 
 #define WAIT "griddepcontrol.wait;"
 #define MARK "// early: settled"
@@ -270,17 +270,7 @@ static void a_late_wait_is_put_first(void **state) {
   dt__free(text);
 }
 
-int main(int argc, char **argv) {
-  assert_int_equal(argc, 2);
-  library = argv[1];
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_entry_waits_where_there_is_the_instruction),
-      cmocka_unit_test(constants_alone_are_copied_early),
-      TEST(a_missing_wait_is_found),
-      cmocka_unit_test(a_late_wait_is_found),
-      cmocka_unit_test(what_may_stand_before_a_wait),
-      cmocka_unit_test(places_stay_in_registers),
-      cmocka_unit_test(a_late_wait_is_put_first),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_WITH_LIBRARY(TEST(every_entry_waits_where_there_is_the_instruction),
+                 TEST(constants_alone_are_copied_early), ON_DEVICE(a_missing_wait_is_found),
+                 TEST(a_late_wait_is_found), TEST(what_may_stand_before_a_wait),
+                 TEST(places_stay_in_registers), TEST(a_late_wait_is_put_first))

@@ -17,24 +17,18 @@ enum { FUNCTIONS = 12, N = 24 };
 
 static dt_runtime_stats_t runtime_stats(dt_runtime_t *runtime) {
   dt_runtime_stats_t stats = {.struct_size = sizeof(stats)};
-  OK(dt_runtime_stats(runtime, &stats));
+  expect_ok(dt_runtime_stats(runtime, &stats));
   return stats;
 }
 
-static dt_function_counters_t stats_of(dt_function_t *function) {
-  dt_function_counters_t stats = {.struct_size = sizeof(stats)};
-  OK(dt_function_counters(function, &stats));
-  return stats;
-}
-
-static fixture_t open_limited(uint64_t max_bytes, uint64_t max_device_bytes) {
-  fixture_t f = {0};
+static fake_fixture_t open_limited(uint64_t max_bytes, uint64_t max_device_bytes) {
+  fake_fixture_t f = {0};
   dt_runtime_options_t options = {.threads = 1,
                                   .compile_threads = 1,
                                   .max_bytes = max_bytes,
                                   .max_device_bytes = max_device_bytes};
-  OK(dt_runtime_create(&options, &f.runtime));
-  OK(open_session(f.runtime, 0, NULL, &f.session));
+  expect_ok(dt_runtime_create(&options, &f.runtime));
+  expect_ok(open_session(f.runtime, 0, NULL, &f.session));
   return f;
 }
 
@@ -63,7 +57,7 @@ static scales_t make_scales(dt_runtime_t *runtime) {
 }
 
 static void drop_scales(scales_t *scales) {
-  release_all(scales->weights, FUNCTIONS);
+  release_tensors(scales->weights, FUNCTIONS);
   for (int k = 0; k < FUNCTIONS; k++)
     dt_function_release(scales->functions[k]);
 }
@@ -73,24 +67,24 @@ static float factor(int k) { return 4 * (float)((k + 1) * (k + 1)); }
 static dt_tensor_t *scaled(dt_session_t *session, const scales_t *scales, int k, dt_tensor_t *x,
                            const dt_call_options_t *how) {
   dt_tensor_t *out = NULL;
-  OK(dt_call(session, scales->functions[k], &x, 1, &out, 1, how));
+  expect_ok(dt_call(session, scales->functions[k], &x, 1, &out, 1, how));
   return out;
 }
 
 // Device bytes of one such variant, constants included.
 static uint64_t variant_bytes(void) {
   fake_begin(1);
-  fixture_t f = fixture_open();
+  fake_fixture_t f = fake_fixture_open();
   scales_t scales = make_scales(f.runtime);
-  dt_tensor_t *host = host_f32(N, 1, 1), *x = on_device(f.session, host);
+  dt_tensor_t *host = host_f32(N, 1, 1), *x = tensor_upload(f.session, host);
   dt_tensor_t *out = scaled(f.session, &scales, 0, x, NULL);
   uint64_t bytes = runtime_stats(f.runtime).device_bytes;
   assert_int_equal(session_stats(f.session).pool_bytes, 0); // it is all the variant's
-  OK(dt_session_wait(f.session));
-  release_all((dt_tensor_t *[]){host, x, out}, 3);
+  expect_ok(dt_session_wait(f.session));
+  RELEASE(host, x, out);
   drop_scales(&scales);
   assert_int_equal(runtime_stats(f.runtime).device_bytes, 0);
-  fixture_close(&f);
+  fake_fixture_close(&f);
   fake_end();
   assert_true(bytes > 16 + 64); // a copy of the weights, what is computed of them, and code
   return bytes;
@@ -102,9 +96,9 @@ static void variants_go_and_come(void **state) {
   uint64_t room = 3 * variant_bytes();
   for (uint64_t seed = 1; seed <= 4; seed++) {
     fake_begin(seed);
-    fixture_t f = open_limited(0, room);
+    fake_fixture_t f = open_limited(0, room);
     scales_t scales = make_scales(f.runtime);
-    dt_tensor_t *host = host_f32(N, 1, 1), *x = on_device(f.session, host), *outs[FUNCTIONS];
+    dt_tensor_t *host = host_f32(N, 1, 1), *x = tensor_upload(f.session, host), *outs[FUNCTIONS];
     uint32_t few = 0;
     for (int round = 0; round < 3; round++) {
       for (int k = 0; k < FUNCTIONS; k++) {
@@ -113,9 +107,9 @@ static void variants_go_and_come(void **state) {
       }
       for (int k = 0; k < FUNCTIONS; k++)
         expect_ramp(f.session, outs[k], N, factor(k), factor(k));
-      release_all(outs, FUNCTIONS);
+      release_tensors(outs, FUNCTIONS);
       for (int k = 0; k < 50; k++)
-        OK(dt_session_wait(f.session)); // what went is done, and goes
+        expect_ok(dt_session_wait(f.session)); // what went is done, and goes
       few = few ? few : fake_cuda_held();
       assert_int_equal(fake_cuda_held(), few);
     }
@@ -126,12 +120,12 @@ static void variants_go_and_come(void **state) {
     assert_true(stats.evicted_bytes > 0);
     assert_int_equal(stats_of(scales.functions[0]).compiles, 3);
     char *text = NULL;
-    OK(report_as_text(scales.functions[0], NULL, 0, DT_REPORT_VARIANTS, &text));
+    expect_ok(report_as_text(scales.functions[0], NULL, 0, DT_REPORT_VARIANTS, &text));
     assert_non_null(strstr(text, "3 more went for the runtime's limits on memory\n"));
     dt_text_free(text);
-    release_all((dt_tensor_t *[]){host, x}, 2);
+    RELEASE(host, x);
     drop_scales(&scales);
-    fixture_close(&f);
+    fake_fixture_close(&f);
     fake_end();
   }
 }
@@ -140,16 +134,16 @@ static void variants_go_and_come(void **state) {
 static void the_limit_of_the_host_holds(void **state) {
   (void)state;
   fake_begin(2);
-  fixture_t f = open_limited(1, 0);
+  fake_fixture_t f = open_limited(1, 0);
   scales_t scales = make_scales(f.runtime);
-  dt_tensor_t *host = host_f32(N, 1, 1), *x = on_device(f.session, host);
+  dt_tensor_t *host = host_f32(N, 1, 1), *x = tensor_upload(f.session, host);
   assert_true(runtime_stats(f.runtime).bytes >= 2 * DT_CUDA_STAGING_ROOM);
-  OK(dt_session_wait(f.session));
+  expect_ok(dt_session_wait(f.session));
   dt_session_t *second = NULL;
-  OK(open_session(f.runtime, 0, NULL, &second));
+  expect_ok(open_session(f.runtime, 0, NULL, &second));
   for (int k = 0; k < FUNCTIONS; k++) {
     dt_tensor_t *out = scaled(second, &scales, k, x, NULL);
-    OK(dt_session_wait(second));
+    expect_ok(dt_session_wait(second));
     expect_ramp(second, out, N, factor(k), factor(k));
     dt_tensor_release(out);
   }
@@ -158,10 +152,10 @@ static void the_limit_of_the_host_holds(void **state) {
   assert_true(stats.trims >= 1);
   uint64_t one = stats.evicted_bytes / stats.evicted_variants;
   assert_true(stats.bytes < 2 * DT_CUDA_STAGING_ROOM + 2 * one); // the second's, and the last one
-  release_all((dt_tensor_t *[]){host, x}, 2);
+  RELEASE(host, x);
   dt_session_destroy(second);
   drop_scales(&scales);
-  fixture_close(&f);
+  fake_fixture_close(&f);
   fake_end();
 }
 
@@ -170,20 +164,20 @@ static void shared_copies_count_once(void **state) {
   (void)state;
   enum { MANY = 4096 };
   fake_begin(3);
-  fixture_t f = open_limited(0, (uint64_t)1 << 40);
-  dt_tensor_t *host = host_f32(N, 1, 1), *x = on_device(f.session, host);
+  fake_fixture_t f = open_limited(0, (uint64_t)1 << 40);
+  dt_tensor_t *host = host_f32(N, 1, 1), *x = tensor_upload(f.session, host);
   dt_tensor_t *w = host_f32(MANY, 2, 0), *other = host_f32(MANY, 3, 0);
   dt_function_t *function = function_without(f.runtime, "scale", w);
   dt_tensor_t *outs[2] = {NULL};
-  OK(dt_call(f.session, function, &x, 1, &outs[0], 1, NULL));
+  expect_ok(dt_call(f.session, function, &x, 1, &outs[0], 1, NULL));
   uint64_t one = runtime_stats(f.runtime).device_bytes;
   assert_true(one >= MANY * sizeof(float));
-  OK(dt_runtime_mode_set(f.runtime, DT_MODE_STRICT_FP, 1));
-  OK(dt_call(f.session, function, &x, 1, &outs[1], 1, NULL));
+  expect_ok(dt_runtime_mode_set(f.runtime, DT_MODE_STRICT_FP, 1));
+  expect_ok(dt_call(f.session, function, &x, 1, &outs[1], 1, NULL));
   assert_int_equal(stats_of(function).variants, 2);
   uint64_t both = runtime_stats(f.runtime).device_bytes, code = both - one;
   assert_int_equal(one, MANY * sizeof(float) + code);
-  OK(dt_constant_update(function, "w", other));
+  expect_ok(dt_constant_update(function, "w", other));
   assert_int_equal(runtime_stats(f.runtime).device_bytes, both);
   // One of them goes; what it shared stays.
   f.runtime->budget.max_bytes[DT_MEMORY_DEVICE] = one;
@@ -195,10 +189,10 @@ static void shared_copies_count_once(void **state) {
   dt__budget_keep(&f.runtime->budget);
   assert_int_equal(runtime_stats(f.runtime).device_bytes, 0);
   assert_int_equal(runtime_stats(f.runtime).evicted_device_bytes, both);
-  OK(dt_session_wait(f.session));
-  release_all((dt_tensor_t *[]){host, x, w, other, outs[0], outs[1]}, 6);
+  expect_ok(dt_session_wait(f.session));
+  RELEASE(host, x, w, other, outs[0], outs[1]);
   dt_function_release(function);
-  fixture_close(&f);
+  fake_fixture_close(&f);
   fake_end();
 }
 
@@ -210,14 +204,14 @@ typedef struct lookup_t {
 } lookup_t;
 
 // A call whose check will fail, queued.
-static lookup_t look_up_wrongly(const fixture_t *f) {
+static lookup_t look_up_wrongly(const fake_fixture_t *f) {
   static const int64_t bad[] = {1, 7, 9};
   lookup_t l = {.gather = function_without(f->runtime, "gather", NULL)};
   dt_tensor_t *table = host_f32(3, 10, 1), *ids = host_i64(3, bad);
-  l.table = on_device(f->session, table);
-  l.ids = on_device(f->session, ids);
-  release_all((dt_tensor_t *[]){table, ids}, 2);
-  OK(dt_call(f->session, l.gather, (dt_tensor_t *[]){l.table, l.ids}, 2, &l.out, 1, NULL));
+  l.table = tensor_upload(f->session, table);
+  l.ids = tensor_upload(f->session, ids);
+  RELEASE(table, ids);
+  expect_ok(dt_call(f->session, l.gather, (dt_tensor_t *[]){l.table, l.ids}, 2, &l.out, 1, NULL));
   return l;
 }
 
@@ -225,11 +219,11 @@ static lookup_t look_up_wrongly(const fixture_t *f) {
 // (`settled`), or its function goes, too.
 static void tell_late(uint64_t seed, bool settled, bool released) {
   fake_begin(seed);
-  fixture_t f = open_limited(0, 1);
+  fake_fixture_t f = open_limited(0, 1);
   dt_session_t *second = NULL;
-  OK(open_session(f.runtime, 0, NULL, &second));
+  expect_ok(open_session(f.runtime, 0, NULL, &second));
   scales_t scales = make_scales(f.runtime);
-  dt_tensor_t *host = host_f32(N, 1, 1), *x = on_device(second, host), *outs[FUNCTIONS];
+  dt_tensor_t *host = host_f32(N, 1, 1), *x = tensor_upload(second, host), *outs[FUNCTIONS];
   lookup_t l = look_up_wrongly(&f);
   uint64_t before = runtime_stats(f.runtime).evicted_variants;
   for (int k = 0; k < FUNCTIONS; k++)
@@ -237,20 +231,20 @@ static void tell_late(uint64_t seed, bool settled, bool released) {
   assert_true(runtime_stats(f.runtime).evicted_variants >= before + FUNCTIONS - 1);
   assert_int_equal(stats_of(l.gather).variants, 0);
   for (int k = 0; settled && k < 200; k++)
-    OK(dt_session_wait(second)); // the event behind all work passes
+    expect_ok(dt_session_wait(second)); // the event behind all work passes
   if (released)
     dt_function_release(l.gather);
-  TOLD(dt_session_wait(f.session), DT_E_RANGE, "function gather: gather: index of ids: 7");
-  OK(dt_session_wait(f.session));
+  expect_told(dt_session_wait(f.session), DT_E_RANGE, "function gather: gather: index of ids: 7");
+  expect_ok(dt_session_wait(f.session));
   for (int k = 0; k < FUNCTIONS; k++)
     expect_ramp(second, outs[k], N, factor(k), factor(k));
-  release_all(outs, FUNCTIONS);
-  release_all((dt_tensor_t *[]){host, x, l.table, l.ids, l.out}, 5);
+  release_tensors(outs, FUNCTIONS);
+  RELEASE(host, x, l.table, l.ids, l.out);
   if (!released)
     dt_function_release(l.gather);
   drop_scales(&scales);
   dt_session_destroy(second);
-  fixture_close(&f);
+  fake_fixture_close(&f);
   fake_end();
 }
 
@@ -268,11 +262,11 @@ static void what_is_at_work_goes(void **state) {
   (void)state;
   for (uint64_t seed = 1; seed <= 4; seed++) {
     fake_begin(seed);
-    fixture_t f = open_limited(0, (uint64_t)1 << 40);
+    fake_fixture_t f = open_limited(0, (uint64_t)1 << 40);
     dt_session_t *second = NULL;
-    OK(open_session(f.runtime, 0, NULL, &second));
+    expect_ok(open_session(f.runtime, 0, NULL, &second));
     scales_t scales = make_scales(f.runtime);
-    dt_tensor_t *host = host_f32(N, 1, 1), *x = on_device(f.session, host), *outs[FUNCTIONS];
+    dt_tensor_t *host = host_f32(N, 1, 1), *x = tensor_upload(f.session, host), *outs[FUNCTIONS];
     for (int k = 0; k < FUNCTIONS; k++)
       dt_tensor_release(scaled(f.session, &scales, k, x, k % 2 ? &as_graph : NULL));
     lookup_t l = look_up_wrongly(&f);
@@ -289,16 +283,16 @@ static void what_is_at_work_goes(void **state) {
       dt__runtime_collect(f.runtime);
     assert_int_equal(fake_cuda_calls(DT_CUDA_SYM_module_unload), FUNCTIONS);
     assert_int_equal(fake_cuda_calls(DT_CUDA_SYM_stream_synchronize), waits);
-    TOLD(dt_session_wait(f.session), DT_E_RANGE, "function gather: gather: index of ids: 7");
+    expect_told(dt_session_wait(f.session), DT_E_RANGE, "function gather: gather: index of ids: 7");
     assert_int_equal(fake_cuda_calls(DT_CUDA_SYM_module_unload), FUNCTIONS + 1);
     for (int k = 0; k < FUNCTIONS; k++)
       expect_ramp(f.session, outs[k], N, factor(k), factor(k));
-    release_all(outs, FUNCTIONS);
-    release_all((dt_tensor_t *[]){host, x, l.table, l.ids, l.out}, 5);
+    release_tensors(outs, FUNCTIONS);
+    RELEASE(host, x, l.table, l.ids, l.out);
     dt_function_release(l.gather);
     drop_scales(&scales);
     dt_session_destroy(second);
-    fixture_close(&f);
+    fake_fixture_close(&f);
     fake_end();
   }
 }
@@ -307,19 +301,19 @@ static void what_is_at_work_goes(void **state) {
 static void a_session_ends_untold(void **state) {
   (void)state;
   fake_begin(5);
-  fixture_t f = open_limited(0, 1);
+  fake_fixture_t f = open_limited(0, 1);
   dt_session_t *second = NULL;
-  OK(open_session(f.runtime, 0, NULL, &second));
+  expect_ok(open_session(f.runtime, 0, NULL, &second));
   scales_t scales = make_scales(f.runtime);
-  dt_tensor_t *host = host_f32(N, 1, 1), *x = on_device(second, host), *outs[2];
+  dt_tensor_t *host = host_f32(N, 1, 1), *x = tensor_upload(second, host), *outs[2];
   lookup_t l = look_up_wrongly(&f);
   for (int k = 0; k < 2; k++)
     outs[k] = scaled(second, &scales, k, x, NULL);
   assert_int_equal(stats_of(l.gather).variants, 0);
-  release_all((dt_tensor_t *[]){host, x, l.table, l.ids, l.out, outs[0], outs[1]}, 7);
+  RELEASE(host, x, l.table, l.ids, l.out, outs[0], outs[1]);
   dt_function_release(l.gather);
   drop_scales(&scales);
-  fixture_close(&f);
+  fake_fixture_close(&f);
   dt_session_destroy(second);
   fake_end();
 }
@@ -332,20 +326,20 @@ static void nothing_waits_for_what_goes(void **state) {
   (void)state;
   enum { MANY = 20 };
   fake_begin(7);
-  fixture_t f = open_limited(0, 1);
-  dt_tensor_t *host = host_f32(N, 1, 1), *x = on_device(f.session, host);
+  fake_fixture_t f = open_limited(0, 1);
+  dt_tensor_t *host = host_f32(N, 1, 1), *x = tensor_upload(f.session, host);
   dt_tensor_t *outs[MANY] = {NULL}, *again = NULL;
   dt_function_t *functions[MANY];
-  OK(dt_session_wait(f.session));
+  expect_ok(dt_session_wait(f.session));
   uint64_t waits = fake_cuda_calls(DT_CUDA_SYM_stream_synchronize);
   for (int k = 0; k < MANY; k++) {
     functions[k] = function_without(f.runtime, "pieces", NULL);
-    OK(dt_call(f.session, functions[k], &x, 1, &outs[k], 1, k % 2 ? &as_graph : NULL));
+    expect_ok(dt_call(f.session, functions[k], &x, 1, &outs[k], 1, k % 2 ? &as_graph : NULL));
   }
   for (int k = 0; k < 30; k++) { // each asks what is done
     dt_tensor_release(again);
     again = NULL;
-    OK(dt_call(f.session, functions[MANY - 1], &x, 1, &again, 1, NULL));
+    expect_ok(dt_call(f.session, functions[MANY - 1], &x, 1, &again, 1, NULL));
   }
   assert_true(runtime_stats(f.runtime).evicted_variants >= MANY - 1);
   assert_true(fake_cuda_calls(DT_CUDA_SYM_module_unload) > 0);
@@ -354,9 +348,9 @@ static void nothing_waits_for_what_goes(void **state) {
     expect_ramp(f.session, outs[k], N, 2, 2);
     dt_function_release(functions[k]);
   }
-  release_all(outs, MANY);
-  release_all((dt_tensor_t *[]){host, x, again}, 3);
-  fixture_close(&f);
+  release_tensors(outs, MANY);
+  RELEASE(host, x, again);
+  fake_fixture_close(&f);
   fake_end();
 }
 
@@ -369,10 +363,10 @@ static void refusals_of_the_driver_lose_nothing(void **state) {
   for (size_t s = 0; s < sizeof(syms) / sizeof(syms[0]); s++)
     for (uint64_t n = 0; n < 12; n++) {
       fake_begin(n);
-      fixture_t f = open_limited(1, 1);
+      fake_fixture_t f = open_limited(1, 1);
       static const int64_t good[] = {2, 0, 1};
-      dt_tensor_t *host = host_f32(3, 10, 1), *table = on_device(f.session, host);
-      dt_tensor_t *numbers = host_i64(3, good), *ids = on_device(f.session, numbers);
+      dt_tensor_t *host = host_f32(3, 10, 1), *table = tensor_upload(f.session, host);
+      dt_tensor_t *numbers = host_i64(3, good), *ids = tensor_upload(f.session, numbers);
       dt_function_t *functions[4];
       for (int k = 0; k < 4; k++)
         functions[k] = function_without(f.runtime, "gather", NULL);
@@ -389,8 +383,8 @@ static void refusals_of_the_driver_lose_nothing(void **state) {
       assert_true(runtime_stats(f.runtime).evicted_variants > 2);
       for (int k = 0; k < 4; k++)
         dt_function_release(functions[k]);
-      release_all((dt_tensor_t *[]){host, table, numbers, ids}, 4);
-      fixture_close(&f);
+      RELEASE(host, table, numbers, ids);
+      fake_fixture_close(&f);
       fake_end();
     }
 }
@@ -401,19 +395,19 @@ static void refusals_of_the_driver_lose_nothing(void **state) {
 static void what_was_captured_stays(void **state) {
   (void)state;
   fake_begin(6);
-  fixture_t f = open_limited(1, 1);
+  fake_fixture_t f = open_limited(1, 1);
   dt_session_t *lent = NULL, *second = NULL;
-  OK(open_session(f.runtime, 0, dt_session_stream(f.session), &lent));
-  OK(open_session(f.runtime, 0, NULL, &second));
+  expect_ok(open_session(f.runtime, 0, dt_session_stream(f.session), &lent));
+  expect_ok(open_session(f.runtime, 0, NULL, &second));
   dt_function_t *add = function_without(f.runtime, "add", NULL);
   scales_t scales = make_scales(f.runtime);
-  dt_tensor_t *host = host_f32(N, 1, 1), *x = on_device(second, host), *out = NULL;
-  OK(dt_session_wait(second));
-  OK(dt_call(lent, add, (dt_tensor_t *[]){x, x}, 2, &out, 1, NULL));
+  dt_tensor_t *host = host_f32(N, 1, 1), *x = tensor_upload(second, host), *out = NULL;
+  expect_ok(dt_session_wait(second));
+  expect_ok(dt_call(lent, add, (dt_tensor_t *[]){x, x}, 2, &out, 1, NULL));
   set_capturing(lent, true);
-  OK(dt_call(lent, add, (dt_tensor_t *[]){x, x}, 2, &out, 1, NULL));
+  expect_ok(dt_call(lent, add, (dt_tensor_t *[]){x, x}, 2, &out, 1, NULL));
   set_capturing(lent, false);
-  OK(dt_session_wait(lent));
+  expect_ok(dt_session_wait(lent));
   assert_int_equal(dt_session_bytes(lent), PAGES);
   for (int k = 0; k < FUNCTIONS; k++) {
     dt_tensor_t *other = scaled(second, &scales, k, x, NULL);
@@ -423,12 +417,12 @@ static void what_was_captured_stays(void **state) {
   assert_true(runtime_stats(f.runtime).evicted_variants >= FUNCTIONS - 1);
   assert_int_equal(stats_of(add).variants, 1);
   assert_int_equal(dt_session_bytes(lent), PAGES);
-  release_all((dt_tensor_t *[]){host, x, out}, 3);
+  RELEASE(host, x, out);
   dt_function_release(add);
   drop_scales(&scales);
   dt_session_destroy(lent);
   dt_session_destroy(second);
-  fixture_close(&f);
+  fake_fixture_close(&f);
   fake_end();
 }
 
@@ -436,9 +430,9 @@ static void what_was_captured_stays(void **state) {
 static void one_captured_on_its_way_stays(void **state) {
   (void)state;
   fake_begin(6);
-  fixture_t f = open_limited(0, (uint64_t)1 << 40);
+  fake_fixture_t f = open_limited(0, (uint64_t)1 << 40);
   scales_t scales = make_scales(f.runtime);
-  dt_tensor_t *host = host_f32(N, 1, 1), *x = on_device(f.session, host);
+  dt_tensor_t *host = host_f32(N, 1, 1), *x = tensor_upload(f.session, host);
   dt_tensor_t *out = scaled(f.session, &scales, 0, x, NULL);
   dt_variant_t *variant = atomic_load(&scales.functions[0]->list)->items[0];
   f.runtime->budget.max_bytes[DT_MEMORY_DEVICE] = 1;
@@ -446,12 +440,12 @@ static void one_captured_on_its_way_stays(void **state) {
   assert_int_equal(stats_of(scales.functions[0]).variants, 0);
   atomic_store(&variant->captured, true); // as by a call that is inside
   for (int k = 0; k < 50; k++)
-    OK(dt_session_wait(f.session));
+    expect_ok(dt_session_wait(f.session));
   assert_ptr_equal(f.runtime->captured, variant);
   assert_int_equal(fake_cuda_calls(DT_CUDA_SYM_module_unload), 0);
-  release_all((dt_tensor_t *[]){host, x, out}, 3);
+  RELEASE(host, x, out);
   drop_scales(&scales);
-  fixture_close(&f);
+  fake_fixture_close(&f);
   fake_end();
 }
 
@@ -462,34 +456,34 @@ static void idle_sessions_give(void **state) {
   (void)state;
   enum { LARGE = 300000 };
   fake_begin(8);
-  fixture_t f = open_limited(0, 3 * PAGES);
+  fake_fixture_t f = open_limited(0, 3 * PAGES);
   dt_session_t *second = NULL;
-  OK(open_session(f.runtime, 0, NULL, &second));
+  expect_ok(open_session(f.runtime, 0, NULL, &second));
   dt_function_t *add = function_without(f.runtime, "add", NULL);
-  dt_tensor_t *host = host_f32(LARGE, 1, 1), *x = on_device(f.session, host);
-  dt_tensor_t *y = on_device(second, host), *outs[3] = {NULL};
-  OK(dt_session_wait(second));
-  OK(dt_call(f.session, add, (dt_tensor_t *[]){x, x}, 2, &outs[0], 1, NULL));
+  dt_tensor_t *host = host_f32(LARGE, 1, 1), *x = tensor_upload(f.session, host);
+  dt_tensor_t *y = tensor_upload(second, host), *outs[3] = {NULL};
+  expect_ok(dt_session_wait(second));
+  expect_ok(dt_call(f.session, add, (dt_tensor_t *[]){x, x}, 2, &outs[0], 1, NULL));
   assert_int_equal(dt_session_bytes(f.session), PAGES);
   f.runtime->budget.max_bytes[DT_MEMORY_DEVICE] = PAGES + PAGES / 2;
-  OK(dt_call(second, add, (dt_tensor_t *[]){y, y}, 2, &outs[1], 1, NULL));
+  expect_ok(dt_call(second, add, (dt_tensor_t *[]){y, y}, 2, &outs[1], 1, NULL));
   assert_int_equal(dt_session_bytes(f.session), PAGES); // at work
   assert_int_equal(runtime_stats(f.runtime).trims, 0);
   expect_ramp(f.session, outs[0], LARGE, 2, 2);
   dt__budget_keep(&f.runtime->budget);
   assert_int_equal(dt_session_bytes(f.session), 0);
   assert_int_equal(runtime_stats(f.runtime).trims, 1);
-  OK(dt_call(f.session, add, (dt_tensor_t *[]){x, x}, 2, &outs[2], 1, NULL));
+  expect_ok(dt_call(f.session, add, (dt_tensor_t *[]){x, x}, 2, &outs[2], 1, NULL));
   expect_ramp(f.session, outs[2], LARGE, 2, 2);
   expect_ramp(second, outs[1], LARGE, 2, 2);
-  OK(dt_session_trim(second));
-  OK(dt_session_trim(f.session));
+  expect_ok(dt_session_trim(second));
+  expect_ok(dt_session_trim(f.session));
   dt_runtime_stats_t stats = runtime_stats(f.runtime);
   assert_true(stats.device_bytes < PAGES && stats.bytes < PAGES); // of both nothing is left
-  release_all((dt_tensor_t *[]){host, x, y, outs[0], outs[1], outs[2]}, 6);
+  RELEASE(host, x, y, outs[0], outs[1], outs[2]);
   dt_function_release(add);
   dt_session_destroy(second);
-  fixture_close(&f);
+  fake_fixture_close(&f);
   fake_end();
 }
 
@@ -502,13 +496,13 @@ static void graphs_go_and_come(void **state) {
   enum { MOST = 8 * FAKE_PIECE };
   for (uint64_t seed = 1; seed <= 3; seed++) {
     fake_begin(seed);
-    fixture_t f = open_limited(0, PAGES + 10 * DT_GRAPH_NODE_BYTES);
-    dt_tensor_t *host = host_f32(MOST, 1, 1), *x = on_device(f.session, host);
+    fake_fixture_t f = open_limited(0, PAGES + 10 * DT_GRAPH_NODE_BYTES);
+    dt_tensor_t *host = host_f32(MOST, 1, 1), *x = tensor_upload(f.session, host);
     scales_t scales = make_scales(f.runtime);
     dt_function_t *pieces = function_without(f.runtime, "pieces", NULL);
     for (int round = 0; round < 4; round++) {
       dt_tensor_t *outs[FUNCTIONS];
-      OK(dt_step_begin(f.session));
+      expect_ok(dt_step_begin(f.session));
       for (int k = 0; k < FUNCTIONS; k++) {
         dt_tensor_t *some = first_of(x, 1 + (7 * k + round) % MOST);
         outs[k] = k % 3 ? graph_call(f.session, pieces, 1, some)
@@ -521,7 +515,7 @@ static void graphs_go_and_come(void **state) {
         float step = k % 3 ? 2 : factor(k);
         expect_ramp(f.session, outs[k], 1 + (7 * k + round) % MOST, step, step);
       }
-      release_all(outs, FUNCTIONS);
+      release_tensors(outs, FUNCTIONS);
     }
     dt_session_counters_t session = session_stats(f.session);
     dt_runtime_stats_t stats = runtime_stats(f.runtime);
@@ -529,10 +523,10 @@ static void graphs_go_and_come(void **state) {
     assert_true(stats.evicted_graphs > FUNCTIONS);
     assert_true(session.builds > stats.evicted_graphs);
     assert_true(session.executable_bytes <= 10 * DT_GRAPH_NODE_BYTES);
-    release_all((dt_tensor_t *[]){host, x}, 2);
+    RELEASE(host, x);
     dt_function_release(pieces);
     drop_scales(&scales);
-    fixture_close(&f);
+    fake_fixture_close(&f);
     fake_end();
   }
 }
@@ -541,15 +535,15 @@ static void graphs_go_and_come(void **state) {
 static void graphs_go_first(void **state) {
   (void)state;
   fake_begin(9);
-  fixture_t f = open_limited((uint64_t)1 << 40, 0);
+  fake_fixture_t f = open_limited((uint64_t)1 << 40, 0);
   scales_t scales = make_scales(f.runtime);
-  dt_tensor_t *host = host_f32(N, 1, 1), *x = on_device(f.session, host);
-  release_all((dt_tensor_t *[]){scaled(f.session, &scales, 0, x, &as_graph)}, 1);
+  dt_tensor_t *host = host_f32(N, 1, 1), *x = tensor_upload(f.session, host);
+  RELEASE(scaled(f.session, &scales, 0, x, &as_graph));
   dt_runtime_stats_t stats = runtime_stats(f.runtime);
   assert_int_equal(session_stats(f.session).executables, 1);
   f.runtime->budget.max_bytes[DT_MEMORY_HOST] = stats.bytes - 1;
   dt_session_t *second = NULL; // who asks is in no call
-  OK(open_session(f.runtime, 0, NULL, &second));
+  expect_ok(open_session(f.runtime, 0, NULL, &second));
   atomic_store(&f.session->used, UINT64_MAX - 1); // its staging is not to go
   dt__budget_keep(&f.runtime->budget);
   assert_int_equal(runtime_stats(f.runtime).evicted_graphs, 1);
@@ -559,9 +553,9 @@ static void graphs_go_first(void **state) {
   expect_ramp(f.session, out, N, factor(0), factor(0));
   assert_int_equal(session_stats(f.session).builds, 2);
   dt_session_destroy(second);
-  release_all((dt_tensor_t *[]){host, x, out}, 3);
+  RELEASE(host, x, out);
   drop_scales(&scales);
-  fixture_close(&f);
+  fake_fixture_close(&f);
   fake_end();
 }
 
@@ -634,7 +628,7 @@ static void *caller_main(void *arg) {
     c->status = dt_tensor_copy(session, ids, bad);
   for (int i = 0; !c->status && i < ROUNDS; i++)
     c->status = round_of(c, session, x, bad, i);
-  release_all((dt_tensor_t *[]){host, ids, x, bad}, 4);
+  RELEASE(host, ids, x, bad);
   dt_session_destroy(session);
   return NULL;
 }
@@ -644,7 +638,7 @@ static void threads_take_from_each_other(void **state) {
   (void)state;
   uint64_t room = 3 * variant_bytes();
   fake_begin(17);
-  fixture_t f = open_limited(0, room);
+  fake_fixture_t f = open_limited(0, room);
   scales_t scales = make_scales(f.runtime);
   dt_function_t *gather = function_named(f.runtime, "gather", NULL);
   caller_t callers[CALLERS] = {{0}};
@@ -654,7 +648,7 @@ static void threads_take_from_each_other(void **state) {
   }
   for (int k = 0; k < CALLERS; k++) {
     assert_int_equal(pthread_join(callers[k].thread, NULL), 0);
-    OK(callers[k].status);
+    expect_ok(callers[k].status);
     assert_int_equal(callers[k].wrong, 0);
     assert_true(callers[k].told > 0);
   }
@@ -663,26 +657,26 @@ static void threads_take_from_each_other(void **state) {
   dt_function_release(gather);
   drop_scales(&scales);
   assert_int_equal(runtime_stats(f.runtime).device_bytes, 0);
-  fixture_close(&f);
+  fake_fixture_close(&f);
   fake_end();
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(variants_go_and_come),
-      cmocka_unit_test(the_limit_of_the_host_holds),
-      cmocka_unit_test(shared_copies_count_once),
-      cmocka_unit_test(checks_are_told_after_all),
-      cmocka_unit_test(what_is_at_work_goes),
-      cmocka_unit_test(a_session_ends_untold),
-      cmocka_unit_test(nothing_waits_for_what_goes),
-      cmocka_unit_test(refusals_of_the_driver_lose_nothing),
-      cmocka_unit_test(what_was_captured_stays),
-      cmocka_unit_test(one_captured_on_its_way_stays),
-      cmocka_unit_test(idle_sessions_give),
-      cmocka_unit_test(graphs_go_and_come),
-      cmocka_unit_test(graphs_go_first),
-      cmocka_unit_test(threads_take_from_each_other),
+      TEST(variants_go_and_come),
+      TEST(the_limit_of_the_host_holds),
+      TEST(shared_copies_count_once),
+      TEST(checks_are_told_after_all),
+      TEST(what_is_at_work_goes),
+      TEST(a_session_ends_untold),
+      TEST(nothing_waits_for_what_goes),
+      TEST(refusals_of_the_driver_lose_nothing),
+      TEST(what_was_captured_stays),
+      TEST(one_captured_on_its_way_stays),
+      TEST(idle_sessions_give),
+      TEST(graphs_go_and_come),
+      TEST(graphs_go_first),
+      TEST(threads_take_from_each_other),
   };
   // Memory made ready in the background comes when it comes.
   if (setenv("DUCTILE_WARM_MIB", "0", 1) != 0)

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A machine without a CUDA driver: devices are refused with a status that names the library, and
 // the CPU works.
+#include "test/support/check.h"
+
 #include "ductile/ductile.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static void expect_absent(dt_status_t status) {
   assert_int_equal(dt_status_code(status), DT_E_UNSUPPORTED);
@@ -35,7 +32,4 @@ static void devices_are_refused(void **state) {
   dt_runtime_release(runtime);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(devices_are_refused)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(devices_are_refused))

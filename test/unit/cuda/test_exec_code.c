@@ -1,32 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loading code and launching it: the disk cache with every kind of damage, refusals, and what a
 // launch hands to the driver.
-#include "test/fake_cuda/fake_cuda.h"
+#include "test/support/check.h"
 
 #include "backend_cuda/exec/session.h"
+#include "test/fake_cuda/fake_cuda.h"
+#include "test/support/folder.h"
 
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 static const char *library;
 static dt_cuda_gpu_t *gpu;
-static char folder[64], kept_in[72];
+static char folder[FOLDER_BYTES], kept_in[72];
 
 static int setup(void **state) {
   const dt_cuda_t *cuda = NULL;
   (void)state;
   fake_cuda_reset(1);
-  (void)snprintf(folder, sizeof(folder), "/tmp/dt-cache-XXXXXX");
-  if (!mkdtemp(folder) || dt__cuda_open(library, &cuda) || dt__cuda_gpu_create(cuda, 0, 0, &gpu))
+  folder_make(folder);
+  if (dt__cuda_open(library, &cuda) || dt__cuda_gpu_create(cuda, 0, 0, &gpu))
     return -1;
   (void)snprintf(kept_in, sizeof(kept_in), "%s/a/b", folder);
   gpu->device->cache = dt__disk_cache_open(kept_in, (uint64_t)1 << 30);
@@ -49,14 +46,8 @@ static int find_entry(char *out, size_t bytes) {
 }
 
 static int teardown(void **state) {
-  char path[512];
   (void)state;
-  while (find_entry(path, sizeof(path)))
-    (void)unlink(path);
-  (void)rmdir(kept_in);
-  (void)snprintf(path, sizeof(path), "%s/a", folder);
-  (void)rmdir(path);
-  (void)rmdir(folder);
+  assert_int_equal(folder_drop(folder), 0);
   dt__cuda_gpu_release(gpu);
   const char *first = "";
   bool good = fake_cuda_held() == 0 && fake_cuda_violations(&first) == 0;
@@ -138,10 +129,9 @@ static void damage_is_a_miss_and_replaced(void **state) {
   (void)state;
   assert_true(links(PTX("")));
   assert_int_equal(find_entry(path, sizeof(path)), 1);
-  FILE *file = fopen(path, "rb");
-  char all[4096];
-  size_t bytes = fread(all, 1, sizeof(all), file);
-  (void)fclose(file);
+  size_t bytes = 0;
+  char *all = file_read(path, &bytes);
+  assert_true(bytes <= 4096);
   // Each byte changed in turn, and each length that is too short.
   for (size_t k = 0; k < 2 * bytes; k += k % bytes < 40 ? 1 : 7) {
     size_t at = k % bytes;
@@ -149,13 +139,12 @@ static void damage_is_a_miss_and_replaced(void **state) {
     char damaged[4096];
     memcpy(damaged, all, bytes);
     damaged[at] = (char)(damaged[at] ^ 0x20);
-    file = fopen(path, "wb");
-    assert_int_equal(fwrite(cut ? all : damaged, 1, cut ? at : bytes, file), cut ? at : bytes);
-    (void)fclose(file);
+    file_write(path, cut ? all : damaged, cut ? at : bytes);
     if (!links(PTX("")))
       fail_msg("byte %zu %s, and the entry was taken", at, cut ? "was the end" : "was changed");
     assert_false(links(PTX("")));
   }
+  free(all);
   assert_int_equal(chmod(path, 0666), 0); // anybody may have written it
   assert_true(links(PTX("")));
   assert_int_equal(unlink(path), 0);
@@ -302,18 +291,18 @@ static void launches_follow_the_interface(void **state) {
   dt__cuda_code_unload(code);
 }
 
+#define ON_DEVICE(name) TEST_WITH(name, setup, teardown)
 int main(int argc, char **argv) {
   assert_int_equal(argc, 2);
   library = argv[1];
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
   const struct CMUnitTest tests[] = {
-      TEST(cubins_are_kept),
-      TEST(without_a_folder_nothing_is_kept),
-      TEST(damage_is_a_miss_and_replaced),
-      TEST(a_cubin_that_the_driver_refuses_is_made_again),
-      TEST(the_linker_refuses),
-      TEST(what_cannot_be_launched_is_refused),
-      TEST(launches_follow_the_interface),
+      ON_DEVICE(cubins_are_kept),
+      ON_DEVICE(without_a_folder_nothing_is_kept),
+      ON_DEVICE(damage_is_a_miss_and_replaced),
+      ON_DEVICE(a_cubin_that_the_driver_refuses_is_made_again),
+      ON_DEVICE(the_linker_refuses),
+      ON_DEVICE(what_cannot_be_launched_is_refused),
+      ON_DEVICE(launches_follow_the_interface),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

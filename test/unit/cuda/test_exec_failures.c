@@ -31,7 +31,7 @@ static bool went(dt_status_t status) {
   return !status;
 }
 
-static void use_function(fixture_t *f, const char *name, dt_tensor_t **inputs, uint32_t n,
+static void use_function(fake_fixture_t *f, const char *name, dt_tensor_t **inputs, uint32_t n,
                          dt_tensor_t *w) {
   dt_function_t *function = function_named(f->runtime, name, w);
   dt_tensor_t *out = NULL;
@@ -51,7 +51,7 @@ static void use_function(fixture_t *f, const char *name, dt_tensor_t **inputs, u
   dt_function_release(function);
 }
 
-static void use_session(fixture_t *f, dt_tensor_t *host, dt_tensor_t *ids) {
+static void use_session(fake_fixture_t *f, dt_tensor_t *host, dt_tensor_t *ids) {
   dt_tensor_t *x = NULL, *at = NULL, *w = host_f32(4, 1, 1);
   dt_event_t *event = NULL;
   int64_t n = dt_tensor_count(host), three = 3;
@@ -79,7 +79,7 @@ static void use_session(fixture_t *f, dt_tensor_t *host, dt_tensor_t *ids) {
 }
 
 static void live(dt_runtime_t *runtime, dt_tensor_t *host, dt_tensor_t *ids) {
-  fixture_t f = {.runtime = runtime};
+  fake_fixture_t f = {.runtime = runtime};
   if (!went(open_session(f.runtime, 0, NULL, &f.session)))
     return;
   use_session(&f, host, ids);
@@ -93,14 +93,14 @@ static void run_all(bool sticky, dt_cu_result_t result, uint64_t close, uint64_t
   dt_runtime_options_t options = {.threads = 1, .compile_threads = 1};
   uint32_t struck = 0;
   fake_begin(11);
-  fixture_t first_use = fixture_open(); // a process opens the driver once
-  fixture_close(&first_use);
+  fake_fixture_t first_use = fake_fixture_open(); // a process opens the driver once
+  fake_fixture_close(&first_use);
   dt_tensor_t *host = host_f32(700000, 0, 1), *ids = host_i64(3, some);
   for (int sym = 0; sym < DT_CUDA_SYM_COUNT; sym++) {
     for (uint64_t n = 0;; n += n < close ? 1 : step) {
       fake_begin(n + 1);
       dt_runtime_t *runtime = NULL;
-      OK(dt_runtime_create(&options, &runtime));
+      expect_ok(dt_runtime_create(&options, &runtime));
       uint64_t before = fake_cuda_calls((dt_cuda_sym_t)sym);
       fake_cuda_fail((dt_cuda_sym_t)sym, n, result, sticky);
       n_failed = 0;
@@ -175,7 +175,7 @@ static void each_allocation_fails(void **state) {
   for (uint64_t n = 1;; n += n < 8 * CLOSE ? 1 : STEPS) {
     fake_begin(n);
     dt_runtime_t *runtime = NULL;
-    OK(dt_runtime_create(&options, &runtime));
+    expect_ok(dt_runtime_create(&options, &runtime));
     dt_function_t *functions[] = {function_named(runtime, "add", NULL),
                                   function_named(runtime, "select", NULL),
                                   function_named(runtime, "scale", w)};
@@ -200,21 +200,21 @@ static void each_allocation_fails(void **state) {
 static void the_cpu_goes_on(void **state) {
   (void)state;
   fake_begin(1);
-  fixture_t f = fixture_open();
+  fake_fixture_t f = fake_fixture_open();
   dt_function_t *add = function_named(f.runtime, "add", NULL);
-  dt_tensor_t *host = host_f32(8, 0, 1), *x = on_device(f.session, host), *out = NULL;
+  dt_tensor_t *host = host_f32(8, 0, 1), *x = tensor_upload(f.session, host), *out = NULL;
   dt_tensor_t *inputs[] = {x, x}, *hosts[] = {host, host};
   fake_cuda_fail(DT_CUDA_SYM_launch, 0, DT_CU_ILLEGAL_ADDRESS, true);
-  TOLD(dt_call(f.session, add, inputs, 2, &out, 1, NULL), DT_E_DEVICE, "context is lost");
+  expect_told(dt_call(f.session, add, inputs, 2, &out, 1, NULL), DT_E_DEVICE, "context is lost");
   uint64_t calls = fake_cuda_calls(DT_CUDA_SYM_context_push);
-  TOLD(dt_call(f.session, add, inputs, 2, &out, 1, NULL), DT_E_DEVICE,
-       "earlier call on this device");
-  TOLD(dt_session_wait(f.session), DT_E_DEVICE, "lost");
+  expect_told(dt_call(f.session, add, inputs, 2, &out, 1, NULL), DT_E_DEVICE,
+              "earlier call on this device");
+  expect_told(dt_session_wait(f.session), DT_E_DEVICE, "lost");
   assert_int_equal(fake_cuda_calls(DT_CUDA_SYM_context_push), calls);
 #ifdef DT_HAVE_LLVM
   dt_session_t *cpu = NULL;
-  OK(dt_session_create(f.runtime, NULL, &cpu));
-  OK(dt_call(cpu, add, hosts, 2, &out, 1, NULL));
+  expect_ok(dt_session_create(f.runtime, NULL, &cpu));
+  expect_ok(dt_call(cpu, add, hosts, 2, &out, 1, NULL));
   assert_true(((float *)dt_tensor_data(out))[7] == 14);
   dt_tensor_release(out);
   dt_session_destroy(cpu);
@@ -224,16 +224,8 @@ static void the_cpu_goes_on(void **state) {
   dt_tensor_release(host);
   dt_tensor_release(x);
   dt_function_release(add);
-  fixture_close(&f);
+  fake_fixture_close(&f);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(each_call_fails_once),
-      cmocka_unit_test(the_context_is_lost_at_each_call),
-      cmocka_unit_test(results_without_a_meaning),
-      cmocka_unit_test(each_allocation_fails),
-      cmocka_unit_test(the_cpu_goes_on),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(each_call_fails_once), TEST(the_context_is_lost_at_each_call),
+          TEST(results_without_a_meaning), TEST(each_allocation_fails), TEST(the_cpu_goes_on))

@@ -5,6 +5,7 @@
 // next works, and nothing stays behind but what the driver did not take back; where the context is
 // lost, each later call says so at once. test_exec_failures.c samples a larger life.
 #include "ductile/experimental.h"
+#include "test/support/folder.h"
 #include "test/unit/cuda/graph_calls.h"
 
 #include <string.h>
@@ -40,7 +41,7 @@ static bool went(sweep_t *s, dt_status_t status) {
 // The expression's value: whether it went well, at once or (where that is expected) again.
 #define GOES(s, expr) (went((s), (expr)) || ((s)->again && again_at((expr), __LINE__)))
 static bool again_at(dt_status_t status, int line) {
-  ok_at(status, __FILE__, line);
+  expect_ok_at(status, __FILE__, line);
   return true;
 }
 
@@ -60,7 +61,7 @@ static void live_plain(sweep_t *s, dt_tensor_t *host) {
   dt_session_t *session = NULL;
   dt_tensor_t *x = NULL;
   int64_t n = COUNT;
-  OK(dt_runtime_create(&options, &runtime));
+  expect_ok(dt_runtime_create(&options, &runtime));
   dt_function_t *add = function_named(runtime, "add", NULL);
   if (GOES(s, open_session(runtime, 0, NULL, &session)) &&
       GOES(s, dt_tensor_create_on(session, DT_F32, 1, &n, &x)) &&
@@ -106,7 +107,7 @@ static void run_graphs(sweep_t *s, dt_session_t *session, dt_function_t *add, dt
   dt_tensor_release(held);
   dt_tensor_t *on_host = host_f32(6, 0, 1), *staged[] = {on_host, on_host}, *sum = NULL;
   (void)GOES(s, dt_call(session, add, staged, 2, &sum, 1, &as_graph));
-  release_all((dt_tensor_t *[]){on_host, sum}, 2);
+  RELEASE(on_host, sum);
   held = run_graph(s, session, add, 2, x, 9);
   if (held && GOES(s, dt_tensor_keep(session, held, &kept)))
     (void)GOES(s, dt_session_trim(session));
@@ -120,9 +121,9 @@ static void live_graphs(sweep_t *s, dt_tensor_t *host) {
   dt_runtime_t *runtime = NULL;
   dt_session_t *session = NULL;
   dt_tensor_t *x = NULL;
-  assert_int_equal(setenv("DUCTILE_GRAPH_MIB", "1", 1), 0); // 204 kernels
-  OK(dt_runtime_create(&options, &runtime));
-  assert_int_equal(unsetenv("DUCTILE_GRAPH_MIB"), 0);
+  variable_set("DUCTILE_GRAPH_MIB", "1"); // 204 kernels
+  expect_ok(dt_runtime_create(&options, &runtime));
+  variable_set("DUCTILE_GRAPH_MIB", NULL);
   dt_function_t *add = function_named(runtime, "add", NULL);
   dt_function_t *pieces = function_named(runtime, "pieces", NULL);
   if (GOES(s, open_session(runtime, 0, NULL, &session)) &&
@@ -191,8 +192,8 @@ static void sweep(live_fn_t live, int64_t n_host, bool sticky) {
   totals_t totals = {0};
   dt_tensor_t *host = host_f32(n_host, 0, 1);
   fake_begin(1);
-  fixture_t first_use = fixture_open(); // a process opens the driver once
-  fixture_close(&first_use);
+  fake_fixture_t first_use = fake_fixture_open(); // a process opens the driver once
+  fake_fixture_close(&first_use);
   all = count_calls(live, host, counts);
   for (int sym = 0; sym < DT_CUDA_SYM_COUNT; sym++)
     for (uint64_t n = 0; n < counts[sym]; n++)
@@ -226,12 +227,6 @@ static void the_context_is_lost_at_each_call_with_graphs(void **state) {
   sweep(live_graphs, MOST, true);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(each_call_fails_once),
-      cmocka_unit_test(the_context_is_lost_at_each_call),
-      cmocka_unit_test(each_call_fails_once_with_graphs),
-      cmocka_unit_test(the_context_is_lost_at_each_call_with_graphs),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(each_call_fails_once), TEST(the_context_is_lost_at_each_call),
+          TEST(each_call_fails_once_with_graphs),
+          TEST(the_context_is_lost_at_each_call_with_graphs))

@@ -61,12 +61,12 @@ static void *caller_main(void *arg) {
 static void callers_work_side_by_side(void **state) {
   (void)state;
   fake_begin(21);
-  fixture_t f = fixture_open();
+  fake_fixture_t f = fake_fixture_open();
   dt_tensor_t *w = host_f32(4, 1, 1);
   caller_t callers[3] = {{0}};
   dt_function_t *add = function_named(f.runtime, "add", NULL);
   dt_function_t *scale = function_named(f.runtime, "scale", w);
-  OK(dt_function_prepare(scale, &(dt_prepare_options_t){.device = DT_CUDA}));
+  expect_ok(dt_function_prepare(scale, &(dt_prepare_options_t){.device = DT_CUDA}));
   for (uint32_t k = 0; k < 3; k++) {
     callers[k].runtime = f.runtime;
     callers[k].add = add;
@@ -76,17 +76,14 @@ static void callers_work_side_by_side(void **state) {
   }
   for (uint32_t k = 0; k < 3; k++) {
     assert_int_equal(pthread_join(callers[k].thread, NULL), 0);
-    OK(callers[k].status);
+    expect_ok(callers[k].status);
     assert_int_equal(callers[k].wrong, 0);
   }
   dt_tensor_release(w);
   dt_function_release(add);
   dt_function_release(scale);
-  fixture_close(&f);
+  fake_fixture_close(&f);
   fake_end();
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(callers_work_side_by_side)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(callers_work_side_by_side))

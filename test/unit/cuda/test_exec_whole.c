@@ -2,11 +2,7 @@
 // Whole calls on a device, from the traced program to read results, against the reference
 // evaluator. Where DUCTILE_CUDA names the fake driver, it interprets the PTX; on a machine with a
 // GPU the program runs on that as well.
-#include "ductile/experimental.h"
-#include "test/unit/exec/exec_test.h"
-
-#include <stdio.h>
-#include <string.h>
+#include "test/support/subjects.h"
 
 static const int64_t edges[][2] = {{1, 1}, {0, 5}, {3, 0}, {2, 37}, {33, 64}};
 #define N_EDGES (sizeof(edges) / sizeof(edges[0]))
@@ -19,11 +15,10 @@ typedef struct place_t {
 
 static place_t open_place(void) {
   place_t place = {.rng = {77}};
-  dt_runtime_options_t options = {.threads = 1, .compile_threads = 2};
-  expect_ok(dt_runtime_create(&options, &place.runtime));
-  expect_ok(dt_session_create(place.runtime, NULL, &place.host));
-  dt_session_options_t on = {.struct_size = sizeof(on), .device = DT_CUDA};
-  expect_ok(dt_session_create(place.runtime, &on, &place.device));
+  fixture_t there = fixture_on(DT_CUDA, 1);
+  place.runtime = there.runtime;
+  place.device = there.session;
+  place.host = session_of(place.runtime);
   return place;
 }
 
@@ -33,43 +28,23 @@ static void close_place(place_t *place) {
   dt_runtime_release(place->runtime);
 }
 
-static dt_tensor_t *upload(place_t *place, dt_tensor_t *host) {
-  dt_tensor_t *out = NULL;
-  expect_ok(dt_tensor_create_on(place->device, dt_tensor_dtype(host), dt_tensor_rank(host),
-                                dt_tensor_sizes(host), &out));
-  expect_ok(dt_tensor_copy(place->device, host, out));
-  return out;
-}
-
-static dt_tensor_t *download(place_t *place, dt_tensor_t *tensor) {
-  dt_tensor_t *out = NULL;
-  expect_ok(dt_tensor_create_empty(dt_tensor_dtype(tensor), dt_tensor_rank(tensor),
-                                   dt_tensor_sizes(tensor), &out));
-  expect_ok(dt_tensor_copy(place->device, tensor, out));
-  return out;
-}
-
 // One call by the device, one by the device with its inputs on the host, one by the evaluator.
 static void compare(place_t *place, dt_function_t *function, dt_function_t *oracle,
                     const subject_t *subject, dt_tensor_t **inputs) {
   dt_tensor_t *there[4] = {NULL}, *got = NULL, *staged = NULL, *want = NULL;
   for (uint32_t k = 0; k < subject->n_inputs; k++)
-    there[k] = upload(place, inputs[k]);
+    there[k] = tensor_upload(place->device, inputs[k]);
   expect_ok(dt_call(place->device, function, there, subject->n_inputs, &got, 1, NULL));
   expect_ok(dt_call(place->device, function, inputs, subject->n_inputs, &staged, 1, NULL));
   expect_ok(dt_call(place->host, oracle, inputs, subject->n_inputs, &want, 1, NULL));
-  dt_tensor_t *back = download(place, got), *back_staged = download(place, staged);
+  dt_tensor_t *back = tensor_download(place->device, got),
+              *back_staged = tensor_download(place->device, staged);
   expect_ok(dt_session_wait(place->device));
   expect_close(back, want, 1e-5, 1e-4, subject->name);
   expect_close(back_staged, want, 1e-5, 1e-4, subject->name);
-  dt_tensor_release(back);
-  dt_tensor_release(back_staged);
-  dt_tensor_release(staged);
-  dt_tensor_release(got);
-  dt_tensor_release(want);
+  RELEASE(back, back_staged, staged, got, want);
   for (uint32_t k = 0; k < subject->n_inputs; k++) {
-    dt_tensor_release(there[k]);
-    dt_tensor_release(inputs[k]);
+    RELEASE(there[k], inputs[k]);
     inputs[k] = NULL;
   }
 }
@@ -157,7 +132,7 @@ static void layers_with_constants(void **state) {
 static void scales_by_what_is_computed_once(void **state) {
   (void)state;
   rng_t rng = {6};
-  dt_tensor_t *w = tensor_f32(&rng, 1, (const int64_t[]){4});
+  dt_tensor_t *w = tensor_f32(&rng, 1, SIZES(4));
   run_subject(&scale_subject, w, fill_vector);
   dt_tensor_release(w);
 }
@@ -193,25 +168,20 @@ static void numbers_stay_on_the_host(void **state) {
   place_t place = open_place();
   dt_function_t *function = subject_function(place.runtime, &shift, NULL, DT_ANSWER_COMPILED);
   const int64_t n = 40, numbers[] = {7, -3};
-  dt_tensor_t *x = tensor_full(1, 1, &n), *there = upload(&place, x);
+  dt_tensor_t *x = tensor_full(1, 1, &n), *there = tensor_upload(place.device, x);
   for (uint32_t k = 0; k < 2; k++) {
     dt_tensor_t *by = tensor_i64(0, NULL, &numbers[k]), *out = NULL;
     expect_ok(dt_call(place.device, function, (dt_tensor_t *[]){there, by}, 2, &out, 1, NULL));
-    dt_tensor_t *got = download(&place, out);
+    dt_tensor_t *got = tensor_download(place.device, out);
     dt_tensor_t *want = tensor_full(1 + (float)numbers[k], 1, &n);
     expect_close(got, want, 0, 0, "shift");
-    dt_tensor_t *wrong = upload(&place, by), *none = NULL;
+    dt_tensor_t *wrong = tensor_upload(place.device, by), *none = NULL;
     expect_told(dt_call(place.device, function, (dt_tensor_t *[]){there, wrong}, 2, &none, 1, NULL),
                 DT_E_ARGUMENT, "a number that calls bring is a host tensor");
-    dt_tensor_release(by);
-    dt_tensor_release(wrong);
-    dt_tensor_release(out);
-    dt_tensor_release(got);
-    dt_tensor_release(want);
+    RELEASE(by, wrong, out, got, want);
   }
   assert_int_equal(variants_of(function), 1);
-  dt_tensor_release(x);
-  dt_tensor_release(there);
+  RELEASE(x, there);
   dt_function_release(function);
   close_place(&place);
 }
@@ -243,12 +213,12 @@ static void integers_stay_on_the_host(void **state) {
   expect_ok(dt_function_prepare(function, &(dt_prepare_options_t){.device = DT_CUDA}));
   for (uint32_t k = 0; k < 4 * N_EDGES; k++) {
     const int64_t *sizes = edges[k / 4], n = sizes[0] * sizes[1], pair = 2;
-    dt_tensor_t *shape = tensor_i64(1, &pair, sizes), *wrong = upload(&place, shape);
-    dt_tensor_t *x = tensor_full(1, 1, &n), *there = upload(&place, x), *out = NULL;
+    dt_tensor_t *shape = tensor_i64(1, &pair, sizes), *wrong = tensor_upload(place.device, shape);
+    dt_tensor_t *x = tensor_full(1, 1, &n), *there = tensor_upload(place.device, x), *out = NULL;
     dt_tensor_t *in[2] = {shape, k & 1 ? x : there};
     expect_ok(dt_step_begin(place.device));
     expect_ok(dt_call(place.device, function, in, 2, &out, 1, &modes[k / 2 % 2]));
-    dt_tensor_t *got = download(&place, out);
+    dt_tensor_t *got = tensor_download(place.device, out);
     dt_tensor_t *want = tensor_full(1 + (float)(sizes[0] + sizes[1]), 2, sizes);
     expect_close(got, want, 0, 0, "reshape");
     dt_tensor_release(out);
@@ -259,12 +229,7 @@ static void integers_stay_on_the_host(void **state) {
         "argument 0 \"shape\": on CUDA device 0; a number that calls bring is a host tensor");
     expect_told(dt_call(place.host, function, (dt_tensor_t *[]){wrong, x}, 2, &out, 1, NULL),
                 DT_E_ARGUMENT, "argument 0 \"shape\": on CUDA device 0");
-    dt_tensor_release(shape);
-    dt_tensor_release(wrong);
-    dt_tensor_release(x);
-    dt_tensor_release(there);
-    dt_tensor_release(got);
-    dt_tensor_release(want);
+    RELEASE(shape, wrong, x, there, got, want);
   }
   assert_int_equal(variants_of(function), 1);
   dt_function_counters_t stats = stats_of(function);
@@ -294,12 +259,9 @@ static void inputs_on_the_host_keep_their_strides(void **state) {
     expect_ok(dt_tensor_create(&desc, &x));
     expect_ok(dt_call(place.device, function, &x, 1, &got, 1, NULL));
     expect_ok(dt_call(place.host, oracle, &x, 1, &want, 1, NULL));
-    dt_tensor_t *back = download(&place, got);
+    dt_tensor_t *back = tensor_download(place.device, got);
     expect_close(back, want, 1e-5, 1e-4, "strides");
-    dt_tensor_release(back);
-    dt_tensor_release(got);
-    dt_tensor_release(want);
-    dt_tensor_release(x);
+    RELEASE(back, got, want, x);
   }
   dt_tensor_release(base);
   dt_function_release(function);
@@ -314,34 +276,18 @@ static void a_wrong_index_is_told(void **state) {
       subject_function(place.runtime, &gather_subject, NULL, DT_ANSWER_COMPILED);
   const int64_t sizes[] = {3, 4}, n = 2, ids[] = {1, 9};
   dt_tensor_t *table = tensor_f32(&place.rng, 2, sizes), *at = tensor_i64(1, &n, ids);
-  dt_tensor_t *inputs[] = {upload(&place, table), upload(&place, at)}, *out = NULL;
+  dt_tensor_t *inputs[] = {tensor_upload(place.device, table), tensor_upload(place.device, at)},
+              *out = NULL;
   expect_ok(dt_call(place.device, function, inputs, 2, &out, 1, NULL));
   expect_told(dt_session_wait(place.device), DT_E_RANGE, "9 is outside [-3, 3)");
   expect_ok(dt_session_wait(place.device));
-  dt_tensor_release(table);
-  dt_tensor_release(at);
-  dt_tensor_release(inputs[0]);
-  dt_tensor_release(inputs[1]);
-  dt_tensor_release(out);
+  RELEASE(table, at, inputs[0], inputs[1], out);
   dt_function_release(function);
   close_place(&place);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(adds),
-      cmocka_unit_test(layer_norms),
-      cmocka_unit_test(softmaxes),
-      cmocka_unit_test(sums_over_rows),
-      cmocka_unit_test(transposes),
-      cmocka_unit_test(gathers),
-      cmocka_unit_test(layers_with_constants),
-      cmocka_unit_test(scales_by_what_is_computed_once),
-      cmocka_unit_test(sizes_come_from_data),
-      cmocka_unit_test(numbers_stay_on_the_host),
-      cmocka_unit_test(integers_stay_on_the_host),
-      cmocka_unit_test(inputs_on_the_host_keep_their_strides),
-      cmocka_unit_test(a_wrong_index_is_told),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(adds), TEST(layer_norms), TEST(softmaxes), TEST(sums_over_rows), TEST(transposes),
+          TEST(gathers), TEST(layers_with_constants), TEST(scales_by_what_is_computed_once),
+          TEST(sizes_come_from_data), TEST(numbers_stay_on_the_host),
+          TEST(integers_stay_on_the_host), TEST(inputs_on_the_host_keep_their_strides),
+          TEST(a_wrong_index_is_told))

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fake driver itself: it must catch what it is there to catch.
+#include "test/support/check.h"
+
 #include "test/fake_cuda/fake_cuda.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static const char *library;
 static const dt_cuda_t *cuda;
@@ -259,22 +256,22 @@ static void broken_ptx_is_refused(void **state) {
   OK(cuda->link_destroy(link));
 }
 
+#define ON_DEVICE(name) TEST_WITH(name, enter, leave)
 int main(int argc, char **argv) {
   assert_int_equal(argc, 2);
   library = argv[1];
-#define TEST(name) cmocka_unit_test_setup_teardown(name, enter, leave)
   const struct CMUnitTest tests[] = {
-      TEST(ordered_work_gives_its_result),
-      TEST(ranges_grow_in_place),
-      TEST(a_missing_wait_is_caught),
-      TEST(an_overwritten_input_is_caught),
-      TEST(use_after_free_is_caught),
-      TEST(a_double_free_is_caught),
-      TEST(an_access_beyond_the_block_is_caught),
-      TEST(pinned_memory_in_flight_is_caught),
-      TEST(a_launch_that_no_device_takes_is_caught),
-      TEST(a_call_without_a_context_is_caught),
-      TEST(broken_ptx_is_refused),
+      ON_DEVICE(ordered_work_gives_its_result),
+      ON_DEVICE(ranges_grow_in_place),
+      ON_DEVICE(a_missing_wait_is_caught),
+      ON_DEVICE(an_overwritten_input_is_caught),
+      ON_DEVICE(use_after_free_is_caught),
+      ON_DEVICE(a_double_free_is_caught),
+      ON_DEVICE(an_access_beyond_the_block_is_caught),
+      ON_DEVICE(pinned_memory_in_flight_is_caught),
+      ON_DEVICE(a_launch_that_no_device_takes_is_caught),
+      ON_DEVICE(a_call_without_a_context_is_caught),
+      ON_DEVICE(broken_ptx_is_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

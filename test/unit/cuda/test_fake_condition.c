@@ -294,20 +294,8 @@ static void setters_are_told_apart(void **state) {
   expect_violation("which no edges say has ended");
 }
 
-int main(int argc, char **argv) {
-  assert_int_equal(argc, 2);
-  library = argv[1];
-  const struct CMUnitTest tests[] = {
-      TEST(a_loop_counts_down),
-      TEST(bodies_are_chosen),
-      TEST(bodies_nest),
-      TEST(conditions_are_places),
-      TEST(conditions_have_one_node),
-      TEST(bodies_are_ordered),
-      TEST(loops_must_end),
-      TEST(setters_are_the_drivers),
-      TEST(conditions_are_each_executables_own),
-      TEST(setters_are_told_apart),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_WITH_LIBRARY(ON_DEVICE(a_loop_counts_down), ON_DEVICE(bodies_are_chosen),
+                 ON_DEVICE(bodies_nest), ON_DEVICE(conditions_are_places),
+                 ON_DEVICE(conditions_have_one_node), ON_DEVICE(bodies_are_ordered),
+                 ON_DEVICE(loops_must_end), ON_DEVICE(setters_are_the_drivers),
+                 ON_DEVICE(conditions_are_each_executables_own), ON_DEVICE(setters_are_told_apart))

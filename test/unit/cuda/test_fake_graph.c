@@ -639,35 +639,18 @@ static void failures_strike_graphs_too(void **state) {
   expect_none();
 }
 
-int main(int argc, char **argv) {
-  assert_int_equal(argc, 2);
-  library = argv[1];
-  const struct CMUnitTest tests[] = {
-      TEST(a_graph_does_its_nodes),
-      TEST(executables_are_copies),
-      TEST(launches_keep_what_was_set),
-      TEST(changes_are_told_apart),
-      TEST(the_seed_chooses_among_orders),
-      TEST(a_missing_edge_is_found),
-      TEST(programmatic_edges_are_proved),
-      TEST(early_reads_are_proved),
-      TEST(a_kernel_that_does_not_wait_is_found),
-      TEST(pairs_tell_what_is_lost),
-      TEST(disabled_nodes_pass_on_full_edges),
-      TEST(launches_of_one_executable_are_in_order),
-      TEST(launches_of_one_executable_wait),
-      TEST(all_that_a_launch_touches_is_recorded),
-      TEST(streams_order_graphs_and_all_else),
-      TEST(edges_must_be_of_a_kind),
-      TEST(cycles_are_refused),
-      TEST(parameters_must_be_given),
-      TEST(handles_must_live),
-      TEST(code_must_live),
-      TEST(memory_must_live),
-      TEST(memory_in_flight_must_live),
-      TEST(pages_in_flight_must_live),
-      TEST(device_memory_is_counted),
-      TEST(failures_strike_graphs_too),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_WITH_LIBRARY(ON_DEVICE(a_graph_does_its_nodes), ON_DEVICE(executables_are_copies),
+                 ON_DEVICE(launches_keep_what_was_set), ON_DEVICE(changes_are_told_apart),
+                 ON_DEVICE(the_seed_chooses_among_orders), ON_DEVICE(a_missing_edge_is_found),
+                 ON_DEVICE(programmatic_edges_are_proved), ON_DEVICE(early_reads_are_proved),
+                 ON_DEVICE(a_kernel_that_does_not_wait_is_found),
+                 ON_DEVICE(pairs_tell_what_is_lost), ON_DEVICE(disabled_nodes_pass_on_full_edges),
+                 ON_DEVICE(launches_of_one_executable_are_in_order),
+                 ON_DEVICE(launches_of_one_executable_wait),
+                 ON_DEVICE(all_that_a_launch_touches_is_recorded),
+                 ON_DEVICE(streams_order_graphs_and_all_else), ON_DEVICE(edges_must_be_of_a_kind),
+                 ON_DEVICE(cycles_are_refused), ON_DEVICE(parameters_must_be_given),
+                 ON_DEVICE(handles_must_live), ON_DEVICE(code_must_live),
+                 ON_DEVICE(memory_must_live), ON_DEVICE(memory_in_flight_must_live),
+                 ON_DEVICE(pages_in_flight_must_live), ON_DEVICE(device_memory_is_counted),
+                 ON_DEVICE(failures_strike_graphs_too))

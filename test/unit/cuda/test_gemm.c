@@ -2,12 +2,12 @@
 // Matrix products by the GPU's template, on the simulator: operand layouts, element types, sizes
 // around the edges of tiles, what follows a product, and several tiles a block.
 #include "test/unit/cuda/gemm_graph.h"
-#include "test/unit/cuda/gpu_rig.h"
-#include "test/unit/cuda/ptx_fixture.h"
 
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 #include "runtime/base/text.h"
+#include "test/unit/cuda/gpu_rig.h"
+#include "test/unit/cuda/ptx_fixture.h"
 
 static const dt_cuda_model_t h200 = {9, 0, 132, 227 << 10, 50 << 20};
 static const dt_cuda_model_t tiny = {9, 0, 1, 227 << 10, 50 << 20}; // any tile is enough for it
@@ -264,19 +264,19 @@ int main(int argc, char **argv) {
   library = argc > 1 ? argv[1] : "";
   if (argc > 2) // a pattern: only the tests that match
     cmocka_set_test_filter(argv[2]);
-  const struct CMUnitTest tests[] = {TEST(test_f32),
-                                     TEST(test_f64),
-                                     TEST(test_i32),
-                                     TEST(test_f16),
-                                     TEST(test_bf16),
-                                     TEST(test_large),
-                                     TEST(test_batches),
-                                     TEST(test_followed),
-                                     TEST(test_strict),
-                                     TEST(test_odd_operands),
-                                     TEST(test_repeated_operands),
-                                     TEST(test_groups_f16),
-                                     TEST(test_groups_bf16),
-                                     TEST(test_groups_strict)};
+  const struct CMUnitTest tests[] = {ON_DEVICE(test_f32),
+                                     ON_DEVICE(test_f64),
+                                     ON_DEVICE(test_i32),
+                                     ON_DEVICE(test_f16),
+                                     ON_DEVICE(test_bf16),
+                                     ON_DEVICE(test_large),
+                                     ON_DEVICE(test_batches),
+                                     ON_DEVICE(test_followed),
+                                     ON_DEVICE(test_strict),
+                                     ON_DEVICE(test_odd_operands),
+                                     ON_DEVICE(test_repeated_operands),
+                                     ON_DEVICE(test_groups_f16),
+                                     ON_DEVICE(test_groups_bf16),
+                                     ON_DEVICE(test_groups_strict)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

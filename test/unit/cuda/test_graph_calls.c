@@ -7,15 +7,9 @@
 #include "backend_cuda/place/place.h"
 #include "ductile/experimental.h"
 #include "runtime/base/memory.h"
+#include "test/support/folder.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-static dt_function_counters_t stats_of(dt_function_t *function) {
-  dt_function_counters_t stats = {.struct_size = sizeof(stats)};
-  OK(dt_function_counters(function, &stats));
-  return stats;
-}
 
 static void expect_skip(dt_session_t *session, dt_function_t *function, uint64_t skips,
                         const char *why) {
@@ -36,15 +30,15 @@ static void one_graph_serves_every_size(void **state) {
   static const int64_t sizes[] = {7, 0, 1, 64, 60000, 1, 0, 7, 7, 59999, 0, 60000, 2};
   for (uint64_t seed = 1; seed <= 6; seed++) {
     fake_begin(seed);
-    fixture_t f = fixture_open();
+    fake_fixture_t f = fake_fixture_open();
     dt_function_t *add = function_named(f.runtime, "add", NULL);
-    dt_tensor_t *host = host_f32(60000, 1, 1), *base = on_device(f.session, host);
+    dt_tensor_t *host = host_f32(60000, 1, 1), *base = tensor_upload(f.session, host);
     uint64_t n = sizeof(sizes) / sizeof(sizes[0]);
     for (uint64_t k = 0; k < n; k++) {
       dt_tensor_t *x = first_of(base, sizes[(k * seed) % n]);
       dt_tensor_t *sum = graph_call(f.session, add, 2, x);
       expect_ramp(f.session, sum, dt_tensor_count(x), 2, 2);
-      release_all((dt_tensor_t *[]){x, sum}, 2);
+      RELEASE(x, sum);
     }
     dt_session_counters_t stats = session_stats(f.session);
     assert_int_equal(stats.graph_calls, n);
@@ -61,9 +55,9 @@ static void one_graph_serves_every_size(void **state) {
     assert_int_equal(counts.instantiations, 1);
     assert_int_equal(counts.launches, n);
     assert_int_equal(fake_cuda_calls(DT_CUDA_SYM_launch), 0);
-    release_all((dt_tensor_t *[]){host, base}, 2);
+    RELEASE(host, base);
     dt_function_release(add);
-    fixture_close(&f);
+    fake_fixture_close(&f);
     fake_end();
   }
 }
@@ -79,9 +73,9 @@ static void grids_are_set_by_equal_calls(void **state) {
   } calls[] = {{10, 0, 0}, {4000000, 0, 1},    {4001000, 1, 1},    {3999000, 1, 1},
                {10, 2, 2}, {4100000000, 2, 3}, {4200000000, 3, 4}, {INT64_MAX, 4, 5}};
   fake_begin(4);
-  fixture_t f = fixture_open();
+  fake_fixture_t f = fake_fixture_open();
   dt_function_t *pieces = function_named(f.runtime, "pieces", NULL);
-  dt_tensor_t *host = host_f32(10, 1, 1), *x = on_device(f.session, host);
+  dt_tensor_t *host = host_f32(10, 1, 1), *x = tensor_upload(f.session, host);
   for (size_t k = 0; k < sizeof(calls) / sizeof(calls[0]); k++) {
     set_items(calls[k].items);
     dt_tensor_t *part = first_of(x, 10 - (int64_t)(k % 2)); // so that the host program runs
@@ -90,17 +84,17 @@ static void grids_are_set_by_equal_calls(void **state) {
       expect_ramp(f.session, out, dt_tensor_count(part), 2, 2);
       if (session_stats(f.session).grids_set != (round ? calls[k].second : calls[k].first))
         fail_msg("%zu, %u: %llu", k, round, (unsigned long long)session_stats(f.session).grids_set);
-      release_all((dt_tensor_t *[]){out}, 1);
+      RELEASE(out);
     }
-    release_all((dt_tensor_t *[]){part}, 1);
+    RELEASE(part);
   }
   set_items(0);
   assert_int_equal(session_stats(f.session).builds, 1);
   assert_int_equal(session_stats(f.session).graph_skips, 0);
   assert_int_equal(session_stats(f.session).shared_set, 0);
-  release_all((dt_tensor_t *[]){host, x}, 2);
+  RELEASE(host, x);
   dt_function_release(pieces);
-  fixture_close(&f);
+  fake_fixture_close(&f);
   fake_end();
 }
 
@@ -108,15 +102,15 @@ static void grids_are_set_by_equal_calls(void **state) {
 static void an_equal_call_sets_nothing(void **state) {
   (void)state;
   fake_begin(3);
-  fixture_t f = fixture_open();
+  fake_fixture_t f = fake_fixture_open();
   dt_function_t *add = function_named(f.runtime, "add", NULL);
-  dt_tensor_t *host = host_f32(100, 1, 1), *x = on_device(f.session, host);
+  dt_tensor_t *host = host_f32(100, 1, 1), *x = tensor_upload(f.session, host);
   for (uint32_t k = 0; k < 5; k++) {
     dt_tensor_t *once = graph_call(f.session, add, 2, x);
     dt_tensor_t *twice = graph_call(f.session, add, 2, once);
     expect_ramp(f.session, twice, 100, 4, 4);
-    release_all((dt_tensor_t *[]){once, twice}, 2);
-    OK(dt_step_begin(f.session));
+    RELEASE(once, twice);
+    expect_ok(dt_step_begin(f.session));
   }
   dt_session_counters_t stats = session_stats(f.session);
   assert_int_equal(stats.graph_calls, 10);
@@ -125,9 +119,9 @@ static void an_equal_call_sets_nothing(void **state) {
   assert_int_equal(stats.builds, 2);
   assert_int_equal(stats.generation, 6);
   assert_int_equal(stats_of(add).launches, 20);
-  release_all((dt_tensor_t *[]){host, x}, 2);
+  RELEASE(host, x);
   dt_function_release(add);
-  fixture_close(&f);
+  fake_fixture_close(&f);
   fake_end();
 }
 
@@ -142,9 +136,9 @@ static void launches_vary_in_number(void **state) {
                                      {113, 3}, {16, 3},  {500, 4}, {113, 4}, {500, 4}};
   for (uint64_t seed = 1; seed <= 4; seed++) {
     fake_begin(seed);
-    fixture_t f = fixture_open();
+    fake_fixture_t f = fake_fixture_open();
     dt_function_t *pieces = function_named(f.runtime, "pieces", NULL);
-    dt_tensor_t *host = host_f32(500, 1, 1), *base = on_device(f.session, host);
+    dt_tensor_t *host = host_f32(500, 1, 1), *base = tensor_upload(f.session, host);
     int64_t most = 0;
     for (size_t k = 0; k < sizeof(steps) / sizeof(steps[0]); k++) {
       dt_tensor_t *x = first_of(base, steps[k][0]);
@@ -154,12 +148,12 @@ static void launches_vary_in_number(void **state) {
       dt_session_counters_t stats = session_stats(f.session);
       assert_int_equal(stats.builds, steps[k][1]);
       assert_int_equal(stats.executable_nodes, (most + FAKE_PIECE - 1) / FAKE_PIECE);
-      release_all((dt_tensor_t *[]){x, out}, 2);
+      RELEASE(x, out);
     }
     assert_int_equal(session_stats(f.session).graph_skips, 0);
-    release_all((dt_tensor_t *[]){host, base}, 2);
+    RELEASE(host, base);
     dt_function_release(pieces);
-    fixture_close(&f);
+    fake_fixture_close(&f);
     fake_end();
   }
 }
@@ -168,18 +162,18 @@ static void launches_vary_in_number(void **state) {
 static void a_call_without_launches_is_a_graph_too(void **state) {
   (void)state;
   fake_begin(5);
-  fixture_t f = fixture_open();
+  fake_fixture_t f = fake_fixture_open();
   dt_function_t *pieces = function_named(f.runtime, "pieces", NULL);
-  dt_tensor_t *host = host_f32(20, 1, 1), *base = on_device(f.session, host);
+  dt_tensor_t *host = host_f32(20, 1, 1), *base = tensor_upload(f.session, host);
   for (int64_t n = 0; n <= 20; n += 10) {
     dt_tensor_t *x = first_of(base, n), *out = graph_call(f.session, pieces, 1, x);
     expect_ramp(f.session, out, n, 2, 2);
-    release_all((dt_tensor_t *[]){x, out}, 2);
+    RELEASE(x, out);
   }
   assert_int_equal(session_stats(f.session).graph_calls, 3);
-  release_all((dt_tensor_t *[]){host, base}, 2);
+  RELEASE(host, base);
   dt_function_release(pieces);
-  fixture_close(&f);
+  fake_fixture_close(&f);
   fake_end();
 }
 
@@ -188,13 +182,13 @@ static void a_call_without_launches_is_a_graph_too(void **state) {
 static void frozen_sessions_assemble_nothing(void **state) {
   (void)state;
   fake_begin(6);
-  fixture_t f = fixture_open();
+  fake_fixture_t f = fake_fixture_open();
   dt_function_t *pieces = function_named(f.runtime, "pieces", NULL);
   dt_function_t *add = function_named(f.runtime, "add", NULL);
-  dt_tensor_t *host = host_f32(600000, 1, 1), *base = on_device(f.session, host);
+  dt_tensor_t *host = host_f32(600000, 1, 1), *base = tensor_upload(f.session, host);
   dt_tensor_t *x = first_of(base, 40), *longer = first_of(base, 90), *out = NULL;
   dt_tensor_release(graph_call(f.session, pieces, 1, x));
-  OK(dt_session_freeze(f.session, true));
+  expect_ok(dt_session_freeze(f.session, true));
   out = graph_call(f.session, pieces, 1, longer); // more launches than nodes
   expect_ramp(f.session, out, 90, 2, 2);
   expect_skip(f.session, pieces, 1, "frozen");
@@ -212,15 +206,15 @@ static void frozen_sessions_assemble_nothing(void **state) {
   assert_int_equal(stats.frozen_builds, 2);
   assert_int_equal(stats.frozen_growths, 1);
   dt_tensor_release(out);
-  OK(dt_session_freeze(f.session, false));
+  expect_ok(dt_session_freeze(f.session, false));
   dt_tensor_release(graph_call(f.session, add, 2, base));
   out = graph_call(f.session, pieces, 1, longer);
   expect_ramp(f.session, out, 90, 2, 2);
   assert_int_equal(session_stats(f.session).graph_calls, 4);
-  release_all((dt_tensor_t *[]){host, base, x, longer, out}, 5);
+  RELEASE(host, base, x, longer, out);
   dt_function_release(pieces);
   dt_function_release(add);
-  fixture_close(&f);
+  fake_fixture_close(&f);
   fake_end();
 }
 
@@ -230,15 +224,15 @@ static void frozen_sessions_assemble_nothing(void **state) {
 static void the_budget_takes_graphs_away(void **state) {
   (void)state;
   fake_begin(7);
-  assert_int_equal(setenv("DUCTILE_GRAPH_MIB", "1", 1), 0);
-  fixture_t f = fixture_open();
-  assert_int_equal(unsetenv("DUCTILE_GRAPH_MIB"), 0);
+  variable_set("DUCTILE_GRAPH_MIB", "1");
+  fake_fixture_t f = fake_fixture_open();
+  variable_set("DUCTILE_GRAPH_MIB", NULL);
   dt_session_t *other = NULL;
-  OK(open_session(f.runtime, 0, NULL, &other));
+  expect_ok(open_session(f.runtime, 0, NULL, &other));
   dt_function_t *pieces = function_named(f.runtime, "pieces", NULL);
-  dt_tensor_t *host = host_f32(300 * FAKE_PIECE, 1, 1), *base = on_device(f.session, host);
+  dt_tensor_t *host = host_f32(300 * FAKE_PIECE, 1, 1), *base = tensor_upload(f.session, host);
   dt_tensor_t *x = first_of(base, 120 * FAKE_PIECE), *out = NULL;
-  OK(dt_session_wait(f.session));
+  expect_ok(dt_session_wait(f.session));
   for (uint32_t k = 0; k < 6; k++) { // only one of the two has room
     out = graph_call(k % 2 ? other : f.session, pieces, 1, x);
     expect_ramp(k % 2 ? other : f.session, out, 120 * FAKE_PIECE, 2, 2);
@@ -262,11 +256,11 @@ static void the_budget_takes_graphs_away(void **state) {
   assert_int_equal(session_stats(other).executables, 1);
   dt_tensor_release(graph_call(other, pieces, 1, x));
   assert_int_equal(session_stats(other).builds, 3);
-  OK(dt_session_wait(other));
-  release_all((dt_tensor_t *[]){host, base, x}, 3);
+  expect_ok(dt_session_wait(other));
+  RELEASE(host, base, x);
   dt_function_release(pieces);
   dt_session_destroy(other);
-  fixture_close(&f);
+  fake_fixture_close(&f);
   fake_end();
 }
 
@@ -275,10 +269,10 @@ static void the_device_has_no_memory_for_graphs(void **state) {
   (void)state;
   fake_begin(8);
   fake_cuda_graph_memory(1000, 0, 1500);
-  fixture_t f = fixture_open();
+  fake_fixture_t f = fake_fixture_open();
   dt_function_t *add = function_named(f.runtime, "add", NULL);
   dt_function_t *pieces = function_named(f.runtime, "pieces", NULL);
-  dt_tensor_t *host = host_f32(30, 1, 1), *x = on_device(f.session, host), *out = NULL;
+  dt_tensor_t *host = host_f32(30, 1, 1), *x = tensor_upload(f.session, host), *out = NULL;
   for (uint32_t k = 0; k < 4; k++) {
     out = graph_call(f.session, k % 2 ? pieces : add, k % 2 ? 1 : 2, x);
     expect_ramp(f.session, out, 30, 2, 2);
@@ -292,10 +286,10 @@ static void the_device_has_no_memory_for_graphs(void **state) {
   out = graph_call(f.session, add, 2, x);
   expect_ramp(f.session, out, 30, 2, 2);
   expect_skip(f.session, add, 1, "memory");
-  release_all((dt_tensor_t *[]){host, x, out}, 3);
+  RELEASE(host, x, out);
   dt_function_release(add);
   dt_function_release(pieces);
-  fixture_close(&f);
+  fake_fixture_close(&f);
   fake_end();
 }
 
@@ -304,28 +298,28 @@ static void the_device_has_no_memory_for_graphs(void **state) {
 static void a_graph_left_behind_is_set_anew(void **state) {
   (void)state;
   fake_begin(9);
-  fixture_t f = fixture_open();
+  fake_fixture_t f = fake_fixture_open();
   dt_session_t *first = NULL, *second = NULL;
   dt_function_t *pieces = function_named(f.runtime, "pieces", NULL);
-  dt_tensor_t *host = host_f32(10, 1, 1), *x = on_device(f.session, host), *out = NULL;
-  OK(dt_session_wait(f.session));
-  OK(dt_tensor_create_on(f.session, DT_F32, 1, dt_tensor_sizes(x), &out));
-  OK(dt_session_wait(f.session));
+  dt_tensor_t *host = host_f32(10, 1, 1), *x = tensor_upload(f.session, host), *out = NULL;
+  expect_ok(dt_session_wait(f.session));
+  expect_ok(dt_tensor_create_on(f.session, DT_F32, 1, dt_tensor_sizes(x), &out));
+  expect_ok(dt_session_wait(f.session));
   set_scratch(200000);
-  OK(open_session(f.runtime, 0, NULL, &first));
-  OK(dt_call(first, pieces, &x, 1, &out, 1, &as_graph));
+  expect_ok(open_session(f.runtime, 0, NULL, &first));
+  expect_ok(dt_call(first, pieces, &x, 1, &out, 1, &as_graph));
   dt_session_destroy(first); // with its scratch
-  OK(open_session(f.runtime, 0, NULL, &second));
-  OK(dt_call(second, pieces, &x, 1, &out, 1, &as_graph));
+  expect_ok(open_session(f.runtime, 0, NULL, &second));
+  expect_ok(dt_call(second, pieces, &x, 1, &out, 1, &as_graph));
   expect_ramp(second, out, 10, 2, 2);
   assert_int_equal(session_stats(second).builds, 0);
   assert_int_equal(session_stats(second).unchanged_calls, 0);
   assert_int_equal(session_stats(second).graph_calls, 1);
   set_scratch(0);
   dt_session_destroy(second);
-  release_all((dt_tensor_t *[]){host, x, out}, 3);
+  RELEASE(host, x, out);
   dt_function_release(pieces);
-  fixture_close(&f);
+  fake_fixture_close(&f);
   fake_end();
 }
 
@@ -337,13 +331,13 @@ static void reading_calls_are_a_graph_a_segment(void **state) {
   (void)state;
   for (uint64_t seed = 10; seed < 14; seed++) {
     fake_begin(seed);
-    fixture_t f = fixture_open();
+    fake_fixture_t f = fake_fixture_open();
     dt_function_t *select = function_named(f.runtime, "select", NULL);
     dt_function_t *add = function_named(f.runtime, "add", NULL);
     static const int64_t sizes[] = {10, 10, 500, 3, 10};
     for (uint64_t k = 1; k <= 5; k++) {
       int64_t n = sizes[k - 1], positive = n > 5 ? n - 5 : 0;
-      dt_tensor_t *host = host_f32(n, -4, 1), *x = on_device(f.session, host);
+      dt_tensor_t *host = host_f32(n, -4, 1), *x = tensor_upload(f.session, host);
       dt_tensor_t *before = graph_call(f.session, add, 2, x);
       uint64_t waits = fake_cuda_calls(DT_CUDA_SYM_stream_synchronize);
       dt_tensor_t *out = graph_call(f.session, select, 1, x);
@@ -354,9 +348,9 @@ static void reading_calls_are_a_graph_a_segment(void **state) {
       assert_int_equal(session_stats(f.session).path_length, 4);
       expect_ramp(f.session, before, n, -8, 2);
       expect_ramp(f.session, after, positive, 2, 2);
-      OK(dt_step_begin(f.session)); // its memory is its own
+      expect_ok(dt_step_begin(f.session)); // its memory is its own
       expect_ramp(f.session, out, positive, 1, 1);
-      release_all((dt_tensor_t *[]){host, x, before, out, after}, 5);
+      RELEASE(host, x, before, out, after);
     }
     dt_session_counters_t stats = session_stats(f.session);
     assert_int_equal(stats.graph_skips, 0);
@@ -364,7 +358,7 @@ static void reading_calls_are_a_graph_a_segment(void **state) {
     assert_int_equal(stats.builds, 4);
     dt_function_release(select);
     dt_function_release(add);
-    fixture_close(&f);
+    fake_fixture_close(&f);
     fake_end();
   }
 }
@@ -374,22 +368,22 @@ static void reading_calls_are_a_graph_a_segment(void **state) {
 static void a_chain_that_ends_early_leaves_a_path(void **state) {
   (void)state;
   fake_begin(9);
-  fixture_t f = fixture_open();
+  fake_fixture_t f = fake_fixture_open();
   dt_function_t *select = function_named(f.runtime, "select", NULL);
-  dt_tensor_t *host = host_f32(10, -4, 1), *x = on_device(f.session, host), *none = NULL;
+  dt_tensor_t *host = host_f32(10, -4, 1), *x = tensor_upload(f.session, host), *none = NULL;
   for (uint32_t k = 0; k < 3; k++) {
     fake_cuda_fail(DT_CUDA_SYM_copy_to_host, 0, DT_CU_OUT_OF_MEMORY, false);
-    TOLD(dt_call(f.session, select, &x, 1, &none, 1, &as_graph), DT_E_NO_MEMORY, "");
+    expect_told(dt_call(f.session, select, &x, 1, &none, 1, &as_graph), DT_E_NO_MEMORY, "");
     assert_null(none);
     dt_tensor_t *out = graph_call(f.session, select, 1, x);
     expect_ramp(f.session, out, 5, 1, 1);
     dt_tensor_release(out);
-    OK(dt_step_begin(f.session));
+    expect_ok(dt_step_begin(f.session));
   }
   assert_int_equal(session_stats(f.session).graph_calls, 3);
-  release_all((dt_tensor_t *[]){host, x}, 2);
+  RELEASE(host, x);
   dt_function_release(select);
-  fixture_close(&f);
+  fake_fixture_close(&f);
   fake_end();
 }
 
@@ -399,9 +393,9 @@ static void paths_have_an_end(void **state) {
   (void)state;
   for (int by_release = 0; by_release < 2; by_release++) {
     fake_begin(11);
-    fixture_t f = fixture_open();
+    fake_fixture_t f = fake_fixture_open();
     dt_function_t *pieces = function_named(f.runtime, "pieces", NULL);
-    dt_tensor_t *host = host_f32(10, 1, 1), *x = on_device(f.session, host);
+    dt_tensor_t *host = host_f32(10, 1, 1), *x = tensor_upload(f.session, host);
     dt_tensor_t *held = graph_call(f.session, pieces, 1, x);
     for (uint32_t k = 1; k < 1024; k++)
       dt_tensor_release(graph_call(f.session, pieces, 1, x));
@@ -411,9 +405,9 @@ static void paths_have_an_end(void **state) {
     expect_ramp(f.session, out, 10, 2, 2);
     expect_skip(f.session, pieces, 1, "dt_step_begin");
     expect_ramp(f.session, held, 10, 2, 2);
-    release_all((dt_tensor_t *[]){out, held}, 2);
+    RELEASE(out, held);
     if (!by_release)
-      OK(dt_step_begin(f.session));
+      expect_ok(dt_step_begin(f.session));
     out = graph_call(f.session, pieces, 1, x);
     expect_ramp(f.session, out, 10, 2, 2);
     dt_session_counters_t stats = session_stats(f.session);
@@ -421,9 +415,9 @@ static void paths_have_an_end(void **state) {
     assert_int_equal(stats.path_length, 1);
     assert_int_equal(stats.generation, 2);
     assert_int_equal(stats.places, 1024);
-    release_all((dt_tensor_t *[]){host, x, out}, 3);
+    RELEASE(host, x, out);
     dt_function_release(pieces);
-    fixture_close(&f);
+    fake_fixture_close(&f);
     fake_end();
   }
 }
@@ -431,43 +425,43 @@ static void paths_have_an_end(void **state) {
 static void captured_and_switched_off(void **state) {
   (void)state;
   fake_begin(12);
-  fixture_t f = fixture_open();
+  fake_fixture_t f = fake_fixture_open();
   dt_session_t *lent = NULL;
-  OK(open_session(f.runtime, 0, dt_session_stream(f.session), &lent));
+  expect_ok(open_session(f.runtime, 0, dt_session_stream(f.session), &lent));
   dt_function_t *add = function_named(f.runtime, "add", NULL);
-  dt_tensor_t *host = host_f32(10, 1, 1), *x = on_device(lent, host), *out = NULL;
+  dt_tensor_t *host = host_f32(10, 1, 1), *x = tensor_upload(lent, host), *out = NULL;
   dt_tensor_release(graph_call(lent, add, 2, x));
-  OK(dt_tensor_create_on(lent, DT_F32, 1, dt_tensor_sizes(x), &out));
+  expect_ok(dt_tensor_create_on(lent, DT_F32, 1, dt_tensor_sizes(x), &out));
   set_capturing(lent, true);
-  OK(dt_call(lent, add, (dt_tensor_t *[]){x, x}, 2, &out, 1, &as_graph));
+  expect_ok(dt_call(lent, add, (dt_tensor_t *[]){x, x}, 2, &out, 1, &as_graph));
   set_capturing(lent, false);
   expect_ramp(lent, out, 10, 2, 2);
   expect_skip(lent, add, 1, "captures");
   const dt_call_options_t plain = {.mode = DT_CALL_PLAIN}, none = {.mode = (dt_call_mode_t)7};
-  OK(dt_call(lent, add, (dt_tensor_t *[]){x, x}, 2, &out, 1, &plain));
+  expect_ok(dt_call(lent, add, (dt_tensor_t *[]){x, x}, 2, &out, 1, &plain));
   assert_int_equal(session_stats(lent).graph_calls, 1);
   assert_int_equal(session_stats(lent).graph_skips, 1);
-  TOLD(dt_call(lent, add, (dt_tensor_t *[]){x, x}, 2, &out, 1, &none), DT_E_ARGUMENT,
-       "call mode: 7");
-  release_all((dt_tensor_t *[]){host, x, out}, 3);
+  expect_told(dt_call(lent, add, (dt_tensor_t *[]){x, x}, 2, &out, 1, &none), DT_E_ARGUMENT,
+              "call mode: 7");
+  RELEASE(host, x, out);
   dt_function_release(add);
   dt_session_destroy(lent);
-  fixture_close(&f);
+  fake_fixture_close(&f);
   fake_end();
 
   fake_begin(12);
-  assert_int_equal(setenv("DUCTILE_GRAPHS", "0", 1), 0);
-  f = fixture_open();
-  assert_int_equal(unsetenv("DUCTILE_GRAPHS"), 0);
+  variable_set("DUCTILE_GRAPHS", "0");
+  f = fake_fixture_open();
+  variable_set("DUCTILE_GRAPHS", NULL);
   add = function_named(f.runtime, "add", NULL);
   host = host_f32(10, 1, 1);
-  x = on_device(f.session, host);
+  x = tensor_upload(f.session, host);
   out = graph_call(f.session, add, 2, x);
   expect_ramp(f.session, out, 10, 2, 2);
   expect_skip(f.session, add, 1, "DUCTILE_GRAPHS is 0");
-  release_all((dt_tensor_t *[]){host, x, out}, 3);
+  RELEASE(host, x, out);
   dt_function_release(add);
-  fixture_close(&f);
+  fake_fixture_close(&f);
   fake_end();
 }
 
@@ -478,26 +472,26 @@ static void checks_are_told_behind_graphs(void **state) {
   (void)state;
   static const int64_t good[] = {2, 0, 1}, bad[] = {2, 0, 10};
   fake_begin(13);
-  fixture_t f = fixture_open();
+  fake_fixture_t f = fake_fixture_open();
   dt_function_t *gather = function_named(f.runtime, "gather", NULL);
-  dt_tensor_t *host = host_f32(10, 5, 1), *table = on_device(f.session, host);
+  dt_tensor_t *host = host_f32(10, 5, 1), *table = tensor_upload(f.session, host);
   for (uint32_t k = 0; k < 12; k++) {
     bool fails = k % 3 == 1;
-    dt_tensor_t *where = host_i64(3, fails ? bad : good), *ids = on_device(f.session, where);
+    dt_tensor_t *where = host_i64(3, fails ? bad : good), *ids = tensor_upload(f.session, where);
     dt_tensor_t *out = NULL;
     float data[3] = {0};
-    OK(dt_call(f.session, gather, (dt_tensor_t *[]){table, ids}, 2, &out, 1, &as_graph));
+    expect_ok(dt_call(f.session, gather, (dt_tensor_t *[]){table, ids}, 2, &out, 1, &as_graph));
     if (fails)
-      TOLD(dt_session_wait(f.session), DT_E_RANGE, "gather: index of ids: 10 is outside");
-    OK(dt_tensor_read(f.session, out, data, sizeof(data)));
+      expect_told(dt_session_wait(f.session), DT_E_RANGE, "gather: index of ids: 10 is outside");
+    expect_ok(dt_tensor_read(f.session, out, data, sizeof(data)));
     assert_true(data[0] == 7 && data[1] == 5 && data[2] == (fails ? 0 : 6));
-    release_all((dt_tensor_t *[]){where, ids, out}, 3);
+    RELEASE(where, ids, out);
   }
   assert_int_equal(session_stats(f.session).graph_calls, 12);
   assert_int_equal(session_stats(f.session).builds, 1);
-  release_all((dt_tensor_t *[]){host, table}, 2);
+  RELEASE(host, table);
   dt_function_release(gather);
-  fixture_close(&f);
+  fake_fixture_close(&f);
   fake_end();
 }
 
@@ -537,7 +531,7 @@ static uint32_t live(dt_runtime_t *runtime, dt_function_t *add, dt_function_t *p
   dt_session_counters_t stats = session_stats(session);
   assert_int_equal(stats.graph_calls + stats.graph_skips, CALLS);
   assert_in_range(stats.graph_skips, 0, 1);
-  release_all(out, CALLS);
+  release_tensors(out, CALLS);
   dt_session_destroy(session);
   return failed + (uint32_t)stats.graph_skips;
 }
@@ -546,15 +540,15 @@ static void each_allocation_fails(void **state) {
   (void)state;
   static const int64_t sizes[PARTS] = {40, 7, 700, 0, 699};
   fake_begin(14);
-  fixture_t f = fixture_open();
+  fake_fixture_t f = fake_fixture_open();
   dt_function_t *add = function_named(f.runtime, "add", NULL);
   dt_function_t *pieces = function_named(f.runtime, "pieces", NULL);
-  OK(dt_function_prepare(add, &(dt_prepare_options_t){.device = DT_CUDA}));
-  OK(dt_function_prepare(pieces, &(dt_prepare_options_t){.device = DT_CUDA}));
-  dt_tensor_t *host = host_f32(700, 1, 1), *base = on_device(f.session, host), *parts[PARTS];
+  expect_ok(dt_function_prepare(add, &(dt_prepare_options_t){.device = DT_CUDA}));
+  expect_ok(dt_function_prepare(pieces, &(dt_prepare_options_t){.device = DT_CUDA}));
+  dt_tensor_t *host = host_f32(700, 1, 1), *base = tensor_upload(f.session, host), *parts[PARTS];
   for (uint32_t k = 0; k < PARTS; k++)
     parts[k] = first_of(base, sizes[k]);
-  OK(dt_session_wait(f.session));
+  expect_ok(dt_session_wait(f.session));
   uint32_t struck = 0;
   for (uint64_t n = 1, missed = 0; missed < 40; n++) {
     uint32_t failed = live(f.runtime, add, pieces, parts, n);
@@ -565,31 +559,19 @@ static void each_allocation_fails(void **state) {
   }
   assert_true(struck > 50);
   print_message("%u allocations failed\n", struck);
-  release_all(parts, PARTS);
-  release_all((dt_tensor_t *[]){host, base}, 2);
+  release_tensors(parts, PARTS);
+  RELEASE(host, base);
   dt_function_release(add);
   dt_function_release(pieces);
-  fixture_close(&f);
+  fake_fixture_close(&f);
   fake_end();
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(one_graph_serves_every_size),
-      cmocka_unit_test(grids_are_set_by_equal_calls),
-      cmocka_unit_test(an_equal_call_sets_nothing),
-      cmocka_unit_test(launches_vary_in_number),
-      cmocka_unit_test(a_call_without_launches_is_a_graph_too),
-      cmocka_unit_test(frozen_sessions_assemble_nothing),
-      cmocka_unit_test(the_budget_takes_graphs_away),
-      cmocka_unit_test(the_device_has_no_memory_for_graphs),
-      cmocka_unit_test(a_graph_left_behind_is_set_anew),
-      cmocka_unit_test(reading_calls_are_a_graph_a_segment),
-      cmocka_unit_test(a_chain_that_ends_early_leaves_a_path),
-      cmocka_unit_test(paths_have_an_end),
-      cmocka_unit_test(captured_and_switched_off),
-      cmocka_unit_test(checks_are_told_behind_graphs),
-      cmocka_unit_test(each_allocation_fails),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(one_graph_serves_every_size), TEST(grids_are_set_by_equal_calls),
+          TEST(an_equal_call_sets_nothing), TEST(launches_vary_in_number),
+          TEST(a_call_without_launches_is_a_graph_too), TEST(frozen_sessions_assemble_nothing),
+          TEST(the_budget_takes_graphs_away), TEST(the_device_has_no_memory_for_graphs),
+          TEST(a_graph_left_behind_is_set_anew), TEST(reading_calls_are_a_graph_a_segment),
+          TEST(a_chain_that_ends_early_leaves_a_path), TEST(paths_have_an_end),
+          TEST(captured_and_switched_off), TEST(checks_are_told_behind_graphs),
+          TEST(each_allocation_fails))

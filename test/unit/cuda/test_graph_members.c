@@ -7,8 +7,7 @@
 #include "backend_cuda/place/place.h"
 #include "ductile/experimental.h"
 #include "test/fake_cuda/fake_cuda.h"
-
-#include <stdlib.h>
+#include "test/support/folder.h"
 
 static dt_status_t sums(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
   (void)closure;
@@ -101,16 +100,12 @@ static void other_code_is_launched(void **state) {
   now = called(&own, 130, 90);
   assert_int_equal(now.graph_calls, 11);
   graph_oracle_close(&own);
-  assert_int_equal(setenv("DUCTILE_GRAPH_CODES", "4", 1), 0);
+  variable_set("DUCTILE_GRAPH_CODES", "4");
   graph_oracle_open(&own, &of_products, 12, 0);
   (void)called(&own, 4, 8);
   assert_int_equal(called(&own, 200, 70).direct_calls, 0);
   graph_oracle_close(&own);
-  assert_int_equal(unsetenv("DUCTILE_GRAPH_CODES"), 0);
+  variable_set("DUCTILE_GRAPH_CODES", NULL);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(sizes_set_arguments),
-                                     cmocka_unit_test(other_code_is_launched)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(sizes_set_arguments), TEST(other_code_is_launched))

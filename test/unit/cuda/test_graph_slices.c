@@ -54,7 +54,4 @@ static void slices_are_nodes(void **state) {
   graph_oracle_close(&own);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(slices_are_nodes)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(slices_are_nodes))

@@ -7,6 +7,7 @@
 #include "backend_cuda/place/place.h"
 #include "ductile/experimental.h"
 #include "runtime/base/status.h"
+#include "test/support/folder.h"
 
 #include <pthread.h>
 
@@ -178,9 +179,9 @@ static void *caller_main(void *arg) {
 static void sessions_take_graphs_from_each_other(void **state) {
   (void)state;
   fake_begin(31);
-  assert_int_equal(setenv("DUCTILE_GRAPH_MIB", "1", 1), 0); // 204 kernels; pieces are up to 100
-  fixture_t f = fixture_open();
-  assert_int_equal(unsetenv("DUCTILE_GRAPH_MIB"), 0);
+  variable_set("DUCTILE_GRAPH_MIB", "1"); // 204 kernels; pieces are up to 100
+  fake_fixture_t f = fake_fixture_open();
+  variable_set("DUCTILE_GRAPH_MIB", NULL);
   reaper_t reaper = {.mutex = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER};
   dt_tensor_t *w = host_f32(4, 1, 1), *host = host_f32(MOST, 0, 1);
   caller_t callers[CALLERS] = {{0}};
@@ -200,7 +201,7 @@ static void sessions_take_graphs_from_each_other(void **state) {
   }
   for (uint32_t k = 0; k < CALLERS; k++) {
     assert_int_equal(pthread_join(callers[k].thread, NULL), 0);
-    OK(callers[k].status);
+    expect_ok(callers[k].status);
     assert_int_equal(callers[k].wrong, 0);
     graph_calls += callers[k].graph_calls;
   }
@@ -213,14 +214,11 @@ static void sessions_take_graphs_from_each_other(void **state) {
   pthread_cond_signal(&reaper.cond);
   pthread_mutex_unlock(&reaper.mutex);
   assert_int_equal(pthread_join(reaper.thread, NULL), 0);
-  release_all((dt_tensor_t *[]){w, host}, 2);
+  RELEASE(w, host);
   dt_function_release(pieces);
   dt_function_release(scale);
-  fixture_close(&f);
+  fake_fixture_close(&f);
   fake_end();
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(sessions_take_graphs_from_each_other)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(sessions_take_graphs_from_each_other))

@@ -434,20 +434,8 @@ static void parameters_come_one_by_one(void **state) {
   assert_int_equal(out[2], 0x3f800000);
 }
 
-int main(int argc, char **argv) {
-  assert_int_equal(argc, 2);
-  library = argv[1];
-  const struct CMUnitTest tests[] = {
-      TEST(integers),
-      TEST(floats),
-      TEST(halves),
-      TEST(memory),
-      TEST(warps),
-      TEST(calls),
-      TEST(matrix_products),
-      TEST(what_is_not_known_is_refused),
-      TEST(attributes_tell_what_a_function_uses),
-      TEST(parameters_come_one_by_one),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_WITH_LIBRARY(ON_DEVICE(integers), ON_DEVICE(floats), ON_DEVICE(halves), ON_DEVICE(memory),
+                 ON_DEVICE(warps), ON_DEVICE(calls), ON_DEVICE(matrix_products),
+                 ON_DEVICE(what_is_not_known_is_refused),
+                 ON_DEVICE(attributes_tell_what_a_function_uses),
+                 ON_DEVICE(parameters_come_one_by_one))

@@ -366,16 +366,12 @@ static void kernels_on_two_streams_must_not_meet(void **state) {
   expect_violation("is not ordered with a");
 }
 
-int main(int argc, char **argv) {
-  assert_int_equal(argc, 2);
-  library = argv[1];
-  const struct CMUnitTest tests[] = {
-      TEST(accesses_outside_of_memory),       TEST(races_on_shared_memory),
-      TEST(races_on_global_memory),           TEST(asynchronous_copies),
-      TEST(threads_that_do_not_come),         TEST(kernels_that_may_begin_early),
-      TEST(a_violation_says_where),           TEST(entries_have_local_memory_of_their_own),
-      TEST(the_race_check_can_be_off),        TEST(launches_must_fit_their_declaration),
-      TEST(streams_order_what_kernels_touch), TEST(kernels_on_two_streams_must_not_meet),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_WITH_LIBRARY(ON_DEVICE(accesses_outside_of_memory), ON_DEVICE(races_on_shared_memory),
+                 ON_DEVICE(races_on_global_memory), ON_DEVICE(asynchronous_copies),
+                 ON_DEVICE(threads_that_do_not_come), ON_DEVICE(kernels_that_may_begin_early),
+                 ON_DEVICE(a_violation_says_where),
+                 ON_DEVICE(entries_have_local_memory_of_their_own),
+                 ON_DEVICE(the_race_check_can_be_off),
+                 ON_DEVICE(launches_must_fit_their_declaration),
+                 ON_DEVICE(streams_order_what_kernels_touch),
+                 ON_DEVICE(kernels_on_two_streams_must_not_meet))

@@ -3,20 +3,14 @@
 // kernels compute, for sizes that do and do not fill their blocks.
 #include "test/unit/cuda/ptx_fixture.h"
 
+#include "test/support/folder.h"
+
 #include <math.h>
 
 static char *read_text(const char *name) {
   char path[256];
   (void)snprintf(path, sizeof(path), "test/unit/cuda/ptx/%s.ptx", name);
-  FILE *file = fopen(path, "r");
-  if (!file)
-    fail_msg("%s does not open", path);
-  char *text = calloc(1, 1 << 16);
-  assert_non_null(text);
-  size_t n = fread(text, 1, (1 << 16) - 1, file);
-  (void)fclose(file);
-  assert_true(n > 0 && n < (1 << 16) - 1);
-  return text;
+  return file_read(path, NULL);
 }
 
 // Through the linker, as Ductile loads code: the cubin is loaded, not the text.
@@ -190,12 +184,5 @@ static void broken_texts(void **state) {
   assert_true(refused > 500);
 }
 
-int main(int argc, char **argv) {
-  assert_int_equal(argc, 2);
-  library = argv[1];
-  const struct CMUnitTest tests[] = {
-      TEST(a_pointwise_loop),     TEST(a_sum_by_blocks), TEST(an_exponential),
-      TEST(numbers_and_a_switch), TEST(broken_texts),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_WITH_LIBRARY(ON_DEVICE(a_pointwise_loop), ON_DEVICE(a_sum_by_blocks), ON_DEVICE(an_exponential),
+                 ON_DEVICE(numbers_and_a_switch), ON_DEVICE(broken_texts))

@@ -3,8 +3,6 @@
 // place, laid out over the lanes here as the PTX manual says, and matrices loaded and stored.
 #include "test/unit/cuda/ptx_fixture.h"
 
-#include <math.h>
-
 // One shape: how a register's elements are spread. `per` elements a register of a factor.
 typedef struct shape_t {
   const char *opcode;
@@ -336,17 +334,7 @@ static void groups_need_what_they_see(void **state) {
   expect_violation("fence.proxy.async");
 }
 
-int main(int argc, char **argv) {
-  assert_int_equal(argc, 2);
-  library = argv[1];
-  const struct CMUnitTest tests[] = {
-      TEST(every_shape),
-      TEST(matrices_there_and_back),
-      TEST(a_warp_must_be_whole),
-      TEST(groups_of_warps),
-      TEST(groups_take_their_time),
-      TEST(groups_need_fences),
-      TEST(groups_need_what_they_see),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_WITH_LIBRARY(ON_DEVICE(every_shape), ON_DEVICE(matrices_there_and_back),
+                 ON_DEVICE(a_warp_must_be_whole), ON_DEVICE(groups_of_warps),
+                 ON_DEVICE(groups_take_their_time), ON_DEVICE(groups_need_fences),
+                 ON_DEVICE(groups_need_what_they_see))

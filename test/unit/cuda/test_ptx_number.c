@@ -3,8 +3,6 @@
 // neighbours, which round to the nearer and at the middle to the even one.
 #include "test/unit/cuda/ptx_fixture.h"
 
-#include <math.h>
-
 enum { N = 65536 };
 static uint32_t floats[N];
 static uint16_t halves[N];
@@ -75,9 +73,4 @@ static void all_bf16(void **state) {
   all_halves(WIDEN("bf16"), NARROW("bf16"), 0x7f80);
 }
 
-int main(int argc, char **argv) {
-  assert_int_equal(argc, 2);
-  library = argv[1];
-  const struct CMUnitTest tests[] = {TEST(all_f16), TEST(all_bf16)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_WITH_LIBRARY(ON_DEVICE(all_f16), ON_DEVICE(all_bf16))

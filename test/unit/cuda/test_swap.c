@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Code that is replaced under traffic: calls on several threads, plain and as graphs, go on giving
 // the same answers, graphs set their nodes to the new functions, and nothing is left behind.
-#include "test/unit/exec/exec_test.h"
+#include "test/support/subjects.h"
 
-#include "ductile/experimental.h"
 #include "runtime/exec/exec.h"
 #include "test/fake_cuda/fake_cuda.h"
 
@@ -164,8 +163,4 @@ static void replacing_takes_few_threads(void **state) {
   dt_runtime_release(runtime);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(traffic_sees_no_swap),
-                                     cmocka_unit_test(replacing_takes_few_threads)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(TEST(traffic_sees_no_swap), TEST(replacing_takes_few_threads))

@@ -56,7 +56,7 @@ static void test_threads(void **state) {
     assert_true(views[k] && views[k] == views[0]);
   dt_onnx_close(file);
   onnx_free(&bytes);
-  assert_int_equal(folder_drop(folder), 0);
+  assert_int_equal(unlink(path) | rmdir(folder), 0);
   free(data);
 }
 
@@ -78,7 +78,7 @@ static void test_fork(void **state) {
   assert_int_equal(how, 0);
   dt_onnx_close(file);
   onnx_free(&bytes);
-  assert_int_equal(folder_drop(folder), 0);
+  assert_int_equal(unlink(path) | rmdir(folder), 0);
 }
 
 RUN_TESTS(TEST(test_threads), TEST(test_fork))

@@ -17,14 +17,6 @@ static void expect_compiles(dt_function_t *function, uint64_t expected) {
 // ---- Arguments ----------------------------------------------------------------------------------
 static dt_tensor_t *vector(int64_t n, float value) { return tensor_full(value, 1, &n); }
 
-static dt_tensor_t *integer(int64_t value) { return tensor_i64(0, NULL, &value); }
-
-static dt_tensor_t *boolean(bool value) {
-  dt_tensor_t *tensor = tensor_empty(DT_BOOL, 0, NULL);
-  *(bool *)dt_tensor_data(tensor) = value;
-  return tensor;
-}
-
 // Calls and releases the inputs; the result is `n` elements of `expected`.
 static dt_status_t try_call(fixture_t *fixture, dt_function_t *function, uint32_t n_inputs,
                             dt_tensor_t **inputs, int64_t n, float expected) {
@@ -103,10 +95,10 @@ static dt_status_t flagged(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
 }
 
 static void run_flags(fixture_t *fixture, dt_function_t *function) {
-  CALL(fixture, function, 2, 6, boolean(true), vector(2, 3));
-  CALL(fixture, function, 2, 9, boolean(false), vector(2, 3));
+  CALL(fixture, function, 2, 6, tensor_boolean(true), vector(2, 3));
+  CALL(fixture, function, 2, 9, tensor_boolean(false), vector(2, 3));
   for (int64_t n = 3; n <= 5; n++)
-    CALL(fixture, function, n, 6, boolean(true), vector(n, 3));
+    CALL(fixture, function, n, 6, tensor_boolean(true), vector(n, 3));
 }
 
 static void behaviour_02_booleans_are_specialised(void **state) {
@@ -125,8 +117,8 @@ static dt_status_t times_either(dt_trace_t *t, const dt_value_t *in, dt_value_t 
 static void run_either(fixture_t *fixture, dt_function_t *function) {
   for (int64_t n = 2; n <= 6; n++) {
     bool tensor = n % 2 == 0;
-    CALL(fixture, function, n, tensor ? 6 : 2 * (float)n, boolean(tensor), vector(n, 2),
-         vector(n, 3), integer(n));
+    CALL(fixture, function, n, tensor ? 6 : 2 * (float)n, tensor_boolean(tensor), vector(n, 2),
+         vector(n, 3), tensor_integer(n));
   }
 }
 
@@ -244,7 +236,7 @@ static void run_toggles(fixture_t *fixture, dt_function_t *function) {
 
 static void run_flag_toggles(fixture_t *fixture, dt_function_t *function) {
   for (int k = 0; k < 20; k++)
-    CALL(fixture, function, 3, k % 2 ? 6 : 9, boolean(k % 2), vector(3, 3));
+    CALL(fixture, function, 3, k % 2 ? 6 : 9, tensor_boolean(k % 2), vector(3, 3));
 }
 
 static void behaviour_07_train_and_eval_have_a_variant_each(void **state) {
@@ -272,14 +264,14 @@ static void behaviour_08_the_limit_ends_compiling(void **state) {
   fixture_t *fixture = *state;
   dt_function_t *function = limited(fixture, DT_LIMIT_EVALUATOR);
   for (int64_t k = 0; k < 10; k++)
-    CALL(fixture, function, 4, 1 + (float)k, vector(4, 1), integer(k));
+    CALL(fixture, function, 4, 1 + (float)k, vector(4, 1), tensor_integer(k));
   expect_compiles(function, 2);
   assert_int_equal(stats_of(function).limit_misses, 8);
   dt_function_release(function);
   // Our default: one more, for all that is left.
   function = limited(fixture, DT_LIMIT_GENERIC);
   for (int64_t k = 0; k < 10; k++)
-    CALL(fixture, function, 4, 1 + (float)k, vector(4, 1), integer(k));
+    CALL(fixture, function, 4, 1 + (float)k, vector(4, 1), tensor_integer(k));
   expect_compiles(function, 3);
   assert_int_equal(stats_of(function).limit_misses, 1);
   dt_function_release(function);
@@ -290,7 +282,7 @@ static void behaviour_09_compiled_variants_answer_beyond_the_limit(void **state)
   dt_function_t *function = limited(fixture, DT_LIMIT_EVALUATOR);
   for (int round = 0; round < 3; round++) {
     for (int64_t k = 0; k < 4; k++)
-      CALL(fixture, function, 4, 1 + (float)k, vector(4, 1), integer(k));
+      CALL(fixture, function, 4, 1 + (float)k, vector(4, 1), tensor_integer(k));
   }
   dt_function_counters_t stats = stats_of(function);
   assert_int_equal(stats.compiles, 2);
@@ -383,7 +375,7 @@ static dt_status_t is_two(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, 
 static void run_twos(fixture_t *fixture, dt_function_t *function) {
   static const int64_t values[] = {2, 2, 3, 3};
   for (size_t k = 0; k < 4; k++)
-    CALL(fixture, function, 3, values[k] == 2 ? -1 : 1, vector(3, 1), integer(values[k]));
+    CALL(fixture, function, 3, values[k] == 2 ? -1 : 1, vector(3, 1), tensor_integer(values[k]));
 }
 
 static void behaviour_13_a_branch_on_an_integer(void **state) {
@@ -392,7 +384,7 @@ static void behaviour_13_a_branch_on_an_integer(void **state) {
 
 static void run_hundreds(fixture_t *fixture, dt_function_t *function) {
   for (int64_t y = 100; y <= 400; y += 100)
-    CALL(fixture, function, 3, 1 + (float)y, vector(3, 1), integer(y));
+    CALL(fixture, function, 3, 1 + (float)y, vector(3, 1), tensor_integer(y));
   if (compiled_answer() == DT_ANSWER_COMPILED)
     assert_int_equal(stats_of(function).kernels, 1);
 }
@@ -533,8 +525,8 @@ static dt_status_t ones(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, vo
 }
 
 static void run_ones(fixture_t *fixture, dt_function_t *function) {
-  CALL(fixture, function, 1024, 1, integer(1000));
-  CALL(fixture, function, 2000, 1, integer(2000));
+  CALL(fixture, function, 1024, 1, tensor_integer(1000));
+  CALL(fixture, function, 2000, 1, tensor_integer(2000));
 }
 
 static void behaviour_22_sizes_from_an_integer(void **state) {
