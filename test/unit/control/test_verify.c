@@ -63,42 +63,44 @@ static const char *const loop =
     "kernel \"test\" { stage { v0 = load i64 b1[] v1 = const i64 9 v2 = lt bool v0, v1 store b2[] "
     "= "
     "v2 } }\n"
-    "kernel \"up\" run 1 { stage { v0 = load i64 b3[] v1 = add i64 v0, v0 store b4[] = v1 } }\n"
-    "kernel \"again\" run 1 { stage { v0 = load i64 b4[] v1 = const i64 9 v2 = lt bool v0, v1 "
+    "kernel \"up\" section 1 { stage { v0 = load i64 b3[] v1 = add i64 v0, v0 store b4[] = v1 } }\n"
+    "kernel \"again\" section 1 { stage { v0 = load i64 b4[] v1 = const i64 9 v2 = lt bool v0, v1 "
     "store "
     "b5[] = v2 } }\n"
-    "kernel \"carry\" run 1 { stage { v0 = load i64 b4[] store b3[] = v0 } }\n"
-    "kernel \"decide\" run 1 { stage { v0 = load bool b5[] store b2[] = v0 } }\n"
-    "kernel \"last\" run 2 { stage { v0 = load i64 b3[] store b6[] = v0 } }\n"
+    "kernel \"carry\" section 1 { stage { v0 = load i64 b4[] store b3[] = v0 } }\n"
+    "kernel \"decide\" section 1 { stage { v0 = load bool b5[] store b2[] = v0 } }\n"
+    "kernel \"last\" section 2 { stage { v0 = load i64 b3[] store b6[] = v0 } }\n"
     "outputs b6\n"
-    "region while b2 runs 1 2\n"
+    "region while b2 sections 1 2\n"
     "}\n";
 
 static void test_programs(void **state) {
   (void)state;
   static const change_t changes[] = {
       {"outputs b6", "outputs b6", ""},
-      {"runs 1 2", "runs 0 2", "region 0: runs 0 to 2"},
-      {"runs 1 2", "runs 2 2", "region 0: runs 2 to 2"},
-      {"runs 1 2", "runs 1 9", "kernel 6 comes after the state was handed on"},
+      {"sections 1 2", "sections 0 2", "region 0: sections 0 to 2"},
+      {"sections 1 2", "sections 2 2", "region 0: sections 2 to 2"},
+      {"sections 1 2", "sections 1 9", "kernel 6 comes after the state was handed on"},
       {"while b2", "while b3", "buffer 3, which is state, is no predicate of it"},
       {"while b2", "if b2", "buffer 2 is state of region 1 of 1"},
       {"while b2", "else b2", "buffer 2 is state of region 1 of 1"},
       {"state 1 i64", "state 2 i64", "buffer 3 is state of region 2 of 1"},
       {"state 1 bool", "temp bool", "buffer 2, which is temp, is no predicate of it"},
-      {"kernel \"again\" run 1", "kernel \"again\" run 2", "its 3 kernels stand apart"},
-      {"kernel \"last\" run 2", "kernel \"last\" run 7", ""},
+      {"kernel \"again\" section 1", "kernel \"again\" section 2", "its 3 kernels stand apart"},
+      {"kernel \"last\" section 2", "kernel \"last\" section 7", ""},
       {"v0 = load i64 b3[] store b6", "v0 = load i64 b4[] store b6",
        "kernel 6 reads buffer 4, which region 0 writes"},
       {"v0 = load i64 b4[] store b3", "v0 = load i64 b3[] store b3",
        "kernel 4 hands on state and reads buffer 3"},
       {"v0 = load bool b5[] store b2[] = v0", "v0 = load bool b5[] store b5[] = v0",
        "region 0 never changes its predicate"},
-      {"kernel \"test\" {", "kernel \"test\" run 2 {", ""},
+      {"kernel \"test\" {", "kernel \"test\" section 2 {", ""},
       {"store b4[] = v1", "store b4[] = v1 store b6[] = v1", "kernel 2 of a region writes output"},
-      {"region while b2 runs 1 2\n", "region while b2 runs 1 2\nregion if b5 runs 1 3\n",
+      {"region while b2 sections 1 2\n",
+       "region while b2 sections 1 2\nregion if b5 sections 1 3\n",
        "region 1 lies over the end of region 0"},
-      {"region while b2 runs 1 2\n", "region while b2 runs 1 2\nregion else b5 runs 1 2\n",
+      {"region while b2 sections 1 2\n",
+       "region while b2 sections 1 2\nregion else b5 sections 1 2\n",
        "region 1 is an else without its if"},
   };
   for (size_t k = 0; k < sizeof(changes) / sizeof(changes[0]); k++)
@@ -159,21 +161,22 @@ static void test_cases(void **state) {
       "buffer b1 = input 0 u8[] strides []\n"
       "buffer b2 = state 0 u8[]\n"
       "buffer b3 = output 0 u8[]\n"
-      "kernel \"a\" run 1 { stage { v0 = const u8 3 store b2[] = v0 } }\n"
-      "kernel \"b\" run 2 { stage { v0 = load u8 b1[] store b2[] = v0 } }\n"
-      "kernel \"last\" run 4 { stage { v0 = load u8 b2[] store b3[] = v0 } }\n"
+      "kernel \"a\" section 1 { stage { v0 = const u8 3 store b2[] = v0 } }\n"
+      "kernel \"b\" section 2 { stage { v0 = load u8 b1[] store b2[] = v0 } }\n"
+      "kernel \"last\" section 4 { stage { v0 = load u8 b2[] store b3[] = v0 } }\n"
       "outputs b3\n"
-      "region case 0 of 3 b1 runs 1 2\n"
-      "region case 1 of 3 b1 runs 2 3\n"
-      "region case 2 of 3 b1 runs 3 4\n"
+      "region case 0 of 3 b1 sections 1 2\n"
+      "region case 1 of 3 b1 sections 2 3\n"
+      "region case 2 of 3 b1 sections 3 4\n"
       "}\n";
   static const change_t programs[] = {
       {"outputs b3", "outputs b3", ""},
       {"case 1 of 3 b1", "case 1 of 3 b2", "region 0 is case 0 of 3 that are not side by side"},
-      {"case 2 of 3 b1 runs 3 4", "case 2 of 4 b1 runs 3 4",
+      {"case 2 of 3 b1 sections 3 4", "case 2 of 4 b1 sections 3 4",
        "region 1 is case 1 of 3 that are not side by side"},
       {"case 0 of 3", "case 1 of 3", "region 0 is case 1 of 3 that are not side by side"},
-      {"region case 2 of 3 b1 runs 3 4\n", "", "region 1 is case 1 of 3 that are not side by side"},
+      {"region case 2 of 3 b1 sections 3 4\n", "",
+       "region 1 is case 1 of 3 that are not side by side"},
   };
   for (size_t k = 0; k < sizeof(programs) / sizeof(programs[0]); k++)
     check(program, &programs[k], true);
