@@ -334,7 +334,7 @@ static void emit_part(dt_chain_item_t *t,
   dt_emit_t *m = k->m;
   bool head = k->kernel == t->head;
   dt__body_at(k, ITEM);
-  k->owner = head ? NULL : LLVMBuildICmp(m->b, LLVMIntEQ, t->group, dt__emit_i64(m, 0), "");
+  k->chain.owner = head ? NULL : LLVMBuildICmp(m->b, LLVMIntEQ, t->group, dt__emit_i64(m, 0), "");
   if (!is_product(t, k->kernel))
     dt__chain_rows(t);
   else

@@ -67,17 +67,17 @@ static void finish_group(dt_product_t *p, LLVMValueRef first_col, LLVMValueRef f
     dt__body_at(k, level);
     LLVMValueRef shift = add(m, times(m, four, GROUP), i32(m, p->first));
     LLVMValueRef at = LLVMBuildNSWAdd(m->b, first_col, wide(m, shift), "");
-    k->live = live;
+    k->chain.live = live;
     if (!dt__product_whole_columns(p)) {
       LLVMValueRef last = LLVMBuildNSWSub(m->b, p->extent_n, dt__emit_i64(m, lanes), "");
-      k->live = LLVMBuildAnd(m->b, live, below(m, at, p->extent_n), "");
+      k->chain.live = LLVMBuildAnd(m->b, live, below(m, at, p->extent_n), "");
       at = lesser(m, at, last);
     }
     k->lanes = lanes;
     k->aligned = lanes > 1;
     k->item_level = level;
     dt__outer_vector(k, at, 1, 1, stages, load_group, p);
-    k->live = NULL;
+    k->chain.live = NULL;
   }
   p->first = 0;
   k->outer_lanes = k->axis = false;
@@ -119,13 +119,13 @@ static void finish_groups(dt_product_t *p, LLVMValueRef first_col, uint32_t j, u
   dt__body_at(k, level);
   LLVMValueRef at = wide(m, times(m, own_four(p, j), GROUP));
   k->team = BLOCK / GROUP; // threads that have a row's neighbours
-  k->live = live;
+  k->chain.live = live;
   k->lanes = GROUP;
   k->aligned = true;
   k->item_level = level;
   dt__outer_vector(k, LLVMBuildNSWAdd(m->b, first_col, at, ""), n, 1, k->kernel->stages.len,
                    load_group, p);
-  k->live = NULL;
+  k->chain.live = NULL;
   k->team = team;
   k->outer_lanes = k->axis = false;
 }

@@ -171,13 +171,13 @@ static void walk_teams(dt_chain_item_t *t, LLVMValueRef wanted, uint32_t team, u
       dt__loop_open(k, ROUND, start, end_of(t, extent), DT_CHAIN_WARPS * (int64_t)in_warp);
   dt__ptx_no_unroll(m);
   LLVMValueRef row = LLVMBuildNSWAdd(m->b, first, own, "");
-  k->live = LLVMBuildICmp(m->b, LLVMIntSLT, row, extent, "");
+  k->chain.live = LLVMBuildICmp(m->b, LLVMIntSLT, row, extent, "");
   dt__bind_symbol(k, k->kernel->vars[m_loop], ROUND, lesser(m, row, last));
   begin_version(t, rank, team, k->schedule->lanes, true);
-  k->ragged = ragged;
+  k->resident.ragged = ragged;
   dt__stages_emit(k, true);
-  k->ragged = false;
-  k->live = NULL;
+  k->resident.ragged = false;
+  k->chain.live = NULL;
   dt__body_at(k, ROUND);
   dt__loop_close(k, ROUND);
   dt__scope_close(k, PART);

@@ -38,7 +38,7 @@ void dt__scores_begin_stage(dt_scores_t *s) {
   dt_body_t *k = s->k;
   k->stage_index = 0;
   k->stage = &k->kernel->stages.items[0];
-  k->axis = k->outer_lanes = k->acc_vector = k->resident = false;
+  k->axis = k->outer_lanes = k->acc_vector = k->resident.on = false;
   k->team = s->score_plan.threads;
   k->rank = NULL;
   k->lanes = 1;

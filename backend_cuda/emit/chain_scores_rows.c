@@ -61,8 +61,8 @@ static LLVMValueRef score_group(dt_scores_t *s, uint32_t r, uint32_t c) {
     follow(s, wide(m, s->full ? at : lesser(m, at, last)), lanes);
     dt__body_at(k, ROUND);
     if (lanes == LANES)
-      return k->held_value;
-    LLVMValueRef one = LLVMBuildExtractElement(m->b, k->held_value, i32(m, 0), "");
+      return k->resident.held_value;
+    LLVMValueRef one = LLVMBuildExtractElement(m->b, k->resident.held_value, i32(m, 0), "");
     out = LLVMBuildInsertElement(m->b, out, one, i32(m, s->first), "");
   }
   return out;
@@ -73,7 +73,7 @@ void dt__scores_make(dt_scores_t *s) {
   if (!dt__scores_take(s, s->score, s->schedules[0]))
     return;
   dt__scores_begin_stage(s);
-  k->held = s->made;
+  k->resident.held = s->made;
   for (uint32_t r = 0; r < 2 && !s->m->failure; r++) {
     dt__level_enter(k, ROUND);
     dt__bind_symbol(k, s->score_plan.a.var, ROUND, s->row[r]);
@@ -82,7 +82,7 @@ void dt__scores_make(dt_scores_t *s) {
     dt__level_leave(k, ROUND);
   }
   s->first = 0;
-  k->held = (dt_buffer_id_t){0};
+  k->resident.held = (dt_buffer_id_t){0};
 }
 
 // ---- Rows -----------------------------------------------------------------------------------------
@@ -116,11 +116,11 @@ static void enter_row(dt_scores_t *s, row_t *row, uint32_t r) {
   dt__level_enter(k, ROUND);
   dt__bind_symbol(k, s->score_plan.a.var, ROUND, s->row[r]);
   k->rows = row->values;
-  memcpy(&k->kept, &row->kept, sizeof(k->kept));
+  memcpy(&k->resident.kept, &row->kept, sizeof(k->resident.kept));
 }
 
 static void leave_row(dt_scores_t *s, row_t *row) {
-  memcpy(&row->kept, &s->k->kept, sizeof(row->kept));
+  memcpy(&row->kept, &s->k->resident.kept, sizeof(row->kept));
   dt__level_leave(s->k, ROUND);
 }
 
@@ -206,7 +206,7 @@ static void take_fragments(dt_scores_t *s, row_t rows[2]) {
   k->stage = find_access(s, s->weights, &offset);
   for (uint32_t r = 0; r < 2 && !m->failure; r++) {
     dt_lanes_t value = {0};
-    memcpy(&k->kept, &rows[r].kept, sizeof(k->kept));
+    memcpy(&k->resident.kept, &rows[r].kept, sizeof(k->resident.kept));
     if (!dt__resident_find(k, s->weights, offset, &value)) {
       dt__emit_fail(m, DT_FAIL(DT_E_INTERNAL, "chain: rows of %s are not kept", s->rows->name));
       return;
@@ -232,9 +232,9 @@ static bool begin_rows(dt_scores_t *s, row_t rows[2]) {
     }
     dt_lanes_t made = {.varying = true};
     memcpy(made.v, s->values[r], s->vectors * sizeof(*made.v));
-    memset(&k->kept, 0, sizeof(k->kept));
+    memset(&k->resident.kept, 0, sizeof(k->resident.kept));
     dt__resident_put(k, s->made, offset, &made);
-    memcpy(&rows[r].kept, &k->kept, sizeof(k->kept));
+    memcpy(&rows[r].kept, &k->resident.kept, sizeof(k->resident.kept));
   }
   return k->stage && !m->failure;
 }
@@ -257,10 +257,10 @@ void dt__scores_make_rows(dt_scores_t *s) {
   k->joined = QUAD;
   k->rank = wide(m, rank);
   k->item_level = k->stage_level = ROUND;
-  k->axis = k->resident = true;
-  k->ragged = !s->whole;
-  k->full = s->full;
-  k->held = s->weights;
+  k->axis = k->resident.on = true;
+  k->resident.ragged = !s->whole;
+  k->resident.full = s->full;
+  k->resident.held = s->weights;
   s->folded = 0;
   for (uint32_t i = 0; i < s->rows->stages.len && !m->failure; i++) {
     for (uint32_t r = 0; r < 2; r++) {
@@ -271,9 +271,9 @@ void dt__scores_make_rows(dt_scores_t *s) {
     join_warps(s, &s->rows->stages.items[i], rows);
   }
   take_fragments(s, rows);
-  k->held = (dt_buffer_id_t){0};
+  k->resident.held = (dt_buffer_id_t){0};
   k->joined = 0;
-  k->ragged = k->full = k->resident = k->axis = false;
+  k->resident.ragged = k->resident.full = k->resident.on = k->axis = false;
 }
 
 // ---- The second product's rows --------------------------------------------------------------------
@@ -311,10 +311,10 @@ static void finish_group(dt_scores_t *s, LLVMValueRef number) {
     s->group[i] = LLVMBuildExtractElement(m->b, all, i32(m, i), "");
   LLVMValueRef at = LLVMBuildNSWAdd(m->b, s->t->first_row, wide(m, add(m, row, s->above)), "");
   LLVMValueRef last = LLVMBuildNSWSub(m->b, s->extent_m, dt__emit_i64(m, 1), "");
-  k->live = below(m, at, s->extent_m);
+  k->chain.live = below(m, at, s->extent_m);
   dt__bind_symbol(k, s->head_plan.a.var, ROUND, lesser(m, at, last));
   follow(s, wide(m, times(m, four, LANES)), LANES);
-  k->live = NULL;
+  k->chain.live = NULL;
 }
 
 void dt__scores_finish(dt_scores_t *s) {

@@ -75,8 +75,8 @@ dt_status_t dt__body_take(dt_body_t *k, const dt_kernel_t *kernel, const dt_sche
       dt__body_writes(k, kernel->stages.items[s].stores.items[i].buffer);
   for (uint32_t level = 0; level < DT_MAX_LEVELS; level++)
     k->scopes[level].memo.len = 0;
-  k->kept.len = 0;
-  k->resident = k->axis = k->outer_lanes = k->acc_vector = false;
+  k->resident.kept.len = 0;
+  k->resident.on = k->axis = k->outer_lanes = k->acc_vector = false;
   return NULL;
 }
 

@@ -63,6 +63,30 @@ typedef struct dt_resident_t {
   dt_lanes_t value;
 } dt_resident_t;
 
+// Resident rows (resident.h).
+typedef struct dt_resident_rows_t {
+  bool on;                            // what is emitted keeps rows in registers
+  bool ragged;                        // rows that end within a vector: SLABs have zeros there
+  bool full;                          // rows have all vectors
+  LLVMValueRef inside[DT_MAX_UNROLL]; // by copy: whether its vector exists, i1; NULL elsewhere
+  dt_buffer_id_t held;                // chains: a SLAB that is nowhere but in registers, or none
+  LLVMValueRef held_value; // what was stored to it last, a vector; rows that are resident keep it
+  DT_VEC(dt_resident_t) kept;
+} dt_resident_rows_t;
+
+// What a team has to do with its row of a chain.
+typedef struct dt_chain_row_t {
+  LLVMValueRef owner; // whether this team makes the stores that leave the chain, i1
+  LLVMValueRef live;  // whether this team's row exists and is stored, i1; NULL: it does
+} dt_chain_row_t;
+
+// Plans check every operation for overflow. A number that has no value spoils only what is made of
+// it: not the side of a select that is not chosen.
+typedef struct dt_overflow_t {
+  bool checks;
+  LLVMValueRef none; // whether anything has no value since this was last cleared, i1; NULL: all has
+} dt_overflow_t;
+
 // Accumulators of one fold: stack slots that become registers.
 typedef struct dt_accumulator_t {
   LLVMTypeRef type, index_type;
@@ -87,10 +111,9 @@ typedef struct dt_body_t {
                        // would be row 0; set first by dt__body_place
   uint32_t base_level; // where all of them are known
   bool *written;       // by buffer - 1: stored to by this kernel, or by its chain
-  LLVMValueRef owner;  // chains: whether this team makes the stores that leave the chain, i1
-  LLVMValueRef live;   // chains: whether this team's row exists and is stored, i1; NULL: it does
-  bool updates;        // the kernel stores to an argument of the call
-  dt_lanes_t *rows;    // by row value
+  dt_chain_row_t chain;
+  bool updates;     // the kernel stores to an argument of the call
+  dt_lanes_t *rows; // by row value
 
   // The lane axis. Threads of a team take neighbouring vectors of it, so that the next copy of a
   // thread's vector stands lanes * team elements further.
@@ -109,14 +132,7 @@ typedef struct dt_body_t {
   dt_sym_t lane_var;
   LLVMValueRef lane_base;            // lane variable's value in lane 0 of the loop's first copy
   LLVMValueRef masks[DT_MAX_UNROLL]; // by copy: lanes that exist, in the masked tail; NULL: all
-  // Resident rows (resident.c): whether a copy's vector exists, i1; NULL elsewhere.
-  LLVMValueRef inside[DT_MAX_UNROLL];
-  bool resident;           // what is emitted keeps rows in registers
-  bool ragged;             // rows that end within a vector: SLABs have zeros there
-  bool full;               // rows have all vectors
-  dt_buffer_id_t held;     // chains: a SLAB that is nowhere but in registers, or none
-  LLVMValueRef held_value; // what was stored to it last, a vector; rows that are resident keep it
-  DT_VEC(dt_resident_t) kept;
+  dt_resident_rows_t resident;
 
   // The stage being emitted.
   const dt_stage_t *stage;
@@ -127,11 +143,7 @@ typedef struct dt_body_t {
   bool acc_vector;        // accumulators are vectors
   LLVMValueRef nowhere;   // stack slot that masked scalar stores write to when they are off
 
-  // Plans check every operation for overflow. A number that has no value spoils only what is made
-  // of it: not the side of a select that is not chosen.
-  bool checks;
-  LLVMValueRef
-      none; // whether anything has no value since this was last cleared (i1); NULL: all has
+  dt_overflow_t overflow; // of host programs
 } dt_body_t;
 
 // ---- Scopes (body.c) ------------------------------------------------------------------------------

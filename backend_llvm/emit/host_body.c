@@ -31,9 +31,9 @@ void dt__host_note_bad(dt_host_t *h, LLVMValueRef bit) {
 }
 
 LLVMValueRef dt__host_needed(dt_host_t *h, LLVMValueRef value) {
-  if (h->k.none)
-    dt__host_note_bad(h, h->k.none);
-  h->k.none = NULL;
+  if (h->k.overflow.none)
+    dt__host_note_bad(h, h->k.overflow.none);
+  h->k.overflow.none = NULL;
   return value;
 }
 

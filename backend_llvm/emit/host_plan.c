@@ -76,8 +76,8 @@ static void plan_number(dt_host_t *h, uint32_t segment, dt_sym_t number) {
     return;
   (void)dt__index_scalar(&h->k, number);
   dt__body_at(&h->k, h->level);
-  LLVMValueRef none = h->k.none;
-  h->k.none = NULL;
+  LLVMValueRef none = h->k.overflow.none;
+  h->k.overflow.none = NULL;
   if (none)
     require(h, LLVMBuildNot(m->b, none, ""), DT_PLAN_NO_NUMBER);
 }
@@ -206,7 +206,7 @@ static dt_status_t open_plan(dt_host_t *h, const dt_host_program_t *p, const cha
                              uint32_t items) {
   dt_emit_t *m = p->m;
   DT_TRY(dt__host_open(h, p, name, m->t_i64, true, items));
-  h->k.checks = true;
+  h->k.overflow.checks = true;
   h->bad = dt__body_slot(&h->k, m->t_i1, 1);
   LLVMBuildStore(m->b, LLVMConstNull(m->t_i1), h->bad);
   return NULL;

@@ -50,11 +50,13 @@ static LLVMValueRef either(dt_body_t *k, LLVMValueRef a, LLVMValueRef b) {
   return !a ? b : !b ? a : LLVMBuildOr(k->m->b, a, b, "");
 }
 
-static void note_none(dt_body_t *k, LLVMValueRef bit) { k->none = either(k, k->none, bit); }
+static void note_none(dt_body_t *k, LLVMValueRef bit) {
+  k->overflow.none = either(k, k->overflow.none, bit);
+}
 
 static LLVMValueRef arithmetic(dt_body_t *k, bool product, LLVMValueRef a, LLVMValueRef b) {
   dt_emit_t *m = k->m;
-  if (!k->checks)
+  if (!k->overflow.checks)
     return product ? LLVMBuildMul(m->b, a, b, "") : LLVMBuildAdd(m->b, a, b, "");
   LLVMTypeRef type = m->t_i64;
   LLVMValueRef args[2] = {a, b};
@@ -216,7 +218,7 @@ static LLVMValueRef expr_MAX(dt_body_t *k, const operands_t *o) {
 // Only the side that is chosen needs a value.
 static LLVMValueRef expr_SELECT(dt_body_t *k, const operands_t *o) {
   LLVMValueRef chosen = truth(k, o->v[0]);
-  k->none = o->args[0].none;
+  k->overflow.none = o->args[0].none;
   if (o->args[1].none || o->args[2].none)
     note_none(k, LLVMBuildSelect(k->m->b, chosen, none_of(k, o, 1), none_of(k, o, 2), ""));
   return LLVMBuildSelect(k->m->b, chosen, o->v[1], o->v[2], "");
@@ -238,7 +240,7 @@ static LLVMValueRef expr_AND(dt_body_t *k, const operands_t *o) {
     LLVMValueRef own = either(k, truth(k, o->v[i]), o->args[i].none);
     all = all ? LLVMBuildAnd(k->m->b, all, own, "") : own;
   }
-  k->none = none ? LLVMBuildAnd(k->m->b, none, all, "") : NULL;
+  k->overflow.none = none ? LLVMBuildAnd(k->m->b, none, all, "") : NULL;
   return as_number(k, all);
 }
 
@@ -250,7 +252,7 @@ static LLVMValueRef expr_OR(dt_body_t *k, const operands_t *o) {
       own = LLVMBuildAnd(k->m->b, own, LLVMBuildNot(k->m->b, o->args[i].none, ""), "");
     any = either(k, any, own);
   }
-  k->none = none ? LLVMBuildAnd(k->m->b, none, LLVMBuildNot(k->m->b, any, ""), "") : NULL;
+  k->overflow.none = none ? LLVMBuildAnd(k->m->b, none, LLVMBuildNot(k->m->b, any, ""), "") : NULL;
   return as_number(k, any);
 }
 
@@ -267,7 +269,7 @@ static LLVMValueRef shift_count(dt_body_t *k, const operands_t *o, int64_t most)
   if (range.lo >= 0 && range.hi <= most)
     return count;
   LLVMValueRef out = LLVMBuildICmp(m->b, LLVMIntUGT, count, dt__emit_int(type, most), "");
-  if (k->checks)
+  if (k->overflow.checks)
     note_none(k, out);
   return LLVMBuildSelect(m->b, out, LLVMConstNull(type), count, "");
 }
@@ -276,7 +278,7 @@ static LLVMValueRef expr_SHL(dt_body_t *k, const operands_t *o) {
   dt_emit_t *m = k->m;
   LLVMValueRef count = shift_count(k, o, 62), a = o->v[0];
   LLVMValueRef value = LLVMBuildShl(m->b, a, count, "");
-  if (k->checks) {
+  if (k->overflow.checks) {
     LLVMValueRef back = LLVMBuildAShr(m->b, value, count, "");
     note_none(k, LLVMBuildICmp(m->b, LLVMIntNE, back, a, ""));
   }
@@ -377,7 +379,7 @@ static dt_lanes_t eval_operation(dt_body_t *k, dt_sym_t e, uint32_t level, bool 
     }
     dt__body_at(k, level);
     const operands_t operands = {exprs, v, args, n};
-    k->none = k->checks ? any_none(k, &operands) : NULL;
+    k->overflow.none = k->overflow.checks ? any_none(k, &operands) : NULL;
     out.v[c] = expr_fns[view.op](k, &operands);
   }
   return out;
@@ -452,8 +454,8 @@ dt_lanes_t dt__index_eval(dt_body_t *k, dt_sym_t e) {
   int64_t coef;
   dt_sym_t rest;
   LLVMIntPredicate predicate;
-  LLVMValueRef outer = k->none;
-  k->none = NULL;
+  LLVMValueRef outer = k->overflow.none;
+  k->overflow.none = NULL;
   if (dt__sym_is_symbol(m->env, e, &symbol)) {
     out = eval_symbol(k, symbol, level);
   } else if (varying && lane_linear(k, e, &coef, &rest)) {
@@ -470,8 +472,8 @@ dt_lanes_t dt__index_eval(dt_body_t *k, dt_sym_t e) {
   } else {
     out = eval_operation(k, e, level, varying);
   }
-  out.none = k->none;
-  k->none = outer;
+  out.none = k->overflow.none;
+  k->overflow.none = outer;
   dt__memo_put(k, level, key, out);
   return out;
 }
@@ -556,8 +558,9 @@ static dt_address_t linear_address(dt_body_t *k, dt_buffer_id_t buffer, dt_sym_t
     int64_t shift = coef * (int64_t)((k->first_copy + c) * k->lanes * k->team) -
                     (coef == -1 ? (int64_t)k->lanes - 1 : 0);
     out.at[c] = dt__emit_element(m, element, base, dt__emit_i64(m, shift));
-    if (k->inside[c] && out.access == DT_ACCESS_UNIT) // the row's first vector always exists
-      out.at[c] = LLVMBuildSelect(m->b, k->inside[c], out.at[c], first, "");
+    if (k->resident.inside[c] &&
+        out.access == DT_ACCESS_UNIT) // the row's first vector always exists
+      out.at[c] = LLVMBuildSelect(m->b, k->resident.inside[c], out.at[c], first, "");
     if (out.access == DT_ACCESS_EACH)
       out.at[c] = dt__emit_element(m, element, out.at[c], dt__emit_ramp(m->t_i64, k->lanes, coef));
   }

@@ -243,7 +243,8 @@ static LLVMValueRef load_lanes(dt_body_t *k, const dt_inst_t *inst, uint32_t lev
       DT_ACCESS_UNIFORM) // what lanes behind the last iteration want may not exist
     return load_shared(k, inst->dtype, address->at[0], mask ? and_mask(k, mask, k->masks[c]) : NULL,
                        other);
-  bool kept = k->inside[c] && !mask && address->access == DT_ACCESS_UNIT; // read at a safe place
+  bool kept =
+      k->resident.inside[c] && !mask && address->access == DT_ACCESS_UNIT; // read at a safe place
   mask = kept ? NULL : and_mask(k, mask, k->masks[c]);
   if (address->access == DT_ACCESS_UNIT && !mask) {
     uint32_t alignment =
@@ -266,7 +267,7 @@ static dt_lanes_t value_load(dt_body_t *k, const dt_inst_t *inst, uint32_t id) {
   uint32_t level = k->inst_level[id];
   dt_lanes_t out = {.varying = k->inst_varying[id]};
   dt_sym_t offset = dt__access_offset(k, inst->buffer, inst->index);
-  bool keeps = k->resident && out.varying && inst->mask == DT_NO_INST;
+  bool keeps = k->resident.on && out.varying && inst->mask == DT_NO_INST;
   if (keeps && dt__resident_find(k, inst->buffer, offset, &out))
     return out;
   dt_address_t address = dt__access_address(k, inst->buffer, offset, level);

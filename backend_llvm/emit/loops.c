@@ -177,7 +177,7 @@ static void stage_loops(dt_body_t *k, uint32_t j) {
   uint32_t level = k->stage_level + 1 + j;
   LLVMValueRef extent = dt__index_scalar(k, stage->extents[j]);
   LLVMValueRef zero = dt__emit_i64(k->m, 0);
-  if (k->resident && j + 1 == stage->n_loops) {
+  if (k->resident.on && j + 1 == stage->n_loops) {
     k->copies = k->schedule->unroll;
     k->lane_level = level;
     dt__bind_lane(k, level);
@@ -215,7 +215,7 @@ void dt__stage_emit(dt_body_t *k, uint32_t index) {
   uint32_t copies = 1;
   if (vector)
     copies = k->outer_lanes ? k->copies
-             : k->resident
+             : k->resident.on
                  ? k->schedule->unroll
                  : useful_unroll(k, dt__index_scalar(k, stage->extents[stage->n_loops - 1]));
   k->accs = accs;
@@ -428,7 +428,7 @@ static bool stages_meet(dt_body_t *k) {
   for (uint32_t s = 0; s < kernel->stages.len; s++)
     for (uint32_t i = 0; i < kernel->stages.items[s].insts.len; i++) {
       dt_buffer_id_t read = dt__inst_reads(&kernel->stages.items[s].insts.items[i]);
-      if (read.id && is_overwritten(k, read) && !(k->resident && dt__resident_owns(k, read)))
+      if (read.id && is_overwritten(k, read) && !(k->resident.on && dt__resident_owns(k, read)))
         return true;
     }
   return false;
@@ -470,10 +470,10 @@ void dt__stages_emit(dt_body_t *k, bool resident) {
     k->lanes = serial ? 1 : k->schedule->lanes;
   k->axis = !serial && (k->lanes > 1 || k->m->device);
   k->stage_level = k->item_level;
-  k->resident = resident;
-  k->kept.len = 0;
+  k->resident.on = resident;
+  k->resident.kept.len = 0;
   bool meet = k->team > 1 && stages_meet(k);
-  if (resident && k->live && k->schedule->unroll * k->schedule->lanes <= MOST_AHEAD)
+  if (resident && k->chain.live && k->schedule->unroll * k->schedule->lanes <= MOST_AHEAD)
     load_ahead(k);
   for (uint32_t s = 0; s < k->kernel->stages.len; s++) {
     if (s && meet)

@@ -33,12 +33,12 @@ void dt__resident_open(dt_body_t *k, uint32_t level, LLVMValueRef extent) {
   scope->block = k->scopes[level - 1].block;
   scope->memo.len = 0;
   k->lane_base = dt__own_start(k, dt__emit_i64(m, 0));
-  for (uint32_t c = 0; c < k->copies && !k->full; c++) {
+  for (uint32_t c = 0; c < k->copies && !k->resident.full; c++) {
     LLVMValueRef shift = dt__emit_i64(m, (int64_t)(c * k->lanes * k->team));
     LLVMValueRef at = LLVMBuildNSWAdd(m->b, k->lane_base, shift, "");
-    k->inside[c] = LLVMBuildICmp(m->b, LLVMIntSLT, at, extent, "");
-    k->masks[c] =
-        k->ragged ? lanes_inside(k, at, extent) : dt__emit_splat(m, k->inside[c], k->lanes);
+    k->resident.inside[c] = LLVMBuildICmp(m->b, LLVMIntSLT, at, extent, "");
+    k->masks[c] = k->resident.ragged ? lanes_inside(k, at, extent)
+                                     : dt__emit_splat(m, k->resident.inside[c], k->lanes);
   }
 }
 
@@ -46,7 +46,7 @@ void dt__resident_close(dt_body_t *k, uint32_t level) {
   k->scopes[level - 1].block = k->scopes[level].block;
   k->scopes[level].memo.len = 0;
   for (uint32_t c = 0; c < DT_MAX_UNROLL; c++)
-    k->inside[c] = k->masks[c] = NULL;
+    k->resident.inside[c] = k->masks[c] = NULL;
   dt__body_at(k, level - 1);
 }
 
@@ -65,8 +65,8 @@ static dt_sym_t canonical(dt_body_t *k, const dt_stage_t *stage, dt_sym_t offset
 
 bool dt__resident_find(dt_body_t *k, dt_buffer_id_t buffer, dt_sym_t offset, dt_lanes_t *out) {
   dt_sym_t at = canonical(k, k->stage, offset);
-  for (uint32_t i = 0; i < k->kept.len; i++) {
-    const dt_resident_t *kept = &k->kept.items[i];
+  for (uint32_t i = 0; i < k->resident.kept.len; i++) {
+    const dt_resident_t *kept = &k->resident.kept.items[i];
     if (kept->buffer.id != buffer.id || kept->offset.id != at.id)
       continue;
     *out = kept->value;
@@ -79,17 +79,17 @@ void dt__resident_put(dt_body_t *k, dt_buffer_id_t buffer, dt_sym_t offset,
                       const dt_lanes_t *value) {
   dt_resident_t kept = {
       .buffer = buffer, .offset = canonical(k, k->stage, offset), .value = *value};
-  if (!DT_VEC_PUSH(&k->m->arena, &k->kept, kept))
+  if (!DT_VEC_PUSH(&k->m->arena, &k->resident.kept, kept))
     dt__emit_fail(k->m, DT_NO_MEMORY());
 }
 
 void dt__resident_store(dt_body_t *k, dt_buffer_id_t buffer, dt_sym_t offset,
                         const dt_lanes_t *value) {
   uint32_t n = 0;
-  for (uint32_t i = 0; i < k->kept.len; i++)
-    if (k->kept.items[i].buffer.id != buffer.id)
-      k->kept.items[n++] = k->kept.items[i];
-  k->kept.len = n;
+  for (uint32_t i = 0; i < k->resident.kept.len; i++)
+    if (k->resident.kept.items[i].buffer.id != buffer.id)
+      k->resident.kept.items[n++] = k->resident.kept.items[i];
+  k->resident.kept.len = n;
   if (value)
     dt__resident_put(k, buffer, offset, value);
 }
@@ -125,7 +125,7 @@ static bool stage_agrees(dt_body_t *k, const dt_stage_t *stage, dt_buffer_id_t b
 
 bool dt__resident_owns(dt_body_t *k, dt_buffer_id_t buffer) {
   if (dt__program_buffer(&k->m->program, buffer)->kind != DT_BUFFER_LOCAL &&
-      buffer.id != k->held.id)
+      buffer.id != k->resident.held.id)
     return false;
   dt_sym_t at = {0};
   for (uint32_t s = 0; s < k->kernel->stages.len; s++)

@@ -87,10 +87,10 @@ static void store_lanes(dt_body_t *k, const dt_store_t *store, uint32_t level,
   dt__body_at(k, level);
   if (on)
     mask = mask ? LLVMBuildAnd(k->m->b, on, mask, "") : on;
-  if (k->ragged)
+  if (k->resident.ragged)
     vector = LLVMBuildSelect(k->m->b, mask, vector, LLVMConstNull(LLVMTypeOf(vector)), "");
-  if (address->access == DT_ACCESS_UNIT && k->inside[c] && !on)
-    store_where(k, level, dtype, vector, address->at[c], address->alignment, k->inside[c]);
+  if (address->access == DT_ACCESS_UNIT && k->resident.inside[c] && !on)
+    store_where(k, level, dtype, vector, address->at[c], address->alignment, k->resident.inside[c]);
   else if (address->access == DT_ACCESS_UNIT && address->alignment && !mask)
     dt__emit_store_at(k->m, dtype, vector, address->at[c], address->alignment);
   else if (address->access == DT_ACCESS_UNIT)
@@ -147,7 +147,7 @@ static void store_under(dt_body_t *k, LLVMValueRef condition, const dt_store_t *
 
 static bool leaves_chain(const dt_body_t *k, dt_buffer_id_t buffer) {
   dt_buffer_kind_t kind = dt__program_buffer(&k->m->program, buffer)->kind;
-  return k->owner && kind != DT_BUFFER_SLAB && kind != DT_BUFFER_LOCAL;
+  return k->chain.owner && kind != DT_BUFFER_SLAB && kind != DT_BUFFER_LOCAL;
 }
 
 // All values are made before anything is stored, so that a stage may read what it overwrites.
@@ -162,17 +162,17 @@ static void make_and_store(dt_body_t *k) {
   for (uint32_t i = 0; i < stage->stores.len; i++) {
     const dt_store_t *own = &stage->stores.items[i];
     dt_sym_t offset = dt__access_offset(k, own->buffer, own->index);
-    if (k->resident && keep_stored(k, own, offset))
+    if (k->resident.on && keep_stored(k, own, offset))
       continue;
-    if (own->buffer.id == k->held.id) {
-      k->held_value = dt__inst_lane(k, own->value, 0, true);
+    if (own->buffer.id == k->resident.held.id) {
+      k->resident.held_value = dt__inst_lane(k, own->value, 0, true);
       continue;
     }
     dt_address_t address = dt__access_address(k, own->buffer, offset, level);
-    LLVMValueRef condition = leaves_chain(k, own->buffer) ? k->owner : NULL;
-    if (k->live) {
+    LLVMValueRef condition = leaves_chain(k, own->buffer) ? k->chain.owner : NULL;
+    if (k->chain.live) {
       dt__body_at(k, level);
-      condition = condition ? LLVMBuildAnd(k->m->b, condition, k->live, "") : k->live;
+      condition = condition ? LLVMBuildAnd(k->m->b, condition, k->chain.live, "") : k->chain.live;
     }
     if (condition)
       store_under(k, condition, own, level, &address);

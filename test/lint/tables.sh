@@ -60,7 +60,8 @@ mapfile -t readers < <(printf '%s\n' fuse/*.c | grep -vxF fuse/target.c)
   words asked '\<(m|k->m|emit|ctx)->target->[a-z0-9_]+' backend_llvm/emit/*.c backend_cuda/emit/*.c |
     sed 's/\t.*target->/\t/'
   words asked '\<out->[a-z0-9_]+' backend_llvm/emit/target.c | sed 's/out->//'
-  words asked '\<target->[a-z0-9_]+' "${readers[@]}" fuse/target.h runtime/compile/pipeline.c | sed 's/target->//'
+  words asked '\<target->[a-z0-9_]+' "${readers[@]}" fuse/target.h runtime/compile/pipeline.c \
+    backend_llvm/emit/*.c backend_cuda/emit/*.c | sed 's/target->//'
   words reads '(->|\.)[a-z0-9_]+' "${readers[@]}" fuse/target.h backend_llvm/emit/*.c \
     backend_cuda/emit/*.c runtime/compile/*.c |
     sed -E 's/->|\.//'
