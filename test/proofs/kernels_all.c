@@ -12,7 +12,7 @@
 #include "lower/graph/graph.h"
 #include "test/conform/cases.h"
 #include "test/conform/graphs/random_graph.h"
-#include "test/unit/cuda/size_programs.h"
+#include "test/unit/cuda/exec/size_programs.h"
 
 #include <stdio.h>
 #include <stdlib.h>
