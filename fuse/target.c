@@ -2,6 +2,7 @@
 // Targets as text: the numbers of target.def in its order, then the strings.
 #include "fuse/target.h"
 #include "runtime/base/status.h"
+#include "runtime/tensor/tensor.h"
 
 #include <string.h>
 
@@ -40,7 +41,7 @@ static dt_status_t number(dt_scan_t *scan, const char *name, int64_t most, int64
 
 static dt_status_t read_place(dt_scan_t *scan, const char *name, dt_device_t *out) {
   int64_t value = 0;
-  DT_TRY(number(scan, name, DT_CUDA, &value));
+  DT_TRY(number(scan, name, DT_DEVICES - 1, &value));
   *out = (dt_device_t)value;
   return NULL;
 }

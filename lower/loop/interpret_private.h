@@ -33,6 +33,7 @@ typedef struct dt_interp_t {
   dt_interp_fold_t *folds;     // of the stage, up to the iteration before this one
   uint32_t iteration;          // outer iterations begun, from 1
   uint32_t failed_check;       // 1 + the first check that failed, or 0
+  int64_t failed_value, failed_extent; // what it was made on
   // An index and operands in hand. Here, not in frames: those whose address is taken cost a
   // sanitizer more than all else that an element does.
   int64_t at;

@@ -23,7 +23,7 @@ static dt_status_t apply_desc(dt_tensor_t *tensor, const dt_tensor_desc_t *given
     return DT_FAIL(DT_E_ARGUMENT, "desc: NULL; expected a tensor descriptor");
   dt_tensor_desc_t own, *desc = &own;
   DT_TRY(DT_OPTIONS_TAKE(dt_tensor_desc_t, desc, given));
-  if (desc->device != DT_CPU && desc->device != DT_CUDA)
+  if (desc->device != DT_CPU && desc->device != DT_CUDA && !dt__device_is_named(desc->device))
     return DT_FAIL(DT_E_ARGUMENT, "device: %d is no device", (int)desc->device);
   int32_t ordinal = desc->ordinal;
   if (ordinal < 0 || ordinal >= DT_MOST_ORDINALS || (ordinal && desc->device == DT_CPU))
