@@ -80,7 +80,7 @@ static bool take_pages(memory_t *own) {
 
 dt_status_t device_allocate(size_t bytes, dt_storage_t **out) {
   memory_t *own = dt__calloc(1, sizeof(*own));
-  size_t lines = (bytes + DT_STORAGE_ALIGNMENT - 1) / DT_STORAGE_ALIGNMENT * DT_STORAGE_ALIGNMENT;
+  size_t lines = (bytes + DEVICE_ALIGNMENT - 1) / DEVICE_ALIGNMENT * DEVICE_ALIGNMENT;
   *out = NULL;
   if (!own)
     return DT_NO_MEMORY();

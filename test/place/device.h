@@ -12,6 +12,7 @@
 #include "runtime/tensor/tensor.h"
 
 #define INTERPRETER ((dt_device_t)2)
+#define DEVICE_ALIGNMENT ((size_t)512) // of its memory
 
 extern const dt_place_kind_t interpreter_place;
 extern const dt_codegen_t interpreter_codegen;

@@ -8,6 +8,7 @@
 #include "runtime/base/status.h"
 #include "runtime/exec/call.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,11 +19,21 @@
 
 #define WRAPPED(name) __typeof__(name) __real_##name, __wrap_##name
 WRAPPED(dt_session_create);
+WRAPPED(dt_session_destroy);
 WRAPPED(dt_function_prepare);
 WRAPPED(dt_call);
 WRAPPED(_cmocka_run_group_tests);
 
 // ---- Sessions -------------------------------------------------------------------------------------
+
+// A session and, once it was asked for, one beside it on the CPU.
+typedef struct pair_t {
+  struct pair_t *next;
+  dt_session_t *session, *beside;
+} pair_t;
+static pair_t *pairs;
+static pthread_mutex_t pairs_mutex = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local dt_session_t *calling; // whose call this thread is in; NULL: it has ended
 
 dt_status_t __wrap_dt_session_create(dt_runtime_t *runtime, const dt_session_options_t *options,
                                      dt_session_t **out) {
@@ -31,8 +42,49 @@ dt_status_t __wrap_dt_session_create(dt_runtime_t *runtime, const dt_session_opt
   return __real_dt_session_create(runtime, plain ? &own : options, out);
 }
 
+static pair_t *take_pair(dt_session_t *session) {
+  (void)pthread_mutex_lock(&pairs_mutex);
+  pair_t **at = &pairs;
+  while (*at && (*at)->session != session)
+    at = &(*at)->next;
+  pair_t *found = *at;
+  if (found)
+    *at = found->next;
+  (void)pthread_mutex_unlock(&pairs_mutex);
+  return found;
+}
+
+static dt_status_t call_beside(dt_session_t *session, dt_function_t *function,
+                               dt_tensor_t *const *inputs, uint32_t n_inputs,
+                               dt_tensor_t **outputs, uint32_t n_outputs,
+                               const dt_call_options_t *options) {
+  pair_t *pair = take_pair(session);
+  dt_status_t status = NULL;
+  if (!pair) {
+    pair = calloc(1, sizeof(*pair));
+    pair->session = session;
+    status = __real_dt_session_create(session->runtime, NULL, &pair->beside);
+  }
+  if (!status)
+    status =
+        __real_dt_call(pair->beside, function, inputs, n_inputs, outputs, n_outputs, options);
+  (void)pthread_mutex_lock(&pairs_mutex);
+  pair->next = pairs;
+  pairs = pair;
+  (void)pthread_mutex_unlock(&pairs_mutex);
+  return status;
+}
+
+void __wrap_dt_session_destroy(dt_session_t *session) {
+  pair_t *pair = take_pair(session);
+  __real_dt_session_destroy(pair ? pair->beside : NULL);
+  free(pair);
+  calling = session == calling ? NULL : calling;
+  __real_dt_session_destroy(session);
+}
+
 dt_status_t __wrap_dt_function_prepare(dt_function_t *function,
-        const dt_prepare_options_t *options) {
+                                       const dt_prepare_options_t *options) {
   dt_prepare_options_t own = {.struct_size = sizeof(own)};
   if (options)
     own = *options;
@@ -74,7 +126,7 @@ static void find_reaches(moved_t *all, uint32_t n) {
 
 // As far from a line's beginning as on the host.
 static char *there_of(const moved_t *own) {
-  return (char *)own->storage->data + own->reach.begin % DT_STORAGE_ALIGNMENT;
+  return (char *)own->storage->data + own->reach.begin % DEVICE_ALIGNMENT;
 }
 
 static dt_status_t move_all(moved_t *all, uint32_t n) {
@@ -89,7 +141,7 @@ static dt_status_t move_all(moved_t *all, uint32_t n) {
     memcpy(own->view.sizes, own->host->sizes, sizeof(own->view.sizes));
     memcpy(own->view.strides, own->host->strides, sizeof(own->view.strides));
     if (bytes && own->first == own) {
-      DT_TRY(device_allocate(bytes + own->reach.begin % DT_STORAGE_ALIGNMENT, &own->storage));
+      DT_TRY(device_allocate(bytes + own->reach.begin % DEVICE_ALIGNMENT, &own->storage));
       DT_TRY(device_copy(there_of(own), (void *)own->reach.begin, bytes));
     }
     if (bytes)
@@ -109,10 +161,11 @@ static void bring_back(const moved_t *all, uint32_t n) {
   }
 }
 
-static dt_status_t bring_result(dt_session_t *session, const dt_tensor_t *there,
-                                dt_tensor_t **out) {
+static dt_status_t bring_result(const dt_tensor_t *there, dt_tensor_t **out) {
   DT_TRY(dt_tensor_create_empty(there->dtype, there->rank, there->sizes, out));
-  return dt_tensor_read(session, there, (*out)->data, dt__tensor_bytes(there));
+  if (there->count)
+    memcpy((*out)->data, device_reach(there->data), dt__tensor_bytes(there));
+  return NULL;
 }
 
 // ---- Calls ----------------------------------------------------------------------------------------
@@ -144,6 +197,16 @@ static void add_moved(call_t *call, dt_tensor_t **tensor) {
   *tensor = &own->view;
 }
 
+// Also where other threads use the session.
+static dt_status_t wait_patiently(dt_session_t *session) {
+  dt_status_t status = dt_session_wait(session);
+  while (dt_status_code(status) == DT_E_STATE) {
+    dt_status_free(status);
+    status = dt_session_wait(session);
+  }
+  return status;
+}
+
 static dt_status_t call_there(call_t *call, dt_tensor_t **outputs) {
   bool staged = may_stage(call->function), any = false;
   for (uint32_t k = 0; k < call->n_outputs; k++)
@@ -154,31 +217,22 @@ static dt_status_t call_there(call_t *call, dt_tensor_t **outputs) {
         call->function->given[k].kind == DT_INPUT_TENSOR)
       add_moved(call, &call->in[k]);
   DT_TRY(move_all(call->moved, call->n_moved));
+  dt_session_t *outer = calling;
+  calling = call->session;
   dt_status_t status = __real_dt_call(call->session, call->function, call->in, call->n_inputs,
                                       call->out, call->n_outputs, call->options);
-  if (!status)
-    status = dt_session_wait(call->session);
+  if (!status && calling)
+    status = wait_patiently(calling);
+  calling = outer;
   bring_back(call->moved, call->n_moved);
   for (uint32_t k = 0; k < call->n_outputs; k++) {
     dt_tensor_t *made = NULL, *there = outputs[k] ? NULL : call->out[k];
     if (!status && there)
-      status = bring_result(call->session, there, &made);
+      status = bring_result(there, &made);
     if (there)
       outputs[k] = made;
     dt_tensor_release(there);
   }
-  return status;
-}
-
-static dt_status_t call_beside(dt_session_t *session, dt_function_t *function,
-                               dt_tensor_t *const *inputs, uint32_t n_inputs,
-                               dt_tensor_t **outputs, uint32_t n_outputs,
-                               const dt_call_options_t *options) {
-  dt_session_t *beside = NULL;
-  DT_TRY(__real_dt_session_create(session->runtime, NULL, &beside));
-  dt_status_t status =
-      __real_dt_call(beside, function, inputs, n_inputs, outputs, n_outputs, options);
-  dt_session_destroy(beside);
   return status;
 }
 
