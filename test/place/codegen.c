@@ -34,6 +34,12 @@ static dt_status_t emit(const dt_program_t *program, const dt_unit_map_t *map, u
 
 // ---- Loading --------------------------------------------------------------------------------------
 
+typedef struct kernel_t {
+  const dt_program_t *program;
+  const dt_kernel_t *kernel;
+  dt_kernel_params_t params;
+} kernel_t;
+
 typedef struct code_t {
   dt_worker_job_t job;
   kernel_t *kernels; // by code
@@ -45,8 +51,6 @@ typedef union entry_t {
   dt_kernel_fn_t fn;
 } entry_t;
 
-const kernel_t *kernel_of(dt_kernel_fn_t fn) { return ((entry_t){.fn = fn}).kernel; }
-
 static void unload(void *opaque) {
   code_t *code = opaque;
   dt__free(code->kernels);
@@ -54,34 +58,29 @@ static void unload(void *opaque) {
   dt__free(code);
 }
 
-static dt_status_t read_code(code_t *code, const dt_object_t *unit) {
-  dt_scan_t scan;
-  dt__scan_init(&scan, unit->data, unit->bytes, "kernels");
-  DT_TRY(dt__worker_job_read(&scan, &code->job));
-  code->kernels = dt__calloc(code->job.map.n_codes, sizeof(*code->kernels));
-  return code->kernels ? NULL : DT_NO_MEMORY();
-}
-
-// In the order in which host programs hand over words.
-static dt_status_t find_params(code_t *code, uint32_t index) {
+// With the order in which host programs hand over its words.
+static dt_status_t make_kernel(const code_t *code, uint32_t index, kernel_t *out) {
   dt_program_t *program = code->job.program;
-  kernel_t *own = &code->kernels[index];
   dt_text_t text;
-  own->program = program;
-  own->kernel = &program->kernels.items[code->job.map.origin_of_code[index].kernel];
+  out->program = program;
+  out->kernel = &program->kernels.items[code->job.map.origin_of_code[index].kernel];
   dt__text_init(&text);
-  dt_status_t status = dt__kernel_print(program, own->kernel, &own->params, &text);
+  dt_status_t status = dt__kernel_print(program, out->kernel, &out->params, &text);
   dt__text_fini(&text);
   return status;
 }
 
-static dt_status_t take_kernels(code_t *code, dt_compiled_t *out) {
+static dt_status_t read_code(code_t *code, const dt_object_t *unit, dt_compiled_t *out) {
+  dt_scan_t scan;
+  dt__scan_init(&scan, unit->data, unit->bytes, "kernels");
+  DT_TRY(dt__worker_job_read(&scan, &code->job));
   uint32_t n = code->job.map.n_codes;
+  code->kernels = dt__calloc(n, sizeof(*code->kernels));
   out->kernels = dt__calloc(n, sizeof(*out->kernels));
-  if (!out->kernels)
+  if (!code->kernels || !out->kernels)
     return DT_NO_MEMORY();
   for (; out->n_kernels < n; out->n_kernels++) {
-    DT_TRY(find_params(code, out->n_kernels));
+    DT_TRY(make_kernel(code, out->n_kernels, &code->kernels[out->n_kernels]));
     out->kernels[out->n_kernels] = ((entry_t){.kernel = &code->kernels[out->n_kernels]}).fn;
   }
   return NULL;
@@ -99,60 +98,45 @@ static dt_status_t load(dt_jobs_t *jobs, const dt_codegen_request_t *request,
   out->device_code = code; // also where it fails
   out->device_code_bytes = units[0].bytes;
   out->code_bytes += units[0].bytes;
-  DT_TRY(read_code(code, &units[0]));
-  return take_kernels(code, out);
+  return read_code(code, &units[0], out);
 }
 
-static bool same(const dt_compiled_t *old, const dt_compiled_t *fresh) {
-  bool all = true;
-  for (uint32_t k = 0; all && k < old->n_kernels; k++)
-    all = kernel_words(kernel_of(old->kernels[k])) == kernel_words(kernel_of(fresh->kernels[k]));
-  return all;
-}
-
-static struct dt_disk_cache_t *cache(const void *opaque) {
-  (void)opaque;
-  return NULL;
-}
-
-const dt_codegen_t interpreter_codegen = {.unit_work = UINT64_MAX,
-                                          .target = describe,
-                                          .emit = emit,
-                                          .load = load,
-                                          .unload = unload,
-                                          .same = same,
-                                          .cache = cache};
+const dt_codegen_t interpreter_codegen = {
+    .unit_work = UINT64_MAX, .target = describe, .emit = emit, .load = load, .unload = unload};
 
 // ---- Running --------------------------------------------------------------------------------------
 
-// Addresses of the device's memory alone: what is elsewhere is none.
-static void take_words(dt_interp_t *in, const dt_kernel_params_t *params, const uint64_t *words) {
+uint32_t kernel_words(dt_kernel_fn_t fn) {
+  const dt_kernel_params_t *params = &((entry_t){.fn = fn}).kernel->params;
+  return params->n_buffers + params->n_symbols;
+}
+
+static const int64_t *number_at(const dt_interp_t *in, dt_buffer_id_t id) {
+  return (const int64_t *)(const void *)in->buffers[id.id - 1].base;
+}
+
+// Addresses of the device's memory alone: what is elsewhere is none. False: its gate is shut.
+static bool begin(dt_interp_t *in, const kernel_t *own, const uint64_t *words) {
+  const dt_kernel_params_t *params = &own->params;
   for (uint32_t k = 0; k < params->n_buffers; k++)
     in->buffers[params->buffers[k].id - 1].base = device_reach((void *)(uintptr_t)words[k]);
   for (uint32_t k = 0; k < params->n_symbols; k++)
     in->values[params->symbols[k]] = (int64_t)words[params->n_buffers + k];
-}
-
-// Numbers that the kernel reads where it begins, and whether its gate is open.
-static bool begin(dt_interp_t *in, const kernel_t *own) {
-  const int64_t *gate =
-      own->params.gate.id ? (void *)in->buffers[own->params.gate.id - 1].base : NULL;
-  for (uint32_t k = 0; k < own->params.n_items; k++) {
-    const dt_program_item_t *item = &own->program->items.items[own->params.items[k]];
-    in->values[item->symbol] = *(const int64_t *)(void *)in->buffers[item->buffer.id - 1].base;
+  for (uint32_t k = 0; k < params->n_items; k++) {
+    const dt_program_item_t *item = &own->program->items.items[params->items[k]];
+    in->values[item->symbol] = *number_at(in, item->buffer);
   }
-  return !gate || *gate;
+  return !params->gate.id || *number_at(in, params->gate);
 }
 
-dt_status_t kernel_run(const kernel_t *own, const uint64_t *words, dt_launch_record_t *record) {
+dt_status_t kernel_run(dt_kernel_fn_t fn, const uint64_t *words, dt_launch_record_t *record) {
+  const kernel_t *own = ((entry_t){.fn = fn}).kernel;
   dt_interp_t in;
-  uint32_t n = dt__symenv_symbol_count(own->program->env);
-  int64_t *none = dt__calloc(n + 1, sizeof(*none));
+  int64_t *none = dt__calloc(dt__symenv_symbol_count(own->program->env) + 1, sizeof(*none));
   dt_status_t status = none ? dt__interp_init(&in, own->program, none) : DT_NO_MEMORY();
   dt__free(none);
   DT_TRY(status);
-  take_words(&in, &own->params, words);
-  if (begin(&in, own))
+  if (begin(&in, own, words))
     status = dt__interp_run(&in, own->kernel);
   if (in.failed_check) { // is what the status says
     dt_status_free(status);
