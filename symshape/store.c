@@ -54,10 +54,18 @@ static void write_learned(const dt_symenv_t *env, dt_text_t *out) {
   }
 }
 
+// Those whose facts were all dropped have their slot still.
+static uint32_t count_pairs(const dt_symenv_t *env) {
+  uint32_t n = 0;
+  for (uint32_t k = 0; k < env->cap_pairs; k++)
+    n += env->pairs[k].uses != 0;
+  return n;
+}
+
 dt_status_t dt__symenv_write(const dt_symenv_t *env, dt_text_t *out) {
   DT_TRY(dt__symenv_status(env));
   PUT_LINE(out, "environment", env->frozen, env->n_steps, env->n_nodes, env->n_symbols,
-           env->n_facts, env->n_uses, env->n_pairs, env->n_dirty);
+           env->n_facts, env->n_uses, count_pairs(env), env->n_dirty);
   for (uint32_t id = 1; id < env->n_nodes; id++)
     write_node(env, id, out);
   for (uint32_t k = 0; k < env->n_symbols; k++) {
@@ -154,6 +162,8 @@ static dt_status_t read_node(dt_reader_t *r, uint32_t id) {
   uint32_t made = status ? 0 : dt__intern(r->env, (dt_sym_op_t)op, args, n, value);
   if (args != few)
     dt__free(args);
+  if (!status)
+    status = dt__symenv_status(r->env);
   if (!status && made != id)
     status = dt__scan_fail(r->scan, "node %u is there already, or out of order", id);
   if (!status && op == DT_SYM_SYMBOL)

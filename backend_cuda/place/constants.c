@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Constants of variants on a device: copies in its memory, one a tensor for all variants of a
-// function, and what is computed from them once. All of it is complete when a binding exists, so
+// Constants of variants on a device: copies in its memory, and what is computed from them once. All of it is complete when a binding exists, so
 // that no call has to wait for it.
 #include "backend_cuda/place/place.h"
 
@@ -8,29 +7,9 @@
 
 // ---- Copies ---------------------------------------------------------------------------------------
 
-static dt_storage_t *find_in(const dt_bindings_t *bindings, const dt_tensor_t *tensor,
-                             dt_device_t place) {
-  for (uint32_t i = 0; bindings && bindings->copies && i < bindings->n; i++) {
-    dt_storage_t *copy = bindings->copies[i];
-    if (bindings->tensors[i] == tensor && copy && copy->place == place)
-      return copy;
-  }
-  return NULL;
-}
-
-// A copy of `tensor` at `place` that other bindings have; or NULL.
-static dt_storage_t *find_copy(const dt_bindings_peers_t *peers, const dt_bindings_t *own,
-                               const dt_tensor_t *tensor, dt_device_t place) {
-  dt_storage_t *copy = find_in(own, tensor, place);
-  for (uint32_t k = 0; !copy && peers->fresh && k < peers->n_fresh; k++)
-    copy = find_in(peers->fresh[k], tensor, place);
-  for (uint32_t k = 0; !copy && peers->list && k < peers->list->n; k++)
-    copy = find_in(atomic_load_explicit(&peers->list->items[k]->bindings, memory_order_acquire),
-                   tensor, place);
-  return copy;
-}
-
-static dt_status_t upload(dt_cuda_gpu_t *gpu, const dt_tensor_t *tensor, dt_storage_t **out) {
+dt_status_t dt__cuda_constant_upload(const dt_variant_t *variant, const dt_tensor_t *tensor,
+                                     dt_storage_t **out) {
+  dt_cuda_gpu_t *gpu = dt__cuda_gpu_of(variant->home);
   dt_storage_t *copy = NULL;
   DT_TRY(dt__cuda_memory_create(gpu, NULL, dt__tensor_bytes(tensor), &copy));
   dt_status_t status = dt__cuda_gpu_upload(gpu, dt__cuda_address(copy->data), tensor->data,
@@ -40,25 +19,6 @@ static dt_status_t upload(dt_cuda_gpu_t *gpu, const dt_tensor_t *tensor, dt_stor
     return status;
   }
   *out = copy;
-  return NULL;
-}
-
-dt_status_t dt__cuda_constants_upload(const dt_variant_t *variant, const dt_bindings_peers_t *peers,
-                                      dt_bindings_t *bindings) {
-  bindings->copies = dt__calloc(bindings->n, sizeof(dt_storage_t *));
-  if (!bindings->copies)
-    return DT_NO_MEMORY();
-  for (uint32_t i = 0; i < bindings->n; i++) {
-    const dt_tensor_t *tensor = bindings->tensors[i];
-    dt_storage_t *copy = find_copy(peers, bindings, tensor, variant->place);
-    if (copy)
-      dt__storage_retain(copy);
-    else
-      DT_TRY(dt__status_annotate(upload(dt__cuda_gpu_of(variant->home), tensor, &copy),
-                                 "constant '%s'", variant->traced->graph->constants.items[i].name));
-    bindings->copies[i] = copy;
-    bindings->addresses[i] = copy->data;
-  }
   return NULL;
 }
 

@@ -95,8 +95,8 @@ dt_status_t dt__cuda_copy(dt_session_t *session, dt_device_t from_place, void *f
 dt_status_t dt__cuda_host_alloc(dt_session_t *session, size_t bytes, void **out) DT_MUST_USE;
 void dt__cuda_host_free(dt_session_t *session, void *ptr);
 // constants.c
-dt_status_t dt__cuda_constants_upload(const dt_variant_t *variant, const dt_bindings_peers_t *peers,
-                                      dt_bindings_t *bindings) DT_MUST_USE;
+dt_status_t dt__cuda_constant_upload(const dt_variant_t *variant, const dt_tensor_t *tensor,
+                                     dt_storage_t **out) DT_MUST_USE;
 dt_status_t dt__cuda_constants_once(const dt_variant_t *variant,
                                     dt_bindings_t *bindings) DT_MUST_USE;
 // retire.c

@@ -26,13 +26,14 @@ typedef struct dt_interp_fold_t {
 typedef struct dt_interp_t {
   const dt_program_t *program;
   const dt_kernel_t *kernel;
-  int64_t *values;             // by symbol
-  dt_interp_buffer_t *buffers; // [id - 1]
-  dt_scalar_t *rows;           // row values of the kernel
-  dt_scalar_t *insts;          // instructions of the stage
-  dt_interp_fold_t *folds;     // of the stage, up to the iteration before this one
-  uint32_t iteration;          // outer iterations begun, from 1
-  uint32_t failed_check;       // 1 + the first check that failed, or 0
+  int64_t *values;                     // by symbol
+  dt_interp_buffer_t *buffers;         // [id - 1]
+  dt_scalar_t *rows;                   // row values of the kernel
+  dt_scalar_t *insts;                  // instructions of the stage
+  dt_interp_fold_t *folds;             // of the stage, up to the iteration before this one
+  uint32_t iteration;                  // outer iterations begun, from 1
+  uint32_t failed_check;               // 1 + the first check that failed, or 0
+  int64_t failed_value, failed_extent; // what it was made on
   // An index and operands in hand. Here, not in frames: those whose address is taken cost a
   // sanitizer more than all else that an element does.
   int64_t at;

@@ -45,7 +45,8 @@ struct dt_codegen_t {
   void (*unload)(void *device_code);
   // Whether kernels of `fresh` can take the places of those of `old`, one by one.
   bool (*same)(const dt_compiled_t *old, const dt_compiled_t *fresh);
-  // Where whole compiles are kept; NULL: nowhere. And what names the device in their keys.
+  // Where whole compiles are kept; NULL: nowhere, as where the function is. And what names the
+  // device in their keys.
   struct dt_disk_cache_t *(*cache)(const void *device);
   void (*key)(const void *device, dt_text_t *out);
   uint32_t info_words; // numbers that say how a kernel is launched (dt_artifact_t.infos)

@@ -318,7 +318,9 @@ static dt_status_t compile_device(compile_t *compile, dt_compiled_t **compiled) 
   kept_t kept = {.compile = compile,
                  .place = {.codegen = compile->codegen,
                            .device = compile->device,
-                           .cache = compile->codegen->cache(compile->device)}};
+                           .cache = compile->codegen->cache
+                                        ? compile->codegen->cache(compile->device)
+                                        : NULL}};
   bool keeps = kept.place.cache && !wants_stages();
   dt_job_t find = {.run = run_find, .arg = &kept};
   dt__text_init(&kept.key);

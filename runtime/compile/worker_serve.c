@@ -136,7 +136,11 @@ static dt_status_t make_unit(const server_t *server, int64_t unit, void **object
   if (!job->program || unit < 0 || unit >= job->map.n_units)
     return DT_FAIL(DT_E_STATE, "the job has no unit %lld", (long long)unit);
   const dt_codegen_t *codegen = dt__codegens[job->target.device];
-  if (codegen && unit + 1 < job->map.n_units)
+  bool kernels = job->target.device != DT_CPU && unit + 1 < job->map.n_units;
+  if (kernels && !codegen)
+    return DT_FAIL(DT_E_UNSUPPORTED, "the worker makes no code for devices of kind %d",
+                   (int)job->target.device);
+  if (kernels)
     return codegen->emit(job->program, &job->map, (uint32_t)unit, &job->target, &job->options,
                          object, bytes);
   return dt__llvm_compile_unit(job->program, &job->map, (uint32_t)unit, &job->target, &job->options,

@@ -38,6 +38,48 @@ static void extend(dt_bytes_t *all, dt_bytes_t own) {
   all->end = first || own.end > all->end ? own.end : all->end;
 }
 
+static dt_storage_t *find_in(const dt_bindings_t *bindings, const dt_tensor_t *tensor,
+                             dt_device_t place) {
+  for (uint32_t i = 0; bindings && bindings->copies && i < bindings->n; i++) {
+    dt_storage_t *copy = bindings->copies[i];
+    if (bindings->tensors[i] == tensor && copy && copy->place == place)
+      return copy;
+  }
+  return NULL;
+}
+
+// A copy of `tensor` at `place` that other bindings have; or NULL.
+static dt_storage_t *find_copy(const dt_bindings_peers_t *peers, const dt_bindings_t *own,
+                               const dt_tensor_t *tensor, dt_device_t place) {
+  dt_storage_t *copy = find_in(own, tensor, place);
+  for (uint32_t k = 0; !copy && peers->fresh && k < peers->n_fresh; k++)
+    copy = find_in(peers->fresh[k], tensor, place);
+  for (uint32_t k = 0; !copy && peers->list && k < peers->list->n; k++)
+    copy = find_in(atomic_load_explicit(&peers->list->items[k]->bindings, memory_order_acquire),
+                   tensor, place);
+  return copy;
+}
+
+// What was made is the bindings' also on failure.
+static dt_status_t upload(const dt_variant_t *variant, const dt_bindings_peers_t *peers,
+                          dt_bindings_t *bindings) {
+  bindings->copies = dt__calloc(bindings->n, sizeof(dt_storage_t *));
+  if (!bindings->copies)
+    return DT_NO_MEMORY();
+  for (uint32_t i = 0; i < bindings->n; i++) {
+    const dt_tensor_t *tensor = bindings->tensors[i];
+    dt_storage_t *copy = find_copy(peers, bindings, tensor, variant->place);
+    if (copy)
+      dt__storage_retain(copy);
+    else
+      DT_TRY(dt__status_annotate(variant->home->kind->upload(variant, tensor, &copy),
+                                 "constant '%s'", variant->traced->graph->constants.items[i].name));
+    bindings->copies[i] = copy;
+    bindings->addresses[i] = copy->data;
+  }
+  return NULL;
+}
+
 dt_status_t dt__bindings_create(const dt_function_t *function, const dt_variant_t *variant,
                                 dt_tensor_t *const *tensors, const dt_bindings_peers_t *peers,
                                 dt_bindings_t **out) {
@@ -61,11 +103,10 @@ dt_status_t dt__bindings_create(const dt_function_t *function, const dt_variant_
     bindings->addresses[i] = bindings->tensors[i]->data;
     extend(&bindings->reach, dt__tensor_reach(bindings->tensors[i]));
   }
-  const dt_place_kind_t *kind = variant->home->kind;
-  if (!status && kind->upload)
-    status = kind->upload(variant, peers, bindings);
+  if (!status && variant->home->kind->upload)
+    status = upload(variant, peers, bindings);
   if (!status && variant->compiled)
-    status = kind->once(variant, bindings);
+    status = variant->home->kind->once(variant, bindings);
   if (status) {
     dt__bindings_destroy(bindings);
     return status;

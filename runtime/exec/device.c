@@ -6,7 +6,9 @@
 #include "runtime/base/options.h"
 #include "runtime/base/process.h"
 #include "runtime/base/status.h"
+#include "runtime/compile/codegen.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +17,19 @@
 static dt_status_t find_kind(dt_device_t device, const dt_place_kind_t **out) {
   *out = (unsigned)device < DT_DEVICES ? dt__place_kinds[device] : NULL;
   return *out ? NULL : DT_FAIL(DT_E_ARGUMENT, "device: %d is no device", (int)device);
+}
+
+static dt_status_t open_plain(const dt_place_kind_t *kind, dt_device_t device, int32_t ordinal,
+                              dt_place_t **out) {
+  if (ordinal != 0)
+    return DT_FAIL(DT_E_UNSUPPORTED, "ordinal: %d; there is one device", (int)ordinal);
+  dt_place_t *place = dt__calloc(1, sizeof(*place));
+  if (!place)
+    return DT_NO_MEMORY();
+  *place =
+      (dt_place_t){.kind = kind, .number = dt__place(device, 0), .codegen = dt__codegens[device]};
+  *out = place;
+  return NULL;
 }
 
 dt_status_t dt__runtime_place(dt_runtime_t *runtime, dt_device_t device, int32_t ordinal,
@@ -31,7 +46,8 @@ dt_status_t dt__runtime_place(dt_runtime_t *runtime, dt_device_t device, int32_t
   dt__mutex_lock(&runtime->places_mutex);
   dt_place_t **place = &runtime->places[dt__place(device, ordinal)];
   if (!*place)
-    status = kind->open(runtime, ordinal, place);
+    status =
+        kind->open ? kind->open(runtime, ordinal, place) : open_plain(kind, device, ordinal, place);
   *out = *place;
   dt__mutex_unlock(&runtime->places_mutex);
   return status;
@@ -51,6 +67,13 @@ dt_status_t dt__places_begin(dt_runtime_t *runtime) {
   return dt__runtime_place(runtime, DT_CPU, 0, &cpu);
 }
 
+static void close_place(dt_place_t *place) {
+  if (place->kind->close)
+    place->kind->close(place);
+  else
+    dt__free(place);
+}
+
 // A child after fork has no device of its parent's.
 void dt__places_end(dt_runtime_t *runtime) {
   if (!runtime->has_places_mutex)
@@ -61,7 +84,7 @@ void dt__places_end(dt_runtime_t *runtime) {
   for (uint32_t k = 0; k < DT_PLACES; k++) {
     dt_place_t *place = runtime->places[k];
     if (place && (place->number == DT_CPU || !dt__forked()))
-      place->kind->close(place);
+      close_place(place);
   }
   dt__mutex_fini(&runtime->places_mutex);
 }
@@ -89,8 +112,10 @@ dt_status_t dt_device_count(dt_runtime_t *runtime, dt_device_t device, int32_t *
   dt_status_t status = check(runtime, out_count);
   if (!status)
     status = find_kind(device, &kind);
-  if (!status)
+  if (!status && kind->count)
     status = kind->count(runtime, out_count);
+  else if (!status)
+    *out_count = 1;
   return dt__status_annotate(status, "dt_device_count");
 }
 
@@ -98,7 +123,9 @@ static dt_status_t describe(dt_runtime_t *runtime, dt_device_t device, int32_t o
                             dt_device_info_t *out) {
   dt_place_t *place = NULL;
   DT_TRY(dt__runtime_place(runtime, device, ordinal, &place));
-  place->kind->describe(place, runtime, out);
+  (void)snprintf(out->name, sizeof(out->name), "%s", place->kind->name);
+  if (place->kind->describe)
+    place->kind->describe(place, runtime, out);
   return NULL;
 }
 

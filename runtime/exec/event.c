@@ -6,6 +6,11 @@
 #include "runtime/base/process.h"
 #include "runtime/base/status.h"
 
+static dt_status_t create_plain(dt_event_t **out) {
+  *out = dt__calloc(1, sizeof(**out));
+  return *out ? NULL : DT_NO_MEMORY();
+}
+
 dt_status_t dt_event_create(dt_session_t *session, dt_event_t **out) {
   if (!session || !out)
     return DT_FAIL(DT_E_ARGUMENT, "dt_event_create: %s: NULL", session ? "out" : "session");
@@ -13,7 +18,7 @@ dt_status_t dt_event_create(dt_session_t *session, dt_event_t **out) {
   if (dt__forked())
     return DT_FAIL(DT_E_FORKED, "dt_event_create in a child after fork");
   const dt_place_kind_t *kind = session->home->kind;
-  dt_status_t status = kind->event_create(session, out);
+  dt_status_t status = kind->event_create ? kind->event_create(session, out) : create_plain(out);
   if (!status)
     (*out)->kind = kind;
   return dt__status_annotate(status, "dt_event_create");
@@ -62,6 +67,8 @@ dt_status_t dt_event_query(dt_event_t *event, bool *out_done) {
 }
 
 void dt_event_destroy(dt_event_t *event) {
-  if (event)
+  if (event && event->kind->event_destroy)
     event->kind->event_destroy(event);
+  else
+    dt__free(event);
 }

@@ -18,7 +18,6 @@
 struct dt_call_t;
 struct dt_variant_t;
 struct dt_bindings_t;
-struct dt_bindings_peers_t;
 struct dt_output_info_t;
 struct dt_place_kind_t;
 
@@ -47,10 +46,12 @@ typedef struct dt_place_kind_t {
   dt_status_t (*begin)(dt_runtime_t *runtime);
   void (*end)(dt_runtime_t *runtime);
   void (*count_runtime)(dt_runtime_t *runtime, dt_runtime_stats_t *all);
-  dt_status_t (*count)(const dt_runtime_t *runtime, int32_t *out);
-  // The runtime's lock of its places is held.
+  dt_status_t (*count)(const dt_runtime_t *runtime, int32_t *out); // NULL: 1
+  // The runtime's lock of its places is held. NULL: there is one device, which is a plain
+  // dt_place_t with the kind's code generator.
   dt_status_t (*open)(dt_runtime_t *runtime, int32_t ordinal, dt_place_t **out);
-  void (*close)(dt_place_t *place); // nothing uses it
+  void (*close)(dt_place_t *place); // nothing uses it. NULL: it is freed
+  // Besides the kind's name. NULL: there is no more to say.
   void (*describe)(const dt_place_t *place, const dt_runtime_t *runtime, dt_device_info_t *out);
 
   // ---- Sessions. session->own is the place's.
@@ -62,7 +63,7 @@ typedef struct dt_place_kind_t {
   dt_status_t (*settle)(dt_session_t *session);
   // Gives back what it does not need at present, where that needs no wait.
   void (*give)(dt_session_t *session);
-  // The same after a wait; the session's results stay.
+  // The same after a wait; the session's results stay. NULL: there is nothing to wait for.
   dt_status_t (*trim)(dt_session_t *session);
   void (*step)(dt_session_t *session);                // a generation begins (ductile/graphs.h)
   void (*freeze)(dt_session_t *session, bool frozen); // nothing more is assembled or leased
@@ -77,7 +78,7 @@ typedef struct dt_place_kind_t {
   // Runs the code of a variant for session->symbols, and fills session->results.
   dt_status_t (*call)(struct dt_call_t *call, struct dt_variant_t *variant,
                       const struct dt_bindings_t *bindings);
-  // A new tensor for result `index` of a call.
+  // A new tensor for result `index` of a call; NULL: a tensor as all.
   dt_status_t (*result)(const struct dt_call_t *call, uint32_t index,
                         const struct dt_output_info_t *info, const int64_t *sizes,
                         dt_tensor_t **out);
@@ -90,14 +91,15 @@ typedef struct dt_place_kind_t {
                       dt_device_t to_place, void *to, size_t bytes);
   // Whether `read` may wait; DT_E_UNSUPPORTED says why not.
   dt_status_t (*may_wait)(const dt_session_t *session);
+  // NULL, both: the heap's.
   dt_status_t (*host_alloc)(dt_session_t *session, size_t bytes, void **out);
   void (*host_free)(dt_session_t *session, void *ptr);
 
   // ---- Variants and their constants. The function's mutex held for the first two.
-  // Copies constants to where the variant runs: bindings->copies and addresses. What was made is
-  // the bindings' also on failure. NULL: kernels read them where they are.
-  dt_status_t (*upload)(const struct dt_variant_t *variant, const struct dt_bindings_peers_t *peers,
-                        struct dt_bindings_t *bindings);
+  // A copy of a constant where the variant runs. Bindings of the same tensors share it. NULL:
+  // kernels read constants where they are.
+  dt_status_t (*upload)(const struct dt_variant_t *variant, const dt_tensor_t *tensor,
+                        dt_storage_t **out);
   // Computes what depends on constants alone, into bindings->once, and where that is no memory of
   // the heap bindings->once_storage.
   dt_status_t (*once)(const struct dt_variant_t *variant, struct dt_bindings_t *bindings);
@@ -108,8 +110,8 @@ typedef struct dt_place_kind_t {
   // Waits for launches that may not have been done, and unloads the variant's code.
   void (*unload)(struct dt_variant_t *variant);
 
-  // ---- Events. The place's own struct, whose first member is a dt_event_t. NULL: all work that is
-  // recorded has ended.
+  // ---- Events. The place's own struct, whose first member is a dt_event_t. NULL: it has no more,
+  // and all work that is recorded has ended.
   dt_status_t (*event_create)(dt_session_t *session, dt_event_t **out);
   dt_status_t (*event_record)(dt_session_t *session, dt_event_t *event);
   dt_status_t (*event_wait)(dt_session_t *session, dt_event_t *event); // a session at that place

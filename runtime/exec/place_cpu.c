@@ -57,11 +57,6 @@ static void give(dt_session_t *session) {
   note_held(session);
 }
 
-static dt_status_t trim(dt_session_t *session) {
-  give(session);
-  return NULL;
-}
-
 // ---- Leases ---------------------------------------------------------------------------------------
 
 // The first `used` bytes of the block keep what is in them; the block may move.
@@ -150,12 +145,6 @@ static dt_status_t run(dt_call_t *call, dt_variant_t *variant, const dt_bindings
   return NULL;
 }
 
-static dt_status_t result(const dt_call_t *call, uint32_t index, const dt_output_info_t *info,
-                          const int64_t *sizes, dt_tensor_t **out) {
-  (void)call, (void)index;
-  return dt_tensor_create_empty(info->dtype, info->rank, sizes, out);
-}
-
 // ---- Tensors --------------------------------------------------------------------------------------
 
 static dt_status_t tensor(dt_session_t *session, dt_dtype_t dtype, uint32_t rank,
@@ -169,17 +158,6 @@ static dt_status_t copy(dt_session_t *session, dt_device_t from_place, void *fro
   (void)session, (void)from_place, (void)to_place;
   memmove(to, from, bytes);
   return NULL;
-}
-
-static dt_status_t host_alloc(dt_session_t *session, size_t bytes, void **out) {
-  (void)session;
-  *out = dt__alloc_aligned(bytes, DT_STORAGE_ALIGNMENT);
-  return *out ? NULL : DT_NO_MEMORY();
-}
-
-static void host_free(dt_session_t *session, void *ptr) {
-  (void)session;
-  dt__free(ptr);
 }
 
 // ---- Constants ------------------------------------------------------------------------------------
@@ -213,58 +191,20 @@ static dt_status_t once(const dt_variant_t *variant, dt_bindings_t *bindings) {
 
 // ---- The device -----------------------------------------------------------------------------------
 
-static dt_status_t count_cpu(const dt_runtime_t *runtime, int32_t *out) {
-  (void)runtime;
-  *out = 1;
-  return NULL;
-}
-
-static dt_status_t open_cpu(dt_runtime_t *runtime, int32_t ordinal, dt_place_t **out) {
-  (void)runtime;
-  if (ordinal != 0)
-    return DT_FAIL(DT_E_ARGUMENT, "ordinal: %d; expected 0 for the CPU", (int)ordinal);
-  dt_place_t *place = dt__calloc(1, sizeof(*place));
-  if (!place)
-    return DT_NO_MEMORY();
-  *place = (dt_place_t){.kind = &dt__cpu_place, .number = DT_CPU};
-  *out = place;
-  return NULL;
-}
-
-static void close_cpu(dt_place_t *place) { dt__free(place); }
-
 static void describe(const dt_place_t *place, const dt_runtime_t *runtime, dt_device_info_t *out) {
   (void)place;
   out->processors = (int32_t)dt__pool_width(runtime->pool);
-  (void)snprintf(out->name, sizeof(out->name), "CPU");
 }
-
-static dt_status_t event_create(dt_session_t *session, dt_event_t **out) {
-  (void)session;
-  *out = dt__calloc(1, sizeof(**out));
-  return *out ? NULL : DT_NO_MEMORY();
-}
-
-static void event_destroy(dt_event_t *event) { dt__free(event); }
 
 const dt_place_kind_t dt__cpu_place = {.name = "CPU",
                                        .option = "cpu",
                                        .memory = DT_MEMORY_HOST,
-                                       .count = count_cpu,
-                                       .open = open_cpu,
-                                       .close = close_cpu,
                                        .describe = describe,
                                        .session_open = session_open,
                                        .session_close = session_close,
                                        .session_bytes = session_bytes,
                                        .give = give,
-                                       .trim = trim,
                                        .call = run,
-                                       .result = result,
                                        .tensor = tensor,
                                        .copy = copy,
-                                       .host_alloc = host_alloc,
-                                       .host_free = host_free,
-                                       .once = once,
-                                       .event_create = event_create,
-                                       .event_destroy = event_destroy};
+                                       .once = once};

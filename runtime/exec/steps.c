@@ -39,7 +39,10 @@ dt_status_t dt_session_freeze(dt_session_t *session, bool frozen) {
 
 dt_status_t dt_session_trim(dt_session_t *session) {
   DT_TRY(begin(session, "dt_session_trim"));
-  dt_status_t status = session->home->kind->trim(session);
+  const dt_place_kind_t *kind = session->home->kind;
+  dt_status_t status = kind->trim ? kind->trim(session) : NULL;
+  if (!kind->trim)
+    kind->give(session);
   dt__session_end(session);
   dt__runtime_collect(session->runtime);
   return status;

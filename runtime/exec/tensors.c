@@ -155,6 +155,13 @@ dt_status_t dt_tensor_read(dt_session_t *session, const dt_tensor_t *tensor, voi
 
 // ---- Pinned memory --------------------------------------------------------------------------------
 
+static dt_status_t host_alloc(dt_session_t *session, size_t bytes, void **out) {
+  if (session->home->kind->host_alloc)
+    return session->home->kind->host_alloc(session, bytes, out);
+  *out = dt__alloc_aligned(bytes, DT_STORAGE_ALIGNMENT);
+  return *out ? NULL : DT_NO_MEMORY();
+}
+
 dt_status_t dt_host_alloc(dt_session_t *session, size_t bytes, void **out) {
   if (!session || !out || bytes == 0)
     return DT_FAIL(DT_E_ARGUMENT, "dt_host_alloc: %s",
@@ -164,13 +171,15 @@ dt_status_t dt_host_alloc(dt_session_t *session, size_t bytes, void **out) {
   *out = NULL;
   dt_status_t status = begin(session);
   if (!status) {
-    status = session->home->kind->host_alloc(session, bytes, out);
+    status = host_alloc(session, bytes, out);
     end(session);
   }
   return dt__status_annotate(status, "dt_host_alloc");
 }
 
 void dt_host_free(dt_session_t *session, void *ptr) {
-  if (session && ptr)
+  if (session && ptr && session->home->kind->host_free)
     session->home->kind->host_free(session, ptr);
+  else if (session)
+    dt__free(ptr);
 }
