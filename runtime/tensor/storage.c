@@ -46,11 +46,6 @@ void dt__device_name_set(dt_device_t device, const char *name) {
   atomic_store_explicit(&device_names[device], name, memory_order_release);
 }
 
-bool dt__device_is_named(dt_device_t device) {
-  return (unsigned)device < DT_DEVICES &&
-         atomic_load_explicit(&device_names[device], memory_order_acquire);
-}
-
 const char *dt__place_name(dt_device_t place, char *buf, size_t bytes) {
   if (place == DT_CPU)
     return "the CPU";

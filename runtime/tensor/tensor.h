@@ -27,7 +27,6 @@ static inline dt_device_t dt__place_device(dt_device_t place) {
 static inline int dt__place_ordinal(dt_device_t place) { return (int)place % DT_MOST_ORDINALS; }
 // What messages call devices of a kind, once a runtime that has them said so. `name` is static.
 void dt__device_name_set(dt_device_t device, const char *name);
-bool dt__device_is_named(dt_device_t device); // a runtime has said so
 // "the CPU", "device 1 of kind 2", or with the name of that kind "GPU 1", in `buf`.
 const char *dt__place_name(dt_device_t place, char *buf, size_t bytes);
 
