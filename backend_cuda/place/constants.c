@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Constants of variants on a device: copies in its memory, and what is computed from them once. All of it is complete when a binding exists, so
-// that no call has to wait for it.
+// Constants of variants on a device: copies in its memory, and what is computed from them once. All
+// of it is complete when a binding exists, so that no call has to wait for it.
 #include "backend_cuda/place/place.h"
 
 #include "runtime/base/status.h"

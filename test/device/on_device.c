@@ -8,10 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool on_device(void) {
-  const char *device = getenv("DUCTILE_TEST_DEVICE");
-  return device && strcmp(device, "cuda") == 0;
+// The CPU where nothing is said, or no such device.
+static dt_session_options_t where(void) {
+  const char *name = getenv("DUCTILE_TEST_DEVICE");
+  dt_session_options_t options = {.struct_size = sizeof(options)};
+  if (name)
+    dt_status_free(dt_device_parse(name, &options.device, &options.ordinal));
+  return options;
 }
+
+bool on_device(void) { return where().device != DT_CPU; }
 
 bool on_device_graphs(void) {
   const char *graphs = getenv("DUCTILE_REDUCE_OVERHEAD");
@@ -28,8 +34,7 @@ bool on_device_were_graphs(const dt_function_counters_t *stats, uint64_t *out_gr
 }
 
 dt_status_t on_device_session(dt_runtime_t *runtime, dt_session_t **out) {
-  dt_session_options_t options = {.struct_size = sizeof(options),
-                                  .device = on_device() ? DT_CUDA : DT_CPU};
+  const dt_session_options_t options = where();
   return dt_session_create(runtime, &options, out);
 }
 
@@ -55,7 +60,7 @@ static dt_status_t view(dt_tensor_t *base, const dt_tensor_t *host, int64_t firs
                         dt_tensor_t **out) {
   dt_tensor_desc_t desc = {.struct_size = sizeof(desc),
                            .dtype = dt_tensor_dtype(host),
-                           .device = DT_CUDA,
+                           .device = where().device,
                            .rank = dt_tensor_rank(host),
                            .sizes = dt_tensor_sizes(host),
                            .strides = dt_tensor_strides(host),
@@ -185,6 +190,6 @@ dt_status_t on_device_call(dt_session_t *session, dt_function_t *function,
 }
 
 dt_status_t on_device_prepare(dt_function_t *function) {
-  const dt_prepare_options_t where = {.device = on_device() ? DT_CUDA : DT_CPU};
-  return dt_function_prepare(function, &where);
+  const dt_prepare_options_t options = {.device = where().device};
+  return dt_function_prepare(function, &options);
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same test on the CPU and on a GPU: DUCTILE_TEST_DEVICE=cuda in its environment makes sessions
-// on device 0, and tensors travel there and back. Without it everything here is the CPU's and
-// nothing is copied.
+// The same test on the CPU and on a device: DUCTILE_TEST_DEVICE in its environment, as
+// dt_device_parse takes it, makes sessions there, and tensors travel there and back. Without it
+// everything here is the CPU's and nothing is copied.
 #ifndef DT_TESTS_DEVICE_ON_DEVICE_H
 #define DT_TESTS_DEVICE_ON_DEVICE_H
 
 #include "ductile/ductile.h"
 #include "ductile/experimental.h"
 
-bool on_device(void); // the tests run on a GPU
+bool on_device(void); // the tests run on a device
 // Calls run there as CUDA graphs: DUCTILE_REDUCE_OVERHEAD=1 as well.
 bool on_device_graphs(void);
 // Whether all calls of the function were graphs, but for those that read numbers back, and those of

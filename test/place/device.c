@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// See device.h. There is one device, for the whole process. Addresses are taken from a range in which
-// nothing may be read or written; the bytes lie in a second range of the same size, at the same
-// distances. No address is used twice, and of the second range nothing is open but what is allocated.
+// See device.h. There is one device, for the whole process. Addresses are taken from a range in
+// which nothing may be read or written; the bytes lie in a second range of the same size, at the
+// same distances. No address is used twice, and of the second range nothing is open but what is
+// allocated.
 #include "test/place/device.h"
 
 #include "runtime/base/control.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device as a caller sees it: nothing has happened before somebody waits, and its memory is its own.
+// The device as a caller sees it: nothing has happened before somebody waits, and its memory is its
+// own.
 #include "test/place/device.h"
 #include "test/unit/exec/exec_test.h"
 
