@@ -2,7 +2,7 @@
 // The device as a caller sees it: nothing has happened before somebody waits, and its memory is its
 // own.
 #include "test/place/device.h"
-#include "test/unit/exec/exec_test.h"
+#include "test/support/subjects.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
