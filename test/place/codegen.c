@@ -11,6 +11,7 @@ static dt_status_t describe(const void *opaque, const dt_target_t *host, dt_targ
   (void)opaque;
   *out = *host;
   out->device = INTERPRETER;
+  out->queued = out->own_memory = true;
   out->host = host;
   return NULL;
 }
