@@ -145,17 +145,32 @@ dt_status_t dt_device_info(dt_runtime_t *runtime, dt_device_t device, int32_t or
 
 // ---- Names ----------------------------------------------------------------------------------------
 
-// "NAME" or "NAME:ORDINAL".
-static bool parse(const char *text, const char *option, int32_t *out_ordinal) {
-  size_t n = strlen(option);
+// "" or ":ORDINAL".
+static bool read_ordinal(const char *text, int32_t *out) {
   char *end = NULL;
-  if (strncmp(text, option, n) != 0 || (text[n] && text[n] != ':'))
-    return false;
-  if (!text[n])
+  *out = 0;
+  if (!*text)
     return true;
-  long ordinal = strtol(text + n + 1, &end, 10);
-  *out_ordinal = (int32_t)ordinal;
-  return text[n + 1] >= '0' && text[n + 1] <= '9' && !*end && ordinal < DT_MOST_ORDINALS;
+  long ordinal = strtol(text + 1, &end, 10);
+  *out = (int32_t)ordinal;
+  return text[1] >= '0' && text[1] <= '9' && !*end && ordinal < DT_MOST_ORDINALS;
+}
+
+static dt_status_t parse(const char *text, dt_device_t *out_device, int32_t *out_ordinal) {
+  size_t n = strcspn(text, ":");
+  for (uint32_t k = 0; k < DT_DEVICES; k++) {
+    const char *name = dt_device_name((dt_device_t)k);
+    int32_t ordinal = 0;
+    if (!name || strlen(name) != n || memcmp(name, text, n) != 0)
+      continue;
+    if (!read_ordinal(text + n, &ordinal) || (k == DT_CPU && ordinal))
+      return DT_FAIL(DT_E_ARGUMENT, "'%.64s': expected %s, or %s:0 to %s:%d", text, name, name,
+                     name, k == DT_CPU ? 0 : DT_MOST_ORDINALS - 1);
+    *out_device = (dt_device_t)k;
+    *out_ordinal = ordinal;
+    return NULL;
+  }
+  return DT_FAIL(DT_E_ARGUMENT, "'%.64s' names no kind of device of this build", text);
 }
 
 dt_status_t dt_device_parse(const char *text, dt_device_t *out_device, int32_t *out_ordinal) {
@@ -166,18 +181,7 @@ dt_status_t dt_device_parse(const char *text, dt_device_t *out_device, int32_t *
                                  : "out_ordinal");
   *out_device = DT_CPU;
   *out_ordinal = 0;
-  for (uint32_t k = 0; k < DT_DEVICES; k++) {
-    const dt_place_kind_t *kind = dt__place_kinds[k];
-    if (kind && parse(text, kind->option, out_ordinal) && (k != DT_CPU || !*out_ordinal)) {
-      *out_device = (dt_device_t)k;
-      return NULL;
-    }
-  }
-  *out_ordinal = 0;
-  return DT_FAIL(DT_E_ARGUMENT,
-                 "dt_device_parse: '%.64s' is no device; expected one such as 'cpu', "
-                 "or 'NAME:ORDINAL' of another kind",
-                 text);
+  return dt__status_annotate(parse(text, out_device, out_ordinal), "dt_device_parse");
 }
 
 const char *dt_device_name(dt_device_t device) {

@@ -71,8 +71,9 @@ typedef struct dt_place_kind_t {
   void (*count_session)(dt_session_t *session, dt_session_counters_t *all); // *all is zeroed
 
   // ---- Calls.
-  // Around everything that a call does there. `enter` gives the failures of calls before, may
-  // replace call->inputs, and `leave` follows where it succeeded.
+  // Around everything that a call does there. `enter` gives the failures of calls before and may
+  // replace call->inputs, by tensors that stay as they are until the session's next call. `leave`
+  // follows where it succeeded.
   dt_status_t (*enter)(struct dt_call_t *call);
   void (*leave)(struct dt_call_t *call);
   // Runs the code of a variant for session->symbols, and fills session->results.
