@@ -171,7 +171,8 @@ static dt_status_t run_segment(const dt_call_t *call, const dt_variant_t *varian
 static dt_graph_frame_t make_frame(const dt_call_t *call, const dt_variant_t *variant,
                                    const dt_bindings_t *bindings, uint32_t record) {
   dt_cuda_session_t *own = call->session->own;
-  dt_frame_t frame = dt__call_frame(call, variant, bindings);
+  dt_frame_t frame = {0};
+  dt__call_frame(call, variant, bindings, &frame);
   frame.item_addresses = own->item_addresses;
   frame.item_values = own->item_values;
   frame.launch = dt__cuda_launch;

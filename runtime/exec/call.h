@@ -68,22 +68,24 @@ dt_status_t dt__evaluate(const dt_call_t *call, const dt_variant_t *variant,
 
 // ---- What places share ----------------------------------------------------------------------------
 
-// The frame of a call as its first segment's plan finds it, but for the launch callback.
-static inline dt_frame_t dt__call_frame(const dt_call_t *call, const dt_variant_t *variant,
-                                        const dt_bindings_t *bindings) {
+// Fills the zeroed frame of a call as its first segment's plan finds it, but for the launch
+// callback.
+// In place, since a copy of it shows in small calls (bench_call).
+static inline void dt__call_frame(const dt_call_t *call, const dt_variant_t *variant,
+                                  const dt_bindings_t *bindings, dt_frame_t *frame) {
   const dt_session_t *session = call->session;
   uint32_t n_inputs = call->function->n_inputs;
   for (uint32_t i = 0; i < n_inputs; i++)
     session->addresses[i] = call->inputs[i]->data;
-  return (dt_frame_t){.version = DT_FRAME_VERSION,
-                      .control = call->control,
-                      .symbols = session->symbols,
-                      .inputs = session->addresses,
-                      .constants = bindings->addresses,
-                      .once = bindings->once,
-                      .kernels = variant->compiled->kernels,
-                      .output_sizes = session->sizes,
-                      .outputs = session->addresses + n_inputs};
+  frame->version = DT_FRAME_VERSION;
+  frame->control = call->control;
+  frame->symbols = session->symbols;
+  frame->inputs = session->addresses;
+  frame->constants = bindings->addresses;
+  frame->once = bindings->once;
+  frame->kernels = variant->compiled->kernels;
+  frame->output_sizes = session->sizes;
+  frame->outputs = session->addresses + n_inputs;
 }
 
 // The beginning of a segment: the call has not ended before its time, its sizes are planned, and

@@ -127,9 +127,9 @@ static dt_status_t run_segment(const dt_call_t *call, const dt_variant_t *varian
 
 static dt_status_t run(dt_call_t *call, dt_variant_t *variant, const dt_bindings_t *bindings) {
   const dt_compiled_t *compiled = variant->compiled;
-  dt_launch_frame_t launch = {.frame = dt__call_frame(call, variant, bindings),
-                              .pool = call->session->runtime->pool,
+  dt_launch_frame_t launch = {.pool = call->session->runtime->pool,
                               .threads = dt__modes_threads(call->modes)};
+  dt__call_frame(call, variant, bindings, &launch.frame);
   launch.frame.launch = call->control ? dt__launch_controlled : dt__launch;
   if (dt__log_on(DT_LOG_EXEC, 2)) {
     launch.told = variant;

@@ -217,7 +217,8 @@ static dt_status_t call_variant(dt_call_t *call, dt_variant_t *variant,
                                 const dt_bindings_t *bindings) {
   own_t *there = call->session->own;
   const dt_compiled_t *compiled = variant->compiled;
-  frame_t own = {.frame = dt__call_frame(call, variant, bindings), .call = call};
+  frame_t own = {.call = call};
+  dt__call_frame(call, variant, bindings, &own.frame);
   DT_TRY(stage_inputs(call, variant));
   there->items = dt__calloc(compiled->n_items, 2 * sizeof(*there->items));
   if (!there->items)
