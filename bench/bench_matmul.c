@@ -139,8 +139,9 @@ static void build(product_t *p, uint32_t tile_rows, uint32_t tile_cols, uint32_t
   mul.op = DT_SCALAR_mul;
   mul.args[0] = x;
   mul.args[1] = y;
-  dt_fold_t fold = {DT_FOLD_SUM, add_inst(p, &p->stages[0], mul), DT_NO_INST, 0, DT_F32};
-  (void)DT_VEC_PUSH(&p->arena, &p->stages[0].folds, fold);
+  dt_reduction_t reduction = {DT_REDUCE_SUM, add_inst(p, &p->stages[0], mul), DT_NO_INST, 0,
+                              DT_F32};
+  (void)DT_VEC_PUSH(&p->arena, &p->stages[0].reductions, reduction);
   dt_inst_t row = load_inst((dt_buffer_id_t){0}, NULL);
   row.kind = DT_INST_ROW;
   dt_store_t store = {c, c_at, add_inst(p, &p->stages[1], row), DT_NO_INST, false};

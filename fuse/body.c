@@ -133,12 +133,12 @@ dt_status_t dt__body_copy_results(dt_body_copy_t *copy) {
     if (!store.index || !DT_VEC_PUSH(program->arena, &copy->into->stores, store))
       return DT_NO_MEMORY();
   }
-  for (uint32_t k = 0; k < copy->from->folds.len; k++) {
-    dt_fold_t fold = copy->from->folds.items[k];
-    fold.value = copy->map[fold.value];
-    fold.index = mapped(copy, fold.index);
-    fold.row += copy->row_base;
-    if (!DT_VEC_PUSH(program->arena, &copy->into->folds, fold))
+  for (uint32_t k = 0; k < copy->from->reductions.len; k++) {
+    dt_reduction_t reduction = copy->from->reductions.items[k];
+    reduction.value = copy->map[reduction.value];
+    reduction.index = mapped(copy, reduction.index);
+    reduction.row += copy->row_base;
+    if (!DT_VEC_PUSH(program->arena, &copy->into->reductions, reduction))
       return DT_NO_MEMORY();
   }
   return NULL;
@@ -148,7 +148,7 @@ void dt__stage_start(dt_stage_t *fresh, const dt_stage_t *from) {
   *fresh = *from;
   memset(&fresh->insts, 0, sizeof(fresh->insts));
   memset(&fresh->stores, 0, sizeof(fresh->stores));
-  memset(&fresh->folds, 0, sizeof(fresh->folds));
+  memset(&fresh->reductions, 0, sizeof(fresh->reductions));
 }
 
 dt_status_t dt__body_masked(dt_program_t *program, dt_stage_t *into, const dt_inst_t *load,
@@ -223,14 +223,14 @@ void dt__count_items(const dt_program_t *program, uint32_t *loads) {
 // ---- Forms of kernels -----------------------------------------------------------------------------
 bool dt__kernel_is_map(const dt_program_t *program, const dt_kernel_t *kernel) {
   return kernel->stages.len == 1 && kernel->stages.items[0].n_loops == 0 &&
-         kernel->stages.items[0].folds.len == 0 && kernel->stages.items[0].stores.len == 1 &&
+         kernel->stages.items[0].reductions.len == 0 && kernel->stages.items[0].stores.len == 1 &&
          !dt__store_scatters(program, &kernel->stages.items[0].stores.items[0]) &&
          !dt__kernel_updates(program, kernel);
 }
 
-bool dt__kernel_has_folds(const dt_kernel_t *kernel) {
+bool dt__kernel_has_reductions(const dt_kernel_t *kernel) {
   for (uint32_t s = 0; s < kernel->stages.len; s++)
-    if (kernel->stages.items[s].folds.len)
+    if (kernel->stages.items[s].reductions.len)
       return true;
   return false;
 }
@@ -251,10 +251,10 @@ bool dt__kernel_is_contraction(const dt_kernel_t *kernel, uint32_t *out_a, uint3
   if (kernel->stages.len == 0 || kernel->n_loops < 2)
     return false;
   const dt_stage_t *stage = &kernel->stages.items[0];
-  if (stage->n_loops != 1 || stage->folds.len != 1 || stage->stores.len != 0 ||
-      stage->folds.items[0].kind != DT_FOLD_SUM)
+  if (stage->n_loops != 1 || stage->reductions.len != 1 || stage->stores.len != 0 ||
+      stage->reductions.items[0].kind != DT_REDUCE_SUM)
     return false;
-  const dt_inst_t *product = &stage->insts.items[stage->folds.items[0].value];
+  const dt_inst_t *product = &stage->insts.items[stage->reductions.items[0].value];
   if (product->kind != DT_INST_SCALAR || product->op != DT_SCALAR_mul)
     return false;
   uint32_t casts = 0;

@@ -35,7 +35,7 @@ dt_status_t dt__body_copy(dt_body_copy_t *copy) DT_MUST_USE;
 dt_status_t dt__body_rename(dt_body_copy_t *copy, dt_sym_t from, dt_sym_t to) DT_MUST_USE;
 // `n` expressions with the copy's renames applied, in the arena; NULL without memory.
 dt_sym_t *dt__body_exprs(dt_body_copy_t *copy, const dt_sym_t *exprs, uint32_t n);
-// Copies stores and folds too (after dt__body_copy).
+// Copies stores and reductions too (after dt__body_copy).
 dt_status_t dt__body_copy_results(dt_body_copy_t *copy) DT_MUST_USE;
 
 // A stage like `from` with an empty body, to be filled by copies.
@@ -61,13 +61,13 @@ dt_status_t dt__find_constant(dt_program_t *program, bool **out) DT_MUST_USE;
 // never private to a kernel.
 void dt__count_items(const dt_program_t *program, uint32_t *loads);
 
-// A kernel that only maps: one stage without inner loops and without folds, one store, of every
-// element of its iterations, to no argument.
+// A kernel that only maps: one stage without inner loops and without reductions, one store, of
+// every element of its iterations, to no argument.
 bool dt__kernel_is_map(const dt_program_t *program, const dt_kernel_t *kernel);
-// A kernel whose stage 0 is a fold SUM over one inner loop of the product of two loads, or of
+// A kernel whose stage 0 is a reduction SUM over one inner loop of the product of two loads, or of
 // halves cast to f32; the matrix template may take it. Sets the two load instructions.
 bool dt__kernel_is_contraction(const dt_kernel_t *kernel, uint32_t *out_a, uint32_t *out_b);
-bool dt__kernel_has_folds(const dt_kernel_t *kernel);
+bool dt__kernel_has_reductions(const dt_kernel_t *kernel);
 // Rough cost of one evaluation: cheap ops 1, elementary functions 8 and so on; loads not counted.
 uint32_t dt__stage_cost(const dt_stage_t *stage);
 uint32_t dt__stage_loads(const dt_stage_t *stage);

@@ -129,7 +129,7 @@ static bool is_copy(carry_t *c) {
   const dt_program_t *program = c->program;
   const dt_kernel_t *kernel = &program->kernels.items[c->copy];
   if (kernel->stages.len != 1 || kernel->stages.items[0].stores.len != 1 ||
-      kernel->stages.items[0].folds.len || kernel->slices || kernel->chain)
+      kernel->stages.items[0].reductions.len || kernel->slices || kernel->chain)
     return false;
   const dt_stage_t *stage = &kernel->stages.items[0];
   const dt_store_t *store = &stage->stores.items[0];
@@ -226,7 +226,7 @@ static bool copies_whole(revised_t *r) {
   const dt_program_t *program = r->program;
   const dt_kernel_t *kernel = &program->kernels.items[r->copy];
   if (kernel->stages.len != 1 || kernel->stages.items[0].stores.len != 1 ||
-      kernel->stages.items[0].folds.len || kernel->stages.items[0].n_loops || kernel->slices ||
+      kernel->stages.items[0].reductions.len || kernel->stages.items[0].n_loops || kernel->slices ||
       kernel->chain)
     return false;
   const dt_stage_t *stage = &kernel->stages.items[0];

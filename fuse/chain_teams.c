@@ -83,7 +83,7 @@ static const group_tile_t group_tiles[] = {
 // What lies in shared memory: halves where both factors are, else what is summed.
 static size_t factor_bytes(const dt_contraction_t *c) {
   dt_dtype_t a = c->stage->insts.items[c->a].dtype, b = c->stage->insts.items[c->b].dtype;
-  return a == b && dt__dtype_is_half(a) ? HALF : dt_dtype_size(c->stage->folds.items[0].dtype);
+  return a == b && dt__dtype_is_half(a) ? HALF : dt_dtype_size(c->stage->reductions.items[0].dtype);
 }
 
 static dt_status_t roles_of(dt_program_t *program, dt_kernel_t *kernel, dt_contraction_t *out) {

@@ -123,7 +123,8 @@ static bool is_product(const dt_kernel_t *kernel) {
 
 // Products of one chain take tiles of as many rows.
 static bool same_sums(const dt_kernel_t *a, const dt_kernel_t *b) {
-  return a->stages.items[0].folds.items[0].dtype == b->stages.items[0].folds.items[0].dtype;
+  return a->stages.items[0].reductions.items[0].dtype ==
+         b->stages.items[0].reductions.items[0].dtype;
 }
 
 static bool scatters(const dt_program_t *program, const dt_kernel_t *kernel) {
@@ -142,15 +143,16 @@ static bool may_be_member(const chains_t *c, uint32_t k) {
          !scatters(c->program, kernel);
 }
 
-// Rows: folds and maps, each over one loop at most. Several threads of a chain share a row, so that
-// what is folded there may not depend on the order.
+// Rows: reductions and maps, each over one loop at most. Several threads of a chain share a row, so
+// that what is reduced there may not depend on the order.
 static bool makes_rows(const chains_t *c, const dt_kernel_t *kernel, uint32_t n_shared) {
   if (c->strict_fp && dt__kernel_has_order(kernel))
     return false;
   for (uint32_t s = 0; s < kernel->stages.len; s++)
     if (kernel->stages.items[s].n_loops > 1)
       return false;
-  return kernel->schedules.len == 0 && kernel->n_loops == n_shared && dt__kernel_has_folds(kernel);
+  return kernel->schedules.len == 0 && kernel->n_loops == n_shared &&
+         dt__kernel_has_reductions(kernel);
 }
 
 // The kernel that makes buffer `id`, where no other one does; NO_KERNEL: no such.

@@ -203,7 +203,9 @@ static bool is_covered(cover_t *c, const dt_inst_t *bind) {
   return false;
 }
 
-static bool only_checks(const dt_stage_t *stage) { return !stage->stores.len && !stage->folds.len; }
+static bool only_checks(const dt_stage_t *stage) {
+  return !stage->stores.len && !stage->reductions.len;
+}
 
 static dt_status_t stage_is_covered(dt_program_t *program, const uint32_t *segment, uint32_t k,
                                     uint32_t s, bool *out) {

@@ -115,7 +115,7 @@ static dt_status_t forward_all(dt_program_t *program, dt_kernel_t *kernel, uint3
   for (uint32_t to = 1; to < kernel->stages.len; to++)
     for (uint32_t from = to; from-- > 0;) {
       const dt_stage_t *source = &kernel->stages.items[from];
-      if (source->n_loops == 0 && source->folds.len == 0 && !scatters(program, source) &&
+      if (source->n_loops == 0 && source->reductions.len == 0 && !scatters(program, source) &&
           loads_from(&kernel->stages.items[to], source))
         DT_TRY(forward(program, kernel, from, to, loads));
     }
@@ -135,9 +135,9 @@ static bool same_loops(dt_program_t *program, const dt_stage_t *a, const dt_stag
 
 static bool uses_rows_of(const dt_stage_t *reader, const dt_stage_t *definer) {
   for (uint32_t k = 0; k < reader->insts.len; k++)
-    for (uint32_t f = 0; f < definer->folds.len; f++)
+    for (uint32_t f = 0; f < definer->reductions.len; f++)
       if (reader->insts.items[k].kind == DT_INST_ROW &&
-          reader->insts.items[k].row == definer->folds.items[f].row)
+          reader->insts.items[k].row == definer->reductions.items[f].row)
         return true;
   return false;
 }
@@ -168,9 +168,9 @@ static bool may_join(dt_program_t *program, const dt_kernel_t *kernel, uint32_t 
   if (!same_loops(program, a, b) || uses_rows_of(b, a) || !passes_elementwise(program, a, b) ||
       (scatters(program, a) && loads_from(b, a)))
     return false;
-  // A stage without loops next to a fold over nothing means the same, but keep the two apart: a
-  // fold stage folds in every iteration, and there is one.
-  if (a->n_loops == 0 && (a->folds.len || b->folds.len))
+  // A stage without loops next to a reduction over nothing means the same, but keep the two apart:
+  // a reduction stage reduces in every iteration, and there is one.
+  if (a->n_loops == 0 && (a->reductions.len || b->reductions.len))
     return false;
   for (uint32_t k = i + 1; k < j; k++) {
     const dt_stage_t *between = &kernel->stages.items[k];
@@ -342,7 +342,7 @@ static dt_status_t drop_dead(dt_program_t *program, dt_kernel_t *kernel, uint32_
     bool bind = false;
     for (uint32_t k = 0; k < stage->insts.len; k++)
       bind = bind || stage->insts.items[k].kind == DT_INST_BIND;
-    if (stage->stores.len || stage->folds.len || bind)
+    if (stage->stores.len || stage->reductions.len || bind)
       kernel->stages.items[kept++] = *stage;
   }
   kernel->stages.len = kept;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operands of matrix products. Where the target has a template for a fold of a product, the product
-// gets operands in the template's layout. B is packed into panels by a kernel of its own, which
-// runs once when B is constant, and which takes in B's producers as its prologue. Where A is
+// Operands of matrix products. Where the target has a template for a reduction of a product, the
+// product gets operands in the template's layout. B is packed into panels by a kernel of its own,
+// which runs once when B is constant, and which takes in B's producers as its prologue. Where A is
 // constant and B is not, each tile packs B itself. A is copied only where its rows are not plain.
 // The pass comes before those that join kernels, so that they see packing and copying kernels like
 // any other.
@@ -43,7 +43,7 @@ bool dt__contraction_roles(dt_program_t *program, dt_kernel_t *kernel, dt_contra
                             .extent_k = stage->extents[0],
                             .n_batch = kernel->n_loops - 2};
   for (int swap = 0; swap < 2; swap++) {
-    const dt_inst_t *product = &stage->insts.items[stage->folds.items[0].value];
+    const dt_inst_t *product = &stage->insts.items[stage->reductions.items[0].value];
     out->a = swap ? y : x;
     out->b = swap ? x : y;
     out->a_factor = product->args[swap ? 1 : 0];
@@ -199,7 +199,7 @@ static dt_status_t replace_factor(dt_program_t *program, const dt_contraction_t 
 static dt_status_t copy_rows(dt_program_t *program, const dt_contraction_t *c, dt_kernel_t *out) {
   dt_inst_t load = c->stage->insts.items[c->a];
   operand_kernel_t shape = {0};
-  dt_buffer_t buffer = {.kind = DT_BUFFER_TEMP, .dtype = c->stage->folds.items[0].dtype};
+  dt_buffer_t buffer = {.kind = DT_BUFFER_TEMP, .dtype = c->stage->reductions.items[0].dtype};
   dt_sym_t index[DT_MAX_RANK], var;
   DT_TRY(shape_add_batch(program, c, &load, &shape, &buffer, index));
   dt_sym_t extent_m = c->kernel->extents[c->n_batch];
@@ -226,7 +226,7 @@ static dt_status_t pack_columns(dt_program_t *program, const dt_contraction_t *c
   dt_symenv_t *env = program->env;
   dt_inst_t load = c->stage->insts.items[c->b];
   operand_kernel_t shape = {0};
-  dt_buffer_t buffer = {.kind = DT_BUFFER_TEMP, .dtype = c->stage->folds.items[0].dtype};
+  dt_buffer_t buffer = {.kind = DT_BUFFER_TEMP, .dtype = c->stage->reductions.items[0].dtype};
   dt_sym_t index[DT_MAX_RANK], panel, k, lane, w = dt__sym_const(env, width);
   DT_TRY(shape_add_batch(program, c, &load, &shape, &buffer, index));
   dt_sym_t panels = dt__sym_ceildiv(env, c->extent_n, w);
@@ -316,7 +316,7 @@ static dt_status_t take(dt_program_t *program, dt_kernel_t *kernel, const dt_tar
     return NULL;
   const dt_inst_t *insts = c.stage->insts.items;
   dt_dtype_t a = insts[c.a_factor].dtype, b = insts[c.b_factor].dtype;
-  dt_dtype_t sum = c.stage->folds.items[0].dtype;
+  dt_dtype_t sum = c.stage->reductions.items[0].dtype;
   const char *why = NULL;
   const dt_matmul_row_t *row = dt__matmul_row(target, a, b, sum, &why);
   if (row)

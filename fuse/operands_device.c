@@ -66,7 +66,7 @@ static const tile_t tiles[3][TILE_KINDS] = {
 
 static const char *refusal(dt_program_t *program, const dt_contraction_t *c,
                            const dt_target_t *target) {
-  dt_dtype_t dtype = c->stage->folds.items[0].dtype;
+  dt_dtype_t dtype = c->stage->reductions.items[0].dtype;
   size_t bytes = dt_dtype_size(dtype);
   if (dtype == DT_BOOL || (bytes != 4 && bytes != 8))
     return "sums of this element size have no template";
@@ -78,7 +78,7 @@ static const char *refusal(dt_program_t *program, const dt_contraction_t *c,
 // What lies in shared memory: halves where both factors are, else what is summed.
 static size_t factor_bytes(const dt_contraction_t *c) {
   dt_dtype_t a = c->stage->insts.items[c->a].dtype, b = c->stage->insts.items[c->b].dtype;
-  return a == b && dt__dtype_is_half(a) ? 2 : dt_dtype_size(c->stage->folds.items[0].dtype);
+  return a == b && dt__dtype_is_half(a) ? 2 : dt_dtype_size(c->stage->reductions.items[0].dtype);
 }
 
 static const tile_t *tile_of(const dt_contraction_t *c, tile_kind_t kind) {
@@ -88,7 +88,7 @@ static const tile_t *tile_of(const dt_contraction_t *c, tile_kind_t kind) {
 
 static dt_schedule_t schedule_of(const dt_contraction_t *c, const dt_target_t *target,
                                  tile_kind_t kind) {
-  size_t bytes = factor_bytes(c), sum = dt_dtype_size(c->stage->folds.items[0].dtype);
+  size_t bytes = factor_bytes(c), sum = dt_dtype_size(c->stage->reductions.items[0].dtype);
   const tile_t *tile = tile_of(c, kind);
   return (dt_schedule_t){.kind = DT_SCHEDULE_TEAM_MATMUL,
                          .lanes = target->vector_bytes / (uint32_t)sum,

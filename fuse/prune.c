@@ -14,22 +14,22 @@ static void mark(bool *live, uint32_t inst) {
     live[inst] = true;
 }
 
-static void mark_fold(bool *live, bool *kept, const dt_stage_t *stage, uint32_t fold) {
-  kept[fold] = true;
-  mark(live, stage->folds.items[fold].value);
-  mark(live, stage->folds.items[fold].index);
+static void mark_reduction(bool *live, bool *kept, const dt_stage_t *stage, uint32_t reduction) {
+  kept[reduction] = true;
+  mark(live, stage->reductions.items[reduction].value);
+  mark(live, stage->reductions.items[reduction].index);
 }
 
-// What stores, binds and the folds already kept need; a running value that is needed keeps its
-// fold.
+// What stores, binds and the reductions already kept need; a running value that is needed keeps its
+// reduction.
 static void find_live(const dt_stage_t *stage, bool *live, bool *kept) {
   for (uint32_t k = 0; k < stage->stores.len; k++) {
     mark(live, stage->stores.items[k].value);
     mark(live, stage->stores.items[k].mask);
   }
-  for (uint32_t k = 0; k < stage->folds.len; k++)
+  for (uint32_t k = 0; k < stage->reductions.len; k++)
     if (kept[k])
-      mark_fold(live, kept, stage, k);
+      mark_reduction(live, kept, stage, k);
   for (uint32_t k = stage->insts.len; k-- > 0;) {
     const dt_inst_t *inst = &stage->insts.items[k];
     if (inst->kind == DT_INST_BIND)
@@ -39,9 +39,9 @@ static void find_live(const dt_stage_t *stage, bool *live, bool *kept) {
     for (int a = 0; a < 3; a++)
       mark(live, inst->args[a]);
     mark(live, inst->mask);
-    for (uint32_t f = 0; inst->kind == DT_INST_RUNNING && f < stage->folds.len; f++)
-      if (stage->folds.items[f].row == inst->row)
-        mark_fold(live, kept, stage, f);
+    for (uint32_t f = 0; inst->kind == DT_INST_RUNNING && f < stage->reductions.len; f++)
+      if (stage->reductions.items[f].row == inst->row)
+        mark_reduction(live, kept, stage, f);
   }
 }
 
@@ -49,17 +49,17 @@ static uint32_t renumbered(const uint32_t *map, uint32_t inst) {
   return inst == DT_NO_INST ? DT_NO_INST : map[inst];
 }
 
-// Drops what is not needed when all folds for which `row_used` says so are.
+// Drops what is not needed when all reductions for which `row_used` says so are.
 static dt_status_t prune_stage(dt_program_t *program, dt_stage_t *stage, const bool *row_used) {
   uint32_t n = stage->insts.len;
   bool *live = DT_ARENA_ARRAY(program->arena, bool, n + 1);
-  bool *kept_folds = DT_ARENA_ARRAY(program->arena, bool, stage->folds.len + 1);
+  bool *kept_reductions = DT_ARENA_ARRAY(program->arena, bool, stage->reductions.len + 1);
   uint32_t *map = DT_ARENA_ARRAY(program->arena, uint32_t, n + 1);
-  if (!live || !map || !kept_folds)
+  if (!live || !map || !kept_reductions)
     return DT_NO_MEMORY();
-  for (uint32_t k = 0; k < stage->folds.len; k++)
-    kept_folds[k] = !row_used || row_used[stage->folds.items[k].row];
-  find_live(stage, live, kept_folds);
+  for (uint32_t k = 0; k < stage->reductions.len; k++)
+    kept_reductions[k] = !row_used || row_used[stage->reductions.items[k].row];
+  find_live(stage, live, kept_reductions);
   uint32_t kept = 0;
   for (uint32_t k = 0; k < n; k++) {
     if (!live[k])
@@ -76,16 +76,16 @@ static dt_status_t prune_stage(dt_program_t *program, dt_stage_t *stage, const b
     stage->stores.items[k].value = map[stage->stores.items[k].value];
     stage->stores.items[k].mask = renumbered(map, stage->stores.items[k].mask);
   }
-  uint32_t folds = 0;
-  for (uint32_t k = 0; k < stage->folds.len; k++) {
-    dt_fold_t fold = stage->folds.items[k];
-    if (!kept_folds[k])
+  uint32_t reductions = 0;
+  for (uint32_t k = 0; k < stage->reductions.len; k++) {
+    dt_reduction_t reduction = stage->reductions.items[k];
+    if (!kept_reductions[k])
       continue;
-    fold.value = map[fold.value];
-    fold.index = renumbered(map, fold.index);
-    stage->folds.items[folds++] = fold;
+    reduction.value = map[reduction.value];
+    reduction.index = renumbered(map, reduction.index);
+    stage->reductions.items[reductions++] = reduction;
   }
-  stage->folds.len = folds;
+  stage->reductions.len = reductions;
   return NULL;
 }
 
@@ -94,7 +94,7 @@ dt_status_t dt__prune_stage(dt_program_t *program, dt_stage_t *stage) {
 }
 
 static bool stage_is_idle(const dt_stage_t *stage) {
-  if (stage->stores.len || stage->folds.len)
+  if (stage->stores.len || stage->reductions.len)
     return false;
   for (uint32_t k = 0; k < stage->insts.len; k++)
     if (stage->insts.items[k].kind == DT_INST_BIND)

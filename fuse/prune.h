@@ -5,10 +5,10 @@
 
 #include "lower/loop/loop.h"
 
-// Drops instructions that no store, fold or bind needs.
+// Drops instructions that no store, reduction or bind needs.
 dt_status_t dt__prune_stage(dt_program_t *program, dt_stage_t *stage) DT_MUST_USE;
-// Drops stores to buffers with loads[id - 1] == 0, unused folds and empty stages; keeps `loads`
-// (loads of each buffer in the whole program) true.
+// Drops stores to buffers with loads[id - 1] == 0, unused reductions and empty stages; keeps
+// `loads` (loads of each buffer in the whole program) true.
 dt_status_t dt__prune_kernel(dt_program_t *program, dt_kernel_t *kernel,
                              uint32_t *loads) DT_MUST_USE;
 // Drops stages that only make checks which other stages make too, and loops that no check needs.

@@ -6,7 +6,7 @@
 #include "fuse/fuse.h"
 #include "fuse/loops.h"
 #include "fuse/operands.h"
-#include "fuse/split_fold.h"
+#include "fuse/split_reduction.h"
 #include "fuse/teams.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
@@ -37,19 +37,19 @@ static uint32_t lanes_for(const dt_program_t *program, const dt_kernel_t *kernel
           dt_dtype_size(dt__program_buffer(program, stage->stores.items[k].buffer)->dtype);
       widest = size > widest ? size : widest;
     }
-    for (uint32_t k = 0; k < stage->folds.len; k++) {
-      size_t size = dt_dtype_size(stage->insts.items[stage->folds.items[k].value].dtype);
+    for (uint32_t k = 0; k < stage->reductions.len; k++) {
+      size_t size = dt_dtype_size(stage->insts.items[stage->reductions.items[k].value].dtype);
       widest = size > widest ? size : widest;
     }
   }
   return target->vector_bytes / (uint32_t)widest;
 }
 
-// Stores of a map that writes to very many places are most of its code; what folds add up in which
-// order does not hang on them.
+// Stores of a map that writes to very many places are most of its code; what reductions add up in
+// which order does not hang on them.
 static uint32_t many_stores(const dt_kernel_t *kernel, uint32_t stage) {
   for (uint32_t s = 0; s < kernel->stages.len; s++)
-    if (kernel->stages.items[s].folds.len)
+    if (kernel->stages.items[s].reductions.len)
       return 0;
   uint32_t n = kernel->stages.items[stage].stores.len;
   return n > FEW_STORES ? n : 0;
@@ -179,9 +179,9 @@ static void serial(dt_program_t *program, dt_kernel_t *kernel, dt_schedule_t *ou
     out->grain = grain_for(stage_work(program, kernel));
 }
 
-// Threads of a team fold parts of a row each: where that may not be, a thread has rows for itself.
-// A thread's own vectors are folded lane after lane (backend_llvm/emit/folds.c).
-static bool folds_alone(const dt_kernel_t *kernel, const dt_target_t *target) {
+// Threads of a team reduce parts of a row each: where that may not be, a thread has rows for
+// itself. A thread's own vectors are reduced lane after lane (backend_llvm/emit/reductions.c).
+static bool reductions_alone(const dt_kernel_t *kernel, const dt_target_t *target) {
   return dt__target_has_teams(target) && target->strict_fp && dt__kernel_has_order(kernel);
 }
 
@@ -203,7 +203,7 @@ static dt_status_t schedule_loops(dt_program_t *program, dt_kernel_t *kernel,
                                   const dt_target_t *target) {
   uint32_t lanes = lanes_for(program, kernel, target);
   dt_schedule_t schedule = {.lanes = lanes, .unroll = 1, .grain = 1};
-  bool alone = folds_alone(kernel, target);
+  bool alone = reductions_alone(kernel, target);
   bool inner = dt__has_inner_loops(kernel) && !dt__kernel_in_order(kernel) && !alone;
   if (!inner || !inner_lanes_win(program, kernel, lanes))
     order_loops(program, kernel, lanes);
@@ -254,7 +254,7 @@ static dt_status_t schedule_chain(dt_program_t *program, dt_chain_t chain,
 }
 
 dt_status_t dt__fuse_schedule(dt_program_t *program, const dt_target_t *target) {
-  DT_TRY(dt__split_folds(program, target));
+  DT_TRY(dt__split_reductions(program, target));
   for (uint32_t k = 0; k < program->kernels.len; k++) {
     dt_kernel_t *kernel = &program->kernels.items[k];
     if (kernel->chain) {

@@ -99,13 +99,13 @@ static void range_of_bool(checks_t *c, number_t *to, const number_t *b) {
 }
 
 // Operations that take their arguments two by two.
-typedef struct fold_t {
+typedef struct pairwise_t {
   dt_sym_op_t from;
   dt_scalar_op_t to;
   bool takes_bools, gives_bool;
   void (*range)(checks_t *c, number_t *to, const number_t *b);
-} fold_t;
-static const fold_t folds[] = {
+} pairwise_t;
+static const pairwise_t pairwise[] = {
     {DT_SYM_ADD, DT_SCALAR_add, false, false, range_of_sum},
     {DT_SYM_MUL, DT_SCALAR_mul, false, false, range_of_product},
     {DT_SYM_MIN, DT_SCALAR_minimum, false, false, range_of_least},
@@ -125,17 +125,16 @@ static dt_status_t operand(checks_t *c, dt_sym_t e, bool is_bool, number_t *out)
   return is_bool ? as_bool(c, out) : as_int(c, out);
 }
 
-static dt_status_t folded(checks_t *c, const fold_t *fold, const dt_sym_t *args, uint32_t n,
+static dt_status_t joined(checks_t *c, const pairwise_t *op, const dt_sym_t *args, uint32_t n,
                           number_t *out) {
-  DT_TRY(operand(c, args[0], fold->takes_bools, out));
+  DT_TRY(operand(c, args[0], op->takes_bools, out));
   for (uint32_t k = 1; k < n; k++) {
     number_t next = {0};
-    DT_TRY(operand(c, args[k], fold->takes_bools, &next));
-    fold->range(c, out, &next);
-    DT_TRY(
-        scalar(c, fold->to, fold->gives_bool ? DT_BOOL : DT_I64, out->inst, next.inst, &out->inst));
+    DT_TRY(operand(c, args[k], op->takes_bools, &next));
+    op->range(c, out, &next);
+    DT_TRY(scalar(c, op->to, op->gives_bool ? DT_BOOL : DT_I64, out->inst, next.inst, &out->inst));
   }
-  out->is_bool = fold->gives_bool;
+  out->is_bool = op->gives_bool;
   return NULL;
 }
 
@@ -208,9 +207,9 @@ static dt_status_t operation(checks_t *c, dt_sym_op_t op, const dt_sym_t *args, 
     DT_TRY(operand(c, args[0], true, out));
     return scalar(c, DT_SCALAR_logical_not, DT_BOOL, out->inst, DT_NO_INST, &out->inst);
   }
-  for (size_t k = 0; k < sizeof(folds) / sizeof(folds[0]); k++)
-    if (folds[k].from == op)
-      return folded(c, &folds[k], args, n, out);
+  for (size_t k = 0; k < sizeof(pairwise) / sizeof(pairwise[0]); k++)
+    if (pairwise[k].from == op)
+      return joined(c, &pairwise[k], args, n, out);
   c->unknown = true;
   return literal(c, 0, &out->inst);
 }

@@ -59,7 +59,7 @@ static bool is_template(const dt_kernel_t *kernel) { return kernel->schedules.le
 // All stages map and have no loops of their own: any outer loop may become an inner one.
 static bool only_maps(const dt_kernel_t *kernel) {
   for (uint32_t s = 0; s < kernel->stages.len; s++)
-    if (kernel->stages.items[s].n_loops || kernel->stages.items[s].folds.len)
+    if (kernel->stages.items[s].n_loops || kernel->stages.items[s].reductions.len)
       return false;
   return true;
 }
@@ -185,9 +185,9 @@ static const char *loops_refusal(join_t *join) {
   if (a_free && b_free && !(a_all && b_all))
     return "two maps over different loops";
   if (!a_all && !a_free)
-    return "the producer's folds need all its outer loops";
+    return "the producer's reductions need all its outer loops";
   if (!b_all && !b_free)
-    return "the consumer's folds need all its outer loops";
+    return "the consumer's reductions need all its outer loops";
   if (!a_all && !b_all)
     return "neither kernel's loops contain the other's";
   return NULL;

@@ -45,7 +45,7 @@ static LLVMValueRef own_group(dt_product_t *p) {
 static void load_group(dt_body_t *k, void *user) {
   dt_product_t *p = user;
   dt_emit_t *m = k->m;
-  dt_lanes_t *row = &k->rows[k->kernel->stages.items[0].folds.items[0].row];
+  dt_lanes_t *row = &k->rows[k->kernel->stages.items[0].reductions.items[0].row];
   dt__body_at(k, k->lane_level);
   row->varying = true;
   for (uint32_t c = 0; c < k->copies; c++) {

@@ -12,10 +12,10 @@
 // Warps side by side take 16 columns of a row in turn, and are one team with more threads:
 //
 //   Q, K ─► scores ─► stages ─► row stages, both rows of a thread together ─► · V ─► parts of C
-//                               each fold: own columns, quad, then warps      shared memory │
+//                               each reduction: own columns, quad, then warps shared memory │
 //                               in their order, through shared memory        later stages ◄─┘
 //
-// Rows that end anywhere do: past the end columns take no part in folds, and are zeros for the
+// Rows that end anywhere do: past the end columns take no part in reductions, and are zeros for the
 // product.
 //
 // Here: versions and their steps; chain_scores_form.c says which chains have the form,

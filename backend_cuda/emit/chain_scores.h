@@ -26,7 +26,7 @@ typedef struct dt_scores_t {
   dt_buffer_id_t made, weights; // SLABs: of scores, and of what the rows make of them
   bool open;                    // rows read nothing but these along the row: any length will do
   uint32_t depth, cols;         // of both products
-  uint32_t warps_m, warps_n, n_folds;
+  uint32_t warps_m, warps_n, n_reductions;
   uint32_t steps; // by which warps take the tile's rows, those side by side at once
   // One version.
   uint32_t vectors; // of a row that a thread has
@@ -42,7 +42,7 @@ typedef struct dt_scores_t {
   LLVMValueRef fragments[MOST_VECTORS][4];               // of operand A
   LLVMValueRef group[LANES];                             // being finished
   uint32_t first;                                        // of them
-  uint32_t folded;                                       // folds so far
+  uint32_t reduced;                                      // reductions so far
 } dt_scores_t;
 
 // ---- Form and layout (chain_scores_form.c) --------------------------------------------------------

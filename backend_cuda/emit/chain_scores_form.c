@@ -22,7 +22,7 @@ static dt_buffer_kind_t kind_of(const dt_program_t *program, dt_buffer_id_t id) 
 static bool follows_plainly(const dt_program_t *program, const dt_kernel_t *kernel) {
   for (uint32_t s = 1; s < kernel->stages.len; s++) {
     const dt_stage_t *stage = &kernel->stages.items[s];
-    if (stage->n_loops || stage->folds.len || has_binds(stage))
+    if (stage->n_loops || stage->reductions.len || has_binds(stage))
       return false;
   }
   return !dt__kernel_has_locals(program, kernel);
@@ -92,13 +92,13 @@ static bool walks_stage(dt_scores_t *s, const dt_program_t *program, const dt_st
         !at_own_place(program, stage, store->buffer, store->index, store->mask))
       return false;
   }
-  for (uint32_t i = 0; i < stage->folds.len; i++) {
-    const dt_fold_t *fold = &stage->folds.items[i];
-    if (dt__fold_is_arg(fold->kind) || fold->dtype != DT_F32 ||
-        stage->insts.items[fold->value].dtype != DT_F32)
+  for (uint32_t i = 0; i < stage->reductions.len; i++) {
+    const dt_reduction_t *reduction = &stage->reductions.items[i];
+    if (dt__reduction_is_arg(reduction->kind) || reduction->dtype != DT_F32 ||
+        stage->insts.items[reduction->value].dtype != DT_F32)
       return false;
   }
-  s->n_folds += stage->folds.len;
+  s->n_reductions += stage->reductions.len;
   return true;
 }
 
@@ -176,7 +176,7 @@ void dt__scores_lay_out(dt_scores_t *s, uint32_t vectors) {
   s->sums_at = s->steps > 1 ? front : 0; // in the place of Q and K where these are done with
   s->v_at = front > s->sums_at + sums ? front : s->sums_at + sums;
   s->parts_at = s->v_at + columns_of(s) * s->col_pitch;
-  s->bytes = s->parts_at + s->n_folds * tall * s->warps_n * WORD;
+  s->bytes = s->parts_at + s->n_reductions * tall * s->warps_n * WORD;
 }
 
 // Vectors of rows of ALWAYS columns.

@@ -4,9 +4,9 @@
 // that one.
 #include "backend_cuda/emit/chain_scores.h"
 #include "backend_cuda/emit/ptx.h"
-#include "backend_llvm/emit/folds.h"
 #include "backend_llvm/emit/index.h"
 #include "backend_llvm/emit/loops.h"
+#include "backend_llvm/emit/reductions.h"
 #include "backend_llvm/emit/resident.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@
 static void load_group(dt_body_t *k, void *user) {
   dt_scores_t *s = user;
   dt_emit_t *m = k->m;
-  dt_lanes_t *row = &k->rows[k->kernel->stages.items[0].folds.items[0].row];
+  dt_lanes_t *row = &k->rows[k->kernel->stages.items[0].reductions.items[0].row];
   dt__body_at(k, k->lane_level);
   row->varying = true;
   row->v[0] = LLVMGetPoison(LLVMVectorType(m->t_f32, k->lanes));
@@ -124,13 +124,13 @@ static void leave_row(dt_scores_t *s, row_t *row) {
   dt__level_leave(s->k, ROUND);
 }
 
-// What warps side by side have of a fold's rows: each hands in its part, and joins all of them in
-// the order of warps.
-static LLVMValueRef part_at(dt_scores_t *s, uint32_t fold, uint32_t r) {
+// What warps side by side have of a reduction's rows: each hands in its part, and joins all of them
+// in the order of warps.
+static LLVMValueRef part_at(dt_scores_t *s, uint32_t reduction, uint32_t r) {
   dt_emit_t *m = s->m;
   LLVMValueRef row = add(m, times(m, s->warp_row, BLOCK), down(m, s->lane, 2));
   LLVMValueRef at = times(m, add(m, row, i32(m, r * BLOCK / 2)), s->warps_n * WORD);
-  return add(m, at, i32(m, s->parts_at + fold * s->warps_m * BLOCK * s->warps_n * WORD));
+  return add(m, at, i32(m, s->parts_at + reduction * s->warps_m * BLOCK * s->warps_n * WORD));
 }
 
 static void hand_in(dt_scores_t *s, const dt_stage_t *stage, row_t rows[2]) {
@@ -139,16 +139,16 @@ static void hand_in(dt_scores_t *s, const dt_stage_t *stage, row_t rows[2]) {
   dt__body_at(k, STEP);
   LLVMValueRef first = LLVMBuildICmp(m->b, LLVMIntEQ, s->quad_lane, i32(m, 0), "");
   dt__scope_open(k, ROUND, first);
-  for (uint32_t i = 0; i < stage->folds.len; i++)
+  for (uint32_t i = 0; i < stage->reductions.len; i++)
     for (uint32_t r = 0; r < 2; r++) {
-      LLVMValueRef at = add(m, part_at(s, s->folded + i, r), times(m, s->warp_col, WORD));
-      dt__emit_store_at(m, DT_F32, rows[r].values[stage->folds.items[i].row].v[0],
+      LLVMValueRef at = add(m, part_at(s, s->reduced + i, r), times(m, s->warp_col, WORD));
+      dt__emit_store_at(m, DT_F32, rows[r].values[stage->reductions.items[i].row].v[0],
                         shared_at(m, s->shared, at, 0), WORD);
     }
   dt__scope_close(k, ROUND);
 }
 
-static LLVMValueRef join_parts(dt_scores_t *s, const dt_fold_t *fold, LLVMValueRef at) {
+static LLVMValueRef join_parts(dt_scores_t *s, const dt_reduction_t *reduction, LLVMValueRef at) {
   dt_emit_t *m = s->m;
   uint32_t lanes = s->warps_n < 4 ? s->warps_n : 4;
   LLVMValueRef all = NULL;
@@ -157,7 +157,7 @@ static LLVMValueRef join_parts(dt_scores_t *s, const dt_fold_t *fold, LLVMValueR
                                          lanes * WORD, false);
     for (uint32_t i = 0; i < lanes; i++) {
       LLVMValueRef one = LLVMBuildExtractElement(m->b, some, i32(m, i), "");
-      all = all ? dt__fold_join(s->k, fold, all, one) : one;
+      all = all ? dt__reduction_join(s->k, reduction, all, one) : one;
     }
   }
   return all;
@@ -165,18 +165,18 @@ static LLVMValueRef join_parts(dt_scores_t *s, const dt_fold_t *fold, LLVMValueR
 
 static void join_warps(dt_scores_t *s, const dt_stage_t *stage, row_t rows[2]) {
   dt_body_t *k = s->k;
-  if (!stage->folds.len || s->warps_n == 1)
+  if (!stage->reductions.len || s->warps_n == 1)
     return;
   dt__scores_place_thread(s);
   hand_in(s, stage, rows);
   dt__cuda_block_sync(s->m);
-  for (uint32_t i = 0; i < stage->folds.len; i++)
+  for (uint32_t i = 0; i < stage->reductions.len; i++)
     for (uint32_t r = 0; r < 2; r++) {
-      const dt_fold_t *fold = &stage->folds.items[i];
-      LLVMValueRef all = join_parts(s, fold, part_at(s, s->folded + i, r));
-      rows[r].values[fold->row] = (dt_lanes_t){.v = {all}};
+      const dt_reduction_t *reduction = &stage->reductions.items[i];
+      LLVMValueRef all = join_parts(s, reduction, part_at(s, s->reduced + i, r));
+      rows[r].values[reduction->row] = (dt_lanes_t){.v = {all}};
     }
-  s->folded += stage->folds.len;
+  s->reduced += stage->reductions.len;
   dt__body_at(k, STEP);
 }
 
@@ -261,7 +261,7 @@ void dt__scores_make_rows(dt_scores_t *s) {
   k->resident.ragged = !s->whole;
   k->resident.full = s->full;
   k->resident.held = s->weights;
-  s->folded = 0;
+  s->reduced = 0;
   for (uint32_t i = 0; i < s->rows->stages.len && !m->failure; i++) {
     for (uint32_t r = 0; r < 2; r++) {
       enter_row(s, &rows[r], r);

@@ -97,9 +97,9 @@ static void place_thread(entry_t *e) {
   k->scratch = dt__emit_offset(m, base, LLVMBuildMul(m->b, team, stride, ""));
 }
 
-static bool has_folds(const dt_kernel_t *kernel) {
+static bool has_reductions(const dt_kernel_t *kernel) {
   for (uint32_t s = 0; s < kernel->stages.len; s++)
-    if (kernel->stages.items[s].folds.len)
+    if (kernel->stages.items[s].reductions.len)
       return true;
   return false;
 }
@@ -115,7 +115,7 @@ static bool has_locals(const dt_body_t *k) {
 static bool items_meet(const dt_body_t *k) {
   if (k->schedule->kind == DT_SCHEDULE_TEAM_MATMUL)
     return true;
-  return k->team > 1 && (has_locals(k) || (k->team > DT_WARP && has_folds(k->kernel)));
+  return k->team > 1 && (has_locals(k) || (k->team > DT_WARP && has_reductions(k->kernel)));
 }
 
 // The next kernel takes this kernel's end for the end of all work before it, so a late kernel waits

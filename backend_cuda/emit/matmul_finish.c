@@ -43,7 +43,7 @@ static void load_sums(dt_body_t *k, void *user) {
   col = LLVMBuildTrunc(m->b, col, m->t_i32, "");
   LLVMValueRef at = LLVMBuildAdd(m->b, dt__matmul_step(t, t->row, t->plan.c_pitch, 0),
                                  dt__matmul_step(t, col, element, 0), "");
-  dt_lanes_t *row = &k->rows[k->kernel->stages.items[0].folds.items[0].row];
+  dt_lanes_t *row = &k->rows[k->kernel->stages.items[0].reductions.items[0].row];
   row->varying = true;
   for (uint32_t c = 0; c < k->copies; c++)
     row->v[c] = add_slices(t, at, c * k->lanes * k->team * element);

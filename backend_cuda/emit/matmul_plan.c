@@ -106,9 +106,10 @@ static bool fits_panels(const dt_matmul_plan_t *p) {
 static dt_status_t check_form(const dt_kernel_t *kernel, const dt_team_matmul_t *m) {
   const dt_stage_t *stage = &kernel->stages.items[0];
   if (kernel->n_loops < 2 || kernel->stages.len < 1 || stage->n_loops != 1 ||
-      stage->folds.len != 1 || stage->stores.len != 0 || stage->folds.items[0].kind != DT_FOLD_SUM)
-    return refuse(kernel, "its first stage is not one fold over one loop");
-  size_t bytes = dt_dtype_size(stage->folds.items[0].dtype);
+      stage->reductions.len != 1 || stage->stores.len != 0 ||
+      stage->reductions.items[0].kind != DT_REDUCE_SUM)
+    return refuse(kernel, "its first stage is not one reduction over one loop");
+  size_t bytes = dt_dtype_size(stage->reductions.items[0].dtype);
   if ((bytes != 4 && bytes != 8) || m->a >= stage->insts.len || m->b >= stage->insts.len ||
       stage->insts.items[m->a].kind != DT_INST_LOAD ||
       stage->insts.items[m->b].kind != DT_INST_LOAD)
@@ -125,7 +126,7 @@ dt_status_t dt__matmul_plan(dt_program_t *program, const dt_kernel_t *kernel,
   uint32_t n = kernel->n_loops;
   dt_dtype_t a = stage->insts.items[m->a].dtype, b = stage->insts.items[m->b].dtype;
   bool halves = a == b && dt__dtype_is_half(a);
-  out->dtype = stage->folds.items[0].dtype;
+  out->dtype = stage->reductions.items[0].dtype;
   out->tensor = halves && !strict;
   dt_dtype_t held = halves ? a : out->dtype;
   out->a = (dt_operand_t){.load = m->a,

@@ -87,7 +87,7 @@ typedef struct dt_overflow_t {
   LLVMValueRef none; // whether anything has no value since this was last cleared, i1; NULL: all has
 } dt_overflow_t;
 
-// Accumulators of one fold: stack slots that become registers.
+// Accumulators of one reduction: stack slots that become registers.
 typedef struct dt_accumulator_t {
   LLVMTypeRef type, index_type;
   bool in_order; // one scalar, which takes the lanes of each vector one after another
@@ -122,7 +122,7 @@ typedef struct dt_body_t {
   uint32_t first_copy;    // what copy 0 is, where copies are emitted one by one; else 0
   uint32_t team;          // threads that share a grid item; 1 on a CPU
   LLVMValueRef rank;      // i64: of this thread in its team; NULL when team is 1
-  uint32_t joined; // neighbours whose parts a fold joins, the rest is left to others; 0: team
+  uint32_t joined; // neighbours whose parts a reduction joins, the rest is left to others; 0: team
   bool aligned;    // dt__lanes_aligned holds where this code runs
   uint32_t stride; // LOCAL buffers with lanes on an outer loop: elements a lane group takes
   uint32_t lane_level;
@@ -139,7 +139,7 @@ typedef struct dt_body_t {
   uint32_t stage_index, stage_level; // its loops are at stage_level + 1 …
   uint32_t *inst_level;
   bool *inst_varying;
-  dt_accumulator_t *accs; // by fold
+  dt_accumulator_t *accs; // by reduction
   bool acc_vector;        // accumulators are vectors
   LLVMValueRef nowhere;   // stack slot that masked scalar stores write to when they are off
 

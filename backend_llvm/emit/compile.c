@@ -13,7 +13,7 @@
 #include <string.h>
 
 // Kernels are vectorised and unrolled as they are emitted; what is left is promotion of stack
-// slots, folding of literals and common subexpressions. The host program is glue.
+// slots, reducing of literals and common subexpressions. The host program is glue.
 #define KERNEL_PASSES                                                                              \
   "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,"                   \
   "loop-mssa(licm),gvn,instcombine<no-verify-fixpoint>,simplifycfg,dce)"

@@ -102,7 +102,7 @@ static dt_sym_t round_up(dt_emit_t *m, dt_sym_t bytes) {
 static int64_t matmul_bytes(const dt_kernel_t *kernel, const dt_schedule_t *schedule) {
   if (schedule->kind != DT_SCHEDULE_MATMUL)
     return 0;
-  int64_t element = (int64_t)dt_dtype_size(kernel->stages.items[0].folds.items[0].dtype);
+  int64_t element = (int64_t)dt_dtype_size(kernel->stages.items[0].reductions.items[0].dtype);
   const dt_matmul_t *matmul = &schedule->matmul;
   return dt__matmul_a_bytes(matmul, (size_t)element) + dt__matmul_c_bytes(matmul, (size_t)element) +
          dt__matmul_panel_bytes(matmul, (size_t)element);

@@ -4,9 +4,9 @@
 // of loops that may have no iteration read a harmless address instead of one that may not exist.
 #include "backend_llvm/emit/insts.h"
 #include "backend_llvm/emit/body.h"
-#include "backend_llvm/emit/folds.h"
 #include "backend_llvm/emit/gather_runs.h"
 #include "backend_llvm/emit/index.h"
+#include "backend_llvm/emit/reductions.h"
 #include "backend_llvm/emit/resident.h"
 #include "backend_llvm/load/native.h"
 
@@ -93,7 +93,7 @@ static void place_inst(dt_body_t *k, uint32_t id) {
     at_least(&level, k->stage_level);
     varying = k->rows[inst->row].varying;
     break;
-  case DT_INST_RUNNING: // as deep as the fold's step
+  case DT_INST_RUNNING: // as deep as the reduction's step
     at_least(&level, k->stage_level + k->stage->n_loops);
     varying = k->outer_lanes && k->axis;
     break;
@@ -548,7 +548,7 @@ static dt_lanes_t make_value(dt_body_t *k, uint32_t id) {
   case DT_INST_BIND:
     return value_bind(k, inst, id);
   case DT_INST_RUNNING:
-    return dt__fold_running(k, inst->row);
+    return dt__reduction_running(k, inst->row);
   case DT_INST_SEARCH:
     return value_search(k, inst, id);
   case DT_INST_SOUND:

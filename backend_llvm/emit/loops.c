@@ -3,11 +3,11 @@
 // `unroll` whole vectors without masks, then a tail of single vectors under a mask.
 #include "backend_llvm/emit/loops.h"
 #include "backend_llvm/emit/body.h"
-#include "backend_llvm/emit/folds.h"
 #include "backend_llvm/emit/grid.h"
 #include "backend_llvm/emit/index.h"
 #include "backend_llvm/emit/insts.h"
 #include "backend_llvm/emit/matmul.h"
+#include "backend_llvm/emit/reductions.h"
 #include "backend_llvm/emit/resident.h"
 
 // ---- Grid --------------------------------------------------------------------------------------------
@@ -51,7 +51,7 @@ static void odometer_step(dt_body_t *k, const odometer_t *o) {
 
 // ---- Stages ------------------------------------------------------------------------------------------
 static void stage_body(dt_body_t *k) {
-  dt__folds_step(k);
+  dt__reductions_step(k);
   dt__stage_stores(k);
 }
 
@@ -132,7 +132,7 @@ static void vector_loops(dt_body_t *k, uint32_t level, LLVMValueRef from, LLVMVa
 
 static void inner_vector_body(dt_body_t *k, void *user) {
   (void)user;
-  dt__folds_iterate(k);
+  dt__reductions_iterate(k);
   dt__stage_binds(k, k->lane_level);
   stage_body(k);
 }
@@ -162,7 +162,7 @@ static void write_out(dt_body_t *k, uint32_t j, int64_t n) {
     dt__bind_symbol(k, k->stage->vars[j], level, dt__emit_i64(k->m, i));
     dt__stage_binds(k, level);
     if (j + 1 == k->stage->n_loops)
-      dt__folds_iterate(k);
+      dt__reductions_iterate(k);
     stage_loops(k, j + 1);
     dt__level_leave(k, level);
   }
@@ -206,7 +206,7 @@ void dt__stage_emit(dt_body_t *k, uint32_t index) {
   dt_emit_t *m = k->m;
   dt_status_t status = dt__stage_enter(k, index);
   const dt_stage_t *stage = k->stage;
-  dt_accumulator_t *accs = DT_ARENA_ARRAY(&m->arena, dt_accumulator_t, stage->folds.len + 1);
+  dt_accumulator_t *accs = DT_ARENA_ARRAY(&m->arena, dt_accumulator_t, stage->reductions.len + 1);
   if (status || !accs) {
     dt__emit_fail(m, status ? status : DT_NO_MEMORY());
     return;
@@ -221,15 +221,16 @@ void dt__stage_emit(dt_body_t *k, uint32_t index) {
   k->accs = accs;
   k->acc_vector = vector;
   dt__body_at(k, k->stage_level);
-  for (uint32_t i = 0; i < stage->folds.len; i++)
-    dt__fold_begin(k, &stage->folds.items[i], &accs[i], vector, copies);
-  dt__folds_iterate(k);
+  for (uint32_t i = 0; i < stage->reductions.len; i++)
+    dt__reduction_begin(k, &stage->reductions.items[i], &accs[i], vector, copies);
+  dt__reductions_iterate(k);
   dt__stage_binds(k, k->stage_level);
   stage_loops(k, 0);
   dt__body_at(k, k->stage_level);
-  for (uint32_t i = 0; i < stage->folds.len; i++) {
-    const dt_fold_t *fold = &stage->folds.items[i];
-    k->rows[fold->row] = dt__fold_end(k, fold, &accs[i], vector, copies, k->outer_lanes);
+  for (uint32_t i = 0; i < stage->reductions.len; i++) {
+    const dt_reduction_t *reduction = &stage->reductions.items[i];
+    k->rows[reduction->row] =
+        dt__reduction_end(k, reduction, &accs[i], vector, copies, k->outer_lanes);
   }
 }
 
@@ -523,7 +524,7 @@ dt_status_t dt__schedule_verify(dt_emit_t *m, const dt_kernel_t *kernel,
                    kernel->name);
   if (schedule->kind == DT_SCHEDULE_INNER_LANES && dt__target_has_teams(m->target) &&
       m->target->strict_fp && dt__kernel_has_order(kernel))
-    return DT_FAIL(DT_E_INTERNAL, "schedule of kernel %s: a team folds what is folded in order",
+    return DT_FAIL(DT_E_INTERNAL, "schedule of kernel %s: a team reduces what is reduced in order",
                    kernel->name);
   if (dt__schedule_is_product(schedule))
     return dt__matmul_verify(m, kernel, schedule);

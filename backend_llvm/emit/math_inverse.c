@@ -46,36 +46,36 @@ dt_val_t dt__math_atan(const dt_math_build_t *b, dt_val_t x) {
 // For |x| <= 1/2: t = x and z = x^2. Above: z = (1 - |x|) / 2 and t = sqrt z, with
 // asin |x| = pi/2 - 2 asin t. Returns the tail of asin t and where the second form holds.
 static dt_val_t asin_reduced(const dt_math_build_t *b, dt_val_t x, dt_val_t *out_t,
-                             dt_val_t *out_folded) {
+                             dt_val_t *out_reduced) {
   dt_val_t a = f_abs(b, x);
-  dt_val_t folded = f_is(b, LLVMRealOGT, a, 0.5);
+  dt_val_t reduced = f_is(b, LLVMRealOGT, a, 0.5);
   dt_val_t half = dt__math_f(b, 0.5);
-  dt_val_t z = f_sel(b, folded, dt__math_fma(b, a, dt__math_f(b, -0.5), half), f_mul(b, a, a));
-  dt_val_t t = f_sel(b, folded, f_sqrt(b, z), a);
+  dt_val_t z = f_sel(b, reduced, dt__math_fma(b, a, dt__math_f(b, -0.5), half), f_mul(b, a, a));
+  dt_val_t t = f_sel(b, reduced, f_sqrt(b, z), a);
   *out_t = t;
-  *out_folded = folded;
+  *out_reduced = reduced;
   return b->wide ? odd_tail(b, t, z, dt__math_asin_f64, 13)
                  : odd_tail(b, t, z, dt__math_asin_f32, 6);
 }
 
 dt_val_t dt__math_asin(const dt_math_build_t *b, dt_val_t x) {
   const pi_parts_t *pi = &PI_PARTS[b->wide];
-  dt_val_t t, folded;
-  dt_val_t tail = asin_reduced(b, x, &t, &folded);
+  dt_val_t t, reduced;
+  dt_val_t tail = asin_reduced(b, x, &t, &reduced);
   // pi/2 - 2t - 2 tail: what rounding pi/2 - 2t loses joins the small parts.
   dt_val_t minus_two = dt__math_f(b, -2.0), half_pi = dt__math_f(b, pi->half);
   dt_val_t high = dt__math_fma(b, t, minus_two, half_pi);
   dt_val_t lost = dt__math_fma(b, t, minus_two, f_sub(b, half_pi, high));
   dt_val_t low = dt__math_fma(b, tail, minus_two, dt__math_f(b, pi->half_low));
   low = f_add(b, low, lost);
-  dt_val_t y = f_sel(b, folded, f_add(b, high, low), f_add(b, t, tail));
+  dt_val_t y = f_sel(b, reduced, f_add(b, high, low), f_add(b, t, tail));
   return dt__math_copysign(b, y, x);
 }
 
 dt_val_t dt__math_acos(const dt_math_build_t *b, dt_val_t x) {
   const pi_parts_t *pi = &PI_PARTS[b->wide];
-  dt_val_t t, folded;
-  dt_val_t tail = asin_reduced(b, x, &t, &folded);
+  dt_val_t t, reduced;
+  dt_val_t tail = asin_reduced(b, x, &t, &reduced);
   dt_val_t negative = f_is(b, LLVMRealOLT, x, 0.0);
   // |x| <= 1/2: pi/2 - (t + tail). x > 1/2: 2 (t + tail). x < -1/2: pi - 2 (t + tail).
   dt_val_t signed_t = dt__math_copysign(b, t, x), signed_tail = dt__math_copysign(b, tail, x);
@@ -86,5 +86,5 @@ dt_val_t dt__math_acos(const dt_math_build_t *b, dt_val_t x) {
   dt_val_t far_high = dt__math_fma(b, t, minus_two, dt__math_f(b, pi->full));
   dt_val_t far_low = dt__math_fma(b, tail, minus_two, dt__math_f(b, pi->full_low));
   dt_val_t far = f_sel(b, negative, f_add(b, far_high, far_low), f_add(b, sum, sum));
-  return f_sel(b, folded, far, f_add(b, near_high, near_low));
+  return f_sel(b, reduced, far, f_add(b, near_high, near_low));
 }

@@ -79,12 +79,13 @@ dt_status_t dt__matmul_verify(dt_emit_t *m, const dt_kernel_t *kernel,
     return refuse(kernel, "its schedule is another device's");
   if (teams)
     return NULL; // the device's code generator verifies what it relies on
-  if (kernel->n_loops < 2 || stage->n_loops != 1 || stage->folds.len != 1 || stage->stores.len != 0)
-    return refuse(kernel, "its first stage is not one fold over one loop");
-  const dt_fold_t *fold = &stage->folds.items[0];
-  dt_dtype_t dtype = fold->dtype;
-  if (fold->kind != DT_FOLD_SUM || !operands_fit(kernel, t, dtype) ||
-      !is_product_of(kernel, fold->value, t->a, t->b))
+  if (kernel->n_loops < 2 || stage->n_loops != 1 || stage->reductions.len != 1 ||
+      stage->stores.len != 0)
+    return refuse(kernel, "its first stage is not one reduction over one loop");
+  const dt_reduction_t *reduction = &stage->reductions.items[0];
+  dt_dtype_t dtype = reduction->dtype;
+  if (reduction->kind != DT_REDUCE_SUM || !operands_fit(kernel, t, dtype) ||
+      !is_product_of(kernel, reduction->value, t->a, t->b))
     return refuse(kernel, "its first stage is not the sum of a product of two loads");
   const char *why = NULL;
   if (!dt__matmul_row(m->target, dtype, dtype, dtype, &why))
@@ -480,19 +481,19 @@ void dt__matmul_item(dt_body_t *k, LLVMValueRef tile_col, LLVMValueRef tile_row)
   dt_emit_t *m = k->m;
   const dt_kernel_t *kernel = k->kernel;
   const dt_matmul_t *schedule = &k->schedule->matmul;
-  const dt_fold_t *fold = &kernel->stages.items[0].folds.items[0];
-  int64_t a_bytes = dt__matmul_a_bytes(schedule, dt_dtype_size(fold->dtype));
+  const dt_reduction_t *reduction = &kernel->stages.items[0].reductions.items[0];
+  int64_t a_bytes = dt__matmul_a_bytes(schedule, dt_dtype_size(reduction->dtype));
   tile_t t = {.k = k,
               .schedule = schedule,
-              .dtype = fold->dtype,
-              .type = dt__emit_type(m, fold->dtype),
+              .dtype = reduction->dtype,
+              .type = dt__emit_type(m, reduction->dtype),
               .a_copy = k->scratch,
-              .row_value = fold->row};
+              .row_value = reduction->row};
   k->stage_index = 0;
   k->stage = &kernel->stages.items[0];
   t.c_tile = dt__emit_offset(m, k->scratch, dt__emit_i64(m, a_bytes));
   if (schedule->own_panels) {
-    int64_t c_bytes = dt__matmul_c_bytes(schedule, dt_dtype_size(fold->dtype));
+    int64_t c_bytes = dt__matmul_c_bytes(schedule, dt_dtype_size(reduction->dtype));
     t.panel = dt__emit_offset(m, t.c_tile, dt__emit_i64(m, c_bytes));
   }
   dt_sym_t tile[2];

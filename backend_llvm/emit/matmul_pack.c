@@ -25,7 +25,7 @@ static bool enter_columns(dt_body_t *k, uint32_t level, LLVMValueRef col, LLVMVa
   dt_emit_t *m = k->m;
   const dt_kernel_t *kernel = k->kernel;
   const dt_matmul_t *matmul = &k->schedule->matmul;
-  dt_dtype_t dtype = kernel->stages.items[0].folds.items[0].dtype;
+  dt_dtype_t dtype = kernel->stages.items[0].reductions.items[0].dtype;
   dt__level_enter(k, level);
   k->outer_lanes = k->axis = true;
   k->lanes = m->target->vector_bytes / (uint32_t)dt_dtype_size(dtype);
@@ -52,7 +52,7 @@ void dt__matmul_pack(dt_body_t *k, uint32_t level, LLVMValueRef col, LLVMValueRe
   dt_emit_t *m = k->m;
   const dt_matmul_t *matmul = &k->schedule->matmul;
   const dt_stage_t *stage = &k->kernel->stages.items[0];
-  dt_dtype_t dtype = stage->folds.items[0].dtype;
+  dt_dtype_t dtype = stage->reductions.items[0].dtype;
   uint32_t item_level = k->item_level, stage_level = k->stage_level, lanes = k->lanes;
   if (!enter_columns(k, level, col, end))
     return;

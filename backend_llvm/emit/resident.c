@@ -6,9 +6,9 @@
 //   stage 1   L[i] = exp(x[i] - m)   uses x from registers, and keeps L there
 //   stage 2   y[i] = L[i] / s        uses L
 //
-// Vectors past the row's end are read at the row's beginning instead, take no part in folds and are
-// not stored. Lengths are multiples of a vector here; of ragged rows, which are nowhere but in
-// SLABs, the last vector is read and stored whole, with zeros after the row's end.
+// Vectors past the row's end are read at the row's beginning instead, take no part in reductions
+// and are not stored. Lengths are multiples of a vector here; of ragged rows, which are nowhere but
+// in SLABs, the last vector is read and stored whole, with zeros after the row's end.
 #include "backend_llvm/emit/resident.h"
 #include "backend_llvm/emit/body.h"
 #include "backend_llvm/emit/index.h"

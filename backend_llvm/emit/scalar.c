@@ -3,7 +3,7 @@
 // nothing is poison: divisors are made safe before they are used, casts saturate. Float operations
 // carry no fast-math flag, contraction neither: each result is rounded, so that a difference of
 // equal results is 0 and no value depends on what it was fused with. Sums of products, which are
-// multiply-adds, are those of folds and templates (dt__emit_mul_add).
+// multiply-adds, are those of reductions and templates (dt__emit_mul_add).
 #include "backend_llvm/emit/context.h"
 #include "backend_llvm/emit/half.h"
 

@@ -186,7 +186,7 @@ static void make_and_store(dt_body_t *k) {
 // Maps of teams. What their threads compute follows the order of the code closely.
 static bool copies_are_apart(const dt_body_t *k) {
   const dt_stage_t *stage = k->stage;
-  if (!k->m->device || !k->outer_lanes || k->copies < 2 || stage->n_loops || stage->folds.len)
+  if (!k->m->device || !k->outer_lanes || k->copies < 2 || stage->n_loops || stage->reductions.len)
     return false;
   for (uint32_t i = 0; i < stage->insts.len; i++)
     if (stage->insts.items[i].kind == DT_INST_BIND || stage->insts.items[i].kind == DT_INST_SEARCH)

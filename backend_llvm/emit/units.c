@@ -78,7 +78,7 @@ static uint64_t code_cost(const dt_kernel_t *kernel, const dt_schedule_t *schedu
   uint64_t cost = 40;
   for (uint32_t i = 0; i < kernel->stages.len; i++) {
     const dt_stage_t *stage = &kernel->stages.items[i];
-    cost += 10 * (stage->n_loops + stage->stores.len + stage->folds.len);
+    cost += 10 * (stage->n_loops + stage->stores.len + stage->reductions.len);
     for (uint32_t j = 0; j < stage->insts.len; j++)
       cost += inst_cost(&stage->insts.items[j]) * (schedule->unroll + 1);
   }
@@ -110,7 +110,7 @@ static uint64_t code_work(const dt_kernel_t *kernel, const dt_schedule_t *schedu
   uint64_t work = 200;
   for (uint32_t i = 0; i < kernel->stages.len; i++) {
     const dt_stage_t *stage = &kernel->stages.items[i];
-    uint64_t body = 20 * (uint64_t)stage->folds.len + 8 * (uint64_t)stage->stores.len;
+    uint64_t body = 20 * (uint64_t)stage->reductions.len + 8 * (uint64_t)stage->stores.len;
     for (uint32_t j = 0; j < stage->insts.len; j++)
       body += inst_work(&stage->insts.items[j]);
     work += 40 * (uint64_t)stage->n_loops + body * (schedule->unroll + 1);
@@ -129,7 +129,7 @@ static bool is_wide(const dt_kernel_t *kernel, const dt_schedule_t *schedule,
     return false;
   const dt_stage_t *stage = &kernel->stages.items[0];
   size_t words = (size_t)matmul->group_rows * matmul->group_cols / dt__target_warp(target) *
-                 dt_dtype_size(stage->folds.items[0].dtype) / 4;
+                 dt_dtype_size(stage->reductions.items[0].dtype) / 4;
   bool halves = dt__dtype_is_half(stage->insts.items[matmul->a].dtype) &&
                 dt__dtype_is_half(stage->insts.items[matmul->b].dtype);
   return words > target->half_sums || (words == target->half_sums && !halves);

@@ -21,7 +21,7 @@ static bool copy_index(const dt_program_t *copy, dt_buffer_id_t buffer, const dt
 static bool copy_stage(const dt_program_t *copy, dt_stage_t *stage) {
   dt_arena_t *arena = copy->arena;
   bool good = DT_VEC_COPY(arena, &stage->insts) && DT_VEC_COPY(arena, &stage->stores) &&
-              DT_VEC_COPY(arena, &stage->folds);
+              DT_VEC_COPY(arena, &stage->reductions);
   for (uint32_t i = 0; good && i < stage->insts.len; i++)
     good = copy_index(copy, stage->insts.items[i].buffer, &stage->insts.items[i].index);
   for (uint32_t i = 0; good && i < stage->stores.len; i++)

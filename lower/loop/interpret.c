@@ -42,30 +42,32 @@ static bool nest_next(dt_interp_t *in, const nest_t *nest) {
   return false;
 }
 
-static dt_status_t run_stage(dt_interp_t *in, const dt_stage_t *stage, dt_interp_fold_t *states) {
+static dt_status_t run_stage(dt_interp_t *in, const dt_stage_t *stage,
+                             dt_interp_reduction_t *states) {
   nest_t nest;
   DT_TRY(nest_begin(in, stage->n_loops, stage->vars, stage->extents, &nest));
-  for (uint32_t k = 0; k < stage->folds.len; k++) {
-    const dt_fold_t *fold = &stage->folds.items[k];
-    dt__interp_fold_begin(fold, stage->insts.items[fold->value].dtype, &states[k]);
+  for (uint32_t k = 0; k < stage->reductions.len; k++) {
+    const dt_reduction_t *reduction = &stage->reductions.items[k];
+    dt__interp_reduction_begin(reduction, stage->insts.items[reduction->value].dtype, &states[k]);
   }
-  in->folds = states;
+  in->reductions = states;
   bool more = !nest.empty;
   for (; more; more = nest_next(in, &nest)) {
     DT_TRY(dt__interp_body(in, stage));
-    for (uint32_t k = 0; k < stage->folds.len; k++) {
-      const dt_fold_t *fold = &stage->folds.items[k];
-      dt__interp_fold_take(in, stage, fold, &states[k]);
+    for (uint32_t k = 0; k < stage->reductions.len; k++) {
+      const dt_reduction_t *reduction = &stage->reductions.items[k];
+      dt__interp_reduction_take(in, stage, reduction, &states[k]);
     }
   }
-  for (uint32_t k = 0; k < stage->folds.len; k++) {
-    const dt_fold_t *fold = &stage->folds.items[k];
-    in->rows[fold->row] = dt__fold_is_arg(fold->kind) ? states[k].index : states[k].value;
+  for (uint32_t k = 0; k < stage->reductions.len; k++) {
+    const dt_reduction_t *reduction = &stage->reductions.items[k];
+    in->rows[reduction->row] =
+        dt__reduction_is_arg(reduction->kind) ? states[k].index : states[k].value;
   }
   return NULL;
 }
 
-static dt_status_t run_outer(dt_interp_t *in, dt_interp_fold_t *states) {
+static dt_status_t run_outer(dt_interp_t *in, dt_interp_reduction_t *states) {
   const dt_kernel_t *kernel = in->kernel;
   nest_t nest;
   DT_TRY(nest_begin(in, kernel->n_loops, kernel->vars, kernel->extents, &nest));
@@ -147,18 +149,18 @@ static dt_status_t prepare_buffers(dt_interp_t *in) {
 
 // ---- One kernel -------------------------------------------------------------------------------------------
 dt_status_t dt__interp_run(dt_interp_t *in, const dt_kernel_t *kernel) {
-  uint32_t n_insts = 0, n_folds = 0;
+  uint32_t n_insts = 0, n_reductions = 0;
   for (uint32_t k = 0; k < kernel->stages.len; k++) {
     const dt_stage_t *stage = &kernel->stages.items[k];
     n_insts = stage->insts.len > n_insts ? stage->insts.len : n_insts;
-    n_folds = stage->folds.len > n_folds ? stage->folds.len : n_folds;
+    n_reductions = stage->reductions.len > n_reductions ? stage->reductions.len : n_reductions;
   }
   in->kernel = kernel;
   in->iteration = 0;
   in->failed_check = 0;
   in->rows = dt__calloc(kernel->n_rows + 1, sizeof(*in->rows));
   in->insts = dt__calloc(n_insts + 1, sizeof(*in->insts));
-  dt_interp_fold_t *states = dt__calloc(n_folds + 1, sizeof(*states));
+  dt_interp_reduction_t *states = dt__calloc(n_reductions + 1, sizeof(*states));
   dt_status_t status = in->rows && in->insts && states ? NULL : DT_NO_MEMORY();
   if (!status)
     status = prepare_buffers(in);

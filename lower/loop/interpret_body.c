@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The meaning of instructions, stores and folds on one iteration. Every result is rounded to the
-// instruction's dtype, as compiled code rounds it.
+// The meaning of instructions, stores and reductions on one iteration. Every result is rounded to
+// the instruction's dtype, as compiled code rounds it.
 #include "lower/graph/scalar.h"
 #include "lower/loop/interpret_private.h"
 #include "runtime/base/dtype.h"
@@ -121,19 +121,19 @@ static dt_status_t bind(dt_interp_t *in, const dt_inst_t *inst, dt_scalar_t *out
   return NULL;
 }
 
-// The fold with this iteration taken, which the loop takes for good at its end.
+// The reduction with this iteration taken, which the loop takes for good at its end.
 __attribute__((noinline)) static dt_status_t running(dt_interp_t *in, const dt_stage_t *stage,
                                                      const dt_inst_t *inst, dt_scalar_t *out) {
-  for (uint32_t k = 0; k < stage->folds.len; k++) {
-    const dt_fold_t *fold = &stage->folds.items[k];
-    if (fold->row != inst->row)
+  for (uint32_t k = 0; k < stage->reductions.len; k++) {
+    const dt_reduction_t *reduction = &stage->reductions.items[k];
+    if (reduction->row != inst->row)
       continue;
-    dt_interp_fold_t state = in->folds[k];
-    dt__interp_fold_take(in, stage, fold, &state);
-    *out = dt__fold_is_arg(fold->kind) ? state.index : state.value;
+    dt_interp_reduction_t state = in->reductions[k];
+    dt__interp_reduction_take(in, stage, reduction, &state);
+    *out = dt__reduction_is_arg(reduction->kind) ? state.index : state.value;
     return NULL;
   }
-  return DT_FAIL(DT_E_INTERNAL, "%s: r%u is folded by another stage", in->kernel->name, inst->row);
+  return DT_FAIL(DT_E_INTERNAL, "%s: r%u is reduced by another stage", in->kernel->name, inst->row);
 }
 
 // By halving: where the buffer does not ascend, the answer is one of [0, size], the same
@@ -211,20 +211,21 @@ dt_status_t dt__interp_body(dt_interp_t *in, const dt_stage_t *stage) {
   return NULL;
 }
 
-// ---- Folds ----------------------------------------------------------------------------------------------
-void dt__interp_fold_begin(const dt_fold_t *fold, dt_dtype_t dtype, dt_interp_fold_t *state) {
-  *state = (dt_interp_fold_t){.value = dt__fold_identity(fold->kind, dtype)};
+// ---- Reductions ---------------------------------------------------------------------------------
+void dt__interp_reduction_begin(const dt_reduction_t *reduction, dt_dtype_t dtype,
+                                dt_interp_reduction_t *state) {
+  *state = (dt_interp_reduction_t){.value = dt__reduction_identity(reduction->kind, dtype)};
 }
 
 static bool is_nan(dt_dtype_t dtype, dt_scalar_t value) {
   return dt__dtype_is_float(dtype) && isnan(value.f);
 }
 
-void dt__interp_fold_take(dt_interp_t *in, const dt_stage_t *stage, const dt_fold_t *fold,
-                          dt_interp_fold_t *state) {
-  dt_dtype_t dtype = stage->insts.items[fold->value].dtype;
-  dt_scalar_t value = in->insts[fold->value];
-  const dt_fold_info_t *info = dt__fold_info(fold->kind);
+void dt__interp_reduction_take(dt_interp_t *in, const dt_stage_t *stage,
+                               const dt_reduction_t *reduction, dt_interp_reduction_t *state) {
+  dt_dtype_t dtype = stage->insts.items[reduction->value].dtype;
+  dt_scalar_t value = in->insts[reduction->value];
+  const dt_reduction_info_t *info = dt__reduction_info(reduction->kind);
   if (!info->place) {
     in->args[0] = state->value;
     in->args[1] = value;
@@ -239,8 +240,8 @@ void dt__interp_fold_take(dt_interp_t *in, const dt_stage_t *stage, const dt_fol
   }
   if (better) {
     dt_scalar_t index = {.i = 0};
-    if (fold->index != DT_NO_INST)
-      index = in->insts[fold->index];
-    *state = (dt_interp_fold_t){true, value, index};
+    if (reduction->index != DT_NO_INST)
+      index = in->insts[reduction->index];
+    *state = (dt_interp_reduction_t){true, value, index};
   }
 }

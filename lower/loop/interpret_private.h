@@ -17,11 +17,11 @@ typedef struct dt_interp_buffer_t {
   uint32_t *written;
 } dt_interp_buffer_t;
 
-// A fold in progress.
-typedef struct dt_interp_fold_t {
+// A reduction in progress.
+typedef struct dt_interp_reduction_t {
   bool any;
   dt_scalar_t value, index;
-} dt_interp_fold_t;
+} dt_interp_reduction_t;
 
 typedef struct dt_interp_t {
   const dt_program_t *program;
@@ -30,7 +30,7 @@ typedef struct dt_interp_t {
   dt_interp_buffer_t *buffers;         // [id - 1]
   dt_scalar_t *rows;                   // row values of the kernel
   dt_scalar_t *insts;                  // instructions of the stage
-  dt_interp_fold_t *folds;             // of the stage, up to the iteration before this one
+  dt_interp_reduction_t *reductions;   // of the stage, up to the iteration before this one
   uint32_t iteration;                  // outer iterations begun, from 1
   uint32_t failed_check;               // 1 + the first check that failed, or 0
   int64_t failed_value, failed_extent; // what it was made on
@@ -55,9 +55,10 @@ dt_status_t dt__interp_eval(const dt_interp_t *in, dt_sym_t e, const char *what,
 // One inner iteration of `stage`: its instructions, then its stores.
 dt_status_t dt__interp_body(dt_interp_t *in, const dt_stage_t *stage) DT_MUST_USE;
 
-void dt__interp_fold_begin(const dt_fold_t *fold, dt_dtype_t dtype, dt_interp_fold_t *state);
+void dt__interp_reduction_begin(const dt_reduction_t *reduction, dt_dtype_t dtype,
+                                dt_interp_reduction_t *state);
 // Takes the iteration whose instructions have run, by way of `in->args`.
-void dt__interp_fold_take(dt_interp_t *in, const dt_stage_t *stage, const dt_fold_t *fold,
-                          dt_interp_fold_t *state);
+void dt__interp_reduction_take(dt_interp_t *in, const dt_stage_t *stage,
+                               const dt_reduction_t *reduction, dt_interp_reduction_t *state);
 
 #endif // DT_LOWER_LOOP_INTERPRET_PRIVATE_H

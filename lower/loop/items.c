@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a kernel waits for: the items (numbers that a call reads from its own data) whose symbols it
-// uses. And what else of a kernel is not plain: stores, and folds whose order shows.
+// uses. And what else of a kernel is not plain: stores, and reductions whose order shows.
 #include "lower/loop/loop_private.h"
 #include "runtime/base/dtype.h"
 
@@ -51,15 +51,16 @@ bool dt__kernel_in_order(const dt_kernel_t *kernel) {
   return false;
 }
 
-bool dt__fold_has_order(const dt_stage_t *stage, const dt_fold_t *fold) {
-  return dt__fold_info(fold->kind)->ordered &&
-         dt__dtype_is_float(stage->insts.items[fold->value].dtype);
+bool dt__reduction_has_order(const dt_stage_t *stage, const dt_reduction_t *reduction) {
+  return dt__reduction_info(reduction->kind)->ordered &&
+         dt__dtype_is_float(stage->insts.items[reduction->value].dtype);
 }
 
 bool dt__kernel_has_order(const dt_kernel_t *kernel) {
   for (uint32_t s = 0; s < kernel->stages.len; s++)
-    for (uint32_t f = 0; f < kernel->stages.items[s].folds.len; f++)
-      if (dt__fold_has_order(&kernel->stages.items[s], &kernel->stages.items[s].folds.items[f]))
+    for (uint32_t f = 0; f < kernel->stages.items[s].reductions.len; f++)
+      if (dt__reduction_has_order(&kernel->stages.items[s],
+                                  &kernel->stages.items[s].reductions.items[f]))
         return true;
   return false;
 }

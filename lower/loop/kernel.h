@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kernel of loop IR is made of: buffers, instructions, stores and folds of stages. loop.h
-// says what all of it means, schedule.h how it is run.
+// What a kernel of loop IR is made of: buffers, instructions, stores and reductions of stages.
+// loop.h says what all of it means, schedule.h how it is run.
 #ifndef DT_LOWER_LOOP_KERNEL_H
 #define DT_LOWER_LOOP_KERNEL_H
 
@@ -48,9 +48,9 @@ typedef enum dt_inst_kind_t {
   DT_INST_LOAD,    // buffer[index…]; where `mask` is false: args[0] (or zero when args[0] is none)
   DT_INST_SCALAR,  // scalar op on args
   DT_INST_CAST,    // args[0] to dtype; the way in and out of F16 and BF16, which are loaded, moved
-                   // and stored, and which no fold and no scalar op but where takes
+                   // and stored, and which no reduction and no scalar op but where takes
   DT_INST_ROW,     // row value `row` of an earlier stage
-  DT_INST_RUNNING, // the fold of this stage that defines row value `row`, up to and with this
+  DT_INST_RUNNING, // the reduction of this stage that defines row value `row`, up to and with this
                    // iteration of the inner loops in their order: the stage runs in order
   DT_INST_SEARCH,  // how many elements of the rank-1 `buffer`, which ascends, are less than args[0]
                    // (`inclusive`: or equal); I64. Found by halving [0, size) at (low + high) / 2,
@@ -98,20 +98,20 @@ typedef struct dt_store_t {
                 // has no other store. Until plans are made one kernel at most revises a buffer
 } dt_store_t;
 
-// The kinds of folds and what each does: folds.def.
-typedef enum dt_fold_kind_t {
-#define FOLD(id, name, op, combine, start, takes, gives, order, doc) DT_FOLD_##id,
-#include "lower/loop/folds.def"
-  DT_FOLD_COUNT
-} dt_fold_kind_t;
+// The kinds of reductions and what each does: reductions.def.
+typedef enum dt_reduction_kind_t {
+#define REDUCTION(id, name, op, combine, start, takes, gives, order, doc) DT_REDUCE_##id,
+#include "lower/loop/reductions.def"
+  DT_REDUCE_COUNT
+} dt_reduction_kind_t;
 
-typedef struct dt_fold_t {
-  dt_fold_kind_t kind;
+typedef struct dt_reduction_t {
+  dt_reduction_kind_t kind;
   uint32_t value;   // instruction
   uint32_t index;   // where it gives a place: instruction of dtype I64, else DT_NO_INST
   uint32_t row;     // the row value it defines, unique in the kernel
   dt_dtype_t dtype; // of the row value
-} dt_fold_t;
+} dt_reduction_t;
 
 typedef struct dt_stage_t {
   uint32_t n_loops;
@@ -119,7 +119,7 @@ typedef struct dt_stage_t {
   dt_sym_t extents[DT_MAX_LOOPS];
   DT_VEC(dt_inst_t) insts;
   DT_VEC(dt_store_t) stores;
-  DT_VEC(dt_fold_t) folds;
+  DT_VEC(dt_reduction_t) reductions;
 } dt_stage_t;
 
 // Kernels with one number `chain` stand side by side and are run by one launch (devices). The last

@@ -4,18 +4,18 @@
 //
 // A program is buffers and kernels in order. A kernel is a perfect outer nest, whose iterations are
 // independent of each other, around stages that run one after another in each outer iteration. A
-// stage has inner loops of its own (possibly none): it either maps (stores elements) or folds all
-// its inner loops into row values, or both at once.
+// stage has inner loops of its own (possibly none): it either maps (stores elements) or reduces
+// all its inner loops into row values, or both at once.
 //
 //   kernel softmax: outer i0 < s0, i1 < s1                      (independent, any order, parallel)
-//     stage 0: inner i2 < s2:  r0 = fold max(load x[i0, i1, i2])
+//     stage 0: inner i2 < s2:  r0 = reduce max(load x[i0, i1, i2])
 //     stage 1: inner i3 < s2:  e = exp(load x[i0, i1, i3] - r0);  store L0[i3] = e;
-//                              r1 = fold sum(e)
+//                              r1 = reduce sum(e)
 //     stage 2: inner i4 < s2:  store y[i0, i1, i4] = load L0[i4] / r1
 //
-// A reduction straight from lowering is one fold stage and one stage without inner loops that
-// stores the row value; a matrix product is the fold of a product. Fusion makes bigger kernels of
-// these; schedules (templates, vector axis, tiles) only say how a kernel is run, never what it
+// A reduction straight from lowering is one reduction stage and one stage without inner loops that
+// stores the row value; a matrix product is the reduction of a product. Fusion makes bigger kernels
+// of these; schedules (templates, vector axis, tiles) only say how a kernel is run, never what it
 // means, so that the interpreter and every backend agree on the meaning.
 #ifndef DT_LOWER_LOOP_LOOP_H
 #define DT_LOWER_LOOP_LOOP_H
@@ -157,23 +157,26 @@ dt_buffer_id_t dt__program_commit_gate(const dt_program_t *program);
 bool dt__program_checks(const dt_program_t *program);
 // The kernel revises what earlier ones stored.
 bool dt__kernel_revises(const dt_kernel_t *kernel);
-// A row of folds.def.
-typedef struct dt_fold_info_t {
+// A row of reductions.def.
+typedef struct dt_reduction_info_t {
   const char *name;
   dt_scalar_op_t combine;
   bool logic, place, ordered;
-} dt_fold_info_t;
-const dt_fold_info_t *dt__fold_info(dt_fold_kind_t kind); // NULL: there is no such kind
-// The value over nothing, which changes no fold of this kind (of a valid kind and dtype).
-dt_scalar_t dt__fold_identity(dt_fold_kind_t kind, dt_dtype_t dtype);
-// The fold gives the place of a value, not a value.
-static inline bool dt__fold_is_arg(dt_fold_kind_t kind) { return dt__fold_info(kind)->place; }
-// What the fold gives depends on the order of its steps: a sum or a product of floats.
-bool dt__fold_has_order(const dt_stage_t *stage, const dt_fold_t *fold);
-bool dt__kernel_has_order(const dt_kernel_t *kernel); // it has such a fold
+} dt_reduction_info_t;
+// NULL: there is no such kind.
+const dt_reduction_info_t *dt__reduction_info(dt_reduction_kind_t kind);
+// The value over nothing, which changes no reduction of this kind (of a valid kind and dtype).
+dt_scalar_t dt__reduction_identity(dt_reduction_kind_t kind, dt_dtype_t dtype);
+// The reduction gives the place of a value, not a value.
+static inline bool dt__reduction_is_arg(dt_reduction_kind_t kind) {
+  return dt__reduction_info(kind)->place;
+}
+// What the reduction gives depends on the order of its steps: a sum or a product of floats.
+bool dt__reduction_has_order(const dt_stage_t *stage, const dt_reduction_t *reduction);
+bool dt__kernel_has_order(const dt_kernel_t *kernel); // it has such a reduction
 // The stage does, and its inner loops may store to one element again: they run in order.
 bool dt__stage_revises_in_order(const dt_stage_t *stage);
-// The stage's inner loops run in their order, whole: it has running folds, or revises.
+// The stage's inner loops run in their order, whole: it has running reductions, or revises.
 bool dt__stage_in_order(const dt_stage_t *stage);
 bool dt__kernel_in_order(const dt_kernel_t *kernel); // it has such a stage
 // The kernel has a store to buffer `id`.

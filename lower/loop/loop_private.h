@@ -15,7 +15,7 @@ uint32_t dt__inst_arity(const dt_inst_t *inst);
 // Names of the enums as text has them; NULL past the end.
 const char *dt__buffer_kind_name(dt_buffer_kind_t kind);
 const char *dt__region_kind_name(dt_region_kind_t kind);
-const char *dt__fold_kind_name(dt_fold_kind_t kind);
+const char *dt__reduction_kind_name(dt_reduction_kind_t kind);
 const char *dt__schedule_kind_name(dt_schedule_kind_t kind);
 
 // ---- Expressions in another environment -------------------------------------------------------------

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lowering of ops whose results' sizes come from data, and of what such sizes are made with:
-// numbers read back, running folds, searches, and stores at places that data says.
+// numbers read back, running reductions, searches, and stores at places that data says.
 #include "lower/loop/lower_private.h"
 #include "runtime/base/status.h"
 
@@ -47,11 +47,12 @@ dt_status_t dt__lower_scan(dt_lowering_t *ctx, dt_node_id_t id) {
                            inner ? stage.vars : kernel.vars, inner ? stage.extents : kernel.extents,
                            inner ? &stage.n_loops : &kernel.n_loops, &at[d]));
   }
-  dt_fold_t fold = {.kind = DT_FOLD_SUM, .index = DT_NO_INST, .dtype = node->dtype};
+  dt_reduction_t reduction = {.kind = DT_REDUCE_SUM, .index = DT_NO_INST, .dtype = node->dtype};
   dt_inst_t running = {.kind = DT_INST_RUNNING, .dtype = node->dtype};
-  DT_TRY(dt__lower_read(ctx, &stage, node->inputs[0], at, DT_NO_INST, DT_NO_INST, &fold.value));
+  DT_TRY(
+      dt__lower_read(ctx, &stage, node->inputs[0], at, DT_NO_INST, DT_NO_INST, &reduction.value));
   DT_TRY(dt__stage_add(ctx->program, &stage, &running, &value));
-  if (!DT_VEC_PUSH(ctx->arena, &stage.folds, fold))
+  if (!DT_VEC_PUSH(ctx->arena, &stage.reductions, reduction))
     return DT_NO_MEMORY();
   DT_TRY(dt__lower_result(ctx, id, &buffer));
   return dt__lower_end(ctx, &kernel, &stage, buffer, at, value);

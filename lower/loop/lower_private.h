@@ -80,10 +80,11 @@ dt_status_t dt__lower_copy(dt_lowering_t *ctx, dt_node_id_t id, dt_buffer_id_t b
 // Stores instruction `value` of `stage` at `at`, ends the kernel with that stage and appends it.
 dt_status_t dt__lower_end(dt_lowering_t *ctx, dt_kernel_t *kernel, dt_stage_t *stage,
                           dt_buffer_id_t buffer, const dt_sym_t *at, uint32_t value) DT_MUST_USE;
-// Ends the kernel of node `id`: its first stage is `folds` with `fold`, its second stores the row
-// value at `at`.
+// Ends the kernel of node `id`: its first stage is `reductions` with `reduction`, its second stores
+// the row value at `at`.
 dt_status_t dt__lower_end_row(dt_lowering_t *ctx, dt_node_id_t id, dt_kernel_t *kernel,
-                              dt_stage_t *folds, dt_fold_t *fold, const dt_sym_t *at) DT_MUST_USE;
+                              dt_stage_t *reductions, dt_reduction_t *reduction,
+                              const dt_sym_t *at) DT_MUST_USE;
 // Appends the instruction that reads value `id` at `at`; where the BOOL instruction `mask` is false
 // the result is `fill`, or zero for DT_NO_INST. `mask` may be DT_NO_INST.
 dt_status_t dt__lower_read(dt_lowering_t *ctx, dt_stage_t *stage, dt_node_id_t id,

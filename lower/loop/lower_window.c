@@ -54,7 +54,7 @@ dt_status_t dt__lower_overlap(dt_lowering_t *ctx, dt_node_id_t id) {
   const dt_node_t *node = dt__lower_node(ctx, id);
   const dt_node_t *in = dt__lower_node(ctx, node->inputs[0]);
   uint32_t n = node->attrs->n_axes, lead = in->rank - 2 * n;
-  dt_fold_t fold = {.kind = DT_FOLD_SUM, .index = DT_NO_INST};
+  dt_reduction_t reduction = {.kind = DT_REDUCE_SUM, .index = DT_NO_INST};
   dt_kernel_t kernel;
   dt_stage_t stage = {0};
   dt_sym_t at[DT_MAX_RANK], old[DT_MAX_RANK], inside = dt__sym_const(ctx->env, 1);
@@ -81,6 +81,6 @@ dt_status_t dt__lower_overlap(dt_lowering_t *ctx, dt_node_id_t id) {
     dt_inst_t test = {.kind = DT_INST_INDEX, .dtype = DT_BOOL, .sym = inside};
     DT_TRY(dt__stage_add(ctx->program, &stage, &test, &mask));
   }
-  DT_TRY(dt__lower_read(ctx, &stage, node->inputs[0], old, mask, DT_NO_INST, &fold.value));
-  return dt__lower_end_row(ctx, id, &kernel, &stage, &fold, at);
+  DT_TRY(dt__lower_read(ctx, &stage, node->inputs[0], old, mask, DT_NO_INST, &reduction.value));
+  return dt__lower_end_row(ctx, id, &kernel, &stage, &reduction, at);
 }

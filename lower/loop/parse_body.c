@@ -187,24 +187,26 @@ static dt_status_t parse_store(dt_loop_parser_t *p, dt_stage_t *stage, bool revi
   return DT_VEC_PUSH(p->arena, &stage->stores, store) ? NULL : DT_NO_MEMORY();
 }
 
-static const char *fold_kind(uint32_t k) { return dt__fold_kind_name((dt_fold_kind_t)k); }
+static const char *reduction_kind(uint32_t k) {
+  return dt__reduction_kind_name((dt_reduction_kind_t)k);
+}
 
-static dt_status_t parse_fold(dt_loop_parser_t *p, dt_kernel_t *kernel, dt_stage_t *stage) {
-  dt_fold_t fold = {.index = DT_NO_INST};
+static dt_status_t parse_reduction(dt_loop_parser_t *p, dt_kernel_t *kernel, dt_stage_t *stage) {
+  dt_reduction_t reduction = {.index = DT_NO_INST};
   uint32_t kind = 0;
-  DT_TRY(dt__loop_parse_name(p, fold_kind, DT_FOLD_COUNT, "fold", &kind));
-  fold.kind = (dt_fold_kind_t)kind;
-  DT_TRY(dt__loop_parse_dtype(p, &fold.dtype));
-  DT_TRY(dt__loop_parse_id(p, 'r', &fold.row));
-  if (fold.row >= MAX_ROWS)
-    return dt__scan_fail(p->scan, "row value r%u, the most is %u", fold.row, MAX_ROWS - 1);
+  DT_TRY(dt__loop_parse_name(p, reduction_kind, DT_REDUCE_COUNT, "reduction", &kind));
+  reduction.kind = (dt_reduction_kind_t)kind;
+  DT_TRY(dt__loop_parse_dtype(p, &reduction.dtype));
+  DT_TRY(dt__loop_parse_id(p, 'r', &reduction.row));
+  if (reduction.row >= MAX_ROWS)
+    return dt__scan_fail(p->scan, "row value r%u, the most is %u", reduction.row, MAX_ROWS - 1);
   DT_TRY(dt__scan_expect(p->scan, "="));
-  DT_TRY(dt__loop_parse_id(p, 'v', &fold.value));
+  DT_TRY(dt__loop_parse_id(p, 'v', &reduction.value));
   if (dt__scan_accept_word(p->scan, "at"))
-    DT_TRY(dt__loop_parse_id(p, 'v', &fold.index));
-  if (fold.row >= kernel->n_rows)
-    kernel->n_rows = fold.row + 1;
-  return DT_VEC_PUSH(p->arena, &stage->folds, fold) ? NULL : DT_NO_MEMORY();
+    DT_TRY(dt__loop_parse_id(p, 'v', &reduction.index));
+  if (reduction.row >= kernel->n_rows)
+    kernel->n_rows = reduction.row + 1;
+  return DT_VEC_PUSH(p->arena, &stage->reductions, reduction) ? NULL : DT_NO_MEMORY();
 }
 
 static dt_status_t parse_stage(dt_loop_parser_t *p, dt_kernel_t *kernel) {
@@ -216,8 +218,8 @@ static dt_status_t parse_stage(dt_loop_parser_t *p, dt_kernel_t *kernel) {
       DT_TRY(parse_store(p, &stage, false));
     else if (dt__scan_accept_word(p->scan, "revise"))
       DT_TRY(parse_store(p, &stage, true));
-    else if (dt__scan_accept_word(p->scan, "fold"))
-      DT_TRY(parse_fold(p, kernel, &stage));
+    else if (dt__scan_accept_word(p->scan, "reduction"))
+      DT_TRY(parse_reduction(p, kernel, &stage));
     else
       DT_TRY(parse_inst(p, &stage));
   }

@@ -21,7 +21,7 @@
 //            v7 = running f32 r0       v8 = search i64 b2 of v0 inclusive
 //            store b2[i2] = v3 mask v6                             mask may be absent
 //            revise b2[i2] = v3                                    a store that revises
-//            fold max f32 r0 = v0      fold argmax i64 r1 = v0 at v2
+//            reduce max f32 r0 = v0      reduce argmax i64 r1 = v0 at v2
 //   SCHEDULE schedule outer_lanes lanes 16 unroll 4 block 1 grain 8 if s0 <= 3
 //            schedule matmul lanes … a v0 b v1 width 16 rows 6 tile 48 64
 //            schedule team_matmul lanes … team 256 a v0 b v1 tile 64 64 groups 8 of 32 32 depth 16
@@ -52,8 +52,8 @@ const char *dt__buffer_kind_name(dt_buffer_kind_t kind) {
 const char *dt__region_kind_name(dt_region_kind_t kind) {
   return (unsigned)kind <= DT_REGION_CASE ? region_kinds[kind] : NULL;
 }
-const char *dt__fold_kind_name(dt_fold_kind_t kind) {
-  const dt_fold_info_t *info = dt__fold_info(kind);
+const char *dt__reduction_kind_name(dt_reduction_kind_t kind) {
+  const dt_reduction_info_t *info = dt__reduction_info(kind);
   return info ? info->name : NULL;
 }
 const char *dt__schedule_kind_name(dt_schedule_kind_t kind) {
@@ -230,12 +230,12 @@ static void print_stage(dt_loop_printer_t *printer, const dt_stage_t *stage) {
       dt__text_printf(out, " mask v%u", store->mask);
     dt__text_put(out, "\n");
   }
-  for (uint32_t k = 0; k < stage->folds.len; k++) {
-    const dt_fold_t *fold = &stage->folds.items[k];
-    dt__text_printf(out, "    fold %s %s r%u = v%u", dt__fold_kind_name(fold->kind),
-                    dt_dtype_name(fold->dtype), fold->row, fold->value);
-    if (fold->index != DT_NO_INST)
-      dt__text_printf(out, " at v%u", fold->index);
+  for (uint32_t k = 0; k < stage->reductions.len; k++) {
+    const dt_reduction_t *reduction = &stage->reductions.items[k];
+    dt__text_printf(out, "    reduction %s %s r%u = v%u", dt__reduction_kind_name(reduction->kind),
+                    dt_dtype_name(reduction->dtype), reduction->row, reduction->value);
+    if (reduction->index != DT_NO_INST)
+      dt__text_printf(out, " at v%u", reduction->index);
     dt__text_put(out, "\n");
   }
   dt__text_put(out, "  }\n");

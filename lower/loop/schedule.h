@@ -36,8 +36,8 @@ typedef struct dt_tiles_t {
   int64_t side; // iterations of each of the two loops
 } dt_tiles_t;
 
-// Products: stage 0 is the fold of A[…, m, k] * B[…, k, n], stages after it store. Outer loops are
-// batch loops, then m, then n. Both kinds begin with these fields.
+// Products: stage 0 is the reduction of A[…, m, k] * B[…, k, n], stages after it store. Outer loops
+// are batch loops, then m, then n. Both kinds begin with these fields.
 typedef struct dt_matmul_common_t {
   uint32_t a, b;                 // LOAD instructions of stage 0
   uint32_t tile_rows, tile_cols; // of C, of one grid item

@@ -6,7 +6,7 @@
 #include "lower/loop/parse_private.h"
 #include "runtime/base/status.h"
 
-_Static_assert(sizeof(dt_inst_t) == 72 && sizeof(dt_store_t) == 32 && sizeof(dt_fold_t) == 20,
+_Static_assert(sizeof(dt_inst_t) == 72 && sizeof(dt_store_t) == 32 && sizeof(dt_reduction_t) == 20,
                "print.c and parse_body.c know every field");
 _Static_assert(sizeof(dt_schedule_t) == 80 && sizeof(dt_outer_lanes_t) == 8 &&
                    sizeof(dt_inner_lanes_t) == 1 && sizeof(dt_tiles_t) == 8 &&

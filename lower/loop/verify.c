@@ -128,10 +128,11 @@ static dt_status_t verify_product(const dt_loop_verifier_t *v, const dt_matmul_c
                                   uint32_t rows, uint32_t cols) {
   const dt_kernel_t *kernel = v->kernel;
   if (kernel->n_loops < 2 || kernel->stages.len == 0 || kernel->stages.items[0].n_loops != 1 ||
-      kernel->stages.items[0].folds.len != 1)
+      kernel->stages.items[0].reductions.len != 1)
     return dt__loop_verify_fail(v, "a matmul schedule on loops of another form");
   const dt_stage_t *stage = &kernel->stages.items[0];
-  if (!is_load(stage, m->a) || !is_load(stage, m->b) || stage->folds.items[0].kind != DT_FOLD_SUM)
+  if (!is_load(stage, m->a) || !is_load(stage, m->b) ||
+      stage->reductions.items[0].kind != DT_REDUCE_SUM)
     return dt__loop_verify_fail(v, "a matmul schedule whose operands are not loads");
   if (!cols || !rows || !m->tile_rows || !m->tile_cols || m->tile_rows % rows ||
       m->tile_cols % cols)

@@ -177,20 +177,20 @@ static dt_status_t verify_row(const dt_loop_verifier_t *v, const dt_inst_t *inst
   return NULL;
 }
 
-// The fold of this stage that defines `row`; its operands stand before instruction `at`.
+// The reduction of this stage that defines `row`; its operands stand before instruction `at`.
 static dt_status_t verify_running(const dt_loop_verifier_t *v, const dt_inst_t *inst, uint32_t at) {
-  for (uint32_t k = 0; k < v->stage->folds.len; k++) {
-    const dt_fold_t *fold = &v->stage->folds.items[k];
-    if (fold->row != inst->row)
+  for (uint32_t k = 0; k < v->stage->reductions.len; k++) {
+    const dt_reduction_t *reduction = &v->stage->reductions.items[k];
+    if (reduction->row != inst->row)
       continue;
-    if (fold->value >= at || (fold->index != DT_NO_INST && fold->index >= at))
-      return dt__loop_verify_fail(v, "v%u: r%u folds what comes after it", at, inst->row);
-    if (fold->dtype != inst->dtype)
+    if (reduction->value >= at || (reduction->index != DT_NO_INST && reduction->index >= at))
+      return dt__loop_verify_fail(v, "v%u: r%u reductions what comes after it", at, inst->row);
+    if (reduction->dtype != inst->dtype)
       return dt__loop_verify_fail(v, "v%u: r%u is %s, not %s", at, inst->row,
-                                  dt_dtype_name(fold->dtype), dt_dtype_name(inst->dtype));
+                                  dt_dtype_name(reduction->dtype), dt_dtype_name(inst->dtype));
     return NULL;
   }
-  return dt__loop_verify_fail(v, "v%u: r%u is no fold of this stage", at, inst->row);
+  return dt__loop_verify_fail(v, "v%u: r%u is no reduction of this stage", at, inst->row);
 }
 
 static dt_status_t verify_search(dt_loop_verifier_t *v, const dt_inst_t *inst, uint32_t at) {
@@ -283,7 +283,7 @@ static dt_status_t verify_inst(dt_loop_verifier_t *v, uint32_t at) {
   return NULL;
 }
 
-// ---- Stores and folds -----------------------------------------------------------------------------------
+// ---- Stores and reductions ----------------------------------------------------------------------
 static dt_status_t verify_store(dt_loop_verifier_t *v, const dt_store_t *store) {
   if (store->value >= v->stage->insts.len)
     return dt__loop_verify_fail(v, "a store of v%u, which does not exist", store->value);
@@ -321,7 +321,7 @@ static dt_status_t verify_revision(dt_loop_verifier_t *v, const dt_store_t *stor
   if (!v->earlier_writer[b])
     return dt__loop_verify_fail(v, "buffer %u is revised before a kernel wrote it",
                                 store->buffer.id);
-  if (v->kernel->stages.len != 1 || v->stage->stores.len != 1 || v->stage->folds.len)
+  if (v->kernel->stages.len != 1 || v->stage->stores.len != 1 || v->stage->reductions.len)
     return dt__loop_verify_fail(v, "it revises buffer %u, and does more than that",
                                 store->buffer.id);
   for (uint32_t i = 0; i < v->stage->insts.len; i++) {
@@ -338,27 +338,27 @@ static dt_status_t verify_revision(dt_loop_verifier_t *v, const dt_store_t *stor
   return NULL;
 }
 
-static dt_status_t verify_fold(dt_loop_verifier_t *v, const dt_fold_t *fold) {
-  const dt_fold_info_t *info = dt__fold_info(fold->kind);
-  if (!info || fold->value >= v->stage->insts.len)
-    return dt__loop_verify_fail(v, "a fold without kind or value");
+static dt_status_t verify_reduction(dt_loop_verifier_t *v, const dt_reduction_t *reduction) {
+  const dt_reduction_info_t *info = dt__reduction_info(reduction->kind);
+  if (!info || reduction->value >= v->stage->insts.len)
+    return dt__loop_verify_fail(v, "a reduction without kind or value");
   const char *name = info->name;
   bool arg = info->place;
-  dt_dtype_t dtype = dtype_of(v, fold->value);
-  if (info->logic != (dtype == DT_BOOL) || fold->dtype != (arg ? DT_I64 : dtype))
-    return dt__loop_verify_fail(v, "fold %s of %s gives %s", name, dt_dtype_name(dtype),
-                                dt_dtype_name(fold->dtype));
+  dt_dtype_t dtype = dtype_of(v, reduction->value);
+  if (info->logic != (dtype == DT_BOOL) || reduction->dtype != (arg ? DT_I64 : dtype))
+    return dt__loop_verify_fail(v, "reduction %s of %s gives %s", name, dt_dtype_name(dtype),
+                                dt_dtype_name(reduction->dtype));
   if (dt__dtype_is_half(dtype))
-    return dt__loop_verify_fail(v, "fold %s of %s, which is only stored; cast to f32 first", name,
-                                dt_dtype_name(dtype));
-  if (arg ? fold->index >= v->stage->insts.len || dtype_of(v, fold->index) != DT_I64
-          : fold->index != DT_NO_INST)
-    return dt__loop_verify_fail(v, "fold %s: its index is wrong", name);
-  if (fold->row >= v->kernel->n_rows || v->row_stage[fold->row])
-    return dt__loop_verify_fail(v, "fold %s defines r%u, of %u, again or out of range", name,
-                                fold->row, v->kernel->n_rows);
-  v->row_stage[fold->row] = v->stage_at + 1;
-  v->row_dtype[fold->row] = fold->dtype;
+    return dt__loop_verify_fail(v, "reduction %s of %s, which is only stored; cast to f32 first",
+                                name, dt_dtype_name(dtype));
+  if (arg ? reduction->index >= v->stage->insts.len || dtype_of(v, reduction->index) != DT_I64
+          : reduction->index != DT_NO_INST)
+    return dt__loop_verify_fail(v, "reduction %s: its index is wrong", name);
+  if (reduction->row >= v->kernel->n_rows || v->row_stage[reduction->row])
+    return dt__loop_verify_fail(v, "reduction %s defines r%u, of %u, again or out of range", name,
+                                reduction->row, v->kernel->n_rows);
+  v->row_stage[reduction->row] = v->stage_at + 1;
+  v->row_dtype[reduction->row] = reduction->dtype;
   return NULL;
 }
 
@@ -371,7 +371,7 @@ dt_status_t dt__loop_verify_stage(dt_loop_verifier_t *v) {
     DT_TRY(verify_store(v, &stage->stores.items[k]));
     DT_TRY(verify_revision(v, &stage->stores.items[k]));
   }
-  for (uint32_t k = 0; k < stage->folds.len; k++)
-    DT_TRY(verify_fold(v, &stage->folds.items[k]));
+  for (uint32_t k = 0; k < stage->reductions.len; k++)
+    DT_TRY(verify_reduction(v, &stage->reductions.items[k]));
   return NULL;
 }

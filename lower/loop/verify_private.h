@@ -32,7 +32,7 @@ dt_status_t dt__loop_verify_expr(const dt_loop_verifier_t *v, dt_sym_t e,
 // Loops of the kernel or of the stage; makes their symbols visible under `stamp`.
 dt_status_t dt__loop_verify_loops(dt_loop_verifier_t *v, uint32_t n, const dt_sym_t *vars,
                                   const dt_sym_t *extents, uint32_t stamp) DT_MUST_USE;
-// v->stage: loops, instructions, stores and folds.
+// v->stage: loops, instructions, stores and reductions.
 dt_status_t dt__loop_verify_stage(dt_loop_verifier_t *v) DT_MUST_USE;
 // Offsets and totals.
 dt_status_t dt__loop_verify_plan(const dt_loop_verifier_t *v) DT_MUST_USE;

@@ -265,7 +265,7 @@ typedef struct operator_t {
 #define DOMAIN_ms "com.microsoft"
 #define DOMAIN_training "ai.onnx.preview.training"
 static const operator_t operators[] = {
-#define OP(domain, name, since, numbers, make, fold, check) {DOMAIN_##domain, #name},
+#define OP(domain, name, since, numbers, make, reduction, check) {DOMAIN_##domain, #name},
 #include "frontends/onnx/import/ops.def"
 #include "test/support/random.h"
 };

@@ -7,7 +7,7 @@ function has(flags, flag) { return flags ~ ("DT_OPF_" flag "($|[^A-Z])") }
 function says(text) { return text ~ /^"."/ || length(text) > 2 }
 
 BEGIN {
-  OPS = "lower/graph/ops.def"; SCALARS = "lower/graph/scalar_ops.def"; FOLDS = "lower/loop/folds.def"
+  OPS = "lower/graph/ops.def"; SCALARS = "lower/graph/scalar_ops.def"; REDUCTIONS = "lower/loop/reductions.def"
   GUARDS = "guards/guard_kinds.def"; TARGET = "fuse/target.def"; MATMULS = "fuse/matmul_rows.def"
   RANDOM = "test/conform/graphs/random_ops.def"; LINES = "include/ductile/trace_lines.h"
   # Operand dtypes of a scalar op and of random programs, by the dtype rule of the op.
@@ -36,7 +36,7 @@ BEGIN {
 
 $1 == "op" { op[++n_ops] = $0; rule[$2] = $5; arity[$2] = $3; lower[$2] = $8; build[$2] = $10 }
 $1 == "scalar" { scalar[++n_scalars] = $0; is_scalar[$2] = 1 }
-$1 == "fold" { fold[++n_folds] = $0; folded[$4] = $2 }
+$1 == "reduction" { reduction[++n_reductions] = $0; reduced[$4] = $2 }
 $1 == "guard" { guard[++n_guards] = $0 }
 $1 == "field" || $1 == "text" { field[++n_fields] = $0; is_field[$1 == "text" ? $2 : $3] = 1 }
 $1 == "matmul" { matmul[++n_matmuls] = $0; multiplied[$5] = 1 }
@@ -90,7 +90,7 @@ function check_ops(   i, c, n) {
          "lowered as ew or part is what scalar_ops.def has")
     need(c[9] == "ew" ? c[2] in is_scalar : ("eval", c[9]) in set, OPS, c[2],
          "eval " c[9] " is nowhere defined")
-    need(!one_of(c[8], "reduce argreduce") || c[2] in folded, OPS, c[2], "folds.def has no fold for it")
+    need(!one_of(c[8], "reduce argreduce") || c[2] in reduced, OPS, c[2], "reductions.def has no reduction for it")
     need(says(c[13]), OPS, c[2], "no doc")
     need(c[2] in tried || ("left_out", c[2]) in set || c[10] == "none" || (c[2] in through &&
          through[c[2]] in tried), OPS, c[2], "no row" (c[2] in instruction ? \
@@ -117,20 +117,20 @@ function check_scalars(   i, c, r) {
   }
 }
 
-function check_folds(   i, c, joins) {
+function check_reductions(   i, c, joins) {
   split("add zero mul one maximum lowest minimum highest logical_or zero logical_and one gt lowest" \
         " lt highest", pair, " ")
   for (i = 1; i in pair; i += 2) joins[pair[i]] = pair[i + 1]
-  for (i = 1; i <= n_folds; i++) {
-    split(fold[i], c, "\t")
-    if (!(c[4] in rule)) { bad(FOLDS, c[2], "ops.def has no op " c[4]); continue }
-    need(c[3] ~ /^[a-z]+$/ && c[3] != "none", FOLDS, c[2], "no name")
-    need(c[6] == joins[c[5]], FOLDS, c[2], "start " c[6] " of what is joined by " c[5])
-    need((c[7] == "logic") == (rule[c[4]] == "logic"), FOLDS, c[2],
+  for (i = 1; i <= n_reductions; i++) {
+    split(reduction[i], c, "\t")
+    if (!(c[4] in rule)) { bad(REDUCTIONS, c[2], "ops.def has no op " c[4]); continue }
+    need(c[3] ~ /^[a-z]+$/ && c[3] != "none", REDUCTIONS, c[2], "no name")
+    need(c[6] == joins[c[5]], REDUCTIONS, c[2], "start " c[6] " of what is joined by " c[5])
+    need((c[7] == "logic") == (rule[c[4]] == "logic"), REDUCTIONS, c[2],
          "takes " c[7] " for an op with the dtype rule " rule[c[4]])
-    need((c[8] == "place") == (lower[c[4]] == "argreduce"), FOLDS, c[2],
+    need((c[8] == "place") == (lower[c[4]] == "argreduce"), REDUCTIONS, c[2],
          "gives " c[8] " for what is lowered as " lower[c[4]])
-    need((c[9] == "ordered") == one_of(c[5], "add mul"), FOLDS, c[2],
+    need((c[9] == "ordered") == one_of(c[5], "add mul"), REDUCTIONS, c[2],
          "order " c[9] " of what is joined by " c[5])
   }
 }
@@ -222,7 +222,7 @@ function check_lines(   i, name, op) {
 }
 
 END {
-  check_ops(); check_scalars(); check_folds(); check_guards()
+  check_ops(); check_scalars(); check_reductions(); check_guards()
   check_target(); check_matmuls(); check_random(); check_lines()
   printf "%d cells and rows checked, %d findings\n", checked, failures
   exit failures > 0 || checked < 1000

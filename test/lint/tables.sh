@@ -30,7 +30,7 @@ mapfile -t readers < <(printf '%s\n' fuse/*.c | grep -vxF fuse/target.c)
 {
   cells op OP lower/graph/ops.def
   cells scalar SCALAR_OP lower/graph/scalar_ops.def
-  cells fold FOLD lower/loop/folds.def
+  cells reduction REDUCTION lower/loop/reductions.def
   cells guard GUARD_KIND guards/guard_kinds.def
   cells field FIELD fuse/target.def
   cells text TEXT fuse/target.def

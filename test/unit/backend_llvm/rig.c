@@ -207,11 +207,11 @@ void rig_store(rig_t *r, dt_buffer_id_t buffer, const dt_sym_t *index, uint32_t 
   rig_store_masked(r, buffer, index, value, DT_NO_INST);
 }
 
-uint32_t rig_fold(rig_t *r, dt_fold_kind_t kind, uint32_t value, uint32_t index) {
+uint32_t rig_fold(rig_t *r, dt_reduction_kind_t kind, uint32_t value, uint32_t index) {
   dt_dtype_t dtype = index == DT_NO_INST ? r->stage.insts.items[value].dtype : DT_I64;
-  dt_fold_t fold = {kind, value, index, r->kernel.n_rows++, dtype};
-  assert_true(DT_VEC_PUSH(&r->arena, &r->stage.folds, fold));
-  return fold.row;
+  dt_reduction_t reduction = {kind, value, index, r->kernel.n_rows++, dtype};
+  assert_true(DT_VEC_PUSH(&r->arena, &r->stage.reductions, reduction));
+  return reduction.row;
 }
 
 void rig_stage_end(rig_t *r) { assert_true(DT_VEC_PUSH(&r->arena, &r->kernel.stages, r->stage)); }

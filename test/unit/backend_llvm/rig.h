@@ -62,13 +62,13 @@ uint32_t rig_bind_masked(rig_t *r, dt_sym_t data, dt_sym_t extent, uint32_t valu
                          const char *what);
 // How many elements of `buffer` are less than `value`, or not greater.
 uint32_t rig_search(rig_t *r, dt_buffer_id_t buffer, uint32_t value, bool inclusive);
-// The fold of this stage that defines `row`, so far.
+// The reduction of this stage that defines `row`, so far.
 uint32_t rig_running(rig_t *r, uint32_t row, dt_dtype_t dtype);
 void rig_store(rig_t *r, dt_buffer_id_t buffer, const dt_sym_t *index, uint32_t value);
 void rig_store_masked(rig_t *r, dt_buffer_id_t buffer, const dt_sym_t *index, uint32_t value,
                       uint32_t mask);
 // Returns the row.
-uint32_t rig_fold(rig_t *r, dt_fold_kind_t kind, uint32_t value, uint32_t index);
+uint32_t rig_fold(rig_t *r, dt_reduction_kind_t kind, uint32_t value, uint32_t index);
 void rig_stage_end(rig_t *r);
 void rig_schedule(rig_t *r, dt_schedule_t schedule);
 void rig_kernel_end(rig_t *r);

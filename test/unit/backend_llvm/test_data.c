@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What data decides: folds read while they run, searches, stores under masks and at places that
-// come from data, updates of arguments. Everything against the loop interpreter, under every
+// What data decides: reductions read while they run, searches, stores under masks and at places
+// that come from data, updates of arguments. Everything against the loop interpreter, under every
 // schedule that may run it.
 #include "test/unit/backend_llvm/rig.h"
 
@@ -29,11 +29,11 @@ static void take(dt_dtype_t dtype, region_t *region, size_t n, uint32_t seed) {
   fill(dtype, region->at, n, seed, false);
 }
 
-// ---- Folds read while they run ---------------------------------------------------------------------
+// ---- Reductions read while they run -------------------------------------------------------------
 
-// y[m, n, 2] = the fold of x[m, n, 2] over its two last dims, so far; z[m] = all of it.
-static void running_program(rig_t *r, dt_fold_kind_t kind, dt_dtype_t dtype, int which) {
-  bool arg = kind == DT_FOLD_ARGMAX || kind == DT_FOLD_ARGMIN;
+// y[m, n, 2] = the reduction of x[m, n, 2] over its two last dims, so far; z[m] = all of it.
+static void running_program(rig_t *r, dt_reduction_kind_t kind, dt_dtype_t dtype, int which) {
+  bool arg = kind == DT_REDUCE_ARGMAX || kind == DT_REDUCE_ARGMIN;
   dt_dtype_t result = arg ? DT_I64 : dtype;
   dt_sym_t sizes[3] = {rig_size(r), rig_size(r), rig_const(r, 2)}, at[3];
   dt_buffer_id_t x = rig_buffer(r, DT_BUFFER_INPUT, dtype, 0, 3, sizes, NULL);
@@ -58,7 +58,7 @@ static void running_program(rig_t *r, dt_fold_kind_t kind, dt_dtype_t dtype, int
   rig_kernel_end(r);
 }
 
-static void check_running(dt_fold_kind_t kind, dt_dtype_t dtype, int which) {
+static void check_running(dt_reduction_kind_t kind, dt_dtype_t dtype, int which) {
   rig_t r;
   code_t code;
   rig_open(&r);
@@ -70,7 +70,7 @@ static void check_running(dt_fold_kind_t kind, dt_dtype_t dtype, int which) {
     size_t count = (size_t)(m * n * 2);
     region_t x;
     char what[96];
-    snprintf(what, sizeof(what), "fold %d of %s, schedule %d, %lld x %lld", (int)kind,
+    snprintf(what, sizeof(what), "reduction %d of %s, schedule %d, %lld x %lld", (int)kind,
              dt_dtype_name(dtype), which, (long long)m, (long long)n);
     take(dtype, &x, count, (uint32_t)i);
     call_t call = {.symbols = {m, n}, .inputs = {x.at}, .pieces = 2};
@@ -84,19 +84,19 @@ static void check_running(dt_fold_kind_t kind, dt_dtype_t dtype, int which) {
 static void test_running(void **state) {
   (void)state;
   const dt_dtype_t dtypes[] = {DT_F32, DT_F64, DT_I64, DT_I32, DT_I8, DT_U8};
-  const dt_fold_kind_t kinds[] = {DT_FOLD_SUM, DT_FOLD_MAX, DT_FOLD_MIN, DT_FOLD_ARGMAX,
-                                  DT_FOLD_ARGMIN};
+  const dt_reduction_kind_t kinds[] = {DT_REDUCE_SUM, DT_REDUCE_MAX, DT_REDUCE_MIN,
+                                       DT_REDUCE_ARGMAX, DT_REDUCE_ARGMIN};
   for (int which = 0; which < 3; which++) {
     for (size_t d = 0; d < sizeof(dtypes) / sizeof(dtypes[0]); d++)
       for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++)
         check_running(kinds[k], dtypes[d], which);
-    check_running(DT_FOLD_PROD, DT_I32, which);
-    check_running(DT_FOLD_ANY, DT_BOOL, which);
-    check_running(DT_FOLD_ALL, DT_BOOL, which);
+    check_running(DT_REDUCE_PROD, DT_I32, which);
+    check_running(DT_REDUCE_ANY, DT_BOOL, which);
+    check_running(DT_REDUCE_ALL, DT_BOOL, which);
   }
 }
 
-// y[n, 2]: the running sum of x, then the running maximum of that sum: one fold feeds another.
+// y[n, 2]: the running sum of x, then the running maximum of that sum: one reduction feeds another.
 static void test_running_chain(void **state) {
   (void)state;
   rig_t r;
@@ -108,14 +108,14 @@ static void test_running_chain(void **state) {
   rig_kernel(&r, "chain");
   rig_stage(&r);
   dt_sym_t i = rig_inner(&r, n), at[2] = {i, rig_const(&r, 0)};
-  // The second fold comes first in the list: its operand asks for the first one's step.
+  // The second reduction comes first in the list: its operand asks for the first one's step.
   uint32_t load = rig_load(&r, x, &i);
-  dt_fold_t most = {.kind = DT_FOLD_MAX, .index = DT_NO_INST, .row = 1, .dtype = DT_F32};
-  assert_true(DT_VEC_PUSH(&r.arena, &r.stage.folds, most));
-  uint32_t row = rig_fold(&r, DT_FOLD_SUM, load, DT_NO_INST);
+  dt_reduction_t most = {.kind = DT_REDUCE_MAX, .index = DT_NO_INST, .row = 1, .dtype = DT_F32};
+  assert_true(DT_VEC_PUSH(&r.arena, &r.stage.reductions, most));
+  uint32_t row = rig_fold(&r, DT_REDUCE_SUM, load, DT_NO_INST);
   r.kernel.n_rows = 2;
   uint32_t sum = rig_running(&r, row, DT_F32);
-  r.stage.folds.items[0].value = sum;
+  r.stage.reductions.items[0].value = sum;
   uint32_t largest = rig_running(&r, 1, DT_F32);
   rig_store(&r, y, at, sum);
   at[1] = rig_const(&r, 1);
@@ -298,7 +298,7 @@ static void compress_program(rig_t *r, dt_dtype_t dtype, int which) {
   dt_sym_t i = rig_inner(r, n);
   uint32_t wanted =
       rig_op(r, DT_SCALAR_gt, rig_load(r, x, &i), rig_literal(r, dtype, 0), DT_NO_INST);
-  uint32_t row = rig_fold(r, DT_FOLD_SUM, rig_cast(r, DT_I64, wanted), DT_NO_INST);
+  uint32_t row = rig_fold(r, DT_REDUCE_SUM, rig_cast(r, DT_I64, wanted), DT_NO_INST);
   uint32_t place =
       rig_op(r, DT_SCALAR_sub, rig_running(r, row, DT_I64), rig_literal(r, DT_I64, 1), DT_NO_INST);
   rig_store(r, p, &i, place);
@@ -322,7 +322,7 @@ static void compress_program(rig_t *r, dt_dtype_t dtype, int which) {
   if (which) {
     place = rig_load(r, p, &i);
   } else {
-    row = rig_fold(r, DT_FOLD_SUM, rig_cast(r, DT_I64, wanted), DT_NO_INST);
+    row = rig_fold(r, DT_REDUCE_SUM, rig_cast(r, DT_I64, wanted), DT_NO_INST);
     place = rig_op(r, DT_SCALAR_sub, rig_running(r, row, DT_I64), rig_literal(r, DT_I64, 1),
                    DT_NO_INST);
   }
@@ -506,7 +506,7 @@ static void test_refusals(void **state) {
   rig_t r;
   code_t code;
   rig_open(&r);
-  running_program(&r, DT_FOLD_SUM, DT_F32, 3);
+  running_program(&r, DT_REDUCE_SUM, DT_F32, 3);
   expect_code(rig_try_compile(&r, &code), DT_E_INTERNAL);
   rig_close(&r);
 }

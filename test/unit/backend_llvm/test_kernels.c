@@ -237,14 +237,14 @@ static void build_softmax(rig_t *r, dt_schedule_t schedule) {
   dt_sym_t i = rig_outer(r, m);
   rig_stage(r);
   dt_sym_t a[2] = {i, rig_inner(r, n)};
-  uint32_t most = rig_fold(r, DT_FOLD_MAX, rig_load(r, x, a), DT_NO_INST);
+  uint32_t most = rig_fold(r, DT_REDUCE_MAX, rig_load(r, x, a), DT_NO_INST);
   rig_stage_end(r);
   rig_stage(r);
   dt_sym_t b[2] = {i, rig_inner(r, n)};
   uint32_t d = rig_op(r, DT_SCALAR_sub, rig_load(r, x, b), rig_row(r, most, DT_F32), DT_NO_INST);
   uint32_t e = rig_op(r, DT_SCALAR_exp, d, DT_NO_INST, DT_NO_INST);
   rig_store(r, l, &b[1], e);
-  uint32_t sum = rig_fold(r, DT_FOLD_SUM, e, DT_NO_INST);
+  uint32_t sum = rig_fold(r, DT_REDUCE_SUM, e, DT_NO_INST);
   rig_stage_end(r);
   rig_stage(r);
   dt_sym_t c[2] = {i, rig_inner(r, n)};
@@ -380,7 +380,7 @@ static void test_hoisted_loads(void **state) {
     dt_sym_t i = rig_outer(&r, m);
     rig_stage(&r);
     (void)rig_inner(&r, n);
-    uint32_t sum = rig_fold(&r, DT_FOLD_SUM, rig_load(&r, x, &zero), DT_NO_INST);
+    uint32_t sum = rig_fold(&r, DT_REDUCE_SUM, rig_load(&r, x, &zero), DT_NO_INST);
     rig_stage_end(&r);
     rig_stage(&r);
     rig_store(&r, y, &i, rig_row(&r, sum, DT_F32));

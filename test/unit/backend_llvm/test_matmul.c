@@ -41,7 +41,7 @@ static void build(rig_t *r, const case_t *c) {
   dt_sym_t a_at[3] = {bi, m, k}, c_at[3] = {bi, m, n};
   dt_sym_t b_at[4] = {bi, dt__sym_floordiv(e, n, w), k, dt__sym_mod(e, n, w)};
   uint32_t x = rig_load(r, a, a_at), y = rig_load(r, b, b_at);
-  uint32_t row = rig_fold(r, DT_FOLD_SUM, rig_op(r, DT_SCALAR_mul, x, y, DT_NO_INST), DT_NO_INST);
+  uint32_t row = rig_fold(r, DT_REDUCE_SUM, rig_op(r, DT_SCALAR_mul, x, y, DT_NO_INST), DT_NO_INST);
   rig_stage_end(r);
   rig_stage(r);
   uint32_t v = rig_row(r, row, c->dtype);

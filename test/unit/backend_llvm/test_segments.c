@@ -24,7 +24,7 @@ static dt_buffer_id_t sum_kernel(rig_t *r, dt_buffer_id_t from, dt_sym_t n) {
   rig_kernel(r, "sum");
   rig_stage(r);
   dt_sym_t i = rig_inner(r, n);
-  uint32_t row = rig_fold(r, DT_FOLD_SUM, rig_load(r, from, &i), DT_NO_INST);
+  uint32_t row = rig_fold(r, DT_REDUCE_SUM, rig_load(r, from, &i), DT_NO_INST);
   rig_stage_end(r);
   rig_stage(r);
   rig_store(r, total, NULL, rig_row(r, row, DT_I64));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory plan on hand-written programs: who may take whose place while it is read, what items
-// keep alive; and that dead running folds go.
+// keep alive; and that dead running reductions go.
 #include "fuse/fuse.h"
 #include "test/support/graph_fixture.h"
 #include "test/unit/fuse/planned.h"
@@ -52,12 +52,12 @@ static void test_in_place(void **state) {
                  "store b3[i4, i5] = v1 }\n}",
                  store, true);
   check_in_place("outer i4 < s0 {\n stage inner i5 < s1 { v0 = load f32 b2[i4, i5] "
-                 "fold max f32 r0 = v0 }\n stage inner i6 < s1 { v0 = load f32 b2[i4, i6] "
+                 "reduce max f32 r0 = v0 }\n stage inner i6 < s1 { v0 = load f32 b2[i4, i6] "
                  "v1 = row f32 r0 v2 = sub f32 v0, v1 store b3[i4, i6] = v2 }\n}",
                  store, true);
   // Backwards within a row, before the row is stored; then in the stage that stores it.
   check_in_place("outer i4 < s0 {\n stage inner i5 < s1 { v0 = load f32 b2[i4, s1 - 1 - i5] "
-                 "fold max f32 r0 = v0 }\n stage inner i6 < s1 { v0 = row f32 r0 "
+                 "reduce max f32 r0 = v0 }\n stage inner i6 < s1 { v0 = row f32 r0 "
                  "store b3[i4, i6] = v0 }\n}",
                  store, true);
   check_in_place("outer i4 < s0, i5 < s1 {\n stage { v0 = load f32 b2[i4, s1 - 1 - i5] "
@@ -65,13 +65,13 @@ static void test_in_place(void **state) {
                  store, false);
   // Another row.
   check_in_place("outer i4 < s0 {\n stage inner i5 < s1 { v0 = load f32 b2[s0 - 1 - i4, i5] "
-                 "fold max f32 r0 = v0 }\n stage inner i6 < s1 { v0 = load f32 b2[i4, i6] "
+                 "reduce max f32 r0 = v0 }\n stage inner i6 < s1 { v0 = load f32 b2[i4, i6] "
                  "v1 = row f32 r0 v2 = sub f32 v0, v1 store b3[i4, i6] = v2 }\n}",
                  store, false);
   // Read again in a later stage.
   check_in_place("outer i4 < s0 {\n stage inner i5 < s1 { v0 = load f32 b2[i4, i5] "
-                 "store b3[i4, i5] = v0 fold sum f32 r0 = v0 }\n stage inner i6 < s1 { "
-                 "v0 = load f32 b2[i4, i6] fold sum f32 r1 = v0 }\n}",
+                 "store b3[i4, i5] = v0 reduce sum f32 r0 = v0 }\n stage inner i6 < s1 { "
+                 "v0 = load f32 b2[i4, i6] reduce sum f32 r1 = v0 }\n}",
                  store, false);
   // Also the element before, where there is one.
   check_in_place("outer i4 < s0, i5 < s1 {\n stage { v0 = load f32 b2[i4, i5] "
@@ -102,7 +102,7 @@ static void test_items_live(void **state) {
                  "buffer b5 = output 0 i64[u1]\n"
                  "buffer b6 = output 1 i64[]\n"
                  "kernel \"item\" {\n stage inner i2 < s0 { v0 = load i64 b1[i2] "
-                 "fold max i64 r0 = v0 }\n stage { v0 = row i64 r0 store b2[] = v0 }\n}\n"
+                 "reduce max i64 r0 = v0 }\n stage { v0 = row i64 r0 store b2[] = v0 }\n}\n"
                  "kernel \"other\" {\n stage { v0 = const i64 77 v1 = index i64 s0 "
                  "v2 = add i64 v0, v1 store b3[] = v2 }\n}\n"
                  "kernel \"copy\" {\n stage { v0 = load i64 b3[] store b6[] = v0 }\n}\n"
@@ -134,14 +134,14 @@ static void test_prune_running(void **state) {
                  "buffer b3 = output 0 f32[s0]\n"
                  "kernel \"two\" {\n stage inner i1 < s0 { v0 = load f32 b1[i1] v1 = neg f32 v0 "
                  "v2 = running f32 r0 v3 = running f32 r1 store b2[i1] = v3 store b3[i1] = v2 "
-                 "fold sum f32 r0 = v0 fold max f32 r1 = v1 }\n}\n"
+                 "reduce sum f32 r0 = v0 reduce max f32 r1 = v1 }\n}\n"
                  "outputs b3\n}\n");
   expect_ok(dt__fuse_prune(h.program, NULL));
   expect_ok(dt__program_verify(h.program));
   const dt_stage_t *stage = &h.program->kernels.items[0].stages.items[0];
   assert_int_equal(stage->insts.len, 2);
-  assert_int_equal(stage->folds.len, 1);
-  assert_int_equal(stage->folds.items[0].row, 0);
+  assert_int_equal(stage->reductions.len, 1);
+  assert_int_equal(stage->reductions.items[0].row, 0);
   assert_int_equal(stage->stores.len, 1);
   hand_fini(&h);
 }

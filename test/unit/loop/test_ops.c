@@ -207,15 +207,15 @@ static bool build_reduce(case_t *c, dt_op_t op) {
   static const struct {
     uint32_t n;
     int32_t axes[3];
-  } folded[4] = {{1, {0}}, {1, {2}}, {2, {0, 2}}, {3, {0, 1, 2}}};
+  } reduced[4] = {{1, {0}}, {1, {2}}, {2, {0, 2}}, {3, {0, 1, 2}}};
   bool single = op == DT_OP_argmax || op == DT_OP_argmin;
   uint32_t which = c->form / 2;
-  if (single && folded[which].n > 1)
+  if (single && reduced[which].n > 1)
     return false;
   dt_sym_t last = which == 2 ? c->one : c->s[2];
   dt_node_id_t x = in3(c, c->s[0], c->s[1], last);
-  dt_attrs_t attrs = {.n_axes = folded[which].n, .keepdims = c->form & 1};
-  memcpy(attrs.axes, folded[which].axes, sizeof(attrs.axes[0]) * 3);
+  dt_attrs_t attrs = {.n_axes = reduced[which].n, .keepdims = c->form & 1};
+  memcpy(attrs.axes, reduced[which].axes, sizeof(attrs.axes[0]) * 3);
   for (uint32_t k = attrs.n_axes; k < 3; k++)
     attrs.axes[k] = 0;
   return finish(c, op, 1, &x, &attrs);

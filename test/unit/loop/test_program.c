@@ -148,7 +148,7 @@ static void test_canonical_chains(void **state) {
     dt__text_printf(&program,
                     "kernel \"head\" chain %d outer i%d < s%d, i%d < 4 {\n  stage inner i%d < 8 {\n"
                     "    v0 = load f32 b%d[i%d, i%d]\n    v1 = load f32 b2[i%d, i%d]\n"
-                    "    v2 = mul f32 v0, v1\n    fold sum f32 r0 = v2\n  }\n"
+                    "    v2 = mul f32 v0, v1\n    reduce sum f32 r0 = v2\n  }\n"
                     "  stage {\n    v0 = row f32 r0\n    store b%d[i%d, i%d] = v0\n  }\n"
                     "  schedule team_matmul %s\n}\n",
                     k + 1, i, k, i + 2, i + 3, slab, i, i + 3, i + 3, i + 2, y, i, i + 2, head);
@@ -190,8 +190,8 @@ static void test_canonical_data(void **state) {
       "v4 = logical_and bool v1, v3 store b3[d4] = v0 mask v4",
       "v2 = search i64 b1 of v0 v3 = bind d4: [0, 98] < s0 of v2 check 0 "
       "store b3[d4] = v0 mask v3",
-      "v2 = index i64 i2 v3 = running i64 r0 store b3[i2] = v3 fold sum i64 r0 = v0",
-      "v2 = index i64 i2 v3 = running i64 r0 store b3[i2] = v3 fold max i64 r0 = v0"};
+      "v2 = index i64 i2 v3 = running i64 r0 store b3[i2] = v3 reduce sum i64 r0 = v0",
+      "v2 = index i64 i2 v3 = running i64 r0 store b3[i2] = v3 reduce max i64 r0 = v0"};
   enum { N_BODIES = sizeof(bodies) / sizeof(bodies[0]) };
   dt_text_t texts[N_BODIES];
   for (int k = 0; k < N_BODIES; k++) {
@@ -237,11 +237,11 @@ static void test_softmax(void **state) {
                  "kernel \"softmax\" outer i2 < s0 {\n"
                  "  stage inner i3 < s1 {\n"
                  "    v0 = load f32 b1[i2, i3]\n"
-                 "    fold max f32 r0 = v0\n  }\n"
+                 "    reduce max f32 r0 = v0\n  }\n"
                  "  stage inner i4 < s1 {\n"
                  "    v0 = load f32 b1[i2, i4]\n    v1 = row f32 r0\n"
                  "    v2 = sub f32 v0, v1\n    v3 = exp f32 v2\n"
-                 "    store b3[i4] = v3\n    fold sum f32 r1 = v3\n  }\n"
+                 "    store b3[i4] = v3\n    reduce sum f32 r1 = v3\n  }\n"
                  "  stage inner i5 < s1 {\n"
                  "    v0 = load f32 b3[i5]\n    v1 = row f32 r1\n    v2 = div f32 v0, v1\n"
                  "    store b2[i2, i5] = v2\n  }\n}\n"
@@ -256,7 +256,7 @@ static void test_softmax(void **state) {
       print_error("element %d: expected %g, got %g\n", k, (double)want[k], (double)y[k]);
       fail();
     }
-  // No columns: folds over nothing, nothing stored.
+  // No columns: reductions over nothing, nothing stored.
   symbols[1] = 0;
   expect_ok(dt__program_interpret(h.program, symbols, in, out));
   hand_fini(&h);
@@ -345,7 +345,7 @@ static void select_positive(const char *from, const char *to, const run_case_t *
       "check 0 \"a place\" op \"\"\n"
       "kernel \"scan\" {\n"
       "  stage inner i2 < s0 { v0 = load f32 b1[i2] v1 = const f32 0 v2 = gt bool v0, v1 "
-      "v3 = cast i64 v2 v4 = running i64 r0 store b2[i2] = v4 fold sum i64 r0 = v3 }\n"
+      "v3 = cast i64 v2 v4 = running i64 r0 store b2[i2] = v4 reduce sum i64 r0 = v3 }\n"
       "  stage { v0 = row i64 r0 store b3[] = v0 }\n}\n"
       "kernel \"select\" outer i3 < s0 {\n"
       "  stage { v0 = load f32 b1[i3] v1 = const f32 0 v2 = gt bool v0, v1 v3 = load i64 b2[i3] "
@@ -399,21 +399,22 @@ static void test_items(void **state) {
 static void test_search_and_running(void **state) {
   (void)state;
   hand_t h;
-  hand_parse(&h, "program {\nsymbol s0: [0, 99]\nsymbol n1: [-9, 9]\n"
-                 "buffer b1 = input 0 f32[s0] strides [n1]\n"
-                 "buffer b2 = input 1 f32[6] strides [1]\n"
-                 "buffer b3 = output 0 i64[6]\n"
-                 "buffer b4 = output 1 i64[6]\n"
-                 "buffer b5 = output 2 f32[6]\n"
-                 "buffer b6 = output 3 i64[6]\n"
-                 "kernel \"search\" outer i2 < 6 {\n"
-                 "  stage { v0 = load f32 b2[i2] v1 = search i64 b1 of v0 "
-                 "v2 = search i64 b1 of v0 inclusive store b3[i2] = v1 store b4[i2] = v2 }\n}\n"
-                 "kernel \"running\" {\n"
-                 "  stage inner i3 < 2, i4 < 3 { v0 = load f32 b2[i3*3 + i4] v1 = running f32 r0 "
-                 "v2 = index i64 i3*3 + i4 v3 = running i64 r1 store b5[i3*3 + i4] = v1 "
-                 "store b6[i3*3 + i4] = v3 fold max f32 r0 = v0 fold argmin i64 r1 = v0 at v2 }\n"
-                 "}\noutputs b3, b4, b5, b6\n}\n");
+  hand_parse(&h,
+             "program {\nsymbol s0: [0, 99]\nsymbol n1: [-9, 9]\n"
+             "buffer b1 = input 0 f32[s0] strides [n1]\n"
+             "buffer b2 = input 1 f32[6] strides [1]\n"
+             "buffer b3 = output 0 i64[6]\n"
+             "buffer b4 = output 1 i64[6]\n"
+             "buffer b5 = output 2 f32[6]\n"
+             "buffer b6 = output 3 i64[6]\n"
+             "kernel \"search\" outer i2 < 6 {\n"
+             "  stage { v0 = load f32 b2[i2] v1 = search i64 b1 of v0 "
+             "v2 = search i64 b1 of v0 inclusive store b3[i2] = v1 store b4[i2] = v2 }\n}\n"
+             "kernel \"running\" {\n"
+             "  stage inner i3 < 2, i4 < 3 { v0 = load f32 b2[i3*3 + i4] v1 = running f32 r0 "
+             "v2 = index i64 i3*3 + i4 v3 = running i64 r1 store b5[i3*3 + i4] = v1 "
+             "store b6[i3*3 + i4] = v3 reduce max f32 r0 = v0 reduce argmin i64 r1 = v0 at v2 }\n"
+             "}\noutputs b3, b4, b5, b6\n}\n");
   float sorted[5] = {7, 2, 2, 2, -1}, values[6] = {2, -5, 9, NAN, -6, 7}, max[6];
   int64_t below[6], upto[6], argmin[6], symbols[2] = {5, -1};
   void *in[2] = {sorted + 4, values}, *out[4] = {below, upto, max, argmin};
@@ -493,7 +494,7 @@ static void test_one_kernel(void **state) {
                  "buffer b2 = output 0 i64[]\n"
                  "kernel \"last\" {\n"
                  "  stage inner i1 < s0 { v0 = load i32 b1[i1] v1 = index i64 i1 "
-                 "fold argmin i64 r0 = v0 at v1 }\n"
+                 "reduce argmin i64 r0 = v0 at v1 }\n"
                  "  stage { v0 = row i64 r0 store b2[] = v0 }\n}\n"
                  "outputs b2\n}\n");
   int32_t x[4] = {5, -3, 7, -3};

@@ -111,7 +111,7 @@ static void test_rules(void **state) {
        "it revises buffer 3, and does more than that"},
       {"revise", "mask v1\n", "mask v1\n    revise b3[d3] = v2 mask v1\n",
        "it revises buffer 3, and does more than that"},
-      {"revise", "mask v1\n", "mask v1\n    fold sum f32 r0 = v4\n",
+      {"revise", "mask v1\n", "mask v1\n    reduce sum f32 r0 = v4\n",
        "it revises buffer 3, and does more than that"},
       {"revise", "  }\n", "  }\n  stage {\n    v0 = const f32 1\n    store b4[0] = v0\n  }\n",
        "it revises buffer 3, and does more than that"},

@@ -32,7 +32,7 @@ static void check_golden(const golden_t *golden) {
   dt__arena_fini(&arena);
 }
 
-// A view of a view is read through its index map; a reduction is a fold and a store.
+// A view of a view is read through its index map; a reduction is a reduction and a store.
 static void test_reduction(void **state) {
   (void)state;
   const golden_t golden = {
@@ -59,7 +59,7 @@ static void test_reduction(void **state) {
       "kernel \"sum\" outer i4 < s1 {\n"
       "  stage inner i5 < s0 {\n"
       "    v0 = load f32 b2[i4, i5]\n"
-      "    fold sum f32 r0 = v0\n"
+      "    reduce sum f32 r0 = v0\n"
       "  }\n"
       "  stage {\n"
       "    v0 = row f32 r0\n"
@@ -154,7 +154,7 @@ static const char *const whole =
     "  stage inner i4 < s0 {\n"
     "    v0 = load f32 b1[i3, i4]\n"
     "    v1 = index i64 i4\n"
-    "    fold argmax i64 r0 = v0 at v1\n"
+    "    reduce argmax i64 r0 = v0 at v1\n"
     "  }\n"
     "  stage {\n"
     "    v0 = row i64 r0\n"
@@ -171,8 +171,8 @@ static const char *const whole =
     "    v5 = add f32 v0, v4\n"
     "    v6 = where f32 v2, v5, v3\n"
     "    store b4[i6] = v6\n"
-    "    fold max f32 r0 = v5\n"
-    "    fold sum f32 r1 = v6\n"
+    "    reduce max f32 r0 = v5\n"
+    "    reduce sum f32 r1 = v6\n"
     "  }\n"
     "  stage inner i8 < s0 {\n"
     "    v0 = load f32 b4[i8]\n"
@@ -194,8 +194,8 @@ static const char *const whole =
     "kept 64\n"
     "}\n";
 
-// And one with what sizes from data need: two segments, a running fold, a search, a scatter, an
-// item, an update.
+// And one with what sizes from data need: two segments, a running reduction, a search, a scatter,
+// an item, an update.
 static const char *const segmented = "program {\n"
                                      "symbol s0: [0, 99]\n"
                                      "symbol u1: [0, 99] \"data\"\n"
@@ -212,7 +212,7 @@ static const char *const segmented = "program {\n"
                                      "    v1 = cast i64 v0\n"
                                      "    v2 = running i64 r0\n"
                                      "    store b3[i2] = v2\n"
-                                     "    fold sum i64 r0 = v1\n"
+                                     "    reduce sum i64 r0 = v1\n"
                                      "  }\n"
                                      "  schedule serial lanes 1 unroll 1 block 1 grain 1\n"
                                      "}\n"
@@ -294,7 +294,7 @@ static const char *const device_sized = "program {\n"
                                         "kernel \"sum\" gate b3 {\n"
                                         "  stage inner i4 < u1 {\n"
                                         "    v0 = load f32 b4[i4]\n"
-                                        "    fold sum f32 r0 = v0\n"
+                                        "    reduce sum f32 r0 = v0\n"
                                         "  }\n"
                                         "  stage {\n"
                                         "    v0 = row f32 r0\n"
@@ -438,7 +438,7 @@ static const char halves[] = "program {\n"
                              "  stage inner i3 < s0 {\n"
                              "    v0 = load f16 b1[i3]\n"
                              "    v1 = cast f32 v0\n"
-                             "    fold sum f32 r0 = v1\n"
+                             "    reduce sum f32 r0 = v1\n"
                              "  }\n"
                              "  stage {\n"
                              "    v0 = row f32 r0\n"
@@ -454,8 +454,8 @@ static void test_halves(void **state) {
   static const edit_t edits[] = {
       {"kernel \"map\"", "v5 = add f32 v1, v1", "v5 = add f16 v0, v0", "add of f16, which is only"},
       {"kernel \"map\"", "v5 = add f32 v1, v1", "v5 = eq bool v0, v2", "eq of f16, which is only"},
-      {"kernel \"sum\"", "fold sum f32 r0 = v1", "fold sum f16 r0 = v0",
-       "fold sum of f16, which is only stored"},
+      {"kernel \"sum\"", "reduce sum f32 r0 = v1", "reduce sum f16 r0 = v0",
+       "reduce sum of f16, which is only stored"},
       {"kernel \"map\"", "where f16 v3, v0, v2", "where f16 v3, v0, v1", "where of f16 and f32"},
   };
   check_round_trip(halves);
@@ -476,11 +476,11 @@ static void test_verifier(void **state) {
       {"kernel \"once\"", "store b3[i2] = v1", "store b3[i2] = v9", "does not exist"},
       {"kernel \"arg\"", "row i64 r0", "row f32 r0", "is i64, not f32"},
       {"kernel \"arg\"", "row i64 r0", "row i64 r1", "no earlier stage"},
-      {"kernel \"arg\"", "fold argmax i64 r0 = v0 at v1", "fold argmax i64 r0 = v0 at v0",
+      {"kernel \"arg\"", "reduce argmax i64 r0 = v0 at v1", "reduce argmax i64 r0 = v0 at v0",
        "its index is wrong"},
-      {"kernel \"arg\"", "fold argmax i64 r0 = v0 at v1", "fold max i64 r0 = v0", "gives i64"},
-      {"kernel \"arg\"", "fold argmax i64 r0 = v0 at v1", "fold any bool r0 = v0",
-       "fold any of f32"},
+      {"kernel \"arg\"", "reduce argmax i64 r0 = v0 at v1", "reduce max i64 r0 = v0", "gives i64"},
+      {"kernel \"arg\"", "reduce argmax i64 r0 = v0 at v1", "reduce any bool r0 = v0",
+       "reduce any of f32"},
       {"kernel \"arg\"", "load f32 b1[i3, i4]", "load f32 b1[i3, i2]", "not visible"},
       {"kernel \"arg\"", "load f32 b1[i3, i4]", "load f64 b1[i3, i4]", "but buffer 1 has f32"},
       {"kernel \"arg\"", "store b6[i3]", "store b6[i4]", "not visible"},
@@ -498,7 +498,7 @@ static void test_verifier(void **state) {
       {"kernel \"row\"", "v6 = where f32 v2, v5, v3", "v6 = where f32 v5, v5, v3",
        "its condition is no bool"},
       {"kernel \"row\"", "add f32 v0, v4", "add f32 v0, v1", "add of f32 and i64"},
-      {"kernel \"row\"", "fold sum f32 r1", "fold sum f32 r0", "again or out of range"},
+      {"kernel \"row\"", "reduce sum f32 r1", "reduce sum f32 r0", "again or out of range"},
       {"kernel \"row\"", "v1 = row f32 r1", "v1 = row f32 r2", "no earlier stage"},
       {"kernel \"row\"", "store b4[i6] = v6", "store b5[i5, i6] = v6", "before a stage wrote it"},
       {"kernel \"row\"", "store b5[i5, i8] = v5", "store b4[i8] = v5", "written by no kernel"},
@@ -530,9 +530,11 @@ static void test_verifier(void **state) {
 static void test_data_verifier(void **state) {
   (void)state;
   static const edit_t edits[] = {
-      {"kernel \"scan\"", "v2 = running i64 r0", "v2 = running i64 r1", "is no fold of this stage"},
+      {"kernel \"scan\"", "v2 = running i64 r0", "v2 = running i64 r1",
+       "is no reduction of this stage"},
       {"kernel \"scan\"", "v2 = running i64 r0", "v2 = running f32 r0", "is i64, not f32"},
-      {"kernel \"scan\"", "fold sum i64 r0 = v1", "fold sum i64 r0 = v2", "what comes after it"},
+      {"kernel \"scan\"", "reduce sum i64 r0 = v1", "reduce sum i64 r0 = v2",
+       "what comes after it"},
       {"kernel \"scan\"", "schedule serial", "schedule inner_lanes", "run in order"},
       {"kernel \"compress\"", "mask v1\n    v3", "mask v0\n    v3", "v2: its mask is no bool"},
       {"kernel \"compress\"", "= v3 mask v2", "= v3 mask v1", "without the mask of its bind"},
@@ -645,7 +647,7 @@ static void test_parser(void **state) {
       {"kernel \"once\"", "v1 = neg", "v2 = neg", "the next instruction is v1"},
       {"kernel \"once\"", "b2[i2]", "b9[i2]", "there is no buffer b9"},
       {"kernel \"once\"", "b2[i2]", "b2[i2, i2]", "2 indices for b2 of rank 1"},
-      {"kernel \"arg\"", "fold argmax", "fold argmix", "unknown fold 'argmix'"},
+      {"kernel \"arg\"", "reduce argmax", "reduce argmix", "unknown reduction 'argmix'"},
       {"kernel \"arg\"", "r0 = v0 at", "r99999999 = v0 at", "row value r99999999"},
       {"kernel \"arg\"", "  stage", "  page", "expected stage or schedule"},
       {"kernel \"row\"", "schedule serial", "schedule cereal", "unknown schedule 'cereal'"},
@@ -670,7 +672,7 @@ static const char product[] = "program {\n"
                               "    v0 = load f32 b1[i1, i3]\n"
                               "    v1 = load f32 b2[i3, i2]\n"
                               "    v2 = mul f32 v0, v1\n"
-                              "    fold sum f32 r0 = v2\n"
+                              "    reduce sum f32 r0 = v2\n"
                               "  }\n"
                               "  stage {\n"
                               "    v0 = row f32 r0\n"

@@ -14,7 +14,7 @@
 #define MARK "// early: settled"
 #define AFTER "griddepcontrol.launch_dependents;"
 
-// A product, softmax over its rows, and a fold over what that gives: kernels of several kinds.
+// A product, softmax over its rows, and a reduction over what that gives: kernels of several kinds.
 static const char graph[] =
     "graph (s0: [0, 140737488355327], s1: [0, 140737488355327], s2: [0, 140737488355327]) {\n"
     "  %1 = input \"a\" f16[s0, s2] strides [s2, 1]\n"

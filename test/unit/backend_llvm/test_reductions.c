@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every fold kind over every dtype it takes, under all loop schedules, with NaN and infinities,
-// ties, several inner loops, and nothing to fold.
+// Every reduction kind over every dtype it takes, under all loop schedules, with NaN and
+// infinities, ties, several inner loops, and nothing to reduce.
 #include "test/unit/backend_llvm/rig.h"
 
 #include <math.h>
@@ -10,18 +10,18 @@ static const int64_t sizes[] = {0, 1, 2, 3, 7, 15, 16, 17, 31, 33, 64, 100, 1000
 #define N_SIZES (sizeof(sizes) / sizeof(sizes[0]))
 
 typedef struct case_t {
-  dt_fold_kind_t kind;
+  dt_reduction_kind_t kind;
   dt_dtype_t dtype;
   dt_schedule_t schedule;
-  bool two_loops; // fold over n and then 3
+  bool two_loops; // reduction over n and then 3
   bool shifted;   // ARG: the index starts at 10
 } case_t;
 
-static bool with_index(dt_fold_kind_t kind) {
-  return kind == DT_FOLD_ARGMAX || kind == DT_FOLD_ARGMIN;
+static bool with_index(dt_reduction_kind_t kind) {
+  return kind == DT_REDUCE_ARGMAX || kind == DT_REDUCE_ARGMIN;
 }
 
-// y[i] = fold over j (and l) of x[i, j, l]
+// y[i] = reduction over j (and l) of x[i, j, l]
 static void build(rig_t *r, const case_t *c) {
   dt_symenv_t *e = r->env;
   dt_sym_t m = rig_size(r), n = rig_size(r), l = rig_const(r, c->two_loops ? 3 : 1);
@@ -29,7 +29,7 @@ static void build(rig_t *r, const case_t *c) {
   dt_buffer_id_t x = rig_buffer(r, DT_BUFFER_INPUT, c->dtype, 0, 3, shape, NULL);
   dt_dtype_t out = with_index(c->kind) ? DT_I64 : c->dtype;
   dt_buffer_id_t y = rig_buffer(r, DT_BUFFER_OUTPUT, out, 0, 1, &m, NULL);
-  rig_kernel(r, "fold");
+  rig_kernel(r, "reduction");
   dt_sym_t i = rig_outer(r, m);
   rig_stage(r);
   dt_sym_t at[3] = {i, rig_inner(r, n), rig_const(r, 0)};
@@ -54,7 +54,7 @@ static void build(rig_t *r, const case_t *c) {
 static void fill_case(const case_t *c, void *at, size_t m, size_t n) {
   fill(c->dtype, at, m * n, 11, false);
   size_t size = dt_dtype_size(c->dtype);
-  for (size_t i = 0; i < m * n && c->kind == DT_FOLD_PROD; i++) {
+  for (size_t i = 0; i < m * n && c->kind == DT_REDUCE_PROD; i++) {
     dt_scalar_t one;
     if (dt__dtype_is_float(c->dtype))
       one.f = i % 5 == 1 ? -1 : i % 97 == 0 ? 2 : 1;
@@ -67,7 +67,7 @@ static void fill_case(const case_t *c, void *at, size_t m, size_t n) {
   for (size_t i = 0; i < m; i++) {
     dt_scalar_t special = {.f = i % 6 == 1 ? NAN : i % 6 == 2 ? INFINITY : -INFINITY};
     char *row = (char *)at + i * n * size;
-    if (i % 6 == 4) { // all equal to the fold's identity
+    if (i % 6 == 4) { // all equal to the reduction's identity
       for (size_t j = 0; j < n; j++)
         dt__scalar_store(c->dtype, row + j * size, special);
     } else if (i % 6 != 0) {
@@ -93,9 +93,9 @@ static void check(const case_t *c) {
       fill_case(c, x.at, m, each);
       call_t call = {.symbols = {rows[a], sizes[s]}, .inputs = {x.at}, .pieces = 2};
       char what[128];
-      snprintf(what, sizeof(what), "fold %d of %s, schedule %d x %u, %zu x %zu%s", (int)c->kind,
-               dt_dtype_name(c->dtype), (int)c->schedule.kind, c->schedule.unroll, m, each,
-               c->shifted ? ", shifted" : "");
+      snprintf(what, sizeof(what), "reduction %d of %s, schedule %d x %u, %zu x %zu%s",
+               (int)c->kind, dt_dtype_name(c->dtype), (int)c->schedule.kind, c->schedule.unroll, m,
+               each, c->shifted ? ", shifted" : "");
       compare_call(&r, &code, &call, 1, &m, 1e-6, what);
       region_close(&x);
     }
@@ -103,7 +103,7 @@ static void check(const case_t *c) {
   rig_close(&r);
 }
 
-static void check_schedules(dt_fold_kind_t kind, dt_dtype_t dtype) {
+static void check_schedules(dt_reduction_kind_t kind, dt_dtype_t dtype) {
   rig_t r;
   rig_open(&r);
   uint32_t lanes = rig_lanes(&r, with_index(kind) ? DT_I64 : dtype);
@@ -124,46 +124,47 @@ static void check_schedules(dt_fold_kind_t kind, dt_dtype_t dtype) {
 
 static const dt_dtype_t numbers[] = {DT_F32, DT_F64, DT_I8, DT_I32, DT_I64, DT_U8, DT_U16, DT_U64};
 
-static void over_numbers(dt_fold_kind_t kind) {
+static void over_numbers(dt_reduction_kind_t kind) {
   for (size_t d = 0; d < sizeof(numbers) / sizeof(numbers[0]); d++)
     check_schedules(kind, numbers[d]);
 }
 
 static void test_sum(void **state) {
   (void)state;
-  over_numbers(DT_FOLD_SUM);
+  over_numbers(DT_REDUCE_SUM);
 }
 
 static void test_prod(void **state) {
   (void)state;
-  over_numbers(DT_FOLD_PROD);
+  over_numbers(DT_REDUCE_PROD);
 }
 
 static void test_max(void **state) {
   (void)state;
-  over_numbers(DT_FOLD_MAX);
+  over_numbers(DT_REDUCE_MAX);
 }
 
 static void test_min(void **state) {
   (void)state;
-  over_numbers(DT_FOLD_MIN);
+  over_numbers(DT_REDUCE_MIN);
 }
 
 static void test_any_all(void **state) {
   (void)state;
-  check_schedules(DT_FOLD_ANY, DT_BOOL);
-  check_schedules(DT_FOLD_ALL, DT_BOOL);
+  check_schedules(DT_REDUCE_ANY, DT_BOOL);
+  check_schedules(DT_REDUCE_ALL, DT_BOOL);
 }
 
 static void test_arg(void **state) {
   (void)state;
   for (size_t d = 0; d < sizeof(numbers) / sizeof(numbers[0]); d++) {
-    check_schedules(DT_FOLD_ARGMAX, numbers[d]);
-    check_schedules(DT_FOLD_ARGMIN, numbers[d]);
+    check_schedules(DT_REDUCE_ARGMAX, numbers[d]);
+    check_schedules(DT_REDUCE_ARGMIN, numbers[d]);
   }
 }
 
-// The fused sum of a product, several folds in one stage, a fold of something that no lane changes.
+// The fused sum of a product, several reductions in one stage, a reduction of something that no
+// lane changes.
 static void test_products(void **state) {
   (void)state;
   for (uint32_t kind = 0; kind < 3; kind++) {
@@ -180,8 +181,8 @@ static void test_products(void **state) {
     dt_sym_t at[2] = {i, rig_inner(&r, n)};
     uint32_t a = rig_load(&r, x, at), b = rig_load(&r, w, &i);
     uint32_t square =
-        rig_fold(&r, DT_FOLD_SUM, rig_op(&r, DT_SCALAR_mul, a, a, DT_NO_INST), DT_NO_INST);
-    uint32_t total = rig_fold(&r, DT_FOLD_SUM, b, DT_NO_INST);
+        rig_fold(&r, DT_REDUCE_SUM, rig_op(&r, DT_SCALAR_mul, a, a, DT_NO_INST), DT_NO_INST);
+    uint32_t total = rig_fold(&r, DT_REDUCE_SUM, b, DT_NO_INST);
     rig_stage_end(&r);
     rig_stage(&r);
     uint32_t sum = rig_op(&r, DT_SCALAR_add, rig_row(&r, square, DT_F32),

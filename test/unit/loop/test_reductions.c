@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every row of folds.def: the value it starts from changes no value of any dtype that it takes.
+// Every row of reductions.def: the value it starts from changes no value of any dtype that it
+// takes.
 #include "test/support/check.h"
 
 #include "lower/loop/loop.h"
@@ -26,9 +27,9 @@ static uint32_t some_values(dt_dtype_t dtype, dt_scalar_t *out) {
   return n;
 }
 
-static void check_start(dt_fold_kind_t kind, dt_dtype_t dtype) {
-  const dt_fold_info_t *info = dt__fold_info(kind);
-  dt_scalar_t values[8], start = dt__fold_identity(kind, dtype);
+static void check_start(dt_reduction_kind_t kind, dt_dtype_t dtype) {
+  const dt_reduction_info_t *info = dt__reduction_info(kind);
+  dt_scalar_t values[8], start = dt__reduction_identity(kind, dtype);
   uint32_t n = some_values(dtype, values);
   for (uint32_t v = 0; v < n; v++) {
     const dt_scalar_t pair[2] = {start, values[v]};
@@ -36,7 +37,7 @@ static void check_start(dt_fold_kind_t kind, dt_dtype_t dtype) {
     // Of a place, the combination says whether the start beats the value.
     bool right = info->place ? joined.i == 0 : equal(dtype, joined, values[v]);
     if (!right)
-      print_error("fold %s of %s starts from a value that changes value %u\n", info->name,
+      print_error("reduction %s of %s starts from a value that changes value %u\n", info->name,
                   dt_dtype_name(dtype), v);
     assert_true(right);
   }
@@ -44,18 +45,18 @@ static void check_start(dt_fold_kind_t kind, dt_dtype_t dtype) {
 
 static void test_starts(void **state) {
   (void)state;
-  for (int kind = 0; kind < DT_FOLD_COUNT; kind++)
+  for (int kind = 0; kind < DT_REDUCE_COUNT; kind++)
     for (int dtype = 1; dtype < DT_DTYPE_END; dtype++)
       if (dt__dtype_is_valid((dt_dtype_t)dtype) &&
-          dt__fold_info((dt_fold_kind_t)kind)->logic == (dtype == DT_BOOL))
-        check_start((dt_fold_kind_t)kind, (dt_dtype_t)dtype);
+          dt__reduction_info((dt_reduction_kind_t)kind)->logic == (dtype == DT_BOOL))
+        check_start((dt_reduction_kind_t)kind, (dt_dtype_t)dtype);
 }
 
 static void test_names(void **state) {
   (void)state;
-  for (int kind = 0; kind < DT_FOLD_COUNT; kind++)
-    assert_non_null(dt__fold_info((dt_fold_kind_t)kind)->name);
-  assert_null(dt__fold_info(DT_FOLD_COUNT));
+  for (int kind = 0; kind < DT_REDUCE_COUNT; kind++)
+    assert_non_null(dt__reduction_info((dt_reduction_kind_t)kind)->name);
+  assert_null(dt__reduction_info(DT_REDUCE_COUNT));
 }
 
 static void test_ends(void **state) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of folds as data, and the value each begins with.
+// The table of reductions as data, and the value each begins with.
 #include "lower/loop/loop.h"
 #include "runtime/base/dtype.h"
 
@@ -24,30 +24,30 @@ enum { GIVES_value = 0, GIVES_place = 1 };
 enum { ORDER_free = 0, ORDER_ordered = 1 };
 
 // Whoever finds the best of two knows larger and smaller.
-#define FOLD(id, name, op, joins, start, takes, gives, order, doc)                                 \
+#define REDUCTION(id, name, op, joins, start, takes, gives, order, doc)                            \
   _Static_assert(GIVES_##gives == GIVES_value || DT_SCALAR_##joins == DT_SCALAR_gt ||              \
                      DT_SCALAR_##joins == DT_SCALAR_lt,                                            \
                  #id " gives a place, so it is found by gt or lt");
-#include "lower/loop/folds.def"
+#include "lower/loop/reductions.def"
 
 static const struct {
-  dt_fold_info_t info;
+  dt_reduction_info_t info;
   start_fn_t start;
-} folds[DT_FOLD_COUNT] = {
-#define FOLD(id, text, op, joins, first, takes, gives, order, doc)                                 \
-  [DT_FOLD_##id] = {.info = {.name = #text,                                                        \
-                             .combine = DT_SCALAR_##joins,                                         \
-                             .logic = TAKES_##takes != 0,                                          \
-                             .place = GIVES_##gives != 0,                                          \
-                             .ordered = ORDER_##order != 0},                                       \
-                    .start = start_##first},
-#include "lower/loop/folds.def"
+} reductions[DT_REDUCE_COUNT] = {
+#define REDUCTION(id, text, op, joins, first, takes, gives, order, doc)                            \
+  [DT_REDUCE_##id] = {.info = {.name = #text,                                                      \
+                               .combine = DT_SCALAR_##joins,                                       \
+                               .logic = TAKES_##takes != 0,                                        \
+                               .place = GIVES_##gives != 0,                                        \
+                               .ordered = ORDER_##order != 0},                                     \
+                      .start = start_##first},
+#include "lower/loop/reductions.def"
 };
 
-const dt_fold_info_t *dt__fold_info(dt_fold_kind_t kind) {
-  return (unsigned)kind < DT_FOLD_COUNT ? &folds[kind].info : NULL;
+const dt_reduction_info_t *dt__reduction_info(dt_reduction_kind_t kind) {
+  return (unsigned)kind < DT_REDUCE_COUNT ? &reductions[kind].info : NULL;
 }
 
-dt_scalar_t dt__fold_identity(dt_fold_kind_t kind, dt_dtype_t dtype) {
-  return folds[kind].start(dtype);
+dt_scalar_t dt__reduction_identity(dt_reduction_kind_t kind, dt_dtype_t dtype) {
+  return reductions[kind].start(dtype);
 }

@@ -1,45 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lowering of reductions and of the matrix product: a stage that folds over inner loops, then a
-// stage without inner loops that stores what was folded.
+// Lowering of reductions and of the matrix product: a stage that reduces over inner loops, then a
+// stage without inner loops that stores what was reduced.
 #include "lower/loop/lower_private.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/status.h"
 
-typedef struct fold_op_t {
+typedef struct reduction_op_t {
   bool known;
-  dt_fold_kind_t kind;
-} fold_op_t;
+  dt_reduction_kind_t kind;
+} reduction_op_t;
 
-static const fold_op_t fold_ops[DT_OP_COUNT] = {
-#define FOLD(id, name, op, combine, start, takes, gives, order, doc)                               \
-  [DT_OP_##op] = {true, DT_FOLD_##id},
-#include "lower/loop/folds.def"
+static const reduction_op_t reduction_ops[DT_OP_COUNT] = {
+#define REDUCTION(id, name, op, combine, start, takes, gives, order, doc)                          \
+  [DT_OP_##op] = {true, DT_REDUCE_##id},
+#include "lower/loop/reductions.def"
 };
 
 dt_status_t dt__lower_end_row(dt_lowering_t *ctx, dt_node_id_t id, dt_kernel_t *kernel,
-                              dt_stage_t *folds, dt_fold_t *fold, const dt_sym_t *at) {
+                              dt_stage_t *reductions, dt_reduction_t *reduction,
+                              const dt_sym_t *at) {
   dt_stage_t last = {0};
   dt_buffer_id_t buffer;
   uint32_t value = 0;
-  fold->row = kernel->n_rows++;
-  fold->dtype = dt__lower_node(ctx, id)->dtype;
-  if (!DT_VEC_PUSH(ctx->arena, &folds->folds, *fold) ||
-      !DT_VEC_PUSH(ctx->arena, &kernel->stages, *folds))
+  reduction->row = kernel->n_rows++;
+  reduction->dtype = dt__lower_node(ctx, id)->dtype;
+  if (!DT_VEC_PUSH(ctx->arena, &reductions->reductions, *reduction) ||
+      !DT_VEC_PUSH(ctx->arena, &kernel->stages, *reductions))
     return DT_NO_MEMORY();
-  DT_TRY(dt__lower_row(ctx, &last, fold->dtype, fold->row, &value));
+  DT_TRY(dt__lower_row(ctx, &last, reduction->dtype, reduction->row, &value));
   DT_TRY(dt__lower_result(ctx, id, &buffer));
   return dt__lower_end(ctx, kernel, &last, buffer, at, value);
 }
 
-// Loops over the folded dims; `old` is the input's index, of outer indices `at` and inner ones.
-static dt_status_t open_folded(dt_lowering_t *ctx, const dt_node_t *node, dt_stage_t *stage,
-                               const dt_sym_t *at, dt_sym_t *old) {
+// Loops over the reduced dims; `old` is the input's index, of outer indices `at` and inner ones.
+static dt_status_t open_reduced(dt_lowering_t *ctx, const dt_node_t *node, dt_stage_t *stage,
+                                const dt_sym_t *at, dt_sym_t *old) {
   const dt_node_t *in = dt__lower_node(ctx, node->inputs[0]);
-  uint32_t folded = 0, kept = 0;
+  uint32_t reduced = 0, kept = 0;
   for (uint32_t k = 0; k < node->attrs->n_axes; k++)
-    folded |= 1u << node->attrs->axes[k];
+    reduced |= 1u << node->attrs->axes[k];
   for (uint32_t d = 0; d < in->rank; d++) {
-    if (!(folded >> d & 1)) {
+    if (!(reduced >> d & 1)) {
       old[d] = at[kept++];
       continue;
     }
@@ -50,30 +51,31 @@ static dt_status_t open_folded(dt_lowering_t *ctx, const dt_node_t *node, dt_sta
   return NULL;
 }
 
-static dt_status_t lower_fold(dt_lowering_t *ctx, dt_node_id_t id, bool with_index) {
+static dt_status_t lower_reduction(dt_lowering_t *ctx, dt_node_id_t id, bool with_index) {
   const dt_node_t *node = dt__lower_node(ctx, id);
-  if (!fold_ops[node->op].known)
-    return DT_FAIL(DT_E_INTERNAL, "a reduction without a fold");
-  dt_fold_t fold = {.kind = fold_ops[node->op].kind, .index = DT_NO_INST};
+  if (!reduction_ops[node->op].known)
+    return DT_FAIL(DT_E_INTERNAL, "a reduction without a reduction");
+  dt_reduction_t reduction = {.kind = reduction_ops[node->op].kind, .index = DT_NO_INST};
   dt_kernel_t kernel;
   dt_stage_t stage = {0};
   dt_sym_t at[DT_MAX_RANK], old[DT_MAX_RANK];
   DT_TRY(dt__lower_begin(ctx, id, DT_OPEN_SQUEEZED, &kernel, at));
-  DT_TRY(open_folded(ctx, node, &stage, at, old));
-  DT_TRY(dt__lower_read(ctx, &stage, node->inputs[0], old, DT_NO_INST, DT_NO_INST, &fold.value));
+  DT_TRY(open_reduced(ctx, node, &stage, at, old));
+  DT_TRY(
+      dt__lower_read(ctx, &stage, node->inputs[0], old, DT_NO_INST, DT_NO_INST, &reduction.value));
   if (with_index) {
     dt_inst_t index = {.kind = DT_INST_INDEX, .dtype = DT_I64, .sym = old[node->attrs->axes[0]]};
-    DT_TRY(dt__stage_add(ctx->program, &stage, &index, &fold.index));
+    DT_TRY(dt__stage_add(ctx->program, &stage, &index, &reduction.index));
   }
-  return dt__lower_end_row(ctx, id, &kernel, &stage, &fold, at);
+  return dt__lower_end_row(ctx, id, &kernel, &stage, &reduction, at);
 }
 
 dt_status_t dt__lower_reduce(dt_lowering_t *ctx, dt_node_id_t id) {
-  return lower_fold(ctx, id, false);
+  return lower_reduction(ctx, id, false);
 }
 
 dt_status_t dt__lower_argreduce(dt_lowering_t *ctx, dt_node_id_t id) {
-  return lower_fold(ctx, id, true);
+  return lower_reduction(ctx, id, true);
 }
 
 // Outer loops are the batch dims, m and n, and the inner loop is k, also where a size is the
@@ -109,9 +111,9 @@ dt_status_t dt__lower_matmul(dt_lowering_t *ctx, dt_node_id_t id) {
   at_b[b->rank - 2] = k;
   at_b[b->rank - 1] = at[rank - 1];
   dt_inst_t product = {.kind = DT_INST_SCALAR, .dtype = node->dtype, .op = DT_SCALAR_mul};
-  dt_fold_t fold = {.kind = DT_FOLD_SUM, .index = DT_NO_INST};
+  dt_reduction_t reduction = {.kind = DT_REDUCE_SUM, .index = DT_NO_INST};
   DT_TRY(read_factor(ctx, &stage, node->inputs[0], at_a, &product.args[0]));
   DT_TRY(read_factor(ctx, &stage, node->inputs[1], at_b, &product.args[1]));
-  DT_TRY(dt__stage_add(ctx->program, &stage, &product, &fold.value));
-  return dt__lower_end_row(ctx, id, &kernel, &stage, &fold, at);
+  DT_TRY(dt__stage_add(ctx->program, &stage, &product, &reduction.value));
+  return dt__lower_end_row(ctx, id, &kernel, &stage, &reduction, at);
 }

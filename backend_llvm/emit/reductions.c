@@ -1,28 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-// Folds: accumulators, one step, and the end. In the vector loop there is a vector accumulator for
-// each unrolled copy, so that steps do not wait for each other; at the end copies are combined in
-// pairs, then lanes in halves. The order is fixed by the schedule, never by the sizes of a call.
+// Reductions: accumulators, one step, and the end. In the vector loop there is a vector accumulator
+// for each unrolled copy, so that steps do not wait for each other; at the end copies are combined
+// in pairs, then lanes in halves. The order is fixed by the schedule, never by the sizes of a call.
 // Under strict_fp sums and products of floats have one scalar accumulator instead, which takes the
 // lanes of all copies in the order of the loop.
-#include "backend_llvm/emit/folds.h"
+#include "backend_llvm/emit/reductions.h"
 #include "backend_llvm/emit/body.h"
 #include "backend_llvm/emit/insts.h"
 
-static bool with_index(const dt_fold_t *fold) { return dt__fold_is_arg(fold->kind); }
-
-static dt_dtype_t value_dtype(const dt_body_t *k, const dt_fold_t *fold) {
-  return k->stage->insts.items[fold->value].dtype;
+static bool with_index(const dt_reduction_t *reduction) {
+  return dt__reduction_is_arg(reduction->kind);
 }
 
-// The value over nothing. Of an index fold any would do; its index -1 says that nothing was seen.
-static LLVMValueRef identity(dt_body_t *k, const dt_fold_t *fold) {
-  dt_dtype_t dtype = value_dtype(k, fold);
-  return dt__emit_constant(k->m, dtype, dt__fold_identity(fold->kind, dtype));
+static dt_dtype_t value_dtype(const dt_body_t *k, const dt_reduction_t *reduction) {
+  return k->stage->insts.items[reduction->value].dtype;
 }
 
-static LLVMValueRef combine(dt_body_t *k, const dt_fold_t *fold, LLVMValueRef a, LLVMValueRef b) {
+// The value over nothing. Of an index reduce any would do; its index -1 says that nothing was seen.
+static LLVMValueRef identity(dt_body_t *k, const dt_reduction_t *reduction) {
+  dt_dtype_t dtype = value_dtype(k, reduction);
+  return dt__emit_constant(k->m, dtype, dt__reduction_identity(reduction->kind, dtype));
+}
+
+static LLVMValueRef combine(dt_body_t *k, const dt_reduction_t *reduction, LLVMValueRef a,
+                            LLVMValueRef b) {
   LLVMValueRef args[2] = {a, b};
-  return dt__emit_scalar_op(k->m, dt__fold_info(fold->kind)->combine, value_dtype(k, fold), args);
+  return dt__emit_scalar_op(k->m, dt__reduction_info(reduction->kind)->combine,
+                            value_dtype(k, reduction), args);
 }
 
 // A value and where it was found.
@@ -31,10 +35,11 @@ typedef struct found_t {
 } found_t;
 
 // True where `b` beats `a` by value: larger (smaller), or NaN where a is a number.
-static LLVMValueRef beats(dt_body_t *k, const dt_fold_t *fold, LLVMValueRef b, LLVMValueRef a) {
+static LLVMValueRef beats(dt_body_t *k, const dt_reduction_t *reduction, LLVMValueRef b,
+                          LLVMValueRef a) {
   dt_emit_t *m = k->m;
-  dt_dtype_t dtype = value_dtype(k, fold);
-  bool larger = dt__fold_info(fold->kind)->combine == DT_SCALAR_gt; // else lt
+  dt_dtype_t dtype = value_dtype(k, reduction);
+  bool larger = dt__reduction_info(reduction->kind)->combine == DT_SCALAR_gt; // else lt
   if (!dt__dtype_is_float(dtype)) {
     bool sign = dt__dtype_kind(dtype) == DT_KIND_SINT;
     LLVMIntPredicate wins =
@@ -57,9 +62,10 @@ static found_t choose(dt_body_t *k, LLVMValueRef take, found_t a, found_t b) {
 }
 
 // The better of two, of equals the one with the smaller index; one that saw nothing loses.
-static found_t combine_found(dt_body_t *k, const dt_fold_t *fold, found_t a, found_t b) {
+static found_t combine_found(dt_body_t *k, const dt_reduction_t *reduction, found_t a, found_t b) {
   dt_emit_t *m = k->m;
-  LLVMValueRef wins = beats(k, fold, b.value, a.value), loses = beats(k, fold, a.value, b.value);
+  LLVMValueRef wins = beats(k, reduction, b.value, a.value),
+               loses = beats(k, reduction, a.value, b.value);
   LLVMValueRef earlier = LLVMBuildICmp(m->b, LLVMIntSLT, b.index, a.index, "");
   LLVMValueRef tie = LLVMBuildAnd(m->b, LLVMBuildNot(m->b, loses, ""), earlier, "");
   LLVMValueRef take = LLVMBuildOr(m->b, wins, tie, "");
@@ -69,42 +75,44 @@ static found_t combine_found(dt_body_t *k, const dt_fold_t *fold, found_t a, fou
 }
 
 // ---- Accumulators ----------------------------------------------------------------------------------------
-static bool is_ordered(const dt_body_t *k, const dt_fold_t *fold) {
-  return k->m->target->strict_fp && dt__fold_has_order(k->stage, fold);
+static bool is_ordered(const dt_body_t *k, const dt_reduction_t *reduction) {
+  return k->m->target->strict_fp && dt__reduction_has_order(k->stage, reduction);
 }
 
-void dt__fold_begin(dt_body_t *k, const dt_fold_t *fold, dt_accumulator_t *acc, bool vector,
-                    uint32_t copies) {
+void dt__reduction_begin(dt_body_t *k, const dt_reduction_t *reduction, dt_accumulator_t *acc,
+                         bool vector, uint32_t copies) {
   dt_emit_t *m = k->m;
-  acc->in_order = vector && !k->outer_lanes && is_ordered(k, fold);
+  acc->in_order = vector && !k->outer_lanes && is_ordered(k, reduction);
   if (acc->in_order) {
     vector = false;
     copies = 1;
   }
   uint32_t lanes = vector ? k->lanes : 0;
-  acc->type = dt__emit_widen(dt__emit_type(m, value_dtype(k, fold)), lanes);
+  acc->type = dt__emit_widen(dt__emit_type(m, value_dtype(k, reduction)), lanes);
   acc->index_type = dt__emit_widen(m->t_i64, lanes);
-  LLVMValueRef start = identity(k, fold);
+  LLVMValueRef start = identity(k, reduction);
   if (vector)
     start = dt__emit_splat(m, start, lanes);
   for (uint32_t c = 0; c < copies; c++) {
     acc->value[c] = dt__body_slot(k, acc->type, 1);
     LLVMBuildStore(m->b, start, acc->value[c]);
-    if (!with_index(fold))
+    if (!with_index(reduction))
       continue;
     acc->index[c] = dt__body_slot(k, acc->index_type, 1);
     LLVMBuildStore(m->b, dt__emit_int(acc->index_type, -1), acc->index[c]);
   }
 }
 
-static void step_found(dt_body_t *k, const dt_fold_t *fold, dt_accumulator_t *acc, bool vector,
-                       uint32_t c, uint32_t level, LLVMValueRef mask) {
+static void step_found(dt_body_t *k, const dt_reduction_t *reduction, dt_accumulator_t *acc,
+                       bool vector, uint32_t c, uint32_t level, LLVMValueRef mask) {
   dt_emit_t *m = k->m;
-  found_t b = {dt__inst_lane(k, fold->value, c, vector), dt__inst_lane(k, fold->index, c, vector)};
+  found_t b = {dt__inst_lane(k, reduction->value, c, vector),
+               dt__inst_lane(k, reduction->index, c, vector)};
   dt__body_at(k, level);
   found_t a = {LLVMBuildLoad2(m->b, acc->type, acc->value[c], ""),
                LLVMBuildLoad2(m->b, acc->index_type, acc->index[c], "")};
-  LLVMValueRef take = LLVMBuildOr(m->b, beats(k, fold, b.value, a.value), is_none(k, a.index), "");
+  LLVMValueRef take =
+      LLVMBuildOr(m->b, beats(k, reduction, b.value, a.value), is_none(k, a.index), "");
   if (mask)
     take = LLVMBuildAnd(m->b, take, mask, "");
   found_t best = choose(k, take, a, b);
@@ -115,14 +123,14 @@ static void step_found(dt_body_t *k, const dt_fold_t *fold, dt_accumulator_t *ac
 }
 
 // The sum of a product is one fused operation a step.
-static bool is_product_sum(const dt_body_t *k, const dt_fold_t *fold) {
-  const dt_inst_t *inst = &k->stage->insts.items[fold->value];
-  return fold->kind == DT_FOLD_SUM && inst->kind == DT_INST_SCALAR && inst->op == DT_SCALAR_mul &&
-         dt__dtype_is_float(inst->dtype) && !k->m->target->strict_fp;
+static bool is_product_sum(const dt_body_t *k, const dt_reduction_t *reduction) {
+  const dt_inst_t *inst = &k->stage->insts.items[reduction->value];
+  return reduction->kind == DT_REDUCE_SUM && inst->kind == DT_INST_SCALAR &&
+         inst->op == DT_SCALAR_mul && dt__dtype_is_float(inst->dtype) && !k->m->target->strict_fp;
 }
 
 // Intrinsics that join lanes one after the other, by the scalar op that joins two, and the value of
-// lanes that are off: x + -0 is x, and so is x * 1, whatever x is. An ordered fold has one.
+// lanes that are off: x + -0 is x, and so is x * 1, whatever x is. An ordered reduction has one.
 typedef struct in_order_t {
   const char *name;
   double neutral;
@@ -131,19 +139,19 @@ typedef struct in_order_t {
 #define IN_ORDER_mul {"llvm.vector.reduce.fmul", 1.0}
 #define IN_ORDER_free(joins) {NULL, 0}
 #define IN_ORDER_ordered(joins) IN_ORDER_##joins
-static const in_order_t in_orders[DT_FOLD_COUNT] = {
-#define FOLD(id, name, op, joins, start, takes, gives, order, doc)                                 \
-  [DT_FOLD_##id] = IN_ORDER_##order(joins),
-#include "lower/loop/folds.def"
+static const in_order_t in_orders[DT_REDUCE_COUNT] = {
+#define REDUCTION(id, name, op, joins, start, takes, gives, order, doc)                            \
+  [DT_REDUCE_##id] = IN_ORDER_##order(joins),
+#include "lower/loop/reductions.def"
 };
 
 // The vectors of one iteration, each lane after the other.
-static void step_lanes(dt_body_t *k, const dt_fold_t *fold, dt_accumulator_t *acc) {
+static void step_lanes(dt_body_t *k, const dt_reduction_t *reduction, dt_accumulator_t *acc) {
   dt_emit_t *m = k->m;
   uint32_t level = k->stage_level + k->stage->n_loops;
-  const in_order_t *lanes_op = &in_orders[fold->kind];
+  const in_order_t *lanes_op = &in_orders[reduction->kind];
   for (uint32_t c = 0; c < k->copies; c++) {
-    LLVMValueRef lanes = dt__inst_lane(k, fold->value, c, true);
+    LLVMValueRef lanes = dt__inst_lane(k, reduction->value, c, true);
     LLVMTypeRef type = LLVMTypeOf(lanes);
     dt__body_at(k, level);
     if (k->masks[c])
@@ -155,31 +163,32 @@ static void step_lanes(dt_body_t *k, const dt_fold_t *fold, dt_accumulator_t *ac
   }
 }
 
-static void step(dt_body_t *k, const dt_fold_t *fold, dt_accumulator_t *acc) {
+static void step(dt_body_t *k, const dt_reduction_t *reduction, dt_accumulator_t *acc) {
   dt_emit_t *m = k->m;
   if (acc->in_order) {
-    step_lanes(k, fold, acc);
+    step_lanes(k, reduction, acc);
     return;
   }
   bool vector = k->acc_vector;
   uint32_t copies = vector ? k->copies : 1;
   uint32_t level = k->stage_level + k->stage->n_loops;
-  // With lanes on an outer loop each lane folds for itself, and lanes that are off are never
+  // With lanes on an outer loop each lane reductions for itself, and lanes that are off are never
   // stored.
   bool masked = vector && !k->outer_lanes;
-  const dt_inst_t *inst = &k->stage->insts.items[fold->value];
+  const dt_inst_t *inst = &k->stage->insts.items[reduction->value];
   for (uint32_t c = 0; c < copies; c++) {
     LLVMValueRef mask = masked ? k->masks[c] : NULL;
-    if (with_index(fold)) {
-      step_found(k, fold, acc, vector, c, level, mask);
+    if (with_index(reduction)) {
+      step_found(k, reduction, acc, vector, c, level, mask);
       continue;
     }
-    bool fused = is_product_sum(k, fold);
-    LLVMValueRef a = dt__inst_lane(k, fused ? inst->args[0] : fold->value, c, vector);
+    bool fused = is_product_sum(k, reduction);
+    LLVMValueRef a = dt__inst_lane(k, fused ? inst->args[0] : reduction->value, c, vector);
     LLVMValueRef b = fused ? dt__inst_lane(k, inst->args[1], c, vector) : NULL;
     dt__body_at(k, level);
     LLVMValueRef before = LLVMBuildLoad2(m->b, acc->type, acc->value[c], "");
-    LLVMValueRef after = fused ? dt__emit_mul_add(m, a, b, before) : combine(k, fold, before, a);
+    LLVMValueRef after =
+        fused ? dt__emit_mul_add(m, a, b, before) : combine(k, reduction, before, a);
     if (mask)
       after = LLVMBuildSelect(m->b, mask, after, before, "");
     LLVMBuildStore(m->b, after, acc->value[c]);
@@ -187,19 +196,19 @@ static void step(dt_body_t *k, const dt_fold_t *fold, dt_accumulator_t *acc) {
   }
 }
 
-static void step_once(dt_body_t *k, uint32_t fold) {
-  if (!k->accs[fold].stepped)
-    step(k, &k->stage->folds.items[fold], &k->accs[fold]);
-  k->accs[fold].stepped = true;
+static void step_once(dt_body_t *k, uint32_t reduction) {
+  if (!k->accs[reduction].stepped)
+    step(k, &k->stage->reductions.items[reduction], &k->accs[reduction]);
+  k->accs[reduction].stepped = true;
 }
 
-void dt__folds_iterate(dt_body_t *k) {
-  for (uint32_t i = 0; i < k->stage->folds.len; i++)
+void dt__reductions_iterate(dt_body_t *k) {
+  for (uint32_t i = 0; i < k->stage->reductions.len; i++)
     k->accs[i].stepped = false;
 }
 
-void dt__folds_step(dt_body_t *k) {
-  for (uint32_t i = 0; i < k->stage->folds.len; i++)
+void dt__reductions_step(dt_body_t *k) {
+  for (uint32_t i = 0; i < k->stage->reductions.len; i++)
     step_once(k, i);
 }
 
@@ -212,69 +221,71 @@ static LLVMValueRef half(dt_body_t *k, LLVMValueRef vector, uint32_t from, uint3
                                 LLVMConstVector(which, n), "");
 }
 
-static found_t join(dt_body_t *k, const dt_fold_t *fold, found_t a, found_t b) {
-  if (with_index(fold))
-    return combine_found(k, fold, a, b);
-  return (found_t){combine(k, fold, a.value, b.value), NULL};
+static found_t join(dt_body_t *k, const dt_reduction_t *reduction, found_t a, found_t b) {
+  if (with_index(reduction))
+    return combine_found(k, reduction, a, b);
+  return (found_t){combine(k, reduction, a.value, b.value), NULL};
 }
 
-static found_t join_lanes(dt_body_t *k, const dt_fold_t *fold, found_t all) {
+static found_t join_lanes(dt_body_t *k, const dt_reduction_t *reduction, found_t all) {
   for (uint32_t n = k->lanes / 2; n >= 1; n /= 2) {
     found_t low = {half(k, all.value, 0, n), NULL}, high = {half(k, all.value, n, n), NULL};
-    if (with_index(fold)) {
+    if (with_index(reduction)) {
       low.index = half(k, all.index, 0, n);
       high.index = half(k, all.index, n, n);
     }
-    all = join(k, fold, low, high);
+    all = join(k, reduction, low, high);
   }
   LLVMValueRef zero = dt__emit_i64(k->m, 0);
   all.value = LLVMBuildExtractElement(k->m->b, all.value, zero, "");
-  if (with_index(fold))
+  if (with_index(reduction))
     all.index = LLVMBuildExtractElement(k->m->b, all.index, zero, "");
   return all;
 }
 
 // All threads of the team get the same, bit for bit: operands only ever change sides.
-static found_t join_threads(dt_body_t *k, const dt_fold_t *fold, found_t all, uint32_t threads) {
+static found_t join_threads(dt_body_t *k, const dt_reduction_t *reduction, found_t all,
+                            uint32_t threads) {
   const dt_device_emit_t *device = k->m->device;
   for (uint32_t n = threads / 2; n >= 1; n /= 2) {
     found_t other = {device->exchange(k, all.value, n), NULL};
-    if (with_index(fold))
+    if (with_index(reduction))
       other.index = device->exchange(k, all.index, n);
-    all = join(k, fold, all, other);
+    all = join(k, reduction, all, other);
   }
   return all;
 }
 
-static found_t join_team(dt_body_t *k, const dt_fold_t *fold, found_t all) {
+static found_t join_team(dt_body_t *k, const dt_reduction_t *reduction, found_t all) {
   uint32_t warp = dt__target_warp(k->m->target), group = k->team < warp ? k->team : warp;
-  all = join_threads(k, fold, all, k->joined ? k->joined : group);
+  all = join_threads(k, reduction, all, k->joined ? k->joined : group);
   if (k->team == group || k->joined)
     return all;
-  all.value = k->m->device->gather(k, all.value, 2 * fold->row);
-  if (with_index(fold))
-    all.index = k->m->device->gather(k, all.index, 2 * fold->row + 1);
-  return join_threads(k, fold, all, k->team / group);
+  all.value = k->m->device->gather(k, all.value, 2 * reduction->row);
+  if (with_index(reduction))
+    all.index = k->m->device->gather(k, all.index, 2 * reduction->row + 1);
+  return join_threads(k, reduction, all, k->team / group);
 }
 
-LLVMValueRef dt__fold_join(dt_body_t *k, const dt_fold_t *fold, LLVMValueRef a, LLVMValueRef b) {
-  return combine(k, fold, a, b);
+LLVMValueRef dt__reduction_join(dt_body_t *k, const dt_reduction_t *reduction, LLVMValueRef a,
+                                LLVMValueRef b) {
+  return combine(k, reduction, a, b);
 }
 
-static LLVMValueRef row_value(dt_body_t *k, const dt_fold_t *fold, found_t found) {
-  if (!with_index(fold))
+static LLVMValueRef row_value(dt_body_t *k, const dt_reduction_t *reduction, found_t found) {
+  if (!with_index(reduction))
     return found.value;
   LLVMValueRef zero = LLVMConstNull(LLVMTypeOf(found.index));
   return LLVMBuildSelect(k->m->b, is_none(k, found.index), zero, found.index, "");
 }
 
-dt_lanes_t dt__fold_running(dt_body_t *k, uint32_t row) {
+dt_lanes_t dt__reduction_running(dt_body_t *k, uint32_t row) {
   dt_lanes_t out = {.varying = k->acc_vector};
   uint32_t i = 0;
-  while (i < k->stage->folds.len && k->stage->folds.items[i].row != row)
+  while (i < k->stage->reductions.len && k->stage->reductions.items[i].row != row)
     i++;
-  if (i == k->stage->folds.len) {
-    dt__emit_fail(k->m, DT_FAIL(DT_E_INTERNAL, "loop IR: row %u is folded by another stage", row));
+  if (i == k->stage->reductions.len) {
+    dt__emit_fail(k->m, DT_FAIL(DT_E_INTERNAL, "loop IR: row %u is reduced by another stage", row));
     for (uint32_t c = 0; c < DT_MAX_UNROLL; c++)
       out.v[c] = dt__emit_i64(k->m, 0);
     return out;
@@ -284,12 +295,12 @@ dt_lanes_t dt__fold_running(dt_body_t *k, uint32_t row) {
   const dt_accumulator_t *acc = &k->accs[i];
   for (uint32_t c = 0; c < (out.varying ? k->copies : 1); c++)
     out.v[c] =
-        row_value(k, &k->stage->folds.items[i], (found_t){acc->after[c], acc->after_index[c]});
+        row_value(k, &k->stage->reductions.items[i], (found_t){acc->after[c], acc->after_index[c]});
   return out;
 }
 
-dt_lanes_t dt__fold_end(dt_body_t *k, const dt_fold_t *fold, dt_accumulator_t *acc, bool vector,
-                        uint32_t copies, bool keep_lanes) {
+dt_lanes_t dt__reduction_end(dt_body_t *k, const dt_reduction_t *reduction, dt_accumulator_t *acc,
+                             bool vector, uint32_t copies, bool keep_lanes) {
   dt_emit_t *m = k->m;
   if (acc->in_order)
     return (dt_lanes_t){.v = {LLVMBuildLoad2(m->b, acc->type, acc->value[0], "")}};
@@ -297,21 +308,21 @@ dt_lanes_t dt__fold_end(dt_body_t *k, const dt_fold_t *fold, dt_accumulator_t *a
   for (uint32_t c = 0; c < copies; c++) {
     found[c].value = LLVMBuildLoad2(m->b, acc->type, acc->value[c], "");
     found[c].index =
-        with_index(fold) ? LLVMBuildLoad2(m->b, acc->index_type, acc->index[c], "") : NULL;
+        with_index(reduction) ? LLVMBuildLoad2(m->b, acc->index_type, acc->index[c], "") : NULL;
   }
   dt_lanes_t out = {.varying = keep_lanes && vector};
   if (keep_lanes) {
     for (uint32_t c = 0; c < copies; c++)
-      out.v[c] = row_value(k, fold, found[c]);
+      out.v[c] = row_value(k, reduction, found[c]);
     return out;
   }
   for (uint32_t n = copies; n > 1; n = (n + 1) / 2)
     for (uint32_t c = 0; c + (n + 1) / 2 < n; c++)
-      found[c] = join(k, fold, found[c], found[c + (n + 1) / 2]);
+      found[c] = join(k, reduction, found[c], found[c + (n + 1) / 2]);
   if (vector)
-    found[0] = join_lanes(k, fold, found[0]);
+    found[0] = join_lanes(k, reduction, found[0]);
   if (vector && k->team > 1)
-    found[0] = join_team(k, fold, found[0]);
-  out.v[0] = row_value(k, fold, found[0]);
+    found[0] = join_team(k, reduction, found[0]);
+  out.v[0] = row_value(k, reduction, found[0]);
   return out;
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// See split_fold.h.
+// See split_reduction.h.
 //
-//   r = fold_k f(k), k < n
+//   r = reduce_k f(k), k < n
 //
 // becomes, with parts of L elements, c < ceil(n / L) and j < L,
 //
-//   p[c] = fold_j f(c * L + j), or the fold's identity past n
-//   r    = fold_c p[c]
-#include "fuse/split_fold.h"
+//   p[c] = reduce_j f(c * L + j), or the reduction's identity past n
+//   r    = reduce_c p[c]
+#include "fuse/split_reduction.h"
 
 #include "fuse/body.h"
 #include "fuse/loops.h"
@@ -17,9 +17,9 @@
 
 #include <string.h>
 
-#define CHUNK 8192    // elements of one partial fold
+#define CHUNK 8192    // elements of one partial reduction
 #define FEW_OUTER 4   // outer iterations that leave threads idle
-#define LEAST_ROWS 16 // of a partial fold of columns
+#define LEAST_ROWS 16 // of a partial reduction of columns
 
 static bool few_outer(dt_program_t *program, const dt_kernel_t *kernel) {
   int64_t total = 1;
@@ -34,7 +34,7 @@ static bool few_outer(dt_program_t *program, const dt_kernel_t *kernel) {
 
 // Lanes run over the last outer loop, and each walks a column; what does not move with that loop
 // they read together.
-static bool folds_columns(dt_program_t *program, const dt_kernel_t *kernel) {
+static bool reduces_columns(dt_program_t *program, const dt_kernel_t *kernel) {
   const dt_stage_t *stage = &kernel->stages.items[0];
   if (kernel->n_loops == 0)
     return false;
@@ -52,17 +52,17 @@ static bool splittable(dt_program_t *program, const dt_kernel_t *kernel,
   if (target->strict_fp && dt__kernel_has_order(kernel))
     return false;
   const dt_stage_t *stage = &kernel->stages.items[0];
-  if (stage->n_loops != 1 || stage->folds.len == 0 || stage->stores.len)
+  if (stage->n_loops != 1 || stage->reductions.len == 0 || stage->stores.len)
     return false;
-  bool columns = dt__target_has_teams(target) && folds_columns(program, kernel);
+  bool columns = dt__target_has_teams(target) && reduces_columns(program, kernel);
   if (!columns && !few_outer(program, kernel))
     return false;
   int64_t size = 0;
   if (dt__sym_is_const(program->env, stage->extents[0], &size) &&
       size < 2 * (columns ? LEAST_ROWS : CHUNK))
     return false;
-  for (uint32_t f = 0; f < stage->folds.len; f++)
-    if (dt__fold_is_arg(stage->folds.items[f].kind))
+  for (uint32_t f = 0; f < stage->reductions.len; f++)
+    if (dt__reduction_is_arg(stage->reductions.items[f].kind))
       return false;
   for (uint32_t i = 0; i < stage->insts.len; i++)
     if (stage->insts.items[i].kind == DT_INST_BIND || stage->insts.items[i].kind == DT_INST_ROW ||
@@ -84,14 +84,15 @@ static dt_status_t add_inst(dt_program_t *program, dt_stage_t *stage, dt_inst_t 
   return dt__stage_add(program, stage, &inst, out);
 }
 
-// The value that changes no fold of this kind.
-static dt_status_t identity(dt_program_t *program, dt_stage_t *stage, dt_fold_kind_t kind,
+// The value that changes no reduction of this kind.
+static dt_status_t identity(dt_program_t *program, dt_stage_t *stage, dt_reduction_kind_t kind,
                             dt_dtype_t dtype, uint32_t *out) {
-  dt_inst_t inst = {.kind = DT_INST_CONST, .dtype = dtype, .value = dt__fold_identity(kind, dtype)};
+  dt_inst_t inst = {
+      .kind = DT_INST_CONST, .dtype = dtype, .value = dt__reduction_identity(kind, dtype)};
   return add_inst(program, stage, inst, out);
 }
 
-// The kernel of partial folds. `partials[f]` receives the buffer of each.
+// The kernel of partial reductions. `partials[f]` receives the buffer of each.
 // Every part has `length` iterations, those past the end without effect: `masked`: nothing is
 // loaded there; else the last element is, which lets loads of several iterations go together.
 static dt_status_t make_partial(dt_program_t *program, const dt_kernel_t *kernel, dt_sym_t length,
@@ -110,28 +111,28 @@ static dt_status_t make_partial(dt_program_t *program, const dt_kernel_t *kernel
   }
   out->vars[0] = chunk;
   out->extents[0] = chunks;
-  out->n_rows = from->folds.len;
+  out->n_rows = from->reductions.len;
   dt_sym_t begin = dt__sym_mul(env, chunk, length), at = dt__sym_add(env, begin, j);
-  dt_stage_t fold = {.n_loops = 1, .vars = {j}, .extents = {length}}, store = {0};
-  dt_body_copy_t copy = {.program = program, .into = &fold, .from = from, .mask = DT_NO_INST};
+  dt_stage_t reduction = {.n_loops = 1, .vars = {j}, .extents = {length}}, store = {0};
+  dt_body_copy_t copy = {.program = program, .into = &reduction, .from = from, .mask = DT_NO_INST};
   dt_inst_t inside = {
       .kind = DT_INST_INDEX, .dtype = DT_BOOL, .sym = dt__sym_lt(env, at, from->extents[0])};
   uint32_t mask = 0;
-  DT_TRY(add_inst(program, &fold, inside, &mask));
+  DT_TRY(add_inst(program, &reduction, inside, &mask));
   copy.mask = masked ? mask : DT_NO_INST;
   dt_sym_t last = dt__sym_sub(env, from->extents[0], dt__sym_const(env, 1));
   DT_TRY(dt__body_rename(&copy, from->vars[0], masked ? at : dt__sym_min(env, at, last)));
   DT_TRY(dt__body_copy(&copy));
-  for (uint32_t f = 0; f < from->folds.len; f++) {
-    dt_fold_t part = from->folds.items[f];
+  for (uint32_t f = 0; f < from->reductions.len; f++) {
+    dt_reduction_t part = from->reductions.items[f];
     uint32_t none = 0, row = 0;
     dt_dtype_t dtype = from->insts.items[part.value].dtype;
-    DT_TRY(identity(program, &fold, part.kind, dtype, &none));
+    DT_TRY(identity(program, &reduction, part.kind, dtype, &none));
     dt_inst_t pick = {.kind = DT_INST_SCALAR,
                       .dtype = dtype,
                       .op = DT_SCALAR_where,
                       .args = {mask, copy.map[part.value], none}};
-    DT_TRY(add_inst(program, &fold, pick, &part.value));
+    DT_TRY(add_inst(program, &reduction, pick, &part.value));
     part.row = f;
     dt_buffer_t buffer = {.kind = DT_BUFFER_TEMP, .dtype = part.dtype, .rank = out->n_loops};
     memcpy(buffer.sizes, out->extents, out->n_loops * sizeof(dt_sym_t));
@@ -139,49 +140,49 @@ static dt_status_t make_partial(dt_program_t *program, const dt_kernel_t *kernel
     DT_TRY(add_inst(program, &store,
                     (dt_inst_t){.kind = DT_INST_ROW, .dtype = part.dtype, .row = f}, &row));
     dt_sym_t *index = DT_ARENA_ARRAY(program->arena, dt_sym_t, out->n_loops);
-    if (!index || !DT_VEC_PUSH(program->arena, &fold.folds, part))
+    if (!index || !DT_VEC_PUSH(program->arena, &reduction.reductions, part))
       return DT_NO_MEMORY();
     memcpy(index, out->vars, out->n_loops * sizeof(*index));
     dt_store_t to = {.buffer = partials[f], .index = index, .value = row, .mask = DT_NO_INST};
     if (!DT_VEC_PUSH(program->arena, &store.stores, to))
       return DT_NO_MEMORY();
   }
-  if (!DT_VEC_PUSH(program->arena, &out->stages, fold) ||
+  if (!DT_VEC_PUSH(program->arena, &out->stages, reduction) ||
       !DT_VEC_PUSH(program->arena, &out->stages, store))
     return DT_NO_MEMORY();
   return dt__symenv_status(env);
 }
 
-// Stage 0 of the kernel becomes the fold over chunks.
-static dt_status_t refold(dt_program_t *program, dt_kernel_t *kernel, dt_sym_t chunks,
-                          const dt_buffer_id_t *partials) {
+// Stage 0 of the kernel becomes the reduction over chunks.
+static dt_status_t reduce_again(dt_program_t *program, dt_kernel_t *kernel, dt_sym_t chunks,
+                                const dt_buffer_id_t *partials) {
   dt_stage_t *stage = &kernel->stages.items[0];
   dt_sym_t c = dt__sym_new_loop(program->env, chunks);
   dt_stage_t fresh = {.n_loops = 1, .vars = {c}, .extents = {chunks}};
-  for (uint32_t f = 0; f < stage->folds.len; f++) {
-    dt_fold_t fold = stage->folds.items[f];
+  for (uint32_t f = 0; f < stage->reductions.len; f++) {
+    dt_reduction_t reduction = stage->reductions.items[f];
     dt_sym_t *index = DT_ARENA_ARRAY(program->arena, dt_sym_t, kernel->n_loops + 1);
     if (!index)
       return DT_NO_MEMORY();
     memcpy(index + 1, kernel->vars, kernel->n_loops * sizeof(*index));
     index[0] = c;
     dt_inst_t load = {
-        .kind = DT_INST_LOAD, .dtype = fold.dtype, .buffer = partials[f], .index = index};
-    DT_TRY(add_inst(program, &fresh, load, &fold.value));
-    if (!DT_VEC_PUSH(program->arena, &fresh.folds, fold))
+        .kind = DT_INST_LOAD, .dtype = reduction.dtype, .buffer = partials[f], .index = index};
+    DT_TRY(add_inst(program, &fresh, load, &reduction.value));
+    if (!DT_VEC_PUSH(program->arena, &fresh.reductions, reduction))
       return DT_NO_MEMORY();
   }
   *stage = fresh;
   return NULL;
 }
 
-// Teams of threads run over the last outer loop: see folds_columns.
+// Teams of threads run over the last outer loop: see reduces_columns.
 static bool is_columns(dt_program_t *program, const dt_kernel_t *kernel,
                        const dt_target_t *target) {
-  return dt__target_has_teams(target) && folds_columns(program, kernel);
+  return dt__target_has_teams(target) && reduces_columns(program, kernel);
 }
 
-// Elements of one partial fold; of columns as few as keep all threads busy.
+// Elements of one partial reduction; of columns as few as keep all threads busy.
 static dt_sym_t part_length(dt_program_t *program, const dt_kernel_t *kernel,
                             const dt_target_t *target) {
   dt_symenv_t *env = program->env;
@@ -195,7 +196,7 @@ static dt_sym_t part_length(dt_program_t *program, const dt_kernel_t *kernel,
   return dt__sym_max(env, dt__sym_const(env, LEAST_ROWS), share);
 }
 
-dt_status_t dt__split_folds(dt_program_t *program, const dt_target_t *target) {
+dt_status_t dt__split_reductions(dt_program_t *program, const dt_target_t *target) {
   DT_VEC(dt_kernel_t) kernels = {0};
   for (uint32_t k = 0; k < program->kernels.len; k++) {
     dt_kernel_t kernel = program->kernels.items[k];
@@ -211,13 +212,14 @@ dt_status_t dt__split_folds(dt_program_t *program, const dt_target_t *target) {
       const dt_stage_t *stage = &kernel.stages.items[0];
       dt_sym_t length = part_length(program, &kernel, target);
       dt_sym_t chunks = dt__sym_ceildiv(program->env, stage->extents[0], length);
-      dt_buffer_id_t *partials = DT_ARENA_ARRAY(program->arena, dt_buffer_id_t, stage->folds.len);
+      dt_buffer_id_t *partials =
+          DT_ARENA_ARRAY(program->arena, dt_buffer_id_t, stage->reductions.len);
       if (!partials)
         return DT_NO_MEMORY();
       DT_TRY(make_partial(program, &kernel, length, !is_columns(program, &kernel, target), chunks,
                           partials, &partial));
-      DT_TRY(refold(program, &kernel, chunks, partials));
-      DT_LOG(DT_LOG_FUSION, 1, "%s folds in two steps", kernel.name);
+      DT_TRY(reduce_again(program, &kernel, chunks, partials));
+      DT_LOG(DT_LOG_FUSION, 1, "%s reductions in two steps", kernel.name);
       if (!DT_VEC_PUSH(program->arena, &kernels, partial))
         return DT_NO_MEMORY();
     }
