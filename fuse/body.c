@@ -211,13 +211,13 @@ dt_status_t dt__access_build(dt_program_t *program, dt_access_t *out) {
     out->writer[b] = UINT32_MAX;
   note_writers(program, out);
   note_loads(program, out);
-  dt__count_items(program, out->n_loads);
+  dt__count_readbacks(program, out->n_loads);
   return NULL;
 }
 
-void dt__count_items(const dt_program_t *program, uint32_t *loads) {
-  for (uint32_t k = 0; k < program->items.len; k++)
-    loads[program->items.items[k].buffer.id - 1]++;
+void dt__count_readbacks(const dt_program_t *program, uint32_t *loads) {
+  for (uint32_t k = 0; k < program->readbacks.len; k++)
+    loads[program->readbacks.items[k].buffer.id - 1]++;
 }
 
 // ---- Forms of kernels -----------------------------------------------------------------------------
@@ -316,9 +316,9 @@ const dt_store_t *dt__kernel_only_store(const dt_kernel_t *kernel, uint32_t id,
   return found;
 }
 
-bool dt__buffer_is_item(const dt_program_t *program, uint32_t id) {
-  for (uint32_t k = 0; k < program->items.len; k++)
-    if (program->items.items[k].buffer.id == id)
+bool dt__buffer_is_readback(const dt_program_t *program, uint32_t id) {
+  for (uint32_t k = 0; k < program->readbacks.len; k++)
+    if (program->readbacks.items[k].buffer.id == id)
       return true;
   return false;
 }

@@ -47,7 +47,7 @@ dt_status_t dt__body_masked(dt_program_t *program, dt_stage_t *into, const dt_in
 
 // ---- Accesses -------------------------------------------------------------------------------------
 // By buffer, [id - 1]: a kernel that writes it, the last one, or UINT32_MAX; stores to it, of which
-// one kernel may have several (concat); instructions that read it, and items. What updates
+// one kernel may have several (concat); instructions that read it, and readbacks. What updates
 // arguments is not counted: who reads them reads what the caller wrote.
 typedef struct dt_access_t {
   uint32_t *writer, *n_writers, *n_loads;
@@ -57,9 +57,9 @@ dt_status_t dt__access_build(dt_program_t *program, dt_access_t *out) DT_MUST_US
 // By kernel, in the arena: it reads nothing but constants, and what such kernels made of them.
 dt_status_t dt__find_constant(dt_program_t *program, bool **out) DT_MUST_USE;
 
-// Adds 1 to loads[id - 1] for each item that is read from the buffer: so it is never dropped, and
-// never private to a kernel.
-void dt__count_items(const dt_program_t *program, uint32_t *loads);
+// Adds 1 to loads[id - 1] for each readback that is read from the buffer: so it is never dropped,
+// and never private to a kernel.
+void dt__count_readbacks(const dt_program_t *program, uint32_t *loads);
 
 // A kernel that only maps: one stage without inner loops and without reductions, one store, of
 // every element of its iterations, to no argument.
@@ -78,7 +78,7 @@ bool dt__expr_uses_any(const dt_program_t *program, dt_sym_t e, const dt_sym_t *
 const dt_store_t *dt__kernel_only_store(const dt_kernel_t *kernel, uint32_t id,
                                         uint32_t *out_stage);
 // The host reads a number from buffer `id`.
-bool dt__buffer_is_item(const dt_program_t *program, uint32_t id);
+bool dt__buffer_is_readback(const dt_program_t *program, uint32_t id);
 // A buffer whose contents others may see after the program: never dropped.
 static inline bool dt__buffer_visible(const dt_buffer_t *buffer) {
   return buffer->kind == DT_BUFFER_OUTPUT || buffer->kind == DT_BUFFER_INPUT;

@@ -159,7 +159,7 @@ static bool has_maker(carry_t *c) {
   const dt_program_t *program = c->program;
   const use_t *use = &c->uses[c->from.id - 1];
   uint32_t makers = 0;
-  if (dt__buffer_is_item(program, c->from.id) || !in_run(program, use, c->copy))
+  if (dt__buffer_is_readback(program, c->from.id) || !in_run(program, use, c->copy))
     return false;
   for (uint32_t i = 0; i < use->kernels.len; i++) {
     uint32_t k = use->kernels.items[i];
@@ -255,7 +255,7 @@ static bool has_reviser(revised_t *r) {
   const dt_program_t *program = r->program;
   const use_t *use = &r->uses[r->to.id - 1];
   uint32_t revisers = 0;
-  if (dt__buffer_is_item(program, r->to.id) || dt__buffer_is_item(program, r->from.id) ||
+  if (dt__buffer_is_readback(program, r->to.id) || dt__buffer_is_readback(program, r->from.id) ||
       !in_run(program, use, r->copy))
     return false;
   for (uint32_t i = 0; i < use->kernels.len; i++) {
@@ -284,7 +284,7 @@ static bool is_done_with(const revised_t *r, uint32_t *out_carry) {
   uint32_t end = state ? program->regions.items[from->index - 1].end : program->kernels.len;
   *out_carry = UINT32_MAX;
   // Segments may yet move a reader of a temporary behind its revision.
-  if (state ? use->decides : program->items.len || !in_run(program, use, r->copy))
+  if (state ? use->decides : program->readbacks.len || !in_run(program, use, r->copy))
     return false;
   for (uint32_t i = 0; i < use->kernels.len; i++) {
     uint32_t k = use->kernels.items[i];

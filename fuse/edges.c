@@ -140,9 +140,9 @@ static bool find_touched(edges_t *e, uint32_t launch) {
   for (uint32_t k = e->launches[launch].first; good && k < e->launches[launch].end; k++) {
     const dt_kernel_t *kernel = &program->kernels.items[k];
     // What a kernel of device sizes reads where it begins.
-    uint32_t n_items = program->device_sized ? dt__kernel_items(program, kernel) : 0;
-    for (uint32_t i = 0; good && i < n_items; i++)
-      good = touch(e, e->read, program->items.items[i].buffer, launch);
+    uint32_t n_readbacks = program->device_sized ? dt__kernel_readbacks(program, kernel) : 0;
+    for (uint32_t i = 0; good && i < n_readbacks; i++)
+      good = touch(e, e->read, program->readbacks.items[i].buffer, launch);
     good = good && touch(e, e->read, kernel->gate, launch);
     for (uint32_t s = 0; good && s < kernel->stages.len; s++)
       good = touch_stage(e, &kernel->stages.items[s], launch);

@@ -32,7 +32,7 @@ static void touch(touched_t *t, uint32_t buffer) {
 static uint32_t find_reads(dt_flow_t *flow, const dt_kernel_t *kernel, uint32_t *out) {
   const dt_program_t *program = flow->program;
   touched_t t = {.flow = flow, .out = out};
-  uint32_t items = dt__kernel_items(program, kernel);
+  uint32_t readbacks = dt__kernel_readbacks(program, kernel);
   flow->mark++;
   for (uint32_t s = 0; s < kernel->stages.len; s++) {
     const dt_stage_t *stage = &kernel->stages.items[s];
@@ -43,8 +43,8 @@ static uint32_t find_reads(dt_flow_t *flow, const dt_kernel_t *kernel, uint32_t 
       if (stage->stores.items[i].revises)
         touch(&t, stage->stores.items[i].buffer.id - 1);
   }
-  for (uint32_t i = 0; i < items; i++)
-    touch(&t, program->items.items[i].buffer.id - 1);
+  for (uint32_t i = 0; i < readbacks; i++)
+    touch(&t, program->readbacks.items[i].buffer.id - 1);
   return t.n;
 }
 
@@ -141,8 +141,8 @@ dt_status_t dt__flow_init(dt_program_t *program, dt_flow_t *out) {
     count_accesses(out, &program->kernels.items[k]);
     DT_TRY(find_touched(out, k));
   }
-  for (uint32_t i = 0; i < program->items.len; i++)
-    out->loads[program->items.items[i].buffer.id - 1]++;
+  for (uint32_t i = 0; i < program->readbacks.len; i++)
+    out->loads[program->readbacks.items[i].buffer.id - 1]++;
   return find_users(out);
 }
 

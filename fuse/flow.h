@@ -17,8 +17,8 @@ typedef struct dt_flow_kernel_t {
   uint32_t prev, next; // in order, or DT_FLOW_NONE
   uint32_t into;       // the kernel that this one was joined into; its own number: none
   uint64_t label;      // grows in order
-  // Buffers, by [id - 1], each once: what it loads, searches or revises, and items that it waits
-  // for; what it stores to, but for arguments.
+  // Buffers, by [id - 1], each once: what it loads, searches or revises, and readbacks that it
+  // waits for; what it stores to, but for arguments.
   uint32_t *reads, *writes;
   uint32_t n_reads, n_writes;
   uint32_t mark;
@@ -39,7 +39,7 @@ typedef struct dt_flow_t {
   uint32_t n_kernels, n_buffers;
   uint32_t first;   // in order
   uint32_t *stores; // by buffer, [id - 1]: stores to it, but of those who update arguments
-  uint32_t *loads;  // by buffer, [id - 1]: instructions that read it, and items
+  uint32_t *loads;  // by buffer, [id - 1]: instructions that read it, and readbacks
   uint32_t mark;    // the newest; marks of one search are equal
   DT_VEC(uint32_t) stack;
   DT_VEC(uint64_t) labels;

@@ -25,7 +25,7 @@ typedef struct layouts_t {
 
 // ---- What may move --------------------------------------------------------------------------------
 
-// Items are read by the host, and a search walks all of its buffer in order.
+// Readbacks are read by the host, and a search walks all of its buffer in order.
 static dt_status_t find_fixed(layouts_t *l) {
   const dt_program_t *program = l->program;
   l->fixed = DT_ARENA_ARRAY(program->arena, bool, program->buffers.len + 1);
@@ -33,8 +33,8 @@ static dt_status_t find_fixed(layouts_t *l) {
     return DT_NO_MEMORY();
   for (uint32_t b = 0; b < program->buffers.len; b++)
     l->fixed[b] = program->buffers.items[b].kind != DT_BUFFER_TEMP;
-  for (uint32_t i = 0; i < program->items.len; i++)
-    l->fixed[program->items.items[i].buffer.id - 1] = true;
+  for (uint32_t i = 0; i < program->readbacks.len; i++)
+    l->fixed[program->readbacks.items[i].buffer.id - 1] = true;
   for (uint32_t k = 0; k < program->kernels.len; k++)
     for (uint32_t s = 0; s < program->kernels.items[k].stages.len; s++) {
       const dt_stage_t *stage = &program->kernels.items[k].stages.items[s];

@@ -33,22 +33,22 @@ static dt_buffer_id_t revised(const dt_kernel_t *kernel) {
 
 typedef struct segments_t {
   dt_program_t *program;
-  uint32_t *kernels, *items; // what is looked for
+  uint32_t *kernels, *readbacks; // what is looked for
   // By buffer, [id - 1]: the first segment in which kernels may read it, the first at whose
   // beginning the host may, and the stores to it in kernels to come.
   uint32_t *readable, *host_readable, *left;
-  uint32_t n_bound; // items whose segments are known
+  uint32_t n_bound; // readbacks whose segments are known
   uint32_t *floor;  // by kernel: the segment that the others of its region need
 } segments_t;
 
-static dt_status_t bind_items(segments_t *s, uint32_t n) {
+static dt_status_t bind_readbacks(segments_t *s, uint32_t n) {
   for (; s->n_bound < n; s->n_bound++) {
-    uint32_t b = s->program->items.items[s->n_bound].buffer.id - 1;
-    uint32_t segment = s->n_bound ? s->items[s->n_bound - 1] : 0;
+    uint32_t b = s->program->readbacks.items[s->n_bound].buffer.id - 1;
+    uint32_t segment = s->n_bound ? s->readbacks[s->n_bound - 1] : 0;
     if (s->left[b])
-      return DT_FAIL(DT_E_INTERNAL, "fuse: item %u is used before it is written", s->n_bound);
+      return DT_FAIL(DT_E_INTERNAL, "fuse: readback %u is used before it is written", s->n_bound);
     at_least(&segment, s->host_readable[b]);
-    s->items[s->n_bound] = segment;
+    s->readbacks[s->n_bound] = segment;
   }
   return NULL;
 }
@@ -65,10 +65,10 @@ static void note_stores(segments_t *s, const dt_kernel_t *kernel, uint32_t segme
 
 static dt_status_t find_segment(segments_t *s, uint32_t k) {
   const dt_kernel_t *kernel = &s->program->kernels.items[k];
-  uint32_t items = dt__kernel_items(s->program, kernel), segment = 0;
-  DT_TRY(bind_items(s, items));
-  if (items)
-    segment = s->items[items - 1];
+  uint32_t readbacks = dt__kernel_readbacks(s->program, kernel), segment = 0;
+  DT_TRY(bind_readbacks(s, readbacks));
+  if (readbacks)
+    segment = s->readbacks[readbacks - 1];
   at_least(&segment, s->floor[k]);
   for (uint32_t t = 0; t < kernel->stages.len; t++)
     for (uint32_t i = 0; i < kernel->stages.items[t].insts.len; i++) {
@@ -92,9 +92,9 @@ static dt_status_t find_all(segments_t *s) {
   s->n_bound = 0;
   for (uint32_t k = 0; k < n; k++)
     count_stores(program, &program->kernels.items[k], s->left, true);
-  for (uint32_t k = 0; k < n && program->items.len; k++)
+  for (uint32_t k = 0; k < n && program->readbacks.len; k++)
     DT_TRY(find_segment(s, k));
-  return bind_items(s, program->items.len);
+  return bind_readbacks(s, program->readbacks.len);
 }
 
 // A region runs in one segment: the last that one of its kernels needs, or its predicate. Whether
@@ -102,7 +102,7 @@ static dt_status_t find_all(segments_t *s) {
 static bool raise_floors(segments_t *s) {
   const dt_program_t *program = s->program;
   bool raised = false;
-  for (uint32_t i = 0; i < program->regions.len && program->items.len; i++) {
+  for (uint32_t i = 0; i < program->regions.len && program->readbacks.len; i++) {
     const dt_program_region_t *region = &program->regions.items[i];
     uint32_t segment = s->readable[region->predicate.id - 1];
     for (uint32_t k = region->first; k < region->end; k++)
@@ -115,16 +115,17 @@ static bool raise_floors(segments_t *s) {
   return raised;
 }
 
-dt_status_t dt__find_segments(dt_program_t *program, uint32_t **out_kernels, uint32_t **out_items) {
+dt_status_t dt__find_segments(dt_program_t *program, uint32_t **out_kernels,
+                              uint32_t **out_readbacks) {
   uint32_t n = program->kernels.len, m = program->buffers.len, last = 0;
   dt_arena_t *arena = program->arena;
   segments_t s = {.program = program,
                   .kernels = DT_ARENA_ARRAY(arena, uint32_t, n + 1),
-                  .items = DT_ARENA_ARRAY(arena, uint32_t, program->items.len + 1),
+                  .readbacks = DT_ARENA_ARRAY(arena, uint32_t, program->readbacks.len + 1),
                   .readable = DT_ARENA_ARRAY(arena, uint32_t, m + 1),
                   .host_readable = DT_ARENA_ARRAY(arena, uint32_t, m + 1),
                   .left = DT_ARENA_ARRAY(arena, uint32_t, m + 1)};
-  if (!s.kernels || !s.items || !s.readable || !s.host_readable || !s.left)
+  if (!s.kernels || !s.readbacks || !s.readable || !s.host_readable || !s.left)
     return DT_NO_MEMORY();
   s.floor = DT_ARENA_ARRAY(arena, uint32_t, n + 1);
   if (!s.floor)
@@ -132,15 +133,15 @@ dt_status_t dt__find_segments(dt_program_t *program, uint32_t **out_kernels, uin
   do {
     DT_TRY(find_all(&s));
   } while (raise_floors(&s));
-  for (uint32_t k = 0; k < n && program->items.len; k++)
+  for (uint32_t k = 0; k < n && program->readbacks.len; k++)
     at_least(&last, s.kernels[k]);
-  if (program->items.len)
-    at_least(&last, s.items[program->items.len - 1]);
+  if (program->readbacks.len)
+    at_least(&last, s.readbacks[program->readbacks.len - 1]);
   for (uint32_t k = 0; k < n; k++)
     if (dt__kernel_updates(program, &program->kernels.items[k]))
       s.kernels[k] = last;
   *out_kernels = s.kernels;
-  if (out_items)
-    *out_items = s.items;
+  if (out_readbacks)
+    *out_readbacks = s.readbacks;
   return NULL;
 }

@@ -53,22 +53,22 @@ dt_sym_t dt__placed_bytes(dt_program_t *program, dt_buffer_id_t id) {
 
 static void reads_at(life_t *life, uint32_t k) { life->last = life->last > k ? life->last : k; }
 
-// An item is read by the host between the kernels of two segments.
+// A readback is read by the host between the kernels of two segments.
 static void find_item_lives(const dt_program_t *program, life_t *lives) {
   for (uint32_t g = 1; g < program->segments.len; g++)
-    for (uint32_t k = program->segments.items[g - 1].item_end;
-         k < program->segments.items[g].item_end; k++)
+    for (uint32_t k = program->segments.items[g - 1].readback_end;
+         k < program->segments.items[g].readback_end; k++)
       if (program->segments.items[g - 1].kernel_end)
-        reads_at(&lives[program->items.items[k].buffer.id - 1],
+        reads_at(&lives[program->readbacks.items[k].buffer.id - 1],
                  program->segments.items[g - 1].kernel_end - 1);
 }
 
-// Kernels of device sizes read items and gates where they begin, so these live to the last kernel:
-// a kernel may begin before an earlier one is done.
+// Kernels of device sizes read readbacks and gates where they begin, so these live to the last
+// kernel: a kernel may begin before an earlier one is done.
 static void find_device_lives(const dt_program_t *program, life_t *lives) {
   uint32_t n = program->kernels.len;
-  for (uint32_t k = 0; k < program->items.len && program->device_sized; k++)
-    reads_at(&lives[program->items.items[k].buffer.id - 1], n);
+  for (uint32_t k = 0; k < program->readbacks.len && program->device_sized; k++)
+    reads_at(&lives[program->readbacks.items[k].buffer.id - 1], n);
   for (uint32_t k = 0; k < n; k++)
     if (program->kernels.items[k].gate.id)
       reads_at(&lives[program->kernels.items[k].gate.id - 1], n);
@@ -262,8 +262,8 @@ static bool replaces_in_place(const places_t *p, uint32_t old, uint32_t fresh, u
   for (uint32_t i = 0; i < kernel->schedules.len; i++)
     if (dt__schedule_is_product(&kernel->schedules.items[i]))
       return false; // a template reads its operands in an order of its own
-  for (uint32_t i = 0; i < program->items.len; i++)
-    if (program->items.items[i].buffer.id == old)
+  for (uint32_t i = 0; i < program->readbacks.len; i++)
+    if (program->readbacks.items[i].buffer.id == old)
       return false;
   for (uint32_t s = 0; s < kernel->stages.len; s++)
     for (uint32_t i = 0; i < kernel->stages.items[s].insts.len; i++) {
@@ -282,7 +282,7 @@ typedef struct want_t {
   dt_sym_t bytes;
   int64_t typical;
   bool is_known;
-  uint32_t items; // that must be bound before its size is known
+  uint32_t readbacks; // that must be bound before its size is known
   // The best so far.
   uint32_t best;
   int64_t misfit;
@@ -294,7 +294,8 @@ static void offer(const places_t *p, want_t *want, uint32_t s) {
   const dt_program_t *program = p->program;
   const slot_t *slot = &p->slots.items[s];
   int64_t misfit = INT64_MAX / 2;
-  if (program->segments.len && want->items > program->segments.items[slot->segment].item_end)
+  if (program->segments.len &&
+      want->readbacks > program->segments.items[slot->segment].readback_end)
     return;
   if (slot->bytes.id == want->bytes.id)
     misfit = 0;
@@ -404,7 +405,7 @@ static dt_status_t place(places_t *p, uint32_t b, uint32_t k, uint32_t segment) 
   dt_program_t *program = p->program;
   want_t want = {.bytes = dt__placed_bytes(program, (dt_buffer_id_t){b + 1})};
   want.is_known = typical_bytes(p, want.bytes, &want.typical);
-  want.items = dt__expr_items(program, want.bytes);
+  want.readbacks = dt__expr_readbacks(program, want.bytes);
   uint32_t best = best_slot(p, b, k, &want);
   if (best == UINT32_MAX) {
     best = p->slots.len;

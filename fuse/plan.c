@@ -145,27 +145,28 @@ static dt_status_t hoist_constant(dt_program_t *program) {
 
 // ---- Segments -------------------------------------------------------------------------------------
 
-// Kernels in order of their segments, otherwise as they stand; without items there are no segments.
+// Kernels in order of their segments, otherwise as they stand; without readbacks there are no
+// segments.
 static dt_status_t make_segments(dt_program_t *program) {
-  uint32_t n = program->kernels.len, *of_kernel = NULL, *of_item = NULL, at = program->n_once;
+  uint32_t n = program->kernels.len, *of_kernel = NULL, *of_readback = NULL, at = program->n_once;
   memset(&program->segments, 0, sizeof(program->segments));
-  if (program->items.len == 0)
+  if (program->readbacks.len == 0)
     return NULL;
-  DT_TRY(dt__find_segments(program, &of_kernel, &of_item));
+  DT_TRY(dt__find_segments(program, &of_kernel, &of_readback));
   dt_kernel_t *sorted = DT_ARENA_ARRAY(program->arena, dt_kernel_t, n + 1);
   if (!sorted)
     return DT_NO_MEMORY();
-  uint32_t last = of_item[program->items.len - 1], items = 0;
+  uint32_t last = of_readback[program->readbacks.len - 1], readbacks = 0;
   for (uint32_t k = program->n_once; k < n; k++)
     last = of_kernel[k] > last ? of_kernel[k] : last;
   memcpy(sorted, program->kernels.items, program->n_once * sizeof(*sorted));
   for (uint32_t segment = 0; segment <= last; segment++) {
-    while (items < program->items.len && of_item[items] <= segment)
-      items++;
+    while (readbacks < program->readbacks.len && of_readback[readbacks] <= segment)
+      readbacks++;
     for (uint32_t k = program->n_once; k < n; k++)
       if (of_kernel[k] == segment)
         sorted[at++] = program->kernels.items[k];
-    dt_program_segment_t made = {.item_end = items, .kernel_end = at};
+    dt_program_segment_t made = {.readback_end = readbacks, .kernel_end = at};
     if (!DT_VEC_PUSH(program->arena, &program->segments, made))
       return DT_NO_MEMORY();
   }
@@ -178,7 +179,7 @@ dt_status_t dt__fuse_plan(dt_program_t *program, const dt_target_t *target) {
   DT_TRY(dt__program_settle_regions(program));
   DT_TRY(dt__carry_in_place(program));
   DT_TRY(make_segments(program));
-  if (target->own_memory && program->items.len)
+  if (target->own_memory && program->readbacks.len)
     DT_TRY(dt__size_on_device(program));
   if (target->queued)
     DT_TRY(dt__gate_updates(program));

@@ -155,7 +155,7 @@ static dt_status_t prune_kernels(dt_program_t *program) {
     return DT_NO_MEMORY();
   for (uint32_t k = 0; k < program->kernels.len; k++)
     count_loads(&program->kernels.items[k], loads, true);
-  dt__count_items(program, loads);
+  dt__count_readbacks(program, loads);
   for (uint32_t k = program->kernels.len; k-- > 0;)
     DT_TRY(dt__prune_kernel(program, &program->kernels.items[k], loads));
   uint32_t kept = 0;

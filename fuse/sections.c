@@ -78,7 +78,7 @@ static int compare_used(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-// What kernels [first, end) touch, in the program's order, and what tells of items.
+// What kernels [first, end) touch, in the program's order, and what tells of readbacks.
 static dt_status_t find_used(sections_t *r, uint32_t first, uint32_t end) {
   const dt_program_t *program = r->program;
   bool good = true;
@@ -92,8 +92,8 @@ static dt_status_t find_used(sections_t *r, uint32_t first, uint32_t end) {
         if (dt__inst_reads(&stage->insts.items[i]).id)
           good = use(r, stage->insts.items[i].buffer.id, false);
     }
-  for (uint32_t i = 0; good && i < program->items.len; i++)
-    good = use(r, program->items.items[i].buffer.id, false);
+  for (uint32_t i = 0; good && i < program->readbacks.len; i++)
+    good = use(r, program->readbacks.items[i].buffer.id, false);
   if (!good)
     return DT_NO_MEMORY();
   if (r->used.len)
@@ -152,12 +152,12 @@ static dt_status_t take_buffers(sections_t *r, uint32_t section, dt_program_t *v
   return NULL;
 }
 
-static dt_status_t take_items(sections_t *r, dt_program_t *view) {
-  memset(&view->items, 0, sizeof(view->items));
-  for (uint32_t i = 0; i < r->program->items.len; i++) {
-    dt_program_item_t item = r->program->items.items[i];
-    item.buffer.id = r->place[item.buffer.id - 1];
-    if (!DT_VEC_PUSH(view->arena, &view->items, item))
+static dt_status_t take_readbacks(sections_t *r, dt_program_t *view) {
+  memset(&view->readbacks, 0, sizeof(view->readbacks));
+  for (uint32_t i = 0; i < r->program->readbacks.len; i++) {
+    dt_readback_t readback = r->program->readbacks.items[i];
+    readback.buffer.id = r->place[readback.buffer.id - 1];
+    if (!DT_VEC_PUSH(view->arena, &view->readbacks, readback))
       return DT_NO_MEMORY();
   }
   return NULL;
@@ -190,7 +190,7 @@ static dt_status_t take(sections_t *r, uint32_t first, uint32_t end, dt_program_
   DT_TRY(find_used(r, first, end));
   DT_TRY(take_buffers(r, section, view));
   DT_TRY(take_kernels(r, first, end, view));
-  DT_TRY(take_items(r, view));
+  DT_TRY(take_readbacks(r, view));
   return take_slices(r, view);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // See sized.h. In a program of device sizes the host computes memory and grids from bounds. So
-// every size needs a bound, and no size may be a product of several items: its bound would be far
-// above what there is.
+// every size needs a bound, and no size may be a product of several readbacks: its bound would be
+// far above what there is.
 #include "fuse/sized.h"
 
 #include "runtime/base/status.h"
@@ -9,7 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define MAX_BOUNDS 8                   // of one item, that are looked at
+#define MAX_BOUNDS 8                   // of one readback, that are looked at
 #define MOST_NUMBER ((int64_t)1 << 32) // what allows more is no bound for memory
 
 typedef struct sized_t {
@@ -29,11 +29,11 @@ static void refuse(sized_t *s, const char *fmt, ...) {
 
 // ---- Bounds ---------------------------------------------------------------------------------------
 
-static void narrow(dt_program_t *program, dt_program_item_t *item, dt_sym_t bound) {
+static void narrow(dt_program_t *program, dt_readback_t *readback, dt_sym_t bound) {
   dt_sym_t most = dt__program_most(program, bound); // none of none
   int64_t value = 0;
   if (most.id && (!dt__sym_is_const(program->env, most, &value) || value < MOST_NUMBER))
-    item->most = item->most.id ? dt__sym_min(program->env, item->most, most) : most;
+    readback->most = readback->most.id ? dt__sym_min(program->env, readback->most, most) : most;
 }
 
 // The most that `symbol` may be where `sum`, in which it is subtracted, is at least 0; none: not
@@ -72,20 +72,20 @@ static dt_sym_t bound_by(dt_symenv_t *env, dt_sym_t cond, dt_sym_t symbol) {
   return all;
 }
 
-// The most that the program lets an item be: other sizes, items before it, or a number.
-static void find_most(dt_program_t *program, dt_program_item_t *item) {
+// The most that the program lets a readback be: other sizes, readbacks before it, or a number.
+static void find_most(dt_program_t *program, dt_readback_t *readback) {
   dt_sym_t bounds[MAX_BOUNDS];
-  dt_symbol_info_t info = dt__symbol_info(program->env, item->symbol);
-  uint32_t n = dt__symbol_bounds(program->env, item->symbol, bounds, MAX_BOUNDS);
-  item->most = DT_SYM_NONE_ID;
+  dt_symbol_info_t info = dt__symbol_info(program->env, readback->symbol);
+  uint32_t n = dt__symbol_bounds(program->env, readback->symbol, bounds, MAX_BOUNDS);
+  readback->most = DT_SYM_NONE_ID;
   if (info.range.hi < info.made.hi)
-    narrow(program, item, dt__sym_const(program->env, info.range.hi));
+    narrow(program, readback, dt__sym_const(program->env, info.range.hi));
   for (uint32_t k = 0; k < n && k < MAX_BOUNDS; k++)
-    narrow(program, item, bounds[k]);
+    narrow(program, readback, bounds[k]);
   for (uint32_t k = 0; program->graph && k < program->graph->asserts.len; k++)
-    narrow(program, item,
+    narrow(program, readback,
            bound_by(program->env, program->graph->asserts.items[k].cond,
-                    dt__symbol_sym(program->env, item->symbol)));
+                    dt__symbol_sym(program->env, readback->symbol)));
 }
 
 static bool never_negative(dt_program_t *program, dt_sym_t e) {
@@ -96,7 +96,7 @@ static bool never_negative(dt_program_t *program, dt_sym_t e) {
 }
 
 static bool has_bound(dt_program_t *program, dt_sym_t e) {
-  return !dt__expr_items(program, e) ||
+  return !dt__expr_readbacks(program, e) ||
          (dt__program_most(program, e).id && never_negative(program, e));
 }
 
@@ -107,7 +107,7 @@ static void look_at_results(sized_t *s) {
   for (uint32_t k = 0; k < program->outputs.len; k++) {
     const dt_buffer_t *buffer = dt__program_buffer(program, program->outputs.items[k]);
     for (uint32_t d = 0; d < buffer->rank; d++)
-      if (dt__expr_items(program, buffer->sizes[d]))
+      if (dt__expr_readbacks(program, buffer->sizes[d]))
         refuse(s, "dim %u of result %u is read from data", d, k);
   }
 }
@@ -131,7 +131,7 @@ static void look_at_loops(sized_t *s, const dt_kernel_t *kernel) {
   dt_program_t *program = s->program;
   uint32_t from_data = 0;
   for (uint32_t v = 0; v < kernel->n_loops; v++) {
-    from_data += dt__expr_items(program, kernel->extents[v]) != 0;
+    from_data += dt__expr_readbacks(program, kernel->extents[v]) != 0;
     if (!has_bound(program, kernel->extents[v]))
       refuse(s, "nothing bounds the loops of %s before data is read", kernel->name);
   }
@@ -140,7 +140,7 @@ static void look_at_loops(sized_t *s, const dt_kernel_t *kernel) {
   for (uint32_t t = 0; t < kernel->stages.len; t++)
     for (uint32_t v = 0; v < kernel->stages.items[t].n_loops; v++) {
       dt_sym_t extent = kernel->stages.items[t].extents[v];
-      if (dt__expr_items(program, extent) && !never_negative(program, extent))
+      if (dt__expr_readbacks(program, extent) && !never_negative(program, extent))
         refuse(s, "a length that is read from data in %s may be negative", kernel->name);
     }
 }
@@ -148,17 +148,17 @@ static void look_at_loops(sized_t *s, const dt_kernel_t *kernel) {
 static void look_at_slices(sized_t *s) {
   const dt_program_t *program = s->program;
   for (uint32_t k = 0; k < program->slices.len; k++)
-    if (dt__expr_items(program, program->slices.items[k].extent) ||
-        dt__expr_items(program, program->slices.items[k].step))
+    if (dt__expr_readbacks(program, program->slices.items[k].extent) ||
+        dt__expr_readbacks(program, program->slices.items[k].step))
       refuse(s, "the host walks slices of a loop whose length is read from data");
 }
 
-// The host tells where a number that the program makes of items does not fit in 64 bits.
+// The host tells where a number that the program makes of readbacks does not fit in 64 bits.
 static void look_at_numbers(sized_t *s, const dt_graph_t *graph) {
   const dt_program_t *program = s->program;
   for (uint32_t i = 0; i < graph->nodes.len; i++) {
     const dt_node_t *node = &graph->nodes.items[i];
-    if (node->op != DT_OP_size || !dt__expr_items(program, node->attrs->syms[0]) ||
+    if (node->op != DT_OP_size || !dt__expr_readbacks(program, node->attrs->syms[0]) ||
         dt__sym_is_symbol(program->env, node->attrs->syms[0], NULL))
       continue;
     dt_range_t range = dt__sym_range(program->env, node->attrs->syms[0]);
@@ -175,18 +175,19 @@ static void look_at_numbers(sized_t *s, const dt_graph_t *graph) {
 // Kernels in order of their segments, checks between these.
 static dt_status_t join(sized_t *s, dt_kernel_t *kernels, uint32_t *out_n) {
   dt_program_t *program = s->program;
-  uint32_t at = 0, item = 0, kernel = 0;
+  uint32_t at = 0, readback = 0, kernel = 0;
   dt_buffer_id_t gate = {0};
   while (kernel < program->n_once)
     kernels[at++] = program->kernels.items[kernel++];
   for (uint32_t k = 0; k < program->segments.len && !s->reason[0]; k++) {
     const dt_program_segment_t *segment = &program->segments.items[k];
     const char *reason = NULL;
-    DT_TRY(dt__item_checks(program, item, segment->item_end, &gate, &kernels[at], &reason));
+    DT_TRY(dt__readback_checks(program, readback, segment->readback_end, &gate, &kernels[at],
+                               &reason));
     if (reason)
       refuse(s, "%s", reason);
     at += kernels[at].stages.len != 0;
-    item = segment->item_end;
+    readback = segment->readback_end;
     for (; kernel < segment->kernel_end; kernel++) {
       kernels[at] = program->kernels.items[kernel];
       kernels[at++].gate = gate;
@@ -197,8 +198,8 @@ static dt_status_t join(sized_t *s, dt_kernel_t *kernels, uint32_t *out_n) {
 }
 
 static dt_status_t keep_segments(sized_t *s) {
-  for (uint32_t k = 0; k < s->program->items.len; k++)
-    s->program->items.items[k].most = DT_SYM_NONE_ID;
+  for (uint32_t k = 0; k < s->program->readbacks.len; k++)
+    s->program->readbacks.items[k].most = DT_SYM_NONE_ID;
   s->program->segments_reason = dt__arena_strdup(s->program->arena, s->reason);
   return s->program->segments_reason ? NULL : DT_NO_MEMORY();
 }
@@ -206,8 +207,8 @@ static dt_status_t keep_segments(sized_t *s) {
 dt_status_t dt__size_on_device(dt_program_t *program) {
   sized_t s = {.program = program};
   uint32_t n_buffers = program->buffers.len, n_checks = program->checks.len, n = 0;
-  for (uint32_t k = 0; k < program->items.len; k++)
-    find_most(program, &program->items.items[k]);
+  for (uint32_t k = 0; k < program->readbacks.len; k++)
+    find_most(program, &program->readbacks.items[k]);
   look_at_results(&s);
   look_at_buffers(&s);
   for (uint32_t k = 0; k < program->kernels.len; k++)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks of items as a kernel of one iteration; in programs of segments the host makes them.
+// Checks of readbacks as a kernel of one iteration; in programs of segments the host makes them.
 // Conditions become instructions on the numbers as they were read, since nothing may be assumed of
-// an item before it is checked. They are exact wherever the items are in their ranges, which are
-// checked, too.
+// a readback before it is checked. They are exact wherever the readbacks are in their ranges, which
+// are checked, too.
 #include "fuse/sized.h"
 
 #include "runtime/base/status.h"
@@ -170,19 +170,19 @@ static dt_status_t selection(checks_t *c, const dt_sym_t *args, number_t *out) {
   return NULL;
 }
 
-static dt_status_t item_value(checks_t *c, uint32_t index, number_t *out) {
-  const dt_program_item_t *item = &c->program->items.items[index];
-  dt_range_t range = dt__symbol_info(c->program->env, item->symbol).range;
+static dt_status_t readback_value(checks_t *c, uint32_t index, number_t *out) {
+  const dt_readback_t *readback = &c->program->readbacks.items[index];
+  dt_range_t range = dt__symbol_info(c->program->env, readback->symbol).range;
   dt_inst_t load = {.kind = DT_INST_LOAD,
                     .dtype = DT_I64,
                     .args = {DT_NO_INST, DT_NO_INST, DT_NO_INST},
                     .mask = DT_NO_INST,
-                    .buffer = item->buffer};
+                    .buffer = readback->buffer};
   *out = (number_t){.lo = range.lo, .hi = range.hi};
   return add(c, load, &out->inst);
 }
 
-// What has no item in it is computed as other indices are.
+// What has no readback in it is computed as other indices are.
 static dt_status_t known_number(checks_t *c, dt_sym_t e, number_t *out) {
   dt_range_t range = dt__sym_range(c->program->env, e);
   dt_inst_t index = {.kind = DT_INST_INDEX, .dtype = DT_I64, .sym = e};
@@ -192,9 +192,9 @@ static dt_status_t known_number(checks_t *c, dt_sym_t e, number_t *out) {
 
 static dt_status_t symbol_value(checks_t *c, uint32_t symbol, number_t *out) {
   uint32_t k = 0;
-  while (c->program->items.items[k].symbol != symbol)
+  while (c->program->readbacks.items[k].symbol != symbol)
     k++;
-  return item_value(c, k, out);
+  return readback_value(c, k, out);
 }
 
 static dt_status_t operation(checks_t *c, dt_sym_op_t op, const dt_sym_t *args, uint32_t n,
@@ -216,7 +216,7 @@ static dt_status_t operation(checks_t *c, dt_sym_op_t op, const dt_sym_t *args, 
 
 static dt_status_t number(checks_t *c, dt_sym_t e, number_t *out) {
   dt_sym_t args[MAX_ARGS];
-  if (!dt__expr_items(c->program, e))
+  if (!dt__expr_readbacks(c->program, e))
     return known_number(c, e, out);
   dt_sym_view_t view = dt__sym_view(c->program->env, e);
   if (view.op == DT_SYM_SYMBOL)
@@ -232,7 +232,7 @@ static dt_status_t number(checks_t *c, dt_sym_t e, number_t *out) {
 
 // ---- Checks ---------------------------------------------------------------------------------------
 
-// Where `holds` is false, and all before it was true, the failure is recorded with the item's
+// Where `holds` is false, and all before it was true, the failure is recorded with the readback's
 // value: by a bind that no value suits.
 static dt_status_t check(checks_t *c, uint32_t holds, const dt_check_t *what) {
   dt_program_t *program = c->program;
@@ -243,7 +243,7 @@ static dt_status_t check(checks_t *c, uint32_t holds, const dt_check_t *what) {
   number_t value = {0};
   uint32_t result = 0;
   bind.sym = dt__program_new_data(program, bind.extent);
-  DT_TRY(item_value(c, what->item - 1, &value));
+  DT_TRY(readback_value(c, what->readback - 1, &value));
   bind.args[0] = value.inst;
   DT_TRY(scalar(c, DT_SCALAR_logical_not, DT_BOOL, holds, DT_NO_INST, &bind.mask));
   if (c->good != DT_NO_INST)
@@ -255,18 +255,18 @@ static dt_status_t check(checks_t *c, uint32_t holds, const dt_check_t *what) {
   return DT_VEC_PUSH(program->arena, &program->checks, *what) ? NULL : DT_NO_MEMORY();
 }
 
-// The asserts that items up to [first, end) decide, and fewer do not. They come before ranges: they
-// say more.
+// The asserts that readbacks up to [first, end) decide, and fewer do not. They come before ranges:
+// they say more.
 static dt_status_t check_asserts(checks_t *c, uint32_t first, uint32_t end) {
   const dt_graph_t *graph = c->program->graph;
   for (uint32_t k = 0; graph && k < graph->asserts.len; k++) {
     const dt_graph_assert_t *own = &graph->asserts.items[k];
-    uint32_t items = dt__expr_items(c->program, own->cond);
-    if (items <= first || items > end)
+    uint32_t readbacks = dt__expr_readbacks(c->program, own->cond);
+    if (readbacks <= first || readbacks > end)
       continue;
     dt_check_t what = {.what = own->what,
                        .origin = own->origin,
-                       .item = items,
+                       .readback = readbacks,
                        .code = own->code ? own->code : DT_E_SHAPE};
     number_t holds = {0};
     DT_TRY(operand(c, own->cond, true, &holds));
@@ -285,10 +285,10 @@ static dt_status_t compare(checks_t *c, uint32_t a, uint32_t b, uint32_t *all) {
 }
 
 static dt_status_t check_range(checks_t *c, uint32_t index) {
-  const dt_program_item_t item = c->program->items.items[index];
+  const dt_readback_t readback = c->program->readbacks.items[index];
   number_t value = {0}, most = {0};
   uint32_t all = DT_NO_INST, end = 0;
-  DT_TRY(item_value(c, index, &value));
+  DT_TRY(readback_value(c, index, &value));
   if (value.lo > INT64_MIN) {
     DT_TRY(literal(c, value.lo, &end));
     DT_TRY(compare(c, end, value.inst, &all));
@@ -297,11 +297,11 @@ static dt_status_t check_range(checks_t *c, uint32_t index) {
     DT_TRY(literal(c, value.hi, &end));
     DT_TRY(compare(c, value.inst, end, &all));
   }
-  if (item.most.id) {
-    DT_TRY(known_number(c, item.most, &most));
+  if (readback.most.id) {
+    DT_TRY(known_number(c, readback.most, &most));
     DT_TRY(compare(c, value.inst, most.inst, &all));
   }
-  dt_check_t what = {.what = item.what, .origin = item.origin, .item = index + 1};
+  dt_check_t what = {.what = readback.what, .origin = readback.origin, .readback = index + 1};
   return all == DT_NO_INST ? NULL : check(c, all, &what);
 }
 
@@ -335,8 +335,8 @@ static dt_status_t store_gate(checks_t *c, dt_buffer_id_t *out) {
                                                                                 : DT_NO_MEMORY();
 }
 
-dt_status_t dt__item_checks(dt_program_t *program, uint32_t first, uint32_t end,
-                            dt_buffer_id_t *gate, dt_kernel_t *out, const char **out_reason) {
+dt_status_t dt__readback_checks(dt_program_t *program, uint32_t first, uint32_t end,
+                                dt_buffer_id_t *gate, dt_kernel_t *out, const char **out_reason) {
   checks_t c = {.program = program, .good = DT_NO_INST};
   uint32_t before = program->checks.len;
   dt_schedule_t serial = {

@@ -117,7 +117,7 @@ static dt_sym_t carrying_loop(const dt_kernel_t *kernel, uint32_t id, uint32_t d
 static bool may_be_carried(const slices_t *s, uint32_t id) {
   const dt_buffer_t *buffer = &s->program->buffers.items[id - 1];
   return buffer->kind == DT_BUFFER_TEMP && buffer->rank >= 2 && s->flow.stores[id - 1] == 1 &&
-         !dt__buffer_is_item(s->program, id);
+         !dt__buffer_is_readback(s->program, id);
 }
 
 // Kernels of a group: not of another one, run at each call, and storing what their loops say.

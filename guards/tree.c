@@ -5,8 +5,8 @@
 // the same variants and the same knowledge are one.
 //
 // The number of nodes is bounded: each part of the decision has a budget, shared out by how many
-// variants there are; where it is spent, the variants are asked one after another, by a chain that
-// all such places share.
+// variants there are; where it is spent, the variants are asked one after another, by a sequence
+// that all such places share.
 #include "guards/tree_build.h"
 
 #include "runtime/base/hash.h"
@@ -17,7 +17,7 @@
 
 #define NODES_A_VARIANT 5u
 #define NODES_AT_LEAST 64u
-#define SHORT_CHAIN 4u // variants in a chain of its own for each node of budget left
+#define SHORT_SEQUENCE 4u // variants in a sequence of its own for each node of budget left
 #define MOST_DEPTH 400u
 #define MOST_QUESTIONS 192u // tried of one term at one node
 
@@ -119,8 +119,8 @@ typedef struct grow_t {
   uint32_t *counts; // by constraint; 0 between uses
   uint32_t *stamps; // by term: the last key it is in
   uint32_t n_keys;
-  dt_tree_ref_t *chains; // by variant: it and all behind it, asked in order
-  bool chained;
+  dt_tree_ref_t *sequences; // by variant: it and all behind it, asked in order
+  bool in_sequence;
   bool failed; // no memory
 } grow_t;
 
@@ -233,7 +233,7 @@ static dt_tree_ref_t ask(grow_t *g, uint32_t constraint, dt_tree_ref_t holds, dt
 }
 
 // ---- Variants one after another -------------------------------------------------------------------
-static void make_chains(grow_t *g) {
+static void make_sequences(grow_t *g) {
   const dt_tree_build_t *b = g->b;
   dt_tree_ref_t next = DT_TREE_MISS;
   uint32_t at = b->n_candidates;
@@ -251,20 +251,20 @@ static void make_chains(grow_t *g) {
       }
       next = ref;
     }
-    g->chains[v] = next;
+    g->sequences[v] = next;
   }
-  g->chained = true;
+  g->in_sequence = true;
 }
 
 // Whatever is known, this is right for the candidates from `variant` on: those before it are out.
-static dt_tree_ref_t chain(grow_t *g, uint32_t variant) {
-  if (!g->chained)
-    make_chains(g);
-  return g->chains[variant];
+static dt_tree_ref_t sequence(grow_t *g, uint32_t variant) {
+  if (!g->in_sequence)
+    make_sequences(g);
+  return g->sequences[variant];
 }
 
 // The candidates alone, by what is not known of each.
-static dt_tree_ref_t short_chain(grow_t *g, list_t list) {
+static dt_tree_ref_t short_sequence(grow_t *g, list_t list) {
   dt_tree_ref_t next = DT_TREE_MISS;
   for (uint32_t k = list.n; k-- > 0;) {
     dt_tree_ref_t ref = DT_TREE_HIT | list.items[k].variant;
@@ -518,7 +518,7 @@ static bool choose(grow_t *g, list_t list, question_t *best) {
 static dt_tree_ref_t split(grow_t *g, list_t list, uint32_t depth, uint32_t budget) {
   question_t q;
   if (!choose(g, list, &q))
-    return chain(g, list.items[0].variant);
+    return sequence(g, list.items[0].variant);
   uint32_t mark = g->undo.len;
   uint32_t rest = budget - 1;
   uint32_t share = (uint32_t)((uint64_t)rest * q.yes / (q.yes + q.no));
@@ -587,8 +587,8 @@ static dt_tree_ref_t grow(grow_t *g, list_t list, uint32_t depth, uint32_t budge
   if (list.items[0].n == 0)
     return DT_TREE_HIT | list.items[0].variant;
   if (list.n > 1 && (budget < list.n || depth > MOST_DEPTH))
-    return list.n <= SHORT_CHAIN * (budget + 1) ? short_chain(g, list)
-                                                : chain(g, list.items[0].variant);
+    return list.n <= SHORT_SEQUENCE * (budget + 1) ? short_sequence(g, list)
+                                                   : sequence(g, list.items[0].variant);
   place_key_t key = key_of(g, list);
   size_t bytes = key.words.len * sizeof(int64_t);
   uint64_t hash = dt__hash(key.words.items, bytes, 5);
@@ -641,9 +641,10 @@ static dt_status_t grow_init(grow_t *g) {
   g->trunk = DT_ARENA_ARRAY(&b->scratch, fact_t, n + 1);
   g->stamps = DT_ARENA_ARRAY(&b->scratch, uint32_t, n + 1);
   g->counts = DT_ARENA_ARRAY(&b->scratch, uint32_t, b->constraints.len + 1);
-  g->chains = DT_ARENA_ARRAY(&b->scratch, dt_tree_ref_t, b->n_variants + 1);
+  g->sequences = DT_ARENA_ARRAY(&b->scratch, dt_tree_ref_t, b->n_variants + 1);
   g->slot_terms = DT_ARENA_ARRAY(&b->scratch, uint32_t, b->slots.len + 1);
-  if (!ranges || !g->facts || !g->trunk || !g->stamps || !g->counts || !g->chains || !g->slot_terms)
+  if (!ranges || !g->facts || !g->trunk || !g->stamps || !g->counts || !g->sequences ||
+      !g->slot_terms)
     return DT_NO_MEMORY();
   for (uint32_t k = 0; k < b->slots.len; k++)
     g->slot_terms[k] = UINT32_MAX;

@@ -134,7 +134,7 @@ static uint32_t useful_blocks(const dt_program_t *program, const dt_kernel_t *ke
                               const dt_schedule_t *schedule) {
   bool sized = false;
   for (uint32_t v = 0; v < kernel->n_loops && program->device_sized; v++)
-    sized |= dt__expr_items(program, kernel->extents[v]) != 0;
+    sized |= dt__expr_readbacks(program, kernel->extents[v]) != 0;
   return sized && !schedule->most ? SIZED_BLOCKS : schedule->most;
 }
 

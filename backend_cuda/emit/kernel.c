@@ -174,7 +174,7 @@ static void emit_version(const entry_t *e, LLVMBasicBlockRef block, uint32_t lan
 // A team without items ends here, before level 0 reads what all items need. That may be missing
 // where there are none: when a graph's node has no work, addresses are those of an empty tensor or
 // of an earlier call.
-static void leave_without_items(entry_t *e) {
+static void leave_without_readbacks(entry_t *e) {
   dt_body_t *k = &e->k;
   dt_emit_t *m = k->m;
   LLVMBasicBlockRef none = dt__emit_block(m, k->fn, "none");
@@ -276,7 +276,7 @@ static dt_status_t prepare_entry(entry_t *e, dt_emit_t *m, uint32_t index, uint3
 // registers left for what is worked out twice.
 static void wait_early(entry_t *e, const dt_kernel_params_t *params) {
   dt_body_t *k = &e->k;
-  e->late = dt__cuda_waits(k->m->target) && !params->gate.id && !params->n_items && !e->fused;
+  e->late = dt__cuda_waits(k->m->target) && !params->gate.id && !params->n_readbacks && !e->fused;
   if (e->late)
     k->least_level = e->chain.kernels.end ? DT_CHAIN_PART : k->schedule->most ? 0 : 1;
   else
@@ -287,10 +287,10 @@ static void wait_early(entry_t *e, const dt_kernel_params_t *params) {
 static void emit_body(entry_t *e, const dt_kernel_params_t *params) {
   wait_early(e, params);
   place_thread(e);
-  leave_without_items(e);
+  leave_without_readbacks(e);
   dt__bind_parameters(&e->k, params);
-  dt__bind_items(&e->k, params);
-  e->sized = dt__grid_has_items(&e->k);
+  dt__bind_readbacks(&e->k, params);
+  e->sized = dt__grid_has_readbacks(&e->k);
   if (e->chain.kernels.end) {
     emit_chain(e);
     return;

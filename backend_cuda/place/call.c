@@ -32,9 +32,9 @@ static dt_status_t wait_for_work(const dt_call_t *call) {
 // ---- Numbers that the host reads ------------------------------------------------------------------
 
 // Room for that many numbers.
-static dt_status_t reserve_items(dt_cuda_session_t *own, uint32_t n) {
+static dt_status_t reserve_readbacks(dt_cuda_session_t *own, uint32_t n) {
   dt_cuda_device_t *device = own->gpu->device;
-  if (n <= own->items_cap)
+  if (n <= own->readbacks_cap)
     return NULL;
   n = n < LEAST_ITEMS ? LEAST_ITEMS : n;
   DT_TRY(dt__cuda_stream_wait(own->stream)); // copies into the old memory
@@ -50,26 +50,26 @@ static dt_status_t reserve_items(dt_cuda_session_t *own, uint32_t n) {
     dt__free(addresses);
     return status;
   }
-  if (own->item_values)
-    (void)device->cuda->host_free(own->item_values);
-  dt__free(own->item_addresses);
-  own->item_addresses = addresses;
-  own->item_values = values;
-  own->items_cap = n;
+  if (own->readback_values)
+    (void)device->cuda->host_free(own->readback_values);
+  dt__free(own->readback_addresses);
+  own->readback_addresses = addresses;
+  own->readback_values = values;
+  own->readbacks_cap = n;
   return NULL;
 }
 
-dt_status_t dt__session_read_items(const dt_call_t *call, const dt_compiled_t *compiled, uint32_t k,
-                                   dt_cuda_launch_frame_t *launch, uint32_t record) {
+dt_status_t dt__session_read_back(const dt_call_t *call, const dt_compiled_t *compiled, uint32_t k,
+                                  dt_cuda_launch_frame_t *launch, uint32_t record) {
   dt_cuda_session_t *own = call->session->own;
   dt_cuda_device_t *device = own->gpu->device;
-  if (!compiled->segments[k].items)
+  if (!compiled->segments[k].readbacks)
     return NULL;
-  memset(own->item_addresses, 0, compiled->n_items * sizeof(*own->item_addresses));
-  compiled->segments[k].items(&launch->frame);
-  for (uint32_t i = 0; i < compiled->n_items; i++) {
-    if (own->item_addresses[i])
-      DT_CUDA_TRY(device, copy_to_host, &own->item_values[i], own->item_addresses[i],
+  memset(own->readback_addresses, 0, compiled->n_readbacks * sizeof(*own->readback_addresses));
+  compiled->segments[k].readbacks(&launch->frame);
+  for (uint32_t i = 0; i < compiled->n_readbacks; i++) {
+    if (own->readback_addresses[i])
+      DT_CUDA_TRY(device, copy_to_host, &own->readback_values[i], own->readback_addresses[i],
                   sizeof(int64_t), launch->stream);
   }
   (void)atomic_fetch_add_explicit(&call->function->readbacks, 1, memory_order_relaxed);
@@ -158,7 +158,7 @@ static dt_status_t run_segment(const dt_call_t *call, const dt_variant_t *varian
   dt_cuda_session_t *own = call->session->own;
   const dt_compiled_t *compiled = variant->compiled;
   dt_frame_t *frame = &launch->frame;
-  DT_TRY(dt__session_read_items(call, compiled, k, launch, record));
+  DT_TRY(dt__session_read_back(call, compiled, k, launch, record));
   DT_TRY(dt__segment_plan(call, variant, k, frame));
   DT_TRY(dt__session_lease_segment(own, k, frame->block_bytes));
   DT_TRY(dt__segment_outputs(call, variant, k));
@@ -173,8 +173,8 @@ static dt_graph_frame_t make_frame(const dt_call_t *call, const dt_variant_t *va
   dt_cuda_session_t *own = call->session->own;
   dt_frame_t frame = {0};
   dt__call_frame(call, variant, bindings, &frame);
-  frame.item_addresses = own->item_addresses;
-  frame.item_values = own->item_values;
+  frame.readback_addresses = own->readback_addresses;
+  frame.readback_values = own->readback_values;
   frame.launch = dt__cuda_launch;
   return (dt_graph_frame_t){.launch = {.frame = frame,
                                        .gpu = own->gpu,
@@ -210,7 +210,7 @@ dt_status_t dt__cuda_call(dt_call_t *call, dt_variant_t *variant, const dt_bindi
     DT_TRY(keep_captured(own, variant));
   DT_TRY(dt__stage_copy(call, variant));
   if (compiled->segments_reason)
-    DT_TRY(reserve_items(own, compiled->n_items));
+    DT_TRY(reserve_readbacks(own, compiled->n_readbacks));
   DT_TRY(dt__graph_wanted(call, compiled, &graph));
   if (compiled->n_checks) {
     DT_TRY(dt__cuda_stream_check(own->stream, "a call that checks data"));

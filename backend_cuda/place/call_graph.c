@@ -287,7 +287,7 @@ static dt_status_t prepare(dt_call_t *call, const dt_variant_t *variant, uint32_
   dt_cuda_session_t *own = call->session->own;
   const dt_compiled_t *compiled = variant->compiled;
   dt_frame_t *frame = &graph->launch.frame;
-  DT_TRY(dt__session_read_items(call, compiled, segment, &graph->launch, record));
+  DT_TRY(dt__session_read_back(call, compiled, segment, &graph->launch, record));
   DT_TRY(dt__segment_plan(call, variant, segment, frame));
   call->managed = segment == 0;
   DT_TRY(dt__segment_outputs(call, variant, segment));
@@ -325,8 +325,8 @@ static void forget_numbers(const dt_call_t *call, const dt_compiled_t *compiled)
   dt_session_t *session = call->session;
   if (compiled->n_segments == 1)
     return;
-  for (uint32_t i = 0; i < compiled->n_items; i++)
-    session->symbols[compiled->items[i].symbol] = 0;
+  for (uint32_t i = 0; i < compiled->n_readbacks; i++)
+    session->symbols[compiled->readbacks[i].symbol] = 0;
   memset(session->addresses + call->function->n_inputs, 0,
          call->function->n_outputs * sizeof(session->addresses[0]));
 }

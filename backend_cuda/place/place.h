@@ -39,9 +39,9 @@ typedef struct dt_cuda_session_t {
   dt_staged_t staged;
   dt_records_t records;
   // Numbers that calls read back: where the device has them, and pinned memory for their values.
-  uint64_t *item_addresses;
-  int64_t *item_values;
-  uint32_t items_cap;
+  uint64_t *readback_addresses;
+  int64_t *readback_values;
+  uint32_t readbacks_cap;
   uint8_t *flag; // pinned: the last predicate that a call read; NULL before the first
   bool captured; // the caller may replay calls: their memory stays
 } dt_cuda_session_t;
@@ -129,8 +129,8 @@ dt_status_t dt__session_lease_segment(dt_cuda_session_t *own, uint32_t segment,
 // Brings the numbers that segment `k` begins with to the host, if there are any: waits for the
 // segments before it, which are queued. `record` is where the call's checks are told, or
 // DT_RECORDS.
-dt_status_t dt__session_read_items(const dt_call_t *call, const dt_compiled_t *compiled, uint32_t k,
-                                   dt_cuda_launch_frame_t *launch, uint32_t record) DT_MUST_USE;
+dt_status_t dt__session_read_back(const dt_call_t *call, const dt_compiled_t *compiled, uint32_t k,
+                                  dt_cuda_launch_frame_t *launch, uint32_t record) DT_MUST_USE;
 
 // tensors.c. A new contiguous tensor: memory of its own, or with `maker` a place in the pool.
 dt_status_t dt__cuda_tensor_made(dt_session_t *session, dt_dtype_t dtype, uint32_t rank,

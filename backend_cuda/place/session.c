@@ -23,14 +23,14 @@ static void close_session(dt_cuda_session_t *own) {
   if (!status) {
     dt__records_fini(&own->records, gpu->device);
     dt__cuda_staging_fini(&own->staging, gpu->device);
-    if (own->item_values)
-      (void)gpu->device->cuda->host_free(own->item_values);
+    if (own->readback_values)
+      (void)gpu->device->cuda->host_free(own->readback_values);
     if (own->flag)
       (void)gpu->device->cuda->host_free(own->flag);
     dt__cuda_leave(gpu->device);
   }
   dt_status_free(status); // a lost context has nothing to give back
-  dt__free(own->item_addresses);
+  dt__free(own->readback_addresses);
   dt__free(own->graphs.key);
   if (own->pool)
     dt__graph_pool_leave(own->pool);

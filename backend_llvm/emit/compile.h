@@ -68,16 +68,16 @@ dt_status_t dt__llvm_compile_unit(const dt_program_t *program, const dt_unit_map
 // unit exports dt_once_scratch (an int64 (*)(void)).
 
 // ---- Segments (segments.c) -----------------------------------------------------------------------
-// What one segment of a call plans and runs: items and kernels [first, end). A program without
+// What one segment of a call plans and runs: readbacks and kernels [first, end). A program without
 // segments has one.
 typedef struct dt_segment_span_t {
-  uint32_t item, item_end;
+  uint32_t readback, readback_end;
   uint32_t kernel, kernel_end;
   dt_sym_t block_bytes; // none: 0
 } dt_segment_span_t;
 uint32_t dt__llvm_segment_count(const dt_program_t *program);
 dt_segment_span_t dt__llvm_segment_span(const dt_program_t *program, uint32_t segment);
-// Every item and every kernel stands in one segment, in order; items are as loop.h says.
+// Every readback and every kernel stands in one segment, in order; readbacks are as loop.h says.
 dt_status_t dt__llvm_segments_verify(const dt_program_t *program) DT_MUST_USE;
 // The first segment whose plan knows the value of `e`, or all sizes of a buffer.
 uint32_t dt__llvm_segment_of(const dt_program_t *program, dt_sym_t e);

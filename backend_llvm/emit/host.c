@@ -131,11 +131,11 @@ static dt_status_t run_kernel(dt_host_t *h, uint32_t index) {
 }
 
 static dt_status_t emit_launches(const dt_host_program_t *p, const char *name, uint32_t first,
-                                 uint32_t last, bool symbols, uint32_t items) {
+                                 uint32_t last, bool symbols, uint32_t readbacks) {
   dt_emit_t *m = p->m;
   const dt_kernel_params_t *params = p->params;
   dt_host_t h;
-  DT_TRY(dt__host_open(&h, p, name, m->t_void, symbols, items));
+  DT_TRY(dt__host_open(&h, p, name, m->t_void, symbols, readbacks));
   uint32_t most = 1;
   for (uint32_t i = first; i < last; i++)
     if (params[i].n_buffers + params[i].n_symbols > most)
@@ -171,16 +171,16 @@ static uint32_t run_piece_end(const dt_host_program_t *p, uint32_t first, uint32
 
 // One function, or where that would be long one that calls pieces.
 static dt_status_t emit_run(const dt_host_program_t *p, const char *name, uint32_t first,
-                            uint32_t last, bool symbols, uint32_t items) {
+                            uint32_t last, bool symbols, uint32_t readbacks) {
   dt_emit_t *m = p->m;
   dt_host_t h;
   char piece[64];
   if (run_piece_end(p, first, last) == last)
-    return emit_launches(p, name, first, last, symbols, items);
+    return emit_launches(p, name, first, last, symbols, readbacks);
   for (uint32_t k = first, end = first; k < last; k = end) {
     end = run_piece_end(p, k, last);
     snprintf(piece, sizeof(piece), "%s_from_%u", name, k);
-    DT_TRY(emit_launches(p, piece, k, end, symbols, items));
+    DT_TRY(emit_launches(p, piece, k, end, symbols, readbacks));
   }
   DT_TRY(dt__host_open(&h, p, name, m->t_void, false, 0));
   for (uint32_t k = first; k < last; k = run_piece_end(p, k, last)) {
@@ -193,18 +193,18 @@ static dt_status_t emit_run(const dt_host_program_t *p, const char *name, uint32
 
 // Where the host finds the numbers that the segment begins with, in memory that code here cannot
 // read.
-static dt_status_t emit_items(const dt_host_program_t *p, uint32_t segment) {
+static dt_status_t emit_readbacks(const dt_host_program_t *p, uint32_t segment) {
   dt_emit_t *m = p->m;
   dt_host_t h;
   char name[32];
-  snprintf(name, sizeof(name), "dt_items_%u", segment);
+  snprintf(name, sizeof(name), "dt_readbacks_%u", segment);
   dt_segment_span_t span = dt__llvm_segment_span(&m->program, segment);
-  if (!m->target->own_memory || span.item == span.item_end)
+  if (!m->target->own_memory || span.readback == span.readback_end)
     return NULL;
-  DT_TRY(dt__host_open(&h, p, name, m->t_void, true, span.item));
-  LLVMValueRef to = dt__host_load_field(&h, m->t_ptr, offsetof(dt_frame_t, item_addresses));
-  for (uint32_t i = span.item; i < span.item_end; i++)
-    dt__host_store_at(&h, dt__host_address(&h, m->program.items.items[i].buffer), to, i);
+  DT_TRY(dt__host_open(&h, p, name, m->t_void, true, span.readback));
+  LLVMValueRef to = dt__host_load_field(&h, m->t_ptr, offsetof(dt_frame_t, readback_addresses));
+  for (uint32_t i = span.readback; i < span.readback_end; i++)
+    dt__host_store_at(&h, dt__host_address(&h, m->program.readbacks.items[i].buffer), to, i);
   LLVMBuildRetVoid(m->b);
   return NULL;
 }
@@ -212,18 +212,18 @@ static dt_status_t emit_items(const dt_host_program_t *p, uint32_t segment) {
 // ---- Regions ---------------------------------------------------------------------------------------
 // The parts of kernels [first, last) between regions, and inside of them.
 static dt_status_t emit_parts(const dt_host_program_t *p, uint32_t first, uint32_t last,
-                              uint32_t items, uint32_t after) {
+                              uint32_t readbacks, uint32_t after) {
   dt_emit_t *m = p->m;
   for (uint32_t k = first; k < last;) {
     uint32_t at = dt__region_at(&m->program, k, after), end = 0;
     if (at != UINT32_MAX) {
       end = m->program.regions.items[at].end;
-      DT_TRY(emit_parts(p, k, end, items, at + 1));
+      DT_TRY(emit_parts(p, k, end, readbacks, at + 1));
     } else {
       char name[32];
       end = dt__region_part_end(&m->program, k, last, after);
       snprintf(name, sizeof(name), "dt_part_%u", k);
-      DT_TRY(emit_run(p, name, k, end, true, items));
+      DT_TRY(emit_run(p, name, k, end, true, readbacks));
     }
     k = end;
   }
@@ -232,7 +232,7 @@ static dt_status_t emit_parts(const dt_host_program_t *p, uint32_t first, uint32
 
 // The addresses of the predicates of regions in kernels [first, last).
 static dt_status_t emit_flags(const dt_host_program_t *p, uint32_t first, uint32_t last,
-                              uint32_t items) {
+                              uint32_t readbacks) {
   dt_emit_t *m = p->m;
   for (uint32_t i = 0; i < m->program.regions.len; i++) {
     const dt_program_region_t *region = &m->program.regions.items[i];
@@ -241,7 +241,7 @@ static dt_status_t emit_flags(const dt_host_program_t *p, uint32_t first, uint32
     if (region->first < first || region->end > last || region->first == region->end)
       continue;
     snprintf(name, sizeof(name), "dt_flag_%u", i);
-    DT_TRY(dt__host_open(&h, p, name, m->t_ptr, true, items));
+    DT_TRY(dt__host_open(&h, p, name, m->t_ptr, true, readbacks));
     LLVMBuildRet(m->b, dt__host_address(&h, region->predicate));
   }
   return NULL;
@@ -257,13 +257,13 @@ static bool has_regions(const dt_program_t *program, uint32_t first, uint32_t la
 static dt_status_t emit_segment(const dt_host_program_t *p, const char *name,
                                 const dt_segment_span_t *span) {
   dt_emit_t *m = p->m;
-  uint32_t first = span->kernel, last = span->kernel_end, items = span->item_end;
+  uint32_t first = span->kernel, last = span->kernel_end, readbacks = span->readback_end;
   uint32_t commit = dt__program_commit(&m->program);
   last = commit < last ? commit : last;
   if (!has_regions(&m->program, first, last))
-    return emit_run(p, name, first, last, true, items);
-  DT_TRY(emit_parts(p, first, last, items, 0));
-  DT_TRY(emit_flags(p, first, last, items));
+    return emit_run(p, name, first, last, true, readbacks);
+  DT_TRY(emit_parts(p, first, last, readbacks, 0));
+  DT_TRY(emit_flags(p, first, last, readbacks));
   return dt__emit_regions(m, name, first, last);
 }
 
@@ -296,7 +296,7 @@ static dt_status_t emit_commit(const dt_host_program_t *p, const dt_segment_span
   bool gated = dt__program_commit_gate(&m->program).id != 0;
   if (m->target->queued && dt__program_checks(&m->program) && !gated)
     return DT_FAIL(DT_E_INTERNAL, "a device's updates are behind no gate");
-  return emit_run(p, "dt_commit", commit, span->kernel_end, true, span->item_end);
+  return emit_run(p, "dt_commit", commit, span->kernel_end, true, span->readback_end);
 }
 
 static dt_status_t emit_segments(const dt_host_program_t *p) {
@@ -306,7 +306,7 @@ static dt_status_t emit_segments(const dt_host_program_t *p) {
     dt_segment_span_t span = dt__llvm_segment_span(&m->program, segment);
     char name[32];
     snprintf(name, sizeof(name), "dt_run_%u", segment);
-    DT_TRY(emit_items(p, segment));
+    DT_TRY(emit_readbacks(p, segment));
     DT_TRY(dt__host_plan(p, segment));
     DT_TRY(emit_segment(p, name, &span));
     if (segment + 1 == n)

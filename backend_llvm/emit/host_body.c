@@ -54,22 +54,22 @@ dt_sym_t dt__host_most(const dt_host_t *h, dt_sym_t e) {
   return most.id ? most : dt__sym_const(m->env, 0);
 }
 
-// What `e` is where every item is at its most; none: an item of it has none.
+// What `e` is where every readback is at its most; none: a readback of it has none.
 static dt_sym_t at_most(const dt_host_t *h, dt_sym_t e) {
   dt_emit_t *m = h->k.m;
-  for (uint32_t i = 0; i < m->program.items.len && e.id; i++) {
-    const dt_program_item_t *item = &m->program.items.items[i];
-    dt_sym_t symbol = dt__symbol_sym(m->env, item->symbol);
+  for (uint32_t i = 0; i < m->program.readbacks.len && e.id; i++) {
+    const dt_readback_t *readback = &m->program.readbacks.items[i];
+    dt_sym_t symbol = dt__symbol_sym(m->env, readback->symbol);
     if (!dt__sym_depends(m->env, e, symbol))
       continue;
-    e = item->most.id ? dt__sym_subst(m->env, e, &symbol, &item->most, 1) : DT_SYM_NONE_ID;
+    e = readback->most.id ? dt__sym_subst(m->env, e, &symbol, &readback->most, 1) : DT_SYM_NONE_ID;
   }
   return e;
 }
 
 dt_sym_t dt__host_axis(const dt_host_t *h, dt_sym_t axis) {
   dt_emit_t *m = h->k.m;
-  if (!m->program.device_sized || !dt__expr_items(&m->program, axis))
+  if (!m->program.device_sized || !dt__expr_readbacks(&m->program, axis))
     return axis;
   dt_sym_t one = dt__sym_const(m->env, 1), most = dt__program_most(&m->program, axis);
   if (most.id)
@@ -80,29 +80,29 @@ dt_sym_t dt__host_axis(const dt_host_t *h, dt_sym_t axis) {
 
 dt_sym_t dt__host_predicate(const dt_host_t *h, const dt_schedule_t *schedule) {
   dt_emit_t *m = h->k.m;
-  if (!m->program.device_sized || !dt__expr_items(&m->program, schedule->predicate))
+  if (!m->program.device_sized || !dt__expr_readbacks(&m->program, schedule->predicate))
     return schedule->predicate;
   return dt__schedule_is_resident(schedule) ? DT_SYM_NONE_ID : at_most(h, schedule->predicate);
 }
 
 // ---- Functions -----------------------------------------------------------------------------------
-// Items are bound when they are read.
-static bool *find_items(const dt_emit_t *m, dt_arena_t *arena, uint32_t n) {
-  bool *items = DT_ARENA_ARRAY(arena, bool, n + 1);
-  for (uint32_t i = 0; items && i < m->program.items.len; i++)
-    items[m->program.items.items[i].symbol] = true;
-  return items;
+// Readbacks are bound when they are read.
+static bool *find_readbacks(const dt_emit_t *m, dt_arena_t *arena, uint32_t n) {
+  bool *readbacks = DT_ARENA_ARRAY(arena, bool, n + 1);
+  for (uint32_t i = 0; readbacks && i < m->program.readbacks.len; i++)
+    readbacks[m->program.readbacks.items[i].symbol] = true;
+  return readbacks;
 }
 
 dt_status_t dt__host_find_symbols(dt_host_program_t *p) {
   dt_emit_t *m = p->m;
   uint32_t n = dt__symenv_symbol_count(m->env);
-  bool *items = find_items(m, &m->arena, n);
-  if (!items)
+  bool *readbacks = find_readbacks(m, &m->arena, n);
+  if (!readbacks)
     return DT_NO_MEMORY();
   for (uint32_t i = 0; i < n; i++) {
     dt_symbol_kind_t kind = dt__symbol_info(m->env, i).kind;
-    bool data = kind == DT_SYMBOL_UNBACKED && !items[i]; // an argument's size, under no guard
+    bool data = kind == DT_SYMBOL_UNBACKED && !readbacks[i]; // an argument's size, under no guard
     if (!data && kind != DT_SYMBOL_SIZE && kind != DT_SYMBOL_INT)
       continue;
     if (!DT_VEC_PUSH(&m->arena, &p->symbols, i))
@@ -112,7 +112,7 @@ dt_status_t dt__host_find_symbols(dt_host_program_t *p) {
 }
 
 dt_status_t dt__host_open(dt_host_t *h, const dt_host_program_t *p, const char *name,
-                          LLVMTypeRef result, bool symbols, uint32_t items) {
+                          LLVMTypeRef result, bool symbols, uint32_t readbacks) {
   dt_emit_t *m = p->m;
   *h = (dt_host_t){.of = p};
   DT_TRY(dt__body_init(&h->k, m, NULL, NULL));
@@ -127,8 +127,8 @@ dt_status_t dt__host_open(dt_host_t *h, const dt_host_program_t *p, const char *
     uint32_t symbol = p->symbols.items[i];
     dt__bind_uniform(&h->k, symbol, 0, dt__host_load_at(h, m->t_i64, values, symbol));
   }
-  for (uint32_t i = 0; i < items; i++) {
-    uint32_t symbol = m->program.items.items[i].symbol;
+  for (uint32_t i = 0; i < readbacks; i++) {
+    uint32_t symbol = m->program.readbacks.items[i].symbol;
     dt__bind_uniform(&h->k, symbol, 0, dt__host_load_at(h, m->t_i64, values, symbol));
   }
   return NULL;

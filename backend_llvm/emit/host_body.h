@@ -24,10 +24,10 @@ typedef struct dt_host_t {
 } dt_host_t;
 
 dt_status_t dt__host_find_symbols(dt_host_program_t *p) DT_MUST_USE;
-// Opens `name`; `symbols`: binds every symbol that a call brings, and those of its first `items`
-// items.
+// Opens `name`; `symbols`: binds every symbol that a call brings, and those of its first
+// `readbacks` readbacks.
 dt_status_t dt__host_open(dt_host_t *h, const dt_host_program_t *p, const char *name,
-                          LLVMTypeRef result, bool symbols, uint32_t items) DT_MUST_USE;
+                          LLVMTypeRef result, bool symbols, uint32_t readbacks) DT_MUST_USE;
 // Calls a function of the host program, made before, on the frame.
 LLVMValueRef dt__host_call(dt_host_t *h, const char *name, LLVMTypeRef result);
 
@@ -48,13 +48,13 @@ LLVMValueRef dt__host_value(dt_host_t *h, dt_sym_t e);
 LLVMValueRef dt__host_address(dt_host_t *h, dt_buffer_id_t id);
 
 // ---- Device sizes ---------------------------------------------------------------------------------
-// In programs of device sizes the host knows no item: what it computes are bounds.
+// In programs of device sizes the host knows no readback: what it computes are bounds.
 dt_sym_t dt__host_most(const dt_host_t *h, dt_sym_t e);
 // An axis of the grid that is launched. Kernels use a grid-stride loop, so any grid is right. An
-// axis without a bound gets its length with every item at its most, and at least 1.
+// axis without a bound gets its length with every readback at its most, and at least 1.
 dt_sym_t dt__host_axis(const dt_host_t *h, dt_sym_t axis);
-// The schedule's predicate with every item at its most. Items may be less, and then the predicate
-// need not hold: a schedule whose code relies on it is not taken, and has none here.
+// The schedule's predicate with every readback at its most. Readbacks may be less, and then the
+// predicate need not hold: a schedule whose code relies on it is not taken, and has none here.
 dt_sym_t dt__host_predicate(const dt_host_t *h, const dt_schedule_t *schedule);
 
 // ---- Plans (host_plan.c) --------------------------------------------------------------------------

@@ -33,25 +33,25 @@ static void require(dt_host_t *h, LLVMValueRef holds, int64_t answer) {
   dt__body_at(&h->k, 0);
 }
 
-// Reads the segment's items into the frame's symbols. Whatever is computed from one later relies on
-// its range, so that is tested first.
-static void plan_items(dt_host_t *h, const dt_segment_span_t *span) {
+// Reads the segment's readbacks into the frame's symbols. Whatever is computed from one later
+// relies on its range, so that is tested first.
+static void plan_readbacks(dt_host_t *h, const dt_segment_span_t *span) {
   dt_emit_t *m = h->k.m;
-  for (uint32_t i = span->item; i < span->item_end; i++) {
-    const dt_program_item_t *item = &m->program.items.items[i];
+  for (uint32_t i = span->readback; i < span->readback_end; i++) {
+    const dt_readback_t *readback = &m->program.readbacks.items[i];
     LLVMValueRef value =
         m->target->own_memory
-            ? dt__host_load_at(h, m->t_i64,
-                               dt__host_load_field(h, m->t_ptr, offsetof(dt_frame_t, item_values)),
-                               i)
-            : LLVMBuildLoad2(m->b, m->t_i64, dt__host_address(h, item->buffer), "");
+            ? dt__host_load_at(
+                  h, m->t_i64,
+                  dt__host_load_field(h, m->t_ptr, offsetof(dt_frame_t, readback_values)), i)
+            : LLVMBuildLoad2(m->b, m->t_i64, dt__host_address(h, readback->buffer), "");
     dt__host_store_at(h, value, dt__host_load_field(h, m->t_ptr, offsetof(dt_frame_t, symbols)),
-                      item->symbol);
-    dt_range_t range = dt__symbol_info(m->env, item->symbol).range;
+                      readback->symbol);
+    dt_range_t range = dt__symbol_info(m->env, readback->symbol).range;
     LLVMValueRef low = LLVMBuildICmp(m->b, LLVMIntSGE, value, dt__emit_i64(m, range.lo), "");
     LLVMValueRef high = LLVMBuildICmp(m->b, LLVMIntSLE, value, dt__emit_i64(m, range.hi), "");
     require(h, LLVMBuildAnd(m->b, low, high, ""), -2 - (int64_t)i);
-    dt__bind_uniform(&h->k, item->symbol, 0, value);
+    dt__bind_uniform(&h->k, readback->symbol, 0, value);
   }
 }
 
@@ -60,7 +60,7 @@ static void plan_asserts(dt_host_t *h, uint32_t segment, uint32_t first, uint32_
   const dt_graph_t *graph = m->program.graph;
   for (uint32_t i = first; i < last; i++) {
     dt_sym_t cond = graph->asserts.items[i].cond;
-    bool later = m->program.device_sized && dt__expr_items(&m->program, cond);
+    bool later = m->program.device_sized && dt__expr_readbacks(&m->program, cond);
     if (later || dt__llvm_segment_of(&m->program, cond) != segment)
       continue;
     LLVMValueRef truth = dt__host_value(h, cond);
@@ -71,7 +71,7 @@ static void plan_asserts(dt_host_t *h, uint32_t segment, uint32_t first, uint32_
 // A number that the program takes for data is what its expression says, or the call ends.
 static void plan_number(dt_host_t *h, uint32_t segment, dt_sym_t number) {
   dt_emit_t *m = h->k.m;
-  bool later = m->program.device_sized && dt__expr_items(&m->program, number);
+  bool later = m->program.device_sized && dt__expr_readbacks(&m->program, number);
   if (later || dt__llvm_segment_of(&m->program, number) != segment)
     return;
   (void)dt__index_scalar(&h->k, number);
@@ -185,7 +185,7 @@ LLVMValueRef dt__host_scratch(dt_host_t *h, uint32_t first, uint32_t last) {
 }
 
 // ---- All of it ------------------------------------------------------------------------------------
-// What a plan goes through, but for items: in this order, and in pieces where it is much.
+// What a plan goes through, but for readbacks: in this order, and in pieces where it is much.
 typedef struct plan_part_t {
   void (*emit)(dt_host_t *h, uint32_t segment, uint32_t first, uint32_t last);
   uint32_t n;
@@ -203,9 +203,9 @@ static plan_part_t plan_part(const dt_program_t *program, uint32_t index) {
 }
 
 static dt_status_t open_plan(dt_host_t *h, const dt_host_program_t *p, const char *name,
-                             uint32_t items) {
+                             uint32_t readbacks) {
   dt_emit_t *m = p->m;
-  DT_TRY(dt__host_open(h, p, name, m->t_i64, true, items));
+  DT_TRY(dt__host_open(h, p, name, m->t_i64, true, readbacks));
   h->k.overflow.checks = true;
   h->bad = dt__body_slot(&h->k, m->t_i1, 1);
   LLVMBuildStore(m->b, LLVMConstNull(m->t_i1), h->bad);
@@ -219,8 +219,8 @@ static void close_plan(dt_host_t *h) {
 }
 
 // Functions for all of the parts; returns how many.
-static dt_status_t emit_plan_pieces(const dt_host_program_t *p, uint32_t segment, uint32_t items,
-                                    uint32_t *out_n) {
+static dt_status_t emit_plan_pieces(const dt_host_program_t *p, uint32_t segment,
+                                    uint32_t readbacks, uint32_t *out_n) {
   const dt_emit_t *m = p->m;
   for (uint32_t i = 0; i < PLAN_PARTS; i++) {
     plan_part_t part = plan_part(&m->program, i);
@@ -228,7 +228,7 @@ static dt_status_t emit_plan_pieces(const dt_host_program_t *p, uint32_t segment
       dt_host_t h;
       char name[48];
       snprintf(name, sizeof(name), "dt_plan_%u_%u", segment, (*out_n)++);
-      DT_TRY(open_plan(&h, p, name, items));
+      DT_TRY(open_plan(&h, p, name, readbacks));
       part.emit(&h, segment, first, part.n - first < PIECE_STEPS ? part.n : first + PIECE_STEPS);
       close_plan(&h);
     }
@@ -264,9 +264,9 @@ dt_status_t dt__host_plan(const dt_host_program_t *p, uint32_t segment) {
   for (uint32_t i = 0; i < PLAN_PARTS; i++)
     steps += plan_part(&m->program, i).n;
   if (steps > MOST_STEPS)
-    DT_TRY(emit_plan_pieces(p, segment, span.item_end, &pieces));
-  DT_TRY(open_plan(&h, p, name, span.item));
-  plan_items(&h, &span);
+    DT_TRY(emit_plan_pieces(p, segment, span.readback_end, &pieces));
+  DT_TRY(open_plan(&h, p, name, span.readback));
+  plan_readbacks(&h, &span);
   for (uint32_t i = 0; i < PLAN_PARTS && !pieces; i++) {
     plan_part_t part = plan_part(&m->program, i);
     part.emit(&h, segment, 0, part.n);

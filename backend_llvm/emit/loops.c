@@ -343,7 +343,7 @@ static LLVMValueRef load_number(dt_body_t *k, dt_buffer_id_t buffer) {
   return LLVMBuildLoad2(k->m->b, k->m->t_i64, k->bases[buffer.id - 1], "");
 }
 
-void dt__bind_items(dt_body_t *k, const dt_kernel_params_t *params) {
+void dt__bind_readbacks(dt_body_t *k, const dt_kernel_params_t *params) {
   dt_emit_t *m = k->m;
   if (params->gate.id) {
     LLVMBasicBlockRef open = dt__emit_block(m, k->fn, "open");
@@ -356,17 +356,17 @@ void dt__bind_items(dt_body_t *k, const dt_kernel_params_t *params) {
     k->scopes[0].block = open;
     dt__body_at(k, 0);
   }
-  for (uint32_t i = 0; i < params->n_items; i++) {
-    const dt_program_item_t *item = &m->program.items.items[params->items[i]];
+  for (uint32_t i = 0; i < params->n_readbacks; i++) {
+    const dt_readback_t *item = &m->program.readbacks.items[params->readbacks[i]];
     dt__bind_uniform(k, item->symbol, 0, load_number(k, item->buffer));
   }
 }
 
-bool dt__grid_has_items(dt_body_t *k) {
+bool dt__grid_has_readbacks(dt_body_t *k) {
   dt_sym_t axes[DT_MAX_LOOPS];
   uint32_t n = dt__grid_axes(k->m, k->kernel, k->schedule, axes), items = 0;
   for (uint32_t i = 0; i < n; i++)
-    items |= dt__expr_items(&k->m->program, axes[i]);
+    items |= dt__expr_readbacks(&k->m->program, axes[i]);
   return items != 0 && k->m->program.device_sized;
 }
 

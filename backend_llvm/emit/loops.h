@@ -23,9 +23,9 @@ void dt__item_emit(dt_body_t *k, LLVMValueRef *digits, uint32_t n);
 void dt__bind_parameters(dt_body_t *k, const dt_kernel_params_t *params);
 // Programs of device sizes, after that: the kernel ends where its gate is shut; else binds symbols
 // of items to what their buffers hold.
-void dt__bind_items(dt_body_t *k, const dt_kernel_params_t *params);
+void dt__bind_readbacks(dt_body_t *k, const dt_kernel_params_t *params);
 // Programs of device sizes: some axis of the grid is only known once items are bound.
-bool dt__grid_has_items(dt_body_t *k);
+bool dt__grid_has_readbacks(dt_body_t *k);
 void dt__place_locals(dt_body_t *k);
 // The extents of the grid's axes, at level 0 (loops.c).
 uint32_t dt__grid_extents(dt_body_t *k, LLVMValueRef *out);

@@ -45,11 +45,11 @@ typedef struct dt_frame_t {
   // In, for run.
   char *block;
   void *const *outputs; // address of element 0 of each result, contiguous
-  // Items where generated code cannot read them (device memory): dt_items_<k> writes the addresses
-  // of those that segment k begins with to item_addresses[item], and the plan of segment k reads
-  // their values from item_values[item]. NULL where it reads memory itself.
-  uint64_t *item_addresses;
-  const int64_t *item_values;
+  // Items where generated code cannot read them (device memory): dt_readbacks_<k> writes the
+  // addresses of those that segment k begins with to readback_addresses[item], and the plan of
+  // segment k reads their values from readback_values[item]. NULL where it reads memory itself.
+  uint64_t *readback_addresses;
+  const int64_t *readback_values;
   // Called by generated code for every kernel with at least one grid item. On a device for those
   // without one, too (`count` is 0 or less); there `fn` is the entry of `kernels` as it is, and
   // `grain` the bytes of scratch that a grid item's team needs.

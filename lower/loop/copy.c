@@ -42,8 +42,8 @@ static bool copy_texts(dt_program_t *copy) {
   bool good = copy_text(copy->arena, &copy->segments_reason);
   for (uint32_t i = 0; good && i < copy->checks.len; i++)
     good = copy_text(copy->arena, &copy->checks.items[i].what);
-  for (uint32_t i = 0; good && i < copy->items.len; i++)
-    good = copy_text(copy->arena, &copy->items.items[i].what);
+  for (uint32_t i = 0; good && i < copy->readbacks.len; i++)
+    good = copy_text(copy->arena, &copy->readbacks.items[i].what);
   return good;
 }
 
@@ -51,7 +51,7 @@ static bool copy_parts(dt_program_t *copy) {
   dt_arena_t *arena = copy->arena;
   bool good = DT_VEC_COPY(arena, &copy->buffers) && DT_VEC_COPY(arena, &copy->kernels) &&
               DT_VEC_COPY(arena, &copy->checks) && DT_VEC_COPY(arena, &copy->outputs) &&
-              DT_VEC_COPY(arena, &copy->items) && DT_VEC_COPY(arena, &copy->segments) &&
+              DT_VEC_COPY(arena, &copy->readbacks) && DT_VEC_COPY(arena, &copy->segments) &&
               DT_VEC_COPY(arena, &copy->slices) && DT_VEC_COPY(arena, &copy->regions) &&
               DT_VEC_COPY(arena, &copy->offsets) && copy_texts(copy);
   for (uint32_t k = 0; good && k < copy->kernels.len; k++)

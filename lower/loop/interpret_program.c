@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Interpreting a whole program: regions, memory for its buffers, items bound as their buffers are
-// written, asserts as their symbols are bound, and that results are written in full.
+// Interpreting a whole program: regions, memory for its buffers, readbacks bound as their buffers
+// are written, asserts as their symbols are bound, and that results are written in full.
 #include "lower/graph/scalar.h"
 #include "lower/loop/interpret_private.h"
 #include "runtime/base/status.h"
@@ -13,7 +13,7 @@ typedef struct run_t {
   dt_interp_t in;
   void *const *inputs, *const *outputs;
   uint32_t *written_after; // by buffer, [id - 1]: kernels after which all of it is written
-  uint32_t bound;          // items bound so far
+  uint32_t bound;          // readbacks bound so far
 } run_t;
 
 // ---- Memory ---------------------------------------------------------------------------------------------
@@ -70,7 +70,7 @@ static dt_status_t place_all_of(run_t *run, const dt_kernel_t *kernel) {
   return NULL;
 }
 
-// ---- Items ----------------------------------------------------------------------------------------------
+// ---- Readbacks ----------------------------------------------------------------------------------
 static void find_writers(run_t *run) {
   const dt_program_t *program = run->in.program;
   for (uint32_t k = 0; k < program->kernels.len; k++)
@@ -81,14 +81,14 @@ static void find_writers(run_t *run) {
     }
 }
 
-// The asserts that the first `bound` items decide, and fewer do not.
+// The asserts that the first `bound` readbacks decide, and fewer do not.
 static dt_status_t check_asserts(const run_t *run) {
   const dt_program_t *program = run->in.program;
   uint32_t n = program->graph ? program->graph->asserts.len : 0;
   for (uint32_t k = 0; k < n; k++) {
     const dt_graph_assert_t *check = &program->graph->asserts.items[k];
     int64_t holds = 0;
-    if (dt__expr_items(program, check->cond) != run->bound)
+    if (dt__expr_readbacks(program, check->cond) != run->bound)
       continue;
     DT_TRY(dt__interp_eval(&run->in, check->cond, "an assert", &holds));
     if (!holds)
@@ -99,32 +99,32 @@ static dt_status_t check_asserts(const run_t *run) {
 }
 
 // After the asserts, which say more: what is left is what the dtype cannot say.
-static dt_status_t check_range(const run_t *run, const dt_program_item_t *item) {
-  dt_range_t range = dt__symbol_info(run->in.program->env, item->symbol).range;
-  int64_t value = run->in.values[item->symbol];
+static dt_status_t check_range(const run_t *run, const dt_readback_t *readback) {
+  dt_range_t range = dt__symbol_info(run->in.program->env, readback->symbol).range;
+  int64_t value = run->in.values[readback->symbol];
   if (value >= range.lo && value <= range.hi)
     return NULL;
   return DT_FAIL(DT_E_RANGE, "%s: the data says %lld; expected %lld to %lld",
-                 item->what ? item->what : "item", (long long)value, (long long)range.lo,
+                 readback->what ? readback->what : "item", (long long)value, (long long)range.lo,
                  (long long)range.hi);
 }
 
-static dt_status_t bind_items(run_t *run, uint32_t kernels_run) {
+static dt_status_t bind_readbacks(run_t *run, uint32_t kernels_run) {
   const dt_program_t *program = run->in.program;
-  while (run->bound < program->items.len) {
-    const dt_program_item_t *item = &program->items.items[run->bound];
-    uint32_t b = item->buffer.id - 1;
+  while (run->bound < program->readbacks.len) {
+    const dt_readback_t *readback = &program->readbacks.items[run->bound];
+    uint32_t b = readback->buffer.id - 1;
     if (run->written_after[b] > kernels_run)
       return NULL;
-    DT_TRY(place(run, item->buffer.id));
+    DT_TRY(place(run, readback->buffer.id));
     const dt_interp_buffer_t *at = &run->in.buffers[b];
     if (at->written && !at->written[0])
-      return DT_FAIL(DT_E_INTERNAL, "item %u is bound before buffer %u is written", run->bound,
-                     item->buffer.id);
-    run->in.values[item->symbol] = dt__scalar_load(DT_I64, at->base).i;
+      return DT_FAIL(DT_E_INTERNAL, "readback %u is bound before buffer %u is written", run->bound,
+                     readback->buffer.id);
+    run->in.values[readback->symbol] = dt__scalar_load(DT_I64, at->base).i;
     run->bound++;
     DT_TRY(check_asserts(run));
-    DT_TRY(check_range(run, item));
+    DT_TRY(check_range(run, readback));
   }
   return NULL;
 }
@@ -146,8 +146,8 @@ static dt_status_t check_complete(const run_t *run) {
 
 static dt_status_t run_one(run_t *run, uint32_t k) {
   const dt_kernel_t *kernel = &run->in.program->kernels.items[k];
-  if (dt__kernel_items(run->in.program, kernel) > run->bound)
-    return DT_FAIL(DT_E_INTERNAL, "%s: item %u is used before it is bound", kernel->name,
+  if (dt__kernel_readbacks(run->in.program, kernel) > run->bound)
+    return DT_FAIL(DT_E_INTERNAL, "%s: readback %u is used before it is bound", kernel->name,
                    run->bound);
   if (kernel->gate.id) {
     const dt_interp_buffer_t *gate = &run->in.buffers[kernel->gate.id - 1];
@@ -246,7 +246,7 @@ static dt_status_t run_kernels(run_t *run, uint32_t first, uint32_t end, uint32_
   for (uint32_t k = first; k < end;) {
     const dt_program_slices_t *slices = dt__kernel_slices(program, k);
     uint32_t region = dt__region_at(program, k, after);
-    DT_TRY(bind_items(run, k));
+    DT_TRY(bind_readbacks(run, k));
     if (region != UINT32_MAX) {
       DT_TRY(run_region(run, region));
       k = program->regions.items[region].end;
@@ -265,7 +265,7 @@ static dt_status_t run_all(run_t *run) {
   find_writers(run);
   DT_TRY(check_asserts(run));
   DT_TRY(run_kernels(run, 0, program->kernels.len, 0));
-  DT_TRY(bind_items(run, program->kernels.len));
+  DT_TRY(bind_readbacks(run, program->kernels.len));
   for (uint32_t id = 1; id <= program->buffers.len; id++)
     if (program->buffers.items[id - 1].kind == DT_BUFFER_OUTPUT)
       DT_TRY(place(run, id));

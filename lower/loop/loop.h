@@ -22,31 +22,32 @@
 
 #include "lower/loop/kernel.h"
 
-// A check that loads make on data, or that a program of device sizes makes on an item: what is said
-// when it fails.
+// A check that loads make on data, or that a program of device sizes makes on a readback: what is
+// said when it fails.
 typedef struct dt_check_t {
   const char *what; // "gather: index of ids"
   dt_origin_t origin;
-  uint32_t item;  // 1 + the item whose value is checked, and told; 0: an index is
-  dt_code_t code; // of an assert on it; OK: its range is what is checked
+  uint32_t readback; // 1 + the readback whose value is checked, and told; 0: an index is
+  dt_code_t code;    // of an assert on it; OK: its range is what is checked
 } dt_check_t;
 
 // A number that a call reads from its own data: after the kernels that write `buffer` (rank 0, I64)
 // the host binds the UNBACKED symbol `symbol` to it, makes the graph's asserts on it, and goes on.
-typedef struct dt_program_item_t {
+typedef struct dt_readback_t {
   dt_buffer_id_t buffer;
   uint32_t symbol;
   const char *what; // for messages: "item", "nonzero"
   dt_origin_t origin;
-  dt_sym_t most; // programs of device sizes: the value is no more; free of items. Or none
-} dt_program_item_t;
+  dt_sym_t most; // programs of device sizes: the value is no more; free of readbacks. Or none
+} dt_readback_t;
 
-// Programs of device sizes (of devices; set by fuse): the host binds no items, and there is one
-// segment. Kernels read a symbol of an item from its buffer where they begin; memory is planned for
-// the most that items may be (dt__program_most), and so is each grid. Behind the kernels that write
-// an item's buffer stands one that makes the item's range, its `most` and the asserts that waited
-// for it checks, and stores to a gate whether all of these, and those of the gate before, hold.
-// Every kernel behind it has this gate: nothing uses an item that a check refused.
+// Programs of device sizes (of devices; set by fuse): the host binds no readbacks, and there is one
+// segment. Kernels read a symbol of a readback from its buffer where they begin; memory is planned
+// for the most that readbacks may be (dt__program_most), and so is each grid. Behind the kernels
+// that write a readback's buffer stands one that makes the readback's range, its `most` and the
+// asserts that waited for it checks, and stores to a gate whether all of these, and those of the
+// gate before, hold. Every kernel behind it has this gate: nothing uses a readback that a check
+// refused.
 //
 // Where any program of a device both checks and updates, a kernel behind all checks stores to a
 // gate whether all held (SOUND), and kernels that update have that gate (set by fuse).
@@ -54,11 +55,11 @@ typedef struct dt_program_item_t {
 // A kernel belongs to the first segment at whose beginning every UNBACKED symbol that it uses is
 // bound: in its extents, indices, predicates, and the sizes and strides of its buffers. The same
 // holds for offsets of what it writes first. A segment may be without kernels, and the first one
-// may begin with items (of constants).
+// may begin with readbacks (of constants).
 typedef struct dt_program_segment_t {
-  uint32_t item_end;    // items before this one are bound when it begins
-  uint32_t kernel_end;  // its kernels go up to this one
-  dt_sym_t block_bytes; // of all TEMP buffers placed in it or before; earlier ones never move
+  uint32_t readback_end; // readbacks before this one are bound when it begins
+  uint32_t kernel_end;   // its kernels go up to this one
+  dt_sym_t block_bytes;  // of all TEMP buffers placed in it or before; earlier ones never move
 } dt_program_segment_t;
 
 // Kernels [first, end) run over a common loop a slice at a time, all of them over one slice before
@@ -104,10 +105,10 @@ typedef struct dt_program {
   // Result k of the function is this buffer (INPUT and CONSTANT kinds are copied by a kernel, so
   // this is always an OUTPUT; two results never share one).
   DT_VEC(dt_buffer_id_t) outputs;
-  DT_VEC(dt_program_item_t) items; // what is read back, in the order it is bound
-  // Set by fuse: kernels n_once … in order of segments. The host plans a segment (binds its items,
-  // makes the asserts that wait for them, computes sizes), then runs its kernels. Empty: one
-  // segment.
+  DT_VEC(dt_readback_t) readbacks; // what is read back, in the order it is bound
+  // Set by fuse: kernels n_once … in order of segments. The host plans a segment (binds its
+  // readbacks, makes the asserts that wait for them, computes sizes), then runs its kernels. Empty:
+  // one segment.
   DT_VEC(dt_program_segment_t) segments;
   DT_VEC(dt_program_slices_t) slices; // set by fuse; in order, none over two segments
   // In the order in which they begin; one inside of another comes after it.
@@ -115,7 +116,7 @@ typedef struct dt_program {
   uint32_t n_sections; // 0: one
   uint32_t n_once;     // the first n_once kernels run when the variant is made (set by fuse)
   bool device_sized;
-  const char *segments_reason; // devices: why items are read by the host all the same; or NULL
+  const char *segments_reason; // devices: why readbacks are read by the host all the same; or NULL
   // Memory plan (set by fuse): byte offset of each TEMP in the block, of each ONCE buffer in the
   // variant's memory (none for other kinds), and the two totals. Multiples of 64.
   DT_VEC(dt_sym_t) offsets; // by buffer, [id - 1]
@@ -217,12 +218,13 @@ dt_chain_t dt__kernel_chain(const dt_program_t *program, uint32_t k);
 // Devices: into how many parts the head's columns are dealt out where its tiles are for groups that
 // multiply together, so that a processor runs one block: `made` tiles of rows, `cols` of columns.
 dt_sym_t dt__chain_groups(dt_symenv_t *env, int64_t processors, dt_sym_t made, dt_sym_t cols);
-// How many items, from the first on, must be bound before the kernel can run: because of its own
-// symbols, not of what it reads. The same for one expression.
-uint32_t dt__kernel_items(const dt_program_t *program, const dt_kernel_t *kernel);
-uint32_t dt__expr_items(const dt_program_t *program, dt_sym_t e);
-// An expression free of items that `e` is never above, whatever the items are in their ranges and
-// up to their `most`; none: there is none to be seen, or it has a product of several of them.
+// How many readbacks, from the first on, must be bound before the kernel can run: because of its
+// own symbols, not of what it reads. The same for one expression.
+uint32_t dt__kernel_readbacks(const dt_program_t *program, const dt_kernel_t *kernel);
+uint32_t dt__expr_readbacks(const dt_program_t *program, dt_sym_t e);
+// An expression free of readbacks that `e` is never above, whatever the readbacks are in their
+// ranges and up to their `most`; none: there is none to be seen, or it has a product of several of
+// them.
 dt_sym_t dt__program_most(dt_program_t *program, dt_sym_t e);
 // The same from below.
 dt_sym_t dt__program_least(dt_program_t *program, dt_sym_t e);
@@ -258,10 +260,10 @@ typedef struct dt_kernel_params_t {
   uint32_t n_buffers, n_symbols;
   dt_buffer_id_t *buffers; // LOCAL and SLAB excluded
   uint32_t *symbols; // free symbols (SIZE, INT, UNBACKED) that the body, extents and strides use
-  // Programs of device sizes: items whose symbols it uses (their buffers are among `buffers`
+  // Programs of device sizes: readbacks whose symbols it uses (their buffers are among `buffers`
   // instead of the symbols among `symbols`), and its gate, which is among them, too.
-  uint32_t n_items;
-  uint32_t *items;
+  uint32_t n_readbacks;
+  uint32_t *readbacks;
   dt_buffer_id_t gate;
 } dt_kernel_params_t;
 dt_status_t dt__kernel_print(dt_program_t *program, const dt_kernel_t *kernel,
@@ -279,10 +281,10 @@ dt_status_t dt__chain_print(dt_program_t *program, dt_chain_t chain, dt_kernel_p
 dt_status_t dt__kernel_interpret(const dt_program_t *program, const dt_kernel_t *kernel,
                                  const int64_t *symbols, void *const *base) DT_MUST_USE;
 // Runs all kernels: allocates TEMP and ONCE buffers itself. Inputs and outputs by index; constants
-// are the graph's. Items are bound as soon as their buffers are written, whatever `symbols` says of
-// them, and the graph's asserts made (DT_E_SHAPE): results must have room for the sizes that
-// follow. Also checks that each element of a buffer is written at most once, before it is read and
-// before it is revised, that every element of every output is written, and that nothing is used
+// are the graph's. Readbacks are bound as soon as their buffers are written, whatever `symbols`
+// says of them, and the graph's asserts made (DT_E_SHAPE): results must have room for the sizes
+// that follow. Also checks that each element of a buffer is written at most once, before it is read
+// and before it is revised, that every element of every output is written, and that nothing is used
 // before it is bound.
 dt_status_t dt__program_interpret(const dt_program_t *program, const int64_t *symbols,
                                   void *const *inputs, void *const *outputs) DT_MUST_USE;

@@ -4,30 +4,30 @@
 #include "lower/loop/lower_private.h"
 #include "runtime/base/status.h"
 
-// ---- Items ----------------------------------------------------------------------------------------
+// ---- Readbacks ----------------------------------------------------------------------------------
 // The number lands in a buffer that the host reads; the value itself is the symbol from then on.
 dt_status_t dt__lower_item(dt_lowering_t *ctx, dt_node_id_t id) {
   const dt_node_t *node = dt__lower_node(ctx, id);
   const dt_node_t *in = dt__lower_node(ctx, node->inputs[0]);
   dt_kernel_t kernel = {.name = dt__op_info(node->op)->name, .section = dt__lower_section(ctx)};
   dt_stage_t stage = {0};
-  dt_program_item_t item = {.what = kernel.name, .origin = node->origin};
+  dt_readback_t readback = {.what = kernel.name, .origin = node->origin};
   uint32_t value = 0;
-  if (!dt__sym_is_symbol(ctx->env, node->attrs->syms[0], &item.symbol))
-    return DT_FAIL(DT_E_INTERNAL, "an item that binds no symbol");
+  if (!dt__sym_is_symbol(ctx->env, node->attrs->syms[0], &readback.symbol))
+    return DT_FAIL(DT_E_INTERNAL, "a readback that binds no symbol");
   if (node->origin.op && node->origin.op[0])
-    item.what = node->origin.op;
+    readback.what = node->origin.op;
   DT_TRY(dt__lower_read(ctx, &stage, node->inputs[0], NULL, DT_NO_INST, DT_NO_INST, &value));
   dt_inst_t cast = {.kind = DT_INST_CAST, .dtype = DT_I64, .args = {value}};
   if (in->dtype != DT_I64)
     DT_TRY(dt__stage_add(ctx->program, &stage, &cast, &value));
-  DT_TRY(dt__lower_temp(ctx, id, &item.buffer));
-  DT_TRY(dt__lower_end(ctx, &kernel, &stage, item.buffer, NULL, value));
+  DT_TRY(dt__lower_temp(ctx, id, &readback.buffer));
+  DT_TRY(dt__lower_end(ctx, &kernel, &stage, readback.buffer, NULL, value));
   ctx->values[id.id - 1].read =
       (dt_inst_t){.kind = DT_INST_INDEX,
                   .dtype = node->dtype,
                   .sym = dt__sym_simplify(ctx->env, node->attrs->syms[0])};
-  return DT_VEC_PUSH(ctx->arena, &ctx->program->items, item) ? NULL : DT_NO_MEMORY();
+  return DT_VEC_PUSH(ctx->arena, &ctx->program->readbacks, readback) ? NULL : DT_NO_MEMORY();
 }
 
 // ---- Running sums -----------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bounds of expressions over items, as expressions without them. Each step holds for the values of
-// one call, so what is known of sizes may be used in it; that an item is at its bound may not,
-// since two of them need not be at once.
+// Bounds of expressions over readbacks, as expressions without them. Each step holds for the values
+// of one call, so what is known of sizes may be used in it; that a readback is at its bound may
+// not, since two of them need not be at once.
 #include "lower/loop/loop_private.h"
 
 #define MAX_ARGS 64 // of one operation; with more there is no bound
@@ -18,9 +18,9 @@ static dt_sym_t of_symbol(const bounds_t *b, uint32_t symbol, bool upper) {
   int64_t lo = dt__symbol_info(b->env, symbol).range.lo;
   if (!upper)
     return lo == INT64_MIN ? DT_SYM_NONE_ID : dt__sym_const(b->env, lo);
-  for (uint32_t k = 0; k < program->items.len; k++)
-    if (program->items.items[k].symbol == symbol)
-      return program->items.items[k].most;
+  for (uint32_t k = 0; k < program->readbacks.len; k++)
+    if (program->readbacks.items[k].symbol == symbol)
+      return program->readbacks.items[k].most;
   return DT_SYM_NONE_ID;
 }
 
@@ -31,11 +31,11 @@ static dt_sym_t of_sum(bounds_t *b, const dt_sym_t *args, uint32_t n, bool upper
   return sum;
 }
 
-// One factor has items; the sign of the others says which of its bounds counts.
+// One factor has readbacks; the sign of the others says which of its bounds counts.
 static dt_sym_t of_product(bounds_t *b, const dt_sym_t *args, uint32_t n, bool upper) {
   dt_sym_t rest = dt__sym_const(b->env, 1), own = DT_SYM_NONE_ID;
   for (uint32_t k = 0; k < n; k++) {
-    if (!dt__expr_items(b->program, args[k]))
+    if (!dt__expr_readbacks(b->program, args[k]))
       rest = dt__sym_mul(b->env, rest, args[k]);
     else if (own.id)
       return DT_SYM_NONE_ID;
@@ -74,15 +74,15 @@ static dt_sym_t of_select(bounds_t *b, const dt_sym_t *args, bool upper) {
   return upper ? dt__sym_max(b->env, yes, no) : dt__sym_min(b->env, yes, no);
 }
 
-// The divisor must be at least 1. Where it depends on items it is taken at its least: quotients are
-// farthest from 0 there. That bounds them on one side of 0; on the other side 0 does.
+// The divisor must be at least 1. Where it depends on readbacks it is taken at its least: quotients
+// are farthest from 0 there. That bounds them on one side of 0; on the other side 0 does.
 static dt_sym_t of_quotient(bounds_t *b, const dt_sym_t *args, bool upper) {
   dt_symenv_t *env = b->env;
   dt_sym_t own = bound_of(b, args[0], upper), by = bound_of(b, args[1], false);
   dt_sym_t zero = dt__sym_const(env, 0);
   if (!own.id || !by.id || dt__sym_range(env, by).lo < 1)
     return DT_SYM_NONE_ID;
-  if (!dt__expr_items(b->program, args[1]))
+  if (!dt__expr_readbacks(b->program, args[1]))
     return dt__sym_floordiv(env, own, by);
   own = upper ? dt__sym_max(env, own, zero) : dt__sym_min(env, own, zero);
   return dt__sym_floordiv(env, own, by);
@@ -97,7 +97,7 @@ static dt_sym_t of_remainder(bounds_t *b, const dt_sym_t *args, bool upper) {
 
 static dt_sym_t bound_of(bounds_t *b, dt_sym_t e, bool upper) {
   dt_sym_t args[MAX_ARGS];
-  if (!e.id || !dt__expr_items(b->program, e))
+  if (!e.id || !dt__expr_readbacks(b->program, e))
     return e;
   dt_sym_view_t view = dt__sym_view(b->env, e);
   uint32_t n = view.n_args;

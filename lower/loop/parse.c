@@ -167,9 +167,9 @@ static dt_status_t parse_check(dt_loop_parser_t *p) {
   if (dt__scan_accept_word(p->scan, "code"))
     DT_TRY(dt__loop_parse_u32(p, &code));
   check.code = (dt_code_t)code;
-  if (dt__scan_accept_word(p->scan, "item")) {
-    DT_TRY(dt__loop_parse_u32(p, &check.item));
-    check.item++;
+  if (dt__scan_accept_word(p->scan, "readback")) {
+    DT_TRY(dt__loop_parse_u32(p, &check.readback));
+    check.readback++;
   }
   return DT_VEC_PUSH(p->arena, &p->program->checks, check) ? NULL : DT_NO_MEMORY();
 }
@@ -196,7 +196,7 @@ dt_status_t dt__loop_parse_program(dt_loop_parser_t *p) {
                {"check", parse_check},
                {"kernel", dt__loop_parse_kernel},
                {"outputs", dt__loop_parse_outputs},
-               {"item", dt__loop_parse_item},
+               {"readback", dt__loop_parse_readback},
                {"once", dt__loop_parse_once},
                {"device_sized", dt__loop_parse_device_sized},
                {"host_reads", dt__loop_parse_host_reads},
@@ -215,7 +215,7 @@ dt_status_t dt__loop_parse_program(dt_loop_parser_t *p) {
       k++;
     if (k == n)
       return dt__scan_fail(scan,
-                           "expected symbol, buffer, check, kernel, outputs, item or the plan");
+                           "expected symbol, buffer, check, kernel, outputs, readback or the plan");
     DT_TRY(lines[k].parse(p));
     DT_TRY(dt__symenv_status(p->env));
   }

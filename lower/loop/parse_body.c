@@ -218,7 +218,7 @@ static dt_status_t parse_stage(dt_loop_parser_t *p, dt_kernel_t *kernel) {
       DT_TRY(parse_store(p, &stage, false));
     else if (dt__scan_accept_word(p->scan, "revise"))
       DT_TRY(parse_store(p, &stage, true));
-    else if (dt__scan_accept_word(p->scan, "reduction"))
+    else if (dt__scan_accept_word(p->scan, "reduce"))
       DT_TRY(parse_reduction(p, kernel, &stage));
     else
       DT_TRY(parse_inst(p, &stage));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands around kernels, from text: results, items, the memory plan and its segments.
+// What stands around kernels, from text: results, readbacks, the memory plan and its segments.
 #include "lower/loop/parse_private.h"
 #include "runtime/base/status.h"
 
@@ -41,26 +41,26 @@ dt_status_t dt__loop_parse_kept(dt_loop_parser_t *p) {
   return dt__sym_parse(p->env, p->scan, &p->program->once_bytes);
 }
 
-dt_status_t dt__loop_parse_item(dt_loop_parser_t *p) {
-  dt_program_item_t item = {0};
-  DT_TRY(dt__loop_parse_buffer(p, &item.buffer));
+dt_status_t dt__loop_parse_readback(dt_loop_parser_t *p) {
+  dt_readback_t readback = {0};
+  DT_TRY(dt__loop_parse_buffer(p, &readback.buffer));
   DT_TRY(dt__scan_expect(p->scan, "binds"));
-  DT_TRY(dt__loop_parse_id(p, 'u', &item.symbol));
-  if (item.symbol >= dt__symenv_symbol_count(p->env) ||
-      dt__symbol_info(p->env, item.symbol).kind != DT_SYMBOL_UNBACKED)
-    return dt__scan_fail(p->scan, "there is no symbol u%u", item.symbol);
-  DT_TRY(dt__loop_parse_string(p, &item.what));
+  DT_TRY(dt__loop_parse_id(p, 'u', &readback.symbol));
+  if (readback.symbol >= dt__symenv_symbol_count(p->env) ||
+      dt__symbol_info(p->env, readback.symbol).kind != DT_SYMBOL_UNBACKED)
+    return dt__scan_fail(p->scan, "there is no symbol u%u", readback.symbol);
+  DT_TRY(dt__loop_parse_string(p, &readback.what));
   DT_TRY(dt__scan_expect(p->scan, "op"));
-  DT_TRY(dt__loop_parse_string(p, &item.origin.op));
+  DT_TRY(dt__loop_parse_string(p, &readback.origin.op));
   if (dt__scan_accept_word(p->scan, "most"))
-    DT_TRY(dt__sym_parse(p->env, p->scan, &item.most));
-  return DT_VEC_PUSH(p->arena, &p->program->items, item) ? NULL : DT_NO_MEMORY();
+    DT_TRY(dt__sym_parse(p->env, p->scan, &readback.most));
+  return DT_VEC_PUSH(p->arena, &p->program->readbacks, readback) ? NULL : DT_NO_MEMORY();
 }
 
 dt_status_t dt__loop_parse_segment(dt_loop_parser_t *p) {
   dt_program_segment_t segment = {0};
-  DT_TRY(dt__scan_expect(p->scan, "items"));
-  DT_TRY(dt__loop_parse_u32(p, &segment.item_end));
+  DT_TRY(dt__scan_expect(p->scan, "readbacks"));
+  DT_TRY(dt__loop_parse_u32(p, &segment.readback_end));
   DT_TRY(dt__scan_expect(p->scan, "kernels"));
   DT_TRY(dt__loop_parse_u32(p, &segment.kernel_end));
   DT_TRY(dt__scan_expect(p->scan, "block"));

@@ -34,7 +34,7 @@ dt_status_t dt__loop_parse_name(dt_loop_parser_t *p, const char *(*name)(uint32_
 dt_status_t dt__loop_parse_kernel(dt_loop_parser_t *p) DT_MUST_USE;
 // After the word that begins each line: parse_plan.c.
 dt_status_t dt__loop_parse_outputs(dt_loop_parser_t *p) DT_MUST_USE;
-dt_status_t dt__loop_parse_item(dt_loop_parser_t *p) DT_MUST_USE;
+dt_status_t dt__loop_parse_readback(dt_loop_parser_t *p) DT_MUST_USE;
 dt_status_t dt__loop_parse_device_sized(dt_loop_parser_t *p) DT_MUST_USE;
 dt_status_t dt__loop_parse_host_reads(dt_loop_parser_t *p) DT_MUST_USE;
 dt_status_t dt__loop_parse_once(dt_loop_parser_t *p) DT_MUST_USE;

@@ -8,9 +8,9 @@
 //            check 0 "gather: index of ids" op "gather"
 //            kernel "exp_sum" outer i2 < s0 { STAGE … SCHEDULE … }
 //            outputs b2, …
-//            item b3 binds u4 "nonzero" op "item"                  in the order of binding
+//            readback b3 binds u4 "nonzero" op "item"                  in the order of binding
 //            once COUNT, offset b2 = EXPR, block EXPR, kept EXPR   the plan, where it is made
-//            segment items 1 kernels 3 block EXPR                  where there are items
+//            segment readbacks 1 kernels 3 block EXPR                  where there are readbacks
 //            slices kernels 2 5 over EXPR step EXPR begin p7 count p8
 //            region while b4 sections 1 3                 kernels of section 1 say "section 1"
 //   STAGE    stage inner i3 < s1, i4 < s2 { INST … }               "inner …" absent without loops
@@ -232,7 +232,7 @@ static void print_stage(dt_loop_printer_t *printer, const dt_stage_t *stage) {
   }
   for (uint32_t k = 0; k < stage->reductions.len; k++) {
     const dt_reduction_t *reduction = &stage->reductions.items[k];
-    dt__text_printf(out, "    reduction %s %s r%u = v%u", dt__reduction_kind_name(reduction->kind),
+    dt__text_printf(out, "    reduce %s %s r%u = v%u", dt__reduction_kind_name(reduction->kind),
                     dt_dtype_name(reduction->dtype), reduction->row, reduction->value);
     if (reduction->index != DT_NO_INST)
       dt__text_printf(out, " at v%u", reduction->index);
@@ -343,19 +343,19 @@ static void print_plan(dt_loop_printer_t *printer) {
   }
 }
 
-static void print_items(dt_loop_printer_t *printer) {
+static void print_readbacks(dt_loop_printer_t *printer) {
   const dt_program_t *program = printer->program;
-  for (uint32_t k = 0; k < program->items.len; k++) {
-    const dt_program_item_t *item = &program->items.items[k];
-    dt__text_printf(printer->out, "item b%u binds ", item->buffer.id);
-    print_symbol(printer, dt__symbol_sym(program->env, item->symbol));
+  for (uint32_t k = 0; k < program->readbacks.len; k++) {
+    const dt_readback_t *readback = &program->readbacks.items[k];
+    dt__text_printf(printer->out, "readback b%u binds ", readback->buffer.id);
+    print_symbol(printer, dt__symbol_sym(program->env, readback->symbol));
     dt__text_put(printer->out, " ");
-    put_string(printer->out, item->what ? item->what : "");
+    put_string(printer->out, readback->what ? readback->what : "");
     dt__text_put(printer->out, " op ");
-    put_string(printer->out, item->origin.op ? item->origin.op : "");
-    if (item->most.id) {
+    put_string(printer->out, readback->origin.op ? readback->origin.op : "");
+    if (readback->most.id) {
       dt__text_put(printer->out, " most ");
-      dt__print_expr(printer, item->most);
+      dt__print_expr(printer, readback->most);
     }
     dt__text_put(printer->out, "\n");
   }
@@ -365,7 +365,7 @@ static void print_segments(dt_loop_printer_t *printer) {
   const dt_program_t *program = printer->program;
   for (uint32_t k = 0; k < program->segments.len; k++) {
     const dt_program_segment_t *segment = &program->segments.items[k];
-    dt__text_printf(printer->out, "segment items %u kernels %u block ", segment->item_end,
+    dt__text_printf(printer->out, "segment readbacks %u kernels %u block ", segment->readback_end,
                     segment->kernel_end);
     dt__print_expr(printer, segment->block_bytes);
     dt__text_put(printer->out, "\n");
@@ -463,8 +463,8 @@ void dt__print_program(dt_loop_printer_t *printer) {
     put_string(out, check->origin.op ? check->origin.op : "");
     if (check->code)
       dt__text_printf(out, " code %u", (unsigned)check->code);
-    if (check->item)
-      dt__text_printf(out, " item %u", check->item - 1);
+    if (check->readback)
+      dt__text_printf(out, " readback %u", check->readback - 1);
     dt__text_put(out, "\n");
   }
   for (uint32_t k = 0; k < program->kernels.len; k++) {
@@ -482,7 +482,7 @@ void dt__print_program(dt_loop_printer_t *printer) {
     dt__text_printf(out, "%s b%u", k ? "," : "outputs", program->outputs.items[k].id);
   if (program->outputs.len)
     dt__text_put(out, "\n");
-  print_items(printer);
+  print_readbacks(printer);
   print_plan(printer);
   print_segments(printer);
   print_slices(printer);

@@ -46,7 +46,7 @@ static numbered_t *numbered(const canonical_t *c, dt_buffer_id_t id) {
 
 // Room for every buffer that the kernels may use.
 static dt_status_t make_numbers(canonical_t *c) {
-  uint32_t most = c->program->items.len + 1; // and the gate
+  uint32_t most = c->program->readbacks.len + 1; // and the gate
   for (uint32_t k = 0; k < c->n_kernels; k++)
     for (uint32_t s = 0; s < c->kernels[k].stages.len; s++)
       most += c->kernels[k].stages.items[s].insts.len + c->kernels[k].stages.items[s].stores.len;
@@ -119,11 +119,11 @@ static bool is_free(const dt_symenv_t *env, uint32_t symbol) {
   return kind != DT_SYMBOL_LOOP && kind != DT_SYMBOL_DATA;
 }
 
-// The item whose symbol this is, where kernels read it from the item's buffer; or NULL.
-static const dt_program_item_t *loaded_item(const dt_program_t *program, uint32_t symbol) {
-  for (uint32_t k = 0; program->device_sized && k < program->items.len; k++)
-    if (program->items.items[k].symbol == symbol)
-      return &program->items.items[k];
+// The readback whose symbol this is, where kernels read it from the readback's buffer; or NULL.
+static const dt_readback_t *loaded_readback(const dt_program_t *program, uint32_t symbol) {
+  for (uint32_t k = 0; program->device_sized && k < program->readbacks.len; k++)
+    if (program->readbacks.items[k].symbol == symbol)
+      return &program->readbacks.items[k];
   return NULL;
 }
 
@@ -135,7 +135,7 @@ static dt_status_t list_symbols(canonical_t *c) {
   if (!list)
     return DT_NO_MEMORY();
   for (uint32_t k = 0; k < rename->n_made; k++)
-    if (is_free(rename->to, k) && !loaded_item(c->program, rename->made[k].symbol))
+    if (is_free(rename->to, k) && !loaded_readback(c->program, rename->made[k].symbol))
       list[at++] = rename->made[k].symbol;
   c->params->n_symbols = at;
   c->params->symbols = list;
@@ -148,26 +148,26 @@ static int compare_symbols(const void *a, const void *b) {
   return (x->symbol > y->symbol) - (x->symbol < y->symbol);
 }
 
-// "u0 = p3": where symbols of items come from, in the program's order. Last of all: nothing is
+// "u0 = p3": where symbols of readbacks come from, in the program's order. Last of all: nothing is
 // found in the table of what was renamed after it.
-static dt_status_t use_items(canonical_t *c, dt_loop_printer_t *printer) {
+static dt_status_t use_readbacks(canonical_t *c, dt_loop_printer_t *printer) {
   const dt_program_t *program = c->program;
   dt_kernel_params_t *params = c->params;
   const dt_symenv_t *to = c->rename.to;
-  params->items = DT_ARENA_ARRAY(program->arena, uint32_t, program->items.len + 1);
-  if (!params->items)
+  params->readbacks = DT_ARENA_ARRAY(program->arena, uint32_t, program->readbacks.len + 1);
+  if (!params->readbacks)
     return DT_NO_MEMORY();
   if (c->rename.n_made > 1)
     qsort(c->rename.made, c->rename.n_made, sizeof(*c->rename.made), compare_symbols);
   for (uint32_t k = 0; k < c->rename.n_made; k++) {
-    const dt_program_item_t *item = loaded_item(program, c->rename.made[k].symbol);
-    if (!item)
+    const dt_readback_t *readback = loaded_readback(program, c->rename.made[k].symbol);
+    if (!readback)
       continue;
-    params->items[params->n_items++] = (uint32_t)(item - program->items.items);
-    DT_TRY(use_buffer(c, item->buffer));
+    params->readbacks[params->n_readbacks++] = (uint32_t)(readback - program->readbacks.items);
+    DT_TRY(use_buffer(c, readback->buffer));
     dt__sym_print(to, c->rename.made[k].made, printer->out);
     dt__text_put(printer->out, " = ");
-    put_buffer_name(printer, item->buffer);
+    put_buffer_name(printer, readback->buffer);
     dt__text_put(printer->out, "\n");
   }
   return NULL;
@@ -203,7 +203,7 @@ static dt_status_t print_all(canonical_t *c, dt_text_t *out) {
   c->params->gate = c->kernels[c->n_kernels - 1].gate;
   DT_TRY(list_symbols(c));
   if (program->device_sized)
-    DT_TRY(use_items(c, &printer));
+    DT_TRY(use_readbacks(c, &printer));
   DT_TRY(use_gate(c, &printer));
   if (!c->rename.failed)
     return dt__text_status(out);

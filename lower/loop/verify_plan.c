@@ -1,53 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verifier of what stands around kernels: items are written before they are bound and bound
+// The verifier of what stands around kernels: readbacks are written before they are bound and bound
 // before they are used, segments keep that order, the memory plan uses only what is bound.
 #include "lower/loop/verify_private.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 
-// ---- Items ----------------------------------------------------------------------------------------
-static dt_status_t verify_item(const dt_loop_verifier_t *v, uint32_t at) {
+// ---- Readbacks ----------------------------------------------------------------------------------
+static dt_status_t verify_readback(const dt_loop_verifier_t *v, uint32_t at) {
   const dt_program_t *program = v->program;
-  const dt_program_item_t *item = &program->items.items[at];
-  uint32_t id = item->buffer.id;
+  const dt_readback_t *readback = &program->readbacks.items[at];
+  uint32_t id = readback->buffer.id;
   if (id == 0 || id > program->buffers.len)
-    return dt__loop_verify_fail(v, "item %u: buffer %u of %u", at, id, program->buffers.len);
+    return dt__loop_verify_fail(v, "readback %u: buffer %u of %u", at, id, program->buffers.len);
   const dt_buffer_t *buffer = &program->buffers.items[id - 1];
   if (buffer->rank || buffer->dtype != DT_I64 || buffer->kind == DT_BUFFER_LOCAL ||
       buffer->kind == DT_BUFFER_OUTPUT)
-    return dt__loop_verify_fail(v, "item %u: buffer %u, which is %s, holds no single i64", at, id,
-                                dt__buffer_kind_name(buffer->kind));
+    return dt__loop_verify_fail(v, "readback %u: buffer %u, which is %s, holds no single i64", at,
+                                id, dt__buffer_kind_name(buffer->kind));
   bool memory = buffer->kind == DT_BUFFER_TEMP || buffer->kind == DT_BUFFER_ONCE;
   if (memory && !v->written_by[id - 1])
-    return dt__loop_verify_fail(v, "item %u: buffer %u is written by no kernel", at, id);
-  if (item->symbol >= v->n_symbols ||
-      dt__symbol_info(program->env, item->symbol).kind != DT_SYMBOL_UNBACKED)
-    return dt__loop_verify_fail(v, "item %u binds no UNBACKED symbol", at);
+    return dt__loop_verify_fail(v, "readback %u: buffer %u is written by no kernel", at, id);
+  if (readback->symbol >= v->n_symbols ||
+      dt__symbol_info(program->env, readback->symbol).kind != DT_SYMBOL_UNBACKED)
+    return dt__loop_verify_fail(v, "readback %u binds no UNBACKED symbol", at);
   for (uint32_t k = 0; k < at; k++)
-    if (program->items.items[k].symbol == item->symbol)
-      return dt__loop_verify_fail(v, "items %u and %u bind the same symbol", k, at);
+    if (program->readbacks.items[k].symbol == readback->symbol)
+      return dt__loop_verify_fail(v, "readbacks %u and %u bind the same symbol", k, at);
   return NULL;
 }
 
-// Kernels before which the first `items` items cannot be bound.
-static uint32_t bound_after(const dt_loop_verifier_t *v, uint32_t items) {
+// Kernels before which the first `readbacks` readbacks cannot be bound.
+static uint32_t bound_after(const dt_loop_verifier_t *v, uint32_t readbacks) {
   uint32_t after = 0;
-  for (uint32_t k = 0; k < items; k++) {
-    uint32_t written = v->written_by[v->program->items.items[k].buffer.id - 1];
+  for (uint32_t k = 0; k < readbacks; k++) {
+    uint32_t written = v->written_by[v->program->readbacks.items[k].buffer.id - 1];
     after = written > after ? written : after;
   }
   return after;
 }
 
-static dt_status_t verify_items(const dt_loop_verifier_t *v) {
+static dt_status_t verify_readbacks(const dt_loop_verifier_t *v) {
   const dt_program_t *program = v->program;
-  for (uint32_t k = 0; k < program->items.len; k++)
-    DT_TRY(verify_item(v, k));
-  for (uint32_t k = 0; k < program->kernels.len && program->items.len; k++) {
-    uint32_t items = dt__kernel_items(program, &program->kernels.items[k]);
-    if (bound_after(v, items) > k)
-      return dt__loop_verify_fail(v, "kernel %u (%s) uses item %u before it is written", k,
-                                  program->kernels.items[k].name, items - 1);
+  for (uint32_t k = 0; k < program->readbacks.len; k++)
+    DT_TRY(verify_readback(v, k));
+  for (uint32_t k = 0; k < program->kernels.len && program->readbacks.len; k++) {
+    uint32_t readbacks = dt__kernel_readbacks(program, &program->kernels.items[k]);
+    if (bound_after(v, readbacks) > k)
+      return dt__loop_verify_fail(v, "kernel %u (%s) uses readback %u before it is written", k,
+                                  program->kernels.items[k].name, readbacks - 1);
   }
   return NULL;
 }
@@ -82,26 +82,26 @@ dt_status_t dt__loop_verify_plan(const dt_loop_verifier_t *v) {
 static dt_status_t verify_segment(const dt_loop_verifier_t *v, uint32_t at, uint32_t first_kernel) {
   const dt_program_t *program = v->program;
   const dt_program_segment_t *segment = &program->segments.items[at];
-  uint32_t first_item = at ? program->segments.items[at - 1].item_end : 0;
-  if (segment->item_end < first_item || segment->item_end > program->items.len ||
+  uint32_t first_item = at ? program->segments.items[at - 1].readback_end : 0;
+  if (segment->readback_end < first_item || segment->readback_end > program->readbacks.len ||
       segment->kernel_end < first_kernel || segment->kernel_end > program->kernels.len)
-    return dt__loop_verify_fail(v, "segment %u: items up to %u, kernels up to %u", at,
-                                segment->item_end, segment->kernel_end);
-  if (bound_after(v, segment->item_end) > first_kernel)
-    return dt__loop_verify_fail(v, "segment %u: its items are not written when it begins", at);
+    return dt__loop_verify_fail(v, "segment %u: readbacks up to %u, kernels up to %u", at,
+                                segment->readback_end, segment->kernel_end);
+  if (bound_after(v, segment->readback_end) > first_kernel)
+    return dt__loop_verify_fail(v, "segment %u: its readbacks are not written when it begins", at);
   for (uint32_t k = first_kernel; k < segment->kernel_end; k++)
-    if (dt__kernel_items(program, &program->kernels.items[k]) > segment->item_end)
-      return dt__loop_verify_fail(v, "segment %u: kernel %u (%s) uses items that are not bound", at,
-                                  k, program->kernels.items[k].name);
+    if (dt__kernel_readbacks(program, &program->kernels.items[k]) > segment->readback_end)
+      return dt__loop_verify_fail(v, "segment %u: kernel %u (%s) uses readbacks that are not bound",
+                                  at, k, program->kernels.items[k].name);
   if (segment->block_bytes.id) {
     DT_TRY(dt__loop_verify_expr(v, segment->block_bytes, "the block's size"));
-    if (dt__expr_items(program, segment->block_bytes) > segment->item_end)
+    if (dt__expr_readbacks(program, segment->block_bytes) > segment->readback_end)
       return dt__loop_verify_fail(v, "segment %u: its block's size is not known in it", at);
   }
   for (uint32_t b = 0; b < program->buffers.len; b++) {
     uint32_t first = v->first_writer[b];
     if (first > first_kernel && first <= segment->kernel_end &&
-        dt__expr_items(program, program->offsets.items[b]) > segment->item_end)
+        dt__expr_readbacks(program, program->offsets.items[b]) > segment->readback_end)
       return dt__loop_verify_fail(v, "segment %u: the offset of buffer %u is not known in it", at,
                                   b + 1);
   }
@@ -116,21 +116,21 @@ static dt_status_t verify_segments(const dt_loop_verifier_t *v) {
     kernels = program->segments.items[k].kernel_end;
   }
   if (n && (kernels != program->kernels.len ||
-            program->segments.items[n - 1].item_end != program->items.len))
-    return dt__loop_verify_fail(v, "%u kernels and %u items in segments, of %u and %u", kernels,
-                                program->segments.items[n - 1].item_end, program->kernels.len,
-                                program->items.len);
+            program->segments.items[n - 1].readback_end != program->readbacks.len))
+    return dt__loop_verify_fail(v, "%u kernels and %u readbacks in segments, of %u and %u", kernels,
+                                program->segments.items[n - 1].readback_end, program->kernels.len,
+                                program->readbacks.len);
   return NULL;
 }
 
 // ---- Device sizes -----------------------------------------------------------------------------------
-// Whether a check is made on item `at` by kernel k.
+// Whether a check is made on readback `at` by kernel k.
 static bool checks_item(const dt_program_t *program, const dt_kernel_t *kernel, uint32_t at) {
   for (uint32_t s = 0; s < kernel->stages.len; s++)
     for (uint32_t i = 0; i < kernel->stages.items[s].insts.len; i++) {
       const dt_inst_t *inst = &kernel->stages.items[s].insts.items[i];
       if (inst->kind == DT_INST_BIND && inst->check < program->checks.len &&
-          program->checks.items[inst->check].item == at + 1)
+          program->checks.items[inst->check].readback == at + 1)
         return true;
     }
   return false;
@@ -139,7 +139,7 @@ static bool checks_item(const dt_program_t *program, const dt_kernel_t *kernel, 
 static dt_status_t verify_gate(const dt_loop_verifier_t *v, uint32_t at, uint32_t commit) {
   const dt_program_t *program = v->program;
   const dt_kernel_t *kernel = &program->kernels.items[at];
-  uint32_t id = kernel->gate.id, items = dt__kernel_items(program, kernel);
+  uint32_t id = kernel->gate.id, readbacks = dt__kernel_readbacks(program, kernel);
   bool known = program->device_sized || id == commit;
   if (id > program->buffers.len || (id && !known))
     return dt__loop_verify_fail(v, "kernel %u (%s): no gate is buffer %u", at, kernel->name, id);
@@ -150,20 +150,20 @@ static dt_status_t verify_gate(const dt_loop_verifier_t *v, uint32_t at, uint32_
       return dt__loop_verify_fail(v, "kernel %u (%s): its gate, buffer %u, is not written before",
                                   at, kernel->name, id);
   }
-  // Checks of an item stand between its writers and its users.
+  // Checks of a readback stand between its writers and its users.
   for (uint32_t k = 0; k < program->kernels.len && program->device_sized; k++)
-    for (uint32_t i = 0; i < items; i++)
+    for (uint32_t i = 0; i < readbacks; i++)
       if (k >= at && checks_item(program, &program->kernels.items[k], i))
-        return dt__loop_verify_fail(v, "kernel %u (%s) uses item %u before it is checked", at,
+        return dt__loop_verify_fail(v, "kernel %u (%s) uses readback %u before it is checked", at,
                                     kernel->name, i);
   return NULL;
 }
 
-static bool has_items(const dt_program_t *program, dt_sym_t e) {
-  return dt__expr_items(program, e) != 0;
+static bool has_readbacks(const dt_program_t *program, dt_sym_t e) {
+  return dt__expr_readbacks(program, e) != 0;
 }
 
-// The host knows no item: nothing that it computes may need one.
+// The host knows no readback: nothing that it computes may need one.
 static dt_status_t verify_device_sizes(const dt_loop_verifier_t *v) {
   const dt_program_t *program = v->program;
   uint32_t commit = dt__program_commit_gate(program).id;
@@ -174,21 +174,22 @@ static dt_status_t verify_device_sizes(const dt_loop_verifier_t *v) {
   if (program->segments.len)
     return dt__loop_verify_fail(v, "a program of device sizes in %u segments",
                                 program->segments.len);
-  bool known = !has_items(program, program->block_bytes);
-  for (uint32_t k = 0; k < program->items.len; k++)
-    known &= !has_items(program, program->items.items[k].most);
+  bool known = !has_readbacks(program, program->block_bytes);
+  for (uint32_t k = 0; k < program->readbacks.len; k++)
+    known &= !has_readbacks(program, program->readbacks.items[k].most);
   for (uint32_t b = 0; b < program->offsets.len; b++)
-    known &= !has_items(program, program->offsets.items[b]);
+    known &= !has_readbacks(program, program->offsets.items[b]);
   for (uint32_t k = 0; k < program->slices.len; k++)
-    known &= !has_items(program, program->slices.items[k].extent) &&
-             !has_items(program, program->slices.items[k].step);
+    known &= !has_readbacks(program, program->slices.items[k].extent) &&
+             !has_readbacks(program, program->slices.items[k].step);
   for (uint32_t k = 0; k < program->outputs.len; k++) {
     const dt_buffer_t *buffer = dt__program_buffer(program, program->outputs.items[k]);
     for (uint32_t d = 0; d < buffer->rank; d++)
-      known &= !has_items(program, buffer->sizes[d]);
+      known &= !has_readbacks(program, buffer->sizes[d]);
   }
   return known ? NULL
-               : dt__loop_verify_fail(v, "a program of device sizes in which the host needs items");
+               : dt__loop_verify_fail(
+                     v, "a program of device sizes in which the host needs readbacks");
 }
 
 // ---- Slices -----------------------------------------------------------------------------------------
@@ -268,7 +269,7 @@ static dt_status_t verify_slices(const dt_loop_verifier_t *v) {
 }
 
 dt_status_t dt__loop_verify_order(const dt_loop_verifier_t *v) {
-  DT_TRY(verify_items(v));
+  DT_TRY(verify_readbacks(v));
   DT_TRY(verify_segments(v));
   DT_TRY(verify_device_sizes(v));
   DT_TRY(verify_slices(v));

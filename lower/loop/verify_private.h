@@ -36,7 +36,7 @@ dt_status_t dt__loop_verify_loops(dt_loop_verifier_t *v, uint32_t n, const dt_sy
 dt_status_t dt__loop_verify_stage(dt_loop_verifier_t *v) DT_MUST_USE;
 // Offsets and totals.
 dt_status_t dt__loop_verify_plan(const dt_loop_verifier_t *v) DT_MUST_USE;
-// Items, segments, regions and chains, after all kernels.
+// Readbacks, segments, regions and chains, after all kernels.
 dt_status_t dt__loop_verify_order(const dt_loop_verifier_t *v) DT_MUST_USE;
 dt_status_t dt__loop_verify_regions(const dt_loop_verifier_t *v) DT_MUST_USE;
 dt_status_t dt__loop_verify_chains(const dt_loop_verifier_t *v) DT_MUST_USE;

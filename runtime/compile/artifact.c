@@ -176,10 +176,10 @@ static void text(stream_t *s, const char **string) {
 }
 
 // A list's length; when reading it has room for zeroed elements.
-static void *list(stream_t *s, uint32_t *n, void *items, size_t size) {
+static void *list(stream_t *s, uint32_t *n, void *readbacks, size_t size) {
   number(s, n);
   if (s->to)
-    return items;
+    return readbacks;
   if (s->failed)
     *n = 0;
   if (s->failed)
@@ -203,9 +203,9 @@ static void describe_checks(stream_t *s, dt_compiled_t *c) {
   for (uint32_t k = 0; k < c->n_checks && !s->failed; k++) {
     uint32_t code = (uint32_t)c->checks[k].code;
     text(s, &c->checks[k].text);
-    number(s, &c->checks[k].item);
+    number(s, &c->checks[k].readback);
     number(s, &code);
-    s->failed |= c->checks[k].item > c->n_items;
+    s->failed |= c->checks[k].readback > c->n_readbacks;
     c->checks[k].code = (dt_code_t)code;
   }
   uint32_t n = c->n_asserts;
@@ -230,13 +230,13 @@ static void describe_edges(stream_t *s, dt_compiled_t *c) {
 }
 
 static void describe_items(stream_t *s, dt_compiled_t *c) {
-  c->items = list(s, &c->n_items, c->items, sizeof(*c->items));
-  for (uint32_t k = 0; k < c->n_items && !s->failed; k++) {
-    dt_compiled_item_t *item = &c->items[k];
-    text(s, &item->text);
-    number(s, &item->symbol);
-    signed_word(s, &item->range.lo);
-    signed_word(s, &item->range.hi);
+  c->readbacks = list(s, &c->n_readbacks, c->readbacks, sizeof(*c->readbacks));
+  for (uint32_t k = 0; k < c->n_readbacks && !s->failed; k++) {
+    dt_compiled_readback_t *readback = &c->readbacks[k];
+    text(s, &readback->text);
+    number(s, &readback->symbol);
+    signed_word(s, &readback->range.lo);
+    signed_word(s, &readback->range.hi);
   }
   uint32_t reads = c->segments_reason != NULL;
   number(s, &reads);
@@ -316,8 +316,8 @@ static bool fits(const dt_compiled_t *c, const dt_traced_t *traced, uint32_t n_s
   good = good && c->once_bytes >= 0 && c->n_output_sizes == n_sizes &&
          c->n_asserts == graph->asserts.len &&
          c->n_symbols >= dt__symenv_symbol_count(traced->env) && c->n_symbols <= MOST_ENTRIES;
-  for (uint32_t k = 0; good && k < c->n_items; k++)
-    good = c->items[k].symbol < c->n_symbols;
+  for (uint32_t k = 0; good && k < c->n_readbacks; k++)
+    good = c->readbacks[k].symbol < c->n_symbols;
   for (uint32_t k = 0; good && k < c->n_asserts; k++)
     good = dt__code_is_failure(c->assert_codes[k]);
   for (uint32_t k = 0; good && k < c->n_checks; k++)

@@ -38,22 +38,22 @@ typedef struct dt_compiled_segment_t {
   dt_host_plan_fn_t plan;
   dt_host_run_fn_t run;
   // On a device, where the segment begins by reading numbers: writes their device addresses to the
-  // frame's item_addresses, before plan. Else NULL.
-  dt_host_run_fn_t items;
+  // frame's readback_addresses, before plan. Else NULL.
+  dt_host_run_fn_t readbacks;
 } dt_compiled_segment_t;
 
 // A number that a call reads from its data.
-typedef struct dt_compiled_item_t {
+typedef struct dt_compiled_readback_t {
   const char *text; // "item of lengths (model.c:41)"; owned
   uint32_t symbol;  // where a frame's symbols have it
   dt_range_t range; // inclusive; a call with another value ends
-} dt_compiled_item_t;
+} dt_compiled_readback_t;
 
 // What is told when a check of data fails (dt_check_t).
 typedef struct dt_compiled_check_t {
-  const char *text; // "gather: index of ids (model.c:41)"; owned
-  uint32_t item;    // 1 + the item that is checked, or 0: an index
-  dt_code_t code;   // of an assert on it; OK: its range is checked
+  const char *text;  // "gather: index of ids (model.c:41)"; owned
+  uint32_t readback; // 1 + the readback that is checked, or 0: an index
+  dt_code_t code;    // of an assert on it; OK: its range is checked
 } dt_compiled_check_t;
 
 // Code of one variant, immutable. Sizes in bytes. In a build without LLVM there is none to be made
@@ -72,8 +72,8 @@ typedef struct dt_compiled_t {
   // After the last segment's run: kernels that update arguments, which cannot fail. On the CPU only
   // where the record says of no failure; on a device they are behind a gate. NULL: there are none.
   dt_host_run_fn_t commit;
-  dt_compiled_item_t *items;
-  uint32_t n_items;
+  dt_compiled_readback_t *readbacks;
+  uint32_t n_readbacks;
   int64_t once_bytes, once_scratch_bytes;
   uint32_t n_launches; // of a call: kernels, and chains of them
   dt_edge_t *edges;    // of a device's launches, where they are no chain; else NULL
@@ -83,8 +83,8 @@ typedef struct dt_compiled_t {
   uint32_t n_loops;        // of these: whiles
   uint32_t n_symbols;      // length of a frame's symbol array
   uint32_t n_output_sizes; // length of a frame's output_sizes
-  // On a device: NULL where the host reads no numbers (items are then what checks tell of), else
-  // why it does; owned.
+  // On a device: NULL where the host reads no numbers (readbacks are then what checks tell of),
+  // else why it does; owned.
   const char *segments_reason;
   uint32_t n_checks;
   dt_compiled_check_t *checks;

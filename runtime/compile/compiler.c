@@ -180,7 +180,7 @@ static dt_status_t take_texts(const dt_program_t *program, dt_compiled_t *out) {
   for (; out->n_checks < program->checks.len; out->n_checks++) {
     const dt_check_t *check = &program->checks.items[out->n_checks];
     dt_compiled_check_t *own = &out->checks[out->n_checks];
-    *own = (dt_compiled_check_t){.item = check->item, .code = check->code};
+    *own = (dt_compiled_check_t){.readback = check->readback, .code = check->code};
     DT_TRY(origin_text(check->what, &check->origin, &own->text));
   }
   for (; out->n_asserts < graph->asserts.len; out->n_asserts++) {
@@ -191,18 +191,18 @@ static dt_status_t take_texts(const dt_program_t *program, dt_compiled_t *out) {
   return NULL;
 }
 
-static dt_status_t take_items(const dt_program_t *program, dt_compiled_t *out) {
-  out->items = dt__calloc(program->items.len, sizeof(*out->items));
-  if (!out->items)
+static dt_status_t take_readbacks(const dt_program_t *program, dt_compiled_t *out) {
+  out->readbacks = dt__calloc(program->readbacks.len, sizeof(*out->readbacks));
+  if (!out->readbacks)
     return DT_NO_MEMORY();
-  for (; out->n_items < program->items.len; out->n_items++) {
-    const dt_program_item_t *item = &program->items.items[out->n_items];
-    dt_compiled_item_t *own = &out->items[out->n_items];
-    own->symbol = item->symbol;
-    own->range = dt__symbol_info(program->env, item->symbol).range;
-    if (item->symbol >= out->n_symbols)
-      out->n_symbols = item->symbol + 1;
-    DT_TRY(origin_text(item->what, &item->origin, &own->text));
+  for (; out->n_readbacks < program->readbacks.len; out->n_readbacks++) {
+    const dt_readback_t *readback = &program->readbacks.items[out->n_readbacks];
+    dt_compiled_readback_t *own = &out->readbacks[out->n_readbacks];
+    own->symbol = readback->symbol;
+    own->range = dt__symbol_info(program->env, readback->symbol).range;
+    if (readback->symbol >= out->n_symbols)
+      out->n_symbols = readback->symbol + 1;
+    DT_TRY(origin_text(readback->what, &readback->origin, &own->text));
   }
   if (!program->segments_reason)
     return NULL;
@@ -245,14 +245,14 @@ static dt_status_t take_edges(const dt_program_t *program, dt_compiled_t *out) {
 
 static void tell_segments(const compile_t *compile, const dt_compiled_t *compiled) {
   const dt_program_t *program = compile->program;
-  uint32_t item = 0, kernel = program->n_once;
+  uint32_t readback = 0, kernel = program->n_once;
   for (uint32_t s = 0; s < program->segments.len; s++) {
     const dt_program_segment_t *segment = &program->segments.items[s];
     DT_LOG(DT_LOG_COMPILE, 2, "%s.%u segment %u: %u kernels, after reading %u numbers%s%s",
            compile->name, compile->variant, s, segment->kernel_end - kernel,
-           segment->item_end - item, segment->item_end > item ? ", first " : "",
-           segment->item_end > item ? compiled->items[item].text : "");
-    item = segment->item_end;
+           segment->readback_end - readback, segment->readback_end > readback ? ", first " : "",
+           segment->readback_end > readback ? compiled->readbacks[readback].text : "");
+    readback = segment->readback_end;
     kernel = segment->kernel_end;
   }
 }
@@ -281,7 +281,7 @@ static dt_status_t compile_all(compile_t *compile, dt_artifact_t *keep, dt_compi
   DT_TRY(take_numbers(compile, out));
   if (compile->codegen)
     DT_TRY(take_edges(compile->program, out));
-  DT_TRY(take_items(compile->program, out));
+  DT_TRY(take_readbacks(compile->program, out));
   tell_segments(compile, out);
   return take_texts(compile->program, out);
 }
@@ -410,9 +410,9 @@ void dt__compiled_destroy(dt_compiled_t *compiled) {
   dt__free(compiled->assert_codes);
   dt__free(compiled->segments);
   dt__free(compiled->output_segments);
-  for (uint32_t i = 0; i < compiled->n_items; i++)
-    dt__free((char *)(uintptr_t)compiled->items[i].text);
-  dt__free(compiled->items);
+  for (uint32_t i = 0; i < compiled->n_readbacks; i++)
+    dt__free((char *)(uintptr_t)compiled->readbacks[i].text);
+  dt__free(compiled->readbacks);
   dt__free((char *)(uintptr_t)compiled->segments_reason);
   for (uint32_t i = 0; i < compiled->n_checks; i++)
     dt__free((char *)(uintptr_t)compiled->checks[i].text);

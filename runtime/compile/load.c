@@ -63,9 +63,9 @@ static dt_status_t find_segments(const dt_native_t *host, uint32_t n, dt_compile
     (void)snprintf(name, sizeof(name), "dt_run_%u", i);
     DT_TRY(find_symbol(host, name, &found));
     out->segments[i].run = found.run;
-    (void)snprintf(name, sizeof(name), "dt_items_%u", i);
+    (void)snprintf(name, sizeof(name), "dt_readbacks_%u", i);
     found.data = dt__native_symbol(host, name); // of devices, where the segment reads numbers
-    out->segments[i].items = found.data ? found.run : NULL;
+    out->segments[i].readbacks = found.data ? found.run : NULL;
   }
   return NULL;
 }

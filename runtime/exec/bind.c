@@ -11,7 +11,9 @@
 
 // ---- One variant's bindings -----------------------------------------------------------------------
 
-static void destroy_retired(dt_retired_t *item) { dt__bindings_destroy((dt_bindings_t *)item); }
+static void destroy_retired(dt_retired_t *readback) {
+  dt__bindings_destroy((dt_bindings_t *)readback);
+}
 
 void dt__bindings_destroy(dt_bindings_t *bindings) {
   if (!bindings)
@@ -134,10 +136,10 @@ uint64_t dt__bindings_go(const dt_bindings_t *bindings) {
 // ---- Constants as they were last updated ------------------------------------------------------------
 
 static dt_override_t *find_override(const dt_function_t *function, const char *name) {
-  dt_override_t *item = function->overrides;
-  while (item && strcmp(item->name, name) != 0)
-    item = item->next;
-  return item;
+  dt_override_t *readback = function->overrides;
+  while (readback && strcmp(readback->name, name) != 0)
+    readback = readback->next;
+  return readback;
 }
 
 static void print_sizes(char *buf, size_t bytes, dt_dtype_t dtype, uint32_t rank,
@@ -202,11 +204,11 @@ dt_status_t dt__variant_bind(dt_function_t *function, dt_variant_t *variant) {
     return DT_NO_MEMORY();
   dt_status_t status = NULL;
   for (uint32_t i = 0; !status && i < n; i++) {
-    dt_override_t *item = find_override(function, graph->constants.items[i].name);
-    if (!item)
+    dt_override_t *readback = find_override(function, graph->constants.items[i].name);
+    if (!readback)
       continue;
-    tensors[i] = item->tensor;
-    status = dt__status_annotate(check_data(&graph->constants.items[i], item->tensor),
+    tensors[i] = readback->tensor;
+    status = dt__status_annotate(check_data(&graph->constants.items[i], readback->tensor),
                                  "updated before this variant was traced");
   }
   dt_bindings_t *bindings = NULL;
@@ -251,20 +253,20 @@ static dt_status_t rebind(const dt_function_t *function, const dt_variant_t *var
 
 static dt_override_t *override_new(const char *name, dt_tensor_t *tensor) {
   size_t bytes = strlen(name) + 1;
-  dt_override_t *item = dt__alloc(sizeof(*item) + bytes);
-  if (!item)
+  dt_override_t *readback = dt__alloc(sizeof(*readback) + bytes);
+  if (!readback)
     return NULL;
-  item->next = NULL;
-  item->tensor = tensor;
+  readback->next = NULL;
+  readback->tensor = tensor;
   dt_tensor_retain(tensor);
-  memcpy(item->name, name, bytes);
-  return item;
+  memcpy(readback->name, name, bytes);
+  return readback;
 }
 
 // Makes everything that can fail: new[i] for each variant, and an override unless there is one.
 static dt_status_t prepare_update(dt_function_t *function, const dt_variant_list_t *list,
                                   const char *name, dt_tensor_t *tensor, dt_bindings_t **fresh,
-                                  dt_override_t **out_item) {
+                                  dt_override_t **out_readback) {
   bool found = false;
   for (uint32_t i = 0; i < list->n; i++)
     if (took(list->items[i]->traced, name))
@@ -282,20 +284,20 @@ static dt_status_t prepare_update(dt_function_t *function, const dt_variant_list
                    list->n ? "" : ": nothing was traced yet; call dt_function_prepare first");
   if (find_override(function, name))
     return NULL;
-  *out_item = override_new(name, tensor);
-  return *out_item ? NULL : DT_NO_MEMORY();
+  *out_readback = override_new(name, tensor);
+  return *out_readback ? NULL : DT_NO_MEMORY();
 }
 
 static void remember(dt_function_t *function, const char *name, dt_tensor_t *tensor,
-                     dt_override_t *item) {
-  if (item) {
-    item->next = function->overrides;
-    function->overrides = item;
+                     dt_override_t *readback) {
+  if (readback) {
+    readback->next = function->overrides;
+    function->overrides = readback;
     return;
   }
-  item = find_override(function, name);
-  dt_tensor_t *old = item->tensor;
-  item->tensor = tensor;
+  readback = find_override(function, name);
+  dt_tensor_t *old = readback->tensor;
+  readback->tensor = tensor;
   dt_tensor_retain(tensor);
   dt_tensor_release(old); // variants that use it hold shares of their own
 }
@@ -305,10 +307,10 @@ static dt_status_t update_locked(dt_function_t *function, const char *name, dt_t
   dt_bindings_t **fresh = dt__calloc(list->n, sizeof(*fresh));
   if (!fresh)
     return DT_NO_MEMORY();
-  dt_override_t *item = NULL;
-  dt_status_t status = prepare_update(function, list, name, tensor, fresh, &item);
+  dt_override_t *readback = NULL;
+  dt_status_t status = prepare_update(function, list, name, tensor, fresh, &readback);
   if (!status) {
-    remember(function, name, tensor, item);
+    remember(function, name, tensor, readback);
     function->policy.version++; // programs may look at the tensors that they hand over
   }
   for (uint32_t i = 0; i < list->n; i++) {

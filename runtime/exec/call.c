@@ -14,19 +14,19 @@
 
 // ---- Checks of data -------------------------------------------------------------------------------
 
-static dt_status_t range_status(const dt_compiled_item_t *item, int64_t value) {
-  return DT_FAIL(DT_E_RANGE, "%s: the data says %lld; expected %lld to %lld", item->text,
-                 (long long)value, (long long)item->range.lo, (long long)item->range.hi);
+static dt_status_t range_status(const dt_compiled_readback_t *readback, int64_t value) {
+  return DT_FAIL(DT_E_RANGE, "%s: the data says %lld; expected %lld to %lld", readback->text,
+                 (long long)value, (long long)readback->range.lo, (long long)readback->range.hi);
 }
 
-// A check that a device made on an item.
-static dt_status_t item_check_status(const dt_compiled_t *compiled,
-                                     const dt_compiled_check_t *check, int64_t value) {
-  const dt_compiled_item_t *item = &compiled->items[check->item - 1];
+// A check that a device made on a readback.
+static dt_status_t readback_check_status(const dt_compiled_t *compiled,
+                                         const dt_compiled_check_t *check, int64_t value) {
+  const dt_compiled_readback_t *readback = &compiled->readbacks[check->readback - 1];
   if (check->code == DT_OK)
-    return range_status(item, value);
+    return range_status(readback, value);
   return dt__status_annotate(DT_FAIL(check->code, "%s", check->text), "%s: the data says %lld",
-                             item->text, (long long)value);
+                             readback->text, (long long)value);
 }
 
 dt_status_t dt__record_status(const dt_compiled_t *compiled, const dt_launch_record_t *record) {
@@ -36,8 +36,8 @@ dt_status_t dt__record_status(const dt_compiled_t *compiled, const dt_launch_rec
   if (check < 0 || check > (int64_t)compiled->n_checks)
     return DT_FAIL(DT_E_INTERNAL, "check %lld of %u failed", (long long)check, compiled->n_checks);
   const dt_compiled_check_t *own = &compiled->checks[check - 1];
-  if (own->item)
-    return item_check_status(compiled, own, record->value);
+  if (own->readback)
+    return readback_check_status(compiled, own, record->value);
   return DT_FAIL(DT_E_RANGE, "%s: %lld is outside [%lld, %lld)", own->text,
                  (long long)record->value, (long long)-record->extent, (long long)record->extent);
 }
@@ -146,21 +146,21 @@ static dt_status_t assert_status(const dt_compiled_t *compiled, uint32_t index) 
 }
 
 // A range is what asserts allow and the dtype has: the assert that fails says who asked for it.
-static dt_status_t item_status(const dt_variant_t *variant, uint32_t index,
-                               const int64_t *symbols) {
+static dt_status_t readback_status(const dt_variant_t *variant, uint32_t index,
+                                   const int64_t *symbols) {
   const dt_compiled_t *compiled = variant->compiled;
-  const dt_compiled_item_t *item = &compiled->items[index];
+  const dt_compiled_readback_t *readback = &compiled->readbacks[index];
   const dt_graph_t *graph = variant->traced->graph;
   for (uint32_t i = 0; i < graph->asserts.len; i++) {
     uint32_t newest = 0;
     int64_t holds = 0;
     dt_sym_t cond = graph->asserts.items[i].cond;
-    bool about = dt__sym_newest_unbacked(graph->env, cond, &newest) && newest == item->symbol;
+    bool about = dt__sym_newest_unbacked(graph->env, cond, &newest) && newest == readback->symbol;
     if (about && (!dt__sym_eval(graph->env, cond, symbols, &holds) || !holds))
-      return dt__status_annotate(assert_status(compiled, i), "%s: the data says %lld", item->text,
-                                 (long long)symbols[item->symbol]);
+      return dt__status_annotate(assert_status(compiled, i), "%s: the data says %lld",
+                                 readback->text, (long long)symbols[readback->symbol]);
   }
-  return range_status(item, symbols[item->symbol]);
+  return range_status(readback, symbols[readback->symbol]);
 }
 
 dt_status_t dt__plan_status(const dt_variant_t *variant, int64_t failed, const int64_t *symbols) {
@@ -173,8 +173,8 @@ dt_status_t dt__plan_status(const dt_variant_t *variant, int64_t failed, const i
                    "these sizes make a tensor or the memory of the call %lld bytes or "
                    "more",
                    (long long)DT_SIZE_LIMIT);
-  if (failed < 0 && -2 - failed < (int64_t)compiled->n_items)
-    return item_status(variant, (uint32_t)(-2 - failed), symbols);
+  if (failed < 0 && -2 - failed < (int64_t)compiled->n_readbacks)
+    return readback_status(variant, (uint32_t)(-2 - failed), symbols);
   if (failed > 0 && failed <= (int64_t)compiled->n_asserts)
     return assert_status(compiled, (uint32_t)failed - 1);
   return DT_FAIL(DT_E_INTERNAL, "a plan ended with %lld", (long long)failed);

@@ -2,7 +2,7 @@
 // Bodies of `cond`, `switch` and `while`: cutting what was traced out of the program's graph into
 // graphs of their own. A body is a range of nodes; what it reads from before the range becomes an
 // operand, and so do constants, which stay the program's.
-#include "runtime/trace/capture.h"
+#include "runtime/trace/builder.h"
 
 #include <string.h>
 

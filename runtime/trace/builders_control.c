@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builders of control that data decides. A body is traced where it stands, into the program's
 // graph; bodies.c makes it a graph of its own when both have ended.
-#include "runtime/trace/capture.h"
+#include "runtime/trace/builder.h"
 
 #include "runtime/base/dtype.h"
 #include "runtime/base/log.h"

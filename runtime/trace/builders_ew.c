@@ -2,7 +2,7 @@
 // Element-wise builders. Those that take values alone are made from ops.def, one a row, so that
 // table and public header cannot drift: a row without a prototype, or a prototype without a row,
 // does not build.
-#include "runtime/trace/capture.h"
+#include "runtime/trace/builder.h"
 
 #include "runtime/base/dtype.h"
 

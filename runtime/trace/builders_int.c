@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builders of integers that are no sizes: integer arguments, and captures from outside of them.
-#include "runtime/trace/capture.h"
+#include "runtime/trace/builder.h"
 
 #include <string.h>
 

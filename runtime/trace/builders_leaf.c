@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builders of leaves: constants, literals, sizes as values, indices.
-#include "runtime/trace/capture.h"
+#include "runtime/trace/builder.h"
 
 #include "runtime/base/dtype.h"
 #include "runtime/base/hash.h"

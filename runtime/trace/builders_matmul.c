@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The matrix product's builder: vectors become matrices and back, leading dims broadcast. A second
 // operand of rank 2 stays as it is, so that it serves all leading dims without being repeated.
-#include "runtime/trace/capture.h"
+#include "runtime/trace/builder.h"
 
 static const dt_value_t none_value = {0};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builders of reductions, of what works along one axis, and of norms. Those of one signature are
 // made from ops.def, like the element-wise ones.
-#include "runtime/trace/capture.h"
+#include "runtime/trace/builder.h"
 
 static const dt_value_t none_value = {0};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builders over sizes: reading dims, arithmetic, questions that C control flow asks, and checks.
-#include "runtime/trace/capture.h"
+#include "runtime/trace/builder.h"
 
 // ---- Reading ------------------------------------------------------------------------------------
 uint32_t dt_value_rank(dt_trace_t *trace, dt_value_t x) {

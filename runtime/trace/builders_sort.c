@@ -7,7 +7,7 @@
 // - others: Batcher's merge exchange (Knuth, The Art of Computer Programming 3, 5.2.2, algorithm
 //   M), which works for any n: a loop of about lg(n)^2 / 2 trips, each of which compares every
 //   element with its partner and is parallel.
-#include "runtime/trace/capture.h"
+#include "runtime/trace/builder.h"
 
 #include "runtime/base/dtype.h"
 

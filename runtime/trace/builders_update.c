@@ -2,7 +2,7 @@
 // Updates of inputs. An update is a value like any other, and the call writes it when all has been
 // read; what makes it an update while tracing is that the input, and every input that is the same
 // memory in the call being traced, reads as the new value from then on.
-#include "runtime/trace/capture.h"
+#include "runtime/trace/builder.h"
 
 #include "runtime/trace/declare.h"
 
@@ -173,14 +173,6 @@ void dt_update(dt_trace_t *trace, dt_value_t input, dt_value_t value) {
   trace->inputs[k].updated = true;
   trace->updates = true;
   (void)record(trace, shared[k], value);
-}
-
-dt_value_t dt__trace_current(const dt_trace_t *trace, dt_value_t x) {
-  for (uint32_t k = 0; trace->updates && k < trace->request->n_inputs; k++) {
-    if (trace->inputs[k].handle.id == x.id && trace->inputs[k].current.id)
-      return trace->inputs[k].current;
-  }
-  return x;
 }
 
 // ---- Overlap in part ----------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builders of views, and of what joins, pads and indexes.
-#include "runtime/trace/capture.h"
+#include "runtime/trace/builder.h"
 
 static const dt_value_t none_value = {0};
 

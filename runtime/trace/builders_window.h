@@ -3,7 +3,7 @@
 #ifndef DT_RUNTIME_TRACE_BUILDERS_WINDOW_H
 #define DT_RUNTIME_TRACE_BUILDERS_WINDOW_H
 
-#include "runtime/trace/capture.h"
+#include "runtime/trace/builder.h"
 
 // `n` windows (NULL: all plain) with everything but the size filled in; strides and dilations are
 // required to be positive. False fails the trace.

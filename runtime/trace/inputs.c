@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What declared inputs become in the graph: symbols, literals, expressions, layouts, and integers
 // that calls bring. And after the program has run, whether dims that are declared dynamic are so.
-#include "runtime/trace/capture.h"
+#include "runtime/trace/builder.h"
 
 #include "lower/graph/infer.h"
 #include "runtime/base/dtype.h"

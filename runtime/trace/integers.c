@@ -3,7 +3,7 @@
 // input an element for everything between the call's entry and the program: guards, profiles and
 // machine code know numbers alone. Here declarations and arguments are spread into elements, and
 // the program's values are made of the elements' symbols.
-#include "runtime/trace/capture.h"
+#include "runtime/trace/builder.h"
 
 #include "runtime/trace/declare.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which number an element is: where it comes from, seen through views, concats and casts that keep
 // it; what is known without reading it; and the symbol that reading it once gives.
-#include "runtime/trace/capture.h"
+#include "runtime/trace/builder.h"
 
 #include "runtime/base/dtype.h"
 

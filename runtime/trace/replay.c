@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graph IR text as a program: declarations from its inputs, then node for node.
-#include "runtime/trace/capture.h"
+#include "runtime/trace/builder.h"
 
 #include "runtime/trace/replay.h"
 

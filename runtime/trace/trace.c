@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Running a program on symbolic tensors, and what is left of it: a frozen graph, the assumptions
 // under which it holds, its constants.
-#include "runtime/trace/capture.h"
+#include "runtime/trace/builder.h"
 
 #include "runtime/base/log.h"
 #include "runtime/base/watch.h"

@@ -123,9 +123,9 @@ static bool begin(dt_interp_t *in, const kernel_t *own, const uint64_t *words) {
     in->buffers[params->buffers[k].id - 1].base = device_reach((void *)(uintptr_t)words[k]);
   for (uint32_t k = 0; k < params->n_symbols; k++)
     in->values[params->symbols[k]] = (int64_t)words[params->n_buffers + k];
-  for (uint32_t k = 0; k < params->n_items; k++) {
-    const dt_program_item_t *item = &own->program->items.items[params->items[k]];
-    in->values[item->symbol] = *number_at(in, item->buffer);
+  for (uint32_t k = 0; k < params->n_readbacks; k++) {
+    const dt_readback_t *readback = &own->program->readbacks.items[params->readbacks[k]];
+    in->values[readback->symbol] = *number_at(in, readback->buffer);
   }
   return !params->gate.id || *number_at(in, params->gate);
 }

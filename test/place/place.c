@@ -30,7 +30,7 @@ typedef struct own_t {
   dt_tensor_t **inputs;
   staged_t *staged;
   dt_tensor_t *const *given;
-  uint64_t *items; // addresses, then values
+  uint64_t *readbacks; // addresses, then values
 } own_t;
 
 static dt_status_t session_open(dt_session_t *session, const dt_session_options_t *options) {
@@ -77,7 +77,7 @@ static dt_status_t settle(dt_session_t *session) {
 static void free_arrays(own_t *own) {
   dt__free(own->inputs);
   dt__free(own->staged);
-  dt__free(own->items);
+  dt__free(own->readbacks);
 }
 
 static void session_close(dt_session_t *session) {
@@ -155,12 +155,12 @@ static int64_t read_flag(dt_frame_t *frame, const void *predicate) {
 
 static dt_status_t read_items(frame_t *own, const dt_compiled_t *compiled, uint32_t segment) {
   const own_t *there = own->call->session->own;
-  uint64_t *addresses = there->items, *values = there->items + compiled->n_items;
-  if (!compiled->segments[segment].items)
+  uint64_t *addresses = there->readbacks, *values = there->readbacks + compiled->n_readbacks;
+  if (!compiled->segments[segment].readbacks)
     return NULL;
-  memset(addresses, 0, compiled->n_items * sizeof(*addresses));
-  compiled->segments[segment].items(&own->frame);
-  for (uint32_t k = 0; k < compiled->n_items; k++)
+  memset(addresses, 0, compiled->n_readbacks * sizeof(*addresses));
+  compiled->segments[segment].readbacks(&own->frame);
+  for (uint32_t k = 0; k < compiled->n_readbacks; k++)
     if (addresses[k])
       DT_TRY(read_back(own, &values[k], (void *)(uintptr_t)addresses[k], sizeof(*values)));
   atomic_fetch_add(&own->call->function->readbacks, 1);
@@ -220,11 +220,11 @@ static dt_status_t call_variant(dt_call_t *call, dt_variant_t *variant,
   frame_t own = {.call = call};
   dt__call_frame(call, variant, bindings, &own.frame);
   DT_TRY(stage_inputs(call, variant));
-  there->items = dt__calloc(compiled->n_items, 2 * sizeof(*there->items));
-  if (!there->items)
+  there->readbacks = dt__calloc(compiled->n_readbacks, 2 * sizeof(*there->readbacks));
+  if (!there->readbacks)
     return DT_NO_MEMORY();
-  own.frame.item_addresses = there->items;
-  own.frame.item_values = (const int64_t *)there->items + compiled->n_items;
+  own.frame.readback_addresses = there->readbacks;
+  own.frame.readback_values = (const int64_t *)there->readbacks + compiled->n_readbacks;
   there->note = (note_t){.function = call->function, .variant = variant};
   dt_function_retain(call->function);
   dt__variant_retain(variant);

@@ -332,9 +332,9 @@ static void step_of_none(dt_program_t *p) {
   p->slices.items[0].step = plus(p, p->slices.items[0].step, -1);
 }
 
-// An item that may be more than memory was planned for.
+// A readback that may be more than memory was planned for.
 static void more_than_planned(dt_program_t *p) {
-  p->items.items[0].most = plus(p, p->items.items[0].most, 1000);
+  p->readbacks.items[0].most = plus(p, p->readbacks.items[0].most, 1000);
 }
 
 // A gate in the place of what kernels behind it store.

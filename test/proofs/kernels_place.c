@@ -58,8 +58,8 @@ static bool uses(const dt_program_t *program, const dt_kernel_t *kernel, uint32_
     for (uint32_t i = 0; i < stage->stores.len; i++)
       *stores |= stage->stores.items[i].buffer.id == b + 1;
   }
-  for (uint32_t k = 0; k < program->items.len; k++)
-    any |= program->items.items[k].buffer.id == b + 1;
+  for (uint32_t k = 0; k < program->readbacks.len; k++)
+    any |= program->readbacks.items[k].buffer.id == b + 1;
   return any;
 }
 
@@ -146,8 +146,8 @@ bool kp_may_replace(const kp_t *kp, uint32_t old, uint32_t fresh, uint32_t k) {
       return false;
   if (kernel->gate.id == old + 1) // other teams of the kernel have yet to read it
     return false;
-  for (uint32_t i = 0; i < program->items.len; i++)
-    if (program->items.items[i].buffer.id == old + 1) // the host reads it after the kernel
+  for (uint32_t i = 0; i < program->readbacks.len; i++)
+    if (program->readbacks.items[i].buffer.id == old + 1) // the host reads it after the kernel
       return false;
   for (uint32_t s = 0; s < kernel->stages.len; s++) {
     const dt_stage_t *stage = &kernel->stages.items[s];

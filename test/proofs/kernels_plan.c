@@ -53,17 +53,17 @@ static life_t *find_lives(const dt_program_t *program) {
   // Where the host reads nothing, kernels do, where they begin: numbers and gates.
   for (uint32_t k = 0; k < program->kernels.len && program->device_sized; k++) {
     const dt_kernel_t *kernel = &program->kernels.items[k];
-    for (uint32_t i = 0; i < dt__kernel_items(program, kernel); i++)
-      touch(&lives[program->items.items[i].buffer.id - 1], k);
+    for (uint32_t i = 0; i < dt__kernel_readbacks(program, kernel); i++)
+      touch(&lives[program->readbacks.items[i].buffer.id - 1], k);
     if (kernel->gate.id)
       touch(&lives[kernel->gate.id - 1], k);
   }
   // What the host reads is there until the last kernel of the segment before has run.
-  for (uint32_t k = 0; k < program->items.len; k++)
+  for (uint32_t k = 0; k < program->readbacks.len; k++)
     for (uint32_t s = 0; s < program->segments.len; s++) {
       uint32_t end = program->segments.items[s].kernel_end;
-      life_t *life = &lives[program->items.items[k].buffer.id - 1];
-      if (program->segments.items[s].item_end <= k && life->first < end && life->last < end)
+      life_t *life = &lives[program->readbacks.items[k].buffer.id - 1];
+      if (program->segments.items[s].readback_end <= k && life->first < end && life->last < end)
         life->last = end - 1;
     }
   live_in_slices(program, lives);
@@ -164,7 +164,7 @@ static void prove_sizes(plan_t *plan, uint32_t b) {
     dt_sym_t high[2] = {
         dt__sym_le(env, buffer.sizes[d], dt__program_most(program, buffer.sizes[d])),
         DT_SYM_NONE_ID};
-    if (!dt__expr_items(program, buffer.sizes[d]))
+    if (!dt__expr_readbacks(program, buffer.sizes[d]))
       continue;
     prove_one_of(plan, b, b, low, "are not negative");
     prove_one_of(plan, b, b, high, "are not above what was planned");

@@ -74,12 +74,13 @@ static void give(kp_t *kp, const kp_made_t *made) {
       kz_always(kp->kz, made->traced->conds.items[k].cond);
   for (uint32_t k = 0; k < made->traced->graph->asserts.len; k++)
     kz_always(kp->kz, made->traced->graph->asserts.items[k].cond);
-  for (uint32_t k = 0; k < made->program->items.len; k++) { // checked on the device
-    const dt_program_item_t *item = &made->program->items.items[k];
-    if (item->most.id) // as a difference: what is known to be true says nothing
-      kz_always_in(kp->kz,
-                   dt__sym_sub(made->env, item->most, dt__symbol_sym(made->env, item->symbol)),
-                   (dt_range_t){0, INT64_MAX});
+  for (uint32_t k = 0; k < made->program->readbacks.len; k++) { // checked on the device
+    const dt_readback_t *readback = &made->program->readbacks.items[k];
+    if (readback->most.id) // as a difference: what is known to be true says nothing
+      kz_always_in(
+          kp->kz,
+          dt__sym_sub(made->env, readback->most, dt__symbol_sym(made->env, readback->symbol)),
+          (dt_range_t){0, INT64_MAX});
   }
 }
 

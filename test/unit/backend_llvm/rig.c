@@ -230,17 +230,18 @@ void rig_kernel_end(rig_t *r) {
 
 dt_sym_t rig_item(rig_t *r, dt_buffer_id_t buffer, int64_t lo, int64_t hi, const char *what) {
   dt_sym_t symbol = dt__sym_new(r->env, DT_SYMBOL_UNBACKED, (dt_range_t){lo, hi}, NULL, what);
-  dt_program_item_t item = {.buffer = buffer, .what = what};
+  dt_readback_t item = {.buffer = buffer, .what = what};
   assert_true(dt__sym_is_symbol(r->env, symbol, &item.symbol));
-  assert_true(DT_VEC_PUSH(&r->arena, &r->program->items, item));
+  assert_true(DT_VEC_PUSH(&r->arena, &r->program->readbacks, item));
   return symbol;
 }
 
-// The items made while it was built read what it writes: the next segment binds them.
+// The readbacks made while it was built read what it writes: the next segment binds them.
 void rig_segment(rig_t *r) {
-  dt_program_segment_t segment = {.item_end = r->next_items, .kernel_end = r->program->kernels.len};
+  dt_program_segment_t segment = {.readback_end = r->next_items,
+                                  .kernel_end = r->program->kernels.len};
   assert_true(DT_VEC_PUSH(&r->arena, &r->program->segments, segment));
-  r->next_items = r->program->items.len;
+  r->next_items = r->program->readbacks.len;
 }
 
 uint32_t rig_lanes(const rig_t *r, dt_dtype_t dtype) {

@@ -72,7 +72,7 @@ uint32_t rig_fold(rig_t *r, dt_reduction_kind_t kind, uint32_t value, uint32_t i
 void rig_stage_end(rig_t *r);
 void rig_schedule(rig_t *r, dt_schedule_t schedule);
 void rig_kernel_end(rig_t *r);
-// An UNBACKED symbol in [lo, hi], bound by an item that reads `buffer`.
+// An UNBACKED symbol in [lo, hi], bound by a readback of `buffer`.
 dt_sym_t rig_item(rig_t *r, dt_buffer_id_t buffer, int64_t lo, int64_t hi, const char *what);
 // Ends a segment after the kernels so far. Items made since the last segment ended are bound when
 // the next one begins.

@@ -187,8 +187,8 @@ static void test_out_of_range(void **state) {
   }
 }
 
-// Asserts are made where their newest symbol is bound: one at entry, one on the first item and one
-// on the second, and each before anything is computed from it.
+// Asserts are made where their newest symbol is bound: one at entry, one on the first readback and
+// one on the second, and each before anything is computed from it.
 static void test_asserts(void **state) {
   (void)state;
   rig_t r;
@@ -196,8 +196,8 @@ static void test_asserts(void **state) {
   rig_open(&r);
   chain_program(&r);
   dt_sym_t n = dt__symbol_sym(r.env, 0);
-  dt_sym_t u = dt__symbol_sym(r.env, r.program->items.items[0].symbol);
-  dt_sym_t v = dt__symbol_sym(r.env, r.program->items.items[1].symbol);
+  dt_sym_t u = dt__symbol_sym(r.env, r.program->readbacks.items[0].symbol);
+  dt_sym_t v = dt__symbol_sym(r.env, r.program->readbacks.items[1].symbol);
   dt_graph_assert_t asserts[3] = {
       {.cond = dt__sym_lt(r.env, dt__sym_add(r.env, u, n), v), .what = "on the second"},
       {.cond = dt__sym_lt(r.env, n, rig_const(&r, 10)), .what = "at entry"},
@@ -241,13 +241,13 @@ static void test_refusals(void **state) {
     chain_program(&r);
     dt_program_t *program = r.program;
     if (wrong == 0)
-      program->items.items[0].buffer = program->outputs.items[0]; // rank 1
+      program->readbacks.items[0].buffer = program->outputs.items[0]; // rank 1
     if (wrong == 1)
-      program->items.items[1].symbol = program->items.items[0].symbol;
+      program->readbacks.items[1].symbol = program->readbacks.items[0].symbol;
     if (wrong == 2)
       program->segments.items[2].kernel_end--;
     if (wrong == 3)
-      program->segments.items[2].item_end--;
+      program->segments.items[2].readback_end--;
     if (wrong == 4)
       program->segments.items[1].kernel_end = 0;
     expect_code(rig_try_compile(&r, &code), DT_E_INTERNAL);

@@ -16,7 +16,7 @@ typedef struct planned_t {
   void **base; // by buffer, [id - 1]
   char *once, *block;
   int64_t block_bytes;
-  uint32_t bound; // items
+  uint32_t bound; // readbacks
 } planned_t;
 
 static int64_t value_of(const planned_t *p, dt_sym_t e) {
@@ -89,7 +89,7 @@ static dt_status_t check_asserts(const planned_t *p) {
   const dt_graph_t *graph = p->program->graph;
   for (uint32_t k = 0; graph && k < graph->asserts.len; k++) {
     const dt_graph_assert_t *check = &graph->asserts.items[k];
-    if (dt__expr_items(p->program, check->cond) != p->bound || value_of(p, check->cond))
+    if (dt__expr_readbacks(p->program, check->cond) != p->bound || value_of(p, check->cond))
       continue;
     return DT_FAIL(check->code == DT_OK ? DT_E_SHAPE : check->code, "%s", check->what);
   }
@@ -98,21 +98,22 @@ static dt_status_t check_asserts(const planned_t *p) {
 
 static dt_status_t bind(planned_t *p, uint32_t end) {
   while (p->bound < end) {
-    const dt_program_item_t *item = &p->program->items.items[p->bound];
-    place_temp(p, item->buffer);
-    memcpy(&p->symbols[item->symbol], p->base[item->buffer.id - 1], sizeof(int64_t));
+    const dt_readback_t *readback = &p->program->readbacks.items[p->bound];
+    place_temp(p, readback->buffer);
+    memcpy(&p->symbols[readback->symbol], p->base[readback->buffer.id - 1], sizeof(int64_t));
     p->bound++;
     DT_TRY(check_asserts(p));
   }
   return NULL;
 }
 
-// Items of a program of device sizes are there once no kernel from k on writes them.
+// Readbacks of a program of device sizes are there once no kernel from k on writes them.
 static uint32_t items_before(const dt_program_t *program, uint32_t k) {
   uint32_t n = 0;
-  for (; n < program->items.len && program->device_sized; n++)
+  for (; n < program->readbacks.len && program->device_sized; n++)
     for (uint32_t later = k; later < program->kernels.len; later++)
-      if (dt__kernel_stores_to(&program->kernels.items[later], program->items.items[n].buffer.id))
+      if (dt__kernel_stores_to(&program->kernels.items[later],
+                               program->readbacks.items[n].buffer.id))
         return n;
   return n;
 }
@@ -143,7 +144,7 @@ static dt_status_t run_slices(planned_t *p, const dt_program_slices_t *slices) {
 }
 
 static dt_status_t run_segment(planned_t *p, const dt_program_segment_t *segment, uint32_t first) {
-  DT_TRY(bind(p, segment->item_end));
+  DT_TRY(bind(p, segment->readback_end));
   grow_block(p, value_of(p, segment->block_bytes));
   for (uint32_t k = first; k < segment->kernel_end; k++) {
     const dt_program_slices_t *slices = dt__kernel_slices(p->program, k);

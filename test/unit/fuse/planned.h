@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Running a planned program as a host would: segment by segment, temporaries at their offsets in
-// one block that grows, items read from it.
+// one block that grows, numbers read from it.
 #ifndef DT_TESTS_UNIT_FUSE_PLANNED_H
 #define DT_TESTS_UNIT_FUSE_PLANNED_H
 

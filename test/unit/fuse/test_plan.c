@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory plan on hand-written programs: who may take whose place while it is read, what items
-// keep alive; and that dead running reductions go.
+// The memory plan on hand-written programs: who may take whose place while it is read, what
+// readbacks keep alive; and that dead running reductions go.
 #include "fuse/fuse.h"
 #include "test/support/graph_fixture.h"
 #include "test/unit/fuse/planned.h"
@@ -89,7 +89,7 @@ static void test_in_place(void **state) {
                  "v1 = load f32 b2[i2, i3] v2 = add f32 v0, v1 store b4[i2, i3] = v2", false);
 }
 
-// ---- Items ------------------------------------------------------------------------------------------
+// ---- Readbacks ----------------------------------------------------------------------------------
 // The number is read between segments: its memory is nobody else's before that.
 static void test_items_live(void **state) {
   (void)state;
@@ -101,7 +101,7 @@ static void test_items_live(void **state) {
                  "buffer b4 = temp i64[u1]\n"
                  "buffer b5 = output 0 i64[u1]\n"
                  "buffer b6 = output 1 i64[]\n"
-                 "kernel \"item\" {\n stage inner i2 < s0 { v0 = load i64 b1[i2] "
+                 "kernel \"readback\" {\n stage inner i2 < s0 { v0 = load i64 b1[i2] "
                  "reduce max i64 r0 = v0 }\n stage { v0 = row i64 r0 store b2[] = v0 }\n}\n"
                  "kernel \"other\" {\n stage { v0 = const i64 77 v1 = index i64 s0 "
                  "v2 = add i64 v0, v1 store b3[] = v2 }\n}\n"

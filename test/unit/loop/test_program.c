@@ -351,7 +351,7 @@ static void select_positive(const char *from, const char *to, const run_case_t *
       "  stage { v0 = load f32 b1[i3] v1 = const f32 0 v2 = gt bool v0, v1 v3 = load i64 b2[i3] "
       "v4 = const i64 1 v5 = sub i64 v3, v4 v6 = bind d4: [0, 98] < u1 of v5 check 0 mask v2 "
       "v7 = index i64 i3 store b4[d4] = v7 mask v6 }\n}\n"
-      "outputs b4\nitem b3 binds u1 \"count\" op \"\"\n}\n";
+      "outputs b4\nreadback b3 binds u1 \"count\" op \"\"\n}\n";
   char text[2048];
   const char *at = from ? strstr(source, from) : source;
   assert_non_null(at);
@@ -361,13 +361,13 @@ static void select_positive(const char *from, const char *to, const run_case_t *
   hand_parse(&h, text);
   float x[5] = {1, -2, 3, 0, 5};
   void *in[1] = {x}, *outs[1] = {out};
-  int64_t symbols[2] = {5, 77}; // the item's is not read
+  int64_t symbols[2] = {5, 77}; // the readback's is not read
   expect_told_of(to, dt__program_interpret(h.program, symbols, in, outs), c->code,
                  c->message ? c->message : "");
   hand_fini(&h);
 }
 
-static void test_items(void **state) {
+static void test_readbacks(void **state) {
   (void)state;
   int64_t out[8] = {-1, -1, -1, -1};
   select_positive(NULL, "", &(run_case_t){NULL, NULL, DT_OK}, out);
@@ -538,6 +538,6 @@ static void test_slices_in_order(void **state) {
 }
 
 RUN_TESTS(TEST(test_slices_in_order), TEST(test_sharing), TEST(test_canonical), TEST(test_softmax),
-          TEST(test_failures), TEST(test_one_kernel), TEST(test_items),
+          TEST(test_failures), TEST(test_one_kernel), TEST(test_readbacks),
           TEST(test_search_and_running), TEST(test_update), TEST(test_canonical_data),
           TEST(test_integer), TEST(test_canonical_chains))

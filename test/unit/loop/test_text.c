@@ -195,7 +195,7 @@ static const char *const whole =
     "}\n";
 
 // And one with what sizes from data need: two segments, a running reduction, a search, a scatter,
-// an item, an update.
+// a readback, an update.
 static const char *const segmented = "program {\n"
                                      "symbol s0: [0, 99]\n"
                                      "symbol u1: [0, 99] \"data\"\n"
@@ -247,17 +247,17 @@ static const char *const segmented = "program {\n"
                                      "  }\n"
                                      "}\n"
                                      "outputs b6\n"
-                                     "item b4 binds u1 \"nonzero\" op \"item\"\n"
+                                     "readback b4 binds u1 \"nonzero\" op \"item\"\n"
                                      "host_reads \"its result has the size\"\n"
                                      "offset b3 = 0\n"
                                      "offset b4 = s0*8\n"
                                      "offset b5 = s0*8 + 64\n"
                                      "block s0*8 + u1*8 + 64\n"
-                                     "segment items 0 kernels 2 block s0*8 + 64\n"
-                                     "segment items 1 kernels 5 block s0*8 + u1*8 + 64\n"
+                                     "segment readbacks 0 kernels 2 block s0*8 + 64\n"
+                                     "segment readbacks 1 kernels 5 block s0*8 + u1*8 + 64\n"
                                      "}\n";
 
-// The same as a device has it: checks, and a gate for what uses the item.
+// The same as a device has it: checks, and a gate for what uses the readback.
 static const char *const device_sized = "program {\n"
                                         "symbol s0: [0, 99]\n"
                                         "symbol u1: [0, 99] \"data\"\n"
@@ -266,8 +266,8 @@ static const char *const device_sized = "program {\n"
                                         "buffer b3 = temp i64[]\n"
                                         "buffer b4 = temp f32[u1]\n"
                                         "buffer b5 = output 0 f32[]\n"
-                                        "check 0 \"at most s0\" op \"check\" code 2 item 0\n"
-                                        "check 1 \"data\" op \"item\" item 0\n"
+                                        "check 0 \"at most s0\" op \"check\" code 2 readback 0\n"
+                                        "check 1 \"data\" op \"item\" readback 0\n"
                                         "kernel \"item\" {\n"
                                         "  stage {\n"
                                         "    v0 = const i64 3\n"
@@ -302,7 +302,7 @@ static const char *const device_sized = "program {\n"
                                         "  }\n"
                                         "}\n"
                                         "outputs b5\n"
-                                        "item b2 binds u1 \"nonzero\" op \"item\" most s0\n"
+                                        "readback b2 binds u1 \"nonzero\" op \"item\" most s0\n"
                                         "device_sized\n"
                                         "offset b2 = 0\n"
                                         "offset b3 = 64\n"
@@ -455,7 +455,7 @@ static void test_halves(void **state) {
       {"kernel \"map\"", "v5 = add f32 v1, v1", "v5 = add f16 v0, v0", "add of f16, which is only"},
       {"kernel \"map\"", "v5 = add f32 v1, v1", "v5 = eq bool v0, v2", "eq of f16, which is only"},
       {"kernel \"sum\"", "reduce sum f32 r0 = v1", "reduce sum f16 r0 = v0",
-       "reduce sum of f16, which is only stored"},
+       "reduction sum of f16, which is only stored"},
       {"kernel \"map\"", "where f16 v3, v0, v2", "where f16 v3, v0, v1", "where of f16 and f32"},
   };
   check_round_trip(halves);
@@ -480,7 +480,7 @@ static void test_verifier(void **state) {
        "its index is wrong"},
       {"kernel \"arg\"", "reduce argmax i64 r0 = v0 at v1", "reduce max i64 r0 = v0", "gives i64"},
       {"kernel \"arg\"", "reduce argmax i64 r0 = v0 at v1", "reduce any bool r0 = v0",
-       "reduce any of f32"},
+       "reduction any of f32"},
       {"kernel \"arg\"", "load f32 b1[i3, i4]", "load f32 b1[i3, i2]", "not visible"},
       {"kernel \"arg\"", "load f32 b1[i3, i4]", "load f64 b1[i3, i4]", "but buffer 1 has f32"},
       {"kernel \"arg\"", "store b6[i3]", "store b6[i4]", "not visible"},
@@ -556,24 +556,26 @@ static void test_data_verifier(void **state) {
       {"kernel \"update\"", "store b2[i6] = v0\n", "store b2[i6] = v0\n store b5[i6] = v0\n",
        "and writes buffer 5"},
       {"kernel \"item\"", "store b4[]", "store b5[0]", "buffer 4 is written by no kernel"},
-      {"outputs", "item b4", "item b3", "holds no single i64"},
-      {"kernel \"scan\"", "i2 < s0", "i2 < u1", "uses item 0 before it is written"},
-      {"outputs", "segment items 0 kernels 2", "segment items 1 kernels 2", "not written when"},
-      {"outputs", "segment items 0 kernels 2", "segment items 0 kernels 3",
-       "uses items that are not bound"},
-      {"outputs", "segment items 0 kernels 2 block s0*8 + 64",
-       "segment items 0 kernels 2 block s0*8 + u1", "its block's size is not known"},
+      {"outputs", "readback b4", "readback b3", "holds no single i64"},
+      {"kernel \"scan\"", "i2 < s0", "i2 < u1", "uses readback 0 before it is written"},
+      {"outputs", "segment readbacks 0 kernels 2", "segment readbacks 1 kernels 2",
+       "not written when"},
+      {"outputs", "segment readbacks 0 kernels 2", "segment readbacks 0 kernels 3",
+       "uses readbacks that are not bound"},
+      {"outputs", "segment readbacks 0 kernels 2 block s0*8 + 64",
+       "segment readbacks 0 kernels 2 block s0*8 + u1", "its block's size is not known"},
       {"outputs", "offset b4 = s0*8", "offset b4 = u1*8", "the offset of buffer 4 is not known"},
-      {"outputs", "segment items 1 kernels 5", "segment items 1 kernels 4",
-       "4 kernels and 1 items"},
-      {"outputs", "segment items 1 kernels 5", "segment items 1 kernels 1", "kernels up to 1"},
+      {"outputs", "segment readbacks 1 kernels 5", "segment readbacks 1 kernels 4",
+       "4 kernels and 1 readbacks"},
+      {"outputs", "segment readbacks 1 kernels 5", "segment readbacks 1 kernels 1",
+       "kernels up to 1"},
   };
   for (size_t k = 0; k < sizeof(edits) / sizeof(edits[0]); k++)
     check_edit(segmented, &edits[k], DT_E_INTERNAL);
   static const edit_t texts[] = {
       {"outputs", "binds u1", "binds u0", "there is no symbol u0"},
-      {"outputs", "item b4", "item b9", "there is no buffer b9"},
-      {"outputs", "segment items", "segment item", "expected 'items'"},
+      {"outputs", "readback b4", "readback b9", "there is no buffer b9"},
+      {"outputs", "segment readbacks", "segment readback", "expected 'readbacks'"},
       {"kernel \"search\"", "b3 of v0", "b3 to v0", "expected 'of'"},
   };
   for (size_t k = 0; k < sizeof(texts) / sizeof(texts[0]); k++)
@@ -586,20 +588,20 @@ static void test_device_sizes(void **state) {
       {"kernel \"copy\"", "gate b3", "gate b4", "its gate, buffer 4, is not written before"},
       {"kernel \"copy\"", "gate b3", "gate b1", "its gate, buffer 1, is not written before"},
       {"kernel \"checks\"", "checks\" {", "checks\" gate b3 {", "buffer 3, is not written before"},
-      {"kernel \"checks\"", "index i64 s0", "index i64 u1", "uses item 0 before it is checked"},
-      {"outputs", "most s0", "most u1", "in which the host needs items"},
-      {"outputs", "offset b4 = 128", "offset b4 = u1", "in which the host needs items"},
-      {"outputs", "(s0 + 15)", "(u1 + 15)", "in which the host needs items"},
+      {"kernel \"checks\"", "index i64 s0", "index i64 u1", "uses readback 0 before it is checked"},
+      {"outputs", "most s0", "most u1", "in which the host needs readbacks"},
+      {"outputs", "offset b4 = 128", "offset b4 = u1", "in which the host needs readbacks"},
+      {"outputs", "(s0 + 15)", "(u1 + 15)", "in which the host needs readbacks"},
       {"outputs", "device_sized\n", "", "no gate is buffer 3"},
       {"outputs", "128\n}",
-       "128\nsegment items 0 kernels 1 block 64\nsegment items 1 kernels 4 block 128\n}",
+       "128\nsegment readbacks 0 kernels 1 block 64\nsegment readbacks 1 kernels 4 block 128\n}",
        "in 2 segments"},
   };
   for (size_t k = 0; k < sizeof(edits) / sizeof(edits[0]); k++)
     check_edit(device_sized, &edits[k], DT_E_INTERNAL);
   static const edit_t texts[] = {
       {"kernel \"copy\"", "gate b3", "gate b9", "there is no buffer b9"},
-      {"check 1", "item 0\n", "item x\n", "expected"},
+      {"check 1", "readback 0\n", "readback x\n", "expected"},
   };
   for (size_t k = 0; k < sizeof(texts) / sizeof(texts[0]); k++)
     check_edit(device_sized, &texts[k], DT_E_FORMAT);

@@ -4,7 +4,7 @@
 // builders over sizes.
 #include "test/unit/symshape/sym_test.h"
 
-#include "runtime/trace/capture.h"
+#include "runtime/trace/builder.h"
 #include "test/unit/trace/trace_test.h"
 
 static const dt_input_decl_t one_input[] = {{.name = "x", .dtype = DT_F32, .rank = 2}};

@@ -200,18 +200,20 @@ static void count_run(dt_frame_t *frame) {
                             (uint64_t)frame->symbols[0]};
   launch(frame, FAKE_COUNT, words, 1, 0);
 }
-static void select_items(dt_frame_t *frame) { frame->item_addresses[0] = ADDRESS(frame->block); }
+static void select_items(dt_frame_t *frame) {
+  frame->readback_addresses[0] = ADDRESS(frame->block);
+}
 static int64_t select_plan(dt_frame_t *frame) {
-  if (frame->item_values[0] < 0 || frame->item_values[0] > frame->symbols[0])
+  if (frame->readback_values[0] < 0 || frame->readback_values[0] > frame->symbols[0])
     return -2;
-  frame->output_sizes[0] = frame->item_values[0];
+  frame->output_sizes[0] = frame->readback_values[0];
   frame->block_bytes = 4 << 20; // it grows, and keeps what is there
   return 0;
 }
 static void select_run(dt_frame_t *frame) {
   const uint64_t words[] = {ADDRESS(frame->inputs[0]), ADDRESS(frame->outputs[0]),
                             (uint64_t)frame->symbols[0]};
-  launch(frame, FAKE_SELECT, words, frame->item_values[0], 0);
+  launch(frame, FAKE_SELECT, words, frame->readback_values[0], 0);
 }
 
 static void scale_once(dt_frame_t *frame) {
@@ -295,9 +297,9 @@ static dt_status_t fill(const dt_compile_request_t *request, dt_compiled_t *out)
     p++;
   out->segments = dt__calloc(2, sizeof(*out->segments));
   out->output_segments = dt__calloc(1, sizeof(*out->output_segments));
-  out->items = dt__calloc(1, sizeof(*out->items));
+  out->readbacks = dt__calloc(1, sizeof(*out->readbacks));
   out->checks = dt__calloc(1, sizeof(*out->checks));
-  if (!out->segments || !out->output_segments || !out->items || !out->checks)
+  if (!out->segments || !out->output_segments || !out->readbacks || !out->checks)
     return DT_NO_MEMORY();
   memcpy(out->segments, programs[p].segments, sizeof(programs[p].segments));
   out->n_segments = programs[p].n_segments;
@@ -308,9 +310,9 @@ static dt_status_t fill(const dt_compile_request_t *request, dt_compiled_t *out)
   out->n_launches = programs[p].n_launches;
   out->n_symbols = dt__symenv_symbol_count(request->traced->env);
   if (out->n_segments > 1) {
-    out->items[0] =
-        (dt_compiled_item_t){.text = dt__strdup("item"), .symbol = 1, .range = {0, 1 << 20}};
-    out->n_items = 1;
+    out->readbacks[0] =
+        (dt_compiled_readback_t){.text = dt__strdup("item"), .symbol = 1, .range = {0, 1 << 20}};
+    out->n_readbacks = 1;
     out->segments_reason = dt__strdup("its result has the size");
     if (!out->segments_reason) // nobody would make room for what is read
       return DT_NO_MEMORY();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A trace under way, and what the builders share: refusing foreign handles, remembering the first
 // failure, appending nodes. Include it first: it keeps the public header from renaming builders.
-#ifndef DT_RUNTIME_TRACE_CAPTURE_H
-#define DT_RUNTIME_TRACE_CAPTURE_H
+#ifndef DT_RUNTIME_TRACE_BUILDER_H
+#define DT_RUNTIME_TRACE_BUILDER_H
 
 #define DT_NO_SOURCE_LINES
 #include "runtime/trace/trace.h"
@@ -156,4 +156,4 @@ dt_status_t dt__trace_drop_bodies(dt_trace_t *trace) DT_MUST_USE;
 // DT_E_ARGUMENT where an updated input overlaps another in part. (builders_update.c)
 dt_status_t dt__trace_check_updates(dt_trace_t *trace) DT_MUST_USE;
 
-#endif // DT_RUNTIME_TRACE_CAPTURE_H
+#endif // DT_RUNTIME_TRACE_BUILDER_H

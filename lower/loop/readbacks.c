@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kernel waits for: the items (numbers that a call reads from its own data) whose symbols it
-// uses. And what else of a kernel is not plain: stores, and reductions whose order shows.
+// What a kernel waits for: the readbacks (numbers that a call reads from its own data) whose
+// symbols it uses. And what else of a kernel is not plain: stores, and reductions whose order
+// shows.
 #include "lower/loop/loop_private.h"
 #include "runtime/base/dtype.h"
 
-#define MAX_SYMBOLS 512 // in one expression; with more, all items are waited for
+#define MAX_SYMBOLS 512 // in one expression; with more, all readbacks are waited for
 
 bool dt__store_scatters(const dt_program_t *program, const dt_store_t *store) {
   uint32_t symbols[MAX_SYMBOLS];
@@ -106,68 +107,70 @@ bool dt__program_checks(const dt_program_t *program) {
   return false;
 }
 
-// ---- Items ----------------------------------------------------------------------------------------
-uint32_t dt__expr_items(const dt_program_t *program, dt_sym_t e) {
-  uint32_t symbols[MAX_SYMBOLS], items = 0;
-  if (program->items.len == 0 || e.id == 0)
+// ---- Readbacks ----------------------------------------------------------------------------------
+uint32_t dt__expr_readbacks(const dt_program_t *program, dt_sym_t e) {
+  uint32_t symbols[MAX_SYMBOLS], readbacks = 0;
+  if (program->readbacks.len == 0 || e.id == 0)
     return 0;
   uint32_t n = dt__sym_symbols(program->env, e, symbols, MAX_SYMBOLS);
   if (n > MAX_SYMBOLS)
-    return program->items.len;
+    return program->readbacks.len;
   for (uint32_t k = 0; k < n; k++)
-    for (uint32_t i = items; i < program->items.len; i++)
-      if (program->items.items[i].symbol == symbols[k])
-        items = i + 1;
-  return items;
+    for (uint32_t i = readbacks; i < program->readbacks.len; i++)
+      if (program->readbacks.items[i].symbol == symbols[k])
+        readbacks = i + 1;
+  return readbacks;
 }
 
-static void at_least(uint32_t *items, uint32_t more) { *items = *items > more ? *items : more; }
-
-static uint32_t exprs_items(const dt_program_t *program, const dt_sym_t *exprs, uint32_t n) {
-  uint32_t items = 0;
-  for (uint32_t k = 0; k < n; k++)
-    at_least(&items, dt__expr_items(program, exprs[k]));
-  return items;
+static void at_least(uint32_t *readbacks, uint32_t more) {
+  *readbacks = *readbacks > more ? *readbacks : more;
 }
 
-static uint32_t buffer_items(const dt_program_t *program, dt_buffer_id_t id) {
+static uint32_t exprs_readbacks(const dt_program_t *program, const dt_sym_t *exprs, uint32_t n) {
+  uint32_t readbacks = 0;
+  for (uint32_t k = 0; k < n; k++)
+    at_least(&readbacks, dt__expr_readbacks(program, exprs[k]));
+  return readbacks;
+}
+
+static uint32_t buffer_readbacks(const dt_program_t *program, dt_buffer_id_t id) {
   const dt_buffer_t *buffer = dt__program_buffer(program, id);
-  uint32_t items = exprs_items(program, buffer->sizes, buffer->rank);
-  at_least(&items, exprs_items(program, buffer->strides, buffer->rank));
-  return items;
+  uint32_t readbacks = exprs_readbacks(program, buffer->sizes, buffer->rank);
+  at_least(&readbacks, exprs_readbacks(program, buffer->strides, buffer->rank));
+  return readbacks;
 }
 
 static uint32_t inst_items(const dt_program_t *program, const dt_inst_t *inst) {
-  uint32_t items = 0;
+  uint32_t readbacks = 0;
   if (dt__inst_reads(inst).id)
-    items = buffer_items(program, inst->buffer);
+    readbacks = buffer_readbacks(program, inst->buffer);
   if (inst->kind == DT_INST_LOAD)
-    at_least(&items,
-             exprs_items(program, inst->index, dt__program_buffer(program, inst->buffer)->rank));
+    at_least(&readbacks, exprs_readbacks(program, inst->index,
+                                         dt__program_buffer(program, inst->buffer)->rank));
   if (inst->kind == DT_INST_INDEX)
-    at_least(&items, dt__expr_items(program, inst->sym));
+    at_least(&readbacks, dt__expr_readbacks(program, inst->sym));
   if (inst->kind == DT_INST_BIND)
-    at_least(&items, dt__expr_items(program, inst->extent));
-  return items;
+    at_least(&readbacks, dt__expr_readbacks(program, inst->extent));
+  return readbacks;
 }
 
-uint32_t dt__kernel_items(const dt_program_t *program, const dt_kernel_t *kernel) {
-  if (program->items.len == 0)
+uint32_t dt__kernel_readbacks(const dt_program_t *program, const dt_kernel_t *kernel) {
+  if (program->readbacks.len == 0)
     return 0;
-  uint32_t items = exprs_items(program, kernel->extents, kernel->n_loops);
+  uint32_t readbacks = exprs_readbacks(program, kernel->extents, kernel->n_loops);
   for (uint32_t s = 0; s < kernel->stages.len; s++) {
     const dt_stage_t *stage = &kernel->stages.items[s];
-    at_least(&items, exprs_items(program, stage->extents, stage->n_loops));
+    at_least(&readbacks, exprs_readbacks(program, stage->extents, stage->n_loops));
     for (uint32_t i = 0; i < stage->insts.len; i++)
-      at_least(&items, inst_items(program, &stage->insts.items[i]));
+      at_least(&readbacks, inst_items(program, &stage->insts.items[i]));
     for (uint32_t k = 0; k < stage->stores.len; k++) {
       const dt_store_t *store = &stage->stores.items[k];
-      at_least(&items, buffer_items(program, store->buffer));
-      at_least(&items, exprs_items(program, store->index,
-                                   dt__program_buffer(program, store->buffer)->rank));
+      at_least(&readbacks, buffer_readbacks(program, store->buffer));
+      at_least(&readbacks, exprs_readbacks(program, store->index,
+                                           dt__program_buffer(program, store->buffer)->rank));
     }
   }
   for (uint32_t k = 0; k < kernel->schedules.len; k++)
-    at_least(&items, dt__expr_items(program, kernel->schedules.items[k].predicate));
-  return items;
+    at_least(&readbacks, dt__expr_readbacks(program, kernel->schedules.items[k].predicate));
+  return readbacks;
 }

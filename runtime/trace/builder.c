@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What every builder does: the first failure and its place, checks of handles, appending nodes.
-#include "runtime/trace/capture.h"
+#include "runtime/trace/builder.h"
 
 #include "ductile/experimental.h"
 #include "runtime/base/dtype.h"
@@ -96,6 +96,14 @@ void dt_trace_recode(dt_trace_t *trace, dt_code_t from, dt_code_t to) {
 }
 
 // ---- Handles ------------------------------------------------------------------------------------
+dt_value_t dt__trace_current(const dt_trace_t *trace, dt_value_t x) {
+  for (uint32_t k = 0; trace->updates && k < trace->request->n_inputs; k++) {
+    if (trace->inputs[k].handle.id == x.id && trace->inputs[k].current.id)
+      return trace->inputs[k].current;
+  }
+  return x;
+}
+
 const dt_node_t *dt__trace_node(dt_trace_t *trace, dt_value_t x, const char *what) {
   x = dt__trace_current(trace, x);
   if (x.id == 0)
