@@ -91,7 +91,7 @@ static void test_in_place(void **state) {
 
 // ---- Readbacks ----------------------------------------------------------------------------------
 // The number is read between segments: its memory is nobody else's before that.
-static void test_items_live(void **state) {
+static void test_readbacks_live(void **state) {
   (void)state;
   hand_t h;
   hand_parse(&h, "program {\nsymbol s0: [0, 99]\nsymbol u1: [0, 99]\n"
@@ -110,7 +110,7 @@ static void test_items_live(void **state) {
                  "store b4[i3] = v0 }\n}\n"
                  "kernel \"last\" outer i4 < u1 {\n stage { v0 = load i64 b4[i4] "
                  "store b5[i4] = v0 }\n}\n"
-                 "outputs b5, b6\nitem b2 binds u1 \"max\" op \"\"\n}\n");
+                 "outputs b5, b6\nreadback b2 binds u1 \"max\" op \"\"\n}\n");
   static const dt_target_t target = {.vector_bytes = 32};
   expect_ok(dt__fuse_plan(h.program, &target));
   expect_ok(dt__program_verify(h.program));
@@ -146,4 +146,4 @@ static void test_prune_running(void **state) {
   hand_fini(&h);
 }
 
-RUN_TESTS(TEST(test_in_place), TEST(test_items_live), TEST(test_prune_running))
+RUN_TESTS(TEST(test_in_place), TEST(test_readbacks_live), TEST(test_prune_running))
