@@ -106,13 +106,14 @@ DT_API dt_status_t dt_function_report(dt_function_t *function, dt_tensor_t *cons
 DT_API void dt_report_free(dt_report_t *report); // NULL allowed [any, each report once]
 
 // Parts of a report, or'ed; 0 means all.
-enum {
+typedef enum dt_report_part_t {
   DT_REPORT_VARIANTS = 1, // dims and guards of each variant
   DT_REPORT_CALL = 2,     // what the variants say to the arguments
   DT_REPORT_COMPILES = 4, // the history
-};
+} dt_report_part_t;
 // The report as text for people, or as JSON lines: objects whose "event" is "variant", "hit",
-// "miss", "refused" or "compile". *out is released with dt_text_free. [any]
+// "miss", "refused" or "compile". *out is released with dt_text_free. DT_E_ARGUMENT (a NULL, a part
+// that is none), DT_E_NO_MEMORY. [any]
 DT_API dt_status_t dt_report_text(const dt_report_t *report, uint32_t parts,
                                   char **out) DT_MUST_USE;
 DT_API dt_status_t dt_report_json(const dt_report_t *report, uint32_t parts,

@@ -20,12 +20,12 @@ typedef struct dt_window_t {
   dt_sym_t extra;       // dt_conv_transpose: elements more behind the result; none: 0
   dt_sym_t reserved[2]; // none: DT_E_UNSUPPORTED else
 } dt_window_t;
-enum {
+typedef enum dt_pool_flag_t {
   DT_POOL_CEIL = 1,          // places are counted up: the last window may reach beyond the padding,
                              // but it begins in x or in the padding before it
   DT_POOL_COUNT_PADDING = 2, // dt_avg_pool: padding counts (what lies beyond it never does)
   DT_POOL_COLUMN_MAJOR = 4,  // dt_max_pool: indices count the first spatial dim first
-};
+} dt_pool_flag_t;
 // The last `n` dims of x become the places of windows, and n dims of the elements in each are
 // appended: a view. Windows have sizes, strides and dilations here, and no padding.
 DT_API dt_value_t dt_windows(dt_trace_t *trace, dt_value_t x, uint32_t n,

@@ -233,15 +233,19 @@ static dt_status_t give(dt_text_t *text, char **out) {
   return status;
 }
 
-static dt_status_t check(const dt_report_t *report, char **out) {
+#define ALL_PARTS ((uint32_t)(DT_REPORT_VARIANTS | DT_REPORT_CALL | DT_REPORT_COMPILES))
+
+static dt_status_t check(const dt_report_t *report, uint32_t parts, char **out) {
   if (!report || !out)
     return DT_FAIL(DT_E_ARGUMENT, "%s: NULL", report ? "out" : "report");
   *out = NULL;
+  if (parts & ~ALL_PARTS)
+    return DT_FAIL(DT_E_ARGUMENT, "parts: %u; expected DT_REPORT_* joined, or 0 for all", parts);
   return NULL;
 }
 
 dt_status_t dt_report_json(const dt_report_t *report, uint32_t parts, char **out) {
-  dt_status_t status = check(report, out);
+  dt_status_t status = check(report, parts, out);
   if (status)
     return dt__status_annotate(status, "dt_report_json");
   dt_text_t text;
@@ -256,7 +260,7 @@ dt_status_t dt_report_json(const dt_report_t *report, uint32_t parts, char **out
 }
 
 dt_status_t dt_report_text(const dt_report_t *report, uint32_t parts, char **out) {
-  dt_status_t status = check(report, out);
+  dt_status_t status = check(report, parts, out);
   if (status)
     return dt__status_annotate(status, "dt_report_text");
   dt_text_t text;

@@ -1,23 +1,33 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # usage: exports.sh LIBRARY. What the shared library exports is what the public headers declare with
-# DT_API: nothing internal, nothing of LLVM or jemalloc, and nothing declared but missing.
+# DT_API: nothing internal, nothing of LLVM or jemalloc, and nothing declared but missing. Each name
+# has the version node of its header: DUCTILE_EXPERIMENTAL of experimental.h, DUCTILE_1 of all others.
 set -euo pipefail
 library=$1
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-exported=$(nm -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' |
-  LC_ALL=C sort -u)
+# name node
+exported=$(nm -D --defined-only --with-symbol-versions "$library" |
+  awk '$2 != "A" { split($3, part, /@+/); print part[1], part[2] }' | LC_ALL=C sort -u)
 # Each declaration runs to its semicolon; its name is the first dt_ word before a parenthesis, or
 # the last word of an object's declaration.
-declared=$(sed -E 's@//.*@@; /^[[:space:]]*#/d' include/ductile/*.h | tr '\n' ' ' | tr ';' '\n' |
-  grep -w DT_API | sed -E 's/.*\<DT_API\>//' |
-  awk '{
+declared_in() { # NODE HEADER
+  sed -E 's@//.*@@; /^[[:space:]]*#/d' "$2" | tr '\n' ' ' | tr ';' '\n' |
+    grep -w DT_API | sed -E 's/.*\<DT_API\>//' |
+    awk -v node="$1" '{
     if (match($0, /dt_[a-z0-9_]+[[:space:]]*\(/)) name = substr($0, RSTART, RLENGTH - 1)
     else if (match($0, /dt_[a-z0-9_]+[^a-z0-9_]*$/)) name = substr($0, RSTART, RLENGTH)
     gsub(/[^A-Za-z0-9_]/, "", name)
-    print name
-  }' | LC_ALL=C sort -u)
+    print name, node
+  }'
+}
+declared=$(for header in include/ductile/*.h; do
+  case $header in
+    */experimental.h) declared_in DUCTILE_EXPERIMENTAL "$header" ;;
+    *) declared_in DUCTILE_1 "$header" ;;
+  esac
+done | LC_ALL=C sort -u)
 
 status=0
 extra=$(comm -23 <(printf '%s\n' "$exported") <(printf '%s\n' "$declared") | sed '/^$/d')

@@ -155,6 +155,8 @@ static void bad_arguments_are_refused(void **state) {
   expect_told(report_as_text(NULL, NULL, 0, DT_REPORT_COMPILES, &text), DT_E_ARGUMENT,
               "function: NULL");
   expect_told(dt_report_json(NULL, 0, &text), DT_E_ARGUMENT, "report: NULL");
+  expect_told(report_as_text(rig->function, NULL, 0, 8, &text), DT_E_ARGUMENT,
+              "parts: 8; expected DT_REPORT_* joined");
   dt_report_free(NULL);
 }
 
