@@ -213,8 +213,13 @@ static dt_status_t run_stages(dt_arena_t *arena, dt_symenv_t *env, const opt_fil
     DT_TRY(opt_ptx_target(options->gpu, &target));
   bool code = options->llvm || options->ptx;
   dt_program_t *program = NULL;
-  DT_TRY(dt__pipeline_run(arena, env, graph, &target, code ? NULL : options->stage, true, observe,
-                          result, &program));
+  DT_TRY(dt__pipeline_run(arena, env, graph,
+                          &(dt_pipeline_request_t){.target = &target,
+                                                   .until = code ? NULL : options->stage,
+                                                   .verify = true,
+                                                   .observe = observe,
+                                                   .user = result},
+                          &program));
   DT_TRY(dt__text_status(&result->graph));
   DT_TRY(dt__text_status(&result->loops));
   DT_TRY(check_round_trip(dt__text_str(&result->graph)));

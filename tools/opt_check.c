@@ -222,7 +222,10 @@ static void observe(void *user, const dt_stage_view_t *view) {
 
 static dt_status_t run_stages(checking_t *c) {
   dt_program_t *program = NULL;
-  return dt__pipeline_run(&c->arena, c->env, c->graph, c->target, NULL, true, observe, c, &program);
+  return dt__pipeline_run(
+      &c->arena, c->env, c->graph,
+      &(dt_pipeline_request_t){.target = c->target, .verify = true, .observe = observe, .user = c},
+      &program);
 }
 
 static dt_status_t call(checking_t *c, dt_function_t *function, dt_session_t *session) {

@@ -9,8 +9,8 @@
 
 #include "lower/graph/graph.h"
 
-typedef dt_status_t (*dt_pass_fn_t)(dt_arena_t *arena, const dt_graph_t *graph,
-                                    const dt_graph_t **out);
+typedef dt_status_t (*dt_graph_pass_fn_t)(dt_arena_t *arena, const dt_graph_t *graph,
+                                          const dt_graph_t **out);
 
 // Marks running sums of floats, so that their rows are summed whole (DT_SCAN_WHOLE): one element
 // after another.

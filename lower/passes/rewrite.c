@@ -51,9 +51,7 @@ static dt_status_t declare(dt_rewrite_t *rw) {
   return ok ? NULL : DT_NO_MEMORY();
 }
 
-// A node's sizes are not negative, or building it had failed. Where that was not provable, nodes
-// made with its sizes would have to ask, and a frozen environment answers from facts only.
-static dt_status_t learn_sizes(dt_symenv_t *env, const dt_node_t *node) {
+dt_status_t dt__rewrite_learn_sizes(dt_symenv_t *env, const dt_node_t *node) {
   for (uint32_t k = 0; k < node->rank; k++) {
     dt_sym_t fact = dt__sym_le(env, dt__sym_const(env, 0), node->sizes[k]);
     if (dt__sym_known(env, fact) == DT_UNKNOWN)
@@ -86,7 +84,7 @@ dt_status_t dt__rewrite(dt_arena_t *arena, const dt_graph_t *graph, dt_visit_fn_
       rw.changed = true;
       continue;
     }
-    DT_TRY(learn_sizes(graph->env, &graph->nodes.items[k]));
+    DT_TRY(dt__rewrite_learn_sizes(graph->env, &graph->nodes.items[k]));
     DT_TRY(visit_one(&rw, &graph->nodes.items[k], visit, &rw.map[k]));
   }
   DT_TRY(dt__symenv_status(graph->env));
@@ -106,7 +104,7 @@ dt_status_t dt__rewrite(dt_arena_t *arena, const dt_graph_t *graph, dt_visit_fn_
 }
 
 // ---- Bodies -------------------------------------------------------------------------------------
-dt_status_t dt__rewrite_bodies(dt_arena_t *arena, const dt_graph_t *graph, dt_pass_fn_t pass,
+dt_status_t dt__rewrite_bodies(dt_arena_t *arena, const dt_graph_t *graph, dt_graph_pass_fn_t pass,
                                const dt_graph_t **out) {
   *out = graph;
   DT_TRY(pass(arena, graph, out));

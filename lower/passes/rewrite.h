@@ -28,8 +28,12 @@ dt_status_t dt__rewrite(dt_arena_t *arena, const dt_graph_t *graph, dt_visit_fn_
 dt_status_t dt__rewrite_copy(dt_rewrite_t *rw, const dt_node_t *node, const dt_node_id_t *inputs,
                              dt_node_id_t *out) DT_MUST_USE;
 
+// A node's sizes are not negative, or building it had failed. Where that was not provable, nodes
+// made with its sizes would have to ask, and a frozen environment answers from facts only.
+dt_status_t dt__rewrite_learn_sizes(dt_symenv_t *env, const dt_node_t *node) DT_MUST_USE;
+
 // A pass over the graph and over the bodies of all its `cond` and `while` nodes, and of theirs.
-dt_status_t dt__rewrite_bodies(dt_arena_t *arena, const dt_graph_t *graph, dt_pass_fn_t pass,
+dt_status_t dt__rewrite_bodies(dt_arena_t *arena, const dt_graph_t *graph, dt_graph_pass_fn_t pass,
                                const dt_graph_t **out) DT_MUST_USE;
 
 #endif // DT_LOWER_PASSES_REWRITE_H

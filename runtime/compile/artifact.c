@@ -10,6 +10,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 #include "runtime/base/thread.h"
+#include "runtime/trace/hooks.h"
 
 #include <elf.h>
 #include <link.h>
@@ -98,6 +99,7 @@ void dt__artifact_key(const dt_traced_t *traced, const dt_target_t *target,
   place->codegen->key(place->device, out);
   dt__text_put(out, "\n");
   put_target(target, out);
+  dt__hooks_key(traced->hooks, out);
   dt__graph_print(graph, out);
   for (uint32_t id = 1; id <= graph->nodes.len; id++)
     put_origin("node", &graph->nodes.items[id - 1].origin, out);

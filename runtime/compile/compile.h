@@ -132,9 +132,6 @@ void dt__compiled_unload(dt_compiled_t *compiled);
 // NULL allowed; no code of it may be running, and none is in a device's memory any more.
 void dt__compiled_destroy(dt_compiled_t *compiled);
 
-// The stages up to loop IR with memory plan, on the calling thread, for tools and tests: stops
-// after the stage named `until` ("graph", "decompose", …, "plan"; NULL: all). Prints go through
-// `observe`.
 typedef struct dt_stage_view_t {
   const char *stage;
   const char *dump;                 // DUCTILE_DUMP's name for this stage: "graph", "fused", "loops"
@@ -144,11 +141,20 @@ typedef struct dt_stage_view_t {
   const struct dt_program *program; // loop stages, else NULL
 } dt_stage_view_t;
 typedef void (*dt_stage_observer_t)(void *user, const dt_stage_view_t *view);
-// *out is the program, NULL when a graph stage was the last. `graph` is only read; its symbols must
-// have the same ids in `env`, which receives what the stages learn. `observe` may be NULL.
+// `target` is required; the rest is valid when zeroed.
+typedef struct dt_pipeline_request_t {
+  const dt_target_t *target;
+  const char *until;              // the last stage: "graph", "decompose", …, "plan"; NULL: "plan"
+  bool verify;                    // graph and loops after every stage
+  const struct dt_hooks_t *hooks; // passes of users; NULL: none
+  dt_stage_observer_t observe;    // sees what each stage made; NULL: nobody does
+  void *user;                     // for `observe`
+} dt_pipeline_request_t;
+// The stages up to loop IR with memory plan, on the calling thread. *out is the program, NULL when a
+// graph stage was the last. `graph` is only read; its symbols must have the same ids in `env`, which
+// receives what the stages learn. `env` is frozen.
 dt_status_t dt__pipeline_run(dt_arena_t *arena, dt_symenv_t *env, const dt_graph_t *graph,
-                             const dt_target_t *target, const char *until, bool verify,
-                             dt_stage_observer_t observe, void *user,
+                             const dt_pipeline_request_t *request,
                              struct dt_program **out) DT_MUST_USE;
 // Why the pipeline, or a new variant's guards, refused what was traced. They find faults of ours
 // where a program's own conditions contradict each other, too: then it is DT_E_SHAPE, naming the

@@ -149,8 +149,13 @@ static dt_status_t run_front(void *opaque) {
   dumper_t dumper = {.name = compile->name, .variant = compile->variant};
   dt__text_init(&dumper.last);
   dt_status_t status =
-      dt__pipeline_run(&compile->arena, compile->env, traced->graph, &compile->target, NULL,
-                       compile->compiler->verify, observe_stage, &dumper, &compile->program);
+      dt__pipeline_run(&compile->arena, compile->env, traced->graph,
+                       &(dt_pipeline_request_t){.hooks = traced->hooks,
+                                                .target = &compile->target,
+                                                .verify = compile->compiler->verify,
+                                                .observe = observe_stage,
+                                                .user = &dumper},
+                       &compile->program);
   dt__text_fini(&dumper.last);
   return dt__pipeline_explain(traced, status);
 }

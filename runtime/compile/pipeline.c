@@ -11,6 +11,7 @@
 #include "runtime/base/text.h"
 #include "runtime/base/thread.h"
 #include "runtime/base/watch.h"
+#include "runtime/trace/rewriter.h"
 
 #include <string.h>
 
@@ -19,6 +20,7 @@ typedef enum stage_kind_t {
   STAGE_GRAPH,
   STAGE_GRAPH_DEVICE, // for devices only
   STAGE_GRAPH_STRICT, // for strict_fp only
+  STAGE_USER,         // passes of users at a point, then what makes their nodes simple ones
   STAGE_LOWER,
   STAGE_LOOP, // for each run of kernels by itself
   STAGE_PLAN,
@@ -34,11 +36,13 @@ typedef struct stage_t {
   const char *dump; // DUCTILE_DUMP's name for it
   stage_kind_t kind;
   stage_need_t need;
-  dt_pass_fn_t graph_pass;                                                    // STAGE_GRAPH…
+  dt_graph_pass_fn_t graph_pass;                                              // STAGE_GRAPH…
   dt_status_t (*loop_pass)(dt_program_t *program, const dt_target_t *target); // STAGE_LOOP, _PLAN
+  dt_point_t point;                                                           // STAGE_USER
 } stage_t;
 
 // STAGE(name, DUCTILE_DUMP's name, kind, need, graph pass, loop pass)
+// USER(name, point of passes of users)
 // Composites go first: the graph passes after them know simple ops only. Products are grouped where
 // launches are dear and operands are read where they lie: CPUs pack each constant anyway, and were
 // measured to gain nothing. Packed operands are made before inlining, which would otherwise put
@@ -46,11 +50,14 @@ typedef struct stage_t {
 #define STAGES                                                                                     \
   STAGE("graph", "graph", STAGE_INPUT, NEEDED, NULL, NULL)                                         \
   STAGE("in_order", "graph", STAGE_GRAPH_STRICT, NEEDED, dt__pass_in_order, NULL)                  \
+  USER("before_decompose", DT_POINT_BEFORE_DECOMPOSE)                                              \
   STAGE("decompose", "graph", STAGE_GRAPH, NEEDED, dt__pass_decompose, NULL)                       \
+  USER("after_decompose", DT_POINT_AFTER_DECOMPOSE)                                                \
   STAGE("fold", "graph", STAGE_GRAPH, OPTIONAL, dt__pass_fold, NULL)                               \
   STAGE("cse", "graph", STAGE_GRAPH, OPTIONAL, dt__pass_cse, NULL)                                 \
   STAGE("group", "graph", STAGE_GRAPH_DEVICE, OPTIONAL, dt__pass_group, NULL)                      \
   STAGE("dce", "graph", STAGE_GRAPH, OPTIONAL, dt__pass_dce, NULL)                                 \
+  USER("before_lower", DT_POINT_BEFORE_LOWER)                                                      \
   STAGE("lower", "loops", STAGE_LOWER, NEEDED, NULL, NULL)                                         \
   STAGE("layouts", "fused", STAGE_LOOP, OPTIONAL, NULL, dt__fuse_layouts)                          \
   STAGE("operands", "fused", STAGE_LOOP, OPTIONAL, NULL, dt__fuse_operands)                        \
@@ -62,13 +69,16 @@ typedef struct stage_t {
   STAGE("chains", "fused", STAGE_LOOP, OPTIONAL, NULL, dt__fuse_chains)                            \
   STAGE("slices", "fused", STAGE_LOOP, OPTIONAL, NULL, dt__fuse_slices)                            \
   STAGE("schedule", "loops", STAGE_LOOP, NEEDED, NULL, dt__fuse_schedule)                          \
-  STAGE("plan", "loops", STAGE_PLAN, NEEDED, NULL, dt__fuse_plan)
+  STAGE("plan", "loops", STAGE_PLAN, NEEDED, NULL, dt__fuse_plan)                                  \
+  USER("fused", DT_POINT_FUSED)
 
 static const stage_t stages[] = {
 #define STAGE(name, dump, kind, need, graph_pass, loop_pass)                                       \
-  {name, dump, kind, need, graph_pass, loop_pass},
+  {name, dump, kind, need, graph_pass, loop_pass, (dt_point_t)0},
+#define USER(name, point) {name, "graph", STAGE_USER, NEEDED, NULL, NULL, point},
     STAGES
 #undef STAGE
+#undef USER
     {.name = NULL}, // the last has one behind it
 };
 
@@ -77,8 +87,10 @@ static const stage_t stages[] = {
 const char *const *dt__pipeline_stages(void) {
   static const char *const names[] = {
 #define STAGE(name, dump, kind, need, graph_pass, loop_pass) name,
+#define USER(name, point) name,
       STAGES
 #undef STAGE
+#undef USER
           NULL};
   return names;
 }
@@ -163,11 +175,13 @@ static dt_graph_t *rehome(dt_arena_t *arena, dt_symenv_t *env, const dt_graph_t 
 }
 
 typedef struct pipeline_t {
+  dt_arena_t *outer; // of whoever runs it
   dt_arena_t *arena; // of the stages: one of `own`
   dt_arena_t own[2]; // the other one is empty
   size_t kept;       // bytes of what was moved last
   dt_symenv_t *env;
   const dt_target_t *target;
+  const dt_hooks_t *hooks;
   const dt_graph_t *graph;
   dt_program_t *program;
 } pipeline_t;
@@ -213,6 +227,28 @@ static dt_status_t give_back(pipeline_t *pipeline) {
 }
 
 // ---- Stages -----------------------------------------------------------------------------------------
+// What passes made may be composites, or computed in halves.
+static dt_status_t make_simple(pipeline_t *pipeline) {
+  if (pipeline->target->strict_fp)
+    DT_TRY(dt__pass_in_order(pipeline->arena, pipeline->graph, &pipeline->graph));
+  return dt__pass_decompose(pipeline->arena, pipeline->graph, &pipeline->graph);
+}
+
+static dt_status_t run_users(pipeline_t *pipeline, dt_point_t point) {
+  const dt_graph_t *before = pipeline->program ? pipeline->program->graph : pipeline->graph;
+  const dt_graph_t *after = before;
+  dt_site_t site = {.point = point,
+                    .device = pipeline->target->device,
+                    .keep = pipeline->outer,
+                    .program = pipeline->program,
+                    .print = dt__program_print};
+  DT_TRY(dt__hooks_run(pipeline->hooks, &site, pipeline->arena, before, &after));
+  if (after == before || pipeline->program)
+    return NULL;
+  pipeline->graph = after;
+  return point == DT_POINT_BEFORE_DECOMPOSE ? NULL : make_simple(pipeline);
+}
+
 static dt_status_t run_stage(pipeline_t *pipeline, const stage_t *stage) {
   switch (stage->kind) {
   case STAGE_INPUT:
@@ -233,6 +269,8 @@ static dt_status_t run_stage(pipeline_t *pipeline, const stage_t *stage) {
     return dt__fuse_each_section(pipeline->program, pipeline->target, stage->loop_pass);
   case STAGE_PLAN:
     return stage->loop_pass(pipeline->program, pipeline->target);
+  case STAGE_USER:
+    return run_users(pipeline, stage->point);
   }
   return DT_FAIL(DT_E_INTERNAL, "stage %s has no kind", stage->name);
 }
@@ -240,7 +278,10 @@ static dt_status_t run_stage(pipeline_t *pipeline, const stage_t *stage) {
 // What loops are made of and what code is made of are looked at in every build, so that a fault of
 // ours is a status; what comes in between only where asked.
 static bool is_always_verified(const stage_t *stage) {
-  return stage[1].kind == STAGE_LOWER || stage->kind == STAGE_PLAN;
+  const stage_t *next = stage + 1;
+  while (next->kind == STAGE_USER)
+    next++;
+  return next->kind == STAGE_LOWER || stage->kind == STAGE_PLAN;
 }
 
 // What a stage made must hold every invariant. The input's faults are its author's, all others
@@ -254,6 +295,11 @@ static dt_status_t verify_stage(const pipeline_t *pipeline, const stage_t *stage
   dt_status_t internal = DT_FAIL(DT_E_INTERNAL, "%s", dt_status_message(status));
   dt_status_free(status);
   return internal;
+}
+
+// Points without passes are passed over: nobody sees them.
+static bool is_empty(const pipeline_t *pipeline, const stage_t *stage) {
+  return stage->kind == STAGE_USER && !dt__hooks_any(pipeline->hooks, stage->point);
 }
 
 static bool is_left_out(const pipeline_t *pipeline, const stage_t *stage) {
@@ -278,20 +324,24 @@ static dt_status_t step(pipeline_t *pipeline, const stage_t *stage, bool verify,
 
 // A fault that an earlier stage may have made: all is done again, with a look behind each.
 static dt_status_t name_stage(dt_arena_t *arena, dt_symenv_t *env, const dt_graph_t *graph,
-                              const dt_target_t *target, const char *until, dt_status_t fault) {
+                              const dt_pipeline_request_t *request, dt_status_t fault) {
   dt_program_t *program = NULL;
-  dt_status_t status =
-      dt__pipeline_run(arena, env, graph, target, until, true, NULL, NULL, &program);
+  dt_pipeline_request_t again = *request;
+  again.verify = true;
+  again.observe = NULL;
+  dt_status_t status = dt__pipeline_run(arena, env, graph, &again, &program);
   if (!status)
     return fault;
   dt_status_free(fault);
   return status;
 }
 
-static dt_status_t run_stages(pipeline_t *pipeline, size_t last, bool verify,
-                              dt_stage_observer_t observe, void *user, bool *out_faulty) {
+static dt_status_t run_stages(pipeline_t *pipeline, size_t last,
+                              const dt_pipeline_request_t *request, bool verify, bool *out_faulty) {
   for (size_t i = 0; i <= last; i++) {
     int64_t ns = 0;
+    if (is_empty(pipeline, &stages[i]))
+      continue;
     dt_status_t status = step(pipeline, &stages[i], verify, &ns, out_faulty);
     if (status)
       return dt__status_annotate(status, "stage %s", stages[i].name);
@@ -301,30 +351,33 @@ static dt_status_t run_stages(pipeline_t *pipeline, size_t last, bool verify,
                             .ns = ns,
                             .graph = pipeline->program ? NULL : pipeline->graph,
                             .program = pipeline->program};
-    if (observe)
-      observe(user, &view);
+    if (request->observe)
+      request->observe(request->user, &view);
     DT_TRY(give_back(pipeline));
   }
   return NULL;
 }
 
 dt_status_t dt__pipeline_run(dt_arena_t *arena, dt_symenv_t *env, const dt_graph_t *graph,
-                             const dt_target_t *target, const char *until, bool verify,
-                             dt_stage_observer_t observe, void *user, dt_program_t **out) {
+                             const dt_pipeline_request_t *request, dt_program_t **out) {
   *out = NULL;
   size_t last = 0;
-  bool faulty = false;
-  DT_TRY(find_last(until, &last));
+  bool faulty = false, verify = request->verify;
+  DT_TRY(find_last(request->until, &last));
 #ifndef NDEBUG
   verify = true;
 #endif
-  pipeline_t pipeline = {.arena = &pipeline.own[0], .env = env, .target = target};
+  pipeline_t pipeline = {.outer = arena,
+                         .arena = &pipeline.own[0],
+                         .env = env,
+                         .target = request->target,
+                         .hooks = request->hooks};
   dt__arena_init_like(&pipeline.own[0], arena);
   dt__arena_init_like(&pipeline.own[1], arena);
   pipeline.graph = rehome(pipeline.arena, env, graph);
   dt_status_t status = pipeline.graph ? NULL : DT_NO_MEMORY();
   if (!status)
-    status = run_stages(&pipeline, last, verify, observe, user, &faulty);
+    status = run_stages(&pipeline, last, request, verify, &faulty);
   if (!status && pipeline.program)
     status = dt__program_copy(arena, pipeline.program, out);
   size_t held = pipeline.arena->total_bytes;
@@ -333,7 +386,7 @@ dt_status_t dt__pipeline_run(dt_arena_t *arena, dt_symenv_t *env, const dt_graph
   if (held >= MANY_BYTES)
     dt__heap_trim();
   if (faulty && !verify)
-    return name_stage(arena, env, graph, target, until, status);
+    return name_stage(arena, env, graph, request, status);
   return status;
 }
 

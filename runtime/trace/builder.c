@@ -31,11 +31,27 @@ dt_trace_t *dt_trace_at(dt_trace_t *trace, const char *file, int line) {
   return trace;
 }
 
+// What calls bring, check or leave behind is the trace's alone: a pass has none of it.
+static bool is_refused(dt_trace_pass_t pass, const char *op) {
+  static const char *const refused[] = {"capture", "check", "cond", "switch",    "while",
+                                        "update",  "input", "item", "int_value", "int_elements"};
+  for (size_t k = 0; k < sizeof(refused) / sizeof(refused[0]); k++)
+    if (strcmp(refused[k], op) == 0)
+      return true;
+  return pass != DT_PASS_CONSTANTS && strcmp(op, "constant") == 0;
+}
+
 bool dt__trace_begin(dt_trace_t *trace, const char *op) {
   if (!trace || trace->status)
     return false;
   trace->origin.op = op;
-  return true;
+  if (!trace->pass || !is_refused(trace->pass, op))
+    return true;
+  DT_TRACE_FAIL(trace, DT_E_STATE, "dt_%s is for programs; a pass %s", op,
+                strcmp(op, "constant") == 0
+                    ? "makes constants at point traced only, outside of bodies"
+                    : "cannot do it");
+  return false;
 }
 
 // Whether `message` says `word` followed by a colon.

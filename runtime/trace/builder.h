@@ -41,6 +41,13 @@ typedef struct dt_trace_lift_t {
   dt_value_t inside, outside;
 } dt_trace_lift_t;
 
+// Whether a trace is a pass's (rewriter.h), and what builders may make in it.
+typedef enum dt_trace_pass_t {
+  DT_PASS_NONE,      // it is a program's
+  DT_PASS_PLAIN,     // nodes, nothing that calls bring or check
+  DT_PASS_CONSTANTS, // and constants
+} dt_trace_pass_t;
+
 struct dt_trace {
   uint32_t
       tag; // of its values and symbols where a program sees them: not 0, another trace's differs
@@ -59,7 +66,12 @@ struct dt_trace {
   DT_VEC(dt_trace_body_t) bodies;     // that have ended
   DT_VEC(dt_trace_lift_t) lifts;      // constants made in them
   uint32_t n_open;                    // bodies that are being traced
+  dt_trace_pass_t pass;
 };
+
+// The tag of a new trace, 1 to 255: any 255 of the process, one after the other, have different
+// ones.
+uint32_t dt__trace_new_tag(void);
 
 // ---- Entry and failure --------------------------------------------------------------------------
 // Every builder's first line: false when the trace has failed (or is NULL), so nothing is to be

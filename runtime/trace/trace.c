@@ -5,6 +5,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/watch.h"
+#include "runtime/trace/rewriter.h"
 
 #include <stdatomic.h>
 
@@ -103,10 +104,22 @@ static dt_status_t add_outputs(dt_trace_t *trace, uint32_t n, const dt_value_t *
   return NULL;
 }
 
-// 1 to 255: any 255 traces of the process, one after the other, have different ones.
-static uint32_t new_tag(void) {
+uint32_t dt__trace_new_tag(void) {
   static _Atomic uint32_t made;
   return 1 + atomic_fetch_add_explicit(&made, 1, memory_order_relaxed) % 255;
+}
+
+// Passes of users at the point that belongs to the trace.
+static dt_status_t run_passes(dt_traced_t *traced, const dt_trace_request_t *request) {
+  const dt_graph_t *made = NULL;
+  if (!request->hooks)
+    return NULL;
+  traced->hooks = dt__hooks_retain(request->hooks);
+  dt_site_t site = {
+      .point = DT_POINT_TRACED, .device = request->place, .keep = &traced->arena, .traced = traced};
+  DT_TRY(dt__hooks_run(request->hooks, &site, &traced->arena, traced->graph, &made));
+  traced->graph = (dt_graph_t *)(uintptr_t)made; // in the same arena
+  return NULL;
 }
 
 static dt_status_t capture(dt_traced_t *traced, const dt_trace_request_t *request) {
@@ -119,7 +132,7 @@ static dt_status_t capture(dt_traced_t *traced, const dt_trace_request_t *reques
   dt_value_t *out = DT_ARENA_ARRAY(&traced->arena, dt_value_t, (size_t)request->n_outputs + 1);
   if (!traced->graph || !in || !given || !out)
     return DT_NO_MEMORY();
-  dt_trace_t trace = {.tag = new_tag(),
+  dt_trace_t trace = {.tag = dt__trace_new_tag(),
                       .request = request,
                       .traced = traced,
                       .graph = traced->graph,
@@ -137,7 +150,7 @@ static dt_status_t capture(dt_traced_t *traced, const dt_trace_request_t *reques
   if (!status)
     status = dt__trace_drop_bodies(&trace);
   dt__symenv_freeze(traced->env);
-  return status;
+  return status ? status : run_passes(traced, request);
 }
 
 dt_status_t dt__trace_run(const dt_trace_request_t *request, dt_traced_t **out) {
@@ -167,6 +180,7 @@ void dt__traced_destroy(dt_traced_t *traced) {
     return;
   for (uint32_t k = 0; k < traced->constants.len; k++)
     dt_tensor_release(traced->constants.items[k]);
+  dt__hooks_release(traced->hooks);
   dt__symenv_destroy(traced->env);
   dt__arena_fini(&traced->arena);
   dt__free(traced);

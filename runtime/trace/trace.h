@@ -28,6 +28,7 @@ typedef struct dt_traced_t {
   DT_VEC(dt_traced_capture_t) captures; // by the graph's captures
   // By input, where the graph updates any: as dt_guard_context_t says; else NULL.
   const uint32_t *shared;
+  struct dt_hooks_t *hooks; // passes that compiles of it go through; a share; NULL: none
 } dt_traced_t;
 
 // Who decides what a trace takes from its call as a number, and what as a symbol.
@@ -77,6 +78,7 @@ typedef struct dt_trace_request_t {
       no_hints; // take the layouts of `example` alone, so that no question is answered by its sizes
   const dt_trace_policy_t *policy; // NULL: everything is a symbol
   struct dt_watch_t *watch;        // what it may take, and who may stop it; NULL: no limits
+  struct dt_hooks_t *hooks;        // passes of users; NULL: none
 } dt_trace_request_t;
 
 // Checks the declarations themselves: DT_E_ARGUMENT, DT_E_DTYPE or DT_E_LIMIT naming the argument

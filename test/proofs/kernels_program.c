@@ -116,8 +116,10 @@ static bool make(const dt_trace_request_t *request, const char *stage, const dt_
   return !failed(request->name, "trace", dt__trace_run(request, &out->traced)) &&
          !failed(request->name, "environment", dt__symenv_clone(out->traced->env, &out->env)) &&
          !failed(request->name, stage,
-                 dt__pipeline_run(&out->arena, out->env, out->traced->graph, on, stage, true, NULL,
-                                  NULL, &out->program));
+                 dt__pipeline_run(
+                     &out->arena, out->env, out->traced->graph,
+                     &(dt_pipeline_request_t){.target = on, .until = stage, .verify = true},
+                     &out->program));
 }
 
 bool kp_make(const dt_trace_request_t *request, const char *stage, kp_made_t *out) {

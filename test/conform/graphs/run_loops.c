@@ -69,8 +69,8 @@ static passed_t *make(loops_t *l, const rg_args_t *args) {
   if (!status)
     status = dt__symenv_clone(v->traced->env, &v->env);
   if (!status)
-    status = dt__pipeline_run(&l->arena, v->env, v->traced->graph, &target, NULL, false, NULL, NULL,
-                              &v->program);
+    status = dt__pipeline_run(&l->arena, v->env, v->traced->graph,
+                              &(dt_pipeline_request_t){.target = &target}, &v->program);
   if (!status)
     status = make_code(run, &target, v);
   if (rg_failed(run, RG_REFUSED, "passes", status))

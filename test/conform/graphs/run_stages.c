@@ -139,8 +139,10 @@ static void run_pipeline(stages_t *s, const dt_traced_t *traced) {
   if (!status)
     status = dt__symenv_clone(traced->env, &env);
   if (!status)
-    status =
-        dt__pipeline_run(s->arena, env, traced->graph, &target, NULL, true, observe, s, &program);
+    status = dt__pipeline_run(
+        s->arena, env, traced->graph,
+        &(dt_pipeline_request_t){.target = &target, .verify = true, .observe = observe, .user = s},
+        &program);
   if (status && s->found)
     dt_status_free(status);
   else if (status)

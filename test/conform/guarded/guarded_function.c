@@ -32,8 +32,8 @@ static dt_status_t make(guarded_function_t *f, const dt_trace_request_t *request
   DT_TRY(dt__guards_create(v->traced->graph, v->traced->conds.items, v->traced->conds.len, &context,
                            &v->guards));
   DT_TRY(dt__symenv_clone(v->traced->env, &v->env));
-  DT_TRY(dt__pipeline_run(&f->arena, v->env, v->traced->graph, &f->target, NULL, false, NULL, NULL,
-                          &v->program));
+  DT_TRY(dt__pipeline_run(&f->arena, v->env, v->traced->graph,
+                          &(dt_pipeline_request_t){.target = &f->target}, &v->program));
   if (dt__symenv_symbol_count(v->env) > GUARDED_SYMBOLS)
     return DT_FAIL(DT_E_INTERNAL, "%u symbols", dt__symenv_symbol_count(v->env));
   return guarded_create(v->program, &f->target, &f->options, &v->code);

@@ -87,7 +87,8 @@ static void compile(host_t *h) {
   expect_ok(dt__llvm_host_target("", 1, &host));
   expect_ok(dt__cuda_target(&h200, &host, &target));
   expect_ok(dt__symenv_clone(h->traced->env, &h->env));
-  expect_ok(dt__pipeline_run(&h->arena, h->env, h->traced->graph, &target, NULL, true, NULL, NULL,
+  expect_ok(dt__pipeline_run(&h->arena, h->env, h->traced->graph,
+                             &(dt_pipeline_request_t){.target = &target, .verify = true},
                              &program));
   expect_ok(dt__llvm_split(program, &target, 2, DT_UNIT_WORK_ANY, &map));
   assert_true(map.n_codes < 26);

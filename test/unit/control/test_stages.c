@@ -204,8 +204,10 @@ static void check_on(const control_program_t *program, void *closure, dt_device_
   make_samples(&c);
   trace(&c);
   expect_ok(dt__symenv_clone(c.traced->env, &env));
-  dt_status_t status =
-      dt__pipeline_run(&c.arena, env, c.traced->graph, &target, NULL, true, observe, &c, &made);
+  dt_status_t status = dt__pipeline_run(
+      &c.arena, env, c.traced->graph,
+      &(dt_pipeline_request_t){.target = &target, .verify = true, .observe = observe, .user = &c},
+      &made);
   if (status)
     fail_msg("%s: %s", program->name, dt_status_message(status));
   assert_true(c.stages > 10);

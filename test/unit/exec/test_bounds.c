@@ -84,8 +84,8 @@ static void plan(planned_t *p, dt_program_fn_t program, uint32_t n_outputs) {
                             .threads = 2,
                             .l1_bytes = 32 << 10,
                             .l2_bytes = 1 << 20};
-  expect_ok(dt__pipeline_run(&p->arena, p->env, p->traced->graph, &p->target, NULL, false, NULL,
-                             NULL, &p->program));
+  expect_ok(dt__pipeline_run(&p->arena, p->env, p->traced->graph,
+                             &(dt_pipeline_request_t){.target = &p->target}, &p->program));
 }
 
 static void unplan(planned_t *p) {

@@ -56,8 +56,11 @@ static dt_status_t run_without(uint64_t left_out, const char *until, seen_t *see
                         .left_out = left_out};
   dt_program_t *program = NULL;
   uint32_t nodes = graph->nodes.len;
-  dt_status_t status =
-      dt__pipeline_run(&arena, env, graph, &target, until, true, observe, seen, &program);
+  dt_status_t status = dt__pipeline_run(
+      &arena, env, graph,
+      &(dt_pipeline_request_t){
+          .target = &target, .until = until, .verify = true, .observe = observe, .user = seen},
+      &program);
   *out_program = program != NULL;
   assert_int_equal(graph->nodes.len, nodes); // only read
   dt__symenv_destroy(env);
@@ -189,8 +192,9 @@ static void test_fault(void **state) {
                         .l1_bytes = 32 << 10,
                         .l2_bytes = 1 << 20};
   dt_program_t *program = NULL;
-  expect_told(dt__pipeline_run(&arena, env, graph, &target, NULL, false, NULL, NULL, &program),
-              DT_E_FORMAT, "stage graph");
+  expect_told(
+      dt__pipeline_run(&arena, env, graph, &(dt_pipeline_request_t){.target = &target}, &program),
+      DT_E_FORMAT, "stage graph");
   assert_null(program);
   dt__symenv_destroy(env);
   dt__arena_fini(&arena);

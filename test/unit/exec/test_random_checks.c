@@ -113,8 +113,8 @@ static dt_status_t plan(const dt_traced_t *traced) {
   dt__arena_init(&arena, 0);
   dt_status_t status = dt__symenv_clone(traced->env, &env);
   if (!status)
-    status =
-        dt__pipeline_run(&arena, env, traced->graph, &target, NULL, false, NULL, NULL, &program);
+    status = dt__pipeline_run(&arena, env, traced->graph,
+                              &(dt_pipeline_request_t){.target = &target}, &program);
   dt__symenv_destroy(env);
   dt__arena_fini(&arena);
   return status;

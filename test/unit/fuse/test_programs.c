@@ -365,8 +365,8 @@ static float *run(dt_program_t *program, const int64_t *shape, int64_t *out_coun
 
 static dt_program_t *lower(build_t *b) {
   const dt_graph_t *graph = b->graph, *next = NULL;
-  static const dt_pass_fn_t graph_passes[] = {dt__pass_decompose, dt__pass_fold, dt__pass_cse,
-                                              dt__pass_dce};
+  static const dt_graph_pass_fn_t graph_passes[] = {dt__pass_decompose, dt__pass_fold, dt__pass_cse,
+                                                    dt__pass_dce};
   for (size_t k = 0; k < sizeof(graph_passes) / sizeof(graph_passes[0]); k++) {
     expect_ok(graph_passes[k](&b->arena, graph, &next));
     graph = next;

@@ -38,8 +38,8 @@ static void make(put_fn_t put, uint32_t n, uint64_t max_bytes, made_t *made, uin
   made->arena.watch = &made->watch;
   dt_graph_t *graph = make_graph(put, n, &made->parsed, &made->env, out_nodes);
   expect_ok(dt__llvm_host_target("x86-64-v3", 2, &made->target));
-  expect_ok(dt__pipeline_run(&made->arena, made->env, graph, &made->target, NULL, false, NULL, NULL,
-                             &made->program));
+  expect_ok(dt__pipeline_run(&made->arena, made->env, graph,
+                             &(dt_pipeline_request_t){.target = &made->target}, &made->program));
   expect_ok(dt__llvm_split(made->program, &made->target, 2, DT_UNIT_WORK, &made->map));
 }
 

@@ -86,7 +86,11 @@ static void measure(put_fn_t put, uint32_t n, bool gpu, bool verify, uint64_t ma
   arena.watch = &out->watch;
   dt_graph_t *graph = make_graph(put, n, &parsed, &env, &out->nodes);
   out->begun = blocks_run;
-  expect_ok(dt__pipeline_run(&arena, env, graph, &target, NULL, verify, observe, out, &program));
+  expect_ok(
+      dt__pipeline_run(&arena, env, graph,
+                       &(dt_pipeline_request_t){
+                           .target = &target, .verify = verify, .observe = observe, .user = out},
+                       &program));
   if (gpu)
     measure_edges(program, out);
   out->most_bytes = (double)out->watch.most / out->nodes;

@@ -86,7 +86,7 @@ static void check_round_trip(rig_t *rig, const dt_program_t *program) {
 }
 
 // The passes find an environment that answers from facts only.
-static dt_program_t *lower_after(rig_t *rig, const dt_pass_fn_t *passes, size_t n,
+static dt_program_t *lower_after(rig_t *rig, const dt_graph_pass_fn_t *passes, size_t n,
                                  dt_symenv_t **out_env) {
   const dt_graph_t *graph = rig->f.graph;
   dt_program_t *program;
@@ -108,13 +108,13 @@ static dt_program_t *lower_after(rig_t *rig, const dt_pass_fn_t *passes, size_t 
 }
 
 dt_program_t *rig_lower(rig_t *rig, dt_symenv_t **out_env) {
-  static const dt_pass_fn_t passes[] = {dt__pass_decompose};
+  static const dt_graph_pass_fn_t passes[] = {dt__pass_decompose};
   return lower_after(rig, passes, 1, out_env);
 }
 
 dt_program_t *rig_lower_passed(rig_t *rig, dt_symenv_t **out_env) {
-  static const dt_pass_fn_t passes[] = {dt__pass_decompose, dt__pass_fold, dt__pass_cse,
-                                        dt__pass_dce};
+  static const dt_graph_pass_fn_t passes[] = {dt__pass_decompose, dt__pass_fold, dt__pass_cse,
+                                              dt__pass_dce};
   return lower_after(rig, passes, 4, out_env);
 }
 

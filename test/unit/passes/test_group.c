@@ -242,8 +242,8 @@ static const group_case_t cases[] = {
 // ---- Checking -----------------------------------------------------------------------------------
 // As the pipeline does.
 static const dt_graph_t *through(dt_arena_t *arena, const dt_graph_t *graph, bool group) {
-  const dt_pass_fn_t passes[] = {dt__pass_decompose, dt__pass_fold, dt__pass_cse,
-                                 group ? dt__pass_group : dt__pass_dce, dt__pass_dce};
+  const dt_graph_pass_fn_t passes[] = {dt__pass_decompose, dt__pass_fold, dt__pass_cse,
+                                       group ? dt__pass_group : dt__pass_dce, dt__pass_dce};
   for (size_t k = 0; k < sizeof(passes) / sizeof(passes[0]); k++) {
     expect_ok(passes[k](arena, graph, &graph));
     expect_ok(dt__graph_verify(graph));

@@ -7,7 +7,7 @@
 #include <string.h>
 
 // Runs the pass; checks the text, and that a second run changes nothing.
-static void check(dt_pass_fn_t pass, const char *before, const char *after) {
+static void check(dt_graph_pass_fn_t pass, const char *before, const char *after) {
   dt_arena_t arena;
   dt_symenv_t *env;
   dt_graph_t *graph;

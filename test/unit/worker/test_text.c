@@ -103,7 +103,8 @@ static void check_graph(const char *text, const dt_target_t *target, const char 
   dt_status_t status = dt__graph_parse(&arena, env, &scan, &graph);
   if (!status) { // what a golden test expects to be refused is none of ours
     dt__symenv_freeze(env);
-    status = dt__pipeline_run(&arena, env, graph, target, NULL, false, NULL, NULL, &program);
+    status =
+        dt__pipeline_run(&arena, env, graph, &(dt_pipeline_request_t){.target = target}, &program);
   }
   if (!status)
     check_program(program, target, what, tally);
@@ -183,7 +184,8 @@ static void test_damaged(void **state) {
   dt__scan_init(&scan, graph, strlen(graph), "graph");
   expect_ok(dt__graph_parse(&arena, env, &scan, &parsed));
   dt__symenv_freeze(env);
-  expect_ok(dt__pipeline_run(&arena, env, parsed, &target, NULL, true, NULL, NULL, &program));
+  expect_ok(dt__pipeline_run(
+      &arena, env, parsed, &(dt_pipeline_request_t){.target = &target, .verify = true}, &program));
   expect_ok(dt__llvm_split(program, &target, 2, DT_UNIT_WORK, &map));
   dt_compile_options_t options = {.verify = true};
   dt__text_init(&text);

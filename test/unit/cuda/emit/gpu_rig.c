@@ -39,7 +39,8 @@ static void make_program(gpu_rig_t *r, const char *graph, const dt_cuda_model_t 
   dt__symenv_freeze(r->env);
   expect_ok(dt__cuda_target(model, NULL, &r->target));
   r->target.strict_fp = strict;
-  expect_ok(dt__pipeline_run(&r->arena, r->env, r->graph, &r->target, NULL, true, NULL, NULL,
+  expect_ok(dt__pipeline_run(&r->arena, r->env, r->graph,
+                             &(dt_pipeline_request_t){.target = &r->target, .verify = true},
                              &r->program));
 }
 

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Passes of users as the library keeps them: what was added to a runtime, and the list that a
+// function was made with. Lists never change; who changes the runtime's makes another one.
+#ifndef DT_RUNTIME_TRACE_HOOKS_H
+#define DT_RUNTIME_TRACE_HOOKS_H
+
+#include "ductile/pass.h"
+#include "runtime/base/text.h"
+#include "runtime/base/thread.h"
+#include "runtime/base/watch.h"
+
+#include <stdatomic.h>
+
+// What all passes of a runtime share: one runs at a time. No mutex is held while it does.
+typedef struct dt_turn_t {
+  _Atomic uint32_t refs;
+  dt_mutex_t mutex;
+  pthread_cond_t idle;
+  bool busy;                // guarded by the mutex
+  _Atomic uintptr_t thread; // that a pass runs on (an address that only it has); 0: none does
+} dt_turn_t;
+
+typedef struct dt_hook_t {
+  _Atomic uint32_t refs;
+  dt_point_t point;
+  int32_t priority;
+  bool on_demand, optional;
+  dt_pass_fn_t pass;
+  void *closure;
+  void (*closure_free)(void *closure);
+  const char *identity; // behind the name, in the same block
+  char name[];
+} dt_hook_t;
+
+// In the order in which they run: by point, priority, and as added.
+typedef struct dt_hooks_t {
+  _Atomic uint32_t refs;
+  dt_turn_t *turn;
+  uint32_t n;
+  dt_hook_t *hooks[];
+} dt_hooks_t;
+
+// An empty list with a turn of its own.
+dt_status_t dt__hooks_create(dt_hooks_t **out) DT_MUST_USE;
+dt_hooks_t *dt__hooks_retain(dt_hooks_t *hooks);
+void dt__hooks_release(dt_hooks_t *hooks); // NULL allowed; passes in no other list are freed
+// `hooks` and one more; `options` are complete. DT_E_ARGUMENT, DT_E_NO_MEMORY.
+dt_status_t dt__hooks_add(const dt_hooks_t *hooks, dt_point_t point, dt_pass_fn_t pass,
+                          void *closure, const dt_pass_options_t *options,
+                          dt_hooks_t **out) DT_MUST_USE;
+// `hooks` without the one of this name.
+dt_status_t dt__hooks_remove(const dt_hooks_t *hooks, const char *name,
+                             dt_hooks_t **out) DT_MUST_USE;
+// Those that a function has which says `chosen`: a list such as "a,-b", NULL for none. All but those
+// on demand, these where they are named, and none with a minus. DT_E_ARGUMENT for a name that is
+// none.
+dt_status_t dt__hooks_choose(const dt_hooks_t *hooks, const char *chosen,
+                             dt_hooks_t **out) DT_MUST_USE;
+bool dt__hooks_any(const dt_hooks_t *hooks, dt_point_t point); // NULL: none
+// Waits until no pass of the runtime runs, and lets no other begin. DT_E_STATE where the calling
+// thread runs one, or what ends the watch (NULL: nothing does) in the meantime.
+dt_status_t dt__hooks_enter(const dt_hooks_t *hooks, dt_watch_t *watch) DT_MUST_USE;
+void dt__hooks_leave(const dt_hooks_t *hooks);
+// DT_E_STATE where the calling thread runs a pass of this runtime: `what` would wait for it.
+dt_status_t dt__hooks_outside(const dt_hooks_t *hooks, const char *what) DT_MUST_USE;
+// What code depends on: points, names, identities, in order.
+void dt__hooks_key(const dt_hooks_t *hooks, dt_text_t *out);
+
+#endif // DT_RUNTIME_TRACE_HOOKS_H

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Passes of users over a graph (include/ductile/pass.h).
+//
+//        graph ──► work: a copy of its nodes, to which builders append and in which passes change
+//                  operands. Ids stay; the order is a list of its own
+//                    │ the pass has ended well
+//                    ▼
+//        a new graph: nodes in the list's order, each behind what it needs
+//
+// What a node needs is what it is made of, and the items that bind the numbers from data in its
+// sizes and attributes. No change makes a node need itself: each is looked at before it is done.
+#ifndef DT_RUNTIME_TRACE_REWRITER_H
+#define DT_RUNTIME_TRACE_REWRITER_H
+
+#include "runtime/trace/builder.h"
+#include "runtime/trace/hooks.h"
+
+// Where a pass runs.
+typedef struct dt_site_t {
+  dt_point_t point;
+  dt_device_t device;
+  // Of what must outlive the graph's own memory: names of files that passes say.
+  dt_arena_t *keep;
+  dt_traced_t *traced;        // at DT_POINT_TRACED: what gets constants; else NULL
+  struct dt_program *program; // at DT_POINT_FUSED: for its text; else NULL
+  void (*print)(const struct dt_program *program, dt_text_t *out); // its text
+} dt_site_t;
+
+// Runs all passes of `site->point` over the graph and the bodies in it; the graph's environment is
+// frozen. *out is a new graph, in the arena of `graph`'s, where a pass changed it; else `graph`.
+dt_status_t dt__hooks_run(const dt_hooks_t *hooks, const dt_site_t *site, dt_arena_t *arena,
+                          const dt_graph_t *graph, const dt_graph_t **out) DT_MUST_USE;
+
+// ---- Between rewriter.c and rewriter_read.c -----------------------------------------------------
+typedef struct dt_use_t {
+  uint32_t user; // node
+  struct dt_use_t *next;
+} dt_use_t;
+
+// What the rewriter knows of a node, besides the node.
+typedef struct dt_rewrite_node_t {
+  uint32_t prev, next; // in order; 0: none
+  uint32_t stamp;      // of the last walk that came here
+  bool erased;
+  bool own_inputs; // the array of operands is the rewriter's own
+  dt_use_t *uses;  // one for each operand that it is
+} dt_rewrite_node_t;
+
+struct dt_rewriter {
+  dt_trace_t trace; // what builders append to; trace.graph is `work`
+  dt_trace_request_t request;
+  dt_traced_t stub; // where there is no traced program: an arena for what builders make
+  const dt_site_t *site;
+  const dt_hook_t *hook;
+  uint32_t depth;
+  uint32_t n_given; // nodes of the graph that it began with
+  dt_arena_t *arena;
+  dt_graph_t work;
+  bool changed;
+  bool read_only;
+  DT_VEC(dt_rewrite_node_t) nodes; // by id; [0] is the list's end on both sides
+  uint32_t at;                     // in front of which builders put nodes; 0: at the end
+  uint32_t stamp;
+  uint32_t walked;   // nodes that dt_rewriter_next gave
+  uint32_t *binders; // by symbol: the item that binds it; 0: none
+  uint32_t n_symbols;
+  DT_VEC(uint32_t) stack;
+};
+
+// Takes in what builders appended. False: no memory.
+bool dt__rewriter_sync(dt_rewriter_t *r);
+// The graph as it is by now: nodes in order, each behind what it needs.
+dt_status_t dt__rewriter_emit(dt_rewriter_t *r, dt_graph_t **out) DT_MUST_USE;
+// The node of a value; DT_E_ARGUMENT naming it as `what`.
+dt_status_t dt__rewriter_find(dt_rewriter_t *r, dt_value_t value, const char *what,
+                              uint32_t *out) DT_MUST_USE;
+// "%7 (add, model.c:41)".
+void dt__rewriter_label(const dt_rewriter_t *r, uint32_t id, dt_text_t *out);
+
+#endif // DT_RUNTIME_TRACE_REWRITER_H
