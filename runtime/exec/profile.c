@@ -10,13 +10,14 @@
 //   end 1234567890123456789
 //
 // A file is read whole and believed only when all of it makes sense; then all of it is taken.
-#include "runtime/exec/exec.h"
+#include "runtime/exec/policy.h"
 
 #include "runtime/base/file.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
 #include "runtime/base/system.h"
 #include "runtime/base/text.h"
+#include "runtime/exec/function.h"
 
 #include <fcntl.h>
 #include <string.h>

@@ -2,6 +2,7 @@
 // Reports as text for people and as JSON lines for programs.
 #include "runtime/exec/explain.h"
 
+#include "ductile/device.h"
 #include "runtime/base/status.h"
 
 // ---- Text -----------------------------------------------------------------------------------------
