@@ -8,7 +8,7 @@ typedef __int128 wide_t;
 
 static wide_t floor_of(wide_t a, wide_t b) {
   wide_t q = a / b;
-  return q * b > a || (q * b != a && (a < 0) != (b < 0)) ? q - 1 : q;
+  return q * b != a && (a < 0) != (b < 0) ? q - 1 : q;
 }
 
 // False: there is no value.
