@@ -12,7 +12,7 @@
 #include "guards/tree.h"
 #include "runtime/base/status.h"
 #include "runtime/base/thread.h"
-#include "runtime/exec/exec.h"
+#include "runtime/exec/decide.h"
 
 #include <getopt.h>
 #include <sched.h>

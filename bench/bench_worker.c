@@ -7,7 +7,7 @@
 #include "ductile/onnx.h"
 #include "runtime/compile/compile.h"
 #include "runtime/compile/worker.h"
-#include "runtime/exec/exec.h"
+#include "runtime/exec/runtime.h"
 
 #include <getopt.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #include "bench/graphs.h"
 
 #include "ductile/experimental.h"
-#include "runtime/exec/exec.h"
+#include "runtime/exec/swap.h"
 
 #include <fcntl.h>
 #include <pthread.h>

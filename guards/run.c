@@ -5,6 +5,7 @@
 #include "guards/record.h"
 
 #include "runtime/base/dtype.h"
+#include "symshape/apply.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,66 +21,16 @@ typedef struct stack_t {
 
 static bool fits(wide_t x) { return x == (wide_t)(int64_t)x; }
 
-// Both for b not 0 and a / b in range.
-static int64_t floormod(int64_t a, int64_t b) {
-  int64_t rest = a % b;
-  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
-}
-
-static int64_t floordiv(int64_t a, int64_t b) {
-  int64_t q = a / b;
-  return a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
-}
-
-// a // 2^count for a count in [0, 63].
-static int64_t floordiv_power(int64_t a, int64_t count) {
-  return count == 63 ? -(a < 0) : floordiv(a, (int64_t)1 << count);
-}
-
 // Operations on two values; false: the result has none.
 static bool apply(dt_sym_op_t op, wide_t x, wide_t y, wide_t *out) {
-  int64_t a = (int64_t)x, b = (int64_t)y; // only sums and products take wider operands
-  switch (op) {
-  case DT_SYM_ADD:
+  if (op == DT_SYM_ADD)
     return !__builtin_add_overflow(x, y, out);
-  case DT_SYM_MUL:
+  if (op == DT_SYM_MUL)
     return !__builtin_mul_overflow(x, y, out);
-  case DT_SYM_FLOORDIV:
-  case DT_SYM_MOD:
-    *out = 0;
-    if (b == 0)
-      return false;
-    if (a == INT64_MIN && b == -1)
-      return op == DT_SYM_MOD;
-    *out = op == DT_SYM_MOD ? floormod(a, b) : floordiv(a, b);
-    return true;
-  case DT_SYM_SHL:
-    *out = b >= 0 && b <= 62 ? (wide_t)a * ((int64_t)1 << b) : 0;
-    return b >= 0 && b <= 62 && fits(*out);
-  case DT_SYM_SHR:
-    *out = b >= 0 && b <= 63 ? floordiv_power(a, b) : 0;
-    return b >= 0 && b <= 63;
-  case DT_SYM_MIN:
-    *out = a < b ? a : b;
-    return true;
-  case DT_SYM_MAX:
-    *out = a > b ? a : b;
-    return true;
-  case DT_SYM_EQ:
-    *out = a == b;
-    return true;
-  case DT_SYM_NE:
-    *out = a != b;
-    return true;
-  case DT_SYM_LT:
-    *out = a < b;
-    return true;
-  case DT_SYM_LE:
-    *out = a <= b;
-    return true;
-  default:
-    return false;
-  }
+  // Only sums and products take wider operands.
+  dt_sym_number_t number = dt__sym_apply(op, (int64_t)x, (int64_t)y);
+  *out = number.value;
+  return number.known;
 }
 
 // `and` is false as soon as one side is, whether the other has a value or not; `or` the same way.

@@ -11,6 +11,7 @@
 
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
+#include "symshape/apply.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -126,11 +127,6 @@ typedef struct grow_t {
 
 static dt_tree_ref_t grow(grow_t *g, list_t list, uint32_t depth, uint32_t budget);
 
-static int64_t floormod(int64_t a, int64_t b) {
-  int64_t rest = a % b;
-  return rest < 0 ? rest + b : rest;
-}
-
 // What is known of a term, from itself and from its slots.
 static fact_t fact_of(const grow_t *g, uint32_t index) {
   fact_t fact = g->facts[index];
@@ -138,7 +134,7 @@ static fact_t fact_of(const grow_t *g, uint32_t index) {
   if (term->kind == DT_TERM_MOD) {
     uint32_t of = g->slot_terms[term->slot];
     if (of != UINT32_MAX && g->facts[of].lo == g->facts[of].hi)
-      fact.lo = fact.hi = floormod(g->facts[of].lo, term->a);
+      fact.lo = fact.hi = dt__mod_i64(g->facts[of].lo, term->a);
   } else if (term->kind == DT_TERM_SIGN) {
     uint32_t x = g->slot_terms[term->slot], y = g->slot_terms[term->other];
     if (x == UINT32_MAX || y == UINT32_MAX)

@@ -223,8 +223,47 @@ static void merge_sort(const dt_symenv_t *env, dt_sym_t *items, dt_sym_t *spare,
 }
 
 void dt__sym_sort(const dt_symenv_t *env, dt_sym_t *items, uint32_t n) {
-  // The second half of the caller's buffer is the spare: see its users.
   merge_sort(env, items, items + n, n);
+}
+
+// `out` NULL: counts only.
+static uint32_t open_nested(const dt_symenv_t *env, dt_sym_op_t op, const dt_sym_t *args,
+                            uint32_t n, dt_sym_t *out) {
+  uint32_t count = 0;
+  for (uint32_t k = 0; k < n; k++) {
+    uint32_t id = dt__resolve(env, args[k].id);
+    bool nested = env->nodes[id].op == op;
+    uint32_t parts = nested ? env->nodes[id].n_args : 1;
+    for (uint32_t j = 0; out && j < parts; j++)
+      out[count + j] = SYM(nested ? dt__resolve(env, dt__arg(env, id, j)) : id);
+    count += parts;
+  }
+  return count;
+}
+
+bool dt__items_open(dt_symenv_t *env, dt_sym_op_t op, const dt_sym_t *args, uint32_t n,
+                    dt_sym_items_t *out) {
+  for (uint32_t k = 0; k < n; k++)
+    if (!args[k].id)
+      return false;
+  out->n = open_nested(env, op, args, n, NULL);
+  if (out->n > SYM_MAX_TERMS) {
+    (void)dt__sym_fail(env, DT_E_LIMIT, "a symbolic expression has more than 4096 terms");
+    return false;
+  }
+  bool few = 2 * out->n <= sizeof out->few / sizeof out->few[0];
+  out->at = few ? out->few : dt__alloc(2 * out->n * sizeof *out->at);
+  if (!out->at) {
+    (void)dt__sym_fail(env, DT_E_NO_MEMORY, "out of memory");
+    return false;
+  }
+  (void)open_nested(env, op, args, n, out->at);
+  return true;
+}
+
+void dt__items_close(dt_sym_items_t *items) {
+  if (items->at != items->few)
+    dt__free(items->at);
 }
 
 bool dt__is_bool(const dt_symenv_t *env, uint32_t id) {

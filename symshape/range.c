@@ -46,16 +46,6 @@ dt_range_t dt__range_mul(dt_range_t a, dt_range_t b) {
   return (dt_range_t){clamp_lo(lo), clamp_hi(hi)};
 }
 
-int64_t dt__floordiv_i64(int64_t a, int64_t b) {
-  int64_t q = a / b;
-  return q - ((a % b != 0) && ((a < 0) != (b < 0)));
-}
-
-int64_t dt__mod_i64(int64_t a, int64_t b) {
-  int64_t r = b == -1 ? 0 : a % b;
-  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
-}
-
 static dt_range_t meet(dt_range_t a, dt_range_t b) {
   return (dt_range_t){a.lo > b.lo ? a.lo : b.lo, a.hi < b.hi ? a.hi : b.hi};
 }

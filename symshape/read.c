@@ -242,51 +242,20 @@ static bool eval_junction(const reading_t *v, uint32_t id, bool deciding, int64_
   return all;
 }
 
-static bool eval_minmax(const reading_t *v, uint32_t id, bool max, int64_t *out) {
+static bool take(dt_sym_number_t number, int64_t *out) {
+  *out = number.value;
+  return number.known;
+}
+
+static bool eval_minmax(const reading_t *v, uint32_t id, int64_t *out) {
+  dt_sym_op_t op = (dt_sym_op_t)v->env->nodes[id].op;
   for (uint32_t k = 0; k < v->env->nodes[id].n_args; k++) {
     int64_t x;
     if (!eval(v, dt__arg(v->env, id, k), &x))
       return false;
-    if (k == 0 || (max ? x > *out : x < *out))
-      *out = x;
+    *out = k == 0 ? x : dt__sym_apply(op, *out, x).value;
   }
   return true;
-}
-
-static bool eval_binary(dt_sym_op_t op, int64_t a, int64_t b, int64_t *out) {
-  switch (op) {
-  case DT_SYM_FLOORDIV:
-    if (b == 0 || (a == INT64_MIN && b == -1))
-      return false;
-    *out = dt__floordiv_i64(a, b);
-    return true;
-  case DT_SYM_MOD:
-    if (b == 0)
-      return false;
-    *out = dt__mod_i64(a, b);
-    return true;
-  case DT_SYM_SHL:
-    return b >= 0 && b <= 62 && dt__mul_i64(a, (int64_t)1 << b, out);
-  case DT_SYM_SHR:
-    if (b < 0 || b > 63)
-      return false;
-    *out = b == 63 ? -(a < 0) : dt__floordiv_i64(a, (int64_t)1 << b);
-    return true;
-  case DT_SYM_EQ:
-    *out = a == b;
-    return true;
-  case DT_SYM_NE:
-    *out = a != b;
-    return true;
-  case DT_SYM_LT:
-    *out = a < b;
-    return true;
-  case DT_SYM_LE:
-    *out = a <= b;
-    return true;
-  default:
-    return false;
-  }
 }
 
 static bool eval(const reading_t *v, uint32_t id, int64_t *out) {
@@ -305,7 +274,7 @@ static bool eval(const reading_t *v, uint32_t id, int64_t *out) {
     return eval_exact(v, id, out);
   case DT_SYM_MIN:
   case DT_SYM_MAX:
-    return eval_minmax(v, id, node->op == DT_SYM_MAX, out);
+    return eval_minmax(v, id, out);
   case DT_SYM_SELECT:
     return eval(v, dt__arg(v->env, id, 0), &a) && eval(v, dt__arg(v->env, id, a ? 1 : 2), out);
   case DT_SYM_AND:
@@ -318,7 +287,7 @@ static bool eval(const reading_t *v, uint32_t id, int64_t *out) {
     return true;
   default:
     return eval(v, dt__arg(v->env, id, 0), &a) && eval(v, dt__arg(v->env, id, 1), &b) &&
-           eval_binary((dt_sym_op_t)node->op, a, b, out);
+           take(dt__sym_apply((dt_sym_op_t)node->op, a, b), out);
   }
 }
 
@@ -336,20 +305,15 @@ __attribute__((noinline)) static bool eval_any(const dt_symenv_t *env, uint32_t 
 
 // ---- Without wide numbers ----------------------------------------------------------------------
 // The interpreter asks once an element, and nearly all it asks is sums and products that do not
-// overflow. By value, so that no frame holds what a sanitizer would have to watch.
-typedef struct dt_plain_t {
-  int64_t value;
-  bool known; // false: ask eval
-} dt_plain_t;
-
-static dt_plain_t plain(const dt_symenv_t *env, const int64_t *values, uint32_t id);
+// overflow. What is not known here is asked of eval.
+static dt_sym_number_t plain(const dt_symenv_t *env, const int64_t *values, uint32_t id);
 
 // Sums, products, least and greatest ones.
-static dt_plain_t plain_many(const dt_symenv_t *env, const int64_t *values, uint32_t id) {
+static dt_sym_number_t plain_many(const dt_symenv_t *env, const int64_t *values, uint32_t id) {
   dt_sym_op_t op = (dt_sym_op_t)env->nodes[id].op;
-  dt_plain_t all = plain(env, values, dt__arg(env, id, 0));
+  dt_sym_number_t all = plain(env, values, dt__arg(env, id, 0));
   for (uint32_t k = 1; all.known && k < env->nodes[id].n_args; k++) {
-    dt_plain_t x = plain(env, values, dt__arg(env, id, k));
+    dt_sym_number_t x = plain(env, values, dt__arg(env, id, k));
     // Overflow of 64 bits is left to eval; here it must not be computed in them.
     wide_t wide = op == DT_SYM_ADD   ? (wide_t)all.value + x.value
                   : op == DT_SYM_MUL ? (wide_t)all.value * x.value
@@ -361,40 +325,17 @@ static dt_plain_t plain_many(const dt_symenv_t *env, const int64_t *values, uint
   return all;
 }
 
-static dt_plain_t plain_pair(dt_sym_op_t op, dt_plain_t a, dt_plain_t b) {
-  dt_plain_t both = {0, a.known && b.known};
-  switch (op) {
-  case DT_SYM_FLOORDIV:
-  case DT_SYM_MOD:
-    both.known &= b.value > 0;
-    if (both.known)
-      both.value =
-          op == DT_SYM_MOD ? dt__mod_i64(a.value, b.value) : dt__floordiv_i64(a.value, b.value);
-    return both;
-  case DT_SYM_EQ:
-    both.value = a.value == b.value;
-    return both;
-  case DT_SYM_NE:
-    both.value = a.value != b.value;
-    return both;
-  case DT_SYM_LT:
-    both.value = a.value < b.value;
-    return both;
-  case DT_SYM_LE:
-    both.value = a.value <= b.value;
-    return both;
-  default:
-    return (dt_plain_t){0, false};
-  }
+static dt_sym_number_t plain_pair(dt_sym_op_t op, dt_sym_number_t a, dt_sym_number_t b) {
+  return a.known && b.known ? dt__sym_apply(op, a.value, b.value) : (dt_sym_number_t){0, false};
 }
 
-static dt_plain_t plain(const dt_symenv_t *env, const int64_t *values, uint32_t id) {
+static dt_sym_number_t plain(const dt_symenv_t *env, const int64_t *values, uint32_t id) {
   const dt_sym_node_t *node = &env->nodes[id];
   switch (node->op) {
   case DT_SYM_CONST:
-    return (dt_plain_t){node->value, true};
+    return (dt_sym_number_t){node->value, true};
   case DT_SYM_SYMBOL:
-    return (dt_plain_t){values[node->value], true};
+    return (dt_sym_number_t){values[node->value], true};
   case DT_SYM_ADD:
   case DT_SYM_MUL:
   case DT_SYM_MIN:
@@ -409,13 +350,13 @@ static dt_plain_t plain(const dt_symenv_t *env, const int64_t *values, uint32_t 
     return plain_pair((dt_sym_op_t)node->op, plain(env, values, dt__arg(env, id, 0)),
                       plain(env, values, dt__arg(env, id, 1)));
   default:
-    return (dt_plain_t){0, false};
+    return (dt_sym_number_t){0, false};
   }
 }
 
 bool dt__sym_eval(const dt_symenv_t *env, dt_sym_t e, const int64_t *values, int64_t *out) {
   if (values) {
-    dt_plain_t p = plain(env, values, e.id);
+    dt_sym_number_t p = plain(env, values, e.id);
     if (p.known) {
       *out = p.value;
       return true;

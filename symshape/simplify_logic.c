@@ -345,25 +345,6 @@ dt_sym_t dt__sym_not(dt_symenv_t *env, dt_sym_t a) {
   }
 }
 
-// Arguments as conditions, nested junctions of the same kind opened; `out` may be NULL to count.
-static uint32_t flatten(dt_symenv_t *env, dt_sym_op_t op, const dt_sym_t *args, uint32_t n,
-                        dt_sym_t *out) {
-  uint32_t count = 0;
-  for (uint32_t k = 0; k < n; k++) {
-    uint32_t id = dt__resolve(env, args[k].id);
-    if (env->nodes[id].op == op) {
-      for (uint32_t j = 0; j < env->nodes[id].n_args; j++, count++)
-        if (out)
-          out[count] = SYM(dt__resolve(env, dt__arg(env, id, j)));
-      continue;
-    }
-    if (out)
-      out[count] = dt__is_bool(env, id) ? SYM(id) : dt__sym_ne(env, SYM(id), dt__sym_const(env, 0));
-    count++;
-  }
-  return count;
-}
-
 static bool has_complement(dt_symenv_t *env, const dt_sym_t *items, uint32_t n) {
   for (uint32_t k = 0; n > 1 && n <= 16 && k < n; k++) {
     uint32_t other = dt__sym_not(env, items[k]).id;
@@ -399,24 +380,17 @@ static uint32_t junction_of(dt_symenv_t *env, dt_sym_op_t op, dt_sym_t *items, u
 }
 
 dt_sym_t dt__build_junction(dt_symenv_t *env, dt_sym_op_t op, const dt_sym_t *args, uint32_t n) {
-  for (uint32_t k = 0; k < n; k++)
-    if (!args[k].id)
-      return DT_SYM_NONE_ID;
-  uint32_t count = flatten(env, op, args, n, NULL);
-  if (count > SYM_MAX_TERMS)
-    return dt__sym_fail(env, DT_E_LIMIT, "a symbolic expression has more than 4096 terms");
-  dt_sym_t few[32], *items = few;
-  if (count > 16 && !(items = dt__alloc(2 * count * sizeof *items)))
-    return dt__sym_fail(env, DT_E_NO_MEMORY, "out of memory");
-  flatten(env, op, args, n, items);
-  uint32_t id = 0;
+  dt_sym_items_t items;
+  if (!dt__items_open(env, op, args, n, &items))
+    return DT_SYM_NONE_ID;
   bool whole = true;
-  for (uint32_t k = 0; k < count; k++)
-    whole &= items[k].id != 0;
-  if (whole)
-    id = junction_of(env, op, items, count);
-  if (items != few)
-    dt__free(items);
+  for (uint32_t k = 0; k < items.n; k++) {
+    if (!dt__is_bool(env, items.at[k].id))
+      items.at[k] = dt__sym_ne(env, items.at[k], dt__sym_const(env, 0));
+    whole &= items.at[k].id != 0;
+  }
+  uint32_t id = whole ? junction_of(env, op, items.at, items.n) : 0;
+  dt__items_close(&items);
   return SYM(id);
 }
 

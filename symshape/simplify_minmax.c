@@ -26,25 +26,6 @@ static bool dominates(dt_symenv_t *env, dt_sym_op_t op, uint32_t x, uint32_t y, 
   return ok;
 }
 
-// Collects the arguments of nested operations of the same kind; returns their number.
-static uint32_t flatten(dt_symenv_t *env, dt_sym_op_t op, const dt_sym_t *args, uint32_t n,
-                        dt_sym_t *out) {
-  uint32_t count = 0;
-  for (uint32_t k = 0; k < n; k++) {
-    uint32_t id = dt__resolve(env, args[k].id);
-    if (env->nodes[id].op != op) {
-      if (out)
-        out[count] = SYM(id);
-      count++;
-      continue;
-    }
-    for (uint32_t j = 0; j < env->nodes[id].n_args; j++, count++)
-      if (out)
-        out[count] = SYM(dt__arg(env, id, j));
-  }
-  return count;
-}
-
 // Folds literals, drops what another argument dominates; returns how many are left.
 static uint32_t reduce(dt_symenv_t *env, dt_sym_op_t op, dt_sym_t *items, uint32_t n) {
   dt__sym_sort(env, items, n);
@@ -75,22 +56,15 @@ static uint32_t reduce(dt_symenv_t *env, dt_sym_op_t op, dt_sym_t *items, uint32
 }
 
 dt_sym_t dt__build_minmax(dt_symenv_t *env, dt_sym_op_t op, const dt_sym_t *args, uint32_t n) {
-  for (uint32_t k = 0; k < n; k++)
-    if (!args[k].id)
-      return DT_SYM_NONE_ID;
-  uint32_t count = flatten(env, op, args, n, NULL);
-  if (count > SYM_MAX_TERMS)
-    return dt__sym_fail(env, DT_E_LIMIT, "a symbolic expression has more than 4096 terms");
-  dt_sym_t few[32], *items = few;
-  if (count > 16 && !(items = dt__alloc(2 * count * sizeof *items)))
-    return dt__sym_fail(env, DT_E_NO_MEMORY, "out of memory");
-  flatten(env, op, args, n, items);
-  if (count > n)
+  dt_sym_items_t items;
+  if (!dt__items_open(env, op, args, n, &items))
+    return DT_SYM_NONE_ID;
+  if (items.n > n)
     dt__rule(env, DT_RULE_MINMAX_FLAT);
-  count = reduce(env, op, items, count);
-  uint32_t id = count == 1 ? items[0].id : dt__finish(env, dt__intern(env, op, items, count, 0));
-  if (items != few)
-    dt__free(items);
+  uint32_t left = reduce(env, op, items.at, items.n);
+  uint32_t id =
+      left == 1 ? items.at[0].id : dt__finish(env, dt__intern(env, op, items.at, left, 0));
+  dt__items_close(&items);
   return SYM(id);
 }
 

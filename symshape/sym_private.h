@@ -14,6 +14,7 @@
 
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
+#include "symshape/apply.h"
 #include "symshape/symshape.h"
 
 #define SYM_MAX_DEPTH 256u
@@ -152,7 +153,19 @@ uint32_t dt__literal(dt_symenv_t *env, int64_t value);
 uint32_t dt__finish(dt_symenv_t *env, uint32_t id);
 // Structural total order, independent of when nodes were made.
 int dt__sym_order(const dt_symenv_t *env, uint32_t a, uint32_t b);
+// By that order. There is room for as many behind the items.
 void dt__sym_sort(const dt_symenv_t *env, dt_sym_t *items, uint32_t n);
+// The arguments of an operation with any number of them, resolved; those of nested ones of the same
+// kind stand in their place. Ready for dt__sym_sort.
+typedef struct dt_sym_items_t {
+  dt_sym_t *at; // `few`, or the heap's
+  uint32_t n;
+  dt_sym_t few[32];
+} dt_sym_items_t;
+// False: an argument is none, or the failure is remembered, and there is nothing to close.
+bool dt__items_open(dt_symenv_t *env, dt_sym_op_t op, const dt_sym_t *args, uint32_t n,
+                    dt_sym_items_t *out);
+void dt__items_close(dt_sym_items_t *items);
 bool dt__grow(void **items, uint32_t *cap, uint32_t need, size_t item);
 bool dt__is_bool(const dt_symenv_t *env, uint32_t id); // the operation gives 0 or 1
 static inline bool dt__literal_value(const dt_symenv_t *env, uint32_t id, int64_t *out) {
@@ -218,8 +231,6 @@ bool dt__poly_split(dt_symenv_t *env, const dt_poly_t *p, uint32_t t, dt_poly_t 
 dt_range_t dt__range_of(dt_symenv_t *env, uint32_t id);
 dt_range_t dt__range_add(dt_range_t a, dt_range_t b);
 dt_range_t dt__range_mul(dt_range_t a, dt_range_t b);
-int64_t dt__floordiv_i64(int64_t a, int64_t b); // b not 0; not INT64_MIN // -1
-int64_t dt__mod_i64(int64_t a, int64_t b);      // b not 0
 // value == residue (mod modulus); modulus 0: the value is residue; 1: nothing is known.
 typedef struct dt_congruence_t {
   int64_t modulus, residue;

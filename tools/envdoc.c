@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Prints docs/env.md from the tables of parameters and log channels, or with --check FILE compares
-// it with a file. Exit codes: 0 printed or equal, 1 different or unreadable, 2 wrong usage.
-#include "runtime/base/text.h"
+// it with a file.
 #include "runtime/exec/place.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tools/page.h"
 
 static const struct {
   const char *name, *doc;
@@ -14,17 +10,6 @@ static const struct {
 #define CHANNEL(id, name, doc) {name, doc},
 #include "runtime/base/channels.def"
 };
-
-// ---- The page -----------------------------------------------------------------------------------
-
-// A table's cell: a bar would end it.
-static void put_cell(dt_text_t *out, const char *text) {
-  for (; *text; text++) {
-    if (*text == '|')
-      dt__text_put(out, "\\");
-    dt__text_printf(out, "%c", *text);
-  }
-}
 
 static void put_param(dt_text_t *out, const dt_param_row_t *param) {
   dt__text_printf(out, "| `DUCTILE_%s` | ", param->name);
@@ -37,7 +22,7 @@ static void put_param(dt_text_t *out, const dt_param_row_t *param) {
     dt__text_printf(out, "text | `%s` | ", param->text);
   else
     dt__text_put(out, "text | empty | ");
-  put_cell(out, param->doc);
+  page_put_cell(out, param->doc);
   dt__text_put(out, " |\n");
 }
 
@@ -83,49 +68,9 @@ static void print_all(dt_text_t *out) {
   dt__text_put(out, log_head);
   for (size_t i = 0; i < sizeof channels / sizeof channels[0]; i++) {
     dt__text_printf(out, "| `%s` | ", channels[i].name);
-    put_cell(out, channels[i].doc);
+    page_put_cell(out, channels[i].doc);
     dt__text_put(out, " |\n");
   }
 }
 
-// ---- Program ------------------------------------------------------------------------------------
-
-// The file's bytes equal `text`; says which line differs first.
-static int compare(const char *path, const char *text) {
-  FILE *file = fopen(path, "rb");
-  if (!file) {
-    (void)fprintf(stderr, "envdoc: %s cannot be read\n", path);
-    return EXIT_FAILURE;
-  }
-  int line = 1;
-  int c = fgetc(file);
-  while (c != EOF && c == (unsigned char)*text && *text) {
-    line += c == '\n';
-    text++;
-    c = fgetc(file);
-  }
-  (void)fclose(file);
-  if (c == EOF && !*text)
-    return EXIT_SUCCESS;
-  (void)fprintf(stderr, "envdoc: %s differs from the tables in line %d: run envdoc > %s\n", path,
-                line, path);
-  return EXIT_FAILURE;
-}
-
-int main(int argc, char **argv) {
-  bool check = argc == 3 && strcmp(argv[1], "--check") == 0;
-  if (argc != 1 && !check) {
-    (void)fprintf(stderr, "usage: envdoc [--check FILE]\n");
-    return 2;
-  }
-  dt_text_t text;
-  dt__text_init(&text);
-  print_all(&text);
-  int code = text.failed ? EXIT_FAILURE : EXIT_SUCCESS;
-  if (code == EXIT_SUCCESS && check)
-    code = compare(argv[2], dt__text_str(&text));
-  else if (code == EXIT_SUCCESS)
-    (void)fputs(dt__text_str(&text), stdout);
-  dt__text_fini(&text);
-  return code;
-}
+int main(int argc, char **argv) { return page_main(argc, argv, "envdoc", "the tables", print_all); }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prints docs/ops.md from the op table, or with --check FILE compares it with a file. Exit codes: 0
-// printed or equal, 1 different or unreadable, 2 wrong usage.
+// Prints docs/ops.md from the op table, or with --check FILE compares it with a file.
 #include "lower/graph/graph.h"
+#include "tools/page.h"
 
-#include <stdio.h>
 #include <string.h>
 
 typedef struct row_t {
@@ -88,15 +87,6 @@ static const char *const sections[] = {"Leaves",
                                        "Along an axis, norms, matrix product",
                                        "Windows and convolutions"};
 
-// A doc may hold the table's own column mark.
-static void put_cell(dt_text_t *out, const char *text) {
-  for (; *text; text++) {
-    if (*text == '|')
-      dt__text_put(out, "\\");
-    dt__text_write(out, text, 1);
-  }
-}
-
 static void put_row(dt_text_t *out, dt_op_t op) {
   const dt_op_info_t *info = dt__op_info(op);
   size_t n = sizeof(dtype_rules) / sizeof(dtype_rules[0]);
@@ -106,7 +96,7 @@ static void put_row(dt_text_t *out, dt_op_t op) {
   else
     dt__text_printf(out, "%d | ", info->arity);
   dt__text_printf(out, "%s | ", meaning(dtype_rules, n, rows[op].dtype_rule));
-  put_cell(out, info->doc);
+  page_put_cell(out, info->doc);
   if (strcmp(rows[op].decompose, "none") != 0)
     dt__text_put(out, " (decomposed)");
   dt__text_put(out, " |\n");
@@ -139,42 +129,6 @@ static void print_all(dt_text_t *out) {
   }
 }
 
-// The file's bytes equal `text`; says which line differs first.
-static int compare(const char *path, const char *text) {
-  FILE *file = fopen(path, "rb");
-  if (!file) {
-    (void)fprintf(stderr, "opsdoc: %s cannot be read\n", path);
-    return 1;
-  }
-  int line = 1;
-  int c = fgetc(file);
-  while (c != EOF && c == (unsigned char)*text && *text) {
-    line += c == '\n';
-    text++;
-    c = fgetc(file);
-  }
-  (void)fclose(file);
-  if (c == EOF && !*text)
-    return 0;
-  (void)fprintf(stderr, "opsdoc: %s differs from the op table in line %d: run opsdoc > %s\n", path,
-                line, path);
-  return 1;
-}
-
 int main(int argc, char **argv) {
-  bool check = argc == 3 && strcmp(argv[1], "--check") == 0;
-  if (argc != 1 && !check) {
-    (void)fprintf(stderr, "usage: opsdoc [--check FILE]\n");
-    return 2;
-  }
-  dt_text_t text;
-  dt__text_init(&text);
-  print_all(&text);
-  int code = text.failed;
-  if (!code && check)
-    code = compare(argv[2], dt__text_str(&text));
-  else if (!code)
-    (void)fputs(dt__text_str(&text), stdout);
-  dt__text_fini(&text);
-  return code;
+  return page_main(argc, argv, "opsdoc", "the op table", print_all);
 }

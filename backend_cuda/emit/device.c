@@ -159,46 +159,26 @@ static LLVMValueRef record_field(dt_emit_t *m, LLVMValueRef record, size_t offse
   return dt__emit_offset(m, record, dt__emit_i64(m, (int64_t)offset));
 }
 
-// void (record, check + 1, value, extent): whoever claims the record first fills it.
-static LLVMValueRef report_function(dt_emit_t *m) {
-  if (m->fn_bind_fail)
-    return m->fn_bind_fail;
-  LLVMBasicBlockRef at = LLVMGetInsertBlock(m->b);
-  LLVMTypeRef params[4] = {m->t_ptr, m->t_i64, m->t_i64, m->t_i64};
-  LLVMValueRef fn =
-      dt__emit_function(m, "dt_check_failed", LLVMFunctionType(m->t_void, params, 4, 0), false);
-  dt__emit_noinline(m, fn);
-  LLVMBasicBlockRef entry = dt__emit_block(m, fn, "entry"), won = dt__emit_block(m, fn, "won");
-  LLVMBasicBlockRef done = dt__emit_block(m, fn, "done");
-  LLVMPositionBuilderAtEnd(m->b, entry);
-  LLVMValueRef record = LLVMGetParam(fn, 0);
+static LLVMValueRef claim_record(dt_emit_t *m, LLVMValueRef record, LLVMValueRef check) {
+  (void)check; // comes last: see fill_record
   unsigned device = LLVMGetSyncScopeID(m->context, "device", 6);
   LLVMValueRef swap = LLVMBuildAtomicCmpXchgSyncScope(
       m->b, record_field(m, record, DT_RECORD_CLAIM), dt__emit_i64(m, 0), dt__emit_i64(m, 1),
       LLVMAtomicOrderingMonotonic, LLVMAtomicOrderingMonotonic, device);
-  LLVMBuildCondBr(m->b, LLVMBuildExtractValue(m->b, swap, 1, ""), won, done);
-  LLVMPositionBuilderAtEnd(m->b, won);
-  LLVMBuildStore(m->b, LLVMGetParam(fn, 2), record_field(m, record, DT_RECORD_VALUE));
-  LLVMBuildStore(m->b, LLVMGetParam(fn, 3), record_field(m, record, DT_RECORD_EXTENT));
+  return LLVMBuildExtractValue(m->b, swap, 1, "");
+}
+
+// The host may look at any time: the rest is there when it sees the check.
+static void fill_record(dt_emit_t *m, LLVMValueRef record, LLVMValueRef check, LLVMValueRef value,
+                        LLVMValueRef extent) {
+  LLVMBuildStore(m->b, value, record_field(m, record, DT_RECORD_VALUE));
+  LLVMBuildStore(m->b, extent, record_field(m, record, DT_RECORD_EXTENT));
   LLVMValueRef none[1] = {dt__emit_i32(m, 0)};
   (void)call(m, "llvm.nvvm.membar.sys", none, 0);
-  LLVMBuildStore(m->b, LLVMGetParam(fn, 1), record_field(m, record, DT_RECORD_CHECK));
-  LLVMBuildBr(m->b, done);
-  LLVMPositionBuilderAtEnd(m->b, done);
-  LLVMBuildRetVoid(m->b);
-  m->fn_bind_fail = fn;
-  dt__emit_resume(m, at);
-  return fn;
+  LLVMBuildStore(m->b, check, record_field(m, record, DT_RECORD_CHECK));
 }
 
 _Static_assert(DT_RECORD_CHECK == 0, "where DT_INST_SOUND is read");
-
-static void report(dt_body_t *k, uint32_t check, LLVMValueRef value, LLVMValueRef extent) {
-  dt_emit_t *m = k->m;
-  LLVMValueRef fn = report_function(m);
-  LLVMValueRef args[4] = {k->record, dt__emit_i64(m, (int64_t)check + 1), value, extent};
-  LLVMBuildCall2(m->b, LLVMGlobalGetValueType(fn), fn, args, 4, "");
-}
 
 const dt_device_emit_t dt__cuda_device_emit = {
     .intrinsics = "llvm.nvvm.",
@@ -208,4 +188,5 @@ const dt_device_emit_t dt__cuda_device_emit = {
     .gather = team_gather,
     .matmul = dt__cuda_matmul_item,
     .tile = dt__cuda_tile,
-    .report = report};
+    .claim = claim_record,
+    .fill = fill_record};

@@ -12,6 +12,7 @@
 #include "cudagraphs/store.h"
 #include "ductile/experimental.h"
 #include "runtime/exec/call.h"
+#include "runtime/exec/runtime.h"
 
 extern const dt_place_kind_t dt__cuda_place;
 

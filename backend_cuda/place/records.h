@@ -6,7 +6,7 @@
 
 #include "backend_cuda/exec/gpu.h"
 #include "backend_cuda/exec/launch.h"
-#include "runtime/exec/exec.h"
+#include "runtime/exec/variant.h"
 
 #define DT_RECORDS 64u
 #define DT_RECORD_GROUP 16u // records that end with one event

@@ -7,6 +7,7 @@
 #include "backend_cuda/place/place.h"
 
 #include "runtime/base/status.h"
+#include "runtime/exec/evict.h"
 
 // The event behind all work that may be the variant's has passed, or will never.
 static bool is_done(dt_retired_t *item) {

@@ -16,6 +16,7 @@
 #define DT_MAX_LANES 64
 
 struct dt_body_t;
+struct dt_emit_t;
 struct dt_tables_t;
 
 // What the code generator of a device does in its own way. Threads that share a grid item are a
@@ -35,8 +36,11 @@ typedef struct dt_device_emit_t {
   void (*matmul)(struct dt_body_t *k, LLVMValueRef tile_col, LLVMValueRef tile_row);
   // One square of a TILES schedule, at its position in the last two loops.
   void (*tile)(struct dt_body_t *k, LLVMValueRef row, LLVMValueRef col);
-  // Keeps the first failed check in k->record.
-  void (*report)(struct dt_body_t *k, uint32_t check, LLVMValueRef value, LLVMValueRef extent);
+  // The two parts of the function that keeps a call's first failed check in its record: whether
+  // nobody was there before (an i1), and what the record is filled with then.
+  LLVMValueRef (*claim)(struct dt_emit_t *m, LLVMValueRef record, LLVMValueRef check);
+  void (*fill)(struct dt_emit_t *m, LLVMValueRef record, LLVMValueRef check, LLVMValueRef value,
+               LLVMValueRef extent);
 } dt_device_emit_t;
 
 typedef struct dt_emit_t {
@@ -52,8 +56,8 @@ typedef struct dt_emit_t {
   dt_emit_math_t math;
   struct dt_tables_t *tables; // of one body after another (body.h); NULL: there was none yet
   LLVMTypeRef t_i1, t_i8, t_i16, t_i32, t_i64, t_f32, t_f64, t_ptr, t_void;
-  uint32_t member;           // devices: which of its entry's codes is emitted
-  LLVMValueRef fn_bind_fail; // internal functions, made on first use
+  uint32_t member;        // devices: which of its entry's codes is emitted
+  LLVMValueRef fn_report; // internal functions, made on first use
   LLVMValueRef fn_fmod, fn_power;
   dt_status_t failure; // the first one
   bool entered;        // counted as inside a generator (runtime/base/life.h), until dt__emit_fini

@@ -377,42 +377,50 @@ static dt_lanes_t value_scalar(dt_body_t *k, const dt_inst_t *inst, uint32_t id)
 }
 
 // ---- Checked indices -----------------------------------------------------------------------------------
-// void (record, check + 1, value, extent): the first failure of a call is kept.
-static LLVMValueRef bind_fail_function(dt_emit_t *m) {
-  if (m->fn_bind_fail)
-    return m->fn_bind_fail;
+static LLVMValueRef claim_record(dt_emit_t *m, LLVMValueRef record, LLVMValueRef check) {
+  LLVMValueRef swap =
+      LLVMBuildAtomicCmpXchg(m->b, record, dt__emit_i64(m, 0), check,
+                             LLVMAtomicOrderingAcquireRelease, LLVMAtomicOrderingAcquire, 0);
+  return LLVMBuildExtractValue(m->b, swap, 1, "");
+}
+
+static void fill_record(dt_emit_t *m, LLVMValueRef record, LLVMValueRef check, LLVMValueRef value,
+                        LLVMValueRef extent) {
+  (void)check; // the claim
+  LLVMBuildStore(m->b, value, dt__emit_offset(m, record, dt__emit_i64(m, 8)));
+  LLVMBuildStore(m->b, extent, dt__emit_offset(m, record, dt__emit_i64(m, 16)));
+}
+
+// void (record, check + 1, value, extent): whoever claims the record first fills it, so that the
+// first failure of a call is kept.
+static LLVMValueRef report_function(dt_emit_t *m) {
+  if (m->fn_report)
+    return m->fn_report;
   LLVMBasicBlockRef at = LLVMGetInsertBlock(m->b);
   LLVMTypeRef params[4] = {m->t_ptr, m->t_i64, m->t_i64, m->t_i64};
   LLVMValueRef fn =
       dt__emit_function(m, "dt_check_failed", LLVMFunctionType(m->t_void, params, 4, 0), false);
+  if (m->device)
+    dt__emit_noinline(m, fn);
   LLVMBasicBlockRef entry = dt__emit_block(m, fn, "entry"), won = dt__emit_block(m, fn, "won");
   LLVMBasicBlockRef done = dt__emit_block(m, fn, "done");
   LLVMPositionBuilderAtEnd(m->b, entry);
-  LLVMValueRef record = LLVMGetParam(fn, 0);
-  LLVMValueRef swap =
-      LLVMBuildAtomicCmpXchg(m->b, record, dt__emit_i64(m, 0), LLVMGetParam(fn, 1),
-                             LLVMAtomicOrderingAcquireRelease, LLVMAtomicOrderingAcquire, 0);
-  LLVMBuildCondBr(m->b, LLVMBuildExtractValue(m->b, swap, 1, ""), won, done);
+  LLVMValueRef record = LLVMGetParam(fn, 0), check = LLVMGetParam(fn, 1);
+  LLVMBuildCondBr(m->b, (m->device ? m->device->claim : claim_record)(m, record, check), won, done);
   LLVMPositionBuilderAtEnd(m->b, won);
-  for (uint32_t i = 0; i < 2; i++) {
-    LLVMValueRef field = dt__emit_offset(m, record, dt__emit_i64(m, 8 + 8 * (int64_t)i));
-    LLVMBuildStore(m->b, LLVMGetParam(fn, 2 + i), field);
-  }
+  (m->device ? m->device->fill : fill_record)(m, record, check, LLVMGetParam(fn, 2),
+                                              LLVMGetParam(fn, 3));
   LLVMBuildBr(m->b, done);
   LLVMPositionBuilderAtEnd(m->b, done);
   LLVMBuildRetVoid(m->b);
-  m->fn_bind_fail = fn;
+  m->fn_report = fn;
   dt__emit_resume(m, at);
   return fn;
 }
 
-static void call_bind_fail(dt_body_t *k, uint32_t check, LLVMValueRef value, LLVMValueRef extent) {
+static void call_report(dt_body_t *k, uint32_t check, LLVMValueRef value, LLVMValueRef extent) {
   dt_emit_t *m = k->m;
-  if (m->device) {
-    m->device->report(k, check, value, extent);
-    return;
-  }
-  LLVMValueRef fn = bind_fail_function(m);
+  LLVMValueRef fn = report_function(m);
   LLVMValueRef args[4] = {k->record, dt__emit_i64(m, (int64_t)check + 1), value, extent};
   LLVMBuildCall2(m->b, LLVMGlobalGetValueType(fn), fn, args, 4, "");
 }
@@ -458,7 +466,7 @@ static void report_bad(dt_body_t *k, const dt_inst_t *inst, uint32_t level, LLVM
     loaded = dt__lanes_first(k, bad, loaded);
     extent = dt__lanes_first(k, bad, extent);
   }
-  call_bind_fail(k, inst->check, loaded, extent);
+  call_report(k, inst->check, loaded, extent);
   LLVMBuildBr(m->b, next);
   k->scopes[level].block = next;
   dt__body_at(k, level);

@@ -73,7 +73,5 @@ dt_status_t dt__json_skip(dt_json_t *json) DT_MUST_USE;
 dt_status_t dt__json_fail(const dt_json_t *json, size_t offset, const char *fmt, ...)
     DT_PRINTF(3, 4) DT_MUST_USE;
 const char *dt__json_kind_name(dt_json_kind_t kind);
-// Bytes of the well-formed UTF-8 sequence at `at` (1 to 4), 0 where there is none. at < end.
-size_t dt__utf8_length(const char *at, const char *end);
 
 #endif // DT_FRONTENDS_JSON_JSON_H

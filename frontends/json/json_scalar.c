@@ -5,6 +5,7 @@
 #include "runtime/base/c_locale.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
+#include "runtime/base/text.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -12,41 +13,6 @@
 
 // More digits than any shortest or exact decimal of a useful double; a longer number is refused.
 #define NUMBER_BYTES 400
-
-// ---- UTF-8 --------------------------------------------------------------------------------------
-
-size_t dt__utf8_length(const char *at, const char *end) {
-  const unsigned char *s = (const unsigned char *)at;
-  size_t room = (size_t)(end - at);
-  if (s[0] < 0x80)
-    return 1;
-  // The second byte's range excludes overlong forms, surrogates and what lies above U+10FFFF.
-  unsigned char low = 0x80, high = 0xbf;
-  size_t len;
-  if (s[0] >= 0xc2 && s[0] <= 0xdf) {
-    len = 2;
-  } else if (s[0] >= 0xe0 && s[0] <= 0xef) {
-    len = 3;
-    if (s[0] == 0xe0)
-      low = 0xa0;
-    if (s[0] == 0xed)
-      high = 0x9f;
-  } else if (s[0] >= 0xf0 && s[0] <= 0xf4) {
-    len = 4;
-    if (s[0] == 0xf0)
-      low = 0x90;
-    if (s[0] == 0xf4)
-      high = 0x8f;
-  } else {
-    return 0;
-  }
-  if (room < len || s[1] < low || s[1] > high)
-    return 0;
-  for (size_t i = 2; i < len; i++)
-    if ((s[i] & 0xc0) != 0x80)
-      return 0;
-  return len;
-}
 
 static size_t encode_utf8(uint32_t code, char *out) {
   if (code < 0x80) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where something is wrong, as text, and the comparisons of strings.
-#include "frontends/json/json.h"
 #include "frontends/onnx/read.h"
 #include "runtime/base/status.h"
+#include "runtime/base/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>

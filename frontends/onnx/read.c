@@ -7,9 +7,9 @@
 // first has seen.
 #include "frontends/onnx/read.h"
 
-#include "frontends/json/json.h"
 #include "frontends/onnx/wire.h"
 #include "runtime/base/status.h"
+#include "runtime/base/text.h"
 
 #include <string.h>
 

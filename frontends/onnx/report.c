@@ -3,7 +3,6 @@
 // once.
 #include "frontends/onnx/onnx.h"
 
-#include "frontends/json/json.h"
 #include "frontends/onnx/visit.h"
 #include "runtime/base/status.h"
 #include "runtime/base/text.h"
@@ -108,21 +107,9 @@ static dt_status_t gather(facts_t *facts, const dt_onnx_t *file) {
 }
 
 // ---- Texts ----------------------------------------------------------------------------------------
-// As a JSON string holds it; of a file's bytes, what is no UTF-8 becomes U+FFFD.
+// As a JSON string holds it, also in text for people: names are a file's bytes.
 static void put_escaped(dt_text_t *text, dt_onnx_str_t str) {
-  for (size_t k = 0; k < str.len;) {
-    unsigned char c = (unsigned char)str.at[k];
-    size_t len = dt__utf8_length(str.at + k, str.at + str.len);
-    if (len == 0)
-      dt__text_put(text, "\\ufffd");
-    else if (c == '"' || c == '\\')
-      dt__text_printf(text, "\\%c", c);
-    else if (c < 0x20 || c == 0x7f)
-      dt__text_printf(text, "\\u%04x", c);
-    else
-      dt__text_write(text, str.at + k, len);
-    k += len ? len : 1;
-  }
+  dt__text_json(text, str.at, str.len);
 }
 
 static void put_string(dt_text_t *text, dt_onnx_str_t str) {

@@ -124,6 +124,55 @@ void dt__text_quote(dt_text_t *text, const char *str, size_t most) {
   dt__text_put(text, "\"");
 }
 
+size_t dt__utf8_length(const char *at, const char *end) {
+  const unsigned char *s = (const unsigned char *)at;
+  size_t room = (size_t)(end - at);
+  if (s[0] < 0x80)
+    return 1;
+  // The second byte's range excludes overlong forms, surrogates and what lies above U+10FFFF.
+  unsigned char low = 0x80, high = 0xbf;
+  size_t len;
+  if (s[0] >= 0xc2 && s[0] <= 0xdf) {
+    len = 2;
+  } else if (s[0] >= 0xe0 && s[0] <= 0xef) {
+    len = 3;
+    if (s[0] == 0xe0)
+      low = 0xa0;
+    if (s[0] == 0xed)
+      high = 0x9f;
+  } else if (s[0] >= 0xf0 && s[0] <= 0xf4) {
+    len = 4;
+    if (s[0] == 0xf0)
+      low = 0x90;
+    if (s[0] == 0xf4)
+      high = 0x8f;
+  } else {
+    return 0;
+  }
+  if (room < len || s[1] < low || s[1] > high)
+    return 0;
+  for (size_t i = 2; i < len; i++)
+    if ((s[i] & 0xc0) != 0x80)
+      return 0;
+  return len;
+}
+
+void dt__text_json(dt_text_t *text, const char *str, size_t len) {
+  for (size_t k = 0; k < len;) {
+    unsigned char c = (unsigned char)str[k];
+    size_t step = dt__utf8_length(str + k, str + len);
+    if (step == 0)
+      dt__text_put(text, "\\ufffd");
+    else if (c == '"' || c == '\\')
+      dt__text_printf(text, "\\%c", c);
+    else if (c < 0x20 || c == 0x7f)
+      dt__text_printf(text, "\\u%04x", c);
+    else
+      dt__text_write(text, str + k, step);
+    k += step ? step : 1;
+  }
+}
+
 const char *dt__text_str(const dt_text_t *text) { return text->data ? text->data : ""; }
 
 dt_status_t dt__text_status(const dt_text_t *text) { return text->failed ? DT_NO_MEMORY() : NULL; }

@@ -20,10 +20,15 @@ void dt__text_i64(dt_text_t *text, int64_t value); // in decimal; cheaper than a
 void dt__text_printf(dt_text_t *text, const char *fmt, ...) DT_PRINTF(2, 3);
 // In double quotes, as dt__scan_string reads it back; what is beyond `most` characters is left out.
 void dt__text_quote(dt_text_t *text, const char *str, size_t most);
+// As a JSON string holds it, without the quotes; what is no UTF-8 becomes U+FFFD.
+void dt__text_json(dt_text_t *text, const char *str, size_t len);
 // The string ("" when empty); borrowed.
 const char *dt__text_str(const dt_text_t *text);
 // DT_E_NO_MEMORY if a write failed.
 dt_status_t dt__text_status(const dt_text_t *text) DT_MUST_USE;
+
+// Bytes of the well-formed UTF-8 sequence at `at` (1 to 4), 0 where there is none. at < end.
+size_t dt__utf8_length(const char *at, const char *end);
 
 // ---- Scanner over a bounded buffer; tracks the line for messages ----------------------------------
 typedef struct dt_scan_t {

@@ -2,10 +2,11 @@
 // Compiles that may outlive the call that asked for them: a thread for each drives the compile and
 // publishes what came of it, so that a call whose deadline passes leaves at once, and whoever else
 // waits gets the variant. Where nobody does, the compile ends at its next unit.
-#include "runtime/exec/exec.h"
+#include "runtime/exec/apart.h"
 
 #include "runtime/base/control.h"
 #include "runtime/base/status.h"
+#include "runtime/exec/function.h"
 
 // Freed by whoever is last with it: the call, or the thread.
 typedef struct build_t {

@@ -2,9 +2,12 @@
 // Bindings: the data of a variant's constants and what is computed from them once. An update makes
 // new bindings for every variant, then exchanges them one by one; calls under way keep the old ones
 // until they leave their epoch.
-#include "runtime/exec/call.h"
+#include "runtime/exec/variant.h"
 
 #include "runtime/base/status.h"
+#include "runtime/exec/evict.h"
+#include "runtime/exec/function.h"
+#include "runtime/exec/runtime.h"
 
 #include <stdio.h>
 #include <string.h>

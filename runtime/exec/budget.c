@@ -5,7 +5,7 @@
 #include "ductile/runtime.h"
 #include "runtime/base/options.h"
 #include "runtime/base/status.h"
-#include "runtime/exec/exec.h"
+#include "runtime/exec/runtime.h"
 
 dt_status_t dt__budget_init(dt_budget_t *budget, const uint64_t max_bytes[DT_MEMORIES]) {
   DT_TRY(dt__mutex_init(&budget->mutex, DT_RANK_BUDGET));

@@ -8,6 +8,8 @@
 #include "runtime/base/log.h"
 #include "runtime/base/options.h"
 #include "runtime/base/status.h"
+#include "runtime/exec/decide.h"
+#include "runtime/exec/miss.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,7 +5,9 @@
 
 #include "runtime/base/control.h"
 #include "runtime/base/status.h"
-#include "runtime/exec/exec.h"
+#include "runtime/exec/function.h"
+#include "runtime/exec/session.h"
+#include "runtime/exec/variant.h"
 
 // ---- Running compiled code ------------------------------------------------------------------------
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What channel exec prints: calls, and the kernels that they launch.
 #include "runtime/exec/call.h"
-#include "runtime/exec/launch.h"
 
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/base/text.h"
 #include "runtime/base/thread.h"
+#include "runtime/exec/launch.h"
 
 static void put_sizes(const dt_call_t *call, dt_text_t *out) {
   for (uint32_t i = 0; i < call->function->n_inputs; i++) {

@@ -5,7 +5,7 @@
 // at once when what is interpreted has grown by a good part of what is compiled, and otherwise when
 // that has waited for many times as long as a build takes: so a function whose variants come one by
 // one spends a small, bounded share of its time on deciders, and none is interpreted for long.
-#include "runtime/exec/exec.h"
+#include "runtime/exec/decide.h"
 
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"

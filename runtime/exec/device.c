@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The devices of a runtime: opened when they are first asked for, kept until it ends. What kinds
 // there are says dt__place_kinds.
-#include "runtime/exec/exec.h"
+#include "runtime/exec/place.h"
 
 #include "runtime/base/options.h"
 #include "runtime/base/process.h"
 #include "runtime/base/status.h"
 #include "runtime/compile/codegen.h"
+#include "runtime/exec/runtime.h"
 
 #include <stdio.h>
 #include <stdlib.h>

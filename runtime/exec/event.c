@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Events: the order of work between sessions. What they are is their place's. Of a place that has
 // nothing to do for them, all work has always ended.
-#include "runtime/exec/exec.h"
+#include "runtime/exec/session.h"
 
 #include "runtime/base/process.h"
 #include "runtime/base/status.h"

@@ -6,10 +6,12 @@
 // Where calls leave work behind, its place takes it over then (dt_place_kind_t.retire). What the
 // caller captured he may replay as long as the function lives: such a variant is passed over, and
 // one that was captured while it left stays loaded.
-#include "runtime/exec/exec.h"
+#include "runtime/exec/evict.h"
 
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/exec/decide.h"
+#include "runtime/exec/session.h"
 
 #include <string.h>
 

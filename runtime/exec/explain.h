@@ -5,7 +5,8 @@
 #define DT_RUNTIME_EXEC_EXPLAIN_H
 
 #include "ductile/explain.h"
-#include "runtime/exec/exec.h"
+#include "runtime/exec/function.h"
+#include "runtime/exec/variant.h"
 
 // ---- Facts (explain.c) --------------------------------------------------------------------------
 // What `variant` says to `inputs`, in `arena`; NULL without memory.

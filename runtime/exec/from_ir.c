@@ -5,6 +5,7 @@
 #include "runtime/base/options.h"
 #include "runtime/base/status.h"
 #include "runtime/base/text.h"
+#include "runtime/exec/decide.h"
 #include "runtime/exec/explain.h"
 #include "runtime/trace/replay.h"
 

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions: their declarations, checked and copied; their life; and what they tell about
 // themselves.
-#include "runtime/exec/explain.h"
+#include "runtime/exec/function.h"
 
 #include "runtime/base/dtype.h"
 #include "runtime/base/options.h"
 #include "runtime/base/status.h"
+#include "runtime/exec/apart.h"
+#include "runtime/exec/decide.h"
+#include "runtime/exec/evict.h"
+#include "runtime/exec/explain.h"
+#include "runtime/exec/miss.h"
 
 #include <stdio.h>
 #include <string.h>

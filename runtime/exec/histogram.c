@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The histogram of sizes: rows of what calls brought, bounded, filled by all misses and by sampled
 // calls.
-#include "runtime/exec/exec.h"
+#include "runtime/exec/policy.h"
 
 #include "runtime/base/status.h"
+#include "runtime/exec/function.h"
 
 #include <sched.h>
 #include <string.h>

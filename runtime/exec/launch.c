@@ -3,6 +3,8 @@
 // does.
 #include "runtime/exec/launch.h"
 
+#include "runtime/base/control.h"
+
 typedef struct launch_t {
   const dt_launch_frame_t *frame;
   dt_launch_record_t *record;

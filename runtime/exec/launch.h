@@ -3,7 +3,8 @@
 #ifndef DT_RUNTIME_EXEC_LAUNCH_H
 #define DT_RUNTIME_EXEC_LAUNCH_H
 
-#include "runtime/exec/exec.h"
+#include "runtime/base/pool.h"
+#include "runtime/exec/variant.h"
 
 // A frame and what its launch callback needs. Generated code sees the frame alone.
 typedef struct dt_launch_frame_t {

@@ -2,10 +2,15 @@
 // The slow path: arguments that no variant covers. One thread at a time makes a variant of a
 // function; others wait for it and look again. A failure makes no variant and is the caller's
 // alone: those that waited try for themselves, each with its own arguments.
-#include "runtime/exec/explain.h"
+#include "runtime/exec/miss.h"
 
 #include "runtime/base/control.h"
 #include "runtime/base/status.h"
+#include "runtime/exec/apart.h"
+#include "runtime/exec/decide.h"
+#include "runtime/exec/evict.h"
+#include "runtime/exec/explain.h"
+#include "runtime/exec/session.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CPU as a place (place.h). Kernels run over the runtime's pool while the call waits. A session
 // leases two pieces of memory, which grow to the largest that a call asked for and stay.
-#include "runtime/exec/call.h"
-#include "runtime/exec/launch.h"
+#include "runtime/exec/place.h"
 
 #include "runtime/base/log.h"
 #include "runtime/base/process.h"
 #include "runtime/base/status.h"
+#include "runtime/exec/call.h"
+#include "runtime/exec/launch.h"
+#include "runtime/exec/runtime.h"
 
 #include <stdio.h>
 #include <string.h>

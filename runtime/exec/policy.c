@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The state of "automatic dynamic", and the captures of a function.
-#include "runtime/exec/exec.h"
+#include "runtime/exec/policy.h"
 
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/exec/function.h"
 #include "runtime/trace/declare.h"
 
 #include <string.h>

@@ -10,13 +10,14 @@
 //   end 1234567890123456789
 //
 // A file is read whole and believed only when all of it makes sense; then all of it is taken.
-#include "runtime/exec/exec.h"
+#include "runtime/exec/policy.h"
 
 #include "runtime/base/file.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
 #include "runtime/base/system.h"
 #include "runtime/base/text.h"
+#include "runtime/exec/function.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -26,22 +27,9 @@
 #define MOST_CAPTURES DT_MOST_CAPTURES
 
 // ---- Writing ------------------------------------------------------------------------------------
-static void put_string(dt_text_t *out, const char *string) {
-  dt__text_put(out, "\"");
-  for (const char *at = string; *at; at++) {
-    if (*at == '"' || *at == '\\')
-      dt__text_printf(out, "\\%c", *at);
-    else if (*at < ' ' || *at > '~')
-      dt__text_printf(out, "\\x%02x", (unsigned)(unsigned char)*at);
-    else
-      dt__text_write(out, at, 1);
-  }
-  dt__text_put(out, "\"");
-}
-
 static void put_learned(dt_text_t *out, const char *what, const char *name, dt_learned_t learned) {
   dt__text_printf(out, "%s ", what);
-  put_string(out, name);
+  dt__text_quote(out, name, SIZE_MAX);
   if (learned.state == DT_LEARNED_VALUE)
     dt__text_printf(out, " value %lld\n", (long long)learned.value);
   else
@@ -69,7 +57,7 @@ static int64_t checksum(const char *data, size_t len) {
 static void put_profile(dt_text_t *out, dt_function_t *function) {
   dt_policy_t *policy = &function->policy;
   dt__text_put(out, "ductile-profile 1\nfunction ");
-  put_string(out, function->name);
+  dt__text_quote(out, function->name, SIZE_MAX);
   dt__text_put(out, "\n");
   dt__mutex_lock(&function->mutex);
   for (uint32_t k = 0; k < policy->n_sources; k++)

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // See refused.h. A small table, overwritten in turn.
-#include "runtime/exec/exec.h"
+#include "runtime/exec/refused.h"
 
 #include "guards/record.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
+#include "runtime/exec/function.h"
 
 #include <string.h>
 

@@ -4,6 +4,7 @@
 #include "runtime/exec/explain.h"
 
 #include "runtime/base/status.h"
+#include "runtime/exec/decide.h"
 
 #include <string.h>
 

@@ -2,7 +2,11 @@
 // Reports as text for people and as JSON lines for programs.
 #include "runtime/exec/explain.h"
 
+#include "ductile/device.h"
 #include "runtime/base/status.h"
+#include "runtime/base/text.h"
+
+#include <string.h>
 
 // ---- Text -----------------------------------------------------------------------------------------
 static void put_asker(const dt_guard_info_t *guard, dt_text_t *out) {
@@ -116,15 +120,7 @@ static void put_history(const dt_report_t *report, dt_text_t *out) {
 // ---- JSON -----------------------------------------------------------------------------------------
 static void put_string(const char *text, dt_text_t *out) {
   dt__text_put(out, "\"");
-  for (const char *at = text; *at; at++) {
-    unsigned char c = (unsigned char)*at;
-    if (c == '"' || c == '\\')
-      dt__text_printf(out, "\\%c", c);
-    else if (c < 0x20 || c == 0x7f)
-      dt__text_printf(out, "\\u%04x", c);
-    else
-      dt__text_write(out, at, 1);
-  }
+  dt__text_json(out, text, strlen(text));
   dt__text_put(out, "\"");
 }
 

@@ -10,6 +10,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/base/text.h"
+#include "runtime/exec/runtime.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

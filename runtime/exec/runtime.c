@@ -1,16 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runtimes: options and parameters, the kernel pool, the compiler and the reclaimer, and their
 // order of birth and death.
-#include "runtime/exec/exec.h"
+#include "runtime/exec/runtime.h"
 
 #include "guards/modes.h"
 #include "runtime/base/log.h"
 #include "runtime/base/options.h"
 #include "runtime/base/process.h"
 #include "runtime/base/status.h"
+#include "runtime/compile/jobs.h"
 #include "runtime/compile/worker.h"
+#include "runtime/exec/evict.h"
 
 #include <string.h>
+
+// ---- Memory that is ready for sessions ---------------------------------------------------------------
+
+static const dt_runtime_t *runtime_of(const dt_holder_t *warm) {
+  return (const dt_runtime_t *)((const char *)warm - offsetof(dt_runtime_t, warm));
+}
+
+static uint64_t warm_bytes(const dt_holder_t *warm, dt_memory_t memory) {
+  return memory == DT_MEMORY_HOST ? dt__pager_bytes(runtime_of(warm)->pager) : 0;
+}
+
+static uint64_t warm_used(dt_holder_t *warm, dt_memory_t memory) {
+  (void)warm, (void)memory;
+  return 0; // nobody has it
+}
+
+static uint64_t warm_give(dt_holder_t *warm, dt_memory_t memory) {
+  (void)memory;
+  return dt__pager_drop(runtime_of(warm)->pager);
+}
+
+static const dt_holder_kind_t warm_holder = {warm_bytes, warm_used, warm_give};
+
+// ---- Making and ending ----------------------------------------------------------------------------
 
 #define MOST_THREADS 1024
 #define MOST_COMPILE_THREADS 64
@@ -76,7 +102,7 @@ static dt_status_t keep_budget(dt_runtime_t *runtime, const dt_runtime_options_t
   if (max_bytes[DT_MEMORY_HOST] && warm > max_bytes[DT_MEMORY_HOST] / 4)
     warm = (size_t)(max_bytes[DT_MEMORY_HOST] / 4);
   DT_TRY(dt__pager_create(warm, &runtime->pager));
-  dt__budget_join(&runtime->budget, &runtime->warm, &dt__pager_holder);
+  dt__budget_join(&runtime->budget, &runtime->warm, &warm_holder);
   return NULL;
 }
 
@@ -174,28 +200,6 @@ void dt__runtime_collect(dt_runtime_t *runtime) {
   if (dt__reclaim_collect(runtime->reclaim))
     atomic_store_explicit(&runtime->garbage, true, memory_order_relaxed);
 }
-
-// ---- Memory that is ready for sessions ---------------------------------------------------------------
-
-static const dt_runtime_t *runtime_of(const dt_holder_t *warm) {
-  return (const dt_runtime_t *)((const char *)warm - offsetof(dt_runtime_t, warm));
-}
-
-static uint64_t warm_bytes(const dt_holder_t *warm, dt_memory_t memory) {
-  return memory == DT_MEMORY_HOST ? dt__pager_bytes(runtime_of(warm)->pager) : 0;
-}
-
-static uint64_t warm_used(dt_holder_t *warm, dt_memory_t memory) {
-  (void)warm, (void)memory;
-  return 0; // nobody has it
-}
-
-static uint64_t warm_give(dt_holder_t *warm, dt_memory_t memory) {
-  (void)memory;
-  return dt__pager_drop(runtime_of(warm)->pager);
-}
-
-const dt_holder_kind_t dt__pager_holder = {warm_bytes, warm_used, warm_give};
 
 // ---- Modes ----------------------------------------------------------------------------------------
 

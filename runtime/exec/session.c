@@ -1,10 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sessions: what one caller's calls use. It grows to the most that was asked for and stays, so that
 // a call at sizes seen before takes nothing from the heap.
-#include "runtime/exec/exec.h"
+#include "runtime/exec/session.h"
 
 #include "runtime/base/options.h"
 #include "runtime/base/status.h"
+#include "runtime/exec/runtime.h"
+
+// ---- Giving back ----------------------------------------------------------------------------------
+
+static uint64_t held_bytes(const dt_holder_t *holder, dt_memory_t memory) {
+  const dt_session_t *session =
+      (const dt_session_t *)((const char *)holder - offsetof(dt_session_t, holder));
+  return atomic_load_explicit(&session->held[memory], memory_order_relaxed);
+}
+
+static dt_session_t *session_of(dt_holder_t *holder) {
+  return (dt_session_t *)((char *)holder - offsetof(dt_session_t, holder));
+}
+
+static uint64_t last_used(dt_holder_t *holder, dt_memory_t memory) {
+  (void)memory;
+  return atomic_load_explicit(&session_of(holder)->used, memory_order_relaxed);
+}
+
+// Of a session that nobody is in; who comes meanwhile waits.
+static uint64_t give(dt_holder_t *holder, dt_memory_t memory) {
+  dt_session_t *session = session_of(holder);
+  if (!dt__reclaim_borrow(session->slot))
+    return 0;
+  uint64_t before = held_bytes(holder, memory);
+  session->home->kind->give(session);
+  uint64_t given = before - held_bytes(holder, memory);
+  dt__reclaim_leave(session->slot);
+  if (given)
+    (void)atomic_fetch_add_explicit(&session->runtime->budget.trims, 1, memory_order_relaxed);
+  return given;
+}
+
+static const dt_holder_kind_t session_holder = {held_bytes, last_used, give};
+
+// ---- Making ---------------------------------------------------------------------------------------
 
 static dt_status_t check_options(const dt_session_options_t *options) {
   if (options->device == DT_CPU && (options->ordinal != 0 || options->stream))
@@ -24,7 +60,7 @@ static dt_status_t make(dt_session_t *session, const dt_session_options_t *optio
   session->sample_seed = session->counter * 2 + 1;
   dt_runtime_retain(runtime);
   dt__life_meet_thread();
-  dt__budget_join(&runtime->budget, &session->holder, &dt__session_holder);
+  dt__budget_join(&runtime->budget, &session->holder, &session_holder);
   return NULL;
 }
 
@@ -162,39 +198,6 @@ dt_status_t dt__session_spread(dt_session_t *session, const dt_function_t *funct
   *inputs = session->spread;
   return NULL;
 }
-
-// ---- Giving back ----------------------------------------------------------------------------------
-
-static uint64_t held_bytes(const dt_holder_t *holder, dt_memory_t memory) {
-  const dt_session_t *session =
-      (const dt_session_t *)((const char *)holder - offsetof(dt_session_t, holder));
-  return atomic_load_explicit(&session->held[memory], memory_order_relaxed);
-}
-
-static dt_session_t *session_of(dt_holder_t *holder) {
-  return (dt_session_t *)((char *)holder - offsetof(dt_session_t, holder));
-}
-
-static uint64_t last_used(dt_holder_t *holder, dt_memory_t memory) {
-  (void)memory;
-  return atomic_load_explicit(&session_of(holder)->used, memory_order_relaxed);
-}
-
-// Of a session that nobody is in; who comes meanwhile waits.
-static uint64_t give(dt_holder_t *holder, dt_memory_t memory) {
-  dt_session_t *session = session_of(holder);
-  if (!dt__reclaim_borrow(session->slot))
-    return 0;
-  uint64_t before = held_bytes(holder, memory);
-  session->home->kind->give(session);
-  uint64_t given = before - held_bytes(holder, memory);
-  dt__reclaim_leave(session->slot);
-  if (given)
-    (void)atomic_fetch_add_explicit(&session->runtime->budget.trims, 1, memory_order_relaxed);
-  return given;
-}
-
-const dt_holder_kind_t dt__session_holder = {held_bytes, last_used, give};
 
 // ---- Waiting --------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@
 
 #include "runtime/base/options.h"
 #include "runtime/base/status.h"
+#include "runtime/exec/runtime.h"
 
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What functions and sessions count, told in three forms: the stable few, all of it as JSON, and
 // all of it as a struct that may change.
-#include "runtime/exec/exec.h"
+#include "runtime/exec/session.h"
 
 #include "ductile/experimental.h"
 #include "runtime/base/options.h"

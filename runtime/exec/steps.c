@@ -2,9 +2,10 @@
 // Steps of a session (ductile/graphs.h): generations of results, copies to keep, trimming,
 // freezing. A place that has nothing to do for them does nothing.
 #include "ductile/graphs.h"
-#include "runtime/exec/exec.h"
 
 #include "runtime/base/status.h"
+#include "runtime/exec/runtime.h"
+#include "runtime/exec/session.h"
 
 dt_status_t dt__check_call_mode(dt_call_mode_t mode) {
   if (mode != DT_CALL_DEFAULT && mode != DT_CALL_PLAIN && mode != DT_CALL_REDUCE_OVERHEAD)

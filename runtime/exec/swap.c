@@ -3,11 +3,13 @@
 // memory plan and its host code, stays; entries of its table of kernels are replaced one by one, so
 // a kernel must be of the same program: the same words in the same order. Graphs find the entries
 // changed at their next call and set their nodes.
-#include "runtime/exec/exec.h"
+#include "runtime/exec/swap.h"
 
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/compile/codegen.h"
+#include "runtime/exec/function.h"
+#include "runtime/exec/runtime.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tensors of sessions: made where the session runs, copied between there and the host, read.
-#include "runtime/exec/exec.h"
+#include "runtime/exec/session.h"
 
 #include "runtime/base/status.h"
 

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Variants: a traced program with its guards and code. All of it is immutable, and lives until
 // its function ends or the budget takes it (evict.c); what constants are bound to stands in bind.c.
-#include "runtime/exec/explain.h"
+#include "runtime/exec/variant.h"
 
 #include "guards/modes.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/exec/explain.h"
+#include "runtime/exec/runtime.h"
+#include "runtime/exec/swap.h"
 
 #include <string.h>
 

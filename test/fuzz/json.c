@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fuzzes the JSON reader. An accepted document must have balanced containers and valid strings.
 #include "frontends/json/json.h"
+#include "runtime/base/text.h"
 
 #include <stdlib.h>
 

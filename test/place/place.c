@@ -5,6 +5,7 @@
 #include "runtime/base/process.h"
 #include "runtime/base/status.h"
 #include "runtime/exec/call.h"
+#include "runtime/exec/runtime.h"
 
 #include <string.h>
 

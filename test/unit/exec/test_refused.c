@@ -5,7 +5,7 @@
 
 #include "runtime/base/control.h"
 #include "runtime/base/memory.h"
-#include "runtime/exec/exec.h"
+#include "runtime/exec/function.h"
 
 #include <stdatomic.h>
 #include <time.h>

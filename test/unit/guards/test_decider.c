@@ -8,7 +8,7 @@
 #include "ductile/ductile.h"
 #include "ductile/experimental.h"
 #include "runtime/base/status.h"
-#include "runtime/exec/exec.h"
+#include "runtime/exec/decide.h"
 
 #include <sched.h>
 #include <signal.h>

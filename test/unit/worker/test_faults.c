@@ -4,7 +4,7 @@
 #include "test/unit/worker/rig.h"
 
 #include "runtime/compile/decide.h"
-#include "runtime/exec/exec.h"
+#include "runtime/exec/runtime.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -7,6 +7,7 @@
 #include "backend_cuda/place/place.h"
 #include "ductile/experimental.h"
 #include "runtime/base/status.h"
+#include "runtime/exec/decide.h"
 #include "test/support/report_as_text.h"
 
 #include <pthread.h>

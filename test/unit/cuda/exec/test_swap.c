@@ -3,7 +3,7 @@
 // the same answers, graphs set their nodes to the new functions, and nothing is left behind.
 #include "test/support/subjects.h"
 
-#include "runtime/exec/exec.h"
+#include "runtime/exec/swap.h"
 #include "test/fake_cuda/fake_cuda.h"
 
 #include <pthread.h>

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a runtime's budget is told of the variants of functions, and which of them must stay.
+#ifndef DT_RUNTIME_EXEC_EVICT_H
+#define DT_RUNTIME_EXEC_EVICT_H
+
+#include "runtime/exec/budget.h"
+#include "runtime/exec/variant.h"
+
+// The function's mutex held: the budget counts the variant, which is published next; or new
+// bindings of one instead of those before.
+void dt__variant_hold(dt_function_t *function, dt_variant_t *variant);
+void dt__variant_rehold(dt_function_t *function, dt_bindings_t *old, dt_bindings_t *fresh);
+// A variant that left its list stays for what the caller captured, until dt__runtime_drop_captured:
+// then all calls have ended.
+void dt__variant_stay(dt_variant_t *variant);
+void dt__runtime_drop_captured(dt_runtime_t *runtime);
+
+// Of function->holder.
+extern const dt_holder_kind_t dt__function_holder;
+
+#endif // DT_RUNTIME_EXEC_EVICT_H

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls that no variant covers.
+#ifndef DT_RUNTIME_EXEC_MISS_H
+#define DT_RUNTIME_EXEC_MISS_H
+
+#include "ductile/session.h"
+#include "runtime/base/control.h"
+#include "runtime/base/status.h"
+#include "runtime/exec/variant.h"
+
+// Makes sure that a variant covers `inputs`, or with inputs NULL (session NULL) that there is any
+// variant for `place`: checks the arguments, waits for a compile under way, or compiles. Not inside
+// an epoch. At a limit with DT_LIMIT_EVALUATOR *out_once (NULL with inputs NULL) is a variant for
+// this call alone, which the caller destroys; else it is NULL.
+dt_status_t dt__function_cover(dt_session_t *session, dt_function_t *function, dt_device_t place,
+                               dt_tensor_t *const *inputs, dt_control_t *control,
+                               dt_variant_t **out_once) DT_MUST_USE;
+
+#endif // DT_RUNTIME_EXEC_MISS_H
