@@ -136,6 +136,10 @@ typedef struct dt_function_options_t {
   // again whenever it has). DT_E_LIMIT beyond. What the evaluator keeps counts as it takes it. 0:
   // DUCTILE_MAX_CALL_MIB, else what fits.
   uint64_t max_call_bytes;
+  // Passes of users (pass.h): names of passes on demand that this function has, and, each behind a
+  // minus, of others that it does not have, such as "quantise,-fuse_norm". NULL: all of the runtime
+  // but those on demand. DT_E_ARGUMENT for a name that is none.
+  const char *passes;
 } dt_function_options_t;
 
 // Makes a function. Nothing is traced yet. On failure *out is NULL and closure_free is not called.

@@ -343,8 +343,9 @@ static dt_status_t run_stages(pipeline_t *pipeline, size_t last,
     if (is_empty(pipeline, &stages[i]))
       continue;
     dt_status_t status = step(pipeline, &stages[i], verify, &ns, out_faulty);
-    if (status)
-      return dt__status_annotate(status, "stage %s", stages[i].name);
+    if (status) // passes of users say where they stand
+      return stages[i].kind == STAGE_USER ? status
+                                          : dt__status_annotate(status, "stage %s", stages[i].name);
     dt_stage_view_t view = {.stage = stages[i].name,
                             .dump = stages[i].dump,
                             .order = (uint32_t)i,

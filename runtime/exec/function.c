@@ -11,6 +11,8 @@
 #include "runtime/exec/evict.h"
 #include "runtime/exec/explain.h"
 #include "runtime/exec/miss.h"
+#include "runtime/exec/runtime.h"
+#include "runtime/trace/hooks.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -144,6 +146,7 @@ static dt_status_t function_init(dt_function_t *function, const dt_function_opti
   function->name = dt__arena_strdup(&function->arena, options->name);
   if (!function->name)
     return DT_NO_MEMORY();
+  DT_TRY(dt__passes_choose(function->runtime, options->passes, &function->hooks));
   DT_TRY(copy_inputs(function, options));
   DT_TRY(spread_inputs(function));
   DT_TRY(dt__policy_init(function));
@@ -170,6 +173,7 @@ static void function_free(dt_function_t *function) {
   dt__free(function->generic_tried);
   dt__history_fini(&function->history);
   dt__refused_destroy(function->refused);
+  dt__hooks_release(function->hooks);
   dt__arena_fini(&function->arena);
   dt__free(function);
 }
@@ -183,6 +187,7 @@ static dt_status_t create(dt_runtime_t *runtime, dt_program_fn_t program, void *
       .program = program,
       .closure = closure,
       .closure_free = options->closure_free,
+      .runtime = runtime, // a reference from when nothing can fail
       .n_given = options->n_inputs,
       .n_inputs = options->n_inputs,
       .n_outputs = options->n_outputs,
@@ -209,7 +214,6 @@ static dt_status_t create(dt_runtime_t *runtime, dt_program_fn_t program, void *
     return status;
   }
   dt__cond_init(&function->idle);
-  function->runtime = runtime;
   dt_runtime_retain(runtime);
   dt__budget_join(&runtime->budget, &function->holder, &dt__function_holder);
   *out = function;

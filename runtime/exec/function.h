@@ -67,6 +67,7 @@ struct dt_function {
   uint64_t max_call_bytes; // 0: no limit
   bool strict_fp;          // whatever the runtime's mode is
   dt_call_mode_t call_mode;
+  struct dt_hooks_t *hooks; // passes of users that its compiles have; a share
 
   dt_variant_list_t *_Atomic list; // never NULL; replaced under `mutex`
 

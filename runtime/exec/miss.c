@@ -11,6 +11,7 @@
 #include "runtime/exec/evict.h"
 #include "runtime/exec/explain.h"
 #include "runtime/exec/session.h"
+#include "runtime/trace/hooks.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -501,6 +502,7 @@ dt_status_t dt__function_cover(dt_session_t *session, dt_function_t *function, d
     dt__refused_key(function, place, inputs, &key);
     ask.key = &key;
   }
+  DT_TRY(dt__turn_outside(function->runtime->turn, "a compile"));
   dt__mutex_lock(&function->mutex);
   dt_status_t status = cover_locked(session, function, &ask, out_once);
   dt__mutex_unlock(&function->mutex);

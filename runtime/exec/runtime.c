@@ -122,6 +122,7 @@ static dt_status_t runtime_init(dt_runtime_t *runtime, const dt_runtime_options_
   DT_TRY(dt__reclaim_create(&runtime->reclaim));
   DT_TRY(keep_budget(runtime, options));
   DT_TRY(dt__places_begin(runtime));
+  DT_TRY(dt__passes_begin(runtime));
   bool isolated = false;
   DT_TRY(wants_workers(options, params, &isolated));
   dt_workers_options_t workers = workers_of(options, params);
@@ -142,6 +143,7 @@ static void runtime_free(dt_runtime_t *runtime) {
   dt__pool_destroy(runtime->pool);
   dt__budget_leave(&runtime->budget, &runtime->warm);
   dt__places_end(runtime);
+  dt__passes_end(runtime);
   dt__pager_destroy(runtime->pager);
   dt__budget_fini(&runtime->budget);
   dt__life_end(&runtime->life);

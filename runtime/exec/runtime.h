@@ -43,6 +43,8 @@ struct dt_runtime {
   bool has_places_mutex;
   dt_place_t *places[DT_PLACES]; // by number: opened so far; guarded by places_mutex
   void *shared[DT_DEVICES];      // what a kind of place has for all its devices; as guarded
+  struct dt_turn_t *turn;        // of passes of users: one runs at a time (hooks.h)
+  struct dt_hooks_t *hooks;      // passes that functions made from now on have; the turn's mutex
   dt_variant_t *captured;   // left their lists, and stay (evict.c); guarded by the budget's mutex
   _Atomic uint64_t next_id; // of variants and bindings, never used twice
 };
@@ -51,6 +53,13 @@ static inline uint64_t dt__runtime_ids(dt_runtime_t *runtime, uint32_t n) {
   return 1 + atomic_fetch_add_explicit(&runtime->next_id, n, memory_order_relaxed);
 }
 static inline uint64_t dt__runtime_id(dt_runtime_t *runtime) { return dt__runtime_ids(runtime, 1); }
+
+// Passes of users (passes.c). The end is allowed where the beginning failed.
+dt_status_t dt__passes_begin(dt_runtime_t *runtime) DT_MUST_USE;
+void dt__passes_end(dt_runtime_t *runtime);
+// Those that a new function has, which says `chosen` (dt_function_options_t.passes): a share.
+dt_status_t dt__passes_choose(dt_runtime_t *runtime, const char *chosen,
+                              struct dt_hooks_t **out) DT_MUST_USE;
 
 // Frees what was retired and is seen by nobody any more.
 void dt__runtime_collect(dt_runtime_t *runtime);

@@ -43,7 +43,8 @@ static dt_status_t trace(dt_function_t *function, const dt_variant_request_t *ho
                                 .example = how->inputs,
                                 .no_hints = how->generic,
                                 .policy = &policy,
-                                .watch = how->watch};
+                                .watch = how->watch,
+                                .hooks = function->hooks};
   return dt__trace_run(&request, out);
 }
 

@@ -252,8 +252,8 @@ static uintptr_t own_address(void) {
   return (uintptr_t)&own;
 }
 
-dt_status_t dt__hooks_outside(const dt_hooks_t *hooks, const char *what) {
-  if (atomic_load_explicit(&hooks->turn->thread, memory_order_relaxed) != own_address())
+dt_status_t dt__turn_outside(const dt_turn_t *turn, const char *what) {
+  if (atomic_load_explicit(&turn->thread, memory_order_relaxed) != own_address())
     return NULL;
   return DT_FAIL(DT_E_STATE, "a pass of the runtime called for %s, which would wait for the pass",
                  what);
@@ -261,7 +261,7 @@ dt_status_t dt__hooks_outside(const dt_hooks_t *hooks, const char *what) {
 
 dt_status_t dt__hooks_enter(const dt_hooks_t *hooks, dt_watch_t *watch) {
   dt_turn_t *turn = hooks->turn;
-  DT_TRY(dt__hooks_outside(hooks, "another pass"));
+  DT_TRY(dt__turn_outside(turn, "another pass"));
   dt_status_t status = NULL;
   dt__mutex_lock(&turn->mutex);
   while (turn->busy && !status) {

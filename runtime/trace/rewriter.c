@@ -495,7 +495,8 @@ static void end(dt_rewriter_t *r, uint32_t n_constants) {
 static dt_status_t run_pass(dt_rewriter_t *r, const dt_graph_t *graph, const dt_graph_t **out) {
   DT_TRY(begin(r, graph));
   dt_status_t status = r->hook->pass(r, r->hook->closure);
-  if (!status) {
+  if (r->trace.status) { // what failed first, and where
+    dt_status_free(status);
     status = r->trace.status;
     r->trace.status = NULL;
   }

@@ -7,6 +7,7 @@
 #include "ductile/ductile.h"
 #include "ductile/experimental.h"
 #include "ductile/onnx.h"
+#include "ductile/pass.h"
 #include "ductile/safetensors.h"
 #include "test/unit/frontends/onnx_text.h"
 
@@ -143,6 +144,30 @@ static dt_status_t use_dt_device_info_t(void *given) {
   return dt_device_info(runtime, DT_CPU, 0, given);
 }
 
+static dt_status_t look(dt_rewriter_t *rewriter, void *closure) {
+  return dt_rewriter_node(rewriter, dt_rewriter_next(rewriter, (dt_value_t){0}), closure);
+}
+
+static dt_status_t use_dt_pass_options_t(void *given) {
+  dt_status_t status = dt_runtime_add_pass(runtime, DT_POINT_TRACED, look, NULL, given);
+  if (!status)
+    expect_ok(dt_runtime_remove_pass(runtime, "look"));
+  return status;
+}
+
+static dt_status_t use_dt_node_info_t(void *given) {
+  dt_function_t *own = NULL;
+  const dt_pass_options_t pass = {.struct_size = sizeof(pass), .name = "look"};
+  const dt_function_options_t options = {
+      .name = "f", .n_inputs = 1, .n_outputs = 1, .inputs = &input, .answer = DT_ANSWER_EVALUATOR};
+  expect_ok(dt_runtime_add_pass(runtime, DT_POINT_TRACED, look, given, &pass));
+  expect_ok(dt_function_create(runtime, negate, NULL, &options, &own));
+  dt_status_t status = dt_function_prepare(own, NULL);
+  dt_function_release(own);
+  expect_ok(dt_runtime_remove_pass(runtime, "look"));
+  return status;
+}
+
 // ---- The rows -----------------------------------------------------------------------------------
 
 typedef struct row_t {
@@ -175,6 +200,8 @@ static void fill(const row_t *row, void *given) {
     options->inputs = &input;
     options->answer = DT_ANSWER_EVALUATOR;
   }
+  if (row->use == use_dt_pass_options_t)
+    ((dt_pass_options_t *)given)->name = "look";
   if (row->use == use_dt_runtime_options_t)
     ((dt_runtime_options_t *)given)->threads = 1;
 }

@@ -6,6 +6,7 @@
 #include "ductile/ductile.h"
 #include "ductile/experimental.h"
 #include "ductile/onnx.h"
+#include "ductile/pass.h"
 #include "ductile/safetensors.h"
 
 typedef struct row_t {

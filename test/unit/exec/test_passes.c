@@ -1,0 +1,484 @@
+// SPDX-License-Identifier: Apache-2.0
+// Passes of users: when they run and on what, what they may change, how they fail, and whose
+// functions have them.
+#include "test/support/subjects.h"
+
+#include "ductile/pass.h"
+
+#include "runtime/base/thread.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int setup(void **state) { return fixture_open(state, 2, 5); }
+
+static const dt_input_decl_t one_vector[] = {{.name = "x", .dtype = DT_F32, .rank = 1}};
+
+// softmax of x + x over its only axis.
+static dt_status_t program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  (void)closure;
+  out[0] = dt_softmax(t, dt_add(t, in[0], in[0]), -1);
+  return NULL;
+}
+
+static void add_pass(fixture_t *f, dt_point_t point, const char *name, dt_pass_fn_t pass,
+                     void *closure) {
+  expect_ok(dt_runtime_add_pass(
+      f->runtime, point, pass, closure,
+      &(dt_pass_options_t){.struct_size = sizeof(dt_pass_options_t), .name = name}));
+}
+
+static dt_function_t *make(fixture_t *f, dt_program_fn_t fn, const char *passes) {
+  dt_function_options_t options = options_of(1, one_vector);
+  options.passes = passes;
+  return function_of(f, fn, NULL, &options);
+}
+
+// The first element of the answer for `n` ones.
+static double call_ones(fixture_t *f, dt_function_t *function, int64_t n) {
+  dt_tensor_t *x = tensor_full(1, 1, &n), *out = NULL;
+  expect_ok(dt_call(f->session, function, &x, 1, &out, 1, NULL));
+  double first = ((const float *)dt_tensor_data(out))[0];
+  RELEASE(x, out);
+  return first;
+}
+
+static dt_status_t call_told(fixture_t *f, dt_function_t *function) {
+  dt_tensor_t *x = tensor_full(1, 1, SIZES(3)), *out = NULL;
+  dt_status_t status = dt_call(f->session, function, &x, 1, &out, 1, NULL);
+  RELEASE(x, out);
+  return status;
+}
+
+static dt_value_t find_op(dt_rewriter_t *r, const char *op) {
+  dt_node_info_t info = {.struct_size = sizeof(info)};
+  for (dt_value_t v = {0}; (v = dt_rewriter_next(r, v)).id;) {
+    expect_ok(dt_rewriter_node(r, v, &info));
+    if (strcmp(info.op, op) == 0)
+      return v;
+  }
+  return (dt_value_t){0};
+}
+
+// ---- Points -------------------------------------------------------------------------------------
+typedef struct seen_t {
+  char order[256];
+} seen_t;
+
+static dt_status_t look(dt_rewriter_t *r, void *closure) {
+  seen_t *seen = closure;
+  size_t len = strlen(seen->order);
+  char *text = NULL;
+  (void)snprintf(seen->order + len, sizeof(seen->order) - len, "%s%s%s ",
+                 dt_point_name(dt_rewriter_point(r)), find_op(r, "softmax").id ? "+softmax" : "",
+                 find_op(r, "exp").id ? "+exp" : "");
+  expect_ok(dt_rewriter_text(r, &text));
+  const char *begin = dt_rewriter_point(r) == DT_POINT_FUSED ? "program {" : "graph (";
+  assert_int_equal(strncmp(text, begin, strlen(begin)), 0);
+  dt_text_free(text);
+  assert_true(dt_rewriter_length(r) > 2);
+  assert_int_equal(dt_rewriter_depth(r), 0);
+  assert_int_equal(dt_rewriter_device(r), DT_CPU);
+  return NULL;
+}
+
+static void test_points_in_order(void **state) {
+  fixture_t *f = *state;
+  seen_t seen = {""};
+  for (int point = DT_POINT_FUSED; point >= DT_POINT_TRACED; point--)
+    add_pass(f, (dt_point_t)point, dt_point_name((dt_point_t)point), look, &seen);
+  dt_function_t *function = make(f, program, NULL);
+  assert_true(call_ones(f, function, 4) == 0.25);
+  assert_string_equal(seen.order, "traced+softmax before_decompose+softmax after_decompose+exp "
+                                  "before_lower+exp fused+exp ");
+  assert_true(call_ones(f, function, 8) == 0.125); // a hit: nothing runs
+  assert_int_equal(strlen(seen.order), strlen("traced+softmax ") + 72);
+  dt_function_release(function);
+}
+
+// ---- Changes ------------------------------------------------------------------------------------
+// x + x becomes x * 3 at whatever point, by a builder that broadcasts.
+static dt_status_t triple(dt_rewriter_t *r, void *closure) {
+  (void)closure;
+  dt_trace_t *t = dt_rewriter_trace(r);
+  dt_value_t sum = find_op(r, "add"), x = dt_rewriter_input(r, sum, 0);
+  if (!sum.id)
+    return NULL;
+  return dt_rewriter_replace(r, sum, dt_mul(t, x, dt_scalar(t, DT_F32, 3)));
+}
+
+static void test_a_node_is_replaced_at_each_point(void **state) {
+  fixture_t *f = *state;
+  for (int point = DT_POINT_TRACED; point <= DT_POINT_BEFORE_LOWER; point++) {
+    add_pass(f, (dt_point_t)point, "triple", triple, NULL);
+    dt_function_t *function = make(f, double_program, NULL);
+    for (int64_t n = 0; n < 6; n++) {
+      dt_tensor_t *x = tensor_full(2, 1, &n), *want = tensor_full(6, 1, &n), *out = NULL;
+      expect_ok(dt_call(f->session, function, &x, 1, &out, 1, NULL));
+      expect_close(out, want, 0, 0, "tripled");
+      RELEASE(x, want, out);
+    }
+    dt_function_release(function);
+    expect_ok(dt_runtime_remove_pass(f->runtime, "triple"));
+  }
+}
+
+// A composite and halves after decomposition become simple ops, too.
+static dt_status_t soft(dt_rewriter_t *r, void *closure) {
+  (void)closure;
+  dt_trace_t *t = dt_rewriter_trace(r);
+  dt_value_t sum = find_op(r, "add"), x = dt_rewriter_input(r, sum, 0);
+  if (!sum.id)
+    return NULL;
+  dt_value_t half = dt_softmax(t, dt_cast(t, x, DT_F16), -1);
+  return dt_rewriter_replace(r, sum, dt_cast(t, half, DT_F32));
+}
+
+static void test_composites_after_decomposition(void **state) {
+  fixture_t *f = *state;
+  for (int point = DT_POINT_AFTER_DECOMPOSE; point <= DT_POINT_BEFORE_LOWER; point++) {
+    add_pass(f, (dt_point_t)point, "soft", soft, NULL);
+    dt_function_t *function = make(f, double_program, NULL);
+    assert_true(call_ones(f, function, 4) == 0.25);
+    dt_function_release(function);
+    expect_ok(dt_runtime_remove_pass(f->runtime, "soft"));
+  }
+}
+
+// A new node that is made of the old one keeps it.
+static dt_status_t wrap(dt_rewriter_t *r, void *closure) {
+  (void)closure;
+  dt_value_t sum = find_op(r, "add");
+  return dt_rewriter_replace(r, sum, dt_neg(dt_rewriter_trace(r), sum));
+}
+
+static void test_a_node_is_wrapped(void **state) {
+  fixture_t *f = *state;
+  add_pass(f, DT_POINT_TRACED, "wrap", wrap, NULL);
+  dt_function_t *function = make(f, double_program, NULL);
+  assert_true(call_ones(f, function, 3) == -2);
+  dt_function_release(function);
+}
+
+// What passes change at the trace is what the evaluator answers by, too.
+static void test_the_evaluator_sees_it(void **state) {
+  fixture_t *f = *state;
+  add_pass(f, DT_POINT_TRACED, "triple", triple, NULL);
+  dt_function_options_t options = options_of(1, one_vector);
+  options.answer = DT_ANSWER_EVALUATOR;
+  dt_function_t *function = function_of(f, double_program, NULL, &options);
+  assert_true(call_ones(f, function, 3) == 3);
+  dt_function_release(function);
+}
+
+static dt_status_t weigh(dt_rewriter_t *r, void *closure) {
+  dt_trace_t *t = dt_rewriter_trace(r);
+  dt_value_t sum = find_op(r, "add"), x = dt_rewriter_input(r, sum, 0);
+  return dt_rewriter_replace(r, sum, dt_mul(t, x, dt_constant(t, "w", closure)));
+}
+
+static void test_constants_are_made_at_the_trace(void **state) {
+  fixture_t *f = *state;
+  dt_tensor_t *w = tensor_full(7, 0, NULL), *five = tensor_full(5, 0, NULL);
+  add_pass(f, DT_POINT_TRACED, "weigh", weigh, w);
+  dt_function_t *function = make(f, double_program, NULL);
+  assert_true(call_ones(f, function, 3) == 7);
+  expect_ok(dt_constant_update(function, "w", five));
+  assert_true(call_ones(f, function, 3) == 5);
+  dt_function_release(function);
+  expect_ok(dt_runtime_remove_pass(f->runtime, "weigh"));
+  add_pass(f, DT_POINT_BEFORE_LOWER, "weigh", weigh, w);
+  function = make(f, double_program, NULL);
+  expect_told(call_told(f, function), DT_E_STATE, "a pass makes constants at point traced only");
+  dt_function_release(function);
+  RELEASE(w, five);
+}
+
+// Folds the constant into a number, which updates then cannot change.
+static dt_status_t read_weight(dt_rewriter_t *r, void *closure) {
+  dt_trace_t *t = dt_rewriter_trace(r);
+  const void *data = NULL;
+  uint64_t bytes = 0;
+  (void)closure;
+  dt_value_t w = find_op(r, "constant");
+  expect_told(dt_rewriter_constant(r, dt_rewriter_output(r, 0), &data, &bytes), DT_E_ARGUMENT,
+              "is no constant");
+  dt_status_t status = dt_rewriter_constant(r, w, &data, &bytes);
+  if (status)
+    return status;
+  assert_int_equal(bytes, 16);
+  dt_value_t sum = dt_scalar(t, DT_F32, ((const float *)data)[0]);
+  return dt_rewriter_replace(r, dt_rewriter_output(r, 0),
+                             dt_mul(t, dt_rewriter_input(r, dt_rewriter_output(r, 0), 0), sum));
+}
+
+static void test_read_constants_stay(void **state) {
+  fixture_t *f = *state;
+  dt_tensor_t *w = tensor_full(7, 1, SIZES(4));
+  add_pass(f, DT_POINT_TRACED, "read", read_weight, NULL);
+  dt_function_t *function = subject_function(f->runtime, &scale_subject, w, compiled_answer());
+  assert_true(call_ones(f, function, 3) == 7);
+  expect_told(dt_constant_update(function, "w", w), DT_E_UNSUPPORTED, "w");
+  dt_function_release(function);
+  RELEASE(w);
+}
+
+// ---- Choice -------------------------------------------------------------------------------------
+typedef struct ran_t {
+  char names[64];
+  uint32_t freed;
+} ran_t;
+static ran_t ran;
+
+static dt_status_t note(dt_rewriter_t *r, void *closure) {
+  (void)r;
+  (void)strcat(ran.names, closure);
+  return NULL;
+}
+static void count_free(void *closure) {
+  (void)closure;
+  ran.freed++;
+}
+
+static void test_functions_choose(void **state) {
+  fixture_t *f = *state;
+  ran = (ran_t){{0}, 0};
+  static const struct {
+    const char *name;
+    int32_t priority;
+    bool on_demand;
+  } passes[] = {{"c", 5, false}, {"a", -1, false}, {"b", 5, true}, {"d", 5, false}};
+  for (size_t k = 0; k < 4; k++)
+    expect_ok(dt_runtime_add_pass(f->runtime, DT_POINT_TRACED, note,
+                                  (void *)(uintptr_t)passes[k].name,
+                                  &(dt_pass_options_t){.name = passes[k].name,
+                                                       .struct_size = sizeof(dt_pass_options_t),
+                                                       .priority = passes[k].priority,
+                                                       .on_demand = passes[k].on_demand,
+                                                       .closure_free = count_free}));
+  static const char *const chosen[][2] = {{NULL, "acd"}, {"", "acd"},        {"b", "acbd"},
+                                          {"-a", "cd"},  {"b, -c,-d", "ab"}, {"-a,-c,-d", ""}};
+  for (size_t k = 0; k < 6; k++) {
+    dt_function_t *function = make(f, double_program, chosen[k][0]);
+    ran.names[0] = 0;
+    assert_true(call_ones(f, function, 2) == 2);
+    assert_string_equal(ran.names, chosen[k][1]);
+    dt_function_release(function);
+  }
+  dt_function_options_t options = options_of(1, one_vector);
+  dt_function_t *none = NULL;
+  options.passes = "a,nobody";
+  expect_told(dt_function_create(f->runtime, double_program, NULL, &options, &none), DT_E_ARGUMENT,
+              "passes: the runtime has no pass \"nobody\"");
+  // Functions keep what they were made with.
+  dt_function_t *function = make(f, double_program, NULL);
+  for (size_t k = 0; k < 4; k++)
+    expect_ok(dt_runtime_remove_pass(f->runtime, passes[k].name));
+  assert_int_equal(ran.freed, 1); // b: the function has it not
+  ran.names[0] = 0;
+  assert_true(call_ones(f, function, 2) == 2);
+  assert_string_equal(ran.names, "acd");
+  dt_function_release(function);
+  assert_int_equal(ran.freed, 4);
+}
+
+// ---- Failures -----------------------------------------------------------------------------------
+static dt_status_t refuse_all(dt_rewriter_t *r, void *closure) {
+  (void)closure;
+  return dt_rewriter_set_input(r, dt_rewriter_output(r, 0), 9, dt_rewriter_output(r, 0));
+}
+
+static dt_status_t ask_size(dt_rewriter_t *r, void *closure) {
+  (void)closure;
+  dt_trace_t *t = dt_rewriter_trace(r);
+  dt_value_t x = dt_rewriter_input(r, find_op(r, "add"), 0);
+  bool value = false;
+  dt_sym_t small = dt_sym_lt(t, dt_dim(t, x, 0), dt_sym_const(t, 4));
+  assert_false(dt_sym_known(t, small, &value));
+  (void)dt_sym_true(t, small);
+  return NULL;
+}
+
+static dt_status_t check_size(dt_rewriter_t *r, void *closure) {
+  (void)closure;
+  dt_trace_t *t = dt_rewriter_trace(r);
+  dt_check(t, dt_sym_lt(t, dt_sym_const(t, 1), dt_sym_const(t, 4)), "small");
+  return NULL;
+}
+
+static void test_failures_name_pass_and_node(void **state) {
+  fixture_t *f = *state;
+  static const struct {
+    dt_pass_fn_t pass;
+    dt_code_t code;
+    const char *says[3];
+  } rows[] = {
+      {refuse_all, DT_E_ARGUMENT, {"pass bad at traced", "(add", "there is no operand 9"}},
+      {ask_size, DT_E_STATE, {"pass bad at traced", "frozen", "s0"}},
+      {check_size, DT_E_STATE, {"pass bad at traced", "dt_check is for programs", "dt_check"}},
+  };
+  for (size_t k = 0; k < sizeof(rows) / sizeof(rows[0]); k++) {
+    for (int optional = 0; optional < 2; optional++) {
+      expect_ok(dt_runtime_add_pass(f->runtime, DT_POINT_TRACED, rows[k].pass, NULL,
+                                    &(dt_pass_options_t){.struct_size = sizeof(dt_pass_options_t),
+                                                         .name = "bad",
+                                                         .optional = optional != 0}));
+      dt_function_t *function = make(f, double_program, NULL);
+      if (optional)
+        assert_true(call_ones(f, function, 3) == 2);
+      else
+        expect_parts(call_told(f, function), rows[k].code,
+                     EACH_OF(rows[k].says[0], rows[k].says[1], rows[k].says[2]));
+      dt_function_release(function);
+      expect_ok(dt_runtime_remove_pass(f->runtime, "bad"));
+    }
+  }
+}
+
+// What a failing pass changed is gone with it, constants included.
+static dt_status_t half_done(dt_rewriter_t *r, void *closure) {
+  dt_status_t status = weigh(r, closure);
+  if (status)
+    return status;
+  dt_trace_fail(dt_rewriter_trace(r), DT_E_RANGE, "changed its mind");
+  return NULL;
+}
+
+static void test_a_failing_pass_leaves_nothing(void **state) {
+  fixture_t *f = *state;
+  dt_tensor_t *w = tensor_full(7, 0, NULL);
+  expect_ok(dt_runtime_add_pass(f->runtime, DT_POINT_TRACED, half_done, w,
+                                &(dt_pass_options_t){.struct_size = sizeof(dt_pass_options_t),
+                                                     .name = "half",
+                                                     .optional = true}));
+  dt_function_t *function = make(f, double_program, NULL);
+  assert_true(call_ones(f, function, 3) == 2);
+  dt_function_release(function);
+  RELEASE(w);
+}
+
+static void test_bad_arguments(void **state) {
+  fixture_t *f = *state;
+  dt_pass_options_t options = {.struct_size = sizeof(options), .name = "p"};
+  expect_told(dt_runtime_add_pass(NULL, DT_POINT_TRACED, note, NULL, &options), DT_E_ARGUMENT,
+              "runtime: NULL");
+  expect_told(dt_runtime_add_pass(f->runtime, DT_POINT_TRACED, note, NULL, NULL), DT_E_ARGUMENT,
+              "options: NULL");
+  expect_told(dt_runtime_add_pass(f->runtime, DT_POINT_TRACED, NULL, NULL, &options), DT_E_ARGUMENT,
+              "pass: NULL");
+  for (int point = -1; point < 40; point++)
+    if (point < DT_POINT_TRACED || point > DT_POINT_FUSED)
+      expect_told(dt_runtime_add_pass(f->runtime, (dt_point_t)point, note, NULL, &options),
+                  DT_E_ARGUMENT, "expected one of DT_POINT_*");
+  static const char *const names[] = {NULL, "", "-a", "a b", "a,b", "ä"};
+  for (size_t k = 0; k < 6; k++) {
+    options.name = names[k];
+    expect_told(dt_runtime_add_pass(f->runtime, DT_POINT_TRACED, note, NULL, &options),
+                DT_E_ARGUMENT, "expected 1 to 63 letters");
+  }
+  options.name = "p";
+  expect_ok(dt_runtime_add_pass(f->runtime, DT_POINT_TRACED, note, "p", &options));
+  expect_told(dt_runtime_add_pass(f->runtime, DT_POINT_FUSED, note, "p", &options), DT_E_ARGUMENT,
+              "has a pass \"p\" already");
+  expect_told(dt_runtime_remove_pass(f->runtime, "q"), DT_E_ARGUMENT, "no pass is named q");
+  expect_told(dt_runtime_remove_pass(f->runtime, NULL), DT_E_ARGUMENT, "name: NULL");
+  expect_told(dt_runtime_remove_pass(NULL, "p"), DT_E_ARGUMENT, "runtime: NULL");
+  expect_ok(dt_runtime_remove_pass(f->runtime, "p"));
+}
+
+// ---- Hostile passes -----------------------------------------------------------------------------
+static struct inside_t {
+  dt_runtime_t *runtime;
+  dt_session_t *session; // of its own
+} inside;
+static dt_status_t call_inside(dt_rewriter_t *r, void *closure) {
+  (void)r;
+  dt_pass_options_t options = {.struct_size = sizeof(options), .name = "more"};
+  expect_told(dt_runtime_add_pass(inside.runtime, DT_POINT_TRACED, note, NULL, &options),
+              DT_E_STATE, "a pass of the runtime called for another list of passes");
+  fixture_t f = {.runtime = inside.runtime, .session = inside.session};
+  return call_told(&f, closure);
+}
+
+static void test_a_pass_that_calls_is_refused(void **state) {
+  fixture_t *f = *state;
+  inside = (struct inside_t){f->runtime, session_of(f->runtime)};
+  dt_function_t *other = make(f, negate_program, NULL);
+  add_pass(f, DT_POINT_BEFORE_LOWER, "calls", call_inside, other);
+  dt_function_t *function = make(f, double_program, NULL);
+  expect_parts(call_told(f, function), DT_E_STATE,
+               EACH_OF("pass calls at before_lower",
+                       "a pass of the runtime called for a compile, which would wait"));
+  dt_function_release(function);
+  dt_function_release(other);
+  dt_session_destroy(inside.session);
+}
+
+static dt_status_t endless(dt_rewriter_t *r, void *closure) {
+  (void)closure;
+  for (;;) {
+    dt_value_t v = {0};
+    while ((v = dt_rewriter_next(r, v)).id) {
+    }
+    if (!dt_trace_goes_on(dt_rewriter_trace(r)))
+      return NULL;
+  }
+}
+
+// A loop that asks ends with the compile's budget or the call's deadline.
+static void test_a_loop_ends_with_its_call(void **state) {
+  fixture_t *f = *state;
+  add_pass(f, DT_POINT_BEFORE_LOWER, "endless", endless, NULL);
+  dt_function_t *function = make(f, double_program, NULL);
+  dt_tensor_t *x = tensor_full(1, 1, SIZES(3)), *out = NULL;
+  dt_call_options_t options = {.struct_size = sizeof(options)};
+  options.deadline_ns = dt__now_ns() + 50000000;
+  expect_code(dt_call(f->session, function, &x, 1, &out, 1, &options), DT_E_DEADLINE);
+  RELEASE(x, out);
+  dt_function_release(function);
+}
+
+// ---- Bodies -------------------------------------------------------------------------------------
+static dt_status_t then_fn(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  (void)closure;
+  out[0] = dt_add(t, in[0], in[0]);
+  return NULL;
+}
+static dt_status_t else_fn(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  (void)closure;
+  out[0] = dt_neg(t, in[0]);
+  return NULL;
+}
+static dt_status_t branches(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  (void)closure;
+  const int32_t axis = 0;
+  dt_value_t pred = dt_gt(t, dt_sum(t, in[0], 1, &axis, false), dt_scalar(t, DT_F32, 0));
+  dt_cond(t, pred, then_fn, else_fn, NULL, 1, in, 1, out);
+  return NULL;
+}
+
+static void test_bodies_are_graphs_too(void **state) {
+  fixture_t *f = *state;
+  for (int point = DT_POINT_TRACED; point <= DT_POINT_BEFORE_LOWER; point++) {
+    add_pass(f, (dt_point_t)point, "triple", triple, NULL);
+    dt_function_t *function = make(f, branches, NULL);
+    assert_true(call_ones(f, function, 3) == 3);
+    dt_function_release(function);
+    expect_ok(dt_runtime_remove_pass(f->runtime, "triple"));
+  }
+}
+
+RUN_TESTS(TEST_WITH(test_points_in_order, setup, fixture_close),
+          TEST_WITH(test_a_node_is_replaced_at_each_point, setup, fixture_close),
+          TEST_WITH(test_composites_after_decomposition, setup, fixture_close),
+          TEST_WITH(test_a_node_is_wrapped, setup, fixture_close),
+          TEST_WITH(test_the_evaluator_sees_it, setup, fixture_close),
+          TEST_WITH(test_constants_are_made_at_the_trace, setup, fixture_close),
+          TEST_WITH(test_read_constants_stay, setup, fixture_close),
+          TEST_WITH(test_functions_choose, setup, fixture_close),
+          TEST_WITH(test_failures_name_pass_and_node, setup, fixture_close),
+          TEST_WITH(test_a_failing_pass_leaves_nothing, setup, fixture_close),
+          TEST_WITH(test_bad_arguments, setup, fixture_close),
+          TEST_WITH(test_a_pass_that_calls_is_refused, setup, fixture_close),
+          TEST_WITH(test_a_loop_ends_with_its_call, setup, fixture_close),
+          TEST_WITH(test_bodies_are_graphs_too, setup, fixture_close))
