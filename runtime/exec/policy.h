@@ -3,7 +3,7 @@
 // captures change ("automatic dynamic"), where captures are, and a histogram of the sizes of calls.
 //
 // Every source of a number is a lattice: unset < one value < dynamic. A compile joins the call's
-// number into it; what is still one value becomes a literal of the variant.
+// number into it. A source that is still one value becomes a literal of the variant.
 #ifndef DT_RUNTIME_EXEC_POLICY_H
 #define DT_RUNTIME_EXEC_POLICY_H
 
