@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Version, export macros, statuses and element types: what every other public header needs.
+// Version, export macros, statuses and element types, for all other public headers.
 //
 // Thread tags used in all public headers:
 //   [any]      may be called from any thread at any time.
@@ -39,7 +39,7 @@ DT_API const char *dt_version(void);
 typedef enum dt_code_t {
   DT_OK = 0,
   DT_E_ARGUMENT = 1,    // a null pointer, a wrong count, an option out of range
-  DT_E_SHAPE = 2,       // sizes, rank or strides do not fit what the program asks
+  DT_E_SHAPE = 2,       // sizes, rank or strides do not fit the program
   DT_E_DTYPE = 3,       // an element type does not fit
   DT_E_RANGE = 4,       // data are outside the allowed range (an index outside its table)
   DT_E_LIMIT = 5,       // a stated limit is exceeded (tensor bytes, rank, variants)

@@ -58,7 +58,7 @@ typedef struct dt_dim_decl_t {
   int64_t scale, offset; // scale 0 is taken as 1
 } dt_dim_decl_t;
 
-// What an input is.
+// The kind of an input.
 typedef enum dt_input_kind_t {
   DT_INPUT_TENSOR = 0,
   // A number that calls pass as a rank-0 tensor (dtype: an integer of at most 64 bits, not u64).
@@ -84,7 +84,7 @@ typedef struct dt_input_decl_t {
                       // the dtype's alignment
 } dt_input_decl_t;
 
-// Who answers a call.
+// What computes the results of a call.
 typedef enum dt_answer_t {
   DT_ANSWER_COMPILED = 0, // compiled code, or a status
   DT_ANSWER_EVALUATOR = 1 // the reference evaluator (float64 inside): slow, for checking answers
@@ -132,9 +132,9 @@ typedef struct dt_function_options_t {
                           // calls refused for their arguments (DT_E_SHAPE and such), or compiles
                           // ended by lack of memory, a deadline or a flag
   dt_call_mode_t call_mode;
-  // The most bytes that one call may take: what it keeps between kernels, its threads' scratch and
-  // new results. Checked before memory is taken, and again each time the call has read sizes from
-  // its data. Beyond it: DT_E_LIMIT. The evaluator's memory is counted as it is taken. 0:
+  // The most bytes that one call may take: temporaries, its threads' scratch and new results.
+  // Checked before memory is taken, and again each time the call has read sizes from its data.
+  // Beyond it: DT_E_LIMIT. The evaluator's memory is counted as it is taken. 0:
   // DUCTILE_MAX_CALL_MIB, else whatever fits.
   uint64_t max_call_bytes;
 } dt_function_options_t;

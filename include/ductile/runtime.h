@@ -19,7 +19,7 @@ typedef struct dt_runtime dt_runtime_t;
 // Where machine code is compiled. A compiler that runs out of memory, crashes or hangs ends the
 // process that it runs in.
 typedef enum dt_isolation_t {
-  DT_ISOLATION_DEFAULT = 0,    // what DUCTILE_ISOLATION says, else in this process
+  DT_ISOLATION_DEFAULT = 0,    // as DUCTILE_ISOLATION says, else in this process
   DT_ISOLATION_IN_PROCESS = 1, // on compile threads of this process: the fastest
   // In worker processes (docs/worker.md), limited in memory and time. If one ends, the calls that
   // asked it for code get DT_E_COMPILE or DT_E_NO_MEMORY; all others go on. It is no sandbox.
