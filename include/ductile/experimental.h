@@ -46,7 +46,7 @@ DT_API dt_status_t dt_function_counters(dt_function_t *function,
 // beyond it is written.
 typedef struct dt_session_counters_t {
   uint32_t struct_size;
-  uint32_t path_length;      // graphs of this generation so far: one a call, or a chain
+  uint32_t path_length;      // graphs of this generation so far: one per call, or a chain
   uint64_t generation;       // from 1
   uint64_t graph_calls;      // calls that ran as graphs, or in a graph's place (direct_calls)
   uint64_t graph_skips;      // that should have, and were launched kernel by kernel

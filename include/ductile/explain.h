@@ -91,7 +91,7 @@ typedef struct dt_report_t {
   dt_code_t refused;   // DT_OK: the declarations admit the arguments
   const char *refusal; // the message that a call gets
   const char *refusal_remedy;
-  uint32_t n_misses; // one a variant; 0 if the declarations refuse
+  uint32_t n_misses; // one per variant; 0 if the declarations refuse
   const dt_miss_info_t *const *misses;
   uint32_t n_compiles; // oldest first
   const dt_compile_info_t *const *compiles;

@@ -68,7 +68,7 @@ typedef enum dt_input_kind_t {
       2, // as DT_INPUT_INTEGER with dtype bool, 0 or 1; a symbol only if `dynamic` is symbolic
   // Numbers that calls pass as a tensor of rank 0 or 1 in host memory (i64, i32 or bool). Rank 1:
   // the dim is_static, and its `value`, at most 64, is the number of elements. The program sees an
-  // i64 value of that rank; dt_int_elements gives its symbols, one an element.
+  // i64 value of that rank; dt_int_elements gives its symbols, one per element.
   DT_INPUT_INTEGERS = 3
 } dt_input_kind_t;
 
@@ -156,8 +156,8 @@ DT_API const dt_input_decl_t *dt_function_input(const dt_function_t *function, u
 // The declaration of dim `dim` of input `index`; NULL if there is none. [any]
 DT_API const dt_dim_decl_t *dt_function_input_dim(const dt_function_t *function, uint32_t index,
                                                   uint32_t dim);
-DT_API uint32_t dt_function_n_inputs(const dt_function_t *function);  // 0 of NULL [any]
-DT_API uint32_t dt_function_n_outputs(const dt_function_t *function); // 0 of NULL [any]
+DT_API uint32_t dt_function_n_inputs(const dt_function_t *function);  // 0 for NULL [any]
+DT_API uint32_t dt_function_n_outputs(const dt_function_t *function); // 0 for NULL [any]
 
 // Valid when zeroed: for sessions on the CPU.
 typedef struct dt_prepare_options_t {

@@ -30,8 +30,8 @@ typedef enum dt_isolation_t {
 typedef struct dt_runtime_options_t {
   uint32_t struct_size; // sizeof(dt_runtime_options_t); 0 is taken as the size of version 0.1
   uint32_t threads;     // threads that run kernels, callers included; 0: DUCTILE_THREADS, else one
-                        // a core (of as many as the process's control groups allow, cpu.max)
-  uint32_t compile_threads; // 0: DUCTILE_COMPILE_THREADS, else one a core, at most 8
+                        // per core (of as many as the process's control groups allow, cpu.max)
+  uint32_t compile_threads; // 0: DUCTILE_COMPILE_THREADS, else one per core, at most 8
   // Budgets of one compile, tracing included (docs/limits.md). If a budget is used up, the call or
   // dt_function_prepare that asked for the compile gets DT_E_LIMIT, which names the budget, how
   // much was used and where. The function keeps its variants and may be called again.

@@ -36,7 +36,7 @@ DT_API dt_value_t dt_windows(dt_trace_t *trace, dt_value_t x, uint32_t n,
 DT_API dt_value_t dt_overlap_add(dt_trace_t *trace, dt_value_t x, uint32_t n,
                                  const dt_window_t *windows, const dt_sym_t *sizes);
 // x [N, C, 1 to 3 spatial dims] and w [M, C / groups, kernel sizes] give [N, M, places]. `windows`
-// has one entry a spatial dim; NULL: all plain. The window must fit into x with its padding, else
+// has one entry per spatial dim; NULL: all plain. The window must fit into x with its padding, else
 // DT_E_SHAPE. The caller adds a bias. Integers wrap, so cast 8-bit factors to i32 first.
 DT_API dt_value_t dt_conv(dt_trace_t *trace, dt_value_t x, dt_value_t w, const dt_window_t *windows,
                           int64_t groups);
