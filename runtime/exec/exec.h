@@ -6,7 +6,7 @@
 //   function --> variant list --> variants. A list is never edited but replaced whole. The old one
 //                retires through the runtime's reclaimer, since calls read it without a lock.
 //   variant  --> guards, traced program, code: immutable; may retire, too (evict.c).
-//            --> bindings: what constants are at the moment. They are replaced whole like lists.
+//            --> bindings: the present data of constants. They are replaced whole like lists.
 // Everything that changes a function happens under its mutex. A compile does not hold it.
 #ifndef DT_RUNTIME_EXEC_EXEC_H
 #define DT_RUNTIME_EXEC_EXEC_H

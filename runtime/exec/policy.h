@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a function has learned from its calls, and how a compile uses it: which sizes, integers and
-// captures change ("automatic dynamic"), where captures are, and a histogram of the sizes of calls.
+// The statistics of a function's calls, and how a compile uses them: which sizes, integers and
+// captures change ("automatic dynamic"), the addresses of captures, and a histogram of the sizes of
+// calls.
 //
 // Every source of a number is a lattice: unset < one value < dynamic. A compile joins the call's
 // number into it. A source that is still one value becomes a literal of the variant.

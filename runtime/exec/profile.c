@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Profiles as files: what a function has learned from its calls, as text with a checksum.
+// Profiles as files: the statistics of a function's calls, as text with a checksum.
 //
 //   ductile-profile 1
 //   function "mlp"
