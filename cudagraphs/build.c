@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Assembling a graph of an executable's nodes. Regions of kernels that data decides about become
-// conditional nodes (IF with or without else, SWITCH, WHILE) with their kernels in the bodies; in
-// front of each, and at the end of a loop's body, a kernel sets the condition to what the predicate
-// is then.
+// Assembles a graph of an executable's nodes. Regions of kernels that data decides about become
+// conditional nodes (IF with or without else, SWITCH, WHILE) with their kernels in the bodies. In
+// front of each, and at the end of a loop's body, a kernel sets the condition to the predicate's
+// value at that time.
 #include "cudagraphs/exec_private.h"
 
 #include "runtime/base/log.h"

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Executable graphs: one for each place that a variant's program has in a session's tree. A graph
-// is assembled node by node from what the host program tells frame->launch, never captured. The
-// same host program is run for later calls with other sizes and addresses: each kernel is compared
-// with the node's shadow copy, and a node is set only where something changed.
+// is assembled node by node from the launches that the host program passes to frame->launch, never
+// captured. For later calls with other sizes and addresses the same host program runs: each kernel
+// is compared with the node's shadow copy, and a node is set only if something changed.
 //
-// A grid need not fit its work: blocks without work return, and blocks go on to further items. To
-// set a grid costs the launch more than a few idle blocks do (docs/graphs.md has the figures), so
-// that a call of new sizes leaves grids as they are, and equal calls to come set them (form.c).
+// A grid need not fit its work: blocks without work return, and blocks go on to further items.
+// Setting a grid costs the launch more than a few idle blocks do (docs/graphs.md has the figures).
+// So a call of new sizes leaves grids as they are, and later calls of the same sizes set them
+// (form.c).
 //
-// To set a function costs as much: a call of new sizes that has many others than the nodes is
-// sooner done by plain launches, in the place and memory of its graph; an equal call after it sets
-// the nodes.
+// Setting a function costs as much. If a call of new sizes needs many other functions than the
+// nodes have, plain launches in the place and memory of its graph are faster. The next call of the
+// same sizes sets the nodes.
 #ifndef DT_CUDAGRAPHS_EXEC_H
 #define DT_CUDAGRAPHS_EXEC_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What exec.c, which sets nodes, and build.c, which assembles them, share.
+// Shared by exec.c, which sets nodes, and build.c, which assembles them.
 #ifndef DT_CUDAGRAPHS_EXEC_PRIVATE_H
 #define DT_CUDAGRAPHS_EXEC_PRIVATE_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The form of a node: its grid and its dynamic shared memory. A launch pays for each form that was
-// changed since the one before it (docs/graphs.md): a call of new sizes leaves what will do as it
-// is, and equal calls after it set what is best.
+// The form of a node: its grid and its dynamic shared memory (launch configuration). Each changed
+// form costs the next launch (docs/graphs.md). So a call of new sizes keeps forms that are good
+// enough, and later calls of the same sizes set the best ones.
 #include "cudagraphs/exec_private.h"
 
 // A multiprocessor's blocks that cost a launch nothing when they are idle, as far as they fit.

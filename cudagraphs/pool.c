@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // See pool.h. Placement is first fit by address: results are few, and in equal calls of equal
-// generations they come to lie where they lay before, so that nothing has to be patched.
+// generations they lie at the same addresses as before, so nothing has to be set.
 #include "cudagraphs/pool.h"
 
 #include "runtime/base/hash.h"

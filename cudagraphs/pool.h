@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A session's memory on a device: one reserved range of addresses whose base never moves, mapped up
 // to the most that was ever needed at once. A call leases its block from it for as long as its work
-// is queued. Results of calls that run as graphs stay in it while tensors hold them, until the
-// generation ends; the next call takes what is free, in the order of the session's stream.
+// is queued. Results of calls that run as graphs stay in it while tensors hold them, at most until
+// the generation ends. The next call takes free memory, in the order of the session's stream.
 //
-// Everything here belongs to the session's thread, but for the release of tensors, which may happen
-// on any: a block is marked, and swept at the session's next call.
+// Everything here belongs to the session's thread, except the release of tensors, which may happen
+// on any thread: a released block is marked, and swept at the session's next call.
 #ifndef DT_CUDAGRAPHS_POOL_H
 #define DT_CUDAGRAPHS_POOL_H
 

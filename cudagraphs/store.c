@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// See store.h. What an executable is worth is what assembling it again would cost, and both that
-// and its bytes go with its nodes: so the one used longest ago goes first.
+// See store.h. The cost of assembling an executable again, and its bytes, both grow with its nodes.
+// So the least recently used one is taken first.
 #include "cudagraphs/store.h"
 
 #include "runtime/base/log.h"

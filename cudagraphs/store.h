@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// All executables of a runtime, and their budget in bytes. A session holds those of its tree; what
-// a session leaves behind may be taken by the next one that runs the same variant. An executable
-// that its holder is not inside of can be taken away at any time, by whoever needs the room: the
-// holder finds it gone and asks for another.
+// All executables of a runtime, and their budget in bytes. A session holds those of its tree. The
+// executables that a destroyed session leaves behind may be taken by the next session that runs the
+// same variant. If its holder is not inside, whoever needs the room may take an executable away at
+// any time: the holder finds it gone and asks for another.
 #ifndef DT_CUDAGRAPHS_STORE_H
 #define DT_CUDAGRAPHS_STORE_H
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tree of a session: a place for each call that may follow on the calls before it. The calls of
-// one generation form a path from the root. A place is told apart by the variant, and by which
-// results of earlier calls live when it begins, so that equal generations find everything where it
-// was: sizes do not matter, an executable is set for them.
+// The tree of a session: a place for each call that may follow the calls before it. The calls of
+// one generation form a path from the root. A place is identified by the variant, and by the
+// results of earlier calls that live when it begins, so equal generations find everything where it
+// was. Sizes do not matter: an executable is set for them.
 //
 // Belongs to the session's thread.
 #ifndef DT_CUDAGRAPHS_TREE_H

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copying stage bodies with symbols replaced, masks added and loads answered otherwise: what
-// inlining, merging and splitting are made of; and the questions about accesses that all fusion
-// passes ask.
+// Copies stage bodies with symbols replaced, masks added and loads replaced: the basis of inlining,
+// merging and splitting. Also the questions about accesses that all fusion passes ask.
 #ifndef DT_FUSE_BODY_H
 #define DT_FUSE_BODY_H
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// State of loops written in place. A trip computes its new state in temporaries and copies them
-// last of all, so that other passes need not know of state. Often the kernel that makes such a
-// temporary can write the state itself: when no kernel after it needs the old state, and it reads
-// of that only the element that it writes. Kernels that read the temporary later then read the new
-// state. In the same way a scatter can revise what it starts from instead of a copy.
+// Writes the state of loops in place. A trip computes its new state in temporaries and copies them
+// last of all, so other passes need not know of state. The kernel that makes such a temporary can
+// often write the state itself. It can if no kernel after it needs the old state, and if it reads
+// only that element of the old state that it writes. Kernels that read the temporary later then
+// read the new state. In the same way a scatter can revise its operand instead of a copy.
 #include "fuse/body.h"
 #include "fuse/place.h"
 #include "runtime/base/log.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Schedules of chains. A team makes the rows of its tile once and uses them for all the columns
-// that it takes, so what is chosen is how many rows a tile has. With few tiles in all, tiles have
-// few rows: then all processors work, and none of them works long. With many tiles they have many
-// rows: then less is read and made again. Tiles are as wide as the head's columns where these are
-// few, as in attention.
+// that it takes. The choice is how many rows a tile has. With few tiles in all, tiles have few
+// rows: then all processors work, and none works long. With many tiles they have many rows: then
+// less is read and computed again. Tiles are as wide as the head's columns if these are few, as in
+// attention.
 #include "fuse/body.h"
 #include "fuse/operands.h"
 #include "fuse/teams.h"

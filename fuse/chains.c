@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chains (devices): a product whose operand A other kernels make row by row is run with them by one
-// launch. What they hand on is then a slab of a team's rows instead of a whole matrix in memory:
+// Chains (devices): one launch runs a product and the kernels that make its operand A row by row.
+// What they pass on is then a slab of a team's rows instead of a whole matrix in memory:
 //
 //   scores[b, m, n] = Σ q · k, then what follows ─► softmax over n ─► Σ over n of it · v
 //   mean and deviation of row m, normalised row m                  ─► Σ over k of it · w
 //
-// Every team that takes other columns of the same rows makes the members again. So a kernel becomes
-// a member only where that is cheap: its rows have a small, known length, and of scores few columns
-// follow. Legality is equality of index expressions: the makers' loops are the head's, under other
-// names.
+// Every team that takes other columns of the same rows computes the members again. So a kernel
+// becomes a member only if that is cheap: its rows have a small, known length, and scores are
+// followed by few columns. Legality is equality of index expressions: the makers' loops are the
+// head's, under other names.
 #include "fuse/body.h"
 #include "fuse/flow.h"
 #include "fuse/fuse.h"

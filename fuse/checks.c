@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stages of which nothing but checks is left. Inlining copies the checked index of a gather to
-// every user; what stays behind is a kernel that checks the same numbers again and stores nothing.
-// Such a stage goes when other stages make all of its checks, too. A check that stays is made once
-// for each number that is checked: loops that no check depends on are dropped.
+// Removes stages that only repeat checks. Inlining copies the checked index of a gather to every
+// user; a kernel remains that checks the same numbers again and stores nothing. Such a stage is
+// dropped if other stages make all of its checks, too. A check that stays is made once for each
+// number that is checked: loops that no check depends on are dropped.
 //
-// A check covers another one when it is the same check, of the same value in other loops: each loop
+// A check covers another one if it is the same check of the same value in other loops: each loop
 // that the value depends on has a partner of the same extent, and the remaining loops run whenever
-// those of the dropped stage did. When several checks of a call fail, the first one found is
-// reported. A stage is dropped only where that stays the same one, because no other kernel checks
+// those of the dropped stage did. If several checks of a call fail, the first one found is
+// reported. A stage is dropped only if the first one stays the same, because no other kernel checks
 // in between.
 #include "fuse/body.h"
 #include "fuse/order.h"

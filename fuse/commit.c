@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// See commit.h. One thread asks once whether checks held. The record lies in the host's memory, and
+// See commit.h. One thread reads once whether checks held. The record is in the host's memory;
 // reading it in every thread of an update would take longer than the update.
 #include "fuse/commit.h"
 

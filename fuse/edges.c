@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// See edges.h. Memory is a small number of cells: a cell is written or read as a whole. The
-// transitive reduction keeps a launch's predecessor only if no other predecessor of it comes after
-// that one. What a launch must follow is known for WINDOW launches back, so that the whole takes
-// linear time.
+// See edges.h. Memory is modelled as a small number of cells, each written or read as a whole. The
+// transitive reduction keeps a launch's predecessor only if no other predecessor comes after that
+// one. The order is known for WINDOW launches back, so the whole takes linear time.
 #include "fuse/edges.h"
 
 #include "runtime/base/status.h"

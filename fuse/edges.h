@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which launches of a program must come after which, where order in time is not given by a stream:
-// for graphs of kernels on a device, whose independent branches run side by side.
+// Which launches of a program must come after which, if no stream orders them in time: for graphs
+// of kernels on a device, whose independent branches run side by side.
 #ifndef DT_FUSE_EDGES_H
 #define DT_FUSE_EDGES_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// See flow.h. Order is a list with labels that grow along it; where labels leave no room for one
-// more, those behind are spread until they do, each over as much as it takes: about log n steps an
+// See flow.h. The order is a list with growing labels. If labels leave no room for a new one, the
+// labels behind it are spread until they do, each over as much as it takes: about log n steps an
 // insertion (Dietz and Sleator).
 #include "fuse/flow.h"
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The flow of data between kernels, kept true while a pass joins kernels and puts them in another
-// order: who stores to and reads each buffer, and who stands behind whom. A question or an edit
-// costs about what it touches and never the whole program, so that passes that make thousands of
-// edits stay cheap.
+// The flow of data between kernels, updated while a pass joins and reorders kernels: which kernels
+// store to and read each buffer, and their order. A question or an edit costs about what it touches
+// and never the whole program, so passes that make thousands of edits stay cheap.
 //
-// Kernels are known by number: where they stood in the program when the flow was made. They stay at
-// that place of the program's array until dt__flow_settle, whatever their order is meanwhile.
+// A kernel's number is its position in the program when the flow was made. It stays at that place
+// of the program's array until dt__flow_settle, whatever the order is meanwhile.
 #ifndef DT_FUSE_FLOW_H
 #define DT_FUSE_FLOW_H
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// From one kernel an op to few kernels and a memory plan. Works on loop IR alone: legality comes
-// from comparing index expressions, profit from bytes saved; no op and no model is named here. Each
-// pass edits the program in place; after any of them it means the same (dt__program_interpret
-// agrees) and verifies.
+// From one kernel an op to few kernels and a memory plan. Works on loop IR alone: legality is a
+// comparison of index expressions, profit is bytes saved; no op and no model is named here. Each
+// pass edits the program in place; after each pass it means the same (dt__program_interpret agrees)
+// and verifies.
 #ifndef DT_FUSE_FUSE_H
 #define DT_FUSE_FUSE_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inlining: a load of what a map kernel stores becomes the map's body at the load's index. Always
-// legal (maps are pure and their store index can be inverted); done where it saves traffic without
-// repeating work. Kernels whose results are all taken in fall to dt__fuse_prune.
+// Inlining: a load of a map kernel's result becomes the map's body at the load's index. It is
+// always legal, since maps are pure and their store index can be inverted. It is done if it saves
+// traffic without repeating work. dt__fuse_prune removes kernels whose results are all inlined.
 #include "fuse/body.h"
 #include "fuse/fuse.h"
 #include "runtime/base/log.h"

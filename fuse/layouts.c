@@ -2,9 +2,9 @@
 // The order of a temporary's dims. Lowering gives a temporary the order of its op's result, which
 // need not be the order in which it is read. A product makes heads as [b, h, m, d], for example,
 // and the next product reads rows of h and d, [b, k // 32, m, k % 32], whose elements lie apart in
-// memory. A dim moves in front of another one where that lets more accesses walk memory in steps of
-// a fixed size. Nothing else of the program changes. The pass comes first, before anything depends
-// on how addresses move.
+// memory. A dim moves in front of another one if more accesses then walk memory in steps of a fixed
+// size. Nothing else of the program changes. The pass comes first, before anything depends on how
+// addresses move.
 #include "fuse/body.h"
 #include "fuse/flow.h"
 #include "fuse/fuse.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The matrix products that CPUs have templates for: matmul_rows.def.
+// The matrix products for which CPUs have templates: matmul_rows.def.
 #ifndef DT_FUSE_MATMUL_ROWS_H
 #define DT_FUSE_MATMUL_ROWS_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// See merge.h. All of it rests on one fact that joining kernels established: within an outer
+// See merge.h. Everything here relies on one fact that joining kernels established: within an outer
 // iteration, stages see only what earlier stages of the same outer iteration wrote to the buffers
 // they share.
 #include "fuse/merge.h"

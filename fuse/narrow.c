@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Temporaries of f32 become halves (f16, bf16) where all their values are. Every op on halves
+// Temporaries of f32 become halves (f16, bf16) if all their values are halves. Every op on halves
 // rounds its result, and the next op casts it back. Fusion often leaves the temporary behind the
-// second cast, where it takes twice the memory. The cast moves to the loads, so nothing changes but
-// bytes.
+// second cast, where it takes twice the memory. The cast moves to the loads, so only the number of
+// bytes changes.
 #include "fuse/body.h"
 #include "fuse/flow.h"
 #include "fuse/fuse.h"

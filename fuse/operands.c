@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operands of matrix products. Where the target has a template for a reduction of a product, the
-// product gets operands in the template's layout. B is packed into panels by a kernel of its own,
-// which runs once when B is constant, and which takes in B's producers as its prologue. Where A is
-// constant and B is not, each tile packs B itself. A is copied only where its rows are not plain.
-// The pass comes before those that join kernels, so that they see packing and copying kernels like
-// any other.
+// Operands of matrix products. If the target has a template for a reduction of a product, the
+// product gets operands in the template's layout. A kernel of its own packs B into panels. It runs
+// once if B is constant, and it takes in B's producers as its prologue. If A is constant and B is
+// not, each tile packs B itself. A is copied only if its rows are not plain. The pass comes before
+// those that join kernels, so that they see packing and copying kernels like any other.
 #include "fuse/operands.h"
 
 #include "fuse/body.h"

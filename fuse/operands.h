@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products among kernels, for those who give them templates: operands.c (CPUs, packed
-// operands) and operands_device.c (devices, operands where they are).
+// Finds matrix products among kernels, for the passes that give them templates: operands.c (CPUs,
+// packed operands) and operands_device.c (devices, operands where they are).
 #ifndef DT_FUSE_OPERANDS_H
 #define DT_FUSE_OPERANDS_H
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products on devices. Operands stay where they are, at any strides; a team of threads
-// copies tiles of them to the memory that it shares. The tile is chosen here, by sizes that the
-// call knows: the largest one of which there are enough to keep the processors busy. Few rows take
-// a flat tile, since a square one would be mostly empty. In the smallest tiles groups share the
-// depth, not rows and columns: then work for many processors can be cut, and each has a short way.
+// copies tiles of them to shared memory. The tile is chosen here, by sizes that the call knows: the
+// largest one with enough tiles to keep the processors busy. Few rows take a flat tile, since a
+// square one would be mostly empty. In the smallest tiles groups share the depth, not rows and
+// columns: then there is work for many processors, and each takes a short time.
 #include "fuse/operands.h"
 
 #include "fuse/body.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// See place.h; what the places must satisfy stands in plan.c.
+// See place.h; plan.c has the conditions that places must satisfy.
 #include "fuse/place.h"
 
 #include "fuse/body.h"

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory plan. Kernels that read only constants run once, when the variant is made, into memory
-// of their own; the others are put into segments, between which the host reads numbers from data,
-// or, where a device can do without it, checks are made (sized.c).
-// Temporaries share slots of one block: two share when one is dead before the other is written, or
-// when the kernel that reads the one last stores the other at the very elements that it reads;
-// either holds for all sizes. A slot is as large as its largest tenant, an expression; slots lie
-// one after another. A slot belongs to the segment of its first tenant: every tenant's size is
-// known there, and slots of later segments lie behind it, so that what was placed never moves.
+// of their own. The others are put into segments; between two segments the host reads numbers from
+// data. A device that can do without the host makes checks there instead (sized.c).
+//
+// Temporaries share slots of one block. Two share if one is dead before the other is written, or if
+// the kernel that reads the one last stores the other at the very elements that it reads. Either
+// must hold for all sizes. A slot is as large as its largest tenant, an expression; slots lie one
+// after another. A slot belongs to the segment of its first tenant. Every tenant's size is known
+// there, and slots of later segments lie behind it, so a placed slot never moves.
 #include "fuse/body.h"
 #include "fuse/commit.h"
 #include "fuse/fuse.h"

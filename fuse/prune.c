@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dead code: stores nobody reads, instructions no result needs, empty stages, idle kernels. Runs
-// from the last kernel to the first, so one pass is enough. Checked indices (BIND) stay, for they
-// can fail, unless another kernel makes the same check (checks.c).
+// Removes dead code: stores nobody reads, instructions no result needs, empty stages, idle kernels.
+// Runs from the last kernel to the first, so one pass is enough. Checked indices (BIND) stay, since
+// they can fail, unless another kernel makes the same check (checks.c).
 #include "fuse/prune.h"
 #include "fuse/body.h"
 #include "fuse/fuse.h"

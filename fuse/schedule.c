@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How each kernel is run: loop order, the axis that vector lanes take, block and grain sizes.
-// Meaning does not change here; only cost does. Decided from how addresses move with each loop,
-// which is known for all sizes; extents count only where they are literals or have hints.
+// How each kernel is run: loop order, the axis that vector lanes take, block and grain sizes. Only
+// cost changes here, never meaning. Decisions follow from how addresses move with each loop, which
+// is known for all sizes. Extents count only if they are literals or have hints.
 #include "fuse/body.h"
 #include "fuse/fuse.h"
 #include "fuse/loops.h"

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fusion of programs with regions, section by section. What a pass looks at is a program of that
-// section's kernels and of the buffers that they touch, renumbered, so that a section costs what it
-// holds and not what all hold. In it, every buffer that other sections touch (or that decides about
-// a region) is called what passes know already:
+// Fusion of programs with regions, section by section. A pass sees a program of one section's
+// kernels and of the buffers that they touch, renumbered, so that a section costs what it contains
+// and not what the program contains. A buffer that other sections touch (or that decides about a
+// region) gets a kind that passes know:
 //   an argument, where the section reads it; arguments are never dropped, moved or taken apart
 //   a result, where the section writes it
 //   an argument that is updated, where the last kernels of a loop's trip write the loop's state:
 //   they stay last, nothing is inlined into them, and all that reads the old state comes before
-// So no kernel, and no part of one, goes over the border of a region, and nothing is made more
+// So no kernel, and no part of one, moves over the border of a region, and nothing is computed more
 // often than the program says. Kernels of constants alone leave their regions when the program is
 // planned.
 #include "fuse/body.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // See sized.h. In a program of device sizes the host computes memory and grids from bounds. So
-// every size needs a bound, and no size may be a product of several readbacks: its bound would be
-// far above what there is.
+// every size needs a bound. No size may be a product of several readbacks, since its bound would be
+// far above its value.
 #include "fuse/sized.h"
 
 #include "runtime/base/status.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs whose sizes a device knows before the host does.
+// Programs of device sizes: the device knows sizes before the host does.
 #ifndef DT_FUSE_SIZED_H
 #define DT_FUSE_SIZED_H
 

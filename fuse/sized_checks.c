@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks of readbacks as a kernel of one iteration; in programs of segments the host makes them.
 // Conditions become instructions on the numbers as they were read, since nothing may be assumed of
-// a readback before it is checked. They are exact wherever the readbacks are in their ranges, which
-// are checked, too.
+// a readback before it is checked. They are exact if the readbacks are in their ranges, which are
+// checked, too.
 #include "fuse/sized.h"
 
 #include "runtime/base/status.h"

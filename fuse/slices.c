@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slices. Kernels that hand each other large temporaries, all of them over common outer loops (the
+// Slices. Kernels that pass each other large temporaries, all of them over common outer loops (the
 // batch and head loops around an attention's scores), run a slice of those loops at a time: scores,
-// softmax and product of some heads, then of the next. What lies between them then takes a slice's
-// room instead of the whole's, and stays in the cache. How many iterations a slice has is computed
-// from the sizes of the call; where everything is small there is one.
+// softmax and product of some heads, then of the next. The temporaries between them then take the
+// memory of one slice, and stay in the cache. The number of iterations in a slice is computed from
+// the sizes of the call; if everything is small there is one slice.
 //
-// A temporary is carried by loops when its one writer and all its readers have each of them as an
-// outer loop of their own that is exactly the index of one dim. Kernels of one group share a tuple
-// of such loops, become neighbours, and get one loop in the tuple's place:
+// Loops carry a temporary if its one writer and all its readers have each of these loops as an
+// outer loop that is exactly the index of one dim. Kernels of one group share a tuple of such
+// loops, become neighbours, and get one loop in the tuple's place:
 //
 //  writer  outer b < B, h < H, m, n: store T[b, h, m, n]    outer f < count, m, n: store T[f, m, n]
 //  reader  outer b < B, h < H, m:    load  T[b, h, m, k] -> outer f < count, m:    load  T[f, m, k]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loop normalisation. Loops of extent 1 go. A loop i that indices take apart as i // c and i % c
-// becomes two loops, where c provably divides its extent. Dims that were merged (a transpose, then
-// a reshape) are plain loops afterwards, which vectors and other kernels' loops can match.
+// Loop normalisation. Loops of extent 1 are removed. If indices split a loop i into i // c and i %
+// c, and c provably divides its extent, it becomes two loops. Dims that were merged (a transpose,
+// then a reshape) are plain loops afterwards, which vectors and other kernels' loops can match.
 #include "fuse/body.h"
 #include "fuse/fuse.h"
 #include "runtime/base/status.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two-step reductions, for those with too few outer iterations to use more than one thread.
+// Two-step reductions, for reductions with too few outer iterations to use more than one thread.
 #ifndef DT_FUSE_SPLIT_REDUCTION_H
 #define DT_FUSE_SPLIT_REDUCTION_H
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Joining kernels: two kernels become one when, in each iteration of common outer loops, the second
+// Joining kernels. Two kernels become one if, in each iteration of common outer loops, the second
 // reads of the first's results only what the first wrote in the same iteration. Loops that are not
 // common become inner loops of their stages, which only maps allow. Legality is a comparison of
-// index expressions; order is kept by what kernels read (flow.h).
+// index expressions; the kernels' reads keep the order (flow.h).
 //
-// Producers come first: kernels are gone through once, from the first to the last, each with what
-// it reads. A join changes only the kernel that it makes and what lies behind it, so nothing that
-// was refused before it is asked again. Then come neighbours that read the same. A join of two of
-// them can open other joins only near the places where it took a kernel away or made one, and joins
-// with producers only at the kernel that it made.
+// Producers come first. The pass visits kernels once, from the first to the last, each with the
+// kernels that it reads from. A join changes only the kernel that it makes and kernels behind it,
+// so a refused join before it need not be tried again. Then come neighbours that read the same
+// buffers. A join of two of them can allow other joins only near the places where it removed or
+// made a kernel, and joins with producers only at the kernel that it made.
 #include "fuse/body.h"
 #include "fuse/flow.h"
 #include "fuse/fuse.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What fusion and scheduling need to know of a device: numbers, no code. Filled by a backend.
+// The description of a device for fusion and scheduling: numbers, no code. Filled by a backend.
 #ifndef DT_FUSE_TARGET_H
 #define DT_FUSE_TARGET_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of a guard program put into one block, records sorted by kind.
+// Puts the parts of a guard program into one block, records sorted by kind.
 #include "guards/build.h"
 
 #include "runtime/base/status.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A guard program in the making: what its files share between the graph they read and the block
-// they end in. Everything here lives in one arena and dies with it.
+// A guard program in the making: the data that its files share, from the graph that they read to
+// the block that they make. Everything here lives in one arena and ends with it.
 #ifndef DT_GUARDS_BUILD_H
 #define DT_GUARDS_BUILD_H
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collecting the guards of a graph: what its inputs look like, what was declared of its symbols,
-// and what tracing assumed, less what follows from the rest.
+// Collects the guards of a graph: on its inputs, from the declarations of its symbols, and from the
+// assumptions of tracing, without those that follow from others.
 //
-// Alignment of an input's data to its dtype needs no record: no tensor exists without it. What
-// depends on the call as a whole, modes and shared memory, stands in collect_context.c.
+// Alignment of an input's data to its dtype needs no record: no tensor exists without it.
+// collect_context.c has what depends on the call as a whole: modes and shared memory.
 #include "guards/build.h"
 #include "guards/modes.h"
 

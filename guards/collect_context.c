@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Guards on what no single size says: the runtime's modes, alignment that the graph counts on, and,
-// where a call writes into its inputs, how these share memory.
+// Guards that concern no single size: the runtime's modes, alignment that the graph relies on, and,
+// if a call writes into its inputs, how these share memory.
 #include "guards/build.h"
 #include "guards/modes.h"
 

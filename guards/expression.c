@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conditions as records: the cheap kinds that most of them fit, and postfix code for the rest.
+// Conditions as records: cheap kinds, which fit most of them, and postfix code for the others.
 #include "guards/build.h"
 
 #include "runtime/base/status.h"

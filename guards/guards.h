@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Guards: the conditions under which a variant is valid, as a flat program over the metadata of a
-// call's arguments. Running one binds the variant's symbols and says hit or miss; a miss is a plain
-// value. The verbose walk that explains a miss is separate and never runs on the call path.
+// call's arguments. Running one binds the variant's symbols and returns hit or miss; a miss is a
+// plain value. A separate verbose walk explains a miss; it never runs on the call path.
 #ifndef DT_GUARDS_GUARDS_H
 #define DT_GUARDS_GUARDS_H
 

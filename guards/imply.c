@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What follows from what: a second environment, filled with chosen facts only, in which conditions
-// of the graph's environment are asked. Symbols keep their indices there, expressions are rebuilt.
+// Implication. A second environment is filled with chosen facts only, and conditions of the graph's
+// environment are asked in it. Symbols keep their indices there; expressions are rebuilt.
 #include "guards/build.h"
 
 #include "runtime/base/status.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What to do about a guard that failed: the declaration that makes it unnecessary, or the line of
-// the program that need not ask. Read off the guard's form and the op that asked.
+// The remedy for a guard that failed: the declaration that makes it unnecessary, or the line of the
+// program that need not ask. It follows from the guard's form and the op that asked.
 #include "guards/modes.h"
 #include "guards/record.h"
 

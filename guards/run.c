@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Running guard programs: one pass over the records, no allocation. The kinds are rows of
-// guard_kinds.def; expressions run on a small stack machine that agrees with dt__sym_eval, but that
-// a sum or product with parts beyond 127 bits has no value here, and so is a miss.
+// Runs guard programs: one pass over the records, no allocation. The kinds are rows of
+// guard_kinds.def. Expressions run on a small stack machine that agrees with dt__sym_eval, with one
+// exception: a sum or product with parts beyond 127 bits has no value here, and so is a miss.
 #include "guards/record.h"
 
 #include "runtime/base/dtype.h"

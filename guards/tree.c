@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// From constraints to a decision. At a node stand the variants that can still hold, in their order,
-// with what is not known of them. What all of them ask is asked first, once. Then the question that
-// leaves the fewest on either side; a variant that does not care goes both ways. Two places with
-// the same variants and the same knowledge are one.
+// From constraints to a decision. A node has the variants that can still hold, in their order, with
+// the constraints of each that are not known yet. A constraint that all of them have is asked
+// first, once. Then comes the question that leaves the fewest variants on either side; a variant
+// without that constraint goes both ways. Two nodes with the same variants and the same knowledge
+// are one.
 //
-// The number of nodes is bounded: each part of the decision has a budget, shared out by how many
-// variants there are; where it is spent, the variants are asked one after another, by a sequence
-// that all such places share.
+// The number of nodes is bounded: each part of the decision has a budget, shared out by the number
+// of its variants. When the budget is spent, the variants are asked one after another, by a
+// sequence that all such nodes share.
 #include "guards/tree_build.h"
 
 #include "runtime/base/hash.h"

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // One decision over many guard programs: which of them holds first. Its answer is that of running
-// the programs one after another; its work is not, since a check that several share is made once
-// and a check that tells them apart leaves few of them.
+// the programs one after another, with less work: a check that several share is made once, and a
+// check that distinguishes them leaves few of them.
 //
 //   slot  one number that a call brings: a size, a stride, an address, a header, a value, the modes
 //   term  one number made of slots: the slot itself, masked, modulo a literal, the sign of a
 //         comparison of two slots, or the truth of an expression over slots
 //   node  whether a term lies in [lo, hi], and where to go on for yes and for no
 //
-// Nodes form a graph without cycles: what two ways have in common they share. Every term may be
-// computed at any time, but that of an argument's value, which stands only where the argument's
-// header was found to be right. guards/ interprets the graph; a code generator emits it.
+// Nodes form a graph without cycles: paths share their common parts. Any term may be computed at
+// any time, except an argument's value, which exists only if the argument's header was found
+// correct. guards/ interprets the graph; a code generator emits it.
 //
 // A call's arguments must bring every input and capture that any of the programs names.
 #ifndef DT_GUARDS_TREE_H

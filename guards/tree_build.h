@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A decision in the making: programs as conjunctions of constraints on shared terms
-// (tree_terms.c), which tree.c then tells apart.
+// A decision in the making: programs as conjunctions of constraints on shared terms (tree_terms.c),
+// which tree.c then distinguishes.
 #ifndef DT_GUARDS_TREE_BUILD_H
 #define DT_GUARDS_TREE_BUILD_H
 

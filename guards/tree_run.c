@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decisions without a code generator: walked and printed. The compiled form must agree with the
+// Decisions without a code generator: walks and prints them. The compiled form must agree with the
 // walk, and the walk with the programs.
 #include "guards/tree.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A decision as text, and the same one read back: for code generation in another process.
+// A decision as text, and read back as the same one: for code generation in another process.
 //
 //   tree VARIANTS SLOTS TERMS STEPS NODES ROOT     how many of each follow, in this order
 //   v COUNT SLOT…                                  -1: the symbol is 0

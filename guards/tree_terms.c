@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Guard programs as conjunctions of constraints on terms that all of them share. A record that says
-// the same in two programs, whatever their symbols are called, becomes one constraint.
+// Guard programs as conjunctions of constraints on terms that all of them share. Records with the
+// same meaning in two programs, whatever their symbols are called, become one constraint.
 #include "guards/tree_build.h"
 
 #include "runtime/base/dtype.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether conditions exclude each other. Learning finds only what follows at once; here conditions
-// that leave a choice are tried both ways, on clones, where it does not matter when a number from
+// Whether conditions exclude each other. Learning finds only direct consequences. Here conditions
+// that leave a choice are tried both ways, on clones. It does not matter there when a number from
 // data is read: all conditions hold at the end of a call. Slow, for failures only.
 #include "symshape/sym_private.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Facts by what they are about: lists of those that mention a symbol, of those whose sum takes
-// away a monomial, and of those that take away one and add another; so a question reads the facts
-// that may answer it, however many there are.
+// Indexes facts: lists of those that mention a symbol, of those whose sum subtracts a monomial, and
+// of those that subtract one and add another. So a question reads the facts that may answer it,
+// however many there are.
 #include "symshape/sym_private.h"
 
 #include "runtime/base/hash.h"

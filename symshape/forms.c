@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations that are written in terms of others: absolute value, exact division, and C's division
-// and remainder (rules TRUNC_*), which become floor forms where the signs are known.
+// and remainder (rules TRUNC_*), which become floor forms if the signs are known.
 #include "symshape/sym_private.h"
 
 dt_sym_t dt__sym_abs(dt_symenv_t *env, dt_sym_t a) {

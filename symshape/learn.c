@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The solver: what follows from a condition that is true. Equalities become replacements or values,
-// inequalities become bounds, remainders become residues; what does not fit is kept as a fact that
-// proofs may subtract. Nothing is lost by a limit here except strength.
+// inequalities become bounds, remainders become residues; all others are kept as facts that proofs
+// may subtract. Limits here cost strength, never soundness.
 #include "symshape/sym_private.h"
 
 // The node and its negation answer 1 and 0 from now on.

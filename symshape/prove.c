@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Proofs that a sum is >= 0, from bounds that are themselves expressions.
 //
-// A sum d that is linear in an atom t, d = A*t + R, is smallest at t's upper bound where A <= 0 and
-// at its lower bound where A >= 0. So atoms are put out one by one, the latest made first: loop
-// symbols by 0 and extent - 1, remainders by 0 and divisor - 1, quotients by their defining
-// inequality (the whole sum times the divisor where need be), min and max by their arguments; then
-// facts are subtracted; last, symbols that stand in products go by their literal bounds. What is
-// left is decided by ranges. Every step is one inequality between exact integers, so an answer
+// A sum d that is linear in an atom t, d = A*t + R, is smallest at t's upper bound if A <= 0, and
+// at its lower bound if A >= 0. So atoms are eliminated one by one, the youngest first. The bounds
+// of loop symbols are 0 and extent - 1, of remainders 0 and divisor - 1. Quotients go by their
+// defining inequality (the whole sum times the divisor if necessary), min and max by their
+// arguments. Then facts are subtracted. Last, symbols in products are replaced by their literal
+// bounds. Ranges decide the rest. Every step is one inequality between exact integers, so an answer
 // "yes" is a proof; "no" means only: not found.
 //
 // The axiom of loops: an expression that contains a loop symbol is evaluated only when the loop

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What conditions leave of single symbols: replacements, bounds and residues, each bringing on the
-// others, and what follows for the facts that mention a symbol when one of them changed.
+// Applies conditions to single symbols: replacements, bounds and residues, each of which may cause
+// others. When a symbol changed, the facts that mention it are read again.
 #include "symshape/sym_private.h"
 
 #include <stdlib.h>

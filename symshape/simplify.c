@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rebuilding expressions: by what was learned since, and by substitution.
+// Rebuilds expressions: by what was learned since, and by substitution.
 #include "symshape/sym_private.h"
 
 dt_sym_t dt__sym_const(dt_symenv_t *env, int64_t value) {

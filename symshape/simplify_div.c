@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Quotients and remainders, rounded to minus infinity: rules DIV_* and MOD_*.
 //
-// Both are answered together: x is divided by q as polynomials, x == q*k + r, and then the quotient
-// is k + r//q and the remainder r%q, whatever the signs. What is left is to show that r//q is 0 or
-// -1, or to make r and q smaller.
+// Both are computed together: x is divided by q as polynomials, x == q*k + r, and then the quotient
+// is k + r//q and the remainder r%q, whatever the signs. Then r//q must be shown to be 0 or -1, or
+// r and q must be made smaller.
 #include "symshape/sym_private.h"
 
 typedef struct dt_division_t {

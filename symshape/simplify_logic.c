@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Comparisons, and, or, not: rules ORDER_*, EQUAL_*, NOT_*, JUNCTION_*.
 //
-// a < b and a <= b become one sum f >= 0 over exact integers; a == b becomes f == 0. The sum is
-// decided by proof, or written back as two sides without a term in common, so that equal questions
-// are one node. Sides are only changed when the new ones fit in 64 bits wherever the old ones did.
+// a < b and a <= b become one sum f >= 0 over exact integers; a == b becomes f == 0. A proof
+// decides the sum; otherwise it is written back as two sides without a common term, so that equal
+// questions are one node. Sides are only changed if the new ones fit in 64 bits wherever the old
+// ones did.
 #include "symshape/sym_private.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shifts: rules SHIFT_*. By a literal they are products and quotients, about which everything else
-// is known; by an unknown count they stay operations of their own.
+// Shifts: rules SHIFT_*. By a literal they are products and quotients, for which all other rules
+// hold; by an unknown count they stay operations of their own.
 #include "symshape/sym_private.h"
 
 // shl(x, c), shr(x, c) for a literal c; none when c is not a count.

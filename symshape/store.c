@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A whole environment as text that gives back the same one, for code generation in another process:
-// every node keeps its id, and every list of facts its order, so that what is built and asked
-// afterwards comes out as it would here. Expressions are then named by their ids: e12.
+// A whole environment as text that reads back as the same one, for code generation in another
+// process. Every node keeps its id, and every list of facts its order, so what is built and asked
+// afterwards is the same as here. Expressions are then named by their ids: e12.
 //
 //   environment FROZEN STEPS NODES SYMBOLS FACTS USES PAIRS DIRTY     how many of each follow
 //   n OP VALUE LATE COUNT ARGUMENT…       from node 1 on; LATE of symbols only
@@ -12,7 +12,7 @@
 //   d SYMBOL
 //   l NODE REP LO HI LESS                 of nodes that something was learned of; then `end`
 //
-// Names of symbols, reasons and memos stay behind: nothing that makes code reads them.
+// Names of symbols, reasons and memos are not written: code generation does not read them.
 #include "symshape/sym_private.h"
 
 #define MOST_ITEMS SYM_MAX_NODES

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inside of symshape: nodes, polynomials, facts, and what its files offer each other.
+// The inside of symshape: nodes, polynomials, facts, and the functions that its files share.
 //
 // Ring nodes are always a flat sum of products of atoms: ADD of terms; a term is a literal times a
 // monomial; a monomial is a MUL of atoms without a literal, or one atom; an atom is a symbol or any
@@ -7,8 +7,8 @@
 //
 // A sum or product is exact while it is being added up and must fit in 64 bits where another
 // operation, or the caller, reads it. Two's complement code that wraps inside of a sum agrees with
-// that whenever the sum has a value, so terms may be moved about freely inside a sum, but across a
-// comparison or a division only when ranges show that the new sums fit too.
+// that whenever the sum has a value. So terms may be moved freely inside a sum. They may move
+// across a comparison or a division only if ranges show that the new sums fit, too.
 #ifndef DT_SYMSHAPE_SYM_PRIVATE_H
 #define DT_SYMSHAPE_SYM_PRIVATE_H
 

@@ -4,10 +4,11 @@
 //
 // One dt_symenv_t is used by one thread at a time. A trace owns one; a compile works on a clone, in
 // which every id keeps its meaning and new expressions may be added. Building is total: without
-// memory, or when a literal overflows, a builder returns the none expression (id 0), remembers the
-// first failure (dt__symenv_status), and none in gives none out; so callers check once, at the end.
-// Expressions are simplified as they are built; equal ids are equal values, and the other way round
-// as far as the rules reach. Rules (rules.def) hold for 64-bit integers under the axioms:
+// memory, or when a literal overflows, a builder returns the none expression (id 0) and remembers
+// the first failure (dt__symenv_status). A builder that gets none returns none, so callers check
+// once, at the end. Expressions are simplified as they are built. Equal ids are equal values; the
+// reverse holds as far as the rules reach. Rules (rules.def) hold for 64-bit integers under the
+// axioms:
 //  - a SIZE symbol is in [0, DT_SIZE_LIMIT), a LOOP symbol in [0, extent - 1];
 //  - an expression that contains a LOOP symbol is evaluated only when that loop runs, so its extent
 //    may be taken to be >= 1 in it (a size itself may be 0);
@@ -15,9 +16,9 @@
 //    not fit in 64 bits. A sum of products is one operation: it is exact inside and must fit where
 //    it is read, as two's complement code computes it. SELECT looks at the branch it takes only;
 //    AND is false if one argument is, OR true if one argument is, whatever the others are.
-// A rewrite may give a value to what had none; it never changes one, nor takes one away (but in
-// sums with parts beyond 2^180). A learned fact adds itself to the axioms: from then on ids are
-// equal where it makes values equal.
+// A rewrite may give a value to an expression that had none. It never changes one, nor takes one
+// away (except in sums with parts beyond 2^180). A learned fact adds itself to the axioms: from
+// then on ids are equal if it makes values equal.
 #ifndef DT_SYMSHAPE_SYMSHAPE_H
 #define DT_SYMSHAPE_SYMSHAPE_H
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why a symbol is what it is: a list for each symbol of the conditions that fixed or narrowed it.
+// Why a symbol has its value or range: a list for each symbol of the conditions that fixed or
+// narrowed it.
 #include "symshape/sym_private.h"
 
 bool dt__note_why(dt_symenv_t *env, uint32_t symbol) {

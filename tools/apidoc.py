@@ -213,11 +213,13 @@ def target(declaration, page):
 
 
 def prose(comment, links, page):
-    """The lines of a comment as paragraphs; indented lines are drawings."""
+    """The lines of a comment as paragraphs and list items ("- "); other indented lines are drawings."""
     out, paragraph, drawing = [], [], []
 
     def close():
         if paragraph:
+            if paragraph[0].startswith("- ") and len(out) > 1 and out[-2].startswith("- "):
+                out.pop()  # items of one list stand close
             out.extend([linked(" ".join(paragraph), links, page), ""])
             paragraph.clear()
         if drawing:
@@ -225,14 +227,19 @@ def prose(comment, links, page):
             drawing.clear()
 
     for line in comment:
-        if line.startswith("  "):
+        if line.startswith("- "):
+            close()
+            paragraph.append(line)
+        elif line.startswith("  ") and paragraph and paragraph[0].startswith("- "):
+            paragraph.append(line.strip())
+        elif line.startswith("  "):
             if paragraph:
                 close()
             drawing.append(line.strip("\n"))
         elif not line:
             close()
         else:
-            if drawing:
+            if drawing or paragraph and paragraph[0].startswith("- "):
                 close()
             paragraph.append(line.strip())
     close()

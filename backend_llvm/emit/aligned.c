@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where vector accesses are aligned. An access that moves by one element a lane stands at
+// Where vector accesses are aligned. The address of an access that moves by one element a lane is
 //
 //   address = base + element * (lane + c1 * v1 + c2 * v2 + … + rest)
 //
-// with loop and data variables v and steps c that the sizes of the call give. It is aligned in
-// every iteration when base, all steps and the rest are multiples of a whole vector, and lanes
-// begin at multiples of one. Literals are tested here; the rest is one test at run time, the same
-// for all threads.
+// with loop and data variables v, and steps c that the sizes of the call give. It is aligned in
+// every iteration if base, all steps and the rest are multiples of a whole vector, and lanes begin
+// at multiples of one. Literals are tested here. One test at run time, the same for all threads,
+// covers the other values.
 #include "backend_llvm/emit/aligned.h"
 #include "backend_llvm/emit/body.h"
 #include "backend_llvm/emit/index.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where accesses by vectors are aligned. Those of devices must be.
+// Where vector accesses are aligned. Vector accesses of devices must be aligned.
 #ifndef DT_BACKEND_LLVM_EMIT_ALIGNED_H
 #define DT_BACKEND_LLVM_EMIT_ALIGNED_H
 

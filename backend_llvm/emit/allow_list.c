@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What generated IR may contain. A mistake in emission (or memory corruption before it) becomes a
-// status here instead of code that jumps somewhere.
+// The list of what generated IR may contain. A mistake in emission (or memory corruption before it)
+// becomes a status here instead of code that jumps to a wrong address.
 #include "backend_llvm/emit/host.h"
 
 #include <string.h>

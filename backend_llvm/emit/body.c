@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scopes, loops and bindings of a kernel body: where code goes. See body.h for the levels.
+// Scopes, loops and bindings of a kernel body: where code is placed. See body.h for the levels.
 #include "backend_llvm/emit/body.h"
 
 // ---- Tables ---------------------------------------------------------------------------------------

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state of one kernel's emission: nested scopes, what symbols and instructions are worth in
+// The state of one kernel's emission: nested scopes, the values of symbols and instructions in
 // them, and the lane axis.
 //
-// A scope is one level of the loop nest; code that depends on no deeper loop is put into it,
-// whenever it is first asked for, so that loop invariants are hoisted by construction:
+// A scope is one level of the loop nest. Code that depends on no deeper loop is put into it,
+// whenever it is first asked for, so loop invariants are hoisted by construction:
 //
 //   level 0   once a call of the kernel function: parameters, sizes
 //   level 1   once a grid item: outer loop variables

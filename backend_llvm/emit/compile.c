@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One unit from loop IR to an object file: emission, the checks on the IR, LLVM's passes, code
-// generation. What LLVM reports as an error becomes a status.
+// generation. Errors that LLVM reports become statuses.
 #include "backend_llvm/emit/compile.h"
 
 #include "backend_llvm/emit/body.h"

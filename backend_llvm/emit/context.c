@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// LLVM objects of a unit, types, literals and function attributes. Memory accesses stand in
-// access.c, scalar ops in scalar.c.
+// LLVM objects of a unit, types, literals and function attributes. access.c has memory accesses,
+// scalar.c scalar ops.
 #include "backend_llvm/emit/context.h"
 
 #include "backend_llvm/emit/statics.h"

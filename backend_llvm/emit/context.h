@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The state of one unit's emission: LLVM objects, the private copy of the program, and small
-// helpers over LLVM's builder that are the same for scalars and vectors. Building never fails
-// half-way: the first failure is kept (dt__emit_fail) and a poison value stands in, so callers
+// helpers over LLVM's builder that are the same for scalars and vectors. Building never stops
+// half-way: the first failure is kept (dt__emit_fail) and a poison value is returned, so callers
 // check once.
 #ifndef DT_BACKEND_LLVM_EMIT_CONTEXT_H
 #define DT_BACKEND_LLVM_EMIT_CONTEXT_H

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decisions as code. Nodes that leave to the same place one after another become one block with one
-// branch: their differences are or'ed together and tested once, so that a hit takes few branches
-// and many loads at a time. The chain of such blocks from the root to the first real choice is the
-// trunk; what it loads, everything behind it has in registers.
+// Decisions as code. Consecutive nodes with the same target become one block with one branch: their
+// differences are or'ed together and tested once, so that a hit takes few branches and many loads
+// at a time. The chain of such blocks from the root to the first real choice is the trunk. All code
+// behind the trunk has the trunk's loads in registers.
 #include "backend_llvm/emit/decide.h"
 
 #include "runtime/tensor/tensor.h"

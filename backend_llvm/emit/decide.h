@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A decision over guard programs (guards/tree.h) as one function,
 //   int64_t dt_decide(const dt_guard_args_t *args, int64_t *symbols)
-// which gives the first variant whose guards hold and fills its symbols, or gives -1.
+// which returns the first variant whose guards hold and fills its symbols, or returns -1.
 #ifndef DT_BACKEND_LLVM_EMIT_DECIDE_H
 #define DT_BACKEND_LLVM_EMIT_DECIDE_H
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Expressions of guards as code that agrees with dt__guard_eval: a stack of values, each with the
-// bit that says whether it has one. Bounds of every value are known while code is made, so that
-// sums and products take 64 bits where these suffice, 128 where they must, and a checked product
-// only where even those may not do. A value that does not exist may be any number; it never traps.
+// Expressions of guards as code that agrees with dt__guard_eval: a stack of values, each with a bit
+// that says whether it exists. Bounds of every value are known while code is made. So sums and
+// products take 64 bits if these suffice, 128 if they must, and a checked product only if 128 bits
+// may not suffice. A value that does not exist may be any number; it never traps.
 #include "backend_llvm/emit/decide.h"
 
 #define STEPS_A_BLOCK 64

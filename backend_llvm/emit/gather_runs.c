@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Vectors whose elements are not neighbours in memory, without a gather, which costs as much as a
 // dozen loads. Every second element is taken from two vectors of neighbours. A vector over the
-// columns of windows meets the ends of rows: it is put together of the few runs of neighbours that
-// it has. The number of runs is found when the code runs, once for all iterations that move the
-// whole vector by the same amount.
+// columns of windows crosses the ends of rows: it is assembled of its few runs of neighbours. The
+// number of runs is computed at run time, once for all iterations that move the whole vector by the
+// same amount.
 #include "backend_llvm/emit/gather_runs.h"
 #include "backend_llvm/emit/body.h"
 #include "backend_llvm/emit/index.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads whose lanes are no neighbours, by a few loads of neighbours instead of a gather.
+// Loads of lanes that are not neighbours, by a few loads of neighbours instead of a gather.
 #ifndef DT_BACKEND_LLVM_EMIT_GATHER_RUNS_H
 #define DT_BACKEND_LLVM_EMIT_GATHER_RUNS_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes on which kernels and the host program must agree: grid axes and scratch. As expressions, so
-// that both sides make code of the same thing.
+// Sizes on which kernels and the host program must agree: grid axes and scratch. They are
+// expressions, so that both sides emit code for the same thing.
 #include "backend_llvm/emit/grid.h"
 #include "backend_llvm/emit/body.h"
 #include "backend_llvm/emit/matmul.h"

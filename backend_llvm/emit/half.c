@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conversions of 16-bit floats. F16 has instructions on most CPUs, which LLVM makes of fpext and
-// fptrunc; where the target lacks them LLVM would call a library function, so the same is done in
-// integers. BF16 is the upper half of an f32.
+// Conversions of 16-bit floats. Most CPUs have instructions for F16, which LLVM uses for fpext and
+// fptrunc. Without them LLVM would call a library function, so integer code does the same. BF16 is
+// the upper half of an f32.
 #include "backend_llvm/emit/half.h"
 
 static LLVMValueRef pick(dt_emit_t *m, LLVMValueRef c, LLVMValueRef a, LLVMValueRef b) {

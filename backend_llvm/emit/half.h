@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Code that converts 16-bit floats. In registers, as in memory, F16 and BF16 are their bits (i16),
-// so that moving them changes nothing; what computes with them extends them first.
+// so moving them changes nothing. Code that computes with them extends them first.
 #ifndef DT_BACKEND_LLVM_EMIT_HALF_H
 #define DT_BACKEND_LLVM_EMIT_HALF_H
 

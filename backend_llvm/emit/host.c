@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host program: straight-line code over a dt_frame_t. dt_plan_<k> (host_plan.c) evaluates
-// sizes; dt_once and dt_run_<k> fill the words of each kernel on the stack and hand it to the
-// frame's launch function; where data decides about kernels, dt_run_<k> is made of parts
-// (host_region.c); what updates arguments is dt_commit. Everything is computed on the main line, so
-// that values may be shared; only the launch itself is conditional.
+// The host program: straight-line code over a dt_frame_t.
+// - dt_plan_<k> (host_plan.c) evaluates sizes.
+// - dt_once and dt_run_<k> fill the words of each kernel on the stack and pass it to the frame's
+//   launch function. If data decides about kernels, dt_run_<k> is made of parts (host_region.c).
+// - dt_commit runs the kernels that update arguments.
 //
-// LLVM's time grows faster than the length of a function, and so does that of the memos here. So
-// long functions are cut into pieces, each of which computes for itself what it needs.
+// Everything is computed on the main line, so that values may be shared; only the launch itself is
+// conditional.
+//
+// LLVM's time grows faster than the length of a function, and so does the time of the memos here.
+// So long functions are cut into pieces, each of which computes what it needs for itself.
 #include "backend_llvm/emit/host.h"
 
 #include "backend_llvm/emit/grid.h"

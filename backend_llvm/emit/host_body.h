@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One function of the host program while it is made: what it reads from the frame, sizes and
-// addresses. Inside of host.c, host_plan.c and host_body.c alone.
+// One function of the host program while it is emitted: what it reads from the frame, sizes and
+// addresses. Only host.c, host_plan.c and host_body.c include it.
 #ifndef DT_BACKEND_LLVM_EMIT_HOST_BODY_H
 #define DT_BACKEND_LLVM_EMIT_HOST_BODY_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// dt_plan_<k>: binds what segment k reads from data and evaluates the sizes that are known by then,
-// with every operation checked for overflow. Long plans are cut into pieces.
+// dt_plan_<k>: binds the numbers that segment k reads from data and evaluates the sizes that are
+// known by then, with every operation checked for overflow. Long plans are cut into pieces.
 #include "backend_llvm/emit/host.h"
 
 #include "backend_llvm/emit/grid.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Control in the host program: data decides which parts of a segment run, and how often. On CPUs
-// this code reads the predicate's byte. On devices it asks the frame for the answer, unless the
-// frame is told of regions: then every part runs once, between marks.
+// this code reads the predicate's byte. On devices it asks the frame for the answer. If the frame
+// is told of regions, every part runs once instead, between marks.
 #include "backend_llvm/emit/host.h"
 
 #include "backend_llvm/load/native.h"

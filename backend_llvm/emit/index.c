@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Symbolic expressions to 64-bit integer code, each at the outermost level where its symbols are
-// known, once. Expressions linear in the lane variable are a scalar plus a constant ramp; others
-// are computed lane by lane. Addresses of accesses follow from the same analysis.
+// Symbolic expressions to 64-bit integer code. Each is computed once, at the outermost level where
+// its symbols are known. Expressions linear in the lane variable are a scalar plus a constant ramp;
+// others are computed lane by lane. Addresses of accesses follow from the same analysis.
 #include "backend_llvm/emit/index.h"
 #include "backend_llvm/emit/aligned.h"
 #include "backend_llvm/emit/body.h"

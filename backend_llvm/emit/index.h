@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Index expressions as code, and the addresses that accesses have by them.
+// Index expressions as code, and the addresses of accesses.
 #ifndef DT_BACKEND_LLVM_EMIT_INDEX_H
 #define DT_BACKEND_LLVM_EMIT_INDEX_H
 

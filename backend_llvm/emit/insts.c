@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Instructions of a stage: the level each belongs to, whether it differs between lanes, and its
-// code, made at that level when something first asks for it (stores: stores.c). Loads hoisted out
-// of loops that may have no iteration read a harmless address instead of one that may not exist.
+// code, which is emitted at that level when it is first needed (stores: stores.c). A load hoisted
+// out of a loop that may have no iteration reads a harmless address if its own may not exist.
 #include "backend_llvm/emit/insts.h"
 #include "backend_llvm/emit/body.h"
 #include "backend_llvm/emit/gather_runs.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LLVM through its C API, with what differs between its versions in one place. Since LLVM 22 the
+// LLVM through its C API, with the differences between its versions in one place. Since LLVM 22 the
 // alignment of masked memory intrinsics is an attribute of the address; before, it was an operand.
 #ifndef DT_BACKEND_LLVM_EMIT_LLVM_COMPAT_H
 #define DT_BACKEND_LLVM_EMIT_LLVM_COMPAT_H

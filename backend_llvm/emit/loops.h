@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels as loops over grid items and stages, and what their code begins with.
+// Kernels as loops over grid items and stages, and the beginning of their code.
 #ifndef DT_BACKEND_LLVM_EMIT_LOOPS_H
 #define DT_BACKEND_LLVM_EMIT_LOOPS_H
 

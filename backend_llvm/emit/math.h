@@ -2,8 +2,8 @@
 // Elementary functions as LLVM IR, the same polynomials for CPUs and devices, scalars and vectors.
 // Everything is straight-line code of arithmetic, selects and intrinsics that are instructions on
 // x86-64-v3 and newer and on devices (fma, sqrt, fabs, copysign, rint, trunc); nothing external is
-// called and no global is made. Where the target lacks FMA, LLVM's fma call keeps results right.
-// No fast-math flags are set, and the caller's builder must not set any. Denormals, signed zeros,
+// called and no global is made. If the target lacks FMA, LLVM's fma call keeps results correct. No
+// fast-math flags are set, and the caller's builder must not set any. Denormals, signed zeros,
 // infinities and NaN follow C's Annex F. Errors are bounded in math_table.def.
 #ifndef DT_BACKEND_LLVM_EMIT_MATH_H
 #define DT_BACKEND_LLVM_EMIT_MATH_H

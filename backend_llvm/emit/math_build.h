@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the emitters of elementary functions share: a builder that knows the element type and lane
+// Shared by the emitters of elementary functions: a builder that knows the element type and lane
 // count, so that one emitter serves float, double and vectors of both. Private to math*.c.
 #ifndef DT_BACKEND_LLVM_EMIT_MATH_BUILD_H
 #define DT_BACKEND_LLVM_EMIT_MATH_BUILD_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exponentials and what is made of them: exp, exp2, expm1, tanh, sigmoid, sinh, cosh.
+// Exponentials and functions made of them: exp, exp2, expm1, tanh, sigmoid, sinh, cosh.
 //
 // x = n ln2 + r with |r| <= ln2 / 2, so e^x = 2^n (1 + p) with p = expm1(r), a polynomial. n comes
 // from the low bits of x / ln2 + 1.5 * 2^mantissa, where an offset makes it a ready exponent field.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The matrix template: one grid item computes a tile of C = A * B and runs the stages that follow
-// on it, row by row, with lanes on n.
+// The matrix template: one grid item computes a tile of C = A * B and runs the later stages
+// (epilogue) on it, row by row, with lanes on n.
 //
 //   for each DEPTH of k:                          (B's panels of this depth stay in cache)
 //     copy A's rows of the tile, this depth, to scratch: rows lie at a stride that spreads them
@@ -11,10 +11,10 @@
 //   for each row: the later stages, their row value loaded from the C tile
 //
 // Micro-kernels are internal functions, shared by all kernels of the unit: for a group of rows, for
-// half a group, and for one row. What is left of a tile's rows is padded to one of them by
+// half a group, and for one row. The remaining rows of a tile are padded to one of these by
 // repeating the last row; the copies of A and C have room for whole groups. With one row, several
-// sets of accumulators take turns over k, so that multiply-adds do not wait for each other, but for
-// strict_fp.
+// sets of accumulators take turns over k, so that multiply-adds do not wait for each other. Under
+// strict_fp there is one set.
 #include "backend_llvm/emit/matmul.h"
 #include "backend_llvm/emit/body.h"
 #include "backend_llvm/emit/index.h"

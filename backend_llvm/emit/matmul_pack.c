@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Panels that a tile of a matrix product packs for itself, where B's columns lie in memory as their
-// producer left them. The panel of the depth in question is copied to scratch, and every group of
-// rows then reads it from the cache. So no packed operand is written to memory and read again.
+// Panels that a tile of a matrix product packs for itself, if B's columns lie in memory as their
+// producer left them. The panel of the current depth is copied to scratch, and every group of rows
+// then reads it from the cache. So no packed operand is written to memory and read again.
 #include "backend_llvm/emit/body.h"
 #include "backend_llvm/emit/insts.h"
 #include "backend_llvm/emit/loops.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions of a stage: their accumulators, their steps and what they come to.
+// Reductions of a stage: their accumulators, their steps and their results.
 #ifndef DT_BACKEND_LLVM_EMIT_REDUCTIONS_H
 #define DT_BACKEND_LLVM_EMIT_REDUCTIONS_H
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows in registers. With a row of at most team * lanes * unroll elements each thread has the same
-// vectors of it in every stage, so what one stage loaded or stored, a later one has already:
+// Rows in registers. If a row has at most team * lanes * unroll elements, each thread has the same
+// vectors of it in every stage. So a later stage reuses what an earlier one loaded or stored:
 //
 //   stage 0   max of x[i]            loads x
 //   stage 1   L[i] = exp(x[i] - m)   uses x from registers, and keeps L there
 //   stage 2   y[i] = L[i] / s        uses L
 //
 // Vectors past the row's end are read at the row's beginning instead, take no part in reductions
-// and are not stored. Lengths are multiples of a vector here; of ragged rows, which are nowhere but
-// in SLABs, the last vector is read and stored whole, with zeros after the row's end.
+// and are not stored. Lengths are multiples of a vector here. Ragged rows occur only in SLABs:
+// their last vector is read and stored whole, with zeros after the row's end.
 #include "backend_llvm/emit/resident.h"
 #include "backend_llvm/emit/body.h"
 #include "backend_llvm/emit/index.h"

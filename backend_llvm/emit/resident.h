@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows in registers: a row that is not longer than the vectors of a team's copies is walked without
-// a loop, and each thread keeps what it loaded or stored of it for later stages.
+// Rows in registers. A row that is not longer than the vectors of a team's copies is read without a
+// loop, and each thread keeps what it loaded or stored of it for later stages.
 #ifndef DT_BACKEND_LLVM_EMIT_RESIDENT_H
 #define DT_BACKEND_LLVM_EMIT_RESIDENT_H
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Code for each row of scalar_ops.def, over scalars and vectors of any dtype. Nothing traps and
 // nothing is poison: divisors are made safe before they are used, casts saturate. Float operations
-// carry no fast-math flag, contraction neither: each result is rounded, so that a difference of
-// equal results is 0 and no value depends on what it was fused with. Sums of products, which are
-// multiply-adds, are those of reductions and templates (dt__emit_mul_add).
+// carry no fast-math flag and no contraction. Each result is rounded, so a difference of equal
+// results is 0 and no value depends on fusion. Multiply-adds are used only in sums of products, in
+// reductions and templates (dt__emit_mul_add).
 #include "backend_llvm/emit/context.h"
 #include "backend_llvm/emit/half.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Binary search as internal functions of a unit, one for each dtype, width and kind: all lanes of a
-// vector search side by side, until the last one has found its place. Every access lies in
-// [0, count), whatever order the elements are in.
+// Binary search as internal functions of a unit, one for each dtype, width and kind. All lanes of a
+// vector search together until the last one has found its place. Every access lies in [0, count),
+// whatever order the elements are in.
 #include "backend_llvm/emit/context.h"
 
 #include <stdio.h>

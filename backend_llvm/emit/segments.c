@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Segments of a call: which kernels and readbacks each has, and from which one on the symbols of an
-// expression have values.
+// Segments of a call: which kernels and readbacks each has, and from which segment on the symbols
+// of an expression have values.
 #include "backend_llvm/emit/compile.h"
 #include "runtime/base/status.h"
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // LLVM's static objects that are made at first use.
 //
-// Each registers its destructor when it is made, which is in the midst of a compile, so exit would
-// run it before anything that could wait for that compile (runtime/base/life.c). None of them holds
-// anything but memory, so their destructors are not registered: the slot by which LLVM's library
-// calls __cxa_atexit is set to a function that forgets. Those of LLVM's load time stand before our
-// handler, and run as ever. With LLVM's archives the linker's --wrap does the same for all of them.
+// Each registers its destructor when it is made, in the middle of a compile. So exit would run the
+// destructor before any handler that could wait for that compile (runtime/base/life.c). These
+// objects hold nothing but memory, so their destructors are not registered: the slot by which
+// LLVM's library calls __cxa_atexit is set to a function that does nothing. Destructors from LLVM's
+// load time stand before our handler, and run as usual. With LLVM's archives the linker's --wrap
+// does the same for all of them.
 #include "backend_llvm/emit/statics.h"
 
 #include "runtime/base/system.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What LLVM makes at first use outlives the process's exit.
+// LLVM's static objects that are made at first use outlive the process's exit.
 #ifndef DT_BACKEND_LLVM_EMIT_STATICS_H
 #define DT_BACKEND_LLVM_EMIT_STATICS_H
 

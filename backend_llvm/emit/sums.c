@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Long sums of products, as they come of sizes that are sums themselves: (a + b)*(c + d)*… in
-// canonical form has a term for each choice. Here factors are taken out again, the commonest first
-// (Horner's scheme). What stands beside two factors is one expression, and so is computed once:
-// the code of a product of sums grows with their terms, not with the product of their numbers.
+// Long sums of products. They come from sizes that are sums themselves: (a + b)*(c + d)*… in
+// canonical form has a term for each choice. Here factors are taken out again, the most common
+// first (Horner's scheme). The cofactor of several factors is one expression, and so is computed
+// once. So the code of a product of sums grows with their terms, not with the product of their
+// numbers.
 #include "backend_llvm/emit/body.h"
 #include "backend_llvm/emit/index.h"
 

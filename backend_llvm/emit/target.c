@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU that kernels are made for, in numbers: its name and features as LLVM sees them, vector
-// width, caches, and the shape of the matrix template's register tile.
+// The target CPU in numbers: its name and features as LLVM sees them, vector width, caches, and the
+// shape of the matrix template's register tile.
 #include "backend_llvm/emit/compile.h"
 #include "backend_llvm/emit/llvm_compat.h"
 #include "runtime/base/life.h"

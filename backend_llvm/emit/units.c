@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cuts a program into units, which are compiled in parallel. Equal kernels (or chains) under equal
 // schedules become one code; they are found by hash and compared by their whole text. Codes are
-// spread over units by estimated cost, dearest first, and no unit has more than LLVM takes some
-// 300 ms for. On devices cheap codes of one kernel that ask the same of a processor share an entry,
-// and an argument of the launch says which of them runs: in a graph an argument is cheaper to
-// change than the function. Dear codes are compiled side by side instead (docs/graphs.md).
+// spread over units by estimated cost, dearest first, and no unit takes LLVM more than some 300 ms.
+// On devices cheap codes of one kernel with equal demands on a processor share an entry, and an
+// argument of the launch selects one: in a graph an argument is cheaper to change than the
+// function. Dear codes are compiled in parallel instead (docs/graphs.md).
 #include "backend_llvm/emit/compile.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/hash.h"

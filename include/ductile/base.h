@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Version, export macros, statuses and element types: what every other public header needs.
+// Version, export macros, statuses and element types, for all other public headers.
 //
 // Thread tags used in all public headers:
 //   [any]      may be called from any thread at any time.
@@ -25,7 +25,7 @@
 extern "C" {
 #endif
 
-// The version of these headers; dt_version says the library's.
+// The version of these headers. dt_version gives the library's version.
 #define DT_VERSION_MAJOR 0
 #define DT_VERSION_MINOR 1
 #define DT_VERSION_PATCH 0
@@ -35,13 +35,13 @@ DT_API const char *dt_version(void);
 
 // ---- Status -------------------------------------------------------------------------------------
 
-// What went wrong, for programs. The message says the rest, for people.
+// What went wrong, for programs. The message tells people the details.
 typedef enum dt_code_t {
   DT_OK = 0,
   DT_E_ARGUMENT = 1,    // a null pointer, a wrong count, an option out of range
-  DT_E_SHAPE = 2,       // sizes, rank or strides do not fit what the program asks
+  DT_E_SHAPE = 2,       // sizes, rank or strides do not fit the program
   DT_E_DTYPE = 3,       // an element type does not fit
-  DT_E_RANGE = 4,       // data outside its allowed range (an index outside its table)
+  DT_E_RANGE = 4,       // data are outside the allowed range (an index outside its table)
   DT_E_LIMIT = 5,       // a stated limit is exceeded (tensor bytes, rank, variants)
   DT_E_NO_MEMORY = 6,   // an allocation failed
   DT_E_UNSUPPORTED = 7, // valid, but this build or device cannot do it
@@ -49,48 +49,51 @@ typedef enum dt_code_t {
   DT_E_IO = 9,          // the operating system refused a file operation
   DT_E_COMPILE = 10,    // code generation failed
   DT_E_FORKED = 11,     // used in a child after fork
-  DT_E_STATE = 12,      // called at the wrong time (a trace that has ended, a stale output)
+  DT_E_STATE = 12,      // called at the wrong time (the trace has ended, a result is stale)
   DT_E_INTERNAL = 13,   // a broken invariant of ours: please report
-  DT_E_DEVICE = 14,     // the device or its driver failed; lost ones (device.h) need a new process
-  DT_E_DEADLINE = 15,   // the time that the caller gave has passed
-  DT_E_CANCELLED = 16,  // the caller asked for an end (dt_cancel_request)
+  DT_E_DEVICE = 14,     // the device or its driver failed; a lost device needs a new process
+                        // (device.h)
+  DT_E_DEADLINE = 15,   // the caller's deadline has passed
+  DT_E_CANCELLED = 16,  // the caller cancelled (dt_cancel_request)
 } dt_code_t;
 
-// A result. NULL is success; anything else is owned by whoever received it and is released with
-// dt_status_free. Pointer-sized, cheap to pass by value.
+// A result. NULL is success. Any other status is owned by whoever received it, who releases it with
+// dt_status_free. It is the size of a pointer and is passed by value.
 typedef struct dt_status *dt_status_t;
 
-// The code of `status` (DT_OK for NULL). Borrows. [any]
+// The code of `status`; DT_OK for NULL. Borrows `status`. [any]
 DT_API dt_code_t dt_status_code(dt_status_t status);
 // The code's name, such as "DT_E_SHAPE"; static storage. [any]
 DT_API const char *dt_code_name(dt_code_t code);
-// The message: what happened, expected and actual, and what to do, outermost context first.
-// "" for NULL. Valid until the status is freed. [any]
+// The message: what happened, what was expected, what was found, and what to do, outermost context
+// first. "" for NULL. Valid until the status is freed. [any]
 DT_API const char *dt_status_message(dt_status_t status);
 // Releases a status; NULL is allowed. [any, each status once]
 DT_API void dt_status_free(dt_status_t status);
 
-// Releases a text that a function here gave out; NULL is allowed. [any, each text once]
+// Releases a text that a function of this library returned; NULL is allowed. [any, each text once]
 DT_API void dt_text_free(char *text);
 
 // ---- Cancelling ---------------------------------------------------------------------------------
 
-// Ends calls that were given it (dt_call_options_t, dt_prepare_options_t, dt_onnx_options_t,
-// dt_onnx_function_options_t) and have not ended. In the caller's memory, valid when zeroed; any
-// number of calls may share one. It must stay until they have returned, and is read and written by
-// the functions below and the library alone.
+// A flag that cancels calls. A call gets the flag by its options (dt_call_options_t,
+// dt_prepare_options_t, dt_onnx_options_t, dt_onnx_function_options_t). The flag is in the caller's
+// memory and is valid when zeroed. Several calls may share one flag. It must stay in memory until
+// all these calls have returned. Only the functions below and the library may read or write it.
 typedef struct dt_cancel_t {
   int32_t requested;
 } dt_cancel_t;
-// From any thread and any signal handler: those calls, and later ones, end with DT_E_CANCELLED as
-// soon as they look. [any]
+// Cancels the calls that were given `cancel` and have not ended, and later ones until
+// dt_cancel_reset. Each ends with DT_E_CANCELLED when it next looks at the flag. Signal handlers
+// may call this, too. [any]
 DT_API void dt_cancel_request(dt_cancel_t *cancel);
-// Makes it as new, for later calls. [any]
+// Clears the flag, for later calls. [any]
 DT_API void dt_cancel_reset(dt_cancel_t *cancel);
 
 // ---- Element types ------------------------------------------------------------------------------
 
-// Element type of a tensor. Values are stable.
+// Element type of a tensor. Values are stable. f16 and bf16 are storage types: an op computes in
+// f32, sums included, and rounds its result once, to nearest even.
 typedef enum dt_dtype_t {
   DT_DTYPE_NONE = 0,
   DT_BOOL = 1, // one byte, 0 or 1
@@ -102,8 +105,8 @@ typedef enum dt_dtype_t {
   DT_U16 = 7,
   DT_U32 = 8,
   DT_U64 = 9,
-  DT_F16 = 10,  // IEEE binary16. Both 16-bit floats are storage types: an op computes in f32, its
-  DT_BF16 = 11, // sums too, and rounds its result once, to nearest even. bf16: an f32's upper half
+  DT_F16 = 10,  // IEEE binary16
+  DT_BF16 = 11, // the upper half of an f32
   DT_F32 = 12,
   DT_F64 = 13,
 } dt_dtype_t;
@@ -113,7 +116,8 @@ typedef enum dt_device_t { DT_CPU = 0, DT_MOST_DEVICES = 255 } dt_device_t;
 
 // The most dims a tensor may have.
 #define DT_MAX_RANK 8
-// Every dim, and every tensor's bytes, must be below this; checked wherever a size is made.
+// Every size and every tensor's number of bytes must be below this limit. It is checked wherever a
+// size is computed.
 #define DT_SIZE_LIMIT ((int64_t)1 << 47)
 
 // Bytes of one element; 0 for a value that is no dtype. [any]
@@ -123,9 +127,9 @@ DT_API const char *dt_dtype_name(dt_dtype_t dtype);
 
 // ---- Symbolic integers --------------------------------------------------------------------------
 
-// An integer expression over sizes that are unknown until call time. Belongs to the trace that made
-// it, which `id` tells, so that another one refuses it; id 0 is "none", the result of a failed
-// operation. Copy freely.
+// An integer expression over sizes that are unknown until call time. `id` also tells which trace
+// made the symbol; any other trace refuses it. A failed operation returns id 0, "none". Copy
+// freely.
 typedef struct dt_sym_t {
   uint32_t id;
 } dt_sym_t;

@@ -9,27 +9,28 @@
 extern "C" {
 #endif
 
-// Makes a function of the graph in `text` (`len` bytes, copied). `file` names the text in messages,
-// and with a node's line stands where a program's source line would. `options` as for
-// dt_function_create with what the text says left out: n_inputs, inputs, n_outputs and closure_free
-// must be 0. Sizes that the text gives one symbol get one declared name; captured integers hold the
-// text's hints. On failure *out is NULL: DT_E_FORMAT with the place in the text, DT_E_ARGUMENT,
+// Makes a function of the graph in `text` (`len` bytes, copied). `file` names the text in messages:
+// `file` and a node's line stand for a program's source line. `options` are as for
+// dt_function_create, but n_inputs, inputs, n_outputs and closure_free must be 0, since the text
+// gives them. Sizes that are one symbol in the text get one declared name. Captured integers hold
+// the text's hints. On failure *out is NULL: DT_E_FORMAT with the place in the text, DT_E_ARGUMENT,
 // DT_E_UNSUPPORTED (no input binds a symbol), DT_E_NO_MEMORY. [any]
 DT_API dt_status_t dt_function_create_from_ir(dt_runtime_t *runtime, const char *text, size_t len,
                                               const char *file,
                                               const dt_function_options_t *options,
                                               dt_function_t **out) DT_MUST_USE;
 
-// The graph that answers `inputs`, as DUCTILE_DUMP=graph writes it. *out is released with
-// dt_text_free. DT_E_ARGUMENT, DT_E_STATE (no variant takes them: call with them first),
+// The graph of the variant that accepts `inputs`, as DUCTILE_DUMP=graph writes it. *out is released
+// with dt_text_free. DT_E_ARGUMENT, DT_E_STATE (no variant accepts them: call with them first),
 // DT_E_NO_MEMORY. [any]
 DT_API dt_status_t dt_function_graph(dt_function_t *function, dt_tensor_t *const *inputs,
                                      uint32_t n_inputs, char **out) DT_MUST_USE;
-// Makes a function of one value inside of another: that of `node` in the graph that answers
-// `inputs`, numbered as in its text. It takes what the graph takes (each number of a
-// DT_INPUT_INTEGERS by itself), shares the other's constants as they were traced, and updates
-// nothing. `options` as for dt_function_create_from_ir. *out_what, where wanted, is the node with
-// the place in the source that it is from, released with dt_text_free. As dt_function_graph and
+// Makes a function that returns one value inside of another function: the value of `node` in the
+// graph that dt_function_graph gives for `inputs`, numbered as in its text. The new function takes
+// the graph's inputs (each number of a DT_INPUT_INTEGERS as an input of its own), shares the other
+// function's constants as they were traced, and updates nothing. `options` as for
+// dt_function_create_from_ir. If `out_what` is not NULL, *out_what describes the node and its place
+// in the source; it is released with dt_text_free. Errors as dt_function_graph and
 // dt_function_create_from_ir; on failure *out is NULL. [any]
 DT_API dt_status_t dt_function_create_cut(dt_function_t *function, dt_tensor_t *const *inputs,
                                           uint32_t n_inputs, uint32_t node,

@@ -9,28 +9,28 @@
 extern "C" {
 #endif
 
-// A tensor: dtype, sizes, strides (in elements), and a share in its storage. Reference-counted; the
-// metadata never changes except through dt_tensor_rebind.
+// A tensor: dtype, sizes, strides (in elements), and a share in its storage. Reference-counted.
+// Only dt_tensor_rebind changes its metadata.
 typedef struct dt_tensor dt_tensor_t;
 
-// What a tensor over borrowed memory looks like. Valid when zeroed apart from dtype, rank and data.
+// Describes a tensor over borrowed memory. Valid when zeroed, except dtype, rank and data.
 typedef struct dt_tensor_desc_t {
   uint32_t struct_size;   // sizeof(dt_tensor_desc_t); 0 is taken as the size of version 0.1
   dt_dtype_t dtype;       // required
-  dt_device_t device;     // 0: host memory; else a device's, whose address is taken as it is
+  dt_device_t device;     // 0: host memory; else a device, and `data` is an address of that device
   uint32_t rank;          // 0 to DT_MAX_RANK; 0 is a scalar
   const int64_t *sizes;   // `rank` sizes, each in [0, DT_SIZE_LIMIT); copied
   const int64_t *strides; // `rank` strides in elements, may be 0 or negative; NULL: contiguous
   void *data; // address of element (0, …, 0), aligned to its dtype; may be NULL only when
               // the tensor has no elements
-  void (*release)(void *user); // called once when the last reference goes; NULL: nothing to do
+  void (*release)(void *user); // called once, after the last release; NULL: nothing
   void *user;
   int32_t ordinal; // which device, 0 to 254; 0 in host memory
 } dt_tensor_desc_t;
 
-// Makes a tensor over the caller's memory, which must stay valid until `release` runs (or, without
-// `release`, until the last reference goes). On failure *out is NULL and `release` is not called.
-// DT_E_ARGUMENT, DT_E_DTYPE, DT_E_SHAPE (negative or too large sizes, bytes at or over
+// Makes a tensor over the caller's memory. The memory must stay valid until `release` runs, or,
+// without `release`, until the last reference is released. On failure *out is NULL and `release` is
+// not called. DT_E_ARGUMENT, DT_E_DTYPE, DT_E_SHAPE (negative or too large sizes, bytes at or over
 // DT_SIZE_LIMIT), DT_E_NO_MEMORY. [any]
 DT_API dt_status_t dt_tensor_create(const dt_tensor_desc_t *desc, dt_tensor_t **out) DT_MUST_USE;
 
@@ -38,9 +38,9 @@ DT_API dt_status_t dt_tensor_create(const dt_tensor_desc_t *desc, dt_tensor_t **
 DT_API dt_status_t dt_tensor_create_empty(dt_dtype_t dtype, uint32_t rank, const int64_t *sizes,
                                           dt_tensor_t **out) DT_MUST_USE;
 
-// Points a tensor made by dt_tensor_create at other memory or other sizes without allocating: for
-// callers that reuse one handle. The old memory's `release` runs. Must not race with any use of
-// this tensor. On failure the tensor is unchanged. [external]
+// Points a tensor made by dt_tensor_create at other memory or other sizes without allocating, for
+// callers that reuse one handle. The old memory's `release` runs. Nothing may use this tensor at
+// the same time. On failure the tensor is unchanged. [external]
 DT_API dt_status_t dt_tensor_rebind(dt_tensor_t *tensor, const dt_tensor_desc_t *desc) DT_MUST_USE;
 
 DT_API void dt_tensor_retain(dt_tensor_t *tensor);  // NULL allowed [any]
@@ -49,11 +49,11 @@ DT_API void dt_tensor_release(dt_tensor_t *tensor); // NULL allowed [any]
 // Getters borrow. [any]
 DT_API dt_dtype_t dt_tensor_dtype(const dt_tensor_t *tensor);
 DT_API dt_device_t dt_tensor_device(const dt_tensor_t *tensor);
-DT_API int32_t dt_tensor_ordinal(const dt_tensor_t *tensor); // of its device; 0 on the host
+DT_API int32_t dt_tensor_ordinal(const dt_tensor_t *tensor); // 0 on the host
 DT_API uint32_t dt_tensor_rank(const dt_tensor_t *tensor);
 DT_API const int64_t *dt_tensor_sizes(const dt_tensor_t *tensor);   // `rank` values
 DT_API const int64_t *dt_tensor_strides(const dt_tensor_t *tensor); // `rank` values, elements
-// Element (0, …, 0); on a device an address that the host may not touch. [any]
+// The address of element (0, …, 0). On a device the host may not access it. [any]
 DT_API void *dt_tensor_data(const dt_tensor_t *tensor);
 DT_API int64_t dt_tensor_count(const dt_tensor_t *tensor); // number of elements [any]
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Source lines of builders: each macro hands the caller's file and line to the builder of its name.
-// Included by trace.h; (dt_add)(…) in parentheses does without.
+// Source lines of builders. Each macro passes the caller's file and line to the builder of the same
+// name. Included by trace.h. Write (dt_add)(…) in parentheses to call a builder without its macro.
 #ifndef DUCTILE_TRACE_LINES_H
 #define DUCTILE_TRACE_LINES_H
 

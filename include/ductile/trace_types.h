@@ -9,13 +9,14 @@
 extern "C" {
 #endif
 
-// A program being traced: what every builder takes first. It ends with the program.
+// A trace: a program that is being recorded. Every builder takes it first. It ends when the program
+// returns.
 typedef struct dt_trace dt_trace_t;
 
-// A tensor of the trace; id 0 is "none". Copy freely; both fields are the library's.
+// A tensor of the trace; id 0 is "none". Copy freely. Both fields are for the library only.
 typedef struct dt_value_t {
   uint32_t id;
-  uint32_t trace; // which trace made it, so that another one refuses it; 0: not told
+  uint32_t trace; // the trace that made the value; any other trace refuses it. 0: not known
 } dt_value_t;
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interpreter: loops, buffers in memory, and the checks that only running can make. Slow on
-// purpose: it is what fusion, schedules and every backend are compared with.
+// The interpreter: loops, buffers in memory, and the checks that need values. Slow on purpose:
+// fusion, schedules and every backend are compared with it.
 #include "lower/loop/interpret_private.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/status.h"

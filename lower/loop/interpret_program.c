@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Interpreting a whole program: regions, memory for its buffers, readbacks bound as their buffers
-// are written, asserts as their symbols are bound, and that results are written in full.
+// Interprets a whole program: regions, memory for its buffers, readbacks bound as their buffers are
+// written, asserts checked as their symbols are bound. Checks that results are written in full.
 #include "lower/graph/scalar.h"
 #include "lower/loop/interpret_private.h"
 #include "runtime/base/status.h"

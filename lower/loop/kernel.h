@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kernel of loop IR is made of: buffers, instructions, stores and reductions of stages.
-// loop.h says what all of it means, schedule.h how it is run.
+// The parts of a kernel of loop IR: buffers, instructions, stores and reductions of stages. loop.h
+// says what they mean, schedule.h how they are run.
 #ifndef DT_LOWER_LOOP_KERNEL_H
 #define DT_LOWER_LOOP_KERNEL_H
 

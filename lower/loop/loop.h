@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loop IR: what everything after lowering sees. No tensor op, no model and no device is named
-// here; views have become index expressions.
+// The loop IR: the form of a program after lowering. It names no tensor op, no model and no device;
+// views have become index expressions.
 //
-// A program is buffers and kernels in order. A kernel is a perfect outer nest, whose iterations are
-// independent of each other, around stages that run one after another in each outer iteration. A
-// stage has inner loops of its own (possibly none): it either maps (stores elements) or reduces
-// all its inner loops into row values, or both at once.
+// A program is buffers and kernels in order. A kernel is a perfect nest of outer loops around
+// stages. Outer iterations are independent of each other. Stages run one after another in each
+// outer iteration. A stage has inner loops of its own (possibly none). It either maps (stores
+// elements) or reduces all its inner loops into row values, or both at once.
 //
 //   kernel softmax: outer i0 < s0, i1 < s1                      (independent, any order, parallel)
 //     stage 0: inner i2 < s2:  r0 = reduce max(load x[i0, i1, i2])
@@ -15,8 +15,8 @@
 //
 // A reduction straight from lowering is one reduction stage and one stage without inner loops that
 // stores the row value; a matrix product is the reduction of a product. Fusion makes bigger kernels
-// of these; schedules (templates, vector axis, tiles) only say how a kernel is run, never what it
-// means, so that the interpreter and every backend agree on the meaning.
+// of these. Schedules (templates, vector axis, tiles) only say how a kernel is run, never what it
+// means, so the interpreter and every backend agree on the meaning.
 #ifndef DT_LOWER_LOOP_LOOP_H
 #define DT_LOWER_LOOP_LOOP_H
 

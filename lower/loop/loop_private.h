@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the files of lower/loop share and nobody else needs.
+// Functions shared by the files of lower/loop, and by no other file.
 #ifndef DT_LOWER_LOOP_LOOP_PRIVATE_H
 #define DT_LOWER_LOOP_LOOP_PRIVATE_H
 

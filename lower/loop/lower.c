@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lowering of a graph: dispatch, outputs, and the pieces that the lowering of each op is made of.
-// The ops themselves stand in lower_<kind>.c.
+// Lowering of a graph: dispatch, outputs, and the common parts of lowering an op. lower_<kind>.c
+// has the ops themselves.
 //
-// A view makes no kernel: it makes another description of how its input is read. Every other op
-// makes one kernel that stores its whole result in one buffer (concat: one kernel a part).
+// A view makes no kernel, but another description of how its input is read. Every other op makes
+// one kernel that stores its whole result in one buffer (concat: one kernel a part).
 #include "lower/loop/lower_private.h"
 #include "runtime/base/status.h"
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lowering of `cond`, `switch` and `while`: their bodies' kernels become regions of the program.
-// Only the outputs that somebody reads are lowered, and what they need.
+// Only outputs that are read are lowered, with the values that they need.
 //
 //   cond   IF p {then; R = …} ELSE {else; R = …}                 R: STATE, the results
 //   switch CASE p is 0 {…; R = …} CASE 1 {…; R = …} …
 //   while  P = test(init); S = init; WHILE P {new = body(S); p = test(new); S = new; P = p}
 //
-// The test is lowered twice, so that a loop's last kernels can be plain copies into the state,
-// which read nothing of it: whatever the body computes is computed before any of the state changes.
+// The test is lowered twice. So a loop's last kernels can be plain copies into the state, which
+// read nothing of it: all values of the body are computed before any of the state changes.
 #include "lower/loop/lower_private.h"
 #include "runtime/base/status.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lowering of ops whose results' sizes come from data, and of what such sizes are made with:
-// numbers read back, running reductions, searches, and stores at places that data says.
+// Lowering of ops whose results' sizes come from data, and of the ops that compute such sizes:
+// numbers read back, running reductions, searches, and stores at places from data.
 #include "lower/loop/lower_private.h"
 #include "runtime/base/status.h"
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lowering of what takes and replaces elements at places that indices say, which are checked where
-// they are read.
+// Lowering of ops that read and replace elements by indices, which are checked where they are read.
 //
-// A scatter is a copy of what it starts from, and a kernel that revises the copy. Updates that may
-// meet lie in its inner loops, which run in order: one iteration of the outer loops has all updates
-// of its elements, so that results depend on no thread.
+// A scatter is a copy of its operand, and a kernel that revises the copy. Updates that may meet are
+// in its inner loops, which run in order: one iteration of the outer loops has all updates of its
+// elements, so results do not depend on threads.
 #include "lower/loop/lower_private.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/status.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lowering: how a value is read, and what the lowering of each kind of op is made of.
+// Lowering: how a value is read, and the functions that the lowering of all ops shares.
 #ifndef DT_LOWER_LOOP_LOWER_PRIVATE_H
 #define DT_LOWER_LOOP_LOWER_PRIVATE_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lowering of reductions and of the matrix product: a stage that reduces over inner loops, then a
-// stage without inner loops that stores what was reduced.
+// stage without inner loops that stores the row value.
 #include "lower/loop/lower_private.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/status.h"

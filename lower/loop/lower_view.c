@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Views as index maps: the index in the input of the element that stands at an index of the result.
+// Views as index maps: from an index of the result to the index of its element in the input.
 #include "lower/loop/lower_private.h"
 #include "runtime/base/status.h"
 

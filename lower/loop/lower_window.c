@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lowering of the sums of overlapping windows: each element of the result gathers what windows have
-// there, so that no two iterations write one place.
+// Lowering of the sums of overlapping windows: each element of the result gathers its elements from
+// the windows, so no two iterations write one place.
 #include "lower/loop/lower_private.h"
 #include "runtime/base/status.h"
 

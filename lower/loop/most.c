@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bounds of expressions over readbacks, as expressions without them. Each step holds for the values
-// of one call, so what is known of sizes may be used in it; that a readback is at its bound may
-// not, since two of them need not be at once.
+// Bounds of expressions over readbacks, as expressions without readbacks. Each step holds for the
+// values of one call, so it may use what is known of sizes. It may not assume that a readback is at
+// its bound, since two readbacks need not be at their bounds at once.
 #include "lower/loop/loop_private.h"
 
 #define MAX_ARGS 64 // of one operation; with more there is no bound

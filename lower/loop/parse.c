@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs from text, as print.c writes them: symbols, buffers and checks. Kernels are read in
-// parse_body.c, what stands around them in parse_plan.c. What is read is verified by whoever asked
-// for it.
+// Programs from text, as print.c writes them: symbols, buffers and checks. parse_body.c reads
+// kernels, parse_plan.c everything around kernels. The caller verifies the program.
 #include "lower/loop/parse_private.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/status.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands around kernels, from text: results, readbacks, the memory plan and its segments.
+// Reads everything around kernels from text: results, readbacks, the memory plan and its segments.
 #include "lower/loop/parse_private.h"
 #include "runtime/base/status.h"
 

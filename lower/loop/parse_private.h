@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the files of the program parser share.
+// Functions that the files of the program parser share.
 #ifndef DT_LOWER_LOOP_PARSE_PRIVATE_H
 #define DT_LOWER_LOOP_PARSE_PRIVATE_H
 

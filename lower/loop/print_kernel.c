@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The canonical text of one kernel, or of one chain: two with equal texts may share code, called
-// with other buffers and symbols. The bodies come first, then sizes, strides and ranges of what
+// The canonical text of one kernel, or of one chain. Two with equal texts may share code, called
+// with other buffers and symbols. The bodies come first, then the sizes, strides and ranges that
 // they use.
 #include "lower/loop/loop_private.h"
 #include "runtime/base/hash.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs, buffers and stage bodies as data: making them, sharing equal instructions, and the two
-// expressions everybody asks of a buffer. What they must satisfy stands in verify.c.
+// Programs, buffers and stage bodies as data: making them, sharing equal instructions, and two
+// common expressions of a buffer. verify.c has the conditions that they must satisfy.
 #include "lower/loop/loop_private.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"

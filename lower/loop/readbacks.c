@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kernel waits for: the readbacks (numbers that a call reads from its own data) whose
-// symbols it uses. And what else of a kernel is not plain: stores, and reductions whose order
-// shows.
+// The readbacks (numbers that a call reads from its own data) that a kernel waits for, since it
+// uses their symbols. Also its stores, and its reductions whose order shows.
 #include "lower/loop/loop_private.h"
 #include "runtime/base/dtype.h"
 

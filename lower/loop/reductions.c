@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of reductions as data, and the value each begins with.
+// The table of reductions as data, and the initial value of each.
 #include "lower/loop/loop.h"
 #include "runtime/base/dtype.h"
 

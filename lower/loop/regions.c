@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Regions of programs: where their kernels stand, and who lies in whom. What they must satisfy
-// stands in verify_region.c.
+// Regions of programs: where their kernels stand, and which region is inside which. verify_region.c
+// has the conditions that they must satisfy.
 #include "lower/loop/loop_private.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a kernel is run: never what it means. No device is named here: a schedule says how many
-// threads share a grid item, and of what each of them takes.
+// How a kernel is run, never what it means. No device is named here: a schedule says how many
+// threads share a grid item, and what each of them takes.
 #ifndef DT_LOWER_LOOP_SCHEDULE_H
 #define DT_LOWER_LOOP_SCHEDULE_H
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A planned program as text for code generation in another process: its environment (symshape's
 // store.c), then the program as print.c writes it, with expressions by their ids, symbols by their
-// own numbers, literals as bits and the strides of every buffer. Whatever code generation reads of
-// a program is in it: who adds a field to what is counted here adds it to the text, too.
+// own numbers, literals as bits and the strides of every buffer. The text has everything that code
+// generation reads of a program. Whoever adds such a field adds it to the text, too.
 #include "lower/loop/parse_private.h"
 #include "runtime/base/status.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verifier of programs: buffers, loops, what is written before it is read, schedules, the plan.
-// Bodies of stages are checked in verify_body.c. What depends on values (bounds, that no element is
-// stored twice) is checked by the interpreter.
+// The verifier of programs: buffers, loops, writes before reads, schedules, the plan. verify_body.c
+// checks bodies of stages. The interpreter checks what depends on values (bounds, that no element
+// is stored twice).
 #include "lower/loop/verify_private.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/status.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verifier of chains: their loops, their slabs, their schedules; and that a launch which runs
-// them together, tile by tile, means what the kernels mean one after another.
+// The verifier of chains: their loops, their slabs, their schedules. It also checks that one launch
+// of all kernels, tile by tile, means the same as the kernels one after another.
 #include "lower/loop/verify_private.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verifier of the commit point: a call that fails leaves the arguments that it updates as they
-// were. Kernels that update come last and cannot fail, and where the host cannot know before them
-// whether a check failed (devices), a gate does.
+// The verifier of the commit point: a call that fails leaves the arguments that it updates
+// unchanged. Kernels that update come last and cannot fail. If the host cannot know before them
+// whether a check failed (devices), a gate must stop them.
 #include "lower/loop/verify_private.h"
 #include "runtime/base/status.h"
 

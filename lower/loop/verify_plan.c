@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verifier of what stands around kernels: readbacks are written before they are bound and bound
-// before they are used, segments keep that order, the memory plan uses only what is bound.
+// The verifier of everything around kernels: readbacks are written before they are bound and bound
+// before they are used, segments keep that order, the memory plan uses only bound symbols.
 #include "lower/loop/verify_private.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the files of the verifier share.
+// Functions that the files of the verifier share.
 #ifndef DT_LOWER_LOOP_VERIFY_PRIVATE_H
 #define DT_LOWER_LOOP_VERIFY_PRIVATE_H
 

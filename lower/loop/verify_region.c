@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verifier of regions: they nest, their kernels stand side by side, predicates are written
-// before they are read, and what a region writes is read inside of it alone, but for STATE.
+// The verifier of regions: they nest, their kernels stand side by side, and predicates are written
+// before they are read. A buffer written in a region is read only inside of it, unless it is STATE.
 #include "lower/loop/verify_private.h"
 #include "runtime/base/status.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A variant of a device as it lies on disk: its machine code and what a call needs to know besides,
-// under a key that names everything the compile depends on. A process that finds one compiles
-// nothing; whatever is doubtful about it counts as not found.
+// A variant of a device as a file on disk: its machine code and whatever else a call needs, under a
+// key that names everything that the compile depends on. A process that finds one compiles nothing.
+// A doubtful file counts as not found.
 #ifndef DT_RUNTIME_COMPILE_ARTIFACT_H
 #define DT_RUNTIME_COMPILE_ARTIFACT_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a planned program to loaded machine code. codegen.c does it with LLVM; a build without LLVM
-// has codegen_none.c in its place, which refuses. What a kind of device adds to the CPU's is a
-// dt_codegen_t.
+// has codegen_none.c in its place, which refuses. A dt_codegen_t is what a kind of device adds to
+// the CPU's code generation.
 #ifndef DT_RUNTIME_COMPILE_CODEGEN_H
 #define DT_RUNTIME_COMPILE_CODEGEN_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One compile from end to end: the pipeline on a compile thread, code generation on all of them,
-// and what a call needs besides code. Every compile has an arena and a clone of the environment of
-// its own, and both end with it.
+// and everything else that a call needs. Every compile has its own arena and its own clone of the
+// environment, which end with it.
 #include "runtime/compile/compile.h"
 
 #include "lower/loop/loop.h"

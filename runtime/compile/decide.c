@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The decision over guard programs made, emitted, loaded.
+// Makes the decision over guard programs, emits its code and loads it.
 #include "runtime/compile/decide.h"
 
 #include "backend_llvm/emit/decide.h"

@@ -2,10 +2,10 @@
 // The compile threads. Work is coarse (milliseconds and more), so one mutex and a few conditions
 // do.
 //
-// A thread may lower its priority but, without privileges, not raise it again. So the work that
-// somebody waits for and the work that nobody waits for have threads of their own: the compile
-// threads proper at the host's priority, and one in the background. Neither does the other's work,
-// which would run a caller's part at the wrong priority, or keep it behind a part that can wait.
+// A thread may lower its priority but, without privileges, not raise it again. So work that
+// somebody waits for and work that nobody waits for have their own threads: the compile threads
+// proper at the host's priority, and one in the background. Neither does the other's work: a
+// caller's part would run at the wrong priority, or wait behind a part that can wait.
 #include "runtime/compile/jobs.h"
 
 #include "runtime/base/memory.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The compile threads: jobs that live in their submitter's memory, in groups that somebody waits
-// for, which run at the host's priority, or detached, which a thread in the background runs.
+// The compile threads. Jobs live in their submitter's memory. Jobs in groups that somebody waits
+// for run at the host's priority; detached jobs run on a thread in the background.
 #ifndef DT_RUNTIME_COMPILE_JOBS_H
 #define DT_RUNTIME_COMPILE_JOBS_H
 

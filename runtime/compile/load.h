@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Machine code, fresh from a code generator or from a disk, into a dt_compiled_t. No LLVM here.
-// What was filled belongs to the caller also on failure (dt__compiled_destroy).
+// Loads machine code, from a code generator or from disk, into a dt_compiled_t. No LLVM here. The
+// caller owns what was filled in, also on failure (dt__compiled_destroy).
 #ifndef DT_RUNTIME_COMPILE_LOAD_H
 #define DT_RUNTIME_COMPILE_LOAD_H
 

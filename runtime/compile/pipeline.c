@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pipeline: every stage between a traced graph and scheduled, planned loops, in order, in one
-// array. The driver below verifies, times and shows what each stage made; the stages do none of it.
-// Code generation follows in codegen.c.
+// array. The driver below verifies, times and prints the result of each stage; the stages do none
+// of this. Code generation follows in codegen.c.
 #include "runtime/compile/compile.h"
 
 #include "fuse/fuse.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// See worker.h. A worker belongs to one compile thread at a time; between requests it lies in a
-// list, with the number of the program that it has.
+// See worker.h. A worker belongs to one compile thread at a time. Between requests it is in a list,
+// with the number of the program that it has read.
 #include "runtime/compile/worker.h"
 
 #include "runtime/base/hash.h"

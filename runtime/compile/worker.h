@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Code made in processes of their own, so that a code generator which runs out of memory, crashes
-// or hangs ends one of those. They are started when they are needed, as many as compile threads ask
-// at a time, and again when they died; each ends when nothing was asked of it for a while, and with
-// this process. docs/worker.md has the whole of it.
+// Code made in worker processes: a code generator that runs out of memory, crashes or hangs ends
+// only its worker. Workers are started when they are needed, as many as compile threads ask at a
+// time, and started again when they died. A worker ends when it was idle for a while, and with this
+// process. docs/worker.md describes all of it.
 #ifndef DT_RUNTIME_COMPILE_WORKER_H
 #define DT_RUNTIME_COMPILE_WORKER_H
 

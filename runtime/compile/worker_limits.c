@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// See worker_limits.h. LLVM ends a process that has no memory left, or in which an assumption of
-// its own does not hold, by abort or by a fault; the handler sends why, in a frame made without
-// memory:
+// See worker_limits.h. LLVM ends a process by abort or by a fault if memory runs out or one of its
+// assumptions does not hold. The handler sends the reason, in a frame made without allocating:
 //
 //   REASON SIGNAL           memory, processor, budget or signal, and the signal's number
 //   the end of standard error

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a worker process does to itself: limits, and last words when it dies.
+// Limits that a worker process sets for itself, and its last words when it dies.
 #ifndef DT_RUNTIME_COMPILE_WORKER_LIMITS_H
 #define DT_RUNTIME_COMPILE_WORKER_LIMITS_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which program is a worker, and whether it is of this build.
+// Finds the worker program, and checks that it is of this build.
 #include "ductile/function.h"
 
 #include "runtime/base/memory.h"

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program ductile-worker: makes code for another process until that is gone, or nothing was
-// asked for a while. It may die of what it compiles; what it can still say then, it says.
+// The program ductile-worker: compiles for another process until that is gone, or has asked for
+// nothing for a while. A compile may kill the worker; it then sends as much of the reason as it
+// can.
 //
-// The first thread watches the socket and the host and ends the process with them, also in the
+// The first thread watches the socket and the host, and ends this process with them, also in the
 // middle of a compile. The second one answers; it has the large stack that LLVM needs.
 #include "ductile/function.h"
 

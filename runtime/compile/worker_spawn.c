@@ -4,14 +4,14 @@
 //   caller ── clone, signal 0 ──► middle ── clone ──► worker: setsid, exec
 //      ◄──── waits by its number ── ends at once, so that init takes the worker over
 //
-// A child that was cloned with no signal to send is found by waits that ask for such children only,
-// and tells nobody of its end; but exec makes an ordinary child of it. So the middle one has no
-// signal and never execs, and the worker is not ours. Both share our memory until they exec or end,
-// while the caller's thread stands still: nothing is copied, however large the process is, and no
-// handler of pthread_atfork runs. What they run is system calls only.
+// A child that was cloned with no signal to send is found only by waits that ask for such children,
+// and its end sends no signal. But exec makes an ordinary child of it. So the middle process has no
+// signal and never execs, and the worker is not our child. Both share our memory until they exec or
+// end, while the caller's thread stands still. So nothing is copied, however large the process is,
+// and no handler of pthread_atfork runs. Both make only system calls.
 //
-// Where this process is what orphans go to (number 1 of a container, a subreaper), the worker
-// becomes its child after all; it is waited for by number when it is given up.
+// If orphans go to this process (number 1 of a container, a subreaper), the worker becomes its
+// child after all. Then it is waited for by number when it is given up.
 #include "runtime/compile/worker_spawn.h"
 
 #include "runtime/base/status.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Starting a process that the host hears nothing of: no SIGCHLD comes of it, no wait for any child
-// finds it, no descriptor of the host's is open in it, no signal of a terminal reaches it.
+// Starts a process that the host does not notice: it sends no SIGCHLD, no wait for any child finds
+// it, no descriptor of the host's is open in it, no signal of a terminal reaches it.
 #ifndef DT_RUNTIME_COMPILE_WORKER_SPAWN_H
 #define DT_RUNTIME_COMPILE_WORKER_SPAWN_H
 

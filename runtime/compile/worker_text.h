@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What goes between a process and its workers, as text: all that code generation reads. One side
-// writes what the other reads; both are here.
+// Everything that code generation reads, as text between a process and its workers. One side writes
+// what the other reads; both are here.
 #ifndef DT_RUNTIME_COMPILE_WORKER_TEXT_H
 #define DT_RUNTIME_COMPILE_WORKER_TEXT_H
 

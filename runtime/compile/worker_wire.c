@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// See worker_wire.h. Nothing is waited for without poll, so that a side that stands still or says
-// half of something keeps nobody longer than the wait allows.
+// See worker_wire.h. Every wait is a poll, so a side that hangs, or sends half a frame, delays the
+// other no longer than the wait allows.
 #include "runtime/compile/worker_wire.h"
 
 #include "runtime/base/hash.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiles that may outlive the call that asked for them: a thread for each drives the compile and
-// publishes what came of it, so that a call whose deadline passes leaves at once, and whoever else
-// waits gets the variant. Where nobody does, the compile ends at its next unit.
+// Compiles that may outlive the call that asked for them. Each has a thread that drives the compile
+// and publishes its result. So a call whose deadline passes leaves at once, and others who wait get
+// the variant. If nobody waits any more, the compile ends at its next unit.
 #include "runtime/exec/apart.h"
 
 #include "runtime/base/control.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bindings: the data of a variant's constants and what is computed from them once. An update makes
-// new bindings for every variant, then exchanges them one by one; calls under way keep the old ones
-// until they leave their epoch.
+// Bindings: the data of a variant's constants, and the values computed from them once. An update
+// makes new bindings for every variant, then exchanges them one by one; calls under way keep the
+// old ones until they leave their epoch.
 #include "runtime/exec/variant.h"
 
 #include "runtime/base/status.h"

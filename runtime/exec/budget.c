@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// See budget.h; and what a runtime tells of it.
+// See budget.h; and dt_runtime_stats.
 #include "runtime/exec/budget.h"
 
 #include "ductile/runtime.h"

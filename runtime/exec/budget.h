@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bytes that a runtime holds, and limits on them, kept by taking back what was used longest
-// ago: one limit for the host's memory (max_bytes) and one for that of all its devices together
-// (max_device_bytes), since room in one is none in the other. Whoever holds memory that can be made
-// again is a holder: it says how much it has of either and when what it would miss least was used,
-// and gives that back when asked. It gives nothing that a call is in; so a limit may be passed for
-// as long as calls need it.
+// The bytes that a runtime holds, and limits on them. One limit is for the host's memory
+// (max_bytes) and one for that of all its devices together (max_device_bytes), since memory freed
+// in one is of no use in the other. Beyond a limit, what was used longest ago is freed.
 //
-// Time is counted in ticks, one a look over the holders or a new variant: reading it costs a call
-// one load, and what is in use all the time is written to once a tick.
+// Whoever holds memory that can be made again is a holder. A holder reports how much it has of
+// either kind, and when its least recently used part was used, and frees that part when asked. It
+// never frees what a call is in, so a limit may be exceeded for as long as calls need it.
+//
+// Time is counted in ticks. A look over the holders, or a new variant, is one tick. Reading the
+// tick costs a call one load; memory in constant use is marked once a tick.
 #ifndef DT_RUNTIME_EXEC_BUDGET_H
 #define DT_RUNTIME_EXEC_BUDGET_H
 

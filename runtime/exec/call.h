@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One call: what it was given, its frame for generated code, and its results.
+// One call: its arguments, its frame for generated code, and its results.
 #ifndef DT_RUNTIME_EXEC_CALL_H
 #define DT_RUNTIME_EXEC_CALL_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What channel exec prints: calls, and the kernels that they launch.
+// The log channel exec: calls, and the kernels that they launch.
 #include "runtime/exec/call.h"
 
 #include "runtime/base/log.h"

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Deciders: compiled look-up of variants, built on compile threads while the interpreter answers.
 //
-// A decider covers the first variants of a list; what came after it is interpreted. It is rebuilt
-// at once when what is interpreted has grown by a good part of what is compiled, and otherwise when
-// that has waited for many times as long as a build takes: so a function whose variants come one by
-// one spends a small, bounded share of its time on deciders, and none is interpreted for long.
+// A decider covers the first variants of a list; later ones are interpreted. It is rebuilt at once
+// when the interpreted part has grown to a good fraction of the compiled part. Otherwise it is
+// rebuilt when interpreted variants have waited many times as long as a build takes. So a function
+// whose variants come one by one spends a small, bounded share of its time on deciders, and no
+// variant is interpreted for long.
 #include "runtime/exec/decide.h"
 
 #include "runtime/base/log.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The devices of a runtime: opened when they are first asked for, kept until it ends. What kinds
-// there are says dt__place_kinds.
+// The devices of a runtime: opened at first use, kept until it ends. dt__place_kinds lists the
+// kinds.
 #include "runtime/exec/place.h"
 
 #include "runtime/base/options.h"

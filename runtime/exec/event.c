@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Events: the order of work between sessions. What they are is their place's. Of a place that has
-// nothing to do for them, all work has always ended.
+// Events: the order of work between sessions. Their place implements them. If a place implements
+// nothing, all its work counts as ended.
 #include "runtime/exec/session.h"
 
 #include "runtime/base/process.h"

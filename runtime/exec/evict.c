@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions as holders of memory: a variant that the budget has no room for leaves its function's
-// list, and goes when no call is in it. A later call that needs it compiles it again, which counts
-// against no limit.
+// Functions as holders of memory. A variant that the budget has no room for leaves its function's
+// list, and is freed when no call is in it. A later call that needs it compiles it again, which
+// counts against no limit.
 //
-// Where calls leave work behind, its place takes it over then (dt_place_kind_t.retire). What the
-// caller captured he may replay as long as the function lives: such a variant is passed over, and
-// one that was captured while it left stays loaded.
+// If calls leave work behind, the variant's place takes it over (dt_place_kind_t.retire). The
+// caller may replay captured launches as long as the function lives. So a captured variant is not
+// evicted, and one that is captured while it is being evicted stays loaded.
 #include "runtime/exec/evict.h"
 
 #include "runtime/base/log.h"

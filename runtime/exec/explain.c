@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The facts of an explanation: what a variant says to arguments, how it sees the dims of its
-// inputs, and what pinned them. Reads what the function holds; traces and compiles nothing.
+// The facts of an explanation: whether a variant accepts arguments, how it sees the dims of its
+// inputs, and what fixed them. Reads what the function holds; traces and compiles nothing.
 #include "runtime/exec/explain.h"
 
 #include "runtime/base/status.h"

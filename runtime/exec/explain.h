@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Explanations inside the runtime: what a miss says, the history of a function's compiles, and the
-// log lines made from the same facts.
+// Explanations inside the runtime: the reason of a miss, the history of a function's compiles, and
+// the log lines made from the same facts.
 #ifndef DT_RUNTIME_EXEC_EXPLAIN_H
 #define DT_RUNTIME_EXEC_EXPLAIN_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions whose program is a replay of graph IR text: a file's, or what another function traced.
+// Functions whose program replays graph IR text: of a file, or of another function's trace.
 #include "ductile/ir.h"
 
 #include "runtime/base/options.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions: their declarations, checked and copied; their life; and what they tell about
-// themselves.
+// Functions: their declarations, checked and copied; their creation and end; and their getters.
 #include "runtime/exec/function.h"
 
 #include "runtime/base/dtype.h"

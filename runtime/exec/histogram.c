@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The histogram of sizes: rows of what calls brought, bounded, filled by all misses and by sampled
-// calls.
+// The histogram of sizes: a bounded number of rows with the sizes of calls. All misses and a sample
+// of the other calls are counted.
 #include "runtime/exec/policy.h"
 
 #include "runtime/base/status.h"

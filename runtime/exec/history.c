@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The history of a function's compiles, and the log lines that tell of misses and dims.
+// The history of a function's compiles, and the log lines about misses and dims.
 #include "runtime/exec/explain.h"
 
 #include "runtime/base/log.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// See launch.h. Grid items are independent, so that any division of a grid means what the whole
-// does.
+// See launch.h. Grid items are independent, so a grid may be divided in any way.
 #include "runtime/exec/launch.h"
 
 #include "runtime/base/control.h"

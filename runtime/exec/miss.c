@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The slow path: arguments that no variant covers. One thread at a time makes a variant of a
-// function; others wait for it and look again. A failure makes no variant and is the caller's
-// alone: those that waited try for themselves, each with its own arguments.
+// function; others wait for it and look again. A failure makes no variant and goes only to its own
+// caller: those who waited try for themselves, each with its own arguments.
 #include "runtime/exec/miss.h"
 
 #include "runtime/base/control.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// See pager.h. The background thread touches only a region that nobody has yet, so that sessions
-// never wait for it, nor it for them.
+// See pager.h. The background thread touches only a region that no session has yet, so sessions and
+// this thread never wait for each other.
 #include "runtime/exec/pager.h"
 
 #include "runtime/base/memory.h"

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Places: what the runtime needs of a kind of device. All that differs between devices at run time
-// stands behind dt_place_kind_t. The CPU is the first place (place_cpu.c). Other places have
-// folders of their own, and no file here names them; a new one is a row in dt__place_kinds.
+// Places: what the runtime needs of a kind of device. All differences between devices at run time
+// are behind dt_place_kind_t. The CPU is the first place (place_cpu.c). Other places have folders
+// of their own, and no file here names them; a new one is a row in dt__place_kinds.
 //
-// What a call has in common everywhere is call.c's, and inline in call.h: a place plans and runs
-// the segments of a variant by these, and adds where memory comes from and how kernels are
-// launched.
+// call.c, and inline functions in call.h, have the steps of a call that all places share. A place
+// uses them to plan and run the segments of a variant. It adds where memory comes from and how
+// kernels are launched.
 #ifndef DT_RUNTIME_EXEC_PLACE_H
 #define DT_RUNTIME_EXEC_PLACE_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU as a place (place.h). Kernels run over the runtime's pool while the call waits. A session
-// leases two pieces of memory, which grow to the largest that a call asked for and stay.
+// The CPU as a place (place.h). Kernels run on the runtime's pool while the call waits. A session
+// leases two pieces of memory. They grow to the most that a call needed, and stay.
 #include "runtime/exec/place.h"
 
 #include "runtime/base/log.h"

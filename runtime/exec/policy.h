@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a function has learned from its calls, and how a compile uses it: which sizes, integers and
-// captures change ("automatic dynamic"), where captures are, and a histogram of the sizes of calls.
+// The statistics of a function's calls, and how a compile uses them: which sizes, integers and
+// captures change ("automatic dynamic"), the addresses of captures, and a histogram of the sizes of
+// calls.
 //
 // Every source of a number is a lattice: unset < one value < dynamic. A compile joins the call's
-// number into it; what is still one value becomes a literal of the variant.
+// number into it. A source that is still one value becomes a literal of the variant.
 #ifndef DT_RUNTIME_EXEC_POLICY_H
 #define DT_RUNTIME_EXEC_POLICY_H
 

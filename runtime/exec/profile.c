@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Profiles as files: what a function has learned from its calls, as text with a checksum.
+// Profiles as files: the statistics of a function's calls, as text with a checksum.
 //
 //   ductile-profile 1
 //   function "mlp"
@@ -9,7 +9,7 @@
 //   row 12 1 [33, 16]                 sampled calls, misses, a number for each source
 //   end 1234567890123456789
 //
-// A file is read whole and believed only when all of it makes sense; then all of it is taken.
+// A file is read as a whole. If any of it makes no sense, none of it is taken.
 #include "runtime/exec/policy.h"
 
 #include "runtime/base/file.h"

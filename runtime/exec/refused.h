@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What calls were refused for their arguments alone, remembered for a short while: who asks again
-// with the same sizes costs a look-up, not a trace. An entry holds everything that the trace rested
-// on (metadata of the inputs, integers, captures that it read, what the function had learned), so
-// that it answers only where the trace would come to the same. A program may also read what it
-// should have declared as a capture; therefore entries end by themselves.
+// Remembers for a short while which calls were refused for their arguments alone: another call with
+// the same sizes costs a look-up, not a trace. An entry holds everything that the trace depended on
+// (metadata of the inputs, integers, captures that it read, what the function had learned). So it
+// answers only calls whose trace would have the same result. A program may also read values that it
+// should have declared as captures; therefore entries expire.
 #ifndef DT_RUNTIME_EXEC_REFUSED_H
 #define DT_RUNTIME_EXEC_REFUSED_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reports: a snapshot of a function's variants, guards and compiles, and of what they say to one
-// call's arguments. What the report holds is copied, so it outlives the function.
+// Reports: a snapshot of a function's variants, guards and compiles, and of whether the variants
+// accept one call's arguments. The report holds copies, so it outlives the function.
 #include "runtime/exec/explain.h"
 
 #include "runtime/base/status.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that show a fault again: graph IR in the sections of a test (.dtt), so that `ductile-opt`
-// and `ductile explain` read them, too. Lines "key: value" of --TEST-- say what `ductile repro`
+// Files that repeat a fault: graph IR in the sections of a test (.dtt), so that `ductile-opt` and
+// `ductile explain` read them, too. In --TEST-- are lines "key: value" with what `ductile repro`
 // needs besides the graph; it reads them by these keys.
 #include "runtime/exec/explain.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runtimes: options and parameters, the kernel pool, the compiler and the reclaimer, and their
-// order of birth and death.
+// Runtimes: options and parameters, the kernel pool, the compiler and the reclaimer, and the order
+// in which these are made and destroyed.
 #include "runtime/exec/runtime.h"
 
 #include "guards/modes.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions: what one caller's calls use. It grows to the most that was asked for and stays, so that
-// a call at sizes seen before takes nothing from the heap.
+// Sessions: the memory that one caller's calls use. It grows to the most that was needed and stays,
+// so a call at sizes seen before takes nothing from the heap.
 #include "runtime/exec/session.h"
 
 #include "runtime/base/options.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a call comes to in sizes: its results' before it runs, and its bytes against their limit.
+// Sizes of a call: its results' before it runs, and its bytes against their limit.
 #include "runtime/exec/call.h"
 
 #include "runtime/base/options.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What functions and sessions count, told in three forms: the stable few, all of it as JSON, and
-// all of it as a struct that may change.
+// The counts of functions and sessions in three forms: the stable few, all of them as JSON, and all
+// of them as a struct that may change.
 #include "runtime/exec/session.h"
 
 #include "ductile/experimental.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Other code for a variant's kernels, put in place under traffic. The variant's program, with its
-// memory plan and its host code, stays; entries of its table of kernels are replaced one by one, so
-// a kernel must be of the same program: the same words in the same order. Graphs find the entries
-// changed at their next call and set their nodes.
+// Replaces the code of a variant's kernels while calls run. The variant's program, with its memory
+// plan and its host code, stays; entries of its table of kernels are replaced one by one. So a new
+// kernel must be of the same program: the same words in the same order. At their next call graphs
+// find the entries changed and set their nodes.
 #include "runtime/exec/swap.h"
 
 #include "runtime/base/log.h"

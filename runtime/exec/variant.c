@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Variants: a traced program with its guards and code. All of it is immutable, and lives until
-// its function ends or the budget takes it (evict.c); what constants are bound to stands in bind.c.
+// Variants: a traced program with its guards and code. A variant is immutable, and lives until its
+// function ends or the budget takes it (evict.c). bind.c has the bindings of its constants.
 #include "runtime/exec/variant.h"
 
 #include "guards/modes.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Variants of a function and what their constants are bound to, as the files of this folder share
-// them; runtime.h says who owns them.
+// Variants of a function and the bindings of their constants, as the files of this folder share
+// them; exec.h says who owns them.
 #ifndef DT_RUNTIME_EXEC_VARIANT_H
 #define DT_RUNTIME_EXEC_VARIANT_H
 

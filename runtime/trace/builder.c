@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every builder does: the first failure and its place, checks of handles, appending nodes.
+// The common part of all builders: the first failure and its place, checks of handles, appending
+// nodes.
 #include "runtime/trace/builder.h"
 
 #include "ductile/experimental.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builders of control that data decides. A body is traced where it stands, into the program's
-// graph; bodies.c makes it a graph of its own when both have ended.
+// graph. After that bodies.c makes it a graph of its own.
 #include "runtime/trace/builder.h"
 
 #include "runtime/base/dtype.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builders of what data decides: numbers read from tensors and used as sizes, selections whose size
-// only a call tells, running sums and searches; and ranges, slices and splits by such sizes.
+// Builders of sizes from data: numbers read from tensors and used as sizes, selections whose size
+// is known only at a call, running sums and searches; and ranges, slices and splits by such sizes.
 #include "runtime/trace/builder.h"
 
 #include "runtime/base/dtype.h"

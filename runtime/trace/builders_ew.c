@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element-wise builders. Those that take values alone are made from ops.def, one a row, so that
+// Element-wise builders. Those that take only values are made from ops.def, one a row, so that
 // table and public header cannot drift: a row without a prototype, or a prototype without a row,
 // does not build.
 #include "runtime/trace/builder.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builders of elements and slices by index: taken and replaced.
+// Builders that read and replace elements and slices by index.
 #include "runtime/trace/builder.h"
 
 static const dt_value_t none_value = {0};

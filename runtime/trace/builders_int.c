@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builders of integers that are no sizes: integer arguments, and captures from outside of them.
+// Builders of integers other than sizes: integer arguments and captures.
 #include "runtime/trace/builder.h"
 
 #include <string.h>

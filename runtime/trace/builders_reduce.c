@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builders of reductions, of what works along one axis, and of norms. Those of one signature are
+// Builders of reductions, of other ops along one axis, and of norms. Those of one signature are
 // made from ops.def, like the element-wise ones.
 #include "runtime/trace/builder.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builders of order along an axis. Both ways order by (element, index), so that equal elements keep
-// their order, and both work on rows [R, n]:
+// Builders of sort and top-k. Both algorithms order by (element, index), so that equal elements
+// keep their order, and both work on rows [R, n]:
 //
 // - rows that are known to be short: the place of each element is the number of those before it,
 //   and the index at each place is found by comparing places. n^2 comparisons, but two kernels;

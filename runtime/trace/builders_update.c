@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Updates of inputs. An update is a value like any other, and the call writes it when all has been
-// read; what makes it an update while tracing is that the input, and every input that is the same
-// memory in the call being traced, reads as the new value from then on.
+// Updates of inputs. An update is a value like any other, and the call writes it after all reads.
+// While tracing, the input, and every input that is the same memory in the call being traced, reads
+// as the new value from then on.
 #include "runtime/trace/builder.h"
 
 #include "runtime/trace/declare.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builders of views, and of what joins, pads and indexes.
+// Builders of views, and of ops that join, pad and index.
 #include "runtime/trace/builder.h"
 
 static const dt_value_t none_value = {0};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builders of windows over spatial dims, and of convolutions. Pools stand in builders_pool.c.
+// Builders of windows over spatial dims, and of convolutions. builders_pool.c has pools.
 #include "runtime/trace/builders_window.h"
 #include "lower/graph/window.h"
 

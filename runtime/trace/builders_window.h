@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What builders of windows share.
+// Functions that the builders of windows share.
 #ifndef DT_RUNTIME_TRACE_BUILDERS_WINDOW_H
 #define DT_RUNTIME_TRACE_BUILDERS_WINDOW_H
 

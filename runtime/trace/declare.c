@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Declarations: whether they make sense, and whether the arguments of a call fit them.
+// Declarations: checks that they make sense, and that the arguments of a call fit them.
 #include "runtime/trace/declare.h"
 
 #include "runtime/base/dtype.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Declared inputs as the checks and the trace read them: dims by name, what all declarations of a
-// name say together, derived dims, and how they are called in messages.
+// Declared inputs as the checks and the trace read them: dims by name, all declarations of a name
+// joined, derived dims, and the names of dims in messages.
 #ifndef DT_RUNTIME_TRACE_DECLARE_H
 #define DT_RUNTIME_TRACE_DECLARE_H
 

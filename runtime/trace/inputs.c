@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What declared inputs become in the graph: symbols, literals, expressions, layouts, and integers
-// that calls bring. And after the program has run, whether dims that are declared dynamic are so.
+// Declared inputs in the graph: symbols, literals, expressions, layouts, and integers that calls
+// pass. After the program has run, checks that dims that are declared dynamic are so.
 #include "runtime/trace/builder.h"
 
 #include "lower/graph/infer.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inputs of kind DT_INPUT_INTEGERS. What a call brings as one host tensor is an integer or boolean
-// input an element for everything between the call's entry and the program: guards, profiles and
-// machine code know numbers alone. Here declarations and arguments are spread into elements, and
-// the program's values are made of the elements' symbols.
+// Inputs of kind DT_INPUT_INTEGERS. A call passes one host tensor. Between the call's entry and the
+// program each of its elements is an integer or boolean input of its own, since guards, profiles
+// and machine code know only single numbers. Here declarations and arguments are spread into
+// elements, and the program's values are made of the elements' symbols.
 #include "runtime/trace/builder.h"
 
 #include "runtime/trace/declare.h"

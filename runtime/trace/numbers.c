@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which number an element is: where it comes from, seen through views, concats and casts that keep
-// it; what is known without reading it; and the symbol that reading it once gives.
+// Elements as numbers: where an element comes from, seen through views, concats and casts that keep
+// it; what is known without reading it; and the symbol for reading it once.
 #include "runtime/trace/builder.h"
 
 #include "runtime/base/dtype.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Replays: graph IR text as a program. The text's inputs become declarations, and the program
-// appends the text's nodes to a trace, with the text's symbols standing for what the trace has in
-// their places; so a graph from a file is guarded and compiled like one that was traced.
+// appends the text's nodes to a trace. The text's symbols stand for the trace's expressions in the
+// same places. So a graph from a file is guarded and compiled like one that was traced.
 #ifndef DT_RUNTIME_TRACE_REPLAY_H
 #define DT_RUNTIME_TRACE_REPLAY_H
 

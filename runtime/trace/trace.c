@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Running a program on symbolic tensors, and what is left of it: a frozen graph, the assumptions
-// under which it holds, its constants.
+// Runs a program on symbolic tensors. The result is a frozen graph, the assumptions under which it
+// holds, and its constants.
 #include "runtime/trace/builder.h"
 
 #include "runtime/base/log.h"
