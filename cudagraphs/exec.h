@@ -20,6 +20,8 @@
 
 // What an executable is estimated to take for each kernel, of the device's memory and of the
 // host's: nodes and shadows are less than half of that, and the driver does not say what it takes.
+// bench/bench_graphs.c, case memory, has what a device's used memory grows by beside it:
+// `scripts/test-gpu run bench-graphs`.
 #define DT_GRAPH_NODE_BYTES ((size_t)5 << 10)
 #define DT_GRAPH_NODE_HOST_BYTES ((size_t)1 << 10)
 

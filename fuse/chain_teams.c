@@ -39,6 +39,9 @@ typedef enum tile_kind_t {
 } tile_kind_t;
 #define WIDTHS 3
 
+// All tiles below were measured once on one H200, an entry's launches replayed in a graph
+// (docs/performance.md, "MiniLM on a GPU"); `scripts/test-gpu run bench-models` shows their effect.
+
 // Of halves, the head's: narrowest product first.
 static const tile_t heads[TILE_KINDS][WIDTHS] = {
     {{LARGEST, 16, 32, 256, 16, 16, 4}},
@@ -66,7 +69,7 @@ static const tile_t wider[2][TILE_KINDS] = {
 
 // For groups that multiply together, behind rows: the longest ring that there is room for. Time, in
 // tenths of a microsecond on an H200, is `begin` for an item's rows, and `each` for a tile of its
-// columns (docs/performance.md).
+// columns.
 typedef struct group_tile_t {
   uint32_t rows, cols, width, ring;
   int64_t begin, each;

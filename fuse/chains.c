@@ -20,6 +20,7 @@
 
 #include <string.h>
 
+// `scripts/test-gpu run bench-models` shows what the sizes bring.
 #define MEMBERS 3       // a product, rows, the head
 #define ROW_BYTES 4096  // of a slab, where rows alone are made
 #define FEW_COLUMNS 128 // of a head whose makers are worth making again for some of them

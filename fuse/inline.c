@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+// `scripts/bench many` (bench/bench_many.c) measures what they cost a compile, `scripts/bench
+// kernels` (bench/bench_kernels.c) what they bring.
 #define MAX_BODY 400  // instructions a stage may grow to, of which tests of indices count as TEST
 #define TEST 8        // lanes, masks and ranges: code generation is long over chains of them
 #define SCALAR_COST 4 // of what is better done in lanes, in a kernel of its own

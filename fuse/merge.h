@@ -7,7 +7,8 @@
 #include "lower/loop/loop.h"
 
 // What kernels and stages may grow to by joining. Code generation takes linear time up to about
-// here: behind it, what a block of code reads and writes is compared each with each.
+// here: behind it, what a block of code reads and writes is compared each with each. `scripts/bench
+// compile` and `scripts/bench many` measure it (bench/bench_compile.c, bench/bench_many.c).
 #define DT_MOST_STAGES 24       // of a kernel
 #define DT_MOST_INSTS 800       // of a kernel
 #define DT_MOST_STORES 64       // of a kernel

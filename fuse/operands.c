@@ -15,8 +15,11 @@
 
 #include <string.h>
 
-#define TILE_PANELS 4 // register tiles of one task, in each direction
+// Register tiles of one task, in each direction. Measured by bench/bench_matmul.c, others, too:
+// `scripts/bench matmul M N K TILE_ROWS TILE_COLS`.
+#define TILE_PANELS 4
 // The same where tasks pack their panels: more rows, for all of which a panel is packed once.
+// `scripts/bench conv` (bench/bench_conv.c) measures them.
 #define OWN_ROWS 16
 #define OWN_PANELS 2
 

@@ -44,6 +44,8 @@ typedef enum tile_kind_t {
 // TEAM_GROUPS groups of 32 threads. Sums take at most 64 registers of a thread and the largest ring
 // is below 99 KiB, but for groups that multiply together: processors that have these have room for
 // one block of any of their tiles, and for two of large ones. Empty: none.
+// Measured once on one H200, as the ways below (docs/performance.md, "Matrix products on a GPU");
+// `scripts/test-gpu run bench-models` shows their effect.
 static const tile_t tiles[3][TILE_KINDS] = {
     {[TILE_LARGE] = {128, 128, 64, 64, 32, RING},
      [TILE_SMALL] = {64, 64, 128, 32, 32, RING},
@@ -172,8 +174,7 @@ enum {
 };
 
 // In chains slabs of other tiles would leave no room. Elsewhere, where groups multiply together,
-// they are the smallest tiles of which no processor has two, and then the largest, as measured
-// (docs/performance.md).
+// they are the smallest tiles of which no processor has two, and then the largest.
 static const way_t plain_ways[] = {
     {TILE_FLAT, FEW, 0, 0}, {TILE_LARGE, FILLED, ALL, 0}, {TILE_SMALL, 0, 0, 0}};
 static const way_t chain_ways[] = {{TILE_FLAT, FEW, 0, 0}, {TILE_SMALL, 0, 0, 0}};

@@ -13,6 +13,9 @@
 
 #include <string.h>
 
+// Nobody has noted how the first two were found. `scripts/bench kernels` (bench/bench_kernels.c)
+// shows their effect. `scripts/bench many` (bench/bench_many.c) shows what the third spares a
+// compile.
 #define TASK_WORK 16384 // element operations worth handing to another thread
 #define MAP_BLOCK 2048  // elements of a map in one grid item
 #define FEW_STORES 8    // of a stage, for which more vectors an iteration are worth their code

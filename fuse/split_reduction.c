@@ -17,6 +17,8 @@
 
 #include <string.h>
 
+// Nobody has noted how these were found; bench/bench_kernels.c shows their effect: `scripts/bench
+// kernels --only column_sum`, and on GPUs `scripts/test-gpu run bench`, sum of columns.
 #define CHUNK 8192    // elements of one partial reduction
 #define FEW_OUTER 4   // outer iterations that leave threads idle
 #define LEAST_ROWS 16 // of a partial reduction of columns

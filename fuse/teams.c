@@ -14,6 +14,7 @@
 #include "fuse/operands.h"
 #include "runtime/base/status.h"
 
+// The numbers of rows and maps are measured by bench/bench_gpu.c: `scripts/test-gpu run bench`.
 #define HALF 2        // bytes
 #define LONG_ROW 1024 // elements from which a row is worth a block
 #define MAP_UNROLL 4  // vectors of a thread under way at once
@@ -97,8 +98,8 @@ dt_sym_t dt__row_extent(dt_program_t *program, const dt_kernel_t *kernel) {
 }
 
 // Rows that are walked more than once stay in registers where they are short enough; room is left
-// for other rows under way. Rows walked often wait often, and want more threads. As measured
-// (docs/performance.md); longest first.
+// for other rows under way. Rows walked often wait often, and want more threads. Longest first.
+// Measured by bench/bench_gpu.c (softmax, layernorm, rmsnorm): `scripts/test-gpu run bench`.
 typedef struct resident_row_t {
   uint32_t groups, unroll, room;
 } resident_row_t;
@@ -157,7 +158,7 @@ static dt_status_t inner_teams(dt_program_t *program, dt_kernel_t *kernel,
 // ---- Tiles ------------------------------------------------------------------------------------------
 
 // Elements of a tile's side, by the bytes of what goes through shared memory, and the least extents
-// that are worth one.
+// that are worth one. Measured by bench/bench_gpu.c: `bench_gpu --case transpose`.
 #define TILE_SIDE 64
 #define LEAST_SIDE 16
 

@@ -19,6 +19,7 @@ typedef struct dt_code_origin_t {
 } dt_code_origin_t;
 
 // What a unit has at most, in about as many instructions of LLVM's; one code may have more.
+// Measured by bench/bench_compile.c: `scripts/bench compile`.
 #define DT_UNIT_WORK 12000
 #define DT_UNIT_WORK_ANY UINT64_MAX // units are as many as threads want
 

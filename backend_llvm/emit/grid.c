@@ -35,7 +35,8 @@ void dt__matmul_tile(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_
 }
 
 // Items of a chain for each processor, where there are so many tiles: all of them are then under
-// way at once, and each has as many tiles as any other.
+// way at once, and each has as many tiles as any other. `scripts/test-gpu
+// run bench-models` shows its effect.
 #define CHAIN_ITEMS 2
 
 // There is always a group: makers may store more than slabs, whatever the head's columns are.

@@ -435,7 +435,8 @@ static bool stages_meet(dt_body_t *k) {
   return false;
 }
 
-#define MOST_AHEAD 24 // elements of a thread
+// Elements of a thread; `scripts/test-gpu run bench-models` shows the effect.
+#define MOST_AHEAD 24
 
 // Resident rows of short teams: what later stages load is on its way before the first one waits.
 static void load_ahead(dt_body_t *k) {

@@ -30,6 +30,7 @@
                  #name " needs a step of its own");
 #include "fuse/matmul_rows.def"
 
+// `scripts/bench matmul` measures both (bench/bench_matmul.c).
 #define PREFETCH_BYTES 2048
 #define MAX_SETS 4 // sets of accumulators, and steps over k in one iteration
 

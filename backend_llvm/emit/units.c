@@ -13,6 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+// Nobody has noted how the first was found; `scripts/bench compile` (bench/bench_compile.c) shows
+// its effect. The second was measured once on a GPU (docs/graphs.md, "Entries of several codes");
+// `scripts/test-gpu run bench-graphs` (bench/bench_graphs.c) shows its effect.
 #define UNIT_COST 600   // below this a unit of its own costs more than it saves
 #define ENTRY_COST 1200 // above this an entry of several codes keeps the others waiting for it
 
@@ -367,8 +370,9 @@ dt_status_t dt__llvm_split(dt_program_t *program, const dt_target_t *target, uin
 }
 
 // ---- Memory --------------------------------------------------------------------------------------
-// As measured of the largest: what LLVM needs for any unit, for an instruction, for a launch with
-// its words, and for a dim of a buffer that is no literal (docs/performance.md, "Compile time").
+// What LLVM needs for any unit, for an instruction, for a launch with its words, and for a dim of a
+// buffer that is no literal: of the largest of bench/bench_compile.c's graphs, as the memory behind
+// each stage says (`scripts/bench compile --stages`; docs/performance.md, "Compile time").
 #define UNIT_BYTES ((uint64_t)4 << 20)
 #define WORK_BYTES 1024
 #define LAUNCH_BYTES 12288

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // For every test that runs by cmocka: its headers, what is expected of a status, and the program's
 // list of tests. Its neighbours have what is asked less often: tensors.h, fixture.h and subjects.h
-// (calls), folder.h (files), random.h, process.h.
+// (calls), folder.h (files), param_rows.h, random.h, process.h.
 #ifndef DT_TESTS_SUPPORT_CHECK_H
 #define DT_TESTS_SUPPORT_CHECK_H
 

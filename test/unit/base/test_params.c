@@ -3,6 +3,7 @@
 #include "test/support/check.h"
 
 #include "runtime/base/params.h"
+#include "test/support/param_rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,6 +80,14 @@ static void test_refusals(void **state) {
   assert_string_equal(params.cpu, text);
 }
 
+static void test_rows(void **state) {
+  (void)state;
+  size_t n = 0;
+  const dt_param_row_t *rows = dt__params_rows(&n);
+  expect_param_rows(rows, n, sizeof(dt_params_t));
+}
+
 RUN_TESTS(cmocka_unit_test_setup(test_defaults, clear_environment),
           cmocka_unit_test_setup(test_overrides, clear_environment),
-          cmocka_unit_test_setup(test_refusals, clear_environment))
+          cmocka_unit_test_setup(test_refusals, clear_environment),
+          cmocka_unit_test_setup(test_rows, clear_environment))
