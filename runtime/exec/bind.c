@@ -62,6 +62,19 @@ static dt_storage_t *find_copy(const dt_bindings_peers_t *peers, const dt_bindin
   return copy;
 }
 
+static dt_status_t make_copy(const dt_variant_t *variant, const dt_tensor_t *tensor,
+                             dt_storage_t **out) {
+  const dt_place_kind_t *kind = variant->home->kind;
+  dt_storage_t *copy = NULL;
+  DT_TRY(kind->allocate(variant->home, NULL, dt__tensor_bytes(tensor), &copy));
+  dt_status_t status = kind->upload(variant, tensor, copy);
+  if (status)
+    dt__storage_release(copy);
+  else
+    *out = copy;
+  return status;
+}
+
 // What was made is the bindings' also on failure.
 static dt_status_t upload(const dt_variant_t *variant, const dt_bindings_peers_t *peers,
                           dt_bindings_t *bindings) {
@@ -74,12 +87,24 @@ static dt_status_t upload(const dt_variant_t *variant, const dt_bindings_peers_t
     if (copy)
       dt__storage_retain(copy);
     else
-      DT_TRY(dt__status_annotate(variant->home->kind->upload(variant, tensor, &copy),
-                                 "constant '%s'", variant->traced->graph->constants.items[i].name));
+      DT_TRY(dt__status_annotate(make_copy(variant, tensor, &copy), "constant '%s'",
+                                 variant->traced->graph->constants.items[i].name));
     bindings->copies[i] = copy;
     bindings->addresses[i] = copy->data;
   }
   return NULL;
+}
+
+static dt_status_t compute_once(const dt_variant_t *variant, dt_bindings_t *bindings) {
+  const dt_place_t *home = variant->home;
+  size_t bytes = (size_t)variant->compiled->once_bytes;
+  if (bytes == 0)
+    return NULL;
+  if (home->kind->allocate) {
+    DT_TRY(home->kind->allocate(home, NULL, bytes, &bindings->once_storage));
+    bindings->once = bindings->once_storage->data;
+  }
+  return home->kind->once(variant, bindings);
 }
 
 dt_status_t dt__bindings_create(const dt_function_t *function, const dt_variant_t *variant,
@@ -108,7 +133,7 @@ dt_status_t dt__bindings_create(const dt_function_t *function, const dt_variant_
   if (!status && variant->home->kind->upload)
     status = upload(variant, peers, bindings);
   if (!status && variant->compiled)
-    status = variant->home->kind->once(variant, bindings);
+    status = compute_once(variant, bindings);
   if (status) {
     dt__bindings_destroy(bindings);
     return status;
