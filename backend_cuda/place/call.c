@@ -6,10 +6,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
-#include <string.h>
 #include <time.h>
-
-#define LEAST_ITEMS 64u
 
 // ---- Waiting --------------------------------------------------------------------------------------
 
@@ -29,94 +26,24 @@ static dt_status_t wait_for_work(const dt_call_t *call) {
   return dt__cuda_stream_wait(own->stream);
 }
 
-// ---- Numbers that the host reads ------------------------------------------------------------------
+// ---- Reading back ---------------------------------------------------------------------------------
 
-// Room for that many numbers.
-static dt_status_t reserve_readbacks(dt_cuda_session_t *own, uint32_t n) {
-  dt_cuda_device_t *device = own->gpu->device;
-  if (n <= own->readbacks_cap)
-    return NULL;
-  n = n < LEAST_ITEMS ? LEAST_ITEMS : n;
-  DT_TRY(dt__cuda_stream_wait(own->stream)); // copies into the old memory
-  uint64_t *addresses = dt__calloc(n, sizeof(*addresses));
-  void *values = NULL;
-  dt_status_t status =
-      addresses
-          ? dt__cuda_check(
-                device, device->cuda->host_alloc(&values, n * sizeof(int64_t), DT_CU_HOST_PORTABLE),
-                dt__cuda_symbol(DT_CUDA_SYM_host_alloc))
-          : DT_NO_MEMORY();
-  if (status) {
-    dt__free(addresses);
-    return status;
-  }
-  if (own->readback_values)
-    (void)device->cuda->host_free(own->readback_values);
-  dt__free(own->readback_addresses);
-  own->readback_addresses = addresses;
-  own->readback_values = values;
-  own->readbacks_cap = n;
+static dt_status_t fetch(const dt_queued_t *queued, void *to, const void *from, size_t bytes) {
+  dt_cuda_launch_frame_t *launch = (dt_cuda_launch_frame_t *)queued->frame;
+  launch->follows = false;
+  DT_CUDA_TRY(launch->gpu->device, copy_to_host, to, dt__cuda_address(from), bytes, launch->stream);
   return NULL;
 }
 
-dt_status_t dt__session_read_back(const dt_call_t *call, const dt_compiled_t *compiled, uint32_t k,
-                                  dt_cuda_launch_frame_t *launch, uint32_t record) {
-  dt_cuda_session_t *own = call->session->own;
-  dt_cuda_device_t *device = own->gpu->device;
-  if (!compiled->segments[k].readbacks)
-    return NULL;
-  memset(own->readback_addresses, 0, compiled->n_readbacks * sizeof(*own->readback_addresses));
-  compiled->segments[k].readbacks(&launch->frame);
-  for (uint32_t i = 0; i < compiled->n_readbacks; i++) {
-    if (own->readback_addresses[i])
-      DT_CUDA_TRY(device, copy_to_host, &own->readback_values[i], own->readback_addresses[i],
-                  sizeof(int64_t), launch->stream);
-  }
-  (void)atomic_fetch_add_explicit(&call->function->readbacks, 1, memory_order_relaxed);
-  DT_TRY(wait_for_work(call));
-  // Numbers computed in spite of a failed check are not used.
-  return record < DT_RECORDS ? dt__records_look(&own->records, record) : NULL;
+static dt_status_t wait_and_look(const dt_queued_t *queued) {
+  const dt_cuda_frame_t *own = (const dt_cuda_frame_t *)queued->frame;
+  DT_TRY(wait_for_work(queued->call));
+  return own->record < DT_RECORDS
+             ? dt__records_look(&dt__cuda_session(queued->call->session)->records, own->record)
+             : NULL;
 }
 
-// ---- Predicates -----------------------------------------------------------------------------------
-
-// A frame, and where its call keeps what predicates need.
-typedef struct device_frame_t {
-  dt_graph_frame_t graph; // first
-  const dt_call_t *call;
-  uint32_t record;
-} device_frame_t;
-
-static dt_status_t read_byte(device_frame_t *own, const void *predicate, uint8_t *out) {
-  dt_cuda_session_t *session = own->call->session->own;
-  dt_cuda_device_t *device = session->gpu->device;
-  DT_TRY(dt__control_check(own->call->control)); // a loop's body may have no kernels
-  if (!session->flag) {
-    void *flag = NULL;
-    DT_CUDA_TRY(device, host_alloc, &flag, 1, DT_CU_HOST_PORTABLE);
-    session->flag = flag;
-  }
-  dt_cu_ptr_t from = 0;
-  memcpy(&from, &predicate, sizeof(from));
-  DT_CUDA_TRY(device, copy_to_host, session->flag, from, 1, own->graph.launch.stream);
-  own->graph.launch.follows = false;
-  (void)atomic_fetch_add_explicit(&own->call->function->readbacks, 1, memory_order_relaxed);
-  DT_TRY(wait_for_work(own->call));
-  *out = *session->flag;
-  // What was computed in spite of a failed check decides nothing.
-  return own->record < DT_RECORDS ? dt__records_look(&session->records, own->record) : NULL;
-}
-
-// frame->read_flag of a device_frame_t.
-static int64_t read_flag(dt_frame_t *frame, const void *predicate) {
-  device_frame_t *own = (device_frame_t *)frame;
-  uint8_t value = 0;
-  if (!own->graph.launch.status)
-    own->graph.launch.status = read_byte(own, predicate, &value);
-  return own->graph.launch.status ? 0 : value;
-}
-
-// ---- Segments -------------------------------------------------------------------------------------
+// ---- Memory ---------------------------------------------------------------------------------------
 
 static dt_status_t check_bytes(int64_t bytes) {
   if (bytes < 0 || bytes >= DT_SIZE_LIMIT)
@@ -153,40 +80,53 @@ dt_status_t dt__session_lease_segment(dt_cuda_session_t *own, uint32_t segment, 
   return grown(own, dt__graph_pool_extend(own->pool, own->block, (size_t)bytes), bytes, growths);
 }
 
-static dt_status_t run_segment(const dt_call_t *call, const dt_variant_t *variant,
-                               dt_cuda_launch_frame_t *launch, uint32_t k, uint32_t record) {
-  dt_cuda_session_t *own = call->session->own;
-  const dt_compiled_t *compiled = variant->compiled;
-  dt_frame_t *frame = &launch->frame;
-  DT_TRY(dt__session_read_back(call, compiled, k, launch, record));
-  DT_TRY(dt__segment_plan(call, variant, k, frame));
-  DT_TRY(dt__session_lease_segment(own, k, frame->block_bytes));
-  DT_TRY(dt__segment_outputs(call, variant, k));
-  frame->block = dt__cuda_pointer(own->block);
-  launch->follows = false; // after copies and new outputs
-  dt__compiled_queue(compiled, k, frame);
-  return launch->status;
+static dt_status_t lease(const dt_queued_t *queued, uint32_t segment, int64_t used) {
+  dt_cuda_session_t *own = queued->call->session->own;
+  (void)used; // the pool keeps it
+  DT_TRY(dt__session_lease_segment(own, segment, queued->frame->block_bytes));
+  queued->frame->block = dt__cuda_pointer(own->block);
+  return NULL;
 }
 
-static dt_graph_frame_t make_frame(const dt_call_t *call, const dt_variant_t *variant,
-                                   const dt_bindings_t *bindings, uint32_t record) {
+static const dt_queue_t queue = {.fetch = fetch, .wait = wait_and_look, .lease = lease};
+
+// ---- Calls ----------------------------------------------------------------------------------------
+
+static dt_status_t begin_frame(dt_call_t *call, dt_variant_t *variant,
+                               const dt_bindings_t *bindings, dt_cuda_frame_t *out) {
   dt_cuda_session_t *own = call->session->own;
-  dt_frame_t frame = {0};
-  dt__call_frame(call, variant, bindings, &frame);
-  frame.readback_addresses = own->readback_addresses;
-  frame.readback_values = own->readback_values;
-  frame.launch = dt__cuda_launch;
-  return (dt_graph_frame_t){.launch = {.frame = frame,
-                                       .gpu = own->gpu,
-                                       .stream = own->stream->handle,
-                                       .scratch = &own->scratch,
-                                       .early = own->gpu->device->early && !own->stream->lent,
-                                       .record = dt__records_address(&own->records, record),
-                                       .no_record = dt__records_address(&own->records, DT_RECORDS)},
-                            .set_early = own->gpu->device->early,
-                            .edges = variant->compiled->edges,
-                            .n_edges = variant->compiled->n_edges,
-                            .counts = &own->graphs.counts};
+  dt_graph_frame_t *graph = &out->graph;
+  out->queued = (dt_queued_t){.queue = &queue,
+                              .call = call,
+                              .variant = variant,
+                              .frame = &graph->launch.frame,
+                              .failed = &graph->launch.status,
+                              .readbacks = &own->readbacks};
+  DT_TRY(dt__queued_begin(&out->queued, bindings));
+  graph->launch.frame.launch = dt__cuda_launch;
+  graph->launch.gpu = own->gpu;
+  graph->launch.stream = own->stream->handle;
+  graph->launch.scratch = &own->scratch;
+  graph->launch.early = own->gpu->device->early && !own->stream->lent;
+  graph->launch.no_record = dt__records_address(&own->records, DT_RECORDS);
+  graph->set_early = own->gpu->device->early;
+  graph->edges = variant->compiled->edges;
+  graph->n_edges = variant->compiled->n_edges;
+  graph->counts = &own->graphs.counts;
+  return NULL;
+}
+
+// Where the call's checks are told.
+static dt_status_t take_record(dt_call_t *call, dt_variant_t *variant, dt_cuda_frame_t *frame) {
+  dt_cuda_session_t *own = call->session->own;
+  frame->record = DT_RECORDS;
+  if (variant->compiled->n_checks) {
+    DT_TRY(dt__cuda_stream_check(own->stream, "a call that checks data"));
+    DT_TRY(dt__records_take(&own->records, own->gpu->device, own->stream->handle, call->function,
+                            variant, &frame->record));
+  }
+  frame->graph.launch.record = dt__records_address(&own->records, frame->record);
+  return NULL;
 }
 
 // What the caller captures he may replay: what it uses stays from now on.
@@ -203,34 +143,20 @@ static dt_status_t keep_captured(dt_cuda_session_t *own, dt_variant_t *variant) 
 dt_status_t dt__cuda_call(dt_call_t *call, dt_variant_t *variant, const dt_bindings_t *bindings) {
   dt_session_t *session = call->session;
   dt_cuda_session_t *own = session->own;
-  const dt_compiled_t *compiled = variant->compiled;
-  uint32_t record = DT_RECORDS, live = 0;
+  dt_cuda_frame_t frame = {.record = DT_RECORDS};
+  uint32_t live = 0;
   bool graph = false;
   if (own->stream->lent && session->runtime->budget.limited)
     DT_TRY(keep_captured(own, variant));
   DT_TRY(dt__stage_copy(call, variant));
-  if (compiled->segments_reason)
-    DT_TRY(reserve_readbacks(own, compiled->n_readbacks));
-  DT_TRY(dt__graph_wanted(call, compiled, &graph));
-  if (compiled->n_checks) {
-    DT_TRY(dt__cuda_stream_check(own->stream, "a call that checks data"));
-    DT_TRY(dt__records_take(&own->records, own->gpu->device, own->stream->handle, call->function,
-                            variant, &record));
-  }
-  device_frame_t whole = {
-      .graph = make_frame(call, variant, bindings, record), .call = call, .record = record};
-  dt_cuda_launch_frame_t *launch = &whole.graph.launch;
-  launch->frame.read_flag = read_flag;
-  dt_status_t status = NULL;
-  if (graph) {
-    status = dt__graph_call(call, variant, bindings, &whole.graph, record);
-  } else {
+  DT_TRY(begin_frame(call, variant, bindings, &frame));
+  DT_TRY(dt__graph_wanted(call, variant->compiled, &graph));
+  DT_TRY(take_record(call, variant, &frame));
+  if (!graph)
     (void)dt__graph_pool_sweep(own->pool, &live);
-    for (uint32_t k = 0; k < compiled->n_segments && !status; k++)
-      status = run_segment(call, variant, launch, k, record);
-  }
+  dt_status_t status = graph ? dt__graph_call(&frame, bindings) : dt__queued_run(&frame.queued);
   (void)atomic_fetch_add_explicit(&call->function->counters[session->counter].launches,
-                                  launch->launches, memory_order_relaxed);
+                                  frame.graph.launch.launches, memory_order_relaxed);
   return status;
 }
 

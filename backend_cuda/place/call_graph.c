@@ -19,15 +19,14 @@ const char *dt__skip_text(uint32_t skip) { return skip < DT_SKIP_COUNT ? skip_te
 
 // ---- Results --------------------------------------------------------------------------------------
 
-dt_status_t dt__cuda_call_result(const dt_call_t *call, uint32_t index,
-                                 const dt_output_info_t *info, const int64_t *sizes,
-                                 dt_tensor_t **out) {
+dt_status_t dt__cuda_call_result(const dt_call_t *call, uint32_t index, size_t bytes,
+                                 dt_storage_t **out) {
   dt_session_t *session = call->session;
-  const dt_graph_maker_t maker = {.function = call->function->name,
-                                  .call = dt__cuda_session(session)->graphs.tree.depth,
-                                  .output = index};
-  return dt__cuda_tensor_made(session, info->dtype, info->rank, sizes,
-                              call->managed ? &maker : NULL, out);
+  dt_cuda_session_t *own = session->own;
+  const dt_graph_maker_t maker = {
+      .function = call->function->name, .call = own->graphs.tree.depth, .output = index};
+  return call->managed ? dt__graph_pool_take(own->pool, bytes, &maker, out)
+                       : dt__cuda_memory(session->home, session, bytes, out);
 }
 
 // ---- Whether --------------------------------------------------------------------------------------
@@ -282,16 +281,16 @@ static dt_status_t launch_graph(const dt_call_t *call, const dt_variant_t *varia
 // Numbers, sizes, results and memory of a segment. The results of later ones, whose sizes data
 // says, have memory of their own: they move at each call in any case, and the block grows over
 // what is behind it.
-static dt_status_t prepare(dt_call_t *call, const dt_variant_t *variant, uint32_t segment,
-                           dt_graph_frame_t *graph, uint32_t record) {
+static dt_status_t prepare(const dt_queued_t *queued, uint32_t segment) {
+  dt_call_t *call = queued->call;
+  const dt_variant_t *variant = queued->variant;
   dt_cuda_session_t *own = call->session->own;
-  const dt_compiled_t *compiled = variant->compiled;
-  dt_frame_t *frame = &graph->launch.frame;
-  DT_TRY(dt__session_read_back(call, compiled, segment, &graph->launch, record));
+  dt_frame_t *frame = queued->frame;
+  DT_TRY(dt__queued_read(queued, segment));
   DT_TRY(dt__segment_plan(call, variant, segment, frame));
   call->managed = segment == 0;
   DT_TRY(dt__segment_outputs(call, variant, segment));
-  if (compiled->n_segments > 1)
+  if (variant->compiled->n_segments > 1)
     DT_TRY(dt__session_lease_segment(own, segment, frame->block_bytes));
   else
     DT_TRY(dt__session_lease_pool(own, frame->block_bytes, false, &own->block));
@@ -300,7 +299,7 @@ static dt_status_t prepare(dt_call_t *call, const dt_variant_t *variant, uint32_
 }
 
 // Each segment has a place of its own in the tree, behind the one before it.
-static dt_status_t run_segment(dt_call_t *call, const dt_variant_t *variant,
+static dt_status_t run_segment(const dt_call_t *call, const dt_variant_t *variant,
                                const dt_bindings_t *bindings, uint32_t segment, uint64_t live,
                                dt_graph_frame_t *graph, dt_skip_t *out_skip) {
   dt_session_graphs_t *graphs = &dt__cuda_session(call->session)->graphs;
@@ -331,9 +330,9 @@ static void forget_numbers(const dt_call_t *call, const dt_compiled_t *compiled)
          call->function->n_outputs * sizeof(session->addresses[0]));
 }
 
-dt_status_t dt__graph_call(dt_call_t *call, const dt_variant_t *variant,
-                           const dt_bindings_t *bindings, dt_graph_frame_t *graph,
-                           uint32_t record) {
+dt_status_t dt__graph_call(dt_cuda_frame_t *frame, const dt_bindings_t *bindings) {
+  const dt_call_t *call = frame->queued.call;
+  const dt_variant_t *variant = frame->queued.variant;
   dt_cuda_session_t *own = call->session->own;
   dt_session_graphs_t *graphs = &own->graphs;
   dt_skip_t skip = DT_SKIP_NONE;
@@ -344,8 +343,8 @@ dt_status_t dt__graph_call(dt_call_t *call, const dt_variant_t *variant,
   for (uint32_t k = 0; k < variant->compiled->n_segments; k++) {
     if (k)
       live = dt__graph_pool_sweep(own->pool, &n_live);
-    DT_TRY(prepare(call, variant, k, graph, record));
-    DT_TRY(run_segment(call, variant, bindings, k, live, graph, &skip));
+    DT_TRY(prepare(&frame->queued, k));
+    DT_TRY(run_segment(call, variant, bindings, k, live, &frame->graph, &skip));
   }
   if (skip) {
     note_skip(call, skip);

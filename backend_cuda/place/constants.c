@@ -8,18 +8,9 @@
 // ---- Copies ---------------------------------------------------------------------------------------
 
 dt_status_t dt__cuda_constant_upload(const dt_variant_t *variant, const dt_tensor_t *tensor,
-                                     dt_storage_t **out) {
-  dt_cuda_gpu_t *gpu = dt__cuda_gpu_of(variant->home);
-  dt_storage_t *copy = NULL;
-  DT_TRY(dt__cuda_memory_create(gpu, NULL, dt__tensor_bytes(tensor), &copy));
-  dt_status_t status = dt__cuda_gpu_upload(gpu, dt__cuda_address(copy->data), tensor->data,
-                                           dt__tensor_bytes(tensor));
-  if (status) {
-    dt__storage_release(copy);
-    return status;
-  }
-  *out = copy;
-  return NULL;
+                                     dt_storage_t *to) {
+  return dt__cuda_gpu_upload(dt__cuda_gpu_of(variant->home), dt__cuda_address(to->data),
+                             tensor->data, dt__tensor_bytes(tensor));
 }
 
 // ---- Once -----------------------------------------------------------------------------------------
@@ -29,14 +20,11 @@ static dt_status_t run_once(const dt_variant_t *variant, const dt_bindings_t *bi
                             dt_cuda_record_t *record, dt_cuda_region_t *scratch) {
   dt_cuda_gpu_t *gpu = dt__cuda_gpu_of(variant->home);
   const dt_compiled_t *compiled = variant->compiled;
-  dt_cuda_launch_frame_t launch = {.frame = {.version = DT_FRAME_VERSION,
-                                             .constants = bindings->addresses,
-                                             .once = bindings->once,
-                                             .kernels = compiled->kernels,
-                                             .launch = dt__cuda_launch},
+  dt_cuda_launch_frame_t launch = {.frame = dt__once_frame(variant, bindings),
                                    .gpu = gpu,
                                    .stream = gpu->own,
                                    .scratch = scratch};
+  launch.frame.launch = dt__cuda_launch;
   DT_CUDA_TRY(gpu->device, host_device_ptr, &launch.record, record, 0);
   launch.no_record = launch.record;
   compiled->once(&launch.frame);
@@ -65,12 +53,6 @@ static dt_status_t with_record(const dt_variant_t *variant, const dt_bindings_t 
 }
 
 dt_status_t dt__cuda_constants_once(const dt_variant_t *variant, dt_bindings_t *bindings) {
-  int64_t bytes = variant->compiled->once_bytes;
-  if (bytes == 0)
-    return NULL;
-  DT_TRY(dt__cuda_memory_create(dt__cuda_gpu_of(variant->home), NULL, (size_t)bytes,
-                                &bindings->once_storage));
-  bindings->once = bindings->once_storage->data;
   DT_TRY(dt__cuda_enter(dt__cuda_gpu_of(variant->home)->device));
   dt_status_t status = with_record(variant, bindings);
   dt__cuda_leave(dt__cuda_gpu_of(variant->home)->device);

@@ -19,7 +19,7 @@ void dt__cuda_session_freeze(dt_session_t *session, bool frozen) {
 void dt__cuda_session_drop(dt_cuda_session_t *own) {
   dt__graph_pool_trim(own->pool);
   dt__cuda_region_trim(&own->scratch, own->gpu, 0);
-  dt__cuda_region_trim(&own->staged.region, own->gpu, 0);
+  dt__cuda_region_trim(&own->staged_region, own->gpu, 0);
   dt_status_t status = dt__cuda_enter(own->gpu->device);
   if (!status) {
     dt__cuda_staging_fini(&own->staging, own->gpu->device);
@@ -144,9 +144,9 @@ void dt__cuda_session_count(dt_session_t *session, dt_session_counters_t *all) {
                                  .live_bytes = dt__graph_pool_live_bytes(own->pool),
                                  .frozen_builds = graphs->frozen_builds,
                                  .frozen_growths = graphs->frozen_growths,
-                                 .staged_inputs = own->staged.all_inputs,
-                                 .staged_bytes = own->staged.all_bytes,
-                                 .staging_bytes = own->staged.region.bytes,
+                                 .staged_inputs = own->staged_count,
+                                 .staged_bytes = own->staged_bytes,
+                                 .staging_bytes = own->staged_region.bytes,
                                  .shared_set = counts->shared_set,
                                  .direct_calls = counts->direct};
   count_places(&graphs->tree.root, own->store, all);

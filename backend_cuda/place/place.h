@@ -8,11 +8,12 @@
 #include "backend_cuda/place/graphs.h"
 #include "backend_cuda/place/params.h"
 #include "backend_cuda/place/records.h"
-#include "backend_cuda/place/staged.h"
 #include "cudagraphs/store.h"
 #include "ductile/experimental.h"
 #include "runtime/exec/call.h"
+#include "runtime/exec/queued.h"
 #include "runtime/exec/runtime.h"
+#include "runtime/exec/staged.h"
 
 extern const dt_place_kind_t dt__cuda_place;
 
@@ -37,15 +38,22 @@ typedef struct dt_cuda_session_t {
   dt_session_graphs_t graphs;
   dt_cu_ptr_t block; // of a call in segments
   dt_cuda_staging_t staging;
+  // Inputs on the host: one behind the other in the region, where the next call's take their place.
   dt_staged_t staged;
+  dt_cuda_region_t staged_region;
+  size_t staged_end;                   // of the call's, in the region
+  uint64_t staged_count, staged_bytes; // copied so far; of their elements
   dt_records_t records;
-  // Numbers that calls read back: where the device has them, and pinned memory for their values.
-  uint64_t *readback_addresses;
-  int64_t *readback_values;
-  uint32_t readbacks_cap;
-  uint8_t *flag; // pinned: the last predicate that a call read; NULL before the first
+  dt_readbacks_t readbacks;
   bool captured; // the caller may replay calls: their memory stays
 } dt_cuda_session_t;
+
+// A call's frame, and what reads back in it.
+typedef struct dt_cuda_frame_t {
+  dt_graph_frame_t graph; // first
+  dt_queued_t queued;
+  uint32_t record; // where its checks are told, or DT_RECORDS
+} dt_cuda_frame_t;
 
 static inline dt_cuda_session_t *dt__cuda_session(const dt_session_t *session) {
   return session->own;
@@ -85,19 +93,18 @@ void dt__cuda_call_leave(dt_call_t *call);
 dt_status_t dt__cuda_call(dt_call_t *call, dt_variant_t *variant,
                           const dt_bindings_t *bindings) DT_MUST_USE;
 // call_graph.c
-dt_status_t dt__cuda_call_result(const dt_call_t *call, uint32_t index,
-                                 const dt_output_info_t *info, const int64_t *sizes,
-                                 dt_tensor_t **out) DT_MUST_USE;
+dt_status_t dt__cuda_call_result(const dt_call_t *call, uint32_t index, size_t bytes,
+                                 dt_storage_t **out) DT_MUST_USE;
 // tensors.c
-dt_status_t dt__cuda_tensor(dt_session_t *session, dt_dtype_t dtype, uint32_t rank,
-                            const int64_t *sizes, dt_tensor_t **out) DT_MUST_USE;
+dt_status_t dt__cuda_memory(const dt_place_t *place, dt_session_t *session, size_t bytes,
+                            dt_storage_t **out) DT_MUST_USE;
 dt_status_t dt__cuda_copy(dt_session_t *session, dt_device_t from_place, void *from,
                           dt_device_t to_place, void *to, size_t bytes) DT_MUST_USE;
 dt_status_t dt__cuda_host_alloc(dt_session_t *session, size_t bytes, void **out) DT_MUST_USE;
 void dt__cuda_host_free(dt_session_t *session, void *ptr);
 // constants.c
 dt_status_t dt__cuda_constant_upload(const dt_variant_t *variant, const dt_tensor_t *tensor,
-                                     dt_storage_t **out) DT_MUST_USE;
+                                     dt_storage_t *to) DT_MUST_USE;
 dt_status_t dt__cuda_constants_once(const dt_variant_t *variant,
                                     dt_bindings_t *bindings) DT_MUST_USE;
 // retire.c
@@ -127,24 +134,20 @@ dt_status_t dt__session_lease_pool(dt_cuda_session_t *own, int64_t bytes, bool g
 // The same for segment `segment` of a call, as own->block: it grows where it is.
 dt_status_t dt__session_lease_segment(dt_cuda_session_t *own, uint32_t segment,
                                       int64_t bytes) DT_MUST_USE;
-// Brings the numbers that segment `k` begins with to the host, if there are any: waits for the
-// segments before it, which are queued. `record` is where the call's checks are told, or
-// DT_RECORDS.
-dt_status_t dt__session_read_back(const dt_call_t *call, const dt_compiled_t *compiled, uint32_t k,
-                                  dt_cuda_launch_frame_t *launch, uint32_t record) DT_MUST_USE;
 
-// tensors.c. A new contiguous tensor: memory of its own, or with `maker` a place in the pool.
-dt_status_t dt__cuda_tensor_made(dt_session_t *session, dt_dtype_t dtype, uint32_t rank,
-                                 const int64_t *sizes, const dt_graph_maker_t *maker,
-                                 dt_tensor_t **out) DT_MUST_USE;
+// staged.c. Replaces call->inputs where some are on the host that should be on the device.
+// DT_E_UNSUPPORTED under a capture, DT_E_NO_MEMORY. Context current.
+dt_status_t dt__stage_place(dt_call_t *call) DT_MUST_USE;
+// Queues the copies, by way of pinned memory: all of them at once where they are small. The host's
+// memory has been read when this returns. DT_E_ARGUMENT where the variant writes to one of the
+// inputs. Context current.
+dt_status_t dt__stage_copy(const dt_call_t *call, const dt_variant_t *variant) DT_MUST_USE;
 
 // ---- call_graph.c -------------------------------------------------------------------------------
 // Whether the call runs as a graph. Where it should and cannot, the reason is noted.
 dt_status_t dt__graph_wanted(const dt_call_t *call, const dt_compiled_t *compiled,
                              bool *out) DT_MUST_USE;
 // Runs it as one, or as one a segment. Context current.
-dt_status_t dt__graph_call(dt_call_t *call, const dt_variant_t *variant,
-                           const dt_bindings_t *bindings, dt_graph_frame_t *graph,
-                           uint32_t record) DT_MUST_USE;
+dt_status_t dt__graph_call(dt_cuda_frame_t *frame, const dt_bindings_t *bindings) DT_MUST_USE;
 
 #endif // DT_BACKEND_CUDA_PLACE_PLACE_H

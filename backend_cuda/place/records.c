@@ -4,7 +4,6 @@
 #include "backend_cuda/place/records.h"
 
 #include "runtime/base/status.h"
-#include "runtime/exec/call.h"
 
 #include <string.h>
 
@@ -22,13 +21,8 @@ dt_status_t dt__records_init(dt_records_t *records, dt_cuda_device_t *device) {
 }
 
 static void drop(dt_records_t *records, uint64_t end) {
-  while (records->begin < end) {
-    dt_record_owner_t *owner = &records->owners[records->begin++ % DT_RECORDS];
-    const dt_record_owner_t gone = *owner;
-    *owner = (dt_record_owner_t){0};
-    dt__variant_release(gone.variant);
-    dt_function_release(gone.function);
-  }
+  while (records->begin < end)
+    dt__note_drop(&records->notes[records->begin++ % DT_RECORDS]);
 }
 
 void dt__records_drop(dt_records_t *records) { drop(records, records->end); }
@@ -44,15 +38,14 @@ void dt__records_fini(dt_records_t *records, dt_cuda_device_t *device) {
 
 dt_status_t dt__records_look(dt_records_t *records, uint32_t index) {
   const dt_cuda_record_t *record = &records->host[index];
-  dt_record_owner_t *owner = &records->owners[index];
   int64_t check = __atomic_load_n(&record->check, __ATOMIC_ACQUIRE);
-  if (check == 0 || owner->told || !owner->function)
+  if (check == 0)
     return NULL;
-  owner->told = true;
-  dt_launch_record_t seen = {.value = record->value, .extent = record->extent};
-  atomic_init(&seen.check, check);
-  return dt__status_annotate(dt__record_status(owner->variant->compiled, &seen), "function %s",
-                             owner->function->name);
+  dt_launch_record_t *seen = &records->notes[index].record;
+  seen->value = record->value;
+  seen->extent = record->extent;
+  atomic_store_explicit(&seen->check, check, memory_order_relaxed);
+  return dt__note_tell(&records->notes[index]);
 }
 
 dt_status_t dt__records_failure(dt_records_t *records) {
@@ -80,9 +73,7 @@ dt_status_t dt__records_take(dt_records_t *records, dt_cuda_device_t *device, dt
                 stream);
   *out = (uint32_t)(n % DT_RECORDS);
   records->host[*out] = (dt_cuda_record_t){0};
-  records->owners[*out] = (dt_record_owner_t){.function = function, .variant = variant};
-  dt_function_retain(function);
-  dt__variant_retain(variant);
+  dt__note_take(&records->notes[*out], function, variant);
   records->end = n + 1;
   return NULL;
 }

@@ -6,24 +6,19 @@
 
 #include "backend_cuda/exec/gpu.h"
 #include "backend_cuda/exec/launch.h"
+#include "runtime/exec/queued.h"
 #include "runtime/exec/variant.h"
 
 #define DT_RECORDS 64u
 #define DT_RECORD_GROUP 16u // records that end with one event
 #define DT_RECORD_GROUPS (DT_RECORDS / DT_RECORD_GROUP)
 
-typedef struct dt_record_owner_t {
-  dt_function_t *function; // a reference
-  dt_variant_t *variant;   // a reference: it may have left the function's list
-  bool told;
-} dt_record_owner_t;
-
 // Of one session. Calls in [begin, end) may still write theirs; call n has record n % DT_RECORDS.
 typedef struct dt_records_t {
   dt_cuda_record_t *host; // pinned; one more behind the ring, which nobody looks at
   dt_cu_ptr_t device;     // the same memory as the device sees it
   uint64_t begin, end;
-  dt_record_owner_t owners[DT_RECORDS];
+  dt_note_t notes[DT_RECORDS];
   dt_cu_event_t events[DT_RECORD_GROUPS]; // behind the last call of a group
 } dt_records_t;
 

@@ -7,7 +7,8 @@
 
 // ---- Making ---------------------------------------------------------------------------------------
 
-static void close_session(dt_cuda_session_t *own) {
+static void close_session(dt_session_t *session) {
+  dt_cuda_session_t *own = session->own;
   dt_cuda_gpu_t *gpu = own->gpu;
   if (own->stream) {
     dt_status_t status = dt__cuda_stream_wait(own->stream);
@@ -23,41 +24,34 @@ static void close_session(dt_cuda_session_t *own) {
   if (!status) {
     dt__records_fini(&own->records, gpu->device);
     dt__cuda_staging_fini(&own->staging, gpu->device);
-    if (own->readback_values)
-      (void)gpu->device->cuda->host_free(own->readback_values);
-    if (own->flag)
-      (void)gpu->device->cuda->host_free(own->flag);
     dt__cuda_leave(gpu->device);
   }
   dt_status_free(status); // a lost context has nothing to give back
-  dt__free(own->readback_addresses);
+  dt__readbacks_fini(&own->readbacks, session);
   dt__free(own->graphs.key);
   if (own->pool)
     dt__graph_pool_leave(own->pool);
   dt__graph_pool_release(own->pool);
   dt__cuda_region_free(&own->scratch, gpu);
-  dt__staged_fini(&own->staged, gpu);
+  dt__cuda_region_free(&own->staged_region, gpu);
+  dt__staged_fini(&own->staged);
   if (own->stream)
     dt__cuda_stream_close(own->stream);
   dt__cuda_stream_release(own->stream);
   dt__cuda_gpu_release(gpu);
-  dt__free(own);
 }
 
 void dt__cuda_session_close(dt_session_t *session) {
   dt_cuda_session_t *own = session->own;
-  if (!own || dt__forked()) // a child has no device of its parent's
+  if (dt__forked()) // a child has no device of its parent's
     return;
   dt__graph_tree_fini(&own->graphs.tree, own->store);
-  close_session(own);
+  close_session(session);
 }
 
 dt_status_t dt__cuda_session_open(dt_session_t *session, const dt_session_options_t *options) {
   dt_cuda_gpu_t *gpu = dt__cuda_gpu_of(session->home);
-  dt_cuda_session_t *own = dt__calloc(1, sizeof(*own));
-  if (!own)
-    return DT_NO_MEMORY();
-  session->own = own;
+  dt_cuda_session_t *own = session->own;
   own->gpu = gpu;
   own->store = dt__cuda_graphs(session->runtime);
   dt__cuda_gpu_retain(gpu);
@@ -89,7 +83,7 @@ void *dt__cuda_session_stream(const dt_session_t *session) {
 
 uint64_t dt__cuda_session_bytes(const dt_session_t *session) {
   const dt_cuda_session_t *own = session->own;
-  return own->pool->region.bytes + own->scratch.bytes + own->staged.region.bytes;
+  return own->pool->region.bytes + own->scratch.bytes + own->staged_region.bytes;
 }
 
 // False: it had as much before.

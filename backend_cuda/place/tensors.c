@@ -6,26 +6,10 @@
 
 // ---- Making ---------------------------------------------------------------------------------------
 
-dt_status_t dt__cuda_tensor_made(dt_session_t *session, dt_dtype_t dtype, uint32_t rank,
-                                 const int64_t *sizes, const dt_graph_maker_t *maker,
-                                 dt_tensor_t **out) {
-  *out = NULL;
-  dt_layout_t layout;
-  dt_storage_t *storage = NULL;
-  DT_TRY(dt__layout_set(&layout, dtype, rank, sizes, NULL));
-  dt_cuda_session_t *own = session->own;
-  if (maker)
-    DT_TRY(dt__graph_pool_take(own->pool, (size_t)layout.high, maker, &storage));
-  else
-    DT_TRY(dt__cuda_memory_create(own->gpu, own->stream, (size_t)layout.high, &storage));
-  dt_status_t status = dt__tensor_create_over(storage, 0, dtype, rank, sizes, NULL, out);
-  dt__storage_release(storage); // the tensor has its own share
-  return status;
-}
-
-dt_status_t dt__cuda_tensor(dt_session_t *session, dt_dtype_t dtype, uint32_t rank,
-                            const int64_t *sizes, dt_tensor_t **out) {
-  return dt__cuda_tensor_made(session, dtype, rank, sizes, NULL, out);
+dt_status_t dt__cuda_memory(const dt_place_t *place, dt_session_t *session, size_t bytes,
+                            dt_storage_t **out) {
+  dt_cuda_stream_t *stream = session ? dt__cuda_session(session)->stream : NULL;
+  return dt__cuda_memory_create(dt__cuda_gpu_of(place), stream, bytes, out);
 }
 
 // ---- Copying --------------------------------------------------------------------------------------

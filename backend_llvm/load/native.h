@@ -65,6 +65,7 @@ typedef struct dt_frame_t {
   // not called: each region's kernels are handed to `launch` once, whatever its predicate says, for
   // a caller that builds something of them.
   void (*region)(struct dt_frame_t *frame, int64_t mark, const void *predicate);
+  void *owner; // of who made the callbacks; generated code does not look at it
 } dt_frame_t;
 
 // Marks nest: IF … [ELSE …] ENDIF, SWITCH … CASE … CASE … ENDSWITCH, and WHILE … AGAIN, after whose

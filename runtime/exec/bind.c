@@ -65,6 +65,19 @@ static dt_storage_t *find_copy(const dt_bindings_peers_t *peers, const dt_bindin
   return copy;
 }
 
+static dt_status_t make_copy(const dt_variant_t *variant, const dt_tensor_t *tensor,
+                             dt_storage_t **out) {
+  const dt_place_kind_t *kind = variant->home->kind;
+  dt_storage_t *copy = NULL;
+  DT_TRY(kind->allocate(variant->home, NULL, dt__tensor_bytes(tensor), &copy));
+  dt_status_t status = kind->upload(variant, tensor, copy);
+  if (status)
+    dt__storage_release(copy);
+  else
+    *out = copy;
+  return status;
+}
+
 // What was made is the bindings' also on failure.
 static dt_status_t upload(const dt_variant_t *variant, const dt_bindings_peers_t *peers,
                           dt_bindings_t *bindings) {
@@ -77,12 +90,24 @@ static dt_status_t upload(const dt_variant_t *variant, const dt_bindings_peers_t
     if (copy)
       dt__storage_retain(copy);
     else
-      DT_TRY(dt__status_annotate(variant->home->kind->upload(variant, tensor, &copy),
-                                 "constant '%s'", variant->traced->graph->constants.items[i].name));
+      DT_TRY(dt__status_annotate(make_copy(variant, tensor, &copy), "constant '%s'",
+                                 variant->traced->graph->constants.items[i].name));
     bindings->copies[i] = copy;
     bindings->addresses[i] = copy->data;
   }
   return NULL;
+}
+
+static dt_status_t compute_once(const dt_variant_t *variant, dt_bindings_t *bindings) {
+  const dt_place_t *home = variant->home;
+  size_t bytes = (size_t)variant->compiled->once_bytes;
+  if (bytes == 0)
+    return NULL;
+  if (home->kind->allocate) {
+    DT_TRY(home->kind->allocate(home, NULL, bytes, &bindings->once_storage));
+    bindings->once = bindings->once_storage->data;
+  }
+  return home->kind->once(variant, bindings);
 }
 
 dt_status_t dt__bindings_create(const dt_function_t *function, const dt_variant_t *variant,
@@ -111,7 +136,7 @@ dt_status_t dt__bindings_create(const dt_function_t *function, const dt_variant_
   if (!status && variant->home->kind->upload)
     status = upload(variant, peers, bindings);
   if (!status && variant->compiled)
-    status = variant->home->kind->once(variant, bindings);
+    status = compute_once(variant, bindings);
   if (status) {
     dt__bindings_destroy(bindings);
     return status;
@@ -139,7 +164,7 @@ uint64_t dt__bindings_go(const dt_bindings_t *bindings) {
 // ---- Constants as they were last updated ------------------------------------------------------------
 
 static dt_override_t *find_override(const dt_function_t *function, const char *name) {
-  dt_override_t *readback = function->overrides;
+  dt_override_t *own = function->overrides;
   while (readback && strcmp(readback->name, name) != 0)
     readback = readback->next;
   return readback;
@@ -207,7 +232,7 @@ dt_status_t dt__variant_bind(dt_function_t *function, dt_variant_t *variant) {
     return DT_NO_MEMORY();
   dt_status_t status = NULL;
   for (uint32_t i = 0; !status && i < n; i++) {
-    dt_override_t *readback = find_override(function, graph->constants.items[i].name);
+    dt_override_t *own = find_override(function, graph->constants.items[i].name);
     if (!readback)
       continue;
     tensors[i] = readback->tensor;
@@ -256,7 +281,7 @@ static dt_status_t rebind(const dt_function_t *function, const dt_variant_t *var
 
 static dt_override_t *override_new(const char *name, dt_tensor_t *tensor) {
   size_t bytes = strlen(name) + 1;
-  dt_override_t *readback = dt__alloc(sizeof(*readback) + bytes);
+  dt_override_t *own = dt__alloc(sizeof(*readback) + bytes);
   if (!readback)
     return NULL;
   readback->next = NULL;
@@ -292,7 +317,7 @@ static dt_status_t prepare_update(dt_function_t *function, const dt_variant_list
 }
 
 static void remember(dt_function_t *function, const char *name, dt_tensor_t *tensor,
-                     dt_override_t *readback) {
+                     dt_override_t *own) {
   if (readback) {
     readback->next = function->overrides;
     function->overrides = readback;
@@ -310,7 +335,7 @@ static dt_status_t update_locked(dt_function_t *function, const char *name, dt_t
   dt_bindings_t **fresh = dt__calloc(list->n, sizeof(*fresh));
   if (!fresh)
     return DT_NO_MEMORY();
-  dt_override_t *readback = NULL;
+  dt_override_t *own = NULL;
   dt_status_t status = prepare_update(function, list, name, tensor, fresh, &readback);
   if (!status) {
     remember(function, name, tensor, readback);

@@ -106,13 +106,6 @@ static dt_status_t check_output(const dt_session_t *session, const dt_tensor_t *
   return NULL;
 }
 
-static dt_status_t make_result(const dt_call_t *call, uint32_t index, const dt_output_info_t *info,
-                               const int64_t *sizes, dt_tensor_t **out) {
-  const dt_place_kind_t *kind = call->session->home->kind;
-  return kind->result ? kind->result(call, index, info, sizes, out)
-                      : kind->tensor(call->session, info->dtype, info->rank, sizes, out);
-}
-
 // Everything that can be told about given outputs is told by the first segment, before anything is
 // written.
 dt_status_t dt__outputs_prepare(const dt_call_t *call, const dt_variant_t *variant,
@@ -130,7 +123,7 @@ dt_status_t dt__outputs_prepare(const dt_call_t *call, const dt_variant_t *varia
         DT_TRY(check_overlap(call, variant, k));
       }
     } else if (known) {
-      DT_TRY(make_result(call, k, info, sizes, &result));
+      DT_TRY(dt__place_result(call, k, info, sizes, &result));
     }
     if (known) {
       session->results[k] = result;

@@ -90,6 +90,15 @@ static inline void dt__call_frame(const dt_call_t *call, const dt_variant_t *var
   frame->outputs = session->addresses + n_inputs;
 }
 
+// A frame of what is computed from constants alone, but for the launch callback.
+static inline dt_frame_t dt__once_frame(const dt_variant_t *variant,
+                                        const dt_bindings_t *bindings) {
+  return (dt_frame_t){.version = DT_FRAME_VERSION,
+                      .constants = bindings->addresses,
+                      .once = bindings->once,
+                      .kernels = variant->compiled->kernels};
+}
+
 // The beginning of a segment: the call has not ended before its time, its sizes are planned, and
 // their bytes are allowed.
 static inline dt_status_t dt__segment_plan(const dt_call_t *call, const dt_variant_t *variant,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Events: the order of work between sessions. Their place implements them. If a place implements
-// nothing, all its work counts as ended.
+// nothing, all its recorded work counts as ended: a session with a queue is waited for.
 #include "runtime/exec/session.h"
 
 #include "runtime/base/process.h"
@@ -39,7 +39,8 @@ static dt_status_t use(dt_session_t *session, dt_event_t *event,
 static dt_status_t record(dt_session_t *session, dt_event_t *event) {
   if (session->home->kind != event->kind)
     return DT_FAIL(DT_E_ARGUMENT, "event: made on another device than the session's");
-  return event->kind->event_record ? event->kind->event_record(session, event) : NULL;
+  return event->kind->event_record ? event->kind->event_record(session, event)
+                                   : dt__session_settle(session);
 }
 
 dt_status_t dt_event_record(dt_session_t *session, dt_event_t *event) {

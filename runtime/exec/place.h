@@ -5,7 +5,8 @@
 //
 // call.c, and inline functions in call.h, have the steps of a call that all places share. A place
 // uses them to plan and run the segments of a variant. It adds where memory comes from and how
-// kernels are launched.
+// kernels are launched. Places that queue their calls share queued.h (segments, readbacks, failed
+// checks) and staged.h (inputs on the host).
 #ifndef DT_RUNTIME_EXEC_PLACE_H
 #define DT_RUNTIME_EXEC_PLACE_H
 
@@ -54,7 +55,9 @@ typedef struct dt_place_kind_t {
   // Besides the kind's name. NULL: there is no more to say.
   void (*describe)(const dt_place_t *place, const dt_runtime_t *runtime, dt_device_info_t *out);
 
-  // ---- Sessions. session->own is the place's.
+  // ---- Sessions. session->own is the place's: `session_size` bytes, zeroed before session_open and
+  // freed after session_close.
+  size_t session_size;
   dt_status_t (*session_open)(dt_session_t *session, const dt_session_options_t *options);
   void (*session_close)(dt_session_t *session); // also where session_open failed
   // Bytes of memory that it leases.
@@ -79,14 +82,15 @@ typedef struct dt_place_kind_t {
   // Runs the code of a variant for session->symbols, and fills session->results.
   dt_status_t (*call)(struct dt_call_t *call, struct dt_variant_t *variant,
                       const struct dt_bindings_t *bindings);
-  // A new tensor for result `index` of a call; NULL: a tensor as all.
-  dt_status_t (*result)(const struct dt_call_t *call, uint32_t index,
-                        const struct dt_output_info_t *info, const int64_t *sizes,
-                        dt_tensor_t **out);
+  // Memory for result `index` of a call; NULL: memory as all.
+  dt_status_t (*result)(const struct dt_call_t *call, uint32_t index, size_t bytes,
+                        dt_storage_t **out);
 
-  // ---- Tensors. Everything was checked before: places, dtypes, sizes.
-  dt_status_t (*tensor)(dt_session_t *session, dt_dtype_t dtype, uint32_t rank,
-                        const int64_t *sizes, dt_tensor_t **out);
+  // ---- Memory and tensors. Everything was checked before: places, dtypes, sizes.
+  // Memory of the place, in the order of a session's work; session NULL: it is nobody's work that
+  // uses it first. NULL: the heap's.
+  dt_status_t (*allocate)(const dt_place_t *place, dt_session_t *session, size_t bytes,
+                          dt_storage_t **out);
   // Copies `bytes`, at least one, of which one end is at the place, in the session's order.
   dt_status_t (*copy)(dt_session_t *session, dt_device_t from_place, void *from,
                       dt_device_t to_place, void *to, size_t bytes);
@@ -97,12 +101,12 @@ typedef struct dt_place_kind_t {
   void (*host_free)(dt_session_t *session, void *ptr);
 
   // ---- Variants and their constants. The function's mutex held for the first two.
-  // A copy of a constant where the variant runs. Bindings of the same tensors share it. NULL:
-  // kernels read constants where they are.
+  // Copies a constant to memory of the place. Bindings of the same tensors share it. NULL: kernels
+  // read constants where they are.
   dt_status_t (*upload)(const struct dt_variant_t *variant, const dt_tensor_t *tensor,
-                        dt_storage_t **out);
-  // Computes what depends on constants alone, into bindings->once, and where that is no memory of
-  // the heap bindings->once_storage.
+                        dt_storage_t *to);
+  // Computes what depends on constants alone, of which there is some, into bindings->once: memory
+  // of the place that is there, or where that is the heap's, memory that this makes.
   dt_status_t (*once)(const struct dt_variant_t *variant, struct dt_bindings_t *bindings);
   // A variant was compiled for the place: loads what no call should wait for.
   dt_status_t (*adopt)(struct dt_variant_t *variant);
@@ -112,7 +116,7 @@ typedef struct dt_place_kind_t {
   void (*unload)(struct dt_variant_t *variant);
 
   // ---- Events. The place's own struct, whose first member is a dt_event_t. NULL: it has no more,
-  // and all work that is recorded has ended.
+  // and work that is recorded is waited for (settle).
   dt_status_t (*event_create)(dt_session_t *session, dt_event_t **out);
   dt_status_t (*event_record)(dt_session_t *session, dt_event_t *event);
   dt_status_t (*event_wait)(dt_session_t *session, dt_event_t *event); // a session at that place
@@ -137,5 +141,15 @@ dt_status_t dt__runtime_place(dt_runtime_t *runtime, dt_device_t device, int32_t
 dt_status_t dt__places_begin(dt_runtime_t *runtime) DT_MUST_USE; // the CPU's among them
 void dt__places_end(dt_runtime_t *runtime);
 void dt__places_count(dt_runtime_t *runtime, dt_runtime_stats_t *all);
+// tensors.c. A new contiguous tensor where the session runs.
+dt_status_t dt__place_tensor(dt_session_t *session, dt_dtype_t dtype, uint32_t rank,
+                             const int64_t *sizes, dt_tensor_t **out) DT_MUST_USE;
+// The same for result `index` of a call.
+dt_status_t dt__place_result(const struct dt_call_t *call, uint32_t index,
+                             const struct dt_output_info_t *info, const int64_t *sizes,
+                             dt_tensor_t **out) DT_MUST_USE;
+// Memory of the host for copies of the session.
+dt_status_t dt__place_host_alloc(dt_session_t *session, size_t bytes, void **out) DT_MUST_USE;
+void dt__place_host_free(dt_session_t *session, void *ptr);
 
 #endif // DT_RUNTIME_EXEC_PLACE_H

@@ -23,22 +23,13 @@ typedef struct cpu_session_t {
   size_t scratch_stride; // of one
 } cpu_session_t;
 
-static dt_status_t session_open(dt_session_t *session, const dt_session_options_t *options) {
-  (void)options;
-  session->own = dt__calloc(1, sizeof(cpu_session_t));
-  return session->own ? NULL : DT_NO_MEMORY();
-}
-
 static void session_close(dt_session_t *session) {
   cpu_session_t *own = session->own;
-  if (!own)
-    return;
   if (dt__forked())
     dt__region_free(&own->block);
   else
     dt__pager_give(session->runtime->pager, own->block);
   dt__region_free(&own->scratch);
-  dt__free(own);
 }
 
 static uint64_t session_bytes(const dt_session_t *session) {
@@ -149,12 +140,6 @@ static dt_status_t run(dt_call_t *call, dt_variant_t *variant, const dt_bindings
 
 // ---- Tensors --------------------------------------------------------------------------------------
 
-static dt_status_t tensor(dt_session_t *session, dt_dtype_t dtype, uint32_t rank,
-                          const int64_t *sizes, dt_tensor_t **out) {
-  (void)session;
-  return dt_tensor_create_empty(dtype, rank, sizes, out);
-}
-
 static dt_status_t copy(dt_session_t *session, dt_device_t from_place, void *from,
                         dt_device_t to_place, void *to, size_t bytes) {
   (void)session, (void)from_place, (void)to_place;
@@ -167,8 +152,6 @@ static dt_status_t copy(dt_session_t *session, dt_device_t from_place, void *fro
 // With scratch of its own, over the kernel pool.
 static dt_status_t once(const dt_variant_t *variant, dt_bindings_t *bindings) {
   const dt_compiled_t *compiled = variant->compiled;
-  if (compiled->once_bytes == 0)
-    return NULL;
   dt_pool_t *pool = variant->runtime->pool;
   size_t stride = ((size_t)compiled->once_scratch_bytes + LINE - 1) / LINE * LINE;
   bindings->once = dt__alloc_aligned((size_t)compiled->once_bytes, LINE);
@@ -178,14 +161,11 @@ static dt_status_t once(const dt_variant_t *variant, dt_bindings_t *bindings) {
     return DT_FAIL(DT_E_NO_MEMORY, "out of memory: %lld bytes for what is computed from constants",
                    (long long)compiled->once_bytes);
   }
-  dt_launch_frame_t launch = {.frame = {.version = DT_FRAME_VERSION,
-                                        .constants = bindings->addresses,
-                                        .once = bindings->once,
-                                        .kernels = compiled->kernels,
-                                        .launch = dt__launch},
+  dt_launch_frame_t launch = {.frame = dt__once_frame(variant, bindings),
                               .pool = pool,
                               .scratch = scratch,
                               .scratch_stride = stride};
+  launch.frame.launch = dt__launch;
   compiled->once(&launch.frame);
   dt__free(scratch);
   return dt__record_status(compiled, &launch.frame.record);
@@ -202,11 +182,10 @@ const dt_place_kind_t dt__cpu_place = {.name = "CPU",
                                        .option = "cpu",
                                        .memory = DT_MEMORY_HOST,
                                        .describe = describe,
-                                       .session_open = session_open,
+                                       .session_size = sizeof(cpu_session_t),
                                        .session_close = session_close,
                                        .session_bytes = session_bytes,
                                        .give = give,
                                        .call = run,
-                                       .tensor = tensor,
                                        .copy = copy,
                                        .once = once};

@@ -52,7 +52,8 @@ static dt_status_t check_options(const dt_session_options_t *options) {
 // What the place needs comes first, since it may fail in more ways than the rest.
 static dt_status_t make(dt_session_t *session, const dt_session_options_t *options) {
   dt_runtime_t *runtime = session->runtime;
-  DT_TRY(session->home->kind->session_open(session, options));
+  if (session->home->kind->session_open)
+    DT_TRY(session->home->kind->session_open(session, options));
   DT_TRY(dt__reclaim_slot_acquire(runtime->reclaim, &session->slot));
   session->counter =
       atomic_fetch_add_explicit(&runtime->next_session, 1, memory_order_relaxed) % DT_CALL_COUNTERS;
@@ -76,14 +77,20 @@ static dt_status_t create(dt_runtime_t *runtime, const dt_session_options_t *opt
   dt_place_t *home = NULL;
   DT_TRY(dt__runtime_place(runtime, all.device, all.ordinal, &home));
   dt_session_t *session = dt__calloc(1, sizeof(*session));
-  if (!session)
+  void *own = dt__calloc(1, home->kind->session_size);
+  if (!session || !own) {
+    dt__free(session);
+    dt__free(own);
     return DT_NO_MEMORY();
+  }
+  session->own = own;
   session->runtime = runtime;
   session->home = home;
   session->place = home->number;
   dt_status_t status = make(session, &all);
   if (status) {
     home->kind->session_close(session);
+    dt__free(session->own);
     dt__free(session);
     return status;
   }
@@ -121,6 +128,7 @@ static void session_free(dt_session_t *session) {
   session->home->kind->session_close(session);
   if (!dt__forked())
     dt__reclaim_slot_release(runtime->reclaim, session->slot);
+  dt__free(session->own);
   dt__free(session->symbols);
   dt__free(session->sizes);
   dt__free(session->addresses);

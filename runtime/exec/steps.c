@@ -55,7 +55,7 @@ static dt_status_t keep(dt_session_t *session, const dt_tensor_t *tensor, dt_ten
   DT_TRY(dt__tensor_check_live(tensor));
   if (!tensor->contiguous)
     return DT_FAIL(DT_E_UNSUPPORTED, "a tensor with strides; expected contiguous");
-  DT_TRY(session->home->kind->tensor(session, tensor->dtype, tensor->rank, tensor->sizes, out));
+  DT_TRY(dt__place_tensor(session, tensor->dtype, tensor->rank, tensor->sizes, out));
   dt_status_t status = dt__session_copy(session, tensor, *out);
   if (status) {
     dt_tensor_release(*out);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tensors of sessions: made where the session runs, copied between there and the host, read.
+#include "runtime/exec/call.h"
 #include "runtime/exec/session.h"
 
 #include "runtime/base/status.h"
@@ -7,6 +8,38 @@
 #include <string.h>
 
 // ---- Making ---------------------------------------------------------------------------------------
+
+// Memory of the place: of result `index` of `call`, or with NULL of any tensor.
+static dt_status_t take_memory(dt_session_t *session, const dt_call_t *call, uint32_t index,
+                               size_t bytes, dt_storage_t **out) {
+  const dt_place_kind_t *kind = session->home->kind;
+  return call && kind->result ? kind->result(call, index, bytes, out)
+                              : kind->allocate(session->home, session, bytes, out);
+}
+
+static dt_status_t make(dt_session_t *session, const dt_call_t *call, uint32_t index,
+                        dt_dtype_t dtype, uint32_t rank, const int64_t *sizes, dt_tensor_t **out) {
+  dt_layout_t layout;
+  dt_storage_t *storage = NULL;
+  *out = NULL;
+  if (!session->home->kind->allocate)
+    return dt_tensor_create_empty(dtype, rank, sizes, out);
+  DT_TRY(dt__layout_set(&layout, dtype, rank, sizes, NULL));
+  DT_TRY(take_memory(session, call, index, (size_t)layout.high, &storage));
+  dt_status_t status = dt__tensor_create_over(storage, 0, dtype, rank, sizes, NULL, out);
+  dt__storage_release(storage); // the tensor has its own share
+  return status;
+}
+
+dt_status_t dt__place_tensor(dt_session_t *session, dt_dtype_t dtype, uint32_t rank,
+                             const int64_t *sizes, dt_tensor_t **out) {
+  return make(session, NULL, 0, dtype, rank, sizes, out);
+}
+
+dt_status_t dt__place_result(const dt_call_t *call, uint32_t index, const dt_output_info_t *info,
+                             const int64_t *sizes, dt_tensor_t **out) {
+  return make(call->session, call, index, info->dtype, info->rank, sizes, out);
+}
 
 // Where calls are not queued, tensors are made, copied and read without anything of the session's,
 // so that they may be while it is in a call.
@@ -28,7 +61,7 @@ dt_status_t dt_tensor_create_on(dt_session_t *session, dt_dtype_t dtype, uint32_
     return DT_FAIL(DT_E_FORKED, "dt_tensor_create_on in a child after fork");
   dt_status_t status = begin(session);
   if (!status) {
-    status = session->home->kind->tensor(session, dtype, rank, sizes, out);
+    status = dt__place_tensor(session, dtype, rank, sizes, out);
     end(session);
   }
   return dt__status_annotate(status, "dt_tensor_create_on");
@@ -155,11 +188,18 @@ dt_status_t dt_tensor_read(dt_session_t *session, const dt_tensor_t *tensor, voi
 
 // ---- Pinned memory --------------------------------------------------------------------------------
 
-static dt_status_t host_alloc(dt_session_t *session, size_t bytes, void **out) {
+dt_status_t dt__place_host_alloc(dt_session_t *session, size_t bytes, void **out) {
   if (session->home->kind->host_alloc)
     return session->home->kind->host_alloc(session, bytes, out);
   *out = dt__alloc_aligned(bytes, DT_STORAGE_ALIGNMENT);
   return *out ? NULL : DT_NO_MEMORY();
+}
+
+void dt__place_host_free(dt_session_t *session, void *ptr) {
+  if (session->home->kind->host_free)
+    session->home->kind->host_free(session, ptr);
+  else
+    dt__free(ptr);
 }
 
 dt_status_t dt_host_alloc(dt_session_t *session, size_t bytes, void **out) {
@@ -171,15 +211,13 @@ dt_status_t dt_host_alloc(dt_session_t *session, size_t bytes, void **out) {
   *out = NULL;
   dt_status_t status = begin(session);
   if (!status) {
-    status = host_alloc(session, bytes, out);
+    status = dt__place_host_alloc(session, bytes, out);
     end(session);
   }
   return dt__status_annotate(status, "dt_host_alloc");
 }
 
 void dt_host_free(dt_session_t *session, void *ptr) {
-  if (session && ptr && session->home->kind->host_free)
-    session->home->kind->host_free(session, ptr);
-  else if (session)
-    dt__free(ptr);
+  if (session && ptr)
+    dt__place_host_free(session, ptr);
 }

@@ -62,7 +62,9 @@ static void release_memory(dt_storage_t *storage) {
 }
 
 // The bytes end where a page does, and a closed one follows.
-dt_status_t device_allocate(size_t bytes, dt_storage_t **out) {
+dt_status_t device_allocate(const dt_place_t *place, dt_session_t *session, size_t bytes,
+                            dt_storage_t **out) {
+  (void)session;
   size_t whole = (bytes + DEVICE_ALIGNMENT - 1) / DEVICE_ALIGNMENT * DEVICE_ALIGNMENT;
   bool there = bytes < RANGE - atomic_load(&device.used) - 2 * PAGE;
   memory_t *own = there ? dt__calloc(1, sizeof(*own)) : NULL;
@@ -74,7 +76,7 @@ dt_status_t device_allocate(size_t bytes, dt_storage_t **out) {
   if (own->pages && mprotect(device.bytes + own->at, own->pages, PROT_READ | PROT_WRITE) != 0)
     abort();
   own->storage = (dt_storage_t){.refs = 1,
-                                .place = dt__place(INTERPRETER, 0),
+                                .place = place->number,
                                 .bytes = bytes,
                                 .data = bytes ? device.shown + own->at + own->pages - whole : NULL,
                                 .destroy = release_memory};
@@ -130,6 +132,8 @@ static void run_copy(command_t *command) {
 
 dt_status_t device_copy(void *to, const void *from, size_t bytes) {
   char *to_there = device_reach(to), *from_there = device_reach(from);
+  if (bytes == 0)
+    return NULL;
   if (!to_there) {
     device_wait();
     memcpy(to, from_there, bytes);

@@ -17,7 +17,8 @@ extern const dt_codegen_t interpreter_codegen;
 // ---- device.c -----------------------------------------------------------------------------------
 
 // Memory of the device, which goes back behind all that is queued when it is released.
-dt_status_t device_allocate(size_t bytes, dt_storage_t **out) DT_MUST_USE;
+dt_status_t device_allocate(const dt_place_t *place, dt_session_t *session, size_t bytes,
+                            dt_storage_t **out) DT_MUST_USE;
 // Where the device has what the address stands for; NULL: it is no address of the device's.
 void *device_reach(const void *address);
 
