@@ -74,24 +74,29 @@ DT_API dt_status_t dt_runtime_add_pass(dt_runtime_t *runtime, dt_point_t point, 
 DT_API dt_status_t dt_runtime_remove_pass(dt_runtime_t *runtime, const char *name) DT_MUST_USE;
 
 // ---- The graph ----------------------------------------------------------------------------------
-// All functions below are [external by rewriter]. Values are those of this rewriter's trace.
+// Values are those of this rewriter's trace.
 
-// Builders append nodes to the graph by it. A builder that fails stays failed, as in a program, and
-// then the pass fails; dt_rewriter_failure takes the failure away. What a trace alone can have is
-// refused: dt_check, dt_item and other numbers read from data, dt_capture, dt_update, branches and
-// loops; and constants, but at DT_POINT_TRACED.
+// The trace by which builders append nodes to the graph. As in a program the first failure of a
+// builder stays, and the pass then fails with it, unless dt_rewriter_failure takes it away. Some
+// builders are refused (DT_E_STATE): dt_check, dt_capture, dt_update, dt_item and other readers of
+// data, branches and loops. dt_constant is refused but at DT_POINT_TRACED, outside of bodies.
+// [external by rewriter]
 DT_API dt_trace_t *dt_rewriter_trace(dt_rewriter_t *rewriter);
-// The builders' failure, which the pass then does not fail of; NULL: there is none.
+// Takes the builders' failure, so that the pass can go on. NULL: there is none.
+// [external by rewriter]
 DT_API dt_status_t dt_rewriter_failure(dt_rewriter_t *rewriter) DT_MUST_USE;
 
+// Where the pass runs, and the device that is compiled for. [external by rewriter]
 DT_API dt_point_t dt_rewriter_point(const dt_rewriter_t *rewriter);
-DT_API dt_device_t dt_rewriter_device(const dt_rewriter_t *rewriter); // that is compiled for
-// 0: the program's graph; 1: the body of a branch or loop in it, and so on.
+DT_API dt_device_t dt_rewriter_device(const dt_rewriter_t *rewriter);
+// 0: the program's graph; 1: the body of a branch or loop in it, and so on. [external by rewriter]
 DT_API uint32_t dt_rewriter_depth(const dt_rewriter_t *rewriter);
 
-// How many nodes there are, and the one after `after` in the graph's order; the first for the none
-// value. None behind the last, and from when the compile's deadline has passed or it was cancelled.
+// The number of nodes. [external by rewriter]
 DT_API uint32_t dt_rewriter_length(dt_rewriter_t *rewriter);
+// The node after `after` in the graph's order; of the none value the first one. The none value
+// behind the last node, and once the compile's deadline has passed or it was cancelled.
+// [external by rewriter]
 DT_API dt_value_t dt_rewriter_next(dt_rewriter_t *rewriter, dt_value_t after);
 
 // A node. Texts live as long as the pass.
@@ -116,24 +121,27 @@ typedef struct dt_node_info_t {
   int64_t ints[DT_MAX_RANK];
   double floats[2];
 } dt_node_info_t;
-// DT_E_ARGUMENT for what is no node of the graph any more.
+// DT_E_ARGUMENT for what is no node of the graph any more. [external by rewriter]
 DT_API dt_status_t dt_rewriter_node(dt_rewriter_t *rewriter, dt_value_t node,
                                     dt_node_info_t *info) DT_MUST_USE;
-// What the node is made of and what is made of it, from 0; none beyond.
+// Operand `index` of the node; the none value beyond the last. [external by rewriter]
 DT_API dt_value_t dt_rewriter_input(dt_rewriter_t *rewriter, dt_value_t node, uint32_t index);
+// A node that has this one as an operand: use `index` of n_users, in no stated order; the none
+// value beyond the last. [external by rewriter]
 DT_API dt_value_t dt_rewriter_user(dt_rewriter_t *rewriter, dt_value_t node, uint32_t index);
-// Results of the graph from 0, then the new values of arguments that it updates; none beyond.
+// Result `index` of the graph. Behind the results stand the new values of arguments that the graph
+// updates. The none value beyond the last. [external by rewriter]
 DT_API dt_value_t dt_rewriter_output(dt_rewriter_t *rewriter, uint32_t index);
 
 // The elements of a constant, contiguous and in row-major order; they live as long as the pass. A
 // function of which a pass has read them refuses dt_constant_update of that constant
 // (DT_E_UNSUPPORTED). DT_E_ARGUMENT for a node that is no constant, DT_E_STATE at other points than
-// DT_POINT_TRACED.
+// DT_POINT_TRACED. [external by rewriter]
 DT_API dt_status_t dt_rewriter_constant(dt_rewriter_t *rewriter, dt_value_t node,
                                         const void **out_data, uint64_t *out_bytes) DT_MUST_USE;
 
 // The graph as text; at DT_POINT_FUSED the kernels. *out is released with dt_text_free.
-// DT_E_NO_MEMORY.
+// DT_E_NO_MEMORY. [external by rewriter]
 DT_API dt_status_t dt_rewriter_text(dt_rewriter_t *rewriter, char **out) DT_MUST_USE;
 
 // ---- Changes ------------------------------------------------------------------------------------
@@ -143,20 +151,23 @@ DT_API dt_status_t dt_rewriter_text(dt_rewriter_t *rewriter, char **out) DT_MUST
 // All that uses `old` uses `made` from now on: other nodes, results and updates. What `made` itself
 // is made of keeps `old`. Both have one dtype and sizes that are known to be equal, else
 // DT_E_DTYPE, DT_E_SHAPE. `old` stays, without users, until it is erased or the library drops it.
+// [external by rewriter]
 DT_API dt_status_t dt_rewriter_replace(dt_rewriter_t *rewriter, dt_value_t old,
                                        dt_value_t made) DT_MUST_USE;
 // The same of one operand of one node. DT_E_SHAPE where `made` is made of the node.
+// [external by rewriter]
 DT_API dt_status_t dt_rewriter_set_input(dt_rewriter_t *rewriter, dt_value_t node, uint32_t index,
                                          dt_value_t made) DT_MUST_USE;
-// Puts `node` in front of `before` in the graph's order, and what it is made of in front of it; the
-// none value: at the end. The order is that in which kernels come to be, where nothing else
-// decides. DT_E_ARGUMENT where `node` is made of `before`.
+// Puts `node` in front of `before` in the graph's order; in front of the none value: at the end.
+// Its operands come to stand in front of it. Kernels are made in this order where nothing else
+// decides. DT_E_ARGUMENT where `node` is made of `before`. [external by rewriter]
 DT_API dt_status_t dt_rewriter_move(dt_rewriter_t *rewriter, dt_value_t node,
                                     dt_value_t before) DT_MUST_USE;
 // Builders put what they make in front of `before` from now on; the none value: at the end.
+// [external by rewriter]
 DT_API dt_status_t dt_rewriter_at(dt_rewriter_t *rewriter, dt_value_t before) DT_MUST_USE;
 // Takes a node out. DT_E_STATE where something uses it (named), or where it binds a number from
-// data; inputs and constants stay.
+// data; inputs and constants stay. [external by rewriter]
 DT_API dt_status_t dt_rewriter_erase(dt_rewriter_t *rewriter, dt_value_t node) DT_MUST_USE;
 
 #ifdef __cplusplus

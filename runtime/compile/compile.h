@@ -150,9 +150,9 @@ typedef struct dt_pipeline_request_t {
   dt_stage_observer_t observe;    // sees what each stage made; NULL: nobody does
   void *user;                     // for `observe`
 } dt_pipeline_request_t;
-// The stages up to loop IR with memory plan, on the calling thread. *out is the program, NULL when a
-// graph stage was the last. `graph` is only read; its symbols must have the same ids in `env`, which
-// receives what the stages learn. `env` is frozen.
+// The stages up to loop IR with memory plan, on the calling thread. *out is the program, NULL if a
+// graph stage was the last. `graph` is only read. Its symbols must have the same ids in `env`,
+// which is frozen and receives the facts that stages learn.
 dt_status_t dt__pipeline_run(dt_arena_t *arena, dt_symenv_t *env, const dt_graph_t *graph,
                              const dt_pipeline_request_t *request,
                              struct dt_program **out) DT_MUST_USE;

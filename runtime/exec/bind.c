@@ -14,8 +14,8 @@
 
 // ---- One variant's bindings -----------------------------------------------------------------------
 
-static void destroy_retired(dt_retired_t *readback) {
-  dt__bindings_destroy((dt_bindings_t *)readback);
+static void destroy_retired(dt_retired_t *retired) {
+  dt__bindings_destroy((dt_bindings_t *)retired);
 }
 
 void dt__bindings_destroy(dt_bindings_t *bindings) {
@@ -165,9 +165,9 @@ uint64_t dt__bindings_go(const dt_bindings_t *bindings) {
 
 static dt_override_t *find_override(const dt_function_t *function, const char *name) {
   dt_override_t *own = function->overrides;
-  while (readback && strcmp(readback->name, name) != 0)
-    readback = readback->next;
-  return readback;
+  while (own && strcmp(own->name, name) != 0)
+    own = own->next;
+  return own;
 }
 
 static void print_sizes(char *buf, size_t bytes, dt_dtype_t dtype, uint32_t rank,
@@ -233,10 +233,10 @@ dt_status_t dt__variant_bind(dt_function_t *function, dt_variant_t *variant) {
   dt_status_t status = NULL;
   for (uint32_t i = 0; !status && i < n; i++) {
     dt_override_t *own = find_override(function, graph->constants.items[i].name);
-    if (!readback)
+    if (!own)
       continue;
-    tensors[i] = readback->tensor;
-    status = dt__status_annotate(check_data(&graph->constants.items[i], readback->tensor),
+    tensors[i] = own->tensor;
+    status = dt__status_annotate(check_data(&graph->constants.items[i], own->tensor),
                                  "updated before this variant was traced");
   }
   dt_bindings_t *bindings = NULL;
@@ -281,20 +281,20 @@ static dt_status_t rebind(const dt_function_t *function, const dt_variant_t *var
 
 static dt_override_t *override_new(const char *name, dt_tensor_t *tensor) {
   size_t bytes = strlen(name) + 1;
-  dt_override_t *own = dt__alloc(sizeof(*readback) + bytes);
-  if (!readback)
+  dt_override_t *own = dt__alloc(sizeof(*own) + bytes);
+  if (!own)
     return NULL;
-  readback->next = NULL;
-  readback->tensor = tensor;
+  own->next = NULL;
+  own->tensor = tensor;
   dt_tensor_retain(tensor);
-  memcpy(readback->name, name, bytes);
-  return readback;
+  memcpy(own->name, name, bytes);
+  return own;
 }
 
 // Makes everything that can fail: new[i] for each variant, and an override unless there is one.
 static dt_status_t prepare_update(dt_function_t *function, const dt_variant_list_t *list,
                                   const char *name, dt_tensor_t *tensor, dt_bindings_t **fresh,
-                                  dt_override_t **out_readback) {
+                                  dt_override_t **out_own) {
   bool found = false;
   for (uint32_t i = 0; i < list->n; i++)
     if (took(list->items[i]->traced, name))
@@ -312,20 +312,20 @@ static dt_status_t prepare_update(dt_function_t *function, const dt_variant_list
                    list->n ? "" : ": nothing was traced yet; call dt_function_prepare first");
   if (find_override(function, name))
     return NULL;
-  *out_readback = override_new(name, tensor);
-  return *out_readback ? NULL : DT_NO_MEMORY();
+  *out_own = override_new(name, tensor);
+  return *out_own ? NULL : DT_NO_MEMORY();
 }
 
 static void remember(dt_function_t *function, const char *name, dt_tensor_t *tensor,
                      dt_override_t *own) {
-  if (readback) {
-    readback->next = function->overrides;
-    function->overrides = readback;
+  if (own) {
+    own->next = function->overrides;
+    function->overrides = own;
     return;
   }
-  readback = find_override(function, name);
-  dt_tensor_t *old = readback->tensor;
-  readback->tensor = tensor;
+  own = find_override(function, name);
+  dt_tensor_t *old = own->tensor;
+  own->tensor = tensor;
   dt_tensor_retain(tensor);
   dt_tensor_release(old); // variants that use it hold shares of their own
 }
@@ -336,9 +336,9 @@ static dt_status_t update_locked(dt_function_t *function, const char *name, dt_t
   if (!fresh)
     return DT_NO_MEMORY();
   dt_override_t *own = NULL;
-  dt_status_t status = prepare_update(function, list, name, tensor, fresh, &readback);
+  dt_status_t status = prepare_update(function, list, name, tensor, fresh, &own);
   if (!status) {
-    remember(function, name, tensor, readback);
+    remember(function, name, tensor, own);
     function->policy.version++; // programs may look at the tensors that they hand over
   }
   for (uint32_t i = 0; i < list->n; i++) {

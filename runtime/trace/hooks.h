@@ -51,9 +51,9 @@ dt_status_t dt__hooks_add(const dt_hooks_t *hooks, dt_point_t point, dt_pass_fn_
 // `hooks` without the one of this name.
 dt_status_t dt__hooks_remove(const dt_hooks_t *hooks, const char *name,
                              dt_hooks_t **out) DT_MUST_USE;
-// Those that a function has which says `chosen`: a list such as "a,-b", NULL for none. All but those
-// on demand, these where they are named, and none with a minus. DT_E_ARGUMENT for a name that is
-// none.
+// The passes of a function that says `chosen`, a list such as "a,-b" or NULL: passes that are not
+// on demand, without those that it names with a minus, and passes on demand that it names.
+// DT_E_ARGUMENT for a name that no pass has.
 dt_status_t dt__hooks_choose(const dt_hooks_t *hooks, const char *chosen,
                              dt_hooks_t **out) DT_MUST_USE;
 bool dt__hooks_any(const dt_hooks_t *hooks, dt_point_t point); // NULL: none

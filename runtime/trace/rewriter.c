@@ -71,17 +71,17 @@ static void link_node(dt_rewriter_t *r, uint32_t id, uint32_t before) {
 
 // ---- Uses ---------------------------------------------------------------------------------------
 static bool add_use(dt_rewriter_t *r, uint32_t id, uint32_t user) {
-  dt_use_t *use = DT_ARENA_NEW(r->arena, dt_use_t);
+  dt_node_use_t *use = DT_ARENA_NEW(r->arena, dt_node_use_t);
   if (!use)
     return false;
-  *use = (dt_use_t){.user = user, .next = r->nodes.items[id].uses};
+  *use = (dt_node_use_t){.user = user, .next = r->nodes.items[id].uses};
   r->nodes.items[id].uses = use;
   return true;
 }
 
-static dt_use_t *take_use(dt_rewriter_t *r, uint32_t id, uint32_t user) {
-  for (dt_use_t **at = &r->nodes.items[id].uses; *at; at = &(*at)->next) {
-    dt_use_t *use = *at;
+static dt_node_use_t *take_use(dt_rewriter_t *r, uint32_t id, uint32_t user) {
+  for (dt_node_use_t **at = &r->nodes.items[id].uses; *at; at = &(*at)->next) {
+    dt_node_use_t *use = *at;
     if (use->user != user)
       continue;
     *at = use->next;
@@ -216,7 +216,7 @@ static dt_node_id_t *own_inputs(dt_rewriter_t *r, uint32_t id) {
 
 static void set_operand(dt_rewriter_t *r, uint32_t user, uint32_t index, uint32_t made) {
   dt_node_id_t *inputs = (dt_node_id_t *)(uintptr_t)r->work.nodes.items[user - 1].inputs;
-  dt_use_t *use = take_use(r, inputs[index].id, user);
+  dt_node_use_t *use = take_use(r, inputs[index].id, user);
   use->next = r->nodes.items[made].uses;
   r->nodes.items[made].uses = use;
   inputs[index].id = made;
@@ -225,10 +225,10 @@ static void set_operand(dt_rewriter_t *r, uint32_t user, uint32_t index, uint32_
 static dt_status_t replace(dt_rewriter_t *r, uint32_t old, uint32_t made) {
   DT_TRY(check_same(r, old, made));
   DT_TRY(mark_needs(r, made));
-  for (const dt_use_t *use = r->nodes.items[old].uses; use; use = use->next)
+  for (const dt_node_use_t *use = r->nodes.items[old].uses; use; use = use->next)
     if (!is_marked(r, use->user) && !own_inputs(r, use->user))
       return DT_NO_MEMORY(); // nothing is changed yet but whose the arrays are
-  for (const dt_use_t *use = r->nodes.items[old].uses, *next; use; use = next) {
+  for (const dt_node_use_t *use = r->nodes.items[old].uses, *next; use; use = next) {
     next = use->next;
     if (is_marked(r, use->user))
       continue;

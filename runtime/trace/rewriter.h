@@ -32,18 +32,18 @@ dt_status_t dt__hooks_run(const dt_hooks_t *hooks, const dt_site_t *site, dt_are
                           const dt_graph_t *graph, const dt_graph_t **out) DT_MUST_USE;
 
 // ---- Between rewriter.c and rewriter_read.c -----------------------------------------------------
-typedef struct dt_use_t {
+typedef struct dt_node_use_t {
   uint32_t user; // node
-  struct dt_use_t *next;
-} dt_use_t;
+  struct dt_node_use_t *next;
+} dt_node_use_t;
 
 // What the rewriter knows of a node, besides the node.
 typedef struct dt_rewrite_node_t {
   uint32_t prev, next; // in order; 0: none
   uint32_t stamp;      // of the last walk that came here
   bool erased;
-  bool own_inputs; // the array of operands is the rewriter's own
-  dt_use_t *uses;  // one for each operand that it is
+  bool own_inputs;     // the array of operands is the rewriter's own
+  dt_node_use_t *uses; // one for each operand that it is
 } dt_rewrite_node_t;
 
 struct dt_rewriter {

@@ -65,7 +65,7 @@ dt_value_t dt_rewriter_input(dt_rewriter_t *r, dt_value_t node, uint32_t index) 
 
 dt_value_t dt_rewriter_user(dt_rewriter_t *r, dt_value_t node, uint32_t index) {
   uint32_t id = find(r, node);
-  const dt_use_t *use = id ? r->nodes.items[id].uses : NULL;
+  const dt_node_use_t *use = id ? r->nodes.items[id].uses : NULL;
   for (uint32_t k = 0; use && k < index; k++)
     use = use->next;
   return use ? value_of(r, use->user) : none_value;
@@ -94,7 +94,7 @@ static const char *name_of(const dt_rewriter_t *r, const dt_node_t *node) {
 
 static uint32_t count_uses(const dt_rewriter_t *r, uint32_t id) {
   uint32_t n = 0;
-  for (const dt_use_t *use = r->nodes.items[id].uses; use; use = use->next)
+  for (const dt_node_use_t *use = r->nodes.items[id].uses; use; use = use->next)
     n++;
   return n;
 }

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # usage: exports.sh LIBRARY. What the shared library exports is what the public headers declare with
 # DT_API: nothing internal, nothing of LLVM or jemalloc, and nothing declared but missing. Each name
-# has the version node of its header: DUCTILE_EXPERIMENTAL of experimental.h, DUCTILE_1 of all others.
+# has its version node: DUCTILE_EXPERIMENTAL what experimental.h declares, of the others the one of
+# library/ductile.map that lists it, the last one what none does.
 set -euo pipefail
 library=$1
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -25,9 +26,15 @@ declared_in() { # NODE HEADER
 declared=$(for header in include/ductile/*.h; do
   case $header in
     */experimental.h) declared_in DUCTILE_EXPERIMENTAL "$header" ;;
-    *) declared_in DUCTILE_1 "$header" ;;
+    *) declared_in "" "$header" ;;
   esac
-done | LC_ALL=C sort -u)
+done | awk '
+  FNR == NR { if (/^DUCTILE_[0-9]+ /) node = last = $1
+              else if (/^DUCTILE_EXPERIMENTAL/) node = ""
+              else if (node && match($1, /^dt_[a-z0-9_]+;$/)) of[substr($1, 1, RLENGTH - 1)] = node
+              next }
+  $2 { print; next }
+  { print $1, ($1 in of ? of[$1] : last) }' library/ductile.map - | LC_ALL=C sort -u)
 
 status=0
 extra=$(comm -23 <(printf '%s\n' "$exported") <(printf '%s\n' "$declared") | sed '/^$/d')

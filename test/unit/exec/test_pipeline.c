@@ -7,6 +7,7 @@
 #include "runtime/base/status.h"
 #include "runtime/compile/compile.h"
 #include "runtime/compile/jobs.h"
+#include "runtime/trace/hooks.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -16,13 +17,26 @@ typedef struct seen_t {
   uint32_t n;
   bool ordered;
   uint32_t folded; // the node of the output after the stage "fold"
+  uint32_t next; // stage that comes next, points aside
 } seen_t;
+
+// Points of passes of users, which are passed over where there are none.
+static bool is_point(const char *name) {
+  bool is = false;
+  for (int point = DT_POINT_TRACED; point <= DT_POINT_FUSED; point++)
+    is = is || strcmp(dt_point_name((dt_point_t)point), name) == 0;
+  return is;
+}
 
 static void observe(void *user, const dt_stage_view_t *view) {
   seen_t *seen = user;
-  seen->ordered = seen->ordered && view->order == seen->n &&
-                  strcmp(view->stage, dt__pipeline_stages()[seen->n]) == 0 &&
+  const char *const *stages = dt__pipeline_stages();
+  while (is_point(stages[seen->next]))
+    seen->next++;
+  seen->ordered = seen->ordered && view->order == seen->next &&
+                  strcmp(view->stage, stages[seen->next]) == 0 &&
                   (view->graph != NULL) != (view->program != NULL);
+  seen->next++;
   if (strcmp(view->stage, "fold") == 0)
     seen->folded = view->graph->outputs.items[0].id;
   seen->n++;
@@ -76,11 +90,12 @@ static void test_stages(void **state) {
   (void)state;
   uint32_t count = 0;
   bool lowered = false;
-  for (const char *const *name = dt__pipeline_stages(); *name; name++, count++) {
+  for (const char *const *name = dt__pipeline_stages(); *name; name++) {
     seen_t seen = {.ordered = true};
     bool program = false;
     expect_ok(run(*name, &seen, &program));
-    assert_int_equal(seen.n, count + 1);
+    count += !is_point(*name);
+    assert_int_equal(seen.n, count);
     assert_true(seen.ordered);
     lowered = lowered || strcmp(*name, "lower") == 0;
     assert_int_equal(program, lowered);
