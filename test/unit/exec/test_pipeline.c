@@ -17,7 +17,7 @@ typedef struct seen_t {
   uint32_t n;
   bool ordered;
   uint32_t folded; // the node of the output after the stage "fold"
-  uint32_t next; // stage that comes next, points aside
+  uint32_t next;   // stage that comes next, points aside
 } seen_t;
 
 // Points of passes of users, which are passed over where there are none.
