@@ -524,13 +524,16 @@ static dt_status_t run_hook(const dt_hook_t *hook, const dt_site_t *site, dt_are
   if (status)
     *out = graph;
   end(&r, depth ? UINT32_MAX : (*out)->constants.len);
+  if (!status && *out != graph)
+    DT_LOG(DT_LOG_PASSES, 1, "%s at %s: %u nodes, %u before", hook->name,
+           dt_point_name(site->point), (*out)->nodes.len, graph->nodes.len);
   if (!status)
     return NULL;
   bool ends = dt_status_code(status) == DT_E_NO_MEMORY || dt__watch_is_over(arena->watch);
   status = dt__status_annotate(status, "pass %s at %s", hook->name, dt_point_name(site->point));
   if (!hook->optional || ends)
     return status;
-  dt__log_write(DT_LOG_PASSES, "left out: %s", dt_status_message(status));
+  DT_LOG(DT_LOG_PASSES, 1, "left out: %s", dt_status_message(status));
   dt_status_free(status);
   return NULL;
 }

@@ -302,6 +302,55 @@ static void use_call(const void *given, bool later) {
   dt_function_release(function);
 }
 
+// ---- Passes ---------------------------------------------------------------------------------------
+
+static dt_status_t count_nodes(dt_rewriter_t *rewriter, void *closure) {
+  (void)closure;
+  printf("  pass at %s: %u nodes\n", dt_point_name(dt_rewriter_point(rewriter)),
+         (unsigned)dt_rewriter_length(rewriter));
+  return NULL;
+}
+
+static dt_status_t fail_pass(dt_rewriter_t *rewriter, void *closure) {
+  dt_trace_fail(dt_rewriter_trace(rewriter), DT_E_RANGE, "the pass gave up");
+  return count_nodes(rewriter, closure);
+}
+
+static void require_pass(void *given) { ((dt_pass_options_t *)given)->name = "pass"; }
+
+static void fill_pass(void *given) {
+  dt_pass_options_t *options = given;
+  options->priority = -3;
+  options->identity = "counts";
+  options->on_demand = true;
+  options->optional = true;
+  options->closure_free = closure_free;
+}
+
+static void unname_pass(void *given) { ((dt_pass_options_t *)given)->name = "a b"; }
+
+// With a pass that looks, then with one that fails: functions that name it, and that do not.
+static void use_pass(const void *given, bool later) {
+  static const dt_pass_fn_t passes[] = {count_nodes, fail_pass};
+  closures_freed = 0;
+  for (int k = 0; k < 2; k++) {
+    if (!later_told("dt_runtime_add_pass",
+                    dt_runtime_add_pass(place.runtime, DT_POINT_TRACED, passes[k], NULL, given),
+                    later))
+      return;
+    for (int named = 0; named < 2; named++) {
+      dt_function_t *function = NULL;
+      dt_function_options_t options = one_matrix();
+      options.passes = named ? "pass" : NULL;
+      must(dt_function_create(place.runtime, doubled, NULL, &options, &function));
+      call_rows(function, 2, NULL);
+      dt_function_release(function);
+    }
+    must(dt_runtime_remove_pass(place.runtime, "pass"));
+  }
+  printf("  closures freed %d\n", closures_freed);
+}
+
 // ---- Files ----------------------------------------------------------------------------------------
 
 static void fill_onnx(void *given) {
@@ -420,6 +469,8 @@ static const row_t rows[] = {
     ROW(dt_call_options_t, "filled", true, NULL, fill_call, use_call),
     ROW(dt_call_options_t, "late", true, NULL, late_call, use_call),
     ROW(dt_call_options_t, "cancelled", true, NULL, cancel_call, use_call),
+    ROW(dt_pass_options_t, "filled", false, require_pass, fill_pass, use_pass),
+    ROW(dt_pass_options_t, "misnamed", false, require_pass, unname_pass, use_pass),
     ROW(dt_onnx_options_t, "filled", true, NULL, fill_onnx, use_onnx),
     ROW(dt_onnx_options_t, "of one node", true, NULL, starve_onnx, use_onnx),
     ROW(dt_onnx_options_t, "cancelled", true, NULL, cancel_onnx, use_onnx),

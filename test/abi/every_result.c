@@ -111,6 +111,28 @@ static void show_safetensor(const void *given) {
   printf(" data %s", info->data ? "some" : "none");
 }
 
+static dt_status_t tell_node(dt_rewriter_t *rewriter, void *closure) {
+  return dt_rewriter_node(rewriter, dt_rewriter_output(rewriter, 0), closure);
+}
+
+static dt_status_t ask_node(void *given) {
+  dt_function_t *function = NULL;
+  const dt_function_options_t options = one_matrix();
+  const dt_pass_options_t pass = {.struct_size = sizeof pass, .name = "tell"};
+  must(dt_runtime_add_pass(place.runtime, DT_POINT_TRACED, tell_node, given, &pass));
+  must(dt_function_create(place.runtime, doubled, NULL, &options, &function));
+  dt_status_t status = dt_function_prepare(function, NULL);
+  dt_function_release(function);
+  must(dt_runtime_remove_pass(place.runtime, "tell"));
+  return status;
+}
+
+static void show_node(const void *given) {
+  const dt_node_info_t *info = given;
+  COUNT(info, dtype), COUNT(info, n_inputs), COUNT(info, n_users), COUNT(info, n_outputs);
+  COUNT(info, rank), COUNT(info, n_axes), COUNT(info, n_sizes), COUNT(info, floats[0]);
+}
+
 // ---- The rows -------------------------------------------------------------------------------------
 
 #define ROW(type, ask, show) {#type, sizeof(type), ask, show}
@@ -123,6 +145,7 @@ static const row_t rows[] = {
     ROW(dt_device_info_t, ask_cpu, show_device),
     ROW(dt_device_info_t, ask_device, show_device),
     ROW(dt_safetensors_info_t, ask_tensor, show_safetensor),
+    ROW(dt_node_info_t, ask_node, show_node),
 };
 
 // A struct that says `size` bytes, in memory of `room`, which was garbage.

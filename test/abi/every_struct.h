@@ -9,6 +9,7 @@
 #include "ductile/experimental.h"
 #include "ductile/ir.h"
 #include "ductile/onnx.h"
+#include "ductile/pass.h"
 #include "ductile/safetensors.h"
 
 #include <stddef.h>

@@ -4,6 +4,7 @@
 // same for what can be dumped.
 #include "test/support/fixture.h"
 
+#include "ductile/pass.h"
 #include "runtime/base/log.h"
 #include "test/support/folder.h"
 
@@ -60,6 +61,13 @@ static void call(dt_session_t *session, dt_function_t *function, int64_t n, dt_c
   RELEASE(out, x);
 }
 
+// A pass that makes a node.
+static dt_status_t pass(dt_rewriter_t *rewriter, void *closure) {
+  (void)closure;
+  (void)dt_scalar(dt_rewriter_trace(rewriter), DT_F32, 2);
+  return NULL;
+}
+
 static void live(const char *log) {
   dt_runtime_t *runtime = NULL;
   dt_session_t *host = NULL, *device = NULL;
@@ -74,6 +82,8 @@ static void live(const char *log) {
                                  .dynamic = DT_DYNAMIC_AUTOMATIC};
   variable_set("DUCTILE_LOG", log);
   expect_ok(dt_runtime_create(&options, &runtime));
+  expect_ok(dt_runtime_add_pass(runtime, DT_POINT_TRACED, pass, NULL,
+                                &(dt_pass_options_t){.name = "pass"}));
   expect_ok(dt_session_create(runtime, NULL, &host));
   expect_ok(dt_session_create(runtime, &on, &device));
   expect_ok(dt_function_create(runtime, program, NULL, &about, &function));
