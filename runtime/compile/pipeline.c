@@ -49,8 +49,8 @@ typedef struct stage_t {
 // their producers into the products' inner loops.
 #define STAGES                                                                                     \
   STAGE("graph", "graph", STAGE_INPUT, NEEDED, NULL, NULL)                                         \
-  STAGE("in_order", "graph", STAGE_GRAPH_STRICT, NEEDED, dt__pass_in_order, NULL)                  \
   USER("before_decompose", DT_POINT_BEFORE_DECOMPOSE)                                              \
+  STAGE("in_order", "graph", STAGE_GRAPH_STRICT, NEEDED, dt__pass_in_order, NULL)                  \
   STAGE("decompose", "graph", STAGE_GRAPH, NEEDED, dt__pass_decompose, NULL)                       \
   USER("after_decompose", DT_POINT_AFTER_DECOMPOSE)                                                \
   STAGE("fold", "graph", STAGE_GRAPH, OPTIONAL, dt__pass_fold, NULL)                               \

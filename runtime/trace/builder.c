@@ -282,6 +282,10 @@ static dt_value_t add(dt_trace_t *trace, dt_op_t op, const dt_value_t *inputs, u
                       const dt_attrs_t *attrs, bool broadcast) {
   if (trace->status)
     return none_value;
+  if (trace->pass == DT_PASS_LOOK) {
+    DT_TRACE_FAIL(trace, DT_E_STATE, "the graph is only looked at, at point fused");
+    return none_value;
+  }
   dt_node_id_t few[4], out = {0};
   dt_node_id_t *ids = node_ids(trace, inputs, n, few, 4);
   if (!ids)

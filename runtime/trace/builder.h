@@ -44,6 +44,7 @@ typedef struct dt_trace_lift_t {
 // Whether a trace is a pass's (rewriter.h), and what builders may make in it.
 typedef enum dt_trace_pass_t {
   DT_PASS_NONE,      // it is a program's
+  DT_PASS_LOOK,      // nothing
   DT_PASS_PLAIN,     // nodes, nothing that calls bring or check
   DT_PASS_CONSTANTS, // and constants
 } dt_trace_pass_t;

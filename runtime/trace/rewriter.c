@@ -372,8 +372,10 @@ static dt_status_t begin(dt_rewriter_t *r, const dt_graph_t *graph) {
                           .traced = r->site->traced ? r->site->traced : &r->stub,
                           .graph = &r->work,
                           .env = graph->env,
-                          .pass = r->site->traced && !r->depth ? DT_PASS_CONSTANTS : DT_PASS_PLAIN};
-  r->read_only = r->site->point == DT_POINT_FUSED;
+                          .pass = r->site->point == DT_POINT_FUSED ? DT_PASS_LOOK
+                                  : r->site->traced && !r->depth   ? DT_PASS_CONSTANTS
+                                                                   : DT_PASS_PLAIN};
+  r->read_only = r->trace.pass == DT_PASS_LOOK;
   if (!DT_VEC_COPY(arena, &r->work.nodes) || !DT_VEC_COPY(arena, &r->work.outputs) ||
       !DT_VEC_COPY(arena, &r->work.updates) || !DT_VEC_COPY(arena, &r->work.constants))
     return DT_NO_MEMORY();

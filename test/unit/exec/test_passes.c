@@ -7,6 +7,8 @@
 
 #include "runtime/base/thread.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -438,6 +440,98 @@ static void test_a_loop_ends_with_its_call(void **state) {
   dt_function_release(function);
 }
 
+static dt_status_t only_look(dt_rewriter_t *r, void *closure) {
+  (void)closure;
+  dt_value_t sum = find_op(r, "add");
+  expect_told(dt_rewriter_erase(r, sum), DT_E_STATE, "only looked at, at point fused");
+  (void)dt_neg(dt_rewriter_trace(r), sum);
+  return dt_rewriter_failure(r);
+}
+
+static void test_fused_graphs_stay(void **state) {
+  fixture_t *f = *state;
+  add_pass(f, DT_POINT_FUSED, "look", only_look, NULL);
+  dt_function_t *function = make(f, double_program, NULL);
+  expect_parts(call_told(f, function), DT_E_STATE, EACH_OF("pass look at fused", "only looked at"));
+  dt_function_release(function);
+}
+
+// ---- Numbers from data --------------------------------------------------------------------------
+// The elements of x above 0, twice.
+static dt_status_t selected(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  (void)closure;
+  dt_value_t some = dt_masked_select(t, in[0], dt_gt(t, in[0], dt_scalar(t, DT_F32, 0)));
+  out[0] = dt_add(t, some, some);
+  return NULL;
+}
+
+// What has the number as a size stands behind the node that binds it, wherever it is put.
+static dt_status_t move_around(dt_rewriter_t *r, void *closure) {
+  (void)closure;
+  dt_value_t item = find_op(r, "item"), first = dt_rewriter_next(r, (dt_value_t){0});
+  dt_value_t select = find_op(r, "masked_select");
+  if (!select.id)
+    select = find_op(r, "compress");
+  expect_told(dt_rewriter_erase(r, item), DT_E_STATE, "binds a number");
+  expect_told(dt_rewriter_move(r, select, item), DT_E_ARGUMENT, "is made of");
+  expect_told(dt_rewriter_move(r, item, first), DT_E_ARGUMENT, "is made of");
+  expect_ok(dt_rewriter_at(r, first));
+  dt_trace_t *t = dt_rewriter_trace(r);
+  dt_value_t sum = dt_rewriter_output(r, 0), some = dt_rewriter_input(r, sum, 0);
+  return dt_rewriter_replace(r, sum, dt_mul(t, some, dt_scalar(t, DT_F32, 3)));
+}
+
+static void test_numbers_keep_their_order(void **state) {
+  fixture_t *f = *state;
+  for (int point = DT_POINT_TRACED; point <= DT_POINT_BEFORE_LOWER; point++) {
+    add_pass(f, (dt_point_t)point, "move", move_around, NULL);
+    dt_function_t *function = make(f, selected, NULL);
+    assert_true(call_ones(f, function, 5) == 3);
+    dt_function_release(function);
+    expect_ok(dt_runtime_remove_pass(f->runtime, "move"));
+  }
+}
+
+// ---- Threads ------------------------------------------------------------------------------------
+static struct {
+  _Atomic int running, most, ran;
+} at_work;
+
+static dt_status_t count_running(dt_rewriter_t *r, void *closure) {
+  (void)closure;
+  int running = ++at_work.running;
+  if (running > at_work.most)
+    at_work.most = running;
+  (void)dt_rewriter_length(r);
+  at_work.ran++;
+  at_work.running--;
+  return NULL;
+}
+
+static void *compile_some(void *runtime) {
+  fixture_t f = {.runtime = runtime, .session = session_of(runtime)};
+  for (int k = 0; k < 8; k++) {
+    dt_function_t *function = make(&f, double_program, NULL);
+    assert_true(call_ones(&f, function, 3) == 2);
+    dt_function_release(function);
+  }
+  dt_session_destroy(f.session);
+  return NULL;
+}
+
+static void test_one_at_a_time(void **state) {
+  fixture_t *f = *state;
+  pthread_t threads[3];
+  add_pass(f, DT_POINT_TRACED, "first", count_running, NULL);
+  add_pass(f, DT_POINT_BEFORE_LOWER, "second", count_running, NULL);
+  for (int k = 0; k < 3; k++)
+    assert_int_equal(pthread_create(&threads[k], NULL, compile_some, f->runtime), 0);
+  for (int k = 0; k < 3; k++)
+    assert_int_equal(pthread_join(threads[k], NULL), 0);
+  assert_int_equal(at_work.most, 1);
+  assert_int_equal(at_work.ran, 48);
+}
+
 // ---- Bodies -------------------------------------------------------------------------------------
 static dt_status_t then_fn(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
   (void)closure;
@@ -481,4 +575,7 @@ RUN_TESTS(TEST_WITH(test_points_in_order, setup, fixture_close),
           TEST_WITH(test_bad_arguments, setup, fixture_close),
           TEST_WITH(test_a_pass_that_calls_is_refused, setup, fixture_close),
           TEST_WITH(test_a_loop_ends_with_its_call, setup, fixture_close),
+          TEST_WITH(test_fused_graphs_stay, setup, fixture_close),
+          TEST_WITH(test_numbers_keep_their_order, setup, fixture_close),
+          TEST_WITH(test_one_at_a_time, setup, fixture_close),
           TEST_WITH(test_bodies_are_graphs_too, setup, fixture_close))
