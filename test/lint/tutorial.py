@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""usage: test/lint/tutorial.py. The code in docs/tutorial.md is its programs' and their output's.
+"""usage: test/lint/tutorial.py. The code in docs/tutorial.md and docs/passes.md is their programs' and
+their output's.
 
 A block that begins with ```c FILE or ```text FILE consists of consecutive lines of FILE, all moved
 to the left by the same amount. A block of C must name its file; each program is shown. Exit codes:
@@ -12,7 +13,8 @@ import textwrap
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PAGE = ROOT / "docs" / "tutorial.md"
+# A page and the folder of its programs.
+PAGES = {"docs/tutorial.md": "examples/tutorial", "docs/passes.md": "examples/passes"}
 
 
 def is_part(block, lines):
@@ -23,9 +25,9 @@ def is_part(block, lines):
     return False
 
 
-def main():
+def check(page, folder):
     failures, shown, blocks = [], set(), 0
-    lines = PAGE.read_text(encoding="utf-8").split("\n")
+    lines = (ROOT / page).read_text(encoding="utf-8").split("\n")
     at = 0
     while at < len(lines):
         match = re.match(r"```(\w+)(?: +(\S+))?$", lines[at])
@@ -40,17 +42,17 @@ def main():
             shown.add(file)
             path = ROOT / file
             if not path.exists():
-                failures.append(f"docs/tutorial.md:{begin}: there is no {file}")
+                failures.append(f"{page}:{begin}: there is no {file}")
             elif not is_part(lines[begin:at], path.read_text(encoding="utf-8").split("\n")):
-                failures.append(f"docs/tutorial.md:{begin}: these are no lines of {file}")
+                failures.append(f"{page}:{begin}: these are no lines of {file}")
         elif language == "c":
-            failures.append(f"docs/tutorial.md:{begin}: of which program is this?")
+            failures.append(f"{page}:{begin}: of which program is this?")
         at += 1
-    for path in sorted((ROOT / "examples" / "tutorial").glob("*.c")):
+    for path in sorted((ROOT / folder).glob("*.c")):
         if str(path.relative_to(ROOT)) not in shown:
-            failures.append(f"docs/tutorial.md: {path.name} is not shown")
-    print("\n".join(failures + [f"{blocks} blocks of {len(shown)} files, {len(failures)} findings"]))
-    return 1 if failures else 0
+            failures.append(f"{page}: {path.name} is not shown")
+    print("\n".join(failures + [f"{page}: {blocks} blocks of {len(shown)} files, {len(failures)} findings"]))
+    return len(failures)
 
 
-sys.exit(main())
+sys.exit(1 if sum(check(page, folder) for page, folder in PAGES.items()) else 0)
