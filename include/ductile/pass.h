@@ -95,9 +95,8 @@ DT_API uint32_t dt_rewriter_depth(const dt_rewriter_t *rewriter);
 // The number of nodes. [external by rewriter]
 DT_API uint32_t dt_rewriter_length(dt_rewriter_t *rewriter);
 // The node after `after` in the graph's order; of the none value the first one. The none value
-// behind the last node, behind a node that was erased, and once the compile's deadline has passed or
-// it was cancelled.
-// [external by rewriter]
+// behind the last node, behind a node that was erased, and once the compile's deadline has passed
+// or it was cancelled. [external by rewriter]
 DT_API dt_value_t dt_rewriter_next(dt_rewriter_t *rewriter, dt_value_t after);
 
 // A node. Texts live as long as the pass.
