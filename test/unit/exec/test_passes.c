@@ -36,6 +36,11 @@ static dt_function_t *make(fixture_t *f, dt_program_fn_t fn, const char *passes)
   return function_of(f, fn, NULL, &options);
 }
 
+// The last point at which graphs are changed. Builds without a code generator trace and evaluate: there
+// passes behind the trace have nothing to do.
+static bool compiles(void) { return compiled_answer() == DT_ANSWER_COMPILED; }
+static int last_point(void) { return compiles() ? DT_POINT_BEFORE_LOWER : DT_POINT_TRACED; }
+
 // The first element of the answer for `n` ones.
 static double call_ones(fixture_t *f, dt_function_t *function, int64_t n) {
   dt_tensor_t *x = tensor_full(1, 1, &n), *out = NULL;
@@ -91,10 +96,12 @@ static void test_points_in_order(void **state) {
     add_pass(f, (dt_point_t)point, dt_point_name((dt_point_t)point), look, &seen);
   dt_function_t *function = make(f, program, NULL);
   assert_true(call_ones(f, function, 4) == 0.25);
-  assert_string_equal(seen.order, "traced+softmax before_decompose+softmax after_decompose+exp "
-                                  "before_lower+exp fused+exp ");
+  assert_string_equal(seen.order, compiles() ? "traced+softmax before_decompose+softmax "
+                                               "after_decompose+exp before_lower+exp fused+exp "
+                                             : "traced+softmax ");
+  size_t len = strlen(seen.order);
   assert_true(call_ones(f, function, 8) == 0.125); // a hit: nothing runs
-  assert_int_equal(strlen(seen.order), strlen("traced+softmax ") + 72);
+  assert_int_equal(strlen(seen.order), len);
   dt_function_release(function);
 }
 
@@ -111,7 +118,7 @@ static dt_status_t triple(dt_rewriter_t *r, void *closure) {
 
 static void test_a_node_is_replaced_at_each_point(void **state) {
   fixture_t *f = *state;
-  for (int point = DT_POINT_TRACED; point <= DT_POINT_BEFORE_LOWER; point++) {
+  for (int point = DT_POINT_TRACED; point <= last_point(); point++) {
     add_pass(f, (dt_point_t)point, "triple", triple, NULL);
     dt_function_t *function = make(f, double_program, NULL);
     for (int64_t n = 0; n < 6; n++) {
@@ -138,7 +145,7 @@ static dt_status_t soft(dt_rewriter_t *r, void *closure) {
 
 static void test_composites_after_decomposition(void **state) {
   fixture_t *f = *state;
-  for (int point = DT_POINT_AFTER_DECOMPOSE; point <= DT_POINT_BEFORE_LOWER; point++) {
+  for (int point = DT_POINT_AFTER_DECOMPOSE; point <= last_point(); point++) {
     add_pass(f, (dt_point_t)point, "soft", soft, NULL);
     dt_function_t *function = make(f, double_program, NULL);
     assert_true(call_ones(f, function, 4) == 0.25);
@@ -191,7 +198,8 @@ static void test_constants_are_made_at_the_trace(void **state) {
   expect_ok(dt_runtime_remove_pass(f->runtime, "weigh"));
   add_pass(f, DT_POINT_BEFORE_LOWER, "weigh", weigh, w);
   function = make(f, double_program, NULL);
-  expect_told(call_told(f, function), DT_E_STATE, "a pass makes constants at point traced only");
+  if (compiles())
+    expect_told(call_told(f, function), DT_E_STATE, "a pass makes constants at point traced only");
   dt_function_release(function);
   RELEASE(w, five);
 }
@@ -406,10 +414,10 @@ static void test_a_pass_that_calls_is_refused(void **state) {
   fixture_t *f = *state;
   inside = (struct inside_t){f->runtime, session_of(f->runtime)};
   dt_function_t *other = make(f, negate_program, NULL);
-  add_pass(f, DT_POINT_BEFORE_LOWER, "calls", call_inside, other);
+  add_pass(f, DT_POINT_TRACED, "calls", call_inside, other);
   dt_function_t *function = make(f, double_program, NULL);
   expect_parts(call_told(f, function), DT_E_STATE,
-               EACH_OF("pass calls at before_lower",
+               EACH_OF("pass calls at traced",
                        "a pass of the runtime called for a compile, which would wait"));
   dt_function_release(function);
   dt_function_release(other);
@@ -430,7 +438,7 @@ static dt_status_t endless(dt_rewriter_t *r, void *closure) {
 // A loop that asks ends with the compile's budget or the call's deadline.
 static void test_a_loop_ends_with_its_call(void **state) {
   fixture_t *f = *state;
-  add_pass(f, DT_POINT_BEFORE_LOWER, "endless", endless, NULL);
+  add_pass(f, DT_POINT_TRACED, "endless", endless, NULL);
   dt_function_t *function = make(f, double_program, NULL);
   dt_tensor_t *x = tensor_full(1, 1, SIZES(3)), *out = NULL;
   dt_call_options_t options = {.struct_size = sizeof(options)};
@@ -483,7 +491,7 @@ static dt_status_t move_around(dt_rewriter_t *r, void *closure) {
 
 static void test_numbers_keep_their_order(void **state) {
   fixture_t *f = *state;
-  for (int point = DT_POINT_TRACED; point <= DT_POINT_BEFORE_LOWER; point++) {
+  for (int point = DT_POINT_TRACED; point <= last_point(); point++) {
     add_pass(f, (dt_point_t)point, "move", move_around, NULL);
     dt_function_t *function = make(f, selected, NULL);
     assert_true(call_ones(f, function, 5) == 3);
@@ -529,7 +537,7 @@ static void test_one_at_a_time(void **state) {
   for (int k = 0; k < 3; k++)
     assert_int_equal(pthread_join(threads[k], NULL), 0);
   assert_int_equal(at_work.most, 1);
-  assert_int_equal(at_work.ran, 48);
+  assert_int_equal(at_work.ran, compiles() ? 48 : 24);
 }
 
 // ---- Bodies -------------------------------------------------------------------------------------
@@ -553,7 +561,7 @@ static dt_status_t branches(dt_trace_t *t, const dt_value_t *in, dt_value_t *out
 
 static void test_bodies_are_graphs_too(void **state) {
   fixture_t *f = *state;
-  for (int point = DT_POINT_TRACED; point <= DT_POINT_BEFORE_LOWER; point++) {
+  for (int point = DT_POINT_TRACED; point <= last_point(); point++) {
     add_pass(f, (dt_point_t)point, "triple", triple, NULL);
     dt_function_t *function = make(f, branches, NULL);
     assert_true(call_ones(f, function, 3) == 3);
