@@ -36,8 +36,8 @@ static dt_function_t *make(fixture_t *f, dt_program_fn_t fn, const char *passes)
   return function_of(f, fn, NULL, &options);
 }
 
-// The last point at which graphs are changed. Builds without a code generator trace and evaluate: there
-// passes behind the trace have nothing to do.
+// The last point at which graphs are changed. Builds without a code generator trace and evaluate:
+// there passes behind the trace have nothing to do.
 static bool compiles(void) { return compiled_answer() == DT_ANSWER_COMPILED; }
 static int last_point(void) { return compiles() ? DT_POINT_BEFORE_LOWER : DT_POINT_TRACED; }
 
@@ -460,7 +460,9 @@ static void test_fused_graphs_stay(void **state) {
   fixture_t *f = *state;
   add_pass(f, DT_POINT_FUSED, "look", only_look, NULL);
   dt_function_t *function = make(f, double_program, NULL);
-  expect_parts(call_told(f, function), DT_E_STATE, EACH_OF("pass look at fused", "only looked at"));
+  if (compiles())
+    expect_parts(call_told(f, function), DT_E_STATE,
+                 EACH_OF("pass look at fused", "only looked at"));
   dt_function_release(function);
 }
 
