@@ -116,14 +116,17 @@ bool dt__rewriter_sync(dt_rewriter_t *r) {
 // ---- Needs --------------------------------------------------------------------------------------
 typedef bool (*need_fn_t)(dt_rewriter_t *r, uint32_t id);
 
+static bool need_binder(dt_rewriter_t *r, uint32_t symbol, need_fn_t fn) {
+  return symbol >= r->n_symbols || !r->binders[symbol] || fn(r, r->binders[symbol]);
+}
+
 static bool each_symbol(dt_rewriter_t *r, uint32_t n, const dt_sym_t *exprs, need_fn_t fn) {
-  uint32_t found[32];
   for (uint32_t k = 0; k < n; k++) {
     if (dt__sym_is_const(r->work.env, exprs[k], NULL))
       continue;
-    uint32_t some = dt__sym_symbols(r->work.env, exprs[k], found, 32);
-    for (uint32_t i = 0; i < some && i < 32; i++)
-      if (found[i] < r->n_symbols && r->binders[found[i]] && !fn(r, r->binders[found[i]]))
+    uint32_t some = dt__sym_symbols(r->work.env, exprs[k], r->found, r->n_symbols);
+    for (uint32_t i = 0; i < some && i < r->n_symbols; i++)
+      if (!need_binder(r, r->found[i], fn))
         return false;
   }
   return true;
@@ -384,7 +387,8 @@ static dt_status_t begin(dt_rewriter_t *r, const dt_graph_t *graph) {
     if (graph->nodes.items[k].op == DT_OP_item)
       r->n_symbols = dt__symenv_symbol_count(graph->env);
   r->binders = DT_ARENA_ARRAY(arena, uint32_t, (size_t)r->n_symbols + 1);
-  if (!r->binders || !DT_VEC_PUSH(arena, &r->nodes, (dt_rewrite_node_t){0}) ||
+  r->found = DT_ARENA_ARRAY(arena, uint32_t, (size_t)r->n_symbols + 1);
+  if (!r->binders || !r->found || !DT_VEC_PUSH(arena, &r->nodes, (dt_rewrite_node_t){0}) ||
       !dt__rewriter_sync(r))
     return DT_NO_MEMORY();
   for (uint32_t k = 0; k < graph->nodes.len; k++)

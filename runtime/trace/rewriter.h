@@ -63,6 +63,7 @@ struct dt_rewriter {
   uint32_t stamp;
   uint32_t walked;   // nodes that dt_rewriter_next gave
   uint32_t *binders; // by symbol: the item that binds it; 0: none
+  uint32_t *found;   // room for as many symbols as there are
   uint32_t n_symbols;
   DT_VEC(uint32_t) stack;
 };
