@@ -6,6 +6,7 @@
 #include "ductile/pass.h"
 
 #include "runtime/base/thread.h"
+#include "runtime/trace/hooks.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -290,6 +291,34 @@ static void test_functions_choose(void **state) {
   assert_string_equal(ran.names, "acd");
   dt_function_release(function);
   assert_int_equal(ran.freed, 4);
+}
+
+// The key of kept code tells passes apart by point, name and identity.
+static void test_identities_are_keys(void **state) {
+  (void)state;
+  static const struct {
+    dt_point_t point;
+    const char *name, *identity;
+  } passes[] = {{DT_POINT_TRACED, "p", NULL},
+                {DT_POINT_TRACED, "p", "p 2"},
+                {DT_POINT_BEFORE_LOWER, "p", NULL},
+                {DT_POINT_TRACED, "q", NULL}};
+  dt_text_t keys[4];
+  dt_hooks_t *none = NULL;
+  expect_ok(dt__hooks_create(&none));
+  for (size_t k = 0; k < 4; k++) {
+    dt_hooks_t *hooks = NULL;
+    const dt_pass_options_t options = {.name = passes[k].name, .identity = passes[k].identity};
+    expect_ok(dt__hooks_add(none, passes[k].point, note, NULL, &options, &hooks));
+    dt__text_init(&keys[k]);
+    dt__hooks_key(hooks, &keys[k]);
+    dt__hooks_release(hooks);
+    for (size_t i = 0; i < k; i++)
+      assert_string_not_equal(dt__text_str(&keys[i]), dt__text_str(&keys[k]));
+  }
+  for (size_t k = 0; k < 4; k++)
+    dt__text_fini(&keys[k]);
+  dt__hooks_release(none);
 }
 
 // ---- Failures -----------------------------------------------------------------------------------
@@ -579,7 +608,7 @@ RUN_TESTS(TEST_WITH(test_points_in_order, setup, fixture_close),
           TEST_WITH(test_the_evaluator_sees_it, setup, fixture_close),
           TEST_WITH(test_constants_are_made_at_the_trace, setup, fixture_close),
           TEST_WITH(test_read_constants_stay, setup, fixture_close),
-          TEST_WITH(test_functions_choose, setup, fixture_close),
+          TEST_WITH(test_functions_choose, setup, fixture_close), TEST(test_identities_are_keys),
           TEST_WITH(test_failures_name_pass_and_node, setup, fixture_close),
           TEST_WITH(test_a_failing_pass_leaves_nothing, setup, fixture_close),
           TEST_WITH(test_bad_arguments, setup, fixture_close),
