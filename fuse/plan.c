@@ -22,6 +22,8 @@
 // ---- Kernels that run once --------------------------------------------------------------------------
 
 static bool static_loops(dt_program_t *program, const dt_kernel_t *kernel) {
+  if (kernel->external)
+    return false; // its failure belongs to a call
   for (uint32_t v = 0; v < kernel->n_loops; v++)
     if (!dt__sym_is_const(program->env, kernel->extents[v], NULL))
       return false;
@@ -175,7 +177,19 @@ static dt_status_t make_segments(dt_program_t *program) {
   return NULL;
 }
 
+// Kernels of users' ops are C functions.
+static dt_status_t check_calls(const dt_program_t *program, const dt_target_t *target) {
+  for (uint32_t k = 0; target->own_memory && k < program->kernels.len; k++)
+    if (program->kernels.items[k].external)
+      return DT_FAIL(DT_E_UNSUPPORTED,
+                     "the op %s has no kernel for the device; give it a decomposition, or run on "
+                     "the CPU",
+                     program->kernels.items[k].name);
+  return NULL;
+}
+
 dt_status_t dt__fuse_plan(dt_program_t *program, const dt_target_t *target) {
+  DT_TRY(check_calls(program, target));
   DT_TRY(hoist_constant(program));
   DT_TRY(dt__program_settle_regions(program));
   DT_TRY(dt__carry_in_place(program));

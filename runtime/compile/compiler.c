@@ -3,6 +3,7 @@
 // and everything else that a call needs. Every compile has its own arena and its own clone of the
 // environment, which end with it.
 #include "runtime/compile/compile.h"
+#include "runtime/compile/external.h"
 
 #include "lower/loop/loop.h"
 #include "runtime/base/log.h"
@@ -287,6 +288,8 @@ static dt_status_t compile_all(compile_t *compile, dt_artifact_t *keep, dt_compi
   if (compile->codegen)
     DT_TRY(take_edges(compile->program, out));
   DT_TRY(take_readbacks(compile->program, out));
+  DT_TRY(dt__externals_create(compile->program, &out->externals));
+  out->external_table = dt__externals_table(out->externals);
   tell_segments(compile, out);
   return take_texts(compile->program, out);
 }
@@ -407,6 +410,7 @@ void dt__compiled_unload(dt_compiled_t *compiled) {
 void dt__compiled_destroy(dt_compiled_t *compiled) {
   if (!compiled)
     return;
+  dt__externals_destroy(compiled->externals);
   for (uint32_t i = 0; i < compiled->n_units; i++)
     dt__native_unload(compiled->units[i]);
   dt__free(compiled->units);

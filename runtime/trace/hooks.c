@@ -5,6 +5,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 #include "runtime/base/watch.h"
+#include "runtime/trace/op_list.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -98,7 +99,10 @@ static dt_hooks_t *make_list(dt_turn_t *turn, uint32_t most) {
 
 static dt_hooks_t *list_beside(const dt_hooks_t *hooks, uint32_t most) {
   (void)atomic_fetch_add_explicit(&hooks->turn->refs, 1, memory_order_relaxed);
-  return make_list(hooks->turn, most);
+  dt_hooks_t *list = make_list(hooks->turn, most);
+  if (list)
+    list->ops = dt__op_list_retain(hooks->ops);
+  return list;
 }
 
 static void push(dt_hooks_t *list, dt_hook_t *hook) {
@@ -124,6 +128,7 @@ void dt__hooks_release(dt_hooks_t *hooks) {
     return;
   for (uint32_t k = 0; k < hooks->n; k++)
     release_hook(hooks->hooks[k]);
+  dt__op_list_release(hooks->ops);
   release_turn(hooks->turn);
   dt__free(hooks);
 }
@@ -183,6 +188,17 @@ dt_status_t dt__hooks_remove(const dt_hooks_t *hooks, const char *name, dt_hooks
     if (hooks->hooks[k] != gone)
       push(list, hooks->hooks[k]);
   *out = list;
+  return NULL;
+}
+
+dt_status_t dt__hooks_with_ops(const dt_hooks_t *hooks, dt_op_list_t *ops, dt_hooks_t **out) {
+  *out = list_beside(hooks, hooks->n);
+  if (!*out)
+    return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < hooks->n; k++)
+    push(*out, hooks->hooks[k]);
+  dt__op_list_release((*out)->ops);
+  (*out)->ops = dt__op_list_retain(ops);
   return NULL;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Passes of users as the library keeps them: what was added to a runtime, and the list that a
-// function was made with. Lists never change; who changes the runtime's makes another one.
+// function was made with; with it goes the list of their ops. Lists never change; who changes the
+// runtime's makes another one.
 #ifndef DT_RUNTIME_TRACE_HOOKS_H
 #define DT_RUNTIME_TRACE_HOOKS_H
 
@@ -36,6 +37,7 @@ typedef struct dt_hook_t {
 typedef struct dt_hooks_t {
   _Atomic uint32_t refs;
   dt_turn_t *turn;
+  struct dt_op_list_t *ops; // a share; NULL: none
   uint32_t n;
   dt_hook_t *hooks[];
 } dt_hooks_t;
@@ -51,6 +53,9 @@ dt_status_t dt__hooks_add(const dt_hooks_t *hooks, dt_point_t point, dt_pass_fn_
 // `hooks` without the one of this name.
 dt_status_t dt__hooks_remove(const dt_hooks_t *hooks, const char *name,
                              dt_hooks_t **out) DT_MUST_USE;
+// `hooks` with these ops, of which it takes a share.
+dt_status_t dt__hooks_with_ops(const dt_hooks_t *hooks, struct dt_op_list_t *ops,
+                               dt_hooks_t **out) DT_MUST_USE;
 // The passes of a function that says `chosen`, a list such as "a,-b" or NULL: passes that are not
 // on demand, without those that it names with a minus, and passes on demand that it names.
 // DT_E_ARGUMENT for a name that no pass has.

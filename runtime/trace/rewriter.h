@@ -19,6 +19,7 @@
 typedef struct dt_site_t {
   dt_point_t point;
   dt_device_t device;
+  dt_hooks_t *hooks; // of the function: whose ops can be called
   // Of what must outlive the graph's own memory: names of files that passes say.
   dt_arena_t *keep;
   dt_traced_t *traced;        // at DT_POINT_TRACED: what gets constants; else NULL
@@ -30,6 +31,10 @@ typedef struct dt_site_t {
 // frozen. *out is a new graph, in the arena of `graph`'s, where a pass changed it; else `graph`.
 dt_status_t dt__hooks_run(const dt_hooks_t *hooks, const dt_site_t *site, dt_arena_t *arena,
                           const dt_graph_t *graph, const dt_graph_t **out) DT_MUST_USE;
+
+// One pass that is in no list, over the same.
+dt_status_t dt__hook_run(const dt_hook_t *hook, const dt_site_t *site, dt_arena_t *arena,
+                         const dt_graph_t *graph, const dt_graph_t **out) DT_MUST_USE;
 
 // ---- Between rewriter.c and rewriter_read.c -----------------------------------------------------
 typedef struct dt_node_use_t {

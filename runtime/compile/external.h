@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls of users' ops in a compiled program: what a frame's `externals` point to.
+#ifndef DT_RUNTIME_COMPILE_EXTERNAL_H
+#define DT_RUNTIME_COMPILE_EXTERNAL_H
+
+#include "lower/loop/loop.h"
+
+typedef struct dt_externals_t dt_externals_t;
+
+// The calls of `program`, whose ops the caller keeps alive. *out is NULL where it has none.
+dt_status_t dt__externals_create(const dt_program_t *program, dt_externals_t **out) DT_MUST_USE;
+void dt__externals_destroy(dt_externals_t *externals); // NULL allowed
+// For a frame; NULL for NULL.
+const void *const *dt__externals_table(const dt_externals_t *externals);
+
+#endif // DT_RUNTIME_COMPILE_EXTERNAL_H
