@@ -14,6 +14,7 @@
 #include "fuse/order.h"
 #include "fuse/place.h"
 #include "fuse/sized.h"
+#include "lower/graph/external.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
@@ -177,14 +178,15 @@ static dt_status_t make_segments(dt_program_t *program) {
   return NULL;
 }
 
-// Kernels of users' ops are C functions.
+// Calls of users' ops have kernels where they run.
 static dt_status_t check_calls(const dt_program_t *program, const dt_target_t *target) {
-  for (uint32_t k = 0; target->own_memory && k < program->kernels.len; k++)
-    if (program->kernels.items[k].external)
+  for (uint32_t k = 0; k < program->externals.len; k++) {
+    const dt_graph_external_t *call = program->externals.items[k];
+    if (call->def && !dt__op_has_kernel(call->def, target->device))
       return DT_FAIL(DT_E_UNSUPPORTED,
-                     "the op %s has no kernel for the device; give it a decomposition, or run on "
-                     "the CPU",
-                     program->kernels.items[k].name);
+                     "the op %s has no kernel for the device; give it one, or a decomposition",
+                     call->name);
+  }
   return NULL;
 }
 

@@ -5,8 +5,9 @@
 // then on can call it (dt_op_call), with attributes, and with several results. The op says what its
 // results are (infer), and has a kernel, a decomposition, or both:
 //
-// - A kernel is a C function on tensors in host memory. It takes part in everything that kernels of
-//   the library take part in: memory plans, threads, deadlines. Nothing is fused with it.
+// - A kernel is a C function on tensors in host memory, or PTX or a cubin for a device. It takes part
+//   in everything that kernels of the library take part in: memory plans, threads, deadlines, CUDA
+//   graphs. Nothing is fused with it.
 // - A decomposition is a program of other ops. It stands in where there is no kernel for the device
 //   of the session.
 //
@@ -20,6 +21,7 @@
 #ifndef DUCTILE_OP_H
 #define DUCTILE_OP_H
 
+#include "ductile/device.h"
 #include "ductile/runtime.h"
 #include "ductile/trace.h"
 
@@ -85,6 +87,30 @@ DT_API const dt_op_attr_t *dt_op_attr(const dt_op_args_t *args, const char *name
 // is. The kernel calls nothing of its runtime.
 typedef dt_status_t (*dt_op_kernel_fn_t)(const dt_op_args_t *args, int64_t begin, int64_t end);
 
+// A kernel for a device: text that its driver compiles (PTX), or an image that it loads (a cubin).
+// The runtime copies both. The entry has one parameter, a struct by value:
+//
+//   void *reserved;
+//   void *inputs[I], *results[R];           // on the device
+//   { int64_t sizes[rank], strides[rank]; }  // of each input, then of each result
+//   int64_t count;                           // items
+//
+// Its grid has one dimension, of blocks of `threads` threads; block b computes items b * items to
+// (b + 1) * items - 1, as far as there are so many. It cannot fail, and touches no other memory. It
+// runs in CUDA graphs like all others. For what it does with its tensors the rules of
+// dt_op_kernel_fn_t hold.
+typedef struct dt_op_device_kernel_t {
+  uint32_t struct_size; // sizeof(dt_op_device_kernel_t); 0 is taken as the size of version 0.1
+  dt_device_t device;
+  const char *entry; // its name in the text or image
+  const char *text;  // zero-terminated; or NULL
+  const void *image; // where text is NULL
+  uint64_t image_bytes;
+  uint32_t threads;      // of a block, at most 1,024
+  uint32_t items;        // of a block; 0: 1. It divides `threads`
+  uint32_t shared_bytes; // of dynamic shared memory a block
+} dt_op_device_kernel_t;
+
 // Reads numbers from the inputs' data, before the results are made: numbers[k] for each k below
 // n_numbers. `args` has no results.
 typedef dt_status_t (*dt_op_numbers_fn_t)(const dt_op_args_t *args, int64_t *numbers);
@@ -137,8 +163,9 @@ typedef struct dt_op_options_t {
   dt_op_decompose_fn_t decompose;
   dt_op_kernel_fn_t kernel; // on the CPU
   dt_op_numbers_fn_t numbers;
-  void *closure;                      // of all of them
+  void *closure;                       // of all of them
   void (*closure_free)(void *closure); // called once when nothing can use the op any more
+  const dt_op_device_kernel_t *device_kernel; // NULL: there is none
 } dt_op_options_t;
 
 // Adds an op, for functions that are made from then on. DT_E_ARGUMENT (what is required is missing,
@@ -146,6 +173,8 @@ typedef struct dt_op_options_t {
 // closure_free is not called. [any]
 DT_API dt_status_t dt_op_register(dt_runtime_t *runtime, const dt_op_options_t *options)
     DT_MUST_USE;
+// Whether functions that are made now can call an op of this name. False for a NULL. [any]
+DT_API bool dt_op_exists(dt_runtime_t *runtime, const char *name);
 // Takes an op out: functions that are made from then on have it no more; others keep it.
 // DT_E_ARGUMENT where there is none of that name. [any]
 DT_API dt_status_t dt_op_remove(dt_runtime_t *runtime, const char *name) DT_MUST_USE;
@@ -157,6 +186,10 @@ DT_API dt_status_t dt_op_remove(dt_runtime_t *runtime, const char *name) DT_MUST
 DT_API void dt_op_call(dt_trace_t *trace, const char *name, uint32_t n_inputs,
                        const dt_value_t *inputs, uint32_t n_attrs, const dt_op_attr_t *attrs,
                        uint32_t n_results, dt_value_t *results);
+
+#ifndef DT_NO_SOURCE_LINES
+#define dt_op_call(trace, ...) (dt_op_call)(DT_AT(trace), __VA_ARGS__)
+#endif
 
 #ifdef __cplusplus
 }

@@ -3,6 +3,7 @@
 #include "lower/graph/external.h"
 
 #include "runtime/base/memory.h"
+#include "runtime/base/options.h"
 #include "runtime/base/status.h"
 
 #include <ctype.h>
@@ -32,8 +33,9 @@ bool dt__attr_name_is_valid(const char *name) { return is_word(name, "_"); }
 static dt_status_t check_functions(const dt_op_options_t *options) {
   if (!options->infer)
     return DT_FAIL(DT_E_ARGUMENT, "infer: NULL");
-  if (!options->kernel && !options->decompose)
-    return DT_FAIL(DT_E_ARGUMENT, "kernel, decompose: NULL; one of them is required");
+  if (!options->kernel && !options->decompose && !options->device_kernel)
+    return DT_FAIL(DT_E_ARGUMENT,
+                   "kernel, decompose, device_kernel: NULL; one of them is required");
   if (options->n_numbers > DT_OP_MAX_NUMBERS)
     return DT_FAIL(DT_E_LIMIT, "n_numbers: %u, the most is %d", options->n_numbers,
                    DT_OP_MAX_NUMBERS);
@@ -60,12 +62,60 @@ static dt_status_t check(const dt_op_options_t *options) {
   return NULL;
 }
 
+// ---- Device kernels -----------------------------------------------------------------------------
+#define MOST_THREADS 1024u
+#define MOST_SHARED (1u << 20)
+#define MOST_IMAGE ((uint64_t)1 << 30)
+
+static dt_status_t check_device_kernel(const dt_op_device_kernel_t *kernel) {
+  uint32_t items = kernel->items ? kernel->items : 1;
+  if ((int)kernel->device <= (int)DT_CPU)
+    return DT_FAIL(DT_E_ARGUMENT, "device_kernel: device %d; the CPU's is `kernel`",
+                   (int)kernel->device);
+  if (!kernel->entry || !kernel->entry[0] || (!kernel->text && !kernel->image))
+    return DT_FAIL(DT_E_ARGUMENT, "device_kernel: %s: NULL",
+                   kernel->entry && kernel->entry[0] ? "text, image" : "entry");
+  if (!kernel->text && (!kernel->image_bytes || kernel->image_bytes > MOST_IMAGE))
+    return DT_FAIL(DT_E_ARGUMENT, "device_kernel: an image of %llu bytes",
+                   (unsigned long long)kernel->image_bytes);
+  if (!kernel->threads || kernel->threads > MOST_THREADS || kernel->threads % items ||
+      kernel->shared_bytes > MOST_SHARED)
+    return DT_FAIL(DT_E_ARGUMENT,
+                   "device_kernel: %u threads for %u items, %u bytes shared; expected 1 to %u "
+                   "threads, a multiple of the items",
+                   kernel->threads, items, kernel->shared_bytes, MOST_THREADS);
+  return NULL;
+}
+
+static size_t image_bytes(const dt_op_device_kernel_t *kernel) {
+  return kernel->text ? strlen(kernel->text) + 1 : (size_t)kernel->image_bytes;
+}
+
+// Into `room`, which holds its texts.
+static void take_device_kernel(dt_op_def_t *def, const dt_op_device_kernel_t *kernel, char *room) {
+  size_t entry = strlen(kernel->entry) + 1;
+  def->device = *kernel;
+  def->device.items = kernel->items ? kernel->items : 1;
+  def->device.entry = memcpy(room, kernel->entry, entry);
+  const void *image = memcpy(room + entry, kernel->text ? kernel->text : kernel->image,
+                             image_bytes(kernel));
+  def->device.text = kernel->text ? image : NULL;
+  def->device.image = kernel->text ? NULL : image;
+  def->options.device_kernel = &def->device;
+}
+
 dt_status_t dt__op_def_create(const dt_op_options_t *options, dt_op_def_t **out) {
+  dt_op_device_kernel_t kernel = {0};
   *out = NULL;
   DT_TRY(check(options));
+  if (options->device_kernel) {
+    DT_TRY(DT_OPTIONS_TAKE(dt_op_device_kernel_t, &kernel, options->device_kernel));
+    DT_TRY(check_device_kernel(&kernel));
+  }
   const char *identity = options->identity ? options->identity : options->name;
   size_t name_bytes = strlen(options->name) + 1, bytes = strlen(identity) + 1;
-  dt_op_def_t *def = dt__calloc(1, sizeof(*def) + name_bytes + bytes);
+  size_t kernel_bytes = options->device_kernel ? strlen(kernel.entry) + 1 + image_bytes(&kernel) : 0;
+  dt_op_def_t *def = dt__calloc(1, sizeof(*def) + name_bytes + bytes + kernel_bytes);
   if (!def)
     return DT_NO_MEMORY();
   char *texts = (char *)(def + 1);
@@ -74,6 +124,8 @@ dt_status_t dt__op_def_create(const dt_op_options_t *options, dt_op_def_t **out)
   def->options.name = memcpy(texts, options->name, name_bytes);
   def->options.identity = memcpy(texts + name_bytes, identity, bytes);
   def->options.closure_free = NULL;
+  if (options->device_kernel)
+    take_device_kernel(def, &kernel, texts + name_bytes + bytes);
   if (!def->options.least_inputs)
     def->options.least_inputs = 1;
   if (!def->options.most_inputs)

@@ -12,8 +12,14 @@
 // A registered op; texts stand in the same block.
 typedef struct dt_op_def_t {
   _Atomic uint32_t refs;
-  dt_op_options_t options; // complete: name, identity and counts are set
+  dt_op_options_t options;      // complete: name, identity and counts are set
+  dt_op_device_kernel_t device; // options.device_kernel points to it, or is NULL
 } dt_op_def_t;
+// Whether the op is computed by a kernel on `device`; else it is decomposed.
+static inline bool dt__op_has_kernel(const dt_op_def_t *def, dt_device_t device) {
+  const dt_op_device_kernel_t *kernel = def->options.device_kernel;
+  return device == DT_CPU ? def->options.kernel != NULL : kernel && kernel->device == device;
+}
 dt_op_def_t *dt__op_def_retain(dt_op_def_t *def);
 void dt__op_def_release(dt_op_def_t *def); // the closure goes with the last reference
 // Checks options and makes a def of them; it does not own the closure yet.

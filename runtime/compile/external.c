@@ -19,7 +19,10 @@ typedef struct entry_t {
 
 struct dt_externals_t {
   dt_arena_t arena;
+  const dt_codegen_t *codegen; // whose device the code is in; NULL: the CPU
+  uint32_t n;
   const void **table;
+  void **code; // by call, of a device
 };
 
 // ---- Running ------------------------------------------------------------------------------------
@@ -80,10 +83,29 @@ static dt_status_t make_entry(const dt_program_t *program, const dt_kernel_t *ke
   return NULL;
 }
 
-static dt_status_t fill(const dt_program_t *program, dt_externals_t *externals) {
+// Words of a call: native.h.
+static uint32_t count_words(const entry_t *entry) {
+  uint32_t n = 1;
+  for (uint32_t k = 0; k < entry->n_tensors; k++)
+    n += 1 + 2 * entry->types[k].rank;
+  return n;
+}
+
+static dt_status_t load(dt_externals_t *externals, void *device, uint32_t index, entry_t *entry) {
+  const dt_op_def_t *def = entry->call.def;
+  if (!externals->codegen->external || !def)
+    return DT_FAIL(DT_E_UNSUPPORTED, "%s: the device runs no kernels of users", entry->call.name);
+  return dt__status_annotate(externals->codegen->external(device, &def->device, count_words(entry),
+                                                          &externals->code[index], &entry->fn),
+                             "%s", entry->call.name);
+}
+
+static dt_status_t fill(const dt_program_t *program, void *device, dt_externals_t *externals) {
   dt_arena_t *arena = &externals->arena;
-  externals->table = DT_ARENA_ARRAY(arena, const void *, program->externals.len + 1);
-  if (!externals->table)
+  externals->n = program->externals.len;
+  externals->table = DT_ARENA_ARRAY(arena, const void *, externals->n + 1);
+  externals->code = DT_ARENA_ARRAY(arena, void *, externals->n + 1);
+  if (!externals->table || !externals->code)
     return DT_NO_MEMORY();
   for (uint32_t k = 0; k < program->kernels.len; k++) {
     const dt_kernel_t *kernel = &program->kernels.items[k];
@@ -95,11 +117,14 @@ static dt_status_t fill(const dt_program_t *program, dt_externals_t *externals) 
                      program->externals.len);
     DT_TRY(make_entry(program, kernel, arena, &entry));
     externals->table[kernel->external - 1] = entry;
+    if (externals->codegen)
+      DT_TRY(load(externals, device, kernel->external - 1, entry));
   }
   return NULL;
 }
 
-dt_status_t dt__externals_create(const dt_program_t *program, dt_externals_t **out) {
+dt_status_t dt__externals_create(const dt_program_t *program, const dt_codegen_t *codegen,
+                                 void *device, dt_externals_t **out) {
   *out = NULL;
   if (program->externals.len == 0)
     return NULL;
@@ -107,13 +132,23 @@ dt_status_t dt__externals_create(const dt_program_t *program, dt_externals_t **o
   if (!made)
     return DT_NO_MEMORY();
   dt__arena_init(&made->arena, 0);
-  dt_status_t status = fill(program, made);
+  made->codegen = codegen;
+  dt_status_t status = fill(program, device, made);
   if (status) {
+    dt__externals_unload(made); // nothing was launched
     dt__externals_destroy(made);
     return status;
   }
   *out = made;
   return NULL;
+}
+
+void dt__externals_unload(dt_externals_t *externals) {
+  for (uint32_t k = 0; externals && externals->code && k < externals->n; k++) {
+    if (externals->code[k])
+      externals->codegen->unload(externals->code[k]);
+    externals->code[k] = NULL;
+  }
 }
 
 void dt__externals_destroy(dt_externals_t *externals) {

@@ -56,3 +56,12 @@ dt_status_t dt_op_register(dt_runtime_t *runtime, const dt_op_options_t *options
 dt_status_t dt_op_remove(dt_runtime_t *runtime, const char *name) {
   return dt__status_annotate(change(runtime, NULL, name), "dt_op_remove");
 }
+
+bool dt_op_exists(dt_runtime_t *runtime, const char *name) {
+  if (!runtime || !name || dt__forked())
+    return false;
+  dt__mutex_lock(&runtime->turn->mutex);
+  bool found = dt__op_list_find(runtime->hooks->ops, name) != NULL;
+  dt__mutex_unlock(&runtime->turn->mutex);
+  return found;
+}

@@ -90,9 +90,52 @@ static dt_value_t add(const dt_op_call_t *call, const dt_graph_external_t *exter
   return trace->status ? none_value : dt__trace_value(trace, made);
 }
 
-// The node that reads all numbers of the call.
+static bool same_attr(const dt_op_attr_t *a, const dt_op_attr_t *b) {
+  if (a->kind != b->kind || a->n != b->n || strcmp(a->name, b->name) != 0)
+    return false;
+  switch (a->kind) {
+  case DT_OP_ATTR_INT:
+    return a->i == b->i;
+  case DT_OP_ATTR_FLOAT:
+    return memcmp(&a->f, &b->f, sizeof(a->f)) == 0;
+  case DT_OP_ATTR_TEXT:
+    return strcmp(a->text, b->text) == 0;
+  case DT_OP_ATTR_INTS:
+    return !a->n || memcmp(a->ints, b->ints, a->n * sizeof(*a->ints)) == 0;
+  case DT_OP_ATTR_FLOATS:
+    return !a->n || memcmp(a->floats, b->floats, a->n * sizeof(*a->floats)) == 0;
+  }
+  return false;
+}
+
+// The node reads the numbers of just this call.
+static bool reads_numbers_of(const dt_op_call_t *call, const dt_node_t *node,
+                             const dt_node_id_t *inputs) {
+  if (node->op != DT_OP_external || node->n_inputs != call->n_inputs)
+    return false;
+  const dt_graph_external_t *other = dt__graph_external(call->trace->graph, node);
+  bool same = other->part == DT_EXTERNAL_NUMBERS && other->def == call->def &&
+              other->n_attrs == call->external.n_attrs;
+  for (uint32_t k = 0; same && k < call->n_inputs; k++)
+    same = node->inputs[k].id == inputs[k].id;
+  for (uint32_t k = 0; same && k < other->n_attrs; k++)
+    same = same_attr(&other->attrs[k], &call->external.attrs[k]);
+  return same;
+}
+
+// The node that reads all numbers of the call: one, however often the op is called on its inputs.
 static void read_numbers(dt_op_call_t *call) {
   dt_symenv_t *env = call->trace->env;
+  const dt_graph_t *graph = call->trace->graph;
+  dt_node_id_t inputs[DT_OP_MAX_INPUTS];
+  if (!node_ids(call, inputs))
+    return;
+  for (uint32_t id = 1; id <= graph->nodes.len && graph->externals.len; id++) {
+    if (!reads_numbers_of(call, dt__graph_node(graph, (dt_node_id_t){id}), inputs))
+      continue;
+    call->numbers = dt__trace_value(call->trace, (dt_node_id_t){id});
+    return;
+  }
   dt_external_result_t result = {.dtype = DT_I64, .rank = 1};
   result.sizes[0] = dt__sym_const(env, call->def->options.n_numbers);
   dt_graph_external_t numbers = call->external;
@@ -103,9 +146,26 @@ static void read_numbers(dt_op_call_t *call) {
   call->numbers = add(call, &numbers);
 }
 
+// The node is element `index` of the numbers.
+static bool is_element(const dt_op_call_t *call, const dt_node_t *node, uint32_t index) {
+  const dt_graph_t *graph = call->trace->graph;
+  int64_t start = -1;
+  if (node->op == DT_OP_reshape)
+    node = dt__graph_node(graph, node->inputs[0]);
+  return node->op == DT_OP_slice && node->inputs[0].id == call->numbers.id &&
+         dt__sym_is_const(graph->env, node->attrs->syms[0], &start) && start == index;
+}
+
 static dt_sym_t read_number(const dt_op_call_t *call, uint32_t index, int64_t most) {
   dt_trace_t *trace = call->trace;
+  const dt_graph_t *graph = trace->graph;
   dt_attrs_t attrs = {0};
+  for (uint32_t id = call->numbers.id + 1; id <= graph->nodes.len; id++) {
+    const dt_node_t *node = dt__graph_node(graph, (dt_node_id_t){id});
+    if (node->op == DT_OP_item &&
+        is_element(call, dt__graph_node(graph, node->inputs[0]), index))
+      return node->attrs->syms[0];
+  }
   attrs.n_syms = 2;
   attrs.syms[0] = dt__sym_const(trace->env, index);
   attrs.syms[1] = dt__sym_const(trace->env, 1);
@@ -124,7 +184,7 @@ dt_sym_t dt_op_number(dt_op_call_t *call, uint32_t index, int64_t most) {
                   call->def->options.n_numbers, (long long)most);
   else if (trace->pass)
     DT_TRACE_FAIL(trace, DT_E_STATE, "%s: a pass reads no numbers from data", name);
-  else if (!dt__op_has_kernel(call->def, trace->request->place))
+  else if (!dt__op_has_kernel(call->def, dt__place_device(trace->request->place)))
     DT_TRACE_FAIL(trace, DT_E_UNSUPPORTED, "%s: its numbers are read by the CPU alone", name);
   if (!trace->status && !call->numbers.id)
     read_numbers(call);
@@ -193,9 +253,12 @@ static bool check_inputs(dt_op_call_t *call) {
 static void infer(dt_op_call_t *call) {
   dt_trace_t *trace = call->trace;
   const dt_op_options_t *op = &call->def->options;
+  dt_origin_t origin = trace->origin;
   call->inferring = true;
   dt_status_t returned = op->infer(call, op->closure);
   call->inferring = false;
+  if (!trace->status)
+    trace->origin = origin; // of the call, not of what infer asked
   if (trace->status) { // what failed first; infer may hand that back
     if (returned != trace->status)
       dt_status_free(returned);
@@ -215,8 +278,8 @@ static dt_value_t result_of(dt_trace_t *trace, dt_value_t node, uint32_t k) {
 // A call that is whole where a kernel computes it, and where decomposing it is for later.
 static void make(dt_op_call_t *call, dt_value_t *results) {
   dt_trace_t *trace = call->trace;
-  bool whole = dt__op_has_kernel(call->def, trace->request->place) ||
-               (!trace->pass && !trace->n_open && call->def->options.decompose);
+  bool whole = dt__op_has_kernel(call->def, dt__place_device(trace->request->place)) ||
+               (!trace->pass && call->def->options.decompose);
   if (!whole && !call->def->options.decompose) {
     DT_TRACE_FAIL(trace, DT_E_UNSUPPORTED,
                   "%s: the op has no kernel for the session's device and no decomposition; give "
@@ -231,32 +294,55 @@ static void make(dt_op_call_t *call, dt_value_t *results) {
   }
 }
 
+// A call as it is before infer; false fails the trace.
+static bool begin_call(dt_trace_t *trace, const char *name, uint32_t n_inputs,
+                       const dt_value_t *inputs, uint32_t n_attrs, const dt_op_attr_t *attrs,
+                       dt_op_call_t *out) {
+  if (!dt__trace_begin(trace, "external"))
+    return false;
+  if (!name)
+    DT_TRACE_FAIL(trace, DT_E_ARGUMENT, "name: NULL");
+  *out = (dt_op_call_t){.trace = trace, .def = name ? find(trace, name) : NULL};
+  if (trace->status || !check_attrs(trace, name, n_attrs, attrs))
+    return false;
+  trace->origin.op = out->def->options.name;
+  out->external = (dt_graph_external_t){.name = out->def->options.name,
+                                        .identity = out->def->options.identity,
+                                        .def = out->def,
+                                        .n_attrs = n_attrs,
+                                        .results = out->results,
+                                        .attrs = attrs,
+                                        .items = dt__sym_const(trace->env, 1)};
+  out->n_inputs = n_inputs;
+  out->inputs = inputs;
+  return check_inputs(out);
+}
+
+dt_value_t dt__op_numbers(dt_trace_t *trace, const char *name, uint32_t n_inputs,
+                          const dt_value_t *inputs, uint32_t n_attrs, const dt_op_attr_t *attrs) {
+  dt_op_call_t call;
+  if (!begin_call(trace, name, n_inputs, inputs, n_attrs, attrs, &call))
+    return none_value;
+  if (!call.def->options.n_numbers)
+    DT_TRACE_FAIL(trace, DT_E_ARGUMENT, "%s: the op reads no numbers", name);
+  else
+    read_numbers(&call);
+  return trace->status ? none_value : call.numbers;
+}
+
 void dt_op_call(dt_trace_t *trace, const char *name, uint32_t n_inputs, const dt_value_t *inputs,
                 uint32_t n_attrs, const dt_op_attr_t *attrs, uint32_t n_results,
                 dt_value_t *results) {
   dt_value_t made[DT_OP_MAX_RESULTS] = {{0}};
+  dt_op_call_t call;
   for (uint32_t k = 0; results && k < n_results; k++)
     results[k] = none_value;
-  if (!dt__trace_begin(trace, "external"))
+  if (!begin_call(trace, name, n_inputs, inputs, n_attrs, attrs, &call))
     return;
-  if (!name || (n_results && !results)) {
-    DT_TRACE_FAIL(trace, DT_E_ARGUMENT, "%s: NULL", name ? "results" : "name");
+  if (n_results && !results) {
+    DT_TRACE_FAIL(trace, DT_E_ARGUMENT, "%s: results: NULL", name);
     return;
   }
-  dt_op_call_t call = {.trace = trace, .def = find(trace, name)};
-  if (trace->status || !check_attrs(trace, name, n_attrs, attrs))
-    return;
-  call.external = (dt_graph_external_t){.name = call.def->options.name,
-                                        .identity = call.def->options.identity,
-                                        .def = call.def,
-                                        .n_attrs = n_attrs,
-                                        .results = call.results,
-                                        .attrs = attrs,
-                                        .items = dt__sym_const(trace->env, 1)};
-  call.n_inputs = n_inputs;
-  call.inputs = inputs;
-  if (!check_inputs(&call))
-    return;
   infer(&call);
   if (!trace->status && n_results > call.external.n_results)
     DT_TRACE_FAIL(trace, DT_E_ARGUMENT, "%s: %u results are asked for; it has %u", name, n_results,

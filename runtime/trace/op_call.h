@@ -19,10 +19,9 @@ struct dt_op_call {
   dt_sym_t number[DT_OP_MAX_NUMBERS];
 };
 
-// Whether the op is computed by its kernel on `device`; else it is decomposed.
-static inline bool dt__op_has_kernel(const dt_op_def_t *def, dt_device_t device) {
-  return def->options.kernel && device == DT_CPU;
-}
+// What reads the numbers of a call, made where it is not there yet; none fails the trace.
+dt_value_t dt__op_numbers(dt_trace_t *trace, const char *name, uint32_t n_inputs,
+                          const dt_value_t *inputs, uint32_t n_attrs, const dt_op_attr_t *attrs);
 // The values that take the place of results[k]: those of the decomposition of `call`, checked
 // against what was inferred. False fails the trace.
 bool dt__op_decompose(dt_op_call_t *call, dt_value_t *results);

@@ -73,7 +73,7 @@ static dt_status_t decompose_one(dt_rewriter_t *r, dt_value_t value,
     inputs[k] = dt__trace_value(&r->trace, node->inputs[k]);
   DT_TRY(dt_rewriter_at(r, value));
   r->trace.origin = node->origin;
-  r->trace.origin.op = "external";
+  r->trace.origin.op = external->name;
   if (!dt__op_decompose(&call, results))
     return NULL; // the trace's failure is the pass's
   return replace_results(r, value, results);

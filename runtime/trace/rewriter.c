@@ -371,7 +371,7 @@ static dt_status_t begin(dt_rewriter_t *r, const dt_graph_t *graph) {
   r->work.arena = arena;
   r->request = (dt_trace_request_t){.name = r->hook->name,
                                     .watch = arena->watch,
-                                    .place = r->site->device,
+                                    .place = dt__place(r->site->device, 0),
                                     .hooks = r->site->hooks};
   r->trace = (dt_trace_t){.tag = dt__trace_new_tag(),
                           .request = &r->request,

@@ -116,7 +116,7 @@ static dt_status_t run_passes(dt_traced_t *traced, const dt_trace_request_t *req
     return NULL;
   traced->hooks = dt__hooks_retain(request->hooks);
   dt_site_t site = {.point = DT_POINT_TRACED,
-                    .device = request->place,
+                    .device = dt__place_device(request->place),
                     .hooks = request->hooks,
                     .keep = &traced->arena,
                     .traced = traced};

@@ -514,7 +514,7 @@ static void test_registrations_that_are_refused(void **state) {
   expect_told(dt_op_register(NULL, &options), DT_E_ARGUMENT, "runtime: NULL");
   expect_told(dt_op_register(f->runtime, NULL), DT_E_ARGUMENT, "options: NULL");
   options.kernel = NULL;
-  expect_told(dt_op_register(f->runtime, &options), DT_E_ARGUMENT, "kernel, decompose: NULL");
+  expect_told(dt_op_register(f->runtime, &options), DT_E_ARGUMENT, "kernel, decompose, device_kernel: NULL");
   options.kernel = scale_kernel;
   options.n_numbers = 1;
   expect_told(dt_op_register(f->runtime, &options), DT_E_ARGUMENT, "n_numbers: 1; expected 0");
