@@ -22,6 +22,7 @@
 #define DUCTILE_OP_H
 
 #include "ductile/device.h"
+#include "ductile/pass.h"
 #include "ductile/runtime.h"
 #include "ductile/trace.h"
 
@@ -175,6 +176,10 @@ DT_API dt_status_t dt_op_register(dt_runtime_t *runtime, const dt_op_options_t *
     DT_MUST_USE;
 // Whether functions that are made now can call an op of this name. False for a NULL. [any]
 DT_API bool dt_op_exists(dt_runtime_t *runtime, const char *name);
+// Passes: the attribute of a call of a user's op (a node `external`), or NULL. It lives as long as
+// the pass. [external by rewriter]
+DT_API const dt_op_attr_t *dt_rewriter_attr(dt_rewriter_t *rewriter, dt_value_t node,
+                                            const char *name, dt_op_attr_kind_t kind);
 // Takes an op out: functions that are made from then on have it no more; others keep it.
 // DT_E_ARGUMENT where there is none of that name. [any]
 DT_API dt_status_t dt_op_remove(dt_runtime_t *runtime, const char *name) DT_MUST_USE;
@@ -186,6 +191,34 @@ DT_API dt_status_t dt_op_remove(dt_runtime_t *runtime, const char *name) DT_MUST
 DT_API void dt_op_call(dt_trace_t *trace, const char *name, uint32_t n_inputs,
                        const dt_value_t *inputs, uint32_t n_attrs, const dt_op_attr_t *attrs,
                        uint32_t n_results, dt_value_t *results);
+
+// ---- Libraries ----------------------------------------------------------------------------------
+
+// The form of the next struct, and of all else that a library and its runtime know of each other. A
+// library of another form is refused.
+#define DT_OP_LIBRARY_FORM 1
+
+// What a shared object says that brings ops, passes, patterns and lowerings.
+typedef struct dt_op_library_info_t {
+  uint32_t form;    // DT_OP_LIBRARY_FORM
+  const char *name; // letters, digits, _ and -; one that no other library of the runtime has
+  // Of its code, such as a version: part of the identities of all that it brings. NULL: the name.
+  const char *identity;
+  // Registers what it brings (dt_op_register, dt_runtime_add_pass, …), on the calling thread. NULL,
+  // or why it cannot: then it brings nothing.
+  dt_status_t (*open)(dt_runtime_t *runtime);
+} dt_op_library_info_t;
+// The function that it exports, with C linkage, under the name "dt_op_library".
+typedef const dt_op_library_info_t *(*dt_op_library_fn_t)(void);
+
+// Loads the shared object at `path` and lets it register what it brings, for functions that are made
+// from then on. It stays loaded as long as a function needs it. DT_E_IO (it cannot be loaded),
+// DT_E_UNSUPPORTED (it is no library of ops, or of another form), DT_E_ARGUMENT (it is open already,
+// its name has other characters, it brings nothing), and what its `open` says. [any]
+DT_API dt_status_t dt_op_library_open(dt_runtime_t *runtime, const char *path) DT_MUST_USE;
+// Takes out all that the library brought: functions that are made from then on have it no more.
+// DT_E_ARGUMENT where none of that name is open. [any]
+DT_API dt_status_t dt_op_library_close(dt_runtime_t *runtime, const char *name) DT_MUST_USE;
 
 #ifndef DT_NO_SOURCE_LINES
 #define dt_op_call(trace, ...) (dt_op_call)(DT_AT(trace), __VA_ARGS__)

@@ -144,6 +144,7 @@ void dt__op_def_release(dt_op_def_t *def) {
     return;
   if (def->options.closure_free)
     def->options.closure_free(def->options.closure);
+  dt__library_release(def->library);
   dt__free(def);
 }
 

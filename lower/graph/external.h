@@ -6,6 +6,7 @@
 
 #include "ductile/op.h"
 #include "lower/graph/graph.h"
+#include "runtime/base/library.h"
 
 #include <stdatomic.h>
 
@@ -14,6 +15,7 @@ typedef struct dt_op_def_t {
   _Atomic uint32_t refs;
   dt_op_options_t options;      // complete: name, identity and counts are set
   dt_op_device_kernel_t device; // options.device_kernel points to it, or is NULL
+  dt_library_t *library;        // that its code is in; a share; NULL: none
 } dt_op_def_t;
 // Whether the op is computed by a kernel on `device`; else it is decomposed.
 static inline bool dt__op_has_kernel(const dt_op_def_t *def, dt_device_t device) {

@@ -2,8 +2,10 @@
 // Ops of users: a runtime's list (include/ductile/op.h).
 #include "ductile/op.h"
 
+#include "runtime/base/memory.h"
 #include "runtime/base/options.h"
 #include "runtime/base/status.h"
+#include "runtime/exec/library.h"
 #include "runtime/exec/runtime.h"
 #include "runtime/trace/hooks.h"
 #include "runtime/trace/op_list.h"
@@ -16,8 +18,10 @@ static dt_status_t make_list(const dt_runtime_t *runtime, const dt_op_options_t 
   DT_TRY(options ? dt__op_list_add(runtime->hooks->ops, options, &ops, &def)
                  : dt__op_list_remove(runtime->hooks->ops, name, &ops));
   dt_status_t status = dt__hooks_with_ops(runtime->hooks, ops, out);
-  if (!status && def) // from here on it is the op's
+  if (!status && def) { // from here on it is the op's
     def->options.closure_free = options->closure_free;
+    def->library = dt__library_retain(dt__library_opening(runtime));
+  }
   dt__op_list_release(ops);
   return status;
 }
@@ -43,10 +47,15 @@ static dt_status_t change(dt_runtime_t *runtime, const dt_op_options_t *options,
 
 static dt_status_t add(dt_runtime_t *runtime, const dt_op_options_t *options) {
   dt_op_options_t own;
+  char *identity = NULL;
   if (!options)
     return DT_FAIL(DT_E_ARGUMENT, "options: NULL");
   DT_TRY(DT_OPTIONS_TAKE(dt_op_options_t, &own, options));
-  return change(runtime, &own, NULL);
+  DT_TRY(dt__library_identity(dt__library_opening(runtime),
+                              own.identity ? own.identity : own.name, &identity, &own.identity));
+  dt_status_t status = change(runtime, &own, NULL);
+  dt__free(identity);
+  return status;
 }
 
 dt_status_t dt_op_register(dt_runtime_t *runtime, const dt_op_options_t *options) {

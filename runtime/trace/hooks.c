@@ -31,6 +31,7 @@ static void release_hook(dt_hook_t *hook) {
     return;
   if (hook->closure_free)
     hook->closure_free(hook->closure);
+  dt__library_release(hook->library);
   dt__free(hook);
 }
 
@@ -145,7 +146,8 @@ static bool comes_before(const dt_hook_t *a, const dt_hook_t *b) {
 }
 
 dt_status_t dt__hooks_add(const dt_hooks_t *hooks, dt_point_t point, dt_pass_fn_t pass,
-                          void *closure, const dt_pass_options_t *options, dt_hooks_t **out) {
+                          void *closure, const dt_pass_options_t *options, dt_library_t *library,
+                          dt_hooks_t **out) {
   const char *name = options->name;
   *out = NULL;
   if (!pass)
@@ -166,6 +168,7 @@ dt_status_t dt__hooks_add(const dt_hooks_t *hooks, dt_point_t point, dt_pass_fn_
     return status;
   }
   hook->closure_free = options->closure_free;
+  hook->library = dt__library_retain(library);
   uint32_t at = 0;
   while (at < hooks->n && !comes_before(hook, hooks->hooks[at]))
     at++;
@@ -187,6 +190,25 @@ dt_status_t dt__hooks_remove(const dt_hooks_t *hooks, const char *name, dt_hooks
   for (uint32_t k = 0; k < hooks->n; k++)
     if (hooks->hooks[k] != gone)
       push(list, hooks->hooks[k]);
+  *out = list;
+  return NULL;
+}
+
+dt_status_t dt__hooks_remove_library(const dt_hooks_t *hooks, const dt_library_t *library,
+                                     dt_hooks_t **out) {
+  dt_op_list_t *ops = NULL;
+  *out = NULL;
+  DT_TRY(dt__op_list_remove_library(hooks->ops, library, &ops));
+  dt_hooks_t *list = list_beside(hooks, hooks->n);
+  if (!list) {
+    dt__op_list_release(ops);
+    return DT_NO_MEMORY();
+  }
+  for (uint32_t k = 0; k < hooks->n; k++)
+    if (hooks->hooks[k]->library != library)
+      push(list, hooks->hooks[k]);
+  dt__op_list_release(list->ops);
+  list->ops = ops;
   *out = list;
   return NULL;
 }

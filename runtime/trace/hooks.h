@@ -6,6 +6,7 @@
 #define DT_RUNTIME_TRACE_HOOKS_H
 
 #include "ductile/pass.h"
+#include "runtime/base/library.h"
 #include "runtime/base/text.h"
 #include "runtime/base/thread.h"
 #include "runtime/base/watch.h"
@@ -29,6 +30,7 @@ typedef struct dt_hook_t {
   dt_pass_fn_t pass;
   void *closure;
   void (*closure_free)(void *closure);
+  dt_library_t *library; // that its code is in; a share; NULL: none
   const char *identity; // behind the name, in the same block
   char name[];
 } dt_hook_t;
@@ -47,9 +49,13 @@ dt_status_t dt__hooks_create(dt_hooks_t **out) DT_MUST_USE;
 dt_hooks_t *dt__hooks_retain(dt_hooks_t *hooks);
 void dt__hooks_release(dt_hooks_t *hooks); // NULL allowed; passes in no other list are freed
 // `hooks` and one more; `options` are complete. DT_E_ARGUMENT, DT_E_NO_MEMORY.
+// `library` brought it; NULL: none did.
 dt_status_t dt__hooks_add(const dt_hooks_t *hooks, dt_point_t point, dt_pass_fn_t pass,
-                          void *closure, const dt_pass_options_t *options,
+                          void *closure, const dt_pass_options_t *options, dt_library_t *library,
                           dt_hooks_t **out) DT_MUST_USE;
+// `hooks` without what the library brought.
+dt_status_t dt__hooks_remove_library(const dt_hooks_t *hooks, const dt_library_t *library,
+                                     dt_hooks_t **out) DT_MUST_USE;
 // `hooks` without the one of this name.
 dt_status_t dt__hooks_remove(const dt_hooks_t *hooks, const char *name,
                              dt_hooks_t **out) DT_MUST_USE;

@@ -90,3 +90,21 @@ dt_status_t dt__op_list_remove(const dt_op_list_t *list, const char *name, dt_op
   *out = copy(list, at);
   return *out ? NULL : DT_NO_MEMORY();
 }
+
+dt_status_t dt__op_list_remove_library(const dt_op_list_t *list, const dt_library_t *library,
+                                       dt_op_list_t **out) {
+  *out = NULL;
+  if (!list)
+    return NULL;
+  dt_op_list_t *made = copy(list, UINT32_MAX);
+  if (!made)
+    return DT_NO_MEMORY();
+  made->n = 0;
+  for (uint32_t k = 0; k < list->n; k++)
+    if (list->ops[k]->library == library)
+      dt__op_def_release(list->ops[k]); // the copy's
+    else
+      made->ops[made->n++] = list->ops[k];
+  *out = made;
+  return NULL;
+}

@@ -19,6 +19,9 @@ const dt_op_def_t *dt__op_list_find(const dt_op_list_t *list, const char *name);
 // one of this name. DT_E_ARGUMENT, DT_E_LIMIT, DT_E_NO_MEMORY.
 dt_status_t dt__op_list_add(const dt_op_list_t *list, const dt_op_options_t *options,
                             dt_op_list_t **out, dt_op_def_t **out_def) DT_MUST_USE;
+// Without those that the library brought. *out is NULL where none are left.
+dt_status_t dt__op_list_remove_library(const dt_op_list_t *list, const dt_library_t *library,
+                                       dt_op_list_t **out) DT_MUST_USE;
 dt_status_t dt__op_list_remove(const dt_op_list_t *list, const char *name,
                                dt_op_list_t **out) DT_MUST_USE;
 

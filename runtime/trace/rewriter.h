@@ -80,6 +80,8 @@ dt_status_t dt__rewriter_emit(dt_rewriter_t *r, dt_graph_t **out) DT_MUST_USE;
 // The node of a value; DT_E_ARGUMENT naming it as `what`.
 dt_status_t dt__rewriter_find(dt_rewriter_t *r, dt_value_t value, const char *what,
                               uint32_t *out) DT_MUST_USE;
+// What of a node of the trace's graph needs no rewriter: all but users and outputs.
+void dt__node_info(const dt_trace_t *trace, const dt_node_t *node, dt_node_info_t *out);
 // "%7 (add, model.c:41)".
 void dt__rewriter_label(const dt_rewriter_t *r, uint32_t id, dt_text_t *out);
 
