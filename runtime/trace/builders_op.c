@@ -29,6 +29,7 @@ const dt_op_attr_t *dt_op_call_attr(const dt_op_call_t *call, const char *name,
 static bool begin(dt_op_call_t *call, const char *what) {
   if (!call || call->trace->status)
     return false;
+  call->trace->origin = call->origin; // not what infer asked last
   if (call->inferring)
     return true;
   DT_TRACE_FAIL(call->trace, DT_E_STATE, "%s: %s outside of infer", call->external.name, what);
@@ -253,12 +254,11 @@ static bool check_inputs(dt_op_call_t *call) {
 static void infer(dt_op_call_t *call) {
   dt_trace_t *trace = call->trace;
   const dt_op_options_t *op = &call->def->options;
-  dt_origin_t origin = trace->origin;
   call->inferring = true;
   dt_status_t returned = op->infer(call, op->closure);
   call->inferring = false;
   if (!trace->status)
-    trace->origin = origin; // of the call, not of what infer asked
+    trace->origin = call->origin;
   if (trace->status) { // what failed first; infer may hand that back
     if (returned != trace->status)
       dt_status_free(returned);
@@ -315,6 +315,7 @@ static bool begin_call(dt_trace_t *trace, const char *name, uint32_t n_inputs,
                                         .items = dt__sym_const(trace->env, 1)};
   out->n_inputs = n_inputs;
   out->inputs = inputs;
+  out->origin = trace->origin;
   return check_inputs(out);
 }
 

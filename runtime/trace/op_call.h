@@ -10,6 +10,7 @@
 struct dt_op_call {
   dt_trace_t *trace;
   const dt_op_def_t *def;
+  dt_origin_t origin;
   dt_graph_external_t external; // as far as it is known; results points to `results`
   uint32_t n_inputs;
   const dt_value_t *inputs;

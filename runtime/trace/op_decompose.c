@@ -66,6 +66,7 @@ static dt_status_t decompose_one(dt_rewriter_t *r, dt_value_t value,
   dt_value_t inputs[DT_OP_MAX_INPUTS], results[DT_OP_MAX_RESULTS];
   dt_op_call_t call = {.trace = &r->trace,
                        .def = external->def,
+                       .origin = node->origin,
                        .external = *external,
                        .n_inputs = node->n_inputs,
                        .inputs = inputs};

@@ -365,6 +365,25 @@ static dt_value_t add_node(const run_t *run, const dt_node_t *node) {
   return dt__trace_add(run->trace, node->op, inputs, node->n_inputs, &attrs);
 }
 
+// A number from data: a symbol of the trace's own, in the range that the text gives.
+static dt_value_t replay_item(const run_t *run, const dt_node_t *node) {
+  static const dt_value_t none = {0};
+  uint32_t symbol = 0;
+  if (!dt__trace_begin(run->trace, "item"))
+    return none;
+  if (!dt__sym_is_symbol(run->r->env, node->attrs->syms[0], &symbol)) {
+    DT_TRACE_FAIL(run->trace, DT_E_FORMAT, "it binds no symbol");
+    return none;
+  }
+  dt_range_t range = dt__symbol_info(run->r->env, symbol).range;
+  dt_sym_t made =
+      dt__trace_bind(run->trace, run->values[node->inputs[0].id - 1], range);
+  if (run->trace->status)
+    return none;
+  bind(run, node->attrs->syms[0], made);
+  return dt__trace_value(run->trace, (dt_node_id_t){run->trace->graph->nodes.len});
+}
+
 // ---- Bodies -------------------------------------------------------------------------------------
 static void replay_nodes(const run_t *run);
 
@@ -494,6 +513,8 @@ static dt_value_t replay_node(const run_t *run, const dt_node_t *node) {
     return replay_result(run, node);
   if (node->op == DT_OP_external)
     return replay_external(run, node);
+  if (node->op == DT_OP_item)
+    return replay_item(run, node);
   if (!dt__trace_begin(run->trace, dt__op_info(node->op)->name))
     return (dt_value_t){0};
   return add_node(run, node);
