@@ -271,9 +271,8 @@ dt_status_t dt__fuse_each_section(dt_program_t *program, const dt_target_t *targ
     uint32_t section = program->kernels.items[first].section;
     while (end < program->kernels.len && program->kernels.items[end].section == section)
       end++;
-    DT_TRY(is_call(&program->kernels.items[first])
-               ? keep_call(&r, &program->kernels.items[first])
-               : fuse_section(&r, first, end, target, pass));
+    DT_TRY(is_call(&program->kernels.items[first]) ? keep_call(&r, &program->kernels.items[first])
+                                                   : fuse_section(&r, first, end, target, pass));
   }
   program->kernels.items = r.kernels.items;
   program->kernels.len = r.kernels.len;

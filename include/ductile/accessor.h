@@ -139,8 +139,10 @@ static inline dt_status_t dt_access_status(const dt_accessor_t *first, ...) {
   for (const dt_accessor_t *a = first; a && !status; a = va_arg(more, const dt_accessor_t *), k++) {
     if (a->unfit) {
       bool dtype = a->tensor && dt_dtype_size(a->tensor->dtype) != a->element;
-      (void)snprintf(text, sizeof(text), "accessor %u: the tensor is %s of rank %u, not %u bytes of "
-                     "rank %u", (unsigned)k, a->tensor ? dt_dtype_name(a->tensor->dtype) : "none",
+      (void)snprintf(text, sizeof(text),
+                     "accessor %u: the tensor is %s of rank %u, not %u bytes of "
+                     "rank %u",
+                     (unsigned)k, a->tensor ? dt_dtype_name(a->tensor->dtype) : "none",
                      a->tensor ? (unsigned)a->tensor->rank : 0u, (unsigned)a->element,
                      (unsigned)a->rank);
       status = dt_status_make(dtype ? DT_E_DTYPE : DT_E_SHAPE, text);

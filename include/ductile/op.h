@@ -164,16 +164,16 @@ typedef struct dt_op_options_t {
   dt_op_decompose_fn_t decompose;
   dt_op_kernel_fn_t kernel; // on the CPU
   dt_op_numbers_fn_t numbers;
-  void *closure;                       // of all of them
-  void (*closure_free)(void *closure); // called once when nothing can use the op any more
+  void *closure;                              // of all of them
+  void (*closure_free)(void *closure);        // called once when nothing can use the op any more
   const dt_op_device_kernel_t *device_kernel; // NULL: there is none
 } dt_op_options_t;
 
 // Adds an op, for functions that are made from then on. DT_E_ARGUMENT (what is required is missing,
 // a name that is taken or has other characters, numbers without a function), DT_E_NO_MEMORY:
 // closure_free is not called. [any]
-DT_API dt_status_t dt_op_register(dt_runtime_t *runtime, const dt_op_options_t *options)
-    DT_MUST_USE;
+DT_API dt_status_t dt_op_register(dt_runtime_t *runtime,
+                                  const dt_op_options_t *options) DT_MUST_USE;
 // Whether functions that are made now can call an op of this name. False for a NULL. [any]
 DT_API bool dt_op_exists(dt_runtime_t *runtime, const char *name);
 // Passes: the attribute of a call of a user's op (a node `external`), or NULL. It lives as long as

@@ -23,7 +23,7 @@ static dt_status_t make_tensor(const dt_eval_t *e, const dt_eval_value_t *value,
                                dt_op_tensor_t *out) {
   int64_t *numbers = DT_ARENA_ARRAY(e->arena, int64_t, 2 * (size_t)value->rank + 1);
   size_t size = dt_dtype_size(value->dtype);
-  char *data = DT_ARENA_ARRAY(e->arena, char, (size_t)value->count * size + 1);
+  char *data = DT_ARENA_ARRAY(e->arena, char, (size_t)value->count *size + 1);
   if (!numbers || !data)
     return DT_NO_MEMORY();
   for (uint32_t d = 0; d < value->rank; d++)
@@ -84,8 +84,7 @@ static void read_back(const call_t *call, uint32_t k) {
   const char *data = call->tensors[call->n_inputs + k].data;
   dt_eval_value_t *value = &call->values[k];
   for (int64_t i = 0; i < value->count; i++) {
-    value->data[i] =
-        dt__scalar_load(value->dtype, data + (size_t)i * dt_dtype_size(value->dtype));
+    value->data[i] = dt__scalar_load(value->dtype, data + (size_t)i * dt_dtype_size(value->dtype));
     if (value->bound)
       value->bound[i] = call->exact ? 0.0 : INFINITY;
   }
@@ -96,8 +95,7 @@ dt_status_t dt__eval_external(const dt_eval_t *e, const dt_node_t *node, dt_eval
   call_t call = {.e = e, .external = external, .n_inputs = node->n_inputs};
   int64_t items = 1;
   call.values = DT_ARENA_ARRAY(e->arena, dt_eval_value_t, external->n_results + 1);
-  call.tensors =
-      DT_ARENA_ARRAY(e->arena, dt_op_tensor_t, call.n_inputs + external->n_results + 1);
+  call.tensors = DT_ARENA_ARRAY(e->arena, dt_op_tensor_t, call.n_inputs + external->n_results + 1);
   if (!call.values || !call.tensors)
     return DT_NO_MEMORY();
   DT_TRY(take_inputs(&call, node));

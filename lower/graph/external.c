@@ -97,8 +97,8 @@ static void take_device_kernel(dt_op_def_t *def, const dt_op_device_kernel_t *ke
   def->device = *kernel;
   def->device.items = kernel->items ? kernel->items : 1;
   def->device.entry = memcpy(room, kernel->entry, entry);
-  const void *image = memcpy(room + entry, kernel->text ? kernel->text : kernel->image,
-                             image_bytes(kernel));
+  const void *image =
+      memcpy(room + entry, kernel->text ? kernel->text : kernel->image, image_bytes(kernel));
   def->device.text = kernel->text ? image : NULL;
   def->device.image = kernel->text ? NULL : image;
   def->options.device_kernel = &def->device;
@@ -114,7 +114,8 @@ dt_status_t dt__op_def_create(const dt_op_options_t *options, dt_op_def_t **out)
   }
   const char *identity = options->identity ? options->identity : options->name;
   size_t name_bytes = strlen(options->name) + 1, bytes = strlen(identity) + 1;
-  size_t kernel_bytes = options->device_kernel ? strlen(kernel.entry) + 1 + image_bytes(&kernel) : 0;
+  size_t kernel_bytes =
+      options->device_kernel ? strlen(kernel.entry) + 1 + image_bytes(&kernel) : 0;
   dt_op_def_t *def = dt__calloc(1, sizeof(*def) + name_bytes + bytes + kernel_bytes);
   if (!def)
     return DT_NO_MEMORY();
@@ -192,8 +193,7 @@ const dt_op_attr_t *dt__attr_find(const dt_op_attr_t *attrs, uint32_t n, const c
   return NULL;
 }
 
-const dt_op_attr_t *dt_op_attr(const dt_op_args_t *args, const char *name,
-                               dt_op_attr_kind_t kind) {
+const dt_op_attr_t *dt_op_attr(const dt_op_args_t *args, const char *name, dt_op_attr_kind_t kind) {
   return args ? dt__attr_find(args->attrs, args->n_attrs, name, kind) : NULL;
 }
 

@@ -236,7 +236,8 @@ dt_status_t dt__infer_output(const dt_infer_t *ctx, dt_infer_output_t *out) {
   if (node->op == DT_OP_external)
     return external_output(ctx, node, out);
   if (!dt__op_is_control(node->op) || node->attrs->index >= ctx->graph->controls.len)
-    return dt__infer_fail(ctx, DT_E_ARGUMENT, "the argument must be a cond, a switch, a while or an external");
+    return dt__infer_fail(ctx, DT_E_ARGUMENT,
+                          "the argument must be a cond, a switch, a while or an external");
   // What a loop leaves has the sizes of its state, which its body's inputs have.
   const dt_graph_control_t *control = dt__graph_control(ctx->graph, node);
   const dt_graph_t *body = control->bodies[node->op == DT_OP_while];

@@ -404,8 +404,8 @@ static dt_status_t parse_bodies(parser_t *p, dt_op_t op, dt_graph_control_t *out
 }
 
 // ---- Calls of users' ops ------------------------------------------------------------------------
-#define MAX_ATTRS 64u      // of one call
-#define MAX_VALUES 65536u  // of one attribute
+#define MAX_ATTRS 64u     // of one call
+#define MAX_VALUES 65536u // of one attribute
 
 static dt_status_t f64_item(parser_t *p, void *items, uint32_t k) {
   return dt__scan_f64(p->scan, (double *)items + k);

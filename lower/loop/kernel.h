@@ -61,7 +61,7 @@ typedef enum dt_inst_kind_t {
                    // `mask` is false the result is false and sym is 0, but nothing is recorded.
   DT_INST_SOUND,   // no BIND of an earlier kernel has recorded a failure in this call (BOOL)
   DT_INST_WHOLE,   // of a kernel that is a call of a user's op: the next operand, all of `buffer`;
-                   // or, without a buffer, what it stores in result `row`. No value to anything else
+  // or, without a buffer, what it stores in result `row`. No value to anything else
 } dt_inst_kind_t;
 
 // An instruction; its id is its position in the stage's body, args are ids of earlier ones.
@@ -98,7 +98,7 @@ typedef struct dt_store_t {
                 // different outer iterations are apart; those of one, which its inner loops make in
                 // order, may meet. The kernel may load what it writes, at the store's index, and
                 // has no other store. Until plans are made one kernel at most revises a buffer
-  bool whole; // all of the buffer, by a call of a user's op, in an order of its own; index: zeros
+  bool whole;   // all of the buffer, by a call of a user's op, in an order of its own; index: zeros
 } dt_store_t;
 
 // The kinds of reductions and what each does: reductions.def.
@@ -144,7 +144,7 @@ typedef struct dt_kernel_t {
   dt_sym_t vars[DT_MAX_LOOPS];
   dt_sym_t extents[DT_MAX_LOOPS];
   DT_VEC(dt_stage_t) stages;
-  uint32_t n_rows;     // row values
+  uint32_t n_rows; // row values
   // 1 + which call of a user's op it is (dt_program_t.externals), or 0. Its one loop goes over the
   // call's items; its one stage has a WHOLE an operand, in their order, then a WHOLE and a whole
   // store a result. It is alone in its section, and has the one schedule that lowering gave it.

@@ -144,8 +144,8 @@ dt_status_t dt__program_copy(dt_arena_t *arena, const dt_program_t *program,
                              dt_program_t **out) DT_MUST_USE;
 // The buffer that `inst` reads (LOAD, SEARCH, WHOLE), or none.
 static inline dt_buffer_id_t dt__inst_reads(const dt_inst_t *inst) {
-  bool reads = inst->kind == DT_INST_LOAD || inst->kind == DT_INST_SEARCH ||
-               inst->kind == DT_INST_WHOLE;
+  bool reads =
+      inst->kind == DT_INST_LOAD || inst->kind == DT_INST_SEARCH || inst->kind == DT_INST_WHOLE;
   return reads ? inst->buffer : (dt_buffer_id_t){0};
 }
 // The store leaves out elements, or chooses them by data: only a whole buffer may be read after it.

@@ -7,7 +7,8 @@
 #include "runtime/base/status.h"
 
 // The value is read element by element as the buffer holds it.
-static bool reads_whole(const dt_lowering_t *ctx, const dt_lowered_t *value, const dt_node_t *node) {
+static bool reads_whole(const dt_lowering_t *ctx, const dt_lowered_t *value,
+                        const dt_node_t *node) {
   if (value->read.kind != DT_INST_LOAD || value->read.mask != DT_NO_INST)
     return false;
   const dt_buffer_t *buffer = dt__program_buffer(ctx->program, value->read.buffer);
@@ -91,8 +92,8 @@ dt_status_t dt__lower_external(dt_lowering_t *ctx, dt_node_id_t id) {
   for (uint32_t k = 0; k < external->n_results; k++)
     DT_TRY(add_result(ctx, &external->results[k], k, &stage));
   dt_sym_t items = dt__sym_max(ctx->env, one, external->items);
-  DT_TRY(dt__lower_loops(ctx, 1, &items, DT_OPEN_ONES, kernel.vars, kernel.extents,
-                         &kernel.n_loops, &at));
+  DT_TRY(dt__lower_loops(ctx, 1, &items, DT_OPEN_ONES, kernel.vars, kernel.extents, &kernel.n_loops,
+                         &at));
   kernel.section = dt__lower_new_section(ctx);
   kernel.external = ctx->program->externals.len + 1;
   if (!DT_VEC_PUSH(ctx->arena, &ctx->program->externals, external) ||

@@ -228,9 +228,7 @@ static void print_stage(dt_loop_printer_t *printer, const dt_stage_t *stage) {
     print_inst(printer, &stage->insts.items[i], i);
   for (uint32_t k = 0; k < stage->stores.len; k++) {
     const dt_store_t *store = &stage->stores.items[k];
-    dt__text_put(out, store->revises ? "    revise "
-                      : store->whole ? "    fill "
-                                     : "    store ");
+    dt__text_put(out, store->revises ? "    revise " : store->whole ? "    fill " : "    store ");
     printer->buffer_name(printer, store->buffer);
     dt__print_exprs(printer, store->index,
                     dt__program_buffer(printer->program, store->buffer)->rank);

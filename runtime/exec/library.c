@@ -99,8 +99,7 @@ static dt_status_t check_info(const dt_op_library_info_t *info, const char *path
     good = isalnum((unsigned char)info->name[k]) || strchr("_-", info->name[k]);
   if (!good || !info->open)
     return DT_FAIL(DT_E_ARGUMENT, "%s: %s", path,
-                   good ? "open: NULL"
-                        : "its name; expected 1 to 63 letters, digits, _ and -");
+                   good ? "open: NULL" : "its name; expected 1 to 63 letters, digits, _ and -");
   return NULL;
 }
 

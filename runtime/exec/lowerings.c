@@ -85,8 +85,7 @@ static dt_status_t add(dt_runtime_t *runtime, const char *op, dt_lowering_fn_t l
   DT_TRY(DT_OPTIONS_TAKE(dt_pass_options_t, &own, options));
   DT_TRY(make(op, lower, closure, &own, &lowering));
   own.closure_free = free_lowering;
-  dt_status_t status =
-      dt_runtime_add_pass(runtime, DT_POINT_BEFORE_DECOMPOSE, run, lowering, &own);
+  dt_status_t status = dt_runtime_add_pass(runtime, DT_POINT_BEFORE_DECOMPOSE, run, lowering, &own);
   if (status)
     dt__free(lowering);
   return status;

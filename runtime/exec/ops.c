@@ -51,8 +51,8 @@ static dt_status_t add(dt_runtime_t *runtime, const dt_op_options_t *options) {
   if (!options)
     return DT_FAIL(DT_E_ARGUMENT, "options: NULL");
   DT_TRY(DT_OPTIONS_TAKE(dt_op_options_t, &own, options));
-  DT_TRY(dt__library_identity(dt__library_opening(runtime),
-                              own.identity ? own.identity : own.name, &identity, &own.identity));
+  DT_TRY(dt__library_identity(dt__library_opening(runtime), own.identity ? own.identity : own.name,
+                              &identity, &own.identity));
   dt_status_t status = change(runtime, &own, NULL);
   dt__free(identity);
   return status;

@@ -41,10 +41,9 @@ static dt_status_t change(dt_runtime_t *runtime, const change_t *c) {
   DT_TRY(dt__library_identity(library, options.identity ? options.identity : options.name,
                               &identity, &options.identity));
   dt__mutex_lock(&runtime->turn->mutex);
-  dt_status_t status =
-      c->point ? dt__hooks_add(runtime->hooks, c->point, c->pass, c->closure, &options, library,
-                               &made)
-               : dt__hooks_remove(runtime->hooks, options.name, &made);
+  dt_status_t status = c->point ? dt__hooks_add(runtime->hooks, c->point, c->pass, c->closure,
+                                                &options, library, &made)
+                                : dt__hooks_remove(runtime->hooks, options.name, &made);
   if (!status) {
     old = runtime->hooks;
     runtime->hooks = made;

@@ -163,8 +163,7 @@ static dt_sym_t read_number(const dt_op_call_t *call, uint32_t index, int64_t mo
   dt_attrs_t attrs = {0};
   for (uint32_t id = call->numbers.id + 1; id <= graph->nodes.len; id++) {
     const dt_node_t *node = dt__graph_node(graph, (dt_node_id_t){id});
-    if (node->op == DT_OP_item &&
-        is_element(call, dt__graph_node(graph, node->inputs[0]), index))
+    if (node->op == DT_OP_item && is_element(call, dt__graph_node(graph, node->inputs[0]), index))
       return node->attrs->syms[0];
   }
   attrs.n_syms = 2;

@@ -31,7 +31,7 @@ typedef struct dt_hook_t {
   void *closure;
   void (*closure_free)(void *closure);
   dt_library_t *library; // that its code is in; a share; NULL: none
-  const char *identity; // behind the name, in the same block
+  const char *identity;  // behind the name, in the same block
   char name[];
 } dt_hook_t;
 

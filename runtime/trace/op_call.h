@@ -15,8 +15,8 @@ struct dt_op_call {
   uint32_t n_inputs;
   const dt_value_t *inputs;
   dt_external_result_t results[DT_OP_MAX_RESULTS];
-  bool inferring;      // results may be set
-  dt_value_t numbers;  // what reads them; none until one is asked for
+  bool inferring;     // results may be set
+  dt_value_t numbers; // what reads them; none until one is asked for
   dt_sym_t number[DT_OP_MAX_NUMBERS];
 };
 

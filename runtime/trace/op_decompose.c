@@ -19,9 +19,10 @@ static bool check_result(dt_op_call_t *call, uint32_t k, dt_value_t result) {
   for (uint32_t d = 0; same && d < said->rank; d++)
     same = dt__sym_known_eq(trace->env, node->sizes[d], said->sizes[d]);
   if (!same)
-    DT_TRACE_FAIL(trace, DT_E_SHAPE,
-                  "%s: result %u of the decomposition is not of the dtype and sizes that infer said",
-                  name, k);
+    DT_TRACE_FAIL(
+        trace, DT_E_SHAPE,
+        "%s: result %u of the decomposition is not of the dtype and sizes that infer said", name,
+        k);
   return same;
 }
 

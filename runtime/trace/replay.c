@@ -251,9 +251,9 @@ typedef struct run_t {
   const int *lines;       // by node; NULL: of a body, whose lines are those of what it belongs to
   dt_trace_t *trace;
   const dt_value_t *in;
-  dt_sym_t *symbols;    // by symbol of the text: in the trace; none until it is bound
-  dt_value_t *values;   // by node of the text
-  dt_value_t **results; // by control of the text: what came out
+  dt_sym_t *symbols;      // by symbol of the text: in the trace; none until it is bound
+  dt_value_t *values;     // by node of the text
+  dt_value_t **results;   // by control of the text: what came out
   dt_value_t **externals; // by call of a user's op in the text: its results
 } run_t;
 
@@ -376,8 +376,7 @@ static dt_value_t replay_item(const run_t *run, const dt_node_t *node) {
     return none;
   }
   dt_range_t range = dt__symbol_info(run->r->env, symbol).range;
-  dt_sym_t made =
-      dt__trace_bind(run->trace, run->values[node->inputs[0].id - 1], range);
+  dt_sym_t made = dt__trace_bind(run->trace, run->values[node->inputs[0].id - 1], range);
   if (run->trace->status)
     return none;
   bind(run, node->attrs->syms[0], made);

@@ -194,7 +194,8 @@ static void test_an_interposer_sees_and_replaces(void **state) {
 
 static void test_an_interposer_that_does_not_fit(void **state) {
   fixture_t *f = *state;
-  static const char *const says[] = {"the interposer replaced f32[", "the interposer replaced f32["};
+  static const char *const says[] = {"the interposer replaced f32[",
+                                     "the interposer replaced f32["};
   for (int mode = 2; mode < 4; mode++) {
     seen_t seen = {.mode = mode};
     dt_function_t *function = make(f, interposed, &seen);

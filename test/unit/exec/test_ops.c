@@ -187,8 +187,7 @@ static dt_status_t centred(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
   dt_value_t sum = dt_full(t, DT_F32, 0, 0, NULL);
   for (uint32_t k = 0; k < 3; k++)
     if (read >> k & 1)
-      sum = dt_add(t, sum,
-                   dt_sum(t, dt_cast(t, dt_abs(t, results[k]), DT_F32), 0, NULL, false));
+      sum = dt_add(t, sum, dt_sum(t, dt_cast(t, dt_abs(t, results[k]), DT_F32), 0, NULL, false));
   out[0] = sum;
   return NULL;
 }
@@ -486,8 +485,10 @@ static void test_calls_that_are_refused(void **state) {
   fixture_t *f = *state;
   dt_op_options_t odd = twice_op;
   register_op(f, scale_op);
-  register_op(f, (dt_op_options_t){.name = "test.none", .infer = no_result, .kernel = scale_kernel});
-  register_op(f, (dt_op_options_t){.name = "test.odd", .infer = odd_result, .kernel = scale_kernel});
+  register_op(f,
+              (dt_op_options_t){.name = "test.none", .infer = no_result, .kernel = scale_kernel});
+  register_op(f,
+              (dt_op_options_t){.name = "test.odd", .infer = odd_result, .kernel = scale_kernel});
   register_op(f, (dt_op_options_t){.name = "test.half", .infer = refusing, .kernel = scale_kernel});
   odd.name = "test.lies";
   odd.decompose = lying;
@@ -514,7 +515,8 @@ static void test_registrations_that_are_refused(void **state) {
   expect_told(dt_op_register(NULL, &options), DT_E_ARGUMENT, "runtime: NULL");
   expect_told(dt_op_register(f->runtime, NULL), DT_E_ARGUMENT, "options: NULL");
   options.kernel = NULL;
-  expect_told(dt_op_register(f->runtime, &options), DT_E_ARGUMENT, "kernel, decompose, device_kernel: NULL");
+  expect_told(dt_op_register(f->runtime, &options), DT_E_ARGUMENT,
+              "kernel, decompose, device_kernel: NULL");
   options.kernel = scale_kernel;
   options.n_numbers = 1;
   expect_told(dt_op_register(f->runtime, &options), DT_E_ARGUMENT, "n_numbers: 1; expected 0");

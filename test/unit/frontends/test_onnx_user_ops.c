@@ -12,8 +12,8 @@
 #define AFFINE(x, y, attributes)                                                                   \
   "node { op_type 'Affine' domain 'com.acme' input '" x "' output '" y "' " attributes "} "
 #define ALL                                                                                        \
-  REAL("alpha", "2.5") INT("shift", "-3") TEXT("mode", "both") INTS("more", "10 20")               \
-  REALS("last", "0.25 0.5")
+  REAL("alpha", "2.5")                                                                             \
+  INT("shift", "-3") TEXT("mode", "both") INTS("more", "10 20") REALS("last", "0.25 0.5")
 #define GRAPH(nodes, outputs) "graph { name 'g' " INPUT("x", "1", OPEN("n")) nodes outputs "} "
 
 static onnx_bytes_t bytes_of(const char *graph, const char *more) {
@@ -62,11 +62,11 @@ static dt_status_t kernel(const dt_op_args_t *args, int64_t begin, int64_t end) 
 }
 
 static void register_affine(const fixture_t *fixture) {
-  expect_ok(dt_op_register(fixture->runtime,
-                           &(dt_op_options_t){.struct_size = sizeof(dt_op_options_t),
-                                              .name = "com.acme.Affine",
-                                              .infer = infer,
-                                              .kernel = kernel}));
+  expect_ok(
+      dt_op_register(fixture->runtime, &(dt_op_options_t){.struct_size = sizeof(dt_op_options_t),
+                                                          .name = "com.acme.Affine",
+                                                          .infer = infer,
+                                                          .kernel = kernel}));
 }
 
 static dt_status_t open_function(const fixture_t *fixture, const onnx_bytes_t *bytes,
@@ -113,10 +113,9 @@ static void test_attributes_and_outputs(void **state) {
                  "", 2, 2.5, 3, 1030.75);
   expect_answers(fixture, GRAPH(AFFINE("x", "y", REAL("alpha", "4")), OUTPUT("y")), "", 1, 4, 0, 0);
   // Its second output alone.
-  expect_answers(fixture,
-                 GRAPH(AFFINE("x", "' output 'z", REAL("alpha", "4") INTS("more", "7")),
-                       OUTPUT("z")),
-                 "", 1, 0, 7, 0);
+  expect_answers(
+      fixture, GRAPH(AFFINE("x", "' output 'z", REAL("alpha", "4") INTS("more", "7")), OUTPUT("z")),
+      "", 1, 0, 7, 0);
 }
 
 static void test_attributes_by_way_of_a_function(void **state) {
@@ -124,9 +123,9 @@ static void test_attributes_by_way_of_a_function(void **state) {
   register_affine(fixture);
   expect_answers(
       fixture,
-      GRAPH("node { op_type 'Wrapped' domain 'com.acme' input 'x' output 'y' " REAL("beta", "3")
-                "} ",
-            OUTPUT("y")),
+      GRAPH(
+          "node { op_type 'Wrapped' domain 'com.acme' input 'x' output 'y' " REAL("beta", "3") "} ",
+          OUTPUT("y")),
       "functions { name 'Wrapped' domain 'com.acme' input 'p' output 'q' attribute 'beta' "
       "attribute 'gamma' opset_import { domain 'com.acme' version 1 } "
       "node { op_type 'Affine' domain 'com.acme' input 'p' output 'q' "
@@ -169,8 +168,9 @@ static void test_nodes_that_do_not_fit(void **state) {
   expect_refused(fixture, GRAPH(AFFINE("x", "y", INT("shift", "1")), OUTPUT("y")), DT_E_FORMAT,
                  "com.acme.Affine: alpha is missing");
   expect_refused(fixture,
-                 GRAPH(AFFINE("x", "y", "attribute { name 'alpha' type 4 t { data_type 1 dims 1 "
-                                        "float_data [ 1 ] } } "),
+                 GRAPH(AFFINE("x", "y",
+                              "attribute { name 'alpha' type 4 t { data_type 1 dims 1 "
+                              "float_data [ 1 ] } } "),
                        OUTPUT("y")),
                  DT_E_UNSUPPORTED, "attribute 0 is no integer, float or text");
   expect_refused(fixture, GRAPH(AFFINE("x' input 'x", "y", ALL), OUTPUT("y")), DT_E_FORMAT,

@@ -9,40 +9,39 @@
 #include <string.h>
 
 // y = 2 x of a vector, 64 elements an item.
-static const char affine_text[] =
-    ".version 7.8\n"
-    ".target sm_80\n"
-    ".address_size 64\n"
-    "\n"
-    ".visible .entry affine(.param .align 8 .b8 affine_param_0[96])\n"
-    "{\n"
-    "\t.reg .pred \t%p<2>;\n"
-    "\t.reg .b32 \t%r<3>;\n"
-    "\t.reg .b32 \t%f<4>;\n"
-    "\t.reg .b64 \t%rd<14>;\n"
-    "\tld.param.b64 \t%rd1, [affine_param_0+8];\n"
-    "\tld.param.b64 \t%rd2, [affine_param_0+16];\n"
-    "\tld.param.b64 \t%rd3, [affine_param_0+24];\n"
-    "\tld.param.b64 \t%rd4, [affine_param_0+32];\n"
-    "\tmov.u32 \t%r1, %ctaid.x;\n"
-    "\tmov.u32 \t%r2, %tid.x;\n"
-    "\tcvt.u64.u32 \t%rd5, %r1;\n"
-    "\tshl.b64 \t%rd6, %rd5, 6;\n"
-    "\tcvt.u64.u32 \t%rd7, %r2;\n"
-    "\tadd.s64 \t%rd8, %rd6, %rd7;\n"
-    "\tsetp.ge.s64 \t%p1, %rd8, %rd3;\n"
-    "\t@%p1 bra \t$L__BB0_2;\n"
-    "\tmul.lo.s64 \t%rd9, %rd8, %rd4;\n"
-    "\tshl.b64 \t%rd10, %rd9, 2;\n"
-    "\tadd.s64 \t%rd11, %rd1, %rd10;\n"
-    "\tld.global.b32 \t%f1, [%rd11];\n"
-    "\tadd.f32 \t%f2, %f1, %f1;\n"
-    "\tshl.b64 \t%rd12, %rd8, 2;\n"
-    "\tadd.s64 \t%rd13, %rd2, %rd12;\n"
-    "\tst.global.b32 \t[%rd13], %f2;\n"
-    "$L__BB0_2:\n"
-    "\tret;\n"
-    "}\n";
+static const char affine_text[] = ".version 7.8\n"
+                                  ".target sm_80\n"
+                                  ".address_size 64\n"
+                                  "\n"
+                                  ".visible .entry affine(.param .align 8 .b8 affine_param_0[96])\n"
+                                  "{\n"
+                                  "\t.reg .pred \t%p<2>;\n"
+                                  "\t.reg .b32 \t%r<3>;\n"
+                                  "\t.reg .b32 \t%f<4>;\n"
+                                  "\t.reg .b64 \t%rd<14>;\n"
+                                  "\tld.param.b64 \t%rd1, [affine_param_0+8];\n"
+                                  "\tld.param.b64 \t%rd2, [affine_param_0+16];\n"
+                                  "\tld.param.b64 \t%rd3, [affine_param_0+24];\n"
+                                  "\tld.param.b64 \t%rd4, [affine_param_0+32];\n"
+                                  "\tmov.u32 \t%r1, %ctaid.x;\n"
+                                  "\tmov.u32 \t%r2, %tid.x;\n"
+                                  "\tcvt.u64.u32 \t%rd5, %r1;\n"
+                                  "\tshl.b64 \t%rd6, %rd5, 6;\n"
+                                  "\tcvt.u64.u32 \t%rd7, %r2;\n"
+                                  "\tadd.s64 \t%rd8, %rd6, %rd7;\n"
+                                  "\tsetp.ge.s64 \t%p1, %rd8, %rd3;\n"
+                                  "\t@%p1 bra \t$L__BB0_2;\n"
+                                  "\tmul.lo.s64 \t%rd9, %rd8, %rd4;\n"
+                                  "\tshl.b64 \t%rd10, %rd9, 2;\n"
+                                  "\tadd.s64 \t%rd11, %rd1, %rd10;\n"
+                                  "\tld.global.b32 \t%f1, [%rd11];\n"
+                                  "\tadd.f32 \t%f2, %f1, %f1;\n"
+                                  "\tshl.b64 \t%rd12, %rd8, 2;\n"
+                                  "\tadd.s64 \t%rd13, %rd2, %rd12;\n"
+                                  "\tst.global.b32 \t[%rd13], %f2;\n"
+                                  "$L__BB0_2:\n"
+                                  "\tret;\n"
+                                  "}\n";
 
 static dt_status_t infer(dt_op_call_t *call, void *closure) {
   dt_trace_t *t = dt_op_call_trace(call);
@@ -147,10 +146,9 @@ static void test_passes_know_their_device(void **state) {
   (void)state;
   expect_ok(dt_op_register(f.runtime, &op));
   for (int point = DT_POINT_TRACED; point <= DT_POINT_FUSED; point++)
-    expect_ok(dt_runtime_add_pass(
-        f.runtime, (dt_point_t)point, look, &seen,
-        &(dt_pass_options_t){.struct_size = sizeof(dt_pass_options_t),
-                             .name = dt_point_name((dt_point_t)point)}));
+    expect_ok(dt_runtime_add_pass(f.runtime, (dt_point_t)point, look, &seen,
+                                  &(dt_pass_options_t){.struct_size = sizeof(dt_pass_options_t),
+                                                       .name = dt_point_name((dt_point_t)point)}));
   dt_function_options_t about = options_of(1, one_vector);
   dt_function_t *function = function_of(&f, program, NULL, &about);
   call_at(&f, function, 9, DT_CALL_DEFAULT);
