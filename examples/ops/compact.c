@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// An op whose result is as long as the data say: the spans of a mask, as (begin, end) pairs. The
-// mask is made by the library's own code, and its code reads the spans. docs/own-ops.md explains it.
+// SPDX-License-Identifier: Apache-2.0 An op whose result is as long as the data say: the spans of a
+// mask, as (begin, end) pairs. The mask is made by the library's own code, and its code reads the
+// spans. docs/own-ops.md explains it.
 #include "ductile/accessor.h"
 #include "ductile/ductile.h"
 

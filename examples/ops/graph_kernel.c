@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// A kernel of one's own, as PTX, in CUDA graphs, between kernels of the library: 64 elements a block
-// at sizes that change. docs/own-ops.md explains it. Exits with 77 where there is no GPU.
+// SPDX-License-Identifier: Apache-2.0 A kernel of one's own, as PTX, in CUDA graphs, between
+// kernels of the library: 64 elements a block at sizes that change. docs/own-ops.md explains it.
+// Exits with 77 where there is no GPU.
 #include "ductile/ductile.h"
 #include "ductile/op.h"
 
@@ -15,8 +15,8 @@ static void must(dt_status_t status) {
 }
 
 // y[i] = x[i] * x[i], as nvcc makes it of
-//   struct args { void *reserved; const float *x; float *y; long x_size, x_stride, y_size, y_stride;
-//                 long count; … };
+//   struct args { void *reserved; const float *x; float *y;
+//                 long x_size, x_stride, y_size, y_stride, count; … };
 //   __global__ void square(args a) { long i = blockIdx.x * 64L + threadIdx.x; … }
 static const char text[] = ".version 7.8\n"
                            ".target sm_80\n"

@@ -77,6 +77,7 @@ static inline void *dt_access_at(dt_accessor_t *a, size_t bytes, uint32_t rank,
   return (char *)a->tensor->data + offset * (int64_t)bytes;
 }
 
+// The same for each rank; DT_AT_… below gives them a type. [external by a]
 static inline void *dt_access_0(dt_accessor_t *a, size_t bytes) {
   return dt_access_at(a, bytes, 0, NULL);
 }

@@ -5,9 +5,9 @@
 // then on can call it (dt_op_call), with attributes, and with several results. The op says what its
 // results are (infer), and has a kernel, a decomposition, or both:
 //
-// - A kernel is a C function on tensors in host memory, or PTX or a cubin for a device. It takes part
-//   in everything that kernels of the library take part in: memory plans, threads, deadlines, CUDA
-//   graphs. Nothing is fused with it.
+// - A kernel is a C function on tensors in host memory, or PTX or a cubin for a device. It takes
+//   part in everything that kernels of the library take part in: memory plans, threads, deadlines,
+//   graphs of launches. Nothing is fused with it.
 // - A decomposition is a program of other ops. It stands in where there is no kernel for the device
 //   of the session.
 //
@@ -30,7 +30,8 @@
 extern "C" {
 #endif
 
-#define DT_OP_MAX_INPUTS 64 // of one op
+// The most inputs and results of one op.
+#define DT_OP_MAX_INPUTS 64
 #define DT_OP_MAX_RESULTS 8
 #define DT_OP_MAX_NUMBERS 8 // that one call of an op reads from data
 
@@ -95,11 +96,10 @@ typedef dt_status_t (*dt_op_kernel_fn_t)(const dt_op_args_t *args, int64_t begin
 //   void *inputs[I], *results[R];           // on the device
 //   { int64_t sizes[rank], strides[rank]; }  // of each input, then of each result
 //   int64_t count;                           // items
-//
-// Its grid has one dimension, of blocks of `threads` threads; block b computes items b * items to
+//  Its grid has one dimension, of blocks of `threads` threads; block b computes items b * items to
 // (b + 1) * items - 1, as far as there are so many. It cannot fail, and touches no other memory. It
-// runs in CUDA graphs like all others. For what it does with its tensors the rules of
-// dt_op_kernel_fn_t hold.
+// runs in graphs of launches (graphs.h) like all others. For what it does with its tensors the
+// rules of dt_op_kernel_fn_t hold.
 typedef struct dt_op_device_kernel_t {
   uint32_t struct_size; // sizeof(dt_op_device_kernel_t); 0 is taken as the size of version 0.1
   dt_device_t device;
@@ -211,10 +211,10 @@ typedef struct dt_op_library_info_t {
 // The function that it exports, with C linkage, under the name "dt_op_library".
 typedef const dt_op_library_info_t *(*dt_op_library_fn_t)(void);
 
-// Loads the shared object at `path` and lets it register what it brings, for functions that are made
-// from then on. It stays loaded as long as a function needs it. DT_E_IO (it cannot be loaded),
-// DT_E_UNSUPPORTED (it is no library of ops, or of another form), DT_E_ARGUMENT (it is open already,
-// its name has other characters, it brings nothing), and what its `open` says. [any]
+// Loads the shared object at `path` and lets it register what it brings, for functions that are
+// made from then on. It stays loaded as long as a function needs it. DT_E_IO (it cannot be loaded),
+// DT_E_UNSUPPORTED (it is no library of ops, or of another form), DT_E_ARGUMENT (it is open
+// already, its name has other characters, it brings nothing), and what its `open` says. [any]
 DT_API dt_status_t dt_op_library_open(dt_runtime_t *runtime, const char *path) DT_MUST_USE;
 // Takes out all that the library brought: functions that are made from then on have it no more.
 // DT_E_ARGUMENT where none of that name is open. [any]

@@ -71,8 +71,8 @@ const dt_op_attr_t *dt__attr_find(const dt_op_attr_t *attrs, uint32_t n, const c
 void dt__attrs_print(const dt_op_attr_t *attrs, uint32_t n, dt_text_t *out);
 const char *dt__attr_kind_name(dt_op_attr_kind_t kind);
 
-// Runs items [begin, end) of the call: `tensors` are its inputs, then its results. The failure names
-// the op.
+// Runs items [begin, end) of the call: `tensors` are its inputs, then its results. The failure
+// names the op.
 dt_status_t dt__external_invoke(const dt_graph_external_t *external, const dt_op_tensor_t *tensors,
                                 uint32_t n_inputs, int64_t begin, int64_t end) DT_MUST_USE;
 

@@ -1,7 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// Lowering of calls of users' ops: a kernel that names the call, alone in a section, so that nothing
-// is fused with it. Operands are whole buffers: arguments as they lie, and temporaries; views and
-// literals are copied first.
+// SPDX-License-Identifier: Apache-2.0 Lowering of calls of users' ops: a kernel that names the
+// call, alone in a section, so that nothing is fused with it. Operands are whole buffers: arguments
+// as they lie, and temporaries; views and literals are copied first.
 #include "lower/graph/external.h"
 #include "lower/loop/lower_private.h"
 #include "runtime/base/status.h"

@@ -8,7 +8,8 @@
 typedef struct dt_externals_t dt_externals_t;
 
 // The calls of `program`, whose ops the caller keeps alive; those of a device get their code there,
-// on the calling thread, a compile thread (`codegen` NULL: the CPU). *out is NULL where it has none.
+// on the calling thread, a compile thread (`codegen` NULL: the CPU). *out is NULL where it has
+// none.
 dt_status_t dt__externals_create(const dt_program_t *program, const dt_codegen_t *codegen,
                                  void *device, dt_externals_t **out) DT_MUST_USE;
 // Unloads what is in a device's memory: its launches have ended. NULL allowed.

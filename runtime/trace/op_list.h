@@ -15,8 +15,8 @@ typedef struct dt_op_list_t {
 dt_op_list_t *dt__op_list_retain(dt_op_list_t *list);                            // NULL allowed
 void dt__op_list_release(dt_op_list_t *list);                                    // NULL allowed
 const dt_op_def_t *dt__op_list_find(const dt_op_list_t *list, const char *name); // list: or NULL
-// `list` (NULL: none) with one more op, *out_def, which does not own its closure yet; or without the
-// one of this name. DT_E_ARGUMENT, DT_E_LIMIT, DT_E_NO_MEMORY.
+// `list` (NULL: none) with one more op, *out_def, which does not own its closure yet; or without
+// the one of this name. DT_E_ARGUMENT, DT_E_LIMIT, DT_E_NO_MEMORY.
 dt_status_t dt__op_list_add(const dt_op_list_t *list, const dt_op_options_t *options,
                             dt_op_list_t **out, dt_op_def_t **out_def) DT_MUST_USE;
 // Without those that the library brought. *out is NULL where none are left.

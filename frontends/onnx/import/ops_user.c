@@ -1,7 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// Operators that the model's own domain names: ops of users (include/ductile/op.h). An operator `Op`
-// of domain `com.acme` is the op "com.acme.Op"; of the format's own domain, where the importer has
-// none, it is "ai.onnx.Op".
+// SPDX-License-Identifier: Apache-2.0 Operators that the model's own domain names: ops of users
+// (include/ductile/op.h). An operator `Op` of domain `com.acme` is the op "com.acme.Op"; of the
+// format's own domain, where the importer has none, it is "ai.onnx.Op".
 #include "frontends/onnx/import/walk.h"
 
 #include "ductile/op.h"

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// Operators of a model's own domain that are ops of users: attributes of each form, several outputs,
-// attributes by way of a function, and what is refused by name.
+// SPDX-License-Identifier: Apache-2.0 Operators of a model's own domain that are ops of users:
+// attributes of each form, several outputs, attributes by way of a function, and what is refused by
+// name.
 #include "test/unit/frontends/onnx_rig.h"
 
 #include "ductile/accessor.h"
